@@ -1,0 +1,47 @@
+/* alloc.c - see alloc.h. */
+#include "base/alloc.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void *
+qp__alloc(size_t n)
+{
+  return malloc(n ? n : 1);
+}
+
+void *
+qp__alloc0(size_t count, size_t size)
+{
+  return calloc(count ? count : 1, size ? size : 1);
+}
+
+void *
+qp__realloc(void *p, size_t n)
+{
+  return realloc(p, n ? n : 1);
+}
+
+char *
+qp__strndup(const char *s, size_t n)
+{
+  char *copy = qp__alloc(n + 1);
+
+  if (!copy)
+    return NULL;
+  memcpy(copy, s, n);
+  copy[n] = 0;
+  return copy;
+}
+
+char *
+qp__strdup(const char *s)
+{
+  return qp__strndup(s, strlen(s));
+}
+
+void
+qp__free(void *p)
+{
+  free(p);
+}

@@ -1,0 +1,19 @@
+/* arena.h - memory that is freed as a whole: the strings of one message, one request, one turn.
+ * Owned by one thread at a time. A zeroed struct is an empty arena. */
+#ifndef QP_BASE_ARENA_H
+#define QP_BASE_ARENA_H
+
+#include <stddef.h>
+
+struct qp__arena_block;
+
+struct qp__arena {
+  struct qp__arena_block *blocks; /* newest first */
+};
+
+void *qp__arena_alloc(struct qp__arena *a, size_t n); /* aligned for any type, zeroed; NULL: no memory */
+char *qp__arena_strndup(struct qp__arena *a, const char *s, size_t n);
+char *qp__arena_strdup(struct qp__arena *a, const char *s);
+void qp__arena_release(struct qp__arena *a);
+
+#endif

@@ -1,0 +1,47 @@
+/* buf.h - a growing run of bytes with a limit that is given at birth.
+ *
+ * Invariants: len <= cap, and data[len] is 0 whenever data is not NULL. The limit counts len. A failed
+ * append leaves the content as it was and is remembered: qp__buf_check() after a row of appends is enough. */
+#ifndef QP_BASE_BUF_H
+#define QP_BASE_BUF_H
+
+#include <stdarg.h>
+#include <stddef.h>
+
+#include "quipu.h"
+
+struct qp__buf {
+  char *data; /* NULL until the first append */
+  size_t len;
+  size_t cap; /* usable bytes, without the closing 0 */
+  size_t limit;
+  enum qp_rc rc; /* the first failure since init or reset */
+};
+
+void qp__buf_init(struct qp__buf *b, size_t limit);
+void qp__buf_release(struct qp__buf *b); /* also on a zeroed struct; leaves it ready for use */
+void qp__buf_reset(struct qp__buf *b);   /* empties, keeps the memory */
+
+/* QP_NOMEM or QP_TOOBIG. */
+enum qp_rc qp__buf_reserve(struct qp__buf *b, size_t more);
+enum qp_rc qp__buf_add(struct qp__buf *b, const void *data, size_t n);
+enum qp_rc qp__buf_add_str(struct qp__buf *b, const char *s);
+enum qp_rc qp__buf_add_char(struct qp__buf *b, char c);
+enum qp_rc qp__buf_addf(struct qp__buf *b, const char *fmt, ...) QP_PRINTF(2, 3);
+
+/* QP_OK when no append failed; else writes the sentence "`what`: out of memory" or "… is over its limit". */
+enum qp_rc qp__buf_check(const struct qp__buf *b, const char *what, struct qp_err *err);
+
+/* Ownership moves to the caller (qp__free); the buf is empty again. Never NULL for an empty buf unless
+ * memory is out. */
+char *qp__buf_take(struct qp__buf *b, size_t *len);
+
+static inline struct qp_bytes
+qp__buf_bytes(const struct qp__buf *b)
+{
+  struct qp_bytes bytes = { b->data ? b->data : "", b->len };
+
+  return bytes;
+}
+
+#endif

@@ -1,0 +1,124 @@
+/* err.c - the error table and the birth of errors. */
+#include "base/err.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static const struct rc_row {
+  enum qp_rc rc;
+  const char *name;
+  const char *text;
+  int exit_code;
+  int http;
+} rows[] = {
+#define ROW(name, num, text, exit_code, http) { QP_##name, #name, text, exit_code, http },
+  QP_RC_MAP(ROW)
+#undef ROW
+};
+
+static const struct rc_row *
+find_row(enum qp_rc rc)
+{
+  for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+    if (rows[i].rc == rc)
+      return &rows[i];
+  return &rows[2]; /* IO: a number from outside the table is treated as a failure */
+}
+
+const char *
+qp_rc_name(enum qp_rc rc)
+{
+  return find_row(rc)->name;
+}
+
+const char *
+qp_rc_text(enum qp_rc rc)
+{
+  return find_row(rc)->text;
+}
+
+int
+qp_rc_exit_code(enum qp_rc rc)
+{
+  return find_row(rc)->exit_code;
+}
+
+int
+qp_rc_http_status(enum qp_rc rc)
+{
+  return find_row(rc)->http;
+}
+
+const char *
+qp_version(void)
+{
+  return QP_VERSION;
+}
+
+static const struct {
+  int err;
+  enum qp_rc rc;
+} sys_codes[] = {
+  { ENOSPC, QP_FULL },    { EDQUOT, QP_FULL },   { ENOENT, QP_NOTFOUND }, { ENOMEM, QP_NOMEM },
+  { EROFS, QP_READONLY }, { EACCES, QP_DENIED }, { EPERM, QP_DENIED },    { EEXIST, QP_EXISTS },
+  { EFBIG, QP_TOOBIG },
+};
+
+static enum qp_rc
+rc_of_errno(int e)
+{
+  for (size_t i = 0; i < sizeof(sys_codes) / sizeof(sys_codes[0]); i++)
+    if (sys_codes[i].err == e)
+      return sys_codes[i].rc;
+  return QP_IO;
+}
+
+/* The text of an error number without the locale and without strerror's static buffer. */
+static const char *
+errno_text(int e)
+{
+  const char *text = strerrordesc_np(e);
+
+  return text ? text : "unknown error";
+}
+
+enum qp_rc
+qp__fail(struct qp_err *err, enum qp_rc rc, const char *fmt, ...)
+{
+  va_list args;
+
+  if (!err)
+    return rc;
+  err->rc = rc;
+  va_start(args, fmt);
+  (void)vsnprintf(err->msg, sizeof(err->msg), fmt, args);
+  va_end(args);
+  return rc;
+}
+
+enum qp_rc
+qp__fail_sys(struct qp_err *err, int neg_errno, const char *fmt, ...)
+{
+  int e = neg_errno < 0 ? -neg_errno : EIO;
+  enum qp_rc rc = rc_of_errno(e);
+  va_list args;
+  size_t used;
+
+  if (!err)
+    return rc;
+  err->rc = rc;
+  va_start(args, fmt);
+  (void)vsnprintf(err->msg, sizeof(err->msg), fmt, args);
+  va_end(args);
+  used = strlen(err->msg);
+  (void)snprintf(err->msg + used, sizeof(err->msg) - used, ": %s", errno_text(e));
+  return rc;
+}
+
+enum qp_rc
+qp__fail_nomem(struct qp_err *err, const char *what)
+{
+  return qp__fail(err, QP_NOMEM, "out of memory: %s", what);
+}

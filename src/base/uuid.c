@@ -1,0 +1,121 @@
+/* uuid.c - see uuid.h. */
+#include "base/uuid.h"
+
+#include <string.h>
+
+#include "base/err.h"
+#include "base/str.h"
+
+#define COUNTER_MAX 0x3ffffu
+
+int
+qp__uuid_gen_init(struct qp__uuid_gen *gen)
+{
+  memset(gen, 0, sizeof(*gen));
+  return pthread_mutex_init(&gen->lock, NULL);
+}
+
+void
+qp__uuid_gen_release(struct qp__uuid_gen *gen)
+{
+  (void)pthread_mutex_destroy(&gen->lock);
+}
+
+struct qp_uuid
+qp__uuid_next(struct qp__uuid_gen *gen, int64_t now_ms, const uint8_t entropy[10])
+{
+  struct qp_uuid id;
+  uint64_t ms = now_ms > 0 ? (uint64_t)now_ms : 0;
+  uint32_t counter;
+
+  (void)pthread_mutex_lock(&gen->lock);
+  if (ms > gen->last_ms) {
+    gen->last_ms = ms;
+    gen->counter = ((uint32_t)entropy[0] << 8 | entropy[1]) & 0xffff; /* leaves room to count up */
+  } else if (++gen->counter > COUNTER_MAX) {
+    gen->last_ms++; /* borrowed from the future; caught up at once */
+    gen->counter = 0;
+  }
+  ms = gen->last_ms;
+  counter = gen->counter;
+  (void)pthread_mutex_unlock(&gen->lock);
+
+  for (int i = 0; i < 6; i++)
+    id.b[i] = (uint8_t)(ms >> (40 - 8 * i));
+  id.b[6] = (uint8_t)(0x70 | (counter >> 14));
+  id.b[7] = (uint8_t)(counter >> 6);
+  id.b[8] = (uint8_t)(0x80 | (counter & 0x3f));
+  memcpy(id.b + 9, entropy + 2, 7);
+  return id;
+}
+
+void
+qp__uuid_encode(char out[QP__UUID_LEN], const struct qp_uuid *id)
+{
+  qp__hex_encode(out, id->b, 4);
+  out[8] = '-';
+  qp__hex_encode(out + 9, id->b + 4, 2);
+  out[13] = '-';
+  qp__hex_encode(out + 14, id->b + 6, 2);
+  out[18] = '-';
+  qp__hex_encode(out + 19, id->b + 8, 2);
+  out[23] = '-';
+  qp__hex_encode(out + 24, id->b + 10, 6);
+}
+
+bool
+qp__uuid_decode(const char in[QP__UUID_LEN], struct qp_uuid *out)
+{
+  char digits[32];
+  uint32_t w;
+
+  if (in[8] != '-' || in[13] != '-' || in[18] != '-' || in[23] != '-')
+    return false;
+  memcpy(digits, in, 8);
+  memcpy(digits + 8, in + 9, 4);
+  memcpy(digits + 12, in + 14, 4);
+  memcpy(digits + 16, in + 19, 4);
+  memcpy(digits + 20, in + 24, 12);
+  for (int i = 0; i < 4; i++) {
+    if (!qp__hex_decode8(digits + (ptrdiff_t)8 * i, &w))
+      return false;
+    out->b[4 * i] = (uint8_t)(w >> 24);
+    out->b[4 * i + 1] = (uint8_t)(w >> 16);
+    out->b[4 * i + 2] = (uint8_t)(w >> 8);
+    out->b[4 * i + 3] = (uint8_t)w;
+  }
+  return true;
+}
+
+enum qp_rc
+qp_uuid_parse(const char *text, struct qp_uuid *out, struct qp_err *err)
+{
+  struct qp_uuid id;
+
+  if (!text || strlen(text) != QP__UUID_LEN || !qp__uuid_decode(text, &id))
+    return qp__fail(err, QP_INVALID, "'%.60s' is not a UUID", text ? text : "");
+  *out = id;
+  return QP_OK;
+}
+
+const char *
+qp_uuid_text(const struct qp_uuid *id, char out[QP_UUID_TEXT])
+{
+  qp__uuid_encode(out, id);
+  out[QP__UUID_LEN] = 0;
+  return out;
+}
+
+bool
+qp_uuid_is_none(const struct qp_uuid *id)
+{
+  static const struct qp_uuid none;
+
+  return memcmp(id, &none, sizeof(none)) == 0;
+}
+
+bool
+qp_uuid_equal(const struct qp_uuid *a, const struct qp_uuid *b)
+{
+  return memcmp(a, b, sizeof(*a)) == 0;
+}

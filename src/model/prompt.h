@@ -1,0 +1,38 @@
+/* prompt.h - a system prompt as its file holds it: pretty JSON with a newline at the end,
+ *   { "id": "…", "name": null, "description": null, "content": "…", "created_at": "…",
+ *     "updated_at": "…", …unknown }
+ * Contexts and branches refer to it by id; its text is copied nowhere. */
+#ifndef QP_MODEL_PROMPT_H
+#define QP_MODEL_PROMPT_H
+
+#include <jansson.h>
+
+#include "base/buf.h"
+#include "quipu.h"
+
+#define QP__PROMPT_MAX ((size_t)1 << 20) /* bytes of content */
+
+struct qp__prompt {
+  char *id;
+  char *name;        /* or NULL */
+  char *description; /* or NULL */
+  char *content;
+  int64_t created_at;
+  int64_t updated_at;
+  json_t *extra; /* unknown fields, or NULL */
+};
+
+/* Checks every string; prompt->id and content must be set. Times are `now_ms`. */
+enum qp_rc qp__prompt_new(const struct qp_prompt *prompt, int64_t now_ms, struct qp__prompt **out,
+                          struct qp_err *err);
+enum qp_rc qp__prompt_decode(const char *what, struct qp_bytes json, struct qp__prompt **out,
+                             struct qp_err *err);
+enum qp_rc qp__prompt_encode(const struct qp__prompt *p, struct qp__buf *out, struct qp_err *err);
+/* Replaces what is not NULL in `change`, and updated_at. */
+enum qp_rc qp__prompt_change(struct qp__prompt *p, const struct qp_prompt *change, int64_t now_ms,
+                             struct qp_err *err);
+/* Borrowed view for the public interface. */
+struct qp_prompt qp__prompt_view(const struct qp__prompt *p);
+void qp__prompt_free(struct qp__prompt *p);
+
+#endif

@@ -1,0 +1,58 @@
+/* os.h - the seam: every file, clock and random call of the library passes through one of these slots.
+ *
+ * All slots return 0 or a count on success and -errno on failure; none sets errno. os_posix.c is the real
+ * thing; os_fault.c wraps another one and makes the Nth call fail; os_sim.c is a file system in memory that
+ * forgets, keeps or tears what was not synced when its power is cut.
+ *
+ * Paths are relative to a directory descriptor, never leave it ("..", absolute) and never pass a symbolic
+ * link: openat answers -ELOOP or -EXDEV then. Only open_root takes a path of the user's.
+ * Descriptors of one qp__os mean nothing to another. All slots may be called from any thread. */
+#ifndef QP_OS_OS_H
+#define QP_OS_OS_H
+
+#include <stdint.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+
+/* Called for each name except "." and "..". `type` is DT_REG, DT_DIR, DT_LNK, … (never DT_UNKNOWN).
+ * A non-zero answer ends the listing and is returned by listdir. */
+typedef int qp__os_name(void *arg, const char *name, unsigned char type);
+
+enum { QP__RENAME_EXCHANGE = 1 }; /* both must exist and change places */
+
+struct qp__os {
+  void *self;
+
+  /* Opens a directory by the user's path, following links; with `create`, makes the last component. */
+  int (*open_root)(void *self, const char *path, int create);
+
+  /* O_* flags as open(2); O_CLOEXEC is always added. */
+  int (*openat)(void *self, int dirfd, const char *path, int flags, mode_t mode);
+  int (*close)(void *self, int fd);
+  ssize_t (*pread)(void *self, int fd, void *buf, size_t n, off_t off);
+  ssize_t (*pwrite)(void *self, int fd, const void *buf, size_t n, off_t off);
+  int (*ftruncate)(void *self, int fd, off_t len);
+  int (*fdatasync)(void *self, int fd);
+  int (*fsync)(void *self, int fd); /* on a directory: its entries */
+  int (*syncfs)(void *self, int fd);
+  int (*fstat)(void *self, int fd, struct stat *st);
+
+  /* The parent of `path` is resolved under the rule above; the last component is not followed. */
+  int (*fstatat)(void *self, int dirfd, const char *path, struct stat *st);
+  int (*mkdirat)(void *self, int dirfd, const char *path, mode_t mode);
+  int (*unlinkat)(void *self, int dirfd, const char *path, int flags); /* AT_REMOVEDIR */
+  int (*renameat)(void *self, int olddir, const char *from, int newdir, const char *to,
+                  unsigned flags);
+  int (*listdir)(void *self, int dirfd, const char *path, qp__os_name *visit, void *arg);
+
+  int (*flock)(void *self, int fd, int operation);
+  int64_t (*now_ms)(void *self);                       /* wall clock */
+  int64_t (*mono_ms)(void *self);                      /* monotonic clock */
+  int (*random)(void *self, void *buf, size_t n);
+  int (*pid)(void *self);
+};
+
+/* The real operating system. */
+extern const struct qp__os qp__os_posix;
+
+#endif
