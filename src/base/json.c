@@ -1,4 +1,5 @@
-/* json.c - see json.h. */
+/* json.c - fields of objects, read and set; see json.h. Text is read in json_read.c and written in
+ * json_write.c. */
 #include "base/json.h"
 
 #include <string.h>
@@ -7,72 +8,7 @@
 #include "base/str.h"
 #include "base/uuid.h"
 
-/* ---- reading ---- */
-
-/* The deepest nesting of brackets outside strings; cheap, and it bounds the parser's recursion. */
-static size_t
-nesting(struct qp_bytes text)
-{
-  size_t depth = 0;
-  size_t deepest = 0;
-  bool in_string = false;
-
-  for (size_t i = 0; i < text.len; i++) {
-    char c = text.data[i];
-
-    if (in_string) {
-      if (c == '\\')
-        i++;
-      else if (c == '"')
-        in_string = false;
-    } else if (c == '"') {
-      in_string = true;
-    } else if (c == '[' || c == '{') {
-      if (++depth > deepest)
-        deepest = depth;
-    } else if ((c == ']' || c == '}') && depth) {
-      depth--;
-    }
-  }
-  return deepest;
-}
-
-enum qp_rc
-qp__json_parse(const char *what, struct qp_bytes text, json_t **out, struct qp_err *err)
-{
-  json_error_t jerr;
-  json_t *value;
-
-  if (nesting(text) > QP__JSON_DEPTH)
-    return qp__fail(err, QP_INVALID, "%s: JSON nested deeper than %d levels", what, QP__JSON_DEPTH);
-  memset(&jerr, 0, sizeof(jerr));
-  value = json_loadb(text.data, text.len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_ALLOW_NUL,
-                     &jerr);
-  if (!value) {
-    if (json_error_code(&jerr) == json_error_out_of_memory)
-      return qp__fail_nomem(err, what);
-    return qp__fail(err, QP_INVALID, "%s: not valid JSON: %s (line %d, column %d)", what, jerr.text,
-                    jerr.line, jerr.column);
-  }
-  *out = value;
-  return QP_OK;
-}
-
-enum qp_rc
-qp__json_parse_object(const char *what, struct qp_bytes text, json_t **out, struct qp_err *err)
-{
-  json_t *value;
-  enum qp_rc rc = qp__json_parse(what, text, &value, err);
-
-  if (rc)
-    return rc;
-  if (!json_is_object(value)) {
-    json_decref(value);
-    return qp__fail(err, QP_INVALID, "%s: must be a JSON object", what);
-  }
-  *out = value;
-  return QP_OK;
-}
+/* ---- reading fields ---- */
 
 /* The field's value, or NULL when it is missing or null. */
 static json_t *
@@ -192,33 +128,7 @@ qp__json_time(const char *what, const json_t *object, const char *key, int64_t *
   return QP_OK;
 }
 
-/* ---- writing ---- */
-
-static int
-write_piece(const char *piece, size_t n, void *arg)
-{
-  return qp__buf_add(arg, piece, n) ? -1 : 0;
-}
-
-static enum qp_rc
-dump(struct qp__buf *out, const json_t *value, size_t flags)
-{
-  if (json_dump_callback(value, write_piece, out, flags | JSON_ENCODE_ANY) && !out->rc)
-    out->rc = QP_NOMEM;
-  return out->rc;
-}
-
-enum qp_rc
-qp__json_write(struct qp__buf *out, const json_t *value)
-{
-  return dump(out, value, JSON_COMPACT);
-}
-
-enum qp_rc
-qp__json_write_pretty(struct qp__buf *out, const json_t *value)
-{
-  return dump(out, value, JSON_INDENT(2));
-}
+/* ---- building objects ---- */
 
 int
 qp__json_set_str(json_t *object, const char *key, const char *value)

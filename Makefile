@@ -1,0 +1,99 @@
+# A thin front of Meson and the scripts in tools/. "make help" lists what there is.
+
+PREFIX ?= /usr/local
+DESTDIR ?=
+ARGS ?= --help
+FUZZ_SECONDS ?= 60
+JOBS ?= $(shell nproc)
+
+NINJA = tools/quiet ninja --quiet -j $(JOBS) -C
+SETUP = tools/quiet meson setup
+
+# The first finding ends the program, a leak is one, and an absurd allocation fails as it does elsewhere.
+ASAN_ENV = UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 ASAN_OPTIONS=detect_leaks=1:$\
+allocator_may_return_null=1:strict_string_checks=1:detect_stack_use_after_return=1
+TSAN_ENV = TSAN_OPTIONS=halt_on_error=1:allocator_may_return_null=1:second_deadlock_stack=1
+
+.PHONY: all run test bench lint format check-asan check-tsan check-fault check-crash fuzz install \
+        clean help deps-build deps-test deps-bench deps-lint deps-fuzz
+
+all: deps-build build/build.ninja ## build build/quipu, build/libquipu.so and build/libquipu.a
+	@$(NINJA) build products
+
+run: all ## build, then run quipu with ARGS="..."
+	@build/quipu $(ARGS)
+
+test: deps-test build/.with-tests ## run every test; QUIPU_TEST_LONG=1 for the long forms
+	@$(NINJA) build products tests
+	@tools/run-tests.mjs --build build --jobs $(JOBS)
+
+bench: deps-bench build/.with-bench ## run the benchmarks
+	@$(NINJA) build products benchmarks
+	@set -e; for b in $(patsubst bench/%.c,build/bench/%,$(wildcard bench/bench_*.c)); do $$b; done
+
+lint: deps-lint all ## format, static analysis, layers, headers, exported symbols
+	@tools/lint
+
+format: deps-lint ## rewrite the C files as .clang-format says
+	@tools/lint --format
+
+check-asan: deps-test build-asan/build.ninja ## every suite under AddressSanitizer and UBSan
+	@$(NINJA) build-asan products tests
+	@$(ASAN_ENV) tools/run-tests.mjs --build build-asan --jobs $(JOBS) --timeout 600
+
+check-tsan: deps-test build-tsan/build.ninja ## unit, conformance and crash suites under ThreadSanitizer
+	@$(NINJA) build-tsan products tests
+	@$(TSAN_ENV) tools/run-tests.mjs --build build-tsan --jobs $(JOBS) --timeout 600 \
+	  --suite unit --suite conformance --suite crash
+
+check-fault: deps-test build/.with-tests ## the fault suite in its long form
+	@$(NINJA) build products tests
+	@QUIPU_TEST_LONG=1 tools/run-tests.mjs --build build --jobs $(JOBS) --timeout 3600 --suite fault
+
+check-crash: deps-test build/.with-tests ## the crash suite in its long form
+	@$(NINJA) build products tests
+	@QUIPU_TEST_LONG=1 tools/run-tests.mjs --build build --jobs $(JOBS) --timeout 3600 --suite crash
+
+fuzz: deps-fuzz build-fuzz/build.ninja ## run each fuzzer for FUZZ_SECONDS (60)
+	@$(NINJA) build-fuzz fuzzers
+	@FUZZ_SECONDS=$(FUZZ_SECONDS) tools/fuzz build-fuzz
+
+install: all ## install under PREFIX (/usr/local); DESTDIR is put in front
+	@$(SETUP) --reconfigure build -Dprefix=$(abspath $(PREFIX))
+	@$(NINJA) build products
+	@DESTDIR=$(DESTDIR) meson install -C build --no-rebuild
+
+clean: ## remove everything that was built
+	rm -rf build build-asan build-tsan build-fuzz
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | while IFS='|' read -r name text; do \
+	  printf '  make %-12s %s\n' "$$name" "$$text"; done
+
+deps-build deps-test deps-bench deps-lint deps-fuzz: deps-%:
+	@tools/deps $*
+
+# Meson is configured once; after that ninja itself sees when a meson.build changed.
+build/build.ninja: | deps-build
+	@$(SETUP) build -Dprefix=$(abspath $(PREFIX))
+
+# A plain "make" may have configured the build before cmocka or SQLite were installed.
+build/.with-tests: | deps-test build/build.ninja
+	@$(SETUP) --reconfigure build -Dtests=enabled
+	@touch $@
+
+build/.with-bench: | deps-bench build/build.ninja
+	@$(SETUP) --reconfigure build -Dbench=enabled
+	@touch $@
+
+build-asan/build.ninja: | deps-test
+	@$(SETUP) build-asan --buildtype=debug -Doptimization=1 -Dtests=enabled -Dbench=disabled \
+	  -Db_sanitize=address,undefined -Db_lundef=false
+
+build-tsan/build.ninja: | deps-test
+	@$(SETUP) build-tsan --buildtype=debug -Doptimization=1 -Dtests=enabled -Dbench=disabled \
+	  -Db_sanitize=thread -Db_lundef=false
+
+build-fuzz/build.ninja: | deps-fuzz
+	@CC=clang $(SETUP) build-fuzz --buildtype=debug -Doptimization=1 -Dtests=enabled \
+	  -Dbench=disabled -Dfuzz=true -Db_sanitize=address,undefined -Db_lundef=false

@@ -1,0 +1,104 @@
+/* cli.h - what the commands of `quipu` share: their table row, the options that all of them
+ * take, and the way to a store and its contexts. Only quipu.h is used of the library. */
+#ifndef QP_CLI_CLI_H
+#define QP_CLI_CLI_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "cli/opts.h"
+#include "quipu.h"
+
+#define CLI_DATA_DEFAULT "./data"
+#define CLI_USAGE_MAX 9
+
+struct cli;
+
+/* A command's arguments: values[i] belongs to row i of its option table. */
+struct cli_args {
+  const char *values[CLI_OPTIONS_MAX];
+  struct cli_words words;
+};
+
+/* Does the command's work and writes its output. Returns a code with a sentence in *err; main
+ * prints it. */
+typedef enum qp_rc cli_run(struct cli *cli, const struct cli_args *args, struct qp_err *err);
+
+struct cli_command {
+  const char *name;
+  cli_run *run;
+  const char *summary;              /* one line, for the list of commands */
+  const char *usage[CLI_USAGE_MAX]; /* what follows "quipu name", a line each; ends with NULL */
+  const char *about;                /* paragraphs for `quipu help name` */
+  const struct cli_option *options;
+  size_t words_min, words_max;
+};
+
+struct cli {
+  const struct cli_command *const *commands; /* ends with NULL */
+  const struct cli_option *globals;          /* the options that every command takes */
+  const char *data;                          /* data directory */
+  bool json;
+  bool verbose;
+  bool tty;               /* a person reads standard output */
+  struct qp_store *store; /* opened by cli_open, closed by main */
+};
+
+extern const struct cli_command cli_cmd_new, cli_cmd_add, cli_cmd_ls, cli_cmd_show, cli_cmd_branch,
+    cli_cmd_prompt, cli_cmd_check, cli_cmd_size, cli_cmd_rm, cli_cmd_version, cli_cmd_help;
+
+/* The help of one command; NULL: the overview. Into `json` or for a person. */
+enum qp_rc cli_help(struct cli *cli, const struct cli_command *command, struct qp_err *err);
+/* The overview for one who typed `quipu` alone. */
+void cli_help_short(const struct cli *cli);
+/* NULL when there is none; then *err names the nearest. */
+const struct cli_command *cli_command_find(const struct cli *cli, const char *name,
+                                           struct qp_err *err);
+
+/* ---- actions: the second level of `branch` and `prompt` ---- */
+
+struct cli_action {
+  const char *name;
+  size_t words_min, words_max; /* words after the action's name */
+  const char *words;           /* how they are called: "NAME", "OLD NEW" */
+};
+
+/* The index of the action called `name` in a table that ends with a row without a name. Checks
+ * the number of its words and that every option given goes with it. */
+enum qp_rc cli_action_find(const struct cli_command *command, const struct cli_args *args,
+                           const struct cli_action *actions, const char *name, size_t words,
+                           size_t *out, struct qp_err *err);
+
+/* ---- the store ---- */
+
+enum cli_open_mode {
+  CLI_READ,   /* no lock; goes on while another process writes */
+  CLI_WRITE,  /* the store must be there */
+  CLI_CREATE, /* the store is made when there is none */
+};
+
+/* Opens cli->data into cli->store. */
+enum qp_rc cli_open(struct cli *cli, enum cli_open_mode mode, struct qp_err *err);
+
+/* The context that `text` names: its id, or the beginning of it when no other context's begins
+ * so. */
+enum qp_rc cli_context_find(struct cli *cli, const char *text, struct qp_uuid *out,
+                            struct qp_err *err);
+/* The same, opened; close it with qp_context_close(). */
+enum qp_rc cli_context_open(struct cli *cli, const char *text, struct qp_context **out,
+                            struct qp_err *err);
+/* The ids of all contexts, newest first, released with cli_free(). */
+enum qp_rc cli_context_ids(struct cli *cli, struct qp_uuid **out, size_t *count,
+                           struct qp_err *err);
+
+/* The context's metadata as an object; release it with json_decref(). */
+enum qp_rc cli_context_metadata(struct qp_context *context, json_t **out, struct qp_err *err);
+/* The string at `key`, or "" when there is none. Borrowed. */
+const char *cli_metadata_text(const json_t *object, const char *key);
+
+/* A message's id, which must be complete; `option` begins the sentence of a failure. */
+enum qp_rc cli_message_id(const char *option, const char *text, struct qp_uuid *out,
+                          struct qp_err *err);
+
+#endif

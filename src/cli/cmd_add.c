@@ -1,0 +1,349 @@
+/* cmd_add.c - `quipu add`: appends messages and prints the id of each as soon as it is durable.
+ *
+ * Promise: an id that has been printed belongs to a message that survives kill -9 and a power
+ * cut, and ids come in the order of the lines. So an id is printed only after the library's
+ * QP_OK, standard output is flushed at once, and when it cannot be written any more nothing
+ * further is saved. */
+#include <string.h>
+
+#include "cli/cli.h"
+#include "cli/input.h"
+#include "cli/mem.h"
+#include "cli/out.h"
+
+#define LINE_LIMIT ((size_t)32 << 20) /* twice the store's limit: escapes may fill a line */
+#define BATCH_MAX 10000
+#define BATCH_BYTES ((size_t)16 << 20) /* lines of a batch; more of them go into the next one */
+
+enum { OPT_ROLE, OPT_TEXT, OPT_BRANCH, OPT_PARENT, OPT_JSONL, OPT_BATCH, OPT_KEEP_GOING };
+
+static const struct cli_option options[] = {
+  [OPT_ROLE] = { "role", 'r', "R", "user (default), assistant, system or tool", NULL },
+  [OPT_TEXT] = { "text", 't', "T", "the text; '-' reads it from standard input", NULL },
+  [OPT_BRANCH] = { "branch", 'b', "B", "branch to append to (default: the active one)", NULL },
+  [OPT_PARENT] = { "parent", 0, "ID", "only if this message is the branch's last one", NULL },
+  [OPT_JSONL] = { "jsonl", 0, "FILE", "one message a line; '-' is standard input", NULL },
+  [OPT_BATCH] = { "batch", 0, "N", "save up to N lines together (default: each by itself)", NULL },
+  [OPT_KEEP_GOING] = { "keep-going", 'k', NULL, "pass over bad lines and report them", NULL },
+  { 0 },
+};
+
+/* ---- one message ---- */
+
+static enum qp_rc
+print_id(struct cli *cli, const struct qp_uuid *id, uint64_t line, struct qp_err *err)
+{
+  char text[QP_UUID_TEXT];
+
+  qp_uuid_text(id, text);
+  if (!cli->json)
+    printf("%s\n", text);
+  else if (line)
+    printf("{\"line\":%llu,\"id\":\"%s\"}\n", (unsigned long long)line, text);
+  else
+    printf("{\"id\":\"%s\"}\n", text);
+  return cli_out_flush(err);
+}
+
+/* The text of --text; *owned is to be freed. One newline at the end of standard input is not
+ * part of it. */
+static enum qp_rc
+get_text(const char *given, char **owned, struct qp_bytes *out, struct qp_err *err)
+{
+  size_t len;
+  enum qp_rc rc;
+
+  if (strcmp(given, "-") != 0) {
+    *out = (struct qp_bytes){ given, strlen(given) };
+    return QP_OK;
+  }
+  rc = cli_read_all("-", LINE_LIMIT, owned, &len, err);
+  if (rc)
+    return rc;
+  if (len && (*owned)[len - 1] == '\n')
+    len--;
+  *out = (struct qp_bytes){ *owned, len };
+  return QP_OK;
+}
+
+static enum qp_rc
+add_text(struct cli *cli, const struct cli_args *args, struct qp_context *context,
+         struct qp_err *err)
+{
+  struct qp_message *message = NULL;
+  enum qp_role role = QP_ROLE_USER;
+  struct qp_uuid parent, id;
+  struct qp_bytes text = { "", 0 };
+  char *owned = NULL;
+  enum qp_rc rc = QP_OK;
+
+  if (args->values[OPT_ROLE])
+    rc = qp_role_parse(args->values[OPT_ROLE], &role, err);
+  if (!rc && args->values[OPT_PARENT])
+    rc = cli_message_id("--parent", args->values[OPT_PARENT], &parent, err);
+  if (!rc)
+    rc = get_text(args->values[OPT_TEXT], &owned, &text, err);
+  if (!rc)
+    rc = qp_message_new_text(role, text, &message, err);
+  if (rc)
+    goto out;
+  if (args->values[OPT_PARENT])
+    qp_message_set_parent(message, &parent);
+  rc = qp_message_save(context, args->values[OPT_BRANCH], message, &id, err);
+  if (rc)
+    goto out;
+  rc = print_id(cli, &id, 0, err);
+out:
+  qp_message_free(message);
+  cli_free(owned);
+  return rc;
+}
+
+/* ---- lines ---- */
+
+struct feed {
+  struct cli *cli;
+  struct qp_context *context;
+  const char *branch;
+  bool keep_going;
+  uint64_t saved, bad;
+  struct qp_err first; /* of the bad lines */
+  size_t max;          /* messages of a batch; 1: no batches */
+  size_t count;        /* messages waiting, and their lines' bytes */
+  size_t bytes;
+  struct qp_message **messages; /* `max` of each */
+  uint64_t *lines;
+  struct qp_save_result *results;
+};
+
+/* A failure that concerns one line: the next may be better. */
+static bool
+is_bad_line(enum qp_rc rc)
+{
+  return rc == QP_INVALID || rc == QP_TOOBIG || rc == QP_EXISTS || rc == QP_CONFLICT;
+}
+
+/* Reports a line that was not saved. QP_OK when the rest shall still be tried. */
+static enum qp_rc
+line_failed(struct feed *feed, uint64_t line, struct qp_err *err)
+{
+  char what[32];
+
+  (void)snprintf(what, sizeof(what), "line %llu", (unsigned long long)line);
+  (void)cli_err_prefix(err, what);
+  if (!feed->keep_going || !is_bad_line(err->rc))
+    return err->rc;
+  if (!feed->bad++)
+    feed->first = *err;
+  cli_report(err, feed->cli->json);
+  return QP_OK;
+}
+
+static void
+drop_messages(struct feed *feed)
+{
+  for (size_t i = 0; i < feed->count; i++)
+    qp_message_free(feed->messages[i]);
+  feed->count = 0;
+  feed->bytes = 0;
+}
+
+/* Saves what waits, prints the ids in order, and reports the lines that could not be saved. */
+static enum qp_rc
+flush_batch(struct feed *feed, struct qp_err *err)
+{
+  struct qp_err failed = { QP_OK, "" };
+  enum qp_rc rc = QP_OK;
+
+  if (feed->max == 1 && feed->count == 1) {
+    feed->results[0].err = failed;
+    rc = qp_message_save(feed->context, feed->branch, feed->messages[0], &feed->results[0].id,
+                         &feed->results[0].err);
+    feed->results[0].err.rc = rc;
+  } else if (feed->count) {
+    for (size_t i = 0; i < feed->count; i++)
+      feed->results[i].err = failed;
+    rc = qp_message_save_batch(feed->context, feed->branch, feed->messages, feed->count,
+                               feed->results, err);
+    if (rc && !feed->results[0].err.rc)
+      feed->results[0].err = *err; /* the batch failed as a whole */
+  }
+  for (size_t i = 0; i < feed->count; i++) {
+    struct qp_err *line_err = &feed->results[i].err;
+
+    if (!line_err->rc && !rc) {
+      enum qp_rc print_rc = print_id(feed->cli, &feed->results[i].id, feed->lines[i], err);
+
+      feed->saved++;
+      if (print_rc) {
+        drop_messages(feed);
+        return print_rc;
+      }
+    } else if (!failed.rc && line_err->rc && line_failed(feed, feed->lines[i], line_err)) {
+      failed = *line_err;
+    }
+  }
+  drop_messages(feed);
+  if (failed.rc)
+    *err = failed;
+  return failed.rc;
+}
+
+static bool
+is_blank(struct qp_bytes line)
+{
+  for (size_t i = 0; i < line.len; i++)
+    if (line.data[i] != ' ' && line.data[i] != '\t' && line.data[i] != '\r')
+      return false;
+  return true;
+}
+
+/* A line that cannot be read comes after all that wait: they are saved first. */
+static enum qp_rc
+bad_line(struct feed *feed, uint64_t line, const struct qp_err *why, struct qp_err *err)
+{
+  enum qp_rc rc = flush_batch(feed, err);
+
+  if (rc)
+    return rc;
+  *err = *why;
+  return line_failed(feed, line, err);
+}
+
+static enum qp_rc
+feed_lines(struct feed *feed, struct cli_lines *in, struct qp_err *err)
+{
+  for (;;) {
+    struct qp_err why = { QP_OK, "" };
+    struct qp_bytes line;
+    bool more = true;
+    enum qp_rc rc = cli_lines_next(in, &line, &more, &why);
+
+    if (!rc && !more)
+      return flush_batch(feed, err);
+    if (!rc && is_blank(line))
+      continue;
+    if (!rc)
+      rc = qp_message_parse(line, &feed->messages[feed->count], &why);
+    if (is_bad_line(rc)) {
+      rc = bad_line(feed, in->number, &why, err);
+    } else if (rc) {
+      rc = flush_batch(feed, err);
+      return rc ? rc : cli_fail(err, why.rc, "%s", why.msg);
+    } else {
+      feed->lines[feed->count++] = in->number;
+      feed->bytes += line.len;
+      if (feed->count == feed->max || feed->bytes >= BATCH_BYTES)
+        rc = flush_batch(feed, err);
+    }
+    if (rc)
+      return rc;
+  }
+}
+
+static enum qp_rc
+add_lines(struct cli *cli, const struct cli_args *args, struct qp_context *context,
+          struct qp_err *err)
+{
+  struct feed feed = {
+    .cli = cli,
+    .context = context,
+    .branch = args->values[OPT_BRANCH],
+    .keep_going = args->values[OPT_KEEP_GOING] != NULL,
+    .max = 1,
+  };
+  struct cli_lines in;
+  uint64_t batch = 1;
+  enum qp_rc rc = QP_OK;
+
+  if (args->values[OPT_BATCH])
+    rc = cli_opts_number("--batch", args->values[OPT_BATCH], 1, BATCH_MAX, &batch, err);
+  if (!rc)
+    rc = cli_lines_open(&in, args->values[OPT_JSONL], LINE_LIMIT, err);
+  if (rc)
+    return rc;
+  feed.max = (size_t)batch;
+  feed.messages = cli_realloc(NULL, feed.max, sizeof(*feed.messages));
+  feed.lines = cli_realloc(NULL, feed.max, sizeof(*feed.lines));
+  feed.results = cli_realloc(NULL, feed.max, sizeof(*feed.results));
+  if (!feed.messages || !feed.lines || !feed.results)
+    rc = cli_fail_nomem(err);
+  else
+    rc = feed_lines(&feed, &in, err);
+  drop_messages(&feed);
+  cli_free(feed.messages);
+  cli_free(feed.lines);
+  cli_free(feed.results);
+  cli_lines_close(&in);
+  if (!rc && feed.bad)
+    rc = cli_fail(err, feed.first.rc, "%llu of %llu lines were not saved",
+                  (unsigned long long)feed.bad, (unsigned long long)(feed.bad + feed.saved));
+  return rc;
+}
+
+/* ---- the command ---- */
+
+static enum qp_rc
+check_options(const struct cli_args *args, struct qp_err *err)
+{
+  bool lines = args->values[OPT_JSONL] != NULL;
+
+  if (lines == (args->values[OPT_TEXT] != NULL))
+    return cli_fail(err, QP_INVALID,
+                    lines ? "--text and --jsonl do not go together"
+                          : "what shall be added? Give --text T or --jsonl FILE");
+  if (lines && (args->values[OPT_ROLE] || args->values[OPT_PARENT]))
+    return cli_fail(err, QP_INVALID, "--%s does not go with --jsonl: each line says its own",
+                    args->values[OPT_ROLE] ? "role" : "parent");
+  if (!lines && (args->values[OPT_BATCH] || args->values[OPT_KEEP_GOING]))
+    return cli_fail(err, QP_INVALID, "--%s goes with --jsonl only",
+                    args->values[OPT_BATCH] ? "batch" : "keep-going");
+  return QP_OK;
+}
+
+static enum qp_rc
+ignore_message(void *arg, const struct qp_message_info *info, struct qp_bytes json)
+{
+  (void)arg;
+  (void)info;
+  (void)json;
+  return QP_OK;
+}
+
+static enum qp_rc
+run_add(struct cli *cli, const struct cli_args *args, struct qp_err *err)
+{
+  struct qp_context *context = NULL;
+  enum qp_rc rc = check_options(args, err);
+
+  if (!rc)
+    rc = cli_open(cli, CLI_WRITE, err);
+  if (!rc)
+    rc = cli_context_open(cli, args->words.at[0], &context, err);
+  if (!rc) /* a wrong branch shall be told before any input is read */
+    rc = qp_messages_index(context, args->values[OPT_BRANCH], 0, 0, ignore_message, NULL, err);
+  if (!rc)
+    rc = args->values[OPT_JSONL] ? add_lines(cli, args, context, err)
+                                 : add_text(cli, args, context, err);
+  qp_context_close(context);
+  return rc;
+}
+
+const struct cli_command cli_cmd_add = {
+  .name = "add",
+  .run = run_add,
+  .summary = "append messages; prints the id of each once it is safe on disk",
+  .usage = { "CTX --text T [--role R] [--branch B] [--parent ID]",
+             "CTX --jsonl FILE [--branch B] [--batch N] [--keep-going]" },
+  .about = "Appends to a branch. An id that was printed belongs to a message that survives\n"
+           "kill -9 and a power cut.\n"
+           "\n"
+           "Lines of --jsonl are {\"role\":\"user\",\"text\":\"hi\"} or whole messages as 'quipu\n"
+           "show --raw' prints them; empty lines are passed over. The first bad line ends\n"
+           "it, unless --keep-going is given; what was printed before is safe. With\n"
+           "--batch, up to N lines (or 16 MB) become durable together: faster, and ids\n"
+           "come N at a time.",
+  .options = options,
+  .words_min = 1,
+  .words_max = 1,
+};

@@ -1,0 +1,219 @@
+/* cmd_branch.c - `quipu branch`: lists, forks, switches, renames, deletes and rewinds branches. */
+#include <string.h>
+
+#include "cli/cli.h"
+#include "cli/out.h"
+
+enum { OPT_FROM, OPT_AT, OPT_SWITCH, OPT_TO, OPT_NONE };
+
+static const struct cli_option options[] = {
+  [OPT_FROM] = { "from", 0, "B", "fork: the branch to start from (default: the active one)",
+                 "fork" },
+  [OPT_AT] = { "at", 0, "MSG", "fork: its last message (default: the last one of the branch)",
+               "fork" },
+  [OPT_SWITCH] = { "switch", 0, NULL, "fork: make the new branch the active one", "fork" },
+  [OPT_TO] = { "to", 0, "MSG", "rewind: the new last message, or 'none'", "rewind" },
+  [OPT_NONE] = { "none", 0, NULL, "prompt: refer to no system prompt any more", "prompt" },
+  { 0 },
+};
+
+enum { DO_LIST, DO_FORK, DO_SWITCH, DO_RENAME, DO_DELETE, DO_REWIND, DO_PROMPT };
+
+static const struct cli_action actions[] = {
+  [DO_LIST] = { "list", 0, 0, "" },
+  [DO_FORK] = { "fork", 1, 1, "NAME" },
+  [DO_SWITCH] = { "switch", 1, 1, "NAME" },
+  [DO_RENAME] = { "rename", 2, 2, "OLD NEW" },
+  [DO_DELETE] = { "delete", 1, 1, "NAME" },
+  [DO_REWIND] = { "rewind", 1, 1, "NAME --to MSG" },
+  [DO_PROMPT] = { "prompt", 1, 2, "NAME PROMPT" },
+  { 0 },
+};
+
+/* ---- output ---- */
+
+struct listing {
+  struct cli *cli;
+  const char *only; /* the one branch to print, or NULL */
+  struct qp_err *err;
+};
+
+static enum qp_rc
+print_branch_json(const struct qp_branch_info *branch, struct qp_err *err)
+{
+  return cli_put_json(json_pack("{s:s, s:b, s:o, s:I, s:I, s:o, s:o}", "name", branch->name,
+                                "active", branch->active, "head", cli_json_uuid(&branch->head),
+                                "messages", (json_int_t)branch->messages, "message_bytes",
+                                (json_int_t)branch->message_bytes, "system_prompt_id",
+                                cli_json_string(branch->system_prompt_id), "created_at",
+                                cli_json_time(branch->created_at)),
+                      err);
+}
+
+static enum qp_rc
+print_branch(void *arg, const struct qp_branch_info *branch)
+{
+  struct listing *listing = arg;
+  const char *prompt = branch->system_prompt_id ? branch->system_prompt_id : "";
+  char head[QP_UUID_TEXT] = "-";
+  char bytes[CLI_BYTES_TEXT];
+
+  if (listing->only && strcmp(listing->only, branch->name) != 0)
+    return QP_OK;
+  if (listing->cli->json)
+    return print_branch_json(branch, listing->err);
+  if (!qp_uuid_is_none(&branch->head))
+    qp_uuid_text(&branch->head, head);
+  if (!listing->cli->tty) {
+    cli_put_word(stdout, branch->name);
+    printf("\t%s\t%llu\t%llu\t%s\t%s\n", branch->active ? "*" : "",
+           (unsigned long long)branch->messages, (unsigned long long)branch->message_bytes, head,
+           prompt);
+    return QP_OK;
+  }
+  printf("%s ", branch->active ? "*" : " ");
+  cli_put_word(stdout, branch->name);
+  printf("  %llu message%s  %s  head %s", (unsigned long long)branch->messages,
+         cli_plural(branch->messages), cli_bytes_text(branch->message_bytes, bytes), head);
+  if (prompt[0])
+    printf("  prompt %s", prompt);
+  putchar('\n');
+  return QP_OK;
+}
+
+/* Tells what was done: one sentence, or the branch as it is now. */
+static enum qp_rc
+report(struct cli *cli, struct qp_context *context, const char *verb, const char *name,
+       struct qp_err *err)
+{
+  struct listing listing = { cli, name, err };
+
+  if (cli->json)
+    return qp_branch_list(context, print_branch, &listing, err);
+  printf("%s '", verb);
+  cli_put_word(stdout, name);
+  puts("'");
+  return QP_OK;
+}
+
+/* ---- actions ---- */
+
+static enum qp_rc
+fork_branch(struct cli *cli, const struct cli_args *args, struct qp_context *context,
+            const char *name, struct qp_err *err)
+{
+  const char *at_text = args->values[OPT_AT];
+  struct qp_uuid at;
+  enum qp_rc rc = QP_OK;
+
+  if (at_text)
+    rc = cli_message_id("--at", at_text, &at, err);
+  if (!rc)
+    rc = qp_branch_fork(context, name, args->values[OPT_FROM], at_text ? &at : NULL, err);
+  if (!rc && args->values[OPT_SWITCH])
+    rc = qp_branch_switch(context, name, err);
+  return rc ? rc : report(cli, context, "made branch", name, err);
+}
+
+static enum qp_rc
+rewind_branch(struct cli *cli, const struct cli_args *args, struct qp_context *context,
+              const char *name, struct qp_err *err)
+{
+  const char *to_text = args->values[OPT_TO];
+  struct qp_uuid to;
+  bool empty;
+  enum qp_rc rc = QP_OK;
+
+  if (!to_text)
+    return cli_fail(err, QP_INVALID, "rewind where to? Give --to MSG, or --to none to empty it");
+  empty = strcmp(to_text, "none") == 0;
+  if (!empty)
+    rc = cli_message_id("--to", to_text, &to, err);
+  if (!rc)
+    rc = qp_branch_rewind(context, name, empty ? NULL : &to, err);
+  return rc ? rc : report(cli, context, "rewound", name, err);
+}
+
+static enum qp_rc
+set_prompt(struct cli *cli, const struct cli_args *args, struct qp_context *context,
+           struct qp_err *err)
+{
+  const char *name = args->words.at[2];
+  const char *prompt = args->words.count > 3 ? args->words.at[3] : NULL;
+  enum qp_rc rc;
+
+  if (!prompt == !args->values[OPT_NONE])
+    return cli_fail(err, QP_INVALID, "which prompt? Give its id, or --none to refer to none");
+  rc = qp_branch_set_prompt(context, name, prompt, err);
+  return rc ? rc
+            : report(cli, context, prompt ? "set the prompt of" : "removed the prompt of", name,
+                     err);
+}
+
+static enum qp_rc
+act(struct cli *cli, const struct cli_args *args, size_t action, struct qp_context *context,
+    struct qp_err *err)
+{
+  struct listing all = { cli, NULL, err };
+  const char *name = args->words.count > 2 ? args->words.at[2] : NULL;
+  enum qp_rc rc;
+
+  switch (action) {
+  case DO_FORK:
+    return fork_branch(cli, args, context, name, err);
+  case DO_SWITCH:
+    rc = qp_branch_switch(context, name, err);
+    return rc ? rc : report(cli, context, "switched to", name, err);
+  case DO_RENAME:
+    rc = qp_branch_rename(context, name, args->words.at[3], err);
+    return rc ? rc : report(cli, context, "renamed it to", args->words.at[3], err);
+  case DO_DELETE:
+    rc = qp_branch_delete(context, name, err);
+    if (!rc && cli->json)
+      return cli_put_json(json_pack("{s:s, s:b}", "name", name, "deleted", 1), err);
+    return rc ? rc : report(cli, context, "deleted", name, err);
+  case DO_REWIND:
+    return rewind_branch(cli, args, context, name, err);
+  case DO_PROMPT:
+    return set_prompt(cli, args, context, err);
+  default:
+    return qp_branch_list(context, print_branch, &all, err);
+  }
+}
+
+static enum qp_rc
+run_branch(struct cli *cli, const struct cli_args *args, struct qp_err *err)
+{
+  bool said = args->words.count > 1;
+  struct qp_context *context = NULL;
+  size_t action;
+  enum qp_rc rc;
+
+  rc = cli_action_find(&cli_cmd_branch, args, actions, said ? args->words.at[1] : "list",
+                       said ? args->words.count - 2 : 0, &action, err);
+  if (!rc)
+    rc = cli_open(cli, action == DO_LIST ? CLI_READ : CLI_WRITE, err);
+  if (!rc)
+    rc = cli_context_open(cli, args->words.at[0], &context, err);
+  if (!rc)
+    rc = act(cli, args, action, context, err);
+  qp_context_close(context);
+  return rc;
+}
+
+const struct cli_command cli_cmd_branch = {
+  .name = "branch",
+  .run = run_branch,
+  .summary = "list, fork, switch, rename, delete and rewind branches",
+  .usage = { "CTX [list]", "CTX fork NAME [--from B] [--at MSG] [--switch]", "CTX switch NAME",
+             "CTX rename OLD NEW", "CTX delete NAME", "CTX rewind NAME --to MSG|none",
+             "CTX prompt NAME PROMPT|--none" },
+  .about = "A branch is a name and a last message; what comes before it is shared, so that\n"
+           "forking and rewinding copy nothing and lose nothing. The active branch, marked\n"
+           "*, is the one that commands use when no branch is named. The list on a\n"
+           "terminal: name, messages, size, head; elsewhere separated by tabs: name, *,\n"
+           "messages, bytes, head, prompt.",
+  .options = options,
+  .words_min = 1,
+  .words_max = 4,
+};

@@ -1,0 +1,72 @@
+/* cmd_rm.c - `quipu rm`: deletes a conversation, after a question. */
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "cli/out.h"
+
+enum { OPT_YES };
+
+static const struct cli_option options[] = {
+  [OPT_YES] = { "yes", 'y', NULL, "do not ask", NULL },
+  { 0 },
+};
+
+/* QP_STOPPED when the answer is anything but yes. */
+static enum qp_rc
+ask(struct cli *cli, const struct qp_uuid *id, struct qp_err *err)
+{
+  struct qp_context *context = NULL;
+  struct qp_size size = { 0 };
+  char answer[16] = "";
+  char text[QP_UUID_TEXT];
+  struct qp_err damaged;
+
+  if (qp_context_open(cli->store, id, QP_LOAD_NONE, &context, &damaged) == QP_OK)
+    qp_context_size(context, &size);
+  qp_context_close(context);
+  fprintf(stderr, "Delete %s with %llu message%s for good? [y/N] ", qp_uuid_text(id, text),
+          (unsigned long long)size.messages, cli_plural(size.messages));
+  (void)fflush(stderr);
+  if (!fgets(answer, sizeof(answer), stdin) || (answer[0] != 'y' && answer[0] != 'Y'))
+    return cli_fail(err, QP_STOPPED, "nothing was deleted");
+  return QP_OK;
+}
+
+static enum qp_rc
+run_rm(struct cli *cli, const struct cli_args *args, struct qp_err *err)
+{
+  char text[QP_UUID_TEXT];
+  struct qp_uuid id;
+  enum qp_rc rc;
+
+  if (!args->values[OPT_YES] && !isatty(STDIN_FILENO))
+    return cli_fail(err, QP_INVALID,
+                    "nobody is there to be asked; --yes deletes without a question");
+  rc = cli_open(cli, CLI_WRITE, err);
+  if (rc)
+    return rc;
+  rc = cli_context_find(cli, args->words.at[0], &id, err);
+  if (!rc && !args->values[OPT_YES])
+    rc = ask(cli, &id, err);
+  if (!rc)
+    rc = qp_context_delete(cli->store, &id, err);
+  if (rc)
+    return rc;
+  if (cli->json)
+    return cli_put_json(json_pack("{s:o, s:b}", "id", cli_json_uuid(&id), "deleted", 1), err);
+  printf("deleted %s\n", qp_uuid_text(&id, text));
+  return QP_OK;
+}
+
+const struct cli_command cli_cmd_rm = {
+  .name = "rm",
+  .run = run_rm,
+  .summary = "delete a conversation for good",
+  .usage = { "CTX [--yes]" },
+  .about = "Deletes a conversation with all its messages and branches. Asks first; where\n"
+           "nobody can answer, --yes is needed.",
+  .options = options,
+  .words_min = 1,
+  .words_max = 1,
+};

@@ -1,0 +1,197 @@
+/* cmd_size.c - `quipu size`: bytes of one conversation and its branches, or of all. From the
+ * index only. */
+#include "cli/cli.h"
+#include "cli/mem.h"
+#include "cli/out.h"
+
+static const struct cli_option options[] = { { 0 } };
+
+/* One line: what it is, bytes, messages, and the name of a branch. */
+static void
+print_line(const struct cli *cli, const char *label, uint64_t bytes, uint64_t messages,
+           const char *name)
+{
+  char text[CLI_BYTES_TEXT];
+
+  if (cli->tty)
+    printf("%-10s%10s%10llu message%s", label, cli_bytes_text(bytes, text),
+           (unsigned long long)messages, messages == 1 ? " " : "s");
+  else
+    printf("%s\t%llu\t%llu", label, (unsigned long long)bytes, (unsigned long long)messages);
+  if (name) {
+    fputs(cli->tty ? "  " : "\t", stdout);
+    cli_put_word(stdout, name);
+  }
+  putchar('\n');
+}
+
+static json_t *
+size_json(const struct qp_uuid *id, const struct qp_size *size)
+{
+  return json_pack("{s:o, s:I, s:I, s:I, s:I}", "id", cli_json_uuid(id), "metadata_bytes",
+                   (json_int_t)size->metadata_bytes, "message_bytes",
+                   (json_int_t)size->message_bytes, "total_bytes",
+                   (json_int_t)(size->metadata_bytes + size->message_bytes), "messages",
+                   (json_int_t)size->messages);
+}
+
+/* ---- one conversation ---- */
+
+struct branches {
+  struct cli *cli;
+  json_t *array; /* filled instead of printing, when there is one */
+};
+
+static enum qp_rc
+visit_branch(void *arg, const struct qp_branch_info *branch)
+{
+  struct branches *b = arg;
+  json_t *row;
+
+  if (!b->array) {
+    print_line(b->cli, "branch", branch->message_bytes, branch->messages, branch->name);
+    return QP_OK;
+  }
+  row = json_pack("{s:s, s:I, s:I}", "name", branch->name, "messages", (json_int_t)branch->messages,
+                  "message_bytes", (json_int_t)branch->message_bytes);
+  return json_array_append_new(b->array, row) ? QP_NOMEM : QP_OK;
+}
+
+static enum qp_rc
+print_one_json(struct cli *cli, struct qp_context *context, const struct qp_size *size,
+               struct qp_err *err)
+{
+  struct qp_uuid id = qp_context_id(context);
+  struct branches branches = { cli, json_array() };
+  json_t *object = size_json(&id, size);
+  enum qp_rc rc;
+
+  err->msg[0] = '\0';
+  rc = branches.array ? qp_branch_list(context, visit_branch, &branches, err) : QP_NOMEM;
+  if (!rc && json_object_set(object, "branches", branches.array))
+    rc = QP_NOMEM;
+  json_decref(branches.array);
+  if (!rc)
+    return cli_put_json(object, err);
+  json_decref(object);
+  return err->msg[0] ? rc : cli_fail_nomem(err);
+}
+
+static enum qp_rc
+size_one(struct cli *cli, const char *text, struct qp_err *err)
+{
+  struct qp_context *context = NULL;
+  struct branches branches = { cli, NULL };
+  struct qp_size size;
+  enum qp_rc rc = cli_context_open(cli, text, &context, err);
+
+  if (rc)
+    return rc;
+  qp_context_size(context, &size);
+  if (cli->json) {
+    rc = print_one_json(cli, context, &size, err);
+  } else {
+    print_line(cli, "metadata", size.metadata_bytes, 0, NULL);
+    print_line(cli, "messages", size.message_bytes, size.messages, NULL);
+    rc = qp_branch_list(context, visit_branch, &branches, err);
+    print_line(cli, "total", size.metadata_bytes + size.message_bytes, size.messages, NULL);
+  }
+  qp_context_close(context);
+  return rc;
+}
+
+/* ---- all conversations ---- */
+
+static enum qp_rc
+size_next(struct cli *cli, const struct qp_uuid *id, struct qp_size *sum, struct qp_err *err)
+{
+  struct qp_context *context = NULL;
+  struct qp_size size;
+  char text[QP_UUID_TEXT];
+  enum qp_rc rc = qp_context_open(cli->store, id, QP_LOAD_NONE, &context, err);
+
+  if (rc)
+    return rc;
+  qp_context_size(context, &size);
+  qp_context_close(context);
+  sum->metadata_bytes += size.metadata_bytes;
+  sum->message_bytes += size.message_bytes;
+  sum->messages += size.messages;
+  if (cli->json)
+    return cli_put_json(size_json(id, &size), err);
+  print_line(cli, qp_uuid_text(id, text), size.metadata_bytes + size.message_bytes, size.messages,
+             NULL);
+  return QP_OK;
+}
+
+static enum qp_rc
+print_total(struct cli *cli, size_t contexts, const struct qp_size *sum, struct qp_err *err)
+{
+  uint64_t bytes = sum->metadata_bytes + sum->message_bytes;
+  char label[QP_UUID_TEXT];
+
+  if (cli->json)
+    return cli_put_json(json_pack("{s:{s:I, s:I, s:I, s:I, s:I}}", "total", "contexts",
+                                  (json_int_t)contexts, "metadata_bytes",
+                                  (json_int_t)sum->metadata_bytes, "message_bytes",
+                                  (json_int_t)sum->message_bytes, "total_bytes", (json_int_t)bytes,
+                                  "messages", (json_int_t)sum->messages),
+                        err);
+  (void)snprintf(label, sizeof(label), cli->tty ? "%-36s" : "%s", "total");
+  print_line(cli, label, bytes, sum->messages, NULL);
+  return QP_OK;
+}
+
+static enum qp_rc
+size_all(struct cli *cli, struct qp_err *err)
+{
+  struct qp_err first = { QP_OK, "" };
+  struct qp_size sum = { 0 };
+  struct qp_uuid *ids = NULL;
+  size_t count = 0;
+  size_t counted = 0;
+  enum qp_rc rc = cli_context_ids(cli, &ids, &count, err);
+
+  if (rc)
+    return rc;
+  for (size_t i = 0; i < count && !cli_out_failed(); i++) {
+    char text[QP_UUID_TEXT];
+
+    rc = size_next(cli, &ids[i], &sum, err);
+    counted += rc == QP_OK;
+    if (!rc || rc == QP_NOTFOUND) /* deleted since its id was listed */
+      continue;
+    cli_warn("%s cannot be opened: %s", qp_uuid_text(&ids[i], text), err->msg);
+    if (!first.rc)
+      first = *err;
+  }
+  cli_free(ids);
+  rc = print_total(cli, counted, &sum, err);
+  if (rc || !first.rc)
+    return rc;
+  *err = first;
+  return first.rc;
+}
+
+static enum qp_rc
+run_size(struct cli *cli, const struct cli_args *args, struct qp_err *err)
+{
+  enum qp_rc rc = cli_open(cli, CLI_READ, err);
+
+  if (rc)
+    return rc;
+  return args->words.count ? size_one(cli, args->words.at[0], err) : size_all(cli, err);
+}
+
+const struct cli_command cli_cmd_size = {
+  .name = "size",
+  .run = run_size,
+  .summary = "bytes of one conversation and its branches, or of all",
+  .usage = { "[CTX]" },
+  .about = "Counts metadata and messages as they are encoded, from the index: no message\n"
+           "file is opened. Branches share messages, so that they add up to more than the\n"
+           "total. On a terminal sizes are rounded; elsewhere they are exact and separated\n"
+           "by tabs: what, bytes, messages, branch.",
+  .options = options,
+  .words_max = 1,
+};

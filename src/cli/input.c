@@ -1,0 +1,150 @@
+/* input.c - see input.h. Reads with read(2) and not with stdio: a line must be handed out when
+ * it arrives on a pipe, and memory must follow the longest line and not the length of the input. */
+#include "cli/input.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/mem.h"
+#include "cli/out.h"
+
+#define FIRST_SIZE ((size_t)64 << 10)
+
+enum qp_rc
+cli_lines_open(struct cli_lines *in, const char *path, size_t limit, struct qp_err *err)
+{
+  bool standard = strcmp(path, "-") == 0;
+  int fd = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+
+  if (fd < 0)
+    return cli_fail_errno(err, errno, "cannot open '%.150s'", path);
+  *in = (struct cli_lines){ .fd = fd, .owns_fd = !standard, .limit = limit };
+  return QP_OK;
+}
+
+void
+cli_lines_close(struct cli_lines *in)
+{
+  if (in->owns_fd)
+    (void)close(in->fd);
+  cli_free(in->data);
+  *in = (struct cli_lines){ .fd = -1, .eof = true };
+}
+
+/* Makes room behind `end`: first by moving what is left to the front, then by growing. */
+static enum qp_rc
+make_room(struct cli_lines *in, struct qp_err *err)
+{
+  size_t cap = in->cap ? in->cap * 2 : FIRST_SIZE;
+  char *grown;
+
+  if (in->start) {
+    memmove(in->data, in->data + in->start, in->end - in->start);
+    in->end -= in->start;
+    in->start = 0;
+  }
+  if (in->end < in->cap)
+    return QP_OK;
+  if (cap > in->limit + FIRST_SIZE)
+    cap = in->limit + FIRST_SIZE;
+  grown = cli_realloc(in->data, cap, 1);
+  if (!grown)
+    return cli_fail_nomem(err);
+  in->data = grown;
+  in->cap = cap;
+  return QP_OK;
+}
+
+static enum qp_rc
+read_more(struct cli_lines *in, struct qp_err *err)
+{
+  enum qp_rc rc = in->end == in->cap ? make_room(in, err) : QP_OK;
+  ssize_t got;
+
+  if (rc)
+    return rc;
+  do
+    got = read(in->fd, in->data + in->end, in->cap - in->end);
+  while (got < 0 && errno == EINTR);
+  if (got < 0)
+    return cli_fail_errno(err, errno, "cannot read the input");
+  in->eof = got == 0;
+  in->end += (size_t)got;
+  return QP_OK;
+}
+
+enum qp_rc
+cli_lines_next(struct cli_lines *in, struct qp_bytes *line, bool *more, struct qp_err *err)
+{
+  size_t seen = 0; /* bytes from start that hold no newline */
+
+  for (;;) {
+    size_t have = in->end - in->start;
+    const char *from = have ? in->data + in->start : "";
+    const char *newline = have > seen ? memchr(from + seen, '\n', have - seen) : NULL;
+    size_t len = newline ? (size_t)(newline - from) : have;
+    bool complete = newline || in->eof;
+    enum qp_rc rc;
+
+    if (in->skipping) {
+      in->start += newline ? len + 1 : len;
+      in->skipping = !newline;
+      seen = 0;
+      if (!newline && in->eof)
+        in->skipping = false;
+    } else if (len > in->limit) {
+      in->number++;
+      in->skipping = true;
+      return cli_fail(err, QP_TOOBIG, "longer than %zu bytes", in->limit);
+    } else if (complete && (newline || len)) {
+      *line = (struct qp_bytes){ from, len };
+      *more = true;
+      in->start += newline ? len + 1 : len;
+      in->number++;
+      return QP_OK;
+    } else if (in->eof) {
+      *more = false;
+      return QP_OK;
+    } else {
+      seen = have;
+    }
+    if (!newline && !in->eof) {
+      if (in->start == in->end)
+        in->start = in->end = 0;
+      rc = read_more(in, err);
+      if (rc)
+        return rc;
+    }
+  }
+}
+
+enum qp_rc
+cli_read_all(const char *path, size_t limit, char **out, size_t *len, struct qp_err *err)
+{
+  struct cli_lines in;
+  enum qp_rc rc = cli_lines_open(&in, path, limit, err);
+
+  if (rc)
+    return rc;
+  while (!in.eof && in.end <= limit) {
+    rc = read_more(&in, err);
+    if (rc)
+      goto out;
+  }
+  if (in.end > limit) {
+    rc = cli_fail(err, QP_TOOBIG, "the input is longer than %zu bytes", limit);
+    goto out;
+  }
+  rc = in.end == in.cap ? make_room(&in, err) : QP_OK;
+  if (rc)
+    goto out;
+  in.data[in.end] = '\0';
+  *out = in.data;
+  *len = in.end;
+  in.data = NULL; /* ownership moves to the caller here */
+out:
+  cli_lines_close(&in);
+  return rc;
+}

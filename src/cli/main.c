@@ -1,0 +1,202 @@
+/* main.c - the command line `quipu`: the table of commands, the options that all of them take, and
+ * the way from arguments to an exit code. Each command is a file cmd_*.c with its own option table.
+ *
+ * Every failure is reported here and nowhere else: one sentence on standard error and the exit
+ * code that QP_RC_MAP gives its code. A reader of standard output who went away (`quipu ls |
+ * head -1`) is no failure to talk about: the store is closed and the process ends by SIGPIPE, as
+ * shells expect. */
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "cli/out.h"
+
+enum { OPT_DATA, OPT_JSON, OPT_VERBOSE, OPT_HELP, OPT_VERSION };
+
+static const struct cli_option globals[] = {
+  [OPT_DATA] = { "data", 'd', "DIR", "data directory (default: $QUIPU_DATA, else ./data)", NULL },
+  [OPT_JSON] = { "json", 0, NULL, "answer in JSON; errors too, on standard error", NULL },
+  [OPT_VERBOSE] = { "verbose", 'v', NULL, "tell on standard error what is done", NULL },
+  [OPT_HELP] = { "help", 'h', NULL, "explain the command", NULL },
+  [OPT_VERSION] = { "version", 0, NULL, "print the version", NULL },
+  { 0 },
+};
+
+static const struct cli_command *const commands[] = {
+  &cli_cmd_new,   &cli_cmd_add,  &cli_cmd_ls, &cli_cmd_show,    &cli_cmd_branch, &cli_cmd_prompt,
+  &cli_cmd_check, &cli_cmd_size, &cli_cmd_rm, &cli_cmd_version, &cli_cmd_help,   NULL,
+};
+
+/* ---- finding a command and an action ---- */
+
+const struct cli_command *
+cli_command_find(const struct cli *cli, const char *name, struct qp_err *err)
+{
+  const char *best = NULL;
+
+  for (size_t i = 0; cli->commands[i]; i++) {
+    if (strcmp(cli->commands[i]->name, name) == 0)
+      return cli->commands[i];
+    cli_nearest(name, cli->commands[i]->name, &best);
+  }
+  if (best)
+    (void)cli_fail(err, QP_INVALID, "unknown command '%.60s'; did you mean '%s'?", name, best);
+  else
+    (void)cli_fail(err, QP_INVALID, "unknown command '%.60s'; 'quipu help' lists the commands",
+                   name);
+  return NULL;
+}
+
+enum qp_rc
+cli_action_find(const struct cli_command *command, const struct cli_args *args,
+                const struct cli_action *actions, const char *name, size_t words, size_t *out,
+                struct qp_err *err)
+{
+  const char *best = NULL;
+
+  for (size_t i = 0; actions[i].name; i++) {
+    cli_nearest(name, actions[i].name, &best);
+    if (strcmp(actions[i].name, name) != 0)
+      continue;
+    if (words < actions[i].words_min || words > actions[i].words_max)
+      return cli_fail(err, QP_INVALID, "'%s %s' takes %s; 'quipu help %s' tells more",
+                      command->name, name, actions[i].words[0] ? actions[i].words : "no more words",
+                      command->name);
+    *out = i;
+    return cli_opts_check_action(command->options, args->values, command->name, name, err);
+  }
+  if (best)
+    return cli_fail(err, QP_INVALID, "'%s' cannot '%.60s'; did you mean '%s'?", command->name, name,
+                    best);
+  return cli_fail(err, QP_INVALID, "'%s' cannot '%.60s'; 'quipu help %s' lists what it can",
+                  command->name, name, command->name);
+}
+
+/* ---- running ---- */
+
+static enum qp_rc
+apply_globals(struct cli *cli, const char *const *values, struct qp_err *err)
+{
+  const char *from_env = getenv("QUIPU_DATA");
+
+  cli->json = values[OPT_JSON] != NULL;
+  cli->verbose = values[OPT_VERBOSE] != NULL;
+  cli->tty = isatty(STDOUT_FILENO) == 1;
+  cli->data = values[OPT_DATA];
+  if (cli->data && !cli->data[0])
+    return cli_fail(err, QP_INVALID, "--data needs the name of a directory");
+  if (!cli->data)
+    cli->data = from_env && from_env[0] ? from_env : CLI_DATA_DEFAULT;
+  return QP_OK;
+}
+
+static enum qp_rc
+check_words(const struct cli_command *command, const struct cli_args *args, struct qp_err *err)
+{
+  size_t count = args->words.count;
+
+  if (count < command->words_min)
+    return cli_fail(err, QP_INVALID, "something is missing; usage: quipu %s %s", command->name,
+                    command->usage[0]);
+  if (count > command->words_max)
+    return cli_fail(err, QP_INVALID, "'%.60s' is one word too many; usage: quipu %s %s",
+                    args->words.at[command->words_max], command->name, command->usage[0]);
+  return QP_OK;
+}
+
+static enum qp_rc
+run_command(struct cli *cli, int argc, char **argv, struct qp_err *err)
+{
+  const char *global_values[CLI_OPTIONS_MAX] = { NULL };
+  struct cli_args args = { .values = { NULL } };
+  struct cli_optset sets[2] = { { globals, global_values }, { NULL, args.values } };
+  const struct cli_command *command = NULL;
+  int pos = 1;
+  enum qp_rc rc;
+
+  rc = cli_opts_parse(sets, 1, argc, argv, &pos, true, &args.words, err);
+  if (rc)
+    return rc;
+  if (pos < argc) {
+    command = cli_command_find(cli, argv[pos++], err);
+    if (!command)
+      return err->rc;
+    sets[1].table = command->options;
+    rc = cli_opts_parse(sets, 2, argc, argv, &pos, false, &args.words, err);
+    if (rc)
+      return rc;
+  }
+  rc = apply_globals(cli, global_values, err);
+  if (rc)
+    return rc;
+  if (global_values[OPT_HELP])
+    return cli_help(cli, command, err);
+  if (global_values[OPT_VERSION])
+    return cli_cmd_version.run(cli, &args, err);
+  if (!command) {
+    cli_help_short(cli);
+    return cli_fail(err, QP_INVALID, "no command was given");
+  }
+  rc = check_words(command, &args, err);
+  return rc ? rc : command->run(cli, &args, err);
+}
+
+/* ---- the process ---- */
+
+/* A descriptor 0, 1 or 2 that the caller closed would be given to a file of the store, and
+ * output would land in that file. These stand in for it and fail: 0 when it is read, 1 and 2
+ * when they are written. */
+static bool
+fill_standard_fds(void)
+{
+  for (int fd = 0; fd <= 2; fd++)
+    if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd ? O_RDONLY : O_WRONLY) != fd)
+      return false;
+  return true;
+}
+
+/* Errors in the options come before --json is read, so it is looked for here. */
+static bool
+wants_json(int argc, char **argv)
+{
+  for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
+    if (strcmp(argv[i], "--json") == 0)
+      return true;
+  return false;
+}
+
+int
+main(int argc, char **argv)
+{
+  struct cli cli = { .commands = commands, .globals = globals };
+  struct qp_err err = { QP_OK, "" };
+  struct qp_err out_err;
+  bool json = wants_json(argc, argv);
+  bool broken = false;
+  enum qp_rc out_rc;
+  enum qp_rc rc;
+
+  if (!fill_standard_fds())
+    return qp_rc_exit_code(QP_IO);
+  (void)signal(SIGPIPE, SIG_IGN);
+  (void)setvbuf(stderr, NULL, _IOLBF, BUFSIZ);
+  rc = run_command(&cli, argc, argv, &err);
+  qp_store_close(cli.store);
+  out_rc = cli_out_close(&broken, &out_err);
+  if (broken) {
+    (void)signal(SIGPIPE, SIG_DFL);
+    (void)raise(SIGPIPE);
+  }
+  if (out_rc && (!rc || rc == QP_STOPPED)) {
+    rc = out_rc;
+    err = out_err;
+  }
+  if (rc) {
+    err.rc = rc;
+    cli_report(&err, json);
+  }
+  return qp_rc_exit_code(rc);
+}

@@ -1,0 +1,380 @@
+/* out.c - see out.h. */
+#include "cli/out.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+/* ---- errors ---- */
+
+enum qp_rc
+cli_fail(struct qp_err *err, enum qp_rc rc, const char *fmt, ...)
+{
+  va_list args;
+
+  err->rc = rc;
+  va_start(args, fmt);
+  (void)vsnprintf(err->msg, sizeof(err->msg), fmt, args);
+  va_end(args);
+  return rc;
+}
+
+static enum qp_rc
+rc_of_errno(int error)
+{
+  switch (error) {
+  case ENOENT:
+    return QP_NOTFOUND;
+  case EACCES:
+  case EPERM:
+    return QP_DENIED;
+  case ENOSPC:
+  case EDQUOT:
+    return QP_FULL;
+  case ENOMEM:
+    return QP_NOMEM;
+  default:
+    return QP_IO;
+  }
+}
+
+enum qp_rc
+cli_fail_errno(struct qp_err *err, int error, const char *fmt, ...)
+{
+  const char *text = strerrordesc_np(error);
+  va_list args;
+  size_t used;
+
+  err->rc = rc_of_errno(error);
+  va_start(args, fmt);
+  (void)vsnprintf(err->msg, sizeof(err->msg), fmt, args);
+  va_end(args);
+  used = strlen(err->msg);
+  (void)snprintf(err->msg + used, sizeof(err->msg) - used, ": %s", text ? text : "unknown error");
+  return err->rc;
+}
+
+enum qp_rc
+cli_fail_nomem(struct qp_err *err)
+{
+  return cli_fail(err, QP_NOMEM, "out of memory");
+}
+
+enum qp_rc
+cli_err_prefix(struct qp_err *err, const char *what)
+{
+  struct qp_err old = *err;
+  size_t used;
+
+  (void)snprintf(err->msg, sizeof(err->msg), "%.100s: ", what);
+  used = strlen(err->msg);
+  (void)snprintf(err->msg + used, sizeof(err->msg) - used, "%s", old.msg);
+  return err->rc;
+}
+
+void
+cli_report(const struct qp_err *err, bool json)
+{
+  const char *text = err->msg[0] ? err->msg : qp_rc_text(err->rc);
+
+  fputs("quipu: ", stderr);
+  cli_put_word(stderr, text);
+  putc('\n', stderr);
+  if (json) {
+    fprintf(stderr, "{\"error\":{\"code\":\"%s\",\"message\":", qp_rc_name(err->rc));
+    cli_put_json_string(stderr, text, strlen(text));
+    fputs("}}\n", stderr);
+  }
+}
+
+void
+cli_warn(const char *fmt, ...)
+{
+  char text[640];
+  va_list args;
+
+  va_start(args, fmt);
+  (void)vsnprintf(text, sizeof(text), fmt, args);
+  va_end(args);
+  flockfile(stderr);
+  fputs("quipu: warning: ", stderr);
+  cli_put_word(stderr, text);
+  putc('\n', stderr);
+  funlockfile(stderr);
+}
+
+void
+cli_trace(const char *feature, const char *text)
+{
+  flockfile(stderr);
+  fputs("quipu: ", stderr);
+  cli_put_word(stderr, feature);
+  fputs(": ", stderr);
+  cli_put_word(stderr, text);
+  putc('\n', stderr);
+  funlockfile(stderr);
+}
+
+/* ---- text for people ---- */
+
+static bool
+is_tail(unsigned char c)
+{
+  return (c & 0xc0) == 0x80;
+}
+
+/* The length of the UTF-8 character at s, or 0 when there is none. */
+static size_t
+char_len(const char *text, size_t n)
+{
+  const unsigned char *s = (const unsigned char *)text;
+
+  if (s[0] < 0x80)
+    return 1;
+  if (s[0] >= 0xc2 && s[0] <= 0xdf)
+    return n >= 2 && is_tail(s[1]) ? 2 : 0;
+  if (n >= 3 && s[0] >= 0xe0 && s[0] <= 0xef && is_tail(s[1]) && is_tail(s[2]))
+    return (s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) ? 0 : 3;
+  if (n >= 4 && s[0] >= 0xf0 && s[0] <= 0xf4 && is_tail(s[1]) && is_tail(s[2]) && is_tail(s[3]))
+    return (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f) ? 0 : 4;
+  return 0;
+}
+
+/* The same, and 0 for the control characters U+0000 to U+001F and U+007F to U+009F as well. */
+static size_t
+shown_len(const char *s, size_t n)
+{
+  unsigned char c = (unsigned char)s[0];
+
+  if (c < 0x20 || c == 0x7f || (c == 0xc2 && n >= 2 && (unsigned char)s[1] < 0xa0))
+    return 0;
+  return char_len(s, n);
+}
+
+static void
+put_escape(FILE *f, char c)
+{
+  switch (c) {
+  case '\n':
+    fputs("\\n", f);
+    break;
+  case '\t':
+    fputs("\\t", f);
+    break;
+  default:
+    fprintf(f, "\\x%02x", (unsigned)(unsigned char)c);
+  }
+}
+
+void
+cli_put_wordn(FILE *f, const char *s, size_t n)
+{
+  for (size_t i = 0; i < n;) {
+    size_t run = i;
+    size_t len;
+
+    while (run < n && (len = shown_len(s + run, n - run)) > 0)
+      run += len;
+    (void)fwrite(s + i, 1, run - i, f);
+    if (run < n)
+      put_escape(f, s[run++]);
+    i = run;
+  }
+}
+
+void
+cli_put_word(FILE *f, const char *s)
+{
+  cli_put_wordn(f, s, strlen(s));
+}
+
+void
+cli_put_snippet(FILE *f, const char *s, size_t n, size_t max)
+{
+  size_t cut = n;
+
+  if (n > max)
+    for (cut = max; cut > 0 && is_tail((unsigned char)s[cut]);)
+      cut--;
+  cli_put_wordn(f, s, cut);
+  if (cut < n)
+    fputs("…", f);
+}
+
+void
+cli_put_text(FILE *f, const char *s, size_t n, int indent)
+{
+  if (n && s[n - 1] == '\n')
+    n--;
+  for (size_t i = 0; i < n || i == 0;) {
+    const char *end = n > i ? memchr(s + i, '\n', n - i) : NULL;
+    size_t stop = end ? (size_t)(end - s) : n;
+
+    if (stop > i)
+      fprintf(f, "%*s", indent, "");
+    while (i < stop) {
+      const char *tab = memchr(s + i, '\t', stop - i);
+      size_t to = tab ? (size_t)(tab - s) : stop;
+
+      cli_put_wordn(f, s + i, to - i);
+      if (tab)
+        putc('\t', f);
+      i = to + (tab != NULL);
+    }
+    putc('\n', f);
+    i = stop + 1;
+  }
+}
+
+const char *
+cli_time_text(int64_t ms, char out[CLI_TIME_TEXT])
+{
+  int64_t rest = ((ms % 1000) + 1000) % 1000;
+  time_t seconds = (time_t)((ms - rest) / 1000);
+  struct tm tm;
+  size_t used;
+
+  if (!gmtime_r(&seconds, &tm) || tm.tm_year > 8099 || tm.tm_year < -1900)
+    (void)snprintf(out, CLI_TIME_TEXT, "%s", "0000-01-01T00:00:00.000Z");
+  else {
+    used = strftime(out, CLI_TIME_TEXT, "%Y-%m-%dT%H:%M:%S", &tm);
+    (void)snprintf(out + used, CLI_TIME_TEXT - used, ".%03dZ", (int)rest);
+  }
+  return out;
+}
+
+void
+cli_put_time(FILE *f, const char *rfc3339)
+{
+  if (strlen(rfc3339) < 19)
+    cli_put_word(f, rfc3339);
+  else
+    fprintf(f, "%.10s %.8s", rfc3339, rfc3339 + 11);
+}
+
+const char *
+cli_bytes_text(uint64_t bytes, char out[CLI_BYTES_TEXT])
+{
+  static const char *const units[] = { "kB", "MB", "GB", "TB", "PB", "EB" };
+  double value = (double)bytes / 1000;
+  size_t unit = 0;
+
+  if (bytes < 1000) {
+    (void)snprintf(out, CLI_BYTES_TEXT, "%u B", (unsigned)bytes);
+    return out;
+  }
+  for (; value >= 999.95 && unit + 1 < sizeof(units) / sizeof(units[0]); unit++)
+    value /= 1000;
+  (void)snprintf(out, CLI_BYTES_TEXT, "%.1f %s", value, units[unit]);
+  return out;
+}
+
+const char *
+cli_plural(uint64_t n)
+{
+  return n == 1 ? "" : "s";
+}
+
+/* ---- JSON ---- */
+
+enum qp_rc
+cli_put_json(json_t *value, struct qp_err *err)
+{
+  int failed;
+
+  if (!value)
+    return cli_fail_nomem(err);
+  failed = json_dumpf(value, stdout, JSON_COMPACT);
+  json_decref(value);
+  if (failed && !ferror(stdout))
+    return cli_fail_nomem(err);
+  putchar('\n');
+  return QP_OK;
+}
+
+void
+cli_put_json_string(FILE *f, const char *s, size_t n)
+{
+  putc('"', f);
+  for (size_t i = 0; i < n;) {
+    size_t len = char_len(s + i, n - i);
+    unsigned char c = (unsigned char)s[i];
+
+    if (!len)
+      fputs("\xef\xbf\xbd", f);
+    else if (c == '"' || c == '\\')
+      fprintf(f, "\\%c", c);
+    else if (c < 0x20 || c == 0x7f)
+      fprintf(f, "\\u%04x", (unsigned)c);
+    else
+      (void)fwrite(s + i, 1, len, f);
+    i += len ? len : 1;
+  }
+  putc('"', f);
+}
+
+json_t *
+cli_json_string(const char *s)
+{
+  return s ? json_string(s) : json_null();
+}
+
+json_t *
+cli_json_uuid(const struct qp_uuid *id)
+{
+  char text[QP_UUID_TEXT];
+
+  return qp_uuid_is_none(id) ? json_null() : json_string(qp_uuid_text(id, text));
+}
+
+json_t *
+cli_json_time(int64_t ms)
+{
+  char text[CLI_TIME_TEXT];
+
+  return json_string(cli_time_text(ms, text));
+}
+
+/* ---- standard output ---- */
+
+bool
+cli_out_failed(void)
+{
+  return ferror(stdout) != 0;
+}
+
+enum qp_rc
+cli_out_flush(struct qp_err *err)
+{
+  if (fflush(stdout) == 0)
+    return QP_OK;
+  return cli_fail_errno(err, errno, "cannot write to standard output");
+}
+
+/* stdio forgets the reason of a failed write, but a pipe knows that nobody reads it. */
+static bool
+nobody_reads(void)
+{
+  struct pollfd out = { .fd = STDOUT_FILENO, .events = POLLOUT };
+
+  return poll(&out, 1, 0) == 1 && (out.revents & POLLERR);
+}
+
+enum qp_rc
+cli_out_close(bool *broken, struct qp_err *err)
+{
+  bool failed = ferror(stdout) != 0;
+  enum qp_rc rc = cli_out_flush(err);
+
+  *broken = false;
+  if (!rc && failed)
+    rc = cli_fail(err, QP_IO, "cannot write to standard output");
+  if (rc)
+    *broken = nobody_reads();
+  else if (fclose(stdout))
+    rc = cli_fail_errno(err, errno, "cannot write to standard output");
+  return rc;
+}

@@ -1,0 +1,77 @@
+/* out.h - what the command line writes: text for people, JSON for programs, errors.
+ *
+ * Text that came from outside (messages, titles, names, arguments) reaches a person only through
+ * the functions here, which spell control characters as \xNN: no stored text can drive a
+ * terminal. A failed write to standard output is noticed once, by cli_out_close; cli_out_failed
+ * lets a long loop stop early. */
+#ifndef QP_CLI_OUT_H
+#define QP_CLI_OUT_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "quipu.h"
+
+/* ---- errors ---- */
+
+/* Fills *err and returns rc, so that a failure is one line. */
+enum qp_rc cli_fail(struct qp_err *err, enum qp_rc rc, const char *fmt, ...) QP_PRINTF(3, 4);
+/* The same for an error number, whose text is appended. */
+enum qp_rc cli_fail_errno(struct qp_err *err, int error, const char *fmt, ...) QP_PRINTF(3, 4);
+enum qp_rc cli_fail_nomem(struct qp_err *err);
+/* Puts "`what`: " before the sentence that is there; returns err->rc. */
+enum qp_rc cli_err_prefix(struct qp_err *err, const char *what);
+
+/* One line on standard error, "quipu: …"; with `json` the error object on the next. */
+void cli_report(const struct qp_err *err, bool json);
+void cli_warn(const char *fmt, ...) QP_PRINTF(1, 2);
+/* A line of --verbose. */
+void cli_trace(const char *feature, const char *text);
+
+/* ---- text for people ---- */
+
+/* On one line: newlines and tabs are spelled out too. */
+void cli_put_word(FILE *f, const char *s);
+void cli_put_wordn(FILE *f, const char *s, size_t n);
+/* At most `max` bytes of it, cut between characters and ended by "…". */
+void cli_put_snippet(FILE *f, const char *s, size_t n, size_t max);
+/* As it is, every line indented by `indent` spaces, and a newline at the end. */
+void cli_put_text(FILE *f, const char *s, size_t n, int indent);
+
+#define CLI_TIME_TEXT 25 /* "2026-11-15T19:55:40.123Z" and a NUL */
+
+/* RFC 3339 in UTC, as it stands in the files. */
+const char *cli_time_text(int64_t ms, char out[CLI_TIME_TEXT]);
+/* "2026-11-15 19:55:40" of such a text. */
+void cli_put_time(FILE *f, const char *rfc3339);
+
+#define CLI_BYTES_TEXT 16
+
+/* "412 B", "1.2 kB", "3.4 MB": powers of 1000. */
+const char *cli_bytes_text(uint64_t bytes, char out[CLI_BYTES_TEXT]);
+/* "s" unless n is 1. */
+const char *cli_plural(uint64_t n);
+
+/* ---- JSON ---- */
+
+/* One line of JSON on standard output. Takes `value`; NULL means that memory was out. */
+enum qp_rc cli_put_json(json_t *value, struct qp_err *err);
+/* A JSON string with its quotes; bytes that are not UTF-8 become U+FFFD. */
+void cli_put_json_string(FILE *f, const char *s, size_t n);
+/* For building objects: a string, or null for NULL; the text of an id, or null for none; a time. */
+json_t *cli_json_string(const char *s);
+json_t *cli_json_uuid(const struct qp_uuid *id);
+json_t *cli_json_time(int64_t ms);
+
+/* ---- standard output ---- */
+
+/* A write failed: nobody reads on, or the disk is full. */
+bool cli_out_failed(void);
+/* What was printed so far reaches the reader now. */
+enum qp_rc cli_out_flush(struct qp_err *err);
+/* QP_OK when all was written; else says why not. *broken: nobody reads standard output any more. */
+enum qp_rc cli_out_close(bool *broken, struct qp_err *err);
+
+#endif

@@ -1,0 +1,507 @@
+/* branch.c - the branches of a meta: their definitions, names and prompt references. The stored
+ * form is in meta.h. A branch's head is not here: the index has it.
+ *
+ * The array is sorted by name, bytewise, and no name is there twice. */
+#include "model/meta_int.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/str.h"
+
+#define NUMBER_TEXT(n) #n
+#define NUMBER(n) NUMBER_TEXT(n)
+
+static const char *const branch_fields[] = {
+  "name", "system_prompt_id", "user_prompt", "created_at", "base", NULL,
+};
+
+/* ---- names and ids ---- */
+
+/* Control characters of ASCII, and those of Latin-1, which are two bytes in UTF-8. */
+static bool
+has_control(const char *s)
+{
+  for (const unsigned char *p = (const unsigned char *)s; *p; p++)
+    if (*p < 0x20 || *p == 0x7f || (*p == 0xc2 && p[1] >= 0x80 && p[1] <= 0x9f))
+      return true;
+  return false;
+}
+
+enum qp_rc
+qp__branch_name_problem(const char *name, const char **problem, struct qp_err *err)
+{
+  size_t n = name ? strlen(name) : 0;
+  struct qp__buf encoded;
+  enum qp_rc rc;
+
+  if (!n)
+    *problem = "must not be empty";
+  else if (n > QP__BRANCH_NAME_MAX)
+    *problem = "must have at most " NUMBER(QP__BRANCH_NAME_MAX) " bytes";
+  else if (!qp__utf8_ok(name, n))
+    *problem = "must be valid UTF-8";
+  else if (has_control(name))
+    *problem = "must not hold control characters";
+  if (*problem)
+    return QP_OK;
+  qp__buf_init(&encoded, QP__BRANCH_ENCODED_MAX);
+  rc = qp__percent_encode(&encoded, name, n);
+  qp__buf_release(&encoded);
+  if (rc == QP_NOMEM)
+    return qp__fail_nomem(err, "a branch name");
+  if (rc)
+    *problem = "must have at most " NUMBER(QP__BRANCH_ENCODED_MAX) " bytes once percent-encoded";
+  return QP_OK;
+}
+
+enum qp_rc
+qp__branch_name_check(const char *name, struct qp_err *err)
+{
+  const char *problem = NULL;
+  enum qp_rc rc = qp__branch_name_problem(name, &problem, err);
+
+  if (!rc && problem)
+    rc = qp__fail(err, QP_INVALID, "a branch name %s", problem);
+  return rc;
+}
+
+static bool
+is_id_char(char c)
+{
+  return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '.' ||
+         c == '_' || c == '-';
+}
+
+const char *
+qp__prompt_id_problem(const char *id)
+{
+  size_t n = id ? strlen(id) : 0;
+
+  if (!n)
+    return "must not be empty";
+  if (n > QP__PROMPT_ID_MAX)
+    return "must have at most " NUMBER(QP__PROMPT_ID_MAX) " bytes";
+  if (id[0] == '.')
+    return "must not start with '.'";
+  for (size_t i = 0; i < n; i++)
+    if (!is_id_char(id[i]))
+      return "may hold only letters, digits, '.', '_' and '-'";
+  return NULL;
+}
+
+enum qp_rc
+qp__prompt_id_check(const char *id, struct qp_err *err)
+{
+  const char *problem = qp__prompt_id_problem(id);
+
+  return problem ? qp__fail(err, QP_INVALID, "the id of a system prompt %s", problem) : QP_OK;
+}
+
+enum qp_rc
+qp__field_prompt_id(const struct qp__place *at, const json_t *object, const char *key,
+                    const char **out, struct qp_err *err)
+{
+  const char *id = NULL;
+  const char *problem;
+  enum qp_rc rc = qp__field_string(at, object, key, &id, err);
+
+  if (rc || !id)
+    return rc;
+  problem = qp__prompt_id_problem(id);
+  if (problem)
+    return qp__field_fail(at, key, problem, err);
+  *out = id;
+  return QP_OK;
+}
+
+/* ---- the array ---- */
+
+static void
+release_branch(struct qp__branch_def *b)
+{
+  qp__free(b->name);
+  qp__free(b->system_prompt_id);
+  qp__free(b->user_prompt);
+  json_decref(b->extra);
+  memset(b, 0, sizeof(*b));
+}
+
+void
+qp__branches_release(struct qp__meta *m)
+{
+  for (size_t i = 0; i < m->branch_count; i++)
+    release_branch(&m->branches[i]);
+  qp__free(m->branches);
+  m->branches = NULL;
+  m->branch_count = 0;
+}
+
+/* The place of the first branch whose name is not below `name`. */
+static size_t
+place_of(const struct qp__meta *m, const char *name)
+{
+  size_t low = 0;
+  size_t high = m->branch_count;
+
+  while (low < high) {
+    size_t mid = low + (high - low) / 2;
+
+    if (strcmp(m->branches[mid].name, name) < 0)
+      low = mid + 1;
+    else
+      high = mid;
+  }
+  return low;
+}
+
+struct qp__branch_def *
+qp__meta_branch(const struct qp__meta *m, const char *name)
+{
+  size_t i = place_of(m, name);
+
+  if (i == m->branch_count || strcmp(m->branches[i].name, name) != 0)
+    return NULL;
+  return &m->branches[i];
+}
+
+/* A branch that must be there. */
+static enum qp_rc
+find_branch(const struct qp__meta *m, const char *name, struct qp__branch_def **out,
+            struct qp_err *err)
+{
+  struct qp__branch_def *b = name ? qp__meta_branch(m, name) : NULL;
+  enum qp_rc rc;
+
+  if (b) {
+    *out = b;
+    return QP_OK;
+  }
+  rc = qp__branch_name_check(name, err);
+  return rc ? rc : qp__fail(err, QP_NOTFOUND, "there is no branch '%s'", name);
+}
+
+/* A name for a branch that must not be there yet. */
+static enum qp_rc
+check_new_name(const struct qp__meta *m, const char *name, struct qp_err *err)
+{
+  enum qp_rc rc = qp__branch_name_check(name, err);
+
+  if (!rc && qp__meta_branch(m, name))
+    rc = qp__fail(err, QP_EXISTS, "there is a branch '%s' already", name);
+  return rc;
+}
+
+/* Moves *b into the array, at its place. */
+static enum qp_rc
+insert_branch(struct qp__meta *m, struct qp__branch_def *b, struct qp_err *err)
+{
+  size_t i = place_of(m, b->name);
+  struct qp__branch_def *grown;
+
+  grown = qp__realloc(m->branches, (m->branch_count + 1) * sizeof(*grown));
+  if (!grown)
+    return qp__fail_nomem(err, "a branch");
+  m->branches = grown;
+  memmove(grown + i + 1, grown + i, (m->branch_count - i) * sizeof(*grown));
+  grown[i] = *b;
+  m->branch_count++;
+  memset(b, 0, sizeof(*b));
+  return QP_OK;
+}
+
+enum qp_rc
+qp__meta_branch_add(struct qp__meta *m, const char *name, int64_t now_ms,
+                    const struct qp_uuid *base, struct qp_err *err)
+{
+  struct qp__branch_def b = { .created_at = now_ms };
+  enum qp_rc rc = check_new_name(m, name, err);
+
+  if (rc)
+    return rc;
+  if (base)
+    b.base = *base;
+  b.name = qp__strdup(name);
+  rc = b.name ? insert_branch(m, &b, err) : qp__fail_nomem(err, "a branch");
+  release_branch(&b);
+  return rc;
+}
+
+static int
+compare_branches(const void *a, const void *b)
+{
+  return strcmp(((const struct qp__branch_def *)a)->name, ((const struct qp__branch_def *)b)->name);
+}
+
+enum qp_rc
+qp__meta_branch_rename(struct qp__meta *m, const char *name, const char *new_name,
+                       struct qp_err *err)
+{
+  struct qp__branch_def *b = NULL;
+  char *copy = NULL;
+  char *active = NULL;
+  bool is_active;
+  enum qp_rc rc;
+
+  rc = find_branch(m, name, &b, err);
+  if (rc)
+    return rc;
+  rc = check_new_name(m, new_name, err);
+  if (rc)
+    return rc;
+  is_active = qp__str_same(m->active, name);
+  copy = qp__strdup(new_name);
+  active = is_active ? qp__strdup(new_name) : NULL;
+  if (!copy || (is_active && !active)) {
+    qp__free(copy);
+    qp__free(active);
+    return qp__fail_nomem(err, "a branch");
+  }
+  if (is_active) {
+    qp__free(m->active);
+    m->active = active;
+  }
+  qp__free(b->name); /* `name` may point at it: not used from here on */
+  b->name = copy;
+  qsort(m->branches, m->branch_count, sizeof(*m->branches), compare_branches);
+  return QP_OK;
+}
+
+enum qp_rc
+qp__meta_branch_remove(struct qp__meta *m, const char *name, struct qp_err *err)
+{
+  struct qp__branch_def *b = NULL;
+  size_t i;
+  enum qp_rc rc = find_branch(m, name, &b, err);
+
+  if (rc)
+    return rc;
+  if (qp__str_same(m->active, name))
+    return qp__fail(err, QP_CONFLICT, "'%s' is the active branch: switch to another one first",
+                    name);
+  i = (size_t)(b - m->branches);
+  release_branch(b);
+  memmove(b, b + 1, (m->branch_count - i - 1) * sizeof(*b));
+  m->branch_count--;
+  return QP_OK;
+}
+
+enum qp_rc
+qp__meta_set_active(struct qp__meta *m, const char *name, struct qp_err *err)
+{
+  struct qp__branch_def *b = NULL;
+  enum qp_rc rc = find_branch(m, name, &b, err);
+
+  if (!rc && !qp__str_replace(&m->active, b->name))
+    rc = qp__fail_nomem(err, "a branch");
+  return rc;
+}
+
+/* ---- prompts ---- */
+
+enum qp_rc
+qp__meta_set_prompt(struct qp__meta *m, const char *name, const char *prompt_id, struct qp_err *err)
+{
+  struct qp__branch_def *b = NULL;
+  enum qp_rc rc = prompt_id ? qp__prompt_id_check(prompt_id, err) : QP_OK;
+
+  if (rc)
+    return rc;
+  if (!name) {
+    if (qp__json_set_str(m->config, "system_prompt_id", prompt_id))
+      rc = qp__fail_nomem(err, "a context");
+    return rc;
+  }
+  rc = find_branch(m, name, &b, err);
+  if (!rc && !qp__str_replace(&b->system_prompt_id, prompt_id))
+    rc = qp__fail_nomem(err, "a branch");
+  return rc;
+}
+
+static bool
+config_uses(const struct qp__meta *m, const char *prompt_id)
+{
+  const char *id = json_string_value(json_object_get(m->config, "system_prompt_id"));
+
+  return id && strcmp(id, prompt_id) == 0;
+}
+
+static bool
+branch_uses(const struct qp__branch_def *b, const char *prompt_id)
+{
+  return b->system_prompt_id && strcmp(b->system_prompt_id, prompt_id) == 0;
+}
+
+bool
+qp__meta_uses_prompt(const struct qp__meta *m, const char *prompt_id)
+{
+  for (size_t i = 0; i < m->branch_count; i++)
+    if (branch_uses(&m->branches[i], prompt_id))
+      return true;
+  return config_uses(m, prompt_id);
+}
+
+bool
+qp__meta_drop_prompt(struct qp__meta *m, const char *prompt_id)
+{
+  bool dropped = false;
+
+  for (size_t i = 0; i < m->branch_count; i++) {
+    struct qp__branch_def *b = &m->branches[i];
+
+    if (branch_uses(b, prompt_id)) {
+      qp__free(b->system_prompt_id);
+      b->system_prompt_id = NULL;
+      dropped = true;
+    }
+  }
+  if (config_uses(m, prompt_id)) {
+    /* Through an iterator the value of a field that is there changes without memory, so cannot
+     * fail. */
+    (void)json_object_iter_set_new(m->config, json_object_iter_at(m->config, "system_prompt_id"),
+                                   json_null());
+    dropped = true;
+  }
+  return dropped;
+}
+
+/* ---- whole sets ---- */
+
+bool
+qp__branches_clone(const struct qp__meta *from, struct qp__meta *to)
+{
+  struct qp__branch_def *copies = qp__alloc0(from->branch_count, sizeof(*copies));
+
+  if (!copies)
+    return false;
+  to->branches = copies;
+  for (size_t i = 0; i < from->branch_count; i++) {
+    const struct qp__branch_def *b = &from->branches[i];
+    struct qp__branch_def *copy = &copies[i];
+
+    to->branch_count = i + 1;
+    copy->created_at = b->created_at;
+    copy->base = b->base;
+    copy->extra = b->extra ? json_deep_copy(b->extra) : NULL;
+    if (!qp__str_replace(&copy->name, b->name) ||
+        !qp__str_replace(&copy->system_prompt_id, b->system_prompt_id) ||
+        !qp__str_replace(&copy->user_prompt, b->user_prompt) || (b->extra && !copy->extra))
+      return false;
+  }
+  return true;
+}
+
+bool
+qp__branches_same(const struct qp__meta *a, const struct qp__meta *b)
+{
+  if (a->branch_count != b->branch_count)
+    return false;
+  for (size_t i = 0; i < a->branch_count; i++) {
+    const struct qp__branch_def *x = &a->branches[i];
+    const struct qp__branch_def *y = &b->branches[i];
+
+    if (!qp__str_same(x->name, y->name) ||
+        !qp__str_same(x->system_prompt_id, y->system_prompt_id) ||
+        !qp__str_same(x->user_prompt, y->user_prompt) || !qp_uuid_equal(&x->base, &y->base) ||
+        !qp__value_same(x->extra, y->extra))
+      return false;
+  }
+  return true;
+}
+
+/* ---- JSON ---- */
+
+static enum qp_rc
+decode_branch(const struct qp__place *at, const char *key, const json_t *object,
+              struct qp__branch_def *b, struct qp_err *err)
+{
+  const char *name = key;
+  const char *prompt_id = NULL;
+  const char *user_prompt = NULL;
+  enum qp_rc rc;
+
+  rc = qp__field_string(at, object, "name", &name, err);
+  if (!rc && strcmp(name, key) != 0)
+    rc = qp__field_fail(at, "name", "must be the name that the branch is listed under", err);
+  if (!rc)
+    rc = qp__field_prompt_id(at, object, "system_prompt_id", &prompt_id, err);
+  if (!rc)
+    rc = qp__field_string(at, object, "user_prompt", &user_prompt, err);
+  if (!rc)
+    rc = qp__field_time(at, object, "created_at", &b->created_at, err);
+  if (!rc)
+    rc = qp__field_uuid(at, object, "base", &b->base, err);
+  if (!rc)
+    rc = qp__field_rest(at->what, object, branch_fields, &b->extra, err);
+  if (!rc &&
+      (!qp__str_replace(&b->name, key) || !qp__str_replace(&b->system_prompt_id, prompt_id) ||
+       !qp__str_replace(&b->user_prompt, user_prompt)))
+    rc = qp__fail_nomem(err, at->what);
+  return rc;
+}
+
+enum qp_rc
+qp__branches_decode(const char *what, json_t *branches, struct qp__meta *m, struct qp_err *err)
+{
+  const char *key;
+  json_t *object;
+
+  m->branches = qp__alloc0(json_object_size(branches), sizeof(*m->branches));
+  if (!m->branches)
+    return qp__fail_nomem(err, what);
+  json_object_foreach (branches, key, object) {
+    char path[QP__BRANCH_NAME_MAX + 16];
+    struct qp__place at = { what, path };
+    const char *problem = NULL;
+    enum qp_rc rc = qp__branch_name_problem(key, &problem, err);
+
+    if (rc)
+      return rc;
+    if (problem)
+      return qp__fail(err, QP_INVALID, "%s: a name in \"branches\" %s", what, problem);
+    (void)snprintf(path, sizeof(path), "branches.%s", key);
+    if (!json_is_object(object))
+      return qp__field_fail(&at, "", "must be an object", err);
+    (void)snprintf(path, sizeof(path), "branches.%s.", key);
+    rc = decode_branch(&at, key, object, &m->branches[m->branch_count], err);
+    m->branch_count++; /* also when it is half-built, so that it is released */
+    if (rc)
+      return rc;
+  }
+  qsort(m->branches, m->branch_count, sizeof(*m->branches), compare_branches);
+  return QP_OK;
+}
+
+static json_t *
+encode_branch(const struct qp__branch_def *b)
+{
+  json_t *o = json_object();
+
+  if (qp__json_set_str(o, "name", b->name) ||
+      qp__json_set_str(o, "system_prompt_id", b->system_prompt_id) ||
+      qp__json_set_str(o, "user_prompt", b->user_prompt) ||
+      qp__json_set_time(o, "created_at", b->created_at) || qp__json_set_uuid(o, "base", &b->base) ||
+      qp__field_add_rest(o, b->extra)) {
+    json_decref(o);
+    return NULL;
+  }
+  return o;
+}
+
+json_t *
+qp__branches_encode(const struct qp__meta *m)
+{
+  json_t *branches = json_object();
+
+  for (size_t i = 0; i < m->branch_count; i++) {
+    if (json_object_set_new(branches, m->branches[i].name, encode_branch(&m->branches[i]))) {
+      json_decref(branches);
+      return NULL;
+    }
+  }
+  return branches;
+}

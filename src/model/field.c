@@ -1,0 +1,322 @@
+/* field.c - see field.h. */
+#include "model/field.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "base/uuid.h"
+
+/* ---- names ---- */
+
+static char
+lower(char c)
+{
+  return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+}
+
+static bool
+same_name(const char *name, const char *s, size_t n)
+{
+  if (strlen(name) != n)
+    return false;
+  for (size_t i = 0; i < n; i++)
+    if (lower(name[i]) != lower(s[i]))
+      return false;
+  return true;
+}
+
+bool
+qp__names_find(const struct qp__names *names, const char *s, size_t n, unsigned *out)
+{
+  for (size_t i = 0; i < names->count; i++) {
+    if (same_name(names->list[i], s, n)) {
+      *out = (unsigned)i;
+      return true;
+    }
+  }
+  return false;
+}
+
+const char *
+qp__names_get(const struct qp__names *names, unsigned value)
+{
+  return value < names->count ? names->list[value] : "unknown";
+}
+
+const char *
+qp__names_list(const struct qp__names *names, char *out, size_t size)
+{
+  size_t used = 0;
+
+  out[0] = 0;
+  for (size_t i = 0; i < names->count && used < size; i++) {
+    int n = snprintf(out + used, size - used, "%s%s", i ? ", " : "", names->list[i]);
+
+    used += n > 0 ? (size_t)n : 0;
+  }
+  return out;
+}
+
+/* ---- fields ---- */
+
+enum qp_rc
+qp__field_fail(const struct qp__place *at, const char *key, const char *problem, struct qp_err *err)
+{
+  return qp__fail(err, QP_INVALID, "%s: \"%s%s\" %s", at->what, at->path, key, problem);
+}
+
+json_t *
+qp__field_get(const json_t *object, const char *key)
+{
+  json_t *v = json_object_get(object, key);
+
+  return json_is_null(v) ? NULL : v;
+}
+
+enum qp_rc
+qp__field_string(const struct qp__place *at, const json_t *object, const char *key,
+                 const char **out, struct qp_err *err)
+{
+  json_t *v = qp__field_get(object, key);
+
+  if (!v)
+    return QP_OK;
+  if (!json_is_string(v))
+    return qp__field_fail(at, key, "must be a string", err);
+  if (strlen(json_string_value(v)) != json_string_length(v))
+    return qp__field_fail(at, key, "must be a string without NUL characters", err);
+  *out = json_string_value(v);
+  return QP_OK;
+}
+
+enum qp_rc
+qp__field_need(const struct qp__place *at, const json_t *object, const char *key, const char **out,
+               struct qp_err *err)
+{
+  const char *s = NULL;
+  enum qp_rc rc = qp__field_string(at, object, key, &s, err);
+
+  if (rc)
+    return rc;
+  if (!s)
+    return qp__field_fail(at, key, "is missing", err);
+  if (!s[0])
+    return qp__field_fail(at, key, "must not be empty", err);
+  *out = s;
+  return QP_OK;
+}
+
+enum qp_rc
+qp__field_text(const struct qp__place *at, const json_t *object, const char *key,
+               struct qp_bytes *out, struct qp_err *err)
+{
+  json_t *v = qp__field_get(object, key);
+
+  if (!v)
+    return QP_OK;
+  if (!json_is_string(v))
+    return qp__field_fail(at, key, "must be a string", err);
+  out->data = json_string_value(v);
+  out->len = json_string_length(v);
+  return QP_OK;
+}
+
+enum qp_rc
+qp__field_name(const struct qp__place *at, const json_t *object, const char *key,
+               const struct qp__names *names, unsigned *out, struct qp_err *err)
+{
+  json_t *v = qp__field_get(object, key);
+  char all[240];
+
+  if (!v)
+    return QP_OK;
+  if (!json_is_string(v) ||
+      !qp__names_find(names, json_string_value(v), json_string_length(v), out))
+    return qp__fail(err, QP_INVALID, "%s: \"%s%s\" must be one of %s", at->what, at->path, key,
+                    qp__names_list(names, all, sizeof(all)));
+  return QP_OK;
+}
+
+enum qp_rc
+qp__field_bool(const struct qp__place *at, const json_t *object, const char *key, bool *out,
+               struct qp_err *err)
+{
+  json_t *v = qp__field_get(object, key);
+
+  if (!v)
+    return QP_OK;
+  if (!json_is_boolean(v))
+    return qp__field_fail(at, key, "must be true or false", err);
+  *out = json_is_true(v);
+  return QP_OK;
+}
+
+enum qp_rc
+qp__field_object(const struct qp__place *at, const json_t *object, const char *key, json_t **out,
+                 struct qp_err *err)
+{
+  json_t *v = qp__field_get(object, key);
+
+  if (!v)
+    return QP_OK;
+  if (!json_is_object(v))
+    return qp__field_fail(at, key, "must be an object", err);
+  *out = v;
+  return QP_OK;
+}
+
+enum qp_rc
+qp__field_array(const struct qp__place *at, const json_t *object, const char *key, json_t **out,
+                struct qp_err *err)
+{
+  json_t *v = qp__field_get(object, key);
+
+  if (!v)
+    return QP_OK;
+  if (!json_is_array(v))
+    return qp__field_fail(at, key, "must be an array", err);
+  *out = v;
+  return QP_OK;
+}
+
+enum qp_rc
+qp__field_uuid(const struct qp__place *at, const json_t *object, const char *key,
+               struct qp_uuid *out, struct qp_err *err)
+{
+  json_t *v = qp__field_get(object, key);
+  struct qp_uuid id;
+
+  if (!v)
+    return QP_OK;
+  if (!json_is_string(v) || json_string_length(v) != QP__UUID_LEN ||
+      !qp__uuid_decode(json_string_value(v), &id))
+    return qp__field_fail(at, key, "must be a UUID", err);
+  *out = id;
+  return QP_OK;
+}
+
+enum qp_rc
+qp__field_time(const struct qp__place *at, const json_t *object, const char *key, int64_t *out,
+               struct qp_err *err)
+{
+  json_t *v = qp__field_get(object, key);
+
+  if (!v)
+    return QP_OK;
+  if (!json_is_string(v) || qp__time_parse(json_string_value(v), json_string_length(v), out))
+    return qp__field_fail(at, key, "must be a time such as \"2026-11-15T19:55:40.123Z\"", err);
+  return QP_OK;
+}
+
+/* ---- unknown fields ---- */
+
+static bool
+is_listed(const char *const *known, const char *key)
+{
+  for (; *known; known++)
+    if (strcmp(*known, key) == 0)
+      return true;
+  return false;
+}
+
+enum qp_rc
+qp__field_rest(const char *what, const json_t *object, const char *const *known, json_t **out,
+               struct qp_err *err)
+{
+  json_t *rest = NULL;
+  void *iter = json_object_iter((json_t *)object); /* jansson's iterators know no const */
+
+  for (; iter; iter = json_object_iter_next((json_t *)object, iter)) {
+    const char *key = json_object_iter_key(iter);
+
+    if (is_listed(known, key))
+      continue;
+    if (!rest)
+      rest = json_object();
+    if (!rest || json_object_set_nocheck(rest, key, json_object_iter_value(iter))) {
+      json_decref(rest);
+      return qp__fail_nomem(err, what);
+    }
+  }
+  *out = rest;
+  return QP_OK;
+}
+
+int
+qp__field_add_rest(json_t *object, json_t *rest)
+{
+  const char *key;
+  json_t *value;
+
+  json_object_foreach (rest, key, value)
+    if (json_object_set_nocheck(object, key, value))
+      return -1;
+  return 0;
+}
+
+/* ---- whole values ---- */
+
+/* Levels of arrays and objects; a plain value has none. Values come from the parser or are built by
+ * us, so the recursion is bounded by QP__JSON_DEPTH. */
+static size_t
+depth_of(const json_t *value)
+{
+  size_t deepest = 0;
+
+  if (json_is_array(value)) {
+    for (size_t i = 0; i < json_array_size(value); i++) {
+      size_t d = depth_of(json_array_get(value, i));
+
+      deepest = d > deepest ? d : deepest;
+    }
+    return deepest + 1;
+  }
+  if (json_is_object(value)) {
+    void *iter = json_object_iter((json_t *)value);
+
+    for (; iter; iter = json_object_iter_next((json_t *)value, iter)) {
+      size_t d = depth_of(json_object_iter_value(iter));
+
+      deepest = d > deepest ? d : deepest;
+    }
+    return deepest + 1;
+  }
+  return 0;
+}
+
+enum qp_rc
+qp__value_check_depth(const char *what, const json_t *value, size_t above, struct qp_err *err)
+{
+  size_t most = QP__JSON_DEPTH - above;
+
+  if (depth_of(value) > most)
+    return qp__fail(err, QP_INVALID, "%s: JSON nested deeper than %zu levels", what, most);
+  return QP_OK;
+}
+
+enum qp_rc
+qp__value_write_new(const char *what, json_t *value, enum qp__value_form form, struct qp__buf *out,
+                    struct qp_err *err)
+{
+  size_t start = out->len;
+  enum qp_rc rc;
+
+  if (!value)
+    return qp__fail_nomem(err, what);
+  if (form == QP__PRETTY) {
+    (void)qp__json_write_pretty(out, value);
+    (void)qp__buf_add_char(out, '\n');
+  } else {
+    (void)qp__json_write(out, value);
+  }
+  json_decref(value);
+  rc = qp__buf_check(out, what, err);
+  if (rc && out->data) {
+    out->len = start;
+    out->data[start] = 0;
+  }
+  return rc;
+}

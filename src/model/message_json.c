@@ -1,0 +1,316 @@
+/* message_json.c - messages from and to JSON; the stored form is in message.h.
+ *
+ * (1) What encode writes, decode takes, and encoding that again gives the same bytes.
+ * (2) Input may differ from the stored form: {"role", "text"}, "content" as one string, names in
+ *     any letter case, null for a known field that is absent. The stored form has one spelling
+ *     only. */
+#include "model/message_int.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/err.h"
+#include "base/json.h"
+
+static const char *const message_fields[] = {
+  "id",      "parent_id",  "role",        "type",     "created_at", "text",
+  "content", "tool_calls", "tool_result", "metadata", NULL,
+};
+static const char *const text_fields[] = { "type", "text", NULL };
+static const char *const image_fields[] = { "type", "url", "detail", NULL };
+static const char *const thinking_fields[] = { "type", "text", "signature", NULL };
+
+/* ---- parts ---- */
+
+/* The text of a part: it must be there, but may be empty. */
+static enum qp_rc
+need_text(const struct qp__place *at, const json_t *object, struct qp_bytes *out,
+          struct qp_err *err)
+{
+  out->data = NULL;
+  out->len = 0;
+  if (!qp__field_get(object, "text"))
+    return qp__field_fail(at, "text", "is missing", err);
+  return qp__field_text(at, object, "text", out, err);
+}
+
+static enum qp_rc
+decode_known_part(const struct qp__place *at, const json_t *object, struct qp_part *part,
+                  const char *const *known, struct qp_message *m, struct qp_err *err)
+{
+  json_t *extra = NULL;
+  enum qp_rc rc;
+
+  if (part->kind == QP_PART_IMAGE) {
+    rc = qp__field_need(at, object, "url", &part->url, err);
+    if (!rc)
+      rc = qp__field_string(at, object, "detail", &part->detail, err);
+  } else {
+    rc = need_text(at, object, &part->text, err);
+    if (!rc && part->kind == QP_PART_THINKING)
+      rc = qp__field_string(at, object, "signature", &part->signature, err);
+  }
+  if (!rc)
+    rc = qp__field_rest(at->what, object, known, &extra, err);
+  if (!rc)
+    rc = qp__message_put_part(m, part, extra, err);
+  json_decref(extra);
+  return rc;
+}
+
+static enum qp_rc
+decode_part(const struct qp__place *at, json_t *object, struct qp_message *m, struct qp_err *err)
+{
+  struct qp_part part = { .kind = QP_PART_OTHER };
+  const char *const *known = NULL;
+  const char *type = NULL;
+  enum qp_rc rc;
+
+  rc = qp__field_need(at, object, "type", &type, err);
+  if (rc)
+    return rc;
+  if (strcmp(type, "text") == 0) {
+    part.kind = QP_PART_TEXT;
+    known = text_fields;
+  } else if (strcmp(type, "image") == 0) {
+    part.kind = QP_PART_IMAGE;
+    known = image_fields;
+  } else if (strcmp(type, "thinking") == 0) {
+    part.kind = QP_PART_THINKING;
+    known = thinking_fields;
+  } else {
+    return qp__message_put_part(m, &part, object, err);
+  }
+  return decode_known_part(at, object, &part, known, m, err);
+}
+
+static enum qp_rc
+decode_parts(const char *what, const json_t *content, struct qp_message *m, struct qp_err *err)
+{
+  for (size_t i = 0; i < json_array_size(content); i++) {
+    json_t *object = json_array_get(content, i);
+    char path[40];
+    struct qp__place at = { what, path };
+    enum qp_rc rc;
+
+    (void)snprintf(path, sizeof(path), "content[%zu]", i);
+    if (!json_is_object(object))
+      return qp__field_fail(&at, "", "must be an object", err);
+    (void)snprintf(path, sizeof(path), "content[%zu].", i);
+    rc = decode_part(&at, object, m, err);
+    if (rc)
+      return rc;
+  }
+  return QP_OK;
+}
+
+/* "content" as an array or as one string, or "text". */
+static enum qp_rc
+decode_content(const struct qp__place *at, const json_t *root, struct qp_message *m,
+               struct qp_err *err)
+{
+  struct qp_part part = { .kind = QP_PART_TEXT };
+  json_t *content = qp__field_get(root, "content");
+  bool short_form = qp__field_get(root, "text") != NULL;
+  enum qp_rc rc;
+
+  if (short_form && content)
+    return qp__field_fail(at, "text", "must not stand together with \"content\"", err);
+  if (!short_form && !content)
+    return QP_OK;
+  if (json_is_array(content))
+    return decode_parts(at->what, content, m, err);
+  if (content && !json_is_string(content))
+    return qp__field_fail(at, "content", "must be an array or a string", err);
+  rc = qp__field_text(at, root, short_form ? "text" : "content", &part.text, err);
+  return rc ? rc : qp__message_put_part(m, &part, NULL, err);
+}
+
+/* ---- from JSON ---- */
+
+/* What is told in one word each. */
+static enum qp_rc
+decode_head(const struct qp__place *at, const json_t *root, struct qp_message *m,
+            struct qp_err *err)
+{
+  unsigned role = 0;
+  unsigned type = 0;
+  enum qp_rc rc;
+
+  if (!qp__field_get(root, "role"))
+    return qp__field_fail(at, "role", "is missing", err);
+  rc = qp__field_name(at, root, "role", &qp__role_names, &role, err);
+  if (!rc)
+    rc = qp__field_name(at, root, "type", &qp__type_names, &type, err);
+  if (!rc)
+    rc = qp__field_uuid(at, root, "id", &m->id, err);
+  if (!rc)
+    rc = qp__field_uuid(at, root, "parent_id", &m->parent, err);
+  if (!rc)
+    rc = qp__field_time(at, root, "created_at", &m->created_at, err);
+  if (rc)
+    return rc;
+  m->role = (enum qp_role)role;
+  m->type = (enum qp_message_type)type;
+  m->has_type = qp__field_get(root, "type") != NULL;
+  m->has_parent = json_object_get(root, "parent_id") != NULL;
+  return QP_OK;
+}
+
+static enum qp_rc
+decode_body(const struct qp__place *at, const json_t *root, struct qp_message *m,
+            struct qp_err *err)
+{
+  json_t *calls = NULL;
+  json_t *result = NULL;
+  json_t *metadata = NULL;
+  enum qp_rc rc;
+
+  rc = decode_content(at, root, m, err);
+  if (!rc)
+    rc = qp__field_array(at, root, "tool_calls", &calls, err);
+  if (!rc && calls)
+    rc = qp__tool_calls_decode(at->what, calls, m, err);
+  if (!rc)
+    rc = qp__field_object(at, root, "tool_result", &result, err);
+  if (!rc && result)
+    rc = qp__tool_result_decode(at->what, result, m, err);
+  if (!rc)
+    rc = qp__field_object(at, root, "metadata", &metadata, err);
+  if (!rc)
+    rc = qp__field_rest(at->what, root, message_fields, &m->extra, err);
+  if (!rc)
+    m->metadata = json_incref(metadata);
+  return rc;
+}
+
+enum qp_rc
+qp__message_decode(const char *what, struct qp_bytes json, struct qp_message **out,
+                   struct qp_err *err)
+{
+  struct qp__place at = { what, "" };
+  struct qp_message *m = NULL;
+  json_t *root = NULL;
+  enum qp_rc rc;
+
+  rc = qp__json_parse_object(what, json, &root, err);
+  if (rc)
+    goto out;
+  m = qp__alloc0(1, sizeof(*m));
+  if (!m) {
+    rc = qp__fail_nomem(err, what);
+    goto out;
+  }
+  rc = decode_head(&at, root, m, err);
+  if (rc)
+    goto out;
+  rc = decode_body(&at, root, m, err);
+  if (rc)
+    goto out;
+  *out = m;
+  m = NULL;
+out:
+  qp_message_free(m);
+  json_decref(root);
+  return rc;
+}
+
+enum qp_rc
+qp_message_parse(struct qp_bytes json, struct qp_message **out, struct qp_err *err)
+{
+  return qp__message_decode("message", json, out, err);
+}
+
+/* ---- to JSON ---- */
+
+/* A new value; NULL: no memory. */
+static json_t *
+encode_part(const struct qp__part *part)
+{
+  const struct qp_part *view = &part->view;
+  json_t *o;
+  int bad = 0;
+
+  if (view->kind == QP_PART_OTHER)
+    return json_incref(part->extra);
+  o = json_object();
+  if (view->kind == QP_PART_IMAGE) {
+    bad = qp__json_set_str(o, "type", "image") || qp__json_set_str(o, "url", view->url) ||
+          (view->detail && qp__json_set_str(o, "detail", view->detail));
+  } else {
+    const char *type = view->kind == QP_PART_TEXT ? "text" : "thinking";
+
+    bad = qp__json_set_str(o, "type", type) ||
+          qp__json_set_strn(o, "text", view->text.data, view->text.len) ||
+          (view->signature && qp__json_set_str(o, "signature", view->signature));
+  }
+  if (bad || qp__field_add_rest(o, part->extra)) {
+    json_decref(o);
+    return NULL;
+  }
+  return o;
+}
+
+static json_t *
+encode_parts(const struct qp_message *m)
+{
+  json_t *list = json_array();
+
+  for (size_t i = 0; i < m->part_count; i++) {
+    if (json_array_append_new(list, encode_part(&m->parts[i]))) {
+      json_decref(list);
+      return NULL;
+    }
+  }
+  return list;
+}
+
+static int
+encode_fields(const struct qp_message *m, json_t *o)
+{
+  const char *type = qp_message_type_name(qp__message_effective_type(m));
+
+  if (!qp_uuid_is_none(&m->id) && qp__json_set_uuid(o, "id", &m->id))
+    return -1;
+  if (qp__json_set_uuid(o, "parent_id", &m->parent) ||
+      qp__json_set_str(o, "role", qp_role_name(m->role)) || qp__json_set_str(o, "type", type))
+    return -1;
+  if (m->created_at && qp__json_set_time(o, "created_at", m->created_at))
+    return -1;
+  if (json_object_set_new(o, "content", encode_parts(m)))
+    return -1;
+  if (m->call_count && json_object_set_new(o, "tool_calls", qp__tool_calls_encode(m)))
+    return -1;
+  if (m->has_result && json_object_set_new(o, "tool_result", qp__tool_result_encode(m)))
+    return -1;
+  if (m->metadata && json_object_set(o, "metadata", m->metadata))
+    return -1;
+  return qp__field_add_rest(o, m->extra);
+}
+
+enum qp_rc
+qp__message_encode(const struct qp_message *m, struct qp__buf *out, struct qp_err *err)
+{
+  json_t *root = json_object();
+
+  if (encode_fields(m, root)) {
+    json_decref(root);
+    root = NULL;
+  }
+  return qp__value_write_new("the message", root, QP__COMPACT, out, err);
+}
+
+enum qp_rc
+qp_message_json(const struct qp_message *m, char **out, size_t *len, struct qp_err *err)
+{
+  struct qp__buf text;
+  enum qp_rc rc;
+
+  qp__buf_init(&text, QP__MESSAGE_BUF_MAX);
+  rc = qp__message_encode(m, &text, err);
+  if (!rc)
+    *out = qp__buf_take(&text, len);
+  qp__buf_release(&text);
+  return rc;
+}

@@ -1,0 +1,188 @@
+/* meta_patch.c - changing a meta by a JSON object, as qp_context_update describes. In the patch
+ * null removes a field, in "config" as at the top; fields that a context cannot be without get
+ * their default back. */
+#include "model/meta_int.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/err.h"
+#include "base/json.h"
+
+#define WHAT "change"
+
+static const char *const patch_fields[] = {
+  "title", "parent_id", "config", "current_state", "state_detail", NULL,
+};
+
+/* Fields that no patch changes, and why. */
+static const struct {
+  const char *key;
+  const char *problem;
+} fixed[] = {
+  { "id", "never changes" },
+  { "format", "never changes" },
+  { "version", "never changes" },
+  { "created_at", "never changes" },
+  { "updated_at", "is set by quipu itself" },
+  { "branches", "is changed by qp_branch_fork, qp_branch_rename, qp_branch_delete and "
+                "qp_branch_set_prompt" },
+  { "active_branch_name", "is changed by qp_branch_switch" },
+};
+
+static enum qp_rc
+check_fixed(const struct qp__place *at, const json_t *patch, struct qp_err *err)
+{
+  for (size_t i = 0; i < sizeof(fixed) / sizeof(fixed[0]); i++)
+    if (json_object_get(patch, fixed[i].key))
+      return qp__field_fail(at, fixed[i].key, fixed[i].problem, err);
+  return QP_OK;
+}
+
+/* A new object with the fields of `old` (may be NULL), changed by `change`. The values are shared.
+ * NULL: no memory. */
+static json_t *
+merge(json_t *old, json_t *change)
+{
+  json_t *merged = json_object();
+  const char *key;
+  json_t *value;
+  int bad = !merged || qp__field_add_rest(merged, old);
+
+  json_object_foreach (change, key, value) {
+    if (bad)
+      break;
+    if (json_is_null(value))
+      (void)json_object_del(merged, key); /* it may not be there */
+    else
+      bad = json_object_set_nocheck(merged, key, value);
+  }
+  if (bad) {
+    json_decref(merged);
+    return NULL;
+  }
+  return merged;
+}
+
+static enum qp_rc
+patch_config(const struct qp__place *at, const json_t *patch, struct qp__meta *m,
+             struct qp_err *err)
+{
+  json_t *change = json_object_get(patch, "config");
+  json_t *merged;
+  json_t *config;
+  enum qp_rc rc;
+
+  if (!change)
+    return QP_OK;
+  if (!json_is_object(change))
+    return qp__field_fail(at, "config", "must be an object", err);
+  merged = merge(m->config, change);
+  if (!merged)
+    return qp__fail_nomem(err, WHAT);
+  rc = qp__config_build(WHAT, merged, &config, err);
+  if (!rc) {
+    json_decref(m->config);
+    m->config = config;
+  }
+  json_decref(merged);
+  return rc;
+}
+
+/* A new state leaves the detail of the old one behind. */
+static enum qp_rc
+patch_state(const struct qp__place *at, const json_t *patch, struct qp__meta *m, struct qp_err *err)
+{
+  json_t *name = json_object_get(patch, "current_state");
+  json_t *detail = NULL;
+  enum qp_rc rc;
+
+  if (json_is_null(name))
+    return qp__field_fail(at, "current_state", "cannot be removed", err);
+  rc = qp__field_object(at, patch, "state_detail", &detail, err);
+  if (!rc)
+    rc = qp__meta_read_state(at, patch, &m->state, err);
+  if (!rc && (name || json_object_get(patch, "state_detail"))) {
+    json_decref(m->state_detail);
+    m->state_detail = json_incref(detail);
+  }
+  return rc;
+}
+
+static enum qp_rc
+patch_extra(const json_t *patch, struct qp__meta *m, struct qp_err *err)
+{
+  json_t *change = NULL;
+  json_t *merged;
+  enum qp_rc rc;
+
+  rc = qp__field_rest(WHAT, patch, patch_fields, &change, err);
+  if (rc || !change)
+    return rc;
+  merged = merge(m->extra, change);
+  json_decref(change);
+  if (!merged)
+    return qp__fail_nomem(err, WHAT);
+  if (json_object_size(merged) == 0) {
+    json_decref(merged);
+    merged = NULL;
+  }
+  json_decref(m->extra);
+  m->extra = merged;
+  return QP_OK;
+}
+
+static enum qp_rc
+patch_title(const struct qp__place *at, const json_t *patch, struct qp__meta *m, struct qp_err *err)
+{
+  const char *title = NULL;
+  enum qp_rc rc;
+
+  if (!json_object_get(patch, "title"))
+    return QP_OK;
+  rc = qp__field_string(at, patch, "title", &title, err);
+  if (!rc)
+    rc = qp__meta_check_title(at->what, title, err);
+  if (!rc && !qp__str_replace(&m->title, title))
+    rc = qp__fail_nomem(err, WHAT);
+  return rc;
+}
+
+static enum qp_rc
+patch_parent(const struct qp__place *at, const json_t *patch, struct qp__meta *m,
+             struct qp_err *err)
+{
+  struct qp_uuid parent = { { 0 } };
+  enum qp_rc rc;
+
+  if (!json_object_get(patch, "parent_id"))
+    return QP_OK;
+  rc = qp__field_uuid(at, patch, "parent_id", &parent, err);
+  if (!rc)
+    m->parent_id = parent;
+  return rc;
+}
+
+enum qp_rc
+qp__meta_patch(struct qp__meta *m, struct qp_bytes patch, struct qp_err *err)
+{
+  struct qp__place at = { WHAT, "" };
+  json_t *root = NULL;
+  enum qp_rc rc;
+
+  rc = qp__json_parse_object(WHAT, patch, &root, err);
+  if (!rc)
+    rc = check_fixed(&at, root, err);
+  if (!rc)
+    rc = patch_title(&at, root, m, err);
+  if (!rc)
+    rc = patch_parent(&at, root, m, err);
+  if (!rc)
+    rc = patch_config(&at, root, m, err);
+  if (!rc)
+    rc = patch_state(&at, root, m, err);
+  if (!rc)
+    rc = patch_extra(root, m, err);
+  json_decref(root);
+  return rc;
+}

@@ -1,0 +1,34 @@
+/* file.h - whole-file and loop helpers over the seam: interrupted and short calls are finished here, so that
+ * nothing above knows of them. All return 0, a count, or -errno. */
+#ifndef QP_OS_FILE_H
+#define QP_OS_FILE_H
+
+#include <stdbool.h>
+
+#include "base/buf.h"
+#include "os/os.h"
+
+int qp__open(const struct qp__os *os, int dirfd, const char *path, int flags, mode_t mode);
+void qp__close(const struct qp__os *os, int fd); /* -1 is allowed */
+int qp__fdatasync(const struct qp__os *os, int fd);
+int qp__fsync(const struct qp__os *os, int fd);
+int qp__syncfs(const struct qp__os *os, int fd);
+
+/* All n bytes, or -errno. */
+int qp__write_at(const struct qp__os *os, int fd, const void *data, size_t n, off_t off);
+/* Up to n bytes; less only at the end of the file. */
+ssize_t qp__read_at(const struct qp__os *os, int fd, void *data, size_t n, off_t off);
+
+/* Creates `path`, which must not exist, with these bytes; on failure it is not there. */
+int qp__file_create(const struct qp__os *os, int dirfd, const char *path, struct qp_bytes data);
+/* Appends the whole file to *out. -EFBIG: over out's limit; -ENOTSUP: not a regular file. */
+int qp__file_read(const struct qp__os *os, int dirfd, const char *path, struct qp__buf *out);
+
+/* Makes a directory; one that is there already is fine. -ENOTDIR: something else is there. */
+int qp__dir_make(const struct qp__os *os, int dirfd, const char *path);
+/* Makes every directory above the last component of `path`. */
+int qp__dir_make_parents(const struct qp__os *os, int dirfd, const char *path);
+/* Removes a file or a whole tree, links not followed; -ENOENT is no failure. */
+int qp__tree_remove(const struct qp__os *os, int dirfd, const char *path);
+
+#endif

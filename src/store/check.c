@@ -1,0 +1,332 @@
+/* check.c - is everything there, unharmed, and does everything agree?
+ *
+ * A check without repair loads each context for itself and writes nothing; it may run beside a writer. With
+ * repair it takes the context for itself: nobody may have it open. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "model/prompt.h"
+#include "store/context_int.h"
+
+struct checking {
+  struct qp_store *store;
+  struct qp__problems problems;
+  struct qp_check_summary *summary;
+  /* of the context at hand */
+  struct qp_uuid id;
+  struct qp__image image;
+  void *driver;
+  bool meta_changed;
+};
+
+/* ---- repairs ---- */
+
+static enum qp_rc
+commit_change(struct checking *k, struct qp__change *change, struct qp_err *err)
+{
+  struct qp_store *s = k->store;
+  struct qp__commit commit = { .changes = change, .count = 1 };
+
+  change->context = k->driver;
+  if (s->driver->prepare)
+    s->driver->prepare(s->self, change, 1);
+  if (change->rc) {
+    if (err)
+      *err = change->err;
+    return change->rc;
+  }
+  return qp__commit(s, &commit, err);
+}
+
+static enum qp_rc
+restore_content(struct checking *k, const struct qp__entry *e, struct qp_bytes bytes,
+                struct qp_err *err)
+{
+  struct qp__change change = { .kind = QP__CHANGE_CONTENT, .id = e->id, .entry = e, .bytes = bytes };
+
+  change.dir = qp__tree_dir_name(&k->image.tree, e->dir);
+  return commit_change(k, &change, err);
+}
+
+static enum qp_rc
+mark_unavailable(struct checking *k, const struct qp__entry *e, struct qp_err *err)
+{
+  struct qp__change change = { .kind = QP__CHANGE_STATUS, .id = e->id };
+
+  change.status = QP_STATUS_UNAVAILABLE;
+  return commit_change(k, &change, err);
+}
+
+/* ---- messages ---- */
+
+/* A message whose content is not what the index says. */
+static enum qp_rc
+damaged_message(struct checking *k, struct qp__entry *e, enum qp_rc why, const struct qp_err *cause,
+                struct qp_err *err)
+{
+  struct qp_store *s = k->store;
+  enum qp_problem_kind kind =
+      why == QP_NOTFOUND ? QP_PROBLEM_MESSAGE_MISSING
+                         : (why == QP_CORRUPT ? QP_PROBLEM_MESSAGE_CORRUPT : QP_PROBLEM_UNREADABLE);
+  bool known = atomic_load(&e->status) == QP_STATUS_UNAVAILABLE;
+  bool repair = k->problems.repair;
+  struct qp__buf copy;
+  char id[QP_UUID_TEXT];
+  char path[160];
+  enum qp_rc rc = QP_OK;
+
+  (void)snprintf(path, sizeof(path), "messages/%.80s/%s.json",
+                 qp__tree_dir_name(&k->image.tree, e->dir), qp_uuid_text(&e->id, id));
+  qp__buf_init(&copy, (size_t)1 << 30);
+  if (s->driver->salvage &&
+      !s->driver->salvage(s->self, k->driver, &k->image.tree, e, &copy, NULL)) {
+    if (repair)
+      rc = restore_content(k, e, qp__buf_bytes(&copy), err);
+    if (!rc)
+      qp__problem(&k->problems, kind, &k->id, path, repair, false, "%s; another copy was found", cause->msg);
+  } else if (known) {
+    qp__problem(&k->problems, kind, &k->id, path, false, true, "known to be lost");
+  } else {
+    if (repair && kind != QP_PROBLEM_UNREADABLE)
+      rc = mark_unavailable(k, e, err);
+    if (!rc)
+      qp__problem(&k->problems, kind, &k->id, path, repair && kind != QP_PROBLEM_UNREADABLE, false,
+                  "%s; no other copy was found%s", cause->msg,
+                  repair ? ", the message is marked unavailable" : "");
+  }
+  qp__buf_release(&copy);
+  return rc;
+}
+
+static enum qp_rc
+check_message(struct checking *k, uint32_t slot, struct qp__buf *text, struct qp_err *err)
+{
+  struct qp_store *s = k->store;
+  struct qp__entry *e = qp__tree_at(&k->image.tree, slot);
+  struct qp_err cause = { QP_OK, "" };
+  enum qp_rc rc;
+
+  qp__buf_reset(text);
+  rc = s->driver->read(s->self, k->driver, &k->image.tree, e, text, &cause);
+  k->summary->messages++;
+  k->summary->bytes += text->len;
+  if (rc == QP_NOMEM) {
+    if (err)
+      *err = cause;
+    return rc;
+  }
+  if (!rc && !qp__content_matches(e, qp__buf_bytes(text)))
+    rc = qp__fail(&cause, QP_CORRUPT, "its content does not match its hash");
+  return rc ? damaged_message(k, e, rc, &cause, err) : QP_OK;
+}
+
+/* ---- references ---- */
+
+static enum qp_rc
+check_reference(struct checking *k, const char *where, const char *prompt, struct qp_err *err)
+{
+  struct qp_err cause;
+  enum qp_rc rc;
+
+  if (!prompt)
+    return QP_OK;
+  rc = qp__check_prompt(k->store, prompt, &cause);
+  if (rc == QP_NOMEM) {
+    if (err)
+      *err = cause;
+    return rc;
+  }
+  if (rc == QP_NOTFOUND || rc == QP_INVALID) {
+    qp__problem(&k->problems, QP_PROBLEM_PROMPT_MISSING, &k->id, "metadata.json", k->problems.repair,
+                false, "%s refers to system prompt '%.60s', which is not there", where, prompt);
+    k->meta_changed = true;
+  }
+  return QP_OK;
+}
+
+static enum qp_rc
+check_references(struct checking *k, struct qp_err *err)
+{
+  struct qp__meta *meta = k->image.meta;
+  const char *prompt = json_string_value(json_object_get(meta->config, "system_prompt_id"));
+  enum qp_rc rc = check_reference(k, "the configuration", prompt, err);
+
+  if (!rc && k->meta_changed && prompt && k->problems.repair) {
+    char *copy = qp__strdup(prompt);
+
+    if (!copy)
+      return qp__fail_nomem(err, "checking a context");
+    (void)qp__meta_drop_prompt(meta, copy);
+    qp__free(copy);
+  }
+  for (size_t i = 0; i < meta->branch_count && !rc; i++) {
+    bool before = k->meta_changed;
+
+    k->meta_changed = false;
+    rc = check_reference(k, "a branch", meta->branches[i].system_prompt_id, err);
+    if (!rc && k->meta_changed && k->problems.repair)
+      rc = qp__meta_set_prompt(meta, meta->branches[i].name, NULL, err);
+    k->meta_changed = k->meta_changed || before;
+  }
+  return rc;
+}
+
+static enum qp_rc
+save_meta(struct checking *k, struct qp_err *err)
+{
+  struct qp__change change = { .kind = QP__CHANGE_META };
+  struct qp__buf text;
+  enum qp_rc rc;
+
+  if (!k->meta_changed || !k->problems.repair)
+    return QP_OK;
+  qp__buf_init(&text, QP__META_MAX);
+  rc = qp__meta_encode(k->image.meta, &text, err);
+  change.bytes = qp__buf_bytes(&text);
+  if (!rc)
+    rc = commit_change(k, &change, err);
+  qp__buf_release(&text);
+  return rc;
+}
+
+/* ---- a context ---- */
+
+static enum qp_rc
+check_loaded(struct checking *k, struct qp_err *err)
+{
+  struct qp__buf text;
+  enum qp_rc rc = QP_OK;
+
+  qp__buf_init(&text, (size_t)1 << 30);
+  for (uint32_t i = 0; i < k->image.tree.count && !rc; i++)
+    rc = check_message(k, i, &text, err);
+  qp__buf_release(&text);
+  if (!rc)
+    rc = check_references(k, err);
+  if (!rc)
+    rc = save_meta(k, err);
+  if (!rc && k->store->driver->check)
+    rc = k->store->driver->check(k->store->self, k->driver, &k->image.tree, &k->problems, err);
+  return rc;
+}
+
+/* Whether a failure to load is a finding about the context rather than the end of the check. */
+static bool
+is_finding(enum qp_rc rc)
+{
+  return rc == QP_CORRUPT || rc == QP_DENIED || rc == QP_INVALID || rc == QP_IO;
+}
+
+static enum qp_rc
+check_context(struct checking *k, const struct qp_uuid *id, struct qp_err *err)
+{
+  struct qp_store *s = k->store;
+  struct qp_context *claim = NULL;
+  struct qp_err cause = { QP_OK, "" };
+  enum qp_rc rc = QP_OK;
+  int sys;
+
+  if (k->problems.repair)
+    rc = qp__context_claim(s, id, &claim, err);
+  if (rc)
+    return rc;
+  sys = qp__image_init(&k->image);
+  if (sys) {
+    qp__context_unclaim(claim);
+    return qp__fail_sys(err, sys, "checking a context");
+  }
+  k->id = *id;
+  k->driver = NULL;
+  k->meta_changed = false;
+  rc = s->driver->context_load(s->self, id, &k->image, &k->problems, &k->driver, &cause);
+  if (!rc) {
+    k->summary->contexts++;
+    rc = check_loaded(k, err);
+    s->driver->context_free(s->self, k->driver);
+  } else if (is_finding(rc)) {
+    k->summary->contexts++;
+    qp__problem(&k->problems, QP_PROBLEM_METADATA_DAMAGED, id, "metadata.json", false, false, "%s",
+                cause.msg);
+    rc = QP_OK;
+  } else if (err) {
+    *err = cause;
+  }
+  qp__image_release(&k->image);
+  qp__context_unclaim(claim);
+  return rc;
+}
+
+/* ---- the store ---- */
+
+static enum qp_rc
+visit_context(void *arg, const struct qp_uuid *id)
+{
+  struct qp_err err = { QP_OK, "" };
+  struct checking *k = arg;
+  enum qp_rc rc = check_context(k, id, &err);
+
+  if (rc == QP_NOTFOUND) /* deleted since it was listed */
+    return QP_OK;
+  if (rc)
+    qp__log(&k->store->log, QP_LOG_ERROR, "check", "%s", err.msg);
+  return rc;
+}
+
+static enum qp_rc
+visit_prompt(void *arg, const char *id)
+{
+  struct checking *k = arg;
+  struct qp__prompt *p = NULL;
+  struct qp_err err = { QP_OK, "" };
+  struct qp__buf text;
+  char path[QP__PROMPT_ID_MAX + 32];
+  enum qp_rc rc;
+
+  qp__buf_init(&text, 8 * QP__PROMPT_MAX);
+  rc = k->store->driver->prompt_read(k->store->self, id, &text, &err);
+  if (!rc)
+    rc = qp__prompt_decode(id, qp__buf_bytes(&text), &p, &err);
+  qp__buf_release(&text);
+  qp__prompt_free(p);
+  if (rc == QP_NOMEM || rc == QP_OK)
+    return rc;
+  (void)snprintf(path, sizeof(path), "prompts/%s.json", id);
+  qp__problem(&k->problems, QP_PROBLEM_PROMPT_DAMAGED, NULL, path, false, false, "%s", err.msg);
+  return QP_OK;
+}
+
+enum qp_rc
+qp_store_check(struct qp_store *store, const struct qp_uuid *context, unsigned flags,
+               qp_problem_visit *visit, void *arg, struct qp_check_summary *out, struct qp_err *err)
+{
+  struct qp_check_summary summary = { 0 };
+  struct checking k = { .store = store, .summary = &summary };
+  enum qp_rc rc = QP_OK;
+
+  k.problems.visit = visit;
+  k.problems.arg = arg;
+  k.problems.repair = k.problems.scan = (flags & QP_CHECK_REPAIR) != 0;
+  if (k.problems.repair)
+    rc = qp__check_writable(store, err);
+  if (!rc && context) {
+    rc = check_context(&k, context, err);
+  } else if (!rc) {
+    if (err)
+      err->msg[0] = 0;
+    rc = store->driver->context_list(store->self, visit_context, &k, err);
+    if (!rc)
+      rc = store->driver->prompt_list(store->self, visit_prompt, &k, err);
+    if (rc && err && !err->msg[0])
+      (void)qp__fail(err, rc, "the check was ended: %s", qp_rc_text(rc));
+  }
+  if (rc)
+    return rc;
+  summary.problems = k.problems.count;
+  summary.repaired = k.problems.repaired;
+  if (out)
+    *out = summary;
+  return QP_OK;
+}

@@ -1,0 +1,277 @@
+/* commit.c - from a writer's changes to what readers see, and the folds that follow from it. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/err.h"
+#include "store/context_int.h"
+
+enum qp_rc
+qp__check_writable(const struct qp_store *s, struct qp_err *err)
+{
+  if (s->readonly)
+    return qp__fail(err, QP_READONLY, "the store was opened for reading only");
+  return QP_OK;
+}
+
+/* ---- publication ---- */
+
+/* Called in commit order, by any thread. */
+static void
+publish(void *arg)
+{
+  struct qp__commit *commit = arg;
+
+  for (struct qp__effect *e = commit->effects; e; e = e->next) {
+    struct qp_context *c = e->context;
+    struct qp__view *old = NULL;
+
+    if (commit->added_count && e == commit->effects)
+      qp__tree_publish(&c->tree, commit->visible, commit->bytes);
+    if (e->branch)
+      atomic_store_explicit(&e->branch->head, e->head, memory_order_release);
+    if (e->view) {
+      (void)pthread_mutex_lock(&c->view_lock);
+      old = c->view;
+      c->view = e->view;
+      (void)pthread_mutex_unlock(&c->view_lock);
+      qp__view_unref(old);
+    }
+    atomic_fetch_add_explicit(&c->version, 1, memory_order_release);
+  }
+}
+
+/* Once the commit has its place: the writer's own state. */
+static void
+advance(struct qp__commit *commit)
+{
+  for (struct qp__effect *e = commit->effects; e; e = e->next) {
+    struct qp_context *c = e->context;
+
+    if (commit->added_count && e == commit->effects) {
+      for (size_t i = 0; i < commit->added_count; i++)
+        (void)qp__tree_add(&c->tree, &commit->added[i]);
+    }
+    if (e->branch)
+      e->branch->staged_head = e->head;
+    if (e->view) {
+      struct qp__view *old = c->staged_view;
+
+      atomic_fetch_add_explicit(&e->view->refs, 1, memory_order_relaxed); /* one published, one staged */
+      c->staged_view = e->view;
+      qp__view_unref(old);
+    }
+  }
+}
+
+/* ---- folds ---- */
+
+struct fold {
+  struct qp_context *context; /* with a reference of its own */
+  uint32_t count;
+  struct qp__head *heads;
+  size_t head_count;
+  struct qp__view *view; /* keeps the names of the heads */
+};
+
+static void
+free_fold(struct fold *f)
+{
+  if (!f)
+    return;
+  qp__view_unref(f->view);
+  qp__free(f->heads);
+  qp_context_close(f->context);
+  qp__free(f);
+}
+
+/* With the write lock held: the state that a fold shall write. NULL: no memory; a later commit tries
+ * again. */
+static struct fold *
+start_fold(struct qp_context *c)
+{
+  struct qp_store *s = c->store;
+  struct qp__view *v = c->staged_view;
+  struct fold *f = qp__alloc0(1, sizeof(*f));
+
+  if (!f)
+    return NULL;
+  f->head_count = v->meta->branch_count;
+  f->heads = qp__alloc0(f->head_count, sizeof(*f->heads));
+  if (!f->heads) {
+    qp__free(f);
+    return NULL;
+  }
+  for (size_t i = 0; i < f->head_count; i++) {
+    f->heads[i].name = v->branches[i]->name;
+    f->heads[i].slot = v->branches[i]->staged_head;
+  }
+  atomic_fetch_add_explicit(&v->refs, 1, memory_order_relaxed);
+  f->view = v;
+  f->count = c->tree.count;
+  f->context = c;
+  (void)pthread_mutex_lock(&s->lock);
+  c->refs++;
+  (void)pthread_mutex_unlock(&s->lock);
+  s->driver->fold_start(s->self, c->driver);
+  return f;
+}
+
+static void
+run_fold(void *arg)
+{
+  struct fold *f = arg;
+  struct qp_context *c = f->context;
+  struct qp_store *s = c->store;
+  struct qp_err err;
+  void *ticket = NULL;
+  enum qp_rc rc = s->driver->fold_write(s->self, c->driver, &c->tree, f->count, f->heads,
+                                        f->head_count, &err);
+
+  (void)pthread_mutex_lock(&c->write_lock);
+  if (!rc)
+    rc = s->driver->fold_finish(s->self, c->driver, &ticket, &err);
+  if (rc)
+    s->driver->fold_abort(s->self, c->driver);
+  (void)pthread_mutex_unlock(&c->write_lock);
+  if (!rc)
+    rc = s->driver->settle(s->self, ticket, &err);
+  if (rc)
+    qp__log(&s->log, QP_LOG_WARN, "fold", "the index could not be folded: %s", err.msg);
+  free_fold(f);
+}
+
+/* With the write lock held. */
+static struct fold *
+fold_if_wanted(struct qp_context *c)
+{
+  const struct qp__driver *d = c->store->driver;
+
+  return d->wants_fold && d->wants_fold(c->store->self, c->driver) ? start_fold(c) : NULL;
+}
+
+/* ---- commits ---- */
+
+static void
+unlock_all(struct qp__commit *commit)
+{
+  for (struct qp__effect *e = commit->effects; e; e = e->next)
+    (void)pthread_mutex_unlock(&e->context->write_lock);
+}
+
+static void
+forget_views(struct qp__commit *commit)
+{
+  for (struct qp__effect *e = commit->effects; e; e = e->next)
+    qp__view_unref(e->view);
+}
+
+enum qp_rc
+qp__commit(struct qp_store *s, struct qp__commit *commit, struct qp_err *err)
+{
+  struct qp_context *first = commit->effects ? commit->effects->context : NULL;
+  struct fold *fold = NULL;
+  void *ticket = NULL;
+  enum qp_rc rc;
+
+  if (commit->added_count) {
+    uint64_t bytes = first->tree.pending_bytes;
+
+    for (size_t i = 0; i < commit->added_count; i++)
+      bytes += commit->added[i].size;
+    commit->slot = first->tree.count;
+    commit->visible = first->tree.count + (uint32_t)commit->added_count;
+    commit->bytes = bytes;
+  }
+  rc = s->driver->stage(s->self, commit->changes, commit->count, publish, commit, &ticket, err);
+  if (!rc) {
+    advance(commit);
+    fold = first ? fold_if_wanted(first) : NULL;
+  }
+  unlock_all(commit);
+  if (rc) {
+    if (s->driver->discard)
+      s->driver->discard(s->self, commit->changes, commit->count);
+    forget_views(commit);
+    return rc;
+  }
+  rc = s->driver->settle(s->self, ticket, err);
+  if (rc)
+    forget_views(commit); /* not published: that reference is still ours */
+  if (fold)
+    qp__workers_run(&s->folders, run_fold, fold);
+  return rc;
+}
+
+/* ---- metadata ---- */
+
+enum qp_rc
+qp__clone_meta(struct qp_context *c, struct qp__meta **out, struct qp_err *err)
+{
+  struct qp__meta *meta = NULL;
+  enum qp_rc rc = qp__meta_clone(c->staged_view->meta, &meta, err);
+
+  if (rc)
+    return rc;
+  meta->updated_at = c->store->os->now_ms(c->store->os->self);
+  *out = meta;
+  return QP_OK;
+}
+
+enum qp_rc
+qp__commit_meta(struct qp_context *c, struct qp__meta *meta, struct qp__change *extra,
+                uint32_t head, struct qp_err *err)
+{
+  struct qp_store *s = c->store;
+  struct qp__change changes[2];
+  struct qp__effect effect = { .context = c, .head = head };
+  const char *moved = NULL; /* the branch whose head is set */
+  struct qp__commit commit = { .changes = changes, .count = extra ? 2 : 1, .effects = &effect };
+  struct qp__buf text;
+  enum qp_rc rc;
+
+  memset(changes, 0, sizeof(changes));
+  qp__buf_init(&text, QP__META_MAX);
+  rc = qp__meta_encode(meta, &text, err);
+  if (rc)
+    qp__meta_free(meta);
+  else
+    rc = qp__view_new(meta, c->staged_view, &effect.view, err);
+  if (rc)
+    goto fail;
+  effect.view->meta_bytes = text.len;
+  if (extra && extra->kind == QP__CHANGE_HEAD)
+    moved = extra->branch;
+  else if (extra && extra->kind == QP__CHANGE_RENAME)
+    moved = extra->to;
+  if (moved) {
+    rc = qp__view_branch(effect.view, moved, &effect.branch, err);
+    if (rc)
+      goto fail;
+  }
+  changes[0].kind = QP__CHANGE_META;
+  changes[0].context = c->driver;
+  changes[0].bytes = qp__buf_bytes(&text);
+  if (extra)
+    changes[1] = *extra;
+  if (s->driver->prepare)
+    s->driver->prepare(s->self, changes, commit.count);
+  for (size_t i = 0; i < commit.count && !rc; i++) {
+    rc = changes[i].rc;
+    if (rc && err)
+      *err = changes[i].err;
+  }
+  if (rc) {
+    if (s->driver->discard)
+      s->driver->discard(s->self, changes, commit.count);
+    goto fail;
+  }
+  rc = qp__commit(s, &commit, err);
+  qp__buf_release(&text);
+  return rc;
+
+fail:
+  qp__view_unref(effect.view);
+  qp__buf_release(&text);
+  (void)pthread_mutex_unlock(&c->write_lock);
+  return rc;
+}

@@ -1,0 +1,528 @@
+/* context.c - contexts in memory: opened once, shared, kept for a while after their last user.
+ *
+ * The store's table holds every context that is in memory or being loaded, made or deleted. One that is
+ * BUSY belongs to the thread that made it so; others wait. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "store/context_int.h"
+
+#define IDLE_BYTES_MAX ((size_t)32 << 20)
+
+/* ---- the table, with the store's lock held ---- */
+
+static struct qp_context **
+find_place(struct qp_store *s, const struct qp_uuid *id)
+{
+  uint32_t h;
+  struct qp_context **at;
+
+  memcpy(&h, id->b + 12, sizeof(h)); /* the random end of a UUID */
+  at = &s->table[h % QP__CONTEXT_BUCKETS];
+  while (*at && !qp_uuid_equal(&(*at)->id, id))
+    at = &(*at)->chain;
+  return at;
+}
+
+/* About what a context costs in memory. */
+static size_t
+weight(const struct qp_context *c)
+{
+  return sizeof(*c) + 8192 + (size_t)c->tree.count * 80;
+}
+
+static void
+leave_idle(struct qp_context *c)
+{
+  struct qp_store *s = c->store;
+
+  if (!c->idle)
+    return;
+  if (c->idle_newer)
+    c->idle_newer->idle_older = c->idle_older;
+  else
+    s->idle_newest = c->idle_older;
+  if (c->idle_older)
+    c->idle_older->idle_newer = c->idle_newer;
+  else
+    s->idle_oldest = c->idle_newer;
+  c->idle = false;
+  s->idle_bytes -= weight(c);
+}
+
+static void
+enter_idle(struct qp_context *c)
+{
+  struct qp_store *s = c->store;
+
+  c->idle_newer = NULL;
+  c->idle_older = s->idle_newest;
+  if (s->idle_newest)
+    s->idle_newest->idle_newer = c;
+  else
+    s->idle_oldest = c;
+  s->idle_newest = c;
+  c->idle = true;
+  s->idle_bytes += weight(c);
+}
+
+/* ---- life ---- */
+
+static void
+free_context(struct qp_context *c)
+{
+  if (!c)
+    return;
+  if (c->driver)
+    c->store->driver->context_free(c->store->self, c->driver);
+  qp__view_unref(c->view);
+  qp__view_unref(c->staged_view);
+  qp__tree_release(&c->tree);
+  (void)pthread_mutex_destroy(&c->write_lock);
+  (void)pthread_mutex_destroy(&c->view_lock);
+  qp__free(c);
+}
+
+static void
+remove_context(struct qp_context *c)
+{
+  struct qp_store *s = c->store;
+  struct qp_context **at = find_place(s, &c->id);
+
+  leave_idle(c);
+  if (*at == c)
+    *at = c->chain;
+  s->open_count--;
+  free_context(c);
+}
+
+void
+qp__contexts_evict(struct qp_store *s, bool all)
+{
+  while (s->idle_oldest && (all || s->idle_bytes > IDLE_BYTES_MAX))
+    remove_context(s->idle_oldest);
+}
+
+/* A BUSY context in the table. */
+static struct qp_context *
+add_busy(struct qp_store *s, const struct qp_uuid *id)
+{
+  struct qp_context *c = qp__alloc0(1, sizeof(*c));
+  struct qp_context **at;
+
+  if (!c)
+    return NULL;
+  if (qp__tree_init(&c->tree)) {
+    qp__free(c);
+    return NULL;
+  }
+  (void)pthread_mutex_init(&c->view_lock, NULL);
+  (void)pthread_mutex_init(&c->write_lock, NULL);
+  c->store = s;
+  c->id = *id;
+  c->number = ++s->next_number;
+  c->stage = QP__CONTEXT_BUSY;
+  c->refs = 1;
+  at = find_place(s, id);
+  c->chain = *at;
+  *at = c;
+  s->open_count++;
+  return c;
+}
+
+/* With the lock held: the context if it is in memory, once nobody is busy with it; else NULL. */
+static struct qp_context *
+wait_for(struct qp_store *s, const struct qp_uuid *id)
+{
+  struct qp_context *c;
+
+  while ((c = *find_place(s, id)) && c->stage == QP__CONTEXT_BUSY)
+    (void)pthread_cond_wait(&s->ready, &s->lock);
+  return c;
+}
+
+/* Ends BUSY: the context becomes usable, or goes. */
+static void
+end_busy(struct qp_context *c, bool keep)
+{
+  struct qp_store *s = c->store;
+
+  (void)pthread_mutex_lock(&s->lock);
+  if (keep)
+    c->stage = QP__CONTEXT_READY;
+  else
+    remove_context(c);
+  (void)pthread_cond_broadcast(&s->ready);
+  (void)pthread_mutex_unlock(&s->lock);
+}
+
+/* ---- loading ---- */
+
+/* Turns a loaded image into the context's published state. */
+static enum qp_rc
+adopt_image(struct qp_context *c, struct qp__image *image, struct qp_err *err)
+{
+  struct qp__buf text;
+  struct qp__meta *meta = image->meta;
+  struct qp__view *v = NULL;
+  enum qp_rc rc;
+
+  qp__buf_init(&text, QP__META_MAX);
+  rc = qp__meta_encode(meta, &text, err);
+  if (!rc) {
+    image->meta = NULL;
+    rc = qp__view_new(meta, NULL, &v, err);
+  }
+  if (!rc) {
+    v->meta_bytes = text.len;
+    for (size_t i = 0; i < v->meta->branch_count; i++) {
+      const struct qp__head *h = qp__image_head(image, v->branches[i]->name);
+
+      v->branches[i]->staged_head = h ? h->slot : QP__NO_SLOT;
+      atomic_store(&v->branches[i]->head, v->branches[i]->staged_head);
+    }
+    atomic_fetch_add(&v->refs, 1);
+    c->view = v;
+    c->staged_view = v;
+    qp__tree_move(&c->tree, &image->tree);
+  }
+  qp__buf_release(&text);
+  return rc;
+}
+
+static enum qp_rc
+load_context(struct qp_context *c, struct qp_err *err)
+{
+  struct qp_store *s = c->store;
+  struct qp__problems problems = { .repair = !s->readonly, .log = &s->log };
+  struct qp__image image;
+  enum qp_rc rc;
+  int sys = qp__image_init(&image);
+
+  if (sys)
+    return qp__fail_sys(err, sys, "loading a context");
+  rc = s->driver->context_load(s->self, &c->id, &image, &problems, &c->driver, err);
+  if (!rc)
+    rc = adopt_image(c, &image, err);
+  qp__image_release(&image);
+  return rc;
+}
+
+static enum qp_rc
+ignore_message(void *arg, const struct qp_message_info *info, struct qp_bytes json)
+{
+  (void)arg;
+  (void)info;
+  (void)json;
+  return QP_OK;
+}
+
+/* Brings the messages of every branch into the pool. */
+static enum qp_rc
+load_messages(struct qp_context *c, struct qp_err *err)
+{
+  struct qp__view *v = qp__view_get(c);
+  enum qp_rc rc = QP_OK;
+
+  for (size_t i = 0; i < v->meta->branch_count && !rc; i++)
+    rc = qp_messages_range(c, v->branches[i]->name, 0, UINT64_MAX, ignore_message, NULL, err);
+  qp__view_unref(v);
+  return rc;
+}
+
+enum qp_rc
+qp_context_open(struct qp_store *store, const struct qp_uuid *id, enum qp_load load,
+                struct qp_context **out, struct qp_err *err)
+{
+  struct qp_context *c;
+  enum qp_rc rc = QP_OK;
+
+  (void)pthread_mutex_lock(&store->lock);
+  c = wait_for(store, id);
+  if (c) {
+    leave_idle(c);
+    c->refs++;
+    (void)pthread_mutex_unlock(&store->lock);
+  } else {
+    c = add_busy(store, id);
+    (void)pthread_mutex_unlock(&store->lock);
+    if (!c)
+      return qp__fail_nomem(err, "opening a context");
+    rc = load_context(c, err);
+    end_busy(c, rc == QP_OK);
+    if (rc)
+      return rc;
+  }
+  if (load == QP_LOAD_MESSAGES)
+    rc = load_messages(c, err);
+  if (rc) {
+    qp_context_close(c);
+    return rc;
+  }
+  *out = c;
+  return QP_OK;
+}
+
+void
+qp_context_close(struct qp_context *context)
+{
+  struct qp_store *s;
+
+  if (!context)
+    return;
+  s = context->store;
+  (void)pthread_mutex_lock(&s->lock);
+  if (--context->refs == 0) {
+    if (s->readonly) { /* another process may change it: load it afresh next time */
+      remove_context(context);
+    } else {
+      enter_idle(context);
+      qp__contexts_evict(s, false);
+    }
+  }
+  (void)pthread_mutex_unlock(&s->lock);
+}
+
+/* ---- create and delete ---- */
+
+enum qp_rc
+qp__store_new_id(struct qp_store *s, struct qp_uuid *out, struct qp_err *err)
+{
+  uint8_t entropy[10];
+  int sys = s->os->random(s->os->self, entropy, sizeof(entropy));
+
+  if (sys)
+    return qp__fail_sys(err, sys, "no random bytes for an id");
+  *out = qp__uuid_next(&s->ids, s->os->now_ms(s->os->self), entropy);
+  return QP_OK;
+}
+
+enum qp_rc
+qp__check_prompt(struct qp_store *s, const char *id, struct qp_err *err)
+{
+  struct qp__buf text;
+  enum qp_rc rc;
+
+  if (!id)
+    return QP_OK;
+  rc = qp__prompt_id_check(id, err);
+  if (rc)
+    return rc;
+  qp__buf_init(&text, (size_t)8 << 20);
+  rc = s->driver->prompt_read(s->self, id, &text, err);
+  qp__buf_release(&text);
+  return rc;
+}
+
+static enum qp_rc
+create_context(struct qp_store *s, const struct qp_context_spec *spec, struct qp_err *err)
+{
+  struct qp__meta *meta = NULL;
+  struct qp__buf text;
+  enum qp_rc rc = qp__check_prompt(s, spec->system_prompt_id, err);
+
+  if (rc)
+    return rc;
+  rc = qp__meta_new(spec, s->os->now_ms(s->os->self), &meta, err);
+  if (rc)
+    return rc;
+  qp__buf_init(&text, QP__META_MAX);
+  rc = qp__meta_encode(meta, &text, err);
+  if (!rc)
+    rc = s->driver->context_create(s->self, &meta->id, qp__buf_bytes(&text), err);
+  qp__buf_release(&text);
+  qp__meta_free(meta);
+  return rc;
+}
+
+enum qp_rc
+qp_context_create(struct qp_store *store, const struct qp_context_spec *spec,
+                  struct qp_context **out, struct qp_err *err)
+{
+  struct qp_context_spec own = spec ? *spec : (struct qp_context_spec){ .title = NULL };
+  struct qp_context *c;
+  char text[QP_UUID_TEXT];
+  enum qp_rc rc = qp__check_writable(store, err);
+
+  if (!rc && qp_uuid_is_none(&own.id))
+    rc = qp__store_new_id(store, &own.id, err);
+  if (rc)
+    return rc;
+  (void)pthread_mutex_lock(&store->lock);
+  c = wait_for(store, &own.id);
+  if (c) {
+    (void)pthread_mutex_unlock(&store->lock);
+    return qp__fail(err, QP_EXISTS, "context %s exists already", qp_uuid_text(&own.id, text));
+  }
+  c = add_busy(store, &own.id);
+  (void)pthread_mutex_unlock(&store->lock);
+  if (!c)
+    return qp__fail_nomem(err, "creating a context");
+  (void)pthread_mutex_lock(&store->prompt_lock); /* the prompt stays while we refer to it */
+  rc = create_context(store, &own, err);
+  (void)pthread_mutex_unlock(&store->prompt_lock);
+  if (!rc)
+    rc = load_context(c, err);
+  end_busy(c, rc == QP_OK);
+  if (rc)
+    return rc;
+  *out = c;
+  return QP_OK;
+}
+
+enum qp_rc
+qp__context_claim(struct qp_store *s, const struct qp_uuid *id, struct qp_context **out,
+                  struct qp_err *err)
+{
+  struct qp_context *c;
+  char text[QP_UUID_TEXT];
+
+  (void)pthread_mutex_lock(&s->lock);
+  c = wait_for(s, id);
+  if (c && c->refs) {
+    (void)pthread_mutex_unlock(&s->lock);
+    return qp__fail(err, QP_BUSY, "context %s is open", qp_uuid_text(id, text));
+  }
+  if (c)
+    remove_context(c);
+  c = add_busy(s, id);
+  (void)pthread_mutex_unlock(&s->lock);
+  if (!c)
+    return qp__fail_nomem(err, "claiming a context");
+  *out = c;
+  return QP_OK;
+}
+
+void
+qp__context_unclaim(struct qp_context *claim)
+{
+  if (claim)
+    end_busy(claim, false);
+}
+
+enum qp_rc
+qp_context_delete(struct qp_store *store, const struct qp_uuid *id, struct qp_err *err)
+{
+  struct qp_context *claim = NULL;
+  enum qp_rc rc = qp__check_writable(store, err);
+
+  if (!rc)
+    rc = qp__context_claim(store, id, &claim, err);
+  if (rc)
+    return rc;
+  rc = store->driver->context_delete(store->self, id, err);
+  qp__context_unclaim(claim);
+  return rc;
+}
+
+enum qp_rc
+qp_context_list(struct qp_store *store, qp_context_visit *visit, void *arg, struct qp_err *err)
+{
+  return store->driver->context_list(store->self, visit, arg, err);
+}
+
+/* ---- metadata ---- */
+
+struct qp_uuid
+qp_context_id(const struct qp_context *context)
+{
+  return context->id;
+}
+
+uint64_t
+qp_context_version(const struct qp_context *context)
+{
+  return atomic_load_explicit(&context->version, memory_order_acquire);
+}
+
+enum qp_rc
+qp_context_metadata(struct qp_context *context, char **out, size_t *len, struct qp_err *err)
+{
+  struct qp__view *v = qp__view_get(context);
+  struct qp__buf text;
+  enum qp_rc rc;
+  char *taken;
+
+  qp__buf_init(&text, QP__META_MAX);
+  rc = qp__meta_encode(v->meta, &text, err);
+  qp__view_unref(v);
+  if (!rc) {
+    taken = qp__buf_take(&text, len);
+    if (taken)
+      *out = taken;
+    else
+      rc = qp__fail_nomem(err, "encoding metadata");
+  }
+  qp__buf_release(&text);
+  return rc;
+}
+
+/* The prompt that the context's configuration refers to, or NULL. */
+static const char *
+config_prompt(const struct qp__meta *meta)
+{
+  return json_string_value(json_object_get(meta->config, "system_prompt_id"));
+}
+
+static bool
+same_text(const char *a, const char *b)
+{
+  return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+/* One attempt. *needs_lock: the reference to a prompt changes and the prompts were not locked; nothing was
+ * done then. */
+static enum qp_rc
+try_update(struct qp_context *c, struct qp_bytes patch, bool locked, bool *needs_lock,
+           struct qp_err *err)
+{
+  struct qp__meta *meta = NULL;
+  bool refers;
+  enum qp_rc rc;
+
+  (void)pthread_mutex_lock(&c->write_lock);
+  rc = qp__clone_meta(c, &meta, err);
+  if (!rc)
+    rc = qp__meta_patch(meta, patch, err);
+  refers = !rc && config_prompt(meta) &&
+           !same_text(config_prompt(meta), config_prompt(c->staged_view->meta));
+  *needs_lock = refers && !locked;
+  if (refers && locked)
+    rc = qp__check_prompt(c->store, config_prompt(meta), err);
+  if (rc || *needs_lock || qp__meta_equal(meta, c->staged_view->meta)) { /* no change, no write */
+    (void)pthread_mutex_unlock(&c->write_lock);
+    qp__meta_free(meta);
+    return rc;
+  }
+  return qp__commit_meta(c, meta, NULL, QP__NO_SLOT, err);
+}
+
+enum qp_rc
+qp_context_update(struct qp_context *context, struct qp_bytes patch, struct qp_err *err)
+{
+  struct qp_store *s = context->store;
+  bool needs_lock = false;
+  enum qp_rc rc = qp__check_writable(s, err);
+
+  if (!rc)
+    rc = try_update(context, patch, false, &needs_lock, err);
+  if (!rc && needs_lock) {
+    (void)pthread_mutex_lock(&s->prompt_lock);
+    rc = try_update(context, patch, true, &needs_lock, err);
+    (void)pthread_mutex_unlock(&s->prompt_lock);
+  }
+  return rc;
+}
+
+void
+qp_context_size(struct qp_context *context, struct qp_size *out)
+{
+  struct qp__view *v = qp__view_get(context);
+
+  out->messages = atomic_load_explicit(&context->tree.visible, memory_order_acquire);
+  out->message_bytes = atomic_load_explicit(&context->tree.bytes, memory_order_relaxed);
+  out->metadata_bytes = v->meta_bytes;
+  qp__view_unref(v);
+}

@@ -1,0 +1,158 @@
+/* context_int.h - a store and its contexts in memory; shared by the files of the front.
+ *
+ * A context is shared by all who opened it and counts them. What readers see of it is published:
+ *   view     the metadata and the branches, immutable; replaced as a whole when metadata changes
+ *   heads    of each branch, an atomic slot
+ *   tree     the entries below tree.visible
+ * A reader takes a reference to the view (view_lock, held for a few instructions and never over input or
+ * output), loads a head once, and from there on everything that it follows never changes.
+ *
+ * A writer holds write_lock from looking at the state until its commit is staged; what it left for the next
+ * writer is in staged_view, staged heads and the tree's unpublished entries. Publication happens in the
+ * order of commits, so readers see each of these states in turn. After a failed commit the store is poisoned
+ * (journal.h), so that states that were staged on top of it are never used. */
+#ifndef QP_STORE_CONTEXT_INT_H
+#define QP_STORE_CONTEXT_INT_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/uuid.h"
+#include "store/pool.h"
+#include "store/store_int.h"
+#include "store/workers.h"
+
+struct qp__branch {
+  atomic_uint refs;
+  _Atomic uint32_t head; /* published; QP__NO_SLOT: empty */
+  uint32_t staged_head;  /* the writer's */
+  char *dir;             /* "branch-" and the encoded name */
+  char name[];
+};
+
+struct qp__view {
+  atomic_uint refs;
+  struct qp__meta *meta;
+  size_t meta_bytes;            /* of its encoded form */
+  struct qp__branch **branches; /* one for each of meta->branches, in that order */
+};
+
+enum qp__context_stage { QP__CONTEXT_BUSY, QP__CONTEXT_READY }; /* being loaded or deleted; usable */
+
+struct qp_context {
+  struct qp_store *store;
+  struct qp_uuid id;
+  uint64_t number; /* unique in the store: the pool's key */
+  void *driver;    /* the driver's handle */
+  struct qp__tree tree;
+  _Atomic uint64_t version;
+
+  pthread_mutex_t view_lock;
+  struct qp__view *view;
+
+  pthread_mutex_t write_lock;
+  struct qp__view *staged_view;
+
+  /* guarded by the store's lock */
+  enum qp__context_stage stage;
+  unsigned refs;
+  struct qp_context *chain; /* in the store's table */
+  struct qp_context *idle_newer, *idle_older;
+  bool idle;
+};
+
+#define QP__CONTEXT_BUCKETS 1024
+
+struct qp_store {
+  const struct qp__driver *driver;
+  void *self; /* the driver's */
+  const struct qp__os *os;
+  struct qp__log log;
+  bool readonly;
+  bool background;
+  size_t max_message;
+  struct qp__uuid_gen ids;
+  struct qp__pool pool;
+  struct qp__workers folders; /* fold in the background */
+  atomic_ullong message_reads;
+  atomic_ullong pool_hits;
+  pthread_mutex_t prompt_lock; /* one change of prompts at a time */
+
+  pthread_mutex_t lock;
+  pthread_cond_t ready; /* a context is no longer busy */
+  struct qp_context *table[QP__CONTEXT_BUCKETS];
+  struct qp_context *idle_newest, *idle_oldest;
+  size_t idle_bytes;
+  uint64_t next_number;
+  uint64_t open_count;
+};
+
+/* ---- context.c ---- */
+
+enum qp_rc qp__store_new_id(struct qp_store *s, struct qp_uuid *out, struct qp_err *err);
+/* QP_NOTFOUND when there is no such prompt; NULL is fine. With prompt_lock held it stays true. */
+enum qp_rc qp__check_prompt(struct qp_store *s, const char *id, struct qp_err *err);
+/* Lets go of all idle contexts, or of the oldest until the rest is within bounds. With the lock held. */
+void qp__contexts_evict(struct qp_store *s, bool all);
+
+/* Takes a context out of everybody's reach until unclaim, which accepts NULL. QP_BUSY: it is open. */
+enum qp_rc qp__context_claim(struct qp_store *s, const struct qp_uuid *id, struct qp_context **out,
+                             struct qp_err *err);
+void qp__context_unclaim(struct qp_context *claim);
+
+struct qp__view *qp__view_get(struct qp_context *c); /* a new reference */
+void qp__view_unref(struct qp__view *v);
+/* The branch by name (NULL: the active one); borrowed from the view. QP_NOTFOUND. */
+enum qp_rc qp__view_branch(const struct qp__view *v, const char *name, struct qp__branch **out,
+                           struct qp_err *err);
+/* A view of `meta`, which it takes over also on failure; branches known to `old` are shared with it. */
+enum qp_rc qp__view_new(struct qp__meta *meta, const struct qp__view *old, struct qp__view **out,
+                        struct qp_err *err);
+
+/* ---- commits ---- */
+
+/* What becomes visible when a commit is in place. Chained when it concerns several contexts. */
+struct qp__effect {
+  struct qp_context *context;
+  struct qp__view *view;     /* new metadata, or NULL; taken over when the commit is staged */
+  struct qp__branch *branch; /* whose head moves, or NULL */
+  uint32_t head;
+  struct qp__effect *next;
+};
+
+/* Stages the changes and settles them. The caller holds the write locks of all contexts in `effects`; they
+ * are released in any case. `prepared` changes are discarded when it fails. On success the writer's state
+ * has advanced by the effects: staged views and heads. `added` entries (at most one context has any) are put
+ * in its tree, which must have room reserved; *slot receives the first. */
+struct qp__commit {
+  struct qp__change *changes;
+  size_t count;
+  struct qp__effect *effects;
+  struct qp__entry *added;
+  size_t added_count;
+  uint32_t slot; /* out */
+  /* used inside */
+  uint32_t visible;
+  uint64_t bytes;
+};
+enum qp_rc qp__commit(struct qp_store *s, struct qp__commit *commit, struct qp_err *err);
+
+/* A change of metadata: `meta` (taken over) replaces the context's, together with up to one change of the
+ * index (`extra`, or NULL). Where that is a HEAD or a RENAME, the head of the branch that it names is `head`
+ * from then on. The caller holds the write lock, which is released. */
+enum qp_rc qp__commit_meta(struct qp_context *c, struct qp__meta *meta, struct qp__change *extra,
+                           uint32_t head, struct qp_err *err);
+/* A clone of the latest metadata with a new updated_at. With the write lock. */
+enum qp_rc qp__clone_meta(struct qp_context *c, struct qp__meta **out, struct qp_err *err);
+
+/* QP_READONLY when the store is. */
+enum qp_rc qp__check_writable(const struct qp_store *s, struct qp_err *err);
+
+/* ---- message.c ---- */
+
+/* The stored bytes of a message without the newline, from the pool or the driver, checked against the
+ * index. QP_UNAVAILABLE: no copy is left (its status says so from then on). *out is the caller's. */
+enum qp_rc qp__message_blob(struct qp_context *c, uint32_t slot, struct qp__blob **out,
+                            struct qp_err *err);
+
+#endif

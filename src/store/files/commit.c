@@ -1,0 +1,302 @@
+/* commit.c - changes into file operations.
+ *
+ * prepare writes each new content to a file in tmp/, so that what needs space fails before anything is
+ * decided; after the commit the file is only renamed to its place. An operation on index.log is an append
+ * at a known offset: lines of one context stand in the order in which they were staged. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/err.h"
+#include "os/file.h"
+#include "store/files/files.h"
+
+#define PARALLEL_FROM 8 /* fewer files are written by the caller alone */
+#define LINES_MAX ((size_t)256 << 20)
+
+/* ---- prepare ---- */
+
+static bool
+has_content(const struct qp__change *ch)
+{
+  return ch->kind == QP__CHANGE_MESSAGE || ch->kind == QP__CHANGE_META ||
+         ch->kind == QP__CHANGE_CONTENT || ch->kind == QP__CHANGE_PROMPT;
+}
+
+/* Makes the directory of a message once for each context that is in memory. */
+static enum qp_rc
+make_dir(struct qp__files *f, struct qp__change *ch)
+{
+  struct qp__fctx *c = ch->context;
+  size_t at = ch->entry->dir;
+  char path[QP__PATH_MAX];
+  int sys;
+
+  if (at < c->dir_ready_count && c->dir_ready[at])
+    return QP_OK;
+  if (at >= c->dir_ready_count) {
+    size_t count = at + 16;
+    uint8_t *ready = qp__realloc(c->dir_ready, count);
+
+    if (!ready)
+      return qp__fail_nomem(&ch->err, "saving a message");
+    memset(ready + c->dir_ready_count, 0, count - c->dir_ready_count);
+    c->dir_ready = ready;
+    c->dir_ready_count = count;
+  }
+  (void)snprintf(path, sizeof(path), "%s/messages", c->path);
+  sys = qp__dir_make(f->os, f->root, path);
+  (void)snprintf(path, sizeof(path), "%s/messages/%s", c->path, ch->dir);
+  if (!sys)
+    sys = qp__dir_make(f->os, f->root, path);
+  if (sys)
+    return qp__fail_sys(&ch->err, sys, "cannot make the directory '%s'", path);
+  c->dir_ready[at] = 1;
+  return QP_OK;
+}
+
+struct prepare {
+  struct qp__files *files;
+  struct qp__change *changes;
+};
+
+static void
+write_content(void *arg, size_t i)
+{
+  struct prepare *p = arg;
+  struct qp__change *ch = &p->changes[i];
+  char name[QP__TEMP_NAME_LEN];
+  int sys;
+
+  if (ch->rc || !has_content(ch))
+    return;
+  qp__files_temp_name(p->files, name);
+  ch->prepared = qp__strdup(name);
+  if (!ch->prepared) {
+    ch->rc = qp__fail_nomem(&ch->err, "saving");
+    return;
+  }
+  sys = qp__file_create(p->files->os, p->files->tmp, name, ch->bytes);
+  if (sys) {
+    ch->rc = qp__fail_sys(&ch->err, sys, "cannot write a new file in 'tmp'");
+    qp__free(ch->prepared);
+    ch->prepared = NULL;
+  }
+}
+
+void
+qp__files_prepare(void *self, struct qp__change *changes, size_t n)
+{
+  struct qp__files *f = self;
+  struct prepare p = { f, changes };
+
+  for (size_t i = 0; i < n; i++) {
+    changes[i].prepared = NULL;
+    changes[i].rc = QP_OK;
+    if (f->readonly)
+      changes[i].rc = qp__fail(&changes[i].err, QP_READONLY, "the store was opened for reading only");
+    else if (changes[i].kind == QP__CHANGE_MESSAGE || changes[i].kind == QP__CHANGE_CONTENT)
+      changes[i].rc = make_dir(f, &changes[i]);
+  }
+  if (n >= PARALLEL_FROM) {
+    qp__workers_each(&f->workers, n, write_content, &p);
+    return;
+  }
+  for (size_t i = 0; i < n; i++)
+    write_content(&p, i);
+}
+
+void
+qp__files_discard(void *self, struct qp__change *changes, size_t n)
+{
+  struct qp__files *f = self;
+
+  for (size_t i = 0; i < n; i++) {
+    if (!changes[i].prepared)
+      continue;
+    (void)f->os->unlinkat(f->os->self, f->tmp, changes[i].prepared, 0); /* else the next open does */
+    qp__free(changes[i].prepared);
+    changes[i].prepared = NULL;
+  }
+}
+
+/* ---- stage ---- */
+
+/* The lines that one context's index.log gets in this commit. */
+struct lines {
+  struct qp__fctx *context;
+  struct qp__buf text;
+};
+
+static enum qp_rc
+add_line(struct qp__buf *out, const struct qp__change *ch)
+{
+  switch (ch->kind) {
+  case QP__CHANGE_MESSAGE:
+    return qp__index_entry_line(out, ch->entry, &ch->parent, ch->dir);
+  case QP__CHANGE_HEAD:
+    return qp__index_head_line(out, ch->branch, &ch->id);
+  case QP__CHANGE_RENAME:
+    return qp__index_rename_line(out, ch->branch, ch->to);
+  case QP__CHANGE_DROP:
+    return qp__index_drop_line(out, ch->branch);
+  case QP__CHANGE_STATUS:
+    return qp__index_status_line(out, &ch->id, ch->status);
+  case QP__CHANGE_META:
+  case QP__CHANGE_CONTENT:
+  case QP__CHANGE_PROMPT:
+  case QP__CHANGE_PROMPT_DROP:
+    return QP_OK;
+  }
+  return QP_MISUSE;
+}
+
+/* The file operation of a change, beside its line. False: it has none. */
+static bool
+op_of_change(const struct qp__change *ch, char path[QP__PATH_MAX], struct qp__op *op)
+{
+  const struct qp__fctx *c = ch->context;
+
+  memset(op, 0, sizeof(*op));
+  op->kind = QP__OP_PUT;
+  op->path = path;
+  op->data = ch->bytes;
+  switch (ch->kind) {
+  case QP__CHANGE_MESSAGE:
+  case QP__CHANGE_CONTENT:
+    qp__message_path(path, c, ch->dir, &ch->id);
+    return true;
+  case QP__CHANGE_META:
+    (void)snprintf(path, QP__PATH_MAX, "%s/metadata.json", c->path);
+    op->flags = QP__OP_BACKUP;
+    return true;
+  case QP__CHANGE_PROMPT:
+    qp__prompt_path(path, ch->branch);
+    return true;
+  case QP__CHANGE_PROMPT_DROP:
+    qp__prompt_path(path, ch->branch);
+    op->kind = QP__OP_UNLINK;
+    op->data.len = 0;
+    return true;
+  default:
+    return false;
+  }
+}
+
+/* Appends the lines gathered for a context to its index.log. */
+static enum qp_rc
+add_append(struct qp__txn *txn, const struct lines *l, struct qp_err *err)
+{
+  char path[QP__PATH_MAX];
+  struct qp__op op = { .kind = QP__OP_APPEND, .path = path };
+
+  if (!l->context || !l->text.len)
+    return QP_OK;
+  (void)snprintf(path, sizeof(path), "%s/index.log", l->context->path);
+  op.offset = l->context->log_bytes;
+  op.data = qp__buf_bytes(&l->text);
+  return qp__txn_add(txn, &op, NULL, false, err);
+}
+
+/* Builds the commit. Contents come first and the lines of a context last, so that whoever reads a line in
+ * another process finds the file that it tells of. Changes of one context stand together. */
+static enum qp_rc
+build_txn(struct qp__txn *txn, struct qp__change *changes, size_t n, struct lines *l,
+          struct qp_err *err)
+{
+  char path[QP__PATH_MAX];
+  struct qp__op op;
+  enum qp_rc rc = QP_OK;
+
+  for (size_t i = 0; i < n && !rc; i++) {
+    struct qp__change *ch = &changes[i];
+
+    if (op_of_change(ch, path, &op))
+      rc = qp__txn_add(txn, &op, ch->prepared, false, err);
+    if (!rc && add_line(&l->text, ch))
+      rc = qp__buf_check(&l->text, "the index lines of a commit", err);
+    if (l->text.len && !l->context)
+      l->context = ch->context;
+  }
+  return rc ? rc : add_append(txn, l, err);
+}
+
+static enum qp_rc
+keep_for_fold(struct qp__fctx *c, const struct qp__buf *text, struct qp_err *err)
+{
+  if (!c || !c->folding)
+    return QP_OK;
+  if (qp__buf_add(&c->fold_tail, text->data, text->len))
+    return qp__buf_check(&c->fold_tail, "the index lines since the fold began", err);
+  return QP_OK;
+}
+
+enum qp_rc
+qp__files_stage(void *self, struct qp__change *changes, size_t n, qp__store_publish *publish,
+                void *arg, void **ticket, struct qp_err *err)
+{
+  struct qp__files *f = self;
+  struct qp__txn *txn = qp__alloc0(1, sizeof(*txn));
+  struct lines l = { .context = NULL };
+  size_t tail_before;
+  enum qp_rc rc;
+
+  if (!txn)
+    return qp__fail_nomem(err, "starting a commit");
+  rc = qp__txn_init(txn, err);
+  if (rc) {
+    qp__free(txn);
+    return rc;
+  }
+  txn->publish = publish;
+  txn->publish_arg = arg;
+  qp__buf_init(&l.text, LINES_MAX);
+  rc = build_txn(txn, changes, n, &l, err);
+  tail_before = l.context ? l.context->fold_tail.len : 0;
+  if (!rc)
+    rc = keep_for_fold(l.context, &l.text, err);
+  if (!rc) {
+    rc = qp__journal_stage(f->journal, txn, err);
+    if (rc && l.context)
+      l.context->fold_tail.len = tail_before;
+  }
+  if (!rc) {
+    if (l.context)
+      l.context->log_bytes += l.text.len;
+    for (size_t i = 0; i < n; i++) { /* the commit has its own copies of the names */
+      qp__free(changes[i].prepared);
+      changes[i].prepared = NULL;
+    }
+    *ticket = txn;
+    txn = NULL;
+  }
+  qp__buf_release(&l.text);
+  if (txn) {
+    qp__txn_release(txn);
+    qp__free(txn);
+  }
+  return rc;
+}
+
+/* ---- settle ---- */
+
+enum qp_rc
+qp__files_settle(void *self, void *ticket, struct qp_err *err)
+{
+  struct qp__files *f = self;
+  struct qp__txn *txn = ticket;
+  enum qp_rc rc = qp__journal_settle(f->journal, txn, err);
+
+  qp__txn_release(txn);
+  qp__free(txn);
+  return rc;
+}
+
+enum qp_rc
+qp__files_commit(struct qp__files *f, struct qp__txn *txn, struct qp_err *err)
+{
+  enum qp_rc rc = qp__journal_stage(f->journal, txn, err);
+
+  return rc ? rc : qp__journal_settle(f->journal, txn, err);
+}

@@ -1,0 +1,644 @@
+/* files.c - the file driver: a data directory of plain files. See files.h for its parts.
+ *
+ * quipu.lock is locked by the one process that writes, and holds
+ *   {"format":"quipu-store","version":1,"pid":4711}
+ * A reader needs no lock. When it finds commits in the journal and nobody writing, it finishes them first,
+ * under the lock, as a writer would. */
+#include "store/files/files.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+
+#include "base/alloc.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/uuid.h"
+#include "os/file.h"
+#include "store/files/recover.h"
+
+#define STORE_VERSION 1
+#define LOCK_NAME "quipu.lock"
+
+static const char *const directories[] = { "journal", "contexts", "prompts", "tmp" };
+
+/* ---- names ---- */
+
+void
+qp__files_temp_name(struct qp__files *f, char out[QP__TEMP_NAME_LEN])
+{
+  (void)snprintf(out, QP__TEMP_NAME_LEN, "new-%llu", atomic_fetch_add(&f->next_temp, 1));
+}
+
+void
+qp__message_path(char out[QP__PATH_MAX], const struct qp__fctx *c, const char *dir,
+                 const struct qp_uuid *id)
+{
+  char text[QP_UUID_TEXT];
+
+  (void)snprintf(out, QP__PATH_MAX, "%s/messages/%s/%s.json", c->path, dir, qp_uuid_text(id, text));
+}
+
+void
+qp__prompt_path(char out[QP__PATH_MAX], const char *id)
+{
+  (void)snprintf(out, QP__PATH_MAX, "prompts/%s.json", id);
+}
+
+void
+qp__fctx_init(struct qp__fctx *c, const struct qp_uuid *id)
+{
+  char text[QP_UUID_TEXT];
+
+  memset(c, 0, sizeof(*c));
+  c->id = *id;
+  (void)snprintf(c->path, sizeof(c->path), "contexts/%s", qp_uuid_text(id, text));
+  qp__buf_init(&c->fold_tail, (size_t)1 << 30);
+}
+
+void
+qp__fctx_free(struct qp__fctx *c)
+{
+  if (!c)
+    return;
+  qp__buf_release(&c->fold_tail);
+  qp__free(c->dir_ready);
+  qp__free(c);
+}
+
+static void
+free_context(void *self, void *context)
+{
+  (void)self;
+  qp__fctx_free(context);
+}
+
+/* ---- the lock ---- */
+
+/* What quipu.lock says; 0 where it says nothing. */
+static void
+read_lock_file(const struct qp__os *os, int root, int64_t *version, int64_t *pid)
+{
+  struct qp__buf text;
+  json_t *o = NULL;
+
+  *version = 0;
+  *pid = 0;
+  qp__buf_init(&text, 4096);
+  if (!qp__file_read(os, root, LOCK_NAME, &text) &&
+      !qp__json_parse_object(LOCK_NAME, qp__buf_bytes(&text), &o, NULL)) {
+    (void)qp__json_int(LOCK_NAME, o, "version", version, NULL);
+    (void)qp__json_int(LOCK_NAME, o, "pid", pid, NULL);
+  }
+  json_decref(o);
+  qp__buf_release(&text);
+}
+
+static int
+try_flock(const struct qp__os *os, int fd)
+{
+  int rc;
+
+  do
+    rc = os->flock(os->self, fd, LOCK_EX | LOCK_NB);
+  while (rc == -EINTR);
+  return rc;
+}
+
+static enum qp_rc
+write_lock_file(struct qp__files *f, struct qp_err *err)
+{
+  char text[96];
+  int n = snprintf(text, sizeof(text), "{\"format\":\"quipu-store\",\"version\":%d,\"pid\":%d}\n",
+                   STORE_VERSION, f->os->pid(f->os->self));
+  int sys = f->os->ftruncate(f->os->self, f->lock_fd, 0);
+
+  if (!sys)
+    sys = qp__write_at(f->os, f->lock_fd, text, (size_t)n, 0);
+  return sys ? qp__fail_sys(err, sys, "cannot write '%s'", LOCK_NAME) : QP_OK;
+}
+
+static enum qp_rc
+take_lock(struct qp__files *f, const char *where, struct qp_err *err)
+{
+  int64_t version;
+  int64_t pid;
+  int sys;
+
+  f->lock_fd = qp__open(f->os, f->root, LOCK_NAME, O_RDWR | O_CREAT | O_NOFOLLOW, 0600);
+  if (f->lock_fd < 0)
+    return qp__fail_sys(err, f->lock_fd, "cannot open '%s/%s'", where, LOCK_NAME);
+  sys = try_flock(f->os, f->lock_fd);
+  read_lock_file(f->os, f->root, &version, &pid);
+  if (sys == -EWOULDBLOCK)
+    return pid ? qp__fail(err, QP_BUSY, "'%s' is in use by process %lld", where, (long long)pid)
+               : qp__fail(err, QP_BUSY, "'%s' is in use by another process", where);
+  if (sys)
+    return qp__fail_sys(err, sys, "cannot lock '%s/%s'", where, LOCK_NAME);
+  if (version > STORE_VERSION)
+    return qp__fail(err, QP_CORRUPT, "'%s' was written by a newer quipu (store version %lld)", where,
+                    (long long)version);
+  return write_lock_file(f, err);
+}
+
+/* ---- open ---- */
+
+struct look {
+  bool any;
+  bool ours;
+};
+
+static int
+look_at_name(void *arg, const char *name, unsigned char type)
+{
+  struct look *l = arg;
+
+  l->any = true;
+  if (strcmp(name, LOCK_NAME) == 0 || (strcmp(name, "contexts") == 0 && type == DT_DIR))
+    l->ours = true;
+  return 0;
+}
+
+/* Refuses a directory that is somebody else's: opening for writing makes files in it. */
+static enum qp_rc
+look_before_use(struct qp__files *f, const char *where, bool create, struct qp_err *err)
+{
+  struct look l = { false, false };
+  int sys = f->os->listdir(f->os->self, f->root, ".", look_at_name, &l);
+
+  if (sys)
+    return qp__fail_sys(err, sys, "cannot list '%s'", where);
+  if (l.ours)
+    return QP_OK;
+  if (l.any)
+    return qp__fail(err, QP_INVALID, "'%s' is not empty and not a quipu data directory", where);
+  if (!create)
+    return qp__fail(err, QP_NOTFOUND, "there is no quipu data in '%s'", where);
+  return QP_OK;
+}
+
+static enum qp_rc
+make_directories(struct qp__files *f, const char *where, struct qp_err *err)
+{
+  int sys = 0;
+
+  for (size_t i = 0; i < sizeof(directories) / sizeof(directories[0]) && !sys; i++) {
+    sys = qp__dir_make(f->os, f->root, directories[i]);
+    if (sys)
+      return qp__fail_sys(err, sys, "cannot make '%s/%s'", where, directories[i]);
+  }
+  sys = qp__fsync(f->os, f->root);
+  if (sys)
+    return qp__fail_sys(err, sys, "cannot sync '%s'", where);
+  f->tmp = qp__open(f->os, f->root, "tmp", O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
+  if (f->tmp < 0)
+    return qp__fail_sys(err, f->tmp, "cannot open '%s/tmp'", where);
+  return QP_OK;
+}
+
+static enum qp_rc
+open_for_writing(struct qp__files *f, const char *where, const struct qp__driver_options *options,
+                 struct qp_err *err)
+{
+  struct qp__journal_options jo = { options->journal_bytes, options->background, options->log };
+  enum qp_rc rc = look_before_use(f, where, options->create, err);
+
+  if (!rc)
+    rc = take_lock(f, where, err);
+  if (!rc)
+    rc = make_directories(f, where, err);
+  if (!rc)
+    rc = qp__journal_open(f->os, f->root, f->tmp, &jo, &f->journal, err);
+  return rc;
+}
+
+/* A crashed writer may have left commits in the journal. If nobody writes now they are finished here; if
+ * that cannot be done, readers see the files as they are. */
+static void
+finish_for_reader(struct qp__files *f, const char *where, const struct qp__driver_options *options)
+{
+  struct qp__files writer = { .os = f->os, .log = f->log, .root = f->root, .tmp = -1, .lock_fd = -1 };
+  struct qp__driver_options o = *options;
+  struct qp_err err = { QP_OK, "" };
+  bool pending = false;
+
+  if (qp__journal_pending(f->os, f->root, &pending, &err) || !pending)
+    return;
+  o.background = false;
+  if (open_for_writing(&writer, where, &o, &err) && err.rc != QP_BUSY)
+    qp__log(&f->log, QP_LOG_WARN, "journal",
+            "commits that a crash cut short could not be finished, reading without them: %s", err.msg);
+  qp__journal_close(writer.journal);
+  qp__close(f->os, writer.tmp);
+  qp__close(f->os, writer.lock_fd);
+}
+
+static void
+close_files(void *self)
+{
+  struct qp__files *f = self;
+
+  if (!f)
+    return;
+  qp__workers_release(&f->workers);
+  qp__journal_close(f->journal);
+  qp__close(f->os, f->tmp);
+  qp__close(f->os, f->lock_fd); /* and with it the lock */
+  qp__close(f->os, f->root);
+  qp__free(f);
+}
+
+static enum qp_rc
+open_files(const char *where, const struct qp__driver_options *options, void **out,
+           struct qp_err *err)
+{
+  struct qp__files *f;
+  enum qp_rc rc;
+  int sys;
+
+  if (!where[0])
+    return qp__fail(err, QP_INVALID, "the data directory has no name");
+  f = qp__alloc0(1, sizeof(*f));
+  if (!f)
+    return qp__fail_nomem(err, "opening a store");
+  f->os = options->os;
+  f->log = options->log;
+  f->readonly = options->readonly;
+  f->max_message = options->max_message;
+  f->root = f->tmp = f->lock_fd = -1;
+  sys = qp__workers_init(&f->workers, options->workers);
+  if (sys) {
+    qp__free(f);
+    return qp__fail_sys(err, sys, "opening a store");
+  }
+  f->root = f->os->open_root(f->os->self, where, options->create && !options->readonly);
+  if (f->root == -ENOENT) {
+    rc = qp__fail(err, QP_NOTFOUND, "there is no directory '%s'", where);
+    goto out;
+  }
+  if (f->root < 0) {
+    rc = qp__fail_sys(err, f->root, "cannot open the directory '%s'", where);
+    goto out;
+  }
+  if (f->readonly) {
+    rc = look_before_use(f, where, false, err);
+    if (!rc)
+      finish_for_reader(f, where, options);
+  } else {
+    rc = open_for_writing(f, where, options, err);
+  }
+  if (rc)
+    goto out;
+  *out = f;
+  f = NULL;
+out:
+  close_files(f);
+  return rc;
+}
+
+/* ---- contexts ---- */
+
+struct list {
+  qp_context_visit *visit;
+  void *arg;
+  enum qp_rc rc;
+};
+
+static int
+visit_context_name(void *arg, const char *name, unsigned char type)
+{
+  struct list *l = arg;
+  struct qp_uuid id;
+
+  if (type != DT_DIR || strlen(name) != QP__UUID_LEN || !qp__uuid_decode(name, &id))
+    return 0;
+  l->rc = l->visit(l->arg, &id);
+  return l->rc ? 1 : 0;
+}
+
+static enum qp_rc
+list_contexts(void *self, qp_context_visit *visit, void *arg, struct qp_err *err)
+{
+  struct qp__files *f = self;
+  struct list l = { visit, arg, QP_OK };
+  int sys = f->os->listdir(f->os->self, f->root, "contexts", visit_context_name, &l);
+
+  if (sys == -ENOENT)
+    return QP_OK;
+  if (sys < 0)
+    return qp__fail_sys(err, sys, "cannot list 'contexts'");
+  return l.rc;
+}
+
+static enum qp_rc
+peek_context(void *self, const struct qp_uuid *id, struct qp__buf *out, struct qp_err *err)
+{
+  struct qp__files *f = self;
+  char path[QP__PATH_MAX];
+  struct qp__fctx c;
+  int sys;
+
+  qp__fctx_init(&c, id);
+  (void)snprintf(path, sizeof(path), "%s/metadata.json", c.path);
+  sys = qp__file_read(f->os, f->root, path, out);
+  return sys ? qp__fail_sys(err, sys, "cannot read '%s'", path) : QP_OK;
+}
+
+/* A file or directory of a new context, made in tmp/ now and told to the journal for a replay. */
+static enum qp_rc
+make_piece(struct qp__files *f, struct qp__txn *txn, const char *top, const char *name,
+           enum qp__op_kind kind, struct qp_bytes data, struct qp_err *err)
+{
+  char path[QP__PATH_MAX];
+  struct qp__op op = { .kind = kind, .path = path, .data = data };
+  int sys;
+
+  (void)snprintf(path, sizeof(path), "tmp/%s%s", top, name);
+  if (kind == QP__OP_MKDIR)
+    sys = f->os->mkdirat(f->os->self, f->root, path, 0700);
+  else
+    sys = qp__file_create(f->os, f->root, path, data);
+  if (sys)
+    return qp__fail_sys(err, sys, "cannot make '%s'", path);
+  return qp__txn_add(txn, &op, NULL, true, err);
+}
+
+static enum qp_rc
+build_context(struct qp__files *f, struct qp__txn *txn, const char *top, const struct qp_uuid *id,
+              struct qp_bytes meta, struct qp_err *err)
+{
+  static const struct qp__head main_head = { (char *)"main", QP__NO_SLOT };
+  const struct qp_bytes none = { "", 0 };
+  struct qp__buf json;
+  struct qp__buf log;
+  enum qp_rc rc;
+
+  qp__buf_init(&json, 4096);
+  qp__buf_init(&log, 4096);
+  (void)qp__index_json_head(&json, id, 1, 0);
+  (void)qp__index_json_tail(&json, NULL, &main_head, 1);
+  (void)qp__index_log_header(&log, 1);
+  if (json.rc || log.rc)
+    rc = qp__fail_nomem(err, "making a context");
+  else if (!(rc = make_piece(f, txn, top, "", QP__OP_MKDIR, none, err)) &&
+           !(rc = make_piece(f, txn, top, "/messages", QP__OP_MKDIR, none, err)) &&
+           !(rc = make_piece(f, txn, top, "/messages/branch-main", QP__OP_MKDIR, none, err)) &&
+           !(rc = make_piece(f, txn, top, "/metadata.json", QP__OP_PUT, meta, err)) &&
+           !(rc = make_piece(f, txn, top, "/index.json", QP__OP_PUT, qp__buf_bytes(&json), err)))
+    rc = make_piece(f, txn, top, "/index.log", QP__OP_PUT, qp__buf_bytes(&log), err);
+  qp__buf_release(&json);
+  qp__buf_release(&log);
+  return rc;
+}
+
+/* Commits the rename of a whole directory. */
+static enum qp_rc
+commit_rename(struct qp__files *f, struct qp__txn *txn, const char *from, const char *to,
+              struct qp_err *err)
+{
+  struct qp__op op = { .kind = QP__OP_RENAME, .path = from, .data = { to, strlen(to) } };
+  enum qp_rc rc = qp__txn_add(txn, &op, NULL, false, err);
+
+  return rc ? rc : qp__files_commit(f, txn, err);
+}
+
+static enum qp_rc
+create_context(void *self, const struct qp_uuid *id, struct qp_bytes meta, struct qp_err *err)
+{
+  struct qp__files *f = self;
+  char top[QP__TEMP_NAME_LEN];
+  char from[QP__PATH_MAX];
+  struct qp__fctx target;
+  struct qp__txn txn;
+  struct stat st;
+  enum qp_rc rc;
+  int sys;
+
+  if (f->readonly)
+    return qp__fail(err, QP_READONLY, "the store was opened for reading only");
+  qp__fctx_init(&target, id);
+  sys = f->os->fstatat(f->os->self, f->root, target.path, &st);
+  if (!sys)
+    return qp__fail(err, QP_EXISTS, "'%s' exists already", target.path);
+  if (sys != -ENOENT)
+    return qp__fail_sys(err, sys, "cannot look at '%s'", target.path);
+  rc = qp__txn_init(&txn, err);
+  if (rc)
+    return rc;
+  qp__files_temp_name(f, top);
+  (void)snprintf(from, sizeof(from), "tmp/%s", top);
+  rc = build_context(f, &txn, top, id, meta, err);
+  if (!rc)
+    rc = commit_rename(f, &txn, from, target.path, err);
+  if (rc)
+    (void)qp__tree_remove(f->os, f->root, from); /* else the next open does */
+  qp__txn_release(&txn);
+  return rc;
+}
+
+static enum qp_rc
+delete_context(void *self, const struct qp_uuid *id, struct qp_err *err)
+{
+  struct qp__files *f = self;
+  char name[QP__TEMP_NAME_LEN];
+  char to[QP__PATH_MAX];
+  struct qp__fctx target;
+  struct qp__txn txn;
+  struct stat st;
+  enum qp_rc rc;
+  int sys;
+
+  if (f->readonly)
+    return qp__fail(err, QP_READONLY, "the store was opened for reading only");
+  qp__fctx_init(&target, id);
+  sys = f->os->fstatat(f->os->self, f->root, target.path, &st);
+  if (sys == -ENOENT)
+    return qp__fail(err, QP_NOTFOUND, "there is no context %s", target.path + strlen("contexts/"));
+  if (sys)
+    return qp__fail_sys(err, sys, "cannot look at '%s'", target.path);
+  rc = qp__txn_init(&txn, err);
+  if (rc)
+    return rc;
+  qp__files_temp_name(f, name);
+  (void)snprintf(to, sizeof(to), "tmp/%s", name);
+  rc = commit_rename(f, &txn, target.path, to, err);
+  qp__txn_release(&txn);
+  if (!rc && (sys = qp__tree_remove(f->os, f->root, to)))
+    qp__log(&f->log, QP_LOG_WARN, "files", "'%s' could not be removed yet; the next start does it", to);
+  return rc;
+}
+
+/* ---- reading ---- */
+
+/* Maps what a system call says of a file that should be ours. */
+static enum qp_rc
+read_failure(int sys, const char *path, struct qp_err *err)
+{
+  if (sys == -ENOENT || sys == -ENOTDIR)
+    return qp__fail(err, QP_NOTFOUND, "'%s' is missing", path);
+  if (sys == -ELOOP || sys == -EXDEV || sys == -ENOTSUP || sys == -EISDIR || sys == -ENXIO)
+    return qp__fail(err, QP_CORRUPT, "'%s' is not a regular file", path);
+  if (sys == -EFBIG)
+    return qp__fail(err, QP_CORRUPT, "'%s' is longer than it should be", path);
+  return qp__fail_sys(err, sys, "cannot read '%s'", path);
+}
+
+static enum qp_rc
+read_message(void *self, void *context, const struct qp__tree *tree, const struct qp__entry *entry,
+             struct qp__buf *out, struct qp_err *err)
+{
+  struct qp__files *f = self;
+  char path[QP__PATH_MAX];
+  size_t limit = out->limit;
+  int sys;
+
+  qp__message_path(path, context, qp__tree_dir_name(tree, entry->dir), &entry->id);
+  out->limit = out->len + entry->size + 1; /* a longer file is not the one in the index */
+  sys = qp__file_read(f->os, f->root, path, out);
+  out->limit = limit;
+  out->rc = QP_OK;
+  return sys ? read_failure(sys, path, err) : QP_OK;
+}
+
+/* Another copy: in the journal, or in the trash. */
+static enum qp_rc
+salvage_message(void *self, void *context, const struct qp__tree *tree,
+                const struct qp__entry *entry, struct qp__buf *out, struct qp_err *err)
+{
+  struct qp__files *f = self;
+  const struct qp__fctx *c = context;
+  char path[QP__PATH_MAX];
+  char id[QP_UUID_TEXT];
+  size_t start = out->len;
+  struct qp_bytes got;
+
+  qp__message_path(path, c, qp__tree_dir_name(tree, entry->dir), &entry->id);
+  if (!qp__journal_salvage(f->os, f->root, path, out, err)) {
+    got.data = out->data + start;
+    got.len = out->len - start;
+    if (qp__content_matches(entry, got))
+      return QP_OK;
+  }
+  out->len = start;
+  out->rc = QP_OK;
+  (void)snprintf(path, sizeof(path), "%s/trash/%s.json", c->path, qp_uuid_text(&entry->id, id));
+  if (!qp__file_read(f->os, f->root, path, out)) {
+    got.data = out->data + start;
+    got.len = out->len - start;
+    if (qp__content_matches(entry, got))
+      return QP_OK;
+  }
+  out->len = start;
+  out->rc = QP_OK;
+  return qp__fail(err, QP_NOTFOUND, "no other copy of message %s was found", id);
+}
+
+/* ---- prompts ---- */
+
+static enum qp_rc
+read_prompt(void *self, const char *id, struct qp__buf *out, struct qp_err *err)
+{
+  struct qp__files *f = self;
+  char path[QP__PATH_MAX];
+  int sys;
+
+  qp__prompt_path(path, id);
+  sys = qp__file_read(f->os, f->root, path, out);
+  if (sys == -ENOENT)
+    return qp__fail(err, QP_NOTFOUND, "there is no system prompt '%s'", id);
+  return sys ? read_failure(sys, path, err) : QP_OK;
+}
+
+struct name_list {
+  qp__name_visit *visit;
+  void *arg;
+  enum qp_rc rc;
+};
+
+static int
+visit_prompt_name(void *arg, const char *name, unsigned char type)
+{
+  struct name_list *l = arg;
+  size_t n = strlen(name);
+  char id[QP__PROMPT_ID_MAX + 1];
+
+  if (type != DT_REG || n <= 5 || n - 5 > QP__PROMPT_ID_MAX || strcmp(name + n - 5, ".json") != 0)
+    return 0;
+  memcpy(id, name, n - 5);
+  id[n - 5] = 0;
+  if (qp__prompt_id_check(id, NULL))
+    return 0;
+  l->rc = l->visit(l->arg, id);
+  return l->rc ? 1 : 0;
+}
+
+static enum qp_rc
+list_prompts(void *self, qp__name_visit *visit, void *arg, struct qp_err *err)
+{
+  struct qp__files *f = self;
+  struct name_list l = { visit, arg, QP_OK };
+  int sys = f->os->listdir(f->os->self, f->root, "prompts", visit_prompt_name, &l);
+
+  if (sys == -ENOENT)
+    return QP_OK;
+  if (sys < 0)
+    return qp__fail_sys(err, sys, "cannot list 'prompts'");
+  return l.rc;
+}
+
+/* ---- the rest ---- */
+
+static enum qp_rc
+checkpoint_files(void *self, struct qp_err *err)
+{
+  struct qp__files *f = self;
+
+  return f->readonly ? QP_OK : qp__journal_checkpoint(f->journal, err);
+}
+
+static void
+get_stats(void *self, struct qp__driver_stats *out)
+{
+  struct qp__files *f = self;
+  struct qp__journal_stats js = { 0 };
+
+  if (f->journal)
+    qp__journal_stats(f->journal, &js);
+  out->commits = js.commits;
+  out->syncs = js.syncs;
+  out->checkpoints = js.checkpoints;
+  out->recovered = js.recovered;
+  out->folds = atomic_load(&f->folds);
+}
+
+const struct qp__driver qp__driver_files = {
+  .size = sizeof(struct qp__driver),
+  .scheme = "file",
+  .open = open_files,
+  .close = close_files,
+  .context_list = list_contexts,
+  .context_load = qp__files_load,
+  .context_peek = peek_context,
+  .context_create = create_context,
+  .context_delete = delete_context,
+  .context_free = free_context,
+  .prepare = qp__files_prepare,
+  .discard = qp__files_discard,
+  .stage = qp__files_stage,
+  .settle = qp__files_settle,
+  .read = read_message,
+  .salvage = salvage_message,
+  .prompt_read = read_prompt,
+  .prompt_list = list_prompts,
+  .wants_fold = qp__files_wants_fold,
+  .fold_start = qp__files_fold_start,
+  .fold_write = qp__files_fold_write,
+  .fold_finish = qp__files_fold_finish,
+  .fold_abort = qp__files_fold_abort,
+  .checkpoint = checkpoint_files,
+  .stats = get_stats,
+  .check = qp__files_check,
+};

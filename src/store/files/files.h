@@ -1,0 +1,101 @@
+/* files.h - what the files of the file driver share. See docs/formats.md for the layout of the data
+ * directory.
+ *
+ *   files.c      opening and closing, the writer lock, contexts, prompts
+ *   load.c       a context from its files, and what can be saved of a damaged one
+ *   commit.c     changes into file operations; the journal does the rest
+ *   fold.c       index.log into index.json
+ *   filecheck.c  files that the index does not know
+ *
+ * Threads: struct qp__files is shared; its fields do not change after open, apart from atomics. A
+ * struct qp__fctx is guarded by the write lock of its context. */
+#ifndef QP_STORE_FILES_FILES_H
+#define QP_STORE_FILES_FILES_H
+
+#include <stdatomic.h>
+
+#include "store/files/index.h"
+#include "store/files/journal.h"
+#include "store/store_int.h"
+#include "store/workers.h"
+
+#define QP__CTX_PATH_LEN 48 /* "contexts/" and a UUID */
+#define QP__TEMP_NAME_LEN 32
+
+struct qp__files {
+  const struct qp__os *os;
+  struct qp__log log;
+  int root;
+  int tmp;     /* -1 when readonly */
+  int lock_fd; /* -1 when readonly */
+  bool readonly;
+  size_t max_message;
+  struct qp__journal *journal; /* NULL when readonly */
+  struct qp__workers workers;
+  atomic_ullong next_temp;
+  atomic_ullong folds;
+};
+
+struct qp__fctx {
+  struct qp_uuid id;
+  char path[QP__CTX_PATH_LEN];
+  uint64_t generation; /* of index.json, once all that is staged is applied */
+  uint64_t json_bytes;
+  uint64_t log_bytes; /* where the next line of index.log goes */
+  bool folding;
+  struct qp__buf fold_tail;         /* lines staged since the fold began */
+  char fold_name[QP__TEMP_NAME_LEN]; /* of the new index.json in tmp/, or "" */
+  uint64_t fold_bytes;
+  uint8_t *dir_ready; /* per directory of the tree: it is known to exist */
+  size_t dir_ready_count;
+};
+
+/* A new name in tmp/. */
+void qp__files_temp_name(struct qp__files *f, char out[QP__TEMP_NAME_LEN]);
+void qp__fctx_init(struct qp__fctx *c, const struct qp_uuid *id);
+void qp__fctx_free(struct qp__fctx *c);
+
+/* path of a message: "contexts/<id>/messages/<dir>/<id>.json". */
+void qp__message_path(char out[QP__PATH_MAX], const struct qp__fctx *c, const char *dir,
+                      const struct qp_uuid *id);
+void qp__prompt_path(char out[QP__PATH_MAX], const char *id);
+
+/* load.c */
+enum qp_rc qp__files_load(void *self, const struct qp_uuid *id, struct qp__image *image,
+                          struct qp__problems *problems, void **out, struct qp_err *err);
+
+/* commit.c: driver slots, and a commit that is staged and settled at once. */
+void qp__files_prepare(void *self, struct qp__change *changes, size_t n);
+void qp__files_discard(void *self, struct qp__change *changes, size_t n);
+enum qp_rc qp__files_stage(void *self, struct qp__change *changes, size_t n,
+                           qp__store_publish *publish, void *arg, void **ticket,
+                           struct qp_err *err);
+enum qp_rc qp__files_settle(void *self, void *ticket, struct qp_err *err);
+enum qp_rc qp__files_commit(struct qp__files *f, struct qp__txn *txn, struct qp_err *err);
+
+/* fold.c: driver slots, and a whole fold of an image that nobody else has yet. `meta` (may be empty) is
+ * written in the same commit. */
+bool qp__files_wants_fold(void *self, void *context);
+void qp__files_fold_start(void *self, void *context);
+enum qp_rc qp__files_fold_write(void *self, void *context, const struct qp__tree *tree,
+                                uint32_t count, const struct qp__head *heads, size_t n,
+                                struct qp_err *err);
+enum qp_rc qp__files_fold_finish(void *self, void *context, void **ticket, struct qp_err *err);
+void qp__files_fold_abort(void *self, void *context);
+enum qp_rc qp__files_rewrite(struct qp__files *f, struct qp__fctx *c, const struct qp__image *image,
+                             struct qp_bytes meta, struct qp_err *err);
+
+/* filecheck.c */
+enum qp_rc qp__files_check(void *self, void *context, struct qp__tree *tree,
+                           struct qp__problems *problems, struct qp_err *err);
+
+/* Visits the message files of a context: directory below messages/ ("branch-main"), file name, and the
+ * d_type. Names that are none of ours are visited too. A missing messages/ is empty. */
+typedef enum qp_rc qp__message_file_fn(void *arg, const char *dir, const char *name,
+                                       unsigned char type, struct qp_err *err);
+enum qp_rc qp__message_files(struct qp__files *f, const struct qp__fctx *c, qp__message_file_fn *fn,
+                             void *arg, struct qp_err *err);
+/* "<uuid>.json" */
+bool qp__message_file_id(const char *name, struct qp_uuid *id);
+
+#endif

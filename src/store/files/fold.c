@@ -1,0 +1,235 @@
+/* fold.c - index.log into index.json.
+ *
+ * A fold costs as much as the index is long, and is wanted when the log has outgrown index.json: so its cost
+ * spread over the appends between two folds is constant. The new index.json is written and synced in tmp/
+ * while appends go on; its commit renames it to its place and puts an index.log in place that holds only
+ * the lines since the fold began. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/err.h"
+#include "os/file.h"
+#include "store/files/files.h"
+
+#define FOLD_MIN ((uint64_t)128 << 10) /* smaller logs are not worth it */
+#define PIECE ((size_t)256 << 10)
+
+bool
+qp__files_wants_fold(void *self, void *context)
+{
+  const struct qp__fctx *c = context;
+
+  (void)self;
+  return !c->folding && c->log_bytes > FOLD_MIN && c->log_bytes > c->json_bytes;
+}
+
+void
+qp__files_fold_start(void *self, void *context)
+{
+  struct qp__fctx *c = context;
+
+  (void)self;
+  c->folding = true;
+  c->fold_name[0] = 0;
+  qp__buf_reset(&c->fold_tail);
+}
+
+void
+qp__files_fold_abort(void *self, void *context)
+{
+  struct qp__files *f = self;
+  struct qp__fctx *c = context;
+
+  if (c->fold_name[0])
+    (void)f->os->unlinkat(f->os->self, f->tmp, c->fold_name, 0);
+  c->folding = false;
+  c->fold_name[0] = 0;
+  qp__buf_release(&c->fold_tail);
+}
+
+/* ---- writing ---- */
+
+struct out_file {
+  const struct qp__os *os;
+  int fd;
+  uint64_t at;
+  struct qp__buf buf;
+};
+
+static int
+flush(struct out_file *o)
+{
+  int sys = qp__write_at(o->os, o->fd, o->buf.data, o->buf.len, (off_t)o->at);
+
+  o->at += o->buf.len;
+  qp__buf_reset(&o->buf);
+  return sys;
+}
+
+static enum qp_rc
+write_index(struct out_file *o, const struct qp__fctx *c, const struct qp__tree *tree, uint32_t count,
+            const struct qp__head *heads, size_t n, struct qp_err *err)
+{
+  enum qp_rc rc;
+  int sys = 0;
+
+  (void)qp__index_json_head(&o->buf, &c->id, c->generation + 1, count);
+  for (uint32_t i = 0; i < count && !sys; i++) {
+    if (qp__index_json_entry(&o->buf, tree, i, i + 1 == count))
+      break;
+    if (o->buf.len >= PIECE)
+      sys = flush(o);
+  }
+  (void)qp__index_json_tail(&o->buf, tree, heads, n);
+  rc = qp__buf_check(&o->buf, "index.json", err);
+  if (rc)
+    return rc;
+  if (!sys)
+    sys = flush(o);
+  if (!sys)
+    sys = qp__fsync(o->os, o->fd);
+  return sys ? qp__fail_sys(err, sys, "cannot write a new index.json") : QP_OK;
+}
+
+enum qp_rc
+qp__files_fold_write(void *self, void *context, const struct qp__tree *tree, uint32_t count,
+                     const struct qp__head *heads, size_t n, struct qp_err *err)
+{
+  struct qp__files *f = self;
+  struct qp__fctx *c = context;
+  struct out_file o = { .os = f->os, .fd = -1 };
+  enum qp_rc rc;
+  int sys;
+
+  qp__files_temp_name(f, c->fold_name);
+  o.fd = qp__open(f->os, f->tmp, c->fold_name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+  if (o.fd < 0) {
+    c->fold_name[0] = 0;
+    return qp__fail_sys(err, o.fd, "cannot write a new index.json");
+  }
+  qp__buf_init(&o.buf, (size_t)64 << 20);
+  rc = write_index(&o, c, tree, count, heads, n, err);
+  qp__close(f->os, o.fd);
+  qp__buf_release(&o.buf);
+  c->fold_bytes = o.at;
+  if (rc)
+    return rc;
+  sys = qp__fsync(f->os, f->tmp); /* its name too: the commit only renames it */
+  return sys ? qp__fail_sys(err, sys, "cannot write a new index.json") : QP_OK;
+}
+
+/* ---- the commit ---- */
+
+/* Adds the rename of index.json and the new index.log; *log receives the latter's content. */
+static enum qp_rc
+add_fold_ops(struct qp__txn *txn, const struct qp__fctx *c, struct qp__buf *log, struct qp_err *err)
+{
+  char from[QP__PATH_MAX];
+  char to[QP__PATH_MAX];
+  struct qp__op rename_op = { .kind = QP__OP_RENAME, .path = from };
+  struct qp__op put_op = { .kind = QP__OP_PUT, .path = to };
+  enum qp_rc rc;
+
+  (void)snprintf(from, sizeof(from), "tmp/%s", c->fold_name);
+  (void)snprintf(to, sizeof(to), "%s/index.json", c->path);
+  rename_op.data.data = to;
+  rename_op.data.len = strlen(to);
+  rc = qp__txn_add(txn, &rename_op, NULL, false, err);
+  if (rc)
+    return rc;
+  (void)qp__index_log_header(log, c->generation + 1);
+  (void)qp__buf_add(log, c->fold_tail.data ? c->fold_tail.data : "", c->fold_tail.len);
+  rc = qp__buf_check(log, "index.log", err);
+  if (rc)
+    return rc;
+  (void)snprintf(to, sizeof(to), "%s/index.log", c->path);
+  put_op.data = qp__buf_bytes(log);
+  return qp__txn_add(txn, &put_op, NULL, false, err);
+}
+
+/* The context's counters after a fold was staged. */
+static void
+note_fold(struct qp__files *f, struct qp__fctx *c, size_t log_bytes)
+{
+  c->generation++;
+  c->json_bytes = c->fold_bytes;
+  c->log_bytes = log_bytes;
+  c->folding = false;
+  c->fold_name[0] = 0;
+  qp__buf_release(&c->fold_tail);
+  atomic_fetch_add(&f->folds, 1);
+}
+
+enum qp_rc
+qp__files_fold_finish(void *self, void *context, void **ticket, struct qp_err *err)
+{
+  struct qp__files *f = self;
+  struct qp__fctx *c = context;
+  struct qp__txn *txn = qp__alloc0(1, sizeof(*txn));
+  struct qp__buf log;
+  enum qp_rc rc;
+
+  if (!txn)
+    return qp__fail_nomem(err, "folding an index");
+  rc = qp__txn_init(txn, err);
+  if (rc) {
+    qp__free(txn);
+    return rc;
+  }
+  qp__buf_init(&log, (size_t)1 << 30);
+  rc = add_fold_ops(txn, c, &log, err);
+  if (!rc)
+    rc = qp__journal_stage(f->journal, txn, err);
+  if (!rc) {
+    note_fold(f, c, log.len);
+    *ticket = txn;
+    txn = NULL;
+  }
+  qp__buf_release(&log);
+  if (txn) {
+    qp__txn_release(txn);
+    qp__free(txn);
+  }
+  return rc;
+}
+
+/* ---- a whole fold at once ---- */
+
+enum qp_rc
+qp__files_rewrite(struct qp__files *f, struct qp__fctx *c, const struct qp__image *image,
+                  struct qp_bytes meta, struct qp_err *err)
+{
+  char path[QP__PATH_MAX];
+  struct qp__op op = { .kind = QP__OP_PUT, .path = path, .data = meta }; /* no backup: it may be bad */
+  struct qp__txn txn;
+  struct qp__buf log;
+  enum qp_rc rc;
+
+  qp__files_fold_start(f, c);
+  rc = qp__files_fold_write(f, c, &image->tree, image->tree.count, image->heads, image->head_count, err);
+  if (rc) {
+    qp__files_fold_abort(f, c);
+    return rc;
+  }
+  rc = qp__txn_init(&txn, err);
+  if (rc) {
+    qp__files_fold_abort(f, c);
+    return rc;
+  }
+  qp__buf_init(&log, (size_t)1 << 20);
+  rc = add_fold_ops(&txn, c, &log, err);
+  (void)snprintf(path, sizeof(path), "%s/metadata.json", c->path);
+  if (!rc && meta.len)
+    rc = qp__txn_add(&txn, &op, NULL, false, err);
+  if (!rc)
+    rc = qp__files_commit(f, &txn, err);
+  if (rc)
+    qp__files_fold_abort(f, c);
+  else
+    note_fold(f, c, log.len);
+  qp__buf_release(&log);
+  qp__txn_release(&txn);
+  return rc;
+}

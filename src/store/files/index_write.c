@@ -1,0 +1,179 @@
+/* index_write.c - the lines of index.json and index.log; see index.h. */
+#include <string.h>
+
+#include "base/json.h"
+#include "base/str.h"
+#include "base/uuid.h"
+#include "store/files/index.h"
+
+/* Appends "<uuid>" with its quotes, or null. */
+static void
+add_id(struct qp__buf *out, const struct qp_uuid *id)
+{
+  char text[QP__UUID_LEN + 2];
+
+  if (qp_uuid_is_none(id)) {
+    (void)qp__buf_add_str(out, "null");
+    return;
+  }
+  text[0] = '"';
+  qp__uuid_encode(text + 1, id);
+  text[QP__UUID_LEN + 1] = '"';
+  (void)qp__buf_add(out, text, sizeof(text));
+}
+
+static void
+add_number(struct qp__buf *out, uint64_t v)
+{
+  char digits[20];
+  size_t at = sizeof(digits);
+
+  do
+    digits[--at] = (char)('0' + v % 10);
+  while (v /= 10);
+  (void)qp__buf_add(out, digits + at, sizeof(digits) - at);
+}
+
+/* A branch name as a JSON string: it may hold quotes and any character but controls. */
+static void
+add_string(struct qp__buf *out, const char *s)
+{
+  json_t *value = json_string(s);
+
+  if (!value) {
+    out->rc = out->rc ? out->rc : QP_NOMEM;
+    return;
+  }
+  (void)qp__json_write(out, value);
+  json_decref(value);
+}
+
+/* One entry without newline. Written by hand: it is the fixed form that the fast reader knows. */
+static void
+add_entry(struct qp__buf *out, const struct qp__entry *e, const struct qp_uuid *parent,
+          const char *dir)
+{
+  char time[QP__TIME_LEN];
+  char hash[32];
+
+  qp__time_format(time, e->time);
+  qp__hex_encode(hash, e->hash, sizeof(e->hash));
+  (void)qp__buf_add_str(out, "{\"id\":");
+  add_id(out, &e->id);
+  (void)qp__buf_add_str(out, ",\"parent\":");
+  add_id(out, parent);
+  (void)qp__buf_add_str(out, ",\"dir\":\"");
+  (void)qp__buf_add_str(out, dir);
+  (void)qp__buf_add_str(out, "\",\"time\":\"");
+  (void)qp__buf_add(out, time, sizeof(time));
+  (void)qp__buf_add_str(out, "\",\"role\":\"");
+  (void)qp__buf_add_str(out, qp_role_name((enum qp_role)e->role));
+  (void)qp__buf_add_str(out, "\",\"type\":\"");
+  (void)qp__buf_add_str(out, qp_message_type_name((enum qp_message_type)e->type));
+  (void)qp__buf_add_str(out, "\",\"size\":");
+  add_number(out, e->size);
+  (void)qp__buf_add_str(out, ",\"tokens\":");
+  add_number(out, e->tokens);
+  (void)qp__buf_add_str(out, ",\"hash\":\"");
+  (void)qp__buf_add(out, hash, sizeof(hash));
+  (void)qp__buf_add_str(out, "\",\"status\":\"");
+  (void)qp__buf_add_str(out, qp_message_status_name((enum qp_message_status)atomic_load(&e->status)));
+  (void)qp__buf_add_str(out, "\"}");
+}
+
+/* ---- index.log ---- */
+
+enum qp_rc
+qp__index_log_header(struct qp__buf *out, uint64_t generation)
+{
+  return qp__buf_addf(out, "{\"log\":\"quipu-index\",\"version\":1,\"generation\":%llu}\n",
+                      (unsigned long long)generation);
+}
+
+enum qp_rc
+qp__index_entry_line(struct qp__buf *out, const struct qp__entry *e, const struct qp_uuid *parent,
+                     const char *dir)
+{
+  add_entry(out, e, parent, dir);
+  return qp__buf_add_char(out, '\n');
+}
+
+enum qp_rc
+qp__index_head_line(struct qp__buf *out, const char *branch, const struct qp_uuid *id)
+{
+  (void)qp__buf_add_str(out, "{\"head\":");
+  add_string(out, branch);
+  (void)qp__buf_add_str(out, ",\"id\":");
+  add_id(out, id);
+  (void)qp__buf_add_str(out, "}\n");
+  return out->rc;
+}
+
+enum qp_rc
+qp__index_rename_line(struct qp__buf *out, const char *branch, const char *to)
+{
+  (void)qp__buf_add_str(out, "{\"rename\":");
+  add_string(out, branch);
+  (void)qp__buf_add_str(out, ",\"to\":");
+  add_string(out, to);
+  (void)qp__buf_add_str(out, "}\n");
+  return out->rc;
+}
+
+enum qp_rc
+qp__index_drop_line(struct qp__buf *out, const char *branch)
+{
+  (void)qp__buf_add_str(out, "{\"drop\":");
+  add_string(out, branch);
+  (void)qp__buf_add_str(out, "}\n");
+  return out->rc;
+}
+
+enum qp_rc
+qp__index_status_line(struct qp__buf *out, const struct qp_uuid *id, enum qp_message_status status)
+{
+  (void)qp__buf_add_str(out, "{\"set\":");
+  add_id(out, id);
+  return qp__buf_addf(out, ",\"status\":\"%s\"}\n", qp_message_status_name(status));
+}
+
+/* ---- index.json ---- */
+
+enum qp_rc
+qp__index_json_head(struct qp__buf *out, const struct qp_uuid *context, uint64_t generation,
+                    uint32_t count)
+{
+  (void)qp__buf_add_str(out, "{\"format\":\"quipu-index\",\"version\":1,\"context_id\":");
+  add_id(out, context);
+  return qp__buf_addf(out, ",\"generation\":%llu,\"count\":%lu,\"entries\":[\n",
+                      (unsigned long long)generation, (unsigned long)count);
+}
+
+enum qp_rc
+qp__index_json_entry(struct qp__buf *out, const struct qp__tree *tree, uint32_t slot, bool last)
+{
+  static const struct qp_uuid none;
+  const struct qp__entry *e = qp__tree_at(tree, slot);
+  const struct qp_uuid *parent = e->parent == QP__NO_SLOT ? &none : &qp__tree_at(tree, e->parent)->id;
+
+  add_entry(out, e, parent, qp__tree_dir_name(tree, e->dir));
+  return qp__buf_add_str(out, last ? "\n" : ",\n");
+}
+
+enum qp_rc
+qp__index_json_tail(struct qp__buf *out, const struct qp__tree *tree, const struct qp__head *heads,
+                    size_t n)
+{
+  static const struct qp_uuid none;
+
+  (void)qp__buf_add_str(out, "],\"heads\":{");
+  for (size_t i = 0; i < n; i++) {
+    if (i)
+      (void)qp__buf_add_char(out, ',');
+    add_string(out, heads[i].name);
+    (void)qp__buf_add_char(out, ':');
+    add_id(out, heads[i].slot == QP__NO_SLOT ? &none : &qp__tree_at(tree, heads[i].slot)->id);
+  }
+  (void)qp__buf_add_str(out, "}}\n");
+  return out->rc;
+}

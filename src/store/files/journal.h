@@ -1,0 +1,94 @@
+/* journal.h - atomic, durable commits over any number of files.
+ *
+ * A commit (struct qp__txn) is a list of file operations (op.h). It passes three stations:
+ *   stage    it gets its number and its place in the journal. A failure here changes nothing.
+ *   sync     one of the waiting threads, the leader, writes all commits that are staged at that moment and
+ *            syncs once for them. With one thread there is no hand-over at all.
+ *   apply    the leader carries the operations out, group after group in the order of their numbers, calls
+ *            each commit's publish function, and wakes its thread. The next group syncs meanwhile.
+ *
+ * (1) qp__journal_settle() returns QP_OK only after the sync: an acknowledged commit is never lost.
+ * (2) Nothing is applied before it is durable in the journal; so after a crash every change that can be
+ *     seen in the files is in the journal or older than the last checkpoint.
+ * (3) Commits are applied and published in the order in which they were staged.
+ * (4) A failed write, sync or apply poisons the journal: it answers QP_IO until it is opened again, which
+ *     replays what is durable. Retrying a failed sync could acknowledge what is gone.
+ * (5) The journal has at most MAX_SEGMENTS segments: stage waits for a checkpoint rather than grow it.
+ *
+ * A checkpoint syncs the file system and then forgets the segments that were applied before it.
+ * All functions may be called from any thread, except open and close. */
+#ifndef QP_STORE_FILES_JOURNAL_H
+#define QP_STORE_FILES_JOURNAL_H
+
+#include <pthread.h>
+
+#include "base/buf.h"
+#include "base/log.h"
+#include "os/os.h"
+#include "store/files/op.h"
+
+struct qp__journal;
+
+/* Called in commit order by whichever thread leads; must be quick and must not call the journal. */
+typedef void qp__publish_fn(void *arg);
+
+enum qp__txn_state { QP__TXN_NEW, QP__TXN_STAGED, QP__TXN_DONE };
+
+/* One commit. Lives on the caller's stack or heap from init to release; after a successful stage it must
+ * be settled before it is released. */
+struct qp__txn {
+  struct qp__buf frame;   /* frame header, then the encoded operations */
+  uint32_t op_count;
+  char **staged;          /* per operation: name in tmp/ of a PUT's content, or NULL */
+  bool *done_already;     /* per operation: carried out before staging (building a tree in tmp/) */
+  size_t staged_cap;
+  qp__publish_fn *publish; /* or NULL */
+  void *publish_arg;
+  /* the journal's */
+  enum qp__txn_state state;
+  uint64_t seq;
+  bool taken;     /* by a leader */
+  size_t segment; /* which of the journal's segments, by count since it was opened */
+  uint64_t offset;
+  enum qp_rc rc;
+  struct qp_err err;
+  struct qp__txn *next;
+  pthread_cond_t wake;
+};
+
+enum qp_rc qp__txn_init(struct qp__txn *txn, struct qp_err *err);
+void qp__txn_release(struct qp__txn *txn);
+/* `staged` (may be NULL) is copied; `done` says that the operation is carried out already. */
+enum qp_rc qp__txn_add(struct qp__txn *txn, const struct qp__op *op, const char *staged, bool done,
+                       struct qp_err *err);
+
+struct qp__journal_options {
+  uint64_t segment_bytes;
+  bool background; /* a thread prepares segments and checkpoints; else it happens inside calls */
+  struct qp__log log;
+};
+
+/* Opens root/journal, replays what a crash left, checkpoints that and empties root/tmp. `root` and `tmp`
+ * stay the caller's and must outlive the journal; the caller holds the writer lock. */
+enum qp_rc qp__journal_open(const struct qp__os *os, int root, int tmp,
+                            const struct qp__journal_options *options, struct qp__journal **out,
+                            struct qp_err *err);
+/* Checkpoints, unless poisoned, and frees. No commit may be under way. */
+void qp__journal_close(struct qp__journal *j);
+
+/* On QP_OK the commit has its place in the order; settle it, without holding a lock that publish or
+ * another stage needs. On failure nothing has happened. */
+enum qp_rc qp__journal_stage(struct qp__journal *j, struct qp__txn *txn, struct qp_err *err);
+enum qp_rc qp__journal_settle(struct qp__journal *j, struct qp__txn *txn, struct qp_err *err);
+
+enum qp_rc qp__journal_checkpoint(struct qp__journal *j, struct qp_err *err);
+
+struct qp__journal_stats {
+  uint64_t commits;
+  uint64_t syncs;
+  uint64_t checkpoints;
+  uint64_t recovered;
+};
+void qp__journal_stats(struct qp__journal *j, struct qp__journal_stats *out);
+
+#endif

@@ -1,0 +1,344 @@
+/* op.c - see op.h. */
+#include "store/files/op.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "os/file.h"
+
+#define OP_HEADER_LEN 16
+#define TEMP_NAME_LEN 32
+
+/* ---- codec ---- */
+
+static void
+put_le(char *out, uint64_t v, int n)
+{
+  for (int i = 0; i < n; i++)
+    out[i] = (char)(v >> (8 * i));
+}
+
+static uint64_t
+get_le(const char *in, int n)
+{
+  uint64_t v = 0;
+
+  for (int i = 0; i < n; i++)
+    v |= (uint64_t)(unsigned char)in[i] << (8 * i);
+  return v;
+}
+
+enum qp_rc
+qp__op_encode(struct qp__buf *out, const struct qp__op *op)
+{
+  char head[OP_HEADER_LEN];
+  size_t path_len = strlen(op->path);
+
+  head[0] = (char)op->kind;
+  head[1] = (char)op->flags;
+  put_le(head + 2, path_len, 2);
+  put_le(head + 4, op->data.len, 4);
+  put_le(head + 8, op->offset, 8);
+  (void)qp__buf_add(out, head, sizeof(head));
+  (void)qp__buf_add(out, op->path, path_len);
+  (void)qp__buf_add(out, op->data.data, op->data.len);
+  return out->rc;
+}
+
+enum qp_rc
+qp__op_reader_init(struct qp__op_reader *r, struct qp_bytes body)
+{
+  if (body.len < 4)
+    return QP_CORRUPT;
+  r->body = body;
+  r->pos = 4;
+  r->left = (uint32_t)get_le(body.data, 4);
+  return QP_OK;
+}
+
+/* Copies a path and refuses what no path of ours looks like: the checksum proves that we wrote it, this
+ * proves that it cannot lead out of the data directory. */
+static bool
+take_path(char out[QP__PATH_MAX], const char *s, size_t n)
+{
+  if (n == 0 || n >= QP__PATH_MAX || memchr(s, 0, n) || s[0] == '/')
+    return false;
+  memcpy(out, s, n);
+  out[n] = 0;
+  return strcmp(out, "..") != 0 && strncmp(out, "../", 3) != 0 && !strstr(out, "/../") &&
+         !(n >= 3 && strcmp(out + n - 3, "/..") == 0);
+}
+
+enum qp_rc
+qp__op_read(struct qp__op_reader *r, struct qp__op *op, bool *more)
+{
+  const char *p = r->body.data + r->pos;
+  size_t room = r->body.len - r->pos;
+  size_t path_len;
+  size_t data_len;
+
+  *more = r->left > 0;
+  if (!r->left)
+    return room == 0 ? QP_OK : QP_CORRUPT;
+  if (room < OP_HEADER_LEN)
+    return QP_CORRUPT;
+  path_len = (size_t)get_le(p + 2, 2);
+  data_len = (size_t)get_le(p + 4, 4);
+  if (room - OP_HEADER_LEN < path_len || room - OP_HEADER_LEN - path_len < data_len)
+    return QP_CORRUPT;
+  op->kind = (enum qp__op_kind)(unsigned char)p[0];
+  op->flags = (unsigned char)p[1];
+  op->offset = get_le(p + 8, 8);
+  if (op->kind < QP__OP_PUT || op->kind > QP__OP_MKDIR || op->offset > INT64_MAX / 2 ||
+      !take_path(r->path, p + OP_HEADER_LEN, path_len))
+    return QP_CORRUPT;
+  op->path = r->path;
+  op->data.data = p + OP_HEADER_LEN + path_len;
+  op->data.len = data_len;
+  if (op->kind == QP__OP_RENAME) {
+    if (!take_path(r->target, op->data.data, data_len))
+      return QP_CORRUPT;
+    op->data.data = r->target;
+  }
+  r->pos += OP_HEADER_LEN + path_len + data_len;
+  r->left--;
+  return QP_OK;
+}
+
+/* ---- carrying out ---- */
+
+void
+qp__applier_init(struct qp__applier *a, const struct qp__os *os, int root, int tmp)
+{
+  memset(a, 0, sizeof(*a));
+  a->os = os;
+  a->root = root;
+  a->tmp = tmp;
+  a->parent = -1;
+}
+
+static void
+forget_parent(struct qp__applier *a)
+{
+  qp__close(a->os, a->parent);
+  a->parent = -1;
+  a->parent_path[0] = 0;
+}
+
+void
+qp__applier_release(struct qp__applier *a)
+{
+  forget_parent(a);
+}
+
+/* The directory of `path`, kept open for the next operation in it; *base is the last component.
+ * -errno, or a descriptor that the applier owns. */
+static int
+open_parent(struct qp__applier *a, const char *path, const char **base)
+{
+  const char *slash = strrchr(path, '/');
+  size_t n = slash ? (size_t)(slash - path) : 0;
+  int fd;
+
+  *base = slash ? slash + 1 : path;
+  if (!slash)
+    return a->root;
+  if (a->parent >= 0 && strlen(a->parent_path) == n && memcmp(a->parent_path, path, n) == 0)
+    return a->parent;
+  forget_parent(a);
+  if (n >= sizeof(a->parent_path))
+    return -ENAMETOOLONG;
+  memcpy(a->parent_path, path, n);
+  a->parent_path[n] = 0;
+  fd = qp__open(a->os, a->root, a->parent_path, O_PATH | O_DIRECTORY | O_NOFOLLOW, 0);
+  if (fd < 0) {
+    a->parent_path[0] = 0;
+    return fd;
+  }
+  a->parent = fd;
+  return fd;
+}
+
+static void
+temp_name(struct qp__applier *a, char out[TEMP_NAME_LEN])
+{
+  (void)snprintf(out, TEMP_NAME_LEN, "apply-%llu", (unsigned long long)a->next_name++);
+}
+
+/* Keeps the old content as path.bak: the new file changes places with it, so that there is never a moment
+ * without one. No backup is no failure: the content itself is safe. */
+static int
+put_with_backup(struct qp__applier *a, const char *temp, int dir, const char *base)
+{
+  const struct qp__os *os = a->os;
+  char backup[QP__PATH_MAX];
+  int n = snprintf(backup, sizeof(backup), "%s.bak", base);
+  int rc;
+
+  if (n < 0 || (size_t)n >= sizeof(backup))
+    return -ENAMETOOLONG;
+  rc = os->renameat(os->self, a->tmp, temp, dir, base, QP__RENAME_EXCHANGE);
+  if (rc == -ENOENT || rc == -EINVAL || rc == -ENOSYS)
+    return os->renameat(os->self, a->tmp, temp, dir, base, 0);
+  if (rc)
+    return rc;
+  if (os->renameat(os->self, a->tmp, temp, dir, backup, 0))
+    (void)os->unlinkat(os->self, a->tmp, temp, 0);
+  return 0;
+}
+
+static int
+apply_put(struct qp__applier *a, const struct qp__op *op, const char *staged)
+{
+  const struct qp__os *os = a->os;
+  char temp[TEMP_NAME_LEN];
+  const char *base;
+  int dir = open_parent(a, op->path, &base);
+  int rc;
+
+  if (dir < 0)
+    return dir;
+  if (!staged) {
+    temp_name(a, temp);
+    rc = qp__file_create(os, a->tmp, temp, op->data);
+    if (rc)
+      return rc;
+    staged = temp;
+  }
+  if (op->flags & QP__OP_BACKUP)
+    return put_with_backup(a, staged, dir, base);
+  return os->renameat(os->self, a->tmp, staged, dir, base, 0);
+}
+
+static int
+apply_append(struct qp__applier *a, const struct qp__op *op)
+{
+  const struct qp__os *os = a->os;
+  const char *base;
+  int dir = open_parent(a, op->path, &base);
+  int fd;
+  int rc;
+
+  if (dir < 0)
+    return dir;
+  fd = qp__open(os, dir, base, O_WRONLY | O_CREAT | O_NOFOLLOW, 0600);
+  if (fd < 0)
+    return fd;
+  rc = qp__write_at(os, fd, op->data.data, op->data.len, (off_t)op->offset);
+  qp__close(os, fd);
+  return rc;
+}
+
+static int
+apply_rename(struct qp__applier *a, const struct qp__op *op)
+{
+  forget_parent(a); /* what is renamed may be or hold it */
+  return a->os->renameat(a->os->self, a->root, op->path, a->root, op->data.data, 0);
+}
+
+static int
+apply_one(struct qp__applier *a, const struct qp__op *op, const char *staged)
+{
+  int rc;
+
+  switch (op->kind) {
+  case QP__OP_PUT:
+    return apply_put(a, op, staged);
+  case QP__OP_APPEND:
+    return apply_append(a, op);
+  case QP__OP_RENAME:
+    return apply_rename(a, op);
+  case QP__OP_UNLINK:
+    rc = a->os->unlinkat(a->os->self, a->root, op->path, 0);
+    return rc == -ENOENT ? 0 : rc;
+  case QP__OP_MKDIR:
+    return qp__dir_make(a->os, a->root, op->path);
+  }
+  return -EINVAL;
+}
+
+enum qp_rc
+qp__op_apply(struct qp__applier *a, const struct qp__op *op, const char *staged, struct qp_err *err)
+{
+  int rc = apply_one(a, op, staged);
+
+  if (rc)
+    return qp__fail_sys(err, rc, "cannot write '%s'", op->path);
+  return QP_OK;
+}
+
+/* ---- replay ---- */
+
+/* Frees the name `path`: what stands there goes to tmp/, which recovery empties at its end. */
+static int
+move_aside(struct qp__applier *a, const char *path)
+{
+  char temp[TEMP_NAME_LEN];
+  int rc;
+
+  temp_name(a, temp);
+  rc = qp__tree_remove(a->os, a->tmp, temp);
+  if (rc)
+    return rc;
+  forget_parent(a);
+  return a->os->renameat(a->os->self, a->root, path, a->tmp, temp, 0);
+}
+
+static int
+replay_rename(struct qp__applier *a, const struct qp__op *op)
+{
+  const struct qp__os *os = a->os;
+  struct stat from;
+  struct stat to;
+  int rc = os->fstatat(os->self, a->root, op->path, &from);
+
+  if (rc == -ENOENT || rc == -ENOTDIR)
+    return 0; /* done before */
+  if (rc)
+    return rc;
+  rc = qp__dir_make_parents(os, a->root, op->data.data);
+  if (rc)
+    return rc;
+  rc = os->fstatat(os->self, a->root, op->data.data, &to);
+  if (rc && rc != -ENOENT)
+    return rc;
+  if (!rc && (S_ISDIR(to.st_mode) || S_ISDIR(from.st_mode))) {
+    rc = move_aside(a, op->data.data);
+    if (rc)
+      return rc;
+  }
+  return apply_rename(a, op);
+}
+
+static int
+replay_one(struct qp__applier *a, const struct qp__op *op)
+{
+  struct qp__op plain = *op;
+  int rc;
+
+  plain.flags = 0; /* the older backup is worth more than a second copy of this content */
+  if (op->kind == QP__OP_RENAME)
+    return replay_rename(a, op);
+  if (op->kind == QP__OP_UNLINK) {
+    rc = apply_one(a, &plain, NULL);
+    return rc == -ENOTDIR ? 0 : rc;
+  }
+  rc = apply_one(a, &plain, NULL);
+  if (rc != -ENOENT)
+    return rc;
+  rc = qp__dir_make_parents(a->os, a->root, op->path);
+  return rc ? rc : apply_one(a, &plain, NULL);
+}
+
+enum qp_rc
+qp__op_replay(struct qp__applier *a, const struct qp__op *op, struct qp_err *err)
+{
+  int rc = replay_one(a, op);
+
+  if (rc)
+    return qp__fail_sys(err, rc, "cannot finish the write of '%s'", op->path);
+  return QP_OK;
+}

@@ -1,0 +1,315 @@
+/* recover.c - reading the journal back: replay, and the search for a lost file's content.
+ *
+ * Frames count while their numbers rise by one, over all segments in the order of their file numbers; the
+ * first frame that does not count ends the log. A segment without a valid header holds no frames: it was
+ * being made or emptied when the power went. */
+#include "store/files/recover.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/err.h"
+#include "os/file.h"
+#include "store/files/op.h"
+
+#define FRAME_MAX ((size_t)1 << 30)
+#define SEGMENTS_MAX 64
+
+/* ---- the frames of all segments, in order ---- */
+
+struct number_list {
+  uint64_t numbers[SEGMENTS_MAX];
+  size_t count;
+};
+
+static int
+collect_number(void *arg, const char *name, unsigned char type)
+{
+  struct number_list *list = arg;
+  uint64_t number;
+
+  (void)type;
+  if (!qp__segment_parse_name(name, &number))
+    return 0;
+  if (list->count == SEGMENTS_MAX)
+    return -E2BIG;
+  list->numbers[list->count++] = number;
+  return 0;
+}
+
+static int
+by_number(const void *a, const void *b)
+{
+  uint64_t x = *(const uint64_t *)a;
+  uint64_t y = *(const uint64_t *)b;
+
+  return x < y ? -1 : x > y;
+}
+
+static enum qp_rc
+list_segments(const struct qp__os *os, int dir, struct number_list *list, struct qp_err *err)
+{
+  int sys;
+
+  list->count = 0;
+  sys = os->listdir(os->self, dir, ".", collect_number, list);
+  if (sys)
+    return qp__fail_sys(err, sys, "cannot list 'journal'");
+  qsort(list->numbers, list->count, sizeof(list->numbers[0]), by_number);
+  return QP_OK;
+}
+
+/* A frame's body; an answer other than QP_OK ends the walk. */
+typedef enum qp_rc frame_fn(void *arg, struct qp_bytes body, struct qp_err *err);
+
+struct walk {
+  const struct qp__os *os;
+  frame_fn *fn;
+  void *arg;
+  struct qp__buf buf;
+  uint64_t seq; /* of the frame before; 0: none yet */
+  uint64_t frames;
+  bool ended; /* a frame's number did not follow */
+};
+
+static enum qp_rc
+walk_segment(struct walk *w, const struct qp__segment *s, struct qp_err *err)
+{
+  uint64_t pos = QP__SEGMENT_START;
+
+  while (!w->ended) {
+    struct qp_bytes body;
+    uint64_t seq = 0;
+    enum qp_rc rc = qp__frame_read(w->os, s, &pos, &w->buf, &seq, &body, err);
+
+    if (rc)
+      return rc;
+    if (!body.data)
+      break;
+    if (w->seq && seq != w->seq + 1) {
+      w->ended = true;
+      break;
+    }
+    w->seq = seq;
+    w->frames++;
+    rc = w->fn(w->arg, body, err);
+    if (rc)
+      return rc;
+  }
+  return QP_OK;
+}
+
+static enum qp_rc
+walk_all(struct walk *w, int dir, const struct number_list *list, struct qp_err *err)
+{
+  enum qp_rc rc = QP_OK;
+
+  for (size_t i = 0; i < list->count && !rc && !w->ended; i++) {
+    struct qp__segment s;
+
+    rc = qp__segment_open(w->os, dir, list->numbers[i], false, &s, err);
+    if (rc == QP_CORRUPT || rc == QP_NOTFOUND) { /* not found: a live writer has just renamed it */
+      rc = QP_OK;
+      continue;
+    }
+    if (rc)
+      break;
+    rc = walk_segment(w, &s, err);
+    qp__segment_close(w->os, &s);
+  }
+  return rc;
+}
+
+/* ---- replay ---- */
+
+static enum qp_rc
+replay_frame(void *arg, struct qp_bytes body, struct qp_err *err)
+{
+  struct qp__op_reader *reader = qp__alloc(sizeof(*reader));
+  struct qp__op op;
+  bool more = true;
+  enum qp_rc rc;
+
+  if (!reader)
+    return qp__fail_nomem(err, "replaying the journal");
+  rc = qp__op_reader_init(reader, body);
+  while (!rc) {
+    rc = qp__op_read(reader, &op, &more);
+    if (rc || !more)
+      break;
+    rc = qp__op_replay(arg, &op, err);
+  }
+  qp__free(reader);
+  if (rc == QP_CORRUPT)
+    return qp__fail(err, rc, "a commit in the journal holds an operation that this version does not know");
+  return rc;
+}
+
+/* Empties the segments, oldest first, and leaves one of the right size for use. */
+static enum qp_rc
+clear_segments(const struct qp__os *os, int dir, const struct number_list *list,
+               uint64_t segment_bytes, struct qp__recovery *out, struct qp_err *err)
+{
+  char name[QP__SEGMENT_NAME_LEN];
+
+  for (size_t i = 0; i < list->count; i++) {
+    struct qp__segment s = { .fd = -1 };
+    enum qp_rc rc = qp__segment_open(os, dir, list->numbers[i], true, &s, err);
+
+    if (!rc)
+      rc = qp__segment_reset(os, &s, err);
+    if (rc && rc != QP_CORRUPT) {
+      qp__segment_close(os, &s);
+      return rc;
+    }
+    out->last_number = list->numbers[i];
+    if (!rc && out->segment.fd < 0 && s.size == segment_bytes) {
+      out->segment = s;
+      continue;
+    }
+    qp__segment_close(os, &s);
+    qp__segment_name(name, list->numbers[i]);
+    (void)os->unlinkat(os->self, dir, name, 0); /* if it stays, it holds nothing */
+  }
+  return QP_OK;
+}
+
+static int
+remove_temp(void *arg, const char *name, unsigned char type)
+{
+  const struct qp__applier *a = arg;
+
+  (void)type;
+  return qp__tree_remove(a->os, a->tmp, name);
+}
+
+enum qp_rc
+qp__journal_recover(const struct qp__os *os, int root, int tmp, int dir, uint64_t segment_bytes,
+                    const struct qp__log *log, struct qp__recovery *out, struct qp_err *err)
+{
+  struct qp__applier applier;
+  struct number_list list;
+  struct walk walk = { .os = os, .fn = replay_frame, .arg = &applier };
+  enum qp_rc rc;
+  int sys;
+
+  qp__applier_init(&applier, os, root, tmp);
+  qp__buf_init(&walk.buf, FRAME_MAX);
+  rc = list_segments(os, dir, &list, err);
+  if (!rc)
+    rc = walk_all(&walk, dir, &list, err);
+  if (rc)
+    goto out;
+  if (walk.frames) {
+    qp__log(log, QP_LOG_INFO, "journal", "finished %llu commits that were under way",
+            (unsigned long long)walk.frames);
+    sys = qp__syncfs(os, root);
+    if (sys) {
+      rc = qp__fail_sys(err, sys, "cannot sync the data directory");
+      goto out;
+    }
+  }
+  rc = clear_segments(os, dir, &list, segment_bytes, out, err);
+  if (rc)
+    goto out;
+  sys = os->listdir(os->self, tmp, ".", remove_temp, &applier);
+  if (sys < 0)
+    qp__log(log, QP_LOG_WARN, "journal", "cannot empty 'tmp'"); /* only space is lost */
+  out->replayed = walk.frames;
+out:
+  qp__applier_release(&applier);
+  qp__buf_release(&walk.buf);
+  return rc;
+}
+
+/* ---- a reader's questions ---- */
+
+static enum qp_rc
+stop_at_first(void *arg, struct qp_bytes body, struct qp_err *err)
+{
+  (void)arg;
+  (void)body;
+  (void)err;
+  return QP_STOPPED;
+}
+
+struct salvage {
+  const char *path;
+  struct qp__buf *out;
+  size_t start; /* where the content begins in *out */
+  bool found;
+};
+
+static enum qp_rc
+salvage_frame(void *arg, struct qp_bytes body, struct qp_err *err)
+{
+  struct salvage *s = arg;
+  struct qp__op_reader *reader = qp__alloc(sizeof(*reader));
+  struct qp__op op;
+  bool more = true;
+  enum qp_rc rc;
+
+  if (!reader)
+    return qp__fail_nomem(err, "searching the journal");
+  rc = qp__op_reader_init(reader, body);
+  while (!rc) {
+    rc = qp__op_read(reader, &op, &more);
+    if (rc || !more)
+      break;
+    if (op.kind != QP__OP_PUT || strcmp(op.path, s->path) != 0)
+      continue;
+    s->out->len = s->start;
+    rc = qp__buf_add(s->out, op.data.data, op.data.len);
+    s->found = true;
+  }
+  qp__free(reader);
+  return rc == QP_CORRUPT ? QP_OK : rc;
+}
+
+/* Walks the journal of a data directory that this process may not own. */
+static enum qp_rc
+walk_journal(const struct qp__os *os, int root, frame_fn *fn, void *arg, struct qp_err *err)
+{
+  struct walk walk = { .os = os, .fn = fn, .arg = arg };
+  struct number_list list;
+  enum qp_rc rc;
+  int dir = qp__open(os, root, "journal", O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
+
+  if (dir < 0)
+    return qp__fail_sys(err, dir, "cannot open 'journal'");
+  qp__buf_init(&walk.buf, FRAME_MAX);
+  rc = list_segments(os, dir, &list, err);
+  if (!rc)
+    rc = walk_all(&walk, dir, &list, err);
+  qp__buf_release(&walk.buf);
+  qp__close(os, dir);
+  return rc;
+}
+
+enum qp_rc
+qp__journal_pending(const struct qp__os *os, int root, bool *out, struct qp_err *err)
+{
+  enum qp_rc rc = walk_journal(os, root, stop_at_first, NULL, err);
+
+  if (rc && rc != QP_STOPPED)
+    return rc;
+  *out = rc == QP_STOPPED;
+  return QP_OK;
+}
+
+enum qp_rc
+qp__journal_salvage(const struct qp__os *os, int root, const char *path, struct qp__buf *out,
+                    struct qp_err *err)
+{
+  struct salvage s = { .path = path, .out = out, .start = out->len };
+  enum qp_rc rc = walk_journal(os, root, salvage_frame, &s, err);
+
+  if (rc)
+    return rc;
+  if (!s.found)
+    return qp__fail(err, QP_NOTFOUND, "the journal has no copy of '%s'", path);
+  return QP_OK;
+}

@@ -1,0 +1,63 @@
+/* segment.h - one file of the journal: a header and frames.
+ *
+ *   offset 0     magic[8] "QUIPUJ01"  version:u32 = 1  header_len:u32 = 64  size:u64
+ *                key[16]  reserved[16] = 0  mac:u64
+ *   offset 4096  frames, each at a multiple of 8:
+ *                mac:u64  magic:u32 "QPF1"  len:u32  seq:u64  body[len]
+ *   All integers are little-endian. The header's mac is SipHash-2-4 of its first 56 bytes under the key
+ *   "quipu journal 01"; a frame's is SipHash-2-4, under the segment's own random key, of all that follows it.
+ *
+ * (1) The file has its full size, written with zeros, and is durable together with its name before the
+ *     first frame goes into it: so a sync writes no file metadata.
+ * (2) A segment is used again: first it gets a new key, so that its old frames match no more, then a new
+ *     name.
+ * (3) The first frame that does not match ends the segment. */
+#ifndef QP_STORE_FILES_SEGMENT_H
+#define QP_STORE_FILES_SEGMENT_H
+
+#include "base/buf.h"
+#include "os/os.h"
+
+#define QP__SEGMENT_START 4096
+#define QP__FRAME_HEADER_LEN 24
+#define QP__SEGMENT_NAME_LEN 32
+
+struct qp__segment {
+  uint64_t number;
+  uint64_t size;
+  uint64_t end;      /* where the next frame goes */
+  uint64_t last_seq; /* of its last frame, 0: none */
+  uint8_t key[16];
+  int fd; /* -1: not open */
+};
+
+void qp__segment_name(char out[QP__SEGMENT_NAME_LEN], uint64_t number);
+/* False: not the name of a segment. */
+bool qp__segment_parse_name(const char *name, uint64_t *number);
+
+/* Bytes that a frame with this body takes in a segment. */
+uint64_t qp__frame_space(size_t body_len);
+
+/* Makes a new segment; on failure there is none. */
+enum qp_rc qp__segment_create(const struct qp__os *os, int dir, uint64_t number, uint64_t size,
+                              struct qp__segment *out, struct qp_err *err);
+/* Gives a segment a new number, durably. -errno; its state does not change then. */
+int qp__segment_rename(const struct qp__os *os, int dir, struct qp__segment *s, uint64_t number);
+/* A new key in place, durably: all its frames are forgotten. */
+enum qp_rc qp__segment_reset(const struct qp__os *os, struct qp__segment *s, struct qp_err *err);
+
+/* Opens and reads the header. QP_CORRUPT: no valid one (a segment that was never used, or torn). */
+enum qp_rc qp__segment_open(const struct qp__os *os, int dir, uint64_t number, bool writable,
+                            struct qp__segment *out, struct qp_err *err);
+void qp__segment_close(const struct qp__os *os, struct qp__segment *s);
+
+/* Fills in the frame header in the first QP__FRAME_HEADER_LEN bytes of `frame`, whose body follows. */
+void qp__frame_seal(const struct qp__segment *s, char *frame, size_t body_len, uint64_t seq);
+
+/* Reads the frame at *pos into *buf and moves *pos behind it. *seq and *body describe it; *body is empty
+ * (data NULL) when the segment ends here. */
+enum qp_rc qp__frame_read(const struct qp__os *os, const struct qp__segment *s, uint64_t *pos,
+                          struct qp__buf *buf, uint64_t *seq, struct qp_bytes *body,
+                          struct qp_err *err);
+
+#endif

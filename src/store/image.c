@@ -1,0 +1,161 @@
+/* image.c - see image.h. */
+#include "store/image.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/err.h"
+#include "store/store_int.h"
+
+int
+qp__image_init(struct qp__image *image)
+{
+  memset(image, 0, sizeof(*image));
+  return qp__tree_init(&image->tree);
+}
+
+void
+qp__image_release(struct qp__image *image)
+{
+  for (size_t i = 0; i < image->head_count; i++)
+    qp__free(image->heads[i].name);
+  qp__free(image->heads);
+  qp__meta_free(image->meta);
+  qp__tree_release(&image->tree);
+}
+
+struct qp__head *
+qp__image_head(const struct qp__image *image, const char *name)
+{
+  for (size_t i = 0; i < image->head_count; i++)
+    if (strcmp(image->heads[i].name, name) == 0)
+      return &image->heads[i];
+  return NULL;
+}
+
+bool
+qp__image_set_head(struct qp__image *image, const char *name, uint32_t slot)
+{
+  struct qp__head *head = qp__image_head(image, name);
+
+  if (head) {
+    head->slot = slot;
+    return true;
+  }
+  if (image->head_count == image->head_cap) {
+    size_t cap = image->head_cap ? image->head_cap * 2 : 4;
+    struct qp__head *heads = qp__realloc(image->heads, cap * sizeof(*heads));
+
+    if (!heads)
+      return false;
+    image->heads = heads;
+    image->head_cap = cap;
+  }
+  head = &image->heads[image->head_count];
+  head->name = qp__strdup(name);
+  if (!head->name)
+    return false;
+  head->slot = slot;
+  image->head_count++;
+  return true;
+}
+
+bool
+qp__image_rename_head(struct qp__image *image, const char *name, const char *new_name)
+{
+  struct qp__head *head = qp__image_head(image, name);
+  char *copy;
+
+  if (!head)
+    return qp__image_set_head(image, new_name, QP__NO_SLOT);
+  if (strcmp(name, new_name) == 0)
+    return true;
+  copy = qp__strdup(new_name);
+  if (!copy)
+    return false;
+  qp__free(head->name);
+  head->name = copy;
+  return true;
+}
+
+void
+qp__image_drop_head(struct qp__image *image, const char *name)
+{
+  struct qp__head *head = qp__image_head(image, name);
+
+  if (!head)
+    return;
+  qp__free(head->name);
+  *head = image->heads[--image->head_count];
+}
+
+/* ---- mending ---- */
+
+static enum qp_rc
+mend_definitions(struct qp__image *image, struct qp__problems *problems, bool *changed,
+                 struct qp_err *err)
+{
+  static const struct qp_uuid none;
+  struct qp__meta *meta = image->meta;
+  enum qp_rc rc = QP_OK;
+
+  for (size_t i = 0; i < image->head_count && !rc; i++) {
+    const char *name = image->heads[i].name;
+
+    if (qp__meta_branch(meta, name))
+      continue;
+    qp__problem(problems, QP_PROBLEM_BRANCH_UNDEFINED, &meta->id, "metadata.json", problems->repair,
+                false, "branch '%s' is in the index and not in metadata.json", name);
+    *changed = true;
+    rc = qp__meta_branch_add(meta, name, meta->updated_at, &none, err);
+  }
+  return rc;
+}
+
+static enum qp_rc
+mend_heads(struct qp__image *image, struct qp__problems *problems, bool *changed, struct qp_err *err)
+{
+  const struct qp__meta *meta = image->meta;
+
+  for (size_t i = 0; i < meta->branch_count; i++) {
+    const struct qp__branch_def *def = &meta->branches[i];
+    uint32_t slot = QP__NO_SLOT;
+
+    if (qp__image_head(image, def->name))
+      continue;
+    qp__problem(problems, QP_PROBLEM_HEAD_MISSING, &meta->id, "index.json", problems->repair, false,
+                "branch '%s' has no head in the index", def->name);
+    *changed = true;
+    if (!qp_uuid_is_none(&def->base) && !qp__tree_find(&image->tree, &def->base, true, &slot))
+      return qp__fail_nomem(err, "loading a context");
+    if (!qp__image_set_head(image, def->name, slot))
+      return qp__fail_nomem(err, "loading a context");
+  }
+  return QP_OK;
+}
+
+enum qp_rc
+qp__image_mend(struct qp__image *image, struct qp__problems *problems, bool *changed,
+               struct qp_err *err)
+{
+  static const struct qp_uuid none;
+  struct qp__meta *meta = image->meta;
+  enum qp_rc rc = mend_definitions(image, problems, changed, err);
+
+  if (!rc && !meta->branch_count) {
+    *changed = true;
+    rc = qp__meta_branch_add(meta, "main", meta->updated_at, &none, err);
+  }
+  if (!rc)
+    rc = mend_heads(image, problems, changed, err);
+  if (!rc && (!meta->active || !qp__meta_branch(meta, meta->active))) {
+    const char *name = qp__meta_branch(meta, "main") ? "main" : meta->branches[0].name;
+
+    qp__problem(problems, QP_PROBLEM_ACTIVE_MISSING, &meta->id, "metadata.json", problems->repair,
+                false, "the active branch '%s' does not exist; it is now '%s'",
+                meta->active ? meta->active : "", name);
+    *changed = true;
+    rc = qp__meta_set_active(meta, name, err);
+  }
+  return rc;
+}

@@ -1,0 +1,38 @@
+/* image.h - a context as a driver loads it, before other threads see it: metadata, index and heads. */
+#ifndef QP_STORE_IMAGE_H
+#define QP_STORE_IMAGE_H
+
+#include "model/meta.h"
+#include "store/tree.h"
+
+struct qp__head {
+  char *name;
+  uint32_t slot; /* or QP__NO_SLOT: an empty branch */
+};
+
+struct qp__image {
+  struct qp__meta *meta; /* or NULL while it is not known */
+  struct qp__tree tree;
+  struct qp__head *heads; /* in no order */
+  size_t head_count;
+  size_t head_cap;
+};
+
+int qp__image_init(struct qp__image *image); /* 0 or -errno */
+void qp__image_release(struct qp__image *image);
+
+/* NULL: no such branch. */
+struct qp__head *qp__image_head(const struct qp__image *image, const char *name);
+/* Adds the branch or moves its head. False: no memory. */
+bool qp__image_set_head(struct qp__image *image, const char *name, uint32_t slot);
+bool qp__image_rename_head(struct qp__image *image, const char *name, const char *new_name);
+void qp__image_drop_head(struct qp__image *image, const char *name);
+
+struct qp__problems;
+
+/* Makes metadata and heads agree: every branch has a definition and a head, the active branch exists. What
+ * had to be changed is told to `problems`; *changed says whether anything was. */
+enum qp_rc qp__image_mend(struct qp__image *image, struct qp__problems *problems, bool *changed,
+                          struct qp_err *err);
+
+#endif

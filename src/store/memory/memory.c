@@ -1,0 +1,594 @@
+/* memory.c - the memory driver: a store that lives and dies with its process.
+ *
+ * It keeps the promises of store_int.h but one: durable means until close. Tests run on it, and it shows that
+ * the interface is not shaped by files. Every context is an image as a load makes it, and the stored bytes of
+ * its messages by slot. One lock guards all of it; a commit reserves first and then cannot fail. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/err.h"
+#include "base/uuid.h"
+#include "store/store_int.h"
+
+struct bytes {
+  char *data;
+  size_t len;
+};
+
+struct mem_context {
+  struct mem_context *next;
+  struct qp_uuid id;
+  struct bytes meta;
+  struct qp__image image; /* its meta is not used */
+  struct bytes *messages; /* by slot */
+  size_t cap;
+};
+
+struct mem_prompt {
+  struct mem_prompt *next;
+  char *id;
+  struct bytes text;
+};
+
+struct memory {
+  pthread_mutex_t lock;
+  struct mem_context *contexts;
+  struct mem_prompt *prompts;
+  uint64_t commits;
+};
+
+/* ---- bytes ---- */
+
+static bool
+copy_bytes(struct bytes *out, struct qp_bytes from)
+{
+  out->data = qp__strndup(from.data, from.len);
+  out->len = from.len;
+  return out->data != NULL;
+}
+
+/* What prepare leaves in a change: a copy of its content. */
+static void
+take_prepared(struct bytes *to, struct qp__change *ch)
+{
+  qp__free(to->data);
+  to->data = ch->prepared;
+  to->len = ch->bytes.len;
+  ch->prepared = NULL;
+}
+
+/* ---- open and close ---- */
+
+static enum qp_rc
+open_memory(const char *where, const struct qp__driver_options *options, void **out,
+            struct qp_err *err)
+{
+  struct memory *m;
+
+  if (where[0])
+    return qp__fail(err, QP_INVALID, "a memory store has no place: use \"memory:\"");
+  if (options->readonly)
+    return qp__fail(err, QP_INVALID, "a memory store begins empty and cannot be opened for reading only");
+  m = qp__alloc0(1, sizeof(*m));
+  if (!m)
+    return qp__fail_nomem(err, "opening a store");
+  (void)pthread_mutex_init(&m->lock, NULL);
+  *out = m;
+  return QP_OK;
+}
+
+static void
+free_mem_context(struct mem_context *c)
+{
+  for (uint32_t i = 0; i < c->image.tree.count; i++)
+    qp__free(c->messages[i].data);
+  qp__free(c->messages);
+  qp__free(c->meta.data);
+  qp__image_release(&c->image);
+  qp__free(c);
+}
+
+static void
+close_memory(void *self)
+{
+  struct memory *m = self;
+
+  while (m->contexts) {
+    struct mem_context *next = m->contexts->next;
+
+    free_mem_context(m->contexts);
+    m->contexts = next;
+  }
+  while (m->prompts) {
+    struct mem_prompt *next = m->prompts->next;
+
+    qp__free(m->prompts->id);
+    qp__free(m->prompts->text.data);
+    qp__free(m->prompts);
+    m->prompts = next;
+  }
+  (void)pthread_mutex_destroy(&m->lock);
+  qp__free(m);
+}
+
+/* ---- contexts ---- */
+
+static struct mem_context **
+find_context(struct memory *m, const struct qp_uuid *id)
+{
+  struct mem_context **at = &m->contexts;
+
+  while (*at && !qp_uuid_equal(&(*at)->id, id))
+    at = &(*at)->next;
+  return at;
+}
+
+static enum qp_rc
+no_context(const struct qp_uuid *id, struct qp_err *err)
+{
+  char text[QP_UUID_TEXT];
+
+  return qp__fail(err, QP_NOTFOUND, "there is no context %s", qp_uuid_text(id, text));
+}
+
+static enum qp_rc
+list_contexts(void *self, qp_context_visit *visit, void *arg, struct qp_err *err)
+{
+  struct memory *m = self;
+  struct qp_uuid *ids = NULL;
+  size_t n = 0;
+  enum qp_rc rc = QP_OK;
+
+  (void)pthread_mutex_lock(&m->lock);
+  for (struct mem_context *c = m->contexts; c; c = c->next)
+    n++;
+  ids = qp__alloc(n * sizeof(*ids));
+  n = 0;
+  for (struct mem_context *c = m->contexts; c && ids; c = c->next)
+    ids[n++] = c->id;
+  (void)pthread_mutex_unlock(&m->lock);
+  if (!ids)
+    return qp__fail_nomem(err, "listing contexts");
+  for (size_t i = 0; i < n && !rc; i++)
+    rc = visit(arg, &ids[i]);
+  qp__free(ids);
+  return rc;
+}
+
+static enum qp_rc
+peek_context(void *self, const struct qp_uuid *id, struct qp__buf *out, struct qp_err *err)
+{
+  struct memory *m = self;
+  struct mem_context *c;
+  enum qp_rc rc;
+
+  (void)pthread_mutex_lock(&m->lock);
+  c = *find_context(m, id);
+  if (!c)
+    rc = no_context(id, err);
+  else if (qp__buf_add(out, c->meta.data, c->meta.len))
+    rc = qp__buf_check(out, "metadata", err);
+  else
+    rc = QP_OK;
+  (void)pthread_mutex_unlock(&m->lock);
+  return rc;
+}
+
+static enum qp_rc
+create_context(void *self, const struct qp_uuid *id, struct qp_bytes meta, struct qp_err *err)
+{
+  struct memory *m = self;
+  struct mem_context *c = qp__alloc0(1, sizeof(*c));
+  enum qp_rc rc = QP_OK;
+
+  if (!c)
+    return qp__fail_nomem(err, "creating a context");
+  if (qp__image_init(&c->image)) {
+    qp__free(c);
+    return qp__fail_nomem(err, "creating a context");
+  }
+  c->id = *id;
+  if (!copy_bytes(&c->meta, meta) || !qp__image_set_head(&c->image, "main", QP__NO_SLOT)) {
+    free_mem_context(c);
+    return qp__fail_nomem(err, "creating a context");
+  }
+  (void)pthread_mutex_lock(&m->lock);
+  if (*find_context(m, id)) {
+    char text[QP_UUID_TEXT];
+
+    rc = qp__fail(err, QP_EXISTS, "context %s exists already", qp_uuid_text(id, text));
+  } else {
+    c->next = m->contexts;
+    m->contexts = c;
+    m->commits++;
+  }
+  (void)pthread_mutex_unlock(&m->lock);
+  if (rc)
+    free_mem_context(c);
+  return rc;
+}
+
+static enum qp_rc
+delete_context(void *self, const struct qp_uuid *id, struct qp_err *err)
+{
+  struct memory *m = self;
+  struct mem_context **at;
+  struct mem_context *c;
+
+  (void)pthread_mutex_lock(&m->lock);
+  at = find_context(m, id);
+  c = *at;
+  if (c) {
+    *at = c->next;
+    m->commits++;
+  }
+  (void)pthread_mutex_unlock(&m->lock);
+  if (!c)
+    return no_context(id, err);
+  free_mem_context(c);
+  return QP_OK;
+}
+
+/* Copies the tree and the heads. With the lock held. */
+static bool
+copy_image(const struct mem_context *c, struct qp__image *out)
+{
+  const struct qp__tree *from = &c->image.tree;
+
+  if (!qp__tree_reserve(&out->tree, from->count))
+    return false;
+  for (uint32_t i = 0; i < from->count; i++) {
+    struct qp__entry e;
+    const char *dir = qp__tree_dir_name(from, qp__tree_at(from, i)->dir);
+
+    memcpy(&e, qp__tree_at(from, i), sizeof(e));
+    if (qp__tree_dir(&out->tree, dir, strlen(dir), &e.dir))
+      return false;
+    (void)qp__tree_load(&out->tree, &e);
+  }
+  for (size_t i = 0; i < c->image.head_count; i++)
+    if (!qp__image_set_head(out, c->image.heads[i].name, c->image.heads[i].slot))
+      return false;
+  qp__tree_publish(&out->tree, out->tree.count, out->tree.pending_bytes);
+  return true;
+}
+
+static enum qp_rc
+load_context(void *self, const struct qp_uuid *id, struct qp__image *image,
+             struct qp__problems *problems, void **out, struct qp_err *err)
+{
+  struct memory *m = self;
+  struct qp_bytes meta;
+  struct mem_context *c;
+  enum qp_rc rc;
+
+  (void)problems; /* nothing here can be damaged */
+  (void)pthread_mutex_lock(&m->lock);
+  c = *find_context(m, id);
+  if (!c) {
+    rc = no_context(id, err);
+  } else {
+    meta.data = c->meta.data;
+    meta.len = c->meta.len;
+    rc = qp__meta_decode("metadata", meta, &image->meta, err);
+    if (!rc && !copy_image(c, image))
+      rc = qp__fail_nomem(err, "loading a context");
+  }
+  (void)pthread_mutex_unlock(&m->lock);
+  if (!rc)
+    *out = c;
+  return rc;
+}
+
+static void
+free_handle(void *self, void *context)
+{
+  (void)self;
+  (void)context; /* the context is the store's */
+}
+
+/* ---- writing ---- */
+
+static void
+prepare(void *self, struct qp__change *changes, size_t n)
+{
+  (void)self;
+  for (size_t i = 0; i < n; i++) {
+    struct bytes copy;
+
+    changes[i].prepared = NULL;
+    changes[i].rc = QP_OK;
+    if (!changes[i].bytes.data)
+      continue;
+    if (copy_bytes(&copy, changes[i].bytes))
+      changes[i].prepared = copy.data;
+    else
+      changes[i].rc = qp__fail_nomem(&changes[i].err, "saving");
+  }
+}
+
+static void
+discard(void *self, struct qp__change *changes, size_t n)
+{
+  (void)self;
+  for (size_t i = 0; i < n; i++) {
+    qp__free(changes[i].prepared);
+    changes[i].prepared = NULL;
+  }
+}
+
+static struct mem_prompt **
+find_prompt(struct memory *m, const char *id)
+{
+  struct mem_prompt **at = &m->prompts;
+
+  while (*at && strcmp((*at)->id, id) != 0)
+    at = &(*at)->next;
+  return at;
+}
+
+/* Room for everything that the changes will add, so that applying them cannot fail. */
+static bool
+reserve(struct memory *m, struct qp__change *changes, size_t n)
+{
+  size_t added = 0;
+
+  for (size_t i = 0; i < n; i++) {
+    struct mem_context *c = changes[i].context;
+    uint16_t dir;
+
+    switch (changes[i].kind) {
+    case QP__CHANGE_MESSAGE:
+      added++;
+      if (!qp__tree_reserve(&c->image.tree, added) ||
+          qp__tree_dir(&c->image.tree, changes[i].dir, strlen(changes[i].dir), &dir))
+        return false;
+      if (c->cap < c->image.tree.count + added) {
+        size_t cap = c->cap ? c->cap * 2 : 16;
+        struct bytes *messages;
+
+        while (cap < c->image.tree.count + added)
+          cap *= 2;
+        messages = qp__realloc(c->messages, cap * sizeof(*messages));
+        if (!messages)
+          return false;
+        c->messages = messages;
+        c->cap = cap;
+      }
+      break;
+    case QP__CHANGE_HEAD: /* the branch must be there before its head can be set */
+      if (!qp__image_head(&c->image, changes[i].branch) &&
+          !qp__image_set_head(&c->image, changes[i].branch, QP__NO_SLOT))
+        return false;
+      break;
+    case QP__CHANGE_RENAME:
+      if (!qp__image_rename_head(&c->image, changes[i].branch, changes[i].to))
+        return false;
+      break;
+    case QP__CHANGE_PROMPT:
+      if (!*find_prompt(m, changes[i].branch)) {
+        struct mem_prompt *p = qp__alloc0(1, sizeof(*p));
+
+        if (p)
+          p->id = qp__strdup(changes[i].branch);
+        if (!p || !p->id) {
+          qp__free(p);
+          return false;
+        }
+        p->next = m->prompts;
+        m->prompts = p;
+      }
+      break;
+    default:
+      break;
+    }
+  }
+  return true;
+}
+
+static uint32_t
+slot_of(struct mem_context *c, const struct qp_uuid *id)
+{
+  uint32_t slot = QP__NO_SLOT;
+
+  if (!qp_uuid_is_none(id))
+    (void)qp__tree_find(&c->image.tree, id, true, &slot);
+  return slot;
+}
+
+static void
+apply_message(struct mem_context *c, struct qp__change *ch)
+{
+  struct qp__entry e;
+  uint32_t slot;
+
+  memcpy(&e, ch->entry, sizeof(e));
+  e.parent = slot_of(c, &ch->parent);
+  (void)qp__tree_dir(&c->image.tree, ch->dir, strlen(ch->dir), &e.dir);
+  slot = qp__tree_add(&c->image.tree, &e);
+  memset(&c->messages[slot], 0, sizeof(c->messages[slot]));
+  take_prepared(&c->messages[slot], ch);
+  qp__image_head(&c->image, ch->branch)->slot = slot;
+}
+
+static void
+apply(struct memory *m, struct qp__change *ch)
+{
+  struct mem_context *c = ch->context;
+  struct mem_prompt **at;
+  struct mem_prompt *p;
+  uint32_t slot;
+
+  switch (ch->kind) {
+  case QP__CHANGE_MESSAGE:
+    apply_message(c, ch);
+    break;
+  case QP__CHANGE_META:
+    take_prepared(&c->meta, ch);
+    break;
+  case QP__CHANGE_HEAD:
+    qp__image_head(&c->image, ch->branch)->slot = slot_of(c, &ch->id);
+    break;
+  case QP__CHANGE_RENAME: /* done while reserving */
+    break;
+  case QP__CHANGE_DROP:
+    qp__image_drop_head(&c->image, ch->branch);
+    break;
+  case QP__CHANGE_STATUS:
+  case QP__CHANGE_CONTENT:
+    slot = slot_of(c, &ch->id);
+    if (slot == QP__NO_SLOT)
+      break;
+    if (ch->kind == QP__CHANGE_CONTENT)
+      take_prepared(&c->messages[slot], ch);
+    else
+      atomic_store(&qp__tree_at(&c->image.tree, slot)->status, (uint8_t)ch->status);
+    break;
+  case QP__CHANGE_PROMPT:
+    take_prepared(&(*find_prompt(m, ch->branch))->text, ch);
+    break;
+  case QP__CHANGE_PROMPT_DROP:
+    at = find_prompt(m, ch->branch);
+    p = *at;
+    if (!p)
+      break;
+    *at = p->next;
+    qp__free(p->text.data);
+    qp__free(p->id);
+    qp__free(p);
+    break;
+  }
+}
+
+/* The ids of the changes are looked up by apply: without memory for that table nothing may begin. */
+static bool
+can_look_up(struct qp__change *changes, size_t n)
+{
+  static const struct qp_uuid none;
+  uint32_t slot;
+
+  for (size_t i = 0; i < n; i++) {
+    struct mem_context *c = changes[i].context;
+
+    if (c && !qp__tree_find(&c->image.tree, &none, true, &slot))
+      return false;
+  }
+  return true;
+}
+
+static enum qp_rc
+stage(void *self, struct qp__change *changes, size_t n, qp__store_publish *publish, void *arg,
+      void **ticket, struct qp_err *err)
+{
+  struct memory *m = self;
+  enum qp_rc rc = QP_OK;
+
+  (void)pthread_mutex_lock(&m->lock);
+  if (!can_look_up(changes, n) || !reserve(m, changes, n)) {
+    rc = qp__fail_nomem(err, "committing");
+  } else {
+    for (size_t i = 0; i < n; i++)
+      apply(m, &changes[i]);
+    m->commits++;
+    publish(arg);
+  }
+  (void)pthread_mutex_unlock(&m->lock);
+  if (!rc)
+    *ticket = m;
+  return rc;
+}
+
+static enum qp_rc
+settle(void *self, void *ticket, struct qp_err *err)
+{
+  (void)self;
+  (void)ticket;
+  (void)err;
+  return QP_OK;
+}
+
+/* ---- reading ---- */
+
+static enum qp_rc
+read_message(void *self, void *context, const struct qp__tree *tree, const struct qp__entry *entry,
+             struct qp__buf *out, struct qp_err *err)
+{
+  struct memory *m = self;
+  struct mem_context *c = context;
+  uint32_t slot;
+  enum qp_rc rc = QP_OK;
+
+  (void)tree;
+  (void)pthread_mutex_lock(&m->lock);
+  slot = slot_of(c, &entry->id);
+  if (slot == QP__NO_SLOT)
+    rc = qp__fail(err, QP_NOTFOUND, "the message is not there");
+  else if (qp__buf_add(out, c->messages[slot].data, c->messages[slot].len))
+    rc = qp__buf_check(out, "a message", err);
+  (void)pthread_mutex_unlock(&m->lock);
+  return rc;
+}
+
+static enum qp_rc
+read_prompt(void *self, const char *id, struct qp__buf *out, struct qp_err *err)
+{
+  struct memory *m = self;
+  const struct mem_prompt *p;
+  enum qp_rc rc = QP_OK;
+
+  (void)pthread_mutex_lock(&m->lock);
+  p = *find_prompt(m, id);
+  if (!p || !p->text.data)
+    rc = qp__fail(err, QP_NOTFOUND, "there is no system prompt '%s'", id);
+  else if (qp__buf_add(out, p->text.data, p->text.len))
+    rc = qp__buf_check(out, "a prompt", err);
+  (void)pthread_mutex_unlock(&m->lock);
+  return rc;
+}
+
+static enum qp_rc
+list_prompts(void *self, qp__name_visit *visit, void *arg, struct qp_err *err)
+{
+  struct memory *m = self;
+  enum qp_rc rc = QP_OK;
+
+  (void)err;
+  (void)pthread_mutex_lock(&m->lock);
+  for (const struct mem_prompt *p = m->prompts; p && !rc; p = p->next)
+    if (p->text.data)
+      rc = visit(arg, p->id);
+  (void)pthread_mutex_unlock(&m->lock);
+  return rc;
+}
+
+static void
+get_stats(void *self, struct qp__driver_stats *out)
+{
+  struct memory *m = self;
+
+  memset(out, 0, sizeof(*out));
+  (void)pthread_mutex_lock(&m->lock);
+  out->commits = m->commits;
+  (void)pthread_mutex_unlock(&m->lock);
+}
+
+const struct qp__driver qp__driver_memory = {
+  .size = sizeof(struct qp__driver),
+  .scheme = "memory",
+  .open = open_memory,
+  .close = close_memory,
+  .context_list = list_contexts,
+  .context_load = load_context,
+  .context_peek = peek_context,
+  .context_create = create_context,
+  .context_delete = delete_context,
+  .context_free = free_handle,
+  .prepare = prepare,
+  .discard = discard,
+  .stage = stage,
+  .settle = settle,
+  .read = read_message,
+  .prompt_read = read_prompt,
+  .prompt_list = list_prompts,
+  .stats = get_stats,
+};

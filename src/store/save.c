@@ -1,0 +1,431 @@
+/* save.c - new messages: from struct qp_message to a durable file and a moved head. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/err.h"
+#include "model/message.h"
+#include "store/context_int.h"
+
+/* One message on its way. */
+struct saving {
+  struct qp_message *message;
+  struct qp_uuid old_id, old_parent; /* to put back when it fails */
+  int64_t old_time;
+  struct qp__buf text; /* stored form and a newline */
+  struct qp__entry entry;
+};
+
+/* ---- one message ---- */
+
+/* Chooses id and time. QP_EXISTS: an id that is taken. With the write lock. */
+static enum qp_rc
+name_message(struct qp_context *c, struct qp_message *m, struct qp_err *err)
+{
+  struct qp_store *s = c->store;
+  char text[QP_UUID_TEXT];
+  uint32_t slot;
+  enum qp_rc rc;
+
+  if (!m->created_at)
+    m->created_at = s->os->now_ms(s->os->self);
+  if (qp_uuid_is_none(&m->id)) {
+    rc = qp__store_new_id(s, &m->id, err);
+    return rc;
+  }
+  if (!qp__tree_find(&c->tree, &m->id, true, &slot))
+    return qp__fail_nomem(err, "saving a message");
+  if (slot != QP__NO_SLOT)
+    return qp__fail(err, QP_EXISTS, "message %s exists already", qp_uuid_text(&m->id, text));
+  return QP_OK;
+}
+
+/* A message that names its parent must follow the head. */
+static enum qp_rc
+check_parent(const struct qp_message *m, const struct qp_uuid *head, struct qp_err *err)
+{
+  char text[QP_UUID_TEXT];
+
+  if (!m->has_parent || qp_uuid_equal(&m->parent, head))
+    return QP_OK;
+  if (qp_uuid_is_none(head))
+    return qp__fail(err, QP_CONFLICT, "the branch is empty, so the message cannot follow %s",
+                    qp_uuid_text(&m->parent, text));
+  return qp__fail(err, QP_CONFLICT, "the head of the branch is %s, another one than the message follows",
+                  qp_uuid_text(head, text));
+}
+
+/* Encodes the message as a child of `parent` and fills in its entry, all but the parent's slot. */
+static enum qp_rc
+encode(struct qp_store *s, struct saving *v, const struct qp_uuid *parent, uint16_t dir,
+       struct qp_err *err)
+{
+  struct qp_message *m = v->message;
+  struct qp_bytes json;
+  enum qp_rc rc;
+
+  m->parent = *parent;
+  qp__buf_reset(&v->text);
+  rc = qp__message_encode(m, &v->text, err);
+  if (rc == QP_TOOBIG || v->text.len > s->max_message)
+    return qp__fail(err, QP_TOOBIG, "the message is larger than %zu bytes", s->max_message);
+  if (rc)
+    return rc;
+  json = qp__buf_bytes(&v->text);
+  memset(&v->entry, 0, sizeof(v->entry));
+  v->entry.id = m->id;
+  v->entry.time = m->created_at;
+  v->entry.size = (uint32_t)json.len;
+  v->entry.tokens = qp__message_tokens(m);
+  v->entry.dir = dir;
+  v->entry.role = m->role & 15;
+  v->entry.type = qp__message_effective_type(m) & 15;
+  qp__content_hash(v->entry.hash, json);
+  if (qp__buf_add_char(&v->text, '\n'))
+    return qp__buf_check(&v->text, "the message", err);
+  return QP_OK;
+}
+
+static void
+begin_saving(struct saving *v, struct qp_message *m, size_t max_message)
+{
+  memset(v, 0, sizeof(*v));
+  v->message = m;
+  v->old_id = m->id;
+  v->old_parent = m->parent;
+  v->old_time = m->created_at;
+  qp__buf_init(&v->text, max_message + 1);
+}
+
+static void
+put_back(struct saving *v)
+{
+  v->message->id = v->old_id;
+  v->message->parent = v->old_parent;
+  v->message->created_at = v->old_time;
+}
+
+static void
+make_change(struct qp_context *c, const struct qp__branch *b, const struct saving *v,
+            struct qp__change *out)
+{
+  memset(out, 0, sizeof(*out));
+  out->kind = QP__CHANGE_MESSAGE;
+  out->context = c->driver;
+  out->branch = b->name;
+  out->id = v->entry.id;
+  out->parent = v->message->parent;
+  out->entry = &v->entry;
+  out->dir = b->dir;
+  out->bytes = qp__buf_bytes(&v->text);
+}
+
+/* Whoever asks next for a message that was just saved finds it in memory. */
+static void
+remember(struct qp_context *c, uint32_t slot, const struct saving *v)
+{
+  struct qp__blob *blob = qp__blob_new(v->entry.size);
+
+  if (!blob)
+    return;
+  memcpy(blob->data, v->text.data, v->entry.size);
+  qp__pool_put(&c->store->pool, c->number, slot, blob);
+  qp__blob_unref(blob);
+}
+
+/* The branch, its directory's number and its head. With the write lock. */
+static enum qp_rc
+find_target(struct qp_context *c, const char *name, struct qp__branch **branch, uint16_t *dir,
+            struct qp_uuid *head, struct qp_err *err)
+{
+  static const struct qp_uuid none;
+  enum qp_rc rc = qp__view_branch(c->staged_view, name, branch, err);
+  int sys;
+
+  if (rc)
+    return rc;
+  sys = qp__tree_dir(&c->tree, (*branch)->dir, strlen((*branch)->dir), dir);
+  if (sys == -E2BIG)
+    return qp__fail(err, QP_TOOBIG, "the context has had too many branches");
+  if (sys)
+    return qp__fail_nomem(err, "saving a message");
+  *head = (*branch)->staged_head == QP__NO_SLOT
+              ? none
+              : qp__tree_at(&c->tree, (*branch)->staged_head)->id;
+  return QP_OK;
+}
+
+enum qp_rc
+qp_message_save(struct qp_context *context, const char *branch, struct qp_message *message,
+                struct qp_uuid *id, struct qp_err *err)
+{
+  struct qp_store *s = context->store;
+  struct qp__effect effect = { .context = context };
+  struct qp__change change;
+  struct qp__commit commit = { .changes = &change, .count = 1, .effects = &effect, .added_count = 1 };
+  struct saving v;
+  struct qp_uuid head;
+  uint16_t dir;
+  enum qp_rc rc = qp__check_writable(s, err);
+
+  if (rc)
+    return rc;
+  begin_saving(&v, message, s->max_message);
+  (void)pthread_mutex_lock(&context->write_lock);
+  if ((rc = find_target(context, branch, &effect.branch, &dir, &head, err)) ||
+      (rc = check_parent(message, &head, err)) || (rc = name_message(context, message, err)) ||
+      (rc = encode(s, &v, &head, dir, err)))
+    goto unlock;
+  if (!qp__tree_reserve(&context->tree, 1)) {
+    rc = qp__fail_nomem(err, "saving a message");
+    goto unlock;
+  }
+  v.entry.parent = effect.branch->staged_head;
+  make_change(context, effect.branch, &v, &change);
+  if (s->driver->prepare)
+    s->driver->prepare(s->self, &change, 1);
+  if (change.rc) {
+    rc = change.rc;
+    if (err)
+      *err = change.err;
+    goto unlock;
+  }
+  commit.added = &v.entry;
+  effect.head = context->tree.count;
+  rc = qp__commit(s, &commit, err);
+  if (rc)
+    goto out;
+  remember(context, commit.slot, &v);
+  if (id)
+    *id = message->id;
+  goto out;
+unlock:
+  (void)pthread_mutex_unlock(&context->write_lock);
+out:
+  if (rc)
+    put_back(&v);
+  qp__buf_release(&v.text);
+  return rc;
+}
+
+/* ---- several messages ---- */
+
+struct batch {
+  struct qp_context *context;
+  struct qp__branch *branch;
+  uint16_t dir;
+  struct qp_uuid head;
+  struct saving *list;
+  struct qp_save_result *results;
+  size_t n;
+  struct qp__change *changes; /* of the messages that go on, in order */
+  size_t *which;              /* change i is of message which[i] */
+  struct qp__entry *entries;
+  size_t count;
+};
+
+struct placed_id {
+  struct qp_uuid id;
+  size_t at;
+};
+
+static int
+by_id(const void *a, const void *b)
+{
+  const struct placed_id *x = a;
+  const struct placed_id *y = b;
+  int order = memcmp(&x->id, &y->id, sizeof(x->id));
+
+  return order ? order : (x->at < y->at ? -1 : 1);
+}
+
+/* An id may stand only once in a batch: the first message that has it keeps it. False: no memory. */
+static bool
+refuse_repeated(struct batch *b)
+{
+  struct placed_id *ids = qp__alloc(b->n * sizeof(*ids));
+  char text[QP_UUID_TEXT];
+  size_t n = 0;
+
+  if (!ids)
+    return false;
+  for (size_t i = 0; i < b->n; i++) {
+    if (b->results[i].err.rc)
+      continue;
+    ids[n].id = b->list[i].message->id;
+    ids[n++].at = i;
+  }
+  qsort(ids, n, sizeof(*ids), by_id);
+  for (size_t i = 1; i < n; i++)
+    if (qp_uuid_equal(&ids[i].id, &ids[i - 1].id))
+      (void)qp__fail(&b->results[ids[i].at].err, QP_EXISTS, "message %s stands twice in the batch",
+                     qp_uuid_text(&ids[i].id, text));
+  qp__free(ids);
+  return true;
+}
+
+/* Encodes every message that goes on as the child of the one before it. A message that cannot be encoded is
+ * left out. From message `from` on; those before it are encoded already. */
+static void
+chain(struct batch *b, size_t from)
+{
+  struct qp_uuid parent = b->head;
+
+  for (size_t i = 0; i < b->n; i++) {
+    struct saving *v = &b->list[i];
+    struct qp_err *err = &b->results[i].err;
+
+    if (err->rc)
+      continue;
+    if (i >= from) {
+      if (!check_parent(v->message, &parent, err))
+        (void)encode(b->context->store, v, &parent, b->dir, err);
+      if (err->rc)
+        continue;
+    }
+    parent = v->message->id;
+  }
+}
+
+/* The changes of all messages that go on; those that have been prepared keep what they have. */
+static void
+gather(struct batch *b)
+{
+  b->count = 0;
+  for (size_t i = 0; i < b->n; i++) {
+    if (b->results[i].err.rc)
+      continue;
+    make_change(b->context, b->branch, &b->list[i], &b->changes[b->count]);
+    b->which[b->count++] = i;
+  }
+}
+
+/* Writes all contents. When one fails its followers get another parent, so those are written again. */
+static void
+prepare_all(struct batch *b)
+{
+  struct qp_store *s = b->context->store;
+
+  chain(b, 0);
+  for (;;) {
+    size_t failed = b->n;
+
+    gather(b);
+    if (!b->count || !s->driver->prepare)
+      return;
+    s->driver->prepare(s->self, b->changes, b->count);
+    for (size_t i = b->count; i-- > 0;) {
+      if (!b->changes[i].rc)
+        continue;
+      b->results[b->which[i]].err = b->changes[i].err;
+      failed = b->which[i];
+    }
+    if (failed == b->n)
+      return;
+    s->driver->discard(s->self, b->changes, b->count);
+    chain(b, failed);
+  }
+}
+
+static enum qp_rc
+commit_batch(struct batch *b, struct qp_err *err)
+{
+  struct qp_context *c = b->context;
+  struct qp__effect effect = { .context = c, .branch = b->branch };
+  struct qp__commit commit = { .changes = b->changes, .effects = &effect, .added = b->entries };
+  uint32_t parent = b->branch->staged_head;
+  enum qp_rc rc;
+
+  for (size_t i = 0; i < b->count; i++) {
+    b->entries[i] = b->list[b->which[i]].entry;
+    b->entries[i].parent = parent;
+    parent = c->tree.count + (uint32_t)i;
+  }
+  commit.count = commit.added_count = b->count;
+  effect.head = parent;
+  rc = qp__commit(c->store, &commit, err);
+  for (size_t i = 0; i < b->count && !rc; i++)
+    remember(c, commit.slot + (uint32_t)i, &b->list[b->which[i]]);
+  return rc;
+}
+
+static bool
+alloc_batch(struct batch *b)
+{
+  b->list = qp__alloc0(b->n, sizeof(*b->list));
+  b->changes = qp__alloc0(b->n, sizeof(*b->changes));
+  b->which = qp__alloc0(b->n, sizeof(*b->which));
+  b->entries = qp__alloc0(b->n, sizeof(*b->entries));
+  return b->list && b->changes && b->which && b->entries && qp__tree_reserve(&b->context->tree, b->n);
+}
+
+static void
+release_batch(struct batch *b)
+{
+  for (size_t i = 0; i < b->n && b->list; i++) {
+    if (b->list[i].message && b->results[i].err.rc)
+      put_back(&b->list[i]);
+    qp__buf_release(&b->list[i].text);
+  }
+  qp__free(b->list);
+  qp__free(b->changes);
+  qp__free(b->which);
+  qp__free(b->entries);
+}
+
+/* With the write lock: everything up to the commit. */
+static enum qp_rc
+prepare_batch(struct batch *b, const char *branch, struct qp_message *const *messages,
+              struct qp_err *err)
+{
+  enum qp_rc rc = find_target(b->context, branch, &b->branch, &b->dir, &b->head, err);
+
+  if (rc)
+    return rc;
+  if (!alloc_batch(b))
+    return qp__fail_nomem(err, "saving messages");
+  for (size_t i = 0; i < b->n; i++) {
+    begin_saving(&b->list[i], messages[i], b->context->store->max_message);
+    (void)name_message(b->context, messages[i], &b->results[i].err);
+  }
+  if (!refuse_repeated(b))
+    return qp__fail_nomem(err, "saving messages");
+  prepare_all(b);
+  if (b->count)
+    return QP_OK;
+  if (err)
+    *err = b->results[0].err;
+  return b->results[0].err.rc;
+}
+
+enum qp_rc
+qp_message_save_batch(struct qp_context *context, const char *branch,
+                      struct qp_message *const *messages, size_t n,
+                      struct qp_save_result *results, struct qp_err *err)
+{
+  struct batch b = { .context = context, .results = results, .n = n };
+  struct qp_err own = { QP_OK, "" };
+  enum qp_rc rc = qp__check_writable(context->store, &own);
+
+  for (size_t i = 0; i < n; i++)
+    memset(&results[i], 0, sizeof(results[i]));
+  if (!rc && n) {
+    (void)pthread_mutex_lock(&context->write_lock);
+    rc = prepare_batch(&b, branch, messages, &own);
+    if (rc)
+      (void)pthread_mutex_unlock(&context->write_lock);
+    else
+      rc = commit_batch(&b, &own);
+  }
+  for (size_t i = 0; i < n; i++) {
+    if (rc && !results[i].err.rc)
+      results[i].err = own;
+    if (!results[i].err.rc)
+      results[i].id = messages[i]->id;
+  }
+  release_batch(&b);
+  if (rc && err)
+    *err = own;
+  return rc;
+}

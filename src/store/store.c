@@ -1,0 +1,250 @@
+/* store.c - opening a store, finding its driver, what concerns it as a whole. */
+#include <errno.h>
+#include <sodium.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/err.h"
+#include "store/context_int.h"
+
+#define DEFAULT_POOL ((size_t)64 << 20)
+#define DEFAULT_MAX_MESSAGE ((size_t)16 << 20)
+#define DEFAULT_JOURNAL ((size_t)8 << 20)
+#define MIN_JOURNAL ((size_t)64 << 10)
+#define HARD_MAX_MESSAGE ((size_t)256 << 20)
+
+static const struct qp__driver *const drivers[] = { &qp__driver_files, &qp__driver_memory };
+
+/* ---- content ---- */
+
+void
+qp__content_hash(uint8_t out[16], struct qp_bytes bytes)
+{
+  (void)crypto_generichash(out, 16, (const unsigned char *)bytes.data, bytes.len, NULL, 0);
+}
+
+bool
+qp__content_matches(const struct qp__entry *entry, struct qp_bytes bytes)
+{
+  uint8_t hash[16];
+
+  if (bytes.len && bytes.data[bytes.len - 1] == '\n')
+    bytes.len--;
+  if (bytes.len != entry->size)
+    return false;
+  qp__content_hash(hash, bytes);
+  return memcmp(hash, entry->hash, sizeof(hash)) == 0;
+}
+
+/* ---- problems ---- */
+
+static const char *const problem_names[] = {
+#define NAME(name, text) #name,
+  QP_PROBLEM_MAP(NAME)
+#undef NAME
+};
+
+const char *
+qp_problem_name(enum qp_problem_kind kind)
+{
+  return (size_t)kind < sizeof(problem_names) / sizeof(problem_names[0]) ? problem_names[kind]
+                                                                          : "UNKNOWN";
+}
+
+void
+qp__problem(struct qp__problems *p, enum qp_problem_kind kind, const struct qp_uuid *context,
+            const char *path, bool repaired, bool harmless, const char *fmt, ...)
+{
+  static const struct qp_uuid none;
+  char detail[320];
+  char id[QP_UUID_TEXT];
+  struct qp_problem problem = { .kind = kind, .path = path, .detail = detail };
+  va_list args;
+
+  va_start(args, fmt);
+  (void)vsnprintf(detail, sizeof(detail), fmt, args);
+  va_end(args);
+  problem.context = context ? *context : none;
+  problem.repaired = repaired;
+  problem.harmless = harmless;
+  p->count += !harmless;
+  p->repaired += repaired && !harmless;
+  if (p->visit)
+    p->visit(p->arg, &problem);
+  if (p->log && !harmless)
+    qp__log(p->log, QP_LOG_WARN, "check", "context %s: %s: %s", qp_uuid_text(&problem.context, id),
+            path, detail);
+}
+
+/* ---- open ---- */
+
+/* "file:/a", "memory:", or a plain path, which is a file store. */
+static const struct qp__driver *
+find_driver(const char *url, const char **where)
+{
+  for (size_t i = 0; i < sizeof(drivers) / sizeof(drivers[0]); i++) {
+    size_t n = strlen(drivers[i]->scheme);
+
+    if (strncmp(url, drivers[i]->scheme, n) == 0 && url[n] == ':') {
+      *where = url + n + 1;
+      return drivers[i];
+    }
+  }
+  *where = url;
+  return strstr(url, "://") ? NULL : drivers[0];
+}
+
+static unsigned
+default_workers(void)
+{
+  long n = sysconf(_SC_NPROCESSORS_ONLN);
+
+  return n < 1 ? 1 : n > QP__WORKERS_MAX ? QP__WORKERS_MAX : (unsigned)n;
+}
+
+static size_t
+or_default(size_t value, size_t fallback)
+{
+  return value ? value : fallback;
+}
+
+static enum qp_rc
+init_store(struct qp_store *s, const struct qp_store_options *o, struct qp_err *err)
+{
+  int sys = qp__uuid_gen_init(&s->ids);
+
+  if (sys)
+    return qp__fail_sys(err, -sys, "opening a store");
+  sys = qp__pool_init(&s->pool, or_default(o->pool_bytes, DEFAULT_POOL));
+  if (sys) {
+    qp__uuid_gen_release(&s->ids);
+    return qp__fail_sys(err, sys, "opening a store");
+  }
+  sys = qp__workers_init(&s->folders, s->background ? 1 : 0);
+  if (sys) {
+    qp__pool_release(&s->pool);
+    qp__uuid_gen_release(&s->ids);
+    return qp__fail_sys(err, sys, "opening a store");
+  }
+  (void)pthread_mutex_init(&s->lock, NULL);
+  (void)pthread_mutex_init(&s->prompt_lock, NULL);
+  (void)pthread_cond_init(&s->ready, NULL);
+  return QP_OK;
+}
+
+static void
+release_store(struct qp_store *s)
+{
+  qp__workers_release(&s->folders);
+  (void)pthread_mutex_lock(&s->lock);
+  qp__contexts_evict(s, true);
+  (void)pthread_mutex_unlock(&s->lock);
+  if (s->self)
+    s->driver->close(s->self);
+  qp__pool_release(&s->pool);
+  qp__uuid_gen_release(&s->ids);
+  (void)pthread_cond_destroy(&s->ready);
+  (void)pthread_mutex_destroy(&s->prompt_lock);
+  (void)pthread_mutex_destroy(&s->lock);
+  qp__free(s);
+}
+
+enum qp_rc
+qp__store_open_os(const char *url, const struct qp_store_options *options, const struct qp__os *os,
+                  struct qp_store **out, struct qp_err *err)
+{
+  struct qp_store_options o = { 0 };
+  struct qp__driver_options d = { .os = os };
+  const struct qp__driver *driver;
+  struct qp_store *s;
+  const char *where;
+  enum qp_rc rc;
+
+  if (options) {
+    if (options->size > sizeof(o))
+      return qp__fail(err, QP_MISUSE, "the options are those of a newer quipu");
+    memcpy(&o, options, options->size ? options->size : sizeof(o));
+  }
+  driver = find_driver(url, &where);
+  if (!driver)
+    return qp__fail(err, QP_INVALID, "no store driver for '%.120s'", url);
+  if (sodium_init() < 0)
+    return qp__fail(err, QP_IO, "libsodium cannot be started");
+  s = qp__alloc0(1, sizeof(*s));
+  if (!s)
+    return qp__fail_nomem(err, "opening a store");
+  s->driver = driver;
+  s->os = os;
+  s->log.fn = o.log;
+  s->log.arg = o.log_arg;
+  s->readonly = (o.flags & QP_STORE_READONLY) != 0;
+  s->background = (o.flags & QP_STORE_NO_THREAD) == 0 && !s->readonly;
+  s->max_message = or_default(o.max_message, DEFAULT_MAX_MESSAGE);
+  if (s->max_message > HARD_MAX_MESSAGE)
+    s->max_message = HARD_MAX_MESSAGE;
+  rc = init_store(s, &o, err);
+  if (rc) {
+    qp__free(s);
+    return rc;
+  }
+  d.readonly = s->readonly;
+  d.create = (o.flags & QP_STORE_NO_CREATE) == 0;
+  d.background = s->background;
+  d.max_message = s->max_message;
+  d.journal_bytes = or_default(o.journal_bytes, DEFAULT_JOURNAL);
+  if (d.journal_bytes < MIN_JOURNAL)
+    d.journal_bytes = MIN_JOURNAL;
+  d.workers = s->background ? (o.workers ? o.workers : default_workers()) : 0;
+  d.log = s->log;
+  rc = driver->open(where, &d, &s->self, err);
+  if (rc) {
+    release_store(s);
+    return rc;
+  }
+  *out = s;
+  return QP_OK;
+}
+
+enum qp_rc
+qp_store_open(const char *url, const struct qp_store_options *options, struct qp_store **out,
+              struct qp_err *err)
+{
+  return qp__store_open_os(url, options, &qp__os_posix, out, err);
+}
+
+void
+qp_store_close(struct qp_store *store)
+{
+  if (store)
+    release_store(store);
+}
+
+enum qp_rc
+qp_store_checkpoint(struct qp_store *store, struct qp_err *err)
+{
+  return store->driver->checkpoint ? store->driver->checkpoint(store->self, err) : QP_OK;
+}
+
+void
+qp_store_stats_get(struct qp_store *store, struct qp_store_stats *out)
+{
+  struct qp__driver_stats d = { 0 };
+
+  if (store->driver->stats)
+    store->driver->stats(store->self, &d);
+  memset(out, 0, sizeof(*out));
+  out->commits = d.commits;
+  out->syncs = d.syncs;
+  out->checkpoints = d.checkpoints;
+  out->folds = d.folds;
+  out->recovered = d.recovered;
+  out->message_reads = atomic_load(&store->message_reads);
+  out->pool_hits = atomic_load(&store->pool_hits);
+  out->pool_bytes = qp__pool_bytes(&store->pool);
+  (void)pthread_mutex_lock(&store->lock);
+  out->contexts_open = store->open_count;
+  (void)pthread_mutex_unlock(&store->lock);
+}

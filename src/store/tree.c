@@ -1,0 +1,379 @@
+/* tree.c - see tree.h. */
+#include "store/tree.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+#define BLOCK 256u
+#define TABLE_MIN 256u
+#define DIRS_MAX 65535u
+
+/* Open addressing; a cell holds slot + 1, or 0. At most half of the cells are used. */
+struct qp__id_table {
+  uint32_t mask;
+  uint32_t used;
+  _Atomic uint32_t cells[];
+};
+
+struct qp__retired {
+  struct qp__retired *next;
+  void *memory;
+};
+
+int
+qp__tree_init(struct qp__tree *t)
+{
+  memset(t, 0, sizeof(*t));
+  return -pthread_mutex_init(&t->ids_lock, NULL);
+}
+
+void
+qp__tree_release(struct qp__tree *t)
+{
+  struct qp__entry **blocks = atomic_load(&t->blocks);
+  char **dirs = atomic_load(&t->dirs);
+
+  for (size_t i = 0; i < t->block_cap && blocks && blocks[i]; i++)
+    qp__free(blocks[i]);
+  for (size_t i = 0; i < t->dir_count; i++)
+    qp__free(dirs[i]);
+  qp__free(blocks);
+  qp__free(dirs);
+  qp__free(atomic_load(&t->ids));
+  while (t->retired) {
+    struct qp__retired *next = t->retired->next;
+
+    qp__free(t->retired->memory);
+    qp__free(t->retired);
+    t->retired = next;
+  }
+  (void)pthread_mutex_destroy(&t->ids_lock);
+}
+
+void
+qp__tree_move(struct qp__tree *to, struct qp__tree *from)
+{
+  atomic_store(&to->blocks, atomic_exchange(&from->blocks, NULL));
+  atomic_store(&to->visible, atomic_exchange(&from->visible, 0));
+  atomic_store(&to->bytes, atomic_exchange(&from->bytes, 0));
+  atomic_store(&to->ids, atomic_exchange(&from->ids, NULL));
+  atomic_store(&to->dirs, atomic_exchange(&from->dirs, NULL));
+  to->block_cap = from->block_cap;
+  to->count = from->count;
+  to->pending_bytes = from->pending_bytes;
+  to->dir_count = from->dir_count;
+  to->dir_cap = from->dir_cap;
+  to->retired = from->retired;
+  from->block_cap = from->dir_count = from->dir_cap = 0;
+  from->count = 0;
+  from->pending_bytes = 0;
+  from->retired = NULL;
+}
+
+/* Keeps memory that was replaced until no reader can look at it, which is when the tree goes. Arrays grow by
+ * doubling, so all retired ones together are smaller than the live one. */
+static bool
+retire(struct qp__tree *t, void *memory)
+{
+  struct qp__retired *r;
+
+  if (!memory)
+    return true;
+  r = qp__alloc(sizeof(*r));
+  if (!r)
+    return false;
+  r->memory = memory;
+  r->next = t->retired;
+  t->retired = r;
+  return true;
+}
+
+/* ---- entries ---- */
+
+static bool
+grow_blocks(struct qp__tree *t, size_t need)
+{
+  struct qp__entry **old = atomic_load(&t->blocks);
+  struct qp__entry **blocks;
+  size_t cap = t->block_cap ? t->block_cap : 4;
+
+  if (need <= t->block_cap)
+    return true;
+  while (cap < need)
+    cap *= 2;
+  blocks = qp__alloc0(cap, sizeof(struct qp__entry *));
+  if (!blocks)
+    return false;
+  if (!retire(t, old)) {
+    qp__free(blocks);
+    return false;
+  }
+  if (old)
+    memcpy(blocks, old, t->block_cap * sizeof(struct qp__entry *));
+  t->block_cap = cap;
+  atomic_store_explicit(&t->blocks, blocks, memory_order_release);
+  return true;
+}
+
+bool
+qp__tree_reserve(struct qp__tree *t, size_t n)
+{
+  size_t need = (t->count + n + BLOCK - 1) / BLOCK;
+  struct qp__entry **blocks;
+
+  if (n > QP__NO_SLOT - 1 - t->count)
+    return false;
+  if (!grow_blocks(t, need))
+    return false;
+  blocks = atomic_load(&t->blocks);
+  for (size_t i = t->count / BLOCK; i < need; i++) {
+    if (blocks[i])
+      continue;
+    blocks[i] = qp__alloc(BLOCK * sizeof(struct qp__entry));
+    if (!blocks[i])
+      return false;
+  }
+  return true;
+}
+
+static uint32_t
+add_entry(struct qp__tree *t, const struct qp__entry *from)
+{
+  uint32_t slot = t->count;
+  struct qp__entry *e = qp__tree_at(t, slot);
+
+  memcpy(e, from, sizeof(*e));
+  if (e->parent == QP__NO_SLOT) {
+    e->depth = 0;
+    e->jump = slot;
+    e->path_bytes = e->size;
+  } else {
+    const struct qp__entry *p = qp__tree_at(t, e->parent);
+    const struct qp__entry *pj = qp__tree_at(t, p->jump);
+
+    e->depth = p->depth + 1;
+    e->path_bytes = p->path_bytes + e->size;
+    if (p->depth - pj->depth == pj->depth - qp__tree_at(t, pj->jump)->depth)
+      e->jump = pj->jump;
+    else
+      e->jump = e->parent;
+  }
+  t->count++;
+  t->pending_bytes += e->size;
+  return slot;
+}
+
+void
+qp__tree_publish(struct qp__tree *t, uint32_t count, uint64_t bytes)
+{
+  atomic_store_explicit(&t->bytes, bytes, memory_order_relaxed);
+  atomic_store_explicit(&t->visible, count, memory_order_release);
+}
+
+uint32_t
+qp__tree_ancestor(const struct qp__tree *t, uint32_t slot, uint32_t depth)
+{
+  const struct qp__entry *e = qp__tree_at(t, slot);
+
+  while (e->depth > depth) {
+    const struct qp__entry *j = qp__tree_at(t, e->jump);
+
+    slot = j->depth >= depth ? e->jump : e->parent;
+    e = qp__tree_at(t, slot);
+  }
+  return slot;
+}
+
+void
+qp__tree_info(const struct qp__tree *t, uint32_t slot, struct qp_message_info *out)
+{
+  const struct qp__entry *e = qp__tree_at(t, slot);
+
+  memset(out, 0, sizeof(*out));
+  out->id = e->id;
+  if (e->parent != QP__NO_SLOT)
+    out->parent = qp__tree_at(t, e->parent)->id;
+  out->created_at = e->time;
+  out->position = e->depth;
+  out->size = e->size;
+  out->tokens = e->tokens;
+  out->role = (enum qp_role)e->role;
+  out->type = (enum qp_message_type)e->type;
+  out->status = (enum qp_message_status)atomic_load_explicit(&e->status, memory_order_relaxed);
+  memcpy(out->hash, e->hash, sizeof(out->hash));
+}
+
+/* ---- directory names ---- */
+
+static bool
+grow_dirs(struct qp__tree *t)
+{
+  char **old = atomic_load(&t->dirs);
+  size_t cap = t->dir_cap ? t->dir_cap * 2 : 4;
+  char **dirs;
+
+  if (t->dir_count < t->dir_cap)
+    return true;
+  dirs = qp__alloc0(cap, sizeof(char *));
+  if (!dirs)
+    return false;
+  if (!retire(t, old)) {
+    qp__free(dirs);
+    return false;
+  }
+  if (old)
+    memcpy(dirs, old, t->dir_count * sizeof(char *));
+  t->dir_cap = cap;
+  atomic_store_explicit(&t->dirs, dirs, memory_order_release);
+  return true;
+}
+
+int
+qp__tree_dir(struct qp__tree *t, const char *name, size_t len, uint16_t *out)
+{
+  char **dirs = atomic_load_explicit(&t->dirs, memory_order_relaxed);
+  char *copy;
+
+  for (size_t i = t->dir_count; i-- > 0;) { /* the newest is the likeliest */
+    if (strlen(dirs[i]) == len && memcmp(dirs[i], name, len) == 0) {
+      *out = (uint16_t)i;
+      return 0;
+    }
+  }
+  if (t->dir_count == DIRS_MAX)
+    return -E2BIG;
+  if (!grow_dirs(t))
+    return -ENOMEM;
+  copy = qp__strndup(name, len);
+  if (!copy)
+    return -ENOMEM;
+  atomic_load(&t->dirs)[t->dir_count] = copy;
+  *out = (uint16_t)t->dir_count++;
+  return 0;
+}
+
+const char *
+qp__tree_dir_name(const struct qp__tree *t, uint16_t dir)
+{
+  return atomic_load_explicit(&t->dirs, memory_order_acquire)[dir];
+}
+
+/* ---- ids ---- */
+
+static uint32_t
+hash_id(const struct qp_uuid *id)
+{
+  uint64_t a;
+  uint64_t b;
+
+  memcpy(&a, id->b, 8);
+  memcpy(&b, id->b + 8, 8);
+  a = (a ^ (b * 0x9e3779b97f4a7c15u)) * 0xbf58476d1ce4e5b9u;
+  return (uint32_t)(a >> 32) ^ (uint32_t)a;
+}
+
+static void
+put_cell(struct qp__tree *t, struct qp__id_table *table, uint32_t slot)
+{
+  uint32_t at = hash_id(&qp__tree_at(t, slot)->id) & table->mask;
+
+  while (atomic_load_explicit(&table->cells[at], memory_order_relaxed))
+    at = (at + 1) & table->mask;
+  atomic_store_explicit(&table->cells[at], slot + 1, memory_order_release);
+  table->used++;
+}
+
+/* With ids_lock held: a table with room for `count` entries and half as many again, filled with all. */
+static struct qp__id_table *
+build_table(struct qp__tree *t, uint32_t count)
+{
+  struct qp__id_table *table;
+  uint64_t cells = TABLE_MIN;
+
+  while (cells < (uint64_t)count * 2 + 2)
+    cells *= 2;
+  table = qp__alloc0(1, sizeof(*table) + (size_t)cells * sizeof(table->cells[0]));
+  if (!table)
+    return NULL;
+  table->mask = (uint32_t)(cells - 1);
+  for (uint32_t i = 0; i < count; i++)
+    put_cell(t, table, i);
+  return table;
+}
+
+/* With ids_lock held. Without memory for a larger table the lookup table is given up; the next lookup makes
+ * a new one. */
+static void
+table_insert(struct qp__tree *t, uint32_t slot)
+{
+  struct qp__id_table *table = atomic_load(&t->ids);
+
+  if (table && table->used >= table->mask / 2) {
+    struct qp__id_table *larger = build_table(t, slot);
+
+    if (!retire(t, table)) {
+      qp__free(larger);
+      larger = table->used < table->mask - 1 ? table : NULL; /* fuller than we like, or given up */
+    }
+    table = larger;
+    atomic_store_explicit(&t->ids, table, memory_order_release);
+  }
+  if (table)
+    put_cell(t, table, slot);
+}
+
+uint32_t
+qp__tree_load(struct qp__tree *t, const struct qp__entry *e)
+{
+  uint32_t slot = add_entry(t, e);
+
+  if (atomic_load_explicit(&t->ids, memory_order_relaxed))
+    table_insert(t, slot);
+  return slot;
+}
+
+uint32_t
+qp__tree_add(struct qp__tree *t, const struct qp__entry *e)
+{
+  uint32_t slot;
+
+  (void)pthread_mutex_lock(&t->ids_lock); /* a reader may be making the table just now */
+  slot = qp__tree_load(t, e);
+  (void)pthread_mutex_unlock(&t->ids_lock);
+  return slot;
+}
+
+bool
+qp__tree_find(struct qp__tree *t, const struct qp_uuid *id, bool all, uint32_t *out)
+{
+  struct qp__id_table *table = atomic_load_explicit(&t->ids, memory_order_acquire);
+  uint32_t limit;
+  uint32_t at;
+
+  if (!table) {
+    (void)pthread_mutex_lock(&t->ids_lock);
+    table = atomic_load(&t->ids);
+    if (!table) {
+      table = build_table(t, t->count);
+      atomic_store_explicit(&t->ids, table, memory_order_release);
+    }
+    (void)pthread_mutex_unlock(&t->ids_lock);
+    if (!table)
+      return false;
+  }
+  limit = all ? t->count : atomic_load_explicit(&t->visible, memory_order_acquire);
+  at = hash_id(id) & table->mask;
+  *out = QP__NO_SLOT;
+  for (;; at = (at + 1) & table->mask) {
+    uint32_t cell = atomic_load_explicit(&table->cells[at], memory_order_acquire);
+
+    if (!cell)
+      return true;
+    if (cell - 1 < limit && qp_uuid_equal(&qp__tree_at(t, cell - 1)->id, id)) {
+      *out = cell - 1;
+      return true;
+    }
+  }
+}

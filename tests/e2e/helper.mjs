@@ -1,0 +1,155 @@
+// What the end-to-end tests share: running the built command line on a data directory of their own.
+//
+// QUIPU_BUILD names the build directory (default: build); the tests start in the repository's root.
+
+import assert from 'node:assert/strict';
+import { spawn, spawnSync } from 'node:child_process';
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+
+export const build = path.resolve(process.env.QUIPU_BUILD ?? 'build');
+export const bin = path.join(build, 'quipu');
+export const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
+
+// From QP_RC_MAP in include/quipu.h.
+export const exit = {
+  OK: 0,
+  INVALID: 2,
+  NOTFOUND: 3,
+  BUSY: 4,
+  EXISTS: 5,
+  TOOBIG: 6,
+  READONLY: 7,
+  CONFLICT: 8,
+  UNAVAILABLE: 9,
+  IO: 11,
+  CORRUPT: 12,
+  FULL: 14,
+  DENIED: 15,
+  STOPPED: 16,
+};
+
+// A directory that is removed when the test ends.
+export function tempDir(t) {
+  const dir = fs.mkdtempSync(path.join(os.tmpdir(), 'quipu-e2e-'));
+  t.after(() => fs.rmSync(dir, { recursive: true, force: true }));
+  return dir;
+}
+
+export function environment(data, more = {}) {
+  const env = { ...process.env, TZ: 'UTC', LC_ALL: 'C.UTF-8', ...more };
+  delete env.QUIPU_DATA;
+  if (data !== undefined) env.QUIPU_DATA = data;
+  return env;
+}
+
+// Runs quipu to its end. `options`: input (text or Buffer), env, cwd, stdio.
+export function run(data, args, options = {}) {
+  const result = spawnSync(bin, args, {
+    encoding: 'utf8',
+    maxBuffer: 1 << 28,
+    input: '',
+    ...options,
+    env: environment(data, options.env),
+  });
+  if (result.error && result.error.code !== 'EPIPE') throw result.error;
+  return result;
+}
+
+// The same, and it must succeed without a word on standard error; returns what it printed.
+export function ok(data, args, options = {}) {
+  const result = run(data, args, options);
+  assert.equal(result.status, 0, `quipu ${args.join(' ')}\n${result.stderr}`);
+  assert.equal(result.stderr, '');
+  return result.stdout;
+}
+
+// The same, and it must fail with this code and one sentence that matches; returns the whole result.
+export function fails(data, args, code, sentence, options = {}) {
+  const result = run(data, args, options);
+  assert.equal(result.status, exit[code], `quipu ${args.join(' ')}\n${result.stdout}${result.stderr}`);
+  assert.match(result.stderr, /^quipu: [^\n]+\n/);
+  assert.match(result.stderr, sentence);
+  return result;
+}
+
+export const lines = (text) => text.split('\n').slice(0, -1);
+export const jsonLines = (text) => lines(text).map((line) => JSON.parse(line));
+export const ids = (data, ctx, ...more) => lines(ok(data, ['show', ctx, '--ids', ...more]));
+
+// A store with one conversation in it.
+export function makeContext(t, ...args) {
+  const data = path.join(tempDir(t), 'data');
+  const ctx = ok(data, ['new', ...args]).trim();
+  assert.match(ctx, uuid);
+  return { data, ctx, dir: path.join(data, 'contexts', ctx) };
+}
+
+export const add = (data, ctx, text, ...more) => ok(data, ['add', ctx, '--text', text, ...more]).trim();
+
+export function messageFile(dir, id) {
+  const found = fs
+    .readdirSync(path.join(dir, 'messages'), { recursive: true })
+    .filter((name) => name.endsWith(`${id}.json`));
+  assert.equal(found.length, 1, `one file for message ${id}`);
+  return path.join(dir, 'messages', found[0]);
+}
+
+// quipu as a running process whose output is awaited line by line.
+export class Running {
+  constructor(t, data, args) {
+    this.child = spawn(bin, args, { env: environment(data) });
+    this.lines = [];
+    this.waiting = [];
+    this.stderr = '';
+    let rest = '';
+    this.child.stdin.on('error', () => {}); // it may end before it has read all
+    this.child.stderr.setEncoding('utf8').on('data', (text) => (this.stderr += text));
+    this.child.stdout.setEncoding('utf8').on('data', (text) => {
+      const parts = (rest + text).split('\n');
+      rest = parts.pop();
+      for (const line of parts) {
+        this.lines.push(line);
+        this.waiting.shift()?.(line);
+      }
+    });
+    this.ended = new Promise((resolve) => {
+      this.child.on('close', (status, signal) => {
+        for (const wake of this.waiting) wake(undefined);
+        resolve({ status, signal, lines: this.lines, stderr: this.stderr, rest });
+      });
+    });
+    t.after(() => this.child.kill('SIGKILL'));
+  }
+
+  // The next line that has not been awaited yet; undefined when the process ended before.
+  next() {
+    this.taken = (this.taken ?? 0) + 1;
+    if (this.lines.length >= this.taken) return Promise.resolve(this.lines[this.taken - 1]);
+    return Promise.race([new Promise((resolve) => this.waiting.push(resolve)), this.ended.then(() => undefined)]);
+  }
+
+  write(text) {
+    return new Promise((resolve) => this.child.stdin.write(text, resolve));
+  }
+
+  end() {
+    this.child.stdin.end();
+    return this.ended;
+  }
+}
+
+// What quipu prints on a terminal, which is 80 columns wide and ends lines with \r\n.
+export function onTerminal(data, args, options = {}) {
+  const quote = (word) => `'${word.replaceAll("'", "'\\''")}'`;
+  const command = [bin, ...args].map(quote).join(' ');
+  const result = spawnSync('script', ['-qec', command, '/dev/null'], {
+    encoding: 'utf8',
+    input: '',
+    ...options,
+    env: environment(data, { SHELL: '/bin/sh', TERM: 'dumb' }),
+  });
+  if (result.error) throw result.error;
+  return { status: result.status, output: result.stdout.replaceAll('\r\n', '\n') };
+}

@@ -1,0 +1,32 @@
+/* alloc_fault.h - makes a chosen allocation fail.
+ *
+ * Needs the linker's --wrap=malloc, --wrap=calloc and --wrap=realloc, which turn every call in our
+ * own code to the functions here; jansson comes in through its hooks. All threads count together. A
+ * loop that tries every point:
+ *
+ *   for (long n = 1; fired; n++) {
+ *     alloc_fault_arm(n);
+ *     ... call what is tested ...
+ *     fired = alloc_fault_fired();
+ *     alloc_fault_disarm();
+ *     ... check what came out ...
+ *   } */
+#ifndef ALLOC_FAULT_H
+#define ALLOC_FAULT_H
+
+#include <stdbool.h>
+
+/* Once, before anything else uses jansson. */
+void alloc_fault_init(void);
+
+/* The nth allocation from now on fails, those after it succeed again; 1 (and 0) is the very next
+ * one. Forgets what fired before. */
+void alloc_fault_arm(long n);
+/* The same, but all later ones fail too. */
+void alloc_fault_arm_all(long n);
+void alloc_fault_disarm(void);
+
+/* Whether an allocation was made to fail since it was last armed. */
+bool alloc_fault_fired(void);
+
+#endif

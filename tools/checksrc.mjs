@@ -1,0 +1,229 @@
+#!/usr/bin/env node
+// The rules of our C that no compiler or analyser knows: layers, banned functions, names, form, and that
+// Meson's lists are complete. Prints "file:line: sentence" for each violation; exit status 1 when there is
+// one. CONTRIBUTING.md gives the reasons.
+
+import fs from 'node:fs';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
+const maxColumns = 100;
+const maxLines = 900;
+
+// A layer includes itself and those with a lower number.
+const layers = {
+  base: 0,
+  os: 1,
+  model: 2,
+  formats: 3,
+  store: 4,
+  llm: 5,
+  tool: 5,
+  turn: 6,
+  http: 7,
+  cli: 8,
+};
+
+const words = (text) => text.trim().split(/\s+/);
+const inFile = (...names) => (file) => names.includes(file);
+const under = (...dirs) => (file) => dirs.some((dir) => file.startsWith(`${dir}/`));
+
+// `where`: files the rule is for; `except`: files of those that it is not for.
+const bans = [
+  {
+    names: words('strcpy stpcpy strcat strncpy strncat sprintf vsprintf strtok atoi atol atoll atof alloca gets'),
+    where: () => true,
+    why: 'it overruns, or hides errors',
+  },
+  {
+    names: words(`malloc calloc realloc reallocarray free strdup strndup asprintf vasprintf aligned_alloc
+      posix_memalign getline getdelim`),
+    where: under('src'),
+    except: inFile('src/base/alloc.c', 'src/cli/mem.c'),
+    why: 'allocate through base/alloc.h (in the command line: cli/mem.h)',
+  },
+  {
+    names: words(`open openat openat2 creat close read write pread pwrite readv writev preadv pwritev lseek
+      ftruncate truncate fallocate posix_fallocate fsync fdatasync syncfs sync sync_file_range rename
+      renameat renameat2 link linkat symlink symlinkat unlink unlinkat remove rmdir mkdir mkdirat mkstemp
+      mkdtemp stat fstat lstat fstatat statx access faccessat opendir fdopendir readdir closedir scandir
+      flock lockf mmap fopen fdopen freopen fread fwrite fclose fgets getc fgetc fseek ftell clock_gettime
+      gettimeofday time getrandom getentropy rand random srand randombytes_buf randombytes_random getpid
+      syscall`),
+    where: under('src'),
+    except: under('src/os', 'src/cli'),
+    why: 'files, clocks and random bytes pass through struct qp__os of os/os.h',
+  },
+  {
+    names: words('printf vprintf fprintf vfprintf puts fputs putchar fputc putc perror exit _exit abort'),
+    where: under('src'),
+    except: under('src/cli'),
+    why: 'the library does not print and does not end its process',
+  },
+];
+
+let violations = 0;
+
+function complain(file, line, sentence) {
+  process.stdout.write(`${file}:${line}: ${sentence}\n`);
+  violations++;
+}
+
+// Every file below `dir` with one of the endings, relative to the root, sorted.
+function list(dir, ...endings) {
+  const full = path.join(root, dir);
+  if (!fs.existsSync(full)) return [];
+  return fs
+    .readdirSync(full, { withFileTypes: true })
+    .flatMap((entry) => {
+      const name = `${dir}/${entry.name}`;
+      if (entry.isDirectory()) return list(name, ...endings);
+      return endings.some((ending) => name.endsWith(ending)) ? [name] : [];
+    })
+    .sort();
+}
+
+// The text with comments, strings and characters blanked, so that what is left is code. Line breaks stay.
+// Also tells in which lines a "//" comment begins.
+function strip(text) {
+  const slashes = [];
+  const token = /\/\*[^]*?\*\/|\/\/[^\n]*|"(?:\\[^]|[^"\\\n])*"|'(?:\\[^]|[^'\\\n])*'/g;
+  const code = text.replace(token, (found, offset) => {
+    if (found.startsWith('//')) slashes.push(text.slice(0, offset).split('\n').length);
+    const blank = found.replace(/[^\n]/g, ' ');
+    return found.startsWith('"') ? `"${blank.slice(2)}"` : blank;
+  });
+  return { code, slashes };
+}
+
+function checkForm(file, lines, slashes) {
+  lines.forEach((line, i) => {
+    const columns = [...line].length;
+    if (line.includes('\t')) complain(file, i + 1, 'a tab; indent with spaces');
+    if (/\s$/.test(line)) complain(file, i + 1, 'white space at the end of the line');
+    if (columns > maxColumns)
+      complain(file, i + 1, `the line has ${columns} columns; at most ${maxColumns} are allowed`);
+    if (/\b(TODO|FIXME|XXX)\b/.test(line)) complain(file, i + 1, 'an unfinished place; finish it');
+  });
+  for (const line of slashes) complain(file, line, 'a // comment; write /* */');
+  if (lines.length > maxLines)
+    complain(file, lines.length, `the file has ${lines.length} lines; divide what is over ${maxLines}`);
+  if (!lines[0].startsWith('/*'))
+    complain(file, 1, 'the file does not begin with a comment that says what it is');
+}
+
+function checkBans(file, codeLines) {
+  for (const ban of bans) {
+    if (!ban.where(file) || ban.except?.(file)) continue;
+    const call = new RegExp(`(?<![\\w.]|->)(${ban.names.join('|')})\\s*\\(`, 'g');
+    codeLines.forEach((line, i) => {
+      for (const found of line.matchAll(call))
+        complain(file, i + 1, `${found[1]}() is banned here: ${ban.why}`);
+    });
+  }
+}
+
+function checkInclude(file, line, name, quoted) {
+  const layer = /^src\/(\w+)\//.exec(file)?.[1];
+  const target = /^(\w+)\//.exec(name)?.[1];
+  const isPublic = fs.existsSync(path.join(root, 'include', name));
+
+  if (file.startsWith('examples/') && quoted && !isPublic)
+    complain(file, line, `an example includes "${name}", which a library user does not have`);
+  if (!layer || !quoted || isPublic) return;
+  if (!fs.existsSync(path.join(root, 'src', name))) {
+    complain(file, line, `"${name}" is not a path below src or include`);
+  } else if (layer === 'cli' && target !== 'cli') {
+    complain(file, line, `the command line includes "${name}"; it may use public headers only`);
+  } else if (!(layer in layers) || !(target in layers)) {
+    complain(file, line, `"${name}": tools/checksrc.mjs does not know the layer of one side`);
+  } else if (target !== layer && layers[target] >= layers[layer]) {
+    complain(file, line, `${layer} includes "${name}", but ${target} is not below ${layer}`);
+  }
+  // Drivers of one family do not know each other.
+  const driver = /^src\/(\w+\/\w+)\//.exec(file)?.[1];
+  const other = /^(\w+\/\w+)\//.exec(name)?.[1];
+  if (driver && other && driver !== other)
+    complain(file, line, `${driver} includes "${name}" of another driver`);
+}
+
+function checkIncludes(file, lines, codeLines) {
+  const own = file.replace(/^src\//, '').replace(/\.c$/, '.h');
+  const hasOwn = file.endsWith('.c') && fs.existsSync(path.join(root, 'src', own));
+  let first = true;
+
+  lines.forEach((line, i) => {
+    const found = /^\s*#\s*include\s*(["<])([^">]+)[">]/.exec(line);
+    if (!found || !codeLines[i].includes('#')) return;
+    if (first && hasOwn && found[2] !== own && found[2] !== own.replace('.h', '_int.h'))
+      complain(file, i + 1, `the first include must be the file's own header, "${own}"`);
+    first = false;
+    checkInclude(file, i + 1, found[2], found[1] === '"');
+  });
+}
+
+function checkGuard(file, codeLines) {
+  const directives = codeLines.filter((line) => line.startsWith('#'));
+  const guard = /^#ifndef (\w+_H)$/.exec(directives[0] ?? '')?.[1];
+  if (!guard || directives[1] !== `#define ${guard}`)
+    complain(file, 1, 'the header has no include guard as its first directives');
+}
+
+// A definition has its name at the start of a line and its return type on the line before.
+function checkNames(file, codeLines) {
+  const isCli = file.startsWith('src/cli/');
+  const good = isCli ? /^(main|cmd_\w+|cli_\w+)$/ : /^qp__?[a-z]\w*$/;
+  const form = isCli ? 'main, cmd_… or cli_…' : 'qp_… (public) or qp__… (internal)';
+
+  codeLines.forEach((line, i) => {
+    const name = /^([A-Za-z_]\w*)\(/.exec(line)?.[1];
+    const before = codeLines[i - 1] ?? '';
+    if (/^\s*typedef\s+(struct|union)\b/.test(line) && !/\(/.test(line))
+      complain(file, i + 1, 'a typedef of a struct; write struct where it is used');
+    if (!name || !/^[a-z]/.test(before) || /[;{}]\s*$/.test(before)) return;
+    if (!/\bstatic\b/.test(before) && !good.test(name))
+      complain(file, i + 1, `the function ${name} is not static, so its name must be ${form}`);
+  });
+}
+
+function checkFile(file) {
+  const text = fs.readFileSync(path.join(root, file), 'utf8');
+  const { code, slashes } = strip(text);
+  const lines = text.split('\n');
+  const codeLines = code.split('\n');
+
+  if (lines.pop() !== '') complain(file, lines.length + 1, 'the last line has no line break');
+  checkForm(file, lines, slashes);
+  checkBans(file, codeLines);
+  checkIncludes(file, lines, codeLines);
+  if (file.endsWith('.h')) checkGuard(file, codeLines);
+  if (file.startsWith('src/')) checkNames(file, codeLines);
+}
+
+// What Meson does not list is never built, and a test that is never built cannot fail.
+function checkLists() {
+  const read = (file) => fs.readFileSync(path.join(root, file), 'utf8');
+  const listed = (build, variable, files, nameOf) => {
+    const text = variable ? new RegExp(`^${variable} = [^]*?^[\\])]`, 'm').exec(read(build))?.[0] : read(build);
+    for (const file of files)
+      if (!text?.includes(`'${nameOf(file)}'`))
+        complain(file, 1, `not listed in ${build}, so it is not built`);
+  };
+  const stem = (file) => path.basename(file, '.c');
+
+  listed('src/meson.build', null, list('src', '.c'), (file) => file.slice('src/'.length));
+  listed('tests/meson.build', 'test_lib_sources', list('tests/lib', '.c'), (file) => file.slice('tests/'.length));
+  listed('tests/meson.build', 'fuzzers', list('tests/fuzz', '.c'), stem);
+  for (const suite of ['unit', 'conformance', 'fault', 'crash'])
+    listed('tests/meson.build', `${suite}_tests`, list(`tests/${suite}`, '.c'), stem);
+  const isBench = (file) => stem(file).startsWith('bench_');
+  listed('bench/meson.build', 'bench_names', list('bench', '.c').filter(isBench), stem);
+  listed('bench/meson.build', 'bench_lib_sources', list('bench', '.c').filter((f) => !isBench(f)), path.basename);
+  listed('examples/meson.build', 'example_names', list('examples', '.c'), stem);
+}
+
+for (const dir of ['include', 'src', 'tests', 'bench', 'examples'])
+  for (const file of list(dir, '.c', '.h')) checkFile(file);
+checkLists();
+process.exitCode = violations > 0 ? 1 : 0;

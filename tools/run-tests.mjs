@@ -1,0 +1,272 @@
+#!/usr/bin/env node
+// Runs the tests of a build directory: every C test program that Meson knows and every tests/e2e/*.test.mjs,
+// each in a process group of its own with a time limit and a temporary directory of its own.
+//
+// One line a file, the output of those that failed, and at the very end the sum over all test functions.
+// A file that crashes, hangs, leaves out planned tests or runs none counts as one failure more.
+//
+// Tests find in their environment: QUIPU_BIN (the built command line), QUIPU_BUILD (the build directory),
+// TMPDIR (theirs alone, removed afterwards). They start in the repository's root.
+
+import { spawn } from 'node:child_process';
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
+const allSuites = ['unit', 'conformance', 'fault', 'crash', 'e2e'];
+const usage = `usage: tools/run-tests.mjs [--build DIR] [--suite ${allSuites.join('|')}]... [--jobs N]
+                           [--timeout SECONDS] [NAME]...
+NAME runs only the files whose name contains it, such as unit/test_buf.`;
+const outputLimit = 16_000_000; // characters kept of one file's output: its end
+const shownLines = 300; // of the output of a file that failed: its end
+
+function fail(sentence) {
+  process.stderr.write(`run-tests: ${sentence}\n`);
+  process.exit(2);
+}
+
+function parseArguments(args) {
+  const options = {
+    build: path.join(root, 'build'),
+    suites: [],
+    jobs: os.availableParallelism(),
+    timeout: 120,
+    names: [],
+  };
+  const number = (name, text) => {
+    if (!/^[1-9][0-9]*$/.test(text ?? '')) fail(`${name} needs a whole number above 0`);
+    return Number(text);
+  };
+  while (args.length > 0) {
+    const arg = args.shift();
+    if (arg === '--help') {
+      process.stdout.write(`${usage}\n`);
+      process.exit(0);
+    } else if (arg === '--build') {
+      options.build = path.resolve(args.shift() ?? fail('--build needs a directory'));
+    } else if (arg === '--suite') {
+      const suite = args.shift();
+      if (!allSuites.includes(suite)) fail(`--suite must be one of ${allSuites.join(', ')}`);
+      options.suites.push(suite);
+    } else if (arg === '--jobs') {
+      options.jobs = number(arg, args.shift());
+    } else if (arg === '--timeout') {
+      options.timeout = number(arg, args.shift());
+    } else if (arg.startsWith('-')) {
+      fail(`no option ${arg}\n${usage}`);
+    } else {
+      options.names.push(arg);
+    }
+  }
+  if (options.suites.length === 0) options.suites = allSuites;
+  return options;
+}
+
+// ---- what there is to run ----
+
+function listPrograms(build) {
+  const file = path.join(build, 'meson-info', 'intro-tests.json');
+  let tests;
+  try {
+    tests = JSON.parse(fs.readFileSync(file, 'utf8'));
+  } catch (error) {
+    fail(`${build} is not a configured build directory: ${error.message}`);
+  }
+  return tests.map((test) => ({
+    name: test.name,
+    suite: test.name.split('/')[0],
+    command: test.cmd,
+    count: countCmocka,
+  }));
+}
+
+function listScripts() {
+  const dir = path.join(root, 'tests', 'e2e');
+  const names = fs.existsSync(dir) ? fs.readdirSync(dir).filter((n) => n.endsWith('.test.mjs')) : [];
+  return names.sort().map((name) => ({
+    name: `e2e/${name.slice(0, -'.test.mjs'.length)}`,
+    suite: 'e2e',
+    command: [process.execPath, '--test-reporter=spec', path.join(dir, name)],
+    count: countNode,
+  }));
+}
+
+// ---- counting ----
+
+// cmocka's TAP: "1..N", then "ok 1 - name", "not ok 2 - name" or "not ok 3 # SKIP name"; one plan a group. A
+// line may have a test's own output before it, and a forked child may print a line a second time.
+function countCmocka(output) {
+  const sum = { passed: 0, failed: 0, skipped: 0, planned: 0 };
+  let seen = new Set();
+  for (const line of output.split('\n')) {
+    const plan = /1\.\.(\d+)$/.exec(line);
+    const result = /(not ok|ok) (\d+) (# SKIP|-) \S/.exec(line);
+    if (plan) {
+      sum.planned += Number(plan[1]);
+      seen = new Set();
+    } else if (result && !seen.has(result[2])) {
+      seen.add(result[2]);
+      if (result[3] === '# SKIP') sum.skipped++;
+      else if (result[1] === 'ok') sum.passed++;
+      else sum.failed++;
+    }
+  }
+  return sum;
+}
+
+// The summary of Node's spec reporter; the last one, should a test print something that looks like it.
+function countNode(output) {
+  const last = (what) => {
+    const all = [...output.matchAll(new RegExp(`^ℹ ${what} (\\d+)$`, 'gm'))];
+    return all.length > 0 ? Number(all[all.length - 1][1]) : 0;
+  };
+  const sum = {
+    passed: last('pass'),
+    failed: last('fail') + last('cancelled'),
+    skipped: last('skipped') + last('todo'),
+  };
+  return { ...sum, planned: sum.passed + sum.failed + sum.skipped };
+}
+
+// What is wrong with the run of a file beyond its failed tests, as a phrase; undefined: nothing.
+function judge(sum, end, timeout) {
+  const ran = sum.passed + sum.failed + sum.skipped;
+  if (end.timedOut) return `still running after ${timeout} s`;
+  if (end.error) return `cannot be run: ${end.error.message}`;
+  if (end.signal) return `killed by ${end.signal}`;
+  if (ran === 0) return `ran no test, exit status ${end.code}`;
+  if (ran < sum.planned) return `ended after ${ran} of ${sum.planned} tests, exit status ${end.code}`;
+  if (end.code !== 0 && sum.failed === 0) return `exit status ${end.code}`;
+  return undefined;
+}
+
+// ---- running ----
+
+const running = new Set(); // process ids, each the leader of its group
+
+function killGroup(pid) {
+  try {
+    process.kill(-pid, 'SIGKILL');
+  } catch {
+    // The whole group has ended.
+  }
+}
+
+function start(file, options, scratch) {
+  const tmp = path.join(scratch, file.name.replace('/', '.'));
+  fs.mkdirSync(tmp);
+  const env = {
+    ...process.env,
+    CMOCKA_MESSAGE_OUTPUT: 'TAP',
+    NO_COLOR: '1',
+    QUIPU_BIN: path.join(options.build, 'quipu'),
+    QUIPU_BUILD: options.build,
+    TMPDIR: tmp,
+  };
+  delete env.QUIPU_DATA; // the developer's own store is none of a test's business
+  return new Promise((resolve) => {
+    const end = { output: '' };
+    const began = process.hrtime.bigint();
+    const child = spawn(file.command[0], file.command.slice(1), {
+      cwd: root,
+      env,
+      detached: true,
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    const timer = setTimeout(() => {
+      end.timedOut = true;
+      killGroup(child.pid);
+    }, options.timeout * 1000);
+    const collect = (text) => {
+      end.output = (end.output + text).slice(-outputLimit);
+    };
+    const finish = () => {
+      clearTimeout(timer);
+      running.delete(child.pid);
+      end.seconds = Number(process.hrtime.bigint() - began) / 1e9;
+      fs.rmSync(tmp, { recursive: true, force: true });
+      resolve(end);
+    };
+    child.stdout.setEncoding('utf8').on('data', collect);
+    child.stderr.setEncoding('utf8').on('data', collect);
+    child.on('error', (error) => {
+      end.error = error;
+      finish();
+    });
+    // What a test leaves behind must not hold its pipes open, nor outlive it.
+    child.on('exit', () => killGroup(child.pid));
+    child.on('close', (code, signal) => {
+      end.code = code;
+      end.signal = signal;
+      finish();
+    });
+    if (child.pid) running.add(child.pid);
+  });
+}
+
+function report(file, sum, end, complaint) {
+  const skipped = sum.skipped > 0 ? `, ${sum.skipped} skipped` : '';
+  const ran = sum.passed + sum.failed + sum.skipped;
+  const detail = `(${ran} ${ran === 1 ? 'test' : 'tests'}${skipped}, ${end.seconds.toFixed(1)} s)`;
+  if (sum.failed === 0 && !complaint) {
+    process.stdout.write(`ok ${file.name} ${detail}\n`);
+    return;
+  }
+  process.stdout.write(`FAILED ${file.name} ${detail}${complaint ? `: ${complaint}` : ''}\n`);
+  const lines = end.output.trimEnd().split('\n');
+  if (lines.length > shownLines) process.stdout.write(`    (${lines.length - shownLines} lines left out)\n`);
+  for (const line of lines.slice(-shownLines)) process.stdout.write(`    ${line}\n`);
+}
+
+async function runAll(files, options, scratch) {
+  const total = { passed: 0, failed: 0, skipped: 0, files: [] };
+  const queue = [...files];
+  const work = async () => {
+    for (let file = queue.shift(); file; file = queue.shift()) {
+      const end = await start(file, options, scratch);
+      end.output = end.output.replace(/\x1b\[[0-9;]*m/g, '');
+      const sum = file.count(end.output);
+      const complaint = judge(sum, end, options.timeout);
+      if (complaint) sum.failed++;
+      total.passed += sum.passed;
+      total.failed += sum.failed;
+      total.skipped += sum.skipped;
+      if (sum.failed > 0) total.files.push(file.name);
+      report(file, { ...sum, failed: complaint ? sum.failed - 1 : sum.failed }, end, complaint);
+    }
+  };
+  await Promise.all(Array.from({ length: Math.min(options.jobs, files.length) }, work));
+  return total;
+}
+
+const options = parseArguments(process.argv.slice(2));
+const scratch = fs.mkdtempSync(path.join(os.tmpdir(), 'quipu-test-'));
+const cleanUp = () => {
+  for (const pid of running) killGroup(pid);
+  fs.rmSync(scratch, { recursive: true, force: true });
+};
+process.on('exit', cleanUp);
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => process.exit(130));
+
+const known = [...listPrograms(options.build), ...listScripts()];
+const asked = known.filter((file) => options.suites.includes(file.suite));
+const files = asked.filter(
+  (file) => options.names.length === 0 || options.names.some((name) => file.name.includes(name)),
+);
+const total = await runAll(files, options, scratch);
+
+const empty = options.names.length > 0 ? [] : options.suites.filter((s) => !files.some((f) => f.suite === s));
+for (const suite of empty) {
+  process.stdout.write(`FAILED ${suite}: the suite has no tests\n`);
+  total.failed++;
+}
+if (files.length === 0 && empty.length === 0) {
+  process.stdout.write(`FAILED: no test is called ${options.names.join(' or ')}\n`);
+  total.failed++;
+}
+if (total.files.length > 0) process.stdout.write(`failed: ${total.files.sort().join(' ')}\n`);
+const skipped = total.skipped > 0 ? `, ${total.skipped} skipped` : '';
+process.stdout.write(`${total.passed} passed, ${total.failed} failed${skipped}\n`);
+process.exitCode = total.failed > 0 ? 1 : 0;
