@@ -391,8 +391,8 @@ read_value(struct reader *r)
 static enum qp_rc
 explain(const struct reader *r, const char *what, const char *start, struct qp_err *err)
 {
-  int line = 1;
-  int column = 1;
+  size_t line = 1;
+  size_t column = 1;
 
   if (!r->problem)
     return qp__fail_nomem(err, what);
@@ -406,8 +406,8 @@ explain(const struct reader *r, const char *what, const char *start, struct qp_e
       column++;
     }
   }
-  return qp__fail(err, QP_INVALID, "%s: not valid JSON: %s (line %d, column %d)", what, r->problem,
-                  line, column);
+  return qp__fail(err, QP_INVALID, "%s: not valid JSON: %s (line %zu, column %zu)", what,
+                  r->problem, line, column);
 }
 
 enum qp_rc

@@ -36,7 +36,30 @@ struct listing {
   struct cli *cli;
   const char *only; /* the one branch to print, or NULL */
   struct qp_err *err;
+  size_t width; /* of the longest name, in characters */
 };
+
+/* Characters of UTF-8 text, which are about as wide on a terminal. */
+static size_t
+text_width(const char *s)
+{
+  size_t n = 0;
+
+  for (; *s; s++)
+    n += ((unsigned char)*s & 0xc0) != 0x80;
+  return n;
+}
+
+static enum qp_rc
+measure_name(void *arg, const struct qp_branch_info *branch)
+{
+  struct listing *listing = arg;
+  size_t width = text_width(branch->name);
+
+  if (width > listing->width)
+    listing->width = width;
+  return QP_OK;
+}
 
 static enum qp_rc
 print_branch_json(const struct qp_branch_info *branch, struct qp_err *err)
@@ -73,12 +96,22 @@ print_branch(void *arg, const struct qp_branch_info *branch)
   }
   printf("%s ", branch->active ? "*" : " ");
   cli_put_word(stdout, branch->name);
-  printf("  %llu message%s  %s  head %s", (unsigned long long)branch->messages,
-         cli_plural(branch->messages), cli_bytes_text(branch->message_bytes, bytes), head);
+  printf("%*s  %6llu message%s  %9s  head %s", (int)(listing->width - text_width(branch->name)), "",
+         (unsigned long long)branch->messages, branch->messages == 1 ? " " : "s",
+         cli_bytes_text(branch->message_bytes, bytes), head);
   if (prompt[0])
     printf("  prompt %s", prompt);
   putchar('\n');
   return QP_OK;
+}
+
+static enum qp_rc
+list_branches(struct cli *cli, struct qp_context *context, const char *only, struct qp_err *err)
+{
+  struct listing listing = { cli, only, err, 0 };
+  enum qp_rc rc = qp_branch_list(context, measure_name, &listing, err);
+
+  return rc ? rc : qp_branch_list(context, print_branch, &listing, err);
 }
 
 /* Tells what was done: one sentence, or the branch as it is now. */
@@ -86,10 +119,8 @@ static enum qp_rc
 report(struct cli *cli, struct qp_context *context, const char *verb, const char *name,
        struct qp_err *err)
 {
-  struct listing listing = { cli, name, err };
-
   if (cli->json)
-    return qp_branch_list(context, print_branch, &listing, err);
+    return list_branches(cli, context, name, err);
   printf("%s '", verb);
   cli_put_word(stdout, name);
   puts("'");
@@ -154,7 +185,6 @@ static enum qp_rc
 act(struct cli *cli, const struct cli_args *args, size_t action, struct qp_context *context,
     struct qp_err *err)
 {
-  struct listing all = { cli, NULL, err };
   const char *name = args->words.count > 2 ? args->words.at[2] : NULL;
   enum qp_rc rc;
 
@@ -177,7 +207,7 @@ act(struct cli *cli, const struct cli_args *args, size_t action, struct qp_conte
   case DO_PROMPT:
     return set_prompt(cli, args, context, err);
   default:
-    return qp_branch_list(context, print_branch, &all, err);
+    return list_branches(cli, context, NULL, err);
   }
 }
 

@@ -4,6 +4,8 @@
 #include "cli/mem.h"
 #include "cli/out.h"
 
+#define NO_MESSAGES UINT64_MAX /* for a line that counts none */
+
 static const struct cli_option options[] = { { 0 } };
 
 /* One line: what it is, bytes, messages, and the name of a branch. */
@@ -14,10 +16,13 @@ print_line(const struct cli *cli, const char *label, uint64_t bytes, uint64_t me
   char text[CLI_BYTES_TEXT];
 
   if (cli->tty)
-    printf("%-10s%10s%10llu message%s", label, cli_bytes_text(bytes, text),
-           (unsigned long long)messages, messages == 1 ? " " : "s");
+    printf("%-10s%10s", label, cli_bytes_text(bytes, text));
   else
-    printf("%s\t%llu\t%llu", label, (unsigned long long)bytes, (unsigned long long)messages);
+    printf("%s\t%llu", label, (unsigned long long)bytes);
+  if (messages != NO_MESSAGES && cli->tty)
+    printf("%10llu message%s", (unsigned long long)messages, messages == 1 ? " " : "s");
+  else if (messages != NO_MESSAGES)
+    printf("\t%llu", (unsigned long long)messages);
   if (name) {
     fputs(cli->tty ? "  " : "\t", stdout);
     cli_put_word(stdout, name);
@@ -91,7 +96,7 @@ size_one(struct cli *cli, const char *text, struct qp_err *err)
   if (cli->json) {
     rc = print_one_json(cli, context, &size, err);
   } else {
-    print_line(cli, "metadata", size.metadata_bytes, 0, NULL);
+    print_line(cli, "metadata", size.metadata_bytes, NO_MESSAGES, NULL);
     print_line(cli, "messages", size.message_bytes, size.messages, NULL);
     rc = qp_branch_list(context, visit_branch, &branches, err);
     print_line(cli, "total", size.metadata_bytes + size.message_bytes, size.messages, NULL);

@@ -15,13 +15,13 @@ function shell(data, ctx, line, input = '') {
 
 function filled(t, n) {
   const made = makeContext(t);
-  const input = Array.from({ length: n }, (_, i) => user(`message ${i} ${'x'.repeat(200)}`)).join('\n');
+  const input = Array.from({ length: n }, (_, i) => user(`message ${i} ${'x'.repeat(50)}`)).join('\n');
   ok(made.data, ['add', made.ctx, '--jsonl', '-', '--batch', '1000'], { input });
   return made;
 }
 
 test('a reader who leaves early ends it as shells expect', (t) => {
-  const { data, ctx } = filled(t, 3000);
+  const { data, ctx } = filled(t, 2500);
   for (const form of ['', '--raw', '--json', '--ids']) {
     const result = shell(data, ctx, `set -o pipefail; "$Q" show $CTX ${form} | head -c 100 >/dev/null; echo $?`);
     assert.equal(result.stdout, '141\n', form);

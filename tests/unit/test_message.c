@@ -411,6 +411,7 @@ test_encode_appends_or_leaves_the_buffer_alone(void **state)
   assert_int_equal(qp__buf_add_str(&b, "xyz"), QP_OK);
   assert_int_equal(qp__message_encode(m, &b, &err), QP_TOOBIG);
   assert_string_equal(b.data, "xyz");
+  assert_int_equal(b.len, 3);
   assert_non_null(strstr(err.msg, "the message is over its limit"));
   qp__buf_release(&b);
   qp_message_free(m);

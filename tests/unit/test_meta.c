@@ -502,6 +502,8 @@ test_equal_sees_everything_but_the_times(void **state)
                                   &err),
                    QP_OK);
   assert_true(qp__meta_equal(m, copy));
+  assert_int_equal(qp__meta_patch(copy, bytes("{\"folder\":null,\"starred\":null}"), &err), QP_OK);
+  assert_null(copy->extra); /* as if it had never had unknown fields */
   qp__meta_free(copy);
   qp__meta_free(m);
 }

@@ -345,9 +345,9 @@ test_sim_is_decided_by_its_seed(void **state)
 
 /* ---- no memory ---- */
 
-/* A row of calls of every kind that changes something. A call that finds no memory is made again, as
- * if nothing had happened; that it then succeeds, and that all looks the same in the end, shows that
- * nothing had. */
+/* A row of calls of every kind that changes something. A call that finds no memory is made again,
+ * as if nothing had happened; that it then succeeds, and that all looks the same in the end, shows
+ * that nothing had. */
 #define AGAIN(call)            \
   do {                         \
     ssize_t answer_ = (call);  \
