@@ -230,6 +230,12 @@ put_digits(char *out, int n, int64_t v)
 #define TIME_MIN ((int64_t)-62167219200000) /* 0000-01-01T00:00:00.000Z */
 #define TIME_MAX ((int64_t)253402300799999) /* 9999-12-31T23:59:59.999Z */
 
+bool
+qp__time_ok(int64_t ms)
+{
+  return ms >= TIME_MIN && ms <= TIME_MAX;
+}
+
 void
 qp__time_format(char out[QP__TIME_LEN], int64_t ms)
 {

@@ -26,6 +26,8 @@ bool qp__hex_decode8(const char *in, uint32_t *out); /* 8 digits, most significa
 
 #define QP__TIME_LEN 24 /* "2026-11-15T19:55:40.123Z" */
 
+/* Whether a time has a year from 0000 to 9999, and so a form. */
+bool qp__time_ok(int64_t ms);
 /* Years 0000 to 9999, else clamped; no NUL. */
 void qp__time_format(char out[QP__TIME_LEN], int64_t ms);
 /* RFC 3339 with any fraction and offset; QP_INVALID otherwise. */

@@ -80,7 +80,7 @@ free_fold(struct fold *f)
     return;
   qp__view_unref(f->view);
   qp__free(f->heads);
-  qp_context_close(f->context);
+  qp__context_end_fold(f->context);
   qp__free(f);
 }
 
@@ -111,6 +111,7 @@ start_fold(struct qp_context *c)
   f->context = c;
   (void)pthread_mutex_lock(&s->lock);
   c->refs++;
+  c->folds++;
   (void)pthread_mutex_unlock(&s->lock);
   s->driver->fold_start(s->self, c->driver);
   return f;

@@ -265,6 +265,22 @@ qp_context_open(struct qp_store *store, const struct qp_uuid *id, enum qp_load l
   return QP_OK;
 }
 
+/* With the lock held. */
+static void
+drop_reference(struct qp_context *c)
+{
+  struct qp_store *s = c->store;
+
+  if (--c->refs)
+    return;
+  if (s->readonly) { /* another process may change it: load it afresh next time */
+    remove_context(c);
+  } else {
+    enter_idle(c);
+    qp__contexts_evict(s, false);
+  }
+}
+
 void
 qp_context_close(struct qp_context *context)
 {
@@ -274,14 +290,19 @@ qp_context_close(struct qp_context *context)
     return;
   s = context->store;
   (void)pthread_mutex_lock(&s->lock);
-  if (--context->refs == 0) {
-    if (s->readonly) { /* another process may change it: load it afresh next time */
-      remove_context(context);
-    } else {
-      enter_idle(context);
-      qp__contexts_evict(s, false);
-    }
-  }
+  drop_reference(context);
+  (void)pthread_mutex_unlock(&s->lock);
+}
+
+void
+qp__context_end_fold(struct qp_context *c)
+{
+  struct qp_store *s = c->store;
+
+  (void)pthread_mutex_lock(&s->lock);
+  c->folds--;
+  drop_reference(c);
+  (void)pthread_cond_broadcast(&s->ready);
   (void)pthread_mutex_unlock(&s->lock);
 }
 
@@ -363,8 +384,11 @@ qp_context_create(struct qp_store *store, const struct qp_context_spec *spec,
   (void)pthread_mutex_lock(&store->prompt_lock); /* the prompt stays while we refer to it */
   rc = create_context(store, &own, err);
   (void)pthread_mutex_unlock(&store->prompt_lock);
-  if (!rc)
+  if (!rc) {
     rc = load_context(c, err);
+    if (rc && store->driver->context_delete(store->self, &own.id, NULL)) /* take it back */
+      rc = qp__fail(err, QP_IO, "context %s was created and cannot be opened", qp_uuid_text(&own.id, text));
+  }
   end_busy(c, rc == QP_OK);
   if (rc)
     return rc;
@@ -380,7 +404,8 @@ qp__context_claim(struct qp_store *s, const struct qp_uuid *id, struct qp_contex
   char text[QP_UUID_TEXT];
 
   (void)pthread_mutex_lock(&s->lock);
-  c = wait_for(s, id);
+  while ((c = wait_for(s, id)) && c->refs && c->refs == c->folds) /* nobody but a fold has it */
+    (void)pthread_cond_wait(&s->ready, &s->lock);
   if (c && c->refs) {
     (void)pthread_mutex_unlock(&s->lock);
     return qp__fail(err, QP_BUSY, "context %s is open", qp_uuid_text(id, text));

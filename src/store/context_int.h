@@ -55,7 +55,8 @@ struct qp_context {
 
   /* guarded by the store's lock */
   enum qp__context_stage stage;
-  unsigned refs;
+  unsigned refs;  /* users, and folds under way */
+  unsigned folds; /* of these */
   struct qp_context *chain; /* in the store's table */
   struct qp_context *idle_newer, *idle_older;
   bool idle;
@@ -99,6 +100,8 @@ void qp__contexts_evict(struct qp_store *s, bool all);
 enum qp_rc qp__context_claim(struct qp_store *s, const struct qp_uuid *id, struct qp_context **out,
                              struct qp_err *err);
 void qp__context_unclaim(struct qp_context *claim);
+/* Gives back the reference of a fold. */
+void qp__context_end_fold(struct qp_context *c);
 
 struct qp__view *qp__view_get(struct qp_context *c); /* a new reference */
 void qp__view_unref(struct qp__view *v);

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "base/str.h"
 #include "model/message.h"
 #include "store/context_int.h"
 
@@ -30,6 +31,8 @@ name_message(struct qp_context *c, struct qp_message *m, struct qp_err *err)
 
   if (!m->created_at)
     m->created_at = s->os->now_ms(s->os->self);
+  if (!qp__time_ok(m->created_at))
+    return qp__fail(err, QP_INVALID, "the message's time is not between the years 0000 and 9999");
   if (qp_uuid_is_none(&m->id)) {
     rc = qp__store_new_id(s, &m->id, err);
     return rc;

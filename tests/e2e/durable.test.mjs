@@ -1,6 +1,8 @@
 // The promise: an id that was printed belongs to a message that stays. And: one writer, any readers.
 
 import assert from 'node:assert/strict';
+import fs from 'node:fs';
+import path from 'node:path';
 import test from 'node:test';
 import { add, fails, ids, lines, makeContext, ok, run, Running } from './helper.mjs';
 
@@ -68,6 +70,20 @@ test('the lock goes with its process, also by kill -9', async (t) => {
   await writer.ended;
   const second = add(data, ctx, 'two');
   assert.deepEqual(ids(data, ctx), [first, second]);
+});
+
+test('what a crash left among the temporary files does not stop the recovery', async (t) => {
+  const { data, ctx } = makeContext(t);
+  const writer = new Running(t, data, ['add', ctx, '--jsonl', '-']);
+  await writer.write(user('one'));
+  const first = await writer.next();
+  writer.child.kill('SIGKILL');
+  await writer.ended;
+  for (const name of ['apply-0', 'new-0', 'anything']) fs.writeFileSync(path.join(data, 'tmp', name), 'half a fi');
+  assert.deepEqual(ids(data, ctx), [first]);
+  const second = add(data, ctx, 'two');
+  assert.deepEqual(ids(data, ctx), [first, second]);
+  ok(data, ['check']);
 });
 
 for (const batch of [1, 7]) {

@@ -1,10 +1,11 @@
 // The files: readable by anyone, checked, mended, and never outside the data directory.
 
 import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
 import test from 'node:test';
-import { add, exit, fails, ids, jsonLines, lines, makeContext, messageFile, ok, run, tempDir } from './helper.mjs';
+import { add, bin, environment, exit, fails, ids, jsonLines, lines, makeContext, messageFile, ok, run, tempDir } from './helper.mjs';
 
 const user = (text) => JSON.stringify({ role: 'user', text });
 
@@ -155,23 +156,56 @@ test('a file where the directory of a branch should be', (t) => {
   assert.match(checked.stdout, /branch-alt/);
 });
 
-test('a data directory that cannot be made or written', (t) => {
+test('a data directory that cannot be made', () => {
   for (const data of ['/proc/quipu', '/nonexistent/deep/down', '/dev/null/x']) {
     const result = run(data, ['new']);
     assert.ok([exit.NOTFOUND, exit.READONLY, exit.DENIED, exit.IO].includes(result.status), `${data}: ${result.status}`);
     assert.match(result.stderr, /^quipu: [^\n]+\n$/);
     assert.equal(result.stdout, '');
   }
-  if (process.getuid() === 0) return; // root ignores modes
-  const { data, ctx } = filled(t);
-  const restore = () => {
-    for (const name of ['', 'contexts', 'journal']) fs.chmodSync(path.join(data, name), 0o755);
+});
+
+test('a data directory that may be read and not written', (t) => {
+  const { data, ctx, dir, ids: all } = filled(t);
+  // Root passes over modes unless it gives up the right to.
+  const bounded = ['--bounding-set=-dac_override,-dac_read_search', '--inh-caps=-dac_override,-dac_read_search'];
+  const as = process.getuid() === 0 ? ['setpriv', ...bounded] : ['env'];
+  const weak = (...args) => spawnSync(as[0], [...as.slice(1), ...args], { encoding: 'utf8', env: environment(data) });
+  if (weak('true').status !== 0) return t.skip('root that cannot give up its rights');
+  const modes = (directory, file) => {
+    for (const name of ['.', ...fs.readdirSync(data, { recursive: true })]) {
+      const full = path.join(data, name);
+      fs.chmodSync(full, fs.statSync(full).isDirectory() ? directory : file);
+    }
   };
-  t.after(restore);
-  for (const name of ['journal', 'contexts', '']) fs.chmodSync(path.join(data, name), 0o555);
-  ok(data, ['show', ctx]);
-  const result = run(data, ['add', ctx, '--text', 'x']);
-  assert.notEqual(result.status, 0);
+  try {
+    modes(0o555, 0o444);
+    const shown = weak(bin, 'show', ctx, '--ids');
+    assert.equal(shown.status, 0, shown.stderr);
+    assert.deepEqual(lines(shown.stdout), all);
+    for (const args of [['ls'], ['size'], ['check'], ['branch', ctx]]) {
+      const result = weak(bin, ...args);
+      assert.equal(result.status, 0, result.stderr);
+    }
+    for (const args of [['new'], ['add', ctx, '--text', 'x'], ['branch', ctx, 'fork', 'alt'], ['check', '--repair'], ['rm', ctx, '--yes']]) {
+      const result = weak(bin, ...args);
+      assert.ok([exit.DENIED, exit.READONLY].includes(result.status), `${args[0]}: ${result.status} ${result.stderr}`);
+      assert.match(result.stderr, /^quipu: [^\n]+\n$/);
+      assert.equal(result.stdout, '');
+    }
+  } finally {
+    modes(0o755, 0o644);
+  }
+  fs.chmodSync(dir, 0o555); // the store can be written, this conversation not
+  fs.chmodSync(path.join(dir, 'messages', 'branch-main'), 0o555);
+  const halfway = weak(bin, 'add', ctx, '--text', 'x');
+  fs.chmodSync(dir, 0o755);
+  fs.chmodSync(path.join(dir, 'messages', 'branch-main'), 0o755);
+  const after = ids(data, ctx);
+  assert.deepEqual(after.slice(0, 5), all);
+  for (const id of lines(halfway.stdout)) assert.ok(after.includes(id), 'what was printed is there');
+  ok(data, ['check']);
+  return undefined;
 });
 
 // ---- links ----

@@ -15,6 +15,7 @@
 #define COUNT(list) (sizeof(list) / sizeof((list)[0]))
 #define TEXT(s) s, sizeof(s) - 1
 #define BIG ((size_t)1 << 24)
+#define SIXTY "123456789012345678901234567890123456789012345678901234567890"
 
 static struct qp_bytes
 bytes(const char *s)
@@ -408,8 +409,7 @@ test_json_survives_every_failing_allocation(void **state)
     "\"j\":0,\"k\":0,\"l\":0,\"m\":0}}",
     "[0.5,\"a\\nb\"]", /* a number and an escape while the stack has no memory yet */
     /* A key that fills the first 120 bytes of the stack, so that its end needs more. */
-    "{\"123456789012345678901234567890123456789012345678901234567890"
-    "123456789012345678901234567890123456789012345678901234567890\":1}",
+    "{\"" SIXTY SIXTY "\":1}",
   };
 
   (void)state;

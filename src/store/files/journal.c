@@ -354,28 +354,35 @@ take_group(struct qp__journal *j)
   return first;
 }
 
-/* Writes a group's frames with one call and syncs. */
+/* The frames of a group as they stand in the segment, one behind the other; false: no memory for that. */
+static bool
+join_frames(struct qp__journal *j, const struct qp__txn *group)
+{
+  static const char padding[8];
+
+  qp__buf_reset(&j->group);
+  for (const struct qp__txn *t = group; t; t = t->next) {
+    (void)qp__buf_add(&j->group, t->frame.data, t->frame.len);
+    (void)qp__buf_add(&j->group, padding, (size_t)qp__frame_space(body_len(t)) - t->frame.len);
+  }
+  return j->group.rc == QP_OK;
+}
+
+/* Writes a group's frames, with one call where that can be done, and syncs. */
 static enum qp_rc
 write_group(struct qp__journal *j, const struct qp__segment *s, struct qp__txn *group,
             struct qp_err *err)
 {
-  static const char padding[8];
-  struct qp_bytes bytes = { group->frame.data, group->frame.len };
-  int sys;
+  int sys = 0;
 
   for (struct qp__txn *t = group; t; t = t->next)
     qp__frame_seal(s, t->frame.data, body_len(t), t->seq);
-  if (group->next) {
-    qp__buf_reset(&j->group);
-    for (struct qp__txn *t = group; t; t = t->next) {
-      (void)qp__buf_add(&j->group, t->frame.data, t->frame.len);
-      (void)qp__buf_add(&j->group, padding, (size_t)qp__frame_space(body_len(t)) - t->frame.len);
-    }
-    if (qp__buf_check(&j->group, "a group of commits", err))
-      return err->rc;
-    bytes = qp__buf_bytes(&j->group);
+  if (group->next && join_frames(j, group)) {
+    sys = qp__write_at(j->os, s->fd, j->group.data, j->group.len, (off_t)group->offset);
+  } else {
+    for (struct qp__txn *t = group; t && !sys; t = t->next)
+      sys = qp__write_at(j->os, s->fd, t->frame.data, t->frame.len, (off_t)t->offset);
   }
-  sys = qp__write_at(j->os, s->fd, bytes.data, bytes.len, (off_t)group->offset);
   if (sys)
     return qp__fail_sys(err, sys, "cannot write the journal");
   sys = qp__fdatasync(j->os, s->fd);

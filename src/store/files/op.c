@@ -118,6 +118,15 @@ qp__applier_init(struct qp__applier *a, const struct qp__os *os, int root, int t
   a->root = root;
   a->tmp = tmp;
   a->parent = -1;
+  a->log = -1;
+}
+
+static void
+forget_log(struct qp__applier *a)
+{
+  qp__close(a->os, a->log);
+  a->log = -1;
+  a->log_path[0] = 0;
 }
 
 static void
@@ -132,6 +141,7 @@ void
 qp__applier_release(struct qp__applier *a)
 {
   forget_parent(a);
+  forget_log(a);
 }
 
 /* The directory of `path`, kept open for the next operation in it; *base is the last component.
@@ -201,6 +211,8 @@ apply_put(struct qp__applier *a, const struct qp__op *op, const char *staged)
 
   if (dir < 0)
     return dir;
+  if (a->log >= 0 && strcmp(a->log_path, op->path) == 0)
+    forget_log(a); /* another file takes its place */
   if (!staged) {
     temp_name(a, temp);
     rc = qp__file_create(os, a->tmp, temp, op->data);
@@ -213,29 +225,38 @@ apply_put(struct qp__applier *a, const struct qp__op *op, const char *staged)
   return os->renameat(os->self, a->tmp, staged, dir, base, 0);
 }
 
+/* Opens the file that an append goes to, or finds it open from the append before. */
+static int
+open_log(struct qp__applier *a, const char *path)
+{
+  int fd;
+
+  if (a->log >= 0 && strcmp(a->log_path, path) == 0)
+    return a->log;
+  forget_log(a);
+  if (strlen(path) >= sizeof(a->log_path))
+    return -ENAMETOOLONG;
+  fd = qp__open(a->os, a->root, path, O_WRONLY | O_CREAT | O_NOFOLLOW, 0600);
+  if (fd < 0)
+    return fd;
+  memcpy(a->log_path, path, strlen(path) + 1);
+  a->log = fd;
+  return fd;
+}
+
 static int
 apply_append(struct qp__applier *a, const struct qp__op *op)
 {
-  const struct qp__os *os = a->os;
-  const char *base;
-  int dir = open_parent(a, op->path, &base);
-  int fd;
-  int rc;
+  int fd = open_log(a, op->path);
 
-  if (dir < 0)
-    return dir;
-  fd = qp__open(os, dir, base, O_WRONLY | O_CREAT | O_NOFOLLOW, 0600);
-  if (fd < 0)
-    return fd;
-  rc = qp__write_at(os, fd, op->data.data, op->data.len, (off_t)op->offset);
-  qp__close(os, fd);
-  return rc;
+  return fd < 0 ? fd : qp__write_at(a->os, fd, op->data.data, op->data.len, (off_t)op->offset);
 }
 
 static int
 apply_rename(struct qp__applier *a, const struct qp__op *op)
 {
-  forget_parent(a); /* what is renamed may be or hold it */
+  forget_parent(a); /* what is renamed may be or hold them */
+  forget_log(a);
   return a->os->renameat(a->os->self, a->root, op->path, a->root, op->data.data, 0);
 }
 
@@ -252,6 +273,7 @@ apply_one(struct qp__applier *a, const struct qp__op *op, const char *staged)
   case QP__OP_RENAME:
     return apply_rename(a, op);
   case QP__OP_UNLINK:
+    forget_log(a);
     rc = a->os->unlinkat(a->os->self, a->root, op->path, 0);
     return rc == -ENOENT ? 0 : rc;
   case QP__OP_MKDIR:
@@ -284,6 +306,7 @@ move_aside(struct qp__applier *a, const char *path)
   if (rc)
     return rc;
   forget_parent(a);
+  forget_log(a);
   return a->os->renameat(a->os->self, a->root, path, a->tmp, temp, 0);
 }
 

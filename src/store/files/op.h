@@ -62,6 +62,8 @@ struct qp__applier {
   int tmp;                   /* root/tmp */
   int parent;                /* the directory of the last target, or -1 */
   char parent_path[QP__PATH_MAX];
+  int log;                   /* the file of the last append, or -1 */
+  char log_path[QP__PATH_MAX];
   uint64_t next_name;        /* for temporary files of its own */
 };
 

@@ -1,0 +1,150 @@
+/* bench.h - what the parts of the benchmark share.
+ *
+ * A row compares us with a peer that is measured in the same run. Both are measured in blocks that
+ * alternate (ours, peer, peer, ours, …), and the row's figure is the median of the ratios of neighbouring
+ * blocks: what else the machine does hits both. The smallest and the largest ratio are its spread.
+ *
+ * Nothing is deleted before the end of a run: ext4 makes new files many times slower while it passes over
+ * inodes that were freed a short time ago. What writes is preceded by a settle, on both sides alike.
+ *
+ * A failure ends the program: half a benchmark is none. */
+#ifndef BENCH_BENCH_H
+#define BENCH_BENCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "quipu.h"
+
+#define BENCH_BLOCKS_MAX 16
+#define BENCH_ROWS_MAX 24
+#define BENCH_POINTS_MAX 8
+#define BENCH_PATH_MAX 512
+#define BENCH_TEXTS 1000 /* different message texts; used over and over */
+#define BENCH_NAME_MAX 40 /* a directory's number and a message's file name below it */
+
+enum bench_sense {
+  BENCH_AT_MOST,  /* ratio is ours / peer */
+  BENCH_AT_LEAST, /* ratio is peer / ours: how many times faster we are */
+  BENCH_NOTE,     /* ours / peer, without a bar */
+};
+
+struct bench_row {
+  const char *what;
+  const char *ours_name;
+  const char *peer_name; /* NULL: no peer, the figure is in bytes */
+  enum bench_sense sense;
+  double bar;
+  size_t count;
+  double ratio[BENCH_BLOCKS_MAX]; /* or the figure itself */
+  double ours[BENCH_BLOCKS_MAX];  /* seconds an operation */
+  double peer[BENCH_BLOCKS_MAX];
+};
+
+/* What is known of contexts of one size. Seconds; NaN: not measured. */
+struct bench_point {
+  uint64_t messages;
+  bool index_alone; /* its messages have no files */
+  double open;
+  double json;   /* json_load_file of the same context */
+  double memory; /* bytes, all of them */
+  double append;
+};
+
+struct bench {
+  bool quick;
+  unsigned blocks;
+  unsigned pause_ms;
+  uint64_t big;   /* messages of the large context */
+  uint64_t small; /* and of the one that it is compared with */
+  char dir[BENCH_PATH_MAX];
+  int dir_fd;
+  char *texts[BENCH_TEXTS];           /* of messages */
+  struct qp_bytes lines[BENCH_TEXTS]; /* the same messages as they are stored, with their newline */
+  struct bench_row rows[BENCH_ROWS_MAX];
+  size_t row_count;
+  struct bench_point points[BENCH_POINTS_MAX];
+  size_t point_count;
+  double bare_append; /* seconds of the bare write + fdatasync */
+  uint64_t bare_inserts; /* which way SQLite was used: 0 with our mutex, 1 waiting by itself */
+  uint64_t long_commits, long_checkpoints, long_folds; /* of the long run of appends */
+};
+
+/* ---- lib.c ---- */
+
+_Noreturn void bench_die(const char *fmt, ...) QP_PRINTF(1, 2);
+/* Ends the program when rc is not QP_OK. */
+void bench_ok(enum qp_rc rc, const struct qp_err *err, const char *what);
+void bench_say(const char *fmt, ...) QP_PRINTF(1, 2); /* progress, on the error output */
+void *bench_alloc(size_t n);
+
+double bench_now(void); /* seconds */
+uint64_t bench_random(uint64_t *state);
+double bench_median(const double *values, size_t n);
+
+/* Lets the disk come to rest: syncs the file system and waits a moment. A store that is given has its
+ * journal emptied, so that its thread does not work while the peer is measured. */
+void bench_settle(struct bench *b, struct qp_store *store);
+
+void bench_path(const struct bench *b, char out[BENCH_PATH_MAX], const char *name);
+struct qp_store *bench_store_open(const struct bench *b, const char *name);
+struct qp_context *bench_context_create(struct qp_store *store, const char *title);
+
+/* Runs `work` in so many threads at once. Returns the seconds from the first one's start to the last
+ * one's end. */
+typedef void bench_work(void *arg, unsigned thread);
+double bench_crowd(unsigned threads, bench_work *work, void *arg);
+
+/* Adds a row; its blocks follow. */
+struct bench_row *bench_row_add(struct bench *b, const char *what, enum bench_sense sense, double bar,
+                                const char *ours_name, const char *peer_name);
+void bench_row_block(struct bench_row *row, double ours, double peer);
+void bench_row_bytes(struct bench_row *row, double bytes);
+
+/* Measures a row: each side does one block of work, its own settle included, and answers the seconds that
+ * one operation took. */
+typedef double bench_side(struct bench *b, void *arg);
+void bench_pair(struct bench *b, struct bench_row *row, bench_side *ours, bench_side *peer, void *arg);
+
+/* ---- message.c ---- */
+
+/* Makes texts and lines. */
+void bench_messages_make(struct bench *b);
+/* A new message with text i. */
+struct qp_message *bench_message_new(const struct bench *b, uint64_t i);
+/* Creates and durably saves message i. */
+void bench_append(const struct bench *b, struct qp_context *context, uint64_t i);
+
+/* A context of `count` messages, saved in batches. */
+struct qp_uuid bench_context_fill(struct bench *b, struct qp_store *store, uint64_t count);
+/* A context whose index tells of `count` messages that have no files. The store must be closed. */
+struct qp_uuid bench_context_index_alone(struct bench *b, const char *store_name, uint64_t count);
+/* The whole context as one JSON file. */
+void bench_context_to_json(struct bench *b, struct qp_context *context, const char *path);
+
+/* ---- the rows ---- */
+
+void bench_open_rows(struct bench *b);   /* open.c: open, memory, last 50 */
+void bench_append_rows(struct bench *b); /* append.c: by size, one client */
+void bench_crowd_rows(struct bench *b);  /* crowd.c: 64 threads against SQLite */
+void bench_batch_row(struct bench *b);   /* batch.c */
+void bench_read_rows(struct bench *b);   /* read.c: 2 threads against 1 */
+void bench_range(struct bench *b);       /* range.c: the points of the plot */
+
+/* Opens a context of the store afresh, from its files. Seconds; *memory (may be NULL) receives the bytes
+ * that it took, *looked_up those after one lookup by id. */
+double bench_open_once(struct bench *b, const char *store_name, const struct qp_uuid *id,
+                       double *memory, double *looked_up);
+/* Seconds of json_load_file. */
+double bench_load_json(const char *path);
+
+/* ---- report.c, plot.c ---- */
+
+void bench_report_print(const struct bench *b);
+void bench_report_write(const struct bench *b, const char *path, const char *plot_name);
+/* "12.3 ms" */
+void bench_format_time(char out[24], double seconds);
+void bench_plot_write(const struct bench *b, const char *path);
+
+#endif

@@ -1,0 +1,169 @@
+/* store_test.h - what the tests of the store share: a temporary place, a store in it on one of the
+ * drivers, short forms of the calls, and pictures of the files.
+ *
+ * Every test function gets a struct fixture: a directory of its own, removed afterwards, with
+ *   data/      the data directory of a file store
+ *   outside/   a few files that nothing may ever touch; the end of a test makes sure of it
+ * Helpers that must succeed assert it; none of them may be called from another thread, because a
+ * failed assertion jumps. */
+#ifndef STORE_TEST_H
+#define STORE_TEST_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <jansson.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "os/os.h"
+#include "os/os_fault.h"
+#include "quipu.h"
+
+#define COUNT(list) (sizeof(list) / sizeof((list)[0]))
+#define PATH_LEN 1024
+
+/* ---- expecting ---- */
+
+/* What calls write their sentence to: OK(qp_store_check(…, &failure)). */
+extern _Thread_local struct qp_err failure;
+
+#define OK(call) (clear_failure(), expect_rc((call), QP_OK, #call, __FILE__, __LINE__))
+/* Also that there is one sentence, without a line break. */
+#define FAILS(call, rc) (clear_failure(), expect_rc((call), (rc), #call, __FILE__, __LINE__))
+
+void clear_failure(void);
+void expect_rc(enum qp_rc got, enum qp_rc want, const char *call, const char *file, int line);
+/* The sentence of the last failure holds this text. */
+void expect_sentence(const char *part);
+void expect_id(const struct qp_uuid *got, const struct qp_uuid *want);
+
+/* ---- the fixture ---- */
+
+struct driver {
+  const char *name;
+  bool durable;   /* what is closed can be opened again */
+  unsigned flags; /* enum qp_store_flags */
+};
+
+struct fixture {
+  const struct driver *driver;
+  char dir[PATH_LEN];
+  char data[PATH_LEN];
+  struct qp_store_options options; /* of the next open */
+  const struct qp__os *os;         /* likewise */
+  struct qp_store *store;
+  char *outside; /* a picture of outside/ as it was at first */
+  pthread_mutex_t lock;
+  unsigned warnings; /* lines of level warning or error, under `lock` */
+  char *log;         /* those lines */
+  size_t log_len;
+};
+
+/* Run every test once on each driver (run_on_all), or on the file driver without threads, which
+ * makes every run the same (run_on_files). The names of the tests show the driver. Returns what
+ * main returns. */
+int run_on_all(const char *suite, const struct CMUnitTest *tests, size_t n);
+int run_on_files(const char *suite, const struct CMUnitTest *tests, size_t n);
+
+void open_store(struct fixture *f);
+void close_store(struct fixture *f);
+/* Everything leaves the memory, so that the next open of a context reads it from the driver. */
+void reload(struct fixture *f);
+/* Forgets the warnings so far. */
+void forget_warnings(struct fixture *f);
+void expect_warning(struct fixture *f, const char *part);
+void expect_outside_untouched(struct fixture *f);
+
+/* ---- short forms ---- */
+
+struct qp_context *new_context(struct fixture *f);
+struct qp_context *open_context(struct fixture *f, const struct qp_uuid *id);
+struct qp_store_stats stats(struct fixture *f);
+
+struct qp_bytes bytes_of(const char *text);
+struct qp_uuid id_of(const char *text);
+struct qp_message *new_text(enum qp_role role, const char *text);
+/* Saves a user's message. */
+struct qp_uuid say(struct qp_context *c, const char *branch, const char *text);
+/* Saves n messages "<word>0", "<word>1", … in one batch; ids (may be NULL) receives theirs. */
+void say_many(struct qp_context *c, const char *branch, const char *word, size_t n,
+              struct qp_uuid *ids);
+/* The texts of the branch's messages, with a space after each but the last. */
+void expect_texts(struct qp_context *c, const char *branch, const char *want);
+/* The stored bytes of a message; the caller frees them. */
+char *stored(struct qp_context *c, const struct qp_uuid *id);
+/* The caller decrefs. */
+json_t *metadata_of(struct qp_context *c);
+/* Pointers in it are gone, apart from a prompt's id, which is kept in a static buffer. */
+struct qp_branch_info branch_of(struct qp_context *c, const char *name);
+/* The names of all branches as they are visited, the active one with a star, separated by spaces. */
+void expect_branches(struct qp_context *c, const char *want);
+void set_prompt(struct fixture *f, const char *id, const char *content);
+
+/* ---- findings of a check ---- */
+
+#define FINDINGS_MAX 64
+
+struct findings {
+  struct qp_check_summary summary;
+  size_t count;
+  struct {
+    enum qp_problem_kind kind;
+    struct qp_uuid context;
+    char path[PATH_LEN];
+    char detail[400];
+    bool repaired;
+    bool harmless;
+  } list[FINDINGS_MAX];
+};
+
+/* Checks the whole store. Asserts what holds for every check: paths are relative to the data
+ * directory, details are sentences, the summary counts what was visited. */
+void check_store(struct fixture *f, unsigned flags, struct findings *out);
+/* Exactly one finding of this kind, whose path ends so; its place in the list. */
+size_t expect_finding(const struct findings *found, enum qp_problem_kind kind, const char *path_end);
+/* Not a word, not even a harmless one. */
+void expect_no_findings(struct fixture *f);
+/* No problems; harmless findings are allowed. */
+void expect_sound(struct fixture *f);
+
+/* ---- files ---- */
+
+/* Formats a path into one of several buffers that are used in turn. */
+const char *pathf(const char *fmt, ...) QP_PRINTF(1, 2);
+const char *context_path(struct fixture *f, const struct qp_uuid *id, const char *rest);
+const char *message_path(struct fixture *f, const struct qp_uuid *context, const char *dir,
+                         const struct qp_uuid *id);
+
+bool file_exists(const char *path); /* of any type; a link is not followed */
+char *read_file(const char *path, size_t *len);
+json_t *read_json(const char *path);
+void write_file(const char *path, const char *data, size_t len);
+void write_text(const char *path, const char *text);
+void cut_file(const char *path, size_t len);
+void flip_bit(const char *path, size_t at);
+void copy_file(const char *from, const char *to);
+void copy_tree(const char *from, const char *to);
+void move_file(const char *from, const char *to);
+void remove_file(const char *path);
+void remove_tree(const char *path);
+void make_directory(const char *path);
+/* Files (not directories) below `dir` whose path ends so. */
+size_t count_files(const char *dir, const char *end);
+
+/* A line for everything below `dir`, sorted by path: type, path and, for what is not a directory,
+ * inode, time of change to the nanosecond, size and a hash of the content. The caller frees it. */
+char *take_picture(const char *dir);
+/* The lines "+path", "-path" and "~path" of what is new, gone and different in `after`, sorted by
+ * path. The caller frees it. */
+char *compare_pictures(const char *before, const char *after);
+/* compare_pictures() gives exactly these lines. */
+void expect_difference(const char *before, const char *after, const char *want);
+
+#endif
