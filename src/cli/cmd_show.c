@@ -47,6 +47,7 @@ struct show {
   uint64_t shown;
   uint64_t unavailable;
   bool raw;
+  struct qp_err *err;
 };
 
 static enum qp_rc
@@ -260,7 +261,7 @@ show_message(void *arg, const struct qp_message_info *info, struct qp_bytes json
   struct qp_message *message = NULL;
   char time[CLI_TIME_TEXT];
   char id[QP_UUID_TEXT];
-  struct qp_err err;
+  enum qp_rc rc;
 
   printf("\n#%llu %s ", (unsigned long long)info->position + 1, qp_role_name(info->role));
   if (info->type == QP_TYPE_PLAN || info->type == QP_TYPE_QUESTION)
@@ -270,14 +271,13 @@ show_message(void *arg, const struct qp_message_info *info, struct qp_bytes json
   if (info->status == QP_STATUS_UNAVAILABLE) {
     printf("%*s[unavailable]\n", INDENT, "");
     warn_unavailable(show, info);
-  } else if (qp_message_parse(json, &message, &err) != QP_OK) {
-    printf("%*s[unreadable] ", INDENT, "");
-    cli_put_word(stdout, err.msg);
-    putchar('\n');
   } else {
+    rc = qp_message_parse(json, &message, show->err);
+    if (rc)
+      return rc;
     print_content(message);
+    qp_message_free(message);
   }
-  qp_message_free(message);
   return cli_out_failed() ? QP_STOPPED : QP_OK;
 }
 
@@ -394,7 +394,7 @@ show_text(struct show *show, struct qp_context *context, bool messages, struct q
 static enum qp_rc
 run_show(struct cli *cli, const struct cli_args *args, struct qp_err *err)
 {
-  struct show show = { .cli = cli, .branch = args->values[OPT_BRANCH] };
+  struct show show = { .cli = cli, .branch = args->values[OPT_BRANCH], .err = err };
   bool messages = !args->values[OPT_NO_MESSAGES];
   struct qp_context *context = NULL;
   enum qp_rc rc;

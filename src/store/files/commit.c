@@ -1,9 +1,11 @@
 /* commit.c - changes into file operations.
  *
  * prepare writes each new content to a file in tmp/, so that what needs space fails before anything is
- * decided; after the commit the file is only renamed to its place. An operation on index.log is an append
+ * decided; after the commit the file is only renamed to its place. The messages of a large batch are created
+ * in their places at once, under a guard (guard.h). An operation on index.log is an append
  * at a known offset: lines of one context stand in the order in which they were staged. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -11,8 +13,10 @@
 #include "base/err.h"
 #include "os/file.h"
 #include "store/files/files.h"
+#include "store/files/guard.h"
 
 #define PARALLEL_FROM 8 /* fewer files are written by the caller alone */
+#define GUARD_FROM 32   /* fewer files are not worth the syncs of a guard */
 #define LINES_MAX ((size_t)256 << 20)
 
 /* ---- prepare ---- */
@@ -59,7 +63,30 @@ make_dir(struct qp__files *f, struct qp__change *ch)
 struct prepare {
   struct qp__files *files;
   struct qp__change *changes;
+  int dir; /* where messages are created in their places, or -1 */
 };
+
+/* What `prepared` points to for a file that is in its place already. */
+static char in_place[1];
+
+/* False: something is in the way, and the file goes through tmp/ as others do. */
+static bool
+create_in_place(struct prepare *p, struct qp__change *ch)
+{
+  char id[QP_UUID_TEXT];
+  char name[QP_UUID_TEXT + 8];
+  int sys;
+
+  (void)snprintf(name, sizeof(name), "%s.json", qp_uuid_text(&ch->id, id));
+  sys = qp__file_create(p->files->os, p->dir, name, ch->bytes);
+  if (sys == -EEXIST)
+    return false;
+  if (sys)
+    ch->rc = qp__fail_sys(&ch->err, sys, "cannot write '%s'", name);
+  else
+    ch->prepared = in_place;
+  return true;
+}
 
 static void
 write_content(void *arg, size_t i)
@@ -70,6 +97,8 @@ write_content(void *arg, size_t i)
   int sys;
 
   if (ch->rc || !has_content(ch))
+    return;
+  if (p->dir >= 0 && create_in_place(p, ch))
     return;
   qp__files_temp_name(p->files, name);
   ch->prepared = qp__strdup(name);
@@ -85,11 +114,59 @@ write_content(void *arg, size_t i)
   }
 }
 
+/* Whether the changes are new messages of one directory that are worth a guard. */
+static bool
+is_large_batch(const struct qp__change *changes, size_t n)
+{
+  if (n < GUARD_FROM)
+    return false;
+  for (size_t i = 0; i < n; i++)
+    if (changes[i].kind != QP__CHANGE_MESSAGE || changes[i].context != changes[0].context ||
+        changes[i].entry->dir != changes[0].entry->dir)
+      return false;
+  return true;
+}
+
+/* Writes the guard of a batch, unless the batch has one from an earlier attempt. */
+static bool
+have_guard(struct qp__files *f, const struct qp__change *changes, size_t n)
+{
+  struct qp__fctx *c = changes[0].context;
+  char path[QP__PATH_MAX];
+  struct qp__buf paths;
+  bool ok;
+
+  if (c->guard[0])
+    return true;
+  qp__buf_init(&paths, LINES_MAX);
+  for (size_t i = 0; i < n; i++) {
+    qp__message_path(path, c, changes[i].dir, &changes[i].id);
+    (void)qp__buf_add_str(&paths, path);
+    (void)qp__buf_add_char(&paths, '\n');
+  }
+  (void)snprintf(c->guard, sizeof(c->guard), "guard-%llu", atomic_fetch_add(&f->next_temp, 1));
+  ok = !paths.rc && !qp__guard_write(f->os, f->tmp, c->guard, qp__buf_bytes(&paths), NULL);
+  if (!ok)
+    c->guard[0] = 0;
+  qp__buf_release(&paths);
+  return ok;
+}
+
+static int
+open_message_dir(struct qp__files *f, const struct qp__change *ch, int flags)
+{
+  const struct qp__fctx *c = ch->context;
+  char path[QP__PATH_MAX];
+
+  (void)snprintf(path, sizeof(path), "%s/messages/%s", c->path, ch->dir);
+  return qp__open(f->os, f->root, path, flags | O_DIRECTORY | O_NOFOLLOW, 0);
+}
+
 void
 qp__files_prepare(void *self, struct qp__change *changes, size_t n)
 {
   struct qp__files *f = self;
-  struct prepare p = { f, changes };
+  struct prepare p = { f, changes, -1 };
 
   for (size_t i = 0; i < n; i++) {
     changes[i].prepared = NULL;
@@ -99,22 +176,60 @@ qp__files_prepare(void *self, struct qp__change *changes, size_t n)
     else if (changes[i].kind == QP__CHANGE_MESSAGE || changes[i].kind == QP__CHANGE_CONTENT)
       changes[i].rc = make_dir(f, &changes[i]);
   }
-  if (n >= PARALLEL_FROM) {
+  if (!f->readonly && is_large_batch(changes, n) && have_guard(f, changes, n))
+    p.dir = open_message_dir(f, &changes[0], O_PATH);
+  if (n >= PARALLEL_FROM)
     qp__workers_each(&f->workers, n, write_content, &p);
-    return;
+  else
+    for (size_t i = 0; i < n; i++)
+      write_content(&p, i);
+  qp__close(f->os, p.dir);
+}
+
+/* Removes the files of a batch that comes to nothing, and then its guard: in this order also on the disk. */
+static void
+drop_guarded(struct qp__files *f, struct qp__change *changes, size_t n)
+{
+  struct qp__fctx *c = changes[0].context;
+  char path[QP__PATH_MAX];
+  struct qp_err err;
+  int dir;
+  int sys = 0;
+
+  for (size_t i = 0; i < n && !sys; i++) {
+    if (changes[i].prepared != in_place)
+      continue;
+    qp__message_path(path, c, changes[i].dir, &changes[i].id);
+    sys = f->os->unlinkat(f->os->self, f->root, path, 0);
+    changes[i].prepared = NULL;
   }
-  for (size_t i = 0; i < n; i++)
-    write_content(&p, i);
+  if (!sys) {
+    dir = open_message_dir(f, &changes[0], O_RDONLY);
+    sys = dir < 0 ? dir : qp__fsync(f->os, dir);
+    qp__close(f->os, dir);
+  }
+  if (!sys)
+    sys = f->os->unlinkat(f->os->self, f->tmp, c->guard, 0);
+  if (sys) {
+    (void)qp__fail_sys(&err, sys, "cannot take back a batch");
+    qp__journal_poison(f->journal, &err);
+  }
+  c->guard[0] = 0;
 }
 
 void
 qp__files_discard(void *self, struct qp__change *changes, size_t n)
 {
   struct qp__files *f = self;
+  struct qp__fctx *c = n ? changes[0].context : NULL;
 
+  if (c && c->guard[0])
+    drop_guarded(f, changes, n);
   for (size_t i = 0; i < n; i++) {
-    if (!changes[i].prepared)
+    if (!changes[i].prepared || changes[i].prepared == in_place) {
+      changes[i].prepared = NULL;
       continue;
+    }
     (void)f->os->unlinkat(f->os->self, f->tmp, changes[i].prepared, 0); /* else the next open does */
     qp__free(changes[i].prepared);
     changes[i].prepared = NULL;
@@ -199,6 +314,19 @@ add_append(struct qp__txn *txn, const struct lines *l, struct qp_err *err)
   return qp__txn_add(txn, &op, NULL, false, err);
 }
 
+/* The guard goes in the commit that makes its files valid. */
+static enum qp_rc
+add_guard_removal(struct qp__txn *txn, const struct qp__fctx *c, struct qp_err *err)
+{
+  char path[QP__PATH_MAX];
+  struct qp__op op = { .kind = QP__OP_UNLINK, .path = path, .data = { "", 0 } };
+
+  if (!c->guard[0])
+    return QP_OK;
+  (void)snprintf(path, sizeof(path), "tmp/%s", c->guard);
+  return qp__txn_add(txn, &op, NULL, false, err);
+}
+
 /* Builds the commit. Contents come first and the lines of a context last, so that whoever reads a line in
  * another process finds the file that it tells of. Changes of one context stand together. */
 static enum qp_rc
@@ -213,13 +341,16 @@ build_txn(struct qp__txn *txn, struct qp__change *changes, size_t n, struct line
     struct qp__change *ch = &changes[i];
 
     if (op_of_change(ch, path, &op))
-      rc = qp__txn_add(txn, &op, ch->prepared, false, err);
+      rc = qp__txn_add(txn, &op, ch->prepared == in_place ? NULL : ch->prepared,
+                       ch->prepared == in_place, err);
     if (!rc && add_line(&l->text, ch))
       rc = qp__buf_check(&l->text, "the index lines of a commit", err);
     if (l->text.len && !l->context)
       l->context = ch->context;
   }
-  return rc ? rc : add_append(txn, l, err);
+  if (!rc)
+    rc = add_append(txn, l, err);
+  return rc || !l->context ? rc : add_guard_removal(txn, l->context, err);
 }
 
 static enum qp_rc
@@ -262,10 +393,13 @@ qp__files_stage(void *self, struct qp__change *changes, size_t n, qp__store_publ
       l.context->fold_tail.len = tail_before;
   }
   if (!rc) {
-    if (l.context)
+    if (l.context) {
       l.context->log_bytes += l.text.len;
+      l.context->guard[0] = 0;
+    }
     for (size_t i = 0; i < n; i++) { /* the commit has its own copies of the names */
-      qp__free(changes[i].prepared);
+      if (changes[i].prepared != in_place)
+        qp__free(changes[i].prepared);
       changes[i].prepared = NULL;
     }
     *ticket = txn;

@@ -13,6 +13,7 @@
 #include "base/err.h"
 #include "os/file.h"
 #include "store/files/files.h"
+#include "store/files/guard.h"
 
 struct check {
   struct qp__files *files;
@@ -126,6 +127,9 @@ confirm(struct check *k, struct qp_err *err)
     }
     if (slot != QP__NO_SLOT)
       continue;
+    (void)snprintf(path, sizeof(path), "%s.json", qp_uuid_text(&k->unindexed[i], id));
+    if (qp__guarded(k->files->os, k->files->root, path))
+      continue; /* a batch is being written */
     (void)snprintf(path, sizeof(path), "%s/messages", k->context->path);
     qp__problem(k->problems, QP_PROBLEM_MESSAGE_UNINDEXED, &k->context->id, path, k->problems->repair,
                 false, "message %s has a file and no entry in the index",

@@ -46,6 +46,7 @@ struct qp__fctx {
   struct qp__buf fold_tail;         /* lines staged since the fold began */
   char fold_name[QP__TEMP_NAME_LEN]; /* of the new index.json in tmp/, or "" */
   uint64_t fold_bytes;
+  char guard[QP__TEMP_NAME_LEN]; /* of the batch that is prepared and not yet staged, or "" (guard.h) */
   uint8_t *dir_ready; /* per directory of the tree: it is known to exist */
   size_t dir_ready_count;
 };

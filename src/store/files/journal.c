@@ -94,6 +94,14 @@ poison(struct qp__journal *j, const struct qp_err *cause)
   (void)pthread_cond_broadcast(&j->wanted);
 }
 
+void
+qp__journal_poison(struct qp__journal *j, const struct qp_err *cause)
+{
+  (void)pthread_mutex_lock(&j->lock);
+  poison(j, cause);
+  (void)pthread_mutex_unlock(&j->lock);
+}
+
 /* The answer of a poisoned journal. */
 static enum qp_rc
 poisoned(const struct qp__journal *j, struct qp_err *err)

@@ -81,6 +81,9 @@ void qp__journal_close(struct qp__journal *j);
 enum qp_rc qp__journal_stage(struct qp__journal *j, struct qp__txn *txn, struct qp_err *err);
 enum qp_rc qp__journal_settle(struct qp__journal *j, struct qp__txn *txn, struct qp_err *err);
 
+/* Takes no more commits until it is opened again. */
+void qp__journal_poison(struct qp__journal *j, const struct qp_err *cause);
+
 enum qp_rc qp__journal_checkpoint(struct qp__journal *j, struct qp_err *err);
 
 struct qp__journal_stats {

@@ -13,6 +13,7 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "os/file.h"
+#include "store/files/guard.h"
 #include "store/files/op.h"
 
 #define FRAME_MAX ((size_t)1 << 30)
@@ -193,6 +194,7 @@ qp__journal_recover(const struct qp__os *os, int root, int tmp, int dir, uint64_
   struct qp__applier applier;
   struct number_list list;
   struct walk walk = { .os = os, .fn = replay_frame, .arg = &applier };
+  bool undone = false;
   enum qp_rc rc;
   int sys;
 
@@ -200,12 +202,15 @@ qp__journal_recover(const struct qp__os *os, int root, int tmp, int dir, uint64_
   qp__buf_init(&walk.buf, FRAME_MAX);
   rc = list_segments(os, dir, &list, err);
   if (!rc)
+    rc = qp__guards_undo(os, root, tmp, &undone, err);
+  if (!rc)
     rc = walk_all(&walk, dir, &list, err);
   if (rc)
     goto out;
-  if (walk.frames) {
+  if (walk.frames)
     qp__log(log, QP_LOG_INFO, "journal", "finished %llu commits that were under way",
             (unsigned long long)walk.frames);
+  if (walk.frames || undone) {
     sys = qp__syncfs(os, root);
     if (sys) {
       rc = qp__fail_sys(err, sys, "cannot sync the data directory");

@@ -182,6 +182,12 @@ qp__segment_reset(const struct qp__os *os, struct qp__segment *s, struct qp_err 
   return write_header(os, s, err);
 }
 
+static enum qp_rc
+unreadable(const struct qp__segment *s, int sys, struct qp_err *err)
+{
+  return qp__fail_sys(err, sys, "cannot read journal segment %llu", (unsigned long long)s->number);
+}
+
 /* The header of an open file, checked. */
 static enum qp_rc
 read_header(const struct qp__os *os, struct qp__segment *s, struct qp_err *err)
@@ -191,8 +197,7 @@ read_header(const struct qp__os *os, struct qp__segment *s, struct qp_err *err)
   ssize_t got = qp__read_at(os, s->fd, head, sizeof(head), 0);
 
   if (got < 0)
-    return qp__fail_sys(err, (int)got, "cannot read journal segment %llu",
-                        (unsigned long long)s->number);
+    return unreadable(s, (int)got, err);
   mac_of(mac, head, HEADER_MAC_AT, header_key);
   if (got != HEADER_LEN || memcmp(head, header_magic, sizeof(header_magic)) != 0 ||
       memcmp(head + HEADER_MAC_AT, mac, sizeof(mac)) != 0 || get_u32(head + 8) != 1)
@@ -260,7 +265,7 @@ qp__frame_read(const struct qp__os *os, const struct qp__segment *s, uint64_t *p
     return qp__fail_nomem(err, "reading the journal");
   got = qp__read_at(os, s->fd, buf->data, QP__FRAME_HEADER_LEN, (off_t)*pos);
   if (got < 0)
-    goto failed;
+    return unreadable(s, (int)got, err);
   if (got < QP__FRAME_HEADER_LEN || get_u32(buf->data + 8) != FRAME_MAGIC)
     return QP_OK;
   len = get_u32(buf->data + 12);
@@ -271,7 +276,7 @@ qp__frame_read(const struct qp__os *os, const struct qp__segment *s, uint64_t *p
   got = qp__read_at(os, s->fd, buf->data + QP__FRAME_HEADER_LEN, len,
                     (off_t)(*pos + QP__FRAME_HEADER_LEN));
   if (got < 0)
-    goto failed;
+    return unreadable(s, (int)got, err);
   if ((size_t)got < len)
     return QP_OK;
   mac_of(mac, buf->data + 8, QP__FRAME_HEADER_LEN - 8 + (size_t)len, s->key);
@@ -282,8 +287,4 @@ qp__frame_read(const struct qp__os *os, const struct qp__segment *s, uint64_t *p
   body->len = len;
   *pos += qp__frame_space(len);
   return QP_OK;
-
-failed:
-  return qp__fail_sys(err, (int)got, "cannot read journal segment %llu",
-                      (unsigned long long)s->number);
 }
