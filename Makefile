@@ -2,7 +2,6 @@
 
 PREFIX ?= /usr/local
 DESTDIR ?=
-ARGS ?= --help
 FUZZ_SECONDS ?= 60
 JOBS ?= $(shell nproc)
 
@@ -20,8 +19,8 @@ TSAN_ENV = TSAN_OPTIONS=halt_on_error=1:allocator_may_return_null=1:second_deadl
 all: deps-build build/build.ninja ## build build/quipu, build/libquipu.so and build/libquipu.a
 	@$(NINJA) build products
 
-run: all ## build, then run quipu with ARGS="..."
-	@build/quipu $(ARGS)
+run: all ## build, then take the tour of README.md in ./data
+	@tools/tour
 
 test: deps-test build/.with-tests ## run every test; QUIPU_TEST_LONG=1 for the long forms
 	@$(NINJA) build products tests

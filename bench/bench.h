@@ -21,13 +21,13 @@
 #define BENCH_ROWS_MAX 24
 #define BENCH_POINTS_MAX 8
 #define BENCH_PATH_MAX 512
-#define BENCH_TEXTS 1000 /* different message texts; used over and over */
-#define BENCH_NAME_MAX 40 /* a directory's number and a message's file name below it */
+#define BENCH_TEXTS 1000    /* different message texts; used over and over */
+#define BENCH_LARGE "large" /* the store of the contexts that differ in size */
+#define BENCH_PEER "peer"   /* the directory of all that the peers write */
 
 enum bench_sense {
   BENCH_AT_MOST,  /* ratio is ours / peer */
   BENCH_AT_LEAST, /* ratio is peer / ours: how many times faster we are */
-  BENCH_NOTE,     /* ours / peer, without a bar */
 };
 
 struct bench_row {
@@ -35,7 +35,7 @@ struct bench_row {
   const char *ours_name;
   const char *peer_name; /* NULL: no peer, the figure is in bytes */
   enum bench_sense sense;
-  double bar;
+  double bar; /* 0: none, the row is for information */
   size_t count;
   double ratio[BENCH_BLOCKS_MAX]; /* or the figure itself */
   double ours[BENCH_BLOCKS_MAX];  /* seconds an operation */
@@ -56,8 +56,10 @@ struct bench {
   bool quick;
   unsigned blocks;
   unsigned pause_ms;
-  uint64_t big;   /* messages of the large context */
-  uint64_t small; /* and of the one that it is compared with */
+  uint64_t big;                    /* messages of the large context */
+  uint64_t small;                  /* and of the one that it is compared with */
+  struct qp_uuid big_id, small_id; /* of these two, in the store BENCH_LARGE */
+  char big_json[BENCH_PATH_MAX];   /* the large one as one JSON file */
   char dir[BENCH_PATH_MAX];
   int dir_fd;
   char *texts[BENCH_TEXTS];           /* of messages */
@@ -66,9 +68,9 @@ struct bench {
   size_t row_count;
   struct bench_point points[BENCH_POINTS_MAX];
   size_t point_count;
-  double bare_append; /* seconds of the bare write + fdatasync */
-  uint64_t bare_inserts; /* which way SQLite was used: 0 with our mutex, 1 waiting by itself */
-  uint64_t long_commits, long_checkpoints, long_folds; /* of the long run of appends */
+  double bare_append;                                  /* seconds of the bare write + fdatasync */
+  const char *sqlite_way;                              /* how SQLite was used: the faster of two */
+  uint64_t long_appends, long_checkpoints, long_folds; /* of the long run of one client */
 };
 
 /* ---- lib.c ---- */
@@ -97,15 +99,16 @@ typedef void bench_work(void *arg, unsigned thread);
 double bench_crowd(unsigned threads, bench_work *work, void *arg);
 
 /* Adds a row; its blocks follow. */
-struct bench_row *bench_row_add(struct bench *b, const char *what, enum bench_sense sense, double bar,
-                                const char *ours_name, const char *peer_name);
+struct bench_row *bench_row_add(struct bench *b, const char *what, enum bench_sense sense,
+                                double bar, const char *ours_name, const char *peer_name);
 void bench_row_block(struct bench_row *row, double ours, double peer);
 void bench_row_bytes(struct bench_row *row, double bytes);
 
 /* Measures a row: each side does one block of work, its own settle included, and answers the seconds that
  * one operation took. */
 typedef double bench_side(struct bench *b, void *arg);
-void bench_pair(struct bench *b, struct bench_row *row, bench_side *ours, bench_side *peer, void *arg);
+void bench_pair(struct bench *b, struct bench_row *row, bench_side *ours, bench_side *peer,
+                void *arg);
 
 /* ---- message.c ---- */
 
@@ -121,12 +124,15 @@ struct qp_uuid bench_context_fill(struct bench *b, struct qp_store *store, uint6
 /* A context whose index tells of `count` messages that have no files. The store must be closed. */
 struct qp_uuid bench_context_index_alone(struct bench *b, const char *store_name, uint64_t count);
 /* The whole context as one JSON file. */
-void bench_context_to_json(struct bench *b, struct qp_context *context, const char *path);
+void bench_context_to_json(struct qp_context *context, const char *path);
 
 /* ---- the rows ---- */
 
+/* Builds the contexts big_id and small_id, unless they are there. */
+void bench_large_make(struct bench *b);
 void bench_open_rows(struct bench *b);   /* open.c: open, memory, last 50 */
-void bench_append_rows(struct bench *b); /* append.c: by size, one client */
+void bench_size_row(struct bench *b);    /* append.c: by size */
+void bench_client_rows(struct bench *b); /* append.c: one client */
 void bench_crowd_rows(struct bench *b);  /* crowd.c: 64 threads against SQLite */
 void bench_batch_row(struct bench *b);   /* batch.c */
 void bench_read_rows(struct bench *b);   /* read.c: 2 threads against 1 */

@@ -22,16 +22,16 @@
 /* ---- texts ---- */
 
 static const char *const words[] = {
-  "the",     "a",        "we",       "it",      "this",    "that",     "which",   "because",
-  "when",    "after",    "before",   "while",   "every",   "another",  "first",   "last",
-  "message", "branch",   "answer",   "question", "file",   "server",   "client",  "record",
-  "window",  "garden",   "river",    "mountain", "letter", "morning",  "evening", "journey",
-  "is",      "was",      "has",      "keeps",   "writes",  "reads",    "finds",   "follows",
-  "returns", "carries",  "begins",   "ends",    "grows",   "changes",  "waits",   "remembers",
-  "slowly",  "quickly",  "again",    "often",   "never",   "together", "quietly", "perhaps",
-  "small",   "large",    "old",      "new",     "simple",  "careful",  "durable", "plain",
-  "in",      "on",       "under",    "with",    "without", "between",  "through", "towards",
-  "and",     "but",      "or",       "so",      "then",    "there",    "here",    "where",
+  "the",     "a",       "we",     "it",       "this",    "that",     "which",   "because",
+  "when",    "after",   "before", "while",    "every",   "another",  "first",   "last",
+  "message", "branch",  "answer", "question", "file",    "server",   "client",  "record",
+  "window",  "garden",  "river",  "mountain", "letter",  "morning",  "evening", "journey",
+  "is",      "was",     "has",    "keeps",    "writes",  "reads",    "finds",   "follows",
+  "returns", "carries", "begins", "ends",     "grows",   "changes",  "waits",   "remembers",
+  "slowly",  "quickly", "again",  "often",    "never",   "together", "quietly", "perhaps",
+  "small",   "large",   "old",    "new",      "simple",  "careful",  "durable", "plain",
+  "in",      "on",      "under",  "with",     "without", "between",  "through", "towards",
+  "and",     "but",     "or",     "so",       "then",    "there",    "here",    "where",
 };
 #define WORDS (sizeof(words) / sizeof(words[0]))
 
@@ -77,8 +77,8 @@ bench_message_new(const struct bench *b, uint64_t i)
   struct qp_message *message;
   struct qp_err err;
 
-  bench_ok(qp_message_new_text(i % 2 ? QP_ROLE_ASSISTANT : QP_ROLE_USER, bytes, &message, &err), &err,
-           "making a message");
+  bench_ok(qp_message_new_text(i % 2 ? QP_ROLE_ASSISTANT : QP_ROLE_USER, bytes, &message, &err),
+           &err, "making a message");
   return message;
 }
 
@@ -154,7 +154,8 @@ save_batch(struct bench *b, struct qp_context *context, uint64_t first, size_t n
 
   for (size_t i = 0; i < n; i++)
     messages[i] = bench_message_new(b, first + i);
-  bench_ok(qp_message_save_batch(context, NULL, messages, n, results, &err), &err, "saving a batch");
+  bench_ok(qp_message_save_batch(context, NULL, messages, n, results, &err), &err,
+           "saving a batch");
   for (size_t i = 0; i < n; i++) {
     bench_ok(results[i].err.rc, &results[i].err, "saving a batch");
     qp_message_free(messages[i]);
@@ -184,8 +185,8 @@ make_tree(struct qp__tree *tree, uint64_t count)
   uint64_t seed = count;
   uint16_t dir;
 
-  if (qp__uuid_gen_init(&gen) || qp__tree_init(tree) || qp__tree_dir(tree, "branch-main", 11, &dir) ||
-      !qp__tree_reserve(tree, (size_t)count))
+  if (qp__uuid_gen_init(&gen) || qp__tree_init(tree) ||
+      qp__tree_dir(tree, "branch-main", 11, &dir) || !qp__tree_reserve(tree, (size_t)count))
     bench_die("no memory for an index of %llu messages", (unsigned long long)count);
   for (uint64_t i = 0; i < count; i++) {
     struct qp__entry e = { .role = QP_ROLE_USER, .type = QP_TYPE_TEXT, .dir = dir };
@@ -237,7 +238,8 @@ bench_context_index_alone(struct bench *b, const char *store_name, uint64_t coun
 
   qp_context_close(context);
   qp_store_close(store);
-  (void)snprintf(name, sizeof(name), "%s/contexts/%s/index.json", store_name, qp_uuid_text(&id, id_text));
+  (void)snprintf(name, sizeof(name), "%s/contexts/%s/index.json", store_name,
+                 qp_uuid_text(&id, id_text));
   bench_path(b, path, name);
   fd = open(path, O_WRONLY | O_TRUNC);
   if (fd < 0)
@@ -280,14 +282,13 @@ write_message(void *arg, const struct qp_message_info *info, struct qp_bytes jso
 }
 
 void
-bench_context_to_json(struct bench *b, struct qp_context *context, const char *path)
+bench_context_to_json(struct qp_context *context, const char *path)
 {
   struct json_out out = { .file = fopen(path, "we") };
   struct qp_err err;
   char *meta;
   size_t len;
 
-  (void)b;
   if (!out.file)
     bench_die("%s: %s", path, strerror(errno));
   bench_ok(qp_context_metadata(context, &meta, &len, &err), &err, "reading metadata");

@@ -5,17 +5,14 @@
 
 #include <jansson.h>
 #include <malloc.h>
-#include <stdlib.h>
 
-#define STORE "large"
 #define OPENS 5  /* a block */
 #define LASTS 10 /* a block */
 #define WARM_LASTS 500
 
-struct large {
-  struct qp_uuid big_id, small_id;
-  char json[BENCH_PATH_MAX];
-  struct qp_context *big, *small; /* while they are read from memory */
+/* Both contexts while they are read from memory. */
+struct both {
+  struct qp_context *big, *small;
 };
 
 /* ---- open ---- */
@@ -51,7 +48,8 @@ bench_open_once(struct bench *b, const char *store_name, const struct qp_uuid *i
   double start;
   double took;
 
-  (void)malloc_trim(0); /* so that the memory is new to the process, as in one that has just started */
+  (void)malloc_trim(
+      0); /* so that the memory is new to the process, as in one that has just started */
   before = heap_bytes();
   start = bench_now();
   bench_ok(qp_context_open(store, id, QP_LOAD_NONE, &context, &err), &err, "opening a context");
@@ -59,7 +57,8 @@ bench_open_once(struct bench *b, const char *store_name, const struct qp_uuid *i
   if (memory)
     *memory = heap_bytes() - before;
   if (looked_up) {
-    bench_ok(qp_messages_index(context, NULL, 0, 1, keep_id, &first, &err), &err, "reading the index");
+    bench_ok(qp_messages_index(context, NULL, 0, 1, keep_id, &first, &err), &err,
+             "reading the index");
     bench_ok(qp_message_find(context, &first, &info, &err), &err, "looking up a message");
     *looked_up = heap_bytes() - before;
   }
@@ -89,36 +88,36 @@ bench_load_json(const char *path)
 static double
 open_ours(struct bench *b, void *arg)
 {
-  const struct large *l = arg;
   double sum = 0;
 
+  (void)arg;
   for (int i = 0; i < OPENS; i++)
-    sum += bench_open_once(b, STORE, &l->big_id, NULL, NULL);
+    sum += bench_open_once(b, BENCH_LARGE, &b->big_id, NULL, NULL);
   return sum / OPENS;
 }
 
 static double
 open_json(struct bench *b, void *arg)
 {
-  const struct large *l = arg;
-
-  (void)b;
-  return bench_load_json(l->json);
+  (void)arg;
+  return bench_load_json(b->big_json);
 }
 
 static void
-memory_rows(struct bench *b, const struct large *l)
+memory_rows(struct bench *b)
 {
-  struct bench_row *opened = bench_row_add(b, "memory a message, context opened", BENCH_AT_MOST, 100,
-                                           "heap that the opening took, divided by messages", NULL);
-  struct bench_row *looked = bench_row_add(b, "memory a message, after a lookup by id", BENCH_AT_MOST,
-                                           100, "the same with the table of ids", NULL);
+  struct bench_row *opened =
+      bench_row_add(b, "memory a message, context opened", BENCH_AT_MOST, 100,
+                    "heap that the opening took, divided by messages", NULL);
+  struct bench_row *looked =
+      bench_row_add(b, "memory a message, after a lookup by id", BENCH_AT_MOST, 100,
+                    "the same with the table of ids", NULL);
 
   for (unsigned i = 0; i < b->blocks; i++) {
     double memory;
     double with_table;
 
-    (void)bench_open_once(b, STORE, &l->big_id, &memory, &with_table);
+    (void)bench_open_once(b, BENCH_LARGE, &b->big_id, &memory, &with_table);
     bench_row_bytes(opened, memory / (double)b->big);
     bench_row_bytes(looked, with_table / (double)b->big);
   }
@@ -144,7 +143,8 @@ read_last(struct qp_context *context)
   size_t bytes = 0;
   double start = bench_now();
 
-  bench_ok(qp_messages_last(context, NULL, 50, count_message, &bytes, &err), &err, "reading messages");
+  bench_ok(qp_messages_last(context, NULL, 50, count_message, &bytes, &err), &err,
+           "reading messages");
   if (bytes < 50 * 900)
     bench_die("the last 50 messages have %zu bytes in all", bytes);
   return bench_now() - start;
@@ -157,7 +157,7 @@ last_from_files(struct bench *b, const struct qp_uuid *id)
   double sum = 0;
 
   for (int i = 0; i < LASTS; i++) {
-    struct qp_store *store = bench_store_open(b, STORE);
+    struct qp_store *store = bench_store_open(b, BENCH_LARGE);
     struct qp_context *context;
     struct qp_err err;
 
@@ -172,13 +172,15 @@ last_from_files(struct bench *b, const struct qp_uuid *id)
 static double
 last_big(struct bench *b, void *arg)
 {
-  return last_from_files(b, &((struct large *)arg)->big_id);
+  (void)arg;
+  return last_from_files(b, &b->big_id);
 }
 
 static double
 last_small(struct bench *b, void *arg)
 {
-  return last_from_files(b, &((struct large *)arg)->small_id);
+  (void)arg;
+  return last_from_files(b, &b->small_id);
 }
 
 static double
@@ -196,64 +198,72 @@ static double
 warm_big(struct bench *b, void *arg)
 {
   (void)b;
-  return last_from_memory(((struct large *)arg)->big);
+  return last_from_memory(((struct both *)arg)->big);
 }
 
 static double
 warm_small(struct bench *b, void *arg)
 {
   (void)b;
-  return last_from_memory(((struct large *)arg)->small);
+  return last_from_memory(((struct both *)arg)->small);
 }
 
 static void
-last_rows(struct bench *b, struct large *l)
+last_rows(struct bench *b)
 {
   struct qp_store *store;
+  struct both both;
   struct qp_err err;
 
   bench_pair(b,
-             bench_row_add(b, "last 50 of 100,000 and of 1,000, from their files", BENCH_AT_MOST, 1.5,
-                           "of 100,000", "of 1,000"),
-             last_big, last_small, l);
-  store = bench_store_open(b, STORE);
-  bench_ok(qp_context_open(store, &l->big_id, QP_LOAD_NONE, &l->big, &err), &err, "opening");
-  bench_ok(qp_context_open(store, &l->small_id, QP_LOAD_NONE, &l->small, &err), &err, "opening");
+             bench_row_add(b, "last 50 of 100,000 and of 1,000, from their files", BENCH_AT_MOST,
+                           1.5, "of 100,000", "of 1,000"),
+             last_big, last_small, NULL);
+  store = bench_store_open(b, BENCH_LARGE);
+  bench_ok(qp_context_open(store, &b->big_id, QP_LOAD_NONE, &both.big, &err), &err, "opening");
+  bench_ok(qp_context_open(store, &b->small_id, QP_LOAD_NONE, &both.small, &err), &err, "opening");
   bench_pair(b,
              bench_row_add(b, "last 50 of 100,000 and of 1,000, read before", BENCH_AT_MOST, 1.5,
                            "of 100,000", "of 1,000"),
-             warm_big, warm_small, l);
-  qp_context_close(l->big);
-  qp_context_close(l->small);
+             warm_big, warm_small, &both);
+  qp_context_close(both.big);
+  qp_context_close(both.small);
   qp_store_close(store);
 }
 
 /* ---- all ---- */
 
 void
-bench_open_rows(struct bench *b)
+bench_large_make(struct bench *b)
 {
-  struct large *l = bench_alloc(sizeof(*l));
-  struct qp_store *store = bench_store_open(b, STORE);
+  struct qp_store *store = bench_store_open(b, BENCH_LARGE);
   struct qp_context *context;
   struct qp_err err;
 
+  if (b->big_json[0]) {
+    qp_store_close(store);
+    return;
+  }
   bench_say("building contexts of %llu and %llu messages", (unsigned long long)b->small,
             (unsigned long long)b->big);
-  l->small_id = bench_context_fill(b, store, b->small);
-  l->big_id = bench_context_fill(b, store, b->big);
-  bench_path(b, l->json, "large.json");
-  bench_ok(qp_context_open(store, &l->big_id, QP_LOAD_NONE, &context, &err), &err, "opening");
-  bench_context_to_json(b, context, l->json);
+  b->small_id = bench_context_fill(b, store, b->small);
+  b->big_id = bench_context_fill(b, store, b->big);
+  bench_path(b, b->big_json, BENCH_PEER "/large.json");
+  bench_ok(qp_context_open(store, &b->big_id, QP_LOAD_NONE, &context, &err), &err, "opening");
+  bench_context_to_json(context, b->big_json);
   qp_context_close(context);
   bench_settle(b, store);
   qp_store_close(store);
+}
 
+void
+bench_open_rows(struct bench *b)
+{
+  bench_large_make(b);
   bench_pair(b,
              bench_row_add(b, "open 100,000 messages without messages", BENCH_AT_LEAST, 100,
                            "qp_context_open(QP_LOAD_NONE)", "json_load_file of the same context"),
-             open_ours, open_json, l);
-  memory_rows(b, l);
-  last_rows(b, l);
-  free(l);
+             open_ours, open_json, NULL);
+  memory_rows(b);
+  last_rows(b);
 }

@@ -16,6 +16,7 @@
  *   - Threads: every function may be called from any thread at any time, on the same store and the same
  *     context handle, except that a handle must not be closed while another call uses it. A struct
  *     qp_message belongs to one thread at a time.
+ *   - A visitor may call functions that read, on the same handle too; it must not write or close.
  *   - Reads never wait for writes: they see a consistent snapshot of what was committed when they began. */
 #ifndef QUIPU_H
 #define QUIPU_H

@@ -248,6 +248,7 @@ const cleanUp = () => {
   fs.rmSync(scratch, { recursive: true, force: true });
 };
 process.on('exit', cleanUp);
+process.stdout.on('error', () => process.exit(1)); // nobody reads on
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => process.exit(130));
 
 const known = [...listPrograms(options.build), ...listScripts()];

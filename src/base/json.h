@@ -10,7 +10,7 @@
 
 #include "base/buf.h"
 
-#define QP__JSON_DEPTH 512 /* deeper values are refused before they are parsed */
+#define QP__JSON_DEPTH 512 /* deeper values are refused */
 
 /* `what` begins the sentence of a failure: "line 3", "metadata.json". QP_INVALID, QP_NOMEM. Any value. */
 enum qp_rc qp__json_parse(const char *what, struct qp_bytes text, json_t **out, struct qp_err *err);

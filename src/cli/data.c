@@ -195,8 +195,10 @@ cli_context_metadata(struct qp_context *context, json_t **out, struct qp_err *er
     return rc;
   value = json_loadb(text, len, JSON_ALLOW_NUL, NULL);
   qp_free(text);
-  if (!value)
-    return cli_fail_nomem(err); /* the library's own JSON: only memory can be missing */
+  if (!value || cli_json_failed()) { /* the library's own JSON: only memory can be missing */
+    json_decref(value);
+    return cli_fail_nomem(err);
+  }
   *out = value;
   return QP_OK;
 }

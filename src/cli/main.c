@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "cli/mem.h"
 #include "cli/out.h"
 
 enum { OPT_DATA, OPT_JSON, OPT_VERBOSE, OPT_HELP, OPT_VERSION };
@@ -182,6 +183,7 @@ main(int argc, char **argv)
   if (!fill_standard_fds())
     return qp_rc_exit_code(QP_IO);
   (void)signal(SIGPIPE, SIG_IGN);
+  cli_watch_json();
   (void)setvbuf(stderr, NULL, _IOLBF, BUFSIZ);
   rc = run_command(&cli, argc, argv, &err);
   qp_store_close(cli.store);

@@ -4,9 +4,16 @@
 #ifndef QP_CLI_MEM_H
 #define QP_CLI_MEM_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 void *cli_realloc(void *p, size_t count, size_t size); /* p may be NULL and stays valid on NULL */
 void cli_free(void *p);
+
+/* jansson's reader drops a character where memory is out and goes on. So its allocations are
+ * watched from cli_watch_json() on, and what it read counts only while cli_json_failed() is
+ * false. */
+void cli_watch_json(void);
+bool cli_json_failed(void);
 
 #endif

@@ -3,9 +3,6 @@
  * their default back. */
 #include "model/meta_int.h"
 
-#include <string.h>
-
-#include "base/alloc.h"
 #include "base/err.h"
 #include "base/json.h"
 

@@ -61,6 +61,7 @@ qp__problem(struct qp__problems *p, enum qp_problem_kind kind, const struct qp_u
   static const struct qp_uuid none;
   char detail[320];
   char id[QP_UUID_TEXT];
+  char full[1024];
   struct qp_problem problem = { .kind = kind, .path = path, .detail = detail };
   va_list args;
 
@@ -68,6 +69,10 @@ qp__problem(struct qp__problems *p, enum qp_problem_kind kind, const struct qp_u
   (void)vsnprintf(detail, sizeof(detail), fmt, args);
   va_end(args);
   problem.context = context ? *context : none;
+  if (context && strncmp(path, "contexts/", 9) != 0) {
+    (void)snprintf(full, sizeof(full), "contexts/%s/%s", qp_uuid_text(context, id), path);
+    problem.path = full;
+  }
   problem.repaired = repaired;
   problem.harmless = harmless;
   p->count += !harmless;
@@ -75,8 +80,7 @@ qp__problem(struct qp__problems *p, enum qp_problem_kind kind, const struct qp_u
   if (p->visit)
     p->visit(p->arg, &problem);
   if (p->log && !harmless)
-    qp__log(p->log, QP_LOG_WARN, "check", "context %s: %s: %s", qp_uuid_text(&problem.context, id),
-            path, detail);
+    qp__log(p->log, QP_LOG_WARN, "check", "%s: %s", problem.path, detail);
 }
 
 /* ---- open ---- */

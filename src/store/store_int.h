@@ -56,6 +56,8 @@ struct qp__problems {
   bool scan;          /* when loading: look for messages that the index does not know */
   const struct qp__log *log; /* also told, as a warning, or NULL */
 };
+/* `path` is relative to the context's directory, or begins with "contexts/"; without a context it is
+ * relative to the data directory. */
 void qp__problem(struct qp__problems *p, enum qp_problem_kind kind, const struct qp_uuid *context,
                  const char *path, bool repaired, bool harmless, const char *fmt, ...)
     QP_PRINTF(7, 8);

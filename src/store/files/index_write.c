@@ -86,8 +86,9 @@ add_entry(struct qp__buf *out, const struct qp__entry *e, const struct qp_uuid *
 enum qp_rc
 qp__index_log_header(struct qp__buf *out, uint64_t generation)
 {
-  return qp__buf_addf(out, "{\"log\":\"quipu-index\",\"version\":1,\"generation\":%llu}\n",
-                      (unsigned long long)generation);
+  (void)qp__buf_addf(out, "{\"log\":\"quipu-index\",\"version\":1,\"generation\":%llu}\n",
+                     (unsigned long long)generation);
+  return out->rc;
 }
 
 enum qp_rc
@@ -95,7 +96,8 @@ qp__index_entry_line(struct qp__buf *out, const struct qp__entry *e, const struc
                      const char *dir)
 {
   add_entry(out, e, parent, dir);
-  return qp__buf_add_char(out, '\n');
+  (void)qp__buf_add_char(out, '\n');
+  return out->rc; /* of all appends, not of the last one */
 }
 
 enum qp_rc
@@ -134,7 +136,8 @@ qp__index_status_line(struct qp__buf *out, const struct qp_uuid *id, enum qp_mes
 {
   (void)qp__buf_add_str(out, "{\"set\":");
   add_id(out, id);
-  return qp__buf_addf(out, ",\"status\":\"%s\"}\n", qp_message_status_name(status));
+  (void)qp__buf_addf(out, ",\"status\":\"%s\"}\n", qp_message_status_name(status));
+  return out->rc;
 }
 
 /* ---- index.json ---- */
@@ -145,8 +148,9 @@ qp__index_json_head(struct qp__buf *out, const struct qp_uuid *context, uint64_t
 {
   (void)qp__buf_add_str(out, "{\"format\":\"quipu-index\",\"version\":1,\"context_id\":");
   add_id(out, context);
-  return qp__buf_addf(out, ",\"generation\":%llu,\"count\":%lu,\"entries\":[\n",
-                      (unsigned long long)generation, (unsigned long)count);
+  (void)qp__buf_addf(out, ",\"generation\":%llu,\"count\":%lu,\"entries\":[\n",
+                     (unsigned long long)generation, (unsigned long)count);
+  return out->rc;
 }
 
 enum qp_rc
@@ -157,7 +161,8 @@ qp__index_json_entry(struct qp__buf *out, const struct qp__tree *tree, uint32_t 
   const struct qp_uuid *parent = e->parent == QP__NO_SLOT ? &none : &qp__tree_at(tree, e->parent)->id;
 
   add_entry(out, e, parent, qp__tree_dir_name(tree, e->dir));
-  return qp__buf_add_str(out, last ? "\n" : ",\n");
+  (void)qp__buf_add_str(out, last ? "\n" : ",\n");
+  return out->rc;
 }
 
 enum qp_rc

@@ -216,6 +216,11 @@ apply_put(struct qp__applier *a, const struct qp__op *op, const char *staged)
   if (!staged) {
     temp_name(a, temp);
     rc = qp__file_create(os, a->tmp, temp, op->data);
+    if (rc == -EEXIST) { /* left by a recovery that was cut short */
+      rc = qp__tree_remove(os, a->tmp, temp);
+      if (!rc)
+        rc = qp__file_create(os, a->tmp, temp, op->data);
+    }
     if (rc)
       return rc;
     staged = temp;

@@ -546,18 +546,29 @@ read_prompt(void *self, const char *id, struct qp__buf *out, struct qp_err *err)
   return rc;
 }
 
+/* Copies of the ids, one behind the other with their NULs: the visitor may call us again. */
+static enum qp_rc
+copy_prompt_ids(struct memory *m, struct qp__buf *out)
+{
+  (void)pthread_mutex_lock(&m->lock);
+  for (const struct mem_prompt *p = m->prompts; p; p = p->next)
+    if (p->text.data)
+      (void)qp__buf_add(out, p->id, strlen(p->id) + 1);
+  (void)pthread_mutex_unlock(&m->lock);
+  return out->rc;
+}
+
 static enum qp_rc
 list_prompts(void *self, qp__name_visit *visit, void *arg, struct qp_err *err)
 {
-  struct memory *m = self;
-  enum qp_rc rc = QP_OK;
+  struct qp__buf ids;
+  enum qp_rc rc;
 
-  (void)err;
-  (void)pthread_mutex_lock(&m->lock);
-  for (const struct mem_prompt *p = m->prompts; p && !rc; p = p->next)
-    if (p->text.data)
-      rc = visit(arg, p->id);
-  (void)pthread_mutex_unlock(&m->lock);
+  qp__buf_init(&ids, (size_t)1 << 30);
+  rc = copy_prompt_ids(self, &ids) ? qp__fail_nomem(err, "listing prompts") : QP_OK;
+  for (size_t at = 0; at < ids.len && !rc; at += strlen(ids.data + at) + 1)
+    rc = visit(arg, ids.data + at);
+  qp__buf_release(&ids);
   return rc;
 }
 

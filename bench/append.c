@@ -1,0 +1,123 @@
+/* append.c - durable appends: to a long and to a short context, and one client against the least that any
+ * program can do to keep a message, which is to write its bytes to a file that grows and to sync it. */
+#include "bench.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#define PAIRS 60 /* a block; few enough that the short context stays short */
+
+/* ---- by size ---- */
+
+void
+bench_size_row(struct bench *b)
+{
+  struct bench_row *row;
+  struct qp_store *store;
+  struct qp_context *contexts[2];
+  struct qp_err err;
+  uint64_t next = 0;
+
+  bench_large_make(b);
+  row = bench_row_add(b, "append at 100,000 and at 1,000", BENCH_AT_MOST, 1.1, "at 100,000",
+                      "at 1,000");
+  store = bench_store_open(b, BENCH_LARGE);
+  bench_ok(qp_context_open(store, &b->big_id, QP_LOAD_NONE, &contexts[0], &err), &err, "opening");
+  bench_ok(qp_context_open(store, &b->small_id, QP_LOAD_NONE, &contexts[1], &err), &err, "opening");
+  for (unsigned block = 0; block < b->blocks; block++) {
+    double took[2] = { 0, 0 };
+
+    bench_settle(b, store);
+    bench_append(b, contexts[0], next++); /* the first one opens directories again */
+    bench_append(b, contexts[1], next++);
+    for (unsigned i = 0; i < 2 * PAIRS; i++) { /* one by one in turns: big, small, small, big, … */
+      unsigned which = (i + 1) / 2 % 2;
+      double start = bench_now();
+
+      bench_append(b, contexts[which], next++);
+      took[which] += bench_now() - start;
+    }
+    bench_row_block(row, took[0] / PAIRS, took[1] / PAIRS);
+  }
+  qp_context_close(contexts[0]);
+  qp_context_close(contexts[1]);
+  qp_store_close(store);
+}
+
+/* ---- one client ---- */
+
+struct client {
+  struct qp_store *store;
+  struct qp_context *context;
+  int fd; /* the bare file */
+  uint64_t next;
+  uint64_t next_line;
+  unsigned appends; /* a block */
+};
+
+static double
+append_ours(struct bench *b, void *arg)
+{
+  struct client *c = arg;
+  double start;
+
+  bench_settle(b, c->store);
+  start = bench_now();
+  for (unsigned i = 0; i < c->appends; i++)
+    bench_append(b, c->context, c->next++);
+  start = (bench_now() - start) / c->appends;
+  bench_settle(b, c->store); /* its thread must not work while the peer is measured */
+  return start;
+}
+
+static double
+append_bare(struct bench *b, void *arg)
+{
+  struct client *c = arg;
+  double start;
+
+  bench_settle(b, NULL);
+  start = bench_now();
+  for (unsigned i = 0; i < c->appends; i++) {
+    const struct qp_bytes *line = &b->lines[c->next_line++ % BENCH_TEXTS];
+
+    if (write(c->fd, line->data, line->len) != (ssize_t)line->len || fdatasync(c->fd))
+      bench_die("bare append: %s", strerror(errno));
+  }
+  return (bench_now() - start) / c->appends;
+}
+
+void
+bench_client_rows(struct bench *b)
+{
+  struct client c = { .store = bench_store_open(b, "client"), .appends = b->quick ? 100 : 300 };
+  struct qp_store_stats before;
+  struct qp_store_stats after;
+  struct bench_row *row;
+  char path[BENCH_PATH_MAX];
+
+  c.context = bench_context_create(c.store, "one client");
+  bench_path(b, path, BENCH_PEER "/client");
+  c.fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_APPEND, 0600);
+  if (c.fd < 0)
+    bench_die("%s: %s", path, strerror(errno));
+  row = bench_row_add(b, "one client, durable append", BENCH_AT_MOST, 1.2,
+                      "new message, qp_message_save, free", "write + fdatasync, growing file");
+  bench_pair(b, row, append_ours, append_bare, &c);
+  b->bare_append = bench_median(row->peer, row->count);
+
+  c.appends = b->quick ? 1000 : 12000;
+  row = bench_row_add(b, "the same in one long run, checkpoints and folds in it", BENCH_AT_MOST, 0,
+                      "new message, qp_message_save, free", "write + fdatasync, growing file");
+  qp_store_stats_get(c.store, &before);
+  bench_row_block(row, append_ours(b, &c), append_bare(b, &c));
+  qp_store_stats_get(c.store, &after);
+  b->long_appends = c.appends;
+  b->long_folds = after.folds - before.folds;
+  b->long_checkpoints = after.checkpoints - before.checkpoints;
+  qp_context_close(c.context);
+  qp_store_close(c.store);
+  (void)close(c.fd);
+}

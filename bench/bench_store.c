@@ -1,0 +1,140 @@
+/* bench_store.c - the storage engine against its bars; run by "make bench" in the top directory.
+ *
+ *   QUIPU_BENCH_DIR    where its data goes, a directory that is not there yet; default
+ *                      build/bench-data-<process id>. About 1.5 GB; removed at the end.
+ *   QUIPU_BENCH_QUICK  1: smaller contexts and fewer blocks, to see that everything works
+ *
+ * Arguments (open, size, client, batch, crowd, read, range) choose parts of it, which are printed only.
+ * Without any it writes bench/RESULTS.md and bench/size.svg; in the quick form build/RESULTS.md and build/size.svg. The
+ * bars are never a test: a row that falls short does not change the exit status. */
+#include "bench.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "os/file.h"
+
+/* Asks ext4 to put each directory made in this one into a part of the disk of its own, as it does below the
+ * root: away from inodes that other programs freed a short time ago. Other file systems know nothing of it
+ * and need it less. */
+static void
+spread_out(int fd)
+{
+  int flags;
+
+  if (ioctl(fd, FS_IOC_GETFLAGS, &flags) == 0) {
+    flags |= FS_TOPDIR_FL;
+    (void)ioctl(fd, FS_IOC_SETFLAGS, &flags);
+  }
+}
+
+static void
+make_data_dir(struct bench *b)
+{
+  const char *dir = getenv("QUIPU_BENCH_DIR");
+  int n;
+
+  if (dir && *dir)
+    n = snprintf(b->dir, sizeof(b->dir), "%s", dir);
+  else
+    n = snprintf(b->dir, sizeof(b->dir), "build/bench-data-%d", (int)getpid());
+  if (n < 0 || (size_t)n >= sizeof(b->dir))
+    bench_die("QUIPU_BENCH_DIR is too long");
+  if (mkdir(b->dir, 0700))
+    bench_die("cannot make the directory '%s': %s", b->dir, strerror(errno));
+  b->dir_fd = open(b->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (b->dir_fd < 0)
+    bench_die("%s: %s", b->dir, strerror(errno));
+  spread_out(b->dir_fd);
+  if (mkdirat(b->dir_fd, BENCH_PEER, 0700))
+    bench_die("%s/%s: %s", b->dir, BENCH_PEER, strerror(errno));
+}
+
+static void
+remove_data_dir(struct bench *b)
+{
+  int rc;
+
+  bench_say("removing the data");
+  (void)close(b->dir_fd);
+  if (b->dir[0] == '/') {
+    int root = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    rc = qp__tree_remove(&qp__os_posix, root, b->dir + strspn(b->dir, "/"));
+    (void)close(root);
+  } else {
+    rc = qp__tree_remove(&qp__os_posix, AT_FDCWD, b->dir);
+  }
+  if (rc)
+    bench_die("cannot remove '%s': %s", b->dir, strerror(-rc));
+}
+
+static void
+free_messages(struct bench *b)
+{
+  for (size_t i = 0; i < BENCH_TEXTS; i++) {
+    free(b->texts[i]);
+    free((char *)b->lines[i].data);
+  }
+}
+
+static const struct part {
+  const char *name;
+  void (*run)(struct bench *b);
+} parts[] = {
+  { "open", bench_open_rows },  { "size", bench_size_row },    { "client", bench_client_rows },
+  { "batch", bench_batch_row }, { "crowd", bench_crowd_rows }, { "read", bench_read_rows },
+  { "range", bench_range },
+};
+#define PARTS (sizeof(parts) / sizeof(parts[0]))
+
+static void
+run_part(struct bench *b, const char *name)
+{
+  for (size_t i = 0; i < PARTS; i++)
+    if (strcmp(parts[i].name, name) == 0) {
+      parts[i].run(b);
+      return;
+    }
+  bench_die("there is no part '%s'", name);
+}
+
+int
+main(int argc, char **argv)
+{
+  static struct bench b = { .blocks = 11, .pause_ms = 200, .big = 100000, .small = 1000 };
+  const char *quick = getenv("QUIPU_BENCH_QUICK");
+
+  if (quick && strcmp(quick, "1") == 0) {
+    b.quick = true;
+    b.blocks = 3;
+    b.pause_ms = 50;
+    b.big = 10000;
+  }
+  make_data_dir(&b);
+  bench_messages_make(&b);
+  for (int i = 1; i < argc; i++)
+    run_part(&b, argv[i]);
+  for (size_t i = 0; argc == 1 && i < PARTS; i++)
+    parts[i].run(&b);
+
+  bench_report_print(&b);
+  if (b.quick)
+    (void)printf(
+        "a quick run: its contexts are smaller than their names say, its figures mean nothing\n");
+  if (argc == 1) {
+    bench_report_write(&b, b.quick ? "build/RESULTS.md" : "bench/RESULTS.md", "size.svg");
+    bench_plot_write(&b, b.quick ? "build/size.svg" : "bench/size.svg");
+  }
+  (void)fflush(stdout);
+  remove_data_dir(&b);
+  free_messages(&b);
+  return 0;
+}

@@ -1,0 +1,306 @@
+/* report.c - the results as a table for the terminal and as a page of Markdown. */
+#include "bench.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <math.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <time.h>
+#include <unistd.h>
+
+/* ---- pieces of text ---- */
+
+void
+bench_format_time(char out[24], double seconds)
+{
+  static const struct {
+    double scale;
+    const char *unit;
+  } units[] = { { 1, "s" }, { 1e3, "ms" }, { 1e6, "µs" }, { 1e9, "ns" } };
+  size_t i = 0;
+  double v;
+
+  while (i < 3 && seconds * units[i].scale < 1)
+    i++;
+  v = seconds * units[i].scale;
+  (void)snprintf(out, 24, "%.*f %s", v < 10 ? 2 : v < 100 ? 1 : 0, v, units[i].unit);
+}
+
+/* Three digits that matter. */
+static void
+format_figure(char out[24], const struct bench_row *row, double v)
+{
+  const char *unit = row->peer_name ? "" : " B";
+
+  (void)snprintf(out, 24, "%.*f%s", v < 10 ? 2 : v < 100 ? 1 : 0, v, unit);
+}
+
+struct row_text {
+  char bar[40];
+  char figure[24];
+  char spread[64];
+  char ours[24];
+  char peer[24];
+  const char *verdict;
+};
+
+static bool
+passes(const struct bench_row *row, double figure)
+{
+  return row->sense == BENCH_AT_LEAST ? figure >= row->bar : figure <= row->bar;
+}
+
+static void
+describe(const struct bench_row *row, struct row_text *t)
+{
+  double figure = bench_median(row->ratio, row->count);
+  double low = row->ratio[0];
+  double high = row->ratio[0];
+  char low_text[24];
+  char high_text[24];
+  char bar[24];
+
+  for (size_t i = 1; i < row->count; i++) {
+    low = row->ratio[i] < low ? row->ratio[i] : low;
+    high = row->ratio[i] > high ? row->ratio[i] : high;
+  }
+  memset(t, 0, sizeof(*t));
+  format_figure(t->figure, row, figure);
+  format_figure(low_text, row, low);
+  format_figure(high_text, row, high);
+  (void)snprintf(t->spread, sizeof(t->spread), "%s … %s", low_text, high_text);
+  if (row->peer_name) {
+    bench_format_time(t->ours, bench_median(row->ours, row->count));
+    bench_format_time(t->peer, bench_median(row->peer, row->count));
+  }
+  if (row->bar == 0) {
+    (void)snprintf(t->bar, sizeof(t->bar), "none");
+    t->verdict = "";
+    return;
+  }
+  (void)snprintf(bar, sizeof(bar), "%g%s", row->bar, row->peer_name ? "" : " B");
+  (void)snprintf(t->bar, sizeof(t->bar), "%s %s",
+                 row->sense == BENCH_AT_LEAST ? "at least" : "at most", bar);
+  t->verdict = passes(row, figure) ? "pass" : "short";
+}
+
+/* "1,000,000" */
+static void
+format_count(char out[32], uint64_t n)
+{
+  char digits[24];
+  int len = snprintf(digits, sizeof(digits), "%llu", (unsigned long long)n);
+  size_t at = 0;
+
+  for (int i = 0; i < len; i++) {
+    if (i && (len - i) % 3 == 0)
+      out[at++] = ',';
+    out[at++] = digits[i];
+  }
+  out[at] = 0;
+}
+
+/* ---- the machine ---- */
+
+/* The first line of `path` that begins with `key`, behind its colon. */
+static void
+find_line(const char *path, const char *key, char *out, size_t cap)
+{
+  FILE *file = fopen(path, "re");
+  char line[512];
+
+  (void)snprintf(out, cap, "unknown");
+  while (file && fgets(line, sizeof(line), file)) {
+    const char *value = strchr(line, ':');
+
+    if (strncmp(line, key, strlen(key)) != 0 || !value)
+      continue;
+    value += 1 + strspn(value + 1, " \t");
+    (void)snprintf(out, cap, "%.*s", (int)strcspn(value, "\n"), value);
+    break;
+  }
+  if (file)
+    (void)fclose(file);
+}
+
+/* Type and options of the file system that the data directory is on. */
+static void
+find_file_system(const struct bench *b, char *out, size_t cap)
+{
+  FILE *file = fopen("/proc/self/mounts", "re");
+  char *real = realpath(b->dir, NULL);
+  char line[1024];
+  size_t best = 0;
+
+  (void)snprintf(out, cap, "unknown");
+  while (file && real && fgets(line, sizeof(line), file)) {
+    char where[256];
+    char type[64];
+    char options[256];
+    size_t n;
+
+    if (sscanf(line, "%*s %255s %63s %255s", where, type, options) != 3)
+      continue;
+    n = strlen(where);
+    if (strncmp(real, where, n) != 0 || n < best || (n > 1 && real[n] != '/' && real[n] != 0))
+      continue;
+    best = n;
+    (void)snprintf(out, cap, "%s (%s)", type, options);
+  }
+  if (file)
+    (void)fclose(file);
+  free(real);
+}
+
+static void
+write_machine(const struct bench *b, FILE *out)
+{
+  struct utsname name;
+  char cpu[256];
+  char memory[64];
+  char fs[400];
+  char date[32] = "";
+  time_t now = time(NULL);
+  struct tm tm;
+  double load[3] = { NAN, NAN, NAN };
+
+  if (uname(&name))
+    bench_die("uname: %s", strerror(errno));
+  find_line("/proc/cpuinfo", "model name", cpu, sizeof(cpu));
+  find_line("/proc/meminfo", "MemTotal", memory, sizeof(memory));
+  find_file_system(b, fs, sizeof(fs));
+  if (gmtime_r(&now, &tm))
+    (void)strftime(date, sizeof(date), "%Y-%m-%d %H:%M UTC", &tm);
+  (void)getloadavg(load, 3);
+  (void)fprintf(out,
+                "| | |\n|---|---|\n"
+                "| date | %s |\n"
+                "| kernel | %s %s, %s |\n"
+                "| processor | %s, %ld online |\n"
+                "| memory | %s |\n"
+                "| file system | %s |\n"
+                "| load average at the end | %.2f, %.2f, %.2f |\n"
+                "| compiler | %s |\n"
+                "| libraries | quipu %s, jansson %s, SQLite %s |\n",
+                date, name.sysname, name.release, name.machine, cpu, sysconf(_SC_NPROCESSORS_ONLN),
+                memory, fs, load[0], load[1], load[2], __VERSION__, qp_version(),
+                jansson_version_str(), sqlite3_libversion());
+}
+
+/* ---- the page ---- */
+
+static void
+write_rows(const struct bench *b, FILE *out)
+{
+  (void)fprintf(out, "| what | bar | measured | spread | | ours | peer |\n"
+                     "|---|---|---|---|---|---|---|\n");
+  for (size_t i = 0; i < b->row_count; i++) {
+    const struct bench_row *row = &b->rows[i];
+    struct row_text t;
+
+    describe(row, &t);
+    (void)fprintf(out, "| %s | %s | **%s** | %s | %s | ", row->what, t.bar, t.figure, t.spread,
+                  t.verdict);
+    if (row->peer_name)
+      (void)fprintf(out, "%s: %s | %s: %s |\n", row->ours_name, t.ours, row->peer_name, t.peer);
+    else
+      (void)fprintf(out, "%s | |\n", row->ours_name);
+  }
+}
+
+static void
+write_points(const struct bench *b, FILE *out)
+{
+  (void)fprintf(out,
+                "| messages | open | json_load_file | memory | a message | durable append | |\n"
+                "|---:|---:|---:|---:|---:|---:|---|\n");
+  for (size_t i = 0; i < b->point_count; i++) {
+    const struct bench_point *p = &b->points[i];
+    char count[32];
+    char open[24];
+    char json[24] = "";
+    char append[24];
+
+    format_count(count, p->messages);
+    bench_format_time(open, p->open);
+    if (!isnan(p->json))
+      bench_format_time(json, p->json);
+    bench_format_time(append, p->append);
+    (void)fprintf(out, "| %s | %s | %s | %.2f MB | %.0f B | %s | %s |\n", count, open, json,
+                  p->memory / 1e6, p->memory / (double)p->messages, append,
+                  p->index_alone ? "an index alone, no message files" : "");
+  }
+}
+
+static void
+write_method(const struct bench *b, FILE *out)
+{
+  (void)fprintf(
+      out,
+      "Ours and the peer are measured in the same run, in %u blocks that alternate. *Measured* is "
+      "the "
+      "median of the\nblocks' ratios, *spread* the smallest and the largest of them; the times "
+      "beside "
+      "them are medians, for the\ncurious: on another day they are others. Where something is "
+      "written, the file system is synced and left in\npeace for %u ms before each block, on both "
+      "sides, and our journal is emptied, so that its thread does not\nwork while the peer is "
+      "measured. The long run has no such help: its %llu appends hold %llu checkpoints and\n%llu "
+      "folds "
+      "of the index. Messages are about 1.15 kB as they are stored, sentences of English words. "
+      "SQLite "
+      "has\na connection a thread, a prepared statement, no index but the row number, and %s, the "
+      "faster of two\nways that were tried. The bare loop of the batch does not wait for the disk; "
+      "our "
+      "batch does.\n",
+      b->blocks, b->pause_ms, (unsigned long long)b->long_appends,
+      (unsigned long long)b->long_checkpoints, (unsigned long long)b->long_folds, b->sqlite_way);
+}
+
+void
+bench_report_write(const struct bench *b, const char *path, const char *plot_name)
+{
+  FILE *out = fopen(path, "we");
+
+  if (!out)
+    bench_die("%s: %s", path, strerror(errno));
+  (void)fprintf(
+      out,
+      "# Benchmark\n\nWritten by `make bench`%s; `QUIPU_BENCH_DIR=…` puts its data on another "
+      "disk, `QUIPU_BENCH_QUICK=1` is a short\nform whose figures mean nothing.\n\n",
+      b->quick ? " in its short form" : "");
+  write_rows(b, out);
+  (void)fprintf(out, "\n");
+  write_method(b, out);
+  (void)fprintf(out,
+                "\n## By size\n\n![opening, memory and appending by number of messages](%s)\n\n",
+                plot_name);
+  write_points(b, out);
+  (void)fprintf(out, "\n## The machine\n\n");
+  write_machine(b, out);
+  if (fclose(out))
+    bench_die("%s: %s", path, strerror(errno));
+}
+
+void
+bench_report_print(const struct bench *b)
+{
+  unsigned shorts = 0;
+
+  (void)printf("%-58s %-12s %9s  %-19s %-5s %10s %10s\n", "what", "bar", "measured", "spread", "",
+               "ours", "peer");
+  for (size_t i = 0; i < b->row_count; i++) {
+    struct row_text t;
+
+    describe(&b->rows[i], &t);
+    shorts += strcmp(t.verdict, "short") == 0;
+    /* printf pads by bytes, and "…" and "µ" have more of them than columns. */
+    (void)printf("%-58s %-12s %9s  %-*s %-5s %*s %*s\n", b->rows[i].what, t.bar, t.figure, 21,
+                 t.spread, t.verdict, strstr(t.ours, "µ") ? 11 : 10, t.ours,
+                 strstr(t.peer, "µ") ? 11 : 10, t.peer);
+  }
+  (void)printf("%u rows fall short\n", shorts);
+}

@@ -1,0 +1,257 @@
+/* test_powercut.c - the power goes at any moment, and nothing acknowledged is lost.
+ *
+ * The store lives in the simulated file system (os/os_sim.h), which at a cut drops, keeps or tears
+ * whatever was not synced. After every cut the store must open; what was acknowledged is there to
+ * the byte; the one operation that was under way is there completely or not at all; the check finds
+ * nothing; and the store takes new writes, which survive the next cut.
+ *
+ * A failure prints the seed and the point of the cut. QUIPU_TEST_SEED=n runs the random tests with
+ * that seed alone; QUIPU_TEST_LONG=1 runs many more of them. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "os/os_fault.h"
+#include "os/os_sim.h"
+#include "scenario.h"
+#include "store/store_int.h"
+
+#define URL "file:/data"
+#define LONG_NAME                                                                                  \
+  "a-branch-whose-name-makes-every-line-of-the-index-long-so-that-a-fold-comes-soon-a-branch-"    \
+  "whose-name-makes-every-line-of-the-index-long-so-that-a-fold-comes-soon-a-branch-whose-name-"
+
+/* ---- the rig: a machine, a store on it, and what should be in the store ---- */
+
+struct rig {
+  struct qp__os_sim *sim;
+  struct qp__os_fault *fault; /* between the store and the machine, or NULL */
+  struct qp_store *store;
+  struct model model;
+  struct op pending; /* the operation that ended in QP_IO */
+  bool is_pending;
+  uint64_t seed;
+  uint64_t cut;      /* after so many mutations, for messages */
+  const char *test;
+};
+
+/* Ends the test with a sentence that says how to see it again. */
+static void
+complain(const struct rig *x, const char *what, const char *why)
+{
+  fail_msg("%s, seed %llu, cut %llu: %s: %s", x->test, (unsigned long long)x->seed,
+           (unsigned long long)x->cut, what, why);
+}
+
+static void
+rig_make(struct rig *x, const char *test, uint64_t seed)
+{
+  memset(x, 0, sizeof(*x));
+  x->test = test;
+  x->seed = seed;
+  x->sim = qp__os_sim_new(seed);
+  assert_non_null(x->sim);
+}
+
+static void
+rig_remove(struct rig *x)
+{
+  qp_store_close(x->store);
+  if (x->is_pending)
+    op_release(&x->pending);
+  model_release(&x->model);
+  qp__os_fault_free(x->fault);
+  qp__os_sim_free(x->sim);
+}
+
+static enum qp_rc
+rig_open(struct rig *x, struct qp_err *err)
+{
+  struct qp_store_options options = { .size = sizeof(options), .flags = QP_STORE_NO_THREAD };
+
+  options.journal_bytes = (size_t)64 << 10;
+  return qp__store_open_os(URL, &options,
+                           x->fault ? qp__os_fault_os(x->fault) : qp__os_sim_os(x->sim), &x->store,
+                           err);
+}
+
+static void
+rig_close(struct rig *x)
+{
+  qp_store_close(x->store);
+  x->store = NULL;
+}
+
+/* Makes an operation and writes it down. False: the machine is off, and the operation is pending.
+ * Takes the operation over. */
+static bool
+rig_do(struct rig *x, struct op op)
+{
+  struct qp_err err = { QP_OK, "" };
+  enum qp_rc rc = op_run(&op, x->store, &err);
+  enum qp_rc want;
+
+  if (rc == QP_IO && qp__os_sim_is_off(x->sim)) {
+    x->pending = op;
+    x->is_pending = true;
+    return false;
+  }
+  want = op_apply(&op, &x->model);
+  if (rc != want && !qp__os_sim_is_off(x->sim))
+    complain(x, op_name(op.kind), err.msg[0] ? err.msg : qp_rc_text(rc));
+  op_release(&op);
+  return !qp__os_sim_is_off(x->sim);
+}
+
+/* Opens after a cut; with `again` the power may go once more at any point of the recovery. */
+static void
+rig_recover(struct rig *x, struct rng *r, unsigned again)
+{
+  struct qp_err err = { QP_OK, "" };
+  enum qp_rc rc;
+
+  rig_close(x);
+  assert_int_equal(qp__os_sim_power_cut(x->sim), 0);
+  for (; again; again--) {
+    qp__os_sim_cut_after(x->sim, rng_below(r, rng_below(r, 3) ? 40 : 400));
+    rc = rig_open(x, &err);
+    if (rc && !qp__os_sim_is_off(x->sim))
+      complain(x, "opening after a cut in the recovery", err.msg);
+    rig_close(x);
+    assert_int_equal(qp__os_sim_power_cut(x->sim), 0);
+  }
+  rc = rig_open(x, &err);
+  if (rc)
+    complain(x, "opening after the cut", err.msg);
+}
+
+/* The store is what it must be. */
+static void
+rig_verify(struct rig *x, const char *when)
+{
+  char why[MODEL_WHY] = "";
+
+  if (!store_is_right(x->store, &x->model, x->is_pending ? &x->pending : NULL, why))
+    complain(x, when, why);
+  if (x->is_pending)
+    op_release(&x->pending);
+  x->is_pending = false;
+}
+
+/* The store takes writes, and they survive a cut that comes right after them. */
+static void
+rig_write_on(struct rig *x, struct rng *r)
+{
+  struct qp_uuid id;
+
+  if (!x->model.context_count)
+    (void)rig_do(x, op_create(r, &id));
+  id = x->model.contexts[0].id;
+  (void)rig_do(x, op_save(r, &id, "", 1, 30));
+  (void)rig_do(x, op_save(r, &id, "", 3, 30));
+  rig_recover(x, r, 0);
+  rig_verify(x, "after a second cut");
+}
+
+/* ---- a workload by hand: everything that a store does, with folds and several segments ---- */
+
+static bool
+work(struct rig *x, struct rng *r)
+{
+  struct qp_uuid a;
+  struct qp_uuid b;
+  struct qp_uuid at;
+  struct op op;
+
+  if (!rig_do(x, op_prompt(OP_PROMPT_CREATE, "p0", "Be brief.")) || !rig_do(x, op_create(r, &a)) ||
+      !rig_do(x, op_save(r, &a, "", 1, 40)) || !rig_do(x, op_save(r, &a, "", 5, 40)))
+    return false;
+  at = x->model.contexts[0].messages[2].id;
+  op = op_create(r, &b);
+  (void)snprintf(op.prompt, sizeof(op.prompt), "p0");
+  if (!rig_do(x, op) || !rig_do(x, op_on(OP_FORK, &b, "", LONG_NAME)) ||
+      !rig_do(x, op_save(r, &b, LONG_NAME, 150, 20)))
+    return false;
+  op = op_on(OP_FORK, &a, "", "alt");
+  op.has_at = true;
+  op.at = at;
+  if (!rig_do(x, op) || !rig_do(x, op_on(OP_SWITCH, &a, "alt", NULL)) ||
+      !rig_do(x, op_save(r, &a, "", 1, 9000)) || !rig_do(x, op_on(OP_RENAME, &a, "main", "old")))
+    return false;
+  op = op_on(OP_SET_PROMPT, &a, "old", NULL);
+  (void)snprintf(op.prompt, sizeof(op.prompt), "p0");
+  if (!rig_do(x, op) || !rig_do(x, op_save(r, &b, LONG_NAME, 130, 20))) /* outgrows the log: a fold */
+    return false;
+  op = op_on(OP_UPDATE, &a, NULL, NULL);
+  op.note = 7;
+  (void)snprintf(op.text, sizeof(op.text), "changed");
+  if (!rig_do(x, op) || !rig_do(x, op_save(r, &b, "main", 1, 40)) ||
+      !rig_do(x, op_prompt(OP_PROMPT_UPDATE, "p0", "Be long.")) ||
+      !rig_do(x, op_prompt(OP_PROMPT_DELETE, "p0", NULL)))
+    return false;
+  op = op_on(OP_REWIND, &a, "old", NULL);
+  op.has_at = true;
+  op.at = at;
+  if (!rig_do(x, op) || !rig_do(x, op_save(r, &a, "old", 2, 40)) ||
+      !rig_do(x, op_on(OP_DROP, &a, "old", NULL)) ||
+      !rig_do(x, op_on(OP_CHECKPOINT, NULL, NULL, NULL)) || !rig_do(x, op_save(r, &b, "main", 1, 40)) ||
+      !rig_do(x, op_save(r, &a, "alt", 40, 300)) || !rig_do(x, op_on(OP_DELETE, &b, NULL, NULL)) ||
+      !rig_do(x, op_save(r, &a, "alt", 1, 40)))
+    return false;
+  return true;
+}
+
+/* One run of the workload with a cut after n mutations. False: the workload ended before. */
+static bool
+cut_work(uint64_t seed, uint64_t n, unsigned again)
+{
+  struct rng r = { seed };
+  struct rng later = { seed ^ n };
+  struct qp_err err = { QP_OK, "" };
+  struct rig x;
+  bool off;
+
+  rig_make(&x, "workload", seed);
+  x.cut = n;
+  qp__os_sim_cut_after(x.sim, n);
+  if (!rig_open(&x, &err))
+    (void)work(&x, &r);
+  else if (!qp__os_sim_is_off(x.sim))
+    complain(&x, "opening a new store", err.msg);
+  off = qp__os_sim_is_off(x.sim);
+  rig_recover(&x, &later, again);
+  rig_verify(&x, "after the cut");
+  rig_write_on(&x, &later);
+  rig_remove(&x);
+  return off;
+}
+
+static void
+test_powercut_at_every_mutation_of_a_workload(void **state)
+{
+  uint64_t rounds = test_is_long() ? 40 : getenv("R") ? (uint64_t)atoi(getenv("R")) : 1;
+  uint64_t n = 0;
+
+  (void)state;
+  for (uint64_t round = 0; round < rounds; round++)
+    for (n = 0; cut_work(1 + round, n, (unsigned)(round % 3)); n++)
+      continue;
+  print_message("%llu mutations\n", (unsigned long long)n);
+  assert_true(n > 500);
+}
+
+int
+main(void)
+{
+  const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_powercut_at_every_mutation_of_a_workload),
+  };
+
+  return cmocka_run_group_tests_name("powercut", tests, NULL, NULL);
+}

@@ -1,0 +1,112 @@
+/* scenario.h - operations that a test makes in a store and in a model (model.h), chosen by hand or
+ * at random, and what must hold of a store afterwards.
+ *
+ * An operation is made in three steps, so that faults can be let loose in the second alone:
+ *   op_*            choose it; its messages and ids are made here
+ *   op_run          make it in a store
+ *   op_apply        write it down in the model, which also knows how the store had to answer */
+#ifndef SCENARIO_H
+#define SCENARIO_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "model.h"
+#include "quipu.h"
+
+/* ---- chance ---- */
+
+/* The same seed gives the same numbers everywhere. */
+struct rng {
+  uint64_t state;
+};
+
+uint64_t rng_next(struct rng *r);
+/* 0 to n - 1; n is not 0. */
+uint64_t rng_below(struct rng *r, uint64_t n);
+struct qp_uuid rng_uuid(struct rng *r);
+
+/* QUIPU_TEST_LONG is set: the long form of a test is wanted. */
+bool test_is_long(void);
+/* QUIPU_TEST_SEED, or `seed` when it is not set. */
+uint64_t test_seed(uint64_t seed);
+
+/* ---- operations ---- */
+
+enum op_kind {
+  OP_CREATE,
+  OP_DELETE,
+  OP_SAVE,
+  OP_BATCH,
+  OP_FORK,
+  OP_SWITCH,
+  OP_RENAME,
+  OP_REWIND,
+  OP_DROP, /* a branch */
+  OP_SET_PROMPT,
+  OP_UPDATE,
+  OP_PROMPT_CREATE,
+  OP_PROMPT_UPDATE,
+  OP_PROMPT_DELETE,
+  OP_CHECKPOINT,
+  OP__MAX,
+};
+
+struct op_message {
+  struct qp_message *message;
+  struct qp_uuid id;
+  enum qp_rc rc; /* what saving it gave; a message with a failure of its own is not in the model */
+};
+
+struct op {
+  enum op_kind kind;
+  struct qp_uuid context;
+  char branch[MODEL_NAME]; /* "": the active one */
+  char name[MODEL_NAME];   /* of what is made: a branch */
+  char prompt[MODEL_TEXT]; /* "": none */
+  char text[MODEL_TEXT];   /* a title, or the content of a prompt */
+  int64_t note;
+  bool has_at; /* a fork or rewind to message `at`; a message that must follow `at` */
+  struct qp_uuid at;
+  struct op_message *messages;
+  size_t count;
+};
+
+const char *op_name(enum op_kind kind);
+void op_release(struct op *op);
+
+/* Chosen by hand. Strings may be NULL for "". */
+struct op op_on(enum op_kind kind, const struct qp_uuid *context, const char *branch,
+                const char *name);
+struct op op_create(struct rng *r, struct qp_uuid *id);
+/* `n` messages of about `size` bytes; n is 1 for OP_SAVE. */
+struct op op_save(struct rng *r, const struct qp_uuid *context, const char *branch, size_t n,
+                  size_t size);
+struct op op_prompt(enum op_kind kind, const char *id, const char *content);
+
+/* What a random operation may be. */
+struct mix {
+  size_t contexts; /* at most so many */
+  size_t batch;    /* messages in one batch, at most */
+  size_t messages; /* in one context, at most; a context that has so many is deleted */
+  bool failing;    /* also operations that must fail */
+};
+struct op op_random(struct rng *r, const struct model *m, const struct mix *mix);
+
+enum qp_rc op_run(struct op *op, struct qp_store *store, struct qp_err *err);
+/* How the store must answer. When that is QP_OK, the model changes; messages whose rc is neither
+ * QP_OK nor QP_IO are left out. */
+enum qp_rc op_apply(struct op *op, struct model *m);
+
+/* ---- what must hold ---- */
+
+/* A check finds nothing, not even harmless things, and sees as many messages as the model has. */
+bool store_is_clean(struct qp_store *store, const struct model *m, char why[MODEL_WHY]);
+
+/* The store is as the model says, or, with `pending`, as if that operation were complete, which is
+ * then written down. And it is clean. */
+bool store_is_right(struct qp_store *store, struct model *m, struct op *pending,
+                    char why[MODEL_WHY]);
+
+#endif
