@@ -8,7 +8,8 @@ JOBS ?= $(shell nproc)
 NINJA = tools/quiet ninja --quiet -j $(JOBS) -C
 SETUP = tools/quiet meson setup
 
-# The first finding ends the program, a leak is one, and an absurd allocation fails as it does elsewhere.
+# The first finding ends the program, a leak is one, and an absurd allocation fails as it does
+# elsewhere.
 ASAN_ENV = UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 ASAN_OPTIONS=detect_leaks=1:$\
 allocator_may_return_null=1:strict_string_checks=1:detect_stack_use_after_return=1
 TSAN_ENV = TSAN_OPTIONS=halt_on_error=1:allocator_may_return_null=1:second_deadlock_stack=1
@@ -40,7 +41,7 @@ check-asan: deps-test build-asan/build.ninja ## every suite under AddressSanitiz
 	@$(NINJA) build-asan products tests
 	@$(ASAN_ENV) tools/run-tests.mjs --build build-asan --jobs $(JOBS) --timeout 600
 
-check-tsan: deps-test build-tsan/build.ninja ## unit, conformance and crash suites under ThreadSanitizer
+check-tsan: deps-test build-tsan/build.ninja ## unit, conformance, crash under ThreadSanitizer
 	@$(NINJA) build-tsan products tests
 	@$(TSAN_ENV) tools/run-tests.mjs --build build-tsan --jobs $(JOBS) --timeout 600 \
 	  --suite unit --suite conformance --suite crash

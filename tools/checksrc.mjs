@@ -1,7 +1,7 @@
 #!/usr/bin/env node
-// The rules of our C that no compiler or analyser knows: layers, banned functions, names, form, and that
-// Meson's lists are complete. Prints "file:line: sentence" for each violation; exit status 1 when there is
-// one. CONTRIBUTING.md gives the reasons.
+// The rules of our C that no compiler or analyser knows: layers, banned functions, names, form, and
+// that Meson's lists are complete. Prints "file:line: sentence" for each violation; exit status 1
+// when there is one. CONTRIBUTING.md gives the reasons.
 
 import fs from 'node:fs';
 import path from 'node:path';
@@ -32,31 +32,33 @@ const under = (...dirs) => (file) => dirs.some((dir) => file.startsWith(`${dir}/
 // `where`: files the rule is for; `except`: files of those that it is not for.
 const bans = [
   {
-    names: words('strcpy stpcpy strcat strncpy strncat sprintf vsprintf strtok atoi atol atoll atof alloca gets'),
+    names: words(`strcpy stpcpy strcat strncpy strncat sprintf vsprintf strtok atoi atol atoll atof
+      alloca gets`),
     where: () => true,
     why: 'it overruns, or hides errors',
   },
   {
-    names: words(`malloc calloc realloc reallocarray free strdup strndup asprintf vasprintf aligned_alloc
-      posix_memalign getline getdelim`),
+    names: words(`malloc calloc realloc reallocarray free strdup strndup asprintf vasprintf
+      aligned_alloc posix_memalign getline getdelim`),
     where: under('src'),
     except: inFile('src/base/alloc.c', 'src/cli/mem.c'),
     why: 'allocate through base/alloc.h (in the command line: cli/mem.h)',
   },
   {
-    names: words(`open openat openat2 creat close read write pread pwrite readv writev preadv pwritev lseek
-      ftruncate truncate fallocate posix_fallocate fsync fdatasync syncfs sync sync_file_range rename
-      renameat renameat2 link linkat symlink symlinkat unlink unlinkat remove rmdir mkdir mkdirat mkstemp
-      mkdtemp stat fstat lstat fstatat statx access faccessat opendir fdopendir readdir closedir scandir
-      flock lockf mmap fopen fdopen freopen fread fwrite fclose fgets getc fgetc fseek ftell clock_gettime
-      gettimeofday time getrandom getentropy rand random srand randombytes_buf randombytes_random getpid
-      syscall`),
+    names: words(`open openat openat2 creat close read write pread pwrite readv writev preadv
+      pwritev lseek ftruncate truncate fallocate posix_fallocate fsync fdatasync syncfs sync
+      sync_file_range rename renameat renameat2 link linkat symlink symlinkat unlink unlinkat remove
+      rmdir mkdir mkdirat mkstemp mkdtemp stat fstat lstat fstatat statx access faccessat opendir
+      fdopendir readdir closedir scandir flock lockf mmap fopen fdopen freopen fread fwrite fclose
+      fgets getc fgetc fseek ftell clock_gettime gettimeofday time getrandom getentropy rand random
+      srand randombytes_buf randombytes_random getpid syscall`),
     where: under('src'),
     except: under('src/os', 'src/cli'),
     why: 'files, clocks and random bytes pass through struct qp__os of os/os.h',
   },
   {
-    names: words('printf vprintf fprintf vfprintf puts fputs putchar fputc putc perror exit _exit abort'),
+    names: words(`printf vprintf fprintf vfprintf puts fputs putchar fputc putc perror exit _exit
+      abort`),
     where: under('src'),
     except: under('src/cli'),
     why: 'the library does not print and does not end its process',
@@ -84,8 +86,8 @@ function list(dir, ...endings) {
     .sort();
 }
 
-// The text with comments, strings and characters blanked, so that what is left is code. Line breaks stay.
-// Also tells in which lines a "//" comment begins.
+// The text with comments, strings and characters blanked, so that what is left is code. Line breaks
+// stay. Also tells in which lines a "//" comment begins.
 function strip(text) {
   const slashes = [];
   const token = /\/\*[^]*?\*\/|\/\/[^\n]*|"(?:\\[^]|[^"\\\n])*"|'(?:\\[^]|[^'\\\n])*'/g;
@@ -108,7 +110,7 @@ function checkForm(file, lines, slashes) {
   });
   for (const line of slashes) complain(file, line, 'a // comment; write /* */');
   if (lines.length > maxLines)
-    complain(file, lines.length, `the file has ${lines.length} lines; divide what is over ${maxLines}`);
+    complain(file, lines.length, `more than ${maxLines} lines; divide the file`);
   if (!lines[0].startsWith('/*'))
     complain(file, 1, 'the file does not begin with a comment that says what it is');
 }
@@ -205,21 +207,26 @@ function checkFile(file) {
 function checkLists() {
   const read = (file) => fs.readFileSync(path.join(root, file), 'utf8');
   const listed = (build, variable, files, nameOf) => {
-    const text = variable ? new RegExp(`^${variable} = [^]*?^[\\])]`, 'm').exec(read(build))?.[0] : read(build);
+    const whole = read(build);
+    const part = new RegExp(`^${variable} = [^]*?^[\\])]`, 'm');
+    const text = variable ? part.exec(whole)?.[0] : whole;
     for (const file of files)
       if (!text?.includes(`'${nameOf(file)}'`))
         complain(file, 1, `not listed in ${build}, so it is not built`);
   };
   const stem = (file) => path.basename(file, '.c');
+  const below = (dir) => (file) => file.slice(dir.length + 1);
 
-  listed('src/meson.build', null, list('src', '.c'), (file) => file.slice('src/'.length));
-  listed('tests/meson.build', 'test_lib_sources', list('tests/lib', '.c'), (file) => file.slice('tests/'.length));
+  listed('src/meson.build', null, list('src', '.c'), below('src'));
+  listed('tests/meson.build', 'test_lib_sources', list('tests/lib', '.c'), below('tests'));
   listed('tests/meson.build', 'fuzzers', list('tests/fuzz', '.c'), stem);
   for (const suite of ['unit', 'conformance', 'fault', 'crash'])
     listed('tests/meson.build', `${suite}_tests`, list(`tests/${suite}`, '.c'), stem);
-  const isBench = (file) => stem(file).startsWith('bench_');
-  listed('bench/meson.build', 'bench_names', list('bench', '.c').filter(isBench), stem);
-  listed('bench/meson.build', 'bench_lib_sources', list('bench', '.c').filter((f) => !isBench(f)), path.basename);
+  const bench = list('bench', '.c');
+  const programs = bench.filter((file) => stem(file).startsWith('bench_'));
+  const parts = bench.filter((file) => !programs.includes(file));
+  listed('bench/meson.build', 'bench_names', programs, stem);
+  listed('bench/meson.build', 'bench_lib_sources', parts, below('bench'));
   listed('examples/meson.build', 'example_names', list('examples', '.c'), stem);
 }
 

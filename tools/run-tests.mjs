@@ -1,12 +1,14 @@
 #!/usr/bin/env node
-// Runs the tests of a build directory: every C test program that Meson knows and every tests/e2e/*.test.mjs,
-// each in a process group of its own with a time limit and a temporary directory of its own.
+// Runs the tests of a build directory: every C test program that Meson knows and every
+// tests/e2e/*.test.mjs, each in a process group of its own with a time limit and a temporary
+// directory of its own.
 //
-// One line a file, the output of those that failed, and at the very end the sum over all test functions.
-// A file that crashes, hangs, leaves out planned tests or runs none counts as one failure more.
+// One line a file, the output of those that failed, and at the very end the sum over all test
+// functions. A file that crashes, hangs, leaves out planned tests or runs none counts as one
+// failure more.
 //
-// Tests find in their environment: QUIPU_BIN (the built command line), QUIPU_BUILD (the build directory),
-// TMPDIR (theirs alone, removed afterwards). They start in the repository's root.
+// Tests find in their environment: QUIPU_BIN (the built command line), QUIPU_BUILD (the build
+// directory), TMPDIR (theirs alone, removed afterwards). They start in the repository's root.
 
 import { spawn } from 'node:child_process';
 import fs from 'node:fs';
@@ -16,8 +18,8 @@ import { fileURLToPath } from 'node:url';
 
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
 const allSuites = ['unit', 'conformance', 'fault', 'crash', 'e2e'];
-const usage = `usage: tools/run-tests.mjs [--build DIR] [--suite ${allSuites.join('|')}]... [--jobs N]
-                           [--timeout SECONDS] [NAME]...
+const usage = `usage: tools/run-tests.mjs [--build DIR] [--suite ${allSuites.join('|')}]...
+                           [--jobs N] [--timeout SECONDS] [NAME]...
 NAME runs only the files whose name contains it, such as unit/test_buf.`;
 const outputLimit = 16_000_000; // characters kept of one file's output: its end
 const shownLines = 300; // of the output of a file that failed: its end
@@ -84,7 +86,8 @@ function listPrograms(build) {
 
 function listScripts() {
   const dir = path.join(root, 'tests', 'e2e');
-  const names = fs.existsSync(dir) ? fs.readdirSync(dir).filter((n) => n.endsWith('.test.mjs')) : [];
+  const all = fs.existsSync(dir) ? fs.readdirSync(dir) : [];
+  const names = all.filter((name) => name.endsWith('.test.mjs'));
   return names.sort().map((name) => ({
     name: `e2e/${name.slice(0, -'.test.mjs'.length)}`,
     suite: 'e2e',
@@ -95,8 +98,9 @@ function listScripts() {
 
 // ---- counting ----
 
-// cmocka's TAP: "1..N", then "ok 1 - name", "not ok 2 - name" or "not ok 3 # SKIP name"; one plan a group. A
-// line may have a test's own output before it, and a forked child may print a line a second time.
+// cmocka's TAP: "1..N", then "ok 1 - name", "not ok 2 - name" or "not ok 3 # SKIP name"; one plan a
+// group. A line may have a test's own output before it, and a forked child may print a line a
+// second time.
 function countCmocka(output) {
   const sum = { passed: 0, failed: 0, skipped: 0, planned: 0 };
   let seen = new Set();
@@ -116,7 +120,8 @@ function countCmocka(output) {
   return sum;
 }
 
-// The summary of Node's spec reporter; the last one, should a test print something that looks like it.
+// The summary of Node's spec reporter; the last one, should a test print something that looks like
+// it.
 function countNode(output) {
   const last = (what) => {
     const all = [...output.matchAll(new RegExp(`^ℹ ${what} (\\d+)$`, 'gm'))];
@@ -137,7 +142,8 @@ function judge(sum, end, timeout) {
   if (end.error) return `cannot be run: ${end.error.message}`;
   if (end.signal) return `killed by ${end.signal}`;
   if (ran === 0) return `ran no test, exit status ${end.code}`;
-  if (ran < sum.planned) return `ended after ${ran} of ${sum.planned} tests, exit status ${end.code}`;
+  if (ran < sum.planned)
+    return `ended after ${ran} of ${sum.planned} tests, exit status ${end.code}`;
   if (end.code !== 0 && sum.failed === 0) return `exit status ${end.code}`;
   return undefined;
 }
@@ -216,7 +222,8 @@ function report(file, sum, end, complaint) {
   }
   process.stdout.write(`FAILED ${file.name} ${detail}${complaint ? `: ${complaint}` : ''}\n`);
   const lines = end.output.trimEnd().split('\n');
-  if (lines.length > shownLines) process.stdout.write(`    (${lines.length - shownLines} lines left out)\n`);
+  const hidden = lines.length - shownLines;
+  if (hidden > 0) process.stdout.write(`    (${hidden} lines left out)\n`);
   for (const line of lines.slice(-shownLines)) process.stdout.write(`    ${line}\n`);
 }
 
@@ -258,7 +265,8 @@ const files = asked.filter(
 );
 const total = await runAll(files, options, scratch);
 
-const empty = options.names.length > 0 ? [] : options.suites.filter((s) => !files.some((f) => f.suite === s));
+const isEmpty = (suite) => !files.some((file) => file.suite === suite);
+const empty = options.names.length > 0 ? [] : options.suites.filter(isEmpty);
 for (const suite of empty) {
   process.stdout.write(`FAILED ${suite}: the suite has no tests\n`);
   total.failed++;

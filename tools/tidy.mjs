@@ -1,7 +1,7 @@
 #!/usr/bin/env node
-// Runs clang-tidy over the C files of src and examples, several at a time. A file that passed is not looked at
-// again while its text, the headers of ours that it includes, .clang-tidy and clang-tidy itself stay the
-// same: build/lint-cache holds one empty file for each such state.
+// Runs clang-tidy over the C files of src and examples, several at a time. A file that passed is
+// not looked at again while its text, the headers of ours that it includes, .clang-tidy and
+// clang-tidy itself stay the same: build/lint-cache holds one empty file for each such state.
 
 import { execFileSync, spawn } from 'node:child_process';
 import crypto from 'node:crypto';
@@ -29,7 +29,8 @@ function flagsOf(file) {
   const flags = ['-std=c11', '-D_GNU_SOURCE', '-Wall', '-Wextra', '-Wpedantic', '-Iinclude'];
   if (file.startsWith('src/')) flags.push('-Isrc');
   if (file.startsWith('src/cli/')) flags.push('-DANALYZE_CLI');
-  if (file.startsWith('src/') && !definesFailures.includes(file)) flags.push('-include', analyzerHeader);
+  if (file.startsWith('src/') && !definesFailures.includes(file))
+    flags.push('-include', analyzerHeader);
   return flags;
 }
 
@@ -37,7 +38,8 @@ function flagsOf(file) {
 function reach(file, seen = new Set()) {
   if (seen.has(file)) return seen;
   seen.add(file);
-  for (const found of fs.readFileSync(file, 'utf8').matchAll(/^\s*#\s*include\s*["<]([^">]+)[">]/gm))
+  const include = /^\s*#\s*include\s*["<]([^">]+)[">]/gm;
+  for (const found of fs.readFileSync(file, 'utf8').matchAll(include))
     for (const dir of ['src', 'include']) {
       const header = `${dir}/${found[1]}`;
       if (fs.existsSync(header)) reach(header, seen);
@@ -49,7 +51,8 @@ const tool = execFileSync('clang-tidy', ['--version'], { encoding: 'utf8' });
 const config = fs.readFileSync('.clang-tidy');
 
 function keyOf(file) {
-  const hash = crypto.createHash('sha256').update(tool).update(config).update(flagsOf(file).join(' '));
+  const hash = crypto.createHash('sha256').update(tool).update(config);
+  hash.update(flagsOf(file).join(' '));
   for (const name of [...reach(file), ...reach(analyzerHeader)])
     hash.update(`\0${name}\0`).update(fs.readFileSync(name));
   return hash.digest('hex');
