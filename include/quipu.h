@@ -1,23 +1,25 @@
 /* quipu.h - the whole public interface of libquipu.
  *
- * A store keeps contexts. A context is one conversation: a tree of messages, named branches that each
- * point at a message (their head), a configuration and a state. A message never changes once it is
- * saved; editing makes a branch. System prompts live beside the contexts and are held by reference.
+ * A store keeps contexts. A context is one conversation: a tree of messages, named branches that
+ * each point at a message (their head), a configuration and a state. A message never changes once
+ * it is saved; editing makes a branch. System prompts live beside the contexts and are held by
+ * reference.
  *
  * Rules that hold for every function here:
- *   - A function that can fail returns enum qp_rc. When it fails its outputs are untouched, and *err
- *     (may be NULL) holds one sentence for a human.
- *   - When a function that writes returns QP_OK, what it wrote survives kill -9 and a power cut. When it
- *     returns anything else the change either did not happen or, only after QP_IO, may appear once the
- *     store is reopened; it is never there by half.
- *   - What you pass stays yours. What you receive through a ** output is yours: free it with the function
- *     named in its comment. What a `get` or a visitor hands out is borrowed.
+ *   - A function that can fail returns enum qp_rc. When it fails its outputs are untouched, and
+ *     *err (may be NULL) holds one sentence for a human.
+ *   - When a function that writes returns QP_OK, what it wrote survives kill -9 and a power cut.
+ *     When it returns anything else the change either did not happen or, only after QP_IO, may
+ *     appear once the store is reopened; it is never there by half.
+ *   - What you pass stays yours. What you receive through a ** output is yours: free it with the
+ *     function named in its comment. What a `get` or a visitor hands out is borrowed.
  *   - All text is UTF-8 and is checked. Times are milliseconds since 1970 UTC.
- *   - Threads: every function may be called from any thread at any time, on the same store and the same
- *     context handle, except that a handle must not be closed while another call uses it. A struct
- *     qp_message belongs to one thread at a time.
+ *   - Threads: every function may be called from any thread at any time, on the same store and the
+ *     same context handle, except that a handle must not be closed while another call uses it. A
+ *     struct qp_message belongs to one thread at a time.
  *   - A visitor may call functions that read, on the same handle too; it must not write or close.
- *   - Reads never wait for writes: they see a consistent snapshot of what was committed when they began. */
+ *   - Reads never wait for writes: they see a consistent snapshot of what was committed when they
+ *     began. */
 #ifndef QUIPU_H
 #define QUIPU_H
 
@@ -43,24 +45,24 @@ extern "C" {
 
 /* ---- errors ---- */
 
-/* X(name, number, text, exit code of the command line, HTTP status). The one table that every layer maps
- * errors by. */
-#define QP_RC_MAP(X)                                                \
-  X(OK, 0, "ok", 0, 200)                                            \
-  X(NOMEM, -1, "out of memory", 10, 503)                            \
-  X(IO, -2, "input/output error", 11, 500)                          \
-  X(CORRUPT, -3, "stored data is damaged", 12, 500)                 \
-  X(NOTFOUND, -4, "no such thing", 3, 404)                          \
-  X(BUSY, -5, "in use by another process", 4, 503)                  \
-  X(MISUSE, -6, "the caller broke the contract", 13, 500)           \
-  X(EXISTS, -7, "exists already", 5, 409)                           \
-  X(INVALID, -8, "invalid input", 2, 400)                           \
-  X(TOOBIG, -9, "over a limit", 6, 413)                             \
-  X(FULL, -10, "no space left", 14, 507)                            \
-  X(READONLY, -11, "cannot be written", 7, 403)                     \
-  X(CONFLICT, -12, "changed in the meantime", 8, 409)               \
-  X(UNAVAILABLE, -13, "message content is unavailable", 9, 410)     \
-  X(DENIED, -14, "permission denied", 15, 403)                      \
+/* X(name, number, text, exit code of the command line, HTTP status). The one table that every layer
+ * maps errors by. */
+#define QP_RC_MAP(X)                                            \
+  X(OK, 0, "ok", 0, 200)                                        \
+  X(NOMEM, -1, "out of memory", 10, 503)                        \
+  X(IO, -2, "input/output error", 11, 500)                      \
+  X(CORRUPT, -3, "stored data is damaged", 12, 500)             \
+  X(NOTFOUND, -4, "no such thing", 3, 404)                      \
+  X(BUSY, -5, "in use by another process", 4, 503)              \
+  X(MISUSE, -6, "the caller broke the contract", 13, 500)       \
+  X(EXISTS, -7, "exists already", 5, 409)                       \
+  X(INVALID, -8, "invalid input", 2, 400)                       \
+  X(TOOBIG, -9, "over a limit", 6, 413)                         \
+  X(FULL, -10, "no space left", 14, 507)                        \
+  X(READONLY, -11, "cannot be written", 7, 403)                 \
+  X(CONFLICT, -12, "changed in the meantime", 8, 409)           \
+  X(UNAVAILABLE, -13, "message content is unavailable", 9, 410) \
+  X(DENIED, -14, "permission denied", 15, 403)                  \
   X(STOPPED, -15, "stopped by the caller", 16, 500)
 
 enum qp_rc {
@@ -113,51 +115,53 @@ struct qp_store;
 enum qp_store_flags {
   QP_STORE_READONLY = 1u << 0,  /* no lock, no writes; works while another process writes */
   QP_STORE_NO_CREATE = 1u << 1, /* fail with QP_NOTFOUND when there is no store yet */
-  QP_STORE_NO_THREAD = 1u << 2, /* no background thread: checkpoints and folds happen inside calls */
+  QP_STORE_NO_THREAD =
+      1u << 2, /* no background thread: checkpoints and folds happen inside calls */
 };
 
 enum qp_log_level { QP_LOG_ERROR, QP_LOG_WARN, QP_LOG_INFO, QP_LOG_DEBUG };
 
-/* `feature` is a short name such as "journal" or "check". Called from any thread; must not call back
- * into the library. */
+/* `feature` is a short name such as "journal" or "check". Called from any thread; must not call
+ * back into the library. */
 typedef void qp_log_fn(void *arg, enum qp_log_level level, const char *feature, const char *text);
 
 /* Start from {.size = sizeof(struct qp_store_options)}; a zero field means its default. */
 struct qp_store_options {
   size_t size;
-  unsigned flags;        /* enum qp_store_flags */
-  size_t pool_bytes;     /* budget of the message cache of this store; default 64 MiB */
-  size_t max_message;    /* largest encoded message; default 16 MiB */
-  size_t journal_bytes;  /* size of a journal segment; default 8 MiB */
-  unsigned workers;      /* threads that write a batch's files; default: processors, at most 8 */
-  qp_log_fn *log;        /* receives warnings and traces; default: none */
+  unsigned flags;       /* enum qp_store_flags */
+  size_t pool_bytes;    /* budget of the message cache of this store; default 64 MiB */
+  size_t max_message;   /* largest encoded message; default 16 MiB */
+  size_t journal_bytes; /* size of a journal segment; default 8 MiB */
+  unsigned workers;     /* threads that write a batch's files; default: processors, at most 8 */
+  qp_log_fn *log;       /* receives warnings and traces; default: none */
   void *log_arg;
 };
 
-/* Opens the store at `url`: "file:/var/lib/quipu", a plain path, or "memory:". Finishes every write that
- * a crash cut short. *out is released with qp_store_close(). options may be NULL.
+/* Opens the store at `url`: "file:/var/lib/quipu", a plain path, or "memory:". Finishes every write
+ * that a crash cut short. *out is released with qp_store_close(). options may be NULL.
  * QP_BUSY: another process writes to it (the sentence names it); QP_STORE_READONLY still works.
  * QP_CORRUPT: not a quipu store or one of a newer version; nothing was changed. */
-QP_API QP_MUST_CHECK enum qp_rc qp_store_open(const char *url, const struct qp_store_options *options,
+QP_API QP_MUST_CHECK enum qp_rc qp_store_open(const char *url,
+                                              const struct qp_store_options *options,
                                               struct qp_store **out, struct qp_err *err);
 
-/* Closes every context of the store that is still in memory, checkpoints and frees. NULL is allowed.
- * Every context handle must have been closed. */
+/* Closes every context of the store that is still in memory, checkpoints and frees. NULL is
+ * allowed. Every context handle must have been closed. */
 QP_API void qp_store_close(struct qp_store *store);
 
 /* Makes the plain files themselves durable and empties the journal. Never needed for safety. */
 QP_API QP_MUST_CHECK enum qp_rc qp_store_checkpoint(struct qp_store *store, struct qp_err *err);
 
 struct qp_store_stats {
-  uint64_t commits;         /* acknowledged since the store was opened */
-  uint64_t syncs;           /* journal syncs; less than commits when commits are grouped */
+  uint64_t commits; /* acknowledged since the store was opened */
+  uint64_t syncs;   /* journal syncs; less than commits when commits are grouped */
   uint64_t checkpoints;
-  uint64_t folds;           /* index.log folded into index.json */
-  uint64_t recovered;       /* commits replayed when the store was opened */
-  uint64_t message_reads;   /* message reads that went to the driver */
-  uint64_t pool_hits;       /* message reads answered from memory */
-  uint64_t pool_bytes;      /* bytes in the message cache now */
-  uint64_t contexts_open;   /* contexts held in memory now */
+  uint64_t folds;         /* index.log folded into index.json */
+  uint64_t recovered;     /* commits replayed when the store was opened */
+  uint64_t message_reads; /* message reads that went to the driver */
+  uint64_t pool_hits;     /* message reads answered from memory */
+  uint64_t pool_bytes;    /* bytes in the message cache now */
+  uint64_t contexts_open; /* contexts held in memory now */
 };
 QP_API void qp_store_stats_get(struct qp_store *store, struct qp_store_stats *out);
 
@@ -193,10 +197,10 @@ QP_API QP_MUST_CHECK enum qp_rc qp_role_parse(const char *name, enum qp_role *ou
 
 struct qp_part {
   enum qp_part_kind kind;
-  struct qp_bytes text;   /* of QP_PART_TEXT and QP_PART_THINKING */
-  const char *url;        /* of QP_PART_IMAGE */
-  const char *detail;     /* of QP_PART_IMAGE, or NULL */
-  const char *signature;  /* of QP_PART_THINKING, or NULL */
+  struct qp_bytes text;  /* of QP_PART_TEXT and QP_PART_THINKING */
+  const char *url;       /* of QP_PART_IMAGE */
+  const char *detail;    /* of QP_PART_IMAGE, or NULL */
+  const char *signature; /* of QP_PART_THINKING, or NULL */
 };
 
 struct qp_tool_call {
@@ -205,7 +209,7 @@ struct qp_tool_call {
   const char *arguments_json; /* any JSON value */
   enum qp_approval approval;
   enum qp_display display;
-  const char *ui_hints_json;  /* a JSON object, or NULL */
+  const char *ui_hints_json; /* a JSON object, or NULL */
 };
 
 struct qp_tool_result {
@@ -221,8 +225,8 @@ QP_API QP_MUST_CHECK enum qp_rc qp_message_new(enum qp_role role, struct qp_mess
 /* A message of one text part. */
 QP_API QP_MUST_CHECK enum qp_rc qp_message_new_text(enum qp_role role, struct qp_bytes text,
                                                     struct qp_message **out, struct qp_err *err);
-/* Decodes a stored message, or the short form {"role": …, "text": …}. Unknown fields are kept and come
- * back from qp_message_json(). QP_INVALID names the field that is wrong. */
+/* Decodes a stored message, or the short form {"role": …, "text": …}. Unknown fields are kept and
+ * come back from qp_message_json(). QP_INVALID names the field that is wrong. */
 QP_API QP_MUST_CHECK enum qp_rc qp_message_parse(struct qp_bytes json, struct qp_message **out,
                                                  struct qp_err *err);
 QP_API void qp_message_free(struct qp_message *message);
@@ -246,12 +250,12 @@ QP_API void qp_message_set_type(struct qp_message *message, enum qp_message_type
 QP_API void qp_message_set_created_at(struct qp_message *message, int64_t ms);
 /* The id that the message shall have; without it saving gives it one. */
 QP_API void qp_message_set_id(struct qp_message *message, const struct qp_uuid *id);
-/* The message that it must follow: saving answers QP_CONFLICT when the branch's head is another one.
- * Without it the message follows whatever the head is. */
+/* The message that it must follow: saving answers QP_CONFLICT when the branch's head is another
+ * one. Without it the message follows whatever the head is. */
 QP_API void qp_message_set_parent(struct qp_message *message, const struct qp_uuid *parent);
 /* Token counts, cost and the like: a JSON object, stored as it is. */
-QP_API QP_MUST_CHECK enum qp_rc qp_message_set_metadata(struct qp_message *message, const char *json,
-                                                        struct qp_err *err);
+QP_API QP_MUST_CHECK enum qp_rc qp_message_set_metadata(struct qp_message *message,
+                                                        const char *json, struct qp_err *err);
 
 /* Borrowed until the message is changed or freed. */
 QP_API struct qp_uuid qp_message_id(const struct qp_message *message);
@@ -272,18 +276,18 @@ struct qp_context;
 
 /* Strings may be NULL. */
 struct qp_context_spec {
-  struct qp_uuid id;              /* none: a new one is made */
-  struct qp_uuid parent_id;       /* the context that this one came from, or none */
+  struct qp_uuid id;        /* none: a new one is made */
+  struct qp_uuid parent_id; /* the context that this one came from, or none */
   const char *title;
-  const char *model_id;           /* default "demo" */
-  const char *mode;               /* default "chat" */
-  const char *agent_role;         /* default "actor" */
+  const char *model_id;   /* default "demo" */
+  const char *mode;       /* default "chat" */
+  const char *agent_role; /* default "actor" */
   const char *system_prompt_id;
-  const char *parameters_json;    /* a JSON object; default {} */
+  const char *parameters_json; /* a JSON object; default {} */
 };
 
-/* Creates a context with an empty branch "main", in one step: it is there completely or not at all, and
- * the same call can be made again after a failure. *out is released with qp_context_close().
+/* Creates a context with an empty branch "main", in one step: it is there completely or not at all,
+ * and the same call can be made again after a failure. *out is released with qp_context_close().
  * QP_EXISTS: a context with that id is there. QP_NOTFOUND: no such system prompt. */
 QP_API QP_MUST_CHECK enum qp_rc qp_context_create(struct qp_store *store,
                                                   const struct qp_context_spec *spec,
@@ -291,8 +295,9 @@ QP_API QP_MUST_CHECK enum qp_rc qp_context_create(struct qp_store *store,
 
 enum qp_load { QP_LOAD_NONE = 0, QP_LOAD_MESSAGES = 1 };
 
-/* Opens a context. QP_LOAD_NONE reads metadata and index and no message; QP_LOAD_MESSAGES also brings the
- * messages of every branch into the pool (as many as fit). A damaged message does not fail the call. */
+/* Opens a context. QP_LOAD_NONE reads metadata and index and no message; QP_LOAD_MESSAGES also
+ * brings the messages of every branch into the pool (as many as fit). A damaged message does not
+ * fail the call. */
 QP_API QP_MUST_CHECK enum qp_rc qp_context_open(struct qp_store *store, const struct qp_uuid *id,
                                                 enum qp_load load, struct qp_context **out,
                                                 struct qp_err *err);
@@ -302,7 +307,8 @@ QP_API void qp_context_close(struct qp_context *context);
 QP_API QP_MUST_CHECK enum qp_rc qp_context_delete(struct qp_store *store, const struct qp_uuid *id,
                                                   struct qp_err *err);
 
-/* Visits the id of every context, in no particular order. A visitor's answer other than QP_OK ends it. */
+/* Visits the id of every context, in no particular order. A visitor's answer other than QP_OK ends
+ * it. */
 typedef enum qp_rc qp_context_visit(void *arg, const struct qp_uuid *id);
 QP_API QP_MUST_CHECK enum qp_rc qp_context_list(struct qp_store *store, qp_context_visit *visit,
                                                 void *arg, struct qp_err *err);
@@ -313,9 +319,9 @@ QP_API uint64_t qp_context_version(const struct qp_context *context);
 /* The metadata as JSON (docs/formats.md), released with qp_free(). */
 QP_API QP_MUST_CHECK enum qp_rc qp_context_metadata(struct qp_context *context, char **out,
                                                     size_t *len, struct qp_err *err);
-/* Changes the metadata by a JSON object: "title", "parent_id", "config" (merged field by field, null
- * removes), "current_state", "state_detail" and fields unknown to quipu. What is not named stays.
- * Rewrites metadata.json and nothing else. When nothing changes, nothing is written. */
+/* Changes the metadata by a JSON object: "title", "parent_id", "config" (merged field by field,
+ * null removes), "current_state", "state_detail" and fields unknown to quipu. What is not named
+ * stays. Rewrites metadata.json and nothing else. When nothing changes, nothing is written. */
 QP_API QP_MUST_CHECK enum qp_rc qp_context_update(struct qp_context *context, struct qp_bytes patch,
                                                   struct qp_err *err);
 
@@ -344,9 +350,9 @@ typedef enum qp_rc qp_branch_visit(void *arg, const struct qp_branch_info *branc
 QP_API QP_MUST_CHECK enum qp_rc qp_branch_list(struct qp_context *context, qp_branch_visit *visit,
                                                void *arg, struct qp_err *err);
 
-/* In all functions below a NULL branch name means the active branch. A branch name is 1 to 200 bytes of
- * UTF-8 without control characters (and at most 240 bytes once percent-encoded for the file system).
- * QP_NOTFOUND: no such branch. QP_INVALID: a name that cannot be one. */
+/* In all functions below a NULL branch name means the active branch. A branch name is 1 to 200
+ * bytes of UTF-8 without control characters (and at most 240 bytes once percent-encoded for the
+ * file system). QP_NOTFOUND: no such branch. QP_INVALID: a name that cannot be one. */
 
 /* Makes branch `name` whose head is message `at`; NULL: the head of `from`. Copies nothing. */
 QP_API QP_MUST_CHECK enum qp_rc qp_branch_fork(struct qp_context *context, const char *name,
@@ -368,8 +374,9 @@ QP_API QP_MUST_CHECK enum qp_rc qp_branch_set_prompt(struct qp_context *context,
 
 /* ---- saving and loading messages ---- */
 
-/* Appends a message to a branch and returns once it is durable. Fills in id, parent, type and time where
- * the message has none. *id (may be NULL) receives its id. QP_EXISTS: a message with that id is there. */
+/* Appends a message to a branch and returns once it is durable. Fills in id, parent, type and time
+ * where the message has none. *id (may be NULL) receives its id. QP_EXISTS: a message with that id
+ * is there. */
 QP_API QP_MUST_CHECK enum qp_rc qp_message_save(struct qp_context *context, const char *branch,
                                                 struct qp_message *message, struct qp_uuid *id,
                                                 struct qp_err *err);
@@ -378,10 +385,11 @@ struct qp_save_result {
   struct qp_uuid id;
   struct qp_err err; /* err.rc is QP_OK for a message that was saved */
 };
-/* Appends several messages in order as one commit: files are written concurrently and the index once.
- * results[i] tells of message i; a message that cannot be saved is left out and the others go on.
- * Returns QP_OK when at least one was saved or n is 0, else the first failure. */
-QP_API QP_MUST_CHECK enum qp_rc qp_message_save_batch(struct qp_context *context, const char *branch,
+/* Appends several messages in order as one commit: files are written concurrently and the index
+ * once. results[i] tells of message i; a message that cannot be saved is left out and the others go
+ * on. Returns QP_OK when at least one was saved or n is 0, else the first failure. */
+QP_API QP_MUST_CHECK enum qp_rc qp_message_save_batch(struct qp_context *context,
+                                                      const char *branch,
                                                       struct qp_message *const *messages, size_t n,
                                                       struct qp_save_result *results,
                                                       struct qp_err *err);
@@ -405,25 +413,28 @@ struct qp_message_info {
   enum qp_role role;
   enum qp_message_type type;
   enum qp_message_status status;
-  uint8_t hash[16];  /* BLAKE2b-128 of the stored bytes */
+  uint8_t hash[16]; /* BLAKE2b-128 of the stored bytes */
 };
 
 /* QP_NOTFOUND: no message with that id in this context. */
-QP_API QP_MUST_CHECK enum qp_rc qp_message_find(struct qp_context *context, const struct qp_uuid *id,
+QP_API QP_MUST_CHECK enum qp_rc qp_message_find(struct qp_context *context,
+                                                const struct qp_uuid *id,
                                                 struct qp_message_info *out, struct qp_err *err);
 
 /* The message, loaded on first access and from memory afterwards. Free with qp_message_free().
  * QP_UNAVAILABLE: its file is damaged or gone and no copy was found. */
-QP_API QP_MUST_CHECK enum qp_rc qp_message_load(struct qp_context *context, const struct qp_uuid *id,
-                                                struct qp_message **out, struct qp_err *err);
+QP_API QP_MUST_CHECK enum qp_rc qp_message_load(struct qp_context *context,
+                                                const struct qp_uuid *id, struct qp_message **out,
+                                                struct qp_err *err);
 
-/* `json` is the stored message, byte for byte, or empty with info->status QP_STATUS_UNAVAILABLE. Both are
- * borrowed for the length of the call. An answer other than QP_OK ends the visit and is returned. */
+/* `json` is the stored message, byte for byte, or empty with info->status QP_STATUS_UNAVAILABLE.
+ * Both are borrowed for the length of the call. An answer other than QP_OK ends the visit and is
+ * returned. */
 typedef enum qp_rc qp_message_visit(void *arg, const struct qp_message_info *info,
                                     struct qp_bytes json);
 
-/* Visits messages `first` to `first + count - 1` of a branch, oldest first; a range that reaches past
- * the end is cut. */
+/* Visits messages `first` to `first + count - 1` of a branch, oldest first; a range that reaches
+ * past the end is cut. */
 QP_API QP_MUST_CHECK enum qp_rc qp_messages_range(struct qp_context *context, const char *branch,
                                                   uint64_t first, uint64_t count,
                                                   qp_message_visit *visit, void *arg,
@@ -442,8 +453,8 @@ QP_API QP_MUST_CHECK enum qp_rc qp_messages_index(struct qp_context *context, co
 /* ---- system prompts ---- */
 
 struct qp_prompt {
-  const char *id; /* 1 to 128 bytes: letters, digits, '.', '_', '-', not starting with '.' */
-  const char *name;        /* may be NULL */
+  const char *id;   /* 1 to 128 bytes: letters, digits, '.', '_', '-', not starting with '.' */
+  const char *name; /* may be NULL */
   const char *description; /* may be NULL */
   const char *content;
   int64_t created_at;
@@ -458,14 +469,16 @@ QP_API QP_MUST_CHECK enum qp_rc qp_prompt_create(struct qp_store *store,
 /* Replaces name, description and content where they are not NULL; every context that refers to the
  * prompt sees it at once. */
 QP_API QP_MUST_CHECK enum qp_rc qp_prompt_update(struct qp_store *store,
-                                                 const struct qp_prompt *prompt, struct qp_err *err);
+                                                 const struct qp_prompt *prompt,
+                                                 struct qp_err *err);
 /* Deletes a prompt and every reference to it, in one commit. */
 QP_API QP_MUST_CHECK enum qp_rc qp_prompt_delete(struct qp_store *store, const char *id,
                                                  struct qp_err *err);
 typedef enum qp_rc qp_prompt_visit(void *arg, const struct qp_prompt *prompt);
 /* Calls `visit` once with the prompt. */
 QP_API QP_MUST_CHECK enum qp_rc qp_prompt_get(struct qp_store *store, const char *id,
-                                              qp_prompt_visit *visit, void *arg, struct qp_err *err);
+                                              qp_prompt_visit *visit, void *arg,
+                                              struct qp_err *err);
 /* Visits all prompts by id. */
 QP_API QP_MUST_CHECK enum qp_rc qp_prompt_list(struct qp_store *store, qp_prompt_visit *visit,
                                                void *arg, struct qp_err *err);
@@ -477,21 +490,21 @@ enum qp_check_flags {
 };
 
 /* X(name, text). What a check can find. */
-#define QP_PROBLEM_MAP(X)                                                      \
-  X(METADATA_DAMAGED, "metadata.json is missing or damaged")                   \
-  X(INDEX_DAMAGED, "the index is missing or damaged")                          \
-  X(INDEX_TORN, "the index ends in a half-written line")                       \
-  X(MESSAGE_MISSING, "a message in the index has no file")                     \
-  X(MESSAGE_CORRUPT, "a message file does not match its hash")                 \
-  X(MESSAGE_UNINDEXED, "a message file has no entry in the index")             \
-  X(PARENT_MISSING, "a message names a parent that is not there")              \
-  X(HEAD_MISSING, "a branch points at a message that is not there")            \
-  X(BRANCH_UNDEFINED, "the index knows a branch that metadata.json does not")  \
-  X(ACTIVE_MISSING, "the active branch does not exist")                        \
-  X(PROMPT_MISSING, "a reference names a system prompt that is not there")     \
-  X(PROMPT_DAMAGED, "a system prompt's file is damaged")                       \
-  X(FOREIGN_FILE, "a file that is not quipu's")                                \
-  X(WRONG_TYPE, "a file where a directory should be, a link, or the reverse")  \
+#define QP_PROBLEM_MAP(X)                                                     \
+  X(METADATA_DAMAGED, "metadata.json is missing or damaged")                  \
+  X(INDEX_DAMAGED, "the index is missing or damaged")                         \
+  X(INDEX_TORN, "the index ends in a half-written line")                      \
+  X(MESSAGE_MISSING, "a message in the index has no file")                    \
+  X(MESSAGE_CORRUPT, "a message file does not match its hash")                \
+  X(MESSAGE_UNINDEXED, "a message file has no entry in the index")            \
+  X(PARENT_MISSING, "a message names a parent that is not there")             \
+  X(HEAD_MISSING, "a branch points at a message that is not there")           \
+  X(BRANCH_UNDEFINED, "the index knows a branch that metadata.json does not") \
+  X(ACTIVE_MISSING, "the active branch does not exist")                       \
+  X(PROMPT_MISSING, "a reference names a system prompt that is not there")    \
+  X(PROMPT_DAMAGED, "a system prompt's file is damaged")                      \
+  X(FOREIGN_FILE, "a file that is not quipu's")                               \
+  X(WRONG_TYPE, "a file where a directory should be, a link, or the reverse") \
   X(UNREADABLE, "a file that cannot be read")
 
 enum qp_problem_kind {
@@ -507,7 +520,7 @@ struct qp_problem {
   const char *path;       /* relative to the data directory */
   const char *detail;     /* one sentence */
   bool repaired;
-  bool harmless;          /* for information only: nothing is lost or wrong */
+  bool harmless; /* for information only: nothing is lost or wrong */
 };
 typedef void qp_problem_visit(void *arg, const struct qp_problem *problem);
 
@@ -519,10 +532,12 @@ struct qp_check_summary {
   uint64_t repaired;
 };
 
-/* Compares metadata, index, message files and branches of one context (NULL: of all, and the prompts)
- * both ways, with hashes. QP_OK also when problems were found: see *out. `visit` may be NULL. */
-QP_API QP_MUST_CHECK enum qp_rc qp_store_check(struct qp_store *store, const struct qp_uuid *context,
-                                               unsigned flags, qp_problem_visit *visit, void *arg,
+/* Compares metadata, index, message files and branches of one context (NULL: of all, and the
+ * prompts) both ways, with hashes. QP_OK also when problems were found: see *out. `visit` may be
+ * NULL. */
+QP_API QP_MUST_CHECK enum qp_rc qp_store_check(struct qp_store *store,
+                                               const struct qp_uuid *context, unsigned flags,
+                                               qp_problem_visit *visit, void *arg,
                                                struct qp_check_summary *out, struct qp_err *err);
 
 #ifdef __cplusplus

@@ -1,5 +1,5 @@
-/* arena.c - blocks of at least BLOCK_LEN bytes, filled from the front. A request larger than a quarter of
- * that gets a block of its own, so that little is wasted behind it. */
+/* arena.c - blocks of at least BLOCK_LEN bytes, filled from the front. A request larger than a
+ * quarter of that gets a block of its own, so that little is wasted behind it. */
 #include "base/arena.h"
 
 #include <stdalign.h>

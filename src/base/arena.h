@@ -11,7 +11,8 @@ struct qp__arena {
   struct qp__arena_block *blocks; /* newest first */
 };
 
-void *qp__arena_alloc(struct qp__arena *a, size_t n); /* aligned for any type, zeroed; NULL: no memory */
+void *qp__arena_alloc(struct qp__arena *a,
+                      size_t n); /* aligned for any type, zeroed; NULL: no memory */
 char *qp__arena_strndup(struct qp__arena *a, const char *s, size_t n);
 char *qp__arena_strdup(struct qp__arena *a, const char *s);
 void qp__arena_release(struct qp__arena *a);

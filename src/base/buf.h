@@ -1,7 +1,8 @@
 /* buf.h - a growing run of bytes with a limit that is given at birth.
  *
- * Invariants: len <= cap, and data[len] is 0 whenever data is not NULL. The limit counts len. A failed
- * append leaves the content as it was and is remembered: qp__buf_check() after a row of appends is enough. */
+ * Invariants: len <= cap, and data[len] is 0 whenever data is not NULL. The limit counts len. A
+ * failed append leaves the content as it was and is remembered: qp__buf_check() after a row of
+ * appends is enough. */
 #ifndef QP_BASE_BUF_H
 #define QP_BASE_BUF_H
 
@@ -29,11 +30,12 @@ enum qp_rc qp__buf_add_str(struct qp__buf *b, const char *s);
 enum qp_rc qp__buf_add_char(struct qp__buf *b, char c);
 enum qp_rc qp__buf_addf(struct qp__buf *b, const char *fmt, ...) QP_PRINTF(2, 3);
 
-/* QP_OK when no append failed; else writes the sentence "`what`: out of memory" or "… is over its limit". */
+/* QP_OK when no append failed; else writes the sentence "`what`: out of memory" or "… is over its
+ * limit". */
 enum qp_rc qp__buf_check(const struct qp__buf *b, const char *what, struct qp_err *err);
 
-/* Ownership moves to the caller (qp__free); the buf is empty again. Never NULL for an empty buf unless
- * memory is out. */
+/* Ownership moves to the caller (qp__free); the buf is empty again. Never NULL for an empty buf
+ * unless memory is out. */
 char *qp__buf_take(struct qp__buf *b, size_t *len);
 
 static inline struct qp_bytes

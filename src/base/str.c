@@ -143,34 +143,13 @@ qp__hex_encode(char *out, const uint8_t *in, size_t n)
 bool
 qp__hex_decode8(const char *in, uint32_t *out)
 {
-  const uint64_t ones = 0x0101010101010101u;
-  const uint64_t highs = 0x8080808080808080u;
-  uint64_t c;
-  uint64_t letter;
-  uint64_t low;
-  uint64_t digit_ok;
-  uint64_t letter_ok;
-  uint64_t v;
+  uint64_t digits;
 
-  memcpy(&c, in, 8);
+  memcpy(&digits, in, 8);
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-  c = __builtin_bswap64(c); /* most significant digit first */
+  digits = __builtin_bswap64(digits);
 #endif
-  if (c & highs)
-    return false;
-  /* Bytes are below 128, so adding 128 - x sets the top bit of exactly those that are >= x. */
-  low = c | 0x20 * ones; /* lower case; digits have that bit already */
-  digit_ok = (c + (128 - '0') * ones) & ~(c + (128 - '9' - 1) * ones) & highs;
-  letter_ok = (low + (128 - 'a') * ones) & ~(low + (128 - 'f' - 1) * ones) & highs;
-  if ((digit_ok | letter_ok) != highs)
-    return false;
-  letter = letter_ok >> 7;          /* 1 in each byte that is a letter */
-  v = (c & 0x0f * ones) + letter * 9; /* 'a' is 0x61: low nibble 1, plus 9 */
-  /* Gather the eight nibbles. */
-  v = (v | (v >> 4)) & 0x00ff00ff00ff00ffu;
-  v = (v | (v >> 8)) & 0x0000ffff0000ffffu;
-  *out = (uint32_t)(v | (v >> 16));
-  return true;
+  return qp__hex_word(digits, out);
 }
 
 bool
@@ -319,9 +298,9 @@ qp__time_parse(const char *s, size_t n, int64_t *ms)
   size_t i = 19;
 
   if (n < 20 || !get_digits(s, 4, &year) || s[4] != '-' || !get_digits(s + 5, 2, &month) ||
-      s[7] != '-' || !get_digits(s + 8, 2, &day) || (s[10] != 'T' && s[10] != 't' && s[10] != ' ') ||
-      !get_digits(s + 11, 2, &h) || s[13] != ':' || !get_digits(s + 14, 2, &m) || s[16] != ':' ||
-      !get_digits(s + 17, 2, &sec))
+      s[7] != '-' || !get_digits(s + 8, 2, &day) ||
+      (s[10] != 'T' && s[10] != 't' && s[10] != ' ') || !get_digits(s + 11, 2, &h) ||
+      s[13] != ':' || !get_digits(s + 14, 2, &m) || s[16] != ':' || !get_digits(s + 17, 2, &sec))
     return QP_INVALID;
   if (month < 1 || month > 12 || day < 1 || day > days_in_month(year, month) || h > 23 || m > 59 ||
       sec > 60)

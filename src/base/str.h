@@ -11,18 +11,38 @@
 /* Strict UTF-8: no overlong forms, no surrogates, nothing above U+10FFFF. NUL bytes are allowed. */
 bool qp__utf8_ok(const char *s, size_t n);
 
-/* Appends `s` with every ASCII character outside [A-Za-z0-9_-], and a '.' at the start, as %XX; bytes of
- * other characters stay. So the result is never "." or "..", has no '/' and needs no escape in JSON. */
+/* Appends `s` with every ASCII character outside [A-Za-z0-9_-], and a '.' at the start, as %XX;
+ * bytes of other characters stay. So the result is never "." or "..", has no '/' and needs no
+ * escape in JSON. */
 enum qp_rc qp__percent_encode(struct qp__buf *out, const char *s, size_t n);
 /* QP_INVALID: a bad escape, or a form that encode would not have made. */
 enum qp_rc qp__percent_decode(struct qp__buf *out, const char *s, size_t n);
 
 /* 2 * n lower-case digits, no NUL. */
 void qp__hex_encode(char *out, const uint8_t *in, size_t n);
-bool qp__hex_decode(uint8_t *out, const char *in, size_t n); /* n bytes from 2n digits of either case */
+bool qp__hex_decode(uint8_t *out, const char *in,
+                    size_t n); /* n bytes from 2n digits of either case */
 
-/* 32 digits, 8 and more at a time: the inner loop of the index reader. */
-bool qp__hex_decode8(const char *in, uint32_t *out); /* 8 digits, most significant first */
+/* Eight digits of either case at once, the first of them in the highest byte of the word: the
+ * inner loop of the index reader. *out is their value. */
+static inline bool
+qp__hex_word(uint64_t digits, uint32_t *out)
+{
+  const uint64_t ones = 0x0101010101010101u;
+  uint64_t lower = digits | 0x20 * ones;            /* digits have that bit already */
+  uint64_t letter = (digits >> 6) & ones;           /* 1 in each byte that can only be a letter */
+  uint64_t v = (digits & 0x0f * ones) + 9 * letter; /* 'a' is 0x61: low nibble 1, plus 9 */
+  uint64_t above9 = ((v + 6 * ones) >> 4) & ones;
+
+  /* They are digits when the values, written again, give the same text. No sum leaves its byte. */
+  if (v + '0' * ones + ('a' - '0' - 10) * above9 != lower || (lower ^ digits) & ~(letter << 5))
+    return false;
+  v = (v | (v >> 4)) & 0x00ff00ff00ff00ffu;
+  v = (v | (v >> 8)) & 0x0000ffff0000ffffu;
+  *out = (uint32_t)(v | (v >> 16));
+  return true;
+}
+bool qp__hex_decode8(const char *in, uint32_t *out); /* the same from 8 characters */
 
 #define QP__TIME_LEN 24 /* "2026-11-15T19:55:40.123Z" */
 

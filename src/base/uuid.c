@@ -63,27 +63,37 @@ qp__uuid_encode(char out[QP__UUID_LEN], const struct qp_uuid *id)
   qp__hex_encode(out + 24, id->b + 10, 6);
 }
 
+/* Four characters as a number, the first in its highest byte. */
+static uint64_t
+load4(const char *in)
+{
+  const uint8_t *b = (const uint8_t *)in;
+
+  return (uint64_t)b[0] << 24 | (uint64_t)b[1] << 16 | (uint64_t)b[2] << 8 | b[3];
+}
+
+static void
+store4(uint8_t *out, uint32_t v)
+{
+  out[0] = (uint8_t)(v >> 24);
+  out[1] = (uint8_t)(v >> 16);
+  out[2] = (uint8_t)(v >> 8);
+  out[3] = (uint8_t)v;
+}
+
 bool
 qp__uuid_decode(const char in[QP__UUID_LEN], struct qp_uuid *out)
 {
-  char digits[32];
-  uint32_t w;
+  uint32_t w[4];
 
-  if (in[8] != '-' || in[13] != '-' || in[18] != '-' || in[23] != '-')
+  if (in[8] != '-' || in[13] != '-' || in[18] != '-' || in[23] != '-' ||
+      !qp__hex_word(load4(in) << 32 | load4(in + 4), &w[0]) ||
+      !qp__hex_word(load4(in + 9) << 32 | load4(in + 14), &w[1]) ||
+      !qp__hex_word(load4(in + 19) << 32 | load4(in + 24), &w[2]) ||
+      !qp__hex_word(load4(in + 28) << 32 | load4(in + 32), &w[3]))
     return false;
-  memcpy(digits, in, 8);
-  memcpy(digits + 8, in + 9, 4);
-  memcpy(digits + 12, in + 14, 4);
-  memcpy(digits + 16, in + 19, 4);
-  memcpy(digits + 20, in + 24, 12);
-  for (int i = 0; i < 4; i++) {
-    if (!qp__hex_decode8(digits + (ptrdiff_t)8 * i, &w))
-      return false;
-    out->b[4 * i] = (uint8_t)(w >> 24);
-    out->b[4 * i + 1] = (uint8_t)(w >> 16);
-    out->b[4 * i + 2] = (uint8_t)(w >> 8);
-    out->b[4 * i + 3] = (uint8_t)w;
-  }
+  for (int i = 0; i < 4; i++)
+    store4(out->b + (ptrdiff_t)4 * i, w[i]);
   return true;
 }
 

@@ -1,15 +1,16 @@
 /* message.h - one message: who said it, what it holds, which tools it calls or answers.
  *
  * Stored form, one line of JSON with these keys in this order (absent ones are left out):
- *   {"id":"…","parent_id":"…"|null,"role":"user","type":"text","created_at":"2026-11-15T19:55:40.123Z",
- *    "content":[{"type":"text","text":"…"},{"type":"image","url":"…","detail":"…"},
+ *   {"id":"…","parent_id":"…"|null,"role":"user","type":"text",
+ *    "created_at":"2026-11-15T19:55:40.123Z","content":[{"type":"text","text":"…"},{"type":"image","url":"…","detail":"…"},
  *               {"type":"thinking","text":"…","signature":"…"}],
  *    "tool_calls":[{"id":"…","tool_name":"…","arguments":…,"approval_status":"Pending",
  *                   "display_preference":"Default","ui_hints":{…}}],
  *    "tool_result":{"request_id":"…","result":…,"is_error":false,"display_preference":"Default"},
  *    "metadata":{…}, …unknown fields in the order in which they came}
- * Unknown fields are kept at every level: in the message, in a part, in a tool call, in the result; a part
- * of unknown "type" is kept whole. Short form accepted on input: {"role":"user","text":"hi"}.
+ * Unknown fields are kept at every level: in the message, in a part, in a tool call, in the result;
+ * a part of unknown "type" is kept whole. Short form accepted on input:
+ * {"role":"user","text":"hi"}.
  *
  * Strings live in the message's arena; a message belongs to one thread at a time. */
 #ifndef QP_MODEL_MESSAGE_H
@@ -60,12 +61,15 @@ enum qp_rc qp__message_decode(const char *what, struct qp_bytes json, struct qp_
 /* Appends the stored form without a newline. */
 enum qp_rc qp__message_encode(const struct qp_message *m, struct qp__buf *out, struct qp_err *err);
 
-/* The type given, or what follows from the content: a result: tool_result, calls: tool_call, else text. */
+/* The type given, or what follows from the content: a result: tool_result, calls: tool_call, else
+ * text. */
 enum qp_message_type qp__message_effective_type(const struct qp_message *m);
-/* metadata.tokens.completion_tokens, else metadata.tokens.prompt_tokens, else 0; clamped to 32 bits. */
+/* metadata.tokens.completion_tokens, else metadata.tokens.prompt_tokens, else 0; clamped to 32
+ * bits. */
 uint32_t qp__message_tokens(const struct qp_message *m);
 
-/* Table lookups on names as stored. False: no such name. Roles are accepted in any case ("User"). */
+/* Table lookups on names as stored. False: no such name. Roles are accepted in any case
+ * ("User"). */
 bool qp__role_find(const char *name, size_t len, enum qp_role *out);
 bool qp__type_find(const char *name, size_t len, enum qp_message_type *out);
 bool qp__status_find(const char *name, size_t len, enum qp_message_status *out);

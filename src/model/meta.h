@@ -7,13 +7,13 @@
  *                 "system_prompt_id": null, …unknown },
  *     "branches": { "main": { "name": "main", "system_prompt_id": null, "user_prompt": null,
  *                             "created_at": "…", "base": null, …unknown } },
- *     "active_branch_name": "main", "current_state": "Idle", "state_detail": {…} only when there is one,
- *     …unknown }
+ *     "active_branch_name": "main", "current_state": "Idle", "state_detail": {…} only when there is
+ *     one, …unknown }
  * "base" is the message that the branch was forked from. Heads are not here: the index has them.
  * Branches are kept sorted by name (bytewise).
  *
- * A published meta is immutable and shared between threads; to change one, clone it, change the clone and
- * publish that. So nothing in here may change on reading (no lazily built parts). */
+ * A published meta is immutable and shared between threads; to change one, clone it, change the
+ * clone and publish that. So nothing in here may change on reading (no lazily built parts). */
 #ifndef QP_MODEL_META_H
 #define QP_MODEL_META_H
 
@@ -28,18 +28,18 @@
 #define QP__TITLE_MAX 1024
 #define QP__META_MAX ((size_t)4 << 20)
 
-#define QP__STATE_MAP(X)                                                                  \
-  X(IDLE, "Idle")                                                                         \
-  X(PROCESSING_USER_MESSAGE, "ProcessingUserMessage")                                     \
-  X(AWAITING_LLM_RESPONSE, "AwaitingLLMResponse")                                         \
-  X(STREAMING_LLM_RESPONSE, "StreamingLLMResponse")                                       \
-  X(PROCESSING_LLM_RESPONSE, "ProcessingLLMResponse")                                     \
-  X(AWAITING_TOOL_APPROVAL, "AwaitingToolApproval")                                       \
-  X(EXECUTING_TOOLS, "ExecutingTools")                                                    \
-  X(PROCESSING_TOOL_RESULTS, "ProcessingToolResults")                                     \
-  X(GENERATING_RESPONSE, "GeneratingResponse")                                            \
-  X(COMPACTING, "Compacting")                                                             \
-  X(TRANSIENT_FAILURE, "TransientFailure")                                                \
+#define QP__STATE_MAP(X)                              \
+  X(IDLE, "Idle")                                     \
+  X(PROCESSING_USER_MESSAGE, "ProcessingUserMessage") \
+  X(AWAITING_LLM_RESPONSE, "AwaitingLLMResponse")     \
+  X(STREAMING_LLM_RESPONSE, "StreamingLLMResponse")   \
+  X(PROCESSING_LLM_RESPONSE, "ProcessingLLMResponse") \
+  X(AWAITING_TOOL_APPROVAL, "AwaitingToolApproval")   \
+  X(EXECUTING_TOOLS, "ExecutingTools")                \
+  X(PROCESSING_TOOL_RESULTS, "ProcessingToolResults") \
+  X(GENERATING_RESPONSE, "GeneratingResponse")        \
+  X(COMPACTING, "Compacting")                         \
+  X(TRANSIENT_FAILURE, "TransientFailure")            \
   X(FAILED, "Failed")
 
 enum qp__state {
@@ -53,8 +53,8 @@ struct qp__branch_def {
   char *system_prompt_id; /* or NULL */
   char *user_prompt;      /* or NULL */
   int64_t created_at;
-  struct qp_uuid base;    /* or none */
-  json_t *extra;          /* unknown fields, or NULL */
+  struct qp_uuid base; /* or none */
+  json_t *extra;       /* unknown fields, or NULL */
 };
 
 struct qp__meta {
@@ -91,8 +91,8 @@ void qp__meta_free(struct qp__meta *m);
 /* Everything but the times equal. */
 bool qp__meta_equal(const struct qp__meta *a, const struct qp__meta *b);
 
-/* Applies a patch as qp_context_update describes; does not touch updated_at. On failure m may be half
- * changed: patch a clone. */
+/* Applies a patch as qp_context_update describes; does not touch updated_at. On failure m may be
+ * half changed: patch a clone. */
 enum qp_rc qp__meta_patch(struct qp__meta *m, struct qp_bytes patch, struct qp_err *err);
 
 /* NULL: no such branch. Borrowed, valid until branches change. */

@@ -191,7 +191,8 @@ qp__dir_make_parents(const struct qp__os *os, int dirfd, const char *path)
 
 /* ---- removing a tree ---- */
 
-/* Removing while listing may skip names, so a pass takes up to this many and the next looks again. */
+/* Removing while listing may skip names, so a pass takes up to this many and the next looks
+ * again. */
 #define NAMES_A_PASS 512
 
 struct name_list {

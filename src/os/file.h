@@ -1,5 +1,5 @@
-/* file.h - whole-file and loop helpers over the seam: interrupted and short calls are finished here, so that
- * nothing above knows of them. All return 0, a count, or -errno. */
+/* file.h - whole-file and loop helpers over the seam: interrupted and short calls are finished
+ * here, so that nothing above knows of them. All return 0, a count, or -errno. */
 #ifndef QP_OS_FILE_H
 #define QP_OS_FILE_H
 

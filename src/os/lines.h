@@ -10,13 +10,13 @@
 
 #define QP__LINE_MAX ((size_t)64 << 10) /* a longer line ends the reading as torn */
 
-/* `line` is `len` bytes without the newline, borrowed. `end` is the file offset behind the newline. An
- * answer other than QP_OK ends the reading and is returned. */
+/* `line` is `len` bytes without the newline, borrowed. `end` is the file offset behind the newline.
+ * An answer other than QP_OK ends the reading and is returned. */
 typedef enum qp_rc qp__line_fn(void *arg, const char *line, size_t len, uint64_t end,
                                struct qp_err *err);
 
-/* *torn: the file does not end in a newline, or holds an over-long line or a NUL byte; all lines before
- * that were delivered. */
+/* *torn: the file does not end in a newline, or holds an over-long line or a NUL byte; all lines
+ * before that were delivered. */
 enum qp_rc qp__lines_read(const struct qp__os *os, int fd, qp__line_fn *fn, void *arg, bool *torn,
                           struct qp_err *err);
 

@@ -1,11 +1,12 @@
-/* os.h - the seam: every file, clock and random call of the library passes through one of these slots.
+/* os.h - the seam: every file, clock and random call of the library passes through one of these
+ * slots.
  *
- * All slots return 0 or a count on success and -errno on failure; none sets errno. os_posix.c is the real
- * thing; os_fault.c wraps another one and makes the Nth call fail; os_sim.c is a file system in memory that
- * forgets, keeps or tears what was not synced when its power is cut.
+ * All slots return 0 or a count on success and -errno on failure; none sets errno. os_posix.c is
+ * the real thing; os_fault.c wraps another one and makes the Nth call fail; os_sim.c is a file
+ * system in memory that forgets, keeps or tears what was not synced when its power is cut.
  *
- * Paths are relative to a directory descriptor, never leave it ("..", absolute) and never pass a symbolic
- * link: openat answers -ELOOP or -EXDEV then. Only open_root takes a path of the user's.
+ * Paths are relative to a directory descriptor, never leave it ("..", absolute) and never pass a
+ * symbolic link: openat answers -ELOOP or -EXDEV then. Only open_root takes a path of the user's.
  * Descriptors of one qp__os mean nothing to another. All slots may be called from any thread. */
 #ifndef QP_OS_OS_H
 #define QP_OS_OS_H
@@ -23,7 +24,8 @@ enum { QP__RENAME_EXCHANGE = 1 }; /* both must exist and change places */
 struct qp__os {
   void *self;
 
-  /* Opens a directory by the user's path, following links; with `create`, makes the last component. */
+  /* Opens a directory by the user's path, following links; with `create`, makes the last
+   * component. */
   int (*open_root)(void *self, const char *path, int create);
 
   /* O_* flags as open(2); O_CLOEXEC is always added. */
@@ -46,8 +48,8 @@ struct qp__os {
   int (*listdir)(void *self, int dirfd, const char *path, qp__os_name *visit, void *arg);
 
   int (*flock)(void *self, int fd, int operation);
-  int64_t (*now_ms)(void *self);                       /* wall clock */
-  int64_t (*mono_ms)(void *self);                      /* monotonic clock */
+  int64_t (*now_ms)(void *self);  /* wall clock */
+  int64_t (*mono_ms)(void *self); /* monotonic clock */
   int (*random)(void *self, void *buf, size_t n);
   int (*pid)(void *self);
 };

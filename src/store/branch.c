@@ -1,5 +1,5 @@
-/* branch.c - branches: a name and a head over the tree of messages. Nothing here copies a message, and
- * everything costs the same for ten messages as for a million. */
+/* branch.c - branches: a name and a head over the tree of messages. Nothing here copies a message,
+ * and everything costs the same for ten messages as for a million. */
 #include <string.h>
 
 #include "base/err.h"
@@ -78,7 +78,8 @@ find_message(struct qp_context *c, const struct qp_uuid *id, uint32_t *out, stru
   if (!qp__tree_find(&c->tree, id, true, out))
     return qp__fail_nomem(err, "looking up a message");
   if (*out == QP__NO_SLOT)
-    return qp__fail(err, QP_NOTFOUND, "there is no message %s in this context", qp_uuid_text(id, text));
+    return qp__fail(err, QP_NOTFOUND, "there is no message %s in this context",
+                    qp_uuid_text(id, text));
   return QP_OK;
 }
 
@@ -174,7 +175,8 @@ qp_branch_delete(struct qp_context *context, const char *name, struct qp_err *er
     return rc;
   rc = qp__view_branch(context->staged_view, name, &old, err);
   if (!rc && strcmp(old->name, meta->active) == 0)
-    rc = qp__fail(err, QP_CONFLICT, "'%s' is the active branch: switch to another one first", old->name);
+    rc = qp__fail(err, QP_CONFLICT, "'%s' is the active branch: switch to another one first",
+                  old->name);
   if (!rc)
     rc = qp__meta_branch_remove(meta, old->name, err);
   if (rc)

@@ -1,7 +1,7 @@
 /* check.c - is everything there, unharmed, and does everything agree?
  *
- * A check without repair loads each context for itself and writes nothing; it may run beside a writer. With
- * repair it takes the context for itself: nobody may have it open. */
+ * A check without repair loads each context for itself and writes nothing; it may run beside a
+ * writer. With repair it takes the context for itself: nobody may have it open. */
 #include <stdio.h>
 #include <string.h>
 
@@ -45,7 +45,9 @@ static enum qp_rc
 restore_content(struct checking *k, const struct qp__entry *e, struct qp_bytes bytes,
                 struct qp_err *err)
 {
-  struct qp__change change = { .kind = QP__CHANGE_CONTENT, .id = e->id, .entry = e, .bytes = bytes };
+  struct qp__change change = {
+    .kind = QP__CHANGE_CONTENT, .id = e->id, .entry = e, .bytes = bytes
+  };
 
   change.dir = qp__tree_dir_name(&k->image.tree, e->dir);
   return commit_change(k, &change, err);
@@ -86,7 +88,8 @@ damaged_message(struct checking *k, struct qp__entry *e, enum qp_rc why, const s
     if (repair)
       rc = restore_content(k, e, qp__buf_bytes(&copy), err);
     if (!rc)
-      qp__problem(&k->problems, kind, &k->id, path, repair, false, "%s; another copy was found", cause->msg);
+      qp__problem(&k->problems, kind, &k->id, path, repair, false, "%s; another copy was found",
+                  cause->msg);
   } else if (known) {
     qp__problem(&k->problems, kind, &k->id, path, false, true, "known to be lost");
   } else {
@@ -140,8 +143,9 @@ check_reference(struct checking *k, const char *where, const char *prompt, struc
     return rc;
   }
   if (rc == QP_NOTFOUND || rc == QP_INVALID) {
-    qp__problem(&k->problems, QP_PROBLEM_PROMPT_MISSING, &k->id, "metadata.json", k->problems.repair,
-                false, "%s refers to system prompt '%.60s', which is not there", where, prompt);
+    qp__problem(&k->problems, QP_PROBLEM_PROMPT_MISSING, &k->id, "metadata.json",
+                k->problems.repair, false, "%s refers to system prompt '%.60s', which is not there",
+                where, prompt);
     k->meta_changed = true;
   }
   return QP_OK;

@@ -56,7 +56,8 @@ advance(struct qp__commit *commit)
     if (e->view) {
       struct qp__view *old = c->staged_view;
 
-      atomic_fetch_add_explicit(&e->view->refs, 1, memory_order_relaxed); /* one published, one staged */
+      atomic_fetch_add_explicit(&e->view->refs, 1,
+                                memory_order_relaxed); /* one published, one staged */
       c->staged_view = e->view;
       qp__view_unref(old);
     }
@@ -84,8 +85,8 @@ free_fold(struct fold *f)
   qp__free(f);
 }
 
-/* With the write lock held: the state that a fold shall write. NULL: no memory; a later commit tries
- * again. */
+/* With the write lock held: the state that a fold shall write. NULL: no memory; a later commit
+ * tries again. */
 static struct fold *
 start_fold(struct qp_context *c)
 {
@@ -125,8 +126,8 @@ run_fold(void *arg)
   struct qp_store *s = c->store;
   struct qp_err err;
   void *ticket = NULL;
-  enum qp_rc rc = s->driver->fold_write(s->self, c->driver, &c->tree, f->count, f->heads,
-                                        f->head_count, &err);
+  enum qp_rc rc =
+      s->driver->fold_write(s->self, c->driver, &c->tree, f->count, f->heads, f->head_count, &err);
 
   (void)pthread_mutex_lock(&c->write_lock);
   if (!rc)

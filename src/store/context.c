@@ -1,7 +1,7 @@
 /* context.c - contexts in memory: opened once, shared, kept for a while after their last user.
  *
- * The store's table holds every context that is in memory or being loaded, made or deleted. One that is
- * BUSY belongs to the thread that made it so; others wait. */
+ * The store's table holds every context that is in memory or being loaded, made or deleted. One
+ * that is BUSY belongs to the thread that made it so; others wait. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -387,7 +387,8 @@ qp_context_create(struct qp_store *store, const struct qp_context_spec *spec,
   if (!rc) {
     rc = load_context(c, err);
     if (rc && store->driver->context_delete(store->self, &own.id, NULL)) /* take it back */
-      rc = qp__fail(err, QP_IO, "context %s was created and cannot be opened", qp_uuid_text(&own.id, text));
+      rc = qp__fail(err, QP_IO, "context %s was created and cannot be opened",
+                    qp_uuid_text(&own.id, text));
   }
   end_busy(c, rc == QP_OK);
   if (rc)
@@ -497,8 +498,8 @@ same_text(const char *a, const char *b)
   return a == b || (a && b && strcmp(a, b) == 0);
 }
 
-/* One attempt. *needs_lock: the reference to a prompt changes and the prompts were not locked; nothing was
- * done then. */
+/* One attempt. *needs_lock: the reference to a prompt changes and the prompts were not locked;
+ * nothing was done then. */
 static enum qp_rc
 try_update(struct qp_context *c, struct qp_bytes patch, bool locked, bool *needs_lock,
            struct qp_err *err)

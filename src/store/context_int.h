@@ -4,13 +4,14 @@
  *   view     the metadata and the branches, immutable; replaced as a whole when metadata changes
  *   heads    of each branch, an atomic slot
  *   tree     the entries below tree.visible
- * A reader takes a reference to the view (view_lock, held for a few instructions and never over input or
- * output), loads a head once, and from there on everything that it follows never changes.
+ * A reader takes a reference to the view (view_lock, held for a few instructions and never over
+ * input or output), loads a head once, and from there on everything that it follows never changes.
  *
- * A writer holds write_lock from looking at the state until its commit is staged; what it left for the next
- * writer is in staged_view, staged heads and the tree's unpublished entries. Publication happens in the
- * order of commits, so readers see each of these states in turn. After a failed commit the store is poisoned
- * (journal.h), so that states that were staged on top of it are never used. */
+ * A writer holds write_lock from looking at the state until its commit is staged; what it left for
+ * the next writer is in staged_view, staged heads and the tree's unpublished entries. Publication
+ * happens in the order of commits, so readers see each of these states in turn. After a failed
+ * commit the store is poisoned (journal.h), so that states that were staged on top of it are never
+ * used. */
 #ifndef QP_STORE_CONTEXT_INT_H
 #define QP_STORE_CONTEXT_INT_H
 
@@ -37,7 +38,10 @@ struct qp__view {
   struct qp__branch **branches; /* one for each of meta->branches, in that order */
 };
 
-enum qp__context_stage { QP__CONTEXT_BUSY, QP__CONTEXT_READY }; /* being loaded or deleted; usable */
+enum qp__context_stage {
+  QP__CONTEXT_BUSY,
+  QP__CONTEXT_READY
+}; /* being loaded or deleted; usable */
 
 struct qp_context {
   struct qp_store *store;
@@ -55,8 +59,8 @@ struct qp_context {
 
   /* guarded by the store's lock */
   enum qp__context_stage stage;
-  unsigned refs;  /* users, and folds under way */
-  unsigned folds; /* of these */
+  unsigned refs;            /* users, and folds under way */
+  unsigned folds;           /* of these */
   struct qp_context *chain; /* in the store's table */
   struct qp_context *idle_newer, *idle_older;
   bool idle;
@@ -93,10 +97,12 @@ struct qp_store {
 enum qp_rc qp__store_new_id(struct qp_store *s, struct qp_uuid *out, struct qp_err *err);
 /* QP_NOTFOUND when there is no such prompt; NULL is fine. With prompt_lock held it stays true. */
 enum qp_rc qp__check_prompt(struct qp_store *s, const char *id, struct qp_err *err);
-/* Lets go of all idle contexts, or of the oldest until the rest is within bounds. With the lock held. */
+/* Lets go of all idle contexts, or of the oldest until the rest is within bounds. With the lock
+ * held. */
 void qp__contexts_evict(struct qp_store *s, bool all);
 
-/* Takes a context out of everybody's reach until unclaim, which accepts NULL. QP_BUSY: it is open. */
+/* Takes a context out of everybody's reach until unclaim, which accepts NULL. QP_BUSY: it is
+ * open. */
 enum qp_rc qp__context_claim(struct qp_store *s, const struct qp_uuid *id, struct qp_context **out,
                              struct qp_err *err);
 void qp__context_unclaim(struct qp_context *claim);
@@ -108,7 +114,8 @@ void qp__view_unref(struct qp__view *v);
 /* The branch by name (NULL: the active one); borrowed from the view. QP_NOTFOUND. */
 enum qp_rc qp__view_branch(const struct qp__view *v, const char *name, struct qp__branch **out,
                            struct qp_err *err);
-/* A view of `meta`, which it takes over also on failure; branches known to `old` are shared with it. */
+/* A view of `meta`, which it takes over also on failure; branches known to `old` are shared with
+ * it. */
 enum qp_rc qp__view_new(struct qp__meta *meta, const struct qp__view *old, struct qp__view **out,
                         struct qp_err *err);
 
@@ -123,10 +130,11 @@ struct qp__effect {
   struct qp__effect *next;
 };
 
-/* Stages the changes and settles them. The caller holds the write locks of all contexts in `effects`; they
- * are released in any case. `prepared` changes are discarded when it fails. On success the writer's state
- * has advanced by the effects: staged views and heads. `added` entries (at most one context has any) are put
- * in its tree, which must have room reserved; *slot receives the first. */
+/* Stages the changes and settles them. The caller holds the write locks of all contexts in
+ * `effects`; they are released in any case. `prepared` changes are discarded when it fails. On
+ * success the writer's state has advanced by the effects: staged views and heads. `added` entries
+ * (at most one context has any) are put in its tree, which must have room reserved; *slot receives
+ * the first. */
 struct qp__commit {
   struct qp__change *changes;
   size_t count;
@@ -140,9 +148,9 @@ struct qp__commit {
 };
 enum qp_rc qp__commit(struct qp_store *s, struct qp__commit *commit, struct qp_err *err);
 
-/* A change of metadata: `meta` (taken over) replaces the context's, together with up to one change of the
- * index (`extra`, or NULL). Where that is a HEAD or a RENAME, the head of the branch that it names is `head`
- * from then on. The caller holds the write lock, which is released. */
+/* A change of metadata: `meta` (taken over) replaces the context's, together with up to one change
+ * of the index (`extra`, or NULL). Where that is a HEAD or a RENAME, the head of the branch that it
+ * names is `head` from then on. The caller holds the write lock, which is released. */
 enum qp_rc qp__commit_meta(struct qp_context *c, struct qp__meta *meta, struct qp__change *extra,
                            uint32_t head, struct qp_err *err);
 /* A clone of the latest metadata with a new updated_at. With the write lock. */
@@ -153,8 +161,9 @@ enum qp_rc qp__check_writable(const struct qp_store *s, struct qp_err *err);
 
 /* ---- message.c ---- */
 
-/* The stored bytes of a message without the newline, from the pool or the driver, checked against the
- * index. QP_UNAVAILABLE: no copy is left (its status says so from then on). *out is the caller's. */
+/* The stored bytes of a message without the newline, from the pool or the driver, checked against
+ * the index. QP_UNAVAILABLE: no copy is left (its status says so from then on). *out is the
+ * caller's. */
 enum qp_rc qp__message_blob(struct qp_context *c, uint32_t slot, struct qp__blob **out,
                             struct qp_err *err);
 

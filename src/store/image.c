@@ -113,7 +113,8 @@ mend_definitions(struct qp__image *image, struct qp__problems *problems, bool *c
 }
 
 static enum qp_rc
-mend_heads(struct qp__image *image, struct qp__problems *problems, bool *changed, struct qp_err *err)
+mend_heads(struct qp__image *image, struct qp__problems *problems, bool *changed,
+           struct qp_err *err)
 {
   const struct qp__meta *meta = image->meta;
 

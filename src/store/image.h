@@ -1,4 +1,5 @@
-/* image.h - a context as a driver loads it, before other threads see it: metadata, index and heads. */
+/* image.h - a context as a driver loads it, before other threads see it: metadata, index and
+ * heads. */
 #ifndef QP_STORE_IMAGE_H
 #define QP_STORE_IMAGE_H
 
@@ -30,8 +31,8 @@ void qp__image_drop_head(struct qp__image *image, const char *name);
 
 struct qp__problems;
 
-/* Makes metadata and heads agree: every branch has a definition and a head, the active branch exists. What
- * had to be changed is told to `problems`; *changed says whether anything was. */
+/* Makes metadata and heads agree: every branch has a definition and a head, the active branch
+ * exists. What had to be changed is told to `problems`; *changed says whether anything was. */
 enum qp_rc qp__image_mend(struct qp__image *image, struct qp__problems *problems, bool *changed,
                           struct qp_err *err);
 

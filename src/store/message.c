@@ -41,12 +41,13 @@ recover(struct qp_context *c, uint32_t slot, struct qp__buf *text, const char *c
   (void)qp_uuid_text(&e->id, id);
   (void)qp_uuid_text(&c->id, ctx);
   if (s->driver->salvage && !s->driver->salvage(s->self, c->driver, &c->tree, e, text, NULL)) {
-    qp__log(&s->log, QP_LOG_WARN, "message", "context %s: message %s: %s; read from another copy", ctx,
-            id, cause);
+    qp__log(&s->log, QP_LOG_WARN, "message", "context %s: message %s: %s; read from another copy",
+            ctx, id, cause);
     return QP_OK;
   }
   atomic_store_explicit(&e->status, QP_STATUS_UNAVAILABLE, memory_order_relaxed);
-  qp__log(&s->log, QP_LOG_WARN, "message", "context %s: message %s is unavailable: %s", ctx, id, cause);
+  qp__log(&s->log, QP_LOG_WARN, "message", "context %s: message %s is unavailable: %s", ctx, id,
+          cause);
   return qp__fail(err, QP_UNAVAILABLE, "message %s is unavailable: %.200s", id, cause);
 }
 
@@ -89,7 +90,8 @@ find_slot(struct qp_context *c, const struct qp_uuid *id, uint32_t *out, struct 
   if (!qp__tree_find(&c->tree, id, false, out))
     return qp__fail_nomem(err, "looking up a message");
   if (*out == QP__NO_SLOT)
-    return qp__fail(err, QP_NOTFOUND, "there is no message %s in this context", qp_uuid_text(id, text));
+    return qp__fail(err, QP_NOTFOUND, "there is no message %s in this context",
+                    qp_uuid_text(id, text));
   return QP_OK;
 }
 
@@ -129,7 +131,8 @@ qp_message_load(struct qp_context *context, const struct qp_uuid *id, struct qp_
 
 /* ---- by range ---- */
 
-/* Calls the visitor for one message; without content when `content` is false or none is to be had. */
+/* Calls the visitor for one message; without content when `content` is false or none is to be
+ * had. */
 static enum qp_rc
 visit_one(struct qp_context *c, uint32_t slot, bool content, qp_message_visit *visit, void *arg,
           struct qp_err *err)
@@ -161,8 +164,8 @@ visit_one(struct qp_context *c, uint32_t slot, bool content, qp_message_visit *v
   return rc;
 }
 
-/* Visits depths [first, end) of the path that ends in `head`, oldest first, gathering slots a window at a
- * time so that memory does not grow with the range. */
+/* Visits depths [first, end) of the path that ends in `head`, oldest first, gathering slots a
+ * window at a time so that memory does not grow with the range. */
 static enum qp_rc
 visit_path(struct qp_context *c, uint32_t head, uint64_t first, uint64_t end, bool content,
            qp_message_visit *visit, void *arg, struct qp_err *err)

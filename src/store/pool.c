@@ -1,5 +1,5 @@
-/* pool.c - see pool.h. A shard is a chained hash table and a list in order of use under one lock, which is
- * never held over input or output. */
+/* pool.c - see pool.h. A shard is a chained hash table and a list in order of use under one lock,
+ * which is never held over input or output. */
 #include "store/pool.h"
 
 #include <string.h>
@@ -95,8 +95,7 @@ link_newest(struct qp__pool_shard *s, struct qp__pool_item *it)
 static struct qp__pool_item **
 find_place(struct qp__pool_shard *s, uint64_t context, uint32_t slot)
 {
-  struct qp__pool_item **at =
-      &s->buckets[(hash_key(context, slot) >> 8) & (s->bucket_count - 1)];
+  struct qp__pool_item **at = &s->buckets[(hash_key(context, slot) >> 8) & (s->bucket_count - 1)];
 
   while (*at && ((*at)->context != context || (*at)->slot != slot))
     at = &(*at)->chain;

@@ -1,7 +1,8 @@
 /* pool.h - the stored bytes of messages, kept in memory after their first use.
  *
- * One pool serves all contexts of a store under one budget; what was not used for longest goes first. A blob
- * stays valid while somebody holds a reference, also after the pool has let go of it. Any thread. */
+ * One pool serves all contexts of a store under one budget; what was not used for longest goes
+ * first. A blob stays valid while somebody holds a reference, also after the pool has let go of it.
+ * Any thread. */
 #ifndef QP_STORE_POOL_H
 #define QP_STORE_POOL_H
 
@@ -43,7 +44,8 @@ void qp__pool_release(struct qp__pool *p);
 
 /* A new reference, or NULL. `context` is a number that no other context of the store has or had. */
 struct qp__blob *qp__pool_get(struct qp__pool *p, uint64_t context, uint32_t slot);
-/* Keeps the blob if there is room; takes a reference of its own. Failing to keep it is no failure. */
+/* Keeps the blob if there is room; takes a reference of its own. Failing to keep it is no
+ * failure. */
 void qp__pool_put(struct qp__pool *p, uint64_t context, uint32_t slot, struct qp__blob *blob);
 /* Lets go of one message. */
 void qp__pool_drop(struct qp__pool *p, uint64_t context, uint32_t slot);

@@ -1,5 +1,5 @@
-/* prompt.c - system prompts, held by reference: contexts and branches name them, and deleting one removes
- * those names in the same commit. */
+/* prompt.c - system prompts, held by reference: contexts and branches name them, and deleting one
+ * removes those names in the same commit. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -96,7 +96,8 @@ qp_prompt_list(struct qp_store *store, qp_prompt_visit *visit, void *arg, struct
     if (rc == QP_NOTFOUND) /* deleted since it was listed */
       rc = QP_OK;
     if (rc == QP_CORRUPT) { /* one bad file must not hide the others; check tells of it */
-      qp__log(&store->log, QP_LOG_WARN, "prompt", "%s", err ? err->msg : "a system prompt is damaged");
+      qp__log(&store->log, QP_LOG_WARN, "prompt", "%s",
+              err ? err->msg : "a system prompt is damaged");
       rc = QP_OK;
     }
     qp__free(ids.list[i]);
@@ -244,11 +245,11 @@ collect_referrer(void *arg, const struct qp_uuid *id)
   return QP_OK;
 }
 
-/* Opens and locks a context and builds its metadata without the prompt. *out stays unlocked and closed when
- * it does not refer to it after all. */
+/* Opens and locks a context and builds its metadata without the prompt. *out stays unlocked and
+ * closed when it does not refer to it after all. */
 static enum qp_rc
-build_referrer(struct qp_store *s, const struct qp_uuid *id, const char *prompt, struct referrer *out,
-               bool *refers, struct qp_err *err)
+build_referrer(struct qp_store *s, const struct qp_uuid *id, const char *prompt,
+               struct referrer *out, bool *refers, struct qp_err *err)
 {
   struct qp_context *c = NULL;
   struct qp__meta *meta = NULL;
@@ -287,7 +288,8 @@ build_referrer(struct qp_store *s, const struct qp_uuid *id, const char *prompt,
 
 /* Commits the deletion together with all referrers, which are locked and then unlocked. */
 static enum qp_rc
-commit_deletion(struct qp_store *s, const char *id, struct referrer *list, size_t n, struct qp_err *err)
+commit_deletion(struct qp_store *s, const char *id, struct referrer *list, size_t n,
+                struct qp_err *err)
 {
   struct qp__change *changes = qp__alloc0(n + 1, sizeof(*changes));
   struct qp__commit commit = { .changes = changes, .count = n + 1 };

@@ -55,7 +55,8 @@ check_parent(const struct qp_message *m, const struct qp_uuid *head, struct qp_e
   if (qp_uuid_is_none(head))
     return qp__fail(err, QP_CONFLICT, "the branch is empty, so the message cannot follow %s",
                     qp_uuid_text(&m->parent, text));
-  return qp__fail(err, QP_CONFLICT, "the head of the branch is %s, another one than the message follows",
+  return qp__fail(err, QP_CONFLICT,
+                  "the head of the branch is %s, another one than the message follows",
                   qp_uuid_text(head, text));
 }
 
@@ -153,9 +154,8 @@ find_target(struct qp_context *c, const char *name, struct qp__branch **branch, 
     return qp__fail(err, QP_TOOBIG, "the context has had too many branches");
   if (sys)
     return qp__fail_nomem(err, "saving a message");
-  *head = (*branch)->staged_head == QP__NO_SLOT
-              ? none
-              : qp__tree_at(&c->tree, (*branch)->staged_head)->id;
+  *head = (*branch)->staged_head == QP__NO_SLOT ? none
+                                                : qp__tree_at(&c->tree, (*branch)->staged_head)->id;
   return QP_OK;
 }
 
@@ -166,7 +166,9 @@ qp_message_save(struct qp_context *context, const char *branch, struct qp_messag
   struct qp_store *s = context->store;
   struct qp__effect effect = { .context = context };
   struct qp__change change;
-  struct qp__commit commit = { .changes = &change, .count = 1, .effects = &effect, .added_count = 1 };
+  struct qp__commit commit = {
+    .changes = &change, .count = 1, .effects = &effect, .added_count = 1
+  };
   struct saving v;
   struct qp_uuid head;
   uint16_t dir;
@@ -243,7 +245,8 @@ by_id(const void *a, const void *b)
   return order ? order : (x->at < y->at ? -1 : 1);
 }
 
-/* An id may stand only once in a batch: the first message that has it keeps it. False: no memory. */
+/* An id may stand only once in a batch: the first message that has it keeps it. False: no
+ * memory. */
 static bool
 refuse_repeated(struct batch *b)
 {
@@ -268,8 +271,8 @@ refuse_repeated(struct batch *b)
   return true;
 }
 
-/* Encodes every message that goes on as the child of the one before it. A message that cannot be encoded is
- * left out. From message `from` on; those before it are encoded already. */
+/* Encodes every message that goes on as the child of the one before it. A message that cannot be
+ * encoded is left out. From message `from` on; those before it are encoded already. */
 static void
 chain(struct batch *b, size_t from)
 {
@@ -304,7 +307,8 @@ gather(struct batch *b)
   }
 }
 
-/* Writes all contents. When one fails its followers get another parent, so those are written again. */
+/* Writes all contents. When one fails its followers get another parent, so those are written
+ * again. */
 static void
 prepare_all(struct batch *b)
 {
@@ -360,7 +364,8 @@ alloc_batch(struct batch *b)
   b->changes = qp__alloc0(b->n, sizeof(*b->changes));
   b->which = qp__alloc0(b->n, sizeof(*b->which));
   b->entries = qp__alloc0(b->n, sizeof(*b->entries));
-  return b->list && b->changes && b->which && b->entries && qp__tree_reserve(&b->context->tree, b->n);
+  return b->list && b->changes && b->which && b->entries &&
+         qp__tree_reserve(&b->context->tree, b->n);
 }
 
 static void
@@ -404,8 +409,8 @@ prepare_batch(struct batch *b, const char *branch, struct qp_message *const *mes
 
 enum qp_rc
 qp_message_save_batch(struct qp_context *context, const char *branch,
-                      struct qp_message *const *messages, size_t n,
-                      struct qp_save_result *results, struct qp_err *err)
+                      struct qp_message *const *messages, size_t n, struct qp_save_result *results,
+                      struct qp_err *err)
 {
   struct batch b = { .context = context, .results = results, .n = n };
   struct qp_err own = { QP_OK, "" };

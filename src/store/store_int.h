@@ -1,9 +1,9 @@
 /* store_int.h - what the front of the store and its drivers share.
  *
- * The front (store.c, context.c, branch.c, message.c, prompt.c, check.c) keeps contexts in memory, checks
- * input, orders writers and answers readers. A driver keeps bytes: it makes lists of changes durable, gives
- * them back, and knows nothing of callers. Only the front calls a driver's slots, and it never asks which
- * driver it has. */
+ * The front (store.c, context.c, branch.c, message.c, prompt.c, check.c) keeps contexts in memory,
+ * checks input, orders writers and answers readers. A driver keeps bytes: it makes lists of changes
+ * durable, gives them back, and knows nothing of callers. Only the front calls a driver's slots,
+ * and it never asks which driver it has. */
 #ifndef QP_STORE_STORE_INT_H
 #define QP_STORE_STORE_INT_H
 
@@ -28,18 +28,18 @@ enum qp__change_kind {
 
 struct qp__change {
   enum qp__change_kind kind;
-  void *context;           /* the driver's handle of the context */
-  const char *branch;      /* or the prompt's id */
+  void *context;      /* the driver's handle of the context */
+  const char *branch; /* or the prompt's id */
   const char *to;
   struct qp_uuid id;
-  struct qp_uuid parent;   /* of a message */
+  struct qp_uuid parent; /* of a message */
   enum qp_message_status status;
   const struct qp__entry *entry; /* of a message: all but its place in the tree */
-  const char *dir;         /* of a message: the directory that entry->dir stands for */
-  struct qp_bytes bytes;   /* stored form of a message, metadata or a prompt */
+  const char *dir;               /* of a message: the directory that entry->dir stands for */
+  struct qp_bytes bytes;         /* stored form of a message, metadata or a prompt */
   /* set by prepare */
-  void *prepared;          /* the driver's */
-  enum qp_rc rc;           /* why it could not be prepared */
+  void *prepared; /* the driver's */
+  enum qp_rc rc;  /* why it could not be prepared */
   struct qp_err err;
 };
 
@@ -50,14 +50,14 @@ typedef void qp__store_publish(void *arg);
 struct qp__problems {
   qp_problem_visit *visit; /* or NULL */
   void *arg;
-  uint64_t count;     /* without harmless ones */
+  uint64_t count; /* without harmless ones */
   uint64_t repaired;
-  bool repair;        /* mend what can be mended */
-  bool scan;          /* when loading: look for messages that the index does not know */
+  bool repair;               /* mend what can be mended */
+  bool scan;                 /* when loading: look for messages that the index does not know */
   const struct qp__log *log; /* also told, as a warning, or NULL */
 };
-/* `path` is relative to the context's directory, or begins with "contexts/"; without a context it is
- * relative to the data directory. */
+/* `path` is relative to the context's directory, or begins with "contexts/"; without a context it
+ * is relative to the data directory. */
 void qp__problem(struct qp__problems *p, enum qp_problem_kind kind, const struct qp_uuid *context,
                  const char *path, bool repaired, bool harmless, const char *fmt, ...)
     QP_PRINTF(7, 8);
@@ -90,9 +90,10 @@ struct qp__driver {
                      struct qp_err *err);
   void (*close)(void *self);
 
-  /* Contexts. load fills an initialised image and hands out the driver's handle of the context, released
-   * with context_free; damage that could be mended in memory is told to `problems` and is no failure. With
-   * problems->repair what was mended is also written. create is durable when it returns; QP_EXISTS. */
+  /* Contexts. load fills an initialised image and hands out the driver's handle of the context,
+   * released with context_free; damage that could be mended in memory is told to `problems` and is
+   * no failure. With problems->repair what was mended is also written. create is durable when it
+   * returns; QP_EXISTS. */
   enum qp_rc (*context_list)(void *self, qp_context_visit *visit, void *arg, struct qp_err *err);
   enum qp_rc (*context_load)(void *self, const struct qp_uuid *id, struct qp__image *image,
                              struct qp__problems *problems, void **out, struct qp_err *err);
@@ -104,19 +105,20 @@ struct qp__driver {
   enum qp_rc (*context_delete)(void *self, const struct qp_uuid *id, struct qp_err *err);
   void (*context_free)(void *self, void *context);
 
-  /* Writing. prepare does what can be done before the order of commits is known, for many changes at once
-   * and concurrently; a change that fails has its rc set and must not be staged. Every prepared change is
-   * either staged or discarded. stage gives the changes, all of them one commit, their place in the order;
-   * the caller holds the write locks of the contexts. On failure nothing has happened (the changes stay
-   * prepared). settle waits until they are durable; without holding those locks. */
+  /* Writing. prepare does what can be done before the order of commits is known, for many changes
+   * at once and concurrently; a change that fails has its rc set and must not be staged. Every
+   * prepared change is either staged or discarded. stage gives the changes, all of them one commit,
+   * their place in the order; the caller holds the write locks of the contexts. On failure nothing
+   * has happened (the changes stay prepared). settle waits until they are durable; without holding
+   * those locks. */
   void (*prepare)(void *self, struct qp__change *changes, size_t n);
   void (*discard)(void *self, struct qp__change *changes, size_t n);
   enum qp_rc (*stage)(void *self, struct qp__change *changes, size_t n, qp__store_publish *publish,
                       void *arg, void **ticket, struct qp_err *err);
   enum qp_rc (*settle)(void *self, void *ticket, struct qp_err *err);
 
-  /* Reading. read appends the stored bytes as they are; QP_NOTFOUND, QP_CORRUPT (not readable as a file of
-   * ours). salvage looks for another copy that has the entry's size and hash. */
+  /* Reading. read appends the stored bytes as they are; QP_NOTFOUND, QP_CORRUPT (not readable as a
+   * file of ours). salvage looks for another copy that has the entry's size and hash. */
   enum qp_rc (*read)(void *self, void *context, const struct qp__tree *tree,
                      const struct qp__entry *entry, struct qp__buf *out, struct qp_err *err);
   enum qp_rc (*salvage)(void *self, void *context, const struct qp__tree *tree,
@@ -124,9 +126,10 @@ struct qp__driver {
   enum qp_rc (*prompt_read)(void *self, const char *id, struct qp__buf *out, struct qp_err *err);
   enum qp_rc (*prompt_list)(void *self, qp__name_visit *visit, void *arg, struct qp_err *err);
 
-  /* Folding: rewriting the context's index compactly. wants_fold is cheap. start and finish are called with
-   * the context's write lock, write without it; finish stages a commit as stage does. Optional, all or none.
-   * write sees `count` entries and the heads as they were at start. abort undoes a start. */
+  /* Folding: rewriting the context's index compactly. wants_fold is cheap. start and finish are
+   * called with the context's write lock, write without it; finish stages a commit as stage does.
+   * Optional, all or none. write sees `count` entries and the heads as they were at start. abort
+   * undoes a start. */
   bool (*wants_fold)(void *self, void *context);
   void (*fold_start)(void *self, void *context);
   enum qp_rc (*fold_write)(void *self, void *context, const struct qp__tree *tree, uint32_t count,
@@ -134,7 +137,8 @@ struct qp__driver {
   enum qp_rc (*fold_finish)(void *self, void *context, void **ticket, struct qp_err *err);
   void (*fold_abort)(void *self, void *context);
 
-  /* Optional. check looks for what the index does not know: files without an entry, foreign files. */
+  /* Optional. check looks for what the index does not know: files without an entry, foreign
+   * files. */
   enum qp_rc (*checkpoint)(void *self, struct qp_err *err);
   void (*stats)(void *self, struct qp__driver_stats *out);
   enum qp_rc (*check)(void *self, void *context, struct qp__tree *tree,

@@ -72,8 +72,8 @@ qp__tree_move(struct qp__tree *to, struct qp__tree *from)
   from->retired = NULL;
 }
 
-/* Keeps memory that was replaced until no reader can look at it, which is when the tree goes. Arrays grow by
- * doubling, so all retired ones together are smaller than the live one. */
+/* Keeps memory that was replaced until no reader can look at it, which is when the tree goes.
+ * Arrays grow by doubling, so all retired ones together are smaller than the live one. */
 static bool
 retire(struct qp__tree *t, void *memory)
 {
@@ -285,7 +285,8 @@ put_cell(struct qp__tree *t, struct qp__id_table *table, uint32_t slot)
   table->used++;
 }
 
-/* With ids_lock held: a table with room for `count` entries and half as many again, filled with all. */
+/* With ids_lock held: a table with room for `count` entries and half as many again, filled with
+ * all. */
 static struct qp__id_table *
 build_table(struct qp__tree *t, uint32_t count)
 {
@@ -303,8 +304,8 @@ build_table(struct qp__tree *t, uint32_t count)
   return table;
 }
 
-/* With ids_lock held. Without memory for a larger table the lookup table is given up; the next lookup makes
- * a new one. */
+/* With ids_lock held. Without memory for a larger table the lookup table is given up; the next
+ * lookup makes a new one. */
 static void
 table_insert(struct qp__tree *t, uint32_t slot)
 {

@@ -1,11 +1,13 @@
 /* tree.h - the index of one context in memory: what is known of each message without opening it.
  *
- * Entries are numbered by slots in the order in which they were committed and never move or change, apart
- * from their status. Each knows its parent's slot, so they form a tree as commits do in git, and a second
- * ancestor further up (jump), chosen so that any ancestor is reached in O(log depth) steps (Myers 1983).
+ * Entries are numbered by slots in the order in which they were committed and never move or change,
+ * apart from their status. Each knows its parent's slot, so they form a tree as commits do in git,
+ * and a second ancestor further up (jump), chosen so that any ancestor is reached in O(log depth)
+ * steps (Myers 1983).
  *
- * Threads: one writer at a time (the context's write lock) calls reserve, add, set_dir and publish. Readers
- * call the rest at any time without a lock; they see the entries below `visible` and nothing else. */
+ * Threads: one writer at a time (the context's write lock) calls reserve, add, set_dir and publish.
+ * Readers call the rest at any time without a lock; they see the entries below `visible` and
+ * nothing else. */
 #ifndef QP_STORE_TREE_H
 #define QP_STORE_TREE_H
 
@@ -36,10 +38,10 @@ _Static_assert(sizeof(struct qp__entry) == 72, "the index may cost at most 100 b
 struct qp__tree {
   _Atomic(struct qp__entry **) blocks; /* directory of blocks of entries; replaced when it grows */
   size_t block_cap;
-  uint32_t count;           /* the writer's: all entries, committed or under way */
-  _Atomic uint32_t visible; /* committed entries */
-  _Atomic uint64_t bytes;   /* sum of the sizes of visible entries */
-  uint64_t pending_bytes;   /* the writer's: of all entries */
+  uint32_t count;                     /* the writer's: all entries, committed or under way */
+  _Atomic uint32_t visible;           /* committed entries */
+  _Atomic uint64_t bytes;             /* sum of the sizes of visible entries */
+  uint64_t pending_bytes;             /* the writer's: of all entries */
   _Atomic(struct qp__id_table *) ids; /* NULL until the first lookup by id */
   pthread_mutex_t ids_lock;           /* making and filling `ids` */
   _Atomic(char **) dirs; /* directory names, NULL-terminated list; replaced when it grows */
@@ -50,7 +52,8 @@ struct qp__tree {
 
 int qp__tree_init(struct qp__tree *t); /* 0 or -errno */
 void qp__tree_release(struct qp__tree *t);
-/* Moves everything from *from to the empty *to; both stay initialised. No other thread knows either. */
+/* Moves everything from *from to the empty *to; both stay initialised. No other thread knows
+ * either. */
 void qp__tree_move(struct qp__tree *to, struct qp__tree *from);
 
 static inline struct qp__entry *
@@ -74,8 +77,8 @@ void qp__tree_publish(struct qp__tree *t, uint32_t count, uint64_t bytes);
 int qp__tree_dir(struct qp__tree *t, const char *name, size_t len, uint16_t *out);
 const char *qp__tree_dir_name(const struct qp__tree *t, uint16_t dir);
 
-/* *out is QP__NO_SLOT when there is none. `all` also finds what is not visible yet: the writer only.
- * False: no memory. */
+/* *out is QP__NO_SLOT when there is none. `all` also finds what is not visible yet: the writer
+ * only. False: no memory. */
 bool qp__tree_find(struct qp__tree *t, const struct qp_uuid *id, bool all, uint32_t *out);
 
 /* The ancestor of `slot` at `depth`, itself included; depth must not be greater than its own. */

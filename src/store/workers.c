@@ -143,8 +143,8 @@ help(void *arg)
   (void)pthread_mutex_unlock(&w->lock);
 }
 
-/* With the lock held: takes back the helpers of `p` that have not begun. Waiting for them could wait for a
- * job that waits for the caller. */
+/* With the lock held: takes back the helpers of `p` that have not begun. Waiting for them could
+ * wait for a job that waits for the caller. */
 static void
 recall_helpers(struct qp__workers *w, struct pieces *p)
 {

@@ -1,7 +1,8 @@
 /* workers.h - a few threads that do independent pieces of work.
  *
- * Threads start when they are first needed and end with the pool. With no threads allowed everything runs
- * in the calling thread. All functions may be called from any thread, except init and release. */
+ * Threads start when they are first needed and end with the pool. With no threads allowed
+ * everything runs in the calling thread. All functions may be called from any thread, except init
+ * and release. */
 #ifndef QP_STORE_WORKERS_H
 #define QP_STORE_WORKERS_H
 
@@ -26,7 +27,7 @@ struct qp__workers {
   pthread_cond_t idle; /* a job was done */
   struct qp__job *queue, **tail;
   pthread_t threads[QP__WORKERS_MAX];
-  unsigned limit;   /* how many threads there may be */
+  unsigned limit; /* how many threads there may be */
   unsigned started;
   unsigned waiting; /* threads without a job */
   bool stopping;

@@ -379,6 +379,156 @@ test_powercut_in_the_recovery_of_a_process_that_was_killed(void **state)
     kill_seed(seed);
 }
 
+/* ---- cases that chance seldom meets ---- */
+
+static uint64_t
+folds_of(struct qp_store *store)
+{
+  struct qp_store_stats stats;
+
+  qp_store_stats_get(store, &stats);
+  return stats.folds;
+}
+
+/* Replaying the creation of a context puts an empty index in its place; a fold that came later must
+ * come again too. */
+static void
+test_powercut_after_a_fold_of_a_context_that_is_still_in_the_journal(void **state)
+{
+  (void)state;
+  for (uint64_t seed = 1; seed <= 20; seed++) {
+    struct rng r = { seed };
+    struct qp_err err = { QP_OK, "" };
+    struct qp_uuid id;
+    struct rig x;
+
+    rig_make(&x, "fold", seed);
+    x.journal_bytes = (size_t)8 << 20;
+    if (rig_open(&x, &err))
+      complain(&x, "opening", err.msg);
+    assert_true(rig_do(&x, op_create(&r, &id)));
+    assert_true(rig_do(&x, op_on(OP_FORK, &id, "", LONG_NAME)));
+    while (!folds_of(x.store))
+      assert_true(rig_do(&x, op_save(&r, &id, LONG_NAME, 60, 20)));
+    for (uint64_t i = 0; i < seed % 4; i++)
+      assert_true(rig_do(&x, op_save(&r, &id, LONG_NAME, 1, 20)));
+    qp__os_sim_cut_after(x.sim, 0);
+    rig_recover(&x, &r, (unsigned)(seed % 3));
+    rig_verify(&x, "after the cut");
+    rig_write_on(&x, &r);
+    rig_remove(&x);
+  }
+}
+
+static void
+rig_make_faulty(struct rig *x, const char *test, uint64_t seed)
+{
+  struct qp_err err = { QP_OK, "" };
+
+  rig_make(x, test, seed);
+  x->fault = qp__os_fault_new(qp__os_sim_os(x->sim));
+  assert_non_null(x->fault);
+  if (rig_open(x, &err))
+    complain(x, "opening", err.msg);
+}
+
+/* Makes an operation that ends in QP_IO, and lets the process die then. */
+static void
+rig_die_in(struct rig *x, struct op op)
+{
+  struct qp_err err;
+
+  assert_int_equal(op_run(&op, x->store, &err), QP_IO);
+  assert_true(qp__os_fault_fired(x->fault));
+  x->pending = op;
+  x->is_pending = true;
+  rig_close(x);
+  qp__os_fault_disarm(x->fault);
+  qp__os_fault_only(x->fault, QP__SLOT__MAX);
+  assert_int_equal(qp__os_fault_filter(x->fault, NULL), 0);
+}
+
+/* Makes everything durable that the machine has. */
+static void
+rig_sync_all(struct rig *x)
+{
+  const struct qp__os *os = qp__os_sim_os(x->sim);
+  int root = os->open_root(os->self, "/data", 0);
+
+  assert_true(root >= 0);
+  assert_int_equal(os->syncfs(os->self, root), 0);
+  assert_int_equal(os->close(os->self, root), 0);
+}
+
+/* A process that dies between writing a frame and syncing it leaves a frame that the next one sees, but that
+ * is not durable. A recovery that replays it and then loses the power must not leave half of it. */
+static void
+test_powercut_in_the_replay_of_a_frame_that_was_never_synced(void **state)
+{
+  uint64_t seeds = test_is_long() ? 200 : 12;
+
+  (void)state;
+  for (uint64_t seed = 0; seed < 3 * seeds; seed++) {
+    for (uint64_t cut = 0, off = 1; off; cut++) {
+      struct rng r = { seed };
+      struct qp_err err = { QP_OK, "" };
+      struct qp_uuid id;
+      struct rig x;
+
+      rig_make_faulty(&x, "unsynced frame", seed);
+      x.cut = cut;
+      assert_true(rig_do(&x, op_create(&r, &id)));
+      assert_true(rig_do(&x, op_save(&r, &id, "", 2, 20)));
+      qp__os_fault_only(x.fault, QP__SLOT_FDATASYNC);
+      qp__os_fault_arm(x.fault, 1, QP__FAULT_EIO, true);
+      rig_die_in(&x, seed % 3 == 0   ? op_save(&r, &id, "", 1, 600)
+                     : seed % 3 == 1 ? op_save(&r, &id, "", 40, 20)
+                                     : op_on(OP_FORK, &id, "", "alt"));
+      qp__os_sim_cut_after(x.sim, cut);
+      (void)rig_open(&x, &err);
+      off = qp__os_sim_is_off(x.sim);
+      rig_recover(&x, &r, 0);
+      rig_verify(&x, "after the cut in the recovery");
+      rig_remove(&x);
+    }
+  }
+}
+
+/* Names in tmp/ are free again after a recovery, but that they are is not durable: whatever is made there
+ * next must not stumble over what comes back. */
+static void
+test_powercut_that_brings_back_an_old_temporary_file(void **state)
+{
+  (void)state;
+  for (uint64_t seed = 1; seed <= 60; seed++) {
+    struct rng r = { seed };
+    struct qp_err err = { QP_OK, "" };
+    struct qp_uuid id;
+    struct qp_uuid other;
+    struct rig x;
+
+    rig_make_faulty(&x, "old temporary file", seed);
+    assert_true(rig_do(&x, op_create(&r, &id)));
+    for (uint64_t i = seed % 4; i; i--)
+      assert_true(rig_do(&x, op_save(&r, &id, "", 1, 20)));
+    assert_int_equal(qp__os_fault_filter(x.fault, "journal"), 0);
+    qp__os_fault_only(x.fault, QP__SLOT_PWRITE);
+    qp__os_fault_arm(x.fault, 1, QP__FAULT_EIO, true);
+    rig_die_in(&x, op_save(&r, &id, "", 4, 20)); /* its files stay in tmp/ */
+    rig_sync_all(&x);
+    if (rig_open(&x, &err))
+      complain(&x, "opening after the death", err.msg);
+    rig_verify(&x, "after the death");
+    for (int i = 0; i < 5; i++) /* contexts are made as directories of tmp/ */
+      assert_true(rig_do(&x, op_create(&r, &other)));
+    qp__os_sim_cut_after(x.sim, 0);
+    rig_recover(&x, &r, 0);
+    rig_verify(&x, "after the cut");
+    rig_write_on(&x, &r);
+    rig_remove(&x);
+  }
+}
+
 int
 main(void)
 {
@@ -386,6 +536,9 @@ main(void)
     cmocka_unit_test(test_powercut_at_every_mutation_of_a_workload),
     cmocka_unit_test(test_powercut_at_random_points_of_random_workloads),
     cmocka_unit_test(test_powercut_in_the_recovery_of_a_process_that_was_killed),
+    cmocka_unit_test(test_powercut_after_a_fold_of_a_context_that_is_still_in_the_journal),
+    cmocka_unit_test(test_powercut_in_the_replay_of_a_frame_that_was_never_synced),
+    cmocka_unit_test(test_powercut_that_brings_back_an_old_temporary_file),
   };
 
   return cmocka_run_group_tests_name("powercut", tests, NULL, NULL);

@@ -1,9 +1,9 @@
 /* commit.c - changes into file operations.
  *
- * prepare writes each new content to a file in tmp/, so that what needs space fails before anything is
- * decided; after the commit the file is only renamed to its place. The messages of a large batch are created
- * in their places at once, under a guard (guard.h). An operation on index.log is an append
- * at a known offset: lines of one context stand in the order in which they were staged. */
+ * prepare writes each new content to a file in tmp/, so that what needs space fails before anything
+ * is decided; after the commit the file is only renamed to its place. The messages of a large batch
+ * are created in their places at once, under a guard (guard.h). An operation on index.log is an
+ * append at a known offset: lines of one context stand in the order in which they were staged. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -172,7 +172,8 @@ qp__files_prepare(void *self, struct qp__change *changes, size_t n)
     changes[i].prepared = NULL;
     changes[i].rc = QP_OK;
     if (f->readonly)
-      changes[i].rc = qp__fail(&changes[i].err, QP_READONLY, "the store was opened for reading only");
+      changes[i].rc =
+          qp__fail(&changes[i].err, QP_READONLY, "the store was opened for reading only");
     else if (changes[i].kind == QP__CHANGE_MESSAGE || changes[i].kind == QP__CHANGE_CONTENT)
       changes[i].rc = make_dir(f, &changes[i]);
   }
@@ -186,7 +187,8 @@ qp__files_prepare(void *self, struct qp__change *changes, size_t n)
   qp__close(f->os, p.dir);
 }
 
-/* Removes the files of a batch that comes to nothing, and then its guard: in this order also on the disk. */
+/* Removes the files of a batch that comes to nothing, and then its guard: in this order also on the
+ * disk. */
 static void
 drop_guarded(struct qp__files *f, struct qp__change *changes, size_t n)
 {
@@ -230,7 +232,8 @@ qp__files_discard(void *self, struct qp__change *changes, size_t n)
       changes[i].prepared = NULL;
       continue;
     }
-    (void)f->os->unlinkat(f->os->self, f->tmp, changes[i].prepared, 0); /* else the next open does */
+    (void)f->os->unlinkat(f->os->self, f->tmp, changes[i].prepared,
+                          0); /* else the next open does */
     qp__free(changes[i].prepared);
     changes[i].prepared = NULL;
   }
@@ -327,8 +330,9 @@ add_guard_removal(struct qp__txn *txn, const struct qp__fctx *c, struct qp_err *
   return qp__txn_add(txn, &op, NULL, false, err);
 }
 
-/* Builds the commit. Contents come first and the lines of a context last, so that whoever reads a line in
- * another process finds the file that it tells of. Changes of one context stand together. */
+/* Builds the commit. Contents come first and the lines of a context last, so that whoever reads a
+ * line in another process finds the file that it tells of. Changes of one context stand
+ * together. */
 static enum qp_rc
 build_txn(struct qp__txn *txn, struct qp__change *changes, size_t n, struct lines *l,
           struct qp_err *err)

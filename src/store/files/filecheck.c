@@ -1,9 +1,9 @@
 /* filecheck.c - what is in a context's directory and not in its index.
  *
- * A message file without an entry is told, and with repair it is taken into the index: as a message that no
- * branch reaches, which gc can find, rather than lost. What is none of ours is told and left alone. A writer
- * in another process may add messages while we look: before a file is called unindexed the index is read
- * again. */
+ * A message file without an entry is told, and with repair it is taken into the index: as a message
+ * that no branch reaches, which gc can find, rather than lost. What is none of ours is told and
+ * left alone. A writer in another process may add messages while we look: before a file is called
+ * unindexed the index is read again. */
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
@@ -26,7 +26,7 @@ struct check {
 };
 
 static const char *const known_names[] = {
-  "metadata.json", "metadata.json.bak", "index.json", "index.log",  "messages",
+  "metadata.json", "metadata.json.bak", "index.json", "index.log",          "messages",
   "archive",       "compactions",       "trash",      "messages.jsonl.zst",
 };
 
@@ -131,8 +131,8 @@ confirm(struct check *k, struct qp_err *err)
     if (qp__guarded(k->files->os, k->files->root, path))
       continue; /* a batch is being written */
     (void)snprintf(path, sizeof(path), "%s/messages", k->context->path);
-    qp__problem(k->problems, QP_PROBLEM_MESSAGE_UNINDEXED, &k->context->id, path, k->problems->repair,
-                false, "message %s has a file and no entry in the index",
+    qp__problem(k->problems, QP_PROBLEM_MESSAGE_UNINDEXED, &k->context->id, path,
+                k->problems->repair, false, "message %s has a file and no entry in the index",
                 qp_uuid_text(&k->unindexed[i], id));
   }
   qp__image_release(&now);
@@ -151,8 +151,8 @@ qp__files_check(void *self, void *context, struct qp__tree *tree, struct qp__pro
     return qp__fail_sys(err, sys, "cannot list '%s'", k.context->path);
   rc = qp__message_files(k.files, context, check_file, &k, err);
   if (rc == QP_DENIED || rc == QP_CORRUPT || (rc == QP_IO && err)) {
-    qp__problem(problems, QP_PROBLEM_UNREADABLE, &k.context->id, k.context->path, false, false, "%s",
-                err ? err->msg : "cannot be listed");
+    qp__problem(problems, QP_PROBLEM_UNREADABLE, &k.context->id, k.context->path, false, false,
+                "%s", err ? err->msg : "cannot be listed");
     rc = QP_OK;
   }
   if (!rc)

@@ -2,8 +2,8 @@
  *
  * quipu.lock is locked by the one process that writes, and holds
  *   {"format":"quipu-store","version":1,"pid":4711}
- * A reader needs no lock. When it finds commits in the journal and nobody writing, it finishes them first,
- * under the lock, as a writer would. */
+ * A reader needs no lock. When it finds commits in the journal and nobody writing, it finishes them
+ * first, under the lock, as a writer would. */
 #include "store/files/files.h"
 
 #include <dirent.h>
@@ -57,6 +57,7 @@ qp__fctx_init(struct qp__fctx *c, const struct qp_uuid *id)
   c->id = *id;
   (void)snprintf(c->path, sizeof(c->path), "contexts/%s", qp_uuid_text(id, text));
   qp__buf_init(&c->fold_tail, (size_t)1 << 30);
+  qp__buf_init(&c->fold_content, (size_t)1 << 30);
 }
 
 void
@@ -65,6 +66,7 @@ qp__fctx_free(struct qp__fctx *c)
   if (!c)
     return;
   qp__buf_release(&c->fold_tail);
+  qp__buf_release(&c->fold_content);
   qp__free(c->dir_ready);
   qp__free(c);
 }
@@ -139,8 +141,8 @@ take_lock(struct qp__files *f, const char *where, struct qp_err *err)
   if (sys)
     return qp__fail_sys(err, sys, "cannot lock '%s/%s'", where, LOCK_NAME);
   if (version > STORE_VERSION)
-    return qp__fail(err, QP_CORRUPT, "'%s' was written by a newer quipu (store version %lld)", where,
-                    (long long)version);
+    return qp__fail(err, QP_CORRUPT, "'%s' was written by a newer quipu (store version %lld)",
+                    where, (long long)version);
   return write_lock_file(f, err);
 }
 
@@ -215,12 +217,14 @@ open_for_writing(struct qp__files *f, const char *where, const struct qp__driver
   return rc;
 }
 
-/* A crashed writer may have left commits in the journal. If nobody writes now they are finished here; if
- * that cannot be done, readers see the files as they are. */
+/* A crashed writer may have left commits in the journal. If nobody writes now they are finished
+ * here; if that cannot be done, readers see the files as they are. */
 static void
 finish_for_reader(struct qp__files *f, const char *where, const struct qp__driver_options *options)
 {
-  struct qp__files writer = { .os = f->os, .log = f->log, .root = f->root, .tmp = -1, .lock_fd = -1 };
+  struct qp__files writer = {
+    .os = f->os, .log = f->log, .root = f->root, .tmp = -1, .lock_fd = -1
+  };
   struct qp__driver_options o = *options;
   struct qp_err err = { QP_OK, "" };
   bool pending = false;
@@ -230,7 +234,8 @@ finish_for_reader(struct qp__files *f, const char *where, const struct qp__drive
   o.background = false;
   if (open_for_writing(&writer, where, &o, &err) && err.rc != QP_BUSY)
     qp__log(&f->log, QP_LOG_WARN, "journal",
-            "commits that a crash cut short could not be finished, reading without them: %s", err.msg);
+            "commits that a crash cut short could not be finished, reading without them: %s",
+            err.msg);
   qp__journal_close(writer.journal);
   qp__close(f->os, writer.tmp);
   qp__close(f->os, writer.lock_fd);
@@ -248,6 +253,8 @@ close_files(void *self)
   qp__close(f->os, f->tmp);
   qp__close(f->os, f->lock_fd); /* and with it the lock */
   qp__close(f->os, f->root);
+  (void)pthread_mutex_destroy(&f->fresh_lock);
+  qp__free(f->fresh);
   qp__free(f);
 }
 
@@ -274,6 +281,7 @@ open_files(const char *where, const struct qp__driver_options *options, void **o
     qp__free(f);
     return qp__fail_sys(err, sys, "opening a store");
   }
+  (void)pthread_mutex_init(&f->fresh_lock, NULL);
   f->root = f->os->open_root(f->os->self, where, options->create && !options->readonly);
   if (f->root == -ENOENT) {
     rc = qp__fail(err, QP_NOTFOUND, "there is no directory '%s'", where);
@@ -432,7 +440,11 @@ create_context(void *self, const struct qp_uuid *id, struct qp_bytes meta, struc
   (void)snprintf(from, sizeof(from), "tmp/%s", top);
   rc = build_context(f, &txn, top, id, meta, err);
   if (!rc)
+    rc = qp__fresh_add(f, id, err);
+  if (!rc) {
     rc = commit_rename(f, &txn, from, target.path, err);
+    qp__fresh_settle(f, id, rc ? 0 : txn.seq);
+  }
   if (rc)
     (void)qp__tree_remove(f->os, f->root, from); /* else the next open does */
   qp__txn_release(&txn);
@@ -466,8 +478,9 @@ delete_context(void *self, const struct qp_uuid *id, struct qp_err *err)
   (void)snprintf(to, sizeof(to), "tmp/%s", name);
   rc = commit_rename(f, &txn, target.path, to, err);
   qp__txn_release(&txn);
-  if (!rc && (sys = qp__tree_remove(f->os, f->root, to)))
-    qp__log(&f->log, QP_LOG_WARN, "files", "'%s' could not be removed yet; the next start does it", to);
+  if (!rc && qp__tree_remove(f->os, f->root, to))
+    qp__log(&f->log, QP_LOG_WARN, "files", "'%s' could not be removed yet; the next start does it",
+            to);
   return rc;
 }
 

@@ -34,6 +34,16 @@ struct qp__files {
   struct qp__workers workers;
   atomic_ullong next_temp;
   atomic_ullong folds;
+  pthread_mutex_t fresh_lock;
+  struct qp__fresh *fresh; /* under its lock; see fold.c */
+  size_t fresh_count;
+  size_t fresh_cap;
+};
+
+/* A context whose creation may still be in the journal. */
+struct qp__fresh {
+  struct qp_uuid id;
+  uint64_t seq; /* of the commit that created it; UINT64_MAX: it is under way */
 };
 
 struct qp__fctx {
@@ -43,11 +53,13 @@ struct qp__fctx {
   uint64_t json_bytes;
   uint64_t log_bytes; /* where the next line of index.log goes */
   bool folding;
-  struct qp__buf fold_tail;         /* lines staged since the fold began */
+  struct qp__buf fold_tail;          /* lines staged since the fold began */
   char fold_name[QP__TEMP_NAME_LEN]; /* of the new index.json in tmp/, or "" */
   uint64_t fold_bytes;
-  char guard[QP__TEMP_NAME_LEN]; /* of the batch that is prepared and not yet staged, or "" (guard.h) */
-  uint8_t *dir_ready; /* per directory of the tree: it is known to exist */
+  struct qp__buf fold_content; /* of the new index.json where the journal needs it, or empty */
+  char guard
+      [QP__TEMP_NAME_LEN]; /* of the batch that is prepared and not yet staged, or "" (guard.h) */
+  uint8_t *dir_ready;      /* per directory of the tree: it is known to exist */
   size_t dir_ready_count;
 };
 
@@ -74,8 +86,8 @@ enum qp_rc qp__files_stage(void *self, struct qp__change *changes, size_t n,
 enum qp_rc qp__files_settle(void *self, void *ticket, struct qp_err *err);
 enum qp_rc qp__files_commit(struct qp__files *f, struct qp__txn *txn, struct qp_err *err);
 
-/* fold.c: driver slots, and a whole fold of an image that nobody else has yet. `meta` (may be empty) is
- * written in the same commit. */
+/* fold.c: driver slots, and a whole fold of an image that nobody else has yet. `meta` (may be
+ * empty) is written in the same commit. */
 bool qp__files_wants_fold(void *self, void *context);
 void qp__files_fold_start(void *self, void *context);
 enum qp_rc qp__files_fold_write(void *self, void *context, const struct qp__tree *tree,
@@ -86,12 +98,16 @@ void qp__files_fold_abort(void *self, void *context);
 enum qp_rc qp__files_rewrite(struct qp__files *f, struct qp__fctx *c, const struct qp__image *image,
                              struct qp_bytes meta, struct qp_err *err);
 
+/* Before and after the commit that creates a context; `seq` 0: it came to nothing. */
+enum qp_rc qp__fresh_add(struct qp__files *f, const struct qp_uuid *id, struct qp_err *err);
+void qp__fresh_settle(struct qp__files *f, const struct qp_uuid *id, uint64_t seq);
+
 /* filecheck.c */
 enum qp_rc qp__files_check(void *self, void *context, struct qp__tree *tree,
                            struct qp__problems *problems, struct qp_err *err);
 
-/* Visits the message files of a context: directory below messages/ ("branch-main"), file name, and the
- * d_type. Names that are none of ours are visited too. A missing messages/ is empty. */
+/* Visits the message files of a context: directory below messages/ ("branch-main"), file name, and
+ * the d_type. Names that are none of ours are visited too. A missing messages/ is empty. */
 typedef enum qp_rc qp__message_file_fn(void *arg, const char *dir, const char *name,
                                        unsigned char type, struct qp_err *err);
 enum qp_rc qp__message_files(struct qp__files *f, const struct qp__fctx *c, qp__message_file_fn *fn,

@@ -1,9 +1,13 @@
 /* fold.c - index.log into index.json.
  *
- * A fold costs as much as the index is long, and is wanted when the log has outgrown index.json: so its cost
- * spread over the appends between two folds is constant. The new index.json is written and synced in tmp/
- * while appends go on; its commit renames it to its place and puts an index.log in place that holds only
- * the lines since the fold began. */
+ * A fold costs as much as the index is long, and is wanted when the log has outgrown index.json: so
+ * its cost spread over the appends between two folds is constant. The new index.json is written and
+ * synced in tmp/ while appends go on; its commit renames it to its place and puts an index.log in
+ * place that holds only the lines since the fold began.
+ *
+ * The commit does not hold the new index.json, only its rename. That can be replayed as long as no earlier
+ * commit that is replayed too puts another file in its place; the creation of the context does. So while
+ * that is still in the journal the commit holds the content as well. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -47,6 +51,69 @@ qp__files_fold_abort(void *self, void *context)
   c->folding = false;
   c->fold_name[0] = 0;
   qp__buf_release(&c->fold_tail);
+  qp__buf_release(&c->fold_content);
+}
+
+/* ---- contexts whose creation may be replayed ---- */
+
+/* With the lock held: forgets those that the journal has forgotten. */
+static void
+prune_fresh(struct qp__files *f)
+{
+  uint64_t forgotten = qp__journal_forgotten(f->journal);
+  size_t kept = 0;
+
+  for (size_t i = 0; i < f->fresh_count; i++)
+    if (f->fresh[i].seq > forgotten)
+      f->fresh[kept++] = f->fresh[i];
+  f->fresh_count = kept;
+}
+
+enum qp_rc
+qp__fresh_add(struct qp__files *f, const struct qp_uuid *id, struct qp_err *err)
+{
+  enum qp_rc rc = QP_OK;
+
+  (void)pthread_mutex_lock(&f->fresh_lock);
+  prune_fresh(f);
+  if (f->fresh_count == f->fresh_cap) {
+    size_t cap = f->fresh_cap ? f->fresh_cap * 2 : 16;
+    struct qp__fresh *list = qp__realloc(f->fresh, cap * sizeof(*list));
+
+    if (list) {
+      f->fresh = list;
+      f->fresh_cap = cap;
+    } else {
+      rc = qp__fail_nomem(err, "making a context");
+    }
+  }
+  if (!rc)
+    f->fresh[f->fresh_count++] = (struct qp__fresh){ *id, UINT64_MAX };
+  (void)pthread_mutex_unlock(&f->fresh_lock);
+  return rc;
+}
+
+void
+qp__fresh_settle(struct qp__files *f, const struct qp_uuid *id, uint64_t seq)
+{
+  (void)pthread_mutex_lock(&f->fresh_lock);
+  for (size_t i = 0; i < f->fresh_count; i++)
+    if (f->fresh[i].seq == UINT64_MAX && qp_uuid_equal(&f->fresh[i].id, id))
+      f->fresh[i].seq = seq; /* 0 is forgotten at once */
+  (void)pthread_mutex_unlock(&f->fresh_lock);
+}
+
+static bool
+is_fresh(struct qp__files *f, const struct qp_uuid *id)
+{
+  bool found = false;
+
+  (void)pthread_mutex_lock(&f->fresh_lock);
+  prune_fresh(f);
+  for (size_t i = 0; i < f->fresh_count && !found; i++)
+    found = qp_uuid_equal(&f->fresh[i].id, id);
+  (void)pthread_mutex_unlock(&f->fresh_lock);
+  return found;
 }
 
 /* ---- writing ---- */
@@ -69,8 +136,8 @@ flush(struct out_file *o)
 }
 
 static enum qp_rc
-write_index(struct out_file *o, const struct qp__fctx *c, const struct qp__tree *tree, uint32_t count,
-            const struct qp__head *heads, size_t n, struct qp_err *err)
+write_index(struct out_file *o, const struct qp__fctx *c, const struct qp__tree *tree,
+            uint32_t count, const struct qp__head *heads, size_t n, struct qp_err *err)
 {
   enum qp_rc rc;
   int sys = 0;
@@ -116,27 +183,37 @@ qp__files_fold_write(void *self, void *context, const struct qp__tree *tree, uin
   c->fold_bytes = o.at;
   if (rc)
     return rc;
+  if (is_fresh(f, &c->id)) {
+    sys = qp__file_read(f->os, f->tmp, c->fold_name, &c->fold_content);
+    if (sys)
+      return qp__fail_sys(err, sys, "cannot read a new index.json");
+  }
   sys = qp__fsync(f->os, f->tmp); /* its name too: the commit only renames it */
   return sys ? qp__fail_sys(err, sys, "cannot write a new index.json") : QP_OK;
 }
 
 /* ---- the commit ---- */
 
-/* Adds the rename of index.json and the new index.log; *log receives the latter's content. */
+/* Adds the new index.json and the new index.log; *log receives the latter's content. */
 static enum qp_rc
 add_fold_ops(struct qp__txn *txn, const struct qp__fctx *c, struct qp__buf *log, struct qp_err *err)
 {
   char from[QP__PATH_MAX];
   char to[QP__PATH_MAX];
-  struct qp__op rename_op = { .kind = QP__OP_RENAME, .path = from };
-  struct qp__op put_op = { .kind = QP__OP_PUT, .path = to };
+  struct qp__op json_op = { .kind = QP__OP_RENAME, .path = from };
+  struct qp__op log_op = { .kind = QP__OP_PUT, .path = to };
   enum qp_rc rc;
 
   (void)snprintf(from, sizeof(from), "tmp/%s", c->fold_name);
   (void)snprintf(to, sizeof(to), "%s/index.json", c->path);
-  rename_op.data.data = to;
-  rename_op.data.len = strlen(to);
-  rc = qp__txn_add(txn, &rename_op, NULL, false, err);
+  json_op.data.data = to;
+  json_op.data.len = strlen(to);
+  if (c->fold_content.len) {
+    json_op.kind = QP__OP_PUT;
+    json_op.path = to;
+    json_op.data = qp__buf_bytes(&c->fold_content);
+  }
+  rc = qp__txn_add(txn, &json_op, c->fold_content.len ? c->fold_name : NULL, false, err);
   if (rc)
     return rc;
   (void)qp__index_log_header(log, c->generation + 1);
@@ -145,8 +222,8 @@ add_fold_ops(struct qp__txn *txn, const struct qp__fctx *c, struct qp__buf *log,
   if (rc)
     return rc;
   (void)snprintf(to, sizeof(to), "%s/index.log", c->path);
-  put_op.data = qp__buf_bytes(log);
-  return qp__txn_add(txn, &put_op, NULL, false, err);
+  log_op.data = qp__buf_bytes(log);
+  return qp__txn_add(txn, &log_op, NULL, false, err);
 }
 
 /* The context's counters after a fold was staged. */
@@ -159,6 +236,7 @@ note_fold(struct qp__files *f, struct qp__fctx *c, size_t log_bytes)
   c->folding = false;
   c->fold_name[0] = 0;
   qp__buf_release(&c->fold_tail);
+  qp__buf_release(&c->fold_content);
   atomic_fetch_add(&f->folds, 1);
 }
 
@@ -202,13 +280,16 @@ qp__files_rewrite(struct qp__files *f, struct qp__fctx *c, const struct qp__imag
                   struct qp_bytes meta, struct qp_err *err)
 {
   char path[QP__PATH_MAX];
-  struct qp__op op = { .kind = QP__OP_PUT, .path = path, .data = meta }; /* no backup: it may be bad */
+  struct qp__op op = { .kind = QP__OP_PUT,
+                       .path = path,
+                       .data = meta }; /* no backup: it may be bad */
   struct qp__txn txn;
   struct qp__buf log;
   enum qp_rc rc;
 
   qp__files_fold_start(f, c);
-  rc = qp__files_fold_write(f, c, &image->tree, image->tree.count, image->heads, image->head_count, err);
+  rc = qp__files_fold_write(f, c, &image->tree, image->tree.count, image->heads, image->head_count,
+                            err);
   if (rc) {
     qp__files_fold_abort(f, c);
     return rc;

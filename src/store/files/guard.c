@@ -54,7 +54,8 @@ is_complete(const struct qp__buf *text)
   size_t tail = strlen(TAIL);
 
   return text->len >= head + tail && memcmp(text->data, HEAD, head) == 0 &&
-         memcmp(text->data + text->len - tail, TAIL, tail) == 0 && !memchr(text->data, 0, text->len);
+         memcmp(text->data + text->len - tail, TAIL, tail) == 0 &&
+         !memchr(text->data, 0, text->len);
 }
 
 /* Only names that a batch can have written are ever removed. */

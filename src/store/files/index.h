@@ -1,25 +1,27 @@
 /* index.h - the files index.json and index.log of a context.
  *
  * index.json, the index as of its last fold, is valid JSON as a whole and has one entry a line:
- *   {"format":"quipu-index","version":1,"context_id":"<uuid>","generation":<g>,"count":<n>,"entries":[
+ *   {"format":"quipu-index","version":1,"context_id":"<uuid>","generation":<g>,"count":<n>,
+ *    "entries":[                                (one line with the one above)
  *   <entry>,
  *   <entry>
  *   ],"heads":{"main":"<uuid>","empty branch":null}}
  * index.log, what came since, is one object a line; its first line names the fold that it follows:
  *   {"log":"quipu-index","version":1,"generation":<g>}
  *   <entry>                                    a new message; the head of its branch moves to it
- *   {"head":"main","id":"<uuid>"}              a head moves, or a branch begins; null: an empty branch
- *   {"rename":"main","to":"other"}             a branch has a new name
+ *   {"head":"main","id":"<uuid>"}              a head moves, or a branch begins; null: an empty
+ *   branch {"rename":"main","to":"other"}             a branch has a new name
  *   {"drop":"other"}                           a branch is gone
  *   {"set":"<uuid>","status":"unavailable"}    a message's status
  * <entry>, with exactly these keys in this order when quipu writes it:
  *   {"id":"<uuid>","parent":"<uuid>"|null,"dir":"branch-main","time":"2026-11-15T19:55:40.123Z",
  *    "role":"user","type":"text","size":1043,"tokens":0,"hash":"<32 hex digits>","status":"live"}
- * all on one line. The message's file is messages/<dir>/<id>.json; <dir> is "branch-" and the percent-
- * encoded name of the branch that first received it. A parent stands before its children.
+ * all on one line. The message's file is messages/<dir>/<id>.json; <dir> is "branch-" and the
+ * percent- encoded name of the branch that first received it. A parent stands before its children.
  *
- * The log's generation is that of index.json. One less: a fold was under way; its lines are in index.json
- * already, and reading them again changes nothing. An entry whose id is known already is skipped. */
+ * The log's generation is that of index.json. One less: a fold was under way; its lines are in
+ * index.json already, and reading them again changes nothing. An entry whose id is known already is
+ * skipped. */
 #ifndef QP_STORE_FILES_INDEX_H
 #define QP_STORE_FILES_INDEX_H
 
@@ -31,18 +33,18 @@
 struct qp__index_report {
   uint64_t generation; /* of index.json */
   uint64_t json_bytes;
-  uint64_t log_bytes;  /* up to the end of the last good line */
+  uint64_t log_bytes; /* up to the end of the last good line */
   uint64_t log_generation;
   bool json_missing;
-  bool json_damaged;   /* not readable as an index */
+  bool json_damaged; /* not readable as an index */
   bool log_missing;
-  bool log_torn;       /* ends in half a line */
-  uint64_t bad_lines;  /* lines of the log that say nothing sensible */
+  bool log_torn;        /* ends in half a line */
+  uint64_t bad_lines;   /* lines of the log that say nothing sensible */
   uint64_t bad_parents; /* entries whose parent is not there: they became roots */
 };
 
-/* Reads both files of the context directory `dir` (relative to root) into the image's tree and heads.
- * Damage is no failure: it is in the report, and what could be read is in the image. */
+/* Reads both files of the context directory `dir` (relative to root) into the image's tree and
+ * heads. Damage is no failure: it is in the report, and what could be read is in the image. */
 enum qp_rc qp__index_read(const struct qp__os *os, int root, const char *dir,
                           struct qp__image *image, struct qp__index_report *report,
                           struct qp_err *err);
@@ -57,7 +59,8 @@ enum qp_rc qp__index_drop_line(struct qp__buf *out, const char *branch);
 enum qp_rc qp__index_status_line(struct qp__buf *out, const struct qp_uuid *id,
                                  enum qp_message_status status);
 
-/* Pieces of index.json: head, then an entry line for each of the tree's first `count` entries, then tail. */
+/* Pieces of index.json: head, then an entry line for each of the tree's first `count` entries, then
+ * tail. */
 enum qp_rc qp__index_json_head(struct qp__buf *out, const struct qp_uuid *context,
                                uint64_t generation, uint32_t count);
 enum qp_rc qp__index_json_entry(struct qp__buf *out, const struct qp__tree *tree, uint32_t slot,

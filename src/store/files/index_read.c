@@ -1,8 +1,9 @@
 /* index_read.c - index.json and index.log into memory; see index.h for their form.
  *
- * Opening a context of 100,000 messages is this file's inner loop. take_fixed() knows the one form that we
- * write and costs about a tenth of a microsecond a line; a line in any other form goes to the JSON library
- * (take_json), and an index.json in any other shape, reformatted by hand say, is read by it as a whole. */
+ * Opening a context of 100,000 messages is this file's inner loop. take_fixed() knows the one form
+ * that we write and costs about a tenth of a microsecond a line; a line in any other form goes to
+ * the JSON library (take_json), and an index.json in any other shape, reformatted by hand say, is
+ * read by it as a whole. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -18,32 +19,40 @@
 #include "store/files/index.h"
 
 #define INDEX_JSON_MAX ((size_t)1 << 30)
+#define SCAN_MAX 500000 /* entries: about a third of the time that their table of ids would take */
 
 /* What a line says before its parent is looked up. */
 struct parsed {
   struct qp__entry entry;
-  struct qp_uuid parent;
+  struct qp_uuid parent; /* unless it follows */
+  bool follows;          /* its parent is the entry before */
+  const char *id_text;   /* 36 characters, or NULL */
 };
 
 struct reader {
   struct qp__image *image;
   struct qp__index_report *report;
   bool in_log;
-  bool started;     /* the first line was read */
-  bool finished;    /* index.json: its last line was read */
-  bool other_shape; /* index.json: not ours line by line */
-  uint64_t expected;   /* entries that index.json announces */
-  uint64_t entries;    /* of index.json so far */
-  uint32_t last_slot;  /* of the entry before, or QP__NO_SLOT */
-  char date[11];       /* "2026-11-15T" of the line before … */
-  int64_t date_ms;     /* … and its milliseconds */
-  size_t head_at;      /* where the last moved head was */
+  bool started;               /* the first line was read */
+  bool finished;              /* index.json: its last line was read */
+  bool other_shape;           /* index.json: not ours line by line */
+  uint64_t expected;          /* entries that index.json announces */
+  uint64_t entries;           /* of index.json so far */
+  uint32_t last_slot;         /* of the entry before, or QP__NO_SLOT */
+  char last_id[QP__UUID_LEN]; /* its id as it was written, or 0: mostly the next one's parent */
+  const char *dir;            /* of the line before, or NULL … */
+  size_t dir_len;             /* … its length … */
+  uint16_t dir_number;        /* … and its number in the tree */
+  char date[11];              /* "2026-11-15T" of the line before … */
+  int64_t date_ms;            /* … and its milliseconds */
+  uint64_t scanned;           /* entries looked at one by one in search of an id */
+  size_t head_at;             /* where the last moved head was */
 };
 
 /* ---- one entry in the fixed form ---- */
 
-#define SKIP(p, e, literal)                                                     \
-  ((size_t)((e) - (p)) >= sizeof(literal) - 1 &&                                \
+#define SKIP(p, e, literal)                      \
+  ((size_t)((e) - (p)) >= sizeof(literal) - 1 && \
    memcmp((p), (literal), sizeof(literal) - 1) == 0 && ((p) += sizeof(literal) - 1, true))
 
 static bool
@@ -134,6 +143,11 @@ take_role(const char **p, const char *e, struct qp__entry *out)
     *p += 4;
     return true;
   }
+  if (e - *p > 9 && memcmp(*p, "assistant\"", 10) == 0) {
+    out->role = QP_ROLE_ASSISTANT;
+    *p += 9;
+    return true;
+  }
   s = take_name(p, e, &n);
   if (!s || !qp__role_find(s, n, &role))
     return false;
@@ -165,10 +179,15 @@ take_status(const char **p, const char *e, struct qp__entry *out)
 {
   enum qp_message_status status = QP_STATUS_LIVE;
   size_t n;
-  const char *s = take_name(p, e, &n);
+  const char *s;
 
-  if (!s || ((n != 4 || memcmp(s, "live", 4) != 0) && !qp__status_find(s, n, &status)))
-    return false;
+  if (e - *p > 4 && memcmp(*p, "live\"", 5) == 0) {
+    *p += 4;
+  } else {
+    s = take_name(p, e, &n);
+    if (!s || !qp__status_find(s, n, &status))
+      return false;
+  }
   atomic_init(&out->status, (uint8_t)status);
   return true;
 }
@@ -192,7 +211,7 @@ take_hash(const char **p, const char *e, uint8_t out[16])
   return true;
 }
 
-/* The directory's number; it is mostly that of the entry before. */
+/* The directory's number; it is mostly that of the line before. */
 static bool
 take_dir(struct reader *r, const char **p, const char *e, uint16_t *out, bool *nomem)
 {
@@ -201,23 +220,35 @@ take_dir(struct reader *r, const char **p, const char *e, uint16_t *out, bool *n
   size_t n;
   int sys;
 
-  if (r->last_slot != QP__NO_SLOT) {
-    uint16_t dir = qp__tree_at(tree, r->last_slot)->dir;
-    const char *name = qp__tree_dir_name(tree, dir);
-
-    n = strlen(name);
-    if ((size_t)(e - *p) > n && memcmp(*p, name, n) == 0 && (*p)[n] == '"') {
-      *out = dir;
-      *p += n;
-      return true;
-    }
+  if (r->dir && (size_t)(e - *p) > r->dir_len && (*p)[r->dir_len] == '"' &&
+      memcmp(*p, r->dir, r->dir_len) == 0) {
+    *out = r->dir_number;
+    *p += r->dir_len;
+    return true;
   }
   s = take_name(p, e, &n);
   if (!s || n <= 7 || memcmp(s, "branch-", 7) != 0 || memchr(s, '/', n) || memchr(s, '\\', n))
     return false;
   sys = qp__tree_dir(tree, s, n, out);
   *nomem = sys == -ENOMEM;
-  return sys == 0;
+  if (sys)
+    return false;
+  r->dir = qp__tree_dir_name(tree, *out);
+  r->dir_len = n;
+  r->dir_number = *out;
+  return true;
+}
+
+/* The parent's id is mostly written as that of the entry before was. */
+static bool
+take_parent(const struct reader *r, const char **p, const char *e, struct parsed *out)
+{
+  out->follows =
+      r->last_id[0] && e - *p >= QP__UUID_LEN && memcmp(*p, r->last_id, QP__UUID_LEN) == 0;
+  if (!out->follows)
+    return take_id(p, e, &out->parent);
+  *p += QP__UUID_LEN;
+  return true;
 }
 
 /* False: not in the fixed form, or memory is out (*nomem). Nothing has changed then but the list of
@@ -227,24 +258,28 @@ take_fixed(struct reader *r, const char *p, const char *e, struct parsed *out, b
 {
   struct qp__entry *entry = &out->entry;
 
-  if (!SKIP(p, e, "{\"id\":\"") || !take_id(&p, e, &entry->id) || !SKIP(p, e, "\",\"parent\":"))
+  if (!SKIP(p, e, "{\"id\":\""))
+    return false;
+  out->id_text = p;
+  if (!take_id(&p, e, &entry->id) || !SKIP(p, e, "\",\"parent\":"))
     return false;
   if (SKIP(p, e, "\"")) {
-    if (!take_id(&p, e, &out->parent) || !SKIP(p, e, "\""))
+    if (!take_parent(r, &p, e, out) || !SKIP(p, e, "\""))
       return false;
   } else {
     memset(&out->parent, 0, sizeof(out->parent));
+    out->follows = false;
     if (!SKIP(p, e, "null"))
       return false;
   }
   return SKIP(p, e, ",\"dir\":\"") && take_dir(r, &p, e, &entry->dir, nomem) &&
          SKIP(p, e, "\",\"time\":\"") && take_time(r, &p, e, &entry->time) &&
-         SKIP(p, e, "\",\"role\":\"") && take_role(&p, e, entry) &&
-         SKIP(p, e, "\",\"type\":\"") && take_type(&p, e, entry) &&
-         SKIP(p, e, "\",\"size\":") && take_number(&p, e, &entry->size) &&
-         SKIP(p, e, ",\"tokens\":") && take_number(&p, e, &entry->tokens) &&
-         SKIP(p, e, ",\"hash\":\"") && take_hash(&p, e, entry->hash) &&
-         SKIP(p, e, "\",\"status\":\"") && take_status(&p, e, entry) && SKIP(p, e, "\"}") && p == e;
+         SKIP(p, e, "\",\"role\":\"") && take_role(&p, e, entry) && SKIP(p, e, "\",\"type\":\"") &&
+         take_type(&p, e, entry) && SKIP(p, e, "\",\"size\":") &&
+         take_number(&p, e, &entry->size) && SKIP(p, e, ",\"tokens\":") &&
+         take_number(&p, e, &entry->tokens) && SKIP(p, e, ",\"hash\":\"") &&
+         take_hash(&p, e, entry->hash) && SKIP(p, e, "\",\"status\":\"") &&
+         take_status(&p, e, entry) && SKIP(p, e, "\"}") && p == e;
 }
 
 /* ---- one entry in any form ---- */
@@ -298,25 +333,41 @@ entry_of_json(struct reader *r, const json_t *o, struct parsed *out, struct qp_e
 
 /* ---- adding what was read ---- */
 
-/* The slot of a parent: mostly the entry before. */
+/* The slot of an id, or QP__NO_SLOT. The tree's table of ids costs a good part of all reading, and many who
+ * open a context never need it. What is looked for here is mostly near the end: so the entries are
+ * scanned from there, until that has become too much. */
 static enum qp_rc
-find_parent(struct reader *r, const struct qp_uuid *parent, uint32_t *out, struct qp_err *err)
+find_id(struct reader *r, const struct qp_uuid *id, uint32_t *out, struct qp_err *err)
 {
   struct qp__tree *tree = &r->image->tree;
+  bool has_table = atomic_load_explicit(&tree->ids, memory_order_relaxed);
 
   *out = QP__NO_SLOT;
-  if (qp_uuid_is_none(parent))
-    return QP_OK;
-  if (r->last_slot != QP__NO_SLOT &&
-      qp_uuid_equal(&qp__tree_at(tree, r->last_slot)->id, parent)) {
-    *out = r->last_slot;
-    return QP_OK;
+  for (uint32_t slot = tree->count; !has_table && r->scanned < SCAN_MAX; r->scanned++) {
+    if (slot == 0)
+      return QP_OK;
+    if (qp_uuid_equal(&qp__tree_at(tree, --slot)->id, id)) {
+      *out = slot;
+      return QP_OK;
+    }
   }
-  if (!qp__tree_find(tree, parent, true, out))
+  if (!qp__tree_find(tree, id, true, out))
     return qp__fail_nomem(err, "reading the index");
-  if (*out == QP__NO_SLOT)
-    r->report->bad_parents++;
   return QP_OK;
+}
+
+static enum qp_rc
+find_parent(struct reader *r, const struct parsed *p, uint32_t *out, struct qp_err *err)
+{
+  enum qp_rc rc;
+
+  *out = p->follows ? r->last_slot : QP__NO_SLOT;
+  if (p->follows || qp_uuid_is_none(&p->parent))
+    return QP_OK;
+  rc = find_id(r, &p->parent, out, err);
+  if (!rc && *out == QP__NO_SLOT)
+    r->report->bad_parents++;
+  return rc;
 }
 
 /* In the log an entry moves the head of the branch that it is filed under. */
@@ -348,17 +399,15 @@ move_head(struct reader *r, uint16_t dir, uint32_t slot, struct qp_err *err)
   return ok ? QP_OK : qp__fail_nomem(err, "reading the index");
 }
 
-/* Whether the id is there already: only asked in the log, where a fold that was cut short can leave lines
- * that index.json has too. */
+/* Whether the id is there already: only asked in the log, where a fold that was cut short can leave
+ * lines that index.json has too. */
 static enum qp_rc
 is_known(struct reader *r, const struct qp_uuid *id, uint32_t *slot, struct qp_err *err)
 {
   *slot = QP__NO_SLOT;
   if (!r->in_log || r->report->log_generation == r->report->generation)
     return QP_OK;
-  if (!qp__tree_find(&r->image->tree, id, true, slot))
-    return qp__fail_nomem(err, "reading the index");
-  return QP_OK;
+  return find_id(r, id, slot, err);
 }
 
 static enum qp_rc
@@ -371,13 +420,17 @@ add_parsed(struct reader *r, struct parsed *p, struct qp_err *err)
   if (rc)
     return rc;
   if (slot == QP__NO_SLOT) {
-    rc = find_parent(r, &p->parent, &p->entry.parent, err);
+    rc = find_parent(r, p, &p->entry.parent, err);
     if (rc)
       return rc;
     if (!qp__tree_reserve(tree, 1))
       return qp__fail_nomem(err, "reading the index");
     slot = qp__tree_load(tree, &p->entry);
     r->last_slot = slot;
+    if (p->id_text)
+      memcpy(r->last_id, p->id_text, sizeof(r->last_id));
+    else
+      r->last_id[0] = 0;
   }
   return r->in_log ? move_head(r, p->entry.dir, slot, err) : QP_OK;
 }
@@ -402,8 +455,9 @@ take_change(struct reader *r, const json_t *o, struct qp_err *err)
     if (rc)
       return rc;
     if (!qp_uuid_is_none(&id)) {
-      if (!qp__tree_find(&image->tree, &id, true, &slot))
-        return qp__fail_nomem(err, "reading the index");
+      rc = find_id(r, &id, &slot, err);
+      if (rc)
+        return rc;
       if (slot == QP__NO_SLOT)
         return qp__fail(err, QP_INVALID, "head: a message that is not there");
     }
@@ -421,8 +475,9 @@ take_change(struct reader *r, const json_t *o, struct qp_err *err)
     text = json_string_value(json_object_get(o, "status"));
     if (rc || !text || !qp__status_find(text, strlen(text), &status))
       return qp__fail(err, QP_INVALID, "set: no id or no status");
-    if (!qp__tree_find(&image->tree, &id, true, &slot))
-      return qp__fail_nomem(err, "reading the index");
+    rc = find_id(r, &id, &slot, err);
+    if (rc)
+      return rc;
     if (slot == QP__NO_SLOT)
       return qp__fail(err, QP_INVALID, "set: a message that is not there");
     atomic_store(&qp__tree_at(&image->tree, slot)->status, (uint8_t)status);
@@ -509,12 +564,15 @@ take_heads(struct reader *r, json_t *heads, struct qp_err *err)
   json_object_foreach (heads, name, value) {
     struct qp_uuid id = { { 0 } };
     uint32_t slot = QP__NO_SLOT;
+    enum qp_rc rc;
 
     if (!json_is_null(value)) {
-      if (json_string_length(value) != QP__UUID_LEN || !qp__uuid_decode(json_string_value(value), &id))
+      if (json_string_length(value) != QP__UUID_LEN ||
+          !qp__uuid_decode(json_string_value(value), &id))
         return qp__fail(err, QP_INVALID, "index.json: the head of a branch must be a UUID");
-      if (!qp__tree_find(&r->image->tree, &id, true, &slot))
-        return qp__fail_nomem(err, "reading the index");
+      rc = find_id(r, &id, &slot, err);
+      if (rc)
+        return rc;
       if (slot == QP__NO_SLOT)
         r->report->bad_lines++;
     }
@@ -526,8 +584,8 @@ take_heads(struct reader *r, json_t *heads, struct qp_err *err)
 
 /* Parses a line that is a whole object but for a piece that `fix_head` and `fix_tail` supply. */
 static enum qp_rc
-parse_completed(const char *fix_head, const char *line, size_t len, const char *fix_tail, json_t **out,
-                struct qp_err *err)
+parse_completed(const char *fix_head, const char *line, size_t len, const char *fix_tail,
+                json_t **out, struct qp_err *err)
 {
   struct qp__buf whole;
   enum qp_rc rc;
@@ -627,6 +685,8 @@ start_over(struct reader *r, struct qp_err *err)
   qp__tree_release(&image->tree);
   sys = qp__tree_init(&image->tree);
   r->last_slot = QP__NO_SLOT;
+  r->last_id[0] = 0;
+  r->dir = NULL;
   r->report->bad_lines = 0;
   r->report->bad_parents = 0;
   return sys ? qp__fail_sys(err, sys, "reading the index") : QP_OK;
@@ -735,7 +795,8 @@ qp__index_read(const struct qp__os *os, int root, const char *dir, struct qp__im
   struct qp__buf path;
   enum qp_rc rc;
 
-  /* A writer in another process may fold between our two reads: then the log is newer, and we read again. */
+  /* A writer in another process may fold between our two reads: then the log is newer, and we read
+   * again. */
   for (int attempt = 0; attempt < 8; attempt++) {
     memset(report, 0, sizeof(*report));
     memset(&r, 0, sizeof(r));

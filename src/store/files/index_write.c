@@ -77,7 +77,8 @@ add_entry(struct qp__buf *out, const struct qp__entry *e, const struct qp_uuid *
   (void)qp__buf_add_str(out, ",\"hash\":\"");
   (void)qp__buf_add(out, hash, sizeof(hash));
   (void)qp__buf_add_str(out, "\",\"status\":\"");
-  (void)qp__buf_add_str(out, qp_message_status_name((enum qp_message_status)atomic_load(&e->status)));
+  (void)qp__buf_add_str(out,
+                        qp_message_status_name((enum qp_message_status)atomic_load(&e->status)));
   (void)qp__buf_add_str(out, "\"}");
 }
 
@@ -158,7 +159,8 @@ qp__index_json_entry(struct qp__buf *out, const struct qp__tree *tree, uint32_t 
 {
   static const struct qp_uuid none;
   const struct qp__entry *e = qp__tree_at(tree, slot);
-  const struct qp_uuid *parent = e->parent == QP__NO_SLOT ? &none : &qp__tree_at(tree, e->parent)->id;
+  const struct qp_uuid *parent =
+      e->parent == QP__NO_SLOT ? &none : &qp__tree_at(tree, e->parent)->id;
 
   add_entry(out, e, parent, qp__tree_dir_name(tree, e->dir));
   (void)qp__buf_add_str(out, last ? "\n" : ",\n");

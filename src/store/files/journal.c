@@ -1,11 +1,12 @@
 /* journal.c - see journal.h for what it promises, segment.h for the bytes.
  *
- * Locking: `lock` guards every field below "shared". A leader works without it: `syncing` keeps other
- * leaders out of the sync station, and the apply station is entered in the order of commit numbers
- * (applied_seq), so the applier and the segment files have one user each at any time.
+ * Locking: `lock` guards every field below "shared". A leader works without it: `syncing` keeps
+ * other leaders out of the sync station, and the apply station is entered in the order of commit
+ * numbers (applied_seq), so the applier and the segment files have one user each at any time.
  *
- * Segments: live[0 .. live_count) are in use, the last one receives frames; `spare` is ready to follow it.
- * A segment before the last one is retired: checkpoint() forgets it once all its commits are applied. */
+ * Segments: live[0 .. live_count) are in use, the last one receives frames; `spare` is ready to
+ * follow it. A segment before the last one is retired: checkpoint() forgets it once all its commits
+ * are applied. */
 #include "store/files/journal.h"
 
 #include <assert.h>
@@ -22,7 +23,7 @@
 
 #define MAX_SEGMENTS 4
 #define GROUP_BYTES ((size_t)1 << 20) /* frames up to this many bytes are written with one call */
-#define IDLE_MS 2000                  /* a journal that is not empty is checkpointed this long after */
+#define IDLE_MS 2000 /* a journal that is not empty is checkpointed this long after */
 
 struct qp__journal {
   const struct qp__os *os;
@@ -41,8 +42,9 @@ struct qp__journal {
   size_t live_base; /* count of live[0] since open */
   struct qp__segment spare;
   uint64_t next_number;
-  uint64_t next_seq;    /* of the next commit to be staged */
-  uint64_t applied_seq; /* all commits up to here are applied */
+  uint64_t next_seq;     /* of the next commit to be staged */
+  uint64_t applied_seq;   /* all commits up to here are applied */
+  uint64_t forgotten_seq; /* all commits up to here are in no segment any more */
   struct qp__txn *queue; /* staged, not yet taken by a leader; oldest first */
   struct qp__txn *queue_tail;
   bool syncing;       /* a leader is in the sync station */
@@ -81,8 +83,8 @@ poison(struct qp__journal *j, const struct qp_err *cause)
   if (j->poison)
     return;
   j->poison = QP_IO;
-  (void)qp__fail(&j->poison_err, QP_IO, "%.200s; the store takes no more writes until it is reopened",
-                 cause->msg);
+  (void)qp__fail(&j->poison_err, QP_IO,
+                 "%.200s; the store takes no more writes until it is reopened", cause->msg);
   qp__log(&j->options.log, QP_LOG_ERROR, "journal", "%s", j->poison_err.msg);
   while (j->queue) {
     struct qp__txn *txn = j->queue;
@@ -171,13 +173,14 @@ wants_spare(struct qp__journal *j)
 
 /* ---- checkpoint ---- */
 
-/* With the lock held; gives it up while it works. Forgets the first segment, whose commits are applied and
- * durable. Its frames are made invalid before anything else: an old segment that came back after a power
- * cut, when later ones are gone, would undo what followed it. */
+/* With the lock held; gives it up while it works. Forgets the first segment, whose commits are
+ * applied and durable. Its frames are made invalid before anything else: an old segment that came
+ * back after a power cut, when later ones are gone, would undo what followed it. */
 static enum qp_rc
 drop_first(struct qp__journal *j, struct qp_err *err)
 {
   struct qp__segment s = j->live[0];
+  uint64_t last_seq = s.last_seq; /* a reset forgets it */
   char name[QP__SEGMENT_NAME_LEN];
   uint64_t number = 0;
   enum qp_rc rc;
@@ -201,6 +204,8 @@ drop_first(struct qp__journal *j, struct qp_err *err)
     j->preparing = false;
     j->spare = s;
   }
+  if (!rc && last_seq > j->forgotten_seq)
+    j->forgotten_seq = last_seq;
   j->live_count--;
   j->live_base++;
   memmove(j->live, j->live + 1, j->live_count * sizeof(j->live[0]));
@@ -209,8 +214,8 @@ drop_first(struct qp__journal *j, struct qp_err *err)
 }
 
 /* With the lock held; gives it up while it syncs. Makes durable what is applied now and forgets the
- * segments that hold nothing else; the last one too when no commit came meanwhile. A failed sync poisons:
- * the pages may be lost, and only the journal still has them. */
+ * segments that hold nothing else; the last one too when no commit came meanwhile. A failed sync
+ * poisons: the pages may be lost, and only the journal still has them. */
 static enum qp_rc
 checkpoint(struct qp__journal *j, struct qp_err *err)
 {
@@ -236,8 +241,11 @@ checkpoint(struct qp__journal *j, struct qp_err *err)
     rc = qp__fail_sys(&cause, sys, "cannot sync the data directory");
   for (; !rc && retired; retired--)
     rc = drop_first(j, &cause);
-  if (!rc && j->live_count == 1 && j->next_seq == upto + 1 && !empty(j))
+  if (!rc && j->live_count == 1 && j->next_seq == upto + 1 && !empty(j)) {
     rc = qp__segment_reset(j->os, &j->live[0], &cause);
+    if (!rc)
+      j->forgotten_seq = upto;
+  }
   if (rc)
     poison(j, &cause);
   else
@@ -258,10 +266,21 @@ qp__journal_checkpoint(struct qp__journal *j, struct qp_err *err)
   return rc;
 }
 
+uint64_t
+qp__journal_forgotten(struct qp__journal *j)
+{
+  uint64_t seq;
+
+  (void)pthread_mutex_lock(&j->lock);
+  seq = j->forgotten_seq;
+  (void)pthread_mutex_unlock(&j->lock);
+  return seq;
+}
+
 /* ---- stage ---- */
 
-/* With the lock held; may give it up. Makes a segment that takes a frame of `space` bytes the last one, or
- * waits for something that brings that nearer; the caller looks again. */
+/* With the lock held; may give it up. Makes a segment that takes a frame of `space` bytes the last
+ * one, or waits for something that brings that nearer; the caller looks again. */
 static enum qp_rc
 next_segment(struct qp__journal *j, uint64_t space, struct qp_err *err)
 {
@@ -362,7 +381,8 @@ take_group(struct qp__journal *j)
   return first;
 }
 
-/* The frames of a group as they stand in the segment, one behind the other; false: no memory for that. */
+/* The frames of a group as they stand in the segment, one behind the other; false: no memory for
+ * that. */
 static bool
 join_frames(struct qp__journal *j, const struct qp__txn *group)
 {
@@ -422,7 +442,8 @@ apply_txn(struct qp__journal *j, struct qp__txn *txn, struct qp_err *err)
   return rc;
 }
 
-/* With the lock held; gives it up while it works. Brings one group through the sync and apply stations. */
+/* With the lock held; gives it up while it works. Brings one group through the sync and apply
+ * stations. */
 static void
 lead(struct qp__journal *j)
 {
@@ -502,7 +523,8 @@ static bool
 wait_idle(struct qp__journal *j)
 {
   int64_t until = j->os->mono_ms(j->os->self) + IDLE_MS;
-  struct timespec ts = { .tv_sec = (time_t)(until / 1000), .tv_nsec = (long)(until % 1000) * 1000000 };
+  struct timespec ts = { .tv_sec = (time_t)(until / 1000),
+                         .tv_nsec = (long)(until % 1000) * 1000000 };
 
   if (empty(j) || j->poison) {
     (void)pthread_cond_wait(&j->wanted, &j->lock);
@@ -567,7 +589,8 @@ free_journal(struct qp__journal *j)
   qp__free(j);
 }
 
-/* After recovery the journal holds no frame: takes over the segment it left, or makes the first one. */
+/* After recovery the journal holds no frame: takes over the segment it left, or makes the first
+ * one. */
 static enum qp_rc
 take_first_segment(struct qp__journal *j, struct qp__recovery *r, struct qp_err *err)
 {
@@ -577,7 +600,8 @@ take_first_segment(struct qp__journal *j, struct qp__recovery *r, struct qp_err 
   j->live[0] = r->segment;
   r->segment.fd = -1;
   if (j->live[0].fd < 0)
-    rc = qp__segment_create(j->os, j->dir, j->next_number++, j->options.segment_bytes, &j->live[0], err);
+    rc = qp__segment_create(j->os, j->dir, j->next_number++, j->options.segment_bytes, &j->live[0],
+                            err);
   if (!rc)
     j->live_count = 1;
   return rc;
@@ -612,7 +636,8 @@ qp__journal_open(const struct qp__os *os, int root, int tmp,
     rc = qp__fail_sys(err, j->dir, "cannot open 'journal'");
     goto out;
   }
-  rc = qp__journal_recover(os, root, tmp, j->dir, options->segment_bytes, &options->log, &recovery, err);
+  rc = qp__journal_recover(os, root, tmp, j->dir, options->segment_bytes, &options->log, &recovery,
+                           err);
   if (rc)
     goto out;
   j->stats.recovered = recovery.replayed;

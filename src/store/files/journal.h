@@ -2,18 +2,20 @@
  *
  * A commit (struct qp__txn) is a list of file operations (op.h). It passes three stations:
  *   stage    it gets its number and its place in the journal. A failure here changes nothing.
- *   sync     one of the waiting threads, the leader, writes all commits that are staged at that moment and
- *            syncs once for them. With one thread there is no hand-over at all.
- *   apply    the leader carries the operations out, group after group in the order of their numbers, calls
- *            each commit's publish function, and wakes its thread. The next group syncs meanwhile.
+ *   sync     one of the waiting threads, the leader, writes all commits that are staged at that
+ *            moment and syncs once for them. With one thread there is no hand-over at all.
+ *   apply    the leader carries the operations out, group after group in the order of their
+ *            numbers, calls each commit's publish function, and wakes its thread. The next group
+ *            syncs meanwhile.
  *
  * (1) qp__journal_settle() returns QP_OK only after the sync: an acknowledged commit is never lost.
- * (2) Nothing is applied before it is durable in the journal; so after a crash every change that can be
- *     seen in the files is in the journal or older than the last checkpoint.
+ * (2) Nothing is applied before it is durable in the journal; so after a crash every change that
+ *     can be seen in the files is in the journal or older than the last checkpoint.
  * (3) Commits are applied and published in the order in which they were staged.
- * (4) A failed write, sync or apply poisons the journal: it answers QP_IO until it is opened again, which
- *     replays what is durable. Retrying a failed sync could acknowledge what is gone.
- * (5) The journal has at most MAX_SEGMENTS segments: stage waits for a checkpoint rather than grow it.
+ * (4) A failed write, sync or apply poisons the journal: it answers QP_IO until it is opened again,
+ *     which replays what is durable. Retrying a failed sync could acknowledge what is gone.
+ * (5) The journal has at most MAX_SEGMENTS segments: stage waits for a checkpoint rather than grow
+ *     it.
  *
  * A checkpoint syncs the file system and then forgets the segments that were applied before it.
  * All functions may be called from any thread, except open and close. */
@@ -34,13 +36,13 @@ typedef void qp__publish_fn(void *arg);
 
 enum qp__txn_state { QP__TXN_NEW, QP__TXN_STAGED, QP__TXN_DONE };
 
-/* One commit. Lives on the caller's stack or heap from init to release; after a successful stage it must
- * be settled before it is released. */
+/* One commit. Lives on the caller's stack or heap from init to release; after a successful stage it
+ * must be settled before it is released. */
 struct qp__txn {
-  struct qp__buf frame;   /* frame header, then the encoded operations */
+  struct qp__buf frame; /* frame header, then the encoded operations */
   uint32_t op_count;
-  char **staged;          /* per operation: name in tmp/ of a PUT's content, or NULL */
-  bool *done_already;     /* per operation: carried out before staging (building a tree in tmp/) */
+  char **staged;      /* per operation: name in tmp/ of a PUT's content, or NULL */
+  bool *done_already; /* per operation: carried out before staging (building a tree in tmp/) */
   size_t staged_cap;
   qp__publish_fn *publish; /* or NULL */
   void *publish_arg;
@@ -68,8 +70,8 @@ struct qp__journal_options {
   struct qp__log log;
 };
 
-/* Opens root/journal, replays what a crash left, checkpoints that and empties root/tmp. `root` and `tmp`
- * stay the caller's and must outlive the journal; the caller holds the writer lock. */
+/* Opens root/journal, replays what a crash left, checkpoints that and empties root/tmp. `root` and
+ * `tmp` stay the caller's and must outlive the journal; the caller holds the writer lock. */
 enum qp_rc qp__journal_open(const struct qp__os *os, int root, int tmp,
                             const struct qp__journal_options *options, struct qp__journal **out,
                             struct qp_err *err);
@@ -85,6 +87,8 @@ enum qp_rc qp__journal_settle(struct qp__journal *j, struct qp__txn *txn, struct
 void qp__journal_poison(struct qp__journal *j, const struct qp_err *cause);
 
 enum qp_rc qp__journal_checkpoint(struct qp__journal *j, struct qp_err *err);
+/* Commits up to this number will never be replayed: the plain files have them for good. */
+uint64_t qp__journal_forgotten(struct qp__journal *j);
 
 struct qp__journal_stats {
   uint64_t commits;

@@ -1,12 +1,15 @@
 /* load.c - a context from its files, and what can be saved of a damaged one.
  *
- * Sound files are read as they are: metadata.json, index.json, index.log. Damage never ends a load when
- * something is left to load:
+ * Sound files are read as they are: metadata.json, index.json, index.log. Damage never ends a load
+ * when something is left to load:
  *   metadata.json  from metadata.json.bak, else from the journal, else made up from the index
- *   index.json     from the message files (each holds its id, parent, time and role); heads from the lines
- *                  of index.log that are left, else the newest message of each branch's directory
- *   index.log      lines that say nothing are skipped; messages whose line is lost come from their files
- * A writer puts the mended files in place at once, so that its own lines have something to follow. */
+ *   index.json     from the message files (each holds its id, parent, time and role); heads from
+ *                  the lines of index.log that are left, else the newest message of each branch's
+ *                  directory
+ *   index.log      lines that say nothing are skipped; messages whose line is lost come from their
+ *                  files
+ * A writer puts the mended files in place at once, so that its own lines have something to
+ * follow. */
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
@@ -247,8 +250,8 @@ find_found(const struct rebuild *r, const struct qp_uuid *id)
   return r->count ? bsearch(&key, r->list, r->count, sizeof(*r->list), by_id) : NULL;
 }
 
-/* Adds a message after its ancestors. A parent that is nowhere, or that is its own descendant, is left out:
- * the message becomes a root. */
+/* Adds a message after its ancestors. A parent that is nowhere, or that is its own descendant, is
+ * left out: the message becomes a root. */
 static enum qp_rc
 add_found(struct rebuild *r, struct found *f, uint64_t *bad_parents, struct qp_err *err)
 {
@@ -281,7 +284,8 @@ add_found(struct rebuild *r, struct found *f, uint64_t *bad_parents, struct qp_e
   return QP_OK;
 }
 
-/* Adds every message that has a file and no entry. Ids are UUIDv7 mostly, so their order is that of time. */
+/* Adds every message that has a file and no entry. Ids are UUIDv7 mostly, so their order is that of
+ * time. */
 static enum qp_rc
 add_from_files(struct qp__files *f, const struct qp__fctx *c, struct qp__image *image,
                uint64_t *added, uint64_t *bad_parents, struct qp_err *err)
@@ -312,8 +316,8 @@ dir_is_of(const char *dir, const char *branch)
   return same;
 }
 
-/* Moves the head of a branch to the newest message of its directory where that follows the head, or where
- * there is no head. */
+/* Moves the head of a branch to the newest message of its directory where that follows the head, or
+ * where there is no head. */
 static bool
 move_to_tip(struct qp__image *image, const char *branch)
 {
@@ -366,7 +370,8 @@ struct remembered {
   struct qp_uuid id;
 };
 
-/* Empties the tree but keeps the heads, as ids, and sets them again after `added` messages came back. */
+/* Empties the tree but keeps the heads, as ids, and sets them again after `added` messages came
+ * back. */
 static enum qp_rc
 rebuild_all(struct qp__files *f, const struct qp__fctx *c, struct qp__image *image, uint64_t *added,
             uint64_t *bad_parents, struct qp_err *err)
@@ -414,7 +419,8 @@ is_damage(enum qp_rc rc)
 
 /* Metadata from one place; QP_INVALID and the like when there is none there. */
 static enum qp_rc
-decode_meta(const struct qp__fctx *c, struct qp_bytes text, struct qp__meta **out, struct qp_err *err)
+decode_meta(const struct qp__fctx *c, struct qp_bytes text, struct qp__meta **out,
+            struct qp_err *err)
 {
   struct qp__meta *meta = NULL;
   enum qp_rc rc = qp__meta_decode("metadata.json", text, &meta, err);
@@ -452,7 +458,8 @@ read_meta(struct qp__files *f, const struct qp__fctx *c, const char *name, struc
 }
 
 static enum qp_rc
-salvage_meta(struct qp__files *f, const struct qp__fctx *c, struct qp__meta **out, struct qp_err *err)
+salvage_meta(struct qp__files *f, const struct qp__fctx *c, struct qp__meta **out,
+             struct qp_err *err)
 {
   char path[QP__PATH_MAX];
   struct qp__buf text;
@@ -511,8 +518,8 @@ load_meta(struct qp__files *f, const struct qp__fctx *c, struct qp__image *image
   if (rc)
     return rc;
   *mended = true;
-  qp__problem(problems, QP_PROBLEM_METADATA_DAMAGED, &c->id, "metadata.json", problems->repair, false,
-              "%.160s; restored from %s", first.msg, from);
+  qp__problem(problems, QP_PROBLEM_METADATA_DAMAGED, &c->id, "metadata.json", problems->repair,
+              false, "%.160s; restored from %s", first.msg, from);
   return QP_OK;
 }
 
@@ -622,7 +629,8 @@ qp__files_load(void *self, const struct qp_uuid *id, struct qp__image *image,
     rc = qp__image_mend(image, problems, &mended, err);
   if (rc)
     goto out;
-  c->generation = report.generation > report.log_generation ? report.generation : report.log_generation;
+  c->generation =
+      report.generation > report.log_generation ? report.generation : report.log_generation;
   c->json_bytes = report.json_bytes;
   c->log_bytes = report.log_bytes;
   if (report.log_generation < report.generation) /* a fold was cut short: begin a clean log */

@@ -59,8 +59,8 @@ qp__op_reader_init(struct qp__op_reader *r, struct qp_bytes body)
   return QP_OK;
 }
 
-/* Copies a path and refuses what no path of ours looks like: the checksum proves that we wrote it, this
- * proves that it cannot lead out of the data directory. */
+/* Copies a path and refuses what no path of ours looks like: the checksum proves that we wrote it,
+ * this proves that it cannot lead out of the data directory. */
 static bool
 take_path(char out[QP__PATH_MAX], const char *s, size_t n)
 {
@@ -178,8 +178,8 @@ temp_name(struct qp__applier *a, char out[TEMP_NAME_LEN])
   (void)snprintf(out, TEMP_NAME_LEN, "apply-%llu", (unsigned long long)a->next_name++);
 }
 
-/* Keeps the old content as path.bak: the new file changes places with it, so that there is never a moment
- * without one. No backup is no failure: the content itself is safe. */
+/* Keeps the old content as path.bak: the new file changes places with it, so that there is never a
+ * moment without one. No backup is no failure: the content itself is safe. */
 static int
 put_with_backup(struct qp__applier *a, const char *temp, int dir, const char *base)
 {

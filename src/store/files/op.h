@@ -3,13 +3,13 @@
  * Encoded in a journal frame, little-endian:
  *   count:u32  then per operation
  *   kind:u8  flags:u8  path_len:u16  data_len:u32  offset:u64  path[path_len]  data[data_len]
- * `path` is relative to the data directory. `data` is the content of a PUT, the bytes of an APPEND, the new
- * path of a RENAME and empty otherwise.
+ * `path` is relative to the data directory. `data` is the content of a PUT, the bytes of an APPEND,
+ * the new path of a RENAME and empty otherwise.
  *
- * Every operation may be carried out any number of times: replaying all of a journal in order gives the
- * same files whatever part of it had been carried out before. For that a replay differs from the first time
- * in these points: PUT and APPEND make missing directories; RENAME is done already when its source is gone,
- * and moves aside a directory that is in its way. */
+ * Every operation may be carried out any number of times: replaying all of a journal in order gives
+ * the same files whatever part of it had been carried out before. For that a replay differs from
+ * the first time in these points: PUT and APPEND make missing directories; RENAME is done already
+ * when its source is gone, and moves aside a directory that is in its way. */
 #ifndef QP_STORE_FILES_OP_H
 #define QP_STORE_FILES_OP_H
 
@@ -41,9 +41,9 @@ struct qp__op {
 /* Encodes one operation at the end of *out. */
 enum qp_rc qp__op_encode(struct qp__buf *out, const struct qp__op *op);
 
-/* Walks the operations of a frame body. Every length and path is checked: QP_CORRUPT for a body that
- * encode could not have made. Pointers in *op are valid until the next call (paths are copied into
- * `paths`). */
+/* Walks the operations of a frame body. Every length and path is checked: QP_CORRUPT for a body
+ * that encode could not have made. Pointers in *op are valid until the next call (paths are copied
+ * into `paths`). */
 struct qp__op_reader {
   struct qp_bytes body;
   size_t pos;
@@ -59,12 +59,12 @@ enum qp_rc qp__op_read(struct qp__op_reader *r, struct qp__op *op, bool *more);
 struct qp__applier {
   const struct qp__os *os;
   int root;
-  int tmp;                   /* root/tmp */
-  int parent;                /* the directory of the last target, or -1 */
+  int tmp;    /* root/tmp */
+  int parent; /* the directory of the last target, or -1 */
   char parent_path[QP__PATH_MAX];
-  int log;                   /* the file of the last append, or -1 */
+  int log; /* the file of the last append, or -1 */
   char log_path[QP__PATH_MAX];
-  uint64_t next_name;        /* for temporary files of its own */
+  uint64_t next_name; /* for temporary files of its own */
 };
 
 void qp__applier_init(struct qp__applier *a, const struct qp__os *os, int root, int tmp);

@@ -1,8 +1,8 @@
 /* recover.c - reading the journal back: replay, and the search for a lost file's content.
  *
- * Frames count while their numbers rise by one, over all segments in the order of their file numbers; the
- * first frame that does not count ends the log. A segment without a valid header holds no frames: it was
- * being made or emptied when the power went. */
+ * Frames count while their numbers rise by one, over all segments in the order of their file
+ * numbers; the first frame that does not count ends the log. A segment without a valid header holds
+ * no frames: it was being made or emptied when the power went. */
 #include "store/files/recover.h"
 
 #include <errno.h>
@@ -145,7 +145,8 @@ replay_frame(void *arg, struct qp_bytes body, struct qp_err *err)
   }
   qp__free(reader);
   if (rc == QP_CORRUPT)
-    return qp__fail(err, rc, "a commit in the journal holds an operation that this version does not know");
+    return qp__fail(err, rc,
+                    "a commit in the journal holds an operation that this version does not know");
   return rc;
 }
 

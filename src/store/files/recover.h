@@ -8,13 +8,13 @@
 #include "store/files/segment.h"
 
 struct qp__recovery {
-  uint64_t replayed;           /* commits */
-  uint64_t last_number;        /* the highest segment number seen */
-  struct qp__segment segment;  /* one that is empty and ready for use, or fd -1; the caller's */
+  uint64_t replayed;          /* commits */
+  uint64_t last_number;       /* the highest segment number seen */
+  struct qp__segment segment; /* one that is empty and ready for use, or fd -1; the caller's */
 };
 
-/* Replays every valid frame in order, makes the result durable, then empties the segments, oldest first,
- * and root/tmp. Can be interrupted anywhere and run again. The caller holds the writer lock.
+/* Replays every valid frame in order, makes the result durable, then empties the segments, oldest
+ * first, and root/tmp. Can be interrupted anywhere and run again. The caller holds the writer lock.
  * out->segment.fd must be -1. */
 enum qp_rc qp__journal_recover(const struct qp__os *os, int root, int tmp, int dir,
                                uint64_t segment_bytes, const struct qp__log *log,
@@ -23,8 +23,8 @@ enum qp_rc qp__journal_recover(const struct qp__os *os, int root, int tmp, int d
 /* Whether root/journal holds commits that may not have been applied: a reader's question. */
 enum qp_rc qp__journal_pending(const struct qp__os *os, int root, bool *out, struct qp_err *err);
 
-/* Appends the newest content that the journal still has for `path` to *out; QP_NOTFOUND. Works on the
- * files alone, beside a live writer or without one. */
+/* Appends the newest content that the journal still has for `path` to *out; QP_NOTFOUND. Works on
+ * the files alone, beside a live writer or without one. */
 enum qp_rc qp__journal_salvage(const struct qp__os *os, int root, const char *path,
                                struct qp__buf *out, struct qp_err *err);
 

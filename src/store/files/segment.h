@@ -4,13 +4,14 @@
  *                key[16]  reserved[16] = 0  mac:u64
  *   offset 4096  frames, each at a multiple of 8:
  *                mac:u64  magic:u32 "QPF1"  len:u32  seq:u64  body[len]
- *   All integers are little-endian. The header's mac is SipHash-2-4 of its first 56 bytes under the key
- *   "quipu journal 01"; a frame's is SipHash-2-4, under the segment's own random key, of all that follows it.
+ *   All integers are little-endian. The header's mac is SipHash-2-4 of its first 56 bytes under the
+ *   key "quipu journal 01"; a frame's is SipHash-2-4, under the segment's own random key, of all
+ *   that follows it.
  *
- * (1) The file has its full size, written with zeros, and is durable together with its name before the
- *     first frame goes into it: so a sync writes no file metadata.
- * (2) A segment is used again: first it gets a new key, so that its old frames match no more, then a new
- *     name.
+ * (1) The file has its full size, written with zeros, and is durable together with its name before
+ *     the first frame goes into it: so a sync writes no file metadata.
+ * (2) A segment is used again: first it gets a new key, so that its old frames match no more, then
+ *     a new name.
  * (3) The first frame that does not match ends the segment. */
 #ifndef QP_STORE_FILES_SEGMENT_H
 #define QP_STORE_FILES_SEGMENT_H
@@ -51,11 +52,12 @@ enum qp_rc qp__segment_open(const struct qp__os *os, int dir, uint64_t number, b
                             struct qp__segment *out, struct qp_err *err);
 void qp__segment_close(const struct qp__os *os, struct qp__segment *s);
 
-/* Fills in the frame header in the first QP__FRAME_HEADER_LEN bytes of `frame`, whose body follows. */
+/* Fills in the frame header in the first QP__FRAME_HEADER_LEN bytes of `frame`, whose body
+ * follows. */
 void qp__frame_seal(const struct qp__segment *s, char *frame, size_t body_len, uint64_t seq);
 
-/* Reads the frame at *pos into *buf and moves *pos behind it. *seq and *body describe it; *body is empty
- * (data NULL) when the segment ends here. */
+/* Reads the frame at *pos into *buf and moves *pos behind it. *seq and *body describe it; *body is
+ * empty (data NULL) when the segment ends here. */
 enum qp_rc qp__frame_read(const struct qp__os *os, const struct qp__segment *s, uint64_t *pos,
                           struct qp__buf *buf, uint64_t *seq, struct qp_bytes *body,
                           struct qp_err *err);

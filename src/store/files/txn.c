@@ -1,5 +1,5 @@
-/* txn.c - building a commit: the frame that goes to the journal, and what is known of each operation beside
- * it. See journal.h. */
+/* txn.c - building a commit: the frame that goes to the journal, and what is known of each
+ * operation beside it. See journal.h. */
 #include <assert.h>
 #include <string.h>
 

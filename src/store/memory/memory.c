@@ -1,8 +1,9 @@
 /* memory.c - the memory driver: a store that lives and dies with its process.
  *
- * It keeps the promises of store_int.h but one: durable means until close. Tests run on it, and it shows that
- * the interface is not shaped by files. Every context is an image as a load makes it, and the stored bytes of
- * its messages by slot. One lock guards all of it; a commit reserves first and then cannot fail. */
+ * It keeps the promises of store_int.h but one: durable means until close. Tests run on it, and it
+ * shows that the interface is not shaped by files. Every context is an image as a load makes it,
+ * and the stored bytes of its messages by slot. One lock guards all of it; a commit reserves first
+ * and then cannot fail. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -68,7 +69,8 @@ open_memory(const char *where, const struct qp__driver_options *options, void **
   if (where[0])
     return qp__fail(err, QP_INVALID, "a memory store has no place: use \"memory:\"");
   if (options->readonly)
-    return qp__fail(err, QP_INVALID, "a memory store begins empty and cannot be opened for reading only");
+    return qp__fail(err, QP_INVALID,
+                    "a memory store begins empty and cannot be opened for reading only");
   m = qp__alloc0(1, sizeof(*m));
   if (!m)
     return qp__fail_nomem(err, "opening a store");
@@ -460,7 +462,8 @@ apply(struct memory *m, struct qp__change *ch)
   }
 }
 
-/* The ids of the changes are looked up by apply: without memory for that table nothing may begin. */
+/* The ids of the changes are looked up by apply: without memory for that table nothing may
+ * begin. */
 static bool
 can_look_up(struct qp__change *changes, size_t n)
 {
