@@ -2,7 +2,8 @@
  *
  * Stored form, one line of JSON with these keys in this order (absent ones are left out):
  *   {"id":"…","parent_id":"…"|null,"role":"user","type":"text",
- *    "created_at":"2026-11-15T19:55:40.123Z","content":[{"type":"text","text":"…"},{"type":"image","url":"…","detail":"…"},
+ *    "created_at":"2026-11-15T19:55:40.123Z",
+ *    "content":[{"type":"text","text":"…"},{"type":"image","url":"…","detail":"…"},
  *               {"type":"thinking","text":"…","signature":"…"}],
  *    "tool_calls":[{"id":"…","tool_name":"…","arguments":…,"approval_status":"Pending",
  *                   "display_preference":"Default","ui_hints":{…}}],

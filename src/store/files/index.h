@@ -9,8 +9,8 @@
  * index.log, what came since, is one object a line; its first line names the fold that it follows:
  *   {"log":"quipu-index","version":1,"generation":<g>}
  *   <entry>                                    a new message; the head of its branch moves to it
- *   {"head":"main","id":"<uuid>"}              a head moves, or a branch begins; null: an empty
- *   branch {"rename":"main","to":"other"}             a branch has a new name
+ *   {"head":"main","id":"<uuid>"}              a head moves, or a branch begins; null: it is empty
+ *   {"rename":"main","to":"other"}             a branch has a new name
  *   {"drop":"other"}                           a branch is gone
  *   {"set":"<uuid>","status":"unavailable"}    a message's status
  * <entry>, with exactly these keys in this order when quipu writes it:
