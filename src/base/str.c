@@ -141,18 +141,6 @@ qp__hex_encode(char *out, const uint8_t *in, size_t n)
 }
 
 bool
-qp__hex_decode8(const char *in, uint32_t *out)
-{
-  uint64_t digits;
-
-  memcpy(&digits, in, 8);
-#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-  digits = __builtin_bswap64(digits);
-#endif
-  return qp__hex_word(digits, out);
-}
-
-bool
 qp__hex_decode(uint8_t *out, const char *in, size_t n)
 {
   for (size_t i = 0; i < n; i++) {

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "base/buf.h"
 
@@ -42,7 +43,19 @@ qp__hex_word(uint64_t digits, uint32_t *out)
   *out = (uint32_t)(v | (v >> 16));
   return true;
 }
-bool qp__hex_decode8(const char *in, uint32_t *out); /* the same from 8 characters */
+
+/* The same from 8 characters. */
+static inline bool
+qp__hex_decode8(const char *in, uint32_t *out)
+{
+  uint64_t digits;
+
+  memcpy(&digits, in, sizeof(digits));
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+  digits = __builtin_bswap64(digits);
+#endif
+  return qp__hex_word(digits, out);
+}
 
 #define QP__TIME_LEN 24 /* "2026-11-15T19:55:40.123Z" */
 

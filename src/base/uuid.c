@@ -92,8 +92,10 @@ qp__uuid_decode(const char in[QP__UUID_LEN], struct qp_uuid *out)
       !qp__hex_word(load4(in + 19) << 32 | load4(in + 24), &w[2]) ||
       !qp__hex_word(load4(in + 28) << 32 | load4(in + 32), &w[3]))
     return false;
-  for (int i = 0; i < 4; i++)
-    store4(out->b + (ptrdiff_t)4 * i, w[i]);
+  store4(out->b, w[0]);
+  store4(out->b + 4, w[1]);
+  store4(out->b + 8, w[2]);
+  store4(out->b + 12, w[3]);
   return true;
 }
 

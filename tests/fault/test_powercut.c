@@ -479,6 +479,7 @@ test_powercut_in_the_replay_of_a_frame_that_was_never_synced(void **state)
       x.cut = cut;
       assert_true(rig_do(&x, op_create(&r, &id)));
       assert_true(rig_do(&x, op_save(&r, &id, "", 2, 20)));
+      assert_true(rig_do(&x, op_on(OP_CHECKPOINT, NULL, NULL, NULL)));
       qp__os_fault_only(x.fault, QP__SLOT_FDATASYNC);
       qp__os_fault_arm(x.fault, 1, QP__FAULT_EIO, true);
       rig_die_in(&x, seed % 3 == 0   ? op_save(&r, &id, "", 1, 600)

@@ -51,9 +51,48 @@ struct reader {
 
 /* ---- one entry in the fixed form ---- */
 
-#define SKIP(p, e, literal)                      \
+static inline bool
+same4(const char *a, const char *b)
+{
+  uint32_t x;
+  uint32_t y;
+
+  memcpy(&x, a, sizeof(x));
+  memcpy(&y, b, sizeof(y));
+  return x == y;
+}
+
+static inline bool
+same8(const char *a, const char *b)
+{
+  uint64_t x;
+  uint64_t y;
+
+  memcpy(&x, a, sizeof(x));
+  memcpy(&y, b, sizeof(y));
+  return x == y;
+}
+
+/* Whether n bytes, 4 to 16 and constant, are equal: two comparisons of words that overlap. For most
+ * of these lengths the compiler would call memcmp(). */
+#define SAME(a, b, n)                                           \
+  ((n) < 8 ? same4((a), (b)) && same4((a) + (n)-4, (b) + (n)-4) \
+           : same8((a), (b)) && same8((a) + (n)-8, (b) + (n)-8))
+
+#define BEGINS(p, e, literal)                    \
   ((size_t)((e) - (p)) >= sizeof(literal) - 1 && \
-   memcmp((p), (literal), sizeof(literal) - 1) == 0 && ((p) += sizeof(literal) - 1, true))
+   SAME((p), "" literal, (ptrdiff_t)sizeof(literal) - 1))
+
+#define SKIP(p, e, literal) (BEGINS(p, e, literal) && ((p) += sizeof(literal) - 1, true))
+
+static bool
+skip_char(const char **p, const char *e, char c)
+{
+  if (*p == e || **p != c)
+    return false;
+  (*p)++;
+  return true;
+}
 
 static bool
 take_number(const char **p, const char *e, uint32_t *out)
@@ -100,7 +139,7 @@ take_time(struct reader *r, const char **p, const char *e, int64_t *out)
 
   if (e - s < QP__TIME_LEN)
     return false;
-  if (memcmp(s, r->date, sizeof(r->date)) != 0) {
+  if (!SAME(s, r->date, (ptrdiff_t)sizeof(r->date))) {
     if (qp__time_parse(s, QP__TIME_LEN, out))
       return false;
     memcpy(r->date, s, sizeof(r->date));
@@ -138,12 +177,12 @@ take_role(const char **p, const char *e, struct qp__entry *out)
   const char *s;
   enum qp_role role;
 
-  if (e - *p > 4 && memcmp(*p, "user\"", 5) == 0) {
+  if (BEGINS(*p, e, "user\"")) {
     out->role = QP_ROLE_USER;
     *p += 4;
     return true;
   }
-  if (e - *p > 9 && memcmp(*p, "assistant\"", 10) == 0) {
+  if (BEGINS(*p, e, "assistant\"")) {
     out->role = QP_ROLE_ASSISTANT;
     *p += 9;
     return true;
@@ -162,7 +201,7 @@ take_type(const char **p, const char *e, struct qp__entry *out)
   const char *s;
   enum qp_message_type type;
 
-  if (e - *p > 4 && memcmp(*p, "text\"", 5) == 0) {
+  if (BEGINS(*p, e, "text\"")) {
     out->type = QP_TYPE_TEXT;
     *p += 4;
     return true;
@@ -181,7 +220,7 @@ take_status(const char **p, const char *e, struct qp__entry *out)
   size_t n;
   const char *s;
 
-  if (e - *p > 4 && memcmp(*p, "live\"", 5) == 0) {
+  if (BEGINS(*p, e, "live\"")) {
     *p += 4;
   } else {
     s = take_name(p, e, &n);
@@ -243,8 +282,8 @@ take_dir(struct reader *r, const char **p, const char *e, uint16_t *out, bool *n
 static bool
 take_parent(const struct reader *r, const char **p, const char *e, struct parsed *out)
 {
-  out->follows =
-      r->last_id[0] && e - *p >= QP__UUID_LEN && memcmp(*p, r->last_id, QP__UUID_LEN) == 0;
+  out->follows = r->last_id[0] && e - *p >= QP__UUID_LEN && SAME(*p, r->last_id, 16) &&
+                 SAME(*p + 16, r->last_id + 16, 16) && same4(*p + 32, r->last_id + 32);
   if (!out->follows)
     return take_id(p, e, &out->parent);
   *p += QP__UUID_LEN;
@@ -263,8 +302,8 @@ take_fixed(struct reader *r, const char *p, const char *e, struct parsed *out, b
   out->id_text = p;
   if (!take_id(&p, e, &entry->id) || !SKIP(p, e, "\",\"parent\":"))
     return false;
-  if (SKIP(p, e, "\"")) {
-    if (!take_parent(r, &p, e, out) || !SKIP(p, e, "\""))
+  if (skip_char(&p, e, '"')) {
+    if (!take_parent(r, &p, e, out) || !skip_char(&p, e, '"'))
       return false;
   } else {
     memset(&out->parent, 0, sizeof(out->parent));
@@ -279,7 +318,7 @@ take_fixed(struct reader *r, const char *p, const char *e, struct parsed *out, b
          take_number(&p, e, &entry->size) && SKIP(p, e, ",\"tokens\":") &&
          take_number(&p, e, &entry->tokens) && SKIP(p, e, ",\"hash\":\"") &&
          take_hash(&p, e, entry->hash) && SKIP(p, e, "\",\"status\":\"") &&
-         take_status(&p, e, entry) && SKIP(p, e, "\"}") && p == e;
+         take_status(&p, e, entry) && skip_char(&p, e, '"') && skip_char(&p, e, '}') && p == e;
 }
 
 /* ---- one entry in any form ---- */
