@@ -467,13 +467,17 @@ enum qp_rc
 qp_context_metadata(struct qp_context *context, char **out, size_t *len, struct qp_err *err)
 {
   struct qp__view *v = qp__view_get(context);
+  struct qp__meta *own = NULL;
   struct qp__buf text;
   enum qp_rc rc;
   char *taken;
 
   qp__buf_init(&text, QP__META_MAX);
-  rc = qp__meta_encode(v->meta, &text, err);
+  rc = qp__meta_clone(v->meta, &own, err); /* encoding counts references to the values it writes */
   qp__view_unref(v);
+  if (!rc)
+    rc = qp__meta_encode(own, &text, err);
+  qp__meta_free(own);
   if (!rc) {
     taken = qp__buf_take(&text, len);
     if (taken)

@@ -80,6 +80,33 @@ by_text(const void *a, const void *b)
   return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
+/* One prompt of a list. A bad file must not hide the others; check tells of it. */
+static enum qp_rc
+visit_listed(struct qp_store *s, const char *id, qp_prompt_visit *visit, void *arg,
+             struct qp_err *err)
+{
+  struct qp__prompt *p = NULL;
+  struct qp_prompt view;
+  struct qp_err cause = { QP_OK, "" };
+  enum qp_rc rc = read_prompt(s, id, &p, &cause);
+
+  if (rc == QP_NOTFOUND) /* deleted since it was listed */
+    return QP_OK;
+  if (rc == QP_CORRUPT || rc == QP_DENIED) {
+    qp__log(&s->log, QP_LOG_WARN, "prompt", "%s", cause.msg);
+    return QP_OK;
+  }
+  if (rc) {
+    if (err)
+      *err = cause;
+    return rc;
+  }
+  view = qp__prompt_view(p);
+  rc = visit(arg, &view);
+  qp__prompt_free(p);
+  return rc;
+}
+
 enum qp_rc
 qp_prompt_list(struct qp_store *store, qp_prompt_visit *visit, void *arg, struct qp_err *err)
 {
@@ -92,14 +119,7 @@ qp_prompt_list(struct qp_store *store, qp_prompt_visit *visit, void *arg, struct
     qsort(ids.list, ids.count, sizeof(*ids.list), by_text);
   for (size_t i = 0; i < ids.count; i++) {
     if (!rc)
-      rc = qp_prompt_get(store, ids.list[i], visit, arg, err);
-    if (rc == QP_NOTFOUND) /* deleted since it was listed */
-      rc = QP_OK;
-    if (rc == QP_CORRUPT) { /* one bad file must not hide the others; check tells of it */
-      qp__log(&store->log, QP_LOG_WARN, "prompt", "%s",
-              err ? err->msg : "a system prompt is damaged");
-      rc = QP_OK;
-    }
+      rc = visit_listed(store, ids.list[i], visit, arg, err);
     qp__free(ids.list[i]);
   }
   qp__free(ids.list);

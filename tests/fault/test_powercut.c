@@ -530,6 +530,31 @@ test_powercut_that_brings_back_an_old_temporary_file(void **state)
   }
 }
 
+/* The directory of a new context may be found under its first name in tmp/, while what was written into it
+ * later is durable: a replay of the creation must not bring that along. */
+static void
+test_powercut_in_a_large_batch_of_a_new_context(void **state)
+{
+  (void)state;
+  for (uint64_t seed = 1; seed <= (test_is_long() ? 5000 : 300); seed++) {
+    struct rng r = { seed };
+    struct qp_err err = { QP_OK, "" };
+    struct qp_uuid id;
+    struct rig x;
+
+    rig_make(&x, "new context", seed);
+    if (rig_open(&x, &err))
+      complain(&x, "opening", err.msg);
+    assert_true(rig_do(&x, op_create(&r, &id)));
+    x.cut = 20 + rng_below(&r, 60);
+    qp__os_sim_cut_after(x.sim, x.cut);
+    assert_false(rig_do(&x, op_save(&r, &id, "", 60, 20)));
+    rig_recover(&x, &r, 0);
+    rig_verify(&x, "after the cut");
+    rig_remove(&x);
+  }
+}
+
 int
 main(void)
 {
@@ -540,6 +565,7 @@ main(void)
     cmocka_unit_test(test_powercut_after_a_fold_of_a_context_that_is_still_in_the_journal),
     cmocka_unit_test(test_powercut_in_the_replay_of_a_frame_that_was_never_synced),
     cmocka_unit_test(test_powercut_that_brings_back_an_old_temporary_file),
+    cmocka_unit_test(test_powercut_in_a_large_batch_of_a_new_context),
   };
 
   return cmocka_run_group_tests_name("powercut", tests, NULL, NULL);

@@ -410,8 +410,8 @@ run_on_context(struct op *op, struct qp_context *c, struct qp_err *err)
   }
 }
 
-enum qp_rc
-op_run(struct op *op, struct qp_store *store, struct qp_err *err)
+static enum qp_rc
+run(struct op *op, struct qp_store *store, struct qp_err *err)
 {
   struct qp_prompt prompt = { .id = op->prompt, .content = op->text };
   struct qp_context *c = NULL;
@@ -444,6 +444,12 @@ op_run(struct op *op, struct qp_store *store, struct qp_err *err)
   return rc;
 }
 
+enum qp_rc
+op_run(struct op *op, struct qp_store *store, struct qp_err *err)
+{
+  return op->rc = run(op, store, err);
+}
+
 /* ---- in the model ---- */
 
 /* The bytes that the store has to keep. */
@@ -463,10 +469,11 @@ append(struct op_message *m, struct model_context *c, struct model_branch *b)
   qp_free(json);
 }
 
+/* After a call that ended in QP_IO, all messages say so that may be there. */
 static bool
-is_left_out(const struct op_message *m)
+is_left_out(const struct op *op, const struct op_message *m)
 {
-  return m->rc != QP_OK && m->rc != QP_IO;
+  return m->rc != QP_OK && (m->rc != QP_IO || op->rc != QP_IO);
 }
 
 static enum qp_rc
@@ -506,7 +513,7 @@ apply_batch(struct op *op, struct model_context *c)
       first = first ? first : QP_EXISTS;
       if (message->rc != QP_EXISTS)
         return QP_MISUSE; /* a wrong answer, whatever the whole call said */
-    } else if (is_left_out(message)) {
+    } else if (is_left_out(op, message)) {
       first = first ? first : message->rc;
     } else {
       append(message, c, b);

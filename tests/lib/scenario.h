@@ -56,7 +56,7 @@ enum op_kind {
 struct op_message {
   struct qp_message *message;
   struct qp_uuid id;
-  enum qp_rc rc; /* what saving it gave; a message with a failure of its own is not in the model */
+  enum qp_rc rc; /* what saving it gave */
 };
 
 struct op {
@@ -71,6 +71,7 @@ struct op {
   struct qp_uuid at;
   struct op_message *messages;
   size_t count;
+  enum qp_rc rc; /* what op_run answered */
 };
 
 const char *op_name(enum op_kind kind);
@@ -95,8 +96,8 @@ struct mix {
 struct op op_random(struct rng *r, const struct model *m, const struct mix *mix);
 
 enum qp_rc op_run(struct op *op, struct qp_store *store, struct qp_err *err);
-/* How the store must answer. When that is QP_OK, the model changes; messages whose rc is neither
- * QP_OK nor QP_IO are left out. */
+/* How the store must answer. When that is QP_OK, the model changes; messages of a batch that failed
+ * by themselves are left out. */
 enum qp_rc op_apply(struct op *op, struct model *m);
 
 /* ---- what must hold ---- */

@@ -238,6 +238,14 @@ free_listing(struct listing *l)
   free(l->list);
 }
 
+/* The callers' paths may stand in the buffers of pathf(), so these loops use one of their own. */
+static const char *
+join(char out[PATH_LEN], const char *dir, const char *name)
+{
+  assert_true(snprintf(out, PATH_LEN, "%s/%s", dir, name) < PATH_LEN);
+  return out;
+}
+
 void
 copy_tree(const char *from, const char *to)
 {
@@ -246,14 +254,15 @@ copy_tree(const char *from, const char *to)
   make_directory(to);
   list_all(from, &all);
   for (size_t i = 0; i < all.count; i++) {
-    const char *source = pathf("%s/%s", from, all.list[i]);
+    char source[PATH_LEN];
+    char target[PATH_LEN];
     struct stat st;
 
-    assert_int_equal(lstat(source, &st), 0);
+    assert_int_equal(lstat(join(source, from, all.list[i]), &st), 0);
     if (S_ISDIR(st.st_mode))
-      make_directory(pathf("%s/%s", to, all.list[i]));
+      make_directory(join(target, to, all.list[i]));
     else
-      copy_file(source, pathf("%s/%s", to, all.list[i]));
+      copy_file(source, join(target, to, all.list[i]));
   }
   free_listing(&all);
 }
@@ -267,9 +276,10 @@ count_files(const char *dir, const char *end)
   list_all(dir, &all);
   for (size_t i = 0; i < all.count; i++) {
     size_t len = strlen(all.list[i]);
+    char path[PATH_LEN];
     struct stat st;
 
-    assert_int_equal(lstat(pathf("%s/%s", dir, all.list[i]), &st), 0);
+    assert_int_equal(lstat(join(path, dir, all.list[i]), &st), 0);
     n += !S_ISDIR(st.st_mode) && len >= strlen(end) &&
          strcmp(all.list[i] + len - strlen(end), end) == 0;
   }
@@ -307,12 +317,12 @@ take_picture(const char *dir)
 
   list_all(dir, &all);
   for (size_t i = 0; i < all.count; i++) {
-    const char *path = pathf("%s/%s", dir, all.list[i]);
+    char path[PATH_LEN];
     char about[160] = "directory";
     struct stat st;
     size_t more;
 
-    assert_int_equal(lstat(path, &st), 0);
+    assert_int_equal(lstat(join(path, dir, all.list[i]), &st), 0);
     if (!S_ISDIR(st.st_mode))
       describe_file(path, &st, about);
     more = strlen(all.list[i]) + strlen(about) + 2;

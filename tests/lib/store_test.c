@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "alloc_fault.h"
+#include "os_gate.h"
 #include "store/store_int.h"
 
 _Thread_local struct qp_err failure;
@@ -148,6 +149,7 @@ end_fixture(void **state)
   close_store(f);
   expect_outside_untouched(f);
   remove_tree(f->dir);
+  qp__os_fault_free(f->fault);
   (void)pthread_mutex_destroy(&f->lock);
   free(f->outside);
   free(f->log);
@@ -227,6 +229,33 @@ reload(struct fixture *f)
     assert_int_equal(found.count, 0);
     assert_int_equal(stats(f).contexts_open, 0);
   }
+}
+
+void
+watch_calls(struct fixture *f)
+{
+  close_store(f);
+  if (!f->fault) {
+    f->fault = qp__os_fault_new(&qp__os_posix);
+    assert_non_null(f->fault);
+  }
+  f->os = os_gate_over(qp__os_fault_os(f->fault));
+  open_store(f);
+  count_calls_to(f, NULL);
+}
+
+void
+count_calls_to(struct fixture *f, const char *part)
+{
+  assert_int_equal(qp__os_fault_filter(f->fault, part), 0);
+  qp__os_fault_reset(f->fault);
+  os_gate_reset();
+}
+
+uint64_t
+calls_of(struct fixture *f, enum qp__os_slot slot)
+{
+  return slot == QP__SLOT__MAX ? qp__os_fault_calls(f->fault) : qp__os_fault_count(f->fault, slot);
 }
 
 void

@@ -57,6 +57,7 @@ struct fixture {
   char data[PATH_LEN];
   struct qp_store_options options; /* of the next open */
   const struct qp__os *os;         /* likewise */
+  struct qp__os_fault *fault;      /* what watch_calls() made, or NULL */
   struct qp_store *store;
   char *outside; /* a picture of outside/ as it was at first */
   pthread_mutex_t lock;
@@ -75,6 +76,13 @@ void open_store(struct fixture *f);
 void close_store(struct fixture *f);
 /* Everything leaves the memory, so that the next open of a context reads it from the driver. */
 void reload(struct fixture *f);
+/* Opens the store again on an operating system that counts its calls and can fail them (f->fault);
+ * bytes are counted by os_gate.h, whose gate stands before it. */
+void watch_calls(struct fixture *f);
+/* Calls since the last reset that concern a path with `part` in it (NULL: all); of one slot, or of
+ * all (QP__SLOT__MAX). From count_calls_to() on, until another one, only those are counted. */
+void count_calls_to(struct fixture *f, const char *part);
+uint64_t calls_of(struct fixture *f, enum qp__os_slot slot);
 /* Forgets the warnings so far. */
 void forget_warnings(struct fixture *f);
 void expect_warning(struct fixture *f, const char *part);

@@ -17,6 +17,7 @@
 
 #define PARALLEL_FROM 8 /* fewer files are written by the caller alone */
 #define GUARD_FROM 32   /* fewer files are not worth the syncs of a guard */
+#define TMP_DIRS 8      /* one digit */
 #define LINES_MAX ((size_t)256 << 20)
 
 /* ---- prepare ---- */
@@ -88,6 +89,24 @@ create_in_place(struct prepare *p, struct qp__change *ch)
   return true;
 }
 
+/* Creates a file in one of the directories tmp/0 … tmp/7: with one for all, the threads that create files
+ * there and the one that renames them away would wait for each other. The directory is made when it is
+ * first needed; recovery removes it with all else in tmp/. */
+static int
+create_in_tmp(struct qp__files *f, char name[QP__TEMP_NAME_LEN], struct qp_bytes bytes)
+{
+  unsigned long long n = atomic_fetch_add(&f->next_temp, 1);
+  char dir[2] = { (char)('0' + n % TMP_DIRS), 0 };
+  int sys;
+
+  (void)snprintf(name, QP__TEMP_NAME_LEN, "%s/%llu", dir, n);
+  sys = qp__file_create(f->os, f->tmp, name, bytes);
+  if (sys != -ENOENT)
+    return sys;
+  sys = qp__dir_make(f->os, f->tmp, dir);
+  return sys ? sys : qp__file_create(f->os, f->tmp, name, bytes);
+}
+
 static void
 write_content(void *arg, size_t i)
 {
@@ -100,17 +119,15 @@ write_content(void *arg, size_t i)
     return;
   if (p->dir >= 0 && create_in_place(p, ch))
     return;
-  qp__files_temp_name(p->files, name);
-  ch->prepared = qp__strdup(name);
-  if (!ch->prepared) {
-    ch->rc = qp__fail_nomem(&ch->err, "saving");
-    return;
-  }
-  sys = qp__file_create(p->files->os, p->files->tmp, name, ch->bytes);
+  sys = create_in_tmp(p->files, name, ch->bytes);
   if (sys) {
     ch->rc = qp__fail_sys(&ch->err, sys, "cannot write a new file in 'tmp'");
-    qp__free(ch->prepared);
-    ch->prepared = NULL;
+    return;
+  }
+  ch->prepared = qp__strdup(name);
+  if (!ch->prepared) {
+    (void)p->files->os->unlinkat(p->files->os->self, p->files->tmp, name, 0);
+    ch->rc = qp__fail_nomem(&ch->err, "saving");
   }
 }
 
@@ -144,7 +161,7 @@ have_guard(struct qp__files *f, const struct qp__change *changes, size_t n)
     (void)qp__buf_add_str(&paths, path);
     (void)qp__buf_add_char(&paths, '\n');
   }
-  (void)snprintf(c->guard, sizeof(c->guard), "guard-%llu", atomic_fetch_add(&f->next_temp, 1));
+  (void)snprintf(c->guard, sizeof(c->guard), QP__GUARD_PREFIX "%llu", atomic_fetch_add(&f->next_temp, 1));
   ok = !paths.rc && !qp__guard_write(f->os, f->tmp, c->guard, qp__buf_bytes(&paths), NULL);
   if (!ok)
     c->guard[0] = 0;

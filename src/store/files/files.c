@@ -201,6 +201,20 @@ make_directories(struct qp__files *f, const char *where, struct qp_err *err)
   return QP_OK;
 }
 
+/* Names in tmp/ begin at a number that no session before had: what an earlier one left there, or a power
+ * cut brings back, must not be taken for ours. */
+static enum qp_rc
+choose_temp_names(struct qp__files *f, struct qp_err *err)
+{
+  uint64_t first;
+  int sys = f->os->random(f->os->self, &first, sizeof(first));
+
+  if (sys)
+    return qp__fail_sys(err, sys, "no random bytes for the names of temporary files");
+  atomic_store(&f->next_temp, first >> 8);
+  return QP_OK;
+}
+
 static enum qp_rc
 open_for_writing(struct qp__files *f, const char *where, const struct qp__driver_options *options,
                  struct qp_err *err)
@@ -212,6 +226,8 @@ open_for_writing(struct qp__files *f, const char *where, const struct qp__driver
     rc = take_lock(f, where, err);
   if (!rc)
     rc = make_directories(f, where, err);
+  if (!rc)
+    rc = choose_temp_names(f, err);
   if (!rc)
     rc = qp__journal_open(f->os, f->root, f->tmp, &jo, &f->journal, err);
   return rc;

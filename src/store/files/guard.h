@@ -22,6 +22,7 @@
 #include "os/os.h"
 
 #define QP__GUARD_NAME_LEN 32
+#define QP__GUARD_PREFIX "guard-"
 
 /* `paths` is one path a line. Makes tmp/`name`, durably; on failure there is none. */
 enum qp_rc qp__guard_write(const struct qp__os *os, int tmp, const char *name,

@@ -12,6 +12,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <string.h>
 #include <time.h>
 
@@ -23,6 +24,7 @@
 
 #define MAX_SEGMENTS 4
 #define GROUP_BYTES ((size_t)1 << 20) /* frames up to this many bytes are written with one call */
+#define WAKE_SLOTS 64                 /* commits that wait are spread over these by their numbers */
 #define IDLE_MS 2000 /* a journal that is not empty is checkpointed this long after */
 
 struct qp__journal {
@@ -35,6 +37,7 @@ struct qp__journal {
 
   /* shared */
   pthread_mutex_t lock;
+  pthread_cond_t wake[WAKE_SLOTS]; /* a commit is done, or may lead */
   pthread_cond_t turn;   /* applied_seq or poison or live_count changed */
   pthread_cond_t wanted; /* the background thread has something to do */
   struct qp__segment live[MAX_SEGMENTS];
@@ -65,7 +68,14 @@ body_len(const struct qp__txn *txn)
 
 /* ---- poison ---- */
 
-/* With the lock held. The commit's thread may free it as soon as it gets the lock. */
+static pthread_cond_t *
+wake_slot(struct qp__journal *j, uint64_t seq)
+{
+  return &j->wake[seq % WAKE_SLOTS];
+}
+
+/* With the lock held. The commit's thread may free it as soon as it gets the lock; it is woken by whoever
+ * calls this, best without the lock, so that it does not wake only to wait for that. */
 static void
 finish(struct qp__txn *txn, enum qp_rc rc, const struct qp_err *err)
 {
@@ -73,7 +83,6 @@ finish(struct qp__txn *txn, enum qp_rc rc, const struct qp_err *err)
   if (rc)
     txn->err = *err;
   txn->state = QP__TXN_DONE;
-  (void)pthread_cond_signal(&txn->wake);
 }
 
 /* With the lock held. The first failure stays; commits that no leader has taken fail at once. */
@@ -92,6 +101,8 @@ poison(struct qp__journal *j, const struct qp_err *cause)
     j->queue = txn->next;
     finish(txn, j->poison, &j->poison_err);
   }
+  for (size_t i = 0; i < WAKE_SLOTS; i++)
+    (void)pthread_cond_broadcast(&j->wake[i]);
   (void)pthread_cond_broadcast(&j->turn);
   (void)pthread_cond_broadcast(&j->wanted);
 }
@@ -450,6 +461,7 @@ lead(struct qp__journal *j)
   struct qp__txn *group = take_group(j);
   struct qp__segment segment = j->live[group->segment - j->live_base];
   uint64_t first = group->seq;
+  uint64_t end = first; /* behind the last one */
   struct qp__txn *applied_end = group; /* the first that is not applied */
   struct qp_err cause;
   enum qp_rc rc;
@@ -463,7 +475,7 @@ lead(struct qp__journal *j)
   if (rc)
     poison(j, &cause);
   if (j->queue)
-    (void)pthread_cond_signal(&j->queue->wake);
+    (void)pthread_cond_broadcast(wake_slot(j, j->queue->seq));
 
   while (!j->poison && j->applied_seq + 1 != first)
     (void)pthread_cond_wait(&j->turn, &j->lock);
@@ -487,12 +499,17 @@ lead(struct qp__journal *j)
     else
       j->applied_seq = group->seq;
     j->stats.commits += ok;
+    end = group->seq + 1;
     finish(group, ok ? QP_OK : j->poison, &j->poison_err);
     group = next;
   }
   (void)pthread_cond_broadcast(&j->turn);
   if (j->options.background && applied_segments(j))
     (void)pthread_cond_signal(&j->wanted);
+  (void)pthread_mutex_unlock(&j->lock);
+  for (uint64_t seq = first; seq < end && seq < first + WAKE_SLOTS; seq++)
+    (void)pthread_cond_broadcast(wake_slot(j, seq));
+  (void)pthread_mutex_lock(&j->lock);
 }
 
 enum qp_rc
@@ -505,7 +522,7 @@ qp__journal_settle(struct qp__journal *j, struct qp__txn *txn, struct qp_err *er
     if (!txn->taken && !j->syncing)
       lead(j);
     else
-      (void)pthread_cond_wait(&txn->wake, &j->lock);
+      (void)pthread_cond_wait(wake_slot(j, txn->seq), &j->lock);
   }
   rc = txn->rc;
   if (rc && err)
@@ -568,6 +585,8 @@ init_sync(struct qp__journal *j, struct qp_err *err)
     return qp__fail_sys(err, -rc, "cannot open the journal");
   (void)pthread_condattr_init(&attr);
   (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+  for (size_t i = 0; i < WAKE_SLOTS; i++)
+    (void)pthread_cond_init(&j->wake[i], NULL);
   (void)pthread_cond_init(&j->turn, NULL);
   (void)pthread_cond_init(&j->wanted, &attr);
   (void)pthread_condattr_destroy(&attr);
@@ -583,6 +602,8 @@ free_journal(struct qp__journal *j)
   qp__applier_release(&j->applier);
   qp__buf_release(&j->group);
   qp__close(j->os, j->dir);
+  for (size_t i = 0; i < WAKE_SLOTS; i++)
+    (void)pthread_cond_destroy(&j->wake[i]);
   (void)pthread_cond_destroy(&j->wanted);
   (void)pthread_cond_destroy(&j->turn);
   (void)pthread_mutex_destroy(&j->lock);

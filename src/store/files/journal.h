@@ -22,8 +22,6 @@
 #ifndef QP_STORE_FILES_JOURNAL_H
 #define QP_STORE_FILES_JOURNAL_H
 
-#include <pthread.h>
-
 #include "base/buf.h"
 #include "base/log.h"
 #include "os/os.h"
@@ -55,7 +53,6 @@ struct qp__txn {
   enum qp_rc rc;
   struct qp_err err;
   struct qp__txn *next;
-  pthread_cond_t wake;
 };
 
 enum qp_rc qp__txn_init(struct qp__txn *txn, struct qp_err *err);

@@ -117,59 +117,82 @@ qp__applier_init(struct qp__applier *a, const struct qp__os *os, int root, int t
   a->os = os;
   a->root = root;
   a->tmp = tmp;
-  a->parent = -1;
-  a->log = -1;
+  for (size_t i = 0; i < QP__KEPT_MAX; i++)
+    a->kept[i].fd = -1;
 }
 
 static void
-forget_log(struct qp__applier *a)
+drop_kept(struct qp__applier *a, struct qp__kept *k)
 {
-  qp__close(a->os, a->log);
-  a->log = -1;
-  a->log_path[0] = 0;
+  qp__close(a->os, k->fd);
+  k->fd = -1;
+  k->path[0] = 0;
 }
 
+/* Something was renamed: any path may mean another file now. */
 static void
-forget_parent(struct qp__applier *a)
+forget_all(struct qp__applier *a)
 {
-  qp__close(a->os, a->parent);
-  a->parent = -1;
-  a->parent_path[0] = 0;
+  for (size_t i = 0; i < QP__KEPT_MAX; i++)
+    drop_kept(a, &a->kept[i]);
+}
+
+/* Another file takes the place of this one. */
+static void
+forget_path(struct qp__applier *a, const char *path)
+{
+  for (size_t i = 0; i < QP__KEPT_MAX; i++)
+    if (strcmp(a->kept[i].path, path) == 0)
+      drop_kept(a, &a->kept[i]);
 }
 
 void
 qp__applier_release(struct qp__applier *a)
 {
-  forget_parent(a);
-  forget_log(a);
+  forget_all(a);
 }
 
-/* The directory of `path`, kept open for the next operation in it; *base is the last component.
- * -errno, or a descriptor that the applier owns. */
+/* A descriptor of path[0 .. n), kept open for the next operation on it, or -errno. */
+static int
+open_kept(struct qp__applier *a, const char *path, size_t n, int flags)
+{
+  struct qp__kept *oldest = &a->kept[0];
+  char name[QP__PATH_MAX];
+  int fd;
+
+  if (n >= sizeof(name))
+    return -ENAMETOOLONG;
+  for (size_t i = 0; i < QP__KEPT_MAX; i++) {
+    struct qp__kept *k = &a->kept[i];
+
+    if (k->fd >= 0 && n < sizeof(k->path) && strncmp(k->path, path, n) == 0 && !k->path[n]) {
+      k->used = ++a->clock;
+      return k->fd;
+    }
+    if (k->used < oldest->used)
+      oldest = k;
+  }
+  memcpy(name, path, n);
+  name[n] = 0;
+  fd = qp__open(a->os, a->root, name, flags | O_NOFOLLOW, 0600);
+  if (fd < 0)
+    return fd;
+  drop_kept(a, oldest);
+  oldest->fd = fd;
+  oldest->used = ++a->clock;
+  if (n < sizeof(oldest->path))
+    memcpy(oldest->path, name, n + 1);
+  return fd;
+}
+
+/* The directory of `path`; *base is the last component. */
 static int
 open_parent(struct qp__applier *a, const char *path, const char **base)
 {
   const char *slash = strrchr(path, '/');
-  size_t n = slash ? (size_t)(slash - path) : 0;
-  int fd;
 
   *base = slash ? slash + 1 : path;
-  if (!slash)
-    return a->root;
-  if (a->parent >= 0 && strlen(a->parent_path) == n && memcmp(a->parent_path, path, n) == 0)
-    return a->parent;
-  forget_parent(a);
-  if (n >= sizeof(a->parent_path))
-    return -ENAMETOOLONG;
-  memcpy(a->parent_path, path, n);
-  a->parent_path[n] = 0;
-  fd = qp__open(a->os, a->root, a->parent_path, O_PATH | O_DIRECTORY | O_NOFOLLOW, 0);
-  if (fd < 0) {
-    a->parent_path[0] = 0;
-    return fd;
-  }
-  a->parent = fd;
-  return fd;
+  return slash ? open_kept(a, path, (size_t)(slash - path), O_PATH | O_DIRECTORY) : a->root;
 }
 
 static void
@@ -178,10 +201,25 @@ temp_name(struct qp__applier *a, char out[TEMP_NAME_LEN])
   (void)snprintf(out, TEMP_NAME_LEN, "apply-%llu", (unsigned long long)a->next_name++);
 }
 
+/* The directory of a name in tmp/, "3/4711" or "4711"; *base is the last component. */
+static int
+open_temp(struct qp__applier *a, const char *name, const char **base)
+{
+  char path[TEMP_NAME_LEN + 8];
+  const char *slash = strchr(name, '/');
+  int n;
+
+  *base = slash ? slash + 1 : name;
+  if (!slash)
+    return a->tmp;
+  n = snprintf(path, sizeof(path), "tmp/%.*s", (int)(slash - name), name);
+  return open_kept(a, path, (size_t)n, O_PATH | O_DIRECTORY);
+}
+
 /* Keeps the old content as path.bak: the new file changes places with it, so that there is never a
  * moment without one. No backup is no failure: the content itself is safe. */
 static int
-put_with_backup(struct qp__applier *a, const char *temp, int dir, const char *base)
+put_with_backup(struct qp__applier *a, int tmp, const char *temp, int dir, const char *base)
 {
   const struct qp__os *os = a->os;
   char backup[QP__PATH_MAX];
@@ -190,13 +228,13 @@ put_with_backup(struct qp__applier *a, const char *temp, int dir, const char *ba
 
   if (n < 0 || (size_t)n >= sizeof(backup))
     return -ENAMETOOLONG;
-  rc = os->renameat(os->self, a->tmp, temp, dir, base, QP__RENAME_EXCHANGE);
+  rc = os->renameat(os->self, tmp, temp, dir, base, QP__RENAME_EXCHANGE);
   if (rc == -ENOENT || rc == -EINVAL || rc == -ENOSYS)
-    return os->renameat(os->self, a->tmp, temp, dir, base, 0);
+    return os->renameat(os->self, tmp, temp, dir, base, 0);
   if (rc)
     return rc;
-  if (os->renameat(os->self, a->tmp, temp, dir, backup, 0))
-    (void)os->unlinkat(os->self, a->tmp, temp, 0);
+  if (os->renameat(os->self, tmp, temp, dir, backup, 0))
+    (void)os->unlinkat(os->self, tmp, temp, 0);
   return 0;
 }
 
@@ -207,12 +245,12 @@ apply_put(struct qp__applier *a, const struct qp__op *op, const char *staged)
   char temp[TEMP_NAME_LEN];
   const char *base;
   int dir = open_parent(a, op->path, &base);
+  int tmp;
   int rc;
 
   if (dir < 0)
     return dir;
-  if (a->log >= 0 && strcmp(a->log_path, op->path) == 0)
-    forget_log(a); /* another file takes its place */
+  forget_path(a, op->path);
   if (!staged) {
     temp_name(a, temp);
     rc = qp__file_create(os, a->tmp, temp, op->data);
@@ -225,34 +263,18 @@ apply_put(struct qp__applier *a, const struct qp__op *op, const char *staged)
       return rc;
     staged = temp;
   }
+  tmp = open_temp(a, staged, &staged);
+  if (tmp < 0)
+    return tmp;
   if (op->flags & QP__OP_BACKUP)
-    return put_with_backup(a, staged, dir, base);
-  return os->renameat(os->self, a->tmp, staged, dir, base, 0);
-}
-
-/* Opens the file that an append goes to, or finds it open from the append before. */
-static int
-open_log(struct qp__applier *a, const char *path)
-{
-  int fd;
-
-  if (a->log >= 0 && strcmp(a->log_path, path) == 0)
-    return a->log;
-  forget_log(a);
-  if (strlen(path) >= sizeof(a->log_path))
-    return -ENAMETOOLONG;
-  fd = qp__open(a->os, a->root, path, O_WRONLY | O_CREAT | O_NOFOLLOW, 0600);
-  if (fd < 0)
-    return fd;
-  memcpy(a->log_path, path, strlen(path) + 1);
-  a->log = fd;
-  return fd;
+    return put_with_backup(a, tmp, staged, dir, base);
+  return os->renameat(os->self, tmp, staged, dir, base, 0);
 }
 
 static int
 apply_append(struct qp__applier *a, const struct qp__op *op)
 {
-  int fd = open_log(a, op->path);
+  int fd = open_kept(a, op->path, strlen(op->path), O_WRONLY | O_CREAT);
 
   return fd < 0 ? fd : qp__write_at(a->os, fd, op->data.data, op->data.len, (off_t)op->offset);
 }
@@ -260,8 +282,7 @@ apply_append(struct qp__applier *a, const struct qp__op *op)
 static int
 apply_rename(struct qp__applier *a, const struct qp__op *op)
 {
-  forget_parent(a); /* what is renamed may be or hold them */
-  forget_log(a);
+  forget_all(a);
   return a->os->renameat(a->os->self, a->root, op->path, a->root, op->data.data, 0);
 }
 
@@ -278,7 +299,7 @@ apply_one(struct qp__applier *a, const struct qp__op *op, const char *staged)
   case QP__OP_RENAME:
     return apply_rename(a, op);
   case QP__OP_UNLINK:
-    forget_log(a);
+    forget_path(a, op->path);
     rc = a->os->unlinkat(a->os->self, a->root, op->path, 0);
     return rc == -ENOENT ? 0 : rc;
   case QP__OP_MKDIR:
@@ -310,8 +331,7 @@ move_aside(struct qp__applier *a, const char *path)
   rc = qp__tree_remove(a->os, a->tmp, temp);
   if (rc)
     return rc;
-  forget_parent(a);
-  forget_log(a);
+  forget_all(a);
   return a->os->renameat(a->os->self, a->root, path, a->tmp, temp, 0);
 }
 

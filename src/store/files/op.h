@@ -55,15 +55,20 @@ enum qp_rc qp__op_reader_init(struct qp__op_reader *r, struct qp_bytes body);
 /* *more false: no operation is left. */
 enum qp_rc qp__op_read(struct qp__op_reader *r, struct qp__op *op, bool *more);
 
+#define QP__KEPT_MAX 32
+#define QP__KEPT_PATH_LEN 320
+
 /* Carries out operations below `root`. Used by one thread at a time. */
 struct qp__applier {
   const struct qp__os *os;
   int root;
-  int tmp;    /* root/tmp */
-  int parent; /* the directory of the last target, or -1 */
-  char parent_path[QP__PATH_MAX];
-  int log; /* the file of the last append, or -1 */
-  char log_path[QP__PATH_MAX];
+  int tmp; /* root/tmp */
+  struct qp__kept {
+    char path[QP__KEPT_PATH_LEN]; /* "": not in use */
+    int fd;
+    uint64_t used;
+  } kept[QP__KEPT_MAX]; /* directories and logs that were used last */
+  uint64_t clock;
   uint64_t next_name; /* for temporary files of its own */
 };
 

@@ -124,6 +124,27 @@ walk_all(struct walk *w, int dir, const struct number_list *list, struct qp_err 
   return rc;
 }
 
+/* Makes what the segments hold durable: a process that died may have left frames that only the cache
+ * has. Were they replayed and then lost with the power, half of them could stay. */
+static enum qp_rc
+sync_segments(const struct qp__os *os, int dir, const struct number_list *list, struct qp_err *err)
+{
+  char name[QP__SEGMENT_NAME_LEN];
+
+  for (size_t i = 0; i < list->count; i++) {
+    int fd;
+    int sys;
+
+    qp__segment_name(name, list->numbers[i]);
+    fd = qp__open(os, dir, name, O_RDONLY | O_NOFOLLOW, 0);
+    sys = fd < 0 ? fd : qp__fdatasync(os, fd);
+    qp__close(os, fd);
+    if (sys)
+      return qp__fail_sys(err, sys, "cannot sync journal segment '%s'", name);
+  }
+  return QP_OK;
+}
+
 /* ---- replay ---- */
 
 static enum qp_rc
@@ -179,13 +200,15 @@ clear_segments(const struct qp__os *os, int dir, const struct number_list *list,
   return QP_OK;
 }
 
+/* What cannot be removed only takes space, unless it is a guard (rule (4) of guard.h). */
 static int
 remove_temp(void *arg, const char *name, unsigned char type)
 {
   const struct qp__applier *a = arg;
+  int sys = qp__tree_remove(a->os, a->tmp, name);
 
   (void)type;
-  return qp__tree_remove(a->os, a->tmp, name);
+  return strncmp(name, QP__GUARD_PREFIX, strlen(QP__GUARD_PREFIX)) == 0 ? sys : 0;
 }
 
 enum qp_rc
@@ -202,6 +225,8 @@ qp__journal_recover(const struct qp__os *os, int root, int tmp, int dir, uint64_
   qp__applier_init(&applier, os, root, tmp);
   qp__buf_init(&walk.buf, FRAME_MAX);
   rc = list_segments(os, dir, &list, err);
+  if (!rc)
+    rc = sync_segments(os, dir, &list, err);
   if (!rc)
     rc = qp__guards_undo(os, root, tmp, &undone, err);
   if (!rc)
@@ -222,8 +247,10 @@ qp__journal_recover(const struct qp__os *os, int root, int tmp, int dir, uint64_
   if (rc)
     goto out;
   sys = os->listdir(os->self, tmp, ".", remove_temp, &applier);
-  if (sys < 0)
-    qp__log(log, QP_LOG_WARN, "journal", "cannot empty 'tmp'"); /* only space is lost */
+  if (sys) {
+    rc = qp__fail_sys(err, sys, "cannot empty 'tmp'");
+    goto out;
+  }
   out->replayed = walk.frames;
 out:
   qp__applier_release(&applier);

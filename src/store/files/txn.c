@@ -17,12 +17,8 @@ qp__txn_init(struct qp__txn *txn, struct qp_err *err)
 
   memset(txn, 0, sizeof(*txn));
   qp__buf_init(&txn->frame, FRAME_MAX);
-  if (pthread_cond_init(&txn->wake, NULL))
+  if (qp__buf_add(&txn->frame, zeros, sizeof(zeros)))
     return qp__fail_nomem(err, "starting a commit");
-  if (qp__buf_add(&txn->frame, zeros, sizeof(zeros))) {
-    (void)pthread_cond_destroy(&txn->wake);
-    return qp__fail_nomem(err, "starting a commit");
-  }
   return QP_OK;
 }
 
@@ -35,7 +31,6 @@ qp__txn_release(struct qp__txn *txn)
   qp__free(txn->staged);
   qp__free(txn->done_already);
   qp__buf_release(&txn->frame);
-  (void)pthread_cond_destroy(&txn->wake);
 }
 
 static bool

@@ -36,6 +36,16 @@ struct memory {
   struct mem_context *contexts;
   struct mem_prompt *prompts;
   uint64_t commits;
+  uint64_t staged;          /* commits that have their place in the order … */
+  uint64_t published;       /* … and how many of them are published */
+  pthread_cond_t turn;      /* `published` has grown */
+};
+
+/* A commit between stage and settle. */
+struct ticket {
+  uint64_t number;
+  qp__store_publish *publish;
+  void *arg;
 };
 
 /* ---- bytes ---- */
@@ -75,6 +85,7 @@ open_memory(const char *where, const struct qp__driver_options *options, void **
   if (!m)
     return qp__fail_nomem(err, "opening a store");
   (void)pthread_mutex_init(&m->lock, NULL);
+  (void)pthread_cond_init(&m->turn, NULL);
   *out = m;
   return QP_OK;
 }
@@ -109,6 +120,7 @@ close_memory(void *self)
     qp__free(m->prompts);
     m->prompts = next;
   }
+  (void)pthread_cond_destroy(&m->turn);
   (void)pthread_mutex_destroy(&m->lock);
   qp__free(m);
 }
@@ -484,29 +496,47 @@ stage(void *self, struct qp__change *changes, size_t n, qp__store_publish *publi
       void **ticket, struct qp_err *err)
 {
   struct memory *m = self;
+  struct ticket *t = qp__alloc(sizeof(*t));
   enum qp_rc rc = QP_OK;
 
+  if (!t)
+    return qp__fail_nomem(err, "committing");
   (void)pthread_mutex_lock(&m->lock);
   if (!can_look_up(changes, n) || !reserve(m, changes, n)) {
     rc = qp__fail_nomem(err, "committing");
   } else {
     for (size_t i = 0; i < n; i++)
       apply(m, &changes[i]);
-    m->commits++;
-    publish(arg);
+    t->number = ++m->staged;
+    t->publish = publish;
+    t->arg = arg;
   }
   (void)pthread_mutex_unlock(&m->lock);
-  if (!rc)
-    *ticket = m;
+  if (rc)
+    qp__free(t);
+  else
+    *ticket = t;
   return rc;
 }
 
+/* Publishes, in the order of staging: not before, because the front puts what it publishes in its own
+ * place only once the commit is staged. */
 static enum qp_rc
 settle(void *self, void *ticket, struct qp_err *err)
 {
-  (void)self;
-  (void)ticket;
+  struct memory *m = self;
+  struct ticket *t = ticket;
+
   (void)err;
+  (void)pthread_mutex_lock(&m->lock);
+  while (m->published + 1 != t->number)
+    (void)pthread_cond_wait(&m->turn, &m->lock);
+  t->publish(t->arg);
+  m->published++;
+  m->commits++;
+  (void)pthread_cond_broadcast(&m->turn);
+  (void)pthread_mutex_unlock(&m->lock);
+  qp__free(t);
   return QP_OK;
 }
 

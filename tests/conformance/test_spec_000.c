@@ -1,0 +1,953 @@
+/* test_spec_000.c - the scenarios of the specification "separated storage", one test each, on the
+ * file driver. A test is called after the title of its scenario; every SHALL is an assertion.
+ *
+ * What the specification says in milliseconds is asserted in calls to the operating system and in
+ * bytes, which are the same on every machine. */
+#include <malloc.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#include "os_gate.h"
+#include "store_test.h"
+
+#define MARK "the text of a message" /* what must be found in no file but the message's own */
+
+static const char *
+text_at(const json_t *object, const char *key)
+{
+  return json_string_value(json_object_get(object, key));
+}
+
+static bool
+file_holds(const char *path, const char *text)
+{
+  size_t len;
+  char *data = read_file(path, &len);
+  bool found = memmem(data, len, text, strlen(text)) != NULL;
+
+  free(data);
+  return found;
+}
+
+static size_t
+file_size(const char *path)
+{
+  struct stat st;
+
+  assert_int_equal(stat(path, &st), 0);
+  return (size_t)st.st_size;
+}
+
+/* Default journal: no checkpoint comes between what is counted. */
+static void
+use_large_journal(struct fixture *f)
+{
+  close_store(f);
+  f->options.journal_bytes = 0;
+  open_store(f);
+}
+
+/* The files that are new, gone or different, apart from one segment of the journal. */
+static void
+expect_changes(const char *before, const char *after, const char *want)
+{
+  char *got = compare_pictures(before, after);
+  char *journal = strstr(got, "~journal/");
+
+  assert_non_null(journal);
+  assert_ptr_equal(strchr(journal, '\n'), got + strlen(got) - 1);
+  *journal = 0;
+  assert_string_equal(got, want);
+  free(got);
+}
+
+/* ---- Separated Storage Architecture ---- */
+
+/* Scenario: Context metadata storage structure */
+static void
+scenario_context_metadata_storage_structure(void **state)
+{
+  struct fixture *f = *state;
+  struct qp_context_spec spec = {
+    .parent_id = id_of("018f0000-0000-7000-8000-000000000001"),
+    .model_id = "claude-x",
+    .mode = "plan",
+    .agent_role = "planner",
+    .parameters_json = "{\"temperature\":0.5}",
+  };
+  struct qp_context *c = NULL;
+  struct qp_uuid id;
+  char text[QP_UUID_TEXT];
+  const json_t *config;
+  const json_t *branches;
+  const char *path;
+  json_t *meta;
+  char *before;
+  char *after;
+
+  set_prompt(f, "base", "Be kind.");
+  OK(qp_context_create(f->store, &spec, &c, &failure));
+  id = qp_context_id(c);
+  path = context_path(f, &id, "/metadata.json");
+  assert_true(file_exists(path));
+  for (int i = 0; i < 30; i++) {
+    char name[16];
+
+    (void)snprintf(name, sizeof(name), "branch %d", i);
+    OK(qp_branch_fork(c, name, NULL, NULL, &failure));
+  }
+  OK(qp_branch_set_prompt(c, "branch 7", "base", &failure));
+  OK(qp_branch_switch(c, "branch 7", &failure));
+  OK(qp_context_update(c, bytes_of("{\"current_state\":\"ExecutingTools\"}"), &failure));
+  path = context_path(f, &id, "/metadata.json");
+  before = read_file(path, NULL);
+  say_many(c, NULL, MARK, 500, NULL);
+  path = context_path(f, &id, "/metadata.json");
+  after = read_file(path, NULL);
+  assert_string_equal(before, after);
+
+  meta = read_json(path);
+  config = json_object_get(meta, "config");
+  branches = json_object_get(meta, "branches");
+  assert_string_equal(text_at(meta, "id"), qp_uuid_text(&id, text));
+  assert_string_equal(text_at(meta, "parent_id"), "018f0000-0000-7000-8000-000000000001");
+  assert_string_equal(text_at(config, "model_id"), "claude-x");
+  assert_string_equal(text_at(config, "mode"), "plan");
+  assert_string_equal(text_at(config, "agent_role"), "planner");
+  assert_true(json_is_object(json_object_get(config, "parameters")));
+  assert_int_equal(json_object_size(branches), 31);
+  assert_string_equal(text_at(json_object_get(branches, "branch 7"), "name"), "branch 7");
+  assert_string_equal(text_at(json_object_get(branches, "branch 7"), "system_prompt_id"), "base");
+  assert_string_equal(text_at(meta, "active_branch_name"), "branch 7");
+  assert_string_equal(text_at(meta, "current_state"), "ExecutingTools");
+  json_decref(meta);
+
+  assert_null(strstr(after, MARK));
+  assert_null(strstr(after, "\"messages\""));
+  assert_true(strlen(after) < (size_t)100 * 1024);
+  free(before);
+  free(after);
+  qp_context_close(c);
+}
+
+/* Scenario: Message content storage structure */
+static void
+scenario_message_content_storage_structure(void **state)
+{
+  struct fixture *f = *state;
+  struct qp_context *c = new_context(f);
+  struct qp_uuid id = qp_context_id(c);
+  struct qp_message *m = NULL;
+  struct qp_uuid ids[3];
+  char *json = NULL;
+  char *file;
+  size_t len;
+  size_t file_len;
+
+  ids[0] = say(c, NULL, MARK);
+  OK(qp_branch_fork(c, "side track", NULL, NULL, &failure));
+  OK(qp_message_parse(bytes_of("{\"role\":\"assistant\",\"content\":[{\"type\":\"thinking\",\"text\":"
+                               "\"t\",\"signature\":\"s\"},{\"type\":\"text\",\"text\":\"a\"}],"
+                               "\"tool_calls\":[{\"id\":\"c\",\"tool_name\":\"t\",\"arguments\":{}}],"
+                               "\"metadata\":{\"tokens\":{\"completion_tokens\":3}},\"other\":1}"),
+                      &m, &failure));
+  OK(qp_message_save(c, "side track", m, &ids[1], &failure));
+  ids[2] = say(c, NULL, "another");
+  assert_int_equal(count_files(context_path(f, &id, "/messages"), ""), 3);
+  assert_true(file_exists(message_path(f, &id, "branch-main", &ids[0])));
+  assert_true(file_exists(message_path(f, &id, "branch-side%20track", &ids[1])));
+  assert_true(file_exists(message_path(f, &id, "branch-main", &ids[2])));
+
+  OK(qp_message_json(m, &json, &len, &failure));
+  file = read_file(message_path(f, &id, "branch-side%20track", &ids[1]), &file_len);
+  assert_int_equal(file_len, len + 1);
+  assert_memory_equal(file, json, len);
+  assert_int_equal(file[len], '\n');
+  free(file);
+  qp_free(json);
+  qp_message_free(m);
+  qp_context_close(c);
+}
+
+/* The index entry of message i must lead to its file and say what the file says. */
+static void
+expect_entry(struct fixture *f, const struct qp_uuid *context, const json_t *entry)
+{
+  struct qp_uuid id = id_of(text_at(entry, "id"));
+  const char *path = message_path(f, context, text_at(entry, "dir"), &id);
+  json_t *message = read_json(path);
+
+  assert_string_equal(text_at(message, "id"), text_at(entry, "id"));
+  assert_string_equal(text_at(message, "created_at"), text_at(entry, "time"));
+  assert_string_equal(text_at(message, "role"), text_at(entry, "role"));
+  assert_string_equal(text_at(message, "type"), text_at(entry, "type"));
+  assert_int_equal(json_integer_value(json_object_get(entry, "size")), file_size(path) - 1);
+  json_decref(message);
+}
+
+/* Scenario: Message index structure */
+static void
+scenario_message_index_structure(void **state)
+{
+  struct fixture *f = *state;
+  struct qp_context *c = new_context(f);
+  struct qp_uuid id = qp_context_id(c);
+  struct qp_uuid ids[600]; /* enough for the log to be folded into index.json */
+  struct qp_message_info info;
+  char text[QP_UUID_TEXT];
+  char *before;
+  char *after;
+  json_t *index;
+  json_t *entries;
+
+  assert_true(file_exists(context_path(f, &id, "/index.json")));
+  say_many(c, NULL, "m", COUNT(ids), ids);
+  OK(qp_branch_fork(c, "side", NULL, &ids[9], &failure));
+  qp_context_close(c);
+  assert_int_equal(stats(f).folds, 1);
+  index = read_json(context_path(f, &id, "/index.json"));
+  entries = json_object_get(index, "entries");
+  assert_int_equal(json_array_size(entries), COUNT(ids));
+  for (size_t i = 0; i < COUNT(ids); i++) {
+    const json_t *entry = json_array_get(entries, i);
+
+    assert_string_equal(text_at(entry, "id"), qp_uuid_text(&ids[i], text));
+    assert_string_equal(text_at(entry, "dir"), "branch-main");
+    expect_entry(f, &id, entry);
+  }
+  assert_string_equal(text_at(json_object_get(index, "heads"), "main"),
+                      qp_uuid_text(&ids[COUNT(ids) - 1], text));
+  json_decref(index);
+
+  /* Fast lookup: by id, without a look at any file. */
+  watch_calls(f);
+  c = open_context(f, &id);
+  count_calls_to(f, NULL);
+  for (size_t i = 0; i < COUNT(ids); i++)
+    OK(qp_message_find(c, &ids[i], &info, &failure));
+  assert_int_equal(calls_of(f, QP__SLOT__MAX), 0);
+
+  /* Incrementally: a message adds a line, and what was there stays. */
+  before = read_file(context_path(f, &id, "/index.log"), NULL);
+  index = read_json(context_path(f, &id, "/index.json"));
+  ids[0] = say(c, "side", "one more");
+  after = read_file(context_path(f, &id, "/index.log"), NULL);
+  assert_memory_equal(after, before, strlen(before));
+  assert_ptr_equal(strchr(after + strlen(before), '\n'), after + strlen(after) - 1);
+  entries = json_loads(after + strlen(before), 0, NULL);
+  assert_string_equal(text_at(entries, "id"), qp_uuid_text(&ids[0], text));
+  assert_string_equal(text_at(entries, "dir"), "branch-side");
+  expect_entry(f, &id, entries);
+  json_decref(entries);
+  entries = read_json(context_path(f, &id, "/index.json"));
+  assert_true(json_equal(entries, index));
+  json_decref(entries);
+  json_decref(index);
+  free(before);
+  free(after);
+  qp_context_close(c);
+}
+
+/* ---- Incremental Message Loading ---- */
+
+struct id_list {
+  struct qp_uuid *ids;
+  size_t count;
+};
+
+static enum qp_rc
+expect_next_id(void *arg, const struct qp_message_info *info, struct qp_bytes json)
+{
+  struct id_list *l = arg;
+
+  (void)json;
+  expect_id(&info->id, &l->ids[l->count++]);
+  return QP_OK;
+}
+
+/* Scenario: Loading context without messages */
+static void
+scenario_loading_context_without_messages(void **state)
+{
+  struct fixture *f = *state;
+  struct qp_context *c = new_context(f);
+  struct qp_uuid id = qp_context_id(c);
+  struct qp_uuid ids[100];
+  struct id_list l = { ids, 0 };
+
+  say_many(c, NULL, "m", COUNT(ids), ids);
+  qp_context_close(c);
+  watch_calls(f);
+  c = open_context(f, &id);
+  assert_int_equal(calls_of(f, QP__SLOT_OPENAT), 3); /* metadata.json and the two of the index */
+  assert_int_equal(calls_of(f, QP__SLOT_LISTDIR), 0);
+  assert_int_equal(calls_of(f, QP__SLOT_PWRITE), 0);
+  assert_true(os_gate_bytes_read() <= file_size(context_path(f, &id, "/metadata.json")) +
+                                          file_size(context_path(f, &id, "/index.json")) +
+                                          file_size(context_path(f, &id, "/index.log")));
+  count_calls_to(f, "messages");
+  expect_branches(c, "main*");
+  OK(qp_messages_index(c, NULL, 0, UINT64_MAX, expect_next_id, &l, &failure));
+  assert_int_equal(l.count, COUNT(ids));
+  assert_int_equal(calls_of(f, QP__SLOT__MAX), 0);
+  assert_int_equal(stats(f).pool_bytes, 0);
+  assert_int_equal(stats(f).message_reads, 0);
+  qp_context_close(c);
+}
+
+/* Scenario: Loading specific messages */
+static void
+scenario_loading_specific_messages(void **state)
+{
+  struct fixture *f = *state;
+  struct qp_context *c = new_context(f);
+  struct qp_uuid id = qp_context_id(c);
+  struct qp_uuid shared[3];
+  struct qp_uuid ids[8];
+  struct qp_uuid others[10];
+  struct id_list l = { ids, 0 };
+
+  say_many(c, NULL, "a", 3, shared);
+  OK(qp_branch_fork(c, "side", NULL, NULL, &failure));
+  say_many(c, "main", "m", COUNT(others), others);
+  say_many(c, "side", "s", 5, ids + 3);
+  memcpy(ids, shared, sizeof(shared));
+  qp_context_close(c);
+  watch_calls(f);
+  c = open_context(f, &id);
+  count_calls_to(f, "/messages/");
+  OK(qp_messages_range(c, "side", 0, UINT64_MAX, expect_next_id, &l, &failure));
+  assert_int_equal(l.count, 8);
+  assert_int_equal(calls_of(f, QP__SLOT_OPENAT), 8);
+  assert_int_equal(calls_of(f, QP__SLOT_LISTDIR), 0);
+  assert_int_equal(stats(f).message_reads, 8);
+  assert_true(stats(f).pool_bytes > 0);
+  l.count = 0;
+  OK(qp_messages_index(c, "side", 0, UINT64_MAX, expect_next_id, &l, &failure));
+  assert_int_equal(l.count, 8);
+  expect_texts(c, "main", "a0 a1 a2 m0 m1 m2 m3 m4 m5 m6 m7 m8 m9");
+  assert_int_equal(stats(f).message_reads, 18); /* the ten of main were not loaded before */
+  qp_context_close(c);
+}
+
+/* Scenario: Loading message range */
+static void
+scenario_loading_message_range(void **state)
+{
+  struct fixture *f = *state;
+  struct qp_context *c = new_context(f);
+  struct qp_uuid id = qp_context_id(c);
+  struct qp_uuid ids[1000];
+  struct id_list l = { ids + 990, 0 };
+
+  say_many(c, NULL, "m", COUNT(ids), ids);
+  qp_context_close(c);
+  watch_calls(f);
+  c = open_context(f, &id);
+  count_calls_to(f, NULL);
+  OK(qp_messages_last(c, NULL, 10, expect_next_id, &l, &failure));
+  assert_int_equal(l.count, 10);
+  assert_int_equal(calls_of(f, QP__SLOT_OPENAT), 10);
+  assert_int_equal(calls_of(f, QP__SLOT_LISTDIR), 0);
+  assert_true(calls_of(f, QP__SLOT__MAX) <= 30); /* open, look at its size and read, for each */
+  l = (struct id_list){ ids + 500, 0 };
+  count_calls_to(f, "/messages/");
+  OK(qp_messages_range(c, "main", 500, 7, expect_next_id, &l, &failure));
+  assert_int_equal(l.count, 7);
+  assert_int_equal(calls_of(f, QP__SLOT_OPENAT), 7);
+  qp_context_close(c);
+}
+
+/* Scenario: Lazy loading during iteration */
+static void
+scenario_lazy_loading_during_iteration(void **state)
+{
+  struct fixture *f = *state;
+  struct qp_context *c = new_context(f);
+  struct qp_uuid id = qp_context_id(c);
+  struct qp_uuid ids[20];
+
+  say_many(c, NULL, "m", COUNT(ids), ids);
+  qp_context_close(c);
+  watch_calls(f);
+  c = open_context(f, &id);
+  count_calls_to(f, NULL);
+  for (size_t i = 0; i < COUNT(ids); i++) {
+    struct qp_message *m = NULL;
+
+    OK(qp_message_load(c, &ids[i], &m, &failure));
+    assert_int_equal(calls_of(f, QP__SLOT_OPENAT), i + 1);
+    assert_int_equal(stats(f).message_reads, i + 1);
+    qp_message_free(m);
+  }
+  count_calls_to(f, NULL);
+  for (size_t i = 0; i < COUNT(ids); i++) {
+    struct qp_message *m = NULL;
+
+    OK(qp_message_load(c, &ids[i], &m, &failure));
+    qp_message_free(m);
+  }
+  expect_texts(c, NULL, "m0 m1 m2 m3 m4 m5 m6 m7 m8 m9 m10 m11 m12 m13 m14 m15 m16 m17 m18 m19");
+  assert_int_equal(calls_of(f, QP__SLOT__MAX), 0);
+  qp_context_close(c);
+}
+
+/* ---- Incremental Message Saving ---- */
+
+/* Scenario: Saving a new message */
+static void
+scenario_saving_a_new_message(void **state)
+{
+  struct fixture *f = *state;
+  struct qp_context *c;
+  struct qp_uuid id;
+  struct qp_uuid message;
+  char context[QP_UUID_TEXT];
+  char text[QP_UUID_TEXT];
+  char want[400];
+  char *before;
+  char *after;
+
+  watch_calls(f);
+  c = new_context(f);
+  id = qp_context_id(c);
+  say_many(c, NULL, "m", 5, NULL);
+  OK(qp_branch_fork(c, "side", NULL, NULL, &failure));
+  (void)say(c, "side", "x");
+  before = take_picture(f->data);
+  count_calls_to(f, "branch-main");
+  message = say(c, NULL, MARK);
+  after = take_picture(f->data);
+  (void)qp_uuid_text(&message, text);
+  (void)snprintf(want, sizeof(want),
+                 "~contexts/%s/index.log\n+contexts/%s/messages/branch-main/%s.json\n",
+                 qp_uuid_text(&id, context), context, text);
+  expect_changes(before, after, want);
+  assert_true(file_holds(message_path(f, &id, "branch-main", &message), MARK));
+  assert_true(file_holds(context_path(f, &id, "/index.log"), text));
+
+  /* Atomic: the file comes to its name by a rename, complete. */
+  assert_int_equal(calls_of(f, QP__SLOT_RENAMEAT), 1);
+  assert_int_equal(calls_of(f, QP__SLOT_PWRITE), 0);
+  assert_int_equal(count_files(pathf("%s/tmp", f->data), ""), 0);
+  free(before);
+  free(after);
+  qp_context_close(c);
+}
+
+/* Scenario: Updating context metadata */
+static void
+scenario_updating_context_metadata(void **state)
+{
+  struct fixture *f = *state;
+  struct qp_context *c;
+  struct qp_uuid id;
+  char context[QP_UUID_TEXT];
+  char want[400];
+  char *pictures[5];
+
+  watch_calls(f);
+  c = new_context(f);
+  id = qp_context_id(c);
+  (void)qp_uuid_text(&id, context);
+  say_many(c, NULL, "m", 5, NULL);
+  pictures[0] = take_picture(f->data);
+  OK(qp_context_update(c, bytes_of("{\"title\":\"one\"}"), &failure));
+  pictures[1] = take_picture(f->data);
+  count_calls_to(f, "metadata.json");
+  OK(qp_context_update(c, bytes_of("{\"config\":{\"model_id\":\"two\"}}"), &failure));
+  assert_int_equal(calls_of(f, QP__SLOT_PWRITE), 0); /* never written in place */
+  assert_int_equal(calls_of(f, QP__SLOT_RENAMEAT), 2); /* it, and the one before as .bak */
+  pictures[2] = take_picture(f->data);
+  OK(qp_branch_fork(c, "side", NULL, NULL, &failure));
+  pictures[3] = take_picture(f->data);
+  count_calls_to(f, NULL);
+  OK(qp_context_update(c, bytes_of("{\"title\":\"one\"}"), &failure)); /* says nothing new */
+  assert_int_equal(calls_of(f, QP__SLOT__MAX), 0);
+  pictures[4] = take_picture(f->data);
+
+  (void)snprintf(want, sizeof(want),
+                 "~contexts/%s/metadata.json\n+contexts/%s/metadata.json.bak\n",
+                 context, context);
+  expect_changes(pictures[0], pictures[1], want);
+  (void)snprintf(want, sizeof(want),
+                 "~contexts/%s/metadata.json\n~contexts/%s/metadata.json.bak\n",
+                 context, context);
+  expect_changes(pictures[1], pictures[2], want);
+  (void)snprintf(want, sizeof(want),
+                 "~contexts/%s/index.log\n~contexts/%s/metadata.json\n"
+                 "~contexts/%s/metadata.json.bak\n",
+                 context, context, context);
+  expect_changes(pictures[2], pictures[3], want);
+  expect_difference(pictures[3], pictures[4], "");
+  for (size_t i = 0; i < COUNT(pictures); i++)
+    free(pictures[i]);
+  qp_context_close(c);
+}
+
+struct job {
+  struct qp_context *context;
+  const struct qp_uuid *id;
+  size_t n;
+  enum qp_rc rc;
+};
+
+static void *
+save_batch(void *arg)
+{
+  struct job *job = arg;
+  struct qp_message *m[100] = { NULL };
+  struct qp_save_result results[100];
+  struct qp_err err;
+
+  for (size_t i = 0; i < job->n && !job->rc; i++)
+    job->rc = qp_message_new_text(QP_ROLE_USER, bytes_of("x"), &m[i], &err);
+  if (!job->rc)
+    job->rc = qp_message_save_batch(job->context, NULL, m, job->n, results, &err);
+  for (size_t i = 0; i < job->n; i++)
+    qp_message_free(m[i]);
+  return NULL;
+}
+
+/* Scenario: Batch message save */
+static void
+scenario_batch_message_save(void **state)
+{
+  struct fixture *f = *state;
+  static const struct {
+    size_t n;
+    const char *part; /* of the name that a message's file is first created by */
+  } batches[] = { { 12, "new-" }, { 100, ".json" } };
+  struct qp_context *c;
+  struct qp_uuid taken;
+  struct qp_message *m[3];
+  struct qp_save_result results[3];
+
+  close_store(f);
+  f->options.flags = 0; /* with threads */
+  f->options.journal_bytes = 0;
+  open_store(f);
+  watch_calls(f);
+  c = new_context(f);
+  taken = say(c, NULL, "first");
+  for (size_t i = 0; i < COUNT(batches); i++) {
+    struct job job = { .context = c, .n = batches[i].n };
+    uint64_t commits = stats(f).commits;
+    pthread_t thread;
+
+    /* Concurrently: three files are being created at the same moment. */
+    os_gate_shut(QP__SLOT_OPENAT, batches[i].part);
+    assert_int_equal(pthread_create(&thread, NULL, save_batch, &job), 0);
+    assert_true(os_gate_await(3));
+    count_calls_to(f, "index.log");
+    os_gate_open();
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(job.rc, QP_OK);
+    /* The index once, after all of them. */
+    assert_int_equal(calls_of(f, QP__SLOT_PWRITE), 1);
+    assert_int_equal(stats(f).commits, commits + 1);
+  }
+  assert_int_equal(branch_of(c, NULL).messages, 113);
+
+  /* Partial success. */
+  for (size_t i = 0; i < COUNT(m); i++)
+    m[i] = new_text(QP_ROLE_USER, "y");
+  qp_message_set_id(m[1], &taken);
+  OK(qp_message_save_batch(c, NULL, m, COUNT(m), results, &failure));
+  assert_int_equal(results[0].err.rc, QP_OK);
+  assert_int_equal(results[1].err.rc, QP_EXISTS);
+  assert_int_equal(results[2].err.rc, QP_OK);
+  assert_int_equal(branch_of(c, NULL).messages, 115);
+  for (size_t i = 0; i < COUNT(m); i++)
+    qp_message_free(m[i]);
+  qp_context_close(c);
+  expect_no_findings(f);
+}
+
+/* ---- Storage Performance Optimization ---- */
+
+#define TEXT_OF_A_KILOBYTE 1000
+
+/* A context with n messages of a kilobyte; its id. */
+static struct qp_uuid
+fill(struct fixture *f, size_t n)
+{
+  struct qp_context *c = new_context(f);
+  struct qp_uuid id = qp_context_id(c);
+  char word[TEXT_OF_A_KILOBYTE + 1];
+  struct qp_message *m[500];
+  struct qp_save_result *results = calloc(COUNT(m), sizeof(*results));
+
+  assert_non_null(results);
+  memset(word, 'w', TEXT_OF_A_KILOBYTE);
+  word[TEXT_OF_A_KILOBYTE] = 0;
+  while (n) {
+    size_t now = n < COUNT(m) ? n : COUNT(m);
+
+    for (size_t i = 0; i < now; i++)
+      m[i] = new_text(QP_ROLE_USER, word);
+    OK(qp_message_save_batch(c, NULL, m, now, results, &failure));
+    for (size_t i = 0; i < now; i++)
+      qp_message_free(m[i]);
+    n -= now;
+  }
+  free(results);
+  qp_context_close(c);
+  return id;
+}
+
+/* Scenario: Large context loading performance */
+static void
+scenario_large_context_loading_performance(void **state)
+{
+  struct fixture *f = *state;
+  struct qp_uuid id[2];
+  uint64_t calls[2];
+  uint64_t bytes[2];
+  struct qp_size size;
+
+  use_large_journal(f);
+  id[0] = fill(f, 10);
+  id[1] = fill(f, 2000);
+  watch_calls(f);
+  for (int i = 0; i < 2; i++) {
+    size_t before = mallinfo2().uordblks;
+    struct qp_context *c;
+
+    count_calls_to(f, NULL);
+    c = open_context(f, &id[i]);
+    calls[i] = calls_of(f, QP__SLOT__MAX);
+    bytes[i] = os_gate_bytes_read();
+    assert_true(mallinfo2().uordblks < before + ((size_t)1 << 20));
+    assert_int_equal(calls_of(f, QP__SLOT_OPENAT), 3);
+    qp_context_size(c, &size);
+    qp_context_close(c);
+  }
+  /* The same calls, but for the pieces in which a longer index is read. */
+  assert_true(calls[1] <= calls[0] + bytes[1] / (200 << 10) + 1);
+  assert_int_equal(size.messages, 2000);
+  assert_true(bytes[1] * 4 < size.message_bytes); /* what a monolithic file would have to read */
+}
+
+/* Scenario: Adding message to large context */
+static void
+scenario_adding_message_to_large_context(void **state)
+{
+  struct fixture *f = *state;
+  struct qp_uuid id[2];
+  uint64_t calls[2];
+  uint64_t written[2];
+  uint64_t read[2];
+
+  use_large_journal(f);
+  id[0] = fill(f, 10);
+  id[1] = fill(f, 2000);
+  watch_calls(f);
+  for (int i = 0; i < 2; i++) {
+    struct qp_context *c = open_context(f, &id[i]);
+    char context[QP_UUID_TEXT];
+    char text[QP_UUID_TEXT];
+    char want[400];
+    struct qp_uuid message;
+    char *before;
+    char *after;
+
+    (void)say(c, NULL, MARK); /* the first one opens what the next ones find open */
+    before = take_picture(f->data);
+    count_calls_to(f, NULL);
+    message = say(c, NULL, MARK);
+    calls[i] = calls_of(f, QP__SLOT__MAX);
+    written[i] = os_gate_bytes_written();
+    read[i] = os_gate_bytes_read();
+    after = take_picture(f->data);
+    (void)snprintf(want, sizeof(want),
+                   "~contexts/%s/index.log\n+contexts/%s/messages/branch-main/%s.json\n",
+                   qp_uuid_text(&id[i], context), context, qp_uuid_text(&message, text));
+    expect_changes(before, after, want);
+    free(before);
+    free(after);
+    qp_context_close(c);
+  }
+  assert_int_equal(calls[0], calls[1]);
+  assert_int_equal(written[0], written[1]);
+  assert_int_equal(read[0], 0);
+  assert_int_equal(read[1], 0);
+}
+
+static void *
+load_one(void *arg)
+{
+  struct job *job = arg;
+  struct qp_message *m = NULL;
+  struct qp_err err;
+
+  job->rc = qp_message_load(job->context, job->id, &m, &err);
+  qp_message_free(m);
+  return NULL;
+}
+
+/* Scenario: Concurrent message reads */
+static void
+scenario_concurrent_message_reads(void **state)
+{
+  struct fixture *f = *state;
+  struct qp_context *c = new_context(f);
+  struct qp_uuid id = qp_context_id(c);
+  struct qp_uuid ids[6];
+  struct job jobs[3];
+  pthread_t threads[3];
+  char text[QP_UUID_TEXT];
+
+  say_many(c, NULL, "m", COUNT(ids), ids);
+  qp_context_close(c);
+  watch_calls(f);
+  c = open_context(f, &id);
+
+  /* A slow read of message 0 stops nobody: two others read message 1 and 2 meanwhile. */
+  for (size_t i = 0; i < 3; i++)
+    jobs[i] = (struct job){ .context = c, .id = &ids[i], .rc = QP_STOPPED };
+  os_gate_shut(QP__SLOT_OPENAT, qp_uuid_text(&ids[0], text));
+  for (size_t i = 0; i < 3; i++) {
+    assert_int_equal(pthread_create(&threads[i], NULL, load_one, &jobs[i]), 0);
+    if (i == 0)
+      assert_true(os_gate_await(1));
+  }
+  assert_int_equal(pthread_join(threads[1], NULL), 0);
+  assert_int_equal(pthread_join(threads[2], NULL), 0);
+  assert_int_equal(jobs[0].rc, QP_STOPPED);
+  assert_int_equal(jobs[1].rc, QP_OK);
+  assert_int_equal(jobs[2].rc, QP_OK);
+  os_gate_open();
+  assert_int_equal(pthread_join(threads[0], NULL), 0);
+  assert_int_equal(jobs[0].rc, QP_OK);
+
+  /* All readers are in the middle of their reading at the same moment. */
+  os_gate_shut(QP__SLOT_OPENAT, ".json");
+  for (size_t i = 0; i < 3; i++) {
+    jobs[i].id = &ids[3 + i];
+    assert_int_equal(pthread_create(&threads[i], NULL, load_one, &jobs[i]), 0);
+  }
+  assert_true(os_gate_await(3));
+  count_calls_to(f, "/messages/");
+  os_gate_open();
+  for (size_t i = 0; i < 3; i++) {
+    assert_int_equal(pthread_join(threads[i], NULL), 0);
+    assert_int_equal(jobs[i].rc, QP_OK);
+  }
+  assert_int_equal(calls_of(f, QP__SLOT_OPENAT), 3); /* each file by itself */
+  qp_context_close(c);
+}
+
+/* ---- Storage Integrity and Consistency ---- */
+
+static bool
+is_complete(struct fixture *f, const struct qp_uuid *id)
+{
+  struct qp_context *c = NULL;
+
+  if (!file_exists(context_path(f, id, ""))) {
+    FAILS(qp_context_open(f->store, id, QP_LOAD_NONE, &c, &failure), QP_NOTFOUND);
+    return false;
+  }
+  c = open_context(f, id);
+  expect_branches(c, "main*");
+  expect_texts(c, NULL, "");
+  json_decref(metadata_of(c));
+  qp_context_close(c);
+  assert_true(file_exists(context_path(f, id, "/metadata.json")));
+  assert_true(file_exists(context_path(f, id, "/index.json")));
+  assert_true(file_exists(context_path(f, id, "/index.log")));
+  assert_true(file_exists(context_path(f, id, "/messages/branch-main")));
+  return true;
+}
+
+/* Scenario: Atomic directory creation */
+static void
+scenario_atomic_directory_creation(void **state)
+{
+  struct fixture *f = *state;
+  static const enum qp__fault_kind kinds[] = { QP__FAULT_EIO, QP__FAULT_ENOSPC };
+  struct qp_context_spec spec = { .title = "whole or not at all" };
+  uint64_t failed = 0;
+
+  watch_calls(f);
+  for (size_t k = 0; k < COUNT(kinds); k++) {
+    bool fired = true;
+
+    for (uint64_t n = 1; fired; n++) {
+      struct qp_context *c = NULL;
+      enum qp_rc rc;
+
+      spec.id = id_of("018f0000-0000-7000-8000-000000000000");
+      spec.id.b[14] = (uint8_t)(k + 1);
+      spec.id.b[15] = (uint8_t)n;
+      qp__os_fault_arm(f->fault, n, kinds[k], false);
+      rc = qp_context_create(f->store, &spec, &c, &failure);
+      fired = qp__os_fault_fired(f->fault);
+      qp__os_fault_disarm(f->fault);
+      if (!rc) {
+        qp_context_close(c);
+        assert_true(is_complete(f, &spec.id));
+        continue;
+      }
+      failed++;
+      assert_null(c);
+      assert_true(rc == QP_IO || rc == QP_FULL);
+      close_store(f);
+      open_store(f); /* a failed sync may have stopped the store */
+      assert_int_equal(count_files(pathf("%s/tmp", f->data), ""), 0);
+      rc = qp_context_create(f->store, &spec, &c, &failure); /* retry */
+      assert_true(rc == QP_OK || rc == QP_EXISTS);
+      qp_context_close(c);
+      assert_true(is_complete(f, &spec.id));
+    }
+  }
+  assert_true(failed > 20);
+  expect_no_findings(f);
+}
+
+/* Scenario: Index consistency check */
+static void
+scenario_index_consistency_check(void **state)
+{
+  struct fixture *f = *state;
+  struct qp_context *c = new_context(f);
+  struct qp_uuid id = qp_context_id(c);
+  struct qp_uuid ids[4];
+  struct qp_uuid extra = id_of("018f0000-0000-7000-8000-00000000abcd");
+  struct findings found;
+  char text[QP_UUID_TEXT];
+
+  say_many(c, NULL, "m", COUNT(ids), ids);
+  qp_context_close(c);
+  expect_no_findings(f);
+  close_store(f);
+
+  remove_file(message_path(f, &id, "branch-main", &ids[1]));
+  write_text(message_path(f, &id, "branch-main", &extra),
+             "{\"id\":\"018f0000-0000-7000-8000-00000000abcd\",\"parent_id\":null,\"role\":\"user\","
+             "\"type\":\"text\",\"created_at\":\"2026-01-01T00:00:00.000Z\",\"content\":[]}\n");
+  open_store(f);
+  check_store(f, 0, &found);
+  assert_int_equal(found.summary.problems, 2);
+  (void)expect_finding(&found, QP_PROBLEM_MESSAGE_MISSING,
+                       pathf("%s.json", qp_uuid_text(&ids[1], text)));
+  (void)expect_finding(&found, QP_PROBLEM_MESSAGE_UNINDEXED, "messages");
+
+  check_store(f, QP_CHECK_REPAIR, &found);
+  assert_int_equal(found.summary.problems, 2);
+  assert_int_equal(found.summary.repaired, 2);
+  expect_sound(f);
+  c = open_context(f, &id);
+  expect_texts(c, NULL, "m0 ? m2 m3"); /* the branch is as the index has it */
+  qp_context_close(c);
+}
+
+/* Scenario: Corruption recovery */
+static void
+scenario_corruption_recovery(void **state)
+{
+  struct fixture *f = *state;
+  struct qp_context *c = new_context(f);
+  struct qp_uuid id = qp_context_id(c);
+  struct qp_uuid ids[5];
+  struct qp_message_info info;
+  struct qp_message *m = NULL;
+  char text[QP_UUID_TEXT];
+
+  say_many(c, NULL, "m", COUNT(ids), ids);
+  make_directory(context_path(f, &id, "/trash"));
+  copy_file(message_path(f, &id, "branch-main", &ids[3]),
+            context_path(f, &id, pathf("/trash/%s.json", qp_uuid_text(&ids[3], text))));
+  qp_context_close(c);
+  close_store(f);
+  flip_bit(message_path(f, &id, "branch-main", &ids[1]), 40);
+  remove_file(message_path(f, &id, "branch-main", &ids[2]));
+  remove_file(message_path(f, &id, "branch-main", &ids[3])); /* of this one there is a copy */
+
+  open_store(f);
+  forget_warnings(f);
+  OK(qp_context_open(f->store, &id, QP_LOAD_MESSAGES, &c, &failure));
+  expect_warning(f, qp_uuid_text(&ids[1], text));
+  expect_warning(f, qp_uuid_text(&ids[2], text));
+  expect_texts(c, NULL, "m0 ? ? m3 m4");
+  for (size_t i = 0; i < COUNT(ids); i++) {
+    OK(qp_message_find(c, &ids[i], &info, &failure));
+    assert_int_equal(info.status, i == 1 || i == 2 ? QP_STATUS_UNAVAILABLE : QP_STATUS_LIVE);
+  }
+  FAILS(qp_message_load(c, &ids[1], &m, &failure), QP_UNAVAILABLE);
+  expect_sentence(qp_uuid_text(&ids[1], text));
+  qp_context_close(c);
+}
+
+/* ---- Storage Space Management ---- */
+
+/* Scenario: Context size reporting */
+static void
+scenario_context_size_reporting(void **state)
+{
+  struct fixture *f = *state;
+  struct qp_context *c = new_context(f);
+  struct qp_uuid id = qp_context_id(c);
+  struct qp_uuid ids[20];
+  uint64_t bytes[2] = { 0, 0 }; /* of the files that main and side reach, without their newlines */
+  struct qp_size size;
+  struct qp_branch_info main_branch;
+  struct qp_branch_info side;
+
+  say_many(c, NULL, "m", 10, ids);
+  OK(qp_branch_fork(c, "side", NULL, &ids[3], &failure));
+  say_many(c, "side", "somewhat longer ", 10, ids + 10);
+  qp_context_close(c);
+  watch_calls(f);
+  c = open_context(f, &id);
+  count_calls_to(f, NULL);
+  qp_context_size(c, &size);
+  main_branch = branch_of(c, "main");
+  side = branch_of(c, "side");
+  assert_int_equal(calls_of(f, QP__SLOT__MAX), 0);
+
+  for (size_t i = 0; i < COUNT(ids); i++) {
+    const char *dir = i < 10 ? "branch-main" : "branch-side";
+    uint64_t n = file_size(message_path(f, &id, dir, &ids[i])) - 1;
+
+    bytes[0] += i < 10 ? n : 0;
+    bytes[1] += i < 4 || i >= 10 ? n : 0;
+    size.message_bytes -= n;
+  }
+  assert_int_equal(size.message_bytes, 0);
+  assert_int_equal(size.messages, 20);
+  assert_int_equal(size.metadata_bytes, file_size(context_path(f, &id, "/metadata.json")));
+  assert_int_equal(main_branch.message_bytes, bytes[0]);
+  assert_int_equal(main_branch.messages, 10);
+  assert_int_equal(side.message_bytes, bytes[1]);
+  assert_int_equal(side.messages, 14);
+  qp_context_close(c);
+}
+
+int
+main(void)
+{
+  const struct CMUnitTest tests[] = {
+    cmocka_unit_test(scenario_context_metadata_storage_structure),
+    cmocka_unit_test(scenario_message_content_storage_structure),
+    cmocka_unit_test(scenario_message_index_structure),
+    cmocka_unit_test(scenario_loading_context_without_messages),
+    cmocka_unit_test(scenario_loading_specific_messages),
+    cmocka_unit_test(scenario_loading_message_range),
+    cmocka_unit_test(scenario_lazy_loading_during_iteration),
+    cmocka_unit_test(scenario_saving_a_new_message),
+    cmocka_unit_test(scenario_updating_context_metadata),
+    cmocka_unit_test(scenario_batch_message_save),
+    cmocka_unit_test(scenario_large_context_loading_performance),
+    cmocka_unit_test(scenario_adding_message_to_large_context),
+    cmocka_unit_test(scenario_concurrent_message_reads),
+    cmocka_unit_test(scenario_atomic_directory_creation),
+    cmocka_unit_test(scenario_index_consistency_check),
+    cmocka_unit_test(scenario_corruption_recovery),
+    cmocka_unit_test(scenario_context_size_reporting),
+  };
+
+  return run_on_files("separated storage", tests, COUNT(tests));
+}

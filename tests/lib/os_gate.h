@@ -1,0 +1,30 @@
+/* os_gate.h - a twin of another struct qp__os in which chosen calls wait at a gate until it is
+ * opened: for tests that hold one thread in the middle of something and look what others can do.
+ * It also counts the bytes that pass.
+ *
+ * There is one gate for the whole process, open at first. */
+#ifndef OS_GATE_H
+#define OS_GATE_H
+
+#include <stdbool.h>
+
+#include "os/os.h"
+#include "os/os_fault.h"
+
+/* `inner` must outlive its use. */
+const struct qp__os *os_gate_over(const struct qp__os *inner);
+
+/* From now on calls of this slot wait: QP__SLOT_OPENAT whose path holds `part`, QP__SLOT_FDATASYNC,
+ * QP__SLOT_SYNCFS or QP__SLOT_RANDOM. */
+void os_gate_shut(enum qp__os_slot slot, const char *part);
+/* Waits until n calls stand at the gate. False: that did not happen within a minute. */
+bool os_gate_await(unsigned n);
+/* Lets all go, and all that come later. */
+void os_gate_open(void);
+
+/* Bytes read and written since the last reset. */
+uint64_t os_gate_bytes_read(void);
+uint64_t os_gate_bytes_written(void);
+void os_gate_reset(void);
+
+#endif
