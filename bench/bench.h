@@ -54,6 +54,7 @@ struct bench_point {
 
 struct bench {
   bool quick;
+  double load[3]; /* average load of the machine when the run began */
   unsigned blocks;
   unsigned pause_ms;
   uint64_t big;                    /* messages of the large context */

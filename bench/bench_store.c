@@ -118,6 +118,9 @@ main(int argc, char **argv)
     b.pause_ms = 50;
     b.big = 10000;
   }
+  if (getloadavg(b.load, 3) == 3 && b.load[0] > 0.5)
+    bench_say("the load average is %.2f: others use this machine, and the figures will show it",
+              b.load[0]);
   make_data_dir(&b);
   bench_messages_make(&b);
   for (int i = 1; i < argc; i++)

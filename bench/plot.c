@@ -7,12 +7,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#define WIDTH 960
-#define HEIGHT 360
-#define PANEL_W 226
+#define WIDTH 990
+#define HEIGHT 330
+#define PANEL_W 206
 #define PANEL_H 220
 #define PANEL_TOP 74
-#define PANEL_STEP 312
+#define PANEL_STEP 322
 #define PANEL_LEFT 66
 #define X_MIN 3.0 /* powers of ten */
 #define X_MAX 6.0
@@ -23,7 +23,6 @@ struct series {
   const char *name;
   const char *class;          /* "ours", "peer" or "bar" */
   double y[BENCH_POINTS_MAX]; /* NaN: none */
-  bool label_below;
 };
 
 struct panel {
@@ -109,45 +108,74 @@ draw_axes(FILE *out, const struct panel *p, size_t at)
   }
 }
 
-static size_t
-last_point(const struct bench *b, const struct series *s)
-{
-  size_t last = 0;
+/* Where the labels of a series stand: off the line, on the side where the other series is not. */
+struct label_side {
+  const char *anchor;
+  double dx, dy;
+};
 
-  for (size_t i = 0; i < b->point_count; i++)
-    if (!isnan(s->y[i]))
-      last = i;
-  return last;
+static struct label_side
+choose_side(const struct bench *b, const struct panel *p, size_t k)
+{
+  static const struct label_side sides[2][2] = {
+    { { "middle", 0, 20 }, { "middle", 0, -10 } }, /* a level line: below, above */
+    { { "start", 10, 16 }, { "end", -10, -2 } },   /* a rising one: right below, left above */
+  };
+  const double *y = p->series[k].y;
+  const double *other = p->series[1 - k].y;
+  double distance = 0;
+  double last = y[0];
+
+  for (size_t i = 0; i < b->point_count; i++) {
+    if (!isnan(y[i]) && !isnan(other[i]))
+      distance += log10(y[i] / other[i]);
+    if (!isnan(y[i]))
+      last = y[i];
+  }
+  return sides[last / y[0] > 3][distance > 0];
 }
 
 static void
-draw_series(FILE *out, const struct bench *b, const struct panel *p, size_t at,
-            const struct series *s)
+draw_text(FILE *out, const char *class, const char *anchor, double x, double y, const char *text)
 {
-  size_t last = last_point(b, s);
-  bool ours = strcmp(s->class, "ours") == 0;
-  double shift = s->label_below ? 18 : -9;
-  char text[24];
+  (void)fprintf(out, "<text class=\"%s\" text-anchor=\"%s\" x=\"%.1f\" y=\"%.1f\">%s</text>\n",
+                class, anchor, x, y, text);
+}
 
+static void
+draw_series(FILE *out, const struct bench *b, const struct panel *p, size_t at, size_t k)
+{
+  const struct series *s = &p->series[k];
+  struct label_side side = choose_side(b, p, k);
+  bool ours = strcmp(s->class, "ours") == 0;
+  double x[BENCH_POINTS_MAX];
+  double y[BENCH_POINTS_MAX];
+  char class[32];
+  char text[24];
+  size_t named; /* the point that the name stands at */
+  size_t n = 0;
+
+  for (size_t i = 0; i < b->point_count; i++) {
+    if (isnan(s->y[i]))
+      continue;
+    x[n] = place_x(at, (double)b->points[i].messages);
+    y[n++] = place_y(p, s->y[i]);
+    format_value(text, p->unit, s->y[i]);
+    if (ours && n == 1)
+      draw_text(out, "small", "start", x[0] + 8, y[0] + (side.dy > 0 ? 16 : -10), text);
+  }
   (void)fprintf(out, "<polyline class=\"line %s\" points=\"", s->class);
-  for (size_t i = 0; i < b->point_count; i++)
-    if (!isnan(s->y[i]))
-      (void)fprintf(out, "%.1f,%.1f ", place_x(at, (double)b->points[i].messages),
-                    place_y(p, s->y[i]));
+  for (size_t i = 0; i < n; i++)
+    (void)fprintf(out, "%.1f,%.1f ", x[i], y[i]);
   (void)fprintf(out, "\"/>\n");
-  for (size_t i = 0; ours && i < b->point_count; i++)
-    if (!isnan(s->y[i]))
-      (void)fprintf(out, "<circle class=\"dot %s\" cx=\"%.1f\" cy=\"%.1f\" r=\"3.5\"/>\n", s->class,
-                    place_x(at, (double)b->points[i].messages), place_y(p, s->y[i]));
-  (void)fprintf(
-      out, "<text class=\"label %s-text\" text-anchor=\"end\" x=\"%.1f\" y=\"%.1f\">%s</text>\n",
-      s->class, place_x(at, (double)b->points[last].messages), place_y(p, s->y[last]) + shift,
-      s->name);
-  if (!ours)
-    return;
-  format_value(text, p->unit, s->y[0]);
-  (void)fprintf(out, "<text class=\"small\" x=\"%.1f\" y=\"%.1f\">%s</text>\n",
-                place_x(at, (double)b->points[0].messages) + 4, place_y(p, s->y[0]) + shift, text);
+  for (size_t i = 0; ours && i < n; i++)
+    (void)fprintf(out, "<circle class=\"dot %s\" cx=\"%.1f\" cy=\"%.1f\" r=\"3.5\"/>\n", s->class,
+                  x[i], y[i]);
+  (void)snprintf(class, sizeof(class), "label %s-text", s->class);
+  named = strcmp(side.anchor, "end") == 0 ? n - 1 : n / 2;
+  draw_text(out, class, side.anchor, x[named] + side.dx, y[named] + side.dy, s->name);
+  if (ours)
+    draw_text(out, "small", "start", x[n - 1] + 8, y[n - 1] + 4, text);
 }
 
 /* Widens the axis to whole powers of ten around all values. */
@@ -207,18 +235,18 @@ bench_plot_write(const struct bench *b, const char *path)
     { .title = "Opening, without messages",
       .subtitle = "time, by number of messages",
       .unit = UNIT_TIME,
-      .series = { { .name = "quipu", .class = "ours", .label_below = true },
+      .series = { { .name = "quipu", .class = "ours" },
                   { .name = "json_load_file", .class = "peer" } } },
     { .title = "Memory of an open context",
       .subtitle = "bytes, by number of messages",
       .unit = UNIT_BYTES,
-      .series = { { .name = "quipu", .class = "ours", .label_below = true },
+      .series = { { .name = "quipu", .class = "ours" },
                   { .name = "100 bytes a message", .class = "bar" } } },
     { .title = "Durable append",
       .subtitle = "time of one message, by number of messages",
       .unit = UNIT_TIME,
       .series = { { .name = "quipu", .class = "ours" },
-                  { .name = "bare write + fdatasync", .class = "bar", .label_below = true } } },
+                  { .name = "bare write + fdatasync", .class = "bar" } } },
   };
   FILE *out = fopen(path, "we");
 
@@ -244,7 +272,7 @@ bench_plot_write(const struct bench *b, const char *path)
     fit_axis(b, &panels[i]);
     draw_axes(out, &panels[i], i);
     for (size_t k = 2; k-- > 0;)
-      draw_series(out, b, &panels[i], i, &panels[i].series[k]);
+      draw_series(out, b, &panels[i], i, k);
   }
   (void)fprintf(out, "</svg>\n");
   if (fclose(out))

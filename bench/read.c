@@ -125,7 +125,7 @@ bench_read_rows(struct bench *b)
   bench_ok(qp_context_open(store, &id, QP_LOAD_NONE, &r.context, &err), &err, "opening");
   bench_ok(qp_messages_index(r.context, NULL, 0, MESSAGES, list_id, r.ids, &err), &err, "listing");
   bench_settle(b, store);
-  measure(b, &r, "2 threads and 1, messages by id, from memory", load_by_id, 20000, 1.7);
+  measure(b, &r, "2 threads and 1, messages by id, from memory", load_by_id, 40000, 1.7);
   measure(b, &r, "2 threads and 1, last 50, from memory", visit_last, 500000, 1.7);
   qp_context_close(r.context);
   qp_store_close(store);
@@ -133,7 +133,7 @@ bench_read_rows(struct bench *b)
   bench_path(b, path, "read");
   bench_ok(qp_store_open(path, &tiny, &store, &err), &err, "opening a store");
   bench_ok(qp_context_open(store, &id, QP_LOAD_NONE, &r.context, &err), &err, "opening");
-  measure(b, &r, "2 threads and 1, messages by id, from their files", load_by_id, 5000, 1.7);
+  measure(b, &r, "2 threads and 1, messages by id, from their files", load_by_id, 15000, 1.7);
   qp_context_close(r.context);
   qp_store_close(store);
 

@@ -166,7 +166,6 @@ write_machine(const struct bench *b, FILE *out)
   char date[32] = "";
   time_t now = time(NULL);
   struct tm tm;
-  double load[3] = { NAN, NAN, NAN };
 
   if (uname(&name))
     bench_die("uname: %s", strerror(errno));
@@ -175,7 +174,6 @@ write_machine(const struct bench *b, FILE *out)
   find_file_system(b, fs, sizeof(fs));
   if (gmtime_r(&now, &tm))
     (void)strftime(date, sizeof(date), "%Y-%m-%d %H:%M UTC", &tm);
-  (void)getloadavg(load, 3);
   (void)fprintf(out,
                 "| | |\n|---|---|\n"
                 "| date | %s |\n"
@@ -183,11 +181,11 @@ write_machine(const struct bench *b, FILE *out)
                 "| processor | %s, %ld online |\n"
                 "| memory | %s |\n"
                 "| file system | %s |\n"
-                "| load average at the end | %.2f, %.2f, %.2f |\n"
+                "| load average when it began | %.2f, %.2f, %.2f |\n"
                 "| compiler | %s |\n"
                 "| libraries | quipu %s, jansson %s, SQLite %s |\n",
                 date, name.sysname, name.release, name.machine, cpu, sysconf(_SC_NPROCESSORS_ONLN),
-                memory, fs, load[0], load[1], load[2], __VERSION__, qp_version(),
+                memory, fs, b->load[0], b->load[1], b->load[2], __VERSION__, qp_version(),
                 jansson_version_str(), sqlite3_libversion());
 }
 
@@ -239,25 +237,31 @@ write_points(const struct bench *b, FILE *out)
 static void
 write_method(const struct bench *b, FILE *out)
 {
+  char appends[32];
+
+  format_count(appends, b->long_appends);
   (void)fprintf(
       out,
-      "Ours and the peer are measured in the same run, in %u blocks that alternate. *Measured* is "
-      "the "
-      "median of the\nblocks' ratios, *spread* the smallest and the largest of them; the times "
-      "beside "
-      "them are medians, for the\ncurious: on another day they are others. Where something is "
-      "written, the file system is synced and left in\npeace for %u ms before each block, on both "
-      "sides, and our journal is emptied, so that its thread does not\nwork while the peer is "
-      "measured. The long run has no such help: its %llu appends hold %llu checkpoints and\n%llu "
-      "folds "
-      "of the index. Messages are about 1.15 kB as they are stored, sentences of English words. "
-      "SQLite "
-      "has\na connection a thread, a prepared statement, no index but the row number, and %s, the "
-      "faster of two\nways that were tried. The bare loop of the batch does not wait for the disk; "
-      "our "
-      "batch does.\n",
-      b->blocks, b->pause_ms, (unsigned long long)b->long_appends,
-      (unsigned long long)b->long_checkpoints, (unsigned long long)b->long_folds, b->sqlite_way);
+      "Ours and the peer are measured in the same run, in %u blocks that alternate.\n"
+      "*Measured* is the median of the blocks' ratios, *spread* the smallest and the largest.\n"
+      "The times are medians, for the curious: on another day they are others.\n\n",
+      b->blocks);
+  (void)fprintf(
+      out,
+      "- Before each block that writes, the file system is synced and left in peace for %u ms,\n"
+      "  and our journal is emptied, so that its thread does not work while the peer is\n"
+      "  measured. The long run has no such help: in its %s appends there are\n"
+      "  %llu checkpoints and %llu folds of the index.\n",
+      b->pause_ms, appends, (unsigned long long)b->long_checkpoints,
+      (unsigned long long)b->long_folds);
+  (void)fprintf(
+      out,
+      "- Messages are sentences of English words, about 1.15 kB as they are stored.\n"
+      "- SQLite has a connection a thread, a prepared statement, no index beside the row\n"
+      "  number, and of two ways to keep threads apart the faster one, here\n"
+      "  %s.\n"
+      "- The bare loop beside the batch does not wait for the disk. Our batch does.\n",
+      b->sqlite_way);
 }
 
 void
@@ -267,11 +271,11 @@ bench_report_write(const struct bench *b, const char *path, const char *plot_nam
 
   if (!out)
     bench_die("%s: %s", path, strerror(errno));
-  (void)fprintf(
-      out,
-      "# Benchmark\n\nWritten by `make bench`%s; `QUIPU_BENCH_DIR=…` puts its data on another "
-      "disk, `QUIPU_BENCH_QUICK=1` is a short\nform whose figures mean nothing.\n\n",
-      b->quick ? " in its short form" : "");
+  (void)fprintf(out,
+                "# Benchmark\n\n"
+                "Written by `make bench`%s. `QUIPU_BENCH_DIR=…` puts its data on another disk,\n"
+                "`QUIPU_BENCH_QUICK=1` is a short form whose figures mean nothing.\n\n",
+                b->quick ? " in its short form" : "");
   write_rows(b, out);
   (void)fprintf(out, "\n");
   write_method(b, out);

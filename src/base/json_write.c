@@ -14,6 +14,30 @@ struct writer {
   bool pretty;
 };
 
+/* How many bytes from s on need no escape, counted eight at a time and so perhaps too few. */
+static size_t
+plain_words(const char *s, size_t n)
+{
+  const uint64_t ones = 0x0101010101010101u;
+  const uint64_t highs = 0x8080808080808080u;
+  size_t i = 0;
+
+  for (; n - i >= 8; i += 8) {
+    uint64_t w;
+    uint64_t quote;
+    uint64_t slash;
+
+    memcpy(&w, s + i, 8);
+    quote = w ^ '"' * ones;
+    slash = w ^ '\\' * ones;
+    /* A byte of x below k sets its top bit in (x - k) & ~x, where no lower byte borrowed first. */
+    if (((w - 0x20 * ones) & ~w & highs) | ((quote - ones) & ~quote & highs) |
+        ((slash - ones) & ~slash & highs))
+      break;
+  }
+  return i;
+}
+
 static void
 write_string(struct qp__buf *out, const char *s, size_t n)
 {
@@ -22,7 +46,7 @@ write_string(struct qp__buf *out, const char *s, size_t n)
 
   (void)qp__buf_add_char(out, '"');
   while (s < end) {
-    const char *p = s;
+    const char *p = s + plain_words(s, (size_t)(end - s));
     unsigned char c;
 
     while (p < end && *p != '"' && *p != '\\' && (unsigned char)*p >= 0x20)

@@ -224,7 +224,7 @@ qp_message_parse(struct qp_bytes json, struct qp_message **out, struct qp_err *e
 
 /* ---- to JSON ---- */
 
-/* A new value; NULL: no memory. */
+/* A new value; NULL: no memory. Its text was checked when it came in. */
 static json_t *
 encode_part(const struct qp__part *part)
 {
@@ -242,7 +242,7 @@ encode_part(const struct qp__part *part)
     const char *type = view->kind == QP_PART_TEXT ? "text" : "thinking";
 
     bad = qp__json_set_str(o, "type", type) ||
-          qp__json_set_strn(o, "text", view->text.data, view->text.len) ||
+          json_object_set_new(o, "text", json_stringn_nocheck(view->text.data, view->text.len)) ||
           (view->signature && qp__json_set_str(o, "signature", view->signature));
   }
   if (bad || qp__field_add_rest(o, part->extra)) {
@@ -293,7 +293,12 @@ enum qp_rc
 qp__message_encode(const struct qp_message *m, struct qp__buf *out, struct qp_err *err)
 {
   json_t *root = json_object();
+  size_t room = 256;
 
+  for (size_t i = 0; i < m->part_count; i++)
+    room += m->parts[i].view.text.len + 64;
+  if (room <= out->limit - out->len)
+    (void)qp__buf_reserve(out, room); /* once, instead of by doubling */
   if (encode_fields(m, root)) {
     json_decref(root);
     root = NULL;

@@ -54,15 +54,49 @@ restore_content(struct checking *k, const struct qp__entry *e, struct qp_bytes b
 }
 
 static enum qp_rc
-mark_unavailable(struct checking *k, const struct qp__entry *e, struct qp_err *err)
+set_status(struct checking *k, struct qp__entry *e, enum qp_message_status status,
+           struct qp_err *err)
 {
-  struct qp__change change = { .kind = QP__CHANGE_STATUS, .id = e->id };
+  struct qp__change change = { .kind = QP__CHANGE_STATUS, .id = e->id, .status = status };
+  enum qp_rc rc = commit_change(k, &change, err);
 
-  change.status = QP_STATUS_UNAVAILABLE;
-  return commit_change(k, &change, err);
+  if (!rc)
+    atomic_store(&e->status, (uint8_t)status);
+  return rc;
 }
 
 /* ---- messages ---- */
+
+static bool
+is_marked(const struct qp__entry *e)
+{
+  return atomic_load(&e->status) == QP_STATUS_UNAVAILABLE;
+}
+
+/* A message of which there is another copy. */
+static enum qp_rc
+restore_message(struct checking *k, struct qp__entry *e, enum qp_problem_kind kind,
+                const char *path, const char *cause, struct qp_bytes copy, struct qp_err *err)
+{
+  struct qp_err own = { QP_OK, "" };
+  enum qp_rc rc = QP_OK;
+
+  if (k->problems.repair)
+    rc = restore_content(k, e, copy, &own);
+  if (!rc && k->problems.repair && is_marked(e))
+    rc = set_status(k, e, QP_STATUS_LIVE, &own);
+  if (rc == QP_EXISTS) { /* something is in its place that cannot be replaced */
+    qp__problem(&k->problems, kind, &k->id, path, false, false,
+                "%.120s; another copy was found, but %.120s", cause, own.msg);
+    return QP_OK;
+  }
+  if (!rc)
+    qp__problem(&k->problems, kind, &k->id, path, k->problems.repair, false,
+                "%s; another copy was found", cause);
+  else if (err)
+    *err = own;
+  return rc;
+}
 
 /* A message whose content is not what the index says. */
 static enum qp_rc
@@ -73,34 +107,44 @@ damaged_message(struct checking *k, struct qp__entry *e, enum qp_rc why, const s
   enum qp_problem_kind kind =
       why == QP_NOTFOUND ? QP_PROBLEM_MESSAGE_MISSING
                          : (why == QP_CORRUPT ? QP_PROBLEM_MESSAGE_CORRUPT : QP_PROBLEM_UNREADABLE);
-  bool known = atomic_load(&e->status) == QP_STATUS_UNAVAILABLE;
-  bool repair = k->problems.repair;
+  bool mark = k->problems.repair && kind != QP_PROBLEM_UNREADABLE;
   struct qp__buf copy;
   char id[QP_UUID_TEXT];
-  char path[160];
+  char path[400];
   enum qp_rc rc = QP_OK;
 
-  (void)snprintf(path, sizeof(path), "messages/%.80s/%s.json",
+  (void)snprintf(path, sizeof(path), "messages/%s/%s.json",
                  qp__tree_dir_name(&k->image.tree, e->dir), qp_uuid_text(&e->id, id));
   qp__buf_init(&copy, (size_t)1 << 30);
   if (s->driver->salvage &&
       !s->driver->salvage(s->self, k->driver, &k->image.tree, e, &copy, NULL)) {
-    if (repair)
-      rc = restore_content(k, e, qp__buf_bytes(&copy), err);
-    if (!rc)
-      qp__problem(&k->problems, kind, &k->id, path, repair, false, "%s; another copy was found",
-                  cause->msg);
-  } else if (known) {
+    rc = restore_message(k, e, kind, path, cause->msg, qp__buf_bytes(&copy), err);
+  } else if (is_marked(e)) {
     qp__problem(&k->problems, kind, &k->id, path, false, true, "known to be lost");
   } else {
-    if (repair && kind != QP_PROBLEM_UNREADABLE)
-      rc = mark_unavailable(k, e, err);
+    if (mark)
+      rc = set_status(k, e, QP_STATUS_UNAVAILABLE, err);
     if (!rc)
-      qp__problem(&k->problems, kind, &k->id, path, repair && kind != QP_PROBLEM_UNREADABLE, false,
-                  "%s; no other copy was found%s", cause->msg,
-                  repair ? ", the message is marked unavailable" : "");
+      qp__problem(&k->problems, kind, &k->id, path, mark, false, "%s; no other copy was found%s",
+                  cause->msg, mark ? ", the message is marked unavailable" : "");
   }
   qp__buf_release(&copy);
+  return rc;
+}
+
+/* A message that was given up and is there again. */
+static enum qp_rc
+returned_message(struct checking *k, struct qp__entry *e, struct qp_err *err)
+{
+  char id[QP_UUID_TEXT];
+  char path[400];
+  enum qp_rc rc = k->problems.repair ? set_status(k, e, QP_STATUS_LIVE, err) : QP_OK;
+
+  (void)snprintf(path, sizeof(path), "messages/%s/%s.json",
+                 qp__tree_dir_name(&k->image.tree, e->dir), qp_uuid_text(&e->id, id));
+  if (!rc)
+    qp__problem(&k->problems, QP_PROBLEM_MESSAGE_MISSING, &k->id, path, k->problems.repair, true,
+                "the message was marked unavailable and is there again");
   return rc;
 }
 
@@ -123,7 +167,9 @@ check_message(struct checking *k, uint32_t slot, struct qp__buf *text, struct qp
   }
   if (!rc && !qp__content_matches(e, qp__buf_bytes(text)))
     rc = qp__fail(&cause, QP_CORRUPT, "its content does not match its hash");
-  return rc ? damaged_message(k, e, rc, &cause, err) : QP_OK;
+  if (rc)
+    return damaged_message(k, e, rc, &cause, err);
+  return is_marked(e) ? returned_message(k, e, err) : QP_OK;
 }
 
 /* ---- references ---- */
@@ -323,6 +369,8 @@ qp_store_check(struct qp_store *store, const struct qp_uuid *context, unsigned f
     rc = store->driver->context_list(store->self, visit_context, &k, err);
     if (!rc)
       rc = store->driver->prompt_list(store->self, visit_prompt, &k, err);
+    if (!rc && store->driver->check)
+      rc = store->driver->check(store->self, NULL, NULL, &k.problems, err);
     if (rc && err && !err->msg[0])
       (void)qp__fail(err, rc, "the check was ended: %s", qp_rc_text(rc));
   }

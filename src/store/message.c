@@ -55,7 +55,7 @@ enum qp_rc
 qp__message_blob(struct qp_context *c, uint32_t slot, struct qp__blob **out, struct qp_err *err)
 {
   struct qp_store *s = c->store;
-  const struct qp__entry *e = qp__tree_at(&c->tree, slot);
+  struct qp__entry *e = qp__tree_at(&c->tree, slot);
   struct qp_err cause = { QP_OK, "" };
   struct qp__buf text;
   enum qp_rc rc;
@@ -74,6 +74,8 @@ qp__message_blob(struct qp_context *c, uint32_t slot, struct qp__blob **out, str
     rc = recover(c, slot, &text, cause.msg, err);
   else if (rc && err)
     *err = cause;
+  if (!rc && atomic_load_explicit(&e->status, memory_order_relaxed) == QP_STATUS_UNAVAILABLE)
+    atomic_store_explicit(&e->status, QP_STATUS_LIVE, memory_order_relaxed); /* it is back */
   if (!rc)
     rc = make_blob(c, slot, &text, out, err);
   qp__buf_release(&text);

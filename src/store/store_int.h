@@ -137,8 +137,8 @@ struct qp__driver {
   enum qp_rc (*fold_finish)(void *self, void *context, void **ticket, struct qp_err *err);
   void (*fold_abort)(void *self, void *context);
 
-  /* Optional. check looks for what the index does not know: files without an entry, foreign
-   * files. */
+  /* Optional. check looks for what the index does not know: files without an entry, foreign files;
+   * without a context (NULL, and no tree) for what is in the store and in no context. */
   enum qp_rc (*checkpoint)(void *self, struct qp_err *err);
   void (*stats)(void *self, struct qp__driver_stats *out);
   enum qp_rc (*check)(void *self, void *context, struct qp__tree *tree,

@@ -3,9 +3,7 @@
  *
  * File driver. The store is closed while something is spoilt, unless the test says otherwise. */
 #include <stdio.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -286,29 +284,6 @@ static void
 test_a_pipe_in_the_place_of_a_message(void **state)
 {
   lose_message(*state, put_a_pipe, QP_PROBLEM_MESSAGE_CORRUPT); /* and nobody waits for it */
-}
-
-static void
-put_a_socket(struct victim *v)
-{
-  struct sockaddr_un name = { .sun_family = AF_UNIX };
-  int fd = socket(AF_UNIX, SOCK_STREAM, 0);
-
-  /* Its name must be short: made elsewhere and moved. */
-  (void)snprintf(name.sun_path, sizeof(name.sun_path), "/tmp/quipu-socket-%d", (int)getpid());
-  assert_true(fd >= 0);
-  assert_int_equal(bind(fd, (struct sockaddr *)&name, sizeof(name)), 0);
-  (void)close(fd);
-  if (rename(name.sun_path, v->path)) {
-    (void)unlink(name.sun_path);
-    skip(); /* another file system */
-  }
-}
-
-static void
-test_a_socket_in_the_place_of_a_message(void **state)
-{
-  lose_message(*state, put_a_socket, QP_PROBLEM_MESSAGE_CORRUPT);
 }
 
 static void
@@ -678,7 +653,6 @@ main(void)
     cmocka_unit_test(test_a_link_that_leads_outside_in_the_place_of_a_message),
     cmocka_unit_test(test_a_link_to_the_right_content_in_the_place_of_a_message),
     cmocka_unit_test(test_a_pipe_in_the_place_of_a_message),
-    cmocka_unit_test(test_a_socket_in_the_place_of_a_message),
     cmocka_unit_test(test_all_messages_of_a_branch_gone_with_its_directory),
     cmocka_unit_test(test_a_lost_message_comes_back_from_the_trash),
     cmocka_unit_test(test_a_damaged_message_comes_back_from_the_trash),

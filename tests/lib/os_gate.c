@@ -2,6 +2,7 @@
 #include "os_gate.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -15,16 +16,18 @@ static struct {
   bool shut;
   enum qp__os_slot slot;
   char part[128];
+  bool only_new;
   unsigned waiting;
   atomic_ullong read;
   atomic_ullong written;
 } gate = { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
 
 static void
-pass(enum qp__os_slot slot, const char *path)
+pass(enum qp__os_slot slot, const char *path, int flags)
 {
   (void)pthread_mutex_lock(&gate.lock);
-  if (gate.shut && gate.slot == slot && (!path || strstr(path, gate.part))) {
+  if (gate.shut && gate.slot == slot && (!path || strstr(path, gate.part)) &&
+      (!gate.only_new || flags & O_EXCL)) {
     gate.waiting++;
     (void)pthread_cond_broadcast(&gate.changed);
     while (gate.shut)
@@ -37,28 +40,28 @@ pass(enum qp__os_slot slot, const char *path)
 static int
 gate_openat(void *self, int dirfd, const char *path, int flags, mode_t mode)
 {
-  pass(QP__SLOT_OPENAT, path);
+  pass(QP__SLOT_OPENAT, path, flags);
   return gate.inner->openat(self, dirfd, path, flags, mode);
 }
 
 static int
 gate_fdatasync(void *self, int fd)
 {
-  pass(QP__SLOT_FDATASYNC, NULL);
+  pass(QP__SLOT_FDATASYNC, NULL, 0);
   return gate.inner->fdatasync(self, fd);
 }
 
 static int
 gate_syncfs(void *self, int fd)
 {
-  pass(QP__SLOT_SYNCFS, NULL);
+  pass(QP__SLOT_SYNCFS, NULL, 0);
   return gate.inner->syncfs(self, fd);
 }
 
 static int
 gate_random(void *self, void *buf, size_t n)
 {
-  pass(QP__SLOT_RANDOM, NULL);
+  pass(QP__SLOT_RANDOM, NULL, 0);
   return gate.inner->random(self, buf, n);
 }
 
@@ -94,16 +97,29 @@ os_gate_over(const struct qp__os *inner)
   return &gate.os;
 }
 
-void
-os_gate_shut(enum qp__os_slot slot, const char *part)
+static void
+shut(enum qp__os_slot slot, const char *part, bool only_new)
 {
   (void)pthread_mutex_lock(&gate.lock);
   gate.shut = true;
   gate.slot = slot;
+  gate.only_new = only_new;
   gate.part[0] = 0;
   if (part)
     (void)memccpy(gate.part, part, 0, sizeof(gate.part) - 1);
   (void)pthread_mutex_unlock(&gate.lock);
+}
+
+void
+os_gate_shut(enum qp__os_slot slot, const char *part)
+{
+  shut(slot, part, false);
+}
+
+void
+os_gate_shut_creation(void)
+{
+  shut(QP__SLOT_OPENAT, NULL, true);
 }
 
 bool

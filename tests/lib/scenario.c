@@ -322,8 +322,8 @@ op_random(struct rng *r, const struct model *m, const struct mix *mix)
     return random_on_context(r, m, mix);
   op = op_create(r, &id);
   if (mix->failing && m->context_count && one_in(r, 6))
-    op.context = m->contexts[0].id;
-  if (one_in(r, 3) && (m->prompt_count || mix->failing))
+    op.context = m->contexts[0].id; /* one that is there */
+  else if (one_in(r, 3) && (m->prompt_count || mix->failing))
     random_prompt(r, m, !mix->failing, op.prompt);
   return op;
 }

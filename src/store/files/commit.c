@@ -61,6 +61,19 @@ make_dir(struct qp__files *f, struct qp__change *ch)
   return QP_OK;
 }
 
+/* A message's file may replace anything but a directory. */
+static enum qp_rc
+check_place(struct qp__files *f, struct qp__change *ch)
+{
+  char path[QP__PATH_MAX];
+  struct stat st;
+
+  qp__message_path(path, ch->context, ch->dir, &ch->id);
+  if (!f->os->fstatat(f->os->self, f->root, path, &st) && S_ISDIR(st.st_mode))
+    return qp__fail(&ch->err, QP_EXISTS, "a directory is in its place");
+  return QP_OK;
+}
+
 struct prepare {
   struct qp__files *files;
   struct qp__change *changes;
@@ -193,6 +206,8 @@ qp__files_prepare(void *self, struct qp__change *changes, size_t n)
           qp__fail(&changes[i].err, QP_READONLY, "the store was opened for reading only");
     else if (changes[i].kind == QP__CHANGE_MESSAGE || changes[i].kind == QP__CHANGE_CONTENT)
       changes[i].rc = make_dir(f, &changes[i]);
+    if (!changes[i].rc && changes[i].kind == QP__CHANGE_CONTENT)
+      changes[i].rc = check_place(f, &changes[i]);
   }
   if (!f->readonly && is_large_batch(changes, n) && have_guard(f, changes, n))
     p.dir = open_message_dir(f, &changes[0], O_PATH);

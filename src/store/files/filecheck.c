@@ -1,73 +1,103 @@
-/* filecheck.c - what is in a context's directory and not in its index.
+/* filecheck.c - what is in a data directory and in no index.
  *
- * A message file without an entry is told, and with repair it is taken into the index: as a message
- * that no branch reaches, which gc can find, rather than lost. What is none of ours is told and
- * left alone. A writer in another process may add messages while we look: before a file is called
- * unindexed the index is read again. */
+ * A message file without an entry is told, and with repair the load takes it into the index. What is
+ * none of ours is told, as harmless, and left alone; a link or the like where something of ours
+ * should be is a problem. A writer in another process may add messages while we look: before a file
+ * is called unindexed the index is read again. */
 #include <dirent.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "base/uuid.h"
 #include "os/file.h"
 #include "store/files/files.h"
 #include "store/files/guard.h"
+#include "store/files/segment.h"
+
+/* A file that has the name of a message and no entry. */
+struct unindexed {
+  struct qp_uuid id;
+  char dir[NAME_MAX + 1];
+};
 
 struct check {
   struct qp__files *files;
   struct qp__fctx *context;
   struct qp__tree *tree;
   struct qp__problems *problems;
-  struct qp_uuid *unindexed;
+  struct unindexed *unindexed;
   size_t count;
   size_t cap;
 };
 
-static const char *const known_names[] = {
-  "metadata.json", "metadata.json.bak", "index.json", "index.log",          "messages",
-  "archive",       "compactions",       "trash",      "messages.jsonl.zst",
+/* ---- a context's directory ---- */
+
+static const struct known_name {
+  const char *name;
+  unsigned char type;
+  bool told; /* a load tells when it has not this type */
+} known_names[] = {
+  { "metadata.json", DT_REG, true }, { "metadata.json.bak", DT_REG, false },
+  { "index.json", DT_REG, true },    { "index.log", DT_REG, true },
+  { "messages", DT_DIR, false },     { "messages.jsonl.zst", DT_REG, false },
+  { "archive", DT_DIR, false },      { "compactions", DT_DIR, false },
+  { "trash", DT_DIR, false },
 };
 
-static bool
-is_known_name(const char *name)
+static const struct known_name *
+find_known_name(const char *name)
 {
   for (size_t i = 0; i < sizeof(known_names) / sizeof(known_names[0]); i++)
-    if (strcmp(name, known_names[i]) == 0)
-      return true;
-  return strncmp(name, "events.", 7) == 0;
+    if (strcmp(name, known_names[i].name) == 0)
+      return &known_names[i];
+  return NULL;
+}
+
+static void
+tell_foreign(struct qp__problems *problems, const struct qp_uuid *context, const char *path)
+{
+  qp__problem(problems, QP_PROBLEM_FOREIGN_FILE, context, path, false, true,
+              "not quipu's; left alone");
 }
 
 static int
 check_name(void *arg, const char *name, unsigned char type)
 {
   struct check *k = arg;
+  const struct known_name *known = find_known_name(name);
   char path[QP__PATH_MAX];
 
   (void)snprintf(path, sizeof(path), "%s/%s", k->context->path, name);
-  if (type != DT_REG && type != DT_DIR)
+  if (!known && strncmp(name, "events.", 7) != 0)
+    tell_foreign(k->problems, &k->context->id, path);
+  else if (known && known->type != type && !known->told)
     qp__problem(k->problems, QP_PROBLEM_WRONG_TYPE, &k->context->id, path, false, false,
-                "a link or special file, which is never followed");
-  else if (!is_known_name(name))
-    qp__problem(k->problems, QP_PROBLEM_FOREIGN_FILE, &k->context->id, path, false, true,
-                "not quipu's; left alone");
+                "not a %s; links are never followed",
+                known->type == DT_DIR ? "directory" : "regular file");
   return 0;
 }
 
+/* ---- its messages ---- */
+
 static enum qp_rc
-remember(struct check *k, const struct qp_uuid *id, struct qp_err *err)
+remember(struct check *k, const struct qp_uuid *id, const char *dir, struct qp_err *err)
 {
   if (k->count == k->cap) {
     size_t cap = k->cap ? k->cap * 2 : 16;
-    struct qp_uuid *list = qp__realloc(k->unindexed, cap * sizeof(*list));
+    struct unindexed *list = qp__realloc(k->unindexed, cap * sizeof(*list));
 
     if (!list)
       return qp__fail_nomem(err, "checking a context");
     k->unindexed = list;
     k->cap = cap;
   }
-  k->unindexed[k->count++] = *id;
+  k->unindexed[k->count].id = *id;
+  (void)snprintf(k->unindexed[k->count].dir, sizeof(k->unindexed[0].dir), "%s", dir);
+  k->count++;
   return QP_OK;
 }
 
@@ -81,23 +111,51 @@ check_file(void *arg, const char *dir, const char *name, unsigned char type, str
 
   (void)snprintf(path, sizeof(path), "%s/messages/%s%s%s", k->context->path, dir ? dir : "",
                  dir ? "/" : "", name);
-  if (type != DT_REG && !(dir == NULL && type == DT_DIR)) {
+  if (!dir && strncmp(name, "branch-", 7) == 0) {
     qp__problem(k->problems, QP_PROBLEM_WRONG_TYPE, &k->context->id, path, false, false,
-                "a link, directory or special file where a message should be");
+                "not a directory; links are never followed");
     return QP_OK;
   }
   if (!dir || !qp__message_file_id(name, &id)) {
-    qp__problem(k->problems, QP_PROBLEM_FOREIGN_FILE, &k->context->id, path, false, true,
-                "not quipu's; left alone");
+    tell_foreign(k->problems, &k->context->id, path);
     return QP_OK;
   }
   if (!qp__tree_find(k->tree, &id, true, &slot))
     return qp__fail_nomem(err, "checking a context");
+  if (slot == QP__NO_SLOT && type == DT_REG)
+    return remember(k, &id, dir, err);
   if (slot == QP__NO_SLOT)
-    return remember(k, &id, err);
-  if (strcmp(qp__tree_dir_name(k->tree, qp__tree_at(k->tree, slot)->dir), dir) != 0)
+    tell_foreign(k->problems, &k->context->id, path);
+  else if (strcmp(qp__tree_dir_name(k->tree, qp__tree_at(k->tree, slot)->dir), dir) != 0)
     qp__problem(k->problems, QP_PROBLEM_FOREIGN_FILE, &k->context->id, path, false, true,
                 "a second copy of a message that the index has elsewhere");
+  return QP_OK; /* of a known message in its place the check has told already */
+}
+
+/* Tells of a file that has no entry. */
+static enum qp_rc
+tell_unindexed(struct check *k, const struct unindexed *u, struct qp_err *err)
+{
+  char path[QP__PATH_MAX];
+  char id[QP_UUID_TEXT];
+  bool valid = false;
+  enum qp_rc rc;
+
+  (void)snprintf(path, sizeof(path), "%s.json", qp_uuid_text(&u->id, id));
+  if (qp__guarded(k->files->os, k->files->root, path))
+    return QP_OK; /* a batch is being written */
+  rc = qp__message_file_valid(k->files, k->context, u->dir, &u->id, &valid, err);
+  if (rc)
+    return rc;
+  if (!valid) {
+    qp__message_path(path, k->context, u->dir, &u->id);
+    qp__problem(k->problems, QP_PROBLEM_FOREIGN_FILE, &k->context->id, path, false, true,
+                "it has the name of a message and is none; left alone");
+    return QP_OK;
+  }
+  (void)snprintf(path, sizeof(path), "%s/messages", k->context->path);
+  qp__problem(k->problems, QP_PROBLEM_MESSAGE_UNINDEXED, &k->context->id, path, false, false,
+              "message %s has a file and no entry in the index", id);
   return QP_OK;
 }
 
@@ -117,26 +175,125 @@ confirm(struct check *k, struct qp_err *err)
     return qp__fail_sys(err, sys, "checking a context");
   rc = qp__index_read(k->files->os, k->files->root, k->context->path, &now, &report, err);
   for (size_t i = 0; i < k->count && !rc; i++) {
-    char path[QP__PATH_MAX];
-    char id[QP_UUID_TEXT];
     uint32_t slot;
 
-    if (!qp__tree_find(&now.tree, &k->unindexed[i], true, &slot)) {
+    if (!qp__tree_find(&now.tree, &k->unindexed[i].id, true, &slot))
       rc = qp__fail_nomem(err, "checking a context");
-      break;
-    }
-    if (slot != QP__NO_SLOT)
-      continue;
-    (void)snprintf(path, sizeof(path), "%s.json", qp_uuid_text(&k->unindexed[i], id));
-    if (qp__guarded(k->files->os, k->files->root, path))
-      continue; /* a batch is being written */
-    (void)snprintf(path, sizeof(path), "%s/messages", k->context->path);
-    qp__problem(k->problems, QP_PROBLEM_MESSAGE_UNINDEXED, &k->context->id, path,
-                k->problems->repair, false, "message %s has a file and no entry in the index",
-                qp_uuid_text(&k->unindexed[i], id));
+    else if (slot == QP__NO_SLOT)
+      rc = tell_unindexed(k, &k->unindexed[i], err);
   }
   qp__image_release(&now);
   return rc;
+}
+
+static enum qp_rc
+check_context(struct check *k, struct qp_err *err)
+{
+  struct qp__files *f = k->files;
+  struct qp_err cause = { QP_OK, "" };
+  int sys = f->os->listdir(f->os->self, f->root, k->context->path, check_name, k);
+  enum qp_rc rc;
+
+  if (sys)
+    rc = qp__fail_sys(&cause, sys, "cannot list '%s'", k->context->path);
+  else
+    rc = qp__message_files(f, k->context, check_file, k, &cause);
+  if (rc == QP_DENIED || rc == QP_CORRUPT || rc == QP_IO) {
+    qp__problem(k->problems, QP_PROBLEM_UNREADABLE, &k->context->id, k->context->path, false, false,
+                "%s", cause.msg);
+    rc = QP_OK;
+  }
+  if (rc && err)
+    *err = cause;
+  if (!rc)
+    rc = confirm(k, err);
+  qp__free(k->unindexed);
+  return rc;
+}
+
+/* ---- the data directory ---- */
+
+static int
+check_root_name(void *arg, const char *name, unsigned char type)
+{
+  static const char *const known[] = { "quipu.lock", "journal", "contexts", "prompts", "tmp" };
+  struct check *k = arg;
+
+  (void)type;
+  for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+    if (strcmp(name, known[i]) == 0)
+      return 0;
+  tell_foreign(k->problems, NULL, name);
+  return 0;
+}
+
+static int
+check_context_name(void *arg, const char *name, unsigned char type)
+{
+  struct check *k = arg;
+  char path[QP__PATH_MAX];
+  struct qp_uuid id;
+
+  (void)snprintf(path, sizeof(path), "contexts/%s", name);
+  if (!qp__context_dir_id(name, &id))
+    tell_foreign(k->problems, NULL, path);
+  else if (type != DT_DIR)
+    qp__problem(k->problems, QP_PROBLEM_WRONG_TYPE, &id, path, false, false,
+                "not a directory; links are never followed");
+  return 0;
+}
+
+static int
+check_prompt_name(void *arg, const char *name, unsigned char type)
+{
+  struct check *k = arg;
+  char path[QP__PATH_MAX];
+  char id[QP__PROMPT_ID_MAX + 1];
+
+  (void)snprintf(path, sizeof(path), "prompts/%s", name);
+  if (!qp__prompt_file_id(name, id))
+    tell_foreign(k->problems, NULL, path);
+  else if (type != DT_REG)
+    qp__problem(k->problems, QP_PROBLEM_WRONG_TYPE, NULL, path, false, false,
+                "not a regular file; links are never followed");
+  return 0;
+}
+
+static int
+check_journal_name(void *arg, const char *name, unsigned char type)
+{
+  struct check *k = arg;
+  char path[QP__PATH_MAX];
+  uint64_t number;
+
+  (void)type;
+  (void)snprintf(path, sizeof(path), "journal/%s", name);
+  if (!qp__segment_parse_name(name, &number))
+    tell_foreign(k->problems, NULL, path);
+  return 0;
+}
+
+static enum qp_rc
+check_root(struct check *k, struct qp_err *err)
+{
+  static const struct {
+    const char *path;
+    qp__os_name *fn;
+  } places[] = {
+    { ".", check_root_name },
+    { "contexts", check_context_name },
+    { "prompts", check_prompt_name },
+    { "journal", check_journal_name },
+  };
+  const struct qp__os *os = k->files->os;
+
+  for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+    int sys = os->listdir(os->self, k->files->root, places[i].path, places[i].fn, k);
+
+    if (sys && sys != -ENOENT)
+      return qp__fail_sys(err, sys, "cannot list '%s'", places[i].path);
+  }
+  return QP_OK;
 }
 
 enum qp_rc
@@ -144,19 +301,6 @@ qp__files_check(void *self, void *context, struct qp__tree *tree, struct qp__pro
                 struct qp_err *err)
 {
   struct check k = { .files = self, .context = context, .tree = tree, .problems = problems };
-  enum qp_rc rc;
-  int sys = k.files->os->listdir(k.files->os->self, k.files->root, k.context->path, check_name, &k);
 
-  if (sys)
-    return qp__fail_sys(err, sys, "cannot list '%s'", k.context->path);
-  rc = qp__message_files(k.files, context, check_file, &k, err);
-  if (rc == QP_DENIED || rc == QP_CORRUPT || (rc == QP_IO && err)) {
-    qp__problem(problems, QP_PROBLEM_UNREADABLE, &k.context->id, k.context->path, false, false,
-                "%s", err ? err->msg : "cannot be listed");
-    rc = QP_OK;
-  }
-  if (!rc)
-    rc = confirm(&k, err);
-  qp__free(k.unindexed);
-  return rc;
+  return context ? check_context(&k, err) : check_root(&k, err);
 }

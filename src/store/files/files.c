@@ -48,6 +48,39 @@ qp__prompt_path(char out[QP__PATH_MAX], const char *id)
   (void)snprintf(out, QP__PATH_MAX, "prompts/%s.json", id);
 }
 
+bool
+qp__message_file_id(const char *name, struct qp_uuid *id)
+{
+  char text[QP__UUID_LEN + 1];
+
+  if (strlen(name) != QP__UUID_LEN + 5 || strcmp(name + QP__UUID_LEN, ".json") != 0)
+    return false;
+  memcpy(text, name, QP__UUID_LEN);
+  text[QP__UUID_LEN] = 0;
+  return qp__context_dir_id(text, id);
+}
+
+bool
+qp__context_dir_id(const char *name, struct qp_uuid *id)
+{
+  char text[QP_UUID_TEXT];
+
+  return strlen(name) == QP__UUID_LEN && qp__uuid_decode(name, id) &&
+         strcmp(qp_uuid_text(id, text), name) == 0;
+}
+
+bool
+qp__prompt_file_id(const char *name, char id[QP__PROMPT_ID_MAX + 1])
+{
+  size_t n = strlen(name);
+
+  if (n <= 5 || n - 5 > QP__PROMPT_ID_MAX || strcmp(name + n - 5, ".json") != 0)
+    return false;
+  memcpy(id, name, n - 5);
+  id[n - 5] = 0;
+  return qp__prompt_id_check(id, NULL) == QP_OK;
+}
+
 void
 qp__fctx_init(struct qp__fctx *c, const struct qp_uuid *id)
 {
@@ -337,7 +370,7 @@ visit_context_name(void *arg, const char *name, unsigned char type)
   struct list *l = arg;
   struct qp_uuid id;
 
-  if (type != DT_DIR || strlen(name) != QP__UUID_LEN || !qp__uuid_decode(name, &id))
+  if (type != DT_DIR || !qp__context_dir_id(name, &id))
     return 0;
   l->rc = l->visit(l->arg, &id);
   return l->rc ? 1 : 0;
@@ -591,14 +624,9 @@ static int
 visit_prompt_name(void *arg, const char *name, unsigned char type)
 {
   struct name_list *l = arg;
-  size_t n = strlen(name);
   char id[QP__PROMPT_ID_MAX + 1];
 
-  if (type != DT_REG || n <= 5 || n - 5 > QP__PROMPT_ID_MAX || strcmp(name + n - 5, ".json") != 0)
-    return 0;
-  memcpy(id, name, n - 5);
-  id[n - 5] = 0;
-  if (qp__prompt_id_check(id, NULL))
+  if (type != DT_REG || !qp__prompt_file_id(name, id))
     return 0;
   l->rc = l->visit(l->arg, id);
   return l->rc ? 1 : 0;

@@ -112,7 +112,12 @@ typedef enum qp_rc qp__message_file_fn(void *arg, const char *dir, const char *n
                                        unsigned char type, struct qp_err *err);
 enum qp_rc qp__message_files(struct qp__files *f, const struct qp__fctx *c, qp__message_file_fn *fn,
                              void *arg, struct qp_err *err);
-/* "<uuid>.json" */
+/* "<uuid>.json", "<uuid>" and "<id>.json", in the one spelling that we write. */
 bool qp__message_file_id(const char *name, struct qp_uuid *id);
+bool qp__context_dir_id(const char *name, struct qp_uuid *id);
+bool qp__prompt_file_id(const char *name, char id[QP__PROMPT_ID_MAX + 1]);
+/* Whether the file holds the message that its name says. */
+enum qp_rc qp__message_file_valid(struct qp__files *f, const struct qp__fctx *c, const char *dir,
+                                  const struct qp_uuid *id, bool *out, struct qp_err *err);
 
 #endif

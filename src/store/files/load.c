@@ -29,13 +29,6 @@
 
 /* ---- message files ---- */
 
-bool
-qp__message_file_id(const char *name, struct qp_uuid *id)
-{
-  return strlen(name) == QP__UUID_LEN + 5 && strcmp(name + QP__UUID_LEN, ".json") == 0 &&
-         qp__uuid_decode(name, id);
-}
-
 struct names {
   char **list;
   unsigned char *types;
@@ -187,6 +180,27 @@ entry_of_message(struct qp__tree *tree, const char *dir, const struct qp_uuid *i
   atomic_init(&e->status, QP_STATUS_LIVE);
   sys = qp__tree_dir(tree, dir, strlen(dir), &e->dir);
   return sys ? qp__fail_sys(err, sys, "rebuilding an index") : QP_OK;
+}
+
+enum qp_rc
+qp__message_file_valid(struct qp__files *f, const struct qp__fctx *c, const char *dir,
+                       const struct qp_uuid *id, bool *out, struct qp_err *err)
+{
+  char path[QP__PATH_MAX];
+  struct qp_message *m = NULL;
+  struct qp__buf text;
+  enum qp_rc rc = QP_INVALID;
+  int sys;
+
+  qp__buf_init(&text, MESSAGE_FILE_MAX);
+  qp__message_path(path, c, dir, id);
+  sys = qp__file_read(f->os, f->root, path, &text);
+  if (!sys)
+    rc = qp__message_decode("message", qp__buf_bytes(&text), &m, err);
+  *out = !rc && qp_uuid_equal(&m->id, id);
+  qp_message_free(m);
+  qp__buf_release(&text);
+  return rc == QP_NOMEM || sys == -ENOMEM ? qp__fail_nomem(err, "checking a context") : QP_OK;
 }
 
 static enum qp_rc

@@ -1,0 +1,215 @@
+/* test_property.c - thousands of random operations, and after each the store is what a plain model
+ * says it is.
+ *
+ * Runs on the memory driver and on the file driver: in the simulated file system, where every run
+ * is the same, and on real files with background threads. Operations include those that must fail; then
+ * the answer is the right one and nothing has changed. File stores are closed and opened again in
+ * between, and a second, reading store looks at the files while the first one has them open.
+ *
+ * A failure prints the seed; QUIPU_TEST_SEED=n runs that one alone. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "os/os_sim.h"
+#include "scenario.h"
+#include "store/store_int.h"
+
+struct rig {
+  const char *kind;
+  char top[256]; /* of real files, or "" */
+  char url[300];
+  const struct qp__os *os;
+  struct qp__os_sim *sim;
+  struct qp_store_options options;
+  struct qp_store *store;
+  struct model model;
+  uint64_t seed;
+  uint64_t step;
+};
+
+static void
+complain(const struct rig *x, const char *what, const char *why)
+{
+  fail_msg("%s, seed %llu, step %llu: %s: %s", x->kind, (unsigned long long)x->seed,
+           (unsigned long long)x->step, what, why);
+}
+
+static void
+open_store(struct rig *x)
+{
+  struct qp_err err = { QP_OK, "" };
+
+  if (qp__store_open_os(x->url, &x->options, x->os, &x->store, &err))
+    complain(x, "opening", err.msg);
+}
+
+static void
+compare_all(struct rig *x, struct qp_store *store, const char *who)
+{
+  char why[MODEL_WHY] = "";
+
+  if (!model_matches(&x->model, store, why))
+    complain(x, who, why);
+  if (!store_is_clean(store, &x->model, why))
+    complain(x, who, why);
+}
+
+/* Another store on the same files sees the same, without disturbing the first. */
+static void
+compare_by_reader(struct rig *x)
+{
+  struct qp_store_options options = { .size = sizeof(options), .flags = QP_STORE_READONLY };
+  struct qp_store *reader = NULL;
+  struct qp_err err = { QP_OK, "" };
+
+  if (qp__store_open_os(x->url, &options, x->os, &reader, &err))
+    complain(x, "opening for reading", err.msg);
+  compare_all(x, reader, "a reader");
+  qp_store_close(reader);
+}
+
+static void
+reopen(struct rig *x)
+{
+  qp_store_close(x->store);
+  x->store = NULL;
+  open_store(x);
+}
+
+static void
+do_step(struct rig *x, struct rng *r, const struct mix *mix)
+{
+  struct op op = op_random(r, &x->model, mix);
+  struct qp_err err = { QP_OK, "" };
+  char why[MODEL_WHY] = "";
+  enum qp_rc rc = op_run(&op, x->store, &err);
+  enum qp_rc want = op_apply(&op, &x->model);
+  const struct model_context *c = model_context(&x->model, &op.context);
+
+  if (rc != want) {
+    (void)snprintf(why, sizeof(why), "%s and not %s: %.200s", qp_rc_name(rc), qp_rc_name(want),
+                   err.msg);
+    complain(x, op_name(op.kind), why);
+  }
+  if (rc && !err.msg[0])
+    complain(x, op_name(op.kind), "a failure without a sentence");
+  if (c && !model_context_matches(c, x->store, false, why))
+    complain(x, op_name(op.kind), why);
+  op_release(&op);
+}
+
+static void
+run_seed(struct rig *x, uint64_t steps, bool files)
+{
+  struct rng r = { x->seed };
+  struct mix mix = { .contexts = 4, .batch = 8, .messages = 250, .failing = true };
+
+  if (x->seed % 3 == 0) { /* batches that are written in place, and folds */
+    mix.contexts = 2;
+    mix.batch = 90;
+    mix.messages = 700;
+  }
+  open_store(x);
+  for (x->step = 0; x->step < steps; x->step++) {
+    do_step(x, &r, &mix);
+    if (rng_below(&r, 100) == 0)
+      compare_all(x, x->store, "the store");
+    if (files && rng_below(&r, 100) == 0)
+      compare_by_reader(x);
+    if (files && rng_below(&r, 80) == 0)
+      reopen(x);
+  }
+  compare_all(x, x->store, "the store at the end");
+  if (files)
+    reopen(x);
+  compare_all(x, x->store, "the store after the end");
+  qp_store_close(x->store);
+  x->store = NULL;
+  model_release(&x->model);
+}
+
+static void
+run_seeds(struct rig *x, uint64_t count, uint64_t steps, bool files)
+{
+  uint64_t first = test_seed(1);
+
+  if (getenv("QUIPU_TEST_SEED"))
+    count = 1;
+  else if (test_is_long())
+    count *= 40;
+  x->options.size = sizeof(x->options);
+  for (x->seed = first; x->seed < first + count; x->seed++) {
+    if (x->os != &qp__os_posix) { /* an empty machine each time */
+      qp__os_sim_free(x->sim);
+      x->sim = qp__os_sim_new(x->seed);
+      assert_non_null(x->sim);
+      x->os = qp__os_sim_os(x->sim);
+      x->options.journal_bytes = ((size_t)64 << 10) << x->seed % 4;
+    }
+    if (*x->top)
+      (void)snprintf(x->url, sizeof(x->url), "file:%s/%llu", x->top, (unsigned long long)x->seed);
+    run_seed(x, steps, files);
+  }
+  qp__os_sim_free(x->sim);
+}
+
+static void
+test_random_operations_on_the_memory_driver(void **state)
+{
+  struct rig x = { .kind = "memory", .url = "memory:", .os = &qp__os_posix };
+
+  (void)state;
+  run_seeds(&x, 6, 1500, false);
+}
+
+static void
+test_random_operations_on_the_file_driver(void **state)
+{
+  struct rig x = { .kind = "files", .url = "file:/data" };
+
+  (void)state;
+  x.options.flags = QP_STORE_NO_THREAD;
+  run_seeds(&x, 9, 1500, true);
+}
+
+static int
+remove_path(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+  (void)st;
+  (void)type;
+  (void)ftw;
+  return remove(path);
+}
+
+static void
+test_random_operations_on_real_files_with_threads(void **state)
+{
+  struct rig x = { .kind = "real files", .os = &qp__os_posix };
+  const char *tmp = getenv("TMPDIR");
+
+  (void)state;
+  (void)snprintf(x.top, sizeof(x.top), "%s/property-XXXXXX", tmp ? tmp : "/tmp");
+  assert_non_null(mkdtemp(x.top));
+  run_seeds(&x, 3, 400, true);
+  assert_int_equal(nftw(x.top, remove_path, 16, FTW_DEPTH | FTW_PHYS), 0);
+}
+
+int
+main(void)
+{
+  const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_random_operations_on_the_memory_driver),
+    cmocka_unit_test(test_random_operations_on_the_file_driver),
+    cmocka_unit_test(test_random_operations_on_real_files_with_threads),
+  };
+
+  return cmocka_run_group_tests_name("property", tests, NULL, NULL);
+}
