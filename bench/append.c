@@ -1,5 +1,6 @@
-/* append.c - durable appends: to a long and to a short context, and one client against the least that any
- * program can do to keep a message, which is to write its bytes to a file that grows and to sync it. */
+/* append.c - durable appends: to a long and to a short context, and one client against the least
+ * that any program can do to keep a message, which is to write its bytes to a file that grows
+ * and to sync it. */
 #include "bench.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
-/* batch.c - a batch of 1,000 messages as one durable commit, against a bare loop that writes the same files
- * and leaves it to the system when they reach the disk. Each block has a context and a directory of its
- * own. */
+/* batch.c - a batch of 1,000 messages as one durable commit, against a bare loop that writes the
+ * same files and leaves it to the system when they reach the disk. Each block has a context and
+ * a directory of its own. */
 #include "bench.h"
 
 #include <errno.h>

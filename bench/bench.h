@@ -1,11 +1,13 @@
 /* bench.h - what the parts of the benchmark share.
  *
- * A row compares us with a peer that is measured in the same run. Both are measured in blocks that
- * alternate (ours, peer, peer, ours, …), and the row's figure is the median of the ratios of neighbouring
- * blocks: what else the machine does hits both. The smallest and the largest ratio are its spread.
+ * A row compares us with a peer that is measured in the same run. Both are measured in blocks
+ * that alternate (ours, peer, peer, ours, …), and the row's figure is the median of the ratios
+ * of neighbouring blocks: what else the machine does hits both. The smallest and the largest
+ * ratio are its spread.
  *
- * Nothing is deleted before the end of a run: ext4 makes new files many times slower while it passes over
- * inodes that were freed a short time ago. What writes is preceded by a settle, on both sides alike.
+ * Nothing is deleted before the end of a run: ext4 makes new files many times slower while it
+ * passes over inodes that were freed a short time ago. What writes is preceded by a settle, on
+ * both sides alike.
  *
  * A failure ends the program: half a benchmark is none. */
 #ifndef BENCH_BENCH_H
@@ -86,16 +88,16 @@ double bench_now(void); /* seconds */
 uint64_t bench_random(uint64_t *state);
 double bench_median(const double *values, size_t n);
 
-/* Lets the disk come to rest: syncs the file system and waits a moment. A store that is given has its
- * journal emptied, so that its thread does not work while the peer is measured. */
+/* Lets the disk come to rest: syncs the file system and waits a moment. A store that is given
+ * has its journal emptied, so that its thread does not work while the peer is measured. */
 void bench_settle(struct bench *b, struct qp_store *store);
 
 void bench_path(const struct bench *b, char out[BENCH_PATH_MAX], const char *name);
 struct qp_store *bench_store_open(const struct bench *b, const char *name);
 struct qp_context *bench_context_create(struct qp_store *store, const char *title);
 
-/* Runs `work` in so many threads at once. Returns the seconds from the first one's start to the last
- * one's end. */
+/* Runs `work` in so many threads at once. Returns the seconds from the first one's start to the
+ * last one's end. */
 typedef void bench_work(void *arg, unsigned thread);
 double bench_crowd(unsigned threads, bench_work *work, void *arg);
 
@@ -105,8 +107,8 @@ struct bench_row *bench_row_add(struct bench *b, const char *what, enum bench_se
 void bench_row_block(struct bench_row *row, double ours, double peer);
 void bench_row_bytes(struct bench_row *row, double bytes);
 
-/* Measures a row: each side does one block of work, its own settle included, and answers the seconds that
- * one operation took. */
+/* Measures a row: each side does one block of work, its own settle included, and answers the
+ * seconds that one operation took. */
 typedef double bench_side(struct bench *b, void *arg);
 void bench_pair(struct bench *b, struct bench_row *row, bench_side *ours, bench_side *peer,
                 void *arg);
@@ -139,8 +141,8 @@ void bench_batch_row(struct bench *b);   /* batch.c */
 void bench_read_rows(struct bench *b);   /* read.c: 2 threads against 1 */
 void bench_range(struct bench *b);       /* range.c: the points of the plot */
 
-/* Opens a context of the store afresh, from its files. Seconds; *memory (may be NULL) receives the bytes
- * that it took, *looked_up those after one lookup by id. */
+/* Opens a context of the store afresh, from its files. Seconds; *memory (may be NULL) receives
+ * the bytes that it took, *looked_up those after one lookup by id. */
 double bench_open_once(struct bench *b, const char *store_name, const struct qp_uuid *id,
                        double *memory, double *looked_up);
 /* Seconds of json_load_file. */

@@ -4,9 +4,10 @@
  *                      build/bench-data-<process id>. About 1.5 GB; removed at the end.
  *   QUIPU_BENCH_QUICK  1: smaller contexts and fewer blocks, to see that everything works
  *
- * Arguments (open, size, client, batch, crowd, read, range) choose parts of it, which are printed only.
- * Without any it writes bench/RESULTS.md and bench/size.svg; in the quick form build/RESULTS.md and build/size.svg. The
- * bars are never a test: a row that falls short does not change the exit status. */
+ * Arguments (open, size, client, batch, crowd, read, range) choose parts of it, which are
+ * printed only. Without any it writes bench/RESULTS.md and bench/size.svg; in the quick form
+ * build/RESULTS.md and build/size.svg. The bars are never a test: a row that falls short does
+ * not change the exit status. */
 #include "bench.h"
 
 #include <errno.h>
@@ -21,9 +22,9 @@
 
 #include "os/file.h"
 
-/* Asks ext4 to put each directory made in this one into a part of the disk of its own, as it does below the
- * root: away from inodes that other programs freed a short time ago. Other file systems know nothing of it
- * and need it less. */
+/* Asks ext4 to put each directory made in this one into a part of the disk of its own, as it
+ * does below the root: away from inodes that other programs freed a short time ago. Other file
+ * systems know nothing of it and need it less. */
 static void
 spread_out(int fd)
 {

@@ -1,9 +1,10 @@
-/* crowd.c - 64 threads that each save messages durably, against SQLite: WAL, synchronous=FULL, one commit a
- * message, the same threads.
+/* crowd.c - 64 threads that each save messages durably, against SQLite: WAL, synchronous=FULL,
+ * one commit a message, the same threads.
  *
- * SQLite gets its best: a connection a thread without its own locks, a prepared statement, a table without
- * any index beside its row number, messages that are encoded already, and the faster of two ways to keep
- * the threads apart: a mutex around the commit, or SQLite's own waiting. */
+ * SQLite gets its best: a connection a thread without its own locks, a prepared statement, a
+ * table without any index beside its row number, messages that are encoded already, and the
+ * faster of two ways to keep the threads apart: a mutex around the commit, or SQLite's own
+ * waiting. */
 #include "bench.h"
 
 #include <pthread.h>

@@ -1,7 +1,7 @@
 /* message.c - the messages and contexts that are measured.
  *
- * Texts are sentences of plain English words, 900 to 1000 bytes, made from a fixed seed: the same in every
- * run. Stored, with its other fields, such a message has about 1.15 kB. */
+ * Texts are sentences of plain English words, 900 to 1000 bytes, made from a fixed seed: the
+ * same in every run. Stored, with its other fields, such a message has about 1.15 kB. */
 #include "bench.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
-/* open.c - opening a large context without its messages, what that costs in memory, and its last 50
- * messages. The peer of the opening is the JSON library that quipu itself uses, on one file that holds the
- * same context complete, as chat programs keep it. */
+/* open.c - opening a large context without its messages, what that costs in memory, and its last
+ * 50 messages. The peer of the opening is the JSON library that quipu itself uses, on one file
+ * that holds the same context complete, as chat programs keep it. */
 #include "bench.h"
 
 #include <jansson.h>

@@ -1,5 +1,6 @@
-/* plot.c - the points as a picture: three panels with the number of messages on a common logarithmic axis.
- * The picture brings its own background, so that it can be read on a light and on a dark page. */
+/* plot.c - the points as a picture: three panels with the number of messages on a common
+ * logarithmic axis. The picture brings its own background, so that it can be read on a light and
+ * on a dark page. */
 #include "bench.h"
 
 #include <errno.h>

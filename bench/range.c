@@ -1,6 +1,7 @@
-/* range.c - the points of the plot: opening, memory and appending for contexts of 1,000 to 1,000,000
- * messages. Those that are larger than the large context have an index and no message files. All sizes are
- * measured in turns, so that none of them has a better hour than the others. */
+/* range.c - the points of the plot: opening, memory and appending for contexts of 1,000 to
+ * 1,000,000 messages. Those that are larger than the large context have an index and no message
+ * files. All sizes are measured in turns, so that none of them has a better hour than the
+ * others. */
 #include "bench.h"
 
 #include <math.h>

@@ -1,5 +1,6 @@
-/* read.c - reading one context from two threads against one: from memory, and from the files. What two
- * threads can gain at all on this machine, while it does whatever else it does, is measured beside it. */
+/* read.c - reading one context from two threads against one: from memory, and from the files.
+ * What two threads can gain at all on this machine, while it does whatever else it does, is
+ * measured beside it. */
 #include "bench.h"
 
 #include <stdlib.h>
@@ -126,7 +127,7 @@ bench_read_rows(struct bench *b)
   bench_ok(qp_messages_index(r.context, NULL, 0, MESSAGES, list_id, r.ids, &err), &err, "listing");
   bench_settle(b, store);
   measure(b, &r, "2 threads and 1, messages by id, from memory", load_by_id, 40000, 1.7);
-  measure(b, &r, "2 threads and 1, last 50, from memory", visit_last, 500000, 1.7);
+  measure(b, &r, "2 threads and 1, last 50 only visited, from memory", visit_last, 500000, 0);
   qp_context_close(r.context);
   qp_store_close(store);
 

@@ -35,8 +35,8 @@ qp__hex_word(uint64_t digits, uint32_t *out)
   uint64_t v = (digits & 0x0f * ones) + 9 * letter; /* 'a' is 0x61: low nibble 1, plus 9 */
   uint64_t above9 = ((v + 6 * ones) >> 4) & ones;
 
-  /* They are digits when the values are below 16 and give the same text, written again. No sum leaves
-   * its byte. */
+  /* They are digits when the values are below 16 and give the same text, written again. No sum
+   * leaves its byte. */
   if (v + '0' * ones + ('a' - '0' - 10) * above9 != lower ||
       ((lower ^ digits) & ~(letter << 5)) | (v & 0x10 * ones))
     return false;

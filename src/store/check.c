@@ -276,6 +276,7 @@ check_context(struct checking *k, const struct qp_uuid *id, struct qp_err *err)
   struct qp_store *s = k->store;
   struct qp_context *claim = NULL;
   struct qp_err cause = { QP_OK, "" };
+  uint64_t problems = k->problems.count;
   enum qp_rc rc = QP_OK;
   int sys;
 
@@ -298,8 +299,10 @@ check_context(struct checking *k, const struct qp_uuid *id, struct qp_err *err)
     s->driver->context_free(s->self, k->driver);
   } else if (is_finding(rc)) {
     k->summary->contexts++;
-    qp__problem(&k->problems, QP_PROBLEM_METADATA_DAMAGED, id, "metadata.json", false, false, "%s",
-                cause.msg);
+    if (k->problems.count == problems) /* else the load has told why */
+      qp__problem(&k->problems,
+                  rc == QP_DENIED ? QP_PROBLEM_UNREADABLE : QP_PROBLEM_METADATA_DAMAGED, id,
+                  "metadata.json", false, false, "%s", cause.msg);
     rc = QP_OK;
   } else if (err) {
     *err = cause;

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "base/str.h"
 #include "store/store_int.h"
 
 int
@@ -112,6 +113,30 @@ mend_definitions(struct qp__image *image, struct qp__problems *problems, bool *c
   return rc;
 }
 
+/* The newest message that was first saved to this branch, or QP__NO_SLOT. False: no memory. */
+static bool
+find_newest(const struct qp__tree *tree, const char *branch, uint32_t *out)
+{
+  struct qp__buf dir;
+  bool ok;
+
+  qp__buf_init(&dir, QP__BRANCH_ENCODED_MAX * 4);
+  (void)qp__buf_add_str(&dir, "branch-");
+  (void)qp__percent_encode(&dir, branch, strlen(branch));
+  ok = dir.rc == QP_OK;
+  *out = QP__NO_SLOT;
+  for (uint32_t i = 0; i < tree->count && ok; i++) {
+    const struct qp__entry *e = qp__tree_at(tree, i);
+
+    if (strcmp(qp__tree_dir_name(tree, e->dir), dir.data) == 0 &&
+        (*out == QP__NO_SLOT || e->time >= qp__tree_at(tree, *out)->time))
+      *out = i;
+  }
+  qp__buf_release(&dir);
+  return ok;
+}
+
+/* A branch without a head gets its newest message, else the one that it was forked from. */
 static enum qp_rc
 mend_heads(struct qp__image *image, struct qp__problems *problems, bool *changed,
            struct qp_err *err)
@@ -120,14 +145,16 @@ mend_heads(struct qp__image *image, struct qp__problems *problems, bool *changed
 
   for (size_t i = 0; i < meta->branch_count; i++) {
     const struct qp__branch_def *def = &meta->branches[i];
-    uint32_t slot = QP__NO_SLOT;
+    uint32_t slot;
 
     if (qp__image_head(image, def->name))
       continue;
     qp__problem(problems, QP_PROBLEM_HEAD_MISSING, &meta->id, "index.json", problems->repair, false,
                 "branch '%s' has no head in the index", def->name);
     *changed = true;
-    if (!qp_uuid_is_none(&def->base) && !qp__tree_find(&image->tree, &def->base, true, &slot))
+    if (!find_newest(&image->tree, def->name, &slot) ||
+        (slot == QP__NO_SLOT && !qp_uuid_is_none(&def->base) &&
+         !qp__tree_find(&image->tree, &def->base, true, &slot)))
       return qp__fail_nomem(err, "loading a context");
     if (!qp__image_set_head(image, def->name, slot))
       return qp__fail_nomem(err, "loading a context");

@@ -265,6 +265,12 @@ collect_referrer(void *arg, const struct qp_uuid *id)
   return QP_OK;
 }
 
+static int
+by_context_id(const void *a, const void *b)
+{
+  return memcmp(a, b, sizeof(struct qp_uuid));
+}
+
 /* Opens and locks a context and builds its metadata without the prompt. *out stays unlocked and
  * closed when it does not refer to it after all. */
 static enum qp_rc
@@ -363,6 +369,8 @@ delete_prompt(struct qp_store *s, const char *id, struct qp_err *err)
   rc = s->driver->context_list(s->self, collect_referrer, &d, err);
   if (rc == QP_NOMEM)
     rc = qp__fail_nomem(err, "deleting a prompt");
+  if (!rc && d.count) /* write locks of several contexts are always taken in one order */
+    qsort(d.contexts, d.count, sizeof(*d.contexts), by_context_id);
   if (!rc) {
     list = qp__alloc0(d.count, sizeof(*list));
     if (!list)

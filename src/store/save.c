@@ -11,7 +11,9 @@
 
 /* One message on its way. */
 struct saving {
+  struct qp_context *context;
   struct qp_message *message;
+  bool encoded; /* text and entry are those of the message and its parent */
   struct qp_uuid old_id, old_parent; /* to put back when it fails */
   int64_t old_time;
   struct qp__buf text; /* stored form and a newline */
@@ -60,16 +62,14 @@ check_parent(const struct qp_message *m, const struct qp_uuid *head, struct qp_e
                   qp_uuid_text(head, text));
 }
 
-/* Encodes the message as a child of `parent` and fills in its entry, all but the parent's slot. */
+/* Encodes the message, whose parent is set, and fills in its entry, all but the parent's slot. */
 static enum qp_rc
-encode(struct qp_store *s, struct saving *v, const struct qp_uuid *parent, uint16_t dir,
-       struct qp_err *err)
+encode(struct qp_store *s, struct saving *v, uint16_t dir, struct qp_err *err)
 {
   struct qp_message *m = v->message;
   struct qp_bytes json;
   enum qp_rc rc;
 
-  m->parent = *parent;
   qp__buf_reset(&v->text);
   rc = qp__message_encode(m, &v->text, err);
   if (rc == QP_TOOBIG || v->text.len > s->max_message)
@@ -92,14 +92,15 @@ encode(struct qp_store *s, struct saving *v, const struct qp_uuid *parent, uint1
 }
 
 static void
-begin_saving(struct saving *v, struct qp_message *m, size_t max_message)
+begin_saving(struct saving *v, struct qp_context *c, struct qp_message *m)
 {
   memset(v, 0, sizeof(*v));
+  v->context = c;
   v->message = m;
   v->old_id = m->id;
   v->old_parent = m->parent;
   v->old_time = m->created_at;
-  qp__buf_init(&v->text, max_message + 1);
+  qp__buf_init(&v->text, c->store->max_message + 1);
 }
 
 static void
@@ -118,7 +119,7 @@ make_change(struct qp_context *c, const struct qp__branch *b, const struct savin
   out->kind = QP__CHANGE_MESSAGE;
   out->context = c->driver;
   out->branch = b->name;
-  out->id = v->entry.id;
+  out->id = v->message->id;
   out->parent = v->message->parent;
   out->entry = &v->entry;
   out->dir = b->dir;
@@ -176,11 +177,14 @@ qp_message_save(struct qp_context *context, const char *branch, struct qp_messag
 
   if (rc)
     return rc;
-  begin_saving(&v, message, s->max_message);
+  begin_saving(&v, context, message);
   (void)pthread_mutex_lock(&context->write_lock);
   if ((rc = find_target(context, branch, &effect.branch, &dir, &head, err)) ||
-      (rc = check_parent(message, &head, err)) || (rc = name_message(context, message, err)) ||
-      (rc = encode(s, &v, &head, dir, err)))
+      (rc = check_parent(message, &head, err)) || (rc = name_message(context, message, err)))
+    goto unlock;
+  message->parent = head;
+  rc = encode(s, &v, dir, err);
+  if (rc)
     goto unlock;
   if (!qp__tree_reserve(&context->tree, 1)) {
     rc = qp__fail_nomem(err, "saving a message");
@@ -271,8 +275,8 @@ refuse_repeated(struct batch *b)
   return true;
 }
 
-/* Encodes every message that goes on as the child of the one before it. A message that cannot be
- * encoded is left out. From message `from` on; those before it are encoded already. */
+/* Makes every message that goes on the child of the one before it. From message `from` on; those
+ * before it have their parents already. */
 static void
 chain(struct batch *b, size_t from)
 {
@@ -285,24 +289,42 @@ chain(struct batch *b, size_t from)
     if (err->rc)
       continue;
     if (i >= from) {
-      if (!check_parent(v->message, &parent, err))
-        (void)encode(b->context->store, v, &parent, b->dir, err);
-      if (err->rc)
+      if (check_parent(v->message, &parent, err))
         continue;
+      v->message->parent = parent;
+      v->entry.dir = b->dir;
+      v->encoded = false;
     }
     parent = v->message->id;
   }
 }
 
-/* The changes of all messages that go on; those that have been prepared keep what they have. */
+/* Called by prepare, in any thread: what a change needs of its message. */
+static void
+make_content(struct qp__change *change)
+{
+  struct saving *v = change->make_arg;
+
+  if (!v->encoded) {
+    change->rc = encode(v->context->store, v, v->entry.dir, &change->err);
+    v->encoded = change->rc == QP_OK;
+  }
+  change->bytes = qp__buf_bytes(&v->text);
+}
+
+/* The changes of all messages that go on. */
 static void
 gather(struct batch *b)
 {
   b->count = 0;
   for (size_t i = 0; i < b->n; i++) {
+    struct qp__change *change = &b->changes[b->count];
+
     if (b->results[i].err.rc)
       continue;
-    make_change(b->context, b->branch, &b->list[i], &b->changes[b->count]);
+    make_change(b->context, b->branch, &b->list[i], change);
+    change->make = make_content;
+    change->make_arg = &b->list[i];
     b->which[b->count++] = i;
   }
 }
@@ -394,7 +416,7 @@ prepare_batch(struct batch *b, const char *branch, struct qp_message *const *mes
   if (!alloc_batch(b))
     return qp__fail_nomem(err, "saving messages");
   for (size_t i = 0; i < b->n; i++) {
-    begin_saving(&b->list[i], messages[i], b->context->store->max_message);
+    begin_saving(&b->list[i], b->context, messages[i]);
     (void)name_message(b->context, messages[i], &b->results[i].err);
   }
   if (!refuse_repeated(b))

@@ -37,6 +37,10 @@ struct qp__change {
   const struct qp__entry *entry; /* of a message: all but its place in the tree */
   const char *dir;               /* of a message: the directory that entry->dir stands for */
   struct qp_bytes bytes;         /* stored form of a message, metadata or a prompt */
+  /* When set, prepare calls it first, perhaps in another thread: it makes `bytes` and the entry, or
+   * sets rc. So a batch is encoded while its files are being written. */
+  void (*make)(struct qp__change *change);
+  void *make_arg;
   /* set by prepare */
   void *prepared; /* the driver's */
   enum qp_rc rc;  /* why it could not be prepared */

@@ -18,6 +18,7 @@
 #define PARALLEL_FROM 8 /* fewer files are written by the caller alone */
 #define GUARD_FROM 32   /* fewer files are not worth the syncs of a guard */
 #define TMP_DIRS 8      /* one digit */
+#define STOCK_AFTER 16  /* contents that a store writes before it keeps files in stock */
 #define LINES_MAX ((size_t)256 << 20)
 
 /* ---- prepare ---- */
@@ -102,22 +103,109 @@ create_in_place(struct prepare *p, struct qp__change *ch)
   return true;
 }
 
-/* Creates a file in one of the directories tmp/0 … tmp/7: with one for all, the threads that create files
- * there and the one that renames them away would wait for each other. The directory is made when it is
- * first needed; recovery removes it with all else in tmp/. */
+/* ---- the stock ---- */
+
+/* A name in one of the directories tmp/0 … tmp/7: with one directory for all, the threads that
+ * create files there and the one that renames them away would wait for each other. */
+static void
+spread_name(struct qp__files *f, char name[QP__TEMP_NAME_LEN])
+{
+  unsigned long long n = atomic_fetch_add(&f->next_temp, 1);
+
+  (void)snprintf(name, QP__TEMP_NAME_LEN, "%llu/%llu", n % TMP_DIRS, n);
+}
+
+/* Opens a new file of that name. The directory is made when it is first needed; recovery removes it
+ * with all else in tmp/. */
+static int
+open_spread(struct qp__files *f, const char name[QP__TEMP_NAME_LEN])
+{
+  const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW;
+  char dir[2] = { name[0], 0 };
+  int fd = qp__open(f->os, f->tmp, name, flags, 0600);
+  int sys;
+
+  if (fd != -ENOENT)
+    return fd;
+  sys = qp__dir_make(f->os, f->tmp, dir);
+  return sys ? sys : qp__open(f->os, f->tmp, name, flags, 0600);
+}
+
+/* A worker's job. */
+static void
+fill_stock(void *arg)
+{
+  struct qp__files *f = arg;
+  struct qp__stock *s = &f->stock;
+  struct qp__stock_file file;
+  bool more = true;
+
+  while (more) {
+    spread_name(f, file.name);
+    file.fd = open_spread(f, file.name);
+    (void)pthread_mutex_lock(&s->lock);
+    if (file.fd >= 0)
+      s->files[s->count++] = file;
+    more = file.fd >= 0 && s->count < QP__STOCK_MAX;
+    s->filling = more;
+    (void)pthread_mutex_unlock(&s->lock);
+  }
+}
+
+/* An open, empty file from the stock, or a new one. Has the stock filled up in good time. */
+static int
+take_file(struct qp__files *f, char name[QP__TEMP_NAME_LEN])
+{
+  struct qp__stock *s = &f->stock;
+  bool fill = false;
+  int fd = -1;
+
+  (void)pthread_mutex_lock(&s->lock);
+  s->taken++;
+  if (s->count) {
+    fd = s->files[--s->count].fd;
+    memcpy(name, s->files[s->count].name, QP__TEMP_NAME_LEN);
+  }
+  if (f->workers.limit && s->taken > STOCK_AFTER && s->count < QP__STOCK_MAX / 2 && !s->filling)
+    s->filling = fill = true;
+  (void)pthread_mutex_unlock(&s->lock);
+  if (fill)
+    qp__workers_run(&f->workers, fill_stock, f);
+  if (fd >= 0)
+    return fd;
+  spread_name(f, name);
+  return open_spread(f, name);
+}
+
+void
+qp__files_drop_stock(struct qp__files *f)
+{
+  struct qp__stock *s = &f->stock;
+
+  while (s->count) {
+    struct qp__stock_file *file = &s->files[--s->count];
+
+    qp__close(f->os, file->fd);
+    (void)f->os->unlinkat(f->os->self, f->tmp, file->name, 0); /* else the next open does */
+  }
+}
+
+/* ---- contents ---- */
+
+/* Writes a content to a file in tmp/, whose name is returned in `name`; on failure there is none. */
 static int
 create_in_tmp(struct qp__files *f, char name[QP__TEMP_NAME_LEN], struct qp_bytes bytes)
 {
-  unsigned long long n = atomic_fetch_add(&f->next_temp, 1);
-  char dir[2] = { (char)('0' + n % TMP_DIRS), 0 };
+  int fd = take_file(f, name);
   int sys;
 
-  (void)snprintf(name, QP__TEMP_NAME_LEN, "%s/%llu", dir, n);
-  sys = qp__file_create(f->os, f->tmp, name, bytes);
-  if (sys != -ENOENT)
-    return sys;
-  sys = qp__dir_make(f->os, f->tmp, dir);
-  return sys ? sys : qp__file_create(f->os, f->tmp, name, bytes);
+  if (fd < 0)
+    return fd;
+  sys = qp__write_at(f->os, fd, bytes.data, bytes.len, 0);
+  qp__close(f->os, fd);
+  if (sys)
+    (void)f->os->unlinkat(f->os->self, f->tmp, name, 0);
+  return sys;
 }
 
 static void
@@ -129,6 +217,10 @@ write_content(void *arg, size_t i)
   int sys;
 
   if (ch->rc || !has_content(ch))
+    return;
+  if (ch->make)
+    ch->make(ch);
+  if (ch->rc)
     return;
   if (p->dir >= 0 && create_in_place(p, ch))
     return;

@@ -298,6 +298,8 @@ close_files(void *self)
   if (!f)
     return;
   qp__workers_release(&f->workers);
+  qp__files_drop_stock(f);
+  (void)pthread_mutex_destroy(&f->stock.lock);
   qp__journal_close(f->journal);
   qp__close(f->os, f->tmp);
   qp__close(f->os, f->lock_fd); /* and with it the lock */
@@ -325,8 +327,10 @@ open_files(const char *where, const struct qp__driver_options *options, void **o
   f->readonly = options->readonly;
   f->max_message = options->max_message;
   f->root = f->tmp = f->lock_fd = -1;
+  (void)pthread_mutex_init(&f->stock.lock, NULL);
   sys = qp__workers_init(&f->workers, options->workers);
   if (sys) {
+    (void)pthread_mutex_destroy(&f->stock.lock);
     qp__free(f);
     return qp__fail_sys(err, sys, "opening a store");
   }

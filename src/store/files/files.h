@@ -3,6 +3,7 @@
  *
  *   files.c      opening and closing, the writer lock, contexts, prompts
  *   load.c       a context from its files, and what can be saved of a damaged one
+ *   rebuild.c    what an index has lost, from the message files
  *   commit.c     changes into file operations; the journal does the rest
  *   fold.c       index.log into index.json
  *   filecheck.c  files that the index does not know
@@ -22,6 +23,20 @@
 #define QP__CTX_PATH_LEN 48 /* "contexts/" and a UUID */
 #define QP__TEMP_NAME_LEN 32
 
+#define QP__STOCK_MAX 8
+
+/* Empty files in tmp/, made ahead by a worker while nobody waits, for contents to come. */
+struct qp__stock {
+  pthread_mutex_t lock;
+  struct qp__stock_file {
+    char name[QP__TEMP_NAME_LEN];
+    int fd;
+  } files[QP__STOCK_MAX];
+  unsigned count;
+  unsigned taken; /* contents written so far: a store that writes little needs no stock */
+  bool filling;
+};
+
 struct qp__files {
   const struct qp__os *os;
   struct qp__log log;
@@ -32,6 +47,7 @@ struct qp__files {
   size_t max_message;
   struct qp__journal *journal; /* NULL when readonly */
   struct qp__workers workers;
+  struct qp__stock stock;
   atomic_ullong next_temp;
   atomic_ullong folds;
   pthread_mutex_t fresh_lock;
@@ -84,6 +100,8 @@ enum qp_rc qp__files_stage(void *self, struct qp__change *changes, size_t n,
                            qp__store_publish *publish, void *arg, void **ticket,
                            struct qp_err *err);
 enum qp_rc qp__files_settle(void *self, void *ticket, struct qp_err *err);
+/* Removes the files that were made ahead. No other thread may be at work. */
+void qp__files_drop_stock(struct qp__files *f);
 enum qp_rc qp__files_commit(struct qp__files *f, struct qp__txn *txn, struct qp_err *err);
 
 /* fold.c: driver slots, and a whole fold of an image that nobody else has yet. `meta` (may be

@@ -38,8 +38,10 @@ struct qp__index_report {
   bool json_missing;
   bool json_damaged; /* not readable as an index */
   bool log_missing;
+  bool log_headless;    /* does not begin with its header */
   bool log_torn;        /* ends in half a line */
   uint64_t bad_lines;   /* lines of the log that say nothing sensible */
+  uint64_t bad_heads;   /* heads that are told to be a message that is not there */
   uint64_t bad_parents; /* entries whose parent is not there: they became roots */
 };
 
@@ -48,6 +50,18 @@ struct qp__index_report {
 enum qp_rc qp__index_read(const struct qp__os *os, int root, const char *dir,
                           struct qp__image *image, struct qp__index_report *report,
                           struct qp_err *err);
+
+/* For who mends an index. collect hands out the entries of both files as far as they can be read
+ * (entry->dir is a number in the image's tree, which else stays as it is); apply then reads them
+ * over a tree that has all their entries: heads, new names, statuses. */
+typedef enum qp_rc qp__entry_fn(void *arg, const struct qp__entry *entry,
+                                const struct qp_uuid *parent, struct qp_err *err);
+enum qp_rc qp__index_collect(const struct qp__os *os, int root, const char *dir,
+                             struct qp__image *image, qp__entry_fn *fn, void *arg,
+                             struct qp_err *err);
+enum qp_rc qp__index_apply(const struct qp__os *os, int root, const char *dir,
+                           struct qp__image *image, struct qp__index_report *report,
+                           struct qp_err *err);
 
 /* Lines as above, each with its newline. */
 enum qp_rc qp__index_log_header(struct qp__buf *out, uint64_t generation);

@@ -47,6 +47,10 @@ struct reader {
   int64_t date_ms;            /* … and its milliseconds */
   uint64_t scanned;           /* entries looked at one by one in search of an id */
   size_t head_at;             /* where the last moved head was */
+  bool again;                 /* the tree has the entries already: only what follows from them counts */
+  qp__entry_fn *collect;      /* who takes the entries instead of the tree, or NULL */
+  void *collect_arg;
+  struct qp_uuid last_uuid; /* of the entry before, when collecting */
 };
 
 /* ---- one entry in the fixed form ---- */
@@ -372,9 +376,9 @@ entry_of_json(struct reader *r, const json_t *o, struct parsed *out, struct qp_e
 
 /* ---- adding what was read ---- */
 
-/* The slot of an id, or QP__NO_SLOT. The tree's table of ids costs a good part of all reading, and many who
- * open a context never need it. What is looked for here is mostly near the end: so the entries are
- * scanned from there, until that has become too much. */
+/* The slot of an id, or QP__NO_SLOT. The tree's table of ids costs a good part of all reading, and
+ * many who open a context never need it. What is looked for here is mostly near the end: so the
+ * entries are scanned from there, until that has become too much. */
 static enum qp_rc
 find_id(struct reader *r, const struct qp_uuid *id, uint32_t *out, struct qp_err *err)
 {
@@ -444,9 +448,28 @@ static enum qp_rc
 is_known(struct reader *r, const struct qp_uuid *id, uint32_t *slot, struct qp_err *err)
 {
   *slot = QP__NO_SLOT;
-  if (!r->in_log || r->report->log_generation == r->report->generation)
+  if (!r->again && (!r->in_log || r->report->log_generation == r->report->generation))
     return QP_OK;
   return find_id(r, id, slot, err);
+}
+
+static void
+remember_id(struct reader *r, const struct parsed *p)
+{
+  if (p->id_text)
+    memcpy(r->last_id, p->id_text, sizeof(r->last_id));
+  else
+    r->last_id[0] = 0;
+  r->last_uuid = p->entry.id;
+}
+
+static enum qp_rc
+collect_parsed(struct reader *r, const struct parsed *p, struct qp_err *err)
+{
+  struct qp_uuid parent = p->follows ? r->last_uuid : p->parent;
+
+  remember_id(r, p);
+  return r->collect(r->collect_arg, &p->entry, &parent, err);
 }
 
 static enum qp_rc
@@ -454,8 +477,11 @@ add_parsed(struct reader *r, struct parsed *p, struct qp_err *err)
 {
   struct qp__tree *tree = &r->image->tree;
   uint32_t slot;
-  enum qp_rc rc = is_known(r, &p->entry.id, &slot, err);
+  enum qp_rc rc;
 
+  if (r->collect)
+    return collect_parsed(r, p, err);
+  rc = is_known(r, &p->entry.id, &slot, err);
   if (rc)
     return rc;
   if (slot == QP__NO_SLOT) {
@@ -466,10 +492,7 @@ add_parsed(struct reader *r, struct parsed *p, struct qp_err *err)
       return qp__fail_nomem(err, "reading the index");
     slot = qp__tree_load(tree, &p->entry);
     r->last_slot = slot;
-    if (p->id_text)
-      memcpy(r->last_id, p->id_text, sizeof(r->last_id));
-    else
-      r->last_id[0] = 0;
+    remember_id(r, p);
   }
   return r->in_log ? move_head(r, p->entry.dir, slot, err) : QP_OK;
 }
@@ -497,8 +520,10 @@ take_change(struct reader *r, const json_t *o, struct qp_err *err)
       rc = find_id(r, &id, &slot, err);
       if (rc)
         return rc;
-      if (slot == QP__NO_SLOT)
-        return qp__fail(err, QP_INVALID, "head: a message that is not there");
+      if (slot == QP__NO_SLOT) { /* the head stays where it was */
+        r->report->bad_heads++;
+        return QP_OK;
+      }
     }
     ok = qp__image_set_head(image, name, slot);
   } else if ((name = json_string_value(json_object_get(o, "rename")))) {
@@ -541,6 +566,8 @@ take_json(struct reader *r, const char *line, size_t len, struct qp_err *err)
     rc = entry_of_json(r, o, &parsed, err);
     if (!rc)
       rc = add_parsed(r, &parsed, err);
+  } else if (r->collect) {
+    rc = QP_OK;
   } else if (r->in_log) {
     rc = take_change(r, o, err);
   } else {
@@ -600,6 +627,8 @@ take_heads(struct reader *r, json_t *heads, struct qp_err *err)
 
   if (!json_is_object(heads))
     return qp__fail(err, QP_INVALID, "index.json: \"heads\" must be an object");
+  if (r->collect)
+    return QP_OK;
   json_object_foreach (heads, name, value) {
     struct qp_uuid id = { { 0 } };
     uint32_t slot = QP__NO_SLOT;
@@ -612,8 +641,10 @@ take_heads(struct reader *r, json_t *heads, struct qp_err *err)
       rc = find_id(r, &id, &slot, err);
       if (rc)
         return rc;
-      if (slot == QP__NO_SLOT)
-        r->report->bad_lines++;
+      if (slot == QP__NO_SLOT) { /* better no head than a wrong one: the load looks for another */
+        r->report->bad_heads++;
+        continue;
+      }
     }
     if (!qp__image_set_head(r->image, name, slot))
       return qp__fail_nomem(err, "reading the index");
@@ -690,8 +721,12 @@ read_json_whole(struct reader *r, const struct qp__os *os, int root, const char 
 
   qp__buf_init(&text, INDEX_JSON_MAX);
   sys = qp__file_read(os, root, path, &text);
-  rc = sys ? qp__fail_sys(err, sys, "cannot read '%s'", path)
-           : qp__json_parse_object("index.json", qp__buf_bytes(&text), &o, err);
+  if (sys == -ENOTSUP)
+    rc = qp__fail(err, QP_INVALID, "'%s' is not a regular file", path);
+  else if (sys)
+    rc = qp__fail_sys(err, sys, "cannot read '%s'", path);
+  else
+    rc = qp__json_parse_object("index.json", qp__buf_bytes(&text), &o, err);
   r->report->json_bytes = text.len;
   qp__buf_release(&text);
   if (!rc)
@@ -717,17 +752,20 @@ static enum qp_rc
 start_over(struct reader *r, struct qp_err *err)
 {
   struct qp__image *image = r->image;
-  int sys;
+  int sys = 0;
 
-  while (image->head_count)
+  while (!r->collect && image->head_count)
     qp__image_drop_head(image, image->heads[0].name);
-  qp__tree_release(&image->tree);
-  sys = qp__tree_init(&image->tree);
+  if (!r->collect && !r->again) {
+    qp__tree_release(&image->tree);
+    sys = qp__tree_init(&image->tree);
+  }
   r->last_slot = QP__NO_SLOT;
   r->last_id[0] = 0;
   r->dir = NULL;
   r->report->bad_lines = 0;
   r->report->bad_parents = 0;
+  r->report->bad_heads = 0;
   return sys ? qp__fail_sys(err, sys, "reading the index") : QP_OK;
 }
 
@@ -736,6 +774,15 @@ static bool
 is_damage(enum qp_rc rc)
 {
   return rc == QP_INVALID || rc == QP_TOOBIG;
+}
+
+/* A directory or a pipe can be opened like a file, and then not be read. */
+static bool
+is_regular(const struct qp__os *os, int fd)
+{
+  struct stat st;
+
+  return !os->fstat(os->self, fd, &st) && S_ISREG(st.st_mode);
 }
 
 static enum qp_rc
@@ -756,6 +803,8 @@ read_json(struct reader *r, const struct qp__os *os, int root, const char *path,
   if (fd < 0)
     return qp__fail_sys(err, fd, "cannot open '%s'", path);
   rc = qp__lines_read(os, fd, json_line, r, &torn, err);
+  if (rc && !is_damage(rc) && !is_regular(os, fd))
+    rc = QP_INVALID;
   qp__close(os, fd);
   if (!rc && r->finished && !torn && r->entries == r->expected)
     return QP_OK;
@@ -792,6 +841,7 @@ log_line(void *arg, const char *line, size_t len, uint64_t end, struct qp_err *e
       return is_damage(rc) ? QP_OK : rc;
     }
     json_decref(o); /* no header: an ordinary line, or damage */
+    r->report->log_headless = true;
     if (rc && !is_damage(rc))
       return rc;
   }
@@ -820,45 +870,85 @@ read_log(struct reader *r, const struct qp__os *os, int root, const char *path, 
   if (fd < 0)
     return qp__fail_sys(err, fd, "cannot open '%s'", path);
   rc = qp__lines_read(os, fd, log_line, r, &r->report->log_torn, err);
+  if (rc == QP_IO && !is_regular(os, fd)) {
+    r->report->log_missing = true;
+    rc = QP_OK;
+  }
   qp__close(os, fd);
+  if (!r->started)
+    r->report->log_headless = true;
   return rc;
 }
 
 /* ---- both ---- */
 
+typedef enum qp_rc read_fn(struct reader *r, const struct qp__os *os, int root, const char *path,
+                           struct qp_err *err);
+
+static enum qp_rc
+read_file(struct reader *r, read_fn *fn, const struct qp__os *os, int root, const char *dir,
+          const char *name, struct qp_err *err)
+{
+  struct qp__buf path;
+  enum qp_rc rc;
+
+  qp__buf_init(&path, 1024);
+  (void)qp__buf_addf(&path, "%s/%s", dir, name);
+  rc = qp__buf_check(&path, "a path", err);
+  if (!rc)
+    rc = fn(r, os, root, path.data, err);
+  qp__buf_release(&path);
+  return rc;
+}
+
+static enum qp_rc
+read_both(struct reader *r, const struct qp__os *os, int root, const char *dir, struct qp_err *err)
+{
+  enum qp_rc rc;
+
+  memset(r->report, 0, sizeof(*r->report));
+  rc = start_over(r, err);
+  if (!rc)
+    rc = read_file(r, read_json, os, root, dir, "index.json", err);
+  if (!rc)
+    rc = read_file(r, read_log, os, root, dir, "index.log", err);
+  return rc;
+}
+
+enum qp_rc
+qp__index_collect(const struct qp__os *os, int root, const char *dir, struct qp__image *image,
+                  qp__entry_fn *fn, void *arg, struct qp_err *err)
+{
+  struct qp__index_report report;
+  struct reader r = { .image = image, .report = &report, .collect = fn, .collect_arg = arg };
+
+  return read_both(&r, os, root, dir, err);
+}
+
+enum qp_rc
+qp__index_apply(const struct qp__os *os, int root, const char *dir, struct qp__image *image,
+                struct qp__index_report *report, struct qp_err *err)
+{
+  struct reader r = { .image = image, .report = report, .again = true };
+
+  return read_both(&r, os, root, dir, err);
+}
+
 enum qp_rc
 qp__index_read(const struct qp__os *os, int root, const char *dir, struct qp__image *image,
                struct qp__index_report *report, struct qp_err *err)
 {
-  struct reader r = { .image = image, .report = report };
-  struct qp__buf path;
-  enum qp_rc rc;
-
-  /* A writer in another process may fold between our two reads: then the log is newer, and we read
-   * again. */
+  /* A writer in another process may be at work: when it folds between our two reads the log is newer,
+   * when it appends while we read the last line may be cut off. Then we read again. */
   for (int attempt = 0; attempt < 8; attempt++) {
-    memset(report, 0, sizeof(*report));
-    memset(&r, 0, sizeof(r));
-    r.image = image;
-    r.report = report;
-    rc = start_over(&r, err);
-    if (rc)
+    struct reader r = { .image = image, .report = report };
+    enum qp_rc rc = read_both(&r, os, root, dir, err);
+
+    if (rc || report->json_missing || report->json_damaged || report->log_missing)
       return rc;
-    qp__buf_init(&path, 1024);
-    (void)qp__buf_addf(&path, "%s/index.json", dir);
-    rc = qp__buf_check(&path, "a path", err);
-    if (!rc)
-      rc = read_json(&r, os, root, path.data, err);
-    qp__buf_reset(&path);
-    (void)qp__buf_addf(&path, "%s/index.log", dir);
-    if (!rc)
-      rc = qp__buf_check(&path, "a path", err);
-    if (!rc)
-      rc = read_log(&r, os, root, path.data, err);
-    qp__buf_release(&path);
-    if (rc || report->json_missing || report->json_damaged || report->log_missing ||
-        report->log_generation <= report->generation)
-      break;
+    if (report->log_generation <= report->generation && (!report->log_torn || attempt > 1))
+      return QP_OK;
   }
-  return rc;
+  report->json_damaged = true; /* older than the log: lines between the two are lost */
+  return QP_OK;
 }

@@ -312,7 +312,9 @@ prepare(void *self, struct qp__change *changes, size_t n)
 
     changes[i].prepared = NULL;
     changes[i].rc = QP_OK;
-    if (!changes[i].bytes.data)
+    if (changes[i].make)
+      changes[i].make(&changes[i]);
+    if (changes[i].rc || !changes[i].bytes.data)
       continue;
     if (copy_bytes(&copy, changes[i].bytes))
       changes[i].prepared = copy.data;

@@ -1,0 +1,29 @@
+/* rebuild.h - what an index has lost, back from the lines that are left and from the message files,
+ * each of which holds its id, parent, time and role.
+ *
+ * An entry comes from a line of index.json or index.log where there is one, because a line also tells
+ * the hash that the file should have, else from the message's file. The lines that move heads are then
+ * read over the result, so that they find what they tell of. */
+#ifndef QP_STORE_FILES_REBUILD_H
+#define QP_STORE_FILES_REBUILD_H
+
+#include "store/files/files.h"
+
+/* Messages that no line of the index names, parents first. Begin with zeros. */
+struct qp__rebuilt {
+  uint32_t *slots;
+  size_t count;
+};
+void qp__rebuilt_release(struct qp__rebuilt *r);
+
+/* Adds every message that has a file and no entry. `damaged`: the image is read again first as told
+ * above; *report is as a new reading found it, and bad_parents counts what is left of them. */
+enum qp_rc qp__index_rebuild(struct qp__files *f, const struct qp__fctx *c, bool damaged,
+                             struct qp__image *image, struct qp__index_report *report,
+                             struct qp__rebuilt *out, struct qp_err *err);
+
+/* Moves the head of a branch to messages of its own that follow it and whose lines were lost. */
+enum qp_rc qp__rebuilt_heads(struct qp__image *image, const struct qp__rebuilt *r,
+                             struct qp_err *err);
+
+#endif
