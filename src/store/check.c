@@ -174,53 +174,37 @@ check_message(struct checking *k, uint32_t slot, struct qp__buf *text, struct qp
 
 /* ---- references ---- */
 
+/* A reference to a system prompt; `branch` NULL: of the configuration. One that leads nowhere is
+ * told and, with repair, taken out of the metadata. */
 static enum qp_rc
-check_reference(struct checking *k, const char *where, const char *prompt, struct qp_err *err)
+check_reference(struct checking *k, const char *branch, const char *prompt, struct qp_err *err)
 {
   struct qp_err cause;
-  enum qp_rc rc;
+  enum qp_rc rc = qp__check_prompt(k->store, prompt, &cause);
 
-  if (!prompt)
-    return QP_OK;
-  rc = qp__check_prompt(k->store, prompt, &cause);
   if (rc == QP_NOMEM) {
     if (err)
       *err = cause;
     return rc;
   }
-  if (rc == QP_NOTFOUND || rc == QP_INVALID) {
-    qp__problem(&k->problems, QP_PROBLEM_PROMPT_MISSING, &k->id, "metadata.json",
-                k->problems.repair, false, "%s refers to system prompt '%.60s', which is not there",
-                where, prompt);
-    k->meta_changed = true;
-  }
-  return QP_OK;
+  if (rc != QP_NOTFOUND && rc != QP_INVALID)
+    return QP_OK;
+  qp__problem(&k->problems, QP_PROBLEM_PROMPT_MISSING, &k->id, "metadata.json", k->problems.repair,
+              false, "%s%.100s refers to system prompt '%.60s', which is not there",
+              branch ? "branch " : "the configuration", branch ? branch : "", prompt);
+  k->meta_changed = true;
+  return k->problems.repair ? qp__meta_set_prompt(k->image.meta, branch, NULL, err) : QP_OK;
 }
 
 static enum qp_rc
 check_references(struct checking *k, struct qp_err *err)
 {
   struct qp__meta *meta = k->image.meta;
-  const char *prompt = json_string_value(json_object_get(meta->config, "system_prompt_id"));
-  enum qp_rc rc = check_reference(k, "the configuration", prompt, err);
+  enum qp_rc rc = check_reference(
+      k, NULL, json_string_value(json_object_get(meta->config, "system_prompt_id")), err);
 
-  if (!rc && k->meta_changed && prompt && k->problems.repair) {
-    char *copy = qp__strdup(prompt);
-
-    if (!copy)
-      return qp__fail_nomem(err, "checking a context");
-    (void)qp__meta_drop_prompt(meta, copy);
-    qp__free(copy);
-  }
-  for (size_t i = 0; i < meta->branch_count && !rc; i++) {
-    bool before = k->meta_changed;
-
-    k->meta_changed = false;
-    rc = check_reference(k, "a branch", meta->branches[i].system_prompt_id, err);
-    if (!rc && k->meta_changed && k->problems.repair)
-      rc = qp__meta_set_prompt(meta, meta->branches[i].name, NULL, err);
-    k->meta_changed = k->meta_changed || before;
-  }
+  for (size_t i = 0; i < meta->branch_count && !rc; i++)
+    rc = check_reference(k, meta->branches[i].name, meta->branches[i].system_prompt_id, err);
   return rc;
 }
 
@@ -276,7 +260,6 @@ check_context(struct checking *k, const struct qp_uuid *id, struct qp_err *err)
   struct qp_store *s = k->store;
   struct qp_context *claim = NULL;
   struct qp_err cause = { QP_OK, "" };
-  uint64_t problems = k->problems.count;
   enum qp_rc rc = QP_OK;
   int sys;
 
@@ -292,6 +275,7 @@ check_context(struct checking *k, const struct qp_uuid *id, struct qp_err *err)
   k->id = *id;
   k->driver = NULL;
   k->meta_changed = false;
+  k->problems.told = false;
   rc = s->driver->context_load(s->self, id, &k->image, &k->problems, &k->driver, &cause);
   if (!rc) {
     k->summary->contexts++;
@@ -299,7 +283,7 @@ check_context(struct checking *k, const struct qp_uuid *id, struct qp_err *err)
     s->driver->context_free(s->self, k->driver);
   } else if (is_finding(rc)) {
     k->summary->contexts++;
-    if (k->problems.count == problems) /* else the load has told why */
+    if (!k->problems.told)
       qp__problem(&k->problems,
                   rc == QP_DENIED ? QP_PROBLEM_UNREADABLE : QP_PROBLEM_METADATA_DAMAGED, id,
                   "metadata.json", false, false, "%s", cause.msg);
@@ -342,6 +326,8 @@ visit_prompt(void *arg, const char *id)
   rc = k->store->driver->prompt_read(k->store->self, id, &text, &err);
   if (!rc)
     rc = qp__prompt_decode(id, qp__buf_bytes(&text), &p, &err);
+  if (!rc && strcmp(p->id, id) != 0)
+    rc = qp__fail(&err, QP_CORRUPT, "it holds the prompt '%.60s'", p->id);
   qp__buf_release(&text);
   qp__prompt_free(p);
   if (rc == QP_NOMEM || rc == QP_OK)

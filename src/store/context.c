@@ -358,43 +358,56 @@ create_context(struct qp_store *s, const struct qp_context_spec *spec, struct qp
   return rc;
 }
 
+/* A new context in memory and in the driver. `spec` has an id; a prompt that it refers to stays. */
+static enum qp_rc
+make_context(struct qp_store *s, const struct qp_context_spec *spec, struct qp_context **out,
+             struct qp_err *err)
+{
+  struct qp_context *c;
+  char text[QP_UUID_TEXT];
+  enum qp_rc rc;
+
+  (void)pthread_mutex_lock(&s->lock);
+  c = wait_for(s, &spec->id);
+  if (c) {
+    (void)pthread_mutex_unlock(&s->lock);
+    return qp__fail(err, QP_EXISTS, "context %s exists already", qp_uuid_text(&spec->id, text));
+  }
+  c = add_busy(s, &spec->id);
+  (void)pthread_mutex_unlock(&s->lock);
+  if (!c)
+    return qp__fail_nomem(err, "creating a context");
+  rc = create_context(s, spec, err);
+  if (!rc) {
+    rc = load_context(c, err);
+    if (rc && s->driver->context_delete(s->self, &spec->id, NULL)) /* take it back */
+      rc = qp__fail(err, QP_IO, "context %s was created and cannot be opened",
+                    qp_uuid_text(&spec->id, text));
+  }
+  end_busy(c, rc == QP_OK);
+  if (!rc)
+    *out = c;
+  return rc;
+}
+
 enum qp_rc
 qp_context_create(struct qp_store *store, const struct qp_context_spec *spec,
                   struct qp_context **out, struct qp_err *err)
 {
   struct qp_context_spec own = spec ? *spec : (struct qp_context_spec){ .title = NULL };
-  struct qp_context *c;
-  char text[QP_UUID_TEXT];
   enum qp_rc rc = qp__check_writable(store, err);
 
   if (!rc && qp_uuid_is_none(&own.id))
     rc = qp__store_new_id(store, &own.id, err);
   if (rc)
     return rc;
-  (void)pthread_mutex_lock(&store->lock);
-  c = wait_for(store, &own.id);
-  if (c) {
-    (void)pthread_mutex_unlock(&store->lock);
-    return qp__fail(err, QP_EXISTS, "context %s exists already", qp_uuid_text(&own.id, text));
-  }
-  c = add_busy(store, &own.id);
-  (void)pthread_mutex_unlock(&store->lock);
-  if (!c)
-    return qp__fail_nomem(err, "creating a context");
-  (void)pthread_mutex_lock(&store->prompt_lock); /* the prompt stays while we refer to it */
-  rc = create_context(store, &own, err);
+  if (!own.system_prompt_id)
+    return make_context(store, &own, out, err);
+  /* Before the context is BUSY: who deletes a prompt has this lock and waits for busy contexts. */
+  (void)pthread_mutex_lock(&store->prompt_lock);
+  rc = make_context(store, &own, out, err);
   (void)pthread_mutex_unlock(&store->prompt_lock);
-  if (!rc) {
-    rc = load_context(c, err);
-    if (rc && store->driver->context_delete(store->self, &own.id, NULL)) /* take it back */
-      rc = qp__fail(err, QP_IO, "context %s was created and cannot be opened",
-                    qp_uuid_text(&own.id, text));
-  }
-  end_busy(c, rc == QP_OK);
-  if (rc)
-    return rc;
-  *out = c;
-  return QP_OK;
+  return rc;
 }
 
 enum qp_rc

@@ -15,6 +15,7 @@
 static enum qp_rc
 read_prompt(struct qp_store *s, const char *id, struct qp__prompt **out, struct qp_err *err)
 {
+  struct qp__prompt *p = NULL;
   struct qp__buf text;
   enum qp_rc rc = qp__prompt_id_check(id, err);
 
@@ -23,10 +24,14 @@ read_prompt(struct qp_store *s, const char *id, struct qp__prompt **out, struct 
   qp__buf_init(&text, FILE_MAX);
   rc = s->driver->prompt_read(s->self, id, &text, err);
   if (!rc) {
-    rc = qp__prompt_decode(id, qp__buf_bytes(&text), out, err);
-    if (rc == QP_INVALID)
+    rc = qp__prompt_decode(id, qp__buf_bytes(&text), &p, err);
+    if (rc == QP_INVALID || (!rc && strcmp(p->id, id) != 0))
       rc = qp__fail(err, QP_CORRUPT, "the file of system prompt '%s' is damaged", id);
   }
+  if (rc)
+    qp__prompt_free(p);
+  else
+    *out = p;
   qp__buf_release(&text);
   return rc;
 }

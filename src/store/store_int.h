@@ -57,6 +57,7 @@ struct qp__problems {
   uint64_t count; /* without harmless ones */
   uint64_t repaired;
   bool repair;               /* mend what can be mended */
+  bool told;                 /* a load that failed has told why */
   bool scan;                 /* when loading: look for messages that the index does not know */
   const struct qp__log *log; /* also told, as a warning, or NULL */
 };

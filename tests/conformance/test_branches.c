@@ -572,8 +572,19 @@ test_a_name_that_cannot_be_one_is_refused(void **state)
   char long_name[4097];
   char slashes[101];
   const char *const bad[] = {
-    "",         "\x01", "a\nb", "tab\t",     "\x7f",         "\xc2\x85", "\xff", "\xc3",
-    "\xc0\xaf", "ok\xed\xa0\x80", "\xf5\x80\x80\x80", long_name,   slashes,
+    "",
+    "\x01",
+    "a\nb",
+    "tab\t",
+    "\x7f",
+    "\xc2\x85",
+    "\xff",
+    "\xc3",
+    "\xc0\xaf",
+    "ok\xed\xa0\x80",
+    "\xf5\x80\x80\x80",
+    long_name,
+    slashes,
   };
   uint64_t commits;
 

@@ -579,8 +579,8 @@ test_update_refuses_what_cannot_be_and_changes_nothing(void **state)
     FAILS(qp_context_update(c, bytes_of(bad[i]), &failure), QP_INVALID);
     expect_state(c, before);
   }
-  FAILS(qp_context_update(c, bytes_of("{\"title\":\"half\",\"config\":{\"system_prompt_id\":\"x\"}}"),
-                          &failure),
+  FAILS(qp_context_update(
+            c, bytes_of("{\"title\":\"half\",\"config\":{\"system_prompt_id\":\"x\"}}"), &failure),
         QP_NOTFOUND);
   expect_state(c, before);
   assert_int_equal(stats(f).commits, commits);
@@ -634,11 +634,11 @@ test_the_version_grows_with_every_change_and_with_nothing_else(void **state)
   uint64_t version = qp_context_version(c);
   struct qp_uuid first;
 
-#define GREW(call)                                                                                 \
-  do {                                                                                             \
-    call;                                                                                          \
-    assert_true(qp_context_version(c) > version);                                                  \
-    version = qp_context_version(c);                                                               \
+#define GREW(call)                                \
+  do {                                            \
+    call;                                         \
+    assert_true(qp_context_version(c) > version); \
+    version = qp_context_version(c);              \
   } while (0)
   set_prompt(f, "p", "x");
   assert_int_equal(qp_context_version(c), version);

@@ -618,7 +618,10 @@ test_a_file_that_only_looks_like_a_message_is_left_alone(void **state)
   struct victim v = make_victim(f);
   struct qp_uuid id = id_of("018f0000-0000-7000-8000-00000000abcd");
   static const char *const contents[] = {
-    "", "garbage", "[]", "{\"role\":\"user\"}",
+    "",
+    "garbage",
+    "[]",
+    "{\"role\":\"user\"}",
     "{\"id\":\"018f0000-0000-7000-8000-00000000abce\",\"role\":\"user\",\"text\":\"of another\"}",
   };
 

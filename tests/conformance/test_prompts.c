@@ -76,8 +76,8 @@ config_prompt(struct qp_context *c)
 {
   static char out[200];
   json_t *meta = metadata_of(c);
-  const char *id = json_string_value(
-      json_object_get(json_object_get(meta, "config"), "system_prompt_id"));
+  const char *id =
+      json_string_value(json_object_get(json_object_get(meta, "config"), "system_prompt_id"));
 
   (void)snprintf(out, sizeof(out), "%s", id ? id : "-");
   json_decref(meta);

@@ -2,9 +2,9 @@
  * says it is.
  *
  * Runs on the memory driver and on the file driver: in the simulated file system, where every run
- * is the same, and on real files with background threads. Operations include those that must fail; then
- * the answer is the right one and nothing has changed. File stores are closed and opened again in
- * between, and a second, reading store looks at the files while the first one has them open.
+ * is the same, and on real files with background threads. Operations include those that must fail;
+ * then the answer is the right one and nothing has changed. File stores are closed and opened again
+ * in between, and a second, reading store looks at the files while the first one has them open.
  *
  * A failure prints the seed; QUIPU_TEST_SEED=n runs that one alone. */
 #include <setjmp.h>
@@ -14,11 +14,14 @@
 #include <cmocka.h>
 
 #include <ftw.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "os/os_sim.h"
+#include "os_gate.h"
 #include "scenario.h"
 #include "store/store_int.h"
 
@@ -202,6 +205,81 @@ test_random_operations_on_real_files_with_threads(void **state)
   assert_int_equal(nftw(x.top, remove_path, 16, FTW_DEPTH | FTW_PHYS), 0);
 }
 
+/* ---- two that want the same ---- */
+
+struct rivals {
+  struct qp_store *store;
+  struct qp_uuid id;
+  enum qp_rc deleted;
+  enum qp_rc created;
+  atomic_bool creating;
+};
+
+static void *
+delete_prompt(void *arg)
+{
+  struct rivals *v = arg;
+
+  v->deleted = qp_prompt_delete(v->store, "p0", NULL);
+  return NULL;
+}
+
+static void *
+create_context(void *arg)
+{
+  struct rivals *v = arg;
+  struct qp_context_spec spec = { .id = v->id, .system_prompt_id = "p0" };
+  struct qp_context *c = NULL;
+
+  atomic_store(&v->creating, true);
+  v->created = qp_context_create(v->store, &spec, &c, NULL);
+  qp_context_close(c);
+  return NULL;
+}
+
+/* One deletes a prompt and looks for the contexts that refer to it; meanwhile another wants to make
+ * a context that is there already and is not in memory. Neither may wait for the other for ever. */
+static void
+test_deleting_a_prompt_and_making_a_context_do_not_wait_for_each_other(void **state)
+{
+  struct rig x = { .kind = "rivals", .url = "file:/data" };
+  struct rivals v = { .deleted = QP_IO };
+  struct rng r = { 1 };
+  pthread_t threads[2];
+  struct qp_err err;
+  struct op ops[2];
+
+  (void)state;
+  x.options.size = sizeof(x.options);
+  x.options.flags = QP_STORE_NO_THREAD;
+  x.sim = qp__os_sim_new(1);
+  assert_non_null(x.sim);
+  x.os = os_gate_over(qp__os_sim_os(x.sim));
+  open_store(&x);
+  ops[0] = op_prompt(OP_PROMPT_CREATE, "p0", "Be brief.");
+  ops[1] = op_create(&r, &v.id);
+  (void)snprintf(ops[1].prompt, sizeof(ops[1].prompt), "p0");
+  for (int i = 0; i < 2; i++)
+    assert_int_equal(op_run(&ops[i], x.store, &err), QP_OK);
+  reopen(&x);
+  v.store = x.store;
+  os_gate_shut(QP__SLOT_OPENAT, "metadata.json");
+  assert_int_equal(pthread_create(&threads[0], NULL, delete_prompt, &v), 0);
+  assert_true(os_gate_await(1));
+  assert_int_equal(pthread_create(&threads[1], NULL, create_context, &v), 0);
+  while (!atomic_load(&v.creating))
+    (void)sched_yield();
+  for (int i = 0; i < 1000; i++) /* let it come as far as it can */
+    (void)sched_yield();
+  os_gate_open();
+  for (int i = 0; i < 2; i++)
+    assert_int_equal(pthread_join(threads[i], NULL), 0);
+  assert_int_equal(v.deleted, QP_OK);
+  assert_true(v.created == QP_EXISTS || v.created == QP_NOTFOUND);
+  qp_store_close(x.store);
+  qp__os_sim_free(x.sim);
+}
+
 int
 main(void)
 {
@@ -209,6 +287,7 @@ main(void)
     cmocka_unit_test(test_random_operations_on_the_memory_driver),
     cmocka_unit_test(test_random_operations_on_the_file_driver),
     cmocka_unit_test(test_random_operations_on_real_files_with_threads),
+    cmocka_unit_test(test_deleting_a_prompt_and_making_a_context_do_not_wait_for_each_other),
   };
 
   return cmocka_run_group_tests_name("property", tests, NULL, NULL);

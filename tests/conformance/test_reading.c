@@ -113,9 +113,8 @@ test_the_last_messages(void **state)
 {
   struct fixture *f = *state;
   static const struct window windows[] = {
-    { 0, 0, 0, 0 },     { 0, 1, N - 1, 1 },     { 0, 2, N - 2, 2 },
-    { 0, 300, 300, 300 }, { 0, N - 1, 1, N - 1 }, { 0, N, 0, N },
-    { 0, N + 1, 0, N }, { 0, UINT64_MAX, 0, N },
+    { 0, 0, 0, 0 },         { 0, 1, N - 1, 1 }, { 0, 2, N - 2, 2 }, { 0, 300, 300, 300 },
+    { 0, N - 1, 1, N - 1 }, { 0, N, 0, N },     { 0, N + 1, 0, N }, { 0, UINT64_MAX, 0, N },
   };
   struct qp_context *c = context_of(f, N, NULL);
 

@@ -114,8 +114,7 @@ scenario_delete_system_prompt(void **state)
     /* Without a prompt of its own a branch behaves by default. */
     assert_true(json_is_null(
         json_object_get(stored_branch(f, &ids[i], "main", &meta), "system_prompt_id")));
-    assert_true(
-        json_is_null(json_object_get(json_object_get(meta, "config"), "system_prompt_id")));
+    assert_true(json_is_null(json_object_get(json_object_get(meta, "config"), "system_prompt_id")));
     json_decref(meta);
   }
   assert_null(branch_of(c, "main").system_prompt_id);

@@ -93,6 +93,15 @@ read_json(const char *path)
   return value;
 }
 
+size_t
+file_size(const char *path)
+{
+  struct stat st;
+
+  assert_int_equal(stat(path, &st), 0);
+  return (size_t)st.st_size;
+}
+
 /* Writes in place, so that the file stays the same one. */
 void
 write_file(const char *path, const char *data, size_t len)
@@ -176,6 +185,44 @@ remove_tree(const char *path)
 {
   if (nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS))
     fail_msg("'%s' cannot be removed: %s", path, strerror(errno));
+}
+
+static unsigned new_owner;
+
+static int
+give_one(const char *path, const struct stat *st, int type, struct FTW *at)
+{
+  (void)st;
+  (void)type;
+  (void)at;
+  return lchown(path, new_owner, new_owner);
+}
+
+void
+give_tree(const char *path, unsigned user)
+{
+  new_owner = user;
+  assert_int_equal(nftw(path, give_one, 16, FTW_PHYS), 0);
+}
+
+static bool shall_be_writable;
+
+static int
+set_one(const char *path, const struct stat *st, int type, struct FTW *at)
+{
+  mode_t mode = st->st_mode & 07777;
+
+  (void)at;
+  if (type == FTW_SL)
+    return 0;
+  return chmod(path, shall_be_writable ? mode | S_IWUSR : mode & ~(mode_t)0222);
+}
+
+void
+set_writable(const char *path, bool writable)
+{
+  shall_be_writable = writable;
+  assert_int_equal(nftw(path, set_one, 16, FTW_PHYS), 0);
 }
 
 struct listing {
@@ -304,8 +351,8 @@ describe_file(const char *path, const struct stat *st, char out[160])
   }
   (void)sodium_bin2hex(hex, sizeof(hex), hash, sizeof(hash));
   (void)snprintf(out, 160, "%o %llu %lld.%09ld %lld %s", (unsigned)st->st_mode,
-                 (unsigned long long)st->st_ino, (long long)st->st_mtim.tv_sec,
-                 st->st_mtim.tv_nsec, (long long)st->st_size, hex);
+                 (unsigned long long)st->st_ino, (long long)st->st_mtim.tv_sec, st->st_mtim.tv_nsec,
+                 (long long)st->st_size, hex);
 }
 
 char *
@@ -407,6 +454,21 @@ expect_difference(const char *before, const char *after, const char *want)
 {
   char *got = compare_pictures(before, after);
 
+  assert_string_equal(got, want);
+  free(got);
+}
+
+void
+expect_changes(const char *before, const char *after, const char *want)
+{
+  char *got = compare_pictures(before, after);
+  char *journal = strstr(got, "~journal/");
+  const char *rest;
+
+  assert_non_null(journal);
+  rest = strchr(journal, '\n') + 1;
+  assert_true(!*rest || (strncmp(rest, "+tmp/", 5) == 0 && strlen(rest) == 7));
+  *journal = 0;
   assert_string_equal(got, want);
   free(got);
 }

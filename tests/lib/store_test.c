@@ -30,8 +30,7 @@ struct text {
   size_t len;
 };
 
-static void
-add_text(struct text *t, const char *fmt, ...) QP_PRINTF(2, 3);
+static void add_text(struct text *t, const char *fmt, ...) QP_PRINTF(2, 3);
 
 static void
 add_text(struct text *t, const char *fmt, ...)
@@ -224,7 +223,7 @@ reload(struct fixture *f)
   if (f->driver->durable) {
     close_store(f);
     open_store(f);
-  } else { /* a repair takes every context for itself, and what it has looked at leaves the memory */
+  } else { /* a repair takes every context for itself, and lets go of it afterwards */
     check_store(f, QP_CHECK_REPAIR, &found);
     assert_int_equal(found.count, 0);
     assert_int_equal(stats(f).contexts_open, 0);

@@ -110,7 +110,8 @@ char *stored(struct qp_context *c, const struct qp_uuid *id);
 json_t *metadata_of(struct qp_context *c);
 /* Pointers in it are gone, apart from a prompt's id, which is kept in a static buffer. */
 struct qp_branch_info branch_of(struct qp_context *c, const char *name);
-/* The names of all branches as they are visited, the active one with a star, separated by spaces. */
+/* The names of all branches as they are visited, the active one with a star, separated by
+ * spaces. */
 void expect_branches(struct qp_context *c, const char *want);
 void set_prompt(struct fixture *f, const char *id, const char *content);
 
@@ -135,7 +136,8 @@ struct findings {
  * directory, details are sentences, the summary counts what was visited. */
 void check_store(struct fixture *f, unsigned flags, struct findings *out);
 /* Exactly one finding of this kind, whose path ends so; its place in the list. */
-size_t expect_finding(const struct findings *found, enum qp_problem_kind kind, const char *path_end);
+size_t expect_finding(const struct findings *found, enum qp_problem_kind kind,
+                      const char *path_end);
 /* Not a word, not even a harmless one. */
 void expect_no_findings(struct fixture *f);
 /* No problems; harmless findings are allowed. */
@@ -150,6 +152,7 @@ const char *message_path(struct fixture *f, const struct qp_uuid *context, const
                          const struct qp_uuid *id);
 
 bool file_exists(const char *path); /* of any type; a link is not followed */
+size_t file_size(const char *path);
 char *read_file(const char *path, size_t *len);
 json_t *read_json(const char *path);
 void write_file(const char *path, const char *data, size_t len);
@@ -162,6 +165,10 @@ void move_file(const char *from, const char *to);
 void remove_file(const char *path);
 void remove_tree(const char *path);
 void make_directory(const char *path);
+/* Everything below `path`, and itself: gives it to a user, takes away or gives back the right to
+ * write. */
+void give_tree(const char *path, unsigned user);
+void set_writable(const char *path, bool writable);
 /* Files (not directories) below `dir` whose path ends so. */
 size_t count_files(const char *dir, const char *end);
 
@@ -173,5 +180,8 @@ char *take_picture(const char *dir);
 char *compare_pictures(const char *before, const char *after);
 /* compare_pictures() gives exactly these lines. */
 void expect_difference(const char *before, const char *after, const char *want);
+/* The same for what a commit changes in the data directory, apart from one segment of the journal
+ * and an empty directory in tmp/. */
+void expect_changes(const char *before, const char *after, const char *want);
 
 #endif

@@ -1,7 +1,7 @@
 /* filecheck.c - what is in a data directory and in no index.
  *
- * A message file without an entry is told, and with repair the load takes it into the index. What is
- * none of ours is told, as harmless, and left alone; a link or the like where something of ours
+ * A message file without an entry is told, and with repair the load takes it into the index. What
+ * is none of ours is told, as harmless, and left alone; a link or the like where something of ours
  * should be is a problem. A writer in another process may add messages while we look: before a file
  * is called unindexed the index is read again. */
 #include <dirent.h>
@@ -111,7 +111,7 @@ check_file(void *arg, const char *dir, const char *name, unsigned char type, str
 
   (void)snprintf(path, sizeof(path), "%s/messages/%s%s%s", k->context->path, dir ? dir : "",
                  dir ? "/" : "", name);
-  if (!dir && strncmp(name, "branch-", 7) == 0) {
+  if (!dir && type != DT_DIR && strncmp(name, "branch-", 7) == 0) {
     qp__problem(k->problems, QP_PROBLEM_WRONG_TYPE, &k->context->id, path, false, false,
                 "not a directory; links are never followed");
     return QP_OK;

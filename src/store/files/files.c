@@ -157,10 +157,20 @@ write_lock_file(struct qp__files *f, struct qp_err *err)
 }
 
 static enum qp_rc
+check_version(int64_t version, const char *where, struct qp_err *err)
+{
+  if (version > STORE_VERSION)
+    return qp__fail(err, QP_CORRUPT, "'%s' was written by a newer quipu (store version %lld)",
+                    where, (long long)version);
+  return QP_OK;
+}
+
+static enum qp_rc
 take_lock(struct qp__files *f, const char *where, struct qp_err *err)
 {
   int64_t version;
   int64_t pid;
+  enum qp_rc rc;
   int sys;
 
   f->lock_fd = qp__open(f->os, f->root, LOCK_NAME, O_RDWR | O_CREAT | O_NOFOLLOW, 0600);
@@ -173,10 +183,8 @@ take_lock(struct qp__files *f, const char *where, struct qp_err *err)
                : qp__fail(err, QP_BUSY, "'%s' is in use by another process", where);
   if (sys)
     return qp__fail_sys(err, sys, "cannot lock '%s/%s'", where, LOCK_NAME);
-  if (version > STORE_VERSION)
-    return qp__fail(err, QP_CORRUPT, "'%s' was written by a newer quipu (store version %lld)",
-                    where, (long long)version);
-  return write_lock_file(f, err);
+  rc = check_version(version, where, err);
+  return rc ? rc : write_lock_file(f, err);
 }
 
 /* ---- open ---- */
@@ -345,7 +353,13 @@ open_files(const char *where, const struct qp__driver_options *options, void **o
     goto out;
   }
   if (f->readonly) {
+    int64_t version;
+    int64_t pid;
+
     rc = look_before_use(f, where, false, err);
+    read_lock_file(f->os, f->root, &version, &pid);
+    if (!rc)
+      rc = check_version(version, where, err);
     if (!rc)
       finish_for_reader(f, where, options);
   } else {

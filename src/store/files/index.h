@@ -45,6 +45,10 @@ struct qp__index_report {
   uint64_t bad_parents; /* entries whose parent is not there: they became roots */
 };
 
+/* Whether a name can be that of a directory of messages: "branch-" and nothing that would need an
+ * escape in a line or lead elsewhere as a path. */
+bool qp__branch_dir_ok(const char *s, size_t n);
+
 /* Reads both files of the context directory `dir` (relative to root) into the image's tree and
  * heads. Damage is no failure: it is in the report, and what could be read is in the image. */
 enum qp_rc qp__index_read(const struct qp__os *os, int root, const char *dir,

@@ -98,10 +98,10 @@ qp__message_files(struct qp__files *f, const struct qp__fctx *c, qp__message_fil
 
   (void)snprintf(path, sizeof(path), "%s/messages", c->path);
   sys = f->os->listdir(f->os->self, f->root, path, collect, &dirs);
-  if (sys && sys != -ENOENT)
+  if (sys && sys != -ENOENT && sys != -ENOTDIR && sys != -ELOOP)
     rc = qp__fail_sys(err, sys, "cannot list '%s'", path);
   for (size_t i = 0; i < dirs.count && !rc; i++) {
-    if (dirs.types[i] == DT_DIR && strncmp(dirs.list[i], "branch-", 7) == 0)
+    if (dirs.types[i] == DT_DIR && qp__branch_dir_ok(dirs.list[i], strlen(dirs.list[i])))
       rc = visit_dir(f, c, dirs.list[i], fn, arg, err);
     else
       rc = fn(arg, NULL, dirs.list[i], dirs.types[i], err);
@@ -197,7 +197,8 @@ define_branches(const struct qp__tree *tree, struct qp__meta *meta, struct qp_er
   return rc == QP_NOMEM ? qp__fail_nomem(err, "loading a context") : rc;
 }
 
-/* Metadata that says no more than the index does, or than the directories where that is lost too. */
+/* Metadata that says no more than the index does, or than the directories where that is lost
+ * too. */
 static enum qp_rc
 invent_meta(const struct qp__fctx *c, const struct qp__image *image, struct qp__meta **out,
             struct qp_err *err)
@@ -216,39 +217,38 @@ invent_meta(const struct qp__fctx *c, const struct qp__image *image, struct qp__
   return rc;
 }
 
-/* *mended: it did not come from metadata.json. */
+/* Where metadata came from when metadata.json is damaged, and why. */
+struct meta_source {
+  const char *name; /* NULL: it is not damaged */
+  struct qp_err why;
+};
+
 static enum qp_rc
 load_meta(struct qp__files *f, const struct qp__fctx *c, struct qp__image *image,
-          struct qp__problems *problems, bool *mended, struct qp_err *err)
+          struct meta_source *from, struct qp_err *err)
 {
-  const char *from = "metadata.json.bak";
-  struct qp_err first = { QP_OK, "" };
-  enum qp_rc rc = read_meta(f, c, "metadata.json", &image->meta, &first);
+  enum qp_rc rc = read_meta(f, c, "metadata.json", &image->meta, &from->why);
 
   if (!is_damage(rc)) {
     if (rc && err)
-      *err = first;
+      *err = from->why;
     return rc;
   }
-  if (strstr(first.msg, "newer quipu")) /* not damage: we must keep our hands off */
-    return qp__fail(err, QP_CORRUPT, "%s", first.msg);
+  if (strstr(from->why.msg, "newer quipu")) /* not damage: we must keep our hands off */
+    return qp__fail(err, QP_CORRUPT, "%s", from->why.msg);
+  from->name = "metadata.json.bak";
   rc = read_meta(f, c, "metadata.json.bak", &image->meta, err);
   if (is_damage(rc) || rc == QP_DENIED) {
-    from = "the journal";
+    from->name = "the journal";
     rc = salvage_meta(f, c, &image->meta, err);
   }
   if (is_damage(rc)) {
     if (!image->tree.count && !image->head_count)
       return qp__fail(err, QP_CORRUPT, "'%s' holds neither metadata nor messages", c->path);
-    from = "the index alone";
+    from->name = "the index alone";
     rc = invent_meta(c, image, &image->meta, err);
   }
-  if (rc)
-    return rc;
-  *mended = true;
-  qp__problem(problems, QP_PROBLEM_METADATA_DAMAGED, &c->id, "metadata.json", problems->repair,
-              false, "%.160s; restored from %s", first.msg, from);
-  return QP_OK;
+  return rc;
 }
 
 /* ---- the index ---- */
@@ -259,9 +259,9 @@ tell_of_index(const struct qp__fctx *c, const struct qp__index_report *report, s
               struct qp__problems *problems)
 {
   const char *json = report->json_missing ? "missing" : report->json_damaged ? "damaged" : NULL;
-  const char *log = report->log_missing                          ? "missing"
+  const char *log = report->log_missing                         ? "missing"
                     : report->log_headless || report->bad_lines ? "damaged"
-                                                                 : NULL;
+                                                                : NULL;
 
   if (json)
     qp__problem(problems, QP_PROBLEM_INDEX_DAMAGED, &c->id, "index.json", problems->repair, false,
@@ -285,23 +285,11 @@ tell_of_index(const struct qp__fctx *c, const struct qp__index_report *report, s
                 (unsigned long long)report->bad_parents);
 }
 
-static enum qp_rc
-mend_index(struct qp__files *f, struct qp__fctx *c, struct qp__image *image,
-           struct qp__index_report *report, struct qp__problems *problems,
-           struct qp__rebuilt *rebuilt, bool *mended, struct qp_err *err)
+static bool
+is_index_damaged(const struct qp__index_report *r)
 {
-  bool damaged = report->json_missing || report->json_damaged || report->log_missing ||
-                 report->log_headless || report->log_torn || report->bad_lines ||
-                 report->bad_heads || report->bad_parents;
-  enum qp_rc rc = QP_OK;
-
-  if (damaged || problems->scan)
-    rc = qp__index_rebuild(f, c, damaged, image, report, rebuilt, err);
-  if (rc)
-    return rc;
-  *mended = damaged || rebuilt->count;
-  tell_of_index(c, report, rebuilt->count, problems);
-  return QP_OK;
+  return r->json_missing || r->json_damaged || r->log_missing || r->log_headless || r->log_torn ||
+         r->bad_lines || r->bad_heads || r->bad_parents;
 }
 
 /* ---- all of it ---- */
@@ -321,8 +309,8 @@ look_at_context(struct qp__files *f, const struct qp__fctx *c, struct qp_err *er
   return QP_OK;
 }
 
-/* What is mended must have a place to be written to. A link or the like may be replaced, a directory
- * may not: it is not ours to remove. */
+/* What is mended must have a place to be written to. A link or the like may be replaced, a
+ * directory may not: it is not ours to remove. */
 static enum qp_rc
 check_places(struct qp__files *f, const struct qp__fctx *c, struct qp__problems *problems,
              struct qp_err *err)
@@ -338,6 +326,7 @@ check_places(struct qp__files *f, const struct qp__fctx *c, struct qp__problems 
       continue;
     qp__problem(problems, QP_PROBLEM_WRONG_TYPE, &c->id, names[i], false, false,
                 "a directory in the place of a file: move it away");
+    problems->told = true;
     return qp__fail(err, QP_CORRUPT, "'%s' is a directory: move it away", path);
   }
   return QP_OK;
@@ -358,15 +347,53 @@ write_mended(struct qp__files *f, struct qp__fctx *c, const struct qp__image *im
   return rc;
 }
 
+/* Index, metadata and heads as far as they can be had. *mended: not as the files have them. */
+static enum qp_rc
+load_image(struct qp__files *f, struct qp__fctx *c, struct qp__image *image,
+           struct qp__problems *problems, bool *mended, struct qp_err *err)
+{
+  struct qp__rebuilt rebuilt = { NULL, 0 };
+  struct meta_source from = { .name = NULL };
+  struct qp__index_report report;
+  bool damaged;
+  enum qp_rc rc = qp__index_read(f->os, f->root, c->path, image, &report, err);
+
+  if (rc)
+    return rc;
+  damaged = is_index_damaged(&report);
+  if (damaged || problems->scan)
+    rc = qp__index_rebuild(f, c, damaged, image, &report, &rebuilt, err);
+  if (!rc)
+    rc = load_meta(f, c, image, &from, err);
+  *mended = damaged || rebuilt.count || from.name;
+  if (!rc && *mended && problems->repair && !f->readonly)
+    rc = check_places(f, c, problems, err);
+  if (rc)
+    goto out;
+  if (from.name)
+    qp__problem(problems, QP_PROBLEM_METADATA_DAMAGED, &c->id, "metadata.json", problems->repair,
+                false, "%.160s; restored from %s", from.why.msg, from.name);
+  tell_of_index(c, &report, rebuilt.count, problems);
+  rc = qp__rebuilt_heads(image, &rebuilt, err);
+  if (!rc)
+    rc = qp__image_mend(image, problems, mended, err);
+  c->generation =
+      report.generation > report.log_generation ? report.generation : report.log_generation;
+  c->json_bytes = report.json_bytes;
+  c->log_bytes = report.log_bytes;
+  if (report.log_generation < report.generation) /* a fold was cut short: begin a clean log */
+    *mended = true;
+out:
+  qp__rebuilt_release(&rebuilt);
+  return rc;
+}
+
 enum qp_rc
 qp__files_load(void *self, const struct qp_uuid *id, struct qp__image *image,
                struct qp__problems *problems, void **out, struct qp_err *err)
 {
   struct qp__files *f = self;
   struct qp__fctx *c = qp__alloc(sizeof(*c));
-  struct qp__index_report report;
-  struct qp__rebuilt rebuilt = { NULL, 0 };
-  bool mended_index = false;
   bool mended = false;
   enum qp_rc rc;
 
@@ -375,35 +402,15 @@ qp__files_load(void *self, const struct qp_uuid *id, struct qp__image *image,
   qp__fctx_init(c, id);
   rc = look_at_context(f, c, err);
   if (!rc)
-    rc = qp__index_read(f->os, f->root, c->path, image, &report, err);
-  if (!rc)
-    rc = mend_index(f, c, image, &report, problems, &rebuilt, &mended_index, err);
-  if (!rc)
-    rc = load_meta(f, c, image, problems, &mended, err);
-  if (!rc)
-    rc = qp__rebuilt_heads(image, &rebuilt, err);
-  if (!rc)
-    rc = qp__image_mend(image, problems, &mended, err);
-  if (rc)
-    goto out;
-  c->generation =
-      report.generation > report.log_generation ? report.generation : report.log_generation;
-  c->json_bytes = report.json_bytes;
-  c->log_bytes = report.log_bytes;
-  if (report.log_generation < report.generation) /* a fold was cut short: begin a clean log */
-    mended = true;
-  if ((mended || mended_index) && problems->repair && !f->readonly) {
-    rc = check_places(f, c, problems, err);
-    if (!rc)
-      rc = write_mended(f, c, image, err);
-  }
+    rc = load_image(f, c, image, problems, &mended, err);
+  if (!rc && mended && problems->repair && !f->readonly)
+    rc = write_mended(f, c, image, err);
   if (rc)
     goto out;
   qp__tree_publish(&image->tree, image->tree.count, image->tree.pending_bytes);
   *out = c;
   c = NULL;
 out:
-  qp__rebuilt_release(&rebuilt);
   qp__fctx_free(c);
   return rc;
 }

@@ -247,7 +247,8 @@ add_one(struct rebuild *r, struct found *f, uint64_t *bad_parents, struct qp__re
 }
 
 /* Adds a message after its ancestors: up along the parents that are missing, and down again. A
- * parent that is nowhere, or that is its own descendant, is left out: the message becomes a root. */
+ * parent that is nowhere, or that is its own descendant, is left out: the message becomes a
+ * root. */
 static enum qp_rc
 add_with_ancestors(struct rebuild *r, struct found *f, uint64_t *bad_parents,
                    struct qp__rebuilt *out, struct qp_err *err)
@@ -299,15 +300,16 @@ take_lines(struct rebuild *r, struct qp_err *err)
   sys = qp__image_init(r->image);
   if (sys)
     return qp__fail_sys(err, sys, "rebuilding an index");
-  rc = qp__index_collect(r->files->os, r->files->root, r->context->path, r->image, take_line, r, err);
+  rc = qp__index_collect(r->files->os, r->files->root, r->context->path, r->image, take_line, r,
+                         err);
   sort_lines(r);
   return rc;
 }
 
 enum qp_rc
 qp__index_rebuild(struct qp__files *f, const struct qp__fctx *c, bool damaged,
-                  struct qp__image *image, struct qp__index_report *report,
-                  struct qp__rebuilt *out, struct qp_err *err)
+                  struct qp__image *image, struct qp__index_report *report, struct qp__rebuilt *out,
+                  struct qp_err *err)
 {
   struct rebuild r = { .files = f, .context = c, .image = image };
   struct qp__index_report now = *report;

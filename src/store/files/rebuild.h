@@ -1,9 +1,9 @@
 /* rebuild.h - what an index has lost, back from the lines that are left and from the message files,
  * each of which holds its id, parent, time and role.
  *
- * An entry comes from a line of index.json or index.log where there is one, because a line also tells
- * the hash that the file should have, else from the message's file. The lines that move heads are then
- * read over the result, so that they find what they tell of. */
+ * An entry comes from a line of index.json or index.log where there is one, because a line also
+ * tells the hash that the file should have, else from the message's file. The lines that move heads
+ * are then read over the result, so that they find what they tell of. */
 #ifndef QP_STORE_FILES_REBUILD_H
 #define QP_STORE_FILES_REBUILD_H
 

@@ -179,6 +179,10 @@ qp__segment_rename(const struct qp__os *os, int dir, struct qp__segment *s, uint
 enum qp_rc
 qp__segment_reset(const struct qp__os *os, struct qp__segment *s, struct qp_err *err)
 {
+  static const char nothing[QP__FRAME_HEADER_LEN];
+
+  /* The new key is what counts; this spares every reader to come the hashing of a stale frame. */
+  (void)qp__write_at(os, s->fd, nothing, sizeof(nothing), QP__SEGMENT_START);
   return write_header(os, s, err);
 }
 

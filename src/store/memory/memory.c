@@ -521,8 +521,8 @@ stage(void *self, struct qp__change *changes, size_t n, qp__store_publish *publi
   return rc;
 }
 
-/* Publishes, in the order of staging: not before, because the front puts what it publishes in its own
- * place only once the commit is staged. */
+/* Publishes, in the order of staging: not before, because the front puts what it publishes in its
+ * own place only once the commit is staged. */
 static enum qp_rc
 settle(void *self, void *ticket, struct qp_err *err)
 {

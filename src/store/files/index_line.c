@@ -1,0 +1,585 @@
+/* index_line.c - one line of an index into memory; see index.h for its forms.
+ *
+ * Opening a context of 100,000 messages is this file's inner loop. take_fixed() knows the one form
+ * that we write and costs about a tenth of a microsecond a line; a line in any other form goes to
+ * the JSON library (take_json). */
+#include <errno.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "model/message.h"
+#include "store/files/index_int.h"
+
+#define SCAN_MAX 500000 /* entries: about a third of the time that their table of ids would take */
+
+/* What a line says before its parent is looked up. */
+struct parsed {
+  struct qp__entry entry;
+  struct qp_uuid parent; /* unless it follows */
+  bool follows;          /* its parent is the entry before */
+  const char *id_text;   /* 36 characters, or NULL */
+};
+
+/* ---- one entry in the fixed form ---- */
+
+static inline bool
+same4(const char *a, const char *b)
+{
+  uint32_t x;
+  uint32_t y;
+
+  memcpy(&x, a, sizeof(x));
+  memcpy(&y, b, sizeof(y));
+  return x == y;
+}
+
+static inline bool
+same8(const char *a, const char *b)
+{
+  uint64_t x;
+  uint64_t y;
+
+  memcpy(&x, a, sizeof(x));
+  memcpy(&y, b, sizeof(y));
+  return x == y;
+}
+
+/* Whether n bytes, 4 to 16 and constant, are equal: two comparisons of words that overlap. For most
+ * of these lengths the compiler would call memcmp(). */
+#define SAME(a, b, n)                                           \
+  ((n) < 8 ? same4((a), (b)) && same4((a) + (n)-4, (b) + (n)-4) \
+           : same8((a), (b)) && same8((a) + (n)-8, (b) + (n)-8))
+
+#define BEGINS(p, e, literal)                    \
+  ((size_t)((e) - (p)) >= sizeof(literal) - 1 && \
+   SAME((p), "" literal, (ptrdiff_t)sizeof(literal) - 1))
+
+#define SKIP(p, e, literal) (BEGINS(p, e, literal) && ((p) += sizeof(literal) - 1, true))
+
+static bool
+skip_char(const char **p, const char *e, char c)
+{
+  if (*p == e || **p != c)
+    return false;
+  (*p)++;
+  return true;
+}
+
+static bool
+take_number(const char **p, const char *e, uint32_t *out)
+{
+  uint64_t v = 0;
+  const char *s = *p;
+
+  while (s < e && *s >= '0' && *s <= '9' && v <= UINT32_MAX)
+    v = v * 10 + (uint64_t)(*s++ - '0');
+  if (s == *p || v > UINT32_MAX)
+    return false;
+  *out = (uint32_t)v;
+  *p = s;
+  return true;
+}
+
+static bool
+take_id(const char **p, const char *e, struct qp_uuid *out)
+{
+  if (e - *p < QP__UUID_LEN || !qp__uuid_decode(*p, out))
+    return false;
+  *p += QP__UUID_LEN;
+  return true;
+}
+
+static bool
+two_digits(const char *s, int64_t *out)
+{
+  if (s[0] < '0' || s[0] > '9' || s[1] < '0' || s[1] > '9')
+    return false;
+  *out = (s[0] - '0') * 10 + (s[1] - '0');
+  return true;
+}
+
+/* "2026-11-15T19:55:40.123Z"; the date is mostly that of the line before. */
+static bool
+take_time(struct qp__index_reader *r, const char **p, const char *e, int64_t *out)
+{
+  const char *s = *p;
+  int64_t h;
+  int64_t m;
+  int64_t sec;
+  int64_t ms;
+
+  if (e - s < QP__TIME_LEN)
+    return false;
+  if (!SAME(s, r->date, (ptrdiff_t)sizeof(r->date))) {
+    if (qp__time_parse(s, QP__TIME_LEN, out))
+      return false;
+    memcpy(r->date, s, sizeof(r->date));
+    r->date_ms = *out - *out % 86400000 - (*out % 86400000 < 0 ? 86400000 : 0);
+    *p += QP__TIME_LEN;
+    return s[23] == 'Z';
+  }
+  if (!two_digits(s + 11, &h) || !two_digits(s + 14, &m) || !two_digits(s + 17, &sec) ||
+      !two_digits(s + 20, &ms) || s[22] < '0' || s[22] > '9' || s[13] != ':' || s[16] != ':' ||
+      s[19] != '.' || s[23] != 'Z' || h > 23 || m > 59 || sec > 59)
+    return false;
+  *out = r->date_ms + ((h * 60 + m) * 60 + sec) * 1000 + ms * 10 + (s[22] - '0');
+  *p += QP__TIME_LEN;
+  return true;
+}
+
+/* A name up to the next quote; *len is its length. */
+static const char *
+take_name(const char **p, const char *e, size_t *len)
+{
+  const char *s = *p;
+  const char *quote = memchr(s, '"', (size_t)(e - s));
+
+  if (!quote)
+    return NULL;
+  *len = (size_t)(quote - s);
+  *p = quote;
+  return s;
+}
+
+static bool
+take_role(const char **p, const char *e, struct qp__entry *out)
+{
+  size_t n;
+  const char *s;
+  enum qp_role role;
+
+  if (BEGINS(*p, e, "user\"")) {
+    out->role = QP_ROLE_USER;
+    *p += 4;
+    return true;
+  }
+  if (BEGINS(*p, e, "assistant\"")) {
+    out->role = QP_ROLE_ASSISTANT;
+    *p += 9;
+    return true;
+  }
+  s = take_name(p, e, &n);
+  if (!s || !qp__role_find(s, n, &role))
+    return false;
+  out->role = role & 15;
+  return true;
+}
+
+static bool
+take_type(const char **p, const char *e, struct qp__entry *out)
+{
+  size_t n;
+  const char *s;
+  enum qp_message_type type;
+
+  if (BEGINS(*p, e, "text\"")) {
+    out->type = QP_TYPE_TEXT;
+    *p += 4;
+    return true;
+  }
+  s = take_name(p, e, &n);
+  if (!s || !qp__type_find(s, n, &type))
+    return false;
+  out->type = type & 15;
+  return true;
+}
+
+static bool
+take_status(const char **p, const char *e, struct qp__entry *out)
+{
+  enum qp_message_status status = QP_STATUS_LIVE;
+  size_t n;
+  const char *s;
+
+  if (BEGINS(*p, e, "live\"")) {
+    *p += 4;
+  } else {
+    s = take_name(p, e, &n);
+    if (!s || !qp__status_find(s, n, &status))
+      return false;
+  }
+  atomic_init(&out->status, (uint8_t)status);
+  return true;
+}
+
+static bool
+take_hash(const char **p, const char *e, uint8_t out[16])
+{
+  if (e - *p < 32)
+    return false;
+  for (int i = 0; i < 4; i++) {
+    uint32_t w;
+
+    if (!qp__hex_decode8(*p + (ptrdiff_t)8 * i, &w))
+      return false;
+    out[4 * i] = (uint8_t)(w >> 24);
+    out[4 * i + 1] = (uint8_t)(w >> 16);
+    out[4 * i + 2] = (uint8_t)(w >> 8);
+    out[4 * i + 3] = (uint8_t)w;
+  }
+  *p += 32;
+  return true;
+}
+
+bool
+qp__branch_dir_ok(const char *s, size_t n)
+{
+  if (n <= 7 || n > QP__BRANCH_ENCODED_MAX + 7 || memcmp(s, "branch-", 7) != 0 ||
+      !qp__utf8_ok(s, n))
+    return false;
+  for (size_t i = 7; i < n; i++)
+    if (s[i] == '"' || s[i] == '\\' || s[i] == '/' || (unsigned char)s[i] < 0x20 || s[i] == 0x7f)
+      return false;
+  return true;
+}
+
+/* The directory's number; it is mostly that of the line before. */
+static bool
+take_dir(struct qp__index_reader *r, const char **p, const char *e, uint16_t *out, bool *nomem)
+{
+  struct qp__tree *tree = &r->image->tree;
+  const char *s;
+  size_t n;
+  int sys;
+
+  if (r->dir && (size_t)(e - *p) > r->dir_len && (*p)[r->dir_len] == '"' &&
+      memcmp(*p, r->dir, r->dir_len) == 0) {
+    *out = r->dir_number;
+    *p += r->dir_len;
+    return true;
+  }
+  s = take_name(p, e, &n);
+  if (!s || !qp__branch_dir_ok(s, n))
+    return false;
+  sys = qp__tree_dir(tree, s, n, out);
+  *nomem = sys == -ENOMEM;
+  if (sys)
+    return false;
+  r->dir = qp__tree_dir_name(tree, *out);
+  r->dir_len = n;
+  r->dir_number = *out;
+  return true;
+}
+
+/* The parent's id is mostly written as that of the entry before was. */
+static bool
+take_parent(const struct qp__index_reader *r, const char **p, const char *e, struct parsed *out)
+{
+  out->follows = r->last_id[0] && e - *p >= QP__UUID_LEN && SAME(*p, r->last_id, 16) &&
+                 SAME(*p + 16, r->last_id + 16, 16) && same4(*p + 32, r->last_id + 32);
+  if (!out->follows)
+    return take_id(p, e, &out->parent);
+  *p += QP__UUID_LEN;
+  return true;
+}
+
+/* False: not in the fixed form, or memory is out (*nomem). Nothing has changed then but the list of
+ * directories. */
+static bool
+take_fixed(struct qp__index_reader *r, const char *p, const char *e, struct parsed *out,
+           bool *nomem)
+{
+  struct qp__entry *entry = &out->entry;
+
+  if (!SKIP(p, e, "{\"id\":\""))
+    return false;
+  out->id_text = p;
+  if (!take_id(&p, e, &entry->id) || !SKIP(p, e, "\",\"parent\":"))
+    return false;
+  if (skip_char(&p, e, '"')) {
+    if (!take_parent(r, &p, e, out) || !skip_char(&p, e, '"'))
+      return false;
+  } else {
+    memset(&out->parent, 0, sizeof(out->parent));
+    out->follows = false;
+    if (!SKIP(p, e, "null"))
+      return false;
+  }
+  return SKIP(p, e, ",\"dir\":\"") && take_dir(r, &p, e, &entry->dir, nomem) &&
+         SKIP(p, e, "\",\"time\":\"") && take_time(r, &p, e, &entry->time) &&
+         SKIP(p, e, "\",\"role\":\"") && take_role(&p, e, entry) && SKIP(p, e, "\",\"type\":\"") &&
+         take_type(&p, e, entry) && SKIP(p, e, "\",\"size\":") &&
+         take_number(&p, e, &entry->size) && SKIP(p, e, ",\"tokens\":") &&
+         take_number(&p, e, &entry->tokens) && SKIP(p, e, ",\"hash\":\"") &&
+         take_hash(&p, e, entry->hash) && SKIP(p, e, "\",\"status\":\"") &&
+         take_status(&p, e, entry) && skip_char(&p, e, '"') && skip_char(&p, e, '}') && p == e;
+}
+
+/* ---- one entry in any form ---- */
+
+/* QP_INVALID: not an entry. */
+static enum qp_rc
+entry_of_json(struct qp__index_reader *r, const json_t *o, struct parsed *out, struct qp_err *err)
+{
+  struct qp__entry *e = &out->entry;
+  enum qp_role role = QP_ROLE_USER;
+  enum qp_message_type type = QP_TYPE_TEXT;
+  enum qp_message_status status = QP_STATUS_LIVE;
+  const char *s = NULL;
+  int64_t size = 0;
+  int64_t tokens = 0;
+  enum qp_rc rc;
+  int sys;
+
+  memset(out, 0, sizeof(*out));
+  if ((rc = qp__json_uuid("entry", o, "id", &e->id, err)) ||
+      (rc = qp__json_uuid("entry", o, "parent", &out->parent, err)) ||
+      (rc = qp__json_time("entry", o, "time", &e->time, err)) ||
+      (rc = qp__json_int("entry", o, "size", &size, err)) ||
+      (rc = qp__json_int("entry", o, "tokens", &tokens, err)))
+    return rc;
+  if (qp_uuid_is_none(&e->id) || size < 0 || size > UINT32_MAX || tokens < 0 || tokens > UINT32_MAX)
+    return qp__fail(err, QP_INVALID, "entry: a number or the id is out of range");
+  e->size = (uint32_t)size;
+  e->tokens = (uint32_t)tokens;
+  s = json_string_value(json_object_get(o, "role"));
+  if (s && !qp__role_find(s, strlen(s), &role))
+    return qp__fail(err, QP_INVALID, "entry: unknown role");
+  s = json_string_value(json_object_get(o, "type"));
+  if (s && !qp__type_find(s, strlen(s), &type))
+    return qp__fail(err, QP_INVALID, "entry: unknown type");
+  s = json_string_value(json_object_get(o, "status"));
+  if (s && !qp__status_find(s, strlen(s), &status))
+    return qp__fail(err, QP_INVALID, "entry: unknown status");
+  e->role = role & 15;
+  e->type = type & 15;
+  atomic_init(&e->status, (uint8_t)status);
+  s = json_string_value(json_object_get(o, "hash"));
+  if (!s || strlen(s) != 32 || !qp__hex_decode(e->hash, s, 16))
+    return qp__fail(err, QP_INVALID, "entry: \"hash\" must be 32 hexadecimal digits");
+  s = json_string_value(json_object_get(o, "dir"));
+  if (!s || !qp__branch_dir_ok(s, strlen(s)))
+    return qp__fail(err, QP_INVALID, "entry: \"dir\" must be the name of a branch directory");
+  sys = qp__tree_dir(&r->image->tree, s, strlen(s), &e->dir);
+  return sys ? qp__fail_sys(err, sys, "reading the index") : QP_OK;
+}
+
+/* ---- adding what was read ---- */
+
+/* The slot of an id, or QP__NO_SLOT. The tree's table of ids costs a good part of all reading, and
+ * many who open a context never need it. What is looked for here is mostly near the end: so the
+ * entries are scanned from there, until that has become too much. */
+enum qp_rc
+qp__index_find_id(struct qp__index_reader *r, const struct qp_uuid *id, uint32_t *out,
+                  struct qp_err *err)
+{
+  struct qp__tree *tree = &r->image->tree;
+  bool has_table = atomic_load_explicit(&tree->ids, memory_order_relaxed);
+
+  *out = QP__NO_SLOT;
+  for (uint32_t slot = tree->count; !has_table && r->scanned < SCAN_MAX; r->scanned++) {
+    if (slot == 0)
+      return QP_OK;
+    if (qp_uuid_equal(&qp__tree_at(tree, --slot)->id, id)) {
+      *out = slot;
+      return QP_OK;
+    }
+  }
+  if (!qp__tree_find(tree, id, true, out))
+    return qp__fail_nomem(err, "reading the index");
+  return QP_OK;
+}
+
+static enum qp_rc
+find_parent(struct qp__index_reader *r, const struct parsed *p, uint32_t *out, struct qp_err *err)
+{
+  enum qp_rc rc;
+
+  *out = p->follows ? r->last_slot : QP__NO_SLOT;
+  if (p->follows || qp_uuid_is_none(&p->parent))
+    return QP_OK;
+  rc = qp__index_find_id(r, &p->parent, out, err);
+  if (!rc && *out == QP__NO_SLOT)
+    r->report->bad_parents++;
+  return rc;
+}
+
+/* In the log an entry moves the head of the branch that it is filed under. */
+static enum qp_rc
+move_head(struct qp__index_reader *r, uint16_t dir, uint32_t slot, struct qp_err *err)
+{
+  const char *name = qp__tree_dir_name(&r->image->tree, dir) + 7; /* behind "branch-" */
+  struct qp__buf decoded;
+  bool ok;
+
+  qp__buf_init(&decoded, QP__BRANCH_NAME_MAX);
+  if (strchr(name, '%')) {
+    if (qp__percent_decode(&decoded, name, strlen(name))) {
+      qp__buf_release(&decoded);
+      r->report->bad_lines++;
+      return QP_OK;
+    }
+    name = decoded.data;
+  }
+  if (r->head_at < r->image->head_count && strcmp(r->image->heads[r->head_at].name, name) == 0) {
+    r->image->heads[r->head_at].slot = slot;
+    ok = true;
+  } else {
+    ok = qp__image_set_head(r->image, name, slot);
+    if (ok)
+      r->head_at = (size_t)(qp__image_head(r->image, name) - r->image->heads);
+  }
+  qp__buf_release(&decoded);
+  return ok ? QP_OK : qp__fail_nomem(err, "reading the index");
+}
+
+/* Whether the id is there already: only asked in the log, where a fold that was cut short can leave
+ * lines that index.json has too. */
+static enum qp_rc
+is_known(struct qp__index_reader *r, const struct qp_uuid *id, uint32_t *slot, struct qp_err *err)
+{
+  *slot = QP__NO_SLOT;
+  if (!r->again && (!r->in_log || r->report->log_generation == r->report->generation))
+    return QP_OK;
+  return qp__index_find_id(r, id, slot, err);
+}
+
+static void
+remember_id(struct qp__index_reader *r, const struct parsed *p)
+{
+  if (p->id_text)
+    memcpy(r->last_id, p->id_text, sizeof(r->last_id));
+  else
+    r->last_id[0] = 0;
+  r->last_uuid = p->entry.id;
+}
+
+static enum qp_rc
+collect_parsed(struct qp__index_reader *r, const struct parsed *p, struct qp_err *err)
+{
+  struct qp_uuid parent = p->follows ? r->last_uuid : p->parent;
+
+  remember_id(r, p);
+  return r->collect(r->collect_arg, &p->entry, &parent, err);
+}
+
+static enum qp_rc
+add_parsed(struct qp__index_reader *r, struct parsed *p, struct qp_err *err)
+{
+  struct qp__tree *tree = &r->image->tree;
+  uint32_t slot;
+  enum qp_rc rc;
+
+  if (r->collect)
+    return collect_parsed(r, p, err);
+  rc = is_known(r, &p->entry.id, &slot, err);
+  if (rc)
+    return rc;
+  if (slot == QP__NO_SLOT) {
+    rc = find_parent(r, p, &p->entry.parent, err);
+    if (rc)
+      return rc;
+    if (!qp__tree_reserve(tree, 1))
+      return qp__fail_nomem(err, "reading the index");
+    slot = qp__tree_load(tree, &p->entry);
+    r->last_slot = slot;
+    remember_id(r, p);
+  }
+  return r->in_log ? move_head(r, p->entry.dir, slot, err) : QP_OK;
+}
+
+/* ---- other lines of the log ---- */
+
+/* {"head":…}, {"rename":…}, {"drop":…}, {"set":…}. QP_INVALID: none of them. */
+static enum qp_rc
+take_change(struct qp__index_reader *r, const json_t *o, struct qp_err *err)
+{
+  struct qp__image *image = r->image;
+  const char *name;
+  const char *text = NULL;
+  struct qp_uuid id = { { 0 } };
+  enum qp_message_status status;
+  uint32_t slot = QP__NO_SLOT;
+  bool ok = true;
+  enum qp_rc rc;
+
+  if ((name = json_string_value(json_object_get(o, "head")))) {
+    rc = qp__branch_name_check(name, err);
+    if (!rc)
+      rc = qp__json_uuid("head", o, "id", &id, err);
+    if (rc)
+      return rc;
+    if (!qp_uuid_is_none(&id)) {
+      rc = qp__index_find_id(r, &id, &slot, err);
+      if (rc)
+        return rc;
+      if (slot == QP__NO_SLOT) { /* the head stays where it was */
+        r->report->bad_heads++;
+        return QP_OK;
+      }
+    }
+    ok = qp__image_set_head(image, name, slot);
+  } else if ((name = json_string_value(json_object_get(o, "rename")))) {
+    text = json_string_value(json_object_get(o, "to"));
+    if (!text)
+      return qp__fail(err, QP_INVALID, "rename: \"to\" must be a string");
+    rc = qp__branch_name_check(text, err);
+    if (rc)
+      return rc;
+    if (qp__image_head(image, name))
+      ok = qp__image_rename_head(image, name, text);
+  } else if ((name = json_string_value(json_object_get(o, "drop")))) {
+    qp__image_drop_head(image, name);
+  } else if (json_object_get(o, "set")) {
+    rc = qp__json_uuid("set", o, "set", &id, err);
+    text = json_string_value(json_object_get(o, "status"));
+    if (rc || !text || !qp__status_find(text, strlen(text), &status))
+      return qp__fail(err, QP_INVALID, "set: no id or no status");
+    rc = qp__index_find_id(r, &id, &slot, err);
+    if (rc)
+      return rc;
+    if (slot == QP__NO_SLOT)
+      return qp__fail(err, QP_INVALID, "set: a message that is not there");
+    atomic_store(&qp__tree_at(&image->tree, slot)->status, (uint8_t)status);
+  } else {
+    return qp__fail(err, QP_INVALID, "a line that says nothing known");
+  }
+  return ok ? QP_OK : qp__fail_nomem(err, "reading the index");
+}
+
+enum qp_rc
+qp__index_take_entry(struct qp__index_reader *r, const json_t *o, struct qp_err *err)
+{
+  struct parsed parsed;
+  enum qp_rc rc = entry_of_json(r, o, &parsed, err);
+
+  return rc ? rc : add_parsed(r, &parsed, err);
+}
+
+/* A line in any form. QP_INVALID: it says nothing sensible. */
+static enum qp_rc
+take_json(struct qp__index_reader *r, const char *line, size_t len, struct qp_err *err)
+{
+  struct qp_bytes bytes = { line, len };
+  json_t *o = NULL;
+  enum qp_rc rc = qp__json_parse_object("line", bytes, &o, err);
+
+  if (rc)
+    return rc;
+  if (json_object_get(o, "id") && !json_object_get(o, "head")) {
+    rc = qp__index_take_entry(r, o, err);
+  } else if (r->collect) {
+    rc = QP_OK;
+  } else if (r->in_log) {
+    rc = take_change(r, o, err);
+  } else {
+    rc = qp__fail(err, QP_INVALID, "not an entry");
+  }
+  json_decref(o);
+  return rc;
+}
+
+enum qp_rc
+qp__index_take_line(struct qp__index_reader *r, const char *line, size_t len, struct qp_err *err)
+{
+  struct parsed parsed;
+  bool nomem = false;
+
+  if (take_fixed(r, line, line + len, &parsed, &nomem))
+    return add_parsed(r, &parsed, err);
+  if (nomem)
+    return qp__fail_nomem(err, "reading the index");
+  return take_json(r, line, len, err);
+}
