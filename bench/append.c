@@ -100,7 +100,8 @@ append_bare(struct bench *b, void *arg)
 void
 bench_client_rows(struct bench *b)
 {
-  struct client c = { .store = bench_store_open(b, "client"), .appends = b->quick ? 100 : 300 };
+  struct client c = { .store = bench_store_open(b, "client/store"),
+                      .appends = b->quick ? 100 : 300 };
   struct qp_store_stats before;
   struct qp_store_stats after;
   struct bench_row *row;

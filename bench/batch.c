@@ -77,7 +77,7 @@ bench_batch_row(struct bench *b)
 {
   static struct batch t;
 
-  t.store = bench_store_open(b, "batch");
+  t.store = bench_store_open(b, "batch/store");
   bench_pair(b,
              bench_row_add(b, "batch of 1,000", BENCH_AT_MOST, 1.5,
                            "qp_message_save_batch, durable",

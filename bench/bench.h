@@ -23,9 +23,9 @@
 #define BENCH_ROWS_MAX 24
 #define BENCH_POINTS_MAX 8
 #define BENCH_PATH_MAX 512
-#define BENCH_TEXTS 1000    /* different message texts; used over and over */
-#define BENCH_LARGE "large" /* the store of the contexts that differ in size */
-#define BENCH_PEER "peer"   /* the directory of all that the peers write */
+#define BENCH_TEXTS 1000          /* different message texts; used over and over */
+#define BENCH_LARGE "large/store" /* the store of the contexts that differ in size */
+#define BENCH_PEER "peer"         /* the directory of all that the peers write */
 
 enum bench_sense {
   BENCH_AT_MOST,  /* ratio is ours / peer */

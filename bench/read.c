@@ -118,7 +118,7 @@ bench_read_rows(struct bench *b)
 {
   struct reading r = { .ids = bench_alloc(MESSAGES * sizeof(*r.ids)) };
   struct qp_store_options tiny = { .size = sizeof(tiny), .pool_bytes = 1 };
-  struct qp_store *store = bench_store_open(b, "read");
+  struct qp_store *store = bench_store_open(b, "read/store");
   struct qp_uuid id = bench_context_fill(b, store, MESSAGES);
   char path[BENCH_PATH_MAX];
   struct qp_err err;
@@ -131,7 +131,7 @@ bench_read_rows(struct bench *b)
   qp_context_close(r.context);
   qp_store_close(store);
 
-  bench_path(b, path, "read");
+  bench_path(b, path, "read/store");
   bench_ok(qp_store_open(path, &tiny, &store, &err), &err, "opening a store");
   bench_ok(qp_context_open(store, &id, QP_LOAD_NONE, &r.context, &err), &err, "opening");
   measure(b, &r, "2 threads and 1, messages by id, from their files", load_by_id, 15000, 1.7);

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "alloc_fault.h"
 #include "store_damage.h"
 
 /* ---- index.json ---- */
@@ -527,6 +528,72 @@ test_a_rebuilt_index_still_knows_the_hashes_of_its_lines(void **state)
   assert_int_equal(found.summary.problems, 1);
 }
 
+/* ---- memory ---- */
+
+/* Whatever allocation fails, the context loads as it should or says that there is no memory. */
+static void
+run_out_of_memory(struct fixture *f, const struct damage *d, bool write)
+{
+  struct base b = make_base(f);
+  bool fired = true;
+  uint64_t failed = 0;
+
+  d->spoil(&b);
+  if (!write)
+    f->options.flags |= QP_STORE_READONLY;
+  open_store(f);
+  for (long n = 1; fired; n++) {
+    struct qp_context *c = NULL;
+    enum qp_rc rc;
+
+    clear_failure();
+    alloc_fault_arm(n);
+    rc = qp_context_open(f->store, &b.context, QP_LOAD_NONE, &c, &failure);
+    fired = alloc_fault_fired();
+    alloc_fault_disarm();
+    if (rc) {
+      failed++;
+      assert_int_equal(rc, QP_NOMEM);
+      assert_true(failure.msg[0]);
+      continue;
+    }
+    d->look(&b, c);
+    qp_context_close(c);
+    if (write) /* it is mended now: the rest would try nothing */
+      break;
+  }
+  assert_true(failed > 20);
+  close_store(f);
+  f->options.flags &= ~(unsigned)QP_STORE_READONLY;
+  open_store(f);
+  if (write)
+    expect_no_findings(f);
+}
+
+static void
+test_memory_runs_out_while_an_index_is_rebuilt_from_files(void **state)
+{
+  struct damage d = { .spoil = remove_both, .look = expect_whole_index_lost };
+
+  run_out_of_memory(*state, &d, false);
+}
+
+static void
+test_memory_runs_out_while_an_index_is_rebuilt_from_lines(void **state)
+{
+  struct damage d = { .spoil = spoil_middle_line, .look = expect_all };
+
+  run_out_of_memory(*state, &d, false);
+}
+
+static void
+test_memory_runs_out_while_a_mended_index_is_written(void **state)
+{
+  struct damage d = { .spoil = remove_json, .look = expect_all };
+
+  run_out_of_memory(*state, &d, true);
+}
+
 int
 main(void)
 {
@@ -554,6 +621,9 @@ main(void)
     cmocka_unit_test(test_the_whole_index_is_missing),
     cmocka_unit_test(test_index_json_is_older_than_its_log),
     cmocka_unit_test(test_a_rebuilt_index_still_knows_the_hashes_of_its_lines),
+    cmocka_unit_test(test_memory_runs_out_while_an_index_is_rebuilt_from_files),
+    cmocka_unit_test(test_memory_runs_out_while_an_index_is_rebuilt_from_lines),
+    cmocka_unit_test(test_memory_runs_out_while_a_mended_index_is_written),
   };
 
   return run_on_files("damaged index", tests, COUNT(tests));

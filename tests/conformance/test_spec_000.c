@@ -58,7 +58,7 @@ scenario_context_metadata_storage_structure(void **state)
   path = context_path(f, &id, "/metadata.json");
   assert_true(file_exists(path));
   for (int i = 0; i < 30; i++) {
-    char name[16];
+    char name[32];
 
     (void)snprintf(name, sizeof(name), "branch %d", i);
     OK(qp_branch_fork(c, name, NULL, NULL, &failure));

@@ -111,10 +111,12 @@ scenario_delete_system_prompt(void **state)
   c = open_context(f, &ids[0]);
   OK(qp_prompt_delete(f->store, "guide", &failure));
   for (int i = 0; i < 2; i++) {
+    const json_t *branch = stored_branch(f, &ids[i], "main", &meta);
+    const json_t *config = json_object_get(meta, "config");
+
     /* Without a prompt of its own a branch behaves by default. */
-    assert_true(json_is_null(
-        json_object_get(stored_branch(f, &ids[i], "main", &meta), "system_prompt_id")));
-    assert_true(json_is_null(json_object_get(json_object_get(meta, "config"), "system_prompt_id")));
+    assert_true(json_is_null(json_object_get(branch, "system_prompt_id")));
+    assert_true(json_is_null(json_object_get(config, "system_prompt_id")));
     json_decref(meta);
   }
   assert_null(branch_of(c, "main").system_prompt_id);

@@ -85,7 +85,8 @@ tell_number(const struct qp_context *c, uint64_t number)
 
   if (c) {
     id = qp_context_id(c);
-    n = snprintf(line, sizeof(line), "U %s %llu\n", qp_uuid_text(&id, text), (unsigned long long)number);
+    n = snprintf(line, sizeof(line), "U %s %llu\n", qp_uuid_text(&id, text),
+                 (unsigned long long)number);
   } else {
     n = snprintf(line, sizeof(line), "P %llu\n", (unsigned long long)number);
   }
@@ -147,12 +148,13 @@ save_one(struct writer *w, struct qp_context *c, bool own)
   struct qp_message *message;
   struct qp_uuid id;
   struct qp_err err;
-  int n = snprintf(text, sizeof(text), "single %u %llu ", w->number, (unsigned long long)w->count++);
+  int n =
+      snprintf(text, sizeof(text), "single %u %llu ", w->number, (unsigned long long)w->count++);
 
   fill(w, text, (size_t)n, (size_t)n + 1 + below(w, 200));
   message = new_message(text);
-  must(qp_message_save(c, own ? thread_branch(branch, w->number) : "main", message, &id, &err), "save",
-       &err);
+  must(qp_message_save(c, own ? thread_branch(branch, w->number) : "main", message, &id, &err),
+       "save", &err);
   qp_message_free(message);
   n = format_message(line, w->number, c, own, &id, text_hash(text, strlen(text)));
   tell(line, (size_t)n);
@@ -172,16 +174,16 @@ save_batch(struct writer *w, struct qp_context *c, bool own)
   struct qp_err err;
 
   for (size_t i = 0; i < n; i++) {
-    int len = snprintf(text, sizeof(text), "batch %llu-%u-%llu %zu of %zu ", (unsigned long long)seed,
-                       w->number, (unsigned long long)w->count, i, n);
+    int len = snprintf(text, sizeof(text), "batch %llu-%u-%llu %zu of %zu ",
+                       (unsigned long long)seed, w->number, (unsigned long long)w->count, i, n);
 
     fill(w, text, (size_t)len, (size_t)len + 20);
     hashes[i] = text_hash(text, strlen(text));
     messages[i] = new_message(text);
   }
   w->count++;
-  must(qp_message_save_batch(c, own ? thread_branch(branch, w->number) : "main", messages, n, results,
-                             &err),
+  must(qp_message_save_batch(c, own ? thread_branch(branch, w->number) : "main", messages, n,
+                             results, &err),
        "batch", &err);
   for (size_t i = 0; i < n; i++) {
     must(results[i].err.rc, "a message of a batch", &results[i].err);

@@ -13,6 +13,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,8 +24,8 @@
 #include "store/store_int.h"
 
 #define URL "file:/data"
-#define LONG_NAME                                                                                  \
-  "a-branch-whose-name-makes-every-line-of-the-index-long-so-that-a-fold-comes-soon-a-branch-"    \
+#define LONG_NAME                                                                              \
+  "a-branch-whose-name-makes-every-line-of-the-index-long-so-that-a-fold-comes-soon-a-branch-" \
   "whose-name-makes-every-line-of-the-index-long-so-that-a-fold-comes-soon-a-branch-whose-name-"
 
 /* ---- the rig: a machine, a store on it, and what should be in the store ---- */
@@ -37,7 +38,7 @@ struct rig {
   struct op pending; /* the operation that ended in QP_IO */
   bool is_pending;
   uint64_t seed;
-  uint64_t cut;      /* after so many mutations, for messages */
+  uint64_t cut; /* after so many mutations, for messages */
   size_t journal_bytes;
   const char *test;
 };
@@ -78,9 +79,8 @@ rig_open(struct rig *x, struct qp_err *err)
   struct qp_store_options options = { .size = sizeof(options), .flags = QP_STORE_NO_THREAD };
 
   options.journal_bytes = x->journal_bytes;
-  return qp__store_open_os(URL, &options,
-                           x->fault ? qp__os_fault_os(x->fault) : qp__os_sim_os(x->sim), &x->store,
-                           err);
+  return qp__store_open_os(
+      URL, &options, x->fault ? qp__os_fault_os(x->fault) : qp__os_sim_os(x->sim), &x->store, err);
 }
 
 static void
@@ -187,7 +187,8 @@ work(struct rig *x, struct rng *r)
     return false;
   op = op_on(OP_SET_PROMPT, &a, "old", NULL);
   (void)snprintf(op.prompt, sizeof(op.prompt), "p0");
-  if (!rig_do(x, op) || !rig_do(x, op_save(r, &b, LONG_NAME, 130, 20))) /* outgrows the log: a fold */
+  if (!rig_do(x, op) ||
+      !rig_do(x, op_save(r, &b, LONG_NAME, 130, 20))) /* outgrows the log: a fold */
     return false;
   op = op_on(OP_UPDATE, &a, NULL, NULL);
   op.note = 7;
@@ -201,9 +202,9 @@ work(struct rig *x, struct rng *r)
   op.at = at;
   if (!rig_do(x, op) || !rig_do(x, op_save(r, &a, "old", 2, 40)) ||
       !rig_do(x, op_on(OP_DROP, &a, "old", NULL)) ||
-      !rig_do(x, op_on(OP_CHECKPOINT, NULL, NULL, NULL)) || !rig_do(x, op_save(r, &b, "main", 1, 40)) ||
-      !rig_do(x, op_save(r, &a, "alt", 40, 300)) || !rig_do(x, op_on(OP_DELETE, &b, NULL, NULL)) ||
-      !rig_do(x, op_save(r, &a, "alt", 1, 40)))
+      !rig_do(x, op_on(OP_CHECKPOINT, NULL, NULL, NULL)) ||
+      !rig_do(x, op_save(r, &b, "main", 1, 40)) || !rig_do(x, op_save(r, &a, "alt", 40, 300)) ||
+      !rig_do(x, op_on(OP_DELETE, &b, NULL, NULL)) || !rig_do(x, op_save(r, &a, "alt", 1, 40)))
     return false;
   return true;
 }
@@ -377,6 +378,134 @@ test_powercut_in_the_recovery_of_a_process_that_was_killed(void **state)
   (void)state;
   for (uint64_t seed = first; seed < first + count; seed++)
     kill_seed(seed);
+}
+
+/* ---- many threads ---- */
+
+#define WRITERS 4
+
+/* A thread with a context of its own in a store that all share. */
+struct writer {
+  struct rig *rig;
+  struct rng rng;
+  struct model model; /* of its context */
+  struct op pending;
+  bool is_pending;
+  char why[MODEL_WHY]; /* what went wrong, or "" */
+};
+
+/* An operation on the context that is there, and on nothing else. */
+static struct op
+random_on_own(struct writer *w)
+{
+  static const struct mix mix = { .contexts = 1, .batch = 50, .messages = 100000, .failing = true };
+
+  for (;;) {
+    struct op op = op_random(&w->rng, &w->model, &mix);
+
+    if (op.kind != OP_CREATE && op.kind != OP_DELETE && op.kind < OP_PROMPT_CREATE && !*op.prompt)
+      return op;
+    op_release(&op);
+  }
+}
+
+static void *
+write_until_off(void *arg)
+{
+  struct writer *w = arg;
+
+  for (int i = 0; i < 2000 && !w->is_pending && !w->why[0]; i++) {
+    struct op op = random_on_own(w);
+    struct qp_err err = { QP_OK, "" };
+    enum qp_rc rc = op_run(&op, w->rig->store, &err);
+
+    if (rc == QP_IO) {
+      w->pending = op;
+      w->is_pending = true;
+      break;
+    }
+    if ((rc == QP_OK || !qp__os_sim_is_off(w->rig->sim)) && op_apply(&op, &w->model) != rc)
+      (void)snprintf(w->why, sizeof(w->why), "%s: %s", op_name(op.kind), err.msg);
+    op_release(&op);
+  }
+  return NULL;
+}
+
+/* A thread's context after the cut. */
+static void
+verify_writer(struct rig *x, struct writer *w)
+{
+  char before[MODEL_WHY] = "";
+  char after[MODEL_WHY] = "";
+
+  if (w->why[0])
+    complain(x, "a thread", w->why);
+  if (model_context_matches(&w->model.contexts[0], x->store, true, before))
+    return;
+  if (!w->is_pending || op_apply(&w->pending, &w->model) ||
+      !model_context_matches(&w->model.contexts[0], x->store, true, after)) {
+    print_message("after it: %s\n", after);
+    complain(x, w->is_pending ? op_name(w->pending.kind) : "nothing pending", before);
+  }
+}
+
+static void
+run_threads(uint64_t seed)
+{
+  struct qp_store_options options = { .size = sizeof(options) };
+  struct rng r = { seed };
+  struct qp_err err = { QP_OK, "" };
+  struct writer writers[WRITERS];
+  struct model_context contexts[WRITERS];
+  struct model all = { .contexts = contexts, .context_count = WRITERS };
+  pthread_t threads[WRITERS];
+  char why[MODEL_WHY] = "";
+  struct rig x;
+
+  rig_make(&x, "threads", seed);
+  x.journal_bytes = options.journal_bytes = seed % 2 ? (size_t)64 << 10 : (size_t)512 << 10;
+  if (qp__store_open_os(URL, &options, qp__os_sim_os(x.sim), &x.store, &err))
+    complain(&x, "opening", err.msg);
+  memset(writers, 0, sizeof(writers));
+  for (size_t i = 0; i < WRITERS; i++) {
+    struct qp_uuid id;
+    struct op op = op_create(&r, &id);
+
+    writers[i].rig = &x;
+    writers[i].rng.state = seed * 100 + i;
+    if (op_run(&op, x.store, &err) || op_apply(&op, &writers[i].model))
+      complain(&x, "create", err.msg);
+  }
+  x.cut = rng_below(&r, 3000);
+  qp__os_sim_cut_after(x.sim, x.cut);
+  for (size_t i = 0; i < WRITERS; i++)
+    assert_int_equal(pthread_create(&threads[i], NULL, write_until_off, &writers[i]), 0);
+  for (size_t i = 0; i < WRITERS; i++)
+    assert_int_equal(pthread_join(threads[i], NULL), 0);
+  rig_recover(&x, &r, (unsigned)rng_below(&r, 2));
+  for (size_t i = 0; i < WRITERS; i++) {
+    verify_writer(&x, &writers[i]);
+    contexts[i] = writers[i].model.contexts[0];
+  }
+  if (!store_is_clean(x.store, &all, why))
+    complain(&x, "after the cut", why);
+  for (size_t i = 0; i < WRITERS; i++) {
+    if (writers[i].is_pending)
+      op_release(&writers[i].pending);
+    model_release(&writers[i].model);
+  }
+  rig_remove(&x);
+}
+
+static void
+test_powercut_while_many_threads_write(void **state)
+{
+  uint64_t first = test_seed(1);
+  uint64_t count = getenv("QUIPU_TEST_SEED") ? 1 : test_is_long() ? 2000 : 30;
+
+  (void)state;
+  for (uint64_t seed = first; seed < first + count; seed++)
+    run_threads(seed);
 }
 
 /* ---- cases that chance seldom meets ---- */
@@ -562,6 +691,7 @@ main(void)
     cmocka_unit_test(test_powercut_at_every_mutation_of_a_workload),
     cmocka_unit_test(test_powercut_at_random_points_of_random_workloads),
     cmocka_unit_test(test_powercut_in_the_recovery_of_a_process_that_was_killed),
+    cmocka_unit_test(test_powercut_while_many_threads_write),
     cmocka_unit_test(test_powercut_after_a_fold_of_a_context_that_is_still_in_the_journal),
     cmocka_unit_test(test_powercut_in_the_replay_of_a_frame_that_was_never_synced),
     cmocka_unit_test(test_powercut_that_brings_back_an_old_temporary_file),

@@ -14,8 +14,8 @@
 #include "store/store_int.h"
 
 /* Makes every line of the index long, so that a fold comes soon. */
-#define LONG_NAME                                                                                  \
-  "a-branch-whose-name-makes-every-line-of-the-index-long-so-that-a-fold-comes-soon-a-branch-"     \
+#define LONG_NAME                                                                              \
+  "a-branch-whose-name-makes-every-line-of-the-index-long-so-that-a-fold-comes-soon-a-branch-" \
   "whose-name-makes-every-line-of-the-index-long-so-that-a-fold-comes-soon-a-branch-whose-name-"
 
 /* ---- places ---- */

@@ -266,10 +266,9 @@ compare_messages(struct compare *k)
   enum qp_rc rc;
 
   k->seen = 0;
-  rc = k->content ? qp_messages_range(k->handle, k->branch->name, 0, UINT64_MAX, compare_message, k,
-                                      &err)
-                  : qp_messages_index(k->handle, k->branch->name, 0, UINT64_MAX, compare_message, k,
-                                      &err);
+  rc = k->content
+           ? qp_messages_range(k->handle, k->branch->name, 0, UINT64_MAX, compare_message, k, &err)
+           : qp_messages_index(k->handle, k->branch->name, 0, UINT64_MAX, compare_message, k, &err);
   if (rc && !k->differs)
     differ(k, "branch '%s' cannot be read: %s", k->branch->name, err.msg);
   else if (k->seen != k->branch->count)

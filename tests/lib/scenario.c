@@ -56,9 +56,9 @@ test_seed(uint64_t seed)
 /* ---- choosing ---- */
 
 static const char *const op_names[] = {
-  "create",   "delete",     "save",   "batch",         "fork",          "switch",        "rename",
-  "rewind",   "drop",       "set prompt", "update",    "prompt create", "prompt update",
-  "prompt delete", "checkpoint",
+  "create", "delete",        "save",          "batch",         "fork",
+  "switch", "rename",        "rewind",        "drop",          "set prompt",
+  "update", "prompt create", "prompt update", "prompt delete", "checkpoint",
 };
 _Static_assert(sizeof(op_names) / sizeof(op_names[0]) == OP__MAX, "every operation has a name");
 
@@ -157,9 +157,14 @@ op_save(struct rng *r, const struct qp_uuid *context, const char *branch, size_t
 
 /* Names that are easy, names that need escaping, and one that makes every line of the index long. */
 static const char *const branch_names[] = {
-  "main", "alt", "two words", "f\xc3\xbc"
-                              "nf/../%2e",
-  "..", ".hidden", "\"quoted\\\"",
+  "main",
+  "alt",
+  "two words",
+  "f\xc3\xbc"
+  "nf/../%2e",
+  "..",
+  ".hidden",
+  "\"quoted\\\"",
   "a-name-as-long-as-it-may-be-a-name-as-long-as-it-may-be-a-name-as-long-as-it-may-be-"
   "a-name-as-long-as-it-may-be-a-name-as-long-as-it-may-be-a-name-as-long-as-it-may-be-"
   "a-name-as-long-as-it-may-be-1234",
@@ -374,10 +379,10 @@ run_update(const struct op *op, struct qp_context *c, struct qp_err *err)
   char text[256];
   struct qp_bytes patch = { text, 0 };
 
-  patch.len = (size_t)snprintf(text, sizeof(text), "{\"title\":\"%s\",\"note\":%lld%s%s%s}", op->text,
-                               (long long)op->note,
-                               *op->prompt ? ",\"config\":{\"system_prompt_id\":\"" : "", op->prompt,
-                               *op->prompt ? "\"}" : "");
+  patch.len = (size_t)snprintf(text, sizeof(text), "{\"title\":\"%s\",\"note\":%lld%s%s%s}",
+                               op->text, (long long)op->note,
+                               *op->prompt ? ",\"config\":{\"system_prompt_id\":\"" : "",
+                               op->prompt, *op->prompt ? "\"}" : "");
   return qp_context_update(c, patch, err);
 }
 

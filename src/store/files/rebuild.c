@@ -341,11 +341,15 @@ qp__rebuilt_heads(struct qp__image *image, const struct qp__rebuilt *r, struct q
     const char *dir = qp__tree_dir_name(&image->tree, e->dir) + 7; /* behind "branch-" */
     struct qp__head *head;
     struct qp__buf name;
+    enum qp_rc rc;
 
     qp__buf_init(&name, QP__BRANCH_NAME_MAX);
-    if (qp__percent_decode(&name, dir, strlen(dir)) == QP_NOMEM)
+    rc = qp__percent_decode(&name, dir, strlen(dir));
+    if (rc == QP_NOMEM) {
+      qp__buf_release(&name);
       return qp__fail_nomem(err, "rebuilding an index");
-    head = name.data ? qp__image_head(image, name.data) : NULL;
+    }
+    head = !rc && name.data ? qp__image_head(image, name.data) : NULL;
     if (head && head->slot == e->parent)
       head->slot = r->slots[i];
     qp__buf_release(&name);

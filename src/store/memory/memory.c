@@ -36,9 +36,9 @@ struct memory {
   struct mem_context *contexts;
   struct mem_prompt *prompts;
   uint64_t commits;
-  uint64_t staged;          /* commits that have their place in the order … */
-  uint64_t published;       /* … and how many of them are published */
-  pthread_cond_t turn;      /* `published` has grown */
+  uint64_t staged;     /* commits that have their place in the order … */
+  uint64_t published;  /* … and how many of them are published */
+  pthread_cond_t turn; /* `published` has grown */
 };
 
 /* A commit between stage and settle. */
