@@ -216,12 +216,15 @@ function checkLists() {
   };
   const stem = (file) => path.basename(file, '.c');
   const below = (dir) => (file) => file.slice(dir.length + 1);
+  const isTest = (file) => stem(file).startsWith('test_');
+  const isHelper = (file) => /^tests\/(unit|conformance|fault|crash)\//.test(file) && !isTest(file);
 
   listed('src/meson.build', null, list('src', '.c'), below('src'));
   listed('tests/meson.build', 'test_lib_sources', list('tests/lib', '.c'), below('tests'));
   listed('tests/meson.build', 'fuzzers', list('tests/fuzz', '.c'), stem);
   for (const suite of ['unit', 'conformance', 'fault', 'crash'])
-    listed('tests/meson.build', `${suite}_tests`, list(`tests/${suite}`, '.c'), stem);
+    listed('tests/meson.build', `${suite}_tests`, list(`tests/${suite}`, '.c').filter(isTest), stem);
+  listed('tests/meson.build', null, list('tests', '.c').filter(isHelper), below('tests'));
   const bench = list('bench', '.c');
   const programs = bench.filter((file) => stem(file).startsWith('bench_'));
   const parts = bench.filter((file) => !programs.includes(file));

@@ -61,9 +61,9 @@ static const struct {
   int err;
   enum qp_rc rc;
 } sys_codes[] = {
-  { ENOSPC, QP_FULL },    { EDQUOT, QP_FULL },   { ENOENT, QP_NOTFOUND }, { ENOMEM, QP_NOMEM },
-  { EROFS, QP_READONLY }, { EACCES, QP_DENIED }, { EPERM, QP_DENIED },    { EEXIST, QP_EXISTS },
-  { EFBIG, QP_TOOBIG },
+  { ENOSPC, QP_FULL },  { EDQUOT, QP_FULL },    { ENOENT, QP_NOTFOUND },
+  { ENOMEM, QP_NOMEM }, { EROFS, QP_READONLY }, { EACCES, QP_DENIED },
+  { EPERM, QP_DENIED }, { EEXIST, QP_EXISTS },  { EFBIG, QP_TOOBIG },
 };
 
 static enum qp_rc

@@ -13,7 +13,7 @@
 struct saving {
   struct qp_context *context;
   struct qp_message *message;
-  bool encoded; /* text and entry are those of the message and its parent */
+  bool encoded;                      /* text and entry are those of the message and its parent */
   struct qp_uuid old_id, old_parent; /* to put back when it fails */
   int64_t old_time;
   struct qp__buf text; /* stored form and a newline */

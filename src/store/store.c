@@ -51,7 +51,7 @@ const char *
 qp_problem_name(enum qp_problem_kind kind)
 {
   return (size_t)kind < sizeof(problem_names) / sizeof(problem_names[0]) ? problem_names[kind]
-                                                                          : "UNKNOWN";
+                                                                         : "UNKNOWN";
 }
 
 void

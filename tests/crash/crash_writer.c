@@ -12,8 +12,8 @@
  *   U context number                        the metadata has "note": number
  *   P number                                the prompt "p" has the content "number"
  *   E sentence                              a call failed; the process ends
- * `branch` is "main" or "own": thread_branch() names the latter. Messages of a batch have a text that begins
- * with "batch <name> <i> of <n> ", so that a part of one can be told from a whole. */
+ * `branch` is "main" or "own": thread_branch() names the latter. Messages of a batch have a text
+ * that begins with "batch <name> <i> of <n> ", so that a part of one can be told from a whole. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>

@@ -8,7 +8,8 @@
 
 #define THREAD_BRANCH_LEN 208
 
-/* The name of a thread's own branch. It is long, so that the index grows fast and is folded often. */
+/* The name of a thread's own branch. It is long, so that the index grows fast and is folded
+ * often. */
 static inline const char *
 thread_branch(char out[THREAD_BRANCH_LEN], unsigned thread)
 {

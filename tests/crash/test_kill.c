@@ -1,10 +1,10 @@
 /* test_kill.c - kill -9 at any moment, on real files and with many threads.
  *
- * A child (crash_writer.c) writes from eight threads and tells each acknowledgement through a pipe. It is
- * killed at a random moment; the store is opened again, sometimes after the opening itself was killed, and
- * must hold every acknowledged message, with its text and in its thread's order, every batch as a
- * whole, the latest metadata, and nothing that a check complains of. Then the next child goes on in
- * the same directory; every few rounds begin with an empty one. */
+ * A child (crash_writer.c) writes from eight threads and tells each acknowledgement through a pipe.
+ * It is killed at a random moment; the store is opened again, sometimes after the opening itself
+ * was killed, and must hold every acknowledged message, with its text and in its thread's order,
+ * every batch as a whole, the latest metadata, and nothing that a check complains of. Then the next
+ * child goes on in the same directory; every few rounds begin with an empty one. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -245,8 +245,8 @@ listen_for(struct rig *x, int fd, int64_t us)
   }
 }
 
-/* Kills a child and makes sure that it was that which ended it, or, for one that only opens, that it
- * ended well. */
+/* Kills a child and makes sure that it was that which ended it, or, for one that only opens, that
+ * it ended well. */
 static void
 end_child(struct rig *x, pid_t pid, int fd, bool may_end)
 {

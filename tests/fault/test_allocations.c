@@ -3,8 +3,8 @@
  * Each deed (lib/deeds.h) is done once for every N, with its Nth allocation failing, in the JSON
  * library too, on both drivers. The answer is QP_OK or QP_NOMEM; the store then goes on as if
  * nothing had been; what was acknowledged is there and what failed is not, now and after the store
- * was opened again; the check finds nothing. That nothing leaks is AddressSanitizer's to say. Only a
- * context that was made and can neither be opened nor taken back is QP_IO.
+ * was opened again; the check finds nothing. That nothing leaks is AddressSanitizer's to say. Only
+ * a context that was made and can neither be opened nor taken back is QP_IO.
  *
  * Here the files are real, because the simulated ones need memory too. */
 #include <setjmp.h>

@@ -90,8 +90,8 @@ rig_close(struct rig *x)
   x->store = NULL;
 }
 
-/* Makes an operation and writes it down. False: the machine is off; if the store cannot know what became
- * of the operation, it is pending. Takes the operation over. */
+/* Makes an operation and writes it down. False: the machine is off; if the store cannot know what
+ * became of the operation, it is pending. Takes the operation over. */
 static bool
 rig_do(struct rig *x, struct op op)
 {
@@ -320,8 +320,8 @@ test_powercut_at_random_points_of_random_workloads(void **state)
 
 /* ---- the process dies first, and the power goes while the next one recovers ---- */
 
-/* What a dead process wrote is still in the cache, and a recovery sees it, but it is not durable: when the
- * power goes in the middle of that recovery it may be gone again. */
+/* What a dead process wrote is still in the cache, and a recovery sees it, but it is not durable:
+ * when the power goes in the middle of that recovery it may be gone again. */
 static void
 kill_seed(uint64_t seed)
 {
@@ -589,8 +589,9 @@ rig_sync_all(struct rig *x)
   assert_int_equal(os->close(os->self, root), 0);
 }
 
-/* A process that dies between writing a frame and syncing it leaves a frame that the next one sees, but that
- * is not durable. A recovery that replays it and then loses the power must not leave half of it. */
+/* A process that dies between writing a frame and syncing it leaves a frame that the next one sees,
+ * but that is not durable. A recovery that replays it and then loses the power must not leave half
+ * of it. */
 static void
 test_powercut_in_the_replay_of_a_frame_that_was_never_synced(void **state)
 {
@@ -624,8 +625,8 @@ test_powercut_in_the_replay_of_a_frame_that_was_never_synced(void **state)
   }
 }
 
-/* Names in tmp/ are free again after a recovery, but that they are is not durable: whatever is made there
- * next must not stumble over what comes back. */
+/* Names in tmp/ are free again after a recovery, but that they are is not durable: whatever is made
+ * there next must not stumble over what comes back. */
 static void
 test_powercut_that_brings_back_an_old_temporary_file(void **state)
 {
@@ -659,8 +660,8 @@ test_powercut_that_brings_back_an_old_temporary_file(void **state)
   }
 }
 
-/* The directory of a new context may be found under its first name in tmp/, while what was written into it
- * later is durable: a replay of the creation must not bring that along. */
+/* The directory of a new context may be found under its first name in tmp/, while what was written
+ * into it later is durable: a replay of the creation must not bring that along. */
 static void
 test_powercut_in_a_large_batch_of_a_new_context(void **state)
 {

@@ -123,8 +123,8 @@ try_again(struct rig *x, struct op *op)
     complain(x, "a checkpoint", err.msg);
 }
 
-/* Opens without faults; a deed that is not certain is there or not; one that is not there is done now, and
- * must be there for good. */
+/* Opens without faults; a deed that is not certain is there or not; one that is not there is done
+ * now, and must be there for good. */
 static void
 verify(struct rig *x, struct op *pending, struct op *again)
 {
@@ -243,8 +243,8 @@ test_every_call_on_real_files(void **state)
 
 /* ---- a disk that is full in earnest ---- */
 
-/* Fills a disk of so many bytes with random operations. What does not fit is refused, and when there
- * is room again, at the latest after the store was opened again, everything goes on. */
+/* Fills a disk of so many bytes with random operations. What does not fit is refused, and when
+ * there is room again, at the latest after the store was opened again, everything goes on. */
 static void
 fill_disk(uint64_t capacity, uint64_t seed)
 {

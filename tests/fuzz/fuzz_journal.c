@@ -1,5 +1,5 @@
-/* fuzz_journal.c - any bytes as a journal. Recovery must not crash, hang or lead out of the data directory,
- * and a second recovery finds nothing left to do.
+/* fuzz_journal.c - any bytes as a journal. Recovery must not crash, hang or lead out of the data
+ * directory, and a second recovery finds nothing left to do.
  *
  * The first byte chooses what the rest is:
  *   'r'   one segment, raw

@@ -1,4 +1,5 @@
-/* model.h - a store as one would write it down on paper: lists of what there is, in the plainest form.
+/* model.h - a store as one would write it down on paper: lists of what there is, in the plainest
+ * form.
  *
  * Tests make each change in a store and in a model and compare the two. The model has no files, no
  * cache and no tree: a branch is the list of its messages from the first to the last. It ends the

@@ -155,7 +155,8 @@ op_save(struct rng *r, const struct qp_uuid *context, const char *branch, size_t
 
 /* ---- choosing at random ---- */
 
-/* Names that are easy, names that need escaping, and one that makes every line of the index long. */
+/* Names that are easy, names that need escaping, and one that makes every line of the index
+ * long. */
 static const char *const branch_names[] = {
   "main",
   "alt",

@@ -192,7 +192,8 @@ qp__files_drop_stock(struct qp__files *f)
 
 /* ---- contents ---- */
 
-/* Writes a content to a file in tmp/, whose name is returned in `name`; on failure there is none. */
+/* Writes a content to a file in tmp/, whose name is returned in `name`; on failure there is
+ * none. */
 static int
 create_in_tmp(struct qp__files *f, char name[QP__TEMP_NAME_LEN], struct qp_bytes bytes)
 {
@@ -266,7 +267,8 @@ have_guard(struct qp__files *f, const struct qp__change *changes, size_t n)
     (void)qp__buf_add_str(&paths, path);
     (void)qp__buf_add_char(&paths, '\n');
   }
-  (void)snprintf(c->guard, sizeof(c->guard), QP__GUARD_PREFIX "%llu", atomic_fetch_add(&f->next_temp, 1));
+  (void)snprintf(c->guard, sizeof(c->guard), QP__GUARD_PREFIX "%llu",
+                 atomic_fetch_add(&f->next_temp, 1));
   ok = !paths.rc && !qp__guard_write(f->os, f->tmp, c->guard, qp__buf_bytes(&paths), NULL);
   if (!ok)
     c->guard[0] = 0;

@@ -242,8 +242,8 @@ make_directories(struct qp__files *f, const char *where, struct qp_err *err)
   return QP_OK;
 }
 
-/* Names in tmp/ begin at a number that no session before had: what an earlier one left there, or a power
- * cut brings back, must not be taken for ours. */
+/* Names in tmp/ begin at a number that no session before had: what an earlier one left there, or a
+ * power cut brings back, must not be taken for ours. */
 static enum qp_rc
 choose_temp_names(struct qp__files *f, struct qp_err *err)
 {

@@ -5,9 +5,9 @@
  * synced in tmp/ while appends go on; its commit renames it to its place and puts an index.log in
  * place that holds only the lines since the fold began.
  *
- * The commit does not hold the new index.json, only its rename. That can be replayed as long as no earlier
- * commit that is replayed too puts another file in its place; the creation of the context does. So while
- * that is still in the journal the commit holds the content as well. */
+ * The commit does not hold the new index.json, only its rename. That can be replayed as long as no
+ * earlier commit that is replayed too puts another file in its place; the creation of the context
+ * does. So while that is still in the journal the commit holds the content as well. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>

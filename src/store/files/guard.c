@@ -144,7 +144,8 @@ search_one(void *arg, const char *name, unsigned char type)
   int found = 0;
 
   (void)type;
-  if (strncmp(name, QP__GUARD_PREFIX, strlen(QP__GUARD_PREFIX)) != 0 || strlen(name) >= QP__GUARD_NAME_LEN)
+  if (strncmp(name, QP__GUARD_PREFIX, strlen(QP__GUARD_PREFIX)) != 0 ||
+      strlen(name) >= QP__GUARD_NAME_LEN)
     return 0;
   memcpy(path + 4, name, strlen(name) + 1);
   qp__buf_init(&text, GUARD_MAX);

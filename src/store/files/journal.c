@@ -38,17 +38,17 @@ struct qp__journal {
   /* shared */
   pthread_mutex_t lock;
   pthread_cond_t wake[WAKE_SLOTS]; /* a commit is done, or may lead */
-  pthread_cond_t turn;   /* applied_seq or poison or live_count changed */
-  pthread_cond_t wanted; /* the background thread has something to do */
+  pthread_cond_t turn;             /* applied_seq or poison or live_count changed */
+  pthread_cond_t wanted;           /* the background thread has something to do */
   struct qp__segment live[MAX_SEGMENTS];
   size_t live_count;
   size_t live_base; /* count of live[0] since open */
   struct qp__segment spare;
   uint64_t next_number;
-  uint64_t next_seq;     /* of the next commit to be staged */
+  uint64_t next_seq;      /* of the next commit to be staged */
   uint64_t applied_seq;   /* all commits up to here are applied */
   uint64_t forgotten_seq; /* all commits up to here are in no segment any more */
-  struct qp__txn *queue; /* staged, not yet taken by a leader; oldest first */
+  struct qp__txn *queue;  /* staged, not yet taken by a leader; oldest first */
   struct qp__txn *queue_tail;
   bool syncing;       /* a leader is in the sync station */
   bool checkpointing; /* a thread is in checkpoint() */
@@ -74,8 +74,8 @@ wake_slot(struct qp__journal *j, uint64_t seq)
   return &j->wake[seq % WAKE_SLOTS];
 }
 
-/* With the lock held. The commit's thread may free it as soon as it gets the lock; it is woken by whoever
- * calls this, best without the lock, so that it does not wake only to wait for that. */
+/* With the lock held. The commit's thread may free it as soon as it gets the lock; it is woken by
+ * whoever calls this, best without the lock, so that it does not wake only to wait for that. */
 static void
 finish(struct qp__txn *txn, enum qp_rc rc, const struct qp_err *err)
 {
@@ -461,7 +461,7 @@ lead(struct qp__journal *j)
   struct qp__txn *group = take_group(j);
   struct qp__segment segment = j->live[group->segment - j->live_base];
   uint64_t first = group->seq;
-  uint64_t end = first; /* behind the last one */
+  uint64_t end = first;                /* behind the last one */
   struct qp__txn *applied_end = group; /* the first that is not applied */
   struct qp_err cause;
   enum qp_rc rc;

@@ -361,6 +361,56 @@ replay_rename(struct qp__applier *a, const struct qp__op *op)
   return apply_rename(a, op);
 }
 
+/* Frees the name path[0 .. n) for us: what is not of the kind `want` (S_IFDIR, S_IFREG) goes to
+ * lost/, where its owner finds it. It was put there by somebody else; one strange file must not
+ * keep a whole store from opening. */
+static int
+clear_name(struct qp__applier *a, const char *path, size_t n, mode_t want)
+{
+  char name[QP__PATH_MAX];
+  char lost[QP__PATH_MAX];
+  const char *base;
+  struct stat st;
+  int rc;
+
+  memcpy(name, path, n);
+  name[n] = 0;
+  rc = a->os->fstatat(a->os->self, a->root, name, &st);
+  if (rc)
+    return rc == -ENOENT ? 0 : rc;
+  if ((st.st_mode & S_IFMT) == want)
+    return 0;
+  rc = qp__dir_make(a->os, a->root, "lost");
+  if (rc)
+    return rc;
+  base = strrchr(name, '/');
+  (void)snprintf(lost, sizeof(lost), "lost/%lld-%llu-%.200s", (long long)a->os->now_ms(a->os->self),
+                 (unsigned long long)a->next_name++, base ? base + 1 : name);
+  forget_all(a);
+  return a->os->renameat(a->os->self, a->root, name, a->root, lost, 0);
+}
+
+/* Makes the directories above `path`, and room for it, whatever stands there. */
+static int
+clear_way(struct qp__applier *a, const char *path, mode_t want)
+{
+  int rc = 0;
+
+  for (const char *slash = strchr(path, '/'); slash && !rc; slash = strchr(slash + 1, '/'))
+    rc = clear_name(a, path, (size_t)(slash - path), S_IFDIR);
+  if (!rc)
+    rc = clear_name(a, path, strlen(path), want);
+  return rc ? rc : qp__dir_make_parents(a->os, a->root, path);
+}
+
+/* Whether a failure can come from what stands in the way, or does not stand above it. */
+static bool
+is_obstacle(int rc)
+{
+  return rc == -ENOENT || rc == -ENOTDIR || rc == -EISDIR || rc == -ELOOP || rc == -EXDEV ||
+         rc == -ENXIO || rc == -EEXIST || rc == -ENOTEMPTY;
+}
+
 static int
 replay_one(struct qp__applier *a, const struct qp__op *op)
 {
@@ -375,9 +425,9 @@ replay_one(struct qp__applier *a, const struct qp__op *op)
     return rc == -ENOTDIR ? 0 : rc;
   }
   rc = apply_one(a, &plain, NULL);
-  if (rc != -ENOENT)
+  if (!is_obstacle(rc))
     return rc;
-  rc = qp__dir_make_parents(a->os, a->root, op->path);
+  rc = clear_way(a, op->path, op->kind == QP__OP_MKDIR ? S_IFDIR : S_IFREG);
   return rc ? rc : apply_one(a, &plain, NULL);
 }
 

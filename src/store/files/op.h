@@ -8,8 +8,9 @@
  *
  * Every operation may be carried out any number of times: replaying all of a journal in order gives
  * the same files whatever part of it had been carried out before. For that a replay differs from
- * the first time in these points: PUT and APPEND make missing directories; RENAME is done already
- * when its source is gone, and moves aside a directory that is in its way. */
+ * the first time in these points: PUT, APPEND and MKDIR make missing directories and move what
+ * stands in their way to lost/; RENAME is done already when its source is gone, and moves aside a
+ * directory that is in its way. */
 #ifndef QP_STORE_FILES_OP_H
 #define QP_STORE_FILES_OP_H
 

@@ -124,8 +124,8 @@ walk_all(struct walk *w, int dir, const struct number_list *list, struct qp_err 
   return rc;
 }
 
-/* Makes what the segments hold durable: a process that died may have left frames that only the cache
- * has. Were they replayed and then lost with the power, half of them could stay. */
+/* Makes what the segments hold durable: a process that died may have left frames that only the
+ * cache has. Were they replayed and then lost with the power, half of them could stay. */
 static enum qp_rc
 sync_segments(const struct qp__os *os, int dir, const struct number_list *list, struct qp_err *err)
 {

@@ -70,7 +70,8 @@ qp__txn_add(struct qp__txn *txn, const struct qp__op *op, const char *staged, bo
     if (!copy)
       return qp__fail_nomem(err, "building a commit");
   }
-  (void)qp__buf_reserve(&txn->frame, strlen(op->path) + op->data.len + 64); /* grow once, not often */
+  (void)qp__buf_reserve(&txn->frame,
+                        strlen(op->path) + op->data.len + 64); /* grow once, not often */
   if (qp__op_encode(&txn->frame, op)) {
     enum qp_rc rc = qp__buf_check(&txn->frame, "a commit", err);
 
