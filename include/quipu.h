@@ -140,8 +140,8 @@ struct qp_store_options {
 /* Opens the store at `url`: "file:/var/lib/quipu", a plain path, or "memory:". Finishes every write
  * that a crash cut short. *out is released with qp_store_close(). options may be NULL.
  * QP_BUSY: another process writes to it (the sentence names it); QP_STORE_READONLY still works.
- * QP_INVALID: the directory is somebody else's. QP_CORRUPT: the store is of a newer version. Nothing
- * was changed then. */
+ * QP_INVALID: the directory is somebody else's. QP_CORRUPT: the store is of a newer version.
+ * Nothing was changed then. */
 QP_API QP_MUST_CHECK enum qp_rc qp_store_open(const char *url,
                                               const struct qp_store_options *options,
                                               struct qp_store **out, struct qp_err *err);

@@ -216,7 +216,9 @@ check_context(struct check *k, struct qp_err *err)
 static int
 check_root_name(void *arg, const char *name, unsigned char type)
 {
-  static const char *const known[] = { "quipu.lock", "journal", "contexts", "prompts", "tmp", "lost" };
+  static const char *const known[] = {
+    "quipu.lock", "journal", "contexts", "prompts", "tmp", "lost"
+  };
   struct check *k = arg;
 
   (void)type;
