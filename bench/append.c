@@ -54,7 +54,6 @@ struct client {
   struct qp_context *context;
   int fd; /* the bare file */
   uint64_t next;
-  uint64_t next_line;
   unsigned appends; /* a block */
 };
 
@@ -80,21 +79,40 @@ append_ours(struct bench *b, void *arg)
   return took;
 }
 
+double
+bench_bare_append(struct bench *b, int fd, unsigned appends)
+{
+  double start = bench_now();
+
+  for (unsigned i = 0; i < appends; i++) {
+    const struct qp_bytes *line = &b->lines[b->next_line++ % BENCH_TEXTS];
+
+    if (write(fd, line->data, line->len) != (ssize_t)line->len || fdatasync(fd))
+      bench_die("bare append: %s", strerror(errno));
+  }
+  return (bench_now() - start) / appends;
+}
+
+int
+bench_bare_open(struct bench *b, const char *name)
+{
+  char path[BENCH_PATH_MAX];
+  int fd;
+
+  bench_path(b, path, name);
+  fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0600);
+  if (fd < 0)
+    bench_die("%s: %s", path, strerror(errno));
+  return fd;
+}
+
 static double
 append_bare(struct bench *b, void *arg)
 {
   struct client *c = arg;
-  double start;
 
   bench_settle(b, NULL);
-  start = bench_now();
-  for (unsigned i = 0; i < c->appends; i++) {
-    const struct qp_bytes *line = &b->lines[c->next_line++ % BENCH_TEXTS];
-
-    if (write(c->fd, line->data, line->len) != (ssize_t)line->len || fdatasync(c->fd))
-      bench_die("bare append: %s", strerror(errno));
-  }
-  return (bench_now() - start) / c->appends;
+  return bench_bare_append(b, c->fd, c->appends);
 }
 
 void
@@ -106,17 +124,12 @@ bench_client_rows(struct bench *b)
   struct qp_store_stats after;
   struct bench_row *row;
   double took;
-  char path[BENCH_PATH_MAX];
 
   c.context = bench_context_create(c.store, "one client");
-  bench_path(b, path, BENCH_PEER "/client");
-  c.fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_APPEND, 0600);
-  if (c.fd < 0)
-    bench_die("%s: %s", path, strerror(errno));
+  c.fd = bench_bare_open(b, BENCH_PEER "/client");
   row = bench_row_add(b, "one client, durable append", BENCH_AT_MOST, 1.2,
                       "new message, qp_message_save, free", "write + fdatasync, growing file");
   bench_pair(b, row, append_ours, append_bare, &c);
-  b->bare_append = bench_median(row->peer, row->count);
 
   c.appends = b->quick ? 1000 : 12000;
   row = bench_row_add(b, "the same in one long run, checkpoints and folds in it", BENCH_AT_MOST, 0,

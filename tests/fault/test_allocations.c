@@ -159,7 +159,7 @@ do_all(const struct deed *deed, bool files)
   for (n = 1; do_deed(deed, files, false, n); n++)
     continue;
   assert_true(n > 1 || strcmp(deed->name, "checkpoint") == 0 || strcmp(deed->name, "close") == 0);
-  for (n = 1; do_deed(deed, files, true, n); n += test_is_long() ? 1 : 5)
+  for (n = 1; do_deed(deed, files, true, n); n += test_is_long() ? 1 : 11)
     continue;
 }
 

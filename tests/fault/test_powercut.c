@@ -311,7 +311,7 @@ static void
 test_powercut_at_random_points_of_random_workloads(void **state)
 {
   uint64_t first = test_seed(1000);
-  uint64_t count = getenv("QUIPU_TEST_SEED") ? 1 : test_is_long() ? 10000 : 600;
+  uint64_t count = getenv("QUIPU_TEST_SEED") ? 1 : test_is_long() ? 10000 : 400;
 
   (void)state;
   for (uint64_t seed = first; seed < first + count; seed++)
