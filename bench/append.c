@@ -119,7 +119,7 @@ void
 bench_client_rows(struct bench *b)
 {
   struct client c = { .store = bench_store_open(b, "client/store"),
-                      .appends = b->quick ? 100 : 300 };
+                      .appends = b->quick ? 60 : 300 };
   struct qp_store_stats before;
   struct qp_store_stats after;
   struct bench_row *row;
@@ -131,7 +131,7 @@ bench_client_rows(struct bench *b)
                       "new message, qp_message_save, free", "write + fdatasync, growing file");
   bench_pair(b, row, append_ours, append_bare, &c);
 
-  c.appends = b->quick ? 1000 : 12000;
+  c.appends = b->quick ? 300 : 12000;
   row = bench_row_add(b, "the same in one long run, checkpoints and folds in it", BENCH_AT_MOST, 0,
                       "new message, qp_message_save, free", "write + fdatasync, growing file");
   bench_settle(b, c.store);

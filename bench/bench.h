@@ -71,8 +71,9 @@ struct bench {
   size_t row_count;
   struct bench_point points[BENCH_POINTS_MAX];
   size_t point_count;
-  double bare_append;                                  /* seconds of the bare write + fdatasync */
-  const char *sqlite_way;                              /* how SQLite was used: the faster of two */
+  double bare_append;     /* seconds of the bare write + fdatasync, beside the points */
+  uint64_t next_line;     /* of the bare appends */
+  const char *sqlite_way; /* how SQLite was used: the faster of two */
   uint64_t long_appends, long_checkpoints, long_folds; /* of the long run of one client */
 };
 
@@ -128,6 +129,13 @@ struct qp_uuid bench_context_fill(struct bench *b, struct qp_store *store, uint6
 struct qp_uuid bench_context_index_alone(struct bench *b, const char *store_name, uint64_t count);
 /* The whole context as one JSON file. */
 void bench_context_to_json(struct qp_context *context, const char *path);
+
+/* ---- append.c ---- */
+
+/* The least that any program can do to keep messages: bytes at the end of a file, and a sync.
+ * Seconds of one. */
+double bench_bare_append(struct bench *b, int fd, unsigned appends);
+int bench_bare_open(struct bench *b, const char *name); /* a new file */
 
 /* ---- the rows ---- */
 

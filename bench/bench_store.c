@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <linux/fs.h>
 #include <math.h>
 #include <stdio.h>
@@ -20,8 +21,6 @@
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include "os/file.h"
 
 #define PLACES 12 /* tried at most for one directory */
 #define PROBE_FILES 1000
@@ -118,23 +117,22 @@ make_data_dir(struct bench *b)
     make_place(b, places[i]);
 }
 
+static int
+remove_entry(const char *path, const struct stat *st, int type, struct FTW *place)
+{
+  (void)st;
+  (void)type;
+  (void)place;
+  return remove(path);
+}
+
 static void
 remove_data_dir(struct bench *b)
 {
-  int rc;
-
   bench_say("removing the data");
   (void)close(b->dir_fd);
-  if (b->dir[0] == '/') {
-    int root = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-
-    rc = qp__tree_remove(&qp__os_posix, root, b->dir + strspn(b->dir, "/"));
-    (void)close(root);
-  } else {
-    rc = qp__tree_remove(&qp__os_posix, AT_FDCWD, b->dir);
-  }
-  if (rc)
-    bench_die("cannot remove '%s': %s", b->dir, strerror(-rc));
+  if (nftw(b->dir, remove_entry, 32, FTW_DEPTH | FTW_PHYS))
+    bench_die("cannot remove '%s': %s", b->dir, strerror(errno));
 }
 
 static void

@@ -6,6 +6,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #define APPENDS 20 /* to each context, a block */
 
@@ -62,6 +63,8 @@ measure_appending(struct bench *b, struct range *r)
   struct qp_store *store = bench_store_open(b, BENCH_LARGE);
   struct qp_context *contexts[BENCH_POINTS_MAX];
   double took[BENCH_POINTS_MAX][BENCH_BLOCKS_MAX];
+  double bare[BENCH_BLOCKS_MAX];
+  int fd = bench_bare_open(b, BENCH_PEER "/range");
   struct qp_err err;
   uint64_t next = 0;
 
@@ -80,7 +83,11 @@ measure_appending(struct bench *b, struct range *r)
         bench_append(b, contexts[i], next++);
         took[i][block] += (bench_now() - start) / APPENDS;
       }
+    bench_settle(b, store);
+    bare[block] = bench_bare_append(b, fd, APPENDS * (unsigned)b->point_count);
   }
+  b->bare_append = bench_median(bare, b->blocks);
+  (void)close(fd);
   for (size_t i = 0; i < b->point_count; i++) {
     b->points[i].append = bench_median(took[i], b->blocks);
     qp_context_close(contexts[i]);

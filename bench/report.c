@@ -12,6 +12,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#if defined(__clang__)
+#define COMPILER __VERSION__
+#else
+#define COMPILER "gcc " __VERSION__
+#endif
+
 /* ---- pieces of text ---- */
 
 void
@@ -179,13 +185,13 @@ write_machine(const struct bench *b, FILE *out)
                 "| date | %s |\n"
                 "| kernel | %s %s, %s |\n"
                 "| processor | %s, %ld online |\n"
-                "| memory | %s |\n"
+                "| memory | %.1f GB |\n"
                 "| file system | %s |\n"
                 "| load average when it began | %.2f, %.2f, %.2f |\n"
-                "| compiler | %s |\n"
+                "| compiler | " COMPILER " |\n"
                 "| libraries | quipu %s, jansson %s, SQLite %s |\n",
                 date, name.sysname, name.release, name.machine, cpu, sysconf(_SC_NPROCESSORS_ONLN),
-                memory, fs, b->load[0], b->load[1], b->load[2], __VERSION__, qp_version(),
+                strtod(memory, NULL) / 1e6, fs, b->load[0], b->load[1], b->load[2], qp_version(),
                 jansson_version_str(), sqlite3_libversion());
 }
 

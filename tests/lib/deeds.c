@@ -107,6 +107,17 @@ set_up_new_branch(struct place *p)
   place_make(p, op_on(OP_FORK, &p->id, "main", "new/one"));
 }
 
+/* A branch whose directory has another name than it. */
+static void
+set_up_odd_name(struct place *p)
+{
+  set_up_store(p);
+  place_make(p, op_on(OP_FORK, &p->id, "main", "new/one"));
+  place_make(p, op_save(&p->rng, &p->id, "new/one", 2, 30));
+  place_close(p);
+  must_open(p);
+}
+
 /* The next save makes a fold. */
 static void
 set_up_fold(struct place *p)
@@ -378,6 +389,7 @@ const struct deed deeds[] = {
   { "checkpoint", set_up_store, choose_checkpoint, NULL, false },
   { "close", set_up_store, NULL, act_close, true },
   { "read", set_up_closed, NULL, act_read, true },
+  { "read of an odd name", set_up_odd_name, NULL, act_read, true },
   { "check", set_up_closed, NULL, act_check, true },
   { "repair", set_up_closed, NULL, act_repair, true },
   { "recovery", set_up_killed, NULL, act_open, true },

@@ -680,37 +680,55 @@ note_problem(void *arg, const struct qp_problem *problem)
                  qp_uuid_text(&problem->context, id), problem->path, problem->detail);
 }
 
-bool
-store_is_clean(struct qp_store *store, const struct model *m, char why[MODEL_WHY])
+/* A check that finds nothing; *out counts what it saw. */
+static bool
+check_finds_nothing(struct qp_store *store, struct qp_check_summary *out, char why[MODEL_WHY])
 {
   struct finding found = { 0, why };
-  struct qp_check_summary summary = { 0 };
   struct qp_err err = { QP_OK, "" };
-  uint64_t messages = 0;
 
-  if (qp_store_check(store, NULL, 0, note_problem, &found, &summary, &err)) {
+  memset(out, 0, sizeof(*out));
+  if (qp_store_check(store, NULL, 0, note_problem, &found, out, &err)) {
     (void)snprintf(why, MODEL_WHY, "the check fails: %s", err.msg);
     return false;
   }
-  if (found.count || summary.problems)
-    return false;
+  return !found.count && !out->problems;
+}
+
+static bool
+check_saw_all(const struct qp_check_summary *summary, const struct model *m, char why[MODEL_WHY])
+{
+  uint64_t messages = 0;
+
   for (size_t i = 0; i < m->context_count; i++)
     messages += m->contexts[i].message_count;
-  if (summary.messages == messages && summary.contexts == m->context_count)
+  if (summary->messages == messages && summary->contexts == m->context_count)
     return true;
   (void)snprintf(why, MODEL_WHY, "the check sees %llu messages in %llu contexts, not %llu in %zu",
-                 (unsigned long long)summary.messages, (unsigned long long)summary.contexts,
+                 (unsigned long long)summary->messages, (unsigned long long)summary->contexts,
                  (unsigned long long)messages, m->context_count);
   return false;
 }
 
 bool
+store_is_clean(struct qp_store *store, const struct model *m, char why[MODEL_WHY])
+{
+  struct qp_check_summary summary;
+
+  return check_finds_nothing(store, &summary, why) && check_saw_all(&summary, m, why);
+}
+
+/* The check comes first: a context that is opened mends itself. */
+bool
 store_is_right(struct qp_store *store, struct model *m, struct op *pending, char why[MODEL_WHY])
 {
+  struct qp_check_summary summary;
   char before[MODEL_WHY] = "";
   char after[MODEL_WHY] = "";
   enum qp_rc rc;
 
+  if (!check_finds_nothing(store, &summary, why))
+    return false;
   if (!model_matches(m, store, before)) {
     if (!pending) {
       memcpy(why, before, MODEL_WHY);
@@ -723,5 +741,5 @@ store_is_right(struct qp_store *store, struct model *m, struct op *pending, char
       return false;
     }
   }
-  return store_is_clean(store, m, why);
+  return check_saw_all(&summary, m, why);
 }

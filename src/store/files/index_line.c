@@ -402,27 +402,29 @@ move_head(struct qp__index_reader *r, uint16_t dir, uint32_t slot, struct qp_err
 {
   const char *name = qp__tree_dir_name(&r->image->tree, dir) + 7; /* behind "branch-" */
   struct qp__buf decoded;
-  bool ok;
+  enum qp_rc rc = QP_OK;
 
   qp__buf_init(&decoded, QP__BRANCH_NAME_MAX);
   if (strchr(name, '%')) {
-    if (qp__percent_decode(&decoded, name, strlen(name))) {
-      qp__buf_release(&decoded);
-      r->report->bad_lines++;
-      return QP_OK;
-    }
+    rc = qp__percent_decode(&decoded, name, strlen(name));
     name = decoded.data;
   }
-  if (r->head_at < r->image->head_count && strcmp(r->image->heads[r->head_at].name, name) == 0) {
+  if (!rc && r->head_at < r->image->head_count &&
+      strcmp(r->image->heads[r->head_at].name, name) == 0) {
     r->image->heads[r->head_at].slot = slot;
-    ok = true;
   } else {
-    ok = qp__image_set_head(r->image, name, slot);
-    if (ok)
+    if (!rc)
+      rc = qp__branch_name_check(name, err);
+    if (!rc && !qp__image_set_head(r->image, name, slot))
+      rc = QP_NOMEM;
+    if (!rc)
       r->head_at = (size_t)(qp__image_head(r->image, name) - r->image->heads);
   }
   qp__buf_release(&decoded);
-  return ok ? QP_OK : qp__fail_nomem(err, "reading the index");
+  if (rc == QP_NOMEM)
+    return qp__fail_nomem(err, "reading the index");
+  r->report->bad_lines += rc != QP_OK; /* not the directory of a branch */
+  return QP_OK;
 }
 
 /* Whether the id is there already: only asked in the log, where a fold that was cut short can leave
