@@ -1,4 +1,5 @@
 /* commit.c - from a writer's changes to what readers see, and the folds that follow from it. */
+#include <sched.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -21,6 +22,9 @@ publish(void *arg)
 {
   struct qp__commit *commit = arg;
 
+  /* Another thread may lead this commit through before its own thread has left advance(). */
+  while (!atomic_load_explicit(&commit->advanced, memory_order_acquire))
+    (void)sched_yield();
   for (struct qp__effect *e = commit->effects; e; e = e->next) {
     struct qp_context *c = e->context;
     struct qp__view *old = NULL;
@@ -187,6 +191,7 @@ qp__commit(struct qp_store *s, struct qp__commit *commit, struct qp_err *err)
   rc = s->driver->stage(s->self, commit->changes, commit->count, publish, commit, &ticket, err);
   if (!rc) {
     advance(commit);
+    atomic_store_explicit(&commit->advanced, true, memory_order_release);
     fold = first ? fold_if_wanted(first) : NULL;
   }
   unlock_all(commit);

@@ -143,6 +143,7 @@ struct qp__commit {
   size_t added_count;
   uint32_t slot; /* out */
   /* used inside */
+  atomic_bool advanced; /* the writer's state is ahead; only then may it be published */
   uint32_t visible;
   uint64_t bytes;
 };
