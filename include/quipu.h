@@ -294,14 +294,21 @@ QP_API QP_MUST_CHECK enum qp_rc qp_context_create(struct qp_store *store,
                                                   const struct qp_context_spec *spec,
                                                   struct qp_context **out, struct qp_err *err);
 
-enum qp_load { QP_LOAD_NONE = 0, QP_LOAD_MESSAGES = 1 };
+/* May be combined. */
+enum qp_load {
+  QP_LOAD_NONE = 0,
+  QP_LOAD_MESSAGES = 1, /* bring the messages of every branch into the pool, as many as fit */
+  QP_LOAD_MIGRATE = 2,  /* auto_migrate: a context in an old format is migrated first */
+};
 
-/* Opens a context. QP_LOAD_NONE reads metadata and index and no message; QP_LOAD_MESSAGES also
- * brings the messages of every branch into the pool (as many as fit). A damaged message does not
- * fail the call. */
+/* Opens a context, of an old format too. QP_LOAD_NONE reads metadata and index and no message. A
+ * damaged message does not fail the call. A context in an old format that is not migrated can be
+ * read and not changed: writing answers QP_READONLY. */
 QP_API QP_MUST_CHECK enum qp_rc qp_context_open(struct qp_store *store, const struct qp_uuid *id,
-                                                enum qp_load load, struct qp_context **out,
+                                                unsigned load, struct qp_context **out,
                                                 struct qp_err *err);
+/* It is still in an old format. */
+QP_API bool qp_context_needs_migration(const struct qp_context *context);
 QP_API void qp_context_close(struct qp_context *context);
 
 /* Deletes a context and everything in it. QP_BUSY: a handle on it is open. */
@@ -484,6 +491,204 @@ QP_API QP_MUST_CHECK enum qp_rc qp_prompt_get(struct qp_store *store, const char
 QP_API QP_MUST_CHECK enum qp_rc qp_prompt_list(struct qp_store *store, qp_prompt_visit *visit,
                                                void *arg, struct qp_err *err);
 
+/* ---- old formats ---- */
+
+/* X(name, text). Formats of other programs that quipu reads; docs/formats.md describes them. */
+#define QP_LEGACY_MAP(X)                                  \
+  X(NONE, "none")                                         \
+  X(MONOLITH, "monolith") /* one {id}.json a context */   \
+  X(POOL, "pool")         /* context.json, messages_pool/ */
+
+enum qp_legacy {
+#define QP_LEGACY_ENUM(name, text) QP_LEGACY_##name,
+  QP_LEGACY_MAP(QP_LEGACY_ENUM)
+#undef QP_LEGACY_ENUM
+};
+QP_API const char *qp_legacy_name(enum qp_legacy format);
+
+/* What there is at `path`, by looking inside: cheap, and no promise that all of it is sound.
+ * `bytes` is the size of the file, or 0 for a directory. */
+typedef enum qp_rc qp_legacy_visit(void *arg, const char *path, enum qp_legacy format,
+                                   uint64_t bytes);
+/* Finds every old context at or below `path`, a file or a directory, in bytewise order of the
+ * paths. Links are not followed, *.old files are left out. QP_NOTFOUND: there is no such path. */
+QP_API QP_MUST_CHECK enum qp_rc qp_legacy_find(const char *path, qp_legacy_visit *visit, void *arg,
+                                               struct qp_err *err);
+
+enum qp_import_flags {
+  QP_IMPORT_DRY_RUN = 1u << 0, /* read and compare everything, write nothing */
+};
+
+enum qp_import_outcome {
+  QP_IMPORT_DONE,    /* it is a context now; with QP_IMPORT_DRY_RUN: it would be */
+  QP_IMPORT_ALREADY, /* the same was imported before: nothing was written */
+  QP_IMPORT_FAILED,  /* see err; nothing was written, the source is untouched */
+};
+QP_API const char *qp_import_outcome_name(enum qp_import_outcome outcome);
+
+/* Begin with zeros; release what is in it with qp_import_report_release(). */
+struct qp_import_report {
+  enum qp_import_outcome outcome;
+  struct qp_err err;
+  struct qp_uuid context; /* none: not known */
+  uint64_t messages;
+  uint64_t bytes; /* of their content as quipu stores it */
+  char **notes;   /* what a person should know, a sentence each: "branch 'main' names message …" */
+  size_t note_count;
+};
+QP_API void qp_import_report_release(struct qp_import_report *report);
+
+/* Migrates one old context, found at `path`, into the store: read, written, compared with the
+ * source field by field, and only then there, all at once. A source that lies in the store becomes
+ * {id}.json.old (or {id}.old); from elsewhere a copy is kept as that and the source stays as it
+ * is. The same source again is QP_IMPORT_ALREADY. Returns report->err.rc. May be called from many
+ * threads at once. QP_EXISTS: another context has that id. */
+QP_API QP_MUST_CHECK enum qp_rc qp_legacy_import(struct qp_store *store, const char *path,
+                                                 unsigned flags, struct qp_import_report *report,
+                                                 struct qp_err *err);
+
+/* Writes a context back in the old monolithic format, complete. `to` is a directory that gets
+ * {id}.json; NULL: the context itself turns back into contexts/{id}.json of the store. A context
+ * that has not changed since it was migrated gives the bytes of its .old file. QP_EXISTS: the file
+ * is there with another content. QP_BUSY: a handle on the context is open. */
+QP_API QP_MUST_CHECK enum qp_rc qp_context_rollback(struct qp_store *store,
+                                                    const struct qp_uuid *id, const char *to,
+                                                    struct qp_import_report *report,
+                                                    struct qp_err *err);
+
+/* Called for each chat of a dump, and for each item that could not be taken (context none). */
+typedef enum qp_rc qp_import_visit(void *arg, const char *item,
+                                   const struct qp_import_report *report);
+/* Imports a dump of a browser's LocalStorage: a JSON object of keys, values as strings or as
+ * JSON. Each chat becomes a context, each prompt a system prompt, images become blobs. The same
+ * dump again changes nothing. A malformed item is told to `visit` and left out. Returns QP_OK when
+ * the dump could be read at all. */
+QP_API QP_MUST_CHECK enum qp_rc qp_localstorage_import(struct qp_store *store, const char *path,
+                                                       unsigned flags, qp_import_visit *visit,
+                                                       void *arg, struct qp_err *err);
+
+/* ---- blobs ---- */
+
+#define QP_BLOB_ID 65 /* BLAKE2b-256 of the content, 64 hex digits and a NUL */
+#define QP_BLOB_URL "quipu:blobs/" /* and the id: how a message part refers to one */
+
+/* Stores bytes by their hash; the same bytes again cost nothing. QP_TOOBIG: over 64 MiB. */
+QP_API QP_MUST_CHECK enum qp_rc qp_blob_put(struct qp_store *store, struct qp_bytes bytes,
+                                            char id[QP_BLOB_ID], struct qp_err *err);
+/* *out is released with qp_free(). QP_NOTFOUND, QP_CORRUPT. */
+QP_API QP_MUST_CHECK enum qp_rc qp_blob_get(struct qp_store *store, const char *id, char **out,
+                                            size_t *len, struct qp_err *err);
+
+/* ---- disk space ---- */
+
+enum qp_space_flags {
+  QP_SPACE_DRY_RUN = 1u << 0, /* count, and write nothing */
+};
+
+struct qp_space_report {
+  uint64_t messages;     /* that were moved */
+  uint64_t bytes_before; /* of the files that held them */
+  uint64_t bytes_after;
+};
+
+/* All of these answer QP_BUSY when a handle on the context is open, and QP_READONLY for one in an
+ * old format. They can be stopped at any point, by kill -9 too, and called again. Messages stay
+ * readable through all other functions; new ones are saved as ever. */
+
+/* Moves messages older than `before` into archive/{yyyy-mm}.jsonl.zst. */
+QP_API QP_MUST_CHECK enum qp_rc qp_context_archive(struct qp_store *store, const struct qp_uuid *id,
+                                                   int64_t before, unsigned flags,
+                                                   struct qp_space_report *out, struct qp_err *err);
+/* Moves all messages, archived ones too, into messages.jsonl.zst. */
+QP_API QP_MUST_CHECK enum qp_rc qp_context_compress(struct qp_store *store,
+                                                    const struct qp_uuid *id, unsigned flags,
+                                                    struct qp_space_report *out,
+                                                    struct qp_err *err);
+/* Gives every message its own file again. */
+QP_API QP_MUST_CHECK enum qp_rc qp_context_decompress(struct qp_store *store,
+                                                      const struct qp_uuid *id, unsigned flags,
+                                                      struct qp_space_report *out,
+                                                      struct qp_err *err);
+
+struct qp_gc_report {
+  uint64_t trashed; /* messages that no branch reaches, moved to trash/ */
+  uint64_t trashed_bytes;
+  uint64_t purged; /* messages and leftovers that were deleted for good */
+  uint64_t purged_bytes;
+  uint64_t waiting; /* messages in the trash whose time has not come */
+};
+/* Collects the messages that no branch reaches: into trash/ first, and deleted once they have been
+ * there for `grace` milliseconds. Until then a branch that is forked at or rewound to one brings it
+ * and its ancestors back. */
+QP_API QP_MUST_CHECK enum qp_rc qp_context_gc(struct qp_store *store, const struct qp_uuid *id,
+                                              int64_t grace, unsigned flags,
+                                              struct qp_gc_report *out, struct qp_err *err);
+
+/* ---- sessions ---- */
+
+/* A session is a linear history for bots, in chunks of JSON lines (docs/formats.md). Its id is 1 to
+ * 128 bytes of UTF-8 without control characters and '/'; dots and other signs are fine. */
+
+struct qp_session_spec {
+  const char *id;       /* NULL: one is made */
+  const char *agent_id; /* may be NULL */
+  const char *source;   /* may be NULL */
+  const char *title;    /* NULL: the first 50 characters of the first user message */
+  uint32_t chunk_size;  /* messages a file; 0: 512 */
+};
+
+struct qp_session_info {
+  const char *id;
+  const char *agent_id; /* or NULL */
+  const char *source;   /* or NULL */
+  const char *title;    /* or NULL */
+  uint64_t messages;
+  uint32_t chunks;     /* number of the newest chunk file */
+  uint32_t chunk_size; /* of chunks to come */
+  int64_t created_at;
+  int64_t updated_at;
+};
+
+/* QP_EXISTS: there is a session with that id. *id (may be NULL) receives it, released with
+ * qp_free(). */
+QP_API QP_MUST_CHECK enum qp_rc qp_session_create(struct qp_store *store,
+                                                  const struct qp_session_spec *spec, char **id,
+                                                  struct qp_err *err);
+/* Appends one message, a JSON object {"role", "content", "timestamp", "tool_calls",
+ * "tool_call_id", …}: role and content must be there, a missing time is now, unknown fields are
+ * kept. Durable when it returns. Its cost does not depend on how many there are. QP_NOTFOUND: no
+ * such session. */
+QP_API QP_MUST_CHECK enum qp_rc qp_session_append(struct qp_store *store, const char *id,
+                                                  struct qp_bytes json, struct qp_err *err);
+/* `json` is the stored line. */
+typedef enum qp_rc qp_session_message_visit(void *arg, struct qp_bytes json);
+
+struct qp_session_reading {
+  uint64_t messages;  /* visited */
+  uint64_t bad_lines; /* lines in the chunks that were read that are no messages */
+};
+/* Visits the last `max_history` messages, oldest of them first. A window never begins with the
+ * result of a tool whose call it would leave out: such a result is left out too. 0 visits none. An
+ * unknown session is empty. *out may be NULL. */
+QP_API QP_MUST_CHECK enum qp_rc qp_session_read(struct qp_store *store, const char *id,
+                                                uint64_t max_history,
+                                                qp_session_message_visit *visit, void *arg,
+                                                struct qp_session_reading *out, struct qp_err *err);
+/* Changes the capacity of chunks to come. */
+QP_API QP_MUST_CHECK enum qp_rc qp_session_set_chunk_size(struct qp_store *store, const char *id,
+                                                          uint32_t chunk_size, struct qp_err *err);
+typedef enum qp_rc qp_session_visit(void *arg, const struct qp_session_info *session);
+/* Calls `visit` once. QP_NOTFOUND. */
+QP_API QP_MUST_CHECK enum qp_rc qp_session_get(struct qp_store *store, const char *id,
+                                               qp_session_visit *visit, void *arg,
+                                               struct qp_err *err);
+/* Visits all sessions, the one that was changed last first. */
+QP_API QP_MUST_CHECK enum qp_rc qp_session_list(struct qp_store *store, qp_session_visit *visit,
+                                                void *arg, struct qp_err *err);
+/* Deletes its chunks and its line in the index. */
+QP_API QP_MUST_CHECK enum qp_rc qp_session_delete(struct qp_store *store, const char *id,
+                                                  struct qp_err *err);
+
 /* ---- integrity ---- */
 
 enum qp_check_flags {
@@ -504,6 +709,11 @@ enum qp_check_flags {
   X(ACTIVE_MISSING, "the active branch does not exist")                       \
   X(PROMPT_MISSING, "a reference names a system prompt that is not there")    \
   X(PROMPT_DAMAGED, "a system prompt's file is damaged")                      \
+  X(PACK_DAMAGED, "an archive cannot be read to its end")                     \
+  X(BLOB_DAMAGED, "a blob does not match its hash")                           \
+  X(SESSION_DAMAGED, "a session's file or its index has lines that are none") \
+  X(LEFTOVER, "a file that a finished or interrupted operation left behind")  \
+  X(OLD_FORMAT, "a context in an old format that waits for its migration")    \
   X(FOREIGN_FILE, "a file that is not quipu's")                               \
   X(WRONG_TYPE, "a file where a directory should be, a link, or the reverse") \
   X(UNREADABLE, "a file that cannot be read")

@@ -233,7 +233,7 @@ load_messages(struct qp_context *c, struct qp_err *err)
 }
 
 enum qp_rc
-qp_context_open(struct qp_store *store, const struct qp_uuid *id, enum qp_load load,
+qp_context_open(struct qp_store *store, const struct qp_uuid *id, unsigned load,
                 struct qp_context **out, struct qp_err *err)
 {
   struct qp_context *c;

@@ -1,0 +1,60 @@
+/* build.h - a whole context at once, from elsewhere.
+ *
+ * What a migration or an import makes is not saved message by message: it is written to a hidden
+ * place of the store (tmp/), synced once, and then appears in one commit, complete. Whatever ends
+ * it before that, kill -9 too, leaves nothing behind.
+ *
+ * Threads: one builder belongs to one thread at a time; several builders may work on one store.
+ * Encoding and writing the files of an add is spread over the store's workers. */
+#ifndef QP_STORE_BUILD_H
+#define QP_STORE_BUILD_H
+
+#include "model/meta.h"
+#include "quipu.h"
+
+struct qp__build;
+
+/* QP_EXISTS: there is a context with that id (of the new format). */
+enum qp_rc qp__build_begin(struct qp_store *s, const struct qp_uuid *id, struct qp__build **out,
+                           struct qp_err *err);
+
+/* Where a message comes from: called by workers, for different numbers at the same time. The
+ * message must have id, parent and time, and is released by the builder. */
+typedef enum qp_rc qp__build_source(void *arg, size_t i, struct qp_message **out,
+                                    struct qp_err *err);
+/* Called by a worker with the stored bytes of message i as they were read back from its file: a
+ * place to compare them with the source. */
+typedef enum qp_rc qp__build_verify(void *arg, size_t i, struct qp_bytes json, struct qp_err *err);
+
+/* Adds messages first … first + n - 1 of the source to the directory of `branch`. A parent was
+ * added before or stands before its child in the same call. Memory does not grow with n beyond the
+ * index. `verify` may be NULL. */
+enum qp_rc qp__build_add(struct qp__build *b, const char *branch, size_t first, size_t n,
+                         qp__build_source *source, qp__build_verify *verify, void *arg,
+                         struct qp_err *err);
+uint64_t qp__build_bytes(const struct qp__build *b); /* stored so far */
+
+struct qp__build_head {
+  const char *branch;
+  struct qp_uuid id; /* none: an empty branch */
+};
+
+/* A rename that happens in the same commit; paths below the data directory. `from` may be a file
+ * that qp__build_temp made. */
+struct qp__build_move {
+  const char *from;
+  const char *to;
+};
+/* A name below tmp/, "tmp/…", for a file that shall be moved by the commit. The caller makes it and
+ * syncs it. */
+void qp__build_temp(struct qp__build *b, char out[64]);
+
+/* Makes the context appear. `meta` stays the caller's and defines the branches that `heads` has. */
+enum qp_rc qp__build_commit(struct qp__build *b, const struct qp__meta *meta,
+                            const struct qp__build_head *heads, size_t head_count,
+                            const struct qp__build_move *moves, size_t move_count,
+                            struct qp_err *err);
+/* Releases; what was not committed is removed. NULL is allowed. */
+void qp__build_free(struct qp__build *b);
+
+#endif
