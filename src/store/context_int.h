@@ -68,6 +68,8 @@ struct qp_context {
 
 #define QP__CONTEXT_BUCKETS 1024
 
+struct qp__sessions;
+
 struct qp_store {
   const struct qp__driver *driver;
   void *self; /* the driver's */
@@ -81,7 +83,8 @@ struct qp_store {
   struct qp__workers folders; /* fold in the background */
   atomic_ullong message_reads;
   atomic_ullong pool_hits;
-  pthread_mutex_t prompt_lock; /* one change of prompts at a time */
+  pthread_mutex_t prompt_lock;   /* one change of prompts at a time */
+  struct qp__sessions *sessions; /* session_int.h */
 
   pthread_mutex_t lock;
   pthread_cond_t ready; /* a context is no longer busy */
