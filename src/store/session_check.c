@@ -397,10 +397,14 @@ qp__sessions_check(struct qp_store *s, struct qp__problems *problems, struct qp_
 {
   struct checking k = { .store = s, .problems = problems };
   struct qp__sessions *ss = s->sessions;
-  enum qp_rc rc = s->driver->file_list(s->self, QP__SESSION_DIR, check_name, &k, err);
+  struct qp_err cause = { QP_OK, "" };
+  enum qp_rc rc = s->driver->file_list(s->self, QP__SESSION_DIR, check_name, &k, &cause);
 
-  if (rc)
-    return rc;
+  if (rc) { /* not even a directory that can be read */
+    qp__problem(problems, QP_PROBLEM_UNREADABLE, NULL, QP__SESSION_DIR, false, false, "%s",
+                cause.msg);
+    return QP_OK;
+  }
   if (!problems->repair)
     return check_all(&k, err);
   (void)pthread_mutex_lock(&ss->write_lock);
