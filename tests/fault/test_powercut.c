@@ -274,6 +274,7 @@ random_mix(struct rng *r)
 {
   struct mix mix = { .contexts = 3, .batch = 6, .messages = 120, .failing = true };
 
+  mix.space = rng_below(r, 2) == 0;
   if (rng_below(r, 6) == 0) { /* folds */
     mix.contexts = 2;
     mix.batch = 200;
