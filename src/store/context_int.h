@@ -177,8 +177,8 @@ void qp__claimed_release(struct qp__claimed *c);
 
 /* ---- gc.c ---- */
 
-/* A branch is about to lead to this message: brings it and its ancestors back from the trash. Without
- * the write lock. */
+/* A branch is about to lead to this message: brings it and its ancestors back from the trash.
+ * Without the write lock. */
 enum qp_rc qp__context_untrash(struct qp_context *c, uint32_t slot, struct qp_err *err);
 
 /* QP_READONLY when the store is. */

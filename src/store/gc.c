@@ -223,8 +223,8 @@ add_content(struct gc *g, struct qp__change *ch, struct qp__buf *text, struct qp
   return QP_OK;
 }
 
-/* Puts every message that no head reaches in the trash, the youngest first, and takes out of it what
- * one does reach, which only a mended index can have. */
+/* Puts every message that no head reaches in the trash, the youngest first, and takes out of it
+ * what one does reach, which only a mended index can have. */
 static enum qp_rc
 move_all(struct gc *g, struct qp_err *err)
 {

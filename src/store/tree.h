@@ -1,9 +1,9 @@
 /* tree.h - the index of one context in memory: what is known of each message without opening it.
  *
  * Entries are numbered by slots in the order in which they were committed and never move or change,
- * apart from their status and their place. Each knows its parent's slot, so they form a tree as commits do in git,
- * and a second ancestor further up (jump), chosen so that any ancestor is reached in O(log depth)
- * steps (Myers 1983).
+ * apart from their status and their place. Each knows its parent's slot, so they form a tree as
+ * commits do in git, and a second ancestor further up (jump), chosen so that any ancestor is
+ * reached in O(log depth) steps (Myers 1983).
  *
  * Threads: one writer at a time (the context's write lock) calls reserve, add, set_dir and publish.
  * Readers call the rest at any time without a lock; they see the entries below `visible` and

@@ -4,8 +4,8 @@
  * is none of ours is told, as harmless, and left alone; a link or the like where something of ours
  * should be is a problem. What operations have left behind is told, as harmless, and with repair
  * removed. A pack that cannot be read to its end is a problem even if no message is missing; with
- * repair it is written again. A writer in another process may add messages while we look: before a file
- * is called unindexed the index is read again. */
+ * repair it is written again. A writer in another process may add messages while we look: before a
+ * file is called unindexed the index is read again. */
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>

@@ -162,8 +162,8 @@ enum qp_rc qp__files_read(void *self, void *context, const struct qp__tree *tree
 enum qp_rc qp__files_salvage(void *self, void *context, const struct qp__tree *tree,
                              const struct qp__entry *entry, struct qp__buf *out,
                              struct qp_err *err);
-/* The stored bytes, checked, without a newline; also another copy. QP_UNAVAILABLE: there is none; any
- * other failure says nothing about the message. */
+/* The stored bytes, checked, without a newline; also another copy. QP_UNAVAILABLE: there is none;
+ * any other failure says nothing about the message. */
 enum qp_rc qp__files_content(struct qp__files *f, struct qp__fctx *c, const struct qp__tree *tree,
                              const struct qp__entry *entry, struct qp__buf *out,
                              struct qp_err *err);

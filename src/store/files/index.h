@@ -22,8 +22,8 @@
  * all on one line. Behind the status stands where the message is when it has no file of its own:
  *   …,"status":"archived","pack":"archive/2025-05.jsonl.zst","frame":4096,"pos":1234}
  *   …,"status":"trashed","at":"2026-11-15T19:55:40.123Z"}
- * also when the status is "unavailable". A status other than that follows from these fields; without
- * them it is live. The message's file is messages/<dir>/<id>.json; <dir> is "branch-" and the
+ * also when the status is "unavailable". A status other than that follows from these fields, and is
+ * live without them. The message's file is messages/<dir>/<id>.json; <dir> is "branch-" and the
  * percent- encoded name of the branch that first received it. A parent stands before its children.
  *
  * The log's generation is that of index.json. One less: a fold was under way; its lines are in

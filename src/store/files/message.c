@@ -1,5 +1,5 @@
-/* message.c - the content of a message: from its file, from a pack or from the trash; and where else
- * it may be when it is not there.
+/* message.c - the content of a message: from its file, a pack or the trash; and where else it may
+ * be when it is not there.
  *
  * A copy counts when it has the size and the hash that the index tells. Besides damage there is one
  * good reason why a message is not where our index says: this process only reads, and the one that

@@ -18,8 +18,9 @@ struct qp__rebuilt {
 };
 void qp__rebuilt_release(struct qp__rebuilt *r);
 
-/* Adds every message that has a file below messages/ and no entry. `damaged`: the image is read again first as told
- * above; *report is as a new reading found it, and bad_parents counts what is left of them. */
+/* Adds every message that has a file below messages/ and no entry. `damaged`: the image is read
+ * again first as told above; *report is as a new reading found it, and bad_parents counts what is
+ * left of them. */
 enum qp_rc qp__index_rebuild(struct qp__files *f, const struct qp__fctx *c, bool damaged,
                              struct qp__image *image, struct qp__index_report *report,
                              struct qp__rebuilt *out, struct qp_err *err);

@@ -42,7 +42,7 @@ struct repack {
   struct made *made;
   size_t made_count;
   size_t made_cap;
-  uint32_t *moved; /* slots of messages that had files of their own and have none now */
+  uint32_t *moved; /* slots of messages whose files go: they are in packs now */
   size_t moved_count;
 };
 
@@ -344,9 +344,8 @@ commit(struct repack *r, bool *staged, struct qp_err *err)
   return rc;
 }
 
-/* Removes the files of messages that are in packs now, and directories that nothing is in: they may
- * have grown large. The commit has renamed something, so the journal holds none of them open. What
- * cannot be removed is left for the next gc. */
+/* Removes the files of messages that are in packs. What cannot be removed is left for the next
+ * gc. */
 static void
 remove_files(struct repack *r)
 {
@@ -359,6 +358,16 @@ remove_files(struct repack *r)
     qp__message_path(path, r->context, qp__tree_dir_name(r->tree, e->dir), &e->id);
     (void)f->os->unlinkat(f->os->self, f->root, path, 0);
   }
+}
+
+/* Removes directories that nothing is in: they may have grown large. The commit has renamed
+ * something, so the journal holds none of them open. */
+static void
+remove_directories(struct repack *r)
+{
+  const struct qp__files *f = r->files;
+  char path[QP__PATH_MAX];
+
   for (size_t i = 0; i < r->tree->dir_count && r->moved_count; i++) {
     (void)snprintf(path, sizeof(path), "%s/messages/%s", r->context->path,
                    qp__tree_dir_name(r->tree, (uint16_t)i));
@@ -627,7 +636,7 @@ write_file(struct repack *r, const struct qp__entry *e, struct qp_err *err)
 }
 
 static enum qp_rc
-decompress(struct repack *r, bool dry_run, bool *staged, struct qp_err *err)
+write_files(struct repack *r, bool dry_run, struct qp_err *err)
 {
   enum qp_rc rc = QP_OK;
 
@@ -642,15 +651,31 @@ decompress(struct repack *r, bool dry_run, bool *staged, struct qp_err *err)
       rc = read_content(r, e, &ok, err);
     if (!rc && !dry_run)
       rc = write_file(r, e, err);
+    if (!rc && !dry_run)
+      r->moved[r->moved_count++] = slot; /* until the commit it is still in its pack */
     r->report->messages++;
     r->report->bytes_after += (uint64_t)e->size + 1;
   }
+  return rc;
+}
+
+static enum qp_rc
+decompress(struct repack *r, bool dry_run, bool *staged, struct qp_err *err)
+{
+  enum qp_rc rc = write_files(r, dry_run, err);
+
+  if (rc)
+    remove_files(r);
   if (rc || dry_run || !r->report->messages)
     return rc;
   for (uint32_t slot = 0; slot < r->tree->count; slot++)
     if (is_packed(qp__tree_at(r->tree, slot)))
       qp__tree_set_place(r->tree, qp__tree_at(r->tree, slot), 0);
-  return commit(r, staged, err);
+  rc = commit(r, staged, err);
+  if (rc && !*staged)
+    remove_files(r);
+  r->moved_count = 0;
+  return rc;
 }
 
 /* ---- the slot ---- */
@@ -682,10 +707,12 @@ qp__files_repack(void *self, void *context, struct qp__image *image, enum qp__pa
     rc = compress(&r, dry_run, &staged, err);
   else if (!rc)
     rc = decompress(&r, dry_run, &staged, err);
-  if (!rc && staged)
+  if (!rc && staged) {
     remove_files(&r);
-  else if (!rc && !dry_run)
+    remove_directories(&r);
+  } else if (!rc && !dry_run) {
     rc = qp__leftovers(f, context, image, remove_leftover, f, err);
+  }
   end(&r, staged);
   return rc;
 }
