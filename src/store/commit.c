@@ -14,6 +14,13 @@ qp__check_writable(const struct qp_store *s, struct qp_err *err)
   return QP_OK;
 }
 
+bool
+qp__is_file_change(const struct qp__change *change)
+{
+  return change->kind == QP__CHANGE_FILE_PUT || change->kind == QP__CHANGE_FILE_APPEND ||
+         change->kind == QP__CHANGE_FILE_RENAME || change->kind == QP__CHANGE_FILE_DROP;
+}
+
 /* ---- publication ---- */
 
 /* Called in commit order, by any thread. */

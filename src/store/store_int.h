@@ -24,6 +24,16 @@ enum qp__change_kind {
   QP__CHANGE_CONTENT,     /* the stored bytes of message `id`, whose entry is known, are restored */
   QP__CHANGE_PROMPT,      /* prompt `branch` is `bytes`; no context */
   QP__CHANGE_PROMPT_DROP, /* prompt `branch` is gone; no context */
+
+  /* Plain files of the store: no index knows them and no context is involved. They are carried out
+   * in the order in which they stand in their commit. */
+  QP__CHANGE_FILE_PUT,    /* the file `path` holds exactly `bytes` */
+  QP__CHANGE_FILE_APPEND, /* `bytes` stand at `offset` of `path`, which is its end; with `cut` all
+                           * that was behind `offset` is gone first. Makes the file. */
+  QP__CHANGE_FILE_RENAME, /* the file `path` is called `to`. After a crash it may be carried out
+                           * again behind all older commits: neither may this store have written
+                           * `to` before, nor `path` afterwards, since it was opened. */
+  QP__CHANGE_FILE_DROP,   /* there is no file `path` */
 };
 
 struct qp__change {
@@ -36,7 +46,10 @@ struct qp__change {
   enum qp_message_status status;
   const struct qp__entry *entry; /* of a message: all but its place in the tree */
   const char *dir;               /* of a message: the directory that entry->dir stands for */
-  struct qp_bytes bytes;         /* stored form of a message, metadata or a prompt */
+  struct qp_bytes bytes;         /* stored form of a message, metadata or a prompt; of a file */
+  const char *path;              /* of a plain file, "sessions/index.jsonl" */
+  uint64_t offset;               /* in it */
+  bool cut;
   /* When set, prepare calls it first, perhaps in another thread: it makes `bytes` and the entry, or
    * sets rc. So a batch is encoded while its files are being written. */
   void (*make)(struct qp__change *change);
@@ -85,6 +98,8 @@ struct qp__driver_stats {
 };
 
 typedef enum qp_rc qp__name_visit(void *arg, const char *name);
+/* `regular`: it is a file as we make them, not a directory, a link or the like. */
+typedef enum qp_rc qp__file_visit(void *arg, const char *name, bool regular);
 
 struct qp__driver {
   size_t size;        /* sizeof(struct qp__driver) that the driver was built with */
@@ -148,7 +163,21 @@ struct qp__driver {
   void (*stats)(void *self, struct qp__driver_stats *out);
   enum qp_rc (*check)(void *self, void *context, struct qp__tree *tree,
                       struct qp__problems *problems, struct qp_err *err);
+
+  /* Plain files, by their path in the store. read appends the bytes from `offset` on, `n` at most
+   * and fewer only where the file ends; QP_NOTFOUND, QP_CORRUPT (not a regular file). size is that
+   * of the file; the same failures. list visits the names in a directory, in no order; one that is
+   * not there is empty. All see what is committed, and perhaps the beginning of an append that is
+   * being carried out. */
+  enum qp_rc (*file_read)(void *self, const char *path, uint64_t offset, size_t n,
+                          struct qp__buf *out, struct qp_err *err);
+  enum qp_rc (*file_size)(void *self, const char *path, uint64_t *size, struct qp_err *err);
+  enum qp_rc (*file_list)(void *self, const char *dir, qp__file_visit *visit, void *arg,
+                          struct qp_err *err);
 };
+
+/* Whether a change is one of the FILE kinds. */
+bool qp__is_file_change(const struct qp__change *change);
 
 extern const struct qp__driver qp__driver_files;
 extern const struct qp__driver qp__driver_memory;

@@ -216,9 +216,8 @@ check_context(struct check *k, struct qp_err *err)
 static int
 check_root_name(void *arg, const char *name, unsigned char type)
 {
-  static const char *const known[] = {
-    "quipu.lock", "journal", "contexts", "prompts", "tmp", "lost"
-  };
+  static const char *const known[] = { "quipu.lock", "journal", "contexts", "prompts",
+                                       "sessions",   "blobs",   "tmp",      "lost" };
   struct check *k = arg;
 
   (void)type;

@@ -553,9 +553,8 @@ delete_context(void *self, const struct qp_uuid *id, struct qp_err *err)
 
 /* ---- reading ---- */
 
-/* Maps what a system call says of a file that should be ours. */
-static enum qp_rc
-read_failure(int sys, const char *path, struct qp_err *err)
+enum qp_rc
+qp__read_failure(int sys, const char *path, struct qp_err *err)
 {
   if (sys == -ENOENT || sys == -ENOTDIR)
     return qp__fail(err, QP_NOTFOUND, "'%s' is missing", path);
@@ -580,7 +579,7 @@ read_message(void *self, void *context, const struct qp__tree *tree, const struc
   sys = qp__file_read(f->os, f->root, path, out);
   out->limit = limit;
   out->rc = QP_OK;
-  return sys ? read_failure(sys, path, err) : QP_OK;
+  return sys ? qp__read_failure(sys, path, err) : QP_OK;
 }
 
 /* Another copy: in the journal, or in the trash. */
@@ -629,7 +628,7 @@ read_prompt(void *self, const char *id, struct qp__buf *out, struct qp_err *err)
   sys = qp__file_read(f->os, f->root, path, out);
   if (sys == -ENOENT)
     return qp__fail(err, QP_NOTFOUND, "there is no system prompt '%s'", id);
-  return sys ? read_failure(sys, path, err) : QP_OK;
+  return sys ? qp__read_failure(sys, path, err) : QP_OK;
 }
 
 struct name_list {
@@ -716,4 +715,7 @@ const struct qp__driver qp__driver_files = {
   .checkpoint = checkpoint_files,
   .stats = get_stats,
   .check = qp__files_check,
+  .file_read = qp__plain_read,
+  .file_size = qp__plain_size,
+  .file_list = qp__plain_list,
 };

@@ -7,6 +7,7 @@
  *   commit.c     changes into file operations; the journal does the rest
  *   fold.c       index.log into index.json
  *   filecheck.c  files that the index does not know
+ *   plain.c      files that belong to no context's index
  *
  * Threads: struct qp__files is shared; its fields do not change after open, apart from atomics. A
  * struct qp__fctx is guarded by the write lock of its context. */
@@ -50,6 +51,7 @@ struct qp__files {
   struct qp__stock stock;
   atomic_ullong next_temp;
   atomic_ullong folds;
+  atomic_uint plain_dirs; /* which directories of plain.c are known to exist */
   pthread_mutex_t fresh_lock;
   struct qp__fresh *fresh; /* under its lock; see fold.c */
   size_t fresh_count;
@@ -119,6 +121,18 @@ enum qp_rc qp__files_rewrite(struct qp__files *f, struct qp__fctx *c, const stru
 /* Before and after the commit that creates a context; `seq` 0: it came to nothing. */
 enum qp_rc qp__fresh_add(struct qp__files *f, const struct qp_uuid *id, struct qp_err *err);
 void qp__fresh_settle(struct qp__files *f, const struct qp_uuid *id, uint64_t seq);
+
+/* plain.c: the part of prepare and stage that concerns plain files, and driver slots. */
+void qp__plain_prepare(struct qp__files *f, struct qp__change *ch);
+void qp__plain_op(const struct qp__change *ch, struct qp__op *op);
+enum qp_rc qp__plain_read(void *self, const char *path, uint64_t offset, size_t n,
+                          struct qp__buf *out, struct qp_err *err);
+enum qp_rc qp__plain_size(void *self, const char *path, uint64_t *size, struct qp_err *err);
+enum qp_rc qp__plain_list(void *self, const char *dir, qp__file_visit *visit, void *arg,
+                          struct qp_err *err);
+
+/* Maps what a system call says of a file that should be ours. */
+enum qp_rc qp__read_failure(int sys, const char *path, struct qp_err *err);
 
 /* filecheck.c */
 enum qp_rc qp__files_check(void *self, void *context, struct qp__tree *tree,

@@ -275,8 +275,13 @@ static int
 apply_append(struct qp__applier *a, const struct qp__op *op)
 {
   int fd = open_kept(a, op->path, strlen(op->path), O_WRONLY | O_CREAT);
+  int rc = 0;
 
-  return fd < 0 ? fd : qp__write_at(a->os, fd, op->data.data, op->data.len, (off_t)op->offset);
+  if (fd < 0)
+    return fd;
+  if (op->flags & QP__OP_CUT)
+    rc = a->os->ftruncate(a->os->self, fd, (off_t)op->offset);
+  return rc ? rc : qp__write_at(a->os, fd, op->data.data, op->data.len, (off_t)op->offset);
 }
 
 static int
@@ -417,7 +422,7 @@ replay_one(struct qp__applier *a, const struct qp__op *op)
   struct qp__op plain = *op;
   int rc;
 
-  plain.flags = 0; /* the older backup is worth more than a second copy of this content */
+  plain.flags &= ~(unsigned)QP__OP_BACKUP; /* an older backup is worth more than a second copy */
   if (op->kind == QP__OP_RENAME)
     return replay_rename(a, op);
   if (op->kind == QP__OP_UNLINK) {

@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/uuid.h"
+#include "store/memory/plain.h"
 #include "store/store_int.h"
 
 struct bytes {
@@ -35,6 +36,7 @@ struct memory {
   pthread_mutex_t lock;
   struct mem_context *contexts;
   struct mem_prompt *prompts;
+  struct qp__mem_files files;
   uint64_t commits;
   uint64_t staged;     /* commits that have their place in the order … */
   uint64_t published;  /* … and how many of them are published */
@@ -120,6 +122,7 @@ close_memory(void *self)
     qp__free(m->prompts);
     m->prompts = next;
   }
+  qp__mem_files_release(&m->files);
   (void)pthread_cond_destroy(&m->turn);
   (void)pthread_mutex_destroy(&m->lock);
   qp__free(m);
@@ -314,8 +317,8 @@ prepare(void *self, struct qp__change *changes, size_t n)
     changes[i].rc = QP_OK;
     if (changes[i].make)
       changes[i].make(&changes[i]);
-    if (changes[i].rc || !changes[i].bytes.data)
-      continue;
+    if (changes[i].rc || !changes[i].bytes.data || qp__is_file_change(&changes[i]))
+      continue; /* of a file the bytes are copied when it is staged */
     if (copy_bytes(&copy, changes[i].bytes))
       changes[i].prepared = copy.data;
     else
@@ -399,7 +402,7 @@ reserve(struct memory *m, struct qp__change *changes, size_t n)
       break;
     }
   }
-  return true;
+  return qp__mem_files_reserve(&m->files, changes, n);
 }
 
 static uint32_t
@@ -473,6 +476,12 @@ apply(struct memory *m, struct qp__change *ch)
     qp__free(p->id);
     qp__free(p);
     break;
+  case QP__CHANGE_FILE_PUT:
+  case QP__CHANGE_FILE_APPEND:
+  case QP__CHANGE_FILE_RENAME:
+  case QP__CHANGE_FILE_DROP:
+    qp__mem_files_apply(&m->files, ch);
+    break;
   }
 }
 
@@ -513,6 +522,7 @@ stage(void *self, struct qp__change *changes, size_t n, qp__store_publish *publi
     t->publish = publish;
     t->arg = arg;
   }
+  qp__mem_files_tidy(&m->files, changes, n);
   (void)pthread_mutex_unlock(&m->lock);
   if (rc)
     qp__free(t);
@@ -607,6 +617,67 @@ list_prompts(void *self, qp__name_visit *visit, void *arg, struct qp_err *err)
   return rc;
 }
 
+/* ---- plain files ---- */
+
+static enum qp_rc
+no_file(const char *path, struct qp_err *err)
+{
+  return qp__fail(err, QP_NOTFOUND, "'%s' is missing", path);
+}
+
+static enum qp_rc
+read_file(void *self, const char *path, uint64_t offset, size_t n, struct qp__buf *out,
+          struct qp_err *err)
+{
+  struct memory *m = self;
+  const struct qp__mem_file *e;
+  enum qp_rc rc = QP_OK;
+
+  (void)pthread_mutex_lock(&m->lock);
+  e = qp__mem_files_find(&m->files, path);
+  if (!e) {
+    rc = no_file(path, err);
+  } else if (offset < e->len) {
+    if (n > e->len - (size_t)offset)
+      n = e->len - (size_t)offset;
+    if (qp__buf_add(out, e->data + offset, n))
+      rc = qp__buf_check(out, path, err);
+  }
+  (void)pthread_mutex_unlock(&m->lock);
+  return rc;
+}
+
+static enum qp_rc
+size_of_file(void *self, const char *path, uint64_t *size, struct qp_err *err)
+{
+  struct memory *m = self;
+  const struct qp__mem_file *e;
+
+  (void)pthread_mutex_lock(&m->lock);
+  e = qp__mem_files_find(&m->files, path);
+  if (e)
+    *size = e->len;
+  (void)pthread_mutex_unlock(&m->lock);
+  return e ? QP_OK : no_file(path, err);
+}
+
+static enum qp_rc
+list_files(void *self, const char *dir, qp__file_visit *visit, void *arg, struct qp_err *err)
+{
+  struct memory *m = self;
+  struct qp__buf names;
+  enum qp_rc rc;
+
+  qp__buf_init(&names, (size_t)1 << 30);
+  (void)pthread_mutex_lock(&m->lock);
+  rc = qp__mem_files_names(&m->files, dir, &names) ? qp__fail_nomem(err, "listing files") : QP_OK;
+  (void)pthread_mutex_unlock(&m->lock);
+  for (size_t at = 0; at < names.len && !rc; at += strlen(names.data + at) + 1)
+    rc = visit(arg, names.data + at, true);
+  qp__buf_release(&names);
+  return rc;
+}
+
 static void
 get_stats(void *self, struct qp__driver_stats *out)
 {
@@ -637,4 +708,7 @@ const struct qp__driver qp__driver_memory = {
   .prompt_read = read_prompt,
   .prompt_list = list_prompts,
   .stats = get_stats,
+  .file_read = read_file,
+  .file_size = size_of_file,
+  .file_list = list_files,
 };
