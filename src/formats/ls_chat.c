@@ -357,8 +357,8 @@ qp__ls_chat_load(const struct qp__ls *ls, size_t i, struct qp__ls_chat **out, st
   t.chat = qp__alloc0(1, sizeof(*t.chat));
   if (t.chat)
     t.chat->blob_ids = json_object();
-  t.rest = json_copy((json_t *)source->chat); /* jansson's copy knows no const */
-  t.config_rest = t.config ? json_copy(config) : NULL;
+  t.rest = qp__ls_copy(source->chat);
+  t.config_rest = t.config ? qp__ls_copy(config) : NULL;
   if (!t.chat || !t.chat->blob_ids || !t.rest || (t.config && !t.config_rest))
     rc = no_memory(err);
   else

@@ -75,7 +75,7 @@ convert(const char *what, const json_t *object, struct qp__ls_prompt *out, struc
   if (!rc) {
     static const char *const done[] = { "id", "name", "description", "content" };
 
-    rest = json_copy((json_t *)object);
+    rest = qp__ls_copy(object);
     for (size_t i = 0; i < sizeof(done) / sizeof(done[0]); i++)
       (void)json_object_del(rest, done[i]);
     if (!rest || keep_rest(object, rest, out, &out->prompt->extra))
@@ -89,16 +89,16 @@ convert(const char *what, const json_t *object, struct qp__ls_prompt *out, struc
 }
 
 static enum qp_rc
-read_prompt(struct qp__ls *ls, const char *item, const json_t *object, struct qp_err *err)
+read_prompt(struct qp__ls *ls, const json_t *object, struct qp_err *err)
 {
-  struct qp__place at = { item, "" };
+  struct qp__place at = { "prompt", "" };
   struct qp__ls_prompt p = { .old_id = NULL };
   struct qp__ls_prompt *list;
   char what[80];
   enum qp_rc rc;
 
   if (!json_is_object(object))
-    return qp__fail(err, QP_INVALID, "%s: it is not an object", item);
+    return qp__fail(err, QP_INVALID, "it is not an object");
   rc = qp__field_need(&at, object, "id", &p.old_id, err);
   if (rc || qp__ls_prompt_find(ls, p.old_id))
     return rc;
@@ -130,7 +130,7 @@ qp__ls_prompts_read(struct qp__ls *ls, const char *key, const json_t *array, str
     char item[100];
 
     (void)snprintf(item, sizeof(item), "%s, prompt %zu", key, i + 1);
-    rc = read_prompt(ls, item, json_array_get(array, i), &why);
+    rc = read_prompt(ls, json_array_get(array, i), &why);
     if (rc == QP_NOMEM || rc == QP_OK) {
       if (rc && err)
         *err = why;
