@@ -89,23 +89,23 @@ struct qp__ls_blob {
 
 struct qp__ls_chat {
   struct qp__meta *meta;        /* without a reference to a prompt */
-  struct qp_message **messages; /* each with id, parent and time */
+  struct qp_message **messages; /* each with id, time and the one before it as its parent */
   size_t count, cap;
   struct qp__ls_blob *blobs; /* that the messages refer to; none twice */
   size_t blob_count, blob_cap;
   json_t *blob_ids;        /* a key for each of them */
   char *prompt_id;         /* of the prompt that it uses, as quipu has it, or NULL */
   const char *prompt_text; /* its text as the chat has it, or NULL; borrowed from the dump */
+  size_t max_message;
   struct qp__ls_notes notes;
 };
 
-/* Converts chat i of the dump. Messages that cannot be taken are in the notes, by their place. */
-enum qp_rc qp__ls_chat_load(const struct qp__ls *ls, size_t i, struct qp__ls_chat **out,
-                            struct qp_err *err);
+/* Converts chat i of the dump. Messages that cannot be taken, or that would be larger than
+ * `max_message` bytes, are in the notes, by their place. */
+enum qp_rc qp__ls_chat_load(const struct qp__ls *ls, size_t i, size_t max_message,
+                            struct qp__ls_chat **out, struct qp_err *err);
 void qp__ls_chat_free(struct qp__ls_chat *chat);
 
-/* Links every message to the one before it. Needed again when messages were taken out. */
-void qp__ls_chat_link(struct qp__ls_chat *chat);
 /* Sets the approvals of all tool calls as if the chat had only its first n messages: a call with a
  * result is approved; one without is pending in the last message and denied in all others, for the
  * chat went on without it. The state follows from that. */

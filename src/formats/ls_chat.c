@@ -232,29 +232,15 @@ take_messages(struct taking *t, struct qp_err *err)
     char item[40];
 
     rc = qp__ls_message_add(t->chat, json_array_get(messages, i), i, seen, &why);
-    if (rc == QP_INVALID) {
+    if (rc == QP_INVALID || rc == QP_TOOBIG) {
       (void)snprintf(item, sizeof(item), "message %zu", i + 1);
-      rc = qp__ls_note(&t->chat->notes, item, QP_INVALID, "%s", why.msg) ? QP_OK : no_memory(err);
+      rc = qp__ls_note(&t->chat->notes, item, rc, "%s", why.msg) ? QP_OK : no_memory(err);
     } else if (rc && err) {
       *err = why;
     }
   }
   json_decref(seen);
-  if (rc)
-    return rc;
-  qp__ls_chat_link(t->chat);
-  return qp__ls_chat_settle(t->chat, t->chat->count, err);
-}
-
-void
-qp__ls_chat_link(struct qp__ls_chat *chat)
-{
-  static const struct qp_uuid none;
-
-  for (size_t i = 0; i < chat->count; i++) {
-    chat->messages[i]->parent = i ? chat->messages[i - 1]->id : none;
-    chat->messages[i]->has_parent = true;
-  }
+  return rc ? rc : qp__ls_chat_settle(t->chat, t->chat->count, err);
 }
 
 /* For each call that has a result among the first n messages, the place of the last one. NULL: no
@@ -347,7 +333,8 @@ take_chat(struct taking *t, const struct qp__ls *ls, struct qp_err *err)
 }
 
 enum qp_rc
-qp__ls_chat_load(const struct qp__ls *ls, size_t i, struct qp__ls_chat **out, struct qp_err *err)
+qp__ls_chat_load(const struct qp__ls *ls, size_t i, size_t max_message, struct qp__ls_chat **out,
+                 struct qp_err *err)
 {
   const struct qp__ls_source *source = &ls->chats[i];
   json_t *config = json_object_get(source->chat, "config");
@@ -355,8 +342,10 @@ qp__ls_chat_load(const struct qp__ls *ls, size_t i, struct qp__ls_chat **out, st
   enum qp_rc rc;
 
   t.chat = qp__alloc0(1, sizeof(*t.chat));
-  if (t.chat)
+  if (t.chat) {
     t.chat->blob_ids = json_object();
+    t.chat->max_message = max_message;
+  }
   t.rest = qp__ls_copy(source->chat);
   t.config_rest = t.config ? qp__ls_copy(config) : NULL;
   if (!t.chat || !t.chat->blob_ids || !t.rest || (t.config && !t.config_rest))

@@ -49,7 +49,7 @@ enum qp_rc qp__ls_prompts_read(struct qp__ls *ls, const char *key, const json_t 
 const struct qp__ls_prompt *qp__ls_prompt_find(const struct qp__ls *ls, const char *old_id);
 
 /* Converts one message and puts it at the end of the chat. `seen` has a key for each id that the
- * chat has. QP_INVALID: it cannot be taken. */
+ * chat has. QP_INVALID, QP_TOOBIG: it cannot be taken. */
 enum qp_rc qp__ls_message_add(struct qp__ls_chat *chat, const json_t *object, size_t position,
                               json_t *seen, struct qp_err *err);
 

@@ -440,6 +440,31 @@ keep_rest(struct taking *t, struct qp_err *err)
   return qp__ls_set_legacy(t->message->extra, t->rest) ? no_memory(err) : QP_OK;
 }
 
+/* Behind the last message that was taken. */
+static void
+link_message(struct taking *t)
+{
+  size_t n = t->chat->count;
+
+  if (n)
+    t->message->parent = t->chat->messages[n - 1]->id;
+  t->message->has_parent = true;
+}
+
+static enum qp_rc
+check_size(const struct taking *t, struct qp_err *err)
+{
+  struct qp__buf text;
+  enum qp_rc rc;
+
+  qp__buf_init(&text, t->chat->max_message);
+  rc = qp__message_encode(t->message, &text, err);
+  if (rc == QP_TOOBIG)
+    rc = qp__fail(err, rc, "it would be larger than %zu bytes", t->chat->max_message);
+  qp__buf_release(&text);
+  return rc;
+}
+
 enum qp_rc
 qp__ls_message_add(struct qp__ls_chat *chat, const json_t *object, size_t position, json_t *seen,
                    struct qp_err *err)
@@ -469,6 +494,9 @@ qp__ls_message_add(struct qp__ls_chat *chat, const json_t *object, size_t positi
     rc = take_metadata(&t, err);
   if (!rc)
     rc = keep_rest(&t, err);
+  link_message(&t);
+  if (!rc)
+    rc = check_size(&t, err);
   if (rc)
     goto out;
   chat->messages[chat->count++] = t.message;

@@ -92,7 +92,7 @@ ls_load(const struct qp__ls *ls, size_t i)
   struct qp__ls_chat *chat = NULL;
 
   assert_true(i < ls->chat_count);
-  if (qp__ls_chat_load(ls, i, &chat, &err))
+  if (qp__ls_chat_load(ls, i, LS_MESSAGE_MAX, &chat, &err))
     fail_msg("%s", err.msg);
   return chat;
 }

@@ -11,6 +11,7 @@
 
 #include "formats/localstorage.h"
 
+#define LS_MESSAGE_MAX ((size_t)16 << 20)
 #define COUNT(list) (sizeof(list) / sizeof((list)[0]))
 
 /* ---- dumps ---- */

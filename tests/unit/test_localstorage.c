@@ -456,13 +456,13 @@ test_metadata_is_never_too_deep_to_be_read(void **state)
   struct qp__ls *ls = open_deep(509); /* metadata, "legacy" and "chat" stand above it */
 
   (void)state;
-  assert_int_equal(qp__ls_chat_load(ls, 0, &chat, &err), QP_OK);
+  assert_int_equal(qp__ls_chat_load(ls, 0, LS_MESSAGE_MAX, &chat, &err), QP_OK);
   qp__ls_chat_free(chat);
   qp__ls_close(ls);
   ls = open_deep(510); /* in the dump only the list and the chat do */
   chat = NULL;
   assert_int_equal(ls->chat_count, 1);
-  assert_int_equal(qp__ls_chat_load(ls, 0, &chat, &err), QP_INVALID);
+  assert_int_equal(qp__ls_chat_load(ls, 0, LS_MESSAGE_MAX, &chat, &err), QP_INVALID);
   assert_null(chat);
   qp__ls_close(ls);
 }
@@ -492,7 +492,7 @@ test_every_allocation(void **state)
       for (size_t i = 0; !rc && i < ls->chat_count; i++) {
         struct qp__ls_chat *chat = NULL;
 
-        rc = qp__ls_chat_load(ls, i, &chat, &err);
+        rc = qp__ls_chat_load(ls, i, LS_MESSAGE_MAX, &chat, &err);
         assert_true(!rc == !!chat);
         qp__ls_chat_free(chat);
       }

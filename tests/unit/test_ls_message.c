@@ -162,6 +162,26 @@ test_ids_of_messages(void **state)
   qp__ls_close(ls);
 }
 
+static void
+test_a_message_that_is_too_large(void **state)
+{
+  struct qp_err err = { QP_OK, "" };
+  struct qp__ls_chat *chat = NULL;
+  struct qp__ls *ls = ls_open_text(CHAT("{'role':'user','content':'first'},"
+                                        "{'role':'user','content':'this one is longer than the "
+                                        "others, by a good deal'},"
+                                        "{'role':'user','content':'last'}"));
+
+  (void)state;
+  assert_int_equal(qp__ls_chat_load(ls, 0, 230, &chat, &err), QP_OK);
+  EXPECT_NOTES(&chat->notes, "! message 2: it would be larger than 230 bytes");
+  assert_int_equal(chat->notes.list[0].err.rc, QP_TOOBIG);
+  assert_int_equal(chat->count, 2);
+  assert_true(qp_uuid_equal(&chat->messages[1]->parent, &chat->messages[0]->id));
+  qp__ls_chat_free(chat);
+  qp__ls_close(ls);
+}
+
 /* Approvals follow from what came after a call, and can be had as of an earlier time. */
 static void
 test_approvals(void **state)
@@ -276,6 +296,7 @@ main(void)
   static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_table_of_messages),
     cmocka_unit_test(test_ids_of_messages),
+    cmocka_unit_test(test_a_message_that_is_too_large),
     cmocka_unit_test(test_approvals),
     cmocka_unit_test(test_table_of_images),
   };
