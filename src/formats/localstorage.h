@@ -95,6 +95,7 @@ struct qp__ls_chat {
   size_t blob_count, blob_cap;
   json_t *blob_ids;        /* a key for each of them */
   char *prompt_id;         /* of the prompt that it uses, as quipu has it, or NULL */
+  bool prompt_known;       /* the dump has that prompt */
   const char *prompt_text; /* its text as the chat has it, or NULL; borrowed from the dump */
   size_t max_message;
   struct qp__ls_notes notes;

@@ -127,6 +127,7 @@ take_prompt(struct taking *t, const struct qp__ls *ls, struct qp_err *err)
   const char *id = take_either(t, "systemPromptId");
   const struct qp__ls_prompt *known = id ? qp__ls_prompt_find(ls, id) : NULL;
 
+  t->chat->prompt_known = known != NULL;
   if (id) {
     t->chat->prompt_id = qp__ls_prompt_id(id);
     if (!t->chat->prompt_id)

@@ -168,6 +168,13 @@ enum qp_rc qp__message_store_form(const struct qp_store *s, const struct qp_mess
                                   struct qp__buf *text, struct qp__entry *entry,
                                   struct qp_err *err);
 
+/* ---- prompt.c ---- */
+
+struct qp__prompt;
+
+/* Stores a prompt as it is, with its unknown fields; its times are now. QP_EXISTS. */
+enum qp_rc qp__prompt_add(struct qp_store *s, struct qp__prompt *p, struct qp_err *err);
+
 /* ---- message.c ---- */
 
 /* The stored bytes of a message without the newline, from the pool or the driver, checked against
