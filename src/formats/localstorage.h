@@ -95,6 +95,7 @@ struct qp__ls_chat {
   size_t blob_count, blob_cap;
   json_t *blob_ids;        /* a key for each of them */
   char *prompt_id;         /* of the prompt that it uses, as quipu has it, or NULL */
+  const char *prompt_old;  /* the same as the dump has it */
   bool prompt_known;       /* the dump has that prompt */
   const char *prompt_text; /* its text as the chat has it, or NULL; borrowed from the dump */
   size_t max_message;
@@ -106,11 +107,6 @@ struct qp__ls_chat {
 enum qp_rc qp__ls_chat_load(const struct qp__ls *ls, size_t i, size_t max_message,
                             struct qp__ls_chat **out, struct qp_err *err);
 void qp__ls_chat_free(struct qp__ls_chat *chat);
-
-/* Sets the approvals of all tool calls as if the chat had only its first n messages: a call with a
- * result is approved; one without is pending in the last message and denied in all others, for the
- * chat went on without it. The state follows from that. */
-enum qp_rc qp__ls_chat_settle(struct qp__ls_chat *chat, size_t n, struct qp_err *err);
 
 /* The id of chat `id` as a context. */
 struct qp_uuid qp__ls_chat_uuid(const char *id);

@@ -128,6 +128,7 @@ take_prompt(struct taking *t, const struct qp__ls *ls, struct qp_err *err)
   const struct qp__ls_prompt *known = id ? qp__ls_prompt_find(ls, id) : NULL;
 
   t->chat->prompt_known = known != NULL;
+  t->chat->prompt_old = id;
   if (id) {
     t->chat->prompt_id = qp__ls_prompt_id(id);
     if (!t->chat->prompt_id)
@@ -219,6 +220,67 @@ out:
   return rc;
 }
 
+/* ---- tool calls ---- */
+
+/* For each call that has a result, the place of the last one. NULL: no memory. */
+static json_t *
+find_results(const struct qp__ls_chat *chat)
+{
+  json_t *places = json_object();
+
+  for (size_t i = 0; i < chat->count && places; i++) {
+    const struct qp_message *m = chat->messages[i];
+
+    if (m->has_result &&
+        json_object_set_new(places, m->result.request_id, json_integer((json_int_t)i))) {
+      json_decref(places);
+      return NULL;
+    }
+  }
+  return places;
+}
+
+/* Where the last message stands that is not a result. */
+static size_t
+last_word(const struct qp__ls_chat *chat)
+{
+  size_t n = chat->count;
+
+  while (n && chat->messages[n - 1]->has_result)
+    n--;
+  return n ? n - 1 : 0;
+}
+
+/* Sets the approvals of all tool calls: a call with a result is approved; one without is pending in
+ * the last message and denied in all others, for the chat went on without it. The state follows
+ * from that. */
+static enum qp_rc
+settle_calls(struct qp__ls_chat *chat, struct qp_err *err)
+{
+  json_t *results = find_results(chat);
+  size_t last = last_word(chat);
+  bool waits = false;
+
+  if (!results)
+    return no_memory(err);
+  for (size_t i = 0; i < chat->count; i++) {
+    struct qp_message *m = chat->messages[i];
+
+    for (size_t k = 0; k < m->call_count; k++) {
+      json_t *place = json_object_get(results, m->calls[k].view.id);
+      enum qp_approval approval = QP_APPROVAL_APPROVED;
+
+      if (!place || json_integer_value(place) < (json_int_t)i)
+        approval = i >= last ? QP_APPROVAL_PENDING : QP_APPROVAL_DENIED;
+      m->calls[k].view.approval = approval;
+      waits = waits || approval == QP_APPROVAL_PENDING;
+    }
+  }
+  chat->meta->state = waits ? QP__STATE_AWAITING_TOOL_APPROVAL : QP__STATE_IDLE;
+  json_decref(results);
+  return QP_OK;
+}
+
 /* ---- messages ---- */
 
 static enum qp_rc
@@ -241,62 +303,7 @@ take_messages(struct taking *t, struct qp_err *err)
     }
   }
   json_decref(seen);
-  return rc ? rc : qp__ls_chat_settle(t->chat, t->chat->count, err);
-}
-
-/* For each call that has a result among the first n messages, the place of the last one. NULL: no
- * memory. */
-static json_t *
-find_results(const struct qp__ls_chat *chat, size_t n)
-{
-  json_t *places = json_object();
-
-  for (size_t i = 0; i < n && places; i++) {
-    const struct qp_message *m = chat->messages[i];
-
-    if (m->has_result &&
-        json_object_set_new(places, m->result.request_id, json_integer((json_int_t)i))) {
-      json_decref(places);
-      return NULL;
-    }
-  }
-  return places;
-}
-
-/* Where the last message stands that is not a result. */
-static size_t
-last_word(const struct qp__ls_chat *chat, size_t n)
-{
-  while (n && chat->messages[n - 1]->has_result)
-    n--;
-  return n ? n - 1 : 0;
-}
-
-enum qp_rc
-qp__ls_chat_settle(struct qp__ls_chat *chat, size_t n, struct qp_err *err)
-{
-  json_t *results = find_results(chat, n);
-  size_t last = last_word(chat, n);
-  bool waits = false;
-
-  if (!results)
-    return no_memory(err);
-  for (size_t i = 0; i < n; i++) {
-    struct qp_message *m = chat->messages[i];
-
-    for (size_t k = 0; k < m->call_count; k++) {
-      json_t *place = json_object_get(results, m->calls[k].view.id);
-      enum qp_approval approval = QP_APPROVAL_APPROVED;
-
-      if (!place || json_integer_value(place) < (json_int_t)i)
-        approval = i >= last ? QP_APPROVAL_PENDING : QP_APPROVAL_DENIED;
-      m->calls[k].view.approval = approval;
-      waits = waits || approval == QP_APPROVAL_PENDING;
-    }
-  }
-  chat->meta->state = waits ? QP__STATE_AWAITING_TOOL_APPROVAL : QP__STATE_IDLE;
-  json_decref(results);
-  return QP_OK;
+  return rc ? rc : settle_calls(t->chat, err);
 }
 
 /* ---- all of it ---- */

@@ -82,7 +82,9 @@ refer_to_prompt(struct qp_store *s, struct qp__ls_chat *chat, bool dry,
   else if (rc == QP_NOTFOUND && text)
     rc = make_prompt(s, id, text, &why);
   if (rc == QP_NOTFOUND || rc == QP_TOOBIG || rc == QP_CORRUPT) {
-    if (!qp__report_note(report, "it has no system prompt any more: %s", why.msg))
+    if (!qp__report_note(report, "its system prompt '%.80s' %s; the reference is left out",
+                         chat->prompt_old ? chat->prompt_old : id,
+                         rc == QP_NOTFOUND ? "is not there" : "cannot be used"))
       return qp__fail_nomem(err, "a chat");
     return QP_OK;
   }
@@ -189,35 +191,71 @@ struct growth {
   struct qp__effect effect;
 };
 
-/* With the write lock: all messages of the context are the first ones of the chat, as they were
- * when it had no more. */
+static bool
+is_same(const struct qp__entry *a, const struct qp__entry *b)
+{
+  return qp_uuid_equal(&a->id, &b->id) && a->size == b->size &&
+         memcmp(a->hash, b->hash, sizeof(a->hash)) == 0;
+}
+
+/* Gives the calls of a message the approvals that they have in the stored one: these depend on what
+ * the chat had after it when it was imported. */
+static enum qp_rc
+adopt_approvals(struct qp_context *c, uint32_t slot, struct qp_message *m, struct qp_err *err)
+{
+  struct qp_message *stored = NULL;
+  struct qp__blob *blob = NULL;
+  enum qp_rc rc = qp__message_blob(c, slot, &blob, err);
+
+  if (!rc)
+    rc = qp__message_decode("message", (struct qp_bytes){ blob->data, blob->len }, &stored, err);
+  for (size_t i = 0; !rc && i < m->call_count && i < stored->call_count; i++)
+    m->calls[i].view.approval = stored->calls[i].view.approval;
+  qp_message_free(stored);
+  qp__blob_unref(blob);
+  return rc;
+}
+
+/* Whether message i of the chat is the stored one in `slot`. */
+static enum qp_rc
+compare_message(struct growth *g, size_t i, uint32_t slot, struct qp__buf *text, struct qp_err *err)
+{
+  struct qp_context *c = g->context;
+  struct qp_message *m = g->chat->messages[i];
+  const struct qp__entry *stored = qp__tree_at(&c->tree, slot);
+  struct qp__entry entry;
+  enum qp_rc rc = qp__message_store_form(c->store, m, text, &entry, err);
+
+  if (rc || is_same(stored, &entry))
+    return rc;
+  if (m->call_count && qp_uuid_equal(&stored->id, &entry.id)) {
+    rc = adopt_approvals(c, slot, m, err);
+    if (!rc)
+      rc = qp__message_store_form(c->store, m, text, &entry, err);
+    if (rc || is_same(stored, &entry))
+      return rc;
+  }
+  return left_alone("a message of the context is another one in the dump", err);
+}
+
+/* With the write lock: all messages of the context are the first ones of the chat. */
 static enum qp_rc
 compare_messages(struct growth *g, struct qp_err *err)
 {
   struct qp_context *c = g->context;
-  struct qp_store *s = c->store;
   uint32_t slot = c->staged_view->branches[0]->staged_head;
-  struct qp__entry entry;
-  struct qp__buf text;
   size_t n = slot == QP__NO_SLOT ? 0 : qp__tree_at(&c->tree, slot)->depth + 1;
-  enum qp_rc rc;
+  struct qp__buf text;
+  enum qp_rc rc = QP_OK;
 
   if (n != c->tree.count || n > g->chat->count)
     return left_alone("the context has messages that the dump has not", err);
-  rc = qp__ls_chat_settle(g->chat, n, err);
-  qp__buf_init(&text, s->max_message + 1);
+  qp__buf_init(&text, c->store->max_message + 1);
   for (size_t i = n; i-- > 0 && !rc;) {
-    const struct qp__entry *stored = qp__tree_at(&c->tree, slot);
-
-    rc = qp__message_store_form(s, g->chat->messages[i], &text, &entry, err);
-    if (!rc && (!qp_uuid_equal(&stored->id, &entry.id) || stored->size != entry.size ||
-                memcmp(stored->hash, entry.hash, sizeof(entry.hash)) != 0))
-      rc = left_alone("a message of the context is another one in the dump", err);
-    slot = stored->parent;
+    rc = compare_message(g, i, slot, &text, err);
+    slot = qp__tree_at(&c->tree, slot)->parent;
   }
   qp__buf_release(&text);
-  if (!rc)
-    rc = qp__ls_chat_settle(g->chat, g->chat->count, err);
   g->old = n;
   g->count = g->chat->count - n;
   return rc;

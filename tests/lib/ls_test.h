@@ -12,7 +12,9 @@
 #include "formats/localstorage.h"
 
 #define LS_MESSAGE_MAX ((size_t)16 << 20)
+#ifndef COUNT
 #define COUNT(list) (sizeof(list) / sizeof((list)[0]))
+#endif
 
 /* ---- dumps ---- */
 
