@@ -563,13 +563,17 @@ QP_API QP_MUST_CHECK enum qp_rc qp_context_rollback(struct qp_store *store,
                                                     struct qp_import_report *report,
                                                     struct qp_err *err);
 
-/* Called for each chat of a dump, and for each item that could not be taken (context none). */
+/* Called for each prompt and each chat of a dump ("prompt terse", "chat c-1"), and for each item
+ * that could not be taken or is worth a note ("chat c-1, message 3", "key copilot_chats_v2"). Only
+ * the report of a chat has a context. */
 typedef enum qp_rc qp_import_visit(void *arg, const char *item,
                                    const struct qp_import_report *report);
 /* Imports a dump of a browser's LocalStorage: a JSON object of keys, values as strings or as
  * JSON. Each chat becomes a context, each prompt a system prompt, images become blobs. The same
- * dump again changes nothing. A malformed item is told to `visit` and left out. Returns QP_OK when
- * the dump could be read at all. */
+ * dump again changes nothing; a later one adds what is new to contexts that nobody has changed
+ * since, and leaves others alone (QP_EXISTS). A malformed item is told to `visit` and left out.
+ * Returns QP_OK when the dump could be read at all, else QP_INVALID (none that quipu knows),
+ * QP_TOOBIG (over 512 MiB) or what reading it said; or the visitor's answer, which ends it. */
 QP_API QP_MUST_CHECK enum qp_rc qp_localstorage_import(struct qp_store *store, const char *path,
                                                        unsigned flags, qp_import_visit *visit,
                                                        void *arg, struct qp_err *err);

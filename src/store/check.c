@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "model/prompt.h"
+#include "store/blob.h"
 #include "store/context_int.h"
 #include "store/session_int.h"
 
@@ -392,6 +393,8 @@ qp_store_check(struct qp_store *store, const struct qp_uuid *context, unsigned f
       rc = store->driver->prompt_list(store->self, visit_prompt, &k, err);
     if (!rc)
       rc = qp__sessions_check(store, &k.problems, err);
+    if (!rc)
+      rc = qp__blobs_check(store, &k.problems, err);
     if (!rc && store->driver->check)
       rc = store->driver->check(store->self, NULL, NULL, &k.problems, err);
     if (rc && err && !err->msg[0])

@@ -187,6 +187,21 @@ enum qp_rc qp__context_untrash(struct qp_context *c, uint32_t slot, struct qp_er
 /* QP_READONLY when the store is. */
 enum qp_rc qp__check_writable(const struct qp_store *s, struct qp_err *err);
 
+/* ---- save.c ---- */
+
+/* The stored form of a message that has id, parent and time, and a newline, in *text; its entry has
+ * everything but its directory and its place in the tree. QP_TOOBIG. */
+enum qp_rc qp__message_store_form(const struct qp_store *s, const struct qp_message *m,
+                                  struct qp__buf *text, struct qp__entry *entry,
+                                  struct qp_err *err);
+
+/* ---- prompt.c ---- */
+
+struct qp__prompt;
+
+/* Stores a prompt as it is, with its unknown fields; its times are now. QP_EXISTS. */
+enum qp_rc qp__prompt_add(struct qp_store *s, struct qp__prompt *p, struct qp_err *err);
+
 /* ---- message.c ---- */
 
 /* The stored bytes of a message without the newline, from the pool or the driver, checked against

@@ -10,7 +10,9 @@
 #include "base/buf.h"
 #include "base/log.h"
 #include "os/os.h"
+#include "store/build.h"
 #include "store/image.h"
+#include "store/workers.h"
 
 /* ---- changes ---- */
 
@@ -197,6 +199,29 @@ struct qp__driver {
   enum qp_rc (*purge)(void *self, void *context, struct qp__image *image, const bool *gone,
                       bool dry_run, struct qp_gc_report *out, struct qp_err *err);
   uint64_t (*pack_bytes)(void *self, void *context, const struct qp__tree *tree);
+
+  /* Whole contexts at once (build.h), made in a hidden place. begin answers QP_EXISTS. reserve
+   * comes before the puts of the next n messages, all of directory `dir`; put is called by several
+   * threads, once for each `number` in the order of the tree, and appends to `back` (may be NULL)
+   * what can be read of the message then. finish adds metadata (`meta`), index and heads and makes
+   * all of it durable; temp names a file of the caller's that finish also makes durable. commit is
+   * called with the context claimed and carries out the moves first: the context is there, or
+   * nothing has happened. Only after QP_IO it may appear when the store is opened again. free
+   * removes what was not committed. Optional, all or none. */
+  enum qp_rc (*build_begin)(void *self, const struct qp_uuid *id, void **out, struct qp_err *err);
+  enum qp_rc (*build_reserve)(void *self, void *build, const char *dir, size_t n,
+                              struct qp_err *err);
+  enum qp_rc (*build_put)(void *self, void *build, size_t number, const struct qp_uuid *id,
+                          struct qp_bytes bytes, struct qp__buf *back, struct qp_err *err);
+  enum qp_rc (*build_temp)(void *self, void *build, char out[64], struct qp_err *err);
+  enum qp_rc (*build_finish)(void *self, void *build, struct qp_bytes meta, struct qp__image *image,
+                             struct qp_err *err);
+  enum qp_rc (*build_commit)(void *self, void *build, const struct qp__build_move *moves, size_t n,
+                             struct qp_err *err);
+  void (*build_free)(void *self, void *build);
+
+  /* Optional: calls fn(arg, 0) … fn(arg, n - 1), several at a time. */
+  void (*each)(void *self, size_t n, qp__piece_fn *fn, void *arg);
 };
 
 /* Whether a change is one of the FILE kinds. */

@@ -323,6 +323,8 @@ close_files(void *self)
   qp__workers_release(&f->workers);
   qp__files_drop_stock(f);
   (void)pthread_mutex_destroy(&f->stock.lock);
+  (void)pthread_cond_destroy(&f->sync.done);
+  (void)pthread_mutex_destroy(&f->sync.lock);
   qp__journal_close(f->journal);
   qp__pack_cache_free(f->packs);
   qp__close(f->os, f->tmp);
@@ -353,8 +355,12 @@ open_files(const char *where, const struct qp__driver_options *options, void **o
   f->max_message = options->max_message;
   f->root = f->tmp = f->lock_fd = -1;
   (void)pthread_mutex_init(&f->stock.lock, NULL);
+  (void)pthread_mutex_init(&f->sync.lock, NULL);
+  (void)pthread_cond_init(&f->sync.done, NULL);
   sys = qp__workers_init(&f->workers, options->workers);
   if (sys) {
+    (void)pthread_cond_destroy(&f->sync.done);
+    (void)pthread_mutex_destroy(&f->sync.lock);
     (void)pthread_mutex_destroy(&f->stock.lock);
     qp__free(f);
     return qp__fail_sys(err, sys, "opening a store");
@@ -527,7 +533,7 @@ create_context(void *self, const struct qp_uuid *id, struct qp_bytes meta, struc
   (void)snprintf(from, sizeof(from), "tmp/%s", top);
   rc = build_context(f, &txn, top, id, meta, err);
   if (!rc)
-    rc = qp__fresh_add(f, id, err);
+    rc = qp__fresh_add(f, id, true, err);
   if (!rc) {
     rc = commit_rename(f, &txn, from, target.path, err);
     qp__fresh_settle(f, id, rc ? 0 : txn.seq);
@@ -563,7 +569,11 @@ delete_context(void *self, const struct qp_uuid *id, struct qp_err *err)
     return rc;
   qp__files_temp_name(f, name);
   (void)snprintf(to, sizeof(to), "tmp/%s", name);
-  rc = commit_rename(f, &txn, target.path, to, err);
+  rc = qp__fresh_add(f, id, false, err);
+  if (!rc) {
+    rc = commit_rename(f, &txn, target.path, to, err);
+    qp__fresh_settle(f, id, rc ? 0 : txn.seq);
+  }
   qp__txn_release(&txn);
   if (!rc && qp__tree_remove(f->os, f->root, to))
     qp__log(&f->log, QP_LOG_WARN, "files", "'%s' could not be removed yet; the next start does it",
@@ -644,6 +654,14 @@ get_stats(void *self, struct qp__driver_stats *out)
   out->folds = atomic_load(&f->folds);
 }
 
+static void
+run_each(void *self, size_t n, qp__piece_fn *fn, void *arg)
+{
+  struct qp__files *f = self;
+
+  qp__workers_each(&f->workers, n, fn, arg);
+}
+
 const struct qp__driver qp__driver_files = {
   .size = sizeof(struct qp__driver),
   .scheme = "file",
@@ -677,4 +695,12 @@ const struct qp__driver qp__driver_files = {
   .repack = qp__files_repack,
   .purge = qp__files_purge,
   .pack_bytes = qp__files_pack_bytes,
+  .build_begin = qp__files_build_begin,
+  .build_reserve = qp__files_build_reserve,
+  .build_put = qp__files_build_put,
+  .build_temp = qp__files_build_temp,
+  .build_finish = qp__files_build_finish,
+  .build_commit = qp__files_build_commit,
+  .build_free = qp__files_build_free,
+  .each = run_each,
 };

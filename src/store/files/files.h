@@ -9,6 +9,8 @@
  *   message.c    the content of a message, from wherever it is
  *   space.c      messages into packs and out of them
  *   purge.c      messages that are gone, and what operations leave behind
+ *   build.c      a whole context at once
+ *   old.c        contexts in old formats
  *   filecheck.c  files that the index does not know
  *   plain.c      files that belong to no context's index
  *
@@ -42,6 +44,17 @@ struct qp__stock {
   bool filling;
 };
 
+/* A sync of the file system for several threads: those who come while one is under way share the
+ * next. */
+struct qp__group_sync {
+  pthread_mutex_t lock;
+  pthread_cond_t done;
+  uint64_t wanted;   /* calls so far */
+  uint64_t finished; /* calls up to this one are served */
+  uint64_t failed;   /* the last one whose sync failed, and all with it */
+  bool running;
+};
+
 struct qp__files {
   const struct qp__os *os;
   struct qp__log log;
@@ -60,6 +73,7 @@ struct qp__files {
   struct qp__fresh *fresh; /* under its lock; see fold.c */
   size_t fresh_count;
   size_t fresh_cap;
+  struct qp__group_sync sync;
   struct qp__pack_cache *packs;
   pthread_mutex_t finds_lock; /* guards the finds of all contexts */
 };
@@ -81,10 +95,12 @@ struct qp__finds {
   size_t cap;
 };
 
-/* A context whose creation may still be in the journal. */
+/* A commit that may still be in the journal and that renames a whole context: into its place, or
+ * away from it. */
 struct qp__fresh {
   struct qp_uuid id;
-  uint64_t seq; /* of the commit that created it; UINT64_MAX: it is under way */
+  uint64_t seq;  /* of the commit; UINT64_MAX: it is under way */
+  bool contents; /* it holds the files too: a replay makes all of them again */
 };
 
 struct qp__fctx {
@@ -154,9 +170,46 @@ struct qp__rewrite {
 enum qp_rc qp__files_rewrite(struct qp__files *f, struct qp__fctx *c, const struct qp__image *image,
                              struct qp__rewrite *with, struct qp_err *err);
 
-/* Before and after the commit that creates a context; `seq` 0: it came to nothing. */
-enum qp_rc qp__fresh_add(struct qp__files *f, const struct qp_uuid *id, struct qp_err *err);
+/* Writes an index.json to dirfd/name, which must not exist; *bytes receives its length. */
+enum qp_rc qp__files_index_write(struct qp__files *f, int dirfd, const char *name,
+                                 const struct qp_uuid *id, uint64_t generation,
+                                 const struct qp__tree *tree, uint32_t count,
+                                 const struct qp__head *heads, size_t n, bool sync, uint64_t *bytes,
+                                 struct qp_err *err);
+
+/* Before and after a commit that struct qp__fresh tells of; `seq` 0: it came to nothing. forget
+ * makes sure that no such commit of this context is ever replayed. */
+enum qp_rc qp__fresh_add(struct qp__files *f, const struct qp_uuid *id, bool contents,
+                         struct qp_err *err);
 void qp__fresh_settle(struct qp__files *f, const struct qp_uuid *id, uint64_t seq);
+enum qp_rc qp__fresh_forget(struct qp__files *f, const struct qp_uuid *id, struct qp_err *err);
+
+/* build.c: driver slots. */
+enum qp_rc qp__files_build_begin(void *self, const struct qp_uuid *id, void **out,
+                                 struct qp_err *err);
+enum qp_rc qp__files_build_reserve(void *self, void *build, const char *dir, size_t n,
+                                   struct qp_err *err);
+enum qp_rc qp__files_build_put(void *self, void *build, size_t number, const struct qp_uuid *id,
+                               struct qp_bytes bytes, struct qp__buf *back, struct qp_err *err);
+enum qp_rc qp__files_build_temp(void *self, void *build, char out[64], struct qp_err *err);
+enum qp_rc qp__files_build_finish(void *self, void *build, struct qp_bytes meta,
+                                  struct qp__image *image, struct qp_err *err);
+enum qp_rc qp__files_build_commit(void *self, void *build, const struct qp__build_move *moves,
+                                  size_t n, struct qp_err *err);
+void qp__files_build_free(void *self, void *build);
+
+/* Makes everything durable that was written before the call. A failure poisons the journal: the
+ * system tells of it once, and a checkpoint would not see it any more. */
+enum qp_rc qp__files_sync(struct qp__files *f, struct qp_err *err);
+
+/* old.c: contexts of older programs in the data directory. */
+struct qp__old_place {
+  enum qp_legacy format; /* QP_LEGACY_NONE: there is none */
+  bool newer;            /* the context is there in the new format: that counts */
+  char path[64];         /* of the file or directory, below the data directory */
+};
+enum qp_rc qp__old_find(struct qp__files *f, const struct qp_uuid *id, struct qp__old_place *out,
+                        struct qp_err *err);
 
 /* plain.c: the part of prepare and stage that concerns plain files, and driver slots. */
 void qp__plain_prepare(struct qp__files *f, struct qp__change *ch);

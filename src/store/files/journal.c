@@ -324,6 +324,33 @@ next_segment(struct qp__journal *j, uint64_t space, struct qp_err *err)
   return QP_OK;
 }
 
+/* With the lock held: whether the last segment, which takes more commits, has this one. */
+static bool
+in_last_segment(const struct qp__journal *j, uint64_t seq)
+{
+  return j->live_count == 1 || seq > j->live[j->live_count - 2].last_seq;
+}
+
+enum qp_rc
+qp__journal_forget(struct qp__journal *j, uint64_t seq, struct qp_err *err)
+{
+  enum qp_rc rc = QP_OK;
+
+  (void)pthread_mutex_lock(&j->lock);
+  while (!rc && j->forgotten_seq < seq) {
+    if (j->poison)
+      rc = poisoned(j, err);
+    else if (in_last_segment(j, seq) && !quiet(j)) /* others go on: let them do so elsewhere */
+      rc = next_segment(j, 0, err);
+    else if (!quiet(j) && !applied_segments(j)) /* its neighbours are on their way */
+      (void)pthread_cond_wait(&j->turn, &j->lock);
+    else
+      rc = checkpoint(j, err);
+  }
+  (void)pthread_mutex_unlock(&j->lock);
+  return rc;
+}
+
 static void
 enqueue(struct qp__journal *j, struct qp__txn *txn, uint64_t space)
 {

@@ -828,6 +828,145 @@ purge(void *self, void *context, struct qp__image *image, const bool *gone, bool
   return ok ? QP_OK : qp__fail_nomem(err, "forgetting messages");
 }
 
+/* ---- whole contexts ---- */
+
+/* A context that nobody sees yet; put is called by one thread, because there are no others. */
+static enum qp_rc
+build_begin(void *self, const struct qp_uuid *id, void **out, struct qp_err *err)
+{
+  struct memory *m = self;
+  struct mem_context *c;
+  char text[QP_UUID_TEXT];
+  bool exists;
+
+  (void)pthread_mutex_lock(&m->lock);
+  exists = *find_context(m, id) != NULL;
+  (void)pthread_mutex_unlock(&m->lock);
+  if (exists)
+    return qp__fail(err, QP_EXISTS, "context %s exists already", qp_uuid_text(id, text));
+  c = qp__alloc0(1, sizeof(*c));
+  if (!c)
+    return qp__fail_nomem(err, "building a context");
+  if (qp__image_init(&c->image)) {
+    qp__free(c);
+    return qp__fail_nomem(err, "building a context");
+  }
+  c->id = *id;
+  *out = c;
+  return QP_OK;
+}
+
+static enum qp_rc
+build_reserve(void *self, void *build, const char *dir, size_t n, struct qp_err *err)
+{
+  struct mem_context *c = build;
+  struct bytes *messages = qp__realloc(c->messages, (c->cap + n) * sizeof(*messages));
+
+  (void)self;
+  (void)dir;
+  if (!messages)
+    return qp__fail_nomem(err, "building a context");
+  memset(messages + c->cap, 0, n * sizeof(*messages));
+  c->messages = messages;
+  c->cap += n;
+  return QP_OK;
+}
+
+static enum qp_rc
+build_put(void *self, void *build, size_t number, const struct qp_uuid *id, struct qp_bytes bytes,
+          struct qp__buf *back, struct qp_err *err)
+{
+  struct mem_context *c = build;
+
+  (void)self;
+  (void)id;
+  if (!copy_bytes(&c->messages[number], bytes))
+    return qp__fail_nomem(err, "building a context");
+  if (back && qp__buf_add(back, bytes.data, bytes.len))
+    return qp__buf_check(back, "a message", err);
+  return QP_OK;
+}
+
+static enum qp_rc
+build_temp(void *self, void *build, char out[64], struct qp_err *err)
+{
+  (void)self;
+  (void)build;
+  (void)out;
+  return qp__fail(err, QP_INVALID, "a memory store keeps no files");
+}
+
+static enum qp_rc
+build_finish(void *self, void *build, struct qp_bytes meta, struct qp__image *image,
+             struct qp_err *err)
+{
+  struct mem_context *c = build;
+
+  (void)self;
+  for (size_t i = 0; i < image->head_count; i++)
+    if (!qp__image_set_head(&c->image, image->heads[i].name, image->heads[i].slot))
+      return qp__fail_nomem(err, "building a context");
+  if (!copy_bytes(&c->meta, meta))
+    return qp__fail_nomem(err, "building a context");
+  qp__tree_move(&c->image.tree, &image->tree);
+  return QP_OK;
+}
+
+static enum qp_rc
+build_commit(void *self, void *build, const struct qp__build_move *moves, size_t n,
+             struct qp_err *err)
+{
+  struct memory *m = self;
+  struct mem_context *c = build;
+  struct mem_context *copy;
+  char text[QP_UUID_TEXT];
+  enum qp_rc rc = QP_OK;
+
+  (void)moves;
+  if (n)
+    return qp__fail(err, QP_MISUSE, "a memory store keeps no files");
+  copy = qp__alloc0(1, sizeof(*copy));
+  if (!copy || qp__image_init(&copy->image)) {
+    qp__free(copy);
+    return qp__fail_nomem(err, "building a context");
+  }
+  (void)pthread_mutex_lock(&m->lock);
+  if (*find_context(m, &c->id)) {
+    rc = qp__fail(err, QP_EXISTS, "context %s exists already", qp_uuid_text(&c->id, text));
+  } else { /* everything moves to the copy, and build_free frees an empty shell */
+    copy->id = c->id;
+    copy->meta = c->meta;
+    copy->messages = c->messages;
+    copy->cap = c->cap;
+    qp__tree_move(&copy->image.tree, &c->image.tree);
+    copy->image.heads = c->image.heads;
+    copy->image.head_count = c->image.head_count;
+    copy->image.head_cap = c->image.head_cap;
+    c->meta.data = NULL;
+    c->messages = NULL;
+    c->image.heads = NULL;
+    c->image.head_count = 0;
+    copy->next = m->contexts;
+    m->contexts = copy;
+    m->commits++;
+  }
+  (void)pthread_mutex_unlock(&m->lock);
+  if (rc)
+    free_mem_context(copy);
+  return rc;
+}
+
+static void
+build_free(void *self, void *build)
+{
+  struct mem_context *c = build;
+
+  (void)self;
+  for (size_t i = c->image.tree.count; c->messages && i < c->cap; i++)
+    qp__free(c->messages[i].data); /* those that never came into the tree */
+  free_mem_context(c);
+}
+
 const struct qp__driver qp__driver_memory = {
   .size = sizeof(struct qp__driver),
   .scheme = "memory",
@@ -852,4 +991,11 @@ const struct qp__driver qp__driver_memory = {
   .file_list = list_files,
   .repack = repack,
   .purge = purge,
+  .build_begin = build_begin,
+  .build_reserve = build_reserve,
+  .build_put = build_put,
+  .build_temp = build_temp,
+  .build_finish = build_finish,
+  .build_commit = build_commit,
+  .build_free = build_free,
 };
