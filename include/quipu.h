@@ -337,8 +337,15 @@ struct qp_size {
   uint64_t metadata_bytes; /* metadata.json as it is encoded now */
   uint64_t message_bytes;  /* all messages of the context */
   uint64_t messages;       /* their number */
+  /* of these, the ones that are archived or compressed … */
+  uint64_t archived_messages;
+  uint64_t archived_bytes; /* as they are outside the archives */
+  uint64_t pack_bytes;     /* … what the archives take on the disk … */
+  /* … and the ones in the trash */
+  uint64_t trashed_messages;
+  uint64_t trashed_bytes;
 };
-/* From the index: no file is opened. */
+/* From the index: no file is opened and no directory listed; archives are asked for their size. */
 QP_API void qp_context_size(struct qp_context *context, struct qp_size *out);
 
 /* ---- branches ---- */
@@ -592,7 +599,7 @@ enum qp_space_flags {
 struct qp_space_report {
   uint64_t messages;     /* that were moved */
   uint64_t bytes_before; /* of the files that held them */
-  uint64_t bytes_after;
+  uint64_t bytes_after;  /* of those that hold them now; 0: a dry run cannot tell */
 };
 
 /* All of these answer QP_BUSY when a handle on the context is open, and QP_READONLY for one in an

@@ -68,6 +68,8 @@ struct qp_context {
 
 #define QP__CONTEXT_BUCKETS 1024
 
+struct qp__sessions;
+
 struct qp_store {
   const struct qp__driver *driver;
   void *self; /* the driver's */
@@ -81,7 +83,8 @@ struct qp_store {
   struct qp__workers folders; /* fold in the background */
   atomic_ullong message_reads;
   atomic_ullong pool_hits;
-  pthread_mutex_t prompt_lock; /* one change of prompts at a time */
+  pthread_mutex_t prompt_lock;   /* one change of prompts at a time */
+  struct qp__sessions *sessions; /* session_int.h */
 
   pthread_mutex_t lock;
   pthread_cond_t ready; /* a context is no longer busy */
@@ -142,6 +145,9 @@ struct qp__commit {
   struct qp__entry *added;
   size_t added_count;
   uint32_t slot; /* out */
+  /* Messages of the first context's tree that are in their files again. */
+  const uint32_t *returned;
+  size_t returned_count;
   /* used inside */
   atomic_bool advanced; /* the writer's state is ahead; only then may it be published */
   uint32_t visible;
@@ -156,6 +162,27 @@ enum qp_rc qp__commit_meta(struct qp_context *c, struct qp__meta *meta, struct q
                            uint32_t head, struct qp_err *err);
 /* A clone of the latest metadata with a new updated_at. With the write lock. */
 enum qp_rc qp__clone_meta(struct qp_context *c, struct qp__meta **out, struct qp_err *err);
+
+/* ---- space.c ---- */
+
+/* A context that nobody else can open, as it is stored. */
+struct qp__claimed {
+  struct qp_store *store;
+  struct qp_context *claim;
+  struct qp__image image;
+  void *driver;
+};
+/* `dry_run`: nothing shall be written, so a store that is read only will do. On failure there is
+ * nothing to release. */
+enum qp_rc qp__claimed_load(struct qp_store *s, const struct qp_uuid *id, bool dry_run,
+                            struct qp__claimed *out, struct qp_err *err);
+void qp__claimed_release(struct qp__claimed *c);
+
+/* ---- gc.c ---- */
+
+/* A branch is about to lead to this message: brings it and its ancestors back from the trash.
+ * Without the write lock. */
+enum qp_rc qp__context_untrash(struct qp_context *c, uint32_t slot, struct qp_err *err);
 
 /* QP_READONLY when the store is. */
 enum qp_rc qp__check_writable(const struct qp_store *s, struct qp_err *err);

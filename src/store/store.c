@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "store/context_int.h"
+#include "store/session_int.h"
 
 #define DEFAULT_POOL ((size_t)64 << 20)
 #define DEFAULT_MAX_MESSAGE ((size_t)16 << 20)
@@ -133,6 +134,13 @@ init_store(struct qp_store *s, const struct qp_store_options *o, struct qp_err *
     qp__uuid_gen_release(&s->ids);
     return qp__fail_sys(err, sys, "opening a store");
   }
+  s->sessions = qp__sessions_new();
+  if (!s->sessions) {
+    qp__workers_release(&s->folders);
+    qp__pool_release(&s->pool);
+    qp__uuid_gen_release(&s->ids);
+    return qp__fail_nomem(err, "opening a store");
+  }
   (void)pthread_mutex_init(&s->lock, NULL);
   (void)pthread_mutex_init(&s->prompt_lock, NULL);
   (void)pthread_cond_init(&s->ready, NULL);
@@ -146,6 +154,7 @@ release_store(struct qp_store *s)
   (void)pthread_mutex_lock(&s->lock);
   qp__contexts_evict(s, true);
   (void)pthread_mutex_unlock(&s->lock);
+  qp__sessions_free(s->sessions);
   if (s->self)
     s->driver->close(s->self);
   qp__pool_release(&s->pool);

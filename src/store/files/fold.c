@@ -309,18 +309,35 @@ qp__files_fold_finish(void *self, void *context, void **ticket, struct qp_err *e
 
 /* ---- a whole fold at once ---- */
 
-enum qp_rc
-qp__files_rewrite(struct qp__files *f, struct qp__fctx *c, const struct qp__image *image,
-                  struct qp_bytes meta, struct qp_err *err)
+static enum qp_rc
+add_rewrite_ops(struct qp__txn *txn, const struct qp__fctx *c, struct qp__buf *log,
+                const struct qp__rewrite *with, struct qp_err *err)
 {
   char path[QP__PATH_MAX];
   struct qp__op op = { .kind = QP__OP_PUT,
                        .path = path,
-                       .data = meta }; /* no backup: it may be bad */
+                       .data = with->meta }; /* no backup: it may be bad */
+  enum qp_rc rc = with->before ? with->before(with->arg, txn, err) : QP_OK;
+
+  if (!rc)
+    rc = add_fold_ops(txn, c, log, err);
+  qp__context_path(path, c, "metadata.json");
+  if (!rc && with->meta.len)
+    rc = qp__txn_add(txn, &op, NULL, false, err);
+  if (!rc && with->after)
+    rc = with->after(with->arg, txn, err);
+  return rc;
+}
+
+enum qp_rc
+qp__files_rewrite(struct qp__files *f, struct qp__fctx *c, const struct qp__image *image,
+                  struct qp__rewrite *with, struct qp_err *err)
+{
   struct qp__txn txn;
   struct qp__buf log;
   enum qp_rc rc;
 
+  with->staged = false;
   qp__files_fold_start(f, c);
   rc = qp__files_fold_write(f, c, &image->tree, image->tree.count, image->heads, image->head_count,
                             err);
@@ -334,16 +351,16 @@ qp__files_rewrite(struct qp__files *f, struct qp__fctx *c, const struct qp__imag
     return rc;
   }
   qp__buf_init(&log, (size_t)1 << 20);
-  rc = add_fold_ops(&txn, c, &log, err);
-  (void)snprintf(path, sizeof(path), "%s/metadata.json", c->path);
-  if (!rc && meta.len)
-    rc = qp__txn_add(&txn, &op, NULL, false, err);
+  rc = add_rewrite_ops(&txn, c, &log, with, err);
   if (!rc)
-    rc = qp__files_commit(f, &txn, err);
-  if (rc)
+    rc = qp__journal_stage(f->journal, &txn, err);
+  with->staged = !rc;
+  if (rc) {
     qp__files_fold_abort(f, c);
-  else
+  } else {
     note_fold(f, c, log.len);
+    rc = qp__journal_settle(f->journal, &txn, err);
+  }
   qp__buf_release(&log);
   qp__txn_release(&txn);
   return rc;

@@ -397,6 +397,53 @@ qp__journal_stage(struct qp__journal *j, struct qp__txn *txn, struct qp_err *err
   return rc;
 }
 
+/* ---- barrier ---- */
+
+/* With the lock held: one step towards a journal that has forgotten commit `upto`, whose segments
+ * are those up to `number`. */
+static enum qp_rc
+step_to_barrier(struct qp__journal *j, uint64_t upto, uint64_t number, struct qp_err *err)
+{
+  if (j->poison)
+    return poisoned(j, err);
+  if (j->applied_seq >= upto && quiet(j))
+    return checkpoint(j, err);
+  if (j->applied_seq >= upto && last_segment(j)->number == number)
+    return next_segment(j, 0, err);
+  if (j->applied_seq >= upto && applied_segments(j))
+    return checkpoint(j, err);
+  (void)pthread_cond_wait(&j->turn, &j->lock);
+  return QP_OK;
+}
+
+enum qp_rc
+qp__journal_barrier(struct qp__journal *j, struct qp_err *err)
+{
+  struct qp_err cause;
+  uint64_t number;
+  uint64_t upto;
+  enum qp_rc rc = QP_OK;
+  int sys;
+
+  (void)pthread_mutex_lock(&j->lock);
+  upto = j->next_seq - 1;
+  number = last_segment(j)->number;
+  while (!rc && j->forgotten_seq < upto)
+    rc = step_to_barrier(j, upto, number, err);
+  (void)pthread_mutex_unlock(&j->lock);
+  if (rc)
+    return rc;
+  sys = qp__syncfs(j->os, j->root); /* what no commit knows of, perhaps written a moment ago */
+  if (!sys)
+    return QP_OK;
+  (void)qp__fail_sys(&cause, sys, "cannot sync the data directory");
+  (void)pthread_mutex_lock(&j->lock);
+  poison(j, &cause);
+  rc = poisoned(j, err);
+  (void)pthread_mutex_unlock(&j->lock);
+  return rc;
+}
+
 /* ---- sync and apply ---- */
 
 /* With the lock held: takes the oldest staged commits that are neighbours in one segment. */
