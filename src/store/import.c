@@ -31,12 +31,24 @@ read_failure(int sys, const char *path, struct qp_err *err)
   return qp__fail_sys(err, sys, "cannot read '%.150s'", path);
 }
 
+/* The last component of a path. */
+static const char *
+base_name(const char *path)
+{
+  const char *base = path;
+
+  for (const char *p = path; *p; p++)
+    if (*p == '/')
+      base = p + 1;
+  return base;
+}
+
 /* Reads a file by the user's path. */
 static enum qp_rc
 read_file(const struct qp__os *os, const char *path, struct qp__buf *out, struct qp_err *err)
 {
-  const char *slash = strrchr(path, '/');
-  char *dir = slash ? qp__strndup(path, (size_t)(slash - path) + 1) : qp__strdup(".");
+  const char *base = base_name(path);
+  char *dir = base > path ? qp__strndup(path, (size_t)(base - path)) : qp__strdup(".");
   int sys;
   int fd;
 
@@ -46,7 +58,7 @@ read_file(const struct qp__os *os, const char *path, struct qp__buf *out, struct
   qp__free(dir);
   if (fd < 0)
     return read_failure(fd, path, err);
-  sys = qp__file_read(os, fd, slash ? slash + 1 : path, out);
+  sys = qp__file_read(os, fd, base, out);
   qp__close(os, fd);
   return sys ? read_failure(sys, path, err) : QP_OK;
 }
@@ -54,12 +66,11 @@ read_file(const struct qp__os *os, const char *path, struct qp__buf *out, struct
 static enum qp_rc
 open_dump(const struct qp__os *os, const char *path, struct qp__ls **out, struct qp_err *err)
 {
-  const char *slash = strrchr(path, '/');
   struct qp__buf text;
   char what[80];
   enum qp_rc rc;
 
-  (void)snprintf(what, sizeof(what), "%.70s", slash ? slash + 1 : path);
+  (void)snprintf(what, sizeof(what), "%.70s", base_name(path));
   qp__buf_init(&text, QP__LS_MAX);
   rc = read_file(os, path, &text, err);
   if (!rc)

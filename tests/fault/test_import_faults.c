@@ -1,5 +1,5 @@
-/* test_import_faults.c - an import that meets a failing system call, a failing allocation or a power
- * cut at any point; what must hold is in lib/import_rig.h. */
+/* test_import_faults.c - an import that meets a failing system call, a failing allocation or a
+ * power cut at any point; what must hold is in lib/import_rig.h. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -178,8 +178,8 @@ test_every_power_cut(void **state)
 
 /* ---- allocations ---- */
 
-/* Imports the second dump into a new store at `url` with the nth allocation failing. False: it makes
- * fewer. */
+/* Imports the second dump into a new store at `url` with the nth allocation failing. False: it
+ * makes fewer. */
 static bool
 fail_allocation(const char *url, const char *dir, long n)
 {
