@@ -152,18 +152,6 @@ look_in_trash(struct leftovers *l, struct qp_err *err)
 
 /* ---- packs that hold nothing ---- */
 
-static bool
-is_used(const struct qp__tree *tree, const char *pack)
-{
-  for (uint32_t slot = 0; slot < tree->count; slot++) {
-    uint64_t place = atomic_load(&qp__tree_at(tree, slot)->place);
-
-    if (qp__place_kind(place) == QP__PLACE_PACK && strcmp(qp__tree_pack_of(tree, place), pack) == 0)
-      return true;
-  }
-  return false;
-}
-
 struct survey {
   struct leftovers *leftovers;
   bool unknown; /* there is a message that the index does not have, or has elsewhere in vain */
@@ -204,7 +192,7 @@ look_at_pack(void *arg, const char *name, struct qp_err *err)
   bool damaged = false;
   enum qp_rc rc;
 
-  if (is_used(&l->image->tree, name))
+  if (qp__pack_is_used(&l->image->tree, name))
     return QP_OK;
   qp__context_path(path, l->context, name);
   rc = qp__pack_scan(l->files->os, l->files->root, path, qp__dict_path(dict, l->context, name),
@@ -291,7 +279,7 @@ add_unlinks(void *arg, struct qp__txn *txn, struct qp_err *err)
   enum qp_rc rc = QP_OK;
 
   for (size_t i = 0; i < old->pack_count && !rc; i++) {
-    if (is_used(&p->kept.tree, old->packs[i]))
+    if (qp__pack_is_used(&p->kept.tree, old->packs[i]))
       continue;
     qp__context_path(path, p->context, old->packs[i]);
     rc = qp__txn_add(txn, &op, NULL, false, err);
