@@ -292,7 +292,7 @@ count_file(const char *path, const struct stat *st, int type, struct FTW *ftw)
   (void)st;
   if (type != FTW_F)
     return 0;
-  if (strstr(path, "/messages/") || strstr(path, "/trash/")) {
+  if (strstr(path, "/messages/")) {
     assert_true(strlen(name) > QP_UUID_TEXT && census.count < 1000);
     memcpy(text, name, QP_UUID_TEXT - 1);
     assert_int_equal(qp_uuid_parse(text, &census.ids[census.count++], NULL), QP_OK);
@@ -318,7 +318,7 @@ by_id(const void *a, const void *b)
   return memcmp(a, b, sizeof(struct qp_uuid));
 }
 
-/* No message is anywhere twice. Answers how many there are. */
+/* No message is anywhere twice, but for those in the trash. Answers how many there are. */
 static size_t
 count_places(const struct rig *x)
 {
@@ -431,7 +431,7 @@ prepare_loose(struct rig *x, struct qp_store *store)
 {
   save(x, store, "main", 0, 14);
   fork_branch(x, store, "side");
-  save(x, store, "side", 40, 5);
+  save(x, store, "side", 10, 5); /* in the same months as those of main */
   save(x, store, "main", 60, 6);
   save(x, store, "main", 300, 3);
 }
@@ -547,7 +547,8 @@ look_and_repeat(struct rig *x, work_fn *work, size_t messages)
 static void
 rig_make(struct rig *x, const char *name, void (*prepare)(struct rig *x, struct qp_store *store))
 {
-  const char *tmp = getenv("TMPDIR");
+  /* Files in memory do as well for a kill, and thousands of them are made and deleted here. */
+  const char *tmp = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : getenv("TMPDIR");
   struct qp_context *c = NULL;
   struct qp_store *store;
   struct qp_err err;
@@ -568,7 +569,7 @@ rig_make(struct rig *x, const char *name, void (*prepare)(struct rig *x, struct 
   qp_store_close(store);
 }
 
-/* `messages`: how many there are afterwards, in files, packs and the trash. Every `step`th call
+/* `messages`: how many there are afterwards, in files and packs. Every `step`th call
  * is tried, in the long form all of them. */
 static void
 run(const char *name, void (*prepare)(struct rig *x, struct qp_store *store), work_fn *work,
@@ -636,7 +637,7 @@ static void
 test_kill_in_gc(void **state)
 {
   (void)state;
-  run("gc", prepare_orphans, trash, 36, 1);
+  run("gc", prepare_orphans, trash, 28, 1); /* five are in packs and in the trash */
 }
 
 static void
