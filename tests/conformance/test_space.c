@@ -1,5 +1,5 @@
-/* test_space.c - archive, compress, decompress and gc, on every driver: what is moved can be read as
- * before, what nobody reaches can be had back for a while, and who has nothing to do writes
+/* test_space.c - archive, compress, decompress and gc, on every driver: what is moved can be read
+ * as before, what nobody reaches can be had back for a while, and who has nothing to do writes
  * nothing. */
 #include <stdio.h>
 

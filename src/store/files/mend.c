@@ -12,7 +12,7 @@
 
 #define COPY_PIECE ((size_t)256 << 10)
 
-/* A copy of a file of the context, in lost/. */
+/* A copy of a file of the context, in lost/; of one that is empty or not there, none. */
 static enum qp_rc
 copy_to_lost(struct qp__repack *r, const char *name, struct qp_err *err)
 {
@@ -27,12 +27,12 @@ copy_to_lost(struct qp__repack *r, const char *name, struct qp_err *err)
   int in;
   int sys;
 
+  if (!qp__repack_size(f, r->context, name))
+    return QP_OK;
   qp__context_path(from, r->context, name);
   (void)snprintf(to, sizeof(to), "lost/%lld-%.8s-%s", (long long)f->os->now_ms(f->os->self),
                  r->context->path + strlen("contexts/"), base ? base + 1 : name);
   sys = in = qp__open(f->os, f->root, from, O_RDONLY | O_NOFOLLOW, 0);
-  if (in == -ENOENT)
-    return QP_OK;
   if (in >= 0)
     sys = qp__dir_make(f->os, f->root, "lost");
   if (!sys)
