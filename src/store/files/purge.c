@@ -3,8 +3,8 @@
  *
  * A purge first commits an index that does not know the messages, together with packs that do not
  * hold them, then removes their files. What is cut short in between leaves files in trash/ that no
- * entry names, which the next purge takes with it. A second copy of a message is removed only when the first one, where the index says it is,
- * has been read and is right. */
+ * entry names, which the next purge takes with it. A second copy of a message is removed only when
+ * the first one, where the index says it is, has been read and is right. */
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
