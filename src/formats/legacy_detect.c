@@ -110,9 +110,8 @@ look_into(const struct qp__os *os, int dirfd, const char *path, bool named, bool
   return rc;
 }
 
-/* {uuid}, {uuid}.json. */
-static bool
-is_named(const char *path)
+bool
+qp__legacy_is_named(const char *path)
 {
   const char *slash = strrchr(path, '/');
   const char *name = slash ? slash + 1 : path;
@@ -122,9 +121,9 @@ is_named(const char *path)
          (!name[QP__UUID_LEN] || strcmp(name + QP__UUID_LEN, ".json") == 0);
 }
 
-static enum qp_rc
-detect_directory(const struct qp__os *os, int dirfd, const char *path, enum qp_legacy *out,
-                 struct qp_err *err)
+enum qp_rc
+qp__legacy_detect_directory(const struct qp__os *os, int dirfd, const char *path, bool named,
+                            enum qp_legacy *out, struct qp_err *err)
 {
   struct qp__buf inside;
   struct stat st;
@@ -132,10 +131,10 @@ detect_directory(const struct qp__os *os, int dirfd, const char *path, enum qp_l
   enum qp_rc rc;
 
   qp__buf_init(&inside, SIZE_MAX / 4);
-  (void)qp__buf_addf(&inside, "%s/%s", path, QP__LEGACY_CONTEXT_FILE);
+  (void)qp__buf_addf(&inside, "%s%s%s", path, path[0] ? "/" : "", QP__LEGACY_CONTEXT_FILE);
   rc = qp__buf_check(&inside, path, err);
   if (!rc && os->fstatat(os->self, dirfd, inside.data, &st) == 0 && S_ISREG(st.st_mode))
-    rc = look_into(os, dirfd, inside.data, is_named(path), &is_context, err);
+    rc = look_into(os, dirfd, inside.data, named, &is_context, err);
   if (!rc)
     *out = is_context ? QP_LEGACY_POOL : QP_LEGACY_NONE;
   qp__buf_release(&inside);
@@ -154,9 +153,9 @@ qp__legacy_detect(const struct qp__os *os, int dirfd, const char *path, enum qp_
   if (bad < 0)
     return qp__fail_sys(err, bad, "'%s'", path);
   if (S_ISDIR(st.st_mode))
-    return detect_directory(os, dirfd, path, out, err);
+    return qp__legacy_detect_directory(os, dirfd, path, qp__legacy_is_named(path), out, err);
   if (S_ISREG(st.st_mode))
-    rc = look_into(os, dirfd, path, is_named(path), &is_context, err);
+    rc = look_into(os, dirfd, path, qp__legacy_is_named(path), &is_context, err);
   if (!rc)
     *out = is_context ? QP_LEGACY_MONOLITH : QP_LEGACY_NONE;
   return rc;

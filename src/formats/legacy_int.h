@@ -155,6 +155,14 @@ enum qp_rc qp__legacy_read_node(const struct qp__legacy *l, uint32_t entry, cons
 /* "source: message 3f0c…", with the id that the source has for it. */
 void qp__legacy_what(const struct qp__legacy *l, uint32_t item, char out[QP__LEGACY_WHAT]);
 
+/* ---- legacy_detect.c ---- */
+
+/* What the directory at `path` ("": dirfd itself) is. `named`: it has the name of a context. */
+enum qp_rc qp__legacy_detect_directory(const struct qp__os *os, int dirfd, const char *path,
+                                       bool named, enum qp_legacy *out, struct qp_err *err);
+/* Whether the last part of a path is {uuid} or {uuid}.json. */
+bool qp__legacy_is_named(const char *path);
+
 /* ---- legacy_scan.c ---- */
 
 /* Reads a context, from `fd` to the end of the file: context, entries and lists. */

@@ -254,13 +254,18 @@ qp__legacy_note_time(struct qp__legacy *l, const struct qp_uuid *id, struct qp_e
                           qp_uuid_text(id, text)) == QP_OK;
 }
 
+/* A key and its node. */
 static bool
 scan_entry(struct qp__legacy *l, struct qp__scan *s)
 {
-  struct qp__legacy_entry e = { .at = qp__scan_at(s) };
+  struct qp__legacy_entry e = { .len = 0 };
   char key[QP__UUID_LEN];
   bool odd_time;
 
+  (void)qp__scan_peek(s);
+  e.at = qp__scan_at(s);
+  if (!qp__scan_key(s))
+    return false;
   if (l->entry_count >= QP__LEGACY_NONE - 1)
     return qp__scan_fail(s, QP_TOOBIG, e.at, "too many messages");
   if (!text_uuid(s, &e.id))
@@ -281,7 +286,7 @@ scan_pool(struct qp__legacy *l, struct qp__scan *s)
   if (!qp__scan_open(s, '{'))
     return false;
   for (bool first = true; qp__scan_more(s, '}', first); first = false)
-    if (!qp__scan_key(s) || !scan_entry(l, s))
+    if (!scan_entry(l, s))
       return false;
   return !s->rc;
 }
@@ -455,7 +460,7 @@ qp__legacy_scan_context(struct qp__legacy *l, struct qp__scan *s, struct qp_err 
 
   qp__buf_init(&rest, QP__LEGACY_CONTEXT_MAX);
   rc = scan_top(l, s, &rest) ? QP_OK : s->rc;
-  (void)snprintf(what, sizeof(what), "%s, left aside its messages", l->what);
+  (void)snprintf(what, sizeof(what), "%s, its messages left aside", l->what);
   if (!rc)
     rc = qp__json_parse_object(what, qp__buf_bytes(&rest), &l->context, err);
   if (!rc)

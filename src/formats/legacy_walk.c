@@ -290,14 +290,22 @@ static enum qp_rc
 visit_directory(struct walk *w, const char *path, struct qp_err *err)
 {
   struct name entry = { .format = QP_LEGACY_NONE };
-  enum qp_rc rc = look(w, ".", &entry, err);
+  struct qp_err why = { QP_OK, "" };
+  enum qp_rc rc;
 
   w->prefix = path;
   w->joint = "";
-  if (!rc && entry.format != QP_LEGACY_NONE)
+  rc = qp__legacy_detect_directory(w->os, w->root, "", qp__legacy_is_named(path), &entry.format,
+                                   &why);
+  if (rc) {
+    rc = pass_over(w, rc, &why);
+    if (rc)
+      return qp__fail(err, rc, "%s", why.msg);
+  }
+  if (entry.format != QP_LEGACY_NONE)
     return tell(w, "", &entry, err);
   w->joint = ends_in(path, "/") ? "" : "/";
-  return rc ? rc : walk_directory(w, "", err);
+  return walk_directory(w, "", err);
 }
 
 enum qp_rc

@@ -1,5 +1,5 @@
-/* test_legacy.c - src/formats: what an old context says is there after it was stored, and comes back
- * value for value: every variant of the old formats, in tables. Trees of branches have
+/* test_legacy.c - src/formats: what an old context says is there after it was stored, and comes
+ * back value for value: every variant of the old formats, in tables. Trees of branches have
  * test_legacy_order.c, broken sources test_legacy_bad.c. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -96,14 +96,16 @@ static const char *const nodes[] = {
   /* tool calls */
   MESSAGE("\"role\":\"Assistant\",\"content\":[],\"tool_calls\":[]"),
   MESSAGE("\"role\":\"Assistant\",\"content\":[],\"tool_calls\":null"),
-  MESSAGE(
-      "\"role\":\"Assistant\",\"content\":[],\"tool_calls\":[" CALL("\"a string\"") "," CALL("[\"x"
-                                                                                             "\","
-                                                                                             "\"y\""
-                                                                                             "]") "," CALL(
-          "{\"k\":{\"n\":1.5}}") "," CALL("null") "," CALL("17") "," CALL("[]") "],\"message_"
-                                                                                "type\":\"tool_"
-                                                                                "call\""),
+  MESSAGE("\"role\":\"Assistant\",\"content\":[],\"tool_calls\":[" CALL("\"a string\"") "," CALL(
+      "[\"x"
+      "\","
+      "\"y\""
+      "]") "," CALL("{\"k\":{\"n\":1.5}}") "," CALL("null") "," CALL("17") "," CALL("[]") "],"
+                                                                                          "\"messag"
+                                                                                          "e_"
+                                                                                          "type\":"
+                                                                                          "\"tool_"
+                                                                                          "call\""),
   MESSAGE(
       "\"role\":\"Assistant\",\"content\":[],\"tool_calls\":[{\"id\":\"\",\"tool_name\":\"\"}]"),
   MESSAGE("\"role\":\"Assistant\",\"content\":[],\"tool_calls\":[{\"id\":\"c\",\"tool_name\":\"t\","
