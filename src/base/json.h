@@ -25,6 +25,10 @@ enum qp_rc qp__json_write_pretty(struct qp__buf *out, const json_t *value);
 /* The same for a value that stands `level` levels down in a document that is written in pieces. */
 enum qp_rc qp__json_write_inside(struct qp__buf *out, const json_t *value, size_t level);
 
+/* A new array or object with the same elements, which are shared; NULL: no memory. (jansson's own
+ * copy loses elements when memory is out.) */
+json_t *qp__json_copy(const json_t *value);
+
 /* Field readers. A missing field or null leaves *out untouched and is QP_OK; a wrong type is
  * QP_INVALID "`what`: \"key\" must be a string". Borrowed from the object. */
 enum qp_rc qp__json_string(const char *what, const json_t *object, const char *key,

@@ -197,7 +197,7 @@ apply_one(json_t **root, const json_t *path, json_t *was)
   json_t *at = *root;
 
   if (at->refcount > 1) {
-    at = json_copy(*root);
+    at = qp__json_copy(*root);
     if (!at)
       return -1;
     json_decref(*root);
@@ -208,7 +208,7 @@ apply_one(json_t **root, const json_t *path, json_t *was)
     json_t *child = child_of(at, step);
 
     if (child->refcount > 1) {
-      json_t *copy = json_copy(child);
+      json_t *copy = qp__json_copy(child);
       int bad = !copy || set_child(at, step, copy);
 
       json_decref(copy);

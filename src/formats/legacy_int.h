@@ -221,6 +221,8 @@ enum qp_rc qp__legacy_back(const json_t *m, const struct qp_uuid *old_id,
 
 /* Makes meta, heads and prompts. */
 enum qp_rc qp__legacy_meta_make(struct qp__legacy *l, struct qp_err *err);
+/* The context of the source, "message_pool" and "branches" emptied; a new value. */
+enum qp_rc qp__legacy_original(const struct qp__legacy *l, json_t **out, struct qp_err *err);
 
 /* ---- legacy_context.c ---- */
 

@@ -120,8 +120,9 @@ add_part(json_t *list, json_t *part)
 
     if (!null_key)
       return json_array_append(list, part);
-    part = json_copy(part);
-    (void)json_object_del(part, null_key);
+    part = qp__json_copy(part);
+    if (part)
+      (void)json_object_del(part, null_key);
     return json_array_append_new(list, part);
   }
   wrapped = json_object();
@@ -158,15 +159,19 @@ old_parts(const json_t *content)
   return list;
 }
 
-/* Whether the content that quipu once had is there, and the old program left it alone. */
+/* Whether `content` is what old programs know of `whole`. */
 static bool
 is_whole_content(const json_t *whole, const json_t *content)
 {
-  json_t *old = whole ? old_parts(whole) : NULL;
-  bool same = old && json_equal(old, content);
+  size_t at = 0;
 
-  json_decref(old);
-  return same;
+  for (size_t i = 0; i < json_array_size(whole); i++) {
+    const json_t *part = json_array_get(whole, i);
+
+    if (is_old_part(part) && !json_equal(part, json_array_get(content, at++)))
+      return false;
+  }
+  return whole && json_is_array(content) && at == json_array_size(content);
 }
 
 static json_t *
@@ -369,7 +374,7 @@ add_whole_content(json_t *metadata, json_t *content)
   json_t *extra = json_object_get(metadata, "extra");
   int bad;
 
-  extra = json_is_object(extra) ? json_copy(extra) : json_object();
+  extra = json_is_object(extra) ? qp__json_copy(extra) : json_object();
   bad = json_object_set(extra, WHOLE_CONTENT, content) || json_object_set(metadata, "extra", extra);
   json_decref(extra);
   return bad;

@@ -7,6 +7,7 @@
  *                    "spelled": {place: id} where ids were not in lower case,
  *                    "missing": {place: id} of ids that the pool lacks,
  *                    "prompt": {"id", "hash", "others"} of a prompt that it held as a copy,
+ *                    "made": true when the source has no branches,
  *                    "differs": […]}
  * The changes are found as in legacy_message.c: by making the old form of what came out and
  * comparing it with the original. */
@@ -386,6 +387,28 @@ add_branch(struct qp__legacy *l, const struct qp__legacy_list *list, struct qp_e
   return read_branch(l, list, b, err);
 }
 
+/* The branch of a context that has none. */
+static enum qp_rc
+make_main(struct qp__legacy *l, struct qp_err *err)
+{
+  json_t *legacy = json_object();
+  json_t *extra = json_object();
+  enum qp_rc rc;
+
+  rc = qp__meta_branch_add(l->meta, QP__BRANCH_MAIN, l->meta->created_at, NULL, err);
+  if (!rc && (json_object_set_new(legacy, "made", json_true()) ||
+              json_object_set(extra, QP__LEGACY_FIELD, legacy)))
+    rc = qp__fail_nomem(err, l->what);
+  if (!rc) {
+    l->meta->branches[0].extra = json_incref(extra);
+    l->heads[0].branch = QP__BRANCH_MAIN;
+    rc = qp__legacy_notef(l, err, "it has no branches: got an empty branch '" QP__BRANCH_MAIN "'");
+  }
+  json_decref(legacy);
+  json_decref(extra);
+  return rc;
+}
+
 static enum qp_rc
 read_branches(struct qp__legacy *l, struct qp_err *err)
 {
@@ -412,12 +435,8 @@ read_branches(struct qp__legacy *l, struct qp_err *err)
     qsort(sorted, l->list_count, sizeof(*sorted), compare_names);
   for (size_t i = 0; i < l->list_count && !rc; i++)
     rc = add_branch(l, sorted[i], err);
-  if (!rc && !l->list_count) {
-    rc = qp__meta_branch_add(l->meta, QP__BRANCH_MAIN, l->meta->created_at, NULL, err);
-    l->heads[0].branch = QP__BRANCH_MAIN;
-    if (!rc)
-      rc = qp__legacy_notef(l, err, "it has no branches: got an empty branch 'main'");
-  }
+  if (!rc && !l->list_count)
+    rc = make_main(l, err);
   qp__free(sorted);
   json_decref(taken);
   return rc;
@@ -449,7 +468,7 @@ read_active(struct qp__legacy *l, const struct qp__legacy_list **active, struct 
   if (!name)
     rc = qp__legacy_notef(l, err, "it does not say which branch is active: '%s' is",
                           l->meta->active);
-  else if (!*active || strcmp((*active)->key, name) != 0)
+  else if (*active ? strcmp((*active)->key, name) != 0 : strcmp(name, QP__BRANCH_MAIN) != 0)
     rc = qp__legacy_notef(l, err, "its active branch '%.80s' does not exist: '%s' is active", name,
                           l->meta->active);
   return rc;
@@ -557,19 +576,33 @@ add_prompt_change(const struct qp__legacy *l, json_t *legacy)
   return bad;
 }
 
+enum qp_rc
+qp__legacy_original(const struct qp__legacy *l, json_t **out, struct qp_err *err)
+{
+  json_t *original = qp__json_copy(l->context);
+
+  if (!original || json_object_set_new(original, "message_pool", json_object()) ||
+      (json_is_object(json_object_get(original, "branches")) &&
+       json_object_set_new(original, "branches", json_object()))) {
+    json_decref(original);
+    return qp__fail_nomem(err, l->what);
+  }
+  *out = original;
+  return QP_OK;
+}
+
 static enum qp_rc
 context_legacy(struct qp__legacy *l, struct qp_err *err)
 {
   json_t *legacy = start_legacy(l);
-  json_t *original = json_copy(l->context);
+  json_t *original = NULL;
   json_t *guess = NULL;
   enum qp_rc rc = QP_OK;
 
-  if (!legacy || !original || json_object_set(l->meta->extra, QP__LEGACY_FIELD, legacy) ||
-      json_object_set_new(original, "message_pool", json_object()) ||
-      (json_object_get(original, "branches") &&
-       json_object_set_new(original, "branches", json_object())))
+  if (!legacy || json_object_set(l->meta->extra, QP__LEGACY_FIELD, legacy))
     rc = qp__fail_nomem(err, l->what);
+  if (!rc)
+    rc = qp__legacy_original(l, &original, err);
   if (!rc)
     rc = qp__legacy_context_back(l->meta, true, &guess, err);
   if (!rc)
