@@ -50,7 +50,7 @@ qp_branch_list(struct qp_context *context, qp_branch_visit *visit, void *arg, st
 static enum qp_rc
 begin(struct qp_context *c, struct qp__meta **meta, struct qp_err *err)
 {
-  enum qp_rc rc = qp__check_writable(c->store, err);
+  enum qp_rc rc = qp__check_changeable(c, err);
 
   if (rc)
     return rc;
@@ -193,7 +193,7 @@ qp_branch_rewind(struct qp_context *context, const char *name, const struct qp_u
   struct qp__change change = { .kind = QP__CHANGE_HEAD };
   struct qp__effect effect = { .context = context };
   struct qp__commit commit = { .changes = &change, .count = 1, .effects = &effect };
-  enum qp_rc rc = qp__check_writable(context->store, err);
+  enum qp_rc rc = qp__check_changeable(context, err);
 
   if (rc)
     return rc;

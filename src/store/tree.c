@@ -165,6 +165,18 @@ add_entry(struct qp__tree *t, const struct qp__entry *from)
   return slot;
 }
 
+uint32_t
+qp__tree_slot(const struct qp__tree *t, const struct qp__entry *e)
+{
+  struct qp__entry **blocks = atomic_load_explicit(&t->blocks, memory_order_acquire);
+  uint32_t block = 0;
+
+  /* A block is found by its bytes; 64-bit numbers, because entries of two blocks do not compare. */
+  while ((uintptr_t)e - (uintptr_t)blocks[block] >= BLOCK * sizeof(*e))
+    block++;
+  return block * BLOCK + (uint32_t)(e - blocks[block]);
+}
+
 void
 qp__tree_publish(struct qp__tree *t, uint32_t count, uint64_t bytes)
 {
