@@ -274,6 +274,7 @@ qp__tree_dir_name(const struct qp__tree *t, uint16_t dir)
 
 /* ---- ids ---- */
 
+/* Ids of other programs need not be random: a counter in any part of one must reach all bits. */
 static uint32_t
 hash_id(const struct qp_uuid *id)
 {
@@ -282,8 +283,12 @@ hash_id(const struct qp_uuid *id)
 
   memcpy(&a, id->b, 8);
   memcpy(&b, id->b + 8, 8);
-  a = (a ^ (b * 0x9e3779b97f4a7c15u)) * 0xbf58476d1ce4e5b9u;
-  return (uint32_t)(a >> 32) ^ (uint32_t)a;
+  b *= 0x9e3779b97f4a7c15u;
+  a ^= b ^ (b >> 32);
+  a *= 0xbf58476d1ce4e5b9u;
+  a ^= a >> 32;
+  a *= 0x94d049bb133111ebu;
+  return (uint32_t)(a >> 32);
 }
 
 static void
