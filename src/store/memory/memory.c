@@ -344,6 +344,26 @@ find_prompt(struct memory *m, const char *id)
   return at;
 }
 
+/* With the lock held: an empty prompt of that name, unless there is one. */
+static struct mem_prompt *
+need_prompt(struct memory *m, const char *id)
+{
+  struct mem_prompt *p = *find_prompt(m, id);
+
+  if (p)
+    return p;
+  p = qp__alloc0(1, sizeof(*p));
+  if (p)
+    p->id = qp__strdup(id);
+  if (!p || !p->id) {
+    qp__free(p);
+    return NULL;
+  }
+  p->next = m->prompts;
+  m->prompts = p;
+  return p;
+}
+
 /* Room for everything that the changes will add, so that applying them cannot fail. */
 static bool
 reserve(struct memory *m, struct qp__change *changes, size_t n)
@@ -383,18 +403,8 @@ reserve(struct memory *m, struct qp__change *changes, size_t n)
         return false;
       break;
     case QP__CHANGE_PROMPT:
-      if (!*find_prompt(m, changes[i].branch)) {
-        struct mem_prompt *p = qp__alloc0(1, sizeof(*p));
-
-        if (p)
-          p->id = qp__strdup(changes[i].branch);
-        if (!p || !p->id) {
-          qp__free(p);
-          return false;
-        }
-        p->next = m->prompts;
-        m->prompts = p;
-      }
+      if (!need_prompt(m, changes[i].branch))
+        return false;
       break;
     default:
       break;
@@ -912,9 +922,32 @@ build_finish(void *self, void *build, struct qp_bytes meta, struct qp__image *im
   return QP_OK;
 }
 
+/* With the lock held. All of them are there, or those that are have no text and do not count. */
+static bool
+add_prompts(struct memory *m, const struct qp__new_prompt *prompts, size_t n)
+{
+  struct bytes *texts = qp__alloc0(n, sizeof(*texts));
+  bool ok = texts != NULL;
+
+  for (size_t i = 0; i < n && ok; i++)
+    ok = need_prompt(m, prompts[i].id) && copy_bytes(&texts[i], prompts[i].text);
+  for (size_t i = 0; i < n && texts; i++) {
+    struct mem_prompt *p = ok ? *find_prompt(m, prompts[i].id) : NULL;
+
+    if (p) {
+      qp__free(p->text.data);
+      p->text = texts[i];
+    } else {
+      qp__free(texts[i].data);
+    }
+  }
+  qp__free(texts);
+  return ok;
+}
+
 static enum qp_rc
-build_commit(void *self, void *build, const struct qp__build_move *moves, size_t n,
-             struct qp_err *err)
+build_commit(void *self, void *build, const struct qp__new_prompt *prompts, size_t prompt_count,
+             const struct qp__build_move *moves, size_t n, struct qp_err *err)
 {
   struct memory *m = self;
   struct mem_context *c = build;
@@ -933,6 +966,8 @@ build_commit(void *self, void *build, const struct qp__build_move *moves, size_t
   (void)pthread_mutex_lock(&m->lock);
   if (*find_context(m, &c->id)) {
     rc = qp__fail(err, QP_EXISTS, "context %s exists already", qp_uuid_text(&c->id, text));
+  } else if (!add_prompts(m, prompts, prompt_count)) {
+    rc = qp__fail_nomem(err, "building a context");
   } else { /* everything moves to the copy, and build_free frees an empty shell */
     copy->id = c->id;
     copy->meta = c->meta;
