@@ -5,8 +5,8 @@
  *   QUIPU_BENCH_QUICK  1: smaller contexts and fewer blocks, to see that everything works
  *
  * Arguments (open, size, client, batch, crowd, read, space, migrate, range) choose parts of it,
- * which are printed only. Without any it writes bench/RESULTS.md and bench/size.svg; in the quick form
- * build/RESULTS.md and build/size.svg. The bars are never a test: a row that falls short does
+ * which are printed only. Without any it writes bench/RESULTS.md and bench/size.svg; in the quick
+ * form build/RESULTS.md and build/size.svg. The bars are never a test: a row that falls short does
  * not change the exit status. */
 #include "bench.h"
 
