@@ -337,8 +337,15 @@ struct qp_size {
   uint64_t metadata_bytes; /* metadata.json as it is encoded now */
   uint64_t message_bytes;  /* all messages of the context */
   uint64_t messages;       /* their number */
+  /* of these, the ones that are archived or compressed … */
+  uint64_t archived_messages;
+  uint64_t archived_bytes; /* as they are outside the archives */
+  uint64_t pack_bytes;     /* … what the archives take on the disk … */
+  /* … and the ones in the trash */
+  uint64_t trashed_messages;
+  uint64_t trashed_bytes;
 };
-/* From the index: no file is opened. */
+/* From the index: no file is opened and no directory listed; archives are asked for their size. */
 QP_API void qp_context_size(struct qp_context *context, struct qp_size *out);
 
 /* ---- branches ---- */
@@ -556,13 +563,17 @@ QP_API QP_MUST_CHECK enum qp_rc qp_context_rollback(struct qp_store *store,
                                                     struct qp_import_report *report,
                                                     struct qp_err *err);
 
-/* Called for each chat of a dump, and for each item that could not be taken (context none). */
+/* Called for each prompt and each chat of a dump ("prompt terse", "chat c-1"), and for each item
+ * that could not be taken or is worth a note ("chat c-1, message 3", "key copilot_chats_v2"). Only
+ * the report of a chat has a context. */
 typedef enum qp_rc qp_import_visit(void *arg, const char *item,
                                    const struct qp_import_report *report);
 /* Imports a dump of a browser's LocalStorage: a JSON object of keys, values as strings or as
  * JSON. Each chat becomes a context, each prompt a system prompt, images become blobs. The same
- * dump again changes nothing. A malformed item is told to `visit` and left out. Returns QP_OK when
- * the dump could be read at all. */
+ * dump again changes nothing; a later one adds what is new to contexts that nobody has changed
+ * since, and leaves others alone (QP_EXISTS). A malformed item is told to `visit` and left out.
+ * Returns QP_OK when the dump could be read at all, else QP_INVALID (none that quipu knows),
+ * QP_TOOBIG (over 512 MiB) or what reading it said; or the visitor's answer, which ends it. */
 QP_API QP_MUST_CHECK enum qp_rc qp_localstorage_import(struct qp_store *store, const char *path,
                                                        unsigned flags, qp_import_visit *visit,
                                                        void *arg, struct qp_err *err);
@@ -588,7 +599,7 @@ enum qp_space_flags {
 struct qp_space_report {
   uint64_t messages;     /* that were moved */
   uint64_t bytes_before; /* of the files that held them */
-  uint64_t bytes_after;
+  uint64_t bytes_after;  /* of those that hold them now; 0: a dry run cannot tell */
 };
 
 /* All of these answer QP_BUSY when a handle on the context is open, and QP_READONLY for one in an

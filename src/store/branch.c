@@ -46,6 +46,21 @@ qp_branch_list(struct qp_context *context, qp_branch_visit *visit, void *arg, st
 
 /* ---- writing ---- */
 
+/* Brings a message that a branch shall lead to back from the trash. What cannot be found is not
+ * told here. */
+static enum qp_rc
+fetch_back(struct qp_context *c, const struct qp_uuid *id, struct qp_err *err)
+{
+  uint32_t slot;
+  enum qp_rc rc = qp__check_writable(c->store, err);
+
+  if (rc || !id)
+    return rc;
+  if (!qp__tree_find(&c->tree, id, false, &slot))
+    return qp__fail_nomem(err, "looking up a message");
+  return slot == QP__NO_SLOT ? QP_OK : qp__context_untrash(c, slot, err);
+}
+
 /* Takes the write lock and clones the metadata. On failure the lock is free again. */
 static enum qp_rc
 begin(struct qp_context *c, struct qp__meta **meta, struct qp_err *err)
@@ -101,6 +116,8 @@ qp_branch_fork(struct qp_context *context, const char *name, const char *from,
   uint32_t slot;
   enum qp_rc rc = qp__branch_name_check(name, err);
 
+  if (!rc)
+    rc = fetch_back(context, at, err);
   if (!rc)
     rc = begin(context, &meta, err);
   if (rc)
@@ -193,7 +210,7 @@ qp_branch_rewind(struct qp_context *context, const char *name, const struct qp_u
   struct qp__change change = { .kind = QP__CHANGE_HEAD };
   struct qp__effect effect = { .context = context };
   struct qp__commit commit = { .changes = &change, .count = 1, .effects = &effect };
-  enum qp_rc rc = qp__check_writable(context->store, err);
+  enum qp_rc rc = fetch_back(context, to, err);
 
   if (rc)
     return rc;

@@ -12,9 +12,10 @@
 #include "model/meta.h"
 #include "quipu.h"
 
+/* After a failure of begin, add or commit nothing is left to do but free. */
 struct qp__build;
 
-/* QP_EXISTS: there is a context with that id (of the new format). */
+/* QP_EXISTS: there is a context with that id (of the new format). QP_READONLY. */
 enum qp_rc qp__build_begin(struct qp_store *s, const struct qp_uuid *id, struct qp__build **out,
                            struct qp_err *err);
 
@@ -33,6 +34,7 @@ enum qp_rc qp__build_add(struct qp__build *b, const char *branch, size_t first, 
                          qp__build_source *source, qp__build_verify *verify, void *arg,
                          struct qp_err *err);
 uint64_t qp__build_bytes(const struct qp__build *b); /* stored so far */
+uint64_t qp__build_count(const struct qp__build *b); /* messages so far */
 
 struct qp__build_head {
   const char *branch;
@@ -45,11 +47,15 @@ struct qp__build_move {
   const char *from;
   const char *to;
 };
-/* A name below tmp/, "tmp/…", for a file that shall be moved by the commit. The caller makes it and
- * syncs it. */
-void qp__build_temp(struct qp__build *b, char out[64]);
+/* A name below tmp/ for a file that shall be moved by the commit. The caller makes it; the
+ * commit syncs it, and it is removed with what was not committed. QP_INVALID: a store without
+ * files. */
+enum qp_rc qp__build_temp(struct qp__build *b, char out[64], struct qp_err *err);
 
-/* Makes the context appear. `meta` stays the caller's and defines the branches that `heads` has. */
+/* Makes the context appear. `meta` stays the caller's and defines the branches that `heads` has;
+ * system prompts that it refers to must be there (QP_NOTFOUND). QP_EXISTS: there is such a context
+ * by now; a directory of an old format that stands in its place becomes {id}.old. QP_BUSY: a handle
+ * on the context (in an old format) is open. Not twice. */
 enum qp_rc qp__build_commit(struct qp__build *b, const struct qp__meta *meta,
                             const struct qp__build_head *heads, size_t head_count,
                             const struct qp__build_move *moves, size_t move_count,

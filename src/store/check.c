@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "model/prompt.h"
+#include "store/blob.h"
 #include "store/context_int.h"
 #include "store/session_int.h"
 
@@ -42,6 +43,7 @@ commit_change(struct checking *k, struct qp__change *change, struct qp_err *err)
   return qp__commit(s, &commit, err);
 }
 
+/* A message in the trash is restored there, any other one in a file of its own. */
 static enum qp_rc
 restore_content(struct checking *k, const struct qp__entry *e, struct qp_bytes bytes,
                 struct qp_err *err)
@@ -51,6 +53,10 @@ restore_content(struct checking *k, const struct qp__entry *e, struct qp_bytes b
   };
 
   change.dir = qp__tree_dir_name(&k->image.tree, e->dir);
+  if (qp__entry_kind(e) == QP__PLACE_TRASH) {
+    change.kind = QP__CHANGE_TRASH;
+    change.at = qp__place_time(atomic_load(&e->place));
+  }
   return commit_change(k, &change, err);
 }
 
@@ -59,11 +65,17 @@ set_status(struct checking *k, struct qp__entry *e, enum qp_message_status statu
            struct qp_err *err)
 {
   struct qp__change change = { .kind = QP__CHANGE_STATUS, .id = e->id, .status = status };
-  enum qp_rc rc = commit_change(k, &change, err);
+  enum qp_rc rc;
 
-  if (!rc)
+  change.at = qp__place_time(atomic_load(&e->place));
+  rc = commit_change(k, &change, err);
+  if (rc)
+    return rc;
+  if (status == QP_STATUS_LIVE)
+    qp__tree_set_place(&k->image.tree, e, 0);
+  else
     atomic_store(&e->status, (uint8_t)status);
-  return rc;
+  return QP_OK;
 }
 
 /* ---- messages ---- */
@@ -72,6 +84,23 @@ static bool
 is_marked(const struct qp__entry *e)
 {
   return atomic_load(&e->status) == QP_STATUS_UNAVAILABLE;
+}
+
+/* The file that a message is in, or should be. */
+static void
+path_of_message(const struct checking *k, const struct qp__entry *e, char out[400])
+{
+  const struct qp__tree *tree = &k->image.tree;
+  uint64_t place = atomic_load(&e->place);
+  char id[QP_UUID_TEXT];
+
+  (void)qp_uuid_text(&e->id, id);
+  if (qp__place_kind(place) == QP__PLACE_PACK)
+    (void)snprintf(out, 400, "%s", qp__tree_pack_of(tree, place));
+  else if (qp__place_kind(place) == QP__PLACE_TRASH)
+    (void)snprintf(out, 400, "trash/%s.json", id);
+  else
+    (void)snprintf(out, 400, "messages/%s/%s.json", qp__tree_dir_name(tree, e->dir), id);
 }
 
 /* A message of which there is another copy. */
@@ -84,8 +113,9 @@ restore_message(struct checking *k, struct qp__entry *e, enum qp_problem_kind ki
 
   if (k->problems.repair)
     rc = restore_content(k, e, copy, &own);
-  if (!rc && k->problems.repair && is_marked(e))
-    rc = set_status(k, e, QP_STATUS_LIVE, &own);
+  if (!rc && k->problems.repair && (is_marked(e) || qp__entry_kind(e) == QP__PLACE_PACK))
+    rc = set_status(k, e, qp__entry_kind(e) == QP__PLACE_TRASH ? QP_STATUS_TRASHED : QP_STATUS_LIVE,
+                    &own);
   if (rc == QP_EXISTS) { /* something is in its place that cannot be replaced */
     qp__problem(&k->problems, kind, &k->id, path, false, false,
                 "%.120s; another copy was found, but %.120s", cause, own.msg);
@@ -110,16 +140,18 @@ damaged_message(struct checking *k, struct qp__entry *e, enum qp_rc why, const s
                          : (why == QP_CORRUPT ? QP_PROBLEM_MESSAGE_CORRUPT : QP_PROBLEM_UNREADABLE);
   bool mark = k->problems.repair && kind != QP_PROBLEM_UNREADABLE;
   struct qp__buf copy;
-  char id[QP_UUID_TEXT];
   char path[400];
   enum qp_rc rc = QP_OK;
 
-  (void)snprintf(path, sizeof(path), "messages/%s/%s.json",
-                 qp__tree_dir_name(&k->image.tree, e->dir), qp_uuid_text(&e->id, id));
+  path_of_message(k, e, path);
   qp__buf_init(&copy, (size_t)1 << 30);
   if (s->driver->salvage &&
       !s->driver->salvage(s->self, k->driver, &k->image.tree, e, &copy, NULL)) {
-    rc = restore_message(k, e, kind, path, cause->msg, qp__buf_bytes(&copy), err);
+    if (copy.data[copy.len - 1] != '\n') /* out of a pack */
+      (void)qp__buf_add_char(&copy, '\n');
+    rc = qp__buf_check(&copy, "a message", err);
+    if (!rc)
+      rc = restore_message(k, e, kind, path, cause->msg, qp__buf_bytes(&copy), err);
   } else if (is_marked(e)) {
     qp__problem(&k->problems, kind, &k->id, path, false, true, "known to be lost");
   } else {
@@ -137,12 +169,12 @@ damaged_message(struct checking *k, struct qp__entry *e, enum qp_rc why, const s
 static enum qp_rc
 returned_message(struct checking *k, struct qp__entry *e, struct qp_err *err)
 {
-  char id[QP_UUID_TEXT];
   char path[400];
-  enum qp_rc rc = k->problems.repair ? set_status(k, e, QP_STATUS_LIVE, err) : QP_OK;
+  enum qp_rc rc = QP_OK;
 
-  (void)snprintf(path, sizeof(path), "messages/%s/%s.json",
-                 qp__tree_dir_name(&k->image.tree, e->dir), qp_uuid_text(&e->id, id));
+  path_of_message(k, e, path);
+  if (k->problems.repair)
+    rc = set_status(k, e, qp__place_status(atomic_load(&e->place)), err);
   if (!rc)
     qp__problem(&k->problems, QP_PROBLEM_MESSAGE_MISSING, &k->id, path, k->problems.repair, true,
                 "the message was marked unavailable and is there again");
@@ -244,7 +276,7 @@ check_loaded(struct checking *k, struct qp_err *err)
   if (!rc)
     rc = save_meta(k, err);
   if (!rc && k->store->driver->check)
-    rc = k->store->driver->check(k->store->self, k->driver, &k->image.tree, &k->problems, err);
+    rc = k->store->driver->check(k->store->self, k->driver, &k->image, &k->problems, err);
   return rc;
 }
 
@@ -361,6 +393,8 @@ qp_store_check(struct qp_store *store, const struct qp_uuid *context, unsigned f
       rc = store->driver->prompt_list(store->self, visit_prompt, &k, err);
     if (!rc)
       rc = qp__sessions_check(store, &k.problems, err);
+    if (!rc)
+      rc = qp__blobs_check(store, &k.problems, err);
     if (!rc && store->driver->check)
       rc = store->driver->check(store->self, NULL, NULL, &k.problems, err);
     if (rc && err && !err->msg[0])

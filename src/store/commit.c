@@ -38,6 +38,8 @@ publish(void *arg)
 
     if (commit->added_count && e == commit->effects)
       qp__tree_publish(&c->tree, commit->visible, commit->bytes);
+    for (size_t i = 0; i < commit->returned_count && e == commit->effects; i++)
+      qp__tree_set_place(&c->tree, qp__tree_at(&c->tree, commit->returned[i]), 0);
     if (e->branch)
       atomic_store_explicit(&e->branch->head, e->head, memory_order_release);
     if (e->view) {

@@ -30,7 +30,7 @@ find_place(struct qp_store *s, const struct qp_uuid *id)
 static size_t
 weight(const struct qp_context *c)
 {
-  return sizeof(*c) + 8192 + (size_t)c->tree.count * 80;
+  return sizeof(*c) + 8192 + (size_t)c->tree.count * (sizeof(struct qp__entry) + 8);
 }
 
 static void
@@ -562,10 +562,19 @@ qp_context_update(struct qp_context *context, struct qp_bytes patch, struct qp_e
 void
 qp_context_size(struct qp_context *context, struct qp_size *out)
 {
+  const struct qp_store *s = context->store;
+  const struct qp__tree *t = &context->tree;
   struct qp__view *v = qp__view_get(context);
 
-  out->messages = atomic_load_explicit(&context->tree.visible, memory_order_acquire);
-  out->message_bytes = atomic_load_explicit(&context->tree.bytes, memory_order_relaxed);
+  memset(out, 0, sizeof(*out));
+  out->messages = atomic_load_explicit(&t->visible, memory_order_acquire);
+  out->message_bytes = atomic_load_explicit(&t->bytes, memory_order_relaxed);
+  out->archived_messages = atomic_load_explicit(&t->packed_count, memory_order_relaxed);
+  out->archived_bytes = atomic_load_explicit(&t->packed_bytes, memory_order_relaxed);
+  out->trashed_messages = atomic_load_explicit(&t->trashed_count, memory_order_relaxed);
+  out->trashed_bytes = atomic_load_explicit(&t->trashed_bytes, memory_order_relaxed);
   out->metadata_bytes = v->meta_bytes;
+  if (out->archived_messages && s->driver->pack_bytes)
+    out->pack_bytes = s->driver->pack_bytes(s->self, context->driver, t);
   qp__view_unref(v);
 }

@@ -145,6 +145,9 @@ struct qp__commit {
   struct qp__entry *added;
   size_t added_count;
   uint32_t slot; /* out */
+  /* Messages of the first context's tree that are in their files again. */
+  const uint32_t *returned;
+  size_t returned_count;
   /* used inside */
   atomic_bool advanced; /* the writer's state is ahead; only then may it be published */
   uint32_t visible;
@@ -160,8 +163,44 @@ enum qp_rc qp__commit_meta(struct qp_context *c, struct qp__meta *meta, struct q
 /* A clone of the latest metadata with a new updated_at. With the write lock. */
 enum qp_rc qp__clone_meta(struct qp_context *c, struct qp__meta **out, struct qp_err *err);
 
+/* ---- space.c ---- */
+
+/* A context that nobody else can open, as it is stored. */
+struct qp__claimed {
+  struct qp_store *store;
+  struct qp_context *claim;
+  struct qp__image image;
+  void *driver;
+};
+/* `dry_run`: nothing shall be written, so a store that is read only will do. On failure there is
+ * nothing to release. */
+enum qp_rc qp__claimed_load(struct qp_store *s, const struct qp_uuid *id, bool dry_run,
+                            struct qp__claimed *out, struct qp_err *err);
+void qp__claimed_release(struct qp__claimed *c);
+
+/* ---- gc.c ---- */
+
+/* A branch is about to lead to this message: brings it and its ancestors back from the trash.
+ * Without the write lock. */
+enum qp_rc qp__context_untrash(struct qp_context *c, uint32_t slot, struct qp_err *err);
+
 /* QP_READONLY when the store is. */
 enum qp_rc qp__check_writable(const struct qp_store *s, struct qp_err *err);
+
+/* ---- save.c ---- */
+
+/* The stored form of a message that has id, parent and time, and a newline, in *text; its entry has
+ * everything but its directory and its place in the tree. QP_TOOBIG. */
+enum qp_rc qp__message_store_form(const struct qp_store *s, const struct qp_message *m,
+                                  struct qp__buf *text, struct qp__entry *entry,
+                                  struct qp_err *err);
+
+/* ---- prompt.c ---- */
+
+struct qp__prompt;
+
+/* Stores a prompt as it is, with its unknown fields; its times are now. QP_EXISTS. */
+enum qp_rc qp__prompt_add(struct qp_store *s, struct qp__prompt *p, struct qp_err *err);
 
 /* ---- message.c ---- */
 

@@ -115,7 +115,8 @@ mend_definitions(struct qp__image *image, struct qp__problems *problems, bool *c
   return rc;
 }
 
-/* The newest message that was first saved to this branch, or QP__NO_SLOT. False: no memory. */
+/* The newest message that was first saved to this branch and is not in the trash, or QP__NO_SLOT.
+ * False: no memory. */
 static bool
 find_newest(const struct qp__tree *tree, const char *branch, uint32_t *out)
 {
@@ -130,7 +131,8 @@ find_newest(const struct qp__tree *tree, const char *branch, uint32_t *out)
   for (uint32_t i = 0; i < tree->count && ok; i++) {
     const struct qp__entry *e = qp__tree_at(tree, i);
 
-    if (strcmp(qp__tree_dir_name(tree, e->dir), dir.data) == 0 &&
+    if (qp__entry_kind(e) != QP__PLACE_TRASH &&
+        strcmp(qp__tree_dir_name(tree, e->dir), dir.data) == 0 &&
         (*out == QP__NO_SLOT || e->time >= qp__tree_at(tree, *out)->time))
       *out = i;
   }

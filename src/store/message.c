@@ -75,7 +75,8 @@ qp__message_blob(struct qp_context *c, uint32_t slot, struct qp__blob **out, str
   else if (rc && err)
     *err = cause;
   if (!rc && atomic_load_explicit(&e->status, memory_order_relaxed) == QP_STATUS_UNAVAILABLE)
-    atomic_store_explicit(&e->status, QP_STATUS_LIVE, memory_order_relaxed); /* it is back */
+    atomic_store_explicit(&e->status, (uint8_t)qp__place_status(atomic_load(&e->place)),
+                          memory_order_relaxed); /* it is back */
   if (!rc)
     rc = make_blob(c, slot, &text, out, err);
   qp__buf_release(&text);

@@ -158,6 +158,31 @@ save_prompt(struct qp_store *s, const struct qp__prompt *p, struct qp_err *err)
   return rc;
 }
 
+/* With prompt_lock held. */
+static enum qp_rc
+add_prompt(struct qp_store *s, const struct qp__prompt *p, struct qp_err *err)
+{
+  enum qp_rc rc = qp__check_prompt(s, p->id, err);
+
+  if (rc == QP_OK)
+    return qp__fail(err, QP_EXISTS, "system prompt '%s' exists already", p->id);
+  return rc == QP_NOTFOUND ? save_prompt(s, p, err) : rc;
+}
+
+enum qp_rc
+qp__prompt_add(struct qp_store *s, struct qp__prompt *p, struct qp_err *err)
+{
+  enum qp_rc rc = qp__check_writable(s, err);
+
+  if (rc)
+    return rc;
+  p->created_at = p->updated_at = s->os->now_ms(s->os->self);
+  (void)pthread_mutex_lock(&s->prompt_lock);
+  rc = add_prompt(s, p, err);
+  (void)pthread_mutex_unlock(&s->prompt_lock);
+  return rc;
+}
+
 static enum qp_rc
 create_prompt(struct qp_store *s, const struct qp_prompt *prompt, struct qp_err *err)
 {
@@ -166,11 +191,7 @@ create_prompt(struct qp_store *s, const struct qp_prompt *prompt, struct qp_err 
 
   if (rc)
     return rc;
-  rc = qp__check_prompt(s, prompt->id, err);
-  if (rc == QP_OK)
-    rc = qp__fail(err, QP_EXISTS, "system prompt '%s' exists already", prompt->id);
-  else if (rc == QP_NOTFOUND)
-    rc = save_prompt(s, p, err);
+  rc = add_prompt(s, p, err);
   qp__prompt_free(p);
   return rc;
 }

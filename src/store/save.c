@@ -62,33 +62,41 @@ check_parent(const struct qp_message *m, const struct qp_uuid *head, struct qp_e
                   qp_uuid_text(head, text));
 }
 
+enum qp_rc
+qp__message_store_form(const struct qp_store *s, const struct qp_message *m, struct qp__buf *text,
+                       struct qp__entry *entry, struct qp_err *err)
+{
+  struct qp_bytes json;
+  enum qp_rc rc;
+
+  qp__buf_reset(text);
+  rc = qp__message_encode(m, text, err);
+  if (rc == QP_TOOBIG || text->len > s->max_message)
+    return qp__fail(err, QP_TOOBIG, "the message is larger than %zu bytes", s->max_message);
+  if (rc)
+    return rc;
+  json = qp__buf_bytes(text);
+  memset(entry, 0, sizeof(*entry));
+  entry->id = m->id;
+  entry->time = m->created_at;
+  entry->size = (uint32_t)json.len;
+  entry->tokens = qp__message_tokens(m);
+  entry->role = m->role & 15;
+  entry->type = qp__message_effective_type(m) & 15;
+  qp__content_hash(entry->hash, json);
+  if (qp__buf_add_char(text, '\n'))
+    return qp__buf_check(text, "the message", err);
+  return QP_OK;
+}
+
 /* Encodes the message, whose parent is set, and fills in its entry, all but the parent's slot. */
 static enum qp_rc
 encode(struct qp_store *s, struct saving *v, uint16_t dir, struct qp_err *err)
 {
-  struct qp_message *m = v->message;
-  struct qp_bytes json;
-  enum qp_rc rc;
+  enum qp_rc rc = qp__message_store_form(s, v->message, &v->text, &v->entry, err);
 
-  qp__buf_reset(&v->text);
-  rc = qp__message_encode(m, &v->text, err);
-  if (rc == QP_TOOBIG || v->text.len > s->max_message)
-    return qp__fail(err, QP_TOOBIG, "the message is larger than %zu bytes", s->max_message);
-  if (rc)
-    return rc;
-  json = qp__buf_bytes(&v->text);
-  memset(&v->entry, 0, sizeof(v->entry));
-  v->entry.id = m->id;
-  v->entry.time = m->created_at;
-  v->entry.size = (uint32_t)json.len;
-  v->entry.tokens = qp__message_tokens(m);
   v->entry.dir = dir;
-  v->entry.role = m->role & 15;
-  v->entry.type = qp__message_effective_type(m) & 15;
-  qp__content_hash(v->entry.hash, json);
-  if (qp__buf_add_char(&v->text, '\n'))
-    return qp__buf_check(&v->text, "the message", err);
-  return QP_OK;
+  return rc;
 }
 
 static void

@@ -10,7 +10,9 @@
 #include "base/buf.h"
 #include "base/log.h"
 #include "os/os.h"
+#include "store/build.h"
 #include "store/image.h"
+#include "store/workers.h"
 
 /* ---- changes ---- */
 
@@ -20,7 +22,10 @@ enum qp__change_kind {
   QP__CHANGE_HEAD,        /* the head of `branch` is `id` (none: empty) */
   QP__CHANGE_RENAME,      /* `branch` is called `to` */
   QP__CHANGE_DROP,        /* `branch` is gone */
-  QP__CHANGE_STATUS,      /* message `id` has `status` */
+  QP__CHANGE_STATUS,      /* message `id` has `status`; LIVE: it is in its file now */
+  QP__CHANGE_TRASH,       /* message `id` is in the trash, since `at`; `bytes` is its content where
+                           * that is not in its file, else empty */
+  QP__CHANGE_UNTRASH,     /* message `id` is in its file again */
   QP__CHANGE_CONTENT,     /* the stored bytes of message `id`, whose entry is known, are restored */
   QP__CHANGE_PROMPT,      /* prompt `branch` is `bytes`; no context */
   QP__CHANGE_PROMPT_DROP, /* prompt `branch` is gone; no context */
@@ -44,6 +49,7 @@ struct qp__change {
   struct qp_uuid id;
   struct qp_uuid parent; /* of a message */
   enum qp_message_status status;
+  int64_t at;
   const struct qp__entry *entry; /* of a message: all but its place in the tree */
   const char *dir;               /* of a message: the directory that entry->dir stands for */
   struct qp_bytes bytes;         /* stored form of a message, metadata or a prompt; of a file */
@@ -100,6 +106,13 @@ struct qp__driver_stats {
 typedef enum qp_rc qp__name_visit(void *arg, const char *name);
 /* `regular`: it is a file as we make them, not a directory, a link or the like. */
 typedef enum qp_rc qp__file_visit(void *arg, const char *name, bool regular);
+
+/* How the messages of a context are to be kept. */
+enum qp__packing {
+  QP__PACKING_OLD,  /* those that have a file of their own and are older than `before`: by month */
+  QP__PACKING_ALL,  /* all of them in one pack */
+  QP__PACKING_NONE, /* each in a file of its own */
+};
 
 struct qp__driver {
   size_t size;        /* sizeof(struct qp__driver) that the driver was built with */
@@ -158,10 +171,10 @@ struct qp__driver {
   void (*fold_abort)(void *self, void *context);
 
   /* Optional. check looks for what the index does not know: files without an entry, foreign files;
-   * without a context (NULL, and no tree) for what is in the store and in no context. */
+   * without a context (NULL, and no image) for what is in the store and in no context. */
   enum qp_rc (*checkpoint)(void *self, struct qp_err *err);
   void (*stats)(void *self, struct qp__driver_stats *out);
-  enum qp_rc (*check)(void *self, void *context, struct qp__tree *tree,
+  enum qp_rc (*check)(void *self, void *context, struct qp__image *image,
                       struct qp__problems *problems, struct qp_err *err);
 
   /* Plain files, by their path in the store. read appends the bytes from `offset` on, `n` at most
@@ -174,6 +187,41 @@ struct qp__driver {
   enum qp_rc (*file_size)(void *self, const char *path, uint64_t *size, struct qp_err *err);
   enum qp_rc (*file_list)(void *self, const char *dir, qp__file_visit *visit, void *arg,
                           struct qp_err *err);
+  /* Space. The caller has the context for itself; `image` is as it was loaded a moment ago and, but
+   * for a dry run, no longer right afterwards. Messages in the trash are left there. repack is
+   * QP_CORRUPT when a pack that would have to go holds a message that cannot be read. purge forgets
+   * the messages whose slots are set in `gone`, none of which is the parent of one that stays, and
+   * removes what is left over from earlier operations; it counts only the latter. pack_bytes is
+   * what the packs take on the disk. */
+  enum qp_rc (*repack)(void *self, void *context, struct qp__image *image, enum qp__packing packing,
+                       int64_t before, bool dry_run, struct qp_space_report *out,
+                       struct qp_err *err);
+  enum qp_rc (*purge)(void *self, void *context, struct qp__image *image, const bool *gone,
+                      bool dry_run, struct qp_gc_report *out, struct qp_err *err);
+  uint64_t (*pack_bytes)(void *self, void *context, const struct qp__tree *tree);
+
+  /* Whole contexts at once (build.h), made in a hidden place. begin answers QP_EXISTS. reserve
+   * comes before the puts of the next n messages, all of directory `dir`; put is called by several
+   * threads, once for each `number` in the order of the tree, and appends to `back` (may be NULL)
+   * what can be read of the message then. finish adds metadata (`meta`), index and heads and makes
+   * all of it durable; temp names a file of the caller's that finish also makes durable. commit is
+   * called with the context claimed and carries out the moves first: the context is there, or
+   * nothing has happened. Only after QP_IO it may appear when the store is opened again. free
+   * removes what was not committed. Optional, all or none. */
+  enum qp_rc (*build_begin)(void *self, const struct qp_uuid *id, void **out, struct qp_err *err);
+  enum qp_rc (*build_reserve)(void *self, void *build, const char *dir, size_t n,
+                              struct qp_err *err);
+  enum qp_rc (*build_put)(void *self, void *build, size_t number, const struct qp_uuid *id,
+                          struct qp_bytes bytes, struct qp__buf *back, struct qp_err *err);
+  enum qp_rc (*build_temp)(void *self, void *build, char out[64], struct qp_err *err);
+  enum qp_rc (*build_finish)(void *self, void *build, struct qp_bytes meta, struct qp__image *image,
+                             struct qp_err *err);
+  enum qp_rc (*build_commit)(void *self, void *build, const struct qp__build_move *moves, size_t n,
+                             struct qp_err *err);
+  void (*build_free)(void *self, void *build);
+
+  /* Optional: calls fn(arg, 0) … fn(arg, n - 1), several at a time. */
+  void (*each)(void *self, size_t n, qp__piece_fn *fn, void *arg);
 };
 
 /* Whether a change is one of the FILE kinds. */

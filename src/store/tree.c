@@ -9,6 +9,8 @@
 #define BLOCK 256u
 #define TABLE_MIN 256u
 #define DIRS_MAX 65535u
+#define FRAMES_MAX 0x3fffffffu
+#define FRAMES_LOOK 16u /* a frame is known by its number if it is one of the newest so many */
 
 /* Open addressing; a cell holds slot + 1, or 0. At most half of the cells are used. */
 struct qp__id_table {
@@ -39,6 +41,10 @@ qp__tree_release(struct qp__tree *t)
     qp__free(blocks[i]);
   for (size_t i = 0; i < t->dir_count; i++)
     qp__free(dirs[i]);
+  for (size_t i = 0; i < t->pack_count; i++)
+    qp__free(t->packs[i]);
+  qp__free(t->packs);
+  qp__free(t->frames);
   qp__free(blocks);
   qp__free(dirs);
   qp__free(atomic_load(&t->ids));
@@ -65,7 +71,20 @@ qp__tree_move(struct qp__tree *to, struct qp__tree *from)
   to->pending_bytes = from->pending_bytes;
   to->dir_count = from->dir_count;
   to->dir_cap = from->dir_cap;
+  to->packs = from->packs;
+  to->pack_count = from->pack_count;
+  to->pack_cap = from->pack_cap;
+  to->frames = from->frames;
+  to->frame_count = from->frame_count;
+  to->frame_cap = from->frame_cap;
+  atomic_store(&to->packed_count, atomic_exchange(&from->packed_count, 0));
+  atomic_store(&to->packed_bytes, atomic_exchange(&from->packed_bytes, 0));
+  atomic_store(&to->trashed_count, atomic_exchange(&from->trashed_count, 0));
+  atomic_store(&to->trashed_bytes, atomic_exchange(&from->trashed_bytes, 0));
   to->retired = from->retired;
+  from->packs = NULL;
+  from->frames = NULL;
+  from->pack_count = from->pack_cap = from->frame_count = from->frame_cap = 0;
   from->block_cap = from->dir_count = from->dir_cap = 0;
   from->count = 0;
   from->pending_bytes = 0;
@@ -138,6 +157,26 @@ qp__tree_reserve(struct qp__tree *t, size_t n)
   return true;
 }
 
+/* Counts an entry for what its place is, or takes it back. */
+static void
+count_place(struct qp__tree *t, const struct qp__entry *e, bool add)
+{
+  uint64_t one = add ? 1 : UINT64_MAX; /* minus one */
+
+  switch (qp__entry_kind(e)) {
+  case QP__PLACE_FILE:
+    return;
+  case QP__PLACE_PACK:
+    atomic_fetch_add_explicit(&t->packed_count, one, memory_order_relaxed);
+    atomic_fetch_add_explicit(&t->packed_bytes, one * e->size, memory_order_relaxed);
+    return;
+  case QP__PLACE_TRASH:
+    atomic_fetch_add_explicit(&t->trashed_count, one, memory_order_relaxed);
+    atomic_fetch_add_explicit(&t->trashed_bytes, one * e->size, memory_order_relaxed);
+    return;
+  }
+}
+
 static uint32_t
 add_entry(struct qp__tree *t, const struct qp__entry *from)
 {
@@ -162,6 +201,7 @@ add_entry(struct qp__tree *t, const struct qp__entry *from)
   }
   t->count++;
   t->pending_bytes += e->size;
+  count_place(t, e, true);
   return slot;
 }
 
@@ -258,6 +298,128 @@ const char *
 qp__tree_dir_name(const struct qp__tree *t, uint16_t dir)
 {
   return atomic_load_explicit(&t->dirs, memory_order_acquire)[dir];
+}
+
+/* ---- places ---- */
+
+enum qp_message_status
+qp__place_status(uint64_t place)
+{
+  switch (qp__place_kind(place)) {
+  case QP__PLACE_PACK:
+    return QP_STATUS_ARCHIVED;
+  case QP__PLACE_TRASH:
+    return QP_STATUS_TRASHED;
+  default:
+    return QP_STATUS_LIVE;
+  }
+}
+
+void
+qp__tree_set_place(struct qp__tree *t, struct qp__entry *e, uint64_t place)
+{
+  count_place(t, e, false);
+  atomic_store_explicit(&e->place, place, memory_order_relaxed);
+  atomic_store_explicit(&e->status, (uint8_t)qp__place_status(place), memory_order_relaxed);
+  count_place(t, e, true);
+}
+
+/* Room for one more in a list of `count` things of `size` bytes. */
+static bool
+grow_list(void **list, size_t count, size_t *cap, size_t size)
+{
+  size_t larger = *cap ? *cap * 2 : 8;
+  void *memory;
+
+  if (count < *cap)
+    return true;
+  memory = qp__realloc(*list, larger * size);
+  if (!memory)
+    return false;
+  *list = memory;
+  *cap = larger;
+  return true;
+}
+
+int
+qp__tree_pack(struct qp__tree *t, const char *name, size_t len, uint32_t *out)
+{
+  void *list = t->packs;
+  char *copy;
+  bool ok;
+
+  for (size_t i = t->pack_count; i-- > 0;) {
+    if (strlen(t->packs[i]) == len && memcmp(t->packs[i], name, len) == 0) {
+      *out = (uint32_t)i;
+      return 0;
+    }
+  }
+  if (t->pack_count == FRAMES_MAX)
+    return -E2BIG;
+  copy = qp__strndup(name, len);
+  ok = copy && grow_list(&list, t->pack_count, &t->pack_cap, sizeof(*t->packs));
+  t->packs = list;
+  if (!ok) {
+    qp__free(copy);
+    return -ENOMEM;
+  }
+  t->packs[t->pack_count] = copy;
+  *out = (uint32_t)t->pack_count++;
+  return 0;
+}
+
+int
+qp__tree_frame(struct qp__tree *t, uint32_t pack, uint64_t offset, uint32_t *out)
+{
+  size_t low = t->frame_count > FRAMES_LOOK ? t->frame_count - FRAMES_LOOK : 0;
+  void *list = t->frames;
+  bool ok;
+
+  for (size_t i = t->frame_count; i-- > low;) {
+    if (t->frames[i].pack == pack && t->frames[i].offset == offset) {
+      *out = (uint32_t)i;
+      return 0;
+    }
+  }
+  if (t->frame_count == FRAMES_MAX)
+    return -E2BIG;
+  ok = grow_list(&list, t->frame_count, &t->frame_cap, sizeof(*t->frames));
+  t->frames = list;
+  if (!ok)
+    return -ENOMEM;
+  t->frames[t->frame_count].pack = pack;
+  t->frames[t->frame_count].offset = offset;
+  *out = (uint32_t)t->frame_count++;
+  return 0;
+}
+
+const char *
+qp__tree_pack_of(const struct qp__tree *t, uint64_t place)
+{
+  return t->packs[t->frames[qp__place_frame(place)].pack];
+}
+
+int
+qp__tree_translate(struct qp__tree *t, const struct qp__tree *from, const struct qp__entry *e,
+                   struct qp__entry *out)
+{
+  const char *dir = qp__tree_dir_name(from, e->dir);
+  uint64_t place = atomic_load(&e->place);
+  uint32_t pack;
+  uint32_t frame;
+  int rc;
+
+  memcpy(out, e, sizeof(*out));
+  rc = qp__tree_dir(t, dir, strlen(dir), &out->dir);
+  if (rc || qp__place_kind(place) != QP__PLACE_PACK)
+    return rc;
+  rc =
+      qp__tree_pack(t, qp__tree_pack_of(from, place), strlen(qp__tree_pack_of(from, place)), &pack);
+  if (!rc)
+    rc = qp__tree_frame(t, pack, from->frames[qp__place_frame(place)].offset, &frame);
+  if (!rc)
+    atomic_store(&out->place, qp__place_pack(frame, qp__place_pos(place)));
+  return rc;
 }
 
 /* ---- ids ---- */

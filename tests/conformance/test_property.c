@@ -113,7 +113,7 @@ static void
 run_seed(struct rig *x, uint64_t steps, bool files)
 {
   struct rng r = { x->seed };
-  struct mix mix = { .contexts = 4, .batch = 8, .messages = 250, .failing = true };
+  struct mix mix = { .contexts = 4, .batch = 8, .messages = 250, .failing = true, .space = true };
 
   if (x->seed % 3 == 0) { /* batches that are written in place, and folds */
     mix.contexts = 2;

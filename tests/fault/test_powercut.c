@@ -209,9 +209,52 @@ work(struct rig *x, struct rng *r)
   return true;
 }
 
-/* One run of the workload with a cut after n mutations. False: the workload ended before. */
+static struct op
+op_number(enum op_kind kind, const struct qp_uuid *context, int64_t number)
+{
+  struct op op = op_on(kind, context, NULL, NULL);
+
+  op.note = number;
+  return op;
+}
+
+/* Messages into packs and out of them, into the trash and out of it, and away. */
 static bool
-cut_work(uint64_t seed, uint64_t n, unsigned again)
+work_on_space(struct rig *x, struct rng *r)
+{
+  struct qp_uuid a;
+  struct qp_uuid lost;
+  struct op op;
+
+  if (!rig_do(x, op_create(r, &a)) || !rig_do(x, op_save(r, &a, "", 12, 40)) ||
+      !rig_do(x, op_on(OP_FORK, &a, "", "alt")) || !rig_do(x, op_save(r, &a, "alt", 5, 40)) ||
+      !rig_do(x, op_on(OP_COMPRESS, &a, NULL, NULL)) || !rig_do(x, op_save(r, &a, "", 4, 40)) ||
+      !rig_do(x, op_number(OP_ARCHIVE, &a, INT64_MAX)) || !rig_do(x, op_save(r, &a, "", 33, 20)) ||
+      !rig_do(x, op_number(OP_ARCHIVE, &a, INT64_MAX)) || !rig_do(x, op_save(r, &a, "alt", 2, 40)))
+    return false;
+  lost = model_head(&x->model.contexts[0], model_branch(&x->model.contexts[0], "alt"));
+  if (!rig_do(x, op_on(OP_DROP, &a, "alt", NULL)) || !rig_do(x, op_number(OP_GC, &a, OP_GRACE)))
+    return false;
+  op = op_on(OP_FORK, &a, "", "back");
+  op.has_at = true;
+  op.at = lost;
+  if (!rig_do(x, op) || !rig_do(x, op_on(OP_COMPRESS, &a, NULL, NULL)) ||
+      !rig_do(x, op_on(OP_DROP, &a, "back", NULL)) || !rig_do(x, op_number(OP_GC, &a, OP_GRACE)) ||
+      !rig_do(x, op_number(OP_GC, &a, 0)) || !rig_do(x, op_on(OP_DECOMPRESS, &a, NULL, NULL)) ||
+      !rig_do(x, op_number(OP_ARCHIVE, &a, INT64_MAX)) || !rig_do(x, op_save(r, &a, "", 1, 40)) ||
+      !rig_do(x, op_on(OP_COMPRESS, &a, NULL, NULL)) || !rig_do(x, op_save(r, &a, "", 1, 40)) ||
+      !rig_do(x, op_on(OP_COMPRESS, &a, NULL, NULL)) ||
+      !rig_do(x, op_on(OP_REWIND, &a, "", NULL)) || !rig_do(x, op_number(OP_GC, &a, 0)) ||
+      !rig_do(x, op_save(r, &a, "", 2, 40)))
+    return false;
+  return true;
+}
+
+typedef bool workload(struct rig *x, struct rng *r);
+
+/* One run of a workload with a cut after n mutations. False: the workload ended before. */
+static bool
+cut_work(workload *work_fn, uint64_t seed, uint64_t n, unsigned again)
 {
   struct rng r = { seed };
   struct rng later = { seed ^ n };
@@ -219,11 +262,13 @@ cut_work(uint64_t seed, uint64_t n, unsigned again)
   struct rig x;
   bool off;
 
-  rig_make(&x, "workload", seed);
+  rig_make(&x, work_fn == work ? "workload" : "space", seed);
   x.cut = n;
+  if (work_fn == work_on_space && seed % 2 == 0)
+    x.journal_bytes = (size_t)8 << 20; /* everything stays in it, the creation too */
   qp__os_sim_cut_after(x.sim, n);
   if (!rig_open(&x, &err))
-    (void)work(&x, &r);
+    (void)work_fn(&x, &r);
   else if (!qp__os_sim_is_off(x.sim))
     complain(&x, "opening a new store", err.msg);
   off = qp__os_sim_is_off(x.sim);
@@ -242,7 +287,22 @@ test_powercut_at_every_mutation_of_a_workload(void **state)
 
   (void)state;
   for (uint64_t round = 0; round < rounds; round++)
-    for (n = 0; cut_work(1 + round, n, (unsigned)(round % 3)); n++)
+    for (n = 0; cut_work(work, 1 + round, n, (unsigned)(round % 3)); n++)
+      continue;
+  print_message("%llu mutations\n", (unsigned long long)n);
+  assert_true(n > 500);
+}
+
+static void
+test_powercut_at_every_mutation_of_work_on_space(void **state)
+{
+  uint64_t rounds = test_is_long() ? 60 : 2;
+  uint64_t first = test_seed(1);
+  uint64_t n = 0;
+
+  (void)state;
+  for (uint64_t round = 0; round < rounds; round++)
+    for (n = 0; cut_work(work_on_space, first + round, n, (unsigned)(round % 3)); n++)
       continue;
   print_message("%llu mutations\n", (unsigned long long)n);
   assert_true(n > 500);
@@ -274,6 +334,7 @@ random_mix(struct rng *r)
 {
   struct mix mix = { .contexts = 3, .batch = 6, .messages = 120, .failing = true };
 
+  mix.space = rng_below(r, 2) == 0;
   if (rng_below(r, 6) == 0) { /* folds */
     mix.contexts = 2;
     mix.batch = 200;
@@ -690,6 +751,7 @@ main(void)
 {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_powercut_at_every_mutation_of_a_workload),
+    cmocka_unit_test(test_powercut_at_every_mutation_of_work_on_space),
     cmocka_unit_test(test_powercut_at_random_points_of_random_workloads),
     cmocka_unit_test(test_powercut_in_the_recovery_of_a_process_that_was_killed),
     cmocka_unit_test(test_powercut_while_many_threads_write),

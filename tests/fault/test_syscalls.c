@@ -248,7 +248,9 @@ test_every_call_on_real_files(void **state)
 static void
 fill_disk(uint64_t capacity, uint64_t seed)
 {
-  static const struct mix mix = { .contexts = 3, .batch = 40, .messages = 5000, .failing = true };
+  const struct mix mix = {
+    .contexts = 3, .batch = 40, .messages = 5000, .failing = true, .space = seed % 2 == 1
+  };
   struct op op = { .kind = OP_CHECKPOINT };
   struct qp_err err = { QP_OK, "" };
   char why[MODEL_WHY] = "";

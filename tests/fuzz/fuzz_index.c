@@ -112,7 +112,7 @@ write_log(const struct qp__os *os, int root, const struct qp__image *image)
   for (uint32_t i = 0; i < image->tree.count; i++) {
     const struct qp__entry *e = qp__tree_at(&image->tree, i);
 
-    (void)qp__index_entry_line(&log, e, id_of(image, e->parent),
+    (void)qp__index_entry_line(&log, &image->tree, e, id_of(image, e->parent),
                                qp__tree_dir_name(&image->tree, e->dir));
   }
   for (size_t i = 0; i < image->head_count; i++)
@@ -127,6 +127,16 @@ write_log(const struct qp__os *os, int root, const struct qp__image *image)
 
 /* ---- comparing ---- */
 
+static bool
+is_same_place(const struct qp__tree *a, uint64_t x, const struct qp__tree *b, uint64_t y)
+{
+  if (qp__place_kind(x) != QP__PLACE_PACK || qp__place_kind(y) != QP__PLACE_PACK)
+    return x == y;
+  return strcmp(qp__tree_pack_of(a, x), qp__tree_pack_of(b, y)) == 0 &&
+         a->frames[qp__place_frame(x)].offset == b->frames[qp__place_frame(y)].offset &&
+         qp__place_pos(x) == qp__place_pos(y);
+}
+
 static void
 compare_entries(const struct qp__image *a, const struct qp__image *b)
 {
@@ -140,7 +150,8 @@ compare_entries(const struct qp__image *a, const struct qp__image *b)
         x->size != y->size || x->tokens != y->tokens || x->role != y->role || x->type != y->type ||
         atomic_load(&x->status) != atomic_load(&y->status) || x->depth != y->depth ||
         x->path_bytes != y->path_bytes || memcmp(x->hash, y->hash, sizeof(x->hash)) != 0 ||
-        strcmp(qp__tree_dir_name(&a->tree, x->dir), qp__tree_dir_name(&b->tree, y->dir)) != 0)
+        strcmp(qp__tree_dir_name(&a->tree, x->dir), qp__tree_dir_name(&b->tree, y->dir)) != 0 ||
+        !is_same_place(&a->tree, atomic_load(&x->place), &b->tree, atomic_load(&y->place)))
       die("has another entry", "second reading");
   }
 }

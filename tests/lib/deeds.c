@@ -141,6 +141,54 @@ set_up_full_segment(struct place *p)
   place_make(p, op_save(&p->rng, &p->id, "", 1, 58000));
 }
 
+/* Messages that no branch reaches: three of "alt", and two of "main" in its midst. */
+static void
+set_up_garbage(struct place *p)
+{
+  struct op op = op_on(OP_REWIND, NULL, "main", NULL);
+
+  set_up_store(p);
+  place_make(p, op_save(&p->rng, &p->id, "alt", 2, 30));
+  place_make(p, op_save(&p->rng, &p->id, "main", 2, 30));
+  op.context = p->id;
+  op.has_at = true;
+  op.at = model_context(&p->model, &p->id)->messages[2].id;
+  place_make(p, op);
+  place_make(p, op_on(OP_DROP, &p->id, "alt", NULL));
+}
+
+/* Archived, compressed and later messages; some of each are garbage. */
+static void
+set_up_packed(struct place *p)
+{
+  struct op op;
+
+  set_up_garbage(p);
+  op = op_on(OP_ARCHIVE, &p->id, NULL, NULL);
+  op.note = INT64_MAX;
+  place_make(p, op);
+  place_make(p, op_on(OP_COMPRESS, &p->id, NULL, NULL));
+  place_make(p, op_save(&p->rng, &p->id, "main", 3, 30));
+  place_make(p, op);
+  place_make(p, op_save(&p->rng, &p->id, "main", 2, 30));
+  place_close(p);
+  must_open(p);
+}
+
+/* The garbage of a packed context is in the trash. */
+static void
+set_up_trashed(struct place *p)
+{
+  struct op op = op_on(OP_GC, NULL, NULL, NULL);
+
+  set_up_packed(p);
+  op.context = p->id;
+  op.note = OP_GRACE;
+  place_make(p, op);
+  place_close(p);
+  must_open(p);
+}
+
 /* A store that was killed, with all kinds of commits in the journal and with the remains of a large
  * batch that was not committed. */
 static void
@@ -303,6 +351,53 @@ choose_checkpoint(struct place *p)
   return op_on(OP_CHECKPOINT, NULL, NULL, NULL);
 }
 
+static struct op
+choose_archive(struct place *p)
+{
+  struct op op = op_on(OP_ARCHIVE, &p->id, NULL, NULL);
+
+  op.note = INT64_MAX;
+  return op;
+}
+
+static struct op
+choose_compress(struct place *p)
+{
+  return op_on(OP_COMPRESS, &p->id, NULL, NULL);
+}
+
+static struct op
+choose_decompress(struct place *p)
+{
+  return op_on(OP_DECOMPRESS, &p->id, NULL, NULL);
+}
+
+static struct op
+choose_gc(struct place *p)
+{
+  return op_on(OP_GC, &p->id, NULL, NULL);
+}
+
+static struct op
+choose_trash(struct place *p)
+{
+  struct op op = op_on(OP_GC, &p->id, NULL, NULL);
+
+  op.note = OP_GRACE;
+  return op;
+}
+
+/* The last message of the branch "alt" that is gone. */
+static struct op
+choose_untrash(struct place *p)
+{
+  struct op op = op_on(OP_FORK, &p->id, "main", "back");
+
+  op.has_at = true;
+  op.at = model_context(&p->model, &p->id)->messages[5].id;
+  return op;
+}
+
 /* ---- deeds of other kinds ---- */
 
 static enum qp_rc
@@ -337,6 +432,16 @@ act_read(struct place *p, struct qp_err *err)
 
   if (!rc)
     rc = qp_messages_range(c, "alt", 0, UINT64_MAX, ignore_message, NULL, err);
+  qp_context_close(c);
+  return rc;
+}
+
+static enum qp_rc
+act_read_packed(struct place *p, struct qp_err *err)
+{
+  struct qp_context *c = NULL;
+  enum qp_rc rc = qp_context_open(p->store, &p->id, QP_LOAD_MESSAGES, &c, err);
+
   qp_context_close(c);
   return rc;
 }
@@ -387,6 +492,19 @@ const struct deed deeds[] = {
   { "delete a context", set_up_store, choose_delete, NULL, false },
   { "fold", set_up_fold, choose_save_long, NULL, true },
   { "checkpoint", set_up_store, choose_checkpoint, NULL, false },
+  { "archive", set_up_store, choose_archive, NULL, false },
+  { "compress", set_up_store, choose_compress, NULL, false },
+  { "compress again", set_up_packed, choose_compress, NULL, true },
+  { "archive again", set_up_packed, choose_archive, NULL, true },
+  { "decompress", set_up_packed, choose_decompress, NULL, true },
+  { "trash", set_up_garbage, choose_trash, NULL, false },
+  { "trash out of packs", set_up_packed, choose_trash, NULL, true },
+  { "gc", set_up_garbage, choose_gc, NULL, false },
+  { "gc of the trash", set_up_trashed, choose_gc, NULL, true },
+  { "fork from the trash", set_up_trashed, choose_untrash, NULL, true },
+  { "read of packs", set_up_packed, NULL, act_read_packed, true },
+  { "check of packs", set_up_trashed, NULL, act_check, true },
+  { "repair of packs", set_up_trashed, NULL, act_repair, true },
   { "close", set_up_store, NULL, act_close, true },
   { "read", set_up_closed, NULL, act_read, true },
   { "read of an odd name", set_up_odd_name, NULL, act_read, true },

@@ -172,6 +172,33 @@ model_set_head(struct model_context *c, struct model_branch *b, const struct qp_
 }
 
 void
+model_collect(struct model_context *c)
+{
+  size_t *moved = malloc((c->message_count + 1) * sizeof(*moved)); /* new places, from 1 on */
+  size_t kept = 0;
+
+  if (!moved)
+    abort();
+  memset(moved, 0, (c->message_count + 1) * sizeof(*moved));
+  for (size_t i = 0; i < c->branch_count; i++)
+    for (size_t j = 0; j < c->branches[i].count; j++)
+      moved[c->branches[i].path[j]] = 1;
+  for (size_t i = 0; i < c->message_count; i++) {
+    if (!moved[i]) {
+      free(c->messages[i].json);
+      continue;
+    }
+    c->messages[kept++] = c->messages[i];
+    moved[i] = kept;
+  }
+  c->message_count = kept;
+  for (size_t i = 0; i < c->branch_count; i++)
+    for (size_t j = 0; j < c->branches[i].count; j++)
+      c->branches[i].path[j] = moved[c->branches[i].path[j]] - 1;
+  free(moved);
+}
+
+void
 model_set_prompt(struct model *m, const char *id, const char *content)
 {
   struct model_prompt *p = model_prompt(m, id);
@@ -249,7 +276,8 @@ compare_message(void *arg, const struct qp_message_info *info, struct qp_bytes j
   }
   want = &k->context->messages[b->path[k->seen]];
   if (!qp_uuid_equal(&info->id, &want->id) || !qp_uuid_equal(&info->parent, &want->parent) ||
-      info->position != k->seen || info->size != want->len || info->status != QP_STATUS_LIVE)
+      info->position != k->seen || info->size != want->len ||
+      (info->status != QP_STATUS_LIVE && info->status != QP_STATUS_ARCHIVED))
     differ(k, "branch '%s': message %zu is %s of status %s, or has another parent, place or size",
            b->name, k->seen, qp_uuid_text(&info->id, id), qp_message_status_name(info->status));
   else if (k->content && (json.len != want->len || memcmp(json.data, want->json, json.len) != 0))
@@ -352,6 +380,25 @@ compare_metadata(struct compare *k)
   qp_free(text);
 }
 
+/* A message that no branch has can be in the trash; it can be read there. */
+static void
+compare_trashed(struct compare *k, const struct model_message *want)
+{
+  struct qp_message *message = NULL;
+  struct qp_err err = { QP_OK, "" };
+  char id[QP_UUID_TEXT];
+  char *json = NULL;
+  size_t len = 0;
+
+  if (qp_message_load(k->handle, &want->id, &message, &err) ||
+      qp_message_json(message, &json, &len, &err))
+    differ(k, "message %s cannot be loaded: %s", qp_uuid_text(&want->id, id), err.msg);
+  else if (len != want->len || memcmp(json, want->json, len) != 0)
+    differ(k, "message %s has other bytes: %.200s", qp_uuid_text(&want->id, id), json);
+  qp_message_free(message);
+  qp_free(json);
+}
+
 /* Also messages that no branch has any more are kept. */
 static void
 compare_all_messages(struct compare *k)
@@ -367,6 +414,8 @@ compare_all_messages(struct compare *k)
     bytes += c->messages[i].len;
     if (qp_message_find(k->handle, &c->messages[i].id, &info, &err))
       differ(k, "message %s is not there: %s", qp_uuid_text(&c->messages[i].id, id), err.msg);
+    else if (k->content && info.status == QP_STATUS_TRASHED)
+      compare_trashed(k, &c->messages[i]);
   }
   qp_context_size(k->handle, &size);
   if (size.messages != c->message_count || (!k->differs && size.message_bytes != bytes))

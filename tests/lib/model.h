@@ -80,6 +80,8 @@ struct model_branch *model_add_branch(struct model_context *c, const char *name)
 void model_remove_branch(struct model_context *c, const char *name);
 /* The branch ends in message `id` (none: it is empty) and has what leads to it. */
 void model_set_head(struct model_context *c, struct model_branch *b, const struct qp_uuid *id);
+/* Forgets the messages that no branch has. */
+void model_collect(struct model_context *c);
 void model_set_prompt(struct model *m, const char *id, const char *content);
 /* With every reference to it. */
 void model_remove_prompt(struct model *m, const char *id);

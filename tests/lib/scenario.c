@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FIRST_TIME 1750000000000 /* of messages: some day in 2025 */
+#define FIRST_TIME 1750000000000 /* of messages: some day in 2025 … */
+#define TIME_SPAN 10000000000    /* … and the four months from then on */
 
 /* ---- chance ---- */
 
@@ -56,9 +57,11 @@ test_seed(uint64_t seed)
 /* ---- choosing ---- */
 
 static const char *const op_names[] = {
-  "create", "delete",        "save",          "batch",         "fork",
-  "switch", "rename",        "rewind",        "drop",          "set prompt",
-  "update", "prompt create", "prompt update", "prompt delete", "checkpoint",
+  "create",        "delete",        "save",       "batch",
+  "fork",          "switch",        "rename",     "rewind",
+  "drop",          "set prompt",    "update",     "prompt create",
+  "prompt update", "prompt delete", "checkpoint", "archive",
+  "compress",      "decompress",    "gc",
 };
 _Static_assert(sizeof(op_names) / sizeof(op_names[0]) == OP__MAX, "every operation has a name");
 
@@ -135,7 +138,7 @@ make_message(struct rng *r, size_t size, struct op_message *out)
   if (qp_message_new_text((enum qp_role)(1 + rng_below(r, 2)), bytes, &out->message, &err))
     abort();
   qp_message_set_id(out->message, &out->id);
-  qp_message_set_created_at(out->message, FIRST_TIME + (int64_t)(number % 1000000000));
+  qp_message_set_created_at(out->message, FIRST_TIME + (int64_t)(number % TIME_SPAN));
   free(text);
 }
 
@@ -256,12 +259,28 @@ random_save(struct rng *r, const struct model_context *c, const struct mix *mix,
 }
 
 static struct op
+random_on_space(struct rng *r, const struct model_context *c, const struct mix *mix)
+{
+  struct qp_uuid other = rng_uuid(r);
+  struct op op = op_on((enum op_kind)(OP_ARCHIVE + rng_below(r, 4)),
+                       mix->failing && one_in(r, 20) ? &other : &c->id, NULL, NULL);
+
+  if (op.kind == OP_ARCHIVE)
+    op.note = FIRST_TIME + (int64_t)rng_below(r, TIME_SPAN);
+  else if (op.kind == OP_GC)
+    op.note = one_in(r, 2) ? 0 : OP_GRACE;
+  return op;
+}
+
+static struct op
 random_on_context(struct rng *r, const struct model *m, const struct mix *mix)
 {
   const struct model_context *c = &m->contexts[rng_below(r, m->context_count)];
   struct op op = op_on(OP_SAVE, &c->id, random_branch(r, c, mix), NULL);
   uint64_t dice = rng_below(r, 100);
 
+  if (mix->space && one_in(r, 8))
+    return random_on_space(r, c, mix);
   if (c->message_count > mix->messages || dice < 2) {
     op.kind = OP_DELETE;
   } else if (dice < 40) {
@@ -436,6 +455,14 @@ run(struct op *op, struct qp_store *store, struct qp_err *err)
     return qp_prompt_delete(store, op->prompt, err);
   case OP_CHECKPOINT:
     return qp_store_checkpoint(store, err);
+  case OP_ARCHIVE:
+    return qp_context_archive(store, &op->context, op->note, 0, NULL, err);
+  case OP_COMPRESS:
+    return qp_context_compress(store, &op->context, 0, NULL, err);
+  case OP_DECOMPRESS:
+    return qp_context_decompress(store, &op->context, 0, NULL, err);
+  case OP_GC:
+    return qp_context_gc(store, &op->context, op->note, 0, NULL, err);
   default:
     break;
   }
@@ -610,6 +637,14 @@ apply_to_context(struct op *op, struct model *m, struct model_context *c)
     return apply_rename(op, c);
   case OP_UPDATE:
     return apply_update(op, m, c);
+  case OP_GC:
+    if (op->note == 0)
+      model_collect(c);
+    return QP_OK;
+  case OP_ARCHIVE:
+  case OP_COMPRESS:
+  case OP_DECOMPRESS:
+    return QP_OK;
   default:
     return apply_branch_change(op, m, c);
   }
@@ -664,6 +699,7 @@ op_apply(struct op *op, struct model *m)
 
 struct finding {
   uint64_t count;
+  uint64_t leftovers;
   char *why;
 };
 
@@ -673,6 +709,8 @@ note_problem(void *arg, const struct qp_problem *problem)
   struct finding *f = arg;
   char id[QP_UUID_TEXT];
 
+  if (problem->kind == QP_PROBLEM_LEFTOVER && problem->harmless)
+    f->leftovers++;
   if (f->count++)
     return;
   (void)snprintf(f->why, MODEL_WHY, "the check finds %s%s in context %s, %s: %s",
@@ -680,11 +718,13 @@ note_problem(void *arg, const struct qp_problem *problem)
                  qp_uuid_text(&problem->context, id), problem->path, problem->detail);
 }
 
-/* A check that finds nothing; *out counts what it saw. */
+/* A check that finds nothing, or, with `leftovers`, nothing else; that is told. *out counts what it
+ * saw. */
 static bool
-check_finds_nothing(struct qp_store *store, struct qp_check_summary *out, char why[MODEL_WHY])
+check_finds_nothing(struct qp_store *store, bool *leftovers, struct qp_check_summary *out,
+                    char why[MODEL_WHY])
 {
-  struct finding found = { 0, why };
+  struct finding found = { .why = why };
   struct qp_err err = { QP_OK, "" };
 
   memset(out, 0, sizeof(*out));
@@ -692,7 +732,9 @@ check_finds_nothing(struct qp_store *store, struct qp_check_summary *out, char w
     (void)snprintf(why, MODEL_WHY, "the check fails: %s", err.msg);
     return false;
   }
-  return !found.count && !out->problems;
+  if (leftovers)
+    *leftovers = found.leftovers > 0;
+  return found.count == (leftovers ? found.leftovers : 0) && !out->problems;
 }
 
 static bool
@@ -715,7 +757,23 @@ store_is_clean(struct qp_store *store, const struct model *m, char why[MODEL_WHY
 {
   struct qp_check_summary summary;
 
-  return check_finds_nothing(store, &summary, why) && check_saw_all(&summary, m, why);
+  return check_finds_nothing(store, NULL, &summary, why) && check_saw_all(&summary, m, why);
+}
+
+/* A gc that purges no message removes everything that was left behind. */
+static bool
+clear_leftovers(struct qp_store *store, const struct model *m, char why[MODEL_WHY])
+{
+  struct qp_check_summary summary;
+  struct qp_err err = { QP_OK, "" };
+
+  for (size_t i = 0; i < m->context_count; i++) {
+    if (qp_context_gc(store, &m->contexts[i].id, OP_GRACE, 0, NULL, &err)) {
+      (void)snprintf(why, MODEL_WHY, "a gc fails: %s", err.msg);
+      return false;
+    }
+  }
+  return check_finds_nothing(store, NULL, &summary, why);
 }
 
 /* The check comes first: a context that is opened mends itself. */
@@ -725,9 +783,10 @@ store_is_right(struct qp_store *store, struct model *m, struct op *pending, char
   struct qp_check_summary summary;
   char before[MODEL_WHY] = "";
   char after[MODEL_WHY] = "";
+  bool leftovers = false;
   enum qp_rc rc;
 
-  if (!check_finds_nothing(store, &summary, why))
+  if (!check_finds_nothing(store, &leftovers, &summary, why))
     return false;
   if (!model_matches(m, store, before)) {
     if (!pending) {
@@ -741,5 +800,5 @@ store_is_right(struct qp_store *store, struct model *m, struct op *pending, char
       return false;
     }
   }
-  return check_saw_all(&summary, m, why);
+  return check_saw_all(&summary, m, why) && (!leftovers || clear_leftovers(store, m, why));
 }

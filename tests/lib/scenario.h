@@ -50,8 +50,14 @@ enum op_kind {
   OP_PROMPT_UPDATE,
   OP_PROMPT_DELETE,
   OP_CHECKPOINT,
+  OP_ARCHIVE, /* messages older than `note` */
+  OP_COMPRESS,
+  OP_DECOMPRESS,
+  OP_GC, /* with so many milliseconds of grace: `note`, which is 0 or OP_GRACE */
   OP__MAX,
 };
+
+#define OP_GRACE INT64_MAX /* a time that never ends */
 
 struct op_message {
   struct qp_message *message;
@@ -92,6 +98,7 @@ struct mix {
   size_t batch;    /* messages in one batch, at most */
   size_t messages; /* in one context, at most; a context that has so many is deleted */
   bool failing;    /* also operations that must fail */
+  bool space;      /* also archive, compress, decompress and gc */
 };
 struct op op_random(struct rng *r, const struct model *m, const struct mix *mix);
 
@@ -106,7 +113,8 @@ enum qp_rc op_apply(struct op *op, struct model *m);
 bool store_is_clean(struct qp_store *store, const struct model *m, char why[MODEL_WHY]);
 
 /* The store is as the model says, or, with `pending`, as if that operation were complete, which is
- * then written down. And it is clean. */
+ * then written down. And it is clean; only what an operation that was cut short has left behind may
+ * lie about, until a gc, which is made then. */
 bool store_is_right(struct qp_store *store, struct model *m, struct op *pending,
                     char why[MODEL_WHY]);
 

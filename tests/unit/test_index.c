@@ -94,6 +94,28 @@ id_of(uint32_t n)
 static const char *const dirs[] = { "branch-main", "branch-a%2Fb", "branch-\xe4\xb8\xad",
                                     "branch-x" };
 
+static const char *const packs[] = { "messages.jsonl.zst", "archive/2025-05.jsonl.zst",
+                                     "archive/0000-01.jsonl.zst" };
+
+/* In its file, in a pack, in the trash; or lost, which does not change where it was. */
+static void
+set_place(struct qp__tree *tree, uint32_t i, struct qp__entry *e)
+{
+  uint64_t offset = i % 50 == 3 ? (uint64_t)INT64_MAX / 16 : (uint64_t)(i / 16) * 70000;
+  uint32_t pack;
+  uint32_t frame;
+
+  if (i % 5 == 1) {
+    assert_int_equal(qp__tree_pack(tree, packs[i / 9 % 3], strlen(packs[i / 9 % 3]), &pack), 0);
+    assert_int_equal(qp__tree_frame(tree, pack, offset, &frame), 0);
+    atomic_init(&e->place, qp__place_pack(frame, i % 50 == 6 ? UINT32_MAX : i * 100));
+  } else if (i % 5 == 2) {
+    atomic_init(&e->place, qp__place_trash(i % 50 == 2 ? 253402300799999 : (int64_t)i * 86399999));
+  }
+  atomic_init(&e->status, (uint8_t)(i % 11 == 4 ? QP_STATUS_UNAVAILABLE
+                                                : qp__place_status(atomic_load(&e->place))));
+}
+
 /* n entries with all kinds of values in a random tree, and three heads. */
 static void
 make_image(struct qp__image *image, uint32_t n)
@@ -115,7 +137,7 @@ make_image(struct qp__image *image, uint32_t n)
     e.tokens = i % 50 == 2 ? UINT32_MAX : i % 3;
     e.role = i % 4;
     e.type = i % 5 & 15;
-    atomic_init(&e.status, (uint8_t)(i % 11 < 4 ? i % 11 : 0));
+    set_place(&image->tree, i, &e);
     memset(e.hash, (int)i, sizeof(e.hash));
     assert_int_equal(qp__tree_dir(&image->tree, dirs[i / 7 % 4], strlen(dirs[i / 7 % 4]), &e.dir),
                      0);
@@ -137,6 +159,19 @@ head_of(const struct qp__image *image, const char *name)
 }
 
 static void
+expect_same_place(const struct qp__tree *a, uint64_t x, const struct qp__tree *b, uint64_t y)
+{
+  assert_int_equal(qp__place_kind(x), qp__place_kind(y));
+  if (qp__place_kind(x) != QP__PLACE_PACK) {
+    assert_int_equal(x, y);
+    return;
+  }
+  assert_string_equal(qp__tree_pack_of(a, x), qp__tree_pack_of(b, y));
+  assert_int_equal(a->frames[qp__place_frame(x)].offset, b->frames[qp__place_frame(y)].offset);
+  assert_int_equal(qp__place_pos(x), qp__place_pos(y));
+}
+
+static void
 expect_same_entry(const struct qp__tree *a, const struct qp__tree *b, uint32_t slot)
 {
   const struct qp__entry *x = qp__tree_at(a, slot);
@@ -155,6 +190,7 @@ expect_same_entry(const struct qp__tree *a, const struct qp__tree *b, uint32_t s
   assert_int_equal(x->type, y->type);
   assert_int_equal(atomic_load(&x->status), atomic_load(&y->status));
   assert_string_equal(qp__tree_dir_name(a, x->dir), qp__tree_dir_name(b, y->dir));
+  expect_same_place(a, atomic_load(&x->place), b, atomic_load(&y->place));
 }
 
 static void
@@ -163,6 +199,10 @@ expect_same(const struct qp__image *a, const struct qp__image *b)
   assert_int_equal(a->tree.count, b->tree.count);
   for (uint32_t i = 0; i < a->tree.count; i++)
     expect_same_entry(&a->tree, &b->tree, i);
+  assert_int_equal(a->tree.packed_count, b->tree.packed_count);
+  assert_int_equal(a->tree.packed_bytes, b->tree.packed_bytes);
+  assert_int_equal(a->tree.trashed_count, b->tree.trashed_count);
+  assert_int_equal(a->tree.trashed_bytes, b->tree.trashed_bytes);
   assert_int_equal(a->head_count, b->head_count);
   for (size_t i = 0; i < a->head_count; i++)
     assert_int_equal(a->heads[i].slot, head_of(b, a->heads[i].name));
@@ -287,8 +327,9 @@ test_lines_of_the_log_read_the_same_in_other_forms(void **state)
     json_t *line;
     char *other;
 
-    assert_int_equal(
-        qp__index_entry_line(&log[0], e, parent, qp__tree_dir_name(&image.tree, e->dir)), QP_OK);
+    assert_int_equal(qp__index_entry_line(&log[0], &image.tree, e, parent,
+                                          qp__tree_dir_name(&image.tree, e->dir)),
+                     QP_OK);
     line = json_loadb(log[0].data + before, log[0].len - before, 0, NULL);
     assert_non_null(line);
     assert_int_equal(json_object_set_new(line, "unknown", json_true()), 0);
@@ -330,6 +371,21 @@ test_the_log_moves_renames_drops_and_marks(void **state)
   struct qp__buf text;
   struct qp_uuid third = id_of(3);
   struct qp_uuid none = { { 0 } };
+  static const struct {
+    uint32_t n; /* a message, which make_image() has put in: 1 its file, 2 a pack, 3 the trash … */
+    enum qp_message_status status;
+    enum qp_message_status want;
+    enum qp__place_kind kind;
+  } marks[] = {
+    { 1, QP_STATUS_TRASHED, QP_STATUS_TRASHED, QP__PLACE_TRASH },
+    { 2, QP_STATUS_UNAVAILABLE, QP_STATUS_UNAVAILABLE, QP__PLACE_PACK },
+    { 3, QP_STATUS_LIVE, QP_STATUS_LIVE, QP__PLACE_FILE },
+    { 4, QP_STATUS_ARCHIVED, QP_STATUS_LIVE, QP__PLACE_FILE }, /* no pack is known */
+    { 7, QP_STATUS_UNAVAILABLE, 0, 0 },
+    { 7, QP_STATUS_ARCHIVED, QP_STATUS_ARCHIVED, QP__PLACE_PACK },
+    { 8, QP_STATUS_UNAVAILABLE, 0, 0 },
+    { 8, QP_STATUS_LIVE, QP_STATUS_LIVE, QP__PLACE_FILE },
+  };
 
   qp__buf_init(&text, BIG);
   make_image(&image, 10);
@@ -342,8 +398,11 @@ test_the_log_moves_renames_drops_and_marks(void **state)
   assert_int_equal(qp__index_head_line(&text, "hollow", &none), QP_OK);
   assert_int_equal(qp__index_rename_line(&text, "main", "/"), QP_OK);
   assert_int_equal(qp__index_drop_line(&text, "empty"), QP_OK);
-  assert_int_equal(qp__index_status_line(&text, &third, QP_STATUS_ARCHIVED), QP_OK);
-  assert_int_equal(qp__index_status_line(&text, &third, QP_STATUS_UNAVAILABLE), QP_OK);
+  for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++) {
+    struct qp_uuid id = id_of(marks[i].n);
+
+    assert_int_equal(qp__index_status_line(&text, &id, marks[i].status, 1234), QP_OK);
+  }
   put_bytes(p, "index.log", text.data, text.len);
   read_index(p, &back, &report);
   expect_sound(&report);
@@ -353,7 +412,16 @@ test_the_log_moves_renames_drops_and_marks(void **state)
   assert_int_equal(head_of(&back, "new \"one\""), 2);
   assert_int_equal(head_of(&back, "hollow"), QP__NO_SLOT);
   assert_int_equal(head_of(&back, "a/b \"quoted\" \\"), 5);
-  assert_int_equal(atomic_load(&qp__tree_at(&back.tree, 2)->status), QP_STATUS_UNAVAILABLE);
+  for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++) {
+    const struct qp__entry *e = qp__tree_at(&back.tree, marks[i].n - 1);
+
+    if (i + 1 < sizeof(marks) / sizeof(marks[0]) && marks[i + 1].n == marks[i].n)
+      continue; /* the last word counts */
+    assert_int_equal(atomic_load(&e->status), marks[i].want);
+    assert_int_equal(qp__entry_kind(e), marks[i].kind);
+    if (marks[i].kind == QP__PLACE_TRASH)
+      assert_int_equal(qp__place_time(atomic_load(&e->place)), 1234);
+  }
   qp__buf_release(&text);
   qp__image_release(&image);
   qp__image_release(&back);
@@ -379,8 +447,9 @@ test_the_log_of_the_fold_before_changes_nothing(void **state)
     struct qp_uuid parent = e->parent == QP__NO_SLOT ? (struct qp_uuid){ { 0 } }
                                                      : qp__tree_at(&image.tree, e->parent)->id;
 
-    assert_int_equal(
-        qp__index_entry_line(&text, e, &parent, qp__tree_dir_name(&image.tree, e->dir)), QP_OK);
+    assert_int_equal(qp__index_entry_line(&text, &image.tree, e, &parent,
+                                          qp__tree_dir_name(&image.tree, e->dir)),
+                     QP_OK);
   }
   assert_int_equal(qp__index_head_line(&text, "main", &qp__tree_at(&image.tree, 19)->id), QP_OK);
   put_bytes(p, "index.log", text.data, text.len);

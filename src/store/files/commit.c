@@ -28,7 +28,15 @@ has_content(const struct qp__change *ch)
 {
   return ch->kind == QP__CHANGE_MESSAGE || ch->kind == QP__CHANGE_META ||
          ch->kind == QP__CHANGE_CONTENT || ch->kind == QP__CHANGE_PROMPT ||
-         ch->kind == QP__CHANGE_FILE_PUT;
+         ch->kind == QP__CHANGE_FILE_PUT ||
+         (ch->kind == QP__CHANGE_TRASH && ch->bytes.len);
+}
+
+static bool
+needs_dir(const struct qp__change *ch)
+{
+  return ch->kind == QP__CHANGE_MESSAGE || ch->kind == QP__CHANGE_CONTENT ||
+         ch->kind == QP__CHANGE_UNTRASH;
 }
 
 /* Makes the directory of a message once for each context that is in memory. */
@@ -73,6 +81,44 @@ check_place(struct qp__files *f, struct qp__change *ch)
   qp__message_path(path, ch->context, ch->dir, &ch->id);
   if (!f->os->fstatat(f->os->self, f->root, path, &st) && S_ISDIR(st.st_mode))
     return qp__fail(&ch->err, QP_EXISTS, "a directory is in its place");
+  return QP_OK;
+}
+
+/* What `prepared` points to for a file that the commit moves. */
+static char by_rename[1];
+
+/* A message on its way into the trash or out of it. What is lost has no file that could be moved:
+ * then only its line changes. */
+static enum qp_rc
+prepare_move(struct qp__files *f, struct qp__change *ch)
+{
+  char trash[QP__PATH_MAX];
+  char file[QP__PATH_MAX];
+  const char *from = ch->kind == QP__CHANGE_TRASH ? file : trash;
+  const char *to = ch->kind == QP__CHANGE_TRASH ? trash : file;
+  struct stat st;
+  int sys;
+
+  qp__trash_path(trash, ch->context, &ch->id);
+  qp__message_path(file, ch->context, ch->dir, &ch->id);
+  if (ch->kind == QP__CHANGE_TRASH) {
+    char dir[QP__PATH_MAX];
+
+    qp__context_path(dir, ch->context, "trash");
+    sys = qp__dir_make(f->os, f->root, dir);
+    if (sys)
+      return qp__fail_sys(&ch->err, sys, "cannot make the directory '%s'", dir);
+  }
+  sys = f->os->fstatat(f->os->self, f->root, to, &st);
+  if (!sys && S_ISDIR(st.st_mode))
+    return qp__fail(&ch->err, QP_EXISTS, "a directory is in the way: '%s'", to);
+  if (has_content(ch))
+    return QP_OK;
+  sys = f->os->fstatat(f->os->self, f->root, from, &st);
+  if (sys && sys != -ENOENT && sys != -ENOTDIR)
+    return qp__fail_sys(&ch->err, sys, "cannot look at '%s'", from);
+  if (!sys && S_ISREG(st.st_mode))
+    ch->prepared = by_rename;
   return QP_OK;
 }
 
@@ -299,12 +345,15 @@ qp__files_prepare(void *self, struct qp__change *changes, size_t n)
     if (f->readonly)
       changes[i].rc =
           qp__fail(&changes[i].err, QP_READONLY, "the store was opened for reading only");
-    else if (changes[i].kind == QP__CHANGE_MESSAGE || changes[i].kind == QP__CHANGE_CONTENT)
+    else if (needs_dir(&changes[i]))
       changes[i].rc = make_dir(f, &changes[i]);
     else if (qp__is_file_change(&changes[i]))
       qp__plain_prepare(f, &changes[i]);
     if (!changes[i].rc && changes[i].kind == QP__CHANGE_CONTENT)
       changes[i].rc = check_place(f, &changes[i]);
+    if (!changes[i].rc &&
+        (changes[i].kind == QP__CHANGE_TRASH || changes[i].kind == QP__CHANGE_UNTRASH))
+      changes[i].rc = prepare_move(f, &changes[i]);
   }
   if (!f->readonly && is_large_batch(changes, n) && have_guard(f, changes, n))
     p.dir = open_message_dir(f, &changes[0], O_PATH);
@@ -357,7 +406,8 @@ qp__files_discard(void *self, struct qp__change *changes, size_t n)
   if (c && c->guard[0])
     drop_guarded(f, changes, n);
   for (size_t i = 0; i < n; i++) {
-    if (!changes[i].prepared || changes[i].prepared == in_place) {
+    if (!changes[i].prepared || changes[i].prepared == in_place ||
+        changes[i].prepared == by_rename) {
       changes[i].prepared = NULL;
       continue;
     }
@@ -381,7 +431,7 @@ add_line(struct qp__buf *out, const struct qp__change *ch)
 {
   switch (ch->kind) {
   case QP__CHANGE_MESSAGE:
-    return qp__index_entry_line(out, ch->entry, &ch->parent, ch->dir);
+    return qp__index_entry_line(out, NULL, ch->entry, &ch->parent, ch->dir);
   case QP__CHANGE_HEAD:
     return qp__index_head_line(out, ch->branch, &ch->id);
   case QP__CHANGE_RENAME:
@@ -389,7 +439,11 @@ add_line(struct qp__buf *out, const struct qp__change *ch)
   case QP__CHANGE_DROP:
     return qp__index_drop_line(out, ch->branch);
   case QP__CHANGE_STATUS:
-    return qp__index_status_line(out, &ch->id, ch->status);
+    return qp__index_status_line(out, &ch->id, ch->status, ch->at);
+  case QP__CHANGE_TRASH:
+    return qp__index_status_line(out, &ch->id, QP_STATUS_TRASHED, ch->at);
+  case QP__CHANGE_UNTRASH:
+    return qp__index_status_line(out, &ch->id, QP_STATUS_LIVE, 0);
   case QP__CHANGE_META:
   case QP__CHANGE_CONTENT:
   case QP__CHANGE_PROMPT:
@@ -401,6 +455,34 @@ add_line(struct qp__buf *out, const struct qp__change *ch)
     return QP_OK;
   }
   return QP_MISUSE;
+}
+
+/* The file operations of a message that moves into the trash or out of it. A content that is put
+ * in the trash comes out of a pack; a file that was left of it goes. */
+static enum qp_rc
+add_move(struct qp__txn *txn, const struct qp__change *ch, struct qp_err *err)
+{
+  char trash[QP__PATH_MAX];
+  char file[QP__PATH_MAX];
+  const char *to = ch->kind == QP__CHANGE_TRASH ? trash : file;
+  struct qp__op op = { .kind = QP__OP_RENAME, .data = { to, 0 } };
+  struct qp__op old = { .kind = QP__OP_UNLINK, .path = file, .data = { "", 0 } };
+  enum qp_rc rc;
+
+  qp__trash_path(trash, ch->context, &ch->id);
+  qp__message_path(file, ch->context, ch->dir, &ch->id);
+  if (!ch->prepared)
+    return QP_OK;
+  if (ch->prepared == by_rename) {
+    op.path = ch->kind == QP__CHANGE_TRASH ? file : trash;
+    op.data.len = strlen(to);
+    return qp__txn_add(txn, &op, NULL, false, err);
+  }
+  op.kind = QP__OP_PUT;
+  op.path = trash;
+  op.data = ch->bytes;
+  rc = qp__txn_add(txn, &op, ch->prepared, false, err);
+  return rc ? rc : qp__txn_add(txn, &old, NULL, false, err);
 }
 
 /* The file operation of a change, beside its line. False: it has none. */
@@ -483,7 +565,9 @@ build_txn(struct qp__txn *txn, struct qp__change *changes, size_t n, struct line
   for (size_t i = 0; i < n && !rc; i++) {
     struct qp__change *ch = &changes[i];
 
-    if (op_of_change(ch, path, &op))
+    if (ch->kind == QP__CHANGE_TRASH || ch->kind == QP__CHANGE_UNTRASH)
+      rc = add_move(txn, ch, err);
+    else if (op_of_change(ch, path, &op))
       rc = qp__txn_add(txn, &op, ch->prepared == in_place ? NULL : ch->prepared,
                        ch->prepared == in_place, err);
     if (!rc && add_line(&l->text, ch))
@@ -541,7 +625,7 @@ qp__files_stage(void *self, struct qp__change *changes, size_t n, qp__store_publ
       l.context->guard[0] = 0;
     }
     for (size_t i = 0; i < n; i++) { /* the commit has its own copies of the names */
-      if (changes[i].prepared != in_place)
+      if (changes[i].prepared != in_place && changes[i].prepared != by_rename)
         qp__free(changes[i].prepared);
       changes[i].prepared = NULL;
     }

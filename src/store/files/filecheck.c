@@ -2,8 +2,10 @@
  *
  * A message file without an entry is told, and with repair the load takes it into the index. What
  * is none of ours is told, as harmless, and left alone; a link or the like where something of ours
- * should be is a problem. A writer in another process may add messages while we look: before a file
- * is called unindexed the index is read again. */
+ * should be is a problem. What operations have left behind is told, as harmless, and with repair
+ * removed. A pack that cannot be read to its end is a problem even if no message is missing; with
+ * repair it is written again. A writer in another process may add messages while we look: before a
+ * file is called unindexed the index is read again. */
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>
@@ -27,6 +29,7 @@ struct unindexed {
 struct check {
   struct qp__files *files;
   struct qp__fctx *context;
+  struct qp__image *image;
   struct qp__tree *tree;
   struct qp__problems *problems;
   struct unindexed *unindexed;
@@ -45,7 +48,7 @@ static const struct known_name {
   { "index.json", DT_REG, true },    { "index.log", DT_REG, true },
   { "messages", DT_DIR, false },     { "messages.jsonl.zst", DT_REG, false },
   { "archive", DT_DIR, false },      { "compactions", DT_DIR, false },
-  { "trash", DT_DIR, false },
+  { "trash", DT_DIR, false },        { QP__PACK_DICT, DT_REG, false },
 };
 
 static const struct known_name *
@@ -79,6 +82,114 @@ check_name(void *arg, const char *name, unsigned char type)
                 "not a %s; links are never followed",
                 known->type == DT_DIR ? "directory" : "regular file");
   return 0;
+}
+
+/* ---- its packs and its trash ---- */
+
+static void
+check_inner_name(struct check *k, const char *dir, const char *name, unsigned char type, bool ours)
+{
+  char path[QP__PATH_MAX];
+
+  (void)snprintf(path, sizeof(path), "%s/%s/%s", k->context->path, dir, name);
+  if (!ours)
+    tell_foreign(k->problems, &k->context->id, path);
+  else if (type != DT_REG)
+    qp__problem(k->problems, QP_PROBLEM_WRONG_TYPE, &k->context->id, path, false, false,
+                "not a regular file; links are never followed");
+}
+
+static int
+check_archive_name(void *arg, const char *name, unsigned char type)
+{
+  char path[QP__PACK_NAME_LEN];
+  int n = snprintf(path, sizeof(path), "archive/%.24s", name);
+
+  check_inner_name(arg, "archive", name, type,
+                   strlen(name) <= 24 && qp__pack_name_ok(path, (size_t)n));
+  return 0;
+}
+
+static int
+check_trash_name(void *arg, const char *name, unsigned char type)
+{
+  struct qp_uuid id;
+
+  check_inner_name(arg, "trash", name, type, qp__message_file_id(name, &id));
+  return 0;
+}
+
+static enum qp_rc
+check_inner(struct check *k, const char *dir, qp__os_name *fn, struct qp_err *err)
+{
+  struct qp__files *f = k->files;
+  char path[QP__PATH_MAX];
+  int sys;
+
+  qp__context_path(path, k->context, dir);
+  sys = f->os->listdir(f->os->self, f->root, path, fn, k);
+  if (sys && sys != -ENOENT && sys != -ENOTDIR && sys != -ELOOP)
+    return qp__fail_sys(err, sys, "cannot list '%s'", path);
+  return QP_OK;
+}
+
+static enum qp_rc
+ignore_packed(void *arg, const char *dir, uint64_t frame, uint32_t pos, struct qp_bytes json,
+              struct qp_err *err)
+{
+  (void)arg;
+  (void)dir;
+  (void)frame;
+  (void)pos;
+  (void)json;
+  (void)err;
+  return QP_OK;
+}
+
+static enum qp_rc
+check_pack(void *arg, const char *name, struct qp_err *err)
+{
+  struct check *k = arg;
+  struct qp__files *f = k->files;
+  struct qp_err cause = { QP_OK, "" };
+  char path[QP__PATH_MAX];
+  char dict[QP__PATH_MAX];
+  bool damaged = false;
+  enum qp_rc rc;
+
+  qp__context_path(path, k->context, name);
+  rc = qp__pack_scan(f->os, f->root, path, qp__dict_path(dict, k->context, name), ignore_packed,
+                     NULL, &damaged, &cause);
+  if (rc == QP_NOMEM || (!rc && !damaged)) {
+    if (rc && err)
+      *err = cause;
+    return rc;
+  }
+  if (rc && rc != QP_CORRUPT && rc != QP_NOTFOUND) {
+    qp__problem(k->problems, QP_PROBLEM_UNREADABLE, &k->context->id, name, false, false, "%s",
+                cause.msg);
+    return QP_OK;
+  }
+  rc = k->problems->repair ? qp__files_mend_pack(f, k->context, k->image, name, err) : QP_OK;
+  if (!rc)
+    qp__problem(k->problems, QP_PROBLEM_PACK_DAMAGED, &k->context->id, name, k->problems->repair,
+                false, "%s%s", cause.msg[0] ? cause.msg : "it cannot be read to its end",
+                k->problems->repair ? "; what it was is in lost/" : "");
+  return rc;
+}
+
+static enum qp_rc
+tell_leftover(void *arg, const char *path, uint64_t bytes, struct qp_err *err)
+{
+  struct check *k = arg;
+  const struct qp__os *os = k->files->os;
+  bool removed = k->problems->repair && !os->unlinkat(os->self, k->files->root, path, 0);
+
+  (void)err;
+  qp__problem(k->problems, QP_PROBLEM_LEFTOVER, &k->context->id, path, removed, true,
+              "%llu bytes that an operation has left behind; nothing needs them%s",
+              (unsigned long long)bytes, removed ? ", removed" : "");
+  return QP_OK;
 }
 
 /* ---- its messages ---- */
@@ -196,8 +307,11 @@ check_context(struct check *k, struct qp_err *err)
 
   if (sys)
     rc = qp__fail_sys(&cause, sys, "cannot list '%s'", k->context->path);
-  else
-    rc = qp__message_files(f, k->context, check_file, k, &cause);
+  else if (!(rc = qp__message_files(f, k->context, check_file, k, &cause)) &&
+           !(rc = check_inner(k, "archive", check_archive_name, &cause)) &&
+           !(rc = check_inner(k, "trash", check_trash_name, &cause)) &&
+           !(rc = qp__leftovers(f, k->context, k->image, tell_leftover, k, &cause)))
+    rc = qp__pack_files(f, k->context, check_pack, k, &cause);
   if (rc == QP_DENIED || rc == QP_CORRUPT || rc == QP_IO) {
     qp__problem(k->problems, QP_PROBLEM_UNREADABLE, &k->context->id, k->context->path, false, false,
                 "%s", cause.msg);
@@ -298,10 +412,11 @@ check_root(struct check *k, struct qp_err *err)
 }
 
 enum qp_rc
-qp__files_check(void *self, void *context, struct qp__tree *tree, struct qp__problems *problems,
+qp__files_check(void *self, void *context, struct qp__image *image, struct qp__problems *problems,
                 struct qp_err *err)
 {
-  struct check k = { .files = self, .context = context, .tree = tree, .problems = problems };
+  struct check k = { .files = self, .context = context, .image = image, .problems = problems };
 
+  k.tree = image ? &image->tree : NULL;
   return context ? check_context(&k, err) : check_root(&k, err);
 }

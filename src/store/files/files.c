@@ -43,6 +43,20 @@ qp__message_path(char out[QP__PATH_MAX], const struct qp__fctx *c, const char *d
 }
 
 void
+qp__trash_path(char out[QP__PATH_MAX], const struct qp__fctx *c, const struct qp_uuid *id)
+{
+  char text[QP_UUID_TEXT];
+
+  (void)snprintf(out, QP__PATH_MAX, "%s/trash/%s.json", c->path, qp_uuid_text(id, text));
+}
+
+void
+qp__context_path(char out[QP__PATH_MAX], const struct qp__fctx *c, const char *name)
+{
+  (void)snprintf(out, QP__PATH_MAX, "%s/%s", c->path, name);
+}
+
+void
 qp__prompt_path(char out[QP__PATH_MAX], const char *id)
 {
   (void)snprintf(out, QP__PATH_MAX, "prompts/%s.json", id);
@@ -101,6 +115,7 @@ qp__fctx_free(struct qp__fctx *c)
   qp__buf_release(&c->fold_tail);
   qp__buf_release(&c->fold_content);
   qp__free(c->dir_ready);
+  qp__finds_release(&c->finds);
   qp__free(c);
 }
 
@@ -308,10 +323,14 @@ close_files(void *self)
   qp__workers_release(&f->workers);
   qp__files_drop_stock(f);
   (void)pthread_mutex_destroy(&f->stock.lock);
+  (void)pthread_cond_destroy(&f->sync.done);
+  (void)pthread_mutex_destroy(&f->sync.lock);
   qp__journal_close(f->journal);
+  qp__pack_cache_free(f->packs);
   qp__close(f->os, f->tmp);
   qp__close(f->os, f->lock_fd); /* and with it the lock */
   qp__close(f->os, f->root);
+  (void)pthread_mutex_destroy(&f->finds_lock);
   (void)pthread_mutex_destroy(&f->fresh_lock);
   qp__free(f->fresh);
   qp__free(f);
@@ -336,13 +355,18 @@ open_files(const char *where, const struct qp__driver_options *options, void **o
   f->max_message = options->max_message;
   f->root = f->tmp = f->lock_fd = -1;
   (void)pthread_mutex_init(&f->stock.lock, NULL);
+  (void)pthread_mutex_init(&f->sync.lock, NULL);
+  (void)pthread_cond_init(&f->sync.done, NULL);
   sys = qp__workers_init(&f->workers, options->workers);
   if (sys) {
+    (void)pthread_cond_destroy(&f->sync.done);
+    (void)pthread_mutex_destroy(&f->sync.lock);
     (void)pthread_mutex_destroy(&f->stock.lock);
     qp__free(f);
     return qp__fail_sys(err, sys, "opening a store");
   }
   (void)pthread_mutex_init(&f->fresh_lock, NULL);
+  (void)pthread_mutex_init(&f->finds_lock, NULL);
   f->root = f->os->open_root(f->os->self, where, options->create && !options->readonly);
   if (f->root == -ENOENT) {
     rc = qp__fail(err, QP_NOTFOUND, "there is no directory '%s'", where);
@@ -365,6 +389,8 @@ open_files(const char *where, const struct qp__driver_options *options, void **o
   } else {
     rc = open_for_writing(f, where, options, err);
   }
+  if (!rc)
+    rc = qp__pack_cache_new(f->os, f->root, &f->packs, err);
   if (rc)
     goto out;
   *out = f;
@@ -507,7 +533,7 @@ create_context(void *self, const struct qp_uuid *id, struct qp_bytes meta, struc
   (void)snprintf(from, sizeof(from), "tmp/%s", top);
   rc = build_context(f, &txn, top, id, meta, err);
   if (!rc)
-    rc = qp__fresh_add(f, id, err);
+    rc = qp__fresh_add(f, id, true, err);
   if (!rc) {
     rc = commit_rename(f, &txn, from, target.path, err);
     qp__fresh_settle(f, id, rc ? 0 : txn.seq);
@@ -543,76 +569,16 @@ delete_context(void *self, const struct qp_uuid *id, struct qp_err *err)
     return rc;
   qp__files_temp_name(f, name);
   (void)snprintf(to, sizeof(to), "tmp/%s", name);
-  rc = commit_rename(f, &txn, target.path, to, err);
+  rc = qp__fresh_add(f, id, false, err);
+  if (!rc) {
+    rc = commit_rename(f, &txn, target.path, to, err);
+    qp__fresh_settle(f, id, rc ? 0 : txn.seq);
+  }
   qp__txn_release(&txn);
   if (!rc && qp__tree_remove(f->os, f->root, to))
     qp__log(&f->log, QP_LOG_WARN, "files", "'%s' could not be removed yet; the next start does it",
             to);
   return rc;
-}
-
-/* ---- reading ---- */
-
-enum qp_rc
-qp__read_failure(int sys, const char *path, struct qp_err *err)
-{
-  if (sys == -ENOENT || sys == -ENOTDIR)
-    return qp__fail(err, QP_NOTFOUND, "'%s' is missing", path);
-  if (sys == -ELOOP || sys == -EXDEV || sys == -ENOTSUP || sys == -EISDIR || sys == -ENXIO)
-    return qp__fail(err, QP_CORRUPT, "'%s' is not a regular file", path);
-  if (sys == -EFBIG)
-    return qp__fail(err, QP_CORRUPT, "'%s' is longer than it should be", path);
-  return qp__fail_sys(err, sys, "cannot read '%s'", path);
-}
-
-static enum qp_rc
-read_message(void *self, void *context, const struct qp__tree *tree, const struct qp__entry *entry,
-             struct qp__buf *out, struct qp_err *err)
-{
-  struct qp__files *f = self;
-  char path[QP__PATH_MAX];
-  size_t limit = out->limit;
-  int sys;
-
-  qp__message_path(path, context, qp__tree_dir_name(tree, entry->dir), &entry->id);
-  out->limit = out->len + entry->size + 1; /* a longer file is not the one in the index */
-  sys = qp__file_read(f->os, f->root, path, out);
-  out->limit = limit;
-  out->rc = QP_OK;
-  return sys ? qp__read_failure(sys, path, err) : QP_OK;
-}
-
-/* Another copy: in the journal, or in the trash. */
-static enum qp_rc
-salvage_message(void *self, void *context, const struct qp__tree *tree,
-                const struct qp__entry *entry, struct qp__buf *out, struct qp_err *err)
-{
-  struct qp__files *f = self;
-  const struct qp__fctx *c = context;
-  char path[QP__PATH_MAX];
-  char id[QP_UUID_TEXT];
-  size_t start = out->len;
-  struct qp_bytes got;
-
-  qp__message_path(path, c, qp__tree_dir_name(tree, entry->dir), &entry->id);
-  if (!qp__journal_salvage(f->os, f->root, path, out, err)) {
-    got.data = out->data + start;
-    got.len = out->len - start;
-    if (qp__content_matches(entry, got))
-      return QP_OK;
-  }
-  out->len = start;
-  out->rc = QP_OK;
-  (void)snprintf(path, sizeof(path), "%s/trash/%s.json", c->path, qp_uuid_text(&entry->id, id));
-  if (!qp__file_read(f->os, f->root, path, out)) {
-    got.data = out->data + start;
-    got.len = out->len - start;
-    if (qp__content_matches(entry, got))
-      return QP_OK;
-  }
-  out->len = start;
-  out->rc = QP_OK;
-  return qp__fail(err, QP_NOTFOUND, "no other copy of message %s was found", id);
 }
 
 /* ---- prompts ---- */
@@ -688,6 +654,14 @@ get_stats(void *self, struct qp__driver_stats *out)
   out->folds = atomic_load(&f->folds);
 }
 
+static void
+run_each(void *self, size_t n, qp__piece_fn *fn, void *arg)
+{
+  struct qp__files *f = self;
+
+  qp__workers_each(&f->workers, n, fn, arg);
+}
+
 const struct qp__driver qp__driver_files = {
   .size = sizeof(struct qp__driver),
   .scheme = "file",
@@ -703,8 +677,8 @@ const struct qp__driver qp__driver_files = {
   .discard = qp__files_discard,
   .stage = qp__files_stage,
   .settle = qp__files_settle,
-  .read = read_message,
-  .salvage = salvage_message,
+  .read = qp__files_read,
+  .salvage = qp__files_salvage,
   .prompt_read = read_prompt,
   .prompt_list = list_prompts,
   .wants_fold = qp__files_wants_fold,
@@ -718,4 +692,15 @@ const struct qp__driver qp__driver_files = {
   .file_read = qp__plain_read,
   .file_size = qp__plain_size,
   .file_list = qp__plain_list,
+  .repack = qp__files_repack,
+  .purge = qp__files_purge,
+  .pack_bytes = qp__files_pack_bytes,
+  .build_begin = qp__files_build_begin,
+  .build_reserve = qp__files_build_reserve,
+  .build_put = qp__files_build_put,
+  .build_temp = qp__files_build_temp,
+  .build_finish = qp__files_build_finish,
+  .build_commit = qp__files_build_commit,
+  .build_free = qp__files_build_free,
+  .each = run_each,
 };

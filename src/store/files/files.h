@@ -6,6 +6,11 @@
  *   rebuild.c    what an index has lost, from the message files
  *   commit.c     changes into file operations; the journal does the rest
  *   fold.c       index.log into index.json
+ *   message.c    the content of a message, from wherever it is
+ *   space.c      messages into packs and out of them
+ *   purge.c      messages that are gone, and what operations leave behind
+ *   build.c      a whole context at once
+ *   old.c        contexts in old formats
  *   filecheck.c  files that the index does not know
  *   plain.c      files that belong to no context's index
  *
@@ -18,6 +23,7 @@
 
 #include "store/files/index.h"
 #include "store/files/journal.h"
+#include "store/files/pack.h"
 #include "store/store_int.h"
 #include "store/workers.h"
 
@@ -38,6 +44,17 @@ struct qp__stock {
   bool filling;
 };
 
+/* A sync of the file system for several threads: those who come while one is under way share the
+ * next. */
+struct qp__group_sync {
+  pthread_mutex_t lock;
+  pthread_cond_t done;
+  uint64_t wanted;   /* calls so far */
+  uint64_t finished; /* calls up to this one are served */
+  uint64_t failed;   /* the last one whose sync failed, and all with it */
+  bool running;
+};
+
 struct qp__files {
   const struct qp__os *os;
   struct qp__log log;
@@ -56,12 +73,34 @@ struct qp__files {
   struct qp__fresh *fresh; /* under its lock; see fold.c */
   size_t fresh_count;
   size_t fresh_cap;
+  struct qp__group_sync sync;
+  struct qp__pack_cache *packs;
+  pthread_mutex_t finds_lock; /* guards the finds of all contexts */
 };
 
-/* A context whose creation may still be in the journal. */
+#define QP__PACK_NAME_LEN 32 /* "archive/2025-05.jsonl.zst" */
+
+/* What was found while a lost message was looked for, kept for the next one: see message.c. */
+struct qp__finds {
+  struct qp__image *index; /* as it was on the disk then, or NULL */
+  bool scanned;            /* the list is made */
+  struct qp__find {
+    uint8_t hash[16];
+    char pack[QP__PACK_NAME_LEN];
+    uint64_t frame;
+    uint32_t pos;
+    uint32_t size;
+  } * list; /* every message in every pack, by hash */
+  size_t count;
+  size_t cap;
+};
+
+/* A commit that may still be in the journal and that renames a whole context: into its place, or
+ * away from it. */
 struct qp__fresh {
   struct qp_uuid id;
-  uint64_t seq; /* of the commit that created it; UINT64_MAX: it is under way */
+  uint64_t seq;  /* of the commit; UINT64_MAX: it is under way */
+  bool contents; /* it holds the files too: a replay makes all of them again */
 };
 
 struct qp__fctx {
@@ -79,6 +118,7 @@ struct qp__fctx {
       [QP__TEMP_NAME_LEN]; /* of the batch that is prepared and not yet staged, or "" (guard.h) */
   uint8_t *dir_ready;      /* per directory of the tree: it is known to exist */
   size_t dir_ready_count;
+  struct qp__finds finds;
 };
 
 /* A new name in tmp/. */
@@ -89,6 +129,9 @@ void qp__fctx_free(struct qp__fctx *c);
 /* path of a message: "contexts/<id>/messages/<dir>/<id>.json". */
 void qp__message_path(char out[QP__PATH_MAX], const struct qp__fctx *c, const char *dir,
                       const struct qp_uuid *id);
+/* "contexts/<id>/trash/<id>.json", and anything else in a context's directory. */
+void qp__trash_path(char out[QP__PATH_MAX], const struct qp__fctx *c, const struct qp_uuid *id);
+void qp__context_path(char out[QP__PATH_MAX], const struct qp__fctx *c, const char *name);
 void qp__prompt_path(char out[QP__PATH_MAX], const char *id);
 
 /* load.c */
@@ -106,8 +149,7 @@ enum qp_rc qp__files_settle(void *self, void *ticket, struct qp_err *err);
 void qp__files_drop_stock(struct qp__files *f);
 enum qp_rc qp__files_commit(struct qp__files *f, struct qp__txn *txn, struct qp_err *err);
 
-/* fold.c: driver slots, and a whole fold of an image that nobody else has yet. `meta` (may be
- * empty) is written in the same commit. */
+/* fold.c: driver slots, and a whole fold of an image that nobody else has yet. */
 bool qp__files_wants_fold(void *self, void *context);
 void qp__files_fold_start(void *self, void *context);
 enum qp_rc qp__files_fold_write(void *self, void *context, const struct qp__tree *tree,
@@ -115,12 +157,59 @@ enum qp_rc qp__files_fold_write(void *self, void *context, const struct qp__tree
                                 struct qp_err *err);
 enum qp_rc qp__files_fold_finish(void *self, void *context, void **ticket, struct qp_err *err);
 void qp__files_fold_abort(void *self, void *context);
+/* What else is in the commit that replaces the index. */
+typedef enum qp_rc qp__ops_fn(void *arg, struct qp__txn *txn, struct qp_err *err);
+struct qp__rewrite {
+  struct qp_bytes meta; /* a new metadata.json, or empty */
+  qp__ops_fn *before;   /* adds what is carried out before the index is replaced, or NULL … */
+  qp__ops_fn *after;    /* … and what after it */
+  void *arg;
+  bool staged; /* out: the commit is on its way; if the call failed, opening the store again tells
+                * what became of it, and what it renames must stay */
+};
 enum qp_rc qp__files_rewrite(struct qp__files *f, struct qp__fctx *c, const struct qp__image *image,
-                             struct qp_bytes meta, struct qp_err *err);
+                             struct qp__rewrite *with, struct qp_err *err);
 
-/* Before and after the commit that creates a context; `seq` 0: it came to nothing. */
-enum qp_rc qp__fresh_add(struct qp__files *f, const struct qp_uuid *id, struct qp_err *err);
+/* Writes an index.json to dirfd/name, which must not exist; *bytes receives its length. */
+enum qp_rc qp__files_index_write(struct qp__files *f, int dirfd, const char *name,
+                                 const struct qp_uuid *id, uint64_t generation,
+                                 const struct qp__tree *tree, uint32_t count,
+                                 const struct qp__head *heads, size_t n, bool sync, uint64_t *bytes,
+                                 struct qp_err *err);
+
+/* Before and after a commit that struct qp__fresh tells of; `seq` 0: it came to nothing. forget
+ * makes sure that no such commit of this context is ever replayed. */
+enum qp_rc qp__fresh_add(struct qp__files *f, const struct qp_uuid *id, bool contents,
+                         struct qp_err *err);
 void qp__fresh_settle(struct qp__files *f, const struct qp_uuid *id, uint64_t seq);
+enum qp_rc qp__fresh_forget(struct qp__files *f, const struct qp_uuid *id, struct qp_err *err);
+
+/* build.c: driver slots. */
+enum qp_rc qp__files_build_begin(void *self, const struct qp_uuid *id, void **out,
+                                 struct qp_err *err);
+enum qp_rc qp__files_build_reserve(void *self, void *build, const char *dir, size_t n,
+                                   struct qp_err *err);
+enum qp_rc qp__files_build_put(void *self, void *build, size_t number, const struct qp_uuid *id,
+                               struct qp_bytes bytes, struct qp__buf *back, struct qp_err *err);
+enum qp_rc qp__files_build_temp(void *self, void *build, char out[64], struct qp_err *err);
+enum qp_rc qp__files_build_finish(void *self, void *build, struct qp_bytes meta,
+                                  struct qp__image *image, struct qp_err *err);
+enum qp_rc qp__files_build_commit(void *self, void *build, const struct qp__build_move *moves,
+                                  size_t n, struct qp_err *err);
+void qp__files_build_free(void *self, void *build);
+
+/* Makes everything durable that was written before the call. A failure poisons the journal: the
+ * system tells of it once, and a checkpoint would not see it any more. */
+enum qp_rc qp__files_sync(struct qp__files *f, struct qp_err *err);
+
+/* old.c: contexts of older programs in the data directory. */
+struct qp__old_place {
+  enum qp_legacy format; /* QP_LEGACY_NONE: there is none */
+  bool newer;            /* the context is there in the new format: that counts */
+  char path[64];         /* of the file or directory, below the data directory */
+};
+enum qp_rc qp__old_find(struct qp__files *f, const struct qp_uuid *id, struct qp__old_place *out,
+                        struct qp_err *err);
 
 /* plain.c: the part of prepare and stage that concerns plain files, and driver slots. */
 void qp__plain_prepare(struct qp__files *f, struct qp__change *ch);
@@ -131,11 +220,48 @@ enum qp_rc qp__plain_size(void *self, const char *path, uint64_t *size, struct q
 enum qp_rc qp__plain_list(void *self, const char *dir, qp__file_visit *visit, void *arg,
                           struct qp_err *err);
 
-/* Maps what a system call says of a file that should be ours. */
+/* message.c: driver slots. */
+enum qp_rc qp__files_read(void *self, void *context, const struct qp__tree *tree,
+                          const struct qp__entry *entry, struct qp__buf *out, struct qp_err *err);
+enum qp_rc qp__files_salvage(void *self, void *context, const struct qp__tree *tree,
+                             const struct qp__entry *entry, struct qp__buf *out,
+                             struct qp_err *err);
+/* The stored bytes, checked, without a newline; also another copy. QP_UNAVAILABLE: there is none;
+ * any other failure says nothing about the message. */
+enum qp_rc qp__files_content(struct qp__files *f, struct qp__fctx *c, const struct qp__tree *tree,
+                             const struct qp__entry *entry, struct qp__buf *out,
+                             struct qp_err *err);
+void qp__finds_release(struct qp__finds *finds);
+/* What a system call says of a file that should be ours: QP_NOTFOUND, QP_CORRUPT or what it is. */
 enum qp_rc qp__read_failure(int sys, const char *path, struct qp_err *err);
 
+/* The path of the dictionary of a pack, in `out`, or NULL for one that has none. */
+const char *qp__dict_path(char out[QP__PATH_MAX], const struct qp__fctx *c, const char *pack);
+/* Visits the names of the packs that a context has files of, in no order. */
+typedef enum qp_rc qp__pack_file_fn(void *arg, const char *name, struct qp_err *err);
+enum qp_rc qp__pack_files(struct qp__files *f, const struct qp__fctx *c, qp__pack_file_fn *fn,
+                          void *arg, struct qp_err *err);
+
+/* space.c: driver slots; and a pack that cannot be read to its end is written again with what can
+ * be read of it. What it was goes to lost/. */
+enum qp_rc qp__files_repack(void *self, void *context, struct qp__image *image,
+                            enum qp__packing packing, int64_t before, bool dry_run,
+                            struct qp_space_report *out, struct qp_err *err);
+uint64_t qp__files_pack_bytes(void *self, void *context, const struct qp__tree *tree);
+enum qp_rc qp__files_mend_pack(struct qp__files *f, struct qp__fctx *c, struct qp__image *image,
+                               const char *pack, struct qp_err *err);
+
+/* purge.c: a driver slot; and what operations that were cut short have left behind: second copies
+ * of messages, files in the trash that the index does not know, packs that hold nothing. What is
+ * visited can be removed without loss. `path` is relative to the root. */
+enum qp_rc qp__files_purge(void *self, void *context, struct qp__image *image, const bool *gone,
+                           bool dry_run, struct qp_gc_report *out, struct qp_err *err);
+typedef enum qp_rc qp__leftover_fn(void *arg, const char *path, uint64_t bytes, struct qp_err *err);
+enum qp_rc qp__leftovers(struct qp__files *f, struct qp__fctx *c, struct qp__image *image,
+                         qp__leftover_fn *fn, void *arg, struct qp_err *err);
+
 /* filecheck.c */
-enum qp_rc qp__files_check(void *self, void *context, struct qp__tree *tree,
+enum qp_rc qp__files_check(void *self, void *context, struct qp__image *image,
                            struct qp__problems *problems, struct qp_err *err);
 
 /* Visits the message files of a context: directory below messages/ ("branch-main"), file name, and

@@ -12,11 +12,18 @@
  *   {"head":"main","id":"<uuid>"}              a head moves, or a branch begins; null: it is empty
  *   {"rename":"main","to":"other"}             a branch has a new name
  *   {"drop":"other"}                           a branch is gone
- *   {"set":"<uuid>","status":"unavailable"}    a message's status
+ *   {"set":"<uuid>","status":"unavailable"}    a message is lost; where it was stays known
+ *   {"set":"<uuid>","status":"archived"}       it is there again, in its pack
+ *   {"set":"<uuid>","status":"live"}           it is in its file (again)
+ *   {"set":"<uuid>","status":"trashed","at":"2026-11-15T19:55:40.123Z"}
  * <entry>, with exactly these keys in this order when quipu writes it:
  *   {"id":"<uuid>","parent":"<uuid>"|null,"dir":"branch-main","time":"2026-11-15T19:55:40.123Z",
  *    "role":"user","type":"text","size":1043,"tokens":0,"hash":"<32 hex digits>","status":"live"}
- * all on one line. The message's file is messages/<dir>/<id>.json; <dir> is "branch-" and the
+ * all on one line. Behind the status stands where the message is when it has no file of its own:
+ *   …,"status":"archived","pack":"archive/2025-05.jsonl.zst","frame":4096,"pos":1234}
+ *   …,"status":"trashed","at":"2026-11-15T19:55:40.123Z"}
+ * also when the status is "unavailable". A status other than that follows from these fields, and is
+ * live without them. The message's file is messages/<dir>/<id>.json; <dir> is "branch-" and the
  * percent- encoded name of the branch that first received it. A parent stands before its children.
  *
  * The log's generation is that of index.json. One less: a fold was under way; its lines are in
@@ -28,6 +35,9 @@
 #include "base/buf.h"
 #include "os/os.h"
 #include "store/image.h"
+
+#define QP__PACK_ALL "messages.jsonl.zst" /* the pack of a context that is compressed … */
+#define QP__PACK_DICT "messages.dict"     /* … and the dictionary that it needs, if any */
 
 /* What reading found beside the entries. */
 struct qp__index_report {
@@ -49,6 +59,9 @@ struct qp__index_report {
  * escape in a line or lead elsewhere as a path. */
 bool qp__branch_dir_ok(const char *s, size_t n);
 
+/* Whether a path is that of a pack: "messages.jsonl.zst" or "archive/2025-05.jsonl.zst". */
+bool qp__pack_name_ok(const char *s, size_t n);
+
 /* Reads both files of the context directory `dir` (relative to root) into the image's tree and
  * heads. Damage is no failure: it is in the report, and what could be read is in the image. */
 enum qp_rc qp__index_read(const struct qp__os *os, int root, const char *dir,
@@ -69,13 +82,16 @@ enum qp_rc qp__index_apply(const struct qp__os *os, int root, const char *dir,
 
 /* Lines as above, each with its newline. */
 enum qp_rc qp__index_log_header(struct qp__buf *out, uint64_t generation);
-enum qp_rc qp__index_entry_line(struct qp__buf *out, const struct qp__entry *e,
-                                const struct qp_uuid *parent, const char *dir);
+/* `tree` knows the frames of the entry's place; NULL will do for one that is in no pack. */
+enum qp_rc qp__index_entry_line(struct qp__buf *out, const struct qp__tree *tree,
+                                const struct qp__entry *e, const struct qp_uuid *parent,
+                                const char *dir);
 enum qp_rc qp__index_head_line(struct qp__buf *out, const char *branch, const struct qp_uuid *id);
 enum qp_rc qp__index_rename_line(struct qp__buf *out, const char *branch, const char *to);
 enum qp_rc qp__index_drop_line(struct qp__buf *out, const char *branch);
+/* `at` counts for QP_STATUS_TRASHED only. */
 enum qp_rc qp__index_status_line(struct qp__buf *out, const struct qp_uuid *id,
-                                 enum qp_message_status status);
+                                 enum qp_message_status status, int64_t at);
 
 /* Pieces of index.json: head, then an entry line for each of the tree's first `count` entries, then
  * tail. */

@@ -22,6 +22,10 @@ struct qp__index_reader {
   const char *dir;            /* of the line before, or NULL … */
   size_t dir_len;             /* … its length … */
   uint16_t dir_number;        /* … and its number in the tree */
+  uint32_t pack_number;       /* pack of the line before, in the tree, if any_pack … */
+  bool any_pack;              /* … */
+  uint64_t frame_offset;      /* … the frame's offset … */
+  uint32_t frame_number;      /* … and its number in the tree */
   char date[11];              /* "2026-11-15T" of the line before … */
   int64_t date_ms;            /* … and its milliseconds */
   uint64_t scanned;           /* entries looked at one by one in search of an id */

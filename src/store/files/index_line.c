@@ -12,6 +12,7 @@
 #include "model/message.h"
 #include "store/files/index_int.h"
 
+#define OFFSET_MAX ((uint64_t)INT64_MAX / 16) /* of a frame: beyond any file */
 #define SCAN_MAX 500000 /* entries: about a third of the time that their table of ids would take */
 
 /* What a line says before its parent is looked up. */
@@ -78,6 +79,21 @@ take_number(const char **p, const char *e, uint32_t *out)
   if (s == *p || v > UINT32_MAX)
     return false;
   *out = (uint32_t)v;
+  *p = s;
+  return true;
+}
+
+static bool
+take_long(const char **p, const char *e, uint64_t *out)
+{
+  uint64_t v = 0;
+  const char *s = *p;
+
+  while (s < e && *s >= '0' && *s <= '9' && v <= OFFSET_MAX)
+    v = v * 10 + (uint64_t)(*s++ - '0');
+  if (s == *p || v > OFFSET_MAX)
+    return false;
+  *out = v;
   *p = s;
   return true;
 }
@@ -263,6 +279,58 @@ take_dir(struct qp__index_reader *r, const char **p, const char *e, uint16_t *ou
   return true;
 }
 
+bool
+qp__pack_name_ok(const char *s, size_t n)
+{
+  static const char form[] = "archive/0000-00.jsonl.zst"; /* a 0 stands for any digit */
+
+  if (n == strlen(QP__PACK_ALL) && memcmp(s, QP__PACK_ALL, n) == 0)
+    return true;
+  if (n != sizeof(form) - 1)
+    return false;
+  for (size_t i = 0; i < n; i++)
+    if (form[i] == '0' ? s[i] < '0' || s[i] > '9' : s[i] != form[i])
+      return false;
+  return true;
+}
+
+/* The number of a frame; it is mostly that of the line before. */
+static int
+find_frame(struct qp__index_reader *r, const char *pack, size_t len, uint64_t offset, uint32_t *out)
+{
+  struct qp__tree *tree = &r->image->tree;
+  uint32_t number;
+  int sys;
+
+  if (!r->any_pack || strncmp(tree->packs[r->pack_number], pack, len) != 0 ||
+      tree->packs[r->pack_number][len]) {
+    sys = qp__tree_pack(tree, pack, len, &number);
+    if (sys)
+      return sys;
+    r->pack_number = number;
+    r->frame_offset = UINT64_MAX;
+    r->any_pack = true;
+  }
+  if (offset != r->frame_offset) {
+    sys = qp__tree_frame(tree, r->pack_number, offset, &number);
+    if (sys)
+      return sys;
+    r->frame_number = number;
+    r->frame_offset = offset;
+  }
+  *out = r->frame_number;
+  return 0;
+}
+
+/* A status that is not "unavailable" is that of the place. */
+static void
+settle_status(struct qp__entry *e)
+{
+  if (atomic_load_explicit(&e->status, memory_order_relaxed) != QP_STATUS_UNAVAILABLE)
+    atomic_store_explicit(&e->status, (uint8_t)qp__place_status(atomic_load(&e->place)),
+                          memory_order_relaxed);
+}
+
 /* The parent's id is mostly written as that of the entry before was. */
 static bool
 take_parent(const struct qp__index_reader *r, const char **p, const char *e, struct parsed *out)
@@ -272,6 +340,43 @@ take_parent(const struct qp__index_reader *r, const char **p, const char *e, str
   if (!out->follows)
     return take_id(p, e, &out->parent);
   *p += QP__UUID_LEN;
+  return true;
+}
+
+/* What stands behind the status up to the end of the line. */
+static bool
+take_place(struct qp__index_reader *r, const char **p, const char *e, struct qp__entry *entry,
+           bool *nomem)
+{
+  const char *name;
+  uint64_t offset;
+  uint32_t frame;
+  uint32_t pos;
+  int64_t at;
+  size_t n;
+  int sys;
+
+  atomic_init(&entry->place, 0);
+  if (e - *p == 1)
+    return skip_char(p, e, '}');
+  if (SKIP(*p, e, ",\"at\":\"")) {
+    if (!take_time(r, p, e, &at))
+      return false;
+    atomic_init(&entry->place, qp__place_trash(at));
+    return skip_char(p, e, '"') && skip_char(p, e, '}');
+  }
+  if (!SKIP(*p, e, ",\"pack\":\""))
+    return false;
+  name = take_name(p, e, &n);
+  if (!name || !qp__pack_name_ok(name, n) || !SKIP(*p, e, "\",\"frame\":") ||
+      !take_long(p, e, &offset) || !SKIP(*p, e, ",\"pos\":") || !take_number(p, e, &pos) ||
+      !skip_char(p, e, '}'))
+    return false;
+  sys = find_frame(r, name, n, offset, &frame);
+  *nomem = sys == -ENOMEM;
+  if (sys)
+    return false;
+  atomic_init(&entry->place, qp__place_pack(frame, pos));
   return true;
 }
 
@@ -304,10 +409,42 @@ take_fixed(struct qp__index_reader *r, const char *p, const char *e, struct pars
          take_number(&p, e, &entry->size) && SKIP(p, e, ",\"tokens\":") &&
          take_number(&p, e, &entry->tokens) && SKIP(p, e, ",\"hash\":\"") &&
          take_hash(&p, e, entry->hash) && SKIP(p, e, "\",\"status\":\"") &&
-         take_status(&p, e, entry) && skip_char(&p, e, '"') && skip_char(&p, e, '}') && p == e;
+         take_status(&p, e, entry) && skip_char(&p, e, '"') && take_place(r, &p, e, entry, nomem) &&
+         p == e;
 }
 
 /* ---- one entry in any form ---- */
+
+/* The fields behind the status. */
+static enum qp_rc
+place_of_json(struct qp__index_reader *r, const json_t *o, struct qp__entry *e, struct qp_err *err)
+{
+  const char *pack = NULL;
+  int64_t at = -1;
+  int64_t offset = -1;
+  int64_t pos = -1;
+  uint32_t frame;
+  enum qp_rc rc;
+  int sys;
+
+  if ((rc = qp__json_string("entry", o, "pack", &pack, err)) ||
+      (rc = qp__json_int("entry", o, "frame", &offset, err)) ||
+      (rc = qp__json_int("entry", o, "pos", &pos, err)) ||
+      (rc = qp__json_time("entry", o, "at", &at, err)))
+    return rc;
+  if (pack) {
+    if (!qp__pack_name_ok(pack, strlen(pack)) || offset < 0 || (uint64_t)offset > OFFSET_MAX ||
+        pos < 0 || pos > UINT32_MAX)
+      return qp__fail(err, QP_INVALID, "entry: not a place in a pack");
+    sys = find_frame(r, pack, strlen(pack), (uint64_t)offset, &frame);
+    if (sys)
+      return qp__fail_sys(err, sys, "reading the index");
+    atomic_init(&e->place, qp__place_pack(frame, (uint32_t)pos));
+  } else if (json_is_string(json_object_get(o, "at"))) {
+    atomic_init(&e->place, qp__place_trash(at));
+  }
+  return QP_OK;
+}
 
 /* QP_INVALID: not an entry. */
 static enum qp_rc
@@ -353,7 +490,7 @@ entry_of_json(struct qp__index_reader *r, const json_t *o, struct parsed *out, s
   if (!s || !qp__branch_dir_ok(s, strlen(s)))
     return qp__fail(err, QP_INVALID, "entry: \"dir\" must be the name of a branch directory");
   sys = qp__tree_dir(&r->image->tree, s, strlen(s), &e->dir);
-  return sys ? qp__fail_sys(err, sys, "reading the index") : QP_OK;
+  return sys ? qp__fail_sys(err, sys, "reading the index") : place_of_json(r, o, e, err);
 }
 
 /* ---- adding what was read ---- */
@@ -449,11 +586,12 @@ remember_id(struct qp__index_reader *r, const struct parsed *p)
 }
 
 static enum qp_rc
-collect_parsed(struct qp__index_reader *r, const struct parsed *p, struct qp_err *err)
+collect_parsed(struct qp__index_reader *r, struct parsed *p, struct qp_err *err)
 {
   struct qp_uuid parent = p->follows ? r->last_uuid : p->parent;
 
   remember_id(r, p);
+  settle_status(&p->entry);
   return r->collect(r->collect_arg, &p->entry, &parent, err);
 }
 
@@ -470,6 +608,7 @@ add_parsed(struct qp__index_reader *r, struct parsed *p, struct qp_err *err)
   if (rc)
     return rc;
   if (slot == QP__NO_SLOT) {
+    settle_status(&p->entry);
     rc = find_parent(r, p, &p->entry.parent, err);
     if (rc)
       return rc;
@@ -484,6 +623,40 @@ add_parsed(struct qp__index_reader *r, struct parsed *p, struct qp_err *err)
 
 /* ---- other lines of the log ---- */
 
+/* {"set":…}: what became of a message. */
+static enum qp_rc
+take_set(struct qp__index_reader *r, const json_t *o, struct qp_err *err)
+{
+  struct qp__tree *tree = &r->image->tree;
+  const char *text = json_string_value(json_object_get(o, "status"));
+  struct qp_uuid id = { { 0 } };
+  enum qp_message_status status;
+  struct qp__entry *e;
+  int64_t at = -1;
+  uint32_t slot = QP__NO_SLOT;
+  enum qp_rc rc = qp__json_uuid("set", o, "set", &id, err);
+
+  if (rc || !text || !qp__status_find(text, strlen(text), &status))
+    return qp__fail(err, QP_INVALID, "set: no id or no status");
+  rc = qp__json_time("set", o, "at", &at, err);
+  if (!rc)
+    rc = qp__index_find_id(r, &id, &slot, err);
+  if (rc)
+    return rc;
+  if (slot == QP__NO_SLOT)
+    return qp__fail(err, QP_INVALID, "set: a message that is not there");
+  e = qp__tree_at(tree, slot);
+  if (status == QP_STATUS_UNAVAILABLE)
+    atomic_store(&e->status, QP_STATUS_UNAVAILABLE);
+  else if (status == QP_STATUS_ARCHIVED) /* in the pack that its entry names */
+    atomic_store(&e->status, (uint8_t)qp__place_status(atomic_load(&e->place)));
+  else if (status == QP_STATUS_TRASHED && json_is_string(json_object_get(o, "at")))
+    qp__tree_set_place(tree, e, qp__place_trash(at));
+  else
+    qp__tree_set_place(tree, e, 0);
+  return QP_OK;
+}
+
 /* {"head":…}, {"rename":…}, {"drop":…}, {"set":…}. QP_INVALID: none of them. */
 static enum qp_rc
 take_change(struct qp__index_reader *r, const json_t *o, struct qp_err *err)
@@ -492,7 +665,6 @@ take_change(struct qp__index_reader *r, const json_t *o, struct qp_err *err)
   const char *name;
   const char *text = NULL;
   struct qp_uuid id = { { 0 } };
-  enum qp_message_status status;
   uint32_t slot = QP__NO_SLOT;
   bool ok = true;
   enum qp_rc rc;
@@ -525,16 +697,7 @@ take_change(struct qp__index_reader *r, const json_t *o, struct qp_err *err)
   } else if ((name = json_string_value(json_object_get(o, "drop")))) {
     qp__image_drop_head(image, name);
   } else if (json_object_get(o, "set")) {
-    rc = qp__json_uuid("set", o, "set", &id, err);
-    text = json_string_value(json_object_get(o, "status"));
-    if (rc || !text || !qp__status_find(text, strlen(text), &status))
-      return qp__fail(err, QP_INVALID, "set: no id or no status");
-    rc = qp__index_find_id(r, &id, &slot, err);
-    if (rc)
-      return rc;
-    if (slot == QP__NO_SLOT)
-      return qp__fail(err, QP_INVALID, "set: a message that is not there");
-    atomic_store(&qp__tree_at(&image->tree, slot)->status, (uint8_t)status);
+    return take_set(r, o, err);
   } else {
     return qp__fail(err, QP_INVALID, "a line that says nothing known");
   }

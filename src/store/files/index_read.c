@@ -190,6 +190,7 @@ start_over(struct qp__index_reader *r, struct qp_err *err)
   r->last_slot = QP__NO_SLOT;
   r->last_id[0] = 0;
   r->dir = NULL;
+  r->any_pack = false;
   r->report->bad_lines = 0;
   r->report->bad_parents = 0;
   r->report->bad_heads = 0;

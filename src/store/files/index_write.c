@@ -48,10 +48,32 @@ add_string(struct qp__buf *out, const char *s)
   json_decref(value);
 }
 
+/* Where a message is that has no file of its own. */
+static void
+add_place(struct qp__buf *out, const struct qp__tree *tree, const struct qp__entry *e)
+{
+  uint64_t place = atomic_load(&e->place);
+  char time[QP__TIME_LEN];
+
+  if (qp__place_kind(place) == QP__PLACE_PACK) {
+    (void)qp__buf_add_str(out, ",\"pack\":\"");
+    (void)qp__buf_add_str(out, qp__tree_pack_of(tree, place));
+    (void)qp__buf_add_str(out, "\",\"frame\":");
+    add_number(out, tree->frames[qp__place_frame(place)].offset);
+    (void)qp__buf_add_str(out, ",\"pos\":");
+    add_number(out, qp__place_pos(place));
+  } else if (qp__place_kind(place) == QP__PLACE_TRASH) {
+    qp__time_format(time, qp__place_time(place));
+    (void)qp__buf_add_str(out, ",\"at\":\"");
+    (void)qp__buf_add(out, time, sizeof(time));
+    (void)qp__buf_add_char(out, '"');
+  }
+}
+
 /* One entry without newline. Written by hand: it is the fixed form that the fast reader knows. */
 static void
-add_entry(struct qp__buf *out, const struct qp__entry *e, const struct qp_uuid *parent,
-          const char *dir)
+add_entry(struct qp__buf *out, const struct qp__tree *tree, const struct qp__entry *e,
+          const struct qp_uuid *parent, const char *dir)
 {
   char time[QP__TIME_LEN];
   char hash[32];
@@ -79,7 +101,9 @@ add_entry(struct qp__buf *out, const struct qp__entry *e, const struct qp_uuid *
   (void)qp__buf_add_str(out, "\",\"status\":\"");
   (void)qp__buf_add_str(out,
                         qp_message_status_name((enum qp_message_status)atomic_load(&e->status)));
-  (void)qp__buf_add_str(out, "\"}");
+  (void)qp__buf_add_char(out, '"');
+  add_place(out, tree, e);
+  (void)qp__buf_add_char(out, '}');
 }
 
 /* ---- index.log ---- */
@@ -93,10 +117,10 @@ qp__index_log_header(struct qp__buf *out, uint64_t generation)
 }
 
 enum qp_rc
-qp__index_entry_line(struct qp__buf *out, const struct qp__entry *e, const struct qp_uuid *parent,
-                     const char *dir)
+qp__index_entry_line(struct qp__buf *out, const struct qp__tree *tree, const struct qp__entry *e,
+                     const struct qp_uuid *parent, const char *dir)
 {
-  add_entry(out, e, parent, dir);
+  add_entry(out, tree, e, parent, dir);
   (void)qp__buf_add_char(out, '\n');
   return out->rc; /* of all appends, not of the last one */
 }
@@ -133,11 +157,21 @@ qp__index_drop_line(struct qp__buf *out, const char *branch)
 }
 
 enum qp_rc
-qp__index_status_line(struct qp__buf *out, const struct qp_uuid *id, enum qp_message_status status)
+qp__index_status_line(struct qp__buf *out, const struct qp_uuid *id, enum qp_message_status status,
+                      int64_t at)
 {
+  char time[QP__TIME_LEN];
+
   (void)qp__buf_add_str(out, "{\"set\":");
   add_id(out, id);
-  (void)qp__buf_addf(out, ",\"status\":\"%s\"}\n", qp_message_status_name(status));
+  (void)qp__buf_addf(out, ",\"status\":\"%s\"", qp_message_status_name(status));
+  if (status == QP_STATUS_TRASHED) {
+    qp__time_format(time, at);
+    (void)qp__buf_add_str(out, ",\"at\":\"");
+    (void)qp__buf_add(out, time, sizeof(time));
+    (void)qp__buf_add_char(out, '"');
+  }
+  (void)qp__buf_add_str(out, "}\n");
   return out->rc;
 }
 
@@ -162,7 +196,7 @@ qp__index_json_entry(struct qp__buf *out, const struct qp__tree *tree, uint32_t 
   const struct qp_uuid *parent =
       e->parent == QP__NO_SLOT ? &none : &qp__tree_at(tree, e->parent)->id;
 
-  add_entry(out, e, parent, qp__tree_dir_name(tree, e->dir));
+  add_entry(out, tree, e, parent, qp__tree_dir_name(tree, e->dir));
   (void)qp__buf_add_str(out, last ? "\n" : ",\n");
   return out->rc;
 }

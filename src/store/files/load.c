@@ -265,7 +265,8 @@ tell_of_index(const struct qp__fctx *c, const struct qp__index_report *report, s
 
   if (json)
     qp__problem(problems, QP_PROBLEM_INDEX_DAMAGED, &c->id, "index.json", problems->repair, false,
-                "index.json is %s; %zu messages came back from their files", json, added);
+                "index.json is %s; %zu messages came back from their files and archives", json,
+                added);
   if (log)
     qp__problem(problems, QP_PROBLEM_INDEX_DAMAGED, &c->id, "index.log", problems->repair, false,
                 "index.log is %s; %zu messages came back from their files", log, added);
@@ -336,13 +337,15 @@ static enum qp_rc
 write_mended(struct qp__files *f, struct qp__fctx *c, const struct qp__image *image,
              struct qp_err *err)
 {
+  struct qp__rewrite with = { .before = NULL };
   struct qp__buf meta;
   enum qp_rc rc;
 
   qp__buf_init(&meta, QP__META_MAX);
   rc = qp__meta_encode(image->meta, &meta, err);
+  with.meta = qp__buf_bytes(&meta);
   if (!rc)
-    rc = qp__files_rewrite(f, c, image, qp__buf_bytes(&meta), err);
+    rc = qp__files_rewrite(f, c, image, &with, err);
   qp__buf_release(&meta);
   return rc;
 }
@@ -400,6 +403,8 @@ qp__files_load(void *self, const struct qp_uuid *id, struct qp__image *image,
   if (!c)
     return qp__fail_nomem(err, "loading a context");
   qp__fctx_init(c, id);
+  if (f->readonly) /* another process may have put new packs in the place of those we have open */
+    qp__pack_cache_drop(f->packs, c->path);
   rc = look_at_context(f, c, err);
   if (!rc)
     rc = load_image(f, c, image, problems, &mended, err);

@@ -284,11 +284,25 @@ apply_append(struct qp__applier *a, const struct qp__op *op)
   return rc ? rc : qp__write_at(a->os, fd, op->data.data, op->data.len, (off_t)op->offset);
 }
 
+/* What is in the way goes first, then the new thing comes: when the source is gone, both are
+ * done. */
 static int
 apply_rename(struct qp__applier *a, const struct qp__op *op)
 {
+  char old[QP__PATH_MAX];
+  int n;
+  int rc = 0;
+
   forget_all(a);
-  return a->os->renameat(a->os->self, a->root, op->path, a->root, op->data.data, 0);
+  if (op->flags & QP__OP_KEEP) {
+    n = snprintf(old, sizeof(old), "%s.old", op->data.data);
+    if (n < 0 || (size_t)n >= sizeof(old))
+      return -ENAMETOOLONG;
+    rc = a->os->renameat(a->os->self, a->root, op->data.data, a->root, old, 0);
+    if (rc == -ENOENT)
+      rc = 0;
+  }
+  return rc ? rc : a->os->renameat(a->os->self, a->root, op->path, a->root, op->data.data, 0);
 }
 
 static int
@@ -353,8 +367,8 @@ replay_rename(struct qp__applier *a, const struct qp__op *op)
   if (rc)
     return rc;
   rc = qp__dir_make_parents(os, a->root, op->data.data);
-  if (rc)
-    return rc;
+  if (rc || op->flags & QP__OP_KEEP)
+    return rc ? rc : apply_rename(a, op);
   rc = os->fstatat(os->self, a->root, op->data.data, &to);
   if (rc && rc != -ENOENT)
     return rc;

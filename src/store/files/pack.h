@@ -1,15 +1,18 @@
 /* pack.h - many messages in one file: zstd frames of JSON lines.
  *
- * A pack is a concatenation of zstd frames (with content checksum); decompressed, each is a number
- * of stored messages, one a line. `zstdcat` prints them all; a pack that was made with a dictionary
- * needs `zstd -D`. Before each frame stands a skippable frame (magic 0x184D2A50) whose content is
- * one line of JSON that says in which branch's directory the messages behind it belong,
- *   {"quipu-pack":1,"dirs":[["branch-main",34],["branch-b",3]]}
- * so that a lost index can be made again from packs alone. zstd tools skip it.
+ * A pack is a concatenation of zstd frames (with content checksum and content size); decompressed,
+ * each is a number of stored messages, one a line. `zstdcat` prints them all; a pack that was made
+ * with a dictionary needs `zstd -D`. Before each frame stands a skippable frame (magic 0x184D2A50),
+ * its header, whose content is one line of JSON that says in which branch's directory the messages
+ * behind it belong, in runs,
+ *   {"quipu-pack":1,"dirs":[["branch-main",34],["branch-b",3]],"sum":"90c2d0a1"}
+ * so that a lost index can be made again from packs alone. zstd tools skip it. "sum" is the first 4
+ * bytes of BLAKE2b-128 over the text of the array, "[[" to "]]".
  *
- * A message is addressed by the offset of its frame in the file (that of the zstd frame itself) and
- * the position of its first byte in the decompressed frame; its length is known to the index. A
- * frame is closed when it has FRAME_TARGET bytes, so one message costs one small decompression.
+ * A message is addressed by the offset in the file of its frame's header (or of the frame itself,
+ * where the header is lost) and the position of its first byte in the decompressed frame; its
+ * length is known to the index. A frame is closed when it has FRAME_TARGET bytes, and a longer
+ * message has its own, so one message costs one small decompression.
  *
  * A pack is never changed in place: it is written under another name, synced, and renamed over the
  * old one; frames that are kept are copied as they are and keep their offsets.
@@ -31,10 +34,12 @@ struct qp__pack_writer;
 enum qp_rc qp__pack_create(const struct qp__os *os, int dirfd, const char *name,
                            struct qp_bytes dict, int level, struct qp__pack_writer **out,
                            struct qp_err *err);
-/* Begins with a copy of the first `bytes` bytes of root/path. Before the first add. */
+/* Begins with a copy of the first `bytes` bytes of root/path, which has the same dictionary or
+ * none. Before the first add. */
 enum qp_rc qp__pack_copy(struct qp__pack_writer *w, int root, const char *path, uint64_t bytes,
                          struct qp_err *err);
-/* Adds a message (without newline) that belongs in `dir`; *frame and *pos receive its place. */
+/* Adds a message (without newline) that belongs in `dir`; *frame and *pos receive its place. After
+ * a failure the pack can only be freed. QP_INVALID: it has a newline, or dir is none. */
 enum qp_rc qp__pack_add(struct qp__pack_writer *w, const char *dir, struct qp_bytes json,
                         uint64_t *frame, uint32_t *pos, struct qp_err *err);
 /* Writes what is left and syncs the file. *bytes receives its length. */
@@ -68,10 +73,11 @@ enum qp_rc qp__pack_scan(const struct qp__os *os, int root, const char *path, co
 
 /* ---- dictionaries ---- */
 
-/* Trains one from samples that stand one behind the other in `samples`. Leaves *out empty, with
- * QP_OK, when there are too few or when it would not save more than it is long, measured on the
- * samples (times `scale`: how much more there is than the samples show). */
-enum qp_rc qp__dict_train(struct qp_bytes samples, const size_t *sizes, size_t count, uint64_t scale,
-                          struct qp__buf *out, struct qp_err *err);
+/* Trains one from samples (messages; 2 to 4 MiB of them are plenty, from all over the context) that
+ * stand one behind the other in `samples`. Leaves *out empty, with QP_OK, when there are too few or
+ * when it would not save more than it is long, measured on samples that it was not trained with
+ * (times `scale`: how much more there is than the samples show). */
+enum qp_rc qp__dict_train(struct qp_bytes samples, const size_t *sizes, size_t count,
+                          uint64_t scale, struct qp__buf *out, struct qp_err *err);
 
 #endif

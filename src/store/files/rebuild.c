@@ -18,7 +18,7 @@
 struct found {
   struct qp__entry entry;
   struct qp_uuid parent;
-  bool from_file; /* no line names it */
+  bool from_file; /* no line names it, and a branch may lead to it */
   bool added;
   bool visiting;
   struct found *below; /* the child that waits for it */
@@ -31,7 +31,7 @@ struct rebuild {
   struct found *list;
   size_t count;
   size_t cap;
-  size_t lines; /* so many at the front came from lines, and are sorted by id */
+  size_t sorted; /* so many at the front are sorted by id */
 };
 
 void
@@ -114,9 +114,9 @@ take_line(void *arg, const struct qp__entry *entry, const struct qp_uuid *parent
   return QP_OK;
 }
 
-/* Sorts by id; of two with the same id one goes. */
+/* Sorts all by id; of two with the same id one goes. */
 static void
-sort_lines(struct rebuild *r)
+sort_found(struct rebuild *r)
 {
   size_t kept = 0;
 
@@ -125,12 +125,13 @@ sort_lines(struct rebuild *r)
   for (size_t i = 0; i < r->count; i++)
     if (!kept || by_id(&r->list[kept - 1], &r->list[i]) != 0)
       memmove(&r->list[kept++], &r->list[i], sizeof(r->list[0]));
-  r->count = r->lines = kept;
+  r->count = r->sorted = kept;
 }
 
 /* ---- entries from files ---- */
 
-/* The entry that a stored message makes. QP_INVALID: it is no message, or another one. */
+/* The entry that a stored message makes. QP_INVALID: it is no message, or another one than `id`,
+ * which may be NULL. */
 static enum qp_rc
 entry_of_message(struct qp__tree *tree, const char *dir, const struct qp_uuid *id,
                  struct qp_bytes text, struct found *out, struct qp_err *err)
@@ -145,11 +146,11 @@ entry_of_message(struct qp__tree *tree, const char *dir, const struct qp_uuid *i
   rc = qp__message_decode("message", text, &m, err);
   if (rc)
     return rc;
-  if (!qp_uuid_equal(&m->id, id)) {
+  if (id ? !qp_uuid_equal(&m->id, id) : qp_uuid_is_none(&m->id)) {
     qp_message_free(m);
     return qp__fail(err, QP_INVALID, "the file's name is not its message's id");
   }
-  e->id = *id;
+  e->id = m->id;
   e->time = m->created_at;
   e->size = (uint32_t)text.len;
   e->tokens = qp__message_tokens(m);
@@ -199,7 +200,7 @@ take_file(void *arg, const char *dir, const char *name, unsigned char type, stru
   if (!dir || type != DT_REG || !qp__message_file_id(name, &id))
     return QP_OK;
   rc = is_in_tree(r, &id, &known, err);
-  if (rc || known || find_among(r, r->lines, &id))
+  if (rc || known || find_among(r, r->sorted, &id))
     return rc;
   found = new_found(r, err);
   if (!found)
@@ -220,6 +221,141 @@ take_file(void *arg, const char *dir, const char *name, unsigned char type, stru
   }
   qp__buf_release(&text);
   return rc;
+}
+
+/* ---- entries from the trash ---- */
+
+/* Nothing tells since when it is there: since now. Nor which branch it comes from. */
+static enum qp_rc
+take_trashed(struct rebuild *r, const struct qp_uuid *id, struct qp_err *err)
+{
+  struct qp__files *f = r->files;
+  char path[QP__PATH_MAX];
+  struct qp__buf text;
+  struct found *found;
+  enum qp_rc rc = QP_OK;
+  int sys;
+
+  found = new_found(r, err);
+  if (!found)
+    return QP_NOMEM;
+  qp__buf_init(&text, MESSAGE_FILE_MAX);
+  qp__trash_path(path, r->context, id);
+  sys = qp__file_read(f->os, f->root, path, &text);
+  if (sys == -ENOMEM)
+    rc = qp__fail_nomem(err, "rebuilding an index");
+  else if (!sys)
+    rc = entry_of_message(&r->image->tree, "branch-main", id, qp__buf_bytes(&text), found, err);
+  if (!sys && !rc) {
+    atomic_init(&found->entry.place, qp__place_trash(f->os->now_ms(f->os->self)));
+    atomic_init(&found->entry.status, QP_STATUS_TRASHED);
+    r->count++;
+  }
+  qp__buf_release(&text);
+  return rc == QP_INVALID || rc == QP_TOOBIG ? QP_OK : rc;
+}
+
+struct trash_list {
+  struct qp_uuid *ids;
+  size_t count;
+  size_t cap;
+};
+
+static int
+list_trashed(void *arg, const char *name, unsigned char type)
+{
+  struct trash_list *l = arg;
+  struct qp_uuid id;
+
+  if (type != DT_REG || !qp__message_file_id(name, &id))
+    return 0;
+  if (l->count == l->cap) {
+    size_t cap = l->cap ? l->cap * 2 : 64;
+    struct qp_uuid *ids = qp__realloc(l->ids, cap * sizeof(*ids));
+
+    if (!ids)
+      return -ENOMEM;
+    l->ids = ids;
+    l->cap = cap;
+  }
+  l->ids[l->count++] = id;
+  return 0;
+}
+
+static enum qp_rc
+take_trash(struct rebuild *r, struct qp_err *err)
+{
+  struct trash_list list = { .ids = NULL };
+  char path[QP__PATH_MAX];
+  enum qp_rc rc = QP_OK;
+  int sys;
+
+  qp__context_path(path, r->context, "trash");
+  sys = r->files->os->listdir(r->files->os->self, r->files->root, path, list_trashed, &list);
+  if (sys && sys != -ENOENT && sys != -ENOTDIR && sys != -ELOOP)
+    rc = qp__fail_sys(err, sys, "cannot list '%s'", path);
+  sort_found(r);
+  for (size_t i = 0; i < list.count && !rc; i++)
+    if (!find_among(r, r->sorted, &list.ids[i]))
+      rc = take_trashed(r, &list.ids[i], err);
+  qp__free(list.ids);
+  return rc;
+}
+
+/* ---- entries from packs ---- */
+
+struct pack_walk {
+  struct rebuild *rebuild;
+  uint32_t pack; /* its number in the tree */
+};
+
+static enum qp_rc
+take_packed(void *arg, const char *dir, uint64_t frame, uint32_t pos, struct qp_bytes json,
+            struct qp_err *err)
+{
+  struct pack_walk *w = arg;
+  struct rebuild *r = w->rebuild;
+  struct qp__tree *tree = &r->image->tree;
+  struct found *found = new_found(r, err);
+  uint32_t number;
+  enum qp_rc rc;
+  int sys;
+
+  if (!found)
+    return QP_NOMEM;
+  rc = entry_of_message(tree, *dir ? dir : "branch-main", NULL, json, found, err);
+  if (rc == QP_INVALID || rc == QP_TOOBIG)
+    return QP_OK;
+  if (rc || find_among(r, r->sorted, &found->entry.id))
+    return rc;
+  sys = qp__tree_frame(tree, w->pack, frame, &number);
+  if (sys)
+    return qp__fail_sys(err, sys, "rebuilding an index");
+  atomic_init(&found->entry.place, qp__place_pack(number, pos));
+  atomic_init(&found->entry.status, QP_STATUS_ARCHIVED);
+  found->from_file = true;
+  r->count++;
+  return QP_OK;
+}
+
+static enum qp_rc
+take_pack(void *arg, const char *name, struct qp_err *err)
+{
+  struct rebuild *r = arg;
+  struct pack_walk w = { .rebuild = r };
+  char path[QP__PATH_MAX];
+  char dict[QP__PATH_MAX];
+  bool damaged;
+  enum qp_rc rc;
+  int sys = qp__tree_pack(&r->image->tree, name, strlen(name), &w.pack);
+
+  if (sys)
+    return qp__fail_sys(err, sys, "rebuilding an index");
+  sort_found(r);
+  qp__context_path(path, r->context, name);
+  rc = qp__pack_scan(r->files->os, r->files->root, path, qp__dict_path(dict, r->context, name),
+                     take_packed, &w, &damaged, err);
+  return rc == QP_NOTFOUND || rc == QP_CORRUPT ? QP_OK : rc; /* a check tells of it */
 }
 
 /* ---- into the tree ---- */
@@ -281,8 +417,7 @@ add_all(struct rebuild *r, uint64_t *bad_parents, struct qp__rebuilt *out, struc
   out->slots = qp__alloc(r->count * sizeof(*out->slots));
   if (!out->slots)
     return qp__fail_nomem(err, "rebuilding an index");
-  if (r->count)
-    qsort(r->list, r->count, sizeof(*r->list), by_id);
+  sort_found(r);
   for (size_t i = 0; i < r->count && !rc; i++)
     if (!r->list[i].added)
       rc = add_with_ancestors(r, &r->list[i], bad_parents, out, err);
@@ -302,7 +437,7 @@ take_lines(struct rebuild *r, struct qp_err *err)
     return qp__fail_sys(err, sys, "rebuilding an index");
   rc = qp__index_collect(r->files->os, r->files->root, r->context->path, r->image, take_line, r,
                          err);
-  sort_lines(r);
+  sort_found(r);
   return rc;
 }
 
@@ -318,6 +453,10 @@ qp__index_rebuild(struct qp__files *f, const struct qp__fctx *c, bool damaged,
 
   if (!rc)
     rc = qp__message_files(f, c, take_file, &r, err);
+  if (!rc && damaged)
+    rc = take_trash(&r, err);
+  if (!rc && (report->json_missing || report->json_damaged))
+    rc = qp__pack_files(f, c, take_pack, &r, err);
   if (!rc)
     rc = add_all(&r, &bad_parents, out, err);
   if (!rc && damaged)

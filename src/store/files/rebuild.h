@@ -1,9 +1,11 @@
-/* rebuild.h - what an index has lost, back from the lines that are left and from the message files,
- * each of which holds its id, parent, time and role.
+/* rebuild.h - what an index has lost, back from the lines that are left and from the messages
+ * themselves, each of which holds its id, parent, time and role.
  *
  * An entry comes from a line of index.json or index.log where there is one, because a line also
- * tells the hash that the file should have, else from the message's file. The lines that move heads
- * are then read over the result, so that they find what they tell of. */
+ * tells the hash that the message should have, else from the message's file, from trash/ or from a
+ * pack. The lines that move heads are then read over the result, so that they find what they tell
+ * of. As long as index.json is sound, it alone says what is in packs and in the trash: a message
+ * that was purged stays in its pack until that is written again, and must not come back. */
 #ifndef QP_STORE_FILES_REBUILD_H
 #define QP_STORE_FILES_REBUILD_H
 
@@ -16,8 +18,9 @@ struct qp__rebuilt {
 };
 void qp__rebuilt_release(struct qp__rebuilt *r);
 
-/* Adds every message that has a file and no entry. `damaged`: the image is read again first as told
- * above; *report is as a new reading found it, and bad_parents counts what is left of them. */
+/* Adds every message that has a file below messages/ and no entry. `damaged`: the image is read
+ * again first as told above; *report is as a new reading found it, and bad_parents counts what is
+ * left of them. */
 enum qp_rc qp__index_rebuild(struct qp__files *f, const struct qp__fctx *c, bool damaged,
                              struct qp__image *image, struct qp__index_report *report,
                              struct qp__rebuilt *out, struct qp_err *err);

@@ -256,10 +256,8 @@ copy_image(const struct mem_context *c, struct qp__image *out)
     return false;
   for (uint32_t i = 0; i < from->count; i++) {
     struct qp__entry e;
-    const char *dir = qp__tree_dir_name(from, qp__tree_at(from, i)->dir);
 
-    memcpy(&e, qp__tree_at(from, i), sizeof(e));
-    if (qp__tree_dir(&out->tree, dir, strlen(dir), &e.dir))
+    if (qp__tree_translate(&out->tree, from, qp__tree_at(from, i), &e))
       return false;
     (void)qp__tree_load(&out->tree, &e);
   }
@@ -431,6 +429,21 @@ apply_message(struct mem_context *c, struct qp__change *ch)
 }
 
 static void
+apply_to_message(struct mem_context *c, struct qp__change *ch, uint32_t slot)
+{
+  struct qp__entry *e = qp__tree_at(&c->image.tree, slot);
+
+  if (ch->prepared)
+    take_prepared(&c->messages[slot], ch);
+  if (ch->kind == QP__CHANGE_STATUS)
+    atomic_store(&e->status, (uint8_t)ch->status);
+  else if (ch->kind == QP__CHANGE_TRASH)
+    qp__tree_set_place(&c->image.tree, e, qp__place_trash(ch->at));
+  else if (ch->kind == QP__CHANGE_UNTRASH)
+    qp__tree_set_place(&c->image.tree, e, 0);
+}
+
+static void
 apply(struct memory *m, struct qp__change *ch)
 {
   struct mem_context *c = ch->context;
@@ -455,13 +468,11 @@ apply(struct memory *m, struct qp__change *ch)
     break;
   case QP__CHANGE_STATUS:
   case QP__CHANGE_CONTENT:
+  case QP__CHANGE_TRASH:
+  case QP__CHANGE_UNTRASH:
     slot = slot_of(c, &ch->id);
-    if (slot == QP__NO_SLOT)
-      break;
-    if (ch->kind == QP__CHANGE_CONTENT)
-      take_prepared(&c->messages[slot], ch);
-    else
-      atomic_store(&qp__tree_at(&c->image.tree, slot)->status, (uint8_t)ch->status);
+    if (slot != QP__NO_SLOT)
+      apply_to_message(c, ch, slot);
     break;
   case QP__CHANGE_PROMPT:
     take_prepared(&(*find_prompt(m, ch->branch))->text, ch);
@@ -689,6 +700,273 @@ get_stats(void *self, struct qp__driver_stats *out)
   (void)pthread_mutex_unlock(&m->lock);
 }
 
+/* ---- space ---- */
+
+/* Here a message that is packed is only marked so. */
+static enum qp_rc
+repack(void *self, void *context, struct qp__image *image, enum qp__packing packing, int64_t before,
+       bool dry_run, struct qp_space_report *out, struct qp_err *err)
+{
+  static const char name[] = "messages";
+  struct memory *m = self;
+  struct mem_context *c = context;
+  struct qp__tree *tree = &c->image.tree;
+  uint32_t pack;
+  uint32_t frame = 0;
+  int sys;
+
+  (void)image;
+  (void)pthread_mutex_lock(&m->lock);
+  sys = qp__tree_pack(tree, name, strlen(name), &pack);
+  if (!sys)
+    sys = qp__tree_frame(tree, pack, 0, &frame);
+  for (uint32_t slot = 0; slot < tree->count && !sys; slot++) {
+    struct qp__entry *e = qp__tree_at(tree, slot);
+    enum qp__place_kind from = packing == QP__PACKING_NONE ? QP__PLACE_PACK : QP__PLACE_FILE;
+
+    if (qp__entry_kind(e) != from || (packing == QP__PACKING_OLD && e->time >= before))
+      continue;
+    out->messages++;
+    out->bytes_before += e->size;
+    out->bytes_after += e->size;
+    if (!dry_run)
+      qp__tree_set_place(tree, e, packing == QP__PACKING_NONE ? 0 : qp__place_pack(frame, 0));
+  }
+  if (!sys && !dry_run && out->messages)
+    m->commits++;
+  (void)pthread_mutex_unlock(&m->lock);
+  return sys ? qp__fail_sys(err, sys, "packing messages") : QP_OK;
+}
+
+/* An image and the list of contents without what is gone. False: no memory. */
+static bool
+copy_kept(const struct mem_context *c, const bool *gone, struct qp__image *image,
+          struct bytes *messages)
+{
+  const struct qp__tree *from = &c->image.tree;
+  uint32_t *moved = qp__alloc(((size_t)from->count + 1) * sizeof(*moved)); /* new slots */
+  bool ok = moved && qp__tree_reserve(&image->tree, from->count);
+
+  for (uint32_t slot = 0; slot < from->count && ok; slot++) {
+    const struct qp__entry *e = qp__tree_at(from, slot);
+    struct qp__entry copy;
+
+    moved[slot] = QP__NO_SLOT;
+    if (gone[slot])
+      continue;
+    ok = !qp__tree_translate(&image->tree, from, e, &copy);
+    copy.parent = e->parent == QP__NO_SLOT ? QP__NO_SLOT : moved[e->parent];
+    if (ok)
+      moved[slot] = qp__tree_load(&image->tree, &copy);
+    if (ok)
+      messages[moved[slot]] = c->messages[slot];
+  }
+  for (size_t i = 0; i < c->image.head_count && ok; i++) {
+    const struct qp__head *h = &c->image.heads[i];
+
+    ok = qp__image_set_head(image, h->name, h->slot == QP__NO_SLOT ? h->slot : moved[h->slot]);
+  }
+  qp__free(moved);
+  return ok;
+}
+
+/* Moves tree and heads to an empty image. */
+static void
+move_image(struct qp__image *to, struct qp__image *from)
+{
+  qp__tree_move(&to->tree, &from->tree);
+  to->heads = from->heads;
+  to->head_count = from->head_count;
+  to->head_cap = from->head_cap;
+  from->heads = NULL;
+  from->head_count = from->head_cap = 0;
+}
+
+static enum qp_rc
+purge(void *self, void *context, struct qp__image *image, const bool *gone, bool dry_run,
+      struct qp_gc_report *out, struct qp_err *err)
+{
+  struct memory *m = self;
+  struct mem_context *c = context;
+  struct qp__image kept;
+  struct qp__image old;
+  struct bytes *messages;
+  bool any = false;
+  bool ok;
+
+  (void)image;
+  (void)out; /* nothing is ever left over */
+  for (uint32_t slot = 0; slot < c->image.tree.count && !any; slot++)
+    any = gone[slot];
+  if (!any || dry_run)
+    return QP_OK;
+  if (qp__image_init(&kept))
+    return qp__fail_nomem(err, "forgetting messages");
+  if (qp__image_init(&old)) {
+    qp__image_release(&kept);
+    return qp__fail_nomem(err, "forgetting messages");
+  }
+  messages = qp__alloc(((size_t)c->image.tree.count + 1) * sizeof(*messages));
+  (void)pthread_mutex_lock(&m->lock);
+  ok = messages && copy_kept(c, gone, &kept, messages);
+  for (uint32_t slot = 0; slot < c->image.tree.count && ok; slot++)
+    if (gone[slot])
+      qp__free(c->messages[slot].data);
+  if (ok) {
+    move_image(&old, &c->image);
+    move_image(&c->image, &kept);
+    qp__free(c->messages);
+    c->messages = messages;
+    c->cap = c->image.tree.count; /* there is more room, which need not be known */
+    m->commits++;
+  } else {
+    qp__free(messages);
+  }
+  (void)pthread_mutex_unlock(&m->lock);
+  qp__image_release(&old);
+  qp__image_release(&kept);
+  return ok ? QP_OK : qp__fail_nomem(err, "forgetting messages");
+}
+
+/* ---- whole contexts ---- */
+
+/* A context that nobody sees yet; put is called by one thread, because there are no others. */
+static enum qp_rc
+build_begin(void *self, const struct qp_uuid *id, void **out, struct qp_err *err)
+{
+  struct memory *m = self;
+  struct mem_context *c;
+  char text[QP_UUID_TEXT];
+  bool exists;
+
+  (void)pthread_mutex_lock(&m->lock);
+  exists = *find_context(m, id) != NULL;
+  (void)pthread_mutex_unlock(&m->lock);
+  if (exists)
+    return qp__fail(err, QP_EXISTS, "context %s exists already", qp_uuid_text(id, text));
+  c = qp__alloc0(1, sizeof(*c));
+  if (!c)
+    return qp__fail_nomem(err, "building a context");
+  if (qp__image_init(&c->image)) {
+    qp__free(c);
+    return qp__fail_nomem(err, "building a context");
+  }
+  c->id = *id;
+  *out = c;
+  return QP_OK;
+}
+
+static enum qp_rc
+build_reserve(void *self, void *build, const char *dir, size_t n, struct qp_err *err)
+{
+  struct mem_context *c = build;
+  struct bytes *messages = qp__realloc(c->messages, (c->cap + n) * sizeof(*messages));
+
+  (void)self;
+  (void)dir;
+  if (!messages)
+    return qp__fail_nomem(err, "building a context");
+  memset(messages + c->cap, 0, n * sizeof(*messages));
+  c->messages = messages;
+  c->cap += n;
+  return QP_OK;
+}
+
+static enum qp_rc
+build_put(void *self, void *build, size_t number, const struct qp_uuid *id, struct qp_bytes bytes,
+          struct qp__buf *back, struct qp_err *err)
+{
+  struct mem_context *c = build;
+
+  (void)self;
+  (void)id;
+  if (!copy_bytes(&c->messages[number], bytes))
+    return qp__fail_nomem(err, "building a context");
+  if (back && qp__buf_add(back, bytes.data, bytes.len))
+    return qp__buf_check(back, "a message", err);
+  return QP_OK;
+}
+
+static enum qp_rc
+build_temp(void *self, void *build, char out[64], struct qp_err *err)
+{
+  (void)self;
+  (void)build;
+  (void)out;
+  return qp__fail(err, QP_INVALID, "a memory store keeps no files");
+}
+
+static enum qp_rc
+build_finish(void *self, void *build, struct qp_bytes meta, struct qp__image *image,
+             struct qp_err *err)
+{
+  struct mem_context *c = build;
+
+  (void)self;
+  for (size_t i = 0; i < image->head_count; i++)
+    if (!qp__image_set_head(&c->image, image->heads[i].name, image->heads[i].slot))
+      return qp__fail_nomem(err, "building a context");
+  if (!copy_bytes(&c->meta, meta))
+    return qp__fail_nomem(err, "building a context");
+  qp__tree_move(&c->image.tree, &image->tree);
+  return QP_OK;
+}
+
+static enum qp_rc
+build_commit(void *self, void *build, const struct qp__build_move *moves, size_t n,
+             struct qp_err *err)
+{
+  struct memory *m = self;
+  struct mem_context *c = build;
+  struct mem_context *copy;
+  char text[QP_UUID_TEXT];
+  enum qp_rc rc = QP_OK;
+
+  (void)moves;
+  if (n)
+    return qp__fail(err, QP_MISUSE, "a memory store keeps no files");
+  copy = qp__alloc0(1, sizeof(*copy));
+  if (!copy || qp__image_init(&copy->image)) {
+    qp__free(copy);
+    return qp__fail_nomem(err, "building a context");
+  }
+  (void)pthread_mutex_lock(&m->lock);
+  if (*find_context(m, &c->id)) {
+    rc = qp__fail(err, QP_EXISTS, "context %s exists already", qp_uuid_text(&c->id, text));
+  } else { /* everything moves to the copy, and build_free frees an empty shell */
+    copy->id = c->id;
+    copy->meta = c->meta;
+    copy->messages = c->messages;
+    copy->cap = c->cap;
+    qp__tree_move(&copy->image.tree, &c->image.tree);
+    copy->image.heads = c->image.heads;
+    copy->image.head_count = c->image.head_count;
+    copy->image.head_cap = c->image.head_cap;
+    c->meta.data = NULL;
+    c->messages = NULL;
+    c->image.heads = NULL;
+    c->image.head_count = 0;
+    copy->next = m->contexts;
+    m->contexts = copy;
+    m->commits++;
+  }
+  (void)pthread_mutex_unlock(&m->lock);
+  if (rc)
+    free_mem_context(copy);
+  return rc;
+}
+
+static void
+build_free(void *self, void *build)
+{
+  struct mem_context *c = build;
+
+  (void)self;
+  for (size_t i = c->image.tree.count; c->messages && i < c->cap; i++)
+    qp__free(c->messages[i].data); /* those that never came into the tree */
+  free_mem_context(c);
+}
+
 const struct qp__driver qp__driver_memory = {
   .size = sizeof(struct qp__driver),
   .scheme = "memory",
@@ -711,4 +989,13 @@ const struct qp__driver qp__driver_memory = {
   .file_read = read_file,
   .file_size = size_of_file,
   .file_list = list_files,
+  .repack = repack,
+  .purge = purge,
+  .build_begin = build_begin,
+  .build_reserve = build_reserve,
+  .build_put = build_put,
+  .build_temp = build_temp,
+  .build_finish = build_finish,
+  .build_commit = build_commit,
+  .build_free = build_free,
 };
