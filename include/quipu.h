@@ -758,9 +758,9 @@ struct qp_check_summary {
   uint64_t repaired;
 };
 
-/* Compares metadata, index, message files and branches of one context (NULL: of all, and the
- * prompts) both ways, with hashes. QP_OK also when problems were found: see *out. `visit` may be
- * NULL. QP_BUSY: a repair of a context that is open. */
+/* Compares metadata, index, message files and branches of one context (NULL: of all, the prompts
+ * and the sessions) both ways, with hashes. QP_OK also when problems were found: see *out. `visit`
+ * may be NULL. QP_BUSY: a repair of a context that is open. */
 QP_API QP_MUST_CHECK enum qp_rc qp_store_check(struct qp_store *store,
                                                const struct qp_uuid *context, unsigned flags,
                                                qp_problem_visit *visit, void *arg,

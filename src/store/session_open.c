@@ -11,7 +11,7 @@
 
 #define PREFIX "session-"
 #define INDEX_SLACK ((uint64_t)256 << 10)
-#define LINE_MAX ((size_t)256 << 20) /* as large as the largest message that a store can take */
+#define LINE_LIMIT ((size_t)256 << 20) /* as large as the largest message that a store can take */
 
 /* ---- names ---- */
 
@@ -24,7 +24,7 @@ qp__session_log(struct qp_store *s, const char *id, char name[QP__SESSION_NAME_L
   log->self = s->self;
   log->dir = QP__SESSION_DIR;
   log->name = name;
-  log->line_max = LINE_MAX;
+  log->line_max = LINE_LIMIT;
 }
 
 bool
