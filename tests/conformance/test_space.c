@@ -37,7 +37,7 @@ make_story(struct fixture *f)
 {
   struct qp_context *c = new_context(f);
   struct story s = { .context = qp_context_id(c) };
-  char text[8];
+  char text[16];
 
   for (int i = 0; i < 6; i++) {
     (void)snprintf(text, sizeof(text), "a%d", i);
