@@ -35,7 +35,8 @@ enum bench_sense {
 struct bench_row {
   const char *what;
   const char *ours_name;
-  const char *peer_name; /* NULL: no peer, the figure is in bytes */
+  const char *peer_name; /* NULL: no peer, the figure is an amount */
+  const char *unit;      /* of an amount; " B" unless it is told otherwise */
   enum bench_sense sense;
   double bar; /* 0: none, the row is for information */
   size_t count;
@@ -146,7 +147,9 @@ void bench_size_row(struct bench *b);    /* append.c: by size */
 void bench_client_rows(struct bench *b); /* append.c: one client */
 void bench_crowd_rows(struct bench *b);  /* crowd.c: 64 threads against SQLite */
 void bench_batch_row(struct bench *b);   /* batch.c */
+void bench_migrate_row(struct bench *b); /* migrate.c */
 void bench_read_rows(struct bench *b);   /* read.c: 2 threads against 1 */
+void bench_space_rows(struct bench *b);  /* space.c: compression */
 void bench_range(struct bench *b);       /* range.c: the points of the plot */
 
 /* Opens a context of the store afresh, from its files. Seconds; *memory (may be NULL) receives

@@ -219,6 +219,7 @@ bench_row_add(struct bench *b, const char *what, enum bench_sense sense, double 
   row->bar = bar;
   row->ours_name = ours_name;
   row->peer_name = peer_name;
+  row->unit = " B";
   bench_say("%s", what);
   return row;
 }

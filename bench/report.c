@@ -40,7 +40,7 @@ bench_format_time(char out[24], double seconds)
 static void
 format_figure(char out[24], const struct bench_row *row, double v)
 {
-  const char *unit = row->peer_name ? "" : " B";
+  const char *unit = row->peer_name ? "" : row->unit;
 
   (void)snprintf(out, 24, "%.*f%s", v < 10 ? 2 : v < 100 ? 1 : 0, v, unit);
 }
@@ -88,7 +88,7 @@ describe(const struct bench_row *row, struct row_text *t)
     t->verdict = "";
     return;
   }
-  (void)snprintf(bar, sizeof(bar), "%g%s", row->bar, row->peer_name ? "" : " B");
+  (void)snprintf(bar, sizeof(bar), "%g%s", row->bar, row->peer_name ? "" : row->unit);
   (void)snprintf(t->bar, sizeof(t->bar), "%s %s",
                  row->sense == BENCH_AT_LEAST ? "at least" : "at most", bar);
   t->verdict = passes(row, figure) ? "pass" : "short";

@@ -30,14 +30,38 @@ print_line(const struct cli *cli, const char *label, uint64_t bytes, uint64_t me
   putchar('\n');
 }
 
-static json_t *
-size_json(const struct qp_uuid *id, const struct qp_size *size)
+/* What the files of the context take, as far as the index knows. */
+static uint64_t
+disk_bytes(const struct qp_size *size)
 {
-  return json_pack("{s:o, s:I, s:I, s:I, s:I}", "id", cli_json_uuid(id), "metadata_bytes",
-                   (json_int_t)size->metadata_bytes, "message_bytes",
-                   (json_int_t)size->message_bytes, "total_bytes",
-                   (json_int_t)(size->metadata_bytes + size->message_bytes), "messages",
-                   (json_int_t)size->messages);
+  return size->metadata_bytes + size->message_bytes - size->archived_bytes + size->pack_bytes;
+}
+
+static json_t *
+size_json(json_t *head, const struct qp_size *size)
+{
+  return cli_json_join(
+      head,
+      json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "metadata_bytes",
+                (json_int_t)size->metadata_bytes, "message_bytes", (json_int_t)size->message_bytes,
+                "total_bytes", (json_int_t)(size->metadata_bytes + size->message_bytes), "messages",
+                (json_int_t)size->messages, "archived_messages",
+                (json_int_t)size->archived_messages, "archived_bytes",
+                (json_int_t)size->archived_bytes, "pack_bytes", (json_int_t)size->pack_bytes,
+                "trashed_messages", (json_int_t)size->trashed_messages, "trashed_bytes",
+                (json_int_t)size->trashed_bytes, "disk_bytes", (json_int_t)disk_bytes(size)));
+}
+
+/* Where the messages are, when not all are in files of their own. */
+static void
+print_places(const struct cli *cli, const struct qp_size *size)
+{
+  if (size->archived_messages) {
+    print_line(cli, "archived", size->archived_bytes, size->archived_messages, NULL);
+    print_line(cli, "packs", size->pack_bytes, NO_MESSAGES, NULL);
+  }
+  if (size->trashed_messages)
+    print_line(cli, "trash", size->trashed_bytes, size->trashed_messages, NULL);
 }
 
 /* ---- one conversation ---- */
@@ -68,7 +92,7 @@ print_one_json(struct cli *cli, struct qp_context *context, const struct qp_size
 {
   struct qp_uuid id = qp_context_id(context);
   struct branches branches = { cli, json_array() };
-  json_t *object = size_json(&id, size);
+  json_t *object = size_json(json_pack("{s:o}", "id", cli_json_uuid(&id)), size);
   enum qp_rc rc;
 
   err->msg[0] = '\0';
@@ -98,8 +122,11 @@ size_one(struct cli *cli, const char *text, struct qp_err *err)
   } else {
     print_line(cli, "metadata", size.metadata_bytes, NO_MESSAGES, NULL);
     print_line(cli, "messages", size.message_bytes, size.messages, NULL);
+    print_places(cli, &size);
     rc = qp_branch_list(context, visit_branch, &branches, err);
     print_line(cli, "total", size.metadata_bytes + size.message_bytes, size.messages, NULL);
+    if (size.archived_messages)
+      print_line(cli, "on disk", disk_bytes(&size), NO_MESSAGES, NULL);
   }
   qp_context_close(context);
   return rc;
@@ -122,8 +149,13 @@ size_next(struct cli *cli, const struct qp_uuid *id, struct qp_size *sum, struct
   sum->metadata_bytes += size.metadata_bytes;
   sum->message_bytes += size.message_bytes;
   sum->messages += size.messages;
+  sum->archived_messages += size.archived_messages;
+  sum->archived_bytes += size.archived_bytes;
+  sum->pack_bytes += size.pack_bytes;
+  sum->trashed_messages += size.trashed_messages;
+  sum->trashed_bytes += size.trashed_bytes;
   if (cli->json)
-    return cli_put_json(size_json(id, &size), err);
+    return cli_put_json(size_json(json_pack("{s:o}", "id", cli_json_uuid(id)), &size), err);
   print_line(cli, qp_uuid_text(id, text), size.metadata_bytes + size.message_bytes, size.messages,
              NULL);
   return QP_OK;
@@ -136,12 +168,10 @@ print_total(struct cli *cli, size_t contexts, const struct qp_size *sum, struct 
   char label[QP_UUID_TEXT];
 
   if (cli->json)
-    return cli_put_json(json_pack("{s:{s:I, s:I, s:I, s:I, s:I}}", "total", "contexts",
-                                  (json_int_t)contexts, "metadata_bytes",
-                                  (json_int_t)sum->metadata_bytes, "message_bytes",
-                                  (json_int_t)sum->message_bytes, "total_bytes", (json_int_t)bytes,
-                                  "messages", (json_int_t)sum->messages),
-                        err);
+    return cli_put_json(
+        json_pack("{s:o}", "total",
+                  size_json(json_pack("{s:I}", "contexts", (json_int_t)contexts), sum)),
+        err);
   (void)snprintf(label, sizeof(label), cli->tty ? "%-36s" : "%s", "total");
   print_line(cli, label, bytes, sum->messages, NULL);
   return QP_OK;
@@ -196,7 +226,11 @@ const struct cli_command cli_cmd_size = {
   .about = "Counts metadata and messages as they are encoded, from the index: no message\n"
            "file is opened. Branches share messages, so that they add up to more than the\n"
            "total. On a terminal sizes are rounded; elsewhere they are exact and separated\n"
-           "by tabs: what, bytes, messages, branch.",
+           "by tabs: what, bytes, messages, branch.\n"
+           "\n"
+           "'archived' are the messages that archive or compress has moved, as long as they\n"
+           "would be in files of their own, 'packs' what they take now, 'trash' those that\n"
+           "wait for gc, 'on disk' the sum of what there really is.",
   .options = options,
   .words_max = 1,
 };

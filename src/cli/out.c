@@ -338,6 +338,18 @@ cli_json_time(int64_t ms)
   return json_string(cli_time_text(ms, text));
 }
 
+json_t *
+cli_json_join(json_t *object, json_t *more)
+{
+  bool joined = object && more && json_object_update(object, more) == 0;
+
+  json_decref(more);
+  if (joined)
+    return object;
+  json_decref(object);
+  return NULL;
+}
+
 /* ---- standard output ---- */
 
 bool

@@ -64,6 +64,8 @@ void cli_put_json_string(FILE *f, const char *s, size_t n);
 json_t *cli_json_string(const char *s);
 json_t *cli_json_uuid(const struct qp_uuid *id);
 json_t *cli_json_time(int64_t ms);
+/* The fields of `more` behind those of `object`. Takes both; NULL when one is, or memory is out. */
+json_t *cli_json_join(json_t *object, json_t *more);
 
 /* ---- standard output ---- */
 

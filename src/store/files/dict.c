@@ -1,8 +1,8 @@
 /* dict.c - trains dictionaries for packs. See pack.h.
  *
- * A dictionary holds what messages of a context have in common, so that small frames compress like
- * large ones. Whether it pays is measured on samples that it was not trained with: every fourth.
- * These are compressed as a pack does it, with the dictionary and without. */
+ * A dictionary holds what messages of a context have in common, so that a small frame compresses as
+ * if it came behind many others. Whether it pays is measured on samples that it was not trained
+ * with: every fourth. These are compressed as a pack does it, with the dictionary and without. */
 #include "store/files/pack_int.h"
 
 #include <string.h>
@@ -14,7 +14,6 @@
 #define DICT_BYTES ((size_t)32 << 10)
 #define SAMPLES_MIN 64
 #define BYTES_MIN ((size_t)64 << 10) /* of samples: less gives no dictionary worth its name */
-#define HEADER_COST 80               /* bytes before each frame */
 #define EACH 4                       /* one of so many samples is for the measurement */
 
 /* Samples in two heaps. */
@@ -59,19 +58,20 @@ fill_heaps(struct heaps *h, struct qp_bytes samples, const size_t *sizes, size_t
   return true;
 }
 
-/* Bytes that `text` takes in frames of `target` bytes; 0: it cannot be compressed. */
+/* Bytes that `text` takes in frames; 0: it cannot be compressed. */
 static size_t
-packed_size(ZSTD_CCtx *cctx, struct qp_bytes text, size_t target, char *out, size_t cap)
+packed_size(ZSTD_CCtx *cctx, struct qp_bytes text, char *out, size_t cap)
 {
   size_t sum = 0;
 
-  for (size_t at = 0; at < text.len; at += target) {
+  for (size_t at = 0; at < text.len; at += QP__FRAME_TARGET) {
     size_t left = text.len - at;
-    size_t n = ZSTD_compress2(cctx, out, cap, text.data + at, left < target ? left : target);
+    size_t n = ZSTD_compress2(cctx, out, cap, text.data + at,
+                              left < QP__FRAME_TARGET ? left : QP__FRAME_TARGET);
 
     if (ZSTD_isError(n))
       return 0;
-    sum += n + HEADER_COST;
+    sum += n;
   }
   return sum;
 }
@@ -90,10 +90,10 @@ measure(const struct heaps *h, struct qp_bytes dict, size_t *out, struct qp_err 
                !ZSTD_isError(ZSTD_CCtx_setParameter(cctx, ZSTD_c_compressionLevel, QP__PACK_LEVEL));
 
   if (ready)
-    plain = packed_size(cctx, text, QP__FRAME_TARGET, frame, cap);
+    plain = packed_size(cctx, text, frame, cap);
   ready = ready && !ZSTD_isError(ZSTD_CCtx_loadDictionary(cctx, dict.data, dict.len));
   if (ready)
-    with = packed_size(cctx, text, QP__FRAME_TARGET_DICT, frame, cap);
+    with = packed_size(cctx, text, frame, cap);
   (void)ZSTD_freeCCtx(cctx);
   qp__free(frame);
   if (!plain || !with)

@@ -10,16 +10,15 @@
 
 #include "store/files/pack.h"
 
-/* A frame is closed when it has this many bytes. One message costs the decompression of one frame,
- * and a dictionary makes up for what small frames lose: measured in docs/ARCHITECTURE.md. */
+/* A frame is closed when it has this many bytes: one message costs the decompression of one frame.
+ * docs/ARCHITECTURE.md has the measurements behind this and the level. */
 #define QP__FRAME_TARGET ((size_t)16 << 10)
-#define QP__FRAME_TARGET_DICT ((size_t)8 << 10)
+#define QP__PACK_LEVEL 9
 /* A frame with more than this has one message. */
 #define QP__FRAME_MANY_MAX ((size_t)1 << 20)
 #define QP__FRAME_MAX (((size_t)256 << 20) + 1) /* one message, of the size that a rebuild reads */
 #define QP__PACK_HEADER_MAX ((size_t)64 << 10)
 #define QP__DICT_MAX ((size_t)112 << 10)
-#define QP__PACK_LEVEL 9
 
 #define QP__SKIPPABLE_LEN 8 /* magic number and length, both little-endian */
 #define QP__PACK_MAGIC ((uint32_t)ZSTD_MAGIC_SKIPPABLE_START)

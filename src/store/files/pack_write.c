@@ -21,7 +21,6 @@ struct qp__pack_writer {
   char *name;
   int fd;
   ZSTD_CCtx *cctx;
-  size_t target;
   uint64_t end;         /* bytes of the file so far */
   struct qp__buf lines; /* of the frame that is open */
   struct qp__buf dirs;  /* runs of directories in it: [["branch-main",34],["branch-b" */
@@ -70,7 +69,6 @@ qp__pack_create(const struct qp__os *os, int dirfd, const char *name, struct qp_
   w->os = os;
   w->dirfd = dirfd;
   w->fd = -1;
-  w->target = dict.len ? QP__FRAME_TARGET_DICT : QP__FRAME_TARGET;
   qp__buf_init(&w->lines, QP__FRAME_MAX);
   qp__buf_init(&w->dirs, QP__PACK_HEADER_MAX);
   qp__buf_init(&w->out, 2 * QP__FRAME_MAX);
@@ -197,7 +195,7 @@ add_message(struct qp__pack_writer *w, const char *dir, struct qp_bytes json, ui
             uint32_t *pos, struct qp_err *err)
 {
   /* Room in the header for one more run, and for the rest of it. */
-  bool full = w->lines.len >= w->target || (w->lines.len && json.len >= w->target) ||
+  bool full = w->lines.len >= QP__FRAME_TARGET || (w->lines.len && json.len >= QP__FRAME_TARGET) ||
               w->dirs.len + 2 * strlen(dir) + 256 > QP__PACK_HEADER_MAX;
   enum qp_rc rc = full ? write_frame(w, err) : QP_OK;
   size_t at = w->lines.len;

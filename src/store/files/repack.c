@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "os/file.h"
 
 /* ---- small things ---- */
 
@@ -107,6 +108,24 @@ qp__repack_new(struct qp__repack *r, const char *name, struct qp__made **out, st
 }
 
 /* ---- writing a pack ---- */
+
+enum qp_rc
+qp__repack_dict(struct qp__repack *r, struct qp_bytes dict, struct qp_err *err)
+{
+  struct qp__files *f = r->files;
+  struct qp__made *m = NULL;
+  enum qp_rc rc = qp__repack_new(r, QP__PACK_DICT, &m, err);
+  int sys;
+
+  if (rc)
+    return rc;
+  sys = qp__file_create(f->os, f->tmp, m->temp, dict); /* the barrier makes it durable */
+  if (sys)
+    return qp__fail_sys(err, sys, "cannot write a dictionary");
+  r->made_count++;
+  r->report->bytes_after += dict.len;
+  return QP_OK;
+}
 
 enum qp_rc
 qp__packer_start(struct qp__repack *r, const char *name, struct qp_bytes dict,

@@ -76,6 +76,9 @@ enum qp_rc qp__repack_read(struct qp__repack *r, const struct qp__entry *e, bool
 enum qp_rc qp__repack_new(struct qp__repack *r, const char *name, struct qp__made **out,
                           struct qp_err *err);
 
+/* The dictionary of the one pack, which is written again. */
+enum qp_rc qp__repack_dict(struct qp__repack *r, struct qp_bytes dict, struct qp_err *err);
+
 /* A pack that is being written. Begin with zeros; free the writer in any case. */
 struct qp__packer {
   struct qp__repack *repack;

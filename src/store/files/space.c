@@ -198,24 +198,6 @@ make_dict(struct qp__repack *r, const uint32_t *slots, size_t n, struct qp__buf 
   return rc;
 }
 
-static enum qp_rc
-write_dict(struct qp__repack *r, struct qp_bytes dict, struct qp_err *err)
-{
-  struct qp__files *f = r->files;
-  struct qp__made *m = NULL;
-  enum qp_rc rc = qp__repack_new(r, QP__PACK_DICT, &m, err);
-  int sys;
-
-  if (rc)
-    return rc;
-  sys = qp__file_create(f->os, f->tmp, m->temp, dict); /* the barrier makes it durable */
-  if (sys)
-    return qp__fail_sys(err, sys, "cannot write a dictionary");
-  r->made_count++;
-  r->report->bytes_after += dict.len;
-  return QP_OK;
-}
-
 /* Whether a message that is not in the one pack could be. */
 static enum qp_rc
 is_wanted(struct qp__repack *r, bool *out, struct qp_err *err)
@@ -245,7 +227,7 @@ write_all(struct qp__repack *r, const uint32_t *slots, size_t n, struct qp_err *
   qp__buf_init(&dict, (size_t)16 << 20);
   rc = make_dict(r, slots, n, &dict, err);
   if (!rc && dict.len)
-    rc = write_dict(r, qp__buf_bytes(&dict), err);
+    rc = qp__repack_dict(r, qp__buf_bytes(&dict), err);
   if (!rc)
     rc = qp__packer_start(r, QP__PACK_ALL, qp__buf_bytes(&dict), &p, err);
   if (!rc)

@@ -1,0 +1,57 @@
+/* cmd_archive.c - `quipu archive`: old messages into compressed files, a month each. */
+#include "cli/cli.h"
+#include "cli/duration.h"
+#include "cli/space.h"
+
+#define AGE_DEFAULT "6mo"
+
+enum { OPT_OLDER_THAN, OPT_DRY_RUN };
+
+static const struct cli_option options[] = {
+  [OPT_OLDER_THAN] = { "older-than", 0, "AGE", "12h, 90d, 2w, 6mo, 1y (default: " AGE_DEFAULT ")",
+                       NULL },
+  [OPT_DRY_RUN] = { "dry-run", 'n', NULL, "count, and write nothing", NULL },
+  { 0 },
+};
+
+static enum qp_rc
+archive_one(struct cli *cli, const struct qp_uuid *id, unsigned flags, void *arg,
+            struct qp_space_report *out, struct qp_err *err)
+{
+  const int64_t *before = arg;
+
+  return qp_context_archive(cli->store, id, *before, flags, out, err);
+}
+
+static enum qp_rc
+run_archive(struct cli *cli, const struct cli_args *args, struct qp_err *err)
+{
+  const char *age = args->values[OPT_OLDER_THAN];
+  int64_t before;
+  struct cli_space space = { archive_one, &before, "archive", "archived",
+                             args->values[OPT_DRY_RUN] != NULL };
+  enum qp_rc rc;
+
+  rc = cli_time_before("--older-than", age ? age : AGE_DEFAULT, cli_now(), &before, err);
+  return rc ? rc : cli_space_run(cli, &args->words, args->words.count == 0, &space, err);
+}
+
+const struct cli_command cli_cmd_archive = {
+  .name = "archive",
+  .run = run_archive,
+  .summary = "move old messages into compressed files",
+  .usage = { "[CTX...] [--older-than AGE] [--dry-run]" },
+  .about = "Moves the messages of the named conversations, or of all, that are older than\n"
+           "AGE into archive/YYYY-MM.jsonl.zst, which zstdcat can read. They stay readable\n"
+           "and searchable as before, and new messages can be added at once. Months and\n"
+           "years are those of the calendar.\n"
+           "\n"
+           "A line a conversation: id, messages, bytes before and after; the last line is\n"
+           "for all. What fails is told, and the others go on.\n"
+           "\n"
+           "  quipu archive --dry-run              what would be moved\n"
+           "  quipu archive --older-than 1y        in all conversations\n"
+           "  quipu archive 0192f3c4 --older-than 90d",
+  .options = options,
+  .words_max = SIZE_MAX,
+};

@@ -1,0 +1,18 @@
+/* duration.h - "6mo": lengths of time as people write them. */
+#ifndef QP_CLI_DURATION_H
+#define QP_CLI_DURATION_H
+
+#include <stdint.h>
+
+#include "quipu.h"
+
+/* Milliseconds since 1970. */
+int64_t cli_now(void);
+
+/* The time that lies the duration `text` before `now`: a whole number with h, d, w, mo or y, or
+ * alone 0. Months and years are those of the calendar, in UTC; where a month is too short, its last
+ * day. QP_INVALID; `what` begins the sentence. */
+enum qp_rc cli_time_before(const char *what, const char *text, int64_t now, int64_t *out,
+                           struct qp_err *err);
+
+#endif
