@@ -77,6 +77,7 @@ qp__legacy_close(struct qp__legacy *l)
   for (size_t i = 0; i < l->list_count; i++)
     qp__legacy_list_release(&l->lists[i]);
   qp__free(l->lists);
+  qp__free(l->by_name);
   qp__free(l->items);
   qp__free(l->copies.ids);
   qp__free(l->copies.items);

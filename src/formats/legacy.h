@@ -6,8 +6,9 @@
  *
  * Opening a source reads it once, piece by piece, and hashes it on the way. What is kept in memory
  * is the metadata (4 MiB of text at most), and of a message about 100 bytes: 64 for the place where
- * it lies, 24 for its place in the tree, 6 to 12 to find it by its id; 4 bytes more for each time
- * that a branch names it (16 while opening), and 40 where its id is not spelled in lower case.
+ * it lies, 24 for its place in the tree, 4 for each time that a branch names it, and while opening
+ * 6 to 12 to find it by its id and 16 to 32 for each id in a list; 40 where an id is not spelled in
+ * lower case. Measured: 115 bytes a message at most, for 300,000 messages in 318 MB.
  * Never a message's text: each message is read again, alone, when it is asked for. One that is
  * longer than 64 MiB as the source spells it is refused (QP_TOOBIG). The limit of an encoded
  * message is the store's affair.

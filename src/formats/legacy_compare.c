@@ -4,6 +4,7 @@
 #include "formats/legacy_int.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/err.h"
@@ -147,22 +148,32 @@ out:
 
 /* ---- metadata ---- */
 
+static int
+compare_prompt(const void *name, const void *prompt)
+{
+  return strcmp(name, ((const struct qp__legacy_prompt *)prompt)->branch);
+}
+
+static int
+compare_list(const void *name, const void *list)
+{
+  return strcmp(name, (*(const struct qp__legacy_list *const *)list)->name);
+}
+
+/* The prompt that the branch came with, or NULL. */
 static const struct qp__legacy_prompt *
 prompt_of(const struct qp__legacy *l, const char *branch)
 {
-  for (size_t i = 0; i < l->prompt_count; i++)
-    if (strcmp(l->prompts[i].branch, branch) == 0)
-      return &l->prompts[i];
-  return NULL;
+  return bsearch(branch, l->prompts, l->prompt_count, sizeof(*l->prompts), compare_prompt);
 }
 
 static const struct qp__legacy_list *
 list_of(const struct qp__legacy *l, const char *name)
 {
-  for (size_t i = 0; i < l->list_count; i++)
-    if (strcmp(l->lists[i].name, name) == 0)
-      return &l->lists[i];
-  return NULL;
+  struct qp__legacy_list **found;
+
+  found = bsearch(name, l->by_name, l->list_count, sizeof(struct qp__legacy_list *), compare_list);
+  return found ? *found : NULL;
 }
 
 static enum qp_rc

@@ -77,7 +77,8 @@ struct qp__legacy_list {
   json_t *missing;             /* place in the list to id; or NULL */
 };
 
-/* Ids to numbers, by hashing with a key of its own, so that no choice of ids makes it slow. */
+/* While opening: ids to numbers, by hashing with a key of its own, so that no choice of ids makes
+ * it slow. */
 struct qp__legacy_table {
   uint32_t *cells; /* number + 1, or 0 */
   uint32_t mask;
@@ -113,13 +114,14 @@ struct qp__legacy {
   struct qp__legacy_list *lists; /* in the order in which they are made items */
   size_t list_count;
   size_t list_cap;
+  struct qp__legacy_list **by_name; /* the lists in the order of the branches of meta */
   struct qp__legacy_place *items;
   uint32_t item_count;
   uint32_t item_cap;
   struct qp__legacy_copies copies;
 
-  struct qp__legacy_head *heads; /* in the order of the branches of meta */
-  struct qp__legacy_prompt *prompts;
+  struct qp__legacy_head *heads;     /* in the order of the branches of meta */
+  struct qp__legacy_prompt *prompts; /* sorted by the name of the branch */
   size_t prompt_count;
 
   char **notes;

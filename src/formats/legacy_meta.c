@@ -413,7 +413,6 @@ static enum qp_rc
 read_branches(struct qp__legacy *l, struct qp_err *err)
 {
   struct qp__place at = { l->what, "" };
-  const struct qp__legacy_list **sorted = NULL;
   json_t *branches = NULL;
   json_t *taken = NULL;
   enum qp_rc rc;
@@ -423,21 +422,20 @@ read_branches(struct qp__legacy *l, struct qp_err *err)
     return rc;
   l->heads = qp__alloc0(l->list_count + 1, sizeof(*l->heads));
   l->prompts = qp__alloc0(l->list_count + 1, sizeof(*l->prompts));
-  sorted = qp__alloc0(l->list_count + 1, sizeof(*sorted));
+  l->by_name = qp__alloc0(l->list_count + 1, sizeof(struct qp__legacy_list *));
   taken = json_object();
-  if (!l->heads || !l->prompts || !sorted || !taken)
+  if (!l->heads || !l->prompts || !l->by_name || !taken)
     rc = qp__fail_nomem(err, l->what);
   for (size_t i = 0; i < l->list_count && !rc; i++) {
-    sorted[i] = &l->lists[i];
+    l->by_name[i] = &l->lists[i];
     rc = name_branch(l, &l->lists[i], taken, err);
   }
   if (!rc && l->list_count)
-    qsort(sorted, l->list_count, sizeof(*sorted), compare_names);
+    qsort(l->by_name, l->list_count, sizeof(struct qp__legacy_list *), compare_names);
   for (size_t i = 0; i < l->list_count && !rc; i++)
-    rc = add_branch(l, sorted[i], err);
+    rc = add_branch(l, l->by_name[i], err);
   if (!rc && !l->list_count)
     rc = make_main(l, err);
-  qp__free(sorted);
   json_decref(taken);
   return rc;
 }

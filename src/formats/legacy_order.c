@@ -42,6 +42,13 @@ make_table(struct qp__legacy *l, struct qp__legacy_table *t, size_t count, struc
   return rc < 0 ? qp__fail_sys(err, rc, "%s: no random bytes", l->what) : QP_OK;
 }
 
+static void
+release_table(struct qp__legacy_table *t)
+{
+  qp__free(t->cells);
+  t->cells = NULL;
+}
+
 static uint32_t
 first_cell(const struct qp__legacy_table *t, const struct qp_uuid *id)
 {
@@ -323,6 +330,8 @@ order_branch(struct qp__legacy *l, uint32_t branch, struct qp_err *err)
       list->own = prev;
   }
   list->head = prev;
+  qp__free(list->ids); /* items say the same in a quarter of the space */
+  list->ids = NULL;
   return rc;
 }
 
@@ -456,5 +465,7 @@ qp__legacy_order(struct qp__legacy *l, struct qp_err *err)
     rc = order_orphans(l, err);
   if (!rc)
     fill_times(l);
+  release_table(&l->table);
+  release_table(&l->copies.table);
   return rc;
 }

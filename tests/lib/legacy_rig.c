@@ -421,7 +421,7 @@ legacy_assert_written(const char *text, const char *expected)
   legacy_file_release(&file);
 }
 
-/* ---- real files ---- */
+/* ---- files on disk ---- */
 
 static int
 collect(const struct dirent *entry)
@@ -431,15 +431,12 @@ collect(const struct dirent *entry)
 }
 
 size_t
-legacy_each_real_file(void (*fn)(const char *data, size_t len))
+legacy_each_file(const char *dir, void (*fn)(const char *data, size_t len))
 {
-  const char *data = getenv("QUIPU_TEST_DATA");
   struct dirent **names = NULL;
-  char dir[512];
-  int n;
   int root;
+  int n;
 
-  (void)snprintf(dir, sizeof(dir), "%s/legacy-contexts", data ? data : "../shared/data");
   n = scandir(dir, &names, collect, alphasort);
   if (n <= 0)
     return 0;
@@ -457,4 +454,14 @@ legacy_each_real_file(void (*fn)(const char *data, size_t len))
   free(names);
   qp__close(&qp__os_posix, root);
   return (size_t)n;
+}
+
+size_t
+legacy_each_real_file(void (*fn)(const char *data, size_t len))
+{
+  const char *data = getenv("QUIPU_TEST_DATA");
+  char dir[512];
+
+  (void)snprintf(dir, sizeof(dir), "%s/legacy-contexts", data ? data : "../shared/data");
+  return legacy_each_file(dir, fn);
 }

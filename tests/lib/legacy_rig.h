@@ -65,9 +65,11 @@ void legacy_round_trip_bytes(const char *data, size_t len);
 /* Asserts that the old format of it is these bytes. */
 void legacy_assert_written(const char *text, const char *expected);
 
-/* ---- real files ---- */
+/* ---- files on disk ---- */
 
-/* Calls `fn` with the bytes of each; returns how many there were. */
+/* Calls `fn` with the bytes of each *.json in a directory; returns how many there were. */
+size_t legacy_each_file(const char *dir, void (*fn)(const char *data, size_t len));
+/* The same for the real files of ../shared/data. */
 size_t legacy_each_real_file(void (*fn)(const char *data, size_t len));
 
 #endif

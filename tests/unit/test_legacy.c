@@ -523,7 +523,31 @@ differences_are_listed(void **state)
   legacy_close_text(&f);
 }
 
-/* ---- real files ---- */
+/* ---- files on disk ---- */
+
+#define FIXTURES "tests/fixtures/legacy/" /* tests run in the project's root */
+
+static void
+must_be_refused(const char *data, size_t len)
+{
+  struct qp__legacy *l = NULL;
+  struct qp_err err = { QP_OK, "" };
+  struct legacy_file file;
+
+  legacy_file_make_bytes(&file, data, len);
+  assert_int_equal(legacy_file_open(&file, &l, &err), QP_INVALID);
+  assert_true(strlen(err.msg) > 12);
+  legacy_file_release(&file);
+}
+
+/* The files that the tests of whole commands use. */
+static void
+fixtures_are_what_they_should_be(void **state)
+{
+  (void)state;
+  assert_int_equal(legacy_each_file(FIXTURES "conversations", legacy_round_trip_bytes), 5);
+  assert_int_equal(legacy_each_file(FIXTURES "bad", must_be_refused), 5);
+}
 
 static void
 real_files_come_back(void **state)
@@ -611,6 +635,7 @@ main(void)
     cmocka_unit_test(a_message_is_what_it_was),
     cmocka_unit_test(the_writer_writes_as_the_old_program),
     cmocka_unit_test(differences_are_listed),
+    cmocka_unit_test(fixtures_are_what_they_should_be),
     cmocka_unit_test(real_files_come_back),
     cmocka_unit_test(survives_every_allocation_that_fails),
     cmocka_unit_test(survives_every_call_that_fails),
