@@ -383,6 +383,28 @@ test_a_chat_that_has_grown(void **state)
   expect_no_findings(f);
 }
 
+/* Where the messages lie makes no difference. */
+static void
+test_a_chat_that_has_grown_since_it_was_compressed(void **state)
+{
+  struct fixture *f = *state;
+  struct qp_uuid id = qp__ls_chat_uuid("g");
+  struct qp_space_report space;
+  struct told told = import_text(f, DUMP("T", FIRST "," CALL), 0);
+  struct qp_context *c;
+
+  OK(qp_context_compress(f->store, &id, 0, &space, &failure));
+  assert_int_equal(space.messages, 2);
+  told = import_text(f, DUMP("T", FIRST "," CALL "," RESULT "," IMAGE), 0);
+  assert_string_equal(told.text,
+                      "done chat g (2) - 2 messages are added to the 2 of an earlier import\n");
+  reload(f);
+  c = open_chat(f, "g");
+  assert_int_equal(branch_of(c, "main").messages, 4);
+  qp_context_close(c);
+  expect_no_findings(f);
+}
+
 /* A context that is not as the import left it, or a dump that says other things, is left alone. */
 static void
 test_what_does_not_fit_is_left_alone(void **state)
@@ -533,6 +555,7 @@ main(void)
     cmocka_unit_test(test_items_that_cannot_be_taken_are_told_by_their_place),
     cmocka_unit_test(test_prompts_of_chats),
     cmocka_unit_test(test_a_chat_that_has_grown),
+    cmocka_unit_test(test_a_chat_that_has_grown_since_it_was_compressed),
     cmocka_unit_test(test_what_does_not_fit_is_left_alone),
     cmocka_unit_test(test_another_context_with_that_id),
     cmocka_unit_test(test_files_that_are_no_dumps),
