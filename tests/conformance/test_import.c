@@ -536,12 +536,12 @@ test_a_message_over_the_limit(void **state)
   if (!f->driver->durable)
     skip();
   close_store(f);
-  f->options.max_message = 300;
+  f->options.max_message = 320;
   open_store(f);
   told = import_text(f, DUMP("T", FIRST ",{'role':'user','content':'" LONG "'}," RESULT), 0);
   assert_string_equal(told.text,
                       "done chat g (2)\n"
-                      "failed chat g, message 2 TOOBIG: it would be larger than 300 bytes\n");
+                      "failed chat g, message 2 TOOBIG: it would be larger than 320 bytes\n");
   expect_no_findings(f);
 }
 
