@@ -16,6 +16,7 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "model/prompt.h"
+#include "store/blob.h"
 #include "store/build.h"
 #include "store/import.h"
 #include "store/report.h"
@@ -27,11 +28,20 @@
 static enum qp_rc
 put_blobs(struct qp_store *s, const struct qp__ls_chat *chat, struct qp_err *err)
 {
-  char id[QP_BLOB_ID];
-  enum qp_rc rc = QP_OK;
+  struct qp__blob_in *blobs;
+  enum qp_rc rc;
 
-  for (size_t i = 0; i < chat->blob_count && !rc; i++)
-    rc = qp_blob_put(s, (struct qp_bytes){ chat->blobs[i].data, chat->blobs[i].len }, id, err);
+  if (!chat->blob_count)
+    return QP_OK;
+  blobs = qp__alloc0(chat->blob_count, sizeof(*blobs));
+  if (!blobs)
+    return qp__fail_nomem(err, "a chat");
+  for (size_t i = 0; i < chat->blob_count; i++) {
+    blobs[i].id = chat->blobs[i].id;
+    blobs[i].bytes = (struct qp_bytes){ chat->blobs[i].data, chat->blobs[i].len };
+  }
+  rc = qp__blobs_put(s, blobs, chat->blob_count, err);
+  qp__free(blobs);
   return rc;
 }
 

@@ -276,6 +276,32 @@ test_items_that_cannot_be_taken_are_told_by_their_place(void **state)
   expect_no_findings(f);
 }
 
+/* Many images come in a few commits, and every one of them comes back. */
+static void
+test_a_chat_of_many_images(void **state)
+{
+  enum { IMAGES = 600 };
+  static char text[IMAGES * 120 + 200];
+  struct fixture *f = *state;
+  struct told told;
+  uint64_t commits = stats(f).commits;
+  size_t n = 0;
+
+  n += (size_t)snprintf(text, sizeof(text),
+                        "{'copilot_chats_v3':[{'id':'m','title':'t','createdAt':1000,'messages':[");
+  for (int i = 0; i < IMAGES; i++) /* four digits are three bytes of base64 */
+    n += (size_t)snprintf(text + n, sizeof(text) - n,
+                          "%s{'role':'user','images':[{'base64':'data:image/png;base64,%04d'}]}",
+                          i ? "," : "", i);
+  (void)snprintf(text + n, sizeof(text) - n, "]}]}");
+  told = import_text(f, text, 0);
+  assert_string_equal(told.text, "done chat m (600)\n");
+  assert_true(stats(f).commits - commits < 10);
+  if (f->driver->durable)
+    assert_int_equal(count_files(pathf("%s/blobs", f->data), ""), IMAGES);
+  expect_no_findings(f);
+}
+
 /* ---- prompts ---- */
 
 static void
@@ -553,6 +579,7 @@ main(void)
     cmocka_unit_test(test_a_chat_is_a_context_like_others),
     cmocka_unit_test(test_a_dry_run_tells_the_same_and_writes_nothing),
     cmocka_unit_test(test_items_that_cannot_be_taken_are_told_by_their_place),
+    cmocka_unit_test(test_a_chat_of_many_images),
     cmocka_unit_test(test_prompts_of_chats),
     cmocka_unit_test(test_a_chat_that_has_grown),
     cmocka_unit_test(test_a_chat_that_has_grown_since_it_was_compressed),
