@@ -392,7 +392,7 @@ read_open(struct qp_store *s, const char *id, const struct qp__session_slot *slo
     return rc;
   if (o->end.torn)
     qp__log(&s->log, QP_LOG_WARN, "session",
-            "session '%s' ends in a half-written line; its %llu bytes are cut", id,
+            "session '%s' ends in a half-written line of %llu bytes, which an append cuts", id,
             (unsigned long long)o->end.torn);
   if (slot->newest == QP__NO_CHUNK)
     o->line->messages = 0; /* they are gone, and it begins anew */

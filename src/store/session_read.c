@@ -177,7 +177,8 @@ static void
 tell_bad_lines(struct qp_store *s, const char *id, uint64_t bad)
 {
   if (bad)
-    qp__log(&s->log, QP_LOG_WARN, "session", "session '%s': %llu lines are no messages", id,
+    qp__log(&s->log, QP_LOG_WARN, "session",
+            "session '%s' has lines that are no messages: %llu in what was read", id,
             (unsigned long long)bad);
 }
 

@@ -18,6 +18,7 @@ struct sm_message {
 
 struct sm_session {
   bool there;
+  bool single; /* its first file may still be without a number */
   uint32_t chunk_size;
   struct sm_message messages[SM_MESSAGES];
   size_t count;
@@ -31,6 +32,7 @@ extern const char *const sm_ids[SM_SESSIONS];
 struct sm {
   struct sm_session sessions[SM_SESSIONS];
   uint32_t next; /* number of a message */
+  bool damaged;  /* a test has torn something: no check, and chunks may have a torn tail */
 };
 
 enum sm_kind { SM_CREATE, SM_APPEND, SM_SIZE, SM_DELETE, SM_CHECKPOINT };

@@ -7,7 +7,8 @@
  *   commit.c     changes into file operations; the journal does the rest
  *   fold.c       index.log into index.json
  *   message.c    the content of a message, from wherever it is
- *   space.c      messages into packs and out of them
+ *   space.c      messages into packs and out of them, with repack.c
+ *   mend.c       packs that are damaged
  *   purge.c      messages that are gone, and what operations leave behind
  *   build.c      a whole context at once
  *   old.c        contexts in old formats
@@ -237,13 +238,15 @@ enum qp_rc qp__read_failure(int sys, const char *path, struct qp_err *err);
 
 /* The path of the dictionary of a pack, in `out`, or NULL for one that has none. */
 const char *qp__dict_path(char out[QP__PATH_MAX], const struct qp__fctx *c, const char *pack);
+/* Whether any message is in this pack. */
+bool qp__pack_is_used(const struct qp__tree *tree, const char *name);
 /* Visits the names of the packs that a context has files of, in no order. */
 typedef enum qp_rc qp__pack_file_fn(void *arg, const char *name, struct qp_err *err);
 enum qp_rc qp__pack_files(struct qp__files *f, const struct qp__fctx *c, qp__pack_file_fn *fn,
                           void *arg, struct qp_err *err);
 
-/* space.c: driver slots; and a pack that cannot be read to its end is written again with what can
- * be read of it. What it was goes to lost/. */
+/* space.c, repack.c: driver slots. mend.c: a pack that cannot be read to its end is written again
+ * with what can be read of it. What it was goes to lost/. */
 enum qp_rc qp__files_repack(void *self, void *context, struct qp__image *image,
                             enum qp__packing packing, int64_t before, bool dry_run,
                             struct qp_space_report *out, struct qp_err *err);

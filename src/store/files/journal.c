@@ -428,6 +428,8 @@ qp__journal_barrier(struct qp__journal *j, struct qp_err *err)
   (void)pthread_mutex_lock(&j->lock);
   upto = j->next_seq - 1;
   number = last_segment(j)->number;
+  if (j->poison)
+    rc = poisoned(j, err);
   while (!rc && j->forgotten_seq < upto)
     rc = step_to_barrier(j, upto, number, err);
   (void)pthread_mutex_unlock(&j->lock);

@@ -149,6 +149,18 @@ qp__pack_files(struct qp__files *f, const struct qp__fctx *c, qp__pack_file_fn *
   return rc;
 }
 
+bool
+qp__pack_is_used(const struct qp__tree *tree, const char *name)
+{
+  for (uint32_t slot = 0; slot < tree->count; slot++) {
+    uint64_t place = atomic_load(&qp__tree_at(tree, slot)->place);
+
+    if (qp__place_kind(place) == QP__PLACE_PACK && strcmp(qp__tree_pack_of(tree, place), name) == 0)
+      return true;
+  }
+  return false;
+}
+
 /* ---- finds ---- */
 
 void
