@@ -14,8 +14,9 @@
  * may hold several forms: of each chat, and of each prompt, the newest one counts.
  *
  * What cannot be taken is written down as a note with a code other than QP_OK and left out; the
- * rest is not touched by it. What quipu has no field for stays in a field "legacy" of the metadata,
- * the message, the part or the call. docs/formats.md tells where each field goes.
+ * rest is not touched by it. What quipu has no field for stays in a field "localstorage" of the
+ * metadata, the message, the part, the call or the prompt. docs/formats.md tells where each field
+ * goes.
  *
  * Everything depends on the dump alone: the same chat gives the same ids and the same bytes each
  * time, and the first messages of a longer chat are those of the shorter one. */
@@ -30,6 +31,7 @@
 #include "model/prompt.h"
 #include "quipu.h"
 
+#define QP__LS_FIELD "localstorage"
 #define QP__LS_MAX ((size_t)512 << 20) /* of a dump; reading one takes a few times its size */
 
 /* ---- what a person should know ---- */

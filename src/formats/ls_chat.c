@@ -179,14 +179,14 @@ hash_source(const struct qp__ls_source *source, char out[33], struct qp_err *err
 
 /* What is left of the chat, and of its configuration in it. 0 or -1. */
 static int
-gather_rest(struct taking *t, json_t *legacy)
+gather_rest(struct taking *t, json_t *own)
 {
   if (t->config) {
     (void)json_object_del(t->rest, "config");
     if (json_object_size(t->config_rest) && json_object_set(t->rest, "config", t->config_rest))
       return -1;
   }
-  return json_object_size(t->rest) ? json_object_set(legacy, "chat", t->rest) : 0;
+  return json_object_size(t->rest) ? json_object_set(own, "chat", t->rest) : 0;
 }
 
 static enum qp_rc
@@ -194,7 +194,7 @@ keep_rest(struct taking *t, struct qp_err *err)
 {
   struct qp__meta *meta = t->chat->meta;
   json_t *pinned = json_object_get(t->source->chat, "pinned");
-  json_t *legacy = json_object();
+  json_t *own = json_object();
   char hash[33] = "";
   enum qp_rc rc = hash_source(t->source, hash, err);
 
@@ -206,17 +206,15 @@ keep_rest(struct taking *t, struct qp_err *err)
     if (json_object_set(meta->extra, "pinned", pinned))
       rc = no_memory(err);
   }
-  if (!rc &&
-      (qp__json_set_str(legacy, "format", "localstorage") ||
-       qp__json_set_str(legacy, "form", t->source->form) ||
-       qp__json_set_str(legacy, "id", t->source->id) || qp__json_set_str(legacy, "hash", hash) ||
-       qp__json_set_time(legacy, "updated_at", meta->updated_at) || gather_rest(t, legacy) ||
-       json_object_set(meta->extra, "legacy", legacy)))
+  if (!rc && (qp__json_set_str(own, "form", t->source->form) ||
+              qp__json_set_str(own, "id", t->source->id) || qp__json_set_str(own, "hash", hash) ||
+              qp__json_set_time(own, "updated_at", meta->updated_at) || gather_rest(t, own) ||
+              json_object_set(meta->extra, QP__LS_FIELD, own)))
     rc = no_memory(err);
   if (!rc)
     rc = qp__value_check_depth("the chat", meta->extra, 0, err);
 out:
-  json_decref(legacy);
+  json_decref(own);
   return rc;
 }
 

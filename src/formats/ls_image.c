@@ -154,7 +154,7 @@ qp__ls_keep_part(struct qp_message *m, const char *type, json_t *value, struct q
   json_t *o = json_object();
   enum qp_rc rc = QP_OK;
 
-  if (qp__json_set_str(o, "type", type) || json_object_set(o, "legacy", value))
+  if (qp__json_set_str(o, "type", type) || json_object_set(o, QP__LS_FIELD, value))
     rc = qp__fail_nomem(err, "a part of a message");
   if (!rc)
     rc = qp__message_put_part(m, &part, o, err);
@@ -237,7 +237,7 @@ qp__ls_image_part(struct qp__ls_chat *chat, struct qp_message *m, const char *it
   json_t *fields = json_object();
   enum qp_rc rc;
 
-  if (!fields || qp__ls_set_legacy(fields, rest))
+  if (!fields || qp__ls_set_rest(fields, rest))
     rc = qp__fail_nomem(err, "an image");
   else
     rc = add_picture(chat, m, item, url, detail, fields, err);
@@ -266,7 +266,7 @@ describe(json_t *fields, json_t *rest, const json_t *image)
   for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]) && !bad; i++)
     bad = move_field(fields, numbers[i], rest, image, numbers[i],
                      json_is_number(json_object_get(image, numbers[i])));
-  return bad || qp__ls_set_legacy(fields, rest);
+  return bad || qp__ls_set_rest(fields, rest);
 }
 
 enum qp_rc

@@ -1,7 +1,7 @@
 /* ls_int.h - what localstorage.c and the ls_*.c files share.
  *
  * An object of the dump is converted by taking: `rest` is a shallow copy of it, every field that
- * has found its place is taken out of the copy, and what is left over becomes "legacy". So nothing
+ * has found its place is taken out of the copy, and what is left over is kept together. So nothing
  * is lost by being forgotten. */
 #ifndef QP_FORMATS_LS_INT_H
 #define QP_FORMATS_LS_INT_H
@@ -29,8 +29,8 @@ json_t *qp__ls_take(json_t *rest, const json_t *object, const char *key);
 const char *qp__ls_take_string(json_t *rest, const json_t *object, const char *key);
 /* A time: milliseconds since 1970, or RFC 3339; not 1970 itself. False: it is none, and stays. */
 bool qp__ls_time(const json_t *value, int64_t *ms);
-/* Puts what is left of `rest` into `target` as "legacy", unless it is empty. 0 or -1. */
-int qp__ls_set_legacy(json_t *target, json_t *rest);
+/* Puts what is left of `rest` into `target` as QP__LS_FIELD, unless it is empty. 0 or -1. */
+int qp__ls_set_rest(json_t *target, json_t *rest);
 
 /* ---- ids ---- */
 
@@ -61,7 +61,7 @@ enum qp_rc qp__ls_image_add(struct qp__ls_chat *chat, struct qp_message *m, cons
 /* The same for a part of a content array, whose picture is the string `url`. */
 enum qp_rc qp__ls_image_part(struct qp__ls_chat *chat, struct qp_message *m, const char *item,
                              const char *url, const char *detail, json_t *rest, struct qp_err *err);
-/* Adds a part of a kind that quipu does not know: {"type": `type`, "legacy": value}. */
+/* Adds a part of a kind that quipu does not know: {"type": `type`, QP__LS_FIELD: value}. */
 enum qp_rc qp__ls_keep_part(struct qp_message *m, const char *type, json_t *value,
                             struct qp_err *err);
 

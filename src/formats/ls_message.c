@@ -46,7 +46,7 @@ add_text(struct qp_message *m, const json_t *text, json_t *rest, struct qp_err *
 
   if (rest && json_object_size(rest)) {
     fields = json_object();
-    if (qp__ls_set_legacy(fields, rest)) {
+    if (qp__ls_set_rest(fields, rest)) {
       json_decref(fields);
       return no_memory(err);
     }
@@ -172,7 +172,7 @@ take_call(struct taking *t, size_t i, json_t *object, struct qp_err *err)
   if (!call.view.id || !call.view.tool_name)
     rc = qp__fail(err, QP_INVALID, "\"toolCalls[%zu].%s\" must be a string that is not empty", i,
                   call.view.id ? "toolName" : "toolCallId");
-  else if (json_object_size(rest) && qp__ls_set_legacy(call.extra, rest))
+  else if (json_object_size(rest) && qp__ls_set_rest(call.extra, rest))
     rc = no_memory(err);
   if (!rc)
     rc = qp__message_put_call(t->message, &call, err);
@@ -437,7 +437,7 @@ keep_rest(struct taking *t, struct qp_err *err)
   if (!json_object_size(t->rest))
     return QP_OK;
   t->message->extra = json_object();
-  return qp__ls_set_legacy(t->message->extra, t->rest) ? no_memory(err) : QP_OK;
+  return qp__ls_set_rest(t->message->extra, t->rest) ? no_memory(err) : QP_OK;
 }
 
 /* Behind the last message that was taken. */

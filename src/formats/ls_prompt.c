@@ -29,7 +29,7 @@ qp__ls_prompt_find(const struct qp__ls *ls, const char *old_id)
   return place ? &ls->prompts[json_integer_value(place)] : NULL;
 }
 
-/* Fields of the prompt that quipu has no place for: {"is_default", "legacy"}. 0 or -1. */
+/* Fields of the prompt that quipu has no place for: is_default and the rest. 0 or -1. */
 static int
 keep_rest(const json_t *object, json_t *rest, const struct qp__ls_prompt *p, json_t **out)
 {
@@ -41,7 +41,7 @@ keep_rest(const json_t *object, json_t *rest, const struct qp__ls_prompt *p, jso
     bad = json_object_set(extra, "is_default", qp__ls_take(rest, object, "isDefault"));
   if (strcmp(p->old_id, p->prompt->id) != 0)
     bad = bad || qp__json_set_str(rest, "id", p->old_id);
-  bad = bad || !extra || qp__ls_set_legacy(extra, rest);
+  bad = bad || !extra || qp__ls_set_rest(extra, rest);
   if (bad || !json_object_size(extra)) {
     json_decref(extra);
     return bad ? -1 : 0;

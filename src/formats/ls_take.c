@@ -110,9 +110,9 @@ qp__ls_time(const json_t *value, int64_t *ms)
 }
 
 int
-qp__ls_set_legacy(json_t *target, json_t *rest)
+qp__ls_set_rest(json_t *target, json_t *rest)
 {
-  return rest && json_object_size(rest) ? json_object_set(target, "legacy", rest) : 0;
+  return rest && json_object_size(rest) ? json_object_set(target, QP__LS_FIELD, rest) : 0;
 }
 
 /* ---- ids ---- */

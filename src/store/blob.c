@@ -5,11 +5,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/err.h"
 #include "model/blob.h"
 
 #define DIR "blobs"
 #define PATH_LEN (sizeof(DIR) + QP_BLOB_ID)
+#define BATCH_MAX 256                 /* blobs in one commit … */
+#define BATCH_BYTES ((size_t)4 << 20) /* … and about so many bytes */
 
 static void
 path_of(const char *id, char out[PATH_LEN])
@@ -58,28 +61,75 @@ find_blob(struct qp_store *s, const char *id, uint64_t len, struct qp_err *err)
   return rc == QP_CORRUPT ? QP_NOTFOUND : rc;
 }
 
-static enum qp_rc
-write_blob(struct qp_store *s, const char *id, struct qp_bytes bytes, struct qp_err *err)
-{
-  char path[PATH_LEN];
-  struct qp__change change = { .kind = QP__CHANGE_FILE_PUT, .path = path, .bytes = bytes };
-  struct qp__commit commit = { .changes = &change, .count = 1 };
+/* Blobs on their way into one commit. */
+struct batch {
+  struct qp__change changes[BATCH_MAX];
+  char paths[BATCH_MAX][PATH_LEN];
+  size_t count;
+  size_t bytes;
+};
 
-  path_of(id, path);
+static enum qp_rc
+commit_batch(struct qp_store *s, struct batch *b, struct qp_err *err)
+{
+  struct qp__commit commit = { .changes = b->changes, .count = b->count };
+  enum qp_rc rc = QP_OK;
+
+  if (!b->count)
+    return QP_OK;
   if (s->driver->prepare)
-    s->driver->prepare(s->self, &change, 1);
-  if (change.rc) {
-    if (err)
-      *err = change.err;
-    return change.rc;
+    s->driver->prepare(s->self, b->changes, b->count);
+  for (size_t i = 0; i < b->count && !rc; i++) {
+    rc = b->changes[i].rc;
+    if (rc && err)
+      *err = b->changes[i].err;
   }
-  return qp__commit(s, &commit, err);
+  if (!rc)
+    rc = qp__commit(s, &commit, err);
+  else if (s->driver->discard)
+    s->driver->discard(s->self, b->changes, b->count);
+  b->count = b->bytes = 0;
+  return rc;
+}
+
+static void
+add_to_batch(struct batch *b, const struct qp__blob_in *blob)
+{
+  path_of(blob->id, b->paths[b->count]);
+  b->changes[b->count] = (struct qp__change){ .kind = QP__CHANGE_FILE_PUT,
+                                              .path = b->paths[b->count],
+                                              .bytes = blob->bytes };
+  b->count++;
+  b->bytes += blob->bytes.len;
+}
+
+enum qp_rc
+qp__blobs_put(struct qp_store *s, const struct qp__blob_in *blobs, size_t n, struct qp_err *err)
+{
+  struct batch *b = qp__alloc(sizeof(*b));
+  enum qp_rc rc = QP_OK;
+
+  if (!b)
+    return qp__fail_nomem(err, "storing blobs");
+  b->count = b->bytes = 0;
+  for (size_t i = 0; i < n && !rc; i++) {
+    rc = find_blob(s, blobs[i].id, blobs[i].bytes.len, err);
+    if (rc != QP_NOTFOUND)
+      continue;
+    add_to_batch(b, &blobs[i]);
+    rc = b->count == BATCH_MAX || b->bytes >= BATCH_BYTES ? commit_batch(s, b, err) : QP_OK;
+  }
+  if (!rc)
+    rc = commit_batch(s, b, err);
+  qp__free(b);
+  return rc;
 }
 
 enum qp_rc
 qp_blob_put(struct qp_store *store, struct qp_bytes bytes, char id[QP_BLOB_ID], struct qp_err *err)
 {
   char name[QP_BLOB_ID];
+  struct qp__blob_in blob = { name, bytes };
   enum qp_rc rc = qp__check_writable(store, err);
 
   if (rc)
@@ -88,11 +138,9 @@ qp_blob_put(struct qp_store *store, struct qp_bytes bytes, char id[QP_BLOB_ID], 
     return qp__fail(err, QP_TOOBIG, "a blob of %zu bytes is over the limit of %zu", bytes.len,
                     QP__BLOB_MAX);
   if (!bytes.len)
-    bytes.data = "";
-  qp__blob_name(bytes, name);
-  rc = find_blob(store, name, bytes.len, err);
-  if (rc == QP_NOTFOUND)
-    rc = write_blob(store, name, bytes, err);
+    blob.bytes.data = "";
+  qp__blob_name(blob.bytes, name);
+  rc = qp__blobs_put(store, &blob, 1, err);
   if (!rc)
     memcpy(id, name, sizeof(name));
   return rc;

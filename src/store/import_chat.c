@@ -16,6 +16,7 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "model/prompt.h"
+#include "store/blob.h"
 #include "store/build.h"
 #include "store/import.h"
 #include "store/report.h"
@@ -27,11 +28,20 @@
 static enum qp_rc
 put_blobs(struct qp_store *s, const struct qp__ls_chat *chat, struct qp_err *err)
 {
-  char id[QP_BLOB_ID];
-  enum qp_rc rc = QP_OK;
+  struct qp__blob_in *blobs;
+  enum qp_rc rc;
 
-  for (size_t i = 0; i < chat->blob_count && !rc; i++)
-    rc = qp_blob_put(s, (struct qp_bytes){ chat->blobs[i].data, chat->blobs[i].len }, id, err);
+  if (!chat->blob_count)
+    return QP_OK;
+  blobs = qp__alloc0(chat->blob_count, sizeof(*blobs));
+  if (!blobs)
+    return qp__fail_nomem(err, "a chat");
+  for (size_t i = 0; i < chat->blob_count; i++) {
+    blobs[i].id = chat->blobs[i].id;
+    blobs[i].bytes = (struct qp_bytes){ chat->blobs[i].data, chat->blobs[i].len };
+  }
+  rc = qp__blobs_put(s, blobs, chat->blob_count, err);
+  qp__free(blobs);
   return rc;
 }
 
@@ -146,16 +156,16 @@ build_context(struct qp_store *s, struct qp__ls_chat *chat, struct qp_import_rep
 /* ---- a context that is there ---- */
 
 static const char *
-legacy_text(const struct qp__meta *meta, const char *key)
+source_text(const struct qp__meta *meta, const char *key)
 {
-  return json_string_value(json_object_get(json_object_get(meta->extra, "legacy"), key));
+  return json_string_value(json_object_get(json_object_get(meta->extra, QP__LS_FIELD), key));
 }
 
 static bool
-same_legacy(const struct qp__meta *a, const struct qp__meta *b, const char *key)
+same_source(const struct qp__meta *a, const struct qp__meta *b, const char *key)
 {
-  const char *x = legacy_text(a, key);
-  const char *y = legacy_text(b, key);
+  const char *x = source_text(a, key);
+  const char *y = source_text(b, key);
 
   return x && y && strcmp(x, y) == 0;
 }
@@ -170,7 +180,7 @@ left_alone(const char *why, struct qp_err *err)
 static bool
 is_untouched(const struct qp__meta *meta)
 {
-  const char *text = legacy_text(meta, "updated_at");
+  const char *text = source_text(meta, "updated_at");
   char now[QP__TIME_LEN + 1] = "";
 
   qp__time_format(now, meta->updated_at);
@@ -422,8 +432,8 @@ meet_context(struct qp_context *c, struct qp__ls_chat *chat, bool dry,
 {
   struct qp_store *s = c->store;
   struct qp__view *v = qp__view_get(c);
-  bool ours = same_legacy(v->meta, chat->meta, "format") && same_legacy(v->meta, chat->meta, "id");
-  bool same = ours && same_legacy(v->meta, chat->meta, "hash");
+  bool ours = same_source(v->meta, chat->meta, "id");
+  bool same = ours && same_source(v->meta, chat->meta, "hash");
   enum qp_rc rc;
 
   qp__view_unref(v);

@@ -276,6 +276,32 @@ test_items_that_cannot_be_taken_are_told_by_their_place(void **state)
   expect_no_findings(f);
 }
 
+/* Many images come in a few commits, and every one of them comes back. */
+static void
+test_a_chat_of_many_images(void **state)
+{
+  enum { IMAGES = 600 };
+  static char text[IMAGES * 120 + 200];
+  struct fixture *f = *state;
+  struct told told;
+  uint64_t commits = stats(f).commits;
+  size_t n = 0;
+
+  n += (size_t)snprintf(text, sizeof(text),
+                        "{'copilot_chats_v3':[{'id':'m','title':'t','createdAt':1000,'messages':[");
+  for (int i = 0; i < IMAGES; i++) /* four digits are three bytes of base64 */
+    n += (size_t)snprintf(text + n, sizeof(text) - n,
+                          "%s{'role':'user','images':[{'base64':'data:image/png;base64,%04d'}]}",
+                          i ? "," : "", i);
+  (void)snprintf(text + n, sizeof(text) - n, "]}]}");
+  told = import_text(f, text, 0);
+  assert_string_equal(told.text, "done chat m (600)\n");
+  assert_true(stats(f).commits - commits < 10);
+  if (f->driver->durable)
+    assert_int_equal(count_files(pathf("%s/blobs", f->data), ""), IMAGES);
+  expect_no_findings(f);
+}
+
 /* ---- prompts ---- */
 
 static void
@@ -379,6 +405,28 @@ test_a_chat_that_has_grown(void **state)
   c = open_chat(f, "g");
   assert_int_equal(branch_of(c, "main").messages, 4);
   assert_string_equal(title_of(c), "Only the title");
+  qp_context_close(c);
+  expect_no_findings(f);
+}
+
+/* Where the messages lie makes no difference. */
+static void
+test_a_chat_that_has_grown_since_it_was_compressed(void **state)
+{
+  struct fixture *f = *state;
+  struct qp_uuid id = qp__ls_chat_uuid("g");
+  struct qp_space_report space;
+  struct told told = import_text(f, DUMP("T", FIRST "," CALL), 0);
+  struct qp_context *c;
+
+  OK(qp_context_compress(f->store, &id, 0, &space, &failure));
+  assert_int_equal(space.messages, 2);
+  told = import_text(f, DUMP("T", FIRST "," CALL "," RESULT "," IMAGE), 0);
+  assert_string_equal(told.text,
+                      "done chat g (2) - 2 messages are added to the 2 of an earlier import\n");
+  reload(f);
+  c = open_chat(f, "g");
+  assert_int_equal(branch_of(c, "main").messages, 4);
   qp_context_close(c);
   expect_no_findings(f);
 }
@@ -514,12 +562,12 @@ test_a_message_over_the_limit(void **state)
   if (!f->driver->durable)
     skip();
   close_store(f);
-  f->options.max_message = 300;
+  f->options.max_message = 320;
   open_store(f);
   told = import_text(f, DUMP("T", FIRST ",{'role':'user','content':'" LONG "'}," RESULT), 0);
   assert_string_equal(told.text,
                       "done chat g (2)\n"
-                      "failed chat g, message 2 TOOBIG: it would be larger than 300 bytes\n");
+                      "failed chat g, message 2 TOOBIG: it would be larger than 320 bytes\n");
   expect_no_findings(f);
 }
 
@@ -531,8 +579,10 @@ main(void)
     cmocka_unit_test(test_a_chat_is_a_context_like_others),
     cmocka_unit_test(test_a_dry_run_tells_the_same_and_writes_nothing),
     cmocka_unit_test(test_items_that_cannot_be_taken_are_told_by_their_place),
+    cmocka_unit_test(test_a_chat_of_many_images),
     cmocka_unit_test(test_prompts_of_chats),
     cmocka_unit_test(test_a_chat_that_has_grown),
+    cmocka_unit_test(test_a_chat_that_has_grown_since_it_was_compressed),
     cmocka_unit_test(test_what_does_not_fit_is_left_alone),
     cmocka_unit_test(test_another_context_with_that_id),
     cmocka_unit_test(test_files_that_are_no_dumps),

@@ -30,7 +30,7 @@ test('a dump becomes conversations, prompts and blobs; a second time nothing hap
   const shown = JSON.parse(ok(data, ['show', 'ed02ca90', '--json']));
   assert.equal(shown.pinned, true);
   assert.equal(shown.config.mode, 'file_operations');
-  assert.equal(shown.legacy.id, 'c-1');
+  assert.equal(shown.localstorage.id, 'c-1');
   assert.equal(shown.messages[1].tool_calls[0].tool_name, 'read_file');
   assert.equal(shown.messages[2].tool_result.result, 'int x;');
   const image = shown.messages[4].content[1];

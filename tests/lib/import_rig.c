@@ -166,7 +166,8 @@ compare_id(void *arg, const struct qp_message_info *info, struct qp_bytes json)
 static const char *
 hash_in(const json_t *meta)
 {
-  const char *hash = json_string_value(json_object_get(json_object_get(meta, "legacy"), "hash"));
+  const char *hash =
+      json_string_value(json_object_get(json_object_get(meta, "localstorage"), "hash"));
 
   return hash ? hash : "";
 }

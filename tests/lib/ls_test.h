@@ -34,7 +34,7 @@ json_t *ls_metadata(const struct qp__meta *meta);
 void expect_json(json_t *got, const char *want);
 /* Message i is exactly this, apart from its id and its parent, which is the message before it. */
 void expect_message(const struct qp__ls_chat *chat, size_t i, const char *want);
-/* A field of the metadata by its path, "legacy.chat.config"; NULL: there is none. */
+/* A field of the metadata by its path, "localstorage.chat.config"; NULL: there is none. */
 void expect_meta(const struct qp__ls_chat *chat, const char *path, const char *want);
 /* Exactly these notes, in this order: "item: beginning of the sentence", with "! " before one of
  * something that was left out. */

@@ -26,9 +26,9 @@ test_v1(void **state)
   expect_meta(chat, "pinned", "true");
   expect_meta(chat, "config.model_id", "'gpt-4.1'");
   expect_meta(chat, "config.mode", "'chat'");
-  expect_meta(chat, "legacy.form", "'v1'");
-  expect_meta(chat, "legacy.id", "'1751900000000'");
-  expect_meta(chat, "legacy.chat", "{'systemPrompt':'You weave.'}");
+  expect_meta(chat, "localstorage.form", "'v1'");
+  expect_meta(chat, "localstorage.id", "'1751900000000'");
+  expect_meta(chat, "localstorage.chat", "{'systemPrompt':'You weave.'}");
   assert_null(chat->prompt_id);
   assert_string_equal(chat->prompt_text, "You weave.");
   assert_int_equal(chat->count, 3);
@@ -38,7 +38,7 @@ test_v1(void **state)
   expect_message(chat, 2,
                  "{'role':'assistant','type':'text','created_at':'2025-07-07T14:53:20.000Z',"
                  "'content':[{'type':'text','text':'As long as the loom.'}],"
-                 "'legacy':{'processorUpdates':['looked at the loom','answered']}}");
+                 "'localstorage':{'processorUpdates':['looked at the loom','answered']}}");
   EXPECT_NO_NOTES(&chat->notes);
   qp__ls_chat_free(chat);
 
@@ -47,7 +47,7 @@ test_v1(void **state)
   expect_meta(chat, "config.mode", "'general'");
   expect_message(chat, 0,
                  "{'role':'user','type':'text','created_at':'2025-07-08T15:53:20.000Z',"
-                 "'content':[{'type':'text','text':'Which red?'}],'legacy':{'id':'a-1'}}");
+                 "'content':[{'type':'text','text':'Which red?'}],'localstorage':{'id':'a-1'}}");
   assert_int_equal(chat->blob_count, 1);
   assert_int_equal(chat->messages[1]->part_count, 2);
   assert_int_equal(chat->messages[1]->parts[1].view.kind, QP_PART_IMAGE);
@@ -68,14 +68,14 @@ test_v2_early(void **state)
   (void)state;
   assert_int_equal(ls->chat_count, 1);
   EXPECT_NO_NOTES(&ls->notes);
-  expect_meta(chat, "legacy.form", "'v2-early'");
+  expect_meta(chat, "localstorage.form", "'v2-early'");
   expect_meta(chat, "updated_at", "'2025-08-12T12:01:00.000Z'");
-  expect_meta(chat, "legacy.updated_at", "'2025-08-12T12:01:00.000Z'");
+  expect_meta(chat, "localstorage.updated_at", "'2025-08-12T12:01:00.000Z'");
   assert_int_equal(chat->count, 2);
   expect_message(chat, 1,
                  "{'role':'assistant','type':'text','created_at':'2025-08-12T12:01:00.000Z',"
                  "'content':[{'type':'text','text':'Over, under, around.'}],"
-                 "'legacy':{'id':'k2'}}");
+                 "'localstorage':{'id':'k2'}}");
   qp__ls_chat_free(chat);
   qp__ls_close(ls);
 }
@@ -95,7 +95,7 @@ test_v2(void **state)
   expect_meta(chat, "config.system_prompt_id", "null");
   expect_meta(chat, "current_state", "'Idle'");
   expect_meta(chat, "updated_at", "'2025-11-01T08:00:09.000Z'");
-  expect_meta(chat, "legacy.chat",
+  expect_meta(chat, "localstorage.chat",
               "{'config':{'baseSystemPrompt':'You help.','lastUsedEnhancedPrompt':null}}");
   assert_string_equal(chat->prompt_id, "general_assistant");
   assert_string_equal(chat->prompt_text, "You help.");
@@ -105,17 +105,17 @@ test_v2(void **state)
                  "'created_at':'2025-11-01T08:00:02.000Z','content':[],"
                  "'tool_calls':[{'id':'t-1','tool_name':'read_file','arguments':{'path':'a.c'},"
                  "'approval_status':'Approved','display_preference':'Default'}],"
-                 "'legacy':{'id':'m-2'}}");
+                 "'localstorage':{'id':'m-2'}}");
   expect_message(chat, 2,
                  "{'role':'tool','type':'tool_result','created_at':'2025-11-01T08:00:03.000Z',"
                  "'content':[],'tool_result':{'request_id':'t-1','result':'int x;',"
                  "'is_error':false,'display_preference':'Collapsible','tool_name':'read_file'},"
-                 "'legacy':{'id':'m-3'}}");
+                 "'localstorage':{'id':'m-3'}}");
   expect_message(chat, 3,
                  "{'role':'assistant','type':'text','created_at':'2025-11-01T08:00:05.500Z',"
                  "'content':[{'type':'text','text':'It declares x.'}],'metadata':{'tokens':"
                  "{'prompt_tokens':42,'completion_tokens':7},'duration_ms':1234,"
-                 "'model':'gpt-4o','finish_reason':'stop'},'legacy':{'id':'m-4'}}");
+                 "'model':'gpt-4o','finish_reason':'stop'},'localstorage':{'id':'m-4'}}");
   assert_int_equal(chat->blob_count, 1);
   assert_int_equal(chat->blobs[0].len, 73);
   assert_memory_equal(chat->blobs[0].data, "\x89PNG\r\n", 6);
@@ -124,7 +124,7 @@ test_v2(void **state)
                  "'content':[{'type':'text','text':'And this picture?'},"
                  "{'type':'image','url':'quipu:blobs/%s','name':'red.png',"
                  "'media_type':'image/png','size':73,'width':2,'height':2,"
-                 "'legacy':{'id':'img-1'}}],'legacy':{'id':'m-5'}}",
+                 "'localstorage':{'id':'img-1'}}],'localstorage':{'id':'m-5'}}",
                  chat->blobs[0].id);
   expect_message(chat, 4, want);
   EXPECT_NO_NOTES(&chat->notes);
@@ -132,7 +132,7 @@ test_v2(void **state)
 
   chat = ls_load(ls, 1); /* ids that are UUIDs stay */
   expect_meta(chat, "id", "'0197c0de-1111-7222-8333-444455556666'");
-  expect_meta(chat, "legacy.chat",
+  expect_meta(chat, "localstorage.chat",
               "{'config':{'lastUsedEnhancedPrompt':'Be terse. Tools: none.'}}");
   assert_string_equal(chat->prompt_id, "p1");
   expect_message(chat, 0,
@@ -145,7 +145,7 @@ test_v2(void **state)
   chat = ls_load(ls, 2); /* an empty chat is one */
   assert_int_equal(chat->count, 0);
   expect_meta(chat, "updated_at", "'2025-11-01T11:03:20.000Z'");
-  expect_meta(chat, "legacy.chat.systemPromptId", "'no such prompt'");
+  expect_meta(chat, "localstorage.chat.systemPromptId", "'no such prompt'");
   qp__ls_chat_free(chat);
 
   assert_int_equal(ls->prompt_count, 2);
@@ -154,7 +154,7 @@ test_v2(void **state)
   expect_json(ls->prompts[0].prompt->extra, "{'is_default':false}");
   assert_int_equal(strlen(ls->prompts[1].prompt->id), 36); /* derived */
   expect_json(ls->prompts[1].prompt->extra,
-              "{'is_default':true,'legacy':{'createdBy':'me','id':'my prompt \xe2\x84\x96"
+              "{'is_default':true,'localstorage':{'createdBy':'me','id':'my prompt \xe2\x84\x96"
               "1'}}");
   qp__ls_close(ls);
 }
@@ -171,7 +171,7 @@ test_v3(void **state)
   expect_meta(chat, "config.model_id", "'gpt-5-mini'");
   expect_meta(chat, "pinned", "false");
   expect_meta(chat, "current_state", "'AwaitingToolApproval'");
-  expect_meta(chat, "legacy.chat",
+  expect_meta(chat, "localstorage.chat",
               "{'currentInteraction':null,'config':{'baseSystemPrompt':'You build.',"
               "'workspacePath':'looms/first'}}");
   assert_int_equal(chat->count, 4);
@@ -192,8 +192,8 @@ test_backup(void **state)
 
   (void)state;
   EXPECT_NO_NOTES(&ls->notes);
-  expect_meta(chat, "legacy.form", "'backup'");
-  expect_meta(chat, "legacy.chat", "{'config':{'lastUsedEnhancedPrompt':null}}");
+  expect_meta(chat, "localstorage.form", "'backup'");
+  expect_meta(chat, "localstorage.chat", "{'config':{'lastUsedEnhancedPrompt':null}}");
   assert_int_equal(chat->count, 1);
   assert_int_equal(ls->prompt_count, 1);
   qp__ls_chat_free(chat);
@@ -234,12 +234,12 @@ test_several_forms_and_bad_items(void **state)
   assert_int_equal(chat->count, 3);
   expect_message(chat, 0,
                  "{'role':'user','type':'text','created_at':'2025-10-01T10:00:00.000Z',"
-                 "'content':[{'type':'text','text':'new form'}],'legacy':{'id':'n1'}}");
+                 "'content':[{'type':'text','text':'new form'}],'localstorage':{'id':'n1'}}");
   assert_int_equal(chat->messages[1]->part_count, 2);
   expect_message(chat, 2,
                  "{'role':'assistant','type':'text','created_at':'2025-10-01T10:00:00.000Z',"
                  "'content':[{'type':'text','text':'last'}],"
-                 "'legacy':{'id':'n6','createdAt':'yesterday'}}");
+                 "'localstorage':{'id':'n6','createdAt':'yesterday'}}");
   qp__ls_chat_free(chat);
 
   chat = ls_load(ls, 1);
@@ -298,7 +298,8 @@ test_spellings_of_one_dump(void **state)
     struct qp__ls *ls = ls_open_text(rows[i]);
     struct qp__ls_chat *chat = ls_load(ls, 0);
     json_t *meta = ls_metadata(chat->meta);
-    const char *hash = json_string_value(json_object_get(json_object_get(meta, "legacy"), "hash"));
+    const char *hash =
+        json_string_value(json_object_get(json_object_get(meta, "localstorage"), "hash"));
 
     if (i)
       assert_string_equal(hash, first);
@@ -364,7 +365,7 @@ test_odd_chats(void **state)
   title[0] = 'x';
   (void)snprintf(text, sizeof(text),
                  "{'copilot_chats_v3':[{'id':'a','title':'%s','createdAt':1000,'pinned':'yes',"
-                 "'messages':{},'config':5,'toolCategory':7,'legacy':{'hash':1}},"
+                 "'messages':{},'config':5,'toolCategory':7,'localstorage':{'hash':1}},"
                  "{'id':'a','title':'again','createdAt':1000},'x',{'id':'','title':'t'},"
                  "{'id':7,'title':'t'},{'id':'b','title':7,'createdAt':1000},"
                  "{'id':'c','title':'t','createdAt':'2025-11-01T06:53:20Z'},"
@@ -383,13 +384,13 @@ test_odd_chats(void **state)
   assert_int_equal(strlen(chat->meta->title), 1023);
   EXPECT_NOTES(&chat->notes, "chat: the title is cut to 1024 bytes");
   expect_meta(chat, "pinned", NULL);
-  expect_meta(chat, "legacy.chat.pinned", "'yes'");
-  expect_meta(chat, "legacy.chat.config", "5");
-  expect_meta(chat, "legacy.chat.toolCategory", "7");
-  expect_meta(chat, "legacy.chat.legacy", "{'hash':1}");
+  expect_meta(chat, "localstorage.chat.pinned", "'yes'");
+  expect_meta(chat, "localstorage.chat.config", "5");
+  expect_meta(chat, "localstorage.chat.toolCategory", "7");
+  expect_meta(chat, "localstorage.chat.localstorage", "{'hash':1}");
   assert_int_equal(
       strlen(json_string_value(json_object_get(
-          json_object_get(json_object_get(chat->meta->extra, "legacy"), "chat"), "title"))),
+          json_object_get(json_object_get(chat->meta->extra, "localstorage"), "chat"), "title"))),
       2001);
   qp__ls_chat_free(chat);
   chat = ls_load(ls, 1);
@@ -453,7 +454,7 @@ test_metadata_is_never_too_deep_to_be_read(void **state)
 {
   struct qp_err err = { QP_OK, "" };
   struct qp__ls_chat *chat = NULL;
-  struct qp__ls *ls = open_deep(509); /* metadata, "legacy" and "chat" stand above it */
+  struct qp__ls *ls = open_deep(509); /* metadata, "localstorage" and "chat" stand above it */
 
   (void)state;
   assert_int_equal(qp__ls_chat_load(ls, 0, LS_MESSAGE_MAX, &chat, &err), QP_OK);

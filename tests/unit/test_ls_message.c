@@ -44,7 +44,7 @@ test_table_of_messages(void **state)
       NULL },
     { "{'role':'user','content':'x','createdAt':-5}",
       "{'role':'user','type':'text'," REST ",'content':[{'type':'text','text':'x'}],"
-      "'legacy':{'createdAt':-5}}",
+      "'localstorage':{'createdAt':-5}}",
       "message 1: \"createdAt\" is no time" },
     /* content arrays */
     { "{'role':'user','content':['a',{'type':'text','text':'b','lang':'en'},"
@@ -52,10 +52,10 @@ test_table_of_messages(void **state)
       "{'type':'image_url','image_url':{'url':'https://example.org/a.png','x':1}},"
       "{'type':'image_url'}]}",
       "{'role':'user','type':'text'," REST ",'content':[{'type':'text','text':'a'},"
-      "{'type':'text','text':'b','legacy':{'lang':'en'}},{'type':'audio','data':'…'},"
-      "{'type':'unknown','legacy':{'type':'text'}},{'type':'unknown','legacy':{}},"
-      "{'type':'unknown','legacy':null},{'type':'image','url':'https://example.org/a.png',"
-      "'legacy':{'image_url':{'x':1}}},{'type':'image_url'}]}",
+      "{'type':'text','text':'b','localstorage':{'lang':'en'}},{'type':'audio','data':'…'},"
+      "{'type':'unknown','localstorage':{'type':'text'}},{'type':'unknown','localstorage':{}},"
+      "{'type':'unknown','localstorage':null},{'type':'image','url':'https://example.org/a.png',"
+      "'localstorage':{'image_url':{'x':1}}},{'type':'image_url'}]}",
       NULL },
     /* kinds */
     { "{'role':'assistant','type':'question','content':'?'}",
@@ -63,24 +63,25 @@ test_table_of_messages(void **state)
       NULL },
     { "{'role':'assistant','type':'todo_list','content':'x','items':[1]}",
       "{'role':'assistant','type':'text'," REST ",'content':[{'type':'text','text':'x'}],"
-      "'legacy':{'type':'todo_list','items':[1]}}",
+      "'localstorage':{'type':'todo_list','items':[1]}}",
       NULL },
     { "{'role':'assistant','content':'x','metadata':{'a':1},'tool_calls':5,'parent_id':'q'}",
       "{'role':'assistant','type':'text'," REST ",'content':[{'type':'text','text':'x'}],"
-      "'legacy':{'metadata':{'a':1},'tool_calls':5,'parent_id':'q'}}",
+      "'localstorage':{'metadata':{'a':1},'tool_calls':5,'parent_id':'q'}}",
       NULL },
     { "{'role':'assistant','content':'x','latency':'slow','model':'','finishReason':null,"
       "'tokenUsage':{'promptTokens':1,'totalTokens':3}}",
       "{'role':'assistant','type':'text'," REST ",'content':[{'type':'text','text':'x'}],"
       "'metadata':{'tokens':{'prompt_tokens':1,'totalTokens':3}},"
-      "'legacy':{'latency':'slow','model':'','finishReason':null}}",
+      "'localstorage':{'latency':'slow','model':'','finishReason':null}}",
       NULL },
     /* tool calls */
     { "{'role':'assistant','type':'tool_call','content':'Looking.','toolCalls':"
       "[{'toolCallId':'t','toolName':'n','icon':'folder'}]}",
       "{'role':'assistant','type':'tool_call'," REST ",'content':[{'type':'text',"
       "'text':'Looking.'}],'tool_calls':[{'id':'t','tool_name':'n','arguments':null,"
-      "'approval_status':'Pending','display_preference':'Default','legacy':{'icon':'folder'}}]}",
+      "'approval_status':'Pending','display_preference':'Default','localstorage':{'icon':'folder'}}"
+      "]}",
       NULL },
     { "{'role':'assistant','toolCalls':[{'toolCallId':'t','toolName':'n','parameters':'raw'}]}",
       "{'role':'assistant','type':'tool_call'," REST ",'content':[],'tool_calls':[{'id':'t',"
@@ -103,7 +104,7 @@ test_table_of_messages(void **state)
       "'result':{'tool_name':'m','result':{'a':1},'display_preference':'Loud','took':3}}",
       "{'role':'tool','type':'tool_result'," REST ",'content':[],'tool_result':{"
       "'request_id':'t','result':{'a':1},'is_error':false,'display_preference':'Default',"
-      "'tool_name':'n'},'legacy':{'isError':'no','result':{'tool_name':'m',"
+      "'tool_name':'n'},'localstorage':{'isError':'no','result':{'tool_name':'m',"
       "'display_preference':'Loud','took':3}}}",
       NULL },
     { "{'role':'assistant','type':'tool_result','toolCallId':'t'}",
@@ -224,7 +225,7 @@ test_table_of_images(void **state)
     { "{'base64':'YWJj','type':'image/gif'}", "abc", "{'type':'image','media_type':'image/gif'}",
       NULL },
     { "{'url':'blob:http://localhost/1','size':'big'}", NULL,
-      "{'type':'image','legacy':{'size':'big'}}", NULL },
+      "{'type':'image','localstorage':{'size':'big'}}", NULL },
     { "{'base64':'data:image/png;base64,YW!','name':'b'}", "data:image/png;base64,YW!",
       "{'type':'unreadable_image','problem':'its base64 is broken','name':'b'}",
       "message 1: an image cannot be read: its base64 is broken; its text is kept as a blob" },
@@ -237,9 +238,9 @@ test_table_of_images(void **state)
     { "{'base64':'data:text/plain,%4'}", "data:text/plain,%4",
       "{'type':'unreadable_image','problem':'a %-escape in it is broken'}",
       "message 1: an image cannot be read: a %-escape" },
-    { "{'name':'lost.png'}", NULL, "{'type':'unreadable_image','legacy':{'name':'lost.png'}}",
+    { "{'name':'lost.png'}", NULL, "{'type':'unreadable_image','localstorage':{'name':'lost.png'}}",
       "message 1: an image has no \"base64\"" },
-    { "5", NULL, "{'type':'unreadable_image','legacy':5}",
+    { "5", NULL, "{'type':'unreadable_image','localstorage':5}",
       "message 1: an image has no \"base64\"" },
   };
 
