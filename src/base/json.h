@@ -25,6 +25,9 @@ enum qp_rc qp__json_write_pretty(struct qp__buf *out, const json_t *value);
 /* The same for a value that stands `level` levels down in a document that is written in pieces. */
 enum qp_rc qp__json_write_inside(struct qp__buf *out, const json_t *value, size_t level);
 
+/* Appends one string with its quotes; `s` is UTF-8. */
+enum qp_rc qp__json_write_string(struct qp__buf *out, const char *s, size_t n);
+
 /* A new array or object with the same elements, which are shared; NULL: no memory. (jansson's own
  * copy loses elements when memory is out.) */
 json_t *qp__json_copy(const json_t *value);

@@ -175,6 +175,13 @@ write_value(const struct writer *w, const json_t *value, size_t level)
 }
 
 enum qp_rc
+qp__json_write_string(struct qp__buf *out, const char *s, size_t n)
+{
+  write_string(out, s, n);
+  return out->rc;
+}
+
+enum qp_rc
 qp__json_write(struct qp__buf *out, const json_t *value)
 {
   struct writer w = { out, false };

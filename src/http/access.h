@@ -1,0 +1,16 @@
+/* access.h - the access log: one logfmt line a request, through the log callback.
+ *
+ *   method=GET path=/v1/contexts status=200 bytes=123 ms=0.412 from=127.0.0.1
+ *
+ * Neither the query nor a header nor a body is in it, so that no secret can be. */
+#ifndef QP_HTTP_ACCESS_H
+#define QP_HTTP_ACCESS_H
+
+#include "http/request.h"
+
+/* `us`: how long it took. A status 0 is a request that was cut off. */
+void qp__access_log(const struct qp__request *r, int64_t us);
+/* A line of another kind; its sentence ends with the request's method and path. */
+void qp__access_warn(const struct qp__request *r, const char *sentence);
+
+#endif

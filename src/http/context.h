@@ -1,0 +1,40 @@
+/* context.h - a context as clients see it.
+ *
+ *   {"id","parent_id","title","created_at","updated_at","state","state_detail"?,"config":{…},
+ *    "active_branch","branches":[branch…],"extra"?}
+ *
+ * and in its full form each branch has "message_ids", and "message_pool" has every message of every
+ * branch by its id. A branch is
+ *
+ *   {"name","active","head","messages","message_bytes","system_prompt_id",
+ *    "system_prompt":{"id","name","description","content"}|null,"created_at"}
+ *
+ * where the prompt is the text that its id stands for at this moment. */
+#ifndef QP_HTTP_CONTEXT_H
+#define QP_HTTP_CONTEXT_H
+
+#include "http/held.h"
+#include "http/request.h"
+
+/* The form without messages, and its validator, which changes exactly when the body does. */
+enum qp_rc qp__context_render(struct qp__held *held, struct qp__buf *out, char etag[QP__ETAG_TEXT],
+                              struct qp_err *err);
+/* The same with all messages. */
+enum qp_rc qp__context_render_full(struct qp__held *held, struct qp__buf *out,
+                                   char etag[QP__ETAG_TEXT], struct qp_err *err);
+/* One branch, as an element. */
+void qp__branch_emit(struct qp_store *store, struct qp__buf *out,
+                     const struct qp_branch_info *branch);
+
+/* The later of the time in the metadata and those of the branches' last messages. */
+enum qp_rc qp__context_updated_at(struct qp_context *context, const json_t *metadata, int64_t *out,
+                                  struct qp_err *err);
+/* The metadata as an object; release it with json_decref(). */
+enum qp_rc qp__context_metadata(struct qp_context *context, json_t **out, struct qp_err *err);
+
+/* Takes the lock for a change, and checks If-Match while nobody else changes the context. 412: it
+ * is another version by now. On QP_OK and only then the caller calls end. */
+enum qp_rc qp__change_begin(struct qp__request *r, struct qp__held *held, struct qp_err *err);
+void qp__change_end(struct qp__held *held);
+
+#endif

@@ -1,0 +1,25 @@
+/* guard.h - who may call: the checks that stand before every route.
+ *
+ * A page of somebody else's, open in a browser on this machine, must not reach the server. Its
+ * requests carry an Origin that is not ours (checked), or, when its name was made to lead here (DNS
+ * rebinding), a Host that is not ours (checked). Requests without an Origin are not a page's. */
+#ifndef QP_HTTP_GUARD_H
+#define QP_HTTP_GUARD_H
+
+#include <stdbool.h>
+#include <sys/socket.h>
+
+#include "http/request.h"
+
+/* Whether only this machine reaches the address. */
+bool qp__guard_loopback(const struct sockaddr *address);
+
+/* Fails with 403 for a Host or an Origin that is not allowed. */
+enum qp_rc qp__guard_check(struct qp__request *r, struct qp_err *err);
+/* What an allowed page of another origin needs to read the answer; none for others. False: no
+ * memory. */
+bool qp__guard_headers(struct qp__request *r, struct MHD_Response *response);
+/* Whether the request comes from a page of another, allowed, origin. */
+bool qp__guard_is_cross(const struct qp__request *r);
+
+#endif

@@ -1,0 +1,290 @@
+/* h_context.c - creating, reading, changing and deleting contexts. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/json.h"
+#include "http/context.h"
+#include "http/emit.h"
+#include "http/handlers.h"
+#include "http/http_int.h"
+
+/* ---- answers ---- */
+
+static enum qp_rc
+set_etag(struct qp__request *r, const char *etag, struct qp_err *err)
+{
+  const char *copy = qp__arena_strdup(&r->arena, etag);
+
+  if (!copy)
+    return qp__fail_nomem(err, "answering");
+  qp__reply_header(r, "ETag", copy);
+  qp__reply_header(r, "Cache-Control", "private, no-cache");
+  return QP_OK;
+}
+
+/* The context as it is now, without messages. */
+static enum qp_rc
+answer(struct qp__request *r, struct qp__held *held, struct qp_err *err)
+{
+  char etag[QP__ETAG_TEXT];
+  enum qp_rc rc = qp__context_render(held, &r->reply.body, etag, err);
+
+  return rc ? rc : set_etag(r, etag, err);
+}
+
+static enum qp_rc
+set_location(struct qp__request *r, const struct qp_uuid *id, struct qp_err *err)
+{
+  char location[64];
+  char text[QP_UUID_TEXT];
+  const char *copy;
+
+  (void)snprintf(location, sizeof(location), "/v1/contexts/%s", qp_uuid_text(id, text));
+  copy = qp__arena_strdup(&r->arena, location);
+  if (!copy)
+    return qp__fail_nomem(err, "answering");
+  qp__reply_header(r, "Location", copy);
+  return QP_OK;
+}
+
+/* ---- create ---- */
+
+static const struct qp__body_field create_fields[] = {
+  { "id", QP__TYPE_UUID, false, false },
+  { "parent_id", QP__TYPE_UUID, false, true },
+  { "title", QP__TYPE_STRING, false, true },
+  { "model_id", QP__TYPE_STRING, false, false },
+  { "mode", QP__TYPE_STRING, false, false },
+  { "agent_role", QP__TYPE_STRING, false, false },
+  { "system_prompt_id", QP__TYPE_STRING, false, true },
+  { "parameters", QP__TYPE_OBJECT, false, false },
+  { 0 },
+};
+
+/* The ids were checked with the other fields. */
+static void
+take_id(const json_t *object, const char *key, struct qp_uuid *out)
+{
+  const char *text = qp__body_string(object, key);
+
+  if (text)
+    (void)!qp_uuid_parse(text, out, NULL);
+}
+
+static enum qp_rc
+create(struct qp__request *r, const json_t *object, struct qp_uuid *id, struct qp_err *err)
+{
+  struct qp_context_spec spec = {
+    .title = qp__body_string(object, "title"),
+    .model_id = qp__body_string(object, "model_id"),
+    .mode = qp__body_string(object, "mode"),
+    .agent_role = qp__body_string(object, "agent_role"),
+    .system_prompt_id = qp__body_string(object, "system_prompt_id"),
+  };
+  const json_t *parameters = json_object_get(object, "parameters");
+  struct qp_context *context = NULL;
+  struct qp__buf text;
+  enum qp_rc rc = QP_OK;
+
+  qp__buf_init(&text, r->http->max_body * 6);
+  take_id(object, "id", &spec.id);
+  take_id(object, "parent_id", &spec.parent_id);
+  if (parameters) {
+    (void)qp__json_write(&text, parameters);
+    rc = qp__buf_check(&text, "\"parameters\"", err);
+    spec.parameters_json = text.data;
+  }
+  if (!rc)
+    rc = qp_context_create(r->http->store, &spec, &context, err);
+  if (!rc)
+    *id = qp_context_id(context);
+  qp_context_close(context);
+  qp__buf_release(&text);
+  return rc == QP_NOTFOUND ? QP_INVALID : rc; /* what the body refers to, not what the path names */
+}
+
+enum qp_rc
+qp__h_context_create(struct qp__request *r, struct qp_err *err)
+{
+  struct qp__held *held = NULL;
+  char text[QP_UUID_TEXT];
+  json_t *object = NULL;
+  struct qp_uuid id;
+  enum qp_rc rc = qp__request_object(r, create_fields, &object, err);
+
+  if (!rc)
+    rc = create(r, object, &id, err);
+  json_decref(object);
+  if (!rc)
+    rc = qp__held_get(&r->http->holds, qp_uuid_text(&id, text), &held, err);
+  if (!rc)
+    rc = answer(r, held, err);
+  if (!rc)
+    rc = set_location(r, &id, err);
+  r->reply.status = MHD_HTTP_CREATED;
+  qp__held_put(held);
+  return rc;
+}
+
+/* ---- read ---- */
+
+static enum qp_rc
+wants_messages(const struct qp__request *r, bool *out, struct qp_err *err)
+{
+  const char *which = qp__request_query(r, "messages");
+
+  if (which && strcmp(which, "none") != 0 && strcmp(which, "all") != 0)
+    return qp__fail(err, QP_INVALID, "'messages' must be 'all' or 'none'");
+  *out = !which || strcmp(which, "all") == 0;
+  return QP_OK;
+}
+
+enum qp_rc
+qp__h_context_get(struct qp__request *r, struct qp_err *err)
+{
+  const char *known = qp__request_header(r, "If-None-Match");
+  struct qp__held *held = NULL;
+  char etag[QP__ETAG_TEXT];
+  bool messages = true;
+  enum qp_rc rc = wants_messages(r, &messages, err);
+
+  if (!rc)
+    rc = qp__held_get(&r->http->holds, r->params[0], &held, err);
+  if (!rc)
+    rc = messages ? qp__context_render_full(held, &r->reply.body, etag, err)
+                  : qp__context_render(held, &r->reply.body, etag, err);
+  if (!rc)
+    rc = set_etag(r, etag, err);
+  if (!rc && known && qp__etag_in(known, etag, true)) {
+    r->reply.status = MHD_HTTP_NOT_MODIFIED;
+    qp__buf_reset(&r->reply.body);
+  }
+  qp__held_put(held);
+  return rc;
+}
+
+enum qp_rc
+qp__h_context_size(struct qp__request *r, struct qp_err *err)
+{
+  struct qp__buf *b = &r->reply.body;
+  struct qp__held *held = NULL;
+  struct qp_size size;
+  enum qp_rc rc = qp__held_get(&r->http->holds, r->params[0], &held, err);
+
+  if (rc)
+    return rc;
+  qp_context_size(held->context, &size);
+  qp__emit_open(b, NULL, '{');
+  qp__emit_uint(b, "messages", size.messages);
+  qp__emit_uint(b, "message_bytes", size.message_bytes);
+  qp__emit_uint(b, "metadata_bytes", size.metadata_bytes);
+  qp__emit_uint(b, "archived_messages", size.archived_messages);
+  qp__emit_uint(b, "archived_bytes", size.archived_bytes);
+  qp__emit_uint(b, "pack_bytes", size.pack_bytes);
+  qp__emit_uint(b, "trashed_messages", size.trashed_messages);
+  qp__emit_uint(b, "trashed_bytes", size.trashed_bytes);
+  qp__emit_close(b, '}');
+  qp__held_put(held);
+  return QP_OK;
+}
+
+/* ---- change ---- */
+
+static const struct qp__body_field update_fields[] = {
+  { "title", QP__TYPE_STRING, false, true },
+  { "parent_id", QP__TYPE_UUID, false, true },
+  { "config", QP__TYPE_OBJECT, false, false },
+  { "model_id", QP__TYPE_STRING, false, false },
+  { "mode", QP__TYPE_STRING, false, false },
+  { "agent_role", QP__TYPE_STRING, false, false },
+  { "system_prompt_id", QP__TYPE_STRING, false, true },
+  { "parameters", QP__TYPE_OBJECT, false, false },
+  { 0 },
+};
+
+/* Moves the fields that stand for one of the config into it. False: no memory. */
+static bool
+gather_config(json_t *object)
+{
+  static const char *const flat[] = { "model_id", "mode", "agent_role", "system_prompt_id",
+                                      "parameters" };
+
+  for (size_t i = 0; i < sizeof(flat) / sizeof(flat[0]); i++) {
+    json_t *value = json_object_get(object, flat[i]);
+    json_t *config = json_object_get(object, "config");
+
+    if (!value)
+      continue;
+    if (!config) {
+      config = json_object();
+      if (json_object_set_new(object, "config", config))
+        return false;
+    }
+    if (json_object_set(config, flat[i], value) || json_object_del(object, flat[i]))
+      return false;
+  }
+  return true;
+}
+
+static enum qp_rc
+update(struct qp__request *r, struct qp__held *held, json_t *object, struct qp_err *err)
+{
+  struct qp__buf patch;
+  enum qp_rc rc;
+
+  qp__buf_init(&patch, r->http->max_body * 6);
+  rc = gather_config(object) ? QP_OK : qp__fail_nomem(err, "changing a context");
+  if (!rc) {
+    (void)qp__json_write(&patch, object);
+    rc = qp__buf_check(&patch, "the change", err);
+  }
+  if (!rc)
+    rc = qp__change_begin(r, held, err);
+  if (!rc) {
+    rc = qp_context_update(held->context, qp__buf_bytes(&patch), err);
+    if (rc == QP_NOTFOUND)
+      rc = QP_INVALID; /* the prompt that the body names */
+    qp__change_end(held);
+  }
+  qp__buf_release(&patch);
+  return rc;
+}
+
+enum qp_rc
+qp__h_context_update(struct qp__request *r, struct qp_err *err)
+{
+  struct qp__held *held = NULL;
+  json_t *object = NULL;
+  enum qp_rc rc = qp__held_get(&r->http->holds, r->params[0], &held, err);
+
+  if (!rc)
+    rc = qp__request_object(r, update_fields, &object, err);
+  if (!rc)
+    rc = update(r, held, object, err);
+  if (!rc)
+    rc = answer(r, held, err);
+  json_decref(object);
+  qp__held_put(held);
+  return rc;
+}
+
+enum qp_rc
+qp__h_context_delete(struct qp__request *r, struct qp_err *err)
+{
+  struct qp__held *held = NULL;
+  enum qp_rc rc = QP_OK;
+
+  if (qp__request_header(r, "If-Match")) {
+    rc = qp__held_get(&r->http->holds, r->params[0], &held, err);
+    if (!rc)
+      rc = qp__change_begin(r, held, err);
+    if (!rc)
+      qp__change_end(held);
+    qp__held_put(held);
+  }
+  if (!rc)
+    rc = qp__held_delete(&r->http->holds, r->params[0], err);
+  r->reply.status = MHD_HTTP_NO_CONTENT;
+  return rc;
+}

@@ -1,0 +1,42 @@
+/* h_health.c - what a supervisor asks: is it alive, does it take work, what has it done. */
+#include "http/emit.h"
+#include "http/handlers.h"
+#include "http/http_int.h"
+
+static void
+say(struct qp__request *r, const char *status)
+{
+  struct qp__buf *b = &r->reply.body;
+
+  qp__emit_open(b, NULL, '{');
+  qp__emit_str(b, "status", status);
+  qp__emit_str(b, "version", qp_version());
+  qp__emit_close(b, '}');
+}
+
+enum qp_rc
+qp__h_healthz(struct qp__request *r, struct qp_err *err)
+{
+  (void)err;
+  say(r, "ok");
+  return QP_OK;
+}
+
+enum qp_rc
+qp__h_readyz(struct qp__request *r, struct qp_err *err)
+{
+  if (qp__http_stopping(r->http))
+    return qp__request_fail(r, MHD_HTTP_SERVICE_UNAVAILABLE, "STOPPING", err,
+                            "the server is stopping");
+  say(r, "ready");
+  return QP_OK;
+}
+
+enum qp_rc
+qp__h_metrics(struct qp__request *r, struct qp_err *err)
+{
+  (void)err;
+  r->reply.type = "text/plain; version=0.0.4; charset=utf-8";
+  qp__metrics_write(r->http, &r->reply.body);
+  return QP_OK;
+}

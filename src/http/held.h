@@ -1,0 +1,83 @@
+/* held.h - the contexts that requests use now or used lately, each opened once and shared.
+ *
+ * A held context keeps what is dear to make again: the library's handle, and the rendered bodies of
+ * its state (state.h). Idle ones are kept, the newest HELD_MAX of them and within HELD_BYTES of
+ * rendered bodies; the rest is closed. Deleting waits until nobody uses the context, and whoever
+ * asks for it meanwhile finds nothing. */
+#ifndef QP_HTTP_HELD_H
+#define QP_HTTP_HELD_H
+
+#include <microhttpd.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "http/request.h"
+#include "quipu.h"
+
+#define QP__HELD_BUCKETS 256
+#define QP__RENDERS 4
+
+/* One rendered body of a context's state. */
+struct qp__render {
+  uint64_t last; /* messages that were asked for */
+  uint64_t version;
+  uint64_t epoch;
+  int64_t made_us;
+  char etag[QP__ETAG_TEXT];
+  size_t bytes;
+  struct MHD_Response *full;      /* NULL: there is none here */
+  struct MHD_Response *unchanged; /* the 304 */
+};
+
+enum qp__held_stage { QP__HELD_OPENING, QP__HELD_READY, QP__HELD_DYING };
+
+struct qp__held {
+  struct qp__holds *holds;
+  struct qp_uuid id;
+  struct qp_context *context; /* NULL while it is opened and when it is gone */
+
+  /* A change with a condition (If-Match) holds it for writing, others for reading. */
+  pthread_rwlock_t change;
+
+  pthread_mutex_t render_lock;
+  struct qp__render renders[QP__RENDERS];
+  size_t next_render;
+  _Atomic uint64_t settled; /* the version that a finished action left: not to be shown older */
+
+  /* guarded by the table's lock */
+  enum qp__held_stage stage;
+  unsigned refs;
+  struct qp__held *chain;
+  struct qp__held *newer, *older; /* while it is idle */
+  size_t render_bytes;            /* also under render_lock */
+};
+
+struct qp__holds {
+  struct qp_store *store;
+  pthread_mutex_t lock;
+  pthread_cond_t changed;
+  struct qp__held *table[QP__HELD_BUCKETS];
+  struct qp__held *newest, *oldest; /* idle ones */
+  size_t idle;
+  size_t render_bytes;
+  _Atomic uint64_t epoch; /* grows when something changed that may concern any context */
+};
+
+enum qp_rc qp__holds_init(struct qp__holds *h, struct qp_store *store, struct qp_err *err);
+/* Nothing may be in use. */
+void qp__holds_release(struct qp__holds *h);
+
+/* The context by its id as text; give it back with put, which accepts NULL. QP_NOTFOUND "Context
+ * not found", also for a text that is no id. */
+enum qp_rc qp__held_get(struct qp__holds *h, const char *id, struct qp__held **out,
+                        struct qp_err *err);
+void qp__held_put(struct qp__held *held);
+/* A change is complete: the next one who polls sees it. */
+void qp__held_settle(struct qp__held *held);
+/* Deletes the context once nobody uses it. */
+enum qp_rc qp__held_delete(struct qp__holds *h, const char *id, struct qp_err *err);
+/* Accounts for rendered bodies; with render_lock held. */
+void qp__held_resize(struct qp__held *held, size_t render_bytes);
+
+#endif

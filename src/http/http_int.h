@@ -1,0 +1,39 @@
+/* http_int.h - the running server, shared by the files of this directory. */
+#ifndef QP_HTTP_HTTP_INT_H
+#define QP_HTTP_HTTP_INT_H
+
+#include <microhttpd.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "http/held.h"
+#include "http/metrics.h"
+#include "http/server.h"
+
+struct qp__http {
+  struct qp_store *store;
+  struct MHD_Daemon *daemon;
+  int listen_fd;
+  char *url;
+  char **origins;
+  size_t origin_count;
+  size_t max_body;
+  qp_log_fn *log; /* never NULL */
+  void *log_arg;
+  int64_t started_ms;
+  struct qp__metrics metrics;
+  struct qp__holds holds;
+
+  atomic_bool stopping;
+  pthread_mutex_t lock;
+  pthread_cond_t quiet; /* active became 0 */
+  unsigned active;      /* requests whose first line has come and whose answer is not sent */
+};
+
+static inline bool
+qp__http_stopping(const struct qp__http *http)
+{
+  return atomic_load_explicit(&http->stopping, memory_order_relaxed);
+}
+
+#endif

@@ -1,0 +1,150 @@
+/* metrics.c - counting, and the text that a Prometheus server reads. */
+#include "http/metrics.h"
+
+#include "http/clock.h"
+#include "http/http_int.h"
+#include "http/route.h"
+
+/* Upper bounds in microseconds. */
+static const int64_t bounds[QP__LATENCY_BUCKETS] = {
+  100, 250, 500, 1000, 2500, 5000, 10000, 25000, 100000, 250000, 1000000, 5000000
+};
+
+static unsigned long long
+get(const atomic_ullong *counter)
+{
+  return atomic_load_explicit(counter, memory_order_relaxed);
+}
+
+static void
+add(atomic_ullong *counter, unsigned long long n)
+{
+  (void)atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
+}
+
+void
+qp__metrics_count(struct qp__metrics *m, size_t route, unsigned status, int64_t us)
+{
+  struct qp__route_metrics *row = &m->routes[route];
+  size_t bucket = 0;
+
+  while (bucket < QP__LATENCY_BUCKETS && us > bounds[bucket])
+    bucket++;
+  add(&row->by_class[status / 100 % 6], 1);
+  add(&row->bucket[bucket], 1);
+  add(&row->sum_us, (unsigned long long)us);
+}
+
+/* ---- writing ---- */
+
+static void
+head(struct qp__buf *out, const char *name, const char *type, const char *help)
+{
+  (void)qp__buf_addf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+}
+
+static void
+single(struct qp__buf *out, const char *name, const char *type, const char *help,
+       unsigned long long value)
+{
+  head(out, name, type, help);
+  (void)qp__buf_addf(out, "%s %llu\n", name, value);
+}
+
+static const struct qp__route *
+row_of(size_t i)
+{
+  static const struct qp__route none = { .method = "other", .path = "other" };
+
+  return i < qp__route_count() ? qp__route_at(i) : i == QP__ROUTES_MAX ? &none : NULL;
+}
+
+static void
+write_requests(const struct qp__metrics *m, struct qp__buf *out)
+{
+  head(out, "quipu_http_requests_total", "counter", "Requests by route and class of status.");
+  for (size_t i = 0; i <= QP__ROUTES_MAX; i++) {
+    const struct qp__route *route = row_of(i);
+
+    for (unsigned c = 0; route && c < 6; c++)
+      if (get(&m->routes[i].by_class[c]))
+        (void)qp__buf_addf(out,
+                           "quipu_http_requests_total{method=\"%s\",route=\"%s\",class=\"%uxx\"} "
+                           "%llu\n",
+                           route->method, route->path, c, get(&m->routes[i].by_class[c]));
+  }
+}
+
+static void
+write_latency(const struct qp__route_metrics *row, const struct qp__route *route,
+              struct qp__buf *out)
+{
+  static const char name[] = "quipu_http_request_seconds";
+  unsigned long long sum = 0;
+
+  for (size_t i = 0; i < QP__LATENCY_BUCKETS; i++) {
+    sum += get(&row->bucket[i]);
+    (void)qp__buf_addf(out, "%s_bucket{method=\"%s\",route=\"%s\",le=\"%g\"} %llu\n", name,
+                       route->method, route->path, (double)bounds[i] / 1e6, sum);
+  }
+  sum += get(&row->bucket[QP__LATENCY_BUCKETS]);
+  (void)qp__buf_addf(out, "%s_bucket{method=\"%s\",route=\"%s\",le=\"+Inf\"} %llu\n", name,
+                     route->method, route->path, sum);
+  (void)qp__buf_addf(out, "%s_sum{method=\"%s\",route=\"%s\"} %.6f\n", name, route->method,
+                     route->path, (double)get(&row->sum_us) / 1e6);
+  (void)qp__buf_addf(out, "%s_count{method=\"%s\",route=\"%s\"} %llu\n", name, route->method,
+                     route->path, sum);
+}
+
+static bool
+is_used(const struct qp__route_metrics *row)
+{
+  for (size_t i = 0; i <= QP__LATENCY_BUCKETS; i++)
+    if (get(&row->bucket[i]))
+      return true;
+  return false;
+}
+
+static void
+write_store(struct qp_store *store, struct qp__buf *out)
+{
+  struct qp_store_stats s;
+
+  qp_store_stats_get(store, &s);
+  single(out, "quipu_commits_total", "counter", "Commits that were acknowledged.", s.commits);
+  single(out, "quipu_fsyncs_total", "counter", "Syncs of the journal.", s.syncs);
+  single(out, "quipu_checkpoints_total", "counter", "Checkpoints.", s.checkpoints);
+  single(out, "quipu_folds_total", "counter", "Logs folded into their index.", s.folds);
+  single(out, "quipu_recovered_commits_total", "counter", "Commits replayed at the start.",
+         s.recovered);
+  single(out, "quipu_message_reads_total", "counter", "Message reads that went to the disk.",
+         s.message_reads);
+  single(out, "quipu_cache_hits_total", "counter", "Message reads answered from memory.",
+         s.pool_hits);
+  single(out, "quipu_cache_bytes", "gauge", "Bytes in the message cache.", s.pool_bytes);
+  single(out, "quipu_contexts_open", "gauge", "Contexts held in memory.", s.contexts_open);
+}
+
+void
+qp__metrics_write(struct qp__http *http, struct qp__buf *out)
+{
+  const struct qp__metrics *m = &http->metrics;
+  long long open = atomic_load_explicit(&m->open, memory_order_relaxed);
+
+  write_requests(m, out);
+  head(out, "quipu_http_request_seconds", "histogram", "Time from the first line to the answer.");
+  for (size_t i = 0; i <= QP__ROUTES_MAX; i++)
+    if (row_of(i) && is_used(&m->routes[i]))
+      write_latency(&m->routes[i], row_of(i), out);
+  single(out, "quipu_http_connections_total", "counter", "Connections that were taken.",
+         get(&m->connections));
+  single(out, "quipu_http_connections_open", "gauge", "Connections that are open.",
+         open > 0 ? (unsigned long long)open : 0);
+  single(out, "quipu_state_renders_total", "counter", "States that were rendered.",
+         get(&m->renders));
+  single(out, "quipu_state_hits_total", "counter", "States answered from a rendered one.",
+         get(&m->render_hits));
+  single(out, "quipu_uptime_seconds", "gauge", "Time since the start.",
+         (unsigned long long)(qp__clock_wall_ms() - http->started_ms) / 1000);
+  write_store(http->store, out);
+}

@@ -1,0 +1,34 @@
+/* metrics.h - what the server counts, in the text form of Prometheus. All counters are atomic and
+ * only grow. */
+#ifndef QP_HTTP_METRICS_H
+#define QP_HTTP_METRICS_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+
+#define QP__ROUTES_MAX 64
+#define QP__LATENCY_BUCKETS 12
+
+struct qp__route_metrics {
+  atomic_ullong by_class[6]; /* answers by the first digit of their status; 0: none was sent */
+  atomic_ullong bucket[QP__LATENCY_BUCKETS + 1];
+  atomic_ullong sum_us;
+};
+
+struct qp__metrics {
+  struct qp__route_metrics routes[QP__ROUTES_MAX + 1]; /* the last: no route */
+  atomic_ullong connections;                           /* taken since the start */
+  atomic_llong open;                                   /* now */
+  atomic_ullong renders;                               /* bodies of …/state that were made */
+  atomic_ullong render_hits;                           /* … and used again */
+};
+
+/* An answer of route number `route` (QP__ROUTES_MAX: none) was sent. */
+void qp__metrics_count(struct qp__metrics *m, size_t route, unsigned status, int64_t us);
+
+struct qp__http;
+void qp__metrics_write(struct qp__http *http, struct qp__buf *out);
+
+#endif

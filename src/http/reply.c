@@ -1,0 +1,163 @@
+/* reply.c - sending answers: JSON, errors, the headers that all of them have, validators.
+ *
+ * An error is {"error":{"code","message"}}. Code and status come from QP_RC_MAP, or from
+ * qp__request_fail for what only HTTP knows. */
+#include <sodium.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/str.h"
+#include "http/emit.h"
+#include "http/guard.h"
+#include "http/http_int.h"
+#include "http/request.h"
+
+static const struct {
+  const char *name, *value;
+} common_headers[] = {
+  { "X-Content-Type-Options", "nosniff" },
+  { "Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'" },
+  { "Referrer-Policy", "no-referrer" },
+  { "Cross-Origin-Resource-Policy", "same-origin" },
+};
+
+void
+qp__reply_header(struct qp__request *r, const char *name, const char *value)
+{
+  struct qp__reply *reply = &r->reply;
+
+  if (reply->header_count < QP__REPLY_HEADERS) {
+    reply->headers[reply->header_count].name = name;
+    reply->headers[reply->header_count++].value = value;
+  }
+}
+
+struct MHD_Response *
+qp__reply_response(struct qp__buf *body, const char *type)
+{
+  size_t len = body->len;
+  struct MHD_Response *response =
+      MHD_create_response_from_buffer_with_free_callback(len, body->data, qp__free);
+  bool good;
+
+  if (!response)
+    return NULL;
+  qp__buf_init(body, body->limit); /* the bytes are the response's now */
+  good = !len || MHD_add_response_header(response, "Content-Type",
+                                         type ? type : "application/json") == MHD_YES;
+  for (size_t i = 0; good && i < sizeof(common_headers) / sizeof(common_headers[0]); i++)
+    good = MHD_add_response_header(response, common_headers[i].name, common_headers[i].value) ==
+           MHD_YES;
+  if (good)
+    return response;
+  MHD_destroy_response(response);
+  return NULL;
+}
+
+/* ---- sending ---- */
+
+static void
+render_error(struct qp__request *r, enum qp_rc rc, const struct qp_err *err)
+{
+  struct qp__reply *reply = &r->reply;
+  const char *code = r->fail_code ? r->fail_code : qp_rc_name(rc);
+
+  if (reply->ready)
+    MHD_destroy_response(reply->ready);
+  reply->ready = NULL;
+  reply->type = NULL;
+  reply->status = r->fail_status ? r->fail_status : (unsigned)qp_rc_http_status(rc);
+  qp__buf_reset(&reply->body);
+  qp__emit_open(&reply->body, NULL, '{');
+  qp__emit_open(&reply->body, "error", '{');
+  qp__emit_str(&reply->body, "code", code);
+  qp__emit_str(&reply->body, "message", err->msg[0] ? err->msg : qp_rc_text(rc));
+  qp__emit_close(&reply->body, '}');
+  qp__emit_close(&reply->body, '}');
+}
+
+static bool
+add_headers(struct qp__request *r, struct MHD_Response *response)
+{
+  bool cached = false;
+  bool good = true;
+
+  for (size_t i = 0; good && i < r->reply.header_count; i++) {
+    cached |= strcmp(r->reply.headers[i].name, "Cache-Control") == 0;
+    good = MHD_add_response_header(response, r->reply.headers[i].name, r->reply.headers[i].value) ==
+           MHD_YES;
+  }
+  if (good && !cached)
+    good = MHD_add_response_header(response, "Cache-Control", "no-store") == MHD_YES;
+  if (good && (r->close || qp__http_stopping(r->http)))
+    good = MHD_add_response_header(response, "Connection", "close") == MHD_YES;
+  return good && qp__guard_headers(r, response);
+}
+
+enum MHD_Result
+qp__reply_send(struct qp__request *r, enum qp_rc rc, const struct qp_err *err)
+{
+  struct qp__reply *reply = &r->reply;
+  struct MHD_Response *response;
+  enum MHD_Result result;
+
+  if (!rc && reply->body.rc) {
+    const struct qp_err memory = { reply->body.rc, "" };
+
+    rc = reply->body.rc;
+    render_error(r, rc, &memory);
+  } else if (rc) {
+    render_error(r, rc, err);
+  }
+  r->stage = QP__STAGE_REPLIED;
+  r->sent_status = reply->status ? reply->status : MHD_HTTP_OK;
+  if (reply->ready) {
+    r->sent_bytes = reply->ready_bytes;
+    return MHD_queue_response(r->connection, r->sent_status, reply->ready);
+  }
+  r->sent_bytes = reply->body.len;
+  response = qp__reply_response(&reply->body, reply->type);
+  if (!response)
+    return MHD_NO;
+  result = MHD_NO;
+  if (add_headers(r, response))
+    result = MHD_queue_response(r->connection, r->sent_status, response);
+  MHD_destroy_response(response);
+  return result;
+}
+
+/* ---- validators ---- */
+
+void
+qp__etag(char out[QP__ETAG_TEXT], struct qp_bytes body)
+{
+  uint8_t hash[16];
+
+  (void)crypto_generichash(hash, sizeof(hash), (const unsigned char *)body.data, body.len, NULL, 0);
+  out[0] = '"';
+  qp__hex_encode(out + 1, hash, sizeof(hash));
+  out[33] = '"';
+  out[34] = '\0';
+}
+
+bool
+qp__etag_in(const char *list, const char *etag, bool weak)
+{
+  size_t len = strlen(etag);
+
+  while (*list) {
+    size_t n;
+
+    list += strspn(list, " \t,");
+    if (*list == '*')
+      return true;
+    if (weak && strncmp(list, "W/", 2) == 0)
+      list += 2;
+    n = strcspn(list, " \t,");
+    if (n == len && memcmp(list, etag, n) == 0)
+      return true;
+    list += n;
+  }
+  return false;
+}

@@ -1,0 +1,139 @@
+/* request.h - one request from its first line to its last byte, and the answer to it.
+ *
+ * server.c collects it, route.c finds its handler, reply.c sends what the handler made. A handler
+ * decodes, calls the library, and fills `reply`; when it returns another code than QP_OK, the
+ * answer is the error, whatever is in `reply`. Everything in the arena lives as long as the
+ * request. */
+#ifndef QP_HTTP_REQUEST_H
+#define QP_HTTP_REQUEST_H
+
+#include <jansson.h>
+#include <microhttpd.h>
+#include <stdbool.h>
+
+#include "base/arena.h"
+#include "base/buf.h"
+
+#define QP__SEGMENTS_MAX 8
+#define QP__QUERY_MAX 16
+#define QP__REPLY_HEADERS 8
+#define QP__REPLY_MAX ((size_t)1 << 30)
+
+struct qp__http;
+struct qp__route;
+
+enum qp__stage {
+  QP__STAGE_LINE,    /* its first line is there */
+  QP__STAGE_BODY,    /* its header is there and good */
+  QP__STAGE_REPLIED, /* the answer is queued */
+};
+
+struct qp__reply {
+  unsigned status;  /* 0: 200 */
+  const char *type; /* NULL: application/json */
+  struct qp__buf body;
+  struct {
+    const char *name, *value;
+  } headers[QP__REPLY_HEADERS];
+  size_t header_count;
+  struct MHD_Response *ready; /* complete, shared with others, sent instead of all that; or NULL */
+  size_t ready_bytes;
+};
+
+struct qp__request {
+  struct qp__http *http;
+  struct MHD_Connection *connection;
+  enum qp__stage stage;
+  const struct qp__route *route; /* NULL until it is found */
+  const char *method;
+  char *path; /* as it was sent, without the query */
+  struct qp__arena arena;
+  char *segments[QP__SEGMENTS_MAX]; /* decoded */
+  size_t segment_count;
+  const char *params[2]; /* what stands for the {…} of the route's pattern */
+  struct {
+    const char *name, *value;
+  } query[QP__QUERY_MAX];
+  size_t query_count;
+  const char *query_text; /* as it was sent, or NULL */
+  struct qp__buf body;
+  bool too_big;         /* the body went over its limit; the rest is read and dropped */
+  uint64_t dropped;     /* bytes of that */
+  bool close;           /* the connection ends with the answer */
+  struct qp_err early;  /* what is wrong with the header; told when the request is over */
+  unsigned fail_status; /* of qp__request_fail, or 0 */
+  const char *fail_code;
+  struct qp__reply reply;
+  unsigned sent_status;
+  size_t sent_bytes;
+  int64_t started_us;
+};
+
+/* NULL: no memory. `uri` is the path and query as they were sent. */
+struct qp__request *qp__request_new(struct qp__http *http, struct MHD_Connection *connection,
+                                    const char *uri);
+void qp__request_free(struct qp__request *r);
+
+/* Decodes path and query. QP_INVALID. */
+enum qp_rc qp__request_decode(struct qp__request *r, struct qp_err *err);
+
+/* Fails with a status that no code of QP_RC_MAP stands for. Returns QP_INVALID. */
+enum qp_rc qp__request_fail(struct qp__request *r, unsigned status, const char *code,
+                            struct qp_err *err, const char *fmt, ...) QP_PRINTF(5, 6);
+
+/* A header's value, or NULL. Borrowed. */
+const char *qp__request_header(const struct qp__request *r, const char *name);
+
+/* ---- query ---- */
+
+/* NULL: not given. */
+const char *qp__request_query(const struct qp__request *r, const char *name);
+/* *out is untouched when it is not given. QP_INVALID: not a number from min to max. */
+enum qp_rc qp__request_number(const struct qp__request *r, const char *name, uint64_t min,
+                              uint64_t max, uint64_t *out, struct qp_err *err);
+
+/* ---- body ---- */
+
+enum qp__type {
+  QP__TYPE_STRING,
+  QP__TYPE_UUID, /* a string that is one */
+  QP__TYPE_UINT,
+  QP__TYPE_BOOL,
+  QP__TYPE_OBJECT,
+  QP__TYPE_ANY,
+};
+
+/* A field that a body may have; a table of them ends with a row without a name. */
+struct qp__body_field {
+  const char *name;
+  enum qp__type type;
+  bool required;
+  bool nullable; /* null is a value of its own; else it counts as a wrong type */
+};
+
+/* Decodes the body, a JSON object, and checks it against the table: unknown, missing and wrong
+ * fields are QP_INVALID. *out is released with json_decref(). */
+enum qp_rc qp__request_object(struct qp__request *r, const struct qp__body_field *table,
+                              json_t **out, struct qp_err *err);
+/* The string at `key`, or NULL when it is missing or null. Borrowed. */
+const char *qp__body_string(const json_t *object, const char *key);
+
+/* ---- answers ---- */
+
+/* Adds a header; `value` must live as long as the request. */
+void qp__reply_header(struct qp__request *r, const char *name, const char *value);
+/* Sends the reply, or for a code other than QP_OK the error. MHD_NO: the connection must end. */
+enum MHD_Result qp__reply_send(struct qp__request *r, enum qp_rc rc, const struct qp_err *err);
+/* A response of `body`, which it takes over, with the headers that all answers have. NULL: no
+ * memory, and the body is the caller's still. */
+struct MHD_Response *qp__reply_response(struct qp__buf *body, const char *type);
+
+#define QP__ETAG_TEXT 35 /* 32 hex digits in quotes and a NUL */
+
+/* The strong validator of a body: its hash. */
+void qp__etag(char out[QP__ETAG_TEXT], struct qp_bytes body);
+/* Whether a list of validators, as in If-Match and If-None-Match, has this one or is "*". With
+ * `weak`, W/"x" counts as "x". */
+bool qp__etag_in(const char *list, const char *etag, bool weak);
+
+#endif

@@ -1,0 +1,174 @@
+/* route.c - the route table and finding a row in it. */
+#include "http/route.h"
+
+#include <string.h>
+
+#include "base/err.h"
+#include "http/guard.h"
+#include "http/handlers.h"
+#include "http/http_int.h"
+
+static const struct qp__route routes[] = {
+  { "GET", "/healthz", qp__h_healthz, QP__SCOPE_NONE, 0, NULL },
+  { "GET", "/readyz", qp__h_readyz, QP__SCOPE_NONE, 0, NULL },
+  { "GET", "/metrics", qp__h_metrics, QP__SCOPE_READ, 0, NULL },
+
+  { "POST", "/v1/contexts", qp__h_context_create, QP__SCOPE_WRITE, QP__ROUTE_BODY, NULL },
+  { "GET", "/v1/contexts/{id}", qp__h_context_get, QP__SCOPE_READ, 0, "messages" },
+  { "PATCH", "/v1/contexts/{id}", qp__h_context_update, QP__SCOPE_WRITE, QP__ROUTE_BODY, NULL },
+  { "PUT", "/v1/contexts/{id}", qp__h_context_update, QP__SCOPE_WRITE, QP__ROUTE_BODY, NULL },
+  { "DELETE", "/v1/contexts/{id}", qp__h_context_delete, QP__SCOPE_WRITE, 0, NULL },
+  { "GET", "/v1/contexts/{id}/size", qp__h_context_size, QP__SCOPE_READ, 0, NULL },
+};
+
+enum { ROUTE_COUNT = sizeof(routes) / sizeof(routes[0]) };
+_Static_assert(ROUTE_COUNT <= QP__ROUTES_MAX, "metrics has a row for each route");
+
+size_t
+qp__route_count(void)
+{
+  return ROUTE_COUNT;
+}
+
+const struct qp__route *
+qp__route_at(size_t number)
+{
+  return &routes[number];
+}
+
+size_t
+qp__route_number(const struct qp__route *route)
+{
+  return route ? (size_t)(route - routes) : QP__ROUTES_MAX;
+}
+
+/* ---- finding ---- */
+
+/* Whether the decoded path fits the pattern; params receives what stands for its {…}. */
+static bool
+fits(const struct qp__request *r, const char *pattern, const char *params[2])
+{
+  size_t count = 0;
+  size_t i = 0;
+
+  while (*pattern) {
+    size_t n = strcspn(++pattern, "/");
+    const char *segment;
+
+    if (i == r->segment_count)
+      return false;
+    segment = r->segments[i];
+    if (pattern[0] == '{') {
+      if (!segment[0])
+        return false;
+      params[count++] = segment;
+    } else if ((strlen(segment) != n || memcmp(segment, pattern, n) != 0) &&
+               !(i == 0 && strncmp(pattern, "v1/", 3) == 0 && strcmp(segment, "api") == 0)) {
+      return false;
+    }
+    i++;
+    pattern += n;
+  }
+  return i == r->segment_count;
+}
+
+/* A HEAD is a GET whose body is not sent. */
+static bool
+is_method(const struct qp__route *route, const char *method)
+{
+  return strcmp(route->method, method) == 0 ||
+         (strcmp(method, "HEAD") == 0 && strcmp(route->method, "GET") == 0);
+}
+
+/* Whether `name` is one of the words in `list`. */
+static bool
+in_list(const char *list, const char *name)
+{
+  size_t len = strlen(name);
+
+  while (list && *list) {
+    size_t n = strcspn(list, " ");
+
+    if (n == len && memcmp(list, name, n) == 0)
+      return true;
+    list += n + (list[n] == ' ');
+  }
+  return false;
+}
+
+static enum qp_rc
+check_query(const struct qp__request *r, struct qp_err *err)
+{
+  for (size_t i = 0; i < r->query_count; i++)
+    if (!in_list(r->route->query, r->query[i].name))
+      return qp__fail(err, QP_INVALID, "unknown query parameter '%.60s'%s%s", r->query[i].name,
+                      r->route->query ? "; there are: " : "; there are none here",
+                      r->route->query ? r->route->query : "");
+  return QP_OK;
+}
+
+/* The methods of all rows that fit, as Allow lists them; NULL: no memory. */
+static const char *
+allowed(struct qp__request *r)
+{
+  const char *params[2];
+  struct qp__buf list;
+  const char *text;
+
+  qp__buf_init(&list, 200);
+  for (size_t i = 0; i < ROUTE_COUNT; i++)
+    if (fits(r, routes[i].path, params))
+      (void)qp__buf_addf(&list, "%s, %s", routes[i].method,
+                         strcmp(routes[i].method, "GET") == 0 ? "HEAD, " : "");
+  (void)qp__buf_add_str(&list, "OPTIONS");
+  text = list.rc ? NULL : qp__arena_strdup(&r->arena, list.data);
+  qp__buf_release(&list);
+  return text;
+}
+
+/* The question of a browser whether a page of another origin may send what it wants to, and of
+ * anybody which methods there are. */
+static void
+answer_options(struct qp__request *r, const char *allow)
+{
+  r->reply.status = MHD_HTTP_NO_CONTENT;
+  qp__reply_header(r, "Allow", allow);
+  if (!qp__guard_is_cross(r))
+    return;
+  qp__reply_header(r, "Access-Control-Allow-Methods", allow);
+  qp__reply_header(r, "Access-Control-Allow-Headers",
+                   "Authorization, Content-Type, Idempotency-Key, If-Match, If-None-Match, "
+                   "Last-Event-ID, Prefer");
+  qp__reply_header(r, "Access-Control-Max-Age", "600");
+}
+
+enum qp_rc
+qp__route_find(struct qp__request *r, struct qp_err *err)
+{
+  const char *params[2] = { NULL, NULL };
+  const char *allow;
+  bool known = false;
+
+  for (size_t i = 0; i < ROUTE_COUNT; i++) {
+    if (!fits(r, routes[i].path, params))
+      continue;
+    known = true;
+    if (!is_method(&routes[i], r->method))
+      continue;
+    r->route = &routes[i];
+    memcpy(r->params, params, sizeof(params));
+    return check_query(r, err);
+  }
+  if (!known)
+    return qp__fail(err, QP_NOTFOUND, "No such path");
+  allow = allowed(r);
+  if (!allow)
+    return qp__fail_nomem(err, "finding the methods of a path");
+  if (strcmp(r->method, "OPTIONS") == 0) {
+    answer_options(r, allow);
+    return QP_OK;
+  }
+  qp__reply_header(r, "Allow", allow);
+  return qp__request_fail(r, MHD_HTTP_METHOD_NOT_ALLOWED, "METHOD_NOT_ALLOWED", err,
+                          "this path does not take %.20s; it takes %s", r->method, allow);
+}

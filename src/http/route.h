@@ -1,0 +1,37 @@
+/* route.h - the one table of what the server can be asked. */
+#ifndef QP_HTTP_ROUTE_H
+#define QP_HTTP_ROUTE_H
+
+#include "http/request.h"
+
+/* Decodes, calls the library, fills r->reply. */
+typedef enum qp_rc qp__handler(struct qp__request *r, struct qp_err *err);
+
+/* The right that a key must have. */
+enum qp__scope { QP__SCOPE_NONE, QP__SCOPE_READ, QP__SCOPE_WRITE, QP__SCOPE_ADMIN };
+
+enum qp__route_flags {
+  QP__ROUTE_BODY = 1u << 0,       /* takes a JSON body */
+  QP__ROUTE_DEPRECATED = 1u << 1, /* works, and says that there is a better one */
+};
+
+struct qp__route {
+  const char *method;
+  const char *path; /* "{…}" stands for one segment; "/v1" also for "/api" */
+  qp__handler *handle;
+  enum qp__scope scope;
+  unsigned flags;
+  const char *query; /* the parameters it takes, separated by spaces; NULL: none */
+};
+
+/* Finds the route of a decoded request and sets r->route and r->params; checks the names in its
+ * query. QP_NOTFOUND, or 405 with Allow. An OPTIONS request is answered here: r->reply is complete
+ * then and r->route is NULL. */
+enum qp_rc qp__route_find(struct qp__request *r, struct qp_err *err);
+
+/* Its number, below qp__route_count(); for NULL QP__ROUTES_MAX. */
+size_t qp__route_number(const struct qp__route *route);
+size_t qp__route_count(void);
+const struct qp__route *qp__route_at(size_t number);
+
+#endif

@@ -1,0 +1,545 @@
+/* server.c - the life of the server and of its requests, on libmicrohttpd.
+ *
+ * A few threads share the listening socket; each waits for its connections with epoll and runs
+ * their handlers. A request passes here in this order:
+ *   begin_request   its first line is there: it is counted and gets its struct
+ *   take_header     the header is there: framing, guard, route, size; what fails here is answered
+ *                   before a byte of the body is read
+ *   take_body       the body comes in pieces, up to the limit
+ *   run             the handler makes the answer, which is queued
+ *   end_request     it is sent, or the connection is lost: logged, counted, freed
+ *
+ * Stopping: no new connection is taken, requests that have begun are answered with "Connection:
+ * close", and when there is none left, or after STOP_SECONDS, the threads end. */
+#include "http/server.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/err.h"
+#include "http/access.h"
+#include "http/clock.h"
+#include "http/guard.h"
+#include "http/http_int.h"
+#include "http/route.h"
+#include "os/os.h"
+
+#define CONNECTIONS 16384
+#define CONNECTION_MEMORY ((size_t)32 << 10) /* a request's header must fit */
+#define TIMEOUT_SECONDS 30
+#define BODY_SECONDS 300 /* a request that takes longer to arrive is cut off */
+#define STOP_SECONDS 10
+#define MAX_BODY ((size_t)32 << 20)
+#define DROPPED_MAX ((uint64_t)64 << 20)
+#define THREADS_MAX 8
+
+/* ---- requests ---- */
+
+static void *
+begin_request(void *cls, const char *uri, struct MHD_Connection *connection)
+{
+  struct qp__http *http = cls;
+  struct qp__request *r = qp__request_new(http, connection, uri);
+
+  if (!r)
+    return NULL;
+  (void)pthread_mutex_lock(&http->lock);
+  http->active++;
+  (void)pthread_mutex_unlock(&http->lock);
+  return r;
+}
+
+static void
+end_request(void *cls, struct MHD_Connection *connection, void **con_cls,
+            enum MHD_RequestTerminationCode why)
+{
+  struct qp__http *http = cls;
+  struct qp__request *r = *con_cls;
+  int64_t us;
+
+  (void)connection;
+  *con_cls = NULL;
+  if (!r)
+    return;
+  us = qp__clock_us() - r->started_us;
+  if (why != MHD_REQUEST_TERMINATED_COMPLETED_OK && r->stage != QP__STAGE_REPLIED)
+    r->sent_status = 0;
+  if (r->stage != QP__STAGE_LINE) {
+    qp__metrics_count(&http->metrics, qp__route_number(r->route), r->sent_status, us);
+    qp__access_log(r, us);
+  }
+  qp__request_free(r);
+  (void)pthread_mutex_lock(&http->lock);
+  if (--http->active == 0)
+    (void)pthread_cond_signal(&http->quiet);
+  (void)pthread_mutex_unlock(&http->lock);
+}
+
+struct framing {
+  size_t lengths;   /* Content-Length headers */
+  size_t encodings; /* Transfer-Encoding headers */
+  size_t hosts;
+  bool chunked;
+  bool bad_length;
+  uint64_t length;
+};
+
+static enum MHD_Result
+look_at_header(void *cls, enum MHD_ValueKind kind, const char *name, const char *value)
+{
+  struct framing *f = cls;
+
+  (void)kind;
+  if (strcasecmp(name, "Content-Length") == 0) {
+    f->lengths++;
+    for (const char *s = value ? value : ""; *s && !f->bad_length; s++) {
+      f->bad_length = *s < '0' || *s > '9' || f->length > UINT64_MAX / 100;
+      f->length = f->length * 10 + (uint64_t)(*s - '0');
+    }
+    f->bad_length |= !value || !*value;
+  } else if (strcasecmp(name, "Transfer-Encoding") == 0) {
+    f->encodings++;
+    f->chunked = value && strcasecmp(value, "chunked") == 0;
+  } else if (strcasecmp(name, "Host") == 0) {
+    f->hosts++;
+  }
+  return MHD_YES;
+}
+
+/* Where the body ends must have one reading only, or another server in front of this one may see
+ * another request behind it. */
+static enum qp_rc
+check_framing(struct qp__request *r, const char *version, struct framing *f, struct qp_err *err)
+{
+  (void)MHD_get_connection_values(r->connection, MHD_HEADER_KIND, look_at_header, f);
+  if (f->lengths + f->encodings > 1 || f->bad_length || (f->encodings && !f->chunked)) {
+    r->close = true;
+    return qp__fail(err, QP_INVALID,
+                    "a body must have one Content-Length, or 'Transfer-Encoding: chunked' alone");
+  }
+  if (f->hosts > 1 || (f->hosts == 0 && strcmp(version, "HTTP/1.1") == 0)) {
+    r->close = true;
+    return qp__fail(err, QP_INVALID, "a request must have one Host");
+  }
+  return QP_OK;
+}
+
+static bool
+is_json_type(const char *type)
+{
+  size_t n = strcspn(type, "; \t");
+
+  return n == strlen("application/json") && strncasecmp(type, "application/json", n) == 0;
+}
+
+static enum qp_rc
+check_body(struct qp__request *r, const struct framing *f, struct qp_err *err)
+{
+  const char *type = qp__request_header(r, "Content-Type");
+  bool has_body = f->chunked || f->length > 0;
+  bool takes_body = r->route && r->route->flags & QP__ROUTE_BODY;
+
+  if (has_body && !takes_body)
+    return qp__fail(err, QP_INVALID, "%.20s takes no body here", r->method);
+  if (f->length > r->http->max_body)
+    return qp__fail(err, QP_TOOBIG, "the body is over the limit of %zu bytes", r->http->max_body);
+  if (has_body && type && !is_json_type(type))
+    return qp__request_fail(r, MHD_HTTP_UNSUPPORTED_MEDIA_TYPE, "UNSUPPORTED_MEDIA_TYPE", err,
+                            "the body must be JSON, with Content-Type: application/json");
+  return QP_OK;
+}
+
+static enum qp_rc
+take_header(struct qp__request *r, const char *method, const char *version, struct qp_err *err)
+{
+  struct framing framing = { 0 };
+  enum qp_rc rc;
+
+  r->stage = QP__STAGE_BODY;
+  qp__buf_init(&r->body, r->http->max_body);
+  r->method = qp__arena_strdup(&r->arena, method);
+  if (!r->method) {
+    r->method = "-";
+    return qp__fail_nomem(err, "a request");
+  }
+  rc = check_framing(r, version, &framing, err);
+  if (!rc)
+    rc = qp__guard_check(r, err);
+  if (!rc)
+    rc = qp__request_decode(r, err);
+  if (!rc)
+    rc = qp__route_find(r, err);
+  if (!rc)
+    rc = check_body(r, &framing, err);
+  if (!rc || framing.chunked || framing.length || r->close) {
+    r->close |= rc != QP_OK; /* its body is not read */
+    return rc;
+  }
+  /* An answer at this point would end the connection, which is good for other requests. */
+  r->early = *err;
+  r->early.rc = rc;
+  return QP_OK;
+}
+
+/* An answer cannot be queued before the body is over, so what is too much is read and dropped; but
+ * not for ever. */
+static enum MHD_Result
+take_body(struct qp__request *r, const char *data, size_t *size)
+{
+  if (qp__clock_us() - r->started_us > (int64_t)BODY_SECONDS * 1000000)
+    return MHD_NO;
+  if (!r->too_big && qp__buf_add(&r->body, data, *size)) {
+    r->too_big = true;
+    if (r->body.rc == QP_TOOBIG)
+      r->close = true;
+  }
+  if (r->too_big) {
+    r->dropped += *size;
+    if (r->dropped > DROPPED_MAX)
+      return MHD_NO;
+  }
+  *size = 0;
+  return MHD_YES;
+}
+
+static enum qp_rc
+run(struct qp__request *r, struct qp_err *err)
+{
+  if (r->early.rc) {
+    *err = r->early;
+    return err->rc;
+  }
+  if (r->too_big)
+    return r->body.rc == QP_TOOBIG
+               ? qp__fail(err, QP_TOOBIG, "the body is over the limit of %zu bytes",
+                          r->http->max_body)
+               : qp__fail_nomem(err, "reading the body");
+  return r->route ? r->route->handle(r, err) : QP_OK;
+}
+
+static enum MHD_Result
+handle(void *cls, struct MHD_Connection *connection, const char *url, const char *method,
+       const char *version, const char *data, size_t *size, void **con_cls)
+{
+  struct qp__request *r = *con_cls;
+  struct qp_err err = { QP_OK, "" };
+  enum qp_rc rc;
+
+  (void)cls;
+  (void)connection;
+  (void)url;
+  if (!r)
+    return MHD_NO; /* there was no memory for it */
+  switch (r->stage) {
+  case QP__STAGE_LINE:
+    rc = take_header(r, method, version, &err);
+    return rc ? qp__reply_send(r, rc, &err) : MHD_YES;
+  case QP__STAGE_BODY:
+    if (*size)
+      return take_body(r, data, size);
+    rc = run(r, &err);
+    return qp__reply_send(r, rc, &err);
+  case QP__STAGE_REPLIED:
+    break;
+  }
+  *size = 0;
+  return MHD_YES;
+}
+
+/* ---- connections ---- */
+
+static void
+count_connection(void *cls, struct MHD_Connection *connection, void **socket_context,
+                 enum MHD_ConnectionNotificationCode what)
+{
+  struct qp__http *http = cls;
+
+  (void)connection;
+  (void)socket_context;
+  if (what == MHD_CONNECTION_NOTIFY_STARTED) {
+    (void)atomic_fetch_add_explicit(&http->metrics.connections, 1, memory_order_relaxed);
+    (void)atomic_fetch_add_explicit(&http->metrics.open, 1, memory_order_relaxed);
+  } else {
+    (void)atomic_fetch_sub_explicit(&http->metrics.open, 1, memory_order_relaxed);
+  }
+}
+
+static void QP_PRINTF(2, 0) pass_log(void *cls, const char *fmt, va_list args)
+{
+  struct qp__http *http = cls;
+  char line[400];
+
+  (void)vsnprintf(line, sizeof(line), fmt, args);
+  line[strcspn(line, "\n")] = '\0';
+  http->log(http->log_arg, QP_LOG_DEBUG, "http", line);
+}
+
+/* ---- the address ---- */
+
+/* "127.0.0.1:7878", "localhost:0", "[::1]:7878" into its two halves. */
+static enum qp_rc
+split_address(const char *text, char host[64], const char **port, struct qp_err *err)
+{
+  const char *colon = strrchr(text, ':');
+  size_t n = colon ? (size_t)(colon - text) : 0;
+  bool brackets = n > 2 && text[0] == '[' && text[n - 1] == ']';
+
+  if (!n || n >= 64 || !colon[1] || strspn(colon + 1, "0123456789") != strlen(colon + 1) ||
+      strlen(colon + 1) > 5 || strtoul(colon + 1, NULL, 10) > 65535)
+    return qp__fail(err, QP_INVALID,
+                    "'%.80s' is no address to listen on; give ADDRESS:PORT, as 127.0.0.1:7878",
+                    text);
+  if (brackets)
+    (void)snprintf(host, 64, "%.*s", (int)(n - 2), text + 1);
+  else
+    (void)snprintf(host, 64, "%.*s", (int)n, text);
+  if (strcmp(host, "localhost") == 0)
+    (void)snprintf(host, 64, "127.0.0.1");
+  *port = colon + 1;
+  return QP_OK;
+}
+
+static enum qp_rc
+open_socket(struct qp__http *http, const struct addrinfo *info, const char *address,
+            struct qp_err *err)
+{
+  const int one = 1;
+  int fd;
+
+  if (!qp__guard_loopback(info->ai_addr))
+    return qp__fail(err, QP_DENIED,
+                    "'%.80s' can be reached from other machines, and there is no key to ask them "
+                    "for; listen on 127.0.0.1 or [::1]",
+                    address);
+  fd = socket(info->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd < 0)
+    return qp__fail_sys(err, -errno, "cannot make a socket for '%.80s'", address);
+  http->listen_fd = fd;
+  (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+  if (bind(fd, info->ai_addr, info->ai_addrlen) < 0 || listen(fd, SOMAXCONN) < 0) {
+    if (errno == EADDRINUSE)
+      return qp__fail(err, QP_BUSY, "another program listens on '%.80s'", address);
+    return qp__fail_sys(err, -errno, "cannot listen on '%.80s'", address);
+  }
+  return QP_OK;
+}
+
+static enum qp_rc
+make_url(struct qp__http *http, struct qp_err *err)
+{
+  struct sockaddr_storage address = { 0 };
+  socklen_t len = sizeof(address);
+  char host[64];
+  char port[8];
+  char url[100];
+  bool v6;
+
+  if (getsockname(http->listen_fd, (struct sockaddr *)&address, &len) < 0)
+    return qp__fail_sys(err, -errno, "cannot tell the address of the server");
+  if (getnameinfo((struct sockaddr *)&address, len, host, sizeof(host), port, sizeof(port),
+                  NI_NUMERICHOST | NI_NUMERICSERV))
+    return qp__fail(err, QP_IO, "cannot tell the address of the server");
+  v6 = address.ss_family == AF_INET6;
+  (void)snprintf(url, sizeof(url), "http://%s%s%s:%s", v6 ? "[" : "", host, v6 ? "]" : "", port);
+  http->url = qp__strdup(url);
+  return http->url ? QP_OK : qp__fail_nomem(err, "starting the server");
+}
+
+static enum qp_rc
+open_address(struct qp__http *http, const char *address, struct qp_err *err)
+{
+  const struct addrinfo hints = { .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV,
+                                  .ai_socktype = SOCK_STREAM };
+  struct addrinfo *info = NULL;
+  const char *port = NULL;
+  char host[64];
+  enum qp_rc rc = split_address(address, host, &port, err);
+  int failed;
+
+  if (rc)
+    return rc;
+  failed = getaddrinfo(host, port, &hints, &info);
+  if (failed)
+    return qp__fail(err, QP_INVALID, "'%.80s' is no address to listen on: %s", address,
+                    gai_strerror(failed));
+  rc = open_socket(http, info, address, err);
+  freeaddrinfo(info);
+  return rc ? rc : make_url(http, err);
+}
+
+/* ---- life ---- */
+
+static void
+log_nothing(void *arg, enum qp_log_level level, const char *feature, const char *text)
+{
+  (void)arg;
+  (void)level;
+  (void)feature;
+  (void)text;
+}
+
+static enum qp_rc
+copy_origins(struct qp__http *http, const char *const *origins, struct qp_err *err)
+{
+  size_t count = 0;
+
+  while (origins && origins[count])
+    count++;
+  if (!count)
+    return QP_OK;
+  http->origins = qp__alloc0(count, sizeof(*http->origins));
+  for (; http->origins && http->origin_count < count; http->origin_count++) {
+    http->origins[http->origin_count] = qp__strdup(origins[http->origin_count]);
+    if (!http->origins[http->origin_count])
+      return qp__fail_nomem(err, "starting the server");
+  }
+  return http->origins ? QP_OK : qp__fail_nomem(err, "starting the server");
+}
+
+/* Each connection is a descriptor; the system's usual limit of 1024 is a soft one. */
+static void
+raise_descriptor_limit(void)
+{
+  struct rlimit limit;
+
+  if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+    limit.rlim_cur = limit.rlim_max;
+    (void)setrlimit(RLIMIT_NOFILE, &limit);
+  }
+}
+
+static unsigned
+default_threads(void)
+{
+  long n = sysconf(_SC_NPROCESSORS_ONLN);
+
+  return n < 2 ? 2 : n > THREADS_MAX ? THREADS_MAX : (unsigned)n;
+}
+
+static enum qp_rc
+start_daemon(struct qp__http *http, const struct qp__http_options *o, struct qp_err *err)
+{
+  unsigned threads = o->threads ? o->threads : default_threads();
+
+  http->daemon = MHD_start_daemon(
+      MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_ERROR_LOG, 0, NULL, NULL, handle, http,
+      MHD_OPTION_EXTERNAL_LOGGER, pass_log, http, MHD_OPTION_LISTEN_SOCKET, http->listen_fd,
+      MHD_OPTION_THREAD_POOL_SIZE, threads, MHD_OPTION_CONNECTION_LIMIT,
+      o->connections ? o->connections : CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT,
+      o->timeout_s ? o->timeout_s : TIMEOUT_SECONDS, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+      CONNECTION_MEMORY, MHD_OPTION_URI_LOG_CALLBACK, begin_request, http,
+      MHD_OPTION_NOTIFY_COMPLETED, end_request, http, MHD_OPTION_NOTIFY_CONNECTION,
+      count_connection, http, MHD_OPTION_END);
+  if (!http->daemon)
+    return qp__fail(err, QP_IO, "cannot start the threads of the server");
+  return QP_OK;
+}
+
+static enum qp_rc
+init_locks(struct qp__http *http, struct qp_err *err)
+{
+  pthread_condattr_t attr;
+  bool good = false;
+
+  if (pthread_mutex_init(&http->lock, NULL))
+    return qp__fail_nomem(err, "starting the server");
+  if (pthread_condattr_init(&attr) == 0) {
+    good = pthread_condattr_setclock(&attr, CLOCK_MONOTONIC) == 0 &&
+           pthread_cond_init(&http->quiet, &attr) == 0;
+    (void)pthread_condattr_destroy(&attr);
+  }
+  if (good)
+    return QP_OK;
+  (void)pthread_mutex_destroy(&http->lock);
+  return qp__fail_nomem(err, "starting the server");
+}
+
+enum qp_rc
+qp__http_start(const struct qp__http_options *options, struct qp__http **out, struct qp_err *err)
+{
+  struct qp__http *http = qp__alloc0(1, sizeof(*http));
+  enum qp_rc rc;
+
+  if (!http)
+    return qp__fail_nomem(err, "starting the server");
+  rc = qp__holds_init(&http->holds, options->store, err);
+  if (rc) {
+    qp__free(http);
+    return rc;
+  }
+  rc = init_locks(http, err);
+  if (rc) {
+    qp__holds_release(&http->holds);
+    qp__free(http);
+    return rc;
+  }
+  http->listen_fd = -1;
+  http->store = options->store;
+  http->max_body = options->max_body ? options->max_body : MAX_BODY;
+  http->log = options->log ? options->log : log_nothing;
+  http->log_arg = options->log_arg;
+  http->started_ms = qp__clock_wall_ms();
+  raise_descriptor_limit();
+  rc = copy_origins(http, options->origins, err);
+  if (!rc)
+    rc = open_address(http, options->listen, err);
+  if (!rc)
+    rc = start_daemon(http, options, err);
+  if (rc)
+    qp__http_stop(http);
+  else
+    *out = http;
+  return rc;
+}
+
+const char *
+qp__http_url(const struct qp__http *http)
+{
+  return http->url;
+}
+
+static void
+wait_until_quiet(struct qp__http *http)
+{
+  int64_t until = qp__clock_us() + (int64_t)STOP_SECONDS * 1000000;
+  const struct timespec deadline = { .tv_sec = until / 1000000, .tv_nsec = until % 1000000 * 1000 };
+
+  (void)pthread_mutex_lock(&http->lock);
+  while (http->active && pthread_cond_timedwait(&http->quiet, &http->lock, &deadline) == 0)
+    continue;
+  (void)pthread_mutex_unlock(&http->lock);
+}
+
+void
+qp__http_stop(struct qp__http *http)
+{
+  if (!http)
+    return;
+  atomic_store(&http->stopping, true);
+  if (http->daemon) {
+    (void)MHD_quiesce_daemon(http->daemon);
+    (void)shutdown(http->listen_fd, SHUT_RDWR); /* who connects now is refused, not left waiting */
+    wait_until_quiet(http);
+    MHD_stop_daemon(http->daemon);
+  }
+  if (http->listen_fd >= 0)
+    (void)qp__os_posix.close(qp__os_posix.self, http->listen_fd);
+  for (size_t i = 0; i < http->origin_count; i++)
+    qp__free(http->origins[i]);
+  qp__free(http->origins);
+  qp__free(http->url);
+  qp__holds_release(&http->holds);
+  (void)pthread_cond_destroy(&http->quiet);
+  (void)pthread_mutex_destroy(&http->lock);
+  qp__free(http);
+}

@@ -1,0 +1,77 @@
+// A running `quipu serve` for a test, asked by plain fetch and by raw sockets.
+
+import assert from 'node:assert/strict';
+import net from 'node:net';
+import path from 'node:path';
+import { Running, tempDir } from './helper.mjs';
+
+// Starts it on a free port. `server.url` has no slash at its end.
+export async function serve(t, { data = path.join(tempDir(t), 'data'), args = [] } = {}) {
+  const process = new Running(t, data, ['serve', '--listen', '127.0.0.1:0', ...args]);
+  const line = await process.next();
+  const url = /^quipu serves (http:\/\/127\.0\.0\.1:\d+)$/.exec(line)?.[1];
+  assert.ok(url, `the readiness line, not ${line}\n${process.stderr}`);
+  return new Server(process, url, data);
+}
+
+class Server {
+  constructor(process, url, data) {
+    this.process = process;
+    this.url = url;
+    this.data = data;
+    this.port = Number(new URL(url).port);
+  }
+
+  // An answer with its body decoded. `body` is sent as JSON.
+  async ask(method, target, body, headers = {}) {
+    const answer = await fetch(this.url + target, {
+      method,
+      headers: body === undefined ? headers : { 'content-type': 'application/json', ...headers },
+      body: body === undefined || typeof body === 'string' || body instanceof Uint8Array ? body : JSON.stringify(body),
+    });
+    const text = await answer.text();
+    const isJson = answer.headers.get('content-type') === 'application/json';
+    return { status: answer.status, headers: answer.headers, text, body: isJson && text ? JSON.parse(text) : undefined };
+  }
+
+  // The same; the status must be this one. Returns the body.
+  async expect(status, method, target, body, headers) {
+    const answer = await this.ask(method, target, body, headers);
+    assert.equal(answer.status, status, `${method} ${target}: ${answer.text}`);
+    return answer.body;
+  }
+
+  // The same for an error, whose sentence must match.
+  async refuses(status, code, sentence, method, target, body, headers) {
+    const answer = await this.expect(status, method, target, body, headers);
+    assert.deepEqual(Object.keys(answer), ['error']);
+    assert.deepEqual(Object.keys(answer.error), ['code', 'message']);
+    assert.equal(answer.error.code, code);
+    assert.match(answer.error.message, sentence);
+  }
+
+  // Sends bytes as they are, and gives what came until the server closed the connection. `end`: the
+  // sending side is closed behind them.
+  raw(text, { end = false } = {}) {
+    return new Promise((resolve, reject) => {
+      const socket = net.connect({ port: this.port, host: '127.0.0.1', allowHalfOpen: true });
+      let got = '';
+      socket.setEncoding('latin1').on('data', (data) => (got += data));
+      socket.on('error', (error) => (error.code === 'ECONNRESET' || error.code === 'EPIPE' ? resolve(got) : reject(error)));
+      socket.on('end', () => {
+        socket.end();
+        resolve(got);
+      });
+      socket.write(text, 'latin1');
+      if (end) socket.end();
+    });
+  }
+
+  async stop(signal = 'SIGTERM') {
+    this.process.child.kill(signal);
+    return this.process.ended;
+  }
+}
+
+// The statuses in what raw() gave.
+export const statuses = (text) => [...text.matchAll(/HTTP\/1\.1 (\d+) /g)].map((found) => Number(found[1]));
