@@ -97,6 +97,42 @@ qp__branch_emit(struct qp_store *store, struct qp__buf *out, const struct qp_bra
   qp__emit_close(out, '}');
 }
 
+struct finding {
+  const char *name; /* NULL: the active one */
+  char *found;
+  uint64_t messages;
+};
+
+static enum qp_rc
+look_at_branch(void *arg, const struct qp_branch_info *branch)
+{
+  struct finding *f = arg;
+
+  if (f->name ? strcmp(branch->name, f->name) != 0 : !branch->active)
+    return QP_OK;
+  f->messages = branch->messages;
+  f->found = qp__strdup(branch->name);
+  return f->found ? QP_STOPPED : QP_NOMEM;
+}
+
+enum qp_rc
+qp__branch_find(struct qp_context *context, const char *name, char **found, uint64_t *messages,
+                struct qp_err *err)
+{
+  struct finding f = { name, NULL, 0 };
+  enum qp_rc rc = qp_branch_list(context, look_at_branch, &f, err);
+
+  if (rc == QP_NOMEM)
+    return qp__fail_nomem(err, "finding a branch");
+  if (rc && rc != QP_STOPPED)
+    return rc;
+  if (!f.found)
+    return qp__fail(err, QP_NOTFOUND, "Branch not found");
+  *found = f.found;
+  *messages = f.messages;
+  return QP_OK;
+}
+
 /* ---- messages of all branches ---- */
 
 /* Ids that were seen; open addressing, a power of two, none is an empty place. */

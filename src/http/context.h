@@ -26,6 +26,11 @@ enum qp_rc qp__context_render_full(struct qp__held *held, struct qp__buf *out,
 void qp__branch_emit(struct qp_store *store, struct qp__buf *out,
                      const struct qp_branch_info *branch);
 
+/* The branch by name (NULL: the active one): its name, released with qp__free(), and the number of
+ * its messages. QP_NOTFOUND "Branch not found". */
+enum qp_rc qp__branch_find(struct qp_context *context, const char *name, char **found,
+                           uint64_t *messages, struct qp_err *err);
+
 /* The later of the time in the metadata and those of the branches' last messages. */
 enum qp_rc qp__context_updated_at(struct qp_context *context, const json_t *metadata, int64_t *out,
                                   struct qp_err *err);

@@ -9,5 +9,18 @@ qp__handler qp__h_healthz, qp__h_readyz, qp__h_metrics;
 /* h_context.c */
 qp__handler qp__h_context_create, qp__h_context_get, qp__h_context_size, qp__h_context_update,
     qp__h_context_delete;
+/* h_message.c */
+qp__handler qp__h_message_list, qp__h_message_save;
+/* h_state.c */
+qp__handler qp__h_state;
+/* h_branch.c */
+qp__handler qp__h_branch_list, qp__h_branch_get, qp__h_branch_fork, qp__h_branch_update,
+    qp__h_branch_delete;
+/* h_prompt.c */
+qp__handler qp__h_prompt_list, qp__h_prompt_get, qp__h_prompt_create, qp__h_prompt_update,
+    qp__h_prompt_delete;
+/* h_session.c */
+qp__handler qp__h_session_list, qp__h_session_get, qp__h_session_create, qp__h_session_update,
+    qp__h_session_delete, qp__h_session_messages, qp__h_session_append;
 
 #endif

@@ -63,8 +63,6 @@ render_error(struct qp__request *r, enum qp_rc rc, const struct qp_err *err)
   struct qp__reply *reply = &r->reply;
   const char *code = r->fail_code ? r->fail_code : qp_rc_name(rc);
 
-  if (reply->ready)
-    MHD_destroy_response(reply->ready);
   reply->ready = NULL;
   reply->type = NULL;
   reply->status = r->fail_status ? r->fail_status : (unsigned)qp_rc_http_status(rc);

@@ -40,8 +40,6 @@ qp__request_free(struct qp__request *r)
 {
   if (!r)
     return;
-  if (r->reply.ready)
-    MHD_destroy_response(r->reply.ready);
   qp__buf_release(&r->reply.body);
   qp__buf_release(&r->body);
   qp__arena_release(&r->arena);

@@ -36,7 +36,7 @@ struct qp__reply {
     const char *name, *value;
   } headers[QP__REPLY_HEADERS];
   size_t header_count;
-  struct MHD_Response *ready; /* complete, shared with others, sent instead of all that; or NULL */
+  struct MHD_Response *ready; /* complete and borrowed, sent instead of all that; or NULL */
   size_t ready_bytes;
 };
 
@@ -64,6 +64,7 @@ struct qp__request {
   unsigned fail_status; /* of qp__request_fail, or 0 */
   const char *fail_code;
   struct qp__reply reply;
+  enum MHD_Result queued; /* of an answer that the handler itself has sent */
   unsigned sent_status;
   size_t sent_bytes;
   int64_t started_us;

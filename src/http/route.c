@@ -19,6 +19,39 @@ static const struct qp__route routes[] = {
   { "PUT", "/v1/contexts/{id}", qp__h_context_update, QP__SCOPE_WRITE, QP__ROUTE_BODY, NULL },
   { "DELETE", "/v1/contexts/{id}", qp__h_context_delete, QP__SCOPE_WRITE, 0, NULL },
   { "GET", "/v1/contexts/{id}/size", qp__h_context_size, QP__SCOPE_READ, 0, NULL },
+
+  { "GET", "/v1/contexts/{id}/messages", qp__h_message_list, QP__SCOPE_READ, 0,
+    "branch limit offset cursor order" },
+  { "POST", "/v1/contexts/{id}/messages", qp__h_message_save, QP__SCOPE_WRITE,
+    QP__ROUTE_BODY | QP__ROUTE_DEPRECATED, "branch last" },
+  { "GET", "/v1/contexts/{id}/state", qp__h_state, QP__SCOPE_READ, 0, "last" },
+
+  { "GET", "/v1/contexts/{id}/branches", qp__h_branch_list, QP__SCOPE_READ, 0, NULL },
+  { "POST", "/v1/contexts/{id}/branches", qp__h_branch_fork, QP__SCOPE_WRITE, QP__ROUTE_BODY,
+    NULL },
+  { "GET", "/v1/contexts/{id}/branches/{name}", qp__h_branch_get, QP__SCOPE_READ, 0, NULL },
+  { "PUT", "/v1/contexts/{id}/branches/{name}", qp__h_branch_update, QP__SCOPE_WRITE,
+    QP__ROUTE_BODY, NULL },
+  { "PATCH", "/v1/contexts/{id}/branches/{name}", qp__h_branch_update, QP__SCOPE_WRITE,
+    QP__ROUTE_BODY, NULL },
+  { "DELETE", "/v1/contexts/{id}/branches/{name}", qp__h_branch_delete, QP__SCOPE_WRITE, 0, NULL },
+
+  { "GET", "/v1/system-prompts", qp__h_prompt_list, QP__SCOPE_READ, 0, NULL },
+  { "POST", "/v1/system-prompts", qp__h_prompt_create, QP__SCOPE_WRITE, QP__ROUTE_BODY, NULL },
+  { "GET", "/v1/system-prompts/{id}", qp__h_prompt_get, QP__SCOPE_READ, 0, NULL },
+  { "PUT", "/v1/system-prompts/{id}", qp__h_prompt_update, QP__SCOPE_WRITE, QP__ROUTE_BODY, NULL },
+  { "PATCH", "/v1/system-prompts/{id}", qp__h_prompt_update, QP__SCOPE_WRITE, QP__ROUTE_BODY,
+    NULL },
+  { "DELETE", "/v1/system-prompts/{id}", qp__h_prompt_delete, QP__SCOPE_WRITE, 0, NULL },
+
+  { "GET", "/v1/sessions", qp__h_session_list, QP__SCOPE_READ, 0, NULL },
+  { "POST", "/v1/sessions", qp__h_session_create, QP__SCOPE_WRITE, QP__ROUTE_BODY, NULL },
+  { "GET", "/v1/sessions/{id}", qp__h_session_get, QP__SCOPE_READ, 0, NULL },
+  { "PATCH", "/v1/sessions/{id}", qp__h_session_update, QP__SCOPE_WRITE, QP__ROUTE_BODY, NULL },
+  { "DELETE", "/v1/sessions/{id}", qp__h_session_delete, QP__SCOPE_WRITE, 0, NULL },
+  { "GET", "/v1/sessions/{id}/messages", qp__h_session_messages, QP__SCOPE_READ, 0, "last" },
+  { "POST", "/v1/sessions/{id}/messages", qp__h_session_append, QP__SCOPE_WRITE, QP__ROUTE_BODY,
+    NULL },
 };
 
 enum { ROUTE_COUNT = sizeof(routes) / sizeof(routes[0]) };

@@ -248,7 +248,7 @@ handle(void *cls, struct MHD_Connection *connection, const char *url, const char
     if (*size)
       return take_body(r, data, size);
     rc = run(r, &err);
-    return qp__reply_send(r, rc, &err);
+    return r->stage == QP__STAGE_REPLIED ? r->queued : qp__reply_send(r, rc, &err);
   case QP__STAGE_REPLIED:
     break;
   }

@@ -158,7 +158,7 @@ test('a body whose end can be read in two ways is refused, and the connection wi
   const strange = await server.raw(request(post, 'Transfer-Encoding: gzip, chunked') + `0\r\n\r\n${hidden}`);
   assert.deepEqual(statuses(strange), [400]);
   const signed = await server.raw(request(post, 'Content-Length: +2') + `{}${hidden}`);
-  assert.ok(statuses(signed).every((status) => status === 400), signed);
+  assert.ok(statuses(signed).length > 0 && statuses(signed).every((status) => status === 400), signed);
   await server.expect(200, 'GET', '/healthz');
 });
 

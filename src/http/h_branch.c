@@ -1,0 +1,253 @@
+/* h_branch.c - branches of a context. A request changes one thing, so that all of it happens or
+ * nothing. */
+#include <string.h>
+
+#include "base/err.h"
+#include "base/str.h"
+#include "http/context.h"
+#include "http/emit.h"
+#include "http/handlers.h"
+#include "http/http_int.h"
+
+struct listing {
+  struct qp_store *store;
+  struct qp__buf *out;
+  const char *only; /* the one that is wanted, or NULL for all */
+  bool found;
+};
+
+static enum qp_rc
+list_branch(void *arg, const struct qp_branch_info *branch)
+{
+  struct listing *listing = arg;
+
+  if (listing->only && strcmp(listing->only, branch->name) != 0)
+    return QP_OK;
+  listing->found = true;
+  qp__branch_emit(listing->store, listing->out, branch);
+  return listing->out->rc;
+}
+
+/* One branch as the whole answer. */
+static enum qp_rc
+answer(struct qp__request *r, struct qp__held *held, const char *name, struct qp_err *err)
+{
+  struct listing listing = { r->http->store, &r->reply.body, name, false };
+  enum qp_rc rc = qp_branch_list(held->context, list_branch, &listing, err);
+
+  if (!rc && !listing.found)
+    rc = qp__fail(err, QP_NOTFOUND, "Branch not found");
+  return rc;
+}
+
+/* Says that the branch is not there in the words that the other routes use. */
+static enum qp_rc
+check_there(struct qp__held *held, const char *name, struct qp_err *err)
+{
+  char *found = NULL;
+  uint64_t messages;
+  enum qp_rc rc = qp__branch_find(held->context, name, &found, &messages, err);
+
+  qp_free(found);
+  return rc;
+}
+
+enum qp_rc
+qp__h_branch_list(struct qp__request *r, struct qp_err *err)
+{
+  struct listing listing = { r->http->store, &r->reply.body, NULL, false };
+  struct qp__held *held = NULL;
+  enum qp_rc rc = qp__held_get(&r->http->holds, r->params[0], &held, err);
+
+  qp__emit_open(&r->reply.body, NULL, '{');
+  qp__emit_open(&r->reply.body, "branches", '[');
+  if (!rc)
+    rc = qp_branch_list(held->context, list_branch, &listing, err);
+  qp__emit_close(&r->reply.body, ']');
+  qp__emit_close(&r->reply.body, '}');
+  qp__held_put(held);
+  return rc;
+}
+
+enum qp_rc
+qp__h_branch_get(struct qp__request *r, struct qp_err *err)
+{
+  struct qp__held *held = NULL;
+  enum qp_rc rc = qp__held_get(&r->http->holds, r->params[0], &held, err);
+
+  if (!rc)
+    rc = answer(r, held, r->params[1], err);
+  qp__held_put(held);
+  return rc;
+}
+
+/* ---- fork ---- */
+
+static const struct qp__body_field fork_fields[] = {
+  { "name", QP__TYPE_STRING, true, false },
+  { "from", QP__TYPE_STRING, false, false },
+  { "at", QP__TYPE_UUID, false, false },
+  { 0 },
+};
+
+static enum qp_rc
+set_location(struct qp__request *r, const char *name, struct qp_err *err)
+{
+  struct qp__buf location;
+  const char *copy;
+
+  qp__buf_init(&location, 2000);
+  (void)qp__buf_addf(&location, "/v1/contexts/%s/branches/", r->params[0]);
+  for (const char *s = name; *s; s++) {
+    unsigned char c = (unsigned char)*s;
+
+    if ((c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+        strchr("-._~", c))
+      (void)qp__buf_add_char(&location, (char)c);
+    else
+      (void)qp__buf_addf(&location, "%%%02X", c);
+  }
+  copy = location.rc ? NULL : qp__arena_strdup(&r->arena, location.data);
+  qp__buf_release(&location);
+  if (!copy)
+    return qp__fail_nomem(err, "answering");
+  qp__reply_header(r, "Location", copy);
+  return QP_OK;
+}
+
+static enum qp_rc
+fork_branch(struct qp__request *r, struct qp__held *held, const json_t *object, struct qp_err *err)
+{
+  const char *at_text = qp__body_string(object, "at");
+  const char *name = qp__body_string(object, "name");
+  struct qp_uuid at = { { 0 } };
+  enum qp_rc rc = QP_OK;
+
+  if (at_text)
+    rc = qp_uuid_parse(at_text, &at, err);
+  if (!rc)
+    rc = qp__change_begin(r, held, err);
+  if (rc)
+    return rc;
+  rc = qp_branch_fork(held->context, name, qp__body_string(object, "from"), at_text ? &at : NULL,
+                      err);
+  qp__change_end(held);
+  if (rc == QP_NOTFOUND)
+    rc = QP_INVALID; /* what the body names, not the path */
+  if (!rc)
+    rc = answer(r, held, name, err);
+  if (!rc)
+    rc = set_location(r, name, err);
+  return rc;
+}
+
+enum qp_rc
+qp__h_branch_fork(struct qp__request *r, struct qp_err *err)
+{
+  struct qp__held *held = NULL;
+  json_t *object = NULL;
+  enum qp_rc rc = qp__held_get(&r->http->holds, r->params[0], &held, err);
+
+  if (!rc)
+    rc = qp__request_object(r, fork_fields, &object, err);
+  if (!rc)
+    rc = fork_branch(r, held, object, err);
+  r->reply.status = MHD_HTTP_CREATED;
+  json_decref(object);
+  qp__held_put(held);
+  return rc;
+}
+
+/* ---- change ---- */
+
+static const struct qp__body_field change_fields[] = {
+  { "name", QP__TYPE_STRING, false, false },
+  { "active", QP__TYPE_BOOL, false, false },
+  { "head", QP__TYPE_UUID, false, true },
+  { "system_prompt_id", QP__TYPE_STRING, false, true },
+  { 0 },
+};
+
+static enum qp_rc
+rewind_branch(struct qp__held *held, const char *name, const json_t *value, struct qp_err *err)
+{
+  struct qp_uuid to;
+  enum qp_rc rc = QP_OK;
+
+  if (!json_is_null(value))
+    rc = qp_uuid_parse(json_string_value(value), &to, err);
+  return rc ? rc : qp_branch_rewind(held->context, name, json_is_null(value) ? NULL : &to, err);
+}
+
+static enum qp_rc
+change_branch(struct qp__held *held, const char *name, const json_t *object, struct qp_err *err)
+{
+  const json_t *value;
+
+  if ((value = json_object_get(object, "name")) != NULL)
+    return qp_branch_rename(held->context, name, json_string_value(value), err);
+  if ((value = json_object_get(object, "head")) != NULL)
+    return rewind_branch(held, name, value, err);
+  if ((value = json_object_get(object, "system_prompt_id")) != NULL)
+    return qp_branch_set_prompt(held->context, name, json_string_value(value), err);
+  value = json_object_get(object, "active");
+  if (!json_is_true(value))
+    return qp__fail(err, QP_INVALID, "\"active\" can only become true; make another one active");
+  return qp_branch_switch(held->context, name, err);
+}
+
+static enum qp_rc
+update(struct qp__request *r, struct qp__held *held, const json_t *object, struct qp_err *err)
+{
+  const char *name = r->params[1];
+  const char *new_name = qp__body_string(object, "name");
+  enum qp_rc rc = check_there(held, name, err);
+
+  if (!rc && json_object_size(object) != 1)
+    rc = qp__fail(err, QP_INVALID,
+                  "change one thing at a time: name, active, head or system_prompt_id");
+  if (!rc)
+    rc = qp__change_begin(r, held, err);
+  if (rc)
+    return rc;
+  rc = change_branch(held, name, object, err);
+  qp__change_end(held);
+  if (rc == QP_NOTFOUND)
+    rc = QP_INVALID; /* what the body names, not the path */
+  return rc ? rc : answer(r, held, new_name ? new_name : name, err);
+}
+
+enum qp_rc
+qp__h_branch_update(struct qp__request *r, struct qp_err *err)
+{
+  struct qp__held *held = NULL;
+  json_t *object = NULL;
+  enum qp_rc rc = qp__held_get(&r->http->holds, r->params[0], &held, err);
+
+  if (!rc)
+    rc = qp__request_object(r, change_fields, &object, err);
+  if (!rc)
+    rc = update(r, held, object, err);
+  json_decref(object);
+  qp__held_put(held);
+  return rc;
+}
+
+enum qp_rc
+qp__h_branch_delete(struct qp__request *r, struct qp_err *err)
+{
+  struct qp__held *held = NULL;
+  enum qp_rc rc = qp__held_get(&r->http->holds, r->params[0], &held, err);
+
+  if (!rc)
+    rc = check_there(held, r->params[1], err);
+  if (!rc)
+    rc = qp__change_begin(r, held, err);
+  if (!rc) {
+    rc = qp_branch_delete(held->context, r->params[1], err);
+    qp__change_end(held);
+  }
+  r->reply.status = MHD_HTTP_NO_CONTENT;
+  qp__held_put(held);
+  return rc;
+}

@@ -1,0 +1,297 @@
+/* h_message.c - the messages of a branch, in pages; and saving one.
+ *
+ * A page ends with a cursor: 'o' (oldest first) or 'n' (newest first) and the id of the last
+ * message it showed. The next page begins behind that message, whatever was added since. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "http/access.h"
+#include "http/context.h"
+#include "http/dto.h"
+#include "http/emit.h"
+#include "http/handlers.h"
+#include "http/http_int.h"
+#include "http/state.h"
+
+#define LIMIT_DEFAULT 50
+#define LIMIT_MAX 1000
+
+/* ---- pages ---- */
+
+struct page {
+  char *branch;
+  uint64_t total;
+  uint64_t limit;
+  uint64_t offset; /* messages before the page, in its order */
+  bool newest;
+  uint64_t first, count; /* positions in the branch */
+
+  struct qp__buf text; /* the messages, oldest first */
+  size_t ends[LIMIT_MAX];
+  size_t shown;
+  struct qp_uuid oldest_id, newest_id;
+};
+
+static enum qp_rc
+read_order(const struct qp__request *r, struct page *page, struct qp_err *err)
+{
+  const char *order = qp__request_query(r, "order");
+
+  if (order && strcmp(order, "newest") != 0 && strcmp(order, "oldest") != 0)
+    return qp__fail(err, QP_INVALID, "'order' must be 'oldest' or 'newest'");
+  page->newest = order && strcmp(order, "newest") == 0;
+  return QP_OK;
+}
+
+static enum qp_rc
+see_id(void *arg, const struct qp_message_info *info, struct qp_bytes json)
+{
+  struct qp_uuid *id = arg;
+
+  (void)json;
+  *id = info->id;
+  return QP_OK;
+}
+
+/* From a cursor to the number of messages before the page. */
+static enum qp_rc
+read_cursor(const char *cursor, struct qp_context *context, struct page *page, bool order_given,
+            struct qp_err *err)
+{
+  struct qp_uuid there = { { 0 } };
+  struct qp_message_info info;
+  struct qp_uuid id;
+  enum qp_rc rc;
+
+  if ((cursor[0] != 'o' && cursor[0] != 'n') || qp_uuid_parse(cursor + 1, &id, NULL))
+    return qp__fail(err, QP_INVALID, "'cursor' is not one that this server gave");
+  if (order_given && page->newest != (cursor[0] == 'n'))
+    return qp__fail(err, QP_INVALID, "'cursor' is of a list in the other order");
+  page->newest = cursor[0] == 'n';
+  rc = qp_message_find(context, &id, &info, err);
+  if (!rc)
+    rc = qp_messages_index(context, page->branch, info.position, 1, see_id, &there, err);
+  if (rc == QP_NOTFOUND || (!rc && !qp_uuid_equal(&there, &id)))
+    return qp__fail(err, QP_INVALID, "'cursor' names a message that the branch does not have");
+  if (!rc)
+    page->offset = page->newest ? page->total - info.position : info.position + 1;
+  return rc;
+}
+
+static enum qp_rc
+read_page(const struct qp__request *r, struct qp_context *context, struct page *page,
+          struct qp_err *err)
+{
+  const char *cursor = qp__request_query(r, "cursor");
+  uint64_t left;
+  enum qp_rc rc;
+
+  page->limit = LIMIT_DEFAULT;
+  rc = read_order(r, page, err);
+  if (!rc)
+    rc = qp__request_number(r, "limit", 1, LIMIT_MAX, &page->limit, err);
+  if (!rc)
+    rc = qp__request_number(r, "offset", 0, UINT32_MAX, &page->offset, err);
+  if (!rc && cursor && qp__request_query(r, "offset"))
+    rc = qp__fail(err, QP_INVALID, "give 'cursor' or 'offset', not both");
+  if (!rc)
+    rc = qp__branch_find(context, qp__request_query(r, "branch"), &page->branch, &page->total, err);
+  if (!rc && cursor)
+    rc = read_cursor(cursor, context, page, qp__request_query(r, "order") != NULL, err);
+  if (rc)
+    return rc;
+  if (page->offset > page->total)
+    page->offset = page->total;
+  left = page->total - page->offset;
+  page->count = page->limit < left ? page->limit : left;
+  page->first = page->newest ? left - page->count : page->offset;
+  return QP_OK;
+}
+
+static enum qp_rc
+take_message(void *arg, const struct qp_message_info *info, struct qp_bytes json)
+{
+  struct page *page = arg;
+
+  if (page->shown == LIMIT_MAX)
+    return QP_OK;
+  /* Each one begins anew, so that there is no comma before it. */
+  (void)qp__buf_add_char(&page->text, '[');
+  qp__dto_message(&page->text, NULL, info, json);
+  if (!page->shown)
+    page->oldest_id = info->id;
+  page->newest_id = info->id;
+  page->ends[page->shown++] = page->text.len;
+  return page->text.rc;
+}
+
+static void
+emit_page(const struct page *page, struct qp__buf *out)
+{
+  bool more = page->offset + page->shown < page->total;
+  char cursor[QP_UUID_TEXT + 1];
+
+  qp__emit_open(out, NULL, '{');
+  qp__emit_open(out, "messages", '[');
+  for (size_t n = 0; n < page->shown; n++) {
+    size_t i = page->newest ? page->shown - 1 - n : n;
+    size_t begin = (i ? page->ends[i - 1] : 0) + 1;
+
+    qp__emit_raw(out, NULL, (struct qp_bytes){ page->text.data + begin, page->ends[i] - begin });
+  }
+  qp__emit_close(out, ']');
+  qp__emit_uint(out, "total", page->total);
+  cursor[0] = page->newest ? 'n' : 'o';
+  (void)qp_uuid_text(page->newest ? &page->oldest_id : &page->newest_id, cursor + 1);
+  qp__emit_str(out, "next_cursor", more && page->shown ? cursor : NULL);
+  qp__emit_str(out, "branch", page->branch);
+  qp__emit_close(out, '}');
+}
+
+enum qp_rc
+qp__h_message_list(struct qp__request *r, struct qp_err *err)
+{
+  struct page *page = qp__alloc0(1, sizeof(*page));
+  struct qp__held *held = NULL;
+  enum qp_rc rc;
+
+  if (!page)
+    return qp__fail_nomem(err, "listing messages");
+  qp__buf_init(&page->text, QP__REPLY_MAX);
+  rc = qp__held_get(&r->http->holds, r->params[0], &held, err);
+  if (!rc)
+    rc = read_page(r, held->context, page, err);
+  if (!rc && page->count)
+    rc = qp_messages_range(held->context, page->branch, page->first, page->count, take_message,
+                           page, err);
+  if (!rc)
+    rc = qp__buf_check(&page->text, "the messages", err);
+  if (!rc)
+    emit_page(page, &r->reply.body);
+  qp__held_put(held);
+  qp__buf_release(&page->text);
+  qp__free(page->branch);
+  qp__free(page);
+  return rc;
+}
+
+/* ---- saving ---- */
+
+static const struct qp__body_field message_fields[] = {
+  { "role", QP__TYPE_STRING, true, false },     { "text", QP__TYPE_ANY, false, true },
+  { "content", QP__TYPE_ANY, false, true },     { "tool_calls", QP__TYPE_ANY, false, true },
+  { "tool_result", QP__TYPE_ANY, false, true }, { "metadata", QP__TYPE_ANY, false, true },
+  { "type", QP__TYPE_STRING, false, true },     { "id", QP__TYPE_UUID, false, true },
+  { "parent_id", QP__TYPE_UUID, false, true },  { "created_at", QP__TYPE_STRING, false, true },
+  { "branch", QP__TYPE_STRING, false, false },  { 0 },
+};
+
+/* The message in the body; *branch is the field "branch" or the query's, in the arena, or NULL. */
+static enum qp_rc
+read_message(struct qp__request *r, struct qp_message **out, const char **branch,
+             struct qp_err *err)
+{
+  json_t *object = NULL;
+  struct qp__buf text;
+  enum qp_rc rc = qp__request_object(r, message_fields, &object, err);
+
+  if (rc)
+    return rc;
+  *branch = qp__request_query(r, "branch");
+  if (!json_object_get(object, "branch")) {
+    rc = qp_message_parse(qp__buf_bytes(&r->body), out, err);
+  } else {
+    *branch = qp__arena_strdup(&r->arena, qp__body_string(object, "branch"));
+    qp__buf_init(&text, r->http->max_body * 6);
+    (void)json_object_del(object, "branch");
+    (void)qp__json_write(&text, object);
+    rc = *branch ? qp__buf_check(&text, "the message", err) : qp__fail_nomem(err, "the message");
+    if (!rc)
+      rc = qp_message_parse(qp__buf_bytes(&text), out, err);
+    qp__buf_release(&text);
+  }
+  json_decref(object);
+  return rc;
+}
+
+/* The one place where a request waits for a message to be durable. */
+static enum qp_rc
+save(struct qp__held *held, const char *branch, struct qp_message *message, struct qp_uuid *id,
+     struct qp_err *err)
+{
+  return qp_message_save(held->context, branch, message, id, err);
+}
+
+/* The state with the newest message, and which one that is. */
+static enum qp_rc
+answer_saved(struct qp__request *r, struct qp__held *held, const char *branch,
+             const struct qp_uuid *id, struct qp_err *err)
+{
+  struct qp__buf *b = &r->reply.body;
+  uint64_t last = 1;
+  enum qp_rc rc = qp__request_number(r, "last", 0, 1000000, &last, err);
+
+  if (!rc)
+    rc = qp__state_render(held, branch, last, b, err);
+  if (rc)
+    return rc;
+  b->data[--b->len] = '\0'; /* the closing brace, which comes again */
+  qp__emit_uuid(b, "message_id", id);
+  qp__emit_close(b, '}');
+  r->reply.status = MHD_HTTP_CREATED;
+  return QP_OK;
+}
+
+/* Where to go instead, and where that is explained. */
+static enum qp_rc
+set_link(struct qp__request *r, const struct qp_uuid *id, struct qp_err *err)
+{
+  char text[QP_UUID_TEXT];
+  char link[200];
+  const char *copy;
+
+  (void)snprintf(link, sizeof(link),
+                 "</v1/contexts/%s/actions/send_message>; rel=\"successor-version\", "
+                 "</openapi.json>; rel=\"deprecation\"",
+                 qp_uuid_text(id, text));
+  copy = qp__arena_strdup(&r->arena, link);
+  if (!copy)
+    return qp__fail_nomem(err, "answering");
+  qp__reply_header(r, "Link", copy);
+  return QP_OK;
+}
+
+enum qp_rc
+qp__h_message_save(struct qp__request *r, struct qp_err *err)
+{
+  struct qp_message *message = NULL;
+  struct qp__held *held = NULL;
+  const char *branch = NULL;
+  struct qp_uuid id;
+  uint64_t last = 1;
+  enum qp_rc rc;
+
+  qp__access_warn(r, "Deprecated endpoint used");
+  qp__reply_header(r, "Deprecation", "true");
+  rc = qp__request_number(r, "last", 0, 1000000, &last, err);
+  if (!rc)
+    rc = qp__held_get(&r->http->holds, r->params[0], &held, err);
+  if (!rc)
+    rc = set_link(r, &held->id, err);
+  if (!rc)
+    rc = read_message(r, &message, &branch, err);
+  if (!rc)
+    rc = qp__change_begin(r, held, err);
+  if (!rc) {
+    rc = save(held, branch, message, &id, err);
+    qp__change_end(held);
+  }
+  if (!rc)
+    rc = answer_saved(r, held, branch, &id, err);
+  qp_message_free(message);
+  qp__held_put(held);
+  return rc;
+}

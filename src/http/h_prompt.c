@@ -1,0 +1,166 @@
+/* h_prompt.c - system prompts. Contexts hold them by reference, so a change is seen by all. */
+#include <string.h>
+
+#include "base/err.h"
+#include "http/emit.h"
+#include "http/handlers.h"
+#include "http/http_int.h"
+
+static enum qp_rc
+emit_prompt(void *arg, const struct qp_prompt *prompt)
+{
+  struct qp__buf *out = arg;
+
+  qp__emit_open(out, NULL, '{');
+  qp__emit_str(out, "id", prompt->id);
+  qp__emit_str(out, "name", prompt->name);
+  qp__emit_str(out, "description", prompt->description);
+  qp__emit_str(out, "content", prompt->content);
+  qp__emit_time(out, "created_at", prompt->created_at);
+  qp__emit_time(out, "updated_at", prompt->updated_at);
+  qp__emit_close(out, '}');
+  return out->rc;
+}
+
+/* An id that cannot be one is one that there is not. */
+static enum qp_rc
+not_found(enum qp_rc rc, struct qp_err *err)
+{
+  return rc == QP_NOTFOUND || rc == QP_INVALID ? qp__fail(err, QP_NOTFOUND, "Prompt not found")
+                                               : rc;
+}
+
+static enum qp_rc
+answer(struct qp__request *r, const char *id, struct qp_err *err)
+{
+  return not_found(qp_prompt_get(r->http->store, id, emit_prompt, &r->reply.body, err), err);
+}
+
+enum qp_rc
+qp__h_prompt_list(struct qp__request *r, struct qp_err *err)
+{
+  struct qp__buf *b = &r->reply.body;
+  enum qp_rc rc;
+
+  qp__emit_open(b, NULL, '{');
+  qp__emit_open(b, "prompts", '[');
+  rc = qp_prompt_list(r->http->store, emit_prompt, b, err);
+  qp__emit_close(b, ']');
+  qp__emit_close(b, '}');
+  return rc;
+}
+
+enum qp_rc
+qp__h_prompt_get(struct qp__request *r, struct qp_err *err)
+{
+  return answer(r, r->params[0], err);
+}
+
+/* ---- changes ---- */
+
+static const struct qp__body_field create_fields[] = {
+  { "id", QP__TYPE_STRING, false, false },
+  { "name", QP__TYPE_STRING, false, true },
+  { "description", QP__TYPE_STRING, false, true },
+  { "content", QP__TYPE_STRING, true, false },
+  { 0 },
+};
+
+static const struct qp__body_field update_fields[] = {
+  { "name", QP__TYPE_STRING, false, false },
+  { "description", QP__TYPE_STRING, false, false },
+  { "content", QP__TYPE_STRING, false, false },
+  { 0 },
+};
+
+static struct qp_prompt
+from_body(const char *id, const json_t *object)
+{
+  struct qp_prompt prompt = {
+    .id = id,
+    .name = qp__body_string(object, "name"),
+    .description = qp__body_string(object, "description"),
+    .content = qp__body_string(object, "content"),
+  };
+
+  return prompt;
+}
+
+/* Any context may use the prompt. */
+static void
+settle(struct qp__request *r)
+{
+  (void)atomic_fetch_add(&r->http->holds.epoch, 1);
+}
+
+static enum qp_rc
+set_location(struct qp__request *r, const char *id, struct qp_err *err)
+{
+  static const char path[] = "/v1/system-prompts/";
+  size_t n = strlen(id);
+  char *location = qp__arena_alloc(&r->arena, sizeof(path) + n);
+
+  if (!location)
+    return qp__fail_nomem(err, "answering");
+  memcpy(location, path, sizeof(path) - 1);
+  memcpy(location + sizeof(path) - 1, id, n + 1);
+  qp__reply_header(r, "Location", location);
+  return QP_OK;
+}
+
+enum qp_rc
+qp__h_prompt_create(struct qp__request *r, struct qp_err *err)
+{
+  struct qp_prompt prompt;
+  json_t *object = NULL;
+  char *id = NULL;
+  enum qp_rc rc = qp__request_object(r, create_fields, &object, err);
+
+  if (!rc) {
+    prompt = from_body(qp__body_string(object, "id"), object);
+    rc = qp_prompt_create(r->http->store, &prompt, &id, err);
+  }
+  if (!rc) {
+    settle(r);
+    rc = answer(r, id, err);
+  }
+  if (!rc)
+    rc = set_location(r, id, err);
+  r->reply.status = MHD_HTTP_CREATED;
+  qp_free(id);
+  json_decref(object);
+  return rc;
+}
+
+enum qp_rc
+qp__h_prompt_update(struct qp__request *r, struct qp_err *err)
+{
+  struct qp_prompt prompt;
+  json_t *object = NULL;
+  enum qp_rc rc = qp__request_object(r, update_fields, &object, err);
+
+  if (!rc)
+    rc = answer(r, r->params[0], err); /* is it there at all? */
+  if (!rc) {
+    qp__buf_reset(&r->reply.body);
+    prompt = from_body(r->params[0], object);
+    rc = qp_prompt_update(r->http->store, &prompt, err);
+  }
+  if (!rc) {
+    settle(r);
+    rc = answer(r, r->params[0], err);
+  }
+  json_decref(object);
+  return rc;
+}
+
+enum qp_rc
+qp__h_prompt_delete(struct qp__request *r, struct qp_err *err)
+{
+  enum qp_rc rc = qp_prompt_delete(r->http->store, r->params[0], err);
+
+  if (!rc)
+    settle(r);
+  r->reply.status = MHD_HTTP_NO_CONTENT;
+  return not_found(rc, err);
+}

@@ -1,0 +1,184 @@
+/* h_session.c - sessions: linear histories of bots. Stored lines are handed out as they are. */
+#include "base/err.h"
+#include "http/emit.h"
+#include "http/handlers.h"
+#include "http/http_int.h"
+
+#define LAST_DEFAULT 50
+#define LAST_MAX 10000
+
+static enum qp_rc
+emit_session(void *arg, const struct qp_session_info *session)
+{
+  struct qp__buf *out = arg;
+
+  qp__emit_open(out, NULL, '{');
+  qp__emit_str(out, "id", session->id);
+  qp__emit_str(out, "agent_id", session->agent_id);
+  qp__emit_str(out, "source", session->source);
+  qp__emit_str(out, "title", session->title);
+  qp__emit_uint(out, "messages", session->messages);
+  qp__emit_uint(out, "chunks", session->chunks);
+  qp__emit_uint(out, "chunk_size", session->chunk_size);
+  qp__emit_time(out, "created_at", session->created_at);
+  qp__emit_time(out, "updated_at", session->updated_at);
+  qp__emit_close(out, '}');
+  return out->rc;
+}
+
+static enum qp_rc
+not_found(enum qp_rc rc, struct qp_err *err)
+{
+  return rc == QP_NOTFOUND ? qp__fail(err, QP_NOTFOUND, "Session not found") : rc;
+}
+
+static enum qp_rc
+answer(struct qp__request *r, const char *id, struct qp_err *err)
+{
+  return not_found(qp_session_get(r->http->store, id, emit_session, &r->reply.body, err), err);
+}
+
+enum qp_rc
+qp__h_session_list(struct qp__request *r, struct qp_err *err)
+{
+  struct qp__buf *b = &r->reply.body;
+  enum qp_rc rc;
+
+  qp__emit_open(b, NULL, '{');
+  qp__emit_open(b, "sessions", '[');
+  rc = qp_session_list(r->http->store, emit_session, b, err);
+  qp__emit_close(b, ']');
+  qp__emit_close(b, '}');
+  return rc;
+}
+
+enum qp_rc
+qp__h_session_get(struct qp__request *r, struct qp_err *err)
+{
+  return answer(r, r->params[0], err);
+}
+
+/* ---- changes ---- */
+
+static const struct qp__body_field create_fields[] = {
+  { "id", QP__TYPE_STRING, false, false },       { "agent_id", QP__TYPE_STRING, false, true },
+  { "source", QP__TYPE_STRING, false, true },    { "title", QP__TYPE_STRING, false, true },
+  { "chunk_size", QP__TYPE_UINT, false, false }, { 0 },
+};
+
+static const struct qp__body_field update_fields[] = {
+  { "chunk_size", QP__TYPE_UINT, true, false },
+  { 0 },
+};
+
+static enum qp_rc
+read_chunk_size(const json_t *object, uint32_t *out, struct qp_err *err)
+{
+  json_int_t n = json_integer_value(json_object_get(object, "chunk_size"));
+
+  if (n > UINT32_MAX)
+    return qp__fail(err, QP_INVALID, "\"chunk_size\" is too large");
+  *out = (uint32_t)n;
+  return QP_OK;
+}
+
+enum qp_rc
+qp__h_session_create(struct qp__request *r, struct qp_err *err)
+{
+  struct qp_session_spec spec = { 0 };
+  json_t *object = NULL;
+  char *id = NULL;
+  enum qp_rc rc = qp__request_object(r, create_fields, &object, err);
+
+  if (!rc)
+    rc = read_chunk_size(object, &spec.chunk_size, err);
+  if (!rc) {
+    spec.id = qp__body_string(object, "id");
+    spec.agent_id = qp__body_string(object, "agent_id");
+    spec.source = qp__body_string(object, "source");
+    spec.title = qp__body_string(object, "title");
+    rc = qp_session_create(r->http->store, &spec, &id, err);
+  }
+  if (!rc)
+    rc = answer(r, id, err);
+  r->reply.status = MHD_HTTP_CREATED;
+  qp_free(id);
+  json_decref(object);
+  return rc;
+}
+
+enum qp_rc
+qp__h_session_update(struct qp__request *r, struct qp_err *err)
+{
+  uint32_t chunk_size = 0;
+  json_t *object = NULL;
+  enum qp_rc rc = qp__request_object(r, update_fields, &object, err);
+
+  if (!rc)
+    rc = read_chunk_size(object, &chunk_size, err);
+  if (!rc)
+    rc = not_found(qp_session_set_chunk_size(r->http->store, r->params[0], chunk_size, err), err);
+  if (!rc)
+    rc = answer(r, r->params[0], err);
+  json_decref(object);
+  return rc;
+}
+
+enum qp_rc
+qp__h_session_delete(struct qp__request *r, struct qp_err *err)
+{
+  r->reply.status = MHD_HTTP_NO_CONTENT;
+  return not_found(qp_session_delete(r->http->store, r->params[0], err), err);
+}
+
+/* ---- messages ---- */
+
+static enum qp_rc
+emit_line(void *arg, struct qp_bytes json)
+{
+  struct qp__buf *out = arg;
+
+  qp__emit_raw(out, NULL, json);
+  return out->rc;
+}
+
+static enum qp_rc
+see_total(void *arg, const struct qp_session_info *session)
+{
+  *(uint64_t *)arg = session->messages;
+  return QP_OK;
+}
+
+enum qp_rc
+qp__h_session_messages(struct qp__request *r, struct qp_err *err)
+{
+  struct qp__buf *b = &r->reply.body;
+  struct qp_session_reading reading = { 0 };
+  uint64_t last = LAST_DEFAULT;
+  uint64_t total = 0;
+  enum qp_rc rc = qp__request_number(r, "last", 0, LAST_MAX, &last, err);
+
+  if (!rc)
+    rc = not_found(qp_session_get(r->http->store, r->params[0], see_total, &total, err), err);
+  if (rc)
+    return rc;
+  qp__emit_open(b, NULL, '{');
+  qp__emit_open(b, "messages", '[');
+  rc = qp_session_read(r->http->store, r->params[0], last, emit_line, b, &reading, err);
+  qp__emit_close(b, ']');
+  qp__emit_uint(b, "total", total);
+  qp__emit_uint(b, "bad_lines", reading.bad_lines);
+  qp__emit_close(b, '}');
+  return rc;
+}
+
+enum qp_rc
+qp__h_session_append(struct qp__request *r, struct qp_err *err)
+{
+  enum qp_rc rc = qp_session_append(r->http->store, r->params[0], qp__buf_bytes(&r->body), err);
+
+  if (rc)
+    return not_found(rc, err);
+  r->reply.status = MHD_HTTP_CREATED;
+  return answer(r, r->params[0], err);
+}

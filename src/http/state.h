@@ -1,0 +1,27 @@
+/* state.h - what a client polls: the state of a context and the messages of a branch.
+ *
+ *   {"id","state","state_detail"?,"branch","total","messages":[…],"pending_tool_calls":[…],
+ *    "updated_at"}
+ *
+ * "messages" are all of the branch, or its newest `last`; "total" counts all. A body is rendered
+ * once and kept with the context (held.h) until the context's version moves on. While it does so
+ * quickly, a body is used for RENDER_US before the next is made; but what a finished action left is
+ * shown at once. Its validator is the hash of the body. */
+#ifndef QP_HTTP_STATE_H
+#define QP_HTTP_STATE_H
+
+#include "http/held.h"
+#include "http/request.h"
+
+#define QP__LAST_ALL UINT64_MAX
+
+/* Appends the state; branch NULL: the active one. */
+enum qp_rc qp__state_render(struct qp__held *held, const char *branch, uint64_t last,
+                            struct qp__buf *out, struct qp_err *err);
+
+/* Makes the answer of a poll: r->reply.ready, or a body of its own where the shared one does not
+ * fit. */
+enum qp_rc qp__state_answer(struct qp__request *r, struct qp__held *held, uint64_t last,
+                            struct qp_err *err);
+
+#endif
