@@ -171,7 +171,7 @@ test('requests in a row on one connection are answered in order, also after an e
 });
 
 test('a client that closes its side still gets its answer', async (t) => {
-  const server = await serve(t);
+  const server = await serve(t, { args: ['--timeout', '2'] });
   assert.deepEqual(statuses(await server.raw(last('GET /healthz HTTP/1.1'), { end: true })), [200]);
   await server.raw('GET /healthz HT', { end: true }); // and half a request gets none
   await server.raw('POST /v1/contexts HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{', { end: true });
