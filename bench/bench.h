@@ -142,14 +142,16 @@ int bench_bare_open(struct bench *b, const char *name); /* a new file */
 
 /* Builds the contexts big_id and small_id, unless they are there. */
 void bench_large_make(struct bench *b);
-void bench_open_rows(struct bench *b);   /* open.c: open, memory, last 50 */
-void bench_size_row(struct bench *b);    /* append.c: by size */
-void bench_client_rows(struct bench *b); /* append.c: one client */
-void bench_crowd_rows(struct bench *b);  /* crowd.c: 64 threads against SQLite */
-void bench_batch_row(struct bench *b);   /* batch.c */
-void bench_read_rows(struct bench *b);   /* read.c: 2 threads against 1 */
-void bench_space_rows(struct bench *b);  /* space.c: compression */
-void bench_range(struct bench *b);       /* range.c: the points of the plot */
+void bench_open_rows(struct bench *b);    /* open.c: open, memory, last 50 */
+void bench_size_row(struct bench *b);     /* append.c: by size */
+void bench_client_rows(struct bench *b);  /* append.c: one client */
+void bench_crowd_rows(struct bench *b);   /* crowd.c: 64 threads against SQLite */
+void bench_batch_row(struct bench *b);    /* batch.c */
+void bench_migrate_row(struct bench *b);  /* migrate.c */
+void bench_read_rows(struct bench *b);    /* read.c: 2 threads against 1 */
+void bench_session_rows(struct bench *b); /* session.c: long against short */
+void bench_space_rows(struct bench *b);   /* space.c: compression */
+void bench_range(struct bench *b);        /* range.c: the points of the plot */
 
 /* Opens a context of the store afresh, from its files. Seconds; *memory (may be NULL) receives
  * the bytes that it took, *looked_up those after one lookup by id. */

@@ -298,7 +298,8 @@ QP_API QP_MUST_CHECK enum qp_rc qp_context_create(struct qp_store *store,
 enum qp_load {
   QP_LOAD_NONE = 0,
   QP_LOAD_MESSAGES = 1, /* bring the messages of every branch into the pool, as many as fit */
-  QP_LOAD_MIGRATE = 2,  /* auto_migrate: a context in an old format is migrated first */
+  QP_LOAD_MIGRATE = 2,  /* auto_migrate: a context in an old format is migrated first, unless the
+                         * store is only read */
 };
 
 /* Opens a context, of an old format too. QP_LOAD_NONE reads metadata and index and no message. A
@@ -555,21 +556,28 @@ QP_API QP_MUST_CHECK enum qp_rc qp_legacy_import(struct qp_store *store, const c
                                                  struct qp_err *err);
 
 /* Writes a context back in the old monolithic format, complete. `to` is a directory that gets
- * {id}.json; NULL: the context itself turns back into contexts/{id}.json of the store. A context
- * that has not changed since it was migrated gives the bytes of its .old file. QP_EXISTS: the file
- * is there with another content. QP_BUSY: a handle on the context is open. */
+ * {id}.json (and is made when it is missing); NULL: the context itself turns back into
+ * contexts/{id}.json of the store. A context that has not changed since it was migrated gives the
+ * bytes of its .old file; with NULL, one that was a directory before becomes that again. QP_EXISTS:
+ * the file is there with another content. QP_BUSY: a handle on the context is open.
+ * QP_UNAVAILABLE: a message is lost, and the old file would not be complete. QP_IMPORT_ALREADY in
+ * the report: it is there already, nothing was written. */
 QP_API QP_MUST_CHECK enum qp_rc qp_context_rollback(struct qp_store *store,
                                                     const struct qp_uuid *id, const char *to,
                                                     struct qp_import_report *report,
                                                     struct qp_err *err);
 
-/* Called for each chat of a dump, and for each item that could not be taken (context none). */
+/* Called for each prompt and each chat of a dump ("prompt terse", "chat c-1"), and for each item
+ * that could not be taken or is worth a note ("chat c-1, message 3", "key copilot_chats_v2"). Only
+ * the report of a chat has a context. */
 typedef enum qp_rc qp_import_visit(void *arg, const char *item,
                                    const struct qp_import_report *report);
 /* Imports a dump of a browser's LocalStorage: a JSON object of keys, values as strings or as
  * JSON. Each chat becomes a context, each prompt a system prompt, images become blobs. The same
- * dump again changes nothing. A malformed item is told to `visit` and left out. Returns QP_OK when
- * the dump could be read at all. */
+ * dump again changes nothing; a later one adds what is new to contexts that nobody has changed
+ * since, and leaves others alone (QP_EXISTS). A malformed item is told to `visit` and left out.
+ * Returns QP_OK when the dump could be read at all, else QP_INVALID (none that quipu knows),
+ * QP_TOOBIG (over 512 MiB) or what reading it said; or the visitor's answer, which ends it. */
 QP_API QP_MUST_CHECK enum qp_rc qp_localstorage_import(struct qp_store *store, const char *path,
                                                        unsigned flags, qp_import_visit *visit,
                                                        void *arg, struct qp_err *err);
@@ -750,9 +758,9 @@ struct qp_check_summary {
   uint64_t repaired;
 };
 
-/* Compares metadata, index, message files and branches of one context (NULL: of all, and the
- * prompts) both ways, with hashes. QP_OK also when problems were found: see *out. `visit` may be
- * NULL. QP_BUSY: a repair of a context that is open. */
+/* Compares metadata, index, message files and branches of one context (NULL: of all, the prompts
+ * and the sessions) both ways, with hashes. QP_OK also when problems were found: see *out. `visit`
+ * may be NULL. QP_BUSY: a repair of a context that is open. */
 QP_API QP_MUST_CHECK enum qp_rc qp_store_check(struct qp_store *store,
                                                const struct qp_uuid *context, unsigned flags,
                                                qp_problem_visit *visit, void *arg,

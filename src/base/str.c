@@ -60,6 +60,27 @@ qp__utf8_ok(const char *text, size_t n)
   return true;
 }
 
+bool
+qp__has_control(const char *s)
+{
+  for (const unsigned char *p = (const unsigned char *)s; *p; p++)
+    if (*p < 0x20 || *p == 0x7f || (*p == 0xc2 && p[1] >= 0x80 && p[1] <= 0x9f))
+      return true;
+  return false;
+}
+
+size_t
+qp__utf8_prefix(const char *s, size_t n, size_t count)
+{
+  size_t i = 0;
+
+  while (i < n && count--)
+    do
+      i++;
+    while (i < n && ((unsigned char)s[i] & 0xc0) == 0x80);
+  return i;
+}
+
 /* ---- percent encoding ---- */
 
 static bool

@@ -11,6 +11,10 @@
 
 /* Strict UTF-8: no overlong forms, no surrogates, nothing above U+10FFFF. NUL bytes are allowed. */
 bool qp__utf8_ok(const char *s, size_t n);
+/* Whether text (UTF-8) holds a control character of ASCII or of Latin-1, U+0080 to U+009F. */
+bool qp__has_control(const char *s);
+/* How many bytes the first `count` characters have, at most n; the text is UTF-8. */
+size_t qp__utf8_prefix(const char *s, size_t n, size_t count);
 
 /* Appends `s` with every ASCII character outside [A-Za-z0-9_-], and a '.' at the start, as %XX;
  * bytes of other characters stay. So the result is never "." or "..", has no '/' and needs no

@@ -22,16 +22,6 @@ static const char *const branch_fields[] = {
 
 /* ---- names and ids ---- */
 
-/* Control characters of ASCII, and those of Latin-1, which are two bytes in UTF-8. */
-static bool
-has_control(const char *s)
-{
-  for (const unsigned char *p = (const unsigned char *)s; *p; p++)
-    if (*p < 0x20 || *p == 0x7f || (*p == 0xc2 && p[1] >= 0x80 && p[1] <= 0x9f))
-      return true;
-  return false;
-}
-
 enum qp_rc
 qp__branch_name_problem(const char *name, const char **problem, struct qp_err *err)
 {
@@ -45,7 +35,7 @@ qp__branch_name_problem(const char *name, const char **problem, struct qp_err *e
     *problem = "must have at most " NUMBER(QP__BRANCH_NAME_MAX) " bytes";
   else if (!qp__utf8_ok(name, n))
     *problem = "must be valid UTF-8";
-  else if (has_control(name))
+  else if (qp__has_control(name))
     *problem = "must not hold control characters";
   if (*problem)
     return QP_OK;

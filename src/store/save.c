@@ -66,29 +66,10 @@ check_parent(const struct qp_message *m, const struct qp_uuid *head, struct qp_e
 static enum qp_rc
 encode(struct qp_store *s, struct saving *v, uint16_t dir, struct qp_err *err)
 {
-  struct qp_message *m = v->message;
-  struct qp_bytes json;
-  enum qp_rc rc;
+  enum qp_rc rc = qp__message_store_form(v->message, s->max_message, &v->text, &v->entry, err);
 
-  qp__buf_reset(&v->text);
-  rc = qp__message_encode(m, &v->text, err);
-  if (rc == QP_TOOBIG || v->text.len > s->max_message)
-    return qp__fail(err, QP_TOOBIG, "the message is larger than %zu bytes", s->max_message);
-  if (rc)
-    return rc;
-  json = qp__buf_bytes(&v->text);
-  memset(&v->entry, 0, sizeof(v->entry));
-  v->entry.id = m->id;
-  v->entry.time = m->created_at;
-  v->entry.size = (uint32_t)json.len;
-  v->entry.tokens = qp__message_tokens(m);
   v->entry.dir = dir;
-  v->entry.role = m->role & 15;
-  v->entry.type = qp__message_effective_type(m) & 15;
-  qp__content_hash(v->entry.hash, json);
-  if (qp__buf_add_char(&v->text, '\n'))
-    return qp__buf_check(&v->text, "the message", err);
-  return QP_OK;
+  return rc;
 }
 
 static void
@@ -173,7 +154,7 @@ qp_message_save(struct qp_context *context, const char *branch, struct qp_messag
   struct saving v;
   struct qp_uuid head;
   uint16_t dir;
-  enum qp_rc rc = qp__check_writable(s, err);
+  enum qp_rc rc = qp__check_changeable(context, err);
 
   if (rc)
     return rc;
@@ -436,7 +417,7 @@ qp_message_save_batch(struct qp_context *context, const char *branch,
 {
   struct batch b = { .context = context, .results = results, .n = n };
   struct qp_err own = { QP_OK, "" };
-  enum qp_rc rc = qp__check_writable(context->store, &own);
+  enum qp_rc rc = qp__check_changeable(context, &own);
 
   for (size_t i = 0; i < n; i++)
     memset(&results[i], 0, sizeof(results[i]));

@@ -8,7 +8,9 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "model/message.h"
 #include "store/context_int.h"
+#include "store/session_int.h"
 
 #define DEFAULT_POOL ((size_t)64 << 20)
 #define DEFAULT_MAX_MESSAGE ((size_t)16 << 20)
@@ -37,6 +39,33 @@ qp__content_matches(const struct qp__entry *entry, struct qp_bytes bytes)
     return false;
   qp__content_hash(hash, bytes);
   return memcmp(hash, entry->hash, sizeof(hash)) == 0;
+}
+
+enum qp_rc
+qp__message_store_form(const struct qp_message *m, size_t max, struct qp__buf *text,
+                       struct qp__entry *entry, struct qp_err *err)
+{
+  struct qp_bytes json;
+  enum qp_rc rc;
+
+  qp__buf_reset(text);
+  rc = qp__message_encode(m, text, err);
+  if (rc == QP_TOOBIG || (!rc && text->len > max))
+    return qp__fail(err, QP_TOOBIG, "the message is larger than %zu bytes", max);
+  if (rc)
+    return rc;
+  json = qp__buf_bytes(text);
+  memset(entry, 0, sizeof(*entry));
+  entry->id = m->id;
+  entry->time = m->created_at;
+  entry->size = (uint32_t)json.len;
+  entry->tokens = qp__message_tokens(m);
+  entry->role = m->role & 15;
+  entry->type = qp__message_effective_type(m) & 15;
+  qp__content_hash(entry->hash, json);
+  if (qp__buf_add_char(text, '\n'))
+    return qp__buf_check(text, "the message", err);
+  return QP_OK;
 }
 
 /* ---- problems ---- */
@@ -69,7 +98,7 @@ qp__problem(struct qp__problems *p, enum qp_problem_kind kind, const struct qp_u
   (void)vsnprintf(detail, sizeof(detail), fmt, args);
   va_end(args);
   problem.context = context ? *context : none;
-  if (context && strncmp(path, "contexts/", 9) != 0) {
+  if (context && strncmp(path, "contexts/", 9) != 0 && strncmp(path, "conversations/", 14) != 0) {
     (void)snprintf(full, sizeof(full), "contexts/%s/%s", qp_uuid_text(context, id), path);
     problem.path = full;
   }
@@ -133,6 +162,13 @@ init_store(struct qp_store *s, const struct qp_store_options *o, struct qp_err *
     qp__uuid_gen_release(&s->ids);
     return qp__fail_sys(err, sys, "opening a store");
   }
+  s->sessions = qp__sessions_new();
+  if (!s->sessions) {
+    qp__workers_release(&s->folders);
+    qp__pool_release(&s->pool);
+    qp__uuid_gen_release(&s->ids);
+    return qp__fail_nomem(err, "opening a store");
+  }
   (void)pthread_mutex_init(&s->lock, NULL);
   (void)pthread_mutex_init(&s->prompt_lock, NULL);
   (void)pthread_cond_init(&s->ready, NULL);
@@ -146,6 +182,7 @@ release_store(struct qp_store *s)
   (void)pthread_mutex_lock(&s->lock);
   qp__contexts_evict(s, true);
   (void)pthread_mutex_unlock(&s->lock);
+  qp__sessions_free(s->sessions);
   if (s->self)
     s->driver->close(s->self);
   qp__pool_release(&s->pool);

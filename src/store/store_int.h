@@ -10,7 +10,9 @@
 #include "base/buf.h"
 #include "base/log.h"
 #include "os/os.h"
+#include "store/build.h"
 #include "store/image.h"
+#include "store/workers.h"
 
 /* ---- changes ---- */
 
@@ -27,6 +29,16 @@ enum qp__change_kind {
   QP__CHANGE_CONTENT,     /* the stored bytes of message `id`, whose entry is known, are restored */
   QP__CHANGE_PROMPT,      /* prompt `branch` is `bytes`; no context */
   QP__CHANGE_PROMPT_DROP, /* prompt `branch` is gone; no context */
+
+  /* Plain files of the store: no index knows them and no context is involved. They are carried out
+   * in the order in which they stand in their commit. */
+  QP__CHANGE_FILE_PUT,    /* the file `path` holds exactly `bytes` */
+  QP__CHANGE_FILE_APPEND, /* `bytes` stand at `offset` of `path`, which is its end; with `cut` all
+                           * that was behind `offset` is gone first. Makes the file. */
+  QP__CHANGE_FILE_RENAME, /* the file `path` is called `to`. After a crash it may be carried out
+                           * again behind all older commits: neither may this store have written
+                           * `to` before, nor `path` afterwards, since it was opened. */
+  QP__CHANGE_FILE_DROP,   /* there is no file `path` */
 };
 
 struct qp__change {
@@ -40,7 +52,10 @@ struct qp__change {
   int64_t at;
   const struct qp__entry *entry; /* of a message: all but its place in the tree */
   const char *dir;               /* of a message: the directory that entry->dir stands for */
-  struct qp_bytes bytes;         /* stored form of a message, metadata or a prompt */
+  struct qp_bytes bytes;         /* stored form of a message, metadata or a prompt; of a file */
+  const char *path;              /* of a plain file, "sessions/index.jsonl" */
+  uint64_t offset;               /* in it */
+  bool cut;
   /* When set, prepare calls it first, perhaps in another thread: it makes `bytes` and the entry, or
    * sets rc. So a batch is encoded while its files are being written. */
   void (*make)(struct qp__change *change);
@@ -65,11 +80,22 @@ struct qp__problems {
   bool scan;                 /* when loading: look for messages that the index does not know */
   const struct qp__log *log; /* also told, as a warning, or NULL */
 };
-/* `path` is relative to the context's directory, or begins with "contexts/"; without a context it
- * is relative to the data directory. */
+/* `path` is relative to the context's directory, or begins with "contexts/" or "conversations/";
+ * without a context it is relative to the data directory. */
 void qp__problem(struct qp__problems *p, enum qp_problem_kind kind, const struct qp_uuid *context,
                  const char *path, bool repaired, bool harmless, const char *fmt, ...)
     QP_PRINTF(7, 8);
+
+/* ---- contexts of older programs ---- */
+
+/* Where a store has a context in an old format (formats/legacy.h), or the one that was kept as a
+ * backup when it was migrated. */
+struct qp__old_place {
+  enum qp_legacy format; /* QP_LEGACY_NONE: there is none */
+  bool newer;            /* the context is there in the new format: that counts */
+  char path[64];         /* of the file or directory, below the data directory */
+  struct stat st;        /* of that */
+};
 
 /* ---- the driver's interface ---- */
 
@@ -89,12 +115,20 @@ struct qp__driver_stats {
 };
 
 typedef enum qp_rc qp__name_visit(void *arg, const char *name);
+/* `regular`: it is a file as we make them, not a directory, a link or the like. */
+typedef enum qp_rc qp__file_visit(void *arg, const char *name, bool regular);
 
 /* How the messages of a context are to be kept. */
 enum qp__packing {
   QP__PACKING_OLD,  /* those that have a file of their own and are older than `before`: by month */
   QP__PACKING_ALL,  /* all of them in one pack */
   QP__PACKING_NONE, /* each in a file of its own */
+};
+
+/* The stored form of a system prompt that comes with a context. */
+struct qp__new_prompt {
+  const char *id;
+  struct qp_bytes text;
 };
 
 struct qp__driver {
@@ -160,6 +194,16 @@ struct qp__driver {
   enum qp_rc (*check)(void *self, void *context, struct qp__image *image,
                       struct qp__problems *problems, struct qp_err *err);
 
+  /* Plain files, by their path in the store. read appends the bytes from `offset` on, `n` at most
+   * and fewer only where the file ends; QP_NOTFOUND, QP_CORRUPT (not a regular file). size is that
+   * of the file; the same failures. list visits the names in a directory, in no order; one that is
+   * not there is empty. All see what is committed, and perhaps the beginning of an append that is
+   * being carried out. */
+  enum qp_rc (*file_read)(void *self, const char *path, uint64_t offset, size_t n,
+                          struct qp__buf *out, struct qp_err *err);
+  enum qp_rc (*file_size)(void *self, const char *path, uint64_t *size, struct qp_err *err);
+  enum qp_rc (*file_list)(void *self, const char *dir, qp__file_visit *visit, void *arg,
+                          struct qp_err *err);
   /* Space. The caller has the context for itself; `image` is as it was loaded a moment ago and, but
    * for a dry run, no longer right afterwards. Messages in the trash are left there. repack is
    * QP_CORRUPT when a pack that would have to go holds a message that cannot be read. purge forgets
@@ -172,10 +216,56 @@ struct qp__driver {
   enum qp_rc (*purge)(void *self, void *context, struct qp__image *image, const bool *gone,
                       bool dry_run, struct qp_gc_report *out, struct qp_err *err);
   uint64_t (*pack_bytes)(void *self, void *context, const struct qp__tree *tree);
+
+  /* Whole contexts at once (build.h), made in a hidden place. begin answers QP_EXISTS. reserve
+   * comes before the puts of the next n messages, all of directory `dir`; put is called by several
+   * threads, once for each `number` in the order of the tree, and appends to `back` (may be NULL)
+   * what can be read of the message then. finish adds metadata (`meta`), index and heads and makes
+   * all of it durable; temp names a file of the caller's that finish also makes durable. commit is
+   * called with the context claimed; it makes the prompts and carries out the moves too: all of it
+   * is there, or nothing has happened. Only after QP_IO it may appear when the store is opened
+   * again. free removes what was not committed. Optional, all or none. */
+  enum qp_rc (*build_begin)(void *self, const struct qp_uuid *id, void **out, struct qp_err *err);
+  enum qp_rc (*build_reserve)(void *self, void *build, const char *dir, size_t n,
+                              struct qp_err *err);
+  enum qp_rc (*build_put)(void *self, void *build, size_t number, const struct qp_uuid *id,
+                          struct qp_bytes bytes, struct qp__buf *back, struct qp_err *err);
+  enum qp_rc (*build_temp)(void *self, void *build, char out[64], struct qp_err *err);
+  enum qp_rc (*build_finish)(void *self, void *build, struct qp_bytes meta, struct qp__image *image,
+                             struct qp_err *err);
+  enum qp_rc (*build_commit)(void *self, void *build, const struct qp__new_prompt *prompts,
+                             size_t prompt_count, const struct qp__build_move *moves, size_t n,
+                             struct qp_err *err);
+  void (*build_free)(void *self, void *build);
+
+  /* Contexts in old formats. context_list and context_load know them; is_old tells whether a loaded
+   * one is such, which can be read and not written. old_find and backup_find answer QP_OK also when
+   * there is none. `directory` is a descriptor of the data directory, to read them by. revert turns
+   * a claimed context back: it goes, and `from` (a file below tmp/ that is durable, or the backup)
+   * becomes contexts/{id}.json, or contexts/{id} when it is a directory. Optional, all or none. */
+  bool (*is_old)(void *self, void *context);
+  enum qp_rc (*old_find)(void *self, const struct qp_uuid *id, struct qp__old_place *out,
+                         struct qp_err *err);
+  enum qp_rc (*backup_find)(void *self, const struct qp_uuid *id, struct qp__old_place *out,
+                            struct qp_err *err);
+  int (*directory)(void *self);
+  void (*temp_name)(void *self, char out[64]); /* "tmp/…" */
+  enum qp_rc (*revert)(void *self, const struct qp_uuid *id, const char *from, struct qp_err *err);
+
+  /* Optional: calls fn(arg, 0) … fn(arg, n - 1), several at a time. */
+  void (*each)(void *self, size_t n, qp__piece_fn *fn, void *arg);
 };
+
+/* Whether a change is one of the FILE kinds. */
+bool qp__is_file_change(const struct qp__change *change);
 
 extern const struct qp__driver qp__driver_files;
 extern const struct qp__driver qp__driver_memory;
+
+/* The stored form of a message that has id, parent and time, and a newline, in *text; its entry has
+ * everything but its directory and its place in the tree. QP_TOOBIG: over `max` bytes. */
+enum qp_rc qp__message_store_form(const struct qp_message *m, size_t max, struct qp__buf *text,
+                                  struct qp__entry *entry, struct qp_err *err);
 
 /* BLAKE2b-128. */
 void qp__content_hash(uint8_t out[16], struct qp_bytes bytes);

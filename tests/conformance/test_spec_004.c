@@ -1,6 +1,6 @@
 /* test_spec_004.c - scenarios of the specification "context API" that concern the store: system
- * prompts, and the display of tool calls. One test each, on the file driver, called after the title
- * of its scenario. */
+ * prompts, the display of tool calls, and what becomes of LocalStorage data. One test each, on the
+ * file driver, called after the title of its scenario. */
 #include <stdio.h>
 
 #include "store_test.h"
@@ -206,6 +206,34 @@ scenario_tool_call_with_display_preference(void **state)
   qp_context_close(c);
 }
 
+/* ---- Frontend LocalStorage Chat Management ---- */
+
+/* Removed requirement: "Existing LocalStorage data is migrated to backend contexts via migration
+ * utility". */
+static void
+scenario_localstorage_data_is_migrated(void **state)
+{
+  struct fixture *f = *state;
+  struct qp_uuid id = id_of("0197c0de-1111-7222-8333-444455556666");
+  struct qp_context *c;
+  json_t *meta;
+
+  OK(qp_localstorage_import(f->store, TEST_FIXTURES "/localstorage/v2.json", 0, NULL, NULL,
+                            &failure));
+  c = open_context(f, &id);
+  expect_texts(c, NULL, "hi Hi.");
+  assert_string_equal(text_at(stored_branch(f, &id, "main", &meta), "system_prompt_id"), "p1");
+  assert_string_equal(text_at(meta, "title"), "Terse talk");
+  assert_string_equal(text_at(meta, "created_at"), "2025-11-01T09:40:00.000Z");
+  assert_string_equal(text_at(json_object_get(meta, "config"), "mode"), "general");
+  json_decref(meta);
+  expect_content(f, "p1", "Be terse.");
+  OK(qp_prompt_delete(f->store, "p1", &failure)); /* a prompt and a reference like all others */
+  assert_null(branch_of(c, "main").system_prompt_id);
+  qp_context_close(c);
+  expect_no_findings(f);
+}
+
 int
 main(void)
 {
@@ -215,6 +243,7 @@ main(void)
     cmocka_unit_test(scenario_delete_system_prompt),
     cmocka_unit_test(scenario_list_all_system_prompts),
     cmocka_unit_test(scenario_tool_call_with_display_preference),
+    cmocka_unit_test(scenario_localstorage_data_is_migrated),
   };
 
   return run_on_files("context API", tests, COUNT(tests));

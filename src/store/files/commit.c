@@ -28,6 +28,7 @@ has_content(const struct qp__change *ch)
 {
   return ch->kind == QP__CHANGE_MESSAGE || ch->kind == QP__CHANGE_META ||
          ch->kind == QP__CHANGE_CONTENT || ch->kind == QP__CHANGE_PROMPT ||
+         ch->kind == QP__CHANGE_FILE_PUT ||
          (ch->kind == QP__CHANGE_TRASH && ch->bytes.len);
 }
 
@@ -346,6 +347,8 @@ qp__files_prepare(void *self, struct qp__change *changes, size_t n)
           qp__fail(&changes[i].err, QP_READONLY, "the store was opened for reading only");
     else if (needs_dir(&changes[i]))
       changes[i].rc = make_dir(f, &changes[i]);
+    else if (qp__is_file_change(&changes[i]))
+      qp__plain_prepare(f, &changes[i]);
     if (!changes[i].rc && changes[i].kind == QP__CHANGE_CONTENT)
       changes[i].rc = check_place(f, &changes[i]);
     if (!changes[i].rc &&
@@ -445,6 +448,10 @@ add_line(struct qp__buf *out, const struct qp__change *ch)
   case QP__CHANGE_CONTENT:
   case QP__CHANGE_PROMPT:
   case QP__CHANGE_PROMPT_DROP:
+  case QP__CHANGE_FILE_PUT:
+  case QP__CHANGE_FILE_APPEND:
+  case QP__CHANGE_FILE_RENAME:
+  case QP__CHANGE_FILE_DROP:
     return QP_OK;
   }
   return QP_MISUSE;
@@ -504,6 +511,12 @@ op_of_change(const struct qp__change *ch, char path[QP__PATH_MAX], struct qp__op
     qp__prompt_path(path, ch->branch);
     op->kind = QP__OP_UNLINK;
     op->data.len = 0;
+    return true;
+  case QP__CHANGE_FILE_PUT:
+  case QP__CHANGE_FILE_APPEND:
+  case QP__CHANGE_FILE_RENAME:
+  case QP__CHANGE_FILE_DROP:
+    qp__plain_op(ch, op);
     return true;
   default:
     return false;

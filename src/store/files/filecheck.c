@@ -352,7 +352,8 @@ static int
 check_root_name(void *arg, const char *name, unsigned char type)
 {
   static const char *const known[] = {
-    "quipu.lock", "journal", "contexts", "prompts", "tmp", "lost"
+    "quipu.lock", "journal", "contexts",      "prompts", "sessions",
+    "blobs",      "tmp",     "conversations", "lost",
   };
   struct check *k = arg;
 
@@ -364,15 +365,35 @@ check_root_name(void *arg, const char *name, unsigned char type)
   return 0;
 }
 
+/* An old form of a context, or what was kept of it: known, as long as the context is there and is
+ * this one. */
+static void
+check_old_name(struct check *k, const char *path, const struct qp_uuid *id, bool backup)
+{
+  struct qp__old_place place;
+
+  if (qp__old_find(k->files, id, &place, NULL))
+    return;
+  if (backup && !place.newer && place.format == QP_LEGACY_NONE)
+    qp__problem(k->problems, QP_PROBLEM_LEFTOVER, id, path, false, true,
+                "the backup of a context that is not there");
+  else if (!backup && place.newer)
+    qp__problem(k->problems, QP_PROBLEM_OLD_FORMAT, id, path, false, true,
+                "an old form of a context that is there in the new one; left alone");
+}
+
 static int
 check_context_name(void *arg, const char *name, unsigned char type)
 {
   struct check *k = arg;
   char path[QP__PATH_MAX];
   struct qp_uuid id;
+  bool backup;
 
   (void)snprintf(path, sizeof(path), "contexts/%s", name);
-  if (!qp__context_dir_id(name, &id))
+  if (qp__old_name(name, &id, &backup))
+    check_old_name(k, path, &id, backup);
+  else if (!qp__context_dir_id(name, &id))
     tell_foreign(k->problems, NULL, path);
   else if (type != DT_DIR)
     qp__problem(k->problems, QP_PROBLEM_WRONG_TYPE, &id, path, false, false,

@@ -10,7 +10,11 @@
  *   space.c      messages into packs and out of them, with repack.c
  *   mend.c       packs that are damaged
  *   purge.c      messages that are gone, and what operations leave behind
+ *   build.c      a whole context at once
+ *   old.c        contexts in old formats
+ *   remove.c     contexts that go, or go back to an old format
  *   filecheck.c  files that the index does not know
+ *   plain.c      files that belong to no context's index
  *
  * Threads: struct qp__files is shared; its fields do not change after open, apart from atomics. A
  * struct qp__fctx is guarded by the write lock of its context. */
@@ -19,14 +23,15 @@
 
 #include <stdatomic.h>
 
+#include "formats/legacy.h"
 #include "store/files/index.h"
 #include "store/files/journal.h"
 #include "store/files/pack.h"
 #include "store/store_int.h"
 #include "store/workers.h"
 
-#define QP__CTX_PATH_LEN 48 /* "contexts/" and a UUID */
-#define QP__TEMP_NAME_LEN 32
+#define QP__CTX_PATH_LEN 48  /* "contexts/" and a UUID */
+#define QP__TEMP_NAME_LEN 48 /* also "{id}.old" */
 
 #define QP__STOCK_MAX 8
 
@@ -42,6 +47,17 @@ struct qp__stock {
   bool filling;
 };
 
+/* A sync of the file system for several threads: those who come while one is under way share the
+ * next. */
+struct qp__group_sync {
+  pthread_mutex_t lock;
+  pthread_cond_t done;
+  uint64_t wanted;   /* calls so far */
+  uint64_t finished; /* calls up to this one are served */
+  uint64_t failed;   /* the last one whose sync failed, and all with it */
+  bool running;
+};
+
 struct qp__files {
   const struct qp__os *os;
   struct qp__log log;
@@ -55,10 +71,13 @@ struct qp__files {
   struct qp__stock stock;
   atomic_ullong next_temp;
   atomic_ullong folds;
+  atomic_uint plain_dirs; /* which directories of plain.c are known to exist */
   pthread_mutex_t fresh_lock;
   struct qp__fresh *fresh; /* under its lock; see fold.c */
   size_t fresh_count;
   size_t fresh_cap;
+  struct qp__group_sync sync;
+  pthread_mutex_t old_lock; /* backups that are being opened */
   struct qp__pack_cache *packs;
   pthread_mutex_t finds_lock; /* guards the finds of all contexts */
 };
@@ -80,10 +99,12 @@ struct qp__finds {
   size_t cap;
 };
 
-/* A context whose creation may still be in the journal. */
+/* A commit that may still be in the journal and that renames a whole context: into its place, or
+ * away from it. */
 struct qp__fresh {
   struct qp_uuid id;
-  uint64_t seq; /* of the commit that created it; UINT64_MAX: it is under way */
+  uint64_t seq;  /* of the commit; UINT64_MAX: it is under way */
+  bool contents; /* it holds the files too: a replay makes all of them again */
 };
 
 struct qp__fctx {
@@ -102,6 +123,10 @@ struct qp__fctx {
   uint8_t *dir_ready;      /* per directory of the tree: it is known to exist */
   size_t dir_ready_count;
   struct qp__finds finds;
+  struct qp__legacy *old;    /* the source of a context in an old format, or NULL */
+  struct qp__legacy *backup; /* what it was migrated from, once it was asked for (old_lock) */
+  bool backup_tried;
+  size_t backup_at; /* where the last message was found in it */
 };
 
 /* A new name in tmp/. */
@@ -153,9 +178,75 @@ struct qp__rewrite {
 enum qp_rc qp__files_rewrite(struct qp__files *f, struct qp__fctx *c, const struct qp__image *image,
                              struct qp__rewrite *with, struct qp_err *err);
 
-/* Before and after the commit that creates a context; `seq` 0: it came to nothing. */
-enum qp_rc qp__fresh_add(struct qp__files *f, const struct qp_uuid *id, struct qp_err *err);
+/* Writes an index.json to dirfd/name, which must not exist; *bytes receives its length. */
+enum qp_rc qp__files_index_write(struct qp__files *f, int dirfd, const char *name,
+                                 const struct qp_uuid *id, uint64_t generation,
+                                 const struct qp__tree *tree, uint32_t count,
+                                 const struct qp__head *heads, size_t n, bool sync, uint64_t *bytes,
+                                 struct qp_err *err);
+
+/* Before and after a commit that struct qp__fresh tells of; `seq` 0: it came to nothing. forget
+ * makes sure that no such commit of this context is ever replayed. */
+enum qp_rc qp__fresh_add(struct qp__files *f, const struct qp_uuid *id, bool contents,
+                         struct qp_err *err);
 void qp__fresh_settle(struct qp__files *f, const struct qp_uuid *id, uint64_t seq);
+enum qp_rc qp__fresh_forget(struct qp__files *f, const struct qp_uuid *id, struct qp_err *err);
+
+/* build.c: driver slots. */
+enum qp_rc qp__files_build_begin(void *self, const struct qp_uuid *id, void **out,
+                                 struct qp_err *err);
+enum qp_rc qp__files_build_reserve(void *self, void *build, const char *dir, size_t n,
+                                   struct qp_err *err);
+enum qp_rc qp__files_build_put(void *self, void *build, size_t number, const struct qp_uuid *id,
+                               struct qp_bytes bytes, struct qp__buf *back, struct qp_err *err);
+enum qp_rc qp__files_build_temp(void *self, void *build, char out[64], struct qp_err *err);
+enum qp_rc qp__files_build_finish(void *self, void *build, struct qp_bytes meta,
+                                  struct qp__image *image, struct qp_err *err);
+enum qp_rc qp__files_build_commit(void *self, void *build, const struct qp__new_prompt *prompts,
+                                  size_t prompt_count, const struct qp__build_move *moves, size_t n,
+                                  struct qp_err *err);
+void qp__files_build_free(void *self, void *build);
+
+/* Makes everything durable that was written before the call. A failure poisons the journal: the
+ * system tells of it once, and a checkpoint would not see it any more. */
+enum qp_rc qp__files_sync(struct qp__files *f, struct qp_err *err);
+
+/* old.c: contexts of older programs in the data directory, and driver slots for them. */
+enum qp_rc qp__old_find(void *self, const struct qp_uuid *id, struct qp__old_place *out,
+                        struct qp_err *err);
+enum qp_rc qp__old_backup_find(void *self, const struct qp_uuid *id, struct qp__old_place *out,
+                               struct qp_err *err);
+/* Whether the directory of a context, which has no index, is one of an older program. */
+enum qp_rc qp__old_is_pool(struct qp__files *f, const struct qp__fctx *c, bool *out,
+                           struct qp_err *err);
+/* Fills the image from an old context; QP_NOTFOUND. */
+enum qp_rc qp__old_load(struct qp__files *f, struct qp__fctx *c, struct qp__image *image,
+                        struct qp_err *err);
+/* Converts a message of such a context again. */
+enum qp_rc qp__old_read(const struct qp__fctx *c, const struct qp__tree *tree,
+                        const struct qp__entry *entry, struct qp__buf *out, struct qp_err *err);
+/* Looks for a message that has the entry's hash in the backup. */
+enum qp_rc qp__old_salvage(struct qp__files *f, struct qp__fctx *c, const struct qp__entry *entry,
+                           struct qp__buf *out, struct qp_err *err);
+/* Visits the contexts that have an old form and no directory. */
+enum qp_rc qp__old_list(struct qp__files *f, qp_context_visit *visit, void *arg,
+                        struct qp_err *err);
+/* "<uuid>.json", "<uuid>.json.old", "<uuid>.old". */
+bool qp__old_name(const char *name, struct qp_uuid *id, bool *backup);
+
+/* remove.c: driver slots. */
+enum qp_rc qp__files_delete(void *self, const struct qp_uuid *id, struct qp_err *err);
+enum qp_rc qp__files_revert(void *self, const struct qp_uuid *id, const char *from,
+                            struct qp_err *err);
+
+/* plain.c: the part of prepare and stage that concerns plain files, and driver slots. */
+void qp__plain_prepare(struct qp__files *f, struct qp__change *ch);
+void qp__plain_op(const struct qp__change *ch, struct qp__op *op);
+enum qp_rc qp__plain_read(void *self, const char *path, uint64_t offset, size_t n,
+                          struct qp__buf *out, struct qp_err *err);
+enum qp_rc qp__plain_size(void *self, const char *path, uint64_t *size, struct qp_err *err);
+enum qp_rc qp__plain_list(void *self, const char *dir, qp__file_visit *visit, void *arg,
+                          struct qp_err *err);
 
 /* message.c: driver slots. */
 enum qp_rc qp__files_read(void *self, void *context, const struct qp__tree *tree,

@@ -7,7 +7,10 @@
  *
  * The commit does not hold the new index.json, only its rename. That can be replayed as long as no
  * earlier commit that is replayed too puts another file in its place; the creation of the context
- * does. So while that is still in the journal the commit holds the content as well. */
+ * does. So while that is still in the journal the commit holds the content as well. A context that
+ * was built (build.c) needs none of this: its commit only renames its directory, and when that is
+ * replayed the source is gone, or the directory is not yet in its place and moves there with the
+ * new index.json in it. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -54,7 +57,7 @@ qp__files_fold_abort(void *self, void *context)
   qp__buf_release(&c->fold_content);
 }
 
-/* ---- contexts whose creation may be replayed ---- */
+/* ---- contexts whose creation, deletion or the like may be replayed ---- */
 
 /* With the lock held: forgets those that the journal has forgotten. */
 static void
@@ -70,7 +73,7 @@ prune_fresh(struct qp__files *f)
 }
 
 enum qp_rc
-qp__fresh_add(struct qp__files *f, const struct qp_uuid *id, struct qp_err *err)
+qp__fresh_add(struct qp__files *f, const struct qp_uuid *id, bool contents, struct qp_err *err)
 {
   enum qp_rc rc = QP_OK;
 
@@ -84,11 +87,11 @@ qp__fresh_add(struct qp__files *f, const struct qp_uuid *id, struct qp_err *err)
       f->fresh = list;
       f->fresh_cap = cap;
     } else {
-      rc = qp__fail_nomem(err, "making a context");
+      rc = qp__fail_nomem(err, "starting a commit");
     }
   }
   if (!rc)
-    f->fresh[f->fresh_count++] = (struct qp__fresh){ *id, UINT64_MAX };
+    f->fresh[f->fresh_count++] = (struct qp__fresh){ *id, UINT64_MAX, contents };
   (void)pthread_mutex_unlock(&f->fresh_lock);
   return rc;
 }
@@ -111,9 +114,24 @@ is_fresh(struct qp__files *f, const struct qp_uuid *id)
   (void)pthread_mutex_lock(&f->fresh_lock);
   prune_fresh(f);
   for (size_t i = 0; i < f->fresh_count && !found; i++)
-    found = qp_uuid_equal(&f->fresh[i].id, id);
+    found = f->fresh[i].contents && qp_uuid_equal(&f->fresh[i].id, id);
   (void)pthread_mutex_unlock(&f->fresh_lock);
   return found;
+}
+
+enum qp_rc
+qp__fresh_forget(struct qp__files *f, const struct qp_uuid *id, struct qp_err *err)
+{
+  uint64_t last = 0;
+
+  (void)pthread_mutex_lock(&f->fresh_lock);
+  prune_fresh(f);
+  for (size_t i = 0; i < f->fresh_count; i++)
+    if (f->fresh[i].seq != UINT64_MAX && f->fresh[i].seq > last &&
+        qp_uuid_equal(&f->fresh[i].id, id))
+      last = f->fresh[i].seq;
+  (void)pthread_mutex_unlock(&f->fresh_lock);
+  return last ? qp__journal_forget(f->journal, last, err) : QP_OK;
 }
 
 /* ---- writing ---- */
@@ -136,13 +154,14 @@ flush(struct out_file *o)
 }
 
 static enum qp_rc
-write_index(struct out_file *o, const struct qp__fctx *c, const struct qp__tree *tree,
-            uint32_t count, const struct qp__head *heads, size_t n, struct qp_err *err)
+write_index(struct out_file *o, const struct qp_uuid *id, uint64_t generation,
+            const struct qp__tree *tree, uint32_t count, const struct qp__head *heads, size_t n,
+            struct qp_err *err)
 {
   enum qp_rc rc;
   int sys = 0;
 
-  (void)qp__index_json_head(&o->buf, &c->id, c->generation + 1, count);
+  (void)qp__index_json_head(&o->buf, id, generation, count);
   for (uint32_t i = 0; i < count && !sys; i++) {
     if (qp__index_json_entry(&o->buf, tree, i, i + 1 == count))
       break;
@@ -155,9 +174,33 @@ write_index(struct out_file *o, const struct qp__fctx *c, const struct qp__tree 
     return rc;
   if (!sys)
     sys = flush(o);
-  if (!sys)
-    sys = qp__fsync(o->os, o->fd);
   return sys ? qp__fail_sys(err, sys, "cannot write a new index.json") : QP_OK;
+}
+
+enum qp_rc
+qp__files_index_write(struct qp__files *f, int dirfd, const char *name, const struct qp_uuid *id,
+                      uint64_t generation, const struct qp__tree *tree, uint32_t count,
+                      const struct qp__head *heads, size_t n, bool sync, uint64_t *bytes,
+                      struct qp_err *err)
+{
+  struct out_file o = { .os = f->os, .fd = -1 };
+  enum qp_rc rc;
+  int sys;
+
+  o.fd = qp__open(f->os, dirfd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+  if (o.fd < 0)
+    return qp__fail_sys(err, o.fd, "cannot write a new index.json");
+  qp__buf_init(&o.buf, (size_t)64 << 20);
+  rc = write_index(&o, id, generation, tree, count, heads, n, err);
+  if (!rc && sync) {
+    sys = qp__fsync(f->os, o.fd);
+    if (sys)
+      rc = qp__fail_sys(err, sys, "cannot write a new index.json");
+  }
+  qp__close(f->os, o.fd);
+  qp__buf_release(&o.buf);
+  *bytes = o.at;
+  return rc;
 }
 
 enum qp_rc
@@ -166,21 +209,12 @@ qp__files_fold_write(void *self, void *context, const struct qp__tree *tree, uin
 {
   struct qp__files *f = self;
   struct qp__fctx *c = context;
-  struct out_file o = { .os = f->os, .fd = -1 };
   enum qp_rc rc;
   int sys;
 
   qp__files_temp_name(f, c->fold_name);
-  o.fd = qp__open(f->os, f->tmp, c->fold_name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
-  if (o.fd < 0) {
-    c->fold_name[0] = 0;
-    return qp__fail_sys(err, o.fd, "cannot write a new index.json");
-  }
-  qp__buf_init(&o.buf, (size_t)64 << 20);
-  rc = write_index(&o, c, tree, count, heads, n, err);
-  qp__close(f->os, o.fd);
-  qp__buf_release(&o.buf);
-  c->fold_bytes = o.at;
+  rc = qp__files_index_write(f, f->tmp, c->fold_name, &c->id, c->generation + 1, tree, count, heads,
+                             n, true, &c->fold_bytes, err);
   if (rc)
     return rc;
   if (is_fresh(f, &c->id)) {

@@ -92,8 +92,12 @@ enum qp_rc
 qp__files_read(void *self, void *context, const struct qp__tree *tree,
                const struct qp__entry *entry, struct qp__buf *out, struct qp_err *err)
 {
-  return read_at(self, context, tree, atomic_load_explicit(&entry->place, memory_order_relaxed),
-                 entry, out, err);
+  const struct qp__fctx *c = context;
+
+  if (c->old)
+    return qp__old_read(c, tree, entry, out, err);
+  return read_at(self, c, tree, atomic_load_explicit(&entry->place, memory_order_relaxed), entry,
+                 out, err);
 }
 
 /* ---- the files of packs ---- */
@@ -383,6 +387,8 @@ qp__files_salvage(void *self, void *context, const struct qp__tree *tree,
     found = (f->readonly && look_in_newest_index(&s)) || look_in_journal(&s) || look_in_packs(&s);
     (void)pthread_mutex_unlock(&f->finds_lock);
   }
+  if (!found && !s.context->old)
+    found = is_found(&s, qp__old_salvage(f, s.context, entry, out, NULL));
   return found ? QP_OK
                : qp__fail(err, QP_NOTFOUND, "no other copy of message %s was found",
                           qp_uuid_text(&entry->id, id));

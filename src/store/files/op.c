@@ -275,15 +275,48 @@ static int
 apply_append(struct qp__applier *a, const struct qp__op *op)
 {
   int fd = open_kept(a, op->path, strlen(op->path), O_WRONLY | O_CREAT);
+  int rc = 0;
 
-  return fd < 0 ? fd : qp__write_at(a->os, fd, op->data.data, op->data.len, (off_t)op->offset);
+  if (fd < 0)
+    return fd;
+  if (op->flags & QP__OP_CUT)
+    rc = a->os->ftruncate(a->os->self, fd, (off_t)op->offset);
+  return rc ? rc : qp__write_at(a->os, fd, op->data.data, op->data.len, (off_t)op->offset);
 }
 
+/* What stands at the new path of a RENAME goes where its flags say. */
+static int
+clear_target(struct qp__applier *a, const struct qp__op *op)
+{
+  const char *base = strrchr(op->path, '/');
+  char aside[QP__PATH_MAX];
+  int n;
+  int rc = 0;
+
+  base = base ? base + 1 : op->path;
+  if (op->flags & QP__OP_KEEP)
+    n = snprintf(aside, sizeof(aside), "%s.old", op->data.data);
+  else
+    n = snprintf(aside, sizeof(aside), "tmp/%s", base);
+  if (n < 0 || (size_t)n >= sizeof(aside))
+    return -ENAMETOOLONG;
+  if (op->flags & QP__OP_DROP)
+    rc = qp__tree_remove(a->os, a->root, aside);
+  if (!rc)
+    rc = a->os->renameat(a->os->self, a->root, op->data.data, a->root, aside, 0);
+  return rc == -ENOENT ? 0 : rc;
+}
+
+/* First the target is cleared, then the source comes: when that is gone, both are done. */
 static int
 apply_rename(struct qp__applier *a, const struct qp__op *op)
 {
+  int rc = 0;
+
   forget_all(a);
-  return a->os->renameat(a->os->self, a->root, op->path, a->root, op->data.data, 0);
+  if (op->flags & (QP__OP_KEEP | QP__OP_DROP))
+    rc = clear_target(a, op);
+  return rc ? rc : a->os->renameat(a->os->self, a->root, op->path, a->root, op->data.data, 0);
 }
 
 static int
@@ -348,8 +381,8 @@ replay_rename(struct qp__applier *a, const struct qp__op *op)
   if (rc)
     return rc;
   rc = qp__dir_make_parents(os, a->root, op->data.data);
-  if (rc)
-    return rc;
+  if (rc || op->flags & (QP__OP_KEEP | QP__OP_DROP))
+    return rc ? rc : apply_rename(a, op);
   rc = os->fstatat(os->self, a->root, op->data.data, &to);
   if (rc && rc != -ENOENT)
     return rc;
@@ -417,7 +450,7 @@ replay_one(struct qp__applier *a, const struct qp__op *op)
   struct qp__op plain = *op;
   int rc;
 
-  plain.flags = 0; /* the older backup is worth more than a second copy of this content */
+  plain.flags &= ~(unsigned)QP__OP_BACKUP; /* an older backup is worth more than a second copy */
   if (op->kind == QP__OP_RENAME)
     return replay_rename(a, op);
   if (op->kind == QP__OP_UNLINK) {

@@ -21,7 +21,7 @@
 
 enum qp__op_kind {
   QP__OP_PUT = 1,    /* the file has exactly this content */
-  QP__OP_APPEND = 2, /* the file has these bytes at this offset and ends behind them */
+  QP__OP_APPEND = 2, /* the file has these bytes at this offset */
   QP__OP_RENAME = 3, /* path becomes data */
   QP__OP_UNLINK = 4, /* there is no such file */
   QP__OP_MKDIR = 5,  /* there is such a directory */
@@ -29,6 +29,9 @@ enum qp__op_kind {
 
 enum qp__op_flags {
   QP__OP_BACKUP = 1, /* PUT: what was there stays as `path`.bak */
+  QP__OP_CUT = 2,    /* APPEND: the file is cut at the offset first */
+  QP__OP_KEEP = 2,   /* RENAME: what was at the new path before becomes that path with ".old" */
+  QP__OP_DROP = 4,   /* RENAME: what was there goes to tmp/, by the last name of the old path */
 };
 
 struct qp__op {

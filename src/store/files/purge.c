@@ -7,6 +7,7 @@
  * the first one, where the index says it is, has been read and is right. */
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -394,13 +395,20 @@ remove_files(struct purge *p, const bool *gone)
 {
   const struct qp__files *f = p->files;
   char path[QP__PATH_MAX];
+  char name[QP_UUID_TEXT + 8];
+  char id[QP_UUID_TEXT];
+  int dir;
 
-  for (uint32_t slot = 0; slot < p->old->tree.count; slot++) {
+  qp__context_path(path, p->context, "trash");
+  dir = qp__open(f->os, f->root, path, O_PATH | O_DIRECTORY | O_NOFOLLOW, 0);
+  for (uint32_t slot = 0; slot < p->old->tree.count && dir >= 0; slot++) {
     if (!gone[slot])
       continue;
-    qp__trash_path(path, p->context, &qp__tree_at(&p->old->tree, slot)->id);
-    (void)f->os->unlinkat(f->os->self, f->root, path, 0);
+    (void)snprintf(name, sizeof(name), "%s.json",
+                   qp_uuid_text(&qp__tree_at(&p->old->tree, slot)->id, id));
+    (void)f->os->unlinkat(f->os->self, dir, name, 0); /* or another time */
   }
+  qp__close(f->os, dir);
 }
 
 enum qp_rc

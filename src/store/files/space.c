@@ -20,13 +20,26 @@ remove_files(struct qp__repack *r)
 {
   const struct qp__files *f = r->files;
   char path[QP__PATH_MAX];
+  char name[QP_UUID_TEXT + 8];
+  char id[QP_UUID_TEXT];
+  uint16_t open = 0; /* the directory that `dir` is a descriptor of */
+  int dir = -1;
 
   for (size_t i = 0; i < r->moved_count; i++) {
     const struct qp__entry *e = qp__tree_at(r->tree, r->moved[i]);
 
-    qp__message_path(path, r->context, qp__tree_dir_name(r->tree, e->dir), &e->id);
-    (void)f->os->unlinkat(f->os->self, f->root, path, 0);
+    if (dir < 0 || open != e->dir) {
+      qp__close(f->os, dir);
+      (void)snprintf(path, sizeof(path), "%s/messages/%s", r->context->path,
+                     qp__tree_dir_name(r->tree, e->dir));
+      dir = qp__open(f->os, f->root, path, O_PATH | O_DIRECTORY | O_NOFOLLOW, 0);
+      open = e->dir;
+    }
+    (void)snprintf(name, sizeof(name), "%s.json", qp_uuid_text(&e->id, id));
+    if (dir >= 0)
+      (void)f->os->unlinkat(f->os->self, dir, name, 0);
   }
+  qp__close(f->os, dir);
 }
 
 /* Removes directories that nothing is in: they may have grown large. The commit has renamed

@@ -1,0 +1,462 @@
+/* cmd_session.c - `quipu session`: linear histories for bots.
+ *
+ * `append` makes the promise of `quipu add`: a number that was printed belongs to a message that
+ * survives kill -9 and a power cut. It is the number of the message in its session, from 1. */
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "cli/input.h"
+#include "cli/mem.h"
+#include "cli/out.h"
+
+#define LINE_LIMIT ((size_t)32 << 20) /* twice the store's limit: escapes may fill a line */
+#define DEFAULT_HISTORY 50
+#define SNIPPET 200
+#define INDENT 4
+
+enum {
+  OPT_ID,
+  OPT_TITLE,
+  OPT_AGENT,
+  OPT_SOURCE,
+  OPT_CHUNK_SIZE,
+  OPT_ROLE,
+  OPT_TEXT,
+  OPT_JSONL,
+  OPT_KEEP_GOING,
+  OPT_HISTORY,
+  OPT_YES,
+};
+
+static const struct cli_option options[] = {
+  [OPT_ID] = { "id", 0, "ID", "new: the id that it shall have (default: a new one)", "new" },
+  [OPT_TITLE] = { "title", 0, "T", "new: its title (default: the first user message)", "new" },
+  [OPT_AGENT] = { "agent", 0, "A", "new: the agent that it belongs to", "new" },
+  [OPT_SOURCE] = { "source", 0, "S", "new: where it comes from", "new" },
+  [OPT_CHUNK_SIZE] = { "chunk-size", 0, "N", "new: messages a file (default: 512)", "new" },
+  [OPT_ROLE] = { "role", 'r', "R", "append: user (default), assistant, system or tool", "append" },
+  [OPT_TEXT] = { "text", 't', "T", "append: the text; '-' reads it from standard input", "append" },
+  [OPT_JSONL] = { "jsonl", 0, "FILE", "append: one message a line; '-' is standard input",
+                  "append" },
+  [OPT_KEEP_GOING] = { "keep-going", 'k', NULL, "append: pass over bad lines and report them",
+                       "append" },
+  [OPT_HISTORY] = { "max-history", 'n', "N", "read: the last N messages (default: 50)", "read" },
+  [OPT_YES] = { "yes", 'y', NULL, "rm: do not ask", "rm" },
+  { 0 },
+};
+
+enum { DO_LS, DO_NEW, DO_APPEND, DO_READ, DO_RM };
+
+static const struct cli_action actions[] = {
+  [DO_LS] = { "ls", 0, 0, "" },           [DO_NEW] = { "new", 0, 0, "" },
+  [DO_APPEND] = { "append", 1, 1, "ID" }, [DO_READ] = { "read", 1, 1, "ID" },
+  [DO_RM] = { "rm", 1, 1, "ID" },         { 0 },
+};
+
+/* ---- ls ---- */
+
+struct view {
+  struct cli *cli;
+  struct qp_err *err;
+};
+
+static enum qp_rc
+print_session(void *arg, const struct qp_session_info *s)
+{
+  struct view *view = arg;
+  char created[CLI_TIME_TEXT];
+  char updated[CLI_TIME_TEXT];
+
+  if (view->cli->json)
+    return cli_put_json(
+        json_pack("{s:s, s:o, s:o, s:o, s:I, s:I, s:I, s:o, s:o}", "id", s->id, "agent_id",
+                  cli_json_string(s->agent_id), "source", cli_json_string(s->source), "title",
+                  cli_json_string(s->title), "messages", (json_int_t)s->messages, "chunks",
+                  (json_int_t)s->chunks, "chunk_size", (json_int_t)s->chunk_size, "created_at",
+                  cli_json_time(s->created_at), "updated_at", cli_json_time(s->updated_at)),
+        view->err);
+  cli_put_word(stdout, s->id);
+  cli_time_text(s->created_at, created);
+  cli_time_text(s->updated_at, updated);
+  if (view->cli->tty) {
+    fputs("  ", stdout);
+    cli_put_time(stdout, updated);
+    printf("  %6llu message%s  ", (unsigned long long)s->messages, s->messages == 1 ? " " : "s");
+  } else {
+    printf("\t%s\t%s\t%llu\t%llu\t", created, updated, (unsigned long long)s->messages,
+           (unsigned long long)s->chunks);
+  }
+  cli_put_word(stdout, s->title ? s->title : "-");
+  putchar('\n');
+  return cli_out_failed() ? QP_STOPPED : QP_OK;
+}
+
+static enum qp_rc
+list_sessions(struct cli *cli, struct qp_err *err)
+{
+  struct view view = { cli, err };
+  enum qp_rc rc = cli_open(cli, CLI_READ, err);
+
+  return rc ? rc : qp_session_list(cli->store, print_session, &view, err);
+}
+
+/* ---- new ---- */
+
+static enum qp_rc
+new_session(struct cli *cli, const struct cli_args *args, struct qp_err *err)
+{
+  struct qp_session_spec spec = {
+    .id = args->values[OPT_ID],
+    .title = args->values[OPT_TITLE],
+    .agent_id = args->values[OPT_AGENT],
+    .source = args->values[OPT_SOURCE],
+  };
+  uint64_t size = 0;
+  char *id = NULL;
+  enum qp_rc rc = QP_OK;
+
+  if (args->values[OPT_CHUNK_SIZE])
+    rc = cli_opts_number("--chunk-size", args->values[OPT_CHUNK_SIZE], 1, UINT32_MAX, &size, err);
+  spec.chunk_size = (uint32_t)size;
+  if (!rc)
+    rc = cli_open(cli, CLI_CREATE, err);
+  if (!rc)
+    rc = qp_session_create(cli->store, &spec, &id, err);
+  if (rc)
+    return rc;
+  if (cli->json) {
+    rc = cli_put_json(json_pack("{s:s}", "id", id), err);
+  } else {
+    cli_put_word(stdout, id);
+    putchar('\n');
+  }
+  qp_free(id);
+  return rc;
+}
+
+/* ---- append ---- */
+
+struct feed {
+  struct cli *cli;
+  const char *id;
+  bool keep_going;
+  uint64_t number; /* messages that the session has */
+  uint64_t saved, bad;
+  struct qp_err first; /* of the bad lines */
+};
+
+/* Appends and says so. */
+static enum qp_rc
+append_one(struct feed *feed, struct qp_bytes json, uint64_t line, struct qp_err *err)
+{
+  enum qp_rc rc = qp_session_append(feed->cli->store, feed->id, json, err);
+
+  if (rc)
+    return rc;
+  feed->number++;
+  feed->saved++;
+  if (!feed->cli->json)
+    printf("%llu\n", (unsigned long long)feed->number);
+  else if (line)
+    printf("{\"line\":%llu,\"message\":%llu}\n", (unsigned long long)line,
+           (unsigned long long)feed->number);
+  else
+    printf("{\"message\":%llu}\n", (unsigned long long)feed->number);
+  return cli_out_flush(err);
+}
+
+static enum qp_rc
+append_text(struct feed *feed, const struct cli_args *args, struct qp_err *err)
+{
+  const char *text = args->values[OPT_TEXT];
+  const char *role = args->values[OPT_ROLE] ? args->values[OPT_ROLE] : "user";
+  size_t len = strlen(text);
+  char *owned = NULL;
+  char *json = NULL;
+  json_t *o = NULL;
+  enum qp_rc rc = QP_OK;
+
+  if (strcmp(text, "-") == 0) {
+    rc = cli_read_all("-", LINE_LIMIT, &owned, &len, err);
+    if (rc)
+      return rc;
+    if (len && owned[len - 1] == '\n') /* is not part of it */
+      len--;
+    text = owned;
+  }
+  o = json_pack("{s:s, s:o}", "role", role, "content", json_stringn_nocheck(text, len));
+  json = o ? json_dumps(o, JSON_COMPACT) : NULL;
+  if (json)
+    rc = append_one(feed, (struct qp_bytes){ json, strlen(json) }, 0, err);
+  else
+    rc = cli_fail(err, QP_INVALID, "the text and the role must be valid UTF-8");
+  cli_free(json);
+  json_decref(o);
+  cli_free(owned);
+  return rc;
+}
+
+static bool
+is_blank(struct qp_bytes line)
+{
+  for (size_t i = 0; i < line.len; i++)
+    if (line.data[i] != ' ' && line.data[i] != '\t' && line.data[i] != '\r')
+      return false;
+  return true;
+}
+
+/* Reports a line that was not saved. QP_OK when the rest shall still be tried. */
+static enum qp_rc
+line_failed(struct feed *feed, uint64_t line, struct qp_err *err)
+{
+  char what[32];
+
+  (void)snprintf(what, sizeof(what), "line %llu", (unsigned long long)line);
+  (void)cli_err_prefix(err, what);
+  if (!feed->keep_going || (err->rc != QP_INVALID && err->rc != QP_TOOBIG))
+    return err->rc;
+  if (!feed->bad++)
+    feed->first = *err;
+  cli_report(err, feed->cli->json);
+  return QP_OK;
+}
+
+static enum qp_rc
+append_lines(struct feed *feed, const char *path, struct qp_err *err)
+{
+  struct cli_lines in;
+  bool more = true;
+  enum qp_rc rc = cli_lines_open(&in, path, LINE_LIMIT, err);
+
+  if (rc)
+    return rc;
+  while (!rc) {
+    struct qp_bytes line = { "", 0 };
+
+    rc = cli_lines_next(&in, &line, &more, err);
+    if (!rc && !more)
+      break;
+    if (!rc && is_blank(line))
+      continue;
+    if (!rc)
+      rc = append_one(feed, line, in.number, err);
+    if (rc)
+      rc = line_failed(feed, in.number, err);
+  }
+  cli_lines_close(&in);
+  if (!rc && feed->bad)
+    rc = cli_fail(err, feed->first.rc, "%llu of %llu lines were not saved",
+                  (unsigned long long)feed->bad, (unsigned long long)(feed->bad + feed->saved));
+  return rc;
+}
+
+static enum qp_rc
+note_count(void *arg, const struct qp_session_info *session)
+{
+  struct feed *feed = arg;
+
+  feed->number = session->messages;
+  return QP_OK;
+}
+
+static enum qp_rc
+append_messages(struct cli *cli, const struct cli_args *args, struct qp_err *err)
+{
+  struct feed feed = { .cli = cli,
+                       .id = args->words.at[1],
+                       .keep_going = args->values[OPT_KEEP_GOING] != NULL };
+  const char *path = args->values[OPT_JSONL];
+  enum qp_rc rc;
+
+  if ((path != NULL) == (args->values[OPT_TEXT] != NULL))
+    return cli_fail(err, QP_INVALID,
+                    path ? "--text and --jsonl do not go together"
+                         : "what shall be added? Give --text T or --jsonl FILE");
+  if (path && args->values[OPT_ROLE])
+    return cli_fail(err, QP_INVALID, "--role does not go with --jsonl: each line says its own");
+  if (!path && feed.keep_going)
+    return cli_fail(err, QP_INVALID, "--keep-going goes with --jsonl only");
+  rc = cli_open(cli, CLI_WRITE, err);
+  if (!rc) /* a wrong id shall be told before any input is read */
+    rc = qp_session_get(cli->store, feed.id, note_count, &feed, err);
+  if (rc)
+    return rc;
+  return path ? append_lines(&feed, path, err) : append_text(&feed, args, err);
+}
+
+/* ---- read ---- */
+
+static void
+print_calls(const json_t *calls)
+{
+  for (size_t i = 0; i < json_array_size(calls); i++) {
+    const json_t *function = json_object_get(json_array_get(calls, i), "function");
+    const char *name = json_string_value(json_object_get(function, "name"));
+    const char *arguments = json_string_value(json_object_get(function, "arguments"));
+
+    printf("%*scalls ", INDENT, "");
+    cli_put_word(stdout, name ? name : "a tool");
+    putchar(' ');
+    cli_put_snippet(stdout, arguments ? arguments : "", arguments ? strlen(arguments) : 0, SNIPPET);
+    putchar('\n');
+  }
+}
+
+static enum qp_rc
+print_message(void *arg, struct qp_bytes json)
+{
+  struct view *view = arg;
+  const json_t *content;
+  const char *role;
+  const char *time;
+  json_t *o;
+
+  if (view->cli->json) {
+    (void)fwrite(json.data, 1, json.len, stdout);
+    putchar('\n');
+    return cli_out_failed() ? QP_STOPPED : QP_OK;
+  }
+  o = json_loadb(json.data, json.len, JSON_ALLOW_NUL, NULL);
+  if (!o || cli_json_failed()) {
+    json_decref(o);
+    return cli_fail_nomem(view->err);
+  }
+  role = json_string_value(json_object_get(o, "role"));
+  time = json_string_value(json_object_get(o, "timestamp"));
+  content = json_object_get(o, "content");
+  cli_put_word(stdout, role ? role : "");
+  fputs("  ", stdout);
+  cli_put_word(stdout, time ? time : "-");
+  putchar('\n');
+  if (json_is_string(content) && json_string_length(content))
+    cli_put_text(stdout, json_string_value(content), json_string_length(content), INDENT);
+  print_calls(json_object_get(o, "tool_calls"));
+  json_decref(o);
+  return cli_out_failed() ? QP_STOPPED : QP_OK;
+}
+
+static enum qp_rc
+ignore_session(void *arg, const struct qp_session_info *session)
+{
+  (void)arg;
+  (void)session;
+  return QP_OK;
+}
+
+static enum qp_rc
+read_session(struct cli *cli, const struct cli_args *args, struct qp_err *err)
+{
+  struct view view = { cli, err };
+  struct qp_session_reading reading = { 0 };
+  const char *id = args->words.at[1];
+  uint64_t n = DEFAULT_HISTORY;
+  enum qp_rc rc = QP_OK;
+
+  if (args->values[OPT_HISTORY])
+    rc = cli_opts_number("--max-history", args->values[OPT_HISTORY], 0, UINT64_MAX, &n, err);
+  if (!rc)
+    rc = cli_open(cli, CLI_READ, err);
+  if (!rc)
+    rc = qp_session_read(cli->store, id, n, print_message, &view, &reading, err);
+  if (rc)
+    return rc;
+  if (!reading.messages && qp_session_get(cli->store, id, ignore_session, NULL, err) == QP_NOTFOUND)
+    cli_warn("%s", err->msg); /* it reads as empty all the same */
+  return QP_OK;
+}
+
+/* ---- rm ---- */
+
+static enum qp_rc
+remove_session(struct cli *cli, const struct cli_args *args, struct qp_err *err)
+{
+  struct feed feed = { 0 };
+  const char *id = args->words.at[1];
+  char answer[16] = "";
+  enum qp_rc rc;
+
+  if (!args->values[OPT_YES] && !isatty(STDIN_FILENO))
+    return cli_fail(err, QP_INVALID,
+                    "nobody is there to be asked; --yes deletes without a question");
+  rc = cli_open(cli, CLI_WRITE, err);
+  if (!rc)
+    rc = qp_session_get(cli->store, id, note_count, &feed, err);
+  if (rc)
+    return rc;
+  if (!args->values[OPT_YES]) {
+    fputs("Delete session ", stderr);
+    cli_put_word(stderr, id);
+    fprintf(stderr, " with %llu message%s for good? [y/N] ", (unsigned long long)feed.number,
+            cli_plural(feed.number));
+    (void)fflush(stderr);
+    if (!fgets(answer, sizeof(answer), stdin) || (answer[0] != 'y' && answer[0] != 'Y'))
+      return cli_fail(err, QP_STOPPED, "nothing was deleted");
+  }
+  rc = qp_session_delete(cli->store, id, err);
+  if (rc)
+    return rc;
+  if (cli->json)
+    return cli_put_json(json_pack("{s:s, s:b}", "id", id, "deleted", 1), err);
+  fputs("deleted ", stdout);
+  cli_put_word(stdout, id);
+  putchar('\n');
+  return QP_OK;
+}
+
+/* ---- the command ---- */
+
+static enum qp_rc
+run_session(struct cli *cli, const struct cli_args *args, struct qp_err *err)
+{
+  bool said = args->words.count > 0;
+  size_t action;
+  enum qp_rc rc;
+
+  rc = cli_action_find(&cli_cmd_session, args, actions, said ? args->words.at[0] : "ls",
+                       said ? args->words.count - 1 : 0, &action, err);
+  if (rc)
+    return rc;
+  switch (action) {
+  case DO_NEW:
+    return new_session(cli, args, err);
+  case DO_APPEND:
+    return append_messages(cli, args, err);
+  case DO_READ:
+    return read_session(cli, args, err);
+  case DO_RM:
+    return remove_session(cli, args, err);
+  default:
+    return list_sessions(cli, err);
+  }
+}
+
+const struct cli_command cli_cmd_session = {
+  .name = "session",
+  .run = run_session,
+  .summary = "linear histories for bots: new, append, read, ls, rm",
+  .usage = { "[ls]", "new [--id ID] [--title T] [--agent A] [--source S] [--chunk-size N]",
+             "append ID --text T [--role R]", "append ID --jsonl FILE [--keep-going]",
+             "read ID [--max-history N]", "rm ID [--yes]" },
+  .about = "A session is a history without branches, in files of --chunk-size messages each;\n"
+           "an append costs the same however long it is. 'new' prints the id. 'append' prints\n"
+           "the number of each message in its session; a number that was printed belongs to a\n"
+           "message that survives kill -9 and a power cut.\n"
+           "\n"
+           "Lines of --jsonl are {\"role\":\"user\",\"content\":\"hi\"}, with \"timestamp\",\n"
+           "\"tool_calls\" and \"tool_call_id\" where there are any. The first bad line ends it,\n"
+           "unless --keep-going is given.\n"
+           "\n"
+           "'read' prints the last messages, the oldest of them first; with --json as they are\n"
+           "stored, one a line. It never begins with the result of a tool whose call would be\n"
+           "left out. An unknown session is empty. 'ls' begins with the one that was changed\n"
+           "last; elsewhere than on a terminal separated by tabs: id, created, updated,\n"
+           "messages, chunks, title.\n"
+           "\n"
+           "Examples:\n"
+           "  quipu session new --id bot-7\n"
+           "  quipu session append bot-7 --role user --text 'Hello'\n"
+           "  quipu session read bot-7 --max-history 20",
+  .options = options,
+  .words_max = 2,
+};

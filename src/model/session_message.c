@@ -1,0 +1,166 @@
+/* session_message.c - the line of a session's message. See session.h. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "model/field.h"
+#include "model/message_int.h"
+#include "model/session.h"
+
+#define WHAT "the message"
+
+static const char *const known_fields[] = {
+  "timestamp", "role", "content", "tool_calls", "tool_call_id", NULL,
+};
+
+static const struct qp__place top = { WHAT, "" };
+
+/* ---- checking ---- */
+
+/* What holds for every message, also one that another program wrote. */
+static enum qp_rc
+check_shape(const json_t *root, enum qp_role *role, struct qp_err *err)
+{
+  struct qp_bytes content;
+  json_t *calls = NULL;
+  const char *call_id = NULL;
+  unsigned which = 0;
+  enum qp_rc rc;
+
+  if (!qp__field_get(root, "role"))
+    return qp__field_fail(&top, "role", "is missing", err);
+  rc = qp__field_name(&top, root, "role", &qp__role_names, &which, err);
+  if (!rc)
+    rc = qp__field_text(&top, root, "content", &content, err);
+  if (!rc)
+    rc = qp__field_array(&top, root, "tool_calls", &calls, err);
+  if (!rc)
+    rc = qp__field_string(&top, root, "tool_call_id", &call_id, err);
+  if (!rc)
+    *role = (enum qp_role)which;
+  return rc;
+}
+
+/* What must hold besides for one that is to be appended. */
+static enum qp_rc
+check_new(const json_t *root, struct qp_err *err)
+{
+  json_t *calls = qp__field_get(root, "tool_calls");
+  json_t *time = qp__field_get(root, "timestamp");
+  int64_t ms;
+
+  if (!qp__field_get(root, "content") && !json_array_size(calls))
+    return qp__field_fail(&top, "content", "is missing", err);
+  for (size_t i = 0; i < json_array_size(calls); i++)
+    if (!json_is_object(json_array_get(calls, i)))
+      return qp__field_fail(&top, "tool_calls", "must be an array of objects", err);
+  if (time && (!json_is_string(time) ||
+               qp__session_time(json_string_value(time), json_string_length(time), &ms)))
+    return qp__field_fail(&top, "timestamp", "must be a time such as \"2026-11-15T19:55:40.123Z\"",
+                          err);
+  return QP_OK;
+}
+
+/* Title and time. */
+static enum qp_rc
+gather(const json_t *root, struct qp__session_message *info, struct qp_err *err)
+{
+  const json_t *time = json_object_get(root, "timestamp");
+  const json_t *content = json_object_get(root, "content");
+
+  info->title = NULL;
+  info->time = 0;
+  if (!json_is_string(time) ||
+      qp__session_time(json_string_value(time), json_string_length(time), &info->time))
+    info->time = 0;
+  if (info->role == QP_ROLE_USER && json_is_string(content)) {
+    const char *s = json_string_value(content);
+
+    info->title = qp__strndup(s, qp__utf8_prefix(s, strlen(s), QP__SESSION_TITLE));
+    if (!info->title)
+      return qp__fail_nomem(err, "the title of a session");
+  }
+  return QP_OK;
+}
+
+enum qp_rc
+qp__session_message_look(struct qp_bytes line, bool all, struct qp__session_message *info,
+                         struct qp_err *err)
+{
+  json_t *root = NULL;
+  enum qp_rc rc = qp__json_parse_object(WHAT, line, &root, err);
+
+  if (!rc)
+    rc = check_shape(root, &info->role, err);
+  if (!rc && all)
+    rc = gather(root, info, err);
+  json_decref(root);
+  return rc;
+}
+
+/* ---- encoding ---- */
+
+/* Sets a field to the value that `from` has, or to null. */
+static int
+carry(json_t *object, const json_t *from, const char *key)
+{
+  json_t *v = json_object_get(from, key);
+
+  return v ? json_object_set(object, key, v) : json_object_set_new(object, key, json_null());
+}
+
+/* The stored form of a message that was checked; NULL: no memory. */
+static json_t *
+build(const json_t *root, enum qp_role role, int64_t now, json_t *rest)
+{
+  json_t *o = json_object();
+  int failed = qp__field_get(root, "timestamp") ? carry(o, root, "timestamp")
+                                                : qp__json_set_time(o, "timestamp", now);
+
+  if (failed || qp__json_set_str(o, "role", qp_role_name(role)) || carry(o, root, "content") ||
+      carry(o, root, "tool_calls") || carry(o, root, "tool_call_id") ||
+      qp__field_add_rest(o, rest)) {
+    json_decref(o);
+    return NULL;
+  }
+  return o;
+}
+
+static enum qp_rc
+encode(const json_t *root, enum qp_role role, int64_t now, struct qp__buf *out, struct qp_err *err)
+{
+  json_t *rest = NULL;
+  enum qp_rc rc = qp__field_rest(WHAT, root, known_fields, &rest, err);
+
+  if (rc)
+    return rc;
+  rc = qp__value_write_new(WHAT, build(root, role, now, rest), QP__COMPACT, out, err);
+  if (!rc && qp__buf_add_char(out, '\n'))
+    rc = qp__buf_check(out, WHAT, err);
+  json_decref(rest);
+  return rc;
+}
+
+enum qp_rc
+qp__session_message_encode(struct qp_bytes json, int64_t now, struct qp__buf *out,
+                           struct qp__session_message *info, struct qp_err *err)
+{
+  struct qp__session_message found = { 0 };
+  json_t *root = NULL;
+  enum qp_rc rc = qp__json_parse_object(WHAT, json, &root, err);
+
+  if (!rc)
+    rc = check_shape(root, &found.role, err);
+  if (!rc)
+    rc = check_new(root, err);
+  if (!rc)
+    rc = encode(root, found.role, now, out, err);
+  if (!rc)
+    rc = gather(root, &found, err);
+  json_decref(root);
+  if (!rc)
+    *info = found;
+  return rc;
+}

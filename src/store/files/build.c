@@ -1,0 +1,409 @@
+/* build.c - a whole context at once: its files are written below tmp/{name}, synced together by one
+ * syncfs, and then one commit renames the directory to contexts/{id}. The journal holds no content,
+ * only renames.
+ *
+ * Why that can be replayed. A rename whose source is gone was done before; the source is durable
+ * before the commit is staged, and recovery empties tmp/ only when everything is replayed. So each
+ * rename alone can be repeated. But a replay begins with the oldest commit, and an earlier one that
+ * uses the same names would spoil it: the deletion of a context of this id would move the new
+ * directory away, and the rename that put it there is not repeated because its source is gone.
+ * Likewise a creation of the same id, or a rollback. Therefore, before the commit is staged, the
+ * journal forgets every earlier commit that renamed a context of this id (qp__fresh_forget). What
+ * comes later does no harm: a deletion or a fold only renames from names that were never used
+ * before, and a creation holds its contents.
+ *
+ * A directory of an old format in the place of the new one becomes {id}.old in the same operation
+ * (QP__OP_KEEP): as two operations the first of them, replayed, would move the new one. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/err.h"
+#include "os/file.h"
+#include "store/files/files.h"
+
+#define TEMPS_MAX 4
+
+struct build {
+  struct qp__fctx target;
+  char top[QP__TEMP_NAME_LEN]; /* in tmp/ */
+  char temps[TEMPS_MAX][QP__TEMP_NAME_LEN];
+  size_t temp_count;
+  char dir[QP__PATH_MAX]; /* of the messages that are put now, "" at first */
+  int dirfd;
+  bool kept; /* the commit is there, or may be: nothing may be removed */
+};
+
+/* ---- one sync for all ---- */
+
+/* With the lock held; gives it up while it works. */
+static void
+run_sync(struct qp__files *f)
+{
+  struct qp__group_sync *s = &f->sync;
+  uint64_t upto = s->wanted;
+  struct qp_err err;
+  int sys;
+
+  s->running = true;
+  (void)pthread_mutex_unlock(&s->lock);
+  sys = qp__syncfs(f->os, f->root);
+  if (sys) {
+    (void)qp__fail_sys(&err, sys, "cannot sync the data directory");
+    qp__journal_poison(f->journal, &err);
+  }
+  (void)pthread_mutex_lock(&s->lock);
+  s->running = false;
+  s->finished = upto;
+  if (sys)
+    s->failed = upto;
+  (void)pthread_cond_broadcast(&s->done);
+}
+
+enum qp_rc
+qp__files_sync(struct qp__files *f, struct qp_err *err)
+{
+  struct qp__group_sync *s = &f->sync;
+  uint64_t mine;
+  bool failed;
+
+  (void)pthread_mutex_lock(&s->lock);
+  mine = ++s->wanted;
+  while (s->finished < mine) {
+    if (s->running)
+      (void)pthread_cond_wait(&s->done, &s->lock);
+    else
+      run_sync(f);
+  }
+  failed = s->failed >= mine; /* later ones may have succeeded: what they did not write is lost */
+  (void)pthread_mutex_unlock(&s->lock);
+  return failed ? qp__fail(err, QP_IO, "cannot sync the data directory") : QP_OK;
+}
+
+/* ---- begin ---- */
+
+static enum qp_rc
+make_directory(struct qp__files *f, const char *path, struct qp_err *err)
+{
+  int sys = qp__dir_make(f->os, f->root, path);
+
+  return sys ? qp__fail_sys(err, sys, "cannot make '%s'", path) : QP_OK;
+}
+
+/* QP_EXISTS: there is such a context in the new format. *pool: a directory of an old one is in its
+ * place. */
+static enum qp_rc
+check_target(struct qp__files *f, const struct build *b, bool *pool, struct qp_err *err)
+{
+  struct qp__old_place old;
+  struct stat st;
+  enum qp_rc rc = qp__old_find(f, &b->target.id, &old, err);
+  int sys;
+
+  if (rc)
+    return rc;
+  *pool = old.format == QP_LEGACY_POOL;
+  if (old.newer)
+    return qp__fail(err, QP_EXISTS, "context %s exists already",
+                    b->target.path + strlen("contexts/"));
+  sys = *pool ? -ENOENT : f->os->fstatat(f->os->self, f->root, b->target.path, &st);
+  if (!sys)
+    return qp__fail(err, QP_EXISTS, "'%s' is in the way: move it away", b->target.path);
+  return sys == -ENOENT ? QP_OK : qp__fail_sys(err, sys, "cannot look at '%s'", b->target.path);
+}
+
+enum qp_rc
+qp__files_build_begin(void *self, const struct qp_uuid *id, void **out, struct qp_err *err)
+{
+  struct qp__files *f = self;
+  struct build *b = qp__alloc0(1, sizeof(*b));
+  char path[QP__PATH_MAX];
+  bool pool;
+  enum qp_rc rc;
+
+  if (!b)
+    return qp__fail_nomem(err, "building a context");
+  b->dirfd = -1;
+  qp__fctx_init(&b->target, id);
+  rc = check_target(f, b, &pool, err);
+  if (rc) {
+    qp__free(b);
+    return rc;
+  }
+  qp__files_temp_name(f, b->top);
+  (void)snprintf(path, sizeof(path), "tmp/%s", b->top);
+  rc = make_directory(f, path, err);
+  if (!rc) {
+    (void)snprintf(path, sizeof(path), "tmp/%s/messages", b->top);
+    rc = make_directory(f, path, err);
+  }
+  if (rc)
+    qp__files_build_free(f, b);
+  else
+    *out = b;
+  return rc;
+}
+
+static void
+remove_temp(struct qp__files *f, const char *name)
+{
+  (void)qp__tree_remove(f->os, f->tmp, name); /* what stays, the next open removes */
+}
+
+void
+qp__files_build_free(void *self, void *build)
+{
+  struct qp__files *f = self;
+  struct build *b = build;
+
+  qp__close(f->os, b->dirfd);
+  if (!b->kept) {
+    remove_temp(f, b->top);
+    for (size_t i = 0; i < b->temp_count; i++)
+      remove_temp(f, b->temps[i]);
+  }
+  qp__free(b);
+}
+
+enum qp_rc
+qp__files_build_temp(void *self, void *build, char out[64], struct qp_err *err)
+{
+  struct build *b = build;
+
+  if (b->temp_count == TEMPS_MAX)
+    return qp__fail(err, QP_MISUSE, "a context is built with too many files beside it");
+  qp__files_temp_name(self, b->temps[b->temp_count]);
+  (void)snprintf(out, 64, "tmp/%s", b->temps[b->temp_count++]);
+  return QP_OK;
+}
+
+/* ---- messages ---- */
+
+enum qp_rc
+qp__files_build_reserve(void *self, void *build, const char *dir, size_t n, struct qp_err *err)
+{
+  struct qp__files *f = self;
+  struct build *b = build;
+  char path[QP__PATH_MAX];
+  enum qp_rc rc;
+
+  (void)n;
+  (void)snprintf(path, sizeof(path), "tmp/%s/messages/%s", b->top, dir);
+  if (b->dirfd >= 0 && strcmp(b->dir, path) == 0)
+    return QP_OK;
+  qp__close(f->os, b->dirfd);
+  b->dirfd = -1;
+  rc = make_directory(f, path, err);
+  if (rc)
+    return rc;
+  memcpy(b->dir, path, sizeof(path));
+  b->dirfd = qp__open(f->os, f->root, path, O_PATH | O_DIRECTORY | O_NOFOLLOW, 0);
+  return b->dirfd < 0 ? qp__fail_sys(err, b->dirfd, "cannot open '%s'", path) : QP_OK;
+}
+
+/* Reads the whole file: one byte more than it should have, to see that there is none. */
+static int
+read_back(struct qp__files *f, int fd, size_t len, struct qp__buf *back)
+{
+  ssize_t got;
+
+  if (qp__buf_reserve(back, len + 1))
+    return -ENOMEM;
+  got = qp__read_at(f->os, fd, back->data + back->len, len + 1, 0);
+  if (got < 0)
+    return (int)got;
+  back->len += (size_t)got;
+  back->data[back->len] = 0;
+  return 0;
+}
+
+enum qp_rc
+qp__files_build_put(void *self, void *build, size_t number, const struct qp_uuid *id,
+                    struct qp_bytes bytes, struct qp__buf *back, struct qp_err *err)
+{
+  struct qp__files *f = self;
+  struct build *b = build;
+  char name[QP_UUID_TEXT + 8];
+  char text[QP_UUID_TEXT];
+  int fd;
+  int sys;
+
+  (void)number;
+  (void)snprintf(name, sizeof(name), "%s.json", qp_uuid_text(id, text));
+  fd = qp__open(f->os, b->dirfd, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+  if (fd == -EEXIST)
+    return qp__fail(err, QP_INVALID, "message %s is there twice", text);
+  sys = fd < 0 ? fd : qp__write_at(f->os, fd, bytes.data, bytes.len, 0);
+  if (!sys && back)
+    sys = read_back(f, fd, bytes.len, back);
+  qp__close(f->os, fd);
+  return sys ? qp__fail_sys(err, sys, "cannot write message %s", text) : QP_OK;
+}
+
+/* ---- the commit ---- */
+
+static enum qp_rc
+make_file(struct qp__files *f, const struct build *b, const char *name, struct qp_bytes bytes,
+          struct qp_err *err)
+{
+  char path[QP__PATH_MAX];
+  int sys;
+
+  (void)snprintf(path, sizeof(path), "tmp/%s/%s", b->top, name);
+  sys = qp__file_create(f->os, f->root, path, bytes);
+  return sys ? qp__fail_sys(err, sys, "cannot write '%s'", path) : QP_OK;
+}
+
+enum qp_rc
+qp__files_build_finish(void *self, void *build, struct qp_bytes meta, struct qp__image *image,
+                       struct qp_err *err)
+{
+  struct qp__files *f = self;
+  struct build *b = build;
+  char path[QP__PATH_MAX];
+  struct qp__buf log;
+  uint64_t bytes;
+  enum qp_rc rc;
+
+  qp__buf_init(&log, 4096);
+  (void)qp__index_log_header(&log, 1);
+  rc = qp__buf_check(&log, "index.log", err);
+  if (!rc)
+    rc = make_file(f, b, "metadata.json", meta, err);
+  (void)snprintf(path, sizeof(path), "tmp/%s/index.json", b->top);
+  if (!rc)
+    rc = qp__files_index_write(f, f->root, path, &b->target.id, 1, &image->tree, image->tree.count,
+                               image->heads, image->head_count, false, &bytes, err);
+  if (!rc)
+    rc = make_file(f, b, "index.log", qp__buf_bytes(&log), err);
+  qp__buf_release(&log);
+  return rc ? rc : qp__files_sync(f, err);
+}
+
+static enum qp_rc
+add_rename(struct qp__txn *txn, const char *from, const char *to, unsigned flags,
+           struct qp_err *err)
+{
+  struct qp__op op = {
+    .kind = QP__OP_RENAME, .flags = flags, .path = from, .data = { to, strlen(to) }
+  };
+
+  return qp__txn_add(txn, &op, NULL, false, err);
+}
+
+/* Nothing may stand where an old directory goes. */
+static enum qp_rc
+check_old_name(struct qp__files *f, const struct build *b, struct qp_err *err)
+{
+  char path[QP__PATH_MAX];
+  struct stat st;
+  int sys;
+
+  (void)snprintf(path, sizeof(path), "%s.old", b->target.path);
+  sys = f->os->fstatat(f->os->self, f->root, path, &st);
+  if (!sys)
+    return qp__fail(err, QP_EXISTS, "'%s' is in the way: move it away", path);
+  return sys == -ENOENT ? QP_OK : qp__fail_sys(err, sys, "cannot look at '%s'", path);
+}
+
+/* After the commit is staged a rename that cannot be done would end all writing: look first. */
+static enum qp_rc
+check_move(struct qp__files *f, const struct qp__build_move *move, struct qp_err *err)
+{
+  struct stat from;
+  struct stat to;
+  int sys = f->os->fstatat(f->os->self, f->root, move->from, &from);
+
+  if (sys)
+    return qp__fail_sys(err, sys, "cannot move '%s'", move->from);
+  sys = f->os->fstatat(f->os->self, f->root, move->to, &to);
+  if (!sys && (S_ISDIR(from.st_mode) || S_ISDIR(to.st_mode)))
+    return qp__fail(err, QP_EXISTS, "'%s' is in the way: move it away", move->to);
+  return !sys || sys == -ENOENT ? QP_OK : qp__fail_sys(err, sys, "cannot look at '%s'", move->to);
+}
+
+static enum qp_rc
+stage_and_settle(struct qp__files *f, struct build *b, struct qp__txn *txn, struct qp_err *err)
+{
+  enum qp_rc rc = qp__fresh_add(f, &b->target.id, false, err);
+
+  if (rc)
+    return rc;
+  rc = qp__journal_stage(f->journal, txn, err);
+  if (!rc) {
+    b->kept = true;
+    rc = qp__journal_settle(f->journal, txn, err);
+  }
+  qp__fresh_settle(f, &b->target.id, rc ? 0 : txn->seq);
+  return rc;
+}
+
+/* Adds a prompt: its content is written now, so that the commit only renames it. */
+static enum qp_rc
+add_prompt(struct qp__files *f, struct qp__txn *txn, const struct qp__new_prompt *prompt,
+           struct qp_err *err)
+{
+  char path[QP__PATH_MAX];
+  char name[QP__TEMP_NAME_LEN];
+  struct qp__op op = { .kind = QP__OP_PUT, .path = path, .data = prompt->text };
+  enum qp_rc rc;
+  int sys;
+
+  qp__prompt_path(path, prompt->id);
+  qp__files_temp_name(f, name);
+  sys = qp__file_create(f->os, f->tmp, name, prompt->text);
+  if (sys)
+    return qp__fail_sys(err, sys, "cannot write '%s'", path);
+  rc = qp__txn_add(txn, &op, name, false, err);
+  if (rc)
+    remove_temp(f, name);
+  return rc;
+}
+
+/* Removes the contents of prompts that come to nothing. */
+static void
+drop_prompts(struct qp__files *f, const struct qp__txn *txn)
+{
+  for (size_t i = 0; i < txn->op_count; i++)
+    if (txn->staged[i])
+      remove_temp(f, txn->staged[i]);
+}
+
+enum qp_rc
+qp__files_build_commit(void *self, void *build, const struct qp__new_prompt *prompts,
+                       size_t prompt_count, const struct qp__build_move *moves, size_t n,
+                       struct qp_err *err)
+{
+  struct qp__files *f = self;
+  struct build *b = build;
+  char from[QP__PATH_MAX];
+  struct qp__txn txn;
+  bool pool = false;
+  enum qp_rc rc = check_target(f, b, &pool, err);
+
+  if (!rc && pool)
+    rc = check_old_name(f, b, err);
+  for (size_t i = 0; i < n && !rc; i++)
+    rc = check_move(f, &moves[i], err);
+  if (!rc)
+    rc = qp__fresh_forget(f, &b->target.id, err);
+  if (!rc)
+    rc = qp__txn_init(&txn, err);
+  if (rc)
+    return rc;
+  for (size_t i = 0; i < prompt_count && !rc; i++)
+    rc = add_prompt(f, &txn, &prompts[i], err);
+  for (size_t i = 0; i < n && !rc; i++)
+    rc = add_rename(&txn, moves[i].from, moves[i].to, 0, err);
+  (void)snprintf(from, sizeof(from), "tmp/%s", b->top);
+  if (!rc)
+    rc = add_rename(&txn, from, b->target.path, pool ? QP__OP_KEEP : 0, err);
+  if (!rc)
+    rc = stage_and_settle(f, b, &txn, err);
+  if (rc && !b->kept)
+    drop_prompts(f, &txn);
+  qp__txn_release(&txn);
+  return rc;
+}

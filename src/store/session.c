@@ -1,0 +1,408 @@
+/* session.c - changing sessions: create, append, chunk size, delete. See session_int.h for the
+ * locks and what lies where.
+ *
+ * A writer works on a struct qp__open_session: the session's line and the end of its log as they
+ * are once everything that is staged is carried out. It is found once, from the index and the
+ * newest chunk; from then on an append reads nothing. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/err.h"
+#include "store/session_int.h"
+
+/* ---- changes ---- */
+
+enum qp_rc
+qp__session_add_index_line(struct qp__sessions *ss, struct qp__session_commit *c,
+                           const struct qp__session *line, struct qp__buf *text, struct qp_err *err)
+{
+  struct qp__change *ch = &c->changes[c->count];
+  enum qp_rc rc = qp__session_encode(line, text, err);
+
+  if (rc)
+    return rc;
+  memset(ch, 0, sizeof(*ch));
+  ch->kind = QP__CHANGE_FILE_APPEND;
+  ch->path = QP__SESSION_INDEX;
+  ch->offset = ss->index.end;
+  ch->cut = ss->index.torn != 0;
+  ch->bytes = qp__buf_bytes(text);
+  c->count++;
+  c->offset = ch->offset;
+  c->len = (uint32_t)text->len;
+  return QP_OK;
+}
+
+static size_t
+dropped_bit(const uint8_t key[16])
+{
+  return (size_t)key[8] | (size_t)(key[9] & 31) << 8;
+}
+
+_Static_assert(sizeof(((struct qp__sessions *)0)->dropped) * 8 == 32 << 8, "a bit for each number");
+
+static bool
+was_dropped(const struct qp__sessions *ss, const uint8_t key[16])
+{
+  return ss->dropped[dropped_bit(key) / 8] >> dropped_bit(key) % 8 & 1;
+}
+
+/* The content of a log without chunks, where it cannot be renamed (chunklog.h). */
+static enum qp_rc
+read_single(const struct qp__chunklog *log, const struct qp__chunk_end *end_of_log,
+            struct qp__buf *out, struct qp_err *err)
+{
+  char path[QP__CHUNK_PATH];
+
+  qp__chunk_path(log, 0, path);
+  return log->driver->file_read(log->self, path, 0, (size_t)end_of_log->end, out, err);
+}
+
+/* ---- creating ---- */
+
+/* With write_lock held: whether the id is free. *o is an open session of that id that was deleted a
+ * moment ago, or NULL. */
+static enum qp_rc
+check_free(struct qp_store *s, const char *id, const char *path, const uint8_t key[16],
+           struct qp__open_session **o, struct qp_err *err)
+{
+  struct qp__session_slot slot;
+  uint64_t size;
+  enum qp_rc rc = qp__sessions_load_locked(s, err);
+
+  if (rc)
+    return rc;
+  *o = qp__open_session_find(s->sessions, key);
+  if (*o && (*o)->deleted)
+    return QP_OK;
+  if (*o || qp__session_slot_copy(s->sessions, key, &slot))
+    return qp__fail(err, QP_EXISTS, "session '%s' exists already", id);
+  rc = s->driver->file_size(s->self, path, &size, NULL); /* from somebody else, since we looked */
+  return rc == QP_NOTFOUND ? QP_OK : qp__fail(err, QP_EXISTS, "there is a file '%s' already", path);
+}
+
+/* With write_lock held: stages a new session. `fresh` becomes *out, or is freed. */
+static enum qp_rc
+stage_creation(struct qp_store *s, struct qp__open_session *fresh, struct qp__session_commit *c,
+               const char *path, struct qp__buf *text, struct qp__open_session **out, void **ticket,
+               struct qp_err *err)
+{
+  struct qp__open_session *o = NULL;
+  enum qp_rc rc = check_free(s, fresh->line->id, path, fresh->key, &o, err);
+
+  if (!rc) {
+    c->changes[0].kind = QP__CHANGE_FILE_APPEND; /* of nothing: makes the file */
+    c->changes[0].path = path;
+    c->changes[0].bytes.data = "";
+    c->count = 1;
+    c->newest = 1;
+    memcpy(c->key, fresh->key, 16);
+    rc = qp__session_add_index_line(s->sessions, c, fresh->line, text, err);
+  }
+  if (!rc)
+    rc = qp__session_stage(s, c, o ? o : fresh, ticket, err);
+  if (rc || o) {
+    if (!rc) { /* the commits of the deleted one that are under way keep it */
+      struct qp__session *line = o->line;
+
+      o->line = fresh->line;
+      o->end = fresh->end;
+      o->deleted = false;
+      fresh->line = line;
+    }
+    qp__open_session_free(fresh);
+  } else {
+    o = fresh;
+    qp__open_session_push(s->sessions, o);
+  }
+  *out = o;
+  return rc;
+}
+
+/* Takes `line` over. */
+static enum qp_rc
+create(struct qp_store *s, struct qp__session *line, struct qp_err *err)
+{
+  struct qp__sessions *ss = s->sessions;
+  struct qp__session_commit c = { 0 };
+  struct qp__open_session *fresh = qp__alloc0(1, sizeof(*fresh));
+  struct qp__open_session *o = NULL;
+  char name[QP__SESSION_NAME_LEN];
+  char path[QP__CHUNK_PATH];
+  struct qp__chunklog log;
+  struct qp__buf text;
+  void *ticket = NULL;
+  enum qp_rc rc;
+
+  if (!fresh) {
+    qp__session_free(line);
+    return qp__fail_nomem(err, "creating a session");
+  }
+  line->chunks = 1;
+  fresh->line = line;
+  fresh->end.number = 1;
+  qp__session_key(line->id, fresh->key);
+  qp__session_log(s, line->id, name, &log);
+  qp__chunk_path(&log, 1, path);
+  qp__buf_init(&text, QP__SESSION_INDEX_MAX);
+  (void)pthread_mutex_lock(&ss->write_lock);
+  rc = stage_creation(s, fresh, &c, path, &text, &o, &ticket, err);
+  if (rc)
+    (void)pthread_mutex_unlock(&ss->write_lock);
+  else
+    rc = qp__session_settle_unlocked(s, o, ticket, err);
+  qp__buf_release(&text);
+  return rc;
+}
+
+enum qp_rc
+qp_session_create(struct qp_store *store, const struct qp_session_spec *spec, char **id,
+                  struct qp_err *err)
+{
+  struct qp_session_spec own = *spec;
+  struct qp__session *line = NULL;
+  char made[QP_UUID_TEXT];
+  struct qp_uuid fresh;
+  char *copy = NULL;
+  enum qp_rc rc = qp__check_writable(store, err);
+
+  if (!rc && !own.id) {
+    rc = qp__store_new_id(store, &fresh, err);
+    if (!rc)
+      own.id = qp_uuid_text(&fresh, made);
+  }
+  if (!rc)
+    rc = qp__session_new(&own, store->os->now_ms(store->os->self), &line, err);
+  if (!rc && id) {
+    copy = qp__strdup(own.id);
+    if (!copy) {
+      qp__session_free(line);
+      rc = qp__fail_nomem(err, "creating a session");
+    }
+  }
+  if (rc)
+    return rc;
+  rc = create(store, line, err);
+  if (rc)
+    qp__free(copy);
+  else if (id)
+    *id = copy;
+  return rc;
+}
+
+/* ---- appending ---- */
+
+/* With write_lock held: stages the message's line and the session's. *title is taken over where the
+ * session gets it. */
+static enum qp_rc
+stage_append(struct qp_store *s, struct qp__open_session *o, struct qp_bytes message, char **title,
+             int64_t now, struct qp__session_commit *c, struct qp__chunk_plan *plan,
+             struct qp__buf *text, struct qp__buf *single, void **ticket, struct qp_err *err)
+{
+  struct qp__session next = *o->line; /* shares its strings */
+  char name[QP__SESSION_NAME_LEN];
+  struct qp__chunklog log;
+  struct qp_bytes copy;
+  bool copies = o->end.number == 0 && was_dropped(s->sessions, o->key);
+  enum qp_rc rc = QP_OK;
+
+  qp__session_log(s, o->line->id, name, &log);
+  if (copies)
+    rc = read_single(&log, &o->end, single, err);
+  copy = qp__buf_bytes(single);
+  if (!rc)
+    rc = qp__chunk_plan(&log, &o->end, message, next.chunk_size, copies ? &copy : NULL, plan, err);
+  if (rc)
+    return rc;
+  memcpy(c->changes, plan->changes, plan->count * sizeof(plan->changes[0]));
+  c->count = plan->count;
+  c->newest = next.chunks = plan->next.number;
+  next.messages++;
+  next.updated_at = now;
+  if (!next.title)
+    next.title = *title;
+  memcpy(c->key, o->key, 16);
+  rc = qp__session_add_index_line(s->sessions, c, &next, text, err);
+  if (!rc)
+    rc = qp__session_stage(s, c, o, ticket, err);
+  if (rc)
+    return rc;
+  if (next.title == *title)
+    *title = NULL;
+  *o->line = next;
+  o->end = plan->next;
+  return QP_OK;
+}
+
+enum qp_rc
+qp_session_append(struct qp_store *store, const char *id, struct qp_bytes json, struct qp_err *err)
+{
+  struct qp__session_message info = { 0 };
+  struct qp__session_commit c = { 0 };
+  struct qp__open_session *o = NULL;
+  struct qp__chunk_plan plan;
+  struct qp__buf message;
+  struct qp__buf text;
+  struct qp__buf single;
+  void *ticket = NULL;
+  int64_t now = store->os->now_ms(store->os->self);
+  enum qp_rc rc = qp__check_writable(store, err);
+
+  qp__buf_init(&message, store->max_message + 1); /* and the newline */
+  qp__buf_init(&text, QP__SESSION_INDEX_MAX);
+  qp__buf_init(&single, (size_t)1 << 30);
+  if (!rc)
+    rc = qp__session_id_check(id, err);
+  if (!rc)
+    rc = qp__session_message_encode(json, now, &message, &info, err);
+  if (rc)
+    goto out;
+  (void)pthread_mutex_lock(&store->sessions->write_lock);
+  rc = qp__open_session(store, id, &o, err);
+  if (!rc)
+    rc = stage_append(store, o, qp__buf_bytes(&message), &info.title, now, &c, &plan, &text,
+                      &single, &ticket, err);
+  if (rc)
+    (void)pthread_mutex_unlock(&store->sessions->write_lock);
+  else
+    rc = qp__session_settle_unlocked(store, o, ticket, err);
+out:
+  qp__free(info.title);
+  qp__buf_release(&message);
+  qp__buf_release(&text);
+  qp__buf_release(&single);
+  return rc;
+}
+
+/* ---- the capacity of chunks to come ---- */
+
+enum qp_rc
+qp_session_set_chunk_size(struct qp_store *store, const char *id, uint32_t chunk_size,
+                          struct qp_err *err)
+{
+  struct qp__sessions *ss = store->sessions;
+  struct qp__session_commit c = { 0 };
+  struct qp__open_session *o = NULL;
+  struct qp__session next;
+  struct qp__buf text;
+  void *ticket = NULL;
+  enum qp_rc rc = qp__check_writable(store, err);
+
+  if (!rc)
+    rc = qp__session_id_check(id, err);
+  if (rc)
+    return rc;
+  qp__buf_init(&text, QP__SESSION_INDEX_MAX);
+  (void)pthread_mutex_lock(&ss->write_lock);
+  rc = qp__open_session(store, id, &o, err);
+  if (!rc) {
+    next = *o->line;
+    next.chunk_size = chunk_size ? chunk_size : QP__SESSION_CHUNK;
+    next.updated_at = store->os->now_ms(store->os->self);
+    c.newest = o->end.number;
+    memcpy(c.key, o->key, 16);
+    rc = qp__session_add_index_line(ss, &c, &next, &text, err);
+  }
+  if (!rc)
+    rc = qp__session_stage(store, &c, o, &ticket, err);
+  if (rc) {
+    (void)pthread_mutex_unlock(&ss->write_lock);
+  } else {
+    *o->line = next;
+    rc = qp__session_settle_unlocked(store, o, ticket, err);
+  }
+  qp__buf_release(&text);
+  return rc;
+}
+
+/* ---- deleting ---- */
+
+/* The changes that remove a session's files, the newest first, so that whoever sees an older one
+ * missing finds the newest missing too; and room for the line of the index behind them. */
+static enum qp_rc
+plan_drops(const struct qp__chunklog *log, const struct qp__chunk_list *list, char **paths,
+           struct qp__change **changes, struct qp_err *err)
+{
+  *paths = qp__alloc((list->count + 1) * QP__CHUNK_PATH);
+  *changes = qp__alloc0(list->count + 1, sizeof(**changes));
+  if (!*paths || !*changes)
+    return qp__fail_nomem(err, "deleting a session");
+  for (size_t i = 0; i < list->count; i++) {
+    char *path = *paths + i * QP__CHUNK_PATH;
+
+    qp__chunk_path(log, list->n[list->count - 1 - i], path);
+    (*changes)[i].kind = QP__CHANGE_FILE_DROP;
+    (*changes)[i].path = path;
+  }
+  return QP_OK;
+}
+
+/* With write_lock held and nothing under way: stages the deletion of a session that is there. */
+static enum qp_rc
+stage_deletion(struct qp_store *s, struct qp__open_session *o, struct qp__session_commit *c,
+               char **paths, struct qp__buf *text, void **ticket, struct qp_err *err)
+{
+  struct qp__sessions *ss = s->sessions;
+  struct qp__chunk_list list = { NULL, 0, 0 };
+  char name[QP__SESSION_NAME_LEN];
+  struct qp__chunklog log;
+  struct qp__change *line;
+  enum qp_rc rc;
+
+  qp__session_log(s, o->line->id, name, &log);
+  rc = qp__chunk_list(&log, &list, err);
+  if (!rc)
+    rc = plan_drops(&log, &list, paths, &c->more, err);
+  if (!rc)
+    rc = qp__session_encode_deletion(o->line->id, text, err);
+  if (!rc) {
+    line = &c->more[list.count];
+    line->kind = QP__CHANGE_FILE_APPEND;
+    line->path = QP__SESSION_INDEX;
+    line->offset = ss->index.end;
+    line->cut = ss->index.torn != 0;
+    line->bytes = qp__buf_bytes(text);
+    c->count = list.count + 1;
+    c->drop = true;
+    memcpy(c->key, o->key, 16);
+    rc = qp__session_stage(s, c, o, ticket, err);
+  }
+  if (!rc) {
+    o->deleted = true;
+    ss->dropped[dropped_bit(o->key) / 8] |= (uint8_t)(1u << dropped_bit(o->key) % 8);
+  }
+  qp__free(list.n);
+  return rc;
+}
+
+enum qp_rc
+qp_session_delete(struct qp_store *store, const char *id, struct qp_err *err)
+{
+  struct qp__sessions *ss = store->sessions;
+  struct qp__session_commit c = { 0 };
+  struct qp__open_session *o = NULL;
+  char *paths = NULL;
+  struct qp__buf text;
+  void *ticket = NULL;
+  enum qp_rc rc = qp__check_writable(store, err);
+
+  if (!rc)
+    rc = qp__session_id_check(id, err);
+  if (rc)
+    return rc;
+  qp__buf_init(&text, QP__SESSION_INDEX_MAX);
+  (void)pthread_mutex_lock(&ss->write_lock);
+  rc = qp__open_session(store, id, &o, err);
+  if (!rc) {
+    qp__sessions_settle_all(ss); /* its files are all there then */
+    rc = stage_deletion(store, o, &c, &paths, &text, &ticket, err);
+  }
+  if (rc)
+    (void)pthread_mutex_unlock(&ss->write_lock);
+  else
+    rc = qp__session_settle_unlocked(store, o, ticket, err);
+  qp__free(paths);
+  qp__free(c.more);
+  qp__buf_release(&text);
+  return rc;
+}

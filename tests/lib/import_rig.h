@@ -1,0 +1,38 @@
+/* import_rig.h - an import that can be cut short at any point, and what must hold afterwards.
+ *
+ * The store has the chats of a first dump. A second one has more of one of them, a chat that is
+ * new, images and prompts. However importing that one ends: each chat is as it was or as the second
+ * dump has it, whole, and the latter when that was said; and importing it again brings the rest. */
+#ifndef IMPORT_RIG_H
+#define IMPORT_RIG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "os/os.h"
+#include "quipu.h"
+
+#define IMPORT_CHATS 3
+#define IMPORT_WHY 600
+
+/* What was told of the second dump. */
+struct import_told {
+  bool done[IMPORT_CHATS]; /* each chat: it is there now */
+  bool failed;             /* something was not taken */
+  char text[IMPORT_WHY];   /* the first sentence of a failure */
+};
+
+/* Writes both dumps to `dir` and "/first.json", "/second.json", durable; the directory is there.
+ * Asserts. */
+void import_rig_write(const struct qp__os *os, const char *dir);
+
+enum qp_rc import_rig_first(struct qp_store *store, const char *dir, struct qp_err *err);
+enum qp_rc import_rig_second(struct qp_store *store, const char *dir, struct import_told *told,
+                             struct qp_err *err);
+
+/* Whether the store is as it may be after importing the second dump was told to be so far. With
+ * `all`: as it must be when nothing failed. */
+bool import_rig_holds(struct qp_store *store, const struct import_told *told, bool all,
+                      char why[IMPORT_WHY]);
+
+#endif
