@@ -147,6 +147,7 @@ void bench_size_row(struct bench *b);     /* append.c: by size */
 void bench_client_rows(struct bench *b);  /* append.c: one client */
 void bench_crowd_rows(struct bench *b);   /* crowd.c: 64 threads against SQLite */
 void bench_batch_row(struct bench *b);    /* batch.c */
+void bench_migrate_row(struct bench *b);  /* migrate.c */
 void bench_read_rows(struct bench *b);    /* read.c: 2 threads against 1 */
 void bench_session_rows(struct bench *b); /* session.c: long against short */
 void bench_space_rows(struct bench *b);   /* space.c: compression */

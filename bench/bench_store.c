@@ -4,10 +4,10 @@
  *                      build/bench-data-<process id>. About 2.5 GB; removed at the end.
  *   QUIPU_BENCH_QUICK  1: smaller contexts and fewer blocks, to see that everything works
  *
- * Arguments (open, size, client, batch, crowd, read, session, space, range) choose parts of it,
- * which are printed only. Without any it writes bench/RESULTS.md and bench/size.svg; in the quick
- * form build/RESULTS.md and build/size.svg. The bars are never a test: a row that falls short does
- * not change the exit status. */
+ * Arguments (open, size, client, batch, crowd, read, session, space, migrate, range) choose parts
+ * of it, which are printed only. Without any it writes bench/RESULTS.md and bench/size.svg; in the
+ * quick form build/RESULTS.md and build/size.svg. The bars are never a test: a row that falls short
+ * does not change the exit status. */
 #include "bench.h"
 
 #include <errno.h>
@@ -27,8 +27,8 @@
 #define PROBE_GOOD 100e-6 /* seconds for a file */
 
 /* Directories of the data directory: of each store, and of what the peers write. */
-static const char *const places[] = { "large", "client",  "batch", "crowd",
-                                      "read",  "session", "space", BENCH_PEER };
+static const char *const places[] = { "large",   "client", "batch",   "crowd",   "read",
+                                      "session", "space",  "migrate", BENCH_PEER };
 
 /* ---- the data directory ---- */
 
@@ -149,9 +149,11 @@ static const struct part {
   const char *name;
   void (*run)(struct bench *b);
 } parts[] = {
-  { "open", bench_open_rows },       { "size", bench_size_row },    { "client", bench_client_rows },
-  { "batch", bench_batch_row },      { "crowd", bench_crowd_rows }, { "read", bench_read_rows },
-  { "session", bench_session_rows }, { "space", bench_space_rows }, { "range", bench_range },
+  { "open", bench_open_rows },       { "size", bench_size_row },
+  { "client", bench_client_rows },   { "batch", bench_batch_row },
+  { "crowd", bench_crowd_rows },     { "read", bench_read_rows },
+  { "session", bench_session_rows }, { "space", bench_space_rows },
+  { "migrate", bench_migrate_row },  { "range", bench_range },
 };
 #define PARTS (sizeof(parts) / sizeof(parts[0]))
 

@@ -298,7 +298,8 @@ QP_API QP_MUST_CHECK enum qp_rc qp_context_create(struct qp_store *store,
 enum qp_load {
   QP_LOAD_NONE = 0,
   QP_LOAD_MESSAGES = 1, /* bring the messages of every branch into the pool, as many as fit */
-  QP_LOAD_MIGRATE = 2,  /* auto_migrate: a context in an old format is migrated first */
+  QP_LOAD_MIGRATE = 2,  /* auto_migrate: a context in an old format is migrated first, unless the
+                         * store is only read */
 };
 
 /* Opens a context, of an old format too. QP_LOAD_NONE reads metadata and index and no message. A
@@ -555,9 +556,12 @@ QP_API QP_MUST_CHECK enum qp_rc qp_legacy_import(struct qp_store *store, const c
                                                  struct qp_err *err);
 
 /* Writes a context back in the old monolithic format, complete. `to` is a directory that gets
- * {id}.json; NULL: the context itself turns back into contexts/{id}.json of the store. A context
- * that has not changed since it was migrated gives the bytes of its .old file. QP_EXISTS: the file
- * is there with another content. QP_BUSY: a handle on the context is open. */
+ * {id}.json (and is made when it is missing); NULL: the context itself turns back into
+ * contexts/{id}.json of the store. A context that has not changed since it was migrated gives the
+ * bytes of its .old file; with NULL, one that was a directory before becomes that again. QP_EXISTS:
+ * the file is there with another content. QP_BUSY: a handle on the context is open.
+ * QP_UNAVAILABLE: a message is lost, and the old file would not be complete. QP_IMPORT_ALREADY in
+ * the report: it is there already, nothing was written. */
 QP_API QP_MUST_CHECK enum qp_rc qp_context_rollback(struct qp_store *store,
                                                     const struct qp_uuid *id, const char *to,
                                                     struct qp_import_report *report,

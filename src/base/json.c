@@ -8,6 +8,26 @@
 #include "base/str.h"
 #include "base/uuid.h"
 
+/* ---- copying ---- */
+
+json_t *
+qp__json_copy(const json_t *value)
+{
+  json_t *copy = json_is_array(value) ? json_array() : json_object();
+  void *iter = json_object_iter((json_t *)value); /* jansson's iterators know no const */
+  int bad = !copy;
+
+  for (size_t i = 0; i < json_array_size(value) && !bad; i++)
+    bad = json_array_append(copy, json_array_get(value, i));
+  for (; iter && !bad; iter = json_object_iter_next((json_t *)value, iter))
+    bad = json_object_set_nocheck(copy, json_object_iter_key(iter), json_object_iter_value(iter));
+  if (bad) {
+    json_decref(copy);
+    return NULL;
+  }
+  return copy;
+}
+
 /* ---- reading fields ---- */
 
 /* The field's value, or NULL when it is missing or null. */

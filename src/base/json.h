@@ -22,6 +22,12 @@ enum qp_rc qp__json_parse_object(const char *what, struct qp_bytes text, json_t 
 /* Appends; compact, or with two-space indentation. Keys keep their order. */
 enum qp_rc qp__json_write(struct qp__buf *out, const json_t *value);
 enum qp_rc qp__json_write_pretty(struct qp__buf *out, const json_t *value);
+/* The same for a value that stands `level` levels down in a document that is written in pieces. */
+enum qp_rc qp__json_write_inside(struct qp__buf *out, const json_t *value, size_t level);
+
+/* A new array or object with the same elements, which are shared; NULL: no memory. (jansson's own
+ * copy loses elements when memory is out.) */
+json_t *qp__json_copy(const json_t *value);
 
 /* Field readers. A missing field or null leaves *out untouched and is QP_OK; a wrong type is
  * QP_INVALID "`what`: \"key\" must be a string". Borrowed from the object. */

@@ -186,8 +186,14 @@ qp__json_write(struct qp__buf *out, const json_t *value)
 enum qp_rc
 qp__json_write_pretty(struct qp__buf *out, const json_t *value)
 {
+  return qp__json_write_inside(out, value, 0);
+}
+
+enum qp_rc
+qp__json_write_inside(struct qp__buf *out, const json_t *value, size_t level)
+{
   struct writer w = { out, true };
 
-  write_value(&w, value, 0);
+  write_value(&w, value, level);
   return out->rc;
 }

@@ -46,9 +46,9 @@ struct cli {
 };
 
 extern const struct cli_command cli_cmd_new, cli_cmd_add, cli_cmd_ls, cli_cmd_show, cli_cmd_branch,
-    cli_cmd_prompt, cli_cmd_session, cli_cmd_import, cli_cmd_check, cli_cmd_size, cli_cmd_gc,
-    cli_cmd_archive, cli_cmd_compress, cli_cmd_decompress, cli_cmd_rm, cli_cmd_version,
-    cli_cmd_help;
+    cli_cmd_prompt, cli_cmd_session, cli_cmd_import, cli_cmd_migrate, cli_cmd_rollback,
+    cli_cmd_check, cli_cmd_size, cli_cmd_gc, cli_cmd_archive, cli_cmd_compress, cli_cmd_decompress,
+    cli_cmd_rm, cli_cmd_version, cli_cmd_help;
 
 /* The help of one command; NULL: the overview. Into `json` or for a person. */
 enum qp_rc cli_help(struct cli *cli, const struct cli_command *command, struct qp_err *err);
@@ -87,7 +87,8 @@ enum qp_rc cli_open(struct cli *cli, enum cli_open_mode mode, struct qp_err *err
  * so. */
 enum qp_rc cli_context_find(struct cli *cli, const char *text, struct qp_uuid *out,
                             struct qp_err *err);
-/* The same, opened; close it with qp_context_close(). */
+/* The same, opened; close it with qp_context_close(). One in an old format is migrated first where
+ * the store was opened for writing. */
 enum qp_rc cli_context_open(struct cli *cli, const char *text, struct qp_context **out,
                             struct qp_err *err);
 /* The ids of all contexts, newest first, released with cli_free(). */

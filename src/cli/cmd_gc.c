@@ -54,7 +54,8 @@ print_report(struct cli *cli, const struct run *run, const char *label,
 }
 
 static enum qp_rc
-collect_one(struct cli *cli, const struct qp_uuid *id, void *arg, struct qp_err *err)
+collect_one(struct cli *cli, const struct qp_uuid *id, struct cli_progress *progress, void *arg,
+            struct qp_err *err)
 {
   struct run *run = arg;
   struct qp_gc_report r = { 0 };
@@ -69,6 +70,7 @@ collect_one(struct cli *cli, const struct qp_uuid *id, void *arg, struct qp_err 
   run->sum.purged += r.purged;
   run->sum.purged_bytes += r.purged_bytes;
   run->sum.waiting += r.waiting;
+  cli_progress_clear(progress);
   if (cli->json)
     return cli_put_json(report_json(run, &r, json_pack("{s:o}", "id", cli_json_uuid(id))), err);
   if (!run->all || r.trashed || r.purged || r.waiting)

@@ -18,6 +18,7 @@ struct row {
   const char *title, *state, *created;
   char updated[CLI_TIME_TEXT]; /* of the metadata or of the newest head, whichever is later */
   uint64_t branches, messages;
+  bool old; /* in an old format */
   struct qp_context *context;
 };
 
@@ -45,11 +46,11 @@ print_row(struct cli *cli, const struct row *row, struct qp_err *err)
   char id[QP_UUID_TEXT];
 
   if (cli->json)
-    return cli_put_json(json_pack("{s:o, s:s, s:s, s:s, s:I, s:I, s:s}", "id",
+    return cli_put_json(json_pack("{s:o, s:s, s:s, s:s, s:I, s:I, s:s, s:b}", "id",
                                   cli_json_uuid(&row->id), "title", row->title, "created_at",
                                   row->created, "updated_at", row->updated, "branches",
                                   (json_int_t)row->branches, "messages", (json_int_t)row->messages,
-                                  "state", row->state),
+                                  "state", row->state, "needs_migration", row->old),
                         err);
   fputs(qp_uuid_text(&row->id, id), stdout);
   if (cli->tty) {
@@ -65,7 +66,7 @@ print_row(struct cli *cli, const struct row *row, struct qp_err *err)
            (unsigned long long)row->branches, (unsigned long long)row->messages, row->state);
   }
   cli_put_word(stdout, shown_title);
-  putchar('\n');
+  puts(!row->old ? "" : cli->tty ? "  (old format)" : "\told format");
   return QP_OK;
 }
 
@@ -83,6 +84,7 @@ list_one(struct cli *cli, const struct qp_uuid *id, struct qp_err *err)
   rc = cli_context_metadata(row.context, &meta, err);
   if (rc)
     goto out;
+  row.old = qp_context_needs_migration(row.context);
   row.title = cli_metadata_text(meta, "title");
   row.state = cli_metadata_text(meta, "current_state");
   row.created = cli_metadata_text(meta, "created_at");
@@ -138,6 +140,7 @@ const struct cli_command cli_cmd_ls = {
   .usage = { "[--limit N]" },
   .about = "One line a conversation, the newest first. On a terminal: id, time of the last\n"
            "change (UTC), branches, messages, state, title. Elsewhere separated by tabs:\n"
-           "id, created, updated, branches, messages, state, title.",
+           "id, created, updated, branches, messages, state, title. Conversations of an\n"
+           "older program that wait for 'quipu migrate' are marked 'old format'.",
   .options = options,
 };

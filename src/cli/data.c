@@ -132,7 +132,7 @@ cli_context_open(struct cli *cli, const char *text, struct qp_context **out, str
   struct qp_uuid id;
   enum qp_rc rc = cli_context_find(cli, text, &id, err);
 
-  return rc ? rc : qp_context_open(cli->store, &id, QP_LOAD_NONE, out, err);
+  return rc ? rc : qp_context_open(cli->store, &id, QP_LOAD_MIGRATE, out, err);
 }
 
 struct id_list {

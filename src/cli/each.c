@@ -4,52 +4,76 @@
 #include "cli/mem.h"
 #include "cli/out.h"
 
+#define MANY 10 /* contexts, from which on it is told how far we are */
+
+/* One run over contexts. */
+struct run {
+  struct cli *cli;
+  bool all;
+  cli_each_fn *fn;
+  void *arg;
+  struct cli_each *out;
+  struct cli_progress progress;
+};
+
 static void
-note_failure(struct cli_each *each, const char *name, const struct qp_err *err)
+note_failure(struct run *run, const char *name, const struct qp_err *err)
 {
+  cli_progress_clear(&run->progress);
   cli_warn("%.60s: %s", name, err->msg[0] ? err->msg : qp_rc_text(err->rc));
-  each->failed++;
-  if (!each->first.rc)
-    each->first = *err;
+  run->out->failed++;
+  if (!run->out->first.rc)
+    run->out->first = *err;
 }
 
 static void
-do_one(struct cli *cli, const struct qp_uuid *id, bool all, cli_each_fn *fn, void *arg,
-       struct cli_each *each)
+do_one(struct run *run, const struct qp_uuid *id)
 {
   struct qp_err err = { QP_OK, "" };
   char text[QP_UUID_TEXT];
-  enum qp_rc rc = fn(cli, id, arg, &err);
+  enum qp_rc rc = run->fn(run->cli, id, &run->progress, run->arg, &err);
 
   err.rc = rc;
-  if (!rc) {
-    each->done++;
-  } else if (all && rc == QP_READONLY) {
-    each->old++;
-  } else if (!all || rc != QP_NOTFOUND) { /* else: deleted since its id was listed */
-    note_failure(each, qp_uuid_text(id, text), &err);
-  }
+  if (!rc)
+    run->out->done++;
+  else if (run->all && rc == QP_READONLY)
+    run->out->old++;
+  else if (!run->all || rc != QP_NOTFOUND) /* else: deleted since its id was listed */
+    note_failure(run, qp_uuid_text(id, text), &err);
+}
+
+static void
+do_word(struct run *run, const char *word)
+{
+  struct qp_err err = { QP_OK, "" };
+  struct qp_uuid id;
+
+  if (cli_context_find(run->cli, word, &id, &err))
+    note_failure(run, word, &err);
+  else
+    do_one(run, &id);
 }
 
 enum qp_rc
 cli_each_context(struct cli *cli, const struct cli_words *words, bool all, cli_each_fn *fn,
                  void *arg, struct cli_each *out, struct qp_err *err)
 {
+  struct run run = { .cli = cli, .all = all, .fn = fn, .arg = arg, .out = out };
   struct qp_uuid *ids = NULL;
   size_t count = words->count;
   enum qp_rc rc = all ? cli_context_ids(cli, &ids, &count, err) : QP_OK;
 
+  run.progress = (struct cli_progress){ .noun = "context", .total = count };
+  cli_progress_begin(&run.progress, cli);
   for (size_t i = 0; !rc && i < count && !cli_out_failed(); i++) {
-    struct qp_err own = { QP_OK, "" };
-    struct qp_uuid id;
-
     if (all)
-      do_one(cli, &ids[i], true, fn, arg, out);
-    else if (cli_context_find(cli, words->at[i], &id, &own))
-      note_failure(out, words->at[i], &own);
+      do_one(&run, &ids[i]);
     else
-      do_one(cli, &id, false, fn, arg, out);
+      do_word(&run, words->at[i]);
+    if (count >= MANY)
+      cli_progress_step(&run.progress, 1, 0);
   }
+  cli_progress_end(&run.progress);
   cli_free(ids);
   if (out->old)
     cli_warn("%llu context%s in an old format left out; 'quipu migrate' takes them over",

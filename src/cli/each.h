@@ -3,10 +3,11 @@
 #define QP_CLI_EACH_H
 
 #include "cli/cli.h"
+#include "cli/progress.h"
 
-/* Does the work on one context and prints its line. */
-typedef enum qp_rc cli_each_fn(struct cli *cli, const struct qp_uuid *id, void *arg,
-                               struct qp_err *err);
+/* Does the work on one context and prints its line, after cli_progress_clear(). */
+typedef enum qp_rc cli_each_fn(struct cli *cli, const struct qp_uuid *id,
+                               struct cli_progress *progress, void *arg, struct qp_err *err);
 
 struct cli_each {
   uint64_t done;

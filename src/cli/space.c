@@ -83,7 +83,8 @@ print_total(struct cli *cli, const struct run *run, const struct cli_each *each,
 }
 
 static enum qp_rc
-do_one(struct cli *cli, const struct qp_uuid *id, void *arg, struct qp_err *err)
+do_one(struct cli *cli, const struct qp_uuid *id, struct cli_progress *progress, void *arg,
+       struct qp_err *err)
 {
   struct run *run = arg;
   struct qp_space_report r = { 0 };
@@ -96,6 +97,7 @@ do_one(struct cli *cli, const struct qp_uuid *id, void *arg, struct qp_err *err)
   run->sum.messages += r.messages;
   run->sum.bytes_before += r.bytes_before;
   run->sum.bytes_after += r.bytes_after;
+  cli_progress_clear(progress);
   return print_line(cli, run, id, &r, err);
 }
 

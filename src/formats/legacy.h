@@ -4,15 +4,19 @@
  * context ("monolith"), and a directory with context.json and one file a message below
  * messages_pool/ ("pool"). Both exist in an early and a late form, with states in two spellings.
  *
- * Opening a source reads it once, piece by piece: what is kept in memory is the metadata and about
- * a hundred bytes a message, never a message's text, so a file of any size can be opened. Each
- * message is read again, alone, when it is asked for.
+ * Opening a source reads it once, piece by piece, and hashes it on the way. What is kept in memory
+ * is the metadata (4 MiB of text at most), and of a message about 100 bytes: 64 for the place where
+ * it lies, 24 for its place in the tree, 6 to 12 to find it by its id; 4 bytes more for each time
+ * that a branch names it (16 while opening), and 40 where its id is not spelled in lower case.
+ * Never a message's text: each message is read again, alone, when it is asked for. One that is
+ * longer than 64 MiB as the source spells it is refused (QP_TOOBIG). The limit of an encoded
+ * message is the store's affair.
  *
  * How old becomes new, so that it can become old again without a loss:
  *   - A branch's message_ids rule: each message becomes the child of the one before it in its
- *     branch. A message that two branches have behind different ones becomes two messages; the
- *     second has an id derived from context, branch and id. Messages of the pool that no branch
- *     names are kept, as orphans.
+ *     branch. A message that is named behind different ones, in two branches or twice in one,
+ *     becomes two messages; the second has an id derived from the context, its parent and its old
+ *     id. Messages of the pool that no branch names are kept, as orphans, below their parent_id.
  *   - What the new form cannot say stands in a field "legacy" of the message, the branch or the
  *     metadata: the form, the parent it had, ids that the pool lacks and where they stood, the
  *     state as it was spelled. Fields that nobody knows stay where they were.
@@ -24,7 +28,7 @@
  *   - A prompt that a branch holds as a copy is told to the caller, who makes it a system prompt.
  *
  * Threads: after open, all functions on one source that take it as const may be called from any
- * thread. */
+ * thread, also qp__legacy_message and qp__legacy_compare for the same message. */
 #ifndef QP_FORMATS_LEGACY_H
 #define QP_FORMATS_LEGACY_H
 
@@ -36,8 +40,9 @@
 
 struct qp__legacy;
 
-/* Looks at the first kilobytes of a file, or for context.json in a directory. `path` is relative to
- * dirfd. QP_LEGACY_NONE: nothing of ours, which is no failure. */
+/* Looks at the first kilobytes of a file, or of context.json in a directory. `path` is relative to
+ * dirfd. QP_LEGACY_NONE: nothing of ours, which is no failure. A file that is empty or no JSON is
+ * taken for a context only when its name is {uuid}.json: opening it says what is wrong. */
 enum qp_rc qp__legacy_detect(const struct qp__os *os, int dirfd, const char *path,
                              enum qp_legacy *out, struct qp_err *err);
 
@@ -53,7 +58,8 @@ struct qp_uuid qp__legacy_id(const struct qp__legacy *l);
  * order. */
 void qp__legacy_hash(const struct qp__legacy *l, uint8_t out[16]);
 /* Ready to be stored, "legacy" in it; borrowed. Its system_prompt_id (of the configuration and of
- * branches) are those of the source: the caller clears those that lead nowhere. */
+ * branches) are those of the source: the caller clears those that lead nowhere, in a clone, and may
+ * give a branch's prompt another id. On a rollback they are what they were. */
 const struct qp__meta *qp__legacy_meta(const struct qp__legacy *l);
 
 /* Sentences about what was odd and how it was taken; borrowed. */
@@ -98,24 +104,28 @@ void qp__legacy_prompt(const struct qp__legacy *l, size_t i, struct qp__legacy_p
 /* Compares stored metadata with the source's: what would come back on a rollback. */
 enum qp_rc qp__legacy_compare_meta(const struct qp__legacy *l, const struct qp__meta *stored,
                                    struct qp__buf *differences, struct qp_err *err);
+/* Compares the stored messages of a branch, from the root to the head, with the source's list. */
+enum qp_rc qp__legacy_compare_branch(const struct qp__legacy *l, const char *branch,
+                                     const struct qp_uuid *ids, size_t count,
+                                     struct qp__buf *differences, struct qp_err *err);
 
 /* ---- the old format back ---- */
 
-/* Writes a monolith in pieces: begin, a node for each message of the context (in any order), then
- * the branches, then end. `out` grows by each call; the caller writes it away and resets it. A
- * context that was never old is written in the late form. */
-struct qp__legacy_writer {
-  struct qp__buf *out;
-  const struct qp__meta *meta;
-  bool first;
-};
-enum qp_rc qp__legacy_begin(struct qp__legacy_writer *w, const struct qp__meta *meta,
-                            struct qp__buf *out, struct qp_err *err);
+/* Writes a monolith in pieces: begin, a node for each message of the context (a parent before its
+ * children, as the index has them), then each branch, then end. `out` grows by each call; the
+ * caller writes it away and resets it. A context that was never old is written in the late form.
+ * Memory: about 40 bytes a message. */
+struct qp__legacy_writer;
+
+/* *w is released by qp__legacy_writer_free. `meta` and `out` must outlive it. */
+enum qp_rc qp__legacy_begin(const struct qp__meta *meta, struct qp__buf *out,
+                            struct qp__legacy_writer **w, struct qp_err *err);
+/* A message that was made a copy of another one, for a branch, is not written twice. */
 enum qp_rc qp__legacy_node(struct qp__legacy_writer *w, const struct qp_message *m,
                            struct qp_err *err);
-/* `ids` are those of the stored messages from the root to the head; `original`, where it is not
- * none, is the id that message had in the old format. `prompt_id` and `prompt_content` may be
- * NULL. */
+/* One of the branches of the metadata. The ids that follow are those of the stored messages from
+ * the root to the head; the writer knows what the old format calls them. `prompt_id` and
+ * `prompt_content` are those of the system prompt that the branch refers to, or NULL. */
 enum qp_rc qp__legacy_branch_begin(struct qp__legacy_writer *w, const char *branch,
                                    const char *prompt_id, const char *prompt_content,
                                    struct qp_err *err);
@@ -123,10 +133,19 @@ enum qp_rc qp__legacy_branch_id(struct qp__legacy_writer *w, const struct qp_uui
                                 struct qp_err *err);
 enum qp_rc qp__legacy_branch_end(struct qp__legacy_writer *w, struct qp_err *err);
 enum qp_rc qp__legacy_end(struct qp__legacy_writer *w, struct qp_err *err);
+void qp__legacy_writer_free(struct qp__legacy_writer *w); /* NULL is allowed */
+
 /* The id that a stored message has in the old format: its own, or the one it was derived from. */
 struct qp_uuid qp__legacy_old_id(const struct qp_message *m);
 
-/* Walks a tree of the user's and visits every old context; see qp_legacy_find. */
+/* The time that the old file had where messages or the context have their times from it, for want
+ * of others; else 0. A file that is written on a rollback must get this time, or the times of a
+ * second migration are others than those of the first. */
+int64_t qp__legacy_file_time(const struct qp__meta *meta);
+
+/* Walks a tree of the user's and visits every old context; see qp_legacy_find. What cannot be read
+ * on the way is passed over, and the first such failure is the answer when all is visited. A
+ * visitor's answer other than QP_OK ends the walk and is returned. */
 enum qp_rc qp__legacy_walk(const struct qp__os *os, const char *path, qp_legacy_visit *visit,
                            void *arg, struct qp_err *err);
 

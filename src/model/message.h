@@ -59,6 +59,11 @@ struct qp_message {
 /* As qp_message_parse; `what` begins the sentence of a failure ("line 3", "message 0192…"). */
 enum qp_rc qp__message_decode(const char *what, struct qp_bytes json, struct qp_message **out,
                               struct qp_err *err);
+/* The same from a value, an object no deeper than QP__JSON_DEPTH; parts of it are shared. */
+enum qp_rc qp__message_from_value(const char *what, const json_t *root, struct qp_message **out,
+                                  struct qp_err *err);
+/* The stored form as a new value that shares parts with the message; NULL: no memory. */
+json_t *qp__message_to_value(const struct qp_message *m);
 /* Appends the stored form without a newline. */
 enum qp_rc qp__message_encode(const struct qp_message *m, struct qp__buf *out, struct qp_err *err);
 

@@ -186,22 +186,15 @@ decode_body(const struct qp__place *at, const json_t *root, struct qp_message *m
 }
 
 enum qp_rc
-qp__message_decode(const char *what, struct qp_bytes json, struct qp_message **out,
-                   struct qp_err *err)
+qp__message_from_value(const char *what, const json_t *root, struct qp_message **out,
+                       struct qp_err *err)
 {
   struct qp__place at = { what, "" };
-  struct qp_message *m = NULL;
-  json_t *root = NULL;
+  struct qp_message *m = qp__alloc0(1, sizeof(*m));
   enum qp_rc rc;
 
-  rc = qp__json_parse_object(what, json, &root, err);
-  if (rc)
-    goto out;
-  m = qp__alloc0(1, sizeof(*m));
-  if (!m) {
-    rc = qp__fail_nomem(err, what);
-    goto out;
-  }
+  if (!m)
+    return qp__fail_nomem(err, what);
   rc = decode_head(&at, root, m, err);
   if (rc)
     goto out;
@@ -212,6 +205,19 @@ qp__message_decode(const char *what, struct qp_bytes json, struct qp_message **o
   m = NULL;
 out:
   qp_message_free(m);
+  return rc;
+}
+
+enum qp_rc
+qp__message_decode(const char *what, struct qp_bytes json, struct qp_message **out,
+                   struct qp_err *err)
+{
+  json_t *root = NULL;
+  enum qp_rc rc;
+
+  rc = qp__json_parse_object(what, json, &root, err);
+  if (!rc)
+    rc = qp__message_from_value(what, root, out, err);
   json_decref(root);
   return rc;
 }
@@ -289,21 +295,28 @@ encode_fields(const struct qp_message *m, json_t *o)
   return qp__field_add_rest(o, m->extra);
 }
 
+json_t *
+qp__message_to_value(const struct qp_message *m)
+{
+  json_t *root = json_object();
+
+  if (encode_fields(m, root)) {
+    json_decref(root);
+    return NULL;
+  }
+  return root;
+}
+
 enum qp_rc
 qp__message_encode(const struct qp_message *m, struct qp__buf *out, struct qp_err *err)
 {
-  json_t *root = json_object();
   size_t room = 256;
 
   for (size_t i = 0; i < m->part_count; i++)
     room += m->parts[i].view.text.len + 64;
   if (room <= out->limit - out->len)
     (void)qp__buf_reserve(out, room); /* once, instead of by doubling */
-  if (encode_fields(m, root)) {
-    json_decref(root);
-    root = NULL;
-  }
-  return qp__value_write_new("the message", root, QP__COMPACT, out, err);
+  return qp__value_write_new("the message", qp__message_to_value(m), QP__COMPACT, out, err);
 }
 
 enum qp_rc

@@ -14,6 +14,7 @@
 #include <stdint.h>
 #include <sys/stat.h>
 #include <sys/types.h>
+#include <time.h>
 
 /* Called for each name except "." and "..". `type` is DT_REG, DT_DIR, DT_LNK, … (never DT_UNKNOWN).
  * A non-zero answer ends the listing and is returned by listdir. */
@@ -34,12 +35,14 @@ struct qp__os {
   ssize_t (*pread)(void *self, int fd, void *buf, size_t n, off_t off);
   ssize_t (*pwrite)(void *self, int fd, const void *buf, size_t n, off_t off);
   int (*ftruncate)(void *self, int fd, off_t len);
+  int (*set_mtime)(void *self, int fd, const struct timespec *time);
   int (*fdatasync)(void *self, int fd);
   int (*fsync)(void *self, int fd); /* on a directory: its entries */
   int (*syncfs)(void *self, int fd);
   int (*fstat)(void *self, int fd, struct stat *st);
 
-  /* The parent of `path` is resolved under the rule above; the last component is not followed. */
+  /* The parent of `path` is resolved under the rule above; the last component is not followed.
+   * fstatat takes "." too. */
   int (*fstatat)(void *self, int dirfd, const char *path, struct stat *st);
   int (*mkdirat)(void *self, int dirfd, const char *path, mode_t mode);
   int (*unlinkat)(void *self, int dirfd, const char *path, int flags); /* AT_REMOVEDIR */

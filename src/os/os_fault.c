@@ -303,6 +303,15 @@ fault_ftruncate(void *self, int fd, off_t len)
 }
 
 static int
+fault_set_mtime(void *self, int fd, const struct timespec *time)
+{
+  struct qp__os_fault *f = self;
+  int rc = judge_fd(f, QP__SLOT_SET_MTIME, fd);
+
+  return rc ? rc : f->inner->set_mtime(f->inner->self, fd, time);
+}
+
+static int
 fault_fdatasync(void *self, int fd)
 {
   struct qp__os_fault *f = self;
@@ -435,6 +444,7 @@ static const struct qp__os fault_slots = {
   .pread = fault_pread,
   .pwrite = fault_pwrite,
   .ftruncate = fault_ftruncate,
+  .set_mtime = fault_set_mtime,
   .fdatasync = fault_fdatasync,
   .fsync = fault_fsync,
   .syncfs = fault_syncfs,

@@ -313,6 +313,15 @@ posix_ftruncate(void *self, int fd, off_t len)
 }
 
 static int
+posix_set_mtime(void *self, int fd, const struct timespec *time)
+{
+  struct timespec times[2] = { { .tv_nsec = UTIME_OMIT }, *time };
+
+  (void)self;
+  return answer(futimens(fd, times));
+}
+
+static int
 posix_fdatasync(void *self, int fd)
 {
   (void)self;
@@ -346,9 +355,12 @@ static int
 posix_fstatat(void *self, int dirfd, const char *path, struct stat *st)
 {
   struct place place;
-  int rc = find_place(dirfd, path, &place);
+  int rc;
 
   (void)self;
+  if (strcmp(path, ".") == 0)
+    return answer(fstat(dirfd, st));
+  rc = find_place(dirfd, path, &place);
   if (rc)
     return rc;
   rc = answer(fstatat(place.dirfd, place.name, st, AT_SYMLINK_NOFOLLOW));
@@ -532,6 +544,7 @@ const struct qp__os qp__os_posix = {
   .pread = posix_pread,
   .pwrite = posix_pwrite,
   .ftruncate = posix_ftruncate,
+  .set_mtime = posix_set_mtime,
   .fdatasync = posix_fdatasync,
   .fsync = posix_fsync,
   .syncfs = posix_syncfs,

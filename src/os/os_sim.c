@@ -315,6 +315,22 @@ sim_ftruncate(void *self, int fd, off_t len)
   return leave(s, rc, true);
 }
 
+/* At once durable: nothing that is promised depends on it. */
+static int
+sim_set_mtime(void *self, int fd, const struct timespec *time)
+{
+  struct qp__os_sim *s = self;
+  struct qp__sim_file *file;
+  int rc = enter(s);
+
+  if (rc)
+    return rc;
+  file = find_open(s, fd);
+  if (file)
+    file->node->mtime_ms = (int64_t)time->tv_sec * 1000 + time->tv_nsec / 1000000;
+  return leave(s, file ? 0 : -EBADF, true);
+}
+
 static int
 sim_fsync(void *self, int fd)
 {
@@ -620,6 +636,7 @@ static const struct qp__os sim_slots = {
   .pread = sim_pread,
   .pwrite = sim_pwrite,
   .ftruncate = sim_ftruncate,
+  .set_mtime = sim_set_mtime,
   .fdatasync = sim_fsync,
   .fsync = sim_fsync,
   .syncfs = sim_syncfs,

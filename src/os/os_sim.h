@@ -43,7 +43,7 @@ void qp__os_sim_cut_after(struct qp__os_sim *s, uint64_t n);
 bool qp__os_sim_is_off(struct qp__os_sim *s);
 
 /* Successful calls so far that changed something, cached or durable: creating and truncating opens,
- * pwrite, ftruncate, the syncs, mkdirat, unlinkat, renameat. */
+ * pwrite, ftruncate, set_mtime, the syncs, mkdirat, unlinkat, renameat. */
 uint64_t qp__os_sim_mutations(struct qp__os_sim *s);
 
 /* The sum of the lengths of all files is at most `bytes`: a write that reaches beyond is short, and

@@ -10,27 +10,33 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "model/message.h"
+#include "model/prompt.h"
 #include "store/context_int.h"
 
 #define WINDOW 1024 /* messages whose entries are gathered at a time */
 
+/* A prompt that comes with the context. */
+struct prompt {
+  struct qp__prompt *prompt;
+  struct qp__buf text;
+  bool replaceable;
+};
+
 struct qp__build {
   struct qp_store *store;
   struct qp_uuid id;
-  void *driver;
+  void *driver;           /* NULL: nothing is written */
   struct qp__image image; /* its meta is not used */
+  struct prompt *prompts;
+  size_t prompt_count;
 };
 
 enum qp_rc
-qp__build_begin(struct qp_store *s, const struct qp_uuid *id, struct qp__build **out,
-                struct qp_err *err)
+qp__build_begin_dry(struct qp_store *s, const struct qp_uuid *id, struct qp__build **out,
+                    struct qp_err *err)
 {
-  struct qp__build *b;
-  enum qp_rc rc = qp__check_writable(s, err);
+  struct qp__build *b = qp__alloc0(1, sizeof(*b));
 
-  if (rc)
-    return rc;
-  b = qp__alloc0(1, sizeof(*b));
   if (!b)
     return qp__fail_nomem(err, "building a context");
   if (qp__image_init(&b->image)) {
@@ -39,7 +45,21 @@ qp__build_begin(struct qp_store *s, const struct qp_uuid *id, struct qp__build *
   }
   b->store = s;
   b->id = *id;
-  rc = s->driver->build_begin(s->self, id, &b->driver, err);
+  *out = b;
+  return QP_OK;
+}
+
+enum qp_rc
+qp__build_begin(struct qp_store *s, const struct qp_uuid *id, struct qp__build **out,
+                struct qp_err *err)
+{
+  struct qp__build *b = NULL;
+  enum qp_rc rc = qp__check_writable(s, err);
+
+  if (!rc)
+    rc = qp__build_begin_dry(s, id, &b, err);
+  if (!rc)
+    rc = s->driver->build_begin(s->self, id, &b->driver, err);
   if (rc)
     qp__build_free(b);
   else
@@ -54,8 +74,19 @@ qp__build_free(struct qp__build *b)
     return;
   if (b->driver)
     b->store->driver->build_free(b->store->self, b->driver);
+  for (size_t i = 0; i < b->prompt_count; i++) {
+    qp__prompt_free(b->prompts[i].prompt);
+    qp__buf_release(&b->prompts[i].text);
+  }
+  qp__free(b->prompts);
   qp__image_release(&b->image);
   qp__free(b);
+}
+
+const struct qp__image *
+qp__build_image(const struct qp__build *b)
+{
+  return &b->image;
 }
 
 uint64_t
@@ -100,6 +131,13 @@ struct window {
   struct qp_err err;
 };
 
+static enum qp_rc
+check_message(struct window *w, size_t i, struct qp_bytes line, struct qp_err *err)
+{
+  line.len--; /* the newline */
+  return w->verify ? w->verify(w->arg, w->first + i, line, err) : QP_OK;
+}
+
 /* Encodes, writes, reads back and compares one message. */
 static enum qp_rc
 build_message(struct window *w, size_t i, const struct qp_message *m, struct qp__buf *text,
@@ -108,12 +146,14 @@ build_message(struct window *w, size_t i, const struct qp_message *m, struct qp_
   struct qp_store *s = w->build->store;
   struct built *out = &w->list[i];
   struct qp_bytes json;
-  enum qp_rc rc = qp__message_store_form(s, m, text, &out->entry, err);
+  enum qp_rc rc = qp__message_store_form(m, s->max_message, text, &out->entry, err);
 
   if (rc)
     return rc;
   out->entry.dir = w->dir;
   out->parent = m->parent;
+  if (!w->build->driver)
+    return check_message(w, i, qp__buf_bytes(text), err);
   rc = s->driver->build_put(s->self, w->build->driver, w->base + i, &m->id, qp__buf_bytes(text),
                             w->verify ? back : NULL, err);
   if (rc || !w->verify)
@@ -125,8 +165,7 @@ build_message(struct window *w, size_t i, const struct qp_message *m, struct qp_
     return qp__fail(err, QP_CORRUPT, "message %s was written and cannot be read back the same",
                     qp_uuid_text(&m->id, id));
   }
-  json.len--;
-  return w->verify(w->arg, w->first + i, json, err);
+  return check_message(w, i, json, err);
 }
 
 static void
@@ -206,7 +245,7 @@ build_window(struct window *w, const char *dir, size_t n, struct qp_err *err)
   memset(w->list, 0, n * sizeof(*w->list));
   if (!qp__tree_reserve(&b->image.tree, n))
     return qp__fail_nomem(err, "building a context");
-  rc = s->driver->build_reserve(s->self, b->driver, dir, n, err);
+  rc = b->driver ? s->driver->build_reserve(s->self, b->driver, dir, n, err) : QP_OK;
   if (rc)
     return rc;
   if (s->driver->each)
@@ -265,11 +304,66 @@ qp__build_add(struct qp__build *b, const char *branch, size_t first, size_t n,
   return rc;
 }
 
+/* ---- what comes with it ---- */
+
+enum qp_rc
+qp__build_path(struct qp__build *b, const struct qp_uuid *head, struct qp_uuid **out, size_t *count,
+               struct qp_err *err)
+{
+  const struct qp__tree *tree = &b->image.tree;
+  uint32_t slot = QP__NO_SLOT;
+  struct qp_uuid *ids;
+  size_t n;
+
+  if (!qp_uuid_is_none(head) && !qp__tree_find(&b->image.tree, head, true, &slot))
+    return qp__fail_nomem(err, "building a context");
+  n = slot == QP__NO_SLOT ? 0 : qp__tree_at(tree, slot)->depth + 1;
+  ids = qp__alloc(n * sizeof(*ids));
+  if (!ids)
+    return qp__fail_nomem(err, "building a context");
+  for (size_t i = n; i-- > 0; slot = qp__tree_at(tree, slot)->parent)
+    ids[i] = qp__tree_at(tree, slot)->id;
+  *out = ids;
+  *count = n;
+  return QP_OK;
+}
+
+enum qp_rc
+qp__build_prompt(struct qp__build *b, const struct qp_prompt *prompt, bool replaceable,
+                 struct qp_err *err)
+{
+  struct prompt *list = qp__realloc(b->prompts, (b->prompt_count + 1) * sizeof(*list));
+  struct prompt *p;
+  enum qp_rc rc;
+
+  if (!list)
+    return qp__fail_nomem(err, "building a context");
+  b->prompts = list;
+  p = &list[b->prompt_count];
+  memset(p, 0, sizeof(*p));
+  p->replaceable = replaceable;
+  rc = qp__prompt_new(prompt, b->store->os->now_ms(b->store->os->self), &p->prompt, err);
+  if (rc)
+    return rc;
+  qp__buf_init(&p->text, 8 * QP__PROMPT_MAX);
+  b->prompt_count++;
+  return qp__prompt_encode(p->prompt, &p->text, err);
+}
+
+const char *
+qp__build_prompt_content(const struct qp__build *b, const char *id)
+{
+  for (size_t i = 0; i < b->prompt_count; i++)
+    if (strcmp(b->prompts[i].prompt->id, id) == 0)
+      return b->prompts[i].prompt->content;
+  return NULL;
+}
+
 /* ---- the commit ---- */
 
-static enum qp_rc
-set_heads(struct qp__build *b, const struct qp__meta *meta, const struct qp__build_head *heads,
-          size_t n, struct qp_err *err)
+enum qp_rc
+qp__build_set_heads(struct qp__build *b, const struct qp__meta *meta,
+                    const struct qp__build_head *heads, size_t n, struct qp_err *err)
 {
   if (n != meta->branch_count)
     return qp__fail(err, QP_MISUSE, "a context is built with %zu heads of %zu branches", n,
@@ -296,13 +390,51 @@ set_heads(struct qp__build *b, const struct qp__meta *meta, const struct qp__bui
 
 /* With prompt_lock held. */
 static enum qp_rc
-check_prompts(struct qp_store *s, const struct qp__meta *meta, struct qp_err *err)
+check_reference(struct qp__build *b, const char *id, struct qp_err *err)
 {
-  enum qp_rc rc = qp__check_prompt(
-      s, json_string_value(json_object_get(meta->config, "system_prompt_id")), err);
+  return id && qp__build_prompt_content(b, id) ? QP_OK : qp__check_prompt(b->store, id, err);
+}
+
+static enum qp_rc
+check_references(struct qp__build *b, const struct qp__meta *meta, struct qp_err *err)
+{
+  enum qp_rc rc =
+      check_reference(b, json_string_value(json_object_get(meta->config, "system_prompt_id")), err);
 
   for (size_t i = 0; i < meta->branch_count && !rc; i++)
-    rc = qp__check_prompt(s, meta->branches[i].system_prompt_id, err);
+    rc = check_reference(b, meta->branches[i].system_prompt_id, err);
+  return rc;
+}
+
+/* With prompt_lock held: the prompts that are not there yet, in *list (for qp__free). */
+static enum qp_rc
+choose_prompts(struct qp__build *b, struct qp__new_prompt **list, size_t *count, struct qp_err *err)
+{
+  struct qp__new_prompt *chosen = qp__alloc(b->prompt_count * sizeof(*chosen));
+  enum qp_rc rc = QP_OK;
+
+  *count = 0;
+  if (!chosen)
+    return qp__fail_nomem(err, "building a context");
+  for (size_t i = 0; i < b->prompt_count && !rc; i++) {
+    const struct prompt *p = &b->prompts[i];
+    struct qp__prompt *there = NULL;
+
+    rc = qp__prompt_load(b->store, p->prompt->id, &there, err);
+    if (rc == QP_NOTFOUND) {
+      chosen[*count].id = p->prompt->id;
+      chosen[(*count)++].text = qp__buf_bytes(&p->text);
+      rc = QP_OK;
+    } else if (!rc && !p->replaceable && strcmp(there->content, p->prompt->content) != 0) {
+      rc = qp__fail(err, QP_CONFLICT, "system prompt '%s' has another content by now",
+                    p->prompt->id);
+    }
+    qp__prompt_free(there);
+  }
+  if (rc)
+    qp__free(chosen);
+  else
+    *list = chosen;
   return rc;
 }
 
@@ -313,8 +445,10 @@ qp__build_commit(struct qp__build *b, const struct qp__meta *meta,
 {
   struct qp_store *s = b->store;
   struct qp_context *claim = NULL;
+  struct qp__new_prompt *prompts = NULL;
   struct qp__buf text;
-  enum qp_rc rc = set_heads(b, meta, heads, head_count, err);
+  size_t n = 0;
+  enum qp_rc rc = qp__build_set_heads(b, meta, heads, head_count, err);
 
   if (rc)
     return rc;
@@ -328,12 +462,15 @@ qp__build_commit(struct qp__build *b, const struct qp__meta *meta,
   /* Before the context is claimed: who deletes a prompt has this lock and waits for claimed
    * contexts. */
   (void)pthread_mutex_lock(&s->prompt_lock);
-  rc = check_prompts(s, meta, err);
+  rc = check_references(b, meta, err);
+  if (!rc)
+    rc = choose_prompts(b, &prompts, &n, err);
   if (!rc)
     rc = qp__context_claim(s, &b->id, &claim, err);
   if (!rc)
-    rc = s->driver->build_commit(s->self, b->driver, moves, move_count, err);
+    rc = s->driver->build_commit(s->self, b->driver, prompts, n, moves, move_count, err);
   qp__context_unclaim(claim);
   (void)pthread_mutex_unlock(&s->prompt_lock);
+  qp__free(prompts);
   return rc;
 }

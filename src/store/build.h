@@ -18,6 +18,9 @@ struct qp__build;
 /* QP_EXISTS: there is a context with that id (of the new format). QP_READONLY. */
 enum qp_rc qp__build_begin(struct qp_store *s, const struct qp_uuid *id, struct qp__build **out,
                            struct qp_err *err);
+/* A builder that converts and compares and writes nothing; it cannot commit. */
+enum qp_rc qp__build_begin_dry(struct qp_store *s, const struct qp_uuid *id, struct qp__build **out,
+                               struct qp_err *err);
 
 /* Where a message comes from: called by workers, for different numbers at the same time. The
  * message must have id, parent and time, and is released by the builder. */
@@ -36,6 +39,17 @@ enum qp_rc qp__build_add(struct qp__build *b, const char *branch, size_t first, 
 uint64_t qp__build_bytes(const struct qp__build *b); /* stored so far */
 uint64_t qp__build_count(const struct qp__build *b); /* messages so far */
 
+/* The ids from the root to `head`, for qp__free. */
+enum qp_rc qp__build_path(struct qp__build *b, const struct qp_uuid *head, struct qp_uuid **out,
+                          size_t *count, struct qp_err *err);
+
+/* A system prompt that the commit makes, unless there is one of that id. `replaceable`: then that
+ * one will do; else its content must be the same, or the commit fails with QP_CONFLICT. */
+enum qp_rc qp__build_prompt(struct qp__build *b, const struct qp_prompt *prompt, bool replaceable,
+                            struct qp_err *err);
+/* The content of a prompt that the commit will make; NULL: it makes no such prompt. */
+const char *qp__build_prompt_content(const struct qp__build *b, const char *id);
+
 struct qp__build_head {
   const char *branch;
   struct qp_uuid id; /* none: an empty branch */
@@ -51,6 +65,13 @@ struct qp__build_move {
  * commit syncs it, and it is removed with what was not committed. QP_INVALID: a store without
  * files. */
 enum qp_rc qp__build_temp(struct qp__build *b, char out[64], struct qp_err *err);
+
+/* The index and, once they are set, the heads. */
+struct qp__image;
+enum qp_rc qp__build_set_heads(struct qp__build *b, const struct qp__meta *meta,
+                               const struct qp__build_head *heads, size_t head_count,
+                               struct qp_err *err);
+const struct qp__image *qp__build_image(const struct qp__build *b);
 
 /* Makes the context appear. `meta` stays the caller's and defines the branches that `heads` has;
  * system prompts that it refers to must be there (QP_NOTFOUND). QP_EXISTS: there is such a context

@@ -259,6 +259,46 @@ save_meta(struct checking *k, struct qp_err *err)
   return rc;
 }
 
+/* ---- a context in an old format ---- */
+
+/* Where it lies, as a path in a problem. */
+static const char *
+old_path(struct checking *k, struct qp__old_place *place)
+{
+  struct qp_store *s = k->store;
+
+  if (!s->driver->old_find || s->driver->old_find(s->self, &k->id, place, NULL) || place->newer ||
+      place->format == QP_LEGACY_NONE)
+    return NULL;
+  return place->path;
+}
+
+static void
+tell_of_old(struct checking *k, const char *path, const char *cause)
+{
+  qp__problem(&k->problems, QP_PROBLEM_OLD_FORMAT, &k->id, path, false, cause == NULL, "%s",
+              cause ? cause : "in an old format: 'quipu migrate' takes it over");
+}
+
+/* Every message was converted when it was loaded: those that could not be are known. */
+static void
+check_old(struct checking *k)
+{
+  const struct qp__tree *tree = &k->image.tree;
+  struct qp__old_place place;
+  const char *path = old_path(k, &place);
+  uint32_t bad = 0;
+  char cause[80];
+
+  for (uint32_t i = 0; i < tree->count; i++)
+    bad += is_marked(qp__tree_at(tree, i));
+  k->summary->messages += tree->count;
+  k->summary->bytes += tree->pending_bytes;
+  (void)snprintf(cause, sizeof(cause), "%u of its messages cannot be read", bad);
+  if (path)
+    tell_of_old(k, path, bad ? cause : NULL);
+}
+
 /* ---- a context ---- */
 
 static enum qp_rc
@@ -292,6 +332,7 @@ check_context(struct checking *k, const struct qp_uuid *id, struct qp_err *err)
 {
   struct qp_store *s = k->store;
   struct qp_context *claim = NULL;
+  struct qp__old_place old;
   struct qp_err cause = { QP_OK, "" };
   enum qp_rc rc = QP_OK;
   int sys;
@@ -312,11 +353,18 @@ check_context(struct checking *k, const struct qp_uuid *id, struct qp_err *err)
   rc = s->driver->context_load(s->self, id, &k->image, &k->problems, &k->driver, &cause);
   if (!rc) {
     k->summary->contexts++;
-    rc = check_loaded(k, err);
+    if (s->driver->is_old && s->driver->is_old(s->self, k->driver))
+      check_old(k);
+    else
+      rc = check_loaded(k, err);
     s->driver->context_free(s->self, k->driver);
-  } else if (is_finding(rc)) {
+  } else if (is_finding(rc) || rc == QP_TOOBIG) {
+    const char *path = old_path(k, &old);
+
     k->summary->contexts++;
-    if (!k->problems.told)
+    if (path)
+      tell_of_old(k, path, cause.msg);
+    else if (!k->problems.told)
       qp__problem(&k->problems,
                   rc == QP_DENIED ? QP_PROBLEM_UNREADABLE : QP_PROBLEM_METADATA_DAMAGED, id,
                   "metadata.json", false, false, "%s", cause.msg);

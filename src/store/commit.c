@@ -21,6 +21,20 @@ qp__is_file_change(const struct qp__change *change)
          change->kind == QP__CHANGE_FILE_RENAME || change->kind == QP__CHANGE_FILE_DROP;
 }
 
+enum qp_rc
+qp__check_changeable(const struct qp_context *c, struct qp_err *err)
+{
+  char id[QP_UUID_TEXT];
+  enum qp_rc rc = qp__check_writable(c->store, err);
+
+  if (!rc && c->old)
+    rc = qp__fail(err, QP_READONLY,
+                  "context %s is in an old format: migrate it before it is changed "
+                  "(quipu migrate, or QP_LOAD_MIGRATE)",
+                  qp_uuid_text(&c->id, id));
+  return rc;
+}
+
 /* ---- publication ---- */
 
 /* Called in commit order, by any thread. */

@@ -204,8 +204,10 @@ load_context(struct qp_context *c, struct qp_err *err)
   if (sys)
     return qp__fail_sys(err, sys, "loading a context");
   rc = s->driver->context_load(s->self, &c->id, &image, &problems, &c->driver, err);
-  if (!rc)
+  if (!rc) {
+    c->old = s->driver->is_old && s->driver->is_old(s->self, c->driver);
     rc = adopt_image(c, &image, err);
+  }
   qp__image_release(&image);
   return rc;
 }
@@ -232,6 +234,22 @@ load_messages(struct qp_context *c, struct qp_err *err)
   return rc;
 }
 
+/* In a store that is only read an old context stays what it is and can be read all the same. */
+static enum qp_rc
+migrate_first(struct qp_store *s, const struct qp_uuid *id, struct qp_err *err)
+{
+  struct qp_context *c;
+  bool is_new;
+
+  if (s->readonly || !s->driver->old_find)
+    return QP_OK;
+  (void)pthread_mutex_lock(&s->lock);
+  c = wait_for(s, id);
+  is_new = c && !c->old;
+  (void)pthread_mutex_unlock(&s->lock);
+  return is_new ? QP_OK : qp__migrate_in_place(s, id, err);
+}
+
 enum qp_rc
 qp_context_open(struct qp_store *store, const struct qp_uuid *id, unsigned load,
                 struct qp_context **out, struct qp_err *err)
@@ -239,6 +257,10 @@ qp_context_open(struct qp_store *store, const struct qp_uuid *id, unsigned load,
   struct qp_context *c;
   enum qp_rc rc = QP_OK;
 
+  if (load & QP_LOAD_MIGRATE)
+    rc = migrate_first(store, id, err);
+  if (rc)
+    return rc;
   (void)pthread_mutex_lock(&store->lock);
   c = wait_for(store, id);
   if (c) {
@@ -255,7 +277,7 @@ qp_context_open(struct qp_store *store, const struct qp_uuid *id, unsigned load,
     if (rc)
       return rc;
   }
-  if (load == QP_LOAD_MESSAGES)
+  if (load & QP_LOAD_MESSAGES)
     rc = load_messages(c, err);
   if (rc) {
     qp_context_close(c);
@@ -273,12 +295,18 @@ drop_reference(struct qp_context *c)
 
   if (--c->refs)
     return;
-  if (s->readonly) { /* another process may change it: load it afresh next time */
+  if (s->readonly || c->old) { /* another process may change it: load it afresh next time */
     remove_context(c);
   } else {
     enter_idle(c);
     qp__contexts_evict(s, false);
   }
+}
+
+bool
+qp_context_needs_migration(const struct qp_context *context)
+{
+  return context->old;
 }
 
 void
@@ -547,7 +575,7 @@ qp_context_update(struct qp_context *context, struct qp_bytes patch, struct qp_e
 {
   struct qp_store *s = context->store;
   bool needs_lock = false;
-  enum qp_rc rc = qp__check_writable(s, err);
+  enum qp_rc rc = qp__check_changeable(context, err);
 
   if (!rc)
     rc = try_update(context, patch, false, &needs_lock, err);

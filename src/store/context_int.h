@@ -48,6 +48,7 @@ struct qp_context {
   struct qp_uuid id;
   uint64_t number; /* unique in the store: the pool's key */
   void *driver;    /* the driver's handle */
+  bool old;        /* in an old format: read, never written */
   struct qp__tree tree;
   _Atomic uint64_t version;
 
@@ -93,6 +94,13 @@ struct qp_store {
   size_t idle_bytes;
   uint64_t next_number;
   uint64_t open_count;
+  struct qp__migrating *migrating; /* contexts that are being migrated now */
+};
+
+/* One of them; lives on the stack of the thread that migrates it. */
+struct qp__migrating {
+  struct qp_uuid id;
+  struct qp__migrating *next;
 };
 
 /* ---- context.c ---- */
@@ -184,16 +192,21 @@ void qp__claimed_release(struct qp__claimed *c);
  * Without the write lock. */
 enum qp_rc qp__context_untrash(struct qp_context *c, uint32_t slot, struct qp_err *err);
 
-/* QP_READONLY when the store is. */
+/* QP_READONLY when the store is, or the context is in an old format. */
 enum qp_rc qp__check_writable(const struct qp_store *s, struct qp_err *err);
+enum qp_rc qp__check_changeable(const struct qp_context *c, struct qp_err *err);
 
-/* ---- save.c ---- */
+/* ---- prompt.c ---- */
 
-/* The stored form of a message that has id, parent and time, and a newline, in *text; its entry has
- * everything but its directory and its place in the tree. QP_TOOBIG. */
-enum qp_rc qp__message_store_form(const struct qp_store *s, const struct qp_message *m,
-                                  struct qp__buf *text, struct qp__entry *entry,
-                                  struct qp_err *err);
+/* A system prompt; released with qp__prompt_free(). QP_NOTFOUND, QP_CORRUPT. */
+struct qp__prompt;
+enum qp_rc qp__prompt_load(struct qp_store *s, const char *id, struct qp__prompt **out,
+                           struct qp_err *err);
+
+/* ---- migrate.c ---- */
+
+/* Migrates a context of the store that is in an old format; one that is not stays as it is. */
+enum qp_rc qp__migrate_in_place(struct qp_store *s, const struct qp_uuid *id, struct qp_err *err);
 
 /* ---- prompt.c ---- */
 

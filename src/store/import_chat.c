@@ -224,14 +224,14 @@ compare_message(struct growth *g, size_t i, uint32_t slot, struct qp__buf *text,
   struct qp_message *m = g->chat->messages[i];
   const struct qp__entry *stored = qp__tree_at(&c->tree, slot);
   struct qp__entry entry;
-  enum qp_rc rc = qp__message_store_form(c->store, m, text, &entry, err);
+  enum qp_rc rc = qp__message_store_form(m, c->store->max_message, text, &entry, err);
 
   if (rc || is_same(stored, &entry))
     return rc;
   if (m->call_count && qp_uuid_equal(&stored->id, &entry.id)) {
     rc = adopt_approvals(c, slot, m, err);
     if (!rc)
-      rc = qp__message_store_form(c->store, m, text, &entry, err);
+      rc = qp__message_store_form(m, c->store->max_message, text, &entry, err);
     if (rc || is_same(stored, &entry))
       return rc;
   }
@@ -271,7 +271,7 @@ make_change(struct growth *g, size_t i, uint16_t dir, struct qp_err *err)
   enum qp_rc rc;
 
   qp__buf_init(&g->texts[i], c->store->max_message + 1);
-  rc = qp__message_store_form(c->store, m, &g->texts[i], e, err);
+  rc = qp__message_store_form(m, c->store->max_message, &g->texts[i], e, err);
   if (rc)
     return rc;
   e->dir = dir;
@@ -460,7 +460,7 @@ measure(struct qp_store *s, const struct qp__ls_chat *chat, uint64_t *bytes, str
 
   qp__buf_init(&text, s->max_message + 1);
   for (size_t i = 0; i < chat->count && !rc; i++) {
-    rc = qp__message_store_form(s, chat->messages[i], &text, &entry, err);
+    rc = qp__message_store_form(chat->messages[i], s->max_message, &text, &entry, err);
     *bytes += entry.size;
   }
   qp__buf_release(&text);

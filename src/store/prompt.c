@@ -12,8 +12,8 @@
 
 /* ---- reading ---- */
 
-static enum qp_rc
-read_prompt(struct qp_store *s, const char *id, struct qp__prompt **out, struct qp_err *err)
+enum qp_rc
+qp__prompt_load(struct qp_store *s, const char *id, struct qp__prompt **out, struct qp_err *err)
 {
   struct qp__prompt *p = NULL;
   struct qp__buf text;
@@ -42,7 +42,7 @@ qp_prompt_get(struct qp_store *store, const char *id, qp_prompt_visit *visit, vo
 {
   struct qp__prompt *p = NULL;
   struct qp_prompt view;
-  enum qp_rc rc = read_prompt(store, id, &p, err);
+  enum qp_rc rc = qp__prompt_load(store, id, &p, err);
 
   if (rc)
     return rc;
@@ -93,7 +93,7 @@ visit_listed(struct qp_store *s, const char *id, qp_prompt_visit *visit, void *a
   struct qp__prompt *p = NULL;
   struct qp_prompt view;
   struct qp_err cause = { QP_OK, "" };
-  enum qp_rc rc = read_prompt(s, id, &p, &cause);
+  enum qp_rc rc = qp__prompt_load(s, id, &p, &cause);
 
   if (rc == QP_NOTFOUND) /* deleted since it was listed */
     return QP_OK;
@@ -239,7 +239,7 @@ qp_prompt_update(struct qp_store *store, const struct qp_prompt *prompt, struct 
   if (rc)
     return rc;
   (void)pthread_mutex_lock(&store->prompt_lock);
-  rc = read_prompt(store, prompt->id, &p, err);
+  rc = qp__prompt_load(store, prompt->id, &p, err);
   if (!rc)
     rc = qp__prompt_change(p, prompt, store->os->now_ms(store->os->self), err);
   if (!rc)
@@ -276,7 +276,7 @@ collect_referrer(void *arg, const struct qp_uuid *id)
 
   qp__buf_reset(&d->text);
   if (!s->driver->context_peek(s->self, id, &d->text, NULL) &&
-      !memmem(d->text.data, d->text.len, d->id, strlen(d->id)))
+      !memmem(qp__buf_bytes(&d->text).data, d->text.len, d->id, strlen(d->id)))
     return QP_OK;
   if (d->count == d->cap) {
     size_t cap = d->cap ? d->cap * 2 : 16;
@@ -313,7 +313,8 @@ build_referrer(struct qp_store *s, const struct qp_uuid *id, const char *prompt,
   if (rc)
     return rc;
   (void)pthread_mutex_lock(&c->write_lock);
-  if (qp__meta_uses_prompt(c->staged_view->meta, prompt)) {
+  /* One in an old format keeps its references; those that lead nowhere go when it is migrated. */
+  if (!c->old && qp__meta_uses_prompt(c->staged_view->meta, prompt)) {
     rc = qp__clone_meta(c, &meta, err);
     qp__buf_init(&out->text, QP__META_MAX);
     if (!rc) {

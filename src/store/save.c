@@ -62,38 +62,11 @@ check_parent(const struct qp_message *m, const struct qp_uuid *head, struct qp_e
                   qp_uuid_text(head, text));
 }
 
-enum qp_rc
-qp__message_store_form(const struct qp_store *s, const struct qp_message *m, struct qp__buf *text,
-                       struct qp__entry *entry, struct qp_err *err)
-{
-  struct qp_bytes json;
-  enum qp_rc rc;
-
-  qp__buf_reset(text);
-  rc = qp__message_encode(m, text, err);
-  if (rc == QP_TOOBIG || text->len > s->max_message)
-    return qp__fail(err, QP_TOOBIG, "the message is larger than %zu bytes", s->max_message);
-  if (rc)
-    return rc;
-  json = qp__buf_bytes(text);
-  memset(entry, 0, sizeof(*entry));
-  entry->id = m->id;
-  entry->time = m->created_at;
-  entry->size = (uint32_t)json.len;
-  entry->tokens = qp__message_tokens(m);
-  entry->role = m->role & 15;
-  entry->type = qp__message_effective_type(m) & 15;
-  qp__content_hash(entry->hash, json);
-  if (qp__buf_add_char(text, '\n'))
-    return qp__buf_check(text, "the message", err);
-  return QP_OK;
-}
-
 /* Encodes the message, whose parent is set, and fills in its entry, all but the parent's slot. */
 static enum qp_rc
 encode(struct qp_store *s, struct saving *v, uint16_t dir, struct qp_err *err)
 {
-  enum qp_rc rc = qp__message_store_form(s, v->message, &v->text, &v->entry, err);
+  enum qp_rc rc = qp__message_store_form(v->message, s->max_message, &v->text, &v->entry, err);
 
   v->entry.dir = dir;
   return rc;
@@ -181,7 +154,7 @@ qp_message_save(struct qp_context *context, const char *branch, struct qp_messag
   struct saving v;
   struct qp_uuid head;
   uint16_t dir;
-  enum qp_rc rc = qp__check_writable(s, err);
+  enum qp_rc rc = qp__check_changeable(context, err);
 
   if (rc)
     return rc;
@@ -444,7 +417,7 @@ qp_message_save_batch(struct qp_context *context, const char *branch,
 {
   struct batch b = { .context = context, .results = results, .n = n };
   struct qp_err own = { QP_OK, "" };
-  enum qp_rc rc = qp__check_writable(context->store, &own);
+  enum qp_rc rc = qp__check_changeable(context, &own);
 
   for (size_t i = 0; i < n; i++)
     memset(&results[i], 0, sizeof(results[i]));

@@ -15,6 +15,7 @@ qp__claimed_load(struct qp_store *s, const struct qp_uuid *id, bool dry_run,
 {
   struct qp__problems problems = { .repair = !dry_run, .log = &s->log };
   struct qp__claimed c = { .store = s };
+  char text[QP_UUID_TEXT];
   enum qp_rc rc = dry_run ? QP_OK : qp__check_writable(s, err);
   int sys;
 
@@ -32,6 +33,11 @@ qp__claimed_load(struct qp_store *s, const struct qp_uuid *id, bool dry_run,
     qp__image_release(&c.image);
     qp__context_unclaim(c.claim);
     return rc;
+  }
+  if (s->driver->is_old && s->driver->is_old(s->self, c.driver)) {
+    qp__claimed_release(&c);
+    return qp__fail(err, QP_READONLY, "context %s is in an old format: migrate it first",
+                    qp_uuid_text(id, text));
   }
   *out = c;
   return QP_OK;

@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "model/message.h"
 #include "store/context_int.h"
 #include "store/session_int.h"
 
@@ -40,6 +41,33 @@ qp__content_matches(const struct qp__entry *entry, struct qp_bytes bytes)
   return memcmp(hash, entry->hash, sizeof(hash)) == 0;
 }
 
+enum qp_rc
+qp__message_store_form(const struct qp_message *m, size_t max, struct qp__buf *text,
+                       struct qp__entry *entry, struct qp_err *err)
+{
+  struct qp_bytes json;
+  enum qp_rc rc;
+
+  qp__buf_reset(text);
+  rc = qp__message_encode(m, text, err);
+  if (rc == QP_TOOBIG || (!rc && text->len > max))
+    return qp__fail(err, QP_TOOBIG, "the message is larger than %zu bytes", max);
+  if (rc)
+    return rc;
+  json = qp__buf_bytes(text);
+  memset(entry, 0, sizeof(*entry));
+  entry->id = m->id;
+  entry->time = m->created_at;
+  entry->size = (uint32_t)json.len;
+  entry->tokens = qp__message_tokens(m);
+  entry->role = m->role & 15;
+  entry->type = qp__message_effective_type(m) & 15;
+  qp__content_hash(entry->hash, json);
+  if (qp__buf_add_char(text, '\n'))
+    return qp__buf_check(text, "the message", err);
+  return QP_OK;
+}
+
 /* ---- problems ---- */
 
 static const char *const problem_names[] = {
@@ -70,7 +98,7 @@ qp__problem(struct qp__problems *p, enum qp_problem_kind kind, const struct qp_u
   (void)vsnprintf(detail, sizeof(detail), fmt, args);
   va_end(args);
   problem.context = context ? *context : none;
-  if (context && strncmp(path, "contexts/", 9) != 0) {
+  if (context && strncmp(path, "contexts/", 9) != 0 && strncmp(path, "conversations/", 14) != 0) {
     (void)snprintf(full, sizeof(full), "contexts/%s/%s", qp_uuid_text(context, id), path);
     problem.path = full;
   }

@@ -80,11 +80,22 @@ struct qp__problems {
   bool scan;                 /* when loading: look for messages that the index does not know */
   const struct qp__log *log; /* also told, as a warning, or NULL */
 };
-/* `path` is relative to the context's directory, or begins with "contexts/"; without a context it
- * is relative to the data directory. */
+/* `path` is relative to the context's directory, or begins with "contexts/" or "conversations/";
+ * without a context it is relative to the data directory. */
 void qp__problem(struct qp__problems *p, enum qp_problem_kind kind, const struct qp_uuid *context,
                  const char *path, bool repaired, bool harmless, const char *fmt, ...)
     QP_PRINTF(7, 8);
+
+/* ---- contexts of older programs ---- */
+
+/* Where a store has a context in an old format (formats/legacy.h), or the one that was kept as a
+ * backup when it was migrated. */
+struct qp__old_place {
+  enum qp_legacy format; /* QP_LEGACY_NONE: there is none */
+  bool newer;            /* the context is there in the new format: that counts */
+  char path[64];         /* of the file or directory, below the data directory */
+  struct stat st;        /* of that */
+};
 
 /* ---- the driver's interface ---- */
 
@@ -112,6 +123,12 @@ enum qp__packing {
   QP__PACKING_OLD,  /* those that have a file of their own and are older than `before`: by month */
   QP__PACKING_ALL,  /* all of them in one pack */
   QP__PACKING_NONE, /* each in a file of its own */
+};
+
+/* The stored form of a system prompt that comes with a context. */
+struct qp__new_prompt {
+  const char *id;
+  struct qp_bytes text;
 };
 
 struct qp__driver {
@@ -205,9 +222,9 @@ struct qp__driver {
    * threads, once for each `number` in the order of the tree, and appends to `back` (may be NULL)
    * what can be read of the message then. finish adds metadata (`meta`), index and heads and makes
    * all of it durable; temp names a file of the caller's that finish also makes durable. commit is
-   * called with the context claimed and carries out the moves first: the context is there, or
-   * nothing has happened. Only after QP_IO it may appear when the store is opened again. free
-   * removes what was not committed. Optional, all or none. */
+   * called with the context claimed; it makes the prompts and carries out the moves too: all of it
+   * is there, or nothing has happened. Only after QP_IO it may appear when the store is opened
+   * again. free removes what was not committed. Optional, all or none. */
   enum qp_rc (*build_begin)(void *self, const struct qp_uuid *id, void **out, struct qp_err *err);
   enum qp_rc (*build_reserve)(void *self, void *build, const char *dir, size_t n,
                               struct qp_err *err);
@@ -216,9 +233,24 @@ struct qp__driver {
   enum qp_rc (*build_temp)(void *self, void *build, char out[64], struct qp_err *err);
   enum qp_rc (*build_finish)(void *self, void *build, struct qp_bytes meta, struct qp__image *image,
                              struct qp_err *err);
-  enum qp_rc (*build_commit)(void *self, void *build, const struct qp__build_move *moves, size_t n,
+  enum qp_rc (*build_commit)(void *self, void *build, const struct qp__new_prompt *prompts,
+                             size_t prompt_count, const struct qp__build_move *moves, size_t n,
                              struct qp_err *err);
   void (*build_free)(void *self, void *build);
+
+  /* Contexts in old formats. context_list and context_load know them; is_old tells whether a loaded
+   * one is such, which can be read and not written. old_find and backup_find answer QP_OK also when
+   * there is none. `directory` is a descriptor of the data directory, to read them by. revert turns
+   * a claimed context back: it goes, and `from` (a file below tmp/ that is durable, or the backup)
+   * becomes contexts/{id}.json, or contexts/{id} when it is a directory. Optional, all or none. */
+  bool (*is_old)(void *self, void *context);
+  enum qp_rc (*old_find)(void *self, const struct qp_uuid *id, struct qp__old_place *out,
+                         struct qp_err *err);
+  enum qp_rc (*backup_find)(void *self, const struct qp_uuid *id, struct qp__old_place *out,
+                            struct qp_err *err);
+  int (*directory)(void *self);
+  void (*temp_name)(void *self, char out[64]); /* "tmp/…" */
+  enum qp_rc (*revert)(void *self, const struct qp_uuid *id, const char *from, struct qp_err *err);
 
   /* Optional: calls fn(arg, 0) … fn(arg, n - 1), several at a time. */
   void (*each)(void *self, size_t n, qp__piece_fn *fn, void *arg);
@@ -229,6 +261,11 @@ bool qp__is_file_change(const struct qp__change *change);
 
 extern const struct qp__driver qp__driver_files;
 extern const struct qp__driver qp__driver_memory;
+
+/* The stored form of a message that has id, parent and time, and a newline, in *text; its entry has
+ * everything but its directory and its place in the tree. QP_TOOBIG: over `max` bytes. */
+enum qp_rc qp__message_store_form(const struct qp_message *m, size_t max, struct qp__buf *text,
+                                  struct qp__entry *entry, struct qp_err *err);
 
 /* BLAKE2b-128. */
 void qp__content_hash(uint8_t out[16], struct qp_bytes bytes);

@@ -205,6 +205,18 @@ add_entry(struct qp__tree *t, const struct qp__entry *from)
   return slot;
 }
 
+uint32_t
+qp__tree_slot(const struct qp__tree *t, const struct qp__entry *e)
+{
+  struct qp__entry **blocks = atomic_load_explicit(&t->blocks, memory_order_acquire);
+  uint32_t block = 0;
+
+  /* A block is found by its bytes; 64-bit numbers, because entries of two blocks do not compare. */
+  while ((uintptr_t)e - (uintptr_t)blocks[block] >= BLOCK * sizeof(*e))
+    block++;
+  return block * BLOCK + (uint32_t)(e - blocks[block]);
+}
+
 void
 qp__tree_publish(struct qp__tree *t, uint32_t count, uint64_t bytes)
 {
@@ -424,6 +436,7 @@ qp__tree_translate(struct qp__tree *t, const struct qp__tree *from, const struct
 
 /* ---- ids ---- */
 
+/* Ids of other programs need not be random: a counter in any part of one must reach all bits. */
 static uint32_t
 hash_id(const struct qp_uuid *id)
 {
@@ -432,8 +445,12 @@ hash_id(const struct qp_uuid *id)
 
   memcpy(&a, id->b, 8);
   memcpy(&b, id->b + 8, 8);
-  a = (a ^ (b * 0x9e3779b97f4a7c15u)) * 0xbf58476d1ce4e5b9u;
-  return (uint32_t)(a >> 32) ^ (uint32_t)a;
+  b *= 0x9e3779b97f4a7c15u;
+  a ^= b ^ (b >> 32);
+  a *= 0xbf58476d1ce4e5b9u;
+  a ^= a >> 32;
+  a *= 0x94d049bb133111ebu;
+  return (uint32_t)(a >> 32);
 }
 
 static void

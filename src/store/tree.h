@@ -87,6 +87,9 @@ qp__tree_at(const struct qp__tree *t, uint32_t slot)
   return &blocks[slot >> 8][slot & 255];
 }
 
+/* The slot of an entry of this tree. */
+uint32_t qp__tree_slot(const struct qp__tree *t, const struct qp__entry *e);
+
 /* Makes room for n more entries, so that the next n adds cannot fail. False: no memory. */
 bool qp__tree_reserve(struct qp__tree *t, size_t n);
 /* Adds an entry: everything but path_bytes, jump and depth comes from *e. Returns its slot. */

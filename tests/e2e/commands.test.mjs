@@ -140,7 +140,7 @@ test('ls lists the newest first, in three forms', (t) => {
   assert.deepEqual(rows[1].slice(3), ['2', '1', 'Idle', 'First']);
   assert.deepEqual(rows[0].slice(3), ['1', '0', 'Idle', '-']);
   const objects = jsonLines(ok(data, ['ls', '--json']));
-  assert.deepEqual(Object.keys(objects[1]), ['id', 'title', 'created_at', 'updated_at', 'branches', 'messages', 'state']);
+  assert.deepEqual(Object.keys(objects[1]), ['id', 'title', 'created_at', 'updated_at', 'branches', 'messages', 'state', 'needs_migration']);
   assert.deepEqual([objects[1].id, objects[1].branches, objects[1].messages], [ctx, 2, 1]);
   assert.deepEqual(lines(ok(data, ['ls', '--limit', '1'])).map((l) => l.split('\t')[0]), [second]);
   assert.equal(ok(data, ['ls', '-n0']), '');

@@ -166,6 +166,10 @@ test('gc takes messages out of a compressed conversation too', (t) => {
   ok(data, ['gc', ctx, '--grace', '0']);
   clean(data);
   assert.deepEqual(ids(data, ctx), [keep]);
+  if (hasZstd) assert.doesNotMatch(zstdcat(dir, 'messages.jsonl.zst'), /goes/);
+  for (const name of ['index.json', 'index.log']) fs.rmSync(path.join(dir, name));
+  ok(data, ['check', '--repair']);
+  assert.doesNotMatch(ok(data, ['show', ctx, '--raw']), /goes/, 'what was deleted does not come back');
   ok(data, ['compress', ctx]);
   clean(data);
   ok(data, ['decompress', ctx]);

@@ -448,6 +448,85 @@ test_journal_with_a_background_thread_stays_bounded(void **state)
   assert_int_equal(nftw(dir, remove_path, 16, FTW_DEPTH | FTW_PHYS), 0);
 }
 
+/* ---- barrier ---- */
+
+struct noise {
+  struct rig *rig;
+  atomic_bool *stop;
+  char path[16];
+};
+
+static void *
+make_noise(void *arg)
+{
+  struct noise *n = arg;
+
+  while (!atomic_load(n->stop))
+    if (rig_put(n->rig, n->path, "something that others write meanwhile"))
+      return n;
+  return NULL;
+}
+
+/* Others go on writing; what came before is forgotten all the same, and soon. */
+static void
+test_a_barrier_forgets_what_came_before_it(void **state)
+{
+  atomic_bool stop = false;
+  struct noise noise[3];
+  pthread_t threads[3];
+  struct rig x;
+
+  (void)state;
+  rig_make(&x);
+  rig_open(&x);
+  assert_int_equal(qp__journal_barrier(x.j, NULL), QP_OK); /* of nothing */
+  for (size_t i = 0; i < 3; i++) {
+    noise[i] = (struct noise){ .rig = &x, .stop = &stop };
+    (void)snprintf(noise[i].path, sizeof(noise[i].path), "d/noise%zu", i);
+    assert_int_equal(pthread_create(&threads[i], NULL, make_noise, &noise[i]), 0);
+  }
+  for (int i = 0; i < 60; i++) {
+    struct qp__txn txn;
+
+    rig_begin_put(&txn, "d/mine", "mine");
+    assert_int_equal(qp__journal_stage(x.j, &txn, NULL), QP_OK);
+    assert_int_equal(qp__journal_settle(x.j, &txn, NULL), QP_OK);
+    assert_int_equal(qp__journal_barrier(x.j, NULL), QP_OK);
+    assert_true(qp__journal_forgotten(x.j) >= txn.seq);
+    qp__txn_release(&txn);
+  }
+  atomic_store(&stop, true);
+  for (size_t i = 0; i < 3; i++) {
+    void *failed;
+
+    assert_int_equal(pthread_join(threads[i], &failed), 0);
+    assert_null(failed);
+  }
+  assert_int_equal(qp__journal_barrier(x.j, NULL), QP_OK);
+  rig_crash(&x);
+  rig_open(&x);
+  assert_int_equal(rig_stats(&x).recovered, 0);
+  rig_remove(&x);
+}
+
+/* It syncs also what no commit has written, and a sync that fails is never tried again. */
+static void
+test_a_barrier_that_cannot_sync_poisons(void **state)
+{
+  struct qp_err err;
+  struct rig x;
+
+  (void)state;
+  rig_make(&x);
+  rig_open(&x);
+  fail_next(&x, QP__SLOT_SYNCFS, NULL);
+  assert_int_equal(qp__journal_barrier(x.j, &err), QP_IO);
+  rig_fail_no_more(&x);
+  assert_int_equal(qp__journal_barrier(x.j, &err), QP_IO);
+  assert_int_equal(rig_put(&x, "d/a", "refused"), QP_IO);
+  rig_remove(&x);
+}
+
 int
 main(void)
 {
@@ -462,6 +541,8 @@ main(void)
     cmocka_unit_test(test_journal_takes_a_frame_that_is_larger_than_a_segment),
     cmocka_unit_test(test_journal_does_not_replay_frames_of_an_earlier_use),
     cmocka_unit_test(test_journal_with_a_background_thread_stays_bounded),
+    cmocka_unit_test(test_a_barrier_forgets_what_came_before_it),
+    cmocka_unit_test(test_a_barrier_that_cannot_sync_poisons),
   };
 
   return cmocka_run_group_tests_name("journal", tests, NULL, NULL);

@@ -340,8 +340,40 @@ stage_and_settle(struct qp__files *f, struct build *b, struct qp__txn *txn, stru
   return rc;
 }
 
+/* Adds a prompt: its content is written now, so that the commit only renames it. */
+static enum qp_rc
+add_prompt(struct qp__files *f, struct qp__txn *txn, const struct qp__new_prompt *prompt,
+           struct qp_err *err)
+{
+  char path[QP__PATH_MAX];
+  char name[QP__TEMP_NAME_LEN];
+  struct qp__op op = { .kind = QP__OP_PUT, .path = path, .data = prompt->text };
+  enum qp_rc rc;
+  int sys;
+
+  qp__prompt_path(path, prompt->id);
+  qp__files_temp_name(f, name);
+  sys = qp__file_create(f->os, f->tmp, name, prompt->text);
+  if (sys)
+    return qp__fail_sys(err, sys, "cannot write '%s'", path);
+  rc = qp__txn_add(txn, &op, name, false, err);
+  if (rc)
+    remove_temp(f, name);
+  return rc;
+}
+
+/* Removes the contents of prompts that come to nothing. */
+static void
+drop_prompts(struct qp__files *f, const struct qp__txn *txn)
+{
+  for (size_t i = 0; i < txn->op_count; i++)
+    if (txn->staged[i])
+      remove_temp(f, txn->staged[i]);
+}
+
 enum qp_rc
-qp__files_build_commit(void *self, void *build, const struct qp__build_move *moves, size_t n,
+qp__files_build_commit(void *self, void *build, const struct qp__new_prompt *prompts,
+                       size_t prompt_count, const struct qp__build_move *moves, size_t n,
                        struct qp_err *err)
 {
   struct qp__files *f = self;
@@ -361,6 +393,8 @@ qp__files_build_commit(void *self, void *build, const struct qp__build_move *mov
     rc = qp__txn_init(&txn, err);
   if (rc)
     return rc;
+  for (size_t i = 0; i < prompt_count && !rc; i++)
+    rc = add_prompt(f, &txn, &prompts[i], err);
   for (size_t i = 0; i < n && !rc; i++)
     rc = add_rename(&txn, moves[i].from, moves[i].to, 0, err);
   (void)snprintf(from, sizeof(from), "tmp/%s", b->top);
@@ -368,6 +402,8 @@ qp__files_build_commit(void *self, void *build, const struct qp__build_move *mov
     rc = add_rename(&txn, from, b->target.path, pool ? QP__OP_KEEP : 0, err);
   if (!rc)
     rc = stage_and_settle(f, b, &txn, err);
+  if (rc && !b->kept)
+    drop_prompts(f, &txn);
   qp__txn_release(&txn);
   return rc;
 }

@@ -178,6 +178,22 @@ check_pack(void *arg, const char *name, struct qp_err *err)
   return rc;
 }
 
+/* With repair: what is lost is in no pack any more, so that the others in it can be moved. */
+static enum qp_rc
+mend_packs(struct check *k, struct qp_err *err)
+{
+  enum qp_rc rc = QP_OK;
+
+  for (uint32_t slot = 0; slot < k->tree->count && !rc && k->problems->repair; slot++) {
+    const struct qp__entry *e = qp__tree_at(k->tree, slot);
+
+    if (qp__entry_kind(e) == QP__PLACE_PACK && atomic_load(&e->status) == QP_STATUS_UNAVAILABLE)
+      rc = qp__files_mend_pack(k->files, k->context, k->image,
+                               qp__tree_pack_of(k->tree, atomic_load(&e->place)), err);
+  }
+  return rc;
+}
+
 static enum qp_rc
 tell_leftover(void *arg, const char *path, uint64_t bytes, struct qp_err *err)
 {
@@ -303,15 +319,16 @@ check_context(struct check *k, struct qp_err *err)
   struct qp__files *f = k->files;
   struct qp_err cause = { QP_OK, "" };
   int sys = f->os->listdir(f->os->self, f->root, k->context->path, check_name, k);
+  bool listed;
   enum qp_rc rc;
 
   if (sys)
     rc = qp__fail_sys(&cause, sys, "cannot list '%s'", k->context->path);
   else if (!(rc = qp__message_files(f, k->context, check_file, k, &cause)) &&
            !(rc = check_inner(k, "archive", check_archive_name, &cause)) &&
-           !(rc = check_inner(k, "trash", check_trash_name, &cause)) &&
-           !(rc = qp__leftovers(f, k->context, k->image, tell_leftover, k, &cause)))
-    rc = qp__pack_files(f, k->context, check_pack, k, &cause);
+           !(rc = check_inner(k, "trash", check_trash_name, &cause)))
+    rc = qp__leftovers(f, k->context, k->image, tell_leftover, k, &cause);
+  listed = !rc;
   if (rc == QP_DENIED || rc == QP_CORRUPT || rc == QP_IO) {
     qp__problem(k->problems, QP_PROBLEM_UNREADABLE, &k->context->id, k->context->path, false, false,
                 "%s", cause.msg);
@@ -321,6 +338,10 @@ check_context(struct check *k, struct qp_err *err)
     *err = cause;
   if (!rc)
     rc = confirm(k, err);
+  if (!rc && listed)
+    rc = qp__pack_files(f, k->context, check_pack, k, err);
+  if (!rc && listed)
+    rc = mend_packs(k, err);
   qp__free(k->unindexed);
   return rc;
 }
@@ -330,8 +351,10 @@ check_context(struct check *k, struct qp_err *err)
 static int
 check_root_name(void *arg, const char *name, unsigned char type)
 {
-  static const char *const known[] = { "quipu.lock", "journal", "contexts", "prompts",
-                                       "sessions",   "blobs",   "tmp",      "lost" };
+  static const char *const known[] = {
+    "quipu.lock", "journal", "contexts",      "prompts", "sessions",
+    "blobs",      "tmp",     "conversations", "lost",
+  };
   struct check *k = arg;
 
   (void)type;
@@ -342,15 +365,35 @@ check_root_name(void *arg, const char *name, unsigned char type)
   return 0;
 }
 
+/* An old form of a context, or what was kept of it: known, as long as the context is there and is
+ * this one. */
+static void
+check_old_name(struct check *k, const char *path, const struct qp_uuid *id, bool backup)
+{
+  struct qp__old_place place;
+
+  if (qp__old_find(k->files, id, &place, NULL))
+    return;
+  if (backup && !place.newer && place.format == QP_LEGACY_NONE)
+    qp__problem(k->problems, QP_PROBLEM_LEFTOVER, id, path, false, true,
+                "the backup of a context that is not there");
+  else if (!backup && place.newer)
+    qp__problem(k->problems, QP_PROBLEM_OLD_FORMAT, id, path, false, true,
+                "an old form of a context that is there in the new one; left alone");
+}
+
 static int
 check_context_name(void *arg, const char *name, unsigned char type)
 {
   struct check *k = arg;
   char path[QP__PATH_MAX];
   struct qp_uuid id;
+  bool backup;
 
   (void)snprintf(path, sizeof(path), "contexts/%s", name);
-  if (!qp__context_dir_id(name, &id))
+  if (qp__old_name(name, &id, &backup))
+    check_old_name(k, path, &id, backup);
+  else if (!qp__context_dir_id(name, &id))
     tell_foreign(k->problems, NULL, path);
   else if (type != DT_DIR)
     qp__problem(k->problems, QP_PROBLEM_WRONG_TYPE, &id, path, false, false,

@@ -116,6 +116,8 @@ qp__fctx_free(struct qp__fctx *c)
   qp__buf_release(&c->fold_content);
   qp__free(c->dir_ready);
   qp__finds_release(&c->finds);
+  qp__legacy_close(c->old);
+  qp__legacy_close(c->backup);
   qp__free(c);
 }
 
@@ -215,8 +217,9 @@ look_at_name(void *arg, const char *name, unsigned char type)
   struct look *l = arg;
 
   l->any = true;
-  if (strcmp(name, LOCK_NAME) == 0 || (strcmp(name, "contexts") == 0 && type == DT_DIR))
-    l->ours = true;
+  if (strcmp(name, LOCK_NAME) == 0 ||
+      (type == DT_DIR && (strcmp(name, "contexts") == 0 || strcmp(name, "conversations") == 0)))
+    l->ours = true; /* the last one: of the older program whose contexts we read */
   return 0;
 }
 
@@ -331,6 +334,7 @@ close_files(void *self)
   qp__close(f->os, f->lock_fd); /* and with it the lock */
   qp__close(f->os, f->root);
   (void)pthread_mutex_destroy(&f->finds_lock);
+  (void)pthread_mutex_destroy(&f->old_lock);
   (void)pthread_mutex_destroy(&f->fresh_lock);
   qp__free(f->fresh);
   qp__free(f);
@@ -367,6 +371,7 @@ open_files(const char *where, const struct qp__driver_options *options, void **o
   }
   (void)pthread_mutex_init(&f->fresh_lock, NULL);
   (void)pthread_mutex_init(&f->finds_lock, NULL);
+  (void)pthread_mutex_init(&f->old_lock, NULL);
   f->root = f->os->open_root(f->os->self, where, options->create && !options->readonly);
   if (f->root == -ENOENT) {
     rc = qp__fail(err, QP_NOTFOUND, "there is no directory '%s'", where);
@@ -428,10 +433,10 @@ list_contexts(void *self, qp_context_visit *visit, void *arg, struct qp_err *err
   int sys = f->os->listdir(f->os->self, f->root, "contexts", visit_context_name, &l);
 
   if (sys == -ENOENT)
-    return QP_OK;
+    return qp__old_list(f, visit, arg, err);
   if (sys < 0)
     return qp__fail_sys(err, sys, "cannot list 'contexts'");
-  return l.rc;
+  return l.rc ? l.rc : qp__old_list(f, visit, arg, err);
 }
 
 static enum qp_rc
@@ -439,12 +444,16 @@ peek_context(void *self, const struct qp_uuid *id, struct qp__buf *out, struct q
 {
   struct qp__files *f = self;
   char path[QP__PATH_MAX];
+  struct qp__old_place old;
   struct qp__fctx c;
   int sys;
 
   qp__fctx_init(&c, id);
   (void)snprintf(path, sizeof(path), "%s/metadata.json", c.path);
   sys = qp__file_read(f->os, f->root, path, out);
+  if (sys == -ENOENT && !qp__old_find(f, id, &old, NULL) && old.format != QP_LEGACY_NONE &&
+      !old.newer)
+    return QP_OK; /* it has none */
   return sys ? qp__fail_sys(err, sys, "cannot read '%s'", path) : QP_OK;
 }
 
@@ -512,6 +521,7 @@ create_context(void *self, const struct qp_uuid *id, struct qp_bytes meta, struc
   struct qp__files *f = self;
   char top[QP__TEMP_NAME_LEN];
   char from[QP__PATH_MAX];
+  struct qp__old_place old;
   struct qp__fctx target;
   struct qp__txn txn;
   struct stat st;
@@ -526,6 +536,11 @@ create_context(void *self, const struct qp_uuid *id, struct qp_bytes meta, struc
     return qp__fail(err, QP_EXISTS, "'%s' exists already", target.path);
   if (sys != -ENOENT)
     return qp__fail_sys(err, sys, "cannot look at '%s'", target.path);
+  rc = qp__old_find(f, id, &old, err);
+  if (!rc && old.format != QP_LEGACY_NONE)
+    rc = qp__fail(err, QP_EXISTS, "'%s' exists already", old.path);
+  if (rc)
+    return rc;
   rc = qp__txn_init(&txn, err);
   if (rc)
     return rc;
@@ -541,43 +556,6 @@ create_context(void *self, const struct qp_uuid *id, struct qp_bytes meta, struc
   if (rc)
     (void)qp__tree_remove(f->os, f->root, from); /* else the next open does */
   qp__txn_release(&txn);
-  return rc;
-}
-
-static enum qp_rc
-delete_context(void *self, const struct qp_uuid *id, struct qp_err *err)
-{
-  struct qp__files *f = self;
-  char name[QP__TEMP_NAME_LEN];
-  char to[QP__PATH_MAX];
-  struct qp__fctx target;
-  struct qp__txn txn;
-  struct stat st;
-  enum qp_rc rc;
-  int sys;
-
-  if (f->readonly)
-    return qp__fail(err, QP_READONLY, "the store was opened for reading only");
-  qp__fctx_init(&target, id);
-  sys = f->os->fstatat(f->os->self, f->root, target.path, &st);
-  if (sys == -ENOENT)
-    return qp__fail(err, QP_NOTFOUND, "there is no context %s", target.path + strlen("contexts/"));
-  if (sys)
-    return qp__fail_sys(err, sys, "cannot look at '%s'", target.path);
-  rc = qp__txn_init(&txn, err);
-  if (rc)
-    return rc;
-  qp__files_temp_name(f, name);
-  (void)snprintf(to, sizeof(to), "tmp/%s", name);
-  rc = qp__fresh_add(f, id, false, err);
-  if (!rc) {
-    rc = commit_rename(f, &txn, target.path, to, err);
-    qp__fresh_settle(f, id, rc ? 0 : txn.seq);
-  }
-  qp__txn_release(&txn);
-  if (!rc && qp__tree_remove(f->os, f->root, to))
-    qp__log(&f->log, QP_LOG_WARN, "files", "'%s' could not be removed yet; the next start does it",
-            to);
   return rc;
 }
 
@@ -654,6 +632,32 @@ get_stats(void *self, struct qp__driver_stats *out)
   out->folds = atomic_load(&f->folds);
 }
 
+static bool
+is_old(void *self, void *context)
+{
+  const struct qp__fctx *c = context;
+
+  (void)self;
+  return c->old != NULL;
+}
+
+static int
+get_directory(void *self)
+{
+  struct qp__files *f = self;
+
+  return f->root;
+}
+
+static void
+name_temp(void *self, char out[64])
+{
+  char name[QP__TEMP_NAME_LEN];
+
+  qp__files_temp_name(self, name);
+  (void)snprintf(out, 64, "tmp/%s", name);
+}
+
 static void
 run_each(void *self, size_t n, qp__piece_fn *fn, void *arg)
 {
@@ -671,7 +675,7 @@ const struct qp__driver qp__driver_files = {
   .context_load = qp__files_load,
   .context_peek = peek_context,
   .context_create = create_context,
-  .context_delete = delete_context,
+  .context_delete = qp__files_delete,
   .context_free = free_context,
   .prepare = qp__files_prepare,
   .discard = qp__files_discard,
@@ -702,5 +706,11 @@ const struct qp__driver qp__driver_files = {
   .build_finish = qp__files_build_finish,
   .build_commit = qp__files_build_commit,
   .build_free = qp__files_build_free,
+  .is_old = is_old,
+  .old_find = qp__old_find,
+  .backup_find = qp__old_backup_find,
+  .directory = get_directory,
+  .temp_name = name_temp,
+  .revert = qp__files_revert,
   .each = run_each,
 };

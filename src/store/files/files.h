@@ -7,10 +7,12 @@
  *   commit.c     changes into file operations; the journal does the rest
  *   fold.c       index.log into index.json
  *   message.c    the content of a message, from wherever it is
- *   space.c      messages into packs and out of them
+ *   space.c      messages into packs and out of them, with repack.c
+ *   mend.c       packs that are damaged
  *   purge.c      messages that are gone, and what operations leave behind
  *   build.c      a whole context at once
  *   old.c        contexts in old formats
+ *   remove.c     contexts that go, or go back to an old format
  *   filecheck.c  files that the index does not know
  *   plain.c      files that belong to no context's index
  *
@@ -21,14 +23,15 @@
 
 #include <stdatomic.h>
 
+#include "formats/legacy.h"
 #include "store/files/index.h"
 #include "store/files/journal.h"
 #include "store/files/pack.h"
 #include "store/store_int.h"
 #include "store/workers.h"
 
-#define QP__CTX_PATH_LEN 48 /* "contexts/" and a UUID */
-#define QP__TEMP_NAME_LEN 32
+#define QP__CTX_PATH_LEN 48  /* "contexts/" and a UUID */
+#define QP__TEMP_NAME_LEN 48 /* also "{id}.old" */
 
 #define QP__STOCK_MAX 8
 
@@ -74,6 +77,7 @@ struct qp__files {
   size_t fresh_count;
   size_t fresh_cap;
   struct qp__group_sync sync;
+  pthread_mutex_t old_lock; /* backups that are being opened */
   struct qp__pack_cache *packs;
   pthread_mutex_t finds_lock; /* guards the finds of all contexts */
 };
@@ -119,6 +123,10 @@ struct qp__fctx {
   uint8_t *dir_ready;      /* per directory of the tree: it is known to exist */
   size_t dir_ready_count;
   struct qp__finds finds;
+  struct qp__legacy *old;    /* the source of a context in an old format, or NULL */
+  struct qp__legacy *backup; /* what it was migrated from, once it was asked for (old_lock) */
+  bool backup_tried;
+  size_t backup_at; /* where the last message was found in it */
 };
 
 /* A new name in tmp/. */
@@ -194,22 +202,42 @@ enum qp_rc qp__files_build_put(void *self, void *build, size_t number, const str
 enum qp_rc qp__files_build_temp(void *self, void *build, char out[64], struct qp_err *err);
 enum qp_rc qp__files_build_finish(void *self, void *build, struct qp_bytes meta,
                                   struct qp__image *image, struct qp_err *err);
-enum qp_rc qp__files_build_commit(void *self, void *build, const struct qp__build_move *moves,
-                                  size_t n, struct qp_err *err);
+enum qp_rc qp__files_build_commit(void *self, void *build, const struct qp__new_prompt *prompts,
+                                  size_t prompt_count, const struct qp__build_move *moves, size_t n,
+                                  struct qp_err *err);
 void qp__files_build_free(void *self, void *build);
 
 /* Makes everything durable that was written before the call. A failure poisons the journal: the
  * system tells of it once, and a checkpoint would not see it any more. */
 enum qp_rc qp__files_sync(struct qp__files *f, struct qp_err *err);
 
-/* old.c: contexts of older programs in the data directory. */
-struct qp__old_place {
-  enum qp_legacy format; /* QP_LEGACY_NONE: there is none */
-  bool newer;            /* the context is there in the new format: that counts */
-  char path[64];         /* of the file or directory, below the data directory */
-};
-enum qp_rc qp__old_find(struct qp__files *f, const struct qp_uuid *id, struct qp__old_place *out,
+/* old.c: contexts of older programs in the data directory, and driver slots for them. */
+enum qp_rc qp__old_find(void *self, const struct qp_uuid *id, struct qp__old_place *out,
                         struct qp_err *err);
+enum qp_rc qp__old_backup_find(void *self, const struct qp_uuid *id, struct qp__old_place *out,
+                               struct qp_err *err);
+/* Whether the directory of a context, which has no index, is one of an older program. */
+enum qp_rc qp__old_is_pool(struct qp__files *f, const struct qp__fctx *c, bool *out,
+                           struct qp_err *err);
+/* Fills the image from an old context; QP_NOTFOUND. */
+enum qp_rc qp__old_load(struct qp__files *f, struct qp__fctx *c, struct qp__image *image,
+                        struct qp_err *err);
+/* Converts a message of such a context again. */
+enum qp_rc qp__old_read(const struct qp__fctx *c, const struct qp__tree *tree,
+                        const struct qp__entry *entry, struct qp__buf *out, struct qp_err *err);
+/* Looks for a message that has the entry's hash in the backup. */
+enum qp_rc qp__old_salvage(struct qp__files *f, struct qp__fctx *c, const struct qp__entry *entry,
+                           struct qp__buf *out, struct qp_err *err);
+/* Visits the contexts that have an old form and no directory. */
+enum qp_rc qp__old_list(struct qp__files *f, qp_context_visit *visit, void *arg,
+                        struct qp_err *err);
+/* "<uuid>.json", "<uuid>.json.old", "<uuid>.old". */
+bool qp__old_name(const char *name, struct qp_uuid *id, bool *backup);
+
+/* remove.c: driver slots. */
+enum qp_rc qp__files_delete(void *self, const struct qp_uuid *id, struct qp_err *err);
+enum qp_rc qp__files_revert(void *self, const struct qp_uuid *id, const char *from,
+                            struct qp_err *err);
 
 /* plain.c: the part of prepare and stage that concerns plain files, and driver slots. */
 void qp__plain_prepare(struct qp__files *f, struct qp__change *ch);
@@ -237,13 +265,15 @@ enum qp_rc qp__read_failure(int sys, const char *path, struct qp_err *err);
 
 /* The path of the dictionary of a pack, in `out`, or NULL for one that has none. */
 const char *qp__dict_path(char out[QP__PATH_MAX], const struct qp__fctx *c, const char *pack);
+/* Whether any message is in this pack. */
+bool qp__pack_is_used(const struct qp__tree *tree, const char *name);
 /* Visits the names of the packs that a context has files of, in no order. */
 typedef enum qp_rc qp__pack_file_fn(void *arg, const char *name, struct qp_err *err);
 enum qp_rc qp__pack_files(struct qp__files *f, const struct qp__fctx *c, qp__pack_file_fn *fn,
                           void *arg, struct qp_err *err);
 
-/* space.c: driver slots; and a pack that cannot be read to its end is written again with what can
- * be read of it. What it was goes to lost/. */
+/* space.c, repack.c: driver slots. mend.c: a pack that cannot be read to its end is written again
+ * with what can be read of it. What it was goes to lost/. */
 enum qp_rc qp__files_repack(void *self, void *context, struct qp__image *image,
                             enum qp__packing packing, int64_t before, bool dry_run,
                             struct qp_space_report *out, struct qp_err *err);

@@ -324,33 +324,6 @@ next_segment(struct qp__journal *j, uint64_t space, struct qp_err *err)
   return QP_OK;
 }
 
-/* With the lock held: whether the last segment, which takes more commits, has this one. */
-static bool
-in_last_segment(const struct qp__journal *j, uint64_t seq)
-{
-  return j->live_count == 1 || seq > j->live[j->live_count - 2].last_seq;
-}
-
-enum qp_rc
-qp__journal_forget(struct qp__journal *j, uint64_t seq, struct qp_err *err)
-{
-  enum qp_rc rc = QP_OK;
-
-  (void)pthread_mutex_lock(&j->lock);
-  while (!rc && j->forgotten_seq < seq) {
-    if (j->poison)
-      rc = poisoned(j, err);
-    else if (in_last_segment(j, seq) && !quiet(j)) /* others go on: let them do so elsewhere */
-      rc = next_segment(j, 0, err);
-    else if (!quiet(j) && !applied_segments(j)) /* its neighbours are on their way */
-      (void)pthread_cond_wait(&j->turn, &j->lock);
-    else
-      rc = checkpoint(j, err);
-  }
-  (void)pthread_mutex_unlock(&j->lock);
-  return rc;
-}
-
 static void
 enqueue(struct qp__journal *j, struct qp__txn *txn, uint64_t space)
 {
@@ -397,40 +370,56 @@ qp__journal_stage(struct qp__journal *j, struct qp__txn *txn, struct qp_err *err
   return rc;
 }
 
-/* ---- barrier ---- */
+/* ---- forgetting ---- */
 
-/* With the lock held: one step towards a journal that has forgotten commit `upto`, whose segments
- * are those up to `number`. */
+/* With the lock held: whether the last segment, which takes more commits, has this one. */
+static bool
+in_last_segment(const struct qp__journal *j, uint64_t seq)
+{
+  return j->live_count == 1 || seq > j->live[j->live_count - 2].last_seq;
+}
+
+/* With the lock held; may give it up. One step towards a journal that has forgotten commit `seq`;
+ * the caller looks again. */
 static enum qp_rc
-step_to_barrier(struct qp__journal *j, uint64_t upto, uint64_t number, struct qp_err *err)
+step_to_forget(struct qp__journal *j, uint64_t seq, struct qp_err *err)
 {
   if (j->poison)
     return poisoned(j, err);
-  if (j->applied_seq >= upto && quiet(j))
-    return checkpoint(j, err);
-  if (j->applied_seq >= upto && last_segment(j)->number == number)
-    return next_segment(j, 0, err);
-  if (j->applied_seq >= upto && applied_segments(j))
+  if (j->applied_seq >= seq && !quiet(j) && in_last_segment(j, seq))
+    return next_segment(j, 0, err); /* others go on: let them do so elsewhere */
+  if (j->applied_seq >= seq && (quiet(j) || applied_segments(j)))
     return checkpoint(j, err);
   (void)pthread_cond_wait(&j->turn, &j->lock);
   return QP_OK;
 }
 
 enum qp_rc
+qp__journal_forget(struct qp__journal *j, uint64_t seq, struct qp_err *err)
+{
+  enum qp_rc rc = QP_OK;
+
+  (void)pthread_mutex_lock(&j->lock);
+  while (!rc && j->forgotten_seq < seq)
+    rc = step_to_forget(j, seq, err);
+  (void)pthread_mutex_unlock(&j->lock);
+  return rc;
+}
+
+enum qp_rc
 qp__journal_barrier(struct qp__journal *j, struct qp_err *err)
 {
   struct qp_err cause;
-  uint64_t number;
   uint64_t upto;
-  enum qp_rc rc = QP_OK;
+  enum qp_rc rc;
   int sys;
 
   (void)pthread_mutex_lock(&j->lock);
   upto = j->next_seq - 1;
-  number = last_segment(j)->number;
-  while (!rc && j->forgotten_seq < upto)
-    rc = step_to_barrier(j, upto, number, err);
+  rc = j->poison ? poisoned(j, err) : QP_OK;
   (void)pthread_mutex_unlock(&j->lock);
+  if (!rc)
+    rc = qp__journal_forget(j, upto, err);
   if (rc)
     return rc;
   sys = qp__syncfs(j->os, j->root); /* what no commit knows of, perhaps written a moment ago */

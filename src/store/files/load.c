@@ -350,10 +350,11 @@ write_mended(struct qp__files *f, struct qp__fctx *c, const struct qp__image *im
   return rc;
 }
 
-/* Index, metadata and heads as far as they can be had. *mended: not as the files have them. */
+/* Index, metadata and heads as far as they can be had. *mended: not as the files have them. *old:
+ * it is in an old format, and nothing was read. */
 static enum qp_rc
 load_image(struct qp__files *f, struct qp__fctx *c, struct qp__image *image,
-           struct qp__problems *problems, bool *mended, struct qp_err *err)
+           struct qp__problems *problems, bool *mended, bool *old, struct qp_err *err)
 {
   struct qp__rebuilt rebuilt = { NULL, 0 };
   struct meta_source from = { .name = NULL };
@@ -361,7 +362,9 @@ load_image(struct qp__files *f, struct qp__fctx *c, struct qp__image *image,
   bool damaged;
   enum qp_rc rc = qp__index_read(f->os, f->root, c->path, image, &report, err);
 
-  if (rc)
+  if (!rc && report.json_missing && report.log_missing)
+    rc = qp__old_is_pool(f, c, old, err);
+  if (rc || *old)
     return rc;
   damaged = is_index_damaged(&report);
   if (damaged || problems->scan)
@@ -398,6 +401,7 @@ qp__files_load(void *self, const struct qp_uuid *id, struct qp__image *image,
   struct qp__files *f = self;
   struct qp__fctx *c = qp__alloc(sizeof(*c));
   bool mended = false;
+  bool old = false;
   enum qp_rc rc;
 
   if (!c)
@@ -407,7 +411,9 @@ qp__files_load(void *self, const struct qp_uuid *id, struct qp__image *image,
     qp__pack_cache_drop(f->packs, c->path);
   rc = look_at_context(f, c, err);
   if (!rc)
-    rc = load_image(f, c, image, problems, &mended, err);
+    rc = load_image(f, c, image, problems, &mended, &old, err);
+  if (rc == QP_NOTFOUND || old)
+    rc = qp__old_load(f, c, image, err);
   if (!rc && mended && problems->repair && !f->readonly)
     rc = write_mended(f, c, image, err);
   if (rc)

@@ -92,8 +92,12 @@ enum qp_rc
 qp__files_read(void *self, void *context, const struct qp__tree *tree,
                const struct qp__entry *entry, struct qp__buf *out, struct qp_err *err)
 {
-  return read_at(self, context, tree, atomic_load_explicit(&entry->place, memory_order_relaxed),
-                 entry, out, err);
+  const struct qp__fctx *c = context;
+
+  if (c->old)
+    return qp__old_read(c, tree, entry, out, err);
+  return read_at(self, c, tree, atomic_load_explicit(&entry->place, memory_order_relaxed), entry,
+                 out, err);
 }
 
 /* ---- the files of packs ---- */
@@ -147,6 +151,18 @@ qp__pack_files(struct qp__files *f, const struct qp__fctx *c, qp__pack_file_fn *
   if (!rc && !f->os->fstatat(f->os->self, f->root, path, &st) && S_ISREG(st.st_mode))
     rc = fn(arg, QP__PACK_ALL, err);
   return rc;
+}
+
+bool
+qp__pack_is_used(const struct qp__tree *tree, const char *name)
+{
+  for (uint32_t slot = 0; slot < tree->count; slot++) {
+    uint64_t place = atomic_load(&qp__tree_at(tree, slot)->place);
+
+    if (qp__place_kind(place) == QP__PLACE_PACK && strcmp(qp__tree_pack_of(tree, place), name) == 0)
+      return true;
+  }
+  return false;
 }
 
 /* ---- finds ---- */
@@ -371,6 +387,8 @@ qp__files_salvage(void *self, void *context, const struct qp__tree *tree,
     found = (f->readonly && look_in_newest_index(&s)) || look_in_journal(&s) || look_in_packs(&s);
     (void)pthread_mutex_unlock(&f->finds_lock);
   }
+  if (!found && !s.context->old)
+    found = is_found(&s, qp__old_salvage(f, s.context, entry, out, NULL));
   return found ? QP_OK
                : qp__fail(err, QP_NOTFOUND, "no other copy of message %s was found",
                           qp_uuid_text(&entry->id, id));

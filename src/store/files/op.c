@@ -284,24 +284,38 @@ apply_append(struct qp__applier *a, const struct qp__op *op)
   return rc ? rc : qp__write_at(a->os, fd, op->data.data, op->data.len, (off_t)op->offset);
 }
 
-/* What is in the way goes first, then the new thing comes: when the source is gone, both are
- * done. */
+/* What stands at the new path of a RENAME goes where its flags say. */
 static int
-apply_rename(struct qp__applier *a, const struct qp__op *op)
+clear_target(struct qp__applier *a, const struct qp__op *op)
 {
-  char old[QP__PATH_MAX];
+  const char *base = strrchr(op->path, '/');
+  char aside[QP__PATH_MAX];
   int n;
   int rc = 0;
 
+  base = base ? base + 1 : op->path;
+  if (op->flags & QP__OP_KEEP)
+    n = snprintf(aside, sizeof(aside), "%s.old", op->data.data);
+  else
+    n = snprintf(aside, sizeof(aside), "tmp/%s", base);
+  if (n < 0 || (size_t)n >= sizeof(aside))
+    return -ENAMETOOLONG;
+  if (op->flags & QP__OP_DROP)
+    rc = qp__tree_remove(a->os, a->root, aside);
+  if (!rc)
+    rc = a->os->renameat(a->os->self, a->root, op->data.data, a->root, aside, 0);
+  return rc == -ENOENT ? 0 : rc;
+}
+
+/* First the target is cleared, then the source comes: when that is gone, both are done. */
+static int
+apply_rename(struct qp__applier *a, const struct qp__op *op)
+{
+  int rc = 0;
+
   forget_all(a);
-  if (op->flags & QP__OP_KEEP) {
-    n = snprintf(old, sizeof(old), "%s.old", op->data.data);
-    if (n < 0 || (size_t)n >= sizeof(old))
-      return -ENAMETOOLONG;
-    rc = a->os->renameat(a->os->self, a->root, op->data.data, a->root, old, 0);
-    if (rc == -ENOENT)
-      rc = 0;
-  }
+  if (op->flags & (QP__OP_KEEP | QP__OP_DROP))
+    rc = clear_target(a, op);
   return rc ? rc : a->os->renameat(a->os->self, a->root, op->path, a->root, op->data.data, 0);
 }
 
@@ -367,7 +381,7 @@ replay_rename(struct qp__applier *a, const struct qp__op *op)
   if (rc)
     return rc;
   rc = qp__dir_make_parents(os, a->root, op->data.data);
-  if (rc || op->flags & QP__OP_KEEP)
+  if (rc || op->flags & (QP__OP_KEEP | QP__OP_DROP))
     return rc ? rc : apply_rename(a, op);
   rc = os->fstatat(os->self, a->root, op->data.data, &to);
   if (rc && rc != -ENOENT)

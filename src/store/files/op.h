@@ -31,6 +31,7 @@ enum qp__op_flags {
   QP__OP_BACKUP = 1, /* PUT: what was there stays as `path`.bak */
   QP__OP_CUT = 2,    /* APPEND: the file is cut at the offset first */
   QP__OP_KEEP = 2,   /* RENAME: what was at the new path before becomes that path with ".old" */
+  QP__OP_DROP = 4,   /* RENAME: what was there goes to tmp/, by the last name of the old path */
 };
 
 struct qp__op {

@@ -1,10 +1,10 @@
 /* purge.c - what goes for good: messages that have been in the trash for long enough, and what
  * operations that were cut short have left behind.
  *
- * A purge first commits an index that does not know the messages, then removes their files. What is
- * cut short in between leaves files in trash/ that no entry names, which the next purge takes with
- * it. A second copy of a message is removed only when the first one, where the index says it is,
- * has been read and is right. */
+ * A purge first commits an index that does not know the messages, together with packs that do not
+ * hold them, then removes their files. What is cut short in between leaves files in trash/ that no
+ * entry names, which the next purge takes with it. A second copy of a message is removed only when
+ * the first one, where the index says it is, has been read and is right. */
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 #include "base/err.h"
 #include "base/uuid.h"
 #include "os/file.h"
-#include "store/files/files.h"
+#include "store/files/repack.h"
 
 /* ---- leftovers ---- */
 
@@ -152,29 +152,26 @@ look_in_trash(struct leftovers *l, struct qp_err *err)
 
 /* ---- packs that hold nothing ---- */
 
-static bool
-is_used(const struct qp__tree *tree, const char *pack)
-{
-  for (uint32_t slot = 0; slot < tree->count; slot++) {
-    uint64_t place = atomic_load(&qp__tree_at(tree, slot)->place);
-
-    if (qp__place_kind(place) == QP__PLACE_PACK && strcmp(qp__tree_pack_of(tree, place), pack) == 0)
-      return true;
-  }
-  return false;
-}
-
 struct survey {
   struct leftovers *leftovers;
   bool unknown; /* there is a message that the index does not have, or has elsewhere in vain */
 };
 
+/* The id of a message as quipu writes it. */
+static bool
+id_of_line(struct qp_bytes json, struct qp_uuid *id)
+{
+  static const char begin[] = "{\"id\":\"";
+  const size_t n = sizeof(begin) - 1;
+
+  return json.len > n + QP__UUID_LEN && memcmp(json.data, begin, n) == 0 &&
+         qp__uuid_decode(json.data + n, id);
+}
+
 static enum qp_rc
 look_at_packed(void *arg, const char *dir, uint64_t frame, uint32_t pos, struct qp_bytes json,
                struct qp_err *err)
 {
-  static const char begin[] = "{\"id\":\"";
-  const size_t n = sizeof(begin) - 1;
   struct survey *s = arg;
   const struct qp__entry *e = NULL;
   struct qp_uuid id;
@@ -184,8 +181,7 @@ look_at_packed(void *arg, const char *dir, uint64_t frame, uint32_t pos, struct 
   (void)dir;
   (void)frame;
   (void)pos;
-  if (json.len > n + QP__UUID_LEN && memcmp(json.data, begin, n) == 0 &&
-      qp__uuid_decode(json.data + n, &id))
+  if (id_of_line(json, &id))
     rc = find_entry(s->leftovers, &id, &e, err);
   if (!rc && e && qp__content_matches(e, json))
     rc = is_in_place(s->leftovers, e, &ok, err);
@@ -204,7 +200,7 @@ look_at_pack(void *arg, const char *name, struct qp_err *err)
   bool damaged = false;
   enum qp_rc rc;
 
-  if (is_used(&l->image->tree, name))
+  if (qp__pack_is_used(&l->image->tree, name))
     return QP_OK;
   qp__context_path(path, l->context, name);
   rc = qp__pack_scan(l->files->os, l->files->root, path, qp__dict_path(dict, l->context, name),
@@ -280,39 +276,101 @@ copy_kept(struct purge *p, const bool *gone, struct qp_err *err)
   return ok ? QP_OK : qp__fail_nomem(err, "forgetting messages");
 }
 
-/* Packs that nothing is in any more go with the messages. */
+/* A message in a pack that nothing is known of any more ends the scan. */
 static enum qp_rc
-add_unlinks(void *arg, struct qp__txn *txn, struct qp_err *err)
+look_for_forgotten(void *arg, const char *dir, uint64_t frame, uint32_t pos, struct qp_bytes json,
+                   struct qp_err *err)
 {
-  struct purge *p = arg;
-  const struct qp__tree *old = &p->old->tree;
-  char path[QP__PATH_MAX];
-  struct qp__op op = { .kind = QP__OP_UNLINK, .path = path, .data = { "", 0 } };
-  enum qp_rc rc = QP_OK;
+  struct qp__tree *kept = arg;
+  struct qp_uuid id;
+  uint32_t slot = QP__NO_SLOT;
 
-  for (size_t i = 0; i < old->pack_count && !rc; i++) {
-    if (is_used(&p->kept.tree, old->packs[i]))
-      continue;
-    qp__context_path(path, p->context, old->packs[i]);
-    rc = qp__txn_add(txn, &op, NULL, false, err);
-    if (!rc && strcmp(old->packs[i], QP__PACK_ALL) == 0) {
-      qp__context_path(path, p->context, QP__PACK_DICT);
-      rc = qp__txn_add(txn, &op, NULL, false, err);
-    }
-  }
-  return rc;
+  (void)dir;
+  (void)frame;
+  (void)pos;
+  if (id_of_line(json, &id) && !qp__tree_find(kept, &id, true, &slot))
+    return qp__fail_nomem(err, "forgetting messages");
+  return slot == QP__NO_SLOT ? QP_STOPPED : QP_OK;
 }
 
 static enum qp_rc
+holds_forgotten(struct purge *p, const char *name, bool *out, struct qp_err *err)
+{
+  char path[QP__PATH_MAX];
+  char dict[QP__PATH_MAX];
+  bool damaged = false;
+  enum qp_rc rc;
+
+  *out = false;
+  if (!qp__pack_is_used(&p->kept.tree, name))
+    return QP_OK;
+  qp__context_path(path, p->context, name);
+  rc = qp__pack_scan(p->files->os, p->files->root, path, qp__dict_path(dict, p->context, name),
+                     look_for_forgotten, &p->kept.tree, &damaged, err);
+  *out = rc == QP_STOPPED;
+  return *out ? QP_OK : rc;
+}
+
+/* Writes the pack once more, with what is known of alone and with the same dictionary. */
+static enum qp_rc
+write_without(struct purge *p, struct qp__repack *r, const char *name, struct qp_err *err)
+{
+  struct qp__packer packer = { .writer = NULL };
+  char path[QP__PATH_MAX];
+  struct qp__buf dict;
+  uint64_t bytes;
+  enum qp_rc rc = QP_OK;
+  int sys = 0;
+
+  qp__buf_init(&dict, (size_t)16 << 20);
+  if (qp__dict_path(path, p->context, name))
+    sys = qp__file_read(p->files->os, p->files->root, path, &dict);
+  if (sys && sys != -ENOENT)
+    rc = qp__fail_sys(err, sys, "cannot read '%s'", path);
+  if (!rc && dict.len)
+    rc = qp__repack_dict(r, qp__buf_bytes(&dict), err);
+  if (!rc)
+    rc = qp__packer_start(r, name, qp__buf_bytes(&dict), &packer, err);
+  for (uint32_t slot = 0; slot < r->tree->count && !rc; slot++)
+    if (qp__is_in_pack(r->tree, qp__tree_at(r->tree, slot), name))
+      rc = qp__packer_fill(&packer, &slot, 1, err);
+  if (!rc)
+    rc = qp__packer_finish(&packer, &bytes, err);
+  qp__pack_free(packer.writer);
+  qp__buf_release(&dict);
+  return rc;
+}
+
+/* Commits an index without the messages. A pack that holds one of them goes, or is written again
+ * without it: deleted is deleted, and an index that is made again from packs must not bring it
+ * back. */
+static enum qp_rc
 forget(struct purge *p, const bool *gone, struct qp_err *err)
 {
-  struct qp__rewrite with = { .after = add_unlinks, .arg = p };
-  enum qp_rc rc = copy_kept(p, gone, err);
+  const struct qp__tree *old = &p->old->tree;
+  struct qp_space_report report = { 0 };
+  struct qp__repack r;
+  bool staged = false;
+  uint32_t number;
+  enum qp_rc rc;
 
-  qp__pack_cache_drop(p->files->packs, p->context->path);
+  rc = copy_kept(p, gone, err);
+  if (rc)
+    return rc;
+  rc = qp__repack_begin(&r, p->files, p->context, &p->kept, &report, err);
+  for (size_t i = 0; i < old->pack_count && !rc; i++) {
+    bool dirty = false;
+
+    if (qp__tree_pack(r.tree, old->packs[i], strlen(old->packs[i]), &number))
+      rc = qp__fail_nomem(err, "forgetting messages");
+    if (!rc)
+      rc = holds_forgotten(p, old->packs[i], &dirty, err);
+    if (!rc && dirty)
+      rc = write_without(p, &r, old->packs[i], err);
+  }
   if (!rc)
-    rc = qp__files_rewrite(p->files, p->context, &p->kept, &with, err);
-  qp__pack_cache_drop(p->files->packs, p->context->path);
+    rc = qp__repack_commit(&r, &staged, err);
+  qp__repack_end(&r, staged);
   return rc;
 }
 

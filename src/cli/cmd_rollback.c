@@ -1,0 +1,180 @@
+/* cmd_rollback.c - `quipu rollback`: conversations back into the old format. */
+#include <signal.h>
+
+#include "cli/cli.h"
+#include "cli/mem.h"
+#include "cli/out.h"
+#include "cli/progress.h"
+
+enum { OPT_ALL, OPT_TO };
+
+static const struct cli_option options[] = {
+  [OPT_ALL] = { "all", 0, NULL, "all conversations", NULL },
+  [OPT_TO] = { "to", 0, "DIR", "write {id}.json there and leave the conversation as it is", NULL },
+  { 0 },
+};
+
+struct tally {
+  struct cli *cli;
+  const char *to;
+  struct cli_progress progress;
+  uint64_t done, already, failed;
+  struct qp_err first;
+};
+
+static volatile sig_atomic_t stopped;
+
+static void
+stop(int signal)
+{
+  (void)signal;
+  stopped = 1;
+}
+
+static void
+print_text(const struct tally *t, const struct qp_import_report *r)
+{
+  char id[QP_UUID_TEXT];
+
+  (void)qp_uuid_text(&r->context, id);
+  if (r->outcome == QP_IMPORT_FAILED)
+    cli_warn("%s: %s", id, r->err.msg);
+  else if (r->outcome == QP_IMPORT_ALREADY)
+    printf("%s  already there\n", id);
+  else
+    printf("%s  %s  %llu message%s\n", id, t->to ? "written" : "rolled back",
+           (unsigned long long)r->messages, cli_plural(r->messages));
+  for (size_t i = 0; i < r->note_count; i++) {
+    fputs("  ", stdout);
+    cli_put_word(stdout, r->notes[i]);
+    putchar('\n');
+  }
+}
+
+static enum qp_rc
+print_json(const struct qp_import_report *r, struct qp_err *err)
+{
+  json_t *error = r->err.rc ? json_pack("{s:s, s:o}", "code", qp_rc_name(r->err.rc), "message",
+                                        cli_json_string(r->err.msg))
+                            : json_null();
+
+  return cli_put_json(json_pack("{s:o, s:s, s:I, s:I, s:o}", "context", cli_json_uuid(&r->context),
+                                "outcome", qp_import_outcome_name(r->outcome), "messages",
+                                (json_int_t)r->messages, "bytes", (json_int_t)r->bytes, "error",
+                                error),
+                      err);
+}
+
+static enum qp_rc
+roll_back(struct tally *t, const struct qp_uuid *id, struct qp_err *err)
+{
+  struct qp_import_report report = { 0 };
+  enum qp_rc rc = qp_context_rollback(t->cli->store, id, t->to, &report, err);
+
+  cli_progress_clear(&t->progress);
+  if (report.outcome == QP_IMPORT_DONE)
+    t->done++;
+  else if (report.outcome == QP_IMPORT_ALREADY)
+    t->already++;
+  else
+    t->failed++;
+  if (rc && !t->first.rc)
+    t->first = *err;
+  rc = QP_OK;
+  if (t->cli->json)
+    rc = print_json(&report, err);
+  else
+    print_text(t, &report);
+  cli_progress_step(&t->progress, 1, report.messages);
+  qp_import_report_release(&report);
+  return rc;
+}
+
+/* The ids that the words name, or all. */
+static enum qp_rc
+choose(struct cli *cli, const struct cli_args *args, struct qp_uuid **ids, size_t *count,
+       struct qp_err *err)
+{
+  enum qp_rc rc = QP_OK;
+
+  if (args->values[OPT_ALL])
+    return cli_context_ids(cli, ids, count, err);
+  *ids = cli_realloc(NULL, args->words.count, sizeof(**ids));
+  if (!*ids)
+    return cli_fail_nomem(err);
+  for (; *count < args->words.count && !rc; (*count)++)
+    rc = cli_context_find(cli, args->words.at[*count], &(*ids)[*count], err);
+  return rc;
+}
+
+static enum qp_rc
+finish(const struct tally *t, size_t count, struct qp_err *err)
+{
+  enum qp_rc rc = QP_OK;
+
+  if (t->cli->json)
+    rc =
+        cli_put_json(json_pack("{s:{s:I, s:I, s:I}}", "summary", "rolled_back", (json_int_t)t->done,
+                               "already", (json_int_t)t->already, "failed", (json_int_t)t->failed),
+                     err);
+  else if (count != 1)
+    printf("%s %llu of %zu context%s; %llu already there, %llu failed\n",
+           t->to ? "wrote" : "rolled back", (unsigned long long)t->done, count, cli_plural(count),
+           (unsigned long long)t->already, (unsigned long long)t->failed);
+  if (rc)
+    return rc;
+  if (stopped)
+    return cli_fail(err, QP_STOPPED, "stopped; the same command goes on");
+  if (t->failed)
+    return cli_fail(err, t->first.rc, "%llu of %zu could not be rolled back; the first: %.200s",
+                    (unsigned long long)t->failed, count, t->first.msg);
+  return QP_OK;
+}
+
+static enum qp_rc
+run_rollback(struct cli *cli, const struct cli_args *args, struct qp_err *err)
+{
+  struct tally t = { .cli = cli, .to = args->values[OPT_TO] };
+  struct qp_uuid *ids = NULL;
+  size_t count = 0;
+  enum qp_rc rc;
+
+  if (!args->values[OPT_ALL] == !args->words.count)
+    return cli_fail(err, QP_INVALID, "name the conversations, or give --all");
+  rc = cli_open(cli, t.to ? CLI_READ : CLI_WRITE, err);
+  if (!rc)
+    rc = choose(cli, args, &ids, &count, err);
+  (void)signal(SIGINT, stop);
+  (void)signal(SIGTERM, stop);
+  if (!rc) {
+    t.progress = (struct cli_progress){ .noun = "context", .unit = "message", .total = count };
+    cli_progress_begin(&t.progress, cli);
+  }
+  for (size_t i = 0; i < count && !rc && !stopped && !cli_out_failed(); i++)
+    rc = roll_back(&t, &ids[i], err);
+  cli_free(ids);
+  if (rc)
+    return rc;
+  cli_progress_end(&t.progress);
+  return finish(&t, count, err);
+}
+
+const struct cli_command cli_cmd_rollback = {
+  .name = "rollback",
+  .run = run_rollback,
+  .summary = "turn conversations back into the old format",
+  .usage = { "CTX... [--to DIR]", "--all [--to DIR]" },
+  .about = "Turns a conversation into the file contexts/{id}.json that the older program\n"
+           "reads, complete: one that is as its migration made it comes back byte for byte.\n"
+           "With --to the file is written to a directory, and nothing else changes.\n"
+           "'quipu migrate' is the way forth again.\n"
+           "\n"
+           "Examples:\n"
+           "  quipu rollback 01a1e0fb\n"
+           "  quipu rollback --all --to ~/.bodhi/conversations\n"
+           "\n"
+           "A conversation that has lost a message is not rolled back: the old file would\n"
+           "look complete and is not.",
+  .options = options,
+  .words_max = SIZE_MAX,
+};

@@ -1,0 +1,168 @@
+/* remove.c - contexts that go: deleted, or turned back into an old format.
+ *
+ * What goes is renamed into tmp/ by the commit and removed afterwards; what a crash leaves there,
+ * the next start removes. Turning back follows the rule of build.c: its commit puts something in a
+ * place by a rename alone, so the journal first forgets every earlier commit that renamed a context
+ * of this id. A deletion only renames to names that were never used before, and needs no such
+ * care. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "os/file.h"
+#include "store/files/files.h"
+
+/* Everything that a context can have. */
+static const struct form {
+  const char *dir;
+  const char *end;
+  bool backup;
+} forms[] = {
+  { "contexts", "", false },           { "contexts", ".json", false },
+  { "conversations", ".json", false }, { "contexts", ".json.old", true },
+  { "contexts", ".old", true },
+};
+#define FORMS (sizeof(forms) / sizeof(forms[0]))
+
+/* A commit that takes things away, and the names in tmp/ that they get. */
+struct removal {
+  struct qp__files *files;
+  struct qp__txn txn;
+  char names[FORMS][QP__TEMP_NAME_LEN];
+  size_t count;
+};
+
+static enum qp_rc
+add_rename(struct removal *r, const char *from, const char *to, unsigned flags, struct qp_err *err)
+{
+  struct qp__op op = {
+    .kind = QP__OP_RENAME, .flags = flags, .path = from, .data = { to, strlen(to) }
+  };
+
+  return qp__txn_add(&r->txn, &op, NULL, false, err);
+}
+
+/* Adds that `path` goes. *there: it exists. */
+static enum qp_rc
+take_away(struct removal *r, const char *path, bool *there, struct qp_err *err)
+{
+  struct qp__files *f = r->files;
+  char to[QP__PATH_MAX];
+  struct stat st;
+  int sys = f->os->fstatat(f->os->self, f->root, path, &st);
+
+  *there = !sys;
+  if (sys)
+    return sys == -ENOENT || sys == -ENOTDIR ? QP_OK
+                                             : qp__fail_sys(err, sys, "cannot look at '%s'", path);
+  qp__files_temp_name(f, r->names[r->count]);
+  (void)snprintf(to, sizeof(to), "tmp/%s", r->names[r->count]);
+  r->count++;
+  return add_rename(r, path, to, 0, err);
+}
+
+/* Commits, and removes what went. */
+static enum qp_rc
+commit(struct removal *r, const struct qp_uuid *id, struct qp_err *err)
+{
+  struct qp__files *f = r->files;
+  enum qp_rc rc = qp__fresh_add(f, id, false, err);
+
+  if (rc)
+    return rc;
+  rc = qp__files_commit(f, &r->txn, err);
+  qp__fresh_settle(f, id, rc ? 0 : r->txn.seq);
+  for (size_t i = 0; i < r->count && !rc; i++)
+    if (qp__tree_remove(f->os, f->tmp, r->names[i]))
+      qp__log(&f->log, QP_LOG_WARN, "files",
+              "'tmp/%s' could not be removed yet; the next start does it", r->names[i]);
+  return rc;
+}
+
+enum qp_rc
+qp__files_delete(void *self, const struct qp_uuid *id, struct qp_err *err)
+{
+  struct qp__files *f = self;
+  struct removal r = { .files = f };
+  char path[QP__PATH_MAX];
+  char text[QP_UUID_TEXT];
+  bool any = false;
+  enum qp_rc rc;
+
+  if (f->readonly)
+    return qp__fail(err, QP_READONLY, "the store was opened for reading only");
+  rc = qp__txn_init(&r.txn, err);
+  if (rc)
+    return rc;
+  for (size_t i = 0; i < FORMS && !rc; i++) {
+    bool there = false;
+
+    if (forms[i].backup && !any)
+      break;
+    (void)snprintf(path, sizeof(path), "%s/%s%s", forms[i].dir, qp_uuid_text(id, text),
+                   forms[i].end);
+    rc = take_away(&r, path, &there, err);
+    any = any || there;
+  }
+  if (!rc && !any)
+    rc = qp__fail(err, QP_NOTFOUND, "there is no context %s", qp_uuid_text(id, text));
+  if (!rc)
+    rc = commit(&r, id, err);
+  qp__txn_release(&r.txn);
+  return rc;
+}
+
+/* Adds that the directory of an old format comes back. */
+static enum qp_rc
+bring_directory(struct removal *r, const char *from, const char *to, struct qp_err *err)
+{
+  const char *base = strrchr(from, '/') + 1;
+
+  (void)snprintf(r->names[r->count++], QP__TEMP_NAME_LEN, "%s", base);
+  return add_rename(r, from, to, QP__OP_DROP, err);
+}
+
+static enum qp_rc
+bring_file(struct removal *r, const char *from, const char *context, struct qp_err *err)
+{
+  char to[QP__PATH_MAX];
+  struct stat st;
+  bool there;
+  enum qp_rc rc = take_away(r, context, &there, err);
+
+  (void)snprintf(to, sizeof(to), "%s.json", context);
+  if (!rc && !r->files->os->fstatat(r->files->os->self, r->files->root, to, &st) &&
+      S_ISDIR(st.st_mode))
+    rc = qp__fail(err, QP_EXISTS, "'%s' is in the way: move it away", to);
+  return rc ? rc : add_rename(r, from, to, 0, err);
+}
+
+enum qp_rc
+qp__files_revert(void *self, const struct qp_uuid *id, const char *from, struct qp_err *err)
+{
+  struct qp__files *f = self;
+  struct removal r = { .files = f };
+  struct qp__fctx target;
+  struct stat st;
+  enum qp_rc rc;
+  int sys;
+
+  qp__fctx_init(&target, id);
+  sys = f->os->fstatat(f->os->self, f->root, from, &st);
+  if (sys)
+    return qp__fail_sys(err, sys, "cannot look at '%s'", from);
+  rc = qp__fresh_forget(f, id, err);
+  if (!rc)
+    rc = qp__txn_init(&r.txn, err);
+  if (rc)
+    return rc;
+  if (S_ISDIR(st.st_mode))
+    rc = bring_directory(&r, from, target.path, err);
+  else
+    rc = bring_file(&r, from, target.path, err);
+  if (!rc)
+    rc = commit(&r, id, err);
+  qp__txn_release(&r.txn);
+  return rc;
+}

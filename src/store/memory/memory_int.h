@@ -1,0 +1,78 @@
+/* memory_int.h - what the files of the memory driver share.
+ *
+ *   memory.c  opening and closing, contexts, commits, reading
+ *   build.c   a whole context at once
+ *   space.c   messages that are packed, and messages that go
+ *   plain.c   files that belong to no context's index
+ *
+ * All of it is guarded by the one lock of struct qp__memory. */
+#ifndef QP_STORE_MEMORY_MEMORY_INT_H
+#define QP_STORE_MEMORY_MEMORY_INT_H
+
+#include <pthread.h>
+
+#include "store/memory/plain.h"
+#include "store/store_int.h"
+
+struct qp__mem_bytes {
+  char *data;
+  size_t len;
+};
+
+struct qp__mem_context {
+  struct qp__mem_context *next;
+  struct qp_uuid id;
+  struct qp__mem_bytes meta;
+  struct qp__image image;         /* its meta is not used */
+  struct qp__mem_bytes *messages; /* by slot */
+  size_t cap;
+};
+
+struct qp__mem_prompt {
+  struct qp__mem_prompt *next;
+  char *id;
+  struct qp__mem_bytes text;
+};
+
+struct qp__memory {
+  pthread_mutex_t lock;
+  struct qp__mem_context *contexts;
+  struct qp__mem_prompt *prompts;
+  struct qp__mem_files files;
+  uint64_t commits;
+  uint64_t staged;     /* commits that have their place in the order … */
+  uint64_t published;  /* … and how many of them are published */
+  pthread_cond_t turn; /* `published` has grown */
+};
+
+/* memory.c. copy: false when there is no memory. The finds answer where the pointer to the thing is,
+ * or the NULL at the end of the list; need makes a prompt that is not there. */
+bool qp__mem_copy(struct qp__mem_bytes *out, struct qp_bytes from);
+void qp__mem_context_free(struct qp__mem_context *c);
+struct qp__mem_context **qp__mem_find(struct qp__memory *m, const struct qp_uuid *id);
+struct qp__mem_prompt **qp__mem_prompt_find(struct qp__memory *m, const char *id);
+struct qp__mem_prompt *qp__mem_prompt_need(struct qp__memory *m, const char *id);
+
+/* space.c: driver slots. */
+enum qp_rc qp__mem_repack(void *self, void *context, struct qp__image *image,
+                          enum qp__packing packing, int64_t before, bool dry_run,
+                          struct qp_space_report *out, struct qp_err *err);
+enum qp_rc qp__mem_purge(void *self, void *context, struct qp__image *image, const bool *gone,
+                         bool dry_run, struct qp_gc_report *out, struct qp_err *err);
+
+/* build.c: driver slots. */
+enum qp_rc qp__mem_build_begin(void *self, const struct qp_uuid *id, void **out,
+                               struct qp_err *err);
+enum qp_rc qp__mem_build_reserve(void *self, void *build, const char *dir, size_t n,
+                                 struct qp_err *err);
+enum qp_rc qp__mem_build_put(void *self, void *build, size_t number, const struct qp_uuid *id,
+                             struct qp_bytes bytes, struct qp__buf *back, struct qp_err *err);
+enum qp_rc qp__mem_build_temp(void *self, void *build, char out[64], struct qp_err *err);
+enum qp_rc qp__mem_build_finish(void *self, void *build, struct qp_bytes meta,
+                                struct qp__image *image, struct qp_err *err);
+enum qp_rc qp__mem_build_commit(void *self, void *build, const struct qp__new_prompt *prompts,
+                                size_t prompt_count, const struct qp__build_move *moves, size_t n,
+                                struct qp_err *err);
+void qp__mem_build_free(void *self, void *build);
+
+#endif

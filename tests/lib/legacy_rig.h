@@ -1,0 +1,73 @@
+/* legacy_rig.h - old contexts for tests: opening them, storing them as the store would, and writing
+ * them back. All of it in a file system in memory unless a test says otherwise. */
+#ifndef LEGACY_RIG_H
+#define LEGACY_RIG_H
+
+#include <jansson.h>
+#include <stdbool.h>
+
+#include "formats/legacy.h"
+
+/* What a store would hold: the bytes of metadata.json and of every message, in their order. */
+struct legacy_stored {
+  char *meta;
+  size_t meta_len;
+  char **messages;
+  size_t *lens;
+  size_t count;
+};
+
+/* Converts everything and encodes it. `differences` receives what qp__legacy_compare and its
+ * siblings find, on what was decoded from those bytes again. QP_OK, or the first failure; *out is
+ * untouched then. */
+enum qp_rc legacy_store(const struct qp__legacy *l, struct legacy_stored *out,
+                        struct qp__buf *differences, struct qp_err *err);
+void legacy_stored_release(struct legacy_stored *s);
+bool legacy_stored_equal(const struct legacy_stored *a, const struct legacy_stored *b);
+
+/* Writes the old format of what is stored. Prompts come from the source `l` (may be NULL). */
+enum qp_rc legacy_write_back(const struct legacy_stored *s, const struct qp__legacy *l,
+                             struct qp__buf *out, struct qp_err *err);
+
+/* ---- in a file system in memory ---- */
+
+struct qp__os_sim;
+
+/* One file, "{CTX}.json" of legacy_text.h. */
+struct legacy_file {
+  struct qp__os_sim *sim;
+  const struct qp__os *os;
+  int dir;
+};
+void legacy_file_make(struct legacy_file *f, const char *text);
+void legacy_file_make_bytes(struct legacy_file *f, const char *data, size_t len);
+void legacy_file_release(struct legacy_file *f);
+enum qp_rc legacy_file_open(const struct legacy_file *f, struct qp__legacy **out,
+                            struct qp_err *err);
+/* Opens, stores, compares, writes back. Differences are a failure. */
+enum qp_rc legacy_there_and_back(const struct legacy_file *f, struct qp__buf *back,
+                                 struct qp_err *err);
+
+/* The same with a source that must open; `what` is "source". */
+struct legacy_open_file {
+  struct legacy_file file;
+  struct qp__legacy *legacy;
+};
+void legacy_open_text(struct legacy_open_file *f, const char *text);
+void legacy_close_text(struct legacy_open_file *f);
+/* Whether a note has `part` in it. */
+bool legacy_has_note(const struct qp__legacy *l, const char *part);
+
+/* Asserts: what comes back is the same value, nothing differs on the way, and the second time gives
+ * the same bytes, in the store and in the old format. */
+void legacy_round_trip(const char *text);
+void legacy_round_trip_bytes(const char *data, size_t len);
+/* Asserts that the old format of it is these bytes. */
+void legacy_assert_written(const char *text, const char *expected);
+
+/* ---- real files ---- */
+
+/* Calls `fn` with the bytes of each; returns how many there were. */
+size_t legacy_each_real_file(void (*fn)(const char *data, size_t len));
+
+#endif
