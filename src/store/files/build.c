@@ -203,15 +203,15 @@ qp__files_build_reserve(void *self, void *build, const char *dir, size_t n, stru
   return b->dirfd < 0 ? qp__fail_sys(err, b->dirfd, "cannot open '%s'", path) : QP_OK;
 }
 
-/* Reads the whole file: one byte more than it should have, to see that there is none. */
+/* What the system has of a file that we have just made. */
 static int
 read_back(struct qp__files *f, int fd, size_t len, struct qp__buf *back)
 {
   ssize_t got;
 
-  if (qp__buf_reserve(back, len + 1))
+  if (qp__buf_reserve(back, len))
     return -ENOMEM;
-  got = qp__read_at(f->os, fd, back->data + back->len, len + 1, 0);
+  got = qp__read_at(f->os, fd, back->data + back->len, len, 0);
   if (got < 0)
     return (int)got;
   back->len += (size_t)got;
