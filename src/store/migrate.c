@@ -417,7 +417,7 @@ make_meta(struct qp__migration *m, struct qp_err *err)
   if (!m->meta->extra)
     m->meta->extra = json_object();
   if (json_object_get(m->meta->extra, "legacy")) /* a clone may share its parts */
-    legacy = json_copy(json_object_get(m->meta->extra, "legacy"));
+    legacy = qp__json_copy(json_object_get(m->meta->extra, "legacy"));
   else
     legacy = json_object();
   if (json_object_set_new(m->meta->extra, "legacy", legacy))

@@ -63,7 +63,7 @@ hash_meta(crypto_generichash_state *state, const struct qp__meta *meta, struct q
     return rc;
   copy->updated_at = 0;
   if (copy->extra) {
-    json_t *extra = json_copy(copy->extra);
+    json_t *extra = qp__json_copy(copy->extra);
 
     json_decref(copy->extra);
     copy->extra = extra;
