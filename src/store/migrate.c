@@ -189,7 +189,7 @@ compare_old(struct qp__migration *m, struct qp_err *err)
   struct qp__legacy *other = NULL;
   char id[QP_UUID_TEXT];
   uint8_t ours[16];
-  uint8_t theirs[16];
+  uint8_t theirs[16] = { 0 };
   bool same;
   enum qp_rc rc = qp__legacy_open(s->os, s->driver->directory(s->self), m->place.path,
                                   m->place.path, &other, NULL);

@@ -84,7 +84,7 @@ take_message(struct window *w, const struct qp__chunk_line *line)
 }
 
 static enum qp_rc
-find_line(void *arg, const struct qp__chunk_line *line, bool *stop, struct qp_err *err)
+find_line(void *arg, const struct qp__chunk_line *line, struct qp_err *err)
 {
   struct window *w = arg;
   struct qp__session_message info;
@@ -102,7 +102,7 @@ find_line(void *arg, const struct qp__chunk_line *line, bool *stop, struct qp_er
     return rc;
   if (w->looking) {
     w->older = true;
-    *stop = true;
+    *line->stop = true;
     return QP_OK;
   }
   if (!take_message(w, line))
@@ -114,7 +114,7 @@ find_line(void *arg, const struct qp__chunk_line *line, bool *stop, struct qp_er
   }
   if (w->found == w->wants) {
     w->looking = info.role == QP_ROLE_TOOL;
-    *stop = !w->looking;
+    *line->stop = !w->looking;
   }
   return QP_OK;
 }
@@ -144,13 +144,12 @@ struct visiting {
 };
 
 static enum qp_rc
-visit_line(void *arg, const struct qp__chunk_line *line, bool *stop, struct qp_err *err)
+visit_line(void *arg, const struct qp__chunk_line *line, struct qp_err *err)
 {
   struct visiting *v = arg;
   struct qp__session_message info;
   enum qp_rc rc = line->text.data ? QP_OK : QP_INVALID;
 
-  (void)stop;
   if (!rc && v->span->dirty)
     rc = qp__session_message_look(line->text, false, &info, err);
   if (rc)
@@ -232,13 +231,12 @@ qp_session_read(struct qp_store *store, const char *id, uint64_t max_history,
 /* ---- what the messages say ---- */
 
 static enum qp_rc
-survey_line(void *arg, const struct qp__chunk_line *line, bool *stop, struct qp_err *err)
+survey_line(void *arg, const struct qp__chunk_line *line, struct qp_err *err)
 {
   struct qp__session *session = arg;
   struct qp__session_message info = { 0 };
   enum qp_rc rc = QP_INVALID;
 
-  (void)stop;
   if (line->text.data)
     rc = qp__session_message_look(line->text, true, &info, err);
   if (rc)

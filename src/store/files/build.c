@@ -262,6 +262,8 @@ qp__files_build_finish(void *self, void *build, struct qp_bytes meta, struct qp_
 {
   struct qp__files *f = self;
   struct build *b = build;
+  struct qp__index_content x = { &b->target.id,    1, &image->tree, image->tree.count, image->heads,
+                                 image->head_count };
   char path[QP__PATH_MAX];
   struct qp__buf log;
   uint64_t bytes;
@@ -274,8 +276,7 @@ qp__files_build_finish(void *self, void *build, struct qp_bytes meta, struct qp_
     rc = make_file(f, b, "metadata.json", meta, err);
   (void)snprintf(path, sizeof(path), "tmp/%s/index.json", b->top);
   if (!rc)
-    rc = qp__files_index_write(f, f->root, path, &b->target.id, 1, &image->tree, image->tree.count,
-                               image->heads, image->head_count, false, &bytes, err);
+    rc = qp__files_index_write(f, f->root, path, &x, false, &bytes, err);
   if (!rc)
     rc = make_file(f, b, "index.log", qp__buf_bytes(&log), err);
   qp__buf_release(&log);
