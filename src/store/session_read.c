@@ -286,21 +286,25 @@ static enum qp_rc
 read_slot(struct qp_store *s, const char *id, const struct qp__session_slot *slot,
           const struct qp__buf *text, struct qp__session **out, struct qp_err *err)
 {
+  struct qp__session *session = NULL;
   struct qp_bytes line;
   enum qp_rc rc;
 
   if (slot->len == 0)
-    rc = qp__session_survey(s, id, out, err);
+    rc = qp__session_survey(s, id, &session, err);
   else if (!text)
-    rc = qp__session_line_read(s, slot->key, slot->offset, slot->len, out, err);
+    rc = qp__session_line_read(s, slot->key, slot->offset, slot->len, &session, err);
   else {
     line.data = text->data + slot->offset;
     line.len = slot->len - 1;
-    rc = qp__session_decode(line, out, err);
+    rc = qp__session_decode(line, &session, err);
   }
-  if (!rc && slot->newest != QP__NO_CHUNK)
-    (*out)->chunks = slot->newest ? slot->newest : 1;
-  return rc;
+  if (rc)
+    return rc;
+  if (slot->newest != QP__NO_CHUNK)
+    session->chunks = slot->newest ? slot->newest : 1;
+  *out = session;
+  return QP_OK;
 }
 
 /* The writer's own table knows where the line is; a compaction may move it meanwhile. */
@@ -413,18 +417,19 @@ list_found(struct qp_store *s, const struct qp__session_index *x, const struct q
 {
   for (size_t at = 0; at < ids->len; at += strlen(ids->data + at) + 1) {
     struct listed *item = &l->items[l->count];
+    struct qp__session *session = NULL;
     uint8_t key[16];
     enum qp_rc rc;
 
     qp__session_key(ids->data + at, key);
     item->slot = *qp__session_slot_find(x, key);
-    item->session = NULL;
-    rc = read_slot(s, ids->data + at, &item->slot, NULL, &item->session, err);
+    rc = read_slot(s, ids->data + at, &item->slot, NULL, &session, err);
     if (rc == QP_NOTFOUND) /* deleted since it was listed */
       continue;
     if (rc)
       return rc;
-    item->updated_at = item->session->updated_at;
+    item->session = session;
+    item->updated_at = session->updated_at;
     l->count++;
   }
   return QP_OK;
