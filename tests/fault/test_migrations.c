@@ -30,7 +30,7 @@
 
 #define MESSAGES 4
 
-static const struct old_context old = {
+static struct old_context old = {
   .id = OLD_ID, .messages = MESSAGES, .alt = true, .prompt = "{\"id\": \"p\", \"content\": \"P.\"}"
 };
 
@@ -227,15 +227,18 @@ static const struct deal {
   enum qp_rc (*act)(struct rig *x);
   int before; /* messages of main; -1: there is no context; + OLD_FORM when it is in an old one */
   int after;
+  size_t filler; /* of its messages: large contexts take another way to the disk */
 } deals[] = {
 #define OLD_FORM 100
-  { "migrate a file", set_up_monolith, migrate, MESSAGES + OLD_FORM, MESSAGES },
-  { "migrate a directory", set_up_pool, migrate, MESSAGES + OLD_FORM, MESSAGES },
-  { "import", set_up_source, import_source, -1, MESSAGES },
-  { "roll back", set_up_migrated, roll_back, MESSAGES, MESSAGES + OLD_FORM },
-  { "roll back a directory", set_up_migrated_pool, roll_back, MESSAGES, MESSAGES + OLD_FORM },
-  { "roll back what has changed", set_up_changed, roll_back, MESSAGES + 1,
-    MESSAGES + 1 + OLD_FORM },
+  { "migrate a file", set_up_monolith, migrate, MESSAGES + OLD_FORM, MESSAGES, 0 },
+  { "migrate a large file", set_up_monolith, migrate, MESSAGES + OLD_FORM, MESSAGES, 10000 },
+  { "migrate a directory", set_up_pool, migrate, MESSAGES + OLD_FORM, MESSAGES, 0 },
+  { "import", set_up_source, import_source, -1, MESSAGES, 0 },
+  { "import a large one", set_up_source, import_source, -1, MESSAGES, 10000 },
+  { "roll back", set_up_migrated, roll_back, MESSAGES, MESSAGES + OLD_FORM, 0 },
+  { "roll back a directory", set_up_migrated_pool, roll_back, MESSAGES, MESSAGES + OLD_FORM, 0 },
+  { "roll back what has changed", set_up_changed, roll_back, MESSAGES + 1, MESSAGES + 1 + OLD_FORM,
+    0 },
 };
 
 /* ---- what must hold ---- */
@@ -307,6 +310,7 @@ static void
 make_sim(struct rig *x, const struct deal *d, const char *how, uint64_t n)
 {
   memset(x, 0, sizeof(*x));
+  old.filler = d->filler;
   x->deal = d->name;
   x->how = how;
   x->n = n;
@@ -425,7 +429,7 @@ test_a_full_disk(void **state)
 {
   const struct deal *d = *state;
 
-  for (uint64_t room = 0; room < 40000; room += 1500) {
+  for (uint64_t room = 0; room < 40000 + 12 * d->filler; room += 1500 + d->filler / 2) {
     struct rig x;
     char *source;
     enum qp_rc rc;
@@ -452,6 +456,7 @@ fail_one_allocation(const struct deal *d, const char *top, long n, bool all)
   enum qp_rc rc;
   bool fired;
 
+  old.filler = d->filler;
   x.how = all ? "from allocation" : "allocation";
   (void)snprintf(x.top, sizeof(x.top), "%s", top);
   make_directory(x.top);

@@ -58,6 +58,8 @@ add_node(struct text *t, const struct old_context *o, size_t i)
     add(t, "alt\"}], ");
   else
     add(t, "m%zu\"}], ", i);
+  if (o->filler)
+    add(t, "\"x_filler\": \"%0*d\", ", (int)o->filler, 0);
   if (i + 2 < o->messages)
     add(t, "\"metadata\": null}, ");
   else

@@ -12,6 +12,7 @@ struct old_context {
   size_t messages;    /* "m0", "m1", … of branch main; those before the last two have no time */
   const char *prompt; /* JSON of the branch's system_prompt, or NULL */
   const char *config_prompt; /* config.system_prompt_id, or NULL */
+  size_t filler;             /* bytes that each message has besides */
   bool alt;                  /* a branch "alt" of the first message and one of its own, "alt" */
 };
 

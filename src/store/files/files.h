@@ -34,6 +34,7 @@
 #define QP__TEMP_NAME_LEN 48 /* also "{id}.old" */
 
 #define QP__STOCK_MAX 8
+#define QP__BUILD_JOURNAL_MAX ((size_t)4 << 20)
 
 /* Empty files in tmp/, made ahead by a worker while nobody waits, for contents to come. */
 struct qp__stock {
@@ -77,6 +78,8 @@ struct qp__files {
   size_t fresh_count;
   size_t fresh_cap;
   struct qp__group_sync sync;
+  atomic_bool syncing_ahead;
+  size_t build_journal_max; /* bytes of a built context that go to the journal */
   pthread_mutex_t old_lock; /* backups that are being opened */
   struct qp__pack_cache *packs;
   pthread_mutex_t finds_lock; /* guards the finds of all contexts */
