@@ -502,9 +502,9 @@ QP_API QP_MUST_CHECK enum qp_rc qp_prompt_list(struct qp_store *store, qp_prompt
 /* ---- old formats ---- */
 
 /* X(name, text). Formats of other programs that quipu reads; docs/formats.md describes them. */
-#define QP_LEGACY_MAP(X)                                  \
-  X(NONE, "none")                                         \
-  X(MONOLITH, "monolith") /* one {id}.json a context */   \
+#define QP_LEGACY_MAP(X)                                \
+  X(NONE, "none")                                       \
+  X(MONOLITH, "monolith") /* one {id}.json a context */ \
   X(POOL, "pool")         /* context.json, messages_pool/ */
 
 enum qp_legacy {
@@ -541,7 +541,7 @@ struct qp_import_report {
   struct qp_uuid context; /* none: not known */
   uint64_t messages;
   uint64_t bytes; /* of their content as quipu stores it */
-  char **notes;   /* what a person should know, a sentence each: "branch 'main' names message …" */
+  char **notes; /* what a person should know, a sentence each: "branch 'main' names message …" */
   size_t note_count;
 };
 QP_API void qp_import_report_release(struct qp_import_report *report);
@@ -584,7 +584,7 @@ QP_API QP_MUST_CHECK enum qp_rc qp_localstorage_import(struct qp_store *store, c
 
 /* ---- blobs ---- */
 
-#define QP_BLOB_ID 65 /* BLAKE2b-256 of the content, 64 hex digits and a NUL */
+#define QP_BLOB_ID 65              /* BLAKE2b-256 of the content, 64 hex digits and a NUL */
 #define QP_BLOB_URL "quipu:blobs/" /* and the id: how a message part refers to one */
 
 /* Stores bytes by their hash; the same bytes again cost nothing. QP_TOOBIG: over 64 MiB. */

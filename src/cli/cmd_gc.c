@@ -47,10 +47,11 @@ print_report(struct cli *cli, const struct run *run, const char *label,
            (unsigned long long)r->purged_bytes, (unsigned long long)r->waiting);
     return;
   }
-  printf("%s: %s%llu to the trash (%s), %llu deleted (%s), %llu waiting\n", label,
-         run->dry_run ? "would be " : "", (unsigned long long)r->trashed,
-         cli_bytes_text(r->trashed_bytes, trashed), (unsigned long long)r->purged,
-         cli_bytes_text(r->purged_bytes, purged), (unsigned long long)r->waiting);
+  printf(run->dry_run ? "%s: would move %llu to the trash (%s) and delete %llu (%s), %llu waiting\n"
+                      : "%s: %llu to the trash (%s), %llu deleted (%s), %llu waiting\n",
+         label, (unsigned long long)r->trashed, cli_bytes_text(r->trashed_bytes, trashed),
+         (unsigned long long)r->purged, cli_bytes_text(r->purged_bytes, purged),
+         (unsigned long long)r->waiting);
 }
 
 static enum qp_rc

@@ -28,7 +28,8 @@ walk_added(const struct qp__step *at, json_t *as, json_t *was, qp__diff_fn *fn, 
   bool ok = true;
 
   json_object_foreach (was, key, value)
-    count += json_object_get(as, key) == NULL;
+    if (!json_object_get(as, key))
+      count++;
   if (!count)
     return true;
   keys = qp__alloc0(count, sizeof(*keys));

@@ -27,6 +27,7 @@ struct evidence {
   bool quipu;    /* one of our own */
   bool json;     /* it begins as JSON does */
   bool whole;    /* it was read to its end, and is sound */
+  bool broken;   /* it ends, or is no JSON, before anything was clear */
 };
 
 /* Looks at one value of the top; the scanner stands before it. */
@@ -81,7 +82,7 @@ judge(const struct evidence *seen, bool named)
     return false;
   if (seen->id && seen->config)
     return true;
-  return named && (seen->id || !seen->json);
+  return named && (seen->id || !seen->json || seen->broken);
 }
 
 /* Whether the regular file is an old context. */
@@ -100,6 +101,7 @@ look_into(const struct qp__os *os, int dirfd, const char *path, bool named, bool
   if (qp__scan_init(&s, os, fd, path, NULL, &why)) {
     s.most = LOOK_AT;
     look(&s, &seen);
+    seen.broken = s.rc == QP_INVALID;
   }
   if (s.rc && s.rc != QP_INVALID)
     rc = qp__fail(err, s.rc, "%s", why.msg);

@@ -446,8 +446,10 @@ name_lists(struct qp__legacy *l, struct qp_err *err)
 
   if (l->list_count != json_object_size(branches))
     return qp__fail(err, QP_INVALID, "%s: its branches are told twice", l->what);
-  json_object_foreach (branches, key, value)
-    l->lists[i++].key = key;
+  json_object_foreach (branches, key, value) {
+    l->lists[i].key = key;
+    i++;
+  }
   return QP_OK;
 }
 

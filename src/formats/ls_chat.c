@@ -352,8 +352,8 @@ qp__ls_chat_load(const struct qp__ls *ls, size_t i, size_t max_message, struct q
     t.chat->blob_ids = json_object();
     t.chat->max_message = max_message;
   }
-  t.rest = qp__ls_copy(source->chat);
-  t.config_rest = t.config ? qp__ls_copy(config) : NULL;
+  t.rest = qp__json_copy(source->chat);
+  t.config_rest = t.config ? qp__json_copy(config) : NULL;
   if (!t.chat || !t.chat->blob_ids || !t.rest || (t.config && !t.config_rest))
     rc = no_memory(err);
   else

@@ -273,7 +273,7 @@ enum qp_rc
 qp__ls_image_add(struct qp__ls_chat *chat, struct qp_message *m, const char *item, json_t *image,
                  struct qp_err *err)
 {
-  json_t *rest = json_is_object(image) ? qp__ls_copy(image) : NULL;
+  json_t *rest = json_is_object(image) ? qp__json_copy(image) : NULL;
   json_t *fields = json_object();
   const char *source;
   enum qp_rc rc;

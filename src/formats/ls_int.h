@@ -20,8 +20,6 @@ void *qp__ls_grow(void *items, size_t count, size_t *cap, size_t size);
 
 /* ---- taking ---- */
 
-/* A new object with the same values; NULL: no memory. (jansson's own forgets fields then.) */
-json_t *qp__ls_copy(const json_t *object);
 /* Takes a field out of `rest` and hands out its value, still owned by the original object of which
  * `rest` is a copy. NULL: it is not there. */
 json_t *qp__ls_take(json_t *rest, const json_t *object, const char *key);

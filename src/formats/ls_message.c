@@ -69,7 +69,7 @@ take_image_url(struct taking *t, json_t *rest, const json_t *part, bool *taken, 
   *taken = false;
   if (!json_is_object(object))
     return QP_OK;
-  inner = qp__ls_copy(object);
+  inner = qp__json_copy(object);
   if (!inner)
     return no_memory(err);
   url = qp__ls_take_string(inner, object, "url");
@@ -101,7 +101,7 @@ take_part(struct taking *t, json_t *part, struct qp_err *err)
     return add_text(t->message, part, NULL, err);
   if (!type || !type[0])
     return qp__ls_keep_part(t->message, "unknown", part, err);
-  rest = qp__ls_copy(part);
+  rest = qp__json_copy(part);
   if (!rest)
     return no_memory(err);
   (void)qp__ls_take(rest, part, "type");
@@ -157,7 +157,7 @@ static enum qp_rc
 take_call(struct taking *t, size_t i, json_t *object, struct qp_err *err)
 {
   struct qp__tool_call call = { .view = { .id = NULL } };
-  json_t *rest = json_is_object(object) ? qp__ls_copy(object) : NULL;
+  json_t *rest = json_is_object(object) ? qp__json_copy(object) : NULL;
   enum qp_rc rc = QP_OK;
 
   if (!rest)
@@ -210,7 +210,7 @@ take_inner_result(struct taking *t, json_t *result, struct qp_tool_result *view,
   *value = result ? result : json_null();
   if (!json_is_object(result) || !json_object_get(result, "result"))
     return QP_OK;
-  rest = qp__ls_copy(result);
+  rest = qp__json_copy(result);
   if (!rest)
     return no_memory(err);
   *value = qp__ls_take(rest, result, "result");
@@ -390,7 +390,7 @@ take_tokens(struct taking *t, json_t *metadata)
   if (!json_is_object(usage))
     return 0;
   (void)qp__ls_take(t->rest, t->object, "tokenUsage");
-  rest = qp__ls_copy(usage);
+  rest = qp__json_copy(usage);
   tokens = json_object();
   prompt = qp__ls_take(rest, usage, "promptTokens");
   completion = qp__ls_take(rest, usage, "completionTokens");
@@ -476,7 +476,7 @@ qp__ls_message_add(struct qp__ls_chat *chat, const json_t *object, size_t positi
   if (rc)
     return rc;
   (void)snprintf(t.item, sizeof(t.item), "message %zu", position + 1);
-  t.rest = qp__ls_copy(object);
+  t.rest = qp__json_copy(object);
   list = qp__ls_grow(chat->messages, chat->count, &chat->cap, sizeof(*list));
   if (list)
     chat->messages = list;

@@ -75,7 +75,7 @@ convert(const char *what, const json_t *object, struct qp__ls_prompt *out, struc
   if (!rc) {
     static const char *const done[] = { "id", "name", "description", "content" };
 
-    rest = qp__ls_copy(object);
+    rest = qp__json_copy(object);
     for (size_t i = 0; i < sizeof(done) / sizeof(done[0]); i++)
       (void)json_object_del(rest, done[i]);
     if (!rest || keep_rest(object, rest, out, &out->prompt->extra))

@@ -8,7 +8,6 @@
 #include "base/str.h"
 #include "base/uuid.h"
 #include "formats/ls_int.h"
-#include "model/field.h"
 
 /* ---- lists ---- */
 
@@ -59,18 +58,6 @@ qp__ls_notes_release(struct qp__ls_notes *notes)
 }
 
 /* ---- taking ---- */
-
-json_t *
-qp__ls_copy(const json_t *object)
-{
-  json_t *copy = json_object();
-
-  if (qp__field_add_rest(copy, (json_t *)object)) { /* jansson's iterators know no const */
-    json_decref(copy);
-    return NULL;
-  }
-  return copy;
-}
 
 json_t *
 qp__ls_take(json_t *rest, const json_t *object, const char *key)

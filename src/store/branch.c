@@ -52,7 +52,7 @@ static enum qp_rc
 fetch_back(struct qp_context *c, const struct qp_uuid *id, struct qp_err *err)
 {
   uint32_t slot;
-  enum qp_rc rc = qp__check_writable(c->store, err);
+  enum qp_rc rc = qp__check_changeable(c, err);
 
   if (rc || !id)
     return rc;
@@ -210,10 +210,8 @@ qp_branch_rewind(struct qp_context *context, const char *name, const struct qp_u
   struct qp__change change = { .kind = QP__CHANGE_HEAD };
   struct qp__effect effect = { .context = context };
   struct qp__commit commit = { .changes = &change, .count = 1, .effects = &effect };
-  enum qp_rc rc = qp__check_changeable(context, err);
+  enum qp_rc rc = fetch_back(context, to, err);
 
-  if (!rc)
-    rc = fetch_back(context, to, err);
   if (rc)
     return rc;
   (void)pthread_mutex_lock(&context->write_lock);

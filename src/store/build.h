@@ -69,8 +69,7 @@ enum qp_rc qp__build_temp(struct qp__build *b, char out[64], struct qp_err *err)
 /* The index and, once they are set, the heads. */
 struct qp__image;
 enum qp_rc qp__build_set_heads(struct qp__build *b, const struct qp__meta *meta,
-                               const struct qp__build_head *heads, size_t head_count,
-                               struct qp_err *err);
+                               const struct qp__build_head *heads, size_t n, struct qp_err *err);
 const struct qp__image *qp__build_image(const struct qp__build *b);
 
 /* Makes the context appear. `meta` stays the caller's and defines the branches that `heads` has;

@@ -85,12 +85,13 @@ struct qp__chunk_line {
   uint32_t chunk;
   uint64_t start; /* in the chunk */
   uint64_t end;   /* behind the newline */
+  bool *stop;     /* set it to true to end the reading */
 };
 /* An answer other than QP_OK ends the reading and is returned. `line` is borrowed. */
-typedef enum qp_rc qp__chunk_line_fn(void *arg, const struct qp__chunk_line *line, bool *stop,
+typedef enum qp_rc qp__chunk_line_fn(void *arg, const struct qp__chunk_line *line,
                                      struct qp_err *err);
 
-/* Visits lines from the newest to the oldest, from chunk `newest` on downwards, until *stop. Reads
+/* Visits lines from the newest to the oldest, from chunk `newest` on downwards. Reads
  * backwards in pieces, and no older piece before it is needed. QP_NOTFOUND: `newest` is not there,
  * or no longer. */
 enum qp_rc qp__chunklog_back(const struct qp__chunklog *log, uint32_t newest, qp__chunk_line_fn *fn,

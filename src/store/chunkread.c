@@ -62,13 +62,13 @@ read_piece(struct reading *r, uint64_t at, size_t n, struct qp_err *err)
 static enum qp_rc
 deliver(struct reading *r, uint64_t start, uint64_t end, struct qp_err *err)
 {
-  struct qp__chunk_line line = { .chunk = r->chunk, .start = start, .end = end };
+  struct qp__chunk_line line = { .chunk = r->chunk, .start = start, .end = end, .stop = &r->stop };
 
   if (end - start - 1 <= r->log->line_max) {
     line.text.data = r->piece.data + (start - r->at);
     line.text.len = (size_t)(end - start - 1);
   }
-  return r->fn(r->arg, &line, &r->stop, err);
+  return r->fn(r->arg, &line, err);
 }
 
 /* ---- backwards ---- */

@@ -189,7 +189,7 @@ compare_old(struct qp__migration *m, struct qp_err *err)
   struct qp__legacy *other = NULL;
   char id[QP_UUID_TEXT];
   uint8_t ours[16];
-  uint8_t theirs[16];
+  uint8_t theirs[16] = { 0 };
   bool same;
   enum qp_rc rc = qp__legacy_open(s->os, s->driver->directory(s->self), m->place.path,
                                   m->place.path, &other, NULL);
@@ -417,7 +417,7 @@ make_meta(struct qp__migration *m, struct qp_err *err)
   if (!m->meta->extra)
     m->meta->extra = json_object();
   if (json_object_get(m->meta->extra, "legacy")) /* a clone may share its parts */
-    legacy = json_copy(json_object_get(m->meta->extra, "legacy"));
+    legacy = qp__json_copy(json_object_get(m->meta->extra, "legacy"));
   else
     legacy = json_object();
   if (json_object_set_new(m->meta->extra, "legacy", legacy))

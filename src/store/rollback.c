@@ -63,7 +63,7 @@ hash_meta(crypto_generichash_state *state, const struct qp__meta *meta, struct q
     return rc;
   copy->updated_at = 0;
   if (copy->extra) {
-    json_t *extra = json_copy(copy->extra);
+    json_t *extra = qp__json_copy(copy->extra);
 
     json_decref(copy->extra);
     copy->extra = extra;
@@ -400,6 +400,7 @@ revert_written(struct rollback *r, struct qp_err *err)
     rc = s->driver->revert(s->self, r->id, temp, err);
   if (rc && rc != QP_IO) /* after that the commit may be there: the next open decides */
     (void)s->os->unlinkat(s->os->self, r->dirfd, temp, 0);
+  r->path = NULL;
   return rc;
 }
 
@@ -485,6 +486,7 @@ export_to(struct rollback *r, const char *to, struct qp_err *err)
     rc = place_copy(r, name, to, err);
   if (rc)
     (void)os->unlinkat(os->self, r->dirfd, temp, 0);
+  r->path = NULL;
   qp__close(os, r->dirfd);
   return rc;
 }

@@ -192,14 +192,27 @@ qp_session_create(struct qp_store *store, const struct qp_session_spec *spec, ch
 
 /* ---- appending ---- */
 
-/* With write_lock held: stages the message's line and the session's. *title is taken over where the
- * session gets it. */
+/* A message on its way into a session; what it points to must last until the commit is settled. */
+struct appending {
+  int64_t now;
+  struct qp__buf message; /* its line */
+  char *title;            /* what it would be called by, or NULL */
+  struct qp__session_commit commit;
+  struct qp__chunk_plan plan;
+  struct qp__buf text;   /* of the index */
+  struct qp__buf single; /* of an old file that is copied */
+  void *ticket;
+};
+
+/* With write_lock held: stages the message's line and the session's. The title is taken over where
+ * the session gets it. */
 static enum qp_rc
-stage_append(struct qp_store *s, struct qp__open_session *o, struct qp_bytes message, char **title,
-             int64_t now, struct qp__session_commit *c, struct qp__chunk_plan *plan,
-             struct qp__buf *text, struct qp__buf *single, void **ticket, struct qp_err *err)
+stage_append(struct qp_store *s, struct qp__open_session *o, struct appending *a,
+             struct qp_err *err)
 {
   struct qp__session next = *o->line; /* shares its strings */
+  struct qp__session_commit *c = &a->commit;
+  struct qp__chunk_plan *plan = &a->plan;
   char name[QP__SESSION_NAME_LEN];
   struct qp__chunklog log;
   struct qp_bytes copy;
@@ -208,27 +221,28 @@ stage_append(struct qp_store *s, struct qp__open_session *o, struct qp_bytes mes
 
   qp__session_log(s, o->line->id, name, &log);
   if (copies)
-    rc = read_single(&log, &o->end, single, err);
-  copy = qp__buf_bytes(single);
+    rc = read_single(&log, &o->end, &a->single, err);
+  copy = qp__buf_bytes(&a->single);
   if (!rc)
-    rc = qp__chunk_plan(&log, &o->end, message, next.chunk_size, copies ? &copy : NULL, plan, err);
+    rc = qp__chunk_plan(&log, &o->end, qp__buf_bytes(&a->message), next.chunk_size,
+                        copies ? &copy : NULL, plan, err);
   if (rc)
     return rc;
   memcpy(c->changes, plan->changes, plan->count * sizeof(plan->changes[0]));
   c->count = plan->count;
   c->newest = next.chunks = plan->next.number;
   next.messages++;
-  next.updated_at = now;
+  next.updated_at = a->now;
   if (!next.title)
-    next.title = *title;
+    next.title = a->title;
   memcpy(c->key, o->key, 16);
-  rc = qp__session_add_index_line(s->sessions, c, &next, text, err);
+  rc = qp__session_add_index_line(s->sessions, c, &next, &a->text, err);
   if (!rc)
-    rc = qp__session_stage(s, c, o, ticket, err);
+    rc = qp__session_stage(s, c, o, &a->ticket, err);
   if (rc)
     return rc;
-  if (next.title == *title)
-    *title = NULL;
+  if (next.title == a->title)
+    a->title = NULL;
   *o->line = next;
   o->end = plan->next;
   return QP_OK;
@@ -237,40 +251,34 @@ stage_append(struct qp_store *s, struct qp__open_session *o, struct qp_bytes mes
 enum qp_rc
 qp_session_append(struct qp_store *store, const char *id, struct qp_bytes json, struct qp_err *err)
 {
+  struct appending a = { .now = store->os->now_ms(store->os->self) };
   struct qp__session_message info = { 0 };
-  struct qp__session_commit c = { 0 };
   struct qp__open_session *o = NULL;
-  struct qp__chunk_plan plan;
-  struct qp__buf message;
-  struct qp__buf text;
-  struct qp__buf single;
-  void *ticket = NULL;
-  int64_t now = store->os->now_ms(store->os->self);
   enum qp_rc rc = qp__check_writable(store, err);
 
-  qp__buf_init(&message, store->max_message + 1); /* and the newline */
-  qp__buf_init(&text, QP__SESSION_INDEX_MAX);
-  qp__buf_init(&single, (size_t)1 << 30);
+  qp__buf_init(&a.message, store->max_message + 1); /* and the newline */
+  qp__buf_init(&a.text, QP__SESSION_INDEX_MAX);
+  qp__buf_init(&a.single, (size_t)1 << 30);
   if (!rc)
     rc = qp__session_id_check(id, err);
   if (!rc)
-    rc = qp__session_message_encode(json, now, &message, &info, err);
+    rc = qp__session_message_encode(json, a.now, &a.message, &info, err);
+  a.title = info.title;
   if (rc)
     goto out;
   (void)pthread_mutex_lock(&store->sessions->write_lock);
   rc = qp__open_session(store, id, &o, err);
   if (!rc)
-    rc = stage_append(store, o, qp__buf_bytes(&message), &info.title, now, &c, &plan, &text,
-                      &single, &ticket, err);
+    rc = stage_append(store, o, &a, err);
   if (rc)
     (void)pthread_mutex_unlock(&store->sessions->write_lock);
   else
-    rc = qp__session_settle_unlocked(store, o, ticket, err);
+    rc = qp__session_settle_unlocked(store, o, a.ticket, err);
 out:
-  qp__free(info.title);
-  qp__buf_release(&message);
-  qp__buf_release(&text);
-  qp__buf_release(&single);
+  qp__free(a.title);
+  qp__buf_release(&a.message);
+  qp__buf_release(&a.text);
+  qp__buf_release(&a.single);
   return rc;
 }
 

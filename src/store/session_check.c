@@ -49,13 +49,12 @@ forget_session(struct checking *k)
 }
 
 static enum qp_rc
-count_line(void *arg, const struct qp__chunk_line *line, bool *stop, struct qp_err *err)
+count_line(void *arg, const struct qp__chunk_line *line, struct qp_err *err)
 {
   struct checking *k = arg;
   struct qp__session_message info;
   enum qp_rc rc = QP_INVALID;
 
-  (void)stop;
   if (line->text.data)
     rc = qp__session_message_look(line->text, false, &info, err);
   k->at->end = line->end;
@@ -386,6 +385,8 @@ check_all(struct checking *k, struct qp_err *err)
     rc = check_index(k, &x, err);
   for (size_t at = 0; at < ids.text.len && !rc; at += strlen(ids.text.data + at) + 1)
     rc = check_session(k, ids.text.data + at, err);
+  k->index = NULL;
+  k->text = NULL;
   qp__session_index_release(&x);
   qp__buf_release(&text);
   qp__buf_release(&ids.text);

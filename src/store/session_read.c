@@ -84,7 +84,7 @@ take_message(struct window *w, const struct qp__chunk_line *line)
 }
 
 static enum qp_rc
-find_line(void *arg, const struct qp__chunk_line *line, bool *stop, struct qp_err *err)
+find_line(void *arg, const struct qp__chunk_line *line, struct qp_err *err)
 {
   struct window *w = arg;
   struct qp__session_message info;
@@ -102,7 +102,7 @@ find_line(void *arg, const struct qp__chunk_line *line, bool *stop, struct qp_er
     return rc;
   if (w->looking) {
     w->older = true;
-    *stop = true;
+    *line->stop = true;
     return QP_OK;
   }
   if (!take_message(w, line))
@@ -114,7 +114,7 @@ find_line(void *arg, const struct qp__chunk_line *line, bool *stop, struct qp_er
   }
   if (w->found == w->wants) {
     w->looking = info.role == QP_ROLE_TOOL;
-    *stop = !w->looking;
+    *line->stop = !w->looking;
   }
   return QP_OK;
 }
@@ -144,13 +144,12 @@ struct visiting {
 };
 
 static enum qp_rc
-visit_line(void *arg, const struct qp__chunk_line *line, bool *stop, struct qp_err *err)
+visit_line(void *arg, const struct qp__chunk_line *line, struct qp_err *err)
 {
   struct visiting *v = arg;
   struct qp__session_message info;
   enum qp_rc rc = line->text.data ? QP_OK : QP_INVALID;
 
-  (void)stop;
   if (!rc && v->span->dirty)
     rc = qp__session_message_look(line->text, false, &info, err);
   if (rc)
@@ -232,13 +231,12 @@ qp_session_read(struct qp_store *store, const char *id, uint64_t max_history,
 /* ---- what the messages say ---- */
 
 static enum qp_rc
-survey_line(void *arg, const struct qp__chunk_line *line, bool *stop, struct qp_err *err)
+survey_line(void *arg, const struct qp__chunk_line *line, struct qp_err *err)
 {
   struct qp__session *session = arg;
   struct qp__session_message info = { 0 };
   enum qp_rc rc = QP_INVALID;
 
-  (void)stop;
   if (line->text.data)
     rc = qp__session_message_look(line->text, true, &info, err);
   if (rc)
@@ -288,21 +286,25 @@ static enum qp_rc
 read_slot(struct qp_store *s, const char *id, const struct qp__session_slot *slot,
           const struct qp__buf *text, struct qp__session **out, struct qp_err *err)
 {
+  struct qp__session *session = NULL;
   struct qp_bytes line;
   enum qp_rc rc;
 
   if (slot->len == 0)
-    rc = qp__session_survey(s, id, out, err);
+    rc = qp__session_survey(s, id, &session, err);
   else if (!text)
-    rc = qp__session_line_read(s, slot->key, slot->offset, slot->len, out, err);
+    rc = qp__session_line_read(s, slot->key, slot->offset, slot->len, &session, err);
   else {
     line.data = text->data + slot->offset;
     line.len = slot->len - 1;
-    rc = qp__session_decode(line, out, err);
+    rc = qp__session_decode(line, &session, err);
   }
-  if (!rc && slot->newest != QP__NO_CHUNK)
-    (*out)->chunks = slot->newest ? slot->newest : 1;
-  return rc;
+  if (rc)
+    return rc;
+  if (slot->newest != QP__NO_CHUNK)
+    session->chunks = slot->newest ? slot->newest : 1;
+  *out = session;
+  return QP_OK;
 }
 
 /* The writer's own table knows where the line is; a compaction may move it meanwhile. */
@@ -415,18 +417,19 @@ list_found(struct qp_store *s, const struct qp__session_index *x, const struct q
 {
   for (size_t at = 0; at < ids->len; at += strlen(ids->data + at) + 1) {
     struct listed *item = &l->items[l->count];
+    struct qp__session *session = NULL;
     uint8_t key[16];
     enum qp_rc rc;
 
     qp__session_key(ids->data + at, key);
     item->slot = *qp__session_slot_find(x, key);
-    item->session = NULL;
-    rc = read_slot(s, ids->data + at, &item->slot, NULL, &item->session, err);
+    rc = read_slot(s, ids->data + at, &item->slot, NULL, &session, err);
     if (rc == QP_NOTFOUND) /* deleted since it was listed */
       continue;
     if (rc)
       return rc;
-    item->updated_at = item->session->updated_at;
+    item->session = session;
+    item->updated_at = session->updated_at;
     l->count++;
   }
   return QP_OK;

@@ -20,6 +20,7 @@ struct source {
   size_t fail_at;    /* message that cannot be had, or SIZE_MAX */
   size_t differ_at;  /* message whose comparison fails, or SIZE_MAX */
   size_t twin_at;    /* message that has the id of the first one, or SIZE_MAX */
+  size_t filler;     /* bytes that each message has besides */
   size_t verified;   /* under the lock */
   pthread_mutex_t lock;
 };
@@ -68,6 +69,18 @@ give(void *arg, size_t i, struct qp_message **out, struct qp_err *err)
   rc = qp_message_new_text(QP_ROLE_USER, bytes_of(text), &m, err);
   if (rc)
     return rc;
+  if (s->filler) {
+    char *more = calloc(1, s->filler + 16);
+
+    assert_non_null(more);
+    (void)snprintf(more, s->filler + 16, "{\"f\":\"%0*d\"}", (int)s->filler, 0);
+    rc = qp_message_set_metadata(m, more, err);
+    free(more);
+    if (rc) {
+      qp_message_free(m);
+      return rc;
+    }
+  }
   qp_message_set_id(m, &id);
   qp_message_set_created_at(m, 1000 + (int64_t)i);
   if (i)
@@ -269,6 +282,7 @@ struct story {
   struct qp_store *store;
   struct qp_uuid id;
   unsigned steps; /* that were acknowledged */
+  size_t filler;  /* large contexts take another way to the disk */
 };
 
 static enum qp_rc
@@ -335,6 +349,7 @@ do_step(struct story *x, unsigned step, struct qp_err *err)
     return append(x->store, &x->id, err);
   default: /* 2, 5, 9 */
     s.salt = step;
+    s.filler = x->filler;
     return build(x->store, &x->id, &s, NULL, err);
   }
 }
@@ -365,9 +380,9 @@ may_be(const struct story *x, int count)
 
 /* Runs the story until the power goes after n mutations. False: it came to its end before. */
 static bool
-live_and_die(uint64_t n, uint64_t seed)
+live_and_die(uint64_t n, uint64_t seed, size_t filler)
 {
-  struct story x = { .sim = qp__os_sim_new(seed), .id = id_of(CONTEXT) };
+  struct story x = { .sim = qp__os_sim_new(seed), .id = id_of(CONTEXT), .filler = filler };
   struct qp_check_summary sum;
   bool died;
 
@@ -382,8 +397,8 @@ live_and_die(uint64_t n, uint64_t seed)
   assert_int_equal(qp__os_sim_power_cut(x.sim), 0);
   OK(open_sim(&x, &failure));
   if (!may_be(&x, count_messages(&x)))
-    fail_msg("cut %llu, seed %llu, after step %u: %d messages", (unsigned long long)n,
-             (unsigned long long)seed, x.steps, count_messages(&x));
+    fail_msg("cut %llu, seed %llu, filler %zu, after step %u: %d messages", (unsigned long long)n,
+             (unsigned long long)seed, filler, x.steps, count_messages(&x));
   OK(qp_store_check(x.store, NULL, 0, NULL, NULL, &sum, &failure));
   assert_int_equal(sum.problems, 0);
   qp_store_close(x.store);
@@ -395,7 +410,9 @@ static void
 test_the_power_goes_at_any_moment(void **state)
 {
   (void)state;
-  for (uint64_t n = 0; live_and_die(n, n * 7 + 1); n++)
+  for (uint64_t n = 0; live_and_die(n, n * 7 + 1, 0); n++)
+    continue;
+  for (uint64_t n = 0; live_and_die(n, n * 7 + 1, 5000); n++)
     continue;
 }
 
@@ -419,7 +436,10 @@ test_everything_is_replayed_over_what_is_there(void **state)
   struct qp_check_summary sum;
 
   (void)state;
-  for (unsigned upto = 1; upto < COUNT(after); upto++) {
+  for (unsigned n = 2; n < 2 * COUNT(after); n++) {
+    unsigned upto = n / 2;
+
+    x.filler = n % 2 ? 5000 : 0;
     x.sim = qp__os_sim_new(upto);
     OK(open_sim(&x, &failure));
     for (unsigned step = 0; step < upto; step++)

@@ -1,6 +1,7 @@
 /* test_space.c - archive, compress, decompress and gc, on every driver: what is moved can be read
  * as before, what nobody reaches can be had back for a while, and who has nothing to do writes
  * nothing. */
+#include <stdatomic.h>
 #include <stdio.h>
 
 #include "store/store_int.h"
@@ -438,6 +439,115 @@ test_each_message_has_its_own_time_of_grace(void **state)
   close_store(f);
 }
 
+/* ---- threads ---- */
+
+struct worker {
+  struct qp_context *context;
+  struct qp_uuid id; /* of a message to be read */
+  atomic_bool *stop;
+  size_t count;
+  enum qp_rc rc;
+};
+
+static void *
+write_on(void *arg)
+{
+  struct worker *w = arg;
+  const struct qp_bytes text = { "meanwhile", 9 };
+
+  while (!w->rc && !atomic_load(w->stop)) {
+    struct qp_message *m = NULL;
+
+    w->rc = qp_message_new_text(QP_ROLE_USER, text, &m, NULL);
+    if (!w->rc)
+      w->rc = qp_message_save(w->context, NULL, m, NULL, NULL);
+    qp_message_free(m);
+    w->count += !w->rc;
+  }
+  return NULL;
+}
+
+static void
+test_others_write_while_a_context_is_moved(void **state)
+{
+  struct fixture *f = *state;
+  struct story s = make_story(f);
+  atomic_bool stop = false;
+  struct worker workers[3];
+  pthread_t threads[3];
+
+  for (size_t i = 0; i < COUNT(workers); i++) {
+    workers[i] = (struct worker){ .context = new_context(f), .stop = &stop };
+    assert_int_equal(pthread_create(&threads[i], NULL, write_on, &workers[i]), 0);
+  }
+  for (int i = 0; i < 6; i++) {
+    (void)archive(f, &s.context, JUNE + 20 * DAY, 0);
+    OK(qp_context_compress(f->store, &s.context, 0, NULL, &failure));
+    expect_story(f, &s);
+    OK(qp_context_decompress(f->store, &s.context, 0, NULL, &failure));
+    (void)gc(f, &s.context, DAY, 0);
+    expect_story(f, &s);
+  }
+  atomic_store(&stop, true);
+  for (size_t i = 0; i < COUNT(workers); i++) {
+    assert_int_equal(pthread_join(threads[i], NULL), 0);
+    assert_int_equal(workers[i].rc, QP_OK);
+    assert_int_equal(branch_of(workers[i].context, "main").messages, workers[i].count);
+    qp_context_close(workers[i].context);
+  }
+  expect_no_findings(f);
+}
+
+static void *
+read_on(void *arg)
+{
+  struct worker *w = arg;
+
+  do {
+    struct qp_message *m = NULL;
+
+    w->rc = qp_message_load(w->context, &w->id, &m, NULL);
+    qp_message_free(m);
+    w->count++;
+  } while (!w->rc && !atomic_load(w->stop));
+  return NULL;
+}
+
+/* Whoever reads a message finds it on its way out of the trash too. */
+static void
+test_a_message_can_be_read_while_it_comes_back(void **state)
+{
+  struct fixture *f = *state;
+  struct story s;
+
+  if (!f->driver->durable)
+    return; /* what is closed would be gone */
+  close_store(f);
+  f->options.pool_bytes = 1; /* every read goes to the driver */
+  open_store(f);
+  s = make_story(f);
+  for (int i = 0; i < 15; i++) {
+    atomic_bool stop = false;
+    struct worker w = { .id = s.b[1], .stop = &stop };
+    pthread_t thread;
+
+    w.context = open_context(f, &s.context);
+    OK(qp_branch_delete(w.context, "side", &failure));
+    qp_context_close(w.context);
+    assert_int_equal(gc(f, &s.context, DAY, 0).trashed, 2);
+    w.context = open_context(f, &s.context);
+    assert_int_equal(pthread_create(&thread, NULL, read_on, &w), 0);
+    OK(qp_branch_fork(w.context, "side", NULL, &s.b[1], &failure));
+    expect_texts(w.context, "side", "a0 a1 b0 b1");
+    atomic_store(&stop, true);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(w.rc, QP_OK);
+    assert_int_equal(status_of(w.context, &s.b[1]), QP_STATUS_LIVE);
+    qp_context_close(w.context);
+  }
+  expect_no_findings(f);
+}
+
 int
 main(void)
 {
@@ -450,6 +560,8 @@ main(void)
     cmocka_unit_test(test_a_branch_brings_messages_back_from_the_trash),
     cmocka_unit_test(test_a_long_history_goes_and_comes_back),
     cmocka_unit_test(test_each_message_has_its_own_time_of_grace),
+    cmocka_unit_test(test_others_write_while_a_context_is_moved),
+    cmocka_unit_test(test_a_message_can_be_read_while_it_comes_back),
   };
 
   return run_on_all("space", tests, COUNT(tests));

@@ -402,7 +402,7 @@ look_at_branch(struct rig *x, struct qp_context *c, const char *name, unsigned t
 }
 
 static void
-look_at_context(struct rig *x, struct qp_store *store, const struct known *k)
+look_at_context(struct rig *x, struct qp_store *store, struct known *k)
 {
   struct qp_context *c = NULL;
   struct qp_err err;
@@ -424,6 +424,7 @@ look_at_context(struct rig *x, struct qp_store *store, const struct known *k)
   if (note != k->note && note != k->note + 1)
     complain(x, "the note is %llu and not %llu", (unsigned long long)note,
              (unsigned long long)k->note);
+  k->note = note; /* the kill may have come before the child could tell of it */
   json_decref(o);
   qp_free(text);
   qp_context_close(c);

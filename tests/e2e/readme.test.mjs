@@ -16,17 +16,34 @@ function section(title) {
   return readme.slice(from, to < 0 ? undefined : to);
 }
 
-// The blocks of the tour: commands, and what they print when the README shows it. The first block sets the
-// path up and is left out.
-function tourBlocks() {
-  const found = [...section('Five minutes').matchAll(/^```(\w+)\n([^]*?)^```$/gm)];
+// The blocks of a section: commands, and what they print when the README shows it.
+function sectionBlocks(title) {
   const blocks = [];
-  for (const [, kind, text] of found) {
+  for (const [, kind, text] of section(title).matchAll(/^```(\w+)\n([^]*?)^```$/gm)) {
     if (kind === 'sh') blocks.push({ commands: text });
     else blocks.at(-1).output = text;
   }
+  return blocks;
+}
+
+// The first block of the tour sets the path up and is left out.
+function tourBlocks() {
+  const blocks = sectionBlocks('Five minutes');
   assert.match(blocks[0].commands, /^export PATH=/);
   return blocks.slice(1);
+}
+
+// Runs blocks as one script on a terminal and compares what each prints.
+function runBlocks(t, blocks) {
+  const dir = tempDir(t);
+  const mark = '----- block -----';
+  const script = blocks.map((block) => `${block.commands}echo '${mark}'\n`).join('');
+  fs.writeFileSync(path.join(dir, 'blocks.sh'), `set -e\n${script}`);
+  const env = environment(path.join(dir, 'data'), { PATH: `${build}:${process.env.PATH}`, TMPDIR: dir });
+  const result = spawnSync('script', ['-qec', 'bash "$TMPDIR/blocks.sh"', '/dev/null'], { encoding: 'utf8', input: '', env });
+  assert.equal(result.status, 0, result.stdout);
+  const printed = result.stdout.replaceAll('\r\n', '\n').split(`${mark}\n`);
+  blocks.forEach((block, i) => assert.equal(plain(printed[i]), plain(block.output ?? ''), block.commands));
 }
 
 // Ids and times differ from run to run.
@@ -38,15 +55,13 @@ const plain = (text) =>
 test('the tour of README.md prints what README.md shows, on a terminal', (t) => {
   const blocks = tourBlocks();
   assert.ok(blocks.length >= 7);
-  const dir = tempDir(t);
-  const mark = '----- block -----';
-  const script = blocks.map((block) => `${block.commands}echo '${mark}'\n`).join('');
-  fs.writeFileSync(path.join(dir, 'tour.sh'), `set -e\n${script}`);
-  const env = environment(path.join(dir, 'data'), { PATH: `${build}:${process.env.PATH}`, TMPDIR: dir });
-  const result = spawnSync('script', ['-qec', 'bash "$TMPDIR/tour.sh"', '/dev/null'], { encoding: 'utf8', input: '', env });
-  assert.equal(result.status, 0, result.stdout);
-  const printed = result.stdout.replaceAll('\r\n', '\n').split(`${mark}\n`);
-  blocks.forEach((block, i) => assert.equal(plain(printed[i]), plain(block.output ?? ''), block.commands));
+  runBlocks(t, blocks);
+});
+
+test('what README.md shows of old chats, disk space and sessions is what they print', (t) => {
+  const blocks = ['Old chats in, and out again', 'Disk space', 'Sessions for bots'].flatMap(sectionBlocks);
+  assert.ok(blocks.length >= 6);
+  runBlocks(t, blocks);
 });
 
 test('tools/tour takes the same steps, and can be taken twice', (t) => {

@@ -214,6 +214,7 @@ test('on a terminal the lines are for people', (t) => {
   assert.match(onTerminal(data, ['compress', ctx]).output, new RegExp(`^${ctx}  compressed 40 messages, 8\\.\\d kB -> \\d+ B \\(\\d\\d % saved\\)\n$`));
   assert.match(onTerminal(data, ['compress', ctx]).output, /  nothing to compress\n$/);
   assert.match(onTerminal(data, ['decompress', ctx]).output, /  decompressed 40 messages, \d+ B -> 8\.\d kB\n$/);
+  assert.match(onTerminal(data, ['gc', '-n']).output, /^total: would move 0 to the trash \(0 B\) and delete 0 \(0 B\), 0 waiting\n$/);
   assert.match(onTerminal(data, ['gc']).output, /^total: 0 to the trash \(0 B\), 0 deleted \(0 B\), 0 waiting\n$/);
 });
 

@@ -156,14 +156,15 @@ compare_entries(const struct qp__image *a, const struct qp__image *b)
   }
 }
 
-/* Every head of `a` is in `b` with the same message. */
+/* Every head of `a` is in `b` with the same message. An id that stands twice makes it any of the
+ * two. */
 static void
 compare_heads(const struct qp__image *a, const struct qp__image *b)
 {
   for (size_t i = 0; i < a->head_count; i++) {
     const struct qp__head *other = qp__image_head(b, a->heads[i].name);
 
-    if (!other || other->slot != a->heads[i].slot)
+    if (!other || !qp_uuid_equal(id_of(b, other->slot), id_of(a, a->heads[i].slot)))
       die("has another head", a->heads[i].name);
   }
 }

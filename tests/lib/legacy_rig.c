@@ -36,7 +36,7 @@ legacy_stored_release(struct legacy_stored *s)
 bool
 legacy_stored_equal(const struct legacy_stored *a, const struct legacy_stored *b)
 {
-  if (a->count != b->count || a->meta_len != b->meta_len ||
+  if (!a->meta || !b->meta || a->count != b->count || a->meta_len != b->meta_len ||
       memcmp(a->meta, b->meta, a->meta_len) != 0)
     return false;
   for (size_t i = 0; i < a->count; i++)

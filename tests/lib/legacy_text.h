@@ -2,6 +2,8 @@
 #ifndef LEGACY_TEXT_H
 #define LEGACY_TEXT_H
 
+#include <stddef.h>
+
 #define CTX "3f0c2b1e-5a77-4c1d-9e10-0a1b2c3d4e5f"
 #define U1 "11111111-1111-4111-8111-111111111111"
 #define U2 "22222222-2222-4222-8222-222222222222"

@@ -365,24 +365,24 @@ expect_line(struct expected *e, const struct qp__chunk_line *line, size_t i)
 }
 
 static enum qp_rc
-line_back(void *arg, const struct qp__chunk_line *line, bool *stop, struct qp_err *err)
+line_back(void *arg, const struct qp__chunk_line *line, struct qp_err *err)
 {
   struct expected *e = arg;
 
   (void)err;
   expect_line(e, line, e->count - 1 - e->at++);
-  *stop = e->at == e->stop_after;
+  *line->stop = e->at == e->stop_after;
   return QP_OK;
 }
 
 static enum qp_rc
-line_forward(void *arg, const struct qp__chunk_line *line, bool *stop, struct qp_err *err)
+line_forward(void *arg, const struct qp__chunk_line *line, struct qp_err *err)
 {
   struct expected *e = arg;
 
   (void)err;
   expect_line(e, line, e->at++);
-  *stop = e->at == e->stop_after;
+  *line->stop = e->at == e->stop_after;
   return QP_OK;
 }
 

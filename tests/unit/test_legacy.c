@@ -1,6 +1,7 @@
 /* test_legacy.c - src/formats: what an old context says is there after it was stored, and comes
  * back value for value: every variant of the old formats, in tables. Trees of branches have
  * test_legacy_order.c, broken sources test_legacy_bad.c. */
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -523,6 +524,60 @@ differences_are_listed(void **state)
   legacy_close_text(&f);
 }
 
+/* ---- threads ---- */
+
+struct asker {
+  const struct qp__legacy *legacy;
+  struct qp__buf stored; /* all messages */
+  struct qp__buf differences;
+  enum qp_rc rc;
+};
+
+static void *
+ask(void *arg)
+{
+  struct asker *a = arg;
+
+  for (size_t i = 0; i < qp__legacy_count(a->legacy) && !a->rc; i++) {
+    struct qp_message *m = NULL;
+
+    a->rc = qp__legacy_message(a->legacy, i, &m, NULL);
+    if (!a->rc)
+      a->rc = qp__message_encode(m, &a->stored, NULL);
+    if (!a->rc)
+      a->rc = qp__legacy_compare(a->legacy, i, m, &a->differences, NULL);
+    qp_message_free(m);
+  }
+  return NULL;
+}
+
+/* All messages of one source from several threads at once. */
+static void
+threads_may_ask_at_once(void **state)
+{
+  struct asker askers[4];
+  pthread_t threads[COUNT(askers)];
+  struct legacy_open_file f;
+
+  (void)state;
+  legacy_open_text(&f, FULL_CONTEXT);
+  for (size_t i = 0; i < COUNT(askers); i++) {
+    askers[i] = (struct asker){ .legacy = f.legacy };
+    qp__buf_init(&askers[i].stored, TEXT_MAX);
+    qp__buf_init(&askers[i].differences, TEXT_MAX);
+    assert_int_equal(pthread_create(&threads[i], NULL, ask, &askers[i]), 0);
+  }
+  for (size_t i = 0; i < COUNT(askers); i++) {
+    assert_int_equal(pthread_join(threads[i], NULL), 0);
+    assert_int_equal(askers[i].rc, QP_OK);
+    assert_int_equal(askers[i].differences.len, 0);
+    assert_string_equal(askers[i].stored.data, askers[0].stored.data);
+  }
+  for (size_t i = 0; i < COUNT(askers); i++)
+    qp__buf_release(&askers[i].stored);
+  legacy_close_text(&f);
+}
+
 /* ---- files on disk ---- */
 
 #define FIXTURES "tests/fixtures/legacy/" /* tests run in the project's root */
@@ -635,6 +690,7 @@ main(void)
     cmocka_unit_test(a_message_is_what_it_was),
     cmocka_unit_test(the_writer_writes_as_the_old_program),
     cmocka_unit_test(differences_are_listed),
+    cmocka_unit_test(threads_may_ask_at_once),
     cmocka_unit_test(fixtures_are_what_they_should_be),
     cmocka_unit_test(real_files_come_back),
     cmocka_unit_test(survives_every_allocation_that_fails),

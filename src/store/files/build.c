@@ -1,9 +1,13 @@
-/* build.c - a whole context at once: its files are written below tmp/{name}, synced together by one
- * syncfs, and then one commit renames the directory to contexts/{id}. The journal holds no content,
- * only renames.
+/* build.c - a whole context at once: its files are written below tmp/{name}, and one commit renames
+ * the directory to contexts/{id}.
  *
- * Why that can be replayed. A rename whose source is gone was done before; the source is durable
- * before the commit is staged, and recovery empties tmp/ only when everything is replayed. So each
+ * Before that commit everything must be durable. A small context goes to the journal with all its
+ * contents, as one that is created does: writing them once more in a row costs less than having the
+ * file system look for a few hundred small files. A large one is synced by one syncfs, most of it
+ * ahead, while more files are written; then the journal holds no content, only renames.
+ *
+ * Why renames alone can be replayed. A rename whose source is gone was done before; the source is
+ * durable before the commit is staged, and recovery empties tmp/ only when all is replayed. So each
  * rename alone can be repeated. But a replay begins with the oldest commit, and an earlier one that
  * uses the same names would spoil it: the deletion of a context of this id would move the new
  * directory away, and the rename that put it there is not repeated because its source is gone.
@@ -25,6 +29,7 @@
 #include "store/files/files.h"
 
 #define TEMPS_MAX 4
+#define AHEAD 4096 /* files that are written between two syncs ahead */
 
 struct build {
   struct qp__fctx target;
@@ -33,7 +38,11 @@ struct build {
   size_t temp_count;
   char dir[QP__PATH_MAX]; /* of the messages that are put now, "" at first */
   int dirfd;
-  bool kept; /* the commit is there, or may be: nothing may be removed */
+  bool kept;            /* the commit is there, or may be: nothing may be removed */
+  size_t unsynced;      /* files since the last sync ahead */
+  pthread_mutex_t lock; /* of what follows */
+  struct qp__txn txn;
+  bool journalled; /* txn has the contents of all files so far */
 };
 
 /* ---- one sync for all ---- */
@@ -82,14 +91,52 @@ qp__files_sync(struct qp__files *f, struct qp_err *err)
   return failed ? qp__fail(err, QP_IO, "cannot sync the data directory") : QP_OK;
 }
 
+/* A worker's job: what was written so far reaches the disk while more is written. */
+static void
+sync_ahead(void *arg)
+{
+  struct qp__files *f = arg;
+
+  (void)qp__files_sync(f, NULL); /* a failure poisons the journal, and the commit tells */
+  atomic_store(&f->syncing_ahead, false);
+}
+
+/* ---- contents for the journal ---- */
+
+/* With the lock held: from now on the files are synced instead. */
+static void
+leave_journal(struct build *b)
+{
+  qp__txn_release(&b->txn);
+  memset(&b->txn, 0, sizeof(b->txn));
+  b->journalled = false;
+}
+
+/* Tells the journal of a file or directory that was made below tmp/. */
+static void
+tell_journal(struct qp__files *f, struct build *b, enum qp__op_kind kind, const char *path,
+             struct qp_bytes bytes)
+{
+  struct qp__op op = { .kind = kind, .path = path, .data = bytes };
+
+  (void)pthread_mutex_lock(&b->lock);
+  if (b->journalled && (b->txn.frame.len + bytes.len > f->build_journal_max ||
+                        qp__txn_add(&b->txn, &op, NULL, true, NULL)))
+    leave_journal(b);
+  (void)pthread_mutex_unlock(&b->lock);
+}
+
 /* ---- begin ---- */
 
 static enum qp_rc
-make_directory(struct qp__files *f, const char *path, struct qp_err *err)
+make_directory(struct qp__files *f, struct build *b, const char *path, struct qp_err *err)
 {
   int sys = qp__dir_make(f->os, f->root, path);
 
-  return sys ? qp__fail_sys(err, sys, "cannot make '%s'", path) : QP_OK;
+  if (sys)
+    return qp__fail_sys(err, sys, "cannot make '%s'", path);
+  tell_journal(f, b, QP__OP_MKDIR, path, (struct qp_bytes){ "", 0 });
+  return QP_OK;
 }
 
 /* QP_EXISTS: there is such a context in the new format. *pool: a directory of an old one is in its
@@ -128,16 +175,22 @@ qp__files_build_begin(void *self, const struct qp_uuid *id, void **out, struct q
   b->dirfd = -1;
   qp__fctx_init(&b->target, id);
   rc = check_target(f, b, &pool, err);
+  if (!rc)
+    rc = qp__txn_init(&b->txn, err);
   if (rc) {
     qp__free(b);
     return rc;
   }
+  (void)pthread_mutex_init(&b->lock, NULL);
+  b->journalled = true;
+  if (pool) /* the commit moves a directory away, and must not do so again when it is replayed */
+    leave_journal(b);
   qp__files_temp_name(f, b->top);
   (void)snprintf(path, sizeof(path), "tmp/%s", b->top);
-  rc = make_directory(f, path, err);
+  rc = make_directory(f, b, path, err);
   if (!rc) {
     (void)snprintf(path, sizeof(path), "tmp/%s/messages", b->top);
-    rc = make_directory(f, path, err);
+    rc = make_directory(f, b, path, err);
   }
   if (rc)
     qp__files_build_free(f, b);
@@ -159,6 +212,8 @@ qp__files_build_free(void *self, void *build)
   struct build *b = build;
 
   qp__close(f->os, b->dirfd);
+  qp__txn_release(&b->txn);
+  (void)pthread_mutex_destroy(&b->lock);
   if (!b->kept) {
     remove_temp(f, b->top);
     for (size_t i = 0; i < b->temp_count; i++)
@@ -189,13 +244,17 @@ qp__files_build_reserve(void *self, void *build, const char *dir, size_t n, stru
   char path[QP__PATH_MAX];
   enum qp_rc rc;
 
-  (void)n;
+  if (!b->journalled && f->workers.limit > 1 && (b->unsynced += n) >= AHEAD &&
+      !atomic_exchange(&f->syncing_ahead, true)) {
+    b->unsynced = 0;
+    qp__workers_run(&f->workers, sync_ahead, f);
+  }
   (void)snprintf(path, sizeof(path), "tmp/%s/messages/%s", b->top, dir);
   if (b->dirfd >= 0 && strcmp(b->dir, path) == 0)
     return QP_OK;
   qp__close(f->os, b->dirfd);
   b->dirfd = -1;
-  rc = make_directory(f, path, err);
+  rc = make_directory(f, b, path, err);
   if (rc)
     return rc;
   memcpy(b->dir, path, sizeof(path));
@@ -203,15 +262,15 @@ qp__files_build_reserve(void *self, void *build, const char *dir, size_t n, stru
   return b->dirfd < 0 ? qp__fail_sys(err, b->dirfd, "cannot open '%s'", path) : QP_OK;
 }
 
-/* Reads the whole file: one byte more than it should have, to see that there is none. */
+/* What the system has of a file that we have just made. */
 static int
 read_back(struct qp__files *f, int fd, size_t len, struct qp__buf *back)
 {
   ssize_t got;
 
-  if (qp__buf_reserve(back, len + 1))
+  if (qp__buf_reserve(back, len))
     return -ENOMEM;
-  got = qp__read_at(f->os, fd, back->data + back->len, len + 1, 0);
+  got = qp__read_at(f->os, fd, back->data + back->len, len, 0);
   if (got < 0)
     return (int)got;
   back->len += (size_t)got;
@@ -227,6 +286,7 @@ qp__files_build_put(void *self, void *build, size_t number, const struct qp_uuid
   struct build *b = build;
   char name[QP_UUID_TEXT + 8];
   char text[QP_UUID_TEXT];
+  char path[QP__PATH_MAX + sizeof(name)];
   int fd;
   int sys;
 
@@ -239,13 +299,17 @@ qp__files_build_put(void *self, void *build, size_t number, const struct qp_uuid
   if (!sys && back)
     sys = read_back(f, fd, bytes.len, back);
   qp__close(f->os, fd);
-  return sys ? qp__fail_sys(err, sys, "cannot write message %s", text) : QP_OK;
+  if (sys)
+    return qp__fail_sys(err, sys, "cannot write message %s", text);
+  (void)snprintf(path, sizeof(path), "%s/%s", b->dir, name);
+  tell_journal(f, b, QP__OP_PUT, path, bytes);
+  return QP_OK;
 }
 
 /* ---- the commit ---- */
 
 static enum qp_rc
-make_file(struct qp__files *f, const struct build *b, const char *name, struct qp_bytes bytes,
+make_file(struct qp__files *f, struct build *b, const char *name, struct qp_bytes bytes,
           struct qp_err *err)
 {
   char path[QP__PATH_MAX];
@@ -253,7 +317,58 @@ make_file(struct qp__files *f, const struct build *b, const char *name, struct q
 
   (void)snprintf(path, sizeof(path), "tmp/%s/%s", b->top, name);
   sys = qp__file_create(f->os, f->root, path, bytes);
-  return sys ? qp__fail_sys(err, sys, "cannot write '%s'", path) : QP_OK;
+  if (sys)
+    return qp__fail_sys(err, sys, "cannot write '%s'", path);
+  tell_journal(f, b, QP__OP_PUT, path, bytes);
+  return QP_OK;
+}
+
+/* An index.json that is short is told to the journal as well. */
+static enum qp_rc
+make_index(struct qp__files *f, struct build *b, const struct qp__image *image, struct qp_err *err)
+{
+  struct qp__index_content x = { &b->target.id,    1, &image->tree, image->tree.count, image->heads,
+                                 image->head_count };
+  char path[QP__PATH_MAX];
+  struct qp__buf text;
+  uint64_t bytes;
+  enum qp_rc rc;
+
+  (void)snprintf(path, sizeof(path), "tmp/%s/index.json", b->top);
+  rc = qp__files_index_write(f, f->root, path, &x, false, &bytes, err);
+  if (rc || !b->journalled)
+    return rc;
+  qp__buf_init(&text, f->build_journal_max);
+  if (qp__file_read(f->os, f->root, path, &text))
+    leave_journal(b);
+  else
+    tell_journal(f, b, QP__OP_PUT, path, qp__buf_bytes(&text));
+  qp__buf_release(&text);
+  return QP_OK;
+}
+
+/* Files beside the context are only renamed by the commit: each is synced by itself. */
+static enum qp_rc
+sync_temps(struct qp__files *f, struct build *b, struct qp_err *err)
+{
+  int sys = 0;
+
+  for (size_t i = 0; i < b->temp_count && !sys; i++) {
+    int fd = qp__open(f->os, f->tmp, b->temps[i], O_RDONLY | O_NOFOLLOW, 0);
+    struct stat st;
+
+    sys = fd < 0 ? fd : f->os->fstat(f->os->self, fd, &st);
+    if (!sys && S_ISDIR(st.st_mode)) {
+      qp__close(f->os, fd);
+      return qp__files_sync(f, err);
+    }
+    if (!sys)
+      sys = qp__fsync(f->os, fd);
+    qp__close(f->os, fd);
+  }
+  if (!sys && b->temp_count)
+    sys = qp__fsync(f->os, f->tmp);
+  return sys ? qp__fail_sys(err, sys, "cannot sync 'tmp'") : QP_OK;
 }
 
 enum qp_rc
@@ -262,9 +377,7 @@ qp__files_build_finish(void *self, void *build, struct qp_bytes meta, struct qp_
 {
   struct qp__files *f = self;
   struct build *b = build;
-  char path[QP__PATH_MAX];
   struct qp__buf log;
-  uint64_t bytes;
   enum qp_rc rc;
 
   qp__buf_init(&log, 4096);
@@ -272,14 +385,14 @@ qp__files_build_finish(void *self, void *build, struct qp_bytes meta, struct qp_
   rc = qp__buf_check(&log, "index.log", err);
   if (!rc)
     rc = make_file(f, b, "metadata.json", meta, err);
-  (void)snprintf(path, sizeof(path), "tmp/%s/index.json", b->top);
   if (!rc)
-    rc = qp__files_index_write(f, f->root, path, &b->target.id, 1, &image->tree, image->tree.count,
-                               image->heads, image->head_count, false, &bytes, err);
+    rc = make_index(f, b, image, err);
   if (!rc)
     rc = make_file(f, b, "index.log", qp__buf_bytes(&log), err);
   qp__buf_release(&log);
-  return rc ? rc : qp__files_sync(f, err);
+  if (rc)
+    return rc;
+  return b->journalled ? sync_temps(f, b, err) : qp__files_sync(f, err);
 }
 
 static enum qp_rc
@@ -325,9 +438,10 @@ check_move(struct qp__files *f, const struct qp__build_move *move, struct qp_err
 }
 
 static enum qp_rc
-stage_and_settle(struct qp__files *f, struct build *b, struct qp__txn *txn, struct qp_err *err)
+stage_and_settle(struct qp__files *f, struct build *b, struct qp_err *err)
 {
-  enum qp_rc rc = qp__fresh_add(f, &b->target.id, false, err);
+  struct qp__txn *txn = &b->txn;
+  enum qp_rc rc = qp__fresh_add(f, &b->target.id, b->journalled, err);
 
   if (rc)
     return rc;
@@ -379,31 +493,29 @@ qp__files_build_commit(void *self, void *build, const struct qp__new_prompt *pro
   struct qp__files *f = self;
   struct build *b = build;
   char from[QP__PATH_MAX];
-  struct qp__txn txn;
   bool pool = false;
   enum qp_rc rc = check_target(f, b, &pool, err);
 
+  if (!rc && pool && b->journalled)
+    rc = qp__fail(err, QP_EXISTS, "'%s' is in the way: move it away", b->target.path);
   if (!rc && pool)
     rc = check_old_name(f, b, err);
   for (size_t i = 0; i < n && !rc; i++)
     rc = check_move(f, &moves[i], err);
   if (!rc)
     rc = qp__fresh_forget(f, &b->target.id, err);
-  if (!rc)
-    rc = qp__txn_init(&txn, err);
-  if (rc)
-    return rc;
+  if (!rc && !b->journalled)
+    rc = qp__txn_init(&b->txn, err);
   for (size_t i = 0; i < prompt_count && !rc; i++)
-    rc = add_prompt(f, &txn, &prompts[i], err);
+    rc = add_prompt(f, &b->txn, &prompts[i], err);
   for (size_t i = 0; i < n && !rc; i++)
-    rc = add_rename(&txn, moves[i].from, moves[i].to, 0, err);
+    rc = add_rename(&b->txn, moves[i].from, moves[i].to, 0, err);
   (void)snprintf(from, sizeof(from), "tmp/%s", b->top);
   if (!rc)
-    rc = add_rename(&txn, from, b->target.path, pool ? QP__OP_KEEP : 0, err);
+    rc = add_rename(&b->txn, from, b->target.path, pool ? QP__OP_KEEP : 0, err);
   if (!rc)
-    rc = stage_and_settle(f, b, &txn, err);
+    rc = stage_and_settle(f, b, err);
   if (rc && !b->kept)
-    drop_prompts(f, &txn);
-  qp__txn_release(&txn);
+    drop_prompts(f, &b->txn);
   return rc;
 }

@@ -28,8 +28,7 @@ has_content(const struct qp__change *ch)
 {
   return ch->kind == QP__CHANGE_MESSAGE || ch->kind == QP__CHANGE_META ||
          ch->kind == QP__CHANGE_CONTENT || ch->kind == QP__CHANGE_PROMPT ||
-         ch->kind == QP__CHANGE_FILE_PUT ||
-         (ch->kind == QP__CHANGE_TRASH && ch->bytes.len);
+         ch->kind == QP__CHANGE_FILE_PUT || (ch->kind == QP__CHANGE_TRASH && ch->bytes.len);
 }
 
 static bool

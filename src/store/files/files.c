@@ -279,10 +279,12 @@ open_for_writing(struct qp__files *f, const char *where, const struct qp__driver
                  struct qp_err *err)
 {
   struct qp__journal_options jo = { options->journal_bytes, options->background, options->log };
+  size_t half = options->journal_bytes / 2;
   enum qp_rc rc = look_before_use(f, where, options->create, err);
 
   if (!rc)
     rc = take_lock(f, where, err);
+  f->build_journal_max = half < QP__BUILD_JOURNAL_MAX ? half : QP__BUILD_JOURNAL_MAX;
   if (!rc)
     rc = make_directories(f, where, err);
   if (!rc)

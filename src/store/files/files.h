@@ -34,6 +34,7 @@
 #define QP__TEMP_NAME_LEN 48 /* also "{id}.old" */
 
 #define QP__STOCK_MAX 8
+#define QP__BUILD_JOURNAL_MAX ((size_t)4 << 20)
 
 /* Empty files in tmp/, made ahead by a worker while nobody waits, for contents to come. */
 struct qp__stock {
@@ -77,6 +78,8 @@ struct qp__files {
   size_t fresh_count;
   size_t fresh_cap;
   struct qp__group_sync sync;
+  atomic_bool syncing_ahead;
+  size_t build_journal_max; /* bytes of a built context that go to the journal */
   pthread_mutex_t old_lock; /* backups that are being opened */
   struct qp__pack_cache *packs;
   pthread_mutex_t finds_lock; /* guards the finds of all contexts */
@@ -178,11 +181,18 @@ struct qp__rewrite {
 enum qp_rc qp__files_rewrite(struct qp__files *f, struct qp__fctx *c, const struct qp__image *image,
                              struct qp__rewrite *with, struct qp_err *err);
 
+/* What an index.json says. */
+struct qp__index_content {
+  const struct qp_uuid *id; /* of the context */
+  uint64_t generation;
+  const struct qp__tree *tree;
+  uint32_t count; /* of its entries */
+  const struct qp__head *heads;
+  size_t head_count;
+};
 /* Writes an index.json to dirfd/name, which must not exist; *bytes receives its length. */
 enum qp_rc qp__files_index_write(struct qp__files *f, int dirfd, const char *name,
-                                 const struct qp_uuid *id, uint64_t generation,
-                                 const struct qp__tree *tree, uint32_t count,
-                                 const struct qp__head *heads, size_t n, bool sync, uint64_t *bytes,
+                                 const struct qp__index_content *x, bool sync, uint64_t *bytes,
                                  struct qp_err *err);
 
 /* Before and after a commit that struct qp__fresh tells of; `seq` 0: it came to nothing. forget

@@ -154,21 +154,19 @@ flush(struct out_file *o)
 }
 
 static enum qp_rc
-write_index(struct out_file *o, const struct qp_uuid *id, uint64_t generation,
-            const struct qp__tree *tree, uint32_t count, const struct qp__head *heads, size_t n,
-            struct qp_err *err)
+write_index(struct out_file *o, const struct qp__index_content *x, struct qp_err *err)
 {
   enum qp_rc rc;
   int sys = 0;
 
-  (void)qp__index_json_head(&o->buf, id, generation, count);
-  for (uint32_t i = 0; i < count && !sys; i++) {
-    if (qp__index_json_entry(&o->buf, tree, i, i + 1 == count))
+  (void)qp__index_json_head(&o->buf, x->id, x->generation, x->count);
+  for (uint32_t i = 0; i < x->count && !sys; i++) {
+    if (qp__index_json_entry(&o->buf, x->tree, i, i + 1 == x->count))
       break;
     if (o->buf.len >= PIECE)
       sys = flush(o);
   }
-  (void)qp__index_json_tail(&o->buf, tree, heads, n);
+  (void)qp__index_json_tail(&o->buf, x->tree, x->heads, x->head_count);
   rc = qp__buf_check(&o->buf, "index.json", err);
   if (rc)
     return rc;
@@ -178,9 +176,8 @@ write_index(struct out_file *o, const struct qp_uuid *id, uint64_t generation,
 }
 
 enum qp_rc
-qp__files_index_write(struct qp__files *f, int dirfd, const char *name, const struct qp_uuid *id,
-                      uint64_t generation, const struct qp__tree *tree, uint32_t count,
-                      const struct qp__head *heads, size_t n, bool sync, uint64_t *bytes,
+qp__files_index_write(struct qp__files *f, int dirfd, const char *name,
+                      const struct qp__index_content *x, bool sync, uint64_t *bytes,
                       struct qp_err *err)
 {
   struct out_file o = { .os = f->os, .fd = -1 };
@@ -191,7 +188,7 @@ qp__files_index_write(struct qp__files *f, int dirfd, const char *name, const st
   if (o.fd < 0)
     return qp__fail_sys(err, o.fd, "cannot write a new index.json");
   qp__buf_init(&o.buf, (size_t)64 << 20);
-  rc = write_index(&o, id, generation, tree, count, heads, n, err);
+  rc = write_index(&o, x, err);
   if (!rc && sync) {
     sys = qp__fsync(f->os, o.fd);
     if (sys)
@@ -209,12 +206,12 @@ qp__files_fold_write(void *self, void *context, const struct qp__tree *tree, uin
 {
   struct qp__files *f = self;
   struct qp__fctx *c = context;
+  struct qp__index_content x = { &c->id, c->generation + 1, tree, count, heads, n };
   enum qp_rc rc;
   int sys;
 
   qp__files_temp_name(f, c->fold_name);
-  rc = qp__files_index_write(f, f->tmp, c->fold_name, &c->id, c->generation + 1, tree, count, heads,
-                             n, true, &c->fold_bytes, err);
+  rc = qp__files_index_write(f, f->tmp, c->fold_name, &x, true, &c->fold_bytes, err);
   if (rc)
     return rc;
   if (is_fresh(f, &c->id)) {

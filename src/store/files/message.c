@@ -96,8 +96,8 @@ qp__files_read(void *self, void *context, const struct qp__tree *tree,
 
   if (c->old)
     return qp__old_read(c, tree, entry, out, err);
-  return read_at(self, c, tree, atomic_load_explicit(&entry->place, memory_order_relaxed), entry,
-                 out, err);
+  return read_at(self, context, tree, atomic_load_explicit(&entry->place, memory_order_relaxed),
+                 entry, out, err);
 }
 
 /* ---- the files of packs ---- */
@@ -373,6 +373,13 @@ look_in_files(struct search *s)
   return is_found(s, read_plain(s->files, path, s->entry, s->out, NULL));
 }
 
+/* In what the context was migrated from. */
+static bool
+look_in_backup(struct search *s)
+{
+  return is_found(s, qp__old_salvage(s->files, s->context, s->entry, s->out, NULL));
+}
+
 enum qp_rc
 qp__files_salvage(void *self, void *context, const struct qp__tree *tree,
                   const struct qp__entry *entry, struct qp__buf *out, struct qp_err *err)
@@ -380,15 +387,14 @@ qp__files_salvage(void *self, void *context, const struct qp__tree *tree,
   struct qp__files *f = self;
   struct search s = { f, context, tree, entry, out, out->len };
   char id[QP_UUID_TEXT];
-  bool found = look_in_files(&s);
+  bool found = !s.context->old && look_in_files(&s);
 
-  if (!found) {
+  if (!found && !s.context->old) {
     (void)pthread_mutex_lock(&f->finds_lock);
     found = (f->readonly && look_in_newest_index(&s)) || look_in_journal(&s) || look_in_packs(&s);
     (void)pthread_mutex_unlock(&f->finds_lock);
+    found = found || look_in_backup(&s);
   }
-  if (!found && !s.context->old)
-    found = is_found(&s, qp__old_salvage(f, s.context, entry, out, NULL));
   return found ? QP_OK
                : qp__fail(err, QP_NOTFOUND, "no other copy of message %s was found",
                           qp_uuid_text(&entry->id, id));

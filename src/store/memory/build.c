@@ -69,7 +69,7 @@ qp__mem_build_temp(void *self, void *build, char out[64], struct qp_err *err)
 {
   (void)self;
   (void)build;
-  (void)out;
+  out[0] = 0;
   return qp__fail(err, QP_INVALID, "a memory store keeps no files");
 }
 
