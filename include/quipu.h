@@ -490,7 +490,8 @@ struct qp_catalogue_row {
   const char *owner;
   const char *summary;
   bool needs_migration; /* it is in an old format */
-  const char *error;    /* why it cannot be opened: then nothing but its id is known */
+  enum qp_rc rc;        /* QP_OK; else it cannot be opened, and nothing but its id is known … */
+  const char *error;    /* … and why */
 };
 
 struct qp_catalogue_query {

@@ -39,11 +39,11 @@
   X(ROW_FIND, "SELECT n, indexed, digest, stamp, error IS NOT NULL FROM context WHERE id = ?1")  \
   X(ROW_PUT,                                                                                     \
     "INSERT INTO context (id, title, created, updated, messages, bytes, branches, model, mode, " \
-    "state, owner, old, error, stamp, indexed, digest, due) "                                    \
-    "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17) "       \
+    "state, owner, old, error, stamp, indexed, digest, due, rc) "                                \
+    "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18) "  \
     "ON CONFLICT (id) DO UPDATE SET title = ?2, created = ?3, updated = ?4, messages = ?5, "     \
     "bytes = ?6, branches = ?7, model = ?8, mode = ?9, state = ?10, owner = ?11, old = ?12, "    \
-    "error = ?13, stamp = ?14, indexed = ?15, digest = ?16, due = ?17")                          \
+    "error = ?13, stamp = ?14, indexed = ?15, digest = ?16, due = ?17, rc = ?18")                \
   X(ROW_DROP, "DELETE FROM context WHERE n = ?1")                                                \
   X(ROW_BROKEN, "SELECT id FROM context WHERE error IS NOT NULL")                                \
   X(ROW_DUE, "SELECT n, id, messages, indexed, digest FROM context WHERE due = 1 LIMIT 1")       \
@@ -72,7 +72,7 @@
 
 #define QP__CAT_ROW                                                                            \
   "SELECT id, title, created, updated, messages, bytes, branches, model, mode, state, owner, " \
-  "summary, old, error FROM context "
+  "summary, old, error, rc FROM context "
 
 #define QP__CAT_HIT                                                    \
   "SELECT c.id, c.title, m.id, m.role, m.created, "                    \

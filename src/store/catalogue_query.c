@@ -105,6 +105,7 @@ keep_row(struct list_page *page, sqlite3_stmt *st)
   r->summary = keep_text(&page->arena, st, 11, &bad);
   r->needs_migration = sqlite3_column_int(st, 12) != 0;
   r->error = keep_text(&page->arena, st, 13, &bad);
+  r->rc = (enum qp_rc)sqlite3_column_int(st, 14);
   return !bad;
 }
 

@@ -154,6 +154,7 @@ put_row(struct qp__catalogue *cat, struct qp_context *c, const uint8_t stamp[16]
     (void)sqlite3_bind_int64(st, 15, known.indexed);
     (void)sqlite3_bind_int64(st, 16, (int64_t)known.digest);
     (void)sqlite3_bind_int(st, 17, known.indexed != messages);
+    (void)sqlite3_bind_int(st, 18, QP_OK);
     rc = qp__cat_run(cat, st, err);
   }
   cat->finished += !rc && known.indexed == messages;
@@ -163,7 +164,8 @@ put_row(struct qp__catalogue *cat, struct qp_context *c, const uint8_t stamp[16]
 
 /* The row of a context that cannot be opened: it is there, and says why. */
 static enum qp_rc
-put_broken(struct qp__catalogue *cat, const struct qp_uuid *id, const char *why, struct qp_err *err)
+put_broken(struct qp__catalogue *cat, const struct qp_uuid *id, const struct qp_err *why,
+           struct qp_err *err)
 {
   sqlite3_stmt *st = NULL;
   enum qp_rc rc = drop_row(cat, id, err);
@@ -176,9 +178,10 @@ put_broken(struct qp__catalogue *cat, const struct qp_uuid *id, const char *why,
   for (int i = 3; i <= 7; i++)
     (void)sqlite3_bind_int(st, i, 0);
   (void)sqlite3_bind_int(st, 12, 0);
-  qp__cat_bind_text(st, 13, why);
+  qp__cat_bind_text(st, 13, why->msg);
   for (int i = 15; i <= 17; i++)
     (void)sqlite3_bind_int(st, i, 0);
+  (void)sqlite3_bind_int(st, 18, why->rc);
   cat->finished++;
   return qp__cat_run(cat, st, err);
 }
@@ -208,7 +211,7 @@ update_row(struct qp__catalogue *cat, const struct qp_uuid *id, struct qp_err *e
   if (rc == QP_NOMEM)
     return qp__fail_nomem(err, "the catalogue");
   if (rc)
-    return put_broken(cat, id, cause.msg, err);
+    return put_broken(cat, id, &cause, err);
   rc = put_row(cat, c, stamp, err);
   qp__context_end_look(c, fresh);
   return rc;
