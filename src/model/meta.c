@@ -225,6 +225,27 @@ config_of_spec(const struct qp_context_spec *spec, json_t **out, struct qp_err *
   return rc;
 }
 
+/* The owner is kept among the fields that nothing else looks at. */
+static enum qp_rc
+add_owner(struct qp__meta *m, const char *owner, struct qp_err *err)
+{
+  size_t n = owner ? strlen(owner) : 0;
+
+  if (!owner)
+    return QP_OK;
+  if (!n || n > QP__OWNER_MAX || !qp__utf8_ok(owner, n))
+    return qp__fail(err, QP_INVALID, "new context: \"owner\" must be 1 to %d bytes of UTF-8",
+                    QP__OWNER_MAX);
+  m->extra = json_object();
+  return qp__json_set_str(m->extra, "owner", owner) ? qp__fail_nomem(err, "a context") : QP_OK;
+}
+
+const char *
+qp__meta_owner(const struct qp__meta *m)
+{
+  return json_string_value(json_object_get(m->extra, "owner"));
+}
+
 enum qp_rc
 qp__meta_new(const struct qp_context_spec *spec, int64_t now_ms, struct qp__meta **out,
              struct qp_err *err)
@@ -252,6 +273,8 @@ qp__meta_new(const struct qp_context_spec *spec, int64_t now_ms, struct qp__meta
   if (rc)
     goto out;
   rc = qp__meta_branch_add(m, QP__BRANCH_MAIN, now_ms, NULL, err);
+  if (!rc)
+    rc = add_owner(m, spec->owner, err);
   if (rc)
     goto out;
   *out = m;

@@ -8,7 +8,7 @@
  *     "branches": { "main": { "name": "main", "system_prompt_id": null, "user_prompt": null,
  *                             "created_at": "…", "base": null, …unknown } },
  *     "active_branch_name": "main", "current_state": "Idle", "state_detail": {…} only when there is
- *     one, …unknown }
+ *     one, "owner": "…" likewise, …unknown }
  * "base" is the message that the branch was forked from. Heads are not here: the index has them.
  * Branches are kept sorted by name (bytewise).
  *
@@ -26,6 +26,7 @@
 #define QP__BRANCH_ENCODED_MAX 240
 #define QP__PROMPT_ID_MAX 128
 #define QP__TITLE_MAX 1024
+#define QP__OWNER_MAX 256
 #define QP__META_MAX ((size_t)4 << 20)
 
 #define QP__STATE_MAP(X)                              \
@@ -69,8 +70,11 @@ struct qp__meta {
   char *active; /* names one of the branches, unless decoded from a damaged file */
   enum qp__state state;
   json_t *state_detail; /* object or NULL */
-  json_t *extra;        /* unknown fields, or NULL */
+  json_t *extra;        /* unknown fields and the owner, or NULL */
 };
+
+/* Whom the context belongs to, or NULL. Borrowed. */
+const char *qp__meta_owner(const struct qp__meta *m);
 
 const char *qp__state_name(enum qp__state state);
 bool qp__state_find(const char *name, enum qp__state *out);

@@ -64,6 +64,7 @@ publish(void *arg)
       qp__view_unref(old);
     }
     atomic_fetch_add_explicit(&c->version, 1, memory_order_release);
+    qp__catalogue_mark(c->store->catalogue, &c->id);
   }
 }
 
@@ -166,6 +167,7 @@ run_fold(void *arg)
     rc = s->driver->settle(s->self, ticket, &err);
   if (rc)
     qp__log(&s->log, QP_LOG_WARN, "fold", "the index could not be folded: %s", err.msg);
+  qp__catalogue_mark(s->catalogue, &c->id); /* its files are others now */
   free_fold(f);
 }
 

@@ -204,6 +204,8 @@ load_context(struct qp_context *c, struct qp_err *err)
   if (sys)
     return qp__fail_sys(err, sys, "loading a context");
   rc = s->driver->context_load(s->self, &c->id, &image, &problems, &c->driver, err);
+  if (problems.repaired)
+    qp__catalogue_mark(s->catalogue, &c->id);
   if (!rc) {
     c->old = s->driver->is_old && s->driver->is_old(s->self, c->driver);
     rc = adopt_image(c, &image, err);
@@ -287,15 +289,16 @@ qp_context_open(struct qp_store *store, const struct qp_uuid *id, unsigned load,
   return QP_OK;
 }
 
-/* With the lock held. */
+/* With the lock held. `forget`: it need not be kept. */
 static void
-drop_reference(struct qp_context *c)
+drop_reference(struct qp_context *c, bool forget)
 {
   struct qp_store *s = c->store;
 
   if (--c->refs)
     return;
-  if (s->readonly || c->old) { /* another process may change it: load it afresh next time */
+  /* Another process may change it, then it is loaded afresh next time. */
+  if (s->readonly || c->old || forget) {
     remove_context(c);
   } else {
     enter_idle(c);
@@ -318,20 +321,65 @@ qp_context_close(struct qp_context *context)
     return;
   s = context->store;
   (void)pthread_mutex_lock(&s->lock);
-  drop_reference(context);
+  drop_reference(context, false);
+  (void)pthread_mutex_unlock(&s->lock);
+}
+
+static void
+end_fold(struct qp_context *c, bool forget)
+{
+  struct qp_store *s = c->store;
+
+  (void)pthread_mutex_lock(&s->lock);
+  c->folds--;
+  drop_reference(c, forget);
+  (void)pthread_cond_broadcast(&s->ready);
   (void)pthread_mutex_unlock(&s->lock);
 }
 
 void
 qp__context_end_fold(struct qp_context *c)
 {
-  struct qp_store *s = c->store;
+  end_fold(c, false);
+}
+
+enum qp_rc
+qp__context_look(struct qp_store *s, const struct qp_uuid *id, struct qp_context **out, bool *fresh,
+                 struct qp_err *err)
+{
+  struct qp_context *c;
+  bool loads;
+  enum qp_rc rc = QP_OK;
 
   (void)pthread_mutex_lock(&s->lock);
-  c->folds--;
-  drop_reference(c);
-  (void)pthread_cond_broadcast(&s->ready);
+  c = wait_for(s, id);
+  loads = !c;
+  if (c) {
+    leave_idle(c);
+    c->refs++;
+  } else {
+    c = add_busy(s, id);
+  }
+  if (c)
+    c->folds++;
   (void)pthread_mutex_unlock(&s->lock);
+  if (!c)
+    return qp__fail_nomem(err, "opening a context");
+  if (loads) {
+    rc = load_context(c, err);
+    end_busy(c, rc == QP_OK);
+  }
+  if (!rc) {
+    *out = c;
+    *fresh = loads;
+  }
+  return rc;
+}
+
+void
+qp__context_end_look(struct qp_context *c, bool fresh)
+{
+  end_fold(c, fresh);
 }
 
 /* ---- create and delete ---- */
@@ -412,7 +460,8 @@ make_context(struct qp_store *s, const struct qp_context_spec *spec, struct qp_c
       rc = qp__fail(err, QP_IO, "context %s was created and cannot be opened",
                     qp_uuid_text(&spec->id, text));
   }
-  end_busy(c, rc == QP_OK);
+  end_busy(c, rc == QP_OK); /* c may be gone */
+  qp__catalogue_mark(s->catalogue, &spec->id);
   if (!rc)
     *out = c;
   return rc;
@@ -465,8 +514,10 @@ qp__context_claim(struct qp_store *s, const struct qp_uuid *id, struct qp_contex
 void
 qp__context_unclaim(struct qp_context *claim)
 {
-  if (claim)
-    end_busy(claim, false);
+  if (!claim)
+    return;
+  qp__catalogue_mark(claim->store->catalogue, &claim->id);
+  end_busy(claim, false);
 }
 
 enum qp_rc

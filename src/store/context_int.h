@@ -19,6 +19,7 @@
 #include <stdatomic.h>
 
 #include "base/uuid.h"
+#include "store/catalogue.h"
 #include "store/pool.h"
 #include "store/store_int.h"
 #include "store/workers.h"
@@ -60,8 +61,8 @@ struct qp_context {
 
   /* guarded by the store's lock */
   enum qp__context_stage stage;
-  unsigned refs;            /* users, and folds under way */
-  unsigned folds;           /* of these */
+  unsigned refs;            /* users, folds under way and looks of the catalogue */
+  unsigned folds;           /* of these, the ones that are no users */
   struct qp_context *chain; /* in the store's table */
   struct qp_context *idle_newer, *idle_older;
   bool idle;
@@ -86,6 +87,7 @@ struct qp_store {
   atomic_ullong pool_hits;
   pthread_mutex_t prompt_lock;   /* one change of prompts at a time */
   struct qp__sessions *sessions; /* session_int.h */
+  struct qp__catalogue *catalogue;
 
   pthread_mutex_t lock;
   pthread_cond_t ready; /* a context is no longer busy */
@@ -119,6 +121,11 @@ enum qp_rc qp__context_claim(struct qp_store *s, const struct qp_uuid *id, struc
 void qp__context_unclaim(struct qp_context *claim);
 /* Gives back the reference of a fold. */
 void qp__context_end_fold(struct qp_context *c);
+/* Opens a context for a short look: for everybody else it is as if nobody had opened it, and who
+ * claims it waits. *fresh (for end_look) tells that it was not in memory before. */
+enum qp_rc qp__context_look(struct qp_store *s, const struct qp_uuid *id, struct qp_context **out,
+                            bool *fresh, struct qp_err *err);
+void qp__context_end_look(struct qp_context *c, bool fresh);
 
 struct qp__view *qp__view_get(struct qp_context *c); /* a new reference */
 void qp__view_unref(struct qp__view *v);

@@ -179,6 +179,7 @@ static void
 release_store(struct qp_store *s)
 {
   qp__workers_release(&s->folders);
+  qp__catalogue_free(s->catalogue);
   (void)pthread_mutex_lock(&s->lock);
   qp__contexts_evict(s, true);
   (void)pthread_mutex_unlock(&s->lock);
@@ -230,6 +231,11 @@ qp__store_open_os(const char *url, const struct qp_store_options *options, const
   if (rc) {
     qp__free(s);
     return rc;
+  }
+  s->catalogue = qp__catalogue_new(s, where);
+  if (!s->catalogue) {
+    release_store(s);
+    return qp__fail_nomem(err, "opening a store");
   }
   d.readonly = s->readonly;
   d.create = (o.flags & QP_STORE_NO_CREATE) == 0;

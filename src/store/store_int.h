@@ -254,6 +254,10 @@ struct qp__driver {
 
   /* Optional: calls fn(arg, 0) … fn(arg, n - 1), several at a time. */
   void (*each)(void *self, size_t n, qp__piece_fn *fn, void *arg);
+
+  /* Optional: something that is other than before whenever the context's metadata or index is,
+   * without reading them. All zeros when it cannot be told. */
+  void (*context_stamp)(void *self, const struct qp_uuid *id, uint8_t out[16]);
 };
 
 /* Whether a change is one of the FILE kinds. */

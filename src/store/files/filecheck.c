@@ -352,8 +352,10 @@ static int
 check_root_name(void *arg, const char *name, unsigned char type)
 {
   static const char *const known[] = {
-    "quipu.lock", "journal", "contexts",      "prompts", "sessions",
-    "blobs",      "tmp",     "conversations", "lost",
+    "quipu.lock",   "journal",          "contexts",
+    "prompts",      "sessions",         "blobs",
+    "tmp",          "conversations",    "lost",
+    "catalogue.db", "catalogue.db-wal", "catalogue.db-shm",
   };
   struct check *k = arg;
 

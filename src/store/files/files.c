@@ -715,4 +715,5 @@ const struct qp__driver qp__driver_files = {
   .temp_name = name_temp,
   .revert = qp__files_revert,
   .each = run_each,
+  .context_stamp = qp__files_stamp,
 };

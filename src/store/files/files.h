@@ -221,6 +221,10 @@ void qp__files_build_free(void *self, void *build);
  * system tells of it once, and a checkpoint would not see it any more. */
 enum qp_rc qp__files_sync(struct qp__files *f, struct qp_err *err);
 
+/* ---- stamp.c ---- */
+
+void qp__files_stamp(void *self, const struct qp_uuid *id, uint8_t out[16]);
+
 /* old.c: contexts of older programs in the data directory, and driver slots for them. */
 enum qp_rc qp__old_find(void *self, const struct qp_uuid *id, struct qp__old_place *out,
                         struct qp_err *err);

@@ -1,0 +1,58 @@
+/* cmd_reindex.c - `quipu reindex`: makes the catalogue anew. */
+#include "cli/cli.h"
+#include "cli/out.h"
+#include "cli/progress.h"
+
+static const struct cli_option options[] = { { 0 } };
+
+struct reindexing {
+  struct cli *cli;
+  struct cli_progress progress;
+  bool begun;
+  uint64_t done;
+};
+
+static enum qp_rc
+show_progress(void *arg, uint64_t done, uint64_t total)
+{
+  struct reindexing *r = arg;
+
+  if (!r->begun) {
+    r->progress.total = total;
+    cli_progress_begin(&r->progress, r->cli);
+    r->begun = true;
+  }
+  for (; r->done < done; r->done++)
+    cli_progress_step(&r->progress, 0, 1);
+  return QP_OK;
+}
+
+static enum qp_rc
+run_reindex(struct cli *cli, const struct cli_args *args, struct qp_err *err)
+{
+  struct reindexing r = { .cli = cli, .progress = { .noun = "context" } };
+  enum qp_rc rc = cli_open(cli, CLI_WRITE, err);
+
+  (void)args;
+  if (!rc)
+    rc = qp_store_reindex(cli->store, show_progress, &r, err);
+  if (r.begun)
+    cli_progress_end(&r.progress);
+  if (rc)
+    return rc;
+  if (cli->json)
+    return cli_put_json(json_pack("{s:I}", "contexts", (json_int_t)r.done), err);
+  printf("indexed %llu context%s\n", (unsigned long long)r.done, cli_plural(r.done));
+  return QP_OK;
+}
+
+const struct cli_command cli_cmd_reindex = {
+  .name = "reindex",
+  .run = run_reindex,
+  .summary = "make the catalogue for lists and searches anew",
+  .usage = { "" },
+  .about = "Reads every message and writes catalogue.db, by which 'ls' and 'search' need not\n"
+           "open the conversations. It is kept up to date from then on, and made anew by itself\n"
+           "when it is damaged; this command is for the first time and for those who doubt.",
+  .options = options,
+};

@@ -1,0 +1,23 @@
+/* catalogue.h - what the front tells the catalogue: the database of conversations and their text
+ * that `catalogue.db` is (catalogue_int.h says how it works).
+ *
+ * The catalogue is derived: it may be lost at any time, and none of this can fail a commit. */
+#ifndef QP_STORE_CATALOGUE_H
+#define QP_STORE_CATALOGUE_H
+
+#include "quipu.h"
+
+struct qp__catalogue;
+
+#define QP__CATALOGUE_NAME "catalogue.db"
+
+/* Costs next to nothing: the database is opened when it is first needed. `where` is the URL behind
+ * "scheme:". NULL: no memory. */
+struct qp__catalogue *qp__catalogue_new(struct qp_store *s, const char *where);
+/* Brings a database that is in use up to date and frees. The store still works; NULL is allowed. */
+void qp__catalogue_free(struct qp__catalogue *cat);
+
+/* Something in this context has changed, or it is new or gone. In O(1), under any lock. */
+void qp__catalogue_mark(struct qp__catalogue *cat, const struct qp_uuid *id);
+
+#endif

@@ -1,0 +1,393 @@
+/* catalogue_query.c - lists and searches. A page is read as a whole into an arena, and visited when
+ * no lock is held any more. */
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/str.h"
+#include "store/catalogue_int.h"
+
+#define LIMIT_DEFAULT 50
+#define LIMIT_MAX 1000
+#define QUERY_MAX 4096 /* bytes of a search */
+#define TERMS_MAX 64
+
+static uint32_t
+clamp_limit(uint32_t limit)
+{
+  return !limit ? LIMIT_DEFAULT : limit > LIMIT_MAX ? LIMIT_MAX : limit;
+}
+
+/* A column's text in the arena; NULL for null. *bad: no memory. */
+static const char *
+keep_text(struct qp__arena *arena, sqlite3_stmt *st, int at, bool *bad)
+{
+  const char *text = (const char *)sqlite3_column_text(st, at);
+  char *copy;
+
+  if (!text) {
+    *bad |= sqlite3_column_type(st, at) != SQLITE_NULL;
+    return NULL;
+  }
+  copy = qp__arena_strdup(arena, text);
+  *bad |= !copy;
+  return copy;
+}
+
+static enum qp_rc
+bad_cursor(struct qp_err *err)
+{
+  return qp__fail(err, QP_INVALID, "the cursor is not one that quipu gave");
+}
+
+static enum qp_rc
+give_cursor(const char *text, bool more, char **out, struct qp_err *err)
+{
+  char *copy = NULL;
+
+  if (!out)
+    return QP_OK;
+  if (more) {
+    copy = qp__strdup(text);
+    if (!copy)
+      return qp__fail_nomem(err, "a cursor");
+  }
+  *out = copy;
+  return QP_OK;
+}
+
+/* ---- lists ---- */
+
+struct list_page {
+  struct qp__arena arena;
+  struct qp_catalogue_row *rows;
+  size_t count;
+  uint32_t limit;
+  bool more;
+};
+
+/* "{updated}.{id}" of the last row of a page. */
+static enum qp_rc
+parse_list_cursor(const char *cursor, int64_t *updated, struct qp_uuid *id, struct qp_err *err)
+{
+  char *end = NULL;
+
+  errno = 0;
+  *updated = strtoll(cursor, &end, 10);
+  if (errno || end == cursor || *end != '.' || qp_uuid_parse(end + 1, id, NULL))
+    return bad_cursor(err);
+  return QP_OK;
+}
+
+static bool
+keep_row(struct list_page *page, sqlite3_stmt *st)
+{
+  struct qp_catalogue_row *r = &page->rows[page->count++];
+  bool bad = false;
+
+  r->id = qp__cat_column_id(st, 0);
+  r->title = keep_text(&page->arena, st, 1, &bad);
+  r->created_at = sqlite3_column_int64(st, 2);
+  r->updated_at = sqlite3_column_int64(st, 3);
+  r->messages = (uint64_t)sqlite3_column_int64(st, 4);
+  r->bytes = (uint64_t)sqlite3_column_int64(st, 5);
+  r->branches = (uint64_t)sqlite3_column_int64(st, 6);
+  r->model_id = keep_text(&page->arena, st, 7, &bad);
+  r->mode = keep_text(&page->arena, st, 8, &bad);
+  r->state = keep_text(&page->arena, st, 9, &bad);
+  r->owner = keep_text(&page->arena, st, 10, &bad);
+  r->summary = keep_text(&page->arena, st, 11, &bad);
+  r->needs_migration = sqlite3_column_int(st, 12) != 0;
+  r->error = keep_text(&page->arena, st, 13, &bad);
+  r->rc = (enum qp_rc)sqlite3_column_int(st, 14);
+  return !bad;
+}
+
+static enum qp_rc
+read_rows(struct qp__catalogue *cat, const struct qp_catalogue_query *q, struct list_page *page,
+          struct qp_err *err)
+{
+  struct qp_uuid id = { { 0 } };
+  int64_t updated = 0;
+  sqlite3_stmt *st;
+  bool row = true;
+  enum qp_rc rc = qp__cat_use(cat, q->owner ? QP__CAT_LIST_OWNER : QP__CAT_LIST, &st, err);
+
+  if (!rc && q->cursor)
+    rc = parse_list_cursor(q->cursor, &updated, &id, err);
+  if (rc)
+    return rc;
+  (void)sqlite3_bind_int(st, 1, !q->cursor);
+  (void)sqlite3_bind_int64(st, 2, updated);
+  qp__cat_bind_id(st, 3, &id);
+  (void)sqlite3_bind_int64(st, 4, (int64_t)page->limit + 1);
+  if (q->owner)
+    qp__cat_bind_text(st, 5, q->owner);
+  while (!rc && row) {
+    rc = qp__cat_step(cat, st, &row, err);
+    if (rc || !row)
+      break;
+    page->more = page->count == page->limit;
+    if (page->more)
+      break;
+    if (!keep_row(page, st))
+      rc = qp__fail_nomem(err, "a list");
+  }
+  (void)sqlite3_reset(st);
+  return rc;
+}
+
+/* Follows commits from now on: the catalogue is in use. */
+static void
+start_following(struct qp__catalogue *cat)
+{
+  (void)pthread_mutex_lock(&cat->lock);
+  cat->following = true;
+  (void)pthread_mutex_unlock(&cat->lock);
+}
+
+enum qp_rc
+qp_catalogue_list(struct qp_store *store, const struct qp_catalogue_query *query,
+                  qp_catalogue_visit *visit, void *arg, char **next_cursor, struct qp_err *err)
+{
+  const struct qp_catalogue_query none = { .limit = 0 };
+  const struct qp_catalogue_query *q = query ? query : &none;
+  struct qp__catalogue *cat = store->catalogue;
+  struct list_page page = { .limit = clamp_limit(q->limit) };
+  char cursor[80];
+  enum qp_rc rc;
+
+  page.rows = qp__alloc0(page.limit, sizeof(*page.rows));
+  if (!page.rows)
+    return qp__fail_nomem(err, "a list");
+  start_following(cat);
+  (void)pthread_mutex_lock(&cat->db_lock);
+  rc = qp__cat_refresh(cat, false, err);
+  if (!rc)
+    rc = read_rows(cat, q, &page, err);
+  (void)pthread_mutex_unlock(&cat->db_lock);
+  for (size_t i = 0; i < page.count && !rc; i++)
+    rc = visit(arg, &page.rows[i]);
+  if (!rc) {
+    const struct qp_catalogue_row *last = page.count ? &page.rows[page.count - 1] : NULL;
+    char id[QP_UUID_TEXT];
+
+    if (last)
+      (void)snprintf(cursor, sizeof(cursor), "%" PRId64 ".%s", last->updated_at,
+                     qp_uuid_text(&last->id, id));
+    rc = give_cursor(cursor, page.more, next_cursor, err);
+  }
+  qp__arena_release(&page.arena);
+  qp__free(page.rows);
+  return rc;
+}
+
+/* ---- what a person types ---- */
+
+struct terms {
+  struct qp__buf wanted; /* in the language of FTS5, which no input can break */
+  struct qp__buf unwanted;
+  size_t count;
+};
+
+static void
+add_term(struct terms *t, const char *s, size_t n, bool unwanted, bool prefix)
+{
+  struct qp__buf *out = unwanted ? &t->unwanted : &t->wanted;
+
+  if (!n || t->count == TERMS_MAX)
+    return;
+  t->count++;
+  (void)qp__buf_add_str(out, unwanted ? " NOT \"" : out->len ? " \"" : "\"");
+  for (size_t i = 0; i < n; i++) {
+    if (s[i] == '"')
+      (void)qp__buf_add_char(out, '"');
+    (void)qp__buf_add_char(out, s[i]);
+  }
+  (void)qp__buf_add_str(out, prefix ? "\"*" : "\"");
+}
+
+static bool
+is_space(char c)
+{
+  return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\f' || c == '\v';
+}
+
+/* Words, "phrases", -words and -"phrases", and the beginnings of words, as in wor*. */
+static void
+split_terms(struct terms *t, const char *s)
+{
+  while (*s) {
+    bool unwanted = *s == '-' && s[1] && !is_space(s[1]);
+    size_t n = 0;
+
+    s += unwanted;
+    if (*s == '"') {
+      s++;
+      n = strcspn(s, "\"");
+      add_term(t, s, n, unwanted, s[n] == '"' && s[n + 1] == '*');
+      s += n + (s[n] == '"');
+      s += *s == '*';
+    } else {
+      while (s[n] && !is_space(s[n]) && s[n] != '"')
+        n++;
+      add_term(t, s, n > 1 && s[n - 1] == '*' ? n - 1 : n, unwanted, n > 1 && s[n - 1] == '*');
+      s += n;
+    }
+    while (is_space(*s))
+      s++;
+  }
+}
+
+/* The query for SQLite in *out. */
+static enum qp_rc
+make_match(const char *text, struct qp__buf *out, struct qp_err *err)
+{
+  struct terms t = { .count = 0 };
+  size_t n = text ? strlen(text) : 0;
+  enum qp_rc rc;
+
+  if (n > QUERY_MAX)
+    return qp__fail(err, QP_TOOBIG, "a search has at most %d bytes", QUERY_MAX);
+  if (n && !qp__utf8_ok(text, n))
+    return qp__fail(err, QP_INVALID, "the search is not valid UTF-8");
+  qp__buf_init(&t.wanted, (size_t)4 * QUERY_MAX);
+  qp__buf_init(&t.unwanted, (size_t)4 * QUERY_MAX);
+  if (n)
+    split_terms(&t, text);
+  if (!t.wanted.len)
+    rc = qp__fail(err, QP_INVALID, "there is no word to search for");
+  else
+    rc = qp__buf_check(&t.wanted, "the search", err);
+  if (!rc)
+    rc = qp__buf_check(&t.unwanted, "the search", err);
+  if (!rc) {
+    (void)qp__buf_add(out, t.wanted.data, t.wanted.len);
+    if (t.unwanted.len)
+      (void)qp__buf_add(out, t.unwanted.data, t.unwanted.len);
+    rc = qp__buf_check(out, "the search", err);
+  }
+  qp__buf_release(&t.wanted);
+  qp__buf_release(&t.unwanted);
+  return rc;
+}
+
+/* ---- searches ---- */
+
+struct hit_page {
+  struct qp__arena arena;
+  struct qp_search_hit *hits;
+  size_t count;
+  uint32_t limit;
+  bool more;
+  int64_t last; /* the row of the last hit */
+};
+
+/* "{rank}/{row}" of the last hit of a page. */
+static enum qp_rc
+parse_hit_cursor(const char *cursor, double *rank, int64_t *row, struct qp_err *err)
+{
+  char *end = NULL;
+  char *last = NULL;
+
+  errno = 0;
+  *rank = strtod(cursor, &end);
+  if (end == cursor || *end != '/' || !isfinite(*rank))
+    return bad_cursor(err);
+  *row = strtoll(end + 1, &last, 10);
+  return errno || last == end + 1 || *last ? bad_cursor(err) : QP_OK;
+}
+
+static bool
+keep_hit(struct hit_page *page, sqlite3_stmt *st)
+{
+  struct qp_search_hit *h = &page->hits[page->count++];
+  bool bad = false;
+
+  h->context = qp__cat_column_id(st, 0);
+  h->title = keep_text(&page->arena, st, 1, &bad);
+  h->message = qp__cat_column_id(st, 2);
+  h->role = (enum qp_role)sqlite3_column_int(st, 3);
+  h->created_at = sqlite3_column_int64(st, 4);
+  h->snippet = keep_text(&page->arena, st, 5, &bad);
+  h->rank = sqlite3_column_double(st, 6);
+  page->last = sqlite3_column_int64(st, 7);
+  return !bad && h->snippet;
+}
+
+static enum qp_rc
+read_hits(struct qp__catalogue *cat, const struct qp_search_query *q, struct qp_bytes match,
+          struct hit_page *page, struct qp_err *err)
+{
+  double rank = 0;
+  int64_t after = 0;
+  sqlite3_stmt *st;
+  bool row = true;
+  enum qp_rc rc = qp__cat_use(cat, q->owner ? QP__CAT_SEARCH_OWNER : QP__CAT_SEARCH, &st, err);
+
+  if (!rc && q->cursor)
+    rc = parse_hit_cursor(q->cursor, &rank, &after, err);
+  if (rc)
+    return rc;
+  (void)sqlite3_bind_text(st, 1, match.data, (int)match.len, SQLITE_STATIC);
+  (void)sqlite3_bind_int(st, 2, !q->cursor);
+  (void)sqlite3_bind_double(st, 3, rank);
+  (void)sqlite3_bind_int64(st, 4, after);
+  (void)sqlite3_bind_int64(st, 5, (int64_t)page->limit + 1);
+  if (q->owner)
+    qp__cat_bind_text(st, 6, q->owner);
+  while (!rc && row) {
+    rc = qp__cat_step(cat, st, &row, err);
+    if (rc || !row)
+      break;
+    page->more = page->count == page->limit;
+    if (page->more)
+      break;
+    if (!keep_hit(page, st))
+      rc = qp__fail_nomem(err, "a search");
+  }
+  (void)sqlite3_reset(st);
+  (void)sqlite3_clear_bindings(st);
+  return rc;
+}
+
+enum qp_rc
+qp_search(struct qp_store *store, const struct qp_search_query *query, qp_search_visit *visit,
+          void *arg, char **next_cursor, struct qp_err *err)
+{
+  struct qp__catalogue *cat = store->catalogue;
+  struct hit_page page = { .limit = clamp_limit(query->limit) };
+  struct qp__buf match;
+  char cursor[80];
+  enum qp_rc rc;
+
+  qp__buf_init(&match, (size_t)8 * QUERY_MAX);
+  page.hits = qp__alloc0(page.limit, sizeof(*page.hits));
+  rc = page.hits ? make_match(query->text, &match, err) : qp__fail_nomem(err, "a search");
+  if (!rc) {
+    start_following(cat);
+    (void)pthread_mutex_lock(&cat->db_lock);
+    rc = qp__cat_refresh(cat, true, err);
+    if (!rc)
+      rc = read_hits(cat, query, qp__buf_bytes(&match), &page, err);
+    (void)pthread_mutex_unlock(&cat->db_lock);
+  }
+  for (size_t i = 0; i < page.count && !rc; i++)
+    rc = visit(arg, &page.hits[i]);
+  if (!rc) {
+    if (page.count)
+      (void)snprintf(cursor, sizeof(cursor), "%.17g/%" PRId64, page.hits[page.count - 1].rank,
+                     page.last);
+    rc = give_cursor(cursor, page.more, next_cursor, err);
+  }
+  qp__arena_release(&page.arena);
+  qp__free(page.hits);
+  qp__buf_release(&match);
+  return rc;
+}
