@@ -248,8 +248,9 @@ static void
 emit_extra(struct qp__buf *out, const json_t *metadata)
 {
   static const char *const known[] = {
-    "format",     "version", "id",       "parent_id",          "title",         "created_at",
-    "updated_at", "config",  "branches", "active_branch_name", "current_state", "state_detail",
+    "format",        "version",      "id",     "parent_id", "title",
+    "created_at",    "updated_at",   "config", "branches",  "active_branch_name",
+    "current_state", "state_detail", "owner",
   };
   const char *key;
   json_t *value;
@@ -285,6 +286,7 @@ emit_metadata(struct qp__buf *out, const json_t *metadata, int64_t updated_at)
   if (detail)
     emit_field(out, "state_detail", detail);
   emit_field(out, "config", json_object_get(metadata, "config"));
+  emit_field(out, "owner", json_object_get(metadata, "owner"));
   emit_field(out, "active_branch", json_object_get(metadata, "active_branch_name"));
 }
 

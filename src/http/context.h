@@ -1,7 +1,7 @@
 /* context.h - a context as clients see it.
  *
  *   {"id","parent_id","title","created_at","updated_at","state","state_detail"?,"config":{…},
- *    "active_branch","branches":[branch…],"extra"?}
+ *    "owner","active_branch","branches":[branch…],"extra"?}
  *
  * and in its full form each branch has "message_ids", and "message_pool" has every message of every
  * branch by its id. A branch is

@@ -9,6 +9,8 @@ qp__handler qp__h_healthz, qp__h_readyz, qp__h_metrics;
 /* h_context.c */
 qp__handler qp__h_context_create, qp__h_context_get, qp__h_context_size, qp__h_context_update,
     qp__h_context_delete;
+/* h_catalogue.c */
+qp__handler qp__h_context_list, qp__h_search;
 /* h_message.c */
 qp__handler qp__h_message_list, qp__h_message_save;
 /* h_state.c */

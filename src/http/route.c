@@ -13,6 +13,8 @@ static const struct qp__route routes[] = {
   { "GET", "/readyz", qp__h_readyz, QP__SCOPE_NONE, 0, NULL },
   { "GET", "/metrics", qp__h_metrics, QP__SCOPE_READ, 0, NULL },
 
+  { "GET", "/v1/search", qp__h_search, QP__SCOPE_READ, 0, "q limit cursor" },
+  { "GET", "/v1/contexts", qp__h_context_list, QP__SCOPE_READ, 0, "limit cursor" },
   { "POST", "/v1/contexts", qp__h_context_create, QP__SCOPE_WRITE, QP__ROUTE_BODY, NULL },
   { "GET", "/v1/contexts/{id}", qp__h_context_get, QP__SCOPE_READ, 0, "messages" },
   { "PATCH", "/v1/contexts/{id}", qp__h_context_update, QP__SCOPE_WRITE, QP__ROUTE_BODY, NULL },
