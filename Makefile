@@ -14,13 +14,16 @@ ASAN_ENV = UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 ASAN_OPTIONS=detect_
 allocator_may_return_null=1:strict_string_checks=1:detect_stack_use_after_return=1
 TSAN_ENV = TSAN_OPTIONS=halt_on_error=1:allocator_may_return_null=1:second_deadlock_stack=1
 
-.PHONY: all run test bench lint format check-asan check-tsan check-fault check-crash fuzz install \
-        clean help deps-build deps-test deps-bench deps-lint deps-fuzz
+.PHONY: all run tour test bench lint format check-asan check-tsan check-fault check-crash fuzz \
+        install clean help deps-build deps-test deps-bench deps-lint deps-fuzz
 
 all: deps-build build/build.ninja ## build build/quipu, build/libquipu.so and build/libquipu.a
 	@$(NINJA) build products
 
-run: all ## build, then take the tour of README.md in ./data
+run: all ## build, then serve ./data at http://127.0.0.1:7878
+	@build/quipu serve
+
+tour: all ## build, then take the tour of README.md in ./data
 	@tools/tour
 
 test: deps-test build/.with-tests ## run every test; QUIPU_TEST_LONG=1 for the long forms
