@@ -3,6 +3,7 @@
 PREFIX ?= /usr/local
 DESTDIR ?=
 FUZZ_SECONDS ?= 60
+SUITES ?=
 JOBS ?= $(shell nproc)
 
 NINJA = tools/quiet ninja --quiet -j $(JOBS) -C
@@ -28,7 +29,7 @@ tour: all ## build, then take the tour of README.md in ./data
 
 test: deps-test build/.with-tests ## run every test; QUIPU_TEST_LONG=1 for the long forms
 	@$(NINJA) build products tests
-	@tools/run-tests.mjs --build build --jobs $(JOBS)
+	@tools/run-tests.mjs --build build --jobs $(JOBS) --timeout 300
 
 bench: deps-bench build/.with-bench ## run the benchmarks
 	@$(NINJA) build products benchmarks
@@ -40,9 +41,10 @@ lint: deps-lint all ## format, static analysis, layers, headers, exported symbol
 format: deps-lint ## rewrite the C files as .clang-format says
 	@tools/lint --format
 
-check-asan: deps-test build-asan/build.ninja ## every suite under AddressSanitizer and UBSan
+check-asan: deps-test build-asan/build.ninja ## every suite (or SUITES) under ASan and UBSan
 	@$(NINJA) build-asan products tests
-	@$(ASAN_ENV) tools/run-tests.mjs --build build-asan --jobs $(JOBS) --timeout 600
+	@$(ASAN_ENV) tools/run-tests.mjs --build build-asan --jobs $(JOBS) --timeout 600 \
+	  $(SUITES:%=--suite %)
 
 check-tsan: deps-test build-tsan/build.ninja ## unit, conformance, crash under ThreadSanitizer
 	@$(NINJA) build-tsan products tests

@@ -340,7 +340,7 @@ static enum qp_rc
 add_chat(struct qp__ls *ls, const struct qp__ls_source *source, size_t list, struct qp_err *err)
 {
   struct qp__ls_source *chats =
-      qp__ls_grow(ls->chats, ls->chat_count, &ls->chat_cap, sizeof(*chats));
+      qp__message_grow(ls->chats, ls->chat_count, &ls->chat_cap, sizeof(*chats));
 
   if (chats)
     ls->chats = chats;

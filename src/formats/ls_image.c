@@ -134,7 +134,7 @@ add_blob(struct qp__ls_chat *chat, char *data, size_t len, char url[URL_LEN], st
     qp__free(data);
     return QP_OK;
   }
-  list = qp__ls_grow(chat->blobs, chat->blob_count, &chat->blob_cap, sizeof(*list));
+  list = qp__message_grow(chat->blobs, chat->blob_count, &chat->blob_cap, sizeof(*list));
   if (list)
     chat->blobs = list;
   if (!list || json_object_set_new(chat->blob_ids, blob.id, json_true())) {

@@ -7,16 +7,13 @@
 #define QP_FORMATS_LS_INT_H
 
 #include "formats/localstorage.h"
+#include "model/message_int.h"
 
 /* ---- notes ---- */
 
 /* `item` may be NULL. False: no memory. */
 bool qp__ls_note(struct qp__ls_notes *notes, const char *item, enum qp_rc rc, const char *fmt, ...)
     QP_PRINTF(4, 5);
-
-/* Makes room for one more of `count` items of `size` bytes; NULL: no memory, and `items` is as
- * before. */
-void *qp__ls_grow(void *items, size_t count, size_t *cap, size_t size);
 
 /* ---- taking ---- */
 

@@ -477,7 +477,7 @@ qp__ls_message_add(struct qp__ls_chat *chat, const json_t *object, size_t positi
     return rc;
   (void)snprintf(t.item, sizeof(t.item), "message %zu", position + 1);
   t.rest = qp__json_copy(object);
-  list = qp__ls_grow(chat->messages, chat->count, &chat->cap, sizeof(*list));
+  list = qp__message_grow(chat->messages, chat->count, &chat->cap, sizeof(*list));
   if (list)
     chat->messages = list;
   if (!list || !t.rest) {

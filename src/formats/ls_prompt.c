@@ -105,7 +105,7 @@ read_prompt(struct qp__ls *ls, const json_t *object, struct qp_err *err)
   (void)snprintf(what, sizeof(what), "prompt '%.60s'", p.old_id);
   rc = convert(what, object, &p, err);
   if (!rc) {
-    list = qp__ls_grow(ls->prompts, ls->prompt_count, &ls->prompt_cap, sizeof(*list));
+    list = qp__message_grow(ls->prompts, ls->prompt_count, &ls->prompt_cap, sizeof(*list));
     if (list)
       ls->prompts = list;
     if (!list ||

@@ -1,4 +1,4 @@
-/* ls_take.c - what the files of this format share: lists, taking fields, ids. See ls_int.h. */
+/* ls_take.c - what the files of this format share: notes, taking fields, ids. See ls_int.h. */
 #include <sodium.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -9,28 +9,13 @@
 #include "base/uuid.h"
 #include "formats/ls_int.h"
 
-/* ---- lists ---- */
-
-void *
-qp__ls_grow(void *items, size_t count, size_t *cap, size_t size)
-{
-  size_t more = *cap ? *cap * 2 : 16;
-  void *grown;
-
-  if (count < *cap)
-    return items;
-  if (more > SIZE_MAX / 2 / size)
-    return NULL;
-  grown = qp__realloc(items, more * size);
-  if (grown)
-    *cap = more;
-  return grown;
-}
+/* ---- notes ---- */
 
 bool
 qp__ls_note(struct qp__ls_notes *notes, const char *item, enum qp_rc rc, const char *fmt, ...)
 {
-  struct qp__ls_note *list = qp__ls_grow(notes->list, notes->count, &notes->cap, sizeof(*list));
+  struct qp__ls_note *list =
+      qp__message_grow(notes->list, notes->count, &notes->cap, sizeof(*list));
   struct qp__ls_note note = { .item = NULL };
   va_list args;
 
