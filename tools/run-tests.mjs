@@ -221,7 +221,11 @@ function report(file, sum, end, complaint) {
     return;
   }
   process.stdout.write(`FAILED ${file.name} ${detail}${complaint ? `: ${complaint}` : ''}\n`);
-  const lines = end.output.trimEnd().split('\n');
+  const passed = /^(ok \d|1\.\.\d|\[ RUN |\[ +OK )/;
+  const lines = end.output
+    .trimEnd()
+    .split('\n')
+    .filter((line) => !passed.test(line));
   const hidden = lines.length - shownLines;
   if (hidden > 0) process.stdout.write(`    (${hidden} lines left out)\n`);
   for (const line of lines.slice(-shownLines)) process.stdout.write(`    ${line}\n`);

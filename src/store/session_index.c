@@ -275,9 +275,28 @@ qp__session_index_is_long(struct qp__sessions *ss)
 }
 
 struct compaction {
-  struct qp__session_index *index;
+  struct qp__sessions *sessions;
   struct qp__buf text;
 };
+
+/* Whether the line at `offset` is the one that counts for the session; it goes to `to` then. No
+ * slot comes, goes or changes its line meanwhile, but readers copy slots as they are. */
+static bool
+move_line(struct qp__sessions *ss, const char *id, uint64_t offset, uint64_t to)
+{
+  struct qp__session_slot *slot;
+  uint8_t key[16];
+  bool counts;
+
+  qp__session_key(id, key);
+  (void)pthread_mutex_lock(&ss->lock);
+  slot = qp__session_slot_find(&ss->index, key);
+  counts = slot && slot->len > 0 && slot->offset == offset;
+  if (counts)
+    slot->moved = to;
+  (void)pthread_mutex_unlock(&ss->lock);
+  return counts;
+}
 
 /* Keeps a line that counts, or that is none. */
 static enum qp_rc
@@ -285,16 +304,9 @@ keep_line(void *arg, uint64_t offset, struct qp_bytes line, struct qp__session *
           struct qp_err *err)
 {
   struct compaction *c = arg;
-  struct qp__session_slot *slot = NULL;
-  uint8_t key[16];
 
-  if (session) {
-    qp__session_key(session->id, key);
-    slot = qp__session_slot_find(c->index, key);
-    if (!slot || slot->len == 0 || slot->offset != offset)
-      return QP_OK;
-    slot->moved = c->text.len;
-  }
+  if (session && !move_line(c->sessions, session->id, offset, c->text.len))
+    return QP_OK;
   (void)qp__buf_add(&c->text, line.data, line.len);
   (void)qp__buf_add_char(&c->text, '\n');
   return qp__buf_check(&c->text, "the index of sessions", err);
@@ -305,7 +317,7 @@ static enum qp_rc
 compact(struct qp_store *s, struct qp_err *err)
 {
   struct qp__sessions *ss = s->sessions;
-  struct compaction c = { .index = &ss->index };
+  struct compaction c = { .sessions = ss };
   struct qp__session_commit commit = { .sessions = ss, .count = 1, .moved = true };
   struct qp__buf text;
   void *ticket = NULL;

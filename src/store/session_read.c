@@ -307,18 +307,31 @@ read_slot(struct qp_store *s, const char *id, const struct qp__session_slot *slo
   return QP_OK;
 }
 
-/* The writer's own table knows where the line is; a compaction may move it meanwhile. */
+static enum qp_rc
+try_table(struct qp_store *s, const char *id, const uint8_t key[16], struct qp__session **out,
+          struct qp_err *err)
+{
+  struct qp__session_slot slot;
+
+  if (!qp__session_slot_copy(s->sessions, key, &slot))
+    return qp__no_session(id, err);
+  return read_slot(s, id, &slot, NULL, out, err);
+}
+
+/* The writer's own table knows where the line is. A compaction moves the lines and then tells the
+ * table, with write_lock held: whoever looked between the two looks again once it is over. */
 static enum qp_rc
 get_by_table(struct qp_store *s, const char *id, const uint8_t key[16], struct qp__session **out,
              struct qp_err *err)
 {
-  struct qp__session_slot slot;
   enum qp_rc rc = qp__sessions_load(s, err);
 
-  for (int i = 0; i < ATTEMPTS && (i == 0 ? !rc : rc == QP_CORRUPT); i++) {
-    if (!qp__session_slot_copy(s->sessions, key, &slot))
-      return qp__no_session(id, err);
-    rc = read_slot(s, id, &slot, NULL, out, err);
+  if (!rc)
+    rc = try_table(s, id, key, out, err);
+  if (rc == QP_CORRUPT) {
+    (void)pthread_mutex_lock(&s->sessions->write_lock);
+    rc = try_table(s, id, key, out, err);
+    (void)pthread_mutex_unlock(&s->sessions->write_lock);
   }
   return rc;
 }
