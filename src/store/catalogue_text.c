@@ -33,7 +33,7 @@ add_text(struct qp__buf *out, const char *s, size_t n)
 }
 
 static void
-add_strings(struct qp__buf *out, const json_t *value, int depth)
+add_strings(struct qp__buf *out, json_t *value, int depth)
 {
   const char *key;
   json_t *item;
@@ -44,11 +44,13 @@ add_strings(struct qp__buf *out, const json_t *value, int depth)
   if (json_is_string(value)) {
     add_text(out, json_string_value(value), json_string_length(value));
   } else if (json_is_array(value)) {
-    json_array_foreach (value, i, item)
+    json_array_foreach (value, i, item) {
       add_strings(out, item, depth + 1);
+    }
   } else if (json_is_object(value)) {
-    json_object_foreach ((json_t *)(uintptr_t)value, key, item)
+    json_object_foreach (value, key, item) {
       add_strings(out, item, depth + 1);
+    }
   }
 }
 
