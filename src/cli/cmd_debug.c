@@ -1,0 +1,145 @@
+/* cmd_debug.c - `quipu debug`: how quipu works inside, for those who look. */
+#include <string.h>
+
+#include "cli/cli.h"
+#include "cli/out.h"
+#include "turn/fsm.h"
+
+enum { OPT_DOT };
+
+static const struct cli_option options[] = {
+  [OPT_DOT] = { "dot", 0, NULL, "fsm: as a picture for Graphviz", "fsm" },
+  { 0 },
+};
+
+enum { DO_FSM };
+
+static const struct cli_action actions[] = {
+  [DO_FSM] = { "fsm", 0, 0, "" },
+  { 0 },
+};
+
+typedef enum qp_rc visit_cell(enum qp__state from, enum qp__event event, struct qp__transition cell,
+                              void *arg, struct qp_err *err);
+
+static enum qp_rc
+each_cell(visit_cell *visit, void *arg, struct qp_err *err)
+{
+  enum qp_rc rc = QP_OK;
+
+  for (int state = 0; state < QP__STATES && !rc; state++)
+    for (int event = 0; event < QP__EVENTS && !rc; event++) {
+      struct qp__transition cell = qp__fsm_next((enum qp__state)state, (enum qp__event)event);
+
+      if (cell.legal)
+        rc = visit((enum qp__state)state, (enum qp__event)event, cell, arg, err);
+    }
+  return rc;
+}
+
+static enum qp_rc
+print_cell(enum qp__state from, enum qp__event event, struct qp__transition cell, void *arg,
+           struct qp_err *err)
+{
+  int *last = arg;
+
+  (void)err;
+  if (*last != (int)from)
+    printf("%s%s\n", *last < 0 ? "" : "\n", qp__state_name(from));
+  *last = (int)from;
+  printf("  %-52s -> %-21s  %s\n", qp__event_text(event), qp__state_name(cell.to),
+         qp__action_text(cell.action));
+  return QP_OK;
+}
+
+static enum qp_rc
+put_cell(enum qp__state from, enum qp__event event, struct qp__transition cell, void *arg,
+         struct qp_err *err)
+{
+  (void)arg;
+  return cli_put_json(json_pack("{s:s, s:s, s:s, s:s}", "state", qp__state_name(from), "event",
+                                qp__event_name(event), "to", qp__state_name(cell.to), "action",
+                                qp__action_text(cell.action)),
+                      err);
+}
+
+/* One arrow for all events that lead from a state to another. Failures, cancelling and restarts are
+ * left out where they only hide the way of a turn: they are in the table. */
+static bool
+is_drawn(enum qp__event event)
+{
+  return event != QP__EVENT_SAVE_FAILED && event != QP__EVENT_FINAL_ERROR &&
+         event != QP__EVENT_LIMIT && event != QP__EVENT_CANCEL && event != QP__EVENT_RESTART;
+}
+
+static void
+print_arrow(enum qp__state from, enum qp__state to)
+{
+  bool any = false;
+
+  for (int event = 0; event < QP__EVENTS; event++) {
+    struct qp__transition cell = qp__fsm_next(from, (enum qp__event)event);
+
+    if (!cell.legal || cell.to != to || !is_drawn((enum qp__event)event))
+      continue;
+    if (any)
+      printf("\\n");
+    else
+      printf("  %s -> %s [label=\"", qp__state_name(from), qp__state_name(to));
+    any = true;
+    printf("%s", qp__event_text((enum qp__event)event));
+  }
+  if (any)
+    printf("\"];\n");
+}
+
+static void
+print_dot(void)
+{
+  printf("digraph turn {\n"
+         "  rankdir=TB;\n"
+         "  node [shape=box, style=rounded, fontname=\"sans-serif\"];\n"
+         "  edge [fontname=\"sans-serif\", fontsize=10];\n");
+  for (int state = 0; state < QP__STATES; state++)
+    if (!qp__fsm_is_busy((enum qp__state)state))
+      printf("  %s [penwidth=2];\n", qp__state_name((enum qp__state)state));
+  for (int from = 0; from < QP__STATES; from++)
+    for (int to = 0; to < QP__STATES; to++)
+      print_arrow((enum qp__state)from, (enum qp__state)to);
+  printf("}\n");
+}
+
+static enum qp_rc
+run_debug(struct cli *cli, const struct cli_args *args, struct qp_err *err)
+{
+  size_t action = 0;
+  int last = -1;
+  enum qp_rc rc = cli_action_find(&cli_cmd_debug, args, actions, args->words.at[0],
+                                  args->words.count - 1, &action, err);
+
+  if (rc)
+    return rc;
+  if (args->values[OPT_DOT])
+    print_dot();
+  else if (cli->json)
+    rc = each_cell(put_cell, NULL, err);
+  else
+    rc = each_cell(print_cell, &last, err);
+  return rc;
+}
+
+const struct cli_command cli_cmd_debug = {
+  .name = "debug",
+  .run = run_debug,
+  .summary = "show how quipu works inside",
+  .usage = { "fsm [--dot]" },
+  .about = "'fsm' prints the state machine of a turn: for each state what may happen in it, the\n"
+           "state that follows and what is done there. Whatever is not listed is refused and\n"
+           "changes nothing.\n"
+           "\n"
+           "  quipu debug fsm\n"
+           "  quipu debug fsm --dot | dot -Tsvg > turn.svg",
+  .options = options,
+  .words_min = 1,
+  .words_max = 1,
+};

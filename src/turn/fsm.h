@@ -1,0 +1,93 @@
+/* fsm.h - the state machine of a turn: twelve states, the events that reach them, one table.
+ *
+ * A turn goes round like this; the picture of the whole is in docs/turns.md, made by
+ * `quipu debug fsm --dot`:
+ *
+ *   Idle -> ProcessingUserMessage -> AwaitingLLMResponse -> StreamingLLMResponse
+ *        -> ProcessingLLMResponse -> Idle
+ *                                 -> AwaitingToolApproval -> ExecutingTools
+ *                                    -> ProcessingToolResults -> GeneratingResponse -> Streaming…
+ *
+ * The machine decides and does nothing: it has no clock, no file and no thread. The engine feeds it
+ * what happened and carries out the action that it names, after the new state is durable. An event
+ * that the table does not know in a state changes nothing. */
+#ifndef QP_TURN_FSM_H
+#define QP_TURN_FSM_H
+
+#include "model/meta.h"
+
+#define QP__STATES (QP__STATE_FAILED + 1)
+
+/* What can happen. The text says it as `quipu debug fsm` prints it. */
+#define QP__EVENT_MAP(X)                                              \
+  X(SEND, "a message is sent")                                        \
+  X(RETRY, "a retry is asked for")                                    \
+  X(CANCEL, "the turn is cancelled")                                  \
+  X(APPROVE, "the calls are decided, some may run")                   \
+  X(DENY, "the calls are decided, none may run")                      \
+  X(COMPACT, "a compaction is asked for")                             \
+  X(SAVED, "what came last is durable")                               \
+  X(SAVE_FAILED, "a save failed")                                     \
+  X(ANSWER_BEGAN, "the model begins to answer")                       \
+  X(ANSWER_ENDED, "the answer is complete")                           \
+  X(ANSWER_CUT, "the answer broke off")                               \
+  X(NO_CALLS, "the stored answer calls no tool")                      \
+  X(CALLS_FREE, "its calls are all decided by the policy, some run")  \
+  X(CALLS_BARRED, "its calls are all denied by the policy")           \
+  X(CALLS_ASK, "some of its calls wait for a person")                 \
+  X(TOOLS_ENDED, "every call has its result")                         \
+  X(TOO_LONG, "the history does not fit the model")                   \
+  X(COMPACTED, "the history is shorter")                              \
+  X(COMPACTED_ALONE, "the history is shorter, and no turn waits")     \
+  X(PASSING_ERROR, "the provider fails, and may soon work again")     \
+  X(FINAL_ERROR, "there is an error that trying again does not mend") \
+  X(LIMIT, "a limit of the turn or the context is reached")           \
+  X(TIMER, "the time to wait is over")                                \
+  X(RESTART, "the engine starts and finds the context so")
+
+enum qp__event {
+#define QP__EVENT_ENUM(name, text) QP__EVENT_##name,
+  QP__EVENT_MAP(QP__EVENT_ENUM)
+#undef QP__EVENT_ENUM
+      QP__EVENTS
+};
+
+/* What the engine does in the new state. */
+#define QP__ACTION_MAP(X)                                   \
+  X(NONE, "nothing")                                        \
+  X(SAVE_MESSAGE, "save the message")                       \
+  X(CALL_MODEL, "call the model")                           \
+  X(KEEP_DELTAS, "keep what comes")                         \
+  X(SAVE_ANSWER, "save the answer, look at its calls")      \
+  X(SAVE_PARTIAL, "save what there is, marked interrupted") \
+  X(ASK, "wait for a person")                               \
+  X(RUN_TOOLS, "run the tools")                             \
+  X(SAVE_RESULTS, "save the results")                       \
+  X(SHORTEN, "compact the history")                         \
+  X(WAIT, "wait, then try again")                           \
+  X(CLOSE_CALLS, "stop, close open calls with an error")    \
+  X(STOP, "stop")
+
+enum qp__action {
+#define QP__ACTION_ENUM(name, text) QP__ACTION_##name,
+  QP__ACTION_MAP(QP__ACTION_ENUM)
+#undef QP__ACTION_ENUM
+      QP__ACTIONS
+};
+
+struct qp__transition {
+  bool legal;
+  enum qp__state to;
+  enum qp__action action;
+};
+
+/* The cell of the table. */
+struct qp__transition qp__fsm_next(enum qp__state state, enum qp__event event);
+/* Whether a turn is under way, so that a new message must wait. */
+bool qp__fsm_is_busy(enum qp__state state);
+
+const char *qp__event_name(enum qp__event event); /* "ANSWER_BEGAN" */
+const char *qp__event_text(enum qp__event event);
+const char *qp__action_text(enum qp__action action);
+
+#endif
