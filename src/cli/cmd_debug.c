@@ -48,7 +48,7 @@ print_cell(enum qp__state from, enum qp__event event, struct qp__transition cell
     printf("%s%s\n", *last < 0 ? "" : "\n", qp__state_name(from));
   *last = (int)from;
   printf("  %-52s -> %-21s  %s\n", qp__event_text(event), qp__state_name(cell.to),
-         qp__action_text(cell.action));
+         qp__step_text(cell.step));
   return QP_OK;
 }
 
@@ -59,7 +59,7 @@ put_cell(enum qp__state from, enum qp__event event, struct qp__transition cell, 
   (void)arg;
   return cli_put_json(json_pack("{s:s, s:s, s:s, s:s}", "state", qp__state_name(from), "event",
                                 qp__event_name(event), "to", qp__state_name(cell.to), "action",
-                                qp__action_text(cell.action)),
+                                qp__step_text(cell.step)),
                       err);
 }
 

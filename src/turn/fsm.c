@@ -3,9 +3,9 @@
 
 /* A cell stands for "in this state, on this event, go to that state and do this". What is not here
  * is illegal. */
-#define GO(state, act)                        \
-  {                                           \
-    true, QP__STATE_##state, QP__ACTION_##act \
+#define GO(state, act)                      \
+  {                                         \
+    true, QP__STATE_##state, QP__STEP_##act \
   }
 
 /* In every state of a turn that talks to the store. */
@@ -149,13 +149,13 @@ qp__event_text(enum qp__event event)
 }
 
 const char *
-qp__action_text(enum qp__action action)
+qp__step_text(enum qp__step step)
 {
   static const char *const texts[] = {
-#define ACTION_TEXT(name, text) text,
-    QP__ACTION_MAP(ACTION_TEXT)
-#undef ACTION_TEXT
+#define STEP_TEXT(name, text) text,
+    QP__STEP_MAP(STEP_TEXT)
+#undef STEP_TEXT
   };
 
-  return texts[action];
+  return texts[step];
 }

@@ -9,7 +9,7 @@
  *                                    -> ProcessingToolResults -> GeneratingResponse -> Streaming…
  *
  * The machine decides and does nothing: it has no clock, no file and no thread. The engine feeds it
- * what happened and carries out the action that it names, after the new state is durable. An event
+ * what happened and takes the step that it names, after the new state is durable. An event
  * that the table does not know in a state changes nothing. */
 #ifndef QP_TURN_FSM_H
 #define QP_TURN_FSM_H
@@ -53,7 +53,7 @@ enum qp__event {
 };
 
 /* What the engine does in the new state. */
-#define QP__ACTION_MAP(X)                                   \
+#define QP__STEP_MAP(X)                                     \
   X(NONE, "nothing")                                        \
   X(SAVE_MESSAGE, "save the message")                       \
   X(CALL_MODEL, "call the model")                           \
@@ -68,17 +68,17 @@ enum qp__event {
   X(CLOSE_CALLS, "stop, close open calls with an error")    \
   X(STOP, "stop")
 
-enum qp__action {
-#define QP__ACTION_ENUM(name, text) QP__ACTION_##name,
-  QP__ACTION_MAP(QP__ACTION_ENUM)
-#undef QP__ACTION_ENUM
-      QP__ACTIONS
+enum qp__step {
+#define QP__STEP_ENUM(name, text) QP__STEP_##name,
+  QP__STEP_MAP(QP__STEP_ENUM)
+#undef QP__STEP_ENUM
+      QP__STEPS
 };
 
 struct qp__transition {
   bool legal;
   enum qp__state to;
-  enum qp__action action;
+  enum qp__step step;
 };
 
 /* The cell of the table. */
@@ -88,6 +88,6 @@ bool qp__fsm_is_busy(enum qp__state state);
 
 const char *qp__event_name(enum qp__event event); /* "ANSWER_BEGAN" */
 const char *qp__event_text(enum qp__event event);
-const char *qp__action_text(enum qp__action action);
+const char *qp__step_text(enum qp__step step);
 
 #endif

@@ -18,12 +18,14 @@ static void
 reach(enum qp__state from, const bool *without, bool seen[QP__STATES])
 {
   seen[from] = true;
-  for EACH_EVENT (e) {
-    struct qp__transition cell = qp__fsm_next(from, e);
+  for
+    EACH_EVENT(e)
+    {
+      struct qp__transition cell = qp__fsm_next(from, e);
 
-    if (cell.legal && !without[e] && !seen[cell.to])
-      reach(cell.to, without, seen);
-  }
+      if (cell.legal && !without[e] && !seen[cell.to])
+        reach(cell.to, without, seen);
+    }
 }
 
 static void
@@ -34,8 +36,9 @@ test_every_state_is_reached_from_idle(void **state)
 
   (void)state;
   reach(QP__STATE_IDLE, without, seen);
-  for EACH_STATE (s)
-    assert_true(seen[s]);
+  for
+    EACH_STATE(s)
+  assert_true(seen[s]);
 }
 
 static void
@@ -48,96 +51,111 @@ test_every_turn_can_come_to_rest_without_a_person(void **state)
   };
 
   (void)state;
-  for EACH_STATE (s) {
-    bool seen[QP__STATES] = { false };
+  for
+    EACH_STATE(s)
+    {
+      bool seen[QP__STATES] = { false };
 
-    if (!qp__fsm_is_busy(s))
-      continue;
-    reach(s, without, seen);
-    assert_true(seen[QP__STATE_IDLE]);
-  }
+      if (!qp__fsm_is_busy(s))
+        continue;
+      reach(s, without, seen);
+      assert_true(seen[QP__STATE_IDLE]);
+    }
 }
 
 static void
 test_whatever_is_busy_can_be_cancelled_and_is_idle_then(void **state)
 {
   (void)state;
-  for EACH_STATE (s) {
-    struct qp__transition cell = qp__fsm_next(s, QP__EVENT_CANCEL);
+  for
+    EACH_STATE(s)
+    {
+      struct qp__transition cell = qp__fsm_next(s, QP__EVENT_CANCEL);
 
-    assert_int_equal(cell.legal, s != QP__STATE_IDLE);
-    if (cell.legal)
-      assert_int_equal(cell.to, QP__STATE_IDLE);
-  }
+      assert_int_equal(cell.legal, s != QP__STATE_IDLE);
+      if (cell.legal)
+        assert_int_equal(cell.to, QP__STATE_IDLE);
+    }
 }
 
 static void
 test_a_failed_save_fails_the_context_in_every_state(void **state)
 {
   (void)state;
-  for EACH_STATE (s) {
-    struct qp__transition cell = qp__fsm_next(s, QP__EVENT_SAVE_FAILED);
+  for
+    EACH_STATE(s)
+    {
+      struct qp__transition cell = qp__fsm_next(s, QP__EVENT_SAVE_FAILED);
 
-    assert_true(cell.legal);
-    assert_int_equal(cell.to, QP__STATE_FAILED);
-    assert_int_equal(cell.action, QP__ACTION_STOP);
-  }
+      assert_true(cell.legal);
+      assert_int_equal(cell.to, QP__STATE_FAILED);
+      assert_int_equal(cell.step, QP__STEP_STOP);
+    }
 }
 
 static void
 test_a_restart_leaves_states_from_which_one_can_go_on(void **state)
 {
   (void)state;
-  for EACH_STATE (s) {
-    struct qp__transition cell = qp__fsm_next(s, QP__EVENT_RESTART);
+  for
+    EACH_STATE(s)
+    {
+      struct qp__transition cell = qp__fsm_next(s, QP__EVENT_RESTART);
 
-    assert_true(cell.legal);
-    assert_true(cell.to == QP__STATE_AWAITING_TOOL_APPROVAL || !qp__fsm_is_busy(cell.to));
-    /* Nothing is called or run by itself. */
-    assert_true(cell.action == QP__ACTION_NONE || cell.action == QP__ACTION_SAVE_PARTIAL ||
-                cell.action == QP__ACTION_CLOSE_CALLS);
-    /* A second restart, in the middle of the first, does the same again. */
-    assert_true(qp__fsm_next(cell.to, QP__EVENT_RESTART).to == cell.to);
-  }
+      assert_true(cell.legal);
+      assert_true(cell.to == QP__STATE_AWAITING_TOOL_APPROVAL || !qp__fsm_is_busy(cell.to));
+      /* Nothing is called or run by itself. */
+      assert_true(cell.step == QP__STEP_NONE || cell.step == QP__STEP_SAVE_PARTIAL ||
+                  cell.step == QP__STEP_CLOSE_CALLS);
+      /* A second restart, in the middle of the first, does the same again. */
+      assert_true(qp__fsm_next(cell.to, QP__EVENT_RESTART).to == cell.to);
+    }
 }
 
 static void
 test_tools_run_only_when_they_were_decided(void **state)
 {
   (void)state;
-  for EACH_STATE (s)
-    for EACH_EVENT (e) {
-      struct qp__transition cell = qp__fsm_next(s, e);
+  for
+    EACH_STATE(s)
+    for
+      EACH_EVENT(e)
+      {
+        struct qp__transition cell = qp__fsm_next(s, e);
 
-      if (!cell.legal || cell.to != QP__STATE_EXECUTING_TOOLS)
-        continue;
-      assert_int_equal(cell.action, QP__ACTION_RUN_TOOLS);
-      assert_true((s == QP__STATE_PROCESSING_LLM_RESPONSE && e == QP__EVENT_CALLS_FREE) ||
-                  (s == QP__STATE_AWAITING_TOOL_APPROVAL && e == QP__EVENT_APPROVE));
-    }
+        if (!cell.legal || cell.to != QP__STATE_EXECUTING_TOOLS)
+          continue;
+        assert_int_equal(cell.step, QP__STEP_RUN_TOOLS);
+        assert_true((s == QP__STATE_PROCESSING_LLM_RESPONSE && e == QP__EVENT_CALLS_FREE) ||
+                    (s == QP__STATE_AWAITING_TOOL_APPROVAL && e == QP__EVENT_APPROVE));
+      }
 }
 
 static void
 test_the_model_is_called_only_in_the_states_that_wait_for_it(void **state)
 {
   (void)state;
-  for EACH_STATE (s)
-    for EACH_EVENT (e) {
-      struct qp__transition cell = qp__fsm_next(s, e);
-      bool waits = cell.to == QP__STATE_AWAITING_LLM_RESPONSE ||
-                   cell.to == QP__STATE_GENERATING_RESPONSE;
+  for
+    EACH_STATE(s)
+    for
+      EACH_EVENT(e)
+      {
+        struct qp__transition cell = qp__fsm_next(s, e);
+        bool waits =
+            cell.to == QP__STATE_AWAITING_LLM_RESPONSE || cell.to == QP__STATE_GENERATING_RESPONSE;
 
-      if (cell.legal)
-        assert_int_equal(waits, cell.action == QP__ACTION_CALL_MODEL);
-    }
+        if (cell.legal)
+          assert_int_equal(waits, cell.step == QP__STEP_CALL_MODEL);
+      }
 }
 
 static void
 test_a_message_is_taken_in_idle_and_failed_only(void **state)
 {
   (void)state;
-  for EACH_STATE (s)
-    assert_int_equal(qp__fsm_is_busy(s), s != QP__STATE_IDLE && s != QP__STATE_FAILED);
+  for
+    EACH_STATE(s)
+  assert_int_equal(qp__fsm_is_busy(s), s != QP__STATE_IDLE && s != QP__STATE_FAILED);
 }
 
 static void
@@ -145,10 +163,11 @@ test_names_are_told(void **state)
 {
   (void)state;
   assert_string_equal(qp__event_name(QP__EVENT_ANSWER_BEGAN), "ANSWER_BEGAN");
-  for EACH_EVENT (e)
-    assert_true(strlen(qp__event_text(e)) > 0);
-  for (enum qp__action a = 0; a < QP__ACTIONS; a++)
-    assert_true(strlen(qp__action_text(a)) > 0);
+  for
+    EACH_EVENT(e)
+  assert_true(strlen(qp__event_text(e)) > 0);
+  for (enum qp__step a = 0; a < QP__STEPS; a++)
+    assert_true(strlen(qp__step_text(a)) > 0);
 }
 
 int
