@@ -47,6 +47,7 @@ static const struct cli_command *const commands[] = {
   &cli_cmd_reindex,
   &cli_cmd_rm,
   &cli_cmd_serve,
+  &cli_cmd_key,
   &cli_cmd_version,
   &cli_cmd_help,
   NULL,
