@@ -2,7 +2,8 @@
  *
  *   method=GET path=/v1/contexts status=200 bytes=123 ms=0.412 from=127.0.0.1 key=3f9c2a10
  *
- * "key" is the id of the key that the request was let in with, or "-". Neither the query nor a header nor a body is in it, so that no secret can be. */
+ * "key" is the id of the key that the request was let in with, or "-". Neither the query nor a
+ * header nor a body is in it, so that no secret can be. */
 #ifndef QP_HTTP_ACCESS_H
 #define QP_HTTP_ACCESS_H
 

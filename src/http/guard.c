@@ -60,15 +60,16 @@ is_own_address(const char *host, bool exposed)
   return inet_pton(AF_INET6, text + 1, &v6) == 1 && (exposed || IN6_IS_ADDR_LOOPBACK(&v6));
 }
 
+/* One of the names that --allow-host gave. */
 static bool
-is_own_host(const struct qp__http *http, const char *host)
+is_named_host(const struct qp__http *http, const char *host)
 {
   size_t n = name_len(host);
 
   for (size_t i = 0; i < http->host_count; i++)
     if (strlen(http->hosts[i]) == n && strncasecmp(http->hosts[i], host, n) == 0)
       return true;
-  return is_own_address(host, http->exposed);
+  return false;
 }
 
 static bool
@@ -80,15 +81,16 @@ is_allowed(const struct qp__http *http, const char *origin)
   return false;
 }
 
-/* "http://" or, when there is TLS here or before us, "https://", and the Host that the request itself
- * names. */
+/* "http://" and the Host that the request itself names; a name that was given to the server may
+ * also be behind a proxy that speaks TLS. */
 static bool
-is_same_origin(const char *origin, const char *host)
+is_same_origin(const struct qp__http *http, const char *origin, const char *host)
 {
-  size_t n = strncasecmp(origin, "https://", 8) == 0 ? 8 : 7;
-
-  return host && (n == 8 || strncasecmp(origin, "http://", 7) == 0) &&
-         strcasecmp(origin + n, host) == 0;
+  if (!host)
+    return false;
+  if (strncasecmp(origin, "https://", 8) == 0)
+    return is_named_host(http, host) && strcasecmp(origin + 8, host) == 0;
+  return strncasecmp(origin, "http://", 7) == 0 && strcasecmp(origin + 7, host) == 0;
 }
 
 bool
@@ -96,7 +98,7 @@ qp__guard_is_cross(const struct qp__request *r)
 {
   const char *origin = qp__request_header(r, "Origin");
 
-  return origin && !is_same_origin(origin, qp__request_header(r, "Host"));
+  return origin && !is_same_origin(r->http, origin, qp__request_header(r, "Host"));
 }
 
 enum qp_rc
@@ -105,11 +107,11 @@ qp__guard_check(struct qp__request *r, struct qp_err *err)
   const char *host = qp__request_header(r, "Host");
   const char *origin = qp__request_header(r, "Origin");
 
-  if (host && !is_own_host(r->http, host))
+  if (host && !is_own_address(host, r->http->exposed) && !is_named_host(r->http, host))
     return qp__request_fail(
         r, MHD_HTTP_FORBIDDEN, "DENIED", err,
         "the Host '%.100s' is not one of this server's names; --allow-host adds one", host);
-  if (!origin || is_same_origin(origin, host) || is_allowed(r->http, origin))
+  if (!origin || is_same_origin(r->http, origin, host) || is_allowed(r->http, origin))
     return QP_OK;
   return qp__request_fail(r, MHD_HTTP_FORBIDDEN, "DENIED", err,
                           "pages of '%.100s' may not call this server; --allow-origin allows it",
