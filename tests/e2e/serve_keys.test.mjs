@@ -349,6 +349,7 @@ test('prompts: shared ones, own ones, and references to them', async (t) => {
 test('sessions of owners keep apart, with any id', async (t) => {
   const data = newData(t);
   const keys = makeKeys(data);
+  const ali = createKey(data, '--owner', 'ali');
   const server = await serve(t, { data });
   for (const [who, id] of [['alice', 'x'], ['bob', 'x'], ['alice', 'telegram:55'], ['bob', 'alice:x'], ['write', 'plain']]) {
     const session = await server.expect(201, 'POST', '/v1/sessions', { id }, bearer(keys[who]));
@@ -361,6 +362,10 @@ test('sessions of owners keep apart, with any id', async (t) => {
   await server.refuses(409, 'EXISTS', /^session 'x' exists already$/, 'POST', '/v1/sessions', { id: 'x' }, bearer(keys.alice));
   await server.refuses(400, 'INVALID', /must not be empty/, 'POST', '/v1/sessions', { id: '' }, bearer(keys.alice));
   await server.refuses(404, 'NOTFOUND', /^Session not found$/, 'GET', '/v1/sessions/plain', undefined, bearer(keys.alice));
+  // A name that begins like another is not that one.
+  await server.expect(201, 'POST', '/v1/system-prompts', { id: 'p', content: 'x' }, bearer(keys.alice));
+  assert.deepEqual(await server.expect(200, 'GET', '/v1/sessions', undefined, bearer(ali)), { sessions: [] });
+  assert.deepEqual(await server.expect(200, 'GET', '/v1/system-prompts', undefined, bearer(ali)), { prompts: [] });
   const unnamed = await server.expect(201, 'POST', '/v1/sessions', {}, bearer(keys.alice));
   assert.match(unnamed.id, /^[0-9a-f-]{36}$/);
   await server.expect(200, 'GET', `/v1/sessions/alice:${unnamed.id}`, undefined, bearer(keys.read));
