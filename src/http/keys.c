@@ -29,6 +29,7 @@ struct qp__keys {
   void *log_arg;
   int dir;                /* -1: there is no file, ever */
   _Atomic int64_t due_ms; /* when the file is looked at next */
+  atomic_bool closed;     /* file.there, for a look without the lock */
 
   pthread_rwlock_t lock;
   struct stamp stamp;
@@ -78,6 +79,7 @@ put_in_force(struct qp__keys *k, const struct stamp *stamp, struct qp__keyfile *
   old = k->file;
   k->file = *file;
   k->stamp = *stamp;
+  atomic_store_explicit(&k->closed, file->there, memory_order_release);
   (void)pthread_rwlock_unlock(&k->lock);
   memset(file, 0, sizeof(*file));
   qp__keyfile_release(&old);
@@ -220,12 +222,13 @@ is_good(const struct qp__keys *k, struct qp_bytes text, struct qp__caller *out)
 enum qp__verdict
 qp__keys_check(struct qp__keys *k, struct qp_bytes text, struct qp__caller *out)
 {
-  enum qp__verdict verdict = QP__KEYS_OPEN;
+  bool good;
 
   refresh_if_due(k);
+  if (!atomic_load_explicit(&k->closed, memory_order_acquire))
+    return QP__KEYS_OPEN;
   (void)pthread_rwlock_rdlock(&k->lock);
-  if (k->file.there)
-    verdict = is_good(k, text, out) ? QP__KEYS_GOOD : QP__KEYS_BAD;
+  good = is_good(k, text, out);
   (void)pthread_rwlock_unlock(&k->lock);
-  return verdict;
+  return good ? QP__KEYS_GOOD : QP__KEYS_BAD;
 }
