@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/err.h"
 #include "base/str.h"
 #include "http/emit.h"
 #include "http/guard.h"
@@ -31,6 +32,31 @@ qp__reply_header(struct qp__request *r, const char *name, const char *value)
     reply->headers[reply->header_count].name = name;
     reply->headers[reply->header_count++].value = value;
   }
+}
+
+enum qp_rc
+qp__reply_location(struct qp__request *r, const char *prefix, const char *name, struct qp_err *err)
+{
+  struct qp__buf location;
+  const char *copy;
+
+  qp__buf_init(&location, 2000);
+  (void)qp__buf_add_str(&location, prefix);
+  for (const char *s = name; *s; s++) {
+    unsigned char c = (unsigned char)*s;
+
+    if ((c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+        strchr("-._~", c))
+      (void)qp__buf_add_char(&location, (char)c);
+    else
+      (void)qp__buf_addf(&location, "%%%02X", c);
+  }
+  copy = location.rc ? NULL : qp__arena_strdup(&r->arena, location.data);
+  qp__buf_release(&location);
+  if (!copy)
+    return qp__fail_nomem(err, "answering");
+  qp__reply_header(r, "Location", copy);
+  return QP_OK;
 }
 
 struct MHD_Response *
@@ -66,6 +92,8 @@ render_error(struct qp__request *r, enum qp_rc rc, const struct qp_err *err)
   reply->ready = NULL;
   reply->type = NULL;
   reply->status = r->fail_status ? r->fail_status : (unsigned)qp_rc_http_status(rc);
+  if (reply->status == MHD_HTTP_SERVICE_UNAVAILABLE)
+    qp__reply_header(r, "Retry-After", "1");
   qp__buf_reset(&reply->body);
   qp__emit_open(&reply->body, NULL, '{');
   qp__emit_open(&reply->body, "error", '{');

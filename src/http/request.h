@@ -123,6 +123,9 @@ const char *qp__body_string(const json_t *object, const char *key);
 
 /* Adds a header; `value` must live as long as the request. */
 void qp__reply_header(struct qp__request *r, const char *name, const char *value);
+/* Adds a Location: `prefix` and the name, which is percent-encoded. Both are copied. */
+enum qp_rc qp__reply_location(struct qp__request *r, const char *prefix, const char *name,
+                              struct qp_err *err);
 /* Sends the reply, or for a code other than QP_OK the error. MHD_NO: the connection must end. */
 enum MHD_Result qp__reply_send(struct qp__request *r, enum qp_rc rc, const struct qp_err *err);
 /* A response of `body`, which it takes over, with the headers that all answers have. NULL: no
