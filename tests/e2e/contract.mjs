@@ -111,7 +111,7 @@ export function check(method, target, { status, headers, text }) {
 
 // The whole answers in what came over a connection, and what is left of the bytes. `asked`: the
 // methods, in order.
-function parseAnswers(bytes, asked) {
+export function parseAnswers(bytes, asked) {
   const all = [];
   let rest = bytes;
   for (;;) {
