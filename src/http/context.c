@@ -77,6 +77,8 @@ emit_prompt(void *arg, const struct qp_prompt *prompt)
 static void
 emit_branch_head(struct qp_store *store, struct qp__buf *out, const struct qp_branch_info *branch)
 {
+  enum qp_rc rc = QP_NOTFOUND;
+
   qp__emit_open(out, NULL, '{');
   qp__emit_str(out, "name", branch->name);
   qp__emit_bool(out, "active", branch->active);
@@ -84,9 +86,12 @@ emit_branch_head(struct qp_store *store, struct qp__buf *out, const struct qp_br
   qp__emit_uint(out, "messages", branch->messages);
   qp__emit_uint(out, "message_bytes", branch->message_bytes);
   qp__emit_str(out, "system_prompt_id", branch->system_prompt_id);
-  if (!branch->system_prompt_id ||
-      qp_prompt_get(store, branch->system_prompt_id, emit_prompt, out, NULL))
+  if (branch->system_prompt_id)
+    rc = qp_prompt_get(store, branch->system_prompt_id, emit_prompt, out, NULL);
+  if (rc)
     qp__emit_str(out, "system_prompt", NULL);
+  if (rc == QP_NOMEM && !out->rc)
+    out->rc = QP_NOMEM; /* it may be there */
   qp__emit_time(out, "created_at", branch->created_at);
 }
 

@@ -168,7 +168,7 @@ function query(maker, op) {
     if (!node.required && !chance.rarely(3)) continue;
     const roll = chance.below(10);
     if (roll < 6) pairs.push(`${node.name}=${encode(chance, String(maker.fit(node.schema)))}`);
-    else if (roll < 8) pairs.push(`${node.name}=${encode(chance, chance.one([...hostileNumbers, ...hostileTexts.slice(0, 20)]))}`);
+    else if (roll < 8) pairs.push(`${node.name}=${encode(chance, chance.one([...hostileNumbers, ...hostileTexts]))}`);
     else if (roll < 9) pairs.push(`${node.name}=${chance.one(hostileAddress)}`);
     else pairs.push(node.name);
     if (chance.rarely(30)) pairs.push(pairs.at(-1));
