@@ -124,6 +124,7 @@ run_serve(struct cli *cli, const struct cli_args *args, struct qp_err *err)
   if (rc)
     return rc;
   o.store = cli->store;
+  o.no_access_log = serving.quiet;
   rc = qp__http_start(&o, &http, err);
   if (rc)
     return rc;

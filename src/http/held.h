@@ -25,8 +25,8 @@ struct qp__render {
   uint64_t epoch;
   int64_t made_us;
   char etag[QP__ETAG_TEXT];
-  size_t bytes;
-  struct MHD_Response *full;      /* NULL: there is none here */
+  struct qp__shared *body;        /* NULL: there is none here */
+  struct MHD_Response *full;      /* it, for whoever needs no header of its own */
   struct MHD_Response *unchanged; /* the 304 */
 };
 
@@ -77,6 +77,7 @@ void qp__held_put(struct qp__held *held);
 void qp__held_settle(struct qp__held *held);
 /* Deletes the context once nobody uses it. */
 enum qp_rc qp__held_delete(struct qp__holds *h, const char *id, struct qp_err *err);
+void qp__render_release(struct qp__render *render);
 /* Accounts for rendered bodies; with render_lock held. */
 void qp__held_resize(struct qp__held *held, size_t render_bytes);
 

@@ -19,8 +19,11 @@
 enum qp_rc qp__state_render(struct qp__held *held, const char *branch, uint64_t last,
                             struct qp__buf *out, struct qp_err *err);
 
-/* Makes the answer of a poll: r->reply.ready, or a body of its own where the shared one does not
- * fit. */
+/* Whether a rendered body may be shown; `version` and `epoch` are those of now. */
+bool qp__state_fresh(const struct qp__held *held, const struct qp__render *render, uint64_t version,
+                     uint64_t epoch);
+
+/* Makes the answer of a poll: r->reply.ready, or one with headers of its own on the same body. */
 enum qp_rc qp__state_answer(struct qp__request *r, struct qp__held *held, uint64_t last,
                             struct qp_err *err);
 
