@@ -17,6 +17,7 @@
 
 #define QP__HELD_BUCKETS 256
 #define QP__RENDERS 4
+#define QP__RENDER_US 100000 /* a body of a context that changes quickly is shown for so long */
 
 /* One rendered body of a context's state. */
 struct qp__render {
@@ -29,6 +30,18 @@ struct qp__render {
   struct MHD_Response *full;      /* it, for whoever needs no header of its own */
   struct MHD_Response *unchanged; /* the 304 */
 };
+
+/* Whether a rendered body may still be shown: it is that of now, or it was made a short time ago
+ * and lacks nothing that is complete. `settled` is that of the context; the rest is of now. */
+static inline bool
+qp__render_fresh(const struct qp__render *render, uint64_t settled, uint64_t version,
+                 uint64_t epoch, int64_t now_us)
+{
+  if (render->epoch != epoch)
+    return false;
+  return render->version == version ||
+         (render->version >= settled && now_us - render->made_us < QP__RENDER_US);
+}
 
 enum qp__held_stage { QP__HELD_OPENING, QP__HELD_READY, QP__HELD_DYING };
 

@@ -13,7 +13,6 @@
 #include "http/guard.h"
 #include "http/http_int.h"
 
-#define RENDER_US 100000
 #define CACHED_MAX ((size_t)8 << 20) /* a larger body is made for each poll */
 #define PENDING_WINDOW 64            /* newest messages in which calls may wait */
 
@@ -127,18 +126,6 @@ find_render(struct qp__held *held, uint64_t last)
     if (held->renders[i].body && held->renders[i].last == last)
       return &held->renders[i];
   return NULL;
-}
-
-bool
-qp__state_fresh(const struct qp__held *held, const struct qp__render *render, uint64_t version,
-                uint64_t epoch)
-{
-  if (render->epoch != epoch)
-    return false;
-  if (render->version == version)
-    return true;
-  return render->version >= atomic_load(&held->settled) &&
-         qp__clock_us() - render->made_us < RENDER_US;
 }
 
 static void
@@ -255,7 +242,8 @@ answer_rendered(struct qp__request *r, struct qp__held *held, uint64_t last, str
 
   made.version = qp_context_version(held->context);
   made.epoch = atomic_load(&held->holds->epoch);
-  if (render && qp__state_fresh(held, render, made.version, made.epoch)) {
+  if (render && qp__render_fresh(render, atomic_load(&held->settled), made.version, made.epoch,
+                                 qp__clock_us())) {
     count(&r->http->metrics.render_hits);
     return answer_from(r, render, err);
   }
