@@ -1,13 +1,14 @@
-/* bench_store.c - the storage engine and the server against their bars; run by "make bench" in the top directory.
+/* bench_store.c - the storage engine and the server against their bars; run by "make bench" in the
+ * top directory.
  *
  *   QUIPU_BENCH_DIR    where its data goes, a directory that is not there yet; default
- *                      build/bench-data-<process id>. About 2.5 GB; removed at the end.
+ *                      build/bench-data-<process id>. About 3 GB; removed at the end.
  *   QUIPU_BENCH_QUICK  1: smaller contexts and fewer blocks, to see that everything works
  *
  * Arguments (open, size, client, batch, crowd, read, session, space, migrate, poll, post,
- * catalogue, idle, range) choose parts, which are printed only. Without any it writes bench/RESULTS.md and bench/size.svg; in the quick
- * form build/RESULTS.md and build/size.svg. The bars are never a test: a row that falls short does
- * not change the exit status. */
+ * catalogue, idle, range) choose parts, which are printed only. Without any it writes
+ * bench/RESULTS.md and bench/size.svg; in the quick form build/RESULTS.md and build/size.svg. The
+ * bars are never a test: a row that falls short does not change the exit status. */
 #include "bench.h"
 
 #include <errno.h>

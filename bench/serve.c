@@ -465,10 +465,12 @@ bench_catalogue_rows(struct bench *b)
   (void)snprintf(m->condition, sizeof(m->condition), "If-None-Match: %s", state.etag);
   free(state.body);
   bench_get(m->fd, "/v1/search?q=message");
+  (void)close(m->fd);
   bench_pair(b,
              bench_row_add(b, "list of 50 out of 10,000 contexts", BENCH_AT_MOST, 5,
                            "GET /v1/contexts?limit=50", "a 304 poll of the same server"),
              lists_ours, lists_poll, m);
+  m->fd = bench_connect(m->serve.port);
   bench_pair(b,
              bench_row_add(b, "search in 100,000 messages", BENCH_AT_MOST, 3,
                            "GET /v1/search, one client", "the bare query of SQLite"),

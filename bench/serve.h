@@ -1,5 +1,5 @@
-/* serve.h - what the rows of the server share: the programs that run beside each other, and a client
- * with one connection. */
+/* serve.h - what the rows of the server share: the programs that run beside each other, and a
+ * client with one connection. */
 #ifndef BENCH_SERVE_H
 #define BENCH_SERVE_H
 
