@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/err.h"
 #include "base/str.h"
 #include "http/emit.h"
 #include "http/guard.h"
@@ -31,6 +32,31 @@ qp__reply_header(struct qp__request *r, const char *name, const char *value)
     reply->headers[reply->header_count].name = name;
     reply->headers[reply->header_count++].value = value;
   }
+}
+
+enum qp_rc
+qp__reply_location(struct qp__request *r, const char *prefix, const char *name, struct qp_err *err)
+{
+  struct qp__buf location;
+  const char *copy;
+
+  qp__buf_init(&location, 2000);
+  (void)qp__buf_add_str(&location, prefix);
+  for (const char *s = name; *s; s++) {
+    unsigned char c = (unsigned char)*s;
+
+    if ((c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+        strchr("-._~", c))
+      (void)qp__buf_add_char(&location, (char)c);
+    else
+      (void)qp__buf_addf(&location, "%%%02X", c);
+  }
+  copy = location.rc ? NULL : qp__arena_strdup(&r->arena, location.data);
+  qp__buf_release(&location);
+  if (!copy)
+    return qp__fail_nomem(err, "answering");
+  qp__reply_header(r, "Location", copy);
+  return QP_OK;
 }
 
 /* ---- bodies that are shared ---- */
@@ -89,16 +115,17 @@ add_common(struct MHD_Response *response, const char *type)
 struct MHD_Response *
 qp__reply_response(struct qp__shared *body, const char *type)
 {
-  struct MHD_Response *response;
+  bool empty = !body || !body->len;
+  struct MHD_Response *response =
+      body ? MHD_create_response_from_buffer_with_free_callback_cls(body->len, body->data,
+                                                                    drop_shared, body)
+           : MHD_create_response_from_buffer(0, NULL, MHD_RESPMEM_PERSISTENT);
 
-  if (!body)
-    return MHD_create_response_from_buffer(0, NULL, MHD_RESPMEM_PERSISTENT);
-  response = MHD_create_response_from_buffer_with_free_callback_cls(body->len, body->data,
-                                                                    drop_shared, body);
   if (!response)
     return NULL;
-  (void)qp__shared_ref(body);
-  if (add_common(response, !body->len ? NULL : type ? type : "application/json"))
+  if (body)
+    (void)qp__shared_ref(body);
+  if (add_common(response, empty ? NULL : type ? type : "application/json"))
     return response;
   MHD_destroy_response(response);
   return NULL;
@@ -128,6 +155,8 @@ render_error(struct qp__request *r, enum qp_rc rc, const struct qp_err *err)
   qp__shared_unref(reply->shared);
   reply->shared = NULL;
   reply->status = r->fail_status ? r->fail_status : (unsigned)qp_rc_http_status(rc);
+  if (reply->status == MHD_HTTP_SERVICE_UNAVAILABLE)
+    qp__reply_header(r, "Retry-After", "1");
   qp__buf_reset(&reply->body);
   qp__emit_open(&reply->body, NULL, '{');
   qp__emit_open(&reply->body, "error", '{');

@@ -14,6 +14,7 @@
 
 #include "base/arena.h"
 #include "base/buf.h"
+#include "http/keys.h"
 
 #define QP__SEGMENTS_MAX 8
 #define QP__QUERY_MAX 16
@@ -59,7 +60,8 @@ struct qp__request {
   struct qp__arena arena;
   char *segments[QP__SEGMENTS_MAX]; /* decoded */
   size_t segment_count;
-  const char *params[2]; /* what stands for the {…} of the route's pattern */
+  const char *params[2];    /* what stands for the {…} of the route's pattern */
+  struct qp__caller caller; /* who it is; set before a handler runs (guard.h) */
   struct {
     const char *name, *value;
   } query[QP__QUERY_MAX];
@@ -132,10 +134,13 @@ const char *qp__body_string(const json_t *object, const char *key);
 
 /* Adds a header; `value` must live as long as the request. */
 void qp__reply_header(struct qp__request *r, const char *name, const char *value);
+/* Adds a Location: `prefix` and the name, which is percent-encoded. Both are copied. */
+enum qp_rc qp__reply_location(struct qp__request *r, const char *prefix, const char *name,
+                              struct qp_err *err);
 /* Sends the reply, or for a code other than QP_OK the error. MHD_NO: the connection must end. */
 enum MHD_Result qp__reply_send(struct qp__request *r, enum qp_rc rc, const struct qp_err *err);
 /* A response of `body`, to which it adds a reference, with the headers that all answers have. A
- * body NULL is that of 304, which has none of these: the client knows them. NULL: no memory. */
+ * body NULL is an empty one, as that of 304. NULL: no memory. */
 struct MHD_Response *qp__reply_response(struct qp__shared *body, const char *type);
 
 /* Takes the bytes out of `body`, in one reference. NULL: no memory, and they are there still. */

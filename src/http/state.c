@@ -268,7 +268,7 @@ qp__state_answer(struct qp__request *r, struct qp__held *held, uint64_t last, st
   rc = answer_rendered(r, held, last, err);
   if (!rc && r->reply.ready) {
     /* Queued while the lock keeps the response alive; from then on MHD does. */
-    r->queued = qp__reply_send(r, QP_OK, NULL);
+    r->queued = qp__reply_send(r, QP_OK, err);
     r->reply.ready = NULL;
   }
   (void)pthread_mutex_unlock(&held->render_lock);

@@ -264,7 +264,7 @@ make_match(const char *text, struct qp__buf *out, struct qp_err *err)
   qp__buf_init(&t.unwanted, (size_t)4 * QUERY_MAX);
   if (n)
     split_terms(&t, text);
-  if (!t.wanted.len)
+  if (!t.wanted.len && !t.wanted.rc)
     rc = qp__fail(err, QP_INVALID, "there is no word to search for");
   else
     rc = qp__buf_check(&t.wanted, "the search", err);
