@@ -87,6 +87,7 @@ emit_branch_head(struct qp_store *store, const char *owner, struct qp__buf *out,
 {
   const char *stored = branch->system_prompt_id;
   struct shown_prompt shown = { stored ? qp__owner_visible_prompt(owner, stored) : NULL, out };
+  enum qp_rc rc = QP_NOTFOUND;
 
   qp__emit_open(out, NULL, '{');
   qp__emit_str(out, "name", branch->name);
@@ -95,8 +96,12 @@ emit_branch_head(struct qp_store *store, const char *owner, struct qp__buf *out,
   qp__emit_uint(out, "messages", branch->messages);
   qp__emit_uint(out, "message_bytes", branch->message_bytes);
   qp__emit_str(out, "system_prompt_id", shown.id);
-  if (!shown.id || qp_prompt_get(store, stored, emit_prompt, &shown, NULL))
+  if (shown.id)
+    rc = qp_prompt_get(store, stored, emit_prompt, &shown, NULL);
+  if (rc)
     qp__emit_str(out, "system_prompt", NULL);
+  if (rc == QP_NOMEM && !out->rc)
+    out->rc = QP_NOMEM; /* it may be there */
   qp__emit_time(out, "created_at", branch->created_at);
 }
 

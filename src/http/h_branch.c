@@ -95,26 +95,18 @@ static const struct qp__body_field fork_fields[] = {
 static enum qp_rc
 set_location(struct qp__request *r, const char *name, struct qp_err *err)
 {
-  struct qp__buf location;
-  const char *copy;
+  const char *parts[] = { "/v1/contexts/", r->params[0], "/branches/" };
+  struct qp__buf prefix;
+  enum qp_rc rc;
 
-  qp__buf_init(&location, 2000);
-  (void)qp__buf_addf(&location, "/v1/contexts/%s/branches/", r->params[0]);
-  for (const char *s = name; *s; s++) {
-    unsigned char c = (unsigned char)*s;
-
-    if ((c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-        strchr("-._~", c))
-      (void)qp__buf_add_char(&location, (char)c);
-    else
-      (void)qp__buf_addf(&location, "%%%02X", c);
-  }
-  copy = location.rc ? NULL : qp__arena_strdup(&r->arena, location.data);
-  qp__buf_release(&location);
-  if (!copy)
-    return qp__fail_nomem(err, "answering");
-  qp__reply_header(r, "Location", copy);
-  return QP_OK;
+  qp__buf_init(&prefix, 200);
+  for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+    (void)qp__buf_add_str(&prefix, parts[i]);
+  rc = qp__buf_check(&prefix, "the address of a branch", err);
+  if (!rc)
+    rc = qp__reply_location(r, prefix.data, name, err);
+  qp__buf_release(&prefix);
+  return rc;
 }
 
 static enum qp_rc

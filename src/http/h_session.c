@@ -121,6 +121,8 @@ qp__h_session_create(struct qp__request *r, struct qp_err *err)
   }
   if (!rc)
     rc = answer(r, id, err);
+  if (!rc)
+    rc = qp__reply_location(r, "/v1/sessions/", id, err);
   r->reply.status = MHD_HTTP_CREATED;
   qp_free(id);
   json_decref(object);
