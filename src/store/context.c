@@ -338,6 +338,17 @@ end_fold(struct qp_context *c, bool forget)
 }
 
 void
+qp__context_begin_fold(struct qp_context *c)
+{
+  struct qp_store *s = c->store;
+
+  (void)pthread_mutex_lock(&s->lock);
+  c->refs++;
+  c->folds++;
+  (void)pthread_mutex_unlock(&s->lock);
+}
+
+void
 qp__context_end_fold(struct qp_context *c)
 {
   end_fold(c, false);

@@ -20,6 +20,7 @@
 
 #include "base/uuid.h"
 #include "store/catalogue.h"
+#include "store/committer.h"
 #include "store/pool.h"
 #include "store/store_int.h"
 #include "store/workers.h"
@@ -61,7 +62,7 @@ struct qp_context {
 
   /* guarded by the store's lock */
   enum qp__context_stage stage;
-  unsigned refs;            /* users, folds under way and looks of the catalogue */
+  unsigned refs;            /* users, folds and saves under way, looks of the catalogue */
   unsigned folds;           /* of these, the ones that are no users */
   struct qp_context *chain; /* in the store's table */
   struct qp_context *idle_newer, *idle_older;
@@ -71,6 +72,7 @@ struct qp_context {
 #define QP__CONTEXT_BUCKETS 1024
 
 struct qp__sessions;
+struct qp__fold; /* commit.c */
 
 struct qp_store {
   const struct qp__driver *driver;
@@ -83,6 +85,7 @@ struct qp_store {
   struct qp__uuid_gen ids;
   struct qp__pool pool;
   struct qp__workers folders; /* fold in the background */
+  struct qp__committer committer;
   atomic_ullong message_reads;
   atomic_ullong pool_hits;
   pthread_mutex_t prompt_lock;   /* one change of prompts at a time */
@@ -119,7 +122,9 @@ void qp__contexts_evict(struct qp_store *s, bool all);
 enum qp_rc qp__context_claim(struct qp_store *s, const struct qp_uuid *id, struct qp_context **out,
                              struct qp_err *err);
 void qp__context_unclaim(struct qp_context *claim);
-/* Gives back the reference of a fold. */
+/* A reference for work that goes on without a user, and its end: who claims the context waits for
+ * that. */
+void qp__context_begin_fold(struct qp_context *c);
 void qp__context_end_fold(struct qp_context *c);
 /* Opens a context for a short look: for everybody else it is as if nobody had opened it, and who
  * claims it waits. *fresh (for end_look) tells that it was not in memory before. */
@@ -167,8 +172,20 @@ struct qp__commit {
   atomic_bool advanced; /* the writer's state is ahead; only then may it be published */
   uint32_t visible;
   uint64_t bytes;
+  void *ticket;          /* the driver's */
+  struct qp__fold *fold; /* what the commit makes due, or NULL */
+  bool queued;
+  /* Who settles it later, in the order of the commits of the context; or NULL. */
+  struct qp__pending *pending;
 };
 enum qp_rc qp__commit(struct qp_store *s, struct qp__commit *commit, struct qp_err *err);
+/* Its two halves: the first releases the locks; after its success the second must follow, in any
+ * thread and with everything that *commit points to still there, but for the changes. */
+enum qp_rc qp__commit_stage(struct qp_store *s, struct qp__commit *commit, struct qp_err *err);
+enum qp_rc qp__commit_settle(struct qp_store *s, struct qp__commit *commit, struct qp_err *err);
+/* Has `pending` settle a staged commit: in the committer's thread, or where there is none at once.
+ * The commit may be gone when this returns. */
+void qp__commit_later(struct qp_store *s, struct qp__commit *commit);
 
 /* A change of metadata: `meta` (taken over) replaces the context's, together with up to one change
  * of the index (`extra`, or NULL). Where that is a HEAD or a RENAME, the head of the branch that it

@@ -162,12 +162,15 @@ init_store(struct qp_store *s, const struct qp_store_options *o, struct qp_err *
     qp__uuid_gen_release(&s->ids);
     return qp__fail_sys(err, sys, "opening a store");
   }
-  s->sessions = qp__sessions_new();
+  sys = qp__committer_init(&s->committer, s->background);
+  s->sessions = sys ? NULL : qp__sessions_new();
   if (!s->sessions) {
+    if (!sys)
+      qp__committer_release(&s->committer);
     qp__workers_release(&s->folders);
     qp__pool_release(&s->pool);
     qp__uuid_gen_release(&s->ids);
-    return qp__fail_nomem(err, "opening a store");
+    return qp__fail_sys(err, sys ? sys : -ENOMEM, "opening a store");
   }
   (void)pthread_mutex_init(&s->lock, NULL);
   (void)pthread_mutex_init(&s->prompt_lock, NULL);
@@ -178,6 +181,7 @@ init_store(struct qp_store *s, const struct qp_store_options *o, struct qp_err *
 static void
 release_store(struct qp_store *s)
 {
+  qp__committer_release(&s->committer);
   qp__workers_release(&s->folders);
   qp__catalogue_free(s->catalogue);
   (void)pthread_mutex_lock(&s->lock);
