@@ -267,8 +267,9 @@ file_exists(struct qp__catalogue *cat)
          !s->os->fstatat(s->os->self, s->driver->directory(s->self), QP__CATALOGUE_NAME, &st);
 }
 
-void
-qp__catalogue_mark(struct qp__catalogue *cat, const struct qp_uuid *id)
+/* A mark for one context, or for all of them. */
+static void
+mark(struct qp__catalogue *cat, const struct qp_uuid *id)
 {
   struct qp_store *s = cat->store;
   bool first;
@@ -277,7 +278,10 @@ qp__catalogue_mark(struct qp__catalogue *cat, const struct qp_uuid *id)
     return;
   (void)pthread_mutex_lock(&cat->lock);
   first = !cat->mark_count && !cat->all;
-  add_mark(cat, id);
+  if (id)
+    add_mark(cat, id);
+  else
+    cat->all = true;
   if (!cat->looked) {
     cat->looked = true;
     cat->following |= file_exists(cat);
@@ -287,6 +291,18 @@ qp__catalogue_mark(struct qp__catalogue *cat, const struct qp_uuid *id)
   if (first && cat->started)
     (void)pthread_cond_signal(&cat->wake);
   (void)pthread_mutex_unlock(&cat->lock);
+}
+
+void
+qp__catalogue_mark(struct qp__catalogue *cat, const struct qp_uuid *id)
+{
+  mark(cat, id);
+}
+
+void
+qp__catalogue_mark_all(struct qp__catalogue *cat)
+{
+  mark(cat, NULL);
 }
 
 /* ---- life ---- */

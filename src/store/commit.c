@@ -32,6 +32,11 @@ qp__check_changeable(const struct qp_context *c, struct qp_err *err)
                   "context %s is in an old format: migrate it before it is changed "
                   "(quipu migrate, or QP_LOAD_MIGRATE)",
                   qp_uuid_text(&c->id, id));
+  if (!rc && atomic_load(&c->stale))
+    rc = qp__fail(err, QP_IO,
+                  "context %s is another one on the disk since the store has recovered: open it "
+                  "again",
+                  qp_uuid_text(&c->id, id));
   return rc;
 }
 

@@ -11,7 +11,7 @@
  * the next writer is in staged_view, staged heads and the tree's unpublished entries. Publication
  * happens in the order of commits, so readers see each of these states in turn. After a failed
  * commit the store is poisoned (journal.h), so that states that were staged on top of it are never
- * used. */
+ * used; recover.c brings the contexts back to what is stored. */
 #ifndef QP_STORE_CONTEXT_INT_H
 #define QP_STORE_CONTEXT_INT_H
 
@@ -48,9 +48,10 @@ enum qp__context_stage {
 struct qp_context {
   struct qp_store *store;
   struct qp_uuid id;
-  uint64_t number; /* unique in the store: the pool's key */
-  void *driver;    /* the driver's handle */
-  bool old;        /* in an old format: read, never written */
+  uint64_t number;   /* unique in the store: the pool's key */
+  void *driver;      /* the driver's handle */
+  bool old;          /* in an old format: read, never written */
+  atomic_bool stale; /* another one than is stored: read, never written (recover.c) */
   struct qp__tree tree;
   _Atomic uint64_t version;
 
@@ -99,6 +100,8 @@ struct qp_store {
   size_t idle_bytes;
   uint64_t next_number;
   uint64_t open_count;
+  unsigned busy_count;             /* contexts that are BUSY */
+  bool recovering;                 /* nothing becomes BUSY */
   struct qp__migrating *migrating; /* contexts that are being migrated now */
 };
 
@@ -194,6 +197,19 @@ enum qp_rc qp__commit_meta(struct qp_context *c, struct qp__meta *meta, struct q
                            uint32_t head, struct qp_err *err);
 /* A clone of the latest metadata with a new updated_at. With the write lock. */
 enum qp_rc qp__clone_meta(struct qp_context *c, struct qp__meta **out, struct qp_err *err);
+
+/* ---- context.c, for recover.c ---- */
+
+/* Lets nothing be loaded, claimed, made or deleted until release, and gathers the contexts that are
+ * in use, each with a reference. QP_BUSY: something is just now. */
+struct qp__gathered {
+  struct qp_context **list; /* by id */
+  size_t count;
+};
+enum qp_rc qp__contexts_gather(struct qp_store *s, struct qp__gathered *out, struct qp_err *err);
+void qp__contexts_release(struct qp_store *s, struct qp__gathered *g);
+/* Nobody finds it any more; its users keep it. With the store's lock free. */
+void qp__context_retire(struct qp_context *c);
 
 /* ---- space.c ---- */
 
