@@ -176,6 +176,13 @@ struct qp_store_stats {
   uint64_t pool_hits;     /* message reads answered from memory */
   uint64_t pool_bytes;    /* bytes in the message cache now */
   uint64_t contexts_open; /* contexts held in memory now */
+  /* System calls on files, but for those of the catalogue's database: none of them moves while
+   * nothing changes and what is read is in memory. */
+  uint64_t io_opens;
+  uint64_t io_reads;  /* also listings and looks at the state of a file */
+  uint64_t io_writes; /* of bytes, lengths and times */
+  uint64_t io_names;  /* names made, changed or removed */
+  uint64_t io_syncs;
 };
 QP_API void qp_store_stats_get(struct qp_store *store, struct qp_store_stats *out);
 

@@ -315,7 +315,7 @@ qp__catalogue_new(struct qp_store *s, const char *where)
   if (!cat)
     return NULL;
   cat->store = s;
-  if (s->os == &qp__os_posix && s->driver->directory) {
+  if (s->io.inner == &qp__os_posix && s->driver->directory) {
     cat->where = qp__strdup(where);
     if (!cat->where) {
       qp__free(cat);

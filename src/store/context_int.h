@@ -19,6 +19,7 @@
 #include <stdatomic.h>
 
 #include "base/uuid.h"
+#include "os/os_count.h"
 #include "store/catalogue.h"
 #include "store/committer.h"
 #include "store/pool.h"
@@ -78,7 +79,8 @@ struct qp__fold; /* commit.c */
 struct qp_store {
   const struct qp__driver *driver;
   void *self; /* the driver's */
-  const struct qp__os *os;
+  const struct qp__os *os; /* io's */
+  struct qp__os_count io;
   struct qp__log log;
   bool readonly;
   bool background;
