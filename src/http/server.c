@@ -35,7 +35,7 @@
 #include "os/os.h"
 
 #define CONNECTIONS 16384
-#define CONNECTION_MEMORY ((size_t)32 << 10) /* a request's header must fit */
+#define CONNECTION_MEMORY ((size_t)16 << 10) /* a request's header must fit; cleared for each one */
 #define TIMEOUT_SECONDS 30
 #define BODY_SECONDS 300 /* a request that takes longer to arrive is cut off */
 #define STOP_SECONDS 10
@@ -53,9 +53,7 @@ begin_request(void *cls, const char *uri, struct MHD_Connection *connection)
 
   if (!r)
     return NULL;
-  (void)pthread_mutex_lock(&http->lock);
-  http->active++;
-  (void)pthread_mutex_unlock(&http->lock);
+  (void)atomic_fetch_add(&http->active, 1);
   return r;
 }
 
@@ -79,10 +77,11 @@ end_request(void *cls, struct MHD_Connection *connection, void **con_cls,
     qp__access_log(r, us);
   }
   qp__request_free(r);
-  (void)pthread_mutex_lock(&http->lock);
-  if (--http->active == 0)
+  if (atomic_fetch_sub(&http->active, 1) == 1 && atomic_load(&http->stopping)) {
+    (void)pthread_mutex_lock(&http->lock);
     (void)pthread_cond_signal(&http->quiet);
-  (void)pthread_mutex_unlock(&http->lock);
+    (void)pthread_mutex_unlock(&http->lock);
+  }
 }
 
 struct framing {
@@ -159,6 +158,20 @@ check_body(struct qp__request *r, const struct framing *f, struct qp_err *err)
   return QP_OK;
 }
 
+/* Who may not call does not learn what else is wrong. */
+static enum qp_rc
+find_route(struct qp__request *r, struct qp_err *err)
+{
+  enum qp_rc rc = qp__route_find(r, err);
+  struct qp_err denied = { QP_OK, "" };
+
+  if (r->route && qp__guard_key(r, &denied)) {
+    *err = denied;
+    rc = denied.rc;
+  }
+  return rc;
+}
+
 static enum qp_rc
 take_header(struct qp__request *r, const char *method, const char *version, struct qp_err *err)
 {
@@ -178,7 +191,7 @@ take_header(struct qp__request *r, const char *method, const char *version, stru
   if (!rc)
     rc = qp__request_decode(r, err);
   if (!rc)
-    rc = qp__route_find(r, err);
+    rc = find_route(r, err);
   if (!rc)
     rc = check_body(r, &framing, err);
   if (!rc || framing.chunked || framing.length || r->close) {
@@ -316,10 +329,11 @@ open_socket(struct qp__http *http, const struct addrinfo *info, const char *addr
   const int one = 1;
   int fd;
 
-  if (!qp__guard_loopback(info->ai_addr))
+  http->exposed = !qp__guard_loopback(info->ai_addr);
+  if (http->exposed && !qp__keys_any(http->keys))
     return qp__fail(err, QP_DENIED,
                     "'%.80s' can be reached from other machines, and there is no key to ask them "
-                    "for; listen on 127.0.0.1 or [::1]",
+                    "for; make one with 'quipu key create', or listen on 127.0.0.1 or [::1]",
                     address);
   fd = socket(info->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0)
@@ -389,21 +403,29 @@ log_nothing(void *arg, enum qp_log_level level, const char *feature, const char 
 }
 
 static enum qp_rc
-copy_origins(struct qp__http *http, const char *const *origins, struct qp_err *err)
+copy_list(const char *const *list, char ***out, size_t *out_count, struct qp_err *err)
 {
   size_t count = 0;
 
-  while (origins && origins[count])
+  while (list && list[count])
     count++;
   if (!count)
     return QP_OK;
-  http->origins = qp__alloc0(count, sizeof(*http->origins));
-  for (; http->origins && http->origin_count < count; http->origin_count++) {
-    http->origins[http->origin_count] = qp__strdup(origins[http->origin_count]);
-    if (!http->origins[http->origin_count])
+  *out = qp__alloc0(count, sizeof(**out));
+  for (; *out && *out_count < count; (*out_count)++) {
+    (*out)[*out_count] = qp__strdup(list[*out_count]);
+    if (!(*out)[*out_count])
       return qp__fail_nomem(err, "starting the server");
   }
-  return http->origins ? QP_OK : qp__fail_nomem(err, "starting the server");
+  return *out ? QP_OK : qp__fail_nomem(err, "starting the server");
+}
+
+static void
+free_list(char **list, size_t count)
+{
+  for (size_t i = 0; i < count; i++)
+    qp__free(list[i]);
+  qp__free(list);
 }
 
 /* Each connection is a descriptor; the system's usual limit of 1024 is a soft one. */
@@ -458,8 +480,10 @@ init_locks(struct qp__http *http, struct qp_err *err)
            pthread_cond_init(&http->quiet, &attr) == 0;
     (void)pthread_condattr_destroy(&attr);
   }
-  if (good)
+  if (good && qp__uuid_gen_init(&http->ids) == 0)
     return QP_OK;
+  if (good)
+    (void)pthread_cond_destroy(&http->quiet);
   (void)pthread_mutex_destroy(&http->lock);
   return qp__fail_nomem(err, "starting the server");
 }
@@ -488,9 +512,14 @@ qp__http_start(const struct qp__http_options *options, struct qp__http **out, st
   http->max_body = options->max_body ? options->max_body : MAX_BODY;
   http->log = options->log ? options->log : log_nothing;
   http->log_arg = options->log_arg;
+  atomic_store(&http->log_access, options->log && !options->no_access_log);
   http->started_ms = qp__clock_wall_ms();
   raise_descriptor_limit();
-  rc = copy_origins(http, options->origins, err);
+  rc = copy_list(options->origins, &http->origins, &http->origin_count, err);
+  if (!rc)
+    rc = copy_list(options->hosts, &http->hosts, &http->host_count, err);
+  if (!rc)
+    rc = qp__keys_open(&qp__os_posix, options->data, http->log, http->log_arg, &http->keys, err);
   if (!rc)
     rc = open_address(http, options->listen, err);
   if (!rc)
@@ -515,7 +544,8 @@ wait_until_quiet(struct qp__http *http)
   const struct timespec deadline = { .tv_sec = until / 1000000, .tv_nsec = until % 1000000 * 1000 };
 
   (void)pthread_mutex_lock(&http->lock);
-  while (http->active && pthread_cond_timedwait(&http->quiet, &http->lock, &deadline) == 0)
+  while (atomic_load(&http->active) &&
+         pthread_cond_timedwait(&http->quiet, &http->lock, &deadline) == 0)
     continue;
   (void)pthread_mutex_unlock(&http->lock);
 }
@@ -534,11 +564,12 @@ qp__http_stop(struct qp__http *http)
   }
   if (http->listen_fd >= 0)
     (void)qp__os_posix.close(qp__os_posix.self, http->listen_fd);
-  for (size_t i = 0; i < http->origin_count; i++)
-    qp__free(http->origins[i]);
-  qp__free(http->origins);
+  free_list(http->origins, http->origin_count);
+  free_list(http->hosts, http->host_count);
+  qp__keys_close(http->keys);
   qp__free(http->url);
   qp__holds_release(&http->holds);
+  qp__uuid_gen_release(&http->ids);
   (void)pthread_cond_destroy(&http->quiet);
   (void)pthread_mutex_destroy(&http->lock);
   qp__free(http);
