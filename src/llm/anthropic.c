@@ -1,0 +1,315 @@
+/* anthropic.c - requests of the Messages API (POST /v1/messages).
+ *
+ * Order of the body: model, limits, parameters, tools, system, messages; what grows is last, so
+ * that the bytes before it stay the same from turn to turn. The prompt cache of the provider goes by
+ * tools, system, messages too.
+ *
+ * At most four cache breakpoints are allowed. One stands behind the system prompt (and the tools
+ * before it), three behind the last three turns of the user: each of these was the end of an earlier
+ * request, so the cache has an entry at exactly that place, however many blocks of tool results lie
+ * between. */
+#include "llm/anthropic.h"
+
+#include "llm/history.h"
+#include "llm/image.h"
+#include "llm/wire.h"
+#include "model/message.h"
+
+#define DEFAULT_MAX_OUTPUT 8192
+#define USER_BREAKPOINTS 3
+
+struct encoder {
+  const struct qp__llm_request *request;
+  struct qp__history history;
+  struct qp__buf *out;
+};
+
+static void
+write_breakpoint(const struct encoder *e)
+{
+  if (e->request->cache == QP__CACHE_OFF)
+    return;
+  qp__wire_key(e->out, "cache_control");
+  qp__wire_open(e->out, '{');
+  qp__wire_str(e->out, "type", "ephemeral");
+  if (e->request->cache == QP__CACHE_1H)
+    qp__wire_str(e->out, "ttl", "1h");
+  qp__wire_close(e->out, '}');
+}
+
+/* ---- head ---- */
+
+static void
+write_params(const struct encoder *e)
+{
+  const struct qp__llm_params *p = &e->request->params;
+  int64_t most = e->request->max_output ? e->request->max_output : DEFAULT_MAX_OUTPUT;
+
+  qp__wire_str(e->out, "model", e->request->model);
+  qp__wire_int(e->out, "max_tokens", p->max_tokens ? p->max_tokens : most);
+  qp__wire_key(e->out, "stream");
+  (void)qp__buf_add_str(e->out, "true");
+  if (p->temperature)
+    qp__wire_value(e->out, "temperature", p->temperature);
+  if (p->top_p)
+    qp__wire_value(e->out, "top_p", p->top_p);
+  if (p->stop)
+    qp__wire_value(e->out, "stop_sequences", p->stop);
+  if (p->thinking)
+    qp__wire_value(e->out, "thinking", p->thinking);
+  if (p->effort) {
+    qp__wire_key(e->out, "output_config");
+    qp__wire_open(e->out, '{');
+    qp__wire_str(e->out, "effort", p->effort);
+    qp__wire_close(e->out, '}');
+  }
+  qp__wire_fields(e->out, p->extra);
+}
+
+static void
+write_tools(const struct encoder *e)
+{
+  static const struct qp_bytes no_arguments = { "{\"type\":\"object\",\"properties\":{}}", 33 };
+
+  if (!e->request->tool_count)
+    return;
+  qp__wire_key(e->out, "tools");
+  qp__wire_open(e->out, '[');
+  for (size_t i = 0; i < e->request->tool_count; i++) {
+    const struct qp__llm_tool *tool = &e->request->tools[i];
+
+    qp__wire_open(e->out, '{');
+    qp__wire_str(e->out, "name", tool->name);
+    if (tool->description)
+      qp__wire_str(e->out, "description", tool->description);
+    qp__wire_raw(e->out, "input_schema", tool->schema.len ? tool->schema : no_arguments);
+    if (i + 1 == e->request->tool_count && !e->history.system.len)
+      write_breakpoint(e);
+    qp__wire_close(e->out, '}');
+  }
+  qp__wire_close(e->out, ']');
+}
+
+static void
+write_system(const struct encoder *e)
+{
+  if (!e->history.system.len)
+    return;
+  qp__wire_key(e->out, "system");
+  qp__wire_open(e->out, '[');
+  qp__wire_open(e->out, '{');
+  qp__wire_str(e->out, "type", "text");
+  qp__wire_text(e->out, "text", qp__buf_bytes(&e->history.system));
+  write_breakpoint(e);
+  qp__wire_close(e->out, '}');
+  qp__wire_close(e->out, ']');
+}
+
+/* ---- blocks ---- */
+
+/* The fields of an image block, or of the text that stands for it. */
+static enum qp_rc
+write_image(const struct encoder *e, const char *url, struct qp_err *err)
+{
+  struct qp__image image;
+  enum qp_rc rc = qp__image_init(&image, url, e->request, err);
+
+  if (rc)
+    goto out;
+  if (image.kind == QP__IMAGE_NONE) {
+    qp__wire_str(e->out, "type", "text");
+    qp__wire_str(e->out, "text", qp__image_missing);
+    goto out;
+  }
+  qp__wire_str(e->out, "type", "image");
+  qp__wire_key(e->out, "source");
+  qp__wire_open(e->out, '{');
+  if (image.kind == QP__IMAGE_URL) {
+    qp__wire_str(e->out, "type", "url");
+    qp__wire_text(e->out, "url", image.url);
+  } else {
+    qp__wire_str(e->out, "type", "base64");
+    qp__wire_text(e->out, "media_type", image.media_type);
+    qp__wire_text(e->out, "data", image.base64);
+  }
+  qp__wire_close(e->out, '}');
+out:
+  qp__image_release(&image);
+  return rc;
+}
+
+static bool
+has_image(const struct qp_message *m)
+{
+  for (size_t i = 0; m && i < m->part_count; i++)
+    if (m->parts[i].view.kind == QP_PART_IMAGE)
+      return true;
+  return false;
+}
+
+/* Text alone is a string; with images it is a list. */
+static enum qp_rc
+write_result(const struct encoder *e, const struct qp__block *block, struct qp_err *err)
+{
+  enum qp_rc rc = QP_OK;
+
+  qp__wire_str(e->out, "type", "tool_result");
+  qp__wire_str(e->out, "tool_use_id", block->id);
+  if (!has_image(block->message)) {
+    qp__wire_text(e->out, "content", block->text);
+  } else {
+    qp__wire_key(e->out, "content");
+    qp__wire_open(e->out, '[');
+    if (block->text.len) {
+      qp__wire_open(e->out, '{');
+      qp__wire_str(e->out, "type", "text");
+      qp__wire_text(e->out, "text", block->text);
+      qp__wire_close(e->out, '}');
+    }
+    for (size_t i = 0; !rc && i < block->message->part_count; i++) {
+      const struct qp_part *part = &block->message->parts[i].view;
+
+      if (part->kind != QP_PART_IMAGE)
+        continue;
+      qp__wire_open(e->out, '{');
+      rc = write_image(e, part->url, err);
+      qp__wire_close(e->out, '}');
+    }
+    qp__wire_close(e->out, ']');
+  }
+  if (block->is_error) {
+    qp__wire_key(e->out, "is_error");
+    (void)qp__buf_add_str(e->out, "true");
+  }
+  return rc;
+}
+
+/* Arguments must be an object here; whatever else a model wrote is wrapped into one. */
+static void
+write_call(const struct encoder *e, const struct qp__block *block)
+{
+  qp__wire_str(e->out, "type", "tool_use");
+  qp__wire_str(e->out, "id", block->id);
+  qp__wire_str(e->out, "name", block->name);
+  if (json_is_object(block->value)) {
+    qp__wire_value(e->out, "input", block->value);
+    return;
+  }
+  qp__wire_key(e->out, "input");
+  qp__wire_open(e->out, '{');
+  if (!json_is_null(block->value))
+    qp__wire_value(e->out, "arguments", block->value);
+  qp__wire_close(e->out, '}');
+}
+
+static enum qp_rc
+write_block(const struct encoder *e, const struct qp__block *block, bool breakpoint,
+            struct qp_err *err)
+{
+  enum qp_rc rc = QP_OK;
+
+  if (block->kind == QP__BLOCK_OTHER) { /* as it came */
+    qp__wire_next(e->out);
+    (void)qp__json_write(e->out, block->value);
+    return QP_OK;
+  }
+  qp__wire_open(e->out, '{');
+  switch (block->kind) {
+  case QP__BLOCK_TEXT:
+    qp__wire_str(e->out, "type", "text");
+    qp__wire_text(e->out, "text", block->text);
+    break;
+  case QP__BLOCK_THINKING:
+    qp__wire_str(e->out, "type", "thinking");
+    qp__wire_text(e->out, "thinking", block->text);
+    qp__wire_str(e->out, "signature", block->part->signature);
+    break;
+  case QP__BLOCK_IMAGE:
+    rc = write_image(e, block->part->url, err);
+    break;
+  case QP__BLOCK_CALL:
+    write_call(e, block);
+    break;
+  case QP__BLOCK_RESULT:
+    rc = write_result(e, block, err);
+    break;
+  case QP__BLOCK_OTHER:
+    break;
+  }
+  if (breakpoint)
+    write_breakpoint(e);
+  qp__wire_close(e->out, '}');
+  return rc;
+}
+
+/* How many turns of the user come behind turn `i`. */
+static size_t
+users_behind(const struct qp__history *h, size_t i)
+{
+  size_t n = 0;
+
+  for (i++; i < h->turn_count; i++)
+    n += !h->turns[i].assistant;
+  return n;
+}
+
+static enum qp_rc
+write_messages(const struct encoder *e, struct qp_err *err)
+{
+  const struct qp__history *h = &e->history;
+  enum qp_rc rc = QP_OK;
+
+  qp__wire_key(e->out, "messages");
+  qp__wire_open(e->out, '[');
+  for (size_t i = 0; !rc && i < h->turn_count; i++) {
+    const struct qp__turn *turn = &h->turns[i];
+    /* Turns alternate, so only the last few can have few behind them. */
+    bool marked = !turn->assistant && h->turn_count - i <= 2 * USER_BREAKPOINTS &&
+                  users_behind(h, i) < USER_BREAKPOINTS;
+
+    qp__wire_open(e->out, '{');
+    qp__wire_str(e->out, "role", turn->assistant ? "assistant" : "user");
+    qp__wire_key(e->out, "content");
+    qp__wire_open(e->out, '[');
+    for (size_t k = 0; !rc && k < turn->count; k++)
+      rc = write_block(e, &h->blocks[turn->first + k], marked && k + 1 == turn->count, err);
+    qp__wire_close(e->out, ']');
+    qp__wire_close(e->out, '}');
+  }
+  qp__wire_close(e->out, ']');
+  return rc;
+}
+
+static enum qp_rc
+encode(const struct qp__llm_request *request, struct qp__buf *out, struct qp_err *err)
+{
+  struct encoder e = { .request = request, .out = out };
+  enum qp_rc rc;
+
+  rc = qp__history_init(&e.history, request, QP__KEEP_SIGNED | QP__KEEP_OTHER,
+                        qp__codec_anthropic.name, err);
+  if (!rc) {
+    (void)qp__buf_add_char(out, '{');
+    write_params(&e);
+    write_tools(&e);
+    write_system(&e);
+    rc = write_messages(&e, err);
+    qp__wire_close(out, '}');
+  }
+  if (!rc)
+    rc = qp__buf_check(out, "the request", err);
+  qp__history_release(&e.history);
+  return rc;
+}
+
+const struct qp__llm_codec qp__codec_anthropic = {
+  .name = "anthropic",
+  .path = "/v1/messages",
+  .encode = encode,
+  .open = qp__anthropic_open,
+  .feed = qp__anthropic_feed,
+  .whole = qp__anthropic_whole,
+  .over = qp__anthropic_over,
+  .end = qp__anthropic_end,
+  .close = qp__anthropic_close,
+};

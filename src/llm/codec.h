@@ -1,0 +1,45 @@
+/* codec.h - a protocol: how a request is written and how an answer is read. It knows bytes and
+ * nothing of connections, so that every one of its rules can be tested with text.
+ *
+ * One row a protocol; call.c and the tests go through these slots only. */
+#ifndef QP_LLM_CODEC_H
+#define QP_LLM_CODEC_H
+
+#include "llm/event.h"
+#include "llm/fault.h"
+#include "llm/request.h"
+
+#define QP__LLM_EVENT_MAX ((size_t)16 << 20) /* bytes of one event of a stream */
+
+struct qp__llm_codec {
+  const char *name;
+  const char *path; /* of the request, behind the base URL */
+
+  /* Appends the body. The same request always gives the same bytes; what a longer history has in
+   * common with a shorter one (history.h) comes first and is the same in both. QP_INVALID: there is
+   * nothing to send. */
+  enum qp_rc (*encode)(const struct qp__llm_request *request, struct qp__buf *out,
+                       struct qp_err *err);
+
+  /* A reader of one answer with a good status. */
+  enum qp_rc (*open)(struct qp__llm_sink sink, void **out, struct qp_err *err);
+  /* More bytes of the stream. An error that the provider sends is not a failure of this call: it
+   * is told at the end. QP_INVALID: what came is not the protocol. */
+  enum qp_rc (*feed)(void *self, struct qp_bytes bytes, struct qp_err *err);
+  /* Instead of feed: a body that came at once, from a server that does not stream. */
+  enum qp_rc (*whole)(void *self, struct qp_bytes body, struct qp_err *err);
+  /* Whether the answer is over: its terminator or an error has come, so that nothing more is
+   * waited for. */
+  bool (*over)(const void *self);
+  /* There is no more. fault->kind is QP__FAULT_NONE when the answer is complete, else *fault is the
+   * error that the provider sent, or QP__FAULT_CUT. Fails only when the receiver of a last event
+   * does. */
+  enum qp_rc (*end)(void *self, struct qp__llm_fault *fault, struct qp_err *err);
+  void (*close)(void *self); /* NULL is allowed */
+};
+
+extern const struct qp__llm_codec qp__codec_anthropic;
+extern const struct qp__llm_codec qp__codec_openai;
+extern const struct qp__llm_codec qp__codec_ollama;
+
+#endif

@@ -1,0 +1,216 @@
+/* decoder.c - see decoder.h. */
+#include "llm/decoder.h"
+
+#include <string.h>
+
+#include "base/err.h"
+#include "base/json.h"
+#include "base/str.h"
+
+static const char replacement[] = "\xef\xbf\xbd"; /* U+FFFD */
+
+void
+qp__decoder_init(struct qp__decoder *d, struct qp__llm_sink sink)
+{
+  memset(d, 0, sizeof(*d));
+  d->sink = sink;
+}
+
+/* ---- telling ---- */
+
+static enum qp_rc
+tell(struct qp__decoder *d, const struct qp__llm_event *event, struct qp_err *err)
+{
+  return d->sink.fn(d->sink.arg, event, err);
+}
+
+enum qp_rc
+qp__decoder_start(struct qp__decoder *d, const char *id, const char *model, struct qp_err *err)
+{
+  struct qp__llm_event event = { .kind = QP__LLM_START,
+                                 .id = id ? id : "",
+                                 .name = model ? model : "" };
+
+  if (d->started)
+    return QP_OK;
+  d->started = true;
+  return tell(d, &event, err);
+}
+
+enum qp_rc
+qp__decoder_text(struct qp__decoder *d, enum qp__llm_event_kind kind, size_t block,
+                 struct qp_bytes text, struct qp_err *err)
+{
+  struct qp__llm_event event = { .kind = kind, .block = block, .text = text };
+
+  return text.len ? tell(d, &event, err) : QP_OK;
+}
+
+enum qp_rc
+qp__decoder_call(struct qp__decoder *d, size_t block, const char *id, const char *name,
+                 struct qp_err *err)
+{
+  struct qp__llm_event event = { .kind = QP__LLM_CALL, .block = block, .id = id, .name = name };
+
+  return tell(d, &event, err);
+}
+
+enum qp_rc
+qp__decoder_call_end(struct qp__decoder *d, size_t block, struct qp_bytes arguments,
+                     struct qp_err *err)
+{
+  static const struct qp_bytes none = { "{}", 2 };
+  struct qp__llm_event event = { .kind = QP__LLM_CALL_END,
+                                 .block = block,
+                                 .text = arguments.len ? arguments : none };
+
+  return tell(d, &event, err);
+}
+
+enum qp_rc
+qp__decoder_usage(struct qp__decoder *d, struct qp_err *err)
+{
+  struct qp__llm_event event = { .kind = QP__LLM_USAGE, .usage = d->usage };
+
+  return tell(d, &event, err);
+}
+
+enum qp_rc
+qp__decoder_stop(struct qp__decoder *d, enum qp__llm_stop stop, const char *name,
+                 struct qp_err *err)
+{
+  struct qp__llm_event event = { .kind = QP__LLM_STOP, .stop = stop, .name = name };
+
+  return tell(d, &event, err);
+}
+
+enum qp_rc
+qp__decoder_block(struct qp__decoder *d, size_t *out, struct qp_err *err)
+{
+  if (d->blocks >= QP__LLM_BLOCKS_MAX)
+    return qp__fail(err, QP_TOOBIG, "the answer has more than %d blocks", QP__LLM_BLOCKS_MAX);
+  *out = d->blocks++;
+  return QP_OK;
+}
+
+/* ---- ending ---- */
+
+void
+qp__decoder_error(struct qp__decoder *d, const json_t *value)
+{
+  struct qp__llm_head head;
+
+  qp__llm_head_init(&head);
+  head.status = 200;
+  qp__fault_from_value(&d->fault, &head, value);
+  d->over = true;
+}
+
+enum qp_rc
+qp__decoder_end(const struct qp__decoder *d, bool complete, struct qp__llm_fault *fault)
+{
+  if (d->fault.kind)
+    *fault = d->fault;
+  else if (!complete)
+    qp__fault_set(fault, QP__FAULT_CUT, "the answer ended before it was complete");
+  else
+    memset(fault, 0, sizeof(*fault));
+  return QP_OK;
+}
+
+/* ---- reading ---- */
+
+/* How many bytes a good UTF-8 character at `s` has; 0: it is not good. */
+static size_t
+character_length(const char *s, size_t n)
+{
+  for (size_t len = 1; len <= 4 && len <= n; len++)
+    if (qp__utf8_ok(s, len))
+      return len;
+  return 0;
+}
+
+/* The value of "\uXXXX" at `s`, or -1. */
+static int
+escape_value(const char *s, size_t n)
+{
+  uint8_t b[2];
+
+  if (n < 6 || s[0] != '\\' || s[1] != 'u' || !qp__hex_decode(b, s + 2, 2))
+    return -1;
+  return b[0] << 8 | b[1];
+}
+
+/* Copies the text with what is no character replaced. */
+static void
+mend(struct qp__buf *out, struct qp_bytes text)
+{
+  size_t i = 0;
+
+  while (i < text.len) {
+    const char *s = text.data + i;
+    size_t left = text.len - i;
+    int v = escape_value(s, left);
+    size_t n;
+
+    if (v >= 0xd800 && v <= 0xdfff) {
+      int low = v < 0xdc00 ? escape_value(s + 6, left - 6) : -1;
+
+      n = low >= 0xdc00 && low <= 0xdfff ? 12 : 6;
+      (void)qp__buf_add(out, n == 12 ? s : replacement, n == 12 ? 12 : strlen(replacement));
+    } else if (*s == '\\' && left > 1 && (unsigned char)s[1] < 0x80) {
+      n = 2; /* so that "\\u" is not taken for an escape */
+      (void)qp__buf_add(out, s, n);
+    } else {
+      n = character_length(s, left);
+      (void)qp__buf_add(out, n ? s : replacement, n ? n : strlen(replacement));
+      n = n ? n : 1;
+    }
+    i += n;
+  }
+}
+
+enum qp_rc
+qp__decoder_parse(struct qp_bytes text, json_t **out, struct qp_err *err)
+{
+  static const char what[] = "an event of the stream";
+  enum qp_rc rc = qp__json_parse_object(what, text, out, err);
+  struct qp__buf mended;
+
+  if (rc != QP_INVALID)
+    return rc;
+  qp__buf_init(&mended, QP__LLM_EVENT_MAX * 3);
+  mend(&mended, text);
+  rc = qp__buf_check(&mended, what, err);
+  if (!rc)
+    rc = qp__json_parse_object(what, qp__buf_bytes(&mended), out, err);
+  qp__buf_release(&mended);
+  return rc;
+}
+
+struct qp_bytes
+qp__decoder_bytes(const json_t *object, const char *key)
+{
+  const json_t *v = json_object_get(object, key);
+  struct qp_bytes none = { "", 0 };
+  struct qp_bytes text = { json_string_value(v), json_string_length(v) };
+
+  return text.data ? text : none;
+}
+
+const char *
+qp__decoder_string(const json_t *object, const char *key)
+{
+  const char *s = json_string_value(json_object_get(object, key));
+
+  return s && *s ? s : NULL;
+}
+
+void
+qp__decoder_count(const json_t *object, const char *key, int64_t *out)
+{
+  const json_t *v = json_object_get(object, key);
+
+  if (json_is_integer(v) && json_integer_value(v) >= 0)
+    *out = json_integer_value(v);
+}

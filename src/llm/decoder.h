@@ -1,0 +1,52 @@
+/* decoder.h - what the readers of all protocols share: telling events, and events that are almost
+ * JSON. */
+#ifndef QP_LLM_DECODER_H
+#define QP_LLM_DECODER_H
+
+#include <jansson.h>
+
+#include "llm/codec.h"
+
+struct qp__decoder {
+  struct qp__llm_sink sink;
+  struct qp__llm_usage usage;
+  struct qp__llm_fault fault; /* an error that the provider sent, or kind NONE */
+  size_t blocks;              /* begun so far */
+  bool started;
+  bool over; /* the terminator or an error has come; what follows is ignored */
+};
+
+void qp__decoder_init(struct qp__decoder *d, struct qp__llm_sink sink);
+
+/* Each tells one event; empty text is not told. */
+enum qp_rc qp__decoder_start(struct qp__decoder *d, const char *id, const char *model,
+                             struct qp_err *err); /* the first time only; NULL is "" */
+enum qp_rc qp__decoder_text(struct qp__decoder *d, enum qp__llm_event_kind kind, size_t block,
+                            struct qp_bytes text, struct qp_err *err);
+enum qp_rc qp__decoder_call(struct qp__decoder *d, size_t block, const char *id, const char *name,
+                            struct qp_err *err);
+enum qp_rc qp__decoder_call_end(struct qp__decoder *d, size_t block, struct qp_bytes arguments,
+                                struct qp_err *err);
+enum qp_rc qp__decoder_usage(struct qp__decoder *d, struct qp_err *err);
+enum qp_rc qp__decoder_stop(struct qp__decoder *d, enum qp__llm_stop stop, const char *name,
+                            struct qp_err *err);
+/* A new block; QP_TOOBIG when there are too many. */
+enum qp_rc qp__decoder_block(struct qp__decoder *d, size_t *out, struct qp_err *err);
+
+/* The provider sent an error: the answer is over. `value` holds "error" or is its value. */
+void qp__decoder_error(struct qp__decoder *d, const json_t *value);
+/* Answers for the slot `end`. `complete`: the terminator was there. */
+enum qp_rc qp__decoder_end(const struct qp__decoder *d, bool complete, struct qp__llm_fault *fault);
+
+/* Parses the JSON object of an event. Some servers cut characters in two: halves of surrogate pairs
+ * and of UTF-8 sequences become U+FFFD. */
+enum qp_rc qp__decoder_parse(struct qp_bytes text, json_t **out, struct qp_err *err);
+
+/* The string at `key`; none and other types are empty. Borrowed. */
+struct qp_bytes qp__decoder_bytes(const json_t *object, const char *key);
+/* The same; NULL when it is missing or empty. */
+const char *qp__decoder_string(const json_t *object, const char *key);
+/* Assigns a number that is there and is not negative. */
+void qp__decoder_count(const json_t *object, const char *key, int64_t *out);
+
+#endif

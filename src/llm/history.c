@@ -1,0 +1,574 @@
+/* history.c - see history.h.
+ *
+ * One walk over the messages. An assistant's blocks go to the list at once; what the user's side
+ * says until the next assistant's message waits in two places, results in a slot for each open
+ * call and the rest in `later`, because results come first whenever they were saved. */
+#include "llm/history.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "model/message.h"
+#include "model/message_int.h"
+
+#define WIRE_ID_MAX 64
+#define TEXT_MAX (QP__LLM_BODY_MAX)
+
+static const char no_result[] = "The tool call was interrupted; it has no result.";
+static const char denied[] = "The user did not allow this tool call; it was not run.";
+static const char opening[] = "(The conversation begins with a message of the assistant.)";
+static const char go_on[] = "Continue.";
+
+struct open_call {
+  const char *stored_id;
+  struct qp__block answer; /* kind QP__BLOCK_RESULT once it is answered */
+  bool answered;
+  bool denied;
+};
+
+struct builder {
+  struct qp__history *h;
+  unsigned keep;
+  const char *owner;
+  struct open_call *open; /* of the assistant's turn that was last */
+  size_t open_count, open_cap;
+  struct qp__block *later;
+  size_t later_count, later_cap;
+  const char **ids; /* open addressing; power of two slots */
+  size_t id_count, id_slots;
+  bool paused; /* the last answer was paused by its provider */
+  bool begun;  /* a message other than the system's has come */
+};
+
+static const char what[] = "a history for a model";
+
+static bool
+is_blank(struct qp_bytes text)
+{
+  for (size_t i = 0; i < text.len; i++)
+    if (!strchr(" \t\r\n\v\f", text.data[i]) || !text.data[i])
+      return false;
+  return true;
+}
+
+static struct qp_bytes
+bytes_of(const char *s)
+{
+  struct qp_bytes b = { s, strlen(s) };
+
+  return b;
+}
+
+/* ---- lists ---- */
+
+static enum qp_rc
+put_block(struct qp__history *h, const struct qp__block *block, struct qp_err *err)
+{
+  struct qp__block *blocks =
+      qp__message_grow(h->blocks, h->block_count, &h->block_cap, sizeof(*blocks));
+
+  if (!blocks)
+    return qp__fail_nomem(err, what);
+  h->blocks = blocks;
+  blocks[h->block_count++] = *block;
+  h->turns[h->turn_count - 1].count++;
+  return QP_OK;
+}
+
+static enum qp_rc
+open_turn(struct qp__history *h, bool assistant, struct qp_err *err)
+{
+  struct qp__turn *turns = qp__message_grow(h->turns, h->turn_count, &h->turn_cap, sizeof(*turns));
+
+  if (!turns)
+    return qp__fail_nomem(err, what);
+  h->turns = turns;
+  turns[h->turn_count].assistant = assistant;
+  turns[h->turn_count].first = h->block_count;
+  turns[h->turn_count].count = 0;
+  h->turn_count++;
+  return QP_OK;
+}
+
+static enum qp_rc
+put_later(struct builder *b, const struct qp__block *block, struct qp_err *err)
+{
+  struct qp__block *later =
+      qp__message_grow(b->later, b->later_count, &b->later_cap, sizeof(*later));
+
+  if (!later)
+    return qp__fail_nomem(err, what);
+  b->later = later;
+  later[b->later_count++] = *block;
+  return QP_OK;
+}
+
+static enum qp_rc
+put_later_text(struct builder *b, struct qp_bytes text, struct qp_err *err)
+{
+  struct qp__block block = { .kind = QP__BLOCK_TEXT, .text = text };
+
+  return is_blank(text) ? QP_OK : put_later(b, &block, err);
+}
+
+/* ---- ids ---- */
+
+static size_t
+hash_of(const char *s)
+{
+  uint64_t h = 1469598103934665603u;
+
+  for (; *s; s++)
+    h = (h ^ (unsigned char)*s) * 1099511628211u;
+  return (size_t)h;
+}
+
+/* The slot of an id, or the free one where it belongs. */
+static const char **
+id_slot(const char **ids, size_t slots, const char *id)
+{
+  size_t i = hash_of(id) & (slots - 1);
+
+  while (ids[i] && strcmp(ids[i], id) != 0)
+    i = (i + 1) & (slots - 1);
+  return &ids[i];
+}
+
+static bool
+grow_ids(struct builder *b)
+{
+  size_t slots = b->id_slots ? b->id_slots * 2 : 32;
+  const char **ids;
+
+  if (b->id_count * 2 < b->id_slots)
+    return true;
+  ids = qp__alloc0(slots, sizeof(*ids));
+  if (!ids)
+    return false;
+  for (size_t i = 0; i < b->id_slots; i++)
+    if (b->ids[i])
+      *id_slot(ids, slots, b->ids[i]) = b->ids[i];
+  qp__free(b->ids);
+  b->ids = ids;
+  b->id_slots = slots;
+  return true;
+}
+
+/* The id as it is sent: of the allowed characters, and not one that was there before. */
+static const char *
+make_wire_id(struct builder *b, const char *stored)
+{
+  char id[WIRE_ID_MAX + 24];
+  size_t n = 0;
+  const char **slot;
+  struct qp__buf numbered;
+
+  if (!grow_ids(b))
+    return NULL;
+  for (; stored[n] && n < WIRE_ID_MAX; n++) {
+    char c = stored[n];
+    bool good = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                c == '_' || c == '-';
+
+    id[n] = good ? c : '_';
+  }
+  id[n] = 0;
+  slot = id_slot(b->ids, b->id_slots, id);
+  qp__buf_init(&numbered, sizeof(id));
+  for (size_t k = 2; *slot; k++) {
+    qp__buf_reset(&numbered);
+    if (qp__buf_addf(&numbered, "%.*s_%zu", (int)n, id, k))
+      break;
+    slot = id_slot(b->ids, b->id_slots, numbered.data);
+  }
+  if (!*slot)
+    *slot = qp__arena_strdup(&b->h->arena, numbered.len ? numbered.data : id);
+  else
+    slot = NULL;
+  qp__buf_release(&numbered);
+  if (!slot || !*slot)
+    return NULL;
+  b->id_count++;
+  return *slot;
+}
+
+/* ---- the user's side ---- */
+
+/* The text of a result: a string as it is, everything else as JSON; nothing at all: the text of the
+ * message. */
+static enum qp_rc
+result_text(struct builder *b, const struct qp_message *m, struct qp_bytes *out, struct qp_err *err)
+{
+  struct qp__buf text;
+  enum qp_rc rc;
+
+  if (json_is_string(m->result_value)) {
+    out->data = json_string_value(m->result_value);
+    out->len = json_string_length(m->result_value);
+    return QP_OK;
+  }
+  qp__buf_init(&text, TEXT_MAX);
+  if (json_is_null(m->result_value)) {
+    for (size_t i = 0; i < m->part_count; i++)
+      if (m->parts[i].view.kind == QP_PART_TEXT) {
+        if (text.len)
+          (void)qp__buf_add_char(&text, '\n');
+        (void)qp__buf_add(&text, m->parts[i].view.text.data, m->parts[i].view.text.len);
+      }
+  } else {
+    (void)qp__json_write(&text, m->result_value);
+  }
+  rc = qp__buf_check(&text, "a tool's result", err);
+  out->len = text.len;
+  out->data = rc ? NULL : qp__arena_strndup(&b->h->arena, text.data ? text.data : "", text.len);
+  qp__buf_release(&text);
+  if (!rc && !out->data)
+    rc = qp__fail_nomem(err, what);
+  return rc;
+}
+
+static struct open_call *
+find_open(struct builder *b, const char *stored_id)
+{
+  for (size_t i = 0; i < b->open_count; i++)
+    if (!b->open[i].answered && strcmp(b->open[i].stored_id, stored_id) == 0)
+      return &b->open[i];
+  return NULL;
+}
+
+static enum qp_rc
+add_result(struct builder *b, const struct qp_message *m, struct qp_err *err)
+{
+  struct open_call *call = find_open(b, m->result.request_id);
+  struct qp_bytes text = { "", 0 };
+  struct qp__buf note;
+  char *copy;
+  enum qp_rc rc = result_text(b, m, &text, err);
+
+  if (rc)
+    return rc;
+  if (call) {
+    call->answer.text = text;
+    call->answer.is_error = m->result.is_error;
+    call->answer.message = m;
+    call->answered = true;
+    return QP_OK;
+  }
+  qp__buf_init(&note, TEXT_MAX);
+  (void)qp__buf_addf(&note, "Result of the tool call %s, which is not part of this history:\n",
+                     m->result.request_id);
+  (void)qp__buf_add(&note, text.data, text.len);
+  rc = qp__buf_check(&note, "a tool's result", err);
+  copy = rc ? NULL : qp__arena_strndup(&b->h->arena, note.data, note.len);
+  text.data = copy;
+  text.len = note.len;
+  qp__buf_release(&note);
+  if (rc)
+    return rc;
+  return copy ? put_later_text(b, text, err) : qp__fail_nomem(err, what);
+}
+
+static enum qp_rc
+add_user_parts(struct builder *b, const struct qp_message *m, struct qp_err *err)
+{
+  for (size_t i = 0; i < m->part_count; i++) {
+    const struct qp_part *part = &m->parts[i].view;
+    struct qp__block block = { .kind = QP__BLOCK_IMAGE, .part = part };
+    enum qp_rc rc = QP_OK;
+
+    if (part->kind == QP_PART_TEXT)
+      rc = put_later_text(b, part->text, err);
+    else if (part->kind == QP_PART_IMAGE)
+      rc = put_later(b, &block, err);
+    if (rc)
+      return rc;
+  }
+  return QP_OK;
+}
+
+/* A system message in the middle, marked as what it is. */
+static enum qp_rc
+add_note(struct builder *b, const struct qp_message *m, struct qp_err *err)
+{
+  for (size_t i = 0; i < m->part_count; i++) {
+    const struct qp_part *part = &m->parts[i].view;
+    struct qp_bytes text;
+    struct qp__buf note;
+    enum qp_rc rc;
+
+    if (part->kind != QP_PART_TEXT || is_blank(part->text))
+      continue;
+    qp__buf_init(&note, TEXT_MAX);
+    (void)qp__buf_add_str(&note, "<system-note>\n");
+    (void)qp__buf_add(&note, part->text.data, part->text.len);
+    (void)qp__buf_add_str(&note, "\n</system-note>");
+    rc = qp__buf_check(&note, "a system message", err);
+    text.len = note.len;
+    text.data = rc ? NULL : qp__arena_strndup(&b->h->arena, note.data, note.len);
+    qp__buf_release(&note);
+    if (!rc && !text.data)
+      rc = qp__fail_nomem(err, what);
+    if (!rc)
+      rc = put_later_text(b, text, err);
+    if (rc)
+      return rc;
+  }
+  return QP_OK;
+}
+
+static enum qp_rc
+add_system(struct builder *b, struct qp_bytes text, struct qp_err *err)
+{
+  struct qp__buf *system = &b->h->system;
+
+  if (is_blank(text))
+    return QP_OK;
+  if (system->len)
+    (void)qp__buf_add_str(system, "\n\n");
+  (void)qp__buf_add(system, text.data, text.len);
+  return qp__buf_check(system, "the system prompt", err);
+}
+
+static bool
+ends_with_user(const struct qp__history *h)
+{
+  return h->turn_count && !h->turns[h->turn_count - 1].assistant;
+}
+
+/* Ends the user's turn: results by the order of the calls, then the rest. */
+static enum qp_rc
+end_user(struct builder *b, struct qp_err *err)
+{
+  enum qp_rc rc;
+
+  if (!b->open_count && !b->later_count)
+    return QP_OK;
+  /* The user's turn goes on when nothing of the answer in between was kept. */
+  rc = ends_with_user(b->h) ? QP_OK : open_turn(b->h, false, err);
+  for (size_t i = 0; !rc && i < b->open_count; i++) {
+    struct open_call *call = &b->open[i];
+
+    if (!call->answered) {
+      call->answer.text = bytes_of(call->denied ? denied : no_result);
+      call->answer.is_error = true;
+    }
+    rc = put_block(b->h, &call->answer, err);
+  }
+  for (size_t i = 0; !rc && i < b->later_count; i++)
+    rc = put_block(b->h, &b->later[i], err);
+  b->open_count = b->later_count = 0;
+  return rc;
+}
+
+/* ---- the assistant's side ---- */
+
+static enum qp_rc
+put_call(struct builder *b, const struct qp__tool_call *call, struct qp_err *err)
+{
+  struct qp__block block = {
+    .kind = QP__BLOCK_CALL,
+    .id = make_wire_id(b, call->view.id),
+    .name = call->view.tool_name,
+    .value = call->arguments,
+  };
+  struct open_call *open = qp__message_grow(b->open, b->open_count, &b->open_cap, sizeof(*open));
+
+  if (open)
+    b->open = open;
+  if (!open || !block.id)
+    return qp__fail_nomem(err, what);
+  memset(&open[b->open_count], 0, sizeof(*open));
+  open[b->open_count].stored_id = call->view.id;
+  open[b->open_count].denied = call->view.approval == QP_APPROVAL_DENIED;
+  open[b->open_count].answer.kind = QP__BLOCK_RESULT;
+  open[b->open_count].answer.id = block.id;
+  open[b->open_count].answer.name = block.name;
+  b->open_count++;
+  return put_block(b->h, &block, err);
+}
+
+static bool
+is_own(const struct builder *b, const struct qp_message *m)
+{
+  const char *provider = json_string_value(json_object_get(m->metadata, "provider"));
+
+  return provider && b->owner && strcmp(provider, b->owner) == 0;
+}
+
+static enum qp_rc
+put_part(struct builder *b, const struct qp_message *m, const struct qp__part *part,
+         struct qp_err *err)
+{
+  struct qp__block block = { .part = &part->view, .text = part->view.text, .value = part->extra };
+  bool is_signed = part->view.signature && *part->view.signature;
+
+  switch (part->view.kind) {
+  case QP_PART_TEXT:
+    block.kind = QP__BLOCK_TEXT;
+    return is_blank(block.text) ? QP_OK : put_block(b->h, &block, err);
+  case QP_PART_THINKING:
+    block.kind = QP__BLOCK_THINKING;
+    if (!(b->keep & (is_signed ? QP__KEEP_SIGNED : QP__KEEP_UNSIGNED)))
+      return QP_OK;
+    return put_block(b->h, &block, err);
+  case QP_PART_OTHER:
+    block.kind = QP__BLOCK_OTHER;
+    if (!(b->keep & QP__KEEP_OTHER) || !is_own(b, m) || !json_is_object(block.value))
+      return QP_OK;
+    return put_block(b->h, &block, err);
+  case QP_PART_IMAGE:
+    return QP_OK; /* no provider takes an image as the assistant's */
+  }
+  return QP_OK;
+}
+
+/* Where a call stands among the parts: "after_parts" of its stored form, else behind them all. */
+static size_t
+place_of(const struct qp_message *m, const struct qp__tool_call *call)
+{
+  const json_t *after = json_object_get(call->extra, "after_parts");
+  json_int_t n = json_integer_value(after);
+
+  if (!json_is_integer(after) || n < 0 || (size_t)n > m->part_count)
+    return m->part_count;
+  return (size_t)n;
+}
+
+static enum qp_rc
+add_assistant_blocks(struct builder *b, const struct qp_message *m, struct qp_err *err)
+{
+  size_t call = 0;
+  enum qp_rc rc = QP_OK;
+
+  for (size_t i = 0; !rc && i <= m->part_count; i++) {
+    while (!rc && call < m->call_count && place_of(m, &m->calls[call]) <= i)
+      rc = put_call(b, &m->calls[call++], err);
+    if (!rc && i < m->part_count)
+      rc = put_part(b, m, &m->parts[i], err);
+  }
+  return rc;
+}
+
+static bool
+is_thought(const struct qp__block *block)
+{
+  const char *type = json_string_value(json_object_get(block->value, "type"));
+
+  return block->kind == QP__BLOCK_THINKING ||
+         (block->kind == QP__BLOCK_OTHER && type && strcmp(type, "redacted_thinking") == 0);
+}
+
+/* Takes thinking off the end of the assistant's turn, and the turn away when it is empty. */
+static void
+trim_assistant(struct builder *b)
+{
+  struct qp__turn *turn = &b->h->turns[b->h->turn_count - 1];
+
+  while (turn->count && is_thought(&b->h->blocks[b->h->block_count - 1])) {
+    turn->count--;
+    b->h->block_count--;
+  }
+  if (!turn->count)
+    b->h->turn_count--;
+}
+
+static enum qp_rc
+add_assistant(struct builder *b, const struct qp_message *m, struct qp_err *err)
+{
+  const char *stop = json_string_value(json_object_get(m->metadata, "stop_reason"));
+  struct qp__block first = { .kind = QP__BLOCK_TEXT, .text = bytes_of(opening) };
+  enum qp_rc rc = end_user(b, err);
+  bool is_first = !b->h->turn_count;
+
+  if (!rc && is_first) {
+    rc = open_turn(b->h, false, err);
+    if (!rc)
+      rc = put_block(b->h, &first, err);
+  }
+  if (!rc && ends_with_user(b->h))
+    rc = open_turn(b->h, true, err);
+  if (!rc)
+    rc = add_assistant_blocks(b, m, err);
+  if (rc)
+    return rc;
+  b->paused = stop && strcmp(stop, "pause_turn") == 0;
+  trim_assistant(b);
+  if (is_first && ends_with_user(b->h)) /* nothing was kept, so nothing needs an opening */
+    b->h->turn_count = b->h->block_count = 0;
+  return QP_OK;
+}
+
+/* ---- the walk ---- */
+
+static enum qp_rc
+add_message(struct builder *b, const struct qp_message *m, struct qp_err *err)
+{
+  enum qp_rc rc = QP_OK;
+
+  if (m->role == QP_ROLE_SYSTEM && !m->has_result) {
+    if (b->begun)
+      return add_note(b, m, err);
+    for (size_t i = 0; !rc && i < m->part_count; i++)
+      if (m->parts[i].view.kind == QP_PART_TEXT)
+        rc = add_system(b, m->parts[i].view.text, err);
+    return rc;
+  }
+  b->begun = true;
+  if (m->has_result)
+    return add_result(b, m, err);
+  if (m->role == QP_ROLE_ASSISTANT)
+    return add_assistant(b, m, err);
+  return add_user_parts(b, m, err);
+}
+
+static enum qp_rc
+finish(struct builder *b, struct qp_err *err)
+{
+  struct qp__block more = { .kind = QP__BLOCK_TEXT, .text = bytes_of(go_on) };
+  enum qp_rc rc = end_user(b, err);
+
+  if (rc)
+    return rc;
+  if (!b->h->turn_count)
+    return qp__fail(err, QP_INVALID, "there is no message for the model to answer");
+  if (!ends_with_user(b->h) && !b->paused) {
+    rc = open_turn(b->h, false, err);
+    if (!rc)
+      rc = put_block(b->h, &more, err);
+  }
+  return rc;
+}
+
+enum qp_rc
+qp__history_init(struct qp__history *h, const struct qp__llm_request *request, unsigned keep,
+                 const char *owner, struct qp_err *err)
+{
+  struct builder b = { .h = h, .keep = keep, .owner = owner };
+  enum qp_rc rc;
+
+  memset(h, 0, sizeof(*h));
+  qp__buf_init(&h->system, TEXT_MAX);
+  if (request->flags & QP__LLM_NO_THINKING)
+    b.keep &= ~(unsigned)(QP__KEEP_SIGNED | QP__KEEP_UNSIGNED | QP__KEEP_OTHER);
+  rc = add_system(&b, request->system, err);
+  for (size_t i = 0; !rc && i < request->message_count; i++)
+    rc = add_message(&b, request->messages[i], err);
+  if (!rc)
+    rc = finish(&b, err);
+  qp__free(b.open);
+  qp__free(b.later);
+  qp__free(b.ids);
+  return rc;
+}
+
+void
+qp__history_release(struct qp__history *h)
+{
+  qp__arena_release(&h->arena);
+  qp__buf_release(&h->system);
+  qp__free(h->blocks);
+  qp__free(h->turns);
+  memset(h, 0, sizeof(*h));
+}

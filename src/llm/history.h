@@ -1,0 +1,74 @@
+/* history.h - stored messages as the turns that providers accept.
+ *
+ * Providers refuse a history in which a tool call has no result, in which results stand apart from
+ * their calls, or in which a text is empty; stored histories have all of that, after crashes,
+ * cancels, imports and edits. Here they become turns of user and assistant in strict alternation:
+ *
+ *  (1) The first turn and the last one are the user's. Only an answer that the provider itself
+ *      paused stays last, so that it can go on.
+ *  (2) All calls of an assistant's turn are answered in the user's turn behind it, in the order of
+ *      the calls and before anything else; a call without a result gets one that says so.
+ *  (3) A result without its call, or a second one, becomes text.
+ *  (4) Ids of calls are made of [A-Za-z0-9_-] and are unique in the whole history.
+ *  (5) Texts of white space only are left out, so are messages without content.
+ *  (6) Thinking is kept as it was, with its signature, or left out; never changed, never last.
+ *  (7) System messages at the beginning join the system prompt; later ones are notes in a user's
+ *      turn, so that the prompt's bytes stay what they were.
+ *
+ * A history that grew by messages gives the same turns as before, up to the last turn of the user,
+ * which may have got more blocks (or, where it only stood in for a missing one, other blocks). */
+#ifndef QP_LLM_HISTORY_H
+#define QP_LLM_HISTORY_H
+
+#include "base/arena.h"
+#include "llm/request.h"
+
+enum qp__block_kind {
+  QP__BLOCK_TEXT,     /* text */
+  QP__BLOCK_IMAGE,    /* part */
+  QP__BLOCK_THINKING, /* text, part (for its signature) */
+  QP__BLOCK_OTHER,    /* value */
+  QP__BLOCK_CALL,     /* id, name, value: the arguments */
+  QP__BLOCK_RESULT,   /* id, name, text, is_error, message (for its images) or NULL */
+};
+
+struct qp__block {
+  enum qp__block_kind kind;
+  struct qp_bytes text;
+  const struct qp_part *part;
+  json_t *value;
+  const char *id;
+  const char *name;
+  const struct qp_message *message;
+  bool is_error;
+};
+
+struct qp__turn {
+  bool assistant;
+  size_t first; /* block */
+  size_t count; /* at least 1 */
+};
+
+struct qp__history {
+  struct qp__arena arena;
+  struct qp__buf system;
+  struct qp__block *blocks;
+  size_t block_count, block_cap;
+  struct qp__turn *turns;
+  size_t turn_count, turn_cap;
+};
+
+enum qp__history_keep {
+  QP__KEEP_SIGNED = 1u << 0,   /* thinking with a signature */
+  QP__KEEP_UNSIGNED = 1u << 1, /* thinking without */
+  QP__KEEP_OTHER = 1u << 2,    /* blocks of unknown kind, of answers of the provider `owner` */
+};
+
+/* Borrows from the request. `owner` is what metadata.provider of an answer must be for its blocks of
+ * unknown kind to be kept. QP_INVALID: there is no message. Release with qp__history_release(), also
+ * after a failure. */
+enum qp_rc qp__history_init(struct qp__history *h, const struct qp__llm_request *request,
+                            unsigned keep, const char *owner, struct qp_err *err);
+void qp__history_release(struct qp__history *h);
+
+#endif

@@ -1,0 +1,59 @@
+/* models.h - what is known of models: their windows, limits and prices.
+ *
+ * Prices are in millionths of a dollar for a million tokens, so that $0.0125 is 12500 and a cost is
+ * a whole number: tokens times price, in millionths of a millionth of a dollar. The table that is
+ * built in is a help, not the truth: configuration adds rows, which win. */
+#ifndef QP_LLM_MODELS_H
+#define QP_LLM_MODELS_H
+
+#include <jansson.h>
+#include <stdbool.h>
+
+#include "llm/event.h"
+
+enum qp__model_origin {
+  QP__MODEL_CONFIGURED, /* a row that was added */
+  QP__MODEL_BUILT_IN,
+  QP__MODEL_ASSUMED, /* nothing is known of it: careful values */
+};
+
+struct qp__model {
+  const char *id;       /* also the beginning of longer names: "claude-x" of "claude-x-20260101" */
+  const char *provider; /* "anthropic", "openai", "demo"; "" when nothing says it */
+  int64_t window;       /* tokens of input and output together */
+  int64_t max_output;
+  bool has_prices;
+  int64_t input, output, cache_read, cache_write, cache_write_1h;
+  int64_t long_input; /* more tokens of input than this cost more; 0: never */
+  int64_t long_input_percent, long_output_percent; /* of the prices above */
+  enum qp__model_origin origin;
+};
+
+struct qp__models {
+  struct qp__model *added;
+  size_t added_count, added_cap;
+};
+
+/* A zeroed struct is the table that is built in. */
+void qp__models_release(struct qp__models *models);
+
+/* Adds a row from an object: "id", "provider", "window", "max_output", and in dollars for a million
+ * tokens "input_price", "output_price", "cache_read_price", "cache_write_price". What is missing
+ * comes from the row that the name had before. QP_INVALID. */
+enum qp_rc qp__models_add(struct qp__models *models, const json_t *object, struct qp_err *err);
+
+/* The row of that name, else the longest that is its beginning, else what is assumed. Borrowed until
+ * the next row is added. */
+const struct qp__model *qp__models_get(const struct qp__models *models, const char *id);
+
+/* All rows that stand for a model of their own, those that were added first; NULL behind the last. */
+const struct qp__model *qp__models_at(const struct qp__models *models, size_t i);
+
+/* What a usage costs; -1: the prices are not known. */
+int64_t qp__model_cost(const struct qp__model *model, const struct qp__llm_usage *usage);
+
+/* Whether the count of the input cannot be true: a server that cuts the prompt without a word says a
+ * number far below one's own estimate, or ends at exactly 4096 tokens. */
+bool qp__usage_is_suspect(const struct qp__llm_usage *usage, int64_t estimate);
+
+#endif

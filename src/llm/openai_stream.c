@@ -1,0 +1,291 @@
+/* openai_stream.c - answers of Chat Completions.
+ *
+ * One JSON object an event, "choices" with a "delta" in it, and "[DONE]" at the end. What servers
+ * do differently: "choices" null, empty or absent beside "usage"; "delta" null; "content" null or a
+ * list of parts; thinking in "reasoning_content" or "reasoning"; an {"error"} in the middle of a good
+ * stream; a body that is no stream, with "message" for "delta"; no "[DONE]", or no "finish_reason".
+ * Either of the last two makes an answer complete; without both it was cut. */
+#include "llm/openai.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "llm/decoder.h"
+#include "llm/sse.h"
+#include "llm/toolstream.h"
+
+struct reader {
+  struct qp__decoder d;
+  struct qp__sse sse;
+  struct qp__toolstream tools;
+  bool in_block; /* a text or thinking block is the last one */
+  enum qp__llm_event_kind block_kind;
+  size_t block;
+  enum qp__llm_stop stop;
+  char reason[64]; /* finish_reason, or "" */
+  bool has_usage;
+  bool complete; /* finish_reason or [DONE] has come */
+};
+
+/* ---- delta ---- */
+
+/* A block ends where the kind of text changes. */
+static enum qp_rc
+add_text(struct reader *r, enum qp__llm_event_kind kind, struct qp_bytes text, struct qp_err *err)
+{
+  enum qp_rc rc;
+
+  if (!text.len)
+    return QP_OK;
+  if (!r->in_block || r->block_kind != kind) {
+    rc = qp__decoder_block(&r->d, &r->block, err);
+    if (rc)
+      return rc;
+    r->in_block = true;
+    r->block_kind = kind;
+  }
+  return qp__decoder_text(&r->d, kind, r->block, text, err);
+}
+
+/* A string, or a list of parts of which the texts count. */
+static enum qp_rc
+add_content(struct reader *r, const json_t *delta, struct qp_err *err)
+{
+  const json_t *content = json_object_get(delta, "content");
+  enum qp_rc rc = QP_OK;
+
+  if (!json_is_array(content))
+    return add_text(r, QP__LLM_TEXT, qp__decoder_bytes(delta, "content"), err);
+  for (size_t i = 0; !rc && i < json_array_size(content); i++)
+    rc = add_text(r, QP__LLM_TEXT, qp__decoder_bytes(json_array_get(content, i), "text"), err);
+  return rc;
+}
+
+static enum qp_rc
+add_delta(struct reader *r, const json_t *delta, struct qp_err *err)
+{
+  struct qp_bytes reasoning = qp__decoder_bytes(delta, "reasoning_content");
+  enum qp_rc rc;
+
+  if (!reasoning.len)
+    reasoning = qp__decoder_bytes(delta, "reasoning");
+  rc = add_text(r, QP__LLM_THINKING, reasoning, err);
+  if (!rc)
+    rc = add_content(r, delta, err);
+  if (!rc)
+    rc = add_text(r, QP__LLM_TEXT, qp__decoder_bytes(delta, "refusal"), err);
+  if (!rc && json_object_get(delta, "refusal") && qp__decoder_bytes(delta, "refusal").len)
+    r->stop = QP__LLM_STOP_REFUSAL;
+  if (!rc)
+    rc = qp__toolstream_feed(&r->tools, json_object_get(delta, "tool_calls"), err);
+  if (!rc)
+    rc = qp__toolstream_old(&r->tools, json_object_get(delta, "function_call"), err);
+  return rc;
+}
+
+static void
+take_reason(struct reader *r, const char *reason)
+{
+  static const struct {
+    const char *name;
+    enum qp__llm_stop stop;
+  } reasons[] = {
+    { "stop", QP__LLM_STOP_END },
+    { "tool_calls", QP__LLM_STOP_TOOLS },
+    { "function_call", QP__LLM_STOP_TOOLS },
+    { "length", QP__LLM_STOP_LENGTH },
+    { "content_filter", QP__LLM_STOP_REFUSAL },
+  };
+  enum qp__llm_stop stop = QP__LLM_STOP_OTHER;
+  size_t n = strlen(reason);
+
+  for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++)
+    if (strcmp(reason, reasons[i].name) == 0)
+      stop = reasons[i].stop;
+  if (r->stop != QP__LLM_STOP_REFUSAL)
+    r->stop = stop;
+  if (n >= sizeof(r->reason))
+    n = sizeof(r->reason) - 1;
+  memcpy(r->reason, reason, n);
+  r->reason[n] = 0;
+  r->complete = true;
+}
+
+/* ---- usage ---- */
+
+/* "prompt_tokens" counts what came from the cache too. */
+static enum qp_rc
+take_usage(struct reader *r, const json_t *usage, struct qp_err *err)
+{
+  struct qp__llm_usage *u = &r->d.usage;
+  const json_t *prompt = json_object_get(usage, "prompt_tokens_details");
+  const json_t *completion = json_object_get(usage, "completion_tokens_details");
+  int64_t all = u->input + u->cache_read + u->cache_write;
+
+  if (!json_is_object(usage))
+    return QP_OK;
+  qp__decoder_count(usage, "prompt_tokens", &all);
+  qp__decoder_count(usage, "prompt_cache_hit_tokens", &u->cache_read); /* DeepSeek */
+  qp__decoder_count(prompt, "cached_tokens", &u->cache_read);
+  qp__decoder_count(prompt, "cache_write_tokens", &u->cache_write);
+  qp__decoder_count(usage, "completion_tokens", &u->output);
+  qp__decoder_count(completion, "reasoning_tokens", &u->reasoning);
+  u->input = all - u->cache_read - u->cache_write;
+  if (u->input < 0)
+    u->input = 0;
+  r->has_usage = true;
+  return qp__decoder_usage(&r->d, err);
+}
+
+/* Of llama.cpp, when it sends no usage. */
+static enum qp_rc
+take_timings(struct reader *r, const json_t *timings, struct qp_err *err)
+{
+  if (!json_is_object(timings) || r->has_usage)
+    return QP_OK;
+  qp__decoder_count(timings, "cache_n", &r->d.usage.cache_read);
+  qp__decoder_count(timings, "prompt_n", &r->d.usage.input);
+  qp__decoder_count(timings, "predicted_n", &r->d.usage.output);
+  return qp__decoder_usage(&r->d, err);
+}
+
+/* ---- events ---- */
+
+static enum qp_rc
+take_chunk(struct reader *r, const json_t *root, struct qp_err *err)
+{
+  const json_t *choice = json_array_get(json_object_get(root, "choices"), 0);
+  const json_t *delta = json_object_get(choice, "delta");
+  const char *reason = qp__decoder_string(choice, "finish_reason");
+  enum qp_rc rc;
+
+  rc = qp__decoder_start(&r->d, qp__decoder_string(root, "id"), qp__decoder_string(root, "model"),
+                         err);
+  if (!json_is_object(delta))
+    delta = json_object_get(choice, "message");
+  if (!rc)
+    rc = add_delta(r, delta, err);
+  if (!rc && reason)
+    take_reason(r, reason);
+  if (!rc)
+    rc = take_usage(r, json_object_get(root, "usage"), err);
+  if (!rc)
+    rc = take_timings(r, json_object_get(root, "timings"), err);
+  return rc;
+}
+
+static bool
+has_error(const json_t *root)
+{
+  const json_t *error = json_object_get(root, "error");
+
+  return error && !json_is_null(error);
+}
+
+static enum qp_rc
+on_event(void *arg, const struct qp__sse_event *event, struct qp_err *err)
+{
+  struct reader *r = arg;
+  json_t *root = NULL;
+  enum qp_rc rc;
+
+  if (r->d.over)
+    return QP_OK;
+  if (event->data.len == 6 && memcmp(event->data.data, "[DONE]", 6) == 0) {
+    r->complete = r->d.over = true;
+    return QP_OK;
+  }
+  rc = qp__decoder_parse(event->data, &root, err);
+  if (rc)
+    return rc;
+  if (has_error(root))
+    qp__decoder_error(&r->d, root);
+  else
+    rc = take_chunk(r, root, err);
+  json_decref(root);
+  return rc;
+}
+
+/* ---- slots ---- */
+
+enum qp_rc
+qp__openai_open(struct qp__llm_sink sink, void **out, struct qp_err *err)
+{
+  struct reader *r = qp__alloc0(1, sizeof(*r));
+
+  if (!r)
+    return qp__fail_nomem(err, "the reader of an answer");
+  qp__decoder_init(&r->d, sink);
+  qp__sse_init(&r->sse, QP__LLM_EVENT_MAX);
+  qp__toolstream_init(&r->tools, &r->d);
+  *out = r;
+  return QP_OK;
+}
+
+enum qp_rc
+qp__openai_feed(void *self, struct qp_bytes bytes, struct qp_err *err)
+{
+  struct reader *r = self;
+
+  return qp__sse_feed(&r->sse, bytes, on_event, r, err);
+}
+
+enum qp_rc
+qp__openai_whole(void *self, struct qp_bytes body, struct qp_err *err)
+{
+  struct reader *r = self;
+  json_t *root = NULL;
+  enum qp_rc rc = qp__decoder_parse(body, &root, err);
+
+  if (rc)
+    return rc;
+  if (has_error(root))
+    qp__decoder_error(&r->d, root);
+  else if (!json_is_array(json_object_get(root, "choices")))
+    rc = qp__fail(err, QP_INVALID, "the answer is not a chat completion");
+  else
+    rc = take_chunk(r, root, err);
+  json_decref(root);
+  return rc;
+}
+
+bool
+qp__openai_over(const void *self)
+{
+  const struct reader *r = self;
+
+  return r->d.over;
+}
+
+enum qp_rc
+qp__openai_end(void *self, struct qp__llm_fault *fault, struct qp_err *err)
+{
+  struct reader *r = self;
+  enum qp_rc rc = QP_OK;
+
+  if (r->complete && !r->d.fault.kind) {
+    rc = qp__toolstream_end(&r->tools, err);
+    /* Some servers say "stop" when tools are to be called. */
+    if (r->tools.count && (r->stop == QP__LLM_STOP_END || r->stop == QP__LLM_STOP_NONE))
+      r->stop = QP__LLM_STOP_TOOLS;
+    if (r->stop == QP__LLM_STOP_NONE)
+      r->stop = QP__LLM_STOP_OTHER;
+    if (!rc)
+      rc = qp__decoder_stop(&r->d, r->stop, r->reason, err);
+  }
+  return rc ? rc : qp__decoder_end(&r->d, r->complete, fault);
+}
+
+void
+qp__openai_close(void *self)
+{
+  struct reader *r = self;
+
+  if (!r)
+    return;
+  qp__toolstream_release(&r->tools);
+  qp__sse_release(&r->sse);
+  qp__free(r);
+}

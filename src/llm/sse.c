@@ -1,0 +1,159 @@
+/* sse.c - see sse.h. A line that lies whole in one piece is taken where it lies; only what a piece
+ * cuts is copied. */
+#include "llm/sse.h"
+
+#include <string.h>
+
+#include "base/err.h"
+
+static const char bom[] = { '\xef', '\xbb', '\xbf' };
+enum { BOM_OVER = sizeof(bom) };
+
+void
+qp__sse_init(struct qp__sse *sse, size_t limit)
+{
+  memset(sse, 0, sizeof(*sse));
+  qp__buf_init(&sse->line, limit);
+  qp__buf_init(&sse->name, limit);
+  qp__buf_init(&sse->data, limit);
+  sse->limit = limit;
+}
+
+void
+qp__sse_release(struct qp__sse *sse)
+{
+  qp__buf_release(&sse->line);
+  qp__buf_release(&sse->name);
+  qp__buf_release(&sse->data);
+}
+
+static enum qp_rc
+end_event(struct qp__sse *sse, qp__sse_fn *fn, void *arg, struct qp_err *err)
+{
+  struct qp__sse_event event = { qp__buf_bytes(&sse->name), qp__buf_bytes(&sse->data) };
+  enum qp_rc rc = sse->has_data ? fn(arg, &event, err) : QP_OK;
+
+  qp__buf_reset(&sse->name);
+  qp__buf_reset(&sse->data);
+  sse->has_data = false;
+  return rc;
+}
+
+static bool
+is_field(const char *line, size_t n, const char *name)
+{
+  return n == strlen(name) && memcmp(line, name, n) == 0;
+}
+
+/* One line without its end. */
+static enum qp_rc
+take_line(struct qp__sse *sse, const char *line, size_t n, qp__sse_fn *fn, void *arg,
+          struct qp_err *err)
+{
+  const char *colon = n ? memchr(line, ':', n) : NULL;
+  size_t name_len = colon ? (size_t)(colon - line) : n;
+  const char *value = colon ? colon + 1 : line + n;
+  size_t value_len = n - name_len - (colon ? 1 : 0);
+
+  if (!n)
+    return end_event(sse, fn, arg, err);
+  if (value_len && *value == ' ') {
+    value++;
+    value_len--;
+  }
+  if (is_field(line, name_len, "data")) {
+    if (sse->has_data)
+      (void)qp__buf_add_char(&sse->data, '\n');
+    (void)qp__buf_add(&sse->data, value, value_len);
+    sse->has_data = true;
+    return qp__buf_check(&sse->data, "an event of the stream", err);
+  }
+  if (is_field(line, name_len, "event")) {
+    qp__buf_reset(&sse->name);
+    (void)qp__buf_add(&sse->name, value, value_len);
+    return qp__buf_check(&sse->name, "the name of an event of the stream", err);
+  }
+  return QP_OK; /* a comment, or a field of no use here */
+}
+
+/* A line whose last part is `tail`. */
+static enum qp_rc
+end_line(struct qp__sse *sse, const char *tail, size_t n, qp__sse_fn *fn, void *arg,
+         struct qp_err *err)
+{
+  enum qp_rc rc;
+
+  if (n > sse->limit)
+    return qp__fail(err, QP_TOOBIG, "a line of the stream is over its limit");
+  if (!sse->line.len)
+    return take_line(sse, tail, n, fn, arg, err);
+  (void)qp__buf_add(&sse->line, tail, n);
+  rc = qp__buf_check(&sse->line, "a line of the stream", err);
+  if (!rc)
+    rc = take_line(sse, sse->line.data, sse->line.len, fn, arg, err);
+  qp__buf_reset(&sse->line);
+  return rc;
+}
+
+/* The next CR or LF, or `end`. */
+static const char *
+find_end(const char *p, const char *end)
+{
+  const char *lf = memchr(p, '\n', (size_t)(end - p));
+  const char *cr;
+
+  if (!lf)
+    lf = end;
+  cr = memchr(p, '\r', (size_t)(lf - p));
+  return cr ? cr : lf;
+}
+
+/* Skips the mark, which may come in pieces; what only began like it is put back into the line. */
+static const char *
+skip_bom(struct qp__sse *sse, const char *p, const char *end)
+{
+  while (p < end && sse->bom < BOM_OVER) {
+    if (*p != bom[sse->bom]) {
+      (void)qp__buf_add(&sse->line, bom, sse->bom);
+      sse->bom = BOM_OVER;
+      return p;
+    }
+    sse->bom++;
+    p++;
+  }
+  return p;
+}
+
+enum qp_rc
+qp__sse_feed(struct qp__sse *sse, struct qp_bytes bytes, qp__sse_fn *fn, void *arg,
+             struct qp_err *err)
+{
+  const char *p = bytes.data;
+  const char *end = p + bytes.len;
+
+  if (!bytes.len)
+    return QP_OK;
+  p = skip_bom(sse, p, end);
+  while (p < end) {
+    const char *stop;
+    enum qp_rc rc;
+
+    if (sse->was_cr && *p == '\n') {
+      sse->was_cr = false;
+      p++;
+      continue;
+    }
+    sse->was_cr = false;
+    stop = find_end(p, end);
+    if (stop == end) {
+      (void)qp__buf_add(&sse->line, p, (size_t)(end - p));
+      return qp__buf_check(&sse->line, "a line of the stream", err);
+    }
+    sse->was_cr = *stop == '\r';
+    rc = end_line(sse, p, (size_t)(stop - p), fn, arg, err);
+    if (rc)
+      return rc;
+    p = stop + 1;
+  }
+  return qp__buf_check(&sse->line, "a line of the stream", err);
+}

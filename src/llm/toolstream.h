@@ -1,0 +1,36 @@
+/* toolstream.h - tool calls out of the pieces that servers of Chat Completions send.
+ *
+ * By the book a call is known by "index", and its first piece has id and name. In the field the
+ * index is missing, or 0 for every call; the id is missing, or only in the first piece, or in all;
+ * arguments come before the name. Which call a piece belongs to:
+ *   - an id that is known: that call;
+ *   - an id that is new: a new call, unless the call of that index has no id from the server yet and
+ *     the piece does not bring a second name for it;
+ *   - no id, an index: the newest call of that index, or a new one;
+ *   - neither: a second name begins a new call; else the call at the same place in the list when the
+ *     list has several pieces, else the newest call.
+ * A call is told once its name is known; a call that the server gave no id gets "call_<n>". */
+#ifndef QP_LLM_TOOLSTREAM_H
+#define QP_LLM_TOOLSTREAM_H
+
+#include "llm/decoder.h"
+
+struct qp__toolpiece_call;
+
+struct qp__toolstream {
+  struct qp__decoder *d;
+  struct qp__toolpiece_call *calls;
+  size_t count, cap;
+};
+
+void qp__toolstream_init(struct qp__toolstream *t, struct qp__decoder *d);
+void qp__toolstream_release(struct qp__toolstream *t);
+
+/* One list of pieces, the "tool_calls" of a delta. Anything but an array is ignored. */
+enum qp_rc qp__toolstream_feed(struct qp__toolstream *t, const json_t *pieces, struct qp_err *err);
+/* One piece of the old form, "function_call". */
+enum qp_rc qp__toolstream_old(struct qp__toolstream *t, const json_t *function, struct qp_err *err);
+/* The answer is complete: all calls end. */
+enum qp_rc qp__toolstream_end(struct qp__toolstream *t, struct qp_err *err);
+
+#endif
