@@ -1,0 +1,330 @@
+/* builtin_read.c - read_file, list_directory and glob. */
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/err.h"
+#include "os/file.h"
+#include "tool/builtin_int.h"
+#include "tool/glob.h"
+#include "tool/text.h"
+
+#define CHUNK ((size_t)64 << 10)
+#define LINES_DEFAULT 2000
+#define ENTRIES_MAX 1000
+#define FOUND_MAX 1000
+
+/* ---- read_file ---- */
+
+struct reading {
+  struct qp__job *job;
+  int64_t first, last; /* lines wanted, from 1 */
+  int64_t line;        /* that the next byte belongs to */
+  struct qp__buf text; /* the lines wanted, as they are */
+  bool full;           /* they are over the limit, or the last one has been passed */
+};
+
+/* Takes what is wanted of a piece of the file. */
+static enum qp_rc
+take_piece(struct reading *r, const char *data, size_t n, struct qp_err *err)
+{
+  while (n > 0 && !r->full) {
+    const char *end = memchr(data, '\n', n);
+    size_t len = end ? (size_t)(end - data) + 1 : n;
+    size_t room = r->text.limit - r->text.len;
+
+    if (r->line > r->last) {
+      r->full = true;
+    } else if (r->line >= r->first) {
+      if (qp__buf_add(&r->text, data, len < room ? len : room))
+        return qp__fail_nomem(err, "read_file");
+      if (len > room) {
+        r->full = true;
+        r->job->cut = true;
+      }
+    }
+    if (end && !r->full)
+      r->line++;
+    data += len;
+    n -= len;
+  }
+  return QP_OK;
+}
+
+static enum qp_rc
+read_lines(struct reading *r, const char *path, int fd, uint64_t size, struct qp_err *err)
+{
+  const struct qp__os *os = r->job->workspace->os;
+  char *chunk = qp__alloc(CHUNK);
+  enum qp_rc rc = chunk ? QP_OK : qp__fail_nomem(err, "read_file");
+  ssize_t got = 1;
+
+  for (off_t at = 0; !rc && !r->full && got > 0; at += got) {
+    if (atomic_load(&r->job->stop)) {
+      rc = qp__fail(err, QP_STOPPED, "stopped");
+      break;
+    }
+    got = qp__read_at(os, fd, chunk, CHUNK, at);
+    if (got < 0)
+      rc = qp__workspace_fail((int)got, "read", path, err);
+    else if (qp__text_is_binary(chunk, (size_t)got))
+      rc = qp__fail(err, QP_INVALID, "'%.200s' is a binary file of %llu bytes", path,
+                    (unsigned long long)size);
+    else
+      rc = take_piece(r, chunk, (size_t)got, err);
+  }
+  qp__free(chunk);
+  return rc;
+}
+
+static void
+add_range_note(struct reading *r, uint64_t size)
+{
+  struct qp__job *job = r->job;
+
+  if (size == 0)
+    qp__job_note(job, "the file is empty");
+  else if (r->text.len == 0)
+    qp__job_note(job, "the file has fewer than %lld lines", (long long)r->first);
+  else if (job->cut)
+    qp__job_note(job, "cut within line %lld: an answer has at most %zu bytes; go on with offset",
+                 (long long)r->line, job->limit);
+  else if (r->full)
+    qp__job_note(job, "lines %lld to %lld; more follow, go on with offset %lld",
+                 (long long)r->first, (long long)r->last, (long long)r->last + 1);
+}
+
+static enum qp_rc
+read_file(struct qp__job *job, struct qp_err *err)
+{
+  struct reading r = { .job = job, .line = 1 };
+  char path[QP__WORKSPACE_PATH_MAX];
+  uint64_t size = 0;
+  int fd = -1;
+  enum qp_rc rc = qp__job_path(job, "path", path, err);
+
+  if (!rc)
+    rc = qp__workspace_open_file(job->workspace, path, &fd, &size, err);
+  if (rc)
+    return rc;
+  r.first = qp__job_integer(job, "offset", 1);
+  r.last = r.first + qp__job_integer(job, "limit", LINES_DEFAULT) - 1;
+  qp__buf_init(&r.text, job->limit);
+  rc = read_lines(&r, path, fd, size, err);
+  qp__close(job->workspace->os, fd);
+  if (!rc) {
+    size_t n = job->cut ? qp__text_fit(r.text.data, r.text.len, r.text.len - 1) : r.text.len;
+    size_t before = job->out.limit;
+
+    job->out.limit = 3 * job->limit + before; /* a byte that is no UTF-8 becomes three */
+    if (qp__text_add(&job->out, qp__buf_bytes(&r.text).data, n))
+      rc = qp__fail_nomem(err, "read_file");
+    if (job->out.len > job->limit) {
+      job->cut = true;
+      job->out.len = qp__text_fit(job->out.data, job->out.len, job->limit);
+      job->out.data[job->out.len] = 0;
+    }
+    job->out.limit = before;
+    add_range_note(&r, size);
+  }
+  qp__buf_release(&r.text);
+  return rc;
+}
+
+const struct qp__builtin qp__builtin_read_file = {
+  .tool = { .name = "read_file",
+            .title = "Read file",
+            .description = "Reads a text file of the workspace. The answer is the text as it is; a "
+                           "last line in brackets says when there is more.",
+            .display = QP_DISPLAY_COLLAPSIBLE,
+            .ui_hints = "{\"icon\":\"file\",\"summary\":\"path\",\"result\":\"code\"}" },
+  .args = { { "path", QP__ARG_PATH, true, 0, 0, "path of the file, relative to the workspace" },
+            { "offset", QP__ARG_INTEGER, false, 1, INT32_MAX, "first line to read; default 1" },
+            { "limit", QP__ARG_INTEGER, false, 1, 100000,
+              "number of lines to read; default 2000" } },
+  .run = read_file,
+};
+
+/* ---- list_directory ---- */
+
+struct entry {
+  char *name;
+  unsigned char type;
+};
+
+struct listing {
+  struct entry *entries;
+  size_t count;
+  size_t cap;
+  size_t more; /* that found no place */
+};
+
+static int
+collect_entry(void *arg, const char *name, unsigned char type)
+{
+  struct listing *l = arg;
+
+  if (l->count == ENTRIES_MAX) {
+    l->more++;
+    return 0;
+  }
+  if (l->count == l->cap) {
+    size_t cap = l->cap ? l->cap * 2 : 32;
+    struct entry *entries = qp__realloc(l->entries, cap * sizeof(*entries));
+
+    if (!entries)
+      return -1;
+    l->entries = entries;
+    l->cap = cap;
+  }
+  l->entries[l->count].name = qp__strdup(name);
+  l->entries[l->count].type = type;
+  if (!l->entries[l->count].name)
+    return -1;
+  l->count++;
+  return 0;
+}
+
+static int
+compare_entries(const void *a, const void *b)
+{
+  return strcmp(((const struct entry *)a)->name, ((const struct entry *)b)->name);
+}
+
+static void
+add_name(struct qp__job *job, const char *name, const char *mark)
+{
+  struct qp__buf line;
+
+  qp__buf_init(&line, 3 * QP__WORKSPACE_PATH_MAX);
+  (void)qp__text_add(&line, name, strlen(name));
+  (void)qp__buf_addf(&line, "%s\n", mark);
+  if (line.rc)
+    job->out.rc = job->out.rc ? job->out.rc : line.rc;
+  else
+    (void)qp__job_add(job, line.data, line.len);
+  qp__buf_release(&line);
+}
+
+static void
+add_entry(struct qp__job *job, const char *dir, const struct entry *entry)
+{
+  const struct qp__workspace *w = job->workspace;
+  char path[QP__WORKSPACE_PATH_MAX + 512];
+  char mark[48] = "";
+  struct stat st;
+
+  if (entry->type == DT_DIR) {
+    add_name(job, entry->name, "/");
+  } else if (entry->type == DT_LNK) {
+    add_name(job, entry->name, " (link)");
+  } else {
+    (void)snprintf(path, sizeof(path), "%s/%s", dir, entry->name);
+    if (entry->type == DT_REG && w->os->fstatat(w->os->self, w->fd, path, &st) == 0)
+      (void)snprintf(mark, sizeof(mark), "  %lld bytes", (long long)st.st_size);
+    add_name(job, entry->name, entry->type == DT_REG ? mark : " (not a file)");
+  }
+}
+
+static enum qp_rc
+list_directory(struct qp__job *job, struct qp_err *err)
+{
+  const struct qp__workspace *w = job->workspace;
+  struct listing l = { NULL, 0, 0, 0 };
+  char path[QP__WORKSPACE_PATH_MAX];
+  size_t shown = 0;
+  enum qp_rc rc = qp__job_path(job, "path", path, err);
+  int listed = rc ? 0 : w->os->listdir(w->os->self, w->fd, path, collect_entry, &l);
+
+  if (listed == -1)
+    rc = qp__fail_nomem(err, "list_directory");
+  else if (listed)
+    rc = qp__workspace_fail(listed, "list", path, err);
+  if (!rc && l.count > 0)
+    qsort(l.entries, l.count, sizeof(*l.entries), compare_entries);
+  for (; !rc && shown < l.count && !job->cut && !job->out.rc; shown++)
+    add_entry(job, path, &l.entries[shown]);
+  if (!rc && l.count == 0)
+    qp__job_note(job, "the directory is empty");
+  else if (!rc && (l.more || job->cut)) {
+    job->cut = true;
+    qp__job_note(job, "%zu of %zu entries", shown, l.count + l.more);
+  }
+  for (size_t i = 0; i < l.count; i++)
+    qp__free(l.entries[i].name);
+  qp__free(l.entries);
+  return rc;
+}
+
+const struct qp__builtin qp__builtin_list_directory = {
+  .tool = { .name = "list_directory",
+            .title = "List directory",
+            .description = "Lists a directory of the workspace: a name a line, by name; "
+                           "directories end in '/', files have their size.",
+            .display = QP_DISPLAY_COLLAPSIBLE,
+            .ui_hints = "{\"icon\":\"folder\",\"summary\":\"path\",\"result\":\"text\"}" },
+  .args = { { "path", QP__ARG_PATH, false, 0, 0,
+              "path of the directory, relative to the workspace; default: the workspace" } },
+  .run = list_directory,
+};
+
+/* ---- glob ---- */
+
+struct globbing {
+  struct qp__job *job;
+  const char *pattern;
+  size_t skip; /* bytes of a path before the part that the pattern is about */
+  size_t found;
+};
+
+static enum qp_rc
+glob_visit(void *arg, const char *plain, unsigned char type, struct qp_err *err)
+{
+  struct globbing *g = arg;
+
+  if (type == DT_DIR || !qp__glob_path(g->pattern, plain + g->skip))
+    return QP_OK;
+  if (g->found == FOUND_MAX)
+    g->job->cut = true;
+  else
+    add_name(g->job, plain, type == DT_LNK ? " (link)" : "");
+  if (g->job->cut)
+    return qp__fail(err, QP_STOPPED, "enough");
+  g->found++;
+  return QP_OK;
+}
+
+static enum qp_rc
+glob(struct qp__job *job, struct qp_err *err)
+{
+  struct globbing g = { .job = job, .pattern = qp__job_string(job, "pattern") };
+  char path[QP__WORKSPACE_PATH_MAX];
+  enum qp_rc rc = qp__job_path(job, "path", path, err);
+
+  if (rc)
+    return rc;
+  g.skip = strcmp(path, ".") == 0 ? 0 : strlen(path) + 1;
+  rc = qp__workspace_walk(job->workspace, path, glob_visit, &g, &job->stop, err);
+  if (rc && !job->cut)
+    return rc;
+  if (job->cut)
+    qp__job_note(job, "the first %zu files; there are more", g.found);
+  else if (g.found == 0)
+    qp__job_note(job, "no file matches");
+  return QP_OK;
+}
+
+const struct qp__builtin qp__builtin_glob = {
+  .tool = { .name = "glob",
+            .title = "Find files",
+            .description = "Finds files of the workspace by a pattern such as \"**/*.c\" or "
+                           "\"src/*.[ch]\": '*' stops at '/', '**' does not; a pattern without '/' "
+                           "is about the name alone. A path a line; .git is left out.",
+            .display = QP_DISPLAY_COLLAPSIBLE,
+            .ui_hints = "{\"icon\":\"search\",\"summary\":\"pattern\",\"result\":\"text\"}" },
+  .args = { { "pattern", QP__ARG_STRING, true, 0, 0, "the pattern, relative to path" },
+            { "path", QP__ARG_PATH, false, 0, 0, "directory to look in; default: the workspace" } },
+  .run = glob,
+};

@@ -1,0 +1,344 @@
+/* policy.c - see policy.h. */
+#include "tool/policy.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "tool/glob.h"
+
+#define RULES_MAX 1000
+#define CONDITIONS_MAX 16
+#define LINE_MAX_BYTES 4096
+#define ARGUMENT_MAX ((size_t)1 << 20) /* a longer list of strings matches no rule that allows */
+
+/* What a wildcard of an auto rule does not take. */
+#define NOT_ALLOWED ";&|`$<>(){}\\\n\r"
+
+struct condition {
+  char *argument;
+  char *pattern;
+};
+
+struct qp__policy_rule {
+  enum qp__verdict verdict;
+  char *tool;
+  struct condition conditions[CONDITIONS_MAX];
+  size_t count;
+};
+
+static const char *const verdict_names[] = {
+  [QP__ASK] = "ask",
+  [QP__AUTO] = "auto",
+  [QP__DENY] = "deny",
+};
+
+const char *
+qp__verdict_name(enum qp__verdict verdict)
+{
+  return verdict_names[verdict];
+}
+
+static void
+release_rule(struct qp__policy_rule *rule)
+{
+  qp__free(rule->tool);
+  for (size_t i = 0; i < rule->count; i++) {
+    qp__free(rule->conditions[i].argument);
+    qp__free(rule->conditions[i].pattern);
+  }
+}
+
+void
+qp__policy_release(struct qp__policy *policy)
+{
+  for (size_t i = 0; i < policy->count; i++)
+    release_rule(&policy->rules[i]);
+  qp__free(policy->rules);
+  memset(policy, 0, sizeof(*policy));
+}
+
+/* ---- building ---- */
+
+static enum qp_rc
+set_verdict(struct qp__policy_rule *rule, const char *word, struct qp_err *err)
+{
+  for (size_t i = 0; i < sizeof(verdict_names) / sizeof(verdict_names[0]); i++)
+    if (strcmp(word, verdict_names[i]) == 0) {
+      rule->verdict = (enum qp__verdict)i;
+      return QP_OK;
+    }
+  return qp__fail(err, QP_INVALID, "a tool policy begins with auto, ask or deny, not with '%.40s'",
+                  word);
+}
+
+static enum qp_rc
+set_tool(struct qp__policy_rule *rule, const char *pattern, struct qp_err *err)
+{
+  if (!*pattern)
+    return qp__fail(err, QP_INVALID, "a tool policy needs the name of a tool, or a pattern");
+  rule->tool = qp__strdup(pattern);
+  return rule->tool ? QP_OK : qp__fail_nomem(err, "a tool policy");
+}
+
+static enum qp_rc
+add_condition(struct qp__policy_rule *rule, const char *argument, const char *pattern,
+              struct qp_err *err)
+{
+  struct condition *c = &rule->conditions[rule->count];
+
+  if (rule->count == CONDITIONS_MAX)
+    return qp__fail(err, QP_INVALID, "a tool policy looks at most at %d arguments", CONDITIONS_MAX);
+  if (!*argument)
+    return qp__fail(err, QP_INVALID, "a tool policy has a pattern without an argument's name");
+  c->argument = qp__strdup(argument);
+  c->pattern = qp__strdup(pattern);
+  rule->count++;
+  return c->argument && c->pattern ? QP_OK : qp__fail_nomem(err, "a tool policy");
+}
+
+/* Takes what is in *rule, also when it fails. */
+static enum qp_rc
+add_rule(struct qp__policy *policy, struct qp__policy_rule *rule, struct qp_err *err)
+{
+  struct qp__policy_rule *rules;
+
+  if (policy->count == RULES_MAX) {
+    release_rule(rule);
+    return qp__fail(err, QP_INVALID, "a tool policy has at most %d rules", RULES_MAX);
+  }
+  rules = qp__realloc(policy->rules, (policy->count + 1) * sizeof(*rules));
+  if (!rules) {
+    release_rule(rule);
+    return qp__fail_nomem(err, "a tool policy");
+  }
+  rules[policy->count++] = *rule;
+  policy->rules = rules;
+  return QP_OK;
+}
+
+/* ---- from a line ---- */
+
+/* The next word of *p into word (as long as the line), without its quotes. *eq is where its first
+ * unquoted '=' is, or NULL. False at the end of the line. Every quote has its end. */
+static bool
+next_word(const char **p, char *word, char **eq)
+{
+  bool quoted = false;
+  char *out = word;
+
+  *eq = NULL;
+  *p += strspn(*p, " \t");
+  if (!**p)
+    return false;
+  for (; **p && (quoted || !strchr(" \t", **p)); (*p)++) {
+    if (**p == '"') {
+      quoted = !quoted;
+      continue;
+    }
+    if (quoted && **p == '\\' && ((*p)[1] == '"' || (*p)[1] == '\\'))
+      (*p)++;
+    else if (!quoted && **p == '=' && !*eq)
+      *eq = out;
+    *out++ = **p;
+  }
+  *out = 0;
+  return true;
+}
+
+static enum qp_rc
+parse_line(struct qp__policy_rule *rule, const char *line, struct qp_err *err)
+{
+  char word[LINE_MAX_BYTES];
+  char *eq;
+  enum qp_rc rc;
+
+  if (!next_word(&line, word, &eq))
+    return qp__fail(err, QP_INVALID, "a tool policy begins with auto, ask or deny");
+  rc = set_verdict(rule, word, err);
+  if (rc)
+    return rc;
+  if (!next_word(&line, word, &eq) || eq)
+    return qp__fail(err, QP_INVALID, "a tool policy needs a tool after '%s'",
+                    verdict_names[rule->verdict]);
+  rc = set_tool(rule, word, err);
+  while (!rc && next_word(&line, word, &eq)) {
+    if (!eq)
+      return qp__fail(err, QP_INVALID, "a tool policy's '%.60s' is not NAME=PATTERN", word);
+    *eq = 0;
+    rc = add_condition(rule, word, eq + 1, err);
+  }
+  return rc;
+}
+
+enum qp_rc
+qp__policy_add_line(struct qp__policy *policy, const char *line, struct qp_err *err)
+{
+  struct qp__policy_rule rule = { .verdict = QP__ASK };
+  const char *first = line + strspn(line, " \t");
+  size_t quotes = 0;
+  enum qp_rc rc;
+
+  if (!*first || *first == '#')
+    return QP_OK;
+  if (strlen(line) >= LINE_MAX_BYTES)
+    return qp__fail(err, QP_INVALID, "a tool policy has at most %d bytes", LINE_MAX_BYTES - 1);
+  for (const char *p = line; *p; p++)
+    if (*p == '\\' && quotes % 2 && p[1])
+      p++;
+    else if (*p == '"')
+      quotes++;
+  if (quotes % 2)
+    return qp__fail(err, QP_INVALID, "a tool policy has a quote without its end: %.80s", line);
+  rc = parse_line(&rule, line, err);
+  if (rc) {
+    release_rule(&rule);
+    return rc;
+  }
+  return add_rule(policy, &rule, err);
+}
+
+/* ---- from JSON ---- */
+
+static enum qp_rc
+parse_when(struct qp__policy_rule *rule, json_t *when, struct qp_err *err)
+{
+  enum qp_rc rc = QP_OK;
+  const char *key;
+  json_t *value;
+
+  json_object_foreach (when, key, value) {
+    const char *pattern = NULL;
+
+    rc = qp__json_string("a tool policy's \"when\"", when, key, &pattern, err);
+    if (!rc && !pattern)
+      rc = qp__fail(err, QP_INVALID, "a tool policy's \"when\": \"%.60s\" must be a string", key);
+    if (!rc)
+      rc = add_condition(rule, key, pattern, err);
+    if (rc)
+      break;
+  }
+  return rc;
+}
+
+static enum qp_rc
+parse_rule(struct qp__policy_rule *rule, json_t *object, struct qp_err *err)
+{
+  static const char what[] = "a tool policy";
+  const char *action = "";
+  const char *tool = "";
+  json_t *when = NULL;
+  const char *key;
+  json_t *value;
+  enum qp_rc rc;
+
+  if (!json_is_object(object))
+    return qp__fail(err, QP_INVALID, "%s is an object with \"action\" and \"tool\"", what);
+  json_object_foreach (object, key, value)
+    if (strcmp(key, "action") != 0 && strcmp(key, "tool") != 0 && strcmp(key, "when") != 0)
+      return qp__fail(err, QP_INVALID, "%s has no field \"%.60s\"", what, key);
+  rc = qp__json_string(what, object, "action", &action, err);
+  if (!rc)
+    rc = qp__json_string(what, object, "tool", &tool, err);
+  if (!rc)
+    rc = qp__json_object(what, object, "when", &when, err);
+  if (!rc)
+    rc = set_verdict(rule, action, err);
+  if (!rc)
+    rc = set_tool(rule, tool, err);
+  return rc || !when ? rc : parse_when(rule, when, err);
+}
+
+enum qp_rc
+qp__policy_add_json(struct qp__policy *policy, const json_t *rules, struct qp_err *err)
+{
+  size_t before = policy->count;
+  enum qp_rc rc = QP_OK;
+
+  if (!json_is_array(rules))
+    return qp__fail(err, QP_INVALID, "tool policies are an array of rules");
+  for (size_t i = 0; i < json_array_size(rules) && !rc; i++) {
+    struct qp__policy_rule rule = { .verdict = QP__ASK };
+
+    rc = parse_rule(&rule, json_array_get(rules, i), err);
+    if (rc)
+      release_rule(&rule);
+    else
+      rc = add_rule(policy, &rule, err);
+  }
+  while (rc && policy->count > before)
+    release_rule(&policy->rules[--policy->count]);
+  return rc;
+}
+
+/* ---- judging ---- */
+
+/* A list of strings, joined by spaces. False when it is none. */
+static bool
+join(const json_t *list, struct qp__buf *out)
+{
+  for (size_t i = 0; i < json_array_size(list); i++) {
+    const json_t *item = json_array_get(list, i);
+
+    if (!json_is_string(item))
+      return false;
+    if (i > 0)
+      (void)qp__buf_add_char(out, ' ');
+    (void)qp__buf_add(out, json_string_value(item), json_string_length(item));
+  }
+  return json_is_array(list) && !out->rc;
+}
+
+/* What cannot be looked at (a NUL in it, too long, no memory) counts as a match where that is the
+ * careful answer: in a rule that does not allow. */
+static bool
+matches_value(const struct condition *c, const json_t *value, enum qp__verdict verdict)
+{
+  const char *never = verdict == QP__AUTO ? NOT_ALLOWED : NULL;
+  struct qp__buf joined;
+  bool is;
+
+  if (json_is_string(value)) {
+    if (strlen(json_string_value(value)) != json_string_length(value))
+      return verdict != QP__AUTO;
+    return qp__glob_text(c->pattern, json_string_value(value), never);
+  }
+  if (!json_is_array(value))
+    return false;
+  qp__buf_init(&joined, ARGUMENT_MAX);
+  if (join(value, &joined) && strlen(qp__buf_bytes(&joined).data) == joined.len)
+    is = qp__glob_text(c->pattern, qp__buf_bytes(&joined).data, never);
+  else
+    is = verdict != QP__AUTO;
+  qp__buf_release(&joined);
+  return is;
+}
+
+static bool
+matches_rule(const struct qp__policy_rule *rule, const char *tool, const json_t *arguments)
+{
+  if (!qp__glob_text(rule->tool, tool, NULL))
+    return false;
+  for (size_t i = 0; i < rule->count; i++)
+    if (!matches_value(&rule->conditions[i],
+                       json_object_get(arguments, rule->conditions[i].argument), rule->verdict))
+      return false;
+  return true;
+}
+
+enum qp__verdict
+qp__policy_judge(const struct qp__policy *policy, const char *tool, bool changes,
+                 const json_t *arguments, size_t *rule)
+{
+  for (size_t i = 0; i < policy->count; i++)
+    if (matches_rule(&policy->rules[i], tool, arguments)) {
+      if (rule)
+        *rule = i + 1;
+      return policy->rules[i].verdict;
+    }
+  if (rule)
+    *rule = 0;
+  return changes ? QP__ASK : QP__AUTO;
+}

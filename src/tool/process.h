@@ -1,0 +1,56 @@
+/* process.h - a child process with pipes, on a libuv loop.
+ *
+ * It is made by fork and exec here and not by uv_spawn, because a sandbox (sandbox.h) must be put
+ * on between the two. The child is the leader of a session and a process group of its own; it has
+ * the three standard descriptors and no other, default signal handling, and exactly the environment
+ * that it is given; it dies with the thread that started it.
+ *
+ * (1) `end` is called exactly once, when the child has ended, all of its group has been killed and
+ *     its output is at an end. A process that left the group and holds the pipes is not waited for
+ *     longer than LINGER_MS (process.c).
+ * (2) After `end` the process is gone; before it, it cannot be released, only killed. */
+#ifndef QP_TOOL_PROCESS_H
+#define QP_TOOL_PROCESS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <uv.h>
+
+#include "quipu.h"
+
+struct qp__process;
+struct qp__sandbox;
+
+struct qp__process_spec {
+  const char *const *argv;           /* argv[0] without '/' is looked for in PATH of env */
+  const char *const *env;            /* "NAME=value" */
+  int cwd;                           /* a directory's descriptor; -1: as here */
+  const struct qp__sandbox *sandbox; /* NULL: none. Needed until start returns */
+  bool input;                        /* standard input is a pipe, else /dev/null */
+
+  /* `stream` is 1 for standard output, 2 for standard error. */
+  void (*output)(void *arg, int stream, const char *data, size_t n);
+  /* The exit code, or -1 and the signal that ended it. */
+  void (*end)(void *arg, int code, int signal);
+  void *arg;
+};
+
+/* QP_NOTFOUND: there is no such program. QP_DENIED, QP_IO, QP_NOMEM. */
+enum qp_rc qp__process_start(uv_loop_t *loop, const struct qp__process_spec *spec,
+                             struct qp__process **out, struct qp_err *err);
+
+/* Writes to standard input; the bytes are copied. QP_TOOBIG: the child does not read, and too much
+ * waits for it. Nothing is said when it has closed its input or ended. */
+enum qp_rc qp__process_write(struct qp__process *process, const char *data, size_t n,
+                             struct qp_err *err);
+void qp__process_close_input(struct qp__process *process);
+
+/* A signal to the whole group. */
+void qp__process_kill(struct qp__process *process, int signal);
+/* Closes its input; when it has not ended after `grace_ms` it gets SIGTERM, and SIGKILL after as
+ * long again. */
+void qp__process_stop(struct qp__process *process, uint64_t grace_ms);
+
+int qp__process_pid(const struct qp__process *process);
+
+#endif

@@ -1,0 +1,125 @@
+/* tool.h - tools behind one interface: what a model may call, who decides about a call, and the
+ * call itself.
+ *
+ * A struct qp__tools belongs to one libuv loop and is used on that loop's thread only. It has the
+ * built-in tools (builtin.h), which work inside one workspace directory, and those of MCP servers
+ * (mcp.h). Files are read and written in libuv's worker threads, commands are child processes, MCP
+ * servers are child processes or HTTP servers; nothing blocks the loop.
+ *
+ * (1) Every call gets exactly one result, on a later turn of the loop: what the tool answered, or
+ *     an error result when there is no such tool, the arguments are wrong, it took too long, it was
+ *     cancelled, or its process or server died. No call is ever stuck.
+ * (2) A result is never over the output limit; what was cut has a note in its place.
+ * (3) Calls run in parallel and end in any order.
+ * (4) The order of the tools is stable, so that prompt caches hit: built-in tools first, then each
+ *     server's in the order of the configuration, by name.
+ *
+ * The process must ignore SIGPIPE. */
+#ifndef QP_TOOL_TOOL_H
+#define QP_TOOL_TOOL_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <uv.h>
+
+#include "base/log.h"
+#include "os/os.h"
+#include "quipu.h"
+#include "tool/policy.h"
+
+/* Strings are borrowed: until the tools change (see qp__tools_options.changed). */
+struct qp__tool {
+  const char *name; /* as the model calls it: 1 to 64 of A-Z a-z 0-9 _ - */
+  const char *title;
+  const char *description;
+  const char *schema; /* JSON text of the schema of its arguments, an object */
+  enum qp_display display;
+  const char *ui_hints; /* JSON text of an object */
+  bool changes;         /* it may change something; else it only reads */
+  const char *source;   /* "builtin", or the name of its MCP server */
+};
+
+enum qp__tool_outcome {
+  QP__TOOL_DONE,      /* the tool answered */
+  QP__TOOL_FAILED,    /* it said that it failed, or it could not be called, or it died */
+  QP__TOOL_TIMEOUT,   /* it took too long and was stopped */
+  QP__TOOL_CANCELLED, /* by qp__tool_call_cancel or qp__tools_close */
+};
+
+struct qp__tool_result {
+  enum qp__tool_outcome outcome;
+  json_t *value; /* a string is text; else any JSON. Borrowed during the callback; never NULL */
+  bool is_error; /* outcome is not QP__TOOL_DONE */
+  bool cut;      /* something was left out because of the limit */
+  uint64_t ms;   /* how long it took */
+};
+
+struct qp__tools;
+struct qp__tool_call;
+
+/* Start from zeros; a zero field means its default. Strings are copied. */
+struct qp__tools_options {
+  const struct qp__os *os; /* default: qp__os_posix */
+  struct qp__log log;
+  const char *workspace;           /* an absolute path; NULL: no built-in tools */
+  const struct qp__policy *policy; /* borrowed until close; NULL: the defaults */
+  uint64_t timeout_ms;             /* of a call; default 60 s */
+  size_t output_limit;             /* bytes of text in a result; default 64 KiB */
+
+  /* Of run_command and its sandbox (sandbox.h). */
+  const char *temp;                /* where its private directories are made; default "/tmp" */
+  const char *const *command_env;  /* "NAME=value", ends with NULL; besides the few that it gets */
+  const char *const *command_read; /* more paths that it may read, ends with NULL */
+  bool command_no_network;         /* no TCP, where the kernel can forbid it */
+  bool command_needs_landlock;     /* without Landlock it is refused, not run */
+
+  /* Tools came or went: read the list again. May be NULL. */
+  void (*changed)(void *arg);
+  void *changed_arg;
+};
+
+/* The built-in tools are there at once. QP_NOTFOUND: there is no such workspace. Release with
+ * qp__tools_close(). */
+enum qp_rc qp__tools_open(uv_loop_t *loop, const struct qp__tools_options *options,
+                          struct qp__tools **out, struct qp_err *err);
+
+/* Cancels every call, stops every server, and when all of it has ended calls `closed` (may be
+ * NULL), the last thing that is heard of it. */
+void qp__tools_close(struct qp__tools *tools, void (*closed)(void *arg), void *arg);
+
+/* ---- what there is ---- */
+
+size_t qp__tools_count(const struct qp__tools *tools);
+const struct qp__tool *qp__tools_at(const struct qp__tools *tools, size_t i);
+/* NULL: there is none. */
+const struct qp__tool *qp__tools_find(const struct qp__tools *tools, const char *name);
+
+/* Who decides about this call. Arguments that are paths of the workspace are made plain before
+ * rules see them, so that "./x", "a/../x" and "/workspace/x" are all judged as "x". What is no tool
+ * or no JSON object is QP__DENY. `rule` as in qp__policy_judge(). */
+enum qp__verdict qp__tools_judge(const struct qp__tools *tools, const char *name,
+                                 const char *arguments, size_t *rule);
+
+/* ---- calling ---- */
+
+/* Called once. The call is gone when it returns. It may start and cancel other calls. */
+typedef void qp__tool_done(void *arg, const struct qp__tool_result *result);
+
+struct qp__tool_request {
+  const char *name;
+  const char *arguments; /* JSON text of an object; NULL and "" are {} */
+  uint64_t timeout_ms;   /* 0: the default of the options */
+  size_t output_limit;   /* 0: likewise */
+  qp__tool_done *done;
+  void *arg;
+};
+
+/* Policy is not asked here. Fails only for want of memory (QP_NOMEM) or when the tools are being
+ * closed (QP_MISUSE); all else is an error result. *out (may be NULL) is borrowed until `done`. */
+enum qp_rc qp__tools_call(struct qp__tools *tools, const struct qp__tool_request *request,
+                          struct qp__tool_call **out, struct qp_err *err);
+
+/* Stops the call; its result, QP__TOOL_CANCELLED unless it was there already, comes as ever. */
+void qp__tool_call_cancel(struct qp__tool_call *call);
+
+#endif

@@ -1,0 +1,95 @@
+/* tool_int.h - what tool.c and the sources of tools share.
+ *
+ * A source is a family of tools: the built-in ones, or one MCP server. It works on the loop's
+ * thread, never blocks and never answers from within its call(): qp__tool_call_end() only puts the
+ * result down, the callback comes on a later turn. */
+#ifndef QP_TOOL_TOOL_INT_H
+#define QP_TOOL_TOOL_INT_H
+
+#include "tool/tool.h"
+#include "tool/workspace.h"
+
+struct qp__tool_source {
+  void *self;
+  struct qp__tool_source *next;
+
+  /* Its tools, in their order. */
+  size_t (*count)(void *self);
+  const struct qp__tool *(*at)(void *self, size_t i);
+
+  /* Begins a call; `tool` is one of its own and `arguments` an object, both borrowed. Ends it by
+   * qp__tool_call_end(), now or later, exactly once, unless cancel() came first. */
+  void (*call)(void *self, const struct qp__tool *tool, json_t *arguments,
+               struct qp__tool_call *call);
+  /* Stops the work of a call that has not ended. The source forgets the call. */
+  void (*cancel)(void *self, struct qp__tool_call *call);
+
+  /* Optional. Replaces arguments that are paths by their plain form, in place; see
+   * qp__tools_judge(). False: no memory. */
+  bool (*normalize)(void *self, const struct qp__tool *tool, json_t *arguments);
+
+  /* Begins to close. Calls have ended. Whatever goes on in it is held (below); the last unhold ends
+   * it, and then free() is called. */
+  void (*close)(void *self);
+  void (*free)(void *self);
+};
+
+struct qp__tool_call {
+  struct qp__tools *tools;
+  struct qp__tool_call *next, *prev;
+  struct qp__tool_source *source; /* NULL: it has ended or never began */
+  uv_timer_t timer;               /* its timeout; then the turn on which the callback comes */
+  uint64_t began;
+  uint64_t timeout_ms;
+  size_t output_limit;
+  qp__tool_done *done;
+  void *arg;
+  void *work;               /* the source's own */
+  void (*stop)(void *work); /* likewise */
+
+  /* Once it has ended. */
+  enum qp__tool_outcome outcome;
+  json_t *value;
+  bool cut;
+};
+
+struct qp__tools {
+  uv_loop_t *loop;
+  const struct qp__os *os;
+  struct qp__log log;
+  const struct qp__policy *policy;
+  uint64_t timeout_ms;
+  size_t output_limit;
+  void (*changed)(void *arg);
+  void *changed_arg;
+
+  struct qp__workspace workspace; /* path is NULL: none */
+  struct qp__tool_source *sources;
+  struct qp__tool_call *calls;
+  json_t *no_memory; /* the value of a result when memory is out */
+
+  uv_timer_t closer; /* the turn on which `closed` is called */
+  bool closing;
+  size_t held;
+  void (*closed)(void *arg);
+  void *closed_arg;
+};
+
+/* Adds a source behind the others; it is released with the tools. */
+void qp__tools_add_source(struct qp__tools *tools, struct qp__tool_source *source);
+/* Tells whoever asked that tools came or went. */
+void qp__tools_tell_change(struct qp__tools *tools);
+
+/* Something that must end before the tools are gone: a handle, a process, a job. */
+void qp__tools_hold(struct qp__tools *tools);
+void qp__tools_unhold(struct qp__tools *tools);
+
+/* Takes `value`; NULL means that memory is out. */
+void qp__tool_call_end(struct qp__tool_call *call, enum qp__tool_outcome outcome, json_t *value,
+                       bool cut);
+/* For a source that keeps the time itself: the call's own timeout, from now. */
+void qp__tool_call_set_timeout(struct qp__tool_call *call, uint64_t ms);
+/* An error result of one sentence. */
+void qp__tool_call_fail(struct qp__tool_call *call, const char *sentence);
+
+#endif

@@ -1,0 +1,61 @@
+/* tool_rig.h - tools on a loop of their own with a workspace that is removed afterwards, and calls
+ * that are waited for. */
+#ifndef TOOL_RIG_H
+#define TOOL_RIG_H
+
+#include "tool/tool.h"
+
+struct tool_rig {
+  uv_loop_t loop;
+  struct qp__tools *tools;
+  char dir[256];       /* of the rig; holds "work", the workspace, and "temp" */
+  char workspace[300]; /* dir/work */
+  char temp[300];
+  bool closed;
+  char log[65536]; /* what was logged, a line each; what does not fit is left out */
+};
+
+/* What came of a call. */
+struct tool_answer {
+  bool done;
+  enum qp__tool_outcome outcome;
+  bool is_error;
+  bool cut;
+  unsigned times; /* that the callback was called */
+  json_t *value;
+  char *text; /* a string's text, else JSON; never NULL once done */
+};
+
+/* Makes the directories; the options' workspace, temp and log are set when they are zero. */
+void tool_rig_make(struct tool_rig *rig);
+enum qp_rc tool_rig_open(struct tool_rig *rig, struct qp__tools_options options,
+                         struct qp_err *err);
+/* Both, and it must work. */
+void tool_rig_init(struct tool_rig *rig, struct qp__tools_options options);
+/* Closes the tools and the loop, which must have nothing left. */
+void tool_rig_close(struct tool_rig *rig);
+void tool_rig_remove(struct tool_rig *rig);  /* the directories */
+void tool_rig_release(struct tool_rig *rig); /* both */
+
+/* Begins a call; *answer is filled when it ends. NULL: it could not begin. */
+struct qp__tool_call *tool_start(struct tool_rig *rig, const char *name, const char *arguments,
+                                 uint64_t timeout_ms, struct tool_answer *answer);
+/* Runs the loop until *flag is set; fails the test when the loop has nothing to do any more. */
+void tool_wait(struct tool_rig *rig, const bool *flag);
+void tool_answer_release(struct tool_answer *answer);
+
+/* A call to its end. */
+struct tool_answer tool_call(struct tool_rig *rig, const char *name, const char *arguments);
+/* It must succeed, or fail, with a text in which `part` stands. */
+void tool_works(struct tool_rig *rig, const char *name, const char *arguments, const char *part);
+void tool_fails(struct tool_rig *rig, const char *name, const char *arguments, const char *part);
+
+/* Files, by a path relative to the rig's directory. */
+void tool_put(struct tool_rig *rig, const char *path, const char *text);
+void tool_put_bytes(struct tool_rig *rig, const char *path, const void *data, size_t n);
+/* What is in it, or "(none)"; static, for one use at a time. */
+const char *tool_get(struct tool_rig *rig, const char *path);
+bool tool_has(struct tool_rig *rig, const char *path);
+void tool_link(struct tool_rig *rig, const char *target, const char *path);
+
+#endif
