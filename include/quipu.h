@@ -135,6 +135,7 @@ struct qp_store_options {
   unsigned workers;     /* threads that write a batch's files; default: processors, at most 8 */
   qp_log_fn *log;       /* receives warnings and traces; default: none */
   void *log_arg;
+  size_t event_bytes; /* of the event log of each context, about; default 1 MiB */
 };
 
 /* Opens the store at `url`: "file:/var/lib/quipu", a plain path, or "memory:". Finishes every write
@@ -508,6 +509,124 @@ QP_API QP_MUST_CHECK enum qp_rc qp_messages_index(struct qp_context *context, co
                                                   qp_message_visit *visit, void *arg,
                                                   struct qp_err *err);
 
+/* ---- events ---- */
+
+/* What happens to a context, as a numbered log for those who follow it (docs/formats.md). A number
+ * is given once and never again, also when the event did not become durable: numbers grow by one
+ * while the context is in memory, and when it is loaded they go on behind a gap of one to two
+ * millions. The log is bounded: its oldest part goes when it has grown to about the event_bytes of
+ * the store. */
+
+#define QP_EVENT_TYPE_MAX 64 /* bytes */
+
+struct qp_event {
+  uint64_t seq;         /* 0: the next number; else one that is not smaller than that */
+  int64_t time;         /* 0: now */
+  const char *type;     /* ASCII letters, digits, '.', '_' and '-' */
+  struct qp_bytes data; /* a JSON object, whose fields stand beside those above; or empty */
+};
+
+/* Appends events and returns once they are durable. *first (may be NULL) receives the number of the
+ * first one. QP_CONFLICT: a number is smaller than the next one. QP_TOOBIG: they take more than
+ * 4 MiB. QP_BUSY: a million numbers wait for becoming durable. */
+QP_API QP_MUST_CHECK enum qp_rc qp_events_append(struct qp_context *context,
+                                                 const struct qp_event *events, size_t count,
+                                                 uint64_t *first, struct qp_err *err);
+/* The same without waiting, as qp_message_save_async(); *first is set at once. */
+QP_API QP_MUST_CHECK enum qp_rc qp_events_append_async(struct qp_context *context,
+                                                       const struct qp_event *events, size_t count,
+                                                       uint64_t *first, qp_done_fn *done, void *arg,
+                                                       struct qp_err *err);
+
+/* `json` is the stored line: {"seq":1,"time":"…","type":"…", and the data}. Borrowed. */
+struct qp_event_info {
+  uint64_t seq;
+  int64_t time;
+  const char *type;
+  struct qp_bytes json;
+};
+typedef enum qp_rc qp_event_visit(void *arg, const struct qp_event_info *event);
+
+/* Visits the durable events with numbers above `after`, `limit` at most, oldest first. Reads what
+ * is visited and at most one chunk (an eighth of event_bytes) more. QP_NOTFOUND: some of them are
+ * gone, because the log is bounded; nothing was visited. A damaged line is left out. */
+QP_API QP_MUST_CHECK enum qp_rc qp_events_read(struct qp_context *context, uint64_t after,
+                                               uint64_t limit, qp_event_visit *visit, void *arg,
+                                               struct qp_err *err);
+
+struct qp_event_range {
+  uint64_t oldest; /* that is there; 0: none */
+  uint64_t newest; /* that is durable; 0: none */
+  uint64_t next;   /* the number that the next event gets, if it is appended now */
+  uint64_t bytes;  /* of the log */
+};
+QP_API QP_MUST_CHECK enum qp_rc qp_events_range(struct qp_context *context,
+                                                struct qp_event_range *out, struct qp_err *err);
+
+/* ---- several changes in one commit ---- */
+
+/* What may be done to branches; the fields of struct qp_branch_change that count beside `name`. */
+enum qp_branch_action {
+  QP_BRANCH_FORK = 1,   /* qp_branch_fork: other (from), at */
+  QP_BRANCH_SWITCH,     /* qp_branch_switch */
+  QP_BRANCH_RENAME,     /* qp_branch_rename: other (the new name) */
+  QP_BRANCH_DELETE,     /* qp_branch_delete */
+  QP_BRANCH_REWIND,     /* qp_branch_rewind: at */
+  QP_BRANCH_SET_PROMPT, /* qp_branch_set_prompt: other (the prompt's id) */
+};
+
+struct qp_branch_change {
+  enum qp_branch_action action;
+  const char *name;
+  const char *other;
+  const struct qp_uuid *at;
+};
+
+enum qp_change_flags {
+  QP_CHANGE_NEW_RESULT = 1u << 0, /* the key may be there: it has the new result */
+};
+
+#define QP_KEY_MAX 255         /* bytes of an idempotency key */
+#define QP_KEY_RESULT_MAX 8192 /* bytes of its result */
+#define QP_CHANGE_MESSAGES 256 /* messages of one change, at most */
+
+/* A change of one context: all of it, or nothing. Its parts are made in this order, each on what
+ * those before it have made, with the checks of the function that does it alone. Start from
+ * {.size = sizeof(struct qp_change)}; a part whose fields are zero is not there. */
+struct qp_change {
+  size_t size;
+  unsigned flags; /* enum qp_change_flags */
+  const struct qp_branch_change *branch_changes;
+  size_t branch_change_count;
+  struct qp_bytes metadata; /* a patch, as of qp_context_update() */
+  const char *branch;       /* where the messages go; NULL: the active one, by then */
+  struct qp_message *const *messages;
+  size_t message_count;
+  const struct qp_event *events;
+  size_t event_count;
+  /* An idempotency key, 1 to 255 bytes of UTF-8 without control characters, and a small result, any
+   * JSON value: durable together with the rest. It is kept for 24 hours, though at least the last
+   * 1,500 of a context are and at most 2,000. */
+  const char *key;
+  struct qp_bytes key_result;
+};
+
+/* Commits it and returns once it is durable; with `done` (not NULL) without waiting, as
+ * qp_message_save_async() does. *first_event (may be NULL) receives the number of the first event;
+ * the messages have their ids. QP_EXISTS: the key was used before: see qp_idempotency_find().
+ * Nothing is written when nothing changes, and `done` is called before this returns. A message that
+ * comes back from the trash, because a branch is forked at it or rewound to it, does so before and
+ * stays. */
+QP_API QP_MUST_CHECK enum qp_rc qp_context_commit(struct qp_context *context,
+                                                  const struct qp_change *change,
+                                                  uint64_t *first_event, qp_done_fn *done,
+                                                  void *arg, struct qp_err *err);
+
+/* The result that was stored with a key, as JSON, released with qp_free(). QP_NOTFOUND: the key was
+ * not used, or not for 24 hours, or the commit that has it is not durable yet. */
+QP_API QP_MUST_CHECK enum qp_rc qp_idempotency_find(struct qp_context *context, const char *key,
+                                                    char **result, size_t *len, struct qp_err *err);
+
 /* ---- catalogue ---- */
 
 /* What is known of all contexts without opening them, and the words of all their messages. It is
@@ -829,6 +948,171 @@ QP_API QP_MUST_CHECK enum qp_rc qp_session_list(struct qp_store *store, qp_sessi
 QP_API QP_MUST_CHECK enum qp_rc qp_session_delete(struct qp_store *store, const char *id,
                                                   struct qp_err *err);
 
+/* ---- turns ---- */
+
+/* An engine runs turns: what a person says, what a model answers, the tools that it calls, until
+ * the context is at rest again. It has one thread, on which all models, tools and timers of all
+ * contexts live. Whoever wants something of it asks by an action; whoever wants to see what happens
+ * subscribes to events. A client that goes away changes nothing. docs/turns.md has the states. */
+
+struct qp_engine;
+struct qp_subscription;
+
+/* Whom models are asked from. "demo" is always there and needs nothing. */
+struct qp_provider_spec {
+  const char *name;     /* "anthropic", "openai", "demo", or one of your own: [A-Za-z0-9_-]+ */
+  const char *protocol; /* "anthropic", "openai", "ollama", "demo"; NULL: the name */
+  const char *base_url; /* NULL: the protocol's own */
+  const char *key;      /* NULL: none */
+  const char *model;    /* asked when a context names none; may be NULL */
+};
+
+enum qp_engine_flags {
+  QP_ENGINE_ENV = 1u << 0, /* providers from ANTHROPIC_API_KEY, OPENAI_API_KEY and the like */
+};
+
+/* Bounds of what one message of a person may cause, and of a context in all. A turn that reaches
+ * one becomes Failed with a sentence that names it. 0: the default; UINT64_MAX: no bound. */
+struct qp_limits {
+  uint64_t rounds;         /* answers with tool calls in one turn; default 50 */
+  uint64_t calls;          /* tool calls in one turn; default 200 */
+  uint64_t turn_tokens;    /* input and output of all model calls of a turn; default: no bound */
+  uint64_t turn_cost;      /* in millionths of a dollar; default: no bound */
+  uint64_t context_tokens; /* the same of all turns of a context */
+  uint64_t context_cost;
+};
+
+/* Start from {.size = sizeof(struct qp_engine_options)}; a zero field means its default. Everything
+ * is copied. */
+struct qp_engine_options {
+  size_t size;
+  unsigned flags; /* enum qp_engine_flags */
+  const struct qp_provider_spec *providers;
+  size_t provider_count;
+  const char *models_json;   /* an array of rows for the table of models; docs/providers.md */
+  const char *demo_script;   /* a file for the demo model; docs/providers.md */
+  const char *workspace;     /* absolute path of the directory of built-in tools; NULL: none */
+  const char *mcp_json;      /* a standard mcp.json; NULL: no MCP servers */
+  const char *const *policy; /* lines, docs/tools.md; NULL: reading is free, changing asks */
+  size_t policy_count;
+  struct qp_limits limits;
+  unsigned retries;  /* of a model call that may soon work again; default 3 */
+  uint64_t retry_ms; /* the first pause, which doubles; default 1000 */
+  uint64_t flush_ms; /* how often what is streamed is made durable; default 100 */
+  qp_log_fn *log;
+  void *log_arg;
+};
+
+/* Starts the engine's thread. What an earlier engine left in the middle is brought to an end: what
+ * had come of an answer is saved and marked interrupted, open tool calls get an error as result and
+ * are not run again, and calls that wait for a person go on waiting. The store must outlive the
+ * engine, and there may be only one engine on it. *out is released with qp_engine_stop(). */
+QP_API QP_MUST_CHECK enum qp_rc qp_engine_start(struct qp_store *store,
+                                                const struct qp_engine_options *options,
+                                                struct qp_engine **out, struct qp_err *err);
+/* Ends every turn that goes on as a restart would find it (partial answers are saved), ends every
+ * subscription, calls `done` of every action that waits with QP_STOPPED, and frees. NULL is
+ * allowed. Not to be called on the engine's own thread. */
+QP_API void qp_engine_stop(struct qp_engine *engine);
+
+/* X(name, text): what a client can ask for. */
+#define QP_ACTION_MAP(X)                                                                       \
+  X(SEND_MESSAGE, "send_message")   /* a message, and the model is asked */                    \
+  X(APPROVE_TOOLS, "approve_tools") /* decides about calls that wait for a person */           \
+  X(CANCEL, "cancel")               /* ends the turn; what had come of an answer is kept */    \
+  X(RETRY, "retry")                 /* asks the model again, after a failure too */            \
+  X(REGENERATE, "regenerate")       /* another answer to the same question, on a new branch */ \
+  X(EDIT_MESSAGE, "edit_message")   /* another message in place of one, on a new branch */     \
+  X(SWITCH_BRANCH, "switch_branch")
+
+enum qp_action_kind {
+#define QP_ACTION_ENUM(name, text) QP_ACTION_##name,
+  QP_ACTION_MAP(QP_ACTION_ENUM)
+#undef QP_ACTION_ENUM
+};
+QP_API const char *qp_action_name(enum qp_action_kind kind);
+/* False when there is none of that name. */
+QP_API bool qp_action_find(const char *name, enum qp_action_kind *out);
+
+/* Begin with zeros. Everything is copied. */
+struct qp_action {
+  enum qp_action_kind kind;
+  struct qp_uuid context;
+  /* When it is not NULL, the same action with the same key is done once and answered alike each
+   * time, also after a restart. 1 to 255 printable characters of ASCII. QP_CONFLICT: the key was
+   * used for another action. */
+  const char *key;
+  /* `done` is called when the context is at rest or waits for a person; else as soon as what was
+   * asked for is durable. */
+  bool wait;
+  struct qp_bytes text;             /* SEND_MESSAGE, EDIT_MESSAGE: the text of a user message … */
+  const struct qp_message *message; /* … or a whole one, of role user; then text is not looked at */
+  /* SWITCH_BRANCH: where to; SEND_MESSAGE, RETRY: where; NULL: the active branch. REGENERATE,
+   * EDIT_MESSAGE: the name of the new branch; NULL: one is made. */
+  const char *branch;
+  struct qp_uuid target; /* EDIT_MESSAGE: the message; REGENERATE: the answer, none: the last one */
+  const char *const *approved; /* APPROVE_TOOLS: ids of calls that may run … */
+  size_t approved_count;
+  const char *const *denied; /* … and that may not; a call that is not named goes on waiting */
+  size_t denied_count;
+  const char *reason; /* why they may not, for the model; may be NULL */
+};
+
+/* Strings are borrowed during the call. */
+struct qp_action_result {
+  const char *state;      /* of the context, now */
+  struct qp_uuid message; /* that SEND_MESSAGE and EDIT_MESSAGE have saved; else none */
+  const char *branch;     /* on which it happened; never NULL when rc is QP_OK */
+  uint64_t seq;           /* of the newest event: subscribe after it to see what comes */
+  bool replayed;          /* it was done before, with the same key */
+};
+
+/* Called once for each action that was taken, on the engine's thread: it must be quick, may call
+ * qp_engine_act() and must not write to the store. QP_CONFLICT: the state does not allow it (the
+ * sentence names the state), QP_INVALID "No pending tool approvals", QP_NOTFOUND: no such context,
+ * branch, message or call; nothing has changed then. QP_IO and the like: it could not be saved, and
+ * the context is Failed. A turn that fails later is no failure of its action: see result->state. */
+typedef void qp_action_fn(void *arg, const struct qp_action_result *result, enum qp_rc rc,
+                          const struct qp_err *err);
+
+/* May be called from any thread. QP_INVALID: the action itself is wrong; `done` (may be NULL) is
+ * not called then. */
+QP_API QP_MUST_CHECK enum qp_rc qp_engine_act(struct qp_engine *engine,
+                                              const struct qp_action *action, qp_action_fn *done,
+                                              void *arg, struct qp_err *err);
+
+/* Something that happened, as its line in the log says it; docs/turns.md has the types. Called on
+ * the engine's thread, in the order of the numbers; it must be quick and must not write to the
+ * store. `event` NULL: the subscription has ended, because the engine stops or the context is gone;
+ * it must still be released. */
+typedef void qp_engine_event_fn(void *arg, const struct qp_event_info *event);
+
+#define QP_SEQ_NOW UINT64_MAX
+
+/* Everything that happens in the context after event number `after`: from the log first, then as it
+ * happens (pieces of an answer before they are durable). QP_SEQ_NOW: only what comes from now on. 0:
+ * from the oldest event that is kept. When events after `after` are not kept any more, the first
+ * that comes is of type "gap": load the state anew. Released with qp_engine_unsubscribe(). */
+QP_API QP_MUST_CHECK enum qp_rc qp_engine_subscribe(struct qp_engine *engine,
+                                                    const struct qp_uuid *context, uint64_t after,
+                                                    qp_engine_event_fn *fn, void *arg,
+                                                    struct qp_subscription **out,
+                                                    struct qp_err *err);
+/* When it returns, fn is not running and will not be called again; on the engine's own thread too.
+ * NULL is allowed. */
+QP_API void qp_engine_unsubscribe(struct qp_subscription *subscription);
+
+/* Ends what goes on in a context, without another word to the store, ends its subscriptions and lets
+ * go of it, so that it can be deleted. Waits until that is so. Not on the engine's thread. */
+QP_API void qp_engine_release(struct qp_engine *engine, const struct qp_uuid *context);
+
+/* Models and tools as JSON, released with qp_free(): an array of objects (docs/providers.md,
+ * docs/tools.md). From any thread but the engine's. */
+QP_API QP_MUST_CHECK enum qp_rc qp_engine_models(struct qp_engine *engine, char **out, size_t *len,
+                                                 struct qp_err *err);
+QP_API QP_MUST_CHECK enum qp_rc qp_engine_tools(struct qp_engine *engine, char **out, size_t *len,
+                                                struct qp_err *err);
+
 /* ---- integrity ---- */
 
 enum qp_check_flags {
@@ -852,6 +1136,7 @@ enum qp_check_flags {
   X(PACK_DAMAGED, "an archive cannot be read to its end")                     \
   X(BLOB_DAMAGED, "a blob does not match its hash")                           \
   X(SESSION_DAMAGED, "a session's file or its index has lines that are none") \
+  X(EVENTS_DAMAGED, "an event log has lines that are none")                   \
   X(LEFTOVER, "a file that a finished or interrupted operation left behind")  \
   X(OLD_FORMAT, "a context in an old format that waits for its migration")    \
   X(FOREIGN_FILE, "a file that is not quipu's")                               \

@@ -25,6 +25,8 @@
   X(CANCEL, "the turn is cancelled")                                  \
   X(APPROVE, "the calls are decided, some may run")                   \
   X(DENY, "the calls are decided, none may run")                      \
+  X(DECIDE, "some calls are decided, others still wait")              \
+  X(SWITCH, "another branch becomes the active one")                  \
   X(COMPACT, "a compaction is asked for")                             \
   X(SAVED, "what came last is durable")                               \
   X(SAVE_FAILED, "a save failed")                                     \

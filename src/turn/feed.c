@@ -1,0 +1,329 @@
+/* feed.c - see feed.h. */
+#include "turn/feed.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/str.h"
+
+#define LINE_MAX ((size_t)1 << 20)
+
+void
+qp__feed_init(struct qp__feed *feed)
+{
+  memset(feed, 0, sizeof(*feed));
+  feed->last = &feed->first;
+}
+
+static void
+free_lines(struct qp__line *line)
+{
+  while (line) {
+    struct qp__line *next = line->next;
+
+    qp__free(line);
+    line = next;
+  }
+}
+
+void
+qp__feed_release(struct qp__feed *feed)
+{
+  free_lines(feed->first);
+  qp__feed_init(feed);
+}
+
+/* ---- subscribers ---- */
+
+void
+qp__sub_ref(struct qp_subscription *sub)
+{
+  (void)pthread_mutex_lock(&sub->lock);
+  sub->refs++;
+  (void)pthread_mutex_unlock(&sub->lock);
+}
+
+void
+qp__sub_unref(struct qp_subscription *sub)
+{
+  bool last;
+
+  (void)pthread_mutex_lock(&sub->lock);
+  last = --sub->refs == 0;
+  (void)pthread_mutex_unlock(&sub->lock);
+  if (!last)
+    return;
+  free_lines(sub->backlog);
+  (void)pthread_mutex_destroy(&sub->lock);
+  qp__free(sub);
+}
+
+void
+qp__sub_tell(struct qp_subscription *sub, const struct qp_event_info *event)
+{
+  if (event->seq <= sub->seen)
+    return;
+  sub->seen = event->seq;
+  (void)pthread_mutex_lock(&sub->lock);
+  if (!sub->dead && sub->engine)
+    sub->fn(sub->arg, event);
+  (void)pthread_mutex_unlock(&sub->lock);
+}
+
+static void
+end_sub(struct qp_subscription *sub)
+{
+  (void)pthread_mutex_lock(&sub->lock);
+  if (!sub->dead && sub->engine)
+    sub->fn(sub->arg, NULL);
+  sub->engine = NULL;
+  (void)pthread_mutex_unlock(&sub->lock);
+}
+
+/* The line as the log holds it, without its newline. */
+static enum qp_rc
+write_line(struct qp__buf *out, const struct qp__line *line)
+{
+  char when[QP__TIME_LEN];
+
+  qp__time_format(when, line->time);
+  (void)qp__buf_addf(out, "{\"seq\":%llu,\"time\":\"%.*s\",\"type\":\"%s\"%s",
+                     (unsigned long long)line->seq, QP__TIME_LEN, when, line->type,
+                     line->len > 2 ? "," : "");
+  return qp__buf_add(out, line->data + 1, line->len - 1);
+}
+
+/* A subscriber that cannot be told everything is told that it has ended: it can come back. */
+static void
+tell_line(struct qp_subscription *sub, const struct qp__line *line)
+{
+  struct qp__buf text;
+
+  qp__buf_init(&text, LINE_MAX + 256);
+  if (write_line(&text, line))
+    end_sub(sub);
+  else
+    qp__sub_tell(
+        sub, &(struct qp_event_info){ line->seq, line->time, line->type, qp__buf_bytes(&text) });
+  qp__buf_release(&text);
+}
+
+static enum qp_rc
+add_backlog(struct qp_subscription *sub, const struct qp__line *line)
+{
+  struct qp__line *copy = qp__alloc(sizeof(*copy) + line->len + 1);
+
+  if (!copy)
+    return QP_NOMEM;
+  memcpy(copy, line, sizeof(*copy) + line->len + 1);
+  copy->next = NULL;
+  *sub->backlog_end = copy;
+  sub->backlog_end = &copy->next;
+  return QP_OK;
+}
+
+static void
+offer(struct qp_subscription *sub, const struct qp__line *line)
+{
+  if (!sub->reading)
+    tell_line(sub, line);
+  else if (add_backlog(sub, line))
+    end_sub(sub);
+}
+
+void
+qp__sub_catch_up(struct qp_subscription *sub)
+{
+  struct qp__line *line = sub->backlog;
+
+  sub->reading = false;
+  sub->backlog = NULL;
+  sub->backlog_end = &sub->backlog;
+  for (const struct qp__line *at = line; at; at = at->next)
+    tell_line(sub, at);
+  free_lines(line);
+}
+
+enum qp_rc
+qp__feed_join(struct qp__feed *feed, struct qp_subscription *sub, struct qp_err *err)
+{
+  sub->backlog_end = &sub->backlog;
+  for (const struct qp__line *line = feed->first; sub->reading && line; line = line->next)
+    if (line->shown && add_backlog(sub, line))
+      return qp__fail_nomem(err, "subscribing to a context");
+  sub->next = feed->subs;
+  sub->begun = true;
+  feed->subs = sub;
+  qp__sub_ref(sub);
+  return QP_OK;
+}
+
+void
+qp__feed_sweep(struct qp__feed *feed)
+{
+  struct qp_subscription **at = &feed->subs;
+
+  while (*at) {
+    struct qp_subscription *sub = *at;
+    bool gone;
+
+    (void)pthread_mutex_lock(&sub->lock);
+    gone = sub->dead || !sub->engine;
+    (void)pthread_mutex_unlock(&sub->lock);
+    if (gone) {
+      *at = sub->next;
+      qp__sub_unref(sub);
+    } else {
+      at = &sub->next;
+    }
+  }
+}
+
+void
+qp__feed_end_subs(struct qp__feed *feed)
+{
+  for (struct qp_subscription *sub = feed->subs; sub; sub = sub->next)
+    end_sub(sub);
+  qp__feed_sweep(feed);
+}
+
+/* ---- lines ---- */
+
+enum qp_rc
+qp__feed_add(struct qp__feed *feed, const char *type, json_t *data, int64_t now, bool held,
+             struct qp_err *err)
+{
+  struct qp__line *line = NULL;
+  struct qp__buf text;
+  enum qp_rc rc;
+
+  if (!data)
+    return qp__fail_nomem(err, "an event");
+  qp__buf_init(&text, LINE_MAX);
+  (void)qp__json_write(&text, data);
+  json_decref(data);
+  rc = qp__buf_check(&text, "an event", err);
+  if (!rc) {
+    line = qp__alloc0(1, sizeof(*line) + text.len + 1);
+    if (!line)
+      rc = qp__fail_nomem(err, "an event");
+  }
+  if (line) {
+    line->seq = feed->next_seq++;
+    line->time = now;
+    line->type = type;
+    line->held = held;
+    line->len = text.len;
+    memcpy(line->data, text.data, text.len);
+    *feed->last = line;
+    feed->last = &line->next;
+  }
+  qp__buf_release(&text);
+  return rc;
+}
+
+/* Frees what is durable and was shown. */
+static void
+trim(struct qp__feed *feed)
+{
+  while (feed->first && feed->first->shown && feed->first->saved) {
+    struct qp__line *line = feed->first;
+
+    feed->first = line->next;
+    qp__free(line);
+  }
+  if (!feed->first)
+    feed->last = &feed->first;
+}
+
+void
+qp__feed_show(struct qp__feed *feed)
+{
+  for (struct qp__line *line = feed->first; line && !line->held; line = line->next) {
+    if (line->shown)
+      continue;
+    line->shown = true;
+    for (struct qp_subscription *sub = feed->subs; sub; sub = sub->next)
+      offer(sub, line);
+  }
+  trim(feed);
+}
+
+bool
+qp__feed_has_unstaged(const struct qp__feed *feed)
+{
+  for (const struct qp__line *line = feed->first; line; line = line->next)
+    if (!line->staged)
+      return true;
+  return false;
+}
+
+struct qp_event *
+qp__feed_stage(struct qp__feed *feed, size_t *count)
+{
+  struct qp_event *events;
+  size_t n = 0;
+
+  for (const struct qp__line *line = feed->first; line; line = line->next)
+    n += !line->staged;
+  *count = n;
+  if (n == 0)
+    return NULL;
+  events = qp__alloc0(n, sizeof(*events));
+  if (!events)
+    return NULL;
+  n = 0;
+  for (struct qp__line *line = feed->first; line; line = line->next) {
+    if (line->staged)
+      continue;
+    line->staged = true;
+    events[n].seq = line->seq;
+    events[n].time = line->time;
+    events[n].type = line->type;
+    events[n].data = (struct qp_bytes){ line->data, line->len };
+    n++;
+  }
+  return events;
+}
+
+void
+qp__feed_unstage(struct qp__feed *feed, uint64_t from, uint64_t upto)
+{
+  for (struct qp__line *line = feed->first; line; line = line->next)
+    if (line->seq >= from && line->seq <= upto)
+      line->staged = false;
+}
+
+void
+qp__feed_saved(struct qp__feed *feed, uint64_t from, uint64_t upto)
+{
+  for (struct qp__line *line = feed->first; line; line = line->next)
+    if (line->seq >= from && line->seq <= upto) {
+      line->held = false;
+      line->saved = true;
+    }
+  qp__feed_show(feed);
+}
+
+void
+qp__feed_lost(struct qp__feed *feed, uint64_t from, uint64_t upto)
+{
+  struct qp__line **at = &feed->first;
+
+  while (*at) {
+    struct qp__line *line = *at;
+
+    if (line->seq >= from && line->seq <= upto && !line->shown) {
+      *at = line->next;
+      qp__free(line);
+      continue;
+    }
+    if (line->seq >= from && line->seq <= upto)
+      line->saved = true; /* it was shown, and that is all that can be done for it */
+    at = &line->next;
+  }
+  feed->last = at;
+  qp__feed_show(feed);
+}

@@ -1,0 +1,650 @@
+/* turn.c - see turn.h. */
+#include "turn/turn.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/err.h"
+#include "base/str.h"
+
+static void settle(struct qp_engine *e, struct qp__post *post);
+static void on_flushed(struct qp_engine *e, struct qp__post *post);
+
+/* ---- life ---- */
+
+struct qp__turn *
+qp__turn_new(struct qp_engine *e, const struct qp_uuid *id)
+{
+  struct qp__turn *t = qp__alloc0(1, sizeof(*t));
+
+  if (!t)
+    return NULL;
+  t->engine = e;
+  t->id = *id;
+  t->inbox_end = &t->inbox;
+  t->ended = (struct qp__turn_end){ .post = { .run = settle }, .turn = t };
+  t->flushed = (struct qp__turn_end){ .post = { .run = on_flushed }, .turn = t };
+  qp__feed_init(&t->feed);
+  return t;
+}
+
+static void
+facts_release(struct qp__turn_facts *facts)
+{
+  qp__free(facts->branch);
+  memset(facts, 0, sizeof(*facts));
+}
+
+void
+qp__turn_free(struct qp__turn *t)
+{
+  qp__round_release(t);
+  qp__turn_drop_answer(t);
+  facts_release(&t->facts);
+  qp__feed_release(&t->feed);
+  qp_context_close(t->context);
+  qp__free(t);
+}
+
+bool
+qp__state_rests(enum qp__state state)
+{
+  return !qp__fsm_is_busy(state) || state == QP__STATE_AWAITING_TOOL_APPROVAL;
+}
+
+/* ---- actions ---- */
+
+void
+qp__act_free(struct qp__act *act)
+{
+  qp_message_free(act->message);
+  qp__arena_release(&act->arena);
+  qp__free(act);
+}
+
+void
+qp__act_answer(struct qp__turn *t, struct qp__act *act, const struct qp_err *err)
+{
+  struct qp_action_result result = {
+    .state = t ? qp__state_name(t->state) : "",
+    .message = act->saved,
+    .branch = act->branch,
+    .seq = t && t->feed.next_seq ? t->feed.next_seq - 1 : 0,
+    .replayed = act->replayed,
+  };
+  static const struct qp_err fine = { QP_OK, "" };
+
+  if (act->done)
+    act->done(act->arg, &result, err ? err->rc : QP_OK, err ? err : &fine);
+  qp__act_free(act);
+}
+
+static void
+answer_waiting(struct qp__turn *t, const struct qp_err *err)
+{
+  while (t->waiting) {
+    struct qp__act *act = t->waiting;
+
+    t->waiting = act->next;
+    qp__act_answer(t, act, err);
+  }
+}
+
+/* ---- the inbox ---- */
+
+void
+qp__turn_push(struct qp__turn *t, struct qp__occurrence *o)
+{
+  o->next = NULL;
+  *t->inbox_end = o;
+  t->inbox_end = &o->next;
+}
+
+static struct qp__occurrence *
+pop(struct qp__turn *t)
+{
+  struct qp__occurrence *o = t->inbox;
+
+  t->inbox = o->next;
+  if (!t->inbox)
+    t->inbox_end = &t->inbox;
+  return o;
+}
+
+static void
+free_occurrence(struct qp__turn *t, struct qp__occurrence *o)
+{
+  if (o->act)
+    qp__act_free(o->act);
+  if (o == &t->spare)
+    t->spare_used = false;
+  else
+    qp__free(o);
+}
+
+static struct qp__occurrence *
+new_occurrence(struct qp__turn *t)
+{
+  struct qp__occurrence *o = &t->spare;
+
+  if (t->spare_used)
+    o = qp__alloc(sizeof(*o));
+  if (!o) {
+    t->lost = true;
+    return NULL;
+  }
+  if (o == &t->spare)
+    t->spare_used = true;
+  memset(o, 0, sizeof(*o));
+  o->retry_after_ms = -1;
+  return o;
+}
+
+void
+qp__turn_happen(struct qp__turn *t, enum qp__event event, uint64_t number)
+{
+  struct qp__occurrence *o = new_occurrence(t);
+
+  if (!o)
+    return;
+  o->event = event;
+  o->number = number;
+  qp__turn_push(t, o);
+}
+
+/* Copies a sentence, which may have been cut in the middle of a character. */
+static void
+set_error(struct qp__turn_error *error, const char *kind, const char *sentence)
+{
+  size_t len;
+
+  (void)snprintf(error->kind, sizeof(error->kind), "%s", kind);
+  (void)snprintf(error->message, sizeof(error->message), "%s", sentence);
+  for (len = strlen(error->message); len && !qp__utf8_ok(error->message, len); len--)
+    ;
+  error->message[len] = 0;
+}
+
+void
+qp__turn_fail(struct qp__turn *t, enum qp__event event, uint64_t number, const char *kind,
+              const char *sentence)
+{
+  struct qp__occurrence *o = new_occurrence(t);
+
+  if (!o)
+    return;
+  o->event = event;
+  o->number = number;
+  set_error(&o->error, kind, sentence);
+  qp__turn_push(t, o);
+}
+
+void
+qp__turn_fault(struct qp__turn *t, enum qp__event event, uint64_t number,
+               const struct qp__llm_fault *fault, int64_t retry_after_ms)
+{
+  struct qp__occurrence *o = new_occurrence(t);
+
+  if (!o)
+    return;
+  o->event = event;
+  o->number = number;
+  o->retry_after_ms = retry_after_ms;
+  set_error(&o->error, qp__fault_name(fault->kind), fault->message);
+  o->error.status = fault->status;
+  qp__turn_push(t, o);
+}
+
+/* ---- work ---- */
+
+static void
+free_timer(uv_handle_t *handle)
+{
+  qp__free(handle);
+}
+
+static void
+stop_timer(struct qp__turn *t)
+{
+  if (!t->timer)
+    return;
+  t->timer->data = NULL;
+  uv_close((uv_handle_t *)t->timer, free_timer);
+  t->timer = NULL;
+}
+
+static void
+stop_call(struct qp__turn *t)
+{
+  if (t->call)
+    qp__llm_call_cancel(t->call);
+  t->call = NULL;
+  qp__turn_drop_answer(t);
+}
+
+void
+qp__turn_stop_work(struct qp__turn *t)
+{
+  t->number++;
+  stop_timer(t);
+  stop_call(t);
+  qp__round_stop(t);
+}
+
+/* Ends the work that does not belong to the state that comes. */
+static void
+leave(struct qp__turn *t, enum qp__state to)
+{
+  bool asks = to == QP__STATE_AWAITING_LLM_RESPONSE || to == QP__STATE_GENERATING_RESPONSE ||
+              to == QP__STATE_STREAMING_LLM_RESPONSE;
+
+  if (to != QP__STATE_TRANSIENT_FAILURE)
+    stop_timer(t);
+  if (!asks)
+    stop_call(t);
+  if (to != QP__STATE_EXECUTING_TOOLS)
+    qp__round_stop(t);
+  if (to != QP__STATE_STREAMING_LLM_RESPONSE)
+    t->number++; /* only that state goes on with the work of the one before */
+}
+
+static void
+on_timer(uv_timer_t *timer)
+{
+  struct qp__turn *t = timer->data;
+
+  if (!t)
+    return;
+  qp__turn_happen(t, QP__EVENT_TIMER, t->number);
+  qp__turn_pump(t);
+}
+
+static void
+start_timer(struct qp__turn *t)
+{
+  int64_t ms = t->facts.retry_at - qp__engine_now_ms(t->engine);
+  uv_timer_t *timer = qp__alloc0(1, sizeof(*timer));
+
+  t->number++;
+  if (!timer) {
+    qp__turn_fail(t, QP__EVENT_FINAL_ERROR, t->number, "internal", "out of memory");
+    return;
+  }
+  (void)uv_timer_init(&t->engine->loop, timer); /* cannot fail */
+  timer->data = t;
+  t->timer = timer;
+  uv_update_time(&t->engine->loop);
+  (void)uv_timer_start(timer, on_timer, ms > 0 ? (uint64_t)ms : 0, 0);
+}
+
+/* ---- steps ---- */
+
+/* Goes on, unless a limit is reached. */
+static void
+go_on(struct qp__turn *t, enum qp__event event)
+{
+  struct qp_err err;
+
+  if (qp__turn_over_limit(t, &err))
+    qp__turn_fail(t, QP__EVENT_LIMIT, 0, "limit", err.msg);
+  else
+    qp__turn_happen(t, event, 0);
+}
+
+static void
+look_at_calls(struct qp__turn *t)
+{
+  enum qp__event event = qp__round_event(t);
+
+  if (event == QP__EVENT_NO_CALLS)
+    qp__turn_happen(t, event, 0);
+  else
+    go_on(t, event);
+}
+
+static void
+take_step(struct qp__turn *t, enum qp__step step)
+{
+  switch (step) {
+  case QP__STEP_SAVE_MESSAGE:
+  case QP__STEP_SAVE_RESULTS:
+    go_on(t, QP__EVENT_SAVED);
+    break;
+  case QP__STEP_CALL_MODEL:
+    qp__turn_ask(t);
+    break;
+  case QP__STEP_SAVE_ANSWER:
+    look_at_calls(t);
+    break;
+  case QP__STEP_RUN_TOOLS:
+    qp__round_run(t);
+    break;
+  case QP__STEP_SHORTEN:
+    /* The seam of compaction, which this engine has not got. */
+    qp__turn_fail(t, QP__EVENT_FINAL_ERROR, 0, "too_long",
+                  "the history does not fit the model's window any more: begin a new branch "
+                  "further up, or choose a model with a larger window");
+    break;
+  case QP__STEP_WAIT:
+    start_timer(t);
+    break;
+  default: /* nothing, or what the commit has done already */
+    break;
+  }
+}
+
+/* ---- the machine ---- */
+
+/* The only function that writes the state. */
+static void
+enter(struct qp__turn *t, enum qp__state state)
+{
+  t->state = state;
+}
+
+void
+qp__turn_enter_stored(struct qp__turn *t, enum qp__state state)
+{
+  enter(t, state);
+}
+
+void
+qp__turn_restart(struct qp__turn *t)
+{
+  struct qp__occurrence *first = t->inbox;
+  struct qp__occurrence **end = t->inbox_end;
+
+  t->inbox_end = &t->inbox;
+  t->inbox = NULL;
+  qp__turn_happen(t, QP__EVENT_RESTART, 0);
+  if (!first)
+    return;
+  *t->inbox_end = first;
+  t->inbox_end = end;
+}
+
+static void
+on_done(void *arg, enum qp_rc rc, const struct qp_err *err)
+{
+  struct qp__turn *t = arg;
+
+  t->ended.err.rc = rc;
+  if (rc)
+    t->ended.err = *err;
+  qp__engine_post(t->engine, &t->ended.post);
+}
+
+enum qp_rc
+qp__turn_apply(struct qp__turn *t, struct qp__occurrence *o, struct qp_err *err)
+{
+  struct qp__transition cell = qp__fsm_next(t->state, o->event);
+  struct qp__move *m = &t->move;
+  enum qp_rc rc;
+
+  if (!cell.legal)
+    return qp__fail(err, QP_CONFLICT, "%s, which the state %s does not allow",
+                    qp__event_text(o->event), qp__state_name(t->state));
+  memset(m, 0, sizeof(*m));
+  m->to = cell;
+  m->event = o->event;
+  m->failure = o->failure;
+  rc = qp__move_prepare(t, o, err);
+  if (!rc)
+    rc = qp__move_commit(t, on_done, t, err);
+  if (rc) {
+    qp__feed_lost(&t->feed, m->first_seq, m->last_seq);
+    qp__move_release(t);
+    return rc;
+  }
+  m->under_way = true;
+  m->act = o->act;
+  o->act = NULL;
+  leave(t, cell.to);
+  qp__feed_show(&t->feed);
+  return QP_OK;
+}
+
+/* The context is Failed, and it could not be saved that it is. */
+static void
+fail_in_memory(struct qp__turn *t, const struct qp_err *failure, struct qp__act *act)
+{
+  qp__turn_stop_work(t);
+  set_error(&t->facts.error, "save", failure->msg);
+  t->unsaved = true;
+  enter(t, QP__STATE_FAILED);
+  if (act)
+    qp__act_answer(t, act, failure);
+  answer_waiting(t, failure);
+}
+
+void
+qp__turn_save_failed(struct qp__turn *t, const struct qp_err *failure, struct qp__act *act)
+{
+  struct qp__occurrence o = { .event = QP__EVENT_SAVE_FAILED, .act = act, .failure = *failure };
+  char id[QP_UUID_TEXT];
+  struct qp_err err;
+
+  qp__log(&t->engine->log, QP_LOG_ERROR, "turn", "context %s in state %s: saving failed: %s",
+          qp_uuid_text(&t->id, id), qp__state_name(t->state), failure->msg);
+  set_error(&o.error, "save", failure->msg);
+  qp__turn_stop_work(t);
+  if (qp__turn_apply(t, &o, &err))
+    fail_in_memory(t, failure, o.act);
+}
+
+static void
+settle_well(struct qp__turn *t)
+{
+  struct qp__move *m = &t->move;
+  struct qp__act *act = m->act;
+  bool failed = m->event == QP__EVENT_SAVE_FAILED;
+
+  enter(t, m->to.to);
+  t->unsaved = false;
+  qp__free(t->facts.branch);
+  t->facts = m->facts;
+  m->facts.branch = NULL;
+  m->act = NULL;
+  qp__feed_saved(&t->feed, m->first_seq, m->last_seq);
+  if (act && failed)
+    qp__act_answer(t, act, &m->failure);
+  else if (act && act->a.wait) {
+    act->next = t->waiting;
+    t->waiting = act;
+  } else if (act)
+    qp__act_answer(t, act, NULL);
+  if (m->to.step == QP__STEP_SAVE_RESULTS || m->to.step == QP__STEP_CLOSE_CALLS ||
+      m->to.step == QP__STEP_SAVE_PARTIAL)
+    qp__round_release(t); /* every call has its stored result */
+  if (!t->doomed && !(t->engine->draining && m->event == QP__EVENT_RESTART))
+    take_step(t, m->to.step);
+  if (qp__state_rests(t->state))
+    answer_waiting(t, failed ? &m->failure : NULL);
+}
+
+static void
+settle(struct qp_engine *e, struct qp__post *post)
+{
+  struct qp__turn *t = ((struct qp__turn_end *)post)->turn;
+  struct qp__move *m = &t->move;
+  struct qp_err failure = t->ended.err;
+  struct qp__act *act = NULL;
+
+  (void)e;
+  m->under_way = false;
+  if (!failure.rc) {
+    settle_well(t);
+    qp__move_release(t);
+  } else {
+    bool twice = m->event == QP__EVENT_SAVE_FAILED;
+
+    qp__feed_lost(&t->feed, m->first_seq, m->last_seq);
+    act = m->act;
+    m->act = NULL;
+    if (twice)
+      failure = m->failure;
+    qp__move_release(t);
+    if (twice)
+      fail_in_memory(t, &failure, act);
+    else
+      qp__turn_save_failed(t, &failure, act);
+  }
+  qp__turn_pump(t);
+}
+
+/* ---- taking occurrences ---- */
+
+static void
+handle(struct qp__turn *t, struct qp__occurrence *o)
+{
+  struct qp_err err = { QP_OK, "" };
+
+  if (o->is_action)
+    qp__turn_act(t, o);
+  else if (o->number && o->number != t->number)
+    ; /* of work that is over */
+  else if (!qp__fsm_next(t->state, o->event).legal)
+    qp__log(&t->engine->log, QP_LOG_DEBUG, "turn", "%s in state %s changes nothing",
+            qp__event_name(o->event), qp__state_name(t->state));
+  else if (qp__turn_apply(t, o, &err))
+    qp__turn_save_failed(t, &err, NULL);
+  free_occurrence(t, o);
+}
+
+/* Whether anything of it goes on or is asked for. */
+static bool
+is_quiet(const struct qp__turn *t)
+{
+  return !t->inbox && !t->move.under_way && !t->flushing && !t->jobs && !t->waiting && !t->call &&
+         !t->timer && t->stage != QP__TURN_LOADING;
+}
+
+void
+qp__turn_refuse(struct qp__turn *t, const struct qp_err *err)
+{
+  while (t->inbox) {
+    struct qp__occurrence *o = pop(t);
+    struct qp__act *act = o->act;
+
+    o->act = NULL;
+    if (act)
+      qp__act_answer(t, act, err);
+    free_occurrence(t, o);
+  }
+  answer_waiting(t, err);
+}
+
+/* Lets go of the context, and of the turn when nobody listens. */
+static void
+rest(struct qp__turn *t)
+{
+  struct qp_engine *e = t->engine;
+
+  if (qp__feed_has_unstaged(&t->feed) && t->stage == QP__TURN_WARM && !t->doomed) {
+    qp__engine_dirty(e);
+    return;
+  }
+  qp__round_release(t);
+  qp__turn_drop_answer(t);
+  qp_context_close(t->context);
+  t->context = NULL;
+  t->stage = QP__TURN_COLD;
+  qp__feed_sweep(&t->feed);
+  if (!t->feed.subs) {
+    qp__engine_remove(e, t);
+    qp__turn_free(t);
+  }
+}
+
+void
+qp__turn_pump(struct qp__turn *t)
+{
+  static const struct qp_err released = { QP_STOPPED, "the engine lets go of the context" };
+
+  if (t->pumping)
+    return;
+  t->pumping = true;
+  if (t->doomed) {
+    qp__turn_stop_work(t);
+    qp__turn_refuse(t, &released);
+  }
+  while (!t->move.under_way && (t->inbox || t->lost) && !t->doomed) {
+    if (t->stage == QP__TURN_COLD)
+      qp__turn_load(t);
+    if (t->stage != QP__TURN_WARM)
+      break;
+    if (t->inbox) {
+      handle(t, pop(t));
+    } else {
+      t->lost = false;
+      qp__turn_fail(t, QP__EVENT_FINAL_ERROR, 0, "internal", "out of memory");
+    }
+  }
+  t->pumping = false;
+  if (t->recovering && (is_quiet(t) || qp__state_rests(t->state)) && t->stage != QP__TURN_LOADING &&
+      !t->move.under_way) {
+    t->recovering = false;
+    qp__engine_recovered(t->engine);
+  }
+  if (is_quiet(t) && (t->doomed || t->stage == QP__TURN_COLD || qp__state_rests(t->state)))
+    rest(t);
+}
+
+/* ---- what is streamed ---- */
+
+static void
+on_lines_done(void *arg, enum qp_rc rc, const struct qp_err *err)
+{
+  struct qp__turn *t = arg;
+
+  t->flushed.err.rc = rc;
+  if (rc)
+    t->flushed.err = *err;
+  qp__engine_post(t->engine, &t->flushed.post);
+}
+
+static void
+on_flushed(struct qp_engine *e, struct qp__post *post)
+{
+  struct qp__turn_end *end = (struct qp__turn_end *)post;
+  struct qp__turn *t = end->turn;
+
+  (void)e;
+  t->flushing = false;
+  if (end->err.rc) {
+    qp__feed_lost(&t->feed, end->first_seq, end->last_seq);
+    if (!t->move.under_way)
+      qp__turn_save_failed(t, &end->err, NULL);
+  } else {
+    qp__feed_saved(&t->feed, end->first_seq, end->last_seq);
+  }
+  qp__turn_pump(t);
+}
+
+void
+qp__turn_flush(struct qp__turn *t)
+{
+  struct qp_event *events;
+  struct qp_err err;
+  size_t count;
+  enum qp_rc rc;
+
+  if (t->flushing || t->stage != QP__TURN_WARM || t->doomed)
+    return;
+  events = qp__feed_stage(&t->feed, &count);
+  if (!events)
+    return; /* nothing, or no memory: the next tick tries again */
+  t->flushed.first_seq = events[0].seq;
+  t->flushed.last_seq = events[count - 1].seq;
+  t->flushing = true;
+  rc = qp_events_append_async(t->context, events, count, NULL, on_lines_done, t, &err);
+  qp__free(events);
+  if (!rc)
+    return;
+  t->flushing = false;
+  qp__feed_lost(&t->feed, t->flushed.first_seq, t->flushed.last_seq);
+  if (!t->move.under_way)
+    qp__turn_save_failed(t, &err, NULL);
+  qp__turn_pump(t);
+}

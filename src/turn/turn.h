@@ -1,0 +1,282 @@
+/* turn.h - one context in the engine: its state, its inbox, and the one function that moves it.
+ *
+ * Everything that happens to a context becomes an occurrence: an action of a client, an event of the
+ * model or of a tool, a timer, the end of a commit's work. Occurrences wait in the inbox, in their
+ * order, and one is taken when nothing of this context is being committed. qp__turn_apply() looks
+ * into the table of fsm.h and makes one commit of all that the transition means: the new state with
+ * its detail, the messages that the step saves, the lines of the log of events, the key of the
+ * action. When that is durable the state has changed, subscribers and clients hear of it, and the
+ * step is taken: it begins work and never calls apply; what comes of the work is an occurrence.
+ *
+ * (1) `state` is written in one place, when a commit is durable (settle in turn.c).
+ * (2) Nothing outside begins before what led to it is durable: the user's message before the model
+ *     is called, the decision about a tool before it runs.
+ * (3) Work belongs to a state: a model call to AwaitingLLMResponse, GeneratingResponse and
+ *     StreamingLLMResponse, tools to ExecutingTools, the timer to TransientFailure. A transition to
+ *     any other state ends it. Work has a number; occurrences of work that is over are dropped by
+ *     it.
+ * (4) An occurrence that the table does not know in a state changes nothing. For an action that is
+ *     QP_CONFLICT with the state in the sentence.
+ * (5) When a commit fails, the failure is logged with the context and the state, the action behind
+ *     it is answered with it, and the context becomes Failed. When even that cannot be saved, it is
+ *     so in memory only; the next engine brings the stored state to rest.
+ *
+ * "state_detail" of the metadata, all fields only where they mean something:
+ *
+ *   {"branch":"main","rounds":1,"calls":2,"tokens":900,"cost_usd":0.01,     the turn so far
+ *    "error":{"kind":"rate_limit","message":"…","status":429},             Failed, TransientFailure
+ *    "attempt":1,"retry_at":"…",                                           TransientFailure
+ *    "decisions":{"call_1":{"approval":"Denied","reason":"…"}}}            AwaitingToolApproval …
+ *
+ * and "usage" beside it: {"tokens":…,"cost_usd":…} of all turns of the context. */
+#ifndef QP_TURN_TURN_H
+#define QP_TURN_TURN_H
+
+#include "base/arena.h"
+#include "llm/answer.h"
+#include "llm/models.h"
+#include "turn/engine.h"
+#include "turn/feed.h"
+#include "turn/fsm.h"
+
+/* What went wrong, as it is kept in the state's detail. */
+struct qp__turn_error {
+  char kind[32];     /* "": there is none */
+  char message[320]; /* one sentence */
+  int status;        /* of HTTP, or 0 */
+};
+
+/* An action on its way. */
+struct qp__act {
+  struct qp__post post; /* first */
+  struct qp__act *next; /* while it waits for the turn's end */
+  struct qp_action a;   /* strings are in the arena */
+  struct qp__arena arena;
+  struct qp_message *message; /* to be saved, or NULL */
+  char digest[33];            /* of what it asks for, in hexadecimal */
+  qp_action_fn *done;
+  void *arg;
+  /* Filled in on the way. */
+  struct qp_uuid saved;
+  char *branch; /* on which it happened; in the arena */
+  bool replayed;
+};
+
+/* Something that happened. */
+struct qp__occurrence {
+  struct qp__occurrence *next;
+  bool is_action; /* `act` has not been understood yet */
+  enum qp__event event;
+  uint64_t number;     /* of the work that it comes from; 0: of none */
+  struct qp__act *act; /* the action behind it, or NULL; owned */
+  struct qp__turn_error error;
+  struct qp_err failure;  /* of SAVE_FAILED */
+  int64_t retry_after_ms; /* -1: not said */
+  /* Of actions that begin a branch. */
+  const char *activate;   /* becomes the active branch, or NULL; in the act's arena */
+  bool fork;              /* … and is made before */
+  struct qp_uuid fork_at; /* none: an empty branch */
+};
+
+/* A tool call of the answer that is being worked on. */
+struct qp__turn_call {
+  char *id, *name, *arguments;
+  enum qp_display display;
+  enum qp_approval approval; /* PENDING: nobody has decided */
+  bool by_policy;            /* nobody was asked */
+  char *reason;              /* of the denial, or NULL */
+  bool stored;               /* its result is in a stored message */
+  json_t *result;            /* NULL: not yet */
+  bool is_error;
+  uint64_t ms;
+  struct qp__turn_run *run; /* while it runs */
+};
+
+/* What a turn has used up. Costs are in millionths of a millionth of a dollar (models.h). */
+struct qp__turn_count {
+  uint64_t rounds, calls, tokens;
+  int64_t cost;
+};
+
+/* What is known of a turn beside its state; goes into the state's detail. */
+struct qp__turn_facts {
+  struct qp__turn_error error;
+  struct qp__turn_count count, total; /* of this turn; of the context */
+  unsigned attempt;                   /* failed tries of the present model call */
+  int64_t retry_at;
+  uint64_t answer_seq; /* where the present answer begins in the log of events; 0: nowhere */
+  char *branch;        /* where the turn goes on; NULL: nowhere yet */
+};
+
+/* A transition under way, from the table's cell to the end of its commit. */
+struct qp__move {
+  bool under_way;
+  struct qp__transition to;
+  enum qp__event event;
+  struct qp__act *act;          /* owned, or NULL */
+  struct qp_err failure;        /* of QP__EVENT_SAVE_FAILED: what the action is answered with */
+  struct qp__turn_facts facts;  /* become the turn's when it is durable */
+  struct qp_message **messages; /* owned */
+  size_t message_count, message_cap;
+  json_t *patch;
+  const char *activate; /* a branch that becomes the active one, or NULL; borrowed */
+  bool fork;            /* … and is made at fork_at (none: empty) before */
+  struct qp_uuid fork_at;
+  const char *key; /* of the action, or NULL; borrowed from it */
+  struct qp_bytes key_result;
+  uint64_t first_seq, last_seq; /* of its lines; 0: none */
+};
+
+/* The end of a commit, told by the store's thread. */
+struct qp__turn_end {
+  struct qp__post post; /* first */
+  struct qp__turn *turn;
+  struct qp_err err;
+  uint64_t first_seq, last_seq;
+};
+
+enum qp__turn_stage {
+  QP__TURN_COLD,    /* the context is not open */
+  QP__TURN_LOADING, /* a worker opens it */
+  QP__TURN_WARM,
+};
+
+struct qp__turn {
+  struct qp_engine *engine;
+  struct qp_uuid id;
+  struct qp__turn *chain; /* in the engine's table */
+  enum qp__turn_stage stage;
+  struct qp_context *context; /* open while warm */
+  bool doomed;                /* qp_engine_release: nothing more is done */
+  unsigned jobs;              /* in workers, and tools that end: it cannot be freed */
+
+  enum qp__state state;
+  struct qp__turn_facts facts;
+
+  struct qp__occurrence *inbox, **inbox_end;
+  struct qp__occurrence spare; /* so that most of them need no memory */
+  bool spare_used;
+  bool lost; /* one could not be noted for want of memory */
+  struct qp__move move;
+  struct qp__turn_end ended;   /* of the move */
+  struct qp__act *waiting;     /* for the turn's end */
+  bool flushing;               /* a tick's lines are being committed */
+  struct qp__turn_end flushed; /* of that */
+  struct qp__feed feed;
+
+  /* The work. */
+  uint64_t number; /* of the newest work; grows by one with each */
+  struct qp__llm_call *call;
+  unsigned call_flags; /* enum qp__llm_request_flags, learned from a failure */
+  struct qp__answer answer;
+  bool answering; /* `answer` is in use */
+  bool began;     /* something of it has come */
+  const struct qp__model *model;
+  struct qp__turn_call *calls;
+  size_t call_count;
+  size_t running;
+  uv_timer_t *timer; /* of TransientFailure */
+  bool pumping;
+  bool unsaved;    /* Failed in memory only */
+  bool recovering; /* the start of the engine waits for it */
+};
+
+struct qp__turn *qp__turn_new(struct qp_engine *e, const struct qp_uuid *id);
+/* Nothing of it may be under way. */
+void qp__turn_free(struct qp__turn *t);
+
+/* ---- turn.c ---- */
+
+/* The one function that applies an event. QP_OK: a commit is under way; the occurrence's action is
+ * the move's. Else nothing has changed and the action is the caller's still. */
+enum qp_rc qp__turn_apply(struct qp__turn *t, struct qp__occurrence *o, struct qp_err *err);
+
+/* Appends to the inbox; takes the occurrence over. */
+void qp__turn_push(struct qp__turn *t, struct qp__occurrence *o);
+/* The same for one without more to say. No memory: the turn fails by FINAL_ERROR when it can, and
+ * else stays until the next action. */
+void qp__turn_happen(struct qp__turn *t, enum qp__event event, uint64_t number);
+void qp__turn_fail(struct qp__turn *t, enum qp__event event, uint64_t number, const char *kind,
+                   const char *sentence);
+/* The same for what a provider says. */
+void qp__turn_fault(struct qp__turn *t, enum qp__event event, uint64_t number,
+                    const struct qp__llm_fault *fault, int64_t retry_after_ms);
+/* A commit failed, or could not be begun: the context becomes Failed, and the action (may be NULL,
+ * taken over) is answered with the failure. */
+void qp__turn_save_failed(struct qp__turn *t, const struct qp_err *failure, struct qp__act *act);
+/* Answers what is in the inbox, and whoever waits, with a failure. */
+void qp__turn_refuse(struct qp__turn *t, const struct qp_err *err);
+/* Takes occurrences while it can, and lets go of the context when nothing is left to do. */
+void qp__turn_pump(struct qp__turn *t);
+/* Ends all work, without a word. */
+void qp__turn_stop_work(struct qp__turn *t);
+/* Appends the streamed lines to the log of events. */
+void qp__turn_flush(struct qp__turn *t);
+/* The state that the store has, when the context was opened. */
+void qp__turn_enter_stored(struct qp__turn *t, enum qp__state state);
+/* RESTART, before everything else in the inbox. */
+void qp__turn_restart(struct qp__turn *t);
+/* Whether the state is one that stays until somebody acts. */
+bool qp__state_rests(enum qp__state state);
+/* Answers and frees an action; err NULL: it went well. */
+void qp__act_answer(struct qp__turn *t, struct qp__act *act, const struct qp_err *err);
+void qp__act_free(struct qp__act *act);
+
+/* ---- move.c: what a transition commits ---- */
+
+/* Fills in the move for the cell: messages, patch, lines. */
+enum qp_rc qp__move_prepare(struct qp__turn *t, struct qp__occurrence *o, struct qp_err *err);
+void qp__move_release(struct qp__turn *t);
+enum qp_rc qp__move_add_message(struct qp__turn *t, struct qp_message *message, struct qp_err *err);
+/* Commits it; `done` is called as qp_context_commit() does. */
+enum qp_rc qp__move_commit(struct qp__turn *t, qp_done_fn *done, void *arg, struct qp_err *err);
+
+/* ---- ask.c: calling the model ---- */
+
+/* Loads the history in a worker, then calls the model. */
+void qp__turn_ask(struct qp__turn *t);
+void qp__turn_drop_answer(struct qp__turn *t);
+/* The answer so far as a message with its usage counted, or NULL in *out: there is nothing. */
+enum qp_rc qp__turn_take_answer(struct qp__turn *t, bool interrupted, struct qp_message **out,
+                                struct qp_err *err);
+/* Feeds the answer with a line of the log; others than those of an answer are passed over. */
+enum qp_rc qp__turn_replay(struct qp__turn *t, const struct qp_event_info *event,
+                           struct qp_err *err);
+
+/* ---- round.c: tool calls ---- */
+
+/* Judges the calls of an answer that is about to be saved: sets their approval in the message and
+ * the list of calls. `barred`: none of them will run, because the answer broke off. */
+enum qp_rc qp__round_begin(struct qp__turn *t, struct qp_message *answer, bool barred,
+                           struct qp_err *err);
+/* The list of calls from a stored answer, with decisions made since. */
+enum qp_rc qp__round_load(struct qp__turn *t, const struct qp_message *answer,
+                          const json_t *decisions, struct qp_err *err);
+void qp__round_release(struct qp__turn *t);
+/* What the calls mean for the machine: NO_CALLS, CALLS_FREE, CALLS_BARRED, CALLS_ASK. */
+enum qp__event qp__round_event(const struct qp__turn *t);
+void qp__round_run(struct qp__turn *t);
+void qp__round_stop(struct qp__turn *t);
+/* Adds a message for every call whose result is not stored to the move; a call without a result
+ * gets an error, `sentence` unless it was denied. */
+enum qp_rc qp__round_close(struct qp__turn *t, const char *sentence, struct qp_err *err);
+struct qp__turn_call *qp__round_find(const struct qp__turn *t, const char *id);
+
+/* ---- act.c: actions ---- */
+
+/* What is stored with the action's key, into the move. */
+enum qp_rc qp__act_result(struct qp__turn *t, struct qp__act *act, struct qp_err *err);
+/* Understands an action in the present state and applies it, or answers it with a failure. */
+void qp__turn_act(struct qp__turn *t, struct qp__occurrence *o);
+
+/* ---- load.c ---- */
+
+/* Opens the context in a worker; then the inbox goes on. */
+void qp__turn_load(struct qp__turn *t);
+
+/* ---- limits, in move.c ---- */
+
+/* Whether a limit is reached, and the sentence for it. */
+bool qp__turn_over_limit(const struct qp__turn *t, struct qp_err *err);
+
+#endif
