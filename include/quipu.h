@@ -324,6 +324,8 @@ QP_API QP_MUST_CHECK enum qp_rc qp_context_list(struct qp_store *store, qp_conte
                                                 void *arg, struct qp_err *err);
 
 QP_API struct qp_uuid qp_context_id(const struct qp_context *context);
+/* Whether it belongs to `owner`; one without an owner belongs to nobody. */
+QP_API bool qp_context_belongs_to(struct qp_context *context, const char *owner);
 /* Grows with every committed change of this context while it is in memory. */
 QP_API uint64_t qp_context_version(const struct qp_context *context);
 /* The metadata as JSON (docs/formats.md), released with qp_free(). */
@@ -551,8 +553,10 @@ QP_API QP_MUST_CHECK enum qp_rc qp_store_reindex(struct qp_store *store, qp_rein
 /* ---- system prompts ---- */
 
 struct qp_prompt {
-  const char *id;   /* 1 to 128 bytes: letters, digits, '.', '_', '-', not starting with '.' */
-  const char *name; /* may be NULL */
+  /* 1 to 128 bytes: letters, digits, '.', '_', '-', not starting with '.'; or two of these with a
+   * ':' between them, of which the first is an owner */
+  const char *id;
+  const char *name;        /* may be NULL */
   const char *description; /* may be NULL */
   const char *content;
   int64_t created_at;

@@ -165,7 +165,7 @@ qp__h_message_list(struct qp__request *r, struct qp_err *err)
   if (!page)
     return qp__fail_nomem(err, "listing messages");
   qp__buf_init(&page->text, QP__REPLY_MAX);
-  rc = qp__held_get(&r->http->holds, r->params[0], &held, err);
+  rc = qp__held_get(r, r->params[0], &held, err);
   if (!rc)
     rc = read_page(r, held->context, page, err);
   if (!rc && page->count)
@@ -264,7 +264,7 @@ qp__h_message_save(struct qp__request *r, struct qp_err *err)
   qp__reply_header(r, "Link", DEPRECATION_LINK);
   rc = qp__request_number(r, "last", 0, 1000000, &last, err);
   if (!rc)
-    rc = qp__held_get(&r->http->holds, r->params[0], &held, err);
+    rc = qp__held_get(r, r->params[0], &held, err);
   if (!rc)
     rc = read_message(r, &message, &branch, err);
   if (!rc)

@@ -68,15 +68,16 @@ enum qp_rc qp__holds_init(struct qp__holds *h, struct qp_store *store, struct qp
 /* Nothing may be in use. */
 void qp__holds_release(struct qp__holds *h);
 
-/* The context by its id as text; give it back with put, which accepts NULL. QP_NOTFOUND "Context
- * not found", also for a text that is no id. */
-enum qp_rc qp__held_get(struct qp__holds *h, const char *text, struct qp__held **out,
+/* The context by its id as text, for the one who calls; give it back with put, which accepts NULL.
+ * QP_NOTFOUND "Context not found", also for a text that is no id and for a context that does not
+ * belong to the caller's owner: it is all the same to the caller. */
+enum qp_rc qp__held_get(struct qp__request *r, const char *text, struct qp__held **out,
                         struct qp_err *err);
 void qp__held_put(struct qp__held *held);
 /* A change is complete: the next one who polls sees it. */
 void qp__held_settle(struct qp__held *held);
 /* Deletes the context once nobody uses it. */
-enum qp_rc qp__held_delete(struct qp__holds *h, const char *text, struct qp_err *err);
+enum qp_rc qp__held_delete(struct qp__request *r, const char *text, struct qp_err *err);
 /* Accounts for rendered bodies; with render_lock held. */
 void qp__held_resize(struct qp__held *held, size_t render_bytes);
 

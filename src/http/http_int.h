@@ -6,7 +6,9 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "base/uuid.h"
 #include "http/held.h"
+#include "http/keys.h"
 #include "http/metrics.h"
 #include "http/server.h"
 
@@ -17,6 +19,11 @@ struct qp__http {
   char *url;
   char **origins;
   size_t origin_count;
+  char **hosts;
+  size_t host_count;
+  bool exposed;          /* other machines reach the address */
+  struct qp__keys *keys; /* never NULL */
+  struct qp__uuid_gen ids;
   size_t max_body;
   qp_log_fn *log; /* never NULL */
   void *log_arg;

@@ -13,6 +13,7 @@
 
 #include "base/arena.h"
 #include "base/buf.h"
+#include "http/keys.h"
 
 #define QP__SEGMENTS_MAX 8
 #define QP__QUERY_MAX 16
@@ -50,7 +51,8 @@ struct qp__request {
   struct qp__arena arena;
   char *segments[QP__SEGMENTS_MAX]; /* decoded */
   size_t segment_count;
-  const char *params[2]; /* what stands for the {…} of the route's pattern */
+  const char *params[2];    /* what stands for the {…} of the route's pattern */
+  struct qp__caller caller; /* who it is; set before a handler runs (guard.h) */
   struct {
     const char *name, *value;
   } query[QP__QUERY_MAX];

@@ -159,6 +159,20 @@ check_body(struct qp__request *r, const struct framing *f, struct qp_err *err)
   return QP_OK;
 }
 
+/* Who may not call does not learn what else is wrong. */
+static enum qp_rc
+find_route(struct qp__request *r, struct qp_err *err)
+{
+  enum qp_rc rc = qp__route_find(r, err);
+  struct qp_err denied = { QP_OK, "" };
+
+  if (r->route && qp__guard_key(r, &denied)) {
+    *err = denied;
+    rc = denied.rc;
+  }
+  return rc;
+}
+
 static enum qp_rc
 take_header(struct qp__request *r, const char *method, const char *version, struct qp_err *err)
 {
@@ -178,7 +192,7 @@ take_header(struct qp__request *r, const char *method, const char *version, stru
   if (!rc)
     rc = qp__request_decode(r, err);
   if (!rc)
-    rc = qp__route_find(r, err);
+    rc = find_route(r, err);
   if (!rc)
     rc = check_body(r, &framing, err);
   if (!rc || framing.chunked || framing.length || r->close) {
@@ -316,10 +330,11 @@ open_socket(struct qp__http *http, const struct addrinfo *info, const char *addr
   const int one = 1;
   int fd;
 
-  if (!qp__guard_loopback(info->ai_addr))
+  http->exposed = !qp__guard_loopback(info->ai_addr);
+  if (http->exposed && !qp__keys_any(http->keys))
     return qp__fail(err, QP_DENIED,
                     "'%.80s' can be reached from other machines, and there is no key to ask them "
-                    "for; listen on 127.0.0.1 or [::1]",
+                    "for; make one with 'quipu key create', or listen on 127.0.0.1 or [::1]",
                     address);
   fd = socket(info->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0)
@@ -389,21 +404,29 @@ log_nothing(void *arg, enum qp_log_level level, const char *feature, const char 
 }
 
 static enum qp_rc
-copy_origins(struct qp__http *http, const char *const *origins, struct qp_err *err)
+copy_list(const char *const *list, char ***out, size_t *out_count, struct qp_err *err)
 {
   size_t count = 0;
 
-  while (origins && origins[count])
+  while (list && list[count])
     count++;
   if (!count)
     return QP_OK;
-  http->origins = qp__alloc0(count, sizeof(*http->origins));
-  for (; http->origins && http->origin_count < count; http->origin_count++) {
-    http->origins[http->origin_count] = qp__strdup(origins[http->origin_count]);
-    if (!http->origins[http->origin_count])
+  *out = qp__alloc0(count, sizeof(**out));
+  for (; *out && *out_count < count; (*out_count)++) {
+    (*out)[*out_count] = qp__strdup(list[*out_count]);
+    if (!(*out)[*out_count])
       return qp__fail_nomem(err, "starting the server");
   }
-  return http->origins ? QP_OK : qp__fail_nomem(err, "starting the server");
+  return *out ? QP_OK : qp__fail_nomem(err, "starting the server");
+}
+
+static void
+free_list(char **list, size_t count)
+{
+  for (size_t i = 0; i < count; i++)
+    qp__free(list[i]);
+  qp__free(list);
 }
 
 /* Each connection is a descriptor; the system's usual limit of 1024 is a soft one. */
@@ -458,8 +481,10 @@ init_locks(struct qp__http *http, struct qp_err *err)
            pthread_cond_init(&http->quiet, &attr) == 0;
     (void)pthread_condattr_destroy(&attr);
   }
-  if (good)
+  if (good && qp__uuid_gen_init(&http->ids) == 0)
     return QP_OK;
+  if (good)
+    (void)pthread_cond_destroy(&http->quiet);
   (void)pthread_mutex_destroy(&http->lock);
   return qp__fail_nomem(err, "starting the server");
 }
@@ -490,7 +515,11 @@ qp__http_start(const struct qp__http_options *options, struct qp__http **out, st
   http->log_arg = options->log_arg;
   http->started_ms = qp__clock_wall_ms();
   raise_descriptor_limit();
-  rc = copy_origins(http, options->origins, err);
+  rc = copy_list(options->origins, &http->origins, &http->origin_count, err);
+  if (!rc)
+    rc = copy_list(options->hosts, &http->hosts, &http->host_count, err);
+  if (!rc)
+    rc = qp__keys_open(&qp__os_posix, options->data, http->log, http->log_arg, &http->keys, err);
   if (!rc)
     rc = open_address(http, options->listen, err);
   if (!rc)
@@ -534,11 +563,12 @@ qp__http_stop(struct qp__http *http)
   }
   if (http->listen_fd >= 0)
     (void)qp__os_posix.close(qp__os_posix.self, http->listen_fd);
-  for (size_t i = 0; i < http->origin_count; i++)
-    qp__free(http->origins[i]);
-  qp__free(http->origins);
+  free_list(http->origins, http->origin_count);
+  free_list(http->hosts, http->host_count);
+  qp__keys_close(http->keys);
   qp__free(http->url);
   qp__holds_release(&http->holds);
+  qp__uuid_gen_release(&http->ids);
   (void)pthread_cond_destroy(&http->quiet);
   (void)pthread_mutex_destroy(&http->lock);
   qp__free(http);

@@ -555,6 +555,17 @@ qp_context_version(const struct qp_context *context)
   return atomic_load_explicit(&context->version, memory_order_acquire);
 }
 
+bool
+qp_context_belongs_to(struct qp_context *context, const char *owner)
+{
+  struct qp__view *v = qp__view_get(context);
+  const char *of = qp__meta_owner(v->meta);
+  bool same = of && strcmp(of, owner) == 0;
+
+  qp__view_unref(v);
+  return same;
+}
+
 enum qp_rc
 qp_context_metadata(struct qp_context *context, char **out, size_t *len, struct qp_err *err)
 {
