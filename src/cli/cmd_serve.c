@@ -129,6 +129,7 @@ run_serve(struct cli *cli, const struct cli_args *args, struct qp_err *err)
   if (rc)
     return rc;
   o.store = cli->store;
+  o.no_access_log = serving.quiet;
   o.data = strcmp(cli->data, "memory:") == 0 ? NULL : cli->data;
   rc = qp__http_start(&o, &http, err);
   if (rc)

@@ -48,6 +48,8 @@ qp__access_log(const struct qp__request *r, int64_t us)
   char method[METHOD_SHOWN];
   char line[PATH_SHOWN + 200];
 
+  if (!atomic_load_explicit(&r->http->log_access, memory_order_relaxed))
+    return;
   (void)snprintf(
       line, sizeof(line), "method=%s path=%s status=%u bytes=%zu ms=%lld.%03lld from=%s key=%s",
       plain(r->method ? r->method : "-", method, sizeof(method)),

@@ -45,16 +45,23 @@ new_held(struct qp__holds *h, const struct qp_uuid *id)
   return NULL;
 }
 
+void
+qp__render_release(struct qp__render *render)
+{
+  if (render->full)
+    MHD_destroy_response(render->full);
+  if (render->unchanged)
+    MHD_destroy_response(render->unchanged);
+  qp__shared_unref(render->body);
+  memset(render, 0, sizeof(*render));
+}
+
 /* It is in no list any more. Without the table's lock. */
 static void
 free_held(struct qp__held *held)
 {
-  for (size_t i = 0; i < QP__RENDERS; i++) {
-    if (held->renders[i].full)
-      MHD_destroy_response(held->renders[i].full);
-    if (held->renders[i].unchanged)
-      MHD_destroy_response(held->renders[i].unchanged);
-  }
+  for (size_t i = 0; i < QP__RENDERS; i++)
+    qp__render_release(&held->renders[i]);
   qp_context_close(held->context);
   (void)pthread_mutex_destroy(&held->render_lock);
   (void)pthread_rwlock_destroy(&held->change);

@@ -27,14 +27,15 @@ struct qp__http {
   size_t max_body;
   qp_log_fn *log; /* never NULL */
   void *log_arg;
+  atomic_bool log_access;
   int64_t started_ms;
   struct qp__metrics metrics;
   struct qp__holds holds;
 
   atomic_bool stopping;
+  atomic_uint active; /* requests whose first line has come and whose answer is not sent */
   pthread_mutex_t lock;
-  pthread_cond_t quiet; /* active became 0 */
-  unsigned active;      /* requests whose first line has come and whose answer is not sent */
+  pthread_cond_t quiet; /* active became 0 while stopping */
 };
 
 static inline bool

@@ -35,7 +35,7 @@
 #include "os/os.h"
 
 #define CONNECTIONS 16384
-#define CONNECTION_MEMORY ((size_t)32 << 10) /* a request's header must fit */
+#define CONNECTION_MEMORY ((size_t)16 << 10) /* a request's header must fit; cleared for each one */
 #define TIMEOUT_SECONDS 30
 #define BODY_SECONDS 300 /* a request that takes longer to arrive is cut off */
 #define STOP_SECONDS 10
@@ -53,9 +53,7 @@ begin_request(void *cls, const char *uri, struct MHD_Connection *connection)
 
   if (!r)
     return NULL;
-  (void)pthread_mutex_lock(&http->lock);
-  http->active++;
-  (void)pthread_mutex_unlock(&http->lock);
+  (void)atomic_fetch_add(&http->active, 1);
   return r;
 }
 
@@ -79,10 +77,11 @@ end_request(void *cls, struct MHD_Connection *connection, void **con_cls,
     qp__access_log(r, us);
   }
   qp__request_free(r);
-  (void)pthread_mutex_lock(&http->lock);
-  if (--http->active == 0)
+  if (atomic_fetch_sub(&http->active, 1) == 1 && atomic_load(&http->stopping)) {
+    (void)pthread_mutex_lock(&http->lock);
     (void)pthread_cond_signal(&http->quiet);
-  (void)pthread_mutex_unlock(&http->lock);
+    (void)pthread_mutex_unlock(&http->lock);
+  }
 }
 
 struct framing {
@@ -513,6 +512,7 @@ qp__http_start(const struct qp__http_options *options, struct qp__http **out, st
   http->max_body = options->max_body ? options->max_body : MAX_BODY;
   http->log = options->log ? options->log : log_nothing;
   http->log_arg = options->log_arg;
+  atomic_store(&http->log_access, options->log && !options->no_access_log);
   http->started_ms = qp__clock_wall_ms();
   raise_descriptor_limit();
   rc = copy_list(options->origins, &http->origins, &http->origin_count, err);
@@ -544,7 +544,8 @@ wait_until_quiet(struct qp__http *http)
   const struct timespec deadline = { .tv_sec = until / 1000000, .tv_nsec = until % 1000000 * 1000 };
 
   (void)pthread_mutex_lock(&http->lock);
-  while (http->active && pthread_cond_timedwait(&http->quiet, &http->lock, &deadline) == 0)
+  while (atomic_load(&http->active) &&
+         pthread_cond_timedwait(&http->quiet, &http->lock, &deadline) == 0)
     continue;
   (void)pthread_mutex_unlock(&http->lock);
 }

@@ -2,6 +2,8 @@
 #ifndef QP_HTTP_SERVER_H
 #define QP_HTTP_SERVER_H
 
+#include <stdbool.h>
+
 #include "quipu.h"
 
 struct qp__http;
@@ -21,6 +23,7 @@ struct qp__http_options {
   size_t max_body;          /* largest request body; default 32 MiB */
   qp_log_fn *log;           /* the access log has the feature "access"; default: none */
   void *log_arg;
+  bool no_access_log;
 };
 
 /* Listens and answers, on threads of its own, until it is stopped. QP_INVALID: an address that is
