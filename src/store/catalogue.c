@@ -106,8 +106,8 @@ retry_broken(struct qp__catalogue *cat, struct qp_err *err)
   bool row = true;
   enum qp_rc rc = qp__cat_use(&cat->main, QP__CAT_ROW_BROKEN, &st, err);
 
-  cat->broken = false;
   (void)pthread_mutex_lock(&cat->lock);
+  cat->broken = false;
   while (row && !rc) {
     rc = qp__cat_step(&cat->main, st, &row, err);
     if (!rc && row) {
@@ -361,6 +361,7 @@ qp__catalogue_mark(struct qp__catalogue *cat, const struct qp_uuid *id)
     return;
   (void)pthread_mutex_lock(&cat->lock);
   first = !cat->mark_count && !cat->all;
+  cat->version++;
   add_mark(cat, id);
   if (!cat->looked) {
     cat->looked = true;
@@ -383,6 +384,7 @@ qp__catalogue_new(struct qp_store *s, const char *where)
   if (!cat)
     return NULL;
   cat->store = s;
+  cat->version = 1;
   if (s->os == &qp__os_posix && s->driver->directory) {
     cat->where = qp__strdup(where);
     if (!cat->where) {
@@ -428,6 +430,7 @@ qp__catalogue_free(struct qp__catalogue *cat)
     (void)pthread_join(cat->thread, NULL);
   finish(cat);
   qp__cat_close(cat);
+  qp__cat_forget_pages(cat);
   qp__free(cat->marks);
   qp__free(cat->taken);
   qp__free(cat->where);

@@ -175,6 +175,7 @@ close_readers(struct qp__catalogue *cat)
   cat->readers = NULL;
   cat->reader_count = 0;
   cat->generation++;
+  cat->version++;
   cat->ready = QP__CAT_STALE;
   (void)pthread_mutex_unlock(&cat->lock);
   while (reader) {

@@ -18,7 +18,9 @@
  *     has changed a context.
  * (4) When nothing is marked and nothing is left to do, a list or a search takes no lock for longer
  *     than a moment: it reads by a connection of its own, beside all others.
- * (5) Each step is one transaction of bounded size. `summary` is the only thing in here that cannot
+ * (5) A page of a list is kept, and is right until something is marked: `version` moves on then,
+ *     which happens before the commit is acknowledged.
+ * (6) Each step is one transaction of bounded size. `summary` is the only thing in here that cannot
  *     be made again; nobody sets it yet.
  *
  * Locks: db_lock for everything about the database; while it is held contexts are opened, so nobody
@@ -108,6 +110,10 @@ enum qp__cat_ready {
   QP__CAT_TEXT, /* and all words */
 };
 
+/* A page of a list, which others may be visiting. */
+struct qp__cat_page;
+#define QP__CAT_PAGES 16 /* that are kept */
+
 struct qp__catalogue {
   struct qp_store *store;
   char *where; /* the data directory; NULL: the database is private */
@@ -123,7 +129,6 @@ struct qp__catalogue {
   size_t taken_count, taken_cap;
   uint64_t listed;   /* contexts that the last pass found */
   uint64_t finished; /* contexts that were brought up to date, text and all */
-  bool broken;       /* some cannot be opened, and are tried again each time */
 
   /* Marks, readers and the thread: under lock. */
   pthread_mutex_t lock;
@@ -132,9 +137,13 @@ struct qp__catalogue {
   size_t mark_count, mark_cap;
   bool all; /* marks were lost: every context may have changed */
   enum qp__cat_ready ready;
-  struct qp__cat_reader *readers; /* that nobody uses now */
+  uint64_t version; /* marks and other files so far: who has it has seen all that was committed */
+  struct qp__cat_page *pages[QP__CAT_PAGES]; /* or NULL */
+  size_t next_page;                          /* to be replaced */
+  struct qp__cat_reader *readers;            /* that nobody uses now */
   size_t reader_count;
   uint64_t generation; /* grows when the file is another */
+  bool broken;         /* some contexts cannot be opened, and are tried again each time */
   bool looked;         /* it is known whether there is a catalogue.db */
   bool following;      /* the database is in use: keep it up to date in the background */
   bool stopping;
@@ -195,6 +204,10 @@ enum qp_rc qp__cat_work(struct qp__catalogue *cat, bool text, bool *more, struct
 
 /* Appends what of a stored message shall be found. */
 enum qp_rc qp__cat_message_text(struct qp_bytes json, struct qp__buf *out, struct qp_err *err);
+
+/* ---- catalogue_query.c ---- */
+
+void qp__cat_forget_pages(struct qp__catalogue *cat);
 
 /* ---- catalogue.c ---- */
 
