@@ -33,8 +33,7 @@ static const char schema[] =
     "tokenize = 'quipu');";
 
 static const char private_schema[] =
-    "CREATE TEMP TABLE listed (id BLOB PRIMARY KEY, differs INTEGER NOT NULL) WITHOUT ROWID;"
-    "CREATE INDEX temp.listed_differs ON listed (differs) WHERE differs = 1;";
+    "CREATE TEMP TABLE differing (id BLOB PRIMARY KEY) WITHOUT ROWID;";
 
 static const char *const sql_texts[] = {
 #define TEXT(name, text) text,

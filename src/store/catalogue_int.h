@@ -40,7 +40,7 @@
   X(BEGIN, "BEGIN IMMEDIATE")                                                                    \
   X(COMMIT, "COMMIT")                                                                            \
   X(ROLLBACK, "ROLLBACK")                                                                        \
-  X(ROW_FIND, "SELECT n, indexed, digest, stamp, error IS NOT NULL FROM context WHERE id = ?1")  \
+  X(ROW_FIND, "SELECT n, indexed, digest FROM context WHERE id = ?1")                            \
   X(ROW_PUT,                                                                                     \
     "INSERT INTO context (id, title, created, updated, messages, bytes, branches, model, mode, " \
     "state, owner, old, error, stamp, indexed, digest, due, rc) "                                \
@@ -58,12 +58,11 @@
   X(WORDS_DROP, "INSERT INTO words (words, rowid, text) "                                        \
                 "SELECT 'delete', n, text FROM message WHERE context = ?1")                      \
   X(TEXT_DROP, "DELETE FROM message WHERE context = ?1")                                         \
-  X(PASS_CLEAR, "DELETE FROM temp.listed")                                                       \
-  X(PASS_ADD, "INSERT OR REPLACE INTO temp.listed (id, differs) VALUES (?1, ?2)")                \
-  X(PASS_GONE, "INSERT INTO temp.listed SELECT id, 1 FROM main.context "                         \
-               "WHERE id NOT IN (SELECT id FROM temp.listed)")                                   \
-  X(PASS_NEXT, "SELECT id FROM temp.listed WHERE differs = 1 LIMIT 1")                           \
-  X(PASS_DONE, "UPDATE temp.listed SET differs = 0 WHERE id = ?1")                               \
+  X(PASS_CLEAR, "DELETE FROM temp.differing")                                                    \
+  X(PASS_KNOWN, "SELECT id, stamp, error IS NOT NULL FROM context ORDER BY id")                  \
+  X(PASS_ADD, "INSERT OR IGNORE INTO temp.differing (id) VALUES (?1)")                           \
+  X(PASS_NEXT, "SELECT id FROM temp.differing LIMIT 1")                                          \
+  X(PASS_DONE, "DELETE FROM temp.differing WHERE id = ?1")                                       \
   X(LIST, QP__CAT_ROW "WHERE ?1 OR (updated, id) < (?2, ?3) "                                    \
                       "ORDER BY updated DESC, id DESC LIMIT ?4")                                 \
   X(LIST_OWNER, QP__CAT_ROW "WHERE owner = ?5 AND (?1 OR (updated, id) < (?2, ?3)) "             \
@@ -123,7 +122,7 @@ struct qp__catalogue {
   struct qp__cat_db main;
   bool private;          /* it is not catalogue.db, or only read */
   bool only_read;        /* it is catalogue.db of a store that is only read */
-  bool passing;          /* temp.listed has contexts that are to be compared */
+  bool passing;          /* temp.differing has contexts whose rows are to be made */
   bool needs_pass;       /* nobody knows whether the rows are right */
   struct qp_uuid *taken; /* marks that were taken and not worked off */
   size_t taken_count, taken_cap;
