@@ -351,8 +351,9 @@ file_exists(struct qp__catalogue *cat)
          !s->os->fstatat(s->os->self, s->driver->directory(s->self), QP__CATALOGUE_NAME, &st);
 }
 
-void
-qp__catalogue_mark(struct qp__catalogue *cat, const struct qp_uuid *id)
+/* A mark for one context, or for all of them. */
+static void
+mark(struct qp__catalogue *cat, const struct qp_uuid *id)
 {
   struct qp_store *s = cat->store;
   bool first;
@@ -362,7 +363,10 @@ qp__catalogue_mark(struct qp__catalogue *cat, const struct qp_uuid *id)
   (void)pthread_mutex_lock(&cat->lock);
   first = !cat->mark_count && !cat->all;
   cat->version++;
-  add_mark(cat, id);
+  if (id)
+    add_mark(cat, id);
+  else
+    cat->all = true;
   if (!cat->looked) {
     cat->looked = true;
     cat->following |= file_exists(cat);
@@ -372,6 +376,18 @@ qp__catalogue_mark(struct qp__catalogue *cat, const struct qp_uuid *id)
   if (first && cat->started)
     (void)pthread_cond_signal(&cat->wake);
   (void)pthread_mutex_unlock(&cat->lock);
+}
+
+void
+qp__catalogue_mark(struct qp__catalogue *cat, const struct qp_uuid *id)
+{
+  mark(cat, id);
+}
+
+void
+qp__catalogue_mark_all(struct qp__catalogue *cat)
+{
+  mark(cat, NULL);
 }
 
 /* ---- life ---- */
@@ -385,7 +401,7 @@ qp__catalogue_new(struct qp_store *s, const char *where)
     return NULL;
   cat->store = s;
   cat->version = 1;
-  if (s->os == &qp__os_posix && s->driver->directory) {
+  if (s->io.inner == &qp__os_posix && s->driver->directory) {
     cat->where = qp__strdup(where);
     if (!cat->where) {
       qp__free(cat);
