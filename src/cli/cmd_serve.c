@@ -13,7 +13,7 @@
 
 #define LISTEN_DEFAULT "127.0.0.1:7878"
 
-enum { OPT_LISTEN, OPT_ORIGIN, OPT_MAX_BODY, OPT_TIMEOUT, OPT_THREADS, OPT_QUIET };
+enum { OPT_LISTEN, OPT_ORIGIN, OPT_HOST, OPT_MAX_BODY, OPT_TIMEOUT, OPT_THREADS, OPT_QUIET };
 
 static const struct cli_option options[] = {
   [OPT_LISTEN] = { "listen", 'l', "ADDR:PORT",
@@ -22,6 +22,8 @@ static const struct cli_option options[] = {
                    NULL },
   [OPT_ORIGIN] = { "allow-origin", 0, "ORIGIN",
                    "a web page's origin that may call, besides its own", NULL },
+  [OPT_HOST] = { "allow-host", 0, "NAME",
+                 "a name by which the server is called, besides its addresses", NULL },
   [OPT_MAX_BODY] = { "max-body", 0, "BYTES", "largest request body (default: 33554432)", NULL },
   [OPT_TIMEOUT] = { "timeout", 0, "SECONDS", "close connections that send nothing (default: 30)",
                     NULL },
@@ -109,8 +111,11 @@ static enum qp_rc
 run_serve(struct cli *cli, const struct cli_args *args, struct qp_err *err)
 {
   const char *origins[] = { args->values[OPT_ORIGIN], NULL };
+  const char *hosts[] = { args->values[OPT_HOST], NULL };
   struct serving serving = { cli, args->values[OPT_QUIET] != NULL };
-  struct qp__http_options o = { .origins = origins, .log = log_line, .log_arg = &serving };
+  struct qp__http_options o = {
+    .origins = origins, .hosts = hosts, .log = log_line, .log_arg = &serving
+  };
   struct qp__http *http = NULL;
   sigset_t signals;
   int caught = 0;
@@ -124,6 +129,8 @@ run_serve(struct cli *cli, const struct cli_args *args, struct qp_err *err)
   if (rc)
     return rc;
   o.store = cli->store;
+  o.no_access_log = serving.quiet;
+  o.data = strcmp(cli->data, "memory:") == 0 ? NULL : cli->data;
   rc = qp__http_start(&o, &http, err);
   if (rc)
     return rc;
@@ -143,12 +150,14 @@ const struct cli_command cli_cmd_serve = {
   .name = "serve",
   .run = run_serve,
   .summary = "answer HTTP requests until a signal ends it",
-  .usage = { "[--listen ADDR:PORT] [--allow-origin ORIGIN] [--max-body BYTES]",
-             "[--timeout SECONDS] [--threads N] [--quiet]" },
+  .usage = { "[--listen ADDR:PORT] [--allow-origin ORIGIN] [--allow-host NAME]",
+             "[--max-body BYTES] [--timeout SECONDS] [--threads N] [--quiet]" },
   .about = "Serves the data directory over HTTP and prints one line with its URL when it\n"
            "answers. The access log is on standard error, a logfmt line a request. SIGTERM\n"
-           "and SIGINT end it: requests that have begun are answered first. Only addresses\n"
-           "of this machine can be listened on; requests by foreign web pages are refused.\n"
+           "and SIGINT end it: requests that have begun are answered first. Once there is a\n"
+           "key ('quipu key create'), every request needs one; an address that other\n"
+           "machines reach is listened on only then. Requests by foreign web pages are\n"
+           "refused.\n"
            "\n"
            "  quipu serve --listen 127.0.0.1:7878\n"
            "  curl http://127.0.0.1:7878/healthz",

@@ -48,10 +48,13 @@ qp__access_log(const struct qp__request *r, int64_t us)
   char method[METHOD_SHOWN];
   char line[PATH_SHOWN + 200];
 
-  (void)snprintf(line, sizeof(line), "method=%s path=%s status=%u bytes=%zu ms=%lld.%03lld from=%s",
-                 plain(r->method ? r->method : "-", method, sizeof(method)),
-                 plain(r->path, path, sizeof(path)), r->sent_status, r->sent_bytes,
-                 (long long)us / 1000, (long long)us % 1000, client(r, address));
+  if (!atomic_load_explicit(&r->http->log_access, memory_order_relaxed))
+    return;
+  (void)snprintf(
+      line, sizeof(line), "method=%s path=%s status=%u bytes=%zu ms=%lld.%03lld from=%s key=%s",
+      plain(r->method ? r->method : "-", method, sizeof(method)),
+      plain(r->path, path, sizeof(path)), r->sent_status, r->sent_bytes, (long long)us / 1000,
+      (long long)us % 1000, client(r, address), r->caller.key[0] ? r->caller.key : "-");
   r->http->log(r->http->log_arg, QP_LOG_INFO, "access", line);
 }
 

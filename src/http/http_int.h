@@ -6,7 +6,9 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "base/uuid.h"
 #include "http/held.h"
+#include "http/keys.h"
 #include "http/metrics.h"
 #include "http/server.h"
 
@@ -17,17 +19,25 @@ struct qp__http {
   char *url;
   char **origins;
   size_t origin_count;
+  char **hosts;
+  size_t host_count;
+  bool exposed;          /* other machines reach the address */
+  struct qp__keys *keys; /* never NULL */
+  struct qp__uuid_gen ids;
   size_t max_body;
   qp_log_fn *log; /* never NULL */
   void *log_arg;
+  atomic_bool log_access;
   int64_t started_ms;
   struct qp__metrics metrics;
   struct qp__holds holds;
 
   atomic_bool stopping;
+  _Atomic int64_t recovered_us; /* when recovery of the store was last tried */
+  atomic_uint active; /* requests whose first line has come and whose answer is not sent */
   pthread_mutex_t lock;
-  pthread_cond_t quiet; /* active became 0 */
-  unsigned active;      /* requests whose first line has come and whose answer is not sent */
+  pthread_cond_t quiet; /* active became 0 while stopping, or waiting did */
+  unsigned waiting;     /* requests that are suspended (wait.h); under the lock */
 };
 
 static inline bool

@@ -40,6 +40,7 @@ qp__request_free(struct qp__request *r)
 {
   if (!r)
     return;
+  qp__shared_unref(r->reply.shared);
   qp__buf_release(&r->reply.body);
   qp__buf_release(&r->body);
   qp__arena_release(&r->arena);
@@ -106,7 +107,7 @@ decode_path(struct qp__request *r, struct qp_err *err)
 
   if (*s != '/')
     return qp__fail(err, QP_INVALID, "the path does not begin with '/'");
-  while (*s) {
+  while (*s && r->path[1]) { /* "/" alone has no segments */
     size_t n = strcspn(++s, "/");
     enum qp_rc rc;
 

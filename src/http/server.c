@@ -6,7 +6,8 @@
  *   take_header     the header is there: framing, guard, route, size; what fails here is answered
  *                   before a byte of the body is read
  *   take_body       the body comes in pieces, up to the limit
- *   run             the handler makes the answer, which is queued
+ *   run             the handler makes the answer, which is queued; or it begins something that takes
+ *                   a while, the connection is suspended, and its second half makes it (wait.h)
  *   end_request     it is sent, or the connection is lost: logged, counted, freed
  *
  * Stopping: no new connection is taken, requests that have begun are answered with "Connection:
@@ -28,6 +29,7 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "http/access.h"
+#include "http/change.h"
 #include "http/clock.h"
 #include "http/guard.h"
 #include "http/http_int.h"
@@ -35,7 +37,7 @@
 #include "os/os.h"
 
 #define CONNECTIONS 16384
-#define CONNECTION_MEMORY ((size_t)32 << 10) /* a request's header must fit */
+#define CONNECTION_MEMORY ((size_t)16 << 10) /* a request's header must fit; cleared for each one */
 #define TIMEOUT_SECONDS 30
 #define BODY_SECONDS 300 /* a request that takes longer to arrive is cut off */
 #define STOP_SECONDS 10
@@ -53,10 +55,19 @@ begin_request(void *cls, const char *uri, struct MHD_Connection *connection)
 
   if (!r)
     return NULL;
-  (void)pthread_mutex_lock(&http->lock);
-  http->active++;
-  (void)pthread_mutex_unlock(&http->lock);
+  (void)atomic_fetch_add(&http->active, 1);
   return r;
+}
+
+/* The client has gone while the request waited. */
+static void
+abandon(struct qp__request *r)
+{
+  struct qp_err err = { QP_OK, "" };
+
+  qp__held_put(r->held);
+  if (r->condemned && qp__held_end_delete(r, &err))
+    r->http->log(r->http->log_arg, QP_LOG_WARN, "http", err.msg);
 }
 
 static void
@@ -78,11 +89,13 @@ end_request(void *cls, struct MHD_Connection *connection, void **con_cls,
     qp__metrics_count(&http->metrics, qp__route_number(r->route), r->sent_status, us);
     qp__access_log(r, us);
   }
+  abandon(r);
   qp__request_free(r);
-  (void)pthread_mutex_lock(&http->lock);
-  if (--http->active == 0)
+  if (atomic_fetch_sub(&http->active, 1) == 1 && atomic_load(&http->stopping)) {
+    (void)pthread_mutex_lock(&http->lock);
     (void)pthread_cond_signal(&http->quiet);
-  (void)pthread_mutex_unlock(&http->lock);
+    (void)pthread_mutex_unlock(&http->lock);
+  }
 }
 
 struct framing {
@@ -159,6 +172,20 @@ check_body(struct qp__request *r, const struct framing *f, struct qp_err *err)
   return QP_OK;
 }
 
+/* Who may not call does not learn what else is wrong. */
+static enum qp_rc
+find_route(struct qp__request *r, struct qp_err *err)
+{
+  enum qp_rc rc = qp__route_find(r, err);
+  struct qp_err denied = { QP_OK, "" };
+
+  if (r->route && qp__guard_key(r, &denied)) {
+    *err = denied;
+    rc = denied.rc;
+  }
+  return rc;
+}
+
 static enum qp_rc
 take_header(struct qp__request *r, const char *method, const char *version, struct qp_err *err)
 {
@@ -178,7 +205,7 @@ take_header(struct qp__request *r, const char *method, const char *version, stru
   if (!rc)
     rc = qp__request_decode(r, err);
   if (!rc)
-    rc = qp__route_find(r, err);
+    rc = find_route(r, err);
   if (!rc)
     rc = check_body(r, &framing, err);
   if (!rc || framing.chunked || framing.length || r->close) {
@@ -215,6 +242,8 @@ take_body(struct qp__request *r, const char *data, size_t *size)
 static enum qp_rc
 run(struct qp__request *r, struct qp_err *err)
 {
+  struct qp_err ignored;
+
   if (r->early.rc) {
     *err = r->early;
     return err->rc;
@@ -224,6 +253,8 @@ run(struct qp__request *r, struct qp_err *err)
                ? qp__fail(err, QP_TOOBIG, "the body is over the limit of %zu bytes",
                           r->http->max_body)
                : qp__fail_nomem(err, "reading the body");
+  if (r->route && r->route->scope >= QP__SCOPE_WRITE)
+    (void)qp__change_recover(r->http, &ignored); /* if it fails, the handler is told why */
   return r->route ? r->route->handle(r, err) : QP_OK;
 }
 
@@ -248,12 +279,19 @@ handle(void *cls, struct MHD_Connection *connection, const char *url, const char
     if (*size)
       return take_body(r, data, size);
     rc = run(r, &err);
-    return r->stage == QP__STAGE_REPLIED ? r->queued : qp__reply_send(r, rc, &err);
-  case QP__STAGE_REPLIED:
     break;
+  case QP__STAGE_WAITING:
+    r->stage = QP__STAGE_BODY;
+    rc = r->then(r, &err);
+    break;
+  case QP__STAGE_REPLIED:
+  default:
+    *size = 0;
+    return MHD_YES;
   }
-  *size = 0;
-  return MHD_YES;
+  if (r->stage == QP__STAGE_WAITING)
+    return MHD_YES;
+  return r->stage == QP__STAGE_REPLIED ? r->queued : qp__reply_send(r, rc, &err);
 }
 
 /* ---- connections ---- */
@@ -316,10 +354,11 @@ open_socket(struct qp__http *http, const struct addrinfo *info, const char *addr
   const int one = 1;
   int fd;
 
-  if (!qp__guard_loopback(info->ai_addr))
+  http->exposed = !qp__guard_loopback(info->ai_addr);
+  if (http->exposed && !qp__keys_any(http->keys))
     return qp__fail(err, QP_DENIED,
                     "'%.80s' can be reached from other machines, and there is no key to ask them "
-                    "for; listen on 127.0.0.1 or [::1]",
+                    "for; make one with 'quipu key create', or listen on 127.0.0.1 or [::1]",
                     address);
   fd = socket(info->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0)
@@ -389,21 +428,29 @@ log_nothing(void *arg, enum qp_log_level level, const char *feature, const char 
 }
 
 static enum qp_rc
-copy_origins(struct qp__http *http, const char *const *origins, struct qp_err *err)
+copy_list(const char *const *list, char ***out, size_t *out_count, struct qp_err *err)
 {
   size_t count = 0;
 
-  while (origins && origins[count])
+  while (list && list[count])
     count++;
   if (!count)
     return QP_OK;
-  http->origins = qp__alloc0(count, sizeof(*http->origins));
-  for (; http->origins && http->origin_count < count; http->origin_count++) {
-    http->origins[http->origin_count] = qp__strdup(origins[http->origin_count]);
-    if (!http->origins[http->origin_count])
+  *out = qp__alloc0(count, sizeof(**out));
+  for (; *out && *out_count < count; (*out_count)++) {
+    (*out)[*out_count] = qp__strdup(list[*out_count]);
+    if (!(*out)[*out_count])
       return qp__fail_nomem(err, "starting the server");
   }
-  return http->origins ? QP_OK : qp__fail_nomem(err, "starting the server");
+  return *out ? QP_OK : qp__fail_nomem(err, "starting the server");
+}
+
+static void
+free_list(char **list, size_t count)
+{
+  for (size_t i = 0; i < count; i++)
+    qp__free(list[i]);
+  qp__free(list);
 }
 
 /* Each connection is a descriptor; the system's usual limit of 1024 is a soft one. */
@@ -432,9 +479,9 @@ start_daemon(struct qp__http *http, const struct qp__http_options *o, struct qp_
   unsigned threads = o->threads ? o->threads : default_threads();
 
   http->daemon = MHD_start_daemon(
-      MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_ERROR_LOG, 0, NULL, NULL, handle, http,
-      MHD_OPTION_EXTERNAL_LOGGER, pass_log, http, MHD_OPTION_LISTEN_SOCKET, http->listen_fd,
-      MHD_OPTION_THREAD_POOL_SIZE, threads, MHD_OPTION_CONNECTION_LIMIT,
+      MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL,
+      handle, http, MHD_OPTION_EXTERNAL_LOGGER, pass_log, http, MHD_OPTION_LISTEN_SOCKET,
+      http->listen_fd, MHD_OPTION_THREAD_POOL_SIZE, threads, MHD_OPTION_CONNECTION_LIMIT,
       o->connections ? o->connections : CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT,
       o->timeout_s ? o->timeout_s : TIMEOUT_SECONDS, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
       CONNECTION_MEMORY, MHD_OPTION_URI_LOG_CALLBACK, begin_request, http,
@@ -458,8 +505,10 @@ init_locks(struct qp__http *http, struct qp_err *err)
            pthread_cond_init(&http->quiet, &attr) == 0;
     (void)pthread_condattr_destroy(&attr);
   }
-  if (good)
+  if (good && qp__uuid_gen_init(&http->ids) == 0)
     return QP_OK;
+  if (good)
+    (void)pthread_cond_destroy(&http->quiet);
   (void)pthread_mutex_destroy(&http->lock);
   return qp__fail_nomem(err, "starting the server");
 }
@@ -488,9 +537,14 @@ qp__http_start(const struct qp__http_options *options, struct qp__http **out, st
   http->max_body = options->max_body ? options->max_body : MAX_BODY;
   http->log = options->log ? options->log : log_nothing;
   http->log_arg = options->log_arg;
+  atomic_store(&http->log_access, options->log && !options->no_access_log);
   http->started_ms = qp__clock_wall_ms();
   raise_descriptor_limit();
-  rc = copy_origins(http, options->origins, err);
+  rc = copy_list(options->origins, &http->origins, &http->origin_count, err);
+  if (!rc)
+    rc = copy_list(options->hosts, &http->hosts, &http->host_count, err);
+  if (!rc)
+    rc = qp__keys_open(&qp__os_posix, options->data, http->log, http->log_arg, &http->keys, err);
   if (!rc)
     rc = open_address(http, options->listen, err);
   if (!rc)
@@ -515,8 +569,11 @@ wait_until_quiet(struct qp__http *http)
   const struct timespec deadline = { .tv_sec = until / 1000000, .tv_nsec = until % 1000000 * 1000 };
 
   (void)pthread_mutex_lock(&http->lock);
-  while (http->active && pthread_cond_timedwait(&http->quiet, &http->lock, &deadline) == 0)
+  while (atomic_load(&http->active) &&
+         pthread_cond_timedwait(&http->quiet, &http->lock, &deadline) == 0)
     continue;
+  while (http->waiting) /* their connections must not go; what they wait for ends by itself */
+    (void)pthread_cond_wait(&http->quiet, &http->lock);
   (void)pthread_mutex_unlock(&http->lock);
 }
 
@@ -534,11 +591,12 @@ qp__http_stop(struct qp__http *http)
   }
   if (http->listen_fd >= 0)
     (void)qp__os_posix.close(qp__os_posix.self, http->listen_fd);
-  for (size_t i = 0; i < http->origin_count; i++)
-    qp__free(http->origins[i]);
-  qp__free(http->origins);
+  free_list(http->origins, http->origin_count);
+  free_list(http->hosts, http->host_count);
+  qp__keys_close(http->keys);
   qp__free(http->url);
   qp__holds_release(&http->holds);
+  qp__uuid_gen_release(&http->ids);
   (void)pthread_cond_destroy(&http->quiet);
   (void)pthread_mutex_destroy(&http->lock);
   qp__free(http);

@@ -2,6 +2,8 @@
 #ifndef QP_HTTP_SERVER_H
 #define QP_HTTP_SERVER_H
 
+#include <stdbool.h>
+
 #include "quipu.h"
 
 struct qp__http;
@@ -12,16 +14,21 @@ struct qp__http_options {
   const char *listen;         /* "127.0.0.1:7878", "[::1]:0"; port 0 picks a free one */
   const char *const *origins; /* other origins whose pages may call: "https://chat.example"; ends
                                * with NULL */
-  unsigned threads;           /* default: processors, at most 8 */
-  unsigned connections;       /* at once; default 16384 */
-  unsigned timeout_s;         /* a connection that sends nothing is closed; default 30 */
-  size_t max_body;            /* largest request body; default 32 MiB */
-  qp_log_fn *log;             /* the access log has the feature "access"; default: none */
+  const char *const *hosts; /* other names by which the server is called: "chat.example"; ends with
+                               * NULL */
+  const char *data;         /* the data directory, for keys.json; NULL: there are no keys */
+  unsigned threads;         /* default: processors, at most 8 */
+  unsigned connections;     /* at once; default 16384 */
+  unsigned timeout_s;       /* a connection that sends nothing is closed; default 30 */
+  size_t max_body;          /* largest request body; default 32 MiB */
+  qp_log_fn *log;           /* the access log has the feature "access"; default: none */
   void *log_arg;
+  bool no_access_log;
 };
 
 /* Listens and answers, on threads of its own, until it is stopped. QP_INVALID: an address that is
- * none. QP_DENIED: one that other machines reach, which takes a key. QP_BUSY: it is in use. */
+ * none. QP_DENIED: one that other machines reach, and there is no key. QP_BUSY: it is in use.
+ * QP_CORRUPT: keys.json is damaged. */
 enum qp_rc qp__http_start(const struct qp__http_options *options, struct qp__http **out,
                           struct qp_err *err);
 /* "http://127.0.0.1:7878", with the real port. Borrowed. */

@@ -32,7 +32,7 @@ test('the access log has a line a request, without the query', async (t) => {
   await server.ask('GET', '/healthz?key=secret');
   await server.ask('GET', '/nothing%0ahere', undefined, { authorization: 'Bearer secret' });
   const { stderr } = await server.stop();
-  assert.match(stderr, /^time=\S+Z level=info method=GET path=\/healthz status=400 bytes=\d+ ms=[\d.]+ from=127\.0\.0\.1$/m);
+  assert.match(stderr, /^time=\S+Z level=info method=GET path=\/healthz status=400 bytes=\d+ ms=[\d.]+ from=127\.0\.0\.1 key=-$/m);
   assert.match(stderr, /path=\/nothing%0ahere status=400/);
   assert.doesNotMatch(stderr, /secret/);
 });
@@ -81,7 +81,7 @@ test('serve refuses addresses that are none, in use, or open to others', async (
 
 test('unknown paths, methods and query parameters', async (t) => {
   const server = await serve(t);
-  for (const path of ['/', '/v1', '/v2/contexts', '/healthz/', '/v1/contexts/a/b/c/d/e/f/g/h', '//healthz'])
+  for (const path of ['/v1', '/v2/contexts', '/healthz/', '/v1/contexts/a/b/c/d/e/f/g/h', '//healthz'])
     await server.refuses(404, 'NOTFOUND', /No such path/, 'GET', path);
   const answer = await server.ask('DELETE', '/healthz');
   assert.equal(answer.status, 405);
