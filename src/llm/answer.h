@@ -1,10 +1,10 @@
 /* answer.h - the events of an answer put together into a message that can be stored, at any time.
  *
  * The message is the assistant's, with parts and tool calls in the order of the blocks. A call that
- * stands before a part of the same message has "after_parts" in its stored form: how many parts come
- * before it; without it a call comes behind all parts. Arguments that are not JSON are kept as a
- * string: what runs tools sees that they are no object. Calls whose end has not come are left out:
- * nobody knows what they would have been. Metadata:
+ * stands before a part of the same message has "after_parts" in its stored form: how many parts
+ * come before it; without it a call comes behind all parts. Arguments that are not JSON are kept as
+ * a string: what runs tools sees that they are no object. Calls whose end has not come are left
+ * out: nobody knows what they would have been. Metadata:
  *
  *   {"provider":"anthropic","model":"claude-…","response_id":"msg_…",
  *    "tokens":{"prompt_tokens":…,"completion_tokens":…,"total_tokens":…,"cache_read_tokens":…,
@@ -28,7 +28,7 @@ typedef void qp__answer_display_fn(void *arg, const char *tool, enum qp_display 
 struct qp__answer_block;
 
 struct qp__answer {
-  const char *provider;           /* borrowed */
+  const char *provider;           /* the protocol ("anthropic"), borrowed */
   qp__answer_display_fn *display; /* NULL: Default */
   void *display_arg;
   struct qp__answer_block *blocks;

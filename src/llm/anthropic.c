@@ -1,13 +1,13 @@
 /* anthropic.c - requests of the Messages API (POST /v1/messages).
  *
  * Order of the body: model, limits, parameters, tools, system, messages; what grows is last, so
- * that the bytes before it stay the same from turn to turn. The prompt cache of the provider goes by
- * tools, system, messages too.
+ * that the bytes before it stay the same from turn to turn. The prompt cache of the provider goes
+ * by tools, system, messages too.
  *
  * At most four cache breakpoints are allowed. One stands behind the system prompt (and the tools
- * before it), three behind the last three turns of the user: each of these was the end of an earlier
- * request, so the cache has an entry at exactly that place, however many blocks of tool results lie
- * between. */
+ * before it), three behind the last three turns of the user: each of these was the end of an
+ * earlier request, so the cache has an entry at exactly that place, however many blocks of tool
+ * results lie between. */
 #include "llm/anthropic.h"
 
 #include "llm/history.h"
@@ -111,14 +111,14 @@ write_system(const struct encoder *e)
 static enum qp_rc
 write_image(const struct encoder *e, const char *url, struct qp_err *err)
 {
-  struct qp__image image;
-  enum qp_rc rc = qp__image_init(&image, url, e->request, err);
+  struct qp__llm_image image;
+  enum qp_rc rc = qp__llm_image_init(&image, url, e->request, err);
 
   if (rc)
     goto out;
   if (image.kind == QP__IMAGE_NONE) {
     qp__wire_str(e->out, "type", "text");
-    qp__wire_str(e->out, "text", qp__image_missing);
+    qp__wire_str(e->out, "text", qp__llm_image_missing);
     goto out;
   }
   qp__wire_str(e->out, "type", "image");
@@ -134,7 +134,7 @@ write_image(const struct encoder *e, const char *url, struct qp_err *err)
   }
   qp__wire_close(e->out, '}');
 out:
-  qp__image_release(&image);
+  qp__llm_image_release(&image);
   return rc;
 }
 
@@ -262,7 +262,7 @@ write_messages(const struct encoder *e, struct qp_err *err)
   qp__wire_key(e->out, "messages");
   qp__wire_open(e->out, '[');
   for (size_t i = 0; !rc && i < h->turn_count; i++) {
-    const struct qp__turn *turn = &h->turns[i];
+    const struct qp__llm_turn *turn = &h->turns[i];
     /* Turns alternate, so only the last few can have few behind them. */
     bool marked = !turn->assistant && h->turn_count - i <= 2 * USER_BREAKPOINTS &&
                   users_behind(h, i) < USER_BREAKPOINTS;

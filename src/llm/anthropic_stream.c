@@ -2,9 +2,9 @@
  *
  * message_start, then for each block content_block_start, deltas and content_block_stop, then
  * message_delta with the reason and message_stop; ping and error at any time. Blocks are told apart
- * by their "index": llama.cpp lets them overlap and stops them all at the end. Numbers in "usage" are
- * totals, so they are assigned. Unknown events and deltas are ignored; a block of an unknown type is
- * kept whole, because it must be sent back as it came. */
+ * by their "index": llama.cpp lets them overlap and stops them all at the end. Numbers in "usage"
+ * are totals, so they are assigned. Unknown events and deltas are ignored; a block of an unknown
+ * type is kept whole, because it must be sent back as it came. */
 #include "llm/anthropic.h"
 
 #include <stdio.h>

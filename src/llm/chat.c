@@ -5,7 +5,7 @@
 #include "model/message.h"
 
 bool
-qp__chat_has(const struct qp__history *h, const struct qp__turn *turn, enum qp__block_kind kind)
+qp__chat_has(const struct qp__history *h, const struct qp__llm_turn *turn, enum qp__block_kind kind)
 {
   for (size_t i = 0; i < turn->count; i++)
     if (h->blocks[turn->first + i].kind == kind)
@@ -15,7 +15,7 @@ qp__chat_has(const struct qp__history *h, const struct qp__turn *turn, enum qp__
 
 enum qp_rc
 qp__chat_text(struct qp__buf *out, const char *key, const struct qp__history *h,
-              const struct qp__turn *turn, enum qp__block_kind kind, struct qp_err *err)
+              const struct qp__llm_turn *turn, enum qp__block_kind kind, struct qp_err *err)
 {
   struct qp__buf text;
   enum qp_rc rc;
@@ -66,7 +66,7 @@ images_of(const struct qp_message *m, qp__chat_image_fn *fn, void *arg, struct q
 }
 
 enum qp_rc
-qp__chat_images(const struct qp__history *h, const struct qp__turn *turn, qp__chat_image_fn *fn,
+qp__chat_images(const struct qp__history *h, const struct qp__llm_turn *turn, qp__chat_image_fn *fn,
                 void *arg, struct qp_err *err)
 {
   enum qp_rc rc = QP_OK;
@@ -92,7 +92,7 @@ stop_at_first(void *arg, const struct qp_part *part, struct qp_err *err)
 }
 
 bool
-qp__chat_has_images(const struct qp__history *h, const struct qp__turn *turn)
+qp__chat_has_images(const struct qp__history *h, const struct qp__llm_turn *turn)
 {
   return qp__chat_images(h, turn, stop_at_first, NULL, NULL) == QP_STOPPED;
 }

@@ -2,9 +2,9 @@
  *
  * Providers agree on little: {"type":"error","error":{"type","message"}} (Anthropic),
  * {"error":{"message","type","param","code"}} (OpenAI and most others; "code" may be a number),
- * {"error":"sentence"} (Ollama), {"message"} or {"detail"} (proxies), HTML (networks of proxies). So
- * the sentence, a type and a code are fished out of whatever there is; words that are known decide
- * first, and the status decides what they leave open. */
+ * {"error":"sentence"} (Ollama), {"message"} or {"detail"} (proxies), HTML (networks of proxies).
+ * So the sentence, a type and a code are fished out of whatever there is; words that are known
+ * decide first, and the status decides what they leave open. */
 #include "llm/fault.h"
 
 #include <curl/curl.h>

@@ -80,7 +80,8 @@ put_block(struct qp__history *h, const struct qp__block *block, struct qp_err *e
 static enum qp_rc
 open_turn(struct qp__history *h, bool assistant, struct qp_err *err)
 {
-  struct qp__turn *turns = qp__message_grow(h->turns, h->turn_count, &h->turn_cap, sizeof(*turns));
+  struct qp__llm_turn *turns =
+      qp__message_grow(h->turns, h->turn_count, &h->turn_cap, sizeof(*turns));
 
   if (!turns)
     return qp__fail_nomem(err, what);
@@ -464,7 +465,7 @@ is_thought(const struct qp__block *block)
 static void
 trim_assistant(struct builder *b)
 {
-  struct qp__turn *turn = &b->h->turns[b->h->turn_count - 1];
+  struct qp__llm_turn *turn = &b->h->turns[b->h->turn_count - 1];
 
   while (turn->count && is_thought(&b->h->blocks[b->h->block_count - 1])) {
     turn->count--;

@@ -43,7 +43,7 @@ struct qp__block {
   bool is_error;
 };
 
-struct qp__turn {
+struct qp__llm_turn {
   bool assistant;
   size_t first; /* block */
   size_t count; /* at least 1 */
@@ -54,7 +54,7 @@ struct qp__history {
   struct qp__buf system;
   struct qp__block *blocks;
   size_t block_count, block_cap;
-  struct qp__turn *turns;
+  struct qp__llm_turn *turns;
   size_t turn_count, turn_cap;
 };
 
@@ -64,9 +64,9 @@ enum qp__history_keep {
   QP__KEEP_OTHER = 1u << 2,    /* blocks of unknown kind, of answers of the provider `owner` */
 };
 
-/* Borrows from the request. `owner` is what metadata.provider of an answer must be for its blocks of
- * unknown kind to be kept. QP_INVALID: there is no message. Release with qp__history_release(), also
- * after a failure. */
+/* Borrows from the request. `owner` is what metadata.provider of an answer must be for its blocks
+ * of unknown kind to be kept. QP_INVALID: there is no message. Release with qp__history_release(),
+ * also after a failure. */
 enum qp_rc qp__history_init(struct qp__history *h, const struct qp__llm_request *request,
                             unsigned keep, const char *owner, struct qp_err *err);
 void qp__history_release(struct qp__history *h);

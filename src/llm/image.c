@@ -7,7 +7,7 @@
 
 #include "base/err.h"
 
-const char qp__image_missing[] = "[an image that is no longer available]";
+const char qp__llm_image_missing[] = "[an image that is no longer available]";
 
 static const struct {
   size_t at;
@@ -40,7 +40,7 @@ starts_with(const char *s, const char *head)
 
 /* "data:image/png;base64,…"; other forms are not available to the model. */
 static void
-split_data_url(struct qp__image *image, const char *url)
+split_data_url(struct qp__llm_image *image, const char *url)
 {
   const char *type = url + strlen("data:");
   const char *mark = strstr(type, ";base64,");
@@ -56,7 +56,7 @@ split_data_url(struct qp__image *image, const char *url)
 }
 
 static enum qp_rc
-encode_blob(struct qp__image *image, const struct qp__buf *raw, const char *type,
+encode_blob(struct qp__llm_image *image, const struct qp__buf *raw, const char *type,
             struct qp_err *err)
 {
   size_t size = sodium_base64_ENCODED_LEN(raw->len, sodium_base64_VARIANT_ORIGINAL);
@@ -76,7 +76,7 @@ encode_blob(struct qp__image *image, const struct qp__buf *raw, const char *type
 }
 
 static enum qp_rc
-read_blob(struct qp__image *image, const char *id, const struct qp__llm_request *request,
+read_blob(struct qp__llm_image *image, const char *id, const struct qp__llm_request *request,
           struct qp_err *err)
 {
   struct qp__buf raw;
@@ -97,8 +97,8 @@ read_blob(struct qp__image *image, const char *id, const struct qp__llm_request 
 }
 
 enum qp_rc
-qp__image_init(struct qp__image *image, const char *url, const struct qp__llm_request *request,
-               struct qp_err *err)
+qp__llm_image_init(struct qp__llm_image *image, const char *url,
+                   const struct qp__llm_request *request, struct qp_err *err)
 {
   memset(image, 0, sizeof(*image));
   qp__buf_init(&image->bytes, QP__LLM_BODY_MAX * 2);
@@ -117,7 +117,7 @@ qp__image_init(struct qp__image *image, const char *url, const struct qp__llm_re
 }
 
 void
-qp__image_release(struct qp__image *image)
+qp__llm_image_release(struct qp__llm_image *image)
 {
   qp__buf_release(&image->bytes);
 }

@@ -12,7 +12,8 @@
 #define COUNT(list) (sizeof(list) / sizeof((list)[0]))
 #define MICRO(dollars) ((int64_t)((dollars)*1000000 + 0.5))
 
-/* Anthropic: reading from the cache costs a tenth of input, writing 1.25 times, for an hour twice. */
+/* Anthropic: reading from the cache costs a tenth of input, writing 1.25 times, for an hour
+ * twice. */
 #define CLAUDE(name, tokens, most, in, out)                                                    \
   .id = (name), .provider = "anthropic", .window = (tokens), .max_output = (most),             \
   .has_prices = true, .input = MICRO(in), .output = MICRO(out), .cache_read = MICRO((in)*0.1), \

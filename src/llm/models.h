@@ -42,18 +42,19 @@ void qp__models_release(struct qp__models *models);
  * comes from the row that the name had before. QP_INVALID. */
 enum qp_rc qp__models_add(struct qp__models *models, const json_t *object, struct qp_err *err);
 
-/* The row of that name, else the longest that is its beginning, else what is assumed. Borrowed until
- * the next row is added. */
+/* The row of that name, else the longest that is its beginning, else what is assumed. Borrowed
+ * until the next row is added. */
 const struct qp__model *qp__models_get(const struct qp__models *models, const char *id);
 
-/* All rows that stand for a model of their own, those that were added first; NULL behind the last. */
+/* All rows that stand for a model of their own, first those that were added; NULL behind the
+ * last. */
 const struct qp__model *qp__models_at(const struct qp__models *models, size_t i);
 
 /* What a usage costs; -1: the prices are not known. */
 int64_t qp__model_cost(const struct qp__model *model, const struct qp__llm_usage *usage);
 
-/* Whether the count of the input cannot be true: a server that cuts the prompt without a word says a
- * number far below one's own estimate, or ends at exactly 4096 tokens. */
+/* Whether the count of the input cannot be true: a server that cuts the prompt without a word says
+ * a number far below one's own estimate, or ends at exactly 4096 tokens. */
 bool qp__usage_is_suspect(const struct qp__llm_usage *usage, int64_t estimate);
 
 #endif

@@ -1,9 +1,9 @@
 /* ollama.c - Ollama's own protocol (POST /api/chat), because its Chat Completions take no window:
  * there "num_ctx" stays at a small default, and a longer prompt is cut without a word.
  *
- * The answer is one JSON object a line: "message" with "content", "thinking" and "tool_calls", whose
- * arguments are complete objects; the last line has "done":true, the reason and the counts. An
- * error is {"error":"sentence"}. */
+ * The answer is one JSON object a line: "message" with "content", "thinking" and "tool_calls",
+ * whose arguments are complete objects; the last line has "done":true, the reason and the counts.
+ * An error is {"error":"sentence"}. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -53,19 +53,19 @@ static enum qp_rc
 write_image(void *arg, const struct qp_part *part, struct qp_err *err)
 {
   const struct encoder *e = arg;
-  struct qp__image image;
-  enum qp_rc rc = qp__image_init(&image, part->url, e->request, err);
+  struct qp__llm_image image;
+  enum qp_rc rc = qp__llm_image_init(&image, part->url, e->request, err);
 
   if (!rc && image.kind == QP__IMAGE_DATA) {
     qp__wire_next(e->out);
     (void)qp__json_write_string(e->out, image.base64.data, image.base64.len);
   }
-  qp__image_release(&image);
+  qp__llm_image_release(&image);
   return rc;
 }
 
 static enum qp_rc
-write_user(struct encoder *e, const struct qp__turn *turn, struct qp_err *err)
+write_user(struct encoder *e, const struct qp__llm_turn *turn, struct qp_err *err)
 {
   const struct qp__history *h = &e->history;
   bool has_images = qp__chat_has_images(h, turn);
@@ -98,7 +98,7 @@ write_user(struct encoder *e, const struct qp__turn *turn, struct qp_err *err)
 }
 
 static void
-write_calls(const struct encoder *e, const struct qp__turn *turn)
+write_calls(const struct encoder *e, const struct qp__llm_turn *turn)
 {
   qp__wire_key(e->out, "tool_calls");
   qp__wire_open(e->out, '[');
@@ -137,7 +137,7 @@ write_messages(struct encoder *e, struct qp_err *err)
     qp__wire_close(e->out, '}');
   }
   for (size_t i = 0; !rc && i < h->turn_count; i++) {
-    const struct qp__turn *turn = &h->turns[i];
+    const struct qp__llm_turn *turn = &h->turns[i];
 
     if (!turn->assistant) {
       rc = write_user(e, turn, err);

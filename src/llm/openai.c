@@ -55,15 +55,15 @@ static enum qp_rc
 write_image(void *arg, const struct qp_part *part, struct qp_err *err)
 {
   const struct encoder *e = arg;
-  struct qp__image image;
-  enum qp_rc rc = qp__image_init(&image, part->url, e->request, err);
+  struct qp__llm_image image;
+  enum qp_rc rc = qp__llm_image_init(&image, part->url, e->request, err);
 
   if (rc)
     goto out;
   qp__wire_open(e->out, '{');
   if (image.kind == QP__IMAGE_NONE) {
     qp__wire_str(e->out, "type", "text");
-    qp__wire_str(e->out, "text", qp__image_missing);
+    qp__wire_str(e->out, "text", qp__llm_image_missing);
   } else {
     qp__wire_str(e->out, "type", "image_url");
     qp__wire_key(e->out, "image_url");
@@ -84,12 +84,12 @@ write_image(void *arg, const struct qp_part *part, struct qp_err *err)
   }
   qp__wire_close(e->out, '}');
 out:
-  qp__image_release(&image);
+  qp__llm_image_release(&image);
   return rc;
 }
 
 static enum qp_rc
-write_results(const struct encoder *e, const struct qp__turn *turn, struct qp_err *err)
+write_results(const struct encoder *e, const struct qp__llm_turn *turn, struct qp_err *err)
 {
   enum qp_rc rc = QP_OK;
 
@@ -107,7 +107,7 @@ write_results(const struct encoder *e, const struct qp__turn *turn, struct qp_er
 }
 
 static enum qp_rc
-write_user(struct encoder *e, const struct qp__turn *turn, struct qp_err *err)
+write_user(struct encoder *e, const struct qp__llm_turn *turn, struct qp_err *err)
 {
   const struct qp__history *h = &e->history;
   bool has_text = qp__chat_has(h, turn, QP__BLOCK_TEXT);
@@ -163,7 +163,7 @@ write_arguments(const struct encoder *e, json_t *value, struct qp_err *err)
 }
 
 static enum qp_rc
-write_calls(const struct encoder *e, const struct qp__turn *turn, struct qp_err *err)
+write_calls(const struct encoder *e, const struct qp__llm_turn *turn, struct qp_err *err)
 {
   enum qp_rc rc = QP_OK;
 
@@ -189,7 +189,7 @@ write_calls(const struct encoder *e, const struct qp__turn *turn, struct qp_err 
 }
 
 static enum qp_rc
-write_assistant(const struct encoder *e, const struct qp__turn *turn, struct qp_err *err)
+write_assistant(const struct encoder *e, const struct qp__llm_turn *turn, struct qp_err *err)
 {
   const struct qp__history *h = &e->history;
   enum qp_rc rc = QP_OK;

@@ -2,9 +2,9 @@
  *
  * One JSON object an event, "choices" with a "delta" in it, and "[DONE]" at the end. What servers
  * do differently: "choices" null, empty or absent beside "usage"; "delta" null; "content" null or a
- * list of parts; thinking in "reasoning_content" or "reasoning"; an {"error"} in the middle of a good
- * stream; a body that is no stream, with "message" for "delta"; no "[DONE]", or no "finish_reason".
- * Either of the last two makes an answer complete; without both it was cut. */
+ * list of parts; thinking in "reasoning_content" or "reasoning"; an {"error"} in the middle of a
+ * good stream; a body that is no stream, with "message" for "delta"; no "[DONE]", or no
+ * "finish_reason". Either of the last two makes an answer complete; without both it was cut. */
 #include "llm/openai.h"
 
 #include <string.h>

@@ -4,12 +4,12 @@
  * index is missing, or 0 for every call; the id is missing, or only in the first piece, or in all;
  * arguments come before the name. Which call a piece belongs to:
  *   - an id that is known: that call;
- *   - an id that is new: a new call, unless the call of that index has no id from the server yet and
- *     the piece does not bring a second name for it;
+ *   - an id that is new: a new call, unless the call of that index has no id from the server yet
+ *   and the piece does not bring a second name for it;
  *   - no id, an index: the newest call of that index, or a new one;
- *   - neither: a second name begins a new call; else the call at the same place in the list when the
- *     list has several pieces, else the newest call.
- * A call is told once its name is known; a call that the server gave no id gets "call_<n>". */
+ *   - neither: a second name begins a new call; else the call at the same place in the list when
+ *   the list has several pieces, else the newest call. A call is told once its name is known; a
+ *   call that the server gave no id gets "call_<n>". */
 #ifndef QP_LLM_TOOLSTREAM_H
 #define QP_LLM_TOOLSTREAM_H
 

@@ -215,7 +215,7 @@ add_random(struct qp__buf *out)
 static void
 check_results(const struct qp__history *h, size_t turn)
 {
-  const struct qp__turn *calls = &h->turns[turn];
+  const struct qp__llm_turn *calls = &h->turns[turn];
   size_t next = turn + 1 < h->turn_count ? h->turns[turn + 1].first : h->block_count;
 
   for (size_t i = 0; i < calls->count; i++) {
@@ -240,7 +240,7 @@ check_rules(const struct qp__history *h)
   assert_false(h->turns[0].assistant);
   assert_false(h->turns[h->turn_count - 1].assistant);
   for (size_t i = 0; i < h->turn_count; i++) {
-    const struct qp__turn *turn = &h->turns[i];
+    const struct qp__llm_turn *turn = &h->turns[i];
 
     assert_true(turn->count > 0);
     assert_int_equal(turn->assistant, i % 2);

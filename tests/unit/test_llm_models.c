@@ -25,7 +25,7 @@ a_name_gets_the_row_that_fits_best(void **state)
     { "claude-nova-9", "claude", "anthropic" },
     { "gpt-5-mini-2025-08-07", "gpt-5-mini", "openai" },
     { "gpt-5", "gpt-5", "openai" },
-    { "gpt-5.9", "", "" },
+    { "gpt-5.9", "gpt", "openai" },
     { "gpt-9", "gpt", "openai" },
     { "gpt", "gpt", "openai" },
     { "claudette", "", "" },

@@ -1,0 +1,53 @@
+/* call.h - one question to a model and its answer, on a loop of libuv.
+ *
+ * An engine belongs to one loop, and everything here is called on that loop's thread only. HTTP is
+ * libcurl's multi interface, so thousands of calls share the thread. Callbacks come from the loop,
+ * never from within start or cancel. Whether a failed call is made again is the caller's decision:
+ * the fault says what would help.
+ *
+ * Keys are sent to the provider's own URL and nowhere else: redirects are not followed, and what is
+ * told of a failure is searched for the key. The process must ignore SIGPIPE. */
+#ifndef QP_LLM_CALL_H
+#define QP_LLM_CALL_H
+
+#include <uv.h>
+
+#include "llm/event.h"
+#include "llm/fault.h"
+#include "llm/provider.h"
+#include "llm/request.h"
+#include "os/os.h"
+
+struct qp__llm_engine;
+struct qp__llm_call;
+
+struct qp__llm_call_fns {
+  /* Events in their order. An answer other than QP_OK ends the call with QP__FAULT_INTERNAL. It may
+   * cancel this call and start or cancel others. */
+  qp__llm_event_fn *event;
+  /* Once, last, and never after a cancel. NULL: the answer is complete. The call is gone when it is
+   * called. Events before a fault are good: the text so far can be kept. */
+  void (*done)(void *arg, const struct qp__llm_fault *fault);
+  void *arg;
+};
+
+/* *out is released with qp__llm_engine_close(). */
+enum qp_rc qp__llm_engine_open(uv_loop_t *loop, const struct qp__os *os,
+                               struct qp__llm_engine **out, struct qp_err *err);
+/* Drops all calls without a callback. The memory is freed by the loop, which must run until it has
+ * no more to do for the engine. NULL is allowed. */
+void qp__llm_engine_close(struct qp__llm_engine *engine);
+/* How many calls have not ended. */
+size_t qp__llm_engine_calls(const struct qp__llm_engine *engine);
+
+/* Encodes the request, which is not needed afterwards, and begins. `provider` must live until the
+ * call ends. On failure nothing is called. */
+enum qp_rc qp__llm_call_start(struct qp__llm_engine *engine,
+                              const struct qp__llm_provider *provider,
+                              const struct qp__llm_request *request,
+                              const struct qp__llm_call_fns *fns, struct qp__llm_call **out,
+                              struct qp_err *err);
+/* Ends a call that has not ended; nothing is told of it any more. */
+void qp__llm_call_cancel(struct qp__llm_call *call);
+
+#endif

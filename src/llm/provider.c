@@ -1,0 +1,267 @@
+/* provider.c - see provider.h. */
+#include "llm/provider.h"
+
+#include <curl/curl.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/err.h"
+#include "base/str.h"
+#include "model/message_int.h"
+
+#define CONNECT_MS 10000
+#define FIRST_BYTE_MS 300000
+#define IDLE_MS 120000
+
+static const struct protocol {
+  const char *name;
+  const struct qp__llm_codec *codec;
+  const char *url;
+  const char *model;
+  const char *key_env, *url_env;
+} protocols[] = {
+  { "demo", NULL, "demo:", "demo", NULL, NULL },
+  { "anthropic", &qp__codec_anthropic, "https://api.anthropic.com", "claude-sonnet-5-5",
+    "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL" },
+  { "openai", &qp__codec_openai, "https://api.openai.com/v1", "gpt-5.6-terra", "OPENAI_API_KEY",
+    "OPENAI_BASE_URL" },
+  { "ollama", &qp__codec_ollama, "http://127.0.0.1:11434", "", NULL, NULL },
+};
+
+static const struct protocol *
+find_protocol(const char *name)
+{
+  for (size_t i = 0; i < sizeof(protocols) / sizeof(protocols[0]); i++)
+    if (strcmp(protocols[i].name, name) == 0)
+      return &protocols[i];
+  return NULL;
+}
+
+static void
+release(struct qp__llm_provider *p)
+{
+  qp__free(p->name);
+  qp__free(p->url);
+  qp__free(p->key);
+  qp__free(p->model);
+}
+
+/* ---- adding ---- */
+
+/* Parses the URL as curl will, and tells whether its host is this machine. */
+static enum qp_rc
+check_url(const char *name, const char *url, bool *loopback, struct qp_err *err)
+{
+  CURLU *parts = curl_url();
+  char *scheme = NULL;
+  char *host = NULL;
+  enum qp_rc rc = QP_OK;
+
+  if (!parts)
+    return qp__fail_nomem(err, "the URL of a provider");
+  if (strchr(url, '?') || strchr(url, '#') || curl_url_set(parts, CURLUPART_URL, url, 0) ||
+      curl_url_get(parts, CURLUPART_SCHEME, &scheme, 0) ||
+      curl_url_get(parts, CURLUPART_HOST, &host, 0) ||
+      (strcmp(scheme, "http") != 0 && strcmp(scheme, "https") != 0))
+    rc = qp__fail(err, QP_INVALID, "provider '%s': the base URL must be like https://host/path",
+                  name);
+  else
+    *loopback = strcmp(host, "localhost") == 0 || strncmp(host, "127.", 4) == 0 ||
+                strcmp(host, "[::1]") == 0;
+  curl_free(scheme);
+  curl_free(host);
+  curl_url_cleanup(parts);
+  return rc;
+}
+
+static enum qp_rc
+check_spec(const struct qp__llm_provider_spec *spec, const struct protocol *protocol,
+           struct qp_err *err)
+{
+  static const char good[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
+
+  if (!spec->name || !*spec->name || strspn(spec->name, good) != strlen(spec->name))
+    return qp__fail(err, QP_INVALID, "the name of a provider is made of letters, digits, _ and -");
+  if (!protocol)
+    return qp__fail(err, QP_INVALID,
+                    "provider '%s': the protocol must be anthropic, openai, ollama or demo",
+                    spec->name);
+  if (spec->key && qp__has_control(spec->key))
+    return qp__fail(err, QP_INVALID, "provider '%s': the key has a control character", spec->name);
+  return QP_OK;
+}
+
+/* The base URL without what every request adds, which many people write. */
+static char *
+trim_url(const char *url, const struct protocol *protocol)
+{
+  size_t n = strlen(url);
+  const char *extra = protocol->codec == &qp__codec_anthropic ? "/v1" : "";
+  size_t k = strlen(extra);
+
+  while (n && url[n - 1] == '/')
+    n--;
+  if (k && n > k && memcmp(url + n - k, extra, k) == 0)
+    n -= k;
+  return qp__strndup(url, n);
+}
+
+static int64_t
+or_default(int64_t ms, int64_t otherwise)
+{
+  return ms > 0 ? ms : otherwise;
+}
+
+static enum qp_rc
+make(const struct qp__llm_provider_spec *spec, struct qp__llm_provider *out, struct qp_err *err)
+{
+  const char *name = spec->name ? spec->name : "";
+  const struct protocol *protocol = find_protocol(spec->protocol ? spec->protocol : name);
+  struct qp__llm_provider p = { .flags = spec->flags, .script = spec->script };
+  const char *url;
+  enum qp_rc rc = check_spec(spec, protocol, err);
+
+  if (rc)
+    return rc;
+  url = spec->base_url && *spec->base_url ? spec->base_url : protocol->url;
+  p.codec = protocol->codec;
+  if (p.codec)
+    rc = check_url(name, url, &p.loopback, err);
+  if (rc)
+    return rc;
+  /* Only OpenAI itself wants the new name of the field; others know the old one. */
+  if (p.codec == &qp__codec_openai && strcmp(url, protocol->url) == 0)
+    p.flags |= QP__LLM_MAX_COMPLETION;
+  p.connect_ms = or_default(spec->connect_ms, CONNECT_MS);
+  p.first_byte_ms = or_default(spec->first_byte_ms, FIRST_BYTE_MS);
+  p.idle_ms = or_default(spec->idle_ms, IDLE_MS);
+  p.name = qp__strdup(name);
+  p.url = trim_url(url, protocol);
+  p.model = qp__strdup(spec->model ? spec->model : protocol->model);
+  p.key = spec->key && *spec->key ? qp__strdup(spec->key) : NULL;
+  if (!p.name || !p.url || !p.model || (spec->key && *spec->key && !p.key)) {
+    release(&p);
+    return qp__fail_nomem(err, "a provider");
+  }
+  *out = p;
+  return QP_OK;
+}
+
+enum qp_rc
+qp__llm_providers_add(struct qp__llm_providers *p, const struct qp__llm_provider_spec *spec,
+                      struct qp_err *err)
+{
+  struct qp__llm_provider made;
+  struct qp__llm_provider *list;
+  enum qp_rc rc = make(spec, &made, err);
+  size_t kept = 0;
+
+  if (rc)
+    return rc;
+  list = qp__message_grow(p->list, p->count, &p->cap, sizeof(*list));
+  if (!list) {
+    release(&made);
+    return qp__fail_nomem(err, "a provider");
+  }
+  p->list = list;
+  for (size_t i = 0; i < p->count; i++) { /* the new one is the last, whatever it replaces */
+    if (strcmp(list[i].name, made.name) == 0)
+      release(&list[i]);
+    else
+      list[kept++] = list[i];
+  }
+  list[kept] = made;
+  p->count = kept + 1;
+  return QP_OK;
+}
+
+enum qp_rc
+qp__llm_providers_init(struct qp__llm_providers *p, qp__getenv_fn *env, void *arg,
+                       struct qp_err *err)
+{
+  struct qp__llm_provider_spec demo = { .name = "demo" };
+  enum qp_rc rc;
+
+  memset(p, 0, sizeof(*p));
+  rc = qp__llm_providers_add(p, &demo, err);
+  for (size_t i = sizeof(protocols) / sizeof(protocols[0]); !rc && i > 0; i--) {
+    const struct protocol *protocol = &protocols[i - 1];
+    struct qp__llm_provider_spec spec = { .name = protocol->name };
+
+    if (!protocol->key_env)
+      continue;
+    spec.key = env(arg, protocol->key_env);
+    spec.base_url = env(arg, protocol->url_env);
+    if ((spec.key && *spec.key) ||
+        (protocol->codec == &qp__codec_openai && spec.base_url && *spec.base_url))
+      rc = qp__llm_providers_add(p, &spec, err);
+  }
+  return rc;
+}
+
+void
+qp__llm_providers_release(struct qp__llm_providers *p)
+{
+  for (size_t i = 0; i < p->count; i++)
+    release(&p->list[i]);
+  qp__free(p->list);
+  memset(p, 0, sizeof(*p));
+}
+
+/* ---- finding ---- */
+
+static const struct qp__llm_provider *
+find_n(const struct qp__llm_providers *p, const char *name, size_t n)
+{
+  for (size_t i = 0; i < p->count; i++)
+    if (strlen(p->list[i].name) == n && memcmp(p->list[i].name, name, n) == 0)
+      return &p->list[i];
+  return NULL;
+}
+
+const struct qp__llm_provider *
+qp__llm_providers_find(const struct qp__llm_providers *p, const char *name)
+{
+  return find_n(p, name, strlen(name));
+}
+
+enum qp_rc
+qp__llm_resolve(const struct qp__llm_providers *p, const struct qp__models *models,
+                const char *model, const struct qp__llm_provider **provider,
+                const char **wire_model, struct qp_err *err)
+{
+  const struct qp__llm_provider *last = p->count ? &p->list[p->count - 1] : NULL;
+  const struct qp__llm_provider *found = NULL;
+  const char *slash = model ? strchr(model, '/') : NULL;
+  const char *owner;
+  const struct protocol *protocol;
+
+  if (!last)
+    return qp__fail(err, QP_NOTFOUND, "there is no provider of models");
+  if (!model || !*model) {
+    *provider = last;
+    *wire_model = last->model;
+    return QP_OK;
+  }
+  if (slash) /* some providers have names with a slash themselves */
+    found = find_n(p, model, (size_t)(slash - model));
+  if (found) {
+    *provider = found;
+    *wire_model = slash + 1;
+    return QP_OK;
+  }
+  owner = qp__models_get(models, model)->provider;
+  found = *owner ? find_n(p, owner, strlen(owner)) : last;
+  protocol = found ? NULL : find_protocol(owner);
+  if (!found && protocol && protocol->key_env)
+    return qp__fail(err, QP_NOTFOUND, "the model '%s' is asked from %s, which has no key; set %s",
+                    model, owner, protocol->key_env);
+  if (!found)
+    return qp__fail(err, QP_NOTFOUND,
+                    "the model '%s' is asked from '%s', and there is no such "
+                    "provider",
+                    model, owner);
+  *provider = found;
+  *wire_model = model;
+  return QP_OK;
+}

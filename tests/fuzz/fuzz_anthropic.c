@@ -1,0 +1,13 @@
+/* fuzz_anthropic.c - any bytes as an answer of the Messages API; see lib/llm_fuzz.h. */
+#include <stdint.h>
+
+#include "llm_fuzz.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+  llm_fuzz_answer(&qp__codec_anthropic, data, size);
+  return 0;
+}

@@ -1,0 +1,15 @@
+/* llm_fuzz.h - what the fuzzers of the codecs share. */
+#ifndef LLM_FUZZ_H
+#define LLM_FUZZ_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "llm/codec.h"
+
+/* Reads the input as an answer, whole and in pieces as its first byte says: the same events, each
+ * of them sane, and a message that can be stored and sent back. As an answer that comes at once and
+ * as an error it must do no harm either. Aborts otherwise. */
+void llm_fuzz_answer(const struct qp__llm_codec *codec, const uint8_t *data, size_t size);
+
+#endif
