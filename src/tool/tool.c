@@ -133,6 +133,20 @@ qp__tools_close(struct qp__tools *tools, void (*closed)(void *arg), void *arg)
 /* ---- what there is ---- */
 
 size_t
+qp__tools_starting(const struct qp__tools *tools)
+{
+  return tools->starting;
+}
+
+void
+qp__tools_wake(struct qp__tools *tools)
+{
+  for (struct qp__tool_source *source = tools->sources; source; source = source->next)
+    if (source->wake && !tools->closing)
+      source->wake(source->self);
+}
+
+size_t
 qp__tools_count(const struct qp__tools *tools)
 {
   size_t count = 0;

@@ -89,6 +89,13 @@ void qp__tools_close(struct qp__tools *tools, void (*closed)(void *arg), void *a
 
 /* ---- what there is ---- */
 
+/* How many MCP servers have neither told their tools nor failed yet. When one does, `changed` of
+ * the options is called. */
+size_t qp__tools_starting(const struct qp__tools *tools);
+/* Starts servers again that have never told their tools, if their pause is over: nobody can call
+ * what is in no list. To be called now and then, such as before a turn. */
+void qp__tools_wake(struct qp__tools *tools);
+
 size_t qp__tools_count(const struct qp__tools *tools);
 const struct qp__tool *qp__tools_at(const struct qp__tools *tools, size_t i);
 /* NULL: there is none. */

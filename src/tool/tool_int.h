@@ -28,6 +28,9 @@ struct qp__tool_source {
    * qp__tools_judge(). False: no memory. */
   bool (*normalize)(void *self, const struct qp__tool *tool, json_t *arguments);
 
+  /* Optional. See qp__tools_wake(). */
+  void (*wake)(void *self);
+
   /* Begins to close. Calls have ended. Whatever goes on in it is held (below); the last unhold ends
    * it, and then free() is called. */
   void (*close)(void *self);
@@ -66,6 +69,7 @@ struct qp__tools {
   struct qp__workspace workspace; /* path is NULL: none */
   struct qp__tool_source *sources;
   struct qp__tool_call *calls;
+  size_t starting;   /* servers whose first start has not come to an end */
   json_t *no_memory; /* the value of a result when memory is out */
 
   uv_timer_t closer; /* the turn on which `closed` is called */

@@ -1,0 +1,515 @@
+/* mcp_http.c - an MCP server over Streamable HTTP.
+ *
+ * Every message of ours is a POST; its answer is JSON, or a stream of events that ends with the
+ * answer and may hold requests and notices of the server before it. An exchange is one HTTP request
+ * of these kinds:
+ *
+ *   POST    of a message; when its stream breaks off before the answer and had event ids, the rest
+ *           is asked for by GET with Last-Event-ID, up to TRIES_MAX times
+ *   GET     the server's own stream, of the handshake era; a server without one says 405. It is
+ *           opened again when it ends
+ *   DELETE  the end of a session
+ *
+ * In the handshake era the server may give a session id; a 404 means that it has forgotten it. In
+ * the stateless era headers repeat the method and the tool's name, and to cancel a request is to
+ * end its exchange. Secrets of the headers are in no log. */
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/alloc.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "tool/fetch.h"
+#include "tool/mcp_int.h"
+#include "tool/mcp_sse.h"
+
+#define TRIES_MAX 3
+#define RETRY_MS 1000
+#define RETRY_MAX_MS 60000
+#define STOP_MS 2000
+#define SESSION_MAX 512
+#define HEADERS_MAX 1100
+#define BODY_MAX QP__MCP_MESSAGE_MAX
+
+enum kind { POST, LISTEN, DELETE };
+
+struct http;
+
+struct exchange {
+  struct http *http;
+  struct exchange *next;
+  enum kind kind;
+  struct qp__fetch *fetch; /* NULL: it waits to be asked again */
+  uv_timer_t timer;        /* for that */
+  int64_t id;              /* of the request that it waits for; 0: none */
+  int status;
+  bool is_stream;
+  unsigned tries;
+  uint64_t began; /* its last HTTP request */
+  struct qp__buf body;
+  struct qp__mcp_sse sse;
+  bool broken; /* its stream is nonsense, or memory is out */
+};
+
+struct http {
+  struct qp__mcp_transport transport;
+  struct qp__mcp *server;
+  struct qp__fetcher *fetcher;
+  struct exchange *exchanges;
+  char session[SESSION_MAX]; /* "": none */
+  bool stopping;
+  bool fetcher_closed;
+};
+
+static const struct qp__mcp_config *
+config_of(const struct http *h)
+{
+  return &h->server->config.at[0];
+}
+
+/* ---- the end ---- */
+
+static void
+on_fetcher_closed(void *arg)
+{
+  struct http *h = arg;
+  struct qp__mcp *server = h->server;
+
+  qp__free(h);
+  qp__mcp_ended(server, "the connection was closed");
+}
+
+static void
+finish_if_done(struct http *h)
+{
+  if (!h->stopping || h->exchanges || h->fetcher_closed)
+    return;
+  h->fetcher_closed = true;
+  qp__fetcher_close(h->fetcher, on_fetcher_closed, h);
+}
+
+static void
+on_exchange_closed(uv_handle_t *handle)
+{
+  struct exchange *x = handle->data;
+  struct http *h = x->http;
+  struct exchange **at = &h->exchanges;
+
+  while (*at != x)
+    at = &(*at)->next;
+  *at = x->next;
+  qp__buf_release(&x->body);
+  qp__mcp_sse_release(&x->sse);
+  qp__free(x);
+  finish_if_done(h);
+}
+
+static void
+close_exchange(struct exchange *x)
+{
+  if (uv_is_closing((uv_handle_t *)&x->timer))
+    return;
+  if (x->fetch)
+    qp__fetch_cancel(x->fetch);
+  x->fetch = NULL;
+  uv_close((uv_handle_t *)&x->timer, on_exchange_closed);
+}
+
+/* The request of this exchange gets no answer. The last thing that is done with it. */
+static void
+give_up(struct exchange *x, const char *why, bool expired)
+{
+  struct http *h = x->http;
+  int64_t id = x->id;
+
+  close_exchange(x);
+  if (id)
+    qp__mcp_unanswered(h->server, id, why, expired);
+}
+
+/* ---- messages of the server ---- */
+
+static void
+take_message(struct exchange *x, const json_t *message)
+{
+  const json_t *id = json_object_get(message, "id");
+
+  if (!json_object_get(message, "method") && json_is_integer(id) && json_integer_value(id) == x->id)
+    x->id = 0; /* here is the answer */
+  qp__mcp_message(x->http->server, message);
+}
+
+/* One message, or several in an array. False: it is neither, or memory is out. */
+static bool
+take_text(struct exchange *x, const char *text, size_t n)
+{
+  json_t *value = NULL;
+
+  if (qp__json_parse("a message", (struct qp_bytes){ text, n }, &value, NULL))
+    return false;
+  if (json_is_array(value))
+    for (size_t i = 0; i < json_array_size(value); i++)
+      take_message(x, json_array_get(value, i));
+  else
+    take_message(x, value);
+  json_decref(value);
+  return true;
+}
+
+static void
+take_event(void *arg, const char *data, size_t n)
+{
+  struct exchange *x = arg;
+
+  if (!uv_is_closing((uv_handle_t *)&x->timer) && !take_text(x, data, n))
+    x->broken = true;
+}
+
+/* ---- hooks ---- */
+
+static bool
+is_header(struct qp_bytes name, const char *what)
+{
+  return name.len == strlen(what) && strncasecmp(name.data, what, name.len) == 0;
+}
+
+static void
+on_header(void *arg, struct qp_bytes name, struct qp_bytes value)
+{
+  static const char stream[] = "text/event-stream";
+  struct exchange *x = arg;
+
+  if (is_header(name, "content-type"))
+    x->is_stream =
+        value.len >= sizeof(stream) - 1 && strncasecmp(value.data, stream, sizeof(stream) - 1) == 0;
+  else if (is_header(name, "mcp-session-id") && x->kind == POST &&
+           x->http->server->state == QP__MCP_GREETING && value.len < SESSION_MAX) {
+    memcpy(x->http->session, value.data, value.len);
+    x->http->session[value.len] = 0;
+  }
+}
+
+static void
+on_status(void *arg, int status)
+{
+  struct exchange *x = arg;
+
+  x->status = status;
+}
+
+static void
+on_data(void *arg, const char *data, size_t n)
+{
+  struct exchange *x = arg;
+  enum qp_rc rc;
+
+  if (x->status == 200 && x->is_stream)
+    rc = qp__mcp_sse_feed(&x->sse, data, n, take_event, x);
+  else
+    rc = qp__buf_add(&x->body, data, n);
+  if (uv_is_closing((uv_handle_t *)&x->timer))
+    return; /* a message that it brought has stopped us */
+  if (rc)
+    x->broken = true;
+  if (x->broken)
+    give_up(x, "the server sent what cannot be read", false);
+  else if (x->kind == POST && x->is_stream && x->status == 200 && x->id == 0)
+    close_exchange(x); /* the answer is here; the server may be slow to end the stream */
+}
+
+static enum qp_rc fetch(struct exchange *x, const struct qp__mcp_out *out, struct qp_err *err);
+
+static void
+on_again(uv_timer_t *timer)
+{
+  struct exchange *x = timer->data;
+  struct qp_err err = { QP_OK, "" };
+
+  if (fetch(x, NULL, &err))
+    give_up(x, err.msg, false);
+}
+
+static void
+try_again(struct exchange *x, uint64_t ms)
+{
+  x->tries++;
+  x->status = 0;
+  x->is_stream = false;
+  qp__buf_reset(&x->body);
+  (void)uv_timer_start(&x->timer, on_again, ms, 0);
+}
+
+static uint64_t
+retry_ms(const struct exchange *x)
+{
+  uint64_t ms = x->sse.retry_ms >= 0 ? (uint64_t)x->sse.retry_ms : RETRY_MS;
+
+  for (unsigned i = 0; i < x->tries && ms < RETRY_MAX_MS && ms > 0; i++)
+    ms *= 2;
+  return ms < RETRY_MAX_MS ? ms : RETRY_MAX_MS;
+}
+
+/* An answer that is no success: its body may be an error of JSON-RPC, for our request. */
+static void
+take_refusal(struct exchange *x)
+{
+  json_t *value = NULL;
+  struct qp__rpc rpc;
+  char why[300];
+  const char *told = NULL;
+
+  if (qp__json_parse("an answer", qp__buf_bytes(&x->body), &value, NULL) == QP_OK &&
+      qp__rpc_read(value, &rpc, NULL) == QP_OK && rpc.kind == QP__RPC_ERROR)
+    told = rpc.message;
+  (void)snprintf(why, sizeof(why), "the server answered with HTTP status %d%s%.200s", x->status,
+                 told ? ": " : "", told ? told : "");
+  if (x->status == 401 || x->status == 403)
+    (void)snprintf(why, sizeof(why),
+                   "the server refuses us with HTTP status %d; its \"headers\" may lack a key",
+                   x->status);
+  json_decref(value);
+  if (x->status == 404 && x->http->session[0]) {
+    x->http->session[0] = 0;
+    give_up(x, why, true);
+  } else {
+    give_up(x, why, false);
+  }
+}
+
+static void
+end_post(struct exchange *x, const char *why)
+{
+  if (!why && x->status >= 200 && x->status < 300 && !x->is_stream && x->body.len > 0 &&
+      !take_text(x, x->body.data, x->body.len))
+    why = "the server sent what cannot be read";
+  if (uv_is_closing((uv_handle_t *)&x->timer))
+    return;
+  if (x->id == 0)
+    close_exchange(x);
+  else if (x->status >= 300)
+    take_refusal(x);
+  else if (x->sse.id[0] && x->tries < TRIES_MAX && x->http->server->era == QP__ERA_LEGACY)
+    try_again(x, retry_ms(x));
+  else
+    give_up(x, why ? why : "the server ended its answer before it was complete", false);
+}
+
+static void
+on_end(void *arg, const char *why)
+{
+  struct exchange *x = arg;
+
+  x->fetch = NULL;
+  if (x->kind == POST)
+    end_post(x, why);
+  else if (x->kind == LISTEN && !x->http->stopping && (x->status == 200 || x->status == 0)) {
+    if (uv_now(x->http->server->tools->loop) - x->began > RETRY_MAX_MS)
+      x->tries = 0;
+    try_again(x, retry_ms(x));
+  } else {
+    close_exchange(x);
+  }
+}
+
+/* ---- sending ---- */
+
+/* Header lines of one request, in one buffer. */
+struct lines {
+  const char *at[HEADERS_MAX + 8];
+  size_t count;
+  char text[6][SESSION_MAX + 700];
+  size_t used;
+};
+
+static void
+add_line(struct lines *l, const char *name, const char *value)
+{
+  if (l->used == sizeof(l->text) / sizeof(l->text[0]))
+    return;
+  (void)snprintf(l->text[l->used], sizeof(l->text[0]), "%s: %.*s", name, SESSION_MAX + 600, value);
+  l->at[l->count++] = l->text[l->used++];
+}
+
+/* A value that a header cannot hold is sent in base64, in a frame that says so. */
+static void
+add_encoded(struct lines *l, const char *name, const char *value)
+{
+  static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  size_t n = strlen(value);
+  char out[700] = "=?base64?";
+  size_t at = strlen(out);
+  bool plain = n > 0 && value[0] != ' ' && value[n - 1] != ' ' && strncmp(value, "=?", 2) != 0;
+
+  for (size_t i = 0; i < n && plain; i++)
+    plain = value[i] >= ' ' && value[i] <= '~';
+  if (plain || n > 450) {
+    add_line(l, name, plain ? value : "");
+    return;
+  }
+  for (size_t i = 0; i < n; i += 3) {
+    unsigned char b[3] = { (unsigned char)value[i], i + 1 < n ? (unsigned char)value[i + 1] : 0,
+                           i + 2 < n ? (unsigned char)value[i + 2] : 0 };
+
+    out[at++] = digits[b[0] >> 2];
+    out[at++] = digits[(b[0] & 3) << 4 | b[1] >> 4];
+    out[at++] = i + 1 < n ? digits[(b[1] & 15) << 2 | b[2] >> 6] : '=';
+    out[at++] = i + 2 < n ? digits[b[2] & 63] : '=';
+  }
+  (void)snprintf(out + at, sizeof(out) - at, "?=");
+  add_line(l, name, out);
+}
+
+static void
+add_headers(struct exchange *x, struct lines *l, const struct qp__mcp_out *out)
+{
+  const struct http *h = x->http;
+  const struct qp__mcp *server = h->server;
+  bool probe = out && out->method && strcmp(out->method, "server/discover") == 0;
+  bool modern = server->era == QP__ERA_MODERN || probe;
+
+  for (size_t i = 0; config_of(h)->headers && config_of(h)->headers[i] && i < HEADERS_MAX; i++)
+    l->at[l->count++] = config_of(h)->headers[i];
+  add_line(l, "Accept", out ? "application/json, text/event-stream" : "text/event-stream");
+  if (out)
+    add_line(l, "Content-Type", "application/json");
+  if (modern || server->version[0])
+    add_line(l, "MCP-Protocol-Version", modern ? QP__MCP_MODERN : server->version);
+  if (modern && out && out->method) {
+    add_line(l, "Mcp-Method", out->method);
+    if (out->name)
+      add_encoded(l, "Mcp-Name", out->name);
+  }
+  if (!modern && h->session[0])
+    add_line(l, "Mcp-Session-Id", h->session);
+  if (!out && x->sse.id[0])
+    add_line(l, "Last-Event-ID", x->sse.id);
+}
+
+/* Begins the exchange's next HTTP request: `out` by POST; without it, what comes after the last
+ * event that was seen, by GET; or DELETE. */
+static enum qp_rc
+fetch(struct exchange *x, const struct qp__mcp_out *out, struct qp_err *err)
+{
+  struct lines *l = qp__alloc0(1, sizeof(*l));
+  struct qp__fetch_spec spec = {
+    .method = x->kind == DELETE ? "DELETE"
+              : out             ? "POST"
+                                : "GET",
+    .url = config_of(x->http)->url,
+    .timeout_ms = x->kind == DELETE ? STOP_MS : 0,
+    .status = on_status,
+    .header = on_header,
+    .data = on_data,
+    .end = on_end,
+    .arg = x,
+  };
+  enum qp_rc rc;
+
+  x->began = uv_now(x->http->server->tools->loop);
+  if (!l)
+    return qp__fail_nomem(err, "an HTTP request");
+  add_headers(x, l, out);
+  spec.headers = l->at;
+  spec.header_count = l->count;
+  if (out)
+    spec.body = out->text;
+  rc = qp__fetch_start(x->http->fetcher, &spec, &x->fetch, err);
+  qp__free(l);
+  return rc;
+}
+
+static enum qp_rc
+start_exchange(struct http *h, enum kind kind, const struct qp__mcp_out *out, struct qp_err *err)
+{
+  struct exchange *x = qp__alloc0(1, sizeof(*x));
+  enum qp_rc rc;
+
+  if (!x)
+    return qp__fail_nomem(err, "an HTTP request");
+  x->http = h;
+  x->kind = kind;
+  x->id = out ? out->id : 0;
+  qp__buf_init(&x->body, BODY_MAX);
+  qp__mcp_sse_init(&x->sse, BODY_MAX);
+  rc = fetch(x, out, err);
+  if (rc) {
+    qp__free(x);
+    return rc;
+  }
+  (void)uv_timer_init(h->server->tools->loop, &x->timer);
+  x->timer.data = x;
+  x->next = h->exchanges;
+  h->exchanges = x;
+  return QP_OK;
+}
+
+static enum qp_rc
+http_send(void *self, const struct qp__mcp_out *out, struct qp_err *err)
+{
+  return start_exchange(self, POST, out, err);
+}
+
+static void
+http_forget(void *self, int64_t id)
+{
+  struct http *h = self;
+
+  for (struct exchange *x = h->exchanges; x; x = x->next)
+    if (x->id == id) {
+      x->id = 0;
+      close_exchange(x);
+      return;
+    }
+}
+
+static void
+http_greeted(void *self)
+{
+  struct http *h = self;
+
+  for (struct exchange *x = h->exchanges; x; x = x->next)
+    if (x->kind == LISTEN)
+      close_exchange(x);                       /* of the session before */
+  (void)start_exchange(h, LISTEN, NULL, NULL); /* without it, calls still work */
+}
+
+static void
+http_stop(void *self)
+{
+  struct http *h = self;
+
+  h->stopping = true;
+  for (struct exchange *x = h->exchanges; x; x = x->next) {
+    x->id = 0;
+    close_exchange(x);
+  }
+  if (h->session[0])
+    (void)start_exchange(h, DELETE, NULL, NULL);
+  finish_if_done(h);
+}
+
+enum qp_rc
+qp__mcp_http_start(struct qp__mcp *server, struct qp__mcp_transport **out, struct qp_err *err)
+{
+  struct http *h = qp__alloc0(1, sizeof(*h));
+  enum qp_rc rc;
+
+  if (!h)
+    return qp__fail_nomem(err, "an MCP server");
+  h->server = server;
+  rc = qp__fetcher_open(server->tools->loop, &h->fetcher, err);
+  if (rc) {
+    qp__free(h);
+    return rc;
+  }
+  h->transport = (struct qp__mcp_transport){
+    .self = h,
+    .send = http_send,
+    .forget = http_forget,
+    .greeted = http_greeted,
+    .stop = http_stop,
+  };
+  *out = &h->transport;
+  return QP_OK;
+}

@@ -1,0 +1,159 @@
+/* mcp_int.h - what the files of the MCP client share.
+ *
+ *   mcp_server.c  one server: its state, requests and answers, starting and failing
+ *   mcp_tools.c   its tools, calls and results, as a source of tools
+ *   mcp_stdio.c   transport: a child process, one message a line
+ *   mcp_http.c    transport: Streamable HTTP
+ *
+ * States of a server, and who leads from one to the next:
+ *
+ *   OFF        nothing runs                                      qp__mcp_wake, by a call
+ *   PROBING    "server/discover" is asked; a server of the       an answer, or PROBE_MS
+ *              stateless era answers it
+ *   GREETING   "initialize" is asked (and discover perhaps too)  an answer
+ *   LISTING    "tools/list" is asked, page by page               the last page
+ *   READY      calls are sent; the list may be asked again
+ *   STOPPING   the transport has been told to end                qp__mcp_ended
+ *
+ * From every state but OFF qp__mcp_ended leads to OFF: the transport is gone. */
+#ifndef QP_TOOL_MCP_INT_H
+#define QP_TOOL_MCP_INT_H
+
+#include "tool/mcp_config.h"
+#include "tool/mcp_rpc.h"
+#include "tool/tool_int.h"
+
+#define QP__MCP_MODERN "2026-07-28"
+#define QP__MCP_LEGACY "2025-11-25" /* the newest with a handshake */
+#define QP__MCP_MESSAGE_MAX ((size_t)32 << 20)
+
+enum qp__mcp_era { QP__ERA_UNKNOWN, QP__ERA_LEGACY, QP__ERA_MODERN };
+
+/* One message on its way out. */
+struct qp__mcp_out {
+  struct qp_bytes text; /* JSON, without a line break */
+  int64_t id;           /* of our request; 0: it is none, no answer comes */
+  const char *method;   /* NULL: an answer of ours */
+  const char *name;     /* of the tool, in tools/call; else NULL */
+};
+
+struct qp__mcp_transport {
+  void *self;
+  enum qp_rc (*send)(void *self, const struct qp__mcp_out *out, struct qp_err *err);
+  /* The answer to this request is not wanted any more. */
+  void (*forget)(void *self, int64_t id);
+  /* The handshake is done. */
+  void (*greeted)(void *self);
+  /* Ends in an orderly way; qp__mcp_ended() follows in any case, later. */
+  void (*stop)(void *self);
+};
+
+enum qp__mcp_state {
+  QP__MCP_OFF,
+  QP__MCP_PROBING,
+  QP__MCP_GREETING,
+  QP__MCP_LISTING,
+  QP__MCP_READY,
+  QP__MCP_STOPPING,
+};
+
+enum qp__mcp_purpose { QP__MCP_DISCOVER, QP__MCP_INITIALIZE, QP__MCP_LIST, QP__MCP_CALL };
+
+struct qp__mcp_call;
+
+struct qp__mcp_request {
+  struct qp__mcp_request *next;
+  int64_t id;
+  enum qp__mcp_purpose purpose;
+  struct qp__mcp_call *call; /* of QP__MCP_CALL */
+};
+
+/* A call, until it has its result or is cancelled. */
+struct qp__mcp_call {
+  struct qp__mcp *server;
+  struct qp__mcp_call *next;
+  struct qp__tool_call *call;
+  char *tool; /* as the server calls it */
+  json_t *arguments;
+  json_t *more;    /* fields for the next round, or NULL */
+  int64_t id;      /* of its request; 0: it waits for the server */
+  unsigned rounds; /* that the server has asked for */
+  bool again;      /* it was sent a second time, in a new session */
+};
+
+struct qp__mcp {
+  struct qp__tool_source source;
+  struct qp__tools *tools;
+  struct qp__mcp_configs config; /* of one server, a copy */
+
+  enum qp__mcp_state state; /* written by set_state() alone */
+  enum qp__mcp_era era;     /* once known it is not asked again */
+  char version[24];         /* of the protocol, "" before it is known */
+  struct qp__mcp_transport *transport;
+  struct qp__mcp_request *requests;
+  struct qp__mcp_call *calls;
+  int64_t last_id;
+  uv_timer_t timer; /* of PROBING, and of the whole start */
+  bool first;       /* its first start has not come to an end */
+  bool closing;
+  char why[240]; /* why it is being stopped; "": it was not asked to */
+
+  unsigned failures;   /* since the last good answer */
+  uint64_t not_before; /* when it may be started again */
+
+  struct qp__tool *list;
+  char **names; /* as the server calls them */
+  size_t count;
+  struct qp__arena memory; /* of the list */
+  json_t *pages;           /* tools listed so far, while LISTING or asking again */
+  unsigned page_count;
+  bool has_tools;
+  bool listing;
+  bool list_again; /* the list changed while it was being read */
+};
+
+/* ---- mcp_server.c ---- */
+
+/* Starts the server if it is off and its pause is over. False: it is not, and *err says why. */
+bool qp__mcp_wake(struct qp__mcp *server, struct qp_err *err);
+/* Sends a request; takes `params` (NULL: no memory). */
+enum qp_rc qp__mcp_request(struct qp__mcp *server, enum qp__mcp_purpose purpose, const char *method,
+                           json_t *params, struct qp__mcp_call *call, struct qp_err *err);
+/* The request of a call is not wanted any more. */
+void qp__mcp_cancel(struct qp__mcp *server, int64_t id);
+/* Stops the transport; the sentence goes to the log and to the calls. */
+void qp__mcp_fail(struct qp__mcp *server, const char *why);
+/* The list has been read. */
+void qp__mcp_listed(struct qp__mcp *server);
+/* The answer to a request of the server's own, new; NULL with *code set: an error. */
+json_t *qp__mcp_answer(struct qp__mcp *server, const char *method, int64_t *code);
+
+/* From the transport. `message` is borrowed. */
+void qp__mcp_message(struct qp__mcp *server, const json_t *message);
+/* No answer to this request will come. `expired`: because the server does not know our session. */
+void qp__mcp_unanswered(struct qp__mcp *server, int64_t id, const char *why, bool expired);
+/* The transport is gone; it has freed itself. */
+void qp__mcp_ended(struct qp__mcp *server, const char *why);
+
+/* ---- mcp_tools.c ---- */
+
+void qp__mcp_source_init(struct qp__mcp *server);
+void qp__mcp_source_release(struct qp__mcp *server);
+/* Asks for the first page of the list. */
+enum qp_rc qp__mcp_ask_list(struct qp__mcp *server, struct qp_err *err);
+void qp__mcp_take_list(struct qp__mcp *server, const json_t *result);
+void qp__mcp_take_result(struct qp__mcp_call *call, const json_t *result);
+/* Sends every call that waits. */
+void qp__mcp_send_calls(struct qp__mcp *server);
+/* Ends a call, or all of them, with an error result. */
+void qp__mcp_fail_call(struct qp__mcp_call *call, const char *why);
+void qp__mcp_fail_calls(struct qp__mcp *server, const char *why);
+
+/* ---- transports ---- */
+
+enum qp_rc qp__mcp_stdio_start(struct qp__mcp *server, struct qp__mcp_transport **out,
+                               struct qp_err *err);
+enum qp_rc qp__mcp_http_start(struct qp__mcp *server, struct qp__mcp_transport **out,
+                              struct qp_err *err);
+
+#endif

@@ -1,0 +1,716 @@
+/* mcp_server.c - one MCP server: see mcp_int.h for its states. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "tool/mcp.h"
+#include "tool/mcp_int.h"
+
+#define PROBE_MS 3000  /* a server of the older era may say nothing to what it does not know */
+#define START_MS 30000 /* until its tools are known: it may be downloaded first */
+#define PAUSE_MS 1000  /* after the second failure; doubled with each more */
+#define PAUSE_MAX_MS 60000
+
+static const char *const legacy_versions[] = { "2025-11-25", "2025-06-18", "2025-03-26",
+                                               "2024-11-05" };
+
+static const char *
+name_of(const struct qp__mcp *server)
+{
+  return server->config.at[0].name;
+}
+
+/* ---- states ---- */
+
+static void
+set_state(struct qp__mcp *server, enum qp__mcp_state state)
+{
+  server->state = state;
+}
+
+/* Its start has come to an end, good or bad. */
+static void
+settle(struct qp__mcp *server)
+{
+  (void)uv_timer_stop(&server->timer);
+  if (!server->first)
+    return;
+  server->first = false;
+  server->tools->starting--;
+  qp__tools_tell_change(server->tools);
+}
+
+static void
+drop_requests(struct qp__mcp *server)
+{
+  while (server->requests) {
+    struct qp__mcp_request *request = server->requests;
+
+    server->requests = request->next;
+    qp__free(request);
+  }
+}
+
+void
+qp__mcp_fail(struct qp__mcp *server, const char *why)
+{
+  if (server->state == QP__MCP_OFF || server->state == QP__MCP_STOPPING)
+    return;
+  (void)snprintf(server->why, sizeof(server->why), "%s", why);
+  set_state(server, QP__MCP_STOPPING);
+  (void)uv_timer_stop(&server->timer);
+  server->transport->stop(server->transport->self);
+}
+
+static void
+count_failure(struct qp__mcp *server)
+{
+  uint64_t pause = 0;
+
+  if (server->failures++ > 0) {
+    pause = PAUSE_MS;
+    for (unsigned i = 2; i < server->failures && pause < PAUSE_MAX_MS; i++)
+      pause *= 2;
+  }
+  uv_update_time(server->tools->loop);
+  server->not_before = uv_now(server->tools->loop) + (pause < PAUSE_MAX_MS ? pause : PAUSE_MAX_MS);
+}
+
+void
+qp__mcp_ended(struct qp__mcp *server, const char *why)
+{
+  enum qp__mcp_state before = server->state;
+  char sentence[400];
+
+  if (server->why[0])
+    why = server->why;
+  (void)snprintf(sentence, sizeof(sentence), "the MCP server '%s': %s", name_of(server), why);
+  server->transport = NULL;
+  drop_requests(server);
+  json_decref(server->pages);
+  server->pages = NULL;
+  server->listing = false;
+  server->list_again = false;
+  if (before == QP__MCP_PROBING && !server->closing) {
+    /* It may have died of a question that it does not know. It is not asked again. */
+    server->era = QP__ERA_LEGACY;
+    set_state(server, QP__MCP_OFF);
+    (void)qp__mcp_wake(server, NULL);
+    return;
+  }
+  if (!server->closing) {
+    count_failure(server);
+    qp__log(&server->tools->log, QP_LOG_WARN, "mcp", "%s", sentence);
+  }
+  set_state(server, QP__MCP_OFF);
+  settle(server);
+  qp__mcp_fail_calls(server, sentence);
+  server->why[0] = 0;
+  if (server->closing)
+    qp__tools_unhold(server->tools);
+}
+
+/* ---- sending ---- */
+
+static json_t *
+capabilities(const struct qp__mcp *server)
+{
+  return server->tools->workspace.path ? json_pack("{s:{}}", "roots") : json_object();
+}
+
+static json_t *
+client_info(void)
+{
+  return json_pack("{s:s, s:s}", "name", "quipu", "version", QP_VERSION);
+}
+
+/* What every request of the stateless era carries. */
+static int
+add_meta(struct qp__mcp *server, json_t *params)
+{
+  json_t *meta = json_object();
+  int bad = !meta;
+
+  bad = bad || json_object_set_new(meta, "io.modelcontextprotocol/protocolVersion",
+                                   json_string(QP__MCP_MODERN));
+  bad = bad || json_object_set_new(meta, "io.modelcontextprotocol/clientCapabilities",
+                                   capabilities(server));
+  bad = bad || json_object_set_new(meta, "io.modelcontextprotocol/clientInfo", client_info());
+  bad = bad || json_object_set(params, "_meta", meta);
+  json_decref(meta);
+  return bad;
+}
+
+static enum qp_rc
+send_text(struct qp__mcp *server, const struct qp__buf *text, struct qp__mcp_out *out,
+          struct qp_err *err)
+{
+  enum qp_rc rc = qp__buf_check(text, "a message to an MCP server", err);
+
+  out->text = qp__buf_bytes(text);
+  return rc ? rc : server->transport->send(server->transport->self, out, err);
+}
+
+enum qp_rc
+qp__mcp_request(struct qp__mcp *server, enum qp__mcp_purpose purpose, const char *method,
+                json_t *params, struct qp__mcp_call *call, struct qp_err *err)
+{
+  bool modern = server->era == QP__ERA_MODERN || purpose == QP__MCP_DISCOVER;
+  struct qp__mcp_request *request = qp__alloc0(1, sizeof(*request));
+  struct qp__mcp_out out = { .method = method, .name = call ? call->tool : NULL };
+  struct qp__buf text;
+  enum qp_rc rc = QP_OK;
+
+  qp__buf_init(&text, QP__MCP_MESSAGE_MAX);
+  if (!request || !params || (modern && add_meta(server, params)))
+    rc = qp__fail_nomem(err, "a request to an MCP server");
+  if (!rc) {
+    request->id = ++server->last_id;
+    request->purpose = purpose;
+    request->call = call;
+    out.id = request->id;
+    qp__rpc_request(&text, request->id, method, params);
+    request->next = server->requests;
+    server->requests = request;
+    rc = send_text(server, &text, &out, err);
+    if (rc && server->requests == request)
+      server->requests = request->next;
+  }
+  if (rc)
+    qp__free(request);
+  else if (call)
+    call->id = out.id;
+  json_decref(params);
+  qp__buf_release(&text);
+  return rc;
+}
+
+/* Takes `params`. */
+static enum qp_rc
+notify(struct qp__mcp *server, const char *method, json_t *params, struct qp_err *err)
+{
+  struct qp__mcp_out out = { .method = method };
+  struct qp__buf text;
+  enum qp_rc rc;
+
+  qp__buf_init(&text, QP__MCP_MESSAGE_MAX);
+  qp__rpc_notification(&text, method, params);
+  rc = send_text(server, &text, &out, err);
+  qp__buf_release(&text);
+  json_decref(params);
+  return rc;
+}
+
+/* Removes a request from the list; NULL: there is none (it was cancelled). */
+static struct qp__mcp_request *
+take_request(struct qp__mcp *server, int64_t id)
+{
+  for (struct qp__mcp_request **at = &server->requests; *at; at = &(*at)->next)
+    if ((*at)->id == id) {
+      struct qp__mcp_request *request = *at;
+
+      *at = request->next;
+      return request;
+    }
+  return NULL;
+}
+
+static bool
+is_asked(const struct qp__mcp *server, enum qp__mcp_purpose purpose)
+{
+  for (const struct qp__mcp_request *r = server->requests; r; r = r->next)
+    if (r->purpose == purpose)
+      return true;
+  return false;
+}
+
+void
+qp__mcp_cancel(struct qp__mcp *server, int64_t id)
+{
+  struct qp__mcp_request *request = take_request(server, id);
+
+  if (!request)
+    return;
+  qp__free(request);
+  if (!server->transport || server->state == QP__MCP_STOPPING)
+    return;
+  /* Over HTTP in the stateless era, to forget is to cancel. */
+  if (server->era == QP__ERA_LEGACY || !server->config.at[0].url)
+    (void)notify(
+        server, "notifications/cancelled",
+        json_pack("{s:I, s:s}", "requestId", (json_int_t)id, "reason", "not wanted any more"),
+        NULL); /* it then works for nothing */
+  server->transport->forget(server->transport->self, id);
+}
+
+/* ---- starting ---- */
+
+static void
+greet(struct qp__mcp *server)
+{
+  struct qp_err err = { QP_OK, "" };
+  json_t *params = json_pack("{s:s, s:o, s:o}", "protocolVersion", QP__MCP_LEGACY, "capabilities",
+                             capabilities(server), "clientInfo", client_info());
+
+  set_state(server, QP__MCP_GREETING);
+  if (qp__mcp_request(server, QP__MCP_INITIALIZE, "initialize", params, NULL, &err))
+    qp__mcp_fail(server, err.msg);
+}
+
+static void
+on_timer(uv_timer_t *timer)
+{
+  struct qp__mcp *server = timer->data;
+  char why[80];
+
+  if (server->state == QP__MCP_PROBING) {
+    (void)uv_timer_start(timer, on_timer, START_MS - PROBE_MS, 0);
+    greet(server);
+    return;
+  }
+  (void)snprintf(why, sizeof(why), "it did not answer within %d s", START_MS / 1000);
+  qp__mcp_fail(server, why);
+}
+
+static void
+begin(struct qp__mcp *server)
+{
+  struct qp_err err = { QP_OK, "" };
+  enum qp_rc rc = QP_OK;
+
+  switch (server->era) {
+  case QP__ERA_UNKNOWN:
+    set_state(server, QP__MCP_PROBING);
+    (void)uv_timer_start(&server->timer, on_timer, PROBE_MS, 0);
+    rc = qp__mcp_request(server, QP__MCP_DISCOVER, "server/discover", json_object(), NULL, &err);
+    break;
+  case QP__ERA_LEGACY:
+    (void)uv_timer_start(&server->timer, on_timer, START_MS, 0);
+    greet(server);
+    break;
+  case QP__ERA_MODERN:
+    (void)uv_timer_start(&server->timer, on_timer, START_MS, 0);
+    set_state(server, QP__MCP_LISTING);
+    rc = qp__mcp_ask_list(server, &err);
+    break;
+  }
+  if (rc)
+    qp__mcp_fail(server, err.msg);
+}
+
+bool
+qp__mcp_wake(struct qp__mcp *server, struct qp_err *err)
+{
+  const struct qp__mcp_config *config = &server->config.at[0];
+  uint64_t now = uv_now(server->tools->loop);
+  struct qp_err why = { QP_OK, "" };
+  enum qp_rc rc;
+
+  if (server->state != QP__MCP_OFF)
+    return true;
+  if (now < server->not_before) {
+    (void)qp__fail(err, QP_BUSY,
+                   "the MCP server '%s' has failed %u times; it is tried again in %llu s",
+                   config->name, server->failures,
+                   (unsigned long long)(server->not_before - now + 999) / 1000);
+    return false;
+  }
+  server->version[0] = 0;
+  server->why[0] = 0;
+  rc = config->url ? qp__mcp_http_start(server, &server->transport, &why)
+                   : qp__mcp_stdio_start(server, &server->transport, &why);
+  if (rc) {
+    (void)qp__fail(err, rc, "the MCP server '%s': %s", config->name, why.msg);
+    qp__log(&server->tools->log, QP_LOG_WARN, "mcp", "the MCP server '%s': %s", config->name,
+            why.msg);
+    count_failure(server);
+    settle(server);
+    (void)snprintf(server->why, sizeof(server->why), "%s", why.msg);
+    qp__mcp_fail_calls(server, server->why);
+    return false;
+  }
+  begin(server);
+  return true;
+}
+
+/* ---- answers ---- */
+
+static bool
+has_version(const json_t *list, const char *version)
+{
+  for (size_t i = 0; i < json_array_size(list); i++) {
+    const char *text = json_string_value(json_array_get(list, i));
+
+    if (text && strcmp(text, version) == 0)
+      return true;
+  }
+  return false;
+}
+
+static void
+ask_tools(struct qp__mcp *server, const json_t *result)
+{
+  struct qp_err err = { QP_OK, "" };
+
+  server->has_tools =
+      json_is_object(json_object_get(json_object_get(result, "capabilities"), "tools"));
+  set_state(server, QP__MCP_LISTING);
+  if (!server->has_tools) {
+    qp__mcp_listed(server);
+    return;
+  }
+  if (qp__mcp_ask_list(server, &err))
+    qp__mcp_fail(server, err.msg);
+}
+
+static void
+take_discovery(struct qp__mcp *server, const json_t *result)
+{
+  const char *one = json_string_value(json_object_get(result, "protocolVersion"));
+
+  if (server->state != QP__MCP_PROBING && server->state != QP__MCP_GREETING)
+    return; /* it came late, and the handshake is done */
+  if (!has_version(json_object_get(result, "supportedVersions"), QP__MCP_MODERN) &&
+      !(one && strcmp(one, QP__MCP_MODERN) == 0)) {
+    if (server->state == QP__MCP_PROBING)
+      greet(server);
+    return;
+  }
+  server->era = QP__ERA_MODERN;
+  (void)snprintf(server->version, sizeof(server->version), "%s", QP__MCP_MODERN);
+  ask_tools(server, result);
+}
+
+static void
+take_greeting(struct qp__mcp *server, const json_t *result)
+{
+  const char *version = json_string_value(json_object_get(result, "protocolVersion"));
+  struct qp_err err = { QP_OK, "" };
+  char why[120];
+
+  if (server->state != QP__MCP_GREETING)
+    return;
+  for (size_t i = 0; i < sizeof(legacy_versions) / sizeof(legacy_versions[0]) && version; i++)
+    if (strcmp(version, legacy_versions[i]) == 0) {
+      server->era = QP__ERA_LEGACY;
+      (void)snprintf(server->version, sizeof(server->version), "%s", version);
+      if (notify(server, "notifications/initialized", NULL, &err)) {
+        qp__mcp_fail(server, err.msg);
+        return;
+      }
+      server->transport->greeted(server->transport->self);
+      ask_tools(server, result);
+      return;
+    }
+  (void)snprintf(why, sizeof(why),
+                 "it speaks version '%.40s' of the protocol, which quipu does not",
+                 version ? version : "");
+  qp__mcp_fail(server, why);
+}
+
+/* The answer to a request is an error, or will never come. */
+static void
+take_failure(struct qp__mcp *server, struct qp__mcp_request *request, const char *why)
+{
+  char sentence[300];
+
+  switch (request->purpose) {
+  case QP__MCP_DISCOVER:
+    if (server->state == QP__MCP_PROBING)
+      greet(server);
+    else if (server->state == QP__MCP_GREETING && !is_asked(server, QP__MCP_INITIALIZE))
+      qp__mcp_fail(server, why);
+    break;
+  case QP__MCP_INITIALIZE:
+    /* A server of the stateless era that was slow to say so may still answer the other question. */
+    (void)snprintf(sentence, sizeof(sentence), "it refuses to begin: %.200s", why);
+    if (server->state == QP__MCP_GREETING && !is_asked(server, QP__MCP_DISCOVER))
+      qp__mcp_fail(server, sentence);
+    break;
+  case QP__MCP_LIST:
+    (void)snprintf(sentence, sizeof(sentence), "it does not tell its tools: %.200s", why);
+    server->listing = false;
+    if (server->state == QP__MCP_READY) /* it has told them before */
+      qp__log(&server->tools->log, QP_LOG_WARN, "mcp", "%s: %s", name_of(server), sentence);
+    else
+      qp__mcp_fail(server, sentence);
+    break;
+  case QP__MCP_CALL:
+    qp__mcp_fail_call(request->call, why);
+    break;
+  }
+}
+
+static void
+take_result(struct qp__mcp *server, struct qp__mcp_request *request, const json_t *result)
+{
+  switch (request->purpose) {
+  case QP__MCP_DISCOVER:
+    take_discovery(server, result);
+    break;
+  case QP__MCP_INITIALIZE:
+    take_greeting(server, result);
+    break;
+  case QP__MCP_LIST:
+    qp__mcp_take_list(server, result);
+    break;
+  case QP__MCP_CALL:
+    server->failures = 0;
+    qp__mcp_take_result(request->call, result);
+    break;
+  }
+}
+
+void
+qp__mcp_listed(struct qp__mcp *server)
+{
+  if (server->state == QP__MCP_LISTING) {
+    set_state(server, QP__MCP_READY);
+    settle(server);
+  }
+  if (server->state == QP__MCP_READY)
+    qp__mcp_send_calls(server);
+}
+
+void
+qp__mcp_unanswered(struct qp__mcp *server, int64_t id, const char *why, bool expired)
+{
+  struct qp__mcp_request *request = take_request(server, id);
+
+  if (!request)
+    return;
+  if (expired && request->purpose == QP__MCP_CALL && !request->call->again) {
+    request->call->again = true;
+    request->call->id = 0; /* it waits, and is sent when the new session stands */
+    if (server->state == QP__MCP_READY) {
+      (void)uv_timer_start(&server->timer, on_timer, START_MS, 0);
+      greet(server);
+    }
+  } else {
+    take_failure(server, request, why);
+  }
+  qp__free(request);
+}
+
+/* ---- what the server asks and tells ---- */
+
+/* "file://" and the path, with what a URI does not allow as %XX. */
+static json_t *
+root_uri(const char *path)
+{
+  static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+                              "-._~/!$&'()*+,;=:@";
+  struct qp__buf uri;
+  json_t *value = NULL;
+
+  qp__buf_init(&uri, 3 * QP__WORKSPACE_PATH_MAX + 16);
+  (void)qp__buf_add_str(&uri, "file://");
+  for (; *path; path++)
+    if (strchr(plain, *path))
+      (void)qp__buf_add_char(&uri, *path);
+    else
+      (void)qp__buf_addf(&uri, "%%%02X", (unsigned char)*path);
+  if (!uri.rc)
+    value = json_stringn(uri.data, uri.len);
+  qp__buf_release(&uri);
+  return value;
+}
+
+json_t *
+qp__mcp_answer(struct qp__mcp *server, const char *method, int64_t *code)
+{
+  const char *workspace = server->tools->workspace.path;
+
+  *code = 0;
+  if (strcmp(method, "ping") == 0)
+    return json_object();
+  if (strcmp(method, "roots/list") == 0 && workspace)
+    return json_pack("{s:[{s:o, s:s}]}", "roots", "uri", root_uri(workspace), "name", "workspace");
+  *code = QP__RPC_NO_METHOD;
+  return NULL;
+}
+
+static void
+answer_request(struct qp__mcp *server, const struct qp__rpc *rpc)
+{
+  struct qp__mcp_out out = { .id = 0 };
+  int64_t code = 0;
+  json_t *result = qp__mcp_answer(server, rpc->method, &code);
+  struct qp_err err = { QP_OK, "" };
+  struct qp__buf text;
+
+  qp__buf_init(&text, QP__MCP_MESSAGE_MAX);
+  if (result)
+    qp__rpc_result(&text, rpc->id, result);
+  else
+    qp__rpc_error(&text, rpc->id, code ? code : QP__RPC_INTERNAL,
+                  code ? "quipu does not offer this" : "out of memory");
+  if (send_text(server, &text, &out, &err))
+    qp__mcp_fail(server, err.msg); /* it waits for the answer */
+  qp__buf_release(&text);
+  json_decref(result);
+}
+
+static void
+take_notification(struct qp__mcp *server, const struct qp__rpc *rpc)
+{
+  struct qp_err err = { QP_OK, "" };
+
+  if (strcmp(rpc->method, "notifications/message") == 0) {
+    const json_t *data = json_object_get(rpc->params, "data");
+
+    if (json_is_string(data))
+      qp__log(&server->tools->log, QP_LOG_DEBUG, "mcp", "%s: %.500s", name_of(server),
+              json_string_value(data));
+  }
+  if (strcmp(rpc->method, "notifications/tools/list_changed") != 0)
+    return;
+  if (server->listing)
+    server->list_again = true;
+  else if (server->state == QP__MCP_READY && qp__mcp_ask_list(server, &err))
+    qp__mcp_fail(server, err.msg);
+}
+
+void
+qp__mcp_message(struct qp__mcp *server, const json_t *message)
+{
+  struct qp__mcp_request *request;
+  struct qp_err err = { QP_OK, "" };
+  struct qp__rpc rpc;
+
+  if (server->state == QP__MCP_OFF || server->state == QP__MCP_STOPPING)
+    return;
+  if (qp__rpc_read(message, &rpc, &err)) {
+    qp__log(&server->tools->log, QP_LOG_INFO, "mcp", "%s: %s", name_of(server), err.msg);
+    return;
+  }
+  if (rpc.kind == QP__RPC_REQUEST) {
+    answer_request(server, &rpc);
+    return;
+  }
+  if (rpc.kind == QP__RPC_NOTIFICATION) {
+    take_notification(server, &rpc);
+    return;
+  }
+  request = json_is_integer(rpc.id) ? take_request(server, json_integer_value(rpc.id)) : NULL;
+  if (!request)
+    return; /* it was cancelled, or was never asked */
+  if (rpc.kind == QP__RPC_RESULT)
+    take_result(server, request, rpc.result);
+  else
+    take_failure(server, request, rpc.message);
+  qp__free(request);
+}
+
+/* ---- the source's life ---- */
+
+static void
+free_server(struct qp__mcp *server)
+{
+  qp__mcp_source_release(server);
+  drop_requests(server);
+  json_decref(server->pages);
+  qp__mcp_configs_release(&server->config);
+  qp__free(server);
+}
+
+static void
+source_free(void *self)
+{
+  free_server(self);
+}
+
+static void
+on_timer_closed(uv_handle_t *handle)
+{
+  struct qp__mcp *server = handle->data;
+
+  qp__tools_unhold(server->tools);
+}
+
+static void
+source_close(void *self)
+{
+  struct qp__mcp *server = self;
+
+  server->closing = true;
+  qp__tools_hold(server->tools);
+  uv_close((uv_handle_t *)&server->timer, on_timer_closed);
+  if (server->state == QP__MCP_OFF)
+    return;
+  qp__tools_hold(server->tools); /* until it has ended */
+  if (server->state == QP__MCP_STOPPING)
+    return;
+  set_state(server, QP__MCP_STOPPING);
+  server->transport->stop(server->transport->self);
+}
+
+static enum qp_rc
+copy_list(struct qp__arena *arena, const char *const *list, const char *const **out)
+{
+  size_t count = 0;
+  const char **copy;
+
+  while (list && list[count])
+    count++;
+  copy = qp__arena_alloc(arena, (count + 1) * sizeof(*copy));
+  for (size_t i = 0; i < count && copy; i++) {
+    copy[i] = qp__arena_strdup(arena, list[i]);
+    if (!copy[i])
+      return QP_NOMEM;
+  }
+  *out = copy;
+  return copy ? QP_OK : QP_NOMEM;
+}
+
+static enum qp_rc
+copy_config(struct qp__mcp_configs *out, const struct qp__mcp_config *config)
+{
+  struct qp__mcp_config *copy = qp__arena_alloc(&out->arena, sizeof(*copy));
+  enum qp_rc rc = copy ? QP_OK : QP_NOMEM;
+
+  if (!rc) {
+    copy->trusted = config->trusted;
+    copy->name = qp__arena_strdup(&out->arena, config->name);
+    copy->url = config->url ? qp__arena_strdup(&out->arena, config->url) : NULL;
+    rc = copy->name && (copy->url || !config->url) ? QP_OK : QP_NOMEM;
+  }
+  if (!rc && config->argv)
+    rc = copy_list(&out->arena, config->argv, &copy->argv);
+  if (!rc)
+    rc = copy_list(&out->arena, config->env, &copy->env);
+  if (!rc)
+    rc = copy_list(&out->arena, config->headers, &copy->headers);
+  out->at = copy;
+  out->count = 1;
+  return rc;
+}
+
+enum qp_rc
+qp__mcp_add(struct qp__tools *tools, const struct qp__mcp_config *config, struct qp_err *err)
+{
+  struct qp__mcp *server;
+
+  if (tools->closing)
+    return qp__fail(err, QP_MISUSE, "the tools are being closed");
+  server = qp__alloc0(1, sizeof(*server));
+  if (!server || copy_config(&server->config, config)) {
+    if (server)
+      qp__mcp_configs_release(&server->config);
+    qp__free(server);
+    return qp__fail_nomem(err, "adding an MCP server");
+  }
+  server->tools = tools;
+  (void)uv_timer_init(tools->loop, &server->timer);
+  server->timer.data = server;
+  qp__mcp_source_init(server);
+  server->source.close = source_close;
+  server->source.free = source_free;
+  qp__tools_add_source(tools, &server->source);
+  server->first = true;
+  tools->starting++;
+  (void)qp__mcp_wake(server, NULL);
+  return QP_OK;
+}

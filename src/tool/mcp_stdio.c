@@ -1,0 +1,209 @@
+/* mcp_stdio.c - an MCP server as a child process: one message a line on its standard input and
+ * output. What it says on standard error goes to the log and means nothing; nor do lines on its
+ * standard output that are no JSON. To end it, its input is closed; after GRACE_MS it gets SIGTERM,
+ * then SIGKILL.
+ *
+ * Its environment has what a program needs to find its files, and what the configuration gives it:
+ * no keys of ours. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "tool/mcp_int.h"
+#include "tool/process.h"
+#include "tool/text.h"
+
+#define GRACE_MS 2000
+#define LOG_LINE 500
+#define ENV_MAX 1100
+
+/* Variables of ours that it gets. */
+static const char *const inherited[] = { "HOME",  "LANG", "LOGNAME", "PATH",
+                                         "SHELL", "TERM", "TMPDIR",  "USER" };
+
+#define INHERITED (sizeof(inherited) / sizeof(inherited[0]))
+
+struct stdio {
+  struct qp__mcp_transport transport;
+  struct qp__mcp *server;
+  struct qp__process *process;
+  struct qp__rpc_lines output;
+  struct qp__rpc_lines errors;
+};
+
+static const char *
+name_of(const struct stdio *s)
+{
+  return s->server->config.at[0].name;
+}
+
+/* ---- from the child ---- */
+
+static void
+log_line(void *arg, const char *line, size_t n)
+{
+  struct stdio *s = arg;
+  struct qp__buf text;
+
+  qp__buf_init(&text, 3 * LOG_LINE);
+  if (line && qp__text_add(&text, line, qp__text_fit(line, n, LOG_LINE)) == QP_OK)
+    qp__log(&s->server->tools->log, QP_LOG_INFO, "mcp", "%s: %s", name_of(s), text.data);
+  qp__buf_release(&text);
+}
+
+static void
+take_line(void *arg, const char *line, size_t n)
+{
+  struct stdio *s = arg;
+  json_t *message = NULL;
+  enum qp_rc rc;
+
+  if (!line) {
+    qp__mcp_fail(s->server, "it sent a message that is too long");
+    return;
+  }
+  rc = qp__json_parse("a message", (struct qp_bytes){ line, n }, &message, NULL);
+  if (rc == QP_NOMEM)
+    qp__mcp_fail(s->server, "out of memory"); /* it may have been an answer that is waited for */
+  else if (rc)
+    log_line(s, line, n);
+  else
+    qp__mcp_message(s->server, message);
+  json_decref(message);
+}
+
+static void
+on_output(void *arg, int stream, const char *data, size_t n)
+{
+  struct stdio *s = arg;
+
+  if (stream == 2)
+    (void)qp__rpc_lines_feed(&s->errors, data, n, log_line, s);
+  else if (qp__rpc_lines_feed(&s->output, data, n, take_line, s))
+    qp__mcp_fail(s->server, "out of memory");
+}
+
+static void
+on_end(void *arg, int code, int signal)
+{
+  struct stdio *s = arg;
+  struct qp__mcp *server = s->server;
+  char why[80];
+
+  if (code >= 0)
+    (void)snprintf(why, sizeof(why), "it ended with exit code %d", code);
+  else
+    (void)snprintf(why, sizeof(why), "it was ended by signal %d", signal);
+  qp__rpc_lines_release(&s->output);
+  qp__rpc_lines_release(&s->errors);
+  qp__free(s);
+  qp__mcp_ended(server, why);
+}
+
+/* ---- to the child ---- */
+
+static enum qp_rc
+stdio_send(void *self, const struct qp__mcp_out *out, struct qp_err *err)
+{
+  struct stdio *s = self;
+  enum qp_rc rc = qp__process_write(s->process, out->text.data, out->text.len, err);
+
+  return rc ? rc : qp__process_write(s->process, "\n", 1, err);
+}
+
+static void
+stdio_forget(void *self, int64_t id)
+{
+  (void)self;
+  (void)id;
+}
+
+static void
+stdio_greeted(void *self)
+{
+  (void)self;
+}
+
+static void
+stdio_stop(void *self)
+{
+  struct stdio *s = self;
+
+  qp__process_stop(s->process, GRACE_MS);
+}
+
+/* ---- starting ---- */
+
+/* The environment, in `texts` and `out`. NULL-ended; what does not fit is left out. */
+static void
+make_env(const struct qp__mcp_config *config, char texts[INHERITED][4096],
+         const char *out[ENV_MAX + 1])
+{
+  size_t count = 0;
+
+  for (size_t i = 0; config->env && config->env[i] && count < ENV_MAX - INHERITED; i++)
+    out[count++] = config->env[i];
+  for (size_t i = 0; i < INHERITED; i++) {
+    const char *value = getenv(inherited[i]);
+    size_t len = strlen(inherited[i]);
+    bool given = false;
+
+    for (size_t j = 0; config->env && config->env[j] && !given; j++)
+      given = strncmp(config->env[j], inherited[i], len) == 0 && config->env[j][len] == '=';
+    if (!value || given || len + strlen(value) + 2 > sizeof(texts[0]))
+      continue;
+    memcpy(texts[i], inherited[i], len);
+    texts[i][len] = '=';
+    memcpy(texts[i] + len + 1, value, strlen(value) + 1);
+    out[count++] = texts[i];
+  }
+  out[count] = NULL;
+}
+
+struct room {
+  char texts[INHERITED][4096];
+  const char *env[ENV_MAX + 1];
+};
+
+enum qp_rc
+qp__mcp_stdio_start(struct qp__mcp *server, struct qp__mcp_transport **out, struct qp_err *err)
+{
+  const struct qp__mcp_config *config = &server->config.at[0];
+  struct stdio *s = qp__alloc0(1, sizeof(*s));
+  struct room *room = qp__alloc(sizeof(*room));
+  struct qp__process_spec spec = {
+    .argv = config->argv,
+    .cwd = server->tools->workspace.path ? server->tools->workspace.fd : -1,
+    .input = true,
+    .output = on_output,
+    .end = on_end,
+    .arg = s,
+  };
+  enum qp_rc rc = s && room ? QP_OK : qp__fail_nomem(err, "starting an MCP server");
+
+  if (!rc) {
+    make_env(config, room->texts, room->env);
+    spec.env = room->env;
+    s->server = server;
+    qp__rpc_lines_init(&s->output, QP__MCP_MESSAGE_MAX);
+    qp__rpc_lines_init(&s->errors, (size_t)64 << 10);
+    rc = qp__process_start(server->tools->loop, &spec, &s->process, err);
+  }
+  qp__free(room);
+  if (rc) {
+    qp__free(s);
+    return rc;
+  }
+  s->transport = (struct qp__mcp_transport){
+    .self = s,
+    .send = stdio_send,
+    .forget = stdio_forget,
+    .greeted = stdio_greeted,
+    .stop = stdio_stop,
+  };
+  *out = &s->transport;
+  return QP_OK;
+}
