@@ -990,9 +990,9 @@ struct qp_engine_options {
   const struct qp_provider_spec *providers;
   size_t provider_count;
   const char *models_json;   /* an array of rows for the table of models; docs/providers.md */
-  const char *demo_script;   /* a file for the demo model; docs/providers.md */
+  const char *demo_script;   /* JSON: what the demo model says; docs/providers.md */
   const char *workspace;     /* absolute path of the directory of built-in tools; NULL: none */
-  const char *mcp_json;      /* a standard mcp.json; NULL: no MCP servers */
+  const char *mcp_json;      /* the text of a standard mcp.json; NULL: no MCP servers */
   const char *const *policy; /* lines, docs/tools.md; NULL: reading is free, changing asks */
   size_t policy_count;
   struct qp_limits limits;

@@ -393,15 +393,6 @@ is_refusal(enum qp_rc rc)
          rc == QP_TOOBIG || rc == QP_READONLY || rc == QP_NOMEM || rc == QP_UNAVAILABLE;
 }
 
-static void
-answer(struct qp__turn *t, struct qp__occurrence *o, const struct qp_err *err)
-{
-  struct qp__act *act = o->act;
-
-  o->act = NULL;
-  qp__act_answer(t, act, err);
-}
-
 void
 qp__turn_act(struct qp__turn *t, struct qp__occurrence *o)
 {
@@ -411,22 +402,21 @@ qp__turn_act(struct qp__turn *t, struct qp__occurrence *o)
 
   if (t->engine->draining) {
     (void)qp__fail(&err, QP_STOPPED, "the engine stops");
-    answer(t, o, &err);
+    qp__act_answer(t, act, &err);
     return;
   }
   rc = act->a.key ? replay(t, act, &err) : QP_NOTFOUND;
   if (rc == QP_OK) {
     if (act->a.wait && !qp__state_rests(t->state)) {
-      o->act = NULL;
       act->next = t->waiting;
       t->waiting = act;
     } else {
-      answer(t, o, NULL);
+      qp__act_answer(t, act, NULL);
     }
     return;
   }
   if (rc != QP_NOTFOUND) {
-    answer(t, o, &err);
+    qp__act_answer(t, act, &err);
     return;
   }
   rc = understand(t, o, &err);
@@ -435,11 +425,10 @@ qp__turn_act(struct qp__turn *t, struct qp__occurrence *o)
     if (rc && act->a.kind == QP_ACTION_APPROVE_TOOLS)
       take_back(t, act);
     if (rc && !is_refusal(rc)) {
-      o->act = NULL;
       qp__turn_save_failed(t, &err, act);
       return;
     }
   }
   if (rc)
-    answer(t, o, &err);
+    qp__act_answer(t, act, &err);
 }

@@ -29,7 +29,9 @@
 
 #define QP__TURN_BUCKETS 1024 /* a power of two */
 
+struct qp__release;
 struct qp__turn;
+struct qp_subscription;
 
 /* Something another thread wants done on the engine's. `run` may free it. */
 struct qp__post {
@@ -57,19 +59,23 @@ struct qp_engine {
   uv_loop_t loop;
   uv_async_t wake;
   uv_timer_t tick;
+  uv_prepare_t prepare;
   bool ticking;
   pthread_t thread;
 
   struct qp__turn *table[QP__TURN_BUCKETS];
-  size_t turns;      /* in the table */
+  size_t turns;                 /* in the table */
+  struct qp__release *releases; /* who waits until a context is let go */
   size_t recovering; /* contexts that an earlier engine left and that do not rest yet, and the
                       * search for them */
+  size_t readings;   /* of logs, for subscribers, in workers */
   bool draining;     /* no turn begins any more */
   bool closing;
 
   pthread_mutex_t lock; /* of what follows */
   struct qp__post *first, **last;
   bool stopping; /* asked for */
+  bool deaf;     /* `wake` is closed */
   bool started;  /* the recovery is over */
   pthread_cond_t changed;
 };
@@ -78,8 +84,6 @@ struct qp_engine {
 
 /* From any thread. The post is run in the order of posts. */
 void qp__engine_post(struct qp_engine *e, struct qp__post *post);
-/* Whether the caller is on the engine's thread. */
-bool qp__engine_here(const struct qp_engine *e);
 /* There are lines that the next tick must save. */
 void qp__engine_dirty(struct qp_engine *e);
 int64_t qp__engine_now_ms(const struct qp_engine *e);
@@ -91,14 +95,24 @@ struct qp__turn *qp__engine_turn(struct qp_engine *e, const struct qp_uuid *id);
 struct qp__turn *qp__engine_find(struct qp_engine *e, const struct qp_uuid *id);
 /* Takes it out of the table. */
 void qp__engine_remove(struct qp_engine *e, struct qp__turn *t);
+/* Wakes who waits until the context is let go. */
+void qp__release_done(struct qp__release *release);
+
+/* ---- subscribe.c ---- */
+
+/* Reads the log for a subscriber, in a worker, until it has all. */
+void qp__sub_read(struct qp_engine *e, struct qp__turn *t, struct qp_subscription *sub);
 
 /* ---- options.c ---- */
 
 /* Fills in what the options say, all but the loop's things. What was made is released by
- * qp__engine_unset(), also after a failure. */
+ * qp__engine_unset(), also after a failure. QP_INVALID. */
 enum qp_rc qp__engine_set(struct qp_engine *e, const struct qp_engine_options *options,
                           struct qp_err *err);
 void qp__engine_unset(struct qp_engine *e);
+/* Opens the tools on the loop. */
+enum qp_rc qp__engine_open_tools(struct qp_engine *e, const struct qp_engine_options *options,
+                                 struct qp_err *err);
 
 /* ---- recover.c ---- */
 

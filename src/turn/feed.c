@@ -8,7 +8,7 @@
 #include "base/json.h"
 #include "base/str.h"
 
-#define LINE_MAX ((size_t)1 << 20)
+#define EVENT_MAX ((size_t)1 << 20)
 
 void
 qp__feed_init(struct qp__feed *feed)
@@ -72,8 +72,8 @@ qp__sub_tell(struct qp_subscription *sub, const struct qp_event_info *event)
   (void)pthread_mutex_unlock(&sub->lock);
 }
 
-static void
-end_sub(struct qp_subscription *sub)
+void
+qp__sub_end(struct qp_subscription *sub)
 {
   (void)pthread_mutex_lock(&sub->lock);
   if (!sub->dead && sub->engine)
@@ -101,9 +101,9 @@ tell_line(struct qp_subscription *sub, const struct qp__line *line)
 {
   struct qp__buf text;
 
-  qp__buf_init(&text, LINE_MAX + 256);
+  qp__buf_init(&text, EVENT_MAX + 256);
   if (write_line(&text, line))
-    end_sub(sub);
+    qp__sub_end(sub);
   else
     qp__sub_tell(
         sub, &(struct qp_event_info){ line->seq, line->time, line->type, qp__buf_bytes(&text) });
@@ -130,7 +130,7 @@ offer(struct qp_subscription *sub, const struct qp__line *line)
   if (!sub->reading)
     tell_line(sub, line);
   else if (add_backlog(sub, line))
-    end_sub(sub);
+    qp__sub_end(sub);
 }
 
 void
@@ -140,7 +140,6 @@ qp__sub_catch_up(struct qp_subscription *sub)
 
   sub->reading = false;
   sub->backlog = NULL;
-  sub->backlog_end = &sub->backlog;
   for (const struct qp__line *at = line; at; at = at->next)
     tell_line(sub, at);
   free_lines(line);
@@ -149,12 +148,10 @@ qp__sub_catch_up(struct qp_subscription *sub)
 enum qp_rc
 qp__feed_join(struct qp__feed *feed, struct qp_subscription *sub, struct qp_err *err)
 {
-  sub->backlog_end = &sub->backlog;
   for (const struct qp__line *line = feed->first; sub->reading && line; line = line->next)
     if (line->shown && add_backlog(sub, line))
       return qp__fail_nomem(err, "subscribing to a context");
   sub->next = feed->subs;
-  sub->begun = true;
   feed->subs = sub;
   qp__sub_ref(sub);
   return QP_OK;
@@ -185,7 +182,7 @@ void
 qp__feed_end_subs(struct qp__feed *feed)
 {
   for (struct qp_subscription *sub = feed->subs; sub; sub = sub->next)
-    end_sub(sub);
+    qp__sub_end(sub);
   qp__feed_sweep(feed);
 }
 
@@ -201,7 +198,7 @@ qp__feed_add(struct qp__feed *feed, const char *type, json_t *data, int64_t now,
 
   if (!data)
     return qp__fail_nomem(err, "an event");
-  qp__buf_init(&text, LINE_MAX);
+  qp__buf_init(&text, EVENT_MAX);
   (void)qp__json_write(&text, data);
   json_decref(data);
   rc = qp__buf_check(&text, "an event", err);

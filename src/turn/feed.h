@@ -22,6 +22,7 @@
 #include <stdbool.h>
 
 #include "quipu.h"
+#include "turn/engine.h"
 
 struct qp__line {
   struct qp__line *next;
@@ -36,7 +37,9 @@ struct qp__line {
 /* A subscriber. `lock` (recursive) is held while fn runs, so that unsubscribe can wait for that.
  * What is not under it belongs to the engine's thread. */
 struct qp_subscription {
+  struct qp__post leave;        /* first; of its end */
   struct qp_subscription *next; /* in its feed */
+  struct qp_uuid id;            /* of the context */
   qp_engine_event_fn *fn;
   void *arg;
   uint64_t seen;                           /* the newest number that it was told */
@@ -87,6 +90,8 @@ void qp__sub_ref(struct qp_subscription *sub);
 void qp__sub_unref(struct qp_subscription *sub);
 /* Tells one line unless it was told before or the owner wants no more. */
 void qp__sub_tell(struct qp_subscription *sub, const struct qp_event_info *event);
+/* Tells the end. */
+void qp__sub_end(struct qp_subscription *sub);
 /* The reading is over: tells what has gathered meanwhile. */
 void qp__sub_catch_up(struct qp_subscription *sub);
 /* Adds it to the feed; while it reads it also gets the lines that are not durable yet. QP_NOMEM. */

@@ -39,12 +39,16 @@ facts_release(struct qp__turn_facts *facts)
 void
 qp__turn_free(struct qp__turn *t)
 {
+  struct qp__release *released = t->released;
+
   qp__round_release(t);
   qp__turn_drop_answer(t);
   facts_release(&t->facts);
   qp__feed_release(&t->feed);
   qp_context_close(t->context);
   qp__free(t);
+  if (released)
+    qp__release_done(released);
 }
 
 bool
@@ -112,11 +116,10 @@ pop(struct qp__turn *t)
   return o;
 }
 
+/* Not for one that is part of an action, which goes with that. */
 static void
 free_occurrence(struct qp__turn *t, struct qp__occurrence *o)
 {
-  if (o->act)
-    qp__act_free(o->act);
   if (o == &t->spare)
     t->spare_used = false;
   else
@@ -399,7 +402,6 @@ qp__turn_apply(struct qp__turn *t, struct qp__occurrence *o, struct qp_err *err)
   }
   m->under_way = true;
   m->act = o->act;
-  o->act = NULL;
   leave(t, cell.to);
   qp__feed_show(&t->feed);
   return QP_OK;
@@ -500,9 +502,11 @@ handle(struct qp__turn *t, struct qp__occurrence *o)
 {
   struct qp_err err = { QP_OK, "" };
 
-  if (o->is_action)
-    qp__turn_act(t, o);
-  else if (o->number && o->number != t->number)
+  if (o->is_action) {
+    qp__turn_act(t, o); /* it is gone, or the move's */
+    return;
+  }
+  if (o->number && o->number != t->number)
     ; /* of work that is over */
   else if (!qp__fsm_next(t->state, o->event).legal)
     qp__log(&t->engine->log, QP_LOG_DEBUG, "turn", "%s in state %s changes nothing",
@@ -525,12 +529,10 @@ qp__turn_refuse(struct qp__turn *t, const struct qp_err *err)
 {
   while (t->inbox) {
     struct qp__occurrence *o = pop(t);
-    struct qp__act *act = o->act;
-
-    o->act = NULL;
-    if (act)
-      qp__act_answer(t, act, err);
-    free_occurrence(t, o);
+    if (o->is_action)
+      qp__act_answer(t, o->act, err);
+    else
+      free_occurrence(t, o);
   }
   answer_waiting(t, err);
 }

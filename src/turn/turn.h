@@ -39,6 +39,8 @@
 #include "turn/feed.h"
 #include "turn/fsm.h"
 
+struct qp__act;
+
 /* What went wrong, as it is kept in the state's detail. */
 struct qp__turn_error {
   char kind[32];     /* "": there is none */
@@ -46,9 +48,26 @@ struct qp__turn_error {
   int status;        /* of HTTP, or 0 */
 };
 
+/* Something that happened. */
+struct qp__occurrence {
+  struct qp__occurrence *next;
+  bool is_action; /* `act` has not been understood yet */
+  enum qp__event event;
+  uint64_t number;     /* of the work that it comes from; 0: of none */
+  struct qp__act *act; /* the action behind it, or NULL; owned. It may hold the occurrence */
+  struct qp__turn_error error;
+  struct qp_err failure;  /* of SAVE_FAILED */
+  int64_t retry_after_ms; /* -1: not said */
+  /* Of actions that begin a branch. */
+  const char *activate;   /* becomes the active branch, or NULL; in the act's arena */
+  bool fork;              /* … and is made before */
+  struct qp_uuid fork_at; /* none: an empty branch */
+};
+
 /* An action on its way. */
 struct qp__act {
   struct qp__post post; /* first */
+  struct qp__occurrence occurrence;
   struct qp__act *next; /* while it waits for the turn's end */
   struct qp_action a;   /* strings are in the arena */
   struct qp__arena arena;
@@ -60,22 +79,6 @@ struct qp__act {
   struct qp_uuid saved;
   char *branch; /* on which it happened; in the arena */
   bool replayed;
-};
-
-/* Something that happened. */
-struct qp__occurrence {
-  struct qp__occurrence *next;
-  bool is_action; /* `act` has not been understood yet */
-  enum qp__event event;
-  uint64_t number;     /* of the work that it comes from; 0: of none */
-  struct qp__act *act; /* the action behind it, or NULL; owned */
-  struct qp__turn_error error;
-  struct qp_err failure;  /* of SAVE_FAILED */
-  int64_t retry_after_ms; /* -1: not said */
-  /* Of actions that begin a branch. */
-  const char *activate;   /* becomes the active branch, or NULL; in the act's arena */
-  bool fork;              /* … and is made before */
-  struct qp_uuid fork_at; /* none: an empty branch */
 };
 
 /* A tool call of the answer that is being worked on. */
@@ -146,9 +149,10 @@ struct qp__turn {
   struct qp_uuid id;
   struct qp__turn *chain; /* in the engine's table */
   enum qp__turn_stage stage;
-  struct qp_context *context; /* open while warm */
-  bool doomed;                /* qp_engine_release: nothing more is done */
-  unsigned jobs;              /* in workers, and tools that end: it cannot be freed */
+  struct qp_context *context;   /* open while warm */
+  bool doomed;                  /* qp_engine_release: nothing more is done */
+  struct qp__release *released; /* who is told when it is freed, or NULL */
+  unsigned jobs;                /* in workers, and tools that end: it cannot be freed */
 
   enum qp__state state;
   struct qp__turn_facts facts;

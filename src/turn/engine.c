@@ -1,0 +1,401 @@
+/* engine.c - see engine.h: the thread, its posts, the table of turns. */
+#include "turn/engine.h"
+
+#include <signal.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/err.h"
+#include "store/context_int.h"
+#include "turn/turn.h"
+
+/* ---- small things ---- */
+
+int64_t
+qp__engine_now_ms(const struct qp_engine *e)
+{
+  return e->os->now_ms(e->os->self);
+}
+
+enum qp_rc
+qp__engine_new_id(struct qp_engine *e, struct qp_uuid *out, struct qp_err *err)
+{
+  uint8_t entropy[10];
+  int sys = e->os->random(e->os->self, entropy, sizeof(entropy));
+
+  if (sys)
+    return qp__fail_sys(err, sys, "random bytes for an id");
+  *out = qp__uuid_next(&e->ids, qp__engine_now_ms(e), entropy);
+  return QP_OK;
+}
+
+void
+qp__engine_post(struct qp_engine *e, struct qp__post *post)
+{
+  post->next = NULL;
+  (void)pthread_mutex_lock(&e->lock);
+  *e->last = post;
+  e->last = &post->next;
+  /* Under the lock, so that the loop is not closed in between. */
+  if (!e->deaf)
+    (void)uv_async_send(&e->wake);
+  (void)pthread_mutex_unlock(&e->lock);
+}
+
+/* ---- the table ---- */
+
+static size_t
+bucket(const struct qp_uuid *id)
+{
+  uint64_t word;
+
+  memcpy(&word, id->b + 8, sizeof(word));
+  return (size_t)(word ^ word >> 32) & (QP__TURN_BUCKETS - 1);
+}
+
+struct qp__turn *
+qp__engine_find(struct qp_engine *e, const struct qp_uuid *id)
+{
+  struct qp__turn *t = e->table[bucket(id)];
+
+  while (t && !qp_uuid_equal(&t->id, id))
+    t = t->chain;
+  return t;
+}
+
+struct qp__turn *
+qp__engine_turn(struct qp_engine *e, const struct qp_uuid *id)
+{
+  struct qp__turn *t = qp__engine_find(e, id);
+
+  if (t)
+    return t;
+  t = qp__turn_new(e, id);
+  if (!t)
+    return NULL;
+  t->chain = e->table[bucket(id)];
+  e->table[bucket(id)] = t;
+  e->turns++;
+  return t;
+}
+
+/* ---- letting go of a context ---- */
+
+struct qp__release {
+  struct qp__post post; /* first */
+  struct qp__release *next;
+  struct qp_uuid id;
+  uv_sem_t done;
+};
+
+void
+qp__engine_remove(struct qp_engine *e, struct qp__turn *t)
+{
+  struct qp__turn **at = &e->table[bucket(&t->id)];
+  struct qp__release **release = &e->releases;
+
+  while (*at != t)
+    at = &(*at)->chain;
+  *at = t->chain;
+  e->turns--;
+  while (*release) {
+    struct qp__release *r = *release;
+
+    if (qp_uuid_equal(&r->id, &t->id)) {
+      *release = r->next;
+      t->released = r; /* told when it is freed */
+    } else {
+      release = &r->next;
+    }
+  }
+}
+
+void
+qp__release_done(struct qp__release *release)
+{
+  uv_sem_post(&release->done);
+}
+
+static void
+run_release(struct qp_engine *e, struct qp__post *post)
+{
+  struct qp__release *r = (struct qp__release *)post;
+  struct qp__turn *t = qp__engine_find(e, &r->id);
+
+  if (!t) {
+    uv_sem_post(&r->done);
+    return;
+  }
+  r->next = e->releases;
+  e->releases = r;
+  t->doomed = true;
+  qp__feed_end_subs(&t->feed);
+  qp__turn_pump(t);
+}
+
+void
+qp_engine_release(struct qp_engine *engine, const struct qp_uuid *context)
+{
+  struct qp__release r = { .post = { .run = run_release }, .id = *context };
+
+  if (uv_sem_init(&r.done, 0))
+    return;
+  qp__engine_post(engine, &r.post);
+  uv_sem_wait(&r.done);
+  uv_sem_destroy(&r.done);
+}
+
+/* ---- the tick ---- */
+
+static void
+on_tick(uv_timer_t *timer)
+{
+  struct qp_engine *e = timer->data;
+
+  e->ticking = false;
+  for (size_t i = 0; i < QP__TURN_BUCKETS; i++) {
+    struct qp__turn *next;
+
+    for (struct qp__turn *t = e->table[i]; t; t = next) {
+      next = t->chain;
+      qp__turn_flush(t);
+    }
+  }
+}
+
+void
+qp__engine_dirty(struct qp_engine *e)
+{
+  if (e->ticking || e->closing)
+    return;
+  e->ticking = true;
+  (void)uv_timer_start(&e->tick, on_tick, e->flush_ms, 0);
+}
+
+/* ---- stopping ---- */
+
+/* Closes what is on the loop; the loop ends when all of it has ended. */
+static void
+close_all(struct qp_engine *e)
+{
+  e->closing = true;
+  (void)pthread_mutex_lock(&e->lock);
+  e->deaf = true;
+  (void)pthread_mutex_unlock(&e->lock);
+  uv_close((uv_handle_t *)&e->wake, NULL);
+  uv_close((uv_handle_t *)&e->tick, NULL);
+  qp__llm_engine_close(e->llm);
+  qp__tools_close(e->tools, NULL, NULL);
+}
+
+static void
+close_when_drained(struct qp_engine *e)
+{
+  if (e->draining && !e->closing && !e->turns && !e->recovering && !e->readings)
+    close_all(e);
+}
+
+/* Brings every turn to rest as a restart would find it. */
+static void
+drain(struct qp_engine *e)
+{
+  e->draining = true;
+  for (size_t i = 0; i < QP__TURN_BUCKETS; i++) {
+    struct qp__turn *next;
+
+    for (struct qp__turn *t = e->table[i]; t; t = next) {
+      next = t->chain;
+      qp__feed_end_subs(&t->feed);
+      if (t->stage == QP__TURN_WARM && !qp__state_rests(t->state))
+        qp__turn_happen(t, QP__EVENT_RESTART, 0);
+      qp__turn_pump(t);
+    }
+  }
+}
+
+static void
+run_posts(struct qp_engine *e)
+{
+  struct qp__post *post;
+
+  (void)pthread_mutex_lock(&e->lock);
+  post = e->first;
+  e->first = NULL;
+  e->last = &e->first;
+  (void)pthread_mutex_unlock(&e->lock);
+  while (post) {
+    struct qp__post *next = post->next;
+
+    post->run(e, post);
+    post = next;
+  }
+}
+
+static void
+on_wake(uv_async_t *async)
+{
+  struct qp_engine *e = async->data;
+  bool stopping;
+
+  (void)pthread_mutex_lock(&e->lock);
+  stopping = e->stopping;
+  (void)pthread_mutex_unlock(&e->lock);
+  run_posts(e);
+  if (stopping && !e->draining)
+    drain(e);
+}
+
+/* Before the loop waits: whether the last turn has gone. */
+static void
+on_prepare(uv_prepare_t *prepare)
+{
+  struct qp_engine *e = prepare->data;
+
+  close_when_drained(e);
+  if (e->closing)
+    uv_close((uv_handle_t *)prepare, NULL);
+}
+
+void
+qp__engine_recovered(struct qp_engine *e)
+{
+  if (--e->recovering)
+    return;
+  (void)pthread_mutex_lock(&e->lock);
+  e->started = true;
+  (void)pthread_cond_broadcast(&e->changed);
+  (void)pthread_mutex_unlock(&e->lock);
+}
+
+static void *
+run(void *arg)
+{
+  struct qp_engine *e = arg;
+
+  (void)uv_run(&e->loop, UV_RUN_DEFAULT);
+  run_posts(e);
+  return NULL;
+}
+
+/* ---- starting ---- */
+
+static void
+free_engine(struct qp_engine *e)
+{
+  qp__engine_unset(e);
+  qp__uuid_gen_release(&e->ids);
+  (void)pthread_cond_destroy(&e->changed);
+  (void)pthread_mutex_destroy(&e->lock);
+  qp__free(e);
+}
+
+/* The loop and what lives on it. After a failure the loop is closed again. */
+static enum qp_rc
+open_loop(struct qp_engine *e, const struct qp_engine_options *options, struct qp_err *err)
+{
+  enum qp_rc rc;
+  int sys = uv_loop_init(&e->loop);
+
+  if (sys)
+    return qp__fail_sys(err, sys, "starting the engine");
+  sys = uv_async_init(&e->loop, &e->wake, on_wake);
+  if (sys) {
+    (void)uv_loop_close(&e->loop);
+    return qp__fail_sys(err, sys, "starting the engine");
+  }
+  (void)uv_timer_init(&e->loop, &e->tick);
+  (void)uv_prepare_init(&e->loop, &e->prepare);
+  (void)uv_prepare_start(&e->prepare, on_prepare);
+  uv_unref((uv_handle_t *)&e->prepare);
+  e->wake.data = e->tick.data = e->prepare.data = e;
+  rc = qp__llm_engine_open(&e->loop, e->os, &e->llm, err);
+  if (!rc)
+    rc = qp__engine_open_tools(e, options, err);
+  if (!rc)
+    rc = qp__engine_recover(e, err);
+  if (rc) {
+    close_all(e);
+    (void)uv_run(&e->loop, UV_RUN_DEFAULT);
+    (void)uv_loop_close(&e->loop);
+  }
+  return rc;
+}
+
+/* The engine's thread takes no signals; those of pipes that broke are errors of its calls. */
+static int
+start_thread(struct qp_engine *e)
+{
+  sigset_t all;
+  sigset_t old;
+  int sys;
+
+  (void)sigfillset(&all);
+  (void)pthread_sigmask(SIG_SETMASK, &all, &old);
+  sys = pthread_create(&e->thread, NULL, run, e);
+  (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
+  return -sys;
+}
+
+enum qp_rc
+qp_engine_start(struct qp_store *store, const struct qp_engine_options *options,
+                struct qp_engine **out, struct qp_err *err)
+{
+  static const struct qp_engine_options defaults = { .size = sizeof(defaults) };
+  struct qp_engine *e = qp__alloc0(1, sizeof(*e));
+  enum qp_rc rc;
+  int sys;
+
+  if (!e)
+    return qp__fail_nomem(err, "starting the engine");
+  if (!options)
+    options = &defaults;
+  e->store = store;
+  e->os = store->os;
+  e->last = &e->first;
+  (void)pthread_mutex_init(&e->lock, NULL);
+  (void)pthread_cond_init(&e->changed, NULL);
+  if (qp__uuid_gen_init(&e->ids)) {
+    rc = qp__fail_nomem(err, "starting the engine");
+    goto out;
+  }
+  if (options->size != sizeof(*options))
+    rc = qp__fail(err, QP_MISUSE, "the engine's options are of another version");
+  else
+    rc = qp__engine_set(e, options, err);
+  if (!rc)
+    rc = open_loop(e, options, err);
+  if (rc)
+    goto out;
+  sys = start_thread(e);
+  if (sys) {
+    rc = qp__fail_sys(err, sys, "starting the engine's thread");
+    e->draining = true; /* the recovery is left to the next engine */
+    (void)uv_run(&e->loop, UV_RUN_DEFAULT);
+    (void)uv_loop_close(&e->loop);
+    goto out;
+  }
+  (void)pthread_mutex_lock(&e->lock);
+  while (!e->started)
+    (void)pthread_cond_wait(&e->changed, &e->lock);
+  (void)pthread_mutex_unlock(&e->lock);
+  *out = e;
+  e = NULL;
+out:
+  if (e)
+    free_engine(e);
+  return rc;
+}
+
+void
+qp_engine_stop(struct qp_engine *engine)
+{
+  if (!engine)
+    return;
+  (void)pthread_mutex_lock(&engine->lock);
+  engine->stopping = true;
+  (void)uv_async_send(&engine->wake);
+  (void)pthread_mutex_unlock(&engine->lock);
+  (void)pthread_join(engine->thread, NULL);
+  (void)uv_loop_close(&engine->loop);
+  free_engine(engine);
+}

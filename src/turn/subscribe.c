@@ -1,0 +1,248 @@
+/* subscribe.c - qp_engine_subscribe and qp_engine_unsubscribe. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/err.h"
+#include "base/str.h"
+#include "turn/turn.h"
+
+#define PAGE 1000 /* events that a worker reads at once */
+
+struct kept {
+  struct kept *next;
+  struct qp_event_info info; /* its texts are behind it */
+  char text[];
+};
+
+/* A worker's reading of the log. */
+struct reading {
+  uv_work_t work; /* first */
+  struct qp_engine *engine;
+  struct qp_subscription *sub;
+  struct qp_uuid id;
+  uint64_t after;
+  bool gap; /* events after it are not kept any more */
+  struct kept *list, **end;
+  size_t count;
+  struct qp_err err;
+};
+
+static void
+reading_free(struct reading *r)
+{
+  while (r->list) {
+    struct kept *kept = r->list;
+
+    r->list = kept->next;
+    qp__free(kept);
+  }
+  qp__free(r);
+}
+
+/* ---- in the worker ---- */
+
+static enum qp_rc
+keep(void *arg, const struct qp_event_info *info)
+{
+  struct reading *r = arg;
+  size_t type = strlen(info->type) + 1;
+  struct kept *kept = qp__alloc(sizeof(*kept) + type + info->json.len);
+
+  if (!kept)
+    return qp__fail_nomem(&r->err, "reading events");
+  memcpy(kept->text, info->type, type);
+  memcpy(kept->text + type, info->json.data, info->json.len);
+  kept->info = *info;
+  kept->info.type = kept->text;
+  kept->info.json.data = kept->text + type;
+  kept->next = NULL;
+  *r->end = kept;
+  r->end = &kept->next;
+  r->count++;
+  return QP_OK;
+}
+
+static void
+read_log(uv_work_t *work)
+{
+  struct reading *r = (struct reading *)work;
+  struct qp_event_range range = { .oldest = 0 };
+  struct qp_context *context = NULL;
+  enum qp_rc rc = qp_context_open(r->engine->store, &r->id, QP_LOAD_NONE, &context, &r->err);
+
+  if (!rc)
+    rc = qp_events_range(context, &range, &r->err);
+  if (!rc && range.newest) {
+    if (r->after == 0)
+      r->after = range.oldest - 1;
+    rc = qp_events_read(context, r->after, PAGE, keep, r, &r->err);
+    if (rc == QP_NOTFOUND) {
+      r->gap = true;
+      r->after = range.oldest - 1;
+      rc = qp_events_read(context, r->after, PAGE, keep, r, &r->err);
+    }
+  }
+  qp_context_close(context);
+  r->err.rc = rc;
+}
+
+/* ---- on the loop ---- */
+
+static void
+tell_gap(struct reading *r)
+{
+  int64_t now = qp__engine_now_ms(r->engine);
+  char when[QP__TIME_LEN];
+  char json[128];
+  int len;
+
+  qp__time_format(when, now);
+  len = snprintf(json, sizeof(json), "{\"seq\":%llu,\"time\":\"%.*s\",\"type\":\"gap\"}",
+                 (unsigned long long)r->after, QP__TIME_LEN, when);
+  qp__sub_tell(r->sub, &(struct qp_event_info){ r->after, now, "gap", { json, (size_t)len } });
+}
+
+static void
+end_sub(struct qp__turn *t, struct qp_subscription *sub)
+{
+  qp__sub_end(sub);
+  qp__feed_sweep(&t->feed);
+}
+
+static void
+on_log(uv_work_t *work, int status)
+{
+  struct reading *r = (struct reading *)work;
+  struct qp_engine *e = r->engine;
+  struct qp_subscription *sub = r->sub;
+  struct qp__turn *t = qp__engine_find(e, &r->id);
+  bool more = r->count == PAGE;
+
+  e->readings--;
+  if (t && !status && !r->err.rc) {
+    if (r->gap)
+      tell_gap(r);
+    for (const struct kept *kept = r->list; kept; kept = kept->next)
+      qp__sub_tell(sub, &kept->info);
+    if (more)
+      qp__sub_read(e, t, sub);
+    else
+      qp__sub_catch_up(sub);
+  } else if (t) {
+    end_sub(t, sub);
+  }
+  qp__sub_unref(sub);
+  reading_free(r);
+  if (t)
+    qp__turn_pump(t);
+}
+
+void
+qp__sub_read(struct qp_engine *e, struct qp__turn *t, struct qp_subscription *sub)
+{
+  struct reading *r = qp__alloc0(1, sizeof(*r));
+
+  if (r) {
+    r->engine = e;
+    r->sub = sub;
+    r->id = t->id;
+    r->after = sub->seen;
+    r->end = &r->list;
+  }
+  if (!r || uv_queue_work(&e->loop, &r->work, read_log, on_log)) {
+    qp__free(r);
+    end_sub(t, sub);
+    return;
+  }
+  e->readings++;
+  qp__sub_ref(sub);
+}
+
+struct join {
+  struct qp__post post; /* first */
+  struct qp_subscription *sub;
+  struct qp_uuid id;
+};
+
+static void
+run_join(struct qp_engine *e, struct qp__post *post)
+{
+  struct join *join = (struct join *)post;
+  struct qp_subscription *sub = join->sub;
+  struct qp__turn *t = e->draining ? NULL : qp__engine_turn(e, &join->id);
+
+  if (!t || t->doomed || qp__feed_join(&t->feed, sub, NULL))
+    qp__sub_end(sub);
+  else if (sub->reading)
+    qp__sub_read(e, t, sub);
+  qp__sub_unref(sub);
+  qp__free(join);
+  if (t)
+    qp__turn_pump(t);
+}
+
+enum qp_rc
+qp_engine_subscribe(struct qp_engine *engine, const struct qp_uuid *context, uint64_t after,
+                    qp_engine_event_fn *fn, void *arg, struct qp_subscription **out,
+                    struct qp_err *err)
+{
+  struct qp_subscription *sub = qp__alloc0(1, sizeof(*sub));
+  struct join *join = qp__alloc0(1, sizeof(*join));
+  pthread_mutexattr_t recursive;
+
+  if (!sub || !join || pthread_mutexattr_init(&recursive)) {
+    qp__free(sub);
+    qp__free(join);
+    return qp__fail_nomem(err, "subscribing to a context");
+  }
+  (void)pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
+  (void)pthread_mutex_init(&sub->lock, &recursive);
+  (void)pthread_mutexattr_destroy(&recursive);
+  sub->engine = engine;
+  sub->fn = fn;
+  sub->arg = arg;
+  sub->reading = after != QP_SEQ_NOW;
+  sub->seen = sub->reading ? after : 0;
+  sub->id = *context;
+  sub->backlog_end = &sub->backlog;
+  sub->refs = 2; /* the caller's, and that of the post */
+  join->post.run = run_join;
+  join->sub = sub;
+  join->id = *context;
+  qp__engine_post(engine, &join->post);
+  *out = sub;
+  return QP_OK;
+}
+
+static void
+run_leave(struct qp_engine *e, struct qp__post *post)
+{
+  struct qp_subscription *sub = (struct qp_subscription *)post; /* its first member */
+  struct qp__turn *t = qp__engine_find(e, &sub->id);
+
+  if (t)
+    qp__feed_sweep(&t->feed);
+  qp__sub_unref(sub);
+  if (t)
+    qp__turn_pump(t);
+}
+
+void
+qp_engine_unsubscribe(struct qp_subscription *sub)
+{
+  bool ended;
+
+  if (!sub)
+    return;
+  (void)pthread_mutex_lock(&sub->lock);
+  sub->dead = true;
+  ended = !sub->engine;
+  if (!ended) { /* the lock keeps the engine: it ends every subscriber before it goes */
+    sub->leave.run = run_leave;
+    qp__engine_post(sub->engine, &sub->leave);
+  }
+  (void)pthread_mutex_unlock(&sub->lock);
+  if (ended)
+    qp__sub_unref(sub);
+}
