@@ -511,11 +511,11 @@ QP_API QP_MUST_CHECK enum qp_rc qp_messages_index(struct qp_context *context, co
 
 /* ---- events ---- */
 
-/* What happens to a context, as a numbered log for those who follow it (docs/formats.md). A number
- * is given once and never again, also when the event did not become durable: numbers grow by one
- * while the context is in memory, and when it is loaded they go on behind a gap of one to two
- * millions. The log is bounded: its oldest part goes when it has grown to about the event_bytes of
- * the store. */
+/* What happens to a context, as a numbered log for those who follow it (docs/formats.md). Numbers
+ * grow by one while the context is in memory; when it is loaded they go on behind a gap of one to
+ * two millions. So a number that was told to somebody and whose event was lost with the process is
+ * not given to another event, provided that it was `safe` (struct qp_event_range). The log is
+ * bounded: its oldest part goes when it has grown to about the event_bytes of the store. */
 
 #define QP_EVENT_TYPE_MAX 64 /* bytes */
 
@@ -528,7 +528,7 @@ struct qp_event {
 
 /* Appends events and returns once they are durable. *first (may be NULL) receives the number of the
  * first one. QP_CONFLICT: a number is smaller than the next one. QP_TOOBIG: they take more than
- * 4 MiB. QP_BUSY: a million numbers wait for becoming durable. */
+ * 4 MiB. */
 QP_API QP_MUST_CHECK enum qp_rc qp_events_append(struct qp_context *context,
                                                  const struct qp_event *events, size_t count,
                                                  uint64_t *first, struct qp_err *err);
@@ -554,10 +554,13 @@ QP_API QP_MUST_CHECK enum qp_rc qp_events_read(struct qp_context *context, uint6
                                                uint64_t limit, qp_event_visit *visit, void *arg,
                                                struct qp_err *err);
 
+/* After a load nothing is safe that the next event could get, until one event is durable; then the
+ * next million is. */
 struct qp_event_range {
   uint64_t oldest; /* that is there; 0: none */
   uint64_t newest; /* that is durable; 0: none */
   uint64_t next;   /* the number that the next event gets, if it is appended now */
+  uint64_t safe;   /* numbers up to this one may be told before their events are durable */
   uint64_t bytes;  /* of the log */
 };
 QP_API QP_MUST_CHECK enum qp_rc qp_events_range(struct qp_context *context,

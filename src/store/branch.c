@@ -1,8 +1,8 @@
 /* branch.c - branches: a name and a head over the tree of messages. Nothing here copies a message,
- * and everything costs the same for ten messages as for a million. */
+ * and everything costs the same for ten messages as for a million. What a change of a branch is,
+ * change.c knows. */
 #include <string.h>
 
-#include "base/err.h"
 #include "store/context_int.h"
 
 /* ---- reading ---- */
@@ -46,211 +46,54 @@ qp_branch_list(struct qp_context *context, qp_branch_visit *visit, void *arg, st
 
 /* ---- writing ---- */
 
-/* Brings a message that a branch shall lead to back from the trash. What cannot be found is not
- * told here. */
 static enum qp_rc
-fetch_back(struct qp_context *c, const struct qp_uuid *id, struct qp_err *err)
+commit(struct qp_context *c, enum qp_branch_action action, const char *name, const char *other,
+       const struct qp_uuid *at, struct qp_err *err)
 {
-  uint32_t slot;
-  enum qp_rc rc = qp__check_changeable(c, err);
+  struct qp_branch_change branch = { action, name, other, at };
+  struct qp_change change = { .size = sizeof(change),
+                              .branch_changes = &branch,
+                              .branch_change_count = 1 };
 
-  if (rc || !id)
-    return rc;
-  if (!qp__tree_find(&c->tree, id, false, &slot))
-    return qp__fail_nomem(err, "looking up a message");
-  return slot == QP__NO_SLOT ? QP_OK : qp__context_untrash(c, slot, err);
-}
-
-/* Takes the write lock and clones the metadata. On failure the lock is free again. */
-static enum qp_rc
-begin(struct qp_context *c, struct qp__meta **meta, struct qp_err *err)
-{
-  enum qp_rc rc = qp__check_changeable(c, err);
-
-  if (rc)
-    return rc;
-  (void)pthread_mutex_lock(&c->write_lock);
-  rc = qp__clone_meta(c, meta, err);
-  if (rc)
-    (void)pthread_mutex_unlock(&c->write_lock);
-  return rc;
-}
-
-static enum qp_rc
-give_up(struct qp_context *c, struct qp__meta *meta, enum qp_rc rc)
-{
-  (void)pthread_mutex_unlock(&c->write_lock);
-  qp__meta_free(meta);
-  return rc;
-}
-
-/* The slot of a message of this context. With the write lock. */
-static enum qp_rc
-find_message(struct qp_context *c, const struct qp_uuid *id, uint32_t *out, struct qp_err *err)
-{
-  char text[QP_UUID_TEXT];
-
-  if (!qp__tree_find(&c->tree, id, true, out))
-    return qp__fail_nomem(err, "looking up a message");
-  if (*out == QP__NO_SLOT)
-    return qp__fail(err, QP_NOTFOUND, "there is no message %s in this context",
-                    qp_uuid_text(id, text));
-  return QP_OK;
-}
-
-static struct qp_uuid
-id_of_slot(struct qp_context *c, uint32_t slot)
-{
-  static const struct qp_uuid none;
-
-  return slot == QP__NO_SLOT ? none : qp__tree_at(&c->tree, slot)->id;
+  return qp_context_commit(c, &change, NULL, NULL, NULL, err);
 }
 
 enum qp_rc
 qp_branch_fork(struct qp_context *context, const char *name, const char *from,
                const struct qp_uuid *at, struct qp_err *err)
 {
-  struct qp__change change = { .kind = QP__CHANGE_HEAD, .branch = name };
-  struct qp__meta *meta = NULL;
-  struct qp__branch *source;
-  uint32_t slot;
-  enum qp_rc rc = qp__branch_name_check(name, err);
-
-  if (!rc)
-    rc = fetch_back(context, at, err);
-  if (!rc)
-    rc = begin(context, &meta, err);
-  if (rc)
-    return rc;
-  rc = qp__view_branch(context->staged_view, from, &source, err);
-  if (!rc && at)
-    rc = find_message(context, at, &slot, err);
-  else if (!rc)
-    slot = source->staged_head;
-  if (!rc) {
-    change.context = context->driver;
-    change.id = id_of_slot(context, slot);
-    rc = qp__meta_branch_add(meta, name, meta->updated_at, &change.id, err);
-  }
-  if (rc)
-    return give_up(context, meta, rc);
-  return qp__commit_meta(context, meta, &change, slot, err);
+  return commit(context, QP_BRANCH_FORK, name, from, at, err);
 }
 
 enum qp_rc
 qp_branch_switch(struct qp_context *context, const char *name, struct qp_err *err)
 {
-  struct qp__meta *meta = NULL;
-  enum qp_rc rc = begin(context, &meta, err);
-
-  if (rc)
-    return rc;
-  if (name && strcmp(meta->active, name) == 0)
-    return give_up(context, meta, QP_OK); /* no change, no write */
-  if (!name)
-    return give_up(context, meta, QP_OK);
-  rc = qp__meta_set_active(meta, name, err);
-  if (rc)
-    return give_up(context, meta, rc);
-  return qp__commit_meta(context, meta, NULL, QP__NO_SLOT, err);
+  return commit(context, QP_BRANCH_SWITCH, name, NULL, NULL, err);
 }
 
 enum qp_rc
 qp_branch_rename(struct qp_context *context, const char *name, const char *new_name,
                  struct qp_err *err)
 {
-  struct qp__change change = { .kind = QP__CHANGE_RENAME, .to = new_name };
-  struct qp__meta *meta = NULL;
-  struct qp__branch *old = NULL;
-  enum qp_rc rc = qp__branch_name_check(new_name, err);
-
-  if (!rc)
-    rc = begin(context, &meta, err);
-  if (rc)
-    return rc;
-  rc = qp__view_branch(context->staged_view, name, &old, err);
-  if (!rc && strcmp(old->name, new_name) == 0)
-    return give_up(context, meta, QP_OK);
-  if (!rc)
-    rc = qp__meta_branch_rename(meta, old->name, new_name, err);
-  if (rc)
-    return give_up(context, meta, rc);
-  change.context = context->driver;
-  change.branch = old->name;
-  return qp__commit_meta(context, meta, &change, old->staged_head, err);
+  return commit(context, QP_BRANCH_RENAME, name, new_name, NULL, err);
 }
 
 enum qp_rc
 qp_branch_delete(struct qp_context *context, const char *name, struct qp_err *err)
 {
-  struct qp__change change = { .kind = QP__CHANGE_DROP };
-  struct qp__meta *meta = NULL;
-  struct qp__branch *old = NULL;
-  enum qp_rc rc = begin(context, &meta, err);
-
-  if (rc)
-    return rc;
-  rc = qp__view_branch(context->staged_view, name, &old, err);
-  if (!rc && strcmp(old->name, meta->active) == 0)
-    rc = qp__fail(err, QP_CONFLICT, "'%s' is the active branch: switch to another one first",
-                  old->name);
-  if (!rc)
-    rc = qp__meta_branch_remove(meta, old->name, err);
-  if (rc)
-    return give_up(context, meta, rc);
-  change.context = context->driver;
-  change.branch = old->name;
-  return qp__commit_meta(context, meta, &change, QP__NO_SLOT, err);
+  return commit(context, QP_BRANCH_DELETE, name, NULL, NULL, err);
 }
 
 enum qp_rc
 qp_branch_rewind(struct qp_context *context, const char *name, const struct qp_uuid *to,
                  struct qp_err *err)
 {
-  struct qp__change change = { .kind = QP__CHANGE_HEAD };
-  struct qp__effect effect = { .context = context };
-  struct qp__commit commit = { .changes = &change, .count = 1, .effects = &effect };
-  enum qp_rc rc = fetch_back(context, to, err);
-
-  if (rc)
-    return rc;
-  (void)pthread_mutex_lock(&context->write_lock);
-  rc = qp__view_branch(context->staged_view, name, &effect.branch, err);
-  effect.head = QP__NO_SLOT;
-  if (!rc && to)
-    rc = find_message(context, to, &effect.head, err);
-  if (rc || effect.branch->staged_head == effect.head) {
-    (void)pthread_mutex_unlock(&context->write_lock);
-    return rc;
-  }
-  change.context = context->driver;
-  change.branch = effect.branch->name;
-  change.id = id_of_slot(context, effect.head);
-  return qp__commit(context->store, &commit, err);
+  return commit(context, QP_BRANCH_REWIND, name, NULL, to, err);
 }
 
 enum qp_rc
 qp_branch_set_prompt(struct qp_context *context, const char *name, const char *prompt_id,
                      struct qp_err *err)
 {
-  struct qp_store *s = context->store;
-  struct qp__meta *meta = NULL;
-  struct qp__branch *branch;
-  enum qp_rc rc;
-
-  (void)pthread_mutex_lock(&s->prompt_lock); /* the prompt stays while we refer to it */
-  rc = qp__check_prompt(s, prompt_id, err);
-  if (!rc)
-    rc = begin(context, &meta, err);
-  if (!rc) {
-    rc = qp__view_branch(context->staged_view, name, &branch, err);
-    if (!rc)
-      rc = qp__meta_set_prompt(meta, branch->name, prompt_id, err);
-    if (rc || qp__meta_equal(meta, context->staged_view->meta))
-      rc = give_up(context, meta, rc);
-    else
-      rc = qp__commit_meta(context, meta, NULL, QP__NO_SLOT, err);
-  }
-  (void)pthread_mutex_unlock(&s->prompt_lock);
-  return rc;
+  return commit(context, QP_BRANCH_SET_PROMPT, name, prompt_id, NULL, err);
 }

@@ -11,6 +11,7 @@
 #include "model/prompt.h"
 #include "store/blob.h"
 #include "store/context_int.h"
+#include "store/events.h"
 #include "store/session_int.h"
 
 struct checking {
@@ -315,6 +316,8 @@ check_loaded(struct checking *k, struct qp_err *err)
     rc = check_references(k, err);
   if (!rc)
     rc = save_meta(k, err);
+  if (!rc)
+    rc = qp__events_check(k->store, &k->id, k->driver, &k->problems, err);
   if (!rc && k->store->driver->check)
     rc = k->store->driver->check(k->store->self, k->driver, &k->image, &k->problems, err);
   return rc;

@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "store/context_int.h"
+#include "store/events.h"
 
 enum qp_rc
 qp__check_writable(const struct qp_store *s, struct qp_err *err)
@@ -55,12 +56,14 @@ publish(void *arg)
     struct qp_context *c = e->context;
     struct qp__view *old = NULL;
 
+    if (e->events)
+      qp__events_publish(e->events);
     if (commit->added_count && e == commit->effects)
       qp__tree_publish(&c->tree, commit->visible, commit->bytes);
     for (size_t i = 0; i < commit->returned_count && e == commit->effects; i++)
       qp__tree_set_place(&c->tree, qp__tree_at(&c->tree, commit->returned[i]), 0);
-    if (e->branch)
-      atomic_store_explicit(&e->branch->head, e->head, memory_order_release);
+    for (size_t i = 0; i < e->move_count; i++)
+      atomic_store_explicit(&e->moves[i].branch->head, e->moves[i].head, memory_order_release);
     if (e->view) {
       (void)pthread_mutex_lock(&c->view_lock);
       old = c->view;
@@ -68,6 +71,8 @@ publish(void *arg)
       (void)pthread_mutex_unlock(&c->view_lock);
       qp__view_unref(old);
     }
+    if (!commit->added_count && !commit->returned_count && !e->move_count && !e->view)
+      continue; /* events alone change nothing that the version or the catalogue tells of */
     atomic_fetch_add_explicit(&c->version, 1, memory_order_release);
     qp__catalogue_mark(c->store->catalogue, &c->id);
   }
@@ -84,8 +89,10 @@ advance(struct qp__commit *commit)
       for (size_t i = 0; i < commit->added_count; i++)
         (void)qp__tree_add(&c->tree, &commit->added[i]);
     }
-    if (e->branch)
-      e->branch->staged_head = e->head;
+    if (e->events)
+      qp__events_advance(e->events);
+    for (size_t i = 0; i < e->move_count; i++)
+      e->moves[i].branch->staged_head = e->moves[i].head;
     if (e->view) {
       struct qp__view *old = c->staged_view;
 
@@ -199,6 +206,23 @@ forget_views(struct qp__commit *commit)
 }
 
 enum qp_rc
+qp__commit_prepare(struct qp_store *s, struct qp__change *changes, size_t n, struct qp_err *err)
+{
+  enum qp_rc rc = QP_OK;
+
+  if (s->driver->prepare)
+    s->driver->prepare(s->self, changes, n);
+  for (size_t i = 0; i < n && !rc; i++) {
+    rc = changes[i].rc;
+    if (rc && err)
+      *err = changes[i].err;
+  }
+  if (rc && s->driver->discard)
+    s->driver->discard(s->self, changes, n);
+  return rc;
+}
+
+enum qp_rc
 qp__commit_stage(struct qp_store *s, struct qp__commit *commit, struct qp_err *err)
 {
   struct qp_context *first = commit->effects ? commit->effects->context : NULL;
@@ -273,63 +297,4 @@ qp__clone_meta(struct qp_context *c, struct qp__meta **out, struct qp_err *err)
   meta->updated_at = c->store->os->now_ms(c->store->os->self);
   *out = meta;
   return QP_OK;
-}
-
-enum qp_rc
-qp__commit_meta(struct qp_context *c, struct qp__meta *meta, struct qp__change *extra,
-                uint32_t head, struct qp_err *err)
-{
-  struct qp_store *s = c->store;
-  struct qp__change changes[2];
-  struct qp__effect effect = { .context = c, .head = head };
-  const char *moved = NULL; /* the branch whose head is set */
-  struct qp__commit commit = { .changes = changes, .count = extra ? 2 : 1, .effects = &effect };
-  struct qp__buf text;
-  enum qp_rc rc;
-
-  memset(changes, 0, sizeof(changes));
-  qp__buf_init(&text, QP__META_MAX);
-  rc = qp__meta_encode(meta, &text, err);
-  if (rc)
-    qp__meta_free(meta);
-  else
-    rc = qp__view_new(meta, c->staged_view, &effect.view, err);
-  if (rc)
-    goto fail;
-  effect.view->meta_bytes = text.len;
-  if (extra && extra->kind == QP__CHANGE_HEAD)
-    moved = extra->branch;
-  else if (extra && extra->kind == QP__CHANGE_RENAME)
-    moved = extra->to;
-  if (moved) {
-    rc = qp__view_branch(effect.view, moved, &effect.branch, err);
-    if (rc)
-      goto fail;
-  }
-  changes[0].kind = QP__CHANGE_META;
-  changes[0].context = c->driver;
-  changes[0].bytes = qp__buf_bytes(&text);
-  if (extra)
-    changes[1] = *extra;
-  if (s->driver->prepare)
-    s->driver->prepare(s->self, changes, commit.count);
-  for (size_t i = 0; i < commit.count && !rc; i++) {
-    rc = changes[i].rc;
-    if (rc && err)
-      *err = changes[i].err;
-  }
-  if (rc) {
-    if (s->driver->discard)
-      s->driver->discard(s->self, changes, commit.count);
-    goto fail;
-  }
-  rc = qp__commit(s, &commit, err);
-  qp__buf_release(&text);
-  return rc;
-
-fail:
-  qp__view_unref(effect.view);
-  qp__buf_release(&text);
-  (void)pthread_mutex_unlock(&c->write_lock);
-  return rc;
 }

@@ -7,8 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
-#include "base/json.h"
-#include "store/context_int.h"
+#include "store/events.h"
 
 #define IDLE_BYTES_MAX ((size_t)32 << 20)
 
@@ -81,6 +80,7 @@ free_context(struct qp_context *c)
   qp__view_unref(c->view);
   qp__view_unref(c->staged_view);
   qp__tree_release(&c->tree);
+  qp__events_free(c->events);
   (void)pthread_mutex_destroy(&c->write_lock);
   (void)pthread_mutex_destroy(&c->view_lock);
   qp__free(c);
@@ -397,6 +397,20 @@ qp__context_end_look(struct qp_context *c, bool fresh)
   end_fold(c, fresh);
 }
 
+enum qp_rc
+qp__contexts_in_memory(struct qp_store *s, qp_context_visit *visit, void *arg)
+{
+  enum qp_rc rc = QP_OK;
+
+  (void)pthread_mutex_lock(&s->lock);
+  for (size_t i = 0; i < QP__CONTEXT_BUCKETS && !rc; i++)
+    for (const struct qp_context *c = s->table[i]; c && !rc; c = c->chain)
+      if (c->stage == QP__CONTEXT_READY && !c->old)
+        rc = visit(arg, &c->id);
+  (void)pthread_mutex_unlock(&s->lock);
+  return rc;
+}
+
 /* ---- for recovery ---- */
 
 static int
@@ -550,6 +564,7 @@ make_context(struct qp_store *s, const struct qp_context_spec *spec, struct qp_c
       rc = qp__fail(err, QP_IO, "context %s was created and cannot be opened",
                     qp_uuid_text(&spec->id, text));
   }
+  c->newborn = true;
   end_busy(c, rc == QP_OK); /* c may be gone */
   qp__catalogue_mark(s->catalogue, &spec->id);
   if (!rc)
@@ -679,63 +694,6 @@ qp_context_metadata(struct qp_context *context, char **out, size_t *len, struct 
       rc = qp__fail_nomem(err, "encoding metadata");
   }
   qp__buf_release(&text);
-  return rc;
-}
-
-/* The prompt that the context's configuration refers to, or NULL. */
-static const char *
-config_prompt(const struct qp__meta *meta)
-{
-  return json_string_value(json_object_get(meta->config, "system_prompt_id"));
-}
-
-static bool
-same_text(const char *a, const char *b)
-{
-  return a == b || (a && b && strcmp(a, b) == 0);
-}
-
-/* One attempt. *needs_lock: the reference to a prompt changes and the prompts were not locked;
- * nothing was done then. */
-static enum qp_rc
-try_update(struct qp_context *c, struct qp_bytes patch, bool locked, bool *needs_lock,
-           struct qp_err *err)
-{
-  struct qp__meta *meta = NULL;
-  bool refers;
-  enum qp_rc rc;
-
-  (void)pthread_mutex_lock(&c->write_lock);
-  rc = qp__clone_meta(c, &meta, err);
-  if (!rc)
-    rc = qp__meta_patch(meta, patch, err);
-  refers = !rc && config_prompt(meta) &&
-           !same_text(config_prompt(meta), config_prompt(c->staged_view->meta));
-  *needs_lock = refers && !locked;
-  if (refers && locked)
-    rc = qp__check_prompt(c->store, config_prompt(meta), err);
-  if (rc || *needs_lock || qp__meta_equal(meta, c->staged_view->meta)) { /* no change, no write */
-    (void)pthread_mutex_unlock(&c->write_lock);
-    qp__meta_free(meta);
-    return rc;
-  }
-  return qp__commit_meta(c, meta, NULL, QP__NO_SLOT, err);
-}
-
-enum qp_rc
-qp_context_update(struct qp_context *context, struct qp_bytes patch, struct qp_err *err)
-{
-  struct qp_store *s = context->store;
-  bool needs_lock = false;
-  enum qp_rc rc = qp__check_changeable(context, err);
-
-  if (!rc)
-    rc = try_update(context, patch, false, &needs_lock, err);
-  if (!rc && needs_lock) {
-    (void)pthread_mutex_lock(&s->prompt_lock);
-    rc = try_update(context, patch, true, &needs_lock, err);
-    (void)pthread_mutex_unlock(&s->prompt_lock);
-  }
   return rc;
 }
 

@@ -53,8 +53,10 @@ struct qp_context {
   void *driver;      /* the driver's handle */
   bool old;          /* in an old format: read, never written */
   atomic_bool stale; /* another one than is stored: read, never written (recover.c) */
+  bool newborn;      /* made since the store was opened, and in memory since */
   struct qp__tree tree;
   _Atomic uint64_t version;
+  struct qp__events *_Atomic events; /* events.h; NULL: not loaded yet */
 
   pthread_mutex_t view_lock;
   struct qp__view *view;
@@ -74,17 +76,20 @@ struct qp_context {
 #define QP__CONTEXT_BUCKETS 1024
 
 struct qp__sessions;
+struct qp__events;
+struct qp__events_plan;
 struct qp__fold; /* commit.c */
 
 struct qp_store {
   const struct qp__driver *driver;
-  void *self; /* the driver's */
+  void *self;              /* the driver's */
   const struct qp__os *os; /* io's */
   struct qp__os_count io;
   struct qp__log log;
   bool readonly;
   bool background;
   size_t max_message;
+  size_t event_bytes;
   struct qp__uuid_gen ids;
   struct qp__pool pool;
   struct qp__workers folders; /* fold in the background */
@@ -122,6 +127,9 @@ enum qp_rc qp__check_prompt(struct qp_store *s, const char *id, struct qp_err *e
  * held. */
 void qp__contexts_evict(struct qp_store *s, bool all);
 
+/* Visits the contexts that are in memory and usable; with the lock held, so it must be quick. */
+enum qp_rc qp__contexts_in_memory(struct qp_store *s, qp_context_visit *visit, void *arg);
+
 /* Takes a context out of everybody's reach until unclaim, which accepts NULL. QP_BUSY: it is
  * open. */
 enum qp_rc qp__context_claim(struct qp_store *s, const struct qp_uuid *id, struct qp_context **out,
@@ -149,12 +157,20 @@ enum qp_rc qp__view_new(struct qp__meta *meta, const struct qp__view *old, struc
 
 /* ---- commits ---- */
 
-/* What becomes visible when a commit is in place. Chained when it concerns several contexts. */
+/* A branch whose head moves. */
+struct qp__move {
+  struct qp__branch *branch;
+  uint32_t head;
+};
+
+/* What becomes visible when a commit is in place. Chained when it concerns several contexts, each
+ * of which stands there once. */
 struct qp__effect {
   struct qp_context *context;
-  struct qp__view *view;     /* new metadata, or NULL; taken over when the commit is staged */
-  struct qp__branch *branch; /* whose head moves, or NULL */
-  uint32_t head;
+  struct qp__view *view; /* new metadata, or NULL; taken over when the commit is staged */
+  const struct qp__move *moves;
+  size_t move_count;
+  struct qp__events_plan *events; /* or NULL */
   struct qp__effect *next;
 };
 
@@ -192,11 +208,9 @@ enum qp_rc qp__commit_settle(struct qp_store *s, struct qp__commit *commit, stru
  * The commit may be gone when this returns. */
 void qp__commit_later(struct qp_store *s, struct qp__commit *commit);
 
-/* A change of metadata: `meta` (taken over) replaces the context's, together with up to one change
- * of the index (`extra`, or NULL). Where that is a HEAD or a RENAME, the head of the branch that it
- * names is `head` from then on. The caller holds the write lock, which is released. */
-enum qp_rc qp__commit_meta(struct qp_context *c, struct qp__meta *meta, struct qp__change *extra,
-                           uint32_t head, struct qp_err *err);
+/* Prepares changes: QP_OK when all of them are, else none is any more. */
+enum qp_rc qp__commit_prepare(struct qp_store *s, struct qp__change *changes, size_t n,
+                              struct qp_err *err);
 /* A clone of the latest metadata with a new updated_at. With the write lock. */
 enum qp_rc qp__clone_meta(struct qp_context *c, struct qp__meta **out, struct qp_err *err);
 

@@ -35,6 +35,47 @@ qp__image_head(const struct qp__image *image, const char *name)
 }
 
 bool
+qp__image_reserve_heads(struct qp__image *image, size_t more)
+{
+  size_t cap = image->head_cap ? image->head_cap * 2 : 4;
+  struct qp__head *heads;
+
+  if (image->head_count + more <= image->head_cap)
+    return true;
+  if (cap < image->head_count + more)
+    cap = image->head_count + more;
+  heads = qp__realloc(image->heads, cap * sizeof(*heads));
+  if (!heads)
+    return false;
+  image->heads = heads;
+  image->head_cap = cap;
+  return true;
+}
+
+void
+qp__image_put_head(struct qp__image *image, char **name, uint32_t slot)
+{
+  struct qp__head *head = qp__image_head(image, *name);
+
+  if (!head) {
+    head = &image->heads[image->head_count++];
+    head->name = *name;
+    *name = NULL;
+  }
+  head->slot = slot;
+}
+
+void
+qp__image_put_name(struct qp__image *image, const char *old_name, char **name)
+{
+  struct qp__head *head = qp__image_head(image, old_name);
+  uint32_t slot = head ? head->slot : QP__NO_SLOT;
+
+  qp__image_drop_head(image, old_name);
+  qp__image_put_head(image, name, slot);
+}
+
+bool
 qp__image_set_head(struct qp__image *image, const char *name, uint32_t slot)
 {
   struct qp__head *head = qp__image_head(image, name);
@@ -43,15 +84,8 @@ qp__image_set_head(struct qp__image *image, const char *name, uint32_t slot)
     head->slot = slot;
     return true;
   }
-  if (image->head_count == image->head_cap) {
-    size_t cap = image->head_cap ? image->head_cap * 2 : 4;
-    struct qp__head *heads = qp__realloc(image->heads, cap * sizeof(*heads));
-
-    if (!heads)
-      return false;
-    image->heads = heads;
-    image->head_cap = cap;
-  }
+  if (!qp__image_reserve_heads(image, 1))
+    return false;
   head = &image->heads[image->head_count];
   head->name = qp__strdup(name);
   if (!head->name)

@@ -27,6 +27,11 @@ struct qp__head *qp__image_head(const struct qp__image *image, const char *name)
 /* Adds the branch or moves its head. False: no memory. */
 bool qp__image_set_head(struct qp__image *image, const char *name, uint32_t slot);
 bool qp__image_rename_head(struct qp__image *image, const char *name, const char *new_name);
+/* The same without a failure: there must be room (reserve) for a branch that is new, and its name
+ * is taken over, *name is NULL then. */
+bool qp__image_reserve_heads(struct qp__image *image, size_t more);
+void qp__image_put_head(struct qp__image *image, char **name, uint32_t slot);
+void qp__image_put_name(struct qp__image *image, const char *old_name, char **name);
 void qp__image_drop_head(struct qp__image *image, const char *name);
 
 struct qp__problems;

@@ -199,6 +199,7 @@ struct growth {
   struct qp__change *changes; /* and one for the metadata */
   struct qp__buf meta;
   struct qp__effect effect;
+  struct qp__move move;
 };
 
 static bool
@@ -328,30 +329,14 @@ make_changes(struct growth *g, struct qp_err *err)
     return rc;
   g->effect.view->meta_bytes = g->meta.len;
   g->effect.context = c;
-  g->effect.branch = g->count ? g->effect.view->branches[0] : NULL;
-  g->effect.head = c->tree.count + (uint32_t)g->count - 1;
+  g->move.branch = g->effect.view->branches[0];
+  g->move.head = c->tree.count + (uint32_t)g->count - 1;
+  g->effect.moves = &g->move;
+  g->effect.move_count = g->count ? 1 : 0;
   g->changes[g->count] = (struct qp__change){ .kind = QP__CHANGE_META,
                                               .context = c->driver,
                                               .bytes = qp__buf_bytes(&g->meta) };
   return QP_OK;
-}
-
-static enum qp_rc
-prepare_changes(struct growth *g, struct qp_err *err)
-{
-  struct qp_store *s = g->context->store;
-  enum qp_rc rc = QP_OK;
-
-  if (s->driver->prepare)
-    s->driver->prepare(s->self, g->changes, g->count + 1);
-  for (size_t i = 0; i <= g->count && !rc; i++) {
-    rc = g->changes[i].rc;
-    if (rc && err)
-      *err = g->changes[i].err;
-  }
-  if (rc && s->driver->discard)
-    s->driver->discard(s->self, g->changes, g->count + 1);
-  return rc;
 }
 
 static void
@@ -373,7 +358,7 @@ commit_growth(struct growth *g, struct qp_err *err)
   enum qp_rc rc = make_changes(g, err);
 
   if (!rc)
-    rc = prepare_changes(g, err);
+    rc = qp__commit_prepare(g->context->store, g->changes, g->count + 1, err);
   if (rc) {
     qp__view_unref(g->effect.view);
     (void)pthread_mutex_unlock(&g->context->write_lock);

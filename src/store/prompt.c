@@ -267,17 +267,11 @@ struct deletion {
   struct qp__buf text;
 };
 
-/* Only a look at the bytes: most contexts need not be opened. */
 static enum qp_rc
-collect_referrer(void *arg, const struct qp_uuid *id)
+add_candidate(void *arg, const struct qp_uuid *id)
 {
   struct deletion *d = arg;
-  struct qp_store *s = d->store;
 
-  qp__buf_reset(&d->text);
-  if (!s->driver->context_peek(s->self, id, &d->text, NULL) &&
-      !memmem(qp__buf_bytes(&d->text).data, d->text.len, d->id, strlen(d->id)))
-    return QP_OK;
   if (d->count == d->cap) {
     size_t cap = d->cap ? d->cap * 2 : 16;
     struct qp_uuid *list = qp__realloc(d->contexts, cap * sizeof(*list));
@@ -291,10 +285,47 @@ collect_referrer(void *arg, const struct qp_uuid *id)
   return QP_OK;
 }
 
+/* Only a look at the bytes: most contexts need not be opened. */
+static enum qp_rc
+collect_referrer(void *arg, const struct qp_uuid *id)
+{
+  struct deletion *d = arg;
+  struct qp_store *s = d->store;
+
+  qp__buf_reset(&d->text);
+  if (!s->driver->context_peek(s->self, id, &d->text, NULL) &&
+      !memmem(qp__buf_bytes(&d->text).data, d->text.len, d->id, strlen(d->id)))
+    return QP_OK;
+  return add_candidate(d, id);
+}
+
 static int
 by_context_id(const void *a, const void *b)
 {
   return memcmp(a, b, sizeof(struct qp_uuid));
+}
+
+/* The contexts that may refer to the prompt, each once, by id: write locks of several contexts are
+ * always taken in one order. One in memory may do so by a commit that is not in its file yet. */
+static enum qp_rc
+find_candidates(struct deletion *d, struct qp_err *err)
+{
+  struct qp_store *s = d->store;
+  size_t kept = 0;
+  enum qp_rc rc = s->driver->context_list(s->self, collect_referrer, d, err);
+
+  if (!rc)
+    rc = qp__contexts_in_memory(s, add_candidate, d);
+  if (rc == QP_NOMEM)
+    rc = qp__fail_nomem(err, "deleting a prompt");
+  if (rc || !d->count)
+    return rc;
+  qsort(d->contexts, d->count, sizeof(*d->contexts), by_context_id);
+  for (size_t i = 0; i < d->count; i++)
+    if (!kept || !qp_uuid_equal(&d->contexts[kept - 1], &d->contexts[i]))
+      d->contexts[kept++] = d->contexts[i];
+  d->count = kept;
+  return QP_OK;
 }
 
 /* Opens and locks a context and builds its metadata without the prompt. *out stays unlocked and
@@ -393,11 +424,7 @@ delete_prompt(struct qp_store *s, const char *id, struct qp_err *err)
   if (rc && rc != QP_CORRUPT) /* a damaged prompt can be deleted */
     return rc;
   qp__buf_init(&d.text, QP__META_MAX);
-  rc = s->driver->context_list(s->self, collect_referrer, &d, err);
-  if (rc == QP_NOMEM)
-    rc = qp__fail_nomem(err, "deleting a prompt");
-  if (!rc && d.count) /* write locks of several contexts are always taken in one order */
-    qsort(d.contexts, d.count, sizeof(*d.contexts), by_context_id);
+  rc = find_candidates(&d, err);
   if (!rc) {
     list = qp__alloc0(d.count, sizeof(*list));
     if (!list)

@@ -19,6 +19,7 @@
 
 #include "base/err.h"
 #include "store/context_int.h"
+#include "store/events.h"
 #include "store/session_int.h"
 
 enum qp_rc
@@ -213,6 +214,8 @@ renew(struct qp_context *c, struct qp_err *err)
     qp__context_retire(c);
   } else if (!rc) {
     rc = become(c, &image, err);
+    if (!rc)
+      rc = qp__events_renew(c, err);
     if (!rc) {
       s->driver->context_renew(s->self, c->driver, fresh);
       fresh = NULL;

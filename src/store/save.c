@@ -1,4 +1,5 @@
-/* save.c - new messages: from struct qp_message to a durable file and a moved head. */
+/* save.c - new messages: the steps from struct qp_message to a file and an entry of the index
+ * (saving.h), and batches. One message alone is a change as any other (change.c). */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,25 +8,15 @@
 #include "base/err.h"
 #include "base/str.h"
 #include "model/message.h"
-#include "store/context_int.h"
-
-/* One message on its way. */
-struct saving {
-  struct qp_context *context;
-  struct qp_message *message;
-  bool encoded;                      /* text and entry are those of the message and its parent */
-  struct qp_uuid old_id, old_parent; /* to put back when it fails */
-  int64_t old_time;
-  struct qp__buf text; /* stored form and a newline */
-  struct qp__entry entry;
-};
+#include "store/saving.h"
 
 /* ---- one message ---- */
 
-/* Chooses id and time. QP_EXISTS: an id that is taken. With the write lock. */
-static enum qp_rc
-name_message(struct qp_context *c, struct qp_message *m, struct qp_err *err)
+enum qp_rc
+qp__saving_name(struct qp__saving *v, struct qp_err *err)
 {
+  struct qp_context *c = v->context;
+  struct qp_message *m = v->message;
   struct qp_store *s = c->store;
   char text[QP_UUID_TEXT];
   uint32_t slot;
@@ -46,9 +37,8 @@ name_message(struct qp_context *c, struct qp_message *m, struct qp_err *err)
   return QP_OK;
 }
 
-/* A message that names its parent must follow the head. */
-static enum qp_rc
-check_parent(const struct qp_message *m, const struct qp_uuid *head, struct qp_err *err)
+enum qp_rc
+qp__saving_check_parent(const struct qp_message *m, const struct qp_uuid *head, struct qp_err *err)
 {
   char text[QP_UUID_TEXT];
 
@@ -62,18 +52,18 @@ check_parent(const struct qp_message *m, const struct qp_uuid *head, struct qp_e
                   qp_uuid_text(head, text));
 }
 
-/* Encodes the message, whose parent is set, and fills in its entry, all but the parent's slot. */
-static enum qp_rc
-encode(struct qp_store *s, struct saving *v, uint16_t dir, struct qp_err *err)
+enum qp_rc
+qp__saving_encode(struct qp__saving *v, uint16_t dir, struct qp_err *err)
 {
-  enum qp_rc rc = qp__message_store_form(v->message, s->max_message, &v->text, &v->entry, err);
+  enum qp_rc rc =
+      qp__message_store_form(v->message, v->context->store->max_message, &v->text, &v->entry, err);
 
   v->entry.dir = dir;
   return rc;
 }
 
-static void
-begin_saving(struct saving *v, struct qp_context *c, struct qp_message *m)
+void
+qp__saving_begin(struct qp__saving *v, struct qp_context *c, struct qp_message *m)
 {
   memset(v, 0, sizeof(*v));
   v->context = c;
@@ -84,21 +74,20 @@ begin_saving(struct saving *v, struct qp_context *c, struct qp_message *m)
   qp__buf_init(&v->text, c->store->max_message + 1);
 }
 
-static void
-put_back(struct saving *v)
+void
+qp__saving_put_back(struct qp__saving *v)
 {
   v->message->id = v->old_id;
   v->message->parent = v->old_parent;
   v->message->created_at = v->old_time;
 }
 
-static void
-make_change(struct qp_context *c, const struct qp__branch *b, const struct saving *v,
-            struct qp__change *out)
+void
+qp__saving_change(const struct qp__saving *v, const struct qp__branch *b, struct qp__change *out)
 {
   memset(out, 0, sizeof(*out));
   out->kind = QP__CHANGE_MESSAGE;
-  out->context = c->driver;
+  out->context = v->context->driver;
   out->branch = b->name;
   out->id = v->message->id;
   out->parent = v->message->parent;
@@ -107,178 +96,48 @@ make_change(struct qp_context *c, const struct qp__branch *b, const struct savin
   out->bytes = qp__buf_bytes(&v->text);
 }
 
-/* Whoever asks next for a message that was just saved finds it in memory. */
-static void
-remember(struct qp_context *c, uint32_t slot, const struct saving *v)
+void
+qp__saving_remember(const struct qp__saving *v, uint32_t slot)
 {
   struct qp__blob *blob = qp__blob_new(v->entry.size);
 
   if (!blob)
     return;
   memcpy(blob->data, v->text.data, v->entry.size);
-  qp__pool_put(&c->store->pool, c->number, slot, blob);
+  qp__pool_put(&v->context->store->pool, v->context->number, slot, blob);
   qp__blob_unref(blob);
 }
 
-/* The branch, its directory's number and its head. With the write lock. */
-static enum qp_rc
-find_target(struct qp_context *c, const char *name, struct qp__branch **branch, uint16_t *dir,
-            struct qp_uuid *head, struct qp_err *err)
+enum qp_rc
+qp__saving_dir(struct qp_context *c, const struct qp__branch *b, uint16_t *dir, struct qp_err *err)
 {
-  static const struct qp_uuid none;
-  enum qp_rc rc = qp__view_branch(c->staged_view, name, branch, err);
-  int sys;
+  int sys = qp__tree_dir(&c->tree, b->dir, strlen(b->dir), dir);
 
-  if (rc)
-    return rc;
-  sys = qp__tree_dir(&c->tree, (*branch)->dir, strlen((*branch)->dir), dir);
   if (sys == -E2BIG)
     return qp__fail(err, QP_TOOBIG, "the context has had too many branches");
-  if (sys)
-    return qp__fail_nomem(err, "saving a message");
-  *head = (*branch)->staged_head == QP__NO_SLOT ? none
-                                                : qp__tree_at(&c->tree, (*branch)->staged_head)->id;
-  return QP_OK;
-}
-
-/* A message and its commit. */
-struct one {
-  struct saving v;
-  struct qp__change change;
-  struct qp__effect effect;
-  struct qp__commit commit;
-};
-
-/* Everything up to the place in the order of commits. On failure there is nothing to release. */
-static enum qp_rc
-stage_one(struct one *o, struct qp_context *context, const char *branch, struct qp_message *message,
-          struct qp_err *err)
-{
-  struct qp_store *s = context->store;
-  struct qp_uuid head;
-  uint16_t dir;
-  enum qp_rc rc = qp__check_changeable(context, err);
-
-  if (rc)
-    return rc;
-  o->effect = (struct qp__effect){ .context = context };
-  o->commit.changes = &o->change;
-  o->commit.effects = &o->effect;
-  o->commit.added = &o->v.entry;
-  o->commit.count = o->commit.added_count = 1;
-  begin_saving(&o->v, context, message);
-  (void)pthread_mutex_lock(&context->write_lock);
-  if ((rc = find_target(context, branch, &o->effect.branch, &dir, &head, err)) ||
-      (rc = check_parent(message, &head, err)) || (rc = name_message(context, message, err)))
-    goto unlock;
-  message->parent = head;
-  rc = encode(s, &o->v, dir, err);
-  if (rc)
-    goto unlock;
-  if (!qp__tree_reserve(&context->tree, 1)) {
-    rc = qp__fail_nomem(err, "saving a message");
-    goto unlock;
-  }
-  o->v.entry.parent = o->effect.branch->staged_head;
-  make_change(context, o->effect.branch, &o->v, &o->change);
-  if (s->driver->prepare)
-    s->driver->prepare(s->self, &o->change, 1);
-  if (o->change.rc) {
-    rc = o->change.rc;
-    if (err)
-      *err = o->change.err;
-    goto unlock;
-  }
-  o->effect.head = context->tree.count;
-  rc = qp__commit_stage(s, &o->commit, err);
-  goto out;
-unlock:
-  (void)pthread_mutex_unlock(&context->write_lock);
-out:
-  if (rc) {
-    put_back(&o->v);
-    qp__buf_release(&o->v.text);
-  }
-  return rc;
-}
-
-/* Waits until it is durable, and releases what stage_one has made. */
-static enum qp_rc
-settle_one(struct one *o, struct qp_err *err)
-{
-  struct qp_context *c = o->v.context;
-  enum qp_rc rc = qp__commit_settle(c->store, &o->commit, err);
-
-  if (!rc)
-    remember(c, o->commit.slot, &o->v);
-  qp__buf_release(&o->v.text);
-  return rc;
+  return sys ? qp__fail_nomem(err, "saving a message") : QP_OK;
 }
 
 enum qp_rc
 qp_message_save(struct qp_context *context, const char *branch, struct qp_message *message,
                 struct qp_uuid *id, struct qp_err *err)
 {
-  struct one o = { .commit = { .slot = 0 } };
-  enum qp_rc rc = stage_one(&o, context, branch, message, err);
+  struct qp_change change = {
+    .size = sizeof(change), .branch = branch, .messages = &message, .message_count = 1
+  };
 
-  if (rc)
-    return rc;
-  rc = settle_one(&o, err);
-  if (rc)
-    put_back(&o.v);
-  else if (id)
-    *id = message->id;
-  return rc;
-}
-
-/* ---- one message that nobody waits for ---- */
-
-struct later {
-  struct qp__pending pending; /* first, so that it leads to the rest */
-  struct one one;
-  qp_done_fn *done;
-  void *arg;
-};
-
-static void
-settle_later(struct qp__pending *p)
-{
-  struct later *l = (struct later *)p;
-  struct qp_context *c = l->one.v.context;
-  struct qp_err err = { QP_OK, "" };
-  enum qp_rc rc = settle_one(&l->one, &err);
-
-  l->done(l->arg, rc, &err);
-  qp__free(l);
-  qp__context_end_fold(c); /* the last thing: a context that is waited for may go now */
+  return qp__context_commit(context, &change, id, NULL, NULL, NULL, err);
 }
 
 enum qp_rc
 qp_message_save_async(struct qp_context *context, const char *branch, struct qp_message *message,
                       struct qp_uuid *id, qp_done_fn *done, void *arg, struct qp_err *err)
 {
-  struct qp_store *s = context->store;
-  struct later *l = qp__alloc0(1, sizeof(*l));
-  enum qp_rc rc;
+  struct qp_change change = {
+    .size = sizeof(change), .branch = branch, .messages = &message, .message_count = 1
+  };
 
-  if (!l)
-    return qp__fail_nomem(err, "saving a message");
-  l->pending.settle = settle_later;
-  l->done = done;
-  l->arg = arg;
-  l->one.commit.pending = &l->pending;
-  qp__context_begin_fold(context); /* it stays while the save is under way */
-  rc = stage_one(&l->one, context, branch, message, err);
-  if (rc) {
-    qp__context_end_fold(context);
-    qp__free(l);
-    return rc;
-  }
-  if (id)
-    *id = message->id;
-  qp__commit_later(s, &l->one.commit);
-  return QP_OK;
+  return qp__context_commit(context, &change, id, NULL, done, arg, err);
 }
 
 /* ---- several messages ---- */
@@ -288,7 +147,7 @@ struct batch {
   struct qp__branch *branch;
   uint16_t dir;
   struct qp_uuid head;
-  struct saving *list;
+  struct qp__saving *list;
   struct qp_save_result *results;
   size_t n;
   struct qp__change *changes; /* of the messages that go on, in order */
@@ -346,13 +205,13 @@ chain(struct batch *b, size_t from)
   struct qp_uuid parent = b->head;
 
   for (size_t i = 0; i < b->n; i++) {
-    struct saving *v = &b->list[i];
+    struct qp__saving *v = &b->list[i];
     struct qp_err *err = &b->results[i].err;
 
     if (err->rc)
       continue;
     if (i >= from) {
-      if (check_parent(v->message, &parent, err))
+      if (qp__saving_check_parent(v->message, &parent, err))
         continue;
       v->message->parent = parent;
       v->entry.dir = b->dir;
@@ -366,10 +225,10 @@ chain(struct batch *b, size_t from)
 static void
 make_content(struct qp__change *change)
 {
-  struct saving *v = change->make_arg;
+  struct qp__saving *v = change->make_arg;
 
   if (!v->encoded) {
-    change->rc = encode(v->context->store, v, v->entry.dir, &change->err);
+    change->rc = qp__saving_encode(v, v->entry.dir, &change->err);
     v->encoded = change->rc == QP_OK;
   }
   change->bytes = qp__buf_bytes(&v->text);
@@ -385,7 +244,7 @@ gather(struct batch *b)
 
     if (b->results[i].err.rc)
       continue;
-    make_change(b->context, b->branch, &b->list[i], change);
+    qp__saving_change(&b->list[i], b->branch, change);
     change->make = make_content;
     change->make_arg = &b->list[i];
     b->which[b->count++] = i;
@@ -424,7 +283,8 @@ static enum qp_rc
 commit_batch(struct batch *b, struct qp_err *err)
 {
   struct qp_context *c = b->context;
-  struct qp__effect effect = { .context = c, .branch = b->branch };
+  struct qp__move move = { .branch = b->branch };
+  struct qp__effect effect = { .context = c, .moves = &move, .move_count = 1 };
   struct qp__commit commit = { .changes = b->changes, .effects = &effect, .added = b->entries };
   uint32_t parent = b->branch->staged_head;
   enum qp_rc rc;
@@ -435,10 +295,10 @@ commit_batch(struct batch *b, struct qp_err *err)
     parent = c->tree.count + (uint32_t)i;
   }
   commit.count = commit.added_count = b->count;
-  effect.head = parent;
+  move.head = parent;
   rc = qp__commit(c->store, &commit, err);
   for (size_t i = 0; i < b->count && !rc; i++)
-    remember(c, commit.slot + (uint32_t)i, &b->list[b->which[i]]);
+    qp__saving_remember(&b->list[b->which[i]], commit.slot + (uint32_t)i);
   return rc;
 }
 
@@ -458,7 +318,7 @@ release_batch(struct batch *b)
 {
   for (size_t i = 0; i < b->n && b->list; i++) {
     if (b->list[i].message && b->results[i].err.rc)
-      put_back(&b->list[i]);
+      qp__saving_put_back(&b->list[i]);
     qp__buf_release(&b->list[i].text);
   }
   qp__free(b->list);
@@ -467,20 +327,34 @@ release_batch(struct batch *b)
   qp__free(b->entries);
 }
 
+/* The branch, its directory's number and its head. With the write lock. */
+static enum qp_rc
+find_target(struct batch *b, const char *name, struct qp_err *err)
+{
+  struct qp_context *c = b->context;
+  enum qp_rc rc = qp__view_branch(c->staged_view, name, &b->branch, err);
+
+  if (!rc)
+    rc = qp__saving_dir(c, b->branch, &b->dir, err);
+  if (!rc && b->branch->staged_head != QP__NO_SLOT)
+    b->head = qp__tree_at(&c->tree, b->branch->staged_head)->id;
+  return rc;
+}
+
 /* With the write lock: everything up to the commit. */
 static enum qp_rc
 prepare_batch(struct batch *b, const char *branch, struct qp_message *const *messages,
               struct qp_err *err)
 {
-  enum qp_rc rc = find_target(b->context, branch, &b->branch, &b->dir, &b->head, err);
+  enum qp_rc rc = find_target(b, branch, err);
 
   if (rc)
     return rc;
   if (!alloc_batch(b))
     return qp__fail_nomem(err, "saving messages");
   for (size_t i = 0; i < b->n; i++) {
-    begin_saving(&b->list[i], b->context, messages[i]);
-    (void)name_message(b->context, messages[i], &b->results[i].err);
+    qp__saving_begin(&b->list[i], b->context, messages[i]);
+    (void)qp__saving_name(&b->list[i], &b->results[i].err);
   }
   if (!refuse_repeated(b))
     return qp__fail_nomem(err, "saving messages");

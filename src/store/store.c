@@ -16,6 +16,7 @@
 #define DEFAULT_MAX_MESSAGE ((size_t)16 << 20)
 #define DEFAULT_JOURNAL ((size_t)8 << 20)
 #define MIN_JOURNAL ((size_t)64 << 10)
+#define DEFAULT_EVENTS ((size_t)1 << 20)
 #define HARD_MAX_MESSAGE ((size_t)256 << 20)
 
 static const struct qp__driver *const drivers[] = { &qp__driver_files, &qp__driver_memory };
@@ -232,6 +233,7 @@ qp__store_open_os(const char *url, const struct qp_store_options *options, const
   s->max_message = or_default(o.max_message, DEFAULT_MAX_MESSAGE);
   if (s->max_message > HARD_MAX_MESSAGE)
     s->max_message = HARD_MAX_MESSAGE;
+  s->event_bytes = or_default(o.event_bytes, DEFAULT_EVENTS);
   rc = init_store(s, &o, err);
   if (rc) {
     qp__free(s);

@@ -30,8 +30,9 @@ enum qp__change_kind {
   QP__CHANGE_PROMPT,      /* prompt `branch` is `bytes`; no context */
   QP__CHANGE_PROMPT_DROP, /* prompt `branch` is gone; no context */
 
-  /* Plain files of the store: no index knows them and no context is involved. They are carried out
-   * in the order in which they stand in their commit. */
+  /* Plain files of the store: no index knows them. With a context they are in its directory
+   * "events", whose files go with it. They are carried out in the order in which they stand in
+   * their commit. */
   QP__CHANGE_FILE_PUT,    /* the file `path` holds exactly `bytes` */
   QP__CHANGE_FILE_APPEND, /* `bytes` stand at `offset` of `path`, which is its end; with `cut` all
                            * that was behind `offset` is gone first. Makes the file. */

@@ -16,6 +16,7 @@
 #include "base/err.h"
 #include "base/uuid.h"
 #include "os/file.h"
+#include "store/chunklog.h"
 #include "store/files/files.h"
 #include "store/files/guard.h"
 #include "store/files/segment.h"
@@ -49,6 +50,7 @@ static const struct known_name {
   { "messages", DT_DIR, false },     { "messages.jsonl.zst", DT_REG, false },
   { "archive", DT_DIR, false },      { "compactions", DT_DIR, false },
   { "trash", DT_DIR, false },        { QP__PACK_DICT, DT_REG, false },
+  { "events", DT_DIR, false },
 };
 
 static const struct known_name *
@@ -75,7 +77,7 @@ check_name(void *arg, const char *name, unsigned char type)
   char path[QP__PATH_MAX];
 
   (void)snprintf(path, sizeof(path), "%s/%s", k->context->path, name);
-  if (!known && strncmp(name, "events.", 7) != 0)
+  if (!known)
     tell_foreign(k->problems, &k->context->id, path);
   else if (known && known->type != type && !known->told)
     qp__problem(k->problems, QP_PROBLEM_WRONG_TYPE, &k->context->id, path, false, false,
@@ -116,6 +118,19 @@ check_trash_name(void *arg, const char *name, unsigned char type)
   struct qp_uuid id;
 
   check_inner_name(arg, "trash", name, type, qp__message_file_id(name, &id));
+  return 0;
+}
+
+static int
+check_events_name(void *arg, const char *name, unsigned char type)
+{
+  size_t len = 0;
+  uint32_t n = 0;
+  bool ours = qp__chunk_split(name, &len, &n) && n &&
+              ((len == 6 && memcmp(name, "events", 6) == 0) ||
+               (len == 11 && memcmp(name, "idempotency", 11) == 0));
+
+  check_inner_name(arg, "events", name, type, ours);
   return 0;
 }
 
@@ -326,7 +341,8 @@ check_context(struct check *k, struct qp_err *err)
     rc = qp__fail_sys(&cause, sys, "cannot list '%s'", k->context->path);
   else if (!(rc = qp__message_files(f, k->context, check_file, k, &cause)) &&
            !(rc = check_inner(k, "archive", check_archive_name, &cause)) &&
-           !(rc = check_inner(k, "trash", check_trash_name, &cause)))
+           !(rc = check_inner(k, "trash", check_trash_name, &cause)) &&
+           !(rc = check_inner(k, "events", check_events_name, &cause)))
     rc = qp__leftovers(f, k->context, k->image, tell_leftover, k, &cause);
   listed = !rc;
   if (rc == QP_DENIED || rc == QP_CORRUPT || rc == QP_IO) {

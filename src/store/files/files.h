@@ -126,6 +126,7 @@ struct qp__fctx {
       [QP__TEMP_NAME_LEN]; /* of the batch that is prepared and not yet staged, or "" (guard.h) */
   uint8_t *dir_ready;      /* per directory of the tree: it is known to exist */
   size_t dir_ready_count;
+  bool events_ready; /* so is its directory of events */
   struct qp__finds finds;
   struct qp__legacy *old;    /* the source of a context in an old format, or NULL */
   struct qp__legacy *backup; /* what it was migrated from, once it was asked for (old_lock) */

@@ -1,4 +1,4 @@
-/* plain.c - files of the data directory that belong to no context's index: sessions, blobs.
+/* plain.c - files of the data directory that belong to no context's index: sessions, blobs, events.
  *
  * They change through the journal as all others do. Their directories are made when the first file
  * comes; a replay makes what is missing above a file, so the directory needs no operation of its
@@ -36,6 +36,23 @@ make_dir(struct qp__files *f, const char *path, struct qp_err *err)
   return QP_OK;
 }
 
+/* The same for the events of a context, once while it is in memory. */
+static enum qp_rc
+make_events_dir(struct qp__files *f, struct qp__fctx *c, struct qp_err *err)
+{
+  char path[QP__PATH_MAX];
+  int sys;
+
+  if (c->events_ready)
+    return QP_OK;
+  qp__context_path(path, c, "events");
+  sys = qp__dir_make(f->os, f->root, path);
+  if (sys)
+    return qp__fail_sys(err, sys, "cannot make the directory '%s'", path);
+  c->events_ready = true;
+  return QP_OK;
+}
+
 /* A file of ours may take the place of another file, and of nothing else. */
 static enum qp_rc
 check_place(struct qp__files *f, const char *path, struct qp_err *err)
@@ -52,7 +69,10 @@ qp__plain_prepare(struct qp__files *f, struct qp__change *ch)
 {
   if (ch->kind == QP__CHANGE_FILE_DROP)
     return;
-  ch->rc = make_dir(f, ch->kind == QP__CHANGE_FILE_RENAME ? ch->to : ch->path, &ch->err);
+  if (ch->context)
+    ch->rc = make_events_dir(f, ch->context, &ch->err);
+  else
+    ch->rc = make_dir(f, ch->kind == QP__CHANGE_FILE_RENAME ? ch->to : ch->path, &ch->err);
   if (!ch->rc && ch->kind == QP__CHANGE_FILE_PUT)
     ch->rc = check_place(f, ch->path, &ch->err);
 }

@@ -4,6 +4,7 @@
  * shows that the interface is not shaped by files. Every context is an image as a load makes it,
  * and the stored bytes of its messages by slot. One lock guards all of it; a commit reserves first
  * and then cannot fail. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -199,12 +200,16 @@ delete_context(void *self, const struct qp_uuid *id, struct qp_err *err)
   struct qp__memory *m = self;
   struct qp__mem_context **at;
   struct qp__mem_context *c;
+  char text[QP_UUID_TEXT];
+  char dir[64];
 
+  (void)snprintf(dir, sizeof(dir), "contexts/%s", qp_uuid_text(id, text));
   (void)pthread_mutex_lock(&m->lock);
   at = qp__mem_find(m, id);
   c = *at;
   if (c) {
     *at = c->next;
+    qp__mem_files_drop_below(&m->files, dir);
     m->commits++;
   }
   (void)pthread_mutex_unlock(&m->lock);
@@ -283,6 +288,14 @@ prepare(void *self, struct qp__change *changes, size_t n)
     changes[i].rc = QP_OK;
     if (changes[i].make)
       changes[i].make(&changes[i]);
+    if (changes[i].kind == QP__CHANGE_HEAD || changes[i].kind == QP__CHANGE_RENAME) {
+      const char *name = changes[i].kind == QP__CHANGE_HEAD ? changes[i].branch : changes[i].to;
+
+      changes[i].prepared = qp__strdup(name);
+      if (!changes[i].prepared)
+        changes[i].rc = qp__fail_nomem(&changes[i].err, "saving");
+      continue;
+    }
     if (changes[i].rc || !changes[i].bytes.data || qp__is_file_change(&changes[i]))
       continue; /* of a file the bytes are copied when it is staged */
     if (qp__mem_copy(&copy, changes[i].bytes))
@@ -361,13 +374,9 @@ reserve(struct qp__memory *m, struct qp__change *changes, size_t n)
         c->cap = cap;
       }
       break;
-    case QP__CHANGE_HEAD: /* the branch must be there before its head can be set */
-      if (!qp__image_head(&c->image, changes[i].branch) &&
-          !qp__image_set_head(&c->image, changes[i].branch, QP__NO_SLOT))
-        return false;
-      break;
+    case QP__CHANGE_HEAD:
     case QP__CHANGE_RENAME:
-      if (!qp__image_rename_head(&c->image, changes[i].branch, changes[i].to))
+      if (!qp__image_reserve_heads(&c->image, n))
         return false;
       break;
     case QP__CHANGE_PROMPT:
@@ -427,6 +436,7 @@ apply(struct qp__memory *m, struct qp__change *ch)
   struct qp__mem_context *c = ch->context;
   struct qp__mem_prompt **at;
   struct qp__mem_prompt *p;
+  char *name;
   uint32_t slot;
 
   switch (ch->kind) {
@@ -437,9 +447,14 @@ apply(struct qp__memory *m, struct qp__change *ch)
     take_prepared(&c->meta, ch);
     break;
   case QP__CHANGE_HEAD:
-    qp__image_head(&c->image, ch->branch)->slot = slot_of(c, &ch->id);
-    break;
-  case QP__CHANGE_RENAME: /* done while reserving */
+  case QP__CHANGE_RENAME:
+    name = ch->prepared;
+    if (ch->kind == QP__CHANGE_HEAD)
+      qp__image_put_head(&c->image, &name, slot_of(c, &ch->id));
+    else
+      qp__image_put_name(&c->image, ch->branch, &name);
+    qp__free(name);
+    ch->prepared = NULL;
     break;
   case QP__CHANGE_DROP:
     qp__image_drop_head(&c->image, ch->branch);

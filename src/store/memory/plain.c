@@ -197,6 +197,27 @@ qp__mem_files_tidy(struct qp__mem_files *files, const struct qp__change *changes
   }
 }
 
+void
+qp__mem_files_drop_below(struct qp__mem_files *files, const char *dir)
+{
+  size_t n = strlen(dir);
+
+  for (size_t i = 0; i < QP__MEM_BUCKETS; i++) {
+    struct qp__mem_file **at = &files->buckets[i];
+
+    while (*at) {
+      struct qp__mem_file *e = *at;
+
+      if (strncmp(e->path, dir, n) != 0 || e->path[n] != '/') {
+        at = &e->next;
+        continue;
+      }
+      *at = e->next;
+      free_entry(e);
+    }
+  }
+}
+
 /* ---- reading ---- */
 
 const struct qp__mem_file *

@@ -31,6 +31,9 @@ void qp__mem_files_apply(struct qp__mem_files *files, const struct qp__change *c
 /* After apply, or after a reserve that failed. */
 void qp__mem_files_tidy(struct qp__mem_files *files, const struct qp__change *changes, size_t n);
 
+/* Every file below a directory goes. */
+void qp__mem_files_drop_below(struct qp__mem_files *files, const char *dir);
+
 /* NULL: there is none. */
 const struct qp__mem_file *qp__mem_files_find(const struct qp__mem_files *files, const char *path);
 /* Appends the names in a directory, each with its NUL. */
