@@ -3,7 +3,6 @@
  * A worker opens the context and reads what its stored state needs: the calls of the last answer
  * when they wait or were running, and the pieces of an answer that was being streamed. A state that
  * does not rest was left by an engine that ended in the middle: RESTART comes before all else. */
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -199,7 +198,7 @@ read_count(const json_t *object, struct qp__turn_count *out)
   out->rounds = (uint64_t)json_integer_value(json_object_get(object, "rounds"));
   out->calls = (uint64_t)json_integer_value(json_object_get(object, "calls"));
   out->tokens = (uint64_t)json_integer_value(json_object_get(object, "tokens"));
-  out->cost = llround(json_number_value(json_object_get(object, "cost_usd")) * PICO);
+  out->cost = (int64_t)(json_number_value(json_object_get(object, "cost_usd")) * PICO + 0.5);
 }
 
 static void

@@ -1,6 +1,5 @@
 /* move.c - what a transition commits: the facts of the turn, its messages, the state's detail, the
  * lines of the log of events. */
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -78,7 +77,7 @@ begins_turn(const struct qp__turn *t, enum qp__event event)
 static enum qp_rc
 make_facts(struct qp__turn *t, const struct qp__occurrence *o, struct qp_err *err)
 {
-  struct qp__move *m = &t->move;
+  struct qp__turn_move *m = &t->move;
   struct qp__turn_facts *f = &m->facts;
   const char *branch = o->act && o->act->branch ? o->act->branch : t->facts.branch;
 
@@ -114,7 +113,7 @@ make_facts(struct qp__turn *t, const struct qp__occurrence *o, struct qp_err *er
 enum qp_rc
 qp__move_add_message(struct qp__turn *t, struct qp_message *message, struct qp_err *err)
 {
-  struct qp__move *m = &t->move;
+  struct qp__turn_move *m = &t->move;
   struct qp_uuid id = qp_message_id(message);
   enum qp_rc rc = QP_OK;
 
@@ -317,7 +316,7 @@ make_detail(const struct qp__turn *t)
 static enum qp_rc
 make_patch(struct qp__turn *t, struct qp_err *err)
 {
-  struct qp__move *m = &t->move;
+  struct qp__turn_move *m = &t->move;
   const struct qp__turn_count *total = &m->facts.total;
   json_t *detail = make_detail(t);
 
@@ -379,7 +378,7 @@ add_answer_line(struct qp__turn *t, int64_t now, struct qp_err *err)
 static enum qp_rc
 make_lines(struct qp__turn *t, struct qp_err *err)
 {
-  struct qp__move *m = &t->move;
+  struct qp__turn_move *m = &t->move;
   int64_t now = qp__engine_now_ms(t->engine);
   enum qp_rc rc = QP_OK;
 
@@ -403,7 +402,7 @@ make_lines(struct qp__turn *t, struct qp_err *err)
 enum qp_rc
 qp__move_prepare(struct qp__turn *t, struct qp__occurrence *o, struct qp_err *err)
 {
-  struct qp__move *m = &t->move;
+  struct qp__turn_move *m = &t->move;
   enum qp_rc rc = make_facts(t, o, err);
 
   m->activate = o->activate;
@@ -425,7 +424,7 @@ qp__move_prepare(struct qp__turn *t, struct qp__occurrence *o, struct qp_err *er
 void
 qp__move_release(struct qp__turn *t)
 {
-  struct qp__move *m = &t->move;
+  struct qp__turn_move *m = &t->move;
 
   for (size_t i = 0; i < m->message_count; i++)
     qp_message_free(m->messages[i]);
@@ -437,7 +436,7 @@ qp__move_release(struct qp__turn *t)
 
 /* Changes of branches, in their order; at most three. */
 static size_t
-make_branch_changes(const struct qp__move *m, struct qp_branch_change out[3])
+make_branch_changes(const struct qp__turn_move *m, struct qp_branch_change out[3])
 {
   size_t n = 0;
 
@@ -455,7 +454,7 @@ make_branch_changes(const struct qp__move *m, struct qp_branch_change out[3])
 enum qp_rc
 qp__move_commit(struct qp__turn *t, qp_done_fn *done, void *arg, struct qp_err *err)
 {
-  struct qp__move *m = &t->move;
+  struct qp__turn_move *m = &t->move;
   struct qp_branch_change branches[3];
   struct qp_change change = { .size = sizeof(change) };
   struct qp_event *events;

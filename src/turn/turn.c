@@ -382,7 +382,7 @@ enum qp_rc
 qp__turn_apply(struct qp__turn *t, struct qp__occurrence *o, struct qp_err *err)
 {
   struct qp__transition cell = qp__fsm_next(t->state, o->event);
-  struct qp__move *m = &t->move;
+  struct qp__turn_move *m = &t->move;
   enum qp_rc rc;
 
   if (!cell.legal)
@@ -438,7 +438,7 @@ qp__turn_save_failed(struct qp__turn *t, const struct qp_err *failure, struct qp
 static void
 settle_well(struct qp__turn *t)
 {
-  struct qp__move *m = &t->move;
+  struct qp__turn_move *m = &t->move;
   struct qp__act *act = m->act;
   bool failed = m->event == QP__EVENT_SAVE_FAILED;
 
@@ -469,7 +469,7 @@ static void
 settle(struct qp_engine *e, struct qp__post *post)
 {
   struct qp__turn *t = ((struct qp__turn_end *)post)->turn;
-  struct qp__move *m = &t->move;
+  struct qp__turn_move *m = &t->move;
   struct qp_err failure = t->ended.err;
   struct qp__act *act = NULL;
 

@@ -112,7 +112,7 @@ struct qp__turn_facts {
 };
 
 /* A transition under way, from the table's cell to the end of its commit. */
-struct qp__move {
+struct qp__turn_move {
   bool under_way;
   struct qp__transition to;
   enum qp__event event;
@@ -161,7 +161,7 @@ struct qp__turn {
   struct qp__occurrence spare; /* so that most of them need no memory */
   bool spare_used;
   bool lost; /* one could not be noted for want of memory */
-  struct qp__move move;
+  struct qp__turn_move move;
   struct qp__turn_end ended;   /* of the move */
   struct qp__act *waiting;     /* for the turn's end */
   bool flushing;               /* a tick's lines are being committed */

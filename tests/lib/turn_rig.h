@@ -1,0 +1,82 @@
+/* turn_rig.h - an engine on the store of a fixture with a scripted demo model, actions that are
+ * waited for, and a record of what a subscriber hears.
+ *
+ * Nothing here waits by sleeping: the engine's callbacks wake it. What takes longer than a minute
+ * fails the test. */
+#ifndef TURN_RIG_H
+#define TURN_RIG_H
+
+#include "store_test.h"
+
+struct turn_rig {
+  struct fixture *f;
+  struct qp_engine *engine;
+  struct qp_engine_options options; /* of the next start */
+  char workspace[PATH_LEN];         /* "": none */
+  struct qp_uuid id;                /* of the context that short forms use */
+
+  pthread_mutex_t lock;
+  pthread_cond_t changed;
+  struct qp_subscription *sub;
+  char *events; /* what was heard, a line each */
+  size_t events_len, events_cap;
+  size_t event_count;
+  uint64_t last_seq;
+  bool ended; /* the subscription */
+  bool out_of_order;
+};
+
+/* What came of an action. */
+struct turn_answer {
+  bool done;
+  enum qp_rc rc;
+  char msg[320];
+  char state[40];
+  char branch[256];
+  struct qp_uuid message;
+  uint64_t seq;
+  bool replayed;
+  unsigned times;
+  struct turn_rig *rig;
+};
+
+/* A rig with a new context and no engine yet. `script` (may be NULL) is the demo's; it must live
+ * until the engine has started. */
+void turn_rig_init(struct turn_rig *rig, struct fixture *f, const char *script);
+/* Makes a workspace with a file notes.txt. */
+void turn_rig_workspace(struct turn_rig *rig);
+void turn_rig_start(struct turn_rig *rig);
+void turn_rig_stop(struct turn_rig *rig);
+void turn_rig_release(struct turn_rig *rig);
+
+/* Begins an action; *answer is filled in later. */
+void turn_begin(struct turn_rig *rig, const struct qp_action *action, struct turn_answer *answer);
+void turn_wait(struct turn_answer *answer);
+/* Both, with `wait`. */
+struct turn_answer turn_act(struct turn_rig *rig, struct qp_action action);
+struct turn_answer turn_send(struct turn_rig *rig, const char *text);
+/* An action of that kind with nothing more to say. */
+struct turn_answer turn_do(struct turn_rig *rig, enum qp_action_kind kind);
+struct turn_answer turn_approve(struct turn_rig *rig, const char *approved, const char *denied);
+
+/* Records events from now on; what was recorded before is forgotten. */
+void turn_listen(struct turn_rig *rig, uint64_t after);
+void turn_unlisten(struct turn_rig *rig);
+/* Waits until a line with this text was heard. */
+void turn_hear(struct turn_rig *rig, const char *part);
+bool turn_has_heard(struct turn_rig *rig, const char *part);
+/* The states that were heard, each with a space behind it. Static. */
+const char *turn_states(struct turn_rig *rig);
+/* The pieces of text that were heard, joined. Static. */
+const char *turn_text(struct turn_rig *rig);
+
+/* The stored state of the context, and a field of its detail ("error.kind"), "" when it is not
+ * there. Static. */
+const char *turn_stored_state(struct turn_rig *rig);
+const char *turn_detail(struct turn_rig *rig, const char *field, const char *inner);
+/* A line for each message of the active branch: "user: hi", "assistant: …", "assistant! …" when it
+ * is interrupted, "assistant: … [name id Approved]" with calls, "tool: id …", "tool! id …" for an
+ * error. Static. */
+const char *turn_story(struct turn_rig *rig);
+
+#endif
