@@ -36,6 +36,8 @@ struct history {
 };
 
 #define SYSTEM_MAX ((size_t)16 << 20)
+#define PART_MAX ((size_t)64 << 10)   /* of a line: more of a text … */
+#define WHOLE_MAX ((size_t)256 << 10) /* … and what must be in one piece */
 
 static void
 history_free(struct history *h)
@@ -161,8 +163,10 @@ qp__turn_take_answer(struct qp__turn *t, bool interrupted, struct qp_message **o
   const struct qp__llm_usage *u = &t->answer.usage;
   int64_t cost = -1;
 
-  if (!t->answering || (interrupted && !qp__answer_has_content(&t->answer)))
+  if (interrupted && (!t->answering || !qp__answer_has_content(&t->answer)))
     return QP_OK;
+  if (!t->answering)
+    return qp__fail(err, QP_MISUSE, "there is no answer to save");
   if (t->answer.has_usage) {
     uint64_t tokens = (uint64_t)(u->input + u->cache_read + u->cache_write + u->output);
     const struct qp__model *model = qp__models_get(&t->engine->models, t->answer.model);
@@ -207,6 +211,44 @@ usage_object(const struct qp__llm_usage *u)
                    "reasoning", (json_int_t)u->reasoning);
 }
 
+static json_t *
+piece_object(size_t block, const char *text, size_t len)
+{
+  return json_pack("{s:I, s:s%}", "block", (json_int_t)block, "text", text, len);
+}
+
+/* More of a block, which may be long: in lines of a bounded length. */
+static enum qp_rc
+add_parts(struct qp__turn *t, const char *type, const struct qp__llm_event *event,
+          struct qp_err *err)
+{
+  const char *at = event->text.data;
+  size_t left = event->text.len;
+  enum qp_rc rc = QP_OK;
+
+  while (!rc && left) {
+    size_t n = left;
+
+    if (n > PART_MAX)
+      for (n = PART_MAX; n > PART_MAX - 4 && ((unsigned char)at[n] & 0xc0) == 0x80; n--)
+        ;
+    rc = qp__feed_add(&t->feed, type, piece_object(event->block, at, n),
+                      qp__engine_now_ms(t->engine), false, err);
+    at += n;
+    left -= n;
+  }
+  return rc;
+}
+
+/* A whole thing. One that is too long for a line is not in the log: after a crash it is missing. */
+static json_t *
+whole_object(const struct qp__llm_event *event)
+{
+  if (event->text.len > WHOLE_MAX)
+    return json_pack("{s:I, s:b}", "block", (json_int_t)event->block, "cut", 1);
+  return piece_object(event->block, event->text.data, event->text.len);
+}
+
 static enum qp_rc
 add_line(struct qp__turn *t, const struct qp__llm_event *event, struct qp_err *err)
 {
@@ -216,6 +258,10 @@ add_line(struct qp__turn *t, const struct qp__llm_event *event, struct qp_err *e
   switch (event->kind) {
   case QP__LLM_START:
     return QP_OK; /* the line "answer" has it */
+  case QP__LLM_TEXT:
+  case QP__LLM_THINKING:
+  case QP__LLM_ARGUMENTS:
+    return add_parts(t, type, event, err);
   case QP__LLM_CALL:
     type = "call";
     data = json_pack("{s:I, s:s, s:s}", "block", (json_int_t)event->block, "id", event->id, "name",
@@ -231,8 +277,7 @@ add_line(struct qp__turn *t, const struct qp__llm_event *event, struct qp_err *e
         json_pack("{s:i, s:s}", "stop", (int)event->stop, "reason", event->name ? event->name : "");
     break;
   default:
-    data = json_pack("{s:I, s:s%}", "block", (json_int_t)event->block, "text", event->text.data,
-                     event->text.len);
+    data = whole_object(event);
     break;
   }
   return qp__feed_add(&t->feed, type, data, qp__engine_now_ms(t->engine), false, err);
@@ -276,7 +321,7 @@ qp__turn_replay(struct qp__turn *t, const struct qp_event_info *event, struct qp
 
     while (i < sizeof(pieces) / sizeof(pieces[0]) && strcmp(pieces[i].type, event->type) != 0)
       i++;
-    if (i == sizeof(pieces) / sizeof(pieces[0]))
+    if (i == sizeof(pieces) / sizeof(pieces[0]) || json_is_true(json_object_get(o, "cut")))
       goto out;
     e.kind = pieces[i].kind;
   }

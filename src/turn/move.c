@@ -180,6 +180,17 @@ save_answer(struct qp__turn *t, struct qp_err *err)
   return qp__move_add_message(t, message, err);
 }
 
+/* What a call that has no result gets in its place. */
+static const char *
+why_closed(enum qp__state state, enum qp__event event)
+{
+  if (event == QP__EVENT_CANCEL)
+    return "the turn was cancelled before the tool had answered";
+  if (state == QP__STATE_EXECUTING_TOOLS)
+    return "the turn was interrupted before the tool had answered; it may have run";
+  return "the turn ended before the tool had run";
+}
+
 static enum qp_rc
 make_messages(struct qp__turn *t, struct qp__occurrence *o, struct qp_err *err)
 {
@@ -201,12 +212,7 @@ make_messages(struct qp__turn *t, struct qp__occurrence *o, struct qp_err *err)
   case QP__STEP_SAVE_RESULTS:
     return qp__round_close(t, "the tool did not answer", err);
   case QP__STEP_CLOSE_CALLS:
-    return qp__round_close(t,
-                           o->event == QP__EVENT_CANCEL
-                               ? "the turn was cancelled before the tool had answered"
-                               : "the turn was interrupted before the tool had answered; "
-                                 "it may have run",
-                           err);
+    return qp__round_close(t, why_closed(t->state, o->event), err);
   default:
     return QP_OK;
   }

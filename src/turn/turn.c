@@ -439,8 +439,10 @@ static void
 settle_well(struct qp__turn *t)
 {
   struct qp__turn_move *m = &t->move;
+  static const struct qp_err stopped = { QP_STOPPED, "the engine stops" };
   struct qp__act *act = m->act;
   bool failed = m->event == QP__EVENT_SAVE_FAILED;
+  bool ends = t->engine->draining && m->event == QP__EVENT_RESTART;
 
   enter(t, m->to.to);
   t->unsaved = false;
@@ -459,10 +461,10 @@ settle_well(struct qp__turn *t)
   if (m->to.step == QP__STEP_SAVE_RESULTS || m->to.step == QP__STEP_CLOSE_CALLS ||
       m->to.step == QP__STEP_SAVE_PARTIAL)
     qp__round_release(t); /* every call has its stored result */
-  if (!t->doomed && !(t->engine->draining && m->event == QP__EVENT_RESTART))
+  if (!t->doomed && !ends)
     take_step(t, m->to.step);
   if (qp__state_rests(t->state))
-    answer_waiting(t, failed ? &m->failure : NULL);
+    answer_waiting(t, failed ? &m->failure : ends ? &stopped : NULL);
 }
 
 static void

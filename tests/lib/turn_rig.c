@@ -54,6 +54,8 @@ turn_rig_release(struct turn_rig *rig)
 {
   turn_unlisten(rig);
   turn_rig_stop(rig);
+  if (rig->workspace[0])
+    remove_tree(rig->workspace);
   free(rig->events);
   (void)pthread_cond_destroy(&rig->changed);
   (void)pthread_mutex_destroy(&rig->lock);
@@ -98,8 +100,8 @@ on_answer(void *arg, const struct qp_action_result *result, enum qp_rc rc, const
   (void)pthread_mutex_unlock(&rig->lock);
 }
 
-void
-turn_begin(struct turn_rig *rig, const struct qp_action *action, struct turn_answer *answer)
+enum qp_rc
+turn_try(struct turn_rig *rig, const struct qp_action *action, struct turn_answer *answer)
 {
   struct qp_action a = *action;
 
@@ -107,7 +109,13 @@ turn_begin(struct turn_rig *rig, const struct qp_action *action, struct turn_ans
   answer->rig = rig;
   if (qp_uuid_is_none(&a.context))
     a.context = rig->id;
-  OK(qp_engine_act(rig->engine, &a, on_answer, answer, &failure));
+  return qp_engine_act(rig->engine, &a, on_answer, answer, &failure);
+}
+
+void
+turn_begin(struct turn_rig *rig, const struct qp_action *action, struct turn_answer *answer)
+{
+  OK(turn_try(rig, action, answer));
 }
 
 void

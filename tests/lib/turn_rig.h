@@ -51,6 +51,9 @@ void turn_rig_release(struct turn_rig *rig);
 
 /* Begins an action; *answer is filled in later. */
 void turn_begin(struct turn_rig *rig, const struct qp_action *action, struct turn_answer *answer);
+/* The same where it may fail. */
+enum qp_rc turn_try(struct turn_rig *rig, const struct qp_action *action,
+                    struct turn_answer *answer);
 void turn_wait(struct turn_answer *answer);
 /* Both, with `wait`. */
 struct turn_answer turn_act(struct turn_rig *rig, struct qp_action action);
