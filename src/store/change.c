@@ -99,10 +99,17 @@ put_back(struct work *w)
 
 /* ---- what the context is by now ---- */
 
+/* The view that the context has then; before the metadata is complete, the one that it has. */
+static struct qp__view *
+next_view(const struct work *w)
+{
+  return w->effect.view ? w->effect.view : w->context->staged_view;
+}
+
 static const struct qp__meta *
 latest_meta(const struct work *w)
 {
-  return w->meta ? w->meta : w->context->staged_view->meta;
+  return w->meta ? w->meta : next_view(w)->meta;
 }
 
 static enum qp_rc
@@ -378,13 +385,6 @@ make_view(struct work *w, struct qp_err *err)
   w->effect.view->meta_bytes = w->meta_text.len;
   add_change(w, QP__CHANGE_META)->bytes = qp__buf_bytes(&w->meta_text);
   return QP_OK;
-}
-
-/* The view that the context has then. */
-static struct qp__view *
-next_view(const struct work *w)
-{
-  return w->effect.view ? w->effect.view : w->context->staged_view;
 }
 
 /* ---- messages ---- */

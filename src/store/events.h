@@ -1,8 +1,9 @@
 /* events.h - the event log of a context and its idempotency keys, as the front has them in memory.
  *
- *   contexts/{id}/events/events.{n}.jsonl        events (model/event.h), a ring (ring.h) of EVENTS_KEEP
- *                                                chunks of an eighth of event_bytes
- *   contexts/{id}/events/idempotency.{n}.jsonl   keys, a ring of KEYS_KEEP chunks of KEYS_LINES lines
+ *   contexts/{id}/events/events.{n}.jsonl        events (model/event.h): a ring (ring.h) of
+ *                                                EVENTS_KEEP chunks, each an eighth of event_bytes
+ *   contexts/{id}/events/idempotency.{n}.jsonl   keys: a ring of KEYS_KEEP chunks of KEYS_LINES
+ *                                                lines
  *
  * Both belong to the context: they go with its directory, and no index knows them. They are brought
  * into memory when they are first needed, under the context's write lock; struct qp__events stays

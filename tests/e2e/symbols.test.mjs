@@ -1,4 +1,5 @@
-// The shared library shows what include/quipu.h declares, and nothing else.
+// The shared library shows what include/quipu.h and the header that it includes declare, and nothing
+// else.
 
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
@@ -19,9 +20,11 @@ function exported() {
     .filter((name) => name && !/^(__[at]san_|__odr_asan|_fini$|_init$)/.test(name));
 }
 
-// Functions that the header promises, by the name before their first parenthesis.
+// Functions that the headers promise, by the name before their first parenthesis.
 function declared() {
-  const text = fs.readFileSync('include/quipu.h', 'utf8').replace(/\/\*[^]*?\*\//g, '');
+  const text = ['include/quipu.h', 'include/quipu_events.h']
+    .map((file) => fs.readFileSync(file, 'utf8').replace(/\/\*[^]*?\*\//g, ''))
+    .join('\n');
   return [...text.matchAll(/^QP_API\b([^;]*);/gm)].map((found) => /(\w+)\(/.exec(found[1].replace('QP_MUST_CHECK', ''))[1]);
 }
 
