@@ -7,13 +7,13 @@
  *   staged   it is part of a commit under way
  *
  * (1) Subscribers see lines in the order of their numbers, each once.
- * (2) What tells of something saved is held, so that nobody hears of it before it is durable. Pieces
- *     of an answer are shown at once and saved by the next tick.
+ * (2) What tells of something saved is held, so that nobody hears of it before it is durable.
+ *     Pieces of an answer are shown at once and saved by the next tick.
  * (3) A line leaves the list when it is durable, or when its commit has failed: then its number is
  *     never used again.
  *
- * A subscriber that begins in the past is fed from the log by a worker; what happens meanwhile waits
- * in its own list, and numbers tell what it has seen. */
+ * A subscriber that begins in the past is fed from the log by a worker; what happens meanwhile
+ * waits in its own list, and numbers tell what it has seen. */
 #ifndef QP_TURN_FEED_H
 #define QP_TURN_FEED_H
 

@@ -1,5 +1,4 @@
-/* options.c - what the options of an engine say: providers, models, tools, limits; and what of it is
- * told to clients. */
+/* options.c - what the options of an engine say: providers, models, tools, limits. */
 #include <stdlib.h>
 #include <string.h>
 

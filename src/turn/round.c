@@ -1,8 +1,8 @@
 /* round.c - a round of tool calls: those of one answer, judged, decided, run and closed.
  *
- * Every call of a stored answer gets exactly one result in a stored message: what the tool answered,
- * or an error that says why it did not. Calls that name no tool, or whose arguments are no object,
- * are let through: the tools answer them with an error that helps the model. */
+ * Every call of a stored answer gets exactly one result in a stored message: what the tool
+ * answered, or an error that says why it did not. Calls that name no tool, or whose arguments are
+ * no object, are let through: the tools answer them with an error that helps the model. */
 #include <stdio.h>
 #include <string.h>
 

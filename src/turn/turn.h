@@ -1,12 +1,13 @@
 /* turn.h - one context in the engine: its state, its inbox, and the one function that moves it.
  *
- * Everything that happens to a context becomes an occurrence: an action of a client, an event of the
- * model or of a tool, a timer, the end of a commit's work. Occurrences wait in the inbox, in their
- * order, and one is taken when nothing of this context is being committed. qp__turn_apply() looks
- * into the table of fsm.h and makes one commit of all that the transition means: the new state with
- * its detail, the messages that the step saves, the lines of the log of events, the key of the
- * action. When that is durable the state has changed, subscribers and clients hear of it, and the
- * step is taken: it begins work and never calls apply; what comes of the work is an occurrence.
+ * Everything that happens to a context becomes an occurrence: an action of a client, an event of
+ * the model or of a tool, a timer, the end of a commit's work. Occurrences wait in the inbox, in
+ * their order, and one is taken when nothing of this context is being committed. qp__turn_apply()
+ * looks into the table of fsm.h and makes one commit of all that the transition means: the new
+ * state with its detail, the messages that the step saves, the lines of the log of events, the key
+ * of the action. When that is durable the state has changed, subscribers and clients hear of it,
+ * and the step is taken: it begins work and never calls apply; what comes of the work is an
+ * occurrence.
  *
  * (1) `state` is written in one place, when a commit is durable (settle in turn.c).
  * (2) Nothing outside begins before what led to it is durable: the user's message before the model
