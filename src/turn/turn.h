@@ -9,7 +9,8 @@
  * and the step is taken: it begins work and never calls apply; what comes of the work is an
  * occurrence.
  *
- * (1) `state` is written in one place, when a commit is durable (settle in turn.c).
+ * (1) `state` is written by one function (enter in turn.c): when a commit is durable, when the
+ *     context is opened, and in the last case of (5).
  * (2) Nothing outside begins before what led to it is durable: the user's message before the model
  *     is called, the decision about a tool before it runs.
  * (3) Work belongs to a state: a model call to AwaitingLLMResponse, GeneratingResponse and
