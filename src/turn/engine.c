@@ -321,16 +321,20 @@ open_loop(struct qp_engine *e, const struct qp_engine_options *options, struct q
   return rc;
 }
 
-/* The engine's thread takes no signals; those of pipes that broke are errors of its calls. */
+/* The engine's thread leaves the signals of the program to others, but for those of its children;
+ * that a pipe broke is an error of its calls. */
 static int
 start_thread(struct qp_engine *e)
 {
-  sigset_t all;
+  static const int theirs[] = { SIGHUP, SIGINT, SIGQUIT, SIGPIPE, SIGTERM, SIGUSR1, SIGUSR2 };
+  sigset_t mask;
   sigset_t old;
   int sys;
 
-  (void)sigfillset(&all);
-  (void)pthread_sigmask(SIG_SETMASK, &all, &old);
+  (void)sigemptyset(&mask);
+  for (size_t i = 0; i < sizeof(theirs) / sizeof(theirs[0]); i++)
+    (void)sigaddset(&mask, theirs[i]);
+  (void)pthread_sigmask(SIG_BLOCK, &mask, &old);
   sys = pthread_create(&e->thread, NULL, run, e);
   (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
   return -sys;

@@ -140,6 +140,7 @@ qp__sub_catch_up(struct qp_subscription *sub)
 
   sub->reading = false;
   sub->backlog = NULL;
+  sub->backlog_end = &sub->backlog;
   for (const struct qp__line *at = line; at; at = at->next)
     tell_line(sub, at);
   free_lines(line);
@@ -157,6 +158,17 @@ qp__feed_join(struct qp__feed *feed, struct qp_subscription *sub, struct qp_err 
   return QP_OK;
 }
 
+bool
+qp__sub_is_gone(struct qp_subscription *sub)
+{
+  bool gone;
+
+  (void)pthread_mutex_lock(&sub->lock);
+  gone = sub->dead || !sub->engine;
+  (void)pthread_mutex_unlock(&sub->lock);
+  return gone;
+}
+
 void
 qp__feed_sweep(struct qp__feed *feed)
 {
@@ -164,12 +176,8 @@ qp__feed_sweep(struct qp__feed *feed)
 
   while (*at) {
     struct qp_subscription *sub = *at;
-    bool gone;
 
-    (void)pthread_mutex_lock(&sub->lock);
-    gone = sub->dead || !sub->engine;
-    (void)pthread_mutex_unlock(&sub->lock);
-    if (gone) {
+    if (qp__sub_is_gone(sub)) {
       *at = sub->next;
       qp__sub_unref(sub);
     } else {
@@ -283,14 +291,6 @@ qp__feed_stage(struct qp__feed *feed, size_t *count)
     n++;
   }
   return events;
-}
-
-void
-qp__feed_unstage(struct qp__feed *feed, uint64_t from, uint64_t upto)
-{
-  for (struct qp__line *line = feed->first; line; line = line->next)
-    if (line->seq >= from && line->seq <= upto)
-      line->staged = false;
 }
 
 void

@@ -77,9 +77,7 @@ struct qp_event *qp__feed_stage(struct qp__feed *feed, size_t *count);
 /* Whether there are lines that are not staged. */
 bool qp__feed_has_unstaged(const struct qp__feed *feed);
 
-/* What became of lines `from` to `upto`, both included. They could not be staged after all. */
-void qp__feed_unstage(struct qp__feed *feed, uint64_t from, uint64_t upto);
-/* They are durable: what was held is shown. */
+/* What became of lines `from` to `upto`, both included. They are durable: what was held is shown. */
 void qp__feed_saved(struct qp__feed *feed, uint64_t from, uint64_t upto);
 /* They will never be durable. What was held did not happen and is never shown. */
 void qp__feed_lost(struct qp__feed *feed, uint64_t from, uint64_t upto);
@@ -90,6 +88,8 @@ void qp__sub_ref(struct qp_subscription *sub);
 void qp__sub_unref(struct qp_subscription *sub);
 /* Tells one line unless it was told before or the owner wants no more. */
 void qp__sub_tell(struct qp_subscription *sub, const struct qp_event_info *event);
+/* It was unsubscribed or has ended. */
+bool qp__sub_is_gone(struct qp_subscription *sub);
 /* Tells the end. */
 void qp__sub_end(struct qp_subscription *sub);
 /* The reading is over: tells what has gathered meanwhile. */

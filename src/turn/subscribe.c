@@ -125,7 +125,7 @@ on_log(uv_work_t *work, int status)
       tell_gap(r);
     for (const struct kept *kept = r->list; kept; kept = kept->next)
       qp__sub_tell(sub, &kept->info);
-    if (more)
+    if (more && !qp__sub_is_gone(sub))
       qp__sub_read(e, t, sub);
     else
       qp__sub_catch_up(sub);

@@ -531,6 +531,7 @@ qp__turn_refuse(struct qp__turn *t, const struct qp_err *err)
 {
   while (t->inbox) {
     struct qp__occurrence *o = pop(t);
+
     if (o->is_action)
       qp__act_answer(t, o->act, err);
     else
