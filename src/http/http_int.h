@@ -38,6 +38,7 @@ struct qp__http {
   pthread_mutex_t lock;
   pthread_cond_t quiet; /* active became 0 while stopping, or waiting did */
   unsigned waiting;     /* requests that are suspended (wait.h); under the lock */
+  bool sealed;          /* no more of them; likewise */
 };
 
 static inline bool
