@@ -203,7 +203,8 @@ test('every route, by every kind of caller', async (t) => {
 
   // Nothing that a key is known by was written anywhere but its id.
   const metrics = await server.ask('GET', '/metrics', undefined, bearer(keys.read));
-  const { stderr } = await server.stop();
+  const { status: ended, stderr } = await server.stop();
+  assert.equal(ended, 0, stderr);
   for (const key of Object.values(keys)) {
     assert.ok(!stderr.includes(key.slice(12)), 'the log has no secret');
     assert.ok(!metrics.text.includes(key.slice(12)));
@@ -263,7 +264,7 @@ test('lists and searches have what belongs to the caller', async (t) => {
   await server.refuses(404, 'NOTFOUND', /^Context not found$/, 'GET', `/v1/contexts/${things.alice}/state`, undefined, headers);
   assert.equal((await server.ask('GET', `/v1/contexts/${things.alice}/state`, undefined, { ...headers, ...bearer(keys.aliceRead) })).status, 304);
   // The files tell whose they are.
-  await server.stop();
+  assert.equal((await server.stop()).status, 0);
   assert.ok(fs.existsSync(path.join(data, 'prompts', 'alice:p-alice.json')));
   assert.deepEqual(jsonLines(ok(data, ['session', 'ls', '--json'])).map((row) => row.id).sort(), ['alice:chat1', 'bob:chat1', 'chat1']);
   assert.match(ok(data, ['check']), /no problems/);
@@ -433,7 +434,8 @@ test('a running server takes up keys that are made, revoked and damaged', async 
   assert.equal(await status(), 401);
   fs.rmSync(file);
   await until(200, () => status());
-  const { stderr } = await server.stop();
+  const { status: ended, stderr } = await server.stop();
+  assert.equal(ended, 0, stderr);
   assert.match(stderr, /level=error feature=keys msg="keys\.json is damaged/);
   assert.equal(stderr.match(/keys\.json is damaged/g).length, 1, 'told once');
 });
