@@ -107,7 +107,7 @@ decode_path(struct qp__request *r, struct qp_err *err)
 
   if (*s != '/')
     return qp__fail(err, QP_INVALID, "the path does not begin with '/'");
-  while (*s) {
+  while (*s && r->path[1]) { /* "/" alone has no segments */
     size_t n = strcspn(++s, "/");
     enum qp_rc rc;
 

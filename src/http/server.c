@@ -6,7 +6,8 @@
  *   take_header     the header is there: framing, guard, route, size; what fails here is answered
  *                   before a byte of the body is read
  *   take_body       the body comes in pieces, up to the limit
- *   run             the handler makes the answer, which is queued
+ *   run             the handler makes the answer, which is queued; or it begins something that takes
+ *                   a while, the connection is suspended, and its second half makes it (wait.h)
  *   end_request     it is sent, or the connection is lost: logged, counted, freed
  *
  * Stopping: no new connection is taken, requests that have begun are answered with "Connection:
@@ -28,6 +29,7 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "http/access.h"
+#include "http/change.h"
 #include "http/clock.h"
 #include "http/guard.h"
 #include "http/http_int.h"
@@ -57,6 +59,17 @@ begin_request(void *cls, const char *uri, struct MHD_Connection *connection)
   return r;
 }
 
+/* The client has gone while the request waited. */
+static void
+abandon(struct qp__request *r)
+{
+  struct qp_err err = { QP_OK, "" };
+
+  qp__held_put(r->held);
+  if (r->condemned && qp__held_end_delete(r, &err))
+    r->http->log(r->http->log_arg, QP_LOG_WARN, "http", err.msg);
+}
+
 static void
 end_request(void *cls, struct MHD_Connection *connection, void **con_cls,
             enum MHD_RequestTerminationCode why)
@@ -76,6 +89,7 @@ end_request(void *cls, struct MHD_Connection *connection, void **con_cls,
     qp__metrics_count(&http->metrics, qp__route_number(r->route), r->sent_status, us);
     qp__access_log(r, us);
   }
+  abandon(r);
   qp__request_free(r);
   if (atomic_fetch_sub(&http->active, 1) == 1 && atomic_load(&http->stopping)) {
     (void)pthread_mutex_lock(&http->lock);
@@ -228,6 +242,8 @@ take_body(struct qp__request *r, const char *data, size_t *size)
 static enum qp_rc
 run(struct qp__request *r, struct qp_err *err)
 {
+  struct qp_err ignored;
+
   if (r->early.rc) {
     *err = r->early;
     return err->rc;
@@ -237,6 +253,8 @@ run(struct qp__request *r, struct qp_err *err)
                ? qp__fail(err, QP_TOOBIG, "the body is over the limit of %zu bytes",
                           r->http->max_body)
                : qp__fail_nomem(err, "reading the body");
+  if (r->route && r->route->scope >= QP__SCOPE_WRITE)
+    (void)qp__change_recover(r->http, &ignored); /* if it fails, the handler is told why */
   return r->route ? r->route->handle(r, err) : QP_OK;
 }
 
@@ -261,12 +279,19 @@ handle(void *cls, struct MHD_Connection *connection, const char *url, const char
     if (*size)
       return take_body(r, data, size);
     rc = run(r, &err);
-    return r->stage == QP__STAGE_REPLIED ? r->queued : qp__reply_send(r, rc, &err);
-  case QP__STAGE_REPLIED:
     break;
+  case QP__STAGE_WAITING:
+    r->stage = QP__STAGE_BODY;
+    rc = r->then(r, &err);
+    break;
+  case QP__STAGE_REPLIED:
+  default:
+    *size = 0;
+    return MHD_YES;
   }
-  *size = 0;
-  return MHD_YES;
+  if (r->stage == QP__STAGE_WAITING)
+    return MHD_YES;
+  return r->stage == QP__STAGE_REPLIED ? r->queued : qp__reply_send(r, rc, &err);
 }
 
 /* ---- connections ---- */
@@ -454,9 +479,9 @@ start_daemon(struct qp__http *http, const struct qp__http_options *o, struct qp_
   unsigned threads = o->threads ? o->threads : default_threads();
 
   http->daemon = MHD_start_daemon(
-      MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_ERROR_LOG, 0, NULL, NULL, handle, http,
-      MHD_OPTION_EXTERNAL_LOGGER, pass_log, http, MHD_OPTION_LISTEN_SOCKET, http->listen_fd,
-      MHD_OPTION_THREAD_POOL_SIZE, threads, MHD_OPTION_CONNECTION_LIMIT,
+      MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL,
+      handle, http, MHD_OPTION_EXTERNAL_LOGGER, pass_log, http, MHD_OPTION_LISTEN_SOCKET,
+      http->listen_fd, MHD_OPTION_THREAD_POOL_SIZE, threads, MHD_OPTION_CONNECTION_LIMIT,
       o->connections ? o->connections : CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT,
       o->timeout_s ? o->timeout_s : TIMEOUT_SECONDS, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
       CONNECTION_MEMORY, MHD_OPTION_URI_LOG_CALLBACK, begin_request, http,
@@ -547,6 +572,8 @@ wait_until_quiet(struct qp__http *http)
   while (atomic_load(&http->active) &&
          pthread_cond_timedwait(&http->quiet, &http->lock, &deadline) == 0)
     continue;
+  while (http->waiting) /* their connections must not go; what they wait for ends by itself */
+    (void)pthread_cond_wait(&http->quiet, &http->lock);
   (void)pthread_mutex_unlock(&http->lock);
 }
 
