@@ -150,6 +150,11 @@ QP_API QP_MUST_CHECK enum qp_rc qp_store_open(const char *url,
  * allowed. Every context handle must have been closed. */
 QP_API void qp_store_close(struct qp_store *store);
 
+/* Lets other processes know where a server answers for this store: while it is open for writing
+ * their QP_BUSY names the URL. "" takes it back. QP_INVALID: not printable ASCII, or too long. */
+QP_API QP_MUST_CHECK enum qp_rc qp_store_announce(struct qp_store *store, const char *url,
+                                                  struct qp_err *err);
+
 /* Makes the plain files themselves durable and empties the journal. Never needed for safety. */
 QP_API QP_MUST_CHECK enum qp_rc qp_store_checkpoint(struct qp_store *store, struct qp_err *err);
 

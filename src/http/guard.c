@@ -33,6 +33,18 @@ name_len(const char *host)
   return bracket ? (size_t)(bracket - host) + 1 : strcspn(host, ":");
 }
 
+/* A name of the configuration may have a port; one without stands for every port. */
+static bool
+is_configured_host(const struct qp__settings *settings, const char *host)
+{
+  size_t n = name_len(host);
+
+  for (char *const *name = settings->hosts; *name; name++)
+    if (strcasecmp(*name, host) == 0 || (strlen(*name) == n && strncasecmp(*name, host, n) == 0))
+      return true;
+  return false;
+}
+
 static bool
 is_own_host(const char *host)
 {
@@ -52,19 +64,22 @@ is_own_host(const char *host)
 }
 
 static bool
-is_allowed(const struct qp__http *http, const char *origin)
+is_allowed(const struct qp__settings *settings, const char *origin)
 {
-  for (size_t i = 0; i < http->origin_count; i++)
-    if (strcmp(http->origins[i], origin) == 0)
+  for (char *const *allowed = settings->origins; *allowed; allowed++)
+    if (strcmp(*allowed, origin) == 0)
       return true;
   return false;
 }
 
-/* "http://" and the Host that the request itself names. */
+/* The server's scheme and the Host that the request itself names. */
 static bool
-is_same_origin(const char *origin, const char *host)
+is_same_origin(const struct qp__settings *settings, const char *origin, const char *host)
 {
-  return host && strncasecmp(origin, "http://", 7) == 0 && strcasecmp(origin + 7, host) == 0;
+  const char *scheme = settings->tls ? "https://" : "http://";
+  size_t n = strlen(scheme);
+
+  return host && strncasecmp(origin, scheme, n) == 0 && strcasecmp(origin + n, host) == 0;
 }
 
 bool
@@ -72,7 +87,7 @@ qp__guard_is_cross(const struct qp__request *r)
 {
   const char *origin = qp__request_header(r, "Origin");
 
-  return origin && !is_same_origin(origin, qp__request_header(r, "Host"));
+  return origin && !is_same_origin(r->settings, origin, qp__request_header(r, "Host"));
 }
 
 enum qp_rc
@@ -81,10 +96,11 @@ qp__guard_check(struct qp__request *r, struct qp_err *err)
   const char *host = qp__request_header(r, "Host");
   const char *origin = qp__request_header(r, "Origin");
 
-  if (host && !is_own_host(host))
-    return qp__request_fail(r, MHD_HTTP_FORBIDDEN, "DENIED", err,
-                            "the Host '%.100s' is not one of this server's names", host);
-  if (!origin || is_same_origin(origin, host) || is_allowed(r->http, origin))
+  if (host && !is_own_host(host) && !is_configured_host(r->settings, host))
+    return qp__request_fail(
+        r, MHD_HTTP_FORBIDDEN, "DENIED", err,
+        "the Host '%.100s' is not one of this server's names; --allow-host adds one", host);
+  if (!origin || is_same_origin(r->settings, origin, host) || is_allowed(r->settings, origin))
     return QP_OK;
   return qp__request_fail(r, MHD_HTTP_FORBIDDEN, "DENIED", err,
                           "pages of '%.100s' may not call this server; --allow-origin allows it",
@@ -96,11 +112,11 @@ qp__guard_headers(struct qp__request *r, struct MHD_Response *response)
 {
   const char *origin = qp__request_header(r, "Origin");
 
-  if (!r->http->origin_count)
+  if (!r->settings->origins[0])
     return true;
   if (MHD_add_response_header(response, "Vary", "Origin") != MHD_YES)
     return false;
-  if (!origin || !is_allowed(r->http, origin))
+  if (!origin || !is_allowed(r->settings, origin))
     return true;
   return MHD_add_response_header(response, "Access-Control-Allow-Origin", origin) == MHD_YES &&
          MHD_add_response_header(response, "Access-Control-Expose-Headers",

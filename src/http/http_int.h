@@ -6,18 +6,21 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "http/connection.h"
 #include "http/held.h"
 #include "http/metrics.h"
 #include "http/server.h"
+#include "http/settings.h"
 
 struct qp__http {
   struct qp_store *store;
   struct MHD_Daemon *daemon;
   int listen_fd;
+  bool loopback; /* only this machine reaches it */
   char *url;
-  char **origins;
-  size_t origin_count;
-  size_t max_body;
+  struct qp__settings *_Atomic settings; /* in force; never NULL while requests come */
+  unsigned timeout_s;                    /* that libmicrohttpd was started with */
+  struct qp__connections connections;
   qp_log_fn *log; /* never NULL */
   void *log_arg;
   int64_t started_ms;
@@ -29,6 +32,14 @@ struct qp__http {
   pthread_cond_t quiet; /* active became 0 */
   unsigned active;      /* requests whose first line has come and whose answer is not sent */
 };
+
+#define QP__HEADER_MAX ((size_t)512 << 10) /* no limit of a header is above it */
+
+static inline const struct qp__settings *
+qp__http_settings(struct qp__http *http)
+{
+  return atomic_load_explicit(&http->settings, memory_order_acquire);
+}
 
 static inline bool
 qp__http_stopping(const struct qp__http *http)

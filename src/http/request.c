@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "http/clock.h"
+#include "http/http_int.h"
 
 /* ---- life ---- */
 
@@ -22,6 +23,7 @@ qp__request_new(struct qp__http *http, struct MHD_Connection *connection, const 
   if (!r)
     return NULL;
   r->http = http;
+  r->settings = qp__http_settings(http);
   r->connection = connection;
   r->started_us = qp__clock_us();
   qp__buf_init(&r->reply.body, QP__REPLY_MAX);

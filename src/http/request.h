@@ -21,6 +21,7 @@
 
 struct qp__http;
 struct qp__route;
+struct qp__settings;
 
 enum qp__stage {
   QP__STAGE_LINE,    /* its first line is there */
@@ -42,6 +43,7 @@ struct qp__reply {
 
 struct qp__request {
   struct qp__http *http;
+  const struct qp__settings *settings; /* those in force when it began */
   struct MHD_Connection *connection;
   enum qp__stage stage;
   const struct qp__route *route; /* NULL until it is found */

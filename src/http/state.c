@@ -229,7 +229,7 @@ answer_alone(struct qp__request *r, const char *etag, struct qp_err *err)
 static bool
 needs_own_headers(const struct qp__request *r)
 {
-  return r->http->origin_count > 0 || qp__http_stopping(r->http);
+  return r->settings->origins[0] || qp__http_stopping(r->http);
 }
 
 static enum qp_rc
