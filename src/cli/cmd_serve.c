@@ -155,9 +155,8 @@ read_pem(const struct cli_config *config, enum config_id id, char **out, size_t 
 }
 
 static enum qp_rc
-read_pair(struct serving *s, const struct cli_config *config, struct pair *out, struct qp_err *err)
+read_pair(const struct cli_config *config, struct pair *out, struct qp_err *err)
 {
-  struct stat st;
   enum qp_rc rc;
 
   *out = (struct pair){ 0 };
@@ -166,12 +165,19 @@ read_pair(struct serving *s, const struct cli_config *config, struct pair *out, 
   rc = read_pem(config, CONFIG_TLS_CERT, &out->cert, &out->cert_len, err);
   if (!rc)
     rc = read_pem(config, CONFIG_TLS_KEY, &out->key, &out->key_len, err);
-  if (!rc && stat(config->values[CONFIG_TLS_KEY].text, &st) == 0 && st.st_mode & S_IRWXO)
-    say(&s->log, QP_LOG_WARN, "tls_key '%.200s' can be read by every user of this machine",
-        config->values[CONFIG_TLS_KEY].text);
   if (rc)
     release_pair(out);
   return rc;
+}
+
+static void
+warn_of_key(struct serving *s, const struct cli_config *config)
+{
+  const char *path = config->values[CONFIG_TLS_KEY].text;
+  struct stat st;
+
+  if (path[0] && stat(path, &st) == 0 && st.st_mode & S_IRWXO)
+    say(&s->log, QP_LOG_WARN, "tls_key '%.200s' can be read by every user of this machine", path);
 }
 
 static void
@@ -238,7 +244,7 @@ reload(struct serving *s)
   enum qp_rc rc = cli_config_load(&s->input, &fresh, &err);
 
   if (!rc)
-    rc = read_pair(s, &fresh, &pair, &err);
+    rc = read_pair(&fresh, &pair, &err);
   if (!rc) {
     fill_options(s, &fresh, &pair, &o);
     o.max_header = (size_t)s->config.values[CONFIG_MAX_HEADER].number; /* not before a restart */
@@ -252,6 +258,7 @@ reload(struct serving *s)
   }
   settle_changes(s, &fresh);
   set_log(s, &fresh);
+  warn_of_key(s, &fresh);
   cli_config_release(&s->config);
   s->config = fresh;
   say(&s->log, QP_LOG_INFO, "read the configuration again: %.200s",
@@ -318,14 +325,16 @@ serve(struct serving *s, struct qp_err *err)
   rc = cli_open(cli, CLI_CREATE, err);
   if (rc)
     return rc;
-  rc = read_pair(s, &s->config, &pair, err);
+  rc = read_pair(&s->config, &pair, err);
   if (!rc) {
     fill_options(s, &s->config, &pair, &o);
     rc = qp__http_start(&o, &s->http, err);
     release_pair(&pair);
   }
-  if (!rc)
+  if (!rc) {
+    warn_of_key(s, &s->config);
     rc = qp_store_announce(cli->store, qp__http_url(s->http), err);
+  }
   if (!rc)
     rc = tell_url(s, err);
   if (!rc)

@@ -166,7 +166,7 @@ read_number(const struct cli_config_row *row, const char *what, const char *text
   return QP_OK;
 }
 
-/* Appends the values in `text`, each behind one space. inih leaves the comment behind them where the
+/* Appends the values in `text`, each behind one space. inih leaves a comment behind them where the
  * line is indented. */
 static enum qp_rc
 add_items(struct cli_config_value *value, const char *text, struct qp_err *err)

@@ -24,7 +24,7 @@ struct qp__http_options {
   const char *const *origins; /* other origins whose pages may call: "https://chat.example"; ends
                                * with NULL */
   const char *const *hosts;   /* other names of this server; ends with NULL */
-  struct qp_bytes tls_cert, tls_key; /* PEM; empty: plain HTTP */
+  struct qp_bytes tls_cert, tls_key; /* PEM; NULL: plain HTTP */
   size_t max_body;                   /* largest request body; default 32 MiB */
   unsigned timeout_s;                /* a connection on which nothing moves is closed; default 30 */
   unsigned header_timeout_s;         /* … that has not sent a whole header; default 60 */

@@ -70,7 +70,7 @@ qp__settings_new(const struct qp__http_options *o, struct qp__settings **out, st
   s->hosts = copy_list(o->hosts);
   if (!s->origins || !s->hosts)
     rc = qp__fail_nomem(err, "reading the configuration");
-  if (!rc && o->tls_cert.len)
+  if (!rc && o->tls_cert.data)
     rc = qp__tls_new(o->tls_cert, o->tls_key, &s->tls, err);
   if (rc)
     qp__settings_free(s);
