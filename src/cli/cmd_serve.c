@@ -47,7 +47,6 @@ _Static_assert(sizeof(options) / sizeof(options[0]) <= CLI_OPTIONS_MAX, "a value
 struct serve_log {
   atomic_int level; /* enum qp_log_level */
   atomic_bool json;
-  atomic_bool access;
 };
 
 static void
@@ -77,8 +76,7 @@ log_line(void *arg, enum qp_log_level level, const char *feature, const char *te
   char now[CLI_TIME_TEXT];
   struct timespec t;
 
-  if ((int)level > atomic_load_explicit(&log->level, memory_order_relaxed) ||
-      ((access || access_json) && !atomic_load_explicit(&log->access, memory_order_relaxed)))
+  if ((int)level > atomic_load_explicit(&log->level, memory_order_relaxed))
     return;
   (void)clock_gettime(CLOCK_REALTIME, &t);
   (void)cli_time_text((int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000, now);
@@ -119,14 +117,17 @@ struct serving {
   struct qp__http *http;
 };
 
+static int
+log_level(const struct serving *s, const struct cli_config *config)
+{
+  return s->cli->verbose ? QP_LOG_DEBUG : (int)config->values[CONFIG_LOG_LEVEL].number;
+}
+
 static void
 set_log(struct serving *s, const struct cli_config *config)
 {
-  int level = s->cli->verbose ? QP_LOG_DEBUG : (int)config->values[CONFIG_LOG_LEVEL].number;
-
-  atomic_store(&s->log.level, level);
+  atomic_store(&s->log.level, log_level(s, config));
   atomic_store(&s->log.json, config->values[CONFIG_LOG_FORMAT].number == 1);
-  atomic_store(&s->log.access, config->values[CONFIG_ACCESS_LOG].number == 1);
 }
 
 /* The certificate and its key, as long as the server is started or told anew. */
@@ -180,6 +181,15 @@ warn_of_key(struct serving *s, const struct cli_config *config)
     say(&s->log, QP_LOG_WARN, "tls_key '%.200s' can be read by every user of this machine", path);
 }
 
+/* Where keys.json is; NULL: the store is not in the file system. */
+static const char *
+directory_of(const char *data)
+{
+  if (strncmp(data, "memory:", 7) == 0)
+    return NULL;
+  return strncmp(data, "file:", 5) == 0 ? data + 5 : data;
+}
+
 static void
 fill_options(struct serving *s, const struct cli_config *config, const struct pair *pair,
              struct qp__http_options *o)
@@ -189,6 +199,7 @@ fill_options(struct serving *s, const struct cli_config *config, const struct pa
   *o = (struct qp__http_options){
     .store = s->cli->store,
     .listen = v[CONFIG_LISTEN].text,
+    .data = directory_of(v[CONFIG_DATA].text),
     .threads = (unsigned)v[CONFIG_THREADS].number,
     .connections = (unsigned)v[CONFIG_CONNECTIONS].number,
     .connections_address = (unsigned)v[CONFIG_CONNECTIONS_PER_ADDRESS].number,
@@ -204,6 +215,7 @@ fill_options(struct serving *s, const struct cli_config *config, const struct pa
     .header_timeout_s = (unsigned)v[CONFIG_HEADER_TIMEOUT].number,
     .body_timeout_s = (unsigned)v[CONFIG_BODY_TIMEOUT].number,
     .stop_timeout_s = (unsigned)v[CONFIG_STOP_TIMEOUT].number,
+    .no_access_log = v[CONFIG_ACCESS_LOG].number == 0 || log_level(s, config) < QP_LOG_INFO,
     .log_json = v[CONFIG_LOG_FORMAT].number == 1,
   };
 }
@@ -387,8 +399,9 @@ const struct cli_command cli_cmd_serve = {
   .usage = { "[--listen ADDR:PORT] [--config FILE] [options]", "--print-config [options]" },
   .about = "Serves the data directory over HTTP and prints one line with its URL when it\n"
            "answers. The log is on standard error. SIGTERM and SIGINT end it: requests that\n"
-           "have begun are answered first. SIGHUP reads the configuration again. Only\n"
-           "addresses of this machine can be listened on; requests by foreign web pages are\n"
+           "have begun are answered first. SIGHUP reads the configuration again. Once there\n"
+           "is a key ('quipu key create'), every request needs one; an address that other\n"
+           "machines reach is listened on only then. Requests by foreign web pages are\n"
            "refused.\n"
            "\n"
            "Every option is also a key of " CONFIG_NAME

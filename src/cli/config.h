@@ -48,7 +48,7 @@ enum config_type {
        "a web page's origin that may call, besides the server's own")                           \
   ROW(MAX_BODY, "max-body", 0, "BYTES", "limits", BYTES, 1024, 1u << 30, true, "32M",           \
       "largest request body")                                                                   \
-  ROW(MAX_HEADER, "max-header", 0, "BYTES", "limits", BYTES, 1024, 256u << 10, false, "16K",    \
+  ROW(MAX_HEADER, "max-header", 0, "BYTES", "limits", BYTES, 1024, 256u << 10, false, "8K",     \
       "largest request line and header together")                                               \
   ROW(CONNECTIONS, "connections", 0, "N", "limits", NUMBER, 16, 1000000, false, "16384",        \
       "connections at once")                                                                    \

@@ -16,14 +16,15 @@
 #include "http/held.h"
 #include "http/request.h"
 
-/* The form without messages, and its validator, which changes exactly when the body does. */
-enum qp_rc qp__context_render(struct qp__held *held, struct qp__buf *out, char etag[QP__ETAG_TEXT],
-                              struct qp_err *err);
+/* The form without messages, as `owner` (owner.h) sees it, and its validator, which changes exactly
+ * when the body does. */
+enum qp_rc qp__context_render(struct qp__held *held, const char *owner, struct qp__buf *out,
+                              char etag[QP__ETAG_TEXT], struct qp_err *err);
 /* The same with all messages. */
-enum qp_rc qp__context_render_full(struct qp__held *held, struct qp__buf *out,
+enum qp_rc qp__context_render_full(struct qp__held *held, const char *owner, struct qp__buf *out,
                                    char etag[QP__ETAG_TEXT], struct qp_err *err);
 /* One branch, as an element. */
-void qp__branch_emit(struct qp_store *store, struct qp__buf *out,
+void qp__branch_emit(struct qp_store *store, const char *owner, struct qp__buf *out,
                      const struct qp_branch_info *branch);
 
 /* The branch by name (NULL: the active one): its name, released with qp__free(), and the number of

@@ -1,7 +1,10 @@
-/* h_health.c - what a supervisor asks: is it alive, does it take work, what has it done. */
+/* h_health.c - what a supervisor asks: is it alive, does it take work, what has it done; and what
+ * can be asked at all. */
+#include "base/err.h"
 #include "http/emit.h"
 #include "http/handlers.h"
 #include "http/http_int.h"
+#include "http/openapi.h"
 
 static void
 say(struct qp__request *r, const char *status)
@@ -38,5 +41,24 @@ qp__h_metrics(struct qp__request *r, struct qp_err *err)
   (void)err;
   r->reply.type = "text/plain; version=0.0.4; charset=utf-8";
   qp__metrics_write(r->http, &r->reply.body);
+  return QP_OK;
+}
+
+enum qp_rc
+qp__h_openapi(struct qp__request *r, struct qp_err *err)
+{
+  const struct qp_bytes text = { (const char *)qp__openapi_json, qp__openapi_json_len };
+  const char *known = qp__request_header(r, "If-None-Match");
+  char *etag = qp__arena_alloc(&r->arena, QP__ETAG_TEXT);
+
+  if (!etag)
+    return qp__fail_nomem(err, "answering");
+  qp__etag(etag, text);
+  qp__reply_header(r, "ETag", etag);
+  qp__reply_header(r, "Cache-Control", "private, no-cache");
+  if (known && qp__etag_in(known, etag, true))
+    r->reply.status = MHD_HTTP_NOT_MODIFIED;
+  else
+    (void)qp__buf_add(&r->reply.body, text.data, text.len);
   return QP_OK;
 }

@@ -2,7 +2,6 @@
  *
  * A page ends with a cursor: 'o' (oldest first) or 'n' (newest first) and the id of the last
  * message it showed. The next page begins behind that message, whatever was added since. */
-#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -18,6 +17,11 @@
 
 #define LIMIT_DEFAULT 50
 #define LIMIT_MAX 1000
+
+/* Where the deprecation is explained: the operation in the contract. */
+#define DEPRECATION_LINK                                             \
+  "</openapi.json#/paths/~1v1~1contexts~1%7Bid%7D~1messages/post>; " \
+  "rel=\"deprecation\"; type=\"application/json\""
 
 /* ---- pages ---- */
 
@@ -161,7 +165,7 @@ qp__h_message_list(struct qp__request *r, struct qp_err *err)
   if (!page)
     return qp__fail_nomem(err, "listing messages");
   qp__buf_init(&page->text, QP__REPLY_MAX);
-  rc = qp__held_get(&r->http->holds, r->params[0], &held, err);
+  rc = qp__held_get(r, r->params[0], &held, err);
   if (!rc)
     rc = read_page(r, held->context, page, err);
   if (!rc && page->count)
@@ -245,25 +249,6 @@ answer_saved(struct qp__request *r, struct qp__held *held, const char *branch,
   return QP_OK;
 }
 
-/* Where to go instead, and where that is explained. */
-static enum qp_rc
-set_link(struct qp__request *r, const struct qp_uuid *id, struct qp_err *err)
-{
-  char text[QP_UUID_TEXT];
-  char link[200];
-  const char *copy;
-
-  (void)snprintf(link, sizeof(link),
-                 "</v1/contexts/%s/actions/send_message>; rel=\"successor-version\", "
-                 "</openapi.json>; rel=\"deprecation\"",
-                 qp_uuid_text(id, text));
-  copy = qp__arena_strdup(&r->arena, link);
-  if (!copy)
-    return qp__fail_nomem(err, "answering");
-  qp__reply_header(r, "Link", copy);
-  return QP_OK;
-}
-
 enum qp_rc
 qp__h_message_save(struct qp__request *r, struct qp_err *err)
 {
@@ -276,11 +261,10 @@ qp__h_message_save(struct qp__request *r, struct qp_err *err)
 
   qp__access_warn(r, "Deprecated endpoint used");
   qp__reply_header(r, "Deprecation", "true");
+  qp__reply_header(r, "Link", DEPRECATION_LINK);
   rc = qp__request_number(r, "last", 0, 1000000, &last, err);
   if (!rc)
-    rc = qp__held_get(&r->http->holds, r->params[0], &held, err);
-  if (!rc)
-    rc = set_link(r, &held->id, err);
+    rc = qp__held_get(r, r->params[0], &held, err);
   if (!rc)
     rc = read_message(r, &message, &branch, err);
   if (!rc)

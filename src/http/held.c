@@ -5,6 +5,8 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "http/http_int.h"
+#include "http/owner.h"
 
 #define HELD_MAX 256
 #define HELD_BYTES ((size_t)64 << 20)
@@ -43,16 +45,23 @@ new_held(struct qp__holds *h, const struct qp_uuid *id)
   return NULL;
 }
 
+void
+qp__render_release(struct qp__render *render)
+{
+  if (render->full)
+    MHD_destroy_response(render->full);
+  if (render->unchanged)
+    MHD_destroy_response(render->unchanged);
+  qp__shared_unref(render->body);
+  memset(render, 0, sizeof(*render));
+}
+
 /* It is in no list any more. Without the table's lock. */
 static void
 free_held(struct qp__held *held)
 {
-  for (size_t i = 0; i < QP__RENDERS; i++) {
-    if (held->renders[i].full)
-      MHD_destroy_response(held->renders[i].full);
-    if (held->renders[i].unchanged)
-      MHD_destroy_response(held->renders[i].unchanged);
-  }
+  for (size_t i = 0; i < QP__RENDERS; i++)
+    qp__render_release(&held->renders[i]);
   qp_context_close(held->context);
   (void)pthread_mutex_destroy(&held->render_lock);
   (void)pthread_rwlock_destroy(&held->change);
@@ -179,8 +188,9 @@ enter(struct qp__holds *h, const struct qp_uuid *id, struct qp__held **out, bool
   return rc;
 }
 
-enum qp_rc
-qp__held_get(struct qp__holds *h, const char *text, struct qp__held **out, struct qp_err *err)
+/* For whomever. */
+static enum qp_rc
+get(struct qp__holds *h, const char *text, struct qp__held **out, struct qp_err *err)
 {
   struct qp_context *context = NULL;
   struct qp__held *held = NULL;
@@ -206,6 +216,31 @@ qp__held_get(struct qp__holds *h, const char *text, struct qp__held **out, struc
   if (rc) {
     free_held(held);
     return rc == QP_NOTFOUND ? fail_not_found(err) : rc;
+  }
+  *out = held;
+  return QP_OK;
+}
+
+/* Of a context that cannot be opened nobody knows whose it is, so an owner may not even learn that
+ * it is there; but of a disk that fails, and may do so for anything, it is told. */
+static bool
+is_about_context(enum qp_rc rc)
+{
+  return rc != QP_NOMEM && rc != QP_IO && rc != QP_FULL && rc != QP_BUSY;
+}
+
+enum qp_rc
+qp__held_get(struct qp__request *r, const char *text, struct qp__held **out, struct qp_err *err)
+{
+  const char *owner = qp__owner(r);
+  struct qp__held *held = NULL;
+  enum qp_rc rc = get(&r->http->holds, text, &held, err);
+
+  if (rc)
+    return owner && is_about_context(rc) ? fail_not_found(err) : rc;
+  if (owner && !qp_context_belongs_to(held->context, owner)) {
+    qp__held_put(held);
+    return fail_not_found(err);
   }
   *out = held;
   return QP_OK;
@@ -284,11 +319,12 @@ wait_alone(struct qp__held *held)
 }
 
 enum qp_rc
-qp__held_delete(struct qp__holds *h, const char *text, struct qp_err *err)
+qp__held_delete(struct qp__request *r, const char *text, struct qp_err *err)
 {
+  struct qp__holds *h = &r->http->holds;
   struct qp__held *held = NULL;
   struct qp_uuid id;
-  enum qp_rc rc = qp__held_get(h, text, &held, err);
+  enum qp_rc rc = qp__held_get(r, text, &held, err);
 
   if (rc)
     return rc;

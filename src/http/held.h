@@ -17,6 +17,7 @@
 
 #define QP__HELD_BUCKETS 256
 #define QP__RENDERS 4
+#define QP__RENDER_US 100000 /* a body of a context that changes quickly is shown for so long */
 
 /* One rendered body of a context's state. */
 struct qp__render {
@@ -25,10 +26,22 @@ struct qp__render {
   uint64_t epoch;
   int64_t made_us;
   char etag[QP__ETAG_TEXT];
-  size_t bytes;
-  struct MHD_Response *full;      /* NULL: there is none here */
+  struct qp__shared *body;        /* NULL: there is none here */
+  struct MHD_Response *full;      /* it, for whoever needs no header of its own */
   struct MHD_Response *unchanged; /* the 304 */
 };
+
+/* Whether a rendered body may still be shown: it is that of now, or it was made a short time ago
+ * and lacks nothing that is complete. `settled` is that of the context; the rest is of now. */
+static inline bool
+qp__render_fresh(const struct qp__render *render, uint64_t settled, uint64_t version,
+                 uint64_t epoch, int64_t now_us)
+{
+  if (render->epoch != epoch)
+    return false;
+  return render->version == version ||
+         (render->version >= settled && now_us - render->made_us < QP__RENDER_US);
+}
 
 enum qp__held_stage { QP__HELD_OPENING, QP__HELD_READY, QP__HELD_DYING };
 
@@ -68,15 +81,17 @@ enum qp_rc qp__holds_init(struct qp__holds *h, struct qp_store *store, struct qp
 /* Nothing may be in use. */
 void qp__holds_release(struct qp__holds *h);
 
-/* The context by its id as text; give it back with put, which accepts NULL. QP_NOTFOUND "Context
- * not found", also for a text that is no id. */
-enum qp_rc qp__held_get(struct qp__holds *h, const char *id, struct qp__held **out,
+/* The context by its id as text, for the one who calls; give it back with put, which accepts NULL.
+ * QP_NOTFOUND "Context not found", also for a text that is no id and for a context that does not
+ * belong to the caller's owner: it is all the same to the caller. */
+enum qp_rc qp__held_get(struct qp__request *r, const char *text, struct qp__held **out,
                         struct qp_err *err);
 void qp__held_put(struct qp__held *held);
 /* A change is complete: the next one who polls sees it. */
 void qp__held_settle(struct qp__held *held);
 /* Deletes the context once nobody uses it. */
-enum qp_rc qp__held_delete(struct qp__holds *h, const char *id, struct qp_err *err);
+enum qp_rc qp__held_delete(struct qp__request *r, const char *text, struct qp_err *err);
+void qp__render_release(struct qp__render *render);
 /* Accounts for rendered bodies; with render_lock held. */
 void qp__held_resize(struct qp__held *held, size_t render_bytes);
 

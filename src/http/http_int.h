@@ -6,8 +6,10 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "base/uuid.h"
 #include "http/connection.h"
 #include "http/held.h"
+#include "http/keys.h"
 #include "http/metrics.h"
 #include "http/server.h"
 #include "http/settings.h"
@@ -16,8 +18,10 @@ struct qp__http {
   struct qp_store *store;
   struct MHD_Daemon *daemon;
   int listen_fd;
-  bool loopback; /* only this machine reaches it */
   char *url;
+  bool exposed;          /* other machines reach the address */
+  struct qp__keys *keys; /* never NULL */
+  struct qp__uuid_gen ids;
   struct qp__settings *_Atomic settings; /* in force; never NULL while requests come */
   unsigned timeout_s;                    /* that libmicrohttpd was started with */
   struct qp__connections connections;
@@ -28,9 +32,9 @@ struct qp__http {
   struct qp__holds holds;
 
   atomic_bool stopping;
+  atomic_uint active; /* requests whose first line has come and whose answer is not sent */
   pthread_mutex_t lock;
-  pthread_cond_t quiet; /* active became 0 */
-  unsigned active;      /* requests whose first line has come and whose answer is not sent */
+  pthread_cond_t quiet; /* active became 0 while stopping */
 };
 
 #define QP__HEADER_MAX ((size_t)512 << 10) /* no limit of a header is above it */

@@ -43,6 +43,7 @@ qp__request_free(struct qp__request *r)
 {
   if (!r)
     return;
+  qp__shared_unref(r->reply.shared);
   qp__buf_release(&r->reply.body);
   qp__buf_release(&r->body);
   qp__arena_release(&r->arena);

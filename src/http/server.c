@@ -38,7 +38,9 @@
 
 #define CONNECTIONS 16384
 #define CONNECTIONS_ADDRESS 256
-#define ANSWER_MEMORY ((size_t)16 << 10) /* of a connection, besides the request's header */
+#define ANSWER_MEMORY \
+  ((size_t)8 << 10) /* of a connection, besides the request's header; all of it
+                                         * is cleared for each request */
 #define DROPPED_MAX ((uint64_t)64 << 20)
 #define THREADS_MAX 8
 
@@ -52,9 +54,7 @@ begin_request(void *cls, const char *uri, struct MHD_Connection *connection)
 
   if (!r)
     return NULL;
-  (void)pthread_mutex_lock(&http->lock);
-  http->active++;
-  (void)pthread_mutex_unlock(&http->lock);
+  (void)atomic_fetch_add(&http->active, 1);
   return r;
 }
 
@@ -78,10 +78,11 @@ end_request(void *cls, struct MHD_Connection *connection, void **con_cls,
   }
   qp__request_free(r);
   qp__connection_phase(connection, QP__PHASE_HEADER);
-  (void)pthread_mutex_lock(&http->lock);
-  if (--http->active == 0)
+  if (atomic_fetch_sub(&http->active, 1) == 1 && atomic_load(&http->stopping)) {
+    (void)pthread_mutex_lock(&http->lock);
     (void)pthread_cond_signal(&http->quiet);
-  (void)pthread_mutex_unlock(&http->lock);
+    (void)pthread_mutex_unlock(&http->lock);
+  }
 }
 
 static bool
@@ -110,6 +111,20 @@ check_body(struct qp__request *r, const struct qp__framing *f, struct qp_err *er
   return QP_OK;
 }
 
+/* Who may not call does not learn what else is wrong. */
+static enum qp_rc
+find_route(struct qp__request *r, struct qp_err *err)
+{
+  enum qp_rc rc = qp__route_find(r, err);
+  struct qp_err denied = { QP_OK, "" };
+
+  if (r->route && qp__guard_key(r, &denied)) {
+    *err = denied;
+    rc = denied.rc;
+  }
+  return rc;
+}
+
 static enum qp_rc
 take_header(struct qp__request *r, const char *method, const char *version, struct qp_err *err)
 {
@@ -129,7 +144,7 @@ take_header(struct qp__request *r, const char *method, const char *version, stru
   if (!rc)
     rc = qp__request_decode(r, err);
   if (!rc)
-    rc = qp__route_find(r, err);
+    rc = find_route(r, err);
   if (!rc)
     rc = check_body(r, &framing, err);
   if (!rc || framing.chunked || framing.length || r->close) {
@@ -250,11 +265,11 @@ open_socket(struct qp__http *http, const struct addrinfo *info, const char *addr
   const int one = 1;
   int fd;
 
-  http->loopback = qp__guard_loopback(info->ai_addr);
-  if (!http->loopback)
+  http->exposed = !qp__guard_loopback(info->ai_addr);
+  if (http->exposed && !qp__keys_any(http->keys))
     return qp__fail(err, QP_DENIED,
                     "'%.80s' can be reached from other machines, and there is no key to ask them "
-                    "for; listen on 127.0.0.1 or [::1]",
+                    "for; make one with 'quipu key create', or listen on 127.0.0.1 or [::1]",
                     address);
   fd = socket(info->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0)
@@ -349,7 +364,7 @@ address_limit(const struct qp__http *http, const struct qp__http_options *o)
 {
   if (o->connections_address)
     return o->connections_address;
-  return http->loopback ? 0 : CONNECTIONS_ADDRESS;
+  return http->exposed ? CONNECTIONS_ADDRESS : 0;
 }
 
 static enum qp_rc
@@ -390,8 +405,10 @@ init_locks(struct qp__http *http, struct qp_err *err)
            pthread_cond_init(&http->quiet, &attr) == 0;
     (void)pthread_condattr_destroy(&attr);
   }
-  if (good)
+  if (good && qp__uuid_gen_init(&http->ids) == 0)
     return QP_OK;
+  if (good)
+    (void)pthread_cond_destroy(&http->quiet);
   (void)pthread_mutex_destroy(&http->lock);
   return qp__fail_nomem(err, "starting the server");
 }
@@ -439,6 +456,8 @@ qp__http_start(const struct qp__http_options *options, struct qp__http **out, st
   http->started_ms = qp__clock_wall_ms();
   raise_descriptor_limit();
   rc = use_settings(http, options, err);
+  if (!rc)
+    rc = qp__keys_open(&qp__os_posix, options->data, http->log, http->log_arg, &http->keys, err);
   if (!rc)
     rc = open_address(http, options->listen, err);
   if (!rc)
@@ -490,7 +509,8 @@ wait_until_quiet(struct qp__http *http)
   const struct timespec deadline = { .tv_sec = until / 1000000, .tv_nsec = until % 1000000 * 1000 };
 
   (void)pthread_mutex_lock(&http->lock);
-  while (http->active && pthread_cond_timedwait(&http->quiet, &http->lock, &deadline) == 0)
+  while (atomic_load(&http->active) &&
+         pthread_cond_timedwait(&http->quiet, &http->lock, &deadline) == 0)
     continue;
   (void)pthread_mutex_unlock(&http->lock);
 }
@@ -511,8 +531,10 @@ qp__http_stop(struct qp__http *http)
     (void)qp__os_posix.close(qp__os_posix.self, http->listen_fd);
   qp__settings_free(atomic_load(&http->settings));
   qp__connections_release(&http->connections);
+  qp__keys_close(http->keys);
   qp__free(http->url);
   qp__holds_release(&http->holds);
+  qp__uuid_gen_release(&http->ids);
   (void)pthread_cond_destroy(&http->quiet);
   (void)pthread_mutex_destroy(&http->lock);
   qp__free(http);

@@ -12,10 +12,11 @@ struct qp__http;
 struct qp__http_options {
   struct qp_store *store;
   const char *listen;           /* "127.0.0.1:7878", "[::1]:0"; port 0 picks a free one */
+  const char *data;             /* the data directory, for keys.json; NULL: there are no keys */
   unsigned threads;             /* default: processors, at most 8 */
   unsigned connections;         /* at once; default 16384 */
   unsigned connections_address; /* from one address; default 256, on loopback no limit */
-  size_t max_header;            /* largest request line and header; default 16 KiB */
+  size_t max_header;            /* largest request line and header; default 8 KiB */
   qp_log_fn *log; /* default: none. The access log has the feature "access" and is logfmt, or with
                    * log_json "access.json" and is the members of an object */
   void *log_arg;
@@ -30,11 +31,13 @@ struct qp__http_options {
   unsigned header_timeout_s;         /* … that has not sent a whole header; default 60 */
   unsigned body_timeout_s;           /* … whose body takes longer; default 300 */
   unsigned stop_timeout_s;           /* how long a stop waits for requests; default 10 */
+  bool no_access_log;
   bool log_json;
 };
 
 /* Listens and answers, on threads of its own, until it is stopped. QP_INVALID: an address that is
- * none. QP_DENIED: one that other machines reach, which takes a key. QP_BUSY: it is in use. */
+ * none. QP_DENIED: one that other machines reach, and there is no key. QP_BUSY: it is in use.
+ * QP_CORRUPT: keys.json is damaged. */
 enum qp_rc qp__http_start(const struct qp__http_options *options, struct qp__http **out,
                           struct qp_err *err);
 /* "http://127.0.0.1:7878", with the real port. Borrowed. */

@@ -110,14 +110,14 @@ keep_row(struct list_page *page, sqlite3_stmt *st)
 }
 
 static enum qp_rc
-read_rows(struct qp__catalogue *cat, const struct qp_catalogue_query *q, struct list_page *page,
+read_rows(struct qp__cat_db *db, const struct qp_catalogue_query *q, struct list_page *page,
           struct qp_err *err)
 {
   struct qp_uuid id = { { 0 } };
   int64_t updated = 0;
   sqlite3_stmt *st;
   bool row = true;
-  enum qp_rc rc = qp__cat_use(cat, q->owner ? QP__CAT_LIST_OWNER : QP__CAT_LIST, &st, err);
+  enum qp_rc rc = qp__cat_use(db, q->owner ? QP__CAT_LIST_OWNER : QP__CAT_LIST, &st, err);
 
   if (!rc && q->cursor)
     rc = parse_list_cursor(q->cursor, &updated, &id, err);
@@ -130,7 +130,7 @@ read_rows(struct qp__catalogue *cat, const struct qp_catalogue_query *q, struct 
   if (q->owner)
     qp__cat_bind_text(st, 5, q->owner);
   while (!rc && row) {
-    rc = qp__cat_step(cat, st, &row, err);
+    rc = qp__cat_step(db, st, &row, err);
     if (rc || !row)
       break;
     page->more = page->count == page->limit;
@@ -143,13 +143,19 @@ read_rows(struct qp__catalogue *cat, const struct qp_catalogue_query *q, struct 
   return rc;
 }
 
-/* Follows commits from now on: the catalogue is in use. */
-static void
-start_following(struct qp__catalogue *cat)
+static enum qp_rc
+read_list(struct qp__catalogue *cat, const struct qp_catalogue_query *q, struct list_page *page,
+          struct qp_err *err)
 {
-  (void)pthread_mutex_lock(&cat->lock);
-  cat->following = true;
-  (void)pthread_mutex_unlock(&cat->lock);
+  struct qp__cat_reader *reader = NULL;
+  enum qp_rc rc = qp__cat_begin_reading(cat, false, &reader, err);
+
+  if (rc)
+    return rc;
+  page->count = 0;
+  rc = read_rows(reader ? &reader->db : &cat->main, q, page, err);
+  qp__cat_end_reading(cat, reader);
+  return rc;
 }
 
 enum qp_rc
@@ -166,12 +172,9 @@ qp_catalogue_list(struct qp_store *store, const struct qp_catalogue_query *query
   page.rows = qp__alloc0(page.limit, sizeof(*page.rows));
   if (!page.rows)
     return qp__fail_nomem(err, "a list");
-  start_following(cat);
-  (void)pthread_mutex_lock(&cat->db_lock);
-  rc = qp__cat_refresh(cat, false, err);
-  if (!rc)
-    rc = read_rows(cat, q, &page, err);
-  (void)pthread_mutex_unlock(&cat->db_lock);
+  rc = read_list(cat, q, &page, err);
+  if (qp__cat_is_damaged(cat, rc))
+    rc = read_list(cat, q, &page, err);
   for (size_t i = 0; i < page.count && !rc; i++)
     rc = visit(arg, &page.rows[i]);
   if (!rc) {
@@ -261,7 +264,7 @@ make_match(const char *text, struct qp__buf *out, struct qp_err *err)
   qp__buf_init(&t.unwanted, (size_t)4 * QUERY_MAX);
   if (n)
     split_terms(&t, text);
-  if (!t.wanted.len)
+  if (!t.wanted.len && !t.wanted.rc)
     rc = qp__fail(err, QP_INVALID, "there is no word to search for");
   else
     rc = qp__buf_check(&t.wanted, "the search", err);
@@ -322,14 +325,14 @@ keep_hit(struct hit_page *page, sqlite3_stmt *st)
 }
 
 static enum qp_rc
-read_hits(struct qp__catalogue *cat, const struct qp_search_query *q, struct qp_bytes match,
+read_hits(struct qp__cat_db *db, const struct qp_search_query *q, struct qp_bytes match,
           struct hit_page *page, struct qp_err *err)
 {
   double rank = 0;
   int64_t after = 0;
   sqlite3_stmt *st;
   bool row = true;
-  enum qp_rc rc = qp__cat_use(cat, q->owner ? QP__CAT_SEARCH_OWNER : QP__CAT_SEARCH, &st, err);
+  enum qp_rc rc = qp__cat_use(db, q->owner ? QP__CAT_SEARCH_OWNER : QP__CAT_SEARCH, &st, err);
 
   if (!rc && q->cursor)
     rc = parse_hit_cursor(q->cursor, &rank, &after, err);
@@ -343,7 +346,7 @@ read_hits(struct qp__catalogue *cat, const struct qp_search_query *q, struct qp_
   if (q->owner)
     qp__cat_bind_text(st, 6, q->owner);
   while (!rc && row) {
-    rc = qp__cat_step(cat, st, &row, err);
+    rc = qp__cat_step(db, st, &row, err);
     if (rc || !row)
       break;
     page->more = page->count == page->limit;
@@ -354,6 +357,21 @@ read_hits(struct qp__catalogue *cat, const struct qp_search_query *q, struct qp_
   }
   (void)sqlite3_reset(st);
   (void)sqlite3_clear_bindings(st);
+  return rc;
+}
+
+static enum qp_rc
+read_search(struct qp__catalogue *cat, const struct qp_search_query *q, const struct qp__buf *match,
+            struct hit_page *page, struct qp_err *err)
+{
+  struct qp__cat_reader *reader = NULL;
+  enum qp_rc rc = qp__cat_begin_reading(cat, true, &reader, err);
+
+  if (rc)
+    return rc;
+  page->count = 0;
+  rc = read_hits(reader ? &reader->db : &cat->main, q, qp__buf_bytes(match), page, err);
+  qp__cat_end_reading(cat, reader);
   return rc;
 }
 
@@ -371,12 +389,9 @@ qp_search(struct qp_store *store, const struct qp_search_query *query, qp_search
   page.hits = qp__alloc0(page.limit, sizeof(*page.hits));
   rc = page.hits ? make_match(query->text, &match, err) : qp__fail_nomem(err, "a search");
   if (!rc) {
-    start_following(cat);
-    (void)pthread_mutex_lock(&cat->db_lock);
-    rc = qp__cat_refresh(cat, true, err);
-    if (!rc)
-      rc = read_hits(cat, query, qp__buf_bytes(&match), &page, err);
-    (void)pthread_mutex_unlock(&cat->db_lock);
+    rc = read_search(cat, query, &match, &page, err);
+    if (qp__cat_is_damaged(cat, rc))
+      rc = read_search(cat, query, &match, &page, err);
   }
   for (size_t i = 0; i < page.count && !rc; i++)
     rc = visit(arg, &page.hits[i]);

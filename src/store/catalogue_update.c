@@ -44,13 +44,13 @@ find_row(struct qp__catalogue *cat, const struct qp_uuid *id, struct known *out,
 {
   sqlite3_stmt *st;
   bool row = false;
-  enum qp_rc rc = qp__cat_use(cat, QP__CAT_ROW_FIND, &st, err);
+  enum qp_rc rc = qp__cat_use(&cat->main, QP__CAT_ROW_FIND, &st, err);
 
   memset(out, 0, sizeof(*out));
   if (rc)
     return rc;
   qp__cat_bind_id(st, 1, id);
-  rc = qp__cat_step(cat, st, &row, err);
+  rc = qp__cat_step(&cat->main, st, &row, err);
   if (!rc && row) {
     out->n = sqlite3_column_int64(st, 0);
     out->indexed = (uint32_t)sqlite3_column_int64(st, 1);
@@ -64,12 +64,12 @@ static enum qp_rc
 run_for(struct qp__catalogue *cat, enum qp__cat_sql sql, int64_t n, struct qp_err *err)
 {
   sqlite3_stmt *st;
-  enum qp_rc rc = qp__cat_use(cat, sql, &st, err);
+  enum qp_rc rc = qp__cat_use(&cat->main, sql, &st, err);
 
   if (rc)
     return rc;
   (void)sqlite3_bind_int64(st, 1, n);
-  return qp__cat_run(cat, st, err);
+  return qp__cat_run(&cat->main, st, err);
 }
 
 static enum qp_rc
@@ -146,7 +146,7 @@ put_row(struct qp__catalogue *cat, struct qp_context *c, const uint8_t stamp[16]
     known.digest = 0;
   }
   if (!rc)
-    rc = qp__cat_use(cat, QP__CAT_ROW_PUT, &st, err);
+    rc = qp__cat_use(&cat->main, QP__CAT_ROW_PUT, &st, err);
   if (!rc) {
     qp__cat_bind_id(st, 1, &c->id);
     bind_context(st, c, v, messages);
@@ -155,7 +155,7 @@ put_row(struct qp__catalogue *cat, struct qp_context *c, const uint8_t stamp[16]
     (void)sqlite3_bind_int64(st, 16, (int64_t)known.digest);
     (void)sqlite3_bind_int(st, 17, known.indexed != messages);
     (void)sqlite3_bind_int(st, 18, QP_OK);
-    rc = qp__cat_run(cat, st, err);
+    rc = qp__cat_run(&cat->main, st, err);
   }
   cat->finished += !rc && known.indexed == messages;
   qp__view_unref(v);
@@ -171,7 +171,7 @@ put_broken(struct qp__catalogue *cat, const struct qp_uuid *id, const struct qp_
   enum qp_rc rc = drop_row(cat, id, err);
 
   if (!rc)
-    rc = qp__cat_use(cat, QP__CAT_ROW_PUT, &st, err);
+    rc = qp__cat_use(&cat->main, QP__CAT_ROW_PUT, &st, err);
   if (rc)
     return rc;
   qp__cat_bind_id(st, 1, id);
@@ -183,7 +183,7 @@ put_broken(struct qp__catalogue *cat, const struct qp_uuid *id, const struct qp_
     (void)sqlite3_bind_int(st, i, 0);
   (void)sqlite3_bind_int(st, 18, why->rc);
   cat->finished++;
-  return qp__cat_run(cat, st, err);
+  return qp__cat_run(&cat->main, st, err);
 }
 
 /* Of the context's files as they are now; zeros when there is nothing to tell by. */
@@ -252,7 +252,7 @@ put_text(struct qp__catalogue *cat, int64_t n, const struct qp__entry *e, struct
          struct qp_err *err)
 {
   sqlite3_stmt *st;
-  enum qp_rc rc = qp__cat_use(cat, QP__CAT_TEXT_PUT, &st, err);
+  enum qp_rc rc = qp__cat_use(&cat->main, QP__CAT_TEXT_PUT, &st, err);
 
   if (rc)
     return rc;
@@ -261,14 +261,14 @@ put_text(struct qp__catalogue *cat, int64_t n, const struct qp__entry *e, struct
   (void)sqlite3_bind_int(st, 3, e->role);
   (void)sqlite3_bind_int64(st, 4, e->time);
   (void)sqlite3_bind_text(st, 5, text.data, (int)text.len, SQLITE_STATIC);
-  rc = qp__cat_run(cat, st, err);
+  rc = qp__cat_run(&cat->main, st, err);
   if (!rc)
-    rc = qp__cat_use(cat, QP__CAT_WORDS_PUT, &st, err);
+    rc = qp__cat_use(&cat->main, QP__CAT_WORDS_PUT, &st, err);
   if (rc)
     return rc;
-  (void)sqlite3_bind_int64(st, 1, sqlite3_last_insert_rowid(cat->db));
+  (void)sqlite3_bind_int64(st, 1, sqlite3_last_insert_rowid(cat->main.handle));
   (void)sqlite3_bind_text(st, 2, text.data, (int)text.len, SQLITE_STATIC);
-  return qp__cat_run(cat, st, err);
+  return qp__cat_run(&cat->main, st, err);
 }
 
 /* What is left of a transaction. */
@@ -317,7 +317,7 @@ set_indexed(struct qp__catalogue *cat, int64_t n, uint32_t indexed, uint64_t dig
             struct qp_err *err)
 {
   sqlite3_stmt *st;
-  enum qp_rc rc = qp__cat_use(cat, QP__CAT_ROW_INDEXED, &st, err);
+  enum qp_rc rc = qp__cat_use(&cat->main, QP__CAT_ROW_INDEXED, &st, err);
 
   if (rc)
     return rc;
@@ -326,7 +326,7 @@ set_indexed(struct qp__catalogue *cat, int64_t n, uint32_t indexed, uint64_t dig
   (void)sqlite3_bind_int64(st, 3, (int64_t)digest);
   (void)sqlite3_bind_int(st, 4, due);
   cat->finished += !due;
-  return qp__cat_run(cat, st, err);
+  return qp__cat_run(&cat->main, st, err);
 }
 
 /* A row whose text is due. */
@@ -367,10 +367,10 @@ index_next(struct qp__catalogue *cat, struct room *room, bool *found, struct qp_
   struct due due;
   sqlite3_stmt *st;
   bool fresh = false;
-  enum qp_rc rc = qp__cat_use(cat, QP__CAT_ROW_DUE, &st, err);
+  enum qp_rc rc = qp__cat_use(&cat->main, QP__CAT_ROW_DUE, &st, err);
 
   if (!rc)
-    rc = qp__cat_step(cat, st, found, err);
+    rc = qp__cat_step(&cat->main, st, found, err);
   if (rc || !*found)
     return rc;
   due.n = sqlite3_column_int64(st, 0);
@@ -405,13 +405,13 @@ compare_stamp(struct qp__catalogue *cat, const struct qp_uuid *id, bool *differs
   uint8_t stamp[16];
   sqlite3_stmt *st;
   bool row = false;
-  enum qp_rc rc = qp__cat_use(cat, QP__CAT_ROW_FIND, &st, err);
+  enum qp_rc rc = qp__cat_use(&cat->main, QP__CAT_ROW_FIND, &st, err);
 
   if (rc)
     return rc;
   make_stamp(cat->store, id, stamp);
   qp__cat_bind_id(st, 1, id);
-  rc = qp__cat_step(cat, st, &row, err);
+  rc = qp__cat_step(&cat->main, st, &row, err);
   if (rc)
     return rc;
   *differs = !row || memcmp(stamp, none, sizeof(none)) == 0 || sqlite3_column_int(st, 4) ||
@@ -431,14 +431,14 @@ list_context(void *arg, const struct qp_uuid *id)
   enum qp_rc rc = compare_stamp(cat, id, &differs, p->err);
 
   if (!rc)
-    rc = qp__cat_use(cat, QP__CAT_PASS_ADD, &st, p->err);
+    rc = qp__cat_use(&cat->main, QP__CAT_PASS_ADD, &st, p->err);
   if (rc)
     return rc;
   qp__cat_bind_id(st, 1, id);
   (void)sqlite3_bind_int(st, 2, differs);
   cat->listed++;
   cat->finished += !differs;
-  return qp__cat_run(cat, st, p->err);
+  return qp__cat_run(&cat->main, st, p->err);
 }
 
 /* The id that a statement finds, if any. */
@@ -447,10 +447,10 @@ next_id(struct qp__catalogue *cat, enum qp__cat_sql sql, struct qp_uuid *id, boo
         struct qp_err *err)
 {
   sqlite3_stmt *st;
-  enum qp_rc rc = qp__cat_use(cat, sql, &st, err);
+  enum qp_rc rc = qp__cat_use(&cat->main, sql, &st, err);
 
   if (!rc)
-    rc = qp__cat_step(cat, st, found, err);
+    rc = qp__cat_step(&cat->main, st, found, err);
   if (!rc && *found) {
     *id = qp__cat_column_id(st, 0);
     (void)sqlite3_reset(st);
@@ -463,7 +463,7 @@ qp__cat_start_pass(struct qp__catalogue *cat, struct qp_err *err)
 {
   struct qp_store *s = cat->store;
   struct pass pass = { cat, err };
-  enum qp_rc rc = qp__cat_do(cat, QP__CAT_PASS_CLEAR, err);
+  enum qp_rc rc = qp__cat_do(&cat->main, QP__CAT_PASS_CLEAR, err);
 
   cat->passing = false;
   cat->listed = 0;
@@ -471,7 +471,7 @@ qp__cat_start_pass(struct qp__catalogue *cat, struct qp_err *err)
   if (!rc)
     rc = s->driver->context_list(s->self, list_context, &pass, err);
   if (!rc)
-    rc = qp__cat_do(cat, QP__CAT_PASS_GONE, err);
+    rc = qp__cat_do(&cat->main, QP__CAT_PASS_GONE, err);
   if (rc)
     return rc;
   cat->passing = true;
@@ -493,11 +493,11 @@ pass_next(struct qp__catalogue *cat, bool *found, struct qp_err *err)
     return rc;
   rc = update_row(cat, &id, err);
   if (!rc)
-    rc = qp__cat_use(cat, QP__CAT_PASS_DONE, &st, err);
+    rc = qp__cat_use(&cat->main, QP__CAT_PASS_DONE, &st, err);
   if (rc)
     return rc;
   qp__cat_bind_id(st, 1, &id);
-  return qp__cat_run(cat, st, err);
+  return qp__cat_run(&cat->main, st, err);
 }
 
 /* ---- steps ---- */
@@ -540,9 +540,9 @@ copy_if_needed(struct qp__catalogue *cat, bool text, bool *more, struct qp_err *
   enum qp_rc rc = next_id(cat, QP__CAT_PASS_NEXT, &id, more, err);
 
   if (!rc && !*more && text) {
-    rc = qp__cat_use(cat, QP__CAT_ROW_DUE, &st, err);
+    rc = qp__cat_use(&cat->main, QP__CAT_ROW_DUE, &st, err);
     if (!rc)
-      rc = qp__cat_step(cat, st, more, err);
+      rc = qp__cat_step(&cat->main, st, more, err);
     if (!rc)
       (void)sqlite3_reset(st);
   }
@@ -564,14 +564,14 @@ qp__cat_work(struct qp__catalogue *cat, bool text, bool *more, struct qp_err *er
   *more = false;
   if (cat->only_read)
     return copy_if_needed(cat, text, more, err);
-  rc = qp__cat_do(cat, QP__CAT_BEGIN, err);
+  rc = qp__cat_do(&cat->main, QP__CAT_BEGIN, err);
   if (rc)
     return rc;
   rc = do_step(cat, text, &done, more, err);
   if (!rc)
-    rc = qp__cat_do(cat, QP__CAT_COMMIT, err);
+    rc = qp__cat_do(&cat->main, QP__CAT_COMMIT, err);
   if (rc) {
-    (void)qp__cat_do(cat, QP__CAT_ROLLBACK, NULL);
+    (void)qp__cat_do(&cat->main, QP__CAT_ROLLBACK, NULL);
     cat->passing = was_passing;
     return rc;
   }

@@ -32,7 +32,7 @@ test('the access log has a line a request, without the query', async (t) => {
   await server.ask('GET', '/healthz?key=secret');
   await server.ask('GET', '/nothing%0ahere', undefined, { authorization: 'Bearer secret' });
   const { stderr } = await server.stop();
-  assert.match(stderr, /^time=\S+Z level=info method=GET path=\/healthz status=400 bytes=\d+ ms=[\d.]+ from=127\.0\.0\.1$/m);
+  assert.match(stderr, /^time=\S+Z level=info method=GET path=\/healthz status=400 bytes=\d+ ms=[\d.]+ from=127\.0\.0\.1 key=-$/m);
   assert.match(stderr, /path=\/nothing%0ahere status=400/);
   assert.doesNotMatch(stderr, /secret/);
 });

@@ -654,6 +654,32 @@ checkpoint_files(void *self, struct qp_err *err)
   return f->readonly ? QP_OK : qp__journal_checkpoint(f->journal, err);
 }
 
+static enum qp_rc
+check_writes(void *self, struct qp_err *err)
+{
+  struct qp__files *f = self;
+
+  return f->readonly ? QP_OK : qp__journal_check(f->journal, err);
+}
+
+static enum qp_rc
+mend_journal(void *self, struct qp_err *err)
+{
+  struct qp__files *f = self;
+  enum qp_rc rc = qp__journal_mend(f->journal, err);
+
+  qp__pack_cache_drop(f->packs, ""); /* a commit that failed may have brought others */
+  return rc;
+}
+
+static void
+resume_writes(void *self)
+{
+  struct qp__files *f = self;
+
+  qp__journal_resume(f->journal);
+}
+
 static void
 get_stats(void *self, struct qp__driver_stats *out)
 {
@@ -752,4 +778,8 @@ const struct qp__driver qp__driver_files = {
   .revert = qp__files_revert,
   .each = run_each,
   .context_stamp = qp__files_stamp,
+  .check_writes = check_writes,
+  .mend = mend_journal,
+  .resume = resume_writes,
+  .context_renew = qp__files_renew,
 };
