@@ -1,6 +1,7 @@
 /* h_health.c - what a supervisor asks: is it alive, does it take work, what has it done; and what
  * can be asked at all. */
 #include "base/err.h"
+#include "http/change.h"
 #include "http/emit.h"
 #include "http/handlers.h"
 #include "http/http_int.h"
@@ -31,6 +32,9 @@ qp__h_readyz(struct qp__request *r, struct qp_err *err)
   if (qp__http_stopping(r->http))
     return qp__request_fail(r, MHD_HTTP_SERVICE_UNAVAILABLE, "STOPPING", err,
                             "the server is stopping");
+  if (qp__change_recover(r->http, err) == QP_IO)
+    return qp__request_fail(r, MHD_HTTP_SERVICE_UNAVAILABLE, "STOPPED", err,
+                            "the store takes no writes: an earlier one failed");
   say(r, "ready");
   return QP_OK;
 }

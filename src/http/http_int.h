@@ -32,9 +32,11 @@ struct qp__http {
   struct qp__holds holds;
 
   atomic_bool stopping;
+  _Atomic int64_t recovered_us; /* when recovery of the store was last tried */
   atomic_uint active; /* requests whose first line has come and whose answer is not sent */
   pthread_mutex_t lock;
-  pthread_cond_t quiet; /* active became 0 while stopping */
+  pthread_cond_t quiet; /* active became 0 while stopping, or waiting did */
+  unsigned waiting;     /* requests that are suspended (wait.h); under the lock */
 };
 
 #define QP__HEADER_MAX ((size_t)512 << 10) /* no limit of a header is above it */

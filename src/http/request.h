@@ -21,13 +21,19 @@
 #define QP__REPLY_HEADERS 8
 #define QP__REPLY_MAX ((size_t)1 << 30)
 
+struct qp__held;
 struct qp__http;
+struct qp__request;
 struct qp__route;
 struct qp__settings;
+
+/* Decodes, calls the library, fills r->reply. */
+typedef enum qp_rc qp__handler(struct qp__request *r, struct qp_err *err);
 
 enum qp__stage {
   QP__STAGE_LINE,    /* its first line is there */
   QP__STAGE_BODY,    /* its header is there and good */
+  QP__STAGE_WAITING, /* for something that goes on elsewhere; then `then` makes the answer */
   QP__STAGE_REPLIED, /* the answer is queued */
 };
 
@@ -76,6 +82,12 @@ struct qp__request {
   struct qp_err early;  /* what is wrong with the header; told when the request is over */
   unsigned fail_status; /* of qp__request_fail, or 0 */
   const char *fail_code;
+  /* of a request that waits (wait.h) */
+  qp__handler *then;
+  struct qp_err waited;
+  struct qp__held *held;      /* given back with the request, or NULL */
+  struct qp__held *condemned; /* that it deletes, or NULL */
+  void *kept;                 /* the handler's, in the arena */
   struct qp__reply reply;
   enum MHD_Result queued; /* of an answer that the handler itself has sent */
   unsigned sent_status;

@@ -6,7 +6,8 @@
  *   take_header     the header is there: framing, guard, route, size; what fails here is answered
  *                   before a byte of the body is read
  *   take_body       the body comes in pieces, up to the limit
- *   run             the handler makes the answer, which is queued
+ *   run             the handler makes the answer, which is queued; or it begins something that takes
+ *                   a while, the connection is suspended, and its second half makes it (wait.h)
  *   end_request     it is sent, or the connection is lost: logged, counted, freed
  *
  * Stopping: no new connection is taken, requests that have begun are answered with "Connection:
@@ -28,6 +29,7 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "http/access.h"
+#include "http/change.h"
 #include "http/clock.h"
 #include "http/framing.h"
 #include "http/guard.h"
@@ -58,6 +60,17 @@ begin_request(void *cls, const char *uri, struct MHD_Connection *connection)
   return r;
 }
 
+/* The client has gone while the request waited. */
+static void
+abandon(struct qp__request *r)
+{
+  struct qp_err err = { QP_OK, "" };
+
+  qp__held_put(r->held);
+  if (r->condemned && qp__held_end_delete(r, &err))
+    r->http->log(r->http->log_arg, QP_LOG_WARN, "http", err.msg);
+}
+
 static void
 end_request(void *cls, struct MHD_Connection *connection, void **con_cls,
             enum MHD_RequestTerminationCode why)
@@ -76,6 +89,7 @@ end_request(void *cls, struct MHD_Connection *connection, void **con_cls,
     qp__metrics_count(&http->metrics, qp__route_number(r->route), r->sent_status, us);
     qp__access_log(r, us);
   }
+  abandon(r);
   qp__request_free(r);
   qp__connection_phase(connection, QP__PHASE_HEADER);
   if (atomic_fetch_sub(&http->active, 1) == 1 && atomic_load(&http->stopping)) {
@@ -179,6 +193,8 @@ take_body(struct qp__request *r, const char *data, size_t *size)
 static enum qp_rc
 run(struct qp__request *r, struct qp_err *err)
 {
+  struct qp_err ignored;
+
   if (r->early.rc) {
     *err = r->early;
     return err->rc;
@@ -188,6 +204,8 @@ run(struct qp__request *r, struct qp_err *err)
                ? qp__fail(err, QP_TOOBIG, "the body is over the limit of %zu bytes",
                           r->settings->max_body)
                : qp__fail_nomem(err, "reading the body");
+  if (r->route && r->route->scope >= QP__SCOPE_WRITE)
+    (void)qp__change_recover(r->http, &ignored); /* if it fails, the handler is told why */
   return r->route ? r->route->handle(r, err) : QP_OK;
 }
 
@@ -213,12 +231,19 @@ handle(void *cls, struct MHD_Connection *connection, const char *url, const char
       return take_body(r, data, size);
     qp__connection_phase(connection, QP__PHASE_ANSWER);
     rc = run(r, &err);
-    return r->stage == QP__STAGE_REPLIED ? r->queued : qp__reply_send(r, rc, &err);
-  case QP__STAGE_REPLIED:
     break;
+  case QP__STAGE_WAITING:
+    r->stage = QP__STAGE_BODY;
+    rc = r->then(r, &err);
+    break;
+  case QP__STAGE_REPLIED:
+  default:
+    *size = 0;
+    return MHD_YES;
   }
-  *size = 0;
-  return MHD_YES;
+  if (r->stage == QP__STAGE_WAITING)
+    return MHD_YES;
+  return r->stage == QP__STAGE_REPLIED ? r->queued : qp__reply_send(r, rc, &err);
 }
 
 /* ---- what libmicrohttpd says ---- */
@@ -376,9 +401,9 @@ start_daemon(struct qp__http *http, const struct qp__http_options *o, struct qp_
 
   http->timeout_s = settings->timeout_s;
   http->daemon = MHD_start_daemon(
-      MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_ERROR_LOG | tls, 0, NULL, NULL, handle, http,
-      MHD_OPTION_EXTERNAL_LOGGER, pass_log, http, MHD_OPTION_LISTEN_SOCKET, http->listen_fd,
-      MHD_OPTION_THREAD_POOL_SIZE, threads, MHD_OPTION_CONNECTION_LIMIT,
+      MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG | tls, 0, NULL,
+      NULL, handle, http, MHD_OPTION_EXTERNAL_LOGGER, pass_log, http, MHD_OPTION_LISTEN_SOCKET,
+      http->listen_fd, MHD_OPTION_THREAD_POOL_SIZE, threads, MHD_OPTION_CONNECTION_LIMIT,
       o->connections ? o->connections : CONNECTIONS, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
       address_limit(http, o), MHD_OPTION_CONNECTION_TIMEOUT, http->timeout_s,
       MHD_OPTION_CONNECTION_MEMORY_LIMIT, settings->max_header + ANSWER_MEMORY,
@@ -512,6 +537,8 @@ wait_until_quiet(struct qp__http *http)
   while (atomic_load(&http->active) &&
          pthread_cond_timedwait(&http->quiet, &http->lock, &deadline) == 0)
     continue;
+  while (http->waiting) /* their connections must not go; what they wait for ends by itself */
+    (void)pthread_cond_wait(&http->quiet, &http->lock);
   (void)pthread_mutex_unlock(&http->lock);
 }
 

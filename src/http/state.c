@@ -94,7 +94,7 @@ qp__state_render(struct qp__held *held, const char *branch, uint64_t last, struc
     return qp__fail_nomem(err, "the state");
   x->out = out;
   qp__pending_init(&x->pending);
-  rc = qp__context_metadata(held->context, &metadata, err);
+  rc = qp__context_shown(held, &metadata, err);
   if (!rc)
     rc = qp__context_updated_at(held->context, metadata, &updated_at, err);
   if (!rc)
@@ -242,8 +242,10 @@ answer_rendered(struct qp__request *r, struct qp__held *held, uint64_t last, str
 
   made.version = qp_context_version(held->context);
   made.epoch = atomic_load(&held->holds->epoch);
-  if (render && qp__render_fresh(render, atomic_load(&held->settled), made.version, made.epoch,
-                                 qp__clock_us())) {
+  made.failures = atomic_load(&held->failures);
+  if (render && render->failures == made.failures &&
+      qp__render_fresh(render, atomic_load(&held->settled), made.version, made.epoch,
+                       qp__clock_us())) {
     count(&r->http->metrics.render_hits);
     return answer_from(r, render, err);
   }
