@@ -149,9 +149,7 @@ QP_API QP_MUST_CHECK enum qp_rc qp_store_open(const char *url,
 /* Closes every context of the store that is still in memory, checkpoints and frees. NULL is
  * allowed. Every context handle must have been closed. */
 QP_API void qp_store_close(struct qp_store *store);
-
-/* Lets other processes know where a server answers for this store: while it is open for writing
- * their QP_BUSY names the URL. "" takes it back. QP_INVALID: not printable ASCII, or too long. */
+/* Lets the QP_BUSY of others name the server that answers for the store; "": there is none. */
 QP_API QP_MUST_CHECK enum qp_rc qp_store_announce(struct qp_store *store, const char *url,
                                                   struct qp_err *err);
 

@@ -18,6 +18,23 @@ say(struct qp__request *r, const char *status)
   qp__emit_close(b, '}');
 }
 
+/* For whoever opens the address to see what is there. */
+enum qp_rc
+qp__h_index(struct qp__request *r, struct qp_err *err)
+{
+  struct qp__buf *b = &r->reply.body;
+
+  (void)err;
+  qp__emit_open(b, NULL, '{');
+  qp__emit_str(b, "name", "quipu");
+  qp__emit_str(b, "version", qp_version());
+  qp__emit_str(b, "api", "/v1");
+  qp__emit_str(b, "contract", "/openapi.json");
+  qp__emit_str(b, "health", "/healthz");
+  qp__emit_close(b, '}');
+  return QP_OK;
+}
+
 enum qp_rc
 qp__h_healthz(struct qp__request *r, struct qp_err *err)
 {

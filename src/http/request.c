@@ -135,6 +135,8 @@ decode_path(struct qp__request *r, struct qp_err *err)
     if (rc)
       return rc;
   }
+  if (!s[1])
+    return QP_OK; /* "/" alone has no segments */
   while (*s) {
     size_t n = strcspn(++s, "/");
     enum qp_rc rc;

@@ -6,8 +6,9 @@
  *   take_header     the header is there: framing, guard, route, size; what fails here is answered
  *                   before a byte of the body is read
  *   take_body       the body comes in pieces, up to the limit
- *   run             the handler makes the answer, which is queued; or it begins something that takes
- *                   a while, the connection is suspended, and its second half makes it (wait.h)
+ *   run             the handler makes the answer, which is queued; or it begins something that
+ *                   takes a while, the connection is suspended, and its second half makes it (see
+ *                   wait.h)
  *   end_request     it is sent, or the connection is lost: logged, counted, freed
  *
  * Stopping: no new connection is taken, requests that have begun are answered with "Connection:

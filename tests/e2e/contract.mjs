@@ -27,7 +27,7 @@ const plain = /^(date|content-length|content-type|connection|keep-alive|transfer
 // ---- which operation ----
 
 function segments(target) {
-  const path = target.replace(/^https?:\/\/[^/]*/i, '').split(/[?#]/)[0];
+  const path = target.replace(/^https?:\/\/[^/]*\/?/i, '/').split(/[?#]/)[0];
   if (!path.startsWith('/')) return undefined;
   try {
     return path.slice(1).split('/').map(decodeURIComponent);

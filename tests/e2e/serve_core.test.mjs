@@ -81,7 +81,7 @@ test('serve refuses addresses that are none, in use, or open to others', async (
 
 test('unknown paths, methods and query parameters', async (t) => {
   const server = await serve(t);
-  for (const path of ['/', '/v1', '/v2/contexts', '/healthz/', '/v1/contexts/a/b/c/d/e/f/g/h', '//healthz'])
+  for (const path of ['/v1', '/v2/contexts', '/healthz/', '/v1/contexts/a/b/c/d/e/f/g/h', '//healthz'])
     await server.refuses(404, 'NOTFOUND', /No such path/, 'GET', path);
   const answer = await server.ask('DELETE', '/healthz');
   assert.equal(answer.status, 405);
