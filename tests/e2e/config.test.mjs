@@ -221,3 +221,33 @@ test('SIGHUP takes what can change, says what cannot, and keeps all when the fil
   assert.equal(end.status, 0);
   assert.doesNotMatch(end.stderr.slice(silent), /healthz/);
 });
+
+test('SIGHUP under load: each request keeps to one configuration, none is lost', async (t) => {
+  const { data, file } = place(t, 'timeout = 30\n');
+  const server = await serve(t, { data, args: ['--config', file, '--log-level', 'info', '--quiet'] });
+  let going = true;
+  let asked = 0;
+  const ask = async () => {
+    for (; going; asked++) {
+      const { status } = await server.ask('GET', '/v1/contexts', undefined, asked % 2 ? { origin: 'https://a' } : {});
+      assert.ok(status === 200 || status === 403, String(status));
+    }
+  };
+  const askers = [ask(), ask(), ask(), ask()];
+  for (let i = 0; i < 30; i++) {
+    const from = server.process.stderr.length;
+    fs.writeFileSync(file, i % 2 ? 'allow_origin = https://a\ntimeout = 20\n' : `timeout = ${i + 1}\nmax_body = ${i + 2}K\n`);
+    server.process.child.kill('SIGHUP');
+    await until(() => server.process.stderr.slice(from).includes('read the configuration again'));
+  }
+  going = false;
+  await Promise.all(askers);
+  assert.ok(asked > 0);
+  // A timeout that is new goes for new connections.
+  fs.writeFileSync(file, 'timeout = 1\n');
+  const from = server.process.stderr.length;
+  server.process.child.kill('SIGHUP');
+  await until(() => server.process.stderr.slice(from).includes('read the configuration again'));
+  assert.equal(await server.raw('GET /healthz HTTP/1.1\r\nHost: local'), '');
+  assert.equal((await server.stop()).status, 0);
+});
