@@ -28,15 +28,17 @@ struct qp__http {
   qp_log_fn *log; /* never NULL */
   void *log_arg;
   int64_t started_ms;
+  _Atomic int64_t recovered_us; /* when recovery of the store was last tried */
   struct qp__metrics metrics;
   struct qp__holds holds;
 
+  atomic_bool log_access;
   atomic_bool stopping;
-  _Atomic int64_t recovered_us; /* when recovery of the store was last tried */
+  bool sealed;        /* no more requests may wait; under the lock */
   atomic_uint active; /* requests whose first line has come and whose answer is not sent */
+  unsigned waiting;   /* requests that are suspended (wait.h); under the lock */
   pthread_mutex_t lock;
   pthread_cond_t quiet; /* active became 0 while stopping, or waiting did */
-  unsigned waiting;     /* requests that are suspended (wait.h); under the lock */
 };
 
 #define QP__HEADER_MAX ((size_t)512 << 10) /* no limit of a header is above it */

@@ -7,8 +7,8 @@
  *                   before a byte of the body is read
  *   take_body       the body comes in pieces, up to the limit
  *   run             the handler makes the answer, which is queued; or it begins something that
- *                   takes a while, the connection is suspended, and its second half makes it (see
- *                   wait.h)
+ *                   takes a while, the connection is suspended, and its second half makes it
+ *                   (wait.h)
  *   end_request     it is sent, or the connection is lost: logged, counted, freed
  *
  * Stopping: no new connection is taken, requests that have begun are answered with "Connection:
@@ -540,6 +540,7 @@ wait_until_quiet(struct qp__http *http)
     continue;
   while (http->waiting) /* their connections must not go; what they wait for ends by itself */
     (void)pthread_cond_wait(&http->quiet, &http->lock);
+  http->sealed = true;
   (void)pthread_mutex_unlock(&http->lock);
 }
 
