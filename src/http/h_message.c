@@ -211,7 +211,7 @@ read_message(struct qp__request *r, struct qp_message **out, const char **branch
     rc = qp_message_parse(qp__buf_bytes(&r->body), out, err);
   } else {
     *branch = qp__arena_strdup(&r->arena, qp__body_string(object, "branch"));
-    qp__buf_init(&text, r->http->max_body * 6);
+    qp__buf_init(&text, r->settings->max_body * 6);
     (void)json_object_del(object, "branch");
     (void)qp__json_write(&text, object);
     rc = *branch ? qp__buf_check(&text, "the message", err) : qp__fail_nomem(err, "the message");
