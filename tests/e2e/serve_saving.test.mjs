@@ -216,7 +216,7 @@ test('Scenario: Persistence failure handling (disk full)', async (t) => {
   assert.equal(failed.body.state, 'Failed');
   assert.equal(failed.body.state_detail.error.code, 'FULL');
   assert.match(failed.body.state_detail.error.message, failing.message);
-  assert.match(failed.body.state_detail.failed_at, /^\d{4}-\d\d-\d\dT/);
+  assert.match(failed.body.state_detail.failed_at, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
   assert.deepEqual(failed.body.messages.map((m) => m.id), saved);
   assert.equal((await server.expect(200, 'GET', at)).state, 'Failed');
   assert.equal((await server.ask('GET', `${at}/state`, undefined, { 'if-none-match': failed.headers.get('etag') })).status, 304);
