@@ -16,27 +16,27 @@ struct qp__http {
   struct qp_store *store;
   struct MHD_Daemon *daemon;
   int listen_fd;
+  bool exposed; /* other machines reach the address */
+  atomic_bool log_access;
+  atomic_bool stopping;
   char *url;
   char **origins;
   size_t origin_count;
   char **hosts;
   size_t host_count;
-  bool exposed;          /* other machines reach the address */
   struct qp__keys *keys; /* never NULL */
   struct qp__uuid_gen ids;
   size_t max_body;
   qp_log_fn *log; /* never NULL */
   void *log_arg;
-  atomic_bool log_access;
   int64_t started_ms;
   struct qp__metrics metrics;
   struct qp__holds holds;
 
-  atomic_bool stopping;
   _Atomic int64_t recovered_us; /* when recovery of the store was last tried */
-  atomic_uint active; /* requests whose first line has come and whose answer is not sent */
   pthread_mutex_t lock;
   pthread_cond_t quiet; /* active became 0 while stopping, or waiting did */
+  atomic_uint active;   /* requests whose first line has come and whose answer is not sent */
   unsigned waiting;     /* requests that are suspended (wait.h); under the lock */
 };
 
