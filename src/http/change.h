@@ -30,7 +30,7 @@ enum qp_rc qp__change_tell(struct qp__request *r, struct qp__held *held, enum qp
 bool qp__change_show(struct qp__held *held, json_t *metadata);
 
 /* A store that an earlier failure has stopped is brought back, at most once a second; else this
- * does nothing. QP_IO: it is stopped. */
+ * does nothing. Another answer than QP_OK: it is stopped, and why that is still so. */
 enum qp_rc qp__change_recover(struct qp__http *http, struct qp_err *err);
 
 #endif

@@ -145,6 +145,8 @@ qp__metrics_write(struct qp__http *http, struct qp__buf *out)
          get(&m->connections));
   single(out, "quipu_http_connections_open", "gauge", "Connections that are open.",
          open > 0 ? (unsigned long long)open : 0);
+  single(out, "quipu_http_connections_cut_total", "counter",
+         "Connections that were cut off because a request took too long to arrive.", get(&m->cut));
   single(out, "quipu_state_renders_total", "counter", "States that were rendered.",
          get(&m->renders));
   single(out, "quipu_state_hits_total", "counter", "States answered from a rendered one.",

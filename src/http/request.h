@@ -25,6 +25,7 @@ struct qp__held;
 struct qp__http;
 struct qp__request;
 struct qp__route;
+struct qp__settings;
 
 /* Decodes, calls the library, fills r->reply. */
 typedef enum qp_rc qp__handler(struct qp__request *r, struct qp_err *err);
@@ -58,6 +59,7 @@ struct qp__reply {
 
 struct qp__request {
   struct qp__http *http;
+  const struct qp__settings *settings; /* those in force when it began */
   struct MHD_Connection *connection;
   enum qp__stage stage;
   const struct qp__route *route; /* NULL until it is found */

@@ -171,7 +171,7 @@ drop_render(struct qp__held *held, struct qp__render *render)
 
 /* What is the same for all clients but those that need headers of their own. */
 static struct MHD_Response *
-make_response(const struct qp__http *http, struct qp__shared *body, const char *etag)
+make_response(struct qp__http *http, struct qp__shared *body, const char *etag)
 {
   struct MHD_Response *response = qp__reply_response(body, NULL);
 
@@ -179,7 +179,8 @@ make_response(const struct qp__http *http, struct qp__shared *body, const char *
     return NULL;
   if (MHD_add_response_header(response, "ETag", etag) == MHD_YES &&
       MHD_add_response_header(response, "Cache-Control", "private, no-cache") == MHD_YES &&
-      (!http->origin_count || MHD_add_response_header(response, "Vary", "Origin") == MHD_YES))
+      (!qp__http_settings(http)->origins[0] ||
+       MHD_add_response_header(response, "Vary", "Origin") == MHD_YES))
     return response;
   MHD_destroy_response(response);
   return NULL;
@@ -188,7 +189,7 @@ make_response(const struct qp__http *http, struct qp__shared *body, const char *
 /* Keeps `made` with its body, a reference that it takes, instead of what there was for `last`.
  * NULL: no memory. */
 static struct qp__render *
-keep_render(const struct qp__http *http, struct qp__held *held, const struct qp__render *made)
+keep_render(struct qp__http *http, struct qp__held *held, const struct qp__render *made)
 {
   struct qp__render *render = find_render(held, made->last);
 
@@ -217,8 +218,7 @@ count(atomic_ullong *counter)
 static bool
 needs_own_headers(const struct qp__request *r)
 {
-  return qp__http_stopping(r->http) ||
-         (r->http->origin_count > 0 && qp__request_header(r, "Origin"));
+  return qp__http_stopping(r->http) || (r->settings->origins[0] && qp__request_header(r, "Origin"));
 }
 
 /* An answer of its own on the rendered body. */

@@ -15,6 +15,14 @@ static const char *const messages[] = {
   "\"tool_calls\":[{\"id\":\"c1\",\"tool_name\":\"run\",\"arguments\":{}}]}",
 };
 
+static char *no_names[] = { NULL };
+static struct qp__settings settings = {
+  .origins = no_names,
+  .hosts = no_names,
+  .max_body = MAX_BODY,
+  .max_header = MAX_BODY,
+};
+
 static void
 ignore_log(void *arg, enum qp_log_level level, const char *feature, const char *text)
 {
@@ -81,7 +89,7 @@ http_rig_make(struct http_rig *rig)
     return false;
   }
   rig->http->store = rig->store;
-  rig->http->max_body = MAX_BODY;
+  atomic_store(&rig->http->settings, &settings);
   rig->http->log = ignore_log;
   return true;
 }
