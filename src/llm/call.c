@@ -248,7 +248,7 @@ take_header(struct qp__httpcall *http, struct qp_bytes line)
 }
 
 static size_t
-on_header(char *data, size_t size, size_t n, void *arg)
+on_header(const char *data, size_t size, size_t n, void *arg)
 {
   struct qp__httpcall *http = arg;
   struct qp_bytes line = { data, size * n };
@@ -296,7 +296,7 @@ take_data(struct qp__httpcall *http, struct qp_bytes data, struct qp_err *err)
 }
 
 static size_t
-on_data(char *text, size_t size, size_t n, void *arg)
+on_data(const char *text, size_t size, size_t n, void *arg)
 {
   struct qp__httpcall *http = arg;
   struct qp_bytes data = { text, size * n };
