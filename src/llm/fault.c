@@ -41,6 +41,18 @@ qp__fault_action(enum qp__fault_kind kind)
   return (size_t)kind < COUNT(kinds) ? kinds[kind].action : QP__ACTION_FATAL;
 }
 
+int64_t
+qp__fault_backoff_ms(const struct qp__llm_fault *fault, unsigned attempt, uint32_t random)
+{
+  int64_t wait = (int64_t)500 << (attempt < 4 ? attempt : 4);
+  double part = (double)random / 4294967296.0;
+
+  wait -= (int64_t)((double)wait / 4 * part);
+  if (fault->retry_after_ms > 0)
+    return fault->retry_after_ms + (int64_t)(250 * part);
+  return wait;
+}
+
 /* ---- header ---- */
 
 void
