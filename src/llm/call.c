@@ -22,8 +22,9 @@
 
 struct qp__httpcall {
   struct qp__llm_engine *engine;
-  struct qp__llm_call *call; /* NULL: told or cancelled */
-  const struct qp__llm_provider *provider;
+  struct qp__llm_call *call;               /* NULL: told or cancelled */
+  const struct qp__llm_provider *provider; /* not to be used once `call` is NULL */
+  const struct qp__llm_codec *codec;
   struct qp__httpcall *prev, *next;
   CURL *easy;
   bool added;   /* libcurl has it */
@@ -68,7 +69,7 @@ release(struct qp__httpcall *http)
     (void)curl_multi_remove_handle(http->engine->multi, http->easy);
   curl_easy_cleanup(http->easy);
   curl_slist_free_all(http->headers);
-  http->provider->codec->close(http->reader);
+  http->codec->close(http->reader);
   qp__buf_release(&http->body);
   qp__buf_release(&http->reply);
 }
@@ -118,7 +119,7 @@ is_good(const struct qp__httpcall *http)
 static void
 judge(struct qp__httpcall *http, CURLcode code, struct qp__llm_fault *fault)
 {
-  const struct qp__llm_codec *codec = http->provider->codec;
+  const struct qp__llm_codec *codec = http->codec;
   enum qp_rc rc = http->err.rc;
 
   if (!rc && http->begun && is_good(http)) {
@@ -174,15 +175,21 @@ qp__httpcall_ended(struct qp__httpcall *http, CURLcode code)
 
 static void on_timer(uv_timer_t *timer);
 
+/* How long it may be quiet now. */
+static uint64_t
+limit_of(const struct qp__httpcall *http)
+{
+  return (uint64_t)(http->begun ? http->provider->idle_ms : http->provider->first_byte_ms);
+}
+
 /* The timer is not set anew for each piece: when it fires it looks how long it has been quiet. */
 static void
 watch(struct qp__httpcall *http)
 {
-  int64_t limit = http->begun ? http->provider->idle_ms : http->provider->first_byte_ms;
+  uint64_t limit = limit_of(http);
   uint64_t quiet = uv_now(http->engine->loop) - http->last_ms;
-  uint64_t left = quiet < (uint64_t)limit ? (uint64_t)limit - quiet : 0;
 
-  (void)uv_timer_start(&http->timer, on_timer, left, 0);
+  (void)uv_timer_start(&http->timer, on_timer, quiet < limit ? limit - quiet : 0, 0);
 }
 
 static void
@@ -190,22 +197,22 @@ on_timer(uv_timer_t *timer)
 {
   struct qp__httpcall *http = timer->data;
   struct qp__llm_engine *e = http->engine;
-  int64_t limit = http->begun ? http->provider->idle_ms : http->provider->first_byte_ms;
   struct qp__llm_call *call = http->call;
   struct qp__llm_fault fault;
 
-  if (call && uv_now(e->loop) - http->last_ms < (uint64_t)limit) {
+  if (call && uv_now(e->loop) - http->last_ms < limit_of(http)) {
     watch(http);
     return;
   }
   qp__engine_enter(e);
-  qp__httpcall_free(http); /* libcurl is not running now */
   if (call) {
-    qp__fault_set(&fault, QP__FAULT_TIMEOUT, "%s sent nothing for %lld ms", call->provider->name,
-                  (long long)limit);
+    qp__fault_set(&fault, QP__FAULT_TIMEOUT, "%s sent nothing for %llu ms", http->provider->name,
+                  (unsigned long long)limit_of(http));
     fault.status = http->head.status;
-    qp__call_finish(call, &fault);
   }
+  qp__httpcall_free(http); /* libcurl is not running now */
+  if (call)
+    qp__call_finish(call, &fault);
   qp__engine_leave(e);
 }
 
@@ -248,7 +255,7 @@ take_header(struct qp__httpcall *http, struct qp_bytes line)
 }
 
 static size_t
-on_header(char *data, size_t size, size_t n, void *arg)
+on_header(const char *data, size_t size, size_t n, void *arg)
 {
   struct qp__httpcall *http = arg;
   struct qp_bytes line = { data, size * n };
@@ -292,11 +299,11 @@ take_data(struct qp__httpcall *http, struct qp_bytes data, struct qp_err *err)
     (void)qp__buf_add(&http->reply, data.data, data.len);
     return qp__buf_check(&http->reply, "the provider's answer", err);
   }
-  return http->provider->codec->feed(http->reader, data, err);
+  return http->codec->feed(http->reader, data, err);
 }
 
 static size_t
-on_data(char *text, size_t size, size_t n, void *arg)
+on_data(const char *text, size_t size, size_t n, void *arg)
 {
   struct qp__httpcall *http = arg;
   struct qp_bytes data = { text, size * n };
@@ -314,7 +321,7 @@ on_data(char *text, size_t size, size_t n, void *arg)
   http->err.rc = rc;
   if (!http->call || http->err.rc)
     return 0;
-  if (is_good(http) && http->provider->codec->over(http->reader))
+  if (is_good(http) && http->codec->over(http->reader))
     http->engine->work = true;
   return data.len;
 }
@@ -343,7 +350,7 @@ static bool
 add_headers(struct qp__httpcall *http)
 {
   const char *key = http->provider->key;
-  bool is_anthropic = http->provider->codec == &qp__codec_anthropic;
+  bool is_anthropic = http->codec == &qp__codec_anthropic;
 
   if (!add_header(http, "Content-Type: application/json", "") ||
       !add_header(http, "Accept: text/event-stream, application/json", "") ||
@@ -351,6 +358,9 @@ add_headers(struct qp__httpcall *http)
     return false;
   if (is_anthropic && !add_header(http, "anthropic-version: 2023-06-01", ""))
     return false;
+  for (size_t i = 0; i < http->provider->header_count; i++)
+    if (!add_header(http, http->provider->headers[i], ""))
+      return false;
   return !key || add_header(http, is_anthropic ? "x-api-key: " : "Authorization: Bearer ", key);
 }
 
@@ -361,7 +371,7 @@ set_url(struct qp__httpcall *http)
   bool good;
 
   qp__buf_init(&url, (size_t)64 << 10);
-  (void)qp__buf_addf(&url, "%s%s", http->provider->url, http->provider->codec->path);
+  (void)qp__buf_addf(&url, "%s%s", http->provider->url, http->codec->path);
   good = !url.rc && !curl_easy_setopt(http->easy, CURLOPT_URL, url.data);
   qp__buf_release(&url);
   return good;
@@ -397,6 +407,8 @@ set_options(struct qp__httpcall *http, struct qp_err *err)
     return qp__fail_nomem(err, "a call of a model");
   /* Without HTTP/2 in libcurl the older version does as well. */
   (void)curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_2TLS);
+  /* A cancel must not wait for a name server. */
+  (void)curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L);
   return QP_OK;
 }
 
@@ -421,6 +433,7 @@ qp__httpcall_start(struct qp__llm_call *call, const struct qp__llm_request *requ
   http->engine = e;
   http->call = call;
   http->provider = call->provider;
+  http->codec = codec;
   qp__llm_head_init(&http->head);
   qp__buf_init(&http->body, QP__LLM_BODY_MAX);
   qp__buf_init(&http->reply, QP__LLM_EVENT_MAX);
@@ -467,7 +480,7 @@ qp__httpcall_work(struct qp__httpcall *http)
     qp__fault_set(&fault, QP__FAULT_INTERNAL, "a call of a model: out of memory");
     qp__httpcall_free(http);
     qp__call_finish(call, &fault);
-  } else if (call && http->begun && is_good(http) && http->provider->codec->over(http->reader)) {
+  } else if (call && http->begun && is_good(http) && http->codec->over(http->reader)) {
     tell(http, CURLE_OK);
     (void)uv_timer_start(&http->timer, on_timer, DRAIN_MS, 0);
   }

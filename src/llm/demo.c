@@ -13,7 +13,8 @@
 
 struct qp__demo_call {
   struct qp__llm_engine *engine;
-  struct qp__llm_call *call; /* NULL: told or cancelled */
+  struct qp__llm_call *call;
+  bool over; /* told or cancelled: the call is gone */
   uv_timer_t timer;
   struct qp__demo_play play;
   size_t at;     /* item */
@@ -42,7 +43,7 @@ free_memory(uv_handle_t *handle)
 void
 qp__demo_drop(struct qp__demo_call *demo)
 {
-  demo->call = NULL;
+  demo->over = true;
   if (!uv_is_closing((uv_handle_t *)&demo->timer))
     uv_close((uv_handle_t *)&demo->timer, free_memory);
 }
@@ -66,7 +67,7 @@ tell(struct qp__demo_call *demo, const struct qp__llm_event *event)
   struct qp__llm_fault fault;
   enum qp_rc rc = demo->call->fns.event(demo->call->fns.arg, event, &err);
 
-  if (!demo->call)
+  if (demo->over)
     return false;
   if (rc) {
     err.rc = rc;

@@ -41,6 +41,18 @@ qp__fault_action(enum qp__fault_kind kind)
   return (size_t)kind < COUNT(kinds) ? kinds[kind].action : QP__ACTION_FATAL;
 }
 
+int64_t
+qp__fault_backoff_ms(const struct qp__llm_fault *fault, unsigned attempt, uint32_t random)
+{
+  int64_t wait = (int64_t)500 << (attempt < 4 ? attempt : 4);
+  double part = (double)random / 4294967296.0;
+
+  wait -= (int64_t)((double)wait / 4 * part);
+  if (fault->retry_after_ms > 0)
+    return fault->retry_after_ms + (int64_t)(250 * part);
+  return wait;
+}
+
 /* ---- header ---- */
 
 void
@@ -298,32 +310,42 @@ kind_of_status(int status)
   return status >= 400 ? QP__FAULT_REQUEST : QP__FAULT_PROTOCOL;
 }
 
-/* "prompt is too long: N tokens > M maximum", "maximum context length is M tokens. However, … N
- * tokens", or the numbers that llama.cpp gives by name. */
+/* The number behind some words; the text behind the number, or NULL when there is none. */
+static const char *
+number_behind(const char *text, const char *words, int64_t *out)
+{
+  const char *at = text ? strstr(text, words) : NULL;
+  char *end;
+  long long n;
+
+  if (!at)
+    return NULL;
+  at += strlen(words);
+  n = strtoll(at, &end, 10);
+  if (end == at || n < 0)
+    return NULL;
+  *out = n;
+  return end;
+}
+
+/* "prompt is too long: N tokens > M maximum", "maximum context length is M tokens. However, …
+ * resulted in N tokens", or the numbers that llama.cpp gives by name. */
 static void
 read_sizes(struct qp__llm_fault *out, const struct words *w)
 {
-  const char *at;
-  long long a = 0;
-  long long b = 0;
+  const char *rest;
 
   out->tokens = json_integer_value(json_object_get(w->error, "n_prompt_tokens"));
   out->window = json_integer_value(json_object_get(w->error, "n_ctx"));
   if (out->tokens || !w->message)
     return;
-  at = strstr(w->message, "too long: ");
-  if (at && sscanf(at, "too long: %18lld tokens > %18lld", &a, &b) == 2) {
-    out->tokens = a;
-    out->window = b;
+  rest = number_behind(w->message, "too long: ", &out->tokens);
+  if (rest) {
+    (void)number_behind(rest, "> ", &out->window);
     return;
   }
-  at = strstr(w->message, "context length is ");
-  if (at && sscanf(at, "context length is %18lld", &b) == 1) {
-    out->window = b;
-    at = strstr(at, "resulted in ");
-    if (at && sscanf(at, "resulted in %18lld", &a) == 1)
-      out->tokens = a;
-  }
+  rest = number_behind(w->message, "context length is ", &out->window);
+  (void)number_behind(rest, "resulted in ", &out->tokens);
 }
 
 static void

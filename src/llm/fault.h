@@ -71,6 +71,11 @@ void qp__llm_head_feed(struct qp__llm_head *head, struct qp_bytes name, struct q
 const char *qp__fault_name(enum qp__fault_kind kind);
 enum qp__fault_action qp__fault_action(enum qp__fault_kind kind);
 
+/* How long to wait before try number `attempt` + 1, from 0 on: half a second, doubled each time up
+ * to eight, less a random part of up to a quarter; or what the provider asks for, and up to a
+ * quarter of a second more. */
+int64_t qp__fault_backoff_ms(const struct qp__llm_fault *fault, unsigned attempt, uint32_t random);
+
 /* Fills *out; the message is cut where it is too long. */
 void qp__fault_set(struct qp__llm_fault *out, enum qp__fault_kind kind, const char *fmt, ...)
     QP_PRINTF(3, 4);

@@ -168,7 +168,7 @@ make_wire_id(struct builder *b, const char *stored)
 
   if (!grow_ids(b))
     return NULL;
-  for (; stored[n] && n < WIRE_ID_MAX; n++) {
+  for (; n < WIRE_ID_MAX && stored[n]; n++) {
     char c = stored[n];
     bool good = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
                 c == '_' || c == '-';

@@ -22,11 +22,11 @@ struct qp__model {
   const char *provider; /* "anthropic", "openai", "demo"; "" when nothing says it */
   int64_t window;       /* tokens of input and output together */
   int64_t max_output;
-  bool has_prices;
   int64_t input, output, cache_read, cache_write, cache_write_1h;
   int64_t long_input; /* more tokens of input than this cost more; 0: never */
   int64_t long_input_percent, long_output_percent; /* of the prices above */
   enum qp__model_origin origin;
+  bool has_prices;
 };
 
 struct qp__models {

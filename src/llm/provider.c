@@ -44,6 +44,9 @@ release(struct qp__llm_provider *p)
   qp__free(p->url);
   qp__free(p->key);
   qp__free(p->model);
+  for (size_t i = 0; i < p->header_count; i++)
+    qp__free(p->headers[i]);
+  qp__free(p->headers);
 }
 
 /* ---- adding ---- */
@@ -88,6 +91,10 @@ check_spec(const struct qp__llm_provider_spec *spec, const struct protocol *prot
                     spec->name);
   if (spec->key && qp__has_control(spec->key))
     return qp__fail(err, QP_INVALID, "provider '%s': the key has a control character", spec->name);
+  for (size_t i = 0; spec->headers && spec->headers[i]; i++)
+    if (!strchr(spec->headers[i], ':') || qp__has_control(spec->headers[i]))
+      return qp__fail(err, QP_INVALID, "provider '%s': header %zu is not like \"name: value\"",
+                      spec->name, i + 1);
   return QP_OK;
 }
 
@@ -104,6 +111,24 @@ trim_url(const char *url, const struct protocol *protocol)
   if (k && n > k && memcmp(url + n - k, extra, k) == 0)
     n -= k;
   return qp__strndup(url, n);
+}
+
+static bool
+copy_headers(struct qp__llm_provider *p, const char *const *headers)
+{
+  size_t n = 0;
+
+  while (headers && headers[n])
+    n++;
+  if (!n)
+    return true;
+  p->headers = qp__alloc0(n, sizeof(*p->headers));
+  for (; p->headers && p->header_count < n; p->header_count++) {
+    p->headers[p->header_count] = qp__strdup(headers[p->header_count]);
+    if (!p->headers[p->header_count])
+      return false;
+  }
+  return p->headers != NULL;
 }
 
 static int64_t
@@ -139,7 +164,8 @@ make(const struct qp__llm_provider_spec *spec, struct qp__llm_provider *out, str
   p.url = trim_url(url, protocol);
   p.model = qp__strdup(spec->model ? spec->model : protocol->model);
   p.key = spec->key && *spec->key ? qp__strdup(spec->key) : NULL;
-  if (!p.name || !p.url || !p.model || (spec->key && *spec->key && !p.key)) {
+  if (!p.name || !p.url || !p.model || (spec->key && *spec->key && !p.key) ||
+      !copy_headers(&p, spec->headers)) {
     release(&p);
     return qp__fail_nomem(err, "a provider");
   }

@@ -16,6 +16,7 @@ struct qp__llm_provider_spec {
   const char *protocol; /* "anthropic", "openai", "ollama", "demo"; NULL: the name */
   const char *base_url; /* "http://127.0.0.1:8080/v1" */
   const char *key;
+  const char *const *headers;     /* more of them, "anthropic-beta: a,b"; ends with NULL */
   const char *model;              /* asked when a context names none */
   int64_t connect_ms;             /* until there is a connection; 0: 10 s */
   int64_t first_byte_ms;          /* from the start until the answer begins; 0: 5 min */
@@ -30,6 +31,8 @@ struct qp__llm_provider {
   char *url;                         /* base URL without a slash at its end */
   char *key;                         /* or NULL; never in a log, an error or a file */
   char *model;
+  char **headers;
+  size_t header_count;
   bool loopback; /* the URL leads to this machine: no proxy is asked */
   int64_t connect_ms, first_byte_ms, idle_ms;
   unsigned flags;

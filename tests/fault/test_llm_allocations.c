@@ -197,7 +197,10 @@ static enum qp_rc
 configure(struct qp__buf *out)
 {
   static const char row[] = "{\"id\":\"llama\",\"provider\":\"local\",\"window\":9}";
-  struct qp__llm_provider_spec spec = { .name = "local", .protocol = "ollama", .key = "x" };
+  static const char *const headers[] = { "a: b", "c: d", NULL };
+  struct qp__llm_provider_spec spec = {
+    .name = "local", .protocol = "ollama", .key = "x", .headers = headers
+  };
   const struct qp__llm_provider *provider = NULL;
   struct qp__llm_providers providers;
   struct qp__llm_params params = { 0 };

@@ -116,14 +116,16 @@ run_until_done(struct listener *l)
 }
 
 static void
-no_env(struct qp__llm_providers *p, const char *name, const char *protocol, const char *path,
-       int64_t wait)
+add_provider(struct qp__llm_providers *p, const char *name, const char *protocol, const char *path,
+             int64_t wait)
 {
   char url[128];
+  static const char *const headers[] = { "anthropic-beta: one,two", NULL };
   struct qp__llm_provider_spec spec = { .name = name,
                                         .protocol = protocol,
                                         .base_url = url,
                                         .key = KEY,
+                                        .headers = headers,
                                         .connect_ms = 2000,
                                         .first_byte_ms = wait,
                                         .idle_ms = wait };
@@ -140,9 +142,9 @@ set_up(void **state)
   assert_int_equal(uv_loop_init(&loop), 0);
   llm_server_start(&server, &loop);
   memset(&providers, 0, sizeof(providers));
-  no_env(&providers, "openai", "openai", "/v1/", 20000);
-  no_env(&providers, "anthropic", "anthropic", "/v1", 20000);
-  no_env(&providers, "hasty", "openai", "", 60);
+  add_provider(&providers, "openai", "openai", "/v1/", 20000);
+  add_provider(&providers, "anthropic", "anthropic", "/v1", 20000);
+  add_provider(&providers, "hasty", "openai", "", 60);
   question = llm_messages("[{\"role\":\"user\",\"text\":\"q\"}]", &question_count);
   assert_int_equal(qp__llm_engine_open(&loop, &qp__os_posix, &engine, NULL), QP_OK);
   return 0;
@@ -208,6 +210,7 @@ what_is_sent(void **state)
   assert_non_null(strstr(server.asked.data, "POST /v1/messages HTTP/1.1\r\n"));
   assert_non_null(strstr(server.asked.data, "x-api-key: " KEY "\r\n"));
   assert_non_null(strstr(server.asked.data, "anthropic-version: 2023-06-01\r\n"));
+  assert_non_null(strstr(server.asked.data, "anthropic-beta: one,two\r\n"));
   assert_null(strstr(server.asked.data, "Bearer"));
 }
 
@@ -362,6 +365,17 @@ nobody_is_there(void **state)
   expect_fault("gone", "", QP__FAULT_CONNECT, 0);
   assert_int_equal(qp__llm_providers_add(&providers, &lost, NULL), QP_OK);
   expect_fault("lost", "", QP__FAULT_CONNECT, 0);
+  for (int turns = 0; turns < 3; turns++) { /* while the name is looked up */
+    struct listener l;
+
+    listener_init(&l);
+    start(&l, "lost");
+    for (int i = 0; i < turns && !l.done; i++)
+      (void)uv_run(&loop, UV_RUN_NOWAIT);
+    if (!l.done)
+      qp__llm_call_cancel(l.call);
+    qp__buf_release(&l.log);
+  }
 }
 
 static void

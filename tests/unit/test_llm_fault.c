@@ -201,6 +201,28 @@ headers_say_when_and_whether(void **state)
 }
 
 static void
+waits_grow_and_heed_the_provider(void **state)
+{
+  struct qp__llm_fault fault;
+
+  (void)state;
+  qp__fault_set(&fault, QP__FAULT_SERVER, "x");
+  assert_int_equal(qp__fault_backoff_ms(&fault, 0, 0), 500);
+  assert_int_equal(qp__fault_backoff_ms(&fault, 3, 0), 4000);
+  assert_int_equal(qp__fault_backoff_ms(&fault, 99, 0), 8000);
+  for (unsigned attempt = 0; attempt < 6; attempt++)
+    for (uint32_t random = 0; random < UINT32_MAX - 999999999u; random += 999999999u) {
+      int64_t most = qp__fault_backoff_ms(&fault, attempt, 0);
+      int64_t wait = qp__fault_backoff_ms(&fault, attempt, random);
+
+      assert_true(wait <= most && wait >= most - most / 4);
+    }
+  fault.retry_after_ms = 7000;
+  assert_int_equal(qp__fault_backoff_ms(&fault, 0, 0), 7000);
+  assert_true(qp__fault_backoff_ms(&fault, 0, UINT32_MAX) < 7251);
+}
+
+static void
 a_key_never_stays_in_a_message(void **state)
 {
   struct qp__llm_fault fault;
@@ -244,6 +266,7 @@ main(void)
     cmocka_unit_test(every_answer_is_judged),
     cmocka_unit_test(sizes_are_read_where_they_are_said),
     cmocka_unit_test(headers_say_when_and_whether),
+    cmocka_unit_test(waits_grow_and_heed_the_provider),
     cmocka_unit_test(a_key_never_stays_in_a_message),
     cmocka_unit_test(messages_are_bounded),
   };

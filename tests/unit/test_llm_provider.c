@@ -135,9 +135,15 @@ bad_configuration_is_refused(void **state)
     { { .name = "openai", .base_url = "nonsense url" }, "the base URL" },
     { { .name = "openai", .base_url = "http://x/?a=b" }, "the base URL" },
   };
+  static const char *const headers[] = { "a: b", "c: d\r\nX-Evil: 1", NULL };
+  static const char *const no_colon[] = { "a b", NULL };
+  struct qp__llm_provider_spec evil = { .name = "openai", .headers = headers };
   struct qp__llm_providers p = { 0 };
 
   (void)state;
+  assert_int_equal(qp__llm_providers_add(&p, &evil, NULL), QP_INVALID);
+  evil.headers = no_colon;
+  assert_int_equal(qp__llm_providers_add(&p, &evil, NULL), QP_INVALID);
   for (size_t i = 0; i < COUNT(bad); i++) {
     struct qp_err err = { QP_OK, "" };
 
