@@ -35,7 +35,7 @@ bench: deps-bench build/.with-bench ## run the benchmarks
 	@$(NINJA) build products benchmarks
 	@set -e; for b in $(patsubst bench/%.c,build/bench/%,$(wildcard bench/bench_*.c)); do $$b; done
 
-lint: deps-lint all ## format, static analysis, layers, headers, exported symbols
+lint: deps-lint all ## format, static analysis, layers, headers, symbols, contract
 	@tools/lint
 
 format: deps-lint ## rewrite the C files as .clang-format says

@@ -20,7 +20,7 @@
 #include "quipu.h"
 
 #define BENCH_BLOCKS_MAX 16
-#define BENCH_ROWS_MAX 24
+#define BENCH_ROWS_MAX 40
 #define BENCH_POINTS_MAX 8
 #define BENCH_PATH_MAX 512
 #define BENCH_TEXTS 1000          /* different message texts; used over and over */
@@ -152,6 +152,11 @@ void bench_read_rows(struct bench *b);    /* read.c: 2 threads against 1 */
 void bench_session_rows(struct bench *b); /* session.c: long against short */
 void bench_space_rows(struct bench *b);   /* space.c: compression */
 void bench_range(struct bench *b);        /* range.c: the points of the plot */
+/* serve.c */
+void bench_poll_rows(struct bench *b);      /* against nginx */
+void bench_post_row(struct bench *b);       /* against the library */
+void bench_catalogue_rows(struct bench *b); /* lists and searches */
+void bench_idle_rows(struct bench *b);      /* memory and start */
 
 /* Opens a context of the store afresh, from its files. Seconds; *memory (may be NULL) receives
  * the bytes that it took, *looked_up those after one lookup by id. */

@@ -1,13 +1,14 @@
-/* bench_store.c - the storage engine against its bars; run by "make bench" in the top directory.
+/* bench_store.c - the storage engine and the server against their bars; run by "make bench" in the
+ * top directory.
  *
  *   QUIPU_BENCH_DIR    where its data goes, a directory that is not there yet; default
- *                      build/bench-data-<process id>. About 2.5 GB; removed at the end.
+ *                      build/bench-data-<process id>. About 3 GB; removed at the end.
  *   QUIPU_BENCH_QUICK  1: smaller contexts and fewer blocks, to see that everything works
  *
- * Arguments (open, size, client, batch, crowd, read, session, space, migrate, range) choose parts,
- * which are printed only. Without any it writes bench/RESULTS.md and bench/size.svg; in the quick
- * form build/RESULTS.md and build/size.svg. The bars are never a test: a row that falls short does
- * not change the exit status. */
+ * Arguments (open, size, client, batch, crowd, read, session, space, migrate, poll, post,
+ * catalogue, idle, range) choose parts, which are printed only. Without any it writes
+ * bench/RESULTS.md and bench/size.svg; in the quick form build/RESULTS.md and build/size.svg. The
+ * bars are never a test: a row that falls short does not change the exit status. */
 #include "bench.h"
 
 #include <errno.h>
@@ -27,8 +28,8 @@
 #define PROBE_GOOD 100e-6 /* seconds for a file */
 
 /* Directories of the data directory: of each store, and of what the peers write. */
-static const char *const places[] = { "large",   "client", "batch",   "crowd",   "read",
-                                      "session", "space",  "migrate", BENCH_PEER };
+static const char *const places[] = { "large", "client",  "batch", "crowd", "read", "session",
+                                      "space", "migrate", "serve", "post",  "many", BENCH_PEER };
 
 /* ---- the data directory ---- */
 
@@ -153,7 +154,9 @@ static const struct part {
   { "client", bench_client_rows },   { "batch", bench_batch_row },
   { "crowd", bench_crowd_rows },     { "read", bench_read_rows },
   { "session", bench_session_rows }, { "space", bench_space_rows },
-  { "migrate", bench_migrate_row },  { "range", bench_range },
+  { "migrate", bench_migrate_row },  { "poll", bench_poll_rows },
+  { "post", bench_post_row },        { "catalogue", bench_catalogue_rows },
+  { "idle", bench_idle_rows },       { "range", bench_range },
 };
 #define PARTS (sizeof(parts) / sizeof(parts[0]))
 

@@ -10,7 +10,7 @@
  *     *err (may be NULL) holds one sentence for a human.
  *   - When a function that writes returns QP_OK, what it wrote survives kill -9 and a power cut.
  *     When it returns anything else the change either did not happen or, only after QP_IO, may
- *     appear once the store is reopened; it is never there by half.
+ *     appear once the store has recovered or is reopened; it is never there by half.
  *   - What you pass stays yours. What you receive through a ** output is yours: free it with the
  *     function named in its comment. What a `get` or a visitor hands out is borrowed.
  *   - All text is UTF-8 and is checked. Times are milliseconds since 1970 UTC.
@@ -149,20 +149,43 @@ QP_API QP_MUST_CHECK enum qp_rc qp_store_open(const char *url,
 /* Closes every context of the store that is still in memory, checkpoints and frees. NULL is
  * allowed. Every context handle must have been closed. */
 QP_API void qp_store_close(struct qp_store *store);
+/* Lets the QP_BUSY of others name the server that answers for the store; "": there is none. */
+QP_API QP_MUST_CHECK enum qp_rc qp_store_announce(struct qp_store *store, const char *url,
+                                                  struct qp_err *err);
 
 /* Makes the plain files themselves durable and empties the journal. Never needed for safety. */
 QP_API QP_MUST_CHECK enum qp_rc qp_store_checkpoint(struct qp_store *store, struct qp_err *err);
+
+/* Whether the store takes writes: QP_OK, QP_READONLY, or QP_IO when an earlier write failed in a
+ * way that leaves open what became of it; the sentence is that of the first failure. Reading goes
+ * on, and every write answers QP_IO, until the store has recovered or is opened again. */
+QP_API QP_MUST_CHECK enum qp_rc qp_store_writable(struct qp_store *store, struct qp_err *err);
+
+/* Brings such a store back, without closing anything, as opening would: what was acknowledged is
+ * there, each write that failed is there completely or not at all, in the order in which they were
+ * made, and every context that is open shows exactly what is stored. QP_OK also when there was
+ * nothing to do. Otherwise the store is as it was and it can be tried again: when the disk is good,
+ * when there is space; QP_BUSY: when the contexts that are being opened or rewritten just now are
+ * done. Not to be called by a visitor or by qp_done_fn. */
+QP_API QP_MUST_CHECK enum qp_rc qp_store_recover(struct qp_store *store, struct qp_err *err);
 
 struct qp_store_stats {
   uint64_t commits; /* acknowledged since the store was opened */
   uint64_t syncs;   /* journal syncs; less than commits when commits are grouped */
   uint64_t checkpoints;
   uint64_t folds;         /* index.log folded into index.json */
-  uint64_t recovered;     /* commits replayed when the store was opened */
+  uint64_t recovered;     /* commits replayed when the store was opened or recovered */
   uint64_t message_reads; /* message reads that went to the driver */
   uint64_t pool_hits;     /* message reads answered from memory */
   uint64_t pool_bytes;    /* bytes in the message cache now */
   uint64_t contexts_open; /* contexts held in memory now */
+  /* System calls on files, but for those of the catalogue's database: none of them moves while
+   * nothing changes and what is read is in memory. */
+  uint64_t io_opens;
+  uint64_t io_reads;  /* also listings and looks at the state of a file */
+  uint64_t io_writes; /* of bytes, lengths and times */
+  uint64_t io_names;  /* names made, changed or removed */
+  uint64_t io_syncs;
 };
 QP_API void qp_store_stats_get(struct qp_store *store, struct qp_store_stats *out);
 
@@ -324,8 +347,13 @@ QP_API QP_MUST_CHECK enum qp_rc qp_context_list(struct qp_store *store, qp_conte
                                                 void *arg, struct qp_err *err);
 
 QP_API struct qp_uuid qp_context_id(const struct qp_context *context);
+/* Whether it belongs to `owner`; one without an owner belongs to nobody. */
+QP_API bool qp_context_belongs_to(struct qp_context *context, const char *owner);
 /* Grows with every committed change of this context while it is in memory. */
 QP_API uint64_t qp_context_version(const struct qp_context *context);
+/* True for a handle that a recovery could not bring up to date, because the stored context has
+ * become another one: it can still be read; close it and open the context again to write. */
+QP_API bool qp_context_stale(const struct qp_context *context);
 /* The metadata as JSON (docs/formats.md), released with qp_free(). */
 QP_API QP_MUST_CHECK enum qp_rc qp_context_metadata(struct qp_context *context, char **out,
                                                     size_t *len, struct qp_err *err);
@@ -397,6 +425,22 @@ QP_API QP_MUST_CHECK enum qp_rc qp_branch_set_prompt(struct qp_context *context,
 QP_API QP_MUST_CHECK enum qp_rc qp_message_save(struct qp_context *context, const char *branch,
                                                 struct qp_message *message, struct qp_uuid *id,
                                                 struct qp_err *err);
+
+/* Called once for a save that was begun: QP_OK when it is durable and readers see it, else what
+ * went wrong. `err` is borrowed. It must be quick, and must neither write nor wait for a write. */
+typedef void qp_done_fn(void *arg, enum qp_rc rc, const struct qp_err *err);
+
+/* The same without waiting: checks, takes its place in the order of saves and returns; `done` is
+ * called later, on a thread of the store, for the saves of one context in their order. Nothing is
+ * acknowledged before it is durable, and many saves share one sync. On QP_OK *id (may be NULL) is
+ * set at once, and the message is the caller's again; on any other answer `done` is not called. The
+ * context may be closed meanwhile; qp_store_close() waits for all saves. With QP_STORE_NO_THREAD,
+ * or when no thread can be had, `done` is called before this returns. */
+QP_API QP_MUST_CHECK enum qp_rc qp_message_save_async(struct qp_context *context,
+                                                      const char *branch,
+                                                      struct qp_message *message,
+                                                      struct qp_uuid *id, qp_done_fn *done,
+                                                      void *arg, struct qp_err *err);
 
 struct qp_save_result {
   struct qp_uuid id;
@@ -551,8 +595,10 @@ QP_API QP_MUST_CHECK enum qp_rc qp_store_reindex(struct qp_store *store, qp_rein
 /* ---- system prompts ---- */
 
 struct qp_prompt {
-  const char *id;   /* 1 to 128 bytes: letters, digits, '.', '_', '-', not starting with '.' */
-  const char *name; /* may be NULL */
+  /* 1 to 128 bytes: letters, digits, '.', '_', '-', not starting with '.'; or two of these with a
+   * ':' between them, of which the first is an owner */
+  const char *id;
+  const char *name;        /* may be NULL */
   const char *description; /* may be NULL */
   const char *content;
   int64_t created_at;

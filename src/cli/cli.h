@@ -18,6 +18,7 @@ struct cli;
 /* A command's arguments: values[i] belongs to row i of its option table. */
 struct cli_args {
   const char *values[CLI_OPTIONS_MAX];
+  struct cli_repeats repeats;
   struct cli_words words;
 };
 
@@ -35,18 +36,23 @@ struct cli_command {
   size_t words_min, words_max;
 };
 
+enum cli_data_source { CLI_DATA_FROM_DEFAULT, CLI_DATA_FROM_ENV, CLI_DATA_FROM_FLAG };
+
 struct cli {
   const struct cli_command *const *commands; /* ends with NULL */
   const struct cli_option *globals;          /* the options that every command takes */
   const char *data;                          /* data directory */
+  enum cli_data_source data_from;
   bool json;
   bool verbose;
   bool tty;               /* a person reads standard output */
   struct qp_store *store; /* opened by cli_open, closed by main */
+  qp_log_fn *log;         /* where the library's lines go; NULL: to standard error, for people */
+  void *log_arg;
 };
 
 extern const struct cli_command cli_cmd_new, cli_cmd_add, cli_cmd_ls, cli_cmd_search, cli_cmd_show,
-    cli_cmd_branch, cli_cmd_prompt, cli_cmd_session, cli_cmd_import, cli_cmd_migrate,
+    cli_cmd_branch, cli_cmd_prompt, cli_cmd_session, cli_cmd_import, cli_cmd_key, cli_cmd_migrate,
     cli_cmd_rollback, cli_cmd_check, cli_cmd_size, cli_cmd_gc, cli_cmd_archive, cli_cmd_compress,
     cli_cmd_decompress, cli_cmd_reindex, cli_cmd_rm, cli_cmd_tool, cli_cmd_serve, cli_cmd_version,
     cli_cmd_help;

@@ -9,6 +9,7 @@
 #define HOUR ((int64_t)3600 * 1000)
 #define DAY (24 * HOUR)
 #define COUNT_MAX 1000000
+#define TIME_MAX INT64_C(253402300799999) /* the end of the year 9999 */
 
 static const struct {
   const char *name;
@@ -38,7 +39,7 @@ days_in_month(int year, int month)
   return days[month] + (month == 1 && leap);
 }
 
-/* False when the calendar does not reach that far. */
+/* A negative number of months lies after it. False when the calendar does not reach that far. */
 static bool
 months_before(int64_t now, int64_t months, int64_t *out)
 {
@@ -60,8 +61,9 @@ months_before(int64_t now, int64_t months, int64_t *out)
   return true;
 }
 
-enum qp_rc
-cli_time_before(const char *what, const char *text, int64_t now, int64_t *out, struct qp_err *err)
+/* `sign` -1: before now, 1: after. */
+static enum qp_rc
+shift(const char *what, const char *text, int64_t now, int sign, int64_t *out, struct qp_err *err)
 {
   size_t digits = strspn(text, "0123456789");
   int64_t count = 0;
@@ -77,11 +79,32 @@ cli_time_before(const char *what, const char *text, int64_t now, int64_t *out, s
     if (strcmp(text + digits, units[i].name) != 0)
       continue;
     if (count > COUNT_MAX ||
-        (units[i].months && !months_before(now, count * units[i].months, &time)))
+        (units[i].months && !months_before(now, -sign * count * units[i].months, &time)))
       return cli_fail(err, QP_INVALID, "%s: '%.40s' is too long a time", what, text);
-    *out = units[i].months ? time : now - count * units[i].ms;
+    *out = units[i].months ? time : now + sign * count * units[i].ms;
     return QP_OK;
   }
   return cli_fail(err, QP_INVALID, "%s must be a time such as 12h, 90d, 2w, 6mo or 1y, not '%.40s'",
                   what, text);
+}
+
+enum qp_rc
+cli_time_before(const char *what, const char *text, int64_t now, int64_t *out, struct qp_err *err)
+{
+  return shift(what, text, now, -1, out, err);
+}
+
+enum qp_rc
+cli_time_after(const char *what, const char *text, int64_t now, int64_t *out, struct qp_err *err)
+{
+  int64_t time = 0;
+  enum qp_rc rc = shift(what, text, now, 1, &time, err);
+
+  if (rc)
+    return rc;
+  if (time <= now || time > TIME_MAX)
+    return cli_fail(err, QP_INVALID, "%s: '%.40s' is too %s a time", what, text,
+                    time <= now ? "short" : "long");
+  *out = time;
+  return QP_OK;
 }

@@ -14,5 +14,8 @@ int64_t cli_now(void);
  * day. QP_INVALID; `what` begins the sentence. */
 enum qp_rc cli_time_before(const char *what, const char *text, int64_t now, int64_t *out,
                            struct qp_err *err);
+/* The time that lies as long after `now`; not 0, and before the year 10000. */
+enum qp_rc cli_time_after(const char *what, const char *text, int64_t now, int64_t *out,
+                          struct qp_err *err);
 
 #endif

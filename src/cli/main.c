@@ -27,12 +27,11 @@ static const struct cli_option globals[] = {
 };
 
 static const struct cli_command *const commands[] = {
-  &cli_cmd_new,        &cli_cmd_add,     &cli_cmd_ls,       &cli_cmd_search,
-  &cli_cmd_show,       &cli_cmd_branch,  &cli_cmd_prompt,   &cli_cmd_session,
-  &cli_cmd_import,     &cli_cmd_migrate, &cli_cmd_rollback, &cli_cmd_check,
-  &cli_cmd_size,       &cli_cmd_gc,      &cli_cmd_archive,  &cli_cmd_compress,
-  &cli_cmd_decompress, &cli_cmd_reindex, &cli_cmd_rm,       &cli_cmd_tool,
-  &cli_cmd_serve,      &cli_cmd_version, &cli_cmd_help,     NULL,
+  &cli_cmd_new,      &cli_cmd_add,        &cli_cmd_ls,      &cli_cmd_search, &cli_cmd_show,
+  &cli_cmd_branch,   &cli_cmd_prompt,     &cli_cmd_session, &cli_cmd_import, &cli_cmd_migrate,
+  &cli_cmd_rollback, &cli_cmd_check,      &cli_cmd_size,    &cli_cmd_gc,     &cli_cmd_archive,
+  &cli_cmd_compress, &cli_cmd_decompress, &cli_cmd_reindex, &cli_cmd_rm,     &cli_cmd_tool,
+  &cli_cmd_serve,    &cli_cmd_key,        &cli_cmd_version, &cli_cmd_help,   NULL,
 };
 
 /* ---- finding a command and an action ---- */
@@ -91,10 +90,15 @@ apply_globals(struct cli *cli, const char *const *values, struct qp_err *err)
   cli->verbose = values[OPT_VERBOSE] != NULL;
   cli->tty = isatty(STDOUT_FILENO) == 1;
   cli->data = values[OPT_DATA];
+  cli->data_from = CLI_DATA_FROM_FLAG;
   if (cli->data && !cli->data[0])
     return cli_fail(err, QP_INVALID, "--data needs the name of a directory");
-  if (!cli->data)
-    cli->data = from_env && from_env[0] ? from_env : CLI_DATA_DEFAULT;
+  if (!cli->data) {
+    bool given = from_env && from_env[0];
+
+    cli->data = given ? from_env : CLI_DATA_DEFAULT;
+    cli->data_from = given ? CLI_DATA_FROM_ENV : CLI_DATA_FROM_DEFAULT;
+  }
   return QP_OK;
 }
 
@@ -117,7 +121,8 @@ run_command(struct cli *cli, int argc, char **argv, struct qp_err *err)
 {
   const char *global_values[CLI_OPTIONS_MAX] = { NULL };
   struct cli_args args = { .values = { NULL } };
-  struct cli_optset sets[2] = { { globals, global_values }, { NULL, args.values } };
+  struct cli_optset sets[2] = { { globals, global_values, NULL },
+                                { NULL, args.values, &args.repeats } };
   const struct cli_command *command = NULL;
   int pos = 1;
   enum qp_rc rc;

@@ -1,4 +1,4 @@
-/* context.c - a context as clients see it, and changing it under a condition. */
+/* context.c - a context as clients see it. */
 #include "http/context.h"
 
 #include <string.h>
@@ -7,8 +7,10 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "http/change.h"
 #include "http/dto.h"
 #include "http/emit.h"
+#include "http/owner.h"
 
 enum qp_rc
 qp__context_metadata(struct qp_context *context, json_t **out, struct qp_err *err)
@@ -21,6 +23,22 @@ qp__context_metadata(struct qp_context *context, json_t **out, struct qp_err *er
     rc = qp__json_parse_object("the metadata", (struct qp_bytes){ text, len }, out, err);
   qp_free(text);
   return rc;
+}
+
+enum qp_rc
+qp__context_shown(struct qp__held *held, json_t **out, struct qp_err *err)
+{
+  json_t *metadata = NULL;
+  enum qp_rc rc = qp__context_metadata(held->context, &metadata, err);
+
+  if (rc)
+    return rc;
+  if (!qp__change_show(held, metadata)) {
+    json_decref(metadata);
+    return qp__fail_nomem(err, "the state");
+  }
+  *out = metadata;
+  return QP_OK;
 }
 
 /* ---- times ---- */
@@ -60,13 +78,19 @@ qp__context_updated_at(struct qp_context *context, const json_t *metadata, int64
 
 /* ---- branches ---- */
 
+struct shown_prompt {
+  const char *id; /* as the caller sees it */
+  struct qp__buf *out;
+};
+
 static enum qp_rc
 emit_prompt(void *arg, const struct qp_prompt *prompt)
 {
-  struct qp__buf *out = arg;
+  const struct shown_prompt *shown = arg;
+  struct qp__buf *out = shown->out;
 
   qp__emit_open(out, "system_prompt", '{');
-  qp__emit_str(out, "id", prompt->id);
+  qp__emit_str(out, "id", shown->id);
   qp__emit_str(out, "name", prompt->name);
   qp__emit_str(out, "description", prompt->description);
   qp__emit_str(out, "content", prompt->content);
@@ -75,25 +99,34 @@ emit_prompt(void *arg, const struct qp_prompt *prompt)
 }
 
 static void
-emit_branch_head(struct qp_store *store, struct qp__buf *out, const struct qp_branch_info *branch)
+emit_branch_head(struct qp_store *store, const char *owner, struct qp__buf *out,
+                 const struct qp_branch_info *branch)
 {
+  const char *stored = branch->system_prompt_id;
+  struct shown_prompt shown = { stored ? qp__owner_visible_prompt(owner, stored) : NULL, out };
+  enum qp_rc rc = QP_NOTFOUND;
+
   qp__emit_open(out, NULL, '{');
   qp__emit_str(out, "name", branch->name);
   qp__emit_bool(out, "active", branch->active);
   qp__emit_uuid(out, "head", &branch->head);
   qp__emit_uint(out, "messages", branch->messages);
   qp__emit_uint(out, "message_bytes", branch->message_bytes);
-  qp__emit_str(out, "system_prompt_id", branch->system_prompt_id);
-  if (!branch->system_prompt_id ||
-      qp_prompt_get(store, branch->system_prompt_id, emit_prompt, out, NULL))
+  qp__emit_str(out, "system_prompt_id", shown.id);
+  if (shown.id)
+    rc = qp_prompt_get(store, stored, emit_prompt, &shown, NULL);
+  if (rc)
     qp__emit_str(out, "system_prompt", NULL);
+  if (rc == QP_NOMEM && !out->rc)
+    out->rc = QP_NOMEM; /* it may be there */
   qp__emit_time(out, "created_at", branch->created_at);
 }
 
 void
-qp__branch_emit(struct qp_store *store, struct qp__buf *out, const struct qp_branch_info *branch)
+qp__branch_emit(struct qp_store *store, const char *owner, struct qp__buf *out,
+                const struct qp_branch_info *branch)
 {
-  emit_branch_head(store, out, branch);
+  emit_branch_head(store, owner, out, branch);
   qp__emit_close(out, '}');
 }
 
@@ -177,6 +210,7 @@ see(struct seen *seen, const struct qp_uuid *id, bool *failed)
 
 struct full {
   struct qp_store *store;
+  const char *owner;
   struct qp_context *context;
   struct qp__buf *out; /* the branches */
   struct qp__buf pool; /* the messages */
@@ -216,7 +250,7 @@ render_branch(void *arg, const struct qp_branch_info *branch)
   struct full *full = arg;
   enum qp_rc rc;
 
-  emit_branch_head(full->store, full->out, branch);
+  emit_branch_head(full->store, full->owner, full->out, branch);
   if (full->messages) {
     full->first_new = UINT64_MAX;
     qp__emit_open(full->out, "message_ids", '[');
@@ -290,20 +324,41 @@ emit_metadata(struct qp__buf *out, const json_t *metadata, int64_t updated_at)
   emit_field(out, "active_branch", json_object_get(metadata, "active_branch_name"));
 }
 
+/* The prompt of the configuration, as the caller sees it. False: no memory. */
+static bool
+show_config_prompt(json_t *metadata, const char *owner)
+{
+  json_t *config = json_object_get(metadata, "config");
+  const char *stored = qp__body_string(config, "system_prompt_id");
+  const char *id;
+
+  if (!stored || !owner)
+    return true;
+  id = qp__owner_visible_prompt(owner, stored);
+  return json_object_set_new(config, "system_prompt_id", id ? json_string(id) : json_null()) == 0;
+}
+
 static enum qp_rc
-render(struct qp__held *held, bool messages, struct qp__buf *out, struct qp_err *err)
+render(struct qp__held *held, const char *owner, bool messages, struct qp__buf *out,
+       struct qp_err *err)
 {
   struct full full = {
-    .store = held->holds->store, .context = held->context, .out = out, .messages = messages
+    .store = held->holds->store,
+    .owner = owner,
+    .context = held->context,
+    .out = out,
+    .messages = messages,
   };
   json_t *metadata = NULL;
   int64_t updated_at = 0;
   enum qp_rc rc;
 
   qp__buf_init(&full.pool, QP__REPLY_MAX);
-  rc = qp__context_metadata(held->context, &metadata, err);
+  rc = qp__context_shown(held, &metadata, err);
   if (!rc)
     rc = qp__context_updated_at(held->context, metadata, &updated_at, err);
+  if (!rc && !show_config_prompt(metadata, owner))
+    rc = qp__fail_nomem(err, "the context");
   if (rc)
     goto out;
   qp__emit_open(out, NULL, '{');
@@ -333,10 +388,10 @@ out:
 }
 
 enum qp_rc
-qp__context_render(struct qp__held *held, struct qp__buf *out, char etag[QP__ETAG_TEXT],
-                   struct qp_err *err)
+qp__context_render(struct qp__held *held, const char *owner, struct qp__buf *out,
+                   char etag[QP__ETAG_TEXT], struct qp_err *err)
 {
-  enum qp_rc rc = render(held, false, out, err);
+  enum qp_rc rc = render(held, owner, false, out, err);
 
   if (!rc)
     qp__etag(etag, qp__buf_bytes(out));
@@ -344,58 +399,12 @@ qp__context_render(struct qp__held *held, struct qp__buf *out, char etag[QP__ETA
 }
 
 enum qp_rc
-qp__context_render_full(struct qp__held *held, struct qp__buf *out, char etag[QP__ETAG_TEXT],
-                        struct qp_err *err)
+qp__context_render_full(struct qp__held *held, const char *owner, struct qp__buf *out,
+                        char etag[QP__ETAG_TEXT], struct qp_err *err)
 {
-  enum qp_rc rc = render(held, true, out, err);
+  enum qp_rc rc = render(held, owner, true, out, err);
 
   if (!rc)
     qp__etag(etag, qp__buf_bytes(out));
   return rc;
-}
-
-/* ---- changes ---- */
-
-static enum qp_rc
-check_match(struct qp__request *r, struct qp__held *held, const char *wanted, struct qp_err *err)
-{
-  char etag[QP__ETAG_TEXT];
-  struct qp__buf body;
-  enum qp_rc rc;
-
-  qp__buf_init(&body, QP__REPLY_MAX);
-  rc = qp__context_render(held, &body, etag, err);
-  if (!rc && !qp__etag_in(wanted, etag, false)) {
-    qp__buf_reset(&body);
-    rc = qp__context_render_full(held, &body, etag, err);
-    if (!rc && !qp__etag_in(wanted, etag, false))
-      rc = qp__request_fail(r, MHD_HTTP_PRECONDITION_FAILED, "PRECONDITION_FAILED", err,
-                            "the context was changed in the meantime");
-  }
-  qp__buf_release(&body);
-  return rc;
-}
-
-enum qp_rc
-qp__change_begin(struct qp__request *r, struct qp__held *held, struct qp_err *err)
-{
-  const char *wanted = qp__request_header(r, "If-Match");
-  enum qp_rc rc = QP_OK;
-
-  if (!wanted) {
-    (void)pthread_rwlock_rdlock(&held->change);
-    return QP_OK;
-  }
-  (void)pthread_rwlock_wrlock(&held->change);
-  rc = check_match(r, held, wanted, err);
-  if (rc)
-    (void)pthread_rwlock_unlock(&held->change);
-  return rc;
-}
-
-void
-qp__change_end(struct qp__held *held)
-{
-  (void)pthread_rwlock_unlock(&held->change);
-  qp__held_settle(held);
 }

@@ -16,14 +16,15 @@
 #include "http/held.h"
 #include "http/request.h"
 
-/* The form without messages, and its validator, which changes exactly when the body does. */
-enum qp_rc qp__context_render(struct qp__held *held, struct qp__buf *out, char etag[QP__ETAG_TEXT],
-                              struct qp_err *err);
+/* The form without messages, as `owner` (owner.h) sees it, and its validator, which changes exactly
+ * when the body does. */
+enum qp_rc qp__context_render(struct qp__held *held, const char *owner, struct qp__buf *out,
+                              char etag[QP__ETAG_TEXT], struct qp_err *err);
 /* The same with all messages. */
-enum qp_rc qp__context_render_full(struct qp__held *held, struct qp__buf *out,
+enum qp_rc qp__context_render_full(struct qp__held *held, const char *owner, struct qp__buf *out,
                                    char etag[QP__ETAG_TEXT], struct qp_err *err);
 /* One branch, as an element. */
-void qp__branch_emit(struct qp_store *store, struct qp__buf *out,
+void qp__branch_emit(struct qp_store *store, const char *owner, struct qp__buf *out,
                      const struct qp_branch_info *branch);
 
 /* The branch by name (NULL: the active one): its name, released with qp__free(), and the number of
@@ -37,9 +38,7 @@ enum qp_rc qp__context_updated_at(struct qp_context *context, const json_t *meta
 /* The metadata as an object; release it with json_decref(). */
 enum qp_rc qp__context_metadata(struct qp_context *context, json_t **out, struct qp_err *err);
 
-/* Takes the lock for a change, and checks If-Match while nobody else changes the context. 412: it
- * is another version by now. On QP_OK and only then the caller calls end. */
-enum qp_rc qp__change_begin(struct qp__request *r, struct qp__held *held, struct qp_err *err);
-void qp__change_end(struct qp__held *held);
+/* The same as it is to be shown: a change that could not be saved makes it Failed (change.h). */
+enum qp_rc qp__context_shown(struct qp__held *held, json_t **out, struct qp_err *err);
 
 #endif

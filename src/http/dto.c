@@ -311,6 +311,8 @@ qp__pending_see(struct qp__pending *p, struct qp_bytes json)
 void
 qp__pending_emit(const struct qp__pending *p, struct qp__buf *out, const char *key)
 {
+  if (p->text.rc == QP_NOMEM && !out->rc)
+    out->rc = QP_NOMEM; /* a call may be missing */
   qp__emit_open(out, key, '[');
   for (size_t i = 0; i < p->count; i++)
     if (!p->calls[i].done)

@@ -12,8 +12,8 @@
 
 #include "base/buf.h"
 
-/* As a member called `key`, or with NULL as an element. */
-void qp__dto_message(struct qp__buf *out, const char *key, const struct qp_message_info *info,
+/* As a member called `name`, or with NULL as an element. */
+void qp__dto_message(struct qp__buf *out, const char *name, const struct qp_message_info *info,
                      struct qp_bytes json);
 
 #define QP__PENDING_MAX 256

@@ -1,5 +1,8 @@
 /* guard.h - who may call: the checks that stand before every route.
  *
+ * Keys (keys.h): where there is a key file, or other machines reach the address, a request needs
+ * "Authorization: Bearer KEY" with the scope of its route. Only routes without a scope are open.
+ *
  * A page of somebody else's, open in a browser on this machine, must not reach the server. Its
  * requests carry an Origin that is not ours (checked), or, when its name was made to lead here (DNS
  * rebinding), a Host that is not ours (checked). Requests without an Origin are not a page's. */
@@ -16,6 +19,9 @@ bool qp__guard_loopback(const struct sockaddr *address);
 
 /* Fails with 403 for a Host or an Origin that is not allowed. */
 enum qp_rc qp__guard_check(struct qp__request *r, struct qp_err *err);
+/* Asks for the key that the found route takes, and sets r->caller. 401: there is none that is
+ * valid, for whatever reason. QP_DENIED: it has not the right. */
+enum qp_rc qp__guard_key(struct qp__request *r, struct qp_err *err);
 /* What an allowed page of another origin needs to read the answer; none for others. False: no
  * memory. */
 bool qp__guard_headers(struct qp__request *r, struct MHD_Response *response);

@@ -4,13 +4,16 @@
 
 #include "base/err.h"
 #include "base/str.h"
+#include "http/change.h"
 #include "http/context.h"
 #include "http/emit.h"
 #include "http/handlers.h"
 #include "http/http_int.h"
+#include "http/owner.h"
 
 struct listing {
   struct qp_store *store;
+  const char *owner;
   struct qp__buf *out;
   const char *only; /* the one that is wanted, or NULL for all */
   bool found;
@@ -24,7 +27,7 @@ list_branch(void *arg, const struct qp_branch_info *branch)
   if (listing->only && strcmp(listing->only, branch->name) != 0)
     return QP_OK;
   listing->found = true;
-  qp__branch_emit(listing->store, listing->out, branch);
+  qp__branch_emit(listing->store, listing->owner, listing->out, branch);
   return listing->out->rc;
 }
 
@@ -32,7 +35,7 @@ list_branch(void *arg, const struct qp_branch_info *branch)
 static enum qp_rc
 answer(struct qp__request *r, struct qp__held *held, const char *name, struct qp_err *err)
 {
-  struct listing listing = { r->http->store, &r->reply.body, name, false };
+  struct listing listing = { r->http->store, qp__owner(r), &r->reply.body, name, false };
   enum qp_rc rc = qp_branch_list(held->context, list_branch, &listing, err);
 
   if (!rc && !listing.found)
@@ -55,9 +58,9 @@ check_there(struct qp__held *held, const char *name, struct qp_err *err)
 enum qp_rc
 qp__h_branch_list(struct qp__request *r, struct qp_err *err)
 {
-  struct listing listing = { r->http->store, &r->reply.body, NULL, false };
+  struct listing listing = { r->http->store, qp__owner(r), &r->reply.body, NULL, false };
   struct qp__held *held = NULL;
-  enum qp_rc rc = qp__held_get(&r->http->holds, r->params[0], &held, err);
+  enum qp_rc rc = qp__held_get(r, r->params[0], &held, err);
 
   qp__emit_open(&r->reply.body, NULL, '{');
   qp__emit_open(&r->reply.body, "branches", '[');
@@ -73,7 +76,7 @@ enum qp_rc
 qp__h_branch_get(struct qp__request *r, struct qp_err *err)
 {
   struct qp__held *held = NULL;
-  enum qp_rc rc = qp__held_get(&r->http->holds, r->params[0], &held, err);
+  enum qp_rc rc = qp__held_get(r, r->params[0], &held, err);
 
   if (!rc)
     rc = answer(r, held, r->params[1], err);
@@ -93,26 +96,18 @@ static const struct qp__body_field fork_fields[] = {
 static enum qp_rc
 set_location(struct qp__request *r, const char *name, struct qp_err *err)
 {
-  struct qp__buf location;
-  const char *copy;
+  const char *parts[] = { "/v1/contexts/", r->params[0], "/branches/" };
+  struct qp__buf prefix;
+  enum qp_rc rc;
 
-  qp__buf_init(&location, 2000);
-  (void)qp__buf_addf(&location, "/v1/contexts/%s/branches/", r->params[0]);
-  for (const char *s = name; *s; s++) {
-    unsigned char c = (unsigned char)*s;
-
-    if ((c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-        strchr("-._~", c))
-      (void)qp__buf_add_char(&location, (char)c);
-    else
-      (void)qp__buf_addf(&location, "%%%02X", c);
-  }
-  copy = location.rc ? NULL : qp__arena_strdup(&r->arena, location.data);
-  qp__buf_release(&location);
-  if (!copy)
-    return qp__fail_nomem(err, "answering");
-  qp__reply_header(r, "Location", copy);
-  return QP_OK;
+  qp__buf_init(&prefix, 200);
+  for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+    (void)qp__buf_add_str(&prefix, parts[i]);
+  rc = qp__buf_check(&prefix, "the address of a branch", err);
+  if (!rc)
+    rc = qp__reply_location(r, prefix.data, name, err);
+  qp__buf_release(&prefix);
+  return rc;
 }
 
 static enum qp_rc
@@ -131,7 +126,7 @@ fork_branch(struct qp__request *r, struct qp__held *held, const json_t *object, 
     return rc;
   rc = qp_branch_fork(held->context, name, qp__body_string(object, "from"), at_text ? &at : NULL,
                       err);
-  qp__change_end(held);
+  rc = qp__change_end(r, held, rc, err);
   if (rc == QP_NOTFOUND)
     rc = QP_INVALID; /* what the body names, not the path */
   if (!rc)
@@ -146,7 +141,7 @@ qp__h_branch_fork(struct qp__request *r, struct qp_err *err)
 {
   struct qp__held *held = NULL;
   json_t *object = NULL;
-  enum qp_rc rc = qp__held_get(&r->http->holds, r->params[0], &held, err);
+  enum qp_rc rc = qp__held_get(r, r->params[0], &held, err);
 
   if (!rc)
     rc = qp__request_object(r, fork_fields, &object, err);
@@ -197,7 +192,7 @@ change_branch(struct qp__held *held, const char *name, const json_t *object, str
 }
 
 static enum qp_rc
-update(struct qp__request *r, struct qp__held *held, const json_t *object, struct qp_err *err)
+update(struct qp__request *r, struct qp__held *held, json_t *object, struct qp_err *err)
 {
   const char *name = r->params[1];
   const char *new_name = qp__body_string(object, "name");
@@ -206,12 +201,17 @@ update(struct qp__request *r, struct qp__held *held, const json_t *object, struc
   if (!rc && json_object_size(object) != 1)
     rc = qp__fail(err, QP_INVALID,
                   "change one thing at a time: name, active, head or system_prompt_id");
+  if (!rc) {
+    rc = qp__owner_prompt_field(r, object, err);
+    if (rc == QP_NOTFOUND)
+      rc = QP_INVALID;
+  }
   if (!rc)
     rc = qp__change_begin(r, held, err);
   if (rc)
     return rc;
   rc = change_branch(held, name, object, err);
-  qp__change_end(held);
+  rc = qp__change_end(r, held, rc, err);
   if (rc == QP_NOTFOUND)
     rc = QP_INVALID; /* what the body names, not the path */
   return rc ? rc : answer(r, held, new_name ? new_name : name, err);
@@ -222,7 +222,7 @@ qp__h_branch_update(struct qp__request *r, struct qp_err *err)
 {
   struct qp__held *held = NULL;
   json_t *object = NULL;
-  enum qp_rc rc = qp__held_get(&r->http->holds, r->params[0], &held, err);
+  enum qp_rc rc = qp__held_get(r, r->params[0], &held, err);
 
   if (!rc)
     rc = qp__request_object(r, change_fields, &object, err);
@@ -237,7 +237,7 @@ enum qp_rc
 qp__h_branch_delete(struct qp__request *r, struct qp_err *err)
 {
   struct qp__held *held = NULL;
-  enum qp_rc rc = qp__held_get(&r->http->holds, r->params[0], &held, err);
+  enum qp_rc rc = qp__held_get(r, r->params[0], &held, err);
 
   if (!rc)
     rc = check_there(held, r->params[1], err);
@@ -245,7 +245,7 @@ qp__h_branch_delete(struct qp__request *r, struct qp_err *err)
     rc = qp__change_begin(r, held, err);
   if (!rc) {
     rc = qp_branch_delete(held->context, r->params[1], err);
-    qp__change_end(held);
+    rc = qp__change_end(r, held, rc, err);
   }
   r->reply.status = MHD_HTTP_NO_CONTENT;
   qp__held_put(held);

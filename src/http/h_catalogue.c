@@ -5,6 +5,7 @@
 #include "http/emit.h"
 #include "http/handlers.h"
 #include "http/http_int.h"
+#include "http/owner.h"
 
 #define LIMIT_DEFAULT 50
 #define LIMIT_MAX 1000
@@ -61,7 +62,8 @@ emit_row(void *arg, const struct qp_catalogue_row *row)
 enum qp_rc
 qp__h_context_list(struct qp__request *r, struct qp_err *err)
 {
-  struct qp_catalogue_query query = { .cursor = qp__request_query(r, "cursor") };
+  struct qp_catalogue_query query = { .owner = qp__owner(r),
+                                      .cursor = qp__request_query(r, "cursor") };
   struct qp__buf *b = &r->reply.body;
   char *next = NULL;
   enum qp_rc rc = read_limit(r, &query.limit, err);
@@ -121,6 +123,7 @@ enum qp_rc
 qp__h_search(struct qp__request *r, struct qp_err *err)
 {
   struct qp_search_query query = { .text = qp__request_query(r, "q"),
+                                   .owner = qp__owner(r),
                                    .cursor = qp__request_query(r, "cursor") };
   struct qp__buf *b = &r->reply.body;
   char *next = NULL;

@@ -4,10 +4,12 @@
 
 #include "base/err.h"
 #include "base/json.h"
+#include "http/change.h"
 #include "http/context.h"
 #include "http/emit.h"
 #include "http/handlers.h"
 #include "http/http_int.h"
+#include "http/owner.h"
 
 /* ---- answers ---- */
 
@@ -28,7 +30,7 @@ static enum qp_rc
 answer(struct qp__request *r, struct qp__held *held, struct qp_err *err)
 {
   char etag[QP__ETAG_TEXT];
-  enum qp_rc rc = qp__context_render(held, &r->reply.body, etag, err);
+  enum qp_rc rc = qp__context_render(held, qp__owner(r), &r->reply.body, etag, err);
 
   return rc ? rc : set_etag(r, etag, err);
 }
@@ -59,8 +61,24 @@ static const struct qp__body_field create_fields[] = {
   { "agent_role", QP__TYPE_STRING, false, false },
   { "system_prompt_id", QP__TYPE_STRING, false, true },
   { "parameters", QP__TYPE_OBJECT, false, false },
+  { "owner", QP__TYPE_STRING, false, true },
   { 0 },
 };
+
+/* Whose it shall be is for callers without an owner to say: what others make is their owner's. */
+static enum qp_rc
+check_owner(const struct qp__request *r, const json_t *object, struct qp_err *err)
+{
+  const char *owner = qp__body_string(object, "owner");
+
+  if (json_object_get(object, "owner") && qp__owner(r))
+    return qp__fail(err, QP_INVALID, "\"owner\" is said by the key");
+  if (owner && !qp__owner_ok(owner))
+    return qp__fail(err, QP_INVALID,
+                    "\"owner\" must be 1 to 64 letters, digits, '_', '-' and '.', not starting "
+                    "with '.', or null");
+  return QP_OK;
+}
 
 /* The ids were checked with the other fields. */
 static void
@@ -72,6 +90,15 @@ take_id(const json_t *object, const char *key, struct qp_uuid *out)
     (void)!qp_uuid_parse(text, out, NULL);
 }
 
+/* The prompt that the caller calls by an id. */
+static enum qp_rc
+refer(struct qp__request *r, json_t *object, struct qp_err *err)
+{
+  enum qp_rc rc = qp__owner_prompt_field(r, object, err);
+
+  return rc == QP_NOTFOUND ? QP_INVALID : rc; /* what the body refers to, not what the path names */
+}
+
 static enum qp_rc
 create(struct qp__request *r, const json_t *object, struct qp_uuid *id, struct qp_err *err)
 {
@@ -81,13 +108,14 @@ create(struct qp__request *r, const json_t *object, struct qp_uuid *id, struct q
     .mode = qp__body_string(object, "mode"),
     .agent_role = qp__body_string(object, "agent_role"),
     .system_prompt_id = qp__body_string(object, "system_prompt_id"),
+    .owner = qp__owner(r) ? qp__owner(r) : qp__body_string(object, "owner"),
   };
   const json_t *parameters = json_object_get(object, "parameters");
   struct qp_context *context = NULL;
   struct qp__buf text;
   enum qp_rc rc = QP_OK;
 
-  qp__buf_init(&text, r->http->max_body * 6);
+  qp__buf_init(&text, r->settings->max_body * 6);
   take_id(object, "id", &spec.id);
   take_id(object, "parent_id", &spec.parent_id);
   if (parameters) {
@@ -114,10 +142,14 @@ qp__h_context_create(struct qp__request *r, struct qp_err *err)
   enum qp_rc rc = qp__request_object(r, create_fields, &object, err);
 
   if (!rc)
+    rc = check_owner(r, object, err);
+  if (!rc)
+    rc = refer(r, object, err);
+  if (!rc)
     rc = create(r, object, &id, err);
   json_decref(object);
   if (!rc)
-    rc = qp__held_get(&r->http->holds, qp_uuid_text(&id, text), &held, err);
+    rc = qp__held_get(r, qp_uuid_text(&id, text), &held, err);
   if (!rc)
     rc = answer(r, held, err);
   if (!rc)
@@ -150,10 +182,10 @@ qp__h_context_get(struct qp__request *r, struct qp_err *err)
   enum qp_rc rc = wants_messages(r, &messages, err);
 
   if (!rc)
-    rc = qp__held_get(&r->http->holds, r->params[0], &held, err);
+    rc = qp__held_get(r, r->params[0], &held, err);
   if (!rc)
-    rc = messages ? qp__context_render_full(held, &r->reply.body, etag, err)
-                  : qp__context_render(held, &r->reply.body, etag, err);
+    rc = messages ? qp__context_render_full(held, qp__owner(r), &r->reply.body, etag, err)
+                  : qp__context_render(held, qp__owner(r), &r->reply.body, etag, err);
   if (!rc)
     rc = set_etag(r, etag, err);
   if (!rc && known && qp__etag_in(known, etag, true)) {
@@ -170,7 +202,7 @@ qp__h_context_size(struct qp__request *r, struct qp_err *err)
   struct qp__buf *b = &r->reply.body;
   struct qp__held *held = NULL;
   struct qp_size size;
-  enum qp_rc rc = qp__held_get(&r->http->holds, r->params[0], &held, err);
+  enum qp_rc rc = qp__held_get(r, r->params[0], &held, err);
 
   if (rc)
     return rc;
@@ -200,6 +232,7 @@ static const struct qp__body_field update_fields[] = {
   { "agent_role", QP__TYPE_STRING, false, false },
   { "system_prompt_id", QP__TYPE_STRING, false, true },
   { "parameters", QP__TYPE_OBJECT, false, false },
+  { "owner", QP__TYPE_STRING, false, true },
   { 0 },
 };
 
@@ -233,8 +266,12 @@ update(struct qp__request *r, struct qp__held *held, json_t *object, struct qp_e
   struct qp__buf patch;
   enum qp_rc rc;
 
-  qp__buf_init(&patch, r->http->max_body * 6);
+  qp__buf_init(&patch, r->settings->max_body * 6);
   rc = gather_config(object) ? QP_OK : qp__fail_nomem(err, "changing a context");
+  if (!rc)
+    rc = check_owner(r, object, err);
+  if (!rc)
+    rc = refer(r, json_object_get(object, "config"), err);
   if (!rc) {
     (void)qp__json_write(&patch, object);
     rc = qp__buf_check(&patch, "the change", err);
@@ -245,7 +282,7 @@ update(struct qp__request *r, struct qp__held *held, json_t *object, struct qp_e
     rc = qp_context_update(held->context, qp__buf_bytes(&patch), err);
     if (rc == QP_NOTFOUND)
       rc = QP_INVALID; /* the prompt that the body names */
-    qp__change_end(held);
+    rc = qp__change_end(r, held, rc, err);
   }
   qp__buf_release(&patch);
   return rc;
@@ -256,7 +293,7 @@ qp__h_context_update(struct qp__request *r, struct qp_err *err)
 {
   struct qp__held *held = NULL;
   json_t *object = NULL;
-  enum qp_rc rc = qp__held_get(&r->http->holds, r->params[0], &held, err);
+  enum qp_rc rc = qp__held_get(r, r->params[0], &held, err);
 
   if (!rc)
     rc = qp__request_object(r, update_fields, &object, err);
@@ -269,6 +306,15 @@ qp__h_context_update(struct qp__request *r, struct qp_err *err)
   return rc;
 }
 
+static enum qp_rc
+answer_deleted(struct qp__request *r, struct qp_err *err)
+{
+  enum qp_rc rc = qp__held_end_delete(r, err);
+
+  r->reply.status = MHD_HTTP_NO_CONTENT;
+  return rc;
+}
+
 enum qp_rc
 qp__h_context_delete(struct qp__request *r, struct qp_err *err)
 {
@@ -276,15 +322,12 @@ qp__h_context_delete(struct qp__request *r, struct qp_err *err)
   enum qp_rc rc = QP_OK;
 
   if (qp__request_header(r, "If-Match")) {
-    rc = qp__held_get(&r->http->holds, r->params[0], &held, err);
+    rc = qp__held_get(r, r->params[0], &held, err);
     if (!rc)
       rc = qp__change_begin(r, held, err);
     if (!rc)
-      qp__change_end(held);
+      qp__change_release(held);
     qp__held_put(held);
   }
-  if (!rc)
-    rc = qp__held_delete(&r->http->holds, r->params[0], err);
-  r->reply.status = MHD_HTTP_NO_CONTENT;
-  return rc;
+  return rc ? rc : qp__held_delete(r, r->params[0], answer_deleted, err);
 }

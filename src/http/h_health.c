@@ -1,7 +1,11 @@
-/* h_health.c - what a supervisor asks: is it alive, does it take work, what has it done. */
+/* h_health.c - what a supervisor asks: is it alive, does it take work, what has it done; and what
+ * can be asked at all. */
+#include "base/err.h"
+#include "http/change.h"
 #include "http/emit.h"
 #include "http/handlers.h"
 #include "http/http_int.h"
+#include "http/openapi.h"
 
 static void
 say(struct qp__request *r, const char *status)
@@ -12,6 +16,23 @@ say(struct qp__request *r, const char *status)
   qp__emit_str(b, "status", status);
   qp__emit_str(b, "version", qp_version());
   qp__emit_close(b, '}');
+}
+
+/* For whoever opens the address to see what is there. */
+enum qp_rc
+qp__h_index(struct qp__request *r, struct qp_err *err)
+{
+  struct qp__buf *b = &r->reply.body;
+
+  (void)err;
+  qp__emit_open(b, NULL, '{');
+  qp__emit_str(b, "name", "quipu");
+  qp__emit_str(b, "version", qp_version());
+  qp__emit_str(b, "api", "/v1");
+  qp__emit_str(b, "contract", "/openapi.json");
+  qp__emit_str(b, "health", "/healthz");
+  qp__emit_close(b, '}');
+  return QP_OK;
 }
 
 enum qp_rc
@@ -28,6 +49,9 @@ qp__h_readyz(struct qp__request *r, struct qp_err *err)
   if (qp__http_stopping(r->http))
     return qp__request_fail(r, MHD_HTTP_SERVICE_UNAVAILABLE, "STOPPING", err,
                             "the server is stopping");
+  if (qp__change_recover(r->http, err))
+    return qp__request_fail(r, MHD_HTTP_SERVICE_UNAVAILABLE, "IO", err,
+                            "the store takes no writes: an earlier one failed");
   say(r, "ready");
   return QP_OK;
 }
@@ -38,5 +62,24 @@ qp__h_metrics(struct qp__request *r, struct qp_err *err)
   (void)err;
   r->reply.type = "text/plain; version=0.0.4; charset=utf-8";
   qp__metrics_write(r->http, &r->reply.body);
+  return QP_OK;
+}
+
+enum qp_rc
+qp__h_openapi(struct qp__request *r, struct qp_err *err)
+{
+  const struct qp_bytes text = { (const char *)qp__openapi_json, qp__openapi_json_len };
+  const char *known = qp__request_header(r, "If-None-Match");
+  char *etag = qp__arena_alloc(&r->arena, QP__ETAG_TEXT);
+
+  if (!etag)
+    return qp__fail_nomem(err, "answering");
+  qp__etag(etag, text);
+  qp__reply_header(r, "ETag", etag);
+  qp__reply_header(r, "Cache-Control", "private, no-cache");
+  if (known && qp__etag_in(known, etag, true))
+    r->reply.status = MHD_HTTP_NOT_MODIFIED;
+  else
+    (void)qp__buf_add(&r->reply.body, text.data, text.len);
   return QP_OK;
 }

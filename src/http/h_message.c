@@ -2,22 +2,28 @@
  *
  * A page ends with a cursor: 'o' (oldest first) or 'n' (newest first) and the id of the last
  * message it showed. The next page begins behind that message, whatever was added since. */
-#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "http/access.h"
+#include "http/change.h"
 #include "http/context.h"
 #include "http/dto.h"
 #include "http/emit.h"
 #include "http/handlers.h"
 #include "http/http_int.h"
 #include "http/state.h"
+#include "http/wait.h"
 
 #define LIMIT_DEFAULT 50
 #define LIMIT_MAX 1000
+
+/* Where the deprecation is explained: the operation in the contract. */
+#define DEPRECATION_LINK                                             \
+  "</openapi.json#/paths/~1v1~1contexts~1%7Bid%7D~1messages/post>; " \
+  "rel=\"deprecation\"; type=\"application/json\""
 
 /* ---- pages ---- */
 
@@ -161,7 +167,7 @@ qp__h_message_list(struct qp__request *r, struct qp_err *err)
   if (!page)
     return qp__fail_nomem(err, "listing messages");
   qp__buf_init(&page->text, QP__REPLY_MAX);
-  rc = qp__held_get(&r->http->holds, r->params[0], &held, err);
+  rc = qp__held_get(r, r->params[0], &held, err);
   if (!rc)
     rc = read_page(r, held->context, page, err);
   if (!rc && page->count)
@@ -205,7 +211,7 @@ read_message(struct qp__request *r, struct qp_message **out, const char **branch
     rc = qp_message_parse(qp__buf_bytes(&r->body), out, err);
   } else {
     *branch = qp__arena_strdup(&r->arena, qp__body_string(object, "branch"));
-    qp__buf_init(&text, r->http->max_body * 6);
+    qp__buf_init(&text, r->settings->max_body * 6);
     (void)json_object_del(object, "branch");
     (void)qp__json_write(&text, object);
     rc = *branch ? qp__buf_check(&text, "the message", err) : qp__fail_nomem(err, "the message");
@@ -215,14 +221,6 @@ read_message(struct qp__request *r, struct qp_message **out, const char **branch
   }
   json_decref(object);
   return rc;
-}
-
-/* The one place where a request waits for a message to be durable. */
-static enum qp_rc
-save(struct qp__held *held, const char *branch, struct qp_message *message, struct qp_uuid *id,
-     struct qp_err *err)
-{
-  return qp_message_save(held->context, branch, message, id, err);
 }
 
 /* The state with the newest message, and which one that is. */
@@ -245,53 +243,72 @@ answer_saved(struct qp__request *r, struct qp__held *held, const char *branch,
   return QP_OK;
 }
 
-/* Where to go instead, and where that is explained. */
-static enum qp_rc
-set_link(struct qp__request *r, const struct qp_uuid *id, struct qp_err *err)
-{
-  char text[QP_UUID_TEXT];
-  char link[200];
-  const char *copy;
+/* A message on its way, between the two halves of the handler. */
+struct saving {
+  const char *branch;
+  struct qp_uuid id;
+};
 
-  (void)snprintf(link, sizeof(link),
-                 "</v1/contexts/%s/actions/send_message>; rel=\"successor-version\", "
-                 "</openapi.json>; rel=\"deprecation\"",
-                 qp_uuid_text(id, text));
-  copy = qp__arena_strdup(&r->arena, link);
-  if (!copy)
-    return qp__fail_nomem(err, "answering");
-  qp__reply_header(r, "Link", copy);
+/* It is durable, or has failed: called by a thread of the store. */
+static void
+end_save(void *arg, enum qp_rc rc, const struct qp_err *err)
+{
+  struct qp__request *r = arg;
+
+  qp__change_release(r->held);
+  qp__wait_end(r, rc, err);
+}
+
+static enum qp_rc
+answer_save(struct qp__request *r, struct qp_err *err)
+{
+  const struct saving *s = r->kept;
+  enum qp_rc rc = qp__change_tell(r, r->held, r->waited.rc, &r->waited);
+
+  *err = r->waited;
+  return rc ? rc : answer_saved(r, r->held, s->branch, &s->id, err);
+}
+
+/* Begins to save, with the lock for a change, and lets the request wait until it is durable. */
+static enum qp_rc
+begin_save(struct qp__request *r, struct saving *s, struct qp_message *message, struct qp_err *err)
+{
+  enum qp_rc rc = qp__wait_begin(r, answer_save, err);
+
+  if (rc) {
+    qp__change_release(r->held);
+    return rc;
+  }
+  r->kept = s;
+  rc = qp_message_save_async(r->held->context, s->branch, message, &s->id, end_save, r, err);
+  if (rc)
+    end_save(r, rc, err);
   return QP_OK;
 }
 
 enum qp_rc
 qp__h_message_save(struct qp__request *r, struct qp_err *err)
 {
+  struct saving *s = qp__arena_alloc(&r->arena, sizeof(*s));
   struct qp_message *message = NULL;
-  struct qp__held *held = NULL;
-  const char *branch = NULL;
-  struct qp_uuid id;
   uint64_t last = 1;
   enum qp_rc rc;
 
   qp__access_warn(r, "Deprecated endpoint used");
   qp__reply_header(r, "Deprecation", "true");
+  qp__reply_header(r, "Link", DEPRECATION_LINK);
+  if (!s)
+    return qp__fail_nomem(err, "saving a message");
+  s->branch = NULL;
   rc = qp__request_number(r, "last", 0, 1000000, &last, err);
   if (!rc)
-    rc = qp__held_get(&r->http->holds, r->params[0], &held, err);
+    rc = qp__held_get(r, r->params[0], &r->held, err);
   if (!rc)
-    rc = set_link(r, &held->id, err);
+    rc = read_message(r, &message, &s->branch, err);
   if (!rc)
-    rc = read_message(r, &message, &branch, err);
+    rc = qp__change_begin(r, r->held, err);
   if (!rc)
-    rc = qp__change_begin(r, held, err);
-  if (!rc) {
-    rc = save(held, branch, message, &id, err);
-    qp__change_end(held);
-  }
-  if (!rc)
-    rc = answer_saved(r, held, branch, &id, err);
+    rc = begin_save(r, s, message, err);
   qp_message_free(message);
-  qp__held_put(held);
   return rc;
 }

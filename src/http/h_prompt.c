@@ -5,14 +5,20 @@
 #include "http/emit.h"
 #include "http/handlers.h"
 #include "http/http_int.h"
+#include "http/owner.h"
 
+/* Shows a prompt that is not somebody else's. */
 static enum qp_rc
 emit_prompt(void *arg, const struct qp_prompt *prompt)
 {
-  struct qp__buf *out = arg;
+  struct qp__request *r = arg;
+  struct qp__buf *out = &r->reply.body;
+  const char *id = qp__owner_visible_prompt(qp__owner(r), prompt->id);
 
+  if (!id)
+    return QP_OK;
   qp__emit_open(out, NULL, '{');
-  qp__emit_str(out, "id", prompt->id);
+  qp__emit_str(out, "id", id);
   qp__emit_str(out, "name", prompt->name);
   qp__emit_str(out, "description", prompt->description);
   qp__emit_str(out, "content", prompt->content);
@@ -30,10 +36,25 @@ not_found(enum qp_rc rc, struct qp_err *err)
                                                : rc;
 }
 
+/* `stored` is an id that qp__owner_prompt or qp__owner_stored gave. */
 static enum qp_rc
-answer(struct qp__request *r, const char *id, struct qp_err *err)
+answer(struct qp__request *r, const char *stored, struct qp_err *err)
 {
-  return not_found(qp_prompt_get(r->http->store, id, emit_prompt, &r->reply.body, err), err);
+  return not_found(qp_prompt_get(r->http->store, stored, emit_prompt, r, err), err);
+}
+
+/* One of all prompts. A shared one is left out where the caller has its own of that name. */
+static enum qp_rc
+list_prompt(void *arg, const struct qp_prompt *prompt)
+{
+  struct qp__request *r = arg;
+  const char *used = NULL;
+  enum qp_rc rc;
+
+  if (!qp__owner(r) || strchr(prompt->id, ':'))
+    return emit_prompt(r, prompt);
+  rc = qp__owner_prompt(r, prompt->id, &used, NULL);
+  return rc || strcmp(used, prompt->id) != 0 ? rc : emit_prompt(r, prompt);
 }
 
 enum qp_rc
@@ -44,7 +65,7 @@ qp__h_prompt_list(struct qp__request *r, struct qp_err *err)
 
   qp__emit_open(b, NULL, '{');
   qp__emit_open(b, "prompts", '[');
-  rc = qp_prompt_list(r->http->store, emit_prompt, b, err);
+  rc = qp_prompt_list(r->http->store, list_prompt, r, err);
   qp__emit_close(b, ']');
   qp__emit_close(b, '}');
   return rc;
@@ -53,10 +74,26 @@ qp__h_prompt_list(struct qp__request *r, struct qp_err *err)
 enum qp_rc
 qp__h_prompt_get(struct qp__request *r, struct qp_err *err)
 {
-  return answer(r, r->params[0], err);
+  const char *stored = NULL;
+  enum qp_rc rc = not_found(qp__owner_prompt(r, r->params[0], &stored, err), err);
+
+  return rc ? rc : answer(r, stored, err);
 }
 
 /* ---- changes ---- */
+
+/* The stored id of the prompt of the path, if the caller may change it; it need not be there. */
+static enum qp_rc
+find_own(struct qp__request *r, const char **stored, struct qp_err *err)
+{
+  enum qp_rc rc = not_found(qp__owner_prompt(r, r->params[0], stored, err), err);
+
+  if (rc || qp__owner_visible(qp__owner(r), *stored))
+    return rc;
+  rc = answer(r, *stored, err);
+  return rc ? rc
+            : qp__fail(err, QP_DENIED, "a shared prompt is changed with a key without an owner");
+}
 
 static const struct qp__body_field create_fields[] = {
   { "id", QP__TYPE_STRING, false, false },
@@ -111,21 +148,27 @@ set_location(struct qp__request *r, const char *id, struct qp_err *err)
 enum qp_rc
 qp__h_prompt_create(struct qp__request *r, struct qp_err *err)
 {
+  const char *stored = NULL;
   struct qp_prompt prompt;
   json_t *object = NULL;
   char *id = NULL;
   enum qp_rc rc = qp__request_object(r, create_fields, &object, err);
 
+  if (!rc)
+    rc = qp__owner_stored(r, qp__body_string(object, "id"), &stored, err);
   if (!rc) {
-    prompt = from_body(qp__body_string(object, "id"), object);
+    prompt = from_body(stored, object);
     rc = qp_prompt_create(r->http->store, &prompt, &id, err);
+    if (rc == QP_EXISTS && qp__owner(r))
+      rc = qp__fail(err, rc, "system prompt '%s' exists already",
+                    qp__owner_visible(qp__owner(r), stored));
   }
   if (!rc) {
     settle(r);
     rc = answer(r, id, err);
   }
   if (!rc)
-    rc = set_location(r, id, err);
+    rc = set_location(r, qp__owner_visible(qp__owner(r), id), err);
   r->reply.status = MHD_HTTP_CREATED;
   qp_free(id);
   json_decref(object);
@@ -135,20 +178,23 @@ qp__h_prompt_create(struct qp__request *r, struct qp_err *err)
 enum qp_rc
 qp__h_prompt_update(struct qp__request *r, struct qp_err *err)
 {
+  const char *stored = NULL;
   struct qp_prompt prompt;
   json_t *object = NULL;
   enum qp_rc rc = qp__request_object(r, update_fields, &object, err);
 
   if (!rc)
-    rc = answer(r, r->params[0], err); /* is it there at all? */
+    rc = find_own(r, &stored, err);
+  if (!rc)
+    rc = answer(r, stored, err); /* is it there at all? */
   if (!rc) {
     qp__buf_reset(&r->reply.body);
-    prompt = from_body(r->params[0], object);
+    prompt = from_body(stored, object);
     rc = qp_prompt_update(r->http->store, &prompt, err);
   }
   if (!rc) {
     settle(r);
-    rc = answer(r, r->params[0], err);
+    rc = answer(r, stored, err);
   }
   json_decref(object);
   return rc;
@@ -157,10 +203,13 @@ qp__h_prompt_update(struct qp__request *r, struct qp_err *err)
 enum qp_rc
 qp__h_prompt_delete(struct qp__request *r, struct qp_err *err)
 {
-  enum qp_rc rc = qp_prompt_delete(r->http->store, r->params[0], err);
+  const char *stored = NULL;
+  enum qp_rc rc = find_own(r, &stored, err);
 
+  if (!rc)
+    rc = not_found(qp_prompt_delete(r->http->store, stored, err), err);
   if (!rc)
     settle(r);
   r->reply.status = MHD_HTTP_NO_CONTENT;
-  return not_found(rc, err);
+  return rc;
 }

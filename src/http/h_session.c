@@ -3,17 +3,23 @@
 #include "http/emit.h"
 #include "http/handlers.h"
 #include "http/http_int.h"
+#include "http/owner.h"
 
 #define LAST_DEFAULT 50
 #define LAST_MAX 10000
 
+/* Shows a session that is not somebody else's. */
 static enum qp_rc
 emit_session(void *arg, const struct qp_session_info *session)
 {
-  struct qp__buf *out = arg;
+  struct qp__request *r = arg;
+  struct qp__buf *out = &r->reply.body;
+  const char *id = qp__owner_visible(qp__owner(r), session->id);
 
+  if (!id)
+    return QP_OK;
   qp__emit_open(out, NULL, '{');
-  qp__emit_str(out, "id", session->id);
+  qp__emit_str(out, "id", id);
   qp__emit_str(out, "agent_id", session->agent_id);
   qp__emit_str(out, "source", session->source);
   qp__emit_str(out, "title", session->title);
@@ -33,9 +39,16 @@ not_found(enum qp_rc rc, struct qp_err *err)
 }
 
 static enum qp_rc
-answer(struct qp__request *r, const char *id, struct qp_err *err)
+answer(struct qp__request *r, const char *stored, struct qp_err *err)
 {
-  return not_found(qp_session_get(r->http->store, id, emit_session, &r->reply.body, err), err);
+  return not_found(qp_session_get(r->http->store, stored, emit_session, r, err), err);
+}
+
+/* The stored id of the session of the path, which need not be there. */
+static enum qp_rc
+read_id(struct qp__request *r, const char **stored, struct qp_err *err)
+{
+  return qp__owner_stored(r, r->params[0], stored, err);
 }
 
 enum qp_rc
@@ -46,7 +59,7 @@ qp__h_session_list(struct qp__request *r, struct qp_err *err)
 
   qp__emit_open(b, NULL, '{');
   qp__emit_open(b, "sessions", '[');
-  rc = qp_session_list(r->http->store, emit_session, b, err);
+  rc = qp_session_list(r->http->store, emit_session, r, err);
   qp__emit_close(b, ']');
   qp__emit_close(b, '}');
   return rc;
@@ -55,7 +68,10 @@ qp__h_session_list(struct qp__request *r, struct qp_err *err)
 enum qp_rc
 qp__h_session_get(struct qp__request *r, struct qp_err *err)
 {
-  return answer(r, r->params[0], err);
+  const char *stored = NULL;
+  enum qp_rc rc = read_id(r, &stored, err);
+
+  return rc ? rc : answer(r, stored, err);
 }
 
 /* ---- changes ---- */
@@ -92,15 +108,21 @@ qp__h_session_create(struct qp__request *r, struct qp_err *err)
 
   if (!rc)
     rc = read_chunk_size(object, &spec.chunk_size, err);
+  if (!rc)
+    rc = qp__owner_stored(r, qp__body_string(object, "id"), &spec.id, err);
   if (!rc) {
-    spec.id = qp__body_string(object, "id");
     spec.agent_id = qp__body_string(object, "agent_id");
     spec.source = qp__body_string(object, "source");
     spec.title = qp__body_string(object, "title");
     rc = qp_session_create(r->http->store, &spec, &id, err);
+    if (rc == QP_EXISTS && qp__owner(r))
+      rc = qp__fail(err, rc, "session '%s' exists already",
+                    qp__owner_visible(qp__owner(r), spec.id));
   }
   if (!rc)
     rc = answer(r, id, err);
+  if (!rc)
+    rc = qp__reply_location(r, "/v1/sessions/", id, err);
   r->reply.status = MHD_HTTP_CREATED;
   qp_free(id);
   json_decref(object);
@@ -110,6 +132,7 @@ qp__h_session_create(struct qp__request *r, struct qp_err *err)
 enum qp_rc
 qp__h_session_update(struct qp__request *r, struct qp_err *err)
 {
+  const char *stored = NULL;
   uint32_t chunk_size = 0;
   json_t *object = NULL;
   enum qp_rc rc = qp__request_object(r, update_fields, &object, err);
@@ -117,9 +140,11 @@ qp__h_session_update(struct qp__request *r, struct qp_err *err)
   if (!rc)
     rc = read_chunk_size(object, &chunk_size, err);
   if (!rc)
-    rc = not_found(qp_session_set_chunk_size(r->http->store, r->params[0], chunk_size, err), err);
+    rc = read_id(r, &stored, err);
   if (!rc)
-    rc = answer(r, r->params[0], err);
+    rc = not_found(qp_session_set_chunk_size(r->http->store, stored, chunk_size, err), err);
+  if (!rc)
+    rc = answer(r, stored, err);
   json_decref(object);
   return rc;
 }
@@ -127,8 +152,11 @@ qp__h_session_update(struct qp__request *r, struct qp_err *err)
 enum qp_rc
 qp__h_session_delete(struct qp__request *r, struct qp_err *err)
 {
+  const char *stored = NULL;
+  enum qp_rc rc = read_id(r, &stored, err);
+
   r->reply.status = MHD_HTTP_NO_CONTENT;
-  return not_found(qp_session_delete(r->http->store, r->params[0], err), err);
+  return rc ? rc : not_found(qp_session_delete(r->http->store, stored, err), err);
 }
 
 /* ---- messages ---- */
@@ -154,17 +182,20 @@ qp__h_session_messages(struct qp__request *r, struct qp_err *err)
 {
   struct qp__buf *b = &r->reply.body;
   struct qp_session_reading reading = { 0 };
+  const char *stored = NULL;
   uint64_t last = LAST_DEFAULT;
   uint64_t total = 0;
   enum qp_rc rc = qp__request_number(r, "last", 0, LAST_MAX, &last, err);
 
   if (!rc)
-    rc = not_found(qp_session_get(r->http->store, r->params[0], see_total, &total, err), err);
+    rc = read_id(r, &stored, err);
+  if (!rc)
+    rc = not_found(qp_session_get(r->http->store, stored, see_total, &total, err), err);
   if (rc)
     return rc;
   qp__emit_open(b, NULL, '{');
   qp__emit_open(b, "messages", '[');
-  rc = qp_session_read(r->http->store, r->params[0], last, emit_line, b, &reading, err);
+  rc = qp_session_read(r->http->store, stored, last, emit_line, b, &reading, err);
   qp__emit_close(b, ']');
   qp__emit_uint(b, "total", total);
   qp__emit_uint(b, "bad_lines", reading.bad_lines);
@@ -175,10 +206,11 @@ qp__h_session_messages(struct qp__request *r, struct qp_err *err)
 enum qp_rc
 qp__h_session_append(struct qp__request *r, struct qp_err *err)
 {
-  enum qp_rc rc = qp_session_append(r->http->store, r->params[0], qp__buf_bytes(&r->body), err);
+  const char *stored = NULL;
+  enum qp_rc rc = read_id(r, &stored, err);
 
-  if (rc)
-    return not_found(rc, err);
+  if (!rc)
+    rc = not_found(qp_session_append(r->http->store, stored, qp__buf_bytes(&r->body), err), err);
   r->reply.status = MHD_HTTP_CREATED;
-  return answer(r, r->params[0], err);
+  return rc ? rc : answer(r, stored, err);
 }

@@ -11,7 +11,7 @@ qp__h_state(struct qp__request *r, struct qp_err *err)
   enum qp_rc rc = qp__request_number(r, "last", 0, 1000000, &last, err);
 
   if (!rc)
-    rc = qp__held_get(&r->http->holds, r->params[0], &held, err);
+    rc = qp__held_get(r, r->params[0], &held, err);
   if (!rc)
     rc = qp__state_answer(r, held, last, err);
   qp__held_put(held);

@@ -5,6 +5,9 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "http/http_int.h"
+#include "http/owner.h"
+#include "http/wait.h"
 
 #define HELD_MAX 256
 #define HELD_BYTES ((size_t)64 << 20)
@@ -34,28 +37,33 @@ new_held(struct qp__holds *h, const struct qp_uuid *id)
   held->holds = h;
   held->id = *id;
   held->refs = 1;
-  if (pthread_rwlock_init(&held->change, NULL) == 0) {
-    if (pthread_mutex_init(&held->render_lock, NULL) == 0)
-      return held;
-    (void)pthread_rwlock_destroy(&held->change);
-  }
-  qp__free(held);
-  return NULL;
+  (void)pthread_mutex_init(&held->change.lock, NULL);
+  (void)pthread_cond_init(&held->change.free, NULL);
+  (void)pthread_mutex_init(&held->render_lock, NULL);
+  return held;
+}
+
+void
+qp__render_release(struct qp__render *render)
+{
+  if (render->full)
+    MHD_destroy_response(render->full);
+  if (render->unchanged)
+    MHD_destroy_response(render->unchanged);
+  qp__shared_unref(render->body);
+  memset(render, 0, sizeof(*render));
 }
 
 /* It is in no list any more. Without the table's lock. */
 static void
 free_held(struct qp__held *held)
 {
-  for (size_t i = 0; i < QP__RENDERS; i++) {
-    if (held->renders[i].full)
-      MHD_destroy_response(held->renders[i].full);
-    if (held->renders[i].unchanged)
-      MHD_destroy_response(held->renders[i].unchanged);
-  }
+  for (size_t i = 0; i < QP__RENDERS; i++)
+    qp__render_release(&held->renders[i]);
   qp_context_close(held->context);
   (void)pthread_mutex_destroy(&held->render_lock);
-  (void)pthread_rwlock_destroy(&held->change);
+  (void)pthread_cond_destroy(&held->change.free);
+  (void)pthread_mutex_destroy(&held->change.lock);
   qp__free(held);
 }
 
@@ -179,8 +187,9 @@ enter(struct qp__holds *h, const struct qp_uuid *id, struct qp__held **out, bool
   return rc;
 }
 
-enum qp_rc
-qp__held_get(struct qp__holds *h, const char *text, struct qp__held **out, struct qp_err *err)
+/* For whomever. */
+static enum qp_rc
+get(struct qp__holds *h, const char *text, struct qp__held **out, struct qp_err *err)
 {
   struct qp_context *context = NULL;
   struct qp__held *held = NULL;
@@ -211,26 +220,82 @@ qp__held_get(struct qp__holds *h, const char *text, struct qp__held **out, struc
   return QP_OK;
 }
 
+/* Of a context that cannot be opened nobody knows whose it is, so an owner may not even learn that
+ * it is there; but of a disk that fails, and may do so for anything, it is told. */
+static bool
+is_about_context(enum qp_rc rc)
+{
+  return rc != QP_NOMEM && rc != QP_IO && rc != QP_FULL && rc != QP_BUSY;
+}
+
+enum qp_rc
+qp__held_get(struct qp__request *r, const char *text, struct qp__held **out, struct qp_err *err)
+{
+  const char *owner = qp__owner(r);
+  struct qp__held *held = NULL;
+  enum qp_rc rc = get(&r->http->holds, text, &held, err);
+
+  if (rc)
+    return owner && is_about_context(rc) ? fail_not_found(err) : rc;
+  if (owner && !qp_context_belongs_to(held->context, owner)) {
+    qp__held_put(held);
+    return fail_not_found(err);
+  }
+  *out = held;
+  return QP_OK;
+}
+
 void
 qp__held_put(struct qp__held *held)
 {
   struct qp__holds *h;
   struct qp__held *surplus = NULL;
+  struct qp__request *deleter = NULL;
 
   if (!held)
     return;
   h = held->holds;
   (void)pthread_mutex_lock(&h->lock);
   if (--held->refs == 0) {
-    if (held->stage == QP__HELD_DYING)
-      (void)pthread_cond_broadcast(&h->changed);
-    else
+    if (held->stage == QP__HELD_DYING) {
+      deleter = held->deleter;
+    } else if (qp_context_stale(held->context)) {
+      take_out(held);
+      surplus = held;
+    } else {
       make_idle(held);
-    surplus = pick_surplus(h);
+      surplus = pick_surplus(h);
+    }
   }
   (void)pthread_mutex_unlock(&h->lock);
   if (surplus)
     free_held(surplus);
+  if (deleter)
+    qp__wait_end(deleter, QP_OK, NULL);
+}
+
+void
+qp__holds_refresh(struct qp__holds *h)
+{
+  struct qp__held *gone = NULL;
+
+  (void)pthread_mutex_lock(&h->lock);
+  for (struct qp__held *held = h->oldest, *newer; held; held = newer) {
+    newer = held->newer;
+    if (!qp_context_stale(held->context))
+      continue;
+    make_busy(held);
+    take_out(held);
+    held->chain = gone;
+    gone = held;
+  }
+  (void)pthread_mutex_unlock(&h->lock);
+  while (gone) {
+    struct qp__held *next = gone->chain;
+
+    free_held(gone);
+    gone = next;
+  }
 }
 
 void
@@ -258,45 +323,58 @@ qp__held_resize(struct qp__held *held, size_t render_bytes)
 
 /* Nobody else finds the context from here on; false: somebody else deletes it already. */
 static bool
-condemn(struct qp__held *held)
+condemn(struct qp__held *held, struct qp__request *r)
 {
   struct qp__holds *h = held->holds;
   bool first;
 
   (void)pthread_mutex_lock(&h->lock);
   first = held->stage != QP__HELD_DYING;
-  held->stage = QP__HELD_DYING;
+  if (first) {
+    held->stage = QP__HELD_DYING;
+    held->deleter = r;
+  }
   (void)pthread_mutex_unlock(&h->lock);
   return first;
 }
 
-/* Waits until all others have given it back. */
-static void
-wait_alone(struct qp__held *held)
-{
-  struct qp__holds *h = held->holds;
-
-  (void)pthread_mutex_lock(&h->lock);
-  held->refs--;
-  while (held->refs)
-    (void)pthread_cond_wait(&h->changed, &h->lock);
-  (void)pthread_mutex_unlock(&h->lock);
-}
-
 enum qp_rc
-qp__held_delete(struct qp__holds *h, const char *text, struct qp_err *err)
+qp__held_delete(struct qp__request *r, const char *text, qp__handler *then, struct qp_err *err)
 {
   struct qp__held *held = NULL;
-  struct qp_uuid id;
-  enum qp_rc rc = qp__held_get(h, text, &held, err);
+  enum qp_rc rc = qp__held_get(r, text, &held, err);
 
   if (rc)
     return rc;
-  if (!condemn(held)) {
+  rc = qp__wait_begin(r, then, err);
+  if (rc) {
     qp__held_put(held);
-    return fail_not_found(err);
+    return rc;
   }
-  wait_alone(held);
+  if (condemn(held, r)) {
+    r->condemned = held;
+    qp__held_put(held); /* who is the last to do this ends the waiting */
+  } else {
+    qp__held_put(held);
+    (void)fail_not_found(err);
+    qp__wait_end(r, QP_NOTFOUND, err);
+  }
+  return QP_OK;
+}
+
+enum qp_rc
+qp__held_end_delete(struct qp__request *r, struct qp_err *err)
+{
+  struct qp__held *held = r->condemned;
+  struct qp__holds *h = &r->http->holds;
+  struct qp_uuid id;
+  enum qp_rc rc;
+
+  if (!held) {
+    *err = r->waited;
+    return err->rc;
+  }
+  r->condemned = NULL;
   id = held->id;
   qp_context_close(held->context);
   held->context = NULL;

@@ -12,22 +12,53 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include "http/request.h"
+#include "http/route.h"
 #include "quipu.h"
 
 #define QP__HELD_BUCKETS 256
 #define QP__RENDERS 4
+#define QP__RENDER_US 100000 /* a body of a context that changes quickly is shown for so long */
 
 /* One rendered body of a context's state. */
 struct qp__render {
   uint64_t last; /* messages that were asked for */
   uint64_t version;
   uint64_t epoch;
+  uint64_t failures;
   int64_t made_us;
   char etag[QP__ETAG_TEXT];
-  size_t bytes;
-  struct MHD_Response *full;      /* NULL: there is none here */
+  struct qp__shared *body;        /* NULL: there is none here */
+  struct MHD_Response *full;      /* it, for whoever needs no header of its own */
   struct MHD_Response *unchanged; /* the 304 */
+};
+
+/* Whether a rendered body may still be shown: it is that of now, or it was made a short time ago
+ * and lacks nothing that is complete. `settled` is that of the context; the rest is of now. */
+static inline bool
+qp__render_fresh(const struct qp__render *render, uint64_t settled, uint64_t version,
+                 uint64_t epoch, int64_t now_us)
+{
+  if (render->epoch != epoch)
+    return false;
+  return render->version == version ||
+         (render->version >= settled && now_us - render->made_us < QP__RENDER_US);
+}
+
+/* A change with a condition (If-Match) has it alone, others share it (change.c). */
+struct qp__change_lock {
+  pthread_mutex_t lock;
+  pthread_cond_t free;
+  unsigned shared;
+  unsigned wanting; /* those who wait to have it alone */
+  bool alone;
+};
+
+/* The last change that could not be saved (change.h). */
+struct qp__failure {
+  enum qp_rc rc;    /* QP_OK: there is none */
+  uint64_t version; /* of the context: it counts until that moves on */
+  int64_t at;
+  char message[sizeof(((struct qp_err *)0)->msg)];
 };
 
 enum qp__held_stage { QP__HELD_OPENING, QP__HELD_READY, QP__HELD_DYING };
@@ -37,8 +68,9 @@ struct qp__held {
   struct qp_uuid id;
   struct qp_context *context; /* NULL while it is opened and when it is gone */
 
-  /* A change with a condition (If-Match) holds it for writing, others for reading. */
-  pthread_rwlock_t change;
+  struct qp__change_lock change;
+  struct qp__failure failure; /* under change.lock */
+  _Atomic uint64_t failures;  /* so far: what was rendered before the last one is out of date */
 
   pthread_mutex_t render_lock;
   struct qp__render renders[QP__RENDERS];
@@ -50,6 +82,7 @@ struct qp__held {
   unsigned refs;
   struct qp__held *chain;
   struct qp__held *newer, *older; /* while it is idle */
+  struct qp__request *deleter;    /* waits until nobody uses it, or NULL */
   size_t render_bytes;            /* also under render_lock */
 };
 
@@ -68,15 +101,23 @@ enum qp_rc qp__holds_init(struct qp__holds *h, struct qp_store *store, struct qp
 /* Nothing may be in use. */
 void qp__holds_release(struct qp__holds *h);
 
-/* The context by its id as text; give it back with put, which accepts NULL. QP_NOTFOUND "Context
- * not found", also for a text that is no id. */
-enum qp_rc qp__held_get(struct qp__holds *h, const char *id, struct qp__held **out,
+/* The context by its id as text, for the one who calls; give it back with put, which accepts NULL.
+ * QP_NOTFOUND "Context not found", also for a text that is no id and for a context that does not
+ * belong to the caller's owner: it is all the same to the caller. */
+enum qp_rc qp__held_get(struct qp__request *r, const char *text, struct qp__held **out,
                         struct qp_err *err);
 void qp__held_put(struct qp__held *held);
 /* A change is complete: the next one who polls sees it. */
 void qp__held_settle(struct qp__held *held);
-/* Deletes the context once nobody uses it. */
-enum qp_rc qp__held_delete(struct qp__holds *h, const char *id, struct qp_err *err);
+/* Deletes the context once nobody uses it: the request waits for that (wait.h), then `then` is
+ * called. */
+enum qp_rc qp__held_delete(struct qp__request *r, const char *text, qp__handler *then,
+                           struct qp_err *err);
+/* The second half, for `then`. */
+enum qp_rc qp__held_end_delete(struct qp__request *r, struct qp_err *err);
+/* Lets go of idle contexts that a recovery has left behind; those in use go when they are put. */
+void qp__holds_refresh(struct qp__holds *h);
+void qp__render_release(struct qp__render *render);
 /* Accounts for rendered bodies; with render_lock held. */
 void qp__held_resize(struct qp__held *held, size_t render_bytes);
 

@@ -122,6 +122,11 @@ write_store(struct qp_store *store, struct qp__buf *out)
   single(out, "quipu_cache_hits_total", "counter", "Message reads answered from memory.",
          s.pool_hits);
   single(out, "quipu_cache_bytes", "gauge", "Bytes in the message cache.", s.pool_bytes);
+  single(out, "quipu_io_opens_total", "counter", "Files and directories opened.", s.io_opens);
+  single(out, "quipu_io_reads_total", "counter", "Reads and looks at files.", s.io_reads);
+  single(out, "quipu_io_writes_total", "counter", "Writes to files.", s.io_writes);
+  single(out, "quipu_io_names_total", "counter", "Names made, changed or removed.", s.io_names);
+  single(out, "quipu_io_syncs_total", "counter", "Syncs of all kinds.", s.io_syncs);
   single(out, "quipu_contexts_open", "gauge", "Contexts held in memory.", s.contexts_open);
 }
 
@@ -140,6 +145,8 @@ qp__metrics_write(struct qp__http *http, struct qp__buf *out)
          get(&m->connections));
   single(out, "quipu_http_connections_open", "gauge", "Connections that are open.",
          open > 0 ? (unsigned long long)open : 0);
+  single(out, "quipu_http_connections_cut_total", "counter",
+         "Connections that were cut off because a request took too long to arrive.", get(&m->cut));
   single(out, "quipu_state_renders_total", "counter", "States that were rendered.",
          get(&m->renders));
   single(out, "quipu_state_hits_total", "counter", "States answered from a rendered one.",

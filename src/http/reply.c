@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/err.h"
 #include "base/str.h"
 #include "http/emit.h"
 #include "http/guard.h"
@@ -33,26 +34,112 @@ qp__reply_header(struct qp__request *r, const char *name, const char *value)
   }
 }
 
-struct MHD_Response *
-qp__reply_response(struct qp__buf *body, const char *type)
+enum qp_rc
+qp__reply_location(struct qp__request *r, const char *prefix, const char *name, struct qp_err *err)
 {
-  size_t len = body->len;
-  struct MHD_Response *response =
-      MHD_create_response_from_buffer_with_free_callback(len, body->data, qp__free);
-  bool good;
+  struct qp__buf location;
+  const char *copy;
 
-  if (!response)
+  qp__buf_init(&location, 2000);
+  (void)qp__buf_add_str(&location, prefix);
+  for (const char *s = name; *s; s++) {
+    unsigned char c = (unsigned char)*s;
+
+    if ((c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+        strchr("-._~", c))
+      (void)qp__buf_add_char(&location, (char)c);
+    else
+      (void)qp__buf_addf(&location, "%%%02X", c);
+  }
+  copy = location.rc ? NULL : qp__arena_strdup(&r->arena, location.data);
+  qp__buf_release(&location);
+  if (!copy)
+    return qp__fail_nomem(err, "answering");
+  qp__reply_header(r, "Location", copy);
+  return QP_OK;
+}
+
+/* ---- bodies that are shared ---- */
+
+struct qp__shared *
+qp__shared_new(struct qp__buf *body)
+{
+  struct qp__shared *shared = qp__alloc(sizeof(*shared));
+
+  if (!shared)
     return NULL;
-  qp__buf_init(body, body->limit); /* the bytes are the response's now */
-  good = !len || MHD_add_response_header(response, "Content-Type",
-                                         type ? type : "application/json") == MHD_YES;
+  atomic_init(&shared->refs, 1);
+  shared->data = qp__buf_take(body, &shared->len);
+  if (shared->data)
+    return shared;
+  qp__free(shared);
+  return NULL;
+}
+
+struct qp__shared *
+qp__shared_ref(struct qp__shared *body)
+{
+  (void)atomic_fetch_add_explicit(&body->refs, 1, memory_order_relaxed);
+  return body;
+}
+
+void
+qp__shared_unref(struct qp__shared *body)
+{
+  if (!body || atomic_fetch_sub(&body->refs, 1) > 1)
+    return;
+  qp__free(body->data);
+  qp__free(body);
+}
+
+static void
+drop_shared(void *cls)
+{
+  qp__shared_unref(cls);
+}
+
+/* ---- responses ---- */
+
+/* `type` NULL: there is no body. */
+static bool
+add_common(struct MHD_Response *response, const char *type)
+{
+  bool good = !type || MHD_add_response_header(response, "Content-Type", type) == MHD_YES;
+
   for (size_t i = 0; good && i < sizeof(common_headers) / sizeof(common_headers[0]); i++)
     good = MHD_add_response_header(response, common_headers[i].name, common_headers[i].value) ==
            MHD_YES;
-  if (good)
+  return good;
+}
+
+struct MHD_Response *
+qp__reply_response(struct qp__shared *body, const char *type)
+{
+  bool empty = !body || !body->len;
+  struct MHD_Response *response =
+      body ? MHD_create_response_from_buffer_with_free_callback_cls(body->len, body->data,
+                                                                    drop_shared, body)
+           : MHD_create_response_from_buffer(0, NULL, MHD_RESPMEM_PERSISTENT);
+
+  if (!response)
+    return NULL;
+  if (body)
+    (void)qp__shared_ref(body);
+  if (add_common(response, empty ? NULL : type ? type : "application/json"))
     return response;
   MHD_destroy_response(response);
   return NULL;
+}
+
+/* Of what the handler made. */
+static struct MHD_Response *
+make_response(struct qp__reply *reply)
+{
+  if (reply->status == MHD_HTTP_NOT_MODIFIED)
+    return qp__reply_response(NULL, NULL);
+  if (!reply->shared)
+    reply->shared = qp__shared_new(&reply->body);
+  return reply->shared ? qp__reply_response(reply->shared, reply->type) : NULL;
 }
 
 /* ---- sending ---- */
@@ -65,7 +152,11 @@ render_error(struct qp__request *r, enum qp_rc rc, const struct qp_err *err)
 
   reply->ready = NULL;
   reply->type = NULL;
+  qp__shared_unref(reply->shared);
+  reply->shared = NULL;
   reply->status = r->fail_status ? r->fail_status : (unsigned)qp_rc_http_status(rc);
+  if (reply->status == MHD_HTTP_SERVICE_UNAVAILABLE)
+    qp__reply_header(r, "Retry-After", "1");
   qp__buf_reset(&reply->body);
   qp__emit_open(&reply->body, NULL, '{');
   qp__emit_open(&reply->body, "error", '{');
@@ -114,10 +205,10 @@ qp__reply_send(struct qp__request *r, enum qp_rc rc, const struct qp_err *err)
     r->sent_bytes = reply->ready_bytes;
     return MHD_queue_response(r->connection, r->sent_status, reply->ready);
   }
-  r->sent_bytes = reply->body.len;
-  response = qp__reply_response(&reply->body, reply->type);
+  response = make_response(reply);
   if (!response)
     return MHD_NO;
+  r->sent_bytes = reply->status != MHD_HTTP_NOT_MODIFIED ? reply->shared->len : 0;
   result = MHD_NO;
   if (add_headers(r, response))
     result = MHD_queue_response(r->connection, r->sent_status, response);

@@ -9,29 +9,46 @@
 
 #include <jansson.h>
 #include <microhttpd.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 
 #include "base/arena.h"
 #include "base/buf.h"
+#include "http/keys.h"
 
 #define QP__SEGMENTS_MAX 8
 #define QP__QUERY_MAX 16
 #define QP__REPLY_HEADERS 8
 #define QP__REPLY_MAX ((size_t)1 << 30)
 
+struct qp__held;
 struct qp__http;
+struct qp__request;
 struct qp__route;
+struct qp__settings;
+
+/* Decodes, calls the library, fills r->reply. */
+typedef enum qp_rc qp__handler(struct qp__request *r, struct qp_err *err);
 
 enum qp__stage {
   QP__STAGE_LINE,    /* its first line is there */
   QP__STAGE_BODY,    /* its header is there and good */
+  QP__STAGE_WAITING, /* for something that goes on elsewhere; then `then` makes the answer */
   QP__STAGE_REPLIED, /* the answer is queued */
+};
+
+/* The bytes of a body that several answers send. */
+struct qp__shared {
+  atomic_uint refs;
+  size_t len;
+  char *data;
 };
 
 struct qp__reply {
   unsigned status;  /* 0: 200 */
   const char *type; /* NULL: application/json */
   struct qp__buf body;
+  struct qp__shared *shared; /* sent instead of `body`, a reference; or NULL */
   struct {
     const char *name, *value;
   } headers[QP__REPLY_HEADERS];
@@ -42,6 +59,7 @@ struct qp__reply {
 
 struct qp__request {
   struct qp__http *http;
+  const struct qp__settings *settings; /* those in force when it began */
   struct MHD_Connection *connection;
   enum qp__stage stage;
   const struct qp__route *route; /* NULL until it is found */
@@ -50,7 +68,8 @@ struct qp__request {
   struct qp__arena arena;
   char *segments[QP__SEGMENTS_MAX]; /* decoded */
   size_t segment_count;
-  const char *params[2]; /* what stands for the {…} of the route's pattern */
+  const char *params[2];    /* what stands for the {…} of the route's pattern */
+  struct qp__caller caller; /* who it is; set before a handler runs (guard.h) */
   struct {
     const char *name, *value;
   } query[QP__QUERY_MAX];
@@ -63,6 +82,12 @@ struct qp__request {
   struct qp_err early;  /* what is wrong with the header; told when the request is over */
   unsigned fail_status; /* of qp__request_fail, or 0 */
   const char *fail_code;
+  /* of a request that waits (wait.h) */
+  qp__handler *then;
+  struct qp_err waited;
+  struct qp__held *held;      /* given back with the request, or NULL */
+  struct qp__held *condemned; /* that it deletes, or NULL */
+  void *kept;                 /* the handler's, in the arena */
   struct qp__reply reply;
   enum MHD_Result queued; /* of an answer that the handler itself has sent */
   unsigned sent_status;
@@ -123,11 +148,19 @@ const char *qp__body_string(const json_t *object, const char *key);
 
 /* Adds a header; `value` must live as long as the request. */
 void qp__reply_header(struct qp__request *r, const char *name, const char *value);
+/* Adds a Location: `prefix` and the name, which is percent-encoded. Both are copied. */
+enum qp_rc qp__reply_location(struct qp__request *r, const char *prefix, const char *name,
+                              struct qp_err *err);
 /* Sends the reply, or for a code other than QP_OK the error. MHD_NO: the connection must end. */
 enum MHD_Result qp__reply_send(struct qp__request *r, enum qp_rc rc, const struct qp_err *err);
-/* A response of `body`, which it takes over, with the headers that all answers have. NULL: no
- * memory, and the body is the caller's still. */
-struct MHD_Response *qp__reply_response(struct qp__buf *body, const char *type);
+/* A response of `body`, to which it adds a reference, with the headers that all answers have. A
+ * body NULL is an empty one, as that of 304. NULL: no memory. */
+struct MHD_Response *qp__reply_response(struct qp__shared *body, const char *type);
+
+/* Takes the bytes out of `body`, in one reference. NULL: no memory, and they are there still. */
+struct qp__shared *qp__shared_new(struct qp__buf *body);
+struct qp__shared *qp__shared_ref(struct qp__shared *body);
+void qp__shared_unref(struct qp__shared *body); /* NULL is allowed */
 
 #define QP__ETAG_TEXT 35 /* 32 hex digits in quotes and a NUL */
 

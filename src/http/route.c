@@ -9,9 +9,11 @@
 #include "http/http_int.h"
 
 static const struct qp__route routes[] = {
+  { "GET", "/", qp__h_index, QP__SCOPE_NONE, 0, NULL },
   { "GET", "/healthz", qp__h_healthz, QP__SCOPE_NONE, 0, NULL },
   { "GET", "/readyz", qp__h_readyz, QP__SCOPE_NONE, 0, NULL },
-  { "GET", "/metrics", qp__h_metrics, QP__SCOPE_READ, 0, NULL },
+  { "GET", "/metrics", qp__h_metrics, QP__SCOPE_READ, QP__ROUTE_GLOBAL, NULL },
+  { "GET", "/openapi.json", qp__h_openapi, QP__SCOPE_NONE, 0, NULL },
 
   { "GET", "/v1/search", qp__h_search, QP__SCOPE_READ, 0, "q limit cursor" },
   { "GET", "/v1/contexts", qp__h_context_list, QP__SCOPE_READ, 0, "limit cursor" },
@@ -79,6 +81,17 @@ qp__route_number(const struct qp__route *route)
 
 /* ---- finding ---- */
 
+/* How many bytes of `pattern` the segment is, which ends there at '/' or its end; else 0. */
+static size_t
+same_segment(const char *pattern, const char *segment)
+{
+  size_t n = 0;
+
+  while (segment[n] && segment[n] == pattern[n])
+    n++;
+  return !segment[n] && (!pattern[n] || pattern[n] == '/') ? n : 0;
+}
+
 /* Whether the decoded path fits the pattern; params receives what stands for its {…}. */
 static bool
 fits(const struct qp__request *r, const char *pattern, const char *params[2])
@@ -86,21 +99,22 @@ fits(const struct qp__request *r, const char *pattern, const char *params[2])
   size_t count = 0;
   size_t i = 0;
 
-  while (*pattern) {
-    size_t n = strcspn(++pattern, "/");
+  while (pattern[0] && pattern[1]) {
     const char *segment;
+    size_t n;
 
     if (i == r->segment_count)
       return false;
     segment = r->segments[i];
-    if (pattern[0] == '{') {
-      if (!segment[0])
-        return false;
+    if (*++pattern == '{') {
       params[count++] = segment;
-    } else if ((strlen(segment) != n || memcmp(segment, pattern, n) != 0) &&
-               !(i == 0 && strncmp(pattern, "v1/", 3) == 0 && strcmp(segment, "api") == 0)) {
-      return false;
+      n = segment[0] ? strcspn(pattern, "/") : 0;
+    } else if ((n = same_segment(pattern, segment)) == 0 && i == 0 &&
+               strncmp(pattern, "v1/", 3) == 0 && strcmp(segment, "api") == 0) {
+      n = 2;
     }
+    if (!n)
+      return false;
     i++;
     pattern += n;
   }
@@ -193,6 +207,11 @@ qp__route_find(struct qp__request *r, struct qp_err *err)
     r->route = &routes[i];
     memcpy(r->params, params, sizeof(params));
     return check_query(r, err);
+  }
+  if (strcmp(r->path, "*") == 0 && strcmp(r->method, "OPTIONS") == 0) {
+    qp__reply_header(r, "Allow", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS");
+    r->reply.status = MHD_HTTP_NO_CONTENT;
+    return QP_OK;
   }
   if (!known)
     return qp__fail(err, QP_NOTFOUND, "No such path");

@@ -4,22 +4,17 @@
 
 #include "http/request.h"
 
-/* Decodes, calls the library, fills r->reply. */
-typedef enum qp_rc qp__handler(struct qp__request *r, struct qp_err *err);
-
-/* The right that a key must have. */
-enum qp__scope { QP__SCOPE_NONE, QP__SCOPE_READ, QP__SCOPE_WRITE, QP__SCOPE_ADMIN };
-
 enum qp__route_flags {
   QP__ROUTE_BODY = 1u << 0,       /* takes a JSON body */
   QP__ROUTE_DEPRECATED = 1u << 1, /* works, and says that there is a better one */
+  QP__ROUTE_GLOBAL = 1u << 2,     /* tells of all owners: not for a key with one */
 };
 
 struct qp__route {
   const char *method;
   const char *path; /* "{…}" stands for one segment; "/v1" also for "/api" */
   qp__handler *handle;
-  enum qp__scope scope;
+  enum qp__scope scope; /* the right that a key must have */
   unsigned flags;
   const char *query; /* the parameters it takes, separated by spaces; NULL: none */
 };

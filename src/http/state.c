@@ -13,7 +13,6 @@
 #include "http/guard.h"
 #include "http/http_int.h"
 
-#define RENDER_US 100000
 #define CACHED_MAX ((size_t)8 << 20) /* a larger body is made for each poll */
 #define PENDING_WINDOW 64            /* newest messages in which calls may wait */
 
@@ -95,7 +94,7 @@ qp__state_render(struct qp__held *held, const char *branch, uint64_t last, struc
     return qp__fail_nomem(err, "the state");
   x->out = out;
   qp__pending_init(&x->pending);
-  rc = qp__context_metadata(held->context, &metadata, err);
+  rc = qp__context_shown(held, &metadata, err);
   if (!rc)
     rc = qp__context_updated_at(held->context, metadata, &updated_at, err);
   if (!rc)
@@ -124,65 +123,50 @@ static struct qp__render *
 find_render(struct qp__held *held, uint64_t last)
 {
   for (size_t i = 0; i < QP__RENDERS; i++)
-    if (held->renders[i].full && held->renders[i].last == last)
+    if (held->renders[i].body && held->renders[i].last == last)
       return &held->renders[i];
   return NULL;
-}
-
-/* `version` and `epoch` are those of now. */
-static bool
-is_fresh(const struct qp__held *held, const struct qp__render *render, uint64_t version,
-         uint64_t epoch)
-{
-  if (render->epoch != epoch)
-    return false;
-  if (render->version == version)
-    return true;
-  return render->version >= atomic_load(&held->settled) &&
-         qp__clock_us() - render->made_us < RENDER_US;
 }
 
 static void
 drop_render(struct qp__held *held, struct qp__render *render)
 {
-  if (render->full)
-    MHD_destroy_response(render->full);
-  if (render->unchanged)
-    MHD_destroy_response(render->unchanged);
-  qp__held_resize(held, held->render_bytes - render->bytes);
-  memset(render, 0, sizeof(*render));
+  qp__held_resize(held, held->render_bytes - (render->body ? render->body->len : 0));
+  qp__render_release(render);
 }
 
+/* What is the same for all clients but those that need headers of their own. */
 static struct MHD_Response *
-make_response(struct qp__buf *body, const char *etag)
+make_response(struct qp__http *http, struct qp__shared *body, const char *etag)
 {
   struct MHD_Response *response = qp__reply_response(body, NULL);
 
-  if (response && MHD_add_response_header(response, "ETag", etag) == MHD_YES &&
-      MHD_add_response_header(response, "Cache-Control", "private, no-cache") == MHD_YES)
+  if (!response)
+    return NULL;
+  if (MHD_add_response_header(response, "ETag", etag) == MHD_YES &&
+      MHD_add_response_header(response, "Cache-Control", "private, no-cache") == MHD_YES &&
+      (!qp__http_settings(http)->origins[0] ||
+       MHD_add_response_header(response, "Vary", "Origin") == MHD_YES))
     return response;
-  if (response)
-    MHD_destroy_response(response);
+  MHD_destroy_response(response);
   return NULL;
 }
 
-/* Keeps `body`, which it takes, as the rendered one for `last`. NULL: no memory. */
+/* Keeps `made` with its body, a reference that it takes, instead of what there was for `last`.
+ * NULL: no memory. */
 static struct qp__render *
-keep_render(struct qp__held *held, const struct qp__render *made, struct qp__buf *body)
+keep_render(struct qp__http *http, struct qp__held *held, const struct qp__render *made)
 {
   struct qp__render *render = find_render(held, made->last);
-  struct qp__buf nothing;
 
   if (!render)
     render = &held->renders[held->next_render++ % QP__RENDERS];
   drop_render(held, render);
   *render = *made;
-  render->bytes = body->len;
-  qp__buf_init(&nothing, 0);
-  render->unchanged = make_response(&nothing, made->etag);
-  render->full = render->unchanged ? make_response(body, made->etag) : NULL;
-  qp__held_resize(held, held->render_bytes + render->bytes);
-  if (render->full)
+  qp__held_resize(held, held->render_bytes + made->body->len);
+  render->full = make_response(http, made->body, made->etag);
+  render->unchanged = make_response(http, NULL, made->etag);
+  if (render->full && render->unchanged)
     return render;
   drop_render(held, render);
   return NULL;
@@ -196,40 +180,57 @@ count(atomic_ullong *counter)
   (void)atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
 }
 
+/* Whether the shared answers will not do: a page of another origin must be named in its own. */
+static bool
+needs_own_headers(const struct qp__request *r)
+{
+  return qp__http_stopping(r->http) || (r->settings->origins[0] && qp__request_header(r, "Origin"));
+}
+
+/* An answer of its own on the rendered body. */
+static enum qp_rc
+answer_alone(struct qp__request *r, const struct qp__render *render, struct qp_err *err)
+{
+  const char *etag = qp__arena_strdup(&r->arena, render->etag);
+
+  if (!etag)
+    return qp__fail_nomem(err, "the state");
+  qp__reply_header(r, "ETag", etag);
+  qp__reply_header(r, "Cache-Control", "private, no-cache");
+  r->reply.shared = qp__shared_ref(render->body);
+  return QP_OK;
+}
+
 /* MHD counts who uses a response; this is one more. */
-static void
-share(struct qp__request *r, const struct qp__render *render)
+static enum qp_rc
+answer_from(struct qp__request *r, const struct qp__render *render, struct qp_err *err)
 {
   const char *known = qp__request_header(r, "If-None-Match");
   bool unchanged = known && qp__etag_in(known, render->etag, true);
 
   r->reply.status = unchanged ? MHD_HTTP_NOT_MODIFIED : MHD_HTTP_OK;
+  if (!render->full || needs_own_headers(r))
+    return answer_alone(r, render, err);
   r->reply.ready = unchanged ? render->unchanged : render->full;
-  r->reply.ready_bytes = unchanged ? 0 : render->bytes;
-}
-
-/* An answer of its own: with headers for one client, or too large to keep. */
-static enum qp_rc
-answer_alone(struct qp__request *r, const char *etag, struct qp_err *err)
-{
-  const char *known = qp__request_header(r, "If-None-Match");
-  const char *copy = qp__arena_strdup(&r->arena, etag);
-
-  if (!copy)
-    return qp__fail_nomem(err, "the state");
-  qp__reply_header(r, "ETag", copy);
-  qp__reply_header(r, "Cache-Control", "private, no-cache");
-  if (known && qp__etag_in(known, etag, true)) {
-    r->reply.status = MHD_HTTP_NOT_MODIFIED;
-    qp__buf_reset(&r->reply.body);
-  }
+  r->reply.ready_bytes = unchanged ? 0 : render->body->len;
   return QP_OK;
 }
 
-static bool
-needs_own_headers(const struct qp__request *r)
+/* Renders anew into *made, whose body the caller releases. */
+static enum qp_rc
+render_anew(struct qp__request *r, struct qp__held *held, struct qp__render *made,
+            struct qp_err *err)
 {
-  return r->http->origin_count > 0 || qp__http_stopping(r->http);
+  enum qp_rc rc;
+
+  count(&r->http->metrics.renders);
+  made->made_us = qp__clock_us();
+  rc = qp__state_render(held, NULL, made->last, &r->reply.body, err);
+  if (rc)
+    return rc;
+  qp__etag(made->etag, qp__buf_bytes(&r->reply.body));
+  made->body = qp__shared_new(&r->reply.body);
+  return made->body ? QP_OK : qp__fail_nomem(err, "the state");
 }
 
 static enum qp_rc
@@ -241,24 +242,23 @@ answer_rendered(struct qp__request *r, struct qp__held *held, uint64_t last, str
 
   made.version = qp_context_version(held->context);
   made.epoch = atomic_load(&held->holds->epoch);
-  if (render && is_fresh(held, render, made.version, made.epoch) && !needs_own_headers(r)) {
+  made.failures = atomic_load(&held->failures);
+  if (render && render->failures == made.failures &&
+      qp__render_fresh(render, atomic_load(&held->settled), made.version, made.epoch,
+                       qp__clock_us())) {
     count(&r->http->metrics.render_hits);
-    share(r, render);
-    return QP_OK;
+    return answer_from(r, render, err);
   }
-  count(&r->http->metrics.renders);
-  made.made_us = qp__clock_us();
-  rc = qp__state_render(held, NULL, last, &r->reply.body, err);
+  rc = render_anew(r, held, &made, err);
   if (rc)
     return rc;
-  qp__etag(made.etag, qp__buf_bytes(&r->reply.body));
-  if (needs_own_headers(r) || r->reply.body.len > CACHED_MAX)
-    return answer_alone(r, made.etag, err);
-  render = keep_render(held, &made, &r->reply.body);
-  if (!render)
-    return qp__fail_nomem(err, "the state");
-  share(r, render);
-  return QP_OK;
+  if (made.body->len <= CACHED_MAX) {
+    render = keep_render(r->http, held, &made);
+    return render ? answer_from(r, render, err) : qp__fail_nomem(err, "the state");
+  }
+  rc = answer_from(r, &made, err);
+  qp__shared_unref(made.body);
+  return rc;
 }
 
 enum qp_rc
@@ -270,7 +270,7 @@ qp__state_answer(struct qp__request *r, struct qp__held *held, uint64_t last, st
   rc = answer_rendered(r, held, last, err);
   if (!rc && r->reply.ready) {
     /* Queued while the lock keeps the response alive; from then on MHD does. */
-    r->queued = qp__reply_send(r, QP_OK, NULL);
+    r->queued = qp__reply_send(r, QP_OK, err);
     r->reply.ready = NULL;
   }
   (void)pthread_mutex_unlock(&held->render_lock);

@@ -5,8 +5,8 @@
  *
  * "messages" are all of the branch, or its newest `last`; "total" counts all. A body is rendered
  * once and kept with the context (held.h) until the context's version moves on. While it does so
- * quickly, a body is used for RENDER_US before the next is made; but what a finished action left is
- * shown at once. Its validator is the hash of the body. */
+ * quickly, a body is used for QP__RENDER_US before the next is made; but what a finished action
+ * left is shown at once. Its validator is the hash of the body. */
 #ifndef QP_HTTP_STATE_H
 #define QP_HTTP_STATE_H
 
@@ -19,8 +19,7 @@
 enum qp_rc qp__state_render(struct qp__held *held, const char *branch, uint64_t last,
                             struct qp__buf *out, struct qp_err *err);
 
-/* Makes the answer of a poll: r->reply.ready, or a body of its own where the shared one does not
- * fit. */
+/* Makes the answer of a poll: r->reply.ready, or one with headers of its own on the same body. */
 enum qp_rc qp__state_answer(struct qp__request *r, struct qp__held *held, uint64_t last,
                             struct qp_err *err);
 

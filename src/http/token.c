@@ -16,7 +16,7 @@ static const char *
 skip_string(const char *p, const char *end)
 {
   for (p++; p < end; p++) {
-    if (*p == '\\')
+    if (*p == '\\' && p + 1 < end)
       p++;
     else if (*p == '"')
       return p + 1;
@@ -71,10 +71,15 @@ skip_value(const char *p, const char *end)
 struct qp__walk
 qp__walk_into(struct qp_bytes value)
 {
-  const char *end = value.data + value.len;
-  const char *p = skip_space(value.data, end);
-  struct qp__walk w = { end, end };
+  struct qp__walk w = { "", "" };
+  const char *end;
+  const char *p;
 
+  if (!value.len)
+    return w; /* it may have no bytes at all */
+  end = value.data + value.len;
+  p = skip_space(value.data, end);
+  w.at = w.end = end;
   if (p < end && (*p == '{' || *p == '['))
     w.at = p + 1;
   return w;

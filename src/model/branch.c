@@ -67,21 +67,33 @@ is_id_char(char c)
          c == '_' || c == '-';
 }
 
+/* An id, or the owner's name before it, is n bytes. */
+static const char *
+id_part_problem(const char *s, size_t n)
+{
+  if (!n)
+    return "must not be empty";
+  if (s[0] == '.')
+    return "must not start with '.'";
+  for (size_t i = 0; i < n; i++)
+    if (!is_id_char(s[i]))
+      return "may hold only letters, digits, '.', '_' and '-'";
+  return NULL;
+}
+
 const char *
 qp__prompt_id_problem(const char *id)
 {
   size_t n = id ? strlen(id) : 0;
+  const char *colon = n ? strchr(id, ':') : NULL;
+  const char *problem = NULL;
 
-  if (!n)
-    return "must not be empty";
   if (n > QP__PROMPT_ID_MAX)
     return "must have at most " NUMBER(QP__PROMPT_ID_MAX) " bytes";
-  if (id[0] == '.')
-    return "must not start with '.'";
-  for (size_t i = 0; i < n; i++)
-    if (!is_id_char(id[i]))
-      return "may hold only letters, digits, '.', '_' and '-'";
-  return NULL;
+  if (!colon)
+    return id_part_problem(id, n);
+  problem = id_part_problem(id, (size_t)(colon - id));
+  return problem ? problem : id_part_problem(colon + 1, strlen(colon + 1));
 }
 
 enum qp_rc

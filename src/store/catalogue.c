@@ -104,14 +104,16 @@ retry_broken(struct qp__catalogue *cat, struct qp_err *err)
 {
   sqlite3_stmt *st;
   bool row = true;
-  enum qp_rc rc = qp__cat_use(cat, QP__CAT_ROW_BROKEN, &st, err);
+  enum qp_rc rc = qp__cat_use(&cat->main, QP__CAT_ROW_BROKEN, &st, err);
 
   (void)pthread_mutex_lock(&cat->lock);
+  cat->broken = false;
   while (row && !rc) {
-    rc = qp__cat_step(cat, st, &row, err);
+    rc = qp__cat_step(&cat->main, st, &row, err);
     if (!rc && row) {
       struct qp_uuid id = qp__cat_column_id(st, 0);
 
+      cat->broken = true;
       add_mark(cat, &id);
     }
   }
@@ -131,10 +133,24 @@ begin_refresh(struct qp__catalogue *cat, struct qp_err *err)
     return rc;
   (void)pthread_mutex_lock(&cat->lock);
   take_marks(cat);
+  if (cat->taken_count || cat->needs_pass || cat->passing)
+    cat->ready = QP__CAT_STALE;
   (void)pthread_mutex_unlock(&cat->lock);
   if (cat->needs_pass || cat->store->readonly) /* nobody marks what another process does */
     rc = qp__cat_start_pass(cat, err);
   return rc;
+}
+
+/* Everything that was marked is worked off. What has come since is marked. */
+static void
+end_refresh(struct qp__catalogue *cat, bool text)
+{
+  enum qp__cat_ready ready = text ? QP__CAT_TEXT : QP__CAT_ROWS;
+
+  (void)pthread_mutex_lock(&cat->lock);
+  if (!cat->broken && !cat->store->readonly && cat->ready < ready)
+    cat->ready = ready;
+  (void)pthread_mutex_unlock(&cat->lock);
 }
 
 static enum qp_rc
@@ -145,6 +161,8 @@ try_refresh(struct qp__catalogue *cat, bool text, struct qp_err *err)
 
   while (!rc && more)
     rc = qp__cat_work(cat, text, &more, err);
+  if (!rc)
+    end_refresh(cat, text);
   return rc;
 }
 
@@ -159,8 +177,8 @@ give_up_damaged(struct qp__catalogue *cat, enum qp_rc rc)
   return qp__cat_remove(cat, NULL) == QP_OK;
 }
 
-enum qp_rc
-qp__cat_refresh(struct qp__catalogue *cat, bool text, struct qp_err *err)
+static enum qp_rc
+refresh(struct qp__catalogue *cat, bool text, struct qp_err *err)
 {
   enum qp_rc rc = try_refresh(cat, text, err);
 
@@ -174,6 +192,70 @@ qp__cat_refresh(struct qp__catalogue *cat, bool text, struct qp_err *err)
   if (rc)
     cat->needs_pass = true;
   return rc;
+}
+
+bool
+qp__cat_is_damaged(struct qp__catalogue *cat, enum qp_rc rc)
+{
+  bool gone;
+
+  if (rc != QP_CORRUPT)
+    return false;
+  (void)pthread_mutex_lock(&cat->db_lock);
+  gone = give_up_damaged(cat, rc);
+  (void)pthread_mutex_unlock(&cat->db_lock);
+  return gone;
+}
+
+/* ---- reading ---- */
+
+/* Follows commits from now on: the catalogue is in use. A reader, when there is nothing to wait
+ * for and one that nobody uses; or NULL. */
+static struct qp__cat_reader *
+read_at_once(struct qp__catalogue *cat, bool text)
+{
+  struct qp__cat_reader *reader = NULL;
+
+  (void)pthread_mutex_lock(&cat->lock);
+  cat->following = true;
+  if (!cat->mark_count && !cat->all && cat->ready >= (text ? QP__CAT_TEXT : QP__CAT_ROWS))
+    reader = qp__cat_reader_take(cat);
+  (void)pthread_mutex_unlock(&cat->lock);
+  return reader;
+}
+
+enum qp_rc
+qp__cat_begin_reading(struct qp__catalogue *cat, bool text, struct qp__cat_reader **out,
+                      struct qp_err *err)
+{
+  struct qp__cat_reader *reader = read_at_once(cat, text);
+  enum qp_rc rc;
+
+  *out = reader;
+  if (reader)
+    return QP_OK;
+  (void)pthread_mutex_lock(&cat->db_lock);
+  rc = refresh(cat, text, err);
+  if (!rc) {
+    (void)pthread_mutex_lock(&cat->lock);
+    reader = qp__cat_reader_take(cat);
+    (void)pthread_mutex_unlock(&cat->lock);
+    if (!reader)
+      reader = qp__cat_reader_new(cat);
+  }
+  if (rc || reader)
+    (void)pthread_mutex_unlock(&cat->db_lock);
+  *out = reader;
+  return rc;
+}
+
+void
+qp__cat_end_reading(struct qp__catalogue *cat, struct qp__cat_reader *reader)
+{
+  if (reader)
+    qp__cat_reader_put(cat, reader);
+  else
+    (void)pthread_mutex_unlock(&cat->db_lock);
 }
 
 /* ---- the thread ---- */
@@ -218,6 +300,8 @@ follow_once(struct qp__catalogue *cat, struct qp_err *err)
     if (rc) {
       cat->needs_pass = true;
       (void)give_up_damaged(cat, rc);
+    } else if (!more) {
+      end_refresh(cat, true);
     }
     (void)pthread_mutex_unlock(&cat->db_lock);
     first = false;
@@ -267,8 +351,9 @@ file_exists(struct qp__catalogue *cat)
          !s->os->fstatat(s->os->self, s->driver->directory(s->self), QP__CATALOGUE_NAME, &st);
 }
 
-void
-qp__catalogue_mark(struct qp__catalogue *cat, const struct qp_uuid *id)
+/* A mark for one context, or for all of them. */
+static void
+mark(struct qp__catalogue *cat, const struct qp_uuid *id)
 {
   struct qp_store *s = cat->store;
   bool first;
@@ -277,7 +362,11 @@ qp__catalogue_mark(struct qp__catalogue *cat, const struct qp_uuid *id)
     return;
   (void)pthread_mutex_lock(&cat->lock);
   first = !cat->mark_count && !cat->all;
-  add_mark(cat, id);
+  cat->version++;
+  if (id)
+    add_mark(cat, id);
+  else
+    cat->all = true;
   if (!cat->looked) {
     cat->looked = true;
     cat->following |= file_exists(cat);
@@ -287,6 +376,18 @@ qp__catalogue_mark(struct qp__catalogue *cat, const struct qp_uuid *id)
   if (first && cat->started)
     (void)pthread_cond_signal(&cat->wake);
   (void)pthread_mutex_unlock(&cat->lock);
+}
+
+void
+qp__catalogue_mark(struct qp__catalogue *cat, const struct qp_uuid *id)
+{
+  mark(cat, id);
+}
+
+void
+qp__catalogue_mark_all(struct qp__catalogue *cat)
+{
+  mark(cat, NULL);
 }
 
 /* ---- life ---- */
@@ -299,7 +400,8 @@ qp__catalogue_new(struct qp_store *s, const char *where)
   if (!cat)
     return NULL;
   cat->store = s;
-  if (s->os == &qp__os_posix && s->driver->directory) {
+  cat->version = 1;
+  if (s->io.inner == &qp__os_posix && s->driver->directory) {
     cat->where = qp__strdup(where);
     if (!cat->where) {
       qp__free(cat);
@@ -320,14 +422,14 @@ finish(struct qp__catalogue *cat)
   struct qp_err err;
 
   if (!cat->store->self || !cat->where || cat->store->readonly || cat->all || cat->private ||
-      !(cat->mark_count || cat->taken_count) || !(cat->db || cat->following))
+      !(cat->mark_count || cat->taken_count) || !(cat->main.handle || cat->following))
     return;
-  if (!cat->db) { /* whatever else may be missing in it is not ours to add */
+  if (!cat->main.handle) { /* whatever else may be missing in it is not ours to add */
     if (qp__cat_open(cat, &err))
       return;
     cat->needs_pass = false;
   }
-  if (!cat->private && qp__cat_refresh(cat, true, &err))
+  if (!cat->private && refresh(cat, true, &err))
     qp__log(&cat->store->log, QP_LOG_WARN, "catalogue", "%s", err.msg);
 }
 
@@ -344,6 +446,7 @@ qp__catalogue_free(struct qp__catalogue *cat)
     (void)pthread_join(cat->thread, NULL);
   finish(cat);
   qp__cat_close(cat);
+  qp__cat_forget_pages(cat);
   qp__free(cat->marks);
   qp__free(cat->taken);
   qp__free(cat->where);

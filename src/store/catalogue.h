@@ -19,5 +19,7 @@ void qp__catalogue_free(struct qp__catalogue *cat);
 
 /* Something in this context has changed, or it is new or gone. In O(1), under any lock. */
 void qp__catalogue_mark(struct qp__catalogue *cat, const struct qp_uuid *id);
+/* Anything may have changed. */
+void qp__catalogue_mark_all(struct qp__catalogue *cat);
 
 #endif

@@ -12,6 +12,8 @@
 
 #define VERSION 1 /* a database of another one is made anew */
 #define BUSY_MS 5000
+#define READERS_MAX 8    /* connections that are kept though nobody uses them */
+#define READER_KB "1000" /* cache of one of them */
 
 static const char schema[] =
     "CREATE TABLE context (n INTEGER PRIMARY KEY, id BLOB NOT NULL UNIQUE, title TEXT, "
@@ -31,8 +33,7 @@ static const char schema[] =
     "tokenize = 'quipu');";
 
 static const char private_schema[] =
-    "CREATE TEMP TABLE listed (id BLOB PRIMARY KEY, differs INTEGER NOT NULL) WITHOUT ROWID;"
-    "CREATE INDEX temp.listed_differs ON listed (differs) WHERE differs = 1;";
+    "CREATE TEMP TABLE differing (id BLOB PRIMARY KEY) WITHOUT ROWID;";
 
 static const char *const sql_texts[] = {
 #define TEXT(name, text) text,
@@ -65,25 +66,26 @@ rc_of(int code)
 }
 
 enum qp_rc
-qp__cat_fail(struct qp__catalogue *cat, int code, struct qp_err *err)
+qp__cat_fail(const struct qp__cat_db *db, int code, struct qp_err *err)
 {
   return qp__fail(err, rc_of(code), "the catalogue cannot be used: %s",
-                  cat->db ? sqlite3_errmsg(cat->db) : sqlite3_errstr(code));
+                  db->handle ? sqlite3_errmsg(db->handle) : sqlite3_errstr(code));
 }
 
 /* ---- statements ---- */
 
 enum qp_rc
-qp__cat_use(struct qp__catalogue *cat, enum qp__cat_sql sql, sqlite3_stmt **out, struct qp_err *err)
+qp__cat_use(struct qp__cat_db *db, enum qp__cat_sql sql, sqlite3_stmt **out, struct qp_err *err)
 {
-  sqlite3_stmt **slot = &cat->statements[sql];
+  sqlite3_stmt **slot = &db->statements[sql];
   int code = SQLITE_OK;
 
   *out = NULL;
   if (!*slot)
-    code = sqlite3_prepare_v3(cat->db, sql_texts[sql], -1, SQLITE_PREPARE_PERSISTENT, slot, NULL);
+    code =
+        sqlite3_prepare_v3(db->handle, sql_texts[sql], -1, SQLITE_PREPARE_PERSISTENT, slot, NULL);
   if (code)
-    return qp__cat_fail(cat, code, err);
+    return qp__cat_fail(db, code, err);
   (void)sqlite3_reset(*slot);
   (void)sqlite3_clear_bindings(*slot);
   *out = *slot;
@@ -91,7 +93,7 @@ qp__cat_use(struct qp__catalogue *cat, enum qp__cat_sql sql, sqlite3_stmt **out,
 }
 
 enum qp_rc
-qp__cat_step(struct qp__catalogue *cat, sqlite3_stmt *st, bool *row, struct qp_err *err)
+qp__cat_step(struct qp__cat_db *db, sqlite3_stmt *st, bool *row, struct qp_err *err)
 {
   int code = sqlite3_step(st);
   enum qp_rc rc = QP_OK;
@@ -100,29 +102,29 @@ qp__cat_step(struct qp__catalogue *cat, sqlite3_stmt *st, bool *row, struct qp_e
   if (*row)
     return QP_OK;
   if (code != SQLITE_DONE)
-    rc = qp__cat_fail(cat, code, err);
+    rc = qp__cat_fail(db, code, err);
   (void)sqlite3_reset(st);
   return rc;
 }
 
 enum qp_rc
-qp__cat_run(struct qp__catalogue *cat, sqlite3_stmt *st, struct qp_err *err)
+qp__cat_run(struct qp__cat_db *db, sqlite3_stmt *st, struct qp_err *err)
 {
   bool row = true;
   enum qp_rc rc = QP_OK;
 
   while (row && !rc)
-    rc = qp__cat_step(cat, st, &row, err);
+    rc = qp__cat_step(db, st, &row, err);
   return rc;
 }
 
 enum qp_rc
-qp__cat_do(struct qp__catalogue *cat, enum qp__cat_sql sql, struct qp_err *err)
+qp__cat_do(struct qp__cat_db *db, enum qp__cat_sql sql, struct qp_err *err)
 {
   sqlite3_stmt *st;
-  enum qp_rc rc = qp__cat_use(cat, sql, &st, err);
+  enum qp_rc rc = qp__cat_use(db, sql, &st, err);
 
-  return rc ? rc : qp__cat_run(cat, st, err);
+  return rc ? rc : qp__cat_run(db, st, err);
 }
 
 /* A failed bind leaves null in its place, which no column of ours takes for what is bound. */
@@ -152,15 +154,42 @@ qp__cat_column_id(sqlite3_stmt *st, int at)
 
 /* ---- opening ---- */
 
+static void
+close_db(struct qp__cat_db *db)
+{
+  for (size_t i = 0; i < QP__CAT__MAX; i++)
+    (void)sqlite3_finalize(db->statements[i]);
+  (void)sqlite3_close_v2(db->handle);
+  memset(db, 0, sizeof(*db));
+}
+
+/* Frees those that nobody uses; those that are in use are of yesterday when they are given back. */
+static void
+close_readers(struct qp__catalogue *cat)
+{
+  struct qp__cat_reader *reader;
+
+  (void)pthread_mutex_lock(&cat->lock);
+  reader = cat->readers;
+  cat->readers = NULL;
+  cat->reader_count = 0;
+  cat->generation++;
+  cat->version++;
+  cat->ready = QP__CAT_STALE;
+  (void)pthread_mutex_unlock(&cat->lock);
+  while (reader) {
+    struct qp__cat_reader *next = reader->next;
+
+    close_db(&reader->db);
+    qp__free(reader);
+    reader = next;
+  }
+}
 void
 qp__cat_close(struct qp__catalogue *cat)
 {
-  for (size_t i = 0; i < QP__CAT__MAX; i++) {
-    (void)sqlite3_finalize(cat->statements[i]);
-    cat->statements[i] = NULL;
-  }
-  (void)sqlite3_close_v2(cat->db);
-  cat->db = NULL;
+  close_readers(cat);
+  close_db(&cat->main);
   cat->private = false;
   cat->only_read = false;
   cat->passing = false;
@@ -180,9 +209,10 @@ read_version(sqlite3 *db, int *out)
   return code;
 }
 
-/* An empty database becomes one of ours. SQLITE_NOTADB: it is another version's. */
+/* An empty database becomes one of ours. SQLITE_NOTADB: it is another version's. With `passes` it
+ * can compare all contexts. */
 static int
-prepare_db(sqlite3 *db, bool only_read)
+prepare_db(sqlite3 *db, bool only_read, bool passes)
 {
   char sql[64];
   int version = 0;
@@ -200,14 +230,14 @@ prepare_db(sqlite3 *db, bool only_read)
     if (!code)
       code = sqlite3_exec(db, sql, NULL, NULL, NULL);
   }
-  if (!code)
+  if (!code && passes)
     code = sqlite3_exec(db, private_schema, NULL, NULL, NULL);
   return code;
 }
 
 /* `name` "" is a private database, which SQLite keeps in memory as long as it is small. */
 static int
-open_db(const char *name, int flags, const char *settings, sqlite3 **out)
+open_db(const char *name, int flags, const char *settings, bool passes, sqlite3 **out)
 {
   sqlite3 *db = NULL;
   int code = sqlite3_open_v2(name, &db, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, NULL);
@@ -218,7 +248,7 @@ open_db(const char *name, int flags, const char *settings, sqlite3 **out)
     code = sqlite3_exec(db, settings, NULL, NULL, NULL);
   }
   if (!code)
-    code = prepare_db(db, (flags & SQLITE_OPEN_READONLY) != 0);
+    code = prepare_db(db, (flags & SQLITE_OPEN_READONLY) != 0, passes);
   if (code)
     (void)sqlite3_close_v2(db);
   else
@@ -260,21 +290,23 @@ open_file(struct qp__catalogue *cat)
     return SQLITE_CANTOPEN;
   cat->only_read = cat->store->readonly;
   if (cat->only_read)
-    return open_db(name, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOFOLLOW, "SELECT 1", &cat->db);
+    return open_db(name, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOFOLLOW, "SELECT 1", true,
+                   &cat->main.handle);
   make_file(cat);
   return open_db(name, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOFOLLOW,
-                 "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL", &cat->db);
+                 "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL", true, &cat->main.handle);
 }
 
 static enum qp_rc
 open_private(struct qp__catalogue *cat, struct qp_err *err)
 {
-  int code = open_db("", SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE,
-                     "PRAGMA journal_mode = MEMORY; PRAGMA synchronous = OFF", &cat->db);
+  int code =
+      open_db("", SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE,
+              "PRAGMA journal_mode = MEMORY; PRAGMA synchronous = OFF", true, &cat->main.handle);
 
   cat->only_read = false;
   cat->private = true;
-  return code ? qp__cat_fail(cat, code, err) : QP_OK;
+  return code ? qp__cat_fail(&cat->main, code, err) : QP_OK;
 }
 
 enum qp_rc
@@ -282,7 +314,7 @@ qp__cat_open(struct qp__catalogue *cat, struct qp_err *err)
 {
   int code;
 
-  if (cat->db)
+  if (cat->main.handle)
     return QP_OK;
   cat->needs_pass = true;
   if (!cat->where)
@@ -298,6 +330,58 @@ qp__cat_open(struct qp__catalogue *cat, struct qp_err *err)
   qp__log(&cat->store->log, cat->store->readonly ? QP_LOG_DEBUG : QP_LOG_WARN, "catalogue",
           "%s cannot be used: %s; working without it", QP__CATALOGUE_NAME, sqlite3_errstr(code));
   return open_private(cat, err);
+}
+
+/* ---- readers ---- */
+
+struct qp__cat_reader *
+qp__cat_reader_new(struct qp__catalogue *cat)
+{
+  struct qp__cat_reader *reader;
+  char name[PATH_MAX];
+
+  if (cat->private || cat->only_read || !cat->main.handle || !file_name(cat, name))
+    return NULL;
+  reader = qp__alloc0(1, sizeof(*reader));
+  if (!reader)
+    return NULL;
+  reader->generation = cat->generation;
+  if (open_db(name, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOFOLLOW, "PRAGMA cache_size = -" READER_KB,
+              false, &reader->db.handle) == 0)
+    return reader;
+  qp__free(reader);
+  return NULL;
+}
+
+struct qp__cat_reader *
+qp__cat_reader_take(struct qp__catalogue *cat)
+{
+  struct qp__cat_reader *reader = cat->readers;
+
+  if (reader) {
+    cat->readers = reader->next;
+    cat->reader_count--;
+  }
+  return reader;
+}
+
+void
+qp__cat_reader_put(struct qp__catalogue *cat, struct qp__cat_reader *reader)
+{
+  bool keep;
+
+  (void)pthread_mutex_lock(&cat->lock);
+  keep = reader->generation == cat->generation && cat->reader_count < READERS_MAX;
+  if (keep) {
+    reader->next = cat->readers;
+    cat->readers = reader;
+    cat->reader_count++;
+  }
+  (void)pthread_mutex_unlock(&cat->lock);
+  if (!keep) {
+    close_db(&reader->db);
+    qp__free(reader);
+  }
 }
 
 enum qp_rc
@@ -334,7 +418,7 @@ qp__cat_copy(struct qp__catalogue *cat, struct qp_err *err)
                              SQLITE_OPEN_EXRESCODE,
                          NULL);
   if (!code) {
-    backup = sqlite3_backup_init(copy, "main", cat->db, "main");
+    backup = sqlite3_backup_init(copy, "main", cat->main.handle, "main");
     code = backup ? sqlite3_backup_step(backup, -1) : sqlite3_errcode(copy);
     code = code == SQLITE_DONE ? SQLITE_OK : code;
     (void)sqlite3_backup_finish(backup);
@@ -343,13 +427,13 @@ qp__cat_copy(struct qp__catalogue *cat, struct qp_err *err)
     code = sqlite3_exec(copy, "PRAGMA journal_mode = MEMORY; PRAGMA synchronous = OFF", NULL, NULL,
                         NULL);
   if (!code)
-    code = prepare_db(copy, false);
+    code = prepare_db(copy, false, true);
   if (code) {
     (void)sqlite3_close_v2(copy);
-    return qp__cat_fail(cat, code, err);
+    return qp__cat_fail(&cat->main, code, err);
   }
   qp__cat_close(cat);
-  cat->db = copy;
+  cat->main.handle = copy;
   cat->private = true;
   cat->needs_pass = true;
   return QP_OK;

@@ -10,7 +10,7 @@
 #define TEXT_MAX ((size_t)256 << 10) /* of one message; what is behind that is not found */
 #define DEPTH_MAX 32                 /* of arguments and results */
 
-/* Appends text and a line break, as much as there is room for, cut between characters. Control
+/* Appends text, on a line of its own, as much as there is room for, cut between characters. Control
  * characters become spaces: two of them mark words in a snippet. */
 static void
 add_text(struct qp__buf *out, const char *s, size_t n)
@@ -25,7 +25,7 @@ add_text(struct qp__buf *out, const char *s, size_t n)
     while (n && ((unsigned char)s[n] & 0xc0) == 0x80)
       n--;
   }
-  if (qp__buf_add(out, s, n) || qp__buf_add_char(out, '\n'))
+  if ((from && qp__buf_add_char(out, '\n')) || qp__buf_add(out, s, n))
     return;
   for (size_t i = from; i < out->len; i++)
     if ((unsigned char)out->data[i] < 0x20 && out->data[i] != '\n' && out->data[i] != '\t')
@@ -33,7 +33,7 @@ add_text(struct qp__buf *out, const char *s, size_t n)
 }
 
 static void
-add_strings(struct qp__buf *out, const json_t *value, int depth)
+add_strings(struct qp__buf *out, json_t *value, int depth)
 {
   const char *key;
   json_t *item;
@@ -44,11 +44,13 @@ add_strings(struct qp__buf *out, const json_t *value, int depth)
   if (json_is_string(value)) {
     add_text(out, json_string_value(value), json_string_length(value));
   } else if (json_is_array(value)) {
-    json_array_foreach (value, i, item)
+    json_array_foreach (value, i, item) {
       add_strings(out, item, depth + 1);
+    }
   } else if (json_is_object(value)) {
-    json_object_foreach ((json_t *)(uintptr_t)value, key, item)
+    json_object_foreach (value, key, item) {
       add_strings(out, item, depth + 1);
+    }
   }
 }
 

@@ -1,4 +1,6 @@
 /* catalogue_update.c - from contexts to rows and words. See catalogue_int.h for the rules. */
+#include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -44,13 +46,13 @@ find_row(struct qp__catalogue *cat, const struct qp_uuid *id, struct known *out,
 {
   sqlite3_stmt *st;
   bool row = false;
-  enum qp_rc rc = qp__cat_use(cat, QP__CAT_ROW_FIND, &st, err);
+  enum qp_rc rc = qp__cat_use(&cat->main, QP__CAT_ROW_FIND, &st, err);
 
   memset(out, 0, sizeof(*out));
   if (rc)
     return rc;
   qp__cat_bind_id(st, 1, id);
-  rc = qp__cat_step(cat, st, &row, err);
+  rc = qp__cat_step(&cat->main, st, &row, err);
   if (!rc && row) {
     out->n = sqlite3_column_int64(st, 0);
     out->indexed = (uint32_t)sqlite3_column_int64(st, 1);
@@ -64,12 +66,12 @@ static enum qp_rc
 run_for(struct qp__catalogue *cat, enum qp__cat_sql sql, int64_t n, struct qp_err *err)
 {
   sqlite3_stmt *st;
-  enum qp_rc rc = qp__cat_use(cat, sql, &st, err);
+  enum qp_rc rc = qp__cat_use(&cat->main, sql, &st, err);
 
   if (rc)
     return rc;
   (void)sqlite3_bind_int64(st, 1, n);
-  return qp__cat_run(cat, st, err);
+  return qp__cat_run(&cat->main, st, err);
 }
 
 static enum qp_rc
@@ -146,7 +148,7 @@ put_row(struct qp__catalogue *cat, struct qp_context *c, const uint8_t stamp[16]
     known.digest = 0;
   }
   if (!rc)
-    rc = qp__cat_use(cat, QP__CAT_ROW_PUT, &st, err);
+    rc = qp__cat_use(&cat->main, QP__CAT_ROW_PUT, &st, err);
   if (!rc) {
     qp__cat_bind_id(st, 1, &c->id);
     bind_context(st, c, v, messages);
@@ -155,7 +157,7 @@ put_row(struct qp__catalogue *cat, struct qp_context *c, const uint8_t stamp[16]
     (void)sqlite3_bind_int64(st, 16, (int64_t)known.digest);
     (void)sqlite3_bind_int(st, 17, known.indexed != messages);
     (void)sqlite3_bind_int(st, 18, QP_OK);
-    rc = qp__cat_run(cat, st, err);
+    rc = qp__cat_run(&cat->main, st, err);
   }
   cat->finished += !rc && known.indexed == messages;
   qp__view_unref(v);
@@ -171,7 +173,7 @@ put_broken(struct qp__catalogue *cat, const struct qp_uuid *id, const struct qp_
   enum qp_rc rc = drop_row(cat, id, err);
 
   if (!rc)
-    rc = qp__cat_use(cat, QP__CAT_ROW_PUT, &st, err);
+    rc = qp__cat_use(&cat->main, QP__CAT_ROW_PUT, &st, err);
   if (rc)
     return rc;
   qp__cat_bind_id(st, 1, id);
@@ -183,7 +185,7 @@ put_broken(struct qp__catalogue *cat, const struct qp_uuid *id, const struct qp_
     (void)sqlite3_bind_int(st, i, 0);
   (void)sqlite3_bind_int(st, 18, why->rc);
   cat->finished++;
-  return qp__cat_run(cat, st, err);
+  return qp__cat_run(&cat->main, st, err);
 }
 
 /* Of the context's files as they are now; zeros when there is nothing to tell by. */
@@ -252,7 +254,7 @@ put_text(struct qp__catalogue *cat, int64_t n, const struct qp__entry *e, struct
          struct qp_err *err)
 {
   sqlite3_stmt *st;
-  enum qp_rc rc = qp__cat_use(cat, QP__CAT_TEXT_PUT, &st, err);
+  enum qp_rc rc = qp__cat_use(&cat->main, QP__CAT_TEXT_PUT, &st, err);
 
   if (rc)
     return rc;
@@ -261,14 +263,14 @@ put_text(struct qp__catalogue *cat, int64_t n, const struct qp__entry *e, struct
   (void)sqlite3_bind_int(st, 3, e->role);
   (void)sqlite3_bind_int64(st, 4, e->time);
   (void)sqlite3_bind_text(st, 5, text.data, (int)text.len, SQLITE_STATIC);
-  rc = qp__cat_run(cat, st, err);
+  rc = qp__cat_run(&cat->main, st, err);
   if (!rc)
-    rc = qp__cat_use(cat, QP__CAT_WORDS_PUT, &st, err);
+    rc = qp__cat_use(&cat->main, QP__CAT_WORDS_PUT, &st, err);
   if (rc)
     return rc;
-  (void)sqlite3_bind_int64(st, 1, sqlite3_last_insert_rowid(cat->db));
+  (void)sqlite3_bind_int64(st, 1, sqlite3_last_insert_rowid(cat->main.handle));
   (void)sqlite3_bind_text(st, 2, text.data, (int)text.len, SQLITE_STATIC);
-  return qp__cat_run(cat, st, err);
+  return qp__cat_run(&cat->main, st, err);
 }
 
 /* What is left of a transaction. */
@@ -317,7 +319,7 @@ set_indexed(struct qp__catalogue *cat, int64_t n, uint32_t indexed, uint64_t dig
             struct qp_err *err)
 {
   sqlite3_stmt *st;
-  enum qp_rc rc = qp__cat_use(cat, QP__CAT_ROW_INDEXED, &st, err);
+  enum qp_rc rc = qp__cat_use(&cat->main, QP__CAT_ROW_INDEXED, &st, err);
 
   if (rc)
     return rc;
@@ -326,7 +328,7 @@ set_indexed(struct qp__catalogue *cat, int64_t n, uint32_t indexed, uint64_t dig
   (void)sqlite3_bind_int64(st, 3, (int64_t)digest);
   (void)sqlite3_bind_int(st, 4, due);
   cat->finished += !due;
-  return qp__cat_run(cat, st, err);
+  return qp__cat_run(&cat->main, st, err);
 }
 
 /* A row whose text is due. */
@@ -367,10 +369,10 @@ index_next(struct qp__catalogue *cat, struct room *room, bool *found, struct qp_
   struct due due;
   sqlite3_stmt *st;
   bool fresh = false;
-  enum qp_rc rc = qp__cat_use(cat, QP__CAT_ROW_DUE, &st, err);
+  enum qp_rc rc = qp__cat_use(&cat->main, QP__CAT_ROW_DUE, &st, err);
 
   if (!rc)
-    rc = qp__cat_step(cat, st, found, err);
+    rc = qp__cat_step(&cat->main, st, found, err);
   if (rc || !*found)
     return rc;
   due.n = sqlite3_column_int64(st, 0);
@@ -391,54 +393,113 @@ index_next(struct qp__catalogue *cat, struct room *room, bool *found, struct qp_
 
 /* ---- the pass ---- */
 
+/* What the database says of a context. */
+struct stamped {
+  struct qp_uuid id;
+  uint8_t stamp[16];
+  bool good; /* the stamp is one, and the row that of a context that could be opened */
+  bool seen; /* the context is there */
+};
+
 struct pass {
   struct qp__catalogue *cat;
+  struct stamped *rows; /* by id */
+  size_t count, cap;
   struct qp_err *err;
 };
 
-/* Whether the row of a context is not that of its files. */
 static enum qp_rc
-compare_stamp(struct qp__catalogue *cat, const struct qp_uuid *id, bool *differs,
-              struct qp_err *err)
+add_known(struct pass *p, sqlite3_stmt *st)
 {
-  static const uint8_t none[16];
-  uint8_t stamp[16];
+  struct stamped *row;
+
+  if (p->count == p->cap) {
+    size_t cap = p->cap ? p->cap * 2 : 256;
+    struct stamped *grown = qp__realloc(p->rows, cap * sizeof(*grown));
+
+    if (!grown)
+      return qp__fail_nomem(p->err, "the catalogue");
+    p->rows = grown;
+    p->cap = cap;
+  }
+  row = &p->rows[p->count++];
+  memset(row, 0, sizeof(*row));
+  row->id = qp__cat_column_id(st, 0);
+  row->good = !sqlite3_column_int(st, 2) && sqlite3_column_bytes(st, 1) == (int)sizeof(row->stamp);
+  if (row->good)
+    memcpy(row->stamp, sqlite3_column_blob(st, 1), sizeof(row->stamp));
+  return QP_OK;
+}
+
+/* All rows at once: to ask for each of them would take longer than to look at its files. */
+static enum qp_rc
+read_known(struct pass *p)
+{
+  struct qp__cat_db *db = &p->cat->main;
   sqlite3_stmt *st;
-  bool row = false;
-  enum qp_rc rc = qp__cat_use(cat, QP__CAT_ROW_FIND, &st, err);
+  bool row = true;
+  enum qp_rc rc = qp__cat_use(db, QP__CAT_PASS_KNOWN, &st, p->err);
 
   if (rc)
     return rc;
-  make_stamp(cat->store, id, stamp);
-  qp__cat_bind_id(st, 1, id);
-  rc = qp__cat_step(cat, st, &row, err);
+  while (!rc && row) {
+    rc = qp__cat_step(db, st, &row, p->err);
+    if (!rc && row)
+      rc = add_known(p, st);
+  }
+  (void)sqlite3_reset(st);
+  return rc;
+}
+
+static int
+compare_ids(const void *a, const void *b)
+{
+  return memcmp(a, b, sizeof(struct qp_uuid));
+}
+
+_Static_assert(offsetof(struct stamped, id) == 0, "compare_ids finds the id at the beginning");
+
+static enum qp_rc
+add_differing(struct pass *p, const struct qp_uuid *id)
+{
+  struct qp__cat_db *db = &p->cat->main;
+  sqlite3_stmt *st;
+  enum qp_rc rc = qp__cat_use(db, QP__CAT_PASS_ADD, &st, p->err);
+
   if (rc)
     return rc;
-  *differs = !row || memcmp(stamp, none, sizeof(none)) == 0 || sqlite3_column_int(st, 4) ||
-             sqlite3_column_bytes(st, 3) != (int)sizeof(stamp) ||
-             memcmp(sqlite3_column_blob(st, 3), stamp, sizeof(stamp)) != 0;
-  (void)sqlite3_reset(st);
-  return QP_OK;
+  qp__cat_bind_id(st, 1, id);
+  return qp__cat_run(db, st, p->err);
+}
+
+/* Whether the row of a context is not that of its files. */
+static bool
+differs(struct pass *p, const struct qp_uuid *id)
+{
+  static const uint8_t none[16];
+  struct stamped *row =
+      p->count ? bsearch(id, p->rows, p->count, sizeof(*p->rows), compare_ids) : NULL;
+  uint8_t stamp[16];
+
+  if (!row)
+    return true;
+  row->seen = true;
+  if (!row->good)
+    return true;
+  make_stamp(p->cat->store, id, stamp);
+  return memcmp(stamp, none, sizeof(none)) == 0 || memcmp(stamp, row->stamp, sizeof(stamp)) != 0;
 }
 
 static enum qp_rc
 list_context(void *arg, const struct qp_uuid *id)
 {
   struct pass *p = arg;
-  struct qp__catalogue *cat = p->cat;
-  sqlite3_stmt *st;
-  bool differs = true;
-  enum qp_rc rc = compare_stamp(cat, id, &differs, p->err);
 
-  if (!rc)
-    rc = qp__cat_use(cat, QP__CAT_PASS_ADD, &st, p->err);
-  if (rc)
-    return rc;
-  qp__cat_bind_id(st, 1, id);
-  (void)sqlite3_bind_int(st, 2, differs);
-  cat->listed++;
-  cat->finished += !differs;
-  return qp__cat_run(cat, st, p->err);
+  p->cat->listed++;
+  if (differs(p, id))
+    return add_differing(p, id);
+  p->cat->finished++;
+  return QP_OK;
 }
 
 /* The id that a statement finds, if any. */
@@ -447,10 +508,10 @@ next_id(struct qp__catalogue *cat, enum qp__cat_sql sql, struct qp_uuid *id, boo
         struct qp_err *err)
 {
   sqlite3_stmt *st;
-  enum qp_rc rc = qp__cat_use(cat, sql, &st, err);
+  enum qp_rc rc = qp__cat_use(&cat->main, sql, &st, err);
 
   if (!rc)
-    rc = qp__cat_step(cat, st, found, err);
+    rc = qp__cat_step(&cat->main, st, found, err);
   if (!rc && *found) {
     *id = qp__cat_column_id(st, 0);
     (void)sqlite3_reset(st);
@@ -462,16 +523,20 @@ enum qp_rc
 qp__cat_start_pass(struct qp__catalogue *cat, struct qp_err *err)
 {
   struct qp_store *s = cat->store;
-  struct pass pass = { cat, err };
-  enum qp_rc rc = qp__cat_do(cat, QP__CAT_PASS_CLEAR, err);
+  struct pass pass = { .cat = cat, .err = err };
+  enum qp_rc rc = qp__cat_do(&cat->main, QP__CAT_PASS_CLEAR, err);
 
   cat->passing = false;
   cat->listed = 0;
   cat->finished = 0;
   if (!rc)
-    rc = s->driver->context_list(s->self, list_context, &pass, err);
+    rc = read_known(&pass);
   if (!rc)
-    rc = qp__cat_do(cat, QP__CAT_PASS_GONE, err);
+    rc = s->driver->context_list(s->self, list_context, &pass, err);
+  for (size_t i = 0; i < pass.count && !rc; i++)
+    if (!pass.rows[i].seen) /* it is gone */
+      rc = add_differing(&pass, &pass.rows[i].id);
+  qp__free(pass.rows);
   if (rc)
     return rc;
   cat->passing = true;
@@ -493,11 +558,11 @@ pass_next(struct qp__catalogue *cat, bool *found, struct qp_err *err)
     return rc;
   rc = update_row(cat, &id, err);
   if (!rc)
-    rc = qp__cat_use(cat, QP__CAT_PASS_DONE, &st, err);
+    rc = qp__cat_use(&cat->main, QP__CAT_PASS_DONE, &st, err);
   if (rc)
     return rc;
   qp__cat_bind_id(st, 1, &id);
-  return qp__cat_run(cat, st, err);
+  return qp__cat_run(&cat->main, st, err);
 }
 
 /* ---- steps ---- */
@@ -540,9 +605,9 @@ copy_if_needed(struct qp__catalogue *cat, bool text, bool *more, struct qp_err *
   enum qp_rc rc = next_id(cat, QP__CAT_PASS_NEXT, &id, more, err);
 
   if (!rc && !*more && text) {
-    rc = qp__cat_use(cat, QP__CAT_ROW_DUE, &st, err);
+    rc = qp__cat_use(&cat->main, QP__CAT_ROW_DUE, &st, err);
     if (!rc)
-      rc = qp__cat_step(cat, st, more, err);
+      rc = qp__cat_step(&cat->main, st, more, err);
     if (!rc)
       (void)sqlite3_reset(st);
   }
@@ -564,14 +629,14 @@ qp__cat_work(struct qp__catalogue *cat, bool text, bool *more, struct qp_err *er
   *more = false;
   if (cat->only_read)
     return copy_if_needed(cat, text, more, err);
-  rc = qp__cat_do(cat, QP__CAT_BEGIN, err);
+  rc = qp__cat_do(&cat->main, QP__CAT_BEGIN, err);
   if (rc)
     return rc;
   rc = do_step(cat, text, &done, more, err);
   if (!rc)
-    rc = qp__cat_do(cat, QP__CAT_COMMIT, err);
+    rc = qp__cat_do(&cat->main, QP__CAT_COMMIT, err);
   if (rc) {
-    (void)qp__cat_do(cat, QP__CAT_ROLLBACK, NULL);
+    (void)qp__cat_do(&cat->main, QP__CAT_ROLLBACK, NULL);
     cat->passing = was_passing;
     return rc;
   }

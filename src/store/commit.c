@@ -32,6 +32,11 @@ qp__check_changeable(const struct qp_context *c, struct qp_err *err)
                   "context %s is in an old format: migrate it before it is changed "
                   "(quipu migrate, or QP_LOAD_MIGRATE)",
                   qp_uuid_text(&c->id, id));
+  if (!rc && atomic_load(&c->stale))
+    rc = qp__fail(err, QP_IO,
+                  "context %s is another one on the disk since the store has recovered: open it "
+                  "again",
+                  qp_uuid_text(&c->id, id));
   return rc;
 }
 
@@ -94,7 +99,7 @@ advance(struct qp__commit *commit)
 
 /* ---- folds ---- */
 
-struct fold {
+struct qp__fold {
   struct qp_context *context; /* with a reference of its own */
   uint32_t count;
   struct qp__head *heads;
@@ -103,7 +108,7 @@ struct fold {
 };
 
 static void
-free_fold(struct fold *f)
+free_fold(struct qp__fold *f)
 {
   if (!f)
     return;
@@ -115,12 +120,12 @@ free_fold(struct fold *f)
 
 /* With the write lock held: the state that a fold shall write. NULL: no memory; a later commit
  * tries again. */
-static struct fold *
+static struct qp__fold *
 start_fold(struct qp_context *c)
 {
   struct qp_store *s = c->store;
   struct qp__view *v = c->staged_view;
-  struct fold *f = qp__alloc0(1, sizeof(*f));
+  struct qp__fold *f = qp__alloc0(1, sizeof(*f));
 
   if (!f)
     return NULL;
@@ -138,10 +143,7 @@ start_fold(struct qp_context *c)
   f->view = v;
   f->count = c->tree.count;
   f->context = c;
-  (void)pthread_mutex_lock(&s->lock);
-  c->refs++;
-  c->folds++;
-  (void)pthread_mutex_unlock(&s->lock);
+  qp__context_begin_fold(c);
   s->driver->fold_start(s->self, c->driver);
   return f;
 }
@@ -149,7 +151,7 @@ start_fold(struct qp_context *c)
 static void
 run_fold(void *arg)
 {
-  struct fold *f = arg;
+  struct qp__fold *f = arg;
   struct qp_context *c = f->context;
   struct qp_store *s = c->store;
   struct qp_err err;
@@ -172,7 +174,7 @@ run_fold(void *arg)
 }
 
 /* With the write lock held. */
-static struct fold *
+static struct qp__fold *
 fold_if_wanted(struct qp_context *c)
 {
   const struct qp__driver *d = c->store->driver;
@@ -197,11 +199,9 @@ forget_views(struct qp__commit *commit)
 }
 
 enum qp_rc
-qp__commit(struct qp_store *s, struct qp__commit *commit, struct qp_err *err)
+qp__commit_stage(struct qp_store *s, struct qp__commit *commit, struct qp_err *err)
 {
   struct qp_context *first = commit->effects ? commit->effects->context : NULL;
-  struct fold *fold = NULL;
-  void *ticket = NULL;
   enum qp_rc rc;
 
   if (commit->added_count) {
@@ -213,25 +213,51 @@ qp__commit(struct qp_store *s, struct qp__commit *commit, struct qp_err *err)
     commit->visible = first->tree.count + (uint32_t)commit->added_count;
     commit->bytes = bytes;
   }
-  rc = s->driver->stage(s->self, commit->changes, commit->count, publish, commit, &ticket, err);
+  rc = s->driver->stage(s->self, commit->changes, commit->count, publish, commit, &commit->ticket,
+                        err);
   if (!rc) {
     advance(commit);
     atomic_store_explicit(&commit->advanced, true, memory_order_release);
-    fold = first ? fold_if_wanted(first) : NULL;
-  }
-  unlock_all(commit);
-  if (rc) {
-    if (s->driver->discard)
+    commit->fold = first ? fold_if_wanted(first) : NULL;
+    commit->queued = commit->pending && qp__committer_join(&s->committer, commit->pending);
+  } else {
+    if (s->driver->discard) /* with the locks: what is prepared is the contexts' too */
       s->driver->discard(s->self, commit->changes, commit->count);
     forget_views(commit);
-    return rc;
   }
-  rc = s->driver->settle(s->self, ticket, err);
+  unlock_all(commit);
+  return rc;
+}
+
+enum qp_rc
+qp__commit_settle(struct qp_store *s, struct qp__commit *commit, struct qp_err *err)
+{
+  enum qp_rc rc = s->driver->settle(s->self, commit->ticket, err);
+
   if (rc)
     forget_views(commit); /* not published: that reference is still ours */
-  if (fold)
-    qp__workers_run(&s->folders, run_fold, fold);
+  if (commit->fold)
+    qp__workers_run(&s->folders, run_fold, commit->fold);
   return rc;
+}
+
+void
+qp__commit_later(struct qp_store *s, struct qp__commit *commit)
+{
+  struct qp__pending *p = commit->pending;
+
+  if (commit->queued)
+    qp__committer_go(&s->committer, p);
+  else
+    p->settle(p);
+}
+
+enum qp_rc
+qp__commit(struct qp_store *s, struct qp__commit *commit, struct qp_err *err)
+{
+  enum qp_rc rc = qp__commit_stage(s, commit, err);
+
+  return rc ? rc : qp__commit_settle(s, commit, err);
 }
 
 /* ---- metadata ---- */

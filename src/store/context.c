@@ -2,6 +2,7 @@
  *
  * The store's table holds every context that is in memory or being loaded, made or deleted. One
  * that is BUSY belongs to the thread that made it so; others wait. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -124,6 +125,7 @@ add_busy(struct qp_store *s, const struct qp_uuid *id)
   c->id = *id;
   c->number = ++s->next_number;
   c->stage = QP__CONTEXT_BUSY;
+  s->busy_count++;
   c->refs = 1;
   at = find_place(s, id);
   c->chain = *at;
@@ -132,13 +134,14 @@ add_busy(struct qp_store *s, const struct qp_uuid *id)
   return c;
 }
 
-/* With the lock held: the context if it is in memory, once nobody is busy with it; else NULL. */
+/* With the lock held: the context if it is in memory, once nobody is busy with it; else NULL, once
+ * it may be made. */
 static struct qp_context *
 wait_for(struct qp_store *s, const struct qp_uuid *id)
 {
   struct qp_context *c;
 
-  while ((c = *find_place(s, id)) && c->stage == QP__CONTEXT_BUSY)
+  while ((c = *find_place(s, id)) ? c->stage == QP__CONTEXT_BUSY : s->recovering)
     (void)pthread_cond_wait(&s->ready, &s->lock);
   return c;
 }
@@ -150,6 +153,7 @@ end_busy(struct qp_context *c, bool keep)
   struct qp_store *s = c->store;
 
   (void)pthread_mutex_lock(&s->lock);
+  s->busy_count--;
   if (keep)
     c->stage = QP__CONTEXT_READY;
   else
@@ -298,7 +302,7 @@ drop_reference(struct qp_context *c, bool forget)
   if (--c->refs)
     return;
   /* Another process may change it, then it is loaded afresh next time. */
-  if (s->readonly || c->old || forget) {
+  if (s->readonly || c->old || c->stale || forget) {
     remove_context(c);
   } else {
     enter_idle(c);
@@ -334,6 +338,17 @@ end_fold(struct qp_context *c, bool forget)
   c->folds--;
   drop_reference(c, forget);
   (void)pthread_cond_broadcast(&s->ready);
+  (void)pthread_mutex_unlock(&s->lock);
+}
+
+void
+qp__context_begin_fold(struct qp_context *c)
+{
+  struct qp_store *s = c->store;
+
+  (void)pthread_mutex_lock(&s->lock);
+  c->refs++;
+  c->folds++;
   (void)pthread_mutex_unlock(&s->lock);
 }
 
@@ -380,6 +395,81 @@ void
 qp__context_end_look(struct qp_context *c, bool fresh)
 {
   end_fold(c, fresh);
+}
+
+/* ---- for recovery ---- */
+
+static int
+by_context_id(const void *a, const void *b)
+{
+  const struct qp_context *const *x = a;
+  const struct qp_context *const *y = b;
+
+  return memcmp(&(*x)->id, &(*y)->id, sizeof((*x)->id));
+}
+
+enum qp_rc
+qp__contexts_gather(struct qp_store *s, struct qp__gathered *out, struct qp_err *err)
+{
+  struct qp__gathered g = { NULL, 0 };
+  enum qp_rc rc = QP_OK;
+
+  (void)pthread_mutex_lock(&s->lock);
+  if (s->busy_count || s->recovering) {
+    rc = qp__fail(err, QP_BUSY, "a context is being loaded or rewritten; try again");
+  } else {
+    qp__contexts_evict(s, true);
+    g.list = qp__alloc0(s->open_count + 1, sizeof(*g.list));
+    if (!g.list)
+      rc = qp__fail_nomem(err, "recovering the store");
+  }
+  for (size_t i = 0; i < QP__CONTEXT_BUCKETS && !rc; i++)
+    for (struct qp_context *c = s->table[i]; c; c = c->chain) {
+      c->refs++;
+      c->folds++;
+      g.list[g.count++] = c;
+    }
+  s->recovering |= !rc;
+  (void)pthread_mutex_unlock(&s->lock);
+  if (rc)
+    return rc;
+  qsort(g.list, g.count, sizeof(*g.list), by_context_id);
+  *out = g;
+  return QP_OK;
+}
+
+void
+qp__contexts_release(struct qp_store *s, struct qp__gathered *g)
+{
+  (void)pthread_mutex_lock(&s->lock);
+  s->recovering = false;
+  for (size_t i = 0; i < g->count; i++) {
+    g->list[i]->folds--;
+    drop_reference(g->list[i], false);
+  }
+  (void)pthread_cond_broadcast(&s->ready);
+  (void)pthread_mutex_unlock(&s->lock);
+  qp__free(g->list);
+}
+
+void
+qp__context_retire(struct qp_context *c)
+{
+  struct qp_store *s = c->store;
+  struct qp_context **at;
+
+  atomic_store(&c->stale, true);
+  (void)pthread_mutex_lock(&s->lock);
+  at = find_place(s, &c->id);
+  if (*at == c)
+    *at = c->chain;
+  (void)pthread_mutex_unlock(&s->lock);
+}
+
+bool
+qp_context_stale(const struct qp_context *context)
+{
+  return atomic_load(&context->stale);
 }
 
 /* ---- create and delete ---- */
@@ -553,6 +643,17 @@ uint64_t
 qp_context_version(const struct qp_context *context)
 {
   return atomic_load_explicit(&context->version, memory_order_acquire);
+}
+
+bool
+qp_context_belongs_to(struct qp_context *context, const char *owner)
+{
+  struct qp__view *v = qp__view_get(context);
+  const char *of = qp__meta_owner(v->meta);
+  bool same = of && strcmp(of, owner) == 0;
+
+  qp__view_unref(v);
+  return same;
 }
 
 enum qp_rc

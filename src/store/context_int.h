@@ -11,7 +11,7 @@
  * the next writer is in staged_view, staged heads and the tree's unpublished entries. Publication
  * happens in the order of commits, so readers see each of these states in turn. After a failed
  * commit the store is poisoned (journal.h), so that states that were staged on top of it are never
- * used. */
+ * used; recover.c brings the contexts back to what is stored. */
 #ifndef QP_STORE_CONTEXT_INT_H
 #define QP_STORE_CONTEXT_INT_H
 
@@ -19,7 +19,9 @@
 #include <stdatomic.h>
 
 #include "base/uuid.h"
+#include "os/os_count.h"
 #include "store/catalogue.h"
+#include "store/committer.h"
 #include "store/pool.h"
 #include "store/store_int.h"
 #include "store/workers.h"
@@ -47,9 +49,10 @@ enum qp__context_stage {
 struct qp_context {
   struct qp_store *store;
   struct qp_uuid id;
-  uint64_t number; /* unique in the store: the pool's key */
-  void *driver;    /* the driver's handle */
-  bool old;        /* in an old format: read, never written */
+  uint64_t number;   /* unique in the store: the pool's key */
+  void *driver;      /* the driver's handle */
+  bool old;          /* in an old format: read, never written */
+  atomic_bool stale; /* another one than is stored: read, never written (recover.c) */
   struct qp__tree tree;
   _Atomic uint64_t version;
 
@@ -61,7 +64,7 @@ struct qp_context {
 
   /* guarded by the store's lock */
   enum qp__context_stage stage;
-  unsigned refs;            /* users, folds under way and looks of the catalogue */
+  unsigned refs;            /* users, folds and saves under way, looks of the catalogue */
   unsigned folds;           /* of these, the ones that are no users */
   struct qp_context *chain; /* in the store's table */
   struct qp_context *idle_newer, *idle_older;
@@ -71,11 +74,13 @@ struct qp_context {
 #define QP__CONTEXT_BUCKETS 1024
 
 struct qp__sessions;
+struct qp__fold; /* commit.c */
 
 struct qp_store {
   const struct qp__driver *driver;
   void *self; /* the driver's */
-  const struct qp__os *os;
+  const struct qp__os *os; /* io's */
+  struct qp__os_count io;
   struct qp__log log;
   bool readonly;
   bool background;
@@ -83,6 +88,7 @@ struct qp_store {
   struct qp__uuid_gen ids;
   struct qp__pool pool;
   struct qp__workers folders; /* fold in the background */
+  struct qp__committer committer;
   atomic_ullong message_reads;
   atomic_ullong pool_hits;
   pthread_mutex_t prompt_lock;   /* one change of prompts at a time */
@@ -96,6 +102,8 @@ struct qp_store {
   size_t idle_bytes;
   uint64_t next_number;
   uint64_t open_count;
+  unsigned busy_count;             /* contexts that are BUSY */
+  bool recovering;                 /* nothing becomes BUSY */
   struct qp__migrating *migrating; /* contexts that are being migrated now */
 };
 
@@ -119,7 +127,9 @@ void qp__contexts_evict(struct qp_store *s, bool all);
 enum qp_rc qp__context_claim(struct qp_store *s, const struct qp_uuid *id, struct qp_context **out,
                              struct qp_err *err);
 void qp__context_unclaim(struct qp_context *claim);
-/* Gives back the reference of a fold. */
+/* A reference for work that goes on without a user, and its end: who claims the context waits for
+ * that. */
+void qp__context_begin_fold(struct qp_context *c);
 void qp__context_end_fold(struct qp_context *c);
 /* Opens a context for a short look: for everybody else it is as if nobody had opened it, and who
  * claims it waits. *fresh (for end_look) tells that it was not in memory before. */
@@ -167,8 +177,20 @@ struct qp__commit {
   atomic_bool advanced; /* the writer's state is ahead; only then may it be published */
   uint32_t visible;
   uint64_t bytes;
+  void *ticket;          /* the driver's */
+  struct qp__fold *fold; /* what the commit makes due, or NULL */
+  bool queued;
+  /* Who settles it later, in the order of the commits of the context; or NULL. */
+  struct qp__pending *pending;
 };
 enum qp_rc qp__commit(struct qp_store *s, struct qp__commit *commit, struct qp_err *err);
+/* Its two halves: the first releases the locks; after its success the second must follow, in any
+ * thread and with everything that *commit points to still there, but for the changes. */
+enum qp_rc qp__commit_stage(struct qp_store *s, struct qp__commit *commit, struct qp_err *err);
+enum qp_rc qp__commit_settle(struct qp_store *s, struct qp__commit *commit, struct qp_err *err);
+/* Has `pending` settle a staged commit: in the committer's thread, or where there is none at once.
+ * The commit may be gone when this returns. */
+void qp__commit_later(struct qp_store *s, struct qp__commit *commit);
 
 /* A change of metadata: `meta` (taken over) replaces the context's, together with up to one change
  * of the index (`extra`, or NULL). Where that is a HEAD or a RENAME, the head of the branch that it
@@ -177,6 +199,19 @@ enum qp_rc qp__commit_meta(struct qp_context *c, struct qp__meta *meta, struct q
                            uint32_t head, struct qp_err *err);
 /* A clone of the latest metadata with a new updated_at. With the write lock. */
 enum qp_rc qp__clone_meta(struct qp_context *c, struct qp__meta **out, struct qp_err *err);
+
+/* ---- context.c, for recover.c ---- */
+
+/* Lets nothing be loaded, claimed, made or deleted until release, and gathers the contexts that are
+ * in use, each with a reference. QP_BUSY: something is just now. */
+struct qp__gathered {
+  struct qp_context **list; /* by id */
+  size_t count;
+};
+enum qp_rc qp__contexts_gather(struct qp_store *s, struct qp__gathered *out, struct qp_err *err);
+void qp__contexts_release(struct qp_store *s, struct qp__gathered *g);
+/* Nobody finds it any more; its users keep it. With the store's lock free. */
+void qp__context_retire(struct qp_context *c);
 
 /* ---- space.c ---- */
 

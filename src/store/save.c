@@ -141,62 +141,144 @@ find_target(struct qp_context *c, const char *name, struct qp__branch **branch, 
   return QP_OK;
 }
 
-enum qp_rc
-qp_message_save(struct qp_context *context, const char *branch, struct qp_message *message,
-                struct qp_uuid *id, struct qp_err *err)
+/* A message and its commit. */
+struct one {
+  struct saving v;
+  struct qp__change change;
+  struct qp__effect effect;
+  struct qp__commit commit;
+};
+
+/* Everything up to the place in the order of commits. On failure there is nothing to release. */
+static enum qp_rc
+stage_one(struct one *o, struct qp_context *context, const char *branch, struct qp_message *message,
+          struct qp_err *err)
 {
   struct qp_store *s = context->store;
-  struct qp__effect effect = { .context = context };
-  struct qp__change change;
-  struct qp__commit commit = {
-    .changes = &change, .count = 1, .effects = &effect, .added_count = 1
-  };
-  struct saving v;
   struct qp_uuid head;
   uint16_t dir;
   enum qp_rc rc = qp__check_changeable(context, err);
 
   if (rc)
     return rc;
-  begin_saving(&v, context, message);
+  o->effect = (struct qp__effect){ .context = context };
+  o->commit.changes = &o->change;
+  o->commit.effects = &o->effect;
+  o->commit.added = &o->v.entry;
+  o->commit.count = o->commit.added_count = 1;
+  begin_saving(&o->v, context, message);
   (void)pthread_mutex_lock(&context->write_lock);
-  if ((rc = find_target(context, branch, &effect.branch, &dir, &head, err)) ||
+  if ((rc = find_target(context, branch, &o->effect.branch, &dir, &head, err)) ||
       (rc = check_parent(message, &head, err)) || (rc = name_message(context, message, err)))
     goto unlock;
   message->parent = head;
-  rc = encode(s, &v, dir, err);
+  rc = encode(s, &o->v, dir, err);
   if (rc)
     goto unlock;
   if (!qp__tree_reserve(&context->tree, 1)) {
     rc = qp__fail_nomem(err, "saving a message");
     goto unlock;
   }
-  v.entry.parent = effect.branch->staged_head;
-  make_change(context, effect.branch, &v, &change);
+  o->v.entry.parent = o->effect.branch->staged_head;
+  make_change(context, o->effect.branch, &o->v, &o->change);
   if (s->driver->prepare)
-    s->driver->prepare(s->self, &change, 1);
-  if (change.rc) {
-    rc = change.rc;
+    s->driver->prepare(s->self, &o->change, 1);
+  if (o->change.rc) {
+    rc = o->change.rc;
     if (err)
-      *err = change.err;
+      *err = o->change.err;
     goto unlock;
   }
-  commit.added = &v.entry;
-  effect.head = context->tree.count;
-  rc = qp__commit(s, &commit, err);
-  if (rc)
-    goto out;
-  remember(context, commit.slot, &v);
-  if (id)
-    *id = message->id;
+  o->effect.head = context->tree.count;
+  rc = qp__commit_stage(s, &o->commit, err);
   goto out;
 unlock:
   (void)pthread_mutex_unlock(&context->write_lock);
 out:
-  if (rc)
-    put_back(&v);
-  qp__buf_release(&v.text);
+  if (rc) {
+    put_back(&o->v);
+    qp__buf_release(&o->v.text);
+  }
   return rc;
+}
+
+/* Waits until it is durable, and releases what stage_one has made. */
+static enum qp_rc
+settle_one(struct one *o, struct qp_err *err)
+{
+  struct qp_context *c = o->v.context;
+  enum qp_rc rc = qp__commit_settle(c->store, &o->commit, err);
+
+  if (!rc)
+    remember(c, o->commit.slot, &o->v);
+  qp__buf_release(&o->v.text);
+  return rc;
+}
+
+enum qp_rc
+qp_message_save(struct qp_context *context, const char *branch, struct qp_message *message,
+                struct qp_uuid *id, struct qp_err *err)
+{
+  struct one o = { .commit = { .slot = 0 } };
+  enum qp_rc rc = stage_one(&o, context, branch, message, err);
+
+  if (rc)
+    return rc;
+  rc = settle_one(&o, err);
+  if (rc)
+    put_back(&o.v);
+  else if (id)
+    *id = message->id;
+  return rc;
+}
+
+/* ---- one message that nobody waits for ---- */
+
+struct later {
+  struct qp__pending pending; /* first, so that it leads to the rest */
+  struct one one;
+  qp_done_fn *done;
+  void *arg;
+};
+
+static void
+settle_later(struct qp__pending *p)
+{
+  struct later *l = (struct later *)p;
+  struct qp_context *c = l->one.v.context;
+  struct qp_err err = { QP_OK, "" };
+  enum qp_rc rc = settle_one(&l->one, &err);
+
+  l->done(l->arg, rc, &err);
+  qp__free(l);
+  qp__context_end_fold(c); /* the last thing: a context that is waited for may go now */
+}
+
+enum qp_rc
+qp_message_save_async(struct qp_context *context, const char *branch, struct qp_message *message,
+                      struct qp_uuid *id, qp_done_fn *done, void *arg, struct qp_err *err)
+{
+  struct qp_store *s = context->store;
+  struct later *l = qp__alloc0(1, sizeof(*l));
+  enum qp_rc rc;
+
+  if (!l)
+    return qp__fail_nomem(err, "saving a message");
+  l->pending.settle = settle_later;
+  l->done = done;
+  l->arg = arg;
+  l->one.commit.pending = &l->pending;
+  qp__context_begin_fold(context); /* it stays while the save is under way */
+  rc = stage_one(&l->one, context, branch, message, err);
+  if (rc) {
+    qp__context_end_fold(context);
+    qp__free(l);
+    return rc;
+  }
+  if (id)
+    *id = message->id;
+  qp__commit_later(s, &l->one.commit);
+  return QP_OK;
 }
 
 /* ---- several messages ---- */

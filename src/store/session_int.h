@@ -156,6 +156,8 @@ void qp__sessions_settle_all(struct qp__sessions *ss);
  * the store, the index too. */
 void qp__open_sessions_drop(struct qp__sessions *ss);
 void qp__sessions_forget(struct qp__sessions *ss);
+/* The same for a store that is in use: the index is read again. On failure it stays as it was. */
+enum qp_rc qp__sessions_renew(struct qp_store *s, struct qp_err *err);
 
 /* A commit: some changes of files, and at most one line of the index. */
 struct qp__session_commit {

@@ -88,6 +88,31 @@ qp__sessions_forget(struct qp__sessions *ss)
   (void)pthread_mutex_unlock(&ss->lock);
 }
 
+enum qp_rc
+qp__sessions_renew(struct qp_store *s, struct qp_err *err)
+{
+  struct qp__sessions *ss = s->sessions;
+  struct qp__session_index fresh = { 0 };
+  struct qp__session_index old;
+  struct qp__buf text;
+  enum qp_rc rc;
+
+  if (!ss->loaded)
+    return QP_OK;
+  qp__buf_init(&text, QP__SESSION_INDEX_MAX);
+  rc = qp__session_index_load(s, &fresh, &text, NULL, err);
+  qp__buf_release(&text);
+  if (rc)
+    return rc;
+  qp__open_sessions_drop(ss);
+  (void)pthread_mutex_lock(&ss->lock);
+  old = ss->index;
+  ss->index = fresh;
+  (void)pthread_mutex_unlock(&ss->lock);
+  qp__session_index_release(&old);
+  return QP_OK;
+}
+
 void
 qp__sessions_free(struct qp__sessions *ss)
 {

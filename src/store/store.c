@@ -162,12 +162,15 @@ init_store(struct qp_store *s, const struct qp_store_options *o, struct qp_err *
     qp__uuid_gen_release(&s->ids);
     return qp__fail_sys(err, sys, "opening a store");
   }
-  s->sessions = qp__sessions_new();
+  sys = qp__committer_init(&s->committer, s->background);
+  s->sessions = sys ? NULL : qp__sessions_new();
   if (!s->sessions) {
+    if (!sys)
+      qp__committer_release(&s->committer);
     qp__workers_release(&s->folders);
     qp__pool_release(&s->pool);
     qp__uuid_gen_release(&s->ids);
-    return qp__fail_nomem(err, "opening a store");
+    return qp__fail_sys(err, sys ? sys : -ENOMEM, "opening a store");
   }
   (void)pthread_mutex_init(&s->lock, NULL);
   (void)pthread_mutex_init(&s->prompt_lock, NULL);
@@ -178,6 +181,7 @@ init_store(struct qp_store *s, const struct qp_store_options *o, struct qp_err *
 static void
 release_store(struct qp_store *s)
 {
+  qp__committer_release(&s->committer);
   qp__workers_release(&s->folders);
   qp__catalogue_free(s->catalogue);
   (void)pthread_mutex_lock(&s->lock);
@@ -199,7 +203,7 @@ qp__store_open_os(const char *url, const struct qp_store_options *options, const
                   struct qp_store **out, struct qp_err *err)
 {
   struct qp_store_options o = { 0 };
-  struct qp__driver_options d = { .os = os };
+  struct qp__driver_options d = { 0 };
   const struct qp__driver *driver;
   struct qp_store *s;
   const char *where;
@@ -219,7 +223,8 @@ qp__store_open_os(const char *url, const struct qp_store_options *options, const
   if (!s)
     return qp__fail_nomem(err, "opening a store");
   s->driver = driver;
-  s->os = os;
+  qp__os_count_init(&s->io, os);
+  s->os = d.os = &s->io.os;
   s->log.fn = o.log;
   s->log.arg = o.log_arg;
   s->readonly = (o.flags & QP_STORE_READONLY) != 0;
@@ -270,6 +275,14 @@ qp_store_close(struct qp_store *store)
 }
 
 enum qp_rc
+qp_store_announce(struct qp_store *store, const char *url, struct qp_err *err)
+{
+  if (!store->driver->announce)
+    return QP_OK; /* nobody else can open it */
+  return store->driver->announce(store->self, url, err);
+}
+
+enum qp_rc
 qp_store_checkpoint(struct qp_store *store, struct qp_err *err)
 {
   return store->driver->checkpoint ? store->driver->checkpoint(store->self, err) : QP_OK;
@@ -291,6 +304,11 @@ qp_store_stats_get(struct qp_store *store, struct qp_store_stats *out)
   out->message_reads = atomic_load(&store->message_reads);
   out->pool_hits = atomic_load(&store->pool_hits);
   out->pool_bytes = qp__pool_bytes(&store->pool);
+  out->io_opens = atomic_load(&store->io.opens);
+  out->io_reads = atomic_load(&store->io.reads);
+  out->io_writes = atomic_load(&store->io.writes);
+  out->io_names = atomic_load(&store->io.names);
+  out->io_syncs = atomic_load(&store->io.syncs);
   (void)pthread_mutex_lock(&store->lock);
   out->contexts_open = store->open_count;
   (void)pthread_mutex_unlock(&store->lock);

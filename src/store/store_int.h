@@ -191,6 +191,7 @@ struct qp__driver {
    * without a context (NULL, and no image) for what is in the store and in no context. */
   enum qp_rc (*checkpoint)(void *self, struct qp_err *err);
   void (*stats)(void *self, struct qp__driver_stats *out);
+  enum qp_rc (*announce)(void *self, const char *url, struct qp_err *err);
   enum qp_rc (*check)(void *self, void *context, struct qp__image *image,
                       struct qp__problems *problems, struct qp_err *err);
 
@@ -258,6 +259,17 @@ struct qp__driver {
   /* Optional: something that is other than before whenever the context's metadata or index is,
    * without reading them. All zeros when it cannot be told. */
   void (*context_stamp)(void *self, const struct qp_uuid *id, uint8_t out[16]);
+
+  /* After a failure that leaves open what became of some commits a driver takes no more: QP_IO, and
+   * check_writes says so. mend decides for each of them, in their order, that it is there or not;
+   * from the first that is not on, none is. It can be tried again. Writes fail on until resume.
+   * Meanwhile the caller holds the write locks of all contexts and gives each handle what a handle
+   * of the same context that was loaded after mend knows; renew frees that. Optional, all or
+   * none. */
+  enum qp_rc (*check_writes)(void *self, struct qp_err *err);
+  enum qp_rc (*mend)(void *self, struct qp_err *err);
+  void (*resume)(void *self);
+  void (*context_renew)(void *self, void *context, void *fresh);
 };
 
 /* Whether a change is one of the FILE kinds. */

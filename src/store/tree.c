@@ -526,6 +526,25 @@ qp__tree_add(struct qp__tree *t, const struct qp__entry *e)
 }
 
 bool
+qp__tree_cut(struct qp__tree *t)
+{
+  uint32_t visible = atomic_load(&t->visible);
+  bool ok;
+
+  if (t->count == visible)
+    return true;
+  (void)pthread_mutex_lock(&t->ids_lock);
+  ok = retire(t, atomic_load(&t->ids));
+  if (ok) {
+    atomic_store_explicit(&t->ids, NULL, memory_order_release); /* the next lookup makes another */
+    t->count = visible;
+    t->pending_bytes = atomic_load(&t->bytes);
+  }
+  (void)pthread_mutex_unlock(&t->ids_lock);
+  return ok;
+}
+
+bool
 qp__tree_find(struct qp__tree *t, const struct qp_uuid *id, bool all, uint32_t *out)
 {
   struct qp__id_table *table = atomic_load_explicit(&t->ids, memory_order_acquire);

@@ -96,6 +96,9 @@ bool qp__tree_reserve(struct qp__tree *t, size_t n);
 uint32_t qp__tree_add(struct qp__tree *t, const struct qp__entry *e);
 /* The same for a tree that no other thread has seen yet. */
 uint32_t qp__tree_load(struct qp__tree *t, const struct qp__entry *e);
+/* Forgets the entries that readers do not see: their commits have failed. False: no memory, and
+ * nothing is changed. */
+bool qp__tree_cut(struct qp__tree *t);
 /* Lets readers see the first `count` entries. */
 void qp__tree_publish(struct qp__tree *t, uint32_t count, uint64_t bytes);
 

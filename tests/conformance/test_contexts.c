@@ -496,6 +496,38 @@ test_a_visitor_of_contexts_may_use_the_store(void **state)
 /* ---- metadata ---- */
 
 static void
+test_a_context_belongs_to_its_owner(void **state)
+{
+  struct fixture *f = *state;
+  struct qp_context_spec spec = { .owner = "alice" };
+  struct qp_context *nobodys = new_context(f);
+  struct qp_context *c = NULL;
+  struct qp_uuid id;
+
+  OK(qp_context_create(f->store, &spec, &c, &failure));
+  id = qp_context_id(c);
+  assert_true(qp_context_belongs_to(c, "alice"));
+  assert_false(qp_context_belongs_to(c, "alic"));
+  assert_false(qp_context_belongs_to(c, "alice2"));
+  assert_false(qp_context_belongs_to(c, ""));
+  assert_false(qp_context_belongs_to(nobodys, ""));
+  assert_false(qp_context_belongs_to(nobodys, "alice"));
+  update(c, "{\"owner\":\"bob\"}");
+  assert_false(qp_context_belongs_to(c, "alice"));
+  assert_true(qp_context_belongs_to(c, "bob"));
+  qp_context_close(c);
+  qp_context_close(nobodys);
+  reload(f);
+  c = open_context(f, &id);
+  assert_true(qp_context_belongs_to(c, "bob"));
+  update(c, "{\"owner\":{\"name\":\"bob\"}}"); /* none that quipu knows */
+  assert_false(qp_context_belongs_to(c, "bob"));
+  update(c, "{\"owner\":null}");
+  assert_false(qp_context_belongs_to(c, "bob"));
+  qp_context_close(c);
+}
+
+static void
 test_update_changes_what_is_named_and_nothing_else(void **state)
 {
   struct fixture *f = *state;
@@ -725,6 +757,7 @@ main(void)
     cmocka_unit_test(test_a_deleted_id_can_be_used_again_and_begins_empty),
     cmocka_unit_test(test_list_visits_each_context_once_until_it_is_stopped),
     cmocka_unit_test(test_a_visitor_of_contexts_may_use_the_store),
+    cmocka_unit_test(test_a_context_belongs_to_its_owner),
     cmocka_unit_test(test_update_changes_what_is_named_and_nothing_else),
     cmocka_unit_test(test_update_refuses_what_cannot_be_and_changes_nothing),
     cmocka_unit_test(test_update_without_a_change_writes_nothing),

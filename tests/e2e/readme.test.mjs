@@ -6,6 +6,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import test from 'node:test';
 import { build, environment, ids, jsonLines, lines, ok, tempDir } from './helper.mjs';
+import { serve } from './server.mjs';
 
 const readme = fs.readFileSync('README.md', 'utf8');
 
@@ -48,9 +49,10 @@ function runBlocks(t, blocks) {
   blocks.forEach((block, i) => assert.equal(plain(printed[i]), plain(block.output ?? ''), block.commands));
 }
 
-// Ids and times differ from run to run.
+// Ids and times differ from run to run, and jq's colours from version to version.
 const plain = (text) =>
   text
+    .replace(/\x1b\[[0-9;]*m/g, '')
     .replace(/[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}/g, 'ID')
     .replace(/\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d{3}Z)?/g, 'TIME');
 
@@ -63,6 +65,15 @@ test('the tour of README.md prints what README.md shows, on a terminal', (t) => 
 test('what README.md shows of old chats, disk space and sessions is what they print', (t) => {
   const blocks = ['Old chats in, and out again', 'Disk space', 'Sessions for bots'].flatMap(sectionBlocks);
   assert.ok(blocks.length >= 6);
+  runBlocks(t, blocks);
+});
+
+test('the curl commands of README.md print what README.md shows', async (t) => {
+  const { url } = await serve(t);
+  const blocks = sectionBlocks('Over HTTP');
+  assert.ok(blocks.length >= 3);
+  assert.match(blocks[0].commands, /^URL=http:\/\/127\.0\.0\.1:7878\/v1\n/);
+  blocks[0].commands = blocks[0].commands.replace('http://127.0.0.1:7878', url);
   runBlocks(t, blocks);
 });
 

@@ -396,8 +396,10 @@ test('Scenario: Delete prompt via API', async (t) => {
 
 test('sessions: create, append, read the last ones, delete', async (t) => {
   const server = await serve(t);
-  const made = await server.expect(201, 'POST', '/v1/sessions', { id: 'bot:1', agent_id: 'a', chunk_size: 2 });
-  assert.equal(made.messages, 0);
+  const made = await server.ask('POST', '/v1/sessions', { id: 'bot:1', agent_id: 'a', chunk_size: 2 });
+  assert.equal(made.status, 201);
+  assert.equal(made.headers.get('location'), '/v1/sessions/bot%3A1');
+  assert.equal(made.body.messages, 0);
   for (let i = 0; i < 5; i++)
     await server.expect(201, 'POST', '/v1/sessions/bot%3A1/messages', { role: 'user', content: `m${i}`, custom: { i } });
   const got = await server.expect(200, 'GET', '/v1/sessions/bot%3A1/messages?last=3');

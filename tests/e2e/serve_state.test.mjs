@@ -111,6 +111,51 @@ test('a state is rendered once a version, however many poll it', async (t) => {
   assert.equal((await counter(server, 'quipu_state_hits_total')) - hits, 49);
 });
 
+test('many who write and poll cost a rendering a finished action at most', async (t) => {
+  const { server, at } = await withContext(t);
+  const renders = await counter(server, 'quipu_state_renders_total');
+  const hits = await counter(server, 'quipu_state_hits_total');
+  let writing = 4;
+  let polls = 0;
+  const write = async () => {
+    for (let i = 0; i < 15; i++) await say(server, at);
+    writing--;
+  };
+  const poll = async () => {
+    for (let enough = 0; writing || enough < 20; enough++, polls++) await server.expect(200, 'GET', `${at}/state`);
+  };
+  await Promise.all([...Array.from({ length: 4 }, write), ...Array.from({ length: 8 }, poll)]);
+  const made = (await counter(server, 'quipu_state_renders_total')) - renders;
+  assert.ok(made <= 60 + 1, `${made} renderings of 60 changes in ${polls} polls`);
+  assert.equal((await counter(server, 'quipu_state_hits_total')) - hits, polls - made);
+  assert.equal((await server.expect(200, 'GET', `${at}/state`)).total, 60);
+});
+
+test('pages of an allowed origin share what was rendered', async (t) => {
+  const origin = 'https://chat.example';
+  const server = await serve(t, { args: ['--allow-origin', origin] });
+  const { id } = await server.expect(201, 'POST', '/v1/contexts', {});
+  const at = `/v1/contexts/${id}/state`;
+  const own = await server.ask('GET', at);
+  assert.equal(own.headers.get('vary'), 'Origin');
+  assert.equal(own.headers.get('access-control-allow-origin'), null);
+  const renders = await counter(server, 'quipu_state_renders_total');
+  const etag = own.headers.get('etag');
+  for (let i = 0; i < 3; i++) {
+    const page = await server.ask('GET', at, undefined, { origin });
+    assert.equal(page.headers.get('access-control-allow-origin'), origin);
+    assert.equal(page.headers.get('vary'), 'Origin');
+    assert.equal(page.headers.get('etag'), etag);
+    assert.equal(page.text, own.text);
+    const again = await server.ask('GET', at, undefined, { origin, 'if-none-match': etag });
+    assert.equal(again.status, 304);
+    assert.equal(again.text, '');
+    assert.equal(again.headers.get('access-control-allow-origin'), origin);
+    assert.equal(again.headers.get('etag'), etag);
+  }
+  assert.equal(await counter(server, 'quipu_state_renders_total'), renders);
+});
+
 test('whoever finished an action sees it in the next poll, also while others write', async (t) => {
   const { server, at } = await withContext(t);
   await Promise.all(
@@ -153,8 +198,11 @@ test('Scenario: Create message via deprecated CRUD (backward compat)', async (t)
   const answer = await server.ask('POST', `/api/contexts/${id}/messages`, { role: 'user', text: 'old way' });
   assert.equal(answer.status, 201);
   assert.equal(answer.headers.get('deprecation'), 'true');
-  assert.match(answer.headers.get('link'), new RegExp(`</v1/contexts/${id}/actions/send_message>; rel="successor-version"`));
-  assert.match(answer.headers.get('link'), /rel="deprecation"/);
+  const [, link] = /^<([^>]+)>; rel="deprecation"/.exec(answer.headers.get('link'));
+  const [target, pointer] = link.split('#').map(decodeURIComponent);
+  const names = pointer.split('/').slice(1).map((name) => name.replaceAll('~1', '/'));
+  const operation = names.reduce((node, name) => node[name], await server.expect(200, 'GET', target));
+  assert.equal(operation.deprecated, true, 'the link leads to what explains it');
   assert.equal(answer.body.messages[0].text, 'old way');
   assert.equal((await server.expect(200, 'GET', `${at}/messages`)).messages[0].id, answer.body.message_id);
   const { stderr } = await server.stop();

@@ -1,8 +1,10 @@
-// A running `quipu serve` for a test, asked by plain fetch and by raw sockets.
+// A running `quipu serve` for a test, asked by plain fetch and by raw sockets. Every answer is held
+// against the contract (contract.mjs).
 
 import assert from 'node:assert/strict';
 import net from 'node:net';
 import path from 'node:path';
+import { check, checkRaw } from './contract.mjs';
 import { Running, tempDir } from './helper.mjs';
 
 // Starts it on a free port. `server.url` has no slash at its end.
@@ -14,7 +16,7 @@ export async function serve(t, { data = path.join(tempDir(t), 'data'), args = []
   return new Server(process, url, data);
 }
 
-class Server {
+export class Server {
   constructor(process, url, data) {
     this.process = process;
     this.url = url;
@@ -30,6 +32,7 @@ class Server {
       body: body === undefined || typeof body === 'string' || body instanceof Uint8Array ? body : JSON.stringify(body),
     });
     const text = await answer.text();
+    check(method, target, { status: answer.status, headers: answer.headers, text });
     const isJson = answer.headers.get('content-type') === 'application/json';
     return { status: answer.status, headers: answer.headers, text, body: isJson && text ? JSON.parse(text) : undefined };
   }
@@ -51,9 +54,10 @@ class Server {
   }
 
   // Sends bytes as they are, and gives what came until the server closed the connection. `end`: the
-  // sending side is closed behind them.
-  raw(text, { end = false } = {}) {
-    return new Promise((resolve, reject) => {
+  // sending side is closed behind them; `checked` false: the requests are not as the checker of the
+  // contract could tell them apart.
+  async raw(text, { end = false, checked = true } = {}) {
+    const came = await new Promise((resolve, reject) => {
       const socket = net.connect({ port: this.port, host: '127.0.0.1', allowHalfOpen: true });
       let got = '';
       socket.setEncoding('latin1').on('data', (data) => (got += data));
@@ -65,6 +69,8 @@ class Server {
       socket.write(text, 'latin1');
       if (end) socket.end();
     });
+    if (checked) checkRaw(text, came);
+    return came;
   }
 
   async stop(signal = 'SIGTERM') {

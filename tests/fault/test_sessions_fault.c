@@ -347,8 +347,33 @@ static const struct fault_kind {
   { "half a transfer at call", QP__FAULT_SHORT, false },
 };
 
+/* A store that the failure has stopped recovers in place, after each call of that has failed too;
+ * then it shows what is stored. False: it was not stopped. */
 static bool
-fail_call(const struct deed *deed, const struct fault_kind *kind, uint64_t n)
+recover_in_place(struct place *p, struct qp__os_fault *fault, const struct deed *deed,
+                 const struct sm_op *pending, uint64_t n)
+{
+  struct qp_err err = { QP_OK, "" };
+  char why[SM_WHY] = "";
+
+  if (!p->store || qp_store_writable(p->store, NULL) == QP_OK)
+    return false;
+  for (uint64_t m = 1; qp_store_writable(p->store, NULL); m++) {
+    enum qp_rc rc;
+
+    qp__os_fault_arm(fault, m, QP__FAULT_EIO, false);
+    rc = qp_store_recover(p->store, &err);
+    if (rc && !qp__os_fault_fired(fault))
+      complain(deed, "recovering", n, "without a fault", err.msg);
+    qp__os_fault_disarm(fault);
+  }
+  if (!sm_is_right(p->store, p->model, pending, why))
+    complain(deed, "recovering", n, "afterwards", why);
+  return true;
+}
+
+static bool
+fail_call(const struct deed *deed, const struct fault_kind *kind, bool in_place, uint64_t n)
 {
   struct qp__os_sim *sim = qp__os_sim_new(42);
   struct qp__os_fault *fault = qp__os_fault_new(qp__os_sim_os(sim));
@@ -373,6 +398,8 @@ fail_call(const struct deed *deed, const struct fault_kind *kind, uint64_t n)
     complain(deed, kind->name, n, "a failure without a sentence", qp_rc_name(rc));
   if (!rc && !deed->act)
     assert_int_equal(sm_op_apply(&op, p.model), QP_OK);
+  if (in_place && recover_in_place(&p, fault, deed, rc == QP_IO && !deed->act ? &op : NULL, n))
+    rc = QP_OK; /* whether it is there is known now */
   verify(&p, deed, &op, rc, kind->name, n);
   place_close(&p);
   if (qp__os_fault_open_count(fault))
@@ -389,7 +416,10 @@ test_every_call(void **state)
   const struct deed *deed = *state;
 
   for (size_t k = 0; k < COUNT(kinds); k++)
-    for (uint64_t n = 1; fail_call(deed, &kinds[k], n); n++)
+    for (uint64_t n = 1; fail_call(deed, &kinds[k], false, n); n++)
+      continue;
+  for (size_t k = 0; k < 2; k++)
+    for (uint64_t n = 1; fail_call(deed, &kinds[k], true, n); n++)
       continue;
 }
 

@@ -208,7 +208,7 @@ test_journal_takes_no_more_after_a_failed_sync(void **state)
   for (int i = 0; i < 3; i++) { /* a second sync could succeed without the bytes */
     rig_begin_put(&txn, "d/c", "refused");
     assert_int_equal(qp__journal_stage(x.j, &txn, &err), QP_IO);
-    assert_non_null(strstr(err.msg, "until it is reopened"));
+    assert_non_null(strstr(err.msg, "until it has recovered"));
     qp__txn_release(&txn);
   }
   assert_int_equal(qp__journal_checkpoint(x.j, &err), QP_IO);

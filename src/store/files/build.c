@@ -61,7 +61,7 @@ run_sync(struct qp__files *f)
   sys = qp__syncfs(f->os, f->root);
   if (sys) {
     (void)qp__fail_sys(&err, sys, "cannot sync the data directory");
-    qp__journal_poison(f->journal, &err);
+    qp__journal_poison(f->journal, &err, true);
   }
   (void)pthread_mutex_lock(&s->lock);
   s->running = false;

@@ -391,7 +391,7 @@ drop_guarded(struct qp__files *f, struct qp__change *changes, size_t n)
     sys = f->os->unlinkat(f->os->self, f->tmp, c->guard, 0);
   if (sys) {
     (void)qp__fail_sys(&err, sys, "cannot take back a batch");
-    qp__journal_poison(f->journal, &err);
+    qp__journal_poison(f->journal, &err, false);
   }
   c->guard[0] = 0;
 }
@@ -641,6 +641,15 @@ qp__files_stage(void *self, struct qp__change *changes, size_t n, qp__store_publ
 
 /* ---- settle ---- */
 
+/* The contents of a commit that failed: if it comes after all, the journal has its own copies. */
+static void
+drop_contents(struct qp__files *f, const struct qp__txn *txn)
+{
+  for (size_t i = 0; i < txn->op_count; i++)
+    if (txn->staged[i])
+      (void)f->os->unlinkat(f->os->self, f->tmp, txn->staged[i], 0);
+}
+
 enum qp_rc
 qp__files_settle(void *self, void *ticket, struct qp_err *err)
 {
@@ -648,6 +657,8 @@ qp__files_settle(void *self, void *ticket, struct qp_err *err)
   struct qp__txn *txn = ticket;
   enum qp_rc rc = qp__journal_settle(f->journal, txn, err);
 
+  if (rc)
+    drop_contents(f, txn);
   qp__txn_release(txn);
   qp__free(txn);
   return rc;

@@ -356,6 +356,8 @@ check_root_name(void *arg, const char *name, unsigned char type)
     "prompts",      "sessions",         "blobs",
     "tmp",          "conversations",    "lost",
     "catalogue.db", "catalogue.db-wal", "catalogue.db-shm",
+    "keys.json",    "keys.json.new",    "keys.lock",
+    "quipu.conf",
   };
   struct check *k = arg;
 

@@ -120,6 +120,7 @@ struct qp__fctx {
   struct qp__buf fold_tail;          /* lines staged since the fold began */
   char fold_name[QP__TEMP_NAME_LEN]; /* of the new index.json in tmp/, or "" */
   uint64_t fold_bytes;
+  bool fold_void;              /* what it began with is no longer so: it comes to nothing */
   struct qp__buf fold_content; /* of the new index.json where the journal needs it, or empty */
   char guard
       [QP__TEMP_NAME_LEN]; /* of the batch that is prepared and not yet staged, or "" (guard.h) */
@@ -168,6 +169,8 @@ enum qp_rc qp__files_fold_write(void *self, void *context, const struct qp__tree
                                 struct qp_err *err);
 enum qp_rc qp__files_fold_finish(void *self, void *context, void **ticket, struct qp_err *err);
 void qp__files_fold_abort(void *self, void *context);
+/* A driver slot: what `fresh`, loaded a moment ago, knows of the index, which it is freed for. */
+void qp__files_renew(void *self, void *context, void *fresh);
 /* What else is in the commit that replaces the index. */
 typedef enum qp_rc qp__ops_fn(void *arg, struct qp__txn *txn, struct qp_err *err);
 struct qp__rewrite {

@@ -39,6 +39,7 @@ qp__files_fold_start(void *self, void *context)
 
   (void)self;
   c->folding = true;
+  c->fold_void = false;
   c->fold_name[0] = 0;
   qp__buf_reset(&c->fold_tail);
 }
@@ -55,6 +56,20 @@ qp__files_fold_abort(void *self, void *context)
   c->fold_name[0] = 0;
   qp__buf_release(&c->fold_tail);
   qp__buf_release(&c->fold_content);
+}
+
+void
+qp__files_renew(void *self, void *context, void *fresh)
+{
+  struct qp__fctx *c = context;
+  const struct qp__fctx *now = fresh;
+
+  (void)self;
+  c->generation = now->generation;
+  c->json_bytes = now->json_bytes;
+  c->log_bytes = now->log_bytes;
+  c->fold_void = c->folding;
+  qp__fctx_free(fresh);
 }
 
 /* ---- contexts whose creation, deletion or the like may be replayed ---- */
@@ -282,6 +297,10 @@ qp__files_fold_finish(void *self, void *context, void **ticket, struct qp_err *e
 
   if (!txn)
     return qp__fail_nomem(err, "folding an index");
+  if (c->fold_void) {
+    qp__free(txn);
+    return qp__fail(err, QP_IO, "the store has recovered from a failure meanwhile");
+  }
   rc = qp__txn_init(txn, err);
   if (rc) {
     qp__free(txn);

@@ -54,8 +54,10 @@ struct qp__journal {
   bool checkpointing; /* a thread is in checkpoint() */
   bool preparing;     /* a thread makes the spare */
   bool stopping;
+  unsigned leading; /* threads in the sync or the apply station, or on the way between them */
   enum qp_rc poison;
   struct qp_err poison_err;
+  bool lost; /* a sync of the files failed: they may lack what was applied since the last one */
   struct qp__journal_stats stats;
   pthread_t thread;
 };
@@ -93,7 +95,7 @@ poison(struct qp__journal *j, const struct qp_err *cause)
     return;
   j->poison = QP_IO;
   (void)qp__fail(&j->poison_err, QP_IO,
-                 "%.200s; the store takes no more writes until it is reopened", cause->msg);
+                 "%.200s; the store takes no more writes until it has recovered", cause->msg);
   qp__log(&j->options.log, QP_LOG_ERROR, "journal", "%s", j->poison_err.msg);
   while (j->queue) {
     struct qp__txn *txn = j->queue;
@@ -108,9 +110,10 @@ poison(struct qp__journal *j, const struct qp_err *cause)
 }
 
 void
-qp__journal_poison(struct qp__journal *j, const struct qp_err *cause)
+qp__journal_poison(struct qp__journal *j, const struct qp_err *cause, bool lost)
 {
   (void)pthread_mutex_lock(&j->lock);
+  j->lost |= lost;
   poison(j, cause);
   (void)pthread_mutex_unlock(&j->lock);
 }
@@ -248,8 +251,10 @@ checkpoint(struct qp__journal *j, struct qp_err *err)
   (void)pthread_mutex_unlock(&j->lock);
   sys = qp__syncfs(j->os, j->root);
   (void)pthread_mutex_lock(&j->lock);
-  if (sys)
+  if (sys) {
+    j->lost = true;
     rc = qp__fail_sys(&cause, sys, "cannot sync the data directory");
+  }
   for (; !rc && retired; retired--)
     rc = drop_first(j, &cause);
   if (!rc && j->live_count == 1 && j->next_seq == upto + 1 && !empty(j)) {
@@ -427,6 +432,7 @@ qp__journal_barrier(struct qp__journal *j, struct qp_err *err)
     return QP_OK;
   (void)qp__fail_sys(&cause, sys, "cannot sync the data directory");
   (void)pthread_mutex_lock(&j->lock);
+  j->lost = true;
   poison(j, &cause);
   rc = poisoned(j, err);
   (void)pthread_mutex_unlock(&j->lock);
@@ -530,6 +536,7 @@ lead(struct qp__journal *j)
   enum qp_rc rc;
 
   j->syncing = true;
+  j->leading++;
   (void)pthread_mutex_unlock(&j->lock);
   rc = write_group(j, &segment, group, &cause);
   (void)pthread_mutex_lock(&j->lock);
@@ -566,6 +573,7 @@ lead(struct qp__journal *j)
     finish(group, ok ? QP_OK : j->poison, &j->poison_err);
     group = next;
   }
+  j->leading--;
   (void)pthread_cond_broadcast(&j->turn);
   if (j->options.background && applied_segments(j))
     (void)pthread_cond_signal(&j->wanted);
@@ -594,6 +602,95 @@ qp__journal_settle(struct qp__journal *j, struct qp__txn *txn, struct qp_err *er
     (void)checkpoint(j, NULL); /* a failure poisons, and the next commit tells */
   (void)pthread_mutex_unlock(&j->lock);
   return rc;
+}
+
+/* ---- mending ---- */
+
+enum qp_rc
+qp__journal_check(struct qp__journal *j, struct qp_err *err)
+{
+  enum qp_rc rc;
+
+  (void)pthread_mutex_lock(&j->lock);
+  rc = j->poison ? poisoned(j, err) : QP_OK;
+  (void)pthread_mutex_unlock(&j->lock);
+  return rc;
+}
+
+/* After recovery the journal holds no frame: takes over the segment it left, or makes the first
+ * one. */
+static enum qp_rc
+take_first_segment(struct qp__journal *j, struct qp__recovery *r, struct qp_err *err)
+{
+  enum qp_rc rc = QP_OK;
+
+  if (j->next_number <= r->last_number)
+    j->next_number = r->last_number + 1;
+  j->live[0] = r->segment;
+  r->segment.fd = -1;
+  if (j->live[0].fd < 0)
+    rc = qp__segment_create(j->os, j->dir, j->next_number++, j->options.segment_bytes, &j->live[0],
+                            err);
+  if (!rc)
+    j->live_count = 1;
+  return rc;
+}
+
+static void
+close_segments(struct qp__journal *j)
+{
+  for (size_t i = 0; i < j->live_count; i++)
+    qp__segment_close(j->os, &j->live[i]);
+  j->live_count = 0;
+  qp__segment_close(j->os, &j->spare);
+}
+
+enum qp_rc
+qp__journal_mend(struct qp__journal *j, struct qp_err *err)
+{
+  struct qp__recovery r = { .in_place = true, .segment = { .fd = -1 } };
+  bool lost;
+  enum qp_rc rc;
+
+  (void)pthread_mutex_lock(&j->lock);
+  while (j->leading || j->checkpointing || j->preparing)
+    (void)pthread_cond_wait(&j->turn, &j->lock);
+  if (!j->poison) {
+    (void)pthread_mutex_unlock(&j->lock);
+    return QP_OK;
+  }
+  close_segments(j); /* a poisoned journal uses none */
+  qp__applier_release(&j->applier);
+  lost = j->lost;
+  j->lost = false;
+  r.applied = lost ? 0 : j->applied_seq;
+  (void)pthread_mutex_unlock(&j->lock);
+  rc = qp__journal_recover(j->os, j->root, j->applier.tmp, j->dir, j->options.segment_bytes,
+                           &j->options.log, &r, err);
+  (void)pthread_mutex_lock(&j->lock);
+  if (rc)
+    j->lost |= lost || r.lost;
+  else
+    rc = take_first_segment(j, &r, err);
+  if (!rc) {
+    j->applied_seq = j->forgotten_seq = j->next_seq - 1;
+    j->stats.recovered += r.replayed;
+  }
+  (void)pthread_mutex_unlock(&j->lock);
+  qp__segment_close(j->os, &r.segment);
+  return rc;
+}
+
+void
+qp__journal_resume(struct qp__journal *j)
+{
+  (void)pthread_mutex_lock(&j->lock);
+  if (j->poison)
+    qp__log(&j->options.log, QP_LOG_WARN, "journal", "the store takes writes again");
+  j->poison = QP_OK;
+  (void)pthread_cond_broadcast(&j->turn);
+  (void)pthread_cond_broadcast(&j->wanted);
+  (void)pthread_mutex_unlock(&j->lock);
 }
 
 /* ---- the background thread ---- */
@@ -659,9 +756,7 @@ init_sync(struct qp__journal *j, struct qp_err *err)
 static void
 free_journal(struct qp__journal *j)
 {
-  for (size_t i = 0; i < j->live_count; i++)
-    qp__segment_close(j->os, &j->live[i]);
-  qp__segment_close(j->os, &j->spare);
+  close_segments(j);
   qp__applier_release(&j->applier);
   qp__buf_release(&j->group);
   qp__close(j->os, j->dir);
@@ -671,24 +766,6 @@ free_journal(struct qp__journal *j)
   (void)pthread_cond_destroy(&j->turn);
   (void)pthread_mutex_destroy(&j->lock);
   qp__free(j);
-}
-
-/* After recovery the journal holds no frame: takes over the segment it left, or makes the first
- * one. */
-static enum qp_rc
-take_first_segment(struct qp__journal *j, struct qp__recovery *r, struct qp_err *err)
-{
-  enum qp_rc rc = QP_OK;
-
-  j->next_number = r->last_number + 1;
-  j->live[0] = r->segment;
-  r->segment.fd = -1;
-  if (j->live[0].fd < 0)
-    rc = qp__segment_create(j->os, j->dir, j->next_number++, j->options.segment_bytes, &j->live[0],
-                            err);
-  if (!rc)
-    j->live_count = 1;
-  return rc;
 }
 
 enum qp_rc
@@ -708,6 +785,7 @@ qp__journal_open(const struct qp__os *os, int root, int tmp,
   j->spare.fd = -1;
   j->options = *options;
   j->next_seq = 1;
+  j->next_number = 1;
   qp__applier_init(&j->applier, os, root, tmp);
   qp__buf_init(&j->group, 2 * GROUP_BYTES);
   rc = init_sync(j, err);

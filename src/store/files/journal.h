@@ -12,8 +12,9 @@
  * (2) Nothing is applied before it is durable in the journal; so after a crash every change that
  *     can be seen in the files is in the journal or older than the last checkpoint.
  * (3) Commits are applied and published in the order in which they were staged.
- * (4) A failed write, sync or apply poisons the journal: it answers QP_IO until it is opened again,
- *     which replays what is durable. Retrying a failed sync could acknowledge what is gone.
+ * (4) A failed write, sync or apply poisons the journal: it answers QP_IO until it is mended or
+ *     opened again, which replays what is durable. Retrying a failed sync could acknowledge what is
+ *     gone.
  * (5) The journal has at most MAX_SEGMENTS segments: stage waits for a checkpoint rather than grow
  *     it.
  *
@@ -80,8 +81,18 @@ void qp__journal_close(struct qp__journal *j);
 enum qp_rc qp__journal_stage(struct qp__journal *j, struct qp__txn *txn, struct qp_err *err);
 enum qp_rc qp__journal_settle(struct qp__journal *j, struct qp__txn *txn, struct qp_err *err);
 
-/* Takes no more commits until it is opened again. */
-void qp__journal_poison(struct qp__journal *j, const struct qp_err *cause);
+/* Takes no more commits until it is mended. `lost`: what was written to the files may be gone. */
+void qp__journal_poison(struct qp__journal *j, const struct qp_err *cause, bool lost);
+/* Whether it is poisoned: QP_IO and why, or QP_OK. */
+enum qp_rc qp__journal_check(struct qp__journal *j, struct qp_err *err);
+
+/* What opening does, for a poisoned journal, in place: waits until nobody is at work in it, then
+ * each commit that failed is carried out completely or forgotten, in their order up to one from
+ * which on all are forgotten, and the files are durable. It stays poisoned until resume, so that
+ * what others remember of the files can be put right first. On failure nothing has changed but
+ * that, perhaps, some of that is done; it can be tried again. */
+enum qp_rc qp__journal_mend(struct qp__journal *j, struct qp_err *err);
+void qp__journal_resume(struct qp__journal *j);
 
 enum qp_rc qp__journal_checkpoint(struct qp__journal *j, struct qp_err *err);
 /* Returns when everything that was written below the root before the call is durable and no commit

@@ -70,11 +70,24 @@ struct walk {
   const struct qp__os *os;
   frame_fn *fn;
   void *arg;
+  uint64_t after; /* frames up to this number are passed over */
+  bool rewrite;   /* the frames are written where they stand, and fn is not called */
   struct qp__buf buf;
   uint64_t seq; /* of the frame before; 0: none yet */
   uint64_t frames;
-  bool ended; /* a frame's number did not follow */
+  uint64_t replayed; /* of these, the ones that were not passed over */
+  bool ended;        /* a frame's number did not follow */
 };
+
+/* The frame that is in the walk's buffer. */
+static enum qp_rc
+rewrite_frame(struct walk *w, const struct qp__segment *s, uint64_t at, struct qp_bytes body,
+              struct qp_err *err)
+{
+  int sys = qp__write_at(w->os, s->fd, w->buf.data, QP__FRAME_HEADER_LEN + body.len, (off_t)at);
+
+  return sys ? qp__fail_sys(err, sys, "cannot write the journal") : QP_OK;
+}
 
 static enum qp_rc
 walk_segment(struct walk *w, const struct qp__segment *s, struct qp_err *err)
@@ -84,6 +97,7 @@ walk_segment(struct walk *w, const struct qp__segment *s, struct qp_err *err)
   while (!w->ended) {
     struct qp_bytes body;
     uint64_t seq = 0;
+    uint64_t at = pos;
     enum qp_rc rc = qp__frame_read(w->os, s, &pos, &w->buf, &seq, &body, err);
 
     if (rc)
@@ -96,7 +110,10 @@ walk_segment(struct walk *w, const struct qp__segment *s, struct qp_err *err)
     }
     w->seq = seq;
     w->frames++;
-    rc = w->fn(w->arg, body, err);
+    if (seq <= w->after)
+      continue;
+    w->replayed++;
+    rc = w->rewrite ? rewrite_frame(w, s, at, body, err) : w->fn(w->arg, body, err);
     if (rc)
       return rc;
   }
@@ -111,7 +128,7 @@ walk_all(struct walk *w, int dir, const struct number_list *list, struct qp_err 
   for (size_t i = 0; i < list->count && !rc && !w->ended; i++) {
     struct qp__segment s;
 
-    rc = qp__segment_open(w->os, dir, list->numbers[i], false, &s, err);
+    rc = qp__segment_open(w->os, dir, list->numbers[i], w->rewrite, &s, err);
     if (rc == QP_CORRUPT || rc == QP_NOTFOUND) { /* not found: a live writer has just renamed it */
       rc = QP_OK;
       continue;
@@ -200,15 +217,39 @@ clear_segments(const struct qp__os *os, int dir, const struct number_list *list,
   return QP_OK;
 }
 
+struct cleaning {
+  const struct qp__os *os;
+  int tmp;
+  bool guards_only;
+};
+
 /* What cannot be removed only takes space, unless it is a guard (rule (4) of guard.h). */
 static int
 remove_temp(void *arg, const char *name, unsigned char type)
 {
-  const struct qp__applier *a = arg;
-  int sys = qp__tree_remove(a->os, a->tmp, name);
+  const struct cleaning *c = arg;
+  bool guard = strncmp(name, QP__GUARD_PREFIX, strlen(QP__GUARD_PREFIX)) == 0;
+  int sys;
 
   (void)type;
-  return strncmp(name, QP__GUARD_PREFIX, strlen(QP__GUARD_PREFIX)) == 0 ? sys : 0;
+  if (c->guards_only && !guard)
+    return 0;
+  sys = qp__tree_remove(c->os, c->tmp, name);
+  return guard ? sys : 0;
+}
+
+/* Writes the frames that are to be replayed once more. */
+static enum qp_rc
+rewrite_frames(const struct qp__os *os, int dir, const struct number_list *list, uint64_t after,
+               struct qp_err *err)
+{
+  struct walk walk = { .os = os, .after = after, .rewrite = true };
+  enum qp_rc rc;
+
+  qp__buf_init(&walk.buf, FRAME_MAX);
+  rc = walk_all(&walk, dir, list, err);
+  qp__buf_release(&walk.buf);
+  return rc;
 }
 
 enum qp_rc
@@ -217,7 +258,8 @@ qp__journal_recover(const struct qp__os *os, int root, int tmp, int dir, uint64_
 {
   struct qp__applier applier;
   struct number_list list;
-  struct walk walk = { .os = os, .fn = replay_frame, .arg = &applier };
+  struct walk walk = { .os = os, .fn = replay_frame, .arg = &applier, .after = out->applied };
+  struct cleaning cleaning = { os, tmp, out->in_place };
   bool undone = false;
   enum qp_rc rc;
   int sys;
@@ -225,6 +267,8 @@ qp__journal_recover(const struct qp__os *os, int root, int tmp, int dir, uint64_
   qp__applier_init(&applier, os, root, tmp);
   qp__buf_init(&walk.buf, FRAME_MAX);
   rc = list_segments(os, dir, &list, err);
+  if (!rc && out->in_place)
+    rc = rewrite_frames(os, dir, &list, out->applied, err);
   if (!rc)
     rc = sync_segments(os, dir, &list, err);
   if (!rc)
@@ -233,12 +277,13 @@ qp__journal_recover(const struct qp__os *os, int root, int tmp, int dir, uint64_
     rc = walk_all(&walk, dir, &list, err);
   if (rc)
     goto out;
-  if (walk.frames)
+  if (walk.frames && !out->in_place)
     qp__log(log, QP_LOG_INFO, "journal", "finished %llu commits that were under way",
             (unsigned long long)walk.frames);
   if (walk.frames || undone) {
     sys = qp__syncfs(os, root);
     if (sys) {
+      out->lost = true;
       rc = qp__fail_sys(err, sys, "cannot sync the data directory");
       goto out;
     }
@@ -246,12 +291,12 @@ qp__journal_recover(const struct qp__os *os, int root, int tmp, int dir, uint64_
   rc = clear_segments(os, dir, &list, segment_bytes, out, err);
   if (rc)
     goto out;
-  sys = os->listdir(os->self, tmp, ".", remove_temp, &applier);
+  sys = os->listdir(os->self, tmp, ".", remove_temp, &cleaning);
   if (sys) {
     rc = qp__fail_sys(err, sys, "cannot empty 'tmp'");
     goto out;
   }
-  out->replayed = walk.frames;
+  out->replayed = walk.replayed;
 out:
   qp__applier_release(&applier);
   qp__buf_release(&walk.buf);

@@ -1,0 +1,49 @@
+/* serve.h - what the rows of the server share: the programs that run beside each other, and a
+ * client with one connection. */
+#ifndef BENCH_SERVE_H
+#define BENCH_SERVE_H
+
+#include <limits.h>
+#include <sys/types.h>
+
+#include "bench.h"
+
+/* ---- process.c ---- */
+
+struct bench_process {
+  pid_t pid; /* 0: none */
+  int out;
+  unsigned port;
+  double started;
+};
+
+unsigned bench_threads(void); /* of quipu serve, and workers of nginx */
+/* `quipu serve` of a store in the data directory, which nobody else has open. Returns when it says
+ * that it answers. With `log` its access log goes to a file. */
+void bench_serve_start(struct bench *b, const char *store, bool log, struct bench_process *p);
+/* Serves the files in BENCH_PEER/html. */
+void bench_nginx_start(struct bench *b, struct bench_process *p);
+void bench_process_stop(struct bench_process *p);
+
+/* Seconds a request with 64 connections. `header` and `script` (Lua) may be NULL. */
+double bench_wrk(unsigned port, const char *target, const char *header, const char *script,
+                 double seconds);
+
+/* ---- client.c ---- */
+
+struct bench_answer {
+  unsigned status;
+  char etag[64]; /* or "" */
+  char *body;    /* NUL behind it */
+  size_t len;
+};
+
+void bench_wait_open(unsigned port); /* until somebody listens */
+int bench_connect(unsigned port);
+/* One request on a connection that stays open. The answer's body is the caller's to free. */
+void bench_ask(int fd, const char *method, const char *target, const char *body,
+               struct bench_answer *out);
+/* The same for a GET that must be answered with 200, of which nothing is wanted. */
+void bench_get(int fd, const char *target);
+
+#endif

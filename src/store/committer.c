@@ -1,0 +1,89 @@
+/* committer.c - see committer.h. */
+#include "store/committer.h"
+
+#include <string.h>
+
+int
+qp__committer_init(struct qp__committer *c, bool allowed)
+{
+  int rc;
+
+  memset(c, 0, sizeof(*c));
+  c->allowed = allowed;
+  c->last = &c->first;
+  rc = pthread_mutex_init(&c->lock, NULL);
+  if (rc)
+    return -rc;
+  (void)pthread_cond_init(&c->wake, NULL);
+  return 0;
+}
+
+static void *
+run(void *arg)
+{
+  struct qp__committer *c = arg;
+
+  (void)pthread_mutex_lock(&c->lock);
+  for (;;) {
+    struct qp__pending *p = c->first;
+
+    if (p && p->ready) {
+      c->first = p->next;
+      if (!c->first)
+        c->last = &c->first;
+      (void)pthread_mutex_unlock(&c->lock);
+      p->settle(p);
+      (void)pthread_mutex_lock(&c->lock);
+    } else if (!p && c->stopping) {
+      break;
+    } else {
+      (void)pthread_cond_wait(&c->wake, &c->lock);
+    }
+  }
+  (void)pthread_mutex_unlock(&c->lock);
+  return NULL;
+}
+
+void
+qp__committer_release(struct qp__committer *c)
+{
+  (void)pthread_mutex_lock(&c->lock);
+  c->stopping = true;
+  (void)pthread_cond_signal(&c->wake);
+  (void)pthread_mutex_unlock(&c->lock);
+  if (c->started)
+    (void)pthread_join(c->thread, NULL);
+  (void)pthread_cond_destroy(&c->wake);
+  (void)pthread_mutex_destroy(&c->lock);
+}
+
+bool
+qp__committer_join(struct qp__committer *c, struct qp__pending *p)
+{
+  bool joined;
+
+  if (!c->allowed)
+    return false;
+  (void)pthread_mutex_lock(&c->lock);
+  if (!c->started)
+    c->started = pthread_create(&c->thread, NULL, run, c) == 0;
+  joined = c->started;
+  if (joined) {
+    p->next = NULL;
+    p->ready = false;
+    *c->last = p;
+    c->last = &p->next;
+  }
+  (void)pthread_mutex_unlock(&c->lock);
+  return joined;
+}
+
+void
+qp__committer_go(struct qp__committer *c, struct qp__pending *p)
+{
+  (void)pthread_mutex_lock(&c->lock);
+  p->ready = true;
+  if (c->first == p)
+    (void)pthread_cond_signal(&c->wake);
+  (void)pthread_mutex_unlock(&c->lock);
+}

@@ -1,0 +1,102 @@
+// The contract of the HTTP server as a thing to ask: its operations with every reference resolved,
+// and validators for its schemas. The lint, the documentation and the end-to-end tests use it.
+
+import fs from 'node:fs';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import addFormats from 'ajv-formats';
+import Ajv2020 from 'ajv/dist/2020.js';
+
+export const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '../..');
+export const methods = ['get', 'post', 'patch', 'put', 'delete'];
+
+// A part of a JSON pointer, and as it stands in a URI.
+const escape = (part) => part.replaceAll('~', '~0').replaceAll('/', '~1');
+const unescape = (part) => part.replaceAll('~1', '/').replaceAll('~0', '~');
+
+export class Contract {
+  constructor(doc) {
+    this.doc = doc;
+    this.ajv = new Ajv2020({ strict: true, strictRequired: false, strictTypes: false, allErrors: false });
+    addFormats(this.ajv);
+    this.ajv.addVocabulary(Object.keys(doc)); // the document is no schema, but holds them
+    this.ajv.addSchema(doc, 'contract');
+    this.compiled = new Map();
+    this.operations = this.#operations();
+  }
+
+  // What a pointer such as #/components/headers/ETag points to.
+  at(pointer) {
+    let node = this.doc;
+    for (const part of pointer.split('/').slice(1)) node = node?.[unescape(part)];
+    if (node === undefined) throw new Error(`${pointer} points to nothing`);
+    return node;
+  }
+
+  // The node and the pointer to it, behind its reference if it is one.
+  resolve(pointer) {
+    const node = this.at(pointer);
+    return node.$ref ? this.resolve(node.$ref) : { node, pointer };
+  }
+
+  // A function that gives undefined for a value that fits the schema there, else what is wrong.
+  validator(pointer) {
+    if (!this.compiled.has(pointer)) {
+      const uri = pointer.slice(1).split('/').map(encodeURIComponent).join('/');
+      const check = this.ajv.compile({ $ref: `contract#${uri}` });
+      this.compiled.set(pointer, (value) => {
+        if (check(value)) return undefined;
+        const [error] = check.errors;
+        return `${error.instancePath || 'the value'} ${error.message} ${JSON.stringify(error.params)}`;
+      });
+    }
+    return this.compiled.get(pointer);
+  }
+
+  #operations() {
+    const all = [];
+    for (const [route, item] of Object.entries(this.doc.paths))
+      for (const method of methods)
+        if (item[method]) all.push(this.#operation(`#/paths/${escape(route)}`, route, method));
+    return all;
+  }
+
+  #operation(base, route, method) {
+    const here = `${base}/${method}`;
+    const node = this.at(here);
+    const list = (pointer) => (this.at(pointer).parameters ?? []).map((_, i) => this.resolve(`${pointer}/parameters/${i}`));
+    const responses = new Map();
+    for (const status of Object.keys(node.responses))
+      responses.set(Number(status), this.response(`${here}/responses/${status}`));
+    return {
+      id: node.operationId,
+      route,
+      method: method.toUpperCase(),
+      pointer: here,
+      node,
+      pattern: new RegExp(`^${route.replace('/v1/', '/(?:v1|api)/').replace(/\{\w+\}/g, '([^/]+)').replaceAll('.', '\\.')}$`),
+      parameters: [...list(base), ...list(here)],
+      body: node.requestBody && this.content(`${here}/requestBody`),
+      responses,
+    };
+  }
+
+  // The one kind of content of a body: its type, schema and example. Undefined: there is none.
+  content(pointer) {
+    const { node, pointer: there } = this.resolve(pointer);
+    const [type] = Object.keys(node.content ?? {});
+    if (!type) return undefined;
+    const media = `${there}/content/${escape(type)}`;
+    return { type, schema: `${media}/schema`, example: this.at(media).example, node: this.at(media) };
+  }
+
+  response(pointer) {
+    const { node, pointer: there } = this.resolve(pointer);
+    const headers = new Map();
+    for (const name of Object.keys(node.headers ?? {}))
+      headers.set(name.toLowerCase(), { name, ...this.resolve(`${there}/headers/${escape(name)}`) });
+    return { node, pointer: there, headers, content: this.content(there) };
+  }
+}
+
+export const readJson = () => JSON.parse(fs.readFileSync(path.join(root, 'api', 'openapi.json'), 'utf8'));

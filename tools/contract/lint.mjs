@@ -1,0 +1,130 @@
+// What must be true of the contract beyond being OpenAPI 3.1, as one sentence for each violation.
+
+import { Validator } from '@seriousme/openapi-schema-validator';
+import { Contract } from './contract.mjs';
+
+const scopes = ['none', 'read', 'write', 'admin'];
+const bodyless = [204, 304];
+
+function* references(node, pointer = '#') {
+  if (node === null || typeof node !== 'object') return;
+  for (const [key, value] of Object.entries(node)) {
+    if (key === '$ref' && typeof value === 'string') yield { pointer, target: value };
+    else yield* references(value, `${pointer}/${key.replaceAll('~', '~0').replaceAll('/', '~1')}`);
+  }
+}
+
+// Every reference points to something, and every component is pointed to.
+function* lintReferences(contract) {
+  const used = new Set();
+  for (const { pointer, target } of references(contract.doc)) {
+    used.add(target);
+    try {
+      contract.at(target);
+    } catch (error) {
+      yield `${pointer}: ${error.message}`;
+    }
+  }
+  for (const kind of Object.keys(contract.doc.components)) {
+    if (kind === 'securitySchemes') continue;
+    for (const name of Object.keys(contract.doc.components[kind]))
+      if (!used.has(`#/components/${kind}/${name}`)) yield `#/components/${kind}/${name}: nobody uses it`;
+  }
+}
+
+function* lintExample(contract, pointer, schema, example) {
+  if (schema === undefined) yield `${pointer}: it has no schema`;
+  if (example === undefined) yield `${pointer}: it has no example`;
+  if (schema === undefined || example === undefined) return;
+  const problem = contract.validator(schema)(example);
+  if (problem) yield `${pointer}: its example does not fit its schema: ${problem}`;
+}
+
+function* lintContent(contract, pointer, content) {
+  yield* lintExample(contract, pointer, content.node.schema && content.schema, content.example);
+}
+
+function* lintParameters(contract, op) {
+  const inPath = [...op.route.matchAll(/\{(\w+)\}/g)].map((found) => found[1]);
+  const seen = new Set();
+  for (const { node, pointer } of op.parameters) {
+    const name = `${node.in} ${node.name}`;
+    if (seen.has(name)) yield `${op.pointer}: the parameter ${name} is there twice`;
+    seen.add(name);
+    if (!node.description) yield `${pointer}: it has no description`;
+    if (!node.schema) yield `${pointer}: it has no schema`;
+    else if (node.example !== undefined) yield* lintExample(contract, pointer, `${pointer}/schema`, node.example);
+    if (node.in === 'path' && node.example === undefined) yield `${pointer}: it has no example`;
+    if (node.in === 'path' && !inPath.includes(node.name)) yield `${op.pointer}: the path has no {${node.name}}`;
+  }
+  for (const name of inPath) if (!seen.has(`path ${name}`)) yield `${op.pointer}: {${name}} is not described`;
+}
+
+function* lintResponse(contract, status, { node, pointer, headers, content }) {
+  if (!node.description) yield `${pointer}: it has no description`;
+  if (content && bodyless.includes(status)) yield `${pointer}: a ${status} has no body`;
+  if (!content && !bodyless.includes(status)) yield `${pointer}: it has no content`;
+  if (content) yield* lintContent(contract, pointer, content);
+  if (status >= 400 && content && !/Error'?$/.test(content.node.schema.$ref ?? ''))
+    yield `${pointer}: it is not an error by its schema`;
+  for (const header of headers.values())
+    yield* lintExample(contract, header.pointer, header.node.schema && `${header.pointer}/schema`, header.node.example);
+}
+
+// The statuses that the server may give for any such operation.
+function* lintStatuses(op) {
+  const need = [400, 403, 503];
+  if (op.node['x-scope'] !== 'none') need.push(401);
+  if (op.body) need.push(413, 415);
+  if (op.route.includes('{')) need.push(404);
+  if (op.parameters.some(({ node }) => node.name === 'If-Match')) need.push(412);
+  if (op.parameters.some(({ node }) => node.name === 'If-None-Match')) need.push(304);
+  if (op.method !== 'GET') need.push(500, 507);
+  for (const status of need) if (!op.responses.has(status)) yield `${op.pointer}: it does not tell of ${status}`;
+  if (![...op.responses.keys()].some((status) => status < 300)) yield `${op.pointer}: it never succeeds`;
+}
+
+function* lintOperation(contract, op, ids, tags) {
+  if (!op.id) yield `${op.pointer}: it has no operationId`;
+  if (ids.has(op.id)) yield `${op.pointer}: the operationId ${op.id} is taken`;
+  ids.add(op.id);
+  if (!op.node.summary) yield `${op.pointer}: it has no summary`;
+  if (op.node.tags?.length !== 1 || !tags.includes(op.node.tags[0])) yield `${op.pointer}: it must have one of the tags`;
+  if (!scopes.includes(op.node['x-scope'])) yield `${op.pointer}: x-scope must be one of ${scopes.join(', ')}`;
+  if ((op.node['x-scope'] === 'none') !== (op.node.security?.length === 0))
+    yield `${op.pointer}: security must be [] where x-scope is none, and only there`;
+  yield* lintParameters(contract, op);
+  if (op.body) yield* lintContent(contract, `${op.pointer}/requestBody`, op.body);
+  for (const [status, response] of op.responses) yield* lintResponse(contract, status, response);
+  yield* lintStatuses(op);
+}
+
+// The list of codes is that of all errors together.
+function* lintCodes(contract) {
+  const schemas = contract.doc.components.schemas;
+  const listed = schemas.Error.properties.error.properties.code.enum;
+  const used = new Set();
+  for (const [name, schema] of Object.entries(schemas)) {
+    const code = schema.allOf?.[1]?.properties?.error?.properties?.code;
+    if (!name.endsWith('Error') || !code) continue;
+    for (const one of code.enum ?? [code.const]) {
+      used.add(one);
+      if (!listed.includes(one)) yield `#/components/schemas/${name}: Error does not list ${one}`;
+    }
+  }
+  for (const code of listed) if (!used.has(code)) yield `#/components/schemas/Error: no answer has the code ${code}`;
+}
+
+export async function lint(doc) {
+  const official = await new Validator().validate(structuredClone(doc));
+  if (!official.valid) {
+    const errors = [official.errors].flat();
+    return errors.map((error) => `not OpenAPI 3.1: ${error.instancePath ?? ''} ${error.message ?? error}`);
+  }
+  const contract = new Contract(doc);
+  const broken = [...lintReferences(contract)];
+  if (broken.length > 0) return broken;
+  const ids = new Set();
+  const tags = doc.tags.map((tag) => tag.name);
+  return [...new Set([...contract.operations.flatMap((op) => [...lintOperation(contract, op, ids, tags)]), ...lintCodes(contract)])];
+}
