@@ -11,6 +11,7 @@
 #include "tool/tool.h"
 
 #define RESULT_MAX ((size_t)256 << 20)
+#define LATE_MS 2000
 
 struct once {
   uv_loop_t loop;
@@ -92,6 +93,32 @@ qp__tool_once_list(const struct qp__tool_once *options, qp__tool_once_visit *vis
 
 /* ---- calling ---- */
 
+static void
+on_late(uv_timer_t *timer)
+{
+  *(bool *)timer->data = true;
+}
+
+/* A server may tell of tools a little later than it tells its first list, so one that is not there
+ * is waited for. */
+static enum qp_rc
+find_tool(struct once *o, const char *name, struct qp_err *err)
+{
+  uv_timer_t timer;
+  bool late = o->servers.count == 0;
+
+  (void)uv_timer_init(&o->loop, &timer);
+  timer.data = &late;
+  (void)uv_timer_start(&timer, on_late, LATE_MS, 0);
+  while (!qp__tools_find(o->tools, name) && !late)
+    (void)uv_run(&o->loop, UV_RUN_ONCE);
+  uv_close((uv_handle_t *)&timer, NULL);
+  (void)uv_run(&o->loop, UV_RUN_NOWAIT); /* the timer is on our stack */
+  return qp__tools_find(o->tools, name)
+             ? QP_OK
+             : qp__fail(err, QP_NOTFOUND, "there is no tool '%.80s'", name);
+}
+
 struct calling {
   void (*take)(void *arg, const struct qp__tool_once_result *result);
   void *arg;
@@ -144,8 +171,7 @@ qp__tool_once_call(const struct qp__tool_once *options, const char *name, const 
 
   if (rc)
     return rc;
-  if (!qp__tools_find(o.tools, name))
-    rc = qp__fail(err, QP_NOTFOUND, "there is no tool '%.80s'", name);
+  rc = find_tool(&o, name, err);
   if (!rc)
     rc = qp__tools_call(o.tools, &request, NULL, err);
   while (!rc && !c.done)
@@ -163,9 +189,8 @@ qp__tool_once_judge(const struct qp__tool_once *options, const char *name, const
 
   if (rc)
     return rc;
-  if (!qp__tools_find(o.tools, name))
-    rc = qp__fail(err, QP_NOTFOUND, "there is no tool '%.80s'", name);
-  else
+  rc = find_tool(&o, name, err);
+  if (!rc)
     *verdict = qp__verdict_name(qp__tools_judge(o.tools, name, arguments, rule));
   close_once(&o);
   return rc;
