@@ -280,7 +280,7 @@ test_a_server_that_goes_away_fails_its_calls(void **state)
   tool_wait(&h.rig, &hanging.done);
   assert_true(hanging.is_error);
   tool_answer_release(&hanging);
-  tool_fails(&h.rig, "mcp__far__echo", "{\"text\":\"x\"}", "connect");
+  tool_fails(&h.rig, "mcp__far__echo", "{\"text\":\"x\"}", "");
   release(&h);
 }
 

@@ -1,0 +1,234 @@
+/* cmd_tool.c - `quipu tool`: what tools there are, calling one by hand, and asking the policy. */
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "cli/input.h"
+#include "cli/mem.h"
+#include "cli/out.h"
+#include "tool/once.h"
+
+#define FILE_LIMIT ((size_t)4 << 20)
+#define ARGUMENTS_LIMIT ((size_t)16 << 20)
+
+enum { OPT_WORKSPACE, OPT_MCP, OPT_POLICY, OPT_TIMEOUT };
+
+static const struct cli_option options[] = {
+  [OPT_WORKSPACE] = { "workspace", 'w', "DIR", "where the built-in tools work (default: .)", NULL },
+  [OPT_MCP] = { "mcp", 'm', "FILE", "MCP servers, from a standard mcp.json", NULL },
+  [OPT_POLICY] = { "policy", 'p', "FILE", "rules, one a line: auto|ask|deny TOOL [NAME=PATTERN]...",
+                   NULL },
+  [OPT_TIMEOUT] = { "timeout", 't', "SECONDS", "of a call (default: 60)", "call" },
+  { 0 },
+};
+
+enum { DO_LIST, DO_CALL, DO_JUDGE };
+
+static const struct cli_action actions[] = {
+  [DO_LIST] = { "list", 0, 0, "" },
+  [DO_CALL] = { "call", 1, 2, "NAME [JSON]" },
+  [DO_JUDGE] = { "judge", 1, 2, "NAME [JSON]" },
+  { 0 },
+};
+
+/* ---- options ---- */
+
+struct setup {
+  struct qp__tool_once once;
+  char workspace[PATH_MAX];
+  char *mcp;
+  char *policy;
+  const char **lines;
+};
+
+static void
+release_setup(struct setup *s)
+{
+  cli_free(s->mcp);
+  cli_free(s->policy);
+  cli_free(s->lines);
+}
+
+static enum qp_rc
+split_lines(struct setup *s, struct qp_err *err)
+{
+  size_t count = 0;
+  size_t at = 0;
+
+  for (const char *p = s->policy; *p; p++)
+    count += *p == '\n';
+  s->lines = cli_realloc(NULL, count + 2, sizeof(*s->lines));
+  if (!s->lines)
+    return cli_fail_nomem(err);
+  for (char *p = s->policy; p;) {
+    char *end = strchr(p, '\n');
+
+    if (end)
+      *end++ = 0;
+    s->lines[at++] = p;
+    p = end;
+  }
+  s->lines[at] = NULL;
+  s->once.policy = s->lines;
+  return QP_OK;
+}
+
+static void
+log_line(void *arg, enum qp_log_level level, const char *feature, const char *text)
+{
+  const struct cli *cli = arg;
+
+  (void)feature;
+  if (level <= QP_LOG_WARN)
+    cli_warn("%s", text);
+  else if (cli->verbose)
+    cli_trace(feature, text);
+}
+
+static enum qp_rc
+read_options(struct cli *cli, const struct cli_args *args, struct setup *s, struct qp_err *err)
+{
+  const char *dir = args->values[OPT_WORKSPACE] ? args->values[OPT_WORKSPACE] : ".";
+  uint64_t seconds = 0;
+  size_t len = 0;
+  enum qp_rc rc = QP_OK;
+
+  s->once.log = log_line;
+  s->once.log_arg = cli;
+  if (!realpath(dir, s->workspace))
+    return cli_fail_errno(err, errno, "the workspace '%.200s'", dir);
+  s->once.workspace = s->workspace;
+  if (args->values[OPT_TIMEOUT])
+    rc = cli_opts_number("--timeout", args->values[OPT_TIMEOUT], 1, 86400, &seconds, err);
+  s->once.timeout_ms = seconds * 1000;
+  if (!rc && args->values[OPT_MCP]) {
+    rc = cli_read_all(args->values[OPT_MCP], FILE_LIMIT, &s->mcp, &len, err);
+    s->once.mcp = (struct qp_bytes){ s->mcp, len };
+    s->once.mcp_name = args->values[OPT_MCP];
+  }
+  if (!rc && args->values[OPT_POLICY])
+    rc = cli_read_all(args->values[OPT_POLICY], FILE_LIMIT, &s->policy, &len, err);
+  return rc || !s->policy ? rc : split_lines(s, err);
+}
+
+/* ---- output ---- */
+
+struct view {
+  struct cli *cli;
+  const char *name;
+  struct qp_err *err;
+  enum qp_rc rc;
+};
+
+static enum qp_rc
+list_tool(void *arg, const struct qp__tool_info *tool)
+{
+  struct view *view = arg;
+
+  if (view->cli->json) {
+    json_t *object = json_pack(
+        "{s:s, s:s, s:s, s:s, s:b, s:s, s:s, s:o, s:o}", "name", tool->name, "title", tool->title,
+        "description", tool->description, "source", tool->source, "changes", tool->changes,
+        "policy", tool->policy, "display_preference", qp_display_name(tool->display), "ui_hints",
+        json_loads(tool->ui_hints, 0, NULL), "input_schema", json_loads(tool->schema, 0, NULL));
+
+    return cli_put_json(object, view->err);
+  }
+  if (view->cli->tty)
+    printf("%-4s  %-32s  ", tool->policy, tool->name);
+  else
+    printf("%s\t%s\t%s\t", tool->policy, tool->name, tool->source);
+  cli_put_snippet(stdout, tool->description, strlen(tool->description), 200);
+  putchar('\n');
+  return cli_out_failed() ? QP_STOPPED : QP_OK;
+}
+
+static void
+print_result(void *arg, const struct qp__tool_once_result *result)
+{
+  struct view *view = arg;
+
+  if (view->cli->json)
+    view->rc = cli_put_json(json_pack("{s:s, s:s, s:b, s:b, s:I, s:o}", "name", view->name,
+                                      "outcome", result->outcome, "is_error", result->is_error,
+                                      "cut", result->cut, "ms", (json_int_t)result->ms, "result",
+                                      json_loads(result->json, JSON_DECODE_ANY, NULL)),
+                            view->err);
+  else if (!result->is_error || !result->text)
+    cli_put_text(stdout, result->text ? result->text : result->json,
+                 strlen(result->text ? result->text : result->json), 0);
+  if (result->is_error && !view->rc)
+    view->rc = cli_fail(view->err, QP_IO, "%s: %s", view->name,
+                        result->text ? result->text : result->outcome);
+}
+
+/* ---- actions ---- */
+
+static enum qp_rc
+act(struct cli *cli, const struct cli_args *args, size_t action, struct qp_err *err)
+{
+  const char *name = action == DO_LIST ? NULL : args->words.at[1];
+  const char *arguments = args->words.count > 2 ? args->words.at[2] : "{}";
+  struct view view = { cli, name, err, QP_OK };
+  struct setup s = { .mcp = NULL };
+  const char *verdict = NULL;
+  char *input = NULL;
+  size_t rule = 0;
+  size_t len = 0;
+  enum qp_rc rc = read_options(cli, args, &s, err);
+
+  if (!rc && strcmp(arguments, "-") == 0) {
+    rc = cli_read_all("-", ARGUMENTS_LIMIT, &input, &len, err);
+    arguments = input;
+  }
+  if (!rc && action == DO_LIST)
+    rc = qp__tool_once_list(&s.once, list_tool, &view, err);
+  else if (!rc && action == DO_CALL)
+    rc = qp__tool_once_call(&s.once, name, arguments, print_result, &view, err);
+  else if (!rc)
+    rc = qp__tool_once_judge(&s.once, name, arguments, &verdict, &rule, err);
+  if (!rc && verdict && cli->json)
+    rc = cli_put_json(json_pack("{s:s, s:I}", "verdict", verdict, "rule", (json_int_t)rule), err);
+  else if (!rc && verdict && rule)
+    printf("%s (rule %zu)\n", verdict, rule);
+  else if (!rc && verdict)
+    printf("%s (default)\n", verdict);
+  cli_free(input);
+  release_setup(&s);
+  return rc ? rc : view.rc;
+}
+
+static enum qp_rc
+run_tool(struct cli *cli, const struct cli_args *args, struct qp_err *err)
+{
+  bool said = args->words.count > 0;
+  size_t action;
+  enum qp_rc rc;
+
+  rc = cli_action_find(&cli_cmd_tool, args, actions, said ? args->words.at[0] : "list",
+                       said ? args->words.count - 1 : 0, &action, err);
+  return rc ? rc : act(cli, args, action, err);
+}
+
+const struct cli_command cli_cmd_tool = {
+  .name = "tool",
+  .run = run_tool,
+  .summary = "list the tools of a model, call one by hand, ask the policy",
+  .usage = { "[list] [--workspace DIR] [--mcp FILE] [--policy FILE]",
+             "call NAME [JSON] [--workspace DIR] [--mcp FILE] [--timeout SECONDS]",
+             "judge NAME [JSON] [--workspace DIR] [--mcp FILE] [--policy FILE]" },
+  .about = "Tools work inside the workspace and cannot leave it; run_command is confined by\n"
+           "Landlock. MCP servers come from a standard mcp.json and are started for the\n"
+           "command. 'call' runs a tool at once, whatever the policy says: it is you who\n"
+           "calls. JSON '-' is read from standard input. 'judge' tells what would happen if\n"
+           "a model called it. The list elsewhere than on a terminal is separated by tabs:\n"
+           "policy, name, source, description. docs/tools.md tells more.\n"
+           "\n"
+           "  quipu tool call grep '{\"pattern\": \"main\"}' --workspace src\n"
+           "  quipu tool call run_command '{\"command\": \"make test\"}' --json\n"
+           "  quipu tool list --mcp ~/.config/mcp.json",
+  .options = options,
+  .words_max = 3,
+};

@@ -1,0 +1,54 @@
+/* once.h - tools for a caller without a loop: opens them, does one thing, and closes them. It is
+ * what the command `quipu tool` is made of, and needs nothing but quipu.h. */
+#ifndef QP_TOOL_ONCE_H
+#define QP_TOOL_ONCE_H
+
+#include "quipu.h"
+
+/* Start from zeros. */
+struct qp__tool_once {
+  const char *workspace;     /* an absolute path; NULL: no built-in tools */
+  struct qp_bytes mcp;       /* the text of an mcp.json; empty: no servers */
+  const char *mcp_name;      /* how sentences call it */
+  const char *const *policy; /* rules as lines, ends with NULL; NULL: the defaults */
+  uint64_t timeout_ms;       /* 0: the default */
+  qp_log_fn *log;
+  void *log_arg;
+};
+
+struct qp__tool_info {
+  const char *name, *title, *description, *source;
+  const char *schema, *ui_hints; /* JSON */
+  enum qp_display display;
+  bool changes;
+  const char *policy; /* "auto", "ask" or "deny", for a call without arguments */
+};
+
+typedef enum qp_rc qp__tool_once_visit(void *arg, const struct qp__tool_info *tool);
+
+/* Visits every tool once all servers have told theirs or failed. An answer of the visitor other
+ * than QP_OK ends it and is returned. */
+enum qp_rc qp__tool_once_list(const struct qp__tool_once *options, qp__tool_once_visit *visit,
+                              void *arg, struct qp_err *err);
+
+struct qp__tool_once_result {
+  const char *outcome; /* "done", "failed", "timeout", "cancelled" */
+  bool is_error, cut;
+  uint64_t ms;
+  const char *text; /* of a result that is text, else NULL */
+  const char *json; /* the result */
+};
+
+/* `take` is called once, when QP_OK is returned. */
+enum qp_rc qp__tool_once_call(const struct qp__tool_once *options, const char *name,
+                              const char *arguments,
+                              void (*take)(void *arg, const struct qp__tool_once_result *result),
+                              void *arg, struct qp_err *err);
+
+/* Who would decide about this call: *verdict is "auto", "ask" or "deny", *rule the number of the
+ * rule that says so, from 1, or 0. */
+enum qp_rc qp__tool_once_judge(const struct qp__tool_once *options, const char *name,
+                               const char *arguments, const char **verdict, size_t *rule,
+                               struct qp_err *err);
+
+#endif

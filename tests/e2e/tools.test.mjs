@@ -1,0 +1,250 @@
+// Tools from outside, by `quipu tool`: the built-in ones, what they must not do, and the MCP servers
+// of npm as real tools, over stdio and Streamable HTTP.
+
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import fs from 'node:fs';
+import net from 'node:net';
+import os from 'node:os';
+import path from 'node:path';
+import { test } from 'node:test';
+import { exit, lines, run, tempDir } from './helper.mjs';
+
+const modules = path.resolve('node_modules/@modelcontextprotocol');
+const noServers = fs.existsSync(modules) ? false : 'the npm packages are not installed';
+const program = (name) => path.join(modules, `server-${name}`, 'dist', 'index.js');
+const scripted = path.resolve('tests/lib/mcp_server.mjs');
+
+// A workspace with files in it, and a secret beside it.
+function makeWorkspace(t) {
+  const dir = fs.realpathSync(tempDir(t));
+  const work = path.join(dir, 'work');
+  fs.mkdirSync(path.join(work, 'src'), { recursive: true });
+  fs.writeFileSync(path.join(work, 'src', 'main.c'), 'int main(void)\n{\n  return 0;\n}\n');
+  fs.writeFileSync(path.join(work, 'README'), 'one\ntwo\n');
+  fs.writeFileSync(path.join(dir, 'secret'), 'the secret\n');
+  return { dir, work };
+}
+
+function writeServers(dir, servers) {
+  const file = path.join(dir, 'mcp.json');
+  fs.writeFileSync(file, JSON.stringify({ mcpServers: servers }));
+  return file;
+}
+
+// Calls a tool; returns the object that --json prints.
+function call(work, name, args, ...more) {
+  const words = ['tool', 'call', name, JSON.stringify(args), '--workspace', work, '--json', ...more];
+  const result = run(undefined, words);
+  assert.match(result.stdout, /^\{/, `${name}: ${result.stderr}`);
+  return JSON.parse(result.stdout);
+}
+
+function works(work, name, args, ...more) {
+  const answer = call(work, name, args, ...more);
+  assert.equal(answer.outcome, 'done', JSON.stringify(answer));
+  return answer.result;
+}
+
+function fails(work, name, args, sentence, ...more) {
+  const answer = call(work, name, args, ...more);
+  assert.equal(answer.is_error, true, JSON.stringify(answer));
+  assert.match(typeof answer.result === 'string' ? answer.result : JSON.stringify(answer.result), sentence);
+}
+
+// ---- built-in tools ----
+
+test('tools are listed for people, for pipes and as JSON', (t) => {
+  const { work } = makeWorkspace(t);
+  const names = ['read_file', 'list_directory', 'grep', 'glob', 'write_file', 'edit_file', 'delete_file', 'run_command'];
+  const plain = lines(run(undefined, ['tool', 'list', '-w', work]).stdout).map((line) => line.split('\t'));
+  assert.deepEqual(plain.map((row) => row[1]), names);
+  assert.deepEqual(plain.map((row) => row[0]), [...Array(4).fill('auto'), ...Array(4).fill('ask')]);
+  const objects = lines(run(undefined, ['tool', '--json', '-w', work]).stdout).map((line) => JSON.parse(line));
+  assert.deepEqual(objects.map((tool) => tool.name), names);
+  for (const tool of objects) {
+    assert.equal(tool.input_schema.type, 'object');
+    assert.equal(tool.input_schema.additionalProperties, false);
+    assert.match(tool.display_preference, /^(Default|Collapsible|Hidden)$/);
+    assert.equal(typeof tool.ui_hints.icon, 'string');
+  }
+});
+
+test('a tool is called by hand', (t) => {
+  const { work } = makeWorkspace(t);
+  const text = run(undefined, ['tool', 'call', 'grep', '{"pattern": "return \\\\d"}', '-w', work]);
+  assert.equal(text.stdout, 'src/main.c:3:   return 0;\n');
+  assert.equal(works(work, 'read_file', { path: 'README', limit: 1 }), 'one\n[lines 1 to 1; more follow, go on with offset 2]');
+  works(work, 'write_file', { path: 'new/a.txt', content: 'x' });
+  assert.equal(fs.readFileSync(path.join(work, 'new/a.txt'), 'utf8'), 'x');
+  const command = works(work, 'run_command', { command: 'echo hi; echo no >&2; exit 4' });
+  assert.deepEqual(command, { exit_code: 4, stdout: 'hi\n', stderr: 'no\n' });
+  const input = run(undefined, ['tool', 'call', 'glob', '-', '-w', work], { input: '{"pattern":"*.c"}' });
+  assert.equal(input.stdout, 'src/main.c\n');
+});
+
+test('what goes wrong is one sentence and an exit code', (t) => {
+  const { work } = makeWorkspace(t);
+  const cases = [
+    [['call', 'no_such'], 'NOTFOUND', /there is no tool 'no_such'/],
+    [['call', 'read_file'], 'IO', /read_file: .*"path" is missing/],
+    [['call', 'read_file', '{"path":"../secret"}'], 'IO', /outside of the workspace/],
+    [['call'], 'INVALID', /'tool call' takes NAME/],
+    [['list', '--timeout', '3'], 'INVALID', /timeout/],
+    [['list', '--mcp', 'none.json'], 'NOTFOUND', /none\.json/],
+  ];
+  for (const [words, code, sentence] of cases) {
+    const result = run(undefined, ['tool', ...words, '-w', work]);
+    assert.match(result.stderr, sentence);
+    assert.equal(result.status === exit[code] || result.status !== 0, true);
+  }
+  const missing = run(undefined, ['tool', 'list', '-w', path.join(work, 'none')]);
+  assert.notEqual(missing.status, 0);
+});
+
+test('the policy can be asked', (t) => {
+  const { dir, work } = makeWorkspace(t);
+  const rules = path.join(dir, 'rules');
+  fs.writeFileSync(rules, '# mine\ndeny write_file path="src/*"\nauto run_command command="git *"\n');
+  const judge = (name, args) =>
+    run(undefined, ['tool', 'judge', name, JSON.stringify(args), '-w', work, '-p', rules]).stdout.trim();
+  assert.equal(judge('write_file', { path: './README/../src/x' }), 'deny (rule 1)');
+  assert.equal(judge('write_file', { path: `${work}/src/x` }), 'deny (rule 1)');
+  assert.equal(judge('write_file', { path: 'x' }), 'ask (default)');
+  assert.equal(judge('run_command', { command: 'git log' }), 'auto (rule 2)');
+  assert.equal(judge('run_command', { command: 'git log; rm x' }), 'ask (default)');
+  assert.equal(judge('read_file', { path: 'x' }), 'auto (default)');
+  const bad = path.join(dir, 'bad');
+  fs.writeFileSync(bad, 'allow everything\n');
+  const result = run(undefined, ['tool', 'list', '-w', work, '-p', bad]);
+  assert.equal(result.status, exit.INVALID);
+  assert.match(result.stderr, /auto, ask or deny/);
+});
+
+test('nothing leaves the sandbox', (t) => {
+  const { dir, work } = makeWorkspace(t);
+  fs.symlinkSync('../secret', path.join(work, 'link'));
+  fails(work, 'read_file', { path: 'link' }, /symbolic link/);
+  fails(work, 'read_file', { path: `${dir}/secret` }, /outside/);
+  const tries = [
+    `cat ${dir}/secret`,
+    'cat link',
+    `echo gotcha > ${dir}/secret`,
+    `echo gotcha > ${dir}/new`,
+    `cat /proc/${process.pid}/environ`,
+    `cat /proc/$PPID/environ`,
+    `ls ${os.homedir()}`,
+  ];
+  for (const command of tries) {
+    const result = works(work, 'run_command', { command });
+    assert.notEqual(result.exit_code, 0, command);
+    assert.doesNotMatch(result.stdout, /secret/);
+  }
+  assert.equal(fs.readFileSync(path.join(dir, 'secret'), 'utf8'), 'the secret\n');
+  const result = run(undefined, ['tool', 'call', 'run_command', '{"command":"env"}', '-w', work], {
+    env: { OPENAI_API_KEY: 'sk-secret' },
+  });
+  assert.doesNotMatch(result.stdout, /sk-secret/);
+});
+
+// ---- MCP servers of npm ----
+
+test('server-everything: results, roots, environment', { skip: noServers }, (t) => {
+  const { dir, work } = makeWorkspace(t);
+  const file = writeServers(dir, {
+    everything: { command: 'node', args: [program('everything')], env: { GIVEN: 'yes' } },
+  });
+  const mcp = (name, args, ...more) => works(work, `mcp__everything__${name}`, args, '--mcp', file, ...more);
+  assert.equal(mcp('echo', { message: 'hé' }), 'Echo: hé');
+  assert.match(mcp('get-sum', { a: 2, b: 3 }), /\b5\b/);
+  assert.match(mcp('get-roots-list', {}), new RegExp(`file://${work}`)); // it asked us
+  const image = mcp('get-tiny-image', {});
+  assert.ok(image.some((block) => block.type === 'image' && block.mimeType === 'image/png'));
+  const env = JSON.parse(mcp('get-env', {}));
+  assert.equal(env.GIVEN, 'yes');
+  assert.equal(env.QUIPU_BIN, undefined);
+  fails(work, 'mcp__everything__get-sum', { a: 'x' }, /./, '--mcp', file); // wrong arguments
+  const slow = call(work, 'mcp__everything__trigger-long-running-operation', { duration: 100, steps: 2 }, '--mcp', file, '--timeout', '1');
+  assert.equal(slow.outcome, 'timeout');
+});
+
+test('server-filesystem: it works in the workspace and nowhere else', { skip: noServers }, (t) => {
+  const { dir, work } = makeWorkspace(t);
+  const file = writeServers(dir, { fs: { command: 'node', args: [program('filesystem'), work] } });
+  const read = works(work, 'mcp__fs__read_text_file', { path: path.join(work, 'README') }, '--mcp', file);
+  assert.equal(read, 'one\ntwo\n');
+  works(work, 'mcp__fs__write_file', { path: path.join(work, 'made'), content: 'by mcp' }, '--mcp', file);
+  assert.equal(fs.readFileSync(path.join(work, 'made'), 'utf8'), 'by mcp');
+  fails(work, 'mcp__fs__read_text_file', { path: path.join(dir, 'secret') }, /[Aa]ccess denied/, '--mcp', file);
+});
+
+test('server-memory remembers from one process to the next', { skip: noServers }, (t) => {
+  const { dir, work } = makeWorkspace(t);
+  const file = writeServers(dir, {
+    memory: { command: 'node', args: [program('memory')], env: { MEMORY_FILE_PATH: path.join(dir, 'm.jsonl') } },
+  });
+  const entities = [{ name: 'quipu', entityType: 'cord', observations: ['it has knots'] }];
+  works(work, 'mcp__memory__create_entities', { entities }, '--mcp', file);
+  const found = works(work, 'mcp__memory__search_nodes', { query: 'knots' }, '--mcp', file);
+  assert.match(JSON.stringify(found), /it has knots/);
+});
+
+test('three servers at once, and one that cannot be started', { skip: noServers }, (t) => {
+  const { dir, work } = makeWorkspace(t);
+  const file = writeServers(dir, {
+    everything: { command: 'node', args: [program('everything')] },
+    broken: { command: 'no-such-program' },
+    fs: { command: 'node', args: [program('filesystem'), work] },
+    memory: { command: 'node', args: [program('memory')], disabled: true },
+  });
+  const result = run(undefined, ['tool', 'list', '-w', work, '--mcp', file]);
+  assert.equal(result.status, 0);
+  assert.match(result.stderr, /the MCP server 'broken': there is no program 'no-such-program'/);
+  const rows = lines(result.stdout).map((line) => line.split('\t'));
+  assert.deepEqual([...new Set(rows.map((row) => row[2]))], ['builtin', 'everything', 'fs']);
+  const again = run(undefined, ['tool', 'list', '-w', work, '--mcp', file]);
+  assert.equal(again.stdout, result.stdout); // the order is stable
+});
+
+const freePort = () =>
+  new Promise((resolve) => {
+    const server = net.createServer().listen(0, '127.0.0.1', () => {
+      const { port } = server.address();
+      server.close(() => resolve(port));
+    });
+  });
+
+test('server-everything over Streamable HTTP', { skip: noServers }, async (t) => {
+  const { dir, work } = makeWorkspace(t);
+  const port = await freePort();
+  const child = spawn('node', [program('everything'), 'streamableHttp'], {
+    env: { ...process.env, PORT: String(port) },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  t.after(() => child.kill('SIGKILL'));
+  await new Promise((resolve) => {
+    let said = '';
+    const look = (data) => {
+      said += data;
+      if (/listening/i.test(said)) resolve();
+    };
+    child.stdout.on('data', look);
+    child.stderr.on('data', look);
+    child.on('exit', resolve);
+  });
+  const file = writeServers(dir, { far: { url: `http://127.0.0.1:${port}/mcp` } });
+  assert.equal(works(work, 'mcp__far__echo', { message: 'over http' }, '--mcp', file), 'Echo: over http');
+  assert.match(works(work, 'mcp__far__get-roots-list', {}, '--mcp', file), new RegExp(`file://${work}`));
+  const slow = call(work, 'mcp__far__trigger-long-running-operation', { duration: 100, steps: 2 }, '--mcp', file, '--timeout', '1');
+  assert.equal(slow.outcome, 'timeout');
+});
+
+test('a server of the stateless era, and one that dies', (t) => {
+  const { dir, work } = makeWorkspace(t);
+  const file = writeServers(dir, {
+    modern: { command: 'node', args: [scripted, 'modern'] },
+    old: { command: 'node', args: [scripted, 'legacy'] },
+  });
+  assert.match(works(work, 'mcp__modern__need_roots', {}, '--mcp', file), /st-1/);
+  fails(work, 'mcp__old__die', {}, /the MCP server 'old': it ended with exit code 3/, '--mcp', file);
+});
