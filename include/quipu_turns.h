@@ -59,7 +59,7 @@ struct qp_engine_options {
   size_t policy_count;
   struct qp_limits limits;
   unsigned retries;  /* of a model call that may soon work again; default 3 */
-  uint64_t retry_ms; /* the first pause, which doubles; default 1000 */
+  uint64_t retry_ms; /* the first pause, which doubles; default 500 */
   uint64_t flush_ms; /* how often what is streamed is made durable; default 100 */
   qp_log_fn *log;
   void *log_arg;

@@ -28,6 +28,7 @@
 #include "tool/tool.h"
 
 #define QP__TURN_BUCKETS 1024 /* a power of two */
+#define QP__RETRY_MS 500      /* the first pause, as llm/fault.h has it */
 
 struct qp__release;
 struct qp__turn;

@@ -77,7 +77,9 @@ struct qp_event *qp__feed_stage(struct qp__feed *feed, size_t *count);
 /* Whether there are lines that are not staged. */
 bool qp__feed_has_unstaged(const struct qp__feed *feed);
 
-/* What became of lines `from` to `upto`, both included. They are durable: what was held is shown. */
+/* What became of lines `from` to `upto`, both included.
+ *
+ * They are durable: what was held is shown. */
 void qp__feed_saved(struct qp__feed *feed, uint64_t from, uint64_t upto);
 /* They will never be durable. What was held did not happen and is never shown. */
 void qp__feed_lost(struct qp__feed *feed, uint64_t from, uint64_t upto);

@@ -10,7 +10,6 @@
 
 #define PICO 1e12          /* of a dollar */
 #define MICRO_PICO 1000000 /* millionths of a millionth in a millionth */
-#define PAUSE_MAX_MS 60000 /* between tries, unless the provider asks for more */
 #define PATCH_MAX ((size_t)1 << 20)
 
 /* ---- limits ---- */
@@ -46,25 +45,19 @@ qp__turn_over_limit(const struct qp__turn *t, struct qp_err *err)
 
 /* ---- facts ---- */
 
-/* How long to wait before the next try: doubled with each, and up to a half less, so that many
- * contexts do not come back at the same moment. */
+/* How long to wait before the next try; `attempt` counts the failed ones. */
 static int64_t
 pause_ms(const struct qp__turn *t, unsigned attempt, int64_t retry_after_ms)
 {
   const struct qp_engine *e = t->engine;
-  uint64_t ms = e->retry_ms;
-  uint16_t dice = 0;
+  struct qp__llm_fault fault = { .retry_after_ms = retry_after_ms };
+  uint32_t dice = 0;
+  int64_t ms;
 
-  for (unsigned i = 1; i < attempt && ms < PAUSE_MAX_MS; i++)
-    ms *= 2;
-  if (ms > PAUSE_MAX_MS)
-    ms = PAUSE_MAX_MS;
   if (e->os->random(e->os->self, &dice, sizeof(dice)))
     dice = 0;
-  ms -= ms / 2 * dice / UINT16_MAX;
-  if (retry_after_ms >= 0)
-    return retry_after_ms + (int64_t)(ms / 8); /* what the provider asks for, and a little */
-  return (int64_t)ms;
+  ms = qp__fault_backoff_ms(&fault, attempt - 1, dice);
+  return retry_after_ms >= 0 ? ms : ms * (int64_t)e->retry_ms / QP__RETRY_MS;
 }
 
 static bool

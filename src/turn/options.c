@@ -12,7 +12,6 @@
 #define ROUNDS 50
 #define CALLS 200
 #define RETRIES 3
-#define RETRY_MS 1000
 #define FLUSH_MS 100
 
 static const char *
@@ -46,7 +45,7 @@ set_numbers(struct qp_engine *e, const struct qp_engine_options *o)
   e->limits.context_tokens = or_default(o->limits.context_tokens, UINT64_MAX);
   e->limits.context_cost = or_default(o->limits.context_cost, UINT64_MAX);
   e->retries = o->retries ? o->retries : RETRIES;
-  e->retry_ms = or_default(o->retry_ms, RETRY_MS);
+  e->retry_ms = or_default(o->retry_ms, QP__RETRY_MS);
   e->flush_ms = or_default(o->flush_ms, FLUSH_MS);
   e->log.fn = o->log;
   e->log.arg = o->log_arg;
