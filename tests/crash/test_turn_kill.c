@@ -88,7 +88,7 @@ play(struct turn_rig *rig, void **state, const struct scene *scene)
   turn_rig_init(rig, *state, NULL);
   turn_rig_workspace(rig);
   kill_in(rig, scene);
-  rig->options.demo_script = SCRIPT(STEP(TEXT("Good.")));
+  rig->options.demo_script = SCRIPT("{\"match\":\"*\",\"play\":[" TEXT("Good.") "]}");
   turn_rig_start(rig);
   assert_string_equal(turn_stored_state(rig), scene->state);
   assert_string_equal(turn_detail(rig, "error", "kind"), scene->error);

@@ -18,6 +18,8 @@ struct rig {
   struct qp_store *store;
   struct qp_engine *engine;
   struct qp_uuid id;
+  unsigned answers; /* of actions; the engine's thread */
+  unsigned asked;   /* actions that must have been answered */
 };
 
 /* Something to do on the engine's thread, and what came of it. */
@@ -28,7 +30,8 @@ struct visit {
   enum qp__state state;
   enum qp__event event;
   enum qp_rc rc;
-  bool answered;
+  bool ready;
+  unsigned answers;
   uint64_t next_seq;
   uv_sem_t done;
 };
@@ -64,8 +67,8 @@ pin(struct visit *v, struct qp__turn *t)
     t->jobs++;
     qp__turn_load(t);
   }
-  v->answered = t->stage == QP__TURN_WARM;
-  if (v->answered)
+  v->ready = t->stage == QP__TURN_WARM;
+  if (v->ready)
     t->doomed = true;
 }
 
@@ -80,10 +83,10 @@ unpin(struct visit *v, struct qp__turn *t)
 static void
 on_answer(void *arg, const struct qp_action_result *result, enum qp_rc rc, const struct qp_err *err)
 {
-  struct visit *v = arg;
+  struct rig *rig = arg;
 
   (void)err;
-  v->answered = rc == QP_OK && result->branch != NULL;
+  rig->answers += rc == QP_OK && result->branch != NULL;
 }
 
 static struct qp__act *
@@ -93,7 +96,7 @@ new_act(struct visit *v)
 
   assert_non_null(act);
   act->done = on_answer;
-  act->arg = v;
+  act->arg = v->rig;
   act->branch = qp__arena_strdup(&act->arena, "main");
   assert_int_equal(
       qp_message_new_text(QP_ROLE_USER, (struct qp_bytes){ "hi", 2 }, &act->message, NULL), QP_OK);
@@ -128,7 +131,8 @@ look(struct visit *v, struct qp__turn *t)
 {
   v->state = t->state;
   v->next_seq = t->feed.next_seq;
-  v->answered = !t->move.under_way;
+  v->answers = v->rig->answers;
+  v->ready = !t->move.under_way;
 }
 
 /* ---- what is stored ---- */
@@ -164,8 +168,12 @@ try_cell(struct rig *rig, enum qp__state state, enum qp__event event)
   assert_int_equal(v.rc, cell.legal ? QP_OK : QP_CONFLICT);
   do
     visit(&v, rig, look);
-  while (!v.answered);
-  assert_int_equal(v.state, cell.legal ? cell.to : state);
+  while (!v.ready);
+  if (v.state != (cell.legal ? cell.to : state))
+    fail_msg("%s in %s leads to %s", qp__event_name(event), qp__state_name(state),
+             qp__state_name(v.state));
+  rig->asked += cell.legal && event == QP__EVENT_SEND;
+  assert_int_equal(v.answers, rig->asked);
   if (cell.legal) {
     assert_true(v.next_seq > before);
     expect_stored(rig, cell.to);
@@ -189,7 +197,7 @@ test_every_cell(void **unused)
   assert_int_equal(qp_engine_start(rig.store, NULL, &rig.engine, NULL), QP_OK);
   do
     visit(&v, &rig, pin);
-  while (!v.answered);
+  while (!v.ready);
   for (int state = 0; state < QP__STATES; state++)
     for (int event = 0; event < QP__EVENTS; event++)
       try_cell(&rig, (enum qp__state)state, (enum qp__event)event);
