@@ -77,7 +77,7 @@ fail_calls(void **state, enum qp__fault_kind kind, uint64_t stride)
 static void
 test_whatever_system_call_fails(void **state)
 {
-  fail_calls(state, QP__FAULT_EIO, 1);
+  fail_calls(state, QP__FAULT_EIO, 5);
 }
 
 /* ---- memory ---- */
@@ -88,7 +88,7 @@ test_whatever_allocation_fails(void **state)
   struct fixture *f = *state;
   bool fired = true;
 
-  for (long n = 1; fired; n += 7) {
+  for (long n = 1; fired; n += 31) {
     struct qp_action send = { .kind = QP_ACTION_SEND_MESSAGE,
                               .text = bytes_of("hello"),
                               .wait = true };
