@@ -149,6 +149,9 @@ QP_API QP_MUST_CHECK enum qp_rc qp_store_open(const char *url,
 /* Closes every context of the store that is still in memory, checkpoints and frees. NULL is
  * allowed. Every context handle must have been closed. */
 QP_API void qp_store_close(struct qp_store *store);
+/* Lets the QP_BUSY of others name the server that answers for the store; "": there is none. */
+QP_API QP_MUST_CHECK enum qp_rc qp_store_announce(struct qp_store *store, const char *url,
+                                                  struct qp_err *err);
 
 /* Makes the plain files themselves durable and empties the journal. Never needed for safety. */
 QP_API QP_MUST_CHECK enum qp_rc qp_store_checkpoint(struct qp_store *store, struct qp_err *err);

@@ -4,7 +4,8 @@
  * once, and the context is shown in the state Failed, with
  *   "state_detail": {"error": {"code","message"}, "failed_at"}
  * That cannot be stored, for the disk refuses; it lasts as long as the context stays as it is, and
- * goes with the next change that succeeds: nothing of the failed one is in the context. */
+ * goes with the next change that succeeds: nothing of the failed one is in the context. It also
+ * goes when the context is let go of (held.h) and when the server ends. */
 #ifndef QP_HTTP_CHANGE_H
 #define QP_HTTP_CHANGE_H
 
@@ -30,7 +31,7 @@ enum qp_rc qp__change_tell(struct qp__request *r, struct qp__held *held, enum qp
 bool qp__change_show(struct qp__held *held, json_t *metadata);
 
 /* A store that an earlier failure has stopped is brought back, at most once a second; else this
- * does nothing. QP_IO: it is stopped. */
+ * does nothing. Another answer than QP_OK: it is stopped, and why that is still so. */
 enum qp_rc qp__change_recover(struct qp__http *http, struct qp_err *err);
 
 #endif

@@ -115,7 +115,7 @@ create(struct qp__request *r, const json_t *object, struct qp_uuid *id, struct q
   struct qp__buf text;
   enum qp_rc rc = QP_OK;
 
-  qp__buf_init(&text, r->http->max_body * 6);
+  qp__buf_init(&text, r->settings->max_body * 6);
   take_id(object, "id", &spec.id);
   take_id(object, "parent_id", &spec.parent_id);
   if (parameters) {
@@ -266,7 +266,7 @@ update(struct qp__request *r, struct qp__held *held, json_t *object, struct qp_e
   struct qp__buf patch;
   enum qp_rc rc;
 
-  qp__buf_init(&patch, r->http->max_body * 6);
+  qp__buf_init(&patch, r->settings->max_body * 6);
   rc = gather_config(object) ? QP_OK : qp__fail_nomem(err, "changing a context");
   if (!rc)
     rc = check_owner(r, object, err);

@@ -49,8 +49,8 @@ qp__h_readyz(struct qp__request *r, struct qp_err *err)
   if (qp__http_stopping(r->http))
     return qp__request_fail(r, MHD_HTTP_SERVICE_UNAVAILABLE, "STOPPING", err,
                             "the server is stopping");
-  if (qp__change_recover(r->http, err) == QP_IO)
-    return qp__request_fail(r, MHD_HTTP_SERVICE_UNAVAILABLE, "STOPPED", err,
+  if (qp__change_recover(r->http, err))
+    return qp__request_fail(r, MHD_HTTP_SERVICE_UNAVAILABLE, "IO", err,
                             "the store takes no writes: an earlier one failed");
   say(r, "ready");
   return QP_OK;

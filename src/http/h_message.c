@@ -211,7 +211,7 @@ read_message(struct qp__request *r, struct qp_message **out, const char **branch
     rc = qp_message_parse(qp__buf_bytes(&r->body), out, err);
   } else {
     *branch = qp__arena_strdup(&r->arena, qp__body_string(object, "branch"));
-    qp__buf_init(&text, r->http->max_body * 6);
+    qp__buf_init(&text, r->settings->max_body * 6);
     (void)json_object_del(object, "branch");
     (void)qp__json_write(&text, object);
     rc = *branch ? qp__buf_check(&text, "the message", err) : qp__fail_nomem(err, "the message");
@@ -270,17 +270,20 @@ answer_save(struct qp__request *r, struct qp_err *err)
 }
 
 /* Begins to save, with the lock for a change, and lets the request wait until it is durable. */
-static void
-begin_save(struct qp__request *r, struct saving *s, struct qp_message *message)
+static enum qp_rc
+begin_save(struct qp__request *r, struct saving *s, struct qp_message *message, struct qp_err *err)
 {
-  struct qp_err err = { QP_OK, "" };
-  enum qp_rc rc;
+  enum qp_rc rc = qp__wait_begin(r, answer_save, err);
 
+  if (rc) {
+    qp__change_release(r->held);
+    return rc;
+  }
   r->kept = s;
-  qp__wait_begin(r, answer_save);
-  rc = qp_message_save_async(r->held->context, s->branch, message, &s->id, end_save, r, &err);
+  rc = qp_message_save_async(r->held->context, s->branch, message, &s->id, end_save, r, err);
   if (rc)
-    end_save(r, rc, &err);
+    end_save(r, rc, err);
+  return QP_OK;
 }
 
 enum qp_rc
@@ -305,7 +308,7 @@ qp__h_message_save(struct qp__request *r, struct qp_err *err)
   if (!rc)
     rc = qp__change_begin(r, r->held, err);
   if (!rc)
-    begin_save(r, s, message);
+    rc = begin_save(r, s, message, err);
   qp_message_free(message);
   return rc;
 }

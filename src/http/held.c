@@ -346,13 +346,19 @@ qp__held_delete(struct qp__request *r, const char *text, qp__handler *then, stru
 
   if (rc)
     return rc;
-  if (!condemn(held, r)) {
+  rc = qp__wait_begin(r, then, err);
+  if (rc) {
     qp__held_put(held);
-    return fail_not_found(err);
+    return rc;
   }
-  r->condemned = held;
-  qp__wait_begin(r, then);
-  qp__held_put(held); /* who is the last to do this ends the waiting */
+  if (condemn(held, r)) {
+    r->condemned = held;
+    qp__held_put(held); /* who is the last to do this ends the waiting */
+  } else {
+    qp__held_put(held);
+    (void)fail_not_found(err);
+    qp__wait_end(r, QP_NOTFOUND, err);
+  }
   return QP_OK;
 }
 
@@ -360,11 +366,16 @@ enum qp_rc
 qp__held_end_delete(struct qp__request *r, struct qp_err *err)
 {
   struct qp__held *held = r->condemned;
-  struct qp__holds *h = held->holds;
-  struct qp_uuid id = held->id;
+  struct qp__holds *h = &r->http->holds;
+  struct qp_uuid id;
   enum qp_rc rc;
 
+  if (!held) {
+    *err = r->waited;
+    return err->rc;
+  }
   r->condemned = NULL;
+  id = held->id;
   qp_context_close(held->context);
   held->context = NULL;
   rc = qp_context_delete(h->store, &id, err);

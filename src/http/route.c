@@ -208,6 +208,11 @@ qp__route_find(struct qp__request *r, struct qp_err *err)
     memcpy(r->params, params, sizeof(params));
     return check_query(r, err);
   }
+  if (strcmp(r->path, "*") == 0 && strcmp(r->method, "OPTIONS") == 0) {
+    qp__reply_header(r, "Allow", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS");
+    r->reply.status = MHD_HTTP_NO_CONTENT;
+    return QP_OK;
+  }
   if (!known)
     return qp__fail(err, QP_NOTFOUND, "No such path");
   allow = allowed(r);

@@ -3,17 +3,23 @@
 
 #include "http/http_int.h"
 
-void
-qp__wait_begin(struct qp__request *r, qp__handler *then)
+enum qp_rc
+qp__wait_begin(struct qp__request *r, qp__handler *then, struct qp_err *err)
 {
   struct qp__http *http = r->http;
+  bool sealed;
 
+  (void)pthread_mutex_lock(&http->lock);
+  sealed = http->sealed;
+  http->waiting += !sealed;
+  (void)pthread_mutex_unlock(&http->lock);
+  if (sealed)
+    return qp__request_fail(r, MHD_HTTP_SERVICE_UNAVAILABLE, "STOPPING", err,
+                            "the server is stopping");
   r->then = then;
   r->stage = QP__STAGE_WAITING;
-  (void)pthread_mutex_lock(&http->lock);
-  http->waiting++;
-  (void)pthread_mutex_unlock(&http->lock);
   MHD_suspend_connection(r->connection);
+  return QP_OK;
 }
 
 void

@@ -213,8 +213,8 @@ void qp__cat_forget_pages(struct qp__catalogue *cat);
 /* Brings the rows, and with `text` the words, up to date with all that was committed before, and
  * hands out a connection to read by: a reader, or NULL with db_lock held and the main one to be
  * used. Given back with qp__cat_end_reading. */
-enum qp_rc qp__cat_begin_reading(struct qp__catalogue *cat, bool text,
-                                 struct qp__cat_reader **reader, struct qp_err *err);
+enum qp_rc qp__cat_begin_reading(struct qp__catalogue *cat, bool text, struct qp__cat_reader **out,
+                                 struct qp_err *err);
 void qp__cat_end_reading(struct qp__catalogue *cat, struct qp__cat_reader *reader);
 /* Whether reading failed because the database is damaged: it is gone then, try again. */
 bool qp__cat_is_damaged(struct qp__catalogue *cat, enum qp_rc rc);

@@ -27,7 +27,7 @@ const plain = /^(date|content-length|content-type|connection|keep-alive|transfer
 // ---- which operation ----
 
 function segments(target) {
-  const path = target.split(/[?#]/)[0];
+  const path = target.replace(/^https?:\/\/[^/]*\/?/i, '/').split(/[?#]/)[0];
   if (!path.startsWith('/')) return undefined;
   try {
     return path.slice(1).split('/').map(decodeURIComponent);
@@ -50,6 +50,7 @@ function known(method, target) {
   const there = parts ? contract.operations.filter((op) => fits(op.route, parts)) : [];
   const op = there.find((one) => one.method === (method === 'HEAD' ? 'GET' : method));
   if (op) return { op, answers: op.responses };
+  if (method === 'OPTIONS' && target === '*') return { answers: new Map([[204, otherwise('options')]]) };
   if (there.length === 0) return { answers: new Map([...early, [404, otherwise('no-path')]]) };
   if (method === 'OPTIONS') return { answers: new Map([...early, [204, otherwise('options')]]) };
   return { answers: new Map([...early, [405, otherwise('no-method')]]) };
@@ -138,7 +139,7 @@ function parseRequests(bytes) {
   const all = [];
   let rest = bytes;
   for (;;) {
-    const head = /^([A-Z]+) (\S+) HTTP\/1\.[01]\r\n((?:[^\r\n]+\r\n)*)\r\n/.exec(rest);
+    const head = /^([A-Za-z]+) (\S+) HTTP\/1\.[01]\r\n((?:[^\r\n]+\r\n)*)\r\n/.exec(rest);
     if (!head) return all;
     const lengths = [...head[3].matchAll(/^content-length:[ \t]*(.*?)[ \t]*\r$/gim)].map((found) => found[1]);
     all.push({ method: head[1], target: head[2] });

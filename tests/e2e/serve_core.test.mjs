@@ -111,7 +111,6 @@ test('addresses that are not what they seem', async (t) => {
   assert.equal(await get('/healthz%zz'), 400);
   assert.equal(await get('/healthz?a=%'), 400);
   assert.equal(await get(`/${'a'.repeat(5000)}`), 404);
-  assert.equal(await get('http://localhost/healthz'), 400);
 });
 
 test('pages of others are refused, whatever name they use for this machine', async (t) => {
