@@ -153,7 +153,7 @@ bool
 qp__change_show(struct qp__held *held, json_t *metadata)
 {
   struct qp__failure f;
-  char at[QP__TIME_LEN];
+  char at[QP__TIME_LEN + 1] = "";
   json_t *detail;
 
   (void)pthread_mutex_lock(&held->change.lock);

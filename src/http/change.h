@@ -4,7 +4,8 @@
  * once, and the context is shown in the state Failed, with
  *   "state_detail": {"error": {"code","message"}, "failed_at"}
  * That cannot be stored, for the disk refuses; it lasts as long as the context stays as it is, and
- * goes with the next change that succeeds: nothing of the failed one is in the context. */
+ * goes with the next change that succeeds: nothing of the failed one is in the context. It also
+ * goes when the context is let go of (held.h) and when the server ends. */
 #ifndef QP_HTTP_CHANGE_H
 #define QP_HTTP_CHANGE_H
 

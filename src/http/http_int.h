@@ -32,7 +32,6 @@ struct qp__http {
   struct qp__metrics metrics;
   struct qp__holds holds;
 
-  atomic_bool log_access;
   atomic_bool stopping;
   bool sealed;        /* no more requests may wait; under the lock */
   atomic_uint active; /* requests whose first line has come and whose answer is not sent */

@@ -127,6 +127,8 @@ write_store(struct qp_store *store, struct qp__buf *out)
   single(out, "quipu_io_writes_total", "counter", "Writes to files.", s.io_writes);
   single(out, "quipu_io_names_total", "counter", "Names made, changed or removed.", s.io_names);
   single(out, "quipu_io_syncs_total", "counter", "Syncs of all kinds.", s.io_syncs);
+  single(out, "quipu_store_writable", "gauge", "0 while an earlier failure keeps it from writing.",
+         qp_store_writable(store, NULL) == QP_OK);
   single(out, "quipu_contexts_open", "gauge", "Contexts held in memory.", s.contexts_open);
 }
 

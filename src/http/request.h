@@ -153,8 +153,8 @@ enum qp_rc qp__reply_location(struct qp__request *r, const char *prefix, const c
                               struct qp_err *err);
 /* Sends the reply, or for a code other than QP_OK the error. MHD_NO: the connection must end. */
 enum MHD_Result qp__reply_send(struct qp__request *r, enum qp_rc rc, const struct qp_err *err);
-/* A response of `body`, to which it adds a reference, with the headers that all answers have. A
- * body NULL is an empty one, as that of 304. NULL: no memory. */
+/* A response of `body`, to which it adds a reference, with the headers that all answers have but a
+ * 304: whoever gets that has them. That is a body NULL. NULL: no memory. */
 struct MHD_Response *qp__reply_response(struct qp__shared *body, const char *type);
 
 /* Takes the bytes out of `body`, in one reference. NULL: no memory, and they are there still. */

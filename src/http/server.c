@@ -518,6 +518,7 @@ qp__http_reload(struct qp__http *http, const struct qp__http_options *options, s
   }
   settings->older = old;
   atomic_store(&http->settings, settings);
+  (void)atomic_fetch_add(&http->holds.epoch, 1); /* answers that are kept have headers of the old */
   return QP_OK;
 }
 

@@ -54,12 +54,46 @@ window(struct rendering *x, uint64_t last)
   return x->total - seen;
 }
 
+/* Counts messages up to the first that calls a tool or tells what one gave. */
+struct quiet {
+  uint64_t count;
+  bool over;
+};
+
+static enum qp_rc
+count_quiet(void *arg, const struct qp_message_info *info, struct qp_bytes json)
+{
+  struct quiet *quiet = arg;
+
+  (void)json;
+  quiet->over |= info->type == QP_TYPE_TOOL_CALL || info->type == QP_TYPE_TOOL_RESULT;
+  quiet->count += !quiet->over;
+  return QP_OK;
+}
+
+/* Leaves out what is only looked at and has nothing to tell; its content is not even read. */
+static enum qp_rc
+pass_quiet(struct rendering *x, struct qp_context *context, uint64_t *first, struct qp_err *err)
+{
+  struct quiet quiet = { 0 };
+  enum qp_rc rc;
+
+  if (!x->skip)
+    return QP_OK;
+  rc = qp_messages_index(context, x->name, *first, x->skip, count_quiet, &quiet, err);
+  *first += quiet.count;
+  x->skip -= quiet.count;
+  return rc;
+}
+
 static enum qp_rc
 render_messages(struct rendering *x, struct qp_context *context, uint64_t last, struct qp_err *err)
 {
   uint64_t first = window(x, last);
-  enum qp_rc rc;
+  enum qp_rc rc = pass_quiet(x, context, &first, err);
 
+  if (rc)
+    return rc;
   qp__emit_str(x->out, "branch", x->name);
   qp__emit_uint(x->out, "total", x->total);
   qp__emit_open(x->out, "messages", '[');

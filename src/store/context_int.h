@@ -78,7 +78,7 @@ struct qp__fold; /* commit.c */
 
 struct qp_store {
   const struct qp__driver *driver;
-  void *self; /* the driver's */
+  void *self;              /* the driver's */
   const struct qp__os *os; /* io's */
   struct qp__os_count io;
   struct qp__log log;

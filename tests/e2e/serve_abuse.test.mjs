@@ -299,7 +299,7 @@ test('10,000 idle connections keep nobody out', async (t) => {
     t.skip(`a process may have ${limit} open files only`);
     return;
   }
-  const server = await serve(t);
+  const server = await serve(t, { args: ['--timeout', '300', '--header-timeout', '300'] });
   const sockets = [];
   while (sockets.length < count) {
     const some = Array.from({ length: 250 }, () => connect(server));
@@ -307,8 +307,8 @@ test('10,000 idle connections keep nobody out', async (t) => {
     sockets.push(...some);
     if (sockets.length % 2500 === 0) await goesOn(server);
   }
-  const metrics = (await server.ask('GET', '/metrics')).text;
-  assert.ok(Number(/^quipu_http_connections_open (\d+)$/m.exec(metrics)[1]) >= count);
+  // The last of them may still wait to be taken.
+  for (let open = 0; open < count; ) open = Number(/^quipu_http_connections_open (\d+)$/m.exec((await server.ask('GET', '/metrics')).text)[1]);
   await server.expect(201, 'POST', '/v1/contexts', { title: 'in between' });
   // Each of them works when its turn comes.
   for (let i = 0; i < count; i += 997) {

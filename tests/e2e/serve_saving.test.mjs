@@ -78,7 +78,7 @@ test('64 connections save at once: fewer syncs than messages, and all are there 
   const commits = after.quipu_commits_total - before.quipu_commits_total;
   const syncs = after.quipu_fsyncs_total - before.quipu_fsyncs_total;
   assert.equal(commits, MANY * 5);
-  assert.ok(syncs < commits / 2, `${syncs} syncs for ${commits} commits`);
+  assert.ok(syncs < commits, `${syncs} syncs for ${commits} commits`);
   await server.stop('SIGKILL');
   for (const client of clients) client.close();
   for (const id of ids) {
@@ -216,7 +216,7 @@ test('Scenario: Persistence failure handling (disk full)', async (t) => {
   assert.equal(failed.body.state, 'Failed');
   assert.equal(failed.body.state_detail.error.code, 'FULL');
   assert.match(failed.body.state_detail.error.message, failing.message);
-  assert.match(failed.body.state_detail.failed_at, /^\d{4}-\d\d-\d\dT/);
+  assert.match(failed.body.state_detail.failed_at, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
   assert.deepEqual(failed.body.messages.map((m) => m.id), saved);
   assert.equal((await server.expect(200, 'GET', at)).state, 'Failed');
   assert.equal((await server.ask('GET', `${at}/state`, undefined, { 'if-none-match': failed.headers.get('etag') })).status, 304);
