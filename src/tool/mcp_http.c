@@ -44,6 +44,7 @@ struct exchange {
   uv_timer_t timer;        /* for that */
   int64_t id;              /* of the request that it waits for; 0: none */
   int status;
+  bool in_session; /* it named the session */
   bool is_stream;
   unsigned tries;
   uint64_t began; /* its last HTTP request */
@@ -140,29 +141,31 @@ take_message(struct exchange *x, const json_t *message)
   qp__mcp_message(x->http->server, message);
 }
 
-/* One message, or several in an array. False: it is neither, or memory is out. */
-static bool
+/* One message, or several in an array. QP_INVALID: it is neither. QP_NOMEM. */
+static enum qp_rc
 take_text(struct exchange *x, const char *text, size_t n)
 {
   json_t *value = NULL;
+  enum qp_rc rc = qp__json_parse("a message", (struct qp_bytes){ text, n }, &value, NULL);
 
-  if (qp__json_parse("a message", (struct qp_bytes){ text, n }, &value, NULL))
-    return false;
+  if (rc)
+    return rc;
   if (json_is_array(value))
     for (size_t i = 0; i < json_array_size(value); i++)
       take_message(x, json_array_get(value, i));
   else
     take_message(x, value);
   json_decref(value);
-  return true;
+  return QP_OK;
 }
 
+/* What is no JSON is somebody's way to keep a stream alive, and is passed over. */
 static void
 take_event(void *arg, const char *data, size_t n)
 {
   struct exchange *x = arg;
 
-  if (!uv_is_closing((uv_handle_t *)&x->timer) && !take_text(x, data, n))
+  if (!uv_is_closing((uv_handle_t *)&x->timer) && take_text(x, data, n) == QP_NOMEM)
     x->broken = true;
 }
 
@@ -237,6 +240,7 @@ try_again(struct exchange *x, uint64_t ms)
   x->status = 0;
   x->is_stream = false;
   qp__buf_reset(&x->body);
+  qp__mcp_sse_restart(&x->sse);
   (void)uv_timer_start(&x->timer, on_again, ms, 0);
 }
 
@@ -269,19 +273,14 @@ take_refusal(struct exchange *x)
                    "the server refuses us with HTTP status %d; its \"headers\" may lack a key",
                    x->status);
   json_decref(value);
-  if (x->status == 404 && x->http->session[0]) {
-    x->http->session[0] = 0;
-    give_up(x, why, true);
-  } else {
-    give_up(x, why, false);
-  }
+  give_up(x, why, x->status == 404 && x->in_session);
 }
 
 static void
 end_post(struct exchange *x, const char *why)
 {
   if (!why && x->status >= 200 && x->status < 300 && !x->is_stream && x->body.len > 0 &&
-      !take_text(x, x->body.data, x->body.len))
+      take_text(x, x->body.data, x->body.len))
     why = "the server sent what cannot be read";
   if (uv_is_closing((uv_handle_t *)&x->timer))
     return;
@@ -380,7 +379,8 @@ add_headers(struct exchange *x, struct lines *l, const struct qp__mcp_out *out)
     if (out->name)
       add_encoded(l, "Mcp-Name", out->name);
   }
-  if (!modern && h->session[0])
+  x->in_session = !modern && h->session[0];
+  if (x->in_session)
     add_line(l, "Mcp-Session-Id", h->session);
   if (!out && x->sse.id[0])
     add_line(l, "Last-Event-ID", x->sse.id);
@@ -447,7 +447,11 @@ start_exchange(struct http *h, enum kind kind, const struct qp__mcp_out *out, st
 static enum qp_rc
 http_send(void *self, const struct qp__mcp_out *out, struct qp_err *err)
 {
-  return start_exchange(self, POST, out, err);
+  struct http *h = self;
+
+  if (out->method && strcmp(out->method, "initialize") == 0)
+    h->session[0] = 0; /* the server gives a new one */
+  return start_exchange(h, POST, out, err);
 }
 
 static void

@@ -58,7 +58,7 @@ qp__mcp_fail(struct qp__mcp *server, const char *why)
 {
   if (server->state == QP__MCP_OFF || server->state == QP__MCP_STOPPING)
     return;
-  (void)snprintf(server->why, sizeof(server->why), "%s", why);
+  (void)snprintf(server->why, sizeof(server->why), "%.*s", (int)sizeof(server->why) - 1, why);
   set_state(server, QP__MCP_STOPPING);
   (void)uv_timer_stop(&server->timer);
   server->transport->stop(server->transport->self);
@@ -230,6 +230,7 @@ void
 qp__mcp_cancel(struct qp__mcp *server, int64_t id)
 {
   struct qp__mcp_request *request = take_request(server, id);
+  json_t *params = NULL;
 
   if (!request)
     return;
@@ -238,10 +239,9 @@ qp__mcp_cancel(struct qp__mcp *server, int64_t id)
     return;
   /* Over HTTP in the stateless era, to forget is to cancel. */
   if (server->era == QP__ERA_LEGACY || !server->config.at[0].url)
-    (void)notify(
-        server, "notifications/cancelled",
-        json_pack("{s:I, s:s}", "requestId", (json_int_t)id, "reason", "not wanted any more"),
-        NULL); /* it then works for nothing */
+    params = json_pack("{s:I, s:s}", "requestId", (json_int_t)id, "reason", "not wanted any more");
+  if (params) /* else the server works for nothing, and we do not listen */
+    (void)notify(server, "notifications/cancelled", params, NULL);
   server->transport->forget(server->transport->self, id);
 }
 
@@ -306,6 +306,7 @@ qp__mcp_wake(struct qp__mcp *server, struct qp_err *err)
   const struct qp__mcp_config *config = &server->config.at[0];
   uint64_t now = uv_now(server->tools->loop);
   struct qp_err why = { QP_OK, "" };
+  char sentence[420];
   enum qp_rc rc;
 
   if (server->state != QP__MCP_OFF)
@@ -322,13 +323,12 @@ qp__mcp_wake(struct qp__mcp *server, struct qp_err *err)
   rc = config->url ? qp__mcp_http_start(server, &server->transport, &why)
                    : qp__mcp_stdio_start(server, &server->transport, &why);
   if (rc) {
-    (void)qp__fail(err, rc, "the MCP server '%s': %s", config->name, why.msg);
-    qp__log(&server->tools->log, QP_LOG_WARN, "mcp", "the MCP server '%s': %s", config->name,
-            why.msg);
+    (void)snprintf(sentence, sizeof(sentence), "the MCP server '%s': %s", config->name, why.msg);
+    (void)qp__fail(err, rc, "%s", sentence);
+    qp__log(&server->tools->log, QP_LOG_WARN, "mcp", "%s", sentence);
     count_failure(server);
     settle(server);
-    (void)snprintf(server->why, sizeof(server->why), "%s", why.msg);
-    qp__mcp_fail_calls(server, server->why);
+    qp__mcp_fail_calls(server, sentence);
     return false;
   }
   begin(server);
@@ -426,16 +426,20 @@ take_failure(struct qp__mcp *server, struct qp__mcp_request *request, const char
   case QP__MCP_INITIALIZE:
     /* A server of the stateless era that was slow to say so may still answer the other question. */
     (void)snprintf(sentence, sizeof(sentence), "it refuses to begin: %.200s", why);
-    if (server->state == QP__MCP_GREETING && !is_asked(server, QP__MCP_DISCOVER))
+    if (server->state == QP__MCP_GREETING && !is_asked(server, QP__MCP_DISCOVER)) {
+      server->era = QP__ERA_UNKNOWN; /* perhaps it was taken for what it is not */
       qp__mcp_fail(server, sentence);
+    }
     break;
   case QP__MCP_LIST:
     (void)snprintf(sentence, sizeof(sentence), "it does not tell its tools: %.200s", why);
     server->listing = false;
-    if (server->state == QP__MCP_READY) /* it has told them before */
+    if (server->state == QP__MCP_READY) { /* it has told them before */
       qp__log(&server->tools->log, QP_LOG_WARN, "mcp", "%s: %s", name_of(server), sentence);
-    else
+    } else {
+      server->era = QP__ERA_UNKNOWN;
       qp__mcp_fail(server, sentence);
+    }
     break;
   case QP__MCP_CALL:
     qp__mcp_fail_call(request->call, why);

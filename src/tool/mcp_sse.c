@@ -22,6 +22,16 @@ qp__mcp_sse_release(struct qp__mcp_sse *sse)
   qp__buf_release(&sse->data);
 }
 
+void
+qp__mcp_sse_restart(struct qp__mcp_sse *sse)
+{
+  qp__buf_reset(&sse->line);
+  qp__buf_reset(&sse->data);
+  sse->has_data = false;
+  sse->after_cr = false;
+  sse->began = false;
+}
+
 static void
 take_field(struct qp__mcp_sse *sse, const char *name, size_t n, const char *value, size_t len)
 {

@@ -21,6 +21,8 @@ struct qp__mcp_sse {
 
 void qp__mcp_sse_init(struct qp__mcp_sse *sse, size_t limit);
 void qp__mcp_sse_release(struct qp__mcp_sse *sse);
+/* The stream broke off and begins again: what had no end is dropped, the last id is kept. */
+void qp__mcp_sse_restart(struct qp__mcp_sse *sse);
 /* Calls `take` for each event that has data. QP_TOOBIG, QP_NOMEM: the stream cannot go on. */
 enum qp_rc qp__mcp_sse_feed(struct qp__mcp_sse *sse, const char *data, size_t n,
                             void (*take)(void *arg, const char *data, size_t n), void *arg);

@@ -109,9 +109,8 @@ static enum qp_rc
 stdio_send(void *self, const struct qp__mcp_out *out, struct qp_err *err)
 {
   struct stdio *s = self;
-  enum qp_rc rc = qp__process_write(s->process, out->text.data, out->text.len, err);
 
-  return rc ? rc : qp__process_write(s->process, "\n", 1, err);
+  return qp__process_write_line(s->process, out->text.data, out->text.len, err);
 }
 
 static void

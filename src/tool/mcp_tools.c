@@ -371,7 +371,7 @@ answer_inputs(struct qp__mcp *server, const json_t *result, struct qp_err *err)
                      method ? method : "?");
       return NULL;
     }
-    bad = bad || json_object_set_new(answers, key, answer);
+    bad = json_object_set_new(answers, key, answer) || bad; /* takes it in any case */
   }
   bad = bad || json_object_set(more, "inputResponses", answers);
   if (state)

@@ -245,9 +245,11 @@ on_written(uv_write_t *request, int status)
   qp__free(request->data);
 }
 
-enum qp_rc
-qp__process_write(struct qp__process *process, const char *data, size_t n, struct qp_err *err)
+static enum qp_rc
+write_copy(struct qp__process *process, const char *data, size_t n, const char *end,
+           struct qp_err *err)
 {
+  size_t more = strlen(end);
   struct writing *w;
   uv_buf_t buf;
 
@@ -255,15 +257,28 @@ qp__process_write(struct qp__process *process, const char *data, size_t n, struc
     return QP_OK;
   if (uv_stream_get_write_queue_size((uv_stream_t *)&process->pipes[IN]) + n > WAITING_MAX)
     return qp__fail(err, QP_TOOBIG, "the process does not read what it is sent");
-  w = qp__alloc(sizeof(*w) + n);
+  w = qp__alloc(sizeof(*w) + n + more);
   if (!w)
     return qp__fail_nomem(err, "writing to a process");
   memcpy(w->data, data, n);
+  memcpy(w->data + n, end, more);
   w->request.data = w;
-  buf = uv_buf_init(w->data, (unsigned)n);
+  buf = uv_buf_init(w->data, (unsigned)(n + more));
   if (uv_write(&w->request, (uv_stream_t *)&process->pipes[IN], &buf, 1, on_written) < 0)
     qp__free(w);
   return QP_OK;
+}
+
+enum qp_rc
+qp__process_write(struct qp__process *process, const char *data, size_t n, struct qp_err *err)
+{
+  return write_copy(process, data, n, "", err);
+}
+
+enum qp_rc
+qp__process_write_line(struct qp__process *process, const char *data, size_t n, struct qp_err *err)
+{
+  return write_copy(process, data, n, "\n", err);
 }
 
 void

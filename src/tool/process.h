@@ -43,6 +43,9 @@ enum qp_rc qp__process_start(uv_loop_t *loop, const struct qp__process_spec *spe
  * waits for it. Nothing is said when it has closed its input or ended. */
 enum qp_rc qp__process_write(struct qp__process *process, const char *data, size_t n,
                              struct qp_err *err);
+/* The same with a line break behind it; both are written or neither. */
+enum qp_rc qp__process_write_line(struct qp__process *process, const char *data, size_t n,
+                                  struct qp_err *err);
 void qp__process_close_input(struct qp__process *process);
 
 /* A signal to the whole group. */

@@ -233,7 +233,7 @@ function serveHttp() {
     }
     const stream = ++streams;
     response.writeHead(200, { ...headers, 'content-type': 'text/event-stream' });
-    response.write(': hello\r\n\r\n');
+    response.write(': hello\r\n\r\nevent: ping\r\ndata: still here\r\n\r\n');
     if (modes.has('cut') && message.method === 'tools/call') {
       response.write(`id: ${stream}-0\nretry: 10\ndata:\n\n`);
       void take(message, (out) => kept.set(`${stream}-0`, out)).then(() => response.end());

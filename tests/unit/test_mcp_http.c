@@ -171,6 +171,28 @@ test_every_way_of_answering(void **state)
   }
 }
 
+/* Many calls at once when the session ends: each is sent again in a new one. */
+static void
+test_calls_in_parallel_survive_the_end_of_a_session(void **state)
+{
+  struct tool_answer answers[12];
+  struct http_rig h;
+  size_t good = 0;
+
+  (void)state;
+  init(&h, "expire", NULL);
+  for (size_t i = 0; i < COUNT(answers); i++)
+    assert_non_null(tool_start(&h.rig, "mcp__far__echo", "{\"text\":\"x\"}", 0, &answers[i]));
+  for (size_t i = 0; i < COUNT(answers); i++) {
+    tool_wait(&h.rig, &answers[i].done);
+    good += !answers[i].is_error;
+    tool_answer_release(&answers[i]);
+  }
+  assert_true(good >= 6); /* three in the first session, three of those sent again */
+  tool_works(&h.rig, "mcp__far__echo", "{\"text\":\"y\"}", "y");
+  release(&h);
+}
+
 static void
 test_headers_say_what_the_protocol_wants(void **state)
 {
@@ -404,6 +426,7 @@ main(void)
     cmocka_unit_test(test_events_split_at_every_byte),
     cmocka_unit_test(test_an_event_over_the_limit_ends_the_stream),
     cmocka_unit_test(test_every_way_of_answering),
+    cmocka_unit_test(test_calls_in_parallel_survive_the_end_of_a_session),
     cmocka_unit_test(test_headers_say_what_the_protocol_wants),
     cmocka_unit_test(test_requests_and_notices_of_the_server),
     cmocka_unit_test(test_a_stateless_tool_that_needs_input),
