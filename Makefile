@@ -3,7 +3,7 @@
 PREFIX ?= /usr/local
 DESTDIR ?=
 FUZZ_SECONDS ?= 60
-SUITES ?=
+TESTS ?=
 JOBS ?= $(shell nproc)
 
 NINJA = tools/quiet ninja --quiet -j $(JOBS) -C
@@ -35,21 +35,20 @@ bench: deps-bench build/.with-bench ## run the benchmarks
 	@$(NINJA) build products benchmarks
 	@set -e; for b in $(patsubst bench/%.c,build/bench/%,$(wildcard bench/bench_*.c)); do $$b; done
 
-lint: deps-lint all ## format, static analysis, layers, headers, exported symbols
+lint: deps-lint all ## format, static analysis, layers, headers, symbols, contract
 	@tools/lint
 
 format: deps-lint ## rewrite the C files as .clang-format says
 	@tools/lint --format
 
-check-asan: deps-test build-asan/build.ninja ## every suite (or SUITES) under ASan and UBSan
+check-asan: deps-test build-asan/build.ninja ## every test (or TESTS) under ASan and UBSan
 	@$(NINJA) build-asan products tests
-	@$(ASAN_ENV) tools/run-tests.mjs --build build-asan --jobs $(JOBS) --timeout 600 \
-	  $(SUITES:%=--suite %)
+	@$(ASAN_ENV) tools/run-tests.mjs --build build-asan --jobs $(JOBS) --timeout 600 $(TESTS)
 
-check-tsan: deps-test build-tsan/build.ninja ## unit, conformance, crash under ThreadSanitizer
+check-tsan: deps-test build-tsan/build.ninja ## every test but faults (or TESTS) under TSan
 	@$(NINJA) build-tsan products tests
 	@$(TSAN_ENV) tools/run-tests.mjs --build build-tsan --jobs $(JOBS) --timeout 600 \
-	  --suite unit --suite conformance --suite crash
+	  $(or $(TESTS),unit/ conformance/ crash/ e2e/serve_ fault/test_recover_threads)
 
 check-fault: deps-test build/.with-tests ## the fault suite in its long form
 	@$(NINJA) build products tests

@@ -40,7 +40,7 @@ start(const char *const args[], int *out, int log)
     (void)prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != parent || dup2(pipes[1], STDOUT_FILENO) < 0 || dup2(log, STDERR_FILENO) < 0)
       _exit(127);
-    (void)execvp(args[0], (char *const *)(uintptr_t)args); /* which it does not change */
+    (void)execvp(args[0], (char *const *)args); /* which it does not change */
     (void)fprintf(stderr, "bench: cannot start %s: %s\n", args[0], strerror(errno));
     _exit(127);
   }

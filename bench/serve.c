@@ -20,6 +20,7 @@
 #define MAKERS 16
 #define BATCH 10 /* messages of one of many contexts */
 #define WORDS 20000
+#define WORD_BITS 15  /* of the number of the last word */
 #define WORDS_EACH 40 /* in a message */
 #define SEARCHES 100
 #define ID_TEXT 37
@@ -278,12 +279,9 @@ make_words(struct many *m)
 static const char *
 some_word(const struct many *m, uint64_t *seed)
 {
-  double u = (double)(bench_random(seed) >> 11) / 9007199254740992.0;
-  double rank = 1;
+  uint64_t first = (uint64_t)1 << bench_random(seed) % WORD_BITS;
 
-  for (double power = u * 14.3; power >= 1; power--)
-    rank *= 2;
-  return m->word[(unsigned)(rank + rank * ((double)(bench_random(seed) % 1000) / 1000)) % WORDS];
+  return m->word[(first + bench_random(seed) % first) % WORDS];
 }
 
 static struct qp_message *

@@ -18,6 +18,7 @@ struct cli;
 /* A command's arguments: values[i] belongs to row i of its option table. */
 struct cli_args {
   const char *values[CLI_OPTIONS_MAX];
+  struct cli_repeats repeats;
   struct cli_words words;
 };
 
@@ -35,14 +36,19 @@ struct cli_command {
   size_t words_min, words_max;
 };
 
+enum cli_data_source { CLI_DATA_FROM_DEFAULT, CLI_DATA_FROM_ENV, CLI_DATA_FROM_FLAG };
+
 struct cli {
   const struct cli_command *const *commands; /* ends with NULL */
   const struct cli_option *globals;          /* the options that every command takes */
   const char *data;                          /* data directory */
+  enum cli_data_source data_from;
   bool json;
   bool verbose;
   bool tty;               /* a person reads standard output */
   struct qp_store *store; /* opened by cli_open, closed by main */
+  qp_log_fn *log;         /* where the library's lines go; NULL: to standard error, for people */
+  void *log_arg;
 };
 
 extern const struct cli_command cli_cmd_new, cli_cmd_add, cli_cmd_ls, cli_cmd_search, cli_cmd_show,

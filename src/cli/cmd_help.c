@@ -15,6 +15,7 @@ static const struct {
 #undef ROW
 };
 
+#define LEFT_WIDTH 24
 #define CODE_COUNT (sizeof(codes) / sizeof(codes[0]))
 
 /* ---- options ---- */
@@ -30,7 +31,10 @@ print_options(FILE *f, const struct cli_option *table)
       (void)snprintf(letter, sizeof(letter), "-%c, ", table[i].letter);
     (void)snprintf(left, sizeof(left), "%s--%s%s%s", letter, table[i].name,
                    table[i].value ? " " : "", table[i].value ? table[i].value : "");
-    fprintf(f, "  %-24s %s\n", left, table[i].help);
+    if (strlen(left) > LEFT_WIDTH)
+      fprintf(f, "  %s\n  %-*s %s\n", left, LEFT_WIDTH, "", table[i].help);
+    else
+      fprintf(f, "  %-*s %s\n", LEFT_WIDTH, left, table[i].help);
   }
 }
 

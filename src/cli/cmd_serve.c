@@ -1,148 +1,394 @@
 /* cmd_serve.c - `quipu serve`: the HTTP server, until a signal ends it.
  *
  * The line on standard output says that it answers, and where: whoever started it waits for that
- * line. Everything else is on standard error: a logfmt line a request, and warnings. */
+ * line. Everything else is on standard error: a line a request, and warnings. SIGHUP reads the
+ * configuration again; see config.h for where it comes from. */
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 
 #include "cli/cli.h"
+#include "cli/config.h"
+#include "cli/input.h"
+#include "cli/mem.h"
 #include "cli/out.h"
 #include "http/server.h"
 
-#define LISTEN_DEFAULT "127.0.0.1:7878"
+#define PEM_MAX ((size_t)1 << 20)
 
-enum { OPT_LISTEN, OPT_ORIGIN, OPT_HOST, OPT_MAX_BODY, OPT_TIMEOUT, OPT_THREADS, OPT_QUIET };
+enum { OPT_CONFIG = CONFIG_FLAGS, OPT_PRINT_CONFIG, OPT_QUIET };
 
 static const struct cli_option options[] = {
-  [OPT_LISTEN] = { "listen", 'l', "ADDR:PORT",
-                   "where to listen (default: $QUIPU_LISTEN, else " LISTEN_DEFAULT "; port 0: a "
-                   "free one)",
-                   NULL },
-  [OPT_ORIGIN] = { "allow-origin", 0, "ORIGIN",
-                   "a web page's origin that may call, besides its own", NULL },
-  [OPT_HOST] = { "allow-host", 0, "NAME",
-                 "a name by which the server is called, besides its addresses", NULL },
-  [OPT_MAX_BODY] = { "max-body", 0, "BYTES", "largest request body (default: 33554432)", NULL },
-  [OPT_TIMEOUT] = { "timeout", 0, "SECONDS", "close connections that send nothing (default: 30)",
-                    NULL },
-  [OPT_THREADS] = { "threads", 0, "N", "threads that answer (default: processors, at most 8)",
-                    NULL },
-  [OPT_QUIET] = { "quiet", 'q', NULL, "no access log", NULL },
+#define ROW(id, flag, letter, value, section, type, min, max, live, fallback, help) \
+  [CONFIG_##id] = { flag, letter, value, help " (default: " fallback ")", NULL },
+#define NONE(id, flag, letter, value, section, type, min, max, live, fallback, help) \
+  [CONFIG_##id] = { flag, letter, value, help, NULL },
+  CONFIG_MAP(ROW, NONE)
+#undef NONE
+#undef ROW
+      [OPT_CONFIG] = { "config", 'c', "FILE",
+                       "configuration file (default: " CONFIG_NAME
+                       " in the data directory, else " CONFIG_SYSTEM_FILE ")",
+                       NULL },
+  [OPT_PRINT_CONFIG] = { "print-config", 0, NULL, "print the configuration in effect, and end",
+                         NULL },
+  [OPT_QUIET] = { "quiet", 'q', NULL, "the same as --access-log no", NULL },
   { 0 },
 };
 
-struct serving {
-  const struct cli *cli;
-  bool quiet;
+_Static_assert(sizeof(options) / sizeof(options[0]) <= CLI_OPTIONS_MAX, "a value for each option");
+
+/* ---- the log ---- */
+
+/* What a reload can change of it, read by every thread. */
+struct serve_log {
+  atomic_int level; /* enum qp_log_level */
+  atomic_bool json;
 };
+
+static void
+log_json(const char *now, const char *level, const char *feature, const char *text)
+{
+  fprintf(stderr, "{\"time\":\"%s\",\"level\":\"%s\",\"feature\":\"%s\",\"msg\":", now, level,
+          feature);
+  cli_put_json_string(stderr, text, strlen(text));
+  fputs("}\n", stderr);
+}
+
+static void
+log_logfmt(const char *now, const char *level, const char *feature, const char *text)
+{
+  fprintf(stderr, "time=%s level=%s feature=%s msg=", now, level, feature);
+  cli_put_json_string(stderr, text, strlen(text));
+  putc('\n', stderr);
+}
 
 static void
 log_line(void *arg, enum qp_log_level level, const char *feature, const char *text)
 {
   static const char *const names[] = { "error", "warn", "info", "debug" };
-  const struct serving *serving = arg;
+  struct serve_log *log = arg;
   bool access = strcmp(feature, "access") == 0;
+  bool access_json = strcmp(feature, "access.json") == 0;
   char now[CLI_TIME_TEXT];
   struct timespec t;
 
-  if ((access && serving->quiet) || (level >= QP_LOG_INFO && !access && !serving->cli->verbose))
+  if ((int)level > atomic_load_explicit(&log->level, memory_order_relaxed))
     return;
   (void)clock_gettime(CLOCK_REALTIME, &t);
   (void)cli_time_text((int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000, now);
   flockfile(stderr);
-  fprintf(stderr, "time=%s level=%s ", now, names[level]);
   if (access)
-    cli_put_word(stderr, text);
-  else {
-    fprintf(stderr, "feature=%s msg=", feature);
-    cli_put_json_string(stderr, text, strlen(text));
-  }
-  putc('\n', stderr);
+    fprintf(stderr, "time=%s level=%s %s\n", now, names[level], text);
+  else if (access_json)
+    fprintf(stderr, "{\"time\":\"%s\",\"level\":\"%s\",%s}\n", now, names[level], text);
+  else if (atomic_load_explicit(&log->json, memory_order_relaxed))
+    log_json(now, names[level], feature, text);
+  else
+    log_logfmt(now, names[level], feature, text);
   funlockfile(stderr);
 }
 
-static enum qp_rc
-number(const struct cli_args *args, int option, uint64_t min, uint64_t max, uint64_t *out,
-       struct qp_err *err)
-{
-  char what[40];
+static void say(struct serve_log *log, enum qp_log_level level, const char *fmt, ...)
+    QP_PRINTF(3, 4);
 
-  (void)snprintf(what, sizeof(what), "--%s", options[option].name);
-  return args->values[option] ? cli_opts_number(what, args->values[option], min, max, out, err)
-                              : QP_OK;
+static void
+say(struct serve_log *log, enum qp_log_level level, const char *fmt, ...)
+{
+  char text[500];
+  va_list args;
+
+  va_start(args, fmt);
+  (void)vsnprintf(text, sizeof(text), fmt, args);
+  va_end(args);
+  log_line(log, level, "config", text);
+}
+
+/* ---- the configuration ---- */
+
+struct serving {
+  struct cli *cli;
+  struct cli_config_input input;
+  struct cli_config config; /* in force */
+  struct serve_log log;
+  struct qp__http *http;
+};
+
+static int
+log_level(const struct serving *s, const struct cli_config *config)
+{
+  return s->cli->verbose ? QP_LOG_DEBUG : (int)config->values[CONFIG_LOG_LEVEL].number;
+}
+
+static void
+set_log(struct serving *s, const struct cli_config *config)
+{
+  atomic_store(&s->log.level, log_level(s, config));
+  atomic_store(&s->log.json, config->values[CONFIG_LOG_FORMAT].number == 1);
+}
+
+/* The certificate and its key, as long as the server is started or told anew. */
+struct pair {
+  char *cert, *key;
+  size_t cert_len, key_len;
+};
+
+static void
+release_pair(struct pair *pair)
+{
+  if (pair->key)
+    explicit_bzero(pair->key, pair->key_len);
+  cli_free(pair->cert);
+  cli_free(pair->key);
 }
 
 static enum qp_rc
-read_options(const struct cli_args *args, struct qp__http_options *o, struct qp_err *err)
+read_pem(const struct cli_config *config, enum config_id id, char **out, size_t *len,
+         struct qp_err *err)
 {
-  const char *from_env = getenv("QUIPU_LISTEN");
-  uint64_t max_body = 0;
-  uint64_t timeout = 0;
-  uint64_t threads = 0;
+  char key[CLI_CONFIG_NAME];
+  enum qp_rc rc = cli_read_all(config->values[id].text, PEM_MAX, out, len, err);
+
+  return rc ? cli_err_prefix(err, cli_config_key(id, key)) : QP_OK;
+}
+
+static enum qp_rc
+read_pair(const struct cli_config *config, struct pair *out, struct qp_err *err)
+{
   enum qp_rc rc;
 
-  o->listen = args->values[OPT_LISTEN];
-  if (!o->listen)
-    o->listen = from_env && from_env[0] ? from_env : LISTEN_DEFAULT;
-  rc = number(args, OPT_MAX_BODY, 1024, 1u << 30, &max_body, err);
+  *out = (struct pair){ 0 };
+  if (!config->values[CONFIG_TLS_CERT].text[0])
+    return QP_OK;
+  rc = read_pem(config, CONFIG_TLS_CERT, &out->cert, &out->cert_len, err);
   if (!rc)
-    rc = number(args, OPT_TIMEOUT, 1, 86400, &timeout, err);
-  if (!rc)
-    rc = number(args, OPT_THREADS, 1, 64, &threads, err);
-  o->max_body = (size_t)max_body;
-  o->timeout_s = (unsigned)timeout;
-  o->threads = (unsigned)threads;
+    rc = read_pem(config, CONFIG_TLS_KEY, &out->key, &out->key_len, err);
+  if (rc)
+    release_pair(out);
   return rc;
 }
 
-/* Before any thread begins, so that all of them leave these signals to sigwait. */
+static void
+warn_of_key(struct serving *s, const struct cli_config *config)
+{
+  const char *path = config->values[CONFIG_TLS_KEY].text;
+  struct stat st;
+
+  if (path[0] && stat(path, &st) == 0 && st.st_mode & S_IRWXO)
+    say(&s->log, QP_LOG_WARN, "tls_key '%.200s' can be read by every user of this machine", path);
+}
+
+/* Where keys.json is; NULL: the store is not in the file system. */
+static const char *
+directory_of(const char *data)
+{
+  if (strncmp(data, "memory:", 7) == 0)
+    return NULL;
+  return strncmp(data, "file:", 5) == 0 ? data + 5 : data;
+}
+
+static void
+fill_options(struct serving *s, const struct cli_config *config, const struct pair *pair,
+             struct qp__http_options *o)
+{
+  const struct cli_config_value *v = config->values;
+
+  *o = (struct qp__http_options){
+    .store = s->cli->store,
+    .listen = v[CONFIG_LISTEN].text,
+    .data = directory_of(v[CONFIG_DATA].text),
+    .threads = (unsigned)v[CONFIG_THREADS].number,
+    .connections = (unsigned)v[CONFIG_CONNECTIONS].number,
+    .connections_address = (unsigned)v[CONFIG_CONNECTIONS_PER_ADDRESS].number,
+    .max_header = (size_t)v[CONFIG_MAX_HEADER].number,
+    .log = log_line,
+    .log_arg = &s->log,
+    .origins = (const char *const *)v[CONFIG_ALLOW_ORIGIN].items,
+    .hosts = (const char *const *)v[CONFIG_ALLOW_HOST].items,
+    .tls_cert = { pair->cert, pair->cert_len },
+    .tls_key = { pair->key, pair->key_len },
+    .max_body = (size_t)v[CONFIG_MAX_BODY].number,
+    .timeout_s = (unsigned)v[CONFIG_TIMEOUT].number,
+    .header_timeout_s = (unsigned)v[CONFIG_HEADER_TIMEOUT].number,
+    .body_timeout_s = (unsigned)v[CONFIG_BODY_TIMEOUT].number,
+    .stop_timeout_s = (unsigned)v[CONFIG_STOP_TIMEOUT].number,
+    .no_access_log = v[CONFIG_ACCESS_LOG].number == 0 || log_level(s, config) < QP_LOG_INFO,
+    .log_json = v[CONFIG_LOG_FORMAT].number == 1,
+  };
+}
+
+/* Keeps what cannot change while the server runs as it is, and says what does not and what does. */
+static void
+settle_changes(struct serving *s, struct cli_config *fresh)
+{
+  for (size_t i = 0; i < CONFIG_COUNT; i++) {
+    struct cli_config_value *was = &s->config.values[i];
+    struct cli_config_value *is = &fresh->values[i];
+    char key[CLI_CONFIG_NAME];
+
+    if (strcmp(was->text, is->text) == 0)
+      continue;
+    (void)cli_config_key((enum config_id)i, key);
+    if (cli_config_is_live((enum config_id)i)) {
+      say(&s->log, QP_LOG_INFO, "%s is '%.100s' now", key, is->text);
+    } else {
+      struct cli_config_value swapped = *was;
+
+      say(&s->log, QP_LOG_WARN,
+          "%s stays '%.100s' until a restart; the configuration says '%.100s'", key, was->text,
+          is->text);
+      *was = *is;
+      *is = swapped;
+    }
+  }
+}
+
+static void
+reload(struct serving *s)
+{
+  struct qp_err err = { QP_OK, "" };
+  struct cli_config fresh;
+  struct qp__http_options o;
+  struct pair pair = { 0 };
+  enum qp_rc rc = cli_config_load(&s->input, &fresh, &err);
+
+  if (!rc)
+    rc = read_pair(&fresh, &pair, &err);
+  if (!rc) {
+    fill_options(s, &fresh, &pair, &o);
+    o.max_header = (size_t)s->config.values[CONFIG_MAX_HEADER].number; /* not before a restart */
+    rc = qp__http_reload(s->http, &o, &err);
+    release_pair(&pair);
+  }
+  if (rc) {
+    say(&s->log, QP_LOG_ERROR, "the configuration stays as it was: %s", err.msg);
+    cli_config_release(&fresh);
+    return;
+  }
+  settle_changes(s, &fresh);
+  set_log(s, &fresh);
+  warn_of_key(s, &fresh);
+  cli_config_release(&s->config);
+  s->config = fresh;
+  say(&s->log, QP_LOG_INFO, "read the configuration again: %.200s",
+      s->config.file ? s->config.file : "no file");
+}
+
+/* ---- running ---- */
+
+/* Before any thread begins, so that all of them leave these signals to the main one. */
 static void
 block_signals(sigset_t *set)
 {
   (void)sigemptyset(set);
   (void)sigaddset(set, SIGTERM);
   (void)sigaddset(set, SIGINT);
+  (void)sigaddset(set, SIGHUP);
   (void)pthread_sigmask(SIG_BLOCK, set, NULL);
+}
+
+static void
+serve_until_signal(struct serving *s, const sigset_t *signals)
+{
+  static const struct timespec second = { .tv_sec = 1 };
+
+  for (;;) {
+    int caught = sigtimedwait(signals, NULL, &second);
+
+    if (caught == SIGTERM || caught == SIGINT)
+      return;
+    if (caught == SIGHUP)
+      reload(s);
+    qp__http_tick(s->http);
+  }
+}
+
+static enum qp_rc
+tell_url(const struct serving *s, struct qp_err *err)
+{
+  const char *url = qp__http_url(s->http);
+  enum qp_rc rc = QP_OK;
+
+  if (s->cli->json)
+    rc = cli_put_json(json_pack("{s:s}", "url", url), err);
+  else
+    printf("quipu serves %s\n", url);
+  return rc ? rc : cli_out_flush(err);
+}
+
+static enum qp_rc
+serve(struct serving *s, struct qp_err *err)
+{
+  struct cli *cli = s->cli;
+  struct qp__http_options o;
+  struct pair pair = { 0 };
+  struct qp_err late;
+  sigset_t signals;
+  enum qp_rc rc;
+
+  block_signals(&signals);
+  set_log(s, &s->config);
+  cli->data = s->config.values[CONFIG_DATA].text;
+  cli->log = log_line;
+  cli->log_arg = &s->log;
+  rc = cli_open(cli, CLI_CREATE, err);
+  if (rc)
+    return rc;
+  rc = read_pair(&s->config, &pair, err);
+  if (!rc) {
+    fill_options(s, &s->config, &pair, &o);
+    rc = qp__http_start(&o, &s->http, err);
+    release_pair(&pair);
+  }
+  if (!rc) {
+    warn_of_key(s, &s->config);
+    rc = qp_store_announce(cli->store, qp__http_url(s->http), err);
+  }
+  if (!rc)
+    rc = tell_url(s, err);
+  if (!rc)
+    serve_until_signal(s, &signals);
+  qp__http_stop(s->http);
+  if (qp_store_announce(cli->store, "", &late))
+    say(&s->log, QP_LOG_WARN, "%s", late.msg);
+  qp_store_close(cli->store); /* while there is a log for what it says */
+  cli->store = NULL;
+  return rc;
+}
+
+static enum qp_rc
+print_config(const struct cli *cli, const struct cli_config *config, struct qp_err *err)
+{
+  if (cli->json)
+    return cli_put_json(cli_config_json(config), err);
+  cli_config_print(config);
+  return QP_OK;
 }
 
 static enum qp_rc
 run_serve(struct cli *cli, const struct cli_args *args, struct qp_err *err)
 {
-  const char *origins[] = { args->values[OPT_ORIGIN], NULL };
-  const char *hosts[] = { args->values[OPT_HOST], NULL };
-  struct serving serving = { cli, args->values[OPT_QUIET] != NULL };
-  struct qp__http_options o = {
-    .origins = origins, .hosts = hosts, .log = log_line, .log_arg = &serving
+  const char *values[CONFIG_FLAGS];
+  struct serving s = {
+    .cli = cli,
+    .input = { .values = values,
+               .repeats = &args->repeats,
+               .file = args->values[OPT_CONFIG],
+               .data = cli->data_from == CLI_DATA_FROM_DEFAULT ? NULL : cli->data,
+               .data_is_flag = cli->data_from == CLI_DATA_FROM_FLAG },
   };
-  struct qp__http *http = NULL;
-  sigset_t signals;
-  int caught = 0;
   enum qp_rc rc;
 
-  rc = read_options(args, &o, err);
-  if (rc)
-    return rc;
-  block_signals(&signals);
-  rc = cli_open(cli, CLI_CREATE, err);
-  if (rc)
-    return rc;
-  o.store = cli->store;
-  o.no_access_log = serving.quiet;
-  o.data = strcmp(cli->data, "memory:") == 0 ? NULL : cli->data;
-  rc = qp__http_start(&o, &http, err);
-  if (rc)
-    return rc;
-  if (cli->json)
-    rc = cli_put_json(json_pack("{s:s}", "url", qp__http_url(http)), err);
-  else
-    printf("quipu serves %s\n", qp__http_url(http));
+  memcpy(values, args->values, sizeof(values));
+  if (args->values[OPT_QUIET])
+    values[CONFIG_ACCESS_LOG] = "no";
+  rc = cli_config_load(&s.input, &s.config, err);
   if (!rc)
-    rc = cli_out_flush(err);
-  if (!rc)
-    (void)sigwait(&signals, &caught);
-  qp__http_stop(http);
+    rc = args->values[OPT_PRINT_CONFIG] ? print_config(cli, &s.config, err) : serve(&s, err);
+  cli_config_release(&s.config);
   return rc;
 }
 
@@ -150,14 +396,18 @@ const struct cli_command cli_cmd_serve = {
   .name = "serve",
   .run = run_serve,
   .summary = "answer HTTP requests until a signal ends it",
-  .usage = { "[--listen ADDR:PORT] [--allow-origin ORIGIN] [--allow-host NAME]",
-             "[--max-body BYTES] [--timeout SECONDS] [--threads N] [--quiet]" },
+  .usage = { "[--listen ADDR:PORT] [--config FILE] [options]", "--print-config [options]" },
   .about = "Serves the data directory over HTTP and prints one line with its URL when it\n"
-           "answers. The access log is on standard error, a logfmt line a request. SIGTERM\n"
-           "and SIGINT end it: requests that have begun are answered first. Once there is a\n"
-           "key ('quipu key create'), every request needs one; an address that other\n"
+           "answers. The log is on standard error. SIGTERM and SIGINT end it: requests that\n"
+           "have begun are answered first. SIGHUP reads the configuration again. Once there\n"
+           "is a key ('quipu key create'), every request needs one; an address that other\n"
            "machines reach is listened on only then. Requests by foreign web pages are\n"
            "refused.\n"
+           "\n"
+           "Every option is also a key of " CONFIG_NAME
+           " and a variable of the environment: --max-body\n"
+           "is max_body and QUIPU_MAX_BODY. An option goes before the environment, and that\n"
+           "before the file.\n"
            "\n"
            "  quipu serve --listen 127.0.0.1:7878\n"
            "  curl http://127.0.0.1:7878/healthz",

@@ -35,8 +35,8 @@ cli_open(struct cli *cli, enum cli_open_mode mode, struct qp_err *err)
   struct qp_store_options options = {
     .size = sizeof(options),
     .flags = flags[mode],
-    .log = log_line,
-    .log_arg = cli,
+    .log = cli->log ? cli->log : log_line,
+    .log_arg = cli->log ? cli->log_arg : cli,
   };
   enum qp_rc rc = qp_store_open(cli->data, &options, &cli->store, err);
 

@@ -91,10 +91,15 @@ apply_globals(struct cli *cli, const char *const *values, struct qp_err *err)
   cli->verbose = values[OPT_VERBOSE] != NULL;
   cli->tty = isatty(STDOUT_FILENO) == 1;
   cli->data = values[OPT_DATA];
+  cli->data_from = CLI_DATA_FROM_FLAG;
   if (cli->data && !cli->data[0])
     return cli_fail(err, QP_INVALID, "--data needs the name of a directory");
-  if (!cli->data)
-    cli->data = from_env && from_env[0] ? from_env : CLI_DATA_DEFAULT;
+  if (!cli->data) {
+    bool given = from_env && from_env[0];
+
+    cli->data = given ? from_env : CLI_DATA_DEFAULT;
+    cli->data_from = given ? CLI_DATA_FROM_ENV : CLI_DATA_FROM_DEFAULT;
+  }
   return QP_OK;
 }
 
@@ -117,7 +122,8 @@ run_command(struct cli *cli, int argc, char **argv, struct qp_err *err)
 {
   const char *global_values[CLI_OPTIONS_MAX] = { NULL };
   struct cli_args args = { .values = { NULL } };
-  struct cli_optset sets[2] = { { globals, global_values }, { NULL, args.values } };
+  struct cli_optset sets[2] = { { globals, global_values, NULL },
+                                { NULL, args.values, &args.repeats } };
   const struct cli_command *command = NULL;
   int pos = 1;
   enum qp_rc rc;

@@ -72,29 +72,30 @@ cli_nearest(const char *typed, const char *known, const char **best)
 struct slot {
   const struct cli_option *option;
   const char **value;
+  const struct cli_optset *set;
 };
 
 static struct slot
 find_name(const struct cli_optset *sets, size_t set_count, const char *name, size_t len)
 {
-  struct slot none = { NULL, NULL };
+  struct slot none = { NULL, NULL, NULL };
 
   for (size_t s = 0; s < set_count; s++)
     for (size_t i = 0; sets[s].table[i].name; i++)
       if (strlen(sets[s].table[i].name) == len && memcmp(sets[s].table[i].name, name, len) == 0)
-        return (struct slot){ &sets[s].table[i], &sets[s].values[i] };
+        return (struct slot){ &sets[s].table[i], &sets[s].values[i], &sets[s] };
   return none;
 }
 
 static struct slot
 find_letter(const struct cli_optset *sets, size_t set_count, char letter)
 {
-  struct slot none = { NULL, NULL };
+  struct slot none = { NULL, NULL, NULL };
 
   for (size_t s = 0; s < set_count; s++)
     for (size_t i = 0; sets[s].table[i].name; i++)
       if (sets[s].table[i].letter == letter)
-        return (struct slot){ &sets[s].table[i], &sets[s].values[i] };
+        return (struct slot){ &sets[s].table[i], &sets[s].values[i], &sets[s] };
   return none;
 }
 
@@ -119,6 +120,26 @@ unknown_option(const struct cli_optset *sets, size_t set_count, const char *name
                   len > 80 ? 80 : (int)len, name);
 }
 
+static bool
+may_repeat(const struct cli_option *option)
+{
+  size_t len = option->value ? strlen(option->value) : 0;
+
+  return len > 3 && strcmp(option->value + len - 3, "...") == 0;
+}
+
+static enum qp_rc
+add_repeat(struct slot slot, const char *value, struct qp_err *err)
+{
+  struct cli_repeats *repeats = slot.set->repeats;
+
+  if (repeats->count == CLI_REPEATS_MAX)
+    return cli_fail(err, QP_INVALID, "option --%s is given too often", slot.option->name);
+  repeats->at[repeats->count].option = (size_t)(slot.option - slot.set->table);
+  repeats->at[repeats->count++].value = value;
+  return QP_OK;
+}
+
 /* Stores what was given for an option. `inlined` is the part after "=" or the letter, or NULL;
  * then the value is the next argument. */
 static enum qp_rc
@@ -127,7 +148,7 @@ set_option(struct slot slot, const char *inlined, int argc, char **argv, int *po
 {
   const char *value = inlined;
 
-  if (*slot.value)
+  if (*slot.value && !may_repeat(slot.option))
     return cli_fail(err, QP_INVALID, "option --%s is given twice", slot.option->name);
   if (!slot.option->value) {
     if (inlined)
@@ -139,6 +160,8 @@ set_option(struct slot slot, const char *inlined, int argc, char **argv, int *po
                       slot.option->name, slot.option->value);
     value = argv[++*pos];
   }
+  if (*slot.value)
+    return add_repeat(slot, value, err);
   *slot.value = value;
   return QP_OK;
 }

@@ -4,7 +4,7 @@
  * i lands in values[i] of the table's set: NULL when it was not given, "" for a flag. Accepted
  * spellings are "--name value", "--name=value", "-n value", "-nvalue"; "--" ends the options and
  * "-" is a word. An option that is given twice, is unknown or lacks its value is QP_INVALID,
- * with the nearest known name. */
+ * with the nearest known name. One whose value is called "NAME..." may be given several times. */
 #ifndef QP_CLI_OPTS_H
 #define QP_CLI_OPTS_H
 
@@ -22,11 +22,22 @@ struct cli_option {
   const char *only; /* the actions that take it, separated by spaces; NULL: all */
 };
 
-#define CLI_OPTIONS_MAX 16
+#define CLI_OPTIONS_MAX 32
+#define CLI_REPEATS_MAX 64
+
+/* The second and later values of options that may be given several times, in order. */
+struct cli_repeats {
+  struct {
+    size_t option; /* its row */
+    const char *value;
+  } at[CLI_REPEATS_MAX];
+  size_t count;
+};
 
 struct cli_optset {
   const struct cli_option *table;
-  const char **values; /* CLI_OPTIONS_MAX of them */
+  const char **values;         /* CLI_OPTIONS_MAX of them */
+  struct cli_repeats *repeats; /* may be NULL where no option of the table has "..." */
 };
 
 /* What is left of the arguments besides options, in order. */

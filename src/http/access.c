@@ -43,19 +43,23 @@ plain(const char *text, char *out, size_t size)
 void
 qp__access_log(const struct qp__request *r, int64_t us)
 {
+  bool json = r->settings->log_json;
   char address[INET6_ADDRSTRLEN];
   char path[PATH_SHOWN];
   char method[METHOD_SHOWN];
   char line[PATH_SHOWN + 200];
 
-  if (!atomic_load_explicit(&r->http->log_access, memory_order_relaxed))
+  if (!r->settings->log_access)
     return;
-  (void)snprintf(
-      line, sizeof(line), "method=%s path=%s status=%u bytes=%zu ms=%lld.%03lld from=%s key=%s",
-      plain(r->method ? r->method : "-", method, sizeof(method)),
-      plain(r->path, path, sizeof(path)), r->sent_status, r->sent_bytes, (long long)us / 1000,
-      (long long)us % 1000, client(r, address), r->caller.key[0] ? r->caller.key : "-");
-  r->http->log(r->http->log_arg, QP_LOG_INFO, "access", line);
+  (void)snprintf(line, sizeof(line),
+                 json ? "\"method\":\"%s\",\"path\":\"%s\",\"status\":%u,\"bytes\":%zu,"
+                        "\"ms\":%lld.%03lld,\"from\":\"%s\",\"key\":\"%s\""
+                      : "method=%s path=%s status=%u bytes=%zu ms=%lld.%03lld from=%s key=%s",
+                 plain(r->method ? r->method : "-", method, sizeof(method)),
+                 plain(r->path, path, sizeof(path)), r->sent_status, r->sent_bytes,
+                 (long long)us / 1000, (long long)us % 1000, client(r, address),
+                 r->caller.key[0] ? r->caller.key : "-");
+  r->http->log(r->http->log_arg, QP_LOG_INFO, json ? "access.json" : "access", line);
 }
 
 void

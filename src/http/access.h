@@ -1,6 +1,11 @@
-/* access.h - the access log: one logfmt line a request, through the log callback.
+/* access.h - the access log: one line a request, through the log callback.
  *
  *   method=GET path=/v1/contexts status=200 bytes=123 ms=0.412 from=127.0.0.1 key=3f9c2a10
+ *
+ * or with log_json the same as members of an object, without the braces, for the caller to put its
+ * own members before them:
+ *
+ *   "method":"GET","path":"/v1/contexts","status":200,"bytes":123,"ms":0.412,"from":"127.0.0.1",…
  *
  * "key" is the id of the key that the request was let in with, or "-". Neither the query nor a
  * header nor a body is in it, so that no secret can be. */

@@ -1,4 +1,4 @@
-/* context.c - a context as clients see it, and changing it under a condition. */
+/* context.c - a context as clients see it. */
 #include "http/context.h"
 
 #include <string.h>
@@ -7,6 +7,7 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "http/change.h"
 #include "http/dto.h"
 #include "http/emit.h"
 #include "http/owner.h"
@@ -22,6 +23,22 @@ qp__context_metadata(struct qp_context *context, json_t **out, struct qp_err *er
     rc = qp__json_parse_object("the metadata", (struct qp_bytes){ text, len }, out, err);
   qp_free(text);
   return rc;
+}
+
+enum qp_rc
+qp__context_shown(struct qp__held *held, json_t **out, struct qp_err *err)
+{
+  json_t *metadata = NULL;
+  enum qp_rc rc = qp__context_metadata(held->context, &metadata, err);
+
+  if (rc)
+    return rc;
+  if (!qp__change_show(held, metadata)) {
+    json_decref(metadata);
+    return qp__fail_nomem(err, "the state");
+  }
+  *out = metadata;
+  return QP_OK;
 }
 
 /* ---- times ---- */
@@ -337,7 +354,7 @@ render(struct qp__held *held, const char *owner, bool messages, struct qp__buf *
   enum qp_rc rc;
 
   qp__buf_init(&full.pool, QP__REPLY_MAX);
-  rc = qp__context_metadata(held->context, &metadata, err);
+  rc = qp__context_shown(held, &metadata, err);
   if (!rc)
     rc = qp__context_updated_at(held->context, metadata, &updated_at, err);
   if (!rc && !show_config_prompt(metadata, owner))
@@ -390,50 +407,4 @@ qp__context_render_full(struct qp__held *held, const char *owner, struct qp__buf
   if (!rc)
     qp__etag(etag, qp__buf_bytes(out));
   return rc;
-}
-
-/* ---- changes ---- */
-
-static enum qp_rc
-check_match(struct qp__request *r, struct qp__held *held, const char *wanted, struct qp_err *err)
-{
-  char etag[QP__ETAG_TEXT];
-  struct qp__buf body;
-  enum qp_rc rc;
-
-  qp__buf_init(&body, QP__REPLY_MAX);
-  rc = qp__context_render(held, qp__owner(r), &body, etag, err);
-  if (!rc && !qp__etag_in(wanted, etag, false)) {
-    qp__buf_reset(&body);
-    rc = qp__context_render_full(held, qp__owner(r), &body, etag, err);
-    if (!rc && !qp__etag_in(wanted, etag, false))
-      rc = qp__request_fail(r, MHD_HTTP_PRECONDITION_FAILED, "PRECONDITION_FAILED", err,
-                            "the context was changed in the meantime");
-  }
-  qp__buf_release(&body);
-  return rc;
-}
-
-enum qp_rc
-qp__change_begin(struct qp__request *r, struct qp__held *held, struct qp_err *err)
-{
-  const char *wanted = qp__request_header(r, "If-Match");
-  enum qp_rc rc = QP_OK;
-
-  if (!wanted) {
-    (void)pthread_rwlock_rdlock(&held->change);
-    return QP_OK;
-  }
-  (void)pthread_rwlock_wrlock(&held->change);
-  rc = check_match(r, held, wanted, err);
-  if (rc)
-    (void)pthread_rwlock_unlock(&held->change);
-  return rc;
-}
-
-void
-qp__change_end(struct qp__held *held)
-{
-  (void)pthread_rwlock_unlock(&held->change);
-  qp__held_settle(held);
 }

@@ -38,9 +38,7 @@ enum qp_rc qp__context_updated_at(struct qp_context *context, const json_t *meta
 /* The metadata as an object; release it with json_decref(). */
 enum qp_rc qp__context_metadata(struct qp_context *context, json_t **out, struct qp_err *err);
 
-/* Takes the lock for a change, and checks If-Match while nobody else changes the context. 412: it
- * is another version by now. On QP_OK and only then the caller calls end. */
-enum qp_rc qp__change_begin(struct qp__request *r, struct qp__held *held, struct qp_err *err);
-void qp__change_end(struct qp__held *held);
+/* The same as it is to be shown: a change that could not be saved makes it Failed (change.h). */
+enum qp_rc qp__context_shown(struct qp__held *held, json_t **out, struct qp_err *err);
 
 #endif

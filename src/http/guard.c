@@ -60,37 +60,38 @@ is_own_address(const char *host, bool exposed)
   return inet_pton(AF_INET6, text + 1, &v6) == 1 && (exposed || IN6_IS_ADDR_LOOPBACK(&v6));
 }
 
-/* One of the names that --allow-host gave. */
+/* One of the names that --allow-host gave. One without a port stands for every port. */
 static bool
-is_named_host(const struct qp__http *http, const char *host)
+is_named_host(const struct qp__settings *settings, const char *host)
 {
   size_t n = name_len(host);
 
-  for (size_t i = 0; i < http->host_count; i++)
-    if (strlen(http->hosts[i]) == n && strncasecmp(http->hosts[i], host, n) == 0)
+  for (char *const *name = settings->hosts; *name; name++)
+    if (strcasecmp(*name, host) == 0 || (strlen(*name) == n && strncasecmp(*name, host, n) == 0))
       return true;
   return false;
 }
 
 static bool
-is_allowed(const struct qp__http *http, const char *origin)
+is_allowed(const struct qp__settings *settings, const char *origin)
 {
-  for (size_t i = 0; i < http->origin_count; i++)
-    if (strcmp(http->origins[i], origin) == 0)
+  for (char *const *allowed = settings->origins; *allowed; allowed++)
+    if (strcmp(*allowed, origin) == 0)
       return true;
   return false;
 }
 
-/* "http://" and the Host that the request itself names; a name that was given to the server may
- * also be behind a proxy that speaks TLS. */
+/* The server's scheme and the Host that the request itself names; a name that was given to the
+ * server may also be behind a proxy that speaks TLS. */
 static bool
-is_same_origin(const struct qp__http *http, const char *origin, const char *host)
+is_same_origin(const struct qp__settings *settings, const char *origin, const char *host)
 {
   if (!host)
     return false;
   if (strncasecmp(origin, "https://", 8) == 0)
-    return is_named_host(http, host) && strcasecmp(origin + 8, host) == 0;
-  return strncasecmp(origin, "http://", 7) == 0 && strcasecmp(origin + 7, host) == 0;
+    return (settings->tls || is_named_host(settings, host)) && strcasecmp(origin + 8, host) == 0;
+  return !settings->tls && strncasecmp(origin, "http://", 7) == 0 &&
+         strcasecmp(origin + 7, host) == 0;
 }
 
 bool
@@ -98,7 +99,7 @@ qp__guard_is_cross(const struct qp__request *r)
 {
   const char *origin = qp__request_header(r, "Origin");
 
-  return origin && !is_same_origin(r->http, origin, qp__request_header(r, "Host"));
+  return origin && !is_same_origin(r->settings, origin, qp__request_header(r, "Host"));
 }
 
 enum qp_rc
@@ -107,11 +108,11 @@ qp__guard_check(struct qp__request *r, struct qp_err *err)
   const char *host = qp__request_header(r, "Host");
   const char *origin = qp__request_header(r, "Origin");
 
-  if (host && !is_own_address(host, r->http->exposed) && !is_named_host(r->http, host))
+  if (host && !is_own_address(host, r->http->exposed) && !is_named_host(r->settings, host))
     return qp__request_fail(
         r, MHD_HTTP_FORBIDDEN, "DENIED", err,
         "the Host '%.100s' is not one of this server's names; --allow-host adds one", host);
-  if (!origin || is_same_origin(r->http, origin, host) || is_allowed(r->http, origin))
+  if (!origin || is_same_origin(r->settings, origin, host) || is_allowed(r->settings, origin))
     return QP_OK;
   return qp__request_fail(r, MHD_HTTP_FORBIDDEN, "DENIED", err,
                           "pages of '%.100s' may not call this server; --allow-origin allows it",
@@ -180,11 +181,11 @@ qp__guard_headers(struct qp__request *r, struct MHD_Response *response)
 {
   const char *origin = qp__request_header(r, "Origin");
 
-  if (!r->http->origin_count)
+  if (!r->settings->origins[0])
     return true;
   if (MHD_add_response_header(response, "Vary", "Origin") != MHD_YES)
     return false;
-  if (!origin || !is_allowed(r->http, origin))
+  if (!origin || !is_allowed(r->settings, origin))
     return true;
   return MHD_add_response_header(response, "Access-Control-Allow-Origin", origin) == MHD_YES &&
          MHD_add_response_header(response, "Access-Control-Expose-Headers",

@@ -4,6 +4,7 @@
 
 #include "base/err.h"
 #include "base/str.h"
+#include "http/change.h"
 #include "http/context.h"
 #include "http/emit.h"
 #include "http/handlers.h"
@@ -125,7 +126,7 @@ fork_branch(struct qp__request *r, struct qp__held *held, const json_t *object, 
     return rc;
   rc = qp_branch_fork(held->context, name, qp__body_string(object, "from"), at_text ? &at : NULL,
                       err);
-  qp__change_end(held);
+  rc = qp__change_end(r, held, rc, err);
   if (rc == QP_NOTFOUND)
     rc = QP_INVALID; /* what the body names, not the path */
   if (!rc)
@@ -210,7 +211,7 @@ update(struct qp__request *r, struct qp__held *held, json_t *object, struct qp_e
   if (rc)
     return rc;
   rc = change_branch(held, name, object, err);
-  qp__change_end(held);
+  rc = qp__change_end(r, held, rc, err);
   if (rc == QP_NOTFOUND)
     rc = QP_INVALID; /* what the body names, not the path */
   return rc ? rc : answer(r, held, new_name ? new_name : name, err);
@@ -244,7 +245,7 @@ qp__h_branch_delete(struct qp__request *r, struct qp_err *err)
     rc = qp__change_begin(r, held, err);
   if (!rc) {
     rc = qp_branch_delete(held->context, r->params[1], err);
-    qp__change_end(held);
+    rc = qp__change_end(r, held, rc, err);
   }
   r->reply.status = MHD_HTTP_NO_CONTENT;
   qp__held_put(held);

@@ -4,6 +4,7 @@
 
 #include "base/err.h"
 #include "base/json.h"
+#include "http/change.h"
 #include "http/context.h"
 #include "http/emit.h"
 #include "http/handlers.h"
@@ -114,7 +115,7 @@ create(struct qp__request *r, const json_t *object, struct qp_uuid *id, struct q
   struct qp__buf text;
   enum qp_rc rc = QP_OK;
 
-  qp__buf_init(&text, r->http->max_body * 6);
+  qp__buf_init(&text, r->settings->max_body * 6);
   take_id(object, "id", &spec.id);
   take_id(object, "parent_id", &spec.parent_id);
   if (parameters) {
@@ -265,7 +266,7 @@ update(struct qp__request *r, struct qp__held *held, json_t *object, struct qp_e
   struct qp__buf patch;
   enum qp_rc rc;
 
-  qp__buf_init(&patch, r->http->max_body * 6);
+  qp__buf_init(&patch, r->settings->max_body * 6);
   rc = gather_config(object) ? QP_OK : qp__fail_nomem(err, "changing a context");
   if (!rc)
     rc = check_owner(r, object, err);
@@ -281,7 +282,7 @@ update(struct qp__request *r, struct qp__held *held, json_t *object, struct qp_e
     rc = qp_context_update(held->context, qp__buf_bytes(&patch), err);
     if (rc == QP_NOTFOUND)
       rc = QP_INVALID; /* the prompt that the body names */
-    qp__change_end(held);
+    rc = qp__change_end(r, held, rc, err);
   }
   qp__buf_release(&patch);
   return rc;
@@ -305,6 +306,15 @@ qp__h_context_update(struct qp__request *r, struct qp_err *err)
   return rc;
 }
 
+static enum qp_rc
+answer_deleted(struct qp__request *r, struct qp_err *err)
+{
+  enum qp_rc rc = qp__held_end_delete(r, err);
+
+  r->reply.status = MHD_HTTP_NO_CONTENT;
+  return rc;
+}
+
 enum qp_rc
 qp__h_context_delete(struct qp__request *r, struct qp_err *err)
 {
@@ -316,11 +326,8 @@ qp__h_context_delete(struct qp__request *r, struct qp_err *err)
     if (!rc)
       rc = qp__change_begin(r, held, err);
     if (!rc)
-      qp__change_end(held);
+      qp__change_release(held);
     qp__held_put(held);
   }
-  if (!rc)
-    rc = qp__held_delete(r, r->params[0], err);
-  r->reply.status = MHD_HTTP_NO_CONTENT;
-  return rc;
+  return rc ? rc : qp__held_delete(r, r->params[0], answer_deleted, err);
 }

@@ -1,6 +1,7 @@
 /* h_health.c - what a supervisor asks: is it alive, does it take work, what has it done; and what
  * can be asked at all. */
 #include "base/err.h"
+#include "http/change.h"
 #include "http/emit.h"
 #include "http/handlers.h"
 #include "http/http_int.h"
@@ -17,6 +18,23 @@ say(struct qp__request *r, const char *status)
   qp__emit_close(b, '}');
 }
 
+/* For whoever opens the address to see what is there. */
+enum qp_rc
+qp__h_index(struct qp__request *r, struct qp_err *err)
+{
+  struct qp__buf *b = &r->reply.body;
+
+  (void)err;
+  qp__emit_open(b, NULL, '{');
+  qp__emit_str(b, "name", "quipu");
+  qp__emit_str(b, "version", qp_version());
+  qp__emit_str(b, "api", "/v1");
+  qp__emit_str(b, "contract", "/openapi.json");
+  qp__emit_str(b, "health", "/healthz");
+  qp__emit_close(b, '}');
+  return QP_OK;
+}
+
 enum qp_rc
 qp__h_healthz(struct qp__request *r, struct qp_err *err)
 {
@@ -31,6 +49,9 @@ qp__h_readyz(struct qp__request *r, struct qp_err *err)
   if (qp__http_stopping(r->http))
     return qp__request_fail(r, MHD_HTTP_SERVICE_UNAVAILABLE, "STOPPING", err,
                             "the server is stopping");
+  if (qp__change_recover(r->http, err))
+    return qp__request_fail(r, MHD_HTTP_SERVICE_UNAVAILABLE, "IO", err,
+                            "the store takes no writes: an earlier one failed");
   say(r, "ready");
   return QP_OK;
 }

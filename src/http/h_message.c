@@ -8,12 +8,14 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "http/access.h"
+#include "http/change.h"
 #include "http/context.h"
 #include "http/dto.h"
 #include "http/emit.h"
 #include "http/handlers.h"
 #include "http/http_int.h"
 #include "http/state.h"
+#include "http/wait.h"
 
 #define LIMIT_DEFAULT 50
 #define LIMIT_MAX 1000
@@ -209,7 +211,7 @@ read_message(struct qp__request *r, struct qp_message **out, const char **branch
     rc = qp_message_parse(qp__buf_bytes(&r->body), out, err);
   } else {
     *branch = qp__arena_strdup(&r->arena, qp__body_string(object, "branch"));
-    qp__buf_init(&text, r->http->max_body * 6);
+    qp__buf_init(&text, r->settings->max_body * 6);
     (void)json_object_del(object, "branch");
     (void)qp__json_write(&text, object);
     rc = *branch ? qp__buf_check(&text, "the message", err) : qp__fail_nomem(err, "the message");
@@ -219,14 +221,6 @@ read_message(struct qp__request *r, struct qp_message **out, const char **branch
   }
   json_decref(object);
   return rc;
-}
-
-/* The one place where a request waits for a message to be durable. */
-static enum qp_rc
-save(struct qp__held *held, const char *branch, struct qp_message *message, struct qp_uuid *id,
-     struct qp_err *err)
-{
-  return qp_message_save(held->context, branch, message, id, err);
 }
 
 /* The state with the newest message, and which one that is. */
@@ -249,33 +243,72 @@ answer_saved(struct qp__request *r, struct qp__held *held, const char *branch,
   return QP_OK;
 }
 
+/* A message on its way, between the two halves of the handler. */
+struct saving {
+  const char *branch;
+  struct qp_uuid id;
+};
+
+/* It is durable, or has failed: called by a thread of the store. */
+static void
+end_save(void *arg, enum qp_rc rc, const struct qp_err *err)
+{
+  struct qp__request *r = arg;
+
+  qp__change_release(r->held);
+  qp__wait_end(r, rc, err);
+}
+
+static enum qp_rc
+answer_save(struct qp__request *r, struct qp_err *err)
+{
+  const struct saving *s = r->kept;
+  enum qp_rc rc = qp__change_tell(r, r->held, r->waited.rc, &r->waited);
+
+  *err = r->waited;
+  return rc ? rc : answer_saved(r, r->held, s->branch, &s->id, err);
+}
+
+/* Begins to save, with the lock for a change, and lets the request wait until it is durable. */
+static enum qp_rc
+begin_save(struct qp__request *r, struct saving *s, struct qp_message *message, struct qp_err *err)
+{
+  enum qp_rc rc = qp__wait_begin(r, answer_save, err);
+
+  if (rc) {
+    qp__change_release(r->held);
+    return rc;
+  }
+  r->kept = s;
+  rc = qp_message_save_async(r->held->context, s->branch, message, &s->id, end_save, r, err);
+  if (rc)
+    end_save(r, rc, err);
+  return QP_OK;
+}
+
 enum qp_rc
 qp__h_message_save(struct qp__request *r, struct qp_err *err)
 {
+  struct saving *s = qp__arena_alloc(&r->arena, sizeof(*s));
   struct qp_message *message = NULL;
-  struct qp__held *held = NULL;
-  const char *branch = NULL;
-  struct qp_uuid id;
   uint64_t last = 1;
   enum qp_rc rc;
 
   qp__access_warn(r, "Deprecated endpoint used");
   qp__reply_header(r, "Deprecation", "true");
   qp__reply_header(r, "Link", DEPRECATION_LINK);
+  if (!s)
+    return qp__fail_nomem(err, "saving a message");
+  s->branch = NULL;
   rc = qp__request_number(r, "last", 0, 1000000, &last, err);
   if (!rc)
-    rc = qp__held_get(r, r->params[0], &held, err);
+    rc = qp__held_get(r, r->params[0], &r->held, err);
   if (!rc)
-    rc = read_message(r, &message, &branch, err);
+    rc = read_message(r, &message, &s->branch, err);
   if (!rc)
-    rc = qp__change_begin(r, held, err);
-  if (!rc) {
-    rc = save(held, branch, message, &id, err);
-    qp__change_end(held);
-  }
+    rc = qp__change_begin(r, r->held, err);
   if (!rc)
-    rc = answer_saved(r, held, branch, &id, err);
+    rc = begin_save(r, s, message, err);
   qp_message_free(message);
-  qp__held_put(held);
   return rc;
 }

@@ -7,6 +7,7 @@
 #include "base/err.h"
 #include "http/http_int.h"
 #include "http/owner.h"
+#include "http/wait.h"
 
 #define HELD_MAX 256
 #define HELD_BYTES ((size_t)64 << 20)
@@ -36,13 +37,10 @@ new_held(struct qp__holds *h, const struct qp_uuid *id)
   held->holds = h;
   held->id = *id;
   held->refs = 1;
-  if (pthread_rwlock_init(&held->change, NULL) == 0) {
-    if (pthread_mutex_init(&held->render_lock, NULL) == 0)
-      return held;
-    (void)pthread_rwlock_destroy(&held->change);
-  }
-  qp__free(held);
-  return NULL;
+  (void)pthread_mutex_init(&held->change.lock, NULL);
+  (void)pthread_cond_init(&held->change.free, NULL);
+  (void)pthread_mutex_init(&held->render_lock, NULL);
+  return held;
 }
 
 void
@@ -64,7 +62,8 @@ free_held(struct qp__held *held)
     qp__render_release(&held->renders[i]);
   qp_context_close(held->context);
   (void)pthread_mutex_destroy(&held->render_lock);
-  (void)pthread_rwlock_destroy(&held->change);
+  (void)pthread_cond_destroy(&held->change.free);
+  (void)pthread_mutex_destroy(&held->change.lock);
   qp__free(held);
 }
 
@@ -251,21 +250,52 @@ qp__held_put(struct qp__held *held)
 {
   struct qp__holds *h;
   struct qp__held *surplus = NULL;
+  struct qp__request *deleter = NULL;
 
   if (!held)
     return;
   h = held->holds;
   (void)pthread_mutex_lock(&h->lock);
   if (--held->refs == 0) {
-    if (held->stage == QP__HELD_DYING)
-      (void)pthread_cond_broadcast(&h->changed);
-    else
+    if (held->stage == QP__HELD_DYING) {
+      deleter = held->deleter;
+    } else if (qp_context_stale(held->context)) {
+      take_out(held);
+      surplus = held;
+    } else {
       make_idle(held);
-    surplus = pick_surplus(h);
+      surplus = pick_surplus(h);
+    }
   }
   (void)pthread_mutex_unlock(&h->lock);
   if (surplus)
     free_held(surplus);
+  if (deleter)
+    qp__wait_end(deleter, QP_OK, NULL);
+}
+
+void
+qp__holds_refresh(struct qp__holds *h)
+{
+  struct qp__held *gone = NULL;
+
+  (void)pthread_mutex_lock(&h->lock);
+  for (struct qp__held *held = h->oldest, *newer; held; held = newer) {
+    newer = held->newer;
+    if (!qp_context_stale(held->context))
+      continue;
+    make_busy(held);
+    take_out(held);
+    held->chain = gone;
+    gone = held;
+  }
+  (void)pthread_mutex_unlock(&h->lock);
+  while (gone) {
+    struct qp__held *next = gone->chain;
+
+    free_held(gone);
+    gone = next;
+  }
 }
 
 void
@@ -293,46 +323,58 @@ qp__held_resize(struct qp__held *held, size_t render_bytes)
 
 /* Nobody else finds the context from here on; false: somebody else deletes it already. */
 static bool
-condemn(struct qp__held *held)
+condemn(struct qp__held *held, struct qp__request *r)
 {
   struct qp__holds *h = held->holds;
   bool first;
 
   (void)pthread_mutex_lock(&h->lock);
   first = held->stage != QP__HELD_DYING;
-  held->stage = QP__HELD_DYING;
+  if (first) {
+    held->stage = QP__HELD_DYING;
+    held->deleter = r;
+  }
   (void)pthread_mutex_unlock(&h->lock);
   return first;
 }
 
-/* Waits until all others have given it back. */
-static void
-wait_alone(struct qp__held *held)
-{
-  struct qp__holds *h = held->holds;
-
-  (void)pthread_mutex_lock(&h->lock);
-  held->refs--;
-  while (held->refs)
-    (void)pthread_cond_wait(&h->changed, &h->lock);
-  (void)pthread_mutex_unlock(&h->lock);
-}
-
 enum qp_rc
-qp__held_delete(struct qp__request *r, const char *text, struct qp_err *err)
+qp__held_delete(struct qp__request *r, const char *text, qp__handler *then, struct qp_err *err)
 {
-  struct qp__holds *h = &r->http->holds;
   struct qp__held *held = NULL;
-  struct qp_uuid id;
   enum qp_rc rc = qp__held_get(r, text, &held, err);
 
   if (rc)
     return rc;
-  if (!condemn(held)) {
+  rc = qp__wait_begin(r, then, err);
+  if (rc) {
     qp__held_put(held);
-    return fail_not_found(err);
+    return rc;
   }
-  wait_alone(held);
+  if (condemn(held, r)) {
+    r->condemned = held;
+    qp__held_put(held); /* who is the last to do this ends the waiting */
+  } else {
+    qp__held_put(held);
+    (void)fail_not_found(err);
+    qp__wait_end(r, QP_NOTFOUND, err);
+  }
+  return QP_OK;
+}
+
+enum qp_rc
+qp__held_end_delete(struct qp__request *r, struct qp_err *err)
+{
+  struct qp__held *held = r->condemned;
+  struct qp__holds *h = &r->http->holds;
+  struct qp_uuid id;
+  enum qp_rc rc;
+
+  if (!held) {
+    *err = r->waited;
+    return err->rc;
+  }
+  r->condemned = NULL;
   id = held->id;
   qp_context_close(held->context);
   held->context = NULL;

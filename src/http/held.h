@@ -12,7 +12,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include "http/request.h"
+#include "http/route.h"
 #include "quipu.h"
 
 #define QP__HELD_BUCKETS 256
@@ -24,6 +24,7 @@ struct qp__render {
   uint64_t last; /* messages that were asked for */
   uint64_t version;
   uint64_t epoch;
+  uint64_t failures;
   int64_t made_us;
   char etag[QP__ETAG_TEXT];
   struct qp__shared *body;        /* NULL: there is none here */
@@ -43,6 +44,23 @@ qp__render_fresh(const struct qp__render *render, uint64_t settled, uint64_t ver
          (render->version >= settled && now_us - render->made_us < QP__RENDER_US);
 }
 
+/* A change with a condition (If-Match) has it alone, others share it (change.c). */
+struct qp__change_lock {
+  pthread_mutex_t lock;
+  pthread_cond_t free;
+  unsigned shared;
+  unsigned wanting; /* those who wait to have it alone */
+  bool alone;
+};
+
+/* The last change that could not be saved (change.h). */
+struct qp__failure {
+  enum qp_rc rc;    /* QP_OK: there is none */
+  uint64_t version; /* of the context: it counts until that moves on */
+  int64_t at;
+  char message[sizeof(((struct qp_err *)0)->msg)];
+};
+
 enum qp__held_stage { QP__HELD_OPENING, QP__HELD_READY, QP__HELD_DYING };
 
 struct qp__held {
@@ -50,8 +68,9 @@ struct qp__held {
   struct qp_uuid id;
   struct qp_context *context; /* NULL while it is opened and when it is gone */
 
-  /* A change with a condition (If-Match) holds it for writing, others for reading. */
-  pthread_rwlock_t change;
+  struct qp__change_lock change;
+  struct qp__failure failure; /* under change.lock */
+  _Atomic uint64_t failures;  /* so far: what was rendered before the last one is out of date */
 
   pthread_mutex_t render_lock;
   struct qp__render renders[QP__RENDERS];
@@ -63,6 +82,7 @@ struct qp__held {
   unsigned refs;
   struct qp__held *chain;
   struct qp__held *newer, *older; /* while it is idle */
+  struct qp__request *deleter;    /* waits until nobody uses it, or NULL */
   size_t render_bytes;            /* also under render_lock */
 };
 
@@ -89,8 +109,14 @@ enum qp_rc qp__held_get(struct qp__request *r, const char *text, struct qp__held
 void qp__held_put(struct qp__held *held);
 /* A change is complete: the next one who polls sees it. */
 void qp__held_settle(struct qp__held *held);
-/* Deletes the context once nobody uses it. */
-enum qp_rc qp__held_delete(struct qp__request *r, const char *text, struct qp_err *err);
+/* Deletes the context once nobody uses it: the request waits for that (wait.h), then `then` is
+ * called. */
+enum qp_rc qp__held_delete(struct qp__request *r, const char *text, qp__handler *then,
+                           struct qp_err *err);
+/* The second half, for `then`. */
+enum qp_rc qp__held_end_delete(struct qp__request *r, struct qp_err *err);
+/* Lets go of idle contexts that a recovery has left behind; those in use go when they are put. */
+void qp__holds_refresh(struct qp__holds *h);
 void qp__render_release(struct qp__render *render);
 /* Accounts for rendered bodies; with render_lock held. */
 void qp__held_resize(struct qp__held *held, size_t render_bytes);

@@ -7,36 +7,46 @@
 #include <stdatomic.h>
 
 #include "base/uuid.h"
+#include "http/connection.h"
 #include "http/held.h"
 #include "http/keys.h"
 #include "http/metrics.h"
 #include "http/server.h"
+#include "http/settings.h"
 
 struct qp__http {
   struct qp_store *store;
   struct MHD_Daemon *daemon;
   int listen_fd;
   char *url;
-  char **origins;
-  size_t origin_count;
-  char **hosts;
-  size_t host_count;
   bool exposed;          /* other machines reach the address */
   struct qp__keys *keys; /* never NULL */
   struct qp__uuid_gen ids;
-  size_t max_body;
+  struct qp__settings *_Atomic settings; /* in force; never NULL while requests come */
+  unsigned timeout_s;                    /* that libmicrohttpd was started with */
+  struct qp__connections connections;
   qp_log_fn *log; /* never NULL */
   void *log_arg;
-  atomic_bool log_access;
   int64_t started_ms;
+  _Atomic int64_t recovered_us; /* when recovery of the store was last tried */
   struct qp__metrics metrics;
   struct qp__holds holds;
 
   atomic_bool stopping;
+  bool sealed;        /* no more requests may wait; under the lock */
   atomic_uint active; /* requests whose first line has come and whose answer is not sent */
+  unsigned waiting;   /* requests that are suspended (wait.h); under the lock */
   pthread_mutex_t lock;
-  pthread_cond_t quiet; /* active became 0 while stopping */
+  pthread_cond_t quiet; /* active became 0 while stopping, or waiting did */
 };
+
+#define QP__HEADER_MAX ((size_t)512 << 10) /* no limit of a header is above it */
+
+static inline const struct qp__settings *
+qp__http_settings(struct qp__http *http)
+{
+  return atomic_load_explicit(&http->settings, memory_order_acquire);
+}
 
 static inline bool
 qp__http_stopping(const struct qp__http *http)

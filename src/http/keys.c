@@ -100,7 +100,9 @@ load(struct qp__keys *k, const struct stamp *stamp, struct qp_err *err)
   put_in_force(k, stamp, &file);
   if (!rc) {
     (void)snprintf(line, sizeof(line), "%s has %zu keys", QP__KEYFILE_NAME, count);
-    say(k, QP_LOG_INFO, stamp->there ? line : "there is no " QP__KEYFILE_NAME);
+    /* News only when it changes while the server runs. */
+    say(k, atomic_load(&k->due_ms) ? QP_LOG_INFO : QP_LOG_DEBUG,
+        stamp->there ? line : "there is no " QP__KEYFILE_NAME);
   }
   return rc;
 }

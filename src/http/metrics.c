@@ -127,6 +127,8 @@ write_store(struct qp_store *store, struct qp__buf *out)
   single(out, "quipu_io_writes_total", "counter", "Writes to files.", s.io_writes);
   single(out, "quipu_io_names_total", "counter", "Names made, changed or removed.", s.io_names);
   single(out, "quipu_io_syncs_total", "counter", "Syncs of all kinds.", s.io_syncs);
+  single(out, "quipu_store_writable", "gauge", "0 while an earlier failure keeps it from writing.",
+         qp_store_writable(store, NULL) == QP_OK);
   single(out, "quipu_contexts_open", "gauge", "Contexts held in memory.", s.contexts_open);
 }
 
@@ -145,6 +147,8 @@ qp__metrics_write(struct qp__http *http, struct qp__buf *out)
          get(&m->connections));
   single(out, "quipu_http_connections_open", "gauge", "Connections that are open.",
          open > 0 ? (unsigned long long)open : 0);
+  single(out, "quipu_http_connections_cut_total", "counter",
+         "Connections that were cut off because a request took too long to arrive.", get(&m->cut));
   single(out, "quipu_state_renders_total", "counter", "States that were rendered.",
          get(&m->renders));
   single(out, "quipu_state_hits_total", "counter", "States answered from a rendered one.",

@@ -21,6 +21,7 @@ struct qp__metrics {
   struct qp__route_metrics routes[QP__ROUTES_MAX + 1]; /* the last: no route */
   atomic_ullong connections;                           /* taken since the start */
   atomic_llong open;                                   /* now */
+  atomic_ullong cut;                                   /* because their client took too long */
   atomic_ullong renders;                               /* bodies of …/state that were made */
   atomic_ullong render_hits;                           /* … and used again */
 };

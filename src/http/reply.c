@@ -115,17 +115,16 @@ add_common(struct MHD_Response *response, const char *type)
 struct MHD_Response *
 qp__reply_response(struct qp__shared *body, const char *type)
 {
-  bool empty = !body || !body->len;
-  struct MHD_Response *response =
-      body ? MHD_create_response_from_buffer_with_free_callback_cls(body->len, body->data,
-                                                                    drop_shared, body)
-           : MHD_create_response_from_buffer(0, NULL, MHD_RESPMEM_PERSISTENT);
+  struct MHD_Response *response;
 
+  if (!body)
+    return MHD_create_response_from_buffer(0, NULL, MHD_RESPMEM_PERSISTENT);
+  response = MHD_create_response_from_buffer_with_free_callback_cls(body->len, body->data,
+                                                                    drop_shared, body);
   if (!response)
     return NULL;
-  if (body)
-    (void)qp__shared_ref(body);
-  if (add_common(response, empty ? NULL : type ? type : "application/json"))
+  (void)qp__shared_ref(body);
+  if (add_common(response, !body->len ? NULL : type ? type : "application/json"))
     return response;
   MHD_destroy_response(response);
   return NULL;

@@ -4,12 +4,14 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
 #include "http/clock.h"
+#include "http/http_int.h"
 
 /* ---- life ---- */
 
@@ -22,6 +24,7 @@ qp__request_new(struct qp__http *http, struct MHD_Connection *connection, const 
   if (!r)
     return NULL;
   r->http = http;
+  r->settings = qp__http_settings(http);
   r->connection = connection;
   r->started_us = qp__clock_us();
   qp__buf_init(&r->reply.body, QP__REPLY_MAX);
@@ -100,13 +103,40 @@ decode(struct qp__request *r, const char *s, size_t n, bool plus, char **out, st
   return QP_OK;
 }
 
+/* "http://host/path" is another way to ask for "/path" of the Host "host". */
+static enum qp_rc
+skip_origin(const struct qp__request *r, const char **path, struct qp_err *err)
+{
+  const char *scheme = r->settings->tls ? "https://" : "http://";
+  const char *host = qp__request_header(r, "Host");
+  const char *name;
+  size_t n;
+
+  if (strncasecmp(*path, scheme, strlen(scheme)) != 0)
+    return qp__fail(err, QP_INVALID, "the path does not begin with '/'");
+  name = *path + strlen(scheme);
+  n = strcspn(name, "/");
+  if (!host || strlen(host) != n || strncasecmp(host, name, n) != 0)
+    return qp__fail(err, QP_INVALID, "the address and the Host name two servers");
+  *path = name[n] ? name + n : "/";
+  return QP_OK;
+}
+
 static enum qp_rc
 decode_path(struct qp__request *r, struct qp_err *err)
 {
   const char *s = r->path;
 
-  if (*s != '/')
-    return qp__fail(err, QP_INVALID, "the path does not begin with '/'");
+  if (strcmp(s, "*") == 0 && strcmp(r->method, "OPTIONS") == 0)
+    return QP_OK; /* of the server itself */
+  if (*s != '/') {
+    enum qp_rc rc = skip_origin(r, &s, err);
+
+    if (rc)
+      return rc;
+  }
+  if (!s[1])
+    return QP_OK; /* "/" alone has no segments */
   while (*s) {
     size_t n = strcspn(++s, "/");
     enum qp_rc rc;

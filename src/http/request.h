@@ -21,12 +21,19 @@
 #define QP__REPLY_HEADERS 8
 #define QP__REPLY_MAX ((size_t)1 << 30)
 
+struct qp__held;
 struct qp__http;
+struct qp__request;
 struct qp__route;
+struct qp__settings;
+
+/* Decodes, calls the library, fills r->reply. */
+typedef enum qp_rc qp__handler(struct qp__request *r, struct qp_err *err);
 
 enum qp__stage {
   QP__STAGE_LINE,    /* its first line is there */
   QP__STAGE_BODY,    /* its header is there and good */
+  QP__STAGE_WAITING, /* for something that goes on elsewhere; then `then` makes the answer */
   QP__STAGE_REPLIED, /* the answer is queued */
 };
 
@@ -52,6 +59,7 @@ struct qp__reply {
 
 struct qp__request {
   struct qp__http *http;
+  const struct qp__settings *settings; /* those in force when it began */
   struct MHD_Connection *connection;
   enum qp__stage stage;
   const struct qp__route *route; /* NULL until it is found */
@@ -74,6 +82,12 @@ struct qp__request {
   struct qp_err early;  /* what is wrong with the header; told when the request is over */
   unsigned fail_status; /* of qp__request_fail, or 0 */
   const char *fail_code;
+  /* of a request that waits (wait.h) */
+  qp__handler *then;
+  struct qp_err waited;
+  struct qp__held *held;      /* given back with the request, or NULL */
+  struct qp__held *condemned; /* that it deletes, or NULL */
+  void *kept;                 /* the handler's, in the arena */
   struct qp__reply reply;
   enum MHD_Result queued; /* of an answer that the handler itself has sent */
   unsigned sent_status;
@@ -139,8 +153,8 @@ enum qp_rc qp__reply_location(struct qp__request *r, const char *prefix, const c
                               struct qp_err *err);
 /* Sends the reply, or for a code other than QP_OK the error. MHD_NO: the connection must end. */
 enum MHD_Result qp__reply_send(struct qp__request *r, enum qp_rc rc, const struct qp_err *err);
-/* A response of `body`, to which it adds a reference, with the headers that all answers have. A
- * body NULL is an empty one, as that of 304. NULL: no memory. */
+/* A response of `body`, to which it adds a reference, with the headers that all answers have but a
+ * 304: whoever gets that has them. That is a body NULL. NULL: no memory. */
 struct MHD_Response *qp__reply_response(struct qp__shared *body, const char *type);
 
 /* Takes the bytes out of `body`, in one reference. NULL: no memory, and they are there still. */

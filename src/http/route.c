@@ -9,6 +9,7 @@
 #include "http/http_int.h"
 
 static const struct qp__route routes[] = {
+  { "GET", "/", qp__h_index, QP__SCOPE_NONE, 0, NULL },
   { "GET", "/healthz", qp__h_healthz, QP__SCOPE_NONE, 0, NULL },
   { "GET", "/readyz", qp__h_readyz, QP__SCOPE_NONE, 0, NULL },
   { "GET", "/metrics", qp__h_metrics, QP__SCOPE_READ, QP__ROUTE_GLOBAL, NULL },
@@ -98,7 +99,7 @@ fits(const struct qp__request *r, const char *pattern, const char *params[2])
   size_t count = 0;
   size_t i = 0;
 
-  while (*pattern) {
+  while (pattern[0] && pattern[1]) {
     const char *segment;
     size_t n;
 
@@ -206,6 +207,11 @@ qp__route_find(struct qp__request *r, struct qp_err *err)
     r->route = &routes[i];
     memcpy(r->params, params, sizeof(params));
     return check_query(r, err);
+  }
+  if (strcmp(r->path, "*") == 0 && strcmp(r->method, "OPTIONS") == 0) {
+    qp__reply_header(r, "Allow", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS");
+    r->reply.status = MHD_HTTP_NO_CONTENT;
+    return QP_OK;
   }
   if (!known)
     return qp__fail(err, QP_NOTFOUND, "No such path");

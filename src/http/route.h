@@ -4,9 +4,6 @@
 
 #include "http/request.h"
 
-/* Decodes, calls the library, fills r->reply. */
-typedef enum qp_rc qp__handler(struct qp__request *r, struct qp_err *err);
-
 enum qp__route_flags {
   QP__ROUTE_BODY = 1u << 0,       /* takes a JSON body */
   QP__ROUTE_DEPRECATED = 1u << 1, /* works, and says that there is a better one */

@@ -6,11 +6,13 @@
  *   take_header     the header is there: framing, guard, route, size; what fails here is answered
  *                   before a byte of the body is read
  *   take_body       the body comes in pieces, up to the limit
- *   run             the handler makes the answer, which is queued
+ *   run             the handler makes the answer, which is queued; or it begins something that
+ *                   takes a while, the connection is suspended, and its second half makes it
+ *                   (wait.h)
  *   end_request     it is sent, or the connection is lost: logged, counted, freed
  *
  * Stopping: no new connection is taken, requests that have begun are answered with "Connection:
- * close", and when there is none left, or after STOP_SECONDS, the threads end. */
+ * close", and when there is none left, or after stop_timeout_s, the threads end. */
 #include "http/server.h"
 
 #include <errno.h>
@@ -28,18 +30,20 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "http/access.h"
+#include "http/change.h"
 #include "http/clock.h"
+#include "http/framing.h"
 #include "http/guard.h"
 #include "http/http_int.h"
 #include "http/route.h"
+#include "http/tls.h"
 #include "os/os.h"
 
 #define CONNECTIONS 16384
-#define CONNECTION_MEMORY ((size_t)16 << 10) /* a request's header must fit; cleared for each one */
-#define TIMEOUT_SECONDS 30
-#define BODY_SECONDS 300 /* a request that takes longer to arrive is cut off */
-#define STOP_SECONDS 10
-#define MAX_BODY ((size_t)32 << 20)
+#define CONNECTIONS_ADDRESS 256
+#define ANSWER_MEMORY \
+  ((size_t)8 << 10) /* of a connection, besides the request's header; all of it
+                                         * is cleared for each request */
 #define DROPPED_MAX ((uint64_t)64 << 20)
 #define THREADS_MAX 8
 
@@ -57,6 +61,17 @@ begin_request(void *cls, const char *uri, struct MHD_Connection *connection)
   return r;
 }
 
+/* The client has gone while the request waited. */
+static void
+abandon(struct qp__request *r)
+{
+  struct qp_err err = { QP_OK, "" };
+
+  qp__held_put(r->held);
+  if (r->condemned && qp__held_end_delete(r, &err))
+    r->http->log(r->http->log_arg, QP_LOG_WARN, "http", err.msg);
+}
+
 static void
 end_request(void *cls, struct MHD_Connection *connection, void **con_cls,
             enum MHD_RequestTerminationCode why)
@@ -65,7 +80,6 @@ end_request(void *cls, struct MHD_Connection *connection, void **con_cls,
   struct qp__request *r = *con_cls;
   int64_t us;
 
-  (void)connection;
   *con_cls = NULL;
   if (!r)
     return;
@@ -76,61 +90,14 @@ end_request(void *cls, struct MHD_Connection *connection, void **con_cls,
     qp__metrics_count(&http->metrics, qp__route_number(r->route), r->sent_status, us);
     qp__access_log(r, us);
   }
+  abandon(r);
   qp__request_free(r);
+  qp__connection_phase(connection, QP__PHASE_HEADER);
   if (atomic_fetch_sub(&http->active, 1) == 1 && atomic_load(&http->stopping)) {
     (void)pthread_mutex_lock(&http->lock);
     (void)pthread_cond_signal(&http->quiet);
     (void)pthread_mutex_unlock(&http->lock);
   }
-}
-
-struct framing {
-  size_t lengths;   /* Content-Length headers */
-  size_t encodings; /* Transfer-Encoding headers */
-  size_t hosts;
-  bool chunked;
-  bool bad_length;
-  uint64_t length;
-};
-
-static enum MHD_Result
-look_at_header(void *cls, enum MHD_ValueKind kind, const char *name, const char *value)
-{
-  struct framing *f = cls;
-
-  (void)kind;
-  if (strcasecmp(name, "Content-Length") == 0) {
-    f->lengths++;
-    for (const char *s = value ? value : ""; *s && !f->bad_length; s++) {
-      f->bad_length = *s < '0' || *s > '9' || f->length > UINT64_MAX / 100;
-      f->length = f->length * 10 + (uint64_t)(*s - '0');
-    }
-    f->bad_length |= !value || !*value;
-  } else if (strcasecmp(name, "Transfer-Encoding") == 0) {
-    f->encodings++;
-    f->chunked = value && strcasecmp(value, "chunked") == 0;
-  } else if (strcasecmp(name, "Host") == 0) {
-    f->hosts++;
-  }
-  return MHD_YES;
-}
-
-/* Where the body ends must have one reading only, or another server in front of this one may see
- * another request behind it. */
-static enum qp_rc
-check_framing(struct qp__request *r, const char *version, struct framing *f, struct qp_err *err)
-{
-  (void)MHD_get_connection_values(r->connection, MHD_HEADER_KIND, look_at_header, f);
-  if (f->lengths + f->encodings > 1 || f->bad_length || (f->encodings && !f->chunked)) {
-    r->close = true;
-    return qp__fail(err, QP_INVALID,
-                    "a body must have one Content-Length, or 'Transfer-Encoding: chunked' alone");
-  }
-  if (f->hosts > 1 || (f->hosts == 0 && strcmp(version, "HTTP/1.1") == 0)) {
-    r->close = true;
-    return qp__fail(err, QP_INVALID, "a request must have one Host");
-  }
-  return QP_OK;
 }
 
 static bool
@@ -142,7 +109,7 @@ is_json_type(const char *type)
 }
 
 static enum qp_rc
-check_body(struct qp__request *r, const struct framing *f, struct qp_err *err)
+check_body(struct qp__request *r, const struct qp__framing *f, struct qp_err *err)
 {
   const char *type = qp__request_header(r, "Content-Type");
   bool has_body = f->chunked || f->length > 0;
@@ -150,8 +117,9 @@ check_body(struct qp__request *r, const struct framing *f, struct qp_err *err)
 
   if (has_body && !takes_body)
     return qp__fail(err, QP_INVALID, "%.20s takes no body here", r->method);
-  if (f->length > r->http->max_body)
-    return qp__fail(err, QP_TOOBIG, "the body is over the limit of %zu bytes", r->http->max_body);
+  if (f->length > r->settings->max_body)
+    return qp__fail(err, QP_TOOBIG, "the body is over the limit of %zu bytes",
+                    r->settings->max_body);
   if (has_body && type && !is_json_type(type))
     return qp__request_fail(r, MHD_HTTP_UNSUPPORTED_MEDIA_TYPE, "UNSUPPORTED_MEDIA_TYPE", err,
                             "the body must be JSON, with Content-Type: application/json");
@@ -175,17 +143,17 @@ find_route(struct qp__request *r, struct qp_err *err)
 static enum qp_rc
 take_header(struct qp__request *r, const char *method, const char *version, struct qp_err *err)
 {
-  struct framing framing = { 0 };
+  struct qp__framing framing;
   enum qp_rc rc;
 
   r->stage = QP__STAGE_BODY;
-  qp__buf_init(&r->body, r->http->max_body);
+  qp__buf_init(&r->body, r->settings->max_body);
   r->method = qp__arena_strdup(&r->arena, method);
   if (!r->method) {
     r->method = "-";
     return qp__fail_nomem(err, "a request");
   }
-  rc = check_framing(r, version, &framing, err);
+  rc = qp__framing_check(r, version, &framing, err);
   if (!rc)
     rc = qp__guard_check(r, err);
   if (!rc)
@@ -209,8 +177,6 @@ take_header(struct qp__request *r, const char *method, const char *version, stru
 static enum MHD_Result
 take_body(struct qp__request *r, const char *data, size_t *size)
 {
-  if (qp__clock_us() - r->started_us > (int64_t)BODY_SECONDS * 1000000)
-    return MHD_NO;
   if (!r->too_big && qp__buf_add(&r->body, data, *size)) {
     r->too_big = true;
     if (r->body.rc == QP_TOOBIG)
@@ -228,6 +194,8 @@ take_body(struct qp__request *r, const char *data, size_t *size)
 static enum qp_rc
 run(struct qp__request *r, struct qp_err *err)
 {
+  struct qp_err ignored;
+
   if (r->early.rc) {
     *err = r->early;
     return err->rc;
@@ -235,8 +203,10 @@ run(struct qp__request *r, struct qp_err *err)
   if (r->too_big)
     return r->body.rc == QP_TOOBIG
                ? qp__fail(err, QP_TOOBIG, "the body is over the limit of %zu bytes",
-                          r->http->max_body)
+                          r->settings->max_body)
                : qp__fail_nomem(err, "reading the body");
+  if (r->route && r->route->scope >= QP__SCOPE_WRITE)
+    (void)qp__change_recover(r->http, &ignored); /* if it fails, the handler is told why */
   return r->route ? r->route->handle(r, err) : QP_OK;
 }
 
@@ -249,43 +219,35 @@ handle(void *cls, struct MHD_Connection *connection, const char *url, const char
   enum qp_rc rc;
 
   (void)cls;
-  (void)connection;
   (void)url;
   if (!r)
     return MHD_NO; /* there was no memory for it */
   switch (r->stage) {
   case QP__STAGE_LINE:
     rc = take_header(r, method, version, &err);
+    qp__connection_phase(connection, QP__PHASE_BODY);
     return rc ? qp__reply_send(r, rc, &err) : MHD_YES;
   case QP__STAGE_BODY:
     if (*size)
       return take_body(r, data, size);
+    qp__connection_phase(connection, QP__PHASE_ANSWER);
     rc = run(r, &err);
-    return r->stage == QP__STAGE_REPLIED ? r->queued : qp__reply_send(r, rc, &err);
-  case QP__STAGE_REPLIED:
     break;
+  case QP__STAGE_WAITING:
+    r->stage = QP__STAGE_BODY;
+    rc = r->then(r, &err);
+    break;
+  case QP__STAGE_REPLIED:
+  default:
+    *size = 0;
+    return MHD_YES;
   }
-  *size = 0;
-  return MHD_YES;
+  if (r->stage == QP__STAGE_WAITING)
+    return MHD_YES;
+  return r->stage == QP__STAGE_REPLIED ? r->queued : qp__reply_send(r, rc, &err);
 }
 
-/* ---- connections ---- */
-
-static void
-count_connection(void *cls, struct MHD_Connection *connection, void **socket_context,
-                 enum MHD_ConnectionNotificationCode what)
-{
-  struct qp__http *http = cls;
-
-  (void)connection;
-  (void)socket_context;
-  if (what == MHD_CONNECTION_NOTIFY_STARTED) {
-    (void)atomic_fetch_add_explicit(&http->metrics.connections, 1, memory_order_relaxed);
-    (void)atomic_fetch_add_explicit(&http->metrics.open, 1, memory_order_relaxed);
-  } else {
-    (void)atomic_fetch_sub_explicit(&http->metrics.open, 1, memory_order_relaxed);
-  }
-}
+/* ---- what libmicrohttpd says ---- */
 
 static void QP_PRINTF(2, 0) pass_log(void *cls, const char *fmt, va_list args)
 {
@@ -364,7 +326,8 @@ make_url(struct qp__http *http, struct qp_err *err)
                   NI_NUMERICHOST | NI_NUMERICSERV))
     return qp__fail(err, QP_IO, "cannot tell the address of the server");
   v6 = address.ss_family == AF_INET6;
-  (void)snprintf(url, sizeof(url), "http://%s%s%s:%s", v6 ? "[" : "", host, v6 ? "]" : "", port);
+  (void)snprintf(url, sizeof(url), "http%s://%s%s%s:%s", qp__http_settings(http)->tls ? "s" : "",
+                 v6 ? "[" : "", host, v6 ? "]" : "", port);
   http->url = qp__strdup(url);
   return http->url ? QP_OK : qp__fail_nomem(err, "starting the server");
 }
@@ -402,32 +365,6 @@ log_nothing(void *arg, enum qp_log_level level, const char *feature, const char 
   (void)text;
 }
 
-static enum qp_rc
-copy_list(const char *const *list, char ***out, size_t *out_count, struct qp_err *err)
-{
-  size_t count = 0;
-
-  while (list && list[count])
-    count++;
-  if (!count)
-    return QP_OK;
-  *out = qp__alloc0(count, sizeof(**out));
-  for (; *out && *out_count < count; (*out_count)++) {
-    (*out)[*out_count] = qp__strdup(list[*out_count]);
-    if (!(*out)[*out_count])
-      return qp__fail_nomem(err, "starting the server");
-  }
-  return *out ? QP_OK : qp__fail_nomem(err, "starting the server");
-}
-
-static void
-free_list(char **list, size_t count)
-{
-  for (size_t i = 0; i < count; i++)
-    qp__free(list[i]);
-  qp__free(list);
-}
-
 /* Each connection is a descriptor; the system's usual limit of 1024 is a soft one. */
 static void
 raise_descriptor_limit(void)
@@ -448,20 +385,34 @@ default_threads(void)
   return n < 2 ? 2 : n > THREADS_MAX ? THREADS_MAX : (unsigned)n;
 }
 
+static unsigned
+address_limit(const struct qp__http *http, const struct qp__http_options *o)
+{
+  if (o->connections_address)
+    return o->connections_address;
+  return http->exposed ? CONNECTIONS_ADDRESS : 0;
+}
+
 static enum qp_rc
 start_daemon(struct qp__http *http, const struct qp__http_options *o, struct qp_err *err)
 {
+  const struct qp__settings *settings = qp__http_settings(http);
   unsigned threads = o->threads ? o->threads : default_threads();
+  unsigned tls = settings->tls ? MHD_USE_TLS : 0;
 
+  http->timeout_s = settings->timeout_s;
   http->daemon = MHD_start_daemon(
-      MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_ERROR_LOG, 0, NULL, NULL, handle, http,
-      MHD_OPTION_EXTERNAL_LOGGER, pass_log, http, MHD_OPTION_LISTEN_SOCKET, http->listen_fd,
-      MHD_OPTION_THREAD_POOL_SIZE, threads, MHD_OPTION_CONNECTION_LIMIT,
-      o->connections ? o->connections : CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT,
-      o->timeout_s ? o->timeout_s : TIMEOUT_SECONDS, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-      CONNECTION_MEMORY, MHD_OPTION_URI_LOG_CALLBACK, begin_request, http,
-      MHD_OPTION_NOTIFY_COMPLETED, end_request, http, MHD_OPTION_NOTIFY_CONNECTION,
-      count_connection, http, MHD_OPTION_END);
+      MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG | tls, 0, NULL,
+      NULL, handle, http, MHD_OPTION_EXTERNAL_LOGGER, pass_log, http, MHD_OPTION_LISTEN_SOCKET,
+      http->listen_fd, MHD_OPTION_THREAD_POOL_SIZE, threads, MHD_OPTION_CONNECTION_LIMIT,
+      o->connections ? o->connections : CONNECTIONS, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
+      address_limit(http, o), MHD_OPTION_CONNECTION_TIMEOUT, http->timeout_s,
+      MHD_OPTION_CONNECTION_MEMORY_LIMIT, settings->max_header + ANSWER_MEMORY,
+      MHD_OPTION_URI_LOG_CALLBACK, begin_request, http, MHD_OPTION_NOTIFY_COMPLETED, end_request,
+      http, MHD_OPTION_NOTIFY_CONNECTION, qp__connection_notify, http,
+      /* without TLS the list ends here */
+      tls ? MHD_OPTION_HTTPS_CERT_CALLBACK2 : MHD_OPTION_END, qp__tls_retrieve,
+      MHD_OPTION_HTTPS_PRIORITIES, QP__TLS_PRIORITIES, MHD_OPTION_END);
   if (!http->daemon)
     return qp__fail(err, QP_IO, "cannot start the threads of the server");
   return QP_OK;
@@ -488,6 +439,18 @@ init_locks(struct qp__http *http, struct qp_err *err)
   return qp__fail_nomem(err, "starting the server");
 }
 
+static enum qp_rc
+use_settings(struct qp__http *http, const struct qp__http_options *options, struct qp_err *err)
+{
+  struct qp__settings *settings = NULL;
+  enum qp_rc rc = qp__settings_new(options, &settings, err);
+
+  if (rc)
+    return rc;
+  atomic_store(&http->settings, settings);
+  return QP_OK;
+}
+
 enum qp_rc
 qp__http_start(const struct qp__http_options *options, struct qp__http **out, struct qp_err *err)
 {
@@ -501,7 +464,12 @@ qp__http_start(const struct qp__http_options *options, struct qp__http **out, st
     qp__free(http);
     return rc;
   }
-  rc = init_locks(http, err);
+  rc = qp__connections_init(&http->connections, err);
+  if (!rc) {
+    rc = init_locks(http, err);
+    if (rc)
+      qp__connections_release(&http->connections);
+  }
   if (rc) {
     qp__holds_release(&http->holds);
     qp__free(http);
@@ -509,15 +477,11 @@ qp__http_start(const struct qp__http_options *options, struct qp__http **out, st
   }
   http->listen_fd = -1;
   http->store = options->store;
-  http->max_body = options->max_body ? options->max_body : MAX_BODY;
   http->log = options->log ? options->log : log_nothing;
   http->log_arg = options->log_arg;
-  atomic_store(&http->log_access, options->log && !options->no_access_log);
   http->started_ms = qp__clock_wall_ms();
   raise_descriptor_limit();
-  rc = copy_list(options->origins, &http->origins, &http->origin_count, err);
-  if (!rc)
-    rc = copy_list(options->hosts, &http->hosts, &http->host_count, err);
+  rc = use_settings(http, options, err);
   if (!rc)
     rc = qp__keys_open(&qp__os_posix, options->data, http->log, http->log_arg, &http->keys, err);
   if (!rc)
@@ -537,16 +501,47 @@ qp__http_url(const struct qp__http *http)
   return http->url;
 }
 
+enum qp_rc
+qp__http_reload(struct qp__http *http, const struct qp__http_options *options, struct qp_err *err)
+{
+  struct qp__settings *old = atomic_load(&http->settings);
+  struct qp__settings *settings = NULL;
+  enum qp_rc rc = qp__settings_new(options, &settings, err);
+
+  if (rc)
+    return rc;
+  if (!settings->tls != !old->tls)
+    rc = qp__fail(err, QP_INVALID, "only a restart changes between HTTP and https");
+  if (rc || qp__settings_equal(settings, old)) {
+    qp__settings_free(settings);
+    return rc;
+  }
+  settings->older = old;
+  atomic_store(&http->settings, settings);
+  (void)atomic_fetch_add(&http->holds.epoch, 1); /* answers that are kept have headers of the old */
+  return QP_OK;
+}
+
+void
+qp__http_tick(struct qp__http *http)
+{
+  qp__connections_sweep(http);
+}
+
 static void
 wait_until_quiet(struct qp__http *http)
 {
-  int64_t until = qp__clock_us() + (int64_t)STOP_SECONDS * 1000000;
+  unsigned seconds = qp__http_settings(http)->stop_timeout_s;
+  int64_t until = qp__clock_us() + (int64_t)seconds * 1000000;
   const struct timespec deadline = { .tv_sec = until / 1000000, .tv_nsec = until % 1000000 * 1000 };
 
   (void)pthread_mutex_lock(&http->lock);
   while (atomic_load(&http->active) &&
          pthread_cond_timedwait(&http->quiet, &http->lock, &deadline) == 0)
     continue;
+  while (http->waiting) /* their connections must not go; what they wait for ends by itself */
+    (void)pthread_cond_wait(&http->quiet, &http->lock);
+  http->sealed = true;
   (void)pthread_mutex_unlock(&http->lock);
 }
 
@@ -564,8 +559,8 @@ qp__http_stop(struct qp__http *http)
   }
   if (http->listen_fd >= 0)
     (void)qp__os_posix.close(qp__os_posix.self, http->listen_fd);
-  free_list(http->origins, http->origin_count);
-  free_list(http->hosts, http->host_count);
+  qp__settings_free(atomic_load(&http->settings));
+  qp__connections_release(&http->connections);
   qp__keys_close(http->keys);
   qp__free(http->url);
   qp__holds_release(&http->holds);

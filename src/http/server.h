@@ -11,19 +11,28 @@ struct qp__http;
 /* A zero field means its default. Everything is copied but the store. */
 struct qp__http_options {
   struct qp_store *store;
-  const char *listen;         /* "127.0.0.1:7878", "[::1]:0"; port 0 picks a free one */
+  const char *listen;           /* "127.0.0.1:7878", "[::1]:0"; port 0 picks a free one */
+  const char *data;             /* the data directory, for keys.json; NULL: there are no keys */
+  unsigned threads;             /* default: processors, at most 8 */
+  unsigned connections;         /* at once; default 16384 */
+  unsigned connections_address; /* from one address; default 256, on loopback no limit */
+  size_t max_header;            /* largest request line and header; default 8 KiB */
+  qp_log_fn *log; /* default: none. The access log has the feature "access" and is logfmt, or with
+                   * log_json "access.json" and is the members of an object */
+  void *log_arg;
+
+  /* What qp__http_reload can change. */
   const char *const *origins; /* other origins whose pages may call: "https://chat.example"; ends
                                * with NULL */
-  const char *const *hosts; /* other names by which the server is called: "chat.example"; ends with
-                               * NULL */
-  const char *data;         /* the data directory, for keys.json; NULL: there are no keys */
-  unsigned threads;         /* default: processors, at most 8 */
-  unsigned connections;     /* at once; default 16384 */
-  unsigned timeout_s;       /* a connection that sends nothing is closed; default 30 */
-  size_t max_body;          /* largest request body; default 32 MiB */
-  qp_log_fn *log;           /* the access log has the feature "access"; default: none */
-  void *log_arg;
+  const char *const *hosts;   /* other names of this server; ends with NULL */
+  struct qp_bytes tls_cert, tls_key; /* PEM; NULL: plain HTTP */
+  size_t max_body;                   /* largest request body; default 32 MiB */
+  unsigned timeout_s;                /* a connection on which nothing moves is closed; default 30 */
+  unsigned header_timeout_s;         /* … that has not sent a whole header; default 60 */
+  unsigned body_timeout_s;           /* … whose body takes longer; default 300 */
+  unsigned stop_timeout_s;           /* how long a stop waits for requests; default 10 */
   bool no_access_log;
+  bool log_json;
 };
 
 /* Listens and answers, on threads of its own, until it is stopped. QP_INVALID: an address that is
@@ -33,7 +42,13 @@ enum qp_rc qp__http_start(const struct qp__http_options *options, struct qp__htt
                           struct qp_err *err);
 /* "http://127.0.0.1:7878", with the real port. Borrowed. */
 const char *qp__http_url(const struct qp__http *http);
-/* Takes no more connections, finishes the requests that have begun (for at most 10 seconds) and
+/* Takes what can change from `options` for all that comes after; the rest of them is not looked at.
+ * On failure all stays as it was. QP_INVALID: a change between HTTP and https. */
+enum qp_rc qp__http_reload(struct qp__http *http, const struct qp__http_options *options,
+                           struct qp_err *err);
+/* To be called about once a second: cuts off the connections whose time is over. */
+void qp__http_tick(struct qp__http *http);
+/* Takes no more connections, finishes the requests that have begun (for at most stop_timeout_s) and
  * frees. NULL is allowed. */
 void qp__http_stop(struct qp__http *http);
 

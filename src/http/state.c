@@ -54,12 +54,46 @@ window(struct rendering *x, uint64_t last)
   return x->total - seen;
 }
 
+/* Counts messages up to the first that calls a tool or tells what one gave. */
+struct quiet {
+  uint64_t count;
+  bool over;
+};
+
+static enum qp_rc
+count_quiet(void *arg, const struct qp_message_info *info, struct qp_bytes json)
+{
+  struct quiet *quiet = arg;
+
+  (void)json;
+  quiet->over |= info->type == QP_TYPE_TOOL_CALL || info->type == QP_TYPE_TOOL_RESULT;
+  quiet->count += !quiet->over;
+  return QP_OK;
+}
+
+/* Leaves out what is only looked at and has nothing to tell; its content is not even read. */
+static enum qp_rc
+pass_quiet(struct rendering *x, struct qp_context *context, uint64_t *first, struct qp_err *err)
+{
+  struct quiet quiet = { 0 };
+  enum qp_rc rc;
+
+  if (!x->skip)
+    return QP_OK;
+  rc = qp_messages_index(context, x->name, *first, x->skip, count_quiet, &quiet, err);
+  *first += quiet.count;
+  x->skip -= quiet.count;
+  return rc;
+}
+
 static enum qp_rc
 render_messages(struct rendering *x, struct qp_context *context, uint64_t last, struct qp_err *err)
 {
   uint64_t first = window(x, last);
-  enum qp_rc rc;
+  enum qp_rc rc = pass_quiet(x, context, &first, err);
 
+  if (rc)
+    return rc;
   qp__emit_str(x->out, "branch", x->name);
   qp__emit_uint(x->out, "total", x->total);
   qp__emit_open(x->out, "messages", '[');
@@ -94,7 +128,7 @@ qp__state_render(struct qp__held *held, const char *branch, uint64_t last, struc
     return qp__fail_nomem(err, "the state");
   x->out = out;
   qp__pending_init(&x->pending);
-  rc = qp__context_metadata(held->context, &metadata, err);
+  rc = qp__context_shown(held, &metadata, err);
   if (!rc)
     rc = qp__context_updated_at(held->context, metadata, &updated_at, err);
   if (!rc)
@@ -137,7 +171,7 @@ drop_render(struct qp__held *held, struct qp__render *render)
 
 /* What is the same for all clients but those that need headers of their own. */
 static struct MHD_Response *
-make_response(const struct qp__http *http, struct qp__shared *body, const char *etag)
+make_response(struct qp__http *http, struct qp__shared *body, const char *etag)
 {
   struct MHD_Response *response = qp__reply_response(body, NULL);
 
@@ -145,7 +179,8 @@ make_response(const struct qp__http *http, struct qp__shared *body, const char *
     return NULL;
   if (MHD_add_response_header(response, "ETag", etag) == MHD_YES &&
       MHD_add_response_header(response, "Cache-Control", "private, no-cache") == MHD_YES &&
-      (!http->origin_count || MHD_add_response_header(response, "Vary", "Origin") == MHD_YES))
+      (!qp__http_settings(http)->origins[0] ||
+       MHD_add_response_header(response, "Vary", "Origin") == MHD_YES))
     return response;
   MHD_destroy_response(response);
   return NULL;
@@ -154,7 +189,7 @@ make_response(const struct qp__http *http, struct qp__shared *body, const char *
 /* Keeps `made` with its body, a reference that it takes, instead of what there was for `last`.
  * NULL: no memory. */
 static struct qp__render *
-keep_render(const struct qp__http *http, struct qp__held *held, const struct qp__render *made)
+keep_render(struct qp__http *http, struct qp__held *held, const struct qp__render *made)
 {
   struct qp__render *render = find_render(held, made->last);
 
@@ -183,8 +218,7 @@ count(atomic_ullong *counter)
 static bool
 needs_own_headers(const struct qp__request *r)
 {
-  return qp__http_stopping(r->http) ||
-         (r->http->origin_count > 0 && qp__request_header(r, "Origin"));
+  return qp__http_stopping(r->http) || (r->settings->origins[0] && qp__request_header(r, "Origin"));
 }
 
 /* An answer of its own on the rendered body. */
@@ -242,8 +276,10 @@ answer_rendered(struct qp__request *r, struct qp__held *held, uint64_t last, str
 
   made.version = qp_context_version(held->context);
   made.epoch = atomic_load(&held->holds->epoch);
-  if (render && qp__render_fresh(render, atomic_load(&held->settled), made.version, made.epoch,
-                                 qp__clock_us())) {
+  made.failures = atomic_load(&held->failures);
+  if (render && render->failures == made.failures &&
+      qp__render_fresh(render, atomic_load(&held->settled), made.version, made.epoch,
+                       qp__clock_us())) {
     count(&r->http->metrics.render_hits);
     return answer_from(r, render, err);
   }

@@ -106,8 +106,8 @@ retry_broken(struct qp__catalogue *cat, struct qp_err *err)
   bool row = true;
   enum qp_rc rc = qp__cat_use(&cat->main, QP__CAT_ROW_BROKEN, &st, err);
 
-  cat->broken = false;
   (void)pthread_mutex_lock(&cat->lock);
+  cat->broken = false;
   while (row && !rc) {
     rc = qp__cat_step(&cat->main, st, &row, err);
     if (!rc && row) {
@@ -362,6 +362,7 @@ mark(struct qp__catalogue *cat, const struct qp_uuid *id)
     return;
   (void)pthread_mutex_lock(&cat->lock);
   first = !cat->mark_count && !cat->all;
+  cat->version++;
   if (id)
     add_mark(cat, id);
   else
@@ -399,6 +400,7 @@ qp__catalogue_new(struct qp_store *s, const char *where)
   if (!cat)
     return NULL;
   cat->store = s;
+  cat->version = 1;
   if (s->io.inner == &qp__os_posix && s->driver->directory) {
     cat->where = qp__strdup(where);
     if (!cat->where) {
@@ -444,6 +446,7 @@ qp__catalogue_free(struct qp__catalogue *cat)
     (void)pthread_join(cat->thread, NULL);
   finish(cat);
   qp__cat_close(cat);
+  qp__cat_forget_pages(cat);
   qp__free(cat->marks);
   qp__free(cat->taken);
   qp__free(cat->where);

@@ -33,8 +33,7 @@ static const char schema[] =
     "tokenize = 'quipu');";
 
 static const char private_schema[] =
-    "CREATE TEMP TABLE listed (id BLOB PRIMARY KEY, differs INTEGER NOT NULL) WITHOUT ROWID;"
-    "CREATE INDEX temp.listed_differs ON listed (differs) WHERE differs = 1;";
+    "CREATE TEMP TABLE differing (id BLOB PRIMARY KEY) WITHOUT ROWID;";
 
 static const char *const sql_texts[] = {
 #define TEXT(name, text) text,
@@ -175,6 +174,7 @@ close_readers(struct qp__catalogue *cat)
   cat->readers = NULL;
   cat->reader_count = 0;
   cat->generation++;
+  cat->version++;
   cat->ready = QP__CAT_STALE;
   (void)pthread_mutex_unlock(&cat->lock);
   while (reader) {

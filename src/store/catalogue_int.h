@@ -18,7 +18,9 @@
  *     has changed a context.
  * (4) When nothing is marked and nothing is left to do, a list or a search takes no lock for longer
  *     than a moment: it reads by a connection of its own, beside all others.
- * (5) Each step is one transaction of bounded size. `summary` is the only thing in here that cannot
+ * (5) A page of a list is kept, and is right until something is marked: `version` moves on then,
+ *     which happens before the commit is acknowledged.
+ * (6) Each step is one transaction of bounded size. `summary` is the only thing in here that cannot
  *     be made again; nobody sets it yet.
  *
  * Locks: db_lock for everything about the database; while it is held contexts are opened, so nobody
@@ -38,7 +40,7 @@
   X(BEGIN, "BEGIN IMMEDIATE")                                                                    \
   X(COMMIT, "COMMIT")                                                                            \
   X(ROLLBACK, "ROLLBACK")                                                                        \
-  X(ROW_FIND, "SELECT n, indexed, digest, stamp, error IS NOT NULL FROM context WHERE id = ?1")  \
+  X(ROW_FIND, "SELECT n, indexed, digest FROM context WHERE id = ?1")                            \
   X(ROW_PUT,                                                                                     \
     "INSERT INTO context (id, title, created, updated, messages, bytes, branches, model, mode, " \
     "state, owner, old, error, stamp, indexed, digest, due, rc) "                                \
@@ -56,12 +58,11 @@
   X(WORDS_DROP, "INSERT INTO words (words, rowid, text) "                                        \
                 "SELECT 'delete', n, text FROM message WHERE context = ?1")                      \
   X(TEXT_DROP, "DELETE FROM message WHERE context = ?1")                                         \
-  X(PASS_CLEAR, "DELETE FROM temp.listed")                                                       \
-  X(PASS_ADD, "INSERT OR REPLACE INTO temp.listed (id, differs) VALUES (?1, ?2)")                \
-  X(PASS_GONE, "INSERT INTO temp.listed SELECT id, 1 FROM main.context "                         \
-               "WHERE id NOT IN (SELECT id FROM temp.listed)")                                   \
-  X(PASS_NEXT, "SELECT id FROM temp.listed WHERE differs = 1 LIMIT 1")                           \
-  X(PASS_DONE, "UPDATE temp.listed SET differs = 0 WHERE id = ?1")                               \
+  X(PASS_CLEAR, "DELETE FROM temp.differing")                                                    \
+  X(PASS_KNOWN, "SELECT id, stamp, error IS NOT NULL FROM context ORDER BY id")                  \
+  X(PASS_ADD, "INSERT OR IGNORE INTO temp.differing (id) VALUES (?1)")                           \
+  X(PASS_NEXT, "SELECT id FROM temp.differing LIMIT 1")                                          \
+  X(PASS_DONE, "DELETE FROM temp.differing WHERE id = ?1")                                       \
   X(LIST, QP__CAT_ROW "WHERE ?1 OR (updated, id) < (?2, ?3) "                                    \
                       "ORDER BY updated DESC, id DESC LIMIT ?4")                                 \
   X(LIST_OWNER, QP__CAT_ROW "WHERE owner = ?5 AND (?1 OR (updated, id) < (?2, ?3)) "             \
@@ -108,6 +109,10 @@ enum qp__cat_ready {
   QP__CAT_TEXT, /* and all words */
 };
 
+/* A page of a list, which others may be visiting. */
+struct qp__cat_page;
+#define QP__CAT_PAGES 16 /* that are kept */
+
 struct qp__catalogue {
   struct qp_store *store;
   char *where; /* the data directory; NULL: the database is private */
@@ -117,13 +122,12 @@ struct qp__catalogue {
   struct qp__cat_db main;
   bool private;          /* it is not catalogue.db, or only read */
   bool only_read;        /* it is catalogue.db of a store that is only read */
-  bool passing;          /* temp.listed has contexts that are to be compared */
+  bool passing;          /* temp.differing has contexts whose rows are to be made */
   bool needs_pass;       /* nobody knows whether the rows are right */
   struct qp_uuid *taken; /* marks that were taken and not worked off */
   size_t taken_count, taken_cap;
   uint64_t listed;   /* contexts that the last pass found */
   uint64_t finished; /* contexts that were brought up to date, text and all */
-  bool broken;       /* some cannot be opened, and are tried again each time */
 
   /* Marks, readers and the thread: under lock. */
   pthread_mutex_t lock;
@@ -132,9 +136,13 @@ struct qp__catalogue {
   size_t mark_count, mark_cap;
   bool all; /* marks were lost: every context may have changed */
   enum qp__cat_ready ready;
-  struct qp__cat_reader *readers; /* that nobody uses now */
+  uint64_t version; /* marks and other files so far: who has it has seen all that was committed */
+  struct qp__cat_page *pages[QP__CAT_PAGES]; /* or NULL */
+  size_t next_page;                          /* to be replaced */
+  struct qp__cat_reader *readers;            /* that nobody uses now */
   size_t reader_count;
   uint64_t generation; /* grows when the file is another */
+  bool broken;         /* some contexts cannot be opened, and are tried again each time */
   bool looked;         /* it is known whether there is a catalogue.db */
   bool following;      /* the database is in use: keep it up to date in the background */
   bool stopping;
@@ -196,13 +204,17 @@ enum qp_rc qp__cat_work(struct qp__catalogue *cat, bool text, bool *more, struct
 /* Appends what of a stored message shall be found. */
 enum qp_rc qp__cat_message_text(struct qp_bytes json, struct qp__buf *out, struct qp_err *err);
 
+/* ---- catalogue_query.c ---- */
+
+void qp__cat_forget_pages(struct qp__catalogue *cat);
+
 /* ---- catalogue.c ---- */
 
 /* Brings the rows, and with `text` the words, up to date with all that was committed before, and
  * hands out a connection to read by: a reader, or NULL with db_lock held and the main one to be
  * used. Given back with qp__cat_end_reading. */
-enum qp_rc qp__cat_begin_reading(struct qp__catalogue *cat, bool text,
-                                 struct qp__cat_reader **reader, struct qp_err *err);
+enum qp_rc qp__cat_begin_reading(struct qp__catalogue *cat, bool text, struct qp__cat_reader **out,
+                                 struct qp_err *err);
 void qp__cat_end_reading(struct qp__catalogue *cat, struct qp__cat_reader *reader);
 /* Whether reading failed because the database is damaged: it is gone then, try again. */
 bool qp__cat_is_damaged(struct qp__catalogue *cat, enum qp_rc rc);

@@ -17,6 +17,7 @@
 #define LIMIT_MAX 1000
 #define QUERY_MAX 4096 /* bytes of a search */
 #define TERMS_MAX 64
+#define KEPT_LIMIT 200 /* rows of a page that is kept */
 
 static uint32_t
 clamp_limit(uint32_t limit)
@@ -64,13 +65,121 @@ give_cursor(const char *text, bool more, char **out, struct qp_err *err)
 
 /* ---- lists ---- */
 
-struct list_page {
+/* Filled by one thread; afterwards it does not change but for `refs`. */
+struct qp__cat_page {
+  unsigned refs; /* under the catalogue's lock */
+  uint64_t version;
+  const char *owner, *cursor; /* of the query, or NULL; in the arena */
   struct qp__arena arena;
   struct qp_catalogue_row *rows;
   size_t count;
   uint32_t limit;
   bool more;
 };
+
+static bool
+same_text(const char *a, const char *b)
+{
+  return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+static void
+free_page(struct qp__cat_page *page)
+{
+  if (!page)
+    return;
+  qp__arena_release(&page->arena);
+  qp__free(page->rows);
+  qp__free(page);
+}
+
+static struct qp__cat_page *
+new_page(const struct qp_catalogue_query *q)
+{
+  struct qp__cat_page *page = qp__alloc0(1, sizeof(*page));
+
+  if (!page)
+    return NULL;
+  page->refs = 1;
+  page->limit = clamp_limit(q->limit);
+  page->owner = q->owner ? qp__arena_strdup(&page->arena, q->owner) : NULL;
+  page->cursor = q->cursor ? qp__arena_strdup(&page->arena, q->cursor) : NULL;
+  page->rows = qp__alloc0(page->limit, sizeof(*page->rows));
+  if (page->rows && !page->owner == !q->owner && !page->cursor == !q->cursor)
+    return page;
+  free_page(page);
+  return NULL;
+}
+
+/* ---- pages that are kept ---- */
+
+/* One of now, with a reference, or NULL. *version is that of now, 0 when none may be kept. */
+static struct qp__cat_page *
+find_page(struct qp__catalogue *cat, const struct qp_catalogue_query *q, uint64_t *version)
+{
+  struct qp__cat_page *found = NULL;
+
+  (void)pthread_mutex_lock(&cat->lock);
+  cat->following = true; /* as with any other list */
+  *version = cat->broken || cat->store->readonly ? 0 : cat->version;
+  for (size_t i = 0; i < QP__CAT_PAGES && !found && *version; i++) {
+    struct qp__cat_page *page = cat->pages[i];
+
+    if (page && page->version == *version && page->limit == clamp_limit(q->limit) &&
+        same_text(page->owner, q->owner) && same_text(page->cursor, q->cursor))
+      found = page;
+  }
+  if (found)
+    found->refs++;
+  (void)pthread_mutex_unlock(&cat->lock);
+  return found;
+}
+
+static void
+put_page(struct qp__catalogue *cat, struct qp__cat_page *page)
+{
+  bool last;
+
+  (void)pthread_mutex_lock(&cat->lock);
+  last = --page->refs == 0;
+  (void)pthread_mutex_unlock(&cat->lock);
+  if (last)
+    free_page(page);
+}
+
+/* Keeps a page that was read when the catalogue had this version, unless it has moved on. */
+static void
+keep_page(struct qp__catalogue *cat, struct qp__cat_page *page, uint64_t version)
+{
+  struct qp__cat_page *old = NULL;
+
+  if (!version || page->limit > KEPT_LIMIT)
+    return;
+  (void)pthread_mutex_lock(&cat->lock);
+  if (cat->version == version && !cat->broken) {
+    struct qp__cat_page **place = &cat->pages[cat->next_page++ % QP__CAT_PAGES];
+
+    page->version = version;
+    page->refs++;
+    old = *place;
+    *place = page;
+  }
+  (void)pthread_mutex_unlock(&cat->lock);
+  if (old)
+    put_page(cat, old);
+}
+
+void
+qp__cat_forget_pages(struct qp__catalogue *cat)
+{
+  for (size_t i = 0; i < QP__CAT_PAGES; i++) {
+    if (cat->pages[i])
+      put_page(cat, cat->pages[i]);
+    cat->pages[i] = NULL;
+  }
+}
+
+/* ---- reading lists ---- */
 
 /* "{updated}.{id}" of the last row of a page. */
 static enum qp_rc
@@ -86,7 +195,7 @@ parse_list_cursor(const char *cursor, int64_t *updated, struct qp_uuid *id, stru
 }
 
 static bool
-keep_row(struct list_page *page, sqlite3_stmt *st)
+keep_row(struct qp__cat_page *page, sqlite3_stmt *st)
 {
   struct qp_catalogue_row *r = &page->rows[page->count++];
   bool bad = false;
@@ -110,7 +219,7 @@ keep_row(struct list_page *page, sqlite3_stmt *st)
 }
 
 static enum qp_rc
-read_rows(struct qp__cat_db *db, const struct qp_catalogue_query *q, struct list_page *page,
+read_rows(struct qp__cat_db *db, const struct qp_catalogue_query *q, struct qp__cat_page *page,
           struct qp_err *err)
 {
   struct qp_uuid id = { { 0 } };
@@ -144,7 +253,7 @@ read_rows(struct qp__cat_db *db, const struct qp_catalogue_query *q, struct list
 }
 
 static enum qp_rc
-read_list(struct qp__catalogue *cat, const struct qp_catalogue_query *q, struct list_page *page,
+read_list(struct qp__catalogue *cat, const struct qp_catalogue_query *q, struct qp__cat_page *page,
           struct qp_err *err)
 {
   struct qp__cat_reader *reader = NULL;
@@ -158,36 +267,57 @@ read_list(struct qp__catalogue *cat, const struct qp_catalogue_query *q, struct 
   return rc;
 }
 
+/* The page of a query, with a reference: one that is kept, or a new one. */
+static enum qp_rc
+get_page(struct qp__catalogue *cat, const struct qp_catalogue_query *q, struct qp__cat_page **out,
+         struct qp_err *err)
+{
+  uint64_t version = 0;
+  struct qp__cat_page *page = find_page(cat, q, &version);
+  enum qp_rc rc;
+
+  *out = page;
+  if (page)
+    return QP_OK;
+  page = new_page(q);
+  if (!page)
+    return qp__fail_nomem(err, "a list");
+  rc = read_list(cat, q, page, err);
+  if (qp__cat_is_damaged(cat, rc))
+    rc = read_list(cat, q, page, err);
+  if (rc) {
+    free_page(page);
+    return rc;
+  }
+  keep_page(cat, page, version);
+  *out = page;
+  return QP_OK;
+}
+
 enum qp_rc
 qp_catalogue_list(struct qp_store *store, const struct qp_catalogue_query *query,
                   qp_catalogue_visit *visit, void *arg, char **next_cursor, struct qp_err *err)
 {
   const struct qp_catalogue_query none = { .limit = 0 };
-  const struct qp_catalogue_query *q = query ? query : &none;
   struct qp__catalogue *cat = store->catalogue;
-  struct list_page page = { .limit = clamp_limit(q->limit) };
+  struct qp__cat_page *page = NULL;
   char cursor[80];
-  enum qp_rc rc;
+  enum qp_rc rc = get_page(cat, query ? query : &none, &page, err);
 
-  page.rows = qp__alloc0(page.limit, sizeof(*page.rows));
-  if (!page.rows)
-    return qp__fail_nomem(err, "a list");
-  rc = read_list(cat, q, &page, err);
-  if (qp__cat_is_damaged(cat, rc))
-    rc = read_list(cat, q, &page, err);
-  for (size_t i = 0; i < page.count && !rc; i++)
-    rc = visit(arg, &page.rows[i]);
+  if (rc)
+    return rc;
+  for (size_t i = 0; i < page->count && !rc; i++)
+    rc = visit(arg, &page->rows[i]);
   if (!rc) {
-    const struct qp_catalogue_row *last = page.count ? &page.rows[page.count - 1] : NULL;
+    const struct qp_catalogue_row *last = page->count ? &page->rows[page->count - 1] : NULL;
     char id[QP_UUID_TEXT];
 
     if (last)
       (void)snprintf(cursor, sizeof(cursor), "%" PRId64 ".%s", last->updated_at,
                      qp_uuid_text(&last->id, id));
-    rc = give_cursor(cursor, page.more, next_cursor, err);
+    rc = give_cursor(cursor, page->more, next_cursor, err);
   }
-  qp__arena_release(&page.arena);
-  qp__free(page.rows);
+  put_page(cat, page);
   return rc;
 }
 

@@ -1,4 +1,6 @@
 /* catalogue_update.c - from contexts to rows and words. See catalogue_int.h for the rules. */
+#include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -391,54 +393,113 @@ index_next(struct qp__catalogue *cat, struct room *room, bool *found, struct qp_
 
 /* ---- the pass ---- */
 
+/* What the database says of a context. */
+struct stamped {
+  struct qp_uuid id;
+  uint8_t stamp[16];
+  bool good; /* the stamp is one, and the row that of a context that could be opened */
+  bool seen; /* the context is there */
+};
+
 struct pass {
   struct qp__catalogue *cat;
+  struct stamped *rows; /* by id */
+  size_t count, cap;
   struct qp_err *err;
 };
 
-/* Whether the row of a context is not that of its files. */
 static enum qp_rc
-compare_stamp(struct qp__catalogue *cat, const struct qp_uuid *id, bool *differs,
-              struct qp_err *err)
+add_known(struct pass *p, sqlite3_stmt *st)
 {
-  static const uint8_t none[16];
-  uint8_t stamp[16];
+  struct stamped *row;
+
+  if (p->count == p->cap) {
+    size_t cap = p->cap ? p->cap * 2 : 256;
+    struct stamped *grown = qp__realloc(p->rows, cap * sizeof(*grown));
+
+    if (!grown)
+      return qp__fail_nomem(p->err, "the catalogue");
+    p->rows = grown;
+    p->cap = cap;
+  }
+  row = &p->rows[p->count++];
+  memset(row, 0, sizeof(*row));
+  row->id = qp__cat_column_id(st, 0);
+  row->good = !sqlite3_column_int(st, 2) && sqlite3_column_bytes(st, 1) == (int)sizeof(row->stamp);
+  if (row->good)
+    memcpy(row->stamp, sqlite3_column_blob(st, 1), sizeof(row->stamp));
+  return QP_OK;
+}
+
+/* All rows at once: to ask for each of them would take longer than to look at its files. */
+static enum qp_rc
+read_known(struct pass *p)
+{
+  struct qp__cat_db *db = &p->cat->main;
   sqlite3_stmt *st;
-  bool row = false;
-  enum qp_rc rc = qp__cat_use(&cat->main, QP__CAT_ROW_FIND, &st, err);
+  bool row = true;
+  enum qp_rc rc = qp__cat_use(db, QP__CAT_PASS_KNOWN, &st, p->err);
 
   if (rc)
     return rc;
-  make_stamp(cat->store, id, stamp);
-  qp__cat_bind_id(st, 1, id);
-  rc = qp__cat_step(&cat->main, st, &row, err);
+  while (!rc && row) {
+    rc = qp__cat_step(db, st, &row, p->err);
+    if (!rc && row)
+      rc = add_known(p, st);
+  }
+  (void)sqlite3_reset(st);
+  return rc;
+}
+
+static int
+compare_ids(const void *a, const void *b)
+{
+  return memcmp(a, b, sizeof(struct qp_uuid));
+}
+
+_Static_assert(offsetof(struct stamped, id) == 0, "compare_ids finds the id at the beginning");
+
+static enum qp_rc
+add_differing(struct pass *p, const struct qp_uuid *id)
+{
+  struct qp__cat_db *db = &p->cat->main;
+  sqlite3_stmt *st;
+  enum qp_rc rc = qp__cat_use(db, QP__CAT_PASS_ADD, &st, p->err);
+
   if (rc)
     return rc;
-  *differs = !row || memcmp(stamp, none, sizeof(none)) == 0 || sqlite3_column_int(st, 4) ||
-             sqlite3_column_bytes(st, 3) != (int)sizeof(stamp) ||
-             memcmp(sqlite3_column_blob(st, 3), stamp, sizeof(stamp)) != 0;
-  (void)sqlite3_reset(st);
-  return QP_OK;
+  qp__cat_bind_id(st, 1, id);
+  return qp__cat_run(db, st, p->err);
+}
+
+/* Whether the row of a context is not that of its files. */
+static bool
+differs(struct pass *p, const struct qp_uuid *id)
+{
+  static const uint8_t none[16];
+  struct stamped *row =
+      p->count ? bsearch(id, p->rows, p->count, sizeof(*p->rows), compare_ids) : NULL;
+  uint8_t stamp[16];
+
+  if (!row)
+    return true;
+  row->seen = true;
+  if (!row->good)
+    return true;
+  make_stamp(p->cat->store, id, stamp);
+  return memcmp(stamp, none, sizeof(none)) == 0 || memcmp(stamp, row->stamp, sizeof(stamp)) != 0;
 }
 
 static enum qp_rc
 list_context(void *arg, const struct qp_uuid *id)
 {
   struct pass *p = arg;
-  struct qp__catalogue *cat = p->cat;
-  sqlite3_stmt *st;
-  bool differs = true;
-  enum qp_rc rc = compare_stamp(cat, id, &differs, p->err);
 
-  if (!rc)
-    rc = qp__cat_use(&cat->main, QP__CAT_PASS_ADD, &st, p->err);
-  if (rc)
-    return rc;
-  qp__cat_bind_id(st, 1, id);
-  (void)sqlite3_bind_int(st, 2, differs);
-  cat->listed++;
-  cat->finished += !differs;
-  return qp__cat_run(&cat->main, st, p->err);
+  p->cat->listed++;
+  if (differs(p, id))
+    return add_differing(p, id);
+  p->cat->finished++;
+  return QP_OK;
 }
 
 /* The id that a statement finds, if any. */
@@ -462,16 +523,20 @@ enum qp_rc
 qp__cat_start_pass(struct qp__catalogue *cat, struct qp_err *err)
 {
   struct qp_store *s = cat->store;
-  struct pass pass = { cat, err };
+  struct pass pass = { .cat = cat, .err = err };
   enum qp_rc rc = qp__cat_do(&cat->main, QP__CAT_PASS_CLEAR, err);
 
   cat->passing = false;
   cat->listed = 0;
   cat->finished = 0;
   if (!rc)
-    rc = s->driver->context_list(s->self, list_context, &pass, err);
+    rc = read_known(&pass);
   if (!rc)
-    rc = qp__cat_do(&cat->main, QP__CAT_PASS_GONE, err);
+    rc = s->driver->context_list(s->self, list_context, &pass, err);
+  for (size_t i = 0; i < pass.count && !rc; i++)
+    if (!pass.rows[i].seen) /* it is gone */
+      rc = add_differing(&pass, &pass.rows[i].id);
+  qp__free(pass.rows);
   if (rc)
     return rc;
   cat->passing = true;

@@ -277,6 +277,14 @@ qp_store_close(struct qp_store *store)
 }
 
 enum qp_rc
+qp_store_announce(struct qp_store *store, const char *url, struct qp_err *err)
+{
+  if (!store->driver->announce)
+    return QP_OK; /* nobody else can open it */
+  return store->driver->announce(store->self, url, err);
+}
+
+enum qp_rc
 qp_store_checkpoint(struct qp_store *store, struct qp_err *err)
 {
   return store->driver->checkpoint ? store->driver->checkpoint(store->self, err) : QP_OK;

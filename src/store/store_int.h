@@ -192,6 +192,7 @@ struct qp__driver {
    * without a context (NULL, and no image) for what is in the store and in no context. */
   enum qp_rc (*checkpoint)(void *self, struct qp_err *err);
   void (*stats)(void *self, struct qp__driver_stats *out);
+  enum qp_rc (*announce)(void *self, const char *url, struct qp_err *err);
   enum qp_rc (*check)(void *self, void *context, struct qp__image *image,
                       struct qp__problems *problems, struct qp_err *err);
 

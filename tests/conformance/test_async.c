@@ -72,7 +72,7 @@ static void
 begin_saves(struct qp_context *c, struct ticket *tickets, struct told *told, size_t n)
 {
   for (size_t i = 0; i < n; i++) {
-    char text[16];
+    char text[24];
     struct qp_message *m;
     struct qp_uuid id = { { 0 } };
 

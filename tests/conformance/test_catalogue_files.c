@@ -2,6 +2,7 @@
  * any time: lists and searches are right all the same, and no commit ever fails because of it. And
  * that what it is kept up to date with, step by step, is what it would be if it were made anew. */
 #include <dirent.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -507,6 +508,114 @@ test_random_operations_keep_it_as_if_made_anew(void **state)
   }
 }
 
+/* ---- many at once ---- */
+
+#define WRITERS 4
+#define SAVES 30
+
+/* cmocka's assertions are for the thread that runs the test: the others count what is wrong. */
+struct crew {
+  struct qp_store *store;
+  atomic_uint next;
+  atomic_uint writing;
+  atomic_uint wrong;
+};
+
+struct own_row {
+  struct qp_uuid id;
+  uint64_t messages; /* UINT64_MAX: there is no row */
+};
+
+static enum qp_rc
+look_for_own(void *arg, const struct qp_catalogue_row *row)
+{
+  struct own_row *own = arg;
+
+  if (qp_uuid_equal(&row->id, &own->id))
+    own->messages = row->messages;
+  return QP_OK;
+}
+
+static enum qp_rc
+count_hit(void *arg, const struct qp_search_hit *hit)
+{
+  (void)hit;
+  ++*(unsigned *)arg;
+  return QP_OK;
+}
+
+/* Whether a list and a search begun now show what was acknowledged to this thread. */
+static bool
+sees_own(struct qp_store *store, const struct qp_uuid *id, uint64_t messages, const char *word)
+{
+  struct qp_search_query search = { .text = word, .limit = 10 };
+  struct own_row own = { .id = *id, .messages = UINT64_MAX };
+  unsigned hits = 0;
+  struct qp_err err;
+
+  return !qp_catalogue_list(store, NULL, look_for_own, &own, NULL, &err) &&
+         own.messages == messages && !qp_search(store, &search, count_hit, &hits, NULL, &err) &&
+         hits == 1 && !qp_catalogue_list(store, NULL, look_for_own, &own, NULL, &err) &&
+         own.messages == messages;
+}
+
+static void *
+write_and_look(void *arg)
+{
+  struct crew *crew = arg;
+  unsigned number = atomic_fetch_add(&crew->next, 1);
+  struct qp_context *c = NULL;
+  struct qp_err err;
+
+  if (qp_context_create(crew->store, NULL, &c, &err))
+    (void)atomic_fetch_add(&crew->wrong, 1);
+  for (unsigned i = 0; i < SAVES && c; i++) {
+    struct qp_message *m = NULL;
+    struct qp_uuid id = qp_context_id(c);
+    char word[32];
+    int n = snprintf(word, sizeof(word), "w%ux%u", number, i);
+
+    if (qp_message_new_text(QP_ROLE_USER, (struct qp_bytes){ word, (size_t)n }, &m, &err) ||
+        qp_message_save(c, NULL, m, NULL, &err) || !sees_own(crew->store, &id, i + 1, word))
+      (void)atomic_fetch_add(&crew->wrong, 1);
+    qp_message_free(m);
+  }
+  qp_context_close(c);
+  (void)atomic_fetch_sub(&crew->writing, 1);
+  return NULL;
+}
+
+static void *
+make_anew(void *arg)
+{
+  struct crew *crew = arg;
+  struct qp_err err;
+
+  while (atomic_load(&crew->writing))
+    if (qp_store_reindex(crew->store, NULL, NULL, &err))
+      (void)atomic_fetch_add(&crew->wrong, 1);
+  return NULL;
+}
+
+/* Connections that read, pages that are kept, the thread that follows, and a database that is
+ * removed and made anew all the while. */
+static void
+test_whoever_was_answered_is_listed_and_found_at_once(void **state)
+{
+  struct fixture *f = *state;
+  struct crew crew = { .store = f->store, .writing = WRITERS };
+  pthread_t threads[WRITERS + 1];
+
+  for (size_t i = 0; i < WRITERS; i++)
+    assert_int_equal(pthread_create(&threads[i], NULL, write_and_look, &crew), 0);
+  assert_int_equal(pthread_create(&threads[WRITERS], NULL, make_anew, &crew), 0);
+  for (size_t i = 0; i <= WRITERS; i++)
+    assert_int_equal(pthread_join(threads[i], NULL), 0);
+  assert_int_equal(atomic_load(&crew.wrong), 0);
+  assert_int_equal(count_rows(f->store), WRITERS);
+  expect_as_if_anew(f->store, "w*", "many at once");
+}
+
 int
 main(void)
 {
@@ -518,6 +627,7 @@ main(void)
     cmocka_unit_test(test_a_reader_sees_what_another_process_wrote),
     cmocka_unit_test(test_a_damaged_context_says_why),
     cmocka_unit_test(test_random_operations_keep_it_as_if_made_anew),
+    cmocka_unit_test(test_whoever_was_answered_is_listed_and_found_at_once),
   };
 
   return run_on_files("catalogue files", tests, COUNT(tests));

@@ -92,7 +92,7 @@ async function walkSessions(go) {
 test('every operation gives every success that the contract promises', async (t) => {
   const go = walker(await serve(t));
   seen.clear();
-  for (const id of ['getHealth', 'getReadiness', 'getMetrics']) await go(id, 200);
+  for (const id of ['getIndex', 'getHealth', 'getReadiness', 'getMetrics']) await go(id, 200);
   const { etag } = Object.fromEntries((await go('getContract', 200)).headers);
   await go('getContract', 304, { headers: { 'if-none-match': etag } });
   await walkContexts(go);

@@ -91,6 +91,7 @@ test('the validator changes with every visible change, and only then', async (t)
 test('pending tool calls are those without a result', async (t) => {
   const { server, at } = await withContext(t);
   const call = (id, approval_status) => ({ id, tool_name: 'run', arguments: { a: [1] }, approval_status, display_preference: 'Default' });
+  for (let i = 0; i < 3; i++) await say(server, at); // nothing of a tool in them
   await say(server, at, { role: 'assistant', text: 'I will', tool_calls: [call('c1', 'Pending'), call('c2', 'Approved'), call('c3', 'Pending')] });
   const pending = async (more = '') => (await server.expect(200, 'GET', `${at}/state${more}`)).pending_tool_calls.map((c) => c.id);
   assert.deepEqual(await pending(), ['c1', 'c3']);
@@ -99,6 +100,8 @@ test('pending tool calls are those without a result', async (t) => {
   assert.deepEqual(await pending('?last=1'), ['c3'], 'also when the message is not shown');
   const { pending_tool_calls } = await server.expect(200, 'GET', `${at}/state`);
   assert.deepEqual(pending_tool_calls, [call('c3', 'Pending')]);
+  for (let i = 0; i < 3; i++) await say(server, at);
+  for (const last of [0, 1, 3, 4, 5, 8, 100]) assert.deepEqual(await pending(`?last=${last}`), ['c3'], `behind it, the last ${last}`);
 });
 
 test('a state is rendered once a version, however many poll it', async (t) => {

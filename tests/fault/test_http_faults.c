@@ -181,6 +181,7 @@ test_reading_what_was_not_open(void **state)
 static void
 test_state(void **state)
 {
+  struct qp__request *r;
   struct qp__held *held = NULL;
   struct http_rig rig;
   struct qp__buf want;
@@ -189,7 +190,9 @@ test_state(void **state)
 
   (void)state;
   assert_true(http_rig_make(&rig));
-  assert_int_equal(qp__held_get(&rig.http->holds, RIG_CONTEXT, &held, &err), QP_OK);
+  r = qp__request_new(rig.http, NULL, AT "/state");
+  assert_non_null(r);
+  assert_int_equal(qp__held_get(r, RIG_CONTEXT, &held, &err), QP_OK);
   qp__buf_init(&want, QP__REPLY_MAX);
   assert_int_equal(qp__state_render(held, NULL, QP__LAST_ALL, &want, &err), QP_OK);
   assert_non_null(strstr(want.data, "\"pending_tool_calls\":[{\"id\":\"c1\""));
@@ -211,6 +214,7 @@ test_state(void **state)
   }
   qp__buf_release(&want);
   qp__held_put(held);
+  qp__request_free(r);
   http_rig_release(&rig);
 }
 

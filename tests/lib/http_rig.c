@@ -15,6 +15,28 @@ static const char *const messages[] = {
   "\"tool_calls\":[{\"id\":\"c1\",\"tool_name\":\"run\",\"arguments\":{}}]}",
 };
 
+static char *no_names[] = { NULL };
+static struct qp__settings settings = {
+  .origins = no_names,
+  .hosts = no_names,
+  .max_body = MAX_BODY,
+  .max_header = MAX_BODY,
+};
+
+/* In place of libmicrohttpd's: there is no connection. The store does everything in the caller, so
+ * what a handler waits for is over when its first half returns. */
+void
+MHD_suspend_connection(struct MHD_Connection *connection)
+{
+  (void)connection;
+}
+
+void
+MHD_resume_connection(struct MHD_Connection *connection)
+{
+  (void)connection;
+}
+
 static void
 ignore_log(void *arg, enum qp_log_level level, const char *feature, const char *text)
 {
@@ -81,7 +103,7 @@ http_rig_make(struct http_rig *rig)
     return false;
   }
   rig->http->store = rig->store;
-  rig->http->max_body = MAX_BODY;
+  atomic_store(&rig->http->settings, &settings);
   rig->http->log = ignore_log;
   return true;
 }
@@ -118,6 +140,10 @@ http_rig_ask(struct http_rig *rig, const char *method, const char *uri, struct q
     rc = qp__route_find(r, err);
   if (!rc && r->route)
     rc = r->route->handle(r, err);
+  while (!rc && r->stage == QP__STAGE_WAITING) {
+    r->stage = QP__STAGE_BODY;
+    rc = r->then(r, err);
+  }
   return rc;
 }
 

@@ -116,6 +116,7 @@ function errors(contract) {
   };
   for (const op of contract.operations) for (const [status, response] of op.responses) add(status, response);
   add(405, contract.response('#/x-otherwise/no-method'));
+  add(431, contract.response('#/x-otherwise/too-long'));
   return table(['status', 'codes', ''], [...rows.values()].sort((a, b) => a[0] - b[0]));
 }
 
@@ -171,8 +172,8 @@ ${json(contract.content('#/components/responses/NotFound').example)}
 
 ${errors(contract)}
 
-A request that is not HTTP, or whose header is too long for the server (431), is answered before it
-reaches any of this; such an answer has no JSON body, and the connection is closed.
+A request that is not HTTP, or whose header does not fit into memory, is answered before it reaches
+any of this; such an answer has no JSON body, and the connection is closed.
 
 ## Polling
 
@@ -199,7 +200,7 @@ next=$(echo "$page" | jq -r .next_cursor)
 curl -s "http://127.0.0.1:7878/v1/contexts/$id/messages?order=newest&limit=50&cursor=$next"
 \`\`\`
 
-## Headers of every answer
+## Headers of every answer but a 304
 
 ${table(['header', 'value'], Object.entries(doc['x-every-response'].headers).map(([name, value]) => [`\`${name}\``, `\`${value}\``]))}
 `,

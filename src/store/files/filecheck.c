@@ -373,6 +373,7 @@ check_root_name(void *arg, const char *name, unsigned char type)
     "tmp",          "conversations",    "lost",
     "catalogue.db", "catalogue.db-wal", "catalogue.db-shm",
     "keys.json",    "keys.json.new",    "keys.lock",
+    "quipu.conf",
   };
   struct check *k = arg;
 

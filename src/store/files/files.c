@@ -22,6 +22,7 @@
 
 #define STORE_VERSION 1
 #define LOCK_NAME "quipu.lock"
+#define URL_MAX 150
 
 static const char *const directories[] = { "journal", "contexts", "prompts", "tmp" };
 
@@ -130,20 +131,28 @@ free_context(void *self, void *context)
 
 /* ---- the lock ---- */
 
-/* What quipu.lock says; 0 where it says nothing. */
+/* What quipu.lock says; 0 and "" where it says nothing. */
+struct lock_text {
+  int64_t version, pid;
+  char url[URL_MAX + 1];
+};
+
 static void
-read_lock_file(const struct qp__os *os, int root, int64_t *version, int64_t *pid)
+read_lock_file(const struct qp__os *os, int root, struct lock_text *out)
 {
   struct qp__buf text;
   json_t *o = NULL;
 
-  *version = 0;
-  *pid = 0;
+  *out = (struct lock_text){ 0 };
   qp__buf_init(&text, 4096);
   if (!qp__file_read(os, root, LOCK_NAME, &text) &&
       !qp__json_parse_object(LOCK_NAME, qp__buf_bytes(&text), &o, NULL)) {
-    (void)qp__json_int(LOCK_NAME, o, "version", version, NULL);
-    (void)qp__json_int(LOCK_NAME, o, "pid", pid, NULL);
+    const char *url = json_string_value(json_object_get(o, "url"));
+
+    (void)qp__json_int(LOCK_NAME, o, "version", &out->version, NULL);
+    (void)qp__json_int(LOCK_NAME, o, "pid", &out->pid, NULL);
+    if (url && strlen(url) <= URL_MAX)
+      memcpy(out->url, url, strlen(url));
   }
   json_decref(o);
   qp__buf_release(&text);
@@ -160,17 +169,44 @@ try_flock(const struct qp__os *os, int fd)
   return rc;
 }
 
+/* `url` is plain ASCII without quotes, or empty. */
 static enum qp_rc
-write_lock_file(struct qp__files *f, struct qp_err *err)
+write_lock_file(struct qp__files *f, const char *url, struct qp_err *err)
 {
-  char text[96];
-  int n = snprintf(text, sizeof(text), "{\"format\":\"quipu-store\",\"version\":%d,\"pid\":%d}\n",
-                   STORE_VERSION, f->os->pid(f->os->self));
+  char text[96 + URL_MAX];
+  int n = snprintf(text, sizeof(text),
+                   "{\"format\":\"quipu-store\",\"version\":%d,\"pid\":%d%s%s%s}\n", STORE_VERSION,
+                   f->os->pid(f->os->self), url[0] ? ",\"url\":\"" : "", url, url[0] ? "\"" : "");
   int sys = f->os->ftruncate(f->os->self, f->lock_fd, 0);
 
   if (!sys)
     sys = qp__write_at(f->os, f->lock_fd, text, (size_t)n, 0);
   return sys ? qp__fail_sys(err, sys, "cannot write '%s'", LOCK_NAME) : QP_OK;
+}
+
+static enum qp_rc
+announce(void *self, const char *url, struct qp_err *err)
+{
+  struct qp__files *f = self;
+
+  if (f->lock_fd < 0)
+    return qp__fail(err, QP_READONLY, "the store was opened for reading only");
+  for (const char *s = url; *s; s++)
+    if (*s <= ' ' || *s >= 0x7f || *s == '"' || *s == '\\' || s - url == URL_MAX)
+      return qp__fail(err, QP_INVALID, "'%.80s' is not the URL of a server", url);
+  return write_lock_file(f, url, err);
+}
+
+static enum qp_rc
+fail_locked(const struct lock_text *by, const char *where, struct qp_err *err)
+{
+  if (by->url[0])
+    return qp__fail(err, QP_BUSY,
+                    "a server (pid %lld) at %s holds '%s'; use its API, or stop it first",
+                    (long long)by->pid, by->url, where);
+  if (by->pid)
+    return qp__fail(err, QP_BUSY, "'%s' is in use by process %lld", where, (long long)by->pid);
+  return qp__fail(err, QP_BUSY, "'%s' is in use by another process", where);
 }
 
 static enum qp_rc
@@ -185,8 +221,7 @@ check_version(int64_t version, const char *where, struct qp_err *err)
 static enum qp_rc
 take_lock(struct qp__files *f, const char *where, struct qp_err *err)
 {
-  int64_t version;
-  int64_t pid;
+  struct lock_text by;
   enum qp_rc rc;
   int sys;
 
@@ -194,14 +229,13 @@ take_lock(struct qp__files *f, const char *where, struct qp_err *err)
   if (f->lock_fd < 0)
     return qp__fail_sys(err, f->lock_fd, "cannot open '%s/%s'", where, LOCK_NAME);
   sys = try_flock(f->os, f->lock_fd);
-  read_lock_file(f->os, f->root, &version, &pid);
+  read_lock_file(f->os, f->root, &by);
   if (sys == -EWOULDBLOCK)
-    return pid ? qp__fail(err, QP_BUSY, "'%s' is in use by process %lld", where, (long long)pid)
-               : qp__fail(err, QP_BUSY, "'%s' is in use by another process", where);
+    return fail_locked(&by, where, err);
   if (sys)
     return qp__fail_sys(err, sys, "cannot lock '%s/%s'", where, LOCK_NAME);
-  rc = check_version(version, where, err);
-  return rc ? rc : write_lock_file(f, err);
+  rc = check_version(by.version, where, err);
+  return rc ? rc : write_lock_file(f, "", err);
 }
 
 /* ---- open ---- */
@@ -216,6 +250,8 @@ look_at_name(void *arg, const char *name, unsigned char type)
 {
   struct look *l = arg;
 
+  if (strcmp(name, "quipu.conf") == 0) /* a server's, which may come before the data */
+    return 0;
   l->any = true;
   if (strcmp(name, LOCK_NAME) == 0 ||
       (type == DT_DIR && (strcmp(name, "contexts") == 0 || strcmp(name, "conversations") == 0)))
@@ -384,13 +420,12 @@ open_files(const char *where, const struct qp__driver_options *options, void **o
     goto out;
   }
   if (f->readonly) {
-    int64_t version;
-    int64_t pid;
+    struct lock_text by;
 
     rc = look_before_use(f, where, false, err);
-    read_lock_file(f->os, f->root, &version, &pid);
+    read_lock_file(f->os, f->root, &by);
     if (!rc)
-      rc = check_version(version, where, err);
+      rc = check_version(by.version, where, err);
     if (!rc)
       finish_for_reader(f, where, options);
   } else {
@@ -720,6 +755,7 @@ const struct qp__driver qp__driver_files = {
   .fold_abort = qp__files_fold_abort,
   .checkpoint = checkpoint_files,
   .stats = get_stats,
+  .announce = announce,
   .check = qp__files_check,
   .file_read = qp__plain_read,
   .file_size = qp__plain_size,

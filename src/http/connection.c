@@ -1,0 +1,152 @@
+/* connection.c - see connection.h. The list is changed by the threads of the server and walked by
+ * the one that sweeps; the socket of a listed connection is open, because libmicrohttpd closes it
+ * after its last notice. */
+#include "http/connection.h"
+
+#include <stdatomic.h>
+#include <sys/socket.h>
+
+#include "base/alloc.h"
+#include "base/err.h"
+#include "http/clock.h"
+#include "http/http_int.h"
+
+struct qp__connection {
+  struct qp__connection *next, *prev;
+  struct qp__http *http;
+  int fd;
+  atomic_int phase;
+  atomic_llong since_us;
+};
+
+enum qp_rc
+qp__connections_init(struct qp__connections *all, struct qp_err *err)
+{
+  all->first = NULL;
+  return pthread_mutex_init(&all->lock, NULL) ? qp__fail_nomem(err, "starting the server") : QP_OK;
+}
+
+void
+qp__connections_release(struct qp__connections *all)
+{
+  (void)pthread_mutex_destroy(&all->lock);
+}
+
+static struct qp__connection *
+find(struct MHD_Connection *connection)
+{
+  const union MHD_ConnectionInfo *info =
+      MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+
+  return info ? info->socket_context : NULL;
+}
+
+void
+qp__connection_phase(struct MHD_Connection *connection, enum qp__phase phase)
+{
+  struct qp__connection *c = find(connection);
+
+  if (!c)
+    return;
+  atomic_store_explicit(&c->since_us, qp__clock_us(), memory_order_relaxed);
+  atomic_store_explicit(&c->phase, (int)phase, memory_order_release);
+}
+
+const struct qp__settings *
+qp__connection_settings(struct MHD_Connection *connection)
+{
+  struct qp__connection *c = find(connection);
+
+  return c ? qp__http_settings(c->http) : NULL;
+}
+
+/* ---- begin and end ---- */
+
+/* Without memory for it the connection works, unwatched. */
+static struct qp__connection *
+begin(struct qp__http *http, struct MHD_Connection *connection)
+{
+  const union MHD_ConnectionInfo *info =
+      MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+  unsigned timeout_s = qp__http_settings(http)->timeout_s;
+  struct qp__connection *c = info ? qp__alloc0(1, sizeof(*c)) : NULL;
+
+  if (timeout_s != http->timeout_s) /* a reload changed it */
+    (void)MHD_set_connection_option(connection, MHD_CONNECTION_OPTION_TIMEOUT, timeout_s);
+  if (!c)
+    return NULL;
+  c->http = http;
+  c->fd = info->connect_fd;
+  atomic_init(&c->phase, QP__PHASE_HEADER);
+  atomic_init(&c->since_us, qp__clock_us());
+  (void)pthread_mutex_lock(&http->connections.lock);
+  c->next = http->connections.first;
+  if (c->next)
+    c->next->prev = c;
+  http->connections.first = c;
+  (void)pthread_mutex_unlock(&http->connections.lock);
+  return c;
+}
+
+static void
+end(struct qp__http *http, struct qp__connection *c)
+{
+  (void)pthread_mutex_lock(&http->connections.lock);
+  if (c->prev)
+    c->prev->next = c->next;
+  else
+    http->connections.first = c->next;
+  if (c->next)
+    c->next->prev = c->prev;
+  (void)pthread_mutex_unlock(&http->connections.lock);
+  qp__free(c);
+}
+
+void
+qp__connection_notify(void *cls, struct MHD_Connection *connection, void **context,
+                      enum MHD_ConnectionNotificationCode what)
+{
+  struct qp__http *http = cls;
+
+  if (what == MHD_CONNECTION_NOTIFY_STARTED) {
+    (void)atomic_fetch_add_explicit(&http->metrics.connections, 1, memory_order_relaxed);
+    (void)atomic_fetch_add_explicit(&http->metrics.open, 1, memory_order_relaxed);
+    *context = begin(http, connection);
+  } else {
+    (void)atomic_fetch_sub_explicit(&http->metrics.open, 1, memory_order_relaxed);
+    if (*context)
+      end(http, *context);
+    *context = NULL;
+  }
+}
+
+/* ---- sweeping ---- */
+
+static bool
+is_over(struct qp__connection *c, const struct qp__settings *settings, int64_t now)
+{
+  int phase = atomic_load_explicit(&c->phase, memory_order_acquire);
+  unsigned limit_s =
+      phase == QP__PHASE_HEADER ? settings->header_timeout_s : settings->body_timeout_s;
+
+  return phase != QP__PHASE_ANSWER &&
+         now - atomic_load_explicit(&c->since_us, memory_order_relaxed) >
+             (int64_t)limit_s * 1000000;
+}
+
+/* The thread that has the connection sees it end, and closes it. */
+void
+qp__connections_sweep(struct qp__http *http)
+{
+  const struct qp__settings *settings = qp__http_settings(http);
+  int64_t now = qp__clock_us();
+
+  (void)pthread_mutex_lock(&http->connections.lock);
+  for (struct qp__connection *c = http->connections.first; c; c = c->next)
+    if (is_over(c, settings, now)) {
+      (void)shutdown(c->fd, SHUT_RDWR);
+      (void)atomic_fetch_add_explicit(&http->metrics.cut, 1, memory_order_relaxed);
+      atomic_store(&c->phase, QP__PHASE_ANSWER); /* once is enough */
+    }
+  (void)pthread_mutex_unlock(&http->connections.lock);
+}

@@ -1,0 +1,253 @@
+// The configuration of the server: its file, flags and environment, and reading it again.
+
+import assert from 'node:assert/strict';
+import fs from 'node:fs';
+import path from 'node:path';
+import test from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { exampleFile, makeExample, makePage, pageFile, readTable } from '../../tools/configdoc.mjs';
+import { bin, fails, ok, run, tempDir } from './helper.mjs';
+import { serve, statuses } from './server.mjs';
+
+const table = readTable(bin);
+
+// A data directory that is only named, and a file for --config.
+function place(t, text) {
+  const dir = tempDir(t);
+  const file = path.join(dir, 'my.conf');
+  if (text !== undefined) fs.writeFileSync(file, text);
+  return { dir, file, data: path.join(dir, 'data') };
+}
+
+function effective(data, args = [], env = {}) {
+  const { values } = JSON.parse(ok(data, ['serve', '--print-config', '--json', ...args], { env }));
+  return Object.fromEntries(values.map((row) => [row.key, row]));
+}
+
+async function until(holds) {
+  while (!holds()) await sleep(10);
+}
+
+test('a value comes from the flag, else the environment, else the file, else the default', (t) => {
+  const { data, file } = place(t, '[limits]\nmax_body = 3M\n');
+  const from = (args, env) => {
+    const row = effective(data, args, env).max_body;
+    return [row.value, row.source];
+  };
+  assert.deepEqual(from([]), ['32M', 'default']);
+  assert.deepEqual(from(['--config', file]), ['3M', 'file']);
+  assert.deepEqual(from(['--config', file], { QUIPU_MAX_BODY: '4M' }), ['4M', 'environment']);
+  assert.deepEqual(from(['--config', file, '--max-body', '5000'], { QUIPU_MAX_BODY: '4M' }), ['5000', 'flag']);
+  assert.equal(effective(data, ['--config', file]).max_body.line, 2);
+  assert.deepEqual(from([], { QUIPU_CONFIG: file }), ['3M', 'file']);
+  assert.deepEqual(from([], { QUIPU_MAX_BODY: '' }), ['32M', 'default']);
+  assert.ok(!fs.existsSync(data), 'printing makes no data directory');
+});
+
+test('every row of the table works as key, flag and variable', (t) => {
+  const other = { text: 'x', list: 'a b', number: '60', bytes: '2K', choice: 'error', switch: 'no' };
+  const { data, file } = place(t);
+  for (const row of table) {
+    const value = row.key === 'log_format' ? 'json' : other[row.type];
+    const pair = { tls_cert: 'tls_key', tls_key: 'tls_cert' }[row.key]; // one goes not without the other
+    const found = (args, env, where) => {
+      const { [row.key]: now } = effective(where, args, env);
+      return [now.value, now.source];
+    };
+    assert.equal(row.environment, `QUIPU_${row.key.toUpperCase()}`);
+    assert.equal(row.flag, row.key.replaceAll('_', '-'));
+    fs.writeFileSync(file, `[${row.section}]\n${row.key} = ${value}\n${pair ? `${pair} = x\n` : ''}`);
+    assert.deepEqual(found(['--config', file], {}), [value, 'file'], row.key);
+    const more = pair ? ['--config', file] : [];
+    assert.deepEqual(found([...more, `--${row.flag}`, value], {}, data), [value, 'flag'], row.key);
+    assert.deepEqual(found(more, { [row.environment]: value }, row.key === 'data' ? value : data), [value, 'environment'], row.key);
+  }
+});
+
+test('the file in the data directory is read, unless --config names another', (t) => {
+  const { data, file } = place(t, 'timeout = 5\n');
+  fs.mkdirSync(data);
+  fs.writeFileSync(path.join(data, 'quipu.conf'), '# mine\n[limits]\ntimeout = 7 ; seconds\n');
+  assert.equal(effective(data).timeout.value, '7');
+  assert.equal(effective(data, ['--config', file]).timeout.value, '5', 'a key needs no section');
+  ok(data, ['new']);
+  assert.doesNotMatch(ok(data, ['check']), /quipu\.conf/, 'it is no foreign file');
+  fs.writeFileSync(path.join(data, 'quipu.conf'), '[server]\ndata = /elsewhere\n');
+  fails(data, ['serve'], 'INVALID', /quipu\.conf' line 2: the file in the data directory cannot have the key 'data'/);
+});
+
+test('a file names the data directory', (t) => {
+  const { dir, file } = place(t, '');
+  fs.writeFileSync(file, `data = ${dir}/named\n`);
+  assert.equal(effective(undefined, ['--config', file]).data.value, `${dir}/named`);
+  assert.equal(effective(`${dir}/other`, ['--config', file]).data.source, 'environment');
+  assert.equal(effective(undefined, ['--config', file, '--data', 'x']).data.source, 'flag');
+});
+
+test('lists take several values from every source', (t) => {
+  const { data, file } = place(t, '[access]\nallow_origin = https://a, https://b ; two\n  https://c ; one\nallow_origin = https://d\n');
+  const list = (args, env) => effective(data, args, env).allow_origin.value;
+  assert.equal(list(['--config', file]), 'https://a https://b https://c https://d');
+  assert.equal(list(['--config', file], { QUIPU_ALLOW_ORIGIN: ' https://e,https://f ' }), 'https://e https://f');
+  assert.equal(list(['--allow-origin', 'https://g', '--allow-origin=https://h', '--allow-origin', 'i,j']), 'https://g https://h i j');
+  fails(data, ['serve', ...Array(70).fill('--allow-host=x')], 'INVALID', /too often/);
+});
+
+test('mistakes are told with the place where they are', (t) => {
+  const { data, file } = place(t);
+  const bad = [
+    ['[limits]\nmax_bdy = 1M\n', /my\.conf' line 2: unknown key 'max_bdy'; did you mean max_body/],
+    ['[limts]\n', /my\.conf' line 1: unknown section 'limts'/],
+    ['  [nowhere]\nmax_body = 1M\n', /line 2: unknown section 'nowhere'/],
+    ['[server]\n\nmax_body = 1M\n', /line 3: this section does not have the key 'max_body'/],
+    ['[limits]\nmax_body\n', /line 2 is neither \[section\] nor key = value/],
+    ['[limits\nmax_body = 1M\n', /line 1/],
+    ['max_body = 1T\n', /line 1: max_body must be a size from 1024 to 1073741824 bytes, as 65536, 64K or 1M, not '1T'/],
+    ['max_body = 2G\n', /must be a size/],
+    ['max_body = 18446744073709551615G\n', /must be a size/],
+    ['max_body = 1023\n', /must be a size/],
+    ['max_body =\n', /must be a size/],
+    ['timeout = soon\n', /line 1: timeout must be a whole number from 1 to 86400, not 'soon'/],
+    ['timeout = 0\n', /timeout must be a whole number/],
+    ['timeout = 1\ntimeout = 2\n', /line 2: timeout has a value already/],
+    ['listen =\n', /line 1: listen needs a value/],
+    ['log_level = loud\n', /log_level must be one of error\|warn\|info\|debug, not 'loud'/],
+    ['access_log = maybe\n', /access_log must be yes or no/],
+    ['tls_cert = x\n', /tls_cert and tls_key go together; tls_key is missing/],
+    [`listen = ${'x'.repeat(300)}\n`, /line 1 is longer than 198 bytes/],
+    ['listen = a\u0001b\n', /control character/],
+    ['listen = a\0b\n', /NUL/],
+  ];
+  for (const [text, sentence] of bad) {
+    fs.writeFileSync(file, text);
+    fails(data, ['serve', '--config', file], 'INVALID', sentence);
+  }
+  fails(data, ['serve', '--max-body', '1T'], 'INVALID', /--max-body must be a size/);
+  fails(data, ['serve', '--threads', '65'], 'INVALID', /--threads must be a whole number from 0 to 64/);
+  fails(data, ['serve'], 'INVALID', /\$QUIPU_TIMEOUT must be/, { env: { QUIPU_TIMEOUT: 'x' } });
+  fails(data, ['serve', '--config', `${file}.missing`], 'NOTFOUND', /my\.conf\.missing/);
+  fails(data, ['serve', '--config', path.dirname(file)], 'IO', /./);
+  fails(data, ['serve', '--timeout', '1', '--timeout', '2'], 'INVALID', /given twice/);
+  assert.ok(!fs.existsSync(data), 'nothing was begun');
+});
+
+test('what --print-config prints is a file that means the same', (t) => {
+  const { data, file } = place(t, 'allow_host = one two\n  three\nmax_header = 8k\naccess_log = off\n');
+  const args = ['--config', file, '--allow-origin', 'https://a', '--timeout', '9'];
+  const printed = ok(data, ['serve', '--print-config', ...args], { env: { QUIPU_LOG_FORMAT: 'json' } });
+  assert.match(printed, /^max_header = 8k ; line 3$/m);
+  assert.match(printed, /^timeout = 9 ; --timeout$/m);
+  assert.match(printed, /^log_format = json ; \$QUIPU_LOG_FORMAT$/m);
+  assert.match(printed, /^threads = 0 ; default$/m);
+  assert.match(printed, /^# tls_key is not set$/m);
+  const before = effective(data, args, { QUIPU_LOG_FORMAT: 'json' });
+  fs.writeFileSync(file, printed);
+  const after = effective(undefined, ['--config', file]);
+  for (const key of Object.keys(before)) assert.equal(after[key].value, before[key].value, key);
+});
+
+test('the help, the documentation and the example are made from the table', (t) => {
+  const help = ok(undefined, ['serve', '--help']).replaceAll(/\s+/g, ' ');
+  for (const row of table) assert.ok(help.includes(`--${row.flag} ${row.value_name}`), row.flag);
+  const hint = 'run tools/configdoc.mjs';
+  const page = fs.readFileSync(pageFile, 'utf8');
+  assert.equal(page, makePage(page, table), hint);
+  const example = fs.readFileSync(exampleFile, 'utf8');
+  assert.equal(example, makeExample(table), hint);
+  const { data, file } = place(t, example);
+  assert.ok(Object.values(effective(data, ['--config', file])).every((row) => row.source !== 'file'));
+  fs.writeFileSync(file, example.replaceAll(/^#(?=\w+ =)/gm, ''));
+  for (const row of Object.values(effective(undefined, ['--config', file])))
+    assert.deepEqual([row.value, row.source], [row.default, 'file'], row.key);
+});
+
+test('the log is JSON when asked for, and no louder than asked for', async (t) => {
+  const json = await serve(t, { args: ['--log-format', 'json'] });
+  await json.ask('GET', '/healthz?key=secret');
+  await json.ask('GET', '/a%22%5c%0ab"c');
+  const lines = (await json.stop()).stderr.trimEnd().split('\n').map((line) => JSON.parse(line));
+  assert.deepEqual(Object.keys(lines[0]), ['time', 'level', 'method', 'path', 'status', 'bytes', 'ms', 'from', 'key']);
+  assert.equal(lines[0].path, '/healthz');
+  assert.equal(lines[0].status, 400);
+  assert.equal(lines.length, 2);
+  for (const args of [['--access-log', 'no'], ['--quiet'], ['--log-level', 'warn']]) {
+    const quiet = await serve(t, { args });
+    await quiet.ask('GET', '/healthz');
+    assert.equal((await quiet.stop()).stderr, '', args.join(' '));
+  }
+});
+
+test('SIGHUP takes what can change, says what cannot, and keeps all when the file is wrong', async (t) => {
+  const { data, file } = place(t, 'max_body = 2000\nallow_origin = https://a\n');
+  const server = await serve(t, { data, args: ['--config', file, '--threads', '2'] });
+  const body = `{"title":"x"}${' '.repeat(3000)}`;
+  const origin = (name) => server.ask('GET', '/healthz', undefined, { origin: name });
+  const reload = async (text, said) => {
+    const from = server.process.stderr.length;
+    fs.writeFileSync(file, text);
+    server.process.child.kill('SIGHUP');
+    await until(() => said.test(server.process.stderr.slice(from)));
+    return server.process.stderr.slice(from);
+  };
+  await server.expect(413, 'POST', '/v1/contexts', body);
+  assert.equal((await origin('https://b')).status, 403);
+
+  await reload('max_body = 4000\nallow_origin = https://b\nallow_host = named.example\n', /read the configuration again/);
+  await server.expect(201, 'POST', '/v1/contexts', body);
+  assert.equal((await origin('https://a')).status, 403);
+  assert.equal((await origin('https://b')).status, 200);
+  const named = await server.raw('GET /healthz HTTP/1.1\r\nHost: named.example:1\r\nConnection: close\r\n\r\n');
+  assert.deepEqual(statuses(named), [200]);
+
+  const stays = await reload('threads = 5\nlisten = 127.0.0.1:1\nmax_header = 1K\nmax_body = 4000\n', /read the configuration again/);
+  assert.match(stays, /max_header stays '8K' until a restart; the configuration says '1K'/);
+  assert.doesNotMatch(stays, /threads|listen/, 'flags go before the file');
+  assert.match(stays, /allow_origin is '' now/);
+  assert.equal((await server.ask('GET', '/healthz', undefined, { 'x-long': 'x'.repeat(5000) })).status, 200);
+
+  for (const wrong of ['max_body = lots\n', 'tls_cert = /none\ntls_key = /none\n', '[nowhere]\n'])
+    await reload(wrong, /level=error feature=config msg="the configuration stays as it was: .*(line 1|tls_cert)/);
+  await server.expect(201, 'POST', '/v1/contexts', body);
+
+  await reload('log_format = json\nmax_body = 4000\n', /read the configuration again/);
+  const from = server.process.stderr.length;
+  await server.expect(200, 'GET', '/healthz');
+  await until(() => server.process.stderr.slice(from).includes('\n'));
+  assert.equal(JSON.parse(server.process.stderr.slice(from)).path, '/healthz');
+  await reload('access_log = no\nmax_body = 4000\n', /read the configuration again/);
+  const silent = server.process.stderr.length;
+  await server.expect(200, 'GET', '/healthz');
+  const end = await server.stop();
+  assert.equal(end.status, 0);
+  assert.doesNotMatch(end.stderr.slice(silent), /healthz/);
+});
+
+test('SIGHUP under load: each request keeps to one configuration, none is lost', async (t) => {
+  const { data, file } = place(t, 'timeout = 30\n');
+  const server = await serve(t, { data, args: ['--config', file, '--log-level', 'info', '--quiet'] });
+  let going = true;
+  let asked = 0;
+  const ask = async () => {
+    for (; going; asked++) {
+      const { status } = await server.ask('GET', '/v1/contexts', undefined, asked % 2 ? { origin: 'https://a' } : {});
+      assert.ok(status === 200 || status === 403, String(status));
+    }
+  };
+  const askers = [ask(), ask(), ask(), ask()];
+  for (let i = 0; i < 30; i++) {
+    const from = server.process.stderr.length;
+    fs.writeFileSync(file, i % 2 ? 'allow_origin = https://a\ntimeout = 20\n' : `timeout = ${i + 1}\nmax_body = ${i + 2}K\n`);
+    server.process.child.kill('SIGHUP');
+    await until(() => server.process.stderr.slice(from).includes('read the configuration again'));
+  }
+  going = false;
+  await Promise.all(askers);
+  assert.ok(asked > 0);
+  // A timeout that is new goes for new connections.
+  fs.writeFileSync(file, 'timeout = 1\n');
+  const from = server.process.stderr.length;
+  server.process.child.kill('SIGHUP');
+  await until(() => server.process.stderr.slice(from).includes('read the configuration again'));
+  assert.equal(await server.raw('GET /healthz HTTP/1.1\r\nHost: local'), '');
+  assert.equal((await server.stop()).status, 0);
+});
