@@ -298,15 +298,17 @@ turns_match(struct qp_context *c, const struct model_log *m, char why[WHY])
   if (messages != m->turns || title != m->turns)
     return false;
   for (uint64_t n = m->turns > 2 ? m->turns - 2 : 1; n <= m->turns + 1; n++) {
+    uint64_t found = 0;
+
     (void)snprintf(key, sizeof(key), "k%llu", (unsigned long long)n);
     rc = qp_idempotency_find(c, key, &result, &len, NULL);
     (void)snprintf(why, WHY, "key %s: %s", key, rc ? qp_rc_name(rc) : result);
-    if (rc != (n > m->turns ? QP_NOTFOUND : QP_OK))
-      return false;
-    if (!rc && n == m->turns && strtoull(result, NULL, 10) != m->result)
-      return false;
-    if (!rc)
+    if (!rc) {
+      found = strtoull(result, NULL, 10);
       qp_free(result);
+    }
+    if (rc != (n > m->turns ? QP_NOTFOUND : QP_OK) || (n == m->turns && found != m->result))
+      return false;
   }
   return true;
 }
