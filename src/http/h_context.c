@@ -236,9 +236,9 @@ static const struct qp__body_field update_fields[] = {
   { 0 },
 };
 
-/* Moves the fields that stand for one of the config into it. False: no memory. */
-static bool
-gather_config(json_t *object)
+/* Moves the fields that stand for one of the config into it. A field cannot be said twice. */
+static enum qp_rc
+gather_config(json_t *object, struct qp_err *err)
 {
   static const char *const flat[] = { "model_id", "mode", "agent_role", "system_prompt_id",
                                       "parameters" };
@@ -249,15 +249,17 @@ gather_config(json_t *object)
 
     if (!value)
       continue;
+    if (json_object_get(config, flat[i]))
+      return qp__fail(err, QP_INVALID, "\"%s\" is there twice, also in \"config\"", flat[i]);
     if (!config) {
       config = json_object();
       if (json_object_set_new(object, "config", config))
-        return false;
+        return qp__fail_nomem(err, "changing a context");
     }
     if (json_object_set(config, flat[i], value) || json_object_del(object, flat[i]))
-      return false;
+      return qp__fail_nomem(err, "changing a context");
   }
-  return true;
+  return QP_OK;
 }
 
 static enum qp_rc
@@ -267,7 +269,7 @@ update(struct qp__request *r, struct qp__held *held, json_t *object, struct qp_e
   enum qp_rc rc;
 
   qp__buf_init(&patch, r->settings->max_body * 6);
-  rc = gather_config(object) ? QP_OK : qp__fail_nomem(err, "changing a context");
+  rc = gather_config(object, err);
   if (!rc)
     rc = check_owner(r, object, err);
   if (!rc)

@@ -137,6 +137,17 @@ test('a context that many use is deleted once, and everybody gets an answer', as
   assert.ok(all.every((status) => [200, 204, 404].includes(status)), all.join(' '));
 });
 
+test('a field of the config is said once, as such or in "config"', async (t) => {
+  const server = await serve(t);
+  const { id } = await server.expect(201, 'POST', '/v1/contexts', {});
+  const twice = { config: { model_id: 'x', system_prompt_id: { a: 1 } }, system_prompt_id: null };
+  await server.refuses(400, 'INVALID', /"system_prompt_id" is there twice/, 'PATCH', `/v1/contexts/${id}`, twice);
+  const once = { config: { mode: 'plan' }, model_id: 'm' };
+  const { config } = await server.expect(200, 'PATCH', `/v1/contexts/${id}`, once);
+  assert.equal(config.mode, 'plan');
+  assert.equal(config.model_id, 'm');
+});
+
 test('what create refuses leaves nothing behind', async (t) => {
   const server = await serve(t);
   const post = (body) => ['POST', '/v1/contexts', body];
