@@ -1,5 +1,6 @@
-/* quipu_events.h - the part of quipu.h that follows what happens to a context: its event log, and
- * commits of many parts. Include quipu.h, whose rules hold here too. */
+/* quipu_events.h - the part of quipu.h for those who drive and follow contexts: saves that nobody
+ * waits for, the event log, and commits of many parts. Include quipu.h, whose rules hold here
+ * too. */
 #ifndef QUIPU_EVENTS_H
 #define QUIPU_EVENTS_H
 
@@ -8,6 +9,24 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/* ---- saving without waiting ---- */
+
+/* Called once for a save that was begun: QP_OK when it is durable and readers see it, else what
+ * went wrong. `err` is borrowed. It must be quick, and must neither write nor wait for a write. */
+typedef void qp_done_fn(void *arg, enum qp_rc rc, const struct qp_err *err);
+
+/* qp_message_save() without waiting: checks, takes its place in the order of saves and returns;
+ * `done` is called later, on a thread of the store, for the saves of one context in their order.
+ * Nothing is acknowledged before it is durable, and many saves share one sync. On QP_OK *id (may be
+ * NULL) is set at once, and the message is the caller's again; on any other answer `done` is not
+ * called. The context may be closed meanwhile; qp_store_close() waits for all saves. With
+ * QP_STORE_NO_THREAD, or when no thread can be had, `done` is called before this returns. */
+QP_API QP_MUST_CHECK enum qp_rc qp_message_save_async(struct qp_context *context,
+                                                      const char *branch,
+                                                      struct qp_message *message,
+                                                      struct qp_uuid *id, qp_done_fn *done,
+                                                      void *arg, struct qp_err *err);
 
 /* ---- events ---- */
 

@@ -1,5 +1,5 @@
-/* cmd_size.c - `quipu size`: bytes of one conversation and its branches, or of all. From the
- * index only. */
+/* cmd_size.c - `quipu size`: bytes of one conversation, its branches and its event log, or of all
+ * conversations, which only their indexes are asked for. */
 #include "cli/cli.h"
 #include "cli/mem.h"
 #include "cli/out.h"
@@ -88,7 +88,7 @@ visit_branch(void *arg, const struct qp_branch_info *branch)
 
 static enum qp_rc
 print_one_json(struct cli *cli, struct qp_context *context, const struct qp_size *size,
-               struct qp_err *err)
+               uint64_t event_bytes, struct qp_err *err)
 {
   struct qp_uuid id = qp_context_id(context);
   struct branches branches = { cli, json_array() };
@@ -97,7 +97,8 @@ print_one_json(struct cli *cli, struct qp_context *context, const struct qp_size
 
   err->msg[0] = '\0';
   rc = branches.array ? qp_branch_list(context, visit_branch, &branches, err) : QP_NOMEM;
-  if (!rc && json_object_set(object, "branches", branches.array))
+  if (!rc && (json_object_set_new(object, "event_bytes", json_integer((json_int_t)event_bytes)) ||
+              json_object_set(object, "branches", branches.array)))
     rc = QP_NOMEM;
   json_decref(branches.array);
   if (!rc)
@@ -111,18 +112,22 @@ size_one(struct cli *cli, const char *text, struct qp_err *err)
 {
   struct qp_context *context = NULL;
   struct branches branches = { cli, NULL };
+  struct qp_event_range events = { 0 };
   struct qp_size size;
   enum qp_rc rc = cli_context_open(cli, text, &context, err);
 
   if (rc)
     return rc;
   qp_context_size(context, &size);
-  if (cli->json) {
-    rc = print_one_json(cli, context, &size, err);
-  } else {
+  rc = qp_events_range(context, &events, err);
+  if (!rc && cli->json) {
+    rc = print_one_json(cli, context, &size, events.bytes, err);
+  } else if (!rc) {
     print_line(cli, "metadata", size.metadata_bytes, NO_MESSAGES, NULL);
     print_line(cli, "messages", size.message_bytes, size.messages, NULL);
     print_places(cli, &size);
+    if (events.bytes)
+      print_line(cli, "events", events.bytes, NO_MESSAGES, NULL);
     rc = qp_branch_list(context, visit_branch, &branches, err);
     print_line(cli, "total", size.metadata_bytes + size.message_bytes, size.messages, NULL);
     if (size.archived_messages)

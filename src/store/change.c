@@ -683,7 +683,7 @@ qp__context_commit(struct qp_context *context, const struct qp_change *change, s
     rc = attempt(context, &own, true, done, arg, &w, err);
     (void)pthread_mutex_unlock(&s->prompt_lock);
   }
-  if (rc)
+  if (rc || !w)
     return rc;
   first = w->events.first;
   if (w->saving_count)

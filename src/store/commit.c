@@ -228,7 +228,7 @@ qp__commit_stage(struct qp_store *s, struct qp__commit *commit, struct qp_err *e
   struct qp_context *first = commit->effects ? commit->effects->context : NULL;
   enum qp_rc rc;
 
-  if (commit->added_count) {
+  if (first && commit->added_count) {
     uint64_t bytes = first->tree.pending_bytes;
 
     for (size_t i = 0; i < commit->added_count; i++)

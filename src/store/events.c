@@ -7,7 +7,6 @@
 #include "base/alloc.h"
 #include "base/err.h"
 
-#define LINE_MAX_BYTES QP__EVENTS_LINES_MAX
 #define SEQ_BYTES 40 /* the beginning of a line that has its number */
 
 /* ---- life ---- */
@@ -26,7 +25,7 @@ init_ring(struct qp__ring *r, struct qp_context *c, const char *name, struct qp_
   struct qp_store *s = c->store;
 
   qp__events_dir(&c->id, r->dir);
-  r->log = (struct qp__chunklog){ s->driver, s->self, r->dir, name, LINE_MAX_BYTES };
+  r->log = (struct qp__chunklog){ s->driver, s->self, r->dir, name, QP__EVENTS_LINES_MAX };
   r->lock = &e->lock;
 }
 
@@ -137,7 +136,7 @@ load_log(struct qp_context *c, struct qp__events *e, struct qp_err *err)
     rc = read_numbers(e, err);
   if (rc)
     return rc;
-  if (e->log.end.torn)
+  if (e->log.end.torn && !c->store->readonly) /* else a writer may be at work */
     qp__log(&c->store->log, QP_LOG_WARN, "events",
             "'%s' ends in a half-written line of %llu bytes, which an append cuts", e->log.dir,
             (unsigned long long)e->log.end.torn);

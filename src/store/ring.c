@@ -14,7 +14,7 @@ reserve(struct qp__ring_chunks *c, size_t count)
   struct qp__ring_chunk *list;
   size_t cap = count < 8 ? 8 : count * 2;
 
-  if (count <= c->cap)
+  if (c->list && count <= c->cap)
     return true;
   list = qp__realloc(c->list, cap * sizeof(*list));
   if (!list)

@@ -69,6 +69,8 @@ qp__files_renew(void *self, void *context, void *fresh)
   c->json_bytes = now->json_bytes;
   c->log_bytes = now->log_bytes;
   c->fold_void = c->folding;
+  c->dir_ready_count = 0; /* replaying its creation makes the context without empty directories */
+  c->events_ready = false;
   qp__fctx_free(fresh);
 }
 
