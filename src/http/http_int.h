@@ -16,6 +16,7 @@
 
 struct qp__http {
   struct qp_store *store;
+  struct qp_engine *engine; /* or NULL */
   struct MHD_Daemon *daemon;
   int listen_fd;
   char *url;

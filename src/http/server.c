@@ -486,13 +486,15 @@ qp__http_start(const struct qp__http_options *options, struct qp__http **out, st
     rc = qp__keys_open(&qp__os_posix, options->data, http->log, http->log_arg, &http->keys, err);
   if (!rc)
     rc = open_address(http, options->listen, err);
+  http->engine = rc ? NULL : options->engine;
   if (!rc)
     rc = start_daemon(http, options, err);
-  if (rc)
+  if (rc) {
     qp__http_stop(http);
-  else
-    *out = http;
-  return rc;
+    return rc;
+  }
+  *out = http;
+  return QP_OK;
 }
 
 const char *
@@ -528,6 +530,8 @@ qp__http_tick(struct qp__http *http)
   qp__connections_sweep(http);
 }
 
+/* The time for requests that have begun; turns that last longer are interrupted then, which answers
+ * those who wait for them. */
 static void
 wait_until_quiet(struct qp__http *http)
 {
@@ -539,6 +543,9 @@ wait_until_quiet(struct qp__http *http)
   while (atomic_load(&http->active) &&
          pthread_cond_timedwait(&http->quiet, &http->lock, &deadline) == 0)
     continue;
+  (void)pthread_mutex_unlock(&http->lock);
+  qp_engine_stop(http->engine);
+  (void)pthread_mutex_lock(&http->lock);
   while (http->waiting) /* their connections must not go; what they wait for ends by itself */
     (void)pthread_cond_wait(&http->quiet, &http->lock);
   http->sealed = true;

@@ -245,14 +245,29 @@ read_all_the_time(void *arg)
   return NULL;
 }
 
-/* Waits until so many saves more are acknowledged. */
+/* Has the store take writes again, if it does not. */
+static void
+bring_back(struct fixture *f)
+{
+  enum qp_rc rc;
+
+  do
+    rc = qp_store_recover(f->store, &failure);
+  while (rc == QP_BUSY);
+  OK(rc);
+}
+
+/* Waits until so many saves more are acknowledged. The thread whose call failed may be held up
+ * between that call and stopping the store, so the store may stop after it was brought back. */
 static void
 await_progress(struct crew *crew, unsigned long long more)
 {
   unsigned long long until = atomic_load(&crew->good) + more;
 
-  while (atomic_load(&crew->good) < until && !atomic_load(&crew->failures))
+  while (atomic_load(&crew->good) < until && !atomic_load(&crew->failures)) {
+    bring_back(crew->f);
     (void)sched_yield();
+  }
 }
 
 static void
@@ -291,8 +306,6 @@ test_everybody_goes_on_over_failures_and_recoveries(void **state)
     assert_int_equal(pthread_create(&threads[i], NULL, write_all_the_time, &crew), 0);
   assert_int_equal(pthread_create(&threads[WRITERS], NULL, read_all_the_time, &crew), 0);
   for (unsigned round = 0; round < ROUNDS && !atomic_load(&crew.failures); round++) {
-    enum qp_rc rc;
-
     await_progress(&crew, 40);
     qp__os_fault_only(fault, slots[round % COUNT(slots)]);
     qp__os_fault_arm(fault, 1 + round % 3, QP__FAULT_EIO, false);
@@ -300,10 +313,7 @@ test_everybody_goes_on_over_failures_and_recoveries(void **state)
       (void)sched_yield();
     qp__os_fault_disarm(fault);
     stops += qp_store_writable(f->store, NULL) != QP_OK;
-    do
-      rc = qp_store_recover(f->store, &failure);
-    while (rc == QP_BUSY);
-    OK(rc);
+    bring_back(f);
   }
   await_progress(&crew, 40);
   atomic_store(&crew.ended, true);
