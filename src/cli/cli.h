@@ -81,6 +81,10 @@ enum qp_rc cli_action_find(const struct cli_command *command, const struct cli_a
 
 /* ---- the store ---- */
 
+/* The library's lines, for people on standard error: warnings always, the rest with --verbose.
+ * `arg` is the struct cli. */
+void cli_log(void *arg, enum qp_log_level level, const char *feature, const char *text);
+
 enum cli_open_mode {
   CLI_READ,   /* no lock; goes on while another process writes */
   CLI_WRITE,  /* the store must be there */

@@ -451,11 +451,12 @@ start_call(struct qp__turn *t, struct history *h, struct qp_err *err)
   const struct qp__llm_provider *provider = NULL;
   struct qp__llm_tool *tools = NULL;
   json_t *config = json_object_get(h->metadata, "config");
+  const char *model = json_string_value(json_object_get(config, "model_id"));
   enum qp_rc rc;
 
-  rc = qp__llm_resolve(&e->providers, &e->models,
-                       json_string_value(json_object_get(config, "model_id")), &provider,
-                       &request.model, err);
+  if (!model || !*model)
+    model = e->model;
+  rc = qp__llm_resolve(&e->providers, &e->models, model, &provider, &request.model, err);
   if (rc)
     return rc;
   rc = qp__llm_params_init(&request.params, json_object_get(config, "parameters"), err);
