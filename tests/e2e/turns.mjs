@@ -226,12 +226,12 @@ export class Stream {
         this.comments++;
         continue;
       }
-      const found = /^(id|event|data): (.*)$/.exec(line);
+      const found = /^(id|event|data|retry): (.*)$/.exec(line);
       assert.ok(found && fields[found[1]] === undefined, `a line of an event: ${line}`);
       fields[found[1]] = found[2];
     }
     this.block = [];
-    if (Object.keys(fields).length === 0) return;
+    if (fields.data === undefined) return; // a comment, or how long to wait before coming back
     const event = JSON.parse(fields.data);
     assert.equal(event.type, fields.event);
     if (event.type !== 'gap' || event.seq !== undefined) assert.equal(String(event.seq), fields.id);
