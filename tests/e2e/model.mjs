@@ -6,6 +6,18 @@ import http from 'node:http';
 
 const listen = (server) => new Promise((resolve) => server.listen(0, '127.0.0.1', () => resolve(server.address().port)));
 
+// What is waited for comes long before that, or never.
+export const patience = 8_000;
+
+// The same promise, which fails with a sentence instead of never.
+export function soon(promise, sentence) {
+  let timer;
+  const late = new Promise((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`nothing came: ${sentence()}`)), patience);
+  });
+  return Promise.race([promise, late]).finally(() => clearTimeout(timer));
+}
+
 // Requests that have come, handed out in their order.
 class Line {
   constructor() {
@@ -21,7 +33,7 @@ class Line {
 
   next() {
     if (this.come.length > 0) return Promise.resolve(this.come.shift());
-    return new Promise((resolve) => this.waiting.push(resolve));
+    return soon(new Promise((resolve) => this.waiting.push(resolve)), () => 'no request to the model');
   }
 }
 

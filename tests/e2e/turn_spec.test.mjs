@@ -100,9 +100,10 @@ for (const prefix of ['/api', '/v1']) {
     assert.equal(after.headers.get('etag'), before.headers.get('etag'));
   });
 
-  scenario('Poll for state updates', { steps: [], work: true, rules: ['auto run_command command=*'] }, async (chat, { t, server }) => {
+  test(`Scenario: Poll for state updates (${prefix})`, async (t) => {
     const model = await Model.start(t);
-    const other = chat.on(await restart(t, server, 'SIGTERM', { env: model.env }));
+    const server = await serveTurns(t, { env: model.env, work: makeWorkspace(t).work });
+    const other = await Chat.create(server, {}, { prefix });
     const { updated_at } = await other.state();
     const sent = await other.begin('send_message', { content: 'hi' });
     const request = await model.asked();

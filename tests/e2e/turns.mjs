@@ -8,6 +8,7 @@ import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { check } from './contract.mjs';
 import { tempDir, uuid } from './helper.mjs';
+import { patience, soon } from './model.mjs';
 import { serve } from './server.mjs';
 
 const rests = ['Idle', 'AwaitingToolApproval', 'Failed'];
@@ -19,7 +20,7 @@ const bare = Object.fromEntries(
 
 // Looks until it holds; for what no event tells.
 export async function until(holds) {
-  while (!(await holds())) await sleep(5);
+  for (const last = Date.now() + patience; !(await holds()); await sleep(5)) assert.ok(Date.now() < last, `in vain: ${holds}`);
 }
 
 // A workspace with a file in it, and a secret beside it.
@@ -71,8 +72,10 @@ export class Chat {
     Object.assign(this, { server, id, prefix, headers, at: `${prefix}/contexts/${id}` });
   }
 
+  // With the model that the server was given, unless the body names one.
   static async create(server, body = {}, options = {}) {
-    const { id } = await server.expect(201, 'POST', '/v1/contexts', body, options.headers);
+    const model = server.settings.env?.OPENAI_BASE_URL ? { model_id: 'openai/knots' } : {};
+    const { id } = await server.expect(201, 'POST', '/v1/contexts', { ...model, ...body }, options.headers);
     return new Chat(server, id, options);
   }
 
@@ -245,9 +248,13 @@ export class Stream {
     for (const wake of this.waiting.splice(0)) wake();
   }
 
+  news() {
+    return soon(new Promise((resolve) => this.waiting.push(resolve)), () => `no event behind ${JSON.stringify(this.events.slice(-3))}`);
+  }
+
   // The next event that was not awaited yet; undefined: the stream has ended.
   async next() {
-    while (this.events.length <= this.taken && !this.over) await new Promise((resolve) => this.waiting.push(resolve));
+    while (this.events.length <= this.taken && !this.over) await this.news();
     return this.events[this.taken++];
   }
 
@@ -269,13 +276,13 @@ export class Stream {
   // A comment behind those that have come by now.
   async comment() {
     const from = this.comments;
-    while (this.comments === from && !this.over) await new Promise((resolve) => this.waiting.push(resolve));
+    while (this.comments === from && !this.over) await this.news();
     assert.ok(this.comments > from, 'the stream ended');
   }
 
   // All of it, once it has ended by itself.
   async all() {
-    assert.equal(await this.ended, true, 'the stream was cut');
+    assert.equal(await soon(this.ended, () => `a stream that does not end: ${JSON.stringify(this.events.slice(-3))}`), true, 'the stream was cut');
     return this.events;
   }
 
