@@ -239,6 +239,8 @@ answer_action(struct qp__request *r, struct qp_err *err)
   *err = r->waited;
   if (rc == QP_CONFLICT && a->state[0])
     r->fail_state = a->state;
+  if (rc == QP_STOPPED && !qp__http_stopping(r->http))
+    return qp__fail(err, QP_NOTFOUND, "Context not found: it was deleted in the meantime");
   if (rc == QP_STOPPED)
     return qp__request_fail(r, MHD_HTTP_SERVICE_UNAVAILABLE, "STOPPING", err,
                             "the server is stopping; the turn was interrupted");
