@@ -36,7 +36,7 @@ enum qp_engine_flags {
 /* Bounds of what one message of a person may cause, and of a context in all. A turn that reaches
  * one becomes Failed with a sentence that names it. 0: the default; UINT64_MAX: no bound. */
 struct qp_limits {
-  uint64_t rounds;         /* answers with tool calls in one turn; default 50 */
+  uint64_t rounds;         /* answers of a turn after which the model is asked again; default 50 */
   uint64_t calls;          /* tool calls in one turn; default 200 */
   uint64_t turn_tokens;    /* input and output of all model calls of a turn; default: no bound */
   uint64_t turn_cost;      /* in millionths of a dollar; default: no bound */
