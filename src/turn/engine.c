@@ -103,7 +103,8 @@ qp__engine_remove(struct qp_engine *e, struct qp__turn *t)
 
     if (qp_uuid_equal(&r->id, &t->id)) {
       *release = r->next;
-      t->released = r; /* told when it is freed */
+      r->next = t->released; /* told when it is freed */
+      t->released = r;
     } else {
       release = &r->next;
     }
@@ -111,9 +112,14 @@ qp__engine_remove(struct qp_engine *e, struct qp__turn *t)
 }
 
 void
-qp__release_done(struct qp__release *release)
+qp__release_done(struct qp__release *list)
 {
-  uv_sem_post(&release->done);
+  while (list) {
+    struct qp__release *next = list->next; /* it is on the stack of the one who is woken */
+
+    uv_sem_post(&list->done);
+    list = next;
+  }
 }
 
 static void
@@ -191,7 +197,7 @@ close_all(struct qp_engine *e)
 static void
 close_when_drained(struct qp_engine *e)
 {
-  if (e->draining && !e->closing && !e->turns && !e->recovering && !e->readings)
+  if (e->draining && !e->closing && !e->turns && !e->recovering)
     close_all(e);
 }
 
@@ -206,29 +212,34 @@ drain(struct qp_engine *e)
     for (struct qp__turn *t = e->table[i]; t; t = next) {
       next = t->chain;
       qp__feed_end_subs(&t->feed);
-      if (t->stage == QP__TURN_WARM && !qp__state_rests(t->state))
+      /* Where a commit is under way, its end does it. */
+      if (t->stage == QP__TURN_WARM && !t->move.under_way && !qp__state_rests(t->state))
         qp__turn_happen(t, QP__EVENT_RESTART, 0);
       qp__turn_pump(t);
     }
   }
 }
 
-static void
+/* Whether there was any. */
+static bool
 run_posts(struct qp_engine *e)
 {
   struct qp__post *post;
+  bool any;
 
   (void)pthread_mutex_lock(&e->lock);
   post = e->first;
   e->first = NULL;
   e->last = &e->first;
   (void)pthread_mutex_unlock(&e->lock);
+  any = post != NULL;
   while (post) {
     struct qp__post *next = post->next;
 
     post->run(e, post);
     post = next;
   }
+  return any;
 }
 
 static void
@@ -240,7 +251,7 @@ on_wake(uv_async_t *async)
   (void)pthread_mutex_lock(&e->lock);
   stopping = e->stopping;
   (void)pthread_mutex_unlock(&e->lock);
-  run_posts(e);
+  (void)run_posts(e);
   if (stopping && !e->draining)
     drain(e);
 }
@@ -273,7 +284,8 @@ run(void *arg)
   struct qp_engine *e = arg;
 
   (void)uv_run(&e->loop, UV_RUN_DEFAULT);
-  run_posts(e);
+  while (run_posts(e)) /* who is told of the end may post again */
+    ;
   return NULL;
 }
 

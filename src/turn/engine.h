@@ -52,6 +52,7 @@ struct qp_engine {
 
   struct qp__llm_providers providers;
   struct qp__models models;
+  char *model; /* of contexts that name none; NULL: that of the last provider */
   struct qp__demo_script *script;
   struct qp__policy policy;
   struct qp__llm_engine *llm;
@@ -69,7 +70,6 @@ struct qp_engine {
   struct qp__release *releases; /* who waits until a context is let go */
   size_t recovering; /* contexts that an earlier engine left and that do not rest yet, and the
                       * search for them */
-  size_t readings;   /* of logs, for subscribers, in workers */
   bool draining;     /* no turn begins any more */
   bool closing;
 
@@ -96,8 +96,8 @@ struct qp__turn *qp__engine_turn(struct qp_engine *e, const struct qp_uuid *id);
 struct qp__turn *qp__engine_find(struct qp_engine *e, const struct qp_uuid *id);
 /* Takes it out of the table. */
 void qp__engine_remove(struct qp_engine *e, struct qp__turn *t);
-/* Wakes who waits until the context is let go. */
-void qp__release_done(struct qp__release *release);
+/* Wakes those who wait until the context is let go; NULL is allowed. */
+void qp__release_done(struct qp__release *list);
 
 /* ---- subscribe.c ---- */
 

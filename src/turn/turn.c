@@ -47,8 +47,7 @@ qp__turn_free(struct qp__turn *t)
   qp__feed_release(&t->feed);
   qp_context_close(t->context);
   qp__free(t);
-  if (released)
-    qp__release_done(released);
+  qp__release_done(released);
 }
 
 bool
@@ -298,7 +297,7 @@ go_on(struct qp__turn *t, enum qp__event event)
 static void
 look_at_calls(struct qp__turn *t)
 {
-  enum qp__event event = qp__round_event(t);
+  enum qp__event event = t->move.paused ? QP__EVENT_PAUSED : qp__round_event(t);
 
   if (event == QP__EVENT_NO_CALLS)
     qp__turn_happen(t, event, 0);
@@ -396,7 +395,9 @@ qp__turn_apply(struct qp__turn *t, struct qp__occurrence *o, struct qp_err *err)
   if (!rc)
     rc = qp__move_commit(t, on_done, t, err);
   if (rc) {
-    qp__feed_lost(&t->feed, m->first_seq, m->last_seq);
+    /* What was streamed can go with the next commit. */
+    qp__feed_unstage(&t->feed, m->first_seq, m->own_seq);
+    qp__feed_lost(&t->feed, m->own_seq, m->last_seq);
     qp__move_release(t);
     return rc;
   }
@@ -443,6 +444,7 @@ settle_well(struct qp__turn *t)
   struct qp__act *act = m->act;
   bool failed = m->event == QP__EVENT_SAVE_FAILED;
   bool ends = t->engine->draining && m->event == QP__EVENT_RESTART;
+  bool halts = t->engine->draining && !qp__state_rests(m->to.to);
 
   enter(t, m->to.to);
   t->unsaved = false;
@@ -461,7 +463,9 @@ settle_well(struct qp__turn *t)
   if (m->to.step == QP__STEP_SAVE_RESULTS || m->to.step == QP__STEP_CLOSE_CALLS ||
       m->to.step == QP__STEP_SAVE_PARTIAL)
     qp__round_release(t); /* every call has its stored result */
-  if (!t->doomed && !ends)
+  if (halts)
+    qp__turn_restart(t); /* nothing begins any more: as a restart would find it */
+  else if (!t->doomed)
     take_step(t, m->to.step);
   if (qp__state_rests(t->state))
     answer_waiting(t, failed ? &m->failure : ends ? &stopped : NULL);
