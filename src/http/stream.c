@@ -7,6 +7,7 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "http/clock.h"
+#include "http/held.h"
 #include "http/http_int.h"
 #include "http/turns.h"
 
@@ -21,6 +22,8 @@ struct qp__stream {
   struct qp__stream *next, *prev; /* under the lock of all */
   struct qp__streams *all;
   struct MHD_Connection *connection;
+  struct qp__holds *holds;
+  struct qp_uuid context;
   struct qp_subscription *subscription;
   bool of_turn;
 
@@ -173,6 +176,9 @@ take_event(void *arg, const struct qp_event_info *event)
 {
   struct qp__stream *s = arg;
 
+  /* Whoever is told of a state and polls then must not be shown an older one. */
+  if (event && strcmp(event->type, "state") == 0)
+    qp__holds_settle(s->holds, &s->context);
   (void)pthread_mutex_lock(&s->lock);
   if (!event)
     s->closed = true;
@@ -249,6 +255,8 @@ qp__stream_new(struct qp__request *r, const struct qp_uuid *context, uint64_t af
   }
   s->all = &r->http->streams;
   s->connection = r->connection;
+  s->holds = &r->http->holds;
+  s->context = *context;
   s->of_turn = of_turn;
   s->sent_us = qp__clock_us();
   qp__buf_init(&s->text, BUFFER_MAX);

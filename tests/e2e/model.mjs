@@ -7,7 +7,7 @@ import http from 'node:http';
 const listen = (server) => new Promise((resolve) => server.listen(0, '127.0.0.1', () => resolve(server.address().port)));
 
 // What is waited for comes long before that, or never.
-export const patience = 8_000;
+export const patience = 30_000;
 
 // The same promise, which fails with a sentence instead of never.
 export function soon(promise, sentence) {

@@ -288,7 +288,7 @@ test('bodies that are wrong change nothing and say why', async (t) => {
     ['send_message', {}, /content/],
     ['send_message', { content: '' }, /content|empty/],
     ['send_message', { content: 7 }, /content/],
-    ['send_message', { content: [{ type: 'nonsense' }] }, /content|type/],
+    ['send_message', { content: [{ type: 'nonsense' }] }, /empty/],
     ['send_message', { content: 'x', nonsense: 1 }, /nonsense/],
     ['send_message', { content: 'x', branch: 7 }, /branch/],
     ['send_message', '{"content":', /JSON/i],
@@ -316,10 +316,11 @@ test('a message may be made of blocks', async (t) => {
   const chat = await Chat.create(server);
   const turn = chat.send([{ type: 'text', text: 'what is this?' }, { type: 'image', url: 'https://example.org/knot.png' }]);
   const request = await model.asked();
-  assert.deepEqual(request.body.messages.at(-1).content.map((part) => part.type), ['text', 'image_url']);
+  assert.deepEqual(request.body.messages.at(-1).content.map((part) => part.type), ['image_url', 'text'], 'pictures come first');
   await request.answer('A knot.');
   const body = await turn;
-  assert.deepEqual(body.messages[0].content?.map((part) => part.type) ?? body.messages[0], ['text', 'image']);
+  assert.equal(body.messages[0].text, 'what is this?');
+  assert.equal(body.messages[0].images.length, 1);
 });
 
 test('the system prompt of the branch and the parameters of the context go to the model', async (t) => {
@@ -346,8 +347,7 @@ test('models and tools are listed', async (t) => {
   for (const prefix of ['/v1', '/api']) {
     const models = await server.expect(200, 'GET', `${prefix}/models`);
     const demo = models.models.find((model) => model.provider === 'demo');
-    assert.ok(demo.window > 0);
-    assert.match(models.default, /demo/);
+    assert.ok(demo.window > 0 && demo.available);
     const { tools } = await server.expect(200, 'GET', `${prefix}/tools`);
     assert.deepEqual(tools.map((tool) => tool.name), ['read_file', 'list_directory', 'grep', 'glob', 'write_file', 'edit_file', 'delete_file', 'run_command']);
     assert.equal((await server.ask('HEAD', `${prefix}/tools`)).status, 200);
