@@ -240,7 +240,7 @@ test('the death of the program leaves a conversation that goes on', async (t) =>
 class Terminal {
   constructor(t, s, args) {
     const quote = (word) => `'${word.replaceAll("'", "'\\''")}'`;
-    this.child = spawn('script', ['-qec', [bin, ...args].map(quote).join(' '), '/dev/null'], {
+    this.child = spawn('script', ['-qec', 'exec ' + [bin, ...args].map(quote).join(' '), '/dev/null'], {
       env: environment(s.data, { SHELL: '/bin/sh', TERM: 'vt100', XDG_STATE_HOME: path.join(s.dir, 'state') }),
     });
     this.output = '';
@@ -288,8 +288,9 @@ test('a terminal: prompt, line editing, streaming, Ctrl-C, history', async (t) =
   tty.type('\x03'); // Ctrl-C ends the answer
   await tty.until(/\[cancelled\]/);
   await tty.until(/> /);
-  tty.type('never sent\x03'); // and gives up the line
+  tty.type('never sent');
   await tty.until(/never sent/);
+  tty.type('\x03'); // and gives up the line
   await tty.until(/> /);
   tty.type('\x1b[A\x1b[A\r'); // the line before the last one
   await tty.until(/Well met\./);
@@ -306,7 +307,7 @@ test('a terminal: prompt, line editing, streaming, Ctrl-C, history', async (t) =
 
   // The history is there the next time, and what was said last is shown.
   const again = new Terminal(t, s, ['chat', ...s.args]);
-  await again.until(/3 turns|6 messages/);
+  await again.until(/branch main, model demo, 6 messages/);
   await again.until(/Well met\./);
   await again.until(/> /);
   again.type('\x10\x10\r'); // Ctrl-P
