@@ -1,9 +1,10 @@
 /* quipu_events.h - the part of quipu.h for those who drive and follow contexts: saves that nobody
  * waits for, the event log, and commits of many parts. Include quipu.h, which includes this
  * file and whose rules hold here too. */
-#include "quipu.h" /* before the guard: it includes this file */
 #ifndef QUIPU_EVENTS_H
 #define QUIPU_EVENTS_H
+
+#include "quipu.h"
 
 #ifdef __cplusplus
 extern "C" {

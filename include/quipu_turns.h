@@ -1,9 +1,9 @@
 /* quipu_turns.h - the part of quipu.h that talks to models: the engine, its actions and what it
  * tells. Include quipu.h, whose rules hold here too. */
-#include "quipu.h" /* before the guard: it includes this file */
 #ifndef QUIPU_TURNS_H
 #define QUIPU_TURNS_H
 
+#include "quipu.h"
 #include "quipu_events.h"
 
 #ifdef __cplusplus
