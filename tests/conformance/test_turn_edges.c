@@ -35,15 +35,17 @@ static char *
 answer_anthropic(void *arg, const char *body)
 {
   struct shop *shop = arg;
-  const char *answer = NULL;
+  const char *answer = shop->answers[0];
   char text[200];
-  size_t i = 0;
+  size_t n;
 
   remember(shop, body);
-  for (i = 0; shop->answers[i] && i < shop->count; i++)
+  for (size_t i = 1; shop->answers[i] && i < shop->count; i++)
     answer = shop->answers[i];
-  (void)snprintf(text, sizeof(text), "%.*s", (int)strcspn(answer, "|"), answer);
-  return provider_anthropic_text(text, strchr(answer, '|') + 1);
+  n = strcspn(answer, "|");
+  memcpy(text, answer, n);
+  text[n] = 0;
+  return provider_anthropic_text(text, answer + n + 1);
 }
 
 static char *
