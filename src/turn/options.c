@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/buf.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -16,6 +17,7 @@
 #define CALLS 200
 #define RETRIES 3
 #define FLUSH_MS 100
+#define NAMES_MAX 16384
 
 static const char *
 no_variable(void *arg, const char *name)
@@ -120,10 +122,11 @@ set_model(struct qp_engine *e, const char *model, struct qp_err *err)
 {
   const struct qp__llm_provider *provider;
   const char *wire;
-  enum qp_rc rc = qp__llm_resolve(&e->providers, &e->models, model, &provider, &wire, err);
+  struct qp_err why = { QP_OK, "" };
+  enum qp_rc rc = qp__llm_resolve(&e->providers, &e->models, model, &provider, &wire, &why);
 
   if (rc)
-    return rc;
+    return qp__fail(err, rc, "the default model: %s", why.msg);
   e->model = qp__strdup(model);
   return e->model ? QP_OK : qp__fail_nomem(err, "the default model");
 }
@@ -155,19 +158,52 @@ qp__engine_unset(struct qp_engine *e)
   qp__demo_script_free(e->script);
 }
 
-static enum qp_rc
-add_servers(struct qp_engine *e, const struct qp_engine_options *o, struct qp_err *err)
-{
-  const char *what = o->mcp_name ? o->mcp_name : "mcp.json";
-  struct qp_bytes text = { o->mcp_json, strlen(o->mcp_json) };
-  struct qp__mcp_configs configs;
-  enum qp_rc rc = qp__mcp_configs_parse(what, text, &configs, err);
+/* ---- what there is, for the log ---- */
 
-  if (rc)
-    return rc;
-  for (size_t i = 0; !rc && i < configs.count; i++)
-    rc = qp__mcp_add(e->tools, &configs.at[i], err);
-  qp__mcp_configs_release(&configs);
+static void
+tell_models(struct qp_engine *e)
+{
+  const struct qp__llm_provider *provider = NULL;
+  const char *wire = "";
+  struct qp__buf names;
+
+  qp__buf_init(&names, NAMES_MAX);
+  for (size_t i = 0; i < e->providers.count; i++)
+    (void)qp__buf_addf(&names, "%s%s", i ? ", " : "", e->providers.list[i].name);
+  if (!qp__llm_resolve(&e->providers, &e->models, e->model, &provider, &wire, NULL) &&
+      !qp__buf_add_char(&names, '\0'))
+    qp__log(&e->log, QP_LOG_INFO, "turn", "models are asked from %s; by default %s/%s", names.data,
+            provider->name, wire);
+  qp__buf_release(&names);
+}
+
+static void
+tell_tools(struct qp_engine *e, const char *workspace, const struct qp__mcp_configs *servers)
+{
+  struct qp__buf names;
+
+  qp__buf_init(&names, NAMES_MAX);
+  if (workspace)
+    qp__log(&e->log, QP_LOG_INFO, "tool", "%zu built-in tools work in '%s'",
+            qp__tools_count(e->tools), workspace);
+  else
+    qp__log(&e->log, QP_LOG_INFO, "tool", "no built-in tools, because there is no workspace");
+  for (size_t i = 0; i < servers->count; i++)
+    (void)qp__buf_addf(&names, "%s%s", i ? ", " : "", servers->at[i].name);
+  if (servers->count && !qp__buf_add_char(&names, '\0'))
+    qp__log(&e->log, QP_LOG_INFO, "tool", "MCP servers: %s", names.data);
+  qp__buf_release(&names);
+}
+
+/* ---- tools ---- */
+
+static enum qp_rc
+add_servers(struct qp_engine *e, const struct qp__mcp_configs *servers, struct qp_err *err)
+{
+  enum qp_rc rc = QP_OK;
+
+  for (size_t i = 0; !rc && i < servers->count; i++)
+    rc = qp__mcp_add(e->tools, &servers->at[i], err);
   return rc;
 }
 
@@ -177,9 +213,21 @@ qp__engine_open_tools(struct qp_engine *e, const struct qp_engine_options *o, st
   struct qp__tools_options options = { .log = e->log,
                                        .workspace = o->workspace,
                                        .policy = &e->policy };
-  enum qp_rc rc = qp__tools_open(&e->loop, &options, &e->tools, err);
+  struct qp__mcp_configs servers = { 0 };
+  enum qp_rc rc = QP_OK;
 
-  if (!rc && o->mcp_json)
-    rc = add_servers(e, o, err);
+  if (o->mcp_json)
+    rc =
+        qp__mcp_configs_parse(o->mcp_name ? o->mcp_name : "mcp.json",
+                              (struct qp_bytes){ o->mcp_json, strlen(o->mcp_json) }, &servers, err);
+  if (rc)
+    return rc;
+  rc = qp__tools_open(&e->loop, &options, &e->tools, err);
+  if (!rc) {
+    tell_models(e);
+    tell_tools(e, o->workspace, &servers);
+    rc = add_servers(e, &servers, err);
+  }
+  qp__mcp_configs_release(&servers);
   return rc;
 }
