@@ -149,7 +149,9 @@ qp__engine_open_tools(struct qp_engine *e, const struct qp_engine_options *o, st
 {
   struct qp__tools_options options = { .log = e->log,
                                        .workspace = o->workspace,
-                                       .policy = &e->policy };
+                                       .policy = &e->policy,
+                                       .changed = qp__engine_tools_changed,
+                                       .changed_arg = e };
   enum qp_rc rc = qp__tools_open(&e->loop, &options, &e->tools, err);
 
   if (!rc && o->mcp_json)
