@@ -177,6 +177,8 @@ QP_API QP_MUST_CHECK enum qp_rc qp_engine_models(struct qp_engine *engine, char 
                                                  struct qp_err *err);
 QP_API QP_MUST_CHECK enum qp_rc qp_engine_tools(struct qp_engine *engine, char **out, size_t *len,
                                                 struct qp_err *err);
+/* "provider/model": what is asked when a context names none. Borrowed until the engine stops. */
+QP_API const char *qp_engine_default_model(const struct qp_engine *engine);
 
 #ifdef __cplusplus
 }

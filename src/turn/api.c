@@ -403,3 +403,9 @@ qp_engine_tools(struct qp_engine *engine, char **out, size_t *len, struct qp_err
 {
   return ask(engine, list_tools, "the list of tools", out, len, err);
 }
+
+const char *
+qp_engine_default_model(const struct qp_engine *engine)
+{
+  return engine->model;
+}
