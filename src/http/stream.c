@@ -159,13 +159,29 @@ tells_rest(const struct qp_event_info *event)
   return rests;
 }
 
+/* With the stream's lock: forgets what was sent, once that is most of it. */
+static void
+compact(struct qp__stream *s)
+{
+  size_t left = s->text.len - s->sent;
+
+  if (s->sent < KEEP_MAX || s->sent < left)
+    return;
+  memmove(s->text.data, s->text.data + s->sent, left);
+  s->text.data[left] = '\0';
+  s->text.len = left;
+  s->sent = 0;
+}
+
 /* With the stream's lock. A client that is too far behind gets what waits for it and then the end;
  * with the number of the last event that it got it comes back. */
 static void
 add_event(struct qp__stream *s, const struct qp_event_info *event)
 {
-  size_t before = s->text.len;
+  size_t before;
 
+  compact(s);
+  before = s->text.len;
   if (before - s->sent > WAITING_MAX) {
     s->closed = true;
     return;
