@@ -7,6 +7,7 @@
 #include "base/err.h"
 #include "http/http_int.h"
 #include "http/owner.h"
+#include "http/turns.h"
 #include "http/wait.h"
 
 #define HELD_MAX 256
@@ -309,6 +310,18 @@ qp__held_settle(struct qp__held *held)
 }
 
 void
+qp__holds_settle(struct qp__holds *h, const struct qp_uuid *id)
+{
+  struct qp__held *held;
+
+  (void)pthread_mutex_lock(&h->lock);
+  held = *slot_of(h, id);
+  if (held && held->stage == QP__HELD_READY)
+    qp__held_settle(held);
+  (void)pthread_mutex_unlock(&h->lock);
+}
+
+void
 qp__held_resize(struct qp__held *held, size_t render_bytes)
 {
   struct qp__holds *h = held->holds;
@@ -353,7 +366,8 @@ qp__held_delete(struct qp__request *r, const char *text, qp__handler *then, stru
   }
   if (condemn(held, r)) {
     r->condemned = held;
-    qp__held_put(held); /* who is the last to do this ends the waiting */
+    qp__turns_let_go(r->http, &held->id); /* who waits for its turn is answered */
+    qp__held_put(held);                   /* who is the last to do this ends the waiting */
   } else {
     qp__held_put(held);
     (void)fail_not_found(err);
@@ -378,6 +392,7 @@ qp__held_end_delete(struct qp__request *r, struct qp_err *err)
   id = held->id;
   qp_context_close(held->context);
   held->context = NULL;
+  qp__turns_let_go(r->http, &id); /* of what began while it was let go of before */
   rc = qp_context_delete(h->store, &id, err);
   (void)pthread_mutex_lock(&h->lock);
   take_out(held);

@@ -68,6 +68,19 @@ check_ids(const struct qp_action *a, struct qp_err *err)
   return QP_OK;
 }
 
+/* Whether there is something in a message that a model can be asked. */
+static bool
+says_something(const struct qp_message *message)
+{
+  for (size_t i = 0; i < qp_message_part_count(message); i++) {
+    struct qp_part part = qp_message_part(message, i);
+
+    if (part.kind == QP_PART_TEXT ? part.text.len > 0 : part.kind == QP_PART_IMAGE)
+      return true;
+  }
+  return false;
+}
+
 static enum qp_rc
 check_action(const struct qp_action *a, struct qp_err *err)
 {
@@ -84,7 +97,7 @@ check_action(const struct qp_action *a, struct qp_err *err)
       return qp__fail(err, QP_INVALID, "the message to edit is not named");
     /* fall through */
   case QP_ACTION_SEND_MESSAGE:
-    if (!a->message && a->text.len == 0)
+    if (a->message ? !says_something(a->message) : a->text.len == 0)
       return qp__fail(err, QP_INVALID, "the message is empty");
     if (a->message && qp_message_role(a->message) != QP_ROLE_USER)
       return qp__fail(err, QP_INVALID, "only a message of the user can be sent");
@@ -323,19 +336,34 @@ list_models(struct qp_engine *e)
   return list;
 }
 
+/* NULL: no memory. */
+static json_t *
+parse_text(const char *what, const char *text)
+{
+  json_t *value = NULL;
+
+  if (qp__json_parse(what, (struct qp_bytes){ text, strlen(text) }, &value, NULL))
+    return NULL;
+  return value;
+}
+
 static json_t *
 tool_object(const struct qp_engine *e, const struct qp__tool *tool)
 {
-  json_t *schema = NULL;
+  json_t *schema = parse_text("a schema", tool->schema);
+  json_t *hints = parse_text("hints", tool->ui_hints);
 
-  if (qp__json_parse("a schema", (struct qp_bytes){ tool->schema, strlen(tool->schema) }, &schema,
-                     NULL))
+  if (!schema || !hints) {
+    json_decref(schema);
+    json_decref(hints);
     return NULL;
-  return json_pack(
-      "{s:s, s:s*, s:s, s:s, s:s, s:b, s:s, s:o}", "name", tool->name, "title", tool->title,
-      "description", tool->description ? tool->description : "", "source", tool->source,
-      "display_preference", qp_display_name(tool->display), "changes", tool->changes, "default",
-      qp__verdict_name(qp__tools_judge(e->tools, tool->name, "{}", NULL)), "schema", schema);
+  }
+  return json_pack("{s:s, s:s*, s:s, s:s, s:s, s:o, s:b, s:s, s:o}", "name", tool->name, "title",
+                   tool->title, "description", tool->description ? tool->description : "", "source",
+                   tool->source, "display_preference", qp_display_name(tool->display), "ui_hints",
+                   hints, "changes", tool->changes, "default",
+                   qp__verdict_name(qp__tools_judge(e->tools, tool->name, "{}", NULL)), "schema",
+                   schema);
 }
 
 static json_t *

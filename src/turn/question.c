@@ -166,10 +166,12 @@ write_request(struct qp__question *q)
   struct qp_engine *e = q->engine;
   struct qp__llm_request *request = &q->request;
   json_t *config = json_object_get(q->metadata, "config");
-  enum qp_rc rc = qp__llm_resolve(&e->providers, &e->models,
-                                  json_string_value(json_object_get(config, "model_id")),
-                                  &q->provider, &request->model, &q->err);
+  const char *model = json_string_value(json_object_get(config, "model_id"));
+  enum qp_rc rc;
 
+  if (!model || !*model)
+    model = e->model;
+  rc = qp__llm_resolve(&e->providers, &e->models, model, &q->provider, &request->model, &q->err);
   if (!rc)
     rc = qp__llm_params_init(&request->params, json_object_get(config, "parameters"), &q->err);
   if (rc)

@@ -45,14 +45,24 @@ test('a value comes from the flag, else the environment, else the file, else the
 });
 
 test('every row of the table works as key, flag and variable', (t) => {
-  const other = { text: 'x', list: 'a b', number: '60', bytes: '2K', choice: 'error', switch: 'no' };
+  const other = {
+    text: 'x',
+    list: 'a b',
+    lines: 'auto grep',
+    number: '60',
+    bytes: '2K',
+    money: '0.25',
+    choice: 'error',
+    switch: 'no',
+    secret: 'sk-hidden',
+  };
   const { data, file } = place(t);
   for (const row of table) {
     const value = row.key === 'log_format' ? 'json' : other[row.type];
     const pair = { tls_cert: 'tls_key', tls_key: 'tls_cert' }[row.key]; // one goes not without the other
     const found = (args, env, where) => {
       const { [row.key]: now } = effective(where, args, env);
-      return [now.value, now.source];
+      return [now.value === true ? value : now.value, now.source]; // true: a secret is set
     };
     assert.equal(row.environment, `QUIPU_${row.key.toUpperCase()}`);
     assert.equal(row.flag, row.key.replaceAll('_', '-'));
@@ -158,7 +168,7 @@ test('the help, the documentation and the example are made from the table', (t) 
   assert.ok(Object.values(effective(data, ['--config', file])).every((row) => row.source !== 'file'));
   fs.writeFileSync(file, example.replaceAll(/^#(?=\w+ =)/gm, ''));
   for (const row of Object.values(effective(undefined, ['--config', file])))
-    assert.deepEqual([row.value, row.source], [row.default, 'file'], row.key);
+    assert.deepEqual([row.value || '', row.source], [row.default, 'file'], row.key);
 });
 
 test('the log is JSON when asked for, and no louder than asked for', async (t) => {

@@ -96,10 +96,10 @@ export function messageFile(dir, id) {
   return path.join(dir, 'messages', found[0]);
 }
 
-// quipu as a running process whose output is awaited line by line.
+// quipu as a running process whose output is awaited line by line. `env`: more of its environment.
 export class Running {
-  constructor(t, data, args) {
-    this.child = spawn(bin, args, { env: environment(data) });
+  constructor(t, data, args, env = {}) {
+    this.child = spawn(bin, args, { env: environment(data, env) });
     this.lines = [];
     this.waiting = [];
     this.stderr = '';
