@@ -11,9 +11,10 @@
 #include "http/http_int.h"
 #include "http/turns.h"
 
-#define BUFFER_MAX ((size_t)1 << 20) /* bytes that wait for a slow client */
-#define KEEP_MAX ((size_t)4 << 10)   /* an empty buffer of more is freed */
-#define BLOCK 1024                   /* bytes that libmicrohttpd sets aside for a response */
+#define WAITING_MAX ((size_t)1 << 20) /* bytes that wait for a slow client, before the last event */
+#define BUFFER_MAX ((size_t)16 << 20) /* with it */
+#define KEEP_MAX ((size_t)4 << 10)    /* an empty buffer of more is freed */
+#define BLOCK 1024                    /* bytes that libmicrohttpd sets aside for a response */
 #define COMMENT_US 15000000
 #define GREETING ": quipu\nretry: 2000\n\n"
 #define COMMENT ":\n\n"
@@ -32,7 +33,7 @@ struct qp__stream {
   size_t sent;          /* … from here on */
   bool suspended;       /* the connection waits to be resumed */
   bool closed;          /* nothing is added any more */
-  bool cut;             /* the client was too slow: it ends in the middle */
+  bool cut;             /* the client was too slow: it ends behind what is there, and not well */
   int64_t sent_us;      /* when something was last sent */
 };
 
@@ -159,15 +160,24 @@ tells_rest(const struct qp_event_info *event)
   return rests;
 }
 
-/* With the stream's lock. */
+/* With the stream's lock. Whoever is cut off is still sent what is there: so a client that comes
+ * back to a long log gets further each time. */
 static void
 add_event(struct qp__stream *s, const struct qp_event_info *event)
 {
+  size_t before = s->text.len;
+
+  if (before - s->sent > WAITING_MAX) {
+    s->cut = s->closed = true;
+    return;
+  }
   (void)qp__buf_addf(&s->text, "id: %llu\nevent: %s\ndata: ", (unsigned long long)event->seq,
                      event->type);
   (void)qp__buf_add(&s->text, event->json.data, event->json.len);
   (void)qp__buf_add_str(&s->text, "\n\n");
   s->cut = s->text.rc != QP_OK;
+  if (s->cut)
+    s->text.len = before;
   s->closed = s->cut || (s->of_turn && tells_rest(event));
 }
 
@@ -209,9 +219,7 @@ read_stream(void *cls, uint64_t pos, char *out, size_t max)
 
   (void)pos;
   (void)pthread_mutex_lock(&s->lock);
-  if (s->cut) {
-    n = MHD_CONTENT_READER_END_WITH_ERROR;
-  } else if (s->sent < s->text.len) {
+  if (s->sent < s->text.len) {
     size_t left = s->text.len - s->sent;
 
     n = (ssize_t)(left < max ? left : max);
@@ -220,6 +228,8 @@ read_stream(void *cls, uint64_t pos, char *out, size_t max)
     s->sent_us = qp__clock_us();
     if (s->sent == s->text.len)
       clear_sent(s);
+  } else if (s->cut) {
+    n = MHD_CONTENT_READER_END_WITH_ERROR;
   } else if (s->closed) {
     n = MHD_CONTENT_READER_END_OF_STREAM;
   } else {
