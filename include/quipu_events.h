@@ -1,6 +1,6 @@
 /* quipu_events.h - the part of quipu.h for those who drive and follow contexts: saves that nobody
- * waits for, the event log, and commits of many parts. Include quipu.h, whose rules hold here
- * too. */
+ * waits for, the event log, and commits of many parts. Include quipu.h, which includes this
+ * file and whose rules hold here too. */
 #ifndef QUIPU_EVENTS_H
 #define QUIPU_EVENTS_H
 
@@ -47,7 +47,7 @@ struct qp_event {
 
 /* Appends events and returns once they are durable. *first (may be NULL) receives the number of the
  * first one. QP_CONFLICT: a number is smaller than the next one. QP_TOOBIG: they take more than
- * 4 MiB. */
+ * 64 MiB. */
 QP_API QP_MUST_CHECK enum qp_rc qp_events_append(struct qp_context *context,
                                                  const struct qp_event *events, size_t count,
                                                  uint64_t *first, struct qp_err *err);

@@ -51,11 +51,11 @@ struct qp_engine_options {
   unsigned flags; /* enum qp_engine_flags */
   const struct qp_provider_spec *providers;
   size_t provider_count;
-  const char *model; /* asked when a context names none; NULL: that of the last provider */
-  const char *models_json;   /* an array of rows for the table of models; docs/providers.md */
-  const char *demo_script;   /* JSON: what the demo model says; docs/providers.md */
-  const char *workspace;     /* absolute path of the directory of built-in tools; NULL: none */
-  const char *mcp_json;      /* the text of a standard mcp.json; NULL: no MCP servers */
+  const char *model;       /* asked when a context names none; NULL: that of the last provider */
+  const char *models_json; /* an array of rows for the table of models; docs/providers.md */
+  const char *demo_script; /* JSON: what the demo model says; docs/providers.md */
+  const char *workspace;   /* absolute path of the directory of built-in tools; NULL: none */
+  const char *mcp_json;    /* the text of a standard mcp.json; NULL: no MCP servers */
   /* How sentences on what is wrong in these texts begin; NULL: with a word for what they are. */
   const char *models_name, *demo_name, *mcp_name;
   const char *const *policy; /* lines, docs/tools.md; NULL: reading is free, changing asks */
@@ -177,6 +177,8 @@ QP_API QP_MUST_CHECK enum qp_rc qp_engine_models(struct qp_engine *engine, char 
                                                  struct qp_err *err);
 QP_API QP_MUST_CHECK enum qp_rc qp_engine_tools(struct qp_engine *engine, char **out, size_t *len,
                                                 struct qp_err *err);
+/* "provider/model": what is asked when a context names none. Borrowed until the engine stops. */
+QP_API const char *qp_engine_default_model(const struct qp_engine *engine);
 
 #ifdef __cplusplus
 }
