@@ -213,6 +213,35 @@ test('the server that holds the data directory is found', async (t) => {
   assert.deepEqual(texts(s.data), ['hi', 'From the server.']);
 });
 
+test('a turn that another client has begun is followed', async (t) => {
+  const s = setting(t, [say('*slow*', text('one\n' + 'and on '.repeat(60))), say('*quick*', text('Here.'))], 20);
+  const server = await serve(t, { data: s.data, args: s.args });
+  const { id } = await server.expect(201, 'POST', '/v1/contexts', {});
+  await server.expect(202, 'POST', `/v1/contexts/${id}/actions/send_message`, { content: 'slow' }, { prefer: 'respond-async' });
+  const out = ok(s.data, ['chat', id], { input: 'quick\n' });
+  assert.match(out, /^\[a turn is under way: \w+\]\n[^]*and on *\nHere\.\n$/);
+  await server.stop();
+  assert.deepEqual(stored(s.data, id).map((m) => m.role), ['user', 'assistant', 'user', 'assistant']);
+});
+
+test('a server that dies in the middle of an answer and comes back is found again', async (t) => {
+  const s = setting(t, [say('*slow*', text('one\n' + 'and on '.repeat(400)))], 20);
+  const server = await serve(t, { data: s.data, args: s.args });
+  const process = new Running(t, s.data, ['chat', '--new', '--server', server.url]);
+  await process.write('slow\n');
+  assert.equal(await process.next(), 'one');
+  await server.stop('SIGKILL');
+  const second = new Running(t, s.data, ['serve', '--listen', `127.0.0.1:${server.port}`, ...s.args]);
+  assert.match(await second.next(), /^quipu serves /);
+  const end = await process.ended;
+  assert.equal(end.status, exit.IO);
+  assert.match(end.stderr, /the turn failed: /);
+  second.child.kill('SIGTERM');
+  await second.ended;
+  assert.equal(state(s.data), 'Failed');
+  assert.equal(texts(s.data)[0], 'slow');
+});
+
 test('a signal at the prompt of a pipe ends it', async (t) => {
   const s = setting(t, [say('*', text('Ready.'))]);
   const process = new Running(t, s.data, ['chat', '--new', ...s.args]);
@@ -343,4 +372,19 @@ test('a terminal: a tool is asked about, and can be left waiting', async (t) => 
   again.type('\x04');
   assert.equal(await again.ended, 0);
   assert.ok(fs.existsSync(path.join(s.workspace, 'a.txt')));
+});
+
+test('a terminal: Ctrl-C instead of an answer cancels the turn', async (t) => {
+  const s = setting(t, [say('*write*', writing('a.txt', 'c1'))]);
+  const tty = new Terminal(t, s, ['chat', '--new', ...s.args]);
+  await tty.until(/> /);
+  tty.type('write\r');
+  await tty.until(/reason: /);
+  tty.type('\x03');
+  await tty.until(/\[cancelled\]/);
+  await tty.until(/> /);
+  tty.type('/quit\r');
+  assert.equal(await tty.ended, 0);
+  assert.equal(state(s.data), 'Idle');
+  assert.ok(!fs.existsSync(path.join(s.workspace, 'a.txt')));
 });
