@@ -153,8 +153,8 @@ for (const [where, begin] of [['here', local], ['with a server', remote]]) {
     const way = await begin(t, s);
     fails(s.data, ['chat', '--new', ...way.more], 'IO', /the turn failed: .*bad key/, { input: 'hello\nnever sent\n' });
     if (begin === local) fs.writeFileSync(s.args[1], JSON.stringify({ steps: [{ play: [text('Better.')] }] }));
-    const out = ok(s.data, ['chat', ...way.more], { input: '/retry\n' });
-    assert.equal(out, '[failed: bad key; /retry asks the model again]\nBetter.\n');
+    const out = ok(s.data, ['chat', ...way.more], { input: '/fork side\n/retry\n' });
+    assert.equal(out, '[failed: bad key; /retry asks the model again]\n[branch side]\nBetter.\n');
     await way.end();
     assert.deepEqual(stored(s.data).map((m) => m.role), ['user', 'assistant']);
   });
