@@ -2,6 +2,7 @@
 #include "http/stream.h"
 
 #include <string.h>
+#include <sys/socket.h>
 
 #include "base/alloc.h"
 #include "base/err.h"
@@ -15,6 +16,7 @@
 #define BUFFER_MAX ((size_t)4 << 20)  /* … before one event more, which has 1 MiB at most */
 #define KEEP_MAX ((size_t)4 << 10)    /* an empty buffer of more is freed */
 #define BLOCK 1024                    /* bytes that libmicrohttpd sets aside for a response */
+#define KERNEL_BUFFER (256 << 10)
 #define COMMENT_US 15000000
 #define GREETING ": quipu\nretry: 2000\n\n"
 #define COMMENT ":\n\n"
@@ -310,6 +312,18 @@ qp__stream_free(struct qp__stream *s)
   qp__free(s);
 }
 
+/* The kernel would let some megabytes wait for each slow client. */
+static void
+limit_kernel_buffer(struct MHD_Connection *connection)
+{
+  const union MHD_ConnectionInfo *info =
+      MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+  const int bytes = KERNEL_BUFFER;
+
+  if (info)
+    (void)setsockopt(info->connect_fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
+}
+
 enum qp_rc
 qp__stream_send(struct qp__request *r, struct qp__stream *s, struct qp_err *err)
 {
@@ -321,6 +335,7 @@ qp__stream_send(struct qp__request *r, struct qp__stream *s, struct qp_err *err)
     return qp__fail_nomem(err, "following a context");
   }
   enlist(s);
+  limit_kernel_buffer(r->connection);
   if (qp__http_stopping(r->http)) /* whoever stopped it may have looked before it was listed */
     qp__stream_close(s);
   r->reply.type = "text/event-stream";
