@@ -6,6 +6,7 @@ import fs from 'node:fs';
 import net from 'node:net';
 import path from 'node:path';
 import test, { after } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { ok, tempDir } from './helper.mjs';
 import { Model } from './model.mjs';
 import { Chat, Stream, makeWorkspace, restart, said, script, serveTurns, states, until } from './turns.mjs';
