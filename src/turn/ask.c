@@ -351,22 +351,44 @@ on_prepared(uv_work_t *work, int status)
   qp__turn_pump(t);
 }
 
-void
-qp__turn_ask(struct qp__turn *t)
+static void
+make_question(struct qp__turn *t)
 {
-  uint64_t number = ++t->number;
   struct qp__question *q = qp__question_new(t->engine, t->context, t->facts.branch, t->call_flags);
 
   if (!q) {
-    qp__turn_fail(t, QP__EVENT_FINAL_ERROR, number, "internal", "out of memory");
+    qp__turn_fail(t, QP__EVENT_FINAL_ERROR, t->number, "internal", "out of memory");
     return;
   }
   q->turn = t;
-  q->number = number;
+  q->number = t->number;
   if (uv_queue_work(&t->engine->loop, &q->work, prepare, on_prepared)) {
     qp__question_free(q);
-    qp__turn_fail(t, QP__EVENT_FINAL_ERROR, number, "internal", "no worker can be had");
+    qp__turn_fail(t, QP__EVENT_FINAL_ERROR, t->number, "internal", "no worker can be had");
     return;
   }
   t->jobs++;
+}
+
+void
+qp__turn_ask(struct qp__turn *t)
+{
+  t->number++;
+  qp__tools_wake(t->engine->tools);
+  if (qp__engine_awaits_tools(t->engine))
+    t->waiting_question = t->number;
+  else
+    make_question(t);
+}
+
+void
+qp__turn_ask_now(struct qp__turn *t)
+{
+  bool waits = t->waiting_question && t->waiting_question == t->number && !t->doomed;
+
+  t->waiting_question = 0;
+  if (!waits)
+    return;
+  make_question(t);
+  qp__turn_pump(t);
 }

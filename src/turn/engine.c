@@ -178,6 +178,40 @@ qp__engine_dirty(struct qp_engine *e)
   (void)uv_timer_start(&e->tick, on_tick, e->flush_ms, 0);
 }
 
+/* ---- tools that are on their way ---- */
+
+bool
+qp__engine_awaits_tools(const struct qp_engine *e)
+{
+  return !e->impatient && qp__tools_starting(e->tools) > 0;
+}
+
+void
+qp__engine_tools_changed(void *engine)
+{
+  struct qp_engine *e = engine;
+
+  if (qp__engine_awaits_tools(e))
+    return;
+  for (size_t i = 0; i < QP__TURN_BUCKETS; i++) {
+    struct qp__turn *next;
+
+    for (struct qp__turn *t = e->table[i]; t; t = next) {
+      next = t->chain;
+      qp__turn_ask_now(t);
+    }
+  }
+}
+
+static void
+on_impatience(uv_timer_t *timer)
+{
+  struct qp_engine *e = timer->data;
+
+  e->impatient = true;
+  qp__engine_tools_changed(e);
+}
+
 /* ---- stopping ---- */
 
 /* Closes what is on the loop; the loop ends when all of it has ended. */
@@ -190,6 +224,7 @@ close_all(struct qp_engine *e)
   (void)pthread_mutex_unlock(&e->lock);
   uv_close((uv_handle_t *)&e->wake, NULL);
   uv_close((uv_handle_t *)&e->tick, NULL);
+  uv_close((uv_handle_t *)&e->patience, NULL);
   qp__llm_engine_close(e->llm);
   qp__tools_close(e->tools, NULL, NULL);
 }
@@ -316,10 +351,12 @@ open_loop(struct qp_engine *e, const struct qp_engine_options *options, struct q
     return qp__fail_sys(err, sys, "starting the engine");
   }
   (void)uv_timer_init(&e->loop, &e->tick);
+  (void)uv_timer_init(&e->loop, &e->patience);
+  (void)uv_timer_start(&e->patience, on_impatience, QP__PATIENCE_MS, 0);
   (void)uv_prepare_init(&e->loop, &e->prepare);
   (void)uv_prepare_start(&e->prepare, on_prepare);
   uv_unref((uv_handle_t *)&e->prepare);
-  e->wake.data = e->tick.data = e->prepare.data = e;
+  e->wake.data = e->tick.data = e->prepare.data = e->patience.data = e;
   rc = qp__llm_engine_open(&e->loop, e->os, &e->llm, err);
   if (!rc)
     rc = qp__engine_open_tools(e, options, err);

@@ -29,6 +29,7 @@
 
 #define QP__TURN_BUCKETS 1024 /* a power of two */
 #define QP__RETRY_MS 500      /* the first pause, as llm/fault.h has it */
+#define QP__PATIENCE_MS 5000  /* from the start of the engine on */
 
 struct qp__release;
 struct qp__turn;
@@ -62,7 +63,9 @@ struct qp_engine {
   uv_async_t wake;
   uv_timer_t tick;
   uv_prepare_t prepare;
+  uv_timer_t patience; /* with MCP servers that are slow to tell their tools */
   bool ticking;
+  bool impatient; /* it is over */
   pthread_t thread;
 
   struct qp__turn *table[QP__TURN_BUCKETS];
@@ -85,6 +88,10 @@ struct qp_engine {
 
 /* From any thread. The post is run in the order of posts. */
 void qp__engine_post(struct qp_engine *e, struct qp__post *post);
+/* Whether a question must wait, because servers have not told their tools yet. */
+bool qp__engine_awaits_tools(const struct qp_engine *e);
+/* Tools came or went; has the form of `changed` in struct qp__tools_options. */
+void qp__engine_tools_changed(void *engine);
 /* There are lines that the next tick must save. */
 void qp__engine_dirty(struct qp_engine *e);
 int64_t qp__engine_now_ms(const struct qp_engine *e);

@@ -217,7 +217,9 @@ qp__engine_open_tools(struct qp_engine *e, const struct qp_engine_options *o, st
 {
   struct qp__tools_options options = { .log = e->log,
                                        .workspace = o->workspace,
-                                       .policy = &e->policy };
+                                       .policy = &e->policy,
+                                       .changed = qp__engine_tools_changed,
+                                       .changed_arg = e };
   struct qp__mcp_configs servers = { 0 };
   enum qp_rc rc = QP_OK;
 

@@ -178,7 +178,8 @@ struct qp__turn {
   struct qp__feed feed;
 
   /* The work. */
-  uint64_t number; /* of the newest work; grows by one with each */
+  uint64_t number;           /* of the newest work; grows by one with each */
+  uint64_t waiting_question; /* the number of the work whose question waits for tools; 0: none */
   struct qp__llm_call *call;
   struct qp__answer answer;
   const struct qp__model *model;
@@ -241,8 +242,11 @@ enum qp_rc qp__move_commit(struct qp__turn *t, qp_done_fn *done, void *arg, stru
 
 /* ---- ask.c: calling the model ---- */
 
-/* Loads the history in a worker, then calls the model. */
+/* Makes the question ready in a worker, then calls the model. A question that comes while servers
+ * start waits until their tools are known. */
 void qp__turn_ask(struct qp__turn *t);
+/* No question waits for that any more. */
+void qp__turn_ask_now(struct qp__turn *t);
 void qp__turn_drop_answer(struct qp__turn *t);
 /* The answer so far as a message with its usage counted, or NULL in *out: there is nothing. */
 enum qp_rc qp__turn_take_answer(struct qp__turn *t, bool interrupted, struct qp_message **out,

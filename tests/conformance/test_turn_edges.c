@@ -184,6 +184,59 @@ test_images_are_read_beside_the_loop(void **state)
   close_shop(&shop);
 }
 
+/* ---- tools of servers ---- */
+
+#define MCP(mode)                                                                                  \
+  "{\"mcpServers\":{\"s\":{\"command\":\"node\",\"args\":[\"" TEST_LIB "/mcp_server.mjs\",\"" mode \
+  "\"]}}}"
+
+/* A message that is sent as soon as the engine is there has the tools of its servers. */
+static void
+test_the_first_question_waits_for_the_tools(void **state)
+{
+  struct shop shop = { .answers = NULL };
+  struct turn_rig rig;
+
+  turn_rig_init(&rig, *state, NULL);
+  rig.options.mcp_json = MCP("legacy");
+  open_shop(&shop, &rig, "openai");
+  turn_rig_start(&rig);
+  assert_string_equal(turn_send(&rig, "echo").state, "Idle");
+  assert_non_null(strstr(shop.asked[0], "__echo\""));
+  turn_rig_release(&rig);
+  close_shop(&shop);
+}
+
+/* A server that dies keeps nobody waiting, and neither does a cancel. */
+static void
+test_a_server_without_tools_keeps_nobody_waiting(void **state)
+{
+  struct qp_action send = { .kind = QP_ACTION_SEND_MESSAGE, .text = bytes_of("hello") };
+  struct shop shop = { .answers = NULL };
+  struct turn_rig rig;
+  struct turn_answer sent;
+
+  turn_rig_init(&rig, *state, NULL);
+  rig.options.mcp_json = MCP("die-start");
+  open_shop(&shop, &rig, "openai");
+  turn_rig_start(&rig);
+  assert_string_equal(turn_send(&rig, "hello").state, "Idle");
+  assert_int_equal(shop.count, 1);
+  turn_rig_stop(&rig);
+  rig.options.mcp_json = MCP("never");
+  turn_rig_start(&rig);
+  turn_begin(&rig, &send, &sent);
+  turn_wait(&sent);
+  assert_string_equal(turn_do(&rig, QP_ACTION_CANCEL).state, "Idle");
+  turn_begin(&rig, &send, &sent);
+  turn_wait(&sent);
+  turn_rig_stop(&rig); /* in the middle of the waiting */
+  assert_string_equal(turn_stored_state(&rig), "Failed");
+  assert_int_equal(shop.count, 1);
+  turn_rig_release(&rig);
+  close_shop(&shop);
+}
+
 /* ---- a stop in the middle of a commit ---- */
 
 static void *
@@ -455,6 +508,8 @@ main(void)
     cmocka_unit_test(test_a_paused_answer_goes_on_by_itself),
     cmocka_unit_test(test_an_answer_that_is_paused_for_ever_reaches_the_limit),
     cmocka_unit_test(test_images_are_read_beside_the_loop),
+    cmocka_unit_test(test_the_first_question_waits_for_the_tools),
+    cmocka_unit_test(test_a_server_without_tools_keeps_nobody_waiting),
     cmocka_unit_test(test_a_stop_while_a_message_is_saved_does_not_ask_the_model),
     cmocka_unit_test(test_a_stop_while_an_approval_is_saved_does_not_run_the_tool),
     cmocka_unit_test(test_all_who_release_a_context_are_woken),

@@ -121,13 +121,15 @@ export class Chat {
     return this.server.expect(200, 'GET', `${this.at}/state${query}`, undefined, this.headers);
   }
 
-  // Waits until the context is in a state, by the stream of its events.
+  // Waits until the context is in a state, and gives it.
   async reach(...states) {
-    const stream = await this.follow({ after: 0 });
-    const now = (await this.state('?last=0')).state;
-    if (!states.includes(now)) await stream.until((event) => event.type === 'state' && states.includes(event.state));
-    stream.close();
-    return this.state();
+    for (;;) {
+      const stream = await this.follow();
+      let event = await this.state('?last=0');
+      while (event && !states.includes(event.state)) event = await stream.next();
+      stream.close();
+      if (event) return this.state();
+    }
   }
 
   follow({ after, last, ...more } = {}) {
