@@ -310,6 +310,24 @@ test('rules of the configuration decide, those of the file last', async (t) => {
   assert.match((await server.stop()).stderr, /8 built-in tools work in '/);
 });
 
+test('run_command gets the variables and the time that are configured', async (t) => {
+  const { data, dir } = place(t);
+  const script = path.join(dir, 'demo.json');
+  const call = (command) => ({ match: `*${command}*`, play: [{ call: 'run_command', arguments: { command } }] });
+  fs.writeFileSync(script, JSON.stringify({ interval_ms: 0, steps: [{ after_tool: 'run_command', times: 9, play: [{ text: 'so' }] }, call('echo $ONE-$TWO-$OPENAI_API_KEY'), call('sleep 60')] }));
+  const args = ['--workspace', dir, '--demo-script', script, '--default-model', 'demo', '--rule', 'auto run_command', '--rule', 'auto *', '--command-env', 'ONE,NONE', '--tool-timeout', '1'];
+  const server = await serve(t, { data, args, env: { ONE: '1', TWO: '2', OPENAI_API_KEY: secret } });
+  const result = async (content) => {
+    const { id } = await server.expect(201, 'POST', '/v1/contexts', {});
+    const { messages } = await server.expect(200, 'POST', `/v1/contexts/${id}/actions/send_message`, { content });
+    return messages.find((message) => message.tool_result).tool_result;
+  };
+  assert.equal((await result('echo $ONE-$TWO-$OPENAI_API_KEY')).result.stdout, '1--\n');
+  assert.equal((await result('sleep 60')).is_error, true);
+  assert.match((await server.stop()).stderr, /level=warn feature=config msg="command_env: there is no variable 'NONE' in the environment"/);
+  fails(data, ['serve', '--command-env', `A=${secret}`], 'INVALID', /command_env: 'A' must be a name without a value$/m);
+});
+
 test('the help, the documentation and the example are made from the table', (t) => {
   const help = ok(undefined, ['serve', '--help']).replaceAll(/\s+/g, ' ');
   for (const row of table) assert.ok(help.includes(`--${row.flag} ${row.value_name}`), row.flag);
@@ -323,6 +341,11 @@ test('the help, the documentation and the example are made from the table', (t) 
   fs.writeFileSync(file, example.replaceAll(/^#(?=\w+ =)/gm, ''));
   for (const row of Object.values(effective(undefined, ['--config', file])))
     assert.deepEqual([row.value || '', row.source], [row.default, 'file'], row.key);
+  const [, shown] = /<!-- the example begins -->\n```ini\n(.*?)```\n/s.exec(page);
+  fs.writeFileSync(file, shown);
+  const values = effective(data, ['--config', file]);
+  assert.equal(values.rule.value.split('\n').length, 4);
+  assert.equal(values.turn_cost.value, '0.50');
 });
 
 test('the log is JSON when asked for, and no louder than asked for', async (t) => {
