@@ -33,6 +33,7 @@ struct qp__stream {
   size_t sent;          /* … from here on */
   bool suspended;       /* the connection waits to be resumed */
   bool closed;          /* nothing is added any more */
+  bool cut;             /* the client was too slow: behind what is there it ends, and not well */
   int64_t sent_us;      /* when something was last sent */
 };
 
@@ -173,8 +174,8 @@ compact(struct qp__stream *s)
   s->sent = 0;
 }
 
-/* With the stream's lock. A client that is too far behind gets what waits for it and then the end;
- * with the number of the last event that it got it comes back. */
+/* With the stream's lock. A client that is too far behind gets what waits for it and is cut off;
+ * with the number of the last event that it got it comes back, and gets further each time. */
 static void
 add_event(struct qp__stream *s, const struct qp_event_info *event)
 {
@@ -183,7 +184,7 @@ add_event(struct qp__stream *s, const struct qp_event_info *event)
   compact(s);
   before = s->text.len;
   if (before - s->sent > WAITING_MAX) {
-    s->closed = true;
+    s->cut = s->closed = true;
     return;
   }
   (void)qp__buf_addf(&s->text, "id: %llu\nevent: %s\ndata: ", (unsigned long long)event->seq,
@@ -194,7 +195,8 @@ add_event(struct qp__stream *s, const struct qp_event_info *event)
     s->text.len = before;
     s->text.data[before] = '\0';
   }
-  s->closed = s->text.rc || (s->of_turn && tells_rest(event));
+  s->cut = s->text.rc != QP_OK;
+  s->closed = s->cut || (s->of_turn && tells_rest(event));
 }
 
 static void
@@ -245,7 +247,7 @@ read_stream(void *cls, uint64_t pos, char *out, size_t max)
     if (s->sent == s->text.len)
       clear_sent(s);
   } else if (s->closed) {
-    n = MHD_CONTENT_READER_END_OF_STREAM;
+    n = s->cut ? MHD_CONTENT_READER_END_WITH_ERROR : MHD_CONTENT_READER_END_OF_STREAM;
   } else {
     s->suspended = true;
     MHD_suspend_connection(s->connection);

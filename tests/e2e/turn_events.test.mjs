@@ -133,6 +133,19 @@ test('Last-Event-ID: whoever comes back at any number misses nothing and hears n
   assert.deepEqual(await both.reaches('Idle'), events.slice(-1), 'the header wins: a browser keeps the address');
 });
 
+// Whether a file below the directory has the text; files come and go meanwhile.
+function isStored(dir, text) {
+  const has = (file) => {
+    try {
+      return fs.readFileSync(file).includes(text);
+    } catch (error) {
+      if (error.code === 'ENOENT') return false;
+      throw error;
+    }
+  };
+  return fs.readdirSync(dir, { recursive: true, withFileTypes: true }).some((entry) => entry.isFile() && has(path.join(entry.parentPath ?? entry.path, entry.name)));
+}
+
 test('Last-Event-ID works after a restart and after kill -9, also in the middle of an answer', async (t) => {
   const { model, server, chat } = await withModel(t);
   const first = await chat.follow();
@@ -141,7 +154,7 @@ test('Last-Event-ID works after a restart and after kill -9, also in the middle 
   await request.say('Before. ');
   await first.until((event) => event.type === 'text');
   const seen = first.events.at(-1).seq;
-  await until(() => fs.readdirSync(server.data, { recursive: true, withFileTypes: true }).some((entry) => entry.isFile() && fs.readFileSync(path.join(entry.parentPath ?? entry.path, entry.name)).includes('Before. ')));
+  await until(() => isStored(server.data, 'Before. '));
   const killed = chat.on(await restart(t, server, 'SIGKILL'));
   const second = await killed.follow({ last: seen });
   const news = await second.reaches('Failed');
