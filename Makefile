@@ -21,8 +21,8 @@ TSAN_ENV = TSAN_OPTIONS=halt_on_error=1:allocator_may_return_null=1:second_deadl
 all: deps-build build/build.ninja ## build build/quipu, build/libquipu.so and build/libquipu.a
 	@$(NINJA) build products
 
-run: all ## build, then serve ./data at http://127.0.0.1:7878
-	@build/quipu serve
+run: all ## build, then serve ./data at http://127.0.0.1:7878, with tools that work in ./work
+	@mkdir -p work && build/quipu serve --workspace work
 
 tour: all ## build, then take the tour of README.md in ./data
 	@tools/tour
