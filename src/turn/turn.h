@@ -134,8 +134,8 @@ struct qp__turn_move {
   bool paused;                  /* of an answer: its provider wants to be asked again */
 };
 
-/* The end of a commit, told by the store's thread. That of a move is part of its turn; that of lines
- * is freed when it was told, because several may be on their way. */
+/* The end of a commit, told by the store's thread. That of a move is part of its turn; that of
+ * lines is freed when it was told, because several may be on their way. */
 struct qp__turn_end {
   struct qp__post post; /* first */
   struct qp__turn *turn;
