@@ -7,7 +7,8 @@
 #include "base/str.h"
 #include "turn/turn.h"
 
-#define PAGE 1000 /* events that a worker reads at once */
+#define PAGE 1000                    /* events that a worker reads at once, at most … */
+#define PAGE_BYTES ((size_t)4 << 20) /* … and when they have so many bytes, no more */
 
 struct kept {
   struct kept *next;
@@ -24,7 +25,7 @@ struct reading {
   uint64_t after;
   bool gap; /* events after it are not kept any more */
   struct kept *list, **end;
-  size_t count;
+  size_t count, bytes;
   struct qp_err err;
 };
 
@@ -60,7 +61,8 @@ keep(void *arg, const struct qp_event_info *info)
   *r->end = kept;
   r->end = &kept->next;
   r->count++;
-  return QP_OK;
+  r->bytes += info->json.len;
+  return r->bytes < PAGE_BYTES ? QP_OK : QP_STOPPED;
 }
 
 static void
@@ -84,7 +86,7 @@ read_log(uv_work_t *work)
     }
   }
   qp_context_close(context);
-  r->err.rc = rc;
+  r->err.rc = rc == QP_STOPPED ? QP_OK : rc; /* the page is full */
 }
 
 /* ---- on the loop ---- */
@@ -116,7 +118,7 @@ on_log(uv_work_t *work, int status)
   struct reading *r = (struct reading *)work;
   struct qp_subscription *sub = r->sub;
   struct qp__turn *t = r->turn;
-  bool more = r->count == PAGE;
+  bool more = r->count == PAGE || r->bytes >= PAGE_BYTES;
 
   t->jobs--;
   if (!status && !r->err.rc) {

@@ -134,7 +134,8 @@ struct qp__turn_move {
   bool paused;                  /* of an answer: its provider wants to be asked again */
 };
 
-/* The end of a commit, told by the store's thread. */
+/* The end of a commit, told by the store's thread. That of a move is part of its turn; that of
+ * lines is freed when it was told, because several may be on their way. */
 struct qp__turn_end {
   struct qp__post post; /* first */
   struct qp__turn *turn;
@@ -155,7 +156,8 @@ struct qp__turn {
   struct qp_context *context;   /* open while warm */
   struct qp__release *released; /* a list of those who are told when it is freed */
   enum qp__turn_stage stage;
-  unsigned jobs; /* in workers: it cannot be freed */
+  unsigned jobs;     /* in workers: it cannot be freed */
+  unsigned flushing; /* commits of lines that are under way */
   enum qp__state state;
 
   bool doomed;     /* qp_engine_release: nothing more is done */
@@ -164,7 +166,6 @@ struct qp__turn {
   bool recovering; /* the start of the engine waits for it */
   bool spare_used;
   bool lost;      /* an occurrence could not be noted for want of memory */
-  bool flushing;  /* a tick's lines are being committed */
   bool answering; /* `answer` is in use */
   bool began;     /* something of it has come */
 
@@ -172,9 +173,8 @@ struct qp__turn {
   struct qp__occurrence *inbox, **inbox_end;
   struct qp__occurrence spare; /* so that most of them need no memory */
   struct qp__turn_move move;
-  struct qp__turn_end ended;   /* of the move */
-  struct qp__act *waiting;     /* for the turn's end */
-  struct qp__turn_end flushed; /* of a tick's lines */
+  struct qp__turn_end ended; /* of the move */
+  struct qp__act *waiting;   /* for the turn's end */
   struct qp__feed feed;
 
   /* The work. */
@@ -219,8 +219,11 @@ void qp__turn_refuse(struct qp__turn *t, const struct qp_err *err);
 void qp__turn_pump(struct qp__turn *t);
 /* Ends all work, without a word. */
 void qp__turn_stop_work(struct qp__turn *t);
-/* Appends the streamed lines to the log of events. */
+/* Appends the streamed lines to the log of events, unless earlier ones are still on their way. */
 void qp__turn_flush(struct qp__turn *t);
+/* The same at once when there are so many that one commit would soon not take them. The turn stays
+ * only if it is held by a job. */
+void qp__turn_relieve(struct qp__turn *t);
 /* The state that the store has, when the context was opened. */
 void qp__turn_enter_stored(struct qp__turn *t, enum qp__state state);
 /* RESTART, before everything else in the inbox. */
