@@ -2,13 +2,12 @@
 // and a kill, what is not kept any more, slow clients, and who may follow.
 
 import assert from 'node:assert/strict';
-import fs from 'node:fs';
 import net from 'node:net';
 import path from 'node:path';
 import test, { after } from 'node:test';
 import { ok, tempDir } from './helper.mjs';
 import { Model } from './model.mjs';
-import { Chat, Stream, makeWorkspace, restart, said, script, serveTurns, states, until } from './turns.mjs';
+import { Chat, Stream, makeWorkspace, restart, said, script, serveTurns, stored, until } from './turns.mjs';
 
 const hello = { match: 'hello', play: [{ thinking: 'A greeting.', signature: 'c2ln' }, { text: 'Hello to you.' }] };
 
@@ -141,7 +140,7 @@ test('Last-Event-ID works after a restart and after kill -9, also in the middle 
   await request.say('Before. ');
   await first.until((event) => event.type === 'text');
   const seen = first.events.at(-1).seq;
-  await until(() => fs.readdirSync(server.data, { recursive: true, withFileTypes: true }).some((entry) => entry.isFile() && fs.readFileSync(path.join(entry.parentPath ?? entry.path, entry.name)).includes('Before. ')));
+  await until(() => stored(server.data, 'Before. '));
   const killed = chat.on(await restart(t, server, 'SIGKILL'));
   const second = await killed.follow({ last: seen });
   const news = await second.reaches('Failed');

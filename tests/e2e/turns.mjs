@@ -23,6 +23,18 @@ export async function until(holds) {
   for (const last = Date.now() + patience; !(await holds()); await sleep(5)) assert.ok(Date.now() < last, `in vain: ${holds}`);
 }
 
+// Whether some file of a store has a text in it.
+export function stored(data, text) {
+  return fs.readdirSync(data, { recursive: true, withFileTypes: true }).some((entry) => {
+    try {
+      return entry.isFile() && fs.readFileSync(path.join(entry.parentPath ?? entry.path, entry.name)).includes(text);
+    } catch (error) {
+      assert.equal(error.code, 'ENOENT'); // it was a temporary one
+      return false;
+    }
+  });
+}
+
 // A workspace with a file in it, and a secret beside it.
 export function makeWorkspace(t) {
   const dir = fs.realpathSync(tempDir(t));
