@@ -19,7 +19,7 @@ const listed = (server, ...sources) =>
   until(async () => {
     const { tools } = await server.expect(200, 'GET', '/v1/tools');
     return sources.every((source) => tools.some((tool) => tool.source === source));
-  });
+  }, () => server.process.stderr.split('\n').filter((line) => /feature=(mcp|tool)|level=(warn|error)/.test(line)).join('\n'));
 
 // A server with a workspace and a model in hand.
 async function withTools(t, options = {}) {

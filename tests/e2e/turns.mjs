@@ -19,8 +19,8 @@ const bare = Object.fromEntries(
 );
 
 // Looks until it holds; for what no event tells.
-export async function until(holds) {
-  for (const last = Date.now() + patience; !(await holds()); await sleep(5)) assert.ok(Date.now() < last, `in vain: ${holds}`);
+export async function until(holds, sentence = () => String(holds)) {
+  for (const last = Date.now() + patience; !(await holds()); await sleep(5)) assert.ok(Date.now() < last, `in vain: ${sentence()}`);
 }
 
 // Whether some file of a store has a text in it.
