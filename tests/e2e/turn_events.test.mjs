@@ -2,14 +2,13 @@
 // and a kill, what is not kept any more, slow clients, and who may follow.
 
 import assert from 'node:assert/strict';
-import fs from 'node:fs';
 import net from 'node:net';
 import path from 'node:path';
 import test, { after } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ok, tempDir } from './helper.mjs';
 import { Model } from './model.mjs';
-import { Chat, Stream, makeWorkspace, restart, said, script, serveTurns, states, until } from './turns.mjs';
+import { Chat, Stream, makeWorkspace, restart, said, script, serveTurns, stored, until } from './turns.mjs';
 
 const hello = { match: 'hello', play: [{ thinking: 'A greeting.', signature: 'c2ln' }, { text: 'Hello to you.' }] };
 
@@ -134,19 +133,6 @@ test('Last-Event-ID: whoever comes back at any number misses nothing and hears n
   assert.deepEqual(await both.reaches('Idle'), events.slice(-1), 'the header wins: a browser keeps the address');
 });
 
-// Whether a file below the directory has the text; files come and go meanwhile.
-function isStored(dir, text) {
-  const has = (file) => {
-    try {
-      return fs.readFileSync(file).includes(text);
-    } catch (error) {
-      if (error.code === 'ENOENT') return false;
-      throw error;
-    }
-  };
-  return fs.readdirSync(dir, { recursive: true, withFileTypes: true }).some((entry) => entry.isFile() && has(path.join(entry.parentPath ?? entry.path, entry.name)));
-}
-
 test('Last-Event-ID works after a restart and after kill -9, also in the middle of an answer', async (t) => {
   const { model, server, chat } = await withModel(t);
   const first = await chat.follow();
@@ -155,7 +141,7 @@ test('Last-Event-ID works after a restart and after kill -9, also in the middle 
   await request.say('Before. ');
   await first.until((event) => event.type === 'text');
   const seen = first.events.at(-1).seq;
-  await until(() => isStored(server.data, 'Before. '));
+  await until(() => stored(server.data, 'Before. '));
   const killed = chat.on(await restart(t, server, 'SIGKILL'));
   const second = await killed.follow({ last: seen });
   const news = await second.reaches('Failed');

@@ -19,8 +19,20 @@ const bare = Object.fromEntries(
 );
 
 // Looks until it holds; for what no event tells.
-export async function until(holds) {
-  for (const last = Date.now() + patience; !(await holds()); await sleep(5)) assert.ok(Date.now() < last, `in vain: ${holds}`);
+export async function until(holds, sentence = () => String(holds)) {
+  for (const last = Date.now() + patience; !(await holds()); await sleep(5)) assert.ok(Date.now() < last, `in vain: ${sentence()}`);
+}
+
+// Whether some file of a store has a text in it.
+export function stored(data, text) {
+  return fs.readdirSync(data, { recursive: true, withFileTypes: true }).some((entry) => {
+    try {
+      return entry.isFile() && fs.readFileSync(path.join(entry.parentPath ?? entry.path, entry.name)).includes(text);
+    } catch (error) {
+      assert.equal(error.code, 'ENOENT'); // it was a temporary one
+      return false;
+    }
+  });
 }
 
 // A workspace with a file in it, and a secret beside it.
