@@ -22,8 +22,8 @@ allocator_may_return_null=1:second_deadlock_stack=1
 all: deps-build build/build.ninja ## build build/quipu, build/libquipu.so and build/libquipu.a
 	@$(NINJA) build products
 
-run: all ## build, then serve ./data at http://127.0.0.1:7878
-	@build/quipu serve
+run: all ## build, then serve ./data at http://127.0.0.1:7878, with tools that work in ./work
+	@mkdir -p work && build/quipu serve --workspace work
 
 tour: all ## build, then take the tour of README.md in ./data
 	@tools/tour
@@ -61,7 +61,7 @@ check-crash: deps-test build/.with-tests ## the crash suite in its long form
 
 fuzz: deps-fuzz build-fuzz/build.ninja ## run each fuzzer for FUZZ_SECONDS (60)
 	@$(NINJA) build-fuzz fuzzers
-	@FUZZ_SECONDS=$(FUZZ_SECONDS) tools/fuzz build-fuzz
+	@FUZZ_SECONDS=$(FUZZ_SECONDS) JOBS=$(JOBS) tools/fuzz build-fuzz
 
 install: all ## install under PREFIX (/usr/local); DESTDIR is put in front
 	@$(SETUP) --reconfigure build -Dprefix=$(abspath $(PREFIX))

@@ -2,6 +2,7 @@
 #include "http/stream.h"
 
 #include <string.h>
+#include <sys/socket.h>
 
 #include "base/alloc.h"
 #include "base/err.h"
@@ -11,9 +12,11 @@
 #include "http/http_int.h"
 #include "http/turns.h"
 
-#define BUFFER_MAX ((size_t)1 << 20) /* bytes that wait for a slow client */
-#define KEEP_MAX ((size_t)4 << 10)   /* an empty buffer of more is freed */
-#define BLOCK 1024                   /* bytes that libmicrohttpd sets aside for a response */
+#define WAITING_MAX ((size_t)1 << 20) /* bytes that may wait for a slow client … */
+#define BUFFER_MAX ((size_t)4 << 20)  /* … before one event more, which has 1 MiB at most */
+#define KEEP_MAX ((size_t)4 << 10)    /* an empty buffer of more is freed */
+#define BLOCK 1024                    /* bytes that libmicrohttpd sets aside for a response */
+#define KERNEL_BUFFER (256 << 10)
 #define COMMENT_US 15000000
 #define GREETING ": quipu\nretry: 2000\n\n"
 #define COMMENT ":\n\n"
@@ -32,7 +35,7 @@ struct qp__stream {
   size_t sent;          /* … from here on */
   bool suspended;       /* the connection waits to be resumed */
   bool closed;          /* nothing is added any more */
-  bool cut;             /* the client was too slow: it ends in the middle */
+  bool cut;             /* the client was too slow: behind what is there it ends, and not well */
   int64_t sent_us;      /* when something was last sent */
 };
 
@@ -159,14 +162,41 @@ tells_rest(const struct qp_event_info *event)
   return rests;
 }
 
-/* With the stream's lock. */
+/* With the stream's lock: forgets what was sent, once that is most of it. */
+static void
+compact(struct qp__stream *s)
+{
+  size_t left = s->text.len - s->sent;
+
+  if (s->sent < KEEP_MAX || s->sent < left)
+    return;
+  memmove(s->text.data, s->text.data + s->sent, left);
+  s->text.data[left] = '\0';
+  s->text.len = left;
+  s->sent = 0;
+}
+
+/* With the stream's lock. A client that is too far behind gets what waits for it and is cut off;
+ * with the number of the last event that it got it comes back, and gets further each time. */
 static void
 add_event(struct qp__stream *s, const struct qp_event_info *event)
 {
+  size_t before;
+
+  compact(s);
+  before = s->text.len;
+  if (before - s->sent > WAITING_MAX) {
+    s->cut = s->closed = true;
+    return;
+  }
   (void)qp__buf_addf(&s->text, "id: %llu\nevent: %s\ndata: ", (unsigned long long)event->seq,
                      event->type);
   (void)qp__buf_add(&s->text, event->json.data, event->json.len);
   (void)qp__buf_add_str(&s->text, "\n\n");
+  if (s->text.rc && s->text.data) { /* not half of it */
+    s->text.len = before;
+    s->text.data[before] = '\0';
+  }
   s->cut = s->text.rc != QP_OK;
   s->closed = s->cut || (s->of_turn && tells_rest(event));
 }
@@ -209,9 +239,7 @@ read_stream(void *cls, uint64_t pos, char *out, size_t max)
 
   (void)pos;
   (void)pthread_mutex_lock(&s->lock);
-  if (s->cut) {
-    n = MHD_CONTENT_READER_END_WITH_ERROR;
-  } else if (s->sent < s->text.len) {
+  if (s->sent < s->text.len) {
     size_t left = s->text.len - s->sent;
 
     n = (ssize_t)(left < max ? left : max);
@@ -221,7 +249,7 @@ read_stream(void *cls, uint64_t pos, char *out, size_t max)
     if (s->sent == s->text.len)
       clear_sent(s);
   } else if (s->closed) {
-    n = MHD_CONTENT_READER_END_OF_STREAM;
+    n = s->cut ? MHD_CONTENT_READER_END_WITH_ERROR : MHD_CONTENT_READER_END_OF_STREAM;
   } else {
     s->suspended = true;
     MHD_suspend_connection(s->connection);
@@ -284,6 +312,18 @@ qp__stream_free(struct qp__stream *s)
   qp__free(s);
 }
 
+/* The kernel would let some megabytes wait for each slow client. */
+static void
+limit_kernel_buffer(struct MHD_Connection *connection)
+{
+  const union MHD_ConnectionInfo *info =
+      MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+  const int bytes = KERNEL_BUFFER;
+
+  if (info)
+    (void)setsockopt(info->connect_fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
+}
+
 enum qp_rc
 qp__stream_send(struct qp__request *r, struct qp__stream *s, struct qp_err *err)
 {
@@ -295,6 +335,7 @@ qp__stream_send(struct qp__request *r, struct qp__stream *s, struct qp_err *err)
     return qp__fail_nomem(err, "following a context");
   }
   enlist(s);
+  limit_kernel_buffer(r->connection);
   if (qp__http_stopping(r->http)) /* whoever stopped it may have looked before it was listed */
     qp__stream_close(s);
   r->reply.type = "text/event-stream";

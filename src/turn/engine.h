@@ -53,7 +53,7 @@ struct qp_engine {
 
   struct qp__llm_providers providers;
   struct qp__models models;
-  char *model; /* of contexts that name none; NULL: that of the last provider */
+  char *model; /* of contexts that name none: "provider/model" */
   struct qp__demo_script *script;
   struct qp__policy policy;
   struct qp__llm_engine *llm;

@@ -7,7 +7,6 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/json.h"
-#include "base/str.h"
 #include "llm/demo.h"
 #include "tool/mcp.h"
 #include "tool/mcp_config.h"
@@ -120,15 +119,24 @@ add_providers(struct qp_engine *e, const struct qp_engine_options *o, struct qp_
 static enum qp_rc
 set_model(struct qp_engine *e, const char *model, struct qp_err *err)
 {
-  const struct qp__llm_provider *provider;
-  const char *wire;
+  const struct qp__llm_provider *provider = NULL;
+  const char *wire = "";
   struct qp_err why = { QP_OK, "" };
+  struct qp__buf name;
   enum qp_rc rc = qp__llm_resolve(&e->providers, &e->models, model, &provider, &wire, &why);
 
   if (rc)
     return qp__fail(err, rc, "the default model: %s", why.msg);
-  e->model = qp__strdup(model);
-  return e->model ? QP_OK : qp__fail_nomem(err, "the default model");
+  qp__buf_init(&name, NAMES_MAX);
+  (void)qp__buf_addf(&name, "%s/%s", provider->name, wire);
+  (void)qp__buf_add_char(&name, '\0');
+  rc = qp__buf_check(&name, "the default model", err);
+  if (!rc)
+    e->model = qp__buf_take(&name, NULL);
+  if (!rc && !e->model)
+    rc = qp__fail_nomem(err, "the default model");
+  qp__buf_release(&name);
+  return rc;
 }
 
 enum qp_rc
@@ -141,7 +149,7 @@ qp__engine_set(struct qp_engine *e, const struct qp_engine_options *o, struct qp
     rc = add_models(e, o, err);
   if (!rc)
     rc = add_providers(e, o, err);
-  if (!rc && o->model)
+  if (!rc)
     rc = set_model(e, o->model, err);
   for (size_t i = 0; !rc && i < o->policy_count; i++)
     rc = qp__policy_add_line(&e->policy, o->policy[i], err);
@@ -163,17 +171,14 @@ qp__engine_unset(struct qp_engine *e)
 static void
 tell_models(struct qp_engine *e)
 {
-  const struct qp__llm_provider *provider = NULL;
-  const char *wire = "";
   struct qp__buf names;
 
   qp__buf_init(&names, NAMES_MAX);
   for (size_t i = 0; i < e->providers.count; i++)
     (void)qp__buf_addf(&names, "%s%s", i ? ", " : "", e->providers.list[i].name);
-  if (!qp__llm_resolve(&e->providers, &e->models, e->model, &provider, &wire, NULL) &&
-      !qp__buf_add_char(&names, '\0'))
-    qp__log(&e->log, QP_LOG_INFO, "turn", "models are asked from %s; by default %s/%s", names.data,
-            provider->name, wire);
+  if (!qp__buf_add_char(&names, '\0'))
+    qp__log(&e->log, QP_LOG_INFO, "turn", "models are asked from %s; by default %s", names.data,
+            e->model);
   qp__buf_release(&names);
 }
 
@@ -210,11 +215,18 @@ add_servers(struct qp_engine *e, const struct qp__mcp_configs *servers, struct q
 enum qp_rc
 qp__engine_open_tools(struct qp_engine *e, const struct qp_engine_options *o, struct qp_err *err)
 {
-  struct qp__tools_options options = { .log = e->log,
-                                       .workspace = o->workspace,
-                                       .policy = &e->policy,
-                                       .changed = qp__engine_tools_changed,
-                                       .changed_arg = e };
+  struct qp__tools_options options = {
+    .log = e->log,
+    .workspace = o->workspace,
+    .policy = &e->policy,
+    .timeout_ms = o->tool_timeout_ms,
+    .command_env = o->command_env,
+    .command_read = o->command_read,
+    .command_no_network = o->flags & QP_ENGINE_NO_NETWORK,
+    .command_needs_landlock = o->flags & QP_ENGINE_NEEDS_LANDLOCK,
+    .changed = qp__engine_tools_changed,
+    .changed_arg = e,
+  };
   struct qp__mcp_configs servers = { 0 };
   enum qp_rc rc = QP_OK;
 

@@ -38,8 +38,8 @@ export function tempDir(t) {
 }
 
 export function environment(data, more = {}) {
-  const env = { ...process.env, TZ: 'UTC', LC_ALL: 'C.UTF-8', ...more };
-  delete env.QUIPU_DATA;
+  const mine = Object.entries(process.env).filter(([name]) => !/^(QUIPU|ANTHROPIC|OPENAI)_/.test(name));
+  const env = { ...Object.fromEntries(mine), TZ: 'UTC', LC_ALL: 'C.UTF-8', ...more };
   if (data !== undefined) env.QUIPU_DATA = data;
   return env;
 }

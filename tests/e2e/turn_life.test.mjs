@@ -9,7 +9,7 @@ import path from 'node:path';
 import test from 'node:test';
 import { ok } from './helper.mjs';
 import { Model } from './model.mjs';
-import { Chat, Stream, makeWorkspace, restart, said, script, serveTurns, states, until } from './turns.mjs';
+import { Chat, Stream, makeWorkspace, restart, said, script, serveTurns, states, stored, until } from './turns.mjs';
 
 // A tool that leaves a mark, and then waits for a file. Its runs can be counted.
 const slow = { command: 'echo run >> ran; while [ ! -e go ]; do sleep 0.02; done; echo gone', timeout: 600 };
@@ -75,9 +75,6 @@ async function goOn({ chat, model, space }, action, body, text = 'Here I am.') {
 }
 
 // ---- kill -9 ----
-
-// Whether some file of the store has a text in it.
-const stored = (data, text) => fs.readdirSync(data, { recursive: true, withFileTypes: true }).some((entry) => entry.isFile() && fs.readFileSync(path.join(entry.parentPath ?? entry.path, entry.name)).includes(text));
 
 // What is there after a kill in each state, beside "user: hi"; and how one goes on.
 const afterKill = {

@@ -19,8 +19,20 @@ const bare = Object.fromEntries(
 );
 
 // Looks until it holds; for what no event tells.
-export async function until(holds) {
-  for (const last = Date.now() + patience; !(await holds()); await sleep(5)) assert.ok(Date.now() < last, `in vain: ${holds}`);
+export async function until(holds, sentence = () => String(holds)) {
+  for (const last = Date.now() + patience; !(await holds()); await sleep(5)) assert.ok(Date.now() < last, `in vain: ${sentence()}`);
+}
+
+// Whether some file of a store has a text in it.
+export function stored(data, text) {
+  return fs.readdirSync(data, { recursive: true, withFileTypes: true }).some((entry) => {
+    try {
+      return entry.isFile() && fs.readFileSync(path.join(entry.parentPath ?? entry.path, entry.name)).includes(text);
+    } catch (error) {
+      assert.equal(error.code, 'ENOENT'); // it was a temporary one
+      return false;
+    }
+  });
 }
 
 // A workspace with a file in it, and a secret beside it.
@@ -121,13 +133,15 @@ export class Chat {
     return this.server.expect(200, 'GET', `${this.at}/state${query}`, undefined, this.headers);
   }
 
-  // Waits until the context is in a state, by the stream of its events.
+  // Waits until the context is in a state, and gives it.
   async reach(...states) {
-    const stream = await this.follow({ after: 0 });
-    const now = (await this.state('?last=0')).state;
-    if (!states.includes(now)) await stream.until((event) => event.type === 'state' && states.includes(event.state));
-    stream.close();
-    return this.state();
+    for (;;) {
+      const stream = await this.follow();
+      let event = await this.state('?last=0');
+      while (event && !states.includes(event.state)) event = await stream.next();
+      stream.close();
+      if (event) return this.state();
+    }
   }
 
   follow({ after, last, ...more } = {}) {
