@@ -153,6 +153,7 @@ on_tick(uv_timer_t *timer)
   struct qp_engine *e = timer->data;
 
   e->ticking = false;
+  qp__committer_hold(&e->store->committer);
   for (size_t i = 0; i < QP__TURN_BUCKETS; i++) {
     struct qp__turn *next;
 
@@ -161,6 +162,7 @@ on_tick(uv_timer_t *timer)
       qp__turn_flush(t);
     }
   }
+  qp__committer_let_go(&e->store->committer);
 }
 
 void

@@ -25,11 +25,11 @@ over(uint64_t limit, uint64_t have, const char *what, struct qp_err *err)
 }
 
 bool
-qp__turn_over_limit(const struct qp__turn *t, struct qp_err *err)
+qp__turn_over_limit(const struct qp_limits *l, const struct qp__turn_facts *facts,
+                    struct qp_err *err)
 {
-  const struct qp_limits *l = &t->engine->limits;
-  const struct qp__turn_count *turn = &t->facts.count;
-  const struct qp__turn_count *all = &t->facts.total;
+  const struct qp__turn_count *turn = &facts->count;
+  const struct qp__turn_count *all = &facts->total;
 
   if (turn->rounds > l->rounds)
     return over(l->rounds, turn->rounds, "rounds of tools in a turn", err);
@@ -72,9 +72,10 @@ make_facts(struct qp__turn *t, const struct qp__occurrence *o, struct qp_err *er
 {
   struct qp__turn_move *m = &t->move;
   struct qp__turn_facts *f = &m->facts;
-  const char *branch = o->act && o->act->branch ? o->act->branch : t->facts.branch;
+  const struct qp__turn_facts *before = t->ahead.under_way ? &t->ahead.facts : &t->facts;
+  const char *branch = o->act && o->act->branch ? o->act->branch : before->branch;
 
-  *f = t->facts;
+  *f = *before;
   f->branch = NULL;
   if (branch) {
     f->branch = qp__strdup(branch);
@@ -421,10 +422,8 @@ qp__move_prepare(struct qp__turn *t, struct qp__occurrence *o, struct qp_err *er
 }
 
 void
-qp__move_release(struct qp__turn *t)
+qp__move_release(struct qp__turn_move *m)
 {
-  struct qp__turn_move *m = &t->move;
-
   for (size_t i = 0; i < m->message_count; i++)
     qp_message_free(m->messages[i]);
   qp__free(m->messages);

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/str.h"
+#include "store/context_int.h"
 
 static void settle(struct qp_engine *e, struct qp__post *post);
 static void on_flushed(struct qp_engine *e, struct qp__post *post);
@@ -23,7 +24,8 @@ qp__turn_new(struct qp_engine *e, const struct qp_uuid *id)
   t->engine = e;
   t->id = *id;
   t->inbox_end = &t->inbox;
-  t->ended = (struct qp__turn_end){ .post = { .run = settle }, .turn = t };
+  for (size_t i = 0; i < 2; i++)
+    t->ends[i] = (struct qp__turn_end){ .post = { .run = settle }, .turn = t };
   t->flushed = (struct qp__turn_end){ .post = { .run = on_flushed }, .turn = t };
   qp__feed_init(&t->feed);
   return t;
@@ -67,6 +69,15 @@ qp__act_free(struct qp__act *act)
   qp__free(act);
 }
 
+/* The newest event but for those of a move that is not durable yet. */
+static uint64_t
+newest_told(const struct qp__turn *t)
+{
+  uint64_t next = t->move.under_way ? t->move.first_seq : t->feed.next_seq;
+
+  return next ? next - 1 : 0;
+}
+
 void
 qp__act_answer(struct qp__turn *t, struct qp__act *act, const struct qp_err *err)
 {
@@ -74,7 +85,7 @@ qp__act_answer(struct qp__turn *t, struct qp__act *act, const struct qp_err *err
     .state = t ? qp__state_name(t->state) : "",
     .message = act->saved,
     .branch = act->branch,
-    .seq = t && t->feed.next_seq ? t->feed.next_seq - 1 : 0,
+    .seq = t ? newest_told(t) : 0,
     .replayed = act->replayed,
   };
   static const struct qp_err fine = { QP_OK, "" };
@@ -289,7 +300,7 @@ go_on(struct qp__turn *t, enum qp__event event)
 {
   struct qp_err err;
 
-  if (qp__turn_over_limit(t, &err))
+  if (qp__turn_over_limit(&t->engine->limits, &t->facts, &err))
     qp__turn_fail(t, QP__EVENT_LIMIT, 0, "limit", err.msg);
   else
     qp__turn_happen(t, event, 0);
@@ -370,34 +381,33 @@ qp__turn_restart(struct qp__turn *t)
 static void
 on_done(void *arg, enum qp_rc rc, const struct qp_err *err)
 {
-  struct qp__turn *t = arg;
+  struct qp__turn_end *end = arg;
 
-  t->ended.err.rc = rc;
+  end->err.rc = rc;
   if (rc)
-    t->ended.err = *err;
-  qp__engine_post(t->engine, &t->ended.post);
+    end->err = *err;
+  qp__engine_post(end->turn->engine, &end->post);
 }
 
-enum qp_rc
-qp__turn_apply(struct qp__turn *t, struct qp__occurrence *o, struct qp_err *err)
+/* Prepares the move for a cell of the table and begins its commit. */
+static enum qp_rc
+begin_move(struct qp__turn *t, struct qp__occurrence *o, struct qp__transition cell,
+           struct qp_err *err)
 {
-  struct qp__transition cell = qp__fsm_next(t->state, o->event);
   struct qp__turn_move *m = &t->move;
   enum qp_rc rc;
 
-  if (!cell.legal)
-    return qp__fail(err, QP_CONFLICT, "%s, which the state %s does not allow",
-                    qp__event_text(o->event), qp__state_name(t->state));
   memset(m, 0, sizeof(*m));
+  m->end = &t->ends[t->ahead.under_way];
   m->to = cell;
   m->event = o->event;
   m->failure = o->failure;
   rc = qp__move_prepare(t, o, err);
   if (!rc)
-    rc = qp__move_commit(t, on_done, t, err);
+    rc = qp__move_commit(t, on_done, m->end, err);
   if (rc) {
     qp__feed_lost(&t->feed, m->first_seq, m->last_seq);
-    qp__move_release(t);
+    qp__move_release(m);
     return rc;
   }
   m->under_way = true;
@@ -405,6 +415,58 @@ qp__turn_apply(struct qp__turn *t, struct qp__occurrence *o, struct qp_err *err)
   leave(t, cell.to);
   qp__feed_show(&t->feed);
   return QP_OK;
+}
+
+/* Whether the step only saves. */
+static bool
+only_saves(enum qp__step step)
+{
+  return step == QP__STEP_SAVE_MESSAGE || step == QP__STEP_SAVE_RESULTS ||
+         step == QP__STEP_SAVE_ANSWER;
+}
+
+/* Stages what comes behind the move that was just begun. Where that is not possible it comes when
+ * the move has settled. */
+static void
+follow(struct qp__turn *t)
+{
+  struct qp__occurrence o = { .event = QP__EVENT_SAVED, .retry_after_ms = -1 };
+  struct qp__transition cell;
+  struct qp_err err;
+
+  if (t->move.to.step == QP__STEP_SAVE_ANSWER)
+    o.event = qp__round_event(t);
+  if (o.event != QP__EVENT_NO_CALLS &&
+      qp__turn_over_limit(&t->engine->limits, &t->move.facts, &err))
+    return;
+  cell = qp__fsm_next(t->move.to.to, o.event);
+  if (!cell.legal)
+    return;
+  t->ahead = t->move;
+  if (begin_move(t, &o, cell, &err)) {
+    t->move = t->ahead;
+    memset(&t->ahead, 0, sizeof(t->ahead));
+  }
+}
+
+enum qp_rc
+qp__turn_apply(struct qp__turn *t, struct qp__occurrence *o, struct qp_err *err)
+{
+  struct qp__committer *committer = &t->engine->store->committer;
+  struct qp__transition cell = qp__fsm_next(t->state, o->event);
+  enum qp_rc rc;
+
+  if (!cell.legal)
+    return qp__fail(err, QP_CONFLICT, "%s, which the state %s does not allow",
+                    qp__event_text(o->event), qp__state_name(t->state));
+  if (!only_saves(cell.step) || t->doomed || t->engine->draining)
+    return begin_move(t, o, cell, err);
+  qp__committer_hold(committer);
+  rc = begin_move(t, o, cell, err);
+  if (!rc)
+    follow(t);
+  qp__committer_let_go(committer);
+  return rc;
 }
 
 /* The context is Failed, and it could not be saved that it is. */
@@ -435,10 +497,24 @@ qp__turn_save_failed(struct qp__turn *t, const struct qp_err *failure, struct qp
     fail_in_memory(t, failure, o.act);
 }
 
-static void
-settle_well(struct qp__turn *t)
+/* While the engine stops no turn goes on: it is brought to rest as a restart would do it. */
+static bool
+must_stop(const struct qp__turn *t)
 {
-  struct qp__turn_move *m = &t->move;
+  return t->engine->draining && !qp__state_rests(t->state);
+}
+
+/* Whether that comes next anyway. */
+static bool
+restarts(const struct qp__turn *t)
+{
+  return t->inbox && !t->inbox->is_action && t->inbox->event == QP__EVENT_RESTART;
+}
+
+/* The move is durable. */
+static void
+settle_well(struct qp__turn *t, struct qp__turn_move *m)
+{
   static const struct qp_err stopped = { QP_STOPPED, "the engine stops" };
   struct qp__act *act = m->act;
   bool failed = m->event == QP__EVENT_SAVE_FAILED;
@@ -460,39 +536,68 @@ settle_well(struct qp__turn *t)
     qp__act_answer(t, act, NULL);
   if (m->to.step == QP__STEP_SAVE_RESULTS || m->to.step == QP__STEP_CLOSE_CALLS ||
       m->to.step == QP__STEP_SAVE_PARTIAL)
-    qp__round_release(t); /* every call has its stored result */
-  if (!t->doomed && !ends)
+    qp__round_release(t);                           /* every call has its stored result */
+  if (m == &t->move && !t->doomed && !must_stop(t)) /* what follows `ahead` is under way */
     take_step(t, m->to.step);
   if (qp__state_rests(t->state))
     answer_waiting(t, failed ? &m->failure : ends ? &stopped : NULL);
 }
 
+/* The move is not durable, and never will be. Answers its action, which is the caller's now. */
+static struct qp__act *
+settle_lost(struct qp__turn *t, struct qp__turn_move *m)
+{
+  struct qp__act *act = m->act;
+
+  qp__feed_lost(&t->feed, m->first_seq, m->last_seq);
+  m->act = NULL;
+  qp__move_release(m);
+  return act;
+}
+
+static void
+settle_badly(struct qp__turn *t)
+{
+  bool twice = t->move.event == QP__EVENT_SAVE_FAILED;
+  struct qp_err failure = twice ? t->move.failure : t->move.end->err;
+  struct qp__act *act;
+
+  if (t->ahead.under_way) {
+    failure = t->ahead.end->err;
+    act = settle_lost(t, &t->ahead);
+    (void)settle_lost(t, &t->move); /* it has no action */
+  } else {
+    act = settle_lost(t, &t->move);
+  }
+  if (twice)
+    fail_in_memory(t, &failure, act);
+  else
+    qp__turn_save_failed(t, &failure, act);
+}
+
 static void
 settle(struct qp_engine *e, struct qp__post *post)
 {
-  struct qp__turn *t = ((struct qp__turn_end *)post)->turn;
-  struct qp__turn_move *m = &t->move;
-  struct qp_err failure = t->ended.err;
-  struct qp__act *act = NULL;
+  struct qp__turn_end *end = (struct qp__turn_end *)post;
+  struct qp__turn *t = end->turn;
 
   (void)e;
-  m->under_way = false;
-  if (!failure.rc) {
-    settle_well(t);
-    qp__move_release(t);
+  if (t->ahead.under_way && t->ahead.end == end) {
+    if (!end->err.rc) {
+      t->ahead.under_way = false;
+      settle_well(t, &t->ahead);
+      qp__move_release(&t->ahead);
+    }
+    return; /* `move` comes too, and fails when this one has */
+  }
+  t->move.under_way = false;
+  if (t->ahead.under_way || end->err.rc) {
+    settle_badly(t);
   } else {
-    bool twice = m->event == QP__EVENT_SAVE_FAILED;
-
-    qp__feed_lost(&t->feed, m->first_seq, m->last_seq);
-    act = m->act;
-    m->act = NULL;
-    if (twice)
-      failure = m->failure;
-    qp__move_release(t);
-    if (twice)
-      fail_in_memory(t, &failure, act);
-    else
-      qp__turn_save_failed(t, &failure, act);
+    settle_well(t, &t->move);
+    qp__move_release(&t->move);
+    if (must_stop(t) && !t->doomed && !restarts(t))
+      qp__turn_restart(t);
   }
   qp__turn_pump(t);
 }
@@ -624,6 +729,8 @@ on_flushed(struct qp_engine *e, struct qp__post *post)
   } else {
     qp__feed_saved(&t->feed, end->first_seq, end->last_seq);
   }
+  if (qp__feed_has_unstaged(&t->feed)) /* a tick may have passed it by meanwhile */
+    qp__engine_dirty(t->engine);
   qp__turn_pump(t);
 }
 

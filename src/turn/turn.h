@@ -22,6 +22,10 @@
  * (5) When a commit fails, the failure is logged with the context and the state, the action behind
  *     it is answered with it, and the context becomes Failed. When even that cannot be saved, it is
  *     so in memory only; the next engine brings the stored state to rest.
+ * (6) Where a step only saves, what comes next is known before it is durable (the message is saved,
+ *     so the model is called): that move is staged right behind it, `move` behind `ahead`. They are
+ *     two commits in their order that share one sync. Neither is entered before it is durable, and
+ *     when `ahead` fails so does `move`, because the journal takes nothing behind what it has lost.
  *
  * "state_detail" of the metadata, all fields only where they mean something:
  *
@@ -113,9 +117,18 @@ struct qp__turn_facts {
   char *branch;        /* where the turn goes on; NULL: nowhere yet */
 };
 
+/* The end of a commit, told by the store's thread. */
+struct qp__turn_end {
+  struct qp__post post; /* first */
+  struct qp__turn *turn;
+  struct qp_err err;
+  uint64_t first_seq, last_seq;
+};
+
 /* A transition under way, from the table's cell to the end of its commit. */
 struct qp__turn_move {
   bool under_way;
+  struct qp__turn_end *end; /* of its commit; one of the turn's */
   struct qp__transition to;
   enum qp__event event;
   struct qp__act *act;          /* owned, or NULL */
@@ -132,14 +145,6 @@ struct qp__turn_move {
   uint64_t first_seq, last_seq; /* of its lines; 0: none */
 };
 
-/* The end of a commit, told by the store's thread. */
-struct qp__turn_end {
-  struct qp__post post; /* first */
-  struct qp__turn *turn;
-  struct qp_err err;
-  uint64_t first_seq, last_seq;
-};
-
 enum qp__turn_stage {
   QP__TURN_COLD,    /* the context is not open */
   QP__TURN_LOADING, /* a worker opens it */
@@ -151,8 +156,8 @@ struct qp__turn {
   struct qp_uuid id;
   struct qp__turn *chain; /* in the engine's table */
   enum qp__turn_stage stage;
-  struct qp_context *context;   /* open while warm */
   bool doomed;                  /* qp_engine_release: nothing more is done */
+  struct qp_context *context;   /* open while warm */
   struct qp__release *released; /* who is told when it is freed, or NULL */
   unsigned jobs;                /* in workers, and tools that end: it cannot be freed */
 
@@ -162,12 +167,13 @@ struct qp__turn {
   struct qp__occurrence *inbox, **inbox_end;
   struct qp__occurrence spare; /* so that most of them need no memory */
   bool spare_used;
-  bool lost; /* one could not be noted for want of memory */
-  struct qp__turn_move move;
-  struct qp__turn_end ended;   /* of the move */
-  struct qp__act *waiting;     /* for the turn's end */
+  bool lost;                   /* one could not be noted for want of memory */
   bool flushing;               /* a tick's lines are being committed */
-  struct qp__turn_end flushed; /* of that */
+  struct qp__turn_move ahead;  /* what is committed before `move`, or not under way */
+  struct qp__turn_move move;   /* the last one */
+  struct qp__turn_end ends[2]; /* of the moves */
+  struct qp__act *waiting;     /* for the turn's end */
+  struct qp__turn_end flushed; /* of the tick's lines */
   struct qp__feed feed;
 
   /* The work. */
@@ -232,7 +238,7 @@ void qp__act_free(struct qp__act *act);
 
 /* Fills in the move for the cell: messages, patch, lines. */
 enum qp_rc qp__move_prepare(struct qp__turn *t, struct qp__occurrence *o, struct qp_err *err);
-void qp__move_release(struct qp__turn *t);
+void qp__move_release(struct qp__turn_move *m);
 enum qp_rc qp__move_add_message(struct qp__turn *t, struct qp_message *message, struct qp_err *err);
 /* Commits it; `done` is called as qp_context_commit() does. */
 enum qp_rc qp__move_commit(struct qp__turn *t, qp_done_fn *done, void *arg, struct qp_err *err);
@@ -283,6 +289,7 @@ void qp__turn_load(struct qp__turn *t);
 /* ---- limits, in move.c ---- */
 
 /* Whether a limit is reached, and the sentence for it. */
-bool qp__turn_over_limit(const struct qp__turn *t, struct qp_err *err);
+bool qp__turn_over_limit(const struct qp_limits *limits, const struct qp__turn_facts *facts,
+                         struct qp_err *err);
 
 #endif
