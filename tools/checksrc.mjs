@@ -69,7 +69,7 @@ const bans = [
 ];
 
 // What the command line may include besides the public headers and its own.
-const cliMay = ['http/keyfile.h', 'http/server.h', 'tool/once.h'];
+const cliMay = ['http/keyfile.h', 'http/server.h', 'tool/once.h', 'turn/fsm.h'];
 
 let violations = 0;
 

@@ -140,9 +140,17 @@ enum qp_rc
 qp__change_tell(struct qp__request *r, struct qp__held *held, enum qp_rc rc,
                 const struct qp_err *err)
 {
+  if (rc && is_failed_save(held, rc))
+    log_failure(r, held, err);
+  return qp__change_told(r, held, rc, err);
+}
+
+enum qp_rc
+qp__change_told(struct qp__request *r, struct qp__held *held, enum qp_rc rc,
+                const struct qp_err *err)
+{
   if (!rc || !is_failed_save(held, rc))
     return rc;
-  log_failure(r, held, err);
   note_failure(held, rc, err);
   r->fail_status = MHD_HTTP_INTERNAL_SERVER_ERROR;
   r->fail_code = qp_rc_name(rc);

@@ -25,6 +25,9 @@ enum qp_rc qp__change_end(struct qp__request *r, struct qp__held *held, enum qp_
 void qp__change_release(struct qp__held *held);
 enum qp_rc qp__change_tell(struct qp__request *r, struct qp__held *held, enum qp_rc rc,
                            const struct qp_err *err);
+/* The same for a change that the engine has made, and logged. */
+enum qp_rc qp__change_told(struct qp__request *r, struct qp__held *held, enum qp_rc rc,
+                           const struct qp_err *err);
 
 /* Puts the failure of the last change, if there is one, into metadata that is to be shown. False:
  * no memory. */

@@ -20,10 +20,11 @@
 #define LIMIT_DEFAULT 50
 #define LIMIT_MAX 1000
 
-/* Where the deprecation is explained: the operation in the contract. */
-#define DEPRECATION_LINK                                             \
-  "</openapi.json#/paths/~1v1~1contexts~1%7Bid%7D~1messages/post>; " \
-  "rel=\"deprecation\"; type=\"application/json\""
+/* Where the deprecation is explained, the operation in the contract, and what to call instead. */
+#define DEPRECATION_LINK                                               \
+  "</openapi.json#/paths/~1v1~1contexts~1%%7Bid%%7D~1messages/post>; " \
+  "rel=\"deprecation\"; type=\"application/json\", "                   \
+  "</v1/contexts/%s/actions/send_message>; rel=\"successor-version\""
 
 /* ---- pages ---- */
 
@@ -286,6 +287,25 @@ begin_save(struct qp__request *r, struct saving *s, struct qp_message *message, 
   return QP_OK;
 }
 
+static enum qp_rc
+tell_deprecation(struct qp__request *r, struct qp_err *err)
+{
+  char id[QP_UUID_TEXT];
+  struct qp__buf link;
+  const char *copy;
+
+  qp__access_warn(r, "Deprecated endpoint used");
+  qp__buf_init(&link, 1000);
+  (void)qp__buf_addf(&link, DEPRECATION_LINK, qp_uuid_text(&r->held->id, id));
+  copy = link.rc ? NULL : qp__arena_strdup(&r->arena, link.data);
+  qp__buf_release(&link);
+  if (!copy)
+    return qp__fail_nomem(err, "saving a message");
+  qp__reply_header(r, "Deprecation", "true");
+  qp__reply_header(r, "Link", copy);
+  return QP_OK;
+}
+
 enum qp_rc
 qp__h_message_save(struct qp__request *r, struct qp_err *err)
 {
@@ -294,15 +314,14 @@ qp__h_message_save(struct qp__request *r, struct qp_err *err)
   uint64_t last = 1;
   enum qp_rc rc;
 
-  qp__access_warn(r, "Deprecated endpoint used");
-  qp__reply_header(r, "Deprecation", "true");
-  qp__reply_header(r, "Link", DEPRECATION_LINK);
   if (!s)
     return qp__fail_nomem(err, "saving a message");
   s->branch = NULL;
   rc = qp__request_number(r, "last", 0, 1000000, &last, err);
   if (!rc)
     rc = qp__held_get(r, r->params[0], &r->held, err);
+  if (!rc)
+    rc = tell_deprecation(r, err);
   if (!rc)
     rc = read_message(r, &message, &s->branch, err);
   if (!rc)

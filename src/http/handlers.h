@@ -15,6 +15,12 @@ qp__handler qp__h_context_list, qp__h_search;
 qp__handler qp__h_message_list, qp__h_message_save;
 /* h_state.c */
 qp__handler qp__h_state;
+/* h_action.c: of all actions */
+qp__handler qp__h_action;
+/* h_events.c */
+qp__handler qp__h_events;
+/* h_engine.c */
+qp__handler qp__h_models, qp__h_tools;
 /* h_branch.c */
 qp__handler qp__h_branch_list, qp__h_branch_get, qp__h_branch_fork, qp__h_branch_update,
     qp__h_branch_delete;

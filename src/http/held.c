@@ -7,6 +7,7 @@
 #include "base/err.h"
 #include "http/http_int.h"
 #include "http/owner.h"
+#include "http/turns.h"
 #include "http/wait.h"
 
 #define HELD_MAX 256
@@ -353,7 +354,8 @@ qp__held_delete(struct qp__request *r, const char *text, qp__handler *then, stru
   }
   if (condemn(held, r)) {
     r->condemned = held;
-    qp__held_put(held); /* who is the last to do this ends the waiting */
+    qp__turns_let_go(r->http, &held->id); /* who waits for its turn is answered */
+    qp__held_put(held);                   /* who is the last to do this ends the waiting */
   } else {
     qp__held_put(held);
     (void)fail_not_found(err);
@@ -378,6 +380,7 @@ qp__held_end_delete(struct qp__request *r, struct qp_err *err)
   id = held->id;
   qp_context_close(held->context);
   held->context = NULL;
+  qp__turns_let_go(r->http, &id); /* of what began while it was let go of before */
   rc = qp_context_delete(h->store, &id, err);
   (void)pthread_mutex_lock(&h->lock);
   take_out(held);

@@ -13,10 +13,12 @@
 #include "http/metrics.h"
 #include "http/server.h"
 #include "http/settings.h"
+#include "http/stream.h"
 
 struct qp__http {
   struct qp_store *store;
-  struct qp_engine *engine; /* or NULL */
+  struct qp_engine *engine; /* NULL: there is none, or it was stopped; under the lock */
+  unsigned engine_users;    /* requests that use it (turns.h); under the lock */
   struct MHD_Daemon *daemon;
   int listen_fd;
   char *url;
@@ -32,13 +34,14 @@ struct qp__http {
   _Atomic int64_t recovered_us; /* when recovery of the store was last tried */
   struct qp__metrics metrics;
   struct qp__holds holds;
+  struct qp__streams streams;
 
   atomic_bool stopping;
   bool sealed;        /* no more requests may wait; under the lock */
   atomic_uint active; /* requests whose first line has come and whose answer is not sent */
   unsigned waiting;   /* requests that are suspended (wait.h); under the lock */
   pthread_mutex_t lock;
-  pthread_cond_t quiet; /* active became 0 while stopping, or waiting did */
+  pthread_cond_t quiet; /* active became 0 while stopping, or waiting or engine_users did */
 };
 
 #define QP__HEADER_MAX ((size_t)512 << 10) /* no limit of a header is above it */

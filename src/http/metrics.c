@@ -147,6 +147,8 @@ qp__metrics_write(struct qp__http *http, struct qp__buf *out)
          get(&m->connections));
   single(out, "quipu_http_connections_open", "gauge", "Connections that are open.",
          open > 0 ? (unsigned long long)open : 0);
+  single(out, "quipu_http_streams_open", "gauge", "Clients that follow a context now.",
+         qp__streams_count(&http->streams));
   single(out, "quipu_http_connections_cut_total", "counter",
          "Connections that were cut off because a request took too long to arrive.", get(&m->cut));
   single(out, "quipu_state_renders_total", "counter", "States that were rendered.",

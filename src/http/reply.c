@@ -161,6 +161,8 @@ render_error(struct qp__request *r, enum qp_rc rc, const struct qp_err *err)
   qp__emit_open(&reply->body, "error", '{');
   qp__emit_str(&reply->body, "code", code);
   qp__emit_str(&reply->body, "message", err->msg[0] ? err->msg : qp_rc_text(rc));
+  if (r->fail_state)
+    qp__emit_str(&reply->body, "state", r->fail_state);
   qp__emit_close(&reply->body, '}');
   qp__emit_close(&reply->body, '}');
 }
@@ -210,6 +212,19 @@ qp__reply_send(struct qp__request *r, enum qp_rc rc, const struct qp_err *err)
   r->sent_bytes = reply->status != MHD_HTTP_NOT_MODIFIED ? reply->shared->len : 0;
   result = MHD_NO;
   if (add_headers(r, response))
+    result = MHD_queue_response(r->connection, r->sent_status, response);
+  MHD_destroy_response(response);
+  return result;
+}
+
+enum MHD_Result
+qp__reply_own(struct qp__request *r, struct MHD_Response *response)
+{
+  enum MHD_Result result = MHD_NO;
+
+  r->stage = QP__STAGE_REPLIED;
+  r->sent_status = r->reply.status ? r->reply.status : MHD_HTTP_OK;
+  if (add_common(response, r->reply.type) && add_headers(r, response))
     result = MHD_queue_response(r->connection, r->sent_status, response);
   MHD_destroy_response(response);
   return result;

@@ -26,6 +26,7 @@ struct qp__http;
 struct qp__request;
 struct qp__route;
 struct qp__settings;
+struct qp__stream;
 
 /* Decodes, calls the library, fills r->reply. */
 typedef enum qp_rc qp__handler(struct qp__request *r, struct qp_err *err);
@@ -82,11 +83,13 @@ struct qp__request {
   struct qp_err early;  /* what is wrong with the header; told when the request is over */
   unsigned fail_status; /* of qp__request_fail, or 0 */
   const char *fail_code;
+  const char *fail_state; /* of the context, for a state that does not allow an action; or NULL */
   /* of a request that waits (wait.h) */
   qp__handler *then;
   struct qp_err waited;
   struct qp__held *held;      /* given back with the request, or NULL */
   struct qp__held *condemned; /* that it deletes, or NULL */
+  struct qp__stream *stream;  /* that it will answer with, or NULL */
   void *kept;                 /* the handler's, in the arena */
   struct qp__reply reply;
   enum MHD_Result queued; /* of an answer that the handler itself has sent */
@@ -153,6 +156,8 @@ enum qp_rc qp__reply_location(struct qp__request *r, const char *prefix, const c
                               struct qp_err *err);
 /* Sends the reply, or for a code other than QP_OK the error. MHD_NO: the connection must end. */
 enum MHD_Result qp__reply_send(struct qp__request *r, enum qp_rc rc, const struct qp_err *err);
+/* Sends a response of the handler's own with the headers that all answers have, and releases it. */
+enum MHD_Result qp__reply_own(struct qp__request *r, struct MHD_Response *response);
 /* A response of `body`, to which it adds a reference, with the headers that all answers have but a
  * 304: whoever gets that has them. That is a body NULL. NULL: no memory. */
 struct MHD_Response *qp__reply_response(struct qp__shared *body, const char *type);

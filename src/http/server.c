@@ -37,6 +37,7 @@
 #include "http/http_int.h"
 #include "http/route.h"
 #include "http/tls.h"
+#include "http/turns.h"
 #include "os/os.h"
 
 #define CONNECTIONS 16384
@@ -67,6 +68,7 @@ abandon(struct qp__request *r)
 {
   struct qp_err err = { QP_OK, "" };
 
+  qp__stream_free(r->stream);
   qp__held_put(r->held);
   if (r->condemned && qp__held_end_delete(r, &err))
     r->http->log(r->http->log_arg, QP_LOG_WARN, "http", err.msg);
@@ -439,6 +441,25 @@ init_locks(struct qp__http *http, struct qp_err *err)
   return qp__fail_nomem(err, "starting the server");
 }
 
+/* Connections, streams and locks: all of them or none. */
+static enum qp_rc
+init_parts(struct qp__http *http, struct qp_err *err)
+{
+  enum qp_rc rc = qp__connections_init(&http->connections, err);
+
+  if (rc)
+    return rc;
+  rc = qp__streams_init(&http->streams, err);
+  if (!rc) {
+    rc = init_locks(http, err);
+    if (rc)
+      qp__streams_release(&http->streams);
+  }
+  if (rc)
+    qp__connections_release(&http->connections);
+  return rc;
+}
+
 static enum qp_rc
 use_settings(struct qp__http *http, const struct qp__http_options *options, struct qp_err *err)
 {
@@ -464,12 +485,7 @@ qp__http_start(const struct qp__http_options *options, struct qp__http **out, st
     qp__free(http);
     return rc;
   }
-  rc = qp__connections_init(&http->connections, err);
-  if (!rc) {
-    rc = init_locks(http, err);
-    if (rc)
-      qp__connections_release(&http->connections);
-  }
+  rc = init_parts(http, err);
   if (rc) {
     qp__holds_release(&http->holds);
     qp__free(http);
@@ -528,6 +544,7 @@ void
 qp__http_tick(struct qp__http *http)
 {
   qp__connections_sweep(http);
+  qp__streams_tick(&http->streams);
 }
 
 /* The time for requests that have begun; turns that last longer are interrupted then, which answers
@@ -544,7 +561,7 @@ wait_until_quiet(struct qp__http *http)
          pthread_cond_timedwait(&http->quiet, &http->lock, &deadline) == 0)
     continue;
   (void)pthread_mutex_unlock(&http->lock);
-  qp_engine_stop(http->engine);
+  qp__turns_stop(http);
   (void)pthread_mutex_lock(&http->lock);
   while (http->waiting) /* their connections must not go; what they wait for ends by itself */
     (void)pthread_cond_wait(&http->quiet, &http->lock);
@@ -561,6 +578,7 @@ qp__http_stop(struct qp__http *http)
   if (http->daemon) {
     (void)MHD_quiesce_daemon(http->daemon);
     (void)shutdown(http->listen_fd, SHUT_RDWR); /* who connects now is refused, not left waiting */
+    qp__streams_end(&http->streams); /* they would last for ever; the clients come back */
     wait_until_quiet(http);
     MHD_stop_daemon(http->daemon);
   }
@@ -568,6 +586,7 @@ qp__http_stop(struct qp__http *http)
     (void)qp__os_posix.close(qp__os_posix.self, http->listen_fd);
   qp__settings_free(atomic_load(&http->settings));
   qp__connections_release(&http->connections);
+  qp__streams_release(&http->streams);
   qp__keys_close(http->keys);
   qp__free(http->url);
   qp__holds_release(&http->holds);

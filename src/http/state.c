@@ -12,6 +12,7 @@
 #include "http/emit.h"
 #include "http/guard.h"
 #include "http/http_int.h"
+#include "quipu_events.h"
 
 #define CACHED_MAX ((size_t)8 << 20) /* a larger body is made for each poll */
 #define PENDING_WINDOW 64            /* newest messages in which calls may wait */
@@ -115,6 +116,23 @@ render_state(struct qp__buf *out, const json_t *metadata)
   }
 }
 
+/* The newest event that the state knows of; while an answer is being streamed, the one before its
+ * first piece: the state has none of them. */
+static enum qp_rc
+find_last_event(struct qp_context *context, const json_t *metadata, uint64_t *out,
+                struct qp_err *err)
+{
+  const json_t *detail = json_object_get(metadata, "state_detail");
+  json_int_t answer = json_integer_value(json_object_get(detail, "answer_seq"));
+  struct qp_event_range range = { .newest = 0 };
+  enum qp_rc rc = qp_events_range(context, &range, err);
+
+  if (rc)
+    return rc;
+  *out = answer > 0 && (uint64_t)answer <= range.newest ? (uint64_t)answer - 1 : range.newest;
+  return QP_OK;
+}
+
 enum qp_rc
 qp__state_render(struct qp__held *held, const char *branch, uint64_t last, struct qp__buf *out,
                  struct qp_err *err)
@@ -122,6 +140,7 @@ qp__state_render(struct qp__held *held, const char *branch, uint64_t last, struc
   struct rendering *x = qp__alloc0(1, sizeof(*x));
   json_t *metadata = NULL;
   int64_t updated_at = 0;
+  uint64_t last_event = 0;
   enum qp_rc rc;
 
   if (!x)
@@ -129,6 +148,8 @@ qp__state_render(struct qp__held *held, const char *branch, uint64_t last, struc
   x->out = out;
   qp__pending_init(&x->pending);
   rc = qp__context_shown(held, &metadata, err);
+  if (!rc) /* before the messages are read, which may be newer then but not older */
+    rc = find_last_event(held->context, metadata, &last_event, err);
   if (!rc)
     rc = qp__context_updated_at(held->context, metadata, &updated_at, err);
   if (!rc)
@@ -139,6 +160,7 @@ qp__state_render(struct qp__held *held, const char *branch, uint64_t last, struc
   render_state(out, metadata);
   rc = render_messages(x, held->context, last, err);
   qp__pending_emit(&x->pending, out, "pending_tool_calls");
+  qp__emit_uint(out, "last_event_id", last_event);
   qp__emit_time(out, "updated_at", updated_at);
   qp__emit_close(out, '}');
   if (!rc)

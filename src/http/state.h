@@ -1,9 +1,10 @@
 /* state.h - what a client polls: the state of a context and the messages of a branch.
  *
  *   {"id","state","state_detail"?,"branch","total","messages":[…],"pending_tool_calls":[…],
- *    "updated_at"}
+ *    "last_event_id","updated_at"}
  *
- * "messages" are all of the branch, or its newest `last`; "total" counts all. A body is rendered
+ * "messages" are all of the branch, or its newest `last`; "total" counts all. Whoever follows the
+ * context from behind "last_event_id" misses nothing. A body is rendered
  * once and kept with the context (held.h) until the context's version moves on. While it does so
  * quickly, a body is used for QP__RENDER_US before the next is made; but what a finished action
  * left is shown at once. Its validator is the hash of the body. */

@@ -13,8 +13,8 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/sse.h"
 #include "llm/decoder.h"
-#include "llm/sse.h"
 #include "model/message_int.h"
 
 enum block_kind { BLOCK_TEXT, BLOCK_THINKING, BLOCK_CALL, BLOCK_OTHER };

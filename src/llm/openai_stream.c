@@ -12,8 +12,8 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/sse.h"
 #include "llm/decoder.h"
-#include "llm/sse.h"
 #include "llm/toolstream.h"
 
 struct reader {

@@ -37,7 +37,7 @@ struct qp__os_fault {
   bool armed;
   bool persistent;
   bool fired;
-  enum qp__fault_kind kind;
+  enum qp__os_fault_kind kind;
   uint64_t left; /* counted calls that still pass, while armed */
 };
 
@@ -178,7 +178,7 @@ needs_space(const struct call *call)
 }
 
 static bool
-makes_sense(enum qp__fault_kind kind, const struct call *call)
+makes_sense(enum qp__os_fault_kind kind, const struct call *call)
 {
   bool transfers = call->slot == QP__SLOT_PREAD || call->slot == QP__SLOT_PWRITE;
 
@@ -501,7 +501,7 @@ qp__os_fault_os(struct qp__os_fault *f)
 }
 
 void
-qp__os_fault_arm(struct qp__os_fault *f, uint64_t n, enum qp__fault_kind kind, bool persistent)
+qp__os_fault_arm(struct qp__os_fault *f, uint64_t n, enum qp__os_fault_kind kind, bool persistent)
 {
   (void)pthread_mutex_lock(&f->lock);
   f->armed = true;

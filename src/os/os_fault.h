@@ -35,7 +35,7 @@ enum qp__os_slot {
   QP__SLOT__MAX,
 };
 
-enum qp__fault_kind {
+enum qp__os_fault_kind {
   QP__FAULT_EIO,    /* the call answers -EIO */
   QP__FAULT_ENOSPC, /* -ENOSPC from a call that can need space, -EIO from the others */
   QP__FAULT_EINTR,  /* -EINTR, once, from openat, pread, pwrite, flock or a sync */
@@ -52,7 +52,7 @@ const struct qp__os *qp__os_fault_os(struct qp__os_fault *f);
 /* The nth counted call from now on fails (1, and 0 too: the next one); where the kind makes no
  * sense for that call, the first one after it where it does. `persistent`: every later call fails
  * as well, until disarmed; not for QP__FAULT_EINTR, which would never end. */
-void qp__os_fault_arm(struct qp__os_fault *f, uint64_t n, enum qp__fault_kind kind,
+void qp__os_fault_arm(struct qp__os_fault *f, uint64_t n, enum qp__os_fault_kind kind,
                       bool persistent);
 void qp__os_fault_disarm(struct qp__os_fault *f);
 /* Whether a call failed since it was last armed. */

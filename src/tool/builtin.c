@@ -272,11 +272,11 @@ after_work(uv_work_t *request, int status)
 
   (void)status;
   if (job->call && job->rc)
-    qp__tool_call_fail(job->call, job->err.msg);
+    qp__tool_run_fail(job->call, job->err.msg);
   else if (job->call) {
     /* The limit has been kept already, but for the note. */
     job->call->output_limit += NOTE_ROOM;
-    qp__tool_call_end(job->call, QP__TOOL_DONE, json_stringn(out.data, out.len), job->cut);
+    qp__tool_run_end(job->call, QP__TOOL_DONE, json_stringn(out.data, out.len), job->cut);
   }
   free_job(job);
   qp__tools_unhold(tools);
@@ -294,12 +294,12 @@ stop_job(void *work)
 
 static void
 start_job(struct qp__builtins *b, const struct qp__builtin *builtin, json_t *arguments,
-          struct qp__tool_call *call)
+          struct qp__tool_run *call)
 {
   struct qp__job *job = qp__alloc0(1, sizeof(*job));
 
   if (!job) {
-    qp__tool_call_end(call, QP__TOOL_FAILED, NULL, false);
+    qp__tool_run_end(call, QP__TOOL_FAILED, NULL, false);
     return;
   }
   job->work.data = job;
@@ -335,14 +335,14 @@ builtin_at(void *self, size_t i)
 }
 
 static void
-builtin_call(void *self, const struct qp__tool *tool, json_t *arguments, struct qp__tool_call *call)
+builtin_call(void *self, const struct qp__tool *tool, json_t *arguments, struct qp__tool_run *call)
 {
   struct qp__builtins *b = self;
   const struct qp__builtin *builtin = table[tool - b->list];
   struct qp_err err = { QP_OK, "" };
 
   if (qp__builtin_check(builtin, arguments, &err))
-    qp__tool_call_fail(call, err.msg);
+    qp__tool_run_fail(call, err.msg);
   else if (builtin->run)
     start_job(b, builtin, arguments, call);
   else
@@ -350,7 +350,7 @@ builtin_call(void *self, const struct qp__tool *tool, json_t *arguments, struct 
 }
 
 static void
-builtin_cancel(void *self, struct qp__tool_call *call)
+builtin_cancel(void *self, struct qp__tool_run *call)
 {
   (void)self;
   call->stop(call->work);

@@ -66,7 +66,7 @@ struct qp__commands {
 struct command {
   struct qp__commands *owner;
   struct qp__tools *tools;
-  struct qp__tool_call *call; /* NULL: it has its result */
+  struct qp__tool_run *call; /* NULL: it has its result */
   struct qp__process *process;
   struct qp__tempdir temp;
   uv_timer_t timer;
@@ -213,7 +213,7 @@ static void
 on_end(void *arg, int code, int signal)
 {
   struct command *c = arg;
-  struct qp__tool_call *call = c->call;
+  struct qp__tool_run *call = c->call;
   enum qp__tool_outcome outcome = c->timed_out ? QP__TOOL_TIMEOUT
                                   : code < 0   ? QP__TOOL_FAILED
                                                : QP__TOOL_DONE;
@@ -225,7 +225,7 @@ on_end(void *arg, int code, int signal)
   if (call) {
     value = describe(c, code, signal, &cut);
     call->output_limit = SIZE_MAX; /* the outputs have kept it */
-    qp__tool_call_end(call, outcome, value, cut);
+    qp__tool_run_end(call, outcome, value, cut);
   }
   uv_close((uv_handle_t *)&c->timer, clean_up);
 }
@@ -414,7 +414,7 @@ start_command(struct command *c, json_t *arguments, uint64_t seconds, struct qp_
 }
 
 void
-qp__commands_call(struct qp__commands *commands, json_t *arguments, struct qp__tool_call *call)
+qp__commands_call(struct qp__commands *commands, json_t *arguments, struct qp__tool_run *call)
 {
   struct command *c = qp__alloc0(1, sizeof(*c));
   json_t *wanted = json_object_get(arguments, "timeout");
@@ -423,7 +423,7 @@ qp__commands_call(struct qp__commands *commands, json_t *arguments, struct qp__t
   struct qp_err err = { QP_OK, "" };
 
   if (!c) {
-    qp__tool_call_end(call, QP__TOOL_FAILED, NULL, false);
+    qp__tool_run_end(call, QP__TOOL_FAILED, NULL, false);
     return;
   }
   c->owner = commands;
@@ -435,14 +435,14 @@ qp__commands_call(struct qp__commands *commands, json_t *arguments, struct qp__t
   (void)uv_timer_init(c->tools->loop, &c->timer);
   c->timer.data = c;
   if (start_command(c, arguments, ms / 1000, &err)) {
-    qp__tool_call_fail(call, err.msg);
+    qp__tool_run_fail(call, err.msg);
     uv_close((uv_handle_t *)&c->timer, clean_up);
     return;
   }
   c->call = call;
   call->work = c;
   call->stop = stop_command;
-  qp__tool_call_set_timeout(call, ms + BACKSTOP_MS);
+  qp__tool_run_set_timeout(call, ms + BACKSTOP_MS);
   (void)uv_timer_start(&c->timer, on_timeout, ms, 0);
 }
 

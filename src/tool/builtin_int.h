@@ -51,7 +51,7 @@ struct qp__job {
   struct qp__tools *tools;
   const struct qp__builtin *builtin;
   json_t *arguments;
-  struct qp__tool_call *call; /* NULL: it was cancelled. Only on the loop's thread */
+  struct qp__tool_run *call; /* NULL: it was cancelled. Only on the loop's thread */
 
   const struct qp__workspace *workspace;
   atomic_bool stop;
@@ -88,7 +88,6 @@ struct qp__commands;
 enum qp_rc qp__commands_new(struct qp__tools *tools, const struct qp__tools_options *options,
                             struct qp__commands **out, struct qp_err *err);
 void qp__commands_free(struct qp__commands *commands);
-void qp__commands_call(struct qp__commands *commands, json_t *arguments,
-                       struct qp__tool_call *call);
+void qp__commands_call(struct qp__commands *commands, json_t *arguments, struct qp__tool_run *call);
 
 #endif

@@ -20,9 +20,9 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/sse.h"
 #include "tool/fetch.h"
 #include "tool/mcp_int.h"
-#include "tool/mcp_sse.h"
 
 #define TRIES_MAX 3
 #define RETRY_MS 1000
@@ -49,8 +49,7 @@ struct exchange {
   unsigned tries;
   uint64_t began; /* its last HTTP request */
   struct qp__buf body;
-  struct qp__mcp_sse sse;
-  bool broken; /* its stream is nonsense, or memory is out */
+  struct qp__sse sse;
 };
 
 struct http {
@@ -101,7 +100,7 @@ on_exchange_closed(uv_handle_t *handle)
     at = &(*at)->next;
   *at = x->next;
   qp__buf_release(&x->body);
-  qp__mcp_sse_release(&x->sse);
+  qp__sse_release(&x->sse);
   qp__free(x);
   finish_if_done(h);
 }
@@ -160,13 +159,15 @@ take_text(struct exchange *x, const char *text, size_t n)
 }
 
 /* What is no JSON is somebody's way to keep a stream alive, and is passed over. */
-static void
-take_event(void *arg, const char *data, size_t n)
+static enum qp_rc
+take_event(void *arg, const struct qp__sse_event *event, struct qp_err *err)
 {
   struct exchange *x = arg;
 
-  if (!uv_is_closing((uv_handle_t *)&x->timer) && take_text(x, data, n) == QP_NOMEM)
-    x->broken = true;
+  if (!uv_is_closing((uv_handle_t *)&x->timer) &&
+      take_text(x, event->data.data, event->data.len) == QP_NOMEM)
+    return qp__fail_nomem(err, "a message of an MCP server");
+  return QP_OK;
 }
 
 /* ---- hooks ---- */
@@ -208,14 +209,12 @@ on_data(void *arg, const char *data, size_t n)
   enum qp_rc rc;
 
   if (x->status == 200 && x->is_stream)
-    rc = qp__mcp_sse_feed(&x->sse, data, n, take_event, x);
+    rc = qp__sse_feed(&x->sse, (struct qp_bytes){ data, n }, take_event, x, NULL);
   else
     rc = qp__buf_add(&x->body, data, n);
   if (uv_is_closing((uv_handle_t *)&x->timer))
     return; /* a message that it brought has stopped us */
   if (rc)
-    x->broken = true;
-  if (x->broken)
     give_up(x, "the server sent what cannot be read", false);
   else if (x->kind == POST && x->is_stream && x->status == 200 && x->id == 0)
     close_exchange(x); /* the answer is here; the server may be slow to end the stream */
@@ -240,7 +239,7 @@ try_again(struct exchange *x, uint64_t ms)
   x->status = 0;
   x->is_stream = false;
   qp__buf_reset(&x->body);
-  qp__mcp_sse_restart(&x->sse);
+  qp__sse_restart(&x->sse);
   (void)uv_timer_start(&x->timer, on_again, ms, 0);
 }
 
@@ -431,7 +430,7 @@ start_exchange(struct http *h, enum kind kind, const struct qp__mcp_out *out, st
   x->kind = kind;
   x->id = out ? out->id : 0;
   qp__buf_init(&x->body, BODY_MAX);
-  qp__mcp_sse_init(&x->sse, BODY_MAX);
+  qp__sse_init(&x->sse, BODY_MAX);
   rc = fetch(x, out, err);
   if (rc) {
     qp__free(x);

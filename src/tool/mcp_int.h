@@ -72,7 +72,7 @@ struct qp__mcp_request {
 struct qp__mcp_call {
   struct qp__mcp *server;
   struct qp__mcp_call *next;
-  struct qp__tool_call *call;
+  struct qp__tool_run *call;
   char *tool; /* as the server calls it */
   json_t *arguments;
   json_t *more;    /* fields for the next round, or NULL */

@@ -306,7 +306,7 @@ qp__mcp_wake(struct qp__mcp *server, struct qp_err *err)
   const struct qp__mcp_config *config = &server->config.at[0];
   uint64_t now = uv_now(server->tools->loop);
   struct qp_err why = { QP_OK, "" };
-  char sentence[420];
+  struct qp_err told = { QP_OK, "" };
   enum qp_rc rc;
 
   if (server->state != QP__MCP_OFF)
@@ -323,12 +323,13 @@ qp__mcp_wake(struct qp__mcp *server, struct qp_err *err)
   rc = config->url ? qp__mcp_http_start(server, &server->transport, &why)
                    : qp__mcp_stdio_start(server, &server->transport, &why);
   if (rc) {
-    (void)snprintf(sentence, sizeof(sentence), "the MCP server '%s': %s", config->name, why.msg);
-    (void)qp__fail(err, rc, "%s", sentence);
-    qp__log(&server->tools->log, QP_LOG_WARN, "mcp", "%s", sentence);
+    (void)qp__fail(&told, rc, "the MCP server '%s': %s", config->name, why.msg);
+    qp__log(&server->tools->log, QP_LOG_WARN, "mcp", "%s", told.msg);
     count_failure(server);
     settle(server);
-    qp__mcp_fail_calls(server, sentence);
+    qp__mcp_fail_calls(server, told.msg);
+    if (err)
+      *err = told;
     return false;
   }
   begin(server);

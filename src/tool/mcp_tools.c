@@ -265,7 +265,7 @@ free_call(struct qp__mcp_call *call)
 void
 qp__mcp_fail_call(struct qp__mcp_call *call, const char *why)
 {
-  qp__tool_call_fail(call->call, why);
+  qp__tool_run_fail(call->call, why);
   free_call(call);
 }
 
@@ -308,7 +308,7 @@ qp__mcp_send_calls(struct qp__mcp *server)
 }
 
 static void
-source_call(void *self, const struct qp__tool *tool, json_t *arguments, struct qp__tool_call *call)
+source_call(void *self, const struct qp__tool *tool, json_t *arguments, struct qp__tool_run *call)
 {
   struct qp__mcp *server = self;
   struct qp__mcp_call *c = qp__alloc0(1, sizeof(*c));
@@ -319,7 +319,7 @@ source_call(void *self, const struct qp__tool *tool, json_t *arguments, struct q
     c->tool = qp__strdup(server->names[tool - server->list]);
   if (!c || !c->tool) {
     qp__free(c);
-    qp__tool_call_end(call, QP__TOOL_FAILED, NULL, false);
+    qp__tool_run_end(call, QP__TOOL_FAILED, NULL, false);
     return;
   }
   awake = qp__mcp_wake(server, &err);
@@ -336,7 +336,7 @@ source_call(void *self, const struct qp__tool *tool, json_t *arguments, struct q
 }
 
 static void
-source_cancel(void *self, struct qp__tool_call *call)
+source_cancel(void *self, struct qp__tool_run *call)
 {
   struct qp__mcp_call *c = call->work;
 
@@ -456,7 +456,7 @@ qp__mcp_take_result(struct qp__mcp_call *call, const json_t *result)
     value = json_incref(structured);
   else
     value = join_content(content);
-  qp__tool_call_end(call->call, failed ? QP__TOOL_FAILED : QP__TOOL_DONE, value, false);
+  qp__tool_run_end(call->call, failed ? QP__TOOL_FAILED : QP__TOOL_DONE, value, false);
   free_call(call);
 }
 

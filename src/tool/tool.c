@@ -123,8 +123,8 @@ qp__tools_close(struct qp__tools *tools, void (*closed)(void *arg), void *arg)
   tools->closed = closed;
   tools->closed_arg = arg;
   qp__tools_hold(tools);
-  for (struct qp__tool_call *call = tools->calls; call; call = call->next)
-    qp__tool_call_cancel(call);
+  for (struct qp__tool_run *call = tools->calls; call; call = call->next)
+    qp__tool_run_cancel(call);
   for (struct qp__tool_source *source = tools->sources; source; source = source->next)
     source->close(source->self);
   qp__tools_unhold(tools);
@@ -232,7 +232,7 @@ qp__tools_judge(const struct qp__tools *tools, const char *name, const char *arg
 static void
 free_call(uv_handle_t *handle)
 {
-  struct qp__tool_call *call = handle->data;
+  struct qp__tool_run *call = handle->data;
   struct qp__tools *tools = call->tools;
 
   qp__free(call);
@@ -240,7 +240,7 @@ free_call(uv_handle_t *handle)
 }
 
 static void
-deliver(struct qp__tool_call *call)
+deliver(struct qp__tool_run *call)
 {
   struct qp__tool_result result = {
     .outcome = call->outcome,
@@ -264,7 +264,7 @@ deliver(struct qp__tool_call *call)
 static void
 on_timer(uv_timer_t *timer)
 {
-  struct qp__tool_call *call = timer->data;
+  struct qp__tool_run *call = timer->data;
   struct qp__tool_source *source = call->source;
 
   if (!source) {
@@ -272,22 +272,21 @@ on_timer(uv_timer_t *timer)
     return;
   }
   source->cancel(source->self, call);
-  qp__tool_call_end(call, QP__TOOL_TIMEOUT,
-                    json_sprintf("the tool took longer than %llu ms and was stopped",
-                                 (unsigned long long)call->timeout_ms),
-                    false);
+  qp__tool_run_end(call, QP__TOOL_TIMEOUT,
+                   json_sprintf("the tool took longer than %llu ms and was stopped",
+                                (unsigned long long)call->timeout_ms),
+                   false);
 }
 
 void
-qp__tool_call_set_timeout(struct qp__tool_call *call, uint64_t ms)
+qp__tool_run_set_timeout(struct qp__tool_run *call, uint64_t ms)
 {
   call->timeout_ms = ms;
   (void)uv_timer_start(&call->timer, on_timer, ms, 0);
 }
 
 void
-qp__tool_call_end(struct qp__tool_call *call, enum qp__tool_outcome outcome, json_t *value,
-                  bool cut)
+qp__tool_run_end(struct qp__tool_run *call, enum qp__tool_outcome outcome, json_t *value, bool cut)
 {
   call->source = NULL;
   call->cut = cut;
@@ -297,7 +296,7 @@ qp__tool_call_end(struct qp__tool_call *call, enum qp__tool_outcome outcome, jso
 }
 
 void
-qp__tool_call_fail(struct qp__tool_call *call, const char *sentence)
+qp__tool_run_fail(struct qp__tool_run *call, const char *sentence)
 {
   struct qp__buf clean; /* a sentence may end in half a character, where it was cut */
   json_t *value = NULL;
@@ -306,22 +305,22 @@ qp__tool_call_fail(struct qp__tool_call *call, const char *sentence)
   if (!qp__text_add(&clean, sentence, strlen(sentence)))
     value = json_stringn(qp__buf_bytes(&clean).data, clean.len);
   qp__buf_release(&clean);
-  qp__tool_call_end(call, QP__TOOL_FAILED, value, false);
+  qp__tool_run_end(call, QP__TOOL_FAILED, value, false);
 }
 
 void
-qp__tool_call_cancel(struct qp__tool_call *call)
+qp__tool_run_cancel(struct qp__tool_run *call)
 {
   struct qp__tool_source *source = call->source;
 
   if (!source)
     return;
   source->cancel(source->self, call);
-  qp__tool_call_end(call, QP__TOOL_CANCELLED, json_string("the call was cancelled"), false);
+  qp__tool_run_end(call, QP__TOOL_CANCELLED, json_string("the call was cancelled"), false);
 }
 
 static void
-begin(struct qp__tool_call *call, const char *name, const char *arguments)
+begin(struct qp__tool_run *call, const char *name, const char *arguments)
 {
   struct qp__tool_source *source = NULL;
   const struct qp__tool *tool = find(call->tools, name, &source);
@@ -330,11 +329,11 @@ begin(struct qp__tool_call *call, const char *name, const char *arguments)
 
   if (!tool) {
     (void)qp__fail(&err, QP_NOTFOUND, "there is no tool '%.80s'", name);
-    qp__tool_call_fail(call, err.msg);
+    qp__tool_run_fail(call, err.msg);
     return;
   }
   if (parse_arguments(arguments, &object, &err)) {
-    qp__tool_call_fail(call, err.msg);
+    qp__tool_run_fail(call, err.msg);
     return;
   }
   call->source = source;
@@ -345,9 +344,9 @@ begin(struct qp__tool_call *call, const char *name, const char *arguments)
 
 enum qp_rc
 qp__tools_call(struct qp__tools *tools, const struct qp__tool_request *request,
-               struct qp__tool_call **out, struct qp_err *err)
+               struct qp__tool_run **out, struct qp_err *err)
 {
-  struct qp__tool_call *call;
+  struct qp__tool_run *call;
 
   if (tools->closing)
     return qp__fail(err, QP_MISUSE, "the tools are being closed");

@@ -43,7 +43,7 @@ enum qp__tool_outcome {
   QP__TOOL_DONE,      /* the tool answered */
   QP__TOOL_FAILED,    /* it said that it failed, or it could not be called, or it died */
   QP__TOOL_TIMEOUT,   /* it took too long and was stopped */
-  QP__TOOL_CANCELLED, /* by qp__tool_call_cancel or qp__tools_close */
+  QP__TOOL_CANCELLED, /* by qp__tool_run_cancel or qp__tools_close */
 };
 
 struct qp__tool_result {
@@ -55,7 +55,7 @@ struct qp__tool_result {
 };
 
 struct qp__tools;
-struct qp__tool_call;
+struct qp__tool_run;
 
 /* Start from zeros; a zero field means its default. Strings are copied. */
 struct qp__tools_options {
@@ -124,9 +124,9 @@ struct qp__tool_request {
 /* Policy is not asked here. Fails only for want of memory (QP_NOMEM) or when the tools are being
  * closed (QP_MISUSE); all else is an error result. *out (may be NULL) is borrowed until `done`. */
 enum qp_rc qp__tools_call(struct qp__tools *tools, const struct qp__tool_request *request,
-                          struct qp__tool_call **out, struct qp_err *err);
+                          struct qp__tool_run **out, struct qp_err *err);
 
 /* Stops the call; its result, QP__TOOL_CANCELLED unless it was there already, comes as ever. */
-void qp__tool_call_cancel(struct qp__tool_call *call);
+void qp__tool_run_cancel(struct qp__tool_run *call);
 
 #endif

@@ -1,7 +1,7 @@
 /* tool_int.h - what tool.c and the sources of tools share.
  *
  * A source is a family of tools: the built-in ones, or one MCP server. It works on the loop's
- * thread, never blocks and never answers from within its call(): qp__tool_call_end() only puts the
+ * thread, never blocks and never answers from within its call(): qp__tool_run_end() only puts the
  * result down, the callback comes on a later turn. */
 #ifndef QP_TOOL_TOOL_INT_H
 #define QP_TOOL_TOOL_INT_H
@@ -18,11 +18,11 @@ struct qp__tool_source {
   const struct qp__tool *(*at)(void *self, size_t i);
 
   /* Begins a call; `tool` is one of its own and `arguments` an object, both borrowed. Ends it by
-   * qp__tool_call_end(), now or later, exactly once, unless cancel() came first. */
+   * qp__tool_run_end(), now or later, exactly once, unless cancel() came first. */
   void (*call)(void *self, const struct qp__tool *tool, json_t *arguments,
-               struct qp__tool_call *call);
+               struct qp__tool_run *call);
   /* Stops the work of a call that has not ended. The source forgets the call. */
-  void (*cancel)(void *self, struct qp__tool_call *call);
+  void (*cancel)(void *self, struct qp__tool_run *call);
 
   /* Optional. Replaces arguments that are paths by their plain form, in place; see
    * qp__tools_judge(). False: no memory. */
@@ -37,9 +37,9 @@ struct qp__tool_source {
   void (*free)(void *self);
 };
 
-struct qp__tool_call {
+struct qp__tool_run {
   struct qp__tools *tools;
-  struct qp__tool_call *next, *prev;
+  struct qp__tool_run *next, *prev;
   struct qp__tool_source *source; /* NULL: it has ended or never began */
   uv_timer_t timer;               /* its timeout; then the turn on which the callback comes */
   uint64_t began;
@@ -68,7 +68,7 @@ struct qp__tools {
 
   struct qp__workspace workspace; /* path is NULL: none */
   struct qp__tool_source *sources;
-  struct qp__tool_call *calls;
+  struct qp__tool_run *calls;
   size_t starting;   /* servers whose first start has not come to an end */
   json_t *no_memory; /* the value of a result when memory is out */
 
@@ -89,11 +89,11 @@ void qp__tools_hold(struct qp__tools *tools);
 void qp__tools_unhold(struct qp__tools *tools);
 
 /* Takes `value`; NULL means that memory is out. */
-void qp__tool_call_end(struct qp__tool_call *call, enum qp__tool_outcome outcome, json_t *value,
-                       bool cut);
+void qp__tool_run_end(struct qp__tool_run *call, enum qp__tool_outcome outcome, json_t *value,
+                      bool cut);
 /* For a source that keeps the time itself: the call's own timeout, from now. */
-void qp__tool_call_set_timeout(struct qp__tool_call *call, uint64_t ms);
+void qp__tool_run_set_timeout(struct qp__tool_run *call, uint64_t ms);
 /* An error result of one sentence. */
-void qp__tool_call_fail(struct qp__tool_call *call, const char *sentence);
+void qp__tool_run_fail(struct qp__tool_run *call, const char *sentence);
 
 #endif

@@ -18,7 +18,7 @@
 struct qp__turn_run {
   struct qp__turn *turn; /* NULL: nobody waits */
   size_t index;
-  struct qp__tool_call *call;
+  struct qp__tool_run *call;
 };
 
 /* ---- the list ---- */
@@ -237,7 +237,7 @@ qp__round_stop(struct qp__turn *t)
       continue;
     t->calls[i].run = NULL;
     run->turn = NULL;
-    qp__tool_call_cancel(run->call);
+    qp__tool_run_cancel(run->call);
   }
   t->running = 0;
 }

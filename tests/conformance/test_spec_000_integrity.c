@@ -226,7 +226,7 @@ static void
 scenario_atomic_directory_creation(void **state)
 {
   struct fixture *f = *state;
-  static const enum qp__fault_kind kinds[] = { QP__FAULT_EIO, QP__FAULT_ENOSPC };
+  static const enum qp__os_fault_kind kinds[] = { QP__FAULT_EIO, QP__FAULT_ENOSPC };
   struct qp_context_spec spec = { .title = "whole or not at all" };
   uint64_t failed = 0;
 

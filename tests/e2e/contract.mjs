@@ -82,7 +82,8 @@ function checkHeaders(where, status, headers, response, op) {
   for (const [name] of headers) assert.ok(plain.test(name) || words.has(name), `${where}: the contract does not know the header ${name}`);
 }
 
-function checkBody(where, method, text, type, content) {
+function checkBody(where, method, text, type, contents) {
+  const content = contents.find((one) => one.type === type) ?? contents[0];
   if (!content || method === 'HEAD') {
     assert.equal(text, '', `${where}: a body where none may be`);
     if (!content) assert.equal(type, undefined, `${where}: a type of no body`);
@@ -108,7 +109,7 @@ export function check(method, target, { status, headers, text }) {
   const response = answers.get(status) ?? (status === 431 ? tooLong : undefined);
   assert.ok(response, `${where}, which the contract does not know: ${text.slice(0, 300)}`);
   checkHeaders(where, status, headers, response, op);
-  checkBody(where, method, text, headers.get('content-type') ?? undefined, response.content);
+  checkBody(where, method, text, headers.get('content-type') ?? undefined, response.contents);
   if (op && method === op.method) seen.add(`${op.id} ${status}`);
 }
 

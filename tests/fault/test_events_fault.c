@@ -515,7 +515,7 @@ verify(struct place *p, const struct deed *deed, const struct task *t, enum qp_r
 
 static const struct fault_kind {
   const char *name;
-  enum qp__fault_kind kind;
+  enum qp__os_fault_kind kind;
   bool persistent;
 } kinds[] = {
   { "EIO at call", QP__FAULT_EIO, false },

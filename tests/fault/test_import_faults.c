@@ -99,7 +99,7 @@ verify(struct rig *x, const struct import_told *told)
 
 static const struct {
   const char *name;
-  enum qp__fault_kind kind;
+  enum qp__os_fault_kind kind;
   bool persistent;
 } kinds[] = {
   { "EIO", QP__FAULT_EIO, false },       { "EIO for good", QP__FAULT_EIO, true },

@@ -86,7 +86,7 @@ make(struct rig *x, uint64_t n)
 /* One repair with the nth call failing, or with the power going after n mutations. False: it ends
  * before. */
 static bool
-mend(uint64_t n, enum qp__fault_kind kind, bool persistent, bool cut)
+mend(uint64_t n, enum qp__os_fault_kind kind, bool persistent, bool cut)
 {
   struct qp_check_summary summary = { 0 };
   struct qp_err err = { QP_OK, "" };
@@ -123,7 +123,7 @@ mend(uint64_t n, enum qp__fault_kind kind, bool persistent, bool cut)
 static void
 test_every_call_of_mending_an_archive(void **state)
 {
-  static const enum qp__fault_kind kinds[] = { QP__FAULT_EIO, QP__FAULT_ENOSPC, QP__FAULT_EINTR,
+  static const enum qp__os_fault_kind kinds[] = { QP__FAULT_EIO, QP__FAULT_ENOSPC, QP__FAULT_EINTR,
                                                QP__FAULT_SHORT };
   uint64_t n;
 

@@ -338,7 +338,7 @@ free_sim(struct rig *x)
 
 static const struct {
   const char *name;
-  enum qp__fault_kind kind;
+  enum qp__os_fault_kind kind;
   bool persistent;
 } kinds[] = {
   { "EIO at call", QP__FAULT_EIO, false },

@@ -175,7 +175,7 @@ verify(struct rig *x, struct op *op, bool open_question)
 
 static const struct fault_kind {
   const char *name;
-  enum qp__fault_kind kind;
+  enum qp__os_fault_kind kind;
   bool persistent;
 } kinds[] = {
   { "EIO", QP__FAULT_EIO, false },

@@ -336,7 +336,7 @@ run(struct place *p, const struct deed *deed, const struct sm_op *op, struct qp_
 
 static const struct fault_kind {
   const char *name;
-  enum qp__fault_kind kind;
+  enum qp__os_fault_kind kind;
   bool persistent;
 } kinds[] = {
   { "EIO at call", QP__FAULT_EIO, false },

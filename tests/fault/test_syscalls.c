@@ -154,7 +154,7 @@ verify(struct rig *x, struct op *pending, struct op *again)
 
 struct fault_kind {
   const char *name;
-  enum qp__fault_kind kind;
+  enum qp__os_fault_kind kind;
   bool persistent;
 };
 

@@ -44,7 +44,7 @@ expect_good_end(struct turn_rig *rig, const struct turn_answer *answer)
 }
 
 static void
-fail_calls(void **state, enum qp__fault_kind kind, uint64_t stride)
+fail_calls(void **state, enum qp__os_fault_kind kind, uint64_t stride)
 {
   struct fixture *f = *state;
   unsigned logged = 0;

@@ -1,5 +1,5 @@
-/* fuzz_mcp.c - what an MCP server may send: lines in pieces, messages, events of a stream. The
- * first byte says how the rest is cut; however it is, the same lines and events must come out. */
+/* fuzz_mcp.c - what an MCP server may send: lines in pieces, and messages. The first byte says how
+ * the rest is cut; however it is, the same lines must come out. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +8,6 @@
 #include "base/json.h"
 #include "tool/limit.h"
 #include "tool/mcp_rpc.h"
-#include "tool/mcp_sse.h"
 
 #define LIMIT 200
 #define BIG ((size_t)1 << 26)
@@ -67,58 +66,38 @@ take_line(void *arg, const char *line, size_t n)
   (void)qp__buf_add_char(out, line ? 'L' : 'X');
 }
 
-static void
-take_event(void *arg, const char *data, size_t n)
-{
-  (void)qp__buf_add(arg, data, n);
-  (void)qp__buf_add_char(arg, 'E');
-}
-
 /* Feeds all of it in pieces of `step` bytes; 0: at once. */
 static void
-feed(const char *data, size_t size, size_t step, struct qp__buf *lines, struct qp__buf *events)
+feed(const char *data, size_t size, size_t step, struct qp__buf *lines)
 {
   struct qp__rpc_lines decoder;
-  struct qp__mcp_sse sse;
-  enum qp_rc rc = QP_OK;
 
   qp__rpc_lines_init(&decoder, LIMIT);
-  qp__mcp_sse_init(&sse, LIMIT);
   for (size_t at = 0; at < size;) {
     size_t n = step && step < size - at ? step : size - at;
 
     if (qp__rpc_lines_feed(&decoder, data + at, n, take_line, lines))
       die("lines");
-    if (!rc)
-      rc = qp__mcp_sse_feed(&sse, data + at, n, take_event, events);
     at += n;
   }
-  (void)qp__buf_addf(events, "%d %s %lld", (int)rc, rc ? "" : sse.id, (long long)sse.retry_ms);
   qp__rpc_lines_release(&decoder);
-  qp__mcp_sse_release(&sse);
 }
 
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
   struct qp__buf lines[2];
-  struct qp__buf events[2];
 
   if (size == 0)
     return 0;
   for (int i = 0; i < 2; i++) {
     qp__buf_init(&lines[i], BIG);
-    qp__buf_init(&events[i], BIG);
-    feed((const char *)data + 1, size - 1, i ? (size_t)data[0] % 16 + 1 : 0, &lines[i], &events[i]);
+    feed((const char *)data + 1, size - 1, i ? (size_t)data[0] % 16 + 1 : 0, &lines[i]);
   }
   if (lines[0].len != lines[1].len ||
       memcmp(qp__buf_bytes(&lines[0]).data, qp__buf_bytes(&lines[1]).data, lines[0].len) != 0)
     die("other lines in pieces");
-  if (events[0].len != events[1].len || memcmp(events[0].data, events[1].data, events[0].len) != 0)
-    die("other events in pieces");
-  for (int i = 0; i < 2; i++) {
+  for (int i = 0; i < 2; i++)
     qp__buf_release(&lines[i]);
-    qp__buf_release(&events[i]);
-  }
   return 0;
 }

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "llm/sse.h"
+#include "base/sse.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -37,6 +37,7 @@ read_all(const char *data, size_t size, size_t piece, struct qp__buf *log)
     rc = qp__sse_feed(&sse, (struct qp_bytes){ copy, n }, log_event, log, NULL);
     free(copy);
   }
+  (void)qp__buf_addf(log, "%s %lld", rc ? "" : sse.id, rc ? 0LL : (long long)sse.retry_ms);
   qp__sse_release(&sse);
   return rc;
 }

@@ -138,7 +138,7 @@ on_done(void *arg, const struct qp__tool_result *result)
   answer->done = true;
 }
 
-struct qp__tool_call *
+struct qp__tool_run *
 tool_start(struct tool_rig *rig, const char *name, const char *arguments, uint64_t timeout_ms,
            struct tool_answer *answer)
 {
@@ -149,7 +149,7 @@ tool_start(struct tool_rig *rig, const char *name, const char *arguments, uint64
     .done = on_done,
     .arg = answer,
   };
-  struct qp__tool_call *call = NULL;
+  struct qp__tool_run *call = NULL;
 
   memset(answer, 0, sizeof(*answer));
   return qp__tools_call(rig->tools, &request, &call, NULL) ? NULL : call;

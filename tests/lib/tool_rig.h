@@ -38,8 +38,8 @@ void tool_rig_remove(struct tool_rig *rig);  /* the directories */
 void tool_rig_release(struct tool_rig *rig); /* both */
 
 /* Begins a call; *answer is filled when it ends. NULL: it could not begin. */
-struct qp__tool_call *tool_start(struct tool_rig *rig, const char *name, const char *arguments,
-                                 uint64_t timeout_ms, struct tool_answer *answer);
+struct qp__tool_run *tool_start(struct tool_rig *rig, const char *name, const char *arguments,
+                                uint64_t timeout_ms, struct tool_answer *answer);
 /* Runs the loop until *flag is set; fails the test when the loop has nothing to do any more. */
 void tool_wait(struct tool_rig *rig, const bool *flag);
 void tool_answer_release(struct tool_answer *answer);

@@ -403,7 +403,7 @@ test_what_is_not_known_is_kept(void **state)
 static void
 test_a_failed_change_leaves_one_of_two_files(void **state)
 {
-  static const enum qp__fault_kind kinds[] = { QP__FAULT_EIO, QP__FAULT_ENOSPC, QP__FAULT_EINTR,
+  static const enum qp__os_fault_kind kinds[] = { QP__FAULT_EIO, QP__FAULT_ENOSPC, QP__FAULT_EINTR,
                                                QP__FAULT_SHORT };
 
   (void)state;

@@ -218,7 +218,7 @@ test_a_hanging_tool_times_out_and_is_cancelled(void **state)
   struct tool_rig rig;
   struct tool_answer hanging;
   struct tool_answer other;
-  struct qp__tool_call *call;
+  struct qp__tool_run *call;
 
   (void)state;
   init(&rig, "legacy", NULL);
@@ -234,7 +234,7 @@ test_a_hanging_tool_times_out_and_is_cancelled(void **state)
   call = tool_start(&rig, "mcp__test__hang", "{}", 0, &hanging);
   assert_non_null(call);
   tool_works(&rig, "mcp__test__echo", "{\"text\":\"x\"}", "x"); /* it has arrived */
-  qp__tool_call_cancel(call);
+  qp__tool_run_cancel(call);
   tool_wait(&rig, &hanging.done);
   assert_int_equal(hanging.outcome, QP__TOOL_CANCELLED);
   tool_answer_release(&hanging);

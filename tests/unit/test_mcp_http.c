@@ -1,5 +1,4 @@
-/* test_mcp_http.c - the MCP client over Streamable HTTP, against tests/lib/mcp_server.mjs; and
- * src/tool/mcp_sse.c. */
+/* test_mcp_http.c - the MCP client over Streamable HTTP, against tests/lib/mcp_server.mjs. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,70 +15,10 @@
 #include "alloc_fault.h"
 #include "tool/mcp.h"
 #include "tool/mcp_config.h"
-#include "tool/mcp_sse.h"
 #include "tool_rig.h"
 
 #define COUNT(list) (sizeof(list) / sizeof((list)[0]))
 #define SERVER TEST_LIB "/mcp_server.mjs"
-
-/* ---- events ---- */
-
-static void
-collect(void *arg, const char *data, size_t n)
-{
-  struct qp__buf *out = arg;
-
-  (void)qp__buf_add(out, data, n);
-  (void)qp__buf_add_char(out, '|');
-}
-
-static void
-test_events_split_at_every_byte(void **state)
-{
-  static const char input[] = "\xef\xbb\xbf: comment\r\nid: 7\r\ndata: one\r\ndata:two\r\n\r\n"
-                              "event: x\rdata: cr\r\rretry: 250\ndata:\ndata\n\nid\n\n"
-                              "data: \xc3\xa9\nother: y\nid: last\n\ndata: no end\n";
-  static const char want[] = "one\ntwo|cr|\n|\xc3\xa9|";
-
-  (void)state;
-  for (size_t a = 0; a <= sizeof(input) - 1; a++)
-    for (size_t b = a; b <= sizeof(input) - 1; b++) {
-      struct qp__mcp_sse sse;
-      struct qp__buf out;
-
-      qp__buf_init(&out, 4096);
-      qp__mcp_sse_init(&sse, 4096);
-      assert_int_equal(qp__mcp_sse_feed(&sse, input, a, collect, &out), QP_OK);
-      assert_int_equal(qp__mcp_sse_feed(&sse, input + a, b - a, collect, &out), QP_OK);
-      assert_int_equal(qp__mcp_sse_feed(&sse, input + b, sizeof(input) - 1 - b, collect, &out),
-                       QP_OK);
-      assert_string_equal(out.data, want);
-      assert_string_equal(sse.id, "last");
-      assert_int_equal(sse.retry_ms, 250);
-      qp__mcp_sse_release(&sse);
-      qp__buf_release(&out);
-    }
-}
-
-static void
-test_an_event_over_the_limit_ends_the_stream(void **state)
-{
-  struct qp__mcp_sse sse;
-  struct qp__buf out;
-
-  (void)state;
-  qp__buf_init(&out, 4096);
-  qp__mcp_sse_init(&sse, 10);
-  assert_int_equal(qp__mcp_sse_feed(&sse, "data: 12345678901\n\n", 19, collect, &out), QP_TOOBIG);
-  qp__mcp_sse_release(&sse);
-  qp__mcp_sse_init(&sse, 10);
-  assert_int_equal(qp__mcp_sse_feed(&sse, "data: 123\ndata: 123\ndata: 123\n", 30, collect, &out),
-                   QP_TOOBIG);
-  qp__mcp_sse_release(&sse);
-  qp__buf_release(&out);
-}
-
-/* ---- servers ---- */
 
 struct http_rig {
   struct tool_rig rig;
@@ -423,8 +362,6 @@ int
 main(void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_events_split_at_every_byte),
-    cmocka_unit_test(test_an_event_over_the_limit_ends_the_stream),
     cmocka_unit_test(test_every_way_of_answering),
     cmocka_unit_test(test_calls_in_parallel_survive_the_end_of_a_session),
     cmocka_unit_test(test_headers_say_what_the_protocol_wants),

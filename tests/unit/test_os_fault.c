@@ -114,7 +114,7 @@ test_fault_goes_on_failing_until_it_is_disarmed(void **state)
 
 /* Arms the very next call. */
 static void
-arm_next(struct faulty *x, enum qp__fault_kind kind)
+arm_next(struct faulty *x, enum qp__os_fault_kind kind)
 {
   qp__os_fault_arm(x->fault, 1, kind, false);
 }

@@ -570,7 +570,7 @@ test_cancel_and_close_end_every_call(void **state)
 {
   struct tool_rig rig;
   struct tool_answer answers[40];
-  struct qp__tool_call *calls[40];
+  struct qp__tool_run *calls[40];
 
   (void)state;
   tool_rig_init(&rig, (struct qp__tools_options){ 0 });
@@ -587,8 +587,8 @@ test_cancel_and_close_end_every_call(void **state)
     assert_non_null(calls[i]);
   }
   for (size_t i = 0; i < COUNT(answers) / 2; i++) {
-    qp__tool_call_cancel(calls[i]);
-    qp__tool_call_cancel(calls[i]);
+    qp__tool_run_cancel(calls[i]);
+    qp__tool_run_cancel(calls[i]);
   }
   for (size_t i = 0; i < COUNT(answers) / 2; i++) {
     tool_wait(&rig, &answers[i].done);

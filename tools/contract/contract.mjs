@@ -81,13 +81,18 @@ export class Contract {
     };
   }
 
-  // The one kind of content of a body: its type, schema and example. Undefined: there is none.
-  content(pointer) {
+  // The kinds of content of a body: type, schema and example of each.
+  contents(pointer) {
     const { node, pointer: there } = this.resolve(pointer);
-    const [type] = Object.keys(node.content ?? {});
-    if (!type) return undefined;
-    const media = `${there}/content/${escape(type)}`;
-    return { type, schema: `${media}/schema`, example: this.at(media).example, node: this.at(media) };
+    return Object.keys(node.content ?? {}).map((type) => {
+      const media = `${there}/content/${escape(type)}`;
+      return { type, schema: `${media}/schema`, example: this.at(media).example, node: this.at(media) };
+    });
+  }
+
+  // The first of them. Undefined: there is none.
+  content(pointer) {
+    return this.contents(pointer)[0];
   }
 
   response(pointer) {
@@ -95,7 +100,7 @@ export class Contract {
     const headers = new Map();
     for (const name of Object.keys(node.headers ?? {}))
       headers.set(name.toLowerCase(), { name, ...this.resolve(`${there}/headers/${escape(name)}`) });
-    return { node, pointer: there, headers, content: this.content(there) };
+    return { node, pointer: there, headers, content: this.content(there), contents: this.contents(there) };
   }
 }
 

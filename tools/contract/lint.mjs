@@ -60,11 +60,11 @@ function* lintParameters(contract, op) {
   for (const name of inPath) if (!seen.has(`path ${name}`)) yield `${op.pointer}: {${name}} is not described`;
 }
 
-function* lintResponse(contract, status, { node, pointer, headers, content }) {
+function* lintResponse(contract, status, { node, pointer, headers, content, contents }) {
   if (!node.description) yield `${pointer}: it has no description`;
   if (content && bodyless.includes(status)) yield `${pointer}: a ${status} has no body`;
   if (!content && !bodyless.includes(status)) yield `${pointer}: it has no content`;
-  if (content) yield* lintContent(contract, pointer, content);
+  for (const one of contents) yield* lintContent(contract, pointer, one);
   if (status >= 400 && content && !/Error'?$/.test(content.node.schema.$ref ?? ''))
     yield `${pointer}: it is not an error by its schema`;
   for (const header of headers.values())

@@ -1,4 +1,4 @@
-/* test_llm_sse.c - llm/sse.h: every stream below, whole, byte by byte and cut at every place. */
+/* test_llm_sse.c - base/sse.h: every stream below, whole, byte by byte and cut at every place. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "llm/sse.h"
+#include "base/sse.h"
 
 #define COUNT(list) (sizeof(list) / sizeof((list)[0]))
 
@@ -193,6 +193,53 @@ a_refused_event_ends_the_feeding(void **state)
   qp__sse_release(&sse);
 }
 
+/* Where a stream can be taken up again: the last id and the pause, of whole lines only. */
+static void
+id_and_retry_outlive_the_stream(void **state)
+{
+  static const struct {
+    const char *stream;
+    const char *id;
+    int64_t retry_ms;
+  } told[] = {
+    { "data: a\n\n", "", -1 },
+    { "id: 7\nretry: 250\ndata: a\n\n", "7", 250 },
+    { "id: 7\n\nid: 8\n\n", "8", -1 },
+    { "id: 7\n\nid\n\n", "", -1 },
+    { "id: 7\nretry: 10x\nretry:\nretry: -5\nretry: 1234567890\n\nid: 8", "7", -1 },
+    { "retry: 0\n\n", "", 0 },
+    { "retry: 999999999\n\n", "", 3600000 },
+  };
+  char longer[QP__SSE_ID + 10];
+
+  (void)state;
+  for (size_t i = 0; i < COUNT(told); i++) {
+    struct qp__sse sse;
+    struct qp__buf log;
+
+    qp__sse_init(&sse, 1000);
+    qp__buf_init(&log, 1000);
+    for (const char *p = told[i].stream; *p; p++)
+      assert_int_equal(qp__sse_feed(&sse, (struct qp_bytes){ p, 1 }, log_event, &log, NULL), QP_OK);
+    qp__sse_restart(&sse);
+    assert_string_equal(sse.id, told[i].id);
+    assert_int_equal(sse.retry_ms, told[i].retry_ms);
+    qp__buf_reset(&log);
+    assert_int_equal(qp__sse_feed(&sse, (struct qp_bytes){ "\xef\xbb\xbf\ndata: b\n\n", 13 },
+                                  log_event, &log, NULL),
+                     QP_OK);
+    assert_string_equal(log.data, "[|b]");
+    assert_string_equal(sse.id, told[i].id);
+    (void)snprintf(longer, sizeof(longer), "id: %0*d\n", QP__SSE_ID, 0);
+    assert_int_equal(
+        qp__sse_feed(&sse, (struct qp_bytes){ longer, strlen(longer) }, log_event, &log, NULL),
+        QP_OK);
+    assert_string_equal(sse.id, "");
+    qp__sse_release(&sse);
+    qp__buf_release(&log);
+  }
+}
+
 int
 main(void)
 {
@@ -201,6 +248,7 @@ main(void)
     cmocka_unit_test(random_streams_come_back),
     cmocka_unit_test(lines_and_events_have_a_limit),
     cmocka_unit_test(a_refused_event_ends_the_feeding),
+    cmocka_unit_test(id_and_retry_outlive_the_stream),
   };
 
   return cmocka_run_group_tests_name("sse", tests, NULL, NULL);

@@ -1,6 +1,6 @@
 /* sse.c - see sse.h. A line that lies whole in one piece is taken where it lies; only what a piece
  * cuts is copied. */
-#include "llm/sse.h"
+#include "base/sse.h"
 
 #include <string.h>
 
@@ -8,6 +8,8 @@
 
 static const char bom[] = { '\xef', '\xbb', '\xbf' };
 enum { BOM_OVER = sizeof(bom) };
+
+#define RETRY_MAX_MS 3600000
 
 void
 qp__sse_init(struct qp__sse *sse, size_t limit)
@@ -17,6 +19,7 @@ qp__sse_init(struct qp__sse *sse, size_t limit)
   qp__buf_init(&sse->name, limit);
   qp__buf_init(&sse->data, limit);
   sse->limit = limit;
+  sse->retry_ms = -1;
 }
 
 void
@@ -25,6 +28,17 @@ qp__sse_release(struct qp__sse *sse)
   qp__buf_release(&sse->line);
   qp__buf_release(&sse->name);
   qp__buf_release(&sse->data);
+}
+
+void
+qp__sse_restart(struct qp__sse *sse)
+{
+  qp__buf_reset(&sse->line);
+  qp__buf_reset(&sse->name);
+  qp__buf_reset(&sse->data);
+  sse->bom = 0;
+  sse->has_data = false;
+  sse->was_cr = false;
 }
 
 static enum qp_rc
@@ -43,6 +57,31 @@ static bool
 is_field(const char *line, size_t n, const char *name)
 {
   return n == strlen(name) && memcmp(line, name, n) == 0;
+}
+
+static void
+take_id(struct qp__sse *sse, const char *value, size_t n)
+{
+  if (n >= sizeof(sse->id) || (n && memchr(value, 0, n)))
+    n = 0;
+  memcpy(sse->id, value, n);
+  sse->id[n] = 0;
+}
+
+/* Anything but a few digits is passed over. */
+static void
+take_retry(struct qp__sse *sse, const char *value, size_t n)
+{
+  int64_t ms = 0;
+
+  if (n == 0 || n > 9)
+    return;
+  for (size_t i = 0; i < n; i++) {
+    if (value[i] < '0' || value[i] > '9')
+      return;
+    ms = ms * 10 + (value[i] - '0');
+  }
+  sse->retry_ms = ms < RETRY_MAX_MS ? ms : RETRY_MAX_MS;
 }
 
 /* One line without its end. */
@@ -73,7 +112,11 @@ take_line(struct qp__sse *sse, const char *line, size_t n, qp__sse_fn *fn, void 
     (void)qp__buf_add(&sse->name, value, value_len);
     return qp__buf_check(&sse->name, "the name of an event of the stream", err);
   }
-  return QP_OK; /* a comment, or a field of no use here */
+  if (is_field(line, name_len, "id"))
+    take_id(sse, value, value_len);
+  else if (is_field(line, name_len, "retry"))
+    take_retry(sse, value, value_len);
+  return QP_OK; /* a comment, or a field that nobody knows */
 }
 
 /* A line whose last part is `tail`. */

@@ -1,0 +1,315 @@
+/* h_action.c - actions: what makes a context do something.
+ *
+ * The answer comes when the turn rests; with "Prefer: respond-async" as soon as what was asked for
+ * is durable; and with "Accept: text/event-stream" it is the events of the turn. Either way the
+ * turn is the engine's affair: a client that goes away changes nothing. */
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/err.h"
+#include "base/json.h"
+#include "http/change.h"
+#include "http/emit.h"
+#include "http/handlers.h"
+#include "http/http_int.h"
+#include "http/state.h"
+#include "http/turns.h"
+#include "http/wait.h"
+
+#define BRANCH_TEXT 256
+#define STATE_TEXT 32
+#define IDS_MAX 256
+
+/* ---- what can be asked ---- */
+
+static const struct qp__body_field send_fields[] = {
+  { "content", QP__TYPE_ANY, true, false },
+  { "branch", QP__TYPE_STRING, false, true },
+  { 0 },
+};
+static const struct qp__body_field approve_fields[] = {
+  { "approved", QP__TYPE_ANY, false, true },
+  { "denied", QP__TYPE_ANY, false, true },
+  { "reason", QP__TYPE_STRING, false, true },
+  { 0 },
+};
+static const struct qp__body_field cancel_fields[] = { { 0 } };
+static const struct qp__body_field retry_fields[] = {
+  { "branch", QP__TYPE_STRING, false, true },
+  { 0 },
+};
+static const struct qp__body_field regenerate_fields[] = {
+  { "message_id", QP__TYPE_UUID, false, true },
+  { "branch", QP__TYPE_STRING, false, true },
+  { 0 },
+};
+static const struct qp__body_field edit_fields[] = {
+  { "message_id", QP__TYPE_UUID, true, false },
+  { "content", QP__TYPE_ANY, true, false },
+  { "branch", QP__TYPE_STRING, false, true },
+  { 0 },
+};
+static const struct qp__body_field switch_fields[] = {
+  { "branch", QP__TYPE_STRING, true, false },
+  { 0 },
+};
+
+static const struct qp__body_field *const fields_of[] = {
+  [QP_ACTION_SEND_MESSAGE] = send_fields,     [QP_ACTION_APPROVE_TOOLS] = approve_fields,
+  [QP_ACTION_CANCEL] = cancel_fields,         [QP_ACTION_RETRY] = retry_fields,
+  [QP_ACTION_REGENERATE] = regenerate_fields, [QP_ACTION_EDIT_MESSAGE] = edit_fields,
+  [QP_ACTION_SWITCH_BRANCH] = switch_fields,
+};
+
+/* The last word of the route's path says which action it is. */
+static enum qp_action_kind
+kind_of(const struct qp__route *route)
+{
+  enum qp_action_kind kind = QP_ACTION_APPROVE_TOOLS; /* …/tools/approve */
+
+  (void)qp_action_find(strrchr(route->path, '/') + 1, &kind);
+  return kind;
+}
+
+/* An action on its way, between the two halves of the handler; in the arena. */
+struct acting {
+  struct qp_action action; /* its strings are those of `body` */
+  json_t *body;
+  struct qp_message *message;
+  const char *approved[IDS_MAX], *denied[IDS_MAX];
+  uint64_t last;
+  bool async, streams;
+  /* what came of it */
+  char branch[BRANCH_TEXT];
+  char state[STATE_TEXT];
+  struct qp_uuid saved;
+  uint64_t seq;
+  bool replayed;
+};
+
+/* ---- the body ---- */
+
+/* Content is a text, or blocks as a message has them. */
+static enum qp_rc
+read_content(struct acting *a, struct qp_err *err)
+{
+  const json_t *content = json_object_get(a->body, "content");
+  json_t *message;
+  struct qp__buf text;
+  enum qp_rc rc;
+
+  if (!content)
+    return QP_OK;
+  if (json_is_string(content)) {
+    a->action.text = (struct qp_bytes){ json_string_value(content), json_string_length(content) };
+    return QP_OK;
+  }
+  if (!json_is_array(content) || !json_array_size(content))
+    return qp__fail(err, QP_INVALID, "'content' must be a text or a list of content blocks");
+  message = json_pack("{s:s, s:O}", "role", "user", "content", content);
+  qp__buf_init(&text, QP__REPLY_MAX);
+  if (message)
+    (void)qp__json_write(&text, message);
+  rc = message ? qp__buf_check(&text, "the message", err) : qp__fail_nomem(err, "the message");
+  if (!rc)
+    rc = qp_message_parse(qp__buf_bytes(&text), &a->message, err);
+  a->action.message = a->message;
+  qp__buf_release(&text);
+  json_decref(message);
+  return rc;
+}
+
+/* A list of ids of calls. */
+static enum qp_rc
+read_ids(const json_t *body, const char *key, const char **ids, size_t *count, struct qp_err *err)
+{
+  const json_t *list = json_object_get(body, key);
+  size_t n = json_array_size(list);
+
+  if (list && !json_is_null(list) && !json_is_array(list))
+    return qp__fail(err, QP_INVALID, "'%s' must be a list of ids of tool calls", key);
+  if (n > IDS_MAX)
+    return qp__fail(err, QP_TOOBIG, "'%s' names more than %d tool calls", key, IDS_MAX);
+  for (size_t i = 0; i < n; i++) {
+    ids[i] = json_string_value(json_array_get(list, i));
+    if (!ids[i])
+      return qp__fail(err, QP_INVALID, "'%s' must be a list of ids of tool calls", key);
+  }
+  *count = n;
+  return QP_OK;
+}
+
+static enum qp_rc
+read_body(struct qp__request *r, struct acting *a, struct qp_err *err)
+{
+  const struct qp__body_field *fields = fields_of[a->action.kind];
+  const char *id;
+  enum qp_rc rc;
+
+  if (!r->body.len && qp__buf_add_str(&r->body, "{}")) /* nothing is as good as an empty object */
+    return qp__fail_nomem(err, "an action");
+  rc = qp__request_object(r, fields, &a->body, err);
+  if (!rc)
+    rc = read_content(a, err);
+  if (!rc)
+    rc = read_ids(a->body, "approved", a->approved, &a->action.approved_count, err);
+  if (!rc)
+    rc = read_ids(a->body, "denied", a->denied, &a->action.denied_count, err);
+  if (rc)
+    return rc;
+  a->action.approved = a->approved;
+  a->action.denied = a->denied;
+  a->action.reason = qp__body_string(a->body, "reason");
+  a->action.branch = qp__body_string(a->body, "branch");
+  id = qp__body_string(a->body, "message_id");
+  return id ? qp_uuid_parse(id, &a->action.target, err) : QP_OK;
+}
+
+/* ---- the header ---- */
+
+/* Whether a header, a list with parameters, has this word. */
+static bool
+header_has(const struct qp__request *r, const char *header, const char *word)
+{
+  const char *at = qp__request_header(r, header);
+  size_t len = strlen(word);
+
+  for (; at && *at; at += strcspn(at, ","), at += *at == ',') {
+    at += strspn(at, " \t");
+    if (strncasecmp(at, word, len) == 0 && (!at[len] || strchr(" \t;,", at[len])))
+      return true;
+  }
+  return false;
+}
+
+static enum qp_rc
+read_header(struct qp__request *r, struct acting *a, struct qp_err *err)
+{
+  a->action.key = qp__request_header(r, "Idempotency-Key");
+  a->streams = header_has(r, "Accept", "text/event-stream");
+  a->async = !a->streams && header_has(r, "Prefer", "respond-async");
+  a->action.wait = !a->streams && !a->async;
+  a->last = QP__LAST_ALL;
+  return qp__request_number(r, "last", 0, 1000000, &a->last, err);
+}
+
+/* ---- the second half ---- */
+
+/* The state and, beside it, what came of the action. */
+static enum qp_rc
+answer_state(struct qp__request *r, const struct acting *a, struct qp_err *err)
+{
+  struct qp__buf *b = &r->reply.body;
+  enum qp_rc rc = qp__state_render(r->held, a->branch, a->last, b, err);
+
+  if (rc)
+    return rc;
+  b->data[--b->len] = '\0'; /* the closing brace, which comes again */
+  qp__emit_uuid(b, "message_id", &a->saved);
+  qp__emit_uint(b, "seq", a->seq);
+  qp__emit_bool(b, "replayed", a->replayed);
+  qp__emit_close(b, '}');
+  if (a->async) {
+    r->reply.status = MHD_HTTP_ACCEPTED;
+    qp__reply_header(r, "Preference-Applied", "respond-async");
+  }
+  return QP_OK;
+}
+
+static enum qp_rc
+answer_stream(struct qp__request *r, const struct acting *a, struct qp_err *err)
+{
+  struct qp__stream *stream = r->stream;
+
+  r->stream = NULL;
+  if (qp__stream_rests(a->state))
+    qp__stream_close(stream);
+  return qp__stream_send(r, stream, err);
+}
+
+static enum qp_rc
+answer_action(struct qp__request *r, struct qp_err *err)
+{
+  const struct acting *a = r->kept;
+  enum qp_rc rc = qp__change_told(r, r->held, r->waited.rc, &r->waited);
+
+  if (!rc)
+    return a->streams ? answer_stream(r, a, err) : answer_state(r, a, err);
+  *err = r->waited;
+  if (rc == QP_CONFLICT && a->state[0])
+    r->fail_state = a->state;
+  if (rc == QP_STOPPED && !qp__http_stopping(r->http))
+    return qp__fail(err, QP_NOTFOUND, "Context not found: it was deleted in the meantime");
+  if (rc == QP_STOPPED)
+    return qp__request_fail(r, MHD_HTTP_SERVICE_UNAVAILABLE, "STOPPING", err,
+                            "the server is stopping; the turn was interrupted");
+  return rc;
+}
+
+/* ---- the first half ---- */
+
+/* It rests, or is durable, or has failed: called on the engine's thread. */
+static void
+end_action(void *arg, const struct qp_action_result *result, enum qp_rc rc,
+           const struct qp_err *err)
+{
+  struct qp__request *r = arg;
+  struct acting *a = r->kept;
+
+  (void)snprintf(a->branch, sizeof(a->branch), "%s", result->branch ? result->branch : "");
+  (void)snprintf(a->state, sizeof(a->state), "%s", result->state);
+  a->saved = result->message;
+  a->seq = result->seq;
+  a->replayed = result->replayed;
+  qp__held_settle(r->held);
+  qp__wait_end(r, rc, err);
+}
+
+/* Hands the action over and lets the request wait. */
+static enum qp_rc
+begin_action(struct qp__request *r, const struct acting *a, struct qp_err *err)
+{
+  struct qp_engine *engine = NULL;
+  enum qp_rc rc = qp__turns_enter(r, &engine, err);
+
+  if (rc)
+    return rc;
+  rc = qp__wait_begin(r, answer_action, err);
+  if (!rc) {
+    enum qp_rc refused = qp_engine_act(engine, &a->action, end_action, r, err);
+
+    if (refused)
+      qp__wait_end(r, refused, err);
+  }
+  qp__turns_leave(r->http);
+  return rc;
+}
+
+enum qp_rc
+qp__h_action(struct qp__request *r, struct qp_err *err)
+{
+  struct acting *a = qp__arena_alloc(&r->arena, sizeof(*a));
+  enum qp_rc rc;
+
+  if (!a)
+    return qp__fail_nomem(err, "an action");
+  memset(a, 0, sizeof(*a));
+  r->kept = a;
+  a->action.kind = kind_of(r->route);
+  rc = read_header(r, a, err);
+  if (!rc)
+    rc = qp__held_get(r, r->params[0], &r->held, err);
+  if (!rc)
+    rc = read_body(r, a, err);
+  if (!rc) {
+    a->action.context = r->held->id;
+    if (a->streams)
+      rc = qp__stream_new(r, &r->held->id, QP_SEQ_NOW, true, &r->stream, err);
+  }
+  if (!rc)
+    rc = begin_action(r, a, err);
+  qp_message_free(a->message); /* the engine has copied what it needs */
+  json_decref(a->body);
+  return rc;
+}

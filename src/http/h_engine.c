@@ -1,0 +1,41 @@
+/* h_engine.c - what turns can use: models and tools. */
+#include "base/err.h"
+#include "http/emit.h"
+#include "http/handlers.h"
+#include "http/http_int.h"
+#include "http/turns.h"
+
+typedef enum qp_rc lister(struct qp_engine *engine, char **out, size_t *len, struct qp_err *err);
+
+static enum qp_rc
+answer_list(struct qp__request *r, const char *key, lister *list, struct qp_err *err)
+{
+  struct qp_engine *engine = NULL;
+  char *text = NULL;
+  size_t len = 0;
+  enum qp_rc rc = qp__turns_enter(r, &engine, err);
+
+  if (rc)
+    return rc;
+  rc = list(engine, &text, &len, err);
+  qp__turns_leave(r->http);
+  if (rc)
+    return rc;
+  qp__emit_open(&r->reply.body, NULL, '{');
+  qp__emit_raw(&r->reply.body, key, (struct qp_bytes){ text, len });
+  qp__emit_close(&r->reply.body, '}');
+  qp_free(text);
+  return QP_OK;
+}
+
+enum qp_rc
+qp__h_models(struct qp__request *r, struct qp_err *err)
+{
+  return answer_list(r, "models", qp_engine_models, err);
+}
+
+enum qp_rc
+qp__h_tools(struct qp__request *r, struct qp_err *err)
+{
+  return answer_list(r, "tools", qp_engine_tools, err);
+}

@@ -1,0 +1,41 @@
+/* h_events.c - following a context. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/str.h"
+#include "http/handlers.h"
+#include "http/held.h"
+#include "http/http_int.h"
+#include "http/stream.h"
+
+/* The number after which events are wanted: that of a client that comes back, or of the query. */
+static enum qp_rc
+read_after(struct qp__request *r, uint64_t *out, struct qp_err *err)
+{
+  const char *last = qp__request_header(r, "Last-Event-ID");
+  enum qp_rc rc = qp__request_number(r, "after", 0, INT64_MAX, out, err);
+
+  if (rc || !last || !last[0])
+    return rc;
+  if (strlen(last) > 18 || strspn(last, "0123456789") != strlen(last))
+    return qp__fail(err, QP_INVALID, "'Last-Event-ID' is not a number that this server gave");
+  *out = strtoull(last, NULL, 10);
+  return QP_OK;
+}
+
+enum qp_rc
+qp__h_events(struct qp__request *r, struct qp_err *err)
+{
+  struct qp__stream *stream = NULL;
+  uint64_t after = QP_SEQ_NOW;
+  enum qp_rc rc = read_after(r, &after, err);
+
+  if (!rc)
+    rc = qp__held_get(r, r->params[0], &r->held, err);
+  if (!rc)
+    rc = qp__stream_new(r, &r->held->id, after, false, &stream, err);
+  qp__held_put(r->held); /* from here on it may be deleted, which ends the stream */
+  r->held = NULL;
+  return rc ? rc : qp__stream_send(r, stream, err);
+}

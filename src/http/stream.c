@@ -1,0 +1,296 @@
+/* stream.c - see stream.h. */
+#include "http/stream.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "http/clock.h"
+#include "http/http_int.h"
+#include "http/turns.h"
+
+#define BUFFER_MAX ((size_t)1 << 20) /* bytes that wait for a slow client */
+#define KEEP_MAX ((size_t)4 << 10)   /* an empty buffer of more is freed */
+#define BLOCK 1024                   /* bytes that libmicrohttpd sets aside for a response */
+#define COMMENT_US 15000000
+#define GREETING ": quipu\nretry: 2000\n\n"
+#define COMMENT ":\n\n"
+
+struct qp__stream {
+  struct qp__stream *next, *prev; /* under the lock of all */
+  struct qp__streams *all;
+  struct MHD_Connection *connection;
+  struct qp_subscription *subscription;
+  bool of_turn;
+
+  pthread_mutex_t lock; /* of what follows */
+  struct qp__buf text;  /* to be sent … */
+  size_t sent;          /* … from here on */
+  bool suspended;       /* the connection waits to be resumed */
+  bool closed;          /* nothing is added any more */
+  bool cut;             /* the client was too slow: it ends in the middle */
+  int64_t sent_us;      /* when something was last sent */
+};
+
+/* ---- all of them ---- */
+
+enum qp_rc
+qp__streams_init(struct qp__streams *all, struct qp_err *err)
+{
+  all->first = NULL;
+  all->count = 0;
+  return pthread_mutex_init(&all->lock, NULL) ? qp__fail_nomem(err, "starting the server") : QP_OK;
+}
+
+void
+qp__streams_release(struct qp__streams *all)
+{
+  (void)pthread_mutex_destroy(&all->lock);
+}
+
+size_t
+qp__streams_count(struct qp__streams *all)
+{
+  size_t n;
+
+  (void)pthread_mutex_lock(&all->lock);
+  n = all->count;
+  (void)pthread_mutex_unlock(&all->lock);
+  return n;
+}
+
+static void
+enlist(struct qp__stream *s)
+{
+  (void)pthread_mutex_lock(&s->all->lock);
+  s->next = s->all->first;
+  if (s->next)
+    s->next->prev = s;
+  s->all->first = s;
+  s->all->count++;
+  (void)pthread_mutex_unlock(&s->all->lock);
+}
+
+static void
+delist(struct qp__stream *s)
+{
+  (void)pthread_mutex_lock(&s->all->lock);
+  if (s->prev)
+    s->prev->next = s->next;
+  else
+    s->all->first = s->next;
+  if (s->next)
+    s->next->prev = s->prev;
+  s->all->count--;
+  (void)pthread_mutex_unlock(&s->all->lock);
+}
+
+/* With the stream's lock: has the connection look again. */
+static void
+wake(struct qp__stream *s)
+{
+  if (!s->suspended)
+    return;
+  s->suspended = false;
+  MHD_resume_connection(s->connection);
+}
+
+void
+qp__streams_tick(struct qp__streams *all)
+{
+  int64_t now = qp__clock_us();
+
+  (void)pthread_mutex_lock(&all->lock);
+  for (struct qp__stream *s = all->first; s; s = s->next) {
+    (void)pthread_mutex_lock(&s->lock);
+    if (s->suspended && now - s->sent_us >= COMMENT_US) {
+      (void)qp__buf_add_str(&s->text, COMMENT); /* if it fails, the next one is soon enough */
+      wake(s);
+    }
+    (void)pthread_mutex_unlock(&s->lock);
+  }
+  (void)pthread_mutex_unlock(&all->lock);
+}
+
+void
+qp__stream_close(struct qp__stream *s)
+{
+  (void)pthread_mutex_lock(&s->lock);
+  s->closed = true;
+  wake(s);
+  (void)pthread_mutex_unlock(&s->lock);
+}
+
+void
+qp__streams_end(struct qp__streams *all)
+{
+  (void)pthread_mutex_lock(&all->lock);
+  for (struct qp__stream *s = all->first; s; s = s->next)
+    qp__stream_close(s);
+  (void)pthread_mutex_unlock(&all->lock);
+}
+
+/* ---- from the engine ---- */
+
+bool
+qp__stream_rests(const char *state)
+{
+  return strcmp(state, "Idle") == 0 || strcmp(state, "Failed") == 0 ||
+         strcmp(state, "AwaitingToolApproval") == 0;
+}
+
+static bool
+tells_rest(const struct qp_event_info *event)
+{
+  json_t *object = NULL;
+  const char *state;
+  bool rests;
+
+  if (strcmp(event->type, "state") != 0 ||
+      qp__json_parse_object("an event", event->json, &object, NULL))
+    return false;
+  state = json_string_value(json_object_get(object, "state"));
+  rests = state && qp__stream_rests(state);
+  json_decref(object);
+  return rests;
+}
+
+/* With the stream's lock. */
+static void
+add_event(struct qp__stream *s, const struct qp_event_info *event)
+{
+  (void)qp__buf_addf(&s->text, "id: %llu\nevent: %s\ndata: ", (unsigned long long)event->seq,
+                     event->type);
+  (void)qp__buf_add(&s->text, event->json.data, event->json.len);
+  (void)qp__buf_add_str(&s->text, "\n\n");
+  s->cut = s->text.rc != QP_OK;
+  s->closed = s->cut || (s->of_turn && tells_rest(event));
+}
+
+static void
+take_event(void *arg, const struct qp_event_info *event)
+{
+  struct qp__stream *s = arg;
+
+  (void)pthread_mutex_lock(&s->lock);
+  if (!event)
+    s->closed = true;
+  else if (!s->closed)
+    add_event(s, event);
+  wake(s);
+  (void)pthread_mutex_unlock(&s->lock);
+}
+
+/* ---- to the client ---- */
+
+/* With the stream's lock: what was sent goes. */
+static void
+clear_sent(struct qp__stream *s)
+{
+  s->sent = 0;
+  if (s->text.cap > KEEP_MAX)
+    qp__buf_release(&s->text);
+  else
+    qp__buf_reset(&s->text);
+}
+
+static ssize_t
+read_stream(void *cls, uint64_t pos, char *out, size_t max)
+{
+  struct qp__stream *s = cls;
+  ssize_t n = 0;
+
+  (void)pos;
+  (void)pthread_mutex_lock(&s->lock);
+  if (s->cut) {
+    n = MHD_CONTENT_READER_END_WITH_ERROR;
+  } else if (s->sent < s->text.len) {
+    size_t left = s->text.len - s->sent;
+
+    n = (ssize_t)(left < max ? left : max);
+    memcpy(out, s->text.data + s->sent, (size_t)n);
+    s->sent += (size_t)n;
+    s->sent_us = qp__clock_us();
+    if (s->sent == s->text.len)
+      clear_sent(s);
+  } else if (s->closed) {
+    n = MHD_CONTENT_READER_END_OF_STREAM;
+  } else {
+    s->suspended = true;
+    MHD_suspend_connection(s->connection);
+  }
+  (void)pthread_mutex_unlock(&s->lock);
+  return n;
+}
+
+static void
+end_stream(void *cls)
+{
+  struct qp__stream *s = cls;
+
+  delist(s);
+  qp__stream_free(s);
+}
+
+/* ---- life ---- */
+
+enum qp_rc
+qp__stream_new(struct qp__request *r, const struct qp_uuid *context, uint64_t after, bool of_turn,
+               struct qp__stream **out, struct qp_err *err)
+{
+  struct qp__stream *s = qp__alloc0(1, sizeof(*s));
+  struct qp_engine *engine = NULL;
+  enum qp_rc rc;
+
+  if (!s || pthread_mutex_init(&s->lock, NULL)) {
+    qp__free(s);
+    return qp__fail_nomem(err, "following a context");
+  }
+  s->all = &r->http->streams;
+  s->connection = r->connection;
+  s->of_turn = of_turn;
+  s->sent_us = qp__clock_us();
+  qp__buf_init(&s->text, BUFFER_MAX);
+  rc = qp__buf_add_str(&s->text, GREETING) ? qp__fail_nomem(err, "following a context")
+                                           : qp__turns_enter(r, &engine, err);
+  if (!rc) {
+    rc = qp_engine_subscribe(engine, context, after, take_event, s, &s->subscription, err);
+    qp__turns_leave(r->http);
+  }
+  if (rc)
+    qp__stream_free(s);
+  else
+    *out = s;
+  return rc;
+}
+
+void
+qp__stream_free(struct qp__stream *s)
+{
+  if (!s)
+    return;
+  qp_engine_unsubscribe(s->subscription);
+  (void)pthread_mutex_destroy(&s->lock);
+  qp__buf_release(&s->text);
+  qp__free(s);
+}
+
+enum qp_rc
+qp__stream_send(struct qp__request *r, struct qp__stream *s, struct qp_err *err)
+{
+  struct MHD_Response *response =
+      MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK, read_stream, s, end_stream);
+
+  if (!response) {
+    qp__stream_free(s);
+    return qp__fail_nomem(err, "following a context");
+  }
+  enlist(s);
+  if (qp__http_stopping(r->http)) /* whoever stopped it may have looked before it was listed */
+    qp__stream_close(s);
+  r->reply.type = "text/event-stream";
+  qp__reply_header(r, "X-Accel-Buffering", "no");
+  r->queued = qp__reply_own(r, response);
+  return QP_OK;
+}
