@@ -5,7 +5,7 @@
 #include <string.h>
 #include <time.h>
 
-#define HOLD_MS 5
+#define HOLD_MS 50
 
 int
 qp__committer_init(struct qp__committer *c, const struct qp__os *os, bool allowed)

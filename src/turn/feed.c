@@ -224,6 +224,8 @@ qp__feed_add(struct qp__feed *feed, const char *type, json_t *data, int64_t now,
     memcpy(line->data, text.data, text.len);
     *feed->last = line;
     feed->last = &line->next;
+    if (!feed->unshown)
+      feed->unshown = line;
   }
   qp__buf_release(&text);
   return rc;
@@ -246,9 +248,10 @@ trim(struct qp__feed *feed)
 void
 qp__feed_show(struct qp__feed *feed)
 {
-  for (struct qp__line *line = feed->first; line && !line->held; line = line->next) {
-    if (line->shown)
-      continue;
+  while (feed->unshown && !feed->unshown->held) {
+    struct qp__line *line = feed->unshown;
+
+    feed->unshown = line->next;
     line->shown = true;
     for (struct qp_subscription *sub = feed->subs; sub; sub = sub->next)
       offer(sub, line);
@@ -309,6 +312,7 @@ qp__feed_lost(struct qp__feed *feed, uint64_t from, uint64_t upto)
 {
   struct qp__line **at = &feed->first;
 
+  feed->unshown = NULL;
   while (*at) {
     struct qp__line *line = *at;
 
@@ -319,6 +323,8 @@ qp__feed_lost(struct qp__feed *feed, uint64_t from, uint64_t upto)
     }
     if (line->seq >= from && line->seq <= upto)
       line->saved = true; /* it was shown, and that is all that can be done for it */
+    if (!line->shown && !feed->unshown)
+      feed->unshown = line;
     at = &line->next;
   }
   feed->last = at;

@@ -70,9 +70,9 @@ begins_turn(const struct qp__turn *t, enum qp__event event)
 static enum qp_rc
 make_facts(struct qp__turn *t, const struct qp__occurrence *o, struct qp_err *err)
 {
-  struct qp__turn_move *m = &t->move;
+  struct qp__turn_move *m = &t->gear->move;
   struct qp__turn_facts *f = &m->facts;
-  const struct qp__turn_facts *before = t->ahead.under_way ? &t->ahead.facts : &t->facts;
+  const struct qp__turn_facts *before = t->gear->ahead.under_way ? &t->gear->ahead.facts : &t->facts;
   const char *branch = o->act && o->act->branch ? o->act->branch : before->branch;
 
   *f = *before;
@@ -107,7 +107,7 @@ make_facts(struct qp__turn *t, const struct qp__occurrence *o, struct qp_err *er
 enum qp_rc
 qp__move_add_message(struct qp__turn *t, struct qp_message *message, struct qp_err *err)
 {
-  struct qp__turn_move *m = &t->move;
+  struct qp__turn_move *m = &t->gear->move;
   struct qp_uuid id = qp_message_id(message);
   enum qp_rc rc = QP_OK;
 
@@ -159,7 +159,7 @@ static enum qp_rc
 save_answer(struct qp__turn *t, struct qp_err *err)
 {
   struct qp_message *message = NULL;
-  struct qp__turn_count *count = &t->move.facts.count;
+  struct qp__turn_count *count = &t->gear->move.facts.count;
   enum qp_rc rc = qp__turn_take_answer(t, false, &message, err);
 
   if (rc)
@@ -191,7 +191,7 @@ make_messages(struct qp__turn *t, struct qp__occurrence *o, struct qp_err *err)
   struct qp_message *message;
   enum qp_rc rc;
 
-  switch (t->move.to.step) {
+  switch (t->gear->move.to.step) {
   case QP__STEP_SAVE_MESSAGE:
     message = o->act->message;
     o->act->message = NULL;
@@ -278,8 +278,8 @@ has_decisions(enum qp__state state)
 static json_t *
 make_detail(const struct qp__turn *t)
 {
-  const struct qp__turn_facts *f = &t->move.facts;
-  enum qp__state to = t->move.to.to;
+  const struct qp__turn_facts *f = &t->gear->move.facts;
+  enum qp__state to = t->gear->move.to.to;
   json_t *detail;
   int bad = 0;
 
@@ -316,7 +316,7 @@ make_detail(const struct qp__turn *t)
 static enum qp_rc
 make_patch(struct qp__turn *t, struct qp_err *err)
 {
-  struct qp__turn_move *m = &t->move;
+  struct qp__turn_move *m = &t->gear->move;
   const struct qp__turn_count *total = &m->facts.total;
   json_t *detail = make_detail(t);
 
@@ -348,22 +348,22 @@ add_message_line(struct qp__turn *t, const struct qp_message *message, int64_t n
   return qp__feed_add(&t->feed, "message",
                       json_pack("{s:s, s:s, s:s*, s:s*}", "id", qp_uuid_text(&uuid, id), "role",
                                 qp_role_name(qp_message_role(message)), "branch",
-                                t->move.facts.branch, "request_id", call),
+                                t->gear->move.facts.branch, "request_id", call),
                       now, true, err);
 }
 
 static enum qp_rc
 add_state_line(struct qp__turn *t, int64_t now, struct qp_err *err)
 {
-  json_t *detail = json_object_get(t->move.patch, "state_detail");
-  json_t *data = json_pack("{s:s}", "state", qp__state_name(t->move.to.to));
+  json_t *detail = json_object_get(t->gear->move.patch, "state_detail");
+  json_t *data = json_pack("{s:s}", "state", qp__state_name(t->gear->move.to.to));
 
   if (data && json_is_object(detail) && json_object_set(data, "detail", detail)) {
     json_decref(data);
     data = NULL;
   }
   /* That an answer begins is no news of anything saved, and its first word shall not wait. */
-  return qp__feed_add(&t->feed, "state", data, now, t->move.event != QP__EVENT_ANSWER_BEGAN, err);
+  return qp__feed_add(&t->feed, "state", data, now, t->gear->move.event != QP__EVENT_ANSWER_BEGAN, err);
 }
 
 static enum qp_rc
@@ -378,7 +378,7 @@ add_answer_line(struct qp__turn *t, int64_t now, struct qp_err *err)
 static enum qp_rc
 make_lines(struct qp__turn *t, struct qp_err *err)
 {
-  struct qp__turn_move *m = &t->move;
+  struct qp__turn_move *m = &t->gear->move;
   int64_t now = qp__engine_now_ms(t->engine);
   enum qp_rc rc = QP_OK;
 
@@ -402,7 +402,7 @@ make_lines(struct qp__turn *t, struct qp_err *err)
 enum qp_rc
 qp__move_prepare(struct qp__turn *t, struct qp__occurrence *o, struct qp_err *err)
 {
-  struct qp__turn_move *m = &t->move;
+  struct qp__turn_move *m = &t->gear->move;
   enum qp_rc rc = make_facts(t, o, err);
 
   m->activate = o->activate;
@@ -452,7 +452,7 @@ make_branch_changes(const struct qp__turn_move *m, struct qp_branch_change out[3
 enum qp_rc
 qp__move_commit(struct qp__turn *t, qp_done_fn *done, void *arg, struct qp_err *err)
 {
-  struct qp__turn_move *m = &t->move;
+  struct qp__turn_move *m = &t->gear->move;
   struct qp_branch_change branches[3];
   struct qp_change change = { .size = sizeof(change) };
   struct qp_event *events;

@@ -24,11 +24,22 @@ qp__turn_new(struct qp_engine *e, const struct qp_uuid *id)
   t->engine = e;
   t->id = *id;
   t->inbox_end = &t->inbox;
-  for (size_t i = 0; i < 2; i++)
-    t->ends[i] = (struct qp__turn_end){ .post = { .run = settle }, .turn = t };
-  t->flushed = (struct qp__turn_end){ .post = { .run = on_flushed }, .turn = t };
   qp__feed_init(&t->feed);
   return t;
+}
+
+bool
+qp__turn_equip(struct qp__turn *t)
+{
+  struct qp__turn_gear *gear = t->gear ? t->gear : qp__alloc0(1, sizeof(*gear));
+
+  if (!gear)
+    return false;
+  t->gear = gear;
+  for (size_t i = 0; i < 2; i++)
+    gear->ends[i] = (struct qp__turn_end){ .post = { .run = settle }, .turn = t };
+  gear->flushed = (struct qp__turn_end){ .post = { .run = on_flushed }, .turn = t };
+  return true;
 }
 
 static void
@@ -48,6 +59,7 @@ qp__turn_free(struct qp__turn *t)
   facts_release(&t->facts);
   qp__feed_release(&t->feed);
   qp_context_close(t->context);
+  qp__free(t->gear);
   qp__free(t);
   if (released)
     qp__release_done(released);
@@ -69,11 +81,18 @@ qp__act_free(struct qp__act *act)
   qp__free(act);
 }
 
+/* Whether a commit is under way. */
+static bool
+is_moving(const struct qp__turn *t)
+{
+  return t->gear && t->gear->move.under_way;
+}
+
 /* The newest event but for those of a move that is not durable yet. */
 static uint64_t
 newest_told(const struct qp__turn *t)
 {
-  uint64_t next = t->move.under_way ? t->move.first_seq : t->feed.next_seq;
+  uint64_t next = is_moving(t) ? t->gear->move.first_seq : t->feed.next_seq;
 
   return next ? next - 1 : 0;
 }
@@ -131,8 +150,8 @@ pop(struct qp__turn *t)
 static void
 free_occurrence(struct qp__turn *t, struct qp__occurrence *o)
 {
-  if (o == &t->spare)
-    t->spare_used = false;
+  if (t->gear && o == &t->gear->spare)
+    t->gear->spare_used = false;
   else
     qp__free(o);
 }
@@ -140,16 +159,18 @@ free_occurrence(struct qp__turn *t, struct qp__occurrence *o)
 static struct qp__occurrence *
 new_occurrence(struct qp__turn *t)
 {
-  struct qp__occurrence *o = &t->spare;
+  struct qp__occurrence *o;
 
-  if (t->spare_used)
+  if (t->gear && !t->gear->spare_used) {
+    o = &t->gear->spare;
+    t->gear->spare_used = true;
+  } else {
     o = qp__alloc(sizeof(*o));
+  }
   if (!o) {
     t->lost = true;
     return NULL;
   }
-  if (o == &t->spare)
-    t->spare_used = true;
   memset(o, 0, sizeof(*o));
   o->retry_after_ms = -1;
   return o;
@@ -394,11 +415,11 @@ static enum qp_rc
 begin_move(struct qp__turn *t, struct qp__occurrence *o, struct qp__transition cell,
            struct qp_err *err)
 {
-  struct qp__turn_move *m = &t->move;
+  struct qp__turn_move *m = &t->gear->move;
   enum qp_rc rc;
 
   memset(m, 0, sizeof(*m));
-  m->end = &t->ends[t->ahead.under_way];
+  m->end = &t->gear->ends[t->gear->ahead.under_way];
   m->to = cell;
   m->event = o->event;
   m->failure = o->failure;
@@ -434,18 +455,18 @@ follow(struct qp__turn *t)
   struct qp__transition cell;
   struct qp_err err;
 
-  if (t->move.to.step == QP__STEP_SAVE_ANSWER)
+  if (t->gear->move.to.step == QP__STEP_SAVE_ANSWER)
     o.event = qp__round_event(t);
   if (o.event != QP__EVENT_NO_CALLS &&
-      qp__turn_over_limit(&t->engine->limits, &t->move.facts, &err))
+      qp__turn_over_limit(&t->engine->limits, &t->gear->move.facts, &err))
     return;
-  cell = qp__fsm_next(t->move.to.to, o.event);
+  cell = qp__fsm_next(t->gear->move.to.to, o.event);
   if (!cell.legal)
     return;
-  t->ahead = t->move;
+  t->gear->ahead = t->gear->move;
   if (begin_move(t, &o, cell, &err)) {
-    t->move = t->ahead;
-    memset(&t->ahead, 0, sizeof(t->ahead));
+    t->gear->move = t->gear->ahead;
+    memset(&t->gear->ahead, 0, sizeof(t->gear->ahead));
   }
 }
 
@@ -536,8 +557,8 @@ settle_well(struct qp__turn *t, struct qp__turn_move *m)
     qp__act_answer(t, act, NULL);
   if (m->to.step == QP__STEP_SAVE_RESULTS || m->to.step == QP__STEP_CLOSE_CALLS ||
       m->to.step == QP__STEP_SAVE_PARTIAL)
-    qp__round_release(t);                           /* every call has its stored result */
-  if (m == &t->move && !t->doomed && !must_stop(t)) /* what follows `ahead` is under way */
+    qp__round_release(t);                                 /* every call has its stored result */
+  if (m == &t->gear->move && !t->doomed && !must_stop(t)) /* what follows `ahead` is under way */
     take_step(t, m->to.step);
   if (qp__state_rests(t->state))
     answer_waiting(t, failed ? &m->failure : ends ? &stopped : NULL);
@@ -558,16 +579,16 @@ settle_lost(struct qp__turn *t, struct qp__turn_move *m)
 static void
 settle_badly(struct qp__turn *t)
 {
-  bool twice = t->move.event == QP__EVENT_SAVE_FAILED;
-  struct qp_err failure = twice ? t->move.failure : t->move.end->err;
+  bool twice = t->gear->move.event == QP__EVENT_SAVE_FAILED;
+  struct qp_err failure = twice ? t->gear->move.failure : t->gear->move.end->err;
   struct qp__act *act;
 
-  if (t->ahead.under_way) {
-    failure = t->ahead.end->err;
-    act = settle_lost(t, &t->ahead);
-    (void)settle_lost(t, &t->move); /* it has no action */
+  if (t->gear->ahead.under_way) {
+    failure = t->gear->ahead.end->err;
+    act = settle_lost(t, &t->gear->ahead);
+    (void)settle_lost(t, &t->gear->move); /* it has no action */
   } else {
-    act = settle_lost(t, &t->move);
+    act = settle_lost(t, &t->gear->move);
   }
   if (twice)
     fail_in_memory(t, &failure, act);
@@ -582,20 +603,20 @@ settle(struct qp_engine *e, struct qp__post *post)
   struct qp__turn *t = end->turn;
 
   (void)e;
-  if (t->ahead.under_way && t->ahead.end == end) {
+  if (t->gear->ahead.under_way && t->gear->ahead.end == end) {
     if (!end->err.rc) {
-      t->ahead.under_way = false;
-      settle_well(t, &t->ahead);
-      qp__move_release(&t->ahead);
+      t->gear->ahead.under_way = false;
+      settle_well(t, &t->gear->ahead);
+      qp__move_release(&t->gear->ahead);
     }
     return; /* `move` comes too, and fails when this one has */
   }
-  t->move.under_way = false;
-  if (t->ahead.under_way || end->err.rc) {
+  t->gear->move.under_way = false;
+  if (t->gear->ahead.under_way || end->err.rc) {
     settle_badly(t);
   } else {
-    settle_well(t, &t->move);
-    qp__move_release(&t->move);
+    settle_well(t, &t->gear->move);
+    qp__move_release(&t->gear->move);
     if (must_stop(t) && !t->doomed && !restarts(t))
       qp__turn_restart(t);
   }
@@ -627,7 +648,7 @@ handle(struct qp__turn *t, struct qp__occurrence *o)
 static bool
 is_quiet(const struct qp__turn *t)
 {
-  return !t->inbox && !t->move.under_way && !t->flushing && !t->jobs && !t->waiting && !t->call &&
+  return !t->inbox && !is_moving(t) && !t->flushing && !t->jobs && !t->waiting && !t->call &&
          !t->timer && t->stage != QP__TURN_LOADING;
 }
 
@@ -659,6 +680,8 @@ rest(struct qp__turn *t)
   qp__turn_drop_answer(t);
   qp_context_close(t->context);
   t->context = NULL;
+  qp__free(t->gear);
+  t->gear = NULL;
   t->stage = QP__TURN_COLD;
   qp__feed_sweep(&t->feed);
   if (!t->feed.subs) {
@@ -679,7 +702,7 @@ qp__turn_pump(struct qp__turn *t)
     qp__turn_stop_work(t);
     qp__turn_refuse(t, &released);
   }
-  while (!t->move.under_way && (t->inbox || t->lost) && !t->doomed) {
+  while (!is_moving(t) && (t->inbox || t->lost) && !t->doomed) {
     if (t->stage == QP__TURN_COLD)
       qp__turn_load(t);
     if (t->stage != QP__TURN_WARM)
@@ -693,7 +716,7 @@ qp__turn_pump(struct qp__turn *t)
   }
   t->pumping = false;
   if (t->recovering && (is_quiet(t) || qp__state_rests(t->state)) && t->stage != QP__TURN_LOADING &&
-      !t->move.under_way) {
+      !is_moving(t)) {
     t->recovering = false;
     qp__engine_recovered(t->engine);
   }
@@ -708,10 +731,10 @@ on_lines_done(void *arg, enum qp_rc rc, const struct qp_err *err)
 {
   struct qp__turn *t = arg;
 
-  t->flushed.err.rc = rc;
+  t->gear->flushed.err.rc = rc;
   if (rc)
-    t->flushed.err = *err;
-  qp__engine_post(t->engine, &t->flushed.post);
+    t->gear->flushed.err = *err;
+  qp__engine_post(t->engine, &t->gear->flushed.post);
 }
 
 static void
@@ -724,7 +747,7 @@ on_flushed(struct qp_engine *e, struct qp__post *post)
   t->flushing = false;
   if (end->err.rc) {
     qp__feed_lost(&t->feed, end->first_seq, end->last_seq);
-    if (!t->move.under_way)
+    if (!t->gear->move.under_way)
       qp__turn_save_failed(t, &end->err, NULL);
   } else {
     qp__feed_saved(&t->feed, end->first_seq, end->last_seq);
@@ -747,16 +770,16 @@ qp__turn_flush(struct qp__turn *t)
   events = qp__feed_stage(&t->feed, &count);
   if (!events)
     return; /* nothing, or no memory: the next tick tries again */
-  t->flushed.first_seq = events[0].seq;
-  t->flushed.last_seq = events[count - 1].seq;
+  t->gear->flushed.first_seq = events[0].seq;
+  t->gear->flushed.last_seq = events[count - 1].seq;
   t->flushing = true;
   rc = qp_events_append_async(t->context, events, count, NULL, on_lines_done, t, &err);
   qp__free(events);
   if (!rc)
     return;
   t->flushing = false;
-  qp__feed_lost(&t->feed, t->flushed.first_seq, t->flushed.last_seq);
-  if (!t->move.under_way)
+  qp__feed_lost(&t->feed, t->gear->flushed.first_seq, t->gear->flushed.last_seq);
+  if (!t->gear->move.under_way)
     qp__turn_save_failed(t, &err, NULL);
   qp__turn_pump(t);
 }

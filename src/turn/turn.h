@@ -145,6 +145,17 @@ struct qp__turn_move {
   uint64_t first_seq, last_seq; /* of its lines; 0: none */
 };
 
+/* What a turn needs while its context is open. It is apart because most turns that are in memory
+ * only have somebody who listens. */
+struct qp__turn_gear {
+  struct qp__occurrence spare; /* so that most of them need no memory */
+  bool spare_used;
+  struct qp__turn_move ahead;  /* what is committed before `move`, or not under way */
+  struct qp__turn_move move;   /* the last one */
+  struct qp__turn_end ends[2]; /* of the moves */
+  struct qp__turn_end flushed; /* of a tick's lines */
+};
+
 enum qp__turn_stage {
   QP__TURN_COLD,    /* the context is not open */
   QP__TURN_LOADING, /* a worker opens it */
@@ -165,15 +176,10 @@ struct qp__turn {
   struct qp__turn_facts facts;
 
   struct qp__occurrence *inbox, **inbox_end;
-  struct qp__occurrence spare; /* so that most of them need no memory */
-  bool spare_used;
-  bool lost;                   /* one could not be noted for want of memory */
-  bool flushing;               /* a tick's lines are being committed */
-  struct qp__turn_move ahead;  /* what is committed before `move`, or not under way */
-  struct qp__turn_move move;   /* the last one */
-  struct qp__turn_end ends[2]; /* of the moves */
-  struct qp__act *waiting;     /* for the turn's end */
-  struct qp__turn_end flushed; /* of the tick's lines */
+  bool lost;                  /* one could not be noted for want of memory */
+  bool flushing;              /* a tick's lines are being committed */
+  struct qp__turn_gear *gear; /* NULL while it is cold */
+  struct qp__act *waiting;    /* for the turn's end */
   struct qp__feed feed;
 
   /* The work. */
@@ -194,6 +200,8 @@ struct qp__turn {
 };
 
 struct qp__turn *qp__turn_new(struct qp_engine *e, const struct qp_uuid *id);
+/* False: no memory. It goes when the context is let go. */
+bool qp__turn_equip(struct qp__turn *t);
 /* Nothing of it may be under way. */
 void qp__turn_free(struct qp__turn *t);
 
