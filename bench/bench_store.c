@@ -6,9 +6,9 @@
  *   QUIPU_BENCH_QUICK  1: smaller contexts and fewer blocks, to see that everything works
  *
  * Arguments (open, size, client, batch, crowd, read, session, space, migrate, poll, post,
- * catalogue, idle, first, streams, listen, range) choose parts, which are printed only. Without any it writes
- * bench/RESULTS.md and bench/size.svg; in the quick form build/RESULTS.md and build/size.svg. The
- * bars are never a test: a row that falls short does not change the exit status. */
+ * catalogue, idle, first, streams, listen, range) choose parts, which are printed only. Without any
+ * it writes bench/RESULTS.md and bench/size.svg; in the quick form build/RESULTS.md and
+ * build/size.svg. The bars are never a test: a row that falls short does not change the exit status. */
 #include "bench.h"
 
 #include <errno.h>

@@ -72,7 +72,8 @@ make_facts(struct qp__turn *t, const struct qp__occurrence *o, struct qp_err *er
 {
   struct qp__turn_move *m = &t->gear->move;
   struct qp__turn_facts *f = &m->facts;
-  const struct qp__turn_facts *before = t->gear->ahead.under_way ? &t->gear->ahead.facts : &t->facts;
+  const struct qp__turn_facts *before =
+      t->gear->ahead.under_way ? &t->gear->ahead.facts : &t->facts;
   const char *branch = o->act && o->act->branch ? o->act->branch : before->branch;
 
   *f = *before;
@@ -363,7 +364,8 @@ add_state_line(struct qp__turn *t, int64_t now, struct qp_err *err)
     data = NULL;
   }
   /* That an answer begins is no news of anything saved, and its first word shall not wait. */
-  return qp__feed_add(&t->feed, "state", data, now, t->gear->move.event != QP__EVENT_ANSWER_BEGAN, err);
+  return qp__feed_add(&t->feed, "state", data, now, t->gear->move.event != QP__EVENT_ANSWER_BEGAN,
+                      err);
 }
 
 static enum qp_rc
