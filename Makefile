@@ -60,7 +60,7 @@ check-crash: deps-test build/.with-tests ## the crash suite in its long form
 
 fuzz: deps-fuzz build-fuzz/build.ninja ## run each fuzzer for FUZZ_SECONDS (60)
 	@$(NINJA) build-fuzz fuzzers
-	@FUZZ_SECONDS=$(FUZZ_SECONDS) tools/fuzz build-fuzz
+	@FUZZ_SECONDS=$(FUZZ_SECONDS) JOBS=$(JOBS) tools/fuzz build-fuzz
 
 install: all ## install under PREFIX (/usr/local); DESTDIR is put in front
 	@$(SETUP) --reconfigure build -Dprefix=$(abspath $(PREFIX))

@@ -8,7 +8,8 @@
  * Arguments (open, size, client, batch, crowd, read, session, space, migrate, poll, post,
  * catalogue, idle, first, streams, listen, range) choose parts, which are printed only. Without any
  * it writes bench/RESULTS.md and bench/size.svg; in the quick form build/RESULTS.md and
- * build/size.svg. The bars are never a test: a row that falls short does not change the exit status. */
+ * build/size.svg. The bars are never a test: a row that falls short does not change the exit
+ * status. */
 #include "bench.h"
 
 #include <errno.h>

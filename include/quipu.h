@@ -883,5 +883,7 @@ QP_API QP_MUST_CHECK enum qp_rc qp_store_check(struct qp_store *store,
 #ifdef __cplusplus
 }
 #endif
-#include "quipu_turns.h" /* and quipu_events.h */
+#ifndef QUIPU_EVENTS_H /* else that one was included first, and only wants what is above */
+#include "quipu_turns.h"
+#endif
 #endif

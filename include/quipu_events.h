@@ -1,6 +1,6 @@
 /* quipu_events.h - the part of quipu.h for those who drive and follow contexts: saves that nobody
- * waits for, the event log, and commits of many parts. Include quipu.h, whose rules hold here
- * too. */
+ * waits for, the event log, and commits of many parts. Include quipu.h, which includes this
+ * file and whose rules hold here too. */
 #ifndef QUIPU_EVENTS_H
 #define QUIPU_EVENTS_H
 

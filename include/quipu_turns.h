@@ -36,7 +36,7 @@ enum qp_engine_flags {
 /* Bounds of what one message of a person may cause, and of a context in all. A turn that reaches
  * one becomes Failed with a sentence that names it. 0: the default; UINT64_MAX: no bound. */
 struct qp_limits {
-  uint64_t rounds;         /* answers with tool calls in one turn; default 50 */
+  uint64_t rounds;         /* answers of a turn after which the model is asked again; default 50 */
   uint64_t calls;          /* tool calls in one turn; default 200 */
   uint64_t turn_tokens;    /* input and output of all model calls of a turn; default: no bound */
   uint64_t turn_cost;      /* in millionths of a dollar; default: no bound */
@@ -51,14 +51,17 @@ struct qp_engine_options {
   unsigned flags; /* enum qp_engine_flags */
   const struct qp_provider_spec *providers;
   size_t provider_count;
-  const char *models_json;   /* an array of rows for the table of models; docs/providers.md */
-  const char *demo_script;   /* JSON: what the demo model says; docs/providers.md */
-  const char *workspace;     /* absolute path of the directory of built-in tools; NULL: none */
-  const char *mcp_json;      /* the text of a standard mcp.json; NULL: no MCP servers */
+  const char *model;       /* asked when a context names none; NULL: that of the last provider */
+  const char *models_json; /* an array of rows for the table of models; docs/providers.md */
+  const char *demo_script; /* JSON: what the demo model says; docs/providers.md */
+  const char *workspace;   /* absolute path of the directory of built-in tools; NULL: none */
+  const char *mcp_json;    /* the text of a standard mcp.json; NULL: no MCP servers */
+  /* How sentences on what is wrong in these texts begin; NULL: with a word for what they are. */
+  const char *models_name, *demo_name, *mcp_name;
   const char *const *policy; /* lines, docs/tools.md; NULL: reading is free, changing asks */
   size_t policy_count;
   struct qp_limits limits;
-  unsigned retries;  /* of a model call that may soon work again; default 3 */
+  unsigned retries;  /* of a model call that may soon work again; default 3; UINT_MAX: none */
   uint64_t retry_ms; /* the first pause, which doubles; default 500 */
   uint64_t flush_ms; /* how often what is streamed is made durable; default 100 */
   qp_log_fn *log;
@@ -174,6 +177,8 @@ QP_API QP_MUST_CHECK enum qp_rc qp_engine_models(struct qp_engine *engine, char 
                                                  struct qp_err *err);
 QP_API QP_MUST_CHECK enum qp_rc qp_engine_tools(struct qp_engine *engine, char **out, size_t *len,
                                                 struct qp_err *err);
+/* "provider/model": what is asked when a context names none. Borrowed until the engine stops. */
+QP_API const char *qp_engine_default_model(const struct qp_engine *engine);
 
 #ifdef __cplusplus
 }

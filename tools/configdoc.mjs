@@ -18,7 +18,8 @@ const marks = ['<!-- the table begins -->\n', '<!-- the table ends -->\n'];
 
 // The table, with the values that are in effect without a file and an environment.
 export function readTable(program) {
-  const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('QUIPU_')));
+  const ours = /^(QUIPU|ANTHROPIC|OPENAI)_/;
+  const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !ours.test(name)));
   const text = execFileSync(program, ['serve', '--print-config', '--json', '--config', '/dev/null'], { env, encoding: 'utf8' });
   return JSON.parse(text).values;
 }
@@ -34,9 +35,11 @@ function sections(rows) {
 const size = (n) => (n % (1 << 20) === 0 ? `${n >> 20}M` : n % 1024 === 0 ? `${n >> 10}K` : `${n}`);
 
 function allowed(row) {
-  if (row.type === 'number') return `${row.min} to ${row.max}`;
+  if (row.type === 'number') return `${row.min} to ${row.max >= 1e12 ? '10¹²' : row.max}`;
   if (row.type === 'bytes') return `${size(row.min)} to ${size(row.max)}`;
   if (row.type === 'choice' || row.type === 'switch') return row.value_name.replaceAll('|', ', ');
+  if (row.type === 'money') return 'dollars';
+  if (row.type === 'lines') return 'a list, one a line';
   return row.type === 'list' ? 'a list' : row.value_name;
 }
 

@@ -12,6 +12,7 @@
 
 #include "cli/cli.h"
 #include "cli/config.h"
+#include "cli/engine.h"
 #include "cli/input.h"
 #include "cli/mem.h"
 #include "cli/out.h"
@@ -22,17 +23,12 @@
 enum { OPT_CONFIG = CONFIG_FLAGS, OPT_PRINT_CONFIG, OPT_QUIET };
 
 static const struct cli_option options[] = {
-#define ROW(id, flag, letter, value, section, type, min, max, live, fallback, help) \
-  [CONFIG_##id] = { flag, letter, value, help " (default: " fallback ")", NULL },
-#define NONE(id, flag, letter, value, section, type, min, max, live, fallback, help) \
-  [CONFIG_##id] = { flag, letter, value, help, NULL },
-  CONFIG_MAP(ROW, NONE)
-#undef NONE
-#undef ROW
-      [OPT_CONFIG] = { "config", 'c', "FILE",
-                       "configuration file (default: " CONFIG_NAME
-                       " in the data directory, else " CONFIG_SYSTEM_FILE ")",
-                       NULL },
+  CONFIG_MAP(CONFIG_OPTION,
+             CONFIG_OPTION_NONE)[OPT_CONFIG] = { "config", 'c', "FILE",
+                                                 "configuration file (default: " CONFIG_NAME
+                                                 " in the data directory, else " CONFIG_SYSTEM_FILE
+                                                 ")",
+                                                 NULL },
   [OPT_PRINT_CONFIG] = { "print-config", 0, NULL, "print the configuration in effect, and end",
                          NULL },
   [OPT_QUIET] = { "quiet", 'q', NULL, "the same as --access-log no", NULL },
@@ -114,6 +110,7 @@ struct serving {
   struct cli_config_input input;
   struct cli_config config; /* in force */
   struct serve_log log;
+  struct qp_engine *engine; /* until the server has started and owns it */
   struct qp__http *http;
 };
 
@@ -143,6 +140,7 @@ release_pair(struct pair *pair)
     explicit_bzero(pair->key, pair->key_len);
   cli_free(pair->cert);
   cli_free(pair->key);
+  *pair = (struct pair){ 0 };
 }
 
 static enum qp_rc
@@ -198,6 +196,7 @@ fill_options(struct serving *s, const struct cli_config *config, const struct pa
 
   *o = (struct qp__http_options){
     .store = s->cli->store,
+    .engine = s->engine,
     .listen = v[CONFIG_LISTEN].text,
     .data = directory_of(v[CONFIG_DATA].text),
     .threads = (unsigned)v[CONFIG_THREADS].number,
@@ -220,6 +219,22 @@ fill_options(struct serving *s, const struct cli_config *config, const struct pa
   };
 }
 
+static void
+tell_change(struct serving *s, enum config_id id, const char *was, const char *is)
+{
+  char key[CLI_CONFIG_NAME];
+
+  (void)cli_config_key(id, key);
+  if (cli_config_is_live(id))
+    say(&s->log, QP_LOG_INFO, "%s is '%.100s' now", key, is);
+  else if (cli_config_is_secret(id))
+    say(&s->log, QP_LOG_WARN, "%s stays as it is until a restart; the configuration has another",
+        key);
+  else
+    say(&s->log, QP_LOG_WARN, "%s stays '%.100s' until a restart; the configuration says '%.100s'",
+        key, was, is);
+}
+
 /* Keeps what cannot change while the server runs as it is, and says what does not and what does. */
 static void
 settle_changes(struct serving *s, struct cli_config *fresh)
@@ -227,22 +242,19 @@ settle_changes(struct serving *s, struct cli_config *fresh)
   for (size_t i = 0; i < CONFIG_COUNT; i++) {
     struct cli_config_value *was = &s->config.values[i];
     struct cli_config_value *is = &fresh->values[i];
-    char key[CLI_CONFIG_NAME];
+    struct cli_config_value swapped = *was;
 
     if (strcmp(was->text, is->text) == 0)
       continue;
-    (void)cli_config_key((enum config_id)i, key);
-    if (cli_config_is_live((enum config_id)i)) {
-      say(&s->log, QP_LOG_INFO, "%s is '%.100s' now", key, is->text);
-    } else {
-      struct cli_config_value swapped = *was;
-
-      say(&s->log, QP_LOG_WARN,
-          "%s stays '%.100s' until a restart; the configuration says '%.100s'", key, was->text,
-          is->text);
+    tell_change(s, (enum config_id)i, was->text, is->text);
+    if (!cli_config_is_live((enum config_id)i)) {
       *was = *is;
       *is = swapped;
     }
+  }
+  if (!cli_config_same_providers(&s->config, fresh)) {
+    say(&s->log, QP_LOG_WARN, "the sections [provider.NAME] stay as they were until a restart");
+    cli_config_swap_providers(&s->config, fresh);
   }
 }
 
@@ -338,11 +350,16 @@ serve(struct serving *s, struct qp_err *err)
   if (rc)
     return rc;
   rc = read_pair(&s->config, &pair, err);
+  if (!rc)
+    rc = cli_engine_start(cli, &s->config, &s->engine, err);
   if (!rc) {
     fill_options(s, &s->config, &pair, &o);
     rc = qp__http_start(&o, &s->http, err);
-    release_pair(&pair);
   }
+  release_pair(&pair);
+  if (rc)
+    qp_engine_stop(s->engine);
+  s->engine = NULL;
   if (!rc) {
     warn_of_key(s, &s->config);
     rc = qp_store_announce(cli->store, qp__http_url(s->http), err);
@@ -374,7 +391,8 @@ run_serve(struct cli *cli, const struct cli_args *args, struct qp_err *err)
   const char *values[CONFIG_FLAGS];
   struct serving s = {
     .cli = cli,
-    .input = { .values = values,
+    .input = { .count = CONFIG_FLAGS,
+               .values = values,
                .repeats = &args->repeats,
                .file = args->values[OPT_CONFIG],
                .data = cli->data_from == CLI_DATA_FROM_DEFAULT ? NULL : cli->data,

@@ -75,18 +75,6 @@ split_lines(struct setup *s, struct qp_err *err)
   return QP_OK;
 }
 
-static void
-log_line(void *arg, enum qp_log_level level, const char *feature, const char *text)
-{
-  const struct cli *cli = arg;
-
-  (void)feature;
-  if (level <= QP_LOG_WARN)
-    cli_warn("%s", text);
-  else if (cli->verbose)
-    cli_trace(feature, text);
-}
-
 static enum qp_rc
 read_options(struct cli *cli, const struct cli_args *args, struct setup *s, struct qp_err *err)
 {
@@ -95,7 +83,7 @@ read_options(struct cli *cli, const struct cli_args *args, struct setup *s, stru
   size_t len = 0;
   enum qp_rc rc = QP_OK;
 
-  s->once.log = log_line;
+  s->once.log = cli_log;
   s->once.log_arg = cli;
   if (!realpath(dir, s->workspace))
     return cli_fail_errno(err, errno, "the workspace '%.200s'", dir);

@@ -1,22 +1,17 @@
-/* config.c - reading the configuration; see config.h. quipu.conf is an INI file as inih reads it:
- * '#' and ';' begin comments, a line that is indented goes on with the value before it. */
+/* config.c - the table of the configuration, and its values from all of their sources; see
+ * config.h. */
 #include "cli/config.h"
 
 #include <ctype.h>
-#include <errno.h>
-#include <ini.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "cli/cli.h"
 #include "cli/config_int.h"
-#include "cli/input.h"
 #include "cli/mem.h"
 #include "cli/out.h"
 
-#define FILE_MAX ((size_t)256 << 10)
 #define WHERE_TEXT 400
 
 const struct cli_config_row cli_config_rows[CONFIG_COUNT] = {
@@ -26,6 +21,13 @@ const struct cli_config_row cli_config_rows[CONFIG_COUNT] = {
 #undef ROW
       [CONFIG_DATA] = { "data", "DIR", "server", 0, 0, CLI_DATA_DEFAULT, "data directory",
                         CONFIG_TEXT, false },
+};
+
+const struct cli_config_row cli_config_provider_rows[CONFIG_PROVIDER_FIELDS] = {
+#define FIELD(id, key, value, type) \
+  [CONFIG_PROVIDER_##id] = { key, value, "provider", 0, 0, "", "", CONFIG_##type, false },
+  CONFIG_PROVIDER_MAP(FIELD)
+#undef FIELD
 };
 
 /* ---- names ---- */
@@ -60,363 +62,99 @@ cli_config_is_live(enum config_id id)
   return cli_config_rows[id].live;
 }
 
-/* ---- values ---- */
-
-static void
-release_value(struct cli_config_value *value)
+bool
+cli_config_is_secret(enum config_id id)
 {
-  cli_free(value->text);
-  cli_free(value->items);
-  *value = (struct cli_config_value){ 0 };
+  return cli_config_rows[id].type == CONFIG_SECRET;
 }
+
+/* The variable of other programs that gives a value too; NULL: none does. */
+static const char *
+other_variable(enum config_id id)
+{
+  switch ((int)id) {
+  case CONFIG_ANTHROPIC_KEY:
+    return "ANTHROPIC_API_KEY";
+  case CONFIG_ANTHROPIC_URL:
+    return "ANTHROPIC_BASE_URL";
+  case CONFIG_OPENAI_KEY:
+    return "OPENAI_API_KEY";
+  case CONFIG_OPENAI_URL:
+    return "OPENAI_BASE_URL";
+  default:
+    return NULL;
+  }
+}
+
+/* ---- values ---- */
 
 void
 cli_config_release(struct cli_config *config)
 {
   for (size_t i = 0; i < CONFIG_COUNT; i++)
-    release_value(&config->values[i]);
+    cli_config_value_release(&config->values[i]);
+  for (size_t i = 0; i < config->provider_count; i++) {
+    cli_free(config->providers[i].name);
+    for (size_t k = 0; k < CONFIG_PROVIDER_FIELDS; k++)
+      cli_config_value_release(&config->providers[i].values[k]);
+  }
+  cli_free(config->providers);
   cli_free(config->file);
+  config->providers = NULL;
+  config->provider_count = 0;
   config->file = NULL;
 }
 
-static char *
-copy_text(const char *text)
-{
-  size_t len = strlen(text);
-  char *copy = cli_realloc(NULL, len + 1, 1);
-
-  if (copy)
-    memcpy(copy, text, len + 1);
-  return copy;
-}
-
-/* The place of `word` among those that '|' separates in `words`; SIZE_MAX: none of them. */
-static size_t
-find_word(const char *words, const char *word)
-{
-  size_t len = strlen(word);
-
-  for (size_t i = 0;; i++) {
-    size_t n = strcspn(words, "|");
-
-    if (n == len && strncmp(words, word, n) == 0)
-      return i;
-    if (!words[n])
-      return SIZE_MAX;
-    words += n + 1;
-  }
-}
-
-static enum qp_rc
-read_bytes(const struct cli_config_row *row, const char *what, const char *text, uint64_t *out,
-           struct qp_err *err)
-{
-  static const char units[] = "KMG";
-  size_t len = strlen(text);
-  const char *unit = len > 1 ? strchr(units, toupper((unsigned char)text[len - 1])) : NULL;
-  unsigned shift = unit ? 10 * (unsigned)(unit - units + 1) : 0;
-  char digits[24];
-  uint64_t n = 0;
-
-  (void)snprintf(digits, sizeof(digits), "%.*s", (int)(unit ? len - 1 : len), text);
-  if (len >= sizeof(digits) || cli_opts_number(what, digits, 0, row->max >> shift, &n, err) ||
-      n << shift < row->min)
-    return cli_fail(err, QP_INVALID,
-                    "%s must be a size from %llu to %llu bytes, as 65536, 64K or 1M, not '%.40s'",
-                    what, (unsigned long long)row->min, (unsigned long long)row->max, text);
-  *out = n << shift;
-  return QP_OK;
-}
-
-static enum qp_rc
-read_switch(const char *what, const char *text, uint64_t *out, struct qp_err *err)
-{
-  size_t at = find_word("no|off|false|0|yes|on|true|1", text);
-
-  if (at == SIZE_MAX)
-    return cli_fail(err, QP_INVALID, "%s must be yes or no, not '%.40s'", what, text);
-  *out = at >= 4;
-  return QP_OK;
-}
-
-static enum qp_rc
-read_number(const struct cli_config_row *row, const char *what, const char *text, uint64_t *out,
-            struct qp_err *err)
-{
-  size_t place;
-
-  switch (row->type) {
-  case CONFIG_TEXT:
-  case CONFIG_LIST:
-    return text[0] || !row->fallback[0] ? QP_OK
-                                        : cli_fail(err, QP_INVALID, "%s needs a value", what);
-  case CONFIG_NUMBER:
-    return cli_opts_number(what, text, row->min, row->max, out, err);
-  case CONFIG_BYTES:
-    return read_bytes(row, what, text, out, err);
-  case CONFIG_SWITCH:
-    return read_switch(what, text, out, err);
-  case CONFIG_CHOICE:
-    break;
-  }
-  place = find_word(row->value, text);
-  if (place == SIZE_MAX)
-    return cli_fail(err, QP_INVALID, "%s must be one of %s, not '%.40s'", what, row->value, text);
-  *out = place;
-  return QP_OK;
-}
-
-/* Appends the values in `text`, each behind one space. inih leaves a comment behind them where the
- * line is indented. */
-static enum qp_rc
-add_items(struct cli_config_value *value, const char *text, struct qp_err *err)
-{
-  size_t used = value->text ? strlen(value->text) : 0;
-  char *grown = cli_realloc(value->text, used + strlen(text) + 2, 1);
-
-  if (!grown)
-    return cli_fail_nomem(err);
-  value->text = grown;
-  for (text += strspn(text, ", \t"); *text && *text != ';'; text += strspn(text, ", \t")) {
-    size_t n = strcspn(text, ", \t");
-
-    if (used)
-      grown[used++] = ' ';
-    memcpy(grown + used, text, n);
-    used += n;
-    text += n;
-  }
-  grown[used] = '\0';
-  return QP_OK;
-}
-
-/* Where a value comes from, as the beginning of a sentence on it. */
-static void
-name_place(const struct cli_config *config, enum config_id id, enum config_source source,
-           unsigned line, char out[WHERE_TEXT])
+enum qp_rc
+cli_config_set(struct cli_config *config, enum config_id id, enum config_source source,
+               unsigned line, const char *text, struct qp_err *err)
 {
   char name[CLI_CONFIG_NAME];
-
-  if (source == CONFIG_FROM_FLAG)
-    (void)snprintf(out, WHERE_TEXT, "--%s", cli_config_rows[id].flag);
-  else if (source == CONFIG_FROM_ENV)
-    (void)snprintf(out, WHERE_TEXT, "$%s", cli_config_variable(id, name));
-  else
-    (void)snprintf(out, WHERE_TEXT, "'%.200s' line %u: %s", config->file ? config->file : "", line,
-                   cli_config_key(id, name));
-}
-
-/* A source that is looked at later takes the place of one before it. */
-static enum qp_rc
-set_value(struct cli_config *config, enum config_id id, enum config_source source, unsigned line,
-          const char *text, struct qp_err *err)
-{
-  const struct cli_config_row *row = &cli_config_rows[id];
-  struct cli_config_value *value = &config->values[id];
-  bool again = value->text && value->source == source;
   char what[WHERE_TEXT];
-  uint64_t number = 0;
-  enum qp_rc rc;
 
-  name_place(config, id, source, line, what);
-  for (const char *s = text; *s; s++)
-    if (iscntrl((unsigned char)*s) && *s != '\t')
-      return cli_fail(err, QP_INVALID, "%s has a control character in it", what);
-  if (again && row->type != CONFIG_LIST)
-    return cli_fail(err, QP_INVALID, "%s has a value already", what);
-  rc = read_number(row, what, text, &number, err);
-  if (rc)
-    return rc;
-  if (!again)
-    release_value(value);
-  value->source = source;
-  value->line = again ? value->line : line;
-  value->number = number;
-  if (row->type == CONFIG_LIST)
-    return add_items(value, text, err);
-  value->text = copy_text(text);
-  return value->text ? QP_OK : cli_fail_nomem(err);
-}
-
-/* ---- the file ---- */
-
-/* What inih's callbacks share. */
-struct reading {
-  struct cli_config *config;
-  bool in_data;   /* the file lies in the data directory */
-  const char *at; /* the rest of the text */
-  unsigned line;  /* handed out last */
-  unsigned failed_line;
-  struct qp_err err; /* of failed_line, when that is not 0 */
-};
-
-static void
-fail_here(struct reading *r, const char *sentence, const char *name, const char *hint)
-{
-  if (r->failed_line)
-    return;
-  r->failed_line = r->line;
-  (void)cli_fail(&r->err, QP_INVALID, "'%.200s' line %u: %s '%.60s'%s%s", r->config->file, r->line,
-                 sentence, name, hint ? "; did you mean " : "", hint ? hint : "");
+  if (source == CONFIG_FROM_FILE)
+    (void)snprintf(what, sizeof(what), "'%.200s' line %u: %s", config->file, line,
+                   cli_config_key(id, name));
+  else
+    (void)snprintf(what, sizeof(what), "--%s", cli_config_rows[id].flag);
+  return cli_config_value_set(&cli_config_rows[id], what, source, line, text, &config->values[id],
+                              err);
 }
 
 static bool
-is_section(const char *name)
+same_text(const char *a, const char *b)
 {
-  for (size_t i = 0; i < CONFIG_COUNT; i++)
-    if (strcmp(cli_config_rows[i].section, name) == 0)
-      return true;
-  return false;
+  return strcmp(a ? a : "", b ? b : "") == 0;
 }
 
-/* A section without a key in it is never told by inih. */
-static void
-check_section_line(struct reading *r, const char *line)
+bool
+cli_config_same_providers(const struct cli_config *a, const struct cli_config *b)
 {
-  char name[64];
-  size_t n = strcspn(line + 1, "]");
-
-  (void)snprintf(name, sizeof(name), "%.*s", (int)(n < 60 ? n : 60), line + 1);
-  if (!is_section(name))
-    fail_here(r, "unknown section", name, NULL);
-}
-
-/* inih's reader: the next line, as fgets() would give it. */
-static char *
-next_line(char *out, int size, void *arg)
-{
-  struct reading *r = arg;
-  size_t n = strcspn(r->at, "\n");
-
-  if (!*r->at || r->failed_line)
-    return NULL;
-  r->line++;
-  n += r->at[n] == '\n';
-  if (n >= (size_t)size) {
-    r->failed_line = r->line;
-    (void)cli_fail(&r->err, QP_INVALID,
-                   "'%.200s' line %u is longer than %d bytes; a list may go on in indented lines",
-                   r->config->file, r->line, size - 2);
-    return NULL;
+  if (a->provider_count != b->provider_count)
+    return false;
+  for (size_t i = 0; i < a->provider_count; i++) {
+    if (strcmp(a->providers[i].name, b->providers[i].name) != 0)
+      return false;
+    for (size_t k = 0; k < CONFIG_PROVIDER_FIELDS; k++)
+      if (!same_text(a->providers[i].values[k].text, b->providers[i].values[k].text))
+        return false;
   }
-  memcpy(out, r->at, n);
-  out[n] = '\0';
-  r->at += n;
-  if (out[0] == '[')
-    check_section_line(r, out);
-  return r->failed_line ? NULL : out;
+  return true;
 }
 
-static enum config_id
-find_key(const char *key, char best[CLI_CONFIG_NAME])
+void
+cli_config_swap_providers(struct cli_config *a, struct cli_config *b)
 {
-  const char *nearest = NULL;
-  char names[CONFIG_COUNT][CLI_CONFIG_NAME];
+  struct cli_config_provider *list = a->providers;
+  size_t count = a->provider_count;
 
-  for (size_t i = 0; i < CONFIG_COUNT; i++) {
-    if (strcmp(cli_config_key((enum config_id)i, names[i]), key) == 0)
-      return (enum config_id)i;
-    cli_nearest(key, names[i], &nearest);
-  }
-  (void)snprintf(best, CLI_CONFIG_NAME, "%s", nearest ? nearest : "");
-  return CONFIG_COUNT;
+  a->providers = b->providers;
+  a->provider_count = b->provider_count;
+  b->providers = list;
+  b->provider_count = count;
 }
 
-/* inih's handler: 1 is success. */
-static int
-take_key(void *arg, const char *section, const char *key, const char *text)
-{
-  struct reading *r = arg;
-  char best[CLI_CONFIG_NAME];
-  enum config_id id = find_key(key, best);
-
-  if (r->failed_line)
-    return 0;
-  if (section[0] && !is_section(section))
-    fail_here(r, "unknown section", section, NULL);
-  else if (id == CONFIG_COUNT)
-    fail_here(r, "unknown key", key, best[0] ? best : NULL);
-  else if (section[0] && strcmp(section, cli_config_rows[id].section) != 0)
-    fail_here(r, "this section does not have the key", key, NULL);
-  else if (id == CONFIG_DATA && r->in_data)
-    fail_here(r, "the file in the data directory cannot have the key", key, NULL);
-  else if (set_value(r->config, id, CONFIG_FROM_FILE, r->line, text, &r->err))
-    r->failed_line = r->line;
-  return r->failed_line == 0;
-}
-
-static enum qp_rc
-read_file(struct cli_config *config, bool in_data, struct qp_err *err)
-{
-  struct reading r = { .config = config, .in_data = in_data };
-  char *text = NULL;
-  size_t len = 0;
-  enum qp_rc rc = cli_read_all(config->file, FILE_MAX, &text, &len, err);
-  int bad;
-
-  if (rc)
-    return rc;
-  r.at = text;
-  bad = ini_parse_stream(next_line, &r, take_key, &r);
-  if (strlen(text) != len)
-    rc = cli_fail(err, QP_INVALID, "'%.200s' has a NUL in it", config->file);
-  else if (bad > 0 && (!r.failed_line || (unsigned)bad < r.failed_line))
-    rc = cli_fail(err, QP_INVALID, "'%.200s' line %d is neither [section] nor key = value",
-                  config->file, bad);
-  else if (r.failed_line)
-    rc = cli_fail(err, r.err.rc, "%s", r.err.msg);
-  else if (bad)
-    rc = cli_fail_nomem(err);
-  cli_free(text);
-  return rc;
-}
-
-/* The path of quipu.conf in the data directory; NULL in *out: that is none of the file system. */
-static enum qp_rc
-path_in_data(const char *data, char **out, struct qp_err *err)
-{
-  const char *dir = strncmp(data, "file:", 5) == 0 ? data + 5 : data;
-  size_t size = strlen(dir) + sizeof("/" CONFIG_NAME);
-
-  *out = NULL;
-  if (strncmp(data, "memory:", 7) == 0)
-    return QP_OK;
-  *out = cli_realloc(NULL, size, 1);
-  if (!*out)
-    return cli_fail_nomem(err);
-  (void)snprintf(*out, size, "%s/" CONFIG_NAME, dir);
-  return QP_OK;
-}
-
-static enum qp_rc
-find_file(struct cli_config *config, const struct cli_config_input *in, bool *in_data,
-          struct qp_err *err)
-{
-  const char *from_env = getenv("QUIPU_CONFIG");
-  const char *given = in->file ? in->file : from_env && from_env[0] ? from_env : NULL;
-  enum qp_rc rc;
-
-  *in_data = false;
-  if (given) {
-    config->file = copy_text(given);
-    return config->file ? QP_OK : cli_fail_nomem(err);
-  }
-  rc = path_in_data(in->data ? in->data : CLI_DATA_DEFAULT, &config->file, err);
-  if (rc)
-    return rc;
-  *in_data = config->file && access(config->file, F_OK) == 0;
-  if (*in_data)
-    return QP_OK;
-  cli_free(config->file);
-  config->file = NULL;
-  if (access(CONFIG_SYSTEM_FILE, F_OK) == 0) {
-    config->file = copy_text(CONFIG_SYSTEM_FILE);
-    return config->file ? QP_OK : cli_fail_nomem(err);
-  }
-  return QP_OK;
-}
-
-/* ---- everything ---- */
+/* ---- the sources ---- */
 
 static enum qp_rc
 read_defaults(struct cli_config *config, struct qp_err *err)
@@ -424,9 +162,22 @@ read_defaults(struct cli_config *config, struct qp_err *err)
   enum qp_rc rc = QP_OK;
 
   for (size_t i = 0; i < CONFIG_COUNT && !rc; i++)
-    rc = set_value(config, (enum config_id)i, CONFIG_FROM_DEFAULT, 0, cli_config_rows[i].fallback,
-                   err);
+    rc = cli_config_set(config, (enum config_id)i, CONFIG_FROM_DEFAULT, 0,
+                        cli_config_rows[i].fallback, err);
   return rc;
+}
+
+static enum qp_rc
+read_variable(struct cli_config *config, enum config_id id, const char *name, struct qp_err *err)
+{
+  const char *text = getenv(name);
+  char what[WHERE_TEXT];
+
+  if (!text || !text[0])
+    return QP_OK;
+  (void)snprintf(what, sizeof(what), "$%s", name);
+  return cli_config_value_set(&cli_config_rows[id], what, CONFIG_FROM_ENV, 0, text,
+                              &config->values[id], err);
 }
 
 static enum qp_rc
@@ -436,10 +187,15 @@ read_environment(struct cli_config *config, struct qp_err *err)
   enum qp_rc rc = QP_OK;
 
   for (size_t i = 0; i < CONFIG_FLAGS && !rc; i++) {
-    const char *text = getenv(cli_config_variable((enum config_id)i, name));
+    enum config_id id = (enum config_id)i;
+    const char *other = other_variable(id);
 
-    if (text && text[0])
-      rc = set_value(config, (enum config_id)i, CONFIG_FROM_ENV, 0, text, err);
+    rc = read_variable(config, id, cli_config_variable(id, name), err);
+    if (!rc && other && config->values[id].source != CONFIG_FROM_ENV) {
+      rc = read_variable(config, id, other, err);
+      if (config->values[id].source == CONFIG_FROM_ENV)
+        config->values[id].variable = other;
+    }
   }
   return rc;
 }
@@ -449,40 +205,17 @@ read_flags(struct cli_config *config, const struct cli_config_input *in, struct 
 {
   enum qp_rc rc = QP_OK;
 
-  for (size_t i = 0; i < CONFIG_FLAGS && !rc; i++)
+  for (size_t i = 0; i < in->count && !rc; i++)
     if (in->values[i])
-      rc = set_value(config, (enum config_id)i, CONFIG_FROM_FLAG, 0, in->values[i], err);
+      rc = cli_config_set(config, in->first + i, CONFIG_FROM_FLAG, 0, in->values[i], err);
   for (size_t i = 0; i < in->repeats->count && !rc; i++)
-    rc = set_value(config, (enum config_id)in->repeats->at[i].option, CONFIG_FROM_FLAG, 0,
-                   in->repeats->at[i].value, err);
+    if (in->repeats->at[i].option < in->count)
+      rc = cli_config_set(config, in->first + in->repeats->at[i].option, CONFIG_FROM_FLAG, 0,
+                          in->repeats->at[i].value, err);
   if (!rc && in->data)
-    rc = set_value(config, CONFIG_DATA, in->data_is_flag ? CONFIG_FROM_FLAG : CONFIG_FROM_ENV, 0,
-                   in->data, err);
+    rc = cli_config_set(config, CONFIG_DATA, in->data_is_flag ? CONFIG_FROM_FLAG : CONFIG_FROM_ENV,
+                        0, in->data, err);
   return rc;
-}
-
-/* The items of a list are the words of a copy behind their array. */
-static enum qp_rc
-split_list(struct cli_config_value *value, struct qp_err *err)
-{
-  size_t count = value->text[0] ? 1 : 0;
-  size_t size = strlen(value->text) + 1;
-  char *at;
-
-  for (const char *s = value->text; *s; s++)
-    count += *s == ' ';
-  value->items = cli_realloc(NULL, (count + 1) * sizeof(*value->items) + size, 1);
-  if (!value->items)
-    return cli_fail_nomem(err);
-  at = (char *)(value->items + count + 1);
-  memcpy(at, value->text, size);
-  for (size_t i = 0; i < count; i++) {
-    value->items[i] = at;
-    at += strcspn(at, " ");
-    *at++ = '\0';
-  }
-  value->items[count] = NULL;
-  return QP_OK;
 }
 
 static enum qp_rc
@@ -493,8 +226,8 @@ finish(struct cli_config *config, struct qp_err *err)
   enum qp_rc rc = QP_OK;
 
   for (size_t i = 0; i < CONFIG_COUNT && !rc; i++)
-    if (cli_config_rows[i].type == CONFIG_LIST)
-      rc = split_list(&config->values[i], err);
+    if (cli_config_rows[i].type == CONFIG_LIST || cli_config_rows[i].type == CONFIG_LINES)
+      rc = cli_config_value_split(&cli_config_rows[i], &config->values[i], err);
   if (!rc && cert != key)
     rc = cli_fail(err, QP_INVALID, "tls_cert and tls_key go together; %s is missing",
                   cert ? "tls_key" : "tls_cert");
@@ -504,15 +237,12 @@ finish(struct cli_config *config, struct qp_err *err)
 enum qp_rc
 cli_config_load(const struct cli_config_input *in, struct cli_config *out, struct qp_err *err)
 {
-  bool in_data = false;
   enum qp_rc rc;
 
   memset(out, 0, sizeof(*out));
   rc = read_defaults(out, err);
   if (!rc)
-    rc = find_file(out, in, &in_data, err);
-  if (!rc && out->file)
-    rc = read_file(out, in_data, err);
+    rc = cli_config_file_read(out, in, err);
   if (!rc)
     rc = read_environment(out, err);
   if (!rc)

@@ -1,10 +1,15 @@
-/* config.h - the configuration of `quipu serve`, from one table.
+/* config.h - the configuration of `quipu serve` and of whatever else runs turns, from one table.
  *
  * A row is at once the key `max_body` of quipu.conf, the flag --max-body and the environment
  * variable QUIPU_MAX_BODY; the help, --print-config and docs/configuration.md are made from it. The
  * first of these that gives a value wins: flag, environment, file, default. Values of one list are
  * separated by commas or spaces; in the file and among the flags it may also be there several
- * times. An unknown key, a wrong section, type or range is QP_INVALID with the place of it. */
+ * times. An unknown key, a wrong section, type or range is QP_INVALID with the place of it.
+ *
+ * The file may also have sections [provider.NAME], one for each provider of models of one's own,
+ * whose keys are in CONFIG_PROVIDER_MAP.
+ *
+ * A secret is shown to nobody: not printed, not logged, in no sentence. */
 #ifndef QP_CLI_CONFIG_H
 #define QP_CLI_CONFIG_H
 
@@ -22,16 +27,19 @@
 enum config_type {
   CONFIG_TEXT,
   CONFIG_LIST,
+  CONFIG_LINES, /* a list whose values have spaces: one a line, a flag or a key of the file */
   CONFIG_NUMBER,
   CONFIG_BYTES,  /* a number, or one with K, M or G behind it: powers of 1024 */
+  CONFIG_MONEY,  /* dollars, as 0.25; the number is millionths */
   CONFIG_CHOICE, /* one of the words in the row's value, which are separated by '|' */
   CONFIG_SWITCH, /* yes or no */
+  CONFIG_SECRET, /* a text that is shown to nobody */
 };
 
 /* ROW(ID, flag, letter, value, section, type, min, max, live, default, help); NONE is a row whose
  * default is to have no value. `live`: a running server takes a new value when it reads its
- * configuration again. */
-#define CONFIG_MAP(ROW, NONE)                                                                   \
+ * configuration again. These are the server's. */
+#define CONFIG_SERVER_MAP(ROW, NONE)                                                            \
   ROW(LISTEN, "listen", 'l', "ADDR:PORT", "server", TEXT, 0, 0, false, "127.0.0.1:7878",        \
       "where to listen; port 0 picks a free one")                                               \
   ROW(THREADS, "threads", 0, "N", "server", NUMBER, 0, 64, false, "0",                          \
@@ -66,6 +74,69 @@ enum config_type {
       "how a log line is written")                                                              \
   ROW(ACCESS_LOG, "access-log", 0, "yes|no", "log", SWITCH, 0, 0, true, "yes", "a line a request")
 
+/* These are of the engine that runs turns, for every command that has one. */
+#define CONFIG_ENGINE_MAP(ROW, NONE)                                                          \
+  NONE(DEFAULT_MODEL, "default-model", 0, "MODEL", "models", TEXT, 0, 0, false, "",           \
+       "asked when a context names none, as MODEL or PROVIDER/MODEL")                         \
+  NONE(ANTHROPIC_KEY, "anthropic-key", 0, "KEY", "models", SECRET, 0, 0, false, "",           \
+       "key of Anthropic; $ANTHROPIC_API_KEY does too")                                       \
+  NONE(ANTHROPIC_KEY_FILE, "anthropic-key-file", 0, "FILE", "models", TEXT, 0, 0, false, "",  \
+       "a file that has the key of Anthropic in it")                                          \
+  NONE(ANTHROPIC_URL, "anthropic-url", 0, "URL", "models", TEXT, 0, 0, false, "",             \
+       "where Anthropic or a proxy is; $ANTHROPIC_BASE_URL does too")                         \
+  NONE(ANTHROPIC_MODEL, "anthropic-model", 0, "MODEL", "models", TEXT, 0, 0, false, "",       \
+       "the model of Anthropic to ask when none is named")                                    \
+  NONE(OPENAI_KEY, "openai-key", 0, "KEY", "models", SECRET, 0, 0, false, "",                 \
+       "key of OpenAI; $OPENAI_API_KEY does too")                                             \
+  NONE(OPENAI_KEY_FILE, "openai-key-file", 0, "FILE", "models", TEXT, 0, 0, false, "",        \
+       "a file that has the key of OpenAI in it")                                             \
+  NONE(OPENAI_URL, "openai-url", 0, "URL", "models", TEXT, 0, 0, false, "",                   \
+       "where a server is that speaks OpenAI's protocol; $OPENAI_BASE_URL does too")          \
+  NONE(OPENAI_MODEL, "openai-model", 0, "MODEL", "models", TEXT, 0, 0, false, "",             \
+       "the model of OpenAI to ask when none is named")                                       \
+  NONE(OLLAMA_URL, "ollama-url", 0, "URL", "models", TEXT, 0, 0, false, "",                   \
+       "where Ollama is, as http://127.0.0.1:11434")                                          \
+  NONE(OLLAMA_MODEL, "ollama-model", 0, "MODEL", "models", TEXT, 0, 0, false, "",             \
+       "the model of Ollama to ask when none is named")                                       \
+  NONE(MODEL_TABLE, "model-table", 0, "FILE", "models", TEXT, 0, 0, false, "",                \
+       "more rows for the table of models, a JSON array")                                     \
+  NONE(DEMO_SCRIPT, "demo-script", 0, "FILE", "models", TEXT, 0, 0, false, "",                \
+       "what the demo model says, JSON")                                                      \
+  NONE(WORKSPACE, "workspace", 0, "DIR", "tools", TEXT, 0, 0, false, "",                      \
+       "the directory of the built-in tools; without it there are none")                      \
+  NONE(MCP, "mcp", 0, "FILE", "tools", TEXT, 0, 0, false, "",                                 \
+       "MCP servers, from a standard mcp.json")                                               \
+  NONE(POLICY, "policy", 0, "FILE", "tools", TEXT, 0, 0, false, "",                           \
+       "rules about tool calls, one a line, as 'deny write_file path=*.pem'")                 \
+  NONE(RULE, "rule", 0, "RULE...", "tools", LINES, 0, 0, false, "",                           \
+       "a rule about tool calls that goes before those of the file")                          \
+  ROW(MAX_ROUNDS, "max-rounds", 0, "N", "turns", NUMBER, 0, 1000000, false, "50",             \
+      "answers with tool calls in one turn; 0: no limit")                                     \
+  ROW(MAX_CALLS, "max-calls", 0, "N", "turns", NUMBER, 0, 1000000, false, "200",              \
+      "tool calls in one turn; 0: no limit")                                                  \
+  ROW(TURN_TOKENS, "turn-tokens", 0, "N", "turns", NUMBER, 0, CONFIG_MUCH, false, "0",        \
+      "tokens of all model calls of a turn; 0: no limit")                                     \
+  ROW(TURN_COST, "turn-cost", 0, "DOLLARS", "turns", MONEY, 0, CONFIG_MUCH, false, "0",       \
+      "what the model calls of a turn may cost; 0: no limit")                                 \
+  ROW(CONTEXT_TOKENS, "context-tokens", 0, "N", "turns", NUMBER, 0, CONFIG_MUCH, false, "0",  \
+      "tokens of all turns of a context; 0: no limit")                                        \
+  ROW(CONTEXT_COST, "context-cost", 0, "DOLLARS", "turns", MONEY, 0, CONFIG_MUCH, false, "0", \
+      "what all turns of a context may cost; 0: no limit")                                    \
+  ROW(RETRIES, "retries", 0, "N", "turns", NUMBER, 0, 100, false, "3",                        \
+      "of a model call that may soon work again")                                             \
+  ROW(RETRY_PAUSE, "retry-pause", 0, "MS", "turns", NUMBER, 1, 600000, false, "500",          \
+      "milliseconds before the first of them; it doubles each time")
+
+#define CONFIG_MUCH UINT64_C(1000000000000) /* of a million dollars, or of tokens */
+
+#define CONFIG_MAP(ROW, NONE) CONFIG_SERVER_MAP(ROW, NONE) CONFIG_ENGINE_MAP(ROW, NONE)
+
+/* Both maps as rows of a table of options (opts.h), in the order of the ids. */
+#define CONFIG_OPTION(id, flag, letter, value, section, type, min, max, live, fallback, help) \
+  { flag, letter, value, help " (default: " fallback ")", NULL },
+#define CONFIG_OPTION_NONE(id, flag, letter, value, section, type, min, max, live, fallback, help) \
+  { flag, letter, value, help, NULL },
+
 enum config_id {
 #define ROW(id, ...) CONFIG_##id,
   CONFIG_MAP(ROW, ROW)
@@ -73,6 +144,23 @@ enum config_id {
       CONFIG_FLAGS,           /* so many rows are options of `quipu serve` */
   CONFIG_DATA = CONFIG_FLAGS, /* the option --data of every command, as a key of the file */
   CONFIG_COUNT,
+  CONFIG_ENGINE_FIRST = CONFIG_DEFAULT_MODEL, /* the engine's rows are the last that are flags */
+  CONFIG_ENGINE_FLAGS = CONFIG_FLAGS - CONFIG_ENGINE_FIRST,
+};
+
+/* FIELD(ID, key, value, type): what a section [provider.NAME] can say. */
+#define CONFIG_PROVIDER_MAP(FIELD)                               \
+  FIELD(PROTOCOL, "protocol", "openai|anthropic|ollama", CHOICE) \
+  FIELD(URL, "url", "URL", TEXT)                                 \
+  FIELD(KEY, "key", "KEY", SECRET)                               \
+  FIELD(KEY_FILE, "key_file", "FILE", TEXT)                      \
+  FIELD(MODEL, "model", "MODEL", TEXT)
+
+enum config_provider_field {
+#define FIELD(id, ...) CONFIG_PROVIDER_##id,
+  CONFIG_PROVIDER_MAP(FIELD)
+#undef FIELD
+      CONFIG_PROVIDER_FIELDS,
 };
 
 enum config_source { CONFIG_FROM_DEFAULT, CONFIG_FROM_FILE, CONFIG_FROM_ENV, CONFIG_FROM_FLAG };
@@ -80,19 +168,34 @@ enum config_source { CONFIG_FROM_DEFAULT, CONFIG_FROM_FILE, CONFIG_FROM_ENV, CON
 struct cli_config_value {
   enum config_source source;
   unsigned line;   /* of the file */
-  char *text;      /* as it was given; a list's values are separated by one space; never NULL */
+  char *text;      /* as it was given; a list's values are separated by one space, lines by a line
+                    * break; never NULL */
   uint64_t number; /* of a number or size; of a choice its place; of a switch 0 or 1 */
-  char **items;    /* of a list: ends with NULL */
+  char **items;    /* of a list and of lines: ends with NULL */
+  const char *variable; /* that gave it, when it is one of another program; else NULL */
+};
+
+/* A section [provider.NAME]. */
+struct cli_config_provider {
+  char *name;
+  struct cli_config_value values[CONFIG_PROVIDER_FIELDS]; /* text is NULL: not given */
 };
 
 struct cli_config {
   char *file; /* that was read; NULL: none */
   struct cli_config_value values[CONFIG_COUNT];
+  struct cli_config_provider *providers; /* in the order of the file */
+  size_t provider_count;
 };
 
 /* What the command line gave. */
 struct cli_config_input {
-  const char *const *values; /* of the flags: rows 0 to CONFIG_FLAGS - 1 */
+  /* The flags that the command has: values[i], and option i of `repeats`, are of row first + i.
+   * `quipu serve` has all: 0 and CONFIG_FLAGS; one that runs turns without a server has
+   * CONFIG_ENGINE_FIRST and CONFIG_ENGINE_FLAGS. Repeats of other options are passed over. */
+  enum config_id first;
+  size_t count;
+  const char *const *values;
   const struct cli_repeats *repeats;
   const char *file; /* of --config, or NULL */
   const char *data; /* of --data or $QUIPU_DATA; NULL: neither was given */
@@ -115,5 +218,10 @@ json_t *cli_config_json(const struct cli_config *config);
 /* "max_body" */
 const char *cli_config_key(enum config_id id, char out[CLI_CONFIG_NAME]);
 bool cli_config_is_live(enum config_id id);
+bool cli_config_is_secret(enum config_id id);
+
+/* Whether two configurations have the same sections [provider.NAME]. */
+bool cli_config_same_providers(const struct cli_config *a, const struct cli_config *b);
+void cli_config_swap_providers(struct cli_config *a, struct cli_config *b);
 
 #endif

@@ -1,4 +1,6 @@
-/* config_int.h - the table of config.h as data, for the files that read and print it. */
+/* config_int.h - the table of config.h as data, for the files that read and print it: config.c puts
+ * the sources together, config_file.c reads quipu.conf, config_value.c understands one value,
+ * config_print.c prints. */
 #ifndef QP_CLI_CONFIG_INT_H
 #define QP_CLI_CONFIG_INT_H
 
@@ -16,8 +18,34 @@ struct cli_config_row {
 };
 
 extern const struct cli_config_row cli_config_rows[CONFIG_COUNT];
+extern const struct cli_config_row cli_config_provider_rows[CONFIG_PROVIDER_FIELDS];
 
 /* "QUIPU_MAX_BODY" */
 const char *cli_config_variable(enum config_id id, char out[CLI_CONFIG_NAME]);
+
+/* ---- config_value.c ---- */
+
+void cli_config_value_release(struct cli_config_value *value);
+/* Understands `text` and keeps it in *value. A source that is looked at later takes the place of
+ * one before it; the same source again adds to a list and is otherwise a mistake. `what` begins the
+ * sentence of it. */
+enum qp_rc cli_config_value_set(const struct cli_config_row *row, const char *what,
+                                enum config_source source, unsigned line, const char *text,
+                                struct cli_config_value *value, struct qp_err *err);
+/* The items of a list or of lines, once all of them are there. */
+enum qp_rc cli_config_value_split(const struct cli_config_row *row, struct cli_config_value *value,
+                                  struct qp_err *err);
+char *cli_config_copy(const char *text); /* NULL: no memory */
+
+/* ---- config_file.c ---- */
+
+/* Finds the file, and reads it when there is one. */
+enum qp_rc cli_config_file_read(struct cli_config *config, const struct cli_config_input *in,
+                                struct qp_err *err);
+
+/* ---- config.c ---- */
+
+enum qp_rc cli_config_set(struct cli_config *config, enum config_id id, enum config_source source,
+                          unsigned line, const char *text, struct qp_err *err);
 
 #endif

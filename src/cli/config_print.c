@@ -1,5 +1,6 @@
 /* config_print.c - the configuration as it is in effect: an INI file for people, which can be read
- * again, and JSON for programs, which also has the table that docs/configuration.md is made of. */
+ * again, and JSON for programs, which also has the table that docs/configuration.md is made of. Of
+ * a secret both only say that it is set. */
 #include <stdio.h>
 #include <string.h>
 
@@ -22,7 +23,7 @@ print_source(const struct cli_config *config, enum config_id id)
     printf("line %u", value->line);
     break;
   case CONFIG_FROM_ENV:
-    printf("$%s", cli_config_variable(id, name));
+    printf("$%s", value->variable ? value->variable : cli_config_variable(id, name));
     break;
   case CONFIG_FROM_FLAG:
     printf("--%s", cli_config_rows[id].flag);
@@ -41,8 +42,13 @@ print_value(const struct cli_config *config, enum config_id id)
     printf("# %s is not set\n", cli_config_key(id, key));
     return;
   }
-  printf("%s = ", cli_config_key(id, key));
-  cli_put_word(stdout, value->items ? value->items[0] : value->text);
+  (void)cli_config_key(id, key);
+  if (cli_config_rows[id].type == CONFIG_SECRET) {
+    printf("# %s is set and not shown", key);
+  } else {
+    printf("%s = ", key);
+    cli_put_word(stdout, value->items ? value->items[0] : value->text);
+  }
   fputs(" ; ", stdout);
   print_source(config, id);
   putchar('\n');
@@ -50,6 +56,26 @@ print_value(const struct cli_config *config, enum config_id id)
     fputs("  ", stdout);
     cli_put_word(stdout, value->items[i]);
     putchar('\n');
+  }
+}
+
+static void
+print_provider(const struct cli_config_provider *provider)
+{
+  printf("\n[provider.%s]\n", provider->name);
+  for (size_t i = 0; i < CONFIG_PROVIDER_FIELDS; i++) {
+    const struct cli_config_row *row = &cli_config_provider_rows[i];
+    const struct cli_config_value *value = &provider->values[i];
+
+    if (!value->text || !value->text[0])
+      continue;
+    if (row->type == CONFIG_SECRET) {
+      printf("# %s is set and not shown", row->flag);
+    } else {
+      printf("%s = ", row->flag);
+      cli_put_word(stdout, value->text);
+    }
+    printf(" ; line %u\n", value->line);
   }
 }
 
@@ -71,15 +97,28 @@ cli_config_print(const struct cli_config *config)
     }
     print_value(config, id);
   }
+  for (size_t i = 0; i < config->provider_count; i++)
+    print_provider(&config->providers[i]);
+}
+
+/* Of a secret whether it is there, of all else the text. */
+static json_t *
+shown(const struct cli_config_row *row, const struct cli_config_value *value)
+{
+  if (row->type == CONFIG_SECRET)
+    return json_boolean(value->text && value->text[0]);
+  return cli_json_string(value->text);
 }
 
 static json_t *
 row_json(const struct cli_config *config, enum config_id id)
 {
-  static const char *const types[] = { "text", "list", "number", "bytes", "choice", "switch" };
+  static const char *const types[] = { "text",  "list",   "lines",  "number", "bytes",
+                                       "money", "choice", "switch", "secret" };
   const struct cli_config_row *row = &cli_config_rows[id];
   const struct cli_config_value *value = &config->values[id];
-  bool ranged = row->type == CONFIG_NUMBER || row->type == CONFIG_BYTES;
+  bool ranged =
+      row->type == CONFIG_NUMBER || row->type == CONFIG_BYTES || row->type == CONFIG_MONEY;
   char key[CLI_CONFIG_NAME];
   char variable[CLI_CONFIG_NAME];
   json_t *table =
@@ -90,8 +129,8 @@ row_json(const struct cli_config *config, enum config_id id)
   json_t *range =
       ranged ? json_pack("{s:I, s:I}", "min", (json_int_t)row->min, "max", (json_int_t)row->max)
              : json_object();
-  json_t *now = json_pack("{s:o, s:s}", "value", cli_json_string(value->text), "source",
-                          source_names[value->source]);
+  json_t *now =
+      json_pack("{s:o, s:s}", "value", shown(row, value), "source", source_names[value->source]);
 
   if (now && value->source == CONFIG_FROM_FILE &&
       json_object_set_new(now, "line", json_integer(value->line))) {
@@ -101,15 +140,38 @@ row_json(const struct cli_config *config, enum config_id id)
   return cli_json_join(cli_json_join(table, range), now);
 }
 
+static json_t *
+provider_json(const struct cli_config_provider *provider)
+{
+  json_t *object = json_pack("{s:o}", "name", cli_json_string(provider->name));
+
+  for (size_t i = 0; object && i < CONFIG_PROVIDER_FIELDS; i++) {
+    const struct cli_config_row *row = &cli_config_provider_rows[i];
+
+    if (json_object_set_new(object, row->flag, shown(row, &provider->values[i]))) {
+      json_decref(object);
+      return NULL;
+    }
+  }
+  return object;
+}
+
 json_t *
 cli_config_json(const struct cli_config *config)
 {
   json_t *rows = json_array();
+  json_t *providers = json_array();
+  int bad = 0;
 
-  for (size_t i = 0; i < CONFIG_COUNT; i++)
-    if (json_array_append_new(rows, row_json(config, (enum config_id)i))) {
-      json_decref(rows);
-      return NULL;
-    }
-  return json_pack("{s:o, s:o}", "file", cli_json_string(config->file), "values", rows);
+  for (size_t i = 0; i < CONFIG_COUNT && !bad; i++)
+    bad = json_array_append_new(rows, row_json(config, (enum config_id)i));
+  for (size_t i = 0; i < config->provider_count && !bad; i++)
+    bad = json_array_append_new(providers, provider_json(&config->providers[i]));
+  if (bad) {
+    json_decref(rows);
+    json_decref(providers);
+    return NULL;
+  }
+  return json_pack("{s:o, s:o, s:o}", "file", cli_json_string(config->file), "values", rows,
+                   "providers", providers);
 }

@@ -12,9 +12,8 @@
 
 /* ---- opening ---- */
 
-/* The library's lines go to standard error: warnings always, the rest when asked for. */
-static void
-log_line(void *arg, enum qp_log_level level, const char *feature, const char *text)
+void
+cli_log(void *arg, enum qp_log_level level, const char *feature, const char *text)
 {
   const struct cli *cli = arg;
 
@@ -35,7 +34,7 @@ cli_open(struct cli *cli, enum cli_open_mode mode, struct qp_err *err)
   struct qp_store_options options = {
     .size = sizeof(options),
     .flags = flags[mode],
-    .log = cli->log ? cli->log : log_line,
+    .log = cli->log ? cli->log : cli_log,
     .log_arg = cli->log ? cli->log_arg : cli,
   };
   enum qp_rc rc = qp_store_open(cli->data, &options, &cli->store, err);

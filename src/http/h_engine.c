@@ -7,8 +7,10 @@
 
 typedef enum qp_rc lister(struct qp_engine *engine, char **out, size_t *len, struct qp_err *err);
 
+/* With the default model beside the list, or without. */
 static enum qp_rc
-answer_list(struct qp__request *r, const char *key, lister *list, struct qp_err *err)
+answer_list(struct qp__request *r, const char *key, lister *list, bool with_default,
+            struct qp_err *err)
 {
   struct qp_engine *engine = NULL;
   char *text = NULL;
@@ -18,24 +20,26 @@ answer_list(struct qp__request *r, const char *key, lister *list, struct qp_err 
   if (rc)
     return rc;
   rc = list(engine, &text, &len, err);
+  if (!rc) {
+    qp__emit_open(&r->reply.body, NULL, '{');
+    qp__emit_raw(&r->reply.body, key, (struct qp_bytes){ text, len });
+    if (with_default)
+      qp__emit_str(&r->reply.body, "default", qp_engine_default_model(engine));
+    qp__emit_close(&r->reply.body, '}');
+  }
   qp__turns_leave(r->http);
-  if (rc)
-    return rc;
-  qp__emit_open(&r->reply.body, NULL, '{');
-  qp__emit_raw(&r->reply.body, key, (struct qp_bytes){ text, len });
-  qp__emit_close(&r->reply.body, '}');
   qp_free(text);
-  return QP_OK;
+  return rc;
 }
 
 enum qp_rc
 qp__h_models(struct qp__request *r, struct qp_err *err)
 {
-  return answer_list(r, "models", qp_engine_models, err);
+  return answer_list(r, "models", qp_engine_models, true, err);
 }
 
 enum qp_rc
 qp__h_tools(struct qp__request *r, struct qp_err *err)
 {
-  return answer_list(r, "tools", qp_engine_tools, err);
+  return answer_list(r, "tools", qp_engine_tools, false, err);
 }

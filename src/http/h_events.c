@@ -9,16 +9,18 @@
 #include "http/http_int.h"
 #include "http/stream.h"
 
+#define AFTER_MAX 9007199254740991 /* numbers up to this one are exact in every client */
+
 /* The number after which events are wanted: that of a client that comes back, or of the query. */
 static enum qp_rc
 read_after(struct qp__request *r, uint64_t *out, struct qp_err *err)
 {
   const char *last = qp__request_header(r, "Last-Event-ID");
-  enum qp_rc rc = qp__request_number(r, "after", 0, INT64_MAX, out, err);
+  enum qp_rc rc = qp__request_number(r, "after", 0, AFTER_MAX, out, err);
 
   if (rc || !last || !last[0])
     return rc;
-  if (strlen(last) > 18 || strspn(last, "0123456789") != strlen(last))
+  if (strlen(last) > 16 || strspn(last, "0123456789") != strlen(last))
     return qp__fail(err, QP_INVALID, "'Last-Event-ID' is not a number that this server gave");
   *out = strtoull(last, NULL, 10);
   return QP_OK;

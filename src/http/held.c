@@ -310,6 +310,18 @@ qp__held_settle(struct qp__held *held)
 }
 
 void
+qp__holds_settle(struct qp__holds *h, const struct qp_uuid *id)
+{
+  struct qp__held *held;
+
+  (void)pthread_mutex_lock(&h->lock);
+  held = *slot_of(h, id);
+  if (held && held->stage == QP__HELD_READY)
+    qp__held_settle(held);
+  (void)pthread_mutex_unlock(&h->lock);
+}
+
+void
 qp__held_resize(struct qp__held *held, size_t render_bytes)
 {
   struct qp__holds *h = held->holds;

@@ -7,12 +7,14 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "http/clock.h"
+#include "http/held.h"
 #include "http/http_int.h"
 #include "http/turns.h"
 
-#define BUFFER_MAX ((size_t)1 << 20) /* bytes that wait for a slow client */
-#define KEEP_MAX ((size_t)4 << 10)   /* an empty buffer of more is freed */
-#define BLOCK 1024                   /* bytes that libmicrohttpd sets aside for a response */
+#define WAITING_MAX ((size_t)1 << 20) /* bytes that may wait for a slow client … */
+#define BUFFER_MAX ((size_t)4 << 20)  /* … before one event more, which has 1 MiB at most */
+#define KEEP_MAX ((size_t)4 << 10)    /* an empty buffer of more is freed */
+#define BLOCK 1024                    /* bytes that libmicrohttpd sets aside for a response */
 #define COMMENT_US 15000000
 #define GREETING ": quipu\nretry: 2000\n\n"
 #define COMMENT ":\n\n"
@@ -21,6 +23,8 @@ struct qp__stream {
   struct qp__stream *next, *prev; /* under the lock of all */
   struct qp__streams *all;
   struct MHD_Connection *connection;
+  struct qp__holds *holds;
+  struct qp_uuid context;
   struct qp_subscription *subscription;
   bool of_turn;
 
@@ -29,7 +33,6 @@ struct qp__stream {
   size_t sent;          /* … from here on */
   bool suspended;       /* the connection waits to be resumed */
   bool closed;          /* nothing is added any more */
-  bool cut;             /* the client was too slow: it ends in the middle */
   int64_t sent_us;      /* when something was last sent */
 };
 
@@ -156,16 +159,42 @@ tells_rest(const struct qp_event_info *event)
   return rests;
 }
 
-/* With the stream's lock. */
+/* With the stream's lock: forgets what was sent, once that is most of it. */
+static void
+compact(struct qp__stream *s)
+{
+  size_t left = s->text.len - s->sent;
+
+  if (s->sent < KEEP_MAX || s->sent < left)
+    return;
+  memmove(s->text.data, s->text.data + s->sent, left);
+  s->text.data[left] = '\0';
+  s->text.len = left;
+  s->sent = 0;
+}
+
+/* With the stream's lock. A client that is too far behind gets what waits for it and then the end;
+ * with the number of the last event that it got it comes back. */
 static void
 add_event(struct qp__stream *s, const struct qp_event_info *event)
 {
+  size_t before;
+
+  compact(s);
+  before = s->text.len;
+  if (before - s->sent > WAITING_MAX) {
+    s->closed = true;
+    return;
+  }
   (void)qp__buf_addf(&s->text, "id: %llu\nevent: %s\ndata: ", (unsigned long long)event->seq,
                      event->type);
   (void)qp__buf_add(&s->text, event->json.data, event->json.len);
   (void)qp__buf_add_str(&s->text, "\n\n");
-  s->cut = s->text.rc != QP_OK;
-  s->closed = s->cut || (s->of_turn && tells_rest(event));
+  if (s->text.rc && s->text.data) { /* not half of it */
+    s->text.len = before;
+    s->text.data[before] = '\0';
+  }
+  s->closed = s->text.rc || (s->of_turn && tells_rest(event));
 }
 
 static void
@@ -173,6 +202,9 @@ take_event(void *arg, const struct qp_event_info *event)
 {
   struct qp__stream *s = arg;
 
+  /* Whoever is told of a state and polls then must not be shown an older one. */
+  if (event && strcmp(event->type, "state") == 0)
+    qp__holds_settle(s->holds, &s->context);
   (void)pthread_mutex_lock(&s->lock);
   if (!event)
     s->closed = true;
@@ -203,9 +235,7 @@ read_stream(void *cls, uint64_t pos, char *out, size_t max)
 
   (void)pos;
   (void)pthread_mutex_lock(&s->lock);
-  if (s->cut) {
-    n = MHD_CONTENT_READER_END_WITH_ERROR;
-  } else if (s->sent < s->text.len) {
+  if (s->sent < s->text.len) {
     size_t left = s->text.len - s->sent;
 
     n = (ssize_t)(left < max ? left : max);
@@ -249,6 +279,8 @@ qp__stream_new(struct qp__request *r, const struct qp_uuid *context, uint64_t af
   }
   s->all = &r->http->streams;
   s->connection = r->connection;
+  s->holds = &r->http->holds;
+  s->context = *context;
   s->of_turn = of_turn;
   s->sent_us = qp__clock_us();
   qp__buf_init(&s->text, BUFFER_MAX);

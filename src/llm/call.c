@@ -437,7 +437,11 @@ qp__httpcall_start(struct qp__llm_call *call, const struct qp__llm_request *requ
   qp__llm_head_init(&http->head);
   qp__buf_init(&http->body, QP__LLM_BODY_MAX);
   qp__buf_init(&http->reply, QP__LLM_EVENT_MAX);
-  rc = codec->encode(request, &http->body, err);
+  if (request->body) {
+    http->body = *request->body;
+    qp__buf_init(request->body, QP__LLM_BODY_MAX);
+  }
+  rc = request->body ? QP_OK : codec->encode(request, &http->body, err);
   if (!rc)
     rc = codec->open((struct qp__llm_sink){ on_event, http }, &http->reader, err);
   if (!rc)

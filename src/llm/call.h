@@ -40,6 +40,12 @@ void qp__llm_engine_close(struct qp__llm_engine *engine);
 /* How many calls have not ended. */
 size_t qp__llm_engine_calls(const struct qp__llm_engine *engine);
 
+/* Writes the body of the request, which a call would write itself: for a thread that has the time.
+ * The demo has none. */
+enum qp_rc qp__llm_encode(const struct qp__llm_provider *provider,
+                          const struct qp__llm_request *request, struct qp__buf *body,
+                          struct qp_err *err);
+
 /* Encodes the request, which is not needed afterwards, and begins. `provider` must live until the
  * call ends. On failure nothing is called. */
 enum qp_rc qp__llm_call_start(struct qp__llm_engine *engine,

@@ -248,6 +248,16 @@ qp__llm_engine_calls(const struct qp__llm_engine *e)
 /* ---- calls ---- */
 
 enum qp_rc
+qp__llm_encode(const struct qp__llm_provider *provider, const struct qp__llm_request *request,
+               struct qp__buf *body, struct qp_err *err)
+{
+  struct qp__llm_request flagged = *request;
+
+  flagged.flags |= provider->flags;
+  return provider->codec ? provider->codec->encode(&flagged, body, err) : QP_OK;
+}
+
+enum qp_rc
 qp__llm_call_start(struct qp__llm_engine *e, const struct qp__llm_provider *provider,
                    const struct qp__llm_request *request, const struct qp__llm_call_fns *fns,
                    struct qp__llm_call **out, struct qp_err *err)

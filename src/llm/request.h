@@ -67,6 +67,7 @@ struct qp__llm_request {
   unsigned flags;
   qp__llm_blob_fn *blob; /* NULL: no blob is available */
   void *blob_arg;
+  struct qp__buf *body; /* what qp__llm_encode() made of it, to be taken; NULL: nothing yet */
 };
 
 #endif

@@ -473,6 +473,8 @@ qp__mcp_listed(struct qp__mcp *server)
 {
   if (server->state == QP__MCP_LISTING) {
     set_state(server, QP__MCP_READY);
+    qp__log(&server->tools->log, QP_LOG_INFO, "mcp", "%s: has told its %zu tools", name_of(server),
+            server->count);
     settle(server);
   }
   if (server->state == QP__MCP_READY)

@@ -195,3 +195,13 @@ qp__tool_once_judge(const struct qp__tool_once *options, const char *name, const
   close_once(&o);
   return rc;
 }
+
+enum qp_rc
+qp__tool_once_check_rule(const char *line, struct qp_err *err)
+{
+  struct qp__policy policy = { 0 };
+  enum qp_rc rc = qp__policy_add_line(&policy, line, err);
+
+  qp__policy_release(&policy);
+  return rc;
+}

@@ -51,4 +51,7 @@ enum qp_rc qp__tool_once_judge(const struct qp__tool_once *options, const char *
                                const char *arguments, const char **verdict, size_t *rule,
                                struct qp_err *err);
 
+/* Whether a line can be among the rules. QP_INVALID: the sentence says why not. */
+enum qp_rc qp__tool_once_check_rule(const char *line, struct qp_err *err);
+
 #endif

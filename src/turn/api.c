@@ -68,6 +68,19 @@ check_ids(const struct qp_action *a, struct qp_err *err)
   return QP_OK;
 }
 
+/* Whether there is something in a message that a model can be asked. */
+static bool
+says_something(const struct qp_message *message)
+{
+  for (size_t i = 0; i < qp_message_part_count(message); i++) {
+    struct qp_part part = qp_message_part(message, i);
+
+    if (part.kind == QP_PART_TEXT ? part.text.len > 0 : part.kind == QP_PART_IMAGE)
+      return true;
+  }
+  return false;
+}
+
 static enum qp_rc
 check_action(const struct qp_action *a, struct qp_err *err)
 {
@@ -84,7 +97,7 @@ check_action(const struct qp_action *a, struct qp_err *err)
       return qp__fail(err, QP_INVALID, "the message to edit is not named");
     /* fall through */
   case QP_ACTION_SEND_MESSAGE:
-    if (!a->message && a->text.len == 0)
+    if (a->message ? !says_something(a->message) : a->text.len == 0)
       return qp__fail(err, QP_INVALID, "the message is empty");
     if (a->message && qp_message_role(a->message) != QP_ROLE_USER)
       return qp__fail(err, QP_INVALID, "only a message of the user can be sent");
@@ -292,13 +305,25 @@ ask(struct qp_engine *engine, json_t *(*answer)(struct qp_engine *e), const char
   return rc;
 }
 
+/* Whether it is asked when a context names none. */
+static bool
+is_default(const struct qp_engine *e, const struct qp__model *model)
+{
+  const struct qp__llm_provider *provider;
+  const char *wire;
+
+  return !qp__llm_resolve(&e->providers, &e->models, e->model, &provider, &wire, NULL) &&
+         strcmp(wire, model->id) == 0 && strcmp(provider->name, model->provider) == 0;
+}
+
 static json_t *
 model_object(const struct qp_engine *e, const struct qp__model *model)
 {
   const struct qp__llm_provider *provider = qp__llm_providers_find(&e->providers, model->provider);
-  json_t *object = json_pack("{s:s, s:s, s:I, s:I, s:b}", "id", model->id, "provider",
-                             model->provider, "window", (json_int_t)model->window, "max_output",
-                             (json_int_t)model->max_output, "available", provider != NULL);
+  json_t *object =
+      json_pack("{s:s, s:s, s:I, s:I, s:b, s:b}", "id", model->id, "provider", model->provider,
+                "window", (json_int_t)model->window, "max_output", (json_int_t)model->max_output,
+                "available", provider != NULL, "default", is_default(e, model));
 
   if (object && model->has_prices &&
       (json_object_set_new(object, "input_price", json_real((double)model->input / DOLLARS)) ||
@@ -323,19 +348,34 @@ list_models(struct qp_engine *e)
   return list;
 }
 
+/* NULL: no memory. */
+static json_t *
+parse_text(const char *what, const char *text)
+{
+  json_t *value = NULL;
+
+  if (qp__json_parse(what, (struct qp_bytes){ text, strlen(text) }, &value, NULL))
+    return NULL;
+  return value;
+}
+
 static json_t *
 tool_object(const struct qp_engine *e, const struct qp__tool *tool)
 {
-  json_t *schema = NULL;
+  json_t *schema = parse_text("a schema", tool->schema);
+  json_t *hints = parse_text("hints", tool->ui_hints);
 
-  if (qp__json_parse("a schema", (struct qp_bytes){ tool->schema, strlen(tool->schema) }, &schema,
-                     NULL))
+  if (!schema || !hints) {
+    json_decref(schema);
+    json_decref(hints);
     return NULL;
-  return json_pack(
-      "{s:s, s:s*, s:s, s:s, s:s, s:b, s:s, s:o}", "name", tool->name, "title", tool->title,
-      "description", tool->description ? tool->description : "", "source", tool->source,
-      "display_preference", qp_display_name(tool->display), "changes", tool->changes, "default",
-      qp__verdict_name(qp__tools_judge(e->tools, tool->name, "{}", NULL)), "schema", schema);
+  }
+  return json_pack("{s:s, s:s*, s:s, s:s, s:s, s:o, s:b, s:s, s:o}", "name", tool->name, "title",
+                   tool->title, "description", tool->description ? tool->description : "", "source",
+                   tool->source, "display_preference", qp_display_name(tool->display), "ui_hints",
+                   hints, "changes", tool->changes, "default",
+                   qp__verdict_name(qp__tools_judge(e->tools, tool->name, "{}", NULL)), "schema",
+                   schema);
 }
 
 static json_t *
@@ -362,4 +402,10 @@ enum qp_rc
 qp_engine_tools(struct qp_engine *engine, char **out, size_t *len, struct qp_err *err)
 {
   return ask(engine, list_tools, "the list of tools", out, len, err);
+}
+
+const char *
+qp_engine_default_model(const struct qp_engine *engine)
+{
+  return engine->model;
 }

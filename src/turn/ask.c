@@ -1,4 +1,5 @@
-/* ask.c - calling the model: the history is read in a worker, the answer comes from the loop.
+/* ask.c - calling the model: a worker makes the question ready (question.h), the answer comes from
+ * the loop.
  *
  * Each piece of an answer becomes a line of the log of events, which a restart replays to have what
  * had come:
@@ -19,109 +20,11 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "turn/question.h"
 #include "turn/turn.h"
 
-/* What a worker reads for a call. */
-struct history {
-  uv_work_t work; /* first */
-  struct qp__turn *turn;
-  uint64_t number;
-  struct qp_context *context;
-  char *branch;
-  struct qp_message **messages;
-  size_t count, cap;
-  json_t *metadata;
-  struct qp__buf system;
-  struct qp_err err;
-};
-
-#define SYSTEM_MAX ((size_t)16 << 20)
 #define PART_MAX ((size_t)64 << 10)   /* of a line: more of a text … */
 #define WHOLE_MAX ((size_t)256 << 10) /* … and what must be in one piece */
-
-static void
-history_free(struct history *h)
-{
-  for (size_t i = 0; i < h->count; i++)
-    qp_message_free(h->messages[i]);
-  qp__free(h->messages);
-  qp__free(h->branch);
-  json_decref(h->metadata);
-  qp__buf_release(&h->system);
-  qp__free(h);
-}
-
-/* ---- in the worker ---- */
-
-static enum qp_rc
-add_message(void *arg, const struct qp_message_info *info, struct qp_bytes json)
-{
-  struct history *h = arg;
-  struct qp_message *message = NULL;
-  enum qp_rc rc;
-
-  if (info->status == QP_STATUS_UNAVAILABLE)
-    return QP_OK; /* the model must do without it */
-  if (h->count == h->cap) {
-    size_t cap = h->cap ? h->cap * 2 : 64;
-    struct qp_message **list = qp__realloc(h->messages, cap * sizeof(struct qp_message *));
-
-    if (!list)
-      return qp__fail_nomem(&h->err, "a history");
-    h->messages = list;
-    h->cap = cap;
-  }
-  rc = qp_message_parse(json, &message, &h->err);
-  if (rc)
-    return rc;
-  h->messages[h->count++] = message;
-  return QP_OK;
-}
-
-static enum qp_rc
-add_prompt(void *arg, const struct qp_prompt *prompt)
-{
-  struct history *h = arg;
-
-  return qp__buf_add_str(&h->system, prompt->content);
-}
-
-/* The branch's prompt, else the context's. One that is gone is none. */
-static enum qp_rc
-read_prompt(struct history *h)
-{
-  json_t *branches = json_object_get(h->metadata, "branches");
-  json_t *branch = json_object_get(branches, h->branch);
-  const char *id = json_string_value(json_object_get(branch, "system_prompt_id"));
-  enum qp_rc rc;
-
-  if (!id)
-    id = json_string_value(
-        json_object_get(json_object_get(h->metadata, "config"), "system_prompt_id"));
-  if (!id)
-    return QP_OK;
-  rc = qp_prompt_get(h->turn->engine->store, id, add_prompt, h, &h->err);
-  return rc == QP_NOTFOUND ? QP_OK : rc;
-}
-
-static void
-read_history(uv_work_t *work)
-{
-  struct history *h = (struct history *)work;
-  char *text = NULL;
-  size_t len;
-  enum qp_rc rc = qp_context_metadata(h->context, &text, &len, &h->err);
-
-  if (!rc)
-    rc = qp__json_parse_object("the metadata", (struct qp_bytes){ text, len }, &h->metadata,
-                               &h->err);
-  qp_free(text);
-  if (!rc)
-    rc = read_prompt(h);
-  if (!rc)
-    rc = qp_messages_range(h->context, h->branch, 0, UINT64_MAX, add_message, h, &h->err);
-  h->err.rc = rc;
-}
 
 /* ---- the answer ---- */
 
@@ -352,9 +255,13 @@ on_event(void *arg, const struct qp__llm_event *event, struct qp_err *err)
   if (!t->began && is_content(event)) {
     t->began = true;
     qp__turn_happen(t, QP__EVENT_ANSWER_BEGAN, number);
-    qp__turn_pump(t); /* it stays: its call goes on */
-    if (t->number != number || !t->answering)
-      return QP_OK; /* the call was cancelled */
+    t->jobs++; /* it stays, whatever comes of that */
+    qp__turn_pump(t);
+    t->jobs--;
+    if (t->number != number || !t->answering) {
+      qp__turn_pump(t); /* the call was cancelled, and the turn may go */
+      return QP_OK;
+    }
   }
   rc = qp__answer_feed(&t->answer, event, err);
   if (!rc && t->began)
@@ -408,118 +315,80 @@ on_call_done(void *arg, const struct qp__llm_fault *fault)
 }
 
 static enum qp_rc
-read_blob(void *arg, const char *id, struct qp__buf *out, struct qp_err *err)
+start_call(struct qp__turn *t, const struct qp__question *q, struct qp_err *err)
 {
-  struct qp_engine *e = arg;
-  char *bytes = NULL;
-  size_t len;
-  enum qp_rc rc = qp_blob_get(e->store, id, &bytes, &len, err);
-
-  if (rc)
-    return rc;
-  rc = qp__buf_add(out, bytes, len);
-  qp_free(bytes);
-  return rc ? qp__buf_check(out, "a blob", err) : QP_OK;
-}
-
-static enum qp_rc
-list_tools(struct qp_engine *e, struct qp__llm_tool **out, size_t *count, struct qp_err *err)
-{
-  size_t n = qp__tools_count(e->tools);
-  struct qp__llm_tool *list = n ? qp__alloc0(n, sizeof(*list)) : NULL;
-
-  if (n && !list)
-    return qp__fail_nomem(err, "the tools of a model call");
-  for (size_t i = 0; i < n; i++) {
-    const struct qp__tool *tool = qp__tools_at(e->tools, i);
-
-    list[i].name = tool->name;
-    list[i].description = tool->description;
-    list[i].schema = (struct qp_bytes){ tool->schema, strlen(tool->schema) };
-  }
-  *out = list;
-  *count = n;
-  return QP_OK;
-}
-
-static enum qp_rc
-start_call(struct qp__turn *t, struct history *h, struct qp_err *err)
-{
-  struct qp_engine *e = t->engine;
   struct qp__llm_call_fns fns = { on_event, on_call_done, t };
-  struct qp__llm_request request = { .cache = QP__CACHE_5M, .flags = t->call_flags };
-  const struct qp__llm_provider *provider = NULL;
-  struct qp__llm_tool *tools = NULL;
-  json_t *config = json_object_get(h->metadata, "config");
-  enum qp_rc rc;
 
-  rc = qp__llm_resolve(&e->providers, &e->models,
-                       json_string_value(json_object_get(config, "model_id")), &provider,
-                       &request.model, err);
-  if (rc)
-    return rc;
-  rc = qp__llm_params_init(&request.params, json_object_get(config, "parameters"), err);
-  if (!rc)
-    rc = list_tools(e, &tools, &request.tool_count, err);
-  if (!rc) {
-    t->model = qp__models_get(&e->models, request.model);
-    request.system = qp__buf_bytes(&h->system);
-    request.messages = (const struct qp_message *const *)h->messages;
-    request.message_count = h->count;
-    request.tools = tools;
-    request.max_output = t->model->max_output;
-    request.blob = read_blob;
-    request.blob_arg = e;
-    begin_answer(t, provider->name);
-    rc = qp__llm_call_start(e->llm, provider, &request, &fns, &t->call, err);
-  }
-  qp__llm_params_release(&request.params);
-  qp__free(tools);
-  return rc;
+  t->model = q->model;
+  begin_answer(t, q->provider->name);
+  return qp__llm_call_start(t->engine->llm, q->provider, &q->request, &fns, &t->call, err);
 }
 
 static void
-on_history(uv_work_t *work, int status)
+prepare(uv_work_t *work)
 {
-  struct history *h = (struct history *)work;
-  struct qp__turn *t = h->turn;
-  struct qp_err err = h->err;
+  qp__question_prepare((struct qp__question *)work);
+}
+
+static void
+on_prepared(uv_work_t *work, int status)
+{
+  struct qp__question *q = (struct qp__question *)work;
+  struct qp__turn *t = q->turn;
+  struct qp_err err = q->err;
 
   t->jobs--;
-  if (h->number == t->number && !t->doomed) {
+  if (q->number == t->number && !t->doomed) {
     if (status)
       (void)qp__fail(&err, QP_STOPPED, "reading the history was stopped");
-    if (!err.rc && start_call(t, h, &err) == QP_OK)
-      err.rc = QP_OK;
+    if (!err.rc)
+      err.rc = start_call(t, q, &err);
     if (err.rc)
       qp__turn_fail(t, QP__EVENT_FINAL_ERROR, t->number,
                     err.rc == QP_NOTFOUND ? "model" : "request", err.msg);
   }
-  history_free(h);
+  qp__question_free(q);
   qp__turn_pump(t);
+}
+
+static void
+make_question(struct qp__turn *t)
+{
+  struct qp__question *q = qp__question_new(t->engine, t->context, t->facts.branch, t->call_flags);
+
+  if (!q) {
+    qp__turn_fail(t, QP__EVENT_FINAL_ERROR, t->number, "internal", "out of memory");
+    return;
+  }
+  q->turn = t;
+  q->number = t->number;
+  if (uv_queue_work(&t->engine->loop, &q->work, prepare, on_prepared)) {
+    qp__question_free(q);
+    qp__turn_fail(t, QP__EVENT_FINAL_ERROR, t->number, "internal", "no worker can be had");
+    return;
+  }
+  t->jobs++;
 }
 
 void
 qp__turn_ask(struct qp__turn *t)
 {
-  struct history *h = qp__alloc0(1, sizeof(*h));
-  uint64_t number = ++t->number;
+  t->number++;
+  qp__tools_wake(t->engine->tools);
+  if (qp__engine_awaits_tools(t->engine))
+    t->waiting_question = t->number;
+  else
+    make_question(t);
+}
 
-  if (h)
-    h->branch = qp__strdup(t->facts.branch);
-  if (!h || !h->branch) {
-    qp__free(h);
-    qp__turn_fail(t, QP__EVENT_FINAL_ERROR, number, "internal", "out of memory");
+void
+qp__turn_ask_now(struct qp__turn *t)
+{
+  bool waits = t->waiting_question && t->waiting_question == t->number && !t->doomed;
+
+  t->waiting_question = 0;
+  if (!waits)
     return;
-  }
-  h->turn = t;
-  h->number = number;
-  h->context = t->context;
-  qp__buf_init(&h->system, SYSTEM_MAX);
-  if (uv_queue_work(&t->engine->loop, &h->work, read_history, on_history)) {
-    history_free(h);
-    qp__turn_fail(t, QP__EVENT_FINAL_ERROR, number, "internal", "no worker can be had");
-    return;
-  }
-  t->jobs++;
+  make_question(t);
+  qp__turn_pump(t);
 }

@@ -103,7 +103,8 @@ qp__engine_remove(struct qp_engine *e, struct qp__turn *t)
 
     if (qp_uuid_equal(&r->id, &t->id)) {
       *release = r->next;
-      t->released = r; /* told when it is freed */
+      r->next = t->released; /* told when it is freed */
+      t->released = r;
     } else {
       release = &r->next;
     }
@@ -111,9 +112,14 @@ qp__engine_remove(struct qp_engine *e, struct qp__turn *t)
 }
 
 void
-qp__release_done(struct qp__release *release)
+qp__release_done(struct qp__release *list)
 {
-  uv_sem_post(&release->done);
+  while (list) {
+    struct qp__release *next = list->next; /* it is on the stack of the one who is woken */
+
+    uv_sem_post(&list->done);
+    list = next;
+  }
 }
 
 static void
@@ -174,6 +180,40 @@ qp__engine_dirty(struct qp_engine *e)
   (void)uv_timer_start(&e->tick, on_tick, e->flush_ms, 0);
 }
 
+/* ---- tools that are on their way ---- */
+
+bool
+qp__engine_awaits_tools(const struct qp_engine *e)
+{
+  return !e->impatient && qp__tools_starting(e->tools) > 0;
+}
+
+void
+qp__engine_tools_changed(void *engine)
+{
+  struct qp_engine *e = engine;
+
+  if (qp__engine_awaits_tools(e))
+    return;
+  for (size_t i = 0; i < QP__TURN_BUCKETS; i++) {
+    struct qp__turn *next;
+
+    for (struct qp__turn *t = e->table[i]; t; t = next) {
+      next = t->chain;
+      qp__turn_ask_now(t);
+    }
+  }
+}
+
+static void
+on_impatience(uv_timer_t *timer)
+{
+  struct qp_engine *e = timer->data;
+
+  e->impatient = true;
+  qp__engine_tools_changed(e);
+}
+
 /* ---- stopping ---- */
 
 /* Closes what is on the loop; the loop ends when all of it has ended. */
@@ -186,6 +226,7 @@ close_all(struct qp_engine *e)
   (void)pthread_mutex_unlock(&e->lock);
   uv_close((uv_handle_t *)&e->wake, NULL);
   uv_close((uv_handle_t *)&e->tick, NULL);
+  uv_close((uv_handle_t *)&e->patience, NULL);
   qp__llm_engine_close(e->llm);
   qp__tools_close(e->tools, NULL, NULL);
 }
@@ -193,7 +234,7 @@ close_all(struct qp_engine *e)
 static void
 close_when_drained(struct qp_engine *e)
 {
-  if (e->draining && !e->closing && !e->turns && !e->recovering && !e->readings)
+  if (e->draining && !e->closing && !e->turns && !e->recovering)
     close_all(e);
 }
 
@@ -208,29 +249,34 @@ drain(struct qp_engine *e)
     for (struct qp__turn *t = e->table[i]; t; t = next) {
       next = t->chain;
       qp__feed_end_subs(&t->feed);
-      if (t->stage == QP__TURN_WARM && !qp__state_rests(t->state))
+      /* Where a commit is under way, its end does it. */
+      if (t->stage == QP__TURN_WARM && !t->gear->move.under_way && !qp__state_rests(t->state))
         qp__turn_happen(t, QP__EVENT_RESTART, 0);
       qp__turn_pump(t);
     }
   }
 }
 
-static void
+/* Whether there was any. */
+static bool
 run_posts(struct qp_engine *e)
 {
   struct qp__post *post;
+  bool any;
 
   (void)pthread_mutex_lock(&e->lock);
   post = e->first;
   e->first = NULL;
   e->last = &e->first;
   (void)pthread_mutex_unlock(&e->lock);
+  any = post != NULL;
   while (post) {
     struct qp__post *next = post->next;
 
     post->run(e, post);
     post = next;
   }
+  return any;
 }
 
 static void
@@ -242,7 +288,7 @@ on_wake(uv_async_t *async)
   (void)pthread_mutex_lock(&e->lock);
   stopping = e->stopping;
   (void)pthread_mutex_unlock(&e->lock);
-  run_posts(e);
+  (void)run_posts(e);
   if (stopping && !e->draining)
     drain(e);
 }
@@ -275,7 +321,8 @@ run(void *arg)
   struct qp_engine *e = arg;
 
   (void)uv_run(&e->loop, UV_RUN_DEFAULT);
-  run_posts(e);
+  while (run_posts(e)) /* who is told of the end may post again */
+    ;
   return NULL;
 }
 
@@ -306,10 +353,12 @@ open_loop(struct qp_engine *e, const struct qp_engine_options *options, struct q
     return qp__fail_sys(err, sys, "starting the engine");
   }
   (void)uv_timer_init(&e->loop, &e->tick);
+  (void)uv_timer_init(&e->loop, &e->patience);
+  (void)uv_timer_start(&e->patience, on_impatience, QP__PATIENCE_MS, 0);
   (void)uv_prepare_init(&e->loop, &e->prepare);
   (void)uv_prepare_start(&e->prepare, on_prepare);
   uv_unref((uv_handle_t *)&e->prepare);
-  e->wake.data = e->tick.data = e->prepare.data = e;
+  e->wake.data = e->tick.data = e->prepare.data = e->patience.data = e;
   rc = qp__llm_engine_open(&e->loop, e->os, &e->llm, err);
   if (!rc)
     rc = qp__engine_open_tools(e, options, err);

@@ -29,6 +29,7 @@
 
 #define QP__TURN_BUCKETS 1024 /* a power of two */
 #define QP__RETRY_MS 500      /* the first pause, as llm/fault.h has it */
+#define QP__PATIENCE_MS 5000  /* from the start of the engine on */
 
 struct qp__release;
 struct qp__turn;
@@ -52,6 +53,7 @@ struct qp_engine {
 
   struct qp__llm_providers providers;
   struct qp__models models;
+  char *model; /* of contexts that name none: "provider/model" */
   struct qp__demo_script *script;
   struct qp__policy policy;
   struct qp__llm_engine *llm;
@@ -61,7 +63,9 @@ struct qp_engine {
   uv_async_t wake;
   uv_timer_t tick;
   uv_prepare_t prepare;
+  uv_timer_t patience; /* with MCP servers that are slow to tell their tools */
   bool ticking;
+  bool impatient; /* it is over */
   pthread_t thread;
 
   struct qp__turn *table[QP__TURN_BUCKETS];
@@ -69,7 +73,6 @@ struct qp_engine {
   struct qp__release *releases; /* who waits until a context is let go */
   size_t recovering; /* contexts that an earlier engine left and that do not rest yet, and the
                       * search for them */
-  size_t readings;   /* of logs, for subscribers, in workers */
   bool draining;     /* no turn begins any more */
   bool closing;
 
@@ -85,6 +88,10 @@ struct qp_engine {
 
 /* From any thread. The post is run in the order of posts. */
 void qp__engine_post(struct qp_engine *e, struct qp__post *post);
+/* Whether a question must wait, because servers have not told their tools yet. */
+bool qp__engine_awaits_tools(const struct qp_engine *e);
+/* Tools came or went; has the form of `changed` in struct qp__tools_options. */
+void qp__engine_tools_changed(void *engine);
 /* There are lines that the next tick must save. */
 void qp__engine_dirty(struct qp_engine *e);
 int64_t qp__engine_now_ms(const struct qp_engine *e);
@@ -96,8 +103,8 @@ struct qp__turn *qp__engine_turn(struct qp_engine *e, const struct qp_uuid *id);
 struct qp__turn *qp__engine_find(struct qp_engine *e, const struct qp_uuid *id);
 /* Takes it out of the table. */
 void qp__engine_remove(struct qp_engine *e, struct qp__turn *t);
-/* Wakes who waits until the context is let go. */
-void qp__release_done(struct qp__release *release);
+/* Wakes those who wait until the context is let go; NULL is allowed. */
+void qp__release_done(struct qp__release *list);
 
 /* ---- subscribe.c ---- */
 

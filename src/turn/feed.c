@@ -297,6 +297,14 @@ qp__feed_stage(struct qp__feed *feed, size_t *count)
 }
 
 void
+qp__feed_unstage(struct qp__feed *feed, uint64_t from, uint64_t upto)
+{
+  for (struct qp__line *line = feed->first; line; line = line->next)
+    if (line->seq >= from && line->seq < upto)
+      line->staged = false;
+}
+
+void
 qp__feed_saved(struct qp__feed *feed, uint64_t from, uint64_t upto)
 {
   for (struct qp__line *line = feed->first; line; line = line->next)

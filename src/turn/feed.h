@@ -75,6 +75,8 @@ void qp__feed_show(struct qp__feed *feed);
  * with *count 0: there is none; NULL with another *count: no memory, and none is staged. The array
  * is freed with qp__free() and borrows from the lines. */
 struct qp_event *qp__feed_stage(struct qp__feed *feed, size_t *count);
+/* The commit was not begun: lines from `from` to before `upto` are not staged after all. */
+void qp__feed_unstage(struct qp__feed *feed, uint64_t from, uint64_t upto);
 /* Whether there are lines that are not staged. */
 bool qp__feed_has_unstaged(const struct qp__feed *feed);
 

@@ -34,6 +34,7 @@
   X(ANSWER_ENDED, "the answer is complete")                           \
   X(ANSWER_CUT, "the answer broke off")                               \
   X(NO_CALLS, "the stored answer calls no tool")                      \
+  X(PAUSED, "the provider paused the stored answer")                  \
   X(CALLS_FREE, "its calls are all decided by the policy, some run")  \
   X(CALLS_BARRED, "its calls are all denied by the policy")           \
   X(CALLS_ASK, "some of its calls wait for a person")                 \

@@ -32,7 +32,7 @@ qp__turn_over_limit(const struct qp_limits *l, const struct qp__turn_facts *fact
   const struct qp__turn_count *all = &facts->total;
 
   if (turn->rounds > l->rounds)
-    return over(l->rounds, turn->rounds, "rounds of tools in a turn", err);
+    return over(l->rounds, turn->rounds, "rounds of a turn", err);
   if (turn->calls > l->calls)
     return over(l->calls, turn->calls, "tool calls in a turn", err);
   return over(l->turn_tokens, turn->tokens, "tokens of a turn", err) ||
@@ -170,7 +170,8 @@ save_answer(struct qp__turn *t, struct qp_err *err)
     qp_message_free(message);
     return rc;
   }
-  count->rounds += t->call_count > 0;
+  t->gear->move.paused = t->answer.stop == QP__LLM_STOP_PAUSE && t->call_count == 0;
+  count->rounds += t->call_count > 0 || t->gear->move.paused;
   count->calls += t->call_count;
   return qp__move_add_message(t, message, err);
 }
@@ -384,7 +385,7 @@ make_lines(struct qp__turn *t, struct qp_err *err)
   int64_t now = qp__engine_now_ms(t->engine);
   enum qp_rc rc = QP_OK;
 
-  m->first_seq = t->feed.next_seq;
+  m->first_seq = m->own_seq = t->feed.next_seq;
   if (m->event == QP__EVENT_ANSWER_BEGAN)
     rc = add_answer_line(t, now, err);
   if (!rc && m->activate)

@@ -1,7 +1,10 @@
 /* options.c - what the options of an engine say: providers, models, tools, limits. */
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
+#include "base/buf.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "llm/demo.h"
@@ -13,6 +16,7 @@
 #define CALLS 200
 #define RETRIES 3
 #define FLUSH_MS 100
+#define NAMES_MAX 16384
 
 static const char *
 no_variable(void *arg, const char *name)
@@ -44,7 +48,7 @@ set_numbers(struct qp_engine *e, const struct qp_engine_options *o)
   e->limits.turn_cost = or_default(o->limits.turn_cost, UINT64_MAX);
   e->limits.context_tokens = or_default(o->limits.context_tokens, UINT64_MAX);
   e->limits.context_cost = or_default(o->limits.context_cost, UINT64_MAX);
-  e->retries = o->retries ? o->retries : RETRIES;
+  e->retries = o->retries == UINT_MAX ? 0 : o->retries ? o->retries : RETRIES;
   e->retry_ms = or_default(o->retry_ms, QP__RETRY_MS);
   e->flush_ms = or_default(o->flush_ms, FLUSH_MS);
   e->log.fn = o->log;
@@ -52,20 +56,26 @@ set_numbers(struct qp_engine *e, const struct qp_engine_options *o)
 }
 
 static enum qp_rc
-add_models(struct qp_engine *e, const char *text, struct qp_err *err)
+add_models(struct qp_engine *e, const struct qp_engine_options *o, struct qp_err *err)
 {
+  const char *what = o->models_name ? o->models_name : "the models";
+  struct qp_bytes text = { o->models_json, strlen(o->models_json) };
   json_t *rows = NULL;
   json_t *row;
   size_t i;
-  enum qp_rc rc = qp__json_parse("the models", (struct qp_bytes){ text, strlen(text) }, &rows, err);
+  enum qp_rc rc = qp__json_parse(what, text, &rows, err);
 
   if (!rc && !json_is_array(rows))
-    rc = qp__fail(err, QP_INVALID, "the models: must be an array");
+    rc = qp__fail(err, QP_INVALID, "%s: must be an array of models", what);
   if (!rc)
     json_array_foreach (rows, i, row) {
-      rc = qp__models_add(&e->models, row, err);
-      if (rc)
+      struct qp_err why = { QP_OK, "" };
+
+      rc = qp__models_add(&e->models, row, &why);
+      if (rc) {
+        rc = qp__fail(err, rc, "%s, row %zu: %s", what, i + 1, why.msg);
         break;
+      }
     }
   json_decref(rows);
   return rc;
@@ -80,7 +90,7 @@ add_providers(struct qp_engine *e, const struct qp_engine_options *o, struct qp_
   if (!rc && o->demo_script) {
     struct qp__llm_provider_spec demo = { .name = "demo" };
 
-    rc = qp__demo_script_parse("the demo's script",
+    rc = qp__demo_script_parse(o->demo_name ? o->demo_name : "the demo's script",
                                (struct qp_bytes){ o->demo_script, strlen(o->demo_script) },
                                &e->script, err);
     demo.script = e->script;
@@ -105,6 +115,30 @@ add_providers(struct qp_engine *e, const struct qp_engine_options *o, struct qp_
   return rc;
 }
 
+/* A model that nobody can be asked for is a mistake now, not in the middle of a turn. */
+static enum qp_rc
+set_model(struct qp_engine *e, const char *model, struct qp_err *err)
+{
+  const struct qp__llm_provider *provider = NULL;
+  const char *wire = "";
+  struct qp_err why = { QP_OK, "" };
+  struct qp__buf name;
+  enum qp_rc rc = qp__llm_resolve(&e->providers, &e->models, model, &provider, &wire, &why);
+
+  if (rc)
+    return qp__fail(err, rc, "the default model: %s", why.msg);
+  qp__buf_init(&name, NAMES_MAX);
+  (void)qp__buf_addf(&name, "%s/%s", provider->name, wire);
+  (void)qp__buf_add_char(&name, '\0');
+  rc = qp__buf_check(&name, "the default model", err);
+  if (!rc)
+    e->model = qp__buf_take(&name, NULL);
+  if (!rc && !e->model)
+    rc = qp__fail_nomem(err, "the default model");
+  qp__buf_release(&name);
+  return rc;
+}
+
 enum qp_rc
 qp__engine_set(struct qp_engine *e, const struct qp_engine_options *o, struct qp_err *err)
 {
@@ -112,9 +146,11 @@ qp__engine_set(struct qp_engine *e, const struct qp_engine_options *o, struct qp
 
   set_numbers(e, o);
   if (o->models_json)
-    rc = add_models(e, o->models_json, err);
+    rc = add_models(e, o, err);
   if (!rc)
     rc = add_providers(e, o, err);
+  if (!rc)
+    rc = set_model(e, o->model, err);
   for (size_t i = 0; !rc && i < o->policy_count; i++)
     rc = qp__policy_add_line(&e->policy, o->policy[i], err);
   return rc;
@@ -126,21 +162,53 @@ qp__engine_unset(struct qp_engine *e)
   qp__policy_release(&e->policy);
   qp__llm_providers_release(&e->providers);
   qp__models_release(&e->models);
+  qp__free(e->model);
   qp__demo_script_free(e->script);
 }
 
-static enum qp_rc
-add_servers(struct qp_engine *e, const char *text, struct qp_err *err)
-{
-  struct qp__mcp_configs configs;
-  enum qp_rc rc =
-      qp__mcp_configs_parse("mcp.json", (struct qp_bytes){ text, strlen(text) }, &configs, err);
+/* ---- what there is, for the log ---- */
 
-  if (rc)
-    return rc;
-  for (size_t i = 0; !rc && i < configs.count; i++)
-    rc = qp__mcp_add(e->tools, &configs.at[i], err);
-  qp__mcp_configs_release(&configs);
+static void
+tell_models(struct qp_engine *e)
+{
+  struct qp__buf names;
+
+  qp__buf_init(&names, NAMES_MAX);
+  for (size_t i = 0; i < e->providers.count; i++)
+    (void)qp__buf_addf(&names, "%s%s", i ? ", " : "", e->providers.list[i].name);
+  if (!qp__buf_add_char(&names, '\0'))
+    qp__log(&e->log, QP_LOG_INFO, "turn", "models are asked from %s; by default %s", names.data,
+            e->model);
+  qp__buf_release(&names);
+}
+
+static void
+tell_tools(struct qp_engine *e, const char *workspace, const struct qp__mcp_configs *servers)
+{
+  struct qp__buf names;
+
+  qp__buf_init(&names, NAMES_MAX);
+  if (workspace)
+    qp__log(&e->log, QP_LOG_INFO, "tool", "%zu built-in tools work in '%s'",
+            qp__tools_count(e->tools), workspace);
+  else
+    qp__log(&e->log, QP_LOG_INFO, "tool", "no built-in tools, because there is no workspace");
+  for (size_t i = 0; i < servers->count; i++)
+    (void)qp__buf_addf(&names, "%s%s", i ? ", " : "", servers->at[i].name);
+  if (servers->count && !qp__buf_add_char(&names, '\0'))
+    qp__log(&e->log, QP_LOG_INFO, "tool", "MCP servers: %s", names.data);
+  qp__buf_release(&names);
+}
+
+/* ---- tools ---- */
+
+static enum qp_rc
+add_servers(struct qp_engine *e, const struct qp__mcp_configs *servers, struct qp_err *err)
+{
+  enum qp_rc rc = QP_OK;
+
+  for (size_t i = 0; !rc && i < servers->count; i++)
+    rc = qp__mcp_add(e->tools, &servers->at[i], err);
   return rc;
 }
 
@@ -149,10 +217,24 @@ qp__engine_open_tools(struct qp_engine *e, const struct qp_engine_options *o, st
 {
   struct qp__tools_options options = { .log = e->log,
                                        .workspace = o->workspace,
-                                       .policy = &e->policy };
-  enum qp_rc rc = qp__tools_open(&e->loop, &options, &e->tools, err);
+                                       .policy = &e->policy,
+                                       .changed = qp__engine_tools_changed,
+                                       .changed_arg = e };
+  struct qp__mcp_configs servers = { 0 };
+  enum qp_rc rc = QP_OK;
 
-  if (!rc && o->mcp_json)
-    rc = add_servers(e, o->mcp_json, err);
+  if (o->mcp_json)
+    rc =
+        qp__mcp_configs_parse(o->mcp_name ? o->mcp_name : "mcp.json",
+                              (struct qp_bytes){ o->mcp_json, strlen(o->mcp_json) }, &servers, err);
+  if (rc)
+    return rc;
+  rc = qp__tools_open(&e->loop, &options, &e->tools, err);
+  if (!rc) {
+    tell_models(e);
+    tell_tools(e, o->workspace, &servers);
+    rc = add_servers(e, &servers, err);
+  }
+  qp__mcp_configs_release(&servers);
   return rc;
 }

@@ -66,6 +66,9 @@ on_found(uv_work_t *work, int status)
   if (status || s->err.rc)
     qp__log(&e->log, QP_LOG_WARN, "turn", "looking for turns that were left in the middle: %s",
             status ? "stopped" : s->err.msg);
+  else if (s->count)
+    qp__log(&e->log, QP_LOG_INFO, "turn", "%zu contexts were left in the middle of a turn",
+            s->count);
   for (size_t i = 0; i < s->count && !e->draining; i++) {
     struct qp__turn *t = qp__engine_turn(e, &s->ids[i]);
 

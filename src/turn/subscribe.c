@@ -17,10 +17,10 @@ struct kept {
 
 /* A worker's reading of the log. */
 struct reading {
-  uv_work_t work; /* first */
+  uv_work_t work;        /* first */
+  struct qp__turn *turn; /* it stays: a job of it */
   struct qp_engine *engine;
   struct qp_subscription *sub;
-  struct qp_uuid id;
   uint64_t after;
   bool gap; /* events after it are not kept any more */
   struct kept *list, **end;
@@ -69,7 +69,7 @@ read_log(uv_work_t *work)
   struct reading *r = (struct reading *)work;
   struct qp_event_range range = { .oldest = 0 };
   struct qp_context *context = NULL;
-  enum qp_rc rc = qp_context_open(r->engine->store, &r->id, QP_LOAD_NONE, &context, &r->err);
+  enum qp_rc rc = qp_context_open(r->engine->store, &r->turn->id, QP_LOAD_NONE, &context, &r->err);
 
   if (!rc)
     rc = qp_events_range(context, &range, &r->err);
@@ -114,28 +114,26 @@ static void
 on_log(uv_work_t *work, int status)
 {
   struct reading *r = (struct reading *)work;
-  struct qp_engine *e = r->engine;
   struct qp_subscription *sub = r->sub;
-  struct qp__turn *t = qp__engine_find(e, &r->id);
+  struct qp__turn *t = r->turn;
   bool more = r->count == PAGE;
 
-  e->readings--;
-  if (t && !status && !r->err.rc) {
+  t->jobs--;
+  if (!status && !r->err.rc) {
     if (r->gap)
       tell_gap(r);
     for (const struct kept *kept = r->list; kept; kept = kept->next)
       qp__sub_tell(sub, &kept->info);
     if (more && !qp__sub_is_gone(sub))
-      qp__sub_read(e, t, sub);
+      qp__sub_read(r->engine, t, sub);
     else
       qp__sub_catch_up(sub);
-  } else if (t) {
+  } else {
     end_sub(t, sub);
   }
   qp__sub_unref(sub);
   reading_free(r);
-  if (t)
-    qp__turn_pump(t);
+  qp__turn_pump(t);
 }
 
 void
@@ -146,7 +144,7 @@ qp__sub_read(struct qp_engine *e, struct qp__turn *t, struct qp_subscription *su
   if (r) {
     r->engine = e;
     r->sub = sub;
-    r->id = t->id;
+    r->turn = t;
     r->after = sub->seen;
     r->end = &r->list;
   }
@@ -155,7 +153,7 @@ qp__sub_read(struct qp_engine *e, struct qp__turn *t, struct qp_subscription *su
     end_sub(t, sub);
     return;
   }
-  e->readings++;
+  t->jobs++;
   qp__sub_ref(sub);
 }
 

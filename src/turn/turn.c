@@ -61,8 +61,7 @@ qp__turn_free(struct qp__turn *t)
   qp_context_close(t->context);
   qp__free(t->gear);
   qp__free(t);
-  if (released)
-    qp__release_done(released);
+  qp__release_done(released);
 }
 
 bool
@@ -327,10 +326,17 @@ go_on(struct qp__turn *t, enum qp__event event)
     qp__turn_happen(t, event, 0);
 }
 
+/* What the answer of the move means for the machine. */
+static enum qp__event
+answer_event(const struct qp__turn *t)
+{
+  return t->gear->move.paused ? QP__EVENT_PAUSED : qp__round_event(t);
+}
+
 static void
 look_at_calls(struct qp__turn *t)
 {
-  enum qp__event event = qp__round_event(t);
+  enum qp__event event = answer_event(t);
 
   if (event == QP__EVENT_NO_CALLS)
     qp__turn_happen(t, event, 0);
@@ -427,7 +433,9 @@ begin_move(struct qp__turn *t, struct qp__occurrence *o, struct qp__transition c
   if (!rc)
     rc = qp__move_commit(t, on_done, m->end, err);
   if (rc) {
-    qp__feed_lost(&t->feed, m->first_seq, m->last_seq);
+    /* What was streamed can go with the next commit. */
+    qp__feed_unstage(&t->feed, m->first_seq, m->own_seq);
+    qp__feed_lost(&t->feed, m->own_seq, m->last_seq);
     qp__move_release(m);
     return rc;
   }
@@ -456,7 +464,7 @@ follow(struct qp__turn *t)
   struct qp_err err;
 
   if (t->gear->move.to.step == QP__STEP_SAVE_ANSWER)
-    o.event = qp__round_event(t);
+    o.event = answer_event(t);
   if (o.event != QP__EVENT_NO_CALLS &&
       qp__turn_over_limit(&t->engine->limits, &t->gear->move.facts, &err))
     return;
@@ -518,18 +526,13 @@ qp__turn_save_failed(struct qp__turn *t, const struct qp_err *failure, struct qp
     fail_in_memory(t, failure, o.act);
 }
 
-/* While the engine stops no turn goes on: it is brought to rest as a restart would do it. */
-static bool
-must_stop(const struct qp__turn *t)
+static void
+go_further(struct qp__turn *t, const struct qp__turn_move *m, bool halts)
 {
-  return t->engine->draining && !qp__state_rests(t->state);
-}
-
-/* Whether that comes next anyway. */
-static bool
-restarts(const struct qp__turn *t)
-{
-  return t->inbox && !t->inbox->is_action && t->inbox->event == QP__EVENT_RESTART;
+  if (halts)
+    qp__turn_restart(t); /* nothing begins any more: as a restart would find it */
+  else if (!t->doomed)
+    take_step(t, m->to.step);
 }
 
 /* The move is durable. */
@@ -540,6 +543,7 @@ settle_well(struct qp__turn *t, struct qp__turn_move *m)
   struct qp__act *act = m->act;
   bool failed = m->event == QP__EVENT_SAVE_FAILED;
   bool ends = t->engine->draining && m->event == QP__EVENT_RESTART;
+  bool halts = t->engine->draining && !qp__state_rests(m->to.to);
 
   enter(t, m->to.to);
   t->unsaved = false;
@@ -557,9 +561,9 @@ settle_well(struct qp__turn *t, struct qp__turn_move *m)
     qp__act_answer(t, act, NULL);
   if (m->to.step == QP__STEP_SAVE_RESULTS || m->to.step == QP__STEP_CLOSE_CALLS ||
       m->to.step == QP__STEP_SAVE_PARTIAL)
-    qp__round_release(t);                                 /* every call has its stored result */
-  if (m == &t->gear->move && !t->doomed && !must_stop(t)) /* what follows `ahead` is under way */
-    take_step(t, m->to.step);
+    qp__round_release(t);  /* every call has its stored result */
+  if (m == &t->gear->move) /* what follows `ahead` is under way */
+    go_further(t, m, halts);
   if (qp__state_rests(t->state))
     answer_waiting(t, failed ? &m->failure : ends ? &stopped : NULL);
 }
@@ -617,8 +621,6 @@ settle(struct qp_engine *e, struct qp__post *post)
   } else {
     settle_well(t, &t->gear->move);
     qp__move_release(&t->gear->move);
-    if (must_stop(t) && !t->doomed && !restarts(t))
-      qp__turn_restart(t);
   }
   qp__turn_pump(t);
 }

@@ -142,7 +142,9 @@ struct qp__turn_move {
   struct qp_uuid fork_at;
   const char *key; /* of the action, or NULL; borrowed from it */
   struct qp_bytes key_result;
-  uint64_t first_seq, last_seq; /* of its lines; 0: none */
+  uint64_t first_seq, last_seq; /* of the lines that it commits; 0: none */
+  uint64_t own_seq;             /* those before it were streamed, and waited for a commit */
+  bool paused;                  /* of an answer: its provider wants to be asked again */
 };
 
 /* What a turn needs while its context is open. It is apart because most turns that are in memory
@@ -165,38 +167,39 @@ enum qp__turn_stage {
 struct qp__turn {
   struct qp_engine *engine;
   struct qp_uuid id;
-  struct qp__turn *chain; /* in the engine's table */
-  enum qp__turn_stage stage;
-  bool doomed;                  /* qp_engine_release: nothing more is done */
+  struct qp__turn *chain;       /* in the engine's table */
   struct qp_context *context;   /* open while warm */
-  struct qp__release *released; /* who is told when it is freed, or NULL */
-  unsigned jobs;                /* in workers, and tools that end: it cannot be freed */
-
+  struct qp__release *released; /* a list of those who are told when it is freed */
+  enum qp__turn_stage stage;
+  unsigned jobs; /* in workers: it cannot be freed */
   enum qp__state state;
-  struct qp__turn_facts facts;
 
+  bool doomed;     /* qp_engine_release: nothing more is done */
+  bool pumping;    /* qp__turn_pump() is at work */
+  bool unsaved;    /* Failed in memory only */
+  bool recovering; /* the start of the engine waits for it */
+  bool lost;       /* an occurrence could not be noted for want of memory */
+  bool flushing;   /* a tick's lines are being committed */
+  bool answering;  /* `answer` is in use */
+  bool began;      /* something of it has come */
+
+  struct qp__turn_facts facts;
   struct qp__occurrence *inbox, **inbox_end;
-  bool lost;                  /* one could not be noted for want of memory */
-  bool flushing;              /* a tick's lines are being committed */
   struct qp__turn_gear *gear; /* NULL while it is cold */
   struct qp__act *waiting;    /* for the turn's end */
   struct qp__feed feed;
 
   /* The work. */
-  uint64_t number; /* of the newest work; grows by one with each */
+  uint64_t number;           /* of the newest work; grows by one with each */
+  uint64_t waiting_question; /* the number of the work whose question waits for tools; 0: none */
   struct qp__llm_call *call;
-  unsigned call_flags; /* enum qp__llm_request_flags, learned from a failure */
   struct qp__answer answer;
-  bool answering; /* `answer` is in use */
-  bool began;     /* something of it has come */
   const struct qp__model *model;
   struct qp__turn_call *calls;
   size_t call_count;
   size_t running;
-  uv_timer_t *timer; /* of TransientFailure */
-  bool pumping;
-  bool unsaved;    /* Failed in memory only */
-  bool recovering; /* the start of the engine waits for it */
+  uv_timer_t *timer;   /* of TransientFailure */
+  unsigned call_flags; /* enum qp__llm_request_flags, learned from a failure */
 };
 
 struct qp__turn *qp__turn_new(struct qp_engine *e, const struct qp_uuid *id);
@@ -253,8 +256,11 @@ enum qp_rc qp__move_commit(struct qp__turn *t, qp_done_fn *done, void *arg, stru
 
 /* ---- ask.c: calling the model ---- */
 
-/* Loads the history in a worker, then calls the model. */
+/* Makes the question ready in a worker, then calls the model. A question that comes while servers
+ * start waits until their tools are known. */
 void qp__turn_ask(struct qp__turn *t);
+/* No question waits for that any more. */
+void qp__turn_ask_now(struct qp__turn *t);
 void qp__turn_drop_answer(struct qp__turn *t);
 /* The answer so far as a message with its usage counted, or NULL in *out: there is nothing. */
 enum qp_rc qp__turn_take_answer(struct qp__turn *t, bool interrupted, struct qp_message **out,

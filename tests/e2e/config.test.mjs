@@ -7,6 +7,7 @@ import test from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { exampleFile, makeExample, makePage, pageFile, readTable } from '../../tools/configdoc.mjs';
 import { bin, fails, ok, run, tempDir } from './helper.mjs';
+import { Model } from './model.mjs';
 import { serve, statuses } from './server.mjs';
 
 const table = readTable(bin);
@@ -45,14 +46,24 @@ test('a value comes from the flag, else the environment, else the file, else the
 });
 
 test('every row of the table works as key, flag and variable', (t) => {
-  const other = { text: 'x', list: 'a b', number: '60', bytes: '2K', choice: 'error', switch: 'no' };
+  const other = {
+    text: 'x',
+    list: 'a b',
+    lines: 'auto grep',
+    number: '60',
+    bytes: '2K',
+    money: '0.25',
+    choice: 'error',
+    switch: 'no',
+    secret: 'sk-hidden',
+  };
   const { data, file } = place(t);
   for (const row of table) {
     const value = row.key === 'log_format' ? 'json' : other[row.type];
     const pair = { tls_cert: 'tls_key', tls_key: 'tls_cert' }[row.key]; // one goes not without the other
     const found = (args, env, where) => {
       const { [row.key]: now } = effective(where, args, env);
-      return [now.value, now.source];
+      return [now.value === true ? value : now.value, now.source]; // true: a secret is set
     };
     assert.equal(row.environment, `QUIPU_${row.key.toUpperCase()}`);
     assert.equal(row.flag, row.key.replaceAll('_', '-'));
@@ -146,6 +157,158 @@ test('what --print-config prints is a file that means the same', (t) => {
   for (const key of Object.keys(before)) assert.equal(after[key].value, before[key].value, key);
 });
 
+// ---- models, tools and turns ----
+
+const secret = 'sk-never-to-be-seen';
+
+test('a secret is shown nowhere', async (t) => {
+  const { data, dir, file } = place(t, `[models]\nanthropic_key = ${secret}-1\n[provider.mine]\nurl = http://127.0.0.1:1/v1\nkey = ${secret}-2\n`);
+  const args = ['--config', file];
+  const env = { OPENAI_API_KEY: `${secret}-3`, QUIPU_LOG_LEVEL: 'debug' };
+  fs.chmodSync(file, 0o604);
+  const printed = ok(data, ['serve', '--print-config', ...args], { env });
+  assert.match(printed, /^# anthropic_key is set and not shown ; line 2$/m);
+  assert.match(printed, /^# openai_key is set and not shown ; \$OPENAI_API_KEY$/m);
+  assert.match(printed, /^\[provider\.mine\]\nurl = http:\/\/127\.0\.0\.1:1\/v1 ; line 4\n# key is set and not shown ; line 5$/m);
+  const json = ok(data, ['serve', '--print-config', '--json', ...args], { env });
+  assert.deepEqual(JSON.parse(json).providers, [{ name: 'mine', protocol: null, url: 'http://127.0.0.1:1/v1', key: true, key_file: null, model: null }]);
+  assert.equal(JSON.parse(json).values.find((row) => row.key === 'anthropic_key').value, true);
+
+  const server = await serve(t, { data, args, env });
+  const models = await server.ask('GET', '/v1/models');
+  const reload = async (text) => {
+    const from = server.process.stderr.length;
+    fs.writeFileSync(file, text);
+    server.process.child.kill('SIGHUP');
+    await until(() => /read the configuration again|stays as it was/.test(server.process.stderr.slice(from)));
+    return server.process.stderr.slice(from);
+  };
+  const other = await reload(`anthropic_key = ${secret}-4\n[provider.mine]\nurl = http://127.0.0.1:1/v1\nkey = ${secret}-5\n`);
+  assert.match(other, /anthropic_key stays as it is until a restart; the configuration has another/);
+  assert.match(other, /the sections \[provider\.NAME\] stay as they were until a restart/);
+  const wrong = await reload(`anthropic_key = ${secret}-4\nanthropic_key = ${secret}-6\n`);
+  assert.match(wrong, /line 2: anthropic_key has a value already/);
+  assert.equal((await reload(`[models]\nanthropic_key = ${secret}-1\n[provider.mine]\nurl = http://127.0.0.1:1/v1\nkey = ${secret}-2\n`)).match(/stay/), null);
+  const { stderr } = await server.stop();
+  assert.match(stderr, /level=warn feature=config msg="'.*my\.conf' has a key in it and can be read by every user/);
+  assert.match(stderr, /models are asked from demo, openai, anthropic, mine; by default mine\//);
+
+  fs.writeFileSync(path.join(dir, 'key'), `${secret}-7\nand more\n`);
+  const bad = [
+    fails(data, ['serve', '--anthropic-key', `${secret}\u0001`], 'INVALID', /--anthropic-key has a control character/),
+    fails(data, ['serve'], 'INVALID', /\$ANTHROPIC_API_KEY has a control character/, { env: { ANTHROPIC_API_KEY: `${secret}\u0001` } }),
+    fails(data, ['serve', '--openai-key', secret, '--openai-key-file', 'x'], 'INVALID', /openai_key_file: the key itself is given too/),
+    fails(data, ['serve', '--openai-key-file', path.join(dir, 'key')], 'INVALID', /openai_key_file: '.*key' has more in it than a key/),
+  ];
+  for (const text of [printed, json, models.text, stderr, ...bad.map((result) => result.stdout + result.stderr)]) assert.doesNotMatch(text, /sk-never/);
+});
+
+// Asks a provider that takes down what it is told; gives the keys that came.
+async function keysSent(t, { args = [], env = {}, text } = {}) {
+  const model = await Model.start(t);
+  const { data, file } = place(t, (text ?? '').replaceAll('URL', model.env.OPENAI_BASE_URL));
+  const server = await serve(t, { data, args: ['--config', file, ...args.map((arg) => arg.replace('URL', model.env.OPENAI_BASE_URL))], env });
+  const { id } = await server.expect(201, 'POST', '/v1/contexts', {});
+  const turn = server.expect(200, 'POST', `/v1/contexts/${id}/actions/send_message`, { content: 'hi' });
+  const request = await model.asked();
+  if (request.headers.authorization) await request.answer('hello');
+  else request.fail(400, 'invalid_request_error', 'enough');
+  const { state } = await turn;
+  const { stderr } = await server.stop();
+  assert.doesNotMatch(stderr, /sk-never/);
+  return { key: request.headers.authorization ?? request.headers['x-api-key'], model: request.body.model, state };
+}
+
+test('a key is used, from the source that goes first, and a model where none is named', async (t) => {
+  const keyFile = path.join(tempDir(t), 'key');
+  fs.writeFileSync(keyFile, `${secret}-file\n`, { mode: 0o600 });
+  const env = { OPENAI_API_KEY: `${secret}-env` };
+  const at = ['--openai-url', 'URL', '--openai-model', 'knots'];
+  const sent = async (options) => {
+    const { key, model } = await keysSent(t, options);
+    return [key.replace(/^Bearer /, '').replace(secret, ''), model];
+  };
+  assert.deepEqual(await sent({ args: at, env }), ['-env', 'knots']);
+  assert.deepEqual(await sent({ args: [...at, '--openai-key-file', keyFile], env }), ['-file', 'knots']);
+  assert.deepEqual(await sent({ args: at, env, text: `openai_key_file = ${keyFile}\n` }), ['-env', 'knots']);
+  assert.deepEqual(await sent({ args: at, env: { ...env, QUIPU_OPENAI_KEY: `${secret}-ours` } }), ['-ours', 'knots']);
+  const own = `default_model = mine/quipu-1\n[provider.mine]\nurl = URL\nkey_file = ${keyFile}\n[provider.last]\nurl = http://127.0.0.1:1\n`;
+  assert.deepEqual(await sent({ text: own }), ['-file', 'quipu-1']);
+  assert.deepEqual(await sent({ text: `[provider.claude]\nprotocol = anthropic\nurl = URL\nkey = ${secret}-x\nmodel = claude-1\n` }), ['-x', 'claude-1']);
+});
+
+test('what is wrong with providers, models, tools and limits is one sentence with the key and the file', (t) => {
+  const { data, dir, file } = place(t);
+  const put = (name, text) => {
+    fs.writeFileSync(path.join(dir, name), text, { mode: 0o600 });
+    return path.join(dir, name);
+  };
+  const none = path.join(dir, 'none');
+  const json = put('bad.json', '{"a":\n');
+  const bad = [
+    [`model_table = ${none}\n`, 'NOTFOUND', /^quipu: model_table: .*none'/],
+    [`model_table = ${json}\n`, 'INVALID', /^quipu: model_table '.*bad\.json'/],
+    [`model_table = ${put('object.json', '{}')}\n`, 'INVALID', /model_table '.*object\.json': must be an array/],
+    [`model_table = ${put('row.json', '[{"id":"a"},{"id":"b","window":-1}]')}\n`, 'INVALID', /model_table '.*row\.json', row 2: .*"window"/],
+    [`demo_script = ${none}\n`, 'NOTFOUND', /^quipu: demo_script: .*none'/],
+    [`demo_script = ${json}\n`, 'INVALID', /^quipu: demo_script '.*bad\.json'/],
+    [`mcp = ${none}\n`, 'NOTFOUND', /^quipu: mcp: .*none'/],
+    [`mcp = ${json}\n`, 'INVALID', /^quipu: mcp '.*bad\.json'/],
+    [`mcp = ${put('mcp.json', '{"mcpServers":{"x":{}}}')}\n`, 'INVALID', /^quipu: mcp '.*mcp\.json'.*x/],
+    [`policy = ${none}\n`, 'NOTFOUND', /^quipu: policy: .*none'/],
+    [`policy = ${put('rules', '# mine\n\nauto grep\nperhaps grep\n')}\n`, 'INVALID', /^quipu: policy '.*rules' line 4: .*perhaps/],
+    ['rule = auto grep\n  deny\n', 'INVALID', /^quipu: rule 'deny': .*needs a tool/],
+    [`workspace = ${none}\n`, 'NOTFOUND', /^quipu: workspace '.*none'/],
+    [`workspace = ${json}\n`, 'INVALID', /^quipu: workspace '.*bad\.json' is not a directory/],
+    [`anthropic_key_file = ${none}\n`, 'NOTFOUND', /^quipu: anthropic_key_file: .*none'/],
+    [`anthropic_key_file = ${put('empty', ' \n')}\n`, 'INVALID', /anthropic_key_file: there is no key in '.*empty'/],
+    [`anthropic_key_file = ${put('nul', 'a\0b')}\n`, 'INVALID', /anthropic_key_file: '.*nul' has a NUL in it/],
+    ['openai_url = ftp://x\n', 'INVALID', /provider 'openai': the base URL must be like/],
+    ['default_model = claude-sonnet-5-5\n', 'NOTFOUND', /the default model: .* which has no key; set ANTHROPIC_API_KEY/],
+    ['turn_cost = 1,50\n', 'INVALID', /line 1: turn_cost must be dollars up to 1000000, as 2 or 0\.25, not '1,50'/],
+    ['turn_cost = 0.0000001\n', 'INVALID', /turn_cost must be dollars/],
+    ['turn_cost = 1000000.000001\n', 'INVALID', /turn_cost must be dollars/],
+    ['turn_cost = .5\n', 'INVALID', /turn_cost must be dollars/],
+    ['turn_cost = 5.\n', 'INVALID', /turn_cost must be dollars/],
+    ['[provider.]\n', 'INVALID', /line 1: a provider's name is made of/],
+    ['[provider.a b]\n', 'INVALID', /line 1: a provider's name is made of .* not 'a b'/],
+    [`[provider.${'x'.repeat(33)}]\n`, 'INVALID', /line 1: a provider's name is made of at most 32/],
+    ['[provider.openai]\n', 'INVALID', /line 1: this provider has its keys in \[models\], not in a section: 'openai'/],
+    ['[provider.x]\nprotcol = openai\n', 'INVALID', /line 2: unknown key 'protcol'; did you mean protocol/],
+    ['[provider.x]\nprotocol = soap\n', 'INVALID', /line 2: protocol of provider 'x' must be one of openai\|anthropic\|ollama, not 'soap'/],
+    ['[provider.x]\nurl = a\n[provider.x]\nurl = b\n', 'INVALID', /line 4: url of provider 'x' has a value already/],
+    [`[provider.x]\nkey_file = ${none}\n`, 'NOTFOUND', /^quipu: key_file of provider 'x': .*none'/],
+  ];
+  for (const [text, code, sentence] of bad) {
+    fs.writeFileSync(file, text);
+    const { stderr } = fails(data, ['serve', '--listen', '127.0.0.1:0', '--config', file], code, sentence);
+    assert.equal(stderr.split('\n').length, 2, stderr);
+  }
+});
+
+test('rules have spaces, and are one a line from every source', (t) => {
+  const text = '[tools]\nrule = deny write_file path="*.pem" ; keys\n  auto grep ; reads\nrule = ask *\n';
+  const { data, file } = place(t, text);
+  const rules = (args, env) => effective(data, args, env).rule.value.split('\n');
+  assert.deepEqual(rules(['--config', file]), ['deny write_file path="*.pem"', 'auto grep', 'ask *']);
+  assert.deepEqual(rules([], { QUIPU_RULE: 'auto a\n\n  deny b \n' }), ['auto a', 'deny b']);
+  assert.deepEqual(rules(['--config', file, '--rule', 'auto run_command command="a ; b"', '--rule=deny *']), ['auto run_command command="a ; b"', 'deny *']);
+  const before = rules(['--config', file]);
+  fs.writeFileSync(file, ok(data, ['serve', '--print-config', '--config', file]));
+  assert.deepEqual(rules(['--config', file]), before, 'printed and read again');
+});
+
+test('rules of the configuration decide, those of the file last', async (t) => {
+  const { data, dir } = place(t);
+  const rules = path.join(dir, 'rules');
+  fs.writeFileSync(rules, 'deny write_file\nauto delete_file\n');
+  const server = await serve(t, { data, args: ['--workspace', dir, '--policy', rules, '--rule', 'auto write_file', '--rule', 'ask grep'] });
+  const { tools } = await server.expect(200, 'GET', '/v1/tools');
+  const verdicts = Object.fromEntries(tools.map((tool) => [tool.name, tool.default]));
+  assert.deepEqual([verdicts.write_file, verdicts.grep, verdicts.delete_file, verdicts.edit_file], ['auto', 'ask', 'auto', 'ask']);
+  assert.match((await server.stop()).stderr, /8 built-in tools work in '/);
+});
+
 test('the help, the documentation and the example are made from the table', (t) => {
   const help = ok(undefined, ['serve', '--help']).replaceAll(/\s+/g, ' ');
   for (const row of table) assert.ok(help.includes(`--${row.flag} ${row.value_name}`), row.flag);
@@ -158,22 +321,29 @@ test('the help, the documentation and the example are made from the table', (t) 
   assert.ok(Object.values(effective(data, ['--config', file])).every((row) => row.source !== 'file'));
   fs.writeFileSync(file, example.replaceAll(/^#(?=\w+ =)/gm, ''));
   for (const row of Object.values(effective(undefined, ['--config', file])))
-    assert.deepEqual([row.value, row.source], [row.default, 'file'], row.key);
+    assert.deepEqual([row.value || '', row.source], [row.default, 'file'], row.key);
 });
 
 test('the log is JSON when asked for, and no louder than asked for', async (t) => {
   const json = await serve(t, { args: ['--log-format', 'json'] });
   await json.ask('GET', '/healthz?key=secret');
   await json.ask('GET', '/a%22%5c%0ab"c');
-  const lines = (await json.stop()).stderr.trimEnd().split('\n').map((line) => JSON.parse(line));
+  const told = (await json.stop()).stderr.trimEnd().split('\n').map((line) => JSON.parse(line));
+  const lines = told.filter((line) => line.method);
   assert.deepEqual(Object.keys(lines[0]), ['time', 'level', 'method', 'path', 'status', 'bytes', 'ms', 'from', 'key']);
   assert.equal(lines[0].path, '/healthz');
   assert.equal(lines[0].status, 400);
   assert.equal(lines.length, 2);
+  assert.deepEqual(told.filter((line) => !line.method).map((line) => [line.level, line.feature, line.msg]), [
+    ['info', 'turn', 'models are asked from demo; by default demo/demo'],
+    ['info', 'tool', 'no built-in tools, because there is no workspace'],
+  ]);
   for (const args of [['--access-log', 'no'], ['--quiet'], ['--log-level', 'warn']]) {
     const quiet = await serve(t, { args });
     await quiet.ask('GET', '/healthz');
-    assert.equal((await quiet.stop()).stderr, '', args.join(' '));
+    const { stderr } = await quiet.stop();
+    assert.doesNotMatch(stderr, /healthz/, args.join(' '));
+    if (args[1] === 'warn') assert.equal(stderr, '');
   }
 });
 

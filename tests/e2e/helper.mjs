@@ -38,8 +38,8 @@ export function tempDir(t) {
 }
 
 export function environment(data, more = {}) {
-  const env = { ...process.env, TZ: 'UTC', LC_ALL: 'C.UTF-8', ...more };
-  delete env.QUIPU_DATA;
+  const mine = Object.entries(process.env).filter(([name]) => !/^(QUIPU|ANTHROPIC|OPENAI)_/.test(name));
+  const env = { ...Object.fromEntries(mine), TZ: 'UTC', LC_ALL: 'C.UTF-8', ...more };
   if (data !== undefined) env.QUIPU_DATA = data;
   return env;
 }
@@ -96,10 +96,10 @@ export function messageFile(dir, id) {
   return path.join(dir, 'messages', found[0]);
 }
 
-// quipu as a running process whose output is awaited line by line.
+// quipu as a running process whose output is awaited line by line. `env`: more of its environment.
 export class Running {
-  constructor(t, data, args) {
-    this.child = spawn(bin, args, { env: environment(data) });
+  constructor(t, data, args, env = {}) {
+    this.child = spawn(bin, args, { env: environment(data, env) });
     this.lines = [];
     this.waiting = [];
     this.stderr = '';

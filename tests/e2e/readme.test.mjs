@@ -68,14 +68,17 @@ test('what README.md shows of old chats, disk space and sessions is what they pr
   runBlocks(t, blocks);
 });
 
-test('the curl commands of README.md print what README.md shows', async (t) => {
-  const { url } = await serve(t);
-  const blocks = sectionBlocks('Over HTTP');
-  assert.ok(blocks.length >= 3);
-  assert.match(blocks[0].commands, /^URL=http:\/\/127\.0\.0\.1:7878\/v1\n/);
-  blocks[0].commands = blocks[0].commands.replace('http://127.0.0.1:7878', url);
-  runBlocks(t, blocks);
-});
+for (const title of ['A turn', 'Over HTTP'])
+  test(`the curl commands of README.md print what README.md shows: ${title}`, async (t) => {
+    const work = tempDir(t);
+    fs.writeFileSync(path.join(work, 'cords.txt'), 'one knot\n');
+    const { url } = await serve(t, { args: ['--workspace', work] });
+    const blocks = sectionBlocks(title);
+    assert.ok(blocks.length >= 3);
+    assert.match(blocks[0].commands, /^URL=http:\/\/127\.0\.0\.1:7878\/v1\n/);
+    blocks[0].commands = blocks[0].commands.replace('http://127.0.0.1:7878', url);
+    runBlocks(t, blocks);
+  });
 
 test('tools/tour takes the same steps, and can be taken twice', (t) => {
   const data = path.join(tempDir(t), 'data');

@@ -11,6 +11,7 @@ import { lint } from '../../tools/contract/lint.mjs';
 import { check, checkRaw, contract, seen } from './contract.mjs';
 import { ok } from './helper.mjs';
 import { Server, serve } from './server.mjs';
+import { Chat, makeWorkspace, serveTurns } from './turns.mjs';
 
 const operation = (id) => contract.operations.find((op) => op.id === id);
 const example = (id) => operation(id).body.example;
@@ -89,8 +90,41 @@ async function walkSessions(go) {
   await go('deleteSession', 204, at);
 }
 
+// Each action waits once, and once does not.
+async function walkTurns(server, go) {
+  await go('listModels', 200);
+  await go('listTools', 200);
+  const chat = await Chat.create(server);
+  const at = { params: { id: chat.id } };
+  const both = async (id, body, between = () => {}) => {
+    await go(id, 200, { ...at, body });
+    await between();
+    await go(id, 202, { ...at, body, headers: { prefer: 'respond-async' } });
+    await chat.reach('Idle', 'Failed', 'AwaitingToolApproval');
+  };
+  const deny = { denied: ['call_1'], reason: example('approveTools').reason };
+  const again = () => chat.send('write');
+  await both('sendMessage', example('sendMessage'));
+  for (const id of ['approveTools', 'approvePendingTools']) {
+    await again();
+    await both(id, deny, again);
+  }
+  await again();
+  await both('cancelTurn', example('cancelTurn'), again);
+  await chat.send('hi');
+  await both('retryTurn', example('retryTurn'));
+  await both('regenerateAnswer', {});
+  await both('editMessage', { ...example('editMessage'), message_id: (await chat.state()).messages[0].id });
+  await both('switchBranch', { branch: 'main' });
+  (await chat.follow({ after: 0 })).close();
+  seen.add('followContext 200'); // an answer without an end is checked by the client of streams
+}
+
 test('every operation gives every success that the contract promises', async (t) => {
-  const go = walker(await serve(t));
+  const calling = { call: 'write_file', arguments: { path: 'a.txt', content: 'a' }, id: 'call_1' };
+  const steps = [{ after_tool: 'write_file', times: 100, play: [{ text: 'As you like.' }] }, { match: 'write', play: [calling] }];
+  const server = await serveTurns(t, { steps, work: makeWorkspace(t).work });
+  const go = walker(server);
   seen.clear();
   for (const id of ['getIndex', 'getHealth', 'getReadiness', 'getMetrics']) await go(id, 200);
   const { etag } = Object.fromEntries((await go('getContract', 200)).headers);
@@ -98,6 +132,7 @@ test('every operation gives every success that the contract promises', async (t)
   await walkContexts(go);
   await walkPrompts(go);
   await walkSessions(go);
+  await walkTurns(server, go);
   const promised = contract.operations.flatMap((op) => [...op.responses.keys()].filter((status) => status < 400).map((status) => `${op.id} ${status}`));
   assert.ok(promised.length > 30);
   assert.deepEqual(promised.filter((one) => !seen.has(one)), []);

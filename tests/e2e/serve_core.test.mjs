@@ -69,7 +69,7 @@ test('SIGINT ends it too, also while connections are idle', async (t) => {
 test('serve refuses addresses that are none, in use, or open to others', async (t) => {
   const server = await serve(t);
   const other = `${tempDir(t)}/other`;
-  const listen = (address) => ['serve', '--listen', address];
+  const listen = (address) => ['serve', '--log-level', 'warn', '--listen', address];
   fails(other, listen(`127.0.0.1:${server.port}`), 'BUSY', /another program listens/);
   fails(other, listen('0.0.0.0:0'), 'DENIED', /other machines/);
   fails(other, listen('[::]:0'), 'DENIED', /other machines/);

@@ -442,7 +442,7 @@ test('a running server takes up keys that are made, revoked and damaged', async 
 
 test('an address that other machines reach needs a key', async (t) => {
   const data = newData(t);
-  const refuse = () => fails(data, ['serve', '--listen', '0.0.0.0:0'], 'DENIED', /other machines, and there is no key .*quipu key create/);
+  const refuse = () => fails(data, ['serve', '--log-level', 'warn', '--listen', '0.0.0.0:0'], 'DENIED', /other machines, and there is no key .*quipu key create/);
   refuse();
   const old = createKey(data, '--expires', '1h');
   editKeys(data, (root) => (root.keys[0].expires_at = '2020-01-01T00:00:00.000Z'));
@@ -481,7 +481,7 @@ test('a damaged key file stops the start, and check knows the file', async (t) =
   createKey(data);
   assert.equal(ok(data, ['check']).includes('keys'), false);
   fs.writeFileSync(path.join(data, 'keys.json'), '[]');
-  fails(data, ['serve', '--listen', '127.0.0.1:0'], 'CORRUPT', /keys\.json is damaged/);
+  fails(data, ['serve', '--log-level', 'warn', '--listen', '127.0.0.1:0'], 'CORRUPT', /keys\.json is damaged/);
   fails(data, ['key', 'list'], 'CORRUPT', /keys\.json is damaged/);
   fails(data, ['key', 'create'], 'CORRUPT', /keys\.json is damaged/);
   assert.equal(fs.readFileSync(path.join(data, 'keys.json'), 'utf8'), '[]');

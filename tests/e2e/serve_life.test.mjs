@@ -105,7 +105,7 @@ test('a pair that is none is refused with a sentence, a key that all can read is
   const data = path.join(dir, 'data');
   const first = makePair(dir, 'first');
   const second = makePair(dir, 'second');
-  const refused = (cert, key, code, sentence) => fails(data, ['serve', '--listen', '127.0.0.1:0', '--tls-cert', cert, '--tls-key', key], code, sentence);
+  const refused = (cert, key, code, sentence) => fails(data, ['serve', '--log-level', 'warn', '--listen', '127.0.0.1:0', '--tls-cert', cert, '--tls-key', key], code, sentence);
   refused(first.cert, second.key, 'INVALID', /tls_key is not the key of the certificate in tls_cert/);
   refused(first.key, first.key, 'INVALID', /tls_cert is not a certificate in PEM form/);
   refused(first.cert, first.cert, 'INVALID', /tls_key is not a private key in PEM form/);

@@ -124,7 +124,7 @@ static void
 test_every_call_of_mending_an_archive(void **state)
 {
   static const enum qp__os_fault_kind kinds[] = { QP__FAULT_EIO, QP__FAULT_ENOSPC, QP__FAULT_EINTR,
-                                               QP__FAULT_SHORT };
+                                                  QP__FAULT_SHORT };
   uint64_t n;
 
   (void)state;

@@ -115,12 +115,58 @@ test_whatever_allocation_fails(void **state)
   }
 }
 
+#define SLOW_SCRIPT                                                                        \
+  "{\"interval_ms\":0,\"steps\":[{\"match\":\"*\",\"play\":[{\"text\":\"One two three\"}," \
+  "{\"delay_ms\":600000}]}]}"
+
+/* A cancel that is refused for want of memory changes nothing: what was streamed, and waits for a
+ * commit, goes with the next one. */
+static void
+test_a_refused_cancel_loses_nothing_that_was_streamed(void **state)
+{
+  struct fixture *f = *state;
+  unsigned refused = 0;
+  bool fired = true;
+
+  for (long n = 1; fired; n += 7) {
+    struct qp_action send = { .kind = QP_ACTION_SEND_MESSAGE, .text = bytes_of("hello") };
+    struct qp_action cancel = { .kind = QP_ACTION_CANCEL, .wait = true };
+    struct turn_rig rig;
+    struct turn_answer answer;
+
+    turn_rig_init(&rig, f, SLOW_SCRIPT);
+    rig.options.flush_ms = 600000;
+    turn_rig_start(&rig);
+    turn_listen(&rig, 0);
+    turn_begin(&rig, &send, &answer);
+    turn_hear(&rig, "three");
+    alloc_fault_arm(n);
+    if (turn_try(&rig, &cancel, &answer) == QP_OK)
+      turn_wait(&answer);
+    fired = alloc_fault_fired();
+    alloc_fault_disarm();
+    turn_rig_stop(&rig);
+    if (answer.rc == QP_NOMEM && strcmp(answer.state, "StreamingLLMResponse") == 0) {
+      refused++;
+      assert_string_equal(turn_story(&rig), "user: hello\nassistant! One two three\n");
+      turn_rig_start(&rig);
+      turn_listen(&rig, 0);
+      turn_hear(&rig, "\"state\":\"Failed\"");
+      assert_string_equal(turn_text(&rig), "One two three");
+    }
+    turn_rig_release(&rig);
+    forget_warnings(f);
+  }
+  assert_true(refused > 0);
+}
+
 int
 main(void)
 {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_whatever_system_call_fails),
     cmocka_unit_test(test_whatever_allocation_fails),
+    cmocka_unit_test(test_a_refused_cancel_loses_nothing_that_was_streamed),
   };
 
   alloc_fault_init();

@@ -404,7 +404,7 @@ static void
 test_a_failed_change_leaves_one_of_two_files(void **state)
 {
   static const enum qp__os_fault_kind kinds[] = { QP__FAULT_EIO, QP__FAULT_ENOSPC, QP__FAULT_EINTR,
-                                               QP__FAULT_SHORT };
+                                                  QP__FAULT_SHORT };
 
   (void)state;
   for (size_t k = 0; k < COUNT(kinds); k++) {

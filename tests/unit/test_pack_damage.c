@@ -310,7 +310,7 @@ static void
 test_every_call_may_fail(void **state)
 {
   static const enum qp__os_fault_kind kinds[] = { QP__FAULT_EIO, QP__FAULT_ENOSPC, QP__FAULT_EINTR,
-                                               QP__FAULT_SHORT };
+                                                  QP__FAULT_SHORT };
   struct qp__buf dict;
   struct pack_rig r;
 

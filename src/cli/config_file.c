@@ -1,0 +1,286 @@
+/* config_file.c - quipu.conf: an INI file as inih reads it. '#' and ';' begin comments, a line that
+ * is indented goes on with the value before it. */
+#include <ini.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "cli/config_int.h"
+#include "cli/input.h"
+#include "cli/mem.h"
+#include "cli/out.h"
+
+#define FILE_MAX ((size_t)256 << 10)
+#define WHERE_TEXT 400
+
+#define PROVIDER_PREFIX "provider."
+#define PROVIDER_NAME_MAX 32 /* inih cuts the names of sections at 49 bytes */
+#define PROVIDER_NAME_CHARS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
+
+/* What inih's callbacks share. */
+struct reading {
+  struct cli_config *config;
+  bool in_data;   /* the file lies in the data directory */
+  const char *at; /* the rest of the text */
+  unsigned line;  /* handed out last */
+  unsigned failed_line;
+  struct qp_err err; /* of failed_line, when that is not 0 */
+};
+
+static void
+fail_here(struct reading *r, const char *sentence, const char *name, const char *hint)
+{
+  if (r->failed_line)
+    return;
+  r->failed_line = r->line;
+  (void)cli_fail(&r->err, QP_INVALID, "'%.200s' line %u: %s '%.60s'%s%s", r->config->file, r->line,
+                 sentence, name, hint ? "; did you mean " : "", hint ? hint : "");
+}
+
+/* ---- providers ---- */
+
+static const char *
+provider_name(const char *section)
+{
+  size_t n = strlen(PROVIDER_PREFIX);
+
+  return strncmp(section, PROVIDER_PREFIX, n) == 0 ? section + n : NULL;
+}
+
+/* The provider of that name, made when there is none; NULL: the reading has failed. */
+static struct cli_config_provider *
+take_provider(struct reading *r, const char *name)
+{
+  static const char *const rows[] = { "anthropic", "openai", "ollama", "demo" };
+  struct cli_config *c = r->config;
+  struct cli_config_provider *list;
+
+  for (size_t i = 0; i < c->provider_count; i++)
+    if (strcmp(c->providers[i].name, name) == 0)
+      return &c->providers[i];
+  for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+    if (strcmp(name, rows[i]) == 0) {
+      fail_here(r, "this provider has its keys in [models], not in a section:", name, NULL);
+      return NULL;
+    }
+  if (!*name || strlen(name) > PROVIDER_NAME_MAX ||
+      strspn(name, PROVIDER_NAME_CHARS) != strlen(name)) {
+    fail_here(r, "a provider's name is made of at most 32 letters, digits, _ and -, not", name,
+              NULL);
+    return NULL;
+  }
+  list = cli_realloc(c->providers, c->provider_count + 1, sizeof(*list));
+  if (list) {
+    c->providers = list;
+    list += c->provider_count;
+    *list = (struct cli_config_provider){ .name = cli_config_copy(name) };
+  }
+  if (!list || !list->name) {
+    r->failed_line = r->line;
+    (void)cli_fail_nomem(&r->err);
+    return NULL;
+  }
+  c->provider_count++;
+  return list;
+}
+
+static void
+take_provider_key(struct reading *r, const char *name, const char *key, const char *text)
+{
+  struct cli_config_provider *provider = take_provider(r, name);
+  const char *best = NULL;
+  char what[WHERE_TEXT];
+
+  if (!provider)
+    return;
+  (void)snprintf(what, sizeof(what), "'%.200s' line %u: %s of provider '%s'", r->config->file,
+                 r->line, key, name);
+  for (size_t i = 0; i < CONFIG_PROVIDER_FIELDS; i++) {
+    const struct cli_config_row *row = &cli_config_provider_rows[i];
+
+    cli_nearest(key, row->flag, &best);
+    if (strcmp(row->flag, key) != 0)
+      continue;
+    if (cli_config_value_set(row, what, CONFIG_FROM_FILE, r->line, text, &provider->values[i],
+                             &r->err))
+      r->failed_line = r->line;
+    return;
+  }
+  fail_here(r, "unknown key", key, best);
+}
+
+/* ---- sections and keys ---- */
+
+static bool
+is_section(const char *name)
+{
+  for (size_t i = 0; i < CONFIG_COUNT; i++)
+    if (strcmp(cli_config_rows[i].section, name) == 0)
+      return true;
+  return false;
+}
+
+/* A section without a key in it is never told by inih. */
+static void
+check_section_line(struct reading *r, const char *line)
+{
+  char name[64];
+  size_t n = strcspn(line + 1, "]");
+
+  (void)snprintf(name, sizeof(name), "%.*s", (int)(n < 60 ? n : 60), line + 1);
+  if (provider_name(name))
+    (void)take_provider(r, provider_name(name));
+  else if (!is_section(name))
+    fail_here(r, "unknown section", name, NULL);
+}
+
+/* inih's reader: the next line, as fgets() would give it. */
+static char *
+next_line(char *out, int size, void *arg)
+{
+  struct reading *r = arg;
+  size_t n = strcspn(r->at, "\n");
+
+  if (!*r->at || r->failed_line)
+    return NULL;
+  r->line++;
+  n += r->at[n] == '\n';
+  if (n >= (size_t)size) {
+    r->failed_line = r->line;
+    (void)cli_fail(&r->err, QP_INVALID,
+                   "'%.200s' line %u is longer than %d bytes; a list may go on in indented lines",
+                   r->config->file, r->line, size - 2);
+    return NULL;
+  }
+  memcpy(out, r->at, n);
+  out[n] = '\0';
+  r->at += n;
+  if (out[0] == '[')
+    check_section_line(r, out);
+  return r->failed_line ? NULL : out;
+}
+
+static enum config_id
+find_key(const char *key, char best[CLI_CONFIG_NAME])
+{
+  const char *nearest = NULL;
+  char names[CONFIG_COUNT][CLI_CONFIG_NAME];
+
+  for (size_t i = 0; i < CONFIG_COUNT; i++) {
+    if (strcmp(cli_config_key((enum config_id)i, names[i]), key) == 0)
+      return (enum config_id)i;
+    cli_nearest(key, names[i], &nearest);
+  }
+  (void)snprintf(best, CLI_CONFIG_NAME, "%s", nearest ? nearest : "");
+  return CONFIG_COUNT;
+}
+
+/* inih's handler: 1 is success. */
+static int
+take_key(void *arg, const char *section, const char *key, const char *text)
+{
+  struct reading *r = arg;
+  char best[CLI_CONFIG_NAME];
+  enum config_id id = find_key(key, best);
+
+  if (r->failed_line)
+    return 0;
+  if (provider_name(section))
+    take_provider_key(r, provider_name(section), key, text);
+  else if (section[0] && !is_section(section))
+    fail_here(r, "unknown section", section, NULL);
+  else if (id == CONFIG_COUNT)
+    fail_here(r, "unknown key", key, best[0] ? best : NULL);
+  else if (section[0] && strcmp(section, cli_config_rows[id].section) != 0)
+    fail_here(r, "this section does not have the key", key, NULL);
+  else if (id == CONFIG_DATA && r->in_data)
+    fail_here(r, "the file in the data directory cannot have the key", key, NULL);
+  else if (cli_config_set(r->config, id, CONFIG_FROM_FILE, r->line, text, &r->err))
+    r->failed_line = r->line;
+  return r->failed_line == 0;
+}
+
+/* ---- the file ---- */
+
+static enum qp_rc
+read_file(struct cli_config *config, bool in_data, struct qp_err *err)
+{
+  struct reading r = { .config = config, .in_data = in_data };
+  char *text = NULL;
+  size_t len = 0;
+  enum qp_rc rc = cli_read_all(config->file, FILE_MAX, &text, &len, err);
+  int bad;
+
+  if (rc)
+    return rc;
+  r.at = text;
+  bad = ini_parse_stream(next_line, &r, take_key, &r);
+  if (strlen(text) != len)
+    rc = cli_fail(err, QP_INVALID, "'%.200s' has a NUL in it", config->file);
+  else if (bad > 0 && (!r.failed_line || (unsigned)bad < r.failed_line))
+    rc = cli_fail(err, QP_INVALID, "'%.200s' line %d is neither [section] nor key = value",
+                  config->file, bad);
+  else if (r.failed_line)
+    rc = cli_fail(err, r.err.rc, "%s", r.err.msg);
+  else if (bad)
+    rc = cli_fail_nomem(err);
+  cli_free(text);
+  return rc;
+}
+
+/* The path of quipu.conf in the data directory; NULL in *out: that is none of the file system. */
+static enum qp_rc
+path_in_data(const char *data, char **out, struct qp_err *err)
+{
+  const char *dir = strncmp(data, "file:", 5) == 0 ? data + 5 : data;
+  size_t size = strlen(dir) + sizeof("/" CONFIG_NAME);
+
+  *out = NULL;
+  if (strncmp(data, "memory:", 7) == 0)
+    return QP_OK;
+  *out = cli_realloc(NULL, size, 1);
+  if (!*out)
+    return cli_fail_nomem(err);
+  (void)snprintf(*out, size, "%s/" CONFIG_NAME, dir);
+  return QP_OK;
+}
+
+static enum qp_rc
+find_file(struct cli_config *config, const struct cli_config_input *in, bool *in_data,
+          struct qp_err *err)
+{
+  const char *from_env = getenv("QUIPU_CONFIG");
+  const char *given = in->file ? in->file : from_env && from_env[0] ? from_env : NULL;
+  enum qp_rc rc;
+
+  *in_data = false;
+  if (given) {
+    config->file = cli_config_copy(given);
+    return config->file ? QP_OK : cli_fail_nomem(err);
+  }
+  rc = path_in_data(in->data ? in->data : CLI_DATA_DEFAULT, &config->file, err);
+  if (rc)
+    return rc;
+  *in_data = config->file && access(config->file, F_OK) == 0;
+  if (*in_data)
+    return QP_OK;
+  cli_free(config->file);
+  config->file = NULL;
+  if (access(CONFIG_SYSTEM_FILE, F_OK) == 0) {
+    config->file = cli_config_copy(CONFIG_SYSTEM_FILE);
+    return config->file ? QP_OK : cli_fail_nomem(err);
+  }
+  return QP_OK;
+}
+
+enum qp_rc
+cli_config_file_read(struct cli_config *config, const struct cli_config_input *in,
+                     struct qp_err *err)
+{
+  bool in_data = false;
+  enum qp_rc rc = find_file(config, in, &in_data, err);
+
+  return rc || !config->file ? rc : read_file(config, in_data, err);
+}

@@ -1,0 +1,521 @@
+/* test_turn_edges.c - turns at the edges: a stop, a release and a failing disk that come in the
+ * middle of something; answers that their provider pauses; images, which a worker reads. */
+#include <stdio.h>
+#include <unistd.h>
+
+#include "os_gate.h"
+#include "provider.h"
+#include "turn/engine.h"
+#include "turn_rig.h"
+
+#define PIXEL "\x89PNG\r\n\x1a\n-not-much-of-a-picture"
+#define PIXEL_BASE64 "iVBORw0KGgotbm90LW11Y2gtb2YtYS1waWN0dXJl"
+
+/* A provider, and what it was asked last. */
+struct shop {
+  struct provider provider;
+  struct qp_provider_spec spec;
+  pthread_mutex_t lock;
+  char asked[4][8192];
+  size_t count;
+  const char *const *answers; /* for the first, the second …; ends with NULL, then the last again */
+};
+
+static void
+remember(struct shop *shop, const char *body)
+{
+  (void)pthread_mutex_lock(&shop->lock);
+  (void)snprintf(shop->asked[shop->count % COUNT(shop->asked)], sizeof(shop->asked[0]), "%s", body);
+  shop->count++;
+  (void)pthread_mutex_unlock(&shop->lock);
+}
+
+/* "text|stop_reason". */
+static char *
+answer_anthropic(void *arg, const char *body)
+{
+  struct shop *shop = arg;
+  const char *answer = shop->answers[0];
+  char text[200];
+  size_t n;
+
+  remember(shop, body);
+  for (size_t i = 1; shop->answers[i] && i < shop->count; i++)
+    answer = shop->answers[i];
+  n = strcspn(answer, "|");
+  memcpy(text, answer, n);
+  text[n] = 0;
+  return provider_anthropic_text(text, answer + n + 1);
+}
+
+static char *
+answer_openai(void *arg, const char *body)
+{
+  remember(arg, body);
+  return provider_openai_text("All is well.");
+}
+
+/* A rig whose context asks the shop. */
+static void
+open_shop(struct shop *shop, struct turn_rig *rig, const char *protocol)
+{
+  struct qp_context *c;
+
+  (void)pthread_mutex_init(&shop->lock, NULL);
+  provider_start(&shop->provider,
+                 strcmp(protocol, "openai") == 0 ? answer_openai : answer_anthropic, shop);
+  shop->spec = (struct qp_provider_spec){
+    .name = "shop", .protocol = protocol, .base_url = shop->provider.url, .key = "k"
+  };
+  rig->options.providers = &shop->spec;
+  rig->options.provider_count = 1;
+  c = open_context(rig->f, &rig->id);
+  OK(qp_context_update(c, bytes_of("{\"config\":{\"model_id\":\"shop/m\"}}"), &failure));
+  qp_context_close(c);
+}
+
+static void
+close_shop(struct shop *shop)
+{
+  provider_stop(&shop->provider);
+  (void)pthread_mutex_destroy(&shop->lock);
+}
+
+/* ---- pause_turn ---- */
+
+static void
+test_a_paused_answer_goes_on_by_itself(void **state)
+{
+  static const char *const answers[] = { "I search|pause_turn", "Found it.|end_turn", NULL };
+  struct shop shop = { .answers = answers };
+  struct turn_rig rig;
+  const char *last;
+
+  turn_rig_init(&rig, *state, NULL);
+  open_shop(&shop, &rig, "anthropic");
+  turn_rig_start(&rig);
+  turn_listen(&rig, 0);
+  assert_string_equal(turn_send(&rig, "where is it").state, "Idle");
+  assert_string_equal(turn_story(&rig),
+                      "user: where is it\nassistant: I search\nassistant: Found it.\n");
+  assert_int_equal(shop.count, 2);
+  last = strstr(shop.asked[1], "\"messages\"");
+  assert_non_null(last);
+  assert_non_null(strstr(last, "I search"));
+  assert_null(strstr(strstr(last, "I search"), "\"user\"")); /* it is the last word */
+  turn_hear(&rig, "\"state\":\"Idle\"");
+  assert_string_equal(turn_states(&rig),
+                      "ProcessingUserMessage AwaitingLLMResponse StreamingLLMResponse "
+                      "ProcessingLLMResponse GeneratingResponse StreamingLLMResponse "
+                      "ProcessingLLMResponse Idle ");
+  turn_rig_release(&rig);
+  close_shop(&shop);
+}
+
+static void
+test_an_answer_that_is_paused_for_ever_reaches_the_limit(void **state)
+{
+  static const char *const answers[] = { "Still|pause_turn", NULL };
+  struct shop shop = { .answers = answers };
+  struct turn_rig rig;
+  struct turn_answer answer;
+
+  turn_rig_init(&rig, *state, NULL);
+  rig.options.limits.rounds = 3;
+  open_shop(&shop, &rig, "anthropic");
+  turn_rig_start(&rig);
+  answer = turn_send(&rig, "where is it");
+  assert_int_equal(answer.rc, QP_OK);
+  assert_string_equal(answer.state, "Failed");
+  assert_string_equal(turn_detail(&rig, "error", "kind"), "limit");
+  assert_int_equal(shop.count, 4);
+  turn_rig_release(&rig);
+  close_shop(&shop);
+}
+
+/* ---- images ---- */
+
+/* While the disk is slow to give an image, other contexts go on. */
+static void
+test_images_are_read_beside_the_loop(void **state)
+{
+  struct fixture *f = *state;
+  struct shop shop = { .answers = NULL };
+  struct qp_message *message = NULL;
+  struct qp_action send = { .kind = QP_ACTION_SEND_MESSAGE, .wait = true };
+  struct turn_rig rig;
+  struct turn_answer answer;
+  struct turn_answer other;
+  char id[QP_BLOB_ID];
+  char url[sizeof(QP_BLOB_URL) + QP_BLOB_ID];
+  struct qp_context *c;
+
+  if (f->driver->durable)
+    watch_calls(f);
+  turn_rig_init(&rig, f,
+                "{\"interval_ms\":0,\"steps\":[{\"match\":\"*\",\"play\":["
+                "{\"text\":\"Here.\"}]}]}");
+  open_shop(&shop, &rig, "openai");
+  OK(qp_blob_put(f->store, (struct qp_bytes){ PIXEL, sizeof(PIXEL) - 1 }, id, &failure));
+  (void)snprintf(url, sizeof(url), "%s%s", QP_BLOB_URL, id);
+  OK(qp_message_new_text(QP_ROLE_USER, bytes_of("what is this"), &message, &failure));
+  OK(qp_message_add_part(message, &(struct qp_part){ .kind = QP_PART_IMAGE, .url = url },
+                         &failure));
+  send.message = message;
+  turn_rig_start(&rig);
+  if (f->driver->durable)
+    os_gate_shut(QP__SLOT_OPENAT, "blobs");
+  turn_begin(&rig, &send, &answer);
+  if (f->driver->durable) {
+    assert_true(os_gate_await(1));
+    c = new_context(f);
+    other = turn_act(&rig, (struct qp_action){ .kind = QP_ACTION_SEND_MESSAGE,
+                                               .context = qp_context_id(c),
+                                               .text = bytes_of("are you there") });
+    qp_context_close(c);
+    assert_string_equal(other.state, "Idle");
+    os_gate_open();
+  }
+  turn_wait(&answer);
+  assert_string_equal(answer.state, "Idle");
+  assert_non_null(strstr(shop.asked[0], PIXEL_BASE64));
+  qp_message_free(message);
+  turn_rig_release(&rig);
+  close_shop(&shop);
+}
+
+/* ---- tools of servers ---- */
+
+#define MCP(mode)                                                                                  \
+  "{\"mcpServers\":{\"s\":{\"command\":\"node\",\"args\":[\"" TEST_LIB "/mcp_server.mjs\",\"" mode \
+  "\"]}}}"
+
+/* A message that is sent as soon as the engine is there has the tools of its servers. */
+static void
+test_the_first_question_waits_for_the_tools(void **state)
+{
+  struct shop shop = { .answers = NULL };
+  struct turn_rig rig;
+
+  turn_rig_init(&rig, *state, NULL);
+  rig.options.mcp_json = MCP("legacy");
+  open_shop(&shop, &rig, "openai");
+  turn_rig_start(&rig);
+  assert_string_equal(turn_send(&rig, "echo").state, "Idle");
+  assert_non_null(strstr(shop.asked[0], "__echo\""));
+  turn_rig_release(&rig);
+  close_shop(&shop);
+}
+
+/* A server that dies keeps nobody waiting, and neither does a cancel. */
+static void
+test_a_server_without_tools_keeps_nobody_waiting(void **state)
+{
+  struct qp_action send = { .kind = QP_ACTION_SEND_MESSAGE, .text = bytes_of("hello") };
+  struct shop shop = { .answers = NULL };
+  struct turn_rig rig;
+  struct turn_answer sent;
+
+  turn_rig_init(&rig, *state, NULL);
+  rig.options.mcp_json = MCP("die-start");
+  open_shop(&shop, &rig, "openai");
+  turn_rig_start(&rig);
+  assert_string_equal(turn_send(&rig, "hello").state, "Idle");
+  assert_int_equal(shop.count, 1);
+  turn_rig_stop(&rig);
+  rig.options.mcp_json = MCP("never");
+  turn_rig_start(&rig);
+  turn_begin(&rig, &send, &sent);
+  turn_wait(&sent);
+  assert_string_equal(turn_do(&rig, QP_ACTION_CANCEL).state, "Idle");
+  turn_begin(&rig, &send, &sent);
+  turn_wait(&sent);
+  turn_rig_stop(&rig); /* in the middle of the waiting */
+  assert_string_equal(turn_stored_state(&rig), "Failed");
+  assert_int_equal(shop.count, 1);
+  turn_rig_release(&rig);
+  close_shop(&shop);
+}
+
+/* ---- a stop in the middle of a commit ---- */
+
+static void *
+stop_engine(void *arg)
+{
+  qp_engine_stop(arg);
+  return NULL;
+}
+
+/* Shuts the gate before syncs, so that the commit of the next action stays under way. */
+static bool
+can_hold_commits(struct fixture *f)
+{
+  if (!f->driver->durable || f->driver->flags)
+    return false; /* a commit is over before the engine can do anything else */
+  watch_calls(f);
+  return true;
+}
+
+static void
+await_end(struct turn_rig *rig)
+{
+  bool ended = false;
+
+  while (!ended) {
+    (void)pthread_mutex_lock(&rig->lock);
+    ended = rig->ended;
+    (void)pthread_mutex_unlock(&rig->lock);
+    (void)usleep(1000);
+  }
+}
+
+static void
+test_a_stop_while_a_message_is_saved_does_not_ask_the_model(void **state)
+{
+  struct qp_action send = { .kind = QP_ACTION_SEND_MESSAGE,
+                            .text = bytes_of("begin"),
+                            .wait = true };
+  struct shop shop = { .answers = NULL };
+  struct turn_rig rig;
+  struct turn_answer sent;
+  pthread_t stopper;
+
+  if (!can_hold_commits(*state))
+    return;
+  turn_rig_init(&rig, *state, NULL);
+  open_shop(&shop, &rig, "openai");
+  turn_rig_start(&rig);
+  turn_listen(&rig, 0);
+  os_gate_shut(QP__SLOT_FDATASYNC, NULL);
+  turn_begin(&rig, &send, &sent);
+  assert_true(os_gate_await(1));
+  assert_int_equal(pthread_create(&stopper, NULL, stop_engine, rig.engine), 0);
+  await_end(&rig); /* the engine drains now */
+  os_gate_open();
+  (void)pthread_join(stopper, NULL);
+  rig.engine = NULL;
+  assert_true(sent.done);
+  assert_int_equal(sent.rc, QP_STOPPED);
+  assert_int_equal(shop.count, 0);
+  assert_string_equal(turn_story(&rig), "user: begin\n");
+  assert_string_equal(turn_stored_state(&rig), "Failed");
+  assert_string_equal(turn_detail(&rig, "error", "kind"), "interrupted");
+  turn_rig_start(&rig);
+  assert_string_equal(turn_do(&rig, QP_ACTION_RETRY).state, "Idle");
+  assert_string_equal(turn_story(&rig), "user: begin\nassistant: All is well.\n");
+  turn_rig_release(&rig);
+  close_shop(&shop);
+}
+
+static void
+test_a_stop_while_an_approval_is_saved_does_not_run_the_tool(void **state)
+{
+  static const char *const ids[] = { "w1" };
+  struct qp_action approve = {
+    .kind = QP_ACTION_APPROVE_TOOLS, .approved = ids, .approved_count = 1, .wait = true
+  };
+  struct turn_rig rig;
+  struct turn_answer approved;
+  pthread_t stopper;
+
+  if (!can_hold_commits(*state))
+    return;
+  turn_rig_init(&rig, *state,
+                "{\"interval_ms\":0,\"steps\":[{\"match\":\"*\",\"play\":[{\"call\":"
+                "\"write_file\",\"id\":\"w1\",\"arguments\":{\"path\":\"new.txt\",\"content\":"
+                "\"x\"}}]}]}");
+  turn_rig_workspace(&rig);
+  turn_rig_start(&rig);
+  assert_string_equal(turn_send(&rig, "write").state, "AwaitingToolApproval");
+  turn_listen(&rig, QP_SEQ_NOW);
+  os_gate_shut(QP__SLOT_FDATASYNC, NULL);
+  turn_begin(&rig, &approve, &approved);
+  assert_true(os_gate_await(1));
+  assert_int_equal(pthread_create(&stopper, NULL, stop_engine, rig.engine), 0);
+  await_end(&rig);
+  os_gate_open();
+  (void)pthread_join(stopper, NULL);
+  rig.engine = NULL;
+  assert_int_equal(approved.rc, QP_STOPPED);
+  assert_false(file_exists(pathf("%s/new.txt", rig.workspace)));
+  assert_string_equal(turn_stored_state(&rig), "Failed");
+  assert_non_null(strstr(turn_story(&rig), "\ntool! w1 "));
+  turn_rig_release(&rig);
+}
+
+/* ---- releases ---- */
+
+struct releaser {
+  pthread_t thread;
+  struct turn_rig *rig;
+};
+
+static void *
+release_context(void *arg)
+{
+  struct turn_rig *rig = ((struct releaser *)arg)->rig;
+
+  qp_engine_release(rig->engine, &rig->id);
+  return NULL;
+}
+
+/* Looks at the newest of those who wait for a release, on the engine's thread. */
+struct look {
+  struct qp__post post; /* first */
+  const void *newest;
+  uv_sem_t done;
+};
+
+static void
+run_look(struct qp_engine *e, struct qp__post *post)
+{
+  struct look *look = (struct look *)post;
+
+  look->newest = e->releases;
+  uv_sem_post(&look->done);
+}
+
+static const void *
+newest_release(struct qp_engine *e)
+{
+  struct look look = { .post = { .run = run_look } };
+
+  assert_int_equal(uv_sem_init(&look.done, 0), 0);
+  qp__engine_post(e, &look.post);
+  uv_sem_wait(&look.done);
+  uv_sem_destroy(&look.done);
+  return look.newest;
+}
+
+static void
+test_all_who_release_a_context_are_woken(void **state)
+{
+  struct qp_action send = { .kind = QP_ACTION_SEND_MESSAGE,
+                            .text = bytes_of("begin"),
+                            .wait = true };
+  struct fixture *f = *state;
+  struct releaser releasers[3];
+  struct turn_rig rig;
+  struct turn_answer sent;
+  const void *before = NULL;
+
+  if (!can_hold_commits(f))
+    return;
+  turn_rig_init(&rig, f, NULL);
+  turn_rig_start(&rig);
+  os_gate_shut(QP__SLOT_FDATASYNC, NULL);
+  turn_begin(&rig, &send, &sent);
+  assert_true(os_gate_await(1));
+  for (size_t i = 0; i < COUNT(releasers); i++) {
+    const void *now;
+
+    releasers[i].rig = &rig;
+    assert_int_equal(pthread_create(&releasers[i].thread, NULL, release_context, &releasers[i]), 0);
+    while ((now = newest_release(rig.engine)) == before)
+      (void)usleep(1000);
+    before = now;
+  }
+  os_gate_open();
+  for (size_t i = 0; i < COUNT(releasers); i++)
+    (void)pthread_join(releasers[i].thread, NULL);
+  turn_wait(&sent);
+  assert_int_equal(sent.rc, QP_STOPPED);
+  OK(qp_context_delete(f->store, &rig.id, &failure));
+  turn_rig_release(&rig);
+}
+
+/* A context whose log is being read for a subscriber is not let go before that is over. */
+static void
+test_a_release_waits_for_who_reads_the_log(void **state)
+{
+  struct fixture *f = *state;
+  struct releaser releaser;
+  struct turn_rig rig;
+
+  if (!can_hold_commits(f))
+    return;
+  turn_rig_init(&rig, f, NULL);
+  turn_rig_start(&rig);
+  assert_string_equal(turn_send(&rig, "hello").state, "Idle");
+  turn_rig_stop(&rig);
+  reload(f);
+  turn_rig_start(&rig);
+  os_gate_shut(QP__SLOT_OPENAT, "events");
+  turn_listen(&rig, 0);
+  assert_true(os_gate_await(1));
+  releaser.rig = &rig;
+  assert_int_equal(pthread_create(&releaser.thread, NULL, release_context, &releaser), 0);
+  await_end(&rig);
+  assert_non_null(newest_release(rig.engine)); /* it waits */
+  os_gate_open();
+  (void)pthread_join(releaser.thread, NULL);
+  OK(qp_context_delete(f->store, &rig.id, &failure));
+  turn_rig_release(&rig);
+}
+
+/* ---- a disk that fails under many ---- */
+
+/* Another context's commit fails, and with it the journal, while a model is about to answer. */
+static void
+test_an_answer_that_begins_when_nothing_can_be_saved_any_more(void **state)
+{
+  struct fixture *f = *state;
+  struct qp_action send = { .kind = QP_ACTION_SEND_MESSAGE,
+                            .text = bytes_of("begin"),
+                            .wait = true };
+  struct shop shop = { .answers = NULL };
+  struct turn_rig rig;
+  struct turn_answer waits;
+  struct turn_answer fails;
+  struct qp_context *c;
+
+  if (!f->driver->durable)
+    return;
+  watch_calls(f);
+  turn_rig_init(&rig, f, NULL);
+  open_shop(&shop, &rig, "openai");
+  provider_hold(&shop.provider, 2);
+  turn_rig_start(&rig);
+  turn_begin(&rig, &send, &waits);
+  assert_true(provider_await(&shop.provider, 1));
+  c = new_context(f);
+  send.context = qp_context_id(c);
+  qp_context_close(c);
+  qp__os_fault_only(f->fault, QP__SLOT_FDATASYNC);
+  qp__os_fault_arm(f->fault, 1, QP__FAULT_EIO, false);
+  turn_begin(&rig, &send, &fails);
+  turn_wait(&fails);
+  assert_int_equal(fails.rc, QP_IO);
+  assert_string_equal(fails.state, "Failed");
+  provider_hold(&shop.provider, 0);
+  turn_wait(&waits);
+  assert_int_equal(waits.rc, QP_IO);
+  assert_string_equal(waits.state, "Failed");
+  turn_rig_stop(&rig);
+  forget_warnings(f);
+  reload(f);
+  turn_rig_start(&rig); /* the context that waited is brought to rest */
+  assert_string_equal(turn_stored_state(&rig), "Failed");
+  assert_string_equal(turn_do(&rig, QP_ACTION_RETRY).state, "Idle");
+  turn_rig_release(&rig);
+  close_shop(&shop);
+}
+
+int
+main(void)
+{
+  const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_a_paused_answer_goes_on_by_itself),
+    cmocka_unit_test(test_an_answer_that_is_paused_for_ever_reaches_the_limit),
+    cmocka_unit_test(test_images_are_read_beside_the_loop),
+    cmocka_unit_test(test_the_first_question_waits_for_the_tools),
+    cmocka_unit_test(test_a_server_without_tools_keeps_nobody_waiting),
+    cmocka_unit_test(test_a_stop_while_a_message_is_saved_does_not_ask_the_model),
+    cmocka_unit_test(test_a_stop_while_an_approval_is_saved_does_not_run_the_tool),
+    cmocka_unit_test(test_all_who_release_a_context_are_woken),
+    cmocka_unit_test(test_a_release_waits_for_who_reads_the_log),
+    cmocka_unit_test(test_an_answer_that_begins_when_nothing_can_be_saved_any_more),
+  };
+
+  return run_on_all("turn_edges", tests, COUNT(tests));
+}
