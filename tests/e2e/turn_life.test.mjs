@@ -255,7 +255,7 @@ for (const [state, actions] of Object.entries(notAllowed))
   test(`actions that ${state} does not allow are 409 with the state, and change nothing`, async (t) => {
     const held = await hold(t, state);
     const { chat } = held;
-    const before = await chat.state();
+    const before = await chat.reach(state);
     const bodies = { send_message: { content: 'x' }, edit_message: { message_id: held.sent.message_id, content: 'x' }, switch_branch: { branch: 'main' } };
     for (const action of actions) await chat.refuses(409, 'CONFLICT', new RegExp(state), action, bodies[action] ?? {}, { state });
     if (state !== 'AwaitingToolApproval') await chat.refuses(400, 'INVALID', /^No pending tool approvals$/, 'approve_tools', { approved: ['call_w'] });

@@ -133,15 +133,15 @@ export class Chat {
     return this.server.expect(200, 'GET', `${this.at}/state${query}`, undefined, this.headers);
   }
 
-  // Waits until the context is in a state, and gives it.
-  async reach(...states) {
-    for (;;) {
-      const stream = await this.follow();
-      let event = await this.state('?last=0');
-      while (event && !states.includes(event.state)) event = await stream.next();
-      stream.close();
-      if (event) return this.state();
-    }
+  // Looks until the stored state is one of these, and gives it. That an answer is being streamed is
+  // told before it is stored.
+  async reach(...wanted) {
+    let state;
+    await until(async () => {
+      state = await this.state();
+      return wanted.includes(state.state);
+    }, () => `${wanted.join(' or ')}, and not ${state.state}`);
+    return state;
   }
 
   follow({ after, last, ...more } = {}) {
