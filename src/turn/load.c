@@ -251,7 +251,7 @@ on_read(uv_work_t *work, int status)
 void
 qp__turn_load(struct qp__turn *t)
 {
-  struct load *l = qp__alloc0(1, sizeof(*l));
+  struct load *l = qp__turn_equip(t) ? qp__alloc0(1, sizeof(*l)) : NULL;
   struct qp_err err = { QP_OK, "" };
 
   if (!l) {
