@@ -27,8 +27,8 @@
 #define LISTENERS 10000
 #define LISTENERS_QUICK 500
 #define SPARE_FILES 100
+#define MAKERS 16
 #define URL_MAX 160
-#define ANSWER_MAX 65536
 #define LOOK_S 0.1
 #define MEMORY_DIR "/dev/shm"
 #define TMPFS_NUMBER 0x01021994
@@ -45,58 +45,81 @@ static const struct bench_target direct = {
 };
 
 struct turns {
-  struct bench_process serve, provider;
-  char provider_url[URL_MAX];
+  const char *store;
+  unsigned count; /* contexts */
+  struct qp_uuid *ids;
   char **urls; /* of send_message, a context each */
-  unsigned count;
+  char provider_url[URL_MAX];
+  struct bench_process serve, provider;
 };
 
 /* ---- what both sides ask ---- */
 
-/* Contexts in a store of their own, and the server on it with the provider behind it. */
+struct making {
+  struct qp_store *store;
+  struct qp_uuid *ids;
+  unsigned count;
+};
+
 static void
-start_turns(struct bench *b, struct turns *t, const char *store_name, unsigned contexts,
-            unsigned tokens, unsigned interval)
+make_contexts(void *arg, unsigned thread)
 {
-  struct qp_store *store = bench_store_open(b, store_name);
+  struct making *m = arg;
   struct qp_context_spec spec = { .title = "of a turn", .model_id = "openai/local" };
   struct qp_context *context;
-  struct qp_uuid *ids = bench_alloc(contexts * sizeof(*ids));
-  char text[QP_UUID_TEXT];
   struct qp_err err;
 
-  for (unsigned i = 0; i < contexts; i++) {
-    bench_ok(qp_context_create(store, &spec, &context, &err), &err, "creating a context");
-    ids[i] = qp_context_id(context);
+  for (unsigned i = thread; i < m->count; i += MAKERS) {
+    bench_ok(qp_context_create(m->store, &spec, &context, &err), &err, "creating a context");
+    m->ids[i] = qp_context_id(context);
     qp_context_close(context);
   }
-  qp_store_close(store);
-  bench_provider_start(tokens, interval, &t->provider);
-  (void)snprintf(t->provider_url, URL_MAX, "http://127.0.0.1:%u/v1", t->provider.port);
-  if (setenv("OPENAI_BASE_URL", t->provider_url, 1))
+}
+
+/* The server, with the provider behind it, and where to ask it for each context. */
+static void
+start_server(struct bench *b, struct turns *t)
+{
+  char base[URL_MAX];
+  char text[QP_UUID_TEXT];
+
+  (void)snprintf(base, sizeof(base), "http://127.0.0.1:%u/v1", t->provider.port);
+  if (setenv("OPENAI_BASE_URL", base, 1))
     bench_die("setenv: %s", strerror(errno));
-  bench_serve_start(b, store_name, false, &t->serve);
+  bench_serve_start(b, t->store, false, &t->serve);
   (void)unsetenv("OPENAI_BASE_URL");
+  for (unsigned i = 0; i < t->count; i++)
+    (void)snprintf(t->urls[i], URL_MAX, "http://127.0.0.1:%u/v1/contexts/%s/actions/send_message",
+                   t->serve.port, qp_uuid_text(&t->ids[i], text));
+}
+
+/* Makes contexts in a store of their own, and starts the provider. */
+static void
+start_turns(struct bench *b, struct turns *t, unsigned tokens, unsigned interval)
+{
+  struct making making = { .count = t->count };
+
+  t->ids = bench_alloc(t->count * sizeof(*t->ids));
+  t->urls = bench_alloc(t->count * sizeof(*t->urls));
+  for (unsigned i = 0; i < t->count; i++)
+    t->urls[i] = bench_alloc(URL_MAX);
+  making.store = bench_store_open(b, t->store);
+  making.ids = t->ids;
+  (void)bench_crowd(MAKERS, make_contexts, &making);
+  qp_store_close(making.store);
+  bench_provider_start(tokens, interval, &t->provider);
   (void)snprintf(t->provider_url, URL_MAX, "http://127.0.0.1:%u/v1/chat/completions",
                  t->provider.port);
-  t->count = contexts;
-  t->urls = bench_alloc(contexts * sizeof(*t->urls));
-  for (unsigned i = 0; i < contexts; i++) {
-    t->urls[i] = bench_alloc(URL_MAX);
-    (void)snprintf(t->urls[i], URL_MAX, "http://127.0.0.1:%u/v1/contexts/%s/actions/send_message",
-                   t->serve.port, qp_uuid_text(&ids[i], text));
-  }
-  free(ids);
 }
 
 static void
 stop_turns(struct turns *t)
 {
-  bench_process_stop(&t->serve);
   bench_process_stop(&t->provider);
   for (unsigned i = 0; i < t->count; i++)
     free(t->urls[i]);
   free(t->urls);
+  free(t->ids);
 }
 
 /* ---- the first token ---- */
@@ -106,13 +129,14 @@ measure_first(struct bench *b, const char *what, double bar, const char *store)
 {
   struct bench_row *row =
       bench_row_add(b, what, BENCH_ADDS, bar, "through quipu serve", "the provider asked directly");
-  struct turns t;
+  struct turns t = { .store = store, .count = (b->blocks * TRIES + TURNS_EACH - 1) / TURNS_EACH };
   struct bench_asker *our_asker = bench_asker_new(&ours);
   struct bench_asker *direct_asker = bench_asker_new(&direct);
   double our_times[TRIES];
   double direct_times[TRIES];
 
-  start_turns(b, &t, store, (b->blocks * TRIES + TURNS_EACH - 1) / TURNS_EACH, FIRST_TOKENS, 0);
+  start_turns(b, &t, FIRST_TOKENS, 0);
+  start_server(b, &t);
   for (unsigned block = 0; block < b->blocks; block++) {
     bench_settle(b, NULL);
     for (unsigned i = 0; i < TRIES; i++) {
@@ -123,6 +147,7 @@ measure_first(struct bench *b, const char *what, double bar, const char *store)
   }
   bench_asker_free(our_asker);
   bench_asker_free(direct_asker);
+  bench_process_stop(&t.serve);
   stop_turns(&t);
 }
 
@@ -214,38 +239,38 @@ struct stream_rows {
   struct bench_row *time, *memory, *syncs;
 };
 
+/* One round of each side, with a server that has just been started: what an earlier round has left
+ * in memory would else be counted, or hide what this one takes. */
 static void
-run_streams(struct bench *b, struct turns *t, const struct stream_rows *rows)
+run_streams(struct bench *b, struct turns *t, char **direct_urls, const struct stream_rows *rows)
 {
-  char **direct_urls = repeat_url(t->provider_url, t->count);
   struct bench_flow *our_flow = bench_flow_new(&ours, t->count);
   struct bench_flow *direct_flow = bench_flow_new(&direct, t->count);
   struct bench_asker *asker = bench_asker_new(&ours);
   struct bench_flow_times our_times;
   struct bench_flow_times direct_times;
+  struct watch w = { .t = t };
   double before;
 
+  bench_settle(b, NULL);
+  bench_flow_run(direct_flow, direct_urls, NULL, NULL, &direct_times);
+  start_server(b, t);
   (void)bench_asker_first(asker, t->urls[0]);
   before = bench_memory_of(t->serve.pid, "RssAnon");
-  for (unsigned i = 0; i < b->stream_blocks; i++) {
-    struct watch w = { .t = t, .fd = bench_connect(t->serve.port) };
-
-    bench_settle(b, NULL);
-    bench_flow_run(direct_flow, direct_urls, NULL, NULL, &direct_times);
-    bench_settle(b, NULL);
-    bench_flow_run(our_flow, t->urls, look, &w, &our_times);
-    (void)close(w.fd);
-    bench_row_block(rows->time, our_times.latest, direct_times.latest);
-    bench_row_bytes(rows->memory, (w.peak - before) * 1e3 / t->count);
-    if (w.upto > w.from)
-      bench_row_bytes(rows->syncs, (w.syncs_upto - w.syncs_from) / (w.upto - w.from));
-    bench_say("last first token %.3f s, directly %.3f s", our_times.latest_first,
-              direct_times.latest_first);
-  }
+  w.fd = bench_connect(t->serve.port);
+  bench_settle(b, NULL);
+  bench_flow_run(our_flow, t->urls, look, &w, &our_times);
+  (void)close(w.fd);
+  bench_row_block(rows->time, our_times.latest, direct_times.latest);
+  bench_row_bytes(rows->memory, (w.peak - before) * 1e3 / t->count);
+  if (w.upto > w.from)
+    bench_row_bytes(rows->syncs, (w.syncs_upto - w.syncs_from) / (w.upto - w.from));
+  bench_say("last first token %.3f s, directly %.3f s; syncs counted for %.1f s",
+            our_times.latest_first, direct_times.latest_first, w.upto - w.from);
   bench_asker_free(asker);
   bench_flow_free(our_flow);
   bench_flow_free(direct_flow);
-  free(direct_urls);
+  bench_process_stop(&t->serve);
 }
 
 void
@@ -259,13 +284,16 @@ bench_stream_rows(struct bench *b)
     bench_row_add(b, "journal syncs a second while 1,000 answers stream", BENCH_AT_MOST, 12,
                   "between the last first token and the first end", NULL),
   };
-  struct turns t;
+  struct turns t = { .store = "turns/streams", .count = b->quick ? STREAMS / 10 : STREAMS };
+  char **direct_urls;
 
   rows.memory->unit = " kB";
   rows.syncs->unit = " /s";
-  start_turns(b, &t, "turns/streams", b->quick ? STREAMS / 10 : STREAMS, TOKENS,
-              b->quick ? INTERVAL_US / 5 : INTERVAL_US);
-  run_streams(b, &t, &rows);
+  start_turns(b, &t, TOKENS, b->quick ? INTERVAL_US / 5 : INTERVAL_US);
+  direct_urls = repeat_url(t.provider_url, t.count);
+  for (unsigned i = 0; i < b->stream_blocks; i++)
+    run_streams(b, &t, direct_urls, &rows);
+  free(direct_urls);
   stop_turns(&t);
 }
 
