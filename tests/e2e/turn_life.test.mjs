@@ -9,7 +9,7 @@ import path from 'node:path';
 import test from 'node:test';
 import { ok } from './helper.mjs';
 import { Model } from './model.mjs';
-import { Chat, Stream, makeWorkspace, restart, said, script, serveTurns, states, until } from './turns.mjs';
+import { Chat, Stream, makeWorkspace, restart, said, script, serveTurns, states, stored, until } from './turns.mjs';
 
 // A tool that leaves a mark, and then waits for a file. Its runs can be counted.
 const slow = { command: 'echo run >> ran; while [ ! -e go ]; do sleep 0.02; done; echo gone', timeout: 600 };
@@ -75,9 +75,6 @@ async function goOn({ chat, model, space }, action, body, text = 'Here I am.') {
 }
 
 // ---- kill -9 ----
-
-// Whether some file of the store has a text in it.
-const stored = (data, text) => fs.readdirSync(data, { recursive: true, withFileTypes: true }).some((entry) => entry.isFile() && fs.readFileSync(path.join(entry.parentPath ?? entry.path, entry.name)).includes(text));
 
 // What is there after a kill in each state, beside "user: hi"; and how one goes on.
 const afterKill = {
@@ -258,7 +255,7 @@ for (const [state, actions] of Object.entries(notAllowed))
   test(`actions that ${state} does not allow are 409 with the state, and change nothing`, async (t) => {
     const held = await hold(t, state);
     const { chat } = held;
-    const before = await chat.state();
+    const before = await chat.reach(state);
     const bodies = { send_message: { content: 'x' }, edit_message: { message_id: held.sent.message_id, content: 'x' }, switch_branch: { branch: 'main' } };
     for (const action of actions) await chat.refuses(409, 'CONFLICT', new RegExp(state), action, bodies[action] ?? {}, { state });
     if (state !== 'AwaitingToolApproval') await chat.refuses(400, 'INVALID', /^No pending tool approvals$/, 'approve_tools', { approved: ['call_w'] });

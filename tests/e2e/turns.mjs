@@ -19,8 +19,20 @@ const bare = Object.fromEntries(
 );
 
 // Looks until it holds; for what no event tells.
-export async function until(holds) {
-  for (const last = Date.now() + patience; !(await holds()); await sleep(5)) assert.ok(Date.now() < last, `in vain: ${holds}`);
+export async function until(holds, sentence = () => String(holds)) {
+  for (const last = Date.now() + patience; !(await holds()); await sleep(5)) assert.ok(Date.now() < last, `in vain: ${sentence()}`);
+}
+
+// Whether some file of a store has a text in it.
+export function stored(data, text) {
+  return fs.readdirSync(data, { recursive: true, withFileTypes: true }).some((entry) => {
+    try {
+      return entry.isFile() && fs.readFileSync(path.join(entry.parentPath ?? entry.path, entry.name)).includes(text);
+    } catch (error) {
+      assert.equal(error.code, 'ENOENT'); // it was a temporary one
+      return false;
+    }
+  });
 }
 
 // A workspace with a file in it, and a secret beside it.
@@ -121,15 +133,15 @@ export class Chat {
     return this.server.expect(200, 'GET', `${this.at}/state${query}`, undefined, this.headers);
   }
 
-  // Waits until the context is in a state, and gives it.
-  async reach(...states) {
-    for (;;) {
-      const stream = await this.follow();
-      let event = await this.state('?last=0');
-      while (event && !states.includes(event.state)) event = await stream.next();
-      stream.close();
-      if (event) return this.state();
-    }
+  // Looks until the stored state is one of these, and gives it. That an answer is being streamed is
+  // told before it is stored.
+  async reach(...wanted) {
+    let state;
+    await until(async () => {
+      state = await this.state();
+      return wanted.includes(state.state);
+    }, () => `${wanted.join(' or ')}, and not ${state.state}`);
+    return state;
   }
 
   follow({ after, last, ...more } = {}) {
@@ -196,6 +208,7 @@ export class Stream {
     let text = '';
     for await (const data of this.response.setEncoding('utf8')) text += data;
     check(method, target, { status: this.status, headers: this.headers, text });
+    this.text = text;
     this.body = text ? JSON.parse(text) : undefined;
     this.end(true);
     return this;
