@@ -208,7 +208,7 @@ read_facts(struct qp__turn *t, struct load *l)
 {
   json_t *detail = json_object_get(l->metadata, "state_detail");
   json_t *error = json_object_get(detail, "error");
-  struct qp__turn_facts *f = &t->facts;
+  struct qp__turn_facts *f = &t->gear->facts;
   const char *kind = json_string_value(json_object_get(error, "kind"));
   const char *message = json_string_value(json_object_get(error, "message"));
 
