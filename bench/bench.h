@@ -20,7 +20,7 @@
 #include "quipu.h"
 
 #define BENCH_BLOCKS_MAX 16
-#define BENCH_ROWS_MAX 40
+#define BENCH_ROWS_MAX 50
 #define BENCH_POINTS_MAX 8
 #define BENCH_PATH_MAX 512
 #define BENCH_TEXTS 1000          /* different message texts; used over and over */
@@ -30,6 +30,7 @@
 enum bench_sense {
   BENCH_AT_MOST,  /* ratio is ours / peer */
   BENCH_AT_LEAST, /* ratio is peer / ours: how many times faster we are */
+  BENCH_ADDS,     /* no ratio, but ours - peer in seconds: what we add to it */
 };
 
 struct bench_row {
@@ -59,6 +60,7 @@ struct bench {
   bool quick;
   double load[3]; /* average load of the machine when the run began */
   unsigned blocks;
+  unsigned stream_blocks; /* of those that take seconds each */
   unsigned pause_ms;
   uint64_t big;                    /* messages of the large context */
   uint64_t small;                  /* and of the one that it is compared with */
@@ -94,6 +96,7 @@ double bench_median(const double *values, size_t n);
  * has its journal emptied, so that its thread does not work while the peer is measured. */
 void bench_settle(struct bench *b, struct qp_store *store);
 
+/* A path in the data directory, or one that is absolute as it is. */
 void bench_path(const struct bench *b, char out[BENCH_PATH_MAX], const char *name);
 struct qp_store *bench_store_open(const struct bench *b, const char *name);
 struct qp_context *bench_context_create(struct qp_store *store, const char *title);
@@ -157,6 +160,10 @@ void bench_poll_rows(struct bench *b);      /* against nginx */
 void bench_post_row(struct bench *b);       /* against the library */
 void bench_catalogue_rows(struct bench *b); /* lists and searches */
 void bench_idle_rows(struct bench *b);      /* memory and start */
+/* turns.c */
+void bench_first_rows(struct bench *b);  /* the first token */
+void bench_stream_rows(struct bench *b); /* many streams at once */
+void bench_listen_row(struct bench *b);  /* clients that only listen */
 
 /* Opens a context of the store afresh, from its files. Seconds; *memory (may be NULL) receives
  * the bytes that it took, *looked_up those after one lookup by id. */

@@ -6,9 +6,10 @@
  *   QUIPU_BENCH_QUICK  1: smaller contexts and fewer blocks, to see that everything works
  *
  * Arguments (open, size, client, batch, crowd, read, session, space, migrate, poll, post,
- * catalogue, idle, range) choose parts, which are printed only. Without any it writes
- * bench/RESULTS.md and bench/size.svg; in the quick form build/RESULTS.md and build/size.svg. The
- * bars are never a test: a row that falls short does not change the exit status. */
+ * catalogue, idle, first, streams, listen, range) choose parts, which are printed only. Without any
+ * it writes bench/RESULTS.md and bench/size.svg; in the quick form build/RESULTS.md and
+ * build/size.svg. The bars are never a test: a row that falls short does not change the exit
+ * status. */
 #include "bench.h"
 
 #include <errno.h>
@@ -28,8 +29,9 @@
 #define PROBE_GOOD 100e-6 /* seconds for a file */
 
 /* Directories of the data directory: of each store, and of what the peers write. */
-static const char *const places[] = { "large", "client",  "batch", "crowd", "read", "session",
-                                      "space", "migrate", "serve", "post",  "many", BENCH_PEER };
+static const char *const places[] = { "large",   "client", "batch",   "crowd", "read",
+                                      "session", "space",  "migrate", "serve", "post",
+                                      "many",    "turns",  BENCH_PEER };
 
 /* ---- the data directory ---- */
 
@@ -156,7 +158,9 @@ static const struct part {
   { "session", bench_session_rows }, { "space", bench_space_rows },
   { "migrate", bench_migrate_row },  { "poll", bench_poll_rows },
   { "post", bench_post_row },        { "catalogue", bench_catalogue_rows },
-  { "idle", bench_idle_rows },       { "range", bench_range },
+  { "idle", bench_idle_rows },       { "first", bench_first_rows },
+  { "streams", bench_stream_rows },  { "listen", bench_listen_row },
+  { "range", bench_range },
 };
 #define PARTS (sizeof(parts) / sizeof(parts[0]))
 
@@ -174,12 +178,15 @@ run_part(struct bench *b, const char *name)
 int
 main(int argc, char **argv)
 {
-  static struct bench b = { .blocks = 11, .pause_ms = 200, .big = 100000, .small = 1000 };
+  static struct bench b = {
+    .blocks = 11, .stream_blocks = 5, .pause_ms = 200, .big = 100000, .small = 1000
+  };
   const char *quick = getenv("QUIPU_BENCH_QUICK");
 
   if (quick && strcmp(quick, "1") == 0) {
     b.quick = true;
     b.blocks = 3;
+    b.stream_blocks = 1;
     b.pause_ms = 50;
     b.big = 10000;
   }

@@ -119,7 +119,8 @@ bench_settle(struct bench *b, struct qp_store *store)
 void
 bench_path(const struct bench *b, char out[BENCH_PATH_MAX], const char *name)
 {
-  int n = snprintf(out, BENCH_PATH_MAX, "%s/%s", b->dir, name);
+  int n = name[0] == '/' ? snprintf(out, BENCH_PATH_MAX, "%s", name)
+                         : snprintf(out, BENCH_PATH_MAX, "%s/%s", b->dir, name);
 
   if (n < 0 || n >= BENCH_PATH_MAX)
     bench_die("the path of '%s' is too long", name);
@@ -231,7 +232,9 @@ bench_row_block(struct bench_row *row, double ours, double peer)
     bench_die("too many blocks");
   row->ours[row->count] = ours;
   row->peer[row->count] = peer;
-  row->ratio[row->count++] = row->sense == BENCH_AT_LEAST ? peer / ours : ours / peer;
+  row->ratio[row->count++] = row->sense == BENCH_ADDS       ? ours - peer
+                             : row->sense == BENCH_AT_LEAST ? peer / ours
+                                                            : ours / peer;
 }
 
 void

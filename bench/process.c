@@ -81,11 +81,11 @@ bench_process_stop(struct bench_process *p)
   p->pid = 0;
 }
 
-/* ---- quipu serve ---- */
+/* ---- quipu serve and the provider ---- */
 
-/* The program that was built with us: ../quipu as seen from this one. */
+/* A program that was built with us, so many directories above this one. */
 static void
-find_program(char out[BENCH_PATH_MAX])
+find_program(char out[BENCH_PATH_MAX], int above, const char *name)
 {
   ssize_t n = readlink("/proc/self/exe", out, BENCH_PATH_MAX - 16);
   char *slash;
@@ -93,13 +93,13 @@ find_program(char out[BENCH_PATH_MAX])
   if (n <= 0)
     bench_die("/proc/self/exe: %s", strerror(errno));
   out[n] = '\0';
-  for (int i = 0; i < 2; i++) {
+  for (int i = 0; i <= above; i++) {
     slash = strrchr(out, '/');
     if (!slash)
       bench_die("no directory in '%s'", out);
     *slash = '\0';
   }
-  (void)snprintf(out + strlen(out), 16, "/quipu");
+  (void)snprintf(out + strlen(out), 16, "/%s", name);
   if (access(out, X_OK))
     bench_die("there is no %s", out);
 }
@@ -115,10 +115,10 @@ wait_for_line(struct bench_process *p, char *line, size_t cap)
     ssize_t n;
 
     if (poll(&ready, 1, LINE_SECONDS * 1000) != 1)
-      bench_die("quipu serve says nothing");
+      bench_die("a server says nothing");
     n = read(p->out, line + len, cap - 1 - len);
     if (n <= 0)
-      bench_die("quipu serve ended before it answered");
+      bench_die("a server ended before it answered");
     len += (size_t)n;
     line[len] = '\0';
     if (strchr(line, '\n') || len + 1 == cap)
@@ -142,7 +142,7 @@ bench_serve_start(struct bench *b, const char *store, bool log, struct bench_pro
 
   if (log_fd < 0)
     bench_die("serve.log: %s", strerror(errno));
-  find_program(program);
+  find_program(program, 1, "quipu");
   bench_path(b, data, store);
   (void)snprintf(threads, sizeof(threads), "%u", bench_threads());
   p->started = bench_now();
@@ -153,6 +153,48 @@ bench_serve_start(struct bench *b, const char *store, bool log, struct bench_pro
   if (strncmp(line, "quipu serves http://", 20) != 0 || !colon)
     bench_die("quipu serve says: %s", line);
   p->port = (unsigned)strtoul(colon + 1, NULL, 10);
+}
+
+void
+bench_provider_start(unsigned tokens, unsigned interval_us, struct bench_process *p)
+{
+  char program[BENCH_PATH_MAX];
+  char count[16];
+  char interval[16];
+  char line[200] = "";
+  const char *args[] = { program, count, interval, NULL };
+  const char *colon;
+
+  find_program(program, 0, "provider");
+  (void)snprintf(count, sizeof(count), "%u", tokens);
+  (void)snprintf(interval, sizeof(interval), "%u", interval_us);
+  p->started = bench_now();
+  p->pid = start(args, &p->out, STDERR_FILENO);
+  wait_for_line(p, line, sizeof(line));
+  colon = strrchr(line, ':');
+  if (!colon)
+    bench_die("the provider says: %s", line);
+  p->port = (unsigned)strtoul(colon + 1, NULL, 10);
+}
+
+double
+bench_memory_of(pid_t pid, const char *key)
+{
+  char path[64];
+  char line[200];
+  double kb = -1;
+  FILE *f;
+
+  (void)snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+  f = fopen(path, "re");
+  while (f && fgets(line, sizeof(line), f))
+    if (strncmp(line, key, strlen(key)) == 0 && line[strlen(key)] == ':')
+      kb = strtod(line + strlen(key) + 1, NULL);
+  if (f)
+    (void)fclose(f);
+  if (kb < 0)
+    bench_die("%s has no %s", path, key);
+  return kb / 1e3;
 }
 
 /* ---- nginx ---- */

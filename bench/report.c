@@ -42,6 +42,10 @@ format_figure(char out[24], const struct bench_row *row, double v)
 {
   const char *unit = row->peer_name ? "" : row->unit;
 
+  if (row->sense == BENCH_ADDS) {
+    bench_format_time(out, v);
+    return;
+  }
   (void)snprintf(out, 24, "%.*f%s", v < 10 ? 2 : v < 100 ? 1 : 0, v, unit);
 }
 
@@ -88,7 +92,10 @@ describe(const struct bench_row *row, struct row_text *t)
     t->verdict = "";
     return;
   }
-  (void)snprintf(bar, sizeof(bar), "%g%s", row->bar, row->peer_name ? "" : row->unit);
+  if (row->sense == BENCH_ADDS)
+    bench_format_time(bar, row->bar);
+  else
+    (void)snprintf(bar, sizeof(bar), "%g%s", row->bar, row->peer_name ? "" : row->unit);
   (void)snprintf(t->bar, sizeof(t->bar), "%s %s",
                  row->sense == BENCH_AT_LEAST ? "at least" : "at most", bar);
   t->verdict = passes(row, figure) ? "pass" : "short";

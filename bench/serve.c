@@ -339,7 +339,7 @@ make_many(struct bench *b)
     return &m;
   m.contexts = b->quick ? 1000 : 10000;
   make_words(&m);
-  m.store = bench_store_open(b, "many/store");
+  m.store = bench_store_open(b, BENCH_MANY);
   bench_say("making %u contexts with %u messages", m.contexts, m.contexts * BATCH);
   (void)bench_crowd(MAKERS, make_contexts, &m);
   bench_ok(qp_store_reindex(m.store, NULL, NULL, &err), &err, "reindex");
@@ -348,6 +348,12 @@ make_many(struct bench *b)
   bench_settle(b, NULL);
   (void)snprintf(m.poll, sizeof(m.poll), "/v1/contexts/%s/state", m.first);
   return &m;
+}
+
+void
+bench_many_make(struct bench *b)
+{
+  (void)make_many(b);
 }
 
 /* ---- lists ---- */
@@ -426,7 +432,7 @@ open_copy(struct bench *b, struct many *m)
   char sql[2 * BENCH_PATH_MAX];
   sqlite3 *db = NULL;
 
-  bench_path(b, from, "many/store/" QP__CATALOGUE_NAME);
+  bench_path(b, from, BENCH_MANY "/" QP__CATALOGUE_NAME);
   bench_path(b, to, BENCH_PEER "/catalogue.db");
   (void)snprintf(sql, sizeof(sql), "VACUUM INTO '%s'", to);
   if (sqlite3_open_v2(from, &db, SQLITE_OPEN_READWRITE, NULL) || qp__cat_add_tokenizer(db) ||
@@ -457,7 +463,7 @@ bench_catalogue_rows(struct bench *b)
 
   make_queries(m);
   open_copy(b, m);
-  bench_serve_start(b, "many/store", false, &m->serve);
+  bench_serve_start(b, BENCH_MANY, false, &m->serve);
   m->fd = bench_connect(m->serve.port);
   bench_ask(m->fd, "GET", m->poll, NULL, &state);
   (void)snprintf(m->condition, sizeof(m->condition), "If-None-Match: %s", state.etag);
@@ -480,27 +486,6 @@ bench_catalogue_rows(struct bench *b)
 }
 
 /* ---- at rest ---- */
-
-/* A value of /proc/…/status, in MB. */
-static double
-memory_of(pid_t pid, const char *key)
-{
-  char path[64];
-  char line[200];
-  double kb = -1;
-  FILE *f;
-
-  (void)snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
-  f = fopen(path, "re");
-  while (f && fgets(line, sizeof(line), f))
-    if (strncmp(line, key, strlen(key)) == 0 && line[strlen(key)] == ':')
-      kb = strtod(line + strlen(key) + 1, NULL);
-  if (f)
-    (void)fclose(f);
-  if (kb < 0)
-    bench_die("%s has no %s", path, key);
-  return kb / 1e3;
-}
 
 static struct bench_row *
 add_amount(struct bench *b, const char *what, double bar, const char *how, const char *unit)
@@ -529,21 +514,21 @@ bench_idle_rows(struct bench *b)
   for (unsigned i = 0; i < b->blocks; i++) {
     int fd;
 
-    bench_serve_start(b, "many/store", false, &m->serve);
+    bench_serve_start(b, BENCH_MANY, false, &m->serve);
     fd = bench_connect(m->serve.port);
     bench_get(fd, m->poll);
     bench_row_bytes(first, (bench_now() - m->serve.started) * 1e3);
     (void)usleep(200000);
-    bench_row_bytes(anon, memory_of(m->serve.pid, "RssAnon"));
-    bench_row_bytes(rss, memory_of(m->serve.pid, "VmRSS"));
+    bench_row_bytes(anon, bench_memory_of(m->serve.pid, "RssAnon"));
+    bench_row_bytes(rss, bench_memory_of(m->serve.pid, "VmRSS"));
     bench_get(fd, "/v1/contexts?limit=50");
     bench_get(fd, "/v1/search?limit=50&q=message");
     (void)usleep(200000);
-    bench_row_bytes(used, memory_of(m->serve.pid, "RssAnon"));
+    bench_row_bytes(used, bench_memory_of(m->serve.pid, "RssAnon"));
     (void)close(fd);
     bench_process_stop(&m->serve);
 
-    bench_serve_start(b, "many/store", false, &m->serve);
+    bench_serve_start(b, BENCH_MANY, false, &m->serve);
     fd = bench_connect(m->serve.port);
     bench_get(fd, "/v1/contexts?limit=50");
     bench_row_bytes(list, (bench_now() - m->serve.started) * 1e3);

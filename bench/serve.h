@@ -21,6 +21,10 @@ unsigned bench_threads(void); /* of quipu serve, and workers of nginx */
 /* `quipu serve` of a store in the data directory, which nobody else has open. Returns when it says
  * that it answers. With `log` its access log goes to a file. */
 void bench_serve_start(struct bench *b, const char *store, bool log, struct bench_process *p);
+/* A model on this machine, which answers everybody with so many tokens, so far apart. */
+void bench_provider_start(unsigned tokens, unsigned interval_us, struct bench_process *p);
+/* A value of /proc/…/status, in MB. */
+double bench_memory_of(pid_t pid, const char *key);
 /* Serves the files in BENCH_PEER/html. */
 void bench_nginx_start(struct bench *b, struct bench_process *p);
 void bench_process_stop(struct bench_process *p);
@@ -28,6 +32,12 @@ void bench_process_stop(struct bench_process *p);
 /* Seconds a request with 64 connections. `header` and `script` (Lua) may be NULL. */
 double bench_wrk(unsigned port, const char *target, const char *header, const char *script,
                  double seconds);
+
+/* ---- serve.c ---- */
+
+#define BENCH_MANY "many/store"
+/* Makes that store, with 10,000 contexts in it, unless it is there. */
+void bench_many_make(struct bench *b);
 
 /* ---- client.c ---- */
 

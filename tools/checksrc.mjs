@@ -237,7 +237,7 @@ function checkLists() {
   const programs = bench.filter((file) => stem(file).startsWith('bench_'));
   const parts = bench.filter((file) => !programs.includes(file));
   listed('bench/meson.build', 'bench_names', programs, stem);
-  listed('bench/meson.build', 'bench_lib_sources', parts, below('bench'));
+  listed('bench/meson.build', null, parts, below('bench'));
   listed('examples/meson.build', 'example_names', list('examples', '.c'), stem);
 }
 

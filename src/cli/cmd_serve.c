@@ -341,6 +341,7 @@ serve(struct serving *s, struct qp_err *err)
   sigset_t signals;
   enum qp_rc rc;
 
+  cli_share_heaps();
   block_signals(&signals);
   set_log(s, &s->config);
   cli->data = s->config.values[CONFIG_DATA].text;

@@ -2,8 +2,11 @@
 #include "cli/mem.h"
 
 #include <jansson.h>
+#include <malloc.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+
+#define HEAPS 4
 
 /* Of the process, as jansson's allocator is; threads of the library use jansson too. */
 static atomic_bool json_failed;
@@ -40,4 +43,12 @@ bool
 cli_json_failed(void)
 {
   return atomic_load(&json_failed);
+}
+
+void
+cli_share_heaps(void)
+{
+#ifdef M_ARENA_MAX
+  (void)mallopt(M_ARENA_MAX, HEAPS);
+#endif
 }

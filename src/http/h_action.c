@@ -77,7 +77,6 @@ struct acting {
   struct qp_action action; /* its strings are those of `body` */
   json_t *body;
   struct qp_message *message;
-  const char *approved[IDS_MAX], *denied[IDS_MAX];
   uint64_t last;
   bool async, streams;
   /* what came of it */
@@ -122,20 +121,28 @@ read_content(struct acting *a, struct qp_err *err)
 
 /* A list of ids of calls. */
 static enum qp_rc
-read_ids(const json_t *body, const char *key, const char **ids, size_t *count, struct qp_err *err)
+read_ids(struct qp__request *r, const struct acting *a, const char *key, const char *const **out,
+         size_t *count, struct qp_err *err)
 {
-  const json_t *list = json_object_get(body, key);
+  const json_t *list = json_object_get(a->body, key);
   size_t n = json_array_size(list);
+  const char **ids;
 
   if (list && !json_is_null(list) && !json_is_array(list))
     return qp__fail(err, QP_INVALID, "'%s' must be a list of ids of tool calls", key);
   if (n > IDS_MAX)
     return qp__fail(err, QP_TOOBIG, "'%s' names more than %d tool calls", key, IDS_MAX);
+  if (n == 0)
+    return QP_OK;
+  ids = qp__arena_alloc(&r->arena, n * sizeof(*ids));
+  if (!ids)
+    return qp__fail_nomem(err, "an action");
   for (size_t i = 0; i < n; i++) {
     ids[i] = json_string_value(json_array_get(list, i));
     if (!ids[i])
       return qp__fail(err, QP_INVALID, "'%s' must be a list of ids of tool calls", key);
   }
+  *out = ids;
   *count = n;
   return QP_OK;
 }
@@ -153,13 +160,11 @@ read_body(struct qp__request *r, struct acting *a, struct qp_err *err)
   if (!rc)
     rc = read_content(a, err);
   if (!rc)
-    rc = read_ids(a->body, "approved", a->approved, &a->action.approved_count, err);
+    rc = read_ids(r, a, "approved", &a->action.approved, &a->action.approved_count, err);
   if (!rc)
-    rc = read_ids(a->body, "denied", a->denied, &a->action.denied_count, err);
+    rc = read_ids(r, a, "denied", &a->action.denied, &a->action.denied_count, err);
   if (rc)
     return rc;
-  a->action.approved = a->approved;
-  a->action.denied = a->denied;
   a->action.reason = qp__body_string(a->body, "reason");
   a->action.branch = qp__body_string(a->body, "branch");
   id = qp__body_string(a->body, "message_id");

@@ -1,21 +1,42 @@
 /* committer.c - see committer.h. */
 #include "store/committer.h"
 
+#include <errno.h>
 #include <string.h>
+#include <time.h>
+
+#define HOLD_MS 50
 
 int
-qp__committer_init(struct qp__committer *c, bool allowed)
+qp__committer_init(struct qp__committer *c, const struct qp__os *os, bool allowed)
 {
+  pthread_condattr_t attr;
   int rc;
 
   memset(c, 0, sizeof(*c));
+  c->os = os;
   c->allowed = allowed;
   c->last = &c->first;
   rc = pthread_mutex_init(&c->lock, NULL);
   if (rc)
     return -rc;
-  (void)pthread_cond_init(&c->wake, NULL);
+  (void)pthread_condattr_init(&attr);
+  (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+  (void)pthread_cond_init(&c->wake, &attr);
+  (void)pthread_condattr_destroy(&attr);
   return 0;
+}
+
+/* With the lock held: waits until the hold ends. */
+static void
+wait_held(struct qp__committer *c)
+{
+  int64_t until = c->held_until;
+  struct timespec ts = { .tv_sec = (time_t)(until / 1000),
+                         .tv_nsec = (long)(until % 1000) * 1000000 };
+
+  if (pthread_cond_timedwait(&c->wake, &c->lock, &ts) == ETIMEDOUT && c->held_until == until)
+    c->held_until = 0;
 }
 
 static void *
@@ -27,7 +48,9 @@ run(void *arg)
   for (;;) {
     struct qp__pending *p = c->first;
 
-    if (p && p->ready) {
+    if (p && p->ready && c->held_until && !c->stopping) {
+      wait_held(c);
+    } else if (p && p->ready) {
       c->first = p->next;
       if (!c->first)
         c->last = &c->first;
@@ -84,6 +107,26 @@ qp__committer_go(struct qp__committer *c, struct qp__pending *p)
   (void)pthread_mutex_lock(&c->lock);
   p->ready = true;
   if (c->first == p)
+    (void)pthread_cond_signal(&c->wake);
+  (void)pthread_mutex_unlock(&c->lock);
+}
+
+void
+qp__committer_hold(struct qp__committer *c)
+{
+  int64_t until = c->os->mono_ms(c->os->self) + HOLD_MS;
+
+  (void)pthread_mutex_lock(&c->lock);
+  c->held_until = until;
+  (void)pthread_mutex_unlock(&c->lock);
+}
+
+void
+qp__committer_let_go(struct qp__committer *c)
+{
+  (void)pthread_mutex_lock(&c->lock);
+  c->held_until = 0;
+  if (c->first && c->first->ready)
     (void)pthread_cond_signal(&c->wake);
   (void)pthread_mutex_unlock(&c->lock);
 }

@@ -3,12 +3,18 @@
  * A commit is staged by its caller, joins the queue while the locks that ordered it are held, and
  * goes when the caller is done with it. The thread settles the oldest one; as whoever settles leads
  * all that is staged at that moment through one sync, the rest of the queue is mostly settled by
- * that too, and so are callers who wait for theirs. */
+ * that too, and so are callers who wait for theirs.
+ *
+ * Whoever begins several commits one after the other can hold the thread meanwhile, so that it does
+ * not run off with the first one and they share a sync. A hold ends by itself after a moment: a
+ * commit that waits for room in the journal would else wait for ever. */
 #ifndef QP_STORE_COMMITTER_H
 #define QP_STORE_COMMITTER_H
 
 #include <pthread.h>
 #include <stdbool.h>
+
+#include "os/os.h"
 
 /* One commit in the queue, part of something larger. */
 struct qp__pending {
@@ -19,15 +25,18 @@ struct qp__pending {
 
 struct qp__committer {
   pthread_mutex_t lock;
-  pthread_cond_t wake; /* the first one is ready, or stopping */
+  pthread_cond_t wake; /* the first one is ready, or stopping; or the hold has ended */
+  const struct qp__os *os;
   struct qp__pending *first, **last;
   pthread_t thread;
   bool allowed; /* a thread may be had */
   bool started;
   bool stopping;
+  int64_t held_until; /* by the monotonic clock; 0: it is not held */
 };
 
-int qp__committer_init(struct qp__committer *c, bool allowed); /* 0 or -errno */
+/* 0 or -errno. */
+int qp__committer_init(struct qp__committer *c, const struct qp__os *os, bool allowed);
 /* Settles everything first. */
 void qp__committer_release(struct qp__committer *c);
 
@@ -35,5 +44,10 @@ void qp__committer_release(struct qp__committer *c);
 bool qp__committer_join(struct qp__committer *c, struct qp__pending *p);
 /* It may be settled from now on, and is perhaps gone when this returns. */
 void qp__committer_go(struct qp__committer *c, struct qp__pending *p);
+
+/* Has the thread wait with what comes now. For one caller at a time; a second hold is the first
+ * one's again. */
+void qp__committer_hold(struct qp__committer *c);
+void qp__committer_let_go(struct qp__committer *c);
 
 #endif

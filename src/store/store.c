@@ -163,7 +163,7 @@ init_store(struct qp_store *s, const struct qp_store_options *o, struct qp_err *
     qp__uuid_gen_release(&s->ids);
     return qp__fail_sys(err, sys, "opening a store");
   }
-  sys = qp__committer_init(&s->committer, s->background);
+  sys = qp__committer_init(&s->committer, s->os, s->background);
   s->sessions = sys ? NULL : qp__sessions_new();
   if (!s->sessions) {
     if (!sys)

@@ -6,8 +6,7 @@
 
 #include "base/alloc.h"
 
-#define BLOCK 256u
-#define TABLE_MIN 256u
+#define TABLE_MIN 64u
 #define DIRS_MAX 65535u
 #define FRAMES_MAX 0x3fffffffu
 #define FRAMES_LOOK 16u /* a frame is known by its number if it is one of the newest so many */
@@ -139,7 +138,7 @@ grow_blocks(struct qp__tree *t, size_t need)
 bool
 qp__tree_reserve(struct qp__tree *t, size_t n)
 {
-  size_t need = (t->count + n + BLOCK - 1) / BLOCK;
+  size_t need = (t->count + n + QP__TREE_BLOCK - 1) / QP__TREE_BLOCK;
   struct qp__entry **blocks;
 
   if (n > QP__NO_SLOT - 1 - t->count)
@@ -147,10 +146,10 @@ qp__tree_reserve(struct qp__tree *t, size_t n)
   if (!grow_blocks(t, need))
     return false;
   blocks = atomic_load(&t->blocks);
-  for (size_t i = t->count / BLOCK; i < need; i++) {
+  for (size_t i = t->count / QP__TREE_BLOCK; i < need; i++) {
     if (blocks[i])
       continue;
-    blocks[i] = qp__alloc(BLOCK * sizeof(struct qp__entry));
+    blocks[i] = qp__alloc(QP__TREE_BLOCK * sizeof(struct qp__entry));
     if (!blocks[i])
       return false;
   }
@@ -212,9 +211,9 @@ qp__tree_slot(const struct qp__tree *t, const struct qp__entry *e)
   uint32_t block = 0;
 
   /* A block is found by its bytes; 64-bit numbers, because entries of two blocks do not compare. */
-  while ((uintptr_t)e - (uintptr_t)blocks[block] >= BLOCK * sizeof(*e))
+  while ((uintptr_t)e - (uintptr_t)blocks[block] >= QP__TREE_BLOCK * sizeof(*e))
     block++;
-  return block * BLOCK + (uint32_t)(e - blocks[block]);
+  return block * QP__TREE_BLOCK + (uint32_t)(e - blocks[block]);
 }
 
 void

@@ -79,12 +79,15 @@ void qp__tree_release(struct qp__tree *t);
  * either. */
 void qp__tree_move(struct qp__tree *to, struct qp__tree *from);
 
+/* Entries in a block: most contexts are short, and many are in memory. A power of two. */
+#define QP__TREE_BLOCK 32u
+
 static inline struct qp__entry *
 qp__tree_at(const struct qp__tree *t, uint32_t slot)
 {
   struct qp__entry **blocks = atomic_load_explicit(&t->blocks, memory_order_acquire);
 
-  return &blocks[slot >> 8][slot & 255];
+  return &blocks[slot / QP__TREE_BLOCK][slot % QP__TREE_BLOCK];
 }
 
 /* The slot of an entry of this tree. */

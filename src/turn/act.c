@@ -347,7 +347,7 @@ qp__act_result(struct qp__turn *t, struct qp__act *act, struct qp_err *err)
   if (!qp__json_write(&text, result))
     copy = qp__arena_strndup(&act->arena, text.data, text.len);
   if (copy)
-    t->move.key_result = (struct qp_bytes){ copy, text.len };
+    t->gear->move.key_result = (struct qp_bytes){ copy, text.len };
   qp__buf_release(&text);
   json_decref(result);
   return copy ? QP_OK : qp__fail_nomem(err, "a turn");

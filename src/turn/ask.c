@@ -62,7 +62,7 @@ enum qp_rc
 qp__turn_take_answer(struct qp__turn *t, bool interrupted, struct qp_message **out,
                      struct qp_err *err)
 {
-  struct qp__turn_facts *f = &t->move.facts;
+  struct qp__turn_facts *f = &t->gear->move.facts;
   const struct qp__llm_usage *u = &t->answer.usage;
   int64_t cost = -1;
 

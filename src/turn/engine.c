@@ -159,6 +159,7 @@ on_tick(uv_timer_t *timer)
   struct qp_engine *e = timer->data;
 
   e->ticking = false;
+  qp__committer_hold(&e->store->committer);
   for (size_t i = 0; i < QP__TURN_BUCKETS; i++) {
     struct qp__turn *next;
 
@@ -167,6 +168,7 @@ on_tick(uv_timer_t *timer)
       qp__turn_flush(t);
     }
   }
+  qp__committer_let_go(&e->store->committer);
 }
 
 void
@@ -248,7 +250,7 @@ drain(struct qp_engine *e)
       next = t->chain;
       qp__feed_end_subs(&t->feed);
       /* Where a commit is under way, its end does it. */
-      if (t->stage == QP__TURN_WARM && !t->move.under_way && !qp__state_rests(t->state))
+      if (t->stage == QP__TURN_WARM && !t->gear->move.under_way && !qp__state_rests(t->state))
         qp__turn_happen(t, QP__EVENT_RESTART, 0);
       qp__turn_pump(t);
     }

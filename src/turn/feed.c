@@ -226,6 +226,8 @@ qp__feed_add(struct qp__feed *feed, const char *type, json_t *data, int64_t now,
     *feed->last = line;
     feed->last = &line->next;
     feed->unstaged += line->len + LINE_COST;
+    if (!feed->unshown)
+      feed->unshown = line;
   }
   qp__buf_release(&text);
   return rc;
@@ -248,9 +250,10 @@ trim(struct qp__feed *feed)
 void
 qp__feed_show(struct qp__feed *feed)
 {
-  for (struct qp__line *line = feed->first; line && !line->held; line = line->next) {
-    if (line->shown)
-      continue;
+  while (feed->unshown && !feed->unshown->held) {
+    struct qp__line *line = feed->unshown;
+
+    feed->unshown = line->next;
     line->shown = true;
     for (struct qp_subscription *sub = feed->subs; sub; sub = sub->next)
       offer(sub, line);
@@ -319,6 +322,7 @@ qp__feed_lost(struct qp__feed *feed, uint64_t from, uint64_t upto)
 {
   struct qp__line **at = &feed->first;
 
+  feed->unshown = NULL;
   while (*at) {
     struct qp__line *line = *at;
 
@@ -332,6 +336,8 @@ qp__feed_lost(struct qp__feed *feed, uint64_t from, uint64_t upto)
       qp__free(line);
       continue;
     }
+    if (!line->shown && !feed->unshown)
+      feed->unshown = line;
     at = &line->next;
   }
   feed->last = at;

@@ -25,11 +25,11 @@ over(uint64_t limit, uint64_t have, const char *what, struct qp_err *err)
 }
 
 bool
-qp__turn_over_limit(const struct qp__turn *t, struct qp_err *err)
+qp__turn_over_limit(const struct qp_limits *l, const struct qp__turn_facts *facts,
+                    struct qp_err *err)
 {
-  const struct qp_limits *l = &t->engine->limits;
-  const struct qp__turn_count *turn = &t->facts.count;
-  const struct qp__turn_count *all = &t->facts.total;
+  const struct qp__turn_count *turn = &facts->count;
+  const struct qp__turn_count *all = &facts->total;
 
   if (turn->rounds > l->rounds)
     return over(l->rounds, turn->rounds, "rounds of a turn", err);
@@ -70,11 +70,13 @@ begins_turn(const struct qp__turn *t, enum qp__event event)
 static enum qp_rc
 make_facts(struct qp__turn *t, const struct qp__occurrence *o, struct qp_err *err)
 {
-  struct qp__turn_move *m = &t->move;
+  struct qp__turn_move *m = &t->gear->move;
   struct qp__turn_facts *f = &m->facts;
-  const char *branch = o->act && o->act->branch ? o->act->branch : t->facts.branch;
+  const struct qp__turn_facts *before =
+      t->gear->ahead.under_way ? &t->gear->ahead.facts : &t->facts;
+  const char *branch = o->act && o->act->branch ? o->act->branch : before->branch;
 
-  *f = t->facts;
+  *f = *before;
   f->branch = NULL;
   if (branch) {
     f->branch = qp__strdup(branch);
@@ -106,7 +108,7 @@ make_facts(struct qp__turn *t, const struct qp__occurrence *o, struct qp_err *er
 enum qp_rc
 qp__move_add_message(struct qp__turn *t, struct qp_message *message, struct qp_err *err)
 {
-  struct qp__turn_move *m = &t->move;
+  struct qp__turn_move *m = &t->gear->move;
   struct qp_uuid id = qp_message_id(message);
   enum qp_rc rc = QP_OK;
 
@@ -158,7 +160,7 @@ static enum qp_rc
 save_answer(struct qp__turn *t, struct qp_err *err)
 {
   struct qp_message *message = NULL;
-  struct qp__turn_count *count = &t->move.facts.count;
+  struct qp__turn_count *count = &t->gear->move.facts.count;
   enum qp_rc rc = qp__turn_take_answer(t, false, &message, err);
 
   if (rc)
@@ -168,8 +170,8 @@ save_answer(struct qp__turn *t, struct qp_err *err)
     qp_message_free(message);
     return rc;
   }
-  t->move.paused = t->answer.stop == QP__LLM_STOP_PAUSE && t->call_count == 0;
-  count->rounds += t->call_count > 0 || t->move.paused;
+  t->gear->move.paused = t->answer.stop == QP__LLM_STOP_PAUSE && t->call_count == 0;
+  count->rounds += t->call_count > 0 || t->gear->move.paused;
   count->calls += t->call_count;
   return qp__move_add_message(t, message, err);
 }
@@ -191,7 +193,7 @@ make_messages(struct qp__turn *t, struct qp__occurrence *o, struct qp_err *err)
   struct qp_message *message;
   enum qp_rc rc;
 
-  switch (t->move.to.step) {
+  switch (t->gear->move.to.step) {
   case QP__STEP_SAVE_MESSAGE:
     message = o->act->message;
     o->act->message = NULL;
@@ -278,8 +280,8 @@ has_decisions(enum qp__state state)
 static json_t *
 make_detail(const struct qp__turn *t)
 {
-  const struct qp__turn_facts *f = &t->move.facts;
-  enum qp__state to = t->move.to.to;
+  const struct qp__turn_facts *f = &t->gear->move.facts;
+  enum qp__state to = t->gear->move.to.to;
   json_t *detail;
   int bad = 0;
 
@@ -316,7 +318,7 @@ make_detail(const struct qp__turn *t)
 static enum qp_rc
 make_patch(struct qp__turn *t, struct qp_err *err)
 {
-  struct qp__turn_move *m = &t->move;
+  struct qp__turn_move *m = &t->gear->move;
   const struct qp__turn_count *total = &m->facts.total;
   json_t *detail = make_detail(t);
 
@@ -348,22 +350,23 @@ add_message_line(struct qp__turn *t, const struct qp_message *message, int64_t n
   return qp__feed_add(&t->feed, "message",
                       json_pack("{s:s, s:s, s:s*, s:s*}", "id", qp_uuid_text(&uuid, id), "role",
                                 qp_role_name(qp_message_role(message)), "branch",
-                                t->move.facts.branch, "request_id", call),
+                                t->gear->move.facts.branch, "request_id", call),
                       now, true, err);
 }
 
 static enum qp_rc
 add_state_line(struct qp__turn *t, int64_t now, struct qp_err *err)
 {
-  json_t *detail = json_object_get(t->move.patch, "state_detail");
-  json_t *data = json_pack("{s:s}", "state", qp__state_name(t->move.to.to));
+  json_t *detail = json_object_get(t->gear->move.patch, "state_detail");
+  json_t *data = json_pack("{s:s}", "state", qp__state_name(t->gear->move.to.to));
 
   if (data && json_is_object(detail) && json_object_set(data, "detail", detail)) {
     json_decref(data);
     data = NULL;
   }
   /* That an answer begins is no news of anything saved, and its first word shall not wait. */
-  return qp__feed_add(&t->feed, "state", data, now, t->move.event != QP__EVENT_ANSWER_BEGAN, err);
+  return qp__feed_add(&t->feed, "state", data, now, t->gear->move.event != QP__EVENT_ANSWER_BEGAN,
+                      err);
 }
 
 static enum qp_rc
@@ -378,7 +381,7 @@ add_answer_line(struct qp__turn *t, int64_t now, struct qp_err *err)
 static enum qp_rc
 make_lines(struct qp__turn *t, struct qp_err *err)
 {
-  struct qp__turn_move *m = &t->move;
+  struct qp__turn_move *m = &t->gear->move;
   int64_t now = qp__engine_now_ms(t->engine);
   enum qp_rc rc = QP_OK;
 
@@ -402,7 +405,7 @@ make_lines(struct qp__turn *t, struct qp_err *err)
 enum qp_rc
 qp__move_prepare(struct qp__turn *t, struct qp__occurrence *o, struct qp_err *err)
 {
-  struct qp__turn_move *m = &t->move;
+  struct qp__turn_move *m = &t->gear->move;
   enum qp_rc rc = make_facts(t, o, err);
 
   m->activate = o->activate;
@@ -422,10 +425,8 @@ qp__move_prepare(struct qp__turn *t, struct qp__occurrence *o, struct qp_err *er
 }
 
 void
-qp__move_release(struct qp__turn *t)
+qp__move_release(struct qp__turn_move *m)
 {
-  struct qp__turn_move *m = &t->move;
-
   for (size_t i = 0; i < m->message_count; i++)
     qp_message_free(m->messages[i]);
   qp__free(m->messages);
@@ -454,7 +455,7 @@ make_branch_changes(const struct qp__turn_move *m, struct qp_branch_change out[3
 enum qp_rc
 qp__move_commit(struct qp__turn *t, qp_done_fn *done, void *arg, struct qp_err *err)
 {
-  struct qp__turn_move *m = &t->move;
+  struct qp__turn_move *m = &t->gear->move;
   struct qp_branch_change branches[3];
   struct qp_change change = { .size = sizeof(change) };
   struct qp_event *events;

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/str.h"
+#include "store/context_int.h"
 
 #define FLUSH_BYTES ((size_t)2 << 20) /* the log takes four MiB at once */
 
@@ -24,9 +25,21 @@ qp__turn_new(struct qp_engine *e, const struct qp_uuid *id)
   t->engine = e;
   t->id = *id;
   t->inbox_end = &t->inbox;
-  t->ended = (struct qp__turn_end){ .post = { .run = settle }, .turn = t };
   qp__feed_init(&t->feed);
   return t;
+}
+
+bool
+qp__turn_equip(struct qp__turn *t)
+{
+  struct qp__turn_gear *gear = t->gear ? t->gear : qp__alloc0(1, sizeof(*gear));
+
+  if (!gear)
+    return false;
+  t->gear = gear;
+  for (size_t i = 0; i < 2; i++)
+    gear->ends[i] = (struct qp__turn_end){ .post = { .run = settle }, .turn = t };
+  return true;
 }
 
 static void
@@ -46,6 +59,7 @@ qp__turn_free(struct qp__turn *t)
   facts_release(&t->facts);
   qp__feed_release(&t->feed);
   qp_context_close(t->context);
+  qp__free(t->gear);
   qp__free(t);
   qp__release_done(released);
 }
@@ -66,6 +80,22 @@ qp__act_free(struct qp__act *act)
   qp__free(act);
 }
 
+/* Whether a commit is under way. */
+static bool
+is_moving(const struct qp__turn *t)
+{
+  return t->gear && t->gear->move.under_way;
+}
+
+/* The newest event but for those of a move that is not durable yet. */
+static uint64_t
+newest_told(const struct qp__turn *t)
+{
+  uint64_t next = is_moving(t) ? t->gear->move.first_seq : t->feed.next_seq;
+
+  return next ? next - 1 : 0;
+}
+
 void
 qp__act_answer(struct qp__turn *t, struct qp__act *act, const struct qp_err *err)
 {
@@ -73,7 +103,7 @@ qp__act_answer(struct qp__turn *t, struct qp__act *act, const struct qp_err *err
     .state = t ? qp__state_name(t->state) : "",
     .message = act->saved,
     .branch = act->branch,
-    .seq = t && t->feed.next_seq ? t->feed.next_seq - 1 : 0,
+    .seq = t ? newest_told(t) : 0,
     .replayed = act->replayed,
   };
   static const struct qp_err fine = { QP_OK, "" };
@@ -119,8 +149,8 @@ pop(struct qp__turn *t)
 static void
 free_occurrence(struct qp__turn *t, struct qp__occurrence *o)
 {
-  if (o == &t->spare)
-    t->spare_used = false;
+  if (t->gear && o == &t->gear->spare)
+    t->gear->spare_used = false;
   else
     qp__free(o);
 }
@@ -128,16 +158,18 @@ free_occurrence(struct qp__turn *t, struct qp__occurrence *o)
 static struct qp__occurrence *
 new_occurrence(struct qp__turn *t)
 {
-  struct qp__occurrence *o = &t->spare;
+  struct qp__occurrence *o;
 
-  if (t->spare_used)
+  if (t->gear && !t->gear->spare_used) {
+    o = &t->gear->spare;
+    t->gear->spare_used = true;
+  } else {
     o = qp__alloc(sizeof(*o));
+  }
   if (!o) {
     t->lost = true;
     return NULL;
   }
-  if (o == &t->spare)
-    t->spare_used = true;
   memset(o, 0, sizeof(*o));
   o->retry_after_ms = -1;
   return o;
@@ -288,16 +320,23 @@ go_on(struct qp__turn *t, enum qp__event event)
 {
   struct qp_err err;
 
-  if (qp__turn_over_limit(t, &err))
+  if (qp__turn_over_limit(&t->engine->limits, &t->facts, &err))
     qp__turn_fail(t, QP__EVENT_LIMIT, 0, "limit", err.msg);
   else
     qp__turn_happen(t, event, 0);
 }
 
+/* What the answer of the move means for the machine. */
+static enum qp__event
+answer_event(const struct qp__turn *t)
+{
+  return t->gear->move.paused ? QP__EVENT_PAUSED : qp__round_event(t);
+}
+
 static void
 look_at_calls(struct qp__turn *t)
 {
-  enum qp__event event = t->move.paused ? QP__EVENT_PAUSED : qp__round_event(t);
+  enum qp__event event = answer_event(t);
 
   if (event == QP__EVENT_NO_CALLS)
     qp__turn_happen(t, event, 0);
@@ -369,36 +408,35 @@ qp__turn_restart(struct qp__turn *t)
 static void
 on_done(void *arg, enum qp_rc rc, const struct qp_err *err)
 {
-  struct qp__turn *t = arg;
+  struct qp__turn_end *end = arg;
 
-  t->ended.err.rc = rc;
+  end->err.rc = rc;
   if (rc)
-    t->ended.err = *err;
-  qp__engine_post(t->engine, &t->ended.post);
+    end->err = *err;
+  qp__engine_post(end->turn->engine, &end->post);
 }
 
-enum qp_rc
-qp__turn_apply(struct qp__turn *t, struct qp__occurrence *o, struct qp_err *err)
+/* Prepares the move for a cell of the table and begins its commit. */
+static enum qp_rc
+begin_move(struct qp__turn *t, struct qp__occurrence *o, struct qp__transition cell,
+           struct qp_err *err)
 {
-  struct qp__transition cell = qp__fsm_next(t->state, o->event);
-  struct qp__turn_move *m = &t->move;
+  struct qp__turn_move *m = &t->gear->move;
   enum qp_rc rc;
 
-  if (!cell.legal)
-    return qp__fail(err, QP_CONFLICT, "%s, which the state %s does not allow",
-                    qp__event_text(o->event), qp__state_name(t->state));
   memset(m, 0, sizeof(*m));
+  m->end = &t->gear->ends[t->gear->ahead.under_way];
   m->to = cell;
   m->event = o->event;
   m->failure = o->failure;
   rc = qp__move_prepare(t, o, err);
   if (!rc)
-    rc = qp__move_commit(t, on_done, t, err);
+    rc = qp__move_commit(t, on_done, m->end, err);
   if (rc) {
     /* What was streamed can go with the next commit. */
     qp__feed_unstage(&t->feed, m->first_seq, m->own_seq);
     qp__feed_lost(&t->feed, m->own_seq, m->last_seq);
-    qp__move_release(t);
+    qp__move_release(m);
     return rc;
   }
   m->under_way = true;
@@ -406,6 +444,58 @@ qp__turn_apply(struct qp__turn *t, struct qp__occurrence *o, struct qp_err *err)
   leave(t, cell.to);
   qp__feed_show(&t->feed);
   return QP_OK;
+}
+
+/* Whether the step only saves. */
+static bool
+only_saves(enum qp__step step)
+{
+  return step == QP__STEP_SAVE_MESSAGE || step == QP__STEP_SAVE_RESULTS ||
+         step == QP__STEP_SAVE_ANSWER;
+}
+
+/* Stages what comes behind the move that was just begun. Where that is not possible it comes when
+ * the move has settled. */
+static void
+follow(struct qp__turn *t)
+{
+  struct qp__occurrence o = { .event = QP__EVENT_SAVED, .retry_after_ms = -1 };
+  struct qp__transition cell;
+  struct qp_err err;
+
+  if (t->gear->move.to.step == QP__STEP_SAVE_ANSWER)
+    o.event = answer_event(t);
+  if (o.event != QP__EVENT_NO_CALLS &&
+      qp__turn_over_limit(&t->engine->limits, &t->gear->move.facts, &err))
+    return;
+  cell = qp__fsm_next(t->gear->move.to.to, o.event);
+  if (!cell.legal)
+    return;
+  t->gear->ahead = t->gear->move;
+  if (begin_move(t, &o, cell, &err)) {
+    t->gear->move = t->gear->ahead;
+    memset(&t->gear->ahead, 0, sizeof(t->gear->ahead));
+  }
+}
+
+enum qp_rc
+qp__turn_apply(struct qp__turn *t, struct qp__occurrence *o, struct qp_err *err)
+{
+  struct qp__committer *committer = &t->engine->store->committer;
+  struct qp__transition cell = qp__fsm_next(t->state, o->event);
+  enum qp_rc rc;
+
+  if (!cell.legal)
+    return qp__fail(err, QP_CONFLICT, "%s, which the state %s does not allow",
+                    qp__event_text(o->event), qp__state_name(t->state));
+  if (!only_saves(cell.step) || t->doomed || t->engine->draining)
+    return begin_move(t, o, cell, err);
+  qp__committer_hold(committer);
+  rc = begin_move(t, o, cell, err);
+  if (!rc)
+    follow(t);
+  qp__committer_let_go(committer);
+  return rc;
 }
 
 /* The context is Failed, and it could not be saved that it is. */
@@ -437,9 +527,18 @@ qp__turn_save_failed(struct qp__turn *t, const struct qp_err *failure, struct qp
 }
 
 static void
-settle_well(struct qp__turn *t)
+go_further(struct qp__turn *t, const struct qp__turn_move *m, bool halts)
 {
-  struct qp__turn_move *m = &t->move;
+  if (halts)
+    qp__turn_restart(t); /* nothing begins any more: as a restart would find it */
+  else if (!t->doomed)
+    take_step(t, m->to.step);
+}
+
+/* The move is durable. */
+static void
+settle_well(struct qp__turn *t, struct qp__turn_move *m)
+{
   static const struct qp_err stopped = { QP_STOPPED, "the engine stops" };
   struct qp__act *act = m->act;
   bool failed = m->event == QP__EVENT_SAVE_FAILED;
@@ -462,41 +561,66 @@ settle_well(struct qp__turn *t)
     qp__act_answer(t, act, NULL);
   if (m->to.step == QP__STEP_SAVE_RESULTS || m->to.step == QP__STEP_CLOSE_CALLS ||
       m->to.step == QP__STEP_SAVE_PARTIAL)
-    qp__round_release(t); /* every call has its stored result */
-  if (halts)
-    qp__turn_restart(t); /* nothing begins any more: as a restart would find it */
-  else if (!t->doomed)
-    take_step(t, m->to.step);
+    qp__round_release(t);  /* every call has its stored result */
+  if (m == &t->gear->move) /* what follows `ahead` is under way */
+    go_further(t, m, halts);
   if (qp__state_rests(t->state))
     answer_waiting(t, failed ? &m->failure : ends ? &stopped : NULL);
+}
+
+/* The move is not durable, and never will be. Answers its action, which is the caller's now. */
+static struct qp__act *
+settle_lost(struct qp__turn *t, struct qp__turn_move *m)
+{
+  struct qp__act *act = m->act;
+
+  qp__feed_lost(&t->feed, m->first_seq, m->last_seq);
+  m->act = NULL;
+  qp__move_release(m);
+  return act;
+}
+
+static void
+settle_badly(struct qp__turn *t)
+{
+  bool twice = t->gear->move.event == QP__EVENT_SAVE_FAILED;
+  struct qp_err failure = twice ? t->gear->move.failure : t->gear->move.end->err;
+  struct qp__act *act;
+
+  if (t->gear->ahead.under_way) {
+    failure = t->gear->ahead.end->err;
+    act = settle_lost(t, &t->gear->ahead);
+    (void)settle_lost(t, &t->gear->move); /* it has no action */
+  } else {
+    act = settle_lost(t, &t->gear->move);
+  }
+  if (twice)
+    fail_in_memory(t, &failure, act);
+  else
+    qp__turn_save_failed(t, &failure, act);
 }
 
 static void
 settle(struct qp_engine *e, struct qp__post *post)
 {
-  struct qp__turn *t = ((struct qp__turn_end *)post)->turn;
-  struct qp__turn_move *m = &t->move;
-  struct qp_err failure = t->ended.err;
-  struct qp__act *act = NULL;
+  struct qp__turn_end *end = (struct qp__turn_end *)post;
+  struct qp__turn *t = end->turn;
 
   (void)e;
-  m->under_way = false;
-  if (!failure.rc) {
-    settle_well(t);
-    qp__move_release(t);
+  if (t->gear->ahead.under_way && t->gear->ahead.end == end) {
+    if (!end->err.rc) {
+      t->gear->ahead.under_way = false;
+      settle_well(t, &t->gear->ahead);
+      qp__move_release(&t->gear->ahead);
+    }
+    return; /* `move` comes too, and fails when this one has */
+  }
+  t->gear->move.under_way = false;
+  if (t->gear->ahead.under_way || end->err.rc) {
+    settle_badly(t);
   } else {
-    bool twice = m->event == QP__EVENT_SAVE_FAILED;
-
-    qp__feed_lost(&t->feed, m->first_seq, m->last_seq);
-    act = m->act;
-    m->act = NULL;
-    if (twice)
-      failure = m->failure;
-    qp__move_release(t);
-    if (twice)
-      fail_in_memory(t, &failure, act);
-    else
-      qp__turn_save_failed(t, &failure, act);
+    settle_well(t, &t->gear->move);
+    qp__move_release(&t->gear->move);
   }
   qp__turn_pump(t);
 }
@@ -526,7 +650,7 @@ handle(struct qp__turn *t, struct qp__occurrence *o)
 static bool
 is_quiet(const struct qp__turn *t)
 {
-  return !t->inbox && !t->move.under_way && !t->flushing && !t->jobs && !t->waiting && !t->call &&
+  return !t->inbox && !is_moving(t) && !t->flushing && !t->jobs && !t->waiting && !t->call &&
          !t->timer && t->stage != QP__TURN_LOADING;
 }
 
@@ -558,6 +682,8 @@ rest(struct qp__turn *t)
   qp__turn_drop_answer(t);
   qp_context_close(t->context);
   t->context = NULL;
+  qp__free(t->gear);
+  t->gear = NULL;
   t->stage = QP__TURN_COLD;
   qp__feed_sweep(&t->feed);
   if (!t->feed.subs) {
@@ -578,7 +704,7 @@ qp__turn_pump(struct qp__turn *t)
     qp__turn_stop_work(t);
     qp__turn_refuse(t, &released);
   }
-  while (!t->move.under_way && (t->inbox || t->lost) && !t->doomed) {
+  while (!is_moving(t) && (t->inbox || t->lost) && !t->doomed) {
     if (t->stage == QP__TURN_COLD)
       qp__turn_load(t);
     if (t->stage != QP__TURN_WARM)
@@ -592,7 +718,7 @@ qp__turn_pump(struct qp__turn *t)
   }
   t->pumping = false;
   if (t->recovering && (is_quiet(t) || qp__state_rests(t->state)) && t->stage != QP__TURN_LOADING &&
-      !t->move.under_way) {
+      !is_moving(t)) {
     t->recovering = false;
     qp__engine_recovered(t->engine);
   }
@@ -623,12 +749,14 @@ on_flushed(struct qp_engine *e, struct qp__post *post)
   t->flushing--;
   if (end->err.rc) {
     qp__feed_lost(&t->feed, end->first_seq, end->last_seq);
-    if (!t->move.under_way)
+    if (!t->gear->move.under_way)
       qp__turn_save_failed(t, &end->err, NULL);
   } else {
     qp__feed_saved(&t->feed, end->first_seq, end->last_seq);
   }
   qp__free(end);
+  if (qp__feed_has_unstaged(&t->feed)) /* a tick may have passed it by meanwhile */
+    qp__engine_dirty(t->engine);
   qp__turn_pump(t);
 }
 
@@ -660,7 +788,7 @@ flush(struct qp__turn *t)
   t->flushing--;
   qp__feed_lost(&t->feed, end->first_seq, end->last_seq);
   qp__free(end);
-  if (!t->move.under_way)
+  if (!t->gear->move.under_way)
     qp__turn_save_failed(t, &err, NULL);
   qp__turn_pump(t);
 }

@@ -22,6 +22,10 @@
  * (5) When a commit fails, the failure is logged with the context and the state, the action behind
  *     it is answered with it, and the context becomes Failed. When even that cannot be saved, it is
  *     so in memory only; the next engine brings the stored state to rest.
+ * (6) Where a step only saves, what comes next is known before it is durable (the message is saved,
+ *     so the model is called): that move is staged right behind it, `move` behind `ahead`. They are
+ *     two commits in their order that share one sync. Neither is entered before it is durable, and
+ *     when `ahead` fails so does `move`, because the journal takes nothing behind what it has lost.
  *
  * "state_detail" of the metadata, all fields only where they mean something:
  *
@@ -113,9 +117,19 @@ struct qp__turn_facts {
   char *branch;        /* where the turn goes on; NULL: nowhere yet */
 };
 
+/* The end of a commit, told by the store's thread. Those of moves are parts of their turn; that of
+ * lines is freed when it was told, because several may be on their way. */
+struct qp__turn_end {
+  struct qp__post post; /* first */
+  struct qp__turn *turn;
+  struct qp_err err;
+  uint64_t first_seq, last_seq;
+};
+
 /* A transition under way, from the table's cell to the end of its commit. */
 struct qp__turn_move {
   bool under_way;
+  struct qp__turn_end *end; /* of its commit; one of the turn's */
   struct qp__transition to;
   enum qp__event event;
   struct qp__act *act;          /* owned, or NULL */
@@ -134,13 +148,14 @@ struct qp__turn_move {
   bool paused;                  /* of an answer: its provider wants to be asked again */
 };
 
-/* The end of a commit, told by the store's thread. That of a move is part of its turn; that of
- * lines is freed when it was told, because several may be on their way. */
-struct qp__turn_end {
-  struct qp__post post; /* first */
-  struct qp__turn *turn;
-  struct qp_err err;
-  uint64_t first_seq, last_seq;
+/* What a turn needs while its context is open. It is apart because most turns that are in memory
+ * only have somebody who listens. */
+struct qp__turn_gear {
+  struct qp__occurrence spare; /* so that most of them need no memory */
+  bool spare_used;
+  struct qp__turn_move ahead;  /* what is committed before `move`, or not under way */
+  struct qp__turn_move move;   /* the last one */
+  struct qp__turn_end ends[2]; /* of the moves */
 };
 
 enum qp__turn_stage {
@@ -164,17 +179,14 @@ struct qp__turn {
   bool pumping;    /* qp__turn_pump() is at work */
   bool unsaved;    /* Failed in memory only */
   bool recovering; /* the start of the engine waits for it */
-  bool spare_used;
-  bool lost;      /* an occurrence could not be noted for want of memory */
-  bool answering; /* `answer` is in use */
-  bool began;     /* something of it has come */
+  bool lost;       /* an occurrence could not be noted for want of memory */
+  bool answering;  /* `answer` is in use */
+  bool began;      /* something of it has come */
 
   struct qp__turn_facts facts;
   struct qp__occurrence *inbox, **inbox_end;
-  struct qp__occurrence spare; /* so that most of them need no memory */
-  struct qp__turn_move move;
-  struct qp__turn_end ended; /* of the move */
-  struct qp__act *waiting;   /* for the turn's end */
+  struct qp__turn_gear *gear; /* NULL while it is cold */
+  struct qp__act *waiting;    /* for the turn's end */
   struct qp__feed feed;
 
   /* The work. */
@@ -191,6 +203,8 @@ struct qp__turn {
 };
 
 struct qp__turn *qp__turn_new(struct qp_engine *e, const struct qp_uuid *id);
+/* False: no memory. It goes when the context is let go. */
+bool qp__turn_equip(struct qp__turn *t);
 /* Nothing of it may be under way. */
 void qp__turn_free(struct qp__turn *t);
 
@@ -238,7 +252,7 @@ void qp__act_free(struct qp__act *act);
 
 /* Fills in the move for the cell: messages, patch, lines. */
 enum qp_rc qp__move_prepare(struct qp__turn *t, struct qp__occurrence *o, struct qp_err *err);
-void qp__move_release(struct qp__turn *t);
+void qp__move_release(struct qp__turn_move *m);
 enum qp_rc qp__move_add_message(struct qp__turn *t, struct qp_message *message, struct qp_err *err);
 /* Commits it; `done` is called as qp_context_commit() does. */
 enum qp_rc qp__move_commit(struct qp__turn *t, qp_done_fn *done, void *arg, struct qp_err *err);
@@ -292,6 +306,7 @@ void qp__turn_load(struct qp__turn *t);
 /* ---- limits, in move.c ---- */
 
 /* Whether a limit is reached, and the sentence for it. */
-bool qp__turn_over_limit(const struct qp__turn *t, struct qp_err *err);
+bool qp__turn_over_limit(const struct qp_limits *limits, const struct qp__turn_facts *facts,
+                         struct qp_err *err);
 
 #endif

@@ -181,7 +181,7 @@ test_images_are_read_beside_the_loop(void **state)
   }
   turn_wait(&answer);
   assert_string_equal(answer.state, "Idle");
-  assert_non_null(strstr(shop.asked[0], PIXEL_BASE64));
+  assert_non_null(strstr(shop.asked[shop.count - 1], PIXEL_BASE64));
   qp_message_free(message);
   turn_rig_release(&rig);
   close_shop(&shop);

@@ -208,6 +208,7 @@ export class Stream {
     let text = '';
     for await (const data of this.response.setEncoding('utf8')) text += data;
     check(method, target, { status: this.status, headers: this.headers, text });
+    this.text = text;
     this.body = text ? JSON.parse(text) : undefined;
     this.end(true);
     return this;

@@ -244,6 +244,19 @@ turn_hear(struct turn_rig *rig, const char *part)
     fail_msg("'%s' was not heard, but:\n%s", part, rig->events ? rig->events : "");
 }
 
+void
+turn_hear_end(struct turn_rig *rig)
+{
+  struct timespec until = deadline();
+  bool ended;
+
+  (void)pthread_mutex_lock(&rig->lock);
+  while (!(ended = rig->ended) && wait_change(rig, &until))
+    ;
+  (void)pthread_mutex_unlock(&rig->lock);
+  assert_true(ended);
+}
+
 /* Calls fn for each line that was heard, as JSON. */
 static void
 each_line(struct turn_rig *rig, void (*fn)(const json_t *line, char *out), char *out)

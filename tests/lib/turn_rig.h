@@ -67,6 +67,8 @@ void turn_listen(struct turn_rig *rig, uint64_t after);
 void turn_unlisten(struct turn_rig *rig);
 /* Waits until a line with this text was heard. */
 void turn_hear(struct turn_rig *rig, const char *part);
+/* Waits until the subscription has ended. */
+void turn_hear_end(struct turn_rig *rig);
 bool turn_has_heard(struct turn_rig *rig, const char *part);
 /* The states that were heard, each with a space behind it. Static. */
 const char *turn_states(struct turn_rig *rig);

@@ -132,7 +132,7 @@ look(struct visit *v, struct qp__turn *t)
   v->state = t->state;
   v->next_seq = t->feed.next_seq;
   v->answers = v->rig->answers;
-  v->ready = !t->move.under_way;
+  v->ready = !t->gear->move.under_way;
 }
 
 /* ---- what is stored ---- */
