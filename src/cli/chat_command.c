@@ -115,8 +115,9 @@ run_history(struct chat *chat, const char *rest, struct qp_err *err)
     rc = cli_opts_number("/history", rest, 1, HISTORY_MAX, &count, err);
   if (!rc)
     rc = chat->backend->ops->messages(chat->backend, &chat->id, (unsigned)count, &list, err);
-  json_array_foreach (list, i, message)
+  json_array_foreach (list, i, message) {
     cli_view_message(&chat->view, message);
+  }
   json_decref(list);
   return rc;
 }
@@ -128,7 +129,7 @@ run_switch(struct chat *chat, const char *rest, struct qp_err *err)
 {
   struct qp_action action = { .kind = QP_ACTION_SWITCH_BRANCH, .branch = rest };
 
-  return cli_chat_turn(chat, &action, err);
+  return cli_chat_act(chat, &action, err); /* no turn begins by it */
 }
 
 static enum qp_rc

@@ -374,9 +374,10 @@ pending_calls(const json_t *messages)
     json_t *call;
     size_t k;
 
-    json_array_foreach (json_object_get(message, "tool_calls"), k, call)
+    json_array_foreach (json_object_get(message, "tool_calls"), k, call) {
       if (strcmp(cli_metadata_text(call, "approval_status"), "Pending") == 0)
         (void)json_array_append(pending, call);
+    }
     for (k = json_array_size(pending); done && k-- > 0;)
       if (strcmp(cli_metadata_text(json_array_get(pending, k), "id"), done) == 0)
         (void)json_array_remove(pending, k);

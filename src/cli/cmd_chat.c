@@ -99,9 +99,10 @@ show_result(struct chat *chat, const json_t *event)
   if (strcmp(cli_metadata_text(event, "role"), "tool") != 0 ||
       chat->backend->ops->messages(chat->backend, &chat->id, RESULTS_WINDOW, &messages, &err))
     return;
-  json_array_foreach (messages, i, message)
+  json_array_foreach (messages, i, message) {
     if (strcmp(cli_metadata_text(message, "id"), id) == 0)
       cli_view_result(&chat->view, json_object_get(message, "tool_result"));
+  }
   json_decref(messages);
 }
 
@@ -151,9 +152,10 @@ undecided(const json_t *look)
   json_t *call;
   size_t i;
 
-  json_array_foreach (json_object_get(look, "pending_tool_calls"), i, call)
+  json_array_foreach (json_object_get(look, "pending_tool_calls"), i, call) {
     if (!json_object_get(decisions, cli_metadata_text(call, "id")))
       (void)json_array_append(list, call);
+  }
   return list;
 }
 
@@ -221,12 +223,11 @@ cli_chat_turn(struct chat *chat, struct qp_action *action, struct qp_err *err)
 {
   enum qp_rc rc = cli_chat_act(chat, action, err);
 
-  if (rc == QP_STOPPED)
+  if (!rc)
+    rc = settle(chat, true, err);
+  if (!rc || rc == QP_STOPPED || rc == QP_NOMEM) /* without memory it is not known how it went */
     return rc;
-  if (rc)
-    return cli_chat_complain(chat, err);
-  rc = settle(chat, true, err);
-  return rc && rc != QP_STOPPED ? cli_chat_complain(chat, err) : rc;
+  return cli_chat_complain(chat, err);
 }
 
 static enum qp_rc
@@ -262,8 +263,9 @@ show_beginning(struct chat *chat, const json_t *look)
                 cli_plural((uint64_t)total));
   if (chat->backend->ops->messages(chat->backend, &chat->id, SHOWN_AT_FIRST, &messages, &err))
     return;
-  json_array_foreach (messages, i, message)
+  json_array_foreach (messages, i, message) {
     cli_view_message(&chat->view, message);
+  }
   json_decref(messages);
 }
 
