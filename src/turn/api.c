@@ -305,25 +305,13 @@ ask(struct qp_engine *engine, json_t *(*answer)(struct qp_engine *e), const char
   return rc;
 }
 
-/* Whether it is asked when a context names none. */
-static bool
-is_default(const struct qp_engine *e, const struct qp__model *model)
-{
-  const struct qp__llm_provider *provider;
-  const char *wire;
-
-  return !qp__llm_resolve(&e->providers, &e->models, e->model, &provider, &wire, NULL) &&
-         strcmp(wire, model->id) == 0 && strcmp(provider->name, model->provider) == 0;
-}
-
 static json_t *
 model_object(const struct qp_engine *e, const struct qp__model *model)
 {
   const struct qp__llm_provider *provider = qp__llm_providers_find(&e->providers, model->provider);
-  json_t *object =
-      json_pack("{s:s, s:s, s:I, s:I, s:b, s:b}", "id", model->id, "provider", model->provider,
-                "window", (json_int_t)model->window, "max_output", (json_int_t)model->max_output,
-                "available", provider != NULL, "default", is_default(e, model));
+  json_t *object = json_pack("{s:s, s:s, s:I, s:I, s:b}", "id", model->id, "provider",
+                             model->provider, "window", (json_int_t)model->window, "max_output",
+                             (json_int_t)model->max_output, "available", provider != NULL);
 
   if (object && model->has_prices &&
       (json_object_set_new(object, "input_price", json_real((double)model->input / DOLLARS)) ||
