@@ -82,6 +82,16 @@ says_something(const struct qp_message *message)
 }
 
 static enum qp_rc
+check_message(const struct qp_action *a, struct qp_err *err)
+{
+  if (a->message ? !says_something(a->message) : a->text.len == 0)
+    return qp__fail(err, QP_INVALID, "the message is empty");
+  if (a->message && qp_message_role(a->message) != QP_ROLE_USER)
+    return qp__fail(err, QP_INVALID, "only a message of the user can be sent");
+  return QP_OK;
+}
+
+static enum qp_rc
 check_action(const struct qp_action *a, struct qp_err *err)
 {
   enum qp_rc rc;
@@ -95,13 +105,9 @@ check_action(const struct qp_action *a, struct qp_err *err)
   case QP_ACTION_EDIT_MESSAGE:
     if (qp_uuid_is_none(&a->target))
       return qp__fail(err, QP_INVALID, "the message to edit is not named");
-    /* fall through */
+    return check_message(a, err);
   case QP_ACTION_SEND_MESSAGE:
-    if (a->message ? !says_something(a->message) : a->text.len == 0)
-      return qp__fail(err, QP_INVALID, "the message is empty");
-    if (a->message && qp_message_role(a->message) != QP_ROLE_USER)
-      return qp__fail(err, QP_INVALID, "only a message of the user can be sent");
-    return QP_OK;
+    return check_message(a, err);
   case QP_ACTION_APPROVE_TOOLS:
     return check_ids(a, err);
   case QP_ACTION_SWITCH_BRANCH:
