@@ -13,7 +13,8 @@ SETUP = tools/quiet meson setup
 # elsewhere.
 ASAN_ENV = UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 ASAN_OPTIONS=detect_leaks=1:$\
 allocator_may_return_null=1:strict_string_checks=1:detect_stack_use_after_return=1
-TSAN_ENV = TSAN_OPTIONS=halt_on_error=1:allocator_may_return_null=1:second_deadlock_stack=1
+TSAN_ENV = TSAN_OPTIONS=suppressions=$(CURDIR)/tests/tsan.supp:halt_on_error=1:$\
+allocator_may_return_null=1:second_deadlock_stack=1
 
 .PHONY: all run tour test bench lint format check-asan check-tsan check-fault check-crash fuzz \
         install clean help deps-build deps-test deps-bench deps-lint deps-fuzz
@@ -21,8 +22,8 @@ TSAN_ENV = TSAN_OPTIONS=halt_on_error=1:allocator_may_return_null=1:second_deadl
 all: deps-build build/build.ninja ## build build/quipu, build/libquipu.so and build/libquipu.a
 	@$(NINJA) build products
 
-run: all ## build, then serve ./data at http://127.0.0.1:7878
-	@build/quipu serve
+run: all ## build, then serve ./data at http://127.0.0.1:7878, with tools that work in ./work
+	@mkdir -p work && build/quipu serve --workspace work
 
 tour: all ## build, then take the tour of README.md in ./data
 	@tools/tour

@@ -304,7 +304,7 @@ struct qp_context_spec {
   struct qp_uuid id;        /* none: a new one is made */
   struct qp_uuid parent_id; /* the context that this one came from, or none */
   const char *title;
-  const char *model_id;   /* default "demo" */
+  const char *model_id;   /* default "": whatever the engine that answers has as its own */
   const char *mode;       /* default "chat" */
   const char *agent_role; /* default "actor" */
   const char *system_prompt_id;

@@ -47,7 +47,7 @@ struct qp_event {
 
 /* Appends events and returns once they are durable. *first (may be NULL) receives the number of the
  * first one. QP_CONFLICT: a number is smaller than the next one. QP_TOOBIG: they take more than
- * 4 MiB. */
+ * 64 MiB. */
 QP_API QP_MUST_CHECK enum qp_rc qp_events_append(struct qp_context *context,
                                                  const struct qp_event *events, size_t count,
                                                  uint64_t *first, struct qp_err *err);

@@ -31,6 +31,8 @@ struct qp_provider_spec {
 
 enum qp_engine_flags {
   QP_ENGINE_ENV = 1u << 0, /* providers from ANTHROPIC_API_KEY, OPENAI_API_KEY and the like */
+  QP_ENGINE_NO_NETWORK = 1u << 1,     /* run_command has no TCP, where the kernel can forbid it */
+  QP_ENGINE_NEEDS_LANDLOCK = 1u << 2, /* without Landlock run_command is refused, not run */
 };
 
 /* Bounds of what one message of a person may cause, and of a context in all. A turn that reaches
@@ -60,6 +62,9 @@ struct qp_engine_options {
   const char *models_name, *demo_name, *mcp_name;
   const char *const *policy; /* lines, docs/tools.md; NULL: reading is free, changing asks */
   size_t policy_count;
+  uint64_t tool_timeout_ms;        /* of a tool call; default 60 s */
+  const char *const *command_env;  /* "NAME=value" for run_command, ends with NULL; NULL: none */
+  const char *const *command_read; /* more paths that it may read, ends with NULL; NULL: none */
   struct qp_limits limits;
   unsigned retries;  /* of a model call that may soon work again; default 3; UINT_MAX: none */
   uint64_t retry_ms; /* the first pause, which doubles; default 500 */

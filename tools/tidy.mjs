@@ -2,6 +2,8 @@
 // Runs clang-tidy over the C files of src and examples, several at a time. A file that passed is
 // not looked at again while its text, the headers of ours that it includes, .clang-tidy and
 // clang-tidy itself stay the same: build/lint-cache holds one empty file for each such state.
+// The analyzer looks at a third of the paths that it would by itself, which takes less than half
+// of the time; LINT_DEEP=1 has it look at all.
 
 import { execFileSync, spawn } from 'node:child_process';
 import crypto from 'node:crypto';
@@ -12,6 +14,7 @@ import { fileURLToPath } from 'node:url';
 
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
 const cache = path.join(root, 'build', 'lint-cache');
+const deep = process.env.LINT_DEEP === '1';
 const analyzerHeader = 'tools/analyzer.h';
 const definesFailures = ['src/base/err.c', 'src/cli/out.c'];
 process.chdir(root);
@@ -31,6 +34,7 @@ function flagsOf(file) {
   if (file.startsWith('src/cli/')) flags.push('-DANALYZE_CLI');
   if (file.startsWith('src/') && !definesFailures.includes(file))
     flags.push('-include', analyzerHeader);
+  if (!deep) flags.push('-Xclang', '-analyzer-config', '-Xclang', 'max-nodes=75000');
   return flags;
 }
 

@@ -6,7 +6,7 @@
 enum { OPT_MODEL, OPT_MODE, OPT_ROLE, OPT_TITLE, OPT_PROMPT, OPT_PARENT, OPT_PARAMETERS, OPT_ID };
 
 static const struct cli_option options[] = {
-  [OPT_MODEL] = { "model", 'm', "M", "model that answers in it (default: demo)", NULL },
+  [OPT_MODEL] = { "model", 'm', "M", "model that answers in it (default: the server's)", NULL },
   [OPT_MODE] = { "mode", 0, "MODE", "what it is for (default: chat)", NULL },
   [OPT_ROLE] = { "role", 0, "ROLE", "role of the agent (default: actor)", NULL },
   [OPT_TITLE] = { "title", 't', "T", "title, for people", NULL },

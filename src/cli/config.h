@@ -75,56 +75,66 @@ enum config_type {
   ROW(ACCESS_LOG, "access-log", 0, "yes|no", "log", SWITCH, 0, 0, true, "yes", "a line a request")
 
 /* These are of the engine that runs turns, for every command that has one. */
-#define CONFIG_ENGINE_MAP(ROW, NONE)                                                          \
-  NONE(DEFAULT_MODEL, "default-model", 0, "MODEL", "models", TEXT, 0, 0, false, "",           \
-       "asked when a context names none, as MODEL or PROVIDER/MODEL")                         \
-  NONE(ANTHROPIC_KEY, "anthropic-key", 0, "KEY", "models", SECRET, 0, 0, false, "",           \
-       "key of Anthropic; $ANTHROPIC_API_KEY does too")                                       \
-  NONE(ANTHROPIC_KEY_FILE, "anthropic-key-file", 0, "FILE", "models", TEXT, 0, 0, false, "",  \
-       "a file that has the key of Anthropic in it")                                          \
-  NONE(ANTHROPIC_URL, "anthropic-url", 0, "URL", "models", TEXT, 0, 0, false, "",             \
-       "where Anthropic or a proxy is; $ANTHROPIC_BASE_URL does too")                         \
-  NONE(ANTHROPIC_MODEL, "anthropic-model", 0, "MODEL", "models", TEXT, 0, 0, false, "",       \
-       "the model of Anthropic to ask when none is named")                                    \
-  NONE(OPENAI_KEY, "openai-key", 0, "KEY", "models", SECRET, 0, 0, false, "",                 \
-       "key of OpenAI; $OPENAI_API_KEY does too")                                             \
-  NONE(OPENAI_KEY_FILE, "openai-key-file", 0, "FILE", "models", TEXT, 0, 0, false, "",        \
-       "a file that has the key of OpenAI in it")                                             \
-  NONE(OPENAI_URL, "openai-url", 0, "URL", "models", TEXT, 0, 0, false, "",                   \
-       "where a server is that speaks OpenAI's protocol; $OPENAI_BASE_URL does too")          \
-  NONE(OPENAI_MODEL, "openai-model", 0, "MODEL", "models", TEXT, 0, 0, false, "",             \
-       "the model of OpenAI to ask when none is named")                                       \
-  NONE(OLLAMA_URL, "ollama-url", 0, "URL", "models", TEXT, 0, 0, false, "",                   \
-       "where Ollama is, as http://127.0.0.1:11434")                                          \
-  NONE(OLLAMA_MODEL, "ollama-model", 0, "MODEL", "models", TEXT, 0, 0, false, "",             \
-       "the model of Ollama to ask when none is named")                                       \
-  NONE(MODEL_TABLE, "model-table", 0, "FILE", "models", TEXT, 0, 0, false, "",                \
-       "more rows for the table of models, a JSON array")                                     \
-  NONE(DEMO_SCRIPT, "demo-script", 0, "FILE", "models", TEXT, 0, 0, false, "",                \
-       "what the demo model says, JSON")                                                      \
-  NONE(WORKSPACE, "workspace", 0, "DIR", "tools", TEXT, 0, 0, false, "",                      \
-       "the directory of the built-in tools; without it there are none")                      \
-  NONE(MCP, "mcp", 0, "FILE", "tools", TEXT, 0, 0, false, "",                                 \
-       "MCP servers, from a standard mcp.json")                                               \
-  NONE(POLICY, "policy", 0, "FILE", "tools", TEXT, 0, 0, false, "",                           \
-       "rules about tool calls, one a line, as 'deny write_file path=*.pem'")                 \
-  NONE(RULE, "rule", 0, "RULE...", "tools", LINES, 0, 0, false, "",                           \
-       "a rule about tool calls that goes before those of the file")                          \
-  ROW(MAX_ROUNDS, "max-rounds", 0, "N", "turns", NUMBER, 0, 1000000, false, "50",             \
-      "answers with tool calls in one turn; 0: no limit")                                     \
-  ROW(MAX_CALLS, "max-calls", 0, "N", "turns", NUMBER, 0, 1000000, false, "200",              \
-      "tool calls in one turn; 0: no limit")                                                  \
-  ROW(TURN_TOKENS, "turn-tokens", 0, "N", "turns", NUMBER, 0, CONFIG_MUCH, false, "0",        \
-      "tokens of all model calls of a turn; 0: no limit")                                     \
-  ROW(TURN_COST, "turn-cost", 0, "DOLLARS", "turns", MONEY, 0, CONFIG_MUCH, false, "0",       \
-      "what the model calls of a turn may cost; 0: no limit")                                 \
-  ROW(CONTEXT_TOKENS, "context-tokens", 0, "N", "turns", NUMBER, 0, CONFIG_MUCH, false, "0",  \
-      "tokens of all turns of a context; 0: no limit")                                        \
-  ROW(CONTEXT_COST, "context-cost", 0, "DOLLARS", "turns", MONEY, 0, CONFIG_MUCH, false, "0", \
-      "what all turns of a context may cost; 0: no limit")                                    \
-  ROW(RETRIES, "retries", 0, "N", "turns", NUMBER, 0, 100, false, "3",                        \
-      "of a model call that may soon work again")                                             \
-  ROW(RETRY_PAUSE, "retry-pause", 0, "MS", "turns", NUMBER, 1, 600000, false, "500",          \
+#define CONFIG_ENGINE_MAP(ROW, NONE)                                                               \
+  NONE(DEFAULT_MODEL, "default-model", 0, "MODEL", "models", TEXT, 0, 0, false, "",                \
+       "asked when a context names none, as MODEL or PROVIDER/MODEL")                              \
+  NONE(ANTHROPIC_KEY, "anthropic-key", 0, "KEY", "models", SECRET, 0, 0, false, "",                \
+       "key of Anthropic; $ANTHROPIC_API_KEY does too")                                            \
+  NONE(ANTHROPIC_KEY_FILE, "anthropic-key-file", 0, "FILE", "models", TEXT, 0, 0, false, "",       \
+       "a file that has the key of Anthropic in it")                                               \
+  NONE(ANTHROPIC_URL, "anthropic-url", 0, "URL", "models", TEXT, 0, 0, false, "",                  \
+       "where Anthropic or a proxy is; $ANTHROPIC_BASE_URL does too")                              \
+  NONE(ANTHROPIC_MODEL, "anthropic-model", 0, "MODEL", "models", TEXT, 0, 0, false, "",            \
+       "the model of Anthropic to ask when none is named")                                         \
+  NONE(OPENAI_KEY, "openai-key", 0, "KEY", "models", SECRET, 0, 0, false, "",                      \
+       "key of OpenAI; $OPENAI_API_KEY does too")                                                  \
+  NONE(OPENAI_KEY_FILE, "openai-key-file", 0, "FILE", "models", TEXT, 0, 0, false, "",             \
+       "a file that has the key of OpenAI in it")                                                  \
+  NONE(OPENAI_URL, "openai-url", 0, "URL", "models", TEXT, 0, 0, false, "",                        \
+       "where a server is that speaks OpenAI's protocol; $OPENAI_BASE_URL does too")               \
+  NONE(OPENAI_MODEL, "openai-model", 0, "MODEL", "models", TEXT, 0, 0, false, "",                  \
+       "the model of OpenAI to ask when none is named")                                            \
+  NONE(OLLAMA_URL, "ollama-url", 0, "URL", "models", TEXT, 0, 0, false, "",                        \
+       "where Ollama is, as http://127.0.0.1:11434")                                               \
+  NONE(OLLAMA_MODEL, "ollama-model", 0, "MODEL", "models", TEXT, 0, 0, false, "",                  \
+       "the model of Ollama to ask when none is named")                                            \
+  NONE(MODEL_TABLE, "model-table", 0, "FILE", "models", TEXT, 0, 0, false, "",                     \
+       "more rows for the table of models, a JSON array")                                          \
+  NONE(DEMO_SCRIPT, "demo-script", 0, "FILE", "models", TEXT, 0, 0, false, "",                     \
+       "what the demo model says, JSON")                                                           \
+  NONE(WORKSPACE, "workspace", 0, "DIR", "tools", TEXT, 0, 0, false, "",                           \
+       "the directory of the built-in tools; without it there are none")                           \
+  NONE(MCP, "mcp", 0, "FILE", "tools", TEXT, 0, 0, false, "",                                      \
+       "MCP servers, from a standard mcp.json")                                                    \
+  NONE(POLICY, "policy", 0, "FILE", "tools", TEXT, 0, 0, false, "",                                \
+       "rules about tool calls, one a line, as 'deny write_file path=*.pem'")                      \
+  NONE(RULE, "rule", 0, "RULE...", "tools", LINES, 0, 0, false, "",                                \
+       "a rule about tool calls that goes before those of the file")                               \
+  ROW(TOOL_TIMEOUT, "tool-timeout", 0, "SECONDS", "tools", NUMBER, 1, 86400, false, "60",          \
+      "how long a tool call may take")                                                             \
+  NONE(COMMAND_ENV, "command-env", 0, "NAME...", "tools", LIST, 0, 0, false, "",                   \
+       "a variable of the environment that run_command passes on")                                 \
+  NONE(COMMAND_READ, "command-read", 0, "PATH...", "tools", LIST, 0, 0, false, "",                 \
+       "a path that run_command may read besides the system's and the workspace")                  \
+  ROW(COMMAND_NETWORK, "command-network", 0, "yes|no", "tools", SWITCH, 0, 0, false, "yes",        \
+      "whether run_command may use TCP; the kernel must be able to forbid it")                     \
+  ROW(COMMAND_NEEDS_LANDLOCK, "command-needs-landlock", 0, "yes|no", "tools", SWITCH, 0, 0, false, \
+      "no", "refuse run_command where the kernel cannot confine it")                               \
+  ROW(MAX_ROUNDS, "max-rounds", 0, "N", "turns", NUMBER, 0, 1000000, false, "50",                  \
+      "answers with tool calls in one turn; 0: no limit")                                          \
+  ROW(MAX_CALLS, "max-calls", 0, "N", "turns", NUMBER, 0, 1000000, false, "200",                   \
+      "tool calls in one turn; 0: no limit")                                                       \
+  ROW(TURN_TOKENS, "turn-tokens", 0, "N", "turns", NUMBER, 0, CONFIG_MUCH, false, "0",             \
+      "tokens of all model calls of a turn; 0: no limit")                                          \
+  ROW(TURN_COST, "turn-cost", 0, "DOLLARS", "turns", MONEY, 0, CONFIG_MUCH, false, "0",            \
+      "what the model calls of a turn may cost; 0: no limit")                                      \
+  ROW(CONTEXT_TOKENS, "context-tokens", 0, "N", "turns", NUMBER, 0, CONFIG_MUCH, false, "0",       \
+      "tokens of all turns of a context; 0: no limit")                                             \
+  ROW(CONTEXT_COST, "context-cost", 0, "DOLLARS", "turns", MONEY, 0, CONFIG_MUCH, false, "0",      \
+      "what all turns of a context may cost; 0: no limit")                                         \
+  ROW(RETRIES, "retries", 0, "N", "turns", NUMBER, 0, 100, false, "3",                             \
+      "of a model call that may soon work again")                                                  \
+  ROW(RETRY_PAUSE, "retry-pause", 0, "MS", "turns", NUMBER, 1, 600000, false, "500",               \
       "milliseconds before the first of them; it doubles each time")
 
 #define CONFIG_MUCH UINT64_C(1000000000000) /* of a million dollars, or of tokens */

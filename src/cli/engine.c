@@ -29,6 +29,7 @@ struct setup {
   size_t text_count;
   const char **rules;
   size_t rule_count;
+  const char **variables; /* "NAME=value", ends with NULL */
   char models_name[WHAT_TEXT], demo_name[WHAT_TEXT], mcp_name[WHAT_TEXT];
   char workspace[PATH_MAX];
 };
@@ -43,6 +44,7 @@ release_setup(struct setup *s)
   cli_free(s->texts);
   cli_free(s->providers);
   cli_free(s->rules);
+  cli_free(s->variables);
 }
 
 static void warn(const struct setup *s, const char *fmt, ...) QP_PRINTF(2, 3);
@@ -78,24 +80,35 @@ is_open_to_all(const char *path)
   return stat(path, &st) == 0 && st.st_mode & S_IRWXO;
 }
 
-/* All of a file, as a string that lives as long as the setup. `what` begins the sentence of a
- * failure. */
+/* Takes a text that lives as long as the setup; NULL is no memory. */
+static enum qp_rc
+keep_text(struct setup *s, char *text, struct qp_err *err)
+{
+  char **texts = text ? cli_realloc(s->texts, s->text_count + 1, sizeof(*texts)) : NULL;
+
+  if (!texts) {
+    cli_free(text);
+    return cli_fail_nomem(err);
+  }
+  s->texts = texts;
+  s->texts[s->text_count++] = text;
+  return QP_OK;
+}
+
+/* All of a file. `what` begins the sentence of a failure. */
 static enum qp_rc
 read_text(struct setup *s, const char *what, const char *path, size_t limit, char **out,
           struct qp_err *err)
 {
-  char **texts = cli_realloc(s->texts, s->text_count + 1, sizeof(*texts));
   char *text = NULL;
   size_t len = 0;
-  enum qp_rc rc;
+  enum qp_rc rc = cli_read_all(path, limit, &text, &len, err);
 
-  if (!texts)
-    return cli_fail_nomem(err);
-  s->texts = texts;
-  rc = cli_read_all(path, limit, &text, &len, err);
   if (rc)
     return cli_err_prefix(err, what);
-  s->texts[s->text_count++] = text;
+  rc = keep_text(s, text, err);
+  if (rc)
+    return rc;
   if (strlen(text) != len)
     return cli_fail(err, QP_INVALID, "%s: '%.200s' has a NUL in it", what, path);
   *out = text;
@@ -334,6 +347,64 @@ set_workspace(struct setup *s, struct qp_err *err)
   return QP_OK;
 }
 
+/* A variable that commands get, with the value that it has here. */
+static enum qp_rc
+add_variable(struct setup *s, const char *name, size_t *count, struct qp_err *err)
+{
+  const char *value = getenv(name);
+  size_t size = strlen(name) + (value ? strlen(value) : 0) + 2;
+  char *pair;
+  enum qp_rc rc;
+
+  if (strchr(name, '=')) /* its value is not for a sentence */
+    return cli_fail(err, QP_INVALID, "command_env: '%.*s' must be a name without a value",
+                    (int)strcspn(name, "="), name);
+  if (!value) {
+    warn(s, "command_env: there is no variable '%.60s' in the environment", name);
+    return QP_OK;
+  }
+  pair = cli_realloc(NULL, size, 1);
+  if (pair)
+    (void)snprintf(pair, size, "%s=%s", name, value);
+  rc = keep_text(s, pair, err);
+  if (!rc)
+    s->variables[(*count)++] = pair;
+  return rc;
+}
+
+static enum qp_rc
+set_variables(struct setup *s, struct qp_err *err)
+{
+  char **names = s->config->values[CONFIG_COMMAND_ENV].items;
+  size_t count = 0;
+  enum qp_rc rc = QP_OK;
+
+  while (names[count])
+    count++;
+  s->variables = cli_realloc(NULL, count + 1, sizeof(*s->variables));
+  if (!s->variables)
+    return cli_fail_nomem(err);
+  count = 0;
+  for (size_t i = 0; names[i] && !rc; i++)
+    rc = add_variable(s, names[i], &count, err);
+  s->variables[count] = NULL;
+  s->options.command_env = s->variables;
+  return rc;
+}
+
+static void
+set_confinement(struct setup *s)
+{
+  const struct cli_config_value *v = s->config->values;
+
+  s->options.command_read = (const char *const *)v[CONFIG_COMMAND_READ].items;
+  s->options.tool_timeout_ms = v[CONFIG_TOOL_TIMEOUT].number * 1000;
+  if (!v[CONFIG_COMMAND_NETWORK].number)
+    s->options.flags |= QP_ENGINE_NO_NETWORK;
+  if (v[CONFIG_COMMAND_NEEDS_LANDLOCK].number)
+    s->options.flags |= QP_ENGINE_NEEDS_LANDLOCK;
+}
+
 /* ---- everything ---- */
 
 static uint64_t
@@ -391,6 +462,7 @@ cli_engine_start(struct cli *cli, const struct cli_config *config, struct qp_eng
     return cli_fail_nomem(err);
   *s = (struct setup){ .cli = cli, .config = config, .options = { .size = sizeof(s->options) } };
   set_numbers(s);
+  set_confinement(s);
   s->options.model = text_of(s, CONFIG_DEFAULT_MODEL);
   rc = read_files(s, err);
   if (!rc)
@@ -399,6 +471,8 @@ cli_engine_start(struct cli *cli, const struct cli_config *config, struct qp_eng
     rc = add_rules(s, err);
   if (!rc)
     rc = set_workspace(s, err);
+  if (!rc)
+    rc = set_variables(s, err);
   if (!rc) {
     warn_of_file(s);
     rc = qp_engine_start(cli->store, &s->options, out, err);

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/json.h"
 #include "http/emit.h"
 #include "http/token.h"
 
@@ -306,6 +307,24 @@ qp__pending_see(struct qp__pending *p, struct qp_bytes json)
   }
   if (result.len)
     finish_call(p, member(result, "request_id"));
+}
+
+void
+qp__pending_decided(struct qp__pending *p, json_t *decisions)
+{
+  struct qp__buf id;
+  const char *key;
+  json_t *decision;
+
+  qp__buf_init(&id, PENDING_TEXT_MAX);
+  json_object_foreach (decisions, key, decision) {
+    qp__buf_reset(&id);
+    if (qp__json_write_string(&id, key, strlen(key)))
+      p->text.rc = QP_NOMEM;
+    else
+      finish_call(p, qp__buf_bytes(&id));
+  }
+  qp__buf_release(&id);
 }
 
 void

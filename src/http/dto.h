@@ -10,6 +10,8 @@
 #ifndef QP_HTTP_DTO_H
 #define QP_HTTP_DTO_H
 
+#include <jansson.h>
+
 #include "base/buf.h"
 
 /* As a member called `name`, or with NULL as an element. */
@@ -34,6 +36,9 @@ void qp__pending_init(struct qp__pending *p);
 void qp__pending_release(struct qp__pending *p);
 /* Messages must come oldest first. */
 void qp__pending_see(struct qp__pending *p, struct qp_bytes json);
+/* Those that somebody has decided about wait no more, though their results are not there yet:
+ * "decisions" of the state's detail, or NULL. */
+void qp__pending_decided(struct qp__pending *p, json_t *decisions);
 void qp__pending_emit(const struct qp__pending *p, struct qp__buf *out, const char *key);
 
 #endif

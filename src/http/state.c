@@ -159,6 +159,8 @@ qp__state_render(struct qp__held *held, const char *branch, uint64_t last, struc
   qp__emit_open(out, NULL, '{');
   render_state(out, metadata);
   rc = render_messages(x, held->context, last, err);
+  qp__pending_decided(&x->pending,
+                      json_object_get(json_object_get(metadata, "state_detail"), "decisions"));
   qp__pending_emit(&x->pending, out, "pending_tool_calls");
   qp__emit_uint(out, "last_event_id", last_event);
   qp__emit_time(out, "updated_at", updated_at);

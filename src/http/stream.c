@@ -2,6 +2,7 @@
 #include "http/stream.h"
 
 #include <string.h>
+#include <sys/socket.h>
 
 #include "base/alloc.h"
 #include "base/err.h"
@@ -15,6 +16,7 @@
 #define BUFFER_MAX ((size_t)4 << 20)  /* … before one event more, which has 1 MiB at most */
 #define KEEP_MAX ((size_t)4 << 10)    /* an empty buffer of more is freed */
 #define BLOCK 512                     /* bytes that libmicrohttpd sets aside for a response */
+#define KERNEL_BUFFER (256 << 10)
 #define COMMENT_US 15000000
 #define GREETING ": quipu\nretry: 2000\n\n"
 #define COMMENT ":\n\n"
@@ -33,6 +35,7 @@ struct qp__stream {
   size_t sent;          /* … from here on */
   bool suspended;       /* the connection waits to be resumed */
   bool closed;          /* nothing is added any more */
+  bool cut;             /* the client was too slow: behind what is there it ends, and not well */
   int64_t sent_us;      /* when something was last sent */
 };
 
@@ -173,8 +176,8 @@ compact(struct qp__stream *s)
   s->sent = 0;
 }
 
-/* With the stream's lock. A client that is too far behind gets what waits for it and then the end;
- * with the number of the last event that it got it comes back. */
+/* With the stream's lock. A client that is too far behind gets what waits for it and is cut off;
+ * with the number of the last event that it got it comes back, and gets further each time. */
 static void
 add_event(struct qp__stream *s, const struct qp_event_info *event)
 {
@@ -183,7 +186,7 @@ add_event(struct qp__stream *s, const struct qp_event_info *event)
   compact(s);
   before = s->text.len;
   if (before - s->sent > WAITING_MAX) {
-    s->closed = true;
+    s->cut = s->closed = true;
     return;
   }
   (void)qp__buf_addf(&s->text, "id: %llu\nevent: %s\ndata: ", (unsigned long long)event->seq,
@@ -194,7 +197,8 @@ add_event(struct qp__stream *s, const struct qp_event_info *event)
     s->text.len = before;
     s->text.data[before] = '\0';
   }
-  s->closed = s->text.rc || (s->of_turn && tells_rest(event));
+  s->cut = s->text.rc != QP_OK;
+  s->closed = s->cut || (s->of_turn && tells_rest(event));
 }
 
 static void
@@ -245,7 +249,7 @@ read_stream(void *cls, uint64_t pos, char *out, size_t max)
     if (s->sent == s->text.len)
       clear_sent(s);
   } else if (s->closed) {
-    n = MHD_CONTENT_READER_END_OF_STREAM;
+    n = s->cut ? MHD_CONTENT_READER_END_WITH_ERROR : MHD_CONTENT_READER_END_OF_STREAM;
   } else {
     s->suspended = true;
     MHD_suspend_connection(s->connection);
@@ -308,6 +312,18 @@ qp__stream_free(struct qp__stream *s)
   qp__free(s);
 }
 
+/* The kernel would let some megabytes wait for each slow client. */
+static void
+limit_kernel_buffer(struct MHD_Connection *connection)
+{
+  const union MHD_ConnectionInfo *info =
+      MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+  const int bytes = KERNEL_BUFFER;
+
+  if (info)
+    (void)setsockopt(info->connect_fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
+}
+
 enum qp_rc
 qp__stream_send(struct qp__request *r, struct qp__stream *s, struct qp_err *err)
 {
@@ -319,6 +335,7 @@ qp__stream_send(struct qp__request *r, struct qp__stream *s, struct qp_err *err)
     return qp__fail_nomem(err, "following a context");
   }
   enlist(s);
+  limit_kernel_buffer(r->connection);
   if (qp__http_stopping(r->http)) /* whoever stopped it may have looked before it was listed */
     qp__stream_close(s);
   r->reply.type = "text/event-stream";

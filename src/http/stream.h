@@ -7,8 +7,8 @@
  * The engine's thread puts events into the stream's buffer, the thread of the connection sends
  * them; while there is nothing to send the connection is suspended. A comment is sent now and then,
  * which tells proxies that the connection lives and this server that the client does. Whoever is
- * so slow that the buffer is full gets what is in it and then the end, and can come back with the
- * last number it has seen; who does not read at all is cut off.
+ * so slow that the buffer is full gets what is in it and is cut off, and can come back with the
+ * last number it has seen.
  *
  * A stream may be that of one turn: then it ends when the context rests. */
 #ifndef QP_HTTP_STREAM_H

@@ -47,6 +47,23 @@ qp__decoder_text(struct qp__decoder *d, enum qp__llm_event_kind kind, size_t blo
 }
 
 enum qp_rc
+qp__decoder_more(struct qp__decoder *d, enum qp__llm_event_kind kind, struct qp_bytes text,
+                 struct qp_err *err)
+{
+  enum qp_rc rc = QP_OK;
+
+  if (!text.len)
+    return QP_OK;
+  if (!d->in_more || d->more_kind != kind)
+    rc = qp__decoder_block(d, &d->more_block, err);
+  if (rc)
+    return rc;
+  d->in_more = true;
+  d->more_kind = kind;
+  return qp__decoder_text(d, kind, d->more_block, text, err);
+}
+
+enum qp_rc
 qp__decoder_call(struct qp__decoder *d, size_t block, const char *id, const char *name,
                  struct qp_err *err)
 {

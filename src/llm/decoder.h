@@ -10,8 +10,11 @@
 struct qp__decoder {
   struct qp__llm_sink sink;
   struct qp__llm_usage usage;
-  struct qp__llm_fault fault; /* an error that the provider sent, or kind NONE */
-  size_t blocks;              /* begun so far */
+  struct qp__llm_fault fault;        /* an error that the provider sent, or kind NONE */
+  size_t blocks;                     /* begun so far */
+  enum qp__llm_event_kind more_kind; /* of qp__decoder_more(): what its last block is … */
+  size_t more_block;                 /* … and which; none yet when in_more is false */
+  bool in_more;
   bool started;
   bool over; /* the terminator or an error has come; what follows is ignored */
 };
@@ -22,6 +25,9 @@ void qp__decoder_init(struct qp__decoder *d, struct qp__llm_sink sink);
 enum qp_rc qp__decoder_start(struct qp__decoder *d, const char *id, const char *model,
                              struct qp_err *err); /* the first time only; NULL is "" */
 enum qp_rc qp__decoder_text(struct qp__decoder *d, enum qp__llm_event_kind kind, size_t block,
+                            struct qp_bytes text, struct qp_err *err);
+/* The same for protocols that do not number their blocks: one ends where the kind changes. */
+enum qp_rc qp__decoder_more(struct qp__decoder *d, enum qp__llm_event_kind kind,
                             struct qp_bytes text, struct qp_err *err);
 enum qp_rc qp__decoder_call(struct qp__decoder *d, size_t block, const char *id, const char *name,
                             struct qp_err *err);

@@ -179,28 +179,8 @@ struct reader {
   struct qp__decoder d;
   struct qp__toolstream tools;
   struct qp__buf line; /* the beginning of a line whose end has not come */
-  bool in_block;
-  enum qp__llm_event_kind block_kind;
-  size_t block;
   bool complete;
 };
-
-static enum qp_rc
-add_text(struct reader *r, enum qp__llm_event_kind kind, struct qp_bytes text, struct qp_err *err)
-{
-  enum qp_rc rc;
-
-  if (!text.len)
-    return QP_OK;
-  if (!r->in_block || r->block_kind != kind) {
-    rc = qp__decoder_block(&r->d, &r->block, err);
-    if (rc)
-      return rc;
-    r->in_block = true;
-    r->block_kind = kind;
-  }
-  return qp__decoder_text(&r->d, kind, r->block, text, err);
-}
 
 static enum qp_rc
 take_done(struct reader *r, const json_t *root, struct qp_err *err)
@@ -244,9 +224,9 @@ take_line(struct reader *r, struct qp_bytes line, struct qp_err *err)
   message = json_object_get(root, "message");
   rc = qp__decoder_start(&r->d, NULL, qp__decoder_string(root, "model"), err);
   if (!rc)
-    rc = add_text(r, QP__LLM_THINKING, qp__decoder_bytes(message, "thinking"), err);
+    rc = qp__decoder_more(&r->d, QP__LLM_THINKING, qp__decoder_bytes(message, "thinking"), err);
   if (!rc)
-    rc = add_text(r, QP__LLM_TEXT, qp__decoder_bytes(message, "content"), err);
+    rc = qp__decoder_more(&r->d, QP__LLM_TEXT, qp__decoder_bytes(message, "content"), err);
   if (!rc)
     rc = qp__toolstream_feed(&r->tools, json_object_get(message, "tool_calls"), err);
   if (!rc && json_is_true(json_object_get(root, "done")))

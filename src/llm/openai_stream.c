@@ -20,9 +20,6 @@ struct reader {
   struct qp__decoder d;
   struct qp__sse sse;
   struct qp__toolstream tools;
-  bool in_block; /* a text or thinking block is the last one */
-  enum qp__llm_event_kind block_kind;
-  size_t block;
   enum qp__llm_stop stop;
   char reason[64]; /* finish_reason, or "" */
   bool has_usage;
@@ -30,24 +27,6 @@ struct reader {
 };
 
 /* ---- delta ---- */
-
-/* A block ends where the kind of text changes. */
-static enum qp_rc
-add_text(struct reader *r, enum qp__llm_event_kind kind, struct qp_bytes text, struct qp_err *err)
-{
-  enum qp_rc rc;
-
-  if (!text.len)
-    return QP_OK;
-  if (!r->in_block || r->block_kind != kind) {
-    rc = qp__decoder_block(&r->d, &r->block, err);
-    if (rc)
-      return rc;
-    r->in_block = true;
-    r->block_kind = kind;
-  }
-  return qp__decoder_text(&r->d, kind, r->block, text, err);
-}
 
 /* A string, or a list of parts of which the texts count. */
 static enum qp_rc
@@ -57,9 +36,10 @@ add_content(struct reader *r, const json_t *delta, struct qp_err *err)
   enum qp_rc rc = QP_OK;
 
   if (!json_is_array(content))
-    return add_text(r, QP__LLM_TEXT, qp__decoder_bytes(delta, "content"), err);
+    return qp__decoder_more(&r->d, QP__LLM_TEXT, qp__decoder_bytes(delta, "content"), err);
   for (size_t i = 0; !rc && i < json_array_size(content); i++)
-    rc = add_text(r, QP__LLM_TEXT, qp__decoder_bytes(json_array_get(content, i), "text"), err);
+    rc = qp__decoder_more(&r->d, QP__LLM_TEXT,
+                          qp__decoder_bytes(json_array_get(content, i), "text"), err);
   return rc;
 }
 
@@ -71,11 +51,11 @@ add_delta(struct reader *r, const json_t *delta, struct qp_err *err)
 
   if (!reasoning.len)
     reasoning = qp__decoder_bytes(delta, "reasoning");
-  rc = add_text(r, QP__LLM_THINKING, reasoning, err);
+  rc = qp__decoder_more(&r->d, QP__LLM_THINKING, reasoning, err);
   if (!rc)
     rc = add_content(r, delta, err);
   if (!rc)
-    rc = add_text(r, QP__LLM_TEXT, qp__decoder_bytes(delta, "refusal"), err);
+    rc = qp__decoder_more(&r->d, QP__LLM_TEXT, qp__decoder_bytes(delta, "refusal"), err);
   if (!rc && json_object_get(delta, "refusal") && qp__decoder_bytes(delta, "refusal").len)
     r->stop = QP__LLM_STOP_REFUSAL;
   if (!rc)

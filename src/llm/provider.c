@@ -29,12 +29,18 @@ static const struct protocol {
 };
 
 static const struct protocol *
-find_protocol(const char *name)
+find_protocol_n(const char *name, size_t n)
 {
   for (size_t i = 0; i < sizeof(protocols) / sizeof(protocols[0]); i++)
-    if (strcmp(protocols[i].name, name) == 0)
+    if (strlen(protocols[i].name) == n && memcmp(protocols[i].name, name, n) == 0)
       return &protocols[i];
   return NULL;
+}
+
+static const struct protocol *
+find_protocol(const char *name)
+{
+  return find_protocol_n(name, strlen(name));
 }
 
 static void
@@ -251,6 +257,13 @@ qp__llm_providers_find(const struct qp__llm_providers *p, const char *name)
   return find_n(p, name, strlen(name));
 }
 
+static enum qp_rc
+fail_no_key(const char *model, const struct protocol *protocol, struct qp_err *err)
+{
+  return qp__fail(err, QP_NOTFOUND, "the model '%s' is asked from %s, which has no key; set %s",
+                  model, protocol->name, protocol->key_env);
+}
+
 enum qp_rc
 qp__llm_resolve(const struct qp__llm_providers *p, const struct qp__models *models,
                 const char *model, const struct qp__llm_provider **provider,
@@ -276,12 +289,15 @@ qp__llm_resolve(const struct qp__llm_providers *p, const struct qp__models *mode
     *wire_model = slash + 1;
     return QP_OK;
   }
+  /* A provider that passes models of others on is asked for "anthropic/…"; the demo is not. */
+  protocol = slash && !last->codec ? find_protocol_n(model, (size_t)(slash - model)) : NULL;
+  if (protocol && protocol->key_env)
+    return fail_no_key(model, protocol, err);
   owner = qp__models_get(models, model)->provider;
   found = *owner ? find_n(p, owner, strlen(owner)) : last;
   protocol = found ? NULL : find_protocol(owner);
   if (!found && protocol && protocol->key_env)
-    return qp__fail(err, QP_NOTFOUND, "the model '%s' is asked from %s, which has no key; set %s",
-                    model, owner, protocol->key_env);
+    return fail_no_key(model, protocol, err);
   if (!found)
     return qp__fail(err, QP_NOTFOUND,
                     "the model '%s' is asked from '%s', and there is no such "

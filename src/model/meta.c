@@ -103,7 +103,7 @@ qp__meta_check_title(const char *what, const char *title, struct qp_err *err)
 static const struct {
   const char *key;
   const char *preset;
-} config_words[] = { { "model_id", "demo" }, { "mode", "chat" }, { "agent_role", "actor" } };
+} config_words[] = { { "model_id", "" }, { "mode", "chat" }, { "agent_role", "actor" } };
 
 #define CONFIG_WORDS (sizeof(config_words) / sizeof(config_words[0]))
 

@@ -26,7 +26,7 @@
 
 #define QP__EVENT_GAP ((uint64_t)1000000)
 #define QP__EVENTS_KEEP 8
-#define QP__EVENTS_LINES_MAX ((size_t)4 << 20) /* of one append */
+#define QP__EVENTS_LINES_MAX ((size_t)64 << 20) /* of one append */
 #define QP__KEYS_KEEP 4
 #define QP__KEYS_LINES 500
 #define QP__KEY_AGE ((int64_t)24 * 60 * 60 * 1000)

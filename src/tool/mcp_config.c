@@ -16,7 +16,7 @@
 
 struct reader {
   const char *what;
-  char server[160]; /* "`what`: the server 'x'" */
+  char server[400]; /* "`what`: the server 'x'" */
   struct qp__arena *arena;
 };
 
@@ -239,7 +239,7 @@ read_servers(struct reader *r, const json_t *servers, struct qp__mcp_configs *ou
     struct qp__mcp_config *config = &out->at[out->count];
     bool disabled = false;
 
-    (void)snprintf(r->server, sizeof(r->server), "%.60s: the server '%.64s'", r->what, name);
+    (void)snprintf(r->server, sizeof(r->server), "%.300s: the server '%.64s'", r->what, name);
     if (!*name || strlen(name) > NAME_LEN || qp__has_control(name))
       rc = wrong(r, "its name must have 1 to 64 bytes, none of them a control character", err);
     else if (!json_is_object(object))

@@ -137,6 +137,7 @@ add_parts(struct qp__turn *t, const char *type, const struct qp__llm_event *even
         ;
     rc = qp__feed_add(&t->feed, type, piece_object(event->block, at, n),
                       qp__engine_now_ms(t->engine), false, err);
+    qp__turn_relieve(t);
     at += n;
     left -= n;
   }
@@ -245,6 +246,36 @@ is_content(const struct qp__llm_event *event)
          event->kind == QP__LLM_OTHER || event->kind == QP__LLM_CALL;
 }
 
+/* Has the turn stream from now on. False: the call was cancelled by what came of it. */
+static bool
+begin_streaming(struct qp__turn *t)
+{
+  uint64_t number = t->number;
+
+  t->began = true;
+  qp__turn_happen(t, QP__EVENT_ANSWER_BEGAN, number);
+  qp__turn_pump(t);
+  return t->number == number && t->answering;
+}
+
+static enum qp_rc
+take_event(struct qp__turn *t, const struct qp__llm_event *event, struct qp_err *err)
+{
+  enum qp_rc rc;
+
+  if (!t->began && is_content(event) && !begin_streaming(t))
+    return QP_OK;
+  rc = qp__answer_feed(&t->gear->answer, event, err);
+  if (!rc && t->began)
+    rc = add_line(t, event, err);
+  if (!rc && t->began) {
+    qp__feed_show(&t->feed);
+    qp__turn_relieve(t);
+    qp__engine_dirty(t->engine);
+  }
+  return rc;
+}
+
 static enum qp_rc
 on_event(void *arg, const struct qp__llm_event *event, struct qp_err *err)
 {
@@ -252,23 +283,12 @@ on_event(void *arg, const struct qp__llm_event *event, struct qp_err *err)
   uint64_t number = t->number;
   enum qp_rc rc;
 
-  if (!t->began && is_content(event)) {
-    t->began = true;
-    qp__turn_happen(t, QP__EVENT_ANSWER_BEGAN, number);
-    t->jobs++; /* it stays, whatever comes of that */
-    qp__turn_pump(t);
-    t->jobs--;
-    if (t->number != number || !t->answering) {
-      qp__turn_pump(t); /* the call was cancelled, and the turn may go */
-      return QP_OK;
-    }
-  }
-  rc = qp__answer_feed(&t->gear->answer, event, err);
-  if (!rc && t->began)
-    rc = add_line(t, event, err);
-  if (!rc && t->began) {
-    qp__feed_show(&t->feed);
-    qp__engine_dirty(t->engine);
+  t->jobs++; /* it stays while we are here, whatever comes of the event */
+  rc = take_event(t, event, err);
+  t->jobs--;
+  if (t->number != number) {
+    qp__turn_pump(t); /* the call was cancelled, and the turn may go */
+    return QP_OK;
   }
   return rc;
 }

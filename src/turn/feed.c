@@ -9,6 +9,7 @@
 #include "base/str.h"
 
 #define EVENT_MAX ((size_t)1 << 20)
+#define LINE_COST 128 /* of a line beside its data, at most */
 
 void
 qp__feed_init(struct qp__feed *feed)
@@ -224,6 +225,7 @@ qp__feed_add(struct qp__feed *feed, const char *type, json_t *data, int64_t now,
     memcpy(line->data, text.data, text.len);
     *feed->last = line;
     feed->last = &line->next;
+    feed->unstaged += line->len + LINE_COST;
     if (!feed->unshown)
       feed->unshown = line;
   }
@@ -262,10 +264,7 @@ qp__feed_show(struct qp__feed *feed)
 bool
 qp__feed_has_unstaged(const struct qp__feed *feed)
 {
-  for (const struct qp__line *line = feed->first; line; line = line->next)
-    if (!line->staged)
-      return true;
-  return false;
+  return feed->unstaged > 0;
 }
 
 struct qp_event *
@@ -293,6 +292,7 @@ qp__feed_stage(struct qp__feed *feed, size_t *count)
     events[n].data = (struct qp_bytes){ line->data, line->len };
     n++;
   }
+  feed->unstaged = 0;
   return events;
 }
 
@@ -300,8 +300,10 @@ void
 qp__feed_unstage(struct qp__feed *feed, uint64_t from, uint64_t upto)
 {
   for (struct qp__line *line = feed->first; line; line = line->next)
-    if (line->seq >= from && line->seq < upto)
+    if (line->seq >= from && line->seq < upto && line->staged) {
       line->staged = false;
+      feed->unstaged += line->len + LINE_COST;
+    }
 }
 
 void
@@ -324,13 +326,16 @@ qp__feed_lost(struct qp__feed *feed, uint64_t from, uint64_t upto)
   while (*at) {
     struct qp__line *line = *at;
 
+    if (line->seq >= from && line->seq <= upto) {
+      if (!line->staged)
+        feed->unstaged -= line->len + LINE_COST;
+      line->staged = line->saved = true; /* if it was shown, that is all that can be done for it */
+    }
     if (line->seq >= from && line->seq <= upto && !line->shown) {
       *at = line->next;
       qp__free(line);
       continue;
     }
-    if (line->seq >= from && line->seq <= upto)
-      line->saved = true; /* it was shown, and that is all that can be done for it */
     if (!line->shown && !feed->unshown)
       feed->unshown = line;
     at = &line->next;

@@ -11,15 +11,10 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "store/context_int.h"
+#include "turn/kept.h"
 #include "turn/turn.h"
 
 #define PICO 1e12
-
-struct piece {
-  struct piece *next;
-  struct qp_event_info info; /* its texts are behind it */
-  char text[];
-};
 
 struct load {
   uv_work_t work; /* first */
@@ -29,21 +24,16 @@ struct load {
   enum qp__state state;
   char *branch;
   struct qp_event_range range;
-  struct qp_message *answer; /* the last one, or NULL */
-  json_t *stored;            /* an object with the ids of calls that have results */
-  struct piece *pieces, **pieces_end;
+  struct qp_message *answer;   /* the last one, or NULL */
+  json_t *stored;              /* an object with the ids of calls that have results */
+  struct qp__kept_list pieces; /* of an answer */
   struct qp_err err;
 };
 
 static void
 load_free(struct load *l)
 {
-  while (l->pieces) {
-    struct piece *piece = l->pieces;
-
-    l->pieces = piece->next;
-    qp__free(piece);
-  }
+  qp__kept_release(&l->pieces);
   qp_context_close(l->context);
   json_decref(l->metadata);
   json_decref(l->stored);
@@ -142,20 +132,8 @@ static enum qp_rc
 keep_piece(void *arg, const struct qp_event_info *info)
 {
   struct load *l = arg;
-  size_t type = strlen(info->type) + 1;
-  struct piece *piece = qp__alloc(sizeof(*piece) + type + info->json.len + 1);
 
-  if (!piece)
-    return qp__fail_nomem(&l->err, "a turn");
-  memcpy(piece->text, info->type, type);
-  memcpy(piece->text + type, info->json.data, info->json.len);
-  piece->info = *info;
-  piece->info.type = piece->text;
-  piece->info.json.data = piece->text + type;
-  piece->next = NULL;
-  *l->pieces_end = piece;
-  l->pieces_end = &piece->next;
-  return QP_OK;
+  return qp__kept_add(&l->pieces, info, &l->err);
 }
 
 /* What had come of an answer. Where its beginning is not kept any more, the rest must do. */
@@ -235,7 +213,7 @@ restore(struct qp__turn *t, struct load *l, struct qp_err *err)
     rc = qp__round_load(t, l->answer, json_object_get(detail, "decisions"), err);
   for (size_t i = 0; !rc && i < t->call_count; i++)
     t->calls[i].stored = json_object_get(l->stored, t->calls[i].id) != NULL;
-  for (const struct piece *piece = l->pieces; !rc && piece; piece = piece->next)
+  for (const struct qp__kept *piece = l->pieces.first; !rc && piece; piece = piece->next)
     rc = qp__turn_replay(t, &piece->info, err);
   return rc;
 }
@@ -287,7 +265,7 @@ new_load(struct qp__turn *t)
   if (!l)
     return NULL;
   l->turn = t;
-  l->pieces_end = &l->pieces;
+  qp__kept_init(&l->pieces);
   return l;
 }
 

@@ -215,11 +215,18 @@ add_servers(struct qp_engine *e, const struct qp__mcp_configs *servers, struct q
 enum qp_rc
 qp__engine_open_tools(struct qp_engine *e, const struct qp_engine_options *o, struct qp_err *err)
 {
-  struct qp__tools_options options = { .log = e->log,
-                                       .workspace = o->workspace,
-                                       .policy = &e->policy,
-                                       .changed = qp__engine_tools_changed,
-                                       .changed_arg = e };
+  struct qp__tools_options options = {
+    .log = e->log,
+    .workspace = o->workspace,
+    .policy = &e->policy,
+    .timeout_ms = o->tool_timeout_ms,
+    .command_env = o->command_env,
+    .command_read = o->command_read,
+    .command_no_network = o->flags & QP_ENGINE_NO_NETWORK,
+    .command_needs_landlock = o->flags & QP_ENGINE_NEEDS_LANDLOCK,
+    .changed = qp__engine_tools_changed,
+    .changed_arg = e,
+  };
   struct qp__mcp_configs servers = { 0 };
   enum qp_rc rc = QP_OK;
 

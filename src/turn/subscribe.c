@@ -5,15 +5,11 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/str.h"
+#include "turn/kept.h"
 #include "turn/turn.h"
 
-#define PAGE 1000 /* events that a worker reads at once */
-
-struct kept {
-  struct kept *next;
-  struct qp_event_info info; /* its texts are behind it */
-  char text[];
-};
+#define PAGE 1000                    /* events that a worker reads at once, at most … */
+#define PAGE_BYTES ((size_t)4 << 20) /* … and when they have so many bytes, no more */
 
 /* A worker's reading of the log. */
 struct reading {
@@ -23,20 +19,14 @@ struct reading {
   struct qp_subscription *sub;
   uint64_t after;
   bool gap; /* events after it are not kept any more */
-  struct kept *list, **end;
-  size_t count;
+  struct qp__kept_list kept;
   struct qp_err err;
 };
 
 static void
 reading_free(struct reading *r)
 {
-  while (r->list) {
-    struct kept *kept = r->list;
-
-    r->list = kept->next;
-    qp__free(kept);
-  }
+  qp__kept_release(&r->kept);
   qp__free(r);
 }
 
@@ -46,21 +36,9 @@ static enum qp_rc
 keep(void *arg, const struct qp_event_info *info)
 {
   struct reading *r = arg;
-  size_t type = strlen(info->type) + 1;
-  struct kept *kept = qp__alloc(sizeof(*kept) + type + info->json.len);
+  enum qp_rc rc = qp__kept_add(&r->kept, info, &r->err);
 
-  if (!kept)
-    return qp__fail_nomem(&r->err, "reading events");
-  memcpy(kept->text, info->type, type);
-  memcpy(kept->text + type, info->json.data, info->json.len);
-  kept->info = *info;
-  kept->info.type = kept->text;
-  kept->info.json.data = kept->text + type;
-  kept->next = NULL;
-  *r->end = kept;
-  r->end = &kept->next;
-  r->count++;
-  return QP_OK;
+  return !rc && r->kept.bytes >= PAGE_BYTES ? QP_STOPPED : rc;
 }
 
 static void
@@ -84,7 +62,7 @@ read_log(uv_work_t *work)
     }
   }
   qp_context_close(context);
-  r->err.rc = rc;
+  r->err.rc = rc == QP_STOPPED ? QP_OK : rc; /* the page is full */
 }
 
 /* ---- on the loop ---- */
@@ -116,13 +94,13 @@ on_log(uv_work_t *work, int status)
   struct reading *r = (struct reading *)work;
   struct qp_subscription *sub = r->sub;
   struct qp__turn *t = r->turn;
-  bool more = r->count == PAGE;
+  bool more = r->kept.count == PAGE || r->kept.bytes >= PAGE_BYTES;
 
   t->jobs--;
   if (!status && !r->err.rc) {
     if (r->gap)
       tell_gap(r);
-    for (const struct kept *kept = r->list; kept; kept = kept->next)
+    for (const struct qp__kept *kept = r->kept.first; kept; kept = kept->next)
       qp__sub_tell(sub, &kept->info);
     if (more && !qp__sub_is_gone(sub))
       qp__sub_read(r->engine, t, sub);
@@ -146,7 +124,7 @@ qp__sub_read(struct qp_engine *e, struct qp__turn *t, struct qp_subscription *su
     r->sub = sub;
     r->turn = t;
     r->after = sub->seen;
-    r->end = &r->list;
+    qp__kept_init(&r->kept);
   }
   if (!r || uv_queue_work(&e->loop, &r->work, read_log, on_log)) {
     qp__free(r);

@@ -9,8 +9,9 @@
 #include "base/str.h"
 #include "store/context_int.h"
 
+#define FLUSH_BYTES ((size_t)2 << 20) /* the log takes four MiB at once */
+
 static void settle(struct qp_engine *e, struct qp__post *post);
-static void on_flushed(struct qp_engine *e, struct qp__post *post);
 
 /* ---- life ---- */
 
@@ -38,7 +39,6 @@ qp__turn_equip(struct qp__turn *t)
   t->gear = gear;
   for (size_t i = 0; i < 2; i++)
     gear->ends[i] = (struct qp__turn_end){ .post = { .run = settle }, .turn = t };
-  gear->flushed = (struct qp__turn_end){ .post = { .run = on_flushed }, .turn = t };
   return true;
 }
 
@@ -731,12 +731,12 @@ qp__turn_pump(struct qp__turn *t)
 static void
 on_lines_done(void *arg, enum qp_rc rc, const struct qp_err *err)
 {
-  struct qp__turn *t = arg;
+  struct qp__turn_end *end = arg;
 
-  t->gear->flushed.err.rc = rc;
   if (rc)
-    t->gear->flushed.err = *err;
-  qp__engine_post(t->engine, &t->gear->flushed.post);
+    end->err = *err;
+  end->err.rc = rc;
+  qp__engine_post(end->turn->engine, &end->post);
 }
 
 static void
@@ -746,7 +746,7 @@ on_flushed(struct qp_engine *e, struct qp__post *post)
   struct qp__turn *t = end->turn;
 
   (void)e;
-  t->flushing = false;
+  t->flushing--;
   if (end->err.rc) {
     qp__feed_lost(&t->feed, end->first_seq, end->last_seq);
     if (!t->gear->move.under_way)
@@ -754,34 +754,55 @@ on_flushed(struct qp_engine *e, struct qp__post *post)
   } else {
     qp__feed_saved(&t->feed, end->first_seq, end->last_seq);
   }
+  qp__free(end);
   if (qp__feed_has_unstaged(&t->feed)) /* a tick may have passed it by meanwhile */
     qp__engine_dirty(t->engine);
+  qp__turn_pump(t);
+}
+
+/* Without memory the lines wait for the next tick. */
+static void
+flush(struct qp__turn *t)
+{
+  struct qp__turn_end *end = qp__alloc0(1, sizeof(*end));
+  struct qp_event *events = NULL;
+  struct qp_err err;
+  size_t count = 0;
+  enum qp_rc rc;
+
+  if (end)
+    events = qp__feed_stage(&t->feed, &count);
+  if (!events) {
+    qp__free(end);
+    return;
+  }
+  end->post.run = on_flushed;
+  end->turn = t;
+  end->first_seq = events[0].seq;
+  end->last_seq = events[count - 1].seq;
+  t->flushing++;
+  rc = qp_events_append_async(t->context, events, count, NULL, on_lines_done, end, &err);
+  qp__free(events);
+  if (!rc)
+    return;
+  t->flushing--;
+  qp__feed_lost(&t->feed, end->first_seq, end->last_seq);
+  qp__free(end);
+  if (!t->gear->move.under_way)
+    qp__turn_save_failed(t, &err, NULL);
   qp__turn_pump(t);
 }
 
 void
 qp__turn_flush(struct qp__turn *t)
 {
-  struct qp_event *events;
-  struct qp_err err;
-  size_t count;
-  enum qp_rc rc;
+  if (!t->flushing && t->stage == QP__TURN_WARM && !t->doomed && qp__feed_has_unstaged(&t->feed))
+    flush(t);
+}
 
-  if (t->flushing || t->stage != QP__TURN_WARM || t->doomed)
-    return;
-  events = qp__feed_stage(&t->feed, &count);
-  if (!events)
-    return; /* nothing, or no memory: the next tick tries again */
-  t->gear->flushed.first_seq = events[0].seq;
-  t->gear->flushed.last_seq = events[count - 1].seq;
-  t->flushing = true;
-  rc = qp_events_append_async(t->context, events, count, NULL, on_lines_done, t, &err);
-  qp__free(events);
-  if (!rc)
-    return;
-  t->flushing = false;
-  qp__feed_lost(&t->feed, t->gear->flushed.first_seq, t->gear->flushed.last_seq);
-  if (!t->gear->move.under_way)
-    qp__turn_save_failed(t, &err, NULL);
-  qp__turn_pump(t);
+void
+qp__turn_relieve(struct qp__turn *t)
+{
+  if (t->feed.unstaged > FLUSH_BYTES && t->stage == QP__TURN_WARM && !t->doomed)
+    flush(t);
 }

@@ -117,7 +117,8 @@ struct qp__turn_facts {
   char *branch;        /* where the turn goes on; NULL: nowhere yet */
 };
 
-/* The end of a commit, told by the store's thread. */
+/* The end of a commit, told by the store's thread. Those of moves are parts of their turn; that of
+ * lines is freed when it was told, because several may be on their way. */
 struct qp__turn_end {
   struct qp__post post; /* first */
   struct qp__turn *turn;
@@ -157,7 +158,6 @@ struct qp__turn_gear {
   struct qp__turn_move ahead;  /* what is committed before `move`, or not under way */
   struct qp__turn_move move;   /* the last one */
   struct qp__turn_end ends[2]; /* of the moves */
-  struct qp__turn_end flushed; /* of a tick's lines */
 };
 
 enum qp__turn_stage {
@@ -173,7 +173,8 @@ struct qp__turn {
   struct qp_context *context;   /* open while warm */
   struct qp__release *released; /* a list of those who are told when it is freed */
   enum qp__turn_stage stage;
-  unsigned jobs; /* in workers: it cannot be freed */
+  unsigned jobs;     /* in workers: it cannot be freed */
+  unsigned flushing; /* commits of lines that are under way */
   enum qp__state state;
 
   bool doomed;     /* qp_engine_release: nothing more is done */
@@ -181,7 +182,6 @@ struct qp__turn {
   bool unsaved;    /* Failed in memory only */
   bool recovering; /* the start of the engine waits for it */
   bool lost;       /* an occurrence could not be noted for want of memory */
-  bool flushing;   /* a tick's lines are being committed */
   bool answering;  /* the answer of the gear is in use */
   bool began;      /* something of it has come */
 
@@ -233,8 +233,11 @@ void qp__turn_refuse(struct qp__turn *t, const struct qp_err *err);
 void qp__turn_pump(struct qp__turn *t);
 /* Ends all work, without a word. */
 void qp__turn_stop_work(struct qp__turn *t);
-/* Appends the streamed lines to the log of events. */
+/* Appends the streamed lines to the log of events, unless earlier ones are still on their way. */
 void qp__turn_flush(struct qp__turn *t);
+/* The same at once when there are so many that one commit would soon not take them. The turn stays
+ * only if it is held by a job. */
+void qp__turn_relieve(struct qp__turn *t);
 /* The state that the store has, when the context was opened. */
 void qp__turn_enter_stored(struct qp__turn *t, enum qp__state state);
 /* RESTART, before everything else in the inbox. */

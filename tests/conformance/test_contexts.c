@@ -147,7 +147,7 @@ test_create_makes_an_empty_branch_main_with_defaults(void **state)
   assert_string_equal(text_at(meta, "id"), qp_uuid_text(&id, text));
   assert_true(json_is_null(json_object_get(meta, "parent_id")));
   assert_true(json_is_null(json_object_get(meta, "title")));
-  assert_string_equal(text_at(config, "model_id"), "demo");
+  assert_string_equal(text_at(config, "model_id"), "");
   assert_string_equal(text_at(config, "mode"), "chat");
   assert_string_equal(text_at(config, "agent_role"), "actor");
   assert_true(json_is_null(json_object_get(config, "system_prompt_id")));
@@ -572,7 +572,7 @@ test_update_changes_what_is_named_and_nothing_else(void **state)
   assert_non_null(json_object_get(meta, "owner"));
   assert_null(json_object_get(config, "new"));
   assert_true(json_is_null(json_object_get(config, "system_prompt_id")));
-  assert_string_equal(text_at(config, "model_id"), "demo");
+  assert_string_equal(text_at(config, "model_id"), "");
   json_decref(meta);
   qp_context_close(c);
 }
@@ -629,7 +629,7 @@ test_update_without_a_change_writes_nothing(void **state)
     "{}",
     "{\"title\":\"T\"}",
     "{\"config\":{}}",
-    "{\"config\":{\"model_id\":\"demo\",\"absent\":null}}",
+    "{\"config\":{\"model_id\":\"\",\"absent\":null}}",
     "{\"absent\":null}",
     "{\"labels\":[1,2]}",
     "{\"current_state\":\"Idle\"}",

@@ -194,7 +194,7 @@ test_an_append_that_is_too_large_changes_nothing(void **state)
 {
   struct fixture *f = *state;
   struct qp_context *c = new_context(f);
-  size_t n = (size_t)5 << 20;
+  size_t n = (size_t)65 << 20;
   char *data = malloc(n + 1);
   struct qp_event event = { .type = "big" };
 

@@ -19,6 +19,7 @@ struct shop {
   char asked[4][8192];
   size_t count;
   const char *const *answers; /* for the first, the second …; ends with NULL, then the last again */
+  const char *text;           /* of the other protocol; NULL: all is well */
 };
 
 static void
@@ -51,8 +52,10 @@ answer_anthropic(void *arg, const char *body)
 static char *
 answer_openai(void *arg, const char *body)
 {
-  remember(arg, body);
-  return provider_openai_text("All is well.");
+  struct shop *shop = arg;
+
+  remember(shop, body);
+  return provider_openai_text(shop->text ? shop->text : "All is well.");
 }
 
 /* A rig whose context asks the shop. */
@@ -148,7 +151,7 @@ test_images_are_read_beside_the_loop(void **state)
   struct turn_answer other;
   char id[QP_BLOB_ID];
   char url[sizeof(QP_BLOB_URL) + QP_BLOB_ID];
-  struct qp_context *c;
+  struct qp_context *c = NULL;
 
   if (f->driver->durable)
     watch_calls(f);
@@ -168,7 +171,7 @@ test_images_are_read_beside_the_loop(void **state)
   turn_begin(&rig, &send, &answer);
   if (f->driver->durable) {
     assert_true(os_gate_await(1));
-    c = new_context(f);
+    OK(qp_context_create(f->store, &(struct qp_context_spec){ .model_id = "demo" }, &c, &failure));
     other = turn_act(&rig, (struct qp_action){ .kind = QP_ACTION_SEND_MESSAGE,
                                                .context = qp_context_id(c),
                                                .text = bytes_of("are you there") });
@@ -178,10 +181,85 @@ test_images_are_read_beside_the_loop(void **state)
   }
   turn_wait(&answer);
   assert_string_equal(answer.state, "Idle");
-  assert_non_null(strstr(shop.asked[0], PIXEL_BASE64));
+  assert_non_null(strstr(shop.asked[shop.count - 1], PIXEL_BASE64));
   qp_message_free(message);
   turn_rig_release(&rig);
   close_shop(&shop);
+}
+
+/* ---- more than a commit takes ---- */
+
+struct texts {
+  size_t heard, stored;
+  bool idle;
+  pthread_mutex_t lock;
+  pthread_cond_t changed;
+};
+
+static void
+count_text(void *arg, const struct qp_event_info *event)
+{
+  struct texts *texts = arg;
+  json_t *line = event ? json_loadb(event->json.data, event->json.len, 0, NULL) : NULL;
+
+  (void)pthread_mutex_lock(&texts->lock);
+  if (event && strcmp(event->type, "text") == 0)
+    texts->heard += json_string_length(json_object_get(line, "text"));
+  if (event && strcmp(event->type, "state") == 0)
+    texts->idle = strcmp(json_string_value(json_object_get(line, "state")), "Idle") == 0;
+  (void)pthread_cond_broadcast(&texts->changed);
+  (void)pthread_mutex_unlock(&texts->lock);
+  json_decref(line);
+}
+
+static enum qp_rc
+count_stored(void *arg, const struct qp_message_info *info, struct qp_bytes json)
+{
+  struct texts *texts = arg;
+
+  texts->stored = info->role == QP_ROLE_ASSISTANT ? json.len : 0;
+  return QP_OK;
+}
+
+/* A server that does not stream says all at once: the log takes it in several commits. */
+static void
+test_an_answer_of_many_megabytes_in_one_piece(void **state)
+{
+  const size_t size = (size_t)9 << 20;
+  struct fixture *f = *state;
+  struct texts texts = { .heard = 0 };
+  struct shop shop = { .text = NULL };
+  struct qp_subscription *sub = NULL;
+  struct qp_context *c;
+  struct turn_rig rig;
+  char *text = malloc(size + 1);
+
+  assert_non_null(text);
+  memset(text, 'x', size);
+  text[size] = 0;
+  (void)pthread_mutex_init(&texts.lock, NULL);
+  (void)pthread_cond_init(&texts.changed, NULL);
+  turn_rig_init(&rig, f, NULL);
+  shop.text = text;
+  open_shop(&shop, &rig, "openai");
+  turn_rig_start(&rig);
+  OK(qp_engine_subscribe(rig.engine, &rig.id, 0, count_text, &texts, &sub, &failure));
+  assert_string_equal(turn_send(&rig, "all").state, "Idle");
+  (void)pthread_mutex_lock(&texts.lock);
+  while (!texts.idle)
+    (void)pthread_cond_wait(&texts.changed, &texts.lock);
+  (void)pthread_mutex_unlock(&texts.lock);
+  assert_int_equal(texts.heard, size);
+  qp_engine_unsubscribe(sub);
+  c = open_context(f, &rig.id);
+  OK(qp_messages_range(c, NULL, 0, UINT64_MAX, count_stored, &texts, &failure));
+  assert_true(texts.stored > size);
+  qp_context_close(c);
+  turn_rig_release(&rig);
+  close_shop(&shop);
+  (void)pthread_cond_destroy(&texts.changed);
+  (void)pthread_mutex_destroy(&texts.lock);
+  free(text);
 }
 
 /* ---- tools of servers ---- */
@@ -508,6 +586,7 @@ main(void)
     cmocka_unit_test(test_a_paused_answer_goes_on_by_itself),
     cmocka_unit_test(test_an_answer_that_is_paused_for_ever_reaches_the_limit),
     cmocka_unit_test(test_images_are_read_beside_the_loop),
+    cmocka_unit_test(test_an_answer_of_many_megabytes_in_one_piece),
     cmocka_unit_test(test_the_first_question_waits_for_the_tools),
     cmocka_unit_test(test_a_server_without_tools_keeps_nobody_waiting),
     cmocka_unit_test(test_a_stop_while_a_message_is_saved_does_not_ask_the_model),

@@ -37,7 +37,7 @@ test('new with --json, defaults, and what it refuses', (t) => {
   const { id } = JSON.parse(ok(data, ['new', '--json']));
   assert.match(id, uuid);
   const shown = JSON.parse(ok(data, ['show', id, '--json']));
-  assert.equal(shown.config.model_id, 'demo');
+  assert.equal(shown.config.model_id, '');
   assert.equal(shown.config.mode, 'chat');
   assert.deepEqual(shown.messages, []);
   fails(data, ['new', '--system-prompt', 'nope'], 'NOTFOUND', /nope/);

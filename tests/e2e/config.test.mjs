@@ -57,22 +57,23 @@ test('every row of the table works as key, flag and variable', (t) => {
     switch: 'no',
     secret: 'sk-hidden',
   };
+  const value = (row) => (row.key === 'log_format' ? 'json' : other[row.type]);
   const { data, file } = place(t);
+  const all = (source, args, env) => {
+    const found = effective({ environment: 'x', flag: data }[source], args, env);
+    for (const row of table) {
+      const now = found[row.key];
+      assert.deepEqual([now.value, now.source], [row.type === 'secret' ? true : value(row), source], row.key);
+    }
+  };
   for (const row of table) {
-    const value = row.key === 'log_format' ? 'json' : other[row.type];
-    const pair = { tls_cert: 'tls_key', tls_key: 'tls_cert' }[row.key]; // one goes not without the other
-    const found = (args, env, where) => {
-      const { [row.key]: now } = effective(where, args, env);
-      return [now.value === true ? value : now.value, now.source]; // true: a secret is set
-    };
     assert.equal(row.environment, `QUIPU_${row.key.toUpperCase()}`);
     assert.equal(row.flag, row.key.replaceAll('_', '-'));
-    fs.writeFileSync(file, `[${row.section}]\n${row.key} = ${value}\n${pair ? `${pair} = x\n` : ''}`);
-    assert.deepEqual(found(['--config', file], {}), [value, 'file'], row.key);
-    const more = pair ? ['--config', file] : [];
-    assert.deepEqual(found([...more, `--${row.flag}`, value], {}, data), [value, 'flag'], row.key);
-    assert.deepEqual(found(more, { [row.environment]: value }, row.key === 'data' ? value : data), [value, 'environment'], row.key);
   }
+  fs.writeFileSync(file, table.map((row) => `[${row.section}]\n${row.key} = ${value(row)}\n`).join(''));
+  all('file', ['--config', file], {});
+  all('environment', [], Object.fromEntries(table.map((row) => [row.environment, value(row)])));
+  all('flag', table.flatMap((row) => [`--${row.flag}`, value(row)]), {});
 });
 
 test('the file in the data directory is read, unless --config names another', (t) => {
@@ -211,12 +212,12 @@ async function keysSent(t, { args = [], env = {}, text } = {}) {
   const { id } = await server.expect(201, 'POST', '/v1/contexts', {});
   const turn = server.expect(200, 'POST', `/v1/contexts/${id}/actions/send_message`, { content: 'hi' });
   const request = await model.asked();
-  if (request.headers.authorization) await request.answer('hello');
-  else request.fail(400, 'invalid_request_error', 'enough');
-  const { state } = await turn;
+  const key = request.headers['x-api-key'] ?? request.headers.authorization.replace(/^Bearer /, '');
+  request.fail(401, 'authentication_error', `the key ${key} is not known here`);
+  const answer = JSON.stringify(await turn);
   const { stderr } = await server.stop();
-  assert.doesNotMatch(stderr, /sk-never/);
-  return { key: request.headers.authorization ?? request.headers['x-api-key'], model: request.body.model, state };
+  for (const said of [answer, stderr]) assert.doesNotMatch(said, /sk-never/);
+  return { key, model: request.body.model };
 }
 
 test('a key is used, from the source that goes first, and a model where none is named', async (t) => {
@@ -226,7 +227,7 @@ test('a key is used, from the source that goes first, and a model where none is 
   const at = ['--openai-url', 'URL', '--openai-model', 'knots'];
   const sent = async (options) => {
     const { key, model } = await keysSent(t, options);
-    return [key.replace(/^Bearer /, '').replace(secret, ''), model];
+    return [key.replace(secret, ''), model];
   };
   assert.deepEqual(await sent({ args: at, env }), ['-env', 'knots']);
   assert.deepEqual(await sent({ args: [...at, '--openai-key-file', keyFile], env }), ['-file', 'knots']);
@@ -309,6 +310,24 @@ test('rules of the configuration decide, those of the file last', async (t) => {
   assert.match((await server.stop()).stderr, /8 built-in tools work in '/);
 });
 
+test('run_command gets the variables and the time that are configured', async (t) => {
+  const { data, dir } = place(t);
+  const script = path.join(dir, 'demo.json');
+  const call = (command) => ({ match: `*${command}*`, play: [{ call: 'run_command', arguments: { command } }] });
+  fs.writeFileSync(script, JSON.stringify({ interval_ms: 0, steps: [{ after_tool: 'run_command', times: 9, play: [{ text: 'so' }] }, call('echo $ONE-$TWO-$OPENAI_API_KEY'), call('sleep 60')] }));
+  const args = ['--workspace', dir, '--demo-script', script, '--default-model', 'demo', '--rule', 'auto run_command', '--rule', 'auto *', '--command-env', 'ONE,NONE', '--tool-timeout', '1'];
+  const server = await serve(t, { data, args, env: { ONE: '1', TWO: '2', OPENAI_API_KEY: secret } });
+  const result = async (content) => {
+    const { id } = await server.expect(201, 'POST', '/v1/contexts', {});
+    const { messages } = await server.expect(200, 'POST', `/v1/contexts/${id}/actions/send_message`, { content });
+    return messages.find((message) => message.tool_result).tool_result;
+  };
+  assert.equal((await result('echo $ONE-$TWO-$OPENAI_API_KEY')).result.stdout, '1--\n');
+  assert.equal((await result('sleep 60')).is_error, true);
+  assert.match((await server.stop()).stderr, /level=warn feature=config msg="command_env: there is no variable 'NONE' in the environment"/);
+  fails(data, ['serve', '--command-env', `A=${secret}`], 'INVALID', /command_env: 'A' must be a name without a value$/m);
+});
+
 test('the help, the documentation and the example are made from the table', (t) => {
   const help = ok(undefined, ['serve', '--help']).replaceAll(/\s+/g, ' ');
   for (const row of table) assert.ok(help.includes(`--${row.flag} ${row.value_name}`), row.flag);
@@ -322,6 +341,11 @@ test('the help, the documentation and the example are made from the table', (t) 
   fs.writeFileSync(file, example.replaceAll(/^#(?=\w+ =)/gm, ''));
   for (const row of Object.values(effective(undefined, ['--config', file])))
     assert.deepEqual([row.value || '', row.source], [row.default, 'file'], row.key);
+  const [, shown] = /<!-- the example begins -->\n```ini\n(.*?)```\n/s.exec(page);
+  fs.writeFileSync(file, shown);
+  const values = effective(data, ['--config', file]);
+  assert.equal(values.rule.value.split('\n').length, 4);
+  assert.equal(values.turn_cost.value, '0.50');
 });
 
 test('the log is JSON when asked for, and no louder than asked for', async (t) => {

@@ -47,7 +47,6 @@ test('a document: headings, texts as they are, and fences that nothing inside ca
 
 - context: ${ctx}
 - branch: main
-- model: demo
 - created: TIME
 - updated: TIME
 

@@ -30,10 +30,23 @@ export const exit = {
   STOPPED: 16,
 };
 
+// What is done when a test ends, the newest first: a process ends before its directory is removed.
+const ends = new WeakMap();
+
+export function atEnd(t, end) {
+  if (!ends.has(t)) {
+    ends.set(t, []);
+    t.after(async () => {
+      for (const one of ends.get(t).reverse()) await one();
+    });
+  }
+  ends.get(t).push(end);
+}
+
 // A directory that is removed when the test ends.
 export function tempDir(t) {
   const dir = fs.mkdtempSync(path.join(os.tmpdir(), 'quipu-e2e-'));
-  t.after(() => fs.rmSync(dir, { recursive: true, force: true }));
+  atEnd(t, () => fs.rmSync(dir, { recursive: true, force: true }));
   return dir;
 }
 
@@ -120,7 +133,10 @@ export class Running {
         resolve({ status, signal, lines: this.lines, stderr: this.stderr, rest });
       });
     });
-    t.after(() => this.child.kill('SIGKILL'));
+    atEnd(t, () => {
+      this.child.kill('SIGKILL');
+      return this.ended;
+    });
   }
 
   // The next line that has not been awaited yet; undefined when the process ended before.

@@ -8,6 +8,7 @@ import test from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Running, fails, jsonLines, lines, ok, run, tempDir } from './helper.mjs';
 import { serve, statuses } from './server.mjs';
+import { Stream, serveTurns } from './turns.mjs';
 
 const ghostId = '01a1e0fb-d331-73c1-92f9-3f51430500eb';
 const bearer = (key) => (key === undefined ? {} : { authorization: `Bearer ${key}` });
@@ -53,6 +54,8 @@ const message = { role: 'user', text: 'and alicemark again' };
 const requests = {
   'GET /metrics': () => ['/metrics', undefined, 200],
   'GET /v1/search': () => ['/v1/search?q=alicemark', undefined, 200],
+  'GET /v1/models': () => ['/v1/models', undefined, 200],
+  'GET /v1/tools': () => ['/v1/tools', undefined, 200],
   'GET /v1/contexts': () => ['/v1/contexts', undefined, 200],
   'POST /v1/contexts': () => ['/v1/contexts', { title: 'new' }, 201],
   'GET /v1/contexts/{id}': (x) => [`/v1/contexts/${x.context}`, undefined, 200],
@@ -63,6 +66,15 @@ const requests = {
   'GET /v1/contexts/{id}/messages': (x) => [`/v1/contexts/${x.context}/messages`, undefined, 200],
   'POST /v1/contexts/{id}/messages': (x) => [`/v1/contexts/${x.context}/messages`, message, 201],
   'GET /v1/contexts/{id}/state': (x) => [`/v1/contexts/${x.context}/state`, undefined, 200],
+  'GET /v1/contexts/{id}/events': (x) => [`/v1/contexts/${x.context}/events`, undefined, 200],
+  'POST /v1/contexts/{id}/actions/send_message': (x) => [`/v1/contexts/${x.context}/actions/send_message`, { content: 'more of alicemark' }, 200],
+  'POST /v1/contexts/{id}/actions/approve_tools': (x) => [`/v1/contexts/${x.context}/actions/approve_tools`, { approved: ['call_1'] }, 400],
+  'POST /v1/contexts/{id}/actions/cancel': (x) => [`/v1/contexts/${x.context}/actions/cancel`, {}, 409],
+  'POST /v1/contexts/{id}/actions/retry': (x) => [`/v1/contexts/${x.context}/actions/retry`, {}, 200],
+  'POST /v1/contexts/{id}/actions/regenerate': (x) => [`/v1/contexts/${x.context}/actions/regenerate`, {}, 200],
+  'POST /v1/contexts/{id}/actions/edit_message': (x) => [`/v1/contexts/${x.context}/actions/edit_message`, { message_id: x.message, content: 'other' }, 200],
+  'POST /v1/contexts/{id}/actions/switch_branch': (x) => [`/v1/contexts/${x.context}/actions/switch_branch`, { branch: 'side' }, 200],
+  'POST /v1/contexts/{id}/tools/approve': (x) => [`/v1/contexts/${x.context}/tools/approve`, { denied: ['call_1'] }, 400],
   'GET /v1/contexts/{id}/branches': (x) => [`/v1/contexts/${x.context}/branches`, undefined, 200],
   'POST /v1/contexts/{id}/branches': (x) => [`/v1/contexts/${x.context}/branches`, { name: 'third' }, 201],
   'GET /v1/contexts/{id}/branches/{name}': (x) => [`/v1/contexts/${x.context}/branches/side`, undefined, 200],
@@ -91,13 +103,13 @@ async function makeThings(server, key) {
   const n = ++made;
   const headers = bearer(key);
   const context = await server.expect(201, 'POST', '/v1/contexts', { title: `alicetitle ${n}` }, headers);
-  await server.expect(201, 'POST', `/v1/contexts/${context.id}/messages`, { role: 'user', text: `alicemark ${n}` }, headers);
+  const { message_id } = await server.expect(201, 'POST', `/v1/contexts/${context.id}/messages`, { role: 'user', text: `alicemark ${n}` }, headers);
   await server.expect(201, 'POST', `/v1/contexts/${context.id}/branches`, { name: 'side' }, headers);
   await server.expect(201, 'POST', '/v1/system-prompts', { id: `aliceprompt${n}`, content: 'alicecontent' }, headers);
   await server.expect(201, 'POST', '/v1/sessions', { id: `alicesession${n}`, title: 'alicetitle' }, headers);
   return {
-    own: { context: context.id, prompt: `aliceprompt${n}`, session: `alicesession${n}` },
-    full: { context: context.id, prompt: `alice:aliceprompt${n}`, session: `alice:alicesession${n}` },
+    own: { context: context.id, message: message_id, prompt: `aliceprompt${n}`, session: `alicesession${n}` },
+    full: { context: context.id, message: message_id, prompt: `alice:aliceprompt${n}`, session: `alice:alicesession${n}` },
   };
 }
 
@@ -128,10 +140,17 @@ test('the table of this file has every route with a scope', () => {
   assert.ok(routes.length > 30);
 });
 
+// The beginning of an answer that may have no end.
+async function peek(server, target, headers) {
+  const stream = await Stream.open(server, 'GET', target, { headers });
+  stream.close();
+  return { status: stream.status, headers: stream.headers, text: stream.text, body: stream.body };
+}
+
 test('every route, by every kind of caller', async (t) => {
   const data = newData(t);
   const keys = makeKeys(data);
-  const server = await serve(t, { data });
+  const server = await serveTurns(t, { data, steps: [] });
   const refused = new Set();
 
   for (const row of routes) {
@@ -147,7 +166,7 @@ test('every route, by every kind of caller', async (t) => {
     const before = await look(server, things, keys.alice);
     const ask = async (who, which) => {
       const [target, body, status] = fill(which);
-      const answer = await server.ask(row.method, target, body, bearer(keys[who]));
+      const answer = row.path.endsWith('/events') ? await peek(server, target, bearer(keys[who])) : await server.ask(row.method, target, body, bearer(keys[who]));
       return { ...answer, right: status };
     };
 
@@ -171,7 +190,7 @@ test('every route, by every kind of caller', async (t) => {
     }
 
     // Another owner: as if it were not there. The ids are guessed in every way.
-    const ghost = { context: ghostId, prompt: 'ghost', session: 'ghost' };
+    const ghost = { context: ghostId, message: ghostId, prompt: 'ghost', session: 'ghost' };
     const names = row.path.includes('{');
     if (isGlobal) {
       assert.equal((await ask('bob', things.own)).status, 403);

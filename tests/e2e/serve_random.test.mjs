@@ -8,7 +8,7 @@ import test from 'node:test';
 import { contract, parseAnswers } from './contract.mjs';
 import { ok } from './helper.mjs';
 import { Chance, Maker, makeRequest } from './random.mjs';
-import { serve } from './server.mjs';
+import { serveTurns } from './turns.mjs';
 
 const rounds = process.env.QUIPU_TEST_LONG ? 20000 : 1500;
 const kept = 30; // things of a kind that are remembered
@@ -33,7 +33,8 @@ function learn(things, op, answer) {
 }
 
 async function send(server, { method, target, headers, body }) {
-  const lines = [`${method} ${target} HTTP/1.1`, 'Host: localhost', 'Connection: close', ...headers];
+  const asked = headers.filter((line) => !/^accept:/i.test(line)); // streams are for other tests
+  const lines = [`${method} ${target} HTTP/1.1`, 'Host: localhost', 'Connection: close', ...asked];
   if (body) lines.push('Content-Type: application/json', `Content-Length: ${body.length}`);
   const head = `${lines.join('\r\n')}\r\n\r\n`;
   const came = await server.raw(head + (body ? body.toString('latin1') : ''));
@@ -52,8 +53,9 @@ test('random requests from the contract', async (t) => {
   const chance = new Chance(seed);
   const things = { ids: [], messages: [], prompts: [], sessions: [], branches: ['main'], etags: [] };
   const maker = new Maker(chance, things);
-  const lot = contract.operations.flatMap((op) => Array(weight(op)).fill(op));
-  const server = await serve(t);
+  const endless = 'followContext';
+  const lot = contract.operations.filter((op) => op.id !== endless).flatMap((op) => Array(weight(op)).fill(op));
+  const server = await serveTurns(t, { steps: [] });
   const counts = {};
 
   for (let i = 0; i < 5; i++) remember(things.ids, (await server.expect(201, 'POST', '/v1/contexts', {})).id);

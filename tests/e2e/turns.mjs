@@ -19,8 +19,20 @@ const bare = Object.fromEntries(
 );
 
 // Looks until it holds; for what no event tells.
-export async function until(holds) {
-  for (const last = Date.now() + patience; !(await holds()); await sleep(5)) assert.ok(Date.now() < last, `in vain: ${holds}`);
+export async function until(holds, sentence = () => String(holds)) {
+  for (const last = Date.now() + patience; !(await holds()); await sleep(5)) assert.ok(Date.now() < last, `in vain: ${sentence()}`);
+}
+
+// Whether some file of a store has a text in it.
+export function stored(data, text) {
+  return fs.readdirSync(data, { recursive: true, withFileTypes: true }).some((entry) => {
+    try {
+      return entry.isFile() && fs.readFileSync(path.join(entry.parentPath ?? entry.path, entry.name)).includes(text);
+    } catch (error) {
+      assert.equal(error.code, 'ENOENT'); // it was a temporary one
+      return false;
+    }
+  });
 }
 
 // A workspace with a file in it, and a secret beside it.
@@ -121,13 +133,15 @@ export class Chat {
     return this.server.expect(200, 'GET', `${this.at}/state${query}`, undefined, this.headers);
   }
 
-  // Waits until the context is in a state, by the stream of its events.
-  async reach(...states) {
-    const stream = await this.follow({ after: 0 });
-    const now = (await this.state('?last=0')).state;
-    if (!states.includes(now)) await stream.until((event) => event.type === 'state' && states.includes(event.state));
-    stream.close();
-    return this.state();
+  // Looks until the stored state is one of these, and gives it. That an answer is being streamed is
+  // told before it is stored.
+  async reach(...wanted) {
+    let state;
+    await until(async () => {
+      state = await this.state();
+      return wanted.includes(state.state);
+    }, () => `${wanted.join(' or ')}, and not ${state.state}`);
+    return state;
   }
 
   follow({ after, last, ...more } = {}) {
@@ -194,6 +208,7 @@ export class Stream {
     let text = '';
     for await (const data of this.response.setEncoding('utf8')) text += data;
     check(method, target, { status: this.status, headers: this.headers, text });
+    this.text = text;
     this.body = text ? JSON.parse(text) : undefined;
     this.end(true);
     return this;

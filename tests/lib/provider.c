@@ -196,7 +196,7 @@ on_connection(uv_stream_t *stream, int status)
   demand(status == 0 && c, "no connection");
   c->provider = p;
   qp__buf_init(&c->in, (size_t)1 << 28);
-  qp__buf_init(&c->chunk, (size_t)1 << 20);
+  qp__buf_init(&c->chunk, (size_t)1 << 24);
   demand(uv_tcp_init(&p->loop, &c->tcp) == 0, "no socket");
   c->tcp.data = c;
   c->next = p->clients;

@@ -15,19 +15,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#ifdef __SANITIZE_THREAD__
-const char *__tsan_default_suppressions(void);
-
-/* libuv closes descriptors by a bare system call, which ThreadSanitizer does not see. When the
- * number is given to a worker thread next, closing it there looks like a race with what libuv did
- * with its predecessor. */
-const char *
-__tsan_default_suppressions(void)
-{
-  return "race:posix_close\nrace:posix_listdir\n";
-}
-#endif
-
 static void
 take_log(void *arg, enum qp_log_level level, const char *feature, const char *text)
 {

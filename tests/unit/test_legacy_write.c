@@ -180,7 +180,7 @@ a_context_of_quipu_is_written_in_the_late_form(void **state)
   assert_at(old, "auto_generate_title", "true");
   assert_at(old, "current_state", "\"idle\"");
   assert_at(old, "config",
-            "{\"model_id\":\"demo\",\"mode\":\"chat\",\"parameters\":{},\"system_prompt_id\":"
+            "{\"model_id\":\"\",\"mode\":\"chat\",\"parameters\":{},\"system_prompt_id\":"
             "\"terse\",\"agent_role\":\"actor\",\"mermaid_diagrams\":true}");
   assert_at(old, "branches.empty.message_ids", "[]");
   assert_at(old, "branches.main.system_prompt", "{\"id\":\"terse\",\"content\":\"Be terse.\"}");

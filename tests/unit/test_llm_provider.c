@@ -53,6 +53,8 @@ without_keys_the_demo_answers(void **state)
   expect(&p, "", "demo", "demo");
   expect(&p, "demo", "demo", "demo");
   expect(&p, "llama3", "demo", "llama3");
+  expect(&p, "anthropic/new", "ANTHROPIC_API_KEY", NULL);
+  expect(&p, "openai/new", "OPENAI_API_KEY", NULL);
   expect(&p, "claude-sonnet-5-5", "set ANTHROPIC_API_KEY", NULL);
   expect(&p, "gpt-5", "set OPENAI_API_KEY", NULL);
   qp__llm_providers_release(&p);

@@ -332,7 +332,7 @@ test_a_server_without_tools_is_no_failure(void **state)
   (void)state;
   init(&rig, "no-tools", NULL);
   assert_int_equal(qp__tools_count(rig.tools), 8);
-  assert_string_equal(rig.log, "");
+  assert_string_equal(rig.log, "mcp: test: has told its 0 tools\n");
   tool_rig_release(&rig);
 }
 

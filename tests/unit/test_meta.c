@@ -172,7 +172,7 @@ repeat(const char *piece, size_t n)
   "\",\n  \"parent_id\": null,\n  \"title\": null,\n  \"created_at\": \"" NOW_TEXT \
   "\",\n  \"updated_at\": \"" NOW_TEXT "\",\n"
 #define DEFAULT_CONFIG                                                                        \
-  "  \"config\": {\n    \"model_id\": \"demo\",\n    \"mode\": \"chat\",\n"                   \
+  "  \"config\": {\n    \"model_id\": \"\",\n    \"mode\": \"chat\",\n"                       \
   "    \"agent_role\": \"actor\",\n    \"parameters\": {},\n    \"system_prompt_id\": null\n" \
   "  },\n"
 #define BEHIND_CONFIG                                                            \
@@ -527,7 +527,7 @@ test_patch_changes_what_it_names(void **state)
       "\"model_id\": \"m2\",\n    \"mode\": \"agent\",\n    \"agent_role\": \"planner\"",
       "claude" },
     { "{\"config\":{\"model_id\":null,\"mode\":null,\"agent_role\":null}}",
-      "\"model_id\": \"demo\",\n    \"mode\": \"chat\",\n    \"agent_role\": \"actor\"", "claude" },
+      "\"model_id\": \"\",\n    \"mode\": \"chat\",\n    \"agent_role\": \"actor\"", "claude" },
     { "{\"config\":{\"parameters\":{\"top_p\":0.9}}}",
       "\"parameters\": {\n      \"top_p\": 0.9\n    }", "temperature" },
     { "{\"config\":{\"parameters\":null}}", "\"parameters\": {},", "temperature" },

@@ -1,0 +1,348 @@
+/* chat_command.c - the commands of `quipu chat`, one table: what begins with a slash. */
+#include <string.h>
+
+#include "cli/chat.h"
+#include "cli/chat_text.h"
+#include "cli/mem.h"
+#include "cli/out.h"
+
+#define HISTORY_DEFAULT 10
+#define HISTORY_MAX 1000
+#define EDIT_WINDOW 200 /* newest messages in which the last one of the user is looked for */
+#define NAME_MAX_SHOWN 60
+#define TEXT_MAX_SHOWN 100
+
+/* `rest` is what stands behind the name, without spaces around it; "" when there is nothing. */
+typedef enum qp_rc run_fn(struct chat *chat, const char *rest, struct qp_err *err);
+
+enum { TAKES_NOTHING, TAKES_MAYBE, TAKES_TEXT };
+
+struct command {
+  const char *name;
+  const char *words; /* for the help */
+  const char *help;
+  run_fn *run;
+  int takes;
+  bool needs_context;
+};
+
+static run_fn run_help;
+
+/* ---- lists ---- */
+
+static void
+put_field(struct chat *chat, const char *text, int width, size_t max)
+{
+  int len = (int)strlen(text);
+
+  cli_chat_put_line(chat->view.f, text, strlen(text), max);
+  if (width > len)
+    fprintf(chat->view.f, "%*s", width - len, "");
+}
+
+static enum qp_rc
+run_branches(struct chat *chat, const char *rest, struct qp_err *err)
+{
+  json_t *list = NULL;
+  const json_t *branch;
+  size_t i;
+  enum qp_rc rc = chat->backend->ops->branches(chat->backend, &chat->id, &list, err);
+
+  (void)rest;
+  json_array_foreach (list, i, branch) {
+    long long n = json_integer_value(json_object_get(branch, "messages"));
+
+    fputs(json_is_true(json_object_get(branch, "active")) ? "* " : "  ", chat->view.f);
+    put_field(chat, cli_metadata_text(branch, "name"), 24, NAME_MAX_SHOWN);
+    fprintf(chat->view.f, " %lld message%s\n", n, cli_plural((uint64_t)n));
+  }
+  json_decref(list);
+  return rc;
+}
+
+static enum qp_rc
+run_tools(struct chat *chat, const char *rest, struct qp_err *err)
+{
+  json_t *list = NULL;
+  const json_t *tool;
+  size_t i;
+  enum qp_rc rc = chat->backend->ops->tools(chat->backend, &list, err);
+
+  (void)rest;
+  if (!rc && !json_array_size(list))
+    cli_view_note(&chat->view, "no tools; --workspace DIR gives some");
+  json_array_foreach (list, i, tool) {
+    put_field(chat, cli_metadata_text(tool, "name"), 16, NAME_MAX_SHOWN);
+    fprintf(chat->view.f, " %-5s ", cli_metadata_text(tool, "default"));
+    put_field(chat, cli_metadata_text(tool, "description"), 0, TEXT_MAX_SHOWN);
+    putc('\n', chat->view.f);
+  }
+  json_decref(list);
+  return rc;
+}
+
+static enum qp_rc
+run_models(struct chat *chat, const char *rest, struct qp_err *err)
+{
+  json_t *list = NULL;
+  const json_t *model;
+  size_t i;
+  enum qp_rc rc = chat->backend->ops->models(chat->backend, &list, err);
+
+  (void)rest;
+  json_array_foreach (list, i, model) {
+    if (!json_is_true(json_object_get(model, "available")))
+      continue;
+    put_field(chat, cli_metadata_text(model, "id"), 32, NAME_MAX_SHOWN);
+    putc(' ', chat->view.f);
+    put_field(chat, cli_metadata_text(model, "provider"), 0, NAME_MAX_SHOWN);
+    putc('\n', chat->view.f);
+  }
+  json_decref(list);
+  return rc;
+}
+
+static enum qp_rc
+run_history(struct chat *chat, const char *rest, struct qp_err *err)
+{
+  uint64_t count = HISTORY_DEFAULT;
+  json_t *list = NULL;
+  const json_t *message;
+  size_t i;
+  enum qp_rc rc = QP_OK;
+
+  if (rest[0])
+    rc = cli_opts_number("/history", rest, 1, HISTORY_MAX, &count, err);
+  if (!rc)
+    rc = chat->backend->ops->messages(chat->backend, &chat->id, (unsigned)count, &list, err);
+  json_array_foreach (list, i, message) {
+    cli_view_message(&chat->view, message);
+  }
+  json_decref(list);
+  return rc;
+}
+
+/* ---- turns ---- */
+
+static enum qp_rc
+run_switch(struct chat *chat, const char *rest, struct qp_err *err)
+{
+  struct qp_action action = { .kind = QP_ACTION_SWITCH_BRANCH, .branch = rest };
+
+  return cli_chat_act(chat, &action, err); /* no turn begins by it */
+}
+
+static enum qp_rc
+run_fork(struct chat *chat, const char *rest, struct qp_err *err)
+{
+  enum qp_rc rc = chat->backend->ops->fork(chat->backend, &chat->id, rest, err);
+
+  return rc ? rc : run_switch(chat, rest, err);
+}
+
+static enum qp_rc
+run_retry(struct chat *chat, const char *rest, struct qp_err *err)
+{
+  struct qp_action action = { .kind = QP_ACTION_RETRY };
+
+  (void)rest;
+  return cli_chat_turn(chat, &action, err);
+}
+
+static enum qp_rc
+run_regenerate(struct chat *chat, const char *rest, struct qp_err *err)
+{
+  struct qp_action action = { .kind = QP_ACTION_REGENERATE };
+
+  (void)rest;
+  return cli_chat_turn(chat, &action, err);
+}
+
+/* The newest message of the user's; NULL when there is none. */
+static const json_t *
+last_of_user(const json_t *messages)
+{
+  for (size_t i = json_array_size(messages); i-- > 0;) {
+    const json_t *message = json_array_get(messages, i);
+
+    if (strcmp(cli_metadata_text(message, "role"), "user") == 0)
+      return message;
+  }
+  return NULL;
+}
+
+/* Lets the person change the text; *given is "" when there is nothing to send. */
+static enum qp_rc
+edit_text(struct chat *chat, const json_t *message, const char **given, struct qp_err *err)
+{
+  const char *old = cli_metadata_text(message, "text");
+  enum chat_typed typed = CHAT_END;
+  enum qp_rc rc;
+
+  if (!chat->tty || strchr(old, '\n'))
+    return cli_fail(err, QP_INVALID, "/edit needs the new text of the message behind it");
+  rc = cli_input_line(chat->input, "edit> ", old, false, &typed, given, err);
+  if (!rc && typed != CHAT_LINE)
+    *given = "";
+  return rc;
+}
+
+static enum qp_rc
+run_edit(struct chat *chat, const char *rest, struct qp_err *err)
+{
+  struct qp_action action = { .kind = QP_ACTION_EDIT_MESSAGE };
+  json_t *messages = NULL;
+  const json_t *message;
+  enum qp_rc rc =
+      chat->backend->ops->messages(chat->backend, &chat->id, EDIT_WINDOW, &messages, err);
+
+  if (rc)
+    return rc;
+  message = last_of_user(messages);
+  if (!message)
+    rc = cli_fail(err, QP_NOTFOUND, "there is no message of yours to edit");
+  if (!rc)
+    rc = qp_uuid_parse(cli_metadata_text(message, "id"), &action.target, err);
+  if (!rc && !rest[0])
+    rc = edit_text(chat, message, &rest, err);
+  if (!rc && rest[0]) {
+    action.text = (struct qp_bytes){ rest, strlen(rest) };
+    rc = cli_chat_turn(chat, &action, err);
+  }
+  json_decref(messages);
+  return rc;
+}
+
+/* ---- the conversation ---- */
+
+static enum qp_rc
+run_model(struct chat *chat, const char *rest, struct qp_err *err)
+{
+  enum qp_rc rc = cli_chat_set(&chat->model, rest, err);
+
+  if (!rc && !qp_uuid_is_none(&chat->id))
+    rc = chat->backend->ops->update(chat->backend, &chat->id, "model_id", rest, err);
+  if (!rc)
+    cli_view_note(&chat->view, "model %s", rest);
+  return rc;
+}
+
+static enum qp_rc
+run_title(struct chat *chat, const char *rest, struct qp_err *err)
+{
+  if (qp_uuid_is_none(&chat->id))
+    return cli_chat_set(&chat->title, rest, err);
+  return chat->backend->ops->update(chat->backend, &chat->id, "title", rest, err);
+}
+
+static enum qp_rc
+run_new(struct chat *chat, const char *rest, struct qp_err *err)
+{
+  (void)rest;
+  chat->id = (struct qp_uuid){ { 0 } };
+  cli_view_note(&chat->view, "a new conversation");
+  return cli_chat_set(&chat->title, NULL, err);
+}
+
+static enum qp_rc
+run_open(struct chat *chat, const char *rest, struct qp_err *err)
+{
+  struct qp_uuid id;
+  enum qp_rc rc = chat->backend->ops->find(chat->backend, rest, &id, err);
+
+  return rc ? rc : cli_chat_enter(chat, &id, err);
+}
+
+static enum qp_rc
+run_quit(struct chat *chat, const char *rest, struct qp_err *err)
+{
+  (void)rest;
+  (void)err;
+  chat->quits = true;
+  return QP_OK;
+}
+
+/* ---- the table ---- */
+
+static const struct command commands[] = {
+  { "help", "", "what can be typed", run_help, TAKES_NOTHING, false },
+  { "history", "[N]", "the last N messages (10)", run_history, TAKES_MAYBE, true },
+  { "edit", "[TEXT]", "another text for your last message, on a new branch", run_edit, TAKES_MAYBE,
+    true },
+  { "regenerate", "", "another answer, on a new branch", run_regenerate, TAKES_NOTHING, true },
+  { "retry", "", "ask the model again, after a failure too", run_retry, TAKES_NOTHING, true },
+  { "branches", "", "the branches; * is the active one", run_branches, TAKES_NOTHING, true },
+  { "switch", "NAME", "go on in another branch", run_switch, TAKES_TEXT, true },
+  { "fork", "NAME", "go on in a new branch from here", run_fork, TAKES_TEXT, true },
+  { "tools", "", "the tools that the model has", run_tools, TAKES_NOTHING, false },
+  { "models", "", "the models that can be asked", run_models, TAKES_NOTHING, false },
+  { "model", "NAME", "the model that answers from now on", run_model, TAKES_TEXT, false },
+  { "title", "TEXT", "what the conversation is called", run_title, TAKES_TEXT, false },
+  { "new", "", "begin another conversation", run_new, TAKES_NOTHING, false },
+  { "open", "ID", "go on with another conversation", run_open, TAKES_TEXT, false },
+  { "quit", "", "end; Ctrl-D does too", run_quit, TAKES_NOTHING, false },
+  { 0 },
+};
+
+static enum qp_rc
+run_help(struct chat *chat, const char *rest, struct qp_err *err)
+{
+  (void)rest;
+  (void)err;
+  for (const struct command *c = commands; c->name; c++) {
+    int len = fprintf(chat->view.f, "/%s%s%s", c->name, c->words[0] ? " " : "", c->words);
+
+    fprintf(chat->view.f, "%*s  %s\n", len < 16 ? 16 - len : 0, "", c->help);
+  }
+  return QP_OK;
+}
+
+static enum qp_rc
+check(const struct chat *chat, const struct command *c, const char *rest, struct qp_err *err)
+{
+  if (c->takes == TAKES_NOTHING && rest[0])
+    return cli_fail(err, QP_INVALID, "/%s takes nothing behind it", c->name);
+  if (c->takes == TAKES_TEXT && !rest[0])
+    return cli_fail(err, QP_INVALID, "/%s needs %s behind it", c->name, c->words);
+  if (c->needs_context && qp_uuid_is_none(&chat->id))
+    return cli_fail(err, QP_NOTFOUND, "the conversation has not begun; write something first");
+  return QP_OK;
+}
+
+static enum qp_rc
+run(struct chat *chat, const char *name, const char *rest, struct qp_err *err)
+{
+  const char *best = NULL;
+
+  for (const struct command *c = commands; c->name; c++) {
+    if (strcmp(c->name, name) == 0) {
+      enum qp_rc rc = check(chat, c, rest, err);
+
+      return rc ? rc : c->run(chat, rest, err);
+    }
+    cli_nearest(name, c->name, &best);
+  }
+  if (best)
+    return cli_fail(err, QP_INVALID, "there is no /%.60s; did you mean /%s?", name, best);
+  return cli_fail(err, QP_INVALID, "there is no /%.60s; /help lists the commands", name);
+}
+
+enum qp_rc
+cli_chat_command(struct chat *chat, const char *line, struct qp_err *err)
+{
+  size_t len = strcspn(line + 1, " \t\n");
+  char *copy = NULL;
+  char *rest;
+  enum qp_rc rc = cli_chat_set(&copy, line + 1, err);
+
+  if (rc)
+    return rc;
+  rest = copy + len + strspn(copy + len, " \t\n");
+  for (size_t n = strlen(rest); n && strchr(" \t\n", rest[n - 1]);)
+    rest[--n] = '\0';
+  copy[len] = '\0';
+  rc = run(chat, copy, rest, err);
+  (void)fflush(chat->view.f);
+  cli_free(copy);
+  return rc && rc != QP_STOPPED ? cli_chat_complain(chat, err) : rc;
+}

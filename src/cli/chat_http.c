@@ -1,0 +1,443 @@
+/* chat_http.c - see chat_http.h. On libcurl; server-sent events are taken apart here. */
+#include "cli/chat_http.h"
+
+#include <curl/curl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/chat_backend.h"
+#include "cli/chat_interrupt.h"
+#include "cli/mem.h"
+#include "cli/out.h"
+
+#define BODY_MAX ((size_t)256 << 20)
+#define LINE_MAX_BYTES ((size_t)64 << 20)
+#define CONNECT_TIMEOUT_S 10L
+#define ANSWER_TIMEOUT_S 120L
+#define SILENCE_S 60L /* the server says something every 15 s */
+#define POLL_MS 1000
+#define HEADER_MAX 512
+
+struct chat_http {
+  char *base; /* without a slash at its end */
+  char *key;  /* or NULL */
+  bool own;
+  CURL *asking; /* keep their connections */
+  CURL *streaming;
+  CURLM *multi;
+  char reason[CURL_ERROR_SIZE];
+};
+
+/* Bytes that came. */
+struct bytes {
+  char *data;
+  size_t len, cap;
+};
+
+static bool
+bytes_add(struct bytes *b, const char *data, size_t len, size_t max)
+{
+  if (b->len + len > max)
+    return false;
+  if (b->len + len + 1 > b->cap) {
+    size_t cap = (b->len + len + 1) * 2;
+    char *grown = cli_realloc(b->data, cap, 1);
+
+    if (!grown)
+      return false;
+    b->data = grown;
+    b->cap = cap;
+  }
+  if (len)
+    memcpy(b->data + b->len, data, len);
+  b->len += len;
+  b->data[b->len] = '\0';
+  return true;
+}
+
+/* ---- life ---- */
+
+void
+cli_http_close(struct chat_http *http)
+{
+  if (!http)
+    return;
+  if (http->multi)
+    (void)curl_multi_cleanup(http->multi);
+  curl_easy_cleanup(http->asking);
+  curl_easy_cleanup(http->streaming);
+  if (http->key)
+    explicit_bzero(http->key, strlen(http->key));
+  cli_free(http->key);
+  cli_free(http->base);
+  cli_free(http);
+}
+
+static enum qp_rc
+check_url(const char *url, struct qp_err *err)
+{
+  if (strncmp(url, "http://", 7) == 0 || strncmp(url, "https://", 8) == 0)
+    return QP_OK;
+  return cli_fail(err, QP_INVALID, "'%.100s' is not the URL of a server: http://… or https://…",
+                  url);
+}
+
+static char *
+copy(const char *text, size_t len)
+{
+  char *made = cli_realloc(NULL, len + 1, 1);
+
+  if (made) {
+    memcpy(made, text, len);
+    made[len] = '\0';
+  }
+  return made;
+}
+
+enum qp_rc
+cli_http_open(const char *url, const char *key, bool own, struct chat_http **out,
+              struct qp_err *err)
+{
+  struct chat_http *http;
+  size_t len = strlen(url);
+  enum qp_rc rc = check_url(url, err);
+
+  if (rc)
+    return rc;
+  if (key && strpbrk(key, "\r\n"))
+    return cli_fail(err, QP_INVALID, "the key for the server has a line break in it");
+  if (curl_global_init(CURL_GLOBAL_DEFAULT))
+    return cli_fail_nomem(err);
+  http = cli_realloc(NULL, 1, sizeof(*http));
+  if (!http)
+    return cli_fail_nomem(err);
+  while (len && url[len - 1] == '/')
+    len--;
+  *http = (struct chat_http){ .own = own };
+  http->base = copy(url, len);
+  http->key = key && key[0] ? copy(key, strlen(key)) : NULL;
+  http->asking = curl_easy_init();
+  http->streaming = curl_easy_init();
+  http->multi = curl_multi_init();
+  if (!http->base || (key && key[0] && !http->key) || !http->asking || !http->streaming ||
+      !http->multi) {
+    cli_http_close(http);
+    return cli_fail_nomem(err);
+  }
+  *out = http;
+  return QP_OK;
+}
+
+/* ---- a request ---- */
+
+struct request {
+  char *url;
+  char *body;
+  struct curl_slist *headers;
+};
+
+static void
+request_release(struct request *r)
+{
+  curl_slist_free_all(r->headers);
+  cli_free(r->url);
+  cli_free(r->body);
+}
+
+static bool
+add_header(struct request *r, const char *name, const char *value)
+{
+  char line[HEADER_MAX];
+  struct curl_slist *longer;
+
+  if ((size_t)snprintf(line, sizeof(line), "%s: %s", name, value) >= sizeof(line))
+    return false;
+  longer = curl_slist_append(r->headers, line);
+  explicit_bzero(line, sizeof(line));
+  if (longer)
+    r->headers = longer;
+  return longer != NULL;
+}
+
+static bool
+fill_request(const struct chat_http *http, struct request *r, const char *path, const json_t *body)
+{
+  size_t size = strlen(http->base) + strlen(path) + 1;
+  bool good = true;
+  char token[HEADER_MAX];
+
+  *r = (struct request){ .url = cli_realloc(NULL, size, 1) };
+  if (!r->url)
+    return false;
+  (void)snprintf(r->url, size, "%s%s", http->base, path);
+  if (body) {
+    r->body = json_dumps(body, JSON_COMPACT);
+    good = r->body && add_header(r, "Content-Type", "application/json");
+  }
+  if (http->key) {
+    good = good && (size_t)snprintf(token, sizeof(token), "Bearer %s", http->key) < sizeof(token) &&
+           add_header(r, "Authorization", token);
+    explicit_bzero(token, sizeof(token));
+  }
+  return good && add_header(r, "Expect", "");
+}
+
+static void
+set_common(struct chat_http *http, CURL *easy, const struct request *r, const char *method)
+{
+  curl_easy_reset(easy);
+  http->reason[0] = '\0';
+  (void)curl_easy_setopt(easy, CURLOPT_URL, r->url);
+  (void)curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
+  (void)curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, method);
+  (void)curl_easy_setopt(easy, CURLOPT_HTTPHEADER, r->headers);
+  (void)curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, http->reason);
+  (void)curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+  (void)curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT, CONNECT_TIMEOUT_S);
+  if (http->own)
+    (void)curl_easy_setopt(easy, CURLOPT_PROXY, "");
+  if (r->body)
+    (void)curl_easy_setopt(easy, CURLOPT_POSTFIELDS, r->body);
+}
+
+/* ---- answers ---- */
+
+static enum qp_rc
+rc_of_name(const char *name, long status)
+{
+#define NAMED(code, number, text, exit_code, http) \
+  if (strcmp(name, #code) == 0)                    \
+    return QP_##code;
+  QP_RC_MAP(NAMED)
+#undef NAMED
+  if (status == 401 || status == 403)
+    return QP_DENIED;
+  if (status == 404)
+    return QP_NOTFOUND;
+  if (status == 503)
+    return QP_BUSY;
+  return status >= 500 ? QP_IO : QP_INVALID;
+}
+
+static enum qp_rc
+refused(const struct chat_http *http, long status, const struct bytes *body, struct qp_err *err)
+{
+  json_t *answer = cli_chat_json(body->data ? body->data : "", body->len);
+  const json_t *error = json_object_get(answer, "error");
+  const char *message = cli_metadata_text(error, "message");
+  enum qp_rc rc = rc_of_name(cli_metadata_text(error, "code"), status);
+
+  if (rc == QP_OK)
+    rc = QP_IO;
+  if (message[0])
+    (void)cli_fail(err, rc, "%s", message);
+  else
+    (void)cli_fail(err, rc, "%.150s answered %ld, which is no answer of quipu's", http->base,
+                   status);
+  json_decref(answer);
+  return rc;
+}
+
+static enum qp_rc
+unreachable(const struct chat_http *http, CURLcode code, struct qp_err *err)
+{
+  return cli_fail(err, QP_IO, "%.150s: %s", http->base,
+                  http->reason[0] ? http->reason : curl_easy_strerror(code));
+}
+
+static size_t
+take_body(char *data, size_t size, size_t count, void *arg)
+{
+  struct bytes *body = arg;
+
+  return bytes_add(body, data, size * count, BODY_MAX) ? size * count : 0;
+}
+
+enum qp_rc
+cli_http_ask(struct chat_http *http, const char *method, const char *path, const json_t *body,
+             json_t **out, struct qp_err *err)
+{
+  struct bytes answer = { NULL, 0, 0 };
+  json_t *value = NULL;
+  struct request r;
+  long status = 0;
+  CURLcode code;
+  enum qp_rc rc = QP_OK;
+
+  if (!fill_request(http, &r, path, body)) {
+    rc = cli_fail_nomem(err);
+    goto out;
+  }
+  set_common(http, http->asking, &r, method);
+  (void)curl_easy_setopt(http->asking, CURLOPT_TIMEOUT, ANSWER_TIMEOUT_S);
+  (void)curl_easy_setopt(http->asking, CURLOPT_WRITEFUNCTION, take_body);
+  (void)curl_easy_setopt(http->asking, CURLOPT_WRITEDATA, &answer);
+  code = curl_easy_perform(http->asking);
+  (void)curl_easy_getinfo(http->asking, CURLINFO_RESPONSE_CODE, &status);
+  if (code)
+    rc = unreachable(http, code, err);
+  else if (status < 200 || status > 299)
+    rc = refused(http, status, &answer, err);
+  else if (out) {
+    value = cli_chat_json(answer.data ? answer.data : "", answer.len);
+    if (!json_is_object(value))
+      rc = cli_fail(err, QP_IO, "%.150s gave an answer that is none of quipu's", http->base);
+    else
+      *out = json_incref(value);
+  }
+out:
+  json_decref(value);
+  cli_free(answer.data);
+  request_release(&r);
+  return rc;
+}
+
+/* ---- streams ---- */
+
+struct streaming {
+  const struct chat_stream *stream;
+  CURL *easy;
+  struct bytes body; /* of a refusal */
+  struct bytes line; /* that has not come to its end */
+  struct bytes data; /* of the event that is being read … */
+  char type[QP_EVENT_TYPE_MAX + 1];
+  uint64_t seq;
+  bool over; /* there were enough events */
+};
+
+static void
+end_event(struct streaming *s)
+{
+  json_t *data = s->data.len ? cli_chat_json(s->data.data, s->data.len) : NULL;
+
+  if (data && s->type[0] && s->stream->event(s->stream->arg, s->seq, s->type, data))
+    s->over = true;
+  json_decref(data);
+  s->data.len = 0;
+  s->type[0] = '\0';
+}
+
+/* A whole line, without its end. False: memory is out. */
+static bool
+take_line(struct streaming *s, const char *line, size_t len)
+{
+  const char *colon = memchr(line, ':', len);
+  size_t name = colon ? (size_t)(colon - line) : len;
+  const char *value = colon ? colon + 1 : line + len;
+  size_t value_len = (size_t)(line + len - value);
+
+  if (!len) {
+    end_event(s);
+    return true;
+  }
+  if (value_len && value[0] == ' ') {
+    value++;
+    value_len--;
+  }
+  if (name == 4 && memcmp(line, "data", 4) == 0)
+    return (!s->data.len || bytes_add(&s->data, "\n", 1, LINE_MAX_BYTES)) &&
+           bytes_add(&s->data, value, value_len, LINE_MAX_BYTES);
+  if (name == 5 && memcmp(line, "event", 5) == 0)
+    (void)snprintf(s->type, sizeof(s->type), "%.*s", (int)(value_len < 64 ? value_len : 64), value);
+  else if (name == 2 && memcmp(line, "id", 2) == 0)
+    s->seq = strtoull(value, NULL, 10);
+  return true;
+}
+
+static size_t
+take_stream(char *data, size_t size, size_t count, void *arg)
+{
+  struct streaming *s = arg;
+  size_t all = size * count;
+  long status = 0;
+
+  (void)curl_easy_getinfo(s->easy, CURLINFO_RESPONSE_CODE, &status);
+  if (status < 200 || status > 299)
+    return bytes_add(&s->body, data, all, BODY_MAX) ? all : 0;
+  for (size_t i = 0; i < all && !s->over;) {
+    const char *end = memchr(data + i, '\n', all - i);
+    size_t stop = end ? (size_t)(end - data) : all;
+
+    if (!bytes_add(&s->line, data + i, stop - i, LINE_MAX_BYTES))
+      return 0;
+    i = stop + 1;
+    if (!end)
+      break;
+    if (s->line.len && s->line.data[s->line.len - 1] == '\r')
+      s->line.data[--s->line.len] = '\0';
+    if (!take_line(s, s->line.data, s->line.len))
+      return 0;
+    s->line.len = 0;
+  }
+  return all;
+}
+
+/* Runs the transfer to its end; *code is libcurl's. */
+static enum qp_rc
+run_stream(struct chat_http *http, struct streaming *s, CURLcode *code, struct qp_err *err)
+{
+  struct curl_waitfd wait = { .fd = cli_interrupt_fd(), .events = CURL_WAIT_POLLIN };
+  int running = 1;
+
+  while (running && !s->over) {
+    CURLMcode bad = curl_multi_perform(http->multi, &running);
+
+    if (!bad && running && !s->over)
+      bad = curl_multi_poll(http->multi, &wait, 1, POLL_MS, NULL);
+    if (bad)
+      return cli_fail(err, QP_IO, "%.150s: %s", http->base, curl_multi_strerror(bad));
+    if (cli_interrupt_take()) {
+      enum qp_rc rc = s->stream->interrupt(s->stream->arg, err);
+
+      if (rc)
+        return rc;
+    }
+  }
+  if (!s->over) {
+    int left;
+    const CURLMsg *message = curl_multi_info_read(http->multi, &left);
+
+    *code = message ? message->data.result : CURLE_RECV_ERROR;
+  }
+  return QP_OK;
+}
+
+enum qp_rc
+cli_http_stream(struct chat_http *http, const struct chat_stream *stream, struct qp_err *err)
+{
+  struct streaming s = { .stream = stream, .easy = http->streaming };
+  struct request r;
+  CURLcode code = CURLE_OK;
+  long status = 0;
+  enum qp_rc rc = QP_OK;
+
+  if (!fill_request(http, &r, stream->path, stream->body) ||
+      !add_header(&r, "Accept", "text/event-stream") ||
+      (stream->key && !add_header(&r, "Idempotency-Key", stream->key))) {
+    rc = cli_fail_nomem(err);
+    goto out;
+  }
+  set_common(http, s.easy, &r, stream->body ? "POST" : "GET");
+  (void)curl_easy_setopt(s.easy, CURLOPT_LOW_SPEED_LIMIT, 1L);
+  (void)curl_easy_setopt(s.easy, CURLOPT_LOW_SPEED_TIME, SILENCE_S);
+  (void)curl_easy_setopt(s.easy, CURLOPT_WRITEFUNCTION, take_stream);
+  (void)curl_easy_setopt(s.easy, CURLOPT_WRITEDATA, &s);
+  if (curl_multi_add_handle(http->multi, s.easy)) {
+    rc = cli_fail_nomem(err);
+    goto out;
+  }
+  rc = run_stream(http, &s, &code, err);
+  (void)curl_easy_getinfo(s.easy, CURLINFO_RESPONSE_CODE, &status);
+  (void)curl_multi_remove_handle(http->multi, s.easy);
+  if (!rc && code)
+    rc = unreachable(http, code, err);
+  else if (!rc && !s.over && (status < 200 || status > 299))
+    rc = refused(http, status, &s.body, err);
+out:
+  cli_free(s.body.data);
+  cli_free(s.line.data);
+  cli_free(s.data.data);
+  request_release(&r);
+  return rc;
+}

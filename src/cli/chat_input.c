@@ -1,0 +1,331 @@
+/* chat_input.c - see chat_input.h. The history is in $XDG_STATE_HOME/quipu/chat_history, by default
+ * ~/.local/state/quipu/chat_history, for its owner only, and is saved with every line. */
+#include "cli/chat_input.h"
+
+#include <errno.h>
+#include <histedit.h>
+#include <langinfo.h>
+#include <limits.h>
+#include <locale.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <wchar.h>
+
+#include "cli/chat_interrupt.h"
+#include "cli/input.h"
+#include "cli/mem.h"
+#include "cli/out.h"
+
+#define LINE_LIMIT ((size_t)16 << 20)
+#define HISTORY_LINES 1000
+#define PROMPT_MAX 64
+
+struct chat_input {
+  struct cli_lines lines; /* without a terminal */
+  EditLine *editor;       /* with one */
+  History *history;       /* may be NULL, as may its file */
+  char *history_file;
+  char prompt[PROMPT_MAX];
+  bool interrupted;
+  char *text; /* the whole line */
+  size_t len, cap;
+};
+
+/* ---- the history ---- */
+
+static char *
+join(const char *a, const char *b, const char *c)
+{
+  size_t size = strlen(a) + strlen(b) + strlen(c) + 1;
+  char *path = cli_realloc(NULL, size, 1);
+
+  if (path)
+    (void)snprintf(path, size, "%s%s%s", a, b, c);
+  return path;
+}
+
+/* Makes the directories above a file that are missing, for their owner only. */
+static void
+make_parents(char *path)
+{
+  for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+    *slash = '\0';
+    (void)mkdir(path, 0700);
+    *slash = '/';
+  }
+}
+
+static char *
+history_path(void)
+{
+  const char *state = getenv("XDG_STATE_HOME");
+  const char *home = getenv("HOME");
+
+  if (state && state[0] == '/')
+    return join(state, "/quipu/chat_history", "");
+  if (home && home[0] == '/')
+    return join(home, "/.local/state", "/quipu/chat_history");
+  return NULL;
+}
+
+/* Without a place for it, or one that cannot be read, the history begins empty. */
+static void
+open_history(struct chat_input *in)
+{
+  HistEvent event;
+
+  in->history = history_init();
+  if (!in->history)
+    return;
+  (void)history(in->history, &event, H_SETSIZE, HISTORY_LINES);
+  (void)history(in->history, &event, H_SETUNIQUE, 1);
+  in->history_file = history_path();
+  if (!in->history_file)
+    return;
+  make_parents(in->history_file);
+  (void)history(in->history, &event, H_LOAD, in->history_file);
+}
+
+static void
+keep_line(struct chat_input *in)
+{
+  HistEvent event;
+
+  if (!in->history || !in->text[0])
+    return;
+  (void)history(in->history, &event, H_ENTER, in->text);
+  if (in->history_file)
+    (void)history(in->history, &event, H_SAVE, in->history_file);
+}
+
+/* ---- the terminal ---- */
+
+static char *
+get_prompt(EditLine *editor)
+{
+  struct chat_input *in = NULL;
+  static char none[] = "";
+
+  (void)el_get(editor, EL_CLIENTDATA, &in);
+  return in ? in->prompt : none;
+}
+
+/* The next byte of the terminal: 1, or 0 at the end, or -1 when Ctrl-C was pressed. */
+static int
+read_byte(struct chat_input *in, char *out)
+{
+  for (;;) {
+    struct pollfd fds[] = { { .fd = STDIN_FILENO, .events = POLLIN },
+                            { .fd = cli_interrupt_fd(), .events = POLLIN } };
+    ssize_t got;
+
+    if (poll(fds, 2, -1) < 0 && errno != EINTR)
+      return 0;
+    if (cli_interrupt_take()) {
+      in->interrupted = true;
+      return -1;
+    }
+    if (!fds[0].revents)
+      continue;
+    got = read(STDIN_FILENO, out, 1);
+    if (got >= 0)
+      return (int)got;
+    if (errno != EINTR && errno != EAGAIN)
+      return 0;
+  }
+}
+
+/* A character for the editor. What is no UTF-8 is passed over. */
+static int
+get_char(EditLine *editor, wchar_t *out)
+{
+  struct chat_input *in = NULL;
+  mbstate_t state = { 0 };
+
+  (void)el_get(editor, EL_CLIENTDATA, &in);
+  for (;;) {
+    char byte = 0;
+    int got = read_byte(in, &byte);
+    size_t n;
+
+    if (got <= 0)
+      return got;
+    n = mbrtowc(out, &byte, 1, &state);
+    if (n == (size_t)-1)
+      state = (mbstate_t){ 0 };
+    else if (n != (size_t)-2)
+      return 1;
+  }
+}
+
+/* The editor needs to know how the terminal's characters are made of bytes. All our text is UTF-8,
+ * so this is assumed where the environment says nothing of it. */
+static void
+use_utf8(void)
+{
+  if (!setlocale(LC_CTYPE, "") || strcmp(nl_langinfo(CODESET), "UTF-8") != 0)
+    (void)setlocale(LC_CTYPE, "C.UTF-8");
+}
+
+static enum qp_rc
+open_editor(struct chat_input *in, struct qp_err *err)
+{
+  use_utf8();
+  in->editor = el_init("quipu", stdin, stdout, stderr);
+  if (!in->editor)
+    return cli_fail(err, QP_IO, "cannot edit lines on this terminal");
+  open_history(in);
+  (void)el_set(in->editor, EL_CLIENTDATA, in);
+  (void)el_set(in->editor, EL_SIGNAL, 1);
+  (void)el_set(in->editor, EL_PROMPT, get_prompt);
+  (void)el_set(in->editor, EL_EDITOR, "emacs");
+  (void)el_set(in->editor, EL_GETCFN, get_char);
+  if (in->history)
+    (void)el_set(in->editor, EL_HIST, history, in->history);
+  (void)el_source(in->editor, NULL); /* ~/.editrc, where there is one */
+  return QP_OK;
+}
+
+/* ---- life ---- */
+
+enum qp_rc
+cli_input_open(bool tty, struct chat_input **out, struct qp_err *err)
+{
+  struct chat_input *in = cli_realloc(NULL, 1, sizeof(*in));
+  enum qp_rc rc;
+
+  if (!in)
+    return cli_fail_nomem(err);
+  *in = (struct chat_input){ .editor = NULL };
+  rc = tty ? open_editor(in, err) : cli_lines_open(&in->lines, "-", LINE_LIMIT, err);
+  if (rc)
+    cli_free(in);
+  else
+    *out = in;
+  return rc;
+}
+
+void
+cli_input_close(struct chat_input *in)
+{
+  if (!in)
+    return;
+  if (in->editor)
+    el_end(in->editor);
+  else
+    cli_lines_close(&in->lines);
+  if (in->history)
+    history_end(in->history);
+  cli_free(in->history_file);
+  cli_free(in->text);
+  cli_free(in);
+}
+
+/* ---- lines ---- */
+
+static enum qp_rc
+add_text(struct chat_input *in, const char *text, size_t len, struct qp_err *err)
+{
+  if (in->len + len + 1 > in->cap) {
+    size_t cap = (in->len + len + 1) * 2;
+    char *grown = cli_realloc(in->text, cap, 1);
+
+    if (!grown)
+      return cli_fail_nomem(err);
+    in->text = grown;
+    in->cap = cap;
+  }
+  if (len)
+    memcpy(in->text + in->len, text, len);
+  in->len += len;
+  in->text[in->len] = '\0';
+  return QP_OK;
+}
+
+static enum qp_rc
+edited_line(struct chat_input *in, enum chat_typed *typed, struct qp_err *err)
+{
+  const char *line;
+  int len = 0;
+
+  in->interrupted = false;
+  line = el_gets(in->editor, &len);
+  if (!line || len <= 0) {
+    *typed = in->interrupted ? CHAT_INTERRUPT : CHAT_END;
+    putchar('\n');
+    return cli_out_flush(err);
+  }
+  *typed = CHAT_LINE;
+  while (len > 0 && (line[len - 1] == '\n' || line[len - 1] == '\r'))
+    len--;
+  return add_text(in, line, (size_t)len, err);
+}
+
+/* Waits for input or Ctrl-C, unless a whole line has come already. */
+static bool
+interrupted_before_line(const struct chat_input *in)
+{
+  const struct cli_lines *l = &in->lines;
+  struct pollfd fds[] = { { .fd = l->fd, .events = POLLIN },
+                          { .fd = cli_interrupt_fd(), .events = POLLIN } };
+
+  if (l->eof || (l->end > l->start && memchr(l->data + l->start, '\n', l->end - l->start)))
+    return cli_interrupt_take();
+  while (poll(fds, 2, -1) < 0 && errno == EINTR) {
+    /* a signal; if it was Ctrl-C the pipe tells */
+  }
+  return cli_interrupt_take();
+}
+
+static enum qp_rc
+plain_line(struct chat_input *in, enum chat_typed *typed, struct qp_err *err)
+{
+  struct qp_bytes line = { "", 0 };
+  bool more = false;
+  enum qp_rc rc;
+
+  *typed = CHAT_INTERRUPT;
+  if (interrupted_before_line(in))
+    return QP_OK;
+  rc = cli_lines_next(&in->lines, &line, &more, err);
+  if (rc)
+    return rc;
+  *typed = more ? CHAT_LINE : CHAT_END;
+  if (line.len && line.data[line.len - 1] == '\r')
+    line.len--;
+  return more ? add_text(in, line.data, line.len, err) : QP_OK;
+}
+
+enum qp_rc
+cli_input_line(struct chat_input *in, const char *prompt, const char *preset, bool keep,
+               enum chat_typed *typed, const char **line, struct qp_err *err)
+{
+  enum qp_rc rc = cli_out_flush(err); /* what was said before is seen before anything is asked */
+
+  if (rc)
+    return rc;
+  in->len = 0;
+  (void)snprintf(in->prompt, sizeof(in->prompt), "%s", prompt);
+  if (in->editor && preset)
+    el_push(in->editor, preset);
+  for (;;) {
+    size_t from = in->len;
+
+    rc = in->editor ? edited_line(in, typed, err) : plain_line(in, typed, err);
+    if (rc || *typed == CHAT_INTERRUPT || (*typed == CHAT_END && !from))
+      return rc;
+    if (*typed == CHAT_END || in->len == from || in->text[in->len - 1] != '\\')
+      break;
+    in->text[in->len - 1] = '\n';
+    (void)snprintf(in->prompt, sizeof(in->prompt), "  ");
+  }
+  *typed = CHAT_LINE;
+  if (keep && in->editor)
+    keep_line(in);
+  *line = in->text;
+  return QP_OK;
+}

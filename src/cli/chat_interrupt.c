@@ -1,0 +1,67 @@
+/* chat_interrupt.c - see chat_interrupt.h. The handler writes a byte to a pipe and nothing else, so
+ * it does not matter which thread the signal reaches. */
+#include "cli/chat_interrupt.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include "cli/out.h"
+
+/* Of the process, as signals are. */
+static int pipe_fds[2] = { -1, -1 };
+static struct sigaction before;
+
+static void
+on_signal(int signo)
+{
+  int error = errno;
+
+  (void)signo;
+  if (write(pipe_fds[1], "", 1) < 0) {
+    /* It is full of signals that nobody has taken yet. */
+  }
+  errno = error;
+}
+
+enum qp_rc
+cli_interrupt_begin(struct qp_err *err)
+{
+  struct sigaction action = { .sa_handler = on_signal, .sa_flags = SA_RESTART };
+
+  (void)sigemptyset(&action.sa_mask);
+  if (pipe2(pipe_fds, O_CLOEXEC | O_NONBLOCK))
+    return cli_fail_errno(err, errno, "cannot watch for Ctrl-C");
+  if (sigaction(SIGINT, &action, &before))
+    return cli_fail_errno(err, errno, "cannot watch for Ctrl-C");
+  return QP_OK;
+}
+
+void
+cli_interrupt_end(void)
+{
+  if (pipe_fds[0] < 0)
+    return;
+  (void)sigaction(SIGINT, &before, NULL);
+  (void)close(pipe_fds[0]);
+  (void)close(pipe_fds[1]);
+  pipe_fds[0] = pipe_fds[1] = -1;
+}
+
+int
+cli_interrupt_fd(void)
+{
+  return pipe_fds[0];
+}
+
+bool
+cli_interrupt_take(void)
+{
+  char bytes[64];
+  bool any = false;
+
+  while (read(pipe_fds[0], bytes, sizeof(bytes)) > 0)
+    any = true;
+  return any;
+}

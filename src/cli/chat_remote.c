@@ -1,0 +1,478 @@
+/* chat_remote.c - `quipu chat` with a server.
+ *
+ * An action has an Idempotency-Key of its own, so that it can be asked again when the connection
+ * was lost before the answer. When the stream of a turn breaks off, it goes on from the last event
+ * that was seen. */
+#include <errno.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/random.h>
+#include <time.h>
+
+#include "cli/chat_backend.h"
+#include "cli/chat_http.h"
+#include "cli/mem.h"
+#include "cli/out.h"
+
+#define PATH_MAX_BYTES 1024
+#define KEY_TEXT 33
+#define TRIES 5
+#define PAUSE_NS 400000000L /* between tries; times their number */
+#define PAGE_MAX 1000u
+
+struct remote {
+  struct chat_backend backend; /* first */
+  struct chat_http *http;
+};
+
+static struct chat_http *
+of(struct chat_backend *backend)
+{
+  return ((struct remote *)backend)->http;
+}
+
+/* "/v1/contexts/ID" and what follows. */
+static const char *
+context_path(const struct qp_uuid *id, const char *rest, char out[PATH_MAX_BYTES])
+{
+  char text[QP_UUID_TEXT];
+
+  (void)snprintf(out, PATH_MAX_BYTES, "/v1/contexts/%s%s", qp_uuid_text(id, text), rest);
+  return out;
+}
+
+/* One field of what is answered to a GET. */
+static enum qp_rc
+get_field(struct chat_backend *self, const char *path, const char *field, json_t **out,
+          struct qp_err *err)
+{
+  json_t *answer = NULL;
+  enum qp_rc rc = cli_http_ask(of(self), "GET", path, NULL, &answer, err);
+
+  if (rc)
+    return rc;
+  *out = json_incref(json_object_get(answer, field));
+  json_decref(answer);
+  return *out ? QP_OK : cli_fail(err, QP_IO, "the server's answer has no '%s'", field);
+}
+
+/* ---- contexts ---- */
+
+/* The beginning of an id, among all contexts. */
+struct search {
+  const char *prefix;
+  size_t found;
+  struct qp_uuid id;
+};
+
+static enum qp_rc
+search_page(const json_t *contexts, struct search *s, struct qp_err *err)
+{
+  const json_t *context;
+  size_t i;
+  enum qp_rc rc = QP_OK;
+
+  json_array_foreach (contexts, i, context) {
+    const char *id = cli_metadata_text(context, "id");
+
+    if (!rc && strncasecmp(id, s->prefix, strlen(s->prefix)) == 0) {
+      s->found++;
+      rc = qp_uuid_parse(id, &s->id, err);
+    }
+  }
+  return rc;
+}
+
+static enum qp_rc
+search_all(struct chat_backend *self, struct search *s, struct qp_err *err)
+{
+  char path[PATH_MAX_BYTES] = "/v1/contexts?limit=1000";
+  enum qp_rc rc = QP_OK;
+
+  while (!rc && path[0]) {
+    json_t *page = NULL;
+    const char *cursor;
+
+    rc = cli_http_ask(of(self), "GET", path, NULL, &page, err);
+    if (!rc)
+      rc = search_page(json_object_get(page, "contexts"), s, err);
+    cursor = cli_metadata_text(page, "next_cursor");
+    if (cursor[0])
+      (void)snprintf(path, sizeof(path), "/v1/contexts?limit=1000&cursor=%s", cursor);
+    else
+      path[0] = '\0';
+    json_decref(page);
+  }
+  return rc;
+}
+
+static enum qp_rc
+remote_find(struct chat_backend *self, const char *text, struct qp_uuid *id, struct qp_err *err)
+{
+  struct search search = { .prefix = text };
+  enum qp_rc rc;
+
+  if (strlen(text) == QP_UUID_TEXT - 1)
+    return qp_uuid_parse(text, id, err);
+  rc = search_all(self, &search, err);
+  if (rc)
+    return rc;
+  if (search.found == 0)
+    return cli_fail(err, QP_NOTFOUND, "no context has an id that begins with '%.60s'", text);
+  if (search.found > 1)
+    return cli_fail(err, QP_INVALID, "'%.60s' begins %zu ids", text, search.found);
+  *id = search.id;
+  return QP_OK;
+}
+
+static enum qp_rc
+remote_newest(struct chat_backend *self, struct qp_uuid *id, struct qp_err *err)
+{
+  json_t *contexts = NULL;
+  const char *text;
+  enum qp_rc rc = get_field(self, "/v1/contexts?limit=1", "contexts", &contexts, err);
+
+  if (rc)
+    return rc;
+  *id = (struct qp_uuid){ { 0 } };
+  text = cli_metadata_text(json_array_get(contexts, 0), "id");
+  if (text[0])
+    rc = qp_uuid_parse(text, id, err);
+  json_decref(contexts);
+  return rc;
+}
+
+static enum qp_rc
+remote_create(struct chat_backend *self, const char *model, const char *title, struct qp_uuid *id,
+              struct qp_err *err)
+{
+  json_t *body = json_pack("{s:s*, s:s*}", "model_id", model, "title", title);
+  json_t *answer = NULL;
+  enum qp_rc rc = body ? cli_http_ask(of(self), "POST", "/v1/contexts", body, &answer, err)
+                       : cli_fail_nomem(err);
+
+  if (!rc)
+    rc = qp_uuid_parse(cli_metadata_text(answer, "id"), id, err);
+  json_decref(body);
+  json_decref(answer);
+  return rc;
+}
+
+static enum qp_rc
+remote_look(struct chat_backend *self, const struct qp_uuid *id, json_t **out, struct qp_err *err)
+{
+  char path[PATH_MAX_BYTES];
+  json_t *context = NULL;
+  json_t *state = NULL;
+  enum qp_rc rc =
+      cli_http_ask(of(self), "GET", context_path(id, "?messages=none", path), NULL, &context, err);
+
+  if (!rc)
+    rc = cli_http_ask(of(self), "GET", context_path(id, "/state?last=0", path), NULL, &state, err);
+  if (!rc && (json_object_set(state, "title", json_object_get(context, "title")) ||
+              json_object_set(state, "model_id",
+                              json_object_get(json_object_get(context, "config"), "model_id"))))
+    rc = cli_fail(err, QP_IO, "the server's answer has no model or no title");
+  json_decref(context);
+  if (rc)
+    json_decref(state);
+  else
+    *out = state;
+  return rc;
+}
+
+static enum qp_rc
+remote_messages(struct chat_backend *self, const struct qp_uuid *id, unsigned count, json_t **out,
+                struct qp_err *err)
+{
+  char rest[64];
+  char path[PATH_MAX_BYTES];
+
+  (void)snprintf(rest, sizeof(rest), "/state?last=%u", count < PAGE_MAX ? count : PAGE_MAX);
+  return get_field(self, context_path(id, rest, path), "messages", out, err);
+}
+
+static enum qp_rc
+remote_branches(struct chat_backend *self, const struct qp_uuid *id, json_t **out,
+                struct qp_err *err)
+{
+  char path[PATH_MAX_BYTES];
+
+  return get_field(self, context_path(id, "/branches", path), "branches", out, err);
+}
+
+static enum qp_rc
+remote_fork(struct chat_backend *self, const struct qp_uuid *id, const char *name,
+            struct qp_err *err)
+{
+  json_t *body = json_pack("{s:s}", "name", name);
+  char path[PATH_MAX_BYTES];
+  enum qp_rc rc =
+      body ? cli_http_ask(of(self), "POST", context_path(id, "/branches", path), body, NULL, err)
+           : cli_fail_nomem(err);
+
+  json_decref(body);
+  return rc;
+}
+
+static enum qp_rc
+remote_update(struct chat_backend *self, const struct qp_uuid *id, const char *field,
+              const char *value, struct qp_err *err)
+{
+  json_t *body = json_pack("{s:s?}", field, value);
+  char path[PATH_MAX_BYTES];
+  enum qp_rc rc = body
+                      ? cli_http_ask(of(self), "PATCH", context_path(id, "", path), body, NULL, err)
+                      : cli_fail_nomem(err);
+
+  json_decref(body);
+  return rc;
+}
+
+static enum qp_rc
+remote_models(struct chat_backend *self, json_t **out, struct qp_err *err)
+{
+  return get_field(self, "/v1/models", "models", out, err);
+}
+
+static enum qp_rc
+remote_tools(struct chat_backend *self, json_t **out, struct qp_err *err)
+{
+  return get_field(self, "/v1/tools", "tools", out, err);
+}
+
+/* ---- turns ---- */
+
+struct turn {
+  struct chat_backend *self;
+  struct qp_uuid id;
+  struct chat_watch *watch;
+  uint64_t seq; /* of the newest event that was seen; 0: none */
+  bool rested;  /* the last state that was told is one of rest */
+};
+
+static bool
+on_event(void *arg, uint64_t seq, const char *type, const json_t *data)
+{
+  struct turn *turn = arg;
+
+  turn->seq = seq;
+  turn->watch->event(turn->watch->arg, type, data);
+  if (strcmp(type, "state") == 0)
+    turn->rested = cli_chat_rests(cli_metadata_text(data, "state"));
+  return turn->rested;
+}
+
+static enum qp_rc
+on_interrupt(void *arg, struct qp_err *err)
+{
+  struct turn *turn = arg;
+  char path[PATH_MAX_BYTES];
+  json_t *body;
+  enum qp_rc rc;
+
+  if (turn->watch->cancelled)
+    return cli_fail(err, QP_STOPPED, "ended by Ctrl-C; the server goes on by itself");
+  turn->watch->cancelled = true;
+  body = json_object();
+  rc = body ? cli_http_ask(of(turn->self), "POST", context_path(&turn->id, "/actions/cancel", path),
+                           body, NULL, err)
+            : cli_fail_nomem(err);
+  json_decref(body);
+  return rc == QP_CONFLICT ? QP_OK : rc; /* it has just ended by itself */
+}
+
+static void
+pause_before(int try)
+{
+  struct timespec pause = {.tv_nsec = PAUSE_NS * (try < 2 ? try : 2) };
+
+  (void)nanosleep(&pause, NULL);
+}
+
+/* Where the context is now. *seq: the newest event that this state knows of. */
+static enum qp_rc
+read_state(struct turn *turn, bool *rests, uint64_t *seq, struct qp_err *err)
+{
+  char path[PATH_MAX_BYTES];
+  json_t *state = NULL;
+  enum qp_rc rc = cli_http_ask(of(turn->self), "GET",
+                               context_path(&turn->id, "/state?last=0", path), NULL, &state, err);
+
+  if (rc)
+    return rc;
+  *rests = cli_chat_rests(cli_metadata_text(state, "state"));
+  *seq = (uint64_t)json_integer_value(json_object_get(state, "seq"));
+  json_decref(state);
+  return QP_OK;
+}
+
+/* From the last event that was seen on, or from now, until the context rests. */
+static enum qp_rc
+go_on(struct turn *turn, struct qp_err *err)
+{
+  struct chat_stream stream = { .event = on_event, .interrupt = on_interrupt, .arg = turn };
+  char path[PATH_MAX_BYTES];
+  char rest[64];
+  enum qp_rc rc = QP_OK;
+
+  for (int try = 0; try < TRIES && !turn->rested; try++) {
+    bool rests = false;
+    uint64_t seq = 0;
+
+    if (try)
+      pause_before(try);
+    rc = read_state(turn, &rests, &seq, err);
+    if (rc == QP_IO || rc == QP_BUSY)
+      continue;
+    if (rc || (rests && !turn->seq))
+      return rc;
+    if (!turn->seq)
+      turn->seq = seq;
+    if (rests && turn->seq >= seq)
+      return QP_OK;
+    (void)snprintf(rest, sizeof(rest), "/events?after=%llu", (unsigned long long)turn->seq);
+    stream.path = context_path(&turn->id, rest, path);
+    rc = cli_http_stream(of(turn->self), &stream, err);
+    if (rc && rc != QP_IO && rc != QP_BUSY)
+      return rc;
+  }
+  return turn->rested ? QP_OK : rc;
+}
+
+static enum qp_rc
+remote_follow(struct chat_backend *self, const struct qp_uuid *id, struct chat_watch *watch,
+              struct qp_err *err)
+{
+  struct turn turn = { .self = self, .id = *id, .watch = watch };
+
+  return go_on(&turn, err);
+}
+
+static json_t *
+strings(const char *const *list, size_t count)
+{
+  json_t *array = json_array();
+
+  for (size_t i = 0; array && i < count; i++)
+    if (json_array_append_new(array, json_string(list[i]))) {
+      json_decref(array);
+      return NULL;
+    }
+  return array;
+}
+
+static json_t *
+uuid_or_none(const struct qp_uuid *id)
+{
+  char text[QP_UUID_TEXT];
+
+  return qp_uuid_is_none(id) ? NULL : json_string(qp_uuid_text(id, text));
+}
+
+static json_t *
+action_body(const struct qp_action *a)
+{
+  switch (a->kind) {
+  case QP_ACTION_SEND_MESSAGE:
+    return json_pack("{s:s%, s:s*}", "content", a->text.data, a->text.len, "branch", a->branch);
+  case QP_ACTION_EDIT_MESSAGE:
+    return json_pack("{s:o*, s:s%, s:s*}", "message_id", uuid_or_none(&a->target), "content",
+                     a->text.data, a->text.len, "branch", a->branch);
+  case QP_ACTION_REGENERATE:
+    return json_pack("{s:o*, s:s*}", "message_id", uuid_or_none(&a->target), "branch", a->branch);
+  case QP_ACTION_APPROVE_TOOLS:
+    return json_pack("{s:o, s:o, s:s*}", "approved", strings(a->approved, a->approved_count),
+                     "denied", strings(a->denied, a->denied_count), "reason", a->reason);
+  case QP_ACTION_RETRY:
+  case QP_ACTION_SWITCH_BRANCH:
+    return json_pack("{s:s*}", "branch", a->branch);
+  case QP_ACTION_CANCEL:
+    break;
+  }
+  return json_object();
+}
+
+static enum qp_rc
+make_key(char out[KEY_TEXT], struct qp_err *err)
+{
+  unsigned char bytes[16];
+
+  if (getrandom(bytes, sizeof(bytes), 0) != (ssize_t)sizeof(bytes))
+    return cli_fail_errno(err, errno, "cannot make a key for the action");
+  for (size_t i = 0; i < sizeof(bytes); i++)
+    (void)snprintf(out + 2 * i, 3, "%02x", bytes[i]);
+  return QP_OK;
+}
+
+static enum qp_rc
+remote_act(struct chat_backend *self, const struct qp_action *action, struct chat_watch *watch,
+           struct qp_err *err)
+{
+  struct turn turn = { .self = self, .id = action->context, .watch = watch };
+  struct chat_stream stream = { .event = on_event, .interrupt = on_interrupt, .arg = &turn };
+  json_t *body = action_body(action);
+  char path[PATH_MAX_BYTES];
+  char rest[64];
+  char key[KEY_TEXT];
+  enum qp_rc rc = body ? make_key(key, err) : cli_fail_nomem(err);
+
+  if (!rc) {
+    (void)snprintf(rest, sizeof(rest), "/actions/%s", qp_action_name(action->kind));
+    stream.path = context_path(&action->context, rest, path);
+    stream.body = body;
+    stream.key = key;
+    rc = cli_http_stream(of(self), &stream, err);
+    for (int try = 1; rc == QP_IO && !turn.seq && try < TRIES; try++) {
+      pause_before(try);
+      rc = cli_http_stream(of(self), &stream, err);
+    }
+  }
+  if (turn.seq && !turn.rested && (!rc || rc == QP_IO))
+    rc = go_on(&turn, err);
+  json_decref(body);
+  return rc;
+}
+
+/* ---- life ---- */
+
+static void
+remote_close(struct chat_backend *self)
+{
+  cli_http_close(of(self));
+  cli_free(self);
+}
+
+static const struct chat_backend_ops ops = {
+  .close = remote_close,
+  .find = remote_find,
+  .newest = remote_newest,
+  .create = remote_create,
+  .look = remote_look,
+  .messages = remote_messages,
+  .branches = remote_branches,
+  .fork = remote_fork,
+  .update = remote_update,
+  .models = remote_models,
+  .tools = remote_tools,
+  .act = remote_act,
+  .follow = remote_follow,
+};
+
+enum qp_rc
+cli_chat_remote_open(const char *url, const char *key, bool own, struct chat_backend **out,
+                     struct qp_err *err)
+{
+  struct remote *r = cli_realloc(NULL, 1, sizeof(*r));
+  enum qp_rc rc;
+
+  if (!r)
+    return cli_fail_nomem(err);
+  *r = (struct remote){ .backend = { &ops } };
+  rc = cli_http_open(url, key, own, &r->http, err);
+  if (rc)
+    cli_free(r);
+  else
+    *out = &r->backend;
+  return rc;
+}

@@ -1,0 +1,342 @@
+/* chat_view.c - see chat_view.h. */
+#include "cli/chat_view.h"
+
+#include <stdarg.h>
+#include <string.h>
+
+#include "cli/chat_text.h"
+#include "cli/cli.h"
+#include "cli/mem.h"
+#include "cli/out.h"
+
+#define DIM "\x1b[2m"
+#define PLAIN "\x1b[0m"
+#define ARGUMENTS_MAX 300 /* bytes shown of a call's arguments */
+#define RESULT_LINES 5
+#define RESULT_WIDTH 200
+#define NOTE_MAX 800
+
+void
+cli_view_open(struct chat_view *view, FILE *f, bool tty)
+{
+  *view = (struct chat_view){ .f = f, .tty = tty };
+  view->calls = json_object(); /* without memory calls have no names, and nothing else changes */
+  view->names = json_object();
+}
+
+void
+cli_view_close(struct chat_view *view)
+{
+  json_decref(view->calls);
+  json_decref(view->names);
+}
+
+/* ---- blocks ---- */
+
+static void
+dim(const struct chat_view *view, bool on)
+{
+  if (view->tty)
+    fputs(on ? DIM : PLAIN, view->f);
+}
+
+void
+cli_view_end(struct chat_view *view)
+{
+  if (view->block == CHAT_BLOCK_THINKING)
+    dim(view, false);
+  if (view->in_line)
+    putc('\n', view->f);
+  view->in_line = false;
+  view->block = CHAT_BLOCK_NONE;
+}
+
+static void
+begin(struct chat_view *view, enum chat_block block)
+{
+  if (view->block == block)
+    return;
+  cli_view_end(view);
+  view->block = block;
+  if (block == CHAT_BLOCK_THINKING) {
+    dim(view, true);
+    if (!view->tty)
+      fputs("[thinking] ", view->f);
+    view->in_line = !view->tty;
+  }
+}
+
+static void
+put_text(struct chat_view *view, enum chat_block block, const char *text, size_t len)
+{
+  if (!len)
+    return;
+  begin(view, block);
+  cli_chat_put_text(view->f, text, len);
+  view->in_line = text[len - 1] != '\n';
+}
+
+void
+cli_view_note(struct chat_view *view, const char *fmt, ...)
+{
+  char text[NOTE_MAX];
+  va_list args;
+
+  va_start(args, fmt);
+  (void)vsnprintf(text, sizeof(text), fmt, args);
+  va_end(args);
+  cli_view_end(view);
+  dim(view, true);
+  putc('[', view->f);
+  cli_chat_put_line(view->f, text, strlen(text), NOTE_MAX);
+  putc(']', view->f);
+  dim(view, false);
+  putc('\n', view->f);
+}
+
+/* ---- tools ---- */
+
+void
+cli_view_call(struct chat_view *view, const char *name, const char *arguments)
+{
+  cli_chat_put_line(view->f, name, strlen(name), ARGUMENTS_MAX);
+  putc(' ', view->f);
+  cli_chat_put_line(view->f, arguments, strlen(arguments), ARGUMENTS_MAX);
+}
+
+static void
+show_call(struct chat_view *view, const char *name, const char *arguments)
+{
+  cli_view_end(view);
+  dim(view, true);
+  fputs("→ ", view->f);
+  cli_view_call(view, name, arguments);
+  dim(view, false);
+  putc('\n', view->f);
+}
+
+static void
+put_lines(struct chat_view *view, const char *text, size_t len)
+{
+  size_t shown = 0;
+  size_t more = 0;
+
+  while (len && text[len - 1] == '\n')
+    len--;
+  for (size_t i = 0; i < len;) {
+    const char *end = memchr(text + i, '\n', len - i);
+    size_t stop = end ? (size_t)(end - text) : len;
+
+    if (shown < RESULT_LINES) {
+      fputs("  ", view->f);
+      cli_chat_put_line(view->f, text + i, stop - i, RESULT_WIDTH);
+      putc('\n', view->f);
+      shown++;
+    } else {
+      more++;
+    }
+    i = stop + 1;
+  }
+  if (more)
+    fprintf(view->f, "  … %zu more line%s\n", more, cli_plural(more));
+}
+
+/* What a command wrote, and how it ended. */
+static bool
+put_command(struct chat_view *view, const json_t *value)
+{
+  const json_t *out = json_object_get(value, "stdout");
+  const json_t *errors = json_object_get(value, "stderr");
+  const json_t *code = json_object_get(value, "exit_code");
+
+  if (!json_is_string(out) || !json_is_string(errors))
+    return false;
+  put_lines(view, json_string_value(out), json_string_length(out));
+  put_lines(view, json_string_value(errors), json_string_length(errors));
+  if (!json_is_integer(code))
+    fputs("  it did not end by itself\n", view->f);
+  else if (json_integer_value(code))
+    fprintf(view->f, "  exit code %lld\n", (long long)json_integer_value(code));
+  return true;
+}
+
+void
+cli_view_result(struct chat_view *view, const json_t *result)
+{
+  const json_t *value = json_object_get(result, "result");
+  const char *id = json_string_value(json_object_get(result, "request_id"));
+  const char *name = cli_metadata_text(view->names, id ? id : "");
+  char *text;
+
+  cli_view_end(view);
+  dim(view, true);
+  if (json_is_true(json_object_get(result, "is_error"))) {
+    fputs("  ", view->f);
+    cli_chat_put_line(view->f, name, strlen(name), ARGUMENTS_MAX);
+    fputs(name[0] ? ": error\n" : "error\n", view->f);
+  }
+  if (json_is_string(value)) {
+    put_lines(view, json_string_value(value), json_string_length(value));
+  } else if (!put_command(view, value)) {
+    text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
+    if (text)
+      put_lines(view, text, strlen(text));
+    cli_free(text);
+  }
+  dim(view, false);
+  (void)fflush(view->f);
+}
+
+/* ---- events ---- */
+
+static void
+block_key(const json_t *event, char key[24])
+{
+  (void)snprintf(key, 24, "%lld", (long long)json_integer_value(json_object_get(event, "block")));
+}
+
+static void
+on_call(struct chat_view *view, const json_t *event)
+{
+  char key[24];
+
+  block_key(event, key);
+  (void)json_object_set(view->calls, key, json_object_get(event, "name"));
+  (void)json_object_set(view->names, cli_metadata_text(event, "id"),
+                        json_object_get(event, "name"));
+}
+
+static void
+on_call_end(struct chat_view *view, const json_t *event)
+{
+  char key[24];
+
+  block_key(event, key);
+  show_call(view, cli_metadata_text(view->calls, key), cli_metadata_text(event, "text"));
+}
+
+static void
+on_text(struct chat_view *view, const json_t *event)
+{
+  const json_t *text = json_object_get(event, "text");
+
+  put_text(view, CHAT_BLOCK_TEXT, json_string_value(text), json_string_length(text));
+}
+
+static void
+on_thinking(struct chat_view *view, const json_t *event)
+{
+  const json_t *text = json_object_get(event, "text");
+
+  put_text(view, CHAT_BLOCK_THINKING, json_string_value(text), json_string_length(text));
+}
+
+static void
+on_answer(struct chat_view *view, const json_t *event)
+{
+  (void)event;
+  cli_view_end(view);
+  (void)json_object_clear(view->calls);
+}
+
+static void
+on_tool_start(struct chat_view *view, const json_t *event)
+{
+  (void)json_object_set(view->names, cli_metadata_text(event, "id"),
+                        json_object_get(event, "name"));
+}
+
+static void
+on_stop(struct chat_view *view, const json_t *event)
+{
+  const char *reason = cli_metadata_text(event, "reason");
+
+  if (strcmp(reason, "max_tokens") == 0 || strcmp(reason, "length") == 0)
+    cli_view_note(view, "the answer was cut at its greatest length");
+  else if (strcmp(reason, "refusal") == 0 || strcmp(reason, "content_filter") == 0)
+    cli_view_note(view, "the model or its provider refused to go on");
+}
+
+static void
+on_state(struct chat_view *view, const json_t *event)
+{
+  const json_t *error = json_object_get(json_object_get(event, "detail"), "error");
+
+  if (strcmp(cli_metadata_text(event, "state"), "TransientFailure") == 0)
+    cli_view_note(view, "%s; trying again", cli_metadata_text(error, "message"));
+}
+
+static void
+on_branch(struct chat_view *view, const json_t *event)
+{
+  cli_view_note(view, "branch %s", cli_metadata_text(event, "branch"));
+}
+
+static void
+on_gap(struct chat_view *view, const json_t *event)
+{
+  (void)event;
+  cli_view_note(view, "something is missing here; /history shows what is stored");
+}
+
+void
+cli_view_event(struct chat_view *view, const char *type, const json_t *event)
+{
+  static const struct {
+    const char *type;
+    void (*show)(struct chat_view *view, const json_t *event);
+  } table[] = {
+    { "text", on_text },         { "thinking", on_thinking },     { "call", on_call },
+    { "call_end", on_call_end }, { "tool_start", on_tool_start }, { "answer", on_answer },
+    { "stop", on_stop },         { "state", on_state },           { "branch", on_branch },
+    { "gap", on_gap },
+  };
+
+  for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
+    if (strcmp(table[i].type, type) == 0)
+      table[i].show(view, event);
+  (void)fflush(view->f);
+}
+
+/* ---- stored messages ---- */
+
+static void
+show_calls(struct chat_view *view, const json_t *calls)
+{
+  const json_t *call;
+  size_t i;
+
+  json_array_foreach (calls, i, call) {
+    char *text = json_dumps(json_object_get(call, "arguments"), JSON_COMPACT | JSON_ENCODE_ANY);
+
+    show_call(view, cli_metadata_text(call, "tool_name"), text ? text : "");
+    cli_free(text);
+  }
+}
+
+void
+cli_view_message(struct chat_view *view, const json_t *message)
+{
+  const json_t *text = json_object_get(message, "text");
+  const json_t *result = json_object_get(message, "tool_result");
+  const json_t *metadata = json_object_get(message, "metadata");
+
+  cli_view_end(view);
+  dim(view, true);
+  cli_put_word(view->f, cli_metadata_text(message, "role"));
+  fputs(": ", view->f);
+  dim(view, false);
+  view->in_line = true;
+  if (strcmp(cli_metadata_text(message, "status"), "unavailable") == 0)
+    cli_view_note(view, "this message is unavailable");
+  if (json_string_length(text)) {
+    view->block = CHAT_BLOCK_TEXT;
+    put_text(view, CHAT_BLOCK_TEXT, json_string_value(text), json_string_length(text));
+  }
+  show_calls(view, json_object_get(message, "tool_calls"));
+  if (json_is_object(result))
+    cli_view_result(view, result);
+  if (json_is_true(json_object_get(metadata, "interrupted")))
+    cli_view_note(view, "interrupted");
+  cli_view_end(view);
+}

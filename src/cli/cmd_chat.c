@@ -1,0 +1,477 @@
+/* cmd_chat.c - `quipu chat`: a conversation at the terminal.
+ *
+ * It talks to a backend: the engine in this process, or a server when one is named or holds the
+ * data directory. Nothing is kept here that matters: whatever happens to this program, the context
+ * is as its last event said, and can be opened again.
+ *
+ * Without a terminal lines come from a pipe, output is plain, and the first failure ends it. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/chat.h"
+#include "cli/chat_interrupt.h"
+#include "cli/engine.h"
+#include "cli/input.h"
+#include "cli/mem.h"
+#include "cli/out.h"
+
+#define LOCK_MAX 4096
+#define SHOWN_AT_FIRST 2 /* messages of a conversation that is opened */
+#define RESULTS_WINDOW 64
+
+enum { OPT_CONFIG = CONFIG_ENGINE_FLAGS, OPT_NEW, OPT_MODEL, OPT_BRANCH, OPT_SERVER, OPT_KEY };
+
+static const struct cli_option options[] = {
+  /* clang-format off */
+  CONFIG_ENGINE_MAP(CONFIG_OPTION, CONFIG_OPTION_NONE)
+      /* clang-format on */
+      [OPT_CONFIG] = { "config", 'c', "FILE", "configuration file, as of 'quipu serve'", NULL },
+  [OPT_NEW] = { "new", 'n', NULL, "begin a new conversation", NULL },
+  [OPT_MODEL] = { "model", 'm', "M", "the model that answers from now on", NULL },
+  [OPT_BRANCH] = { "branch", 'b', "B", "make this branch the active one", NULL },
+  [OPT_SERVER] = { "server", 's', "URL", "talk to this server (default: the data directory)",
+                   NULL },
+  [OPT_KEY] = { "key", 0, "KEY", "key for the server (default: $QUIPU_KEY)", NULL },
+  { 0 },
+};
+
+_Static_assert(sizeof(options) / sizeof(options[0]) <= CLI_OPTIONS_MAX, "a value for each option");
+
+/* ---- small things ---- */
+
+bool
+cli_chat_rests(const char *state)
+{
+  return strcmp(state, "Idle") == 0 || strcmp(state, "Failed") == 0 ||
+         strcmp(state, "AwaitingToolApproval") == 0;
+}
+
+json_t *
+cli_chat_json(const char *text, size_t len)
+{
+  json_t *value = json_loadb(text, len, JSON_ALLOW_NUL | JSON_DECODE_ANY, NULL);
+
+  if (!value || !cli_json_failed())
+    return value;
+  json_decref(value);
+  return NULL;
+}
+
+enum qp_rc
+cli_chat_set(char **text, const char *value, struct qp_err *err)
+{
+  size_t size = value ? strlen(value) + 1 : 0;
+  char *copy = value ? cli_realloc(NULL, size, 1) : NULL;
+
+  if (value && !copy)
+    return cli_fail_nomem(err);
+  if (value)
+    memcpy(copy, value, size);
+  cli_free(*text);
+  *text = copy;
+  return QP_OK;
+}
+
+enum qp_rc
+cli_chat_complain(struct chat *chat, struct qp_err *err)
+{
+  if (!chat->tty)
+    return err->rc;
+  cli_view_end(&chat->view);
+  (void)fflush(chat->view.f);
+  cli_report(err, false);
+  return QP_OK;
+}
+
+/* ---- turns ---- */
+
+/* A tool's result is stored: it is loaded and shown. */
+static void
+show_result(struct chat *chat, const json_t *event)
+{
+  const char *id = cli_metadata_text(event, "id");
+  json_t *messages = NULL;
+  const json_t *message;
+  struct qp_err err;
+  size_t i;
+
+  if (strcmp(cli_metadata_text(event, "role"), "tool") != 0 ||
+      chat->backend->ops->messages(chat->backend, &chat->id, RESULTS_WINDOW, &messages, &err))
+    return;
+  json_array_foreach (messages, i, message) {
+    if (strcmp(cli_metadata_text(message, "id"), id) == 0)
+      cli_view_result(&chat->view, json_object_get(message, "tool_result"));
+  }
+  json_decref(messages);
+}
+
+static void
+show_event(void *arg, const char *type, const json_t *event)
+{
+  struct chat *chat = arg;
+
+  if (strcmp(type, "message") == 0)
+    show_result(chat, event);
+  else
+    cli_view_event(&chat->view, type, event);
+}
+
+enum qp_rc
+cli_chat_act(struct chat *chat, struct qp_action *action, struct qp_err *err)
+{
+  struct chat_watch watch = { .event = show_event, .arg = chat };
+  enum qp_rc rc;
+
+  action->context = chat->id;
+  rc = chat->backend->ops->act(chat->backend, action, &watch, err);
+  cli_view_end(&chat->view);
+  if (!rc && (watch.cancelled || action->kind == QP_ACTION_CANCEL))
+    cli_view_note(&chat->view, "cancelled");
+  return rc;
+}
+
+static enum qp_rc
+follow(struct chat *chat, const char *state, struct qp_err *err)
+{
+  struct chat_watch watch = { .event = show_event, .arg = chat };
+  enum qp_rc rc;
+
+  cli_view_note(&chat->view, "a turn is under way: %s", state);
+  rc = chat->backend->ops->follow(chat->backend, &chat->id, &watch, err);
+  cli_view_end(&chat->view);
+  return rc;
+}
+
+/* The calls that wait for somebody and that nobody has decided about yet. */
+static json_t *
+undecided(const json_t *look)
+{
+  const json_t *decisions = json_object_get(json_object_get(look, "state_detail"), "decisions");
+  json_t *list = json_array();
+  json_t *call;
+  size_t i;
+
+  json_array_foreach (json_object_get(look, "pending_tool_calls"), i, call) {
+    if (!json_object_get(decisions, cli_metadata_text(call, "id")))
+      (void)json_array_append(list, call);
+  }
+  return list;
+}
+
+/* Asks about one call. *over: nothing more can be done now. */
+static enum qp_rc
+ask(struct chat *chat, const json_t *look, bool *over, struct qp_err *err)
+{
+  json_t *pending = undecided(look);
+  char id[QP_UUID_TEXT];
+  enum qp_rc rc;
+
+  if (!json_array_size(pending)) {
+    json_decref(pending);
+    return cli_fail(err, QP_CONFLICT, "the context waits for an approval of calls that it has not");
+  }
+  rc = cli_chat_approve(chat, pending, over, err);
+  json_decref(pending);
+  if (!rc && *over) {
+    rc = cli_fail(err, QP_STOPPED,
+                  "a tool call goes on waiting for an answer; 'quipu chat %s' asks again",
+                  qp_uuid_text(&chat->id, id));
+    if (chat->tty)
+      cli_view_note(&chat->view, "%s", err->msg);
+    return chat->tty ? QP_OK : rc;
+  }
+  return rc && rc != QP_STOPPED ? cli_chat_complain(chat, err) : rc;
+}
+
+/* Brings the context to where a message can be sent. `ours`: a turn that this program began, whose
+ * failure is the answer. */
+static enum qp_rc
+settle(struct chat *chat, bool ours, struct qp_err *err)
+{
+  bool over = false;
+  enum qp_rc rc = QP_OK;
+
+  while (!rc && !over) {
+    json_t *look = NULL;
+    const char *state;
+    const char *why;
+
+    rc = chat->backend->ops->look(chat->backend, &chat->id, &look, err);
+    if (rc)
+      return rc;
+    state = cli_metadata_text(look, "state");
+    why = cli_metadata_text(json_object_get(json_object_get(look, "state_detail"), "error"),
+                            "message");
+    if (strcmp(state, "AwaitingToolApproval") == 0)
+      rc = ask(chat, look, &over, err);
+    else if (!cli_chat_rests(state))
+      rc = follow(chat, state, err);
+    else
+      over = true;
+    if (over && strcmp(state, "Failed") == 0 && ours && !chat->tty)
+      rc = cli_fail(err, QP_IO, "the turn failed: %s", why);
+    else if (over && strcmp(state, "Failed") == 0)
+      cli_view_note(&chat->view, "failed: %s; /retry asks the model again", why);
+    json_decref(look);
+  }
+  return rc;
+}
+
+enum qp_rc
+cli_chat_turn(struct chat *chat, struct qp_action *action, struct qp_err *err)
+{
+  enum qp_rc rc = cli_chat_act(chat, action, err);
+
+  if (!rc)
+    rc = settle(chat, true, err);
+  if (!rc || rc == QP_STOPPED || rc == QP_NOMEM) /* without memory it is not known how it went */
+    return rc;
+  return cli_chat_complain(chat, err);
+}
+
+static enum qp_rc
+send(struct chat *chat, const char *text, struct qp_err *err)
+{
+  struct qp_action action = { .kind = QP_ACTION_SEND_MESSAGE, .text = { text, strlen(text) } };
+  enum qp_rc rc = QP_OK;
+
+  if (qp_uuid_is_none(&chat->id))
+    rc = chat->backend->ops->create(chat->backend, chat->model, chat->title, &chat->id, err);
+  return rc ? cli_chat_complain(chat, err) : cli_chat_turn(chat, &action, err);
+}
+
+/* ---- opening ---- */
+
+static void
+show_beginning(struct chat *chat, const json_t *look)
+{
+  const char *title = cli_metadata_text(look, "title");
+  long long total = json_integer_value(json_object_get(look, "total"));
+  json_t *messages = NULL;
+  const json_t *message;
+  char id[QP_UUID_TEXT];
+  struct qp_err err;
+  size_t i;
+
+  if (!chat->tty)
+    return;
+  cli_view_note(&chat->view, "%.200s, %s", title[0] ? title : "no title",
+                qp_uuid_text(&chat->id, id));
+  cli_view_note(&chat->view, "branch %.200s, model %.100s, %lld message%s; /help lists commands",
+                cli_metadata_text(look, "branch"), cli_metadata_text(look, "model_id"), total,
+                cli_plural((uint64_t)total));
+  if (chat->backend->ops->messages(chat->backend, &chat->id, SHOWN_AT_FIRST, &messages, &err))
+    return;
+  json_array_foreach (messages, i, message) {
+    cli_view_message(&chat->view, message);
+  }
+  json_decref(messages);
+}
+
+enum qp_rc
+cli_chat_enter(struct chat *chat, const struct qp_uuid *id, struct qp_err *err)
+{
+  json_t *look = NULL;
+  enum qp_rc rc = chat->backend->ops->look(chat->backend, id, &look, err);
+
+  if (rc)
+    return rc;
+  chat->id = *id;
+  show_beginning(chat, look);
+  json_decref(look);
+  return settle(chat, false, err);
+}
+
+static enum qp_rc
+begin(struct chat *chat, const struct cli_args *args, struct qp_err *err)
+{
+  const struct chat_backend_ops *ops = chat->backend->ops;
+  struct qp_action to_branch = { .kind = QP_ACTION_SWITCH_BRANCH,
+                                 .branch = args->values[OPT_BRANCH] };
+  struct qp_uuid id = { { 0 } };
+  enum qp_rc rc = cli_chat_set(&chat->model, args->values[OPT_MODEL], err);
+
+  if (!rc && args->words.count)
+    rc = ops->find(chat->backend, args->words.at[0], &id, err);
+  else if (!rc && !args->values[OPT_NEW])
+    rc = ops->newest(chat->backend, &id, err);
+  if (rc)
+    return rc;
+  if (qp_uuid_is_none(&id)) {
+    if (args->values[OPT_BRANCH])
+      return cli_fail(err, QP_NOTFOUND, "a new conversation has no branch '%.200s'",
+                      args->values[OPT_BRANCH]);
+    if (chat->tty)
+      cli_view_note(&chat->view, "a new conversation; /help lists commands");
+    return QP_OK;
+  }
+  if (args->values[OPT_MODEL])
+    rc = ops->update(chat->backend, &id, "model_id", args->values[OPT_MODEL], err);
+  chat->id = id;
+  if (!rc && args->values[OPT_BRANCH])
+    rc = cli_chat_act(chat, &to_branch, err);
+  return rc ? rc : cli_chat_enter(chat, &id, err);
+}
+
+/* ---- the loop ---- */
+
+static enum qp_rc
+converse(struct chat *chat, struct qp_err *err)
+{
+  enum qp_rc rc = QP_OK;
+
+  while (!rc && !chat->quits && !cli_out_failed()) {
+    enum chat_typed typed = CHAT_END;
+    const char *line = "";
+
+    rc = cli_input_line(chat->input, "> ", NULL, true, &typed, &line, err);
+    if (rc || typed == CHAT_END)
+      break;
+    if (typed == CHAT_INTERRUPT) {
+      if (!chat->tty)
+        rc = cli_fail(err, QP_STOPPED, "ended by a signal");
+      continue;
+    }
+    line += strspn(line, " \t");
+    if (line[0] == '/')
+      rc = cli_chat_command(chat, line, err);
+    else if (line[0])
+      rc = send(chat, line, err);
+  }
+  return rc;
+}
+
+/* ---- the backend ---- */
+
+/* The URL of the server that holds the data directory, from its lock file; NULL: none. Released
+ * with cli_free(). */
+static char *
+holder_url(const struct cli *cli)
+{
+  const char *dir = strncmp(cli->data, "file:", 5) == 0 ? cli->data + 5 : cli->data;
+  size_t size = strlen(dir) + sizeof("/quipu.lock");
+  char *path = cli_realloc(NULL, size, 1);
+  char *text = NULL;
+  char *url = NULL;
+  json_t *lock = NULL;
+  struct qp_err err;
+  size_t len;
+
+  if (path) {
+    (void)snprintf(path, size, "%s/quipu.lock", dir);
+    if (cli_read_all(path, LOCK_MAX, &text, &len, &err) == QP_OK)
+      lock = cli_chat_json(text, len);
+  }
+  if (cli_metadata_text(lock, "url")[0])
+    (void)cli_chat_set(&url, cli_metadata_text(lock, "url"), &err);
+  json_decref(lock);
+  cli_free(text);
+  cli_free(path);
+  return url;
+}
+
+static enum qp_rc
+open_data(struct chat *chat, const struct cli_config *config, const char *key, struct qp_err *err)
+{
+  struct cli *cli = chat->cli;
+  struct qp_engine *engine = NULL;
+  char *url = NULL;
+  enum qp_rc rc;
+
+  cli->data = config->values[CONFIG_DATA].text;
+  rc = cli_open(cli, CLI_CREATE, err);
+  if (rc == QP_BUSY)
+    url = holder_url(cli);
+  if (url) {
+    rc = cli_chat_remote_open(url, key, true, &chat->backend, err);
+    cli_free(url);
+    return rc;
+  }
+  if (!rc)
+    rc = cli_engine_start(cli, config, &engine, err);
+  if (!rc)
+    rc = cli_chat_local_open(cli, engine, &chat->backend, err);
+  if (rc && engine)
+    qp_engine_stop(engine);
+  return rc;
+}
+
+static enum qp_rc
+open_backend(struct chat *chat, const struct cli_args *args, struct cli_config *config,
+             struct qp_err *err)
+{
+  const char *key = args->values[OPT_KEY] ? args->values[OPT_KEY] : getenv("QUIPU_KEY");
+  struct cli_config_input in = {
+    .first = CONFIG_ENGINE_FIRST,
+    .count = CONFIG_ENGINE_FLAGS,
+    .values = args->values,
+    .repeats = &args->repeats,
+    .file = args->values[OPT_CONFIG],
+    .data = chat->cli->data_from == CLI_DATA_FROM_DEFAULT ? NULL : chat->cli->data,
+    .data_is_flag = chat->cli->data_from == CLI_DATA_FROM_FLAG,
+  };
+  enum qp_rc rc;
+
+  if (args->values[OPT_SERVER])
+    return cli_chat_remote_open(args->values[OPT_SERVER], key, false, &chat->backend, err);
+  rc = cli_config_load(&in, config, err);
+  return rc ? rc : open_data(chat, config, key, err);
+}
+
+static enum qp_rc
+run_chat(struct cli *cli, const struct cli_args *args, struct qp_err *err)
+{
+  struct chat chat = { .cli = cli, .tty = cli->tty && isatty(STDIN_FILENO) == 1 };
+  struct cli_config config = { .file = NULL };
+  enum qp_rc rc;
+
+  if (cli->json)
+    return cli_fail(err, QP_INVALID, "'quipu chat' is for people; programs talk to 'quipu serve'");
+  if (args->values[OPT_NEW] && args->words.count)
+    return cli_fail(err, QP_INVALID, "--new does not go with the id of a conversation");
+  cli_view_open(&chat.view, stdout, chat.tty);
+  rc = cli_interrupt_begin(err);
+  if (!rc)
+    rc = open_backend(&chat, args, &config, err);
+  if (!rc)
+    rc = cli_input_open(chat.tty, &chat.input, err);
+  if (!rc)
+    rc = begin(&chat, args, err);
+  if (!rc)
+    rc = converse(&chat, err);
+  cli_view_end(&chat.view);
+  cli_input_close(chat.input);
+  if (chat.backend)
+    chat.backend->ops->close(chat.backend);
+  cli_interrupt_end();
+  cli_view_close(&chat.view);
+  cli_config_release(&config);
+  cli_free(chat.model);
+  cli_free(chat.title);
+  return rc;
+}
+
+const struct cli_command cli_cmd_chat = {
+  .name = "chat",
+  .run = run_chat,
+  .summary = "talk with a model at the terminal",
+  .usage = { "[CTX | --new] [--model M] [--branch B] [options]",
+             "[CTX | --new] --server URL [--key KEY]" },
+  .about = "Goes on with a conversation, by default the one that was changed last, or\n"
+           "begins one. Answers come as they are made. Before a tool runs that changes\n"
+           "something you are asked: y, n, a (all that wait), or the reason why not.\n"
+           "\n"
+           "Ctrl-C ends the answer, not the program; Ctrl-D ends the program. A line that\n"
+           "ends with a backslash goes on in the next one. /help lists the commands.\n"
+           "\n"
+           "Works on the data directory, or through the server that holds it, or with any\n"
+           "other server by --server. Without keys of a provider the demo model answers.\n"
+           "Standard input may be a pipe; then the first failure ends it.\n"
+           "\n"
+           "  quipu chat --new --model demo\n"
+           "  quipu chat 0192f0c4 --workspace ~/project\n"
+           "  echo 'list the files' | quipu chat --new --workspace .",
+  .options = options,
+  .words_max = 1,
+};

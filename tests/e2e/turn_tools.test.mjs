@@ -1,0 +1,307 @@
+// Tools in turns, through the server: policy and approval, two who approve at once, what must not
+// leave the workspace, and the MCP servers of npm as real tools.
+
+import assert from 'node:assert/strict';
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import test from 'node:test';
+import { Model } from './model.mjs';
+import { Chat, makeWorkspace, restart, script, serveTurns, until } from './turns.mjs';
+
+const modules = path.resolve('node_modules/@modelcontextprotocol');
+const noServers = fs.existsSync(modules) ? false : 'the npm packages are not installed';
+const program = (name) => path.join(modules, `server-${name}`, 'dist', 'index.js');
+const scripted = path.resolve('tests/lib/mcp_server.mjs');
+
+// Waits until these MCP servers have told their tools.
+const listed = (server, ...sources) =>
+  until(async () => {
+    const { tools } = await server.expect(200, 'GET', '/v1/tools');
+    return sources.every((source) => tools.some((tool) => tool.source === source));
+  }, () => server.process.stderr.split('\n').filter((line) => /feature=(mcp|tool)|level=(warn|error)/.test(line)).join('\n'));
+
+// A server with a workspace and a model in hand.
+async function withTools(t, options = {}) {
+  const space = makeWorkspace(t);
+  const model = await Model.start(t);
+  const server = await serveTurns(t, { work: space.work, env: model.env, ...options });
+  return { t, space, model, server, chat: await Chat.create(server) };
+}
+
+// Has the model call tools, [name, arguments] each; the ids are call_1, call_2 …
+async function calls(model, ...list) {
+  const request = await model.asked();
+  for (const [name, args] of list) await request.call(name, args);
+  await request.end();
+}
+
+// A turn of one round, all of whose calls run by themselves: the results as the model gets them.
+async function round({ chat, model }, ...list) {
+  const turn = chat.send('go');
+  await calls(model, ...list);
+  const request = await model.asked();
+  await request.answer('So.');
+  assert.equal((await turn).state, 'Idle');
+  return results(request);
+}
+
+// What the model is told of its calls, by their ids.
+function results(request) {
+  const last = request.body.messages.findLastIndex((message) => message.role === 'assistant');
+  const told = request.body.messages.slice(last + 1).filter((message) => message.role === 'tool');
+  return told.map((message) => (typeof message.content === 'string' ? message.content : message.content.map((part) => part.text ?? part.type).join('')));
+}
+
+// ---- policy ----
+
+test('policy: auto runs, deny is refused, ask waits; the model hears of each', async (t) => {
+  const { space, model, chat } = await withTools(t, { rules: ['deny write_file path=secrets/*', 'auto write_file path=docs/*', 'deny delete_file'] });
+  const turn = chat.send('go');
+  const write = (file) => ['write_file', { path: file, content: 'x' }];
+  await calls(model, write('docs/a'), write('./docs/../secrets/b'), write('c'), ['delete_file', { path: 'notes.txt' }], ['read_file', { path: 'notes.txt' }]);
+  const waiting = await turn;
+  assert.equal(waiting.state, 'AwaitingToolApproval');
+  assert.deepEqual(waiting.pending_tool_calls.map((call) => call.id), ['call_3']);
+  assert.ok(!fs.existsSync(space.file('docs')), 'nothing of the round runs before all is decided');
+  const rest = chat.does('approve_tools', { approved: ['call_3'] });
+  const request = await model.asked();
+  const told = results(request);
+  assert.equal(told.length, 5);
+  assert.match(told[1], /the policy does not allow this call/);
+  assert.match(told[3], /the policy does not allow this call/);
+  assert.match(told[4], /one knot/);
+  await request.answer('So.');
+  assert.equal((await rest).state, 'Idle');
+  assert.deepEqual([space.read('docs/a'), space.read('c')], ['x', 'x']);
+  assert.ok(!fs.existsSync(space.file('secrets')) && fs.existsSync(space.file('notes.txt')));
+});
+
+test('calls that are all denied by the policy do not stop the turn', async (t) => {
+  const it = await withTools(t, { rules: ['deny *'] });
+  const told = await round(it, ['read_file', { path: 'notes.txt' }], ['run_command', { command: 'touch made' }]);
+  for (const text of told) assert.match(text, /the policy does not allow this call/);
+  assert.ok(!fs.existsSync(it.space.file('made')));
+});
+
+test('calls are decided one by one, a denial with its reason reaches the model', async (t) => {
+  const { space, model, server, chat } = await withTools(t);
+  const turn = chat.send('go');
+  await calls(model, ['write_file', { path: 'a', content: '1' }], ['write_file', { path: 'b', content: '2' }], ['write_file', { path: 'c', content: '3' }]);
+  assert.equal((await turn).pending_tool_calls.length, 3);
+  const first = await chat.does('approve_tools', { denied: ['call_2'], reason: 'b is not yours' });
+  assert.equal(first.state, 'AwaitingToolApproval');
+  assert.deepEqual(first.pending_tool_calls.map((call) => call.id), ['call_1', 'call_3']);
+  await chat.refuses(400, 'INVALID', /call_2/, 'approve_tools', { approved: ['call_2'] });
+  const again = chat.on(await restart(t, server, 'SIGKILL'));
+  assert.deepEqual((await again.state()).pending_tool_calls.map((call) => call.id), ['call_1', 'call_3'], 'decisions are durable');
+  const rest = again.does('approve_tools', { approved: ['call_1'], denied: ['call_3'] });
+  const request = await model.asked();
+  const told = results(request);
+  assert.match(told[1], /a person has refused this call: b is not yours/);
+  assert.match(told[2], /a person has refused this call$/);
+  await request.answer('As you like.');
+  const end = await rest;
+  assert.equal(end.state, 'Idle');
+  assert.deepEqual(end.messages.filter((message) => message.tool_result).map((message) => message.tool_result.is_error), [false, true, true]);
+  assert.ok(fs.existsSync(space.file('a')) && !fs.existsSync(space.file('b')) && !fs.existsSync(space.file('c')));
+});
+
+test('while a tool runs nothing waits for a person', async (t) => {
+  const { space, model, chat } = await withTools(t);
+  const turn = chat.send('go');
+  await calls(model, ['run_command', { command: 'touch began; while [ ! -e go ]; do sleep 0.02; done' }]);
+  await turn;
+  const rest = chat.does('approve_tools', { approved: ['call_1'] });
+  await until(() => fs.existsSync(space.file('began')));
+  const running = await chat.state();
+  assert.equal(running.state, 'ExecutingTools');
+  assert.deepEqual(running.pending_tool_calls, []);
+  fs.writeFileSync(space.file('go'), '');
+  await (await model.asked()).answer('So.');
+  await rest;
+});
+
+test('two clients approve at once: exactly one run of the tool', async (t) => {
+  for (let i = 0; i < 3; i++) {
+    const { space, model, chat } = await withTools(t);
+    const turn = chat.send('go');
+    await calls(model, ['run_command', { command: 'echo run >> ran' }]);
+    await turn;
+    const answering = model.asked().then((request) => request.answer('So.'));
+    const answers = await Promise.all(Array.from({ length: 8 }, (_, n) => (n % 2 ? chat.act('approve_tools', { approved: ['call_1'] }) : chat.server.ask('POST', `${chat.at}/tools/approve`, { approved: ['call_1'] }))));
+    await answering;
+    assert.deepEqual(answers.map((answer) => answer.status).sort(), [200, ...Array(7).fill(400)]);
+    for (const answer of answers) if (answer.status === 400) assert.match(answer.body.error.message, /^No pending tool approval/);
+    assert.equal(space.read('ran'), 'run\n');
+    assert.equal(script(await chat.state()).at(-1), 'assistant: So.');
+    await chat.server.stop('SIGKILL');
+  }
+});
+
+test('one approves while another denies: one of the two holds', async (t) => {
+  const { space, model, chat } = await withTools(t);
+  const turn = chat.send('go');
+  await calls(model, ['run_command', { command: 'echo run >> ran' }]);
+  await turn;
+  const answering = model.asked().then((request) => request.answer('So.'));
+  const [yes, no] = await Promise.all([chat.act('approve_tools', { approved: ['call_1'] }), chat.act('approve_tools', { denied: ['call_1'] })]);
+  await answering;
+  assert.deepEqual([yes.status, no.status].sort(), [200, 400]);
+  assert.equal(fs.existsSync(space.file('ran')), yes.status === 200);
+});
+
+// ---- calls that go wrong ----
+
+test('what cannot be run is an error for the model, never a stuck context', async (t) => {
+  const it = await withTools(t, { rules: ['auto *'] });
+  const turn = it.chat.send('go');
+  const request = await it.model.asked();
+  await request.call('no_such_tool', {});
+  await request.call('read_file', { path: 'nowhere' });
+  await request.call('read_file', { nonsense: 1 });
+  await request.send({ delta: { tool_calls: [{ index: 3, id: 'call_4', type: 'function', function: { name: 'read_file', arguments: '{"path": "no' } }] } });
+  await request.call('run_command', { command: 'kill -9 $$' }, 'call_5');
+  await request.call('run_command', { command: 'exit 3' }, 'call_6');
+  request.calls = 6;
+  await request.end();
+  const next = await it.model.asked();
+  const told = results(next);
+  await next.answer('Oh.');
+  const end = await turn;
+  assert.equal(end.state, 'Idle');
+  assert.match(told[0], /no tool 'no_such_tool'/);
+  assert.match(told[1], /nowhere/);
+  assert.match(told[2], /"path" is missing|nonsense/);
+  assert.equal(end.messages.filter((message) => message.tool_result?.is_error).length >= 4, true);
+  assert.match(told.at(-1), /"exit_code":\s*3/);
+});
+
+test('a tool that takes too long is stopped and its turn goes on', async (t) => {
+  const it = await withTools(t, { rules: ['auto *'] });
+  const [told] = await round(it, ['run_command', { command: 'echo begun; sleep 3600', timeout: 1 }]);
+  assert.match(told, /timed_out/);
+  assert.match(told, /begun/);
+});
+
+test('parallel calls run at the same time', async (t) => {
+  const it = await withTools(t, { rules: ['auto *'] });
+  const meet = (mine, other) => ['run_command', { command: `touch ${mine}; while [ ! -e ${other} ]; do sleep 0.02; done; echo met`, timeout: 30 }];
+  const told = await round(it, meet('a', 'b'), meet('b', 'c'), meet('c', 'a'));
+  for (const text of told) assert.match(text, /met/);
+});
+
+// ---- the sandbox ----
+
+test('nothing of the file tools leaves the workspace', async (t) => {
+  const it = await withTools(t, { rules: ['auto *'] });
+  const { dir, work } = it.space;
+  fs.symlinkSync('../secret', it.space.file('link'));
+  fs.symlinkSync('..', it.space.file('up'));
+  fs.symlinkSync(dir, it.space.file('out'));
+  const paths = ['../secret', `${dir}/secret`, 'link', 'up/secret', 'out/secret', './x/../../secret', `${work}/../secret`, '/etc/passwd', '/proc/self/environ', 'a\0b'];
+  const list = paths.flatMap((name) => [['read_file', { path: name }], ['write_file', { path: name, content: 'gotcha' }], ['edit_file', { path: name, old_string: 'the', new_string: 'no' }], ['delete_file', { path: name }]]);
+  const told = await round(it, ...list, ['list_directory', { path: '..' }], ['grep', { pattern: 'secret', path: 'up' }], ['glob', { pattern: '../*' }]);
+  told.forEach((text, i) => assert.doesNotMatch(text, /the secret|root:/, JSON.stringify(list[i])));
+  const end = await it.chat.state();
+  const errors = end.messages.filter((message) => message.tool_result).slice(0, list.length);
+  // A link may be deleted or written over: that is the link itself, in the workspace.
+  const inside = (i) => paths[Math.floor(i / 4)] === 'link' && ['write_file', 'delete_file'].includes(list[i][0]);
+  errors.forEach((message, i) => assert.ok(message.tool_result.is_error || inside(i), `${JSON.stringify(list[i])}: ${JSON.stringify(message.tool_result)}`));
+  assert.equal(fs.readFileSync(path.join(dir, 'secret'), 'utf8'), 'the secret\n');
+});
+
+test('nothing of run_command leaves the sandbox, and the server has no secrets for it', async (t) => {
+  const model = await Model.start(t);
+  const space = makeWorkspace(t);
+  const server = await serveTurns(t, { work: space.work, rules: ['auto *'], env: { ...model.env, OPENAI_API_KEY: 'sk-hidden', MY_SECRET: 'hidden-too' } });
+  const it = { chat: await Chat.create(server), model, space };
+  const { dir } = space;
+  const pid = server.process.child.pid;
+  fs.symlinkSync('../secret', space.file('link'));
+  const commands = ['env', `cat ${dir}/secret`, 'cat link', 'cat ../secret', `echo gotcha > ${dir}/secret`, 'echo gotcha > ../made', `cat /proc/${pid}/environ`, 'cat /proc/$PPID/environ', `ls ${os.homedir()}`, `cat ${server.data}/quipu.lock`, `ls -l /proc/${pid}/fd`, `kill -9 ${pid}`];
+  const told = await round(it, ...commands.map((command) => ['run_command', { command }]));
+  const first = JSON.parse(told[0]);
+  assert.equal(first.exit_code, 0);
+  assert.doesNotMatch(told.join('\n'), /hidden|the secret|"url"/);
+  const last = commands.length - 1; // a signal needs a newer kernel to be stopped
+  told.slice(1, last).forEach((text, i) => assert.notEqual(JSON.parse(text).exit_code, 0, commands[i + 1]));
+  assert.equal(fs.readFileSync(path.join(dir, 'secret'), 'utf8'), 'the secret\n');
+  assert.ok(!fs.existsSync(path.join(dir, 'made')));
+});
+
+// ---- MCP ----
+
+const allow = { rules: ['auto mcp__*'] };
+
+test('server-everything in a turn: results, images, what it asks us, and an error', { skip: noServers }, async (t) => {
+  const it = await withTools(t, { ...allow, mcp: { everything: { command: 'node', args: [program('everything')], env: { GIVEN: 'yes' } } } });
+  await listed(it.server, 'everything');
+  const mcp = (name, args = {}) => [`mcp__everything__${name}`, args];
+  const told = await round(it, mcp('echo', { message: 'hé' }), mcp('get-sum', { a: 2, b: 3 }), mcp('get-roots-list'), mcp('get-env'), mcp('get-sum', { a: 'x' }), mcp('get-tiny-image'));
+  assert.equal(told[0], 'Echo: hé');
+  assert.match(told[1], /\b5\b/);
+  assert.match(told[2], new RegExp(`file://${it.space.work}`), 'it asked for our roots in the middle of the call');
+  assert.equal(JSON.parse(told[3]).GIVEN, 'yes');
+  assert.doesNotMatch(told[3], /OPENAI_BASE_URL/);
+  const stored = (await it.chat.state()).messages.filter((message) => message.tool_result);
+  assert.deepEqual(stored.map((message) => message.tool_result.is_error), [false, false, false, false, true, false]);
+  assert.ok(stored[5].tool_result.result.some((block) => block.type === 'image'));
+});
+
+test('server-filesystem and server-memory, side by side, ask by default', { skip: noServers }, async (t) => {
+  const space = makeWorkspace(t);
+  const model = await Model.start(t);
+  const server = await serveTurns(t, {
+    work: space.work,
+    env: model.env,
+    mcp: { fs: { command: 'node', args: [program('filesystem'), space.work] }, memory: { command: 'node', args: [program('memory')], env: { MEMORY_FILE_PATH: path.join(space.dir, 'm.jsonl') } } },
+  });
+  const chat = await Chat.create(server);
+  await listed(server, 'fs', 'memory');
+  const turn = chat.send('go');
+  await calls(model, ['mcp__fs__write_file', { path: space.file('made'), content: 'by mcp' }], ['mcp__memory__create_entities', { entities: [{ name: 'quipu', entityType: 'cord', observations: ['it has knots'] }] }], ['mcp__fs__read_text_file', { path: path.join(space.dir, 'secret') }]);
+  const waiting = await turn;
+  assert.equal(waiting.pending_tool_calls.length, 3, 'what a server says of its tools is not believed');
+  assert.ok(!fs.existsSync(space.file('made')));
+  const rest = chat.does('approve_tools', { approved: ['call_1', 'call_2', 'call_3'] });
+  let request = await model.asked();
+  assert.match(results(request)[2], /[Aa]ccess denied/);
+  await request.answer('So.');
+  await rest;
+  assert.equal(space.read('made'), 'by mcp');
+  const again = chat.on(await restart(t, server, 'SIGTERM', allow));
+  await listed(again.server, 'memory');
+  const second = again.send('and?');
+  await calls(model, ['mcp__memory__search_nodes', { query: 'knots' }]);
+  request = await model.asked();
+  assert.match(results(request)[0], /it has knots/);
+  await request.answer('So.');
+  await second;
+});
+
+test('a tool that hangs is cancelled with its turn, and its server goes on', async (t) => {
+  const it = await withTools(t, { ...allow, mcp: { old: { command: 'node', args: [scripted] } } });
+  await listed(it.server, 'old');
+  const stream = await it.chat.follow();
+  await it.chat.begin('send_message', { content: 'go' });
+  await calls(it.model, ['mcp__old__hang', {}], ['mcp__old__echo', { text: 'quick' }]);
+  await stream.until((event) => event.type === 'tool_end' && event.name === 'mcp__old__echo');
+  assert.equal((await it.chat.state()).state, 'ExecutingTools');
+  const end = await it.chat.does('cancel', {});
+  assert.deepEqual(script(end).slice(-2), ['tool! call_1: the turn was cancelled before the tool had answered', 'tool call_2: quick']);
+  const [cancelled, echo] = await round(it, ['mcp__old__cancelled', {}], ['mcp__old__echo', { text: 'still there' }]);
+  assert.equal(JSON.parse(cancelled).length, 1, 'the server was told');
+  assert.equal(echo, 'still there');
+});
+
+test('a server that dies in a call, and one that cannot be started', async (t) => {
+  const it = await withTools(t, { ...allow, mcp: { old: { command: 'node', args: [scripted] }, broken: { command: 'no-such-program' }, modern: { command: 'node', args: [scripted, 'modern'] } } });
+  await until(() => /no-such-program/.test(it.server.process.stderr));
+  await listed(it.server, 'old', 'modern');
+  const [died, roots] = await round(it, ['mcp__old__die', {}], ['mcp__modern__need_roots', {}]);
+  assert.match(died, /the MCP server 'old': it ended with exit code 3/);
+  assert.match(roots, /st-1/);
+  const [back] = await round(it, ['mcp__old__echo', { text: 'born again' }]);
+  assert.equal(back, 'born again');
+});
