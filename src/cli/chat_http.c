@@ -383,8 +383,11 @@ run_stream(struct chat_http *http, struct streaming *s, CURLcode *code, struct q
   while (running && !s->over) {
     CURLMcode bad = curl_multi_perform(http->multi, &running);
 
-    if (!bad && running && !s->over)
+    if (!bad && running && !s->over) {
+      cli_interrupt_listen(true);
       bad = curl_multi_poll(http->multi, &wait, 1, POLL_MS, NULL);
+      cli_interrupt_listen(false);
+    }
     if (bad)
       return cli_fail(err, QP_IO, "%.150s: %s", http->base, curl_multi_strerror(bad));
     if (cli_interrupt_take()) {

@@ -253,7 +253,9 @@ edited_line(struct chat_input *in, enum chat_typed *typed, struct qp_err *err)
   int len = 0;
 
   in->interrupted = false;
+  cli_interrupt_listen(true);
   line = el_gets(in->editor, &len);
+  cli_interrupt_listen(false);
   if (!line || len <= 0) {
     *typed = in->interrupted ? CHAT_INTERRUPT : CHAT_END;
     putchar('\n');
@@ -275,9 +277,11 @@ interrupted_before_line(const struct chat_input *in)
 
   if (l->eof || (l->end > l->start && memchr(l->data + l->start, '\n', l->end - l->start)))
     return cli_interrupt_take();
+  cli_interrupt_listen(true);
   while (poll(fds, 2, -1) < 0 && errno == EINTR) {
     /* a signal; if it was Ctrl-C the pipe tells */
   }
+  cli_interrupt_listen(false);
   return cli_interrupt_take();
 }
 

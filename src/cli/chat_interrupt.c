@@ -12,6 +12,8 @@
 /* Of the process, as signals are. */
 static int pipe_fds[2] = { -1, -1 };
 static struct sigaction before;
+static sigset_t signals;
+static sigset_t mask_before;
 
 static void
 on_signal(int signo)
@@ -31,10 +33,16 @@ cli_interrupt_begin(struct qp_err *err)
   struct sigaction action = { .sa_handler = on_signal, .sa_flags = SA_RESTART };
 
   (void)sigemptyset(&action.sa_mask);
+  (void)sigemptyset(&signals);
+  (void)sigaddset(&signals, SIGINT);
+  (void)sigaddset(&signals, SIGTSTP);
+  (void)sigaddset(&signals, SIGCONT);
+  (void)sigaddset(&signals, SIGWINCH);
   if (pipe2(pipe_fds, O_CLOEXEC | O_NONBLOCK))
     return cli_fail_errno(err, errno, "cannot watch for Ctrl-C");
   if (sigaction(SIGINT, &action, &before))
     return cli_fail_errno(err, errno, "cannot watch for Ctrl-C");
+  (void)pthread_sigmask(SIG_BLOCK, &signals, &mask_before);
   return QP_OK;
 }
 
@@ -44,9 +52,16 @@ cli_interrupt_end(void)
   if (pipe_fds[0] < 0)
     return;
   (void)sigaction(SIGINT, &before, NULL);
+  (void)pthread_sigmask(SIG_SETMASK, &mask_before, NULL);
   (void)close(pipe_fds[0]);
   (void)close(pipe_fds[1]);
   pipe_fds[0] = pipe_fds[1] = -1;
+}
+
+void
+cli_interrupt_listen(bool listen)
+{
+  (void)pthread_sigmask(listen ? SIG_UNBLOCK : SIG_BLOCK, &signals, NULL);
 }
 
 int

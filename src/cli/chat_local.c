@@ -168,8 +168,12 @@ wait_for_more(struct local *l)
   struct pollfd fds[] = { { .fd = l->fd, .events = POLLIN },
                           { .fd = cli_interrupt_fd(), .events = POLLIN } };
   uint64_t count;
+  int ready;
 
-  if (poll(fds, 2, -1) < 0)
+  cli_interrupt_listen(true);
+  ready = poll(fds, 2, -1);
+  cli_interrupt_listen(false);
+  if (ready < 0)
     return cli_interrupt_take();
   if ((fds[0].revents & POLLIN) && read(l->fd, &count, sizeof(count)) < 0) {
     /* Somebody else cannot have read it; the queue tells. */

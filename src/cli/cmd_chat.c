@@ -247,6 +247,7 @@ static void
 show_beginning(struct chat *chat, const json_t *look)
 {
   const char *title = cli_metadata_text(look, "title");
+  const char *model = cli_metadata_text(look, "model_id");
   long long total = json_integer_value(json_object_get(look, "total"));
   json_t *messages = NULL;
   const json_t *message;
@@ -259,7 +260,7 @@ show_beginning(struct chat *chat, const json_t *look)
   cli_view_note(&chat->view, "%.200s, %s", title[0] ? title : "no title",
                 qp_uuid_text(&chat->id, id));
   cli_view_note(&chat->view, "branch %.200s, model %.100s, %lld message%s; /help lists commands",
-                cli_metadata_text(look, "branch"), cli_metadata_text(look, "model_id"), total,
+                cli_metadata_text(look, "branch"), model[0] ? model : "by default", total,
                 cli_plural((uint64_t)total));
   if (chat->backend->ops->messages(chat->backend, &chat->id, SHOWN_AT_FIRST, &messages, &err))
     return;

@@ -148,7 +148,9 @@ put_call(const struct export_md *md, const struct qp_tool_call *call)
   put_code(md, call->tool_name);
   fputs(" (", md->f);
   put_code(md, call->id);
-  fprintf(md->f, ", %s)\n", qp_approval_name(call->approval));
+  if (call->approval != QP_APPROVAL_PENDING) /* what was decided later is told by the result */
+    fprintf(md->f, ", %s", qp_approval_name(call->approval));
+  fputs(")\n", md->f);
   put_fenced(md, "json", (struct qp_bytes){ call->arguments_json, strlen(call->arguments_json) });
 }
 
