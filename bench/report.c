@@ -286,6 +286,17 @@ write_method(const struct bench *b, FILE *out)
       "  SQLite on a copy of the database.\n"
       "- Memory and start are those of a process that begins with 10,000 contexts of 10 messages\n"
       "  on the disk and its files in the system's cache.\n");
+  (void)fprintf(
+      out,
+      "- Turns are asked of quipu serve by libcurl, with a provider of ours behind it that\n"
+      "  answers at once and is a process of its own; the peer is the same client that asks the\n"
+      "  provider itself. The first token is one question at a time on kept connections, medians\n"
+      "  of 20 in a block; what we add has one sync of the disk in it, because the question is\n"
+      "  durable before the provider is called, and the row below it has none.\n"
+      "- 1,000 streams begin at the same moment, of 20 tokens a second each. The figure is the\n"
+      "  end of the last one. A block has a server of its own: its memory is the highest while\n"
+      "  they run, less that after one answer. Syncs are those of the journal while all stream.\n"
+      "- Listeners follow a context each (GET …/events) and hear nothing.\n");
 }
 
 void

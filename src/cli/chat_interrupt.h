@@ -2,7 +2,7 @@
  *
  * The signals of the terminal are for the main thread alone, and only while it waits: the line
  * editor has handlers for them that must not run beside it. So they are blocked from the beginning,
- * which every thread that is started later inherits, and let through where the main thread waits. */
+ * as every thread that is started later inherits it, and let through where the main one waits. */
 #ifndef QP_CLI_CHAT_INTERRUPT_H
 #define QP_CLI_CHAT_INTERRUPT_H
 

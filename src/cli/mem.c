@@ -5,8 +5,7 @@
 #include <malloc.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-
-#define HEAPS 4
+#include <unistd.h>
 
 /* Of the process, as jansson's allocator is; threads of the library use jansson too. */
 static atomic_bool json_failed;
@@ -49,6 +48,8 @@ void
 cli_share_heaps(void)
 {
 #ifdef M_ARENA_MAX
-  (void)mallopt(M_ARENA_MAX, HEAPS);
+  long processors = sysconf(_SC_NPROCESSORS_ONLN);
+
+  (void)mallopt(M_ARENA_MAX, processors > 3 ? (int)processors / 2 : 1);
 #endif
 }

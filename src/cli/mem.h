@@ -14,8 +14,8 @@ void cli_free(void *p);
  * watched from cli_watch_json() on, and what it read counts only while cli_json_failed() is
  * false. */
 void cli_watch_json(void);
-/* For a program with many threads: they share a few heaps. Each of its own would keep what it once
- * needed. */
+/* For a program with many threads, before they start: they share heaps, one for two processors.
+ * Each of its own would keep what it once needed. */
 void cli_share_heaps(void);
 bool cli_json_failed(void);
 

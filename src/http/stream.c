@@ -15,7 +15,7 @@
 #define WAITING_MAX ((size_t)1 << 20) /* bytes that may wait for a slow client … */
 #define BUFFER_MAX ((size_t)4 << 20)  /* … before one event more, which has 1 MiB at most */
 #define KEEP_MAX ((size_t)4 << 10)    /* an empty buffer of more is freed */
-#define BLOCK 1024                    /* bytes that libmicrohttpd sets aside for a response */
+#define BLOCK 512                     /* bytes that libmicrohttpd sets aside for a response */
 #define KERNEL_BUFFER (256 << 10)
 #define COMMENT_US 15000000
 #define GREETING ": quipu\nretry: 2000\n\n"

@@ -18,7 +18,7 @@
 #define ANSWER_BYTES_MAX ((uint64_t)1 << 30) /* of a stream, with all that surrounds the text */
 #define DRAIN_MS 1000
 #define RECEIVE_BUFFER 2048L /* of each call; a piece of an answer is far smaller */
-#define SEND_BUFFER 16384L /* the least that libcurl takes */
+#define SEND_BUFFER 16384L   /* the least that libcurl takes */
 
 struct qp__httpcall {
   struct qp__llm_engine *engine;

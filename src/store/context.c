@@ -293,6 +293,24 @@ qp_context_open(struct qp_store *store, const struct qp_uuid *id, unsigned load,
   return QP_OK;
 }
 
+struct qp_context *
+qp__context_in_memory(struct qp_store *s, const struct qp_uuid *id)
+{
+  struct qp_context *c;
+
+  (void)pthread_mutex_lock(&s->lock);
+  c = *find_place(s, id);
+  if (c && (c->stage != QP__CONTEXT_READY || c->old || atomic_load(&c->stale) || s->readonly ||
+            !atomic_load(&c->events)))
+    c = NULL;
+  if (c) {
+    leave_idle(c);
+    c->refs++;
+  }
+  (void)pthread_mutex_unlock(&s->lock);
+  return c;
+}
+
 /* With the lock held. `forget`: it need not be kept. */
 static void
 drop_reference(struct qp_context *c, bool forget)

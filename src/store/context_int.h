@@ -126,6 +126,9 @@ enum qp_rc qp__check_prompt(struct qp_store *s, const char *id, struct qp_err *e
 /* Lets go of all idle contexts, or of the oldest until the rest is within bounds. With the lock
  * held. */
 void qp__contexts_evict(struct qp_store *s, bool all);
+/* A context that can be opened without waiting and without touching a file, its events included, as
+ * qp_context_open() gives it; else NULL. */
+struct qp_context *qp__context_in_memory(struct qp_store *s, const struct qp_uuid *id);
 
 /* Visits the contexts that are in memory and usable; with the lock held, so it must be quick. */
 enum qp_rc qp__contexts_in_memory(struct qp_store *s, qp_context_visit *visit, void *arg);

@@ -80,7 +80,7 @@ void qp__tree_release(struct qp__tree *t);
 void qp__tree_move(struct qp__tree *to, struct qp__tree *from);
 
 /* Entries in a block: most contexts are short, and many are in memory. A power of two. */
-#define QP__TREE_BLOCK 32u
+#define QP__TREE_BLOCK 16u
 
 static inline struct qp__entry *
 qp__tree_at(const struct qp__tree *t, uint32_t slot)

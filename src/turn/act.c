@@ -201,7 +201,7 @@ understand_retry(struct qp__turn *t, struct qp__occurrence *o, struct qp_err *er
 
   o->event = QP__EVENT_RETRY;
   if (t->state == QP__STATE_TRANSIENT_FAILURE)
-    name = t->facts.branch;
+    name = t->gear->facts.branch;
   rc = find_branch(t, o->act, name, &branch, &head, err);
   if (rc)
     return rc;
@@ -262,7 +262,7 @@ understand_approve(struct qp__turn *t, struct qp__occurrence *o, struct qp_err *
 
   if (t->state != QP__STATE_AWAITING_TOOL_APPROVAL)
     return qp__fail(err, QP_INVALID, "No pending tool approvals");
-  act->branch = qp__arena_strdup(&act->arena, t->facts.branch);
+  act->branch = qp__arena_strdup(&act->arena, t->gear->facts.branch);
   if (!act->branch)
     return qp__fail_nomem(err, "a turn");
   rc = check_ids(t, act->a.approved, act->a.approved_count, err);
@@ -302,7 +302,7 @@ understand_cancel(struct qp__turn *t, struct qp__occurrence *o, struct qp_err *e
   struct qp_uuid head;
 
   o->event = QP__EVENT_CANCEL;
-  return find_branch(t, o->act, t->facts.branch, &o->act->branch, &head, err);
+  return find_branch(t, o->act, t->gear->facts.branch, &o->act->branch, &head, err);
 }
 
 static enum qp_rc

@@ -82,6 +82,16 @@ says_something(const struct qp_message *message)
 }
 
 static enum qp_rc
+check_message(const struct qp_action *a, struct qp_err *err)
+{
+  if (a->message ? !says_something(a->message) : a->text.len == 0)
+    return qp__fail(err, QP_INVALID, "the message is empty");
+  if (a->message && qp_message_role(a->message) != QP_ROLE_USER)
+    return qp__fail(err, QP_INVALID, "only a message of the user can be sent");
+  return QP_OK;
+}
+
+static enum qp_rc
 check_action(const struct qp_action *a, struct qp_err *err)
 {
   enum qp_rc rc;
@@ -95,13 +105,9 @@ check_action(const struct qp_action *a, struct qp_err *err)
   case QP_ACTION_EDIT_MESSAGE:
     if (qp_uuid_is_none(&a->target))
       return qp__fail(err, QP_INVALID, "the message to edit is not named");
-    /* fall through */
+    return check_message(a, err);
   case QP_ACTION_SEND_MESSAGE:
-    if (a->message ? !says_something(a->message) : a->text.len == 0)
-      return qp__fail(err, QP_INVALID, "the message is empty");
-    if (a->message && qp_message_role(a->message) != QP_ROLE_USER)
-      return qp__fail(err, QP_INVALID, "only a message of the user can be sent");
-    return QP_OK;
+    return check_message(a, err);
   case QP_ACTION_APPROVE_TOOLS:
     return check_ids(a, err);
   case QP_ACTION_SWITCH_BRANCH:
@@ -305,25 +311,13 @@ ask(struct qp_engine *engine, json_t *(*answer)(struct qp_engine *e), const char
   return rc;
 }
 
-/* Whether it is asked when a context names none. */
-static bool
-is_default(const struct qp_engine *e, const struct qp__model *model)
-{
-  const struct qp__llm_provider *provider;
-  const char *wire;
-
-  return !qp__llm_resolve(&e->providers, &e->models, e->model, &provider, &wire, NULL) &&
-         strcmp(wire, model->id) == 0 && strcmp(provider->name, model->provider) == 0;
-}
-
 static json_t *
 model_object(const struct qp_engine *e, const struct qp__model *model)
 {
   const struct qp__llm_provider *provider = qp__llm_providers_find(&e->providers, model->provider);
-  json_t *object =
-      json_pack("{s:s, s:s, s:I, s:I, s:b, s:b}", "id", model->id, "provider", model->provider,
-                "window", (json_int_t)model->window, "max_output", (json_int_t)model->max_output,
-                "available", provider != NULL, "default", is_default(e, model));
+  json_t *object = json_pack("{s:s, s:s, s:I, s:I, s:b}", "id", model->id, "provider",
+                             model->provider, "window", (json_int_t)model->window, "max_output",
+                             (json_int_t)model->max_output, "available", provider != NULL);
 
   if (object && model->has_prices &&
       (json_object_set_new(object, "input_price", json_real((double)model->input / DOLLARS)) ||

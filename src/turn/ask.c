@@ -32,7 +32,7 @@ void
 qp__turn_drop_answer(struct qp__turn *t)
 {
   if (t->answering)
-    qp__answer_release(&t->answer);
+    qp__answer_release(&t->gear->answer);
   t->answering = t->began = false;
 }
 
@@ -52,9 +52,9 @@ static void
 begin_answer(struct qp__turn *t, const char *provider)
 {
   qp__turn_drop_answer(t);
-  qp__answer_init(&t->answer, provider);
-  t->answer.display = show_call;
-  t->answer.display_arg = t;
+  qp__answer_init(&t->gear->answer, provider);
+  t->gear->answer.display = show_call;
+  t->gear->answer.display_arg = t;
   t->answering = true;
 }
 
@@ -63,16 +63,16 @@ qp__turn_take_answer(struct qp__turn *t, bool interrupted, struct qp_message **o
                      struct qp_err *err)
 {
   struct qp__turn_facts *f = &t->gear->move.facts;
-  const struct qp__llm_usage *u = &t->answer.usage;
+  const struct qp__llm_usage *u = &t->gear->answer.usage;
   int64_t cost = -1;
 
-  if (interrupted && (!t->answering || !qp__answer_has_content(&t->answer)))
+  if (interrupted && (!t->answering || !qp__answer_has_content(&t->gear->answer)))
     return QP_OK;
   if (!t->answering)
     return qp__fail(err, QP_MISUSE, "there is no answer to save");
-  if (t->answer.has_usage) {
+  if (t->gear->answer.has_usage) {
     uint64_t tokens = (uint64_t)(u->input + u->cache_read + u->cache_write + u->output);
-    const struct qp__model *model = qp__models_get(&t->engine->models, t->answer.model);
+    const struct qp__model *model = qp__models_get(&t->engine->models, t->gear->answer.model);
 
     if (model->origin == QP__MODEL_ASSUMED && t->model)
       model = t->model;
@@ -82,7 +82,7 @@ qp__turn_take_answer(struct qp__turn *t, bool interrupted, struct qp_message **o
     f->count.cost += cost > 0 ? cost : 0;
     f->total.cost += cost > 0 ? cost : 0;
   }
-  return qp__answer_message(&t->answer, interrupted, cost, out, err);
+  return qp__answer_message(&t->gear->answer, interrupted, cost, out, err);
 }
 
 /* ---- its lines ---- */
@@ -231,7 +231,7 @@ qp__turn_replay(struct qp__turn *t, const struct qp_event_info *event, struct qp
   }
   if (!t->answering)
     begin_answer(t, "");
-  rc = qp__answer_feed(&t->answer, &e, err);
+  rc = qp__answer_feed(&t->gear->answer, &e, err);
 out:
   json_decref(o);
   return rc;
@@ -265,7 +265,7 @@ take_event(struct qp__turn *t, const struct qp__llm_event *event, struct qp_err 
 
   if (!t->began && is_content(event) && !begin_streaming(t))
     return QP_OK;
-  rc = qp__answer_feed(&t->answer, event, err);
+  rc = qp__answer_feed(&t->gear->answer, event, err);
   if (!rc && t->began)
     rc = add_line(t, event, err);
   if (!rc && t->began) {
@@ -297,7 +297,7 @@ on_event(void *arg, const struct qp__llm_event *event, struct qp_err *err)
 static enum qp__event
 fault_event(struct qp__turn *t, const struct qp__llm_fault *fault, int64_t *retry_after)
 {
-  bool again = t->facts.attempt < t->engine->retries;
+  bool again = t->gear->facts.attempt < t->engine->retries;
 
   switch (qp__fault_action(fault->kind)) {
   case QP__ACTION_RETRY:
@@ -374,7 +374,8 @@ on_prepared(uv_work_t *work, int status)
 static void
 make_question(struct qp__turn *t)
 {
-  struct qp__question *q = qp__question_new(t->engine, t->context, t->facts.branch, t->call_flags);
+  struct qp__question *q =
+      qp__question_new(t->engine, t->context, t->gear->facts.branch, t->call_flags);
 
   if (!q) {
     qp__turn_fail(t, QP__EVENT_FINAL_ERROR, t->number, "internal", "out of memory");

@@ -56,7 +56,7 @@ struct qp_subscription {
 struct qp__feed {
   uint64_t next_seq;
   struct qp__line *first, **last;
-  size_t unstaged; /* bytes of the lines that are not staged, about */
+  size_t unstaged;          /* bytes of the lines that are not staged, about */
   struct qp__line *unshown; /* the first that was not shown, or NULL */
   struct qp_subscription *subs;
 };

@@ -1,6 +1,7 @@
 /* load.c - opening a context for its turn, and what an earlier engine has left in it.
  *
- * A worker opens the context and reads what its stored state needs: the calls of the last answer
+ * A context at rest that is in memory, as one is that a server has just looked at, is taken at
+ * once. Else a worker opens it and reads what its stored state needs: the calls of the last answer
  * when they wait or were running, and the pieces of an answer that was being streamed. A state that
  * does not rest was left by an engine that ended in the middle: RESTART comes before all else. */
 #include <stdio.h>
@@ -9,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "store/context_int.h"
 #include "turn/kept.h"
 #include "turn/turn.h"
 
@@ -184,7 +186,7 @@ read_facts(struct qp__turn *t, struct load *l)
 {
   json_t *detail = json_object_get(l->metadata, "state_detail");
   json_t *error = json_object_get(detail, "error");
-  struct qp__turn_facts *f = &t->facts;
+  struct qp__turn_facts *f = &t->gear->facts;
   const char *kind = json_string_value(json_object_get(error, "kind"));
   const char *message = json_string_value(json_object_get(error, "message"));
 
@@ -216,6 +218,29 @@ restore(struct qp__turn *t, struct load *l, struct qp_err *err)
   return rc;
 }
 
+/* The turn has its context, or all who wait hear that it cannot be had. */
+static void
+take(struct qp__turn *t, struct load *l, struct qp_err *err)
+{
+  if (!err->rc)
+    err->rc = restore(t, l, err);
+  if (err->rc) {
+    qp__round_release(t);
+    qp__turn_refuse(t, err);
+    qp__feed_end_subs(&t->feed);
+    return;
+  }
+  t->context = l->context;
+  l->context = NULL;
+  t->stage = QP__TURN_WARM;
+  qp__turn_enter_stored(t, l->state);
+  read_facts(t, l);
+  if (l->range.next > t->feed.next_seq)
+    t->feed.next_seq = l->range.next;
+  if (!qp__state_rests(t->state))
+    qp__turn_restart(t);
+}
+
 static void
 on_read(uv_work_t *work, int status)
 {
@@ -227,42 +252,57 @@ on_read(uv_work_t *work, int status)
   t->stage = QP__TURN_COLD;
   if (status)
     (void)qp__fail(&err, QP_STOPPED, "opening the context was stopped");
-  if (!err.rc)
-    err.rc = restore(t, l, &err);
-  if (err.rc) {
-    qp__round_release(t);
-    qp__turn_refuse(t, &err);
-    qp__feed_end_subs(&t->feed);
-  } else {
-    t->context = l->context;
-    l->context = NULL;
-    t->stage = QP__TURN_WARM;
-    qp__turn_enter_stored(t, l->state);
-    read_facts(t, l);
-    if (l->range.next > t->feed.next_seq)
-      t->feed.next_seq = l->range.next;
-    if (!qp__state_rests(t->state))
-      qp__turn_restart(t);
-  }
+  take(t, l, &err);
   load_free(l);
   qp__turn_pump(t);
+}
+
+static struct load *
+new_load(struct qp__turn *t)
+{
+  struct load *l = qp__alloc0(1, sizeof(*l));
+
+  if (!l)
+    return NULL;
+  l->turn = t;
+  qp__kept_init(&l->pieces);
+  return l;
+}
+
+/* Whether it was possible without a file being read. */
+static bool
+load_at_once(struct qp__turn *t)
+{
+  struct load *l = new_load(t);
+  struct qp_err err = { QP_OK, "" };
+  bool good;
+
+  if (!l)
+    return false;
+  l->context = qp__context_in_memory(t->engine->store, &t->id);
+  good = l->context && !read_metadata(l) && qp__state_rests(l->state) && !needs_calls(l->state) &&
+         !qp_events_range(l->context, &l->range, &l->err);
+  if (good)
+    take(t, l, &err);
+  load_free(l);
+  return good;
 }
 
 void
 qp__turn_load(struct qp__turn *t)
 {
-  struct load *l = qp__turn_equip(t) ? qp__alloc0(1, sizeof(*l)) : NULL;
   struct qp_err err = { QP_OK, "" };
+  bool equipped = qp__turn_equip(t);
+  struct load *l;
 
+  if (equipped && load_at_once(t))
+    return;
+  l = equipped ? new_load(t) : NULL;
   if (!l) {
     (void)qp__fail_nomem(&err, "opening a context");
-  } else {
-    l->turn = t;
-    qp__kept_init(&l->pieces);
-    if (uv_queue_work(&t->engine->loop, &l->work, read_context, on_read)) {
-      qp__free(l);
-      (void)qp__fail(&err, QP_NOMEM, "no worker can be had to open a context");
-    }
+  } else if (uv_queue_work(&t->engine->loop, &l->work, read_context, on_read)) {
+    qp__free(l);
+    (void)qp__fail(&err, QP_NOMEM, "no worker can be had to open a context");
   }
   if (err.rc) {
     qp__turn_refuse(t, &err);

@@ -73,7 +73,7 @@ make_facts(struct qp__turn *t, const struct qp__occurrence *o, struct qp_err *er
   struct qp__turn_move *m = &t->gear->move;
   struct qp__turn_facts *f = &m->facts;
   const struct qp__turn_facts *before =
-      t->gear->ahead.under_way ? &t->gear->ahead.facts : &t->facts;
+      t->gear->ahead.under_way ? &t->gear->ahead.facts : &t->gear->facts;
   const char *branch = o->act && o->act->branch ? o->act->branch : before->branch;
 
   *f = *before;
@@ -170,7 +170,7 @@ save_answer(struct qp__turn *t, struct qp_err *err)
     qp_message_free(message);
     return rc;
   }
-  t->gear->move.paused = t->answer.stop == QP__LLM_STOP_PAUSE && t->call_count == 0;
+  t->gear->move.paused = t->gear->answer.stop == QP__LLM_STOP_PAUSE && t->call_count == 0;
   count->rounds += t->call_count > 0 || t->gear->move.paused;
   count->calls += t->call_count;
   return qp__move_add_message(t, message, err);
@@ -373,8 +373,8 @@ static enum qp_rc
 add_answer_line(struct qp__turn *t, int64_t now, struct qp_err *err)
 {
   return qp__feed_add(&t->feed, "answer",
-                      json_pack("{s:s, s:s, s:s}", "provider", t->answer.provider, "id",
-                                t->answer.id, "model", t->answer.model),
+                      json_pack("{s:s, s:s, s:s}", "provider", t->gear->answer.provider, "id",
+                                t->gear->answer.id, "model", t->gear->answer.model),
                       now, false, err);
 }
 

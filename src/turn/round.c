@@ -257,13 +257,32 @@ excuse(const struct qp__turn_call *call, const char *sentence)
   return json_string("a person has refused this call");
 }
 
+/* Who decided what about the call, and how long its tool took: the stored answer cannot tell, for
+ * it was stored before. */
+static enum qp_rc
+note_decision(struct qp_message *message, const struct qp__turn_call *call, struct qp_err *err)
+{
+  bool decided = call->approval != QP_APPROVAL_PENDING;
+  char metadata[128];
+  char ms[32] = "";
+
+  if (call->result)
+    (void)snprintf(ms, sizeof(ms), ",\"ms\":%llu", (unsigned long long)call->ms);
+  (void)snprintf(metadata, sizeof(metadata), "{\"approval_status\":\"%s\"%s%s}",
+                 qp_approval_name(call->approval),
+                 !decided          ? ""
+                 : call->by_policy ? ",\"decided_by\":\"policy\""
+                                   : ",\"decided_by\":\"person\"",
+                 ms);
+  return qp_message_set_metadata(message, metadata, err);
+}
+
 static enum qp_rc
 add_result(struct qp__turn *t, const struct qp__turn_call *call, const char *sentence,
            struct qp_err *err)
 {
   struct qp_message *message = NULL;
   struct qp__buf text;
-  char metadata[64];
   json_t *value = call->result ? json_incref(call->result) : excuse(call, sentence);
   struct qp_tool_result result = {
     .request_id = call->id,
@@ -285,10 +304,8 @@ add_result(struct qp__turn *t, const struct qp__turn_call *call, const char *sen
   rc = qp_message_new(QP_ROLE_TOOL, &message, err);
   if (!rc)
     rc = qp_message_set_tool_result(message, &result, err);
-  if (!rc && call->result) {
-    (void)snprintf(metadata, sizeof(metadata), "{\"ms\":%llu}", (unsigned long long)call->ms);
-    rc = qp_message_set_metadata(message, metadata, err);
-  }
+  if (!rc)
+    rc = note_decision(message, call, err);
   if (!rc) {
     rc = qp__move_add_message(t, message, err);
     message = NULL;

@@ -43,10 +43,12 @@ qp__turn_equip(struct qp__turn *t)
 }
 
 static void
-facts_release(struct qp__turn_facts *facts)
+free_gear(struct qp__turn *t)
 {
-  qp__free(facts->branch);
-  memset(facts, 0, sizeof(*facts));
+  if (t->gear)
+    qp__free(t->gear->facts.branch);
+  qp__free(t->gear);
+  t->gear = NULL;
 }
 
 void
@@ -56,10 +58,9 @@ qp__turn_free(struct qp__turn *t)
 
   qp__round_release(t);
   qp__turn_drop_answer(t);
-  facts_release(&t->facts);
   qp__feed_release(&t->feed);
   qp_context_close(t->context);
-  qp__free(t->gear);
+  free_gear(t);
   qp__free(t);
   qp__release_done(released);
 }
@@ -297,7 +298,7 @@ on_timer(uv_timer_t *timer)
 static void
 start_timer(struct qp__turn *t)
 {
-  int64_t ms = t->facts.retry_at - qp__engine_now_ms(t->engine);
+  int64_t ms = t->gear->facts.retry_at - qp__engine_now_ms(t->engine);
   uv_timer_t *timer = qp__alloc0(1, sizeof(*timer));
 
   t->number++;
@@ -320,7 +321,7 @@ go_on(struct qp__turn *t, enum qp__event event)
 {
   struct qp_err err;
 
-  if (qp__turn_over_limit(&t->engine->limits, &t->facts, &err))
+  if (qp__turn_over_limit(&t->engine->limits, &t->gear->facts, &err))
     qp__turn_fail(t, QP__EVENT_LIMIT, 0, "limit", err.msg);
   else
     qp__turn_happen(t, event, 0);
@@ -503,7 +504,7 @@ static void
 fail_in_memory(struct qp__turn *t, const struct qp_err *failure, struct qp__act *act)
 {
   qp__turn_stop_work(t);
-  set_error(&t->facts.error, "save", failure->msg);
+  set_error(&t->gear->facts.error, "save", failure->msg);
   t->unsaved = true;
   enter(t, QP__STATE_FAILED);
   if (act)
@@ -547,8 +548,8 @@ settle_well(struct qp__turn *t, struct qp__turn_move *m)
 
   enter(t, m->to.to);
   t->unsaved = false;
-  qp__free(t->facts.branch);
-  t->facts = m->facts;
+  qp__free(t->gear->facts.branch);
+  t->gear->facts = m->facts;
   m->facts.branch = NULL;
   m->act = NULL;
   qp__feed_saved(&t->feed, m->first_seq, m->last_seq);
@@ -682,8 +683,7 @@ rest(struct qp__turn *t)
   qp__turn_drop_answer(t);
   qp_context_close(t->context);
   t->context = NULL;
-  qp__free(t->gear);
-  t->gear = NULL;
+  free_gear(t);
   t->stage = QP__TURN_COLD;
   qp__feed_sweep(&t->feed);
   if (!t->feed.subs) {
@@ -796,7 +796,7 @@ flush(struct qp__turn *t)
 void
 qp__turn_flush(struct qp__turn *t)
 {
-  if (!t->flushing && t->stage == QP__TURN_WARM && !t->doomed)
+  if (!t->flushing && t->stage == QP__TURN_WARM && !t->doomed && qp__feed_has_unstaged(&t->feed))
     flush(t);
 }
 

@@ -151,6 +151,8 @@ struct qp__turn_move {
 /* What a turn needs while its context is open. It is apart because most turns that are in memory
  * only have somebody who listens. */
 struct qp__turn_gear {
+  struct qp__turn_facts facts;
+  struct qp__answer answer;
   struct qp__occurrence spare; /* so that most of them need no memory */
   bool spare_used;
   struct qp__turn_move ahead;  /* what is committed before `move`, or not under way */
@@ -180,10 +182,9 @@ struct qp__turn {
   bool unsaved;    /* Failed in memory only */
   bool recovering; /* the start of the engine waits for it */
   bool lost;       /* an occurrence could not be noted for want of memory */
-  bool answering;  /* `answer` is in use */
+  bool answering;  /* the answer of the gear is in use */
   bool began;      /* something of it has come */
 
-  struct qp__turn_facts facts;
   struct qp__occurrence *inbox, **inbox_end;
   struct qp__turn_gear *gear; /* NULL while it is cold */
   struct qp__act *waiting;    /* for the turn's end */
@@ -193,7 +194,6 @@ struct qp__turn {
   uint64_t number;           /* of the newest work; grows by one with each */
   uint64_t waiting_question; /* the number of the work whose question waits for tools; 0: none */
   struct qp__llm_call *call;
-  struct qp__answer answer;
   const struct qp__model *model;
   struct qp__turn_call *calls;
   size_t call_count;

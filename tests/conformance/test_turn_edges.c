@@ -151,7 +151,7 @@ test_images_are_read_beside_the_loop(void **state)
   struct turn_answer other;
   char id[QP_BLOB_ID];
   char url[sizeof(QP_BLOB_URL) + QP_BLOB_ID];
-  struct qp_context *c;
+  struct qp_context *c = NULL;
 
   if (f->driver->durable)
     watch_calls(f);
@@ -171,7 +171,7 @@ test_images_are_read_beside_the_loop(void **state)
   turn_begin(&rig, &send, &answer);
   if (f->driver->durable) {
     assert_true(os_gate_await(1));
-    c = new_context(f);
+    OK(qp_context_create(f->store, &(struct qp_context_spec){ .model_id = "demo" }, &c, &failure));
     other = turn_act(&rig, (struct qp_action){ .kind = QP_ACTION_SEND_MESSAGE,
                                                .context = qp_context_id(c),
                                                .text = bytes_of("are you there") });

@@ -72,11 +72,22 @@ for (const title of ['A turn', 'Over HTTP'])
   test(`the curl commands of README.md print what README.md shows: ${title}`, async (t) => {
     const work = tempDir(t);
     fs.writeFileSync(path.join(work, 'cords.txt'), 'one knot\n');
-    const { url } = await serve(t, { args: ['--workspace', work] });
+    const slow = path.join(tempDir(t), 'demo.json');
+    fs.writeFileSync(slow, JSON.stringify({ interval_ms: 30, steps: [] }));
+    const args = ['--workspace', work, '--demo-script', slow];
+    const { url, data } = await serve(t, { args });
     const blocks = sectionBlocks(title);
     assert.ok(blocks.length >= 3);
     assert.match(blocks[0].commands, /^URL=http:\/\/127\.0\.0\.1:7878\/v1\n/);
     blocks[0].commands = blocks[0].commands.replace('http://127.0.0.1:7878', url);
+    for (const block of blocks) {
+      if (!block.commands.includes('kill -9')) continue;
+      // Who reads starts the server again.
+      const again = ['quipu', 'serve', '--quiet', '--data', data, '--listen', url.slice('http://'.length), ...args];
+      block.commands = block.commands.replace('sleep 0.5', 'sleep 0.9').replace('data/quipu.lock', path.join(data, 'quipu.lock'));
+      block.commands += `while ! curl -s ${url}/healthz > /dev/null; do sleep 0.1; [ -n "$again" ] || { ${again.join(' ')} > /dev/null 2>&1 & again=$!; }; done\n`;
+      blocks.at(-1).commands += 'kill $again; wait $again || true\n';
+    }
     runBlocks(t, blocks);
   });
 

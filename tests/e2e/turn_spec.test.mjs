@@ -87,6 +87,8 @@ for (const prefix of ['/api', '/v1']) {
     assert.equal(body.state, 'Idle');
     assert.deepEqual(body.pending_tool_calls, []);
     assert.equal(space.read('made.txt'), 'a knot');
+    const { approval_status, decided_by } = body.messages.find((message) => message.tool_result).metadata;
+    assert.deepEqual([approval_status, decided_by], ['Approved', 'person']);
     assert.deepEqual(await chat.state(), (({ message_id, seq, replayed, ...state }) => state)(body));
   });
 

@@ -112,12 +112,12 @@ apply(struct visit *v, struct qp__turn *t)
   struct qp_err err = { QP_OK, "" };
 
   qp__turn_enter_stored(t, v->state);
-  qp__free(t->facts.branch);
-  t->facts.branch = qp__strdup("main");
+  qp__free(t->gear->facts.branch);
+  t->gear->facts.branch = qp__strdup("main");
   qp__turn_drop_answer(t);
-  qp__answer_init(&t->answer, "demo");
+  qp__answer_init(&t->gear->answer, "demo");
   t->answering = true;
-  assert_int_equal(qp__answer_feed(&t->answer, &text, NULL), QP_OK);
+  assert_int_equal(qp__answer_feed(&t->gear->answer, &text, NULL), QP_OK);
   if (v->event == QP__EVENT_SEND)
     o.act = new_act(v);
   v->next_seq = t->feed.next_seq;
