@@ -33,6 +33,10 @@ enum qp_engine_flags {
   QP_ENGINE_ENV = 1u << 0, /* providers from ANTHROPIC_API_KEY, OPENAI_API_KEY and the like */
   QP_ENGINE_NO_NETWORK = 1u << 1,     /* run_command has no TCP, where the kernel can forbid it */
   QP_ENGINE_NEEDS_LANDLOCK = 1u << 2, /* without Landlock run_command is refused, not run */
+  /* Look for turns in the middle only when the last engine with this flag did not end well: the
+   * start does not grow with the number of contexts then. One that is in the middle nevertheless
+   * is brought to an end when it is used. */
+  QP_ENGINE_QUICK_START = 1u << 3,
 };
 
 /* Bounds of what one message of a person may cause, and of a context in all. A turn that reaches

@@ -460,7 +460,11 @@ cli_engine_start(struct cli *cli, const struct cli_config *config, struct qp_eng
 
   if (!s)
     return cli_fail_nomem(err);
-  *s = (struct setup){ .cli = cli, .config = config, .options = { .size = sizeof(s->options) } };
+  *s = (struct setup){
+    .cli = cli,
+    .config = config,
+    .options = { .size = sizeof(s->options), .flags = QP_ENGINE_QUICK_START },
+  };
   set_numbers(s);
   set_confinement(s);
   s->options.model = text_of(s, CONFIG_DEFAULT_MODEL);

@@ -193,6 +193,9 @@ struct qp__driver {
   enum qp_rc (*checkpoint)(void *self, struct qp_err *err);
   void (*stats)(void *self, struct qp__driver_stats *out);
   enum qp_rc (*announce)(void *self, const char *url, struct qp_err *err);
+  /* An engine begins (open) or has ended with every turn at rest. *left: the last one that began
+   * has not ended so, and there may be contexts in the middle of a turn. */
+  enum qp_rc (*mark_turns)(void *self, bool open, bool *left, struct qp_err *err);
   enum qp_rc (*check)(void *self, void *context, struct qp__image *image,
                       struct qp__problems *problems, struct qp_err *err);
 

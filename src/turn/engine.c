@@ -135,6 +135,7 @@ run_release(struct qp_engine *e, struct qp__post *post)
   r->next = e->releases;
   e->releases = r;
   t->doomed = true;
+  t->engine->unclean |= !qp__state_rests(t->state);
   qp__feed_end_subs(&t->feed);
   qp__turn_pump(t);
 }
@@ -338,6 +339,34 @@ free_engine(struct qp_engine *e)
   qp__free(e);
 }
 
+/* Looks for turns that were left in the middle, where there may be any. */
+static enum qp_rc
+begin_turns(struct qp_engine *e, const struct qp_engine_options *options, struct qp_err *err)
+{
+  const struct qp__driver *driver = e->store->driver;
+  bool left = true;
+  enum qp_rc rc = QP_OK;
+
+  if (options->flags & QP_ENGINE_QUICK_START && driver->mark_turns) {
+    rc = driver->mark_turns(e->store->self, true, &left, err);
+    e->marked = !rc;
+  }
+  if (rc)
+    return rc;
+  e->started = !left;
+  return left ? qp__engine_recover(e, err) : QP_OK;
+}
+
+/* Every turn rests. */
+static void
+end_turns(struct qp_engine *e)
+{
+  struct qp_err err = { QP_OK, "" };
+
+  if (e->marked && !e->unclean && e->store->driver->mark_turns(e->store->self, false, NULL, &err))
+    qp__log(&e->log, QP_LOG_WARN, "turn", "%s", err.msg);
+}
+
 /* The loop and what lives on it. After a failure the loop is closed again. */
 static enum qp_rc
 open_loop(struct qp_engine *e, const struct qp_engine_options *options, struct qp_err *err)
@@ -363,7 +392,7 @@ open_loop(struct qp_engine *e, const struct qp_engine_options *options, struct q
   if (!rc)
     rc = qp__engine_open_tools(e, options, err);
   if (!rc)
-    rc = qp__engine_recover(e, err);
+    rc = begin_turns(e, options, err);
   if (rc) {
     close_all(e);
     (void)uv_run(&e->loop, UV_RUN_DEFAULT);
@@ -452,5 +481,6 @@ qp_engine_stop(struct qp_engine *engine)
   (void)pthread_mutex_unlock(&engine->lock);
   (void)pthread_join(engine->thread, NULL);
   (void)uv_loop_close(&engine->loop);
+  end_turns(engine);
   free_engine(engine);
 }

@@ -73,6 +73,8 @@ struct qp_engine {
   struct qp__release *releases; /* who waits until a context is let go */
   size_t recovering; /* contexts that an earlier engine left and that do not rest yet, and the
                       * search for them */
+  bool marked;       /* the store knows that turns may be in the middle … */
+  bool unclean;      /* … and that stays so: something could not be saved */
   bool draining;     /* no turn begins any more */
   bool closing;
 

@@ -63,6 +63,7 @@ on_found(uv_work_t *work, int status)
   struct search *s = (struct search *)work;
   struct qp_engine *e = s->engine;
 
+  e->unclean |= status || s->err.rc;
   if (status || s->err.rc)
     qp__log(&e->log, QP_LOG_WARN, "turn", "looking for turns that were left in the middle: %s",
             status ? "stopped" : s->err.msg);

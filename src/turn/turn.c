@@ -521,6 +521,7 @@ qp__turn_save_failed(struct qp__turn *t, const struct qp_err *failure, struct qp
 
   qp__log(&t->engine->log, QP_LOG_ERROR, "turn", "context %s in state %s: saving failed: %s",
           qp_uuid_text(&t->id, id), qp__state_name(t->state), failure->msg);
+  t->engine->unclean = true;
   set_error(&o.error, "save", failure->msg);
   qp__turn_stop_work(t);
   if (qp__turn_apply(t, &o, &err))

@@ -173,3 +173,24 @@ for (const state of Object.keys(holds))
     await goOn({ ...held, chat }, action, body);
     assert.ok(runs(held.space) <= 1);
   });
+
+test('quipu.lock tells whether turns may be in the middle, whoever writes in between', async (t) => {
+  const slow = { play: [{ text: 'One. ' }, { delay_ms: 60_000 }, { text: 'Two.' }] };
+  const first = await serveTurns(t, { steps: [slow] });
+  const marked = () => JSON.parse(fs.readFileSync(`${first.data}/quipu.lock`, 'utf8')).turns;
+  assert.equal(marked(), true);
+  const second = await restart(t, first, 'SIGTERM', { steps: [slow] });
+  const chat = await Chat.create(second);
+  await chat.begin('send_message', { content: 'count' });
+  await chat.reach('StreamingLLMResponse');
+  await until(() => stored(second.data, 'One. '));
+  await second.stop('SIGKILL');
+  ok(first.data, ['new', '--title', 'in between']);
+  assert.equal(marked(), true, 'another writer leaves it');
+  const third = await serveTurns(t, { ...second.settings, steps: [] });
+  const state = await chat.on(third).state();
+  assert.equal(state.state, 'Failed', 'it was brought to an end before the server answered');
+  assert.deepEqual(script(state), ['user: count', 'assistant!: One. ']);
+  await third.stop('SIGTERM');
+  assert.equal(marked(), undefined, 'every turn rests');
+});

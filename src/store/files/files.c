@@ -22,7 +22,6 @@
 
 #define STORE_VERSION 1
 #define LOCK_NAME "quipu.lock"
-#define URL_MAX 150
 
 static const char *const directories[] = { "journal", "contexts", "prompts", "tmp" };
 
@@ -134,7 +133,8 @@ free_context(void *self, void *context)
 /* What quipu.lock says; 0 and "" where it says nothing. */
 struct lock_text {
   int64_t version, pid;
-  char url[URL_MAX + 1];
+  char url[QP__FILES_URL_MAX + 1];
+  bool turns;
 };
 
 static void
@@ -151,7 +151,8 @@ read_lock_file(const struct qp__os *os, int root, struct lock_text *out)
 
     (void)qp__json_int(LOCK_NAME, o, "version", &out->version, NULL);
     (void)qp__json_int(LOCK_NAME, o, "pid", &out->pid, NULL);
-    if (url && strlen(url) <= URL_MAX)
+    out->turns = json_is_true(json_object_get(o, "turns"));
+    if (url && strlen(url) <= QP__FILES_URL_MAX)
       memcpy(out->url, url, strlen(url));
   }
   json_decref(o);
@@ -169,14 +170,15 @@ try_flock(const struct qp__os *os, int fd)
   return rc;
 }
 
-/* `url` is plain ASCII without quotes, or empty. */
+/* The URL is plain ASCII without quotes, or empty. */
 static enum qp_rc
-write_lock_file(struct qp__files *f, const char *url, struct qp_err *err)
+write_lock_file(struct qp__files *f, struct qp_err *err)
 {
-  char text[96 + URL_MAX];
+  char text[128 + QP__FILES_URL_MAX];
   int n = snprintf(text, sizeof(text),
-                   "{\"format\":\"quipu-store\",\"version\":%d,\"pid\":%d%s%s%s}\n", STORE_VERSION,
-                   f->os->pid(f->os->self), url[0] ? ",\"url\":\"" : "", url, url[0] ? "\"" : "");
+                   "{\"format\":\"quipu-store\",\"version\":%d,\"pid\":%d%s%s%s%s}\n",
+                   STORE_VERSION, f->os->pid(f->os->self), f->url[0] ? ",\"url\":\"" : "", f->url,
+                   f->url[0] ? "\"" : "", f->turns ? ",\"turns\":true" : "");
   int sys = f->os->ftruncate(f->os->self, f->lock_fd, 0);
 
   if (!sys)
@@ -192,9 +194,30 @@ announce(void *self, const char *url, struct qp_err *err)
   if (f->lock_fd < 0)
     return qp__fail(err, QP_READONLY, "the store was opened for reading only");
   for (const char *s = url; *s; s++)
-    if (*s <= ' ' || *s >= 0x7f || *s == '"' || *s == '\\' || s - url == URL_MAX)
+    if (*s <= ' ' || *s >= 0x7f || *s == '"' || *s == '\\' || s - url == QP__FILES_URL_MAX)
       return qp__fail(err, QP_INVALID, "'%.80s' is not the URL of a server", url);
-  return write_lock_file(f, url, err);
+  memcpy(f->url, url, strlen(url) + 1);
+  return write_lock_file(f, err);
+}
+
+/* Durable when they begin: a power cut must not take the mark back. */
+static enum qp_rc
+mark_turns(void *self, bool open, bool *left, struct qp_err *err)
+{
+  struct qp__files *f = self;
+  enum qp_rc rc;
+  int sys;
+
+  if (f->lock_fd < 0)
+    return qp__fail(err, QP_READONLY, "the store was opened for reading only");
+  if (open)
+    *left = f->turns;
+  f->turns = open;
+  rc = write_lock_file(f, err);
+  if (rc || !open)
+    return rc;
+  sys = f->os->fdatasync(f->os->self, f->lock_fd);
+  return sys ? qp__fail_sys(err, sys, "cannot sync '%s'", LOCK_NAME) : QP_OK;
 }
 
 static enum qp_rc
@@ -235,7 +258,8 @@ take_lock(struct qp__files *f, const char *where, struct qp_err *err)
   if (sys)
     return qp__fail_sys(err, sys, "cannot lock '%s/%s'", where, LOCK_NAME);
   rc = check_version(by.version, where, err);
-  return rc ? rc : write_lock_file(f, "", err);
+  f->turns = by.turns;
+  return rc ? rc : write_lock_file(f, err);
 }
 
 /* ---- open ---- */
@@ -756,6 +780,7 @@ const struct qp__driver qp__driver_files = {
   .checkpoint = checkpoint_files,
   .stats = get_stats,
   .announce = announce,
+  .mark_turns = mark_turns,
   .check = qp__files_check,
   .file_read = qp__plain_read,
   .file_size = qp__plain_size,

@@ -59,12 +59,16 @@ struct qp__group_sync {
   bool running;
 };
 
+#define QP__FILES_URL_MAX 150
+
 struct qp__files {
   const struct qp__os *os;
   struct qp__log log;
   int root;
-  int tmp;     /* -1 when readonly */
-  int lock_fd; /* -1 when readonly */
+  int tmp;                         /* -1 when readonly */
+  int lock_fd;                     /* -1 when readonly */
+  char url[QP__FILES_URL_MAX + 1]; /* of the server, as quipu.lock says it; or "" */
+  bool turns;                      /* quipu.lock says that turns may be in the middle */
   bool readonly;
   size_t max_message;
   struct qp__journal *journal; /* NULL when readonly */
