@@ -77,10 +77,11 @@ struct qp_engine_options {
   void *log_arg;
 };
 
-/* Starts the engine's thread. What an earlier engine left in the middle is brought to an end: what
- * had come of an answer is saved and marked interrupted, open tool calls get an error as result and
- * are not run again, and calls that wait for a person go on waiting. The store must outlive the
- * engine, and there may be only one engine on it. *out is released with qp_engine_stop(). */
+/* Starts the engine's thread. What an earlier engine left in the middle is brought to an end first
+ * (but see QP_ENGINE_QUICK_START): what had come of an answer is saved and marked interrupted, open
+ * tool calls get an error as result and are not run again, and calls that wait for a person go on
+ * waiting. The store must outlive the engine, and there may be only one engine on it. *out is
+ * released with qp_engine_stop(). */
 QP_API QP_MUST_CHECK enum qp_rc qp_engine_start(struct qp_store *store,
                                                 const struct qp_engine_options *options,
                                                 struct qp_engine **out, struct qp_err *err);

@@ -18,14 +18,8 @@
 #define DEFAULT_MAX_OUTPUT 8192
 #define USER_BREAKPOINTS 3
 
-struct encoder {
-  const struct qp__llm_request *request;
-  struct qp__history history;
-  struct qp__buf *out;
-};
-
 static void
-write_breakpoint(const struct encoder *e)
+write_breakpoint(const struct qp__encoder *e)
 {
   if (e->request->cache == QP__CACHE_OFF)
     return;
@@ -40,7 +34,7 @@ write_breakpoint(const struct encoder *e)
 /* ---- head ---- */
 
 static void
-write_params(const struct encoder *e)
+write_params(const struct qp__encoder *e)
 {
   const struct qp__llm_params *p = &e->request->params;
   int64_t most = e->request->max_output ? e->request->max_output : DEFAULT_MAX_OUTPUT;
@@ -67,7 +61,7 @@ write_params(const struct encoder *e)
 }
 
 static void
-write_tools(const struct encoder *e)
+write_tools(const struct qp__encoder *e)
 {
   static const struct qp_bytes no_arguments = { "{\"type\":\"object\",\"properties\":{}}", 33 };
 
@@ -91,7 +85,7 @@ write_tools(const struct encoder *e)
 }
 
 static void
-write_system(const struct encoder *e)
+write_system(const struct qp__encoder *e)
 {
   if (!e->history.system.len)
     return;
@@ -109,7 +103,7 @@ write_system(const struct encoder *e)
 
 /* The fields of an image block, or of the text that stands for it. */
 static enum qp_rc
-write_image(const struct encoder *e, const char *url, struct qp_err *err)
+write_image(const struct qp__encoder *e, const char *url, struct qp_err *err)
 {
   struct qp__llm_image image;
   enum qp_rc rc = qp__llm_image_init(&image, url, e->request, err);
@@ -149,7 +143,7 @@ has_image(const struct qp_message *m)
 
 /* Text alone is a string; with images it is a list. */
 static enum qp_rc
-write_result(const struct encoder *e, const struct qp__block *block, struct qp_err *err)
+write_result(const struct qp__encoder *e, const struct qp__block *block, struct qp_err *err)
 {
   enum qp_rc rc = QP_OK;
 
@@ -186,7 +180,7 @@ write_result(const struct encoder *e, const struct qp__block *block, struct qp_e
 
 /* Arguments must be an object here; whatever else a model wrote is wrapped into one. */
 static void
-write_call(const struct encoder *e, const struct qp__block *block)
+write_call(const struct qp__encoder *e, const struct qp__block *block)
 {
   qp__wire_str(e->out, "type", "tool_use");
   qp__wire_str(e->out, "id", block->id);
@@ -203,7 +197,7 @@ write_call(const struct encoder *e, const struct qp__block *block)
 }
 
 static enum qp_rc
-write_block(const struct encoder *e, const struct qp__block *block, bool breakpoint,
+write_block(const struct qp__encoder *e, const struct qp__block *block, bool breakpoint,
             struct qp_err *err)
 {
   enum qp_rc rc = QP_OK;
@@ -254,7 +248,7 @@ users_behind(const struct qp__history *h, size_t i)
 }
 
 static enum qp_rc
-write_messages(const struct encoder *e, struct qp_err *err)
+write_messages(const struct qp__encoder *e, struct qp_err *err)
 {
   const struct qp__history *h = &e->history;
   enum qp_rc rc = QP_OK;
@@ -281,25 +275,19 @@ write_messages(const struct encoder *e, struct qp_err *err)
 }
 
 static enum qp_rc
+write_body(struct qp__encoder *e, struct qp_err *err)
+{
+  write_params(e);
+  write_tools(e);
+  write_system(e);
+  return write_messages(e, err);
+}
+
+static enum qp_rc
 encode(const struct qp__llm_request *request, struct qp__buf *out, struct qp_err *err)
 {
-  struct encoder e = { .request = request, .out = out };
-  enum qp_rc rc;
-
-  rc = qp__history_init(&e.history, request, QP__KEEP_SIGNED | QP__KEEP_OTHER,
-                        qp__codec_anthropic.name, err);
-  if (!rc) {
-    (void)qp__buf_add_char(out, '{');
-    write_params(&e);
-    write_tools(&e);
-    write_system(&e);
-    rc = write_messages(&e, err);
-    qp__wire_close(out, '}');
-  }
-  if (!rc)
-    rc = qp__buf_check(out, "the request", err);
-  qp__history_release(&e.history);
-  return rc;
+  return qp__encode_body(request, QP__KEEP_SIGNED | QP__KEEP_OTHER, qp__codec_anthropic.name,
+                         write_body, out, err);
 }
 
 const struct qp__llm_codec qp__codec_anthropic = {

@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "llm/wire.h"
 #include "model/message.h"
 #include "model/message_int.h"
 
@@ -572,4 +573,22 @@ qp__history_release(struct qp__history *h)
   qp__free(h->blocks);
   qp__free(h->turns);
   memset(h, 0, sizeof(*h));
+}
+
+enum qp_rc
+qp__encode_body(const struct qp__llm_request *request, unsigned keep, const char *owner,
+                qp__encoder_write *members, struct qp__buf *out, struct qp_err *err)
+{
+  struct qp__encoder e = { .request = request, .out = out };
+  enum qp_rc rc = qp__history_init(&e.history, request, keep, owner, err);
+
+  if (!rc) {
+    (void)qp__buf_add_char(out, '{');
+    rc = members(&e, err);
+    qp__wire_close(out, '}');
+  }
+  if (!rc)
+    rc = qp__buf_check(out, "the request", err);
+  qp__history_release(&e.history);
+  return rc;
 }

@@ -71,4 +71,16 @@ enum qp_rc qp__history_init(struct qp__history *h, const struct qp__llm_request 
                             unsigned keep, const char *owner, struct qp_err *err);
 void qp__history_release(struct qp__history *h);
 
+/* What a codec writes from, and where to. */
+struct qp__encoder {
+  const struct qp__llm_request *request;
+  struct qp__history history;
+  struct qp__buf *out;
+};
+typedef enum qp_rc qp__encoder_write(struct qp__encoder *e, struct qp_err *err);
+
+/* Appends a body, an object whose members are written by `members`; keep and owner as above. */
+enum qp_rc qp__encode_body(const struct qp__llm_request *request, unsigned keep, const char *owner,
+                           qp__encoder_write *members, struct qp__buf *out, struct qp_err *err);
+
 #endif

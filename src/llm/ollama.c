@@ -18,14 +18,8 @@
 
 /* ---- requests ---- */
 
-struct encoder {
-  const struct qp__llm_request *request;
-  struct qp__history history;
-  struct qp__buf *out;
-};
-
 static void
-write_params(const struct encoder *e)
+write_params(const struct qp__encoder *e)
 {
   const struct qp__llm_params *p = &e->request->params;
 
@@ -52,7 +46,7 @@ write_params(const struct encoder *e)
 static enum qp_rc
 write_image(void *arg, const struct qp_part *part, struct qp_err *err)
 {
-  const struct encoder *e = arg;
+  const struct qp__encoder *e = arg;
   struct qp__llm_image image;
   enum qp_rc rc = qp__llm_image_init(&image, part->url, e->request, err);
 
@@ -65,7 +59,7 @@ write_image(void *arg, const struct qp_part *part, struct qp_err *err)
 }
 
 static enum qp_rc
-write_user(struct encoder *e, const struct qp__llm_turn *turn, struct qp_err *err)
+write_user(struct qp__encoder *e, const struct qp__llm_turn *turn, struct qp_err *err)
 {
   const struct qp__history *h = &e->history;
   bool has_images = qp__chat_has_images(h, turn);
@@ -98,7 +92,7 @@ write_user(struct encoder *e, const struct qp__llm_turn *turn, struct qp_err *er
 }
 
 static void
-write_calls(const struct encoder *e, const struct qp__llm_turn *turn)
+write_calls(const struct qp__encoder *e, const struct qp__llm_turn *turn)
 {
   qp__wire_key(e->out, "tool_calls");
   qp__wire_open(e->out, '[');
@@ -123,7 +117,7 @@ write_calls(const struct encoder *e, const struct qp__llm_turn *turn)
 }
 
 static enum qp_rc
-write_messages(struct encoder *e, struct qp_err *err)
+write_messages(struct qp__encoder *e, struct qp_err *err)
 {
   const struct qp__history *h = &e->history;
   enum qp_rc rc = QP_OK;
@@ -155,22 +149,17 @@ write_messages(struct encoder *e, struct qp_err *err)
 }
 
 static enum qp_rc
+write_body(struct qp__encoder *e, struct qp_err *err)
+{
+  write_params(e);
+  qp__chat_tools(e->out, e->request);
+  return write_messages(e, err);
+}
+
+static enum qp_rc
 encode(const struct qp__llm_request *request, struct qp__buf *out, struct qp_err *err)
 {
-  struct encoder e = { .request = request, .out = out };
-  enum qp_rc rc = qp__history_init(&e.history, request, 0, qp__codec_ollama.name, err);
-
-  if (!rc) {
-    (void)qp__buf_add_char(out, '{');
-    write_params(&e);
-    qp__chat_tools(out, request);
-    rc = write_messages(&e, err);
-    qp__wire_close(out, '}');
-  }
-  if (!rc)
-    rc = qp__buf_check(out, "the request", err);
-  qp__history_release(&e.history);
-  return rc;
+  return qp__encode_body(request, 0, qp__codec_ollama.name, write_body, out, err);
 }
 
 /* ---- answers ---- */

@@ -9,14 +9,8 @@
 #include "llm/image.h"
 #include "llm/wire.h"
 
-struct encoder {
-  const struct qp__llm_request *request;
-  struct qp__history history;
-  struct qp__buf *out;
-};
-
 static void
-write_params(const struct encoder *e)
+write_params(const struct qp__encoder *e)
 {
   const struct qp__llm_params *p = &e->request->params;
   unsigned flags = e->request->flags;
@@ -43,7 +37,7 @@ write_params(const struct encoder *e)
 }
 
 static void
-open_message(const struct encoder *e, const char *role)
+open_message(const struct qp__encoder *e, const char *role)
 {
   qp__wire_open(e->out, '{');
   qp__wire_str(e->out, "role", role);
@@ -54,7 +48,7 @@ open_message(const struct encoder *e, const char *role)
 static enum qp_rc
 write_image(void *arg, const struct qp_part *part, struct qp_err *err)
 {
-  const struct encoder *e = arg;
+  const struct qp__encoder *e = arg;
   struct qp__llm_image image;
   enum qp_rc rc = qp__llm_image_init(&image, part->url, e->request, err);
 
@@ -89,7 +83,7 @@ out:
 }
 
 static enum qp_rc
-write_results(const struct encoder *e, const struct qp__llm_turn *turn, struct qp_err *err)
+write_results(const struct qp__encoder *e, const struct qp__llm_turn *turn, struct qp_err *err)
 {
   enum qp_rc rc = QP_OK;
 
@@ -107,7 +101,7 @@ write_results(const struct encoder *e, const struct qp__llm_turn *turn, struct q
 }
 
 static enum qp_rc
-write_user(struct encoder *e, const struct qp__llm_turn *turn, struct qp_err *err)
+write_user(struct qp__encoder *e, const struct qp__llm_turn *turn, struct qp_err *err)
 {
   const struct qp__history *h = &e->history;
   bool has_text = qp__chat_has(h, turn, QP__BLOCK_TEXT);
@@ -141,7 +135,7 @@ write_user(struct encoder *e, const struct qp__llm_turn *turn, struct qp_err *er
 /* The arguments are JSON inside a string. What the model wrote and was no JSON is kept as a string
  * (answer.h), and goes back as it came. */
 static enum qp_rc
-write_arguments(const struct encoder *e, json_t *value, struct qp_err *err)
+write_arguments(const struct qp__encoder *e, json_t *value, struct qp_err *err)
 {
   struct qp__buf text;
   struct qp_bytes raw = { json_string_value(value), json_string_length(value) };
@@ -163,7 +157,7 @@ write_arguments(const struct encoder *e, json_t *value, struct qp_err *err)
 }
 
 static enum qp_rc
-write_calls(const struct encoder *e, const struct qp__llm_turn *turn, struct qp_err *err)
+write_calls(const struct qp__encoder *e, const struct qp__llm_turn *turn, struct qp_err *err)
 {
   enum qp_rc rc = QP_OK;
 
@@ -189,7 +183,7 @@ write_calls(const struct encoder *e, const struct qp__llm_turn *turn, struct qp_
 }
 
 static enum qp_rc
-write_assistant(const struct encoder *e, const struct qp__llm_turn *turn, struct qp_err *err)
+write_assistant(const struct qp__encoder *e, const struct qp__llm_turn *turn, struct qp_err *err)
 {
   const struct qp__history *h = &e->history;
   enum qp_rc rc = QP_OK;
@@ -210,7 +204,7 @@ write_assistant(const struct encoder *e, const struct qp__llm_turn *turn, struct
 }
 
 static enum qp_rc
-write_messages(struct encoder *e, struct qp_err *err)
+write_messages(struct qp__encoder *e, struct qp_err *err)
 {
   const struct qp__history *h = &e->history;
   enum qp_rc rc = QP_OK;
@@ -230,24 +224,19 @@ write_messages(struct encoder *e, struct qp_err *err)
 }
 
 static enum qp_rc
+write_body(struct qp__encoder *e, struct qp_err *err)
+{
+  write_params(e);
+  qp__chat_tools(e->out, e->request);
+  return write_messages(e, err);
+}
+
+static enum qp_rc
 encode(const struct qp__llm_request *request, struct qp__buf *out, struct qp_err *err)
 {
-  struct encoder e = { .request = request, .out = out };
   unsigned keep = request->flags & QP__LLM_SEND_REASONING ? QP__KEEP_UNSIGNED : 0;
-  enum qp_rc rc;
 
-  rc = qp__history_init(&e.history, request, keep, qp__codec_openai.name, err);
-  if (!rc) {
-    (void)qp__buf_add_char(out, '{');
-    write_params(&e);
-    qp__chat_tools(out, request);
-    rc = write_messages(&e, err);
-    qp__wire_close(out, '}');
-  }
-  if (!rc)
-    rc = qp__buf_check(out, "the request", err);
-  qp__history_release(&e.history);
-  return rc;
+  return qp__encode_body(request, keep, qp__codec_openai.name, write_body, out, err);
 }
 
 const struct qp__llm_codec qp__codec_openai = {

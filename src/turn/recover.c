@@ -1,5 +1,6 @@
 /* recover.c - finding the contexts that an earlier engine left in the middle: by the state that the
- * catalogue knows of each, without opening them. */
+ * catalogue knows of each, without opening them. With QP_ENGINE_QUICK_START only after an engine
+ * that did not end well. */
 #include <string.h>
 
 #include "base/alloc.h"

@@ -9,7 +9,7 @@
 #include "base/str.h"
 #include "store/context_int.h"
 
-#define FLUSH_BYTES ((size_t)2 << 20) /* the log takes four MiB at once */
+#define FLUSH_BYTES ((size_t)2 << 20) /* lines that do not wait for the next tick */
 
 static void settle(struct qp_engine *e, struct qp__post *post);
 
