@@ -52,6 +52,7 @@ export async function hold(t, state, headers) {
   const at = { t, space, model, server, chat, stream, sent };
   const [request] = await Promise.all([holds[state](at), stream.reaches(state)]);
   if (state === 'StreamingLLMResponse') await stream.until((event) => event.type === 'text');
+  await chat.reach(state); // that an answer streams is told before it is stored
   return { ...at, request };
 }
 

@@ -128,6 +128,7 @@ for (const state of Object.keys(holds))
     if (streamed) stream = await chat.stream('send_message', { content: 'hi' });
     else waiting = fetch(`${server.url}${chat.at}/actions/send_message`, { method: 'POST', body: '{"content":"hi"}', headers: { 'content-type': 'application/json' }, signal: gone.signal }).catch((error) => error.name);
     const [request] = await Promise.all([holds[state]({ model, space }), watch.reaches(state)]);
+    await chat.reach(state); // that an answer streams is told before it is stored
     if (streamed) stream.close();
     gone.abort();
     if (waiting && state !== 'AwaitingToolApproval') assert.equal(await waiting, 'AbortError');
