@@ -432,8 +432,9 @@ struct qp_save_result {
   struct qp_err err; /* err.rc is QP_OK for a message that was saved */
 };
 /* Appends several messages in order as one commit: files are written concurrently and the index
- * once. results[i] tells of message i; a message that cannot be saved is left out and the others go
- * on. Returns QP_OK when at least one was saved or n is 0, else the first failure. */
+ * once. results[i] reports on message i; a message that cannot be saved is left out and the others
+ * are saved. Returns QP_OK when at least one was saved or n is 0, else the first failure.
+ * QP_MISUSE: `results` is NULL and n is not 0; nothing was saved. */
 QP_API QP_MUST_CHECK enum qp_rc qp_message_save_batch(struct qp_context *context,
                                                       const char *branch,
                                                       struct qp_message *const *messages, size_t n,

@@ -152,11 +152,8 @@ read_body(struct qp__request *r, struct acting *a, struct qp_err *err)
 {
   const struct qp__body_field *fields = fields_of[a->action.kind];
   const char *id;
-  enum qp_rc rc;
+  enum qp_rc rc = qp__request_optional_object(r, fields, &a->body, err);
 
-  if (!r->body.len && qp__buf_add_str(&r->body, "{}")) /* nothing is as good as an empty object */
-    return qp__fail_nomem(err, "an action");
-  rc = qp__request_object(r, fields, &a->body, err);
   if (!rc)
     rc = read_content(a, err);
   if (!rc)

@@ -139,7 +139,7 @@ qp__h_context_create(struct qp__request *r, struct qp_err *err)
   char text[QP_UUID_TEXT];
   json_t *object = NULL;
   struct qp_uuid id;
-  enum qp_rc rc = qp__request_object(r, create_fields, &object, err);
+  enum qp_rc rc = qp__request_optional_object(r, create_fields, &object, err);
 
   if (!rc)
     rc = check_owner(r, object, err);

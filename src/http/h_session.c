@@ -104,7 +104,7 @@ qp__h_session_create(struct qp__request *r, struct qp_err *err)
   struct qp_session_spec spec = { 0 };
   json_t *object = NULL;
   char *id = NULL;
-  enum qp_rc rc = qp__request_object(r, create_fields, &object, err);
+  enum qp_rc rc = qp__request_optional_object(r, create_fields, &object, err);
 
   if (!rc)
     rc = read_chunk_size(object, &spec.chunk_size, err);

@@ -317,6 +317,15 @@ qp__request_object(struct qp__request *r, const struct qp__body_field *table, js
   return rc;
 }
 
+enum qp_rc
+qp__request_optional_object(struct qp__request *r, const struct qp__body_field *table, json_t **out,
+                            struct qp_err *err)
+{
+  if (!r->body.len && qp__buf_add_str(&r->body, "{}"))
+    return qp__fail_nomem(err, "the body");
+  return qp__request_object(r, table, out, err);
+}
+
 const char *
 qp__body_string(const json_t *object, const char *key)
 {

@@ -144,6 +144,9 @@ struct qp__body_field {
  * fields are QP_INVALID. *out is released with json_decref(). */
 enum qp_rc qp__request_object(struct qp__request *r, const struct qp__body_field *table,
                               json_t **out, struct qp_err *err);
+/* The same where every field may be left out: an empty body counts as an empty object. */
+enum qp_rc qp__request_optional_object(struct qp__request *r, const struct qp__body_field *table,
+                                       json_t **out, struct qp_err *err);
 /* The string at `key`, or NULL when it is missing or null. Borrowed. */
 const char *qp__body_string(const json_t *object, const char *key);
 

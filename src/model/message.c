@@ -348,6 +348,95 @@ qp_message_set_metadata(struct qp_message *m, const char *json, struct qp_err *e
   return QP_OK;
 }
 
+/* ---- copying ---- */
+
+/* NULL stays NULL. False: no memory. */
+static bool
+copy_value(const json_t *value, json_t **out)
+{
+  *out = value ? json_deep_copy(value) : NULL;
+  return *out || !value;
+}
+
+static enum qp_rc
+clone_call(struct qp_message *m, const struct qp__tool_call *from, struct qp_err *err)
+{
+  struct qp__tool_call call = *from;
+  enum qp_rc rc = QP_OK;
+
+  call.arguments = call.ui_hints = call.extra = NULL;
+  if (!copy_value(from->arguments, &call.arguments) ||
+      !copy_value(from->ui_hints, &call.ui_hints) || !copy_value(from->extra, &call.extra))
+    rc = qp__fail_nomem(err, "a copy of a message");
+  if (!rc)
+    rc = qp__message_put_call(m, &call, err);
+  json_decref(call.arguments);
+  json_decref(call.ui_hints);
+  json_decref(call.extra);
+  return rc;
+}
+
+static enum qp_rc
+clone_result(struct qp_message *m, const struct qp_message *from, struct qp_err *err)
+{
+  json_t *value = NULL;
+  json_t *extra = NULL;
+  enum qp_rc rc = QP_OK;
+
+  if (!copy_value(from->result_value, &value) || !copy_value(from->result_extra, &extra))
+    rc = qp__fail_nomem(err, "a copy of a message");
+  if (!rc)
+    rc = qp__message_put_result(m, &from->result, value, extra, err);
+  json_decref(value);
+  json_decref(extra);
+  return rc;
+}
+
+static enum qp_rc
+clone_content(struct qp_message *m, const struct qp_message *from, struct qp_err *err)
+{
+  enum qp_rc rc = QP_OK;
+
+  for (size_t i = 0; !rc && i < from->part_count; i++) {
+    json_t *extra = NULL;
+
+    if (copy_value(from->parts[i].extra, &extra))
+      rc = qp__message_put_part(m, &from->parts[i].view, extra, err);
+    else
+      rc = qp__fail_nomem(err, "a copy of a message");
+    json_decref(extra);
+  }
+  for (size_t i = 0; !rc && i < from->call_count; i++)
+    rc = clone_call(m, &from->calls[i], err);
+  if (!rc && from->has_result)
+    rc = clone_result(m, from, err);
+  return rc;
+}
+
+enum qp_rc
+qp__message_clone(const struct qp_message *from, struct qp_message **out, struct qp_err *err)
+{
+  struct qp_message *m = NULL;
+  enum qp_rc rc = qp_message_new(from->role, &m, err);
+
+  if (rc)
+    return rc;
+  m->id = from->id;
+  m->parent = from->parent;
+  m->has_parent = from->has_parent;
+  m->has_type = from->has_type;
+  m->type = from->type;
+  m->created_at = from->created_at;
+  rc = clone_content(m, from, err);
+  if (!rc && (!copy_value(from->metadata, &m->metadata) || !copy_value(from->extra, &m->extra)))
+    rc = qp__fail_nomem(err, "a copy of a message");
+  if (rc)
+    qp_message_free(m);
+  else
+    *out = m;
+  return rc;
+}
+
 /* ---- asking ---- */
 
 struct qp_uuid

@@ -67,6 +67,11 @@ json_t *qp__message_to_value(const struct qp_message *m);
 /* Appends the stored form without a newline. */
 enum qp_rc qp__message_encode(const struct qp_message *m, struct qp__buf *out, struct qp_err *err);
 
+/* A new message with the same content that shares nothing with the first, so that it may belong to
+ * another thread. Unlike the stored form it also keeps whether a parent was named. */
+enum qp_rc qp__message_clone(const struct qp_message *m, struct qp_message **out,
+                             struct qp_err *err);
+
 /* The type given, or what follows from the content: a result: tool_result, calls: tool_call, else
  * text. */
 enum qp_message_type qp__message_effective_type(const struct qp_message *m);

@@ -373,8 +373,11 @@ qp_message_save_batch(struct qp_context *context, const char *branch,
 {
   struct batch b = { .context = context, .results = results, .n = n };
   struct qp_err own = { QP_OK, "" };
-  enum qp_rc rc = qp__check_changeable(context, &own);
+  enum qp_rc rc;
 
+  if (n && !results)
+    return qp__fail(err, QP_MISUSE, "qp_message_save_batch: 'results' is NULL");
+  rc = qp__check_changeable(context, &own);
   for (size_t i = 0; i < n; i++)
     memset(&results[i], 0, sizeof(results[i]));
   if (!rc && n) {

@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "model/message.h"
 #include "turn/turn.h"
 
 #define KEY_MAX 255
@@ -120,17 +121,9 @@ check_action(const struct qp_action *a, struct qp_err *err)
 static enum qp_rc
 copy_message(struct qp__act *act, const struct qp_action *a, struct qp_err *err)
 {
-  char *text = NULL;
-  size_t len = 0;
-  enum qp_rc rc;
-
   if (!a->message)
     return qp_message_new_text(QP_ROLE_USER, a->text, &act->message, err);
-  rc = qp_message_json(a->message, &text, &len, err);
-  if (!rc)
-    rc = qp_message_parse((struct qp_bytes){ text, len }, &act->message, err);
-  qp_free(text);
-  return rc;
+  return qp__message_clone(a->message, &act->message, err);
 }
 
 static bool

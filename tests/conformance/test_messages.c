@@ -343,6 +343,21 @@ test_an_empty_batch_is_nothing(void **state)
 }
 
 static void
+test_a_batch_without_results_is_misuse_and_saves_nothing(void **state)
+{
+  struct fixture *f = *state;
+  struct qp_context *c = new_context(f);
+  uint64_t commits = stats(f).commits;
+  struct qp_message *m = NULL;
+
+  OK(qp_message_new_text(QP_ROLE_USER, bytes_of("a"), &m, &failure));
+  FAILS(qp_message_save_batch(c, NULL, &m, 1, NULL, &failure), QP_MISUSE);
+  assert_int_equal(stats(f).commits, commits);
+  qp_message_free(m);
+  qp_context_close(c);
+}
+
+static void
 test_a_batch_saves_what_can_be_saved(void **state)
 {
   struct fixture *f = *state;
@@ -655,6 +670,7 @@ main(void)
     cmocka_unit_test(test_find_and_load_of_an_unknown_message),
     cmocka_unit_test(test_a_batch_is_saved_in_order_as_one_commit),
     cmocka_unit_test(test_an_empty_batch_is_nothing),
+    cmocka_unit_test(test_a_batch_without_results_is_misuse_and_saves_nothing),
     cmocka_unit_test(test_a_batch_saves_what_can_be_saved),
     cmocka_unit_test(test_a_batch_of_which_nothing_can_be_saved_fails_with_its_first_failure),
     cmocka_unit_test(test_a_large_batch_with_failures_keeps_its_order),

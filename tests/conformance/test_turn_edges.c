@@ -579,10 +579,44 @@ test_an_answer_that_begins_when_nothing_can_be_saved_any_more(void **state)
   close_shop(&shop);
 }
 
+/* A message that names no parent continues the branch, wherever its head is. */
+static void
+test_a_message_of_parts_can_be_sent_and_edited_anywhere_on_a_branch(void **state)
+{
+  struct turn_rig rig;
+  struct turn_answer answer;
+  struct qp_message *message = NULL;
+  static const char parts[] = "{\"role\":\"user\",\"content\":[{\"type\":\"text\","
+                              "\"text\":\"b\"},{\"type\":\"image\",\"url\":"
+                              "\"https://example.org/knot.png\"}]}";
+
+  turn_rig_init(&rig, *state,
+                "{\"interval_ms\":0,\"steps\":[{\"play\":[{\"text\":\"One.\"}]},"
+                "{\"play\":[{\"text\":\"Two.\"}]},{\"play\":[{\"text\":\"Three.\"}]}]}");
+  turn_rig_start(&rig);
+  assert_int_equal(turn_send(&rig, "hello").rc, QP_OK);
+  OK(qp_message_parse(bytes_of(parts), &message, &failure));
+  answer = turn_act(&rig, (struct qp_action){ .kind = QP_ACTION_SEND_MESSAGE, .message = message });
+  assert_string_equal(answer.msg, "");
+  assert_int_equal(answer.rc, QP_OK);
+  assert_string_equal(turn_story(&rig), "user: hello\nassistant: One.\nuser: b\nassistant: Two.\n");
+  answer = turn_act(&rig, (struct qp_action){ .kind = QP_ACTION_EDIT_MESSAGE,
+                                              .target = answer.message,
+                                              .message = message });
+  assert_string_equal(answer.msg, "");
+  assert_int_equal(answer.rc, QP_OK);
+  assert_string_equal(answer.branch, "main-2");
+  assert_string_equal(turn_story(&rig),
+                      "user: hello\nassistant: One.\nuser: b\nassistant: Three.\n");
+  qp_message_free(message);
+  turn_rig_release(&rig);
+}
+
 int
 main(void)
 {
   const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_a_message_of_parts_can_be_sent_and_edited_anywhere_on_a_branch),
     cmocka_unit_test(test_a_paused_answer_goes_on_by_itself),
     cmocka_unit_test(test_an_answer_that_is_paused_for_ever_reaches_the_limit),
     cmocka_unit_test(test_images_are_read_beside_the_loop),

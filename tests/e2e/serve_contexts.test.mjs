@@ -42,6 +42,20 @@ test('Scenario: Create new context', async (t) => {
   assert.ok(fs.existsSync(path.join(server.data, 'contexts', id, 'metadata.json')));
 });
 
+test('a context and a session can be created without a body', async (t) => {
+  const server = await serve(t);
+  const context = await server.expect(201, 'POST', '/v1/contexts');
+  assert.deepEqual(context.branches.map((branch) => branch.name), ['main']);
+  await server.expect(201, 'POST', '/v1/sessions');
+});
+
+test('a message must have content', async (t) => {
+  const server = await serve(t);
+  const { id } = await server.expect(201, 'POST', '/v1/contexts', {});
+  await server.refuses(400, 'INVALID', /"content" is missing/, 'POST', `/v1/contexts/${id}/messages`, { role: 'user' });
+  assert.equal((await server.expect(200, 'GET', `/v1/contexts/${id}/messages`)).total, 0);
+});
+
 test('Scenario: Get context', async (t) => {
   const { server, id, at } = await withContext(t);
   const first = await say(server, at, 'one');

@@ -325,6 +325,17 @@ test('a message may be made of blocks', async (t) => {
   assert.equal(body.messages[0].images.length, 1);
 });
 
+test('a message of blocks can follow others and take the place of one', async (t) => {
+  const server = await serveTurns(t, { steps: ['One.', 'Two.', 'Three.'].map((text) => ({ play: [{ text }] })) });
+  const chat = await Chat.create(server);
+  const blocks = [{ type: 'text', text: 'b' }, { type: 'image', url: 'https://example.org/knot.png' }];
+  await chat.send('hello');
+  const second = await chat.send(blocks);
+  assert.deepEqual(script(await chat.state()), ['user: hello', 'assistant: One.', 'user: b', 'assistant: Two.']);
+  await chat.does('edit_message', { message_id: second.message_id, content: blocks });
+  assert.deepEqual(script(await chat.state()), ['user: hello', 'assistant: One.', 'user: b', 'assistant: Three.']);
+});
+
 test('the system prompt of the branch and the parameters of the context go to the model', async (t) => {
   const model = await Model.start(t);
   const server = await serveTurns(t, { env: model.env });

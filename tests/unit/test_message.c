@@ -59,7 +59,7 @@ decode(const char *json)
   struct qp_message *m = NULL;
   struct qp_err err;
 
-  if (qp_message_parse(bytes(json), &m, &err))
+  if (qp__message_decode("message", bytes(json), &m, &err))
     fail_msg("%s: %s", json, err.msg);
   return m;
 }
@@ -211,7 +211,7 @@ test_input_becomes_the_stored_form(void **state)
     const char *in;
     const char *out;
   } rows[] = {
-    { "{\"role\":\"user\"}", HEAD "\"content\":[]}" },
+    { "{\"role\":\"user\",\"content\":[]}", HEAD "\"content\":[]}" },
     { "{\"role\":\"user\",\"text\":\"hi\"}",
       HEAD "\"content\":[{\"type\":\"text\",\"text\":\"hi\"}]}" },
     { "{\"role\":\"user\",\"text\":\"\"}",
@@ -378,9 +378,9 @@ test_parent_is_said_or_not(void **state)
     bool has;
     bool none;
   } rows[] = {
-    { "{\"role\":\"user\"}", false, true },
-    { "{\"role\":\"user\",\"parent_id\":null}", true, true },
-    { "{\"role\":\"user\",\"parent_id\":\"" PARENT "\"}", true, false },
+    { "{\"role\":\"user\",\"text\":\"\"}", false, true },
+    { "{\"role\":\"user\",\"parent_id\":null,\"text\":\"\"}", true, true },
+    { "{\"role\":\"user\",\"parent_id\":\"" PARENT "\",\"text\":\"\"}", true, false },
   };
 
   (void)state;
