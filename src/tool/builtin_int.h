@@ -12,6 +12,7 @@
 #include "tool/tool_int.h"
 
 #define QP__JOB_FILE_MAX ((size_t)16 << 20) /* of a file that is taken as a whole */
+#define QP__JOB_GLOB_MAX 1000 /* bytes of a glob: matching takes time pattern * path */
 
 enum qp__arg_type {
   QP__ARG_NONE, /* ends the list */

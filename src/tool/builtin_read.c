@@ -303,6 +303,8 @@ glob(struct qp__job *job, struct qp_err *err)
   char path[QP__WORKSPACE_PATH_MAX];
   enum qp_rc rc = qp__job_path(job, "path", path, err);
 
+  if (!rc && strlen(g.pattern) > QP__JOB_GLOB_MAX)
+    rc = qp__fail(err, QP_INVALID, "glob: \"pattern\" has more than %d bytes", QP__JOB_GLOB_MAX);
   if (rc)
     return rc;
   g.skip = strcmp(path, ".") == 0 ? 0 : strlen(path) + 1;
