@@ -6,6 +6,9 @@ FUZZ_SECONDS ?= 60
 TESTS ?=
 JOBS ?= $(shell nproc)
 
+# tools/deps installs a Node.js there when the system has none that is new enough.
+export PATH := $(CURDIR)/tools/node/bin:$(PATH)
+
 NINJA = tools/quiet ninja --quiet -j $(JOBS) -C
 SETUP = tools/quiet meson setup
 
@@ -16,8 +19,8 @@ allocator_may_return_null=1:strict_string_checks=1:detect_stack_use_after_return
 TSAN_ENV = TSAN_OPTIONS=suppressions=$(CURDIR)/tests/tsan.supp:halt_on_error=1:$\
 allocator_may_return_null=1:second_deadlock_stack=1
 
-.PHONY: all run tour test bench lint format check-asan check-tsan check-fault check-crash fuzz \
-        install clean help deps-build deps-test deps-bench deps-lint deps-fuzz
+.PHONY: all run tour test bench lint format check-asan check-tsan check-fault check-crash \
+        check-fresh fuzz install clean help deps-build deps-test deps-bench deps-lint deps-fuzz
 
 all: deps-build build/build.ninja ## build build/quipu, build/libquipu.so and build/libquipu.a
 	@$(NINJA) build products
@@ -58,6 +61,10 @@ check-fault: deps-test build/.with-tests ## the fault suite in its long form
 check-crash: deps-test build/.with-tests ## the crash suite in its long form
 	@$(NINJA) build products tests
 	@QUIPU_TEST_LONG=1 tools/run-tests.mjs --build build --jobs $(JOBS) --timeout 3600 --suite crash
+
+check-fresh: ## "make", "make test" and "make run" in a new Debian 12; needs root and debootstrap
+	@tools/deps fresh
+	@tools/fresh-debian
 
 fuzz: deps-fuzz build-fuzz/build.ninja ## run each fuzzer for FUZZ_SECONDS (60)
 	@$(NINJA) build-fuzz fuzzers
