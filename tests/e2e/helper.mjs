@@ -119,7 +119,11 @@ export class Running {
     this.stderr = '';
     let rest = '';
     this.child.stdin.on('error', () => {}); // it may end before it has read all
-    this.child.stderr.setEncoding('utf8').on('data', (text) => (this.stderr += text));
+    this.logWaiters = [];
+    this.child.stderr.setEncoding('utf8').on('data', (text) => {
+      this.stderr += text;
+      for (const wake of this.logWaiters.splice(0)) wake();
+    });
     this.child.stdout.setEncoding('utf8').on('data', (text) => {
       const parts = (rest + text).split('\n');
       rest = parts.pop();
@@ -145,6 +149,17 @@ export class Running {
     this.taken = (this.taken ?? 0) + 1;
     if (this.lines.length >= this.taken) return Promise.resolve(this.lines[this.taken - 1]);
     return Promise.race([new Promise((resolve) => this.waiting.push(resolve)), this.ended.then(() => undefined)]);
+  }
+
+  // Waits until standard error, from position `from` on, matches `pattern`; the pipe may deliver a log
+  // line after the answer that it belongs to. Fails when the process ends first. Returns the text.
+  async logged(pattern, from = 0) {
+    let ended = false;
+    while (!pattern.test(this.stderr.slice(from))) {
+      assert.ok(!ended, `the process ended without logging ${pattern}:\n${this.stderr}`);
+      ended = await Promise.race([new Promise((resolve) => this.logWaiters.push(() => resolve(false))), this.ended.then(() => true)]);
+    }
+    return this.stderr.slice(from);
   }
 
   write(text) {

@@ -3,10 +3,10 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import fs from 'node:fs';
+import net from 'node:net';
 import path from 'node:path';
 import test from 'node:test';
 import { build, environment, ids, jsonLines, lines, ok, tempDir } from './helper.mjs';
-import { serve } from './server.mjs';
 
 const readme = fs.readFileSync('README.md', 'utf8');
 
@@ -34,21 +34,6 @@ function tourBlocks() {
   return blocks.slice(1);
 }
 
-// Runs blocks as one script on a terminal and compares what each prints.
-function runBlocks(t, blocks) {
-  const dir = tempDir(t);
-  const mark = '----- block -----';
-  const script = blocks.map((block) => `${block.commands}echo '${mark}'\n`).join('');
-  fs.writeFileSync(path.join(dir, 'blocks.sh'), `set -e\n${script}`);
-  const env = environment(path.join(dir, 'data'), { PATH: `${build}:${process.env.PATH}`, TMPDIR: dir });
-  const result = spawnSync('script', ['-qec', 'bash "$TMPDIR/blocks.sh"', '/dev/null'], { encoding: 'utf8', input: '', env });
-  assert.equal(result.status, 0, result.stdout);
-  // On a slow machine a progress bar comes and goes.
-  const text = result.stdout.replaceAll('\r\n', '\n').replace(/\r\x1b\[K(\[[^\r\n]*)?/g, '');
-  const printed = text.split(`${mark}\n`);
-  blocks.forEach((block, i) => assert.equal(plain(printed[i]), plain(block.output ?? ''), block.commands));
-}
-
 // Ids and times differ from run to run, and jq's colours from version to version.
 const plain = (text) =>
   text
@@ -56,40 +41,62 @@ const plain = (text) =>
     .replace(/[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}/g, 'ID')
     .replace(/\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d{3}Z)?/g, 'TIME');
 
-test('the tour of README.md prints what README.md shows, on a terminal', (t) => {
-  const blocks = tourBlocks();
-  assert.ok(blocks.length >= 7);
-  runBlocks(t, blocks);
-});
+// Where README.md tells the reader to start or stop the server in another terminal, the script does it.
+const serverFunctions = (port, script) => `
+start_server() {
+  mkdir -p work
+  (quipu serve --quiet --listen 127.0.0.1:${port} --workspace work --demo-script ${script} > /dev/null 2>&1 & echo $! > server.pid)
+  server=$(cat server.pid)
+  until curl -sf http://127.0.0.1:${port}/healthz > /dev/null; do kill -0 $server; sleep 0.05; done
+}
+server_ends() { while kill -0 $server 2> /dev/null; do sleep 0.05; done; }
+trap 'kill $server 2> /dev/null || true' EXIT
+`;
 
-test('what README.md shows of old chats, disk space and sessions is what they print', (t) => {
-  const blocks = ['Old chats in, and out again', 'Disk space', 'Sessions for bots'].flatMap(sectionBlocks);
-  assert.ok(blocks.length >= 6);
-  runBlocks(t, blocks);
-});
-
-for (const title of ['A turn', 'Over HTTP'])
-  test(`the curl commands of README.md print what README.md shows: ${title}`, async (t) => {
-    const work = tempDir(t);
-    fs.writeFileSync(path.join(work, 'cords.txt'), 'one knot\n');
-    const slow = path.join(tempDir(t), 'demo.json');
-    fs.writeFileSync(slow, JSON.stringify({ interval_ms: 30, steps: [] }));
-    const args = ['--workspace', work, '--demo-script', slow];
-    const { url, data } = await serve(t, { args });
-    const blocks = sectionBlocks(title);
-    assert.ok(blocks.length >= 3);
-    assert.match(blocks[0].commands, /^URL=http:\/\/127\.0\.0\.1:7878\/v1\n/);
-    blocks[0].commands = blocks[0].commands.replace('http://127.0.0.1:7878', url);
-    for (const block of blocks) {
-      if (!block.commands.includes('kill -9')) continue;
-      // Who reads starts the server again.
-      const again = ['quipu', 'serve', '--quiet', '--data', data, '--listen', url.slice('http://'.length), ...args];
-      block.commands = block.commands.replace('sleep 0.5', 'sleep 0.9').replace('data/quipu.lock', path.join(data, 'quipu.lock'));
-      block.commands += `while ! curl -s ${url}/healthz > /dev/null; do sleep 0.1; [ -n "$again" ] || { ${again.join(' ')} > /dev/null 2>&1 & again=$!; }; done\n`;
-      blocks.at(-1).commands += 'kill $again; wait $again || true\n';
-    }
-    runBlocks(t, blocks);
+const freePort = () =>
+  new Promise((resolve) => {
+    const server = net.createServer().listen(0, '127.0.0.1', () => {
+      const { port } = server.address();
+      server.close(() => resolve(port));
+    });
   });
+
+test('README.md can be followed from top to bottom on one data directory, and prints what it shows', async (t) => {
+  const dir = tempDir(t);
+  const port = await freePort();
+  const mark = '----- block -----';
+  const slow = path.join(dir, 'demo.json');
+  fs.writeFileSync(slow, JSON.stringify({ interval_ms: 60, steps: [] }));
+  fs.symlinkSync(path.resolve('tests'), path.join(dir, 'tests'));
+  fs.symlinkSync(build, path.join(dir, 'build'));
+
+  let script = `set -e\n${serverFunctions(port, slow)}`;
+  const titles = ['Five minutes', 'A turn', 'Over HTTP', 'Old chats in, and out again', 'Disk space', 'Sessions for bots'];
+  const blocks = [];
+  for (const title of titles) {
+    const here = sectionBlocks(title);
+    assert.ok(here.length >= 1, title);
+    if (title === 'A turn') script += 'start_server\n';
+    if (title === 'Old chats in, and out again') script += 'kill $server; server_ends\n';
+    for (const block of here) {
+      // A busy machine may need longer than README.md's half second until the answer streams.
+      const streams = `until curl -s $URL/contexts/$CTX/state | grep -q '"state":"StreamingLLMResponse"'; do sleep 0.05; done; sleep 0.9`;
+      script += block.commands.replaceAll('http://127.0.0.1:7878', `http://127.0.0.1:${port}`).replace('sleep 0.5; kill', `${streams}; kill`);
+      if (block.commands.includes('kill -9 $(jq')) script += 'server_ends; start_server\n';
+      script += `echo '${mark}'\n`;
+      blocks.push(block);
+    }
+  }
+  assert.ok(blocks.length >= 20);
+  fs.writeFileSync(path.join(dir, 'blocks.sh'), script);
+  const env = environment(path.join(dir, 'data'), { TMPDIR: dir });
+  const result = spawnSync('script', ['-qec', 'bash blocks.sh', '/dev/null'], { encoding: 'utf8', input: '', env, cwd: dir });
+  // On a slow machine a progress bar appears and disappears.
+  const text = result.stdout.replaceAll('\r\n', '\n').replace(/\r\x1b\[K(\[[^\r\n]*)?/g, '');
+  const printed = text.split(`${mark}\n`);
+  blocks.forEach((block, i) => assert.equal(plain(printed[i] ?? '(nothing: the script ended)'), plain(block.output ?? ''), block.commands));
+  assert.equal(result.status, 0, result.stdout);
+});
 
 test('tools/tour takes the same steps, and can be taken twice', (t) => {
   const data = path.join(tempDir(t), 'data');

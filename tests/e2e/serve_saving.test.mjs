@@ -220,7 +220,7 @@ test('Scenario: Persistence failure handling (disk full)', async (t) => {
   assert.deepEqual(failed.body.messages.map((m) => m.id), saved);
   assert.equal((await server.expect(200, 'GET', at)).state, 'Failed');
   assert.equal((await server.ask('GET', `${at}/state`, undefined, { 'if-none-match': failed.headers.get('etag') })).status, 304);
-  const logged = server.process.stderr.split('\n').filter((line) => line.includes('could not be saved'));
+  const logged = (await server.process.logged(/could not be saved.*\n/)).split('\n').filter((line) => line.includes('could not be saved'));
   assert.equal(logged.length, 1);
   assert.ok(logged[0].includes(`context ${id} in state Idle`), logged[0]);
   await server.refuses(500, 'FULL', failing.message, 'PATCH', at, { title: 'lost' });

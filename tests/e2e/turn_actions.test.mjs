@@ -204,7 +204,7 @@ test('Scenario: Persistence failure handling (a message that cannot be saved)', 
   assert.equal(failed.state, 'Failed');
   assert.match(failed.state_detail.error.message, full);
   assert.deepEqual(failed.messages, []);
-  const logged = server.process.stderr.split('\n').filter((line) => line.includes('saving failed'));
+  const logged = (await server.process.logged(/saving failed.*\n/)).split('\n').filter((line) => line.includes('saving failed'));
   assert.ok(logged.some((line) => line.includes(chat.id) && line.includes('Idle')), server.process.stderr);
   assert.equal(model.line.come.length, 0, 'the model was not asked');
 
