@@ -46,12 +46,16 @@ qp__h_healthz(struct qp__request *r, struct qp_err *err)
 enum qp_rc
 qp__h_readyz(struct qp__request *r, struct qp_err *err)
 {
+  struct qp_err why;
+  enum qp_rc rc;
+
   if (qp__http_stopping(r->http))
     return qp__request_fail(r, MHD_HTTP_SERVICE_UNAVAILABLE, "STOPPING", err,
                             "the server is stopping");
-  if (qp__change_recover(r->http, err))
-    return qp__request_fail(r, MHD_HTTP_SERVICE_UNAVAILABLE, "IO", err,
-                            "the store takes no writes: an earlier one failed");
+  rc = qp__change_recover(r->http, &why);
+  if (rc)
+    return qp__request_fail(r, MHD_HTTP_SERVICE_UNAVAILABLE, qp_rc_name(rc), err,
+                            "the store takes no writes: %s", why.msg);
   say(r, "ready");
   return QP_OK;
 }

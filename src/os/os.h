@@ -6,7 +6,8 @@
  * system in memory that forgets, keeps or tears what was not synced when its power is cut.
  *
  * Paths are relative to a directory descriptor, never leave it ("..", absolute) and never pass a
- * symbolic link: openat answers -ELOOP or -EXDEV then. Only open_root takes a path of the user's.
+ * symbolic link: openat answers -ELOOP or -EXDEV then. Only open_root and stat_root take a path
+ * of the user's.
  * Descriptors of one qp__os mean nothing to another. All slots may be called from any thread. */
 #ifndef QP_OS_OS_H
 #define QP_OS_OS_H
@@ -28,6 +29,8 @@ struct qp__os {
   /* Opens a directory by the user's path, following links; with `create`, makes the last
    * component. */
   int (*open_root)(void *self, const char *path, int create);
+  /* What such a path leads to now; a relative one begins at the directory `base`. */
+  int (*stat_root)(void *self, int base, const char *path, struct stat *st);
 
   /* O_* flags as open(2); O_CLOEXEC is always added. */
   int (*openat)(void *self, int dirfd, const char *path, int flags, mode_t mode);
@@ -35,11 +38,15 @@ struct qp__os {
   ssize_t (*pread)(void *self, int fd, void *buf, size_t n, off_t off);
   ssize_t (*pwrite)(void *self, int fd, const void *buf, size_t n, off_t off);
   int (*ftruncate)(void *self, int fd, off_t len);
+  /* Makes the file `len` long and takes the room for it now; -EOPNOTSUPP where that cannot be. */
+  int (*allocate)(void *self, int fd, off_t len);
   int (*set_mtime)(void *self, int fd, const struct timespec *time);
   int (*fdatasync)(void *self, int fd);
   int (*fsync)(void *self, int fd); /* on a directory: its entries */
   int (*syncfs)(void *self, int fd);
   int (*fstat)(void *self, int fd, struct stat *st);
+  /* The free room of the file system; 0 also when no more files can be made. */
+  int (*space)(void *self, int fd, uint64_t *bytes);
 
   /* The parent of `path` is resolved under the rule above; the last component is not followed.
    * fstatat takes "." too. */

@@ -19,6 +19,15 @@ count_open_root(void *self, const char *path, int create)
 }
 
 static int
+count_stat_root(void *self, int base, const char *path, struct stat *st)
+{
+  struct qp__os_count *c = self;
+
+  count(&c->reads);
+  return c->inner->stat_root(c->inner->self, base, path, st);
+}
+
+static int
 count_close(void *self, int fd)
 {
   struct qp__os_count *c = self;
@@ -51,6 +60,23 @@ count_ftruncate(void *self, int fd, off_t len)
 
   count(&c->writes);
   return c->inner->ftruncate(c->inner->self, fd, len);
+}
+
+static int
+count_allocate(void *self, int fd, off_t len)
+{
+  struct qp__os_count *c = self;
+
+  count(&c->writes);
+  return c->inner->allocate(c->inner->self, fd, len);
+}
+
+static int
+count_space(void *self, int fd, uint64_t *bytes)
+{
+  struct qp__os_count *c = self;
+
+  return c->inner->space(c->inner->self, fd, bytes);
 }
 
 static int
@@ -202,15 +228,18 @@ qp__os_count_init(struct qp__os_count *c, const struct qp__os *inner)
     .self = c,
     .openat = count_openat,
     .open_root = count_open_root,
+    .stat_root = count_stat_root,
     .close = count_close,
     .pread = count_pread,
     .pwrite = count_pwrite,
     .ftruncate = count_ftruncate,
+    .allocate = count_allocate,
     .set_mtime = count_set_mtime,
     .fdatasync = count_fdatasync,
     .fsync = count_fsync,
     .syncfs = count_syncfs,
     .fstat = count_fstat,
+    .space = count_space,
     .fstatat = count_fstatat,
     .mkdirat = count_mkdirat,
     .unlinkat = count_unlinkat,

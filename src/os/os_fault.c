@@ -169,6 +169,7 @@ needs_space(const struct call *call)
     return call->may_create;
   case QP__SLOT_PWRITE:
   case QP__SLOT_FTRUNCATE:
+  case QP__SLOT_ALLOCATE:
   case QP__SLOT_MKDIRAT:
   case QP__SLOT_RENAMEAT:
     return true;
@@ -247,6 +248,15 @@ fault_open_root(void *self, const char *path, int create)
 }
 
 static int
+fault_stat_root(void *self, int base, const char *path, struct stat *st)
+{
+  struct qp__os_fault *f = self;
+  int rc = judge_path(f, QP__SLOT_STAT_ROOT, -1, path);
+
+  return rc ? rc : f->inner->stat_root(f->inner->self, base, path, st);
+}
+
+static int
 fault_openat(void *self, int dirfd, const char *path, int flags, mode_t mode)
 {
   struct qp__os_fault *f = self;
@@ -291,6 +301,24 @@ fault_pwrite(void *self, int fd, const void *buf, size_t n, off_t off)
   if (rc < 0)
     return rc;
   return f->inner->pwrite(f->inner->self, fd, buf, rc == SHORT_CALL ? n / 2 : n, off);
+}
+
+static int
+fault_allocate(void *self, int fd, off_t len)
+{
+  struct qp__os_fault *f = self;
+  int rc = judge_fd(f, QP__SLOT_ALLOCATE, fd);
+
+  return rc ? rc : f->inner->allocate(f->inner->self, fd, len);
+}
+
+static int
+fault_space(void *self, int fd, uint64_t *bytes)
+{
+  struct qp__os_fault *f = self;
+  int rc = judge_fd(f, QP__SLOT_SPACE, fd);
+
+  return rc ? rc : f->inner->space(f->inner->self, fd, bytes);
 }
 
 static int
@@ -439,11 +467,14 @@ fault_pid(void *self)
 
 static const struct qp__os fault_slots = {
   .open_root = fault_open_root,
+  .stat_root = fault_stat_root,
   .openat = fault_openat,
   .close = fault_close,
   .pread = fault_pread,
   .pwrite = fault_pwrite,
   .ftruncate = fault_ftruncate,
+  .allocate = fault_allocate,
+  .space = fault_space,
   .set_mtime = fault_set_mtime,
   .fdatasync = fault_fdatasync,
   .fsync = fault_fsync,

@@ -32,6 +32,9 @@ enum qp__os_slot {
   QP__SLOT_LISTDIR,
   QP__SLOT_FLOCK,
   QP__SLOT_RANDOM,
+  QP__SLOT_STAT_ROOT,
+  QP__SLOT_ALLOCATE,
+  QP__SLOT_SPACE,
   QP__SLOT__MAX,
 };
 

@@ -21,6 +21,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/random.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -265,6 +266,13 @@ posix_open_root(void *self, const char *path, int create)
 }
 
 static int
+posix_stat_root(void *self, int base, const char *path, struct stat *st)
+{
+  (void)self;
+  return answer(fstatat(base, path, st, 0));
+}
+
+static int
 posix_openat(void *self, int dirfd, const char *path, int flags, mode_t mode)
 {
   (void)self;
@@ -309,6 +317,25 @@ posix_ftruncate(void *self, int fd, off_t len)
   do
     rc = answer(ftruncate(fd, len));
   while (rc == -EINTR);
+  return rc;
+}
+
+static int
+posix_allocate(void *self, int fd, off_t len)
+{
+  (void)self;
+  return answer(fallocate(fd, 0, 0, len));
+}
+
+static int
+posix_space(void *self, int fd, uint64_t *bytes)
+{
+  struct statvfs st;
+  int rc = answer(fstatvfs(fd, &st));
+
+  (void)self;
+  if (!rc)
+    *bytes = st.f_files && !st.f_favail ? 0 : (uint64_t)st.f_bavail * st.f_frsize;
   return rc;
 }
 
@@ -539,16 +566,19 @@ posix_pid(void *self)
 const struct qp__os qp__os_posix = {
   .self = NULL,
   .open_root = posix_open_root,
+  .stat_root = posix_stat_root,
   .openat = posix_openat,
   .close = posix_close,
   .pread = posix_pread,
   .pwrite = posix_pwrite,
   .ftruncate = posix_ftruncate,
+  .allocate = posix_allocate,
   .set_mtime = posix_set_mtime,
   .fdatasync = posix_fdatasync,
   .fsync = posix_fsync,
   .syncfs = posix_syncfs,
   .fstat = posix_fstat,
+  .space = posix_space,
   .fstatat = posix_fstatat,
   .mkdirat = posix_mkdirat,
   .unlinkat = posix_unlinkat,

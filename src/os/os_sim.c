@@ -315,6 +315,27 @@ sim_ftruncate(void *self, int fd, off_t len)
   return leave(s, rc, true);
 }
 
+/* As ftruncate: a hole takes as much room as anything else in here. */
+static int
+sim_allocate(void *self, int fd, off_t len)
+{
+  return sim_ftruncate(self, fd, len);
+}
+
+static int
+sim_space(void *self, int fd, uint64_t *bytes)
+{
+  struct qp__os_sim *s = self;
+  int rc = enter(s);
+
+  if (rc)
+    return rc;
+  if (!find_open(s, fd))
+    return leave(s, -EBADF, false);
+  *bytes = !s->capacity ? UINT64_MAX : s->used < s->capacity ? s->capacity - s->used : 0;
+  return leave(s, 0, false);
+}
+
 /* At once durable: nothing that is promised depends on it. */
 static int
 sim_set_mtime(void *self, int fd, const struct timespec *time)
@@ -407,6 +428,24 @@ sim_fstatat(void *self, int dirfd, const char *path, struct stat *st)
   if (rc)
     return rc;
   rc = find_name(s, dirfd, path, &place);
+  if (!rc && !place.node)
+    rc = -ENOENT;
+  if (!rc)
+    fill_stat(place.node, st);
+  return leave(s, rc, false);
+}
+
+static int
+sim_stat_root(void *self, int base, const char *path, struct stat *st)
+{
+  struct qp__os_sim *s = self;
+  struct qp__sim_place place;
+  int rc = enter(s);
+
+  if (rc)
+    return rc;
+  rc = *path == '/' ? qp__sim_find(s->root, skip_root(path), &place)
+                    : find_at(s, base, path, &place);
   if (!rc && !place.node)
     rc = -ENOENT;
   if (!rc)
@@ -631,16 +670,19 @@ sim_pid(void *self)
 
 static const struct qp__os sim_slots = {
   .open_root = sim_open_root,
+  .stat_root = sim_stat_root,
   .openat = sim_openat,
   .close = sim_close,
   .pread = sim_pread,
   .pwrite = sim_pwrite,
   .ftruncate = sim_ftruncate,
+  .allocate = sim_allocate,
   .set_mtime = sim_set_mtime,
   .fdatasync = sim_fsync,
   .fsync = sim_fsync,
   .syncfs = sim_syncfs,
   .fstat = sim_fstat,
+  .space = sim_space,
   .fstatat = sim_fstatat,
   .mkdirat = sim_mkdirat,
   .unlinkat = sim_unlinkat,

@@ -258,7 +258,7 @@ test('a store that a full disk has stopped goes on when there is room, without a
   assert.equal(answer.status, 500, answer.text);
   assert.equal(answer.body.error.code, 'IO');
   filler.fill(); // what the failed save had taken
-  await server.refuses(503, 'IO', /takes no writes/, 'GET', '/readyz');
+  await server.refuses(503, 'FULL', /takes no writes: .*no space left/i, 'GET', '/readyz');
   assert.equal((await say(server, id, 'no')).status, 500);
   const stopped = await server.expect(200, 'GET', `/v1/contexts/${id}/state`);
   assert.equal(stopped.state, 'Failed');

@@ -373,7 +373,7 @@ check_root_name(void *arg, const char *name, unsigned char type)
     "tmp",          "conversations",    "lost",
     "catalogue.db", "catalogue.db-wal", "catalogue.db-shm",
     "keys.json",    "keys.json.new",    "keys.lock",
-    "quipu.conf",
+    "quipu.conf",   "turns.open",
   };
   struct check *k = arg;
 

@@ -1,9 +1,7 @@
 /* files.c - the file driver: a data directory of plain files. See files.h for its parts.
  *
- * quipu.lock is locked by the one process that writes, and holds
- *   {"format":"quipu-store","version":1,"pid":4711}
- * A reader needs no lock. When it finds commits in the journal and nobody writing, it finishes them
- * first, under the lock, as a writer would. */
+ * One process at a time writes (lock.h). A reader needs no lock: when it finds commits in the
+ * journal and nobody writing, it finishes them first, under the lock, as a writer would. */
 #include "store/files/files.h"
 
 #include <dirent.h>
@@ -11,17 +9,12 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/file.h>
 
 #include "base/alloc.h"
 #include "base/err.h"
-#include "base/json.h"
 #include "base/uuid.h"
 #include "os/file.h"
 #include "store/files/recover.h"
-
-#define STORE_VERSION 1
-#define LOCK_NAME "quipu.lock"
 
 static const char *const directories[] = { "journal", "contexts", "prompts", "tmp" };
 
@@ -130,136 +123,27 @@ free_context(void *self, void *context)
 
 /* ---- the lock ---- */
 
-/* What quipu.lock says; 0 and "" where it says nothing. */
-struct lock_text {
-  int64_t version, pid;
-  char url[QP__FILES_URL_MAX + 1];
-  bool turns;
-};
-
-static void
-read_lock_file(const struct qp__os *os, int root, struct lock_text *out)
-{
-  struct qp__buf text;
-  json_t *o = NULL;
-
-  *out = (struct lock_text){ 0 };
-  qp__buf_init(&text, 4096);
-  if (!qp__file_read(os, root, LOCK_NAME, &text) &&
-      !qp__json_parse_object(LOCK_NAME, qp__buf_bytes(&text), &o, NULL)) {
-    const char *url = json_string_value(json_object_get(o, "url"));
-
-    (void)qp__json_int(LOCK_NAME, o, "version", &out->version, NULL);
-    (void)qp__json_int(LOCK_NAME, o, "pid", &out->pid, NULL);
-    out->turns = json_is_true(json_object_get(o, "turns"));
-    if (url && strlen(url) <= QP__FILES_URL_MAX)
-      memcpy(out->url, url, strlen(url));
-  }
-  json_decref(o);
-  qp__buf_release(&text);
-}
-
-static int
-try_flock(const struct qp__os *os, int fd)
-{
-  int rc;
-
-  do
-    rc = os->flock(os->self, fd, LOCK_EX | LOCK_NB);
-  while (rc == -EINTR);
-  return rc;
-}
-
-/* The URL is plain ASCII without quotes, or empty. */
-static enum qp_rc
-write_lock_file(struct qp__files *f, struct qp_err *err)
-{
-  char text[128 + QP__FILES_URL_MAX];
-  int n = snprintf(text, sizeof(text),
-                   "{\"format\":\"quipu-store\",\"version\":%d,\"pid\":%d%s%s%s%s}\n",
-                   STORE_VERSION, f->os->pid(f->os->self), f->url[0] ? ",\"url\":\"" : "", f->url,
-                   f->url[0] ? "\"" : "", f->turns ? ",\"turns\":true" : "");
-  int sys = f->os->ftruncate(f->os->self, f->lock_fd, 0);
-
-  if (!sys)
-    sys = qp__write_at(f->os, f->lock_fd, text, (size_t)n, 0);
-  return sys ? qp__fail_sys(err, sys, "cannot write '%s'", LOCK_NAME) : QP_OK;
-}
-
 static enum qp_rc
 announce(void *self, const char *url, struct qp_err *err)
 {
   struct qp__files *f = self;
 
-  if (f->lock_fd < 0)
-    return qp__fail(err, QP_READONLY, "the store was opened for reading only");
-  for (const char *s = url; *s; s++)
-    if (*s <= ' ' || *s >= 0x7f || *s == '"' || *s == '\\' || s - url == QP__FILES_URL_MAX)
-      return qp__fail(err, QP_INVALID, "'%.80s' is not the URL of a server", url);
-  memcpy(f->url, url, strlen(url) + 1);
-  return write_lock_file(f, err);
+  return qp__lock_announce(&f->lock, url, err);
 }
 
-/* Durable when they begin: a power cut must not take the mark back. */
 static enum qp_rc
 mark_turns(void *self, bool open, bool *left, struct qp_err *err)
 {
   struct qp__files *f = self;
-  enum qp_rc rc;
-  int sys;
 
-  if (f->lock_fd < 0)
-    return qp__fail(err, QP_READONLY, "the store was opened for reading only");
-  if (open)
-    *left = f->turns;
-  f->turns = open;
-  rc = write_lock_file(f, err);
-  if (rc || !open)
-    return rc;
-  sys = f->os->fdatasync(f->os->self, f->lock_fd);
-  return sys ? qp__fail_sys(err, sys, "cannot sync '%s'", LOCK_NAME) : QP_OK;
+  return qp__lock_mark(&f->lock, open, left, err);
 }
 
+/* What the journal asks before it writes. */
 static enum qp_rc
-fail_locked(const struct lock_text *by, const char *where, struct qp_err *err)
+check_lock(void *arg, struct qp_err *err)
 {
-  if (by->url[0])
-    return qp__fail(err, QP_BUSY,
-                    "a server (pid %lld) at %s holds '%s'; use its API, or stop it first",
-                    (long long)by->pid, by->url, where);
-  if (by->pid)
-    return qp__fail(err, QP_BUSY, "'%s' is in use by process %lld", where, (long long)by->pid);
-  return qp__fail(err, QP_BUSY, "'%s' is in use by another process", where);
-}
-
-static enum qp_rc
-check_version(int64_t version, const char *where, struct qp_err *err)
-{
-  if (version > STORE_VERSION)
-    return qp__fail(err, QP_CORRUPT, "'%s' was written by a newer quipu (store version %lld)",
-                    where, (long long)version);
-  return QP_OK;
-}
-
-static enum qp_rc
-take_lock(struct qp__files *f, const char *where, struct qp_err *err)
-{
-  struct lock_text by;
-  enum qp_rc rc;
-  int sys;
-
-  f->lock_fd = qp__open(f->os, f->root, LOCK_NAME, O_RDWR | O_CREAT | O_NOFOLLOW, 0600);
-  if (f->lock_fd < 0)
-    return qp__fail_sys(err, f->lock_fd, "cannot open '%s/%s'", where, LOCK_NAME);
-  sys = try_flock(f->os, f->lock_fd);
-  read_lock_file(f->os, f->root, &by);
-  if (sys == -EWOULDBLOCK)
-    return fail_locked(&by, where, err);
-  if (sys)
-    return qp__fail_sys(err, sys, "cannot lock '%s/%s'", where, LOCK_NAME);
-  rc = check_version(by.version, where, err);
-  f->turns = by.turns;
-  return rc ? rc : write_lock_file(f, err);
+  return qp__lock_check(arg, err);
 }
 
 /* ---- open ---- */
@@ -277,7 +161,7 @@ look_at_name(void *arg, const char *name, unsigned char type)
   if (strcmp(name, "quipu.conf") == 0) /* a server's, which may come before the data */
     return 0;
   l->any = true;
-  if (strcmp(name, LOCK_NAME) == 0 ||
+  if (strcmp(name, QP__LOCK_NAME) == 0 ||
       (type == DT_DIR && (strcmp(name, "contexts") == 0 || strcmp(name, "conversations") == 0)))
     l->ours = true; /* the last one: of the older program whose contexts we read */
   return 0;
@@ -285,13 +169,15 @@ look_at_name(void *arg, const char *name, unsigned char type)
 
 /* Refuses a directory that is somebody else's: opening for writing makes files in it. */
 static enum qp_rc
-look_before_use(struct qp__files *f, const char *where, bool create, struct qp_err *err)
+look_before_use(struct qp__files *f, const char *where, bool create, bool *fresh,
+                struct qp_err *err)
 {
   struct look l = { false, false };
   int sys = f->os->listdir(f->os->self, f->root, ".", look_at_name, &l);
 
   if (sys)
     return qp__fail_sys(err, sys, "cannot list '%s'", where);
+  *fresh = !l.any;
   if (l.ours)
     return QP_OK;
   if (l.any)
@@ -338,12 +224,17 @@ static enum qp_rc
 open_for_writing(struct qp__files *f, const char *where, const struct qp__driver_options *options,
                  struct qp_err *err)
 {
-  struct qp__journal_options jo = { options->journal_bytes, options->background, options->log };
+  struct qp__journal_options jo = { .segment_bytes = options->journal_bytes,
+                                    .background = options->background,
+                                    .log = options->log,
+                                    .may_write = check_lock,
+                                    .may_write_arg = &f->lock };
   size_t half = options->journal_bytes / 2;
-  enum qp_rc rc = look_before_use(f, where, options->create, err);
+  bool fresh = false;
+  enum qp_rc rc = look_before_use(f, where, options->create, &fresh, err);
 
   if (!rc)
-    rc = take_lock(f, where, err);
+    rc = qp__lock_take(&f->lock, f->os, f->root, where, fresh, err);
   f->build_journal_max = half < QP__BUILD_JOURNAL_MAX ? half : QP__BUILD_JOURNAL_MAX;
   if (!rc)
     rc = make_directories(f, where, err);
@@ -359,9 +250,7 @@ open_for_writing(struct qp__files *f, const char *where, const struct qp__driver
 static void
 finish_for_reader(struct qp__files *f, const char *where, const struct qp__driver_options *options)
 {
-  struct qp__files writer = {
-    .os = f->os, .log = f->log, .root = f->root, .tmp = -1, .lock_fd = -1
-  };
+  struct qp__files writer = { .os = f->os, .log = f->log, .root = f->root, .tmp = -1 };
   struct qp__driver_options o = *options;
   struct qp_err err = { QP_OK, "" };
   bool pending = false;
@@ -369,13 +258,14 @@ finish_for_reader(struct qp__files *f, const char *where, const struct qp__drive
   if (qp__journal_pending(f->os, f->root, &pending, &err) || !pending)
     return;
   o.background = false;
+  qp__lock_init(&writer.lock);
   if (open_for_writing(&writer, where, &o, &err) && err.rc != QP_BUSY)
     qp__log(&f->log, QP_LOG_WARN, "journal",
             "commits that a crash cut short could not be finished, reading without them: %s",
             err.msg);
   qp__journal_close(writer.journal);
   qp__close(f->os, writer.tmp);
-  qp__close(f->os, writer.lock_fd);
+  qp__lock_release(&writer.lock);
 }
 
 static void
@@ -393,7 +283,7 @@ close_files(void *self)
   qp__journal_close(f->journal);
   qp__pack_cache_free(f->packs);
   qp__close(f->os, f->tmp);
-  qp__close(f->os, f->lock_fd); /* and with it the lock */
+  qp__lock_release(&f->lock);
   qp__close(f->os, f->root);
   (void)pthread_mutex_destroy(&f->finds_lock);
   (void)pthread_mutex_destroy(&f->old_lock);
@@ -419,7 +309,8 @@ open_files(const char *where, const struct qp__driver_options *options, void **o
   f->log = options->log;
   f->readonly = options->readonly;
   f->max_message = options->max_message;
-  f->root = f->tmp = f->lock_fd = -1;
+  f->root = f->tmp = -1;
+  qp__lock_init(&f->lock);
   (void)pthread_mutex_init(&f->stock.lock, NULL);
   (void)pthread_mutex_init(&f->sync.lock, NULL);
   (void)pthread_cond_init(&f->sync.done, NULL);
@@ -444,12 +335,11 @@ open_files(const char *where, const struct qp__driver_options *options, void **o
     goto out;
   }
   if (f->readonly) {
-    struct lock_text by;
+    bool fresh = false;
 
-    rc = look_before_use(f, where, false, err);
-    read_lock_file(f->os, f->root, &by);
+    rc = look_before_use(f, where, false, &fresh, err);
     if (!rc)
-      rc = check_version(by.version, where, err);
+      rc = qp__lock_check_version(f->os, f->root, where, err);
     if (!rc)
       finish_for_reader(f, where, options);
   } else {

@@ -1,7 +1,8 @@
 /* files.h - what the files of the file driver share. See docs/formats.md for the layout of the data
  * directory.
  *
- *   files.c      opening and closing, the writer lock, contexts, prompts
+ *   files.c      opening and closing, contexts, prompts
+ *   lock.c       who may write, and what others are told of it
  *   load.c       a context from its files, and what can be saved of a damaged one
  *   rebuild.c    what an index has lost, from the message files
  *   commit.c     changes into file operations; the journal does the rest
@@ -26,6 +27,7 @@
 #include "formats/legacy.h"
 #include "store/files/index.h"
 #include "store/files/journal.h"
+#include "store/files/lock.h"
 #include "store/files/pack.h"
 #include "store/store_int.h"
 #include "store/workers.h"
@@ -59,16 +61,12 @@ struct qp__group_sync {
   bool running;
 };
 
-#define QP__FILES_URL_MAX 150
-
 struct qp__files {
   const struct qp__os *os;
   struct qp__log log;
   int root;
-  int tmp;                         /* -1 when readonly */
-  int lock_fd;                     /* -1 when readonly */
-  char url[QP__FILES_URL_MAX + 1]; /* of the server, as quipu.lock says it; or "" */
-  bool turns;                      /* quipu.lock says that turns may be in the middle */
+  int tmp;              /* -1 when readonly */
+  struct qp__lock lock; /* not held when readonly */
   bool readonly;
   size_t max_message;
   struct qp__journal *journal; /* NULL when readonly */

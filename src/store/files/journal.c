@@ -127,6 +127,12 @@ poisoned(const struct qp__journal *j, struct qp_err *err)
   return j->poison;
 }
 
+static enum qp_rc
+may_write(const struct qp__journal *j, struct qp_err *err)
+{
+  return j->options.may_write ? j->options.may_write(j->options.may_write_arg, err) : QP_OK;
+}
+
 /* ---- segments ---- */
 
 static struct qp__segment *
@@ -249,7 +255,8 @@ checkpoint(struct qp__journal *j, struct qp_err *err)
     return QP_OK;
   j->checkpointing = true;
   (void)pthread_mutex_unlock(&j->lock);
-  sys = qp__syncfs(j->os, j->root);
+  rc = may_write(j, &cause);
+  sys = rc ? 0 : qp__syncfs(j->os, j->root);
   (void)pthread_mutex_lock(&j->lock);
   if (sys) {
     j->lost = true;
@@ -481,8 +488,11 @@ static enum qp_rc
 write_group(struct qp__journal *j, const struct qp__segment *s, struct qp__txn *group,
             struct qp_err *err)
 {
+  enum qp_rc rc = may_write(j, err);
   int sys = 0;
 
+  if (rc)
+    return rc;
   for (struct qp__txn *t = group; t; t = t->next)
     qp__frame_seal(s, t->frame.data, body_len(t), t->seq);
   if (group->next && join_frames(j, group)) {
@@ -665,8 +675,10 @@ qp__journal_mend(struct qp__journal *j, struct qp_err *err)
   j->lost = false;
   r.applied = lost ? 0 : j->applied_seq;
   (void)pthread_mutex_unlock(&j->lock);
-  rc = qp__journal_recover(j->os, j->root, j->applier.tmp, j->dir, j->options.segment_bytes,
-                           &j->options.log, &r, err);
+  rc = may_write(j, err);
+  if (!rc)
+    rc = qp__journal_recover(j->os, j->root, j->applier.tmp, j->dir, j->options.segment_bytes,
+                             &j->options.log, &r, err);
   (void)pthread_mutex_lock(&j->lock);
   if (rc)
     j->lost |= lost || r.lost;

@@ -66,6 +66,10 @@ struct qp__journal_options {
   uint64_t segment_bytes;
   bool background; /* a thread prepares segments and checkpoints; else it happens inside calls */
   struct qp__log log;
+  /* Asked before a group of commits is written, before segments are emptied and before a journal is
+   * mended: whether the data directory is still ours. A failure poisons. NULL: it is. */
+  enum qp_rc (*may_write)(void *arg, struct qp_err *err);
+  void *may_write_arg;
 };
 
 /* Opens root/journal, replays what a crash left, checkpoints that and empties root/tmp. `root` and
