@@ -6,7 +6,7 @@ import fs from 'node:fs';
 import http from 'node:http';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { check } from './contract.mjs';
+import { check, contract } from './contract.mjs';
 import { tempDir, uuid } from './helper.mjs';
 import { patience, soon } from './model.mjs';
 import { serve } from './server.mjs';
@@ -255,6 +255,8 @@ export class Stream {
     if (event.type !== 'gap' || event.seq !== undefined) assert.equal(String(event.seq), fields.id);
     const before = this.events.at(-1)?.seq ?? -1;
     assert.ok(event.seq === undefined || event.seq > before, `${event.seq} behind ${before}`);
+    const problem = contract.validator('#/components/schemas/Event')(event);
+    assert.equal(problem, undefined, `${fields.data} does not fit the contract: ${problem}`);
     this.events.push(event);
     this.onEvent?.(event);
   }

@@ -20,6 +20,7 @@ export class Contract {
     this.ajv = new Ajv2020({ strict: true, strictRequired: false, strictTypes: false, allErrors: false });
     addFormats(this.ajv);
     this.ajv.addVocabulary(Object.keys(doc)); // the document is no schema, but holds them
+    this.ajv.addVocabulary(['discriminator', 'x-event']); // for generators of clients
     this.ajv.addSchema(doc, 'contract');
     this.compiled = new Map();
     this.operations = this.#operations();

@@ -102,17 +102,29 @@ function* lintOperation(contract, op, ids, tags) {
 // The list of codes is that of all errors together.
 function* lintCodes(contract) {
   const schemas = contract.doc.components.schemas;
-  const listed = schemas.Error.properties.error.properties.code.enum;
+  const listed = schemas.ErrorCode.enum;
   const used = new Set();
   for (const [name, schema] of Object.entries(schemas)) {
-    const code = schema.allOf?.[1]?.properties?.error?.properties?.code;
+    const code = schema.properties?.error?.properties?.code;
     if (!name.endsWith('Error') || !code) continue;
     for (const one of code.enum ?? [code.const]) {
       used.add(one);
-      if (!listed.includes(one)) yield `#/components/schemas/${name}: Error does not list ${one}`;
+      if (!listed.includes(one)) yield `#/components/schemas/${name}: ErrorCode does not list ${one}`;
     }
   }
-  for (const code of listed) if (!used.has(code)) yield `#/components/schemas/Error: no answer has the code ${code}`;
+  for (const code of listed) if (!used.has(code)) yield `#/components/schemas/ErrorCode: no answer has the code ${code}`;
+}
+
+// JSON Schema allows true and false as schemas, but generators of clients reject them.
+function* lintBooleanSchemas(node, pointer = '#') {
+  if (node === null || typeof node !== 'object') return;
+  for (const [key, value] of Object.entries(node)) {
+    if (key === 'example' || key === 'default') continue;
+    if (key === 'properties')
+      for (const [name, schema] of Object.entries(value))
+        if (typeof schema === 'boolean') yield `${pointer}/properties/${name}: write {} instead of a boolean schema`;
+    yield* lintBooleanSchemas(value, `${pointer}/${key}`);
+  }
 }
 
 export async function lint(doc) {
@@ -126,5 +138,5 @@ export async function lint(doc) {
   if (broken.length > 0) return broken;
   const ids = new Set();
   const tags = doc.tags.map((tag) => tag.name);
-  return [...new Set([...contract.operations.flatMap((op) => [...lintOperation(contract, op, ids, tags)]), ...lintCodes(contract)])];
+  return [...new Set([...contract.operations.flatMap((op) => [...lintOperation(contract, op, ids, tags)]), ...lintCodes(contract), ...lintBooleanSchemas(doc.components, '#/components')])];
 }
