@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
+import fs from 'node:fs';
 import path from 'node:path';
 import test from 'node:test';
 import { build, ids, lines, ok, tempDir } from './helper.mjs';
@@ -40,4 +41,21 @@ test('it says what is wrong', () => {
   const result = runTour('/proc/quipu');
   assert.notEqual(result.status, 0);
   assert.match(result.stderr, /^tour: [A-Z]+: \S/);
+});
+
+test('a program links the static library with the flags of pkg-config', (t) => {
+  const options = JSON.parse(fs.readFileSync(path.join(build, 'meson-info', 'intro-buildoptions.json'), 'utf8'));
+  if (options.find((option) => option.name === 'b_sanitize').value !== 'none') return t.skip('a build with sanitizers needs their flags too');
+  const dir = tempDir(t);
+  fs.copyFileSync(path.join(build, 'libquipu.a'), path.join(dir, 'libquipu.a'));
+  const file = fs.readFileSync(path.join(build, 'meson-private', 'quipu.pc'), 'utf8');
+  fs.writeFileSync(path.join(dir, 'quipu.pc'), file.replace(/^libdir=.*$/m, `libdir=${dir}`).replace(/^includedir=.*$/m, `includedir=${path.resolve('include')}`));
+  const env = { ...process.env, PKG_CONFIG_PATH: dir };
+  const flags = spawnSync('pkg-config', ['--static', '--cflags', '--libs', 'quipu'], { encoding: 'utf8', env });
+  assert.equal(flags.status, 0, flags.stderr);
+  const program = path.join(dir, 'tour');
+  const linked = spawnSync('cc', ['-o', program, 'examples/tour.c', ...flags.stdout.trim().split(/\s+/)], { encoding: 'utf8' });
+  assert.equal(linked.status, 0, linked.stderr);
+  const result = spawnSync(program, [path.join(dir, 'data')], { encoding: 'utf8' });
+  assert.equal(result.status, 0, result.stderr);
 });
