@@ -80,14 +80,15 @@ cli_report(const struct qp_err *err, bool json)
 {
   const char *text = err->msg[0] ? err->msg : qp_rc_text(err->rc);
 
-  fputs("quipu: ", stderr);
-  cli_put_word(stderr, text);
-  putc('\n', stderr);
   if (json) {
     fprintf(stderr, "{\"error\":{\"code\":\"%s\",\"message\":", qp_rc_name(err->rc));
     cli_put_json_string(stderr, text, strlen(text));
     fputs("}}\n", stderr);
+    return;
   }
+  fputs("quipu: ", stderr);
+  cli_put_word(stderr, text);
+  putc('\n', stderr);
 }
 
 void

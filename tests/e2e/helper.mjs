@@ -83,7 +83,8 @@ export function ok(data, args, options = {}) {
 export function fails(data, args, code, sentence, options = {}) {
   const result = run(data, args, options);
   assert.equal(result.status, exit[code], `quipu ${args.join(' ')}\n${result.stdout}${result.stderr}`);
-  assert.match(result.stderr, /^quipu: [^\n]+\n/);
+  if (args.includes('--json')) assert.match(JSON.parse(lines(result.stderr).at(-1)).error.message, sentence);
+  else assert.match(result.stderr, /^quipu: [^\n]+\n/);
   assert.match(result.stderr, sentence);
   return result;
 }

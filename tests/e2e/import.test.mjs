@@ -69,7 +69,7 @@ test('--json: a line for each item, and a summary', (t) => {
   const rows = jsonLines(result.stdout);
   const { summary } = rows.pop();
   assert.equal(result.status, exit.INVALID);
-  assert.equal(JSON.parse(lines(result.stderr)[1]).error.code, 'INVALID');
+  assert.equal(JSON.parse(lines(result.stderr).at(-1)).error.code, 'INVALID');
   assert.deepEqual(summary, { dry_run: false, chats: 3, already: 0, prompts: 1, messages: 5, left_out: 12, notes: 2 });
   const chat = rows.find((row) => row.item === 'chat both');
   assert.equal(chat.outcome, 'done');

@@ -46,7 +46,7 @@ test('a full disk under standard output is an error', (t) => {
   for (const args of ['ls', 'show $CTX', 'show $CTX --raw', 'show $CTX --json', 'version', 'help', 'size', 'check', 'add $CTX --text x']) {
     const result = shell(data, ctx, `"$Q" ${args} > /dev/full`);
     assert.equal(result.status, exit.FULL, `${args}: ${result.stderr}`);
-    assert.match(result.stderr, /^quipu: cannot write to standard output: No space left on device\n/);
+    assert.match(result.stderr, args.includes('--json') ? /^\{"error":\{"code":"FULL","message":"cannot write to standard output: No space/ : /^quipu: cannot write to standard output: No space left on device\n/);
   }
 });
 

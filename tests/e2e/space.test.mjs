@@ -202,7 +202,7 @@ test('all conversations at once: lines, a total, and what fails does not stop th
   assert.deepEqual(objects[1].total.failed, 2);
   assert.match(result.stderr, new RegExp(`warning: ${more[0]}: `));
   assert.match(result.stderr, /warning: nothing: /);
-  assert.match(result.stderr, /\nquipu: 2 of 3 contexts failed, the first because: /);
+  assert.match(JSON.parse(lines(result.stderr).at(-1)).error.message, /^2 of 3 contexts failed, the first because: /);
   fails(data, ['decompress', more[0]], 'CORRUPT', /./);
 });
 
