@@ -793,3 +793,33 @@ qp__os_sim_set_capacity(struct qp__os_sim *s, uint64_t bytes)
   s->capacity = bytes;
   (void)pthread_mutex_unlock(&s->lock);
 }
+
+void
+qp__os_sim_set_inodes(struct qp__os_sim *s, uint64_t n)
+{
+  (void)pthread_mutex_lock(&s->lock);
+  s->max_inodes = n;
+  (void)pthread_mutex_unlock(&s->lock);
+}
+
+uint64_t
+qp__os_sim_bytes(struct qp__os_sim *s)
+{
+  uint64_t n;
+
+  (void)pthread_mutex_lock(&s->lock);
+  n = s->used;
+  (void)pthread_mutex_unlock(&s->lock);
+  return n;
+}
+
+uint64_t
+qp__os_sim_inodes(struct qp__os_sim *s)
+{
+  uint64_t n;
+
+  (void)pthread_mutex_lock(&s->lock);
+  n = qp__sim_inodes(s);
+  (void)pthread_mutex_unlock(&s->lock);
+  return n;
+}

@@ -49,5 +49,11 @@ uint64_t qp__os_sim_mutations(struct qp__os_sim *s);
 /* The sum of the lengths of all files is at most `bytes`: a write that reaches beyond is short, and
  * -ENOSPC when not a single byte fits. 0: no limit. */
 void qp__os_sim_set_capacity(struct qp__os_sim *s, uint64_t bytes);
+/* There are at most n files and directories, those that are removed and still open included: making
+ * one more answers -ENOSPC. 0: no limit. */
+void qp__os_sim_set_inodes(struct qp__os_sim *s, uint64_t n);
+/* What counts for these two now. */
+uint64_t qp__os_sim_bytes(struct qp__os_sim *s);
+uint64_t qp__os_sim_inodes(struct qp__os_sim *s);
 
 #endif

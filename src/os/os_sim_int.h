@@ -122,6 +122,8 @@ int qp__sim_find(struct qp__sim_inode *at, const char *path, struct qp__sim_plac
 /* A directory without a name: it is empty and stays so. */
 bool qp__sim_is_removed(const struct qp__sim_inode *dir);
 
+/* Files and directories that have a cached name or a descriptor. */
+uint64_t qp__sim_inodes(const struct qp__os_sim *s);
 /* Makes a new inode with the name of `place`, which is free. */
 int qp__sim_create(struct qp__os_sim *s, struct qp__sim_place *place, mode_t mode);
 int qp__sim_truncate(struct qp__os_sim *s, struct qp__sim_inode *node, uint64_t size);
@@ -175,9 +177,10 @@ struct qp__os_sim {
   uint64_t mutations;
   bool off;
   bool cut_armed;
-  uint64_t cut_left; /* mutations until it goes off */
-  uint64_t capacity; /* 0: none */
-  uint64_t used;     /* lengths of the files that have a cached name or a descriptor */
+  uint64_t cut_left;   /* mutations until it goes off */
+  uint64_t capacity;   /* 0: none */
+  uint64_t max_inodes; /* likewise */
+  uint64_t used;       /* lengths of the files that have a cached name or a descriptor */
   uint64_t next_inode;
   struct qp__sim_inode *first;
   struct qp__sim_inode *last;

@@ -145,13 +145,26 @@ lose_link(struct qp__os_sim *s, struct qp__sim_inode *node)
     s->used -= node->data.size;
 }
 
+uint64_t
+qp__sim_inodes(const struct qp__os_sim *s)
+{
+  uint64_t count = 0;
+
+  for (const struct qp__sim_inode *node = s->first; node; node = node->next)
+    count += node->links || node->opens;
+  return count;
+}
+
 int
 qp__sim_create(struct qp__os_sim *s, struct qp__sim_place *place, mode_t mode)
 {
-  struct qp__sim_inode *node = qp__sim_inode_new(s, mode);
+  struct qp__sim_inode *node;
   struct qp__sim_op *op;
   int rc = -ENOMEM;
 
+  if (s->max_inodes && qp__sim_inodes(s) >= s->max_inodes)
+    return -ENOSPC;
+  node = qp__sim_inode_new(s, mode);
   if (!node)
     return -ENOMEM;
   (void)qp__sim_inode_ref(node);

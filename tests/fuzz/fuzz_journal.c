@@ -163,7 +163,7 @@ run_journal(char mode, const uint8_t *data, size_t size)
 {
   struct qp__os_sim *sim = qp__os_sim_new(1);
   struct qp__os os;
-  bool pending = true;
+  enum qp__journal_state state = QP__JOURNAL_UNPLAYED;
   enum qp_rc rc;
   int root;
   int tmp;
@@ -192,7 +192,7 @@ run_journal(char mode, const uint8_t *data, size_t size)
   if (!rc && (recover(&os, root, tmp, dir, &rc) || rc) && !memmem(data, size, "journal", 7))
     die("something is left to do", "second recovery");
   if (!rc && !memmem(data, size, "journal", 7) &&
-      (qp__journal_pending(&os, root, &pending, NULL) || pending))
+      (qp__journal_look(&os, root, &state, NULL) || state != QP__JOURNAL_EMPTY))
     die("pending", "after a recovery");
   qp__close(&os, dir);
   qp__close(&os, tmp);

@@ -256,35 +256,60 @@ test_salvage_finds_the_newest_content(void **state)
 }
 
 static void
-expect_pending(struct rig *x, bool want)
+expect_state(struct rig *x, enum qp__journal_state want)
 {
   struct qp_err err;
-  bool pending = !want;
+  enum qp__journal_state state;
 
-  assert_int_equal(qp__journal_pending(x->os, x->root, &pending, &err), QP_OK);
-  assert_true(pending == want);
+  assert_int_equal(qp__journal_look(x->os, x->root, &state, &err), QP_OK);
+  assert_int_equal(state, want);
 }
 
 static void
-test_pending_says_whether_commits_may_be_unfinished(void **state)
+test_a_reader_is_told_whether_commits_may_be_unfinished(void **state)
 {
   struct qp_err err;
   struct rig x;
 
   (void)state;
   rig_make(&x);
-  expect_pending(&x, false);
+  expect_state(&x, QP__JOURNAL_EMPTY);
   rig_open(&x);
-  expect_pending(&x, false);
+  expect_state(&x, QP__JOURNAL_EMPTY);
   assert_int_equal(rig_put(&x, "d/a", "1"), QP_OK);
-  expect_pending(&x, true);
+  expect_state(&x, QP__JOURNAL_LIVE);
   assert_int_equal(qp__journal_checkpoint(x.j, &err), QP_OK);
-  expect_pending(&x, false);
+  expect_state(&x, QP__JOURNAL_EMPTY);
   assert_int_equal(rig_put(&x, "d/a", "2"), QP_OK);
   rig_crash(&x);
-  expect_pending(&x, true);
+  expect_state(&x, QP__JOURNAL_UNPLAYED);
   rig_open(&x);
-  expect_pending(&x, false);
+  expect_state(&x, QP__JOURNAL_EMPTY);
+  rig_remove(&x);
+}
+
+/* While a writer mends, and when that has failed, the files may be half of what they shall be. */
+static void
+test_a_reader_is_kept_out_while_a_writer_mends(void **state)
+{
+  struct qp_err err = { QP_IO, "a test" };
+  struct rig x;
+
+  (void)state;
+  rig_make(&x);
+  rig_open(&x);
+  assert_int_equal(rig_put(&x, "d/a", "1"), QP_OK);
+  qp__journal_poison(x.j, &err, true);
+  expect_state(&x, QP__JOURNAL_LIVE); /* the files are still as of the last commit */
+  qp__os_fault_only(x.fault, QP__SLOT_SYNCFS);
+  qp__os_fault_arm(x.fault, 1, QP__FAULT_EIO, true);
+  assert_int_equal(qp__journal_mend(x.j, &err), QP_IO);
+  rig_fail_no_more(&x);
+  expect_state(&x, QP__JOURNAL_UNPLAYED);
+  assert_int_equal(qp__journal_mend(x.j, &err), QP_OK);
+  qp__journal_resume(x.j);
+  assert_int_equal(rig_put(&x, "d/a", "2"), QP_OK);
+  expect_state(&x, QP__JOURNAL_LIVE);
   rig_remove(&x);
 }
 
@@ -325,7 +350,8 @@ main(void)
     cmocka_unit_test(test_recovery_can_be_repeated),
     cmocka_unit_test(test_recovery_moves_what_stands_in_its_way_to_lost),
     cmocka_unit_test(test_salvage_finds_the_newest_content),
-    cmocka_unit_test(test_pending_says_whether_commits_may_be_unfinished),
+    cmocka_unit_test(test_a_reader_is_told_whether_commits_may_be_unfinished),
+    cmocka_unit_test(test_a_reader_is_kept_out_while_a_writer_mends),
   };
 
   return cmocka_run_group_tests_name("recovery", tests, NULL, NULL);

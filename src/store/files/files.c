@@ -1,7 +1,8 @@
 /* files.c - the file driver: a data directory of plain files. See files.h for its parts.
  *
  * One process at a time writes (lock.h). A reader needs no lock: when it finds commits in the
- * journal and nobody writing, it finishes them first, under the lock, as a writer would. */
+ * journal and nobody writing, it finishes them first, under the lock, as a writer would; if that
+ * cannot be done it refuses. */
 #include "store/files/files.h"
 
 #include <dirent.h>
@@ -245,27 +246,52 @@ open_for_writing(struct qp__files *f, const char *where, const struct qp__driver
   return rc;
 }
 
-/* A crashed writer may have left commits in the journal. If nobody writes now they are finished
- * here; if that cannot be done, readers see the files as they are. */
-static void
-finish_for_reader(struct qp__files *f, const char *where, const struct qp__driver_options *options)
+/* Finishes, as a writer, what a crash cut short. */
+static enum qp_rc
+finish_commits(struct qp__files *f, const char *where, const struct qp__driver_options *options,
+               struct qp_err *err)
 {
   struct qp__files writer = { .os = f->os, .log = f->log, .root = f->root, .tmp = -1 };
   struct qp__driver_options o = *options;
-  struct qp_err err = { QP_OK, "" };
-  bool pending = false;
+  enum qp_rc rc;
 
-  if (qp__journal_pending(f->os, f->root, &pending, &err) || !pending)
-    return;
   o.background = false;
   qp__lock_init(&writer.lock);
-  if (open_for_writing(&writer, where, &o, &err) && err.rc != QP_BUSY)
-    qp__log(&f->log, QP_LOG_WARN, "journal",
-            "commits that a crash cut short could not be finished, reading without them: %s",
-            err.msg);
+  rc = open_for_writing(&writer, where, &o, err);
   qp__journal_close(writer.journal);
   qp__close(f->os, writer.tmp);
   qp__lock_release(&writer.lock);
+  return rc;
+}
+
+/* A crashed writer may have left commits in the journal that the files lack, all of them or in
+ * part. If nobody writes now they are finished here. If that cannot be done nothing is read: what
+ * the files show is the past, or a mixture. */
+static enum qp_rc
+finish_for_reader(struct qp__files *f, const char *where, const struct qp__driver_options *options,
+                  struct qp_err *err)
+{
+  enum qp__journal_state state;
+  struct qp_err cause;
+  enum qp_rc rc = qp__journal_look(f->os, f->root, &state, err);
+
+  if (rc || state != QP__JOURNAL_UNPLAYED)
+    return rc;
+  rc = finish_commits(f, where, options, &cause);
+  if (rc == QP_BUSY) { /* a writer has come meanwhile, or is still at its recovery */
+    rc = qp__journal_look(f->os, f->root, &state, err);
+    if (!rc && state == QP__JOURNAL_UNPLAYED)
+      rc = qp__fail(err, QP_BUSY,
+                    "%.200s, which has not yet finished what a crash cut short; try again",
+                    cause.msg);
+    return rc;
+  }
+  if (rc)
+    rc = qp__fail(err, rc,
+                  "'%.60s' has changes that a crash cut short, and finishing them failed: %.140s. "
+                  "Nothing is lost; it can be read when the cause is removed",
+                  where, cause.msg);
+  return rc;
 }
 
 static void
@@ -341,7 +367,7 @@ open_files(const char *where, const struct qp__driver_options *options, void **o
     if (!rc)
       rc = qp__lock_check_version(f->os, f->root, where, err);
     if (!rc)
-      finish_for_reader(f, where, options);
+      rc = finish_for_reader(f, where, options, err);
   } else {
     rc = open_for_writing(f, where, options, err);
   }

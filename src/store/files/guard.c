@@ -7,7 +7,7 @@
 
 #include "base/err.h"
 #include "os/file.h"
-#include "store/files/op.h"
+#include "store/files/plan.h"
 
 #define HEAD "quipu-guard 1\n"
 #define TAIL "end\n"
@@ -66,33 +66,34 @@ is_message_path(const char *path)
          !strstr(path, "/../") && strlen(path) < QP__PATH_MAX;
 }
 
-static int
-remove_named(const struct qp__os *os, int root, struct qp__buf *text)
+static enum qp_rc
+plan_removal(struct qp__plan *plan, struct qp__buf *text, struct qp_err *err)
 {
   char *line = text->data + strlen(HEAD);
   char *end = text->data + text->len - strlen(TAIL);
+  enum qp_rc rc = QP_OK;
 
-  while (line < end) {
+  while (line < end && !rc) {
+    struct qp__op op = { .kind = QP__OP_UNLINK, .path = line, .data = { "", 0 } };
     char *nl = memchr(line, '\n', (size_t)(end - line));
-    int sys = 0;
 
     if (!nl)
       break;
     *nl = 0;
     if (is_message_path(line))
-      sys = os->unlinkat(os->self, root, line, 0);
-    if (sys && sys != -ENOENT && sys != -ENOTDIR)
-      return sys;
+      rc = qp__plan_op(plan, &op, -1, 0, err);
     line = nl + 1;
   }
-  return 0;
+  return rc;
 }
 
 struct undo {
   const struct qp__os *os;
-  int root;
   int tmp;
+  struct qp__plan *plan;
   bool any;
+  enum qp_rc rc;
+  struct qp_err *err;
 };
 
 static int
@@ -109,18 +110,21 @@ undo_one(void *arg, const char *name, unsigned char type)
   sys = qp__file_read(u->os, u->tmp, name, &text);
   if (!sys && is_complete(&text)) { /* else it was cut short, and nothing was written under it */
     u->any = true;
-    sys = remove_named(u->os, u->root, &text);
+    u->rc = plan_removal(u->plan, &text, u->err);
   }
   qp__buf_release(&text);
-  return sys;
+  return u->rc ? 1 : sys;
 }
 
 enum qp_rc
-qp__guards_undo(const struct qp__os *os, int root, int tmp, bool *any, struct qp_err *err)
+qp__guards_undo(const struct qp__os *os, int tmp, struct qp__plan *plan, bool *any,
+                struct qp_err *err)
 {
-  struct undo u = { os, root, tmp, false };
+  struct undo u = { os, tmp, plan, false, QP_OK, err };
   int sys = os->listdir(os->self, tmp, ".", undo_one, &u);
 
+  if (u.rc)
+    return u.rc;
   if (sys)
     return qp__fail_sys(err, sys, "cannot undo a batch that was cut short");
   *any = u.any;

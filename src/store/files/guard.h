@@ -21,6 +21,8 @@
 #include "base/buf.h"
 #include "os/os.h"
 
+struct qp__plan;
+
 #define QP__GUARD_NAME_LEN 32
 #define QP__GUARD_PREFIX "guard-"
 
@@ -28,9 +30,9 @@
 enum qp_rc qp__guard_write(const struct qp__os *os, int tmp, const char *name,
                            struct qp_bytes paths, struct qp_err *err);
 
-/* Rule (3), for every guard in tmp/. *any: there was one, so the result must be synced before tmp/
- * is emptied. */
-enum qp_rc qp__guards_undo(const struct qp__os *os, int root, int tmp, bool *any,
+/* Plans rule (3), for every guard in tmp/. *any: there was one, so the result must be synced before
+ * tmp/ is emptied. */
+enum qp_rc qp__guards_undo(const struct qp__os *os, int tmp, struct qp__plan *plan, bool *any,
                            struct qp_err *err);
 
 /* Whether a guard in root/tmp names this message file: it is being written just now. */

@@ -646,6 +646,18 @@ take_first_segment(struct qp__journal *j, struct qp__recovery *r, struct qp_err 
   return rc;
 }
 
+/* For readers in other processes: see recover.h. */
+static void
+mark_live(struct qp__journal *j, bool live)
+{
+  int sys = qp__journal_mark_live(j->os, j->dir, live);
+
+  if (sys && live)
+    qp__log(&j->options.log, QP_LOG_WARN, "journal",
+            "'journal' cannot be locked (%s): other processes cannot read beside this one",
+            strerrordesc_np(-sys));
+}
+
 static void
 close_segments(struct qp__journal *j)
 {
@@ -669,7 +681,8 @@ qp__journal_mend(struct qp__journal *j, struct qp_err *err)
     (void)pthread_mutex_unlock(&j->lock);
     return QP_OK;
   }
-  close_segments(j); /* a poisoned journal uses none */
+  mark_live(j, false); /* until resume */
+  close_segments(j);   /* a poisoned journal uses none */
   qp__applier_release(&j->applier);
   lost = j->lost;
   j->lost = false;
@@ -697,8 +710,10 @@ void
 qp__journal_resume(struct qp__journal *j)
 {
   (void)pthread_mutex_lock(&j->lock);
-  if (j->poison)
+  if (j->poison) {
     qp__log(&j->options.log, QP_LOG_WARN, "journal", "the store takes writes again");
+    mark_live(j, true);
+  }
   j->poison = QP_OK;
   (void)pthread_cond_broadcast(&j->turn);
   (void)pthread_cond_broadcast(&j->wanted);
@@ -818,6 +833,7 @@ qp__journal_open(const struct qp__os *os, int root, int tmp,
   rc = take_first_segment(j, &recovery, err);
   if (rc)
     goto out;
+  mark_live(j, true);
   if (options->background) {
     int sys = pthread_create(&j->thread, NULL, run_background, j);
 

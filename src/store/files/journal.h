@@ -15,7 +15,9 @@
  * (4) A failed write, sync or apply poisons the journal: it answers QP_IO until it is mended or
  *     opened again, which replays what is durable. Retrying a failed sync could acknowledge what is
  *     gone.
- * (5) The journal has at most MAX_SEGMENTS segments: stage waits for a checkpoint rather than grow
+ * (5) Readers in other processes can tell a journal that a writer is at work on from one that a
+ *     crash left: see qp__journal_look in recover.h.
+ * (6) The journal has at most MAX_SEGMENTS segments: stage waits for a checkpoint rather than grow
  *     it.
  *
  * A checkpoint syncs the file system and then forgets the segments that were applied before it.

@@ -6,11 +6,9 @@
  * `path` is relative to the data directory. `data` is the content of a PUT, the bytes of an APPEND,
  * the new path of a RENAME and empty otherwise.
  *
- * Every operation may be carried out any number of times: replaying all of a journal in order gives
- * the same files whatever part of it had been carried out before. For that a replay differs from
- * the first time in these points: PUT, APPEND and MKDIR make missing directories and move what
- * stands in their way to lost/; RENAME is done already when its source is gone, and moves aside a
- * directory that is in its way. */
+ * Every operation may be carried out any number of times: replaying all of a journal gives the same
+ * files whatever part of it had been carried out before. How a replay differs from the first time
+ * is in plan.h. */
 #ifndef QP_STORE_FILES_OP_H
 #define QP_STORE_FILES_OP_H
 
@@ -82,6 +80,5 @@ void qp__applier_release(struct qp__applier *a);
 /* `staged`: the name in tmp/ of a file that has a PUT's content already, or NULL. */
 enum qp_rc qp__op_apply(struct qp__applier *a, const struct qp__op *op, const char *staged,
                         struct qp_err *err);
-enum qp_rc qp__op_replay(struct qp__applier *a, const struct qp__op *op, struct qp_err *err);
 
 #endif

@@ -9,12 +9,13 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 
 #include "base/alloc.h"
 #include "base/err.h"
 #include "os/file.h"
 #include "store/files/guard.h"
-#include "store/files/op.h"
+#include "store/files/plan.h"
 
 #define FRAME_MAX ((size_t)1 << 30)
 #define SEGMENTS_MAX 64
@@ -63,8 +64,14 @@ list_segments(const struct qp__os *os, int dir, struct number_list *list, struct
   return QP_OK;
 }
 
-/* A frame's body; an answer other than QP_OK ends the walk. */
-typedef enum qp_rc frame_fn(void *arg, struct qp_bytes body, struct qp_err *err);
+struct frame {
+  struct qp_bytes body;
+  int fd;      /* the segment, … */
+  uint64_t at; /* … and where the body is in it */
+};
+
+/* An answer other than QP_OK ends the walk. */
+typedef enum qp_rc frame_fn(void *arg, const struct frame *frame, struct qp_err *err);
 
 struct walk {
   const struct qp__os *os;
@@ -75,8 +82,10 @@ struct walk {
   struct qp__buf buf;
   uint64_t seq; /* of the frame before; 0: none yet */
   uint64_t frames;
-  uint64_t replayed; /* of these, the ones that were not passed over */
-  bool ended;        /* a frame's number did not follow */
+  uint64_t replayed;        /* of these, the ones that were not passed over */
+  bool ended;               /* a frame's number did not follow */
+  struct qp__segment *open; /* NULL, or room for SEGMENTS_MAX: they stay open */
+  size_t open_count;
 };
 
 /* The frame that is in the walk's buffer. */
@@ -95,14 +104,14 @@ walk_segment(struct walk *w, const struct qp__segment *s, struct qp_err *err)
   uint64_t pos = QP__SEGMENT_START;
 
   while (!w->ended) {
-    struct qp_bytes body;
+    struct frame frame = { .fd = s->fd, .at = pos + QP__FRAME_HEADER_LEN };
     uint64_t seq = 0;
     uint64_t at = pos;
-    enum qp_rc rc = qp__frame_read(w->os, s, &pos, &w->buf, &seq, &body, err);
+    enum qp_rc rc = qp__frame_read(w->os, s, &pos, &w->buf, &seq, &frame.body, err);
 
     if (rc)
       return rc;
-    if (!body.data)
+    if (!frame.body.data)
       break;
     if (w->seq && seq != w->seq + 1) {
       w->ended = true;
@@ -113,7 +122,7 @@ walk_segment(struct walk *w, const struct qp__segment *s, struct qp_err *err)
     if (seq <= w->after)
       continue;
     w->replayed++;
-    rc = w->rewrite ? rewrite_frame(w, s, at, body, err) : w->fn(w->arg, body, err);
+    rc = w->rewrite ? rewrite_frame(w, s, at, frame.body, err) : w->fn(w->arg, &frame, err);
     if (rc)
       return rc;
   }
@@ -136,7 +145,10 @@ walk_all(struct walk *w, int dir, const struct number_list *list, struct qp_err 
     if (rc)
       break;
     rc = walk_segment(w, &s, err);
-    qp__segment_close(w->os, &s);
+    if (w->open)
+      w->open[w->open_count++] = s;
+    else
+      qp__segment_close(w->os, &s);
   }
   return rc;
 }
@@ -165,7 +177,7 @@ sync_segments(const struct qp__os *os, int dir, const struct number_list *list, 
 /* ---- replay ---- */
 
 static enum qp_rc
-replay_frame(void *arg, struct qp_bytes body, struct qp_err *err)
+plan_frame(void *arg, const struct frame *frame, struct qp_err *err)
 {
   struct qp__op_reader *reader = qp__alloc(sizeof(*reader));
   struct qp__op op;
@@ -174,12 +186,16 @@ replay_frame(void *arg, struct qp_bytes body, struct qp_err *err)
 
   if (!reader)
     return qp__fail_nomem(err, "replaying the journal");
-  rc = qp__op_reader_init(reader, body);
+  rc = qp__op_reader_init(reader, frame->body);
   while (!rc) {
+    uint64_t at = 0;
+
     rc = qp__op_read(reader, &op, &more);
     if (rc || !more)
       break;
-    rc = qp__op_replay(arg, &op, err);
+    if (op.kind != QP__OP_RENAME)
+      at = frame->at + (uint64_t)(op.data.data - frame->body.data);
+    rc = qp__plan_op(arg, &op, frame->fd, at, err);
   }
   qp__free(reader);
   if (rc == QP_CORRUPT)
@@ -252,64 +268,79 @@ rewrite_frames(const struct qp__os *os, int dir, const struct number_list *list,
   return rc;
 }
 
+/* Plans what the guards and the frames ask for, and carries it out. *any: something was done. */
+static enum qp_rc
+replay(const struct qp__os *os, int root, int tmp, int dir, const struct number_list *list,
+       struct qp__recovery *out, bool *any, struct qp_err *err)
+{
+  struct qp__segment open[SEGMENTS_MAX];
+  struct qp__plan *plan = qp__plan_new(os, root, tmp, out->in_place);
+  struct walk walk = {
+    .os = os, .fn = plan_frame, .arg = plan, .after = out->applied, .open = open
+  };
+  bool undone = false;
+  enum qp_rc rc;
+
+  if (!plan)
+    return qp__fail_nomem(err, "replaying the journal");
+  qp__buf_init(&walk.buf, FRAME_MAX);
+  rc = qp__guards_undo(os, tmp, plan, &undone, err);
+  if (!rc)
+    rc = walk_all(&walk, dir, list, err);
+  if (!rc && (walk.replayed || undone))
+    rc = qp__plan_run(plan, err);
+  for (size_t i = 0; i < walk.open_count; i++)
+    qp__segment_close(os, &open[i]);
+  qp__plan_free(plan);
+  qp__buf_release(&walk.buf);
+  *any = walk.frames || undone;
+  out->replayed = walk.replayed;
+  return rc;
+}
+
 enum qp_rc
 qp__journal_recover(const struct qp__os *os, int root, int tmp, int dir, uint64_t segment_bytes,
                     const struct qp__log *log, struct qp__recovery *out, struct qp_err *err)
 {
-  struct qp__applier applier;
   struct number_list list;
-  struct walk walk = { .os = os, .fn = replay_frame, .arg = &applier, .after = out->applied };
   struct cleaning cleaning = { os, tmp, out->in_place };
-  bool undone = false;
+  bool any = false;
   enum qp_rc rc;
   int sys;
 
-  qp__applier_init(&applier, os, root, tmp);
-  qp__buf_init(&walk.buf, FRAME_MAX);
   rc = list_segments(os, dir, &list, err);
   if (!rc && out->in_place)
     rc = rewrite_frames(os, dir, &list, out->applied, err);
   if (!rc)
     rc = sync_segments(os, dir, &list, err);
   if (!rc)
-    rc = qp__guards_undo(os, root, tmp, &undone, err);
-  if (!rc)
-    rc = walk_all(&walk, dir, &list, err);
+    rc = replay(os, root, tmp, dir, &list, out, &any, err);
   if (rc)
-    goto out;
-  if (walk.frames && !out->in_place)
+    return rc;
+  if (out->replayed && !out->in_place)
     qp__log(log, QP_LOG_INFO, "journal", "finished %llu commits that were under way",
-            (unsigned long long)walk.frames);
-  if (walk.frames || undone) {
+            (unsigned long long)out->replayed);
+  if (any) {
     sys = qp__syncfs(os, root);
     if (sys) {
       out->lost = true;
-      rc = qp__fail_sys(err, sys, "cannot sync the data directory");
-      goto out;
+      return qp__fail_sys(err, sys, "cannot sync the data directory");
     }
   }
   rc = clear_segments(os, dir, &list, segment_bytes, out, err);
   if (rc)
-    goto out;
+    return rc;
   sys = os->listdir(os->self, tmp, ".", remove_temp, &cleaning);
-  if (sys) {
-    rc = qp__fail_sys(err, sys, "cannot empty 'tmp'");
-    goto out;
-  }
-  out->replayed = walk.replayed;
-out:
-  qp__applier_release(&applier);
-  qp__buf_release(&walk.buf);
-  return rc;
+  return sys ? qp__fail_sys(err, sys, "cannot empty 'tmp'") : QP_OK;
 }
 
 /* ---- a reader's questions ---- */
 
 static enum qp_rc
-stop_at_first(void *arg, struct qp_bytes body, struct qp_err *err)
+stop_at_first(void *arg, const struct frame *frame, struct qp_err *err)
 {
   (void)arg;
-  (void)body;
+  (void)frame;
   (void)err;
   return QP_STOPPED;
 }
@@ -322,7 +353,7 @@ struct salvage {
 };
 
 static enum qp_rc
-salvage_frame(void *arg, struct qp_bytes body, struct qp_err *err)
+salvage_frame(void *arg, const struct frame *frame, struct qp_err *err)
 {
   struct salvage *s = arg;
   struct qp__op_reader *reader = qp__alloc(sizeof(*reader));
@@ -332,7 +363,7 @@ salvage_frame(void *arg, struct qp_bytes body, struct qp_err *err)
 
   if (!reader)
     return qp__fail_nomem(err, "searching the journal");
-  rc = qp__op_reader_init(reader, body);
+  rc = qp__op_reader_init(reader, frame->body);
   while (!rc) {
     rc = qp__op_read(reader, &op, &more);
     if (rc || !more)
@@ -367,15 +398,44 @@ walk_journal(const struct qp__os *os, int root, frame_fn *fn, void *arg, struct 
   return rc;
 }
 
-enum qp_rc
-qp__journal_pending(const struct qp__os *os, int root, bool *out, struct qp_err *err)
+int
+qp__journal_mark_live(const struct qp__os *os, int dir, bool live)
 {
+  int sys;
+
+  do /* a reader that looks has it for a moment; only the one in memory does not wait */
+    sys = os->flock(os->self, dir, live ? LOCK_EX : LOCK_UN);
+  while (sys == -EINTR || sys == -EWOULDBLOCK);
+  return sys;
+}
+
+/* Whether a writer has the lock. */
+static enum qp_rc
+is_live(const struct qp__os *os, int root, bool *out, struct qp_err *err)
+{
+  int dir = qp__open(os, root, "journal", O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
+  int sys = dir;
+
+  while (dir >= 0 && (sys = os->flock(os->self, dir, LOCK_SH | LOCK_NB)) == -EINTR)
+    continue;
+  qp__close(os, dir);
+  *out = sys == -EWOULDBLOCK;
+  return sys < 0 && !*out ? qp__fail_sys(err, sys, "cannot look at 'journal'") : QP_OK;
+}
+
+enum qp_rc
+qp__journal_look(const struct qp__os *os, int root, enum qp__journal_state *out, struct qp_err *err)
+{
+  bool live = false;
   enum qp_rc rc = walk_journal(os, root, stop_at_first, NULL, err);
 
-  if (rc && rc != QP_STOPPED)
-    return rc;
-  *out = rc == QP_STOPPED;
-  return QP_OK;
+  *out = QP__JOURNAL_EMPTY;
+  if (rc == QP_OK || rc == QP_NOTFOUND) /* none: nothing was ever written */
+    return QP_OK;
+  if (rc == QP_STOPPED)
+    rc = is_live(os, root, &live, err);
+  *out = live ? QP__JOURNAL_LIVE : QP__JOURNAL_UNPLAYED;
+  return rc;
 }
 
 enum qp_rc

@@ -18,7 +18,7 @@ struct qp__recovery {
   struct qp__segment segment; /* one that is empty and ready for use, or fd -1; the caller's */
 };
 
-/* Replays every valid frame in order, makes the result durable, then empties the segments, oldest
+/* Replays all valid frames (plan.h), makes the result durable, then empties the segments, oldest
  * first, and root/tmp. Can be interrupted anywhere and run again. The caller holds the writer lock.
  * out->segment.fd must be -1. In place the frames are first written again: after a sync that failed
  * the system may take for durable what it only has in memory. */
@@ -26,8 +26,21 @@ enum qp_rc qp__journal_recover(const struct qp__os *os, int root, int tmp, int d
                                uint64_t segment_bytes, const struct qp__log *log,
                                struct qp__recovery *out, struct qp_err *err);
 
-/* Whether root/journal holds commits that may not have been applied: a reader's question. */
-enum qp_rc qp__journal_pending(const struct qp__os *os, int root, bool *out, struct qp_err *err);
+/* What the journal of a data directory says to a reader.
+ *
+ * A writer locks root/journal itself (flock) for as long as the files are the state as of the last
+ * commit that was carried out: from the end of its recovery on, and not while it mends. So commits
+ * in the journal of a writer that has this lock are nothing to worry about. Without it they were
+ * left by a crash, or a recovery is under way or has failed, and the files may be half of it. */
+enum qp__journal_state {
+  QP__JOURNAL_EMPTY,    /* the files have everything */
+  QP__JOURNAL_LIVE,     /* a writer is at work */
+  QP__JOURNAL_UNPLAYED, /* the files must not be read before a recovery */
+};
+enum qp_rc qp__journal_look(const struct qp__os *os, int root, enum qp__journal_state *out,
+                            struct qp_err *err);
+/* The writer's part. `dir`: root/journal. -errno: readers are kept out. */
+int qp__journal_mark_live(const struct qp__os *os, int dir, bool live);
 
 /* Appends the newest content that the journal still has for `path` to *out; QP_NOTFOUND. Works on
  * the files alone, beside a live writer or without one. */
