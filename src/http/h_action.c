@@ -15,7 +15,6 @@
 #include "http/http_int.h"
 #include "http/state.h"
 #include "http/turns.h"
-#include "http/wait.h"
 
 #define BRANCH_TEXT 256
 #define STATE_TEXT 32
@@ -220,24 +219,15 @@ answer_state(struct qp__request *r, const struct acting *a, struct qp_err *err)
 }
 
 static enum qp_rc
-answer_stream(struct qp__request *r, const struct acting *a, struct qp_err *err)
-{
-  struct qp__stream *stream = r->stream;
-
-  r->stream = NULL;
-  if (qp__stream_rests(a->state))
-    qp__stream_close(stream);
-  return qp__stream_send(r, stream, err);
-}
-
-static enum qp_rc
 answer_action(struct qp__request *r, struct qp_err *err)
 {
   const struct acting *a = r->kept;
   enum qp_rc rc = qp__change_told(r, r->held, r->waited.rc, &r->waited);
 
+  if (!rc && a->streams && qp__stream_rests(a->state))
+    qp__stream_close(r->stream);
   if (!rc)
-    return a->streams ? answer_stream(r, a, err) : answer_state(r, a, err);
+    return a->streams ? QP_OK : answer_state(r, a, err);
   *err = r->waited;
   if (rc == QP_CONFLICT && a->state[0])
     r->fail_state = a->state;
@@ -265,27 +255,25 @@ end_action(void *arg, const struct qp_action_result *result, enum qp_rc rc,
   a->seq = result->seq;
   a->replayed = result->replayed;
   qp__held_settle(r->held);
-  qp__wait_end(r, rc, err);
+  qp__work_unpark(r, rc, err);
 }
 
-/* Hands the action over and lets the request wait. */
+/* Hands the action over and parks the request. */
 static enum qp_rc
 begin_action(struct qp__request *r, const struct acting *a, struct qp_err *err)
 {
   struct qp_engine *engine = NULL;
+  struct qp__http *http = r->http;
   enum qp_rc rc = qp__turns_enter(r, &engine, err);
 
   if (rc)
     return rc;
-  rc = qp__wait_begin(r, answer_action, err);
-  if (!rc) {
-    enum qp_rc refused = qp_engine_act(engine, &a->action, end_action, r, err);
-
-    if (refused)
-      qp__wait_end(r, refused, err);
-  }
-  qp__turns_leave(r->http);
-  return rc;
+  qp__work_park(r, answer_action, false);
+  rc = qp_engine_act(engine, &a->action, end_action, r, err);
+  if (rc)
+    qp__work_unpark(r, rc, err);
+  qp__turns_leave(http);
+  return QP_OK;
 }
 
 enum qp_rc

@@ -29,15 +29,12 @@ read_after(struct qp__request *r, uint64_t *out, struct qp_err *err)
 enum qp_rc
 qp__h_events(struct qp__request *r, struct qp_err *err)
 {
-  struct qp__stream *stream = NULL;
   uint64_t after = QP_SEQ_NOW;
   enum qp_rc rc = read_after(r, &after, err);
 
   if (!rc)
     rc = qp__held_get(r, r->params[0], &r->held, err);
   if (!rc)
-    rc = qp__stream_new(r, &r->held->id, after, false, &stream, err);
-  qp__held_put(r->held); /* from here on it may be deleted, which ends the stream */
-  r->held = NULL;
-  return rc ? rc : qp__stream_send(r, stream, err);
+    rc = qp__stream_new(r, &r->held->id, after, false, &r->stream, err);
+  return rc; /* from here on the context may be deleted, which ends the stream */
 }

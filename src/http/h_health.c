@@ -43,20 +43,30 @@ qp__h_healthz(struct qp__request *r, struct qp_err *err)
   return QP_OK;
 }
 
-enum qp_rc
-qp__h_readyz(struct qp__request *r, struct qp_err *err)
+/* In a worker: a store that an earlier failure has stopped may have recovered by now. */
+static enum qp_rc
+try_ready(struct qp__request *r, struct qp_err *err)
 {
-  struct qp_err why;
-  enum qp_rc rc;
+  struct qp_err why = { QP_OK, "" };
+  enum qp_rc rc = qp__change_recover(r->http, &why);
 
-  if (qp__http_stopping(r->http))
-    return qp__request_fail(r, MHD_HTTP_SERVICE_UNAVAILABLE, "STOPPING", err,
-                            "the server is stopping");
-  rc = qp__change_recover(r->http, &why);
   if (rc)
     return qp__request_fail(r, MHD_HTTP_SERVICE_UNAVAILABLE, qp_rc_name(rc), err,
                             "the store takes no writes: %s", why.msg);
   say(r, "ready");
+  return QP_OK;
+}
+
+enum qp_rc
+qp__h_readyz(struct qp__request *r, struct qp_err *err)
+{
+  if (qp__http_stopping(r->http))
+    return qp__request_fail(r, MHD_HTTP_SERVICE_UNAVAILABLE, "STOPPING", err,
+                            "the server is stopping");
+  if (qp_store_writable(r->http->store, err))
+    r->then = try_ready;
+  else
+    say(r, "ready");
   return QP_OK;
 }
 

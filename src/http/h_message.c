@@ -15,7 +15,6 @@
 #include "http/handlers.h"
 #include "http/http_int.h"
 #include "http/state.h"
-#include "http/wait.h"
 
 #define LIMIT_DEFAULT 50
 #define LIMIT_MAX 1000
@@ -224,69 +223,6 @@ read_message(struct qp__request *r, struct qp_message **out, const char **branch
   return rc;
 }
 
-/* The state with the newest message, and which one that is. */
-static enum qp_rc
-answer_saved(struct qp__request *r, struct qp__held *held, const char *branch,
-             const struct qp_uuid *id, struct qp_err *err)
-{
-  struct qp__buf *b = &r->reply.body;
-  uint64_t last = 1;
-  enum qp_rc rc = qp__request_number(r, "last", 0, 1000000, &last, err);
-
-  if (!rc)
-    rc = qp__state_render(held, branch, last, b, err);
-  if (rc)
-    return rc;
-  b->data[--b->len] = '\0'; /* the closing brace, which comes again */
-  qp__emit_uuid(b, "message_id", id);
-  qp__emit_close(b, '}');
-  r->reply.status = MHD_HTTP_CREATED;
-  return QP_OK;
-}
-
-/* A message on its way, between the two halves of the handler. */
-struct saving {
-  const char *branch;
-  struct qp_uuid id;
-};
-
-/* It is durable, or has failed: called by a thread of the store. */
-static void
-end_save(void *arg, enum qp_rc rc, const struct qp_err *err)
-{
-  struct qp__request *r = arg;
-
-  qp__change_release(r->held);
-  qp__wait_end(r, rc, err);
-}
-
-static enum qp_rc
-answer_save(struct qp__request *r, struct qp_err *err)
-{
-  const struct saving *s = r->kept;
-  enum qp_rc rc = qp__change_tell(r, r->held, r->waited.rc, &r->waited);
-
-  *err = r->waited;
-  return rc ? rc : answer_saved(r, r->held, s->branch, &s->id, err);
-}
-
-/* Begins to save, with the lock for a change, and lets the request wait until it is durable. */
-static enum qp_rc
-begin_save(struct qp__request *r, struct saving *s, struct qp_message *message, struct qp_err *err)
-{
-  enum qp_rc rc = qp__wait_begin(r, answer_save, err);
-
-  if (rc) {
-    qp__change_release(r->held);
-    return rc;
-  }
-  r->kept = s;
-  rc = qp_message_save_async(r->held->context, s->branch, message, &s->id, end_save, r, err);
-  if (rc)
-    end_save(r, rc, err);
-  return QP_OK;
-}
-
 static enum qp_rc
 tell_deprecation(struct qp__request *r, struct qp_err *err)
 {
@@ -306,26 +242,97 @@ tell_deprecation(struct qp__request *r, struct qp_err *err)
   return QP_OK;
 }
 
+/* A message on its way, between the two halves of the handler. */
+struct saving {
+  const char *branch;
+  uint64_t last;
+  struct qp_uuid id;
+};
+
+/* Called by a thread of the store: the message is durable, or could not be saved. */
+static void
+end_save(void *arg, enum qp_rc rc, const struct qp_err *err)
+{
+  struct qp__request *r = arg;
+
+  qp__change_release(r->held);
+  qp__work_unpark(r, rc, err);
+}
+
+/* Ends the rendered state with the id of the message. */
+static void
+end_answer(struct qp__request *r, const struct saving *s)
+{
+  struct qp__buf *b = &r->reply.body;
+
+  b->data[--b->len] = '\0'; /* the closing brace, which comes again */
+  qp__emit_uuid(b, "message_id", &s->id);
+  qp__emit_close(b, '}');
+  r->reply.status = MHD_HTTP_CREATED;
+}
+
+static enum qp_rc
+answer_slowly(struct qp__request *r, struct qp_err *err)
+{
+  const struct saving *s = r->kept;
+  enum qp_rc rc = qp__state_render(r->held, s->branch, s->last, &r->reply.body, err);
+
+  if (!rc)
+    end_answer(r, s);
+  return rc;
+}
+
+static enum qp_rc
+answer_save(struct qp__request *r, struct qp_err *err)
+{
+  const struct saving *s = r->kept;
+  enum qp_rc rc = qp__change_tell(r, r->held, r->waited.rc, &r->waited);
+
+  *err = r->waited;
+  if (rc)
+    return rc;
+  if (s->last == 1 && qp__state_render_newest(r->held, s->branch, &r->reply.body))
+    end_answer(r, s);
+  else
+    r->then = answer_slowly;
+  return QP_OK;
+}
+
+/* Changes of all kinds are grouped into one sync, but messages are what many clients send at once:
+ * they do not even keep a worker until then. */
+static enum qp_rc
+begin_save(struct qp__request *r, struct saving *s, struct qp_message *message, struct qp_err *err)
+{
+  enum qp_rc rc = qp__change_begin(r, r->held, err);
+
+  if (rc)
+    return rc;
+  r->kept = s;
+  qp__work_park(r, answer_save, true);
+  rc = qp_message_save_async(r->held->context, s->branch, message, &s->id, end_save, r, err);
+  if (rc)
+    end_save(r, rc, err);
+  return QP_OK;
+}
+
 enum qp_rc
 qp__h_message_save(struct qp__request *r, struct qp_err *err)
 {
   struct saving *s = qp__arena_alloc(&r->arena, sizeof(*s));
   struct qp_message *message = NULL;
-  uint64_t last = 1;
   enum qp_rc rc;
 
   if (!s)
     return qp__fail_nomem(err, "saving a message");
   s->branch = NULL;
-  rc = qp__request_number(r, "last", 0, 1000000, &last, err);
+  s->last = 1;
+  rc = qp__request_number(r, "last", 0, 1000000, &s->last, err);
   if (!rc)
     rc = qp__held_get(r, r->params[0], &r->held, err);
   if (!rc)
     rc = tell_deprecation(r, err);
   if (!rc)
     rc = read_message(r, &message, &s->branch, err);
-  if (!rc)
-    rc = qp__change_begin(r, r->held, err);
   if (!rc)
     rc = begin_save(r, s, message, err);
   qp_message_free(message);

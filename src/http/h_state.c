@@ -1,19 +1,34 @@
-/* h_state.c - polling. */
+/* h_state.c - what clients poll. */
+#include "base/err.h"
 #include "http/handlers.h"
 #include "http/http_int.h"
 #include "http/state.h"
 
-enum qp_rc
-qp__h_state(struct qp__request *r, struct qp_err *err)
+static enum qp_rc
+render_state(struct qp__request *r, struct qp_err *err)
 {
-  struct qp__held *held = NULL;
   uint64_t last = QP__LAST_ALL;
   enum qp_rc rc = qp__request_number(r, "last", 0, 1000000, &last, err);
 
   if (!rc)
-    rc = qp__held_get(r, r->params[0], &held, err);
-  if (!rc)
-    rc = qp__state_answer(r, held, last, err);
+    rc = qp__held_get(r, r->params[0], &r->held, err);
+  return rc ? rc : qp__state_answer(r, r->held, last, err);
+}
+
+/* Most polls are answered here, in the thread of the connection: the context is open, and what it
+ * is asked for has been rendered. */
+enum qp_rc
+qp__h_state(struct qp__request *r, struct qp_err *err)
+{
+  struct qp__held *held;
+  uint64_t last = QP__LAST_ALL;
+  enum qp_rc rc = qp__request_number(r, "last", 0, 1000000, &last, err);
+
+  if (rc)
+    return rc;
+  held = qp__held_find(r, r->params[0]);
+  if (!held || !qp__state_quick(r, held, last))
+    r->then = render_state;
   qp__held_put(held);
-  return rc;
+  return QP_OK;
 }

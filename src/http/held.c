@@ -8,7 +8,6 @@
 #include "http/http_int.h"
 #include "http/owner.h"
 #include "http/turns.h"
-#include "http/wait.h"
 
 #define HELD_MAX 256
 #define HELD_BYTES ((size_t)64 << 20)
@@ -246,6 +245,30 @@ qp__held_get(struct qp__request *r, const char *text, struct qp__held **out, str
   return QP_OK;
 }
 
+struct qp__held *
+qp__held_find(struct qp__request *r, const char *text)
+{
+  struct qp__holds *h = &r->http->holds;
+  const char *owner = qp__owner(r);
+  struct qp__held *held;
+  struct qp_uuid id;
+
+  if (qp_uuid_parse(text, &id, NULL))
+    return NULL;
+  (void)pthread_mutex_lock(&h->lock);
+  held = *slot_of(h, &id);
+  if (held && held->stage == QP__HELD_READY)
+    make_busy(held);
+  else
+    held = NULL;
+  (void)pthread_mutex_unlock(&h->lock);
+  if (held && owner && !qp_context_belongs_to(held->context, owner)) {
+    qp__held_put(held);
+    return NULL;
+  }
+  return held;
+}
+
 void
 qp__held_put(struct qp__held *held)
 {
@@ -272,7 +295,7 @@ qp__held_put(struct qp__held *held)
   if (surplus)
     free_held(surplus);
   if (deleter)
-    qp__wait_end(deleter, QP_OK, NULL);
+    qp__work_unpark(deleter, QP_OK, NULL);
 }
 
 void
@@ -359,11 +382,7 @@ qp__held_delete(struct qp__request *r, const char *text, qp__handler *then, stru
 
   if (rc)
     return rc;
-  rc = qp__wait_begin(r, then, err);
-  if (rc) {
-    qp__held_put(held);
-    return rc;
-  }
+  qp__work_park(r, then, false);
   if (condemn(held, r)) {
     r->condemned = held;
     qp__turns_let_go(r->http, &held->id); /* who waits for its turn is answered */
@@ -371,7 +390,7 @@ qp__held_delete(struct qp__request *r, const char *text, qp__handler *then, stru
   } else {
     qp__held_put(held);
     (void)fail_not_found(err);
-    qp__wait_end(r, QP_NOTFOUND, err);
+    qp__work_unpark(r, QP_NOTFOUND, err);
   }
   return QP_OK;
 }

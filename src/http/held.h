@@ -107,11 +107,13 @@ void qp__holds_release(struct qp__holds *h);
 enum qp_rc qp__held_get(struct qp__request *r, const char *text, struct qp__held **out,
                         struct qp_err *err);
 void qp__held_put(struct qp__held *held);
+/* The same without waiting: NULL when it is not open, or not for the caller. */
+struct qp__held *qp__held_find(struct qp__request *r, const char *text);
 /* A change is complete: the next one who polls sees it. */
 void qp__held_settle(struct qp__held *held);
 /* The same for a context of which only the id is known, if anybody has it. */
 void qp__holds_settle(struct qp__holds *h, const struct qp_uuid *id);
-/* Deletes the context once nobody uses it: the request waits for that (wait.h), then `then` is
+/* Deletes the context once nobody uses it: the request is parked until then (work.h), and `then` is
  * called. */
 enum qp_rc qp__held_delete(struct qp__request *r, const char *text, qp__handler *then,
                            struct qp_err *err);

@@ -14,6 +14,7 @@
 #include "http/server.h"
 #include "http/settings.h"
 #include "http/stream.h"
+#include "http/work.h"
 
 struct qp__http {
   struct qp_store *store;
@@ -35,11 +36,12 @@ struct qp__http {
   struct qp__metrics metrics;
   struct qp__holds holds;
   struct qp__streams streams;
+  struct qp__work work;
 
   atomic_bool stopping;
-  bool sealed;        /* no more requests may wait; under the lock */
+  bool sealed;        /* no worker takes a request any more; under the lock */
   atomic_uint active; /* requests whose first line has come and whose answer is not sent */
-  unsigned waiting;   /* requests that are suspended (wait.h); under the lock */
+  unsigned waiting;   /* requests that workers have (work.h); under the lock */
   pthread_mutex_t lock;
   pthread_cond_t quiet; /* active became 0 while stopping, or waiting or engine_users did */
 };

@@ -1,9 +1,9 @@
 /* request.h - one request from its first line to its last byte, and the answer to it.
  *
- * server.c collects it, route.c finds its handler, reply.c sends what the handler made. A handler
- * decodes, calls the library, and fills `reply`; when it returns another code than QP_OK, the
- * answer is the error, whatever is in `reply`. Everything in the arena lives as long as the
- * request. */
+ * server.c collects it, route.c finds its handler, work.c runs that in a thread that may wait, and
+ * reply.c sends what it made. A handler decodes, calls the library, and fills `reply` or sets
+ * `stream`; when it returns another code than QP_OK, the answer is the error, whatever is in
+ * `reply`. Everything in the arena lives as long as the request. */
 #ifndef QP_HTTP_REQUEST_H
 #define QP_HTTP_REQUEST_H
 
@@ -34,7 +34,9 @@ typedef enum qp_rc qp__handler(struct qp__request *r, struct qp_err *err);
 enum qp__stage {
   QP__STAGE_LINE,    /* its first line is there */
   QP__STAGE_BODY,    /* its header is there and good */
-  QP__STAGE_WAITING, /* for something that goes on elsewhere; then `then` makes the answer */
+  QP__STAGE_AWAY,    /* the connection is suspended; a worker has the request (work.h) */
+  QP__STAGE_BACK,    /* `then` runs next, in the thread of the connection */
+  QP__STAGE_DONE,    /* the handler is done: `outcome` and `reply` are the answer */
   QP__STAGE_REPLIED, /* the answer is queued */
 };
 
@@ -77,19 +79,23 @@ struct qp__request {
   size_t query_count;
   const char *query_text; /* as it was sent, or NULL */
   struct qp__buf body;
-  bool too_big;         /* the body went over its limit; the rest is read and dropped */
-  uint64_t dropped;     /* bytes of that */
-  bool close;           /* the connection ends with the answer */
-  struct qp_err early;  /* what is wrong with the header; told when the request is over */
-  unsigned fail_status; /* of qp__request_fail, or 0 */
+  bool too_big;          /* the body went over its limit; the rest is read and dropped */
+  uint64_t dropped;      /* bytes of that */
+  bool close;            /* the connection ends with the answer */
+  struct qp_err outcome; /* what is wrong with the header, told when the request is over; or what
+                          * came of the handler */
+  unsigned fail_status;  /* of qp__request_fail, or 0 */
   const char *fail_code;
   const char *fail_state; /* of the context, for a state that does not allow an action; or NULL */
-  /* of a request that waits (wait.h) */
-  qp__handler *then;
-  struct qp_err waited;
-  struct qp__held *held;      /* given back with the request, or NULL */
+  /* of a request that a worker has (work.h) */
+  struct qp__request *next;   /* in the queue */
+  qp__handler *then;          /* what runs next; NULL: nothing */
+  bool quick;                 /* … in the thread of the connection */
+  atomic_int halves;          /* of parking: that the handler returns, and that the waiting ends */
+  struct qp_err waited;       /* how it ended */
+  struct qp__held *held;      /* given back when the handler is done, or NULL */
   struct qp__held *condemned; /* that it deletes, or NULL */
-  struct qp__stream *stream;  /* that it will answer with, or NULL */
+  struct qp__stream *stream;  /* the answer, instead of `reply`; or NULL */
   void *kept;                 /* the handler's, in the arena */
   struct qp__reply reply;
   enum MHD_Result queued; /* of an answer that the handler itself has sent */

@@ -9,11 +9,11 @@
 #include "http/http_int.h"
 
 static const struct qp__route routes[] = {
-  { "GET", "/", qp__h_index, QP__SCOPE_NONE, 0, NULL },
-  { "GET", "/healthz", qp__h_healthz, QP__SCOPE_NONE, 0, NULL },
-  { "GET", "/readyz", qp__h_readyz, QP__SCOPE_NONE, 0, NULL },
+  { "GET", "/", qp__h_index, QP__SCOPE_NONE, QP__ROUTE_QUICK, NULL },
+  { "GET", "/healthz", qp__h_healthz, QP__SCOPE_NONE, QP__ROUTE_QUICK, NULL },
+  { "GET", "/readyz", qp__h_readyz, QP__SCOPE_NONE, QP__ROUTE_QUICK, NULL },
   { "GET", "/metrics", qp__h_metrics, QP__SCOPE_READ, QP__ROUTE_GLOBAL, NULL },
-  { "GET", "/openapi.json", qp__h_openapi, QP__SCOPE_NONE, 0, NULL },
+  { "GET", "/openapi.json", qp__h_openapi, QP__SCOPE_NONE, QP__ROUTE_QUICK, NULL },
 
   { "GET", "/v1/search", qp__h_search, QP__SCOPE_READ, 0, "q limit cursor" },
   { "GET", "/v1/models", qp__h_models, QP__SCOPE_READ, 0, NULL },
@@ -30,7 +30,7 @@ static const struct qp__route routes[] = {
     "branch limit offset cursor order" },
   { "POST", "/v1/contexts/{id}/messages", qp__h_message_save, QP__SCOPE_WRITE,
     QP__ROUTE_BODY | QP__ROUTE_DEPRECATED, "branch last" },
-  { "GET", "/v1/contexts/{id}/state", qp__h_state, QP__SCOPE_READ, 0, "last" },
+  { "GET", "/v1/contexts/{id}/state", qp__h_state, QP__SCOPE_READ, QP__ROUTE_QUICK, "last" },
 
   { "GET", "/v1/contexts/{id}/events", qp__h_events, QP__SCOPE_READ, 0, "after" },
 

@@ -8,6 +8,8 @@ enum qp__route_flags {
   QP__ROUTE_BODY = 1u << 0,       /* takes a JSON body */
   QP__ROUTE_DEPRECATED = 1u << 1, /* works, and says that there is a better one */
   QP__ROUTE_GLOBAL = 1u << 2,     /* tells of all owners: not for a key with one */
+  QP__ROUTE_QUICK = 1u << 3,      /* its handler runs in the thread of the connection and must not
+                                   * wait; when it would have to, it sets r->then (work.h) */
 };
 
 struct qp__route {

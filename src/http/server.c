@@ -6,9 +6,8 @@
  *   take_header     the header is there: framing, guard, route, size; what fails here is answered
  *                   before a byte of the body is read
  *   take_body       the body comes in pieces, up to the limit
- *   run             the handler makes the answer, which is queued; or it begins something that
- *                   takes a while, the connection is suspended, and its second half makes it
- *                   (wait.h)
+ *   run             the handler makes the answer: at once, or in a worker while the connection is
+ *                   suspended (work.h)
  *   end_request     it is sent, or the connection is lost: logged, counted, freed
  *
  * Stopping: no new connection is taken, requests that have begun are answered with "Connection:
@@ -62,18 +61,6 @@ begin_request(void *cls, const char *uri, struct MHD_Connection *connection)
   return r;
 }
 
-/* The client has gone while the request waited. */
-static void
-abandon(struct qp__request *r)
-{
-  struct qp_err err = { QP_OK, "" };
-
-  qp__stream_free(r->stream);
-  qp__held_put(r->held);
-  if (r->condemned && qp__held_end_delete(r, &err))
-    r->http->log(r->http->log_arg, QP_LOG_WARN, "http", err.msg);
-}
-
 static void
 end_request(void *cls, struct MHD_Connection *connection, void **con_cls,
             enum MHD_RequestTerminationCode why)
@@ -92,7 +79,7 @@ end_request(void *cls, struct MHD_Connection *connection, void **con_cls,
     qp__metrics_count(&http->metrics, qp__route_number(r->route), r->sent_status, us);
     qp__access_log(r, us);
   }
-  abandon(r);
+  qp__stream_free(r->stream); /* that could not be sent */
   qp__request_free(r);
   qp__connection_phase(connection, QP__PHASE_HEADER);
   if (atomic_fetch_sub(&http->active, 1) == 1 && atomic_load(&http->stopping)) {
@@ -169,8 +156,8 @@ take_header(struct qp__request *r, const char *method, const char *version, stru
     return rc;
   }
   /* An answer at this point would end the connection, which is good for other requests. */
-  r->early = *err;
-  r->early.rc = rc;
+  r->outcome = *err;
+  r->outcome.rc = rc;
   return QP_OK;
 }
 
@@ -193,23 +180,57 @@ take_body(struct qp__request *r, const char *data, size_t *size)
   return MHD_YES;
 }
 
+/* Whether the whole request is good; what is wrong with it otherwise. */
 static enum qp_rc
-run(struct qp__request *r, struct qp_err *err)
+check_whole(const struct qp__request *r, struct qp_err *err)
 {
-  struct qp_err ignored;
-
-  if (r->early.rc) {
-    *err = r->early;
+  if (r->outcome.rc) {
+    *err = r->outcome;
     return err->rc;
   }
-  if (r->too_big)
-    return r->body.rc == QP_TOOBIG
-               ? qp__fail(err, QP_TOOBIG, "the body is over the limit of %zu bytes",
-                          r->settings->max_body)
-               : qp__fail_nomem(err, "reading the body");
-  if (r->route && r->route->scope >= QP__SCOPE_WRITE)
-    (void)qp__change_recover(r->http, &ignored); /* if it fails, the handler is told why */
-  return r->route ? r->route->handle(r, err) : QP_OK;
+  if (!r->too_big)
+    return QP_OK;
+  return r->body.rc == QP_TOOBIG
+             ? qp__fail(err, QP_TOOBIG, "the body is over the limit of %zu bytes",
+                        r->settings->max_body)
+             : qp__fail_nomem(err, "reading the body");
+}
+
+/* Runs a quick handler, or gives the request to a worker. */
+static enum MHD_Result
+run(struct qp__request *r, qp__handler *quick)
+{
+  struct qp_err err = { QP_OK, "" };
+  enum qp_rc rc = QP_OK;
+
+  r->then = NULL;
+  if (quick)
+    rc = quick(r, &err);
+  if (!rc && (r->then || !quick)) {
+    rc = qp__work_begin(r, &err);
+    if (!rc)
+      return MHD_YES; /* the request is not ours any more */
+  }
+  qp__held_put(r->held);
+  r->held = NULL;
+  return r->stage == QP__STAGE_REPLIED ? r->queued : qp__reply_send(r, rc, &err);
+}
+
+/* What a worker has made. */
+static enum MHD_Result
+send_outcome(struct qp__request *r)
+{
+  struct qp__stream *stream = r->stream;
+  struct qp_err err = r->outcome;
+  enum qp_rc rc = err.rc;
+
+  if (!rc && stream) {
+    r->stream = NULL;
+    rc = qp__stream_send(r, stream, &err);
+    if (!rc)
+      return r->queued;
+  }
+  return qp__reply_send(r, rc, &err);
 }
 
 static enum MHD_Result
@@ -233,20 +254,20 @@ handle(void *cls, struct MHD_Connection *connection, const char *url, const char
     if (*size)
       return take_body(r, data, size);
     qp__connection_phase(connection, QP__PHASE_ANSWER);
-    rc = run(r, &err);
-    break;
-  case QP__STAGE_WAITING:
-    r->stage = QP__STAGE_BODY;
-    rc = r->then(r, &err);
-    break;
+    rc = check_whole(r, &err);
+    if (rc || !r->route)
+      return qp__reply_send(r, rc, &err);
+    return run(r, r->route->flags & QP__ROUTE_QUICK ? r->route->handle : NULL);
+  case QP__STAGE_BACK:
+    return run(r, r->then);
+  case QP__STAGE_DONE:
+    return send_outcome(r);
+  case QP__STAGE_AWAY:
   case QP__STAGE_REPLIED:
   default:
     *size = 0;
     return MHD_YES;
   }
-  if (r->stage == QP__STAGE_WAITING)
-    return MHD_YES;
-  return r->stage == QP__STAGE_REPLIED ? r->queued : qp__reply_send(r, rc, &err);
 }
 
 /* ---- what libmicrohttpd says ---- */
@@ -441,22 +462,33 @@ init_locks(struct qp__http *http, struct qp_err *err)
   return qp__fail_nomem(err, "starting the server");
 }
 
-/* Connections, streams and locks: all of them or none. */
+/* What has a lock of its own: all of it or nothing. */
 static enum qp_rc
-init_parts(struct qp__http *http, struct qp_err *err)
+init_parts(struct qp__http *http, const struct qp__http_options *o, struct qp_err *err)
 {
-  enum qp_rc rc = qp__connections_init(&http->connections, err);
+  enum qp_rc rc = qp__holds_init(&http->holds, o->store, err);
 
   if (rc)
     return rc;
-  rc = qp__streams_init(&http->streams, err);
-  if (!rc) {
-    rc = init_locks(http, err);
-    if (rc)
-      qp__streams_release(&http->streams);
-  }
+  rc = qp__connections_init(&http->connections, err);
   if (rc)
-    qp__connections_release(&http->connections);
+    goto no_connections;
+  rc = qp__streams_init(&http->streams, err);
+  if (rc)
+    goto no_streams;
+  rc = qp__work_init(&http->work, o->workers, o->queue, err);
+  if (rc)
+    goto no_workers;
+  rc = init_locks(http, err);
+  if (!rc)
+    return QP_OK;
+  qp__work_release(&http->work);
+no_workers:
+  qp__streams_release(&http->streams);
+no_streams:
+  qp__connections_release(&http->connections);
+no_connections:
+  qp__holds_release(&http->holds);
   return rc;
 }
 
@@ -480,14 +512,8 @@ qp__http_start(const struct qp__http_options *options, struct qp__http **out, st
 
   if (!http)
     return qp__fail_nomem(err, "starting the server");
-  rc = qp__holds_init(&http->holds, options->store, err);
+  rc = init_parts(http, options, err);
   if (rc) {
-    qp__free(http);
-    return rc;
-  }
-  rc = init_parts(http, err);
-  if (rc) {
-    qp__holds_release(&http->holds);
     qp__free(http);
     return rc;
   }
@@ -582,6 +608,7 @@ qp__http_stop(struct qp__http *http)
     wait_until_quiet(http);
     MHD_stop_daemon(http->daemon);
   }
+  qp__work_release(&http->work);
   if (http->listen_fd >= 0)
     (void)qp__os_posix.close(qp__os_posix.self, http->listen_fd);
   qp__settings_free(atomic_load(&http->settings));

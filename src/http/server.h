@@ -16,6 +16,8 @@ struct qp__http_options {
   const char *listen;           /* "127.0.0.1:7878", "[::1]:0"; port 0 picks a free one */
   const char *data;             /* the data directory, for keys.json; NULL: there are no keys */
   unsigned threads;             /* default: processors, at most 8 */
+  unsigned workers;             /* threads that may wait for the disk (work.h); default 64 */
+  unsigned queue;               /* requests that may wait for one of them; default 4096 */
   unsigned connections;         /* at once; default 16384 */
   unsigned connections_address; /* from one address; default 256, on loopback no limit */
   size_t max_header;            /* largest request line and header; default 8 KiB */

@@ -25,6 +25,7 @@ struct rendering {
   char *name; /* of the branch */
   uint64_t total;
   uint64_t skip; /* messages that are seen and not shown */
+  bool no_skip;  /* there must be none */
 };
 
 static enum qp_rc
@@ -93,6 +94,8 @@ render_messages(struct rendering *x, struct qp_context *context, uint64_t last, 
   uint64_t first = window(x, last);
   enum qp_rc rc = pass_quiet(x, context, &first, err);
 
+  if (!rc && x->no_skip && x->skip)
+    rc = qp__fail(err, QP_BUSY, "older messages must be read");
   if (rc)
     return rc;
   qp__emit_str(x->out, "branch", x->name);
@@ -133,9 +136,9 @@ find_last_event(struct qp_context *context, const json_t *metadata, uint64_t *ou
   return QP_OK;
 }
 
-enum qp_rc
-qp__state_render(struct qp__held *held, const char *branch, uint64_t last, struct qp__buf *out,
-                 struct qp_err *err)
+static enum qp_rc
+render_whole(struct qp__held *held, const char *branch, uint64_t last, bool no_skip,
+             struct qp__buf *out, struct qp_err *err)
 {
   struct rendering *x = qp__alloc0(1, sizeof(*x));
   json_t *metadata = NULL;
@@ -146,6 +149,7 @@ qp__state_render(struct qp__held *held, const char *branch, uint64_t last, struc
   if (!x)
     return qp__fail_nomem(err, "the state");
   x->out = out;
+  x->no_skip = no_skip;
   qp__pending_init(&x->pending);
   rc = qp__context_shown(held, &metadata, err);
   if (!rc) /* before the messages are read, which may be newer then but not older */
@@ -173,6 +177,23 @@ out:
   qp__pending_release(&x->pending);
   qp__free(x);
   return rc;
+}
+
+enum qp_rc
+qp__state_render(struct qp__held *held, const char *branch, uint64_t last, struct qp__buf *out,
+                 struct qp_err *err)
+{
+  return render_whole(held, branch, last, false, out, err);
+}
+
+bool
+qp__state_render_newest(struct qp__held *held, const char *branch, struct qp__buf *out)
+{
+  bool good = !render_whole(held, branch, 1, true, out, NULL);
+
+  if (!good)
+    qp__buf_reset(out);
+  return good;
 }
 
 /* ---- using it again; with render_lock ---- */
@@ -210,9 +231,9 @@ make_response(struct qp__http *http, struct qp__shared *body, const char *etag)
   return NULL;
 }
 
-/* Keeps `made` with its body, a reference that it takes, instead of what there was for `last`.
- * NULL: no memory. */
-static struct qp__render *
+/* Keeps `made` with its body, a reference that it takes, instead of what there was for `last`; not
+ * when there is no memory. */
+static void
 keep_render(struct qp__http *http, struct qp__held *held, const struct qp__render *made)
 {
   struct qp__render *render = find_render(held, made->last);
@@ -224,10 +245,8 @@ keep_render(struct qp__http *http, struct qp__held *held, const struct qp__rende
   qp__held_resize(held, held->render_bytes + made->body->len);
   render->full = make_response(http, made->body, made->etag);
   render->unchanged = make_response(http, NULL, made->etag);
-  if (render->full && render->unchanged)
-    return render;
-  drop_render(held, render);
-  return NULL;
+  if (!render->full || !render->unchanged)
+    drop_render(held, render);
 }
 
 /* ---- answering ---- */
@@ -245,6 +264,14 @@ needs_own_headers(const struct qp__request *r)
   return qp__http_stopping(r->http) || (r->settings->origins[0] && qp__request_header(r, "Origin"));
 }
 
+static bool
+is_unchanged(const struct qp__request *r, const struct qp__render *render)
+{
+  const char *known = qp__request_header(r, "If-None-Match");
+
+  return known && qp__etag_in(known, render->etag, true);
+}
+
 /* An answer of its own on the rendered body. */
 static enum qp_rc
 answer_alone(struct qp__request *r, const struct qp__render *render, struct qp_err *err)
@@ -253,25 +280,72 @@ answer_alone(struct qp__request *r, const struct qp__render *render, struct qp_e
 
   if (!etag)
     return qp__fail_nomem(err, "the state");
+  r->reply.status = is_unchanged(r, render) ? MHD_HTTP_NOT_MODIFIED : MHD_HTTP_OK;
   qp__reply_header(r, "ETag", etag);
   qp__reply_header(r, "Cache-Control", "private, no-cache");
   r->reply.shared = qp__shared_ref(render->body);
   return QP_OK;
 }
 
-/* MHD counts who uses a response; this is one more. */
-static enum qp_rc
-answer_from(struct qp__request *r, const struct qp__render *render, struct qp_err *err)
+/* The versions of all that a body is made of, as they are now. */
+static struct qp__render
+versions_now(struct qp__held *held, uint64_t last)
 {
-  const char *known = qp__request_header(r, "If-None-Match");
-  bool unchanged = known && qp__etag_in(known, render->etag, true);
+  struct qp__render now = { .last = last };
 
-  r->reply.status = unchanged ? MHD_HTTP_NOT_MODIFIED : MHD_HTTP_OK;
-  if (!render->full || needs_own_headers(r))
-    return answer_alone(r, render, err);
-  r->reply.ready = unchanged ? render->unchanged : render->full;
-  r->reply.ready_bytes = unchanged ? 0 : render->body->len;
-  return QP_OK;
+  now.version = qp_context_version(held->context);
+  now.epoch = atomic_load(&held->holds->epoch);
+  now.failures = atomic_load(&held->failures);
+  return now;
+}
+
+/* A body that may still be shown, or NULL. */
+static struct qp__render *
+find_fresh(struct qp__request *r, struct qp__held *held, const struct qp__render *now)
+{
+  struct qp__render *render = find_render(held, now->last);
+
+  if (!render || render->failures != now->failures ||
+      !qp__render_fresh(render, atomic_load(&held->settled), now->version, now->epoch,
+                        qp__clock_us()))
+    return NULL;
+  count(&r->http->metrics.render_hits);
+  return render;
+}
+
+/* MHD counts who uses a response; this is one more. It is queued while the lock keeps the response
+ * alive; from then on MHD does. */
+static bool
+send_shared(struct qp__request *r, const struct qp__render *render)
+{
+  struct qp__reply *reply = &r->reply;
+  bool unchanged = is_unchanged(r, render);
+  struct qp_err err = { QP_OK, "" };
+
+  if (needs_own_headers(r))
+    return !answer_alone(r, render, &err);
+  reply->status = unchanged ? MHD_HTTP_NOT_MODIFIED : MHD_HTTP_OK;
+  reply->ready = unchanged ? render->unchanged : render->full;
+  reply->ready_bytes = unchanged ? 0 : render->body->len;
+  r->queued = qp__reply_send(r, QP_OK, &err);
+  reply->ready = NULL;
+  return true;
+}
+
+bool
+qp__state_quick(struct qp__request *r, struct qp__held *held, uint64_t last)
+{
+  const struct qp__render now = versions_now(held, last);
+  const struct qp__render *render;
+  bool sent = false;
+
+  if (pthread_mutex_trylock(&held->render_lock))
+    return false;
+  render = find_fresh(r, held, &now);
+  if (render)
+    sent = send_shared(r, render);
+  (void)pthread_mutex_unlock(&held->render_lock);
+  return sent;
 }
 
 /* Renders anew into *made, whose body the caller releases. */
@@ -294,28 +368,20 @@ render_anew(struct qp__request *r, struct qp__held *held, struct qp__render *mad
 static enum qp_rc
 answer_rendered(struct qp__request *r, struct qp__held *held, uint64_t last, struct qp_err *err)
 {
-  struct qp__render made = { .last = last };
-  struct qp__render *render = find_render(held, last);
+  struct qp__render made = versions_now(held, last);
+  struct qp__render *render = find_fresh(r, held, &made);
   enum qp_rc rc;
 
-  made.version = qp_context_version(held->context);
-  made.epoch = atomic_load(&held->holds->epoch);
-  made.failures = atomic_load(&held->failures);
-  if (render && render->failures == made.failures &&
-      qp__render_fresh(render, atomic_load(&held->settled), made.version, made.epoch,
-                       qp__clock_us())) {
-    count(&r->http->metrics.render_hits);
-    return answer_from(r, render, err);
-  }
+  if (render)
+    return answer_alone(r, render, err);
   rc = render_anew(r, held, &made, err);
   if (rc)
     return rc;
-  if (made.body->len <= CACHED_MAX) {
-    render = keep_render(r->http, held, &made);
-    return render ? answer_from(r, render, err) : qp__fail_nomem(err, "the state");
-  }
-  rc = answer_from(r, &made, err);
-  qp__shared_unref(made.body);
+  rc = answer_alone(r, &made, err);
+  if (!rc && made.body->len <= CACHED_MAX)
+    keep_render(r->http, held, &made); /* without memory the next poll renders again */
+  else
+    qp__shared_unref(made.body);
   return rc;
 }
 
@@ -326,11 +392,6 @@ qp__state_answer(struct qp__request *r, struct qp__held *held, uint64_t last, st
 
   (void)pthread_mutex_lock(&held->render_lock);
   rc = answer_rendered(r, held, last, err);
-  if (!rc && r->reply.ready) {
-    /* Queued while the lock keeps the response alive; from then on MHD does. */
-    r->queued = qp__reply_send(r, QP_OK, err);
-    r->reply.ready = NULL;
-  }
   (void)pthread_mutex_unlock(&held->render_lock);
   return rc;
 }

@@ -19,8 +19,14 @@
 /* Appends the state; branch NULL: the active one. */
 enum qp_rc qp__state_render(struct qp__held *held, const char *branch, uint64_t last,
                             struct qp__buf *out, struct qp_err *err);
+/* The same with the newest message of the branch, which was saved just now and so is in memory.
+ * False: more must be read, or it fails; `out` is as it was. */
+bool qp__state_render_newest(struct qp__held *held, const char *branch, struct qp__buf *out);
 
-/* Makes the answer of a poll: r->reply.ready, or one with headers of its own on the same body. */
+/* Answers a poll from a body that is there, in the thread of the connection. False: there is none,
+ * or another thread is making it just now. */
+bool qp__state_quick(struct qp__request *r, struct qp__held *held, uint64_t last);
+/* Makes the answer of a poll, and the body if there is none. In a worker. */
 enum qp_rc qp__state_answer(struct qp__request *r, struct qp__held *held, uint64_t last,
                             struct qp_err *err);
 

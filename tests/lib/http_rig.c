@@ -23,20 +23,6 @@ static struct qp__settings settings = {
   .max_header = MAX_BODY,
 };
 
-/* In place of libmicrohttpd's: there is no connection. The store does everything in the caller, so
- * what a handler waits for is over when its first half returns. */
-void
-MHD_suspend_connection(struct MHD_Connection *connection)
-{
-  (void)connection;
-}
-
-void
-MHD_resume_connection(struct MHD_Connection *connection)
-{
-  (void)connection;
-}
-
 static void
 ignore_log(void *arg, enum qp_log_level level, const char *feature, const char *text)
 {
@@ -140,10 +126,15 @@ http_rig_ask(struct http_rig *rig, const char *method, const char *uri, struct q
     rc = qp__route_find(r, err);
   if (!rc && r->route)
     rc = r->route->handle(r, err);
-  while (!rc && r->stage == QP__STAGE_WAITING) {
-    r->stage = QP__STAGE_BODY;
-    rc = r->then(r, err);
+  /* The store does everything in the caller, so what a handler waits for is over by now. */
+  while (!rc && r->then) {
+    qp__handler *then = r->then;
+
+    r->then = NULL;
+    rc = then(r, err);
   }
+  qp__held_put(r->held);
+  r->held = NULL;
   return rc;
 }
 

@@ -17,17 +17,24 @@ static struct {
   enum qp__os_slot slot;
   char part[128];
   bool only_new;
+  bool syncs;
   unsigned waiting;
   atomic_ullong read;
   atomic_ullong written;
 } gate = { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
 
+static bool
+is_sync(enum qp__os_slot slot)
+{
+  return slot == QP__SLOT_FDATASYNC || slot == QP__SLOT_FSYNC || slot == QP__SLOT_SYNCFS;
+}
+
 static void
 pass(enum qp__os_slot slot, const char *path, int flags)
 {
   (void)pthread_mutex_lock(&gate.lock);
-  if (gate.shut && gate.slot == slot && (!path || strstr(path, gate.part)) &&
-      (!gate.only_new || flags & O_EXCL)) {
+  if (gate.shut && (gate.syncs ? is_sync(slot) : gate.slot == slot) &&
+      (!path || strstr(path, gate.part)) && (!gate.only_new || flags & O_EXCL)) {
     gate.waiting++;
     (void)pthread_cond_broadcast(&gate.changed);
     while (gate.shut)
@@ -49,6 +56,13 @@ gate_fdatasync(void *self, int fd)
 {
   pass(QP__SLOT_FDATASYNC, NULL, 0);
   return gate.inner->fdatasync(self, fd);
+}
+
+static int
+gate_fsync(void *self, int fd)
+{
+  pass(QP__SLOT_FSYNC, NULL, 0);
+  return gate.inner->fsync(self, fd);
 }
 
 static int
@@ -92,18 +106,20 @@ os_gate_over(const struct qp__os *inner)
   gate.os.pread = gate_pread;
   gate.os.pwrite = gate_pwrite;
   gate.os.fdatasync = gate_fdatasync;
+  gate.os.fsync = gate_fsync;
   gate.os.syncfs = gate_syncfs;
   gate.os.random = gate_random;
   return &gate.os;
 }
 
 static void
-shut(enum qp__os_slot slot, const char *part, bool only_new)
+shut(enum qp__os_slot slot, const char *part, bool only_new, bool syncs)
 {
   (void)pthread_mutex_lock(&gate.lock);
   gate.shut = true;
   gate.slot = slot;
   gate.only_new = only_new;
+  gate.syncs = syncs;
   gate.part[0] = 0;
   if (part)
     (void)memccpy(gate.part, part, 0, sizeof(gate.part) - 1);
@@ -113,13 +129,19 @@ shut(enum qp__os_slot slot, const char *part, bool only_new)
 void
 os_gate_shut(enum qp__os_slot slot, const char *part)
 {
-  shut(slot, part, false);
+  shut(slot, part, false, false);
 }
 
 void
 os_gate_shut_creation(void)
 {
-  shut(QP__SLOT_OPENAT, NULL, true);
+  shut(QP__SLOT_OPENAT, NULL, true, false);
+}
+
+void
+os_gate_shut_syncs(void)
+{
+  shut(QP__SLOT__MAX, NULL, false, true);
 }
 
 bool

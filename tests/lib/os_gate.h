@@ -17,6 +17,8 @@ const struct qp__os *os_gate_over(const struct qp__os *inner);
 /* From now on calls of this slot wait: QP__SLOT_OPENAT whose path holds `part`, QP__SLOT_FDATASYNC,
  * QP__SLOT_SYNCFS or QP__SLOT_RANDOM. */
 void os_gate_shut(enum qp__os_slot slot, const char *part);
+/* From now on syncs of every kind wait. */
+void os_gate_shut_syncs(void);
 /* From now on opens that make a new file (O_EXCL) wait. */
 void os_gate_shut_creation(void);
 /* Waits until n calls stand at the gate. False: that did not happen within a minute. */

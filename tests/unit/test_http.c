@@ -178,11 +178,12 @@ test_codes_are_the_contract(void **state)
 
   (void)state;
   for (size_t i = 0; i < COUNT(rows); i++) {
-    const json_t *both = json_object_get(json_object_get(schemas, rows[i].schema), "allOf");
+    const json_t *schema = json_object_get(schemas, rows[i].schema);
     struct qp__buf text;
 
+    assert_non_null(schema);
     qp__buf_init(&text, BIG);
-    assert_int_equal(qp__json_write(&text, json_array_get(both, 1)), QP_OK);
+    assert_int_equal(qp__json_write(&text, schema), QP_OK);
     if (!strstr(text.data, qp_rc_name(rows[i].rc)))
       fail_msg("%s does not list %s", rows[i].schema, qp_rc_name(rows[i].rc));
     assert_int_equal(qp_rc_http_status(rows[i].rc), rows[i].status);

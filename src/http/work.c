@@ -1,0 +1,264 @@
+/* work.c - see work.h. */
+#include "http/work.h"
+
+#include "base/err.h"
+#include "http/change.h"
+#include "http/http_int.h"
+
+/* Workers that changes leave free for requests that read. */
+#define KEPT_FREE(workers) ((workers) / 4 + ((workers) < 4 && (workers) > 1))
+
+/* ---- one request ---- */
+
+static enum qp_rc
+run_route(struct qp__request *r, struct qp_err *err)
+{
+  struct qp_err ignored;
+
+  if (r->route->scope >= QP__SCOPE_WRITE)
+    (void)qp__change_recover(r->http, &ignored); /* if it fails, the handler is told why */
+  return r->route->handle(r, err);
+}
+
+/* The connection goes on, in its thread. */
+static void
+resume(struct qp__request *r, enum qp__stage stage)
+{
+  struct qp__http *http = r->http;
+
+  r->stage = stage;
+  MHD_resume_connection(r->connection);
+  (void)pthread_mutex_lock(&http->lock); /* whoever stops the server waits for this */
+  if (--http->waiting == 0)
+    (void)pthread_cond_signal(&http->quiet);
+  (void)pthread_mutex_unlock(&http->lock);
+}
+
+/* There is an answer. */
+static void
+complete(struct qp__request *r, enum qp_rc rc)
+{
+  qp__held_put(r->held);
+  r->held = NULL;
+  r->outcome.rc = rc;
+  resume(r, QP__STAGE_DONE);
+}
+
+/* Runs the handler, and each half that follows at once. */
+static void
+run_request(struct qp__request *r)
+{
+  for (;;) {
+    qp__handler *half = r->then;
+    enum qp_rc rc;
+
+    r->then = NULL;
+    rc = half(r, &r->outcome);
+    if (!r->then) {
+      complete(r, rc);
+      return;
+    }
+    if (atomic_fetch_sub(&r->halves, 1) > 1)
+      return; /* it is parked; who unparks it goes on with it */
+    if (r->quick) {
+      resume(r, QP__STAGE_BACK);
+      return;
+    }
+  }
+}
+
+/* ---- the queue; with the lock ---- */
+
+static void
+put(struct qp__work_lane *lane, struct qp__request *r)
+{
+  r->next = NULL;
+  *lane->last = r;
+  lane->last = &r->next;
+  lane->queued++;
+}
+
+static struct qp__request *
+take(struct qp__work_lane *lane)
+{
+  struct qp__request *r = lane->first;
+
+  lane->first = r->next;
+  if (!lane->first)
+    lane->last = &lane->first;
+  lane->queued--;
+  return r;
+}
+
+static bool
+may_change(const struct qp__work *w)
+{
+  return w->changes.first && w->changing < w->max - KEPT_FREE(w->max);
+}
+
+/* The next one that may run now, or NULL. */
+static struct qp__request *
+pick(struct qp__work *w, bool *changes)
+{
+  *changes = false;
+  if (w->reads.first)
+    return take(&w->reads);
+  if (!may_change(w))
+    return NULL;
+  *changes = true;
+  w->changing++;
+  return take(&w->changes);
+}
+
+static void *
+run_worker(void *arg)
+{
+  struct qp__work *w = arg;
+
+  (void)pthread_mutex_lock(&w->lock);
+  while (!w->stopping) {
+    bool changes;
+    struct qp__request *r = pick(w, &changes);
+
+    if (r) {
+      (void)pthread_mutex_unlock(&w->lock);
+      run_request(r);
+      (void)pthread_mutex_lock(&w->lock);
+      w->changing -= changes;
+    } else {
+      w->idle++;
+      (void)pthread_cond_wait(&w->wake, &w->lock);
+      w->idle--;
+    }
+  }
+  (void)pthread_mutex_unlock(&w->lock);
+  return NULL;
+}
+
+/* Has somebody look at the queue: one who is idle, or a new worker. Whoever is busy looks when he
+ * is done. False: there is nobody at all. */
+static bool
+call_worker(struct qp__work *w)
+{
+  if (w->reads.queued + w->changes.queued > w->idle && w->count < w->max &&
+      pthread_create(&w->threads[w->count], NULL, run_worker, w) == 0)
+    w->count++;
+  else if (w->idle)
+    (void)pthread_cond_signal(&w->wake);
+  return w->count > 0;
+}
+
+/* ---- giving to a worker ---- */
+
+/* False: the queue is full, or there is no worker and none can be made. */
+static bool
+queue_new(struct qp__work *w, struct qp__request *r)
+{
+  bool changes = r->route && r->route->scope >= QP__SCOPE_WRITE;
+  bool good = false;
+
+  (void)pthread_mutex_lock(&w->lock);
+  if (w->reads.queued + w->changes.queued < w->queue_max) {
+    struct qp__work_lane *lane = changes ? &w->changes : &w->reads;
+
+    put(lane, r);
+    good = call_worker(w);
+    if (!good)
+      (void)take(lane); /* the only one, for nobody has ever run */
+  }
+  (void)pthread_mutex_unlock(&w->lock);
+  return good;
+}
+
+static bool
+enter(struct qp__http *http)
+{
+  bool sealed;
+
+  (void)pthread_mutex_lock(&http->lock);
+  sealed = http->sealed;
+  http->waiting += !sealed;
+  (void)pthread_mutex_unlock(&http->lock);
+  return !sealed;
+}
+
+enum qp_rc
+qp__work_begin(struct qp__request *r, struct qp_err *err)
+{
+  struct qp__http *http = r->http;
+
+  if (!enter(http))
+    return qp__request_fail(r, MHD_HTTP_SERVICE_UNAVAILABLE, "STOPPING", err,
+                            "the server is stopping");
+  if (!r->then)
+    r->then = run_route;
+  r->stage = QP__STAGE_AWAY;
+  MHD_suspend_connection(r->connection);
+  if (queue_new(&http->work, r))
+    return QP_OK;
+  r->fail_status = MHD_HTTP_SERVICE_UNAVAILABLE;
+  r->fail_code = "OVERLOADED";
+  (void)qp__fail(&r->outcome, QP_BUSY,
+                 "too many requests wait for the disk already; try again in a moment");
+  complete(r, QP_BUSY);
+  return QP_OK;
+}
+
+void
+qp__work_park(struct qp__request *r, qp__handler *then, bool quick)
+{
+  r->then = then;
+  r->quick = quick;
+  atomic_store(&r->halves, 2);
+}
+
+void
+qp__work_unpark(struct qp__request *r, enum qp_rc rc, const struct qp_err *err)
+{
+  struct qp__work *w = &r->http->work;
+
+  if (rc)
+    r->waited = *err;
+  r->waited.rc = rc;
+  if (atomic_fetch_sub(&r->halves, 1) > 1)
+    return; /* the handler has not returned yet; its worker goes on with it then */
+  if (r->quick) {
+    resume(r, QP__STAGE_BACK);
+    return;
+  }
+  (void)pthread_mutex_lock(&w->lock);
+  put(&w->reads, r);
+  (void)call_worker(w);
+  (void)pthread_mutex_unlock(&w->lock);
+}
+
+/* ---- life ---- */
+
+enum qp_rc
+qp__work_init(struct qp__work *w, unsigned workers, unsigned queue_max, struct qp_err *err)
+{
+  w->reads.last = &w->reads.first;
+  w->changes.last = &w->changes.first;
+  w->max = workers && workers < QP__WORKERS ? workers : QP__WORKERS;
+  w->queue_max = queue_max ? queue_max : QP__WORK_QUEUE;
+  if (pthread_mutex_init(&w->lock, NULL))
+    return qp__fail_nomem(err, "starting the server");
+  if (pthread_cond_init(&w->wake, NULL)) {
+    (void)pthread_mutex_destroy(&w->lock);
+    return qp__fail_nomem(err, "starting the server");
+  }
+  return QP_OK;
+}
+
+void
+qp__work_release(struct qp__work *w)
+{
+  (void)pthread_mutex_lock(&w->lock);
+  w->stopping = true;
+  (void)pthread_cond_broadcast(&w->wake);
+  (void)pthread_mutex_unlock(&w->lock);
+  for (unsigned i = 0; i < w->count; i++)
+    (void)pthread_join(w->threads[i], NULL);
+  (void)pthread_cond_destroy(&w->wake);
+  (void)pthread_mutex_destroy(&w->lock);
+}
