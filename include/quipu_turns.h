@@ -31,12 +31,13 @@ struct qp_provider_spec {
 
 enum qp_engine_flags {
   QP_ENGINE_ENV = 1u << 0, /* providers from ANTHROPIC_API_KEY, OPENAI_API_KEY and the like */
-  QP_ENGINE_NO_NETWORK = 1u << 1,     /* run_command has no TCP, where the kernel can forbid it */
-  QP_ENGINE_NEEDS_LANDLOCK = 1u << 2, /* without Landlock run_command is refused, not run */
   /* Look for turns in the middle only when the last engine with this flag did not end well: the
    * start does not grow with the number of contexts then. One that is in the middle nevertheless
    * is brought to an end when it is used. */
   QP_ENGINE_QUICK_START = 1u << 3,
+  /* Bits 1 and 2 forbade what these allow; nothing looks at them any more. */
+  QP_ENGINE_COMMAND_NETWORK = 1u << 4,          /* commands of run_command may use the network */
+  QP_ENGINE_COMMAND_WITHOUT_LANDLOCK = 1u << 5, /* they run although nothing can confine them */
 };
 
 /* Bounds of what one message of a person may cause, and of a context in all. A turn that reaches
@@ -75,6 +76,9 @@ struct qp_engine_options {
   uint64_t flush_ms; /* how often what is streamed is made durable; default 100 */
   qp_log_fn *log;
   void *log_arg;
+  /* Absolute paths that no tool may reach, besides the directory of the store: configuration, files
+   * with keys. Ends with NULL; NULL: none. QP_INVALID when the workspace holds one of them. */
+  const char *const *hidden;
 };
 
 /* Starts the engine's thread. What an earlier engine left in the middle is brought to an end first

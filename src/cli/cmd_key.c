@@ -162,7 +162,8 @@ revoke_key(struct cli *cli, const char *id, struct qp_err *err)
   printf("revoked %s\n", id);
   if (!left)
     cli_warn("no key is left, so a server of this directory takes no requests; 'quipu key create' "
-             "makes one, and removing " QP__KEYFILE_NAME " opens it for this machine");
+             "makes one; a server that is started without " QP__KEYFILE_NAME
+             " is open to this machine");
   return QP_OK;
 }
 

@@ -38,6 +38,7 @@ static const struct cli_action actions[] = {
 struct setup {
   struct qp__tool_once once;
   char workspace[PATH_MAX];
+  const char *hidden[4];
   char *mcp;
   char *policy;
   const char **lines;
@@ -88,6 +89,9 @@ read_options(struct cli *cli, const struct cli_args *args, struct setup *s, stru
   if (!realpath(dir, s->workspace))
     return cli_fail_errno(err, errno, "the workspace '%.200s'", dir);
   s->once.workspace = s->workspace;
+  s->hidden[0] = strncmp(cli->data, "file:", 5) == 0 ? cli->data + 5 : cli->data;
+  s->hidden[1] = "/etc/quipu";
+  s->once.hidden = s->hidden;
   if (args->values[OPT_TIMEOUT])
     rc = cli_opts_number("--timeout", args->values[OPT_TIMEOUT], 1, 86400, &seconds, err);
   s->once.timeout_ms = seconds * 1000;
@@ -95,6 +99,7 @@ read_options(struct cli *cli, const struct cli_args *args, struct setup *s, stru
     rc = cli_read_all(args->values[OPT_MCP], FILE_LIMIT, &s->mcp, &len, err);
     s->once.mcp = (struct qp_bytes){ s->mcp, len };
     s->once.mcp_name = args->values[OPT_MCP];
+    s->hidden[2] = args->values[OPT_MCP];
   }
   if (!rc && args->values[OPT_POLICY])
     rc = cli_read_all(args->values[OPT_POLICY], FILE_LIMIT, &s->policy, &len, err);

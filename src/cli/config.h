@@ -116,10 +116,10 @@ enum config_type {
        "a variable of the environment that run_command passes on")                                 \
   NONE(COMMAND_READ, "command-read", 0, "PATH...", "tools", LIST, 0, 0, false, "",                 \
        "a path that run_command may read besides the system's and the workspace")                  \
-  ROW(COMMAND_NETWORK, "command-network", 0, "yes|no", "tools", SWITCH, 0, 0, false, "yes",        \
-      "whether run_command may use TCP; the kernel must be able to forbid it")                     \
+  ROW(COMMAND_NETWORK, "command-network", 0, "yes|no", "tools", SWITCH, 0, 0, false, "no",         \
+      "whether run_command may use the network and sockets")                                       \
   ROW(COMMAND_NEEDS_LANDLOCK, "command-needs-landlock", 0, "yes|no", "tools", SWITCH, 0, 0, false, \
-      "no", "refuse run_command where the kernel cannot confine it")                               \
+      "yes", "refuse run_command where the kernel cannot confine it")                              \
   ROW(MAX_ROUNDS, "max-rounds", 0, "N", "turns", NUMBER, 0, 1000000, false, "50",                  \
       "answers with tool calls in one turn; 0: no limit")                                          \
   ROW(MAX_CALLS, "max-calls", 0, "N", "turns", NUMBER, 0, 1000000, false, "200",                   \

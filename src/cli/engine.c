@@ -30,6 +30,7 @@ struct setup {
   const char **rules;
   size_t rule_count;
   const char **variables; /* "NAME=value", ends with NULL */
+  const char **hidden;    /* paths, ends with NULL */
   char models_name[WHAT_TEXT], demo_name[WHAT_TEXT], mcp_name[WHAT_TEXT];
   char workspace[PATH_MAX];
 };
@@ -45,6 +46,7 @@ release_setup(struct setup *s)
   cli_free(s->providers);
   cli_free(s->rules);
   cli_free(s->variables);
+  cli_free(s->hidden);
 }
 
 static void warn(const struct setup *s, const char *fmt, ...) QP_PRINTF(2, 3);
@@ -392,6 +394,37 @@ set_variables(struct setup *s, struct qp_err *err)
   return rc;
 }
 
+/* Files that no tool may reach; the directory of the store is added by the engine. */
+static enum qp_rc
+set_hidden(struct setup *s, struct qp_err *err)
+{
+  static const enum config_id rows[] = {
+    CONFIG_TLS_KEY, CONFIG_ANTHROPIC_KEY_FILE, CONFIG_OPENAI_KEY_FILE, CONFIG_MCP, CONFIG_POLICY,
+  };
+  const struct cli_config *c = s->config;
+  size_t count = 0;
+
+  s->hidden =
+      cli_realloc(NULL, sizeof(rows) / sizeof(rows[0]) + c->provider_count + 3, sizeof(char *));
+  if (!s->hidden)
+    return cli_fail_nomem(err);
+  if (c->file)
+    s->hidden[count++] = c->file;
+  for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+    if (text_of(s, rows[i]))
+      s->hidden[count++] = text_of(s, rows[i]);
+  for (size_t i = 0; i < c->provider_count; i++) {
+    const char *file = c->providers[i].values[CONFIG_PROVIDER_KEY_FILE].text;
+
+    if (file && file[0])
+      s->hidden[count++] = file;
+  }
+  s->hidden[count++] = "/etc/quipu";
+  s->hidden[count] = NULL;
+  s->options.hidden = s->hidden;
+  return QP_OK;
+}
+
 static void
 set_confinement(struct setup *s)
 {
@@ -399,10 +432,10 @@ set_confinement(struct setup *s)
 
   s->options.command_read = (const char *const *)v[CONFIG_COMMAND_READ].items;
   s->options.tool_timeout_ms = v[CONFIG_TOOL_TIMEOUT].number * 1000;
-  if (!v[CONFIG_COMMAND_NETWORK].number)
-    s->options.flags |= QP_ENGINE_NO_NETWORK;
-  if (v[CONFIG_COMMAND_NEEDS_LANDLOCK].number)
-    s->options.flags |= QP_ENGINE_NEEDS_LANDLOCK;
+  if (v[CONFIG_COMMAND_NETWORK].number)
+    s->options.flags |= QP_ENGINE_COMMAND_NETWORK;
+  if (!v[CONFIG_COMMAND_NEEDS_LANDLOCK].number)
+    s->options.flags |= QP_ENGINE_COMMAND_WITHOUT_LANDLOCK;
 }
 
 /* ---- everything ---- */
@@ -477,6 +510,8 @@ cli_engine_start(struct cli *cli, const struct cli_config *config, struct qp_eng
     rc = set_workspace(s, err);
   if (!rc)
     rc = set_variables(s, err);
+  if (!rc)
+    rc = set_hidden(s, err);
   if (!rc) {
     warn_of_file(s);
     rc = qp_engine_start(cli->store, &s->options, out, err);

@@ -93,12 +93,18 @@ load(struct qp__keys *k, const struct stamp *stamp, struct qp_err *err)
   enum qp_rc rc = qp__keyfile_load(k->os, k->dir, &file, err);
   size_t count = file.count;
 
+  bool lost = !rc && !file.there && k->file.there;
+
   if (rc && rc != QP_CORRUPT)
     return rc;
-  if (rc)
+  if (rc || lost)
     file.there = true;
   put_in_force(k, stamp, &file);
-  if (!rc) {
+  if (lost) {
+    say(k, QP_LOG_ERROR,
+        QP__KEYFILE_NAME " is gone: every request that needs a key is refused until the file is "
+                         "back or the server is started again");
+  } else if (!rc) {
     (void)snprintf(line, sizeof(line), "%s has %zu keys", QP__KEYFILE_NAME, count);
     /* News only when it changes while the server runs. */
     say(k, atomic_load(&k->due_ms) ? QP_LOG_INFO : QP_LOG_DEBUG,

@@ -4,7 +4,8 @@
  *     to it that only this machine reaches it then.
  * (2) With a keys.json every request needs a key of it, from this machine too. That no key is in it
  *     does not open the server: who revokes the last key has not said that everybody may call.
- * (3) A keys.json that cannot be understood has no valid key.
+ * (3) A keys.json that cannot be understood has no valid key. One that disappears while the server
+ *     runs closes the server: only a start without the file opens it.
  * (4) The file is looked at (a stat) at most once in LOOK_MS, by one of the requests; a change is
  *     in force from then on. When it cannot be read for a reason that may pass, what was known
  *     stays in force and it is tried again. */

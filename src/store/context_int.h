@@ -86,6 +86,7 @@ struct qp_store {
   const struct qp__os *os; /* io's */
   struct qp__os_count io;
   struct qp__log log;
+  char *where; /* its directory; NULL: it is not in the file system */
   bool readonly;
   bool background;
   size_t max_message;

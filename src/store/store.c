@@ -191,6 +191,7 @@ release_store(struct qp_store *s)
   qp__sessions_free(s->sessions);
   if (s->self)
     s->driver->close(s->self);
+  qp__free(s->where);
   qp__pool_release(&s->pool);
   qp__uuid_gen_release(&s->ids);
   (void)pthread_cond_destroy(&s->ready);
@@ -240,7 +241,8 @@ qp__store_open_os(const char *url, const struct qp_store_options *options, const
     return rc;
   }
   s->catalogue = qp__catalogue_new(s, where);
-  if (!s->catalogue) {
+  s->where = where[0] ? qp__strdup(where) : NULL;
+  if (!s->catalogue || (where[0] && !s->where)) {
     release_store(s);
     return qp__fail_nomem(err, "opening a store");
   }

@@ -198,8 +198,15 @@ qp__job_path(const struct qp__job *job, const char *name, char out[QP__WORKSPACE
              struct qp_err *err)
 {
   const char *path = qp__job_string(job, name);
+  enum qp_rc rc = qp__workspace_plain(job->workspace, path ? path : ".", out, err);
 
-  return qp__workspace_plain(job->workspace, path ? path : ".", out, err);
+  return rc ? rc : qp__workspace_reach(job->workspace, out, err);
+}
+
+bool
+qp__job_may_visit(const struct qp__job *job, const char *plain)
+{
+  return !qp__workspace_is_hidden(job->workspace, plain);
 }
 
 /* ---- the answer of a job ---- */
@@ -392,7 +399,7 @@ builtin_free(void *self)
 
 enum qp_rc
 qp__builtin_add(struct qp__tools *tools, const struct qp__tools_options *options,
-                struct qp_err *err)
+                const char *inside, struct qp_err *err)
 {
   struct qp__builtins *b = qp__alloc0(1, sizeof(*b));
   enum qp_rc rc;
@@ -400,7 +407,7 @@ qp__builtin_add(struct qp__tools *tools, const struct qp__tools_options *options
   if (!b)
     return qp__fail_nomem(err, "the built-in tools");
   b->tools = tools;
-  rc = qp__commands_new(tools, options, &b->commands, err);
+  rc = qp__commands_new(tools, options, inside, &b->commands, err);
   for (size_t i = 0; i < TOOL_COUNT && !rc; i++) {
     b->list[i] = table[i]->tool;
     b->list[i].schema = b->schemas[i] = build_schema(table[i]);

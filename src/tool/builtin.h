@@ -8,8 +8,9 @@
 struct qp__tools;
 struct qp__tools_options;
 
-/* Adds them as a source; the tools must have a workspace. */
+/* Adds them as a source; the tools must have a workspace. `inside` is the hidden path that it
+ * holds, or NULL. */
 enum qp_rc qp__builtin_add(struct qp__tools *tools, const struct qp__tools_options *options,
-                           struct qp_err *err);
+                           const char *inside, struct qp_err *err);
 
 #endif

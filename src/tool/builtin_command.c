@@ -31,9 +31,10 @@
 #define PROCESSES_MAX 4096
 #define FILES_MAX 1024
 
-/* What programs need to run. Home directories, /var, /srv, /mnt and the data of quipu are not
- * here. */
+/* What programs need to run, and no more: no home directories, no /etc as a whole (keys), no /dev
+ * (terminals), no /opt, /var, /srv, /mnt. What else is needed is named by command_read. */
 static const char *const system_paths[] = {
+  /* programs and libraries */
   "/usr",
   "/bin",
   "/sbin",
@@ -41,26 +42,115 @@ static const char *const system_paths[] = {
   "/lib32",
   "/lib64",
   "/libx32",
-  "/etc",
-  "/opt",
-  "/nix",
-  "/gnu",
-  "/snap",
-  "/run/systemd/resolve",
+  "/nix/store",
+  "/gnu/store",
+  "/run/current-system/sw",
+  /* how programs are found and linked */
+  "/etc/alternatives",
+  "/etc/ld.so.cache",
+  "/etc/ld.so.conf",
+  "/etc/ld.so.conf.d",
+  "/etc/ld.so.preload",
+  /* names of users and groups; no passwords */
+  "/etc/passwd",
+  "/etc/group",
+  "/etc/nsswitch.conf",
+  "/etc/shells",
+  "/etc/login.defs",
+  /* which system this is, its time zone and language */
+  "/etc/os-release",
+  "/etc/debian_version",
+  "/etc/lsb-release",
+  "/etc/machine-info",
+  "/etc/localtime",
+  "/etc/timezone",
+  "/etc/locale.alias",
+  "/etc/locale.conf",
+  "/etc/default/locale",
+  /* settings of shells, editors and languages */
+  "/etc/profile",
+  "/etc/profile.d",
+  "/etc/bash.bashrc",
+  "/etc/bashrc",
+  "/etc/inputrc",
+  "/etc/terminfo",
+  "/etc/environment",
+  "/etc/mime.types",
+  "/etc/magic",
+  "/etc/fonts",
+  "/etc/papersize",
+  "/etc/vim",
+  "/etc/python3",
+  "/etc/perl",
+  "/etc/ruby",
+  "/etc/php",
+  "/etc/java",
+  "/etc/java-8-openjdk",
+  "/etc/java-11-openjdk",
+  "/etc/java-17-openjdk",
+  "/etc/java-21-openjdk",
+  "/etc/java-25-openjdk",
+  "/etc/maven",
+  "/etc/emacs",
+  "/etc/texmf",
+  /* public certificates; the private keys beside them are not here */
+  "/etc/ssl/certs",
+  "/etc/ssl/openssl.cnf",
+  "/etc/ca-certificates",
+  "/etc/ca-certificates.conf",
+  "/etc/pki/tls/certs",
+  "/etc/pki/ca-trust/extracted",
+  "/etc/crypto-policies",
+  "/etc/gnutls/config",
+  /* programs read their own entries; those of other processes that hold memory, environment or
+   * open files are refused by the kernel, names and command lines are not */
   "/proc",
-  "/sys",
-  "/dev",
+  /* numbers of processors and limits of memory */
+  "/sys/devices/system/cpu",
+  "/sys/devices/system/node",
+  "/sys/fs/cgroup",
+  "/sys/kernel/mm/transparent_hugepage",
 };
 
-#define SYSTEM_COUNT (sizeof(system_paths) / sizeof(system_paths[0]))
+/* With network: how names become addresses. */
+static const char *const network_paths[] = {
+  "/etc/hosts",     "/etc/resolv.conf", "/etc/host.conf", "/etc/gai.conf",
+  "/etc/protocols", "/etc/services",    "/etc/hostname",  "/run/systemd/resolve",
+};
+
+/* Configuration that a repository of the workspace brings along must not choose what git runs.
+ * This holds for these settings; .gitattributes with filters and aliases of .git/config are not
+ * among them, so .git must not be written without asking (policy.h). */
+static const char *const git_settings[][2] = {
+  { "core.fsmonitor", "false" },
+  { "core.hooksPath", "/dev/null" },
+  { "core.pager", "cat" },
+  { "core.editor", "false" },
+  { "sequence.editor", "false" },
+  { "core.askPass", "" },
+  { "core.sshCommand", "ssh" },
+  { "core.gitProxy", "" },
+  { "credential.helper", "" },
+  { "protocol.ext.allow", "never" },
+  { "safe.bareRepository", "explicit" },
+  { "commit.gpgSign", "false" },
+  { "tag.gpgSign", "false" },
+  { "log.showSignature", "false" },
+};
+
+#define LENGTH(list) (sizeof(list) / sizeof((list)[0]))
+#define GIT_COUNT LENGTH(git_settings)
+#define READ_COUNT (LENGTH(system_paths) + LENGTH(network_paths))
 
 struct qp__commands {
   struct qp__tools *tools;
   char *temp;
   char *env[LIST_MAX + 1];
   char *read[LIST_MAX + 1];
-  bool no_network;
+  char *hidden[LIST_MAX + 1];
+  bool network;
   bool needs_landlock;
+  char refused[400]; /* why no command is run; "": they are */
 };
 
 struct command {
@@ -99,14 +189,37 @@ qp__commands_free(struct qp__commands *commands)
   for (size_t i = 0; i < LIST_MAX; i++) {
     qp__free(commands->env[i]);
     qp__free(commands->read[i]);
+    qp__free(commands->hidden[i]);
   }
   qp__free(commands->temp);
   qp__free(commands);
 }
 
+/* What the kernel cannot do is said once, at the start. */
+static void
+tell_weaknesses(const struct qp__commands *c)
+{
+  const struct qp__log *log = &c->tools->log;
+  int landlock = qp__sandbox_landlock();
+
+  if (c->refused[0])
+    qp__log(log, QP_LOG_WARN, "tool", "%s", c->refused);
+  if (!landlock && c->needs_landlock)
+    qp__log(log, QP_LOG_WARN, "tool",
+            "run_command is refused: this kernel has no Landlock, which confines commands; "
+            "command_needs_landlock = no runs them without");
+  else if (!landlock)
+    qp__log(log, QP_LOG_WARN, "tool",
+            "commands are not confined: this kernel has no Landlock, and command_needs_landlock "
+            "is no; a command can read and change whatever this user can");
+  if (!c->network && !qp__sandbox_seccomp())
+    qp__log(log, QP_LOG_WARN, "tool", "commands can use the network%s: this kernel has no seccomp",
+            landlock >= 4 ? ", but not TCP" : "");
+}
+
 enum qp_rc
 qp__commands_new(struct qp__tools *tools, const struct qp__tools_options *options,
-                 struct qp__commands **out, struct qp_err *err)
+                 const char *inside, struct qp__commands **out, struct qp_err *err)
 {
   struct qp__commands *c = qp__alloc0(1, sizeof(*c));
   enum qp_rc rc;
@@ -114,17 +227,25 @@ qp__commands_new(struct qp__tools *tools, const struct qp__tools_options *option
   if (!c)
     return qp__fail_nomem(err, "run_command");
   c->tools = tools;
-  c->no_network = options->command_no_network;
-  c->needs_landlock = options->command_needs_landlock;
+  c->network = options->command_network;
+  c->needs_landlock = !options->command_without_landlock;
   c->temp = qp__strdup(options->temp ? options->temp : TEMP_DEFAULT);
   rc = c->temp ? copy_list(c->env, options->command_env, "variables", err)
                : qp__fail_nomem(err, "run_command");
   if (!rc)
     rc = copy_list(c->read, options->command_read, "paths to read", err);
+  if (!rc)
+    rc = copy_list(c->hidden, options->hidden, "hidden paths", err);
   if (rc) {
     qp__commands_free(c);
     return rc;
   }
+  if (inside)
+    (void)snprintf(c->refused, sizeof(c->refused),
+                   "run_command is refused: the workspace holds '%.200s', which commands must not "
+                   "reach; keep it outside of the workspace",
+                   inside);
+  tell_weaknesses(c);
   *out = c;
   return QP_OK;
 }
@@ -260,9 +381,10 @@ stop_command(void *work)
 
 struct plan {
   const char *argv[ARGV_MAX + 1];
-  const char *env[LIST_MAX + 12];
+  const char *env[LIST_MAX + 2 * GIT_COUNT + 16];
   char texts[4][ENV_TEXT];
-  const char *read[LIST_MAX + SYSTEM_COUNT + 1];
+  char git[2 * GIT_COUNT + 1][64];
+  const char *read[LIST_MAX + READ_COUNT + 1];
   char temp[ENV_TEXT];
   const char *write[3];
   int cwd; /* -1: the workspace */
@@ -303,6 +425,43 @@ put_env(struct plan *plan, size_t *count, const char *entry)
   plan->env[*count] = NULL;
 }
 
+static void
+put_git_env(struct plan *plan, size_t *count)
+{
+  char(*text)[64] = plan->git;
+
+  put_env(plan, count, "GIT_CONFIG_NOSYSTEM=1");
+  put_env(plan, count, "GIT_TERMINAL_PROMPT=0");
+  put_env(plan, count, "GIT_PAGER=cat");
+  put_env(plan, count, "PAGER=cat");
+  for (size_t i = 0; i < GIT_COUNT; i++) {
+    (void)snprintf(*text, sizeof(*text), "GIT_CONFIG_KEY_%zu=%s", i, git_settings[i][0]);
+    put_env(plan, count, *text++);
+    (void)snprintf(*text, sizeof(*text), "GIT_CONFIG_VALUE_%zu=%s", i, git_settings[i][1]);
+    put_env(plan, count, *text++);
+  }
+  (void)snprintf(*text, sizeof(*text), "GIT_CONFIG_COUNT=%zu", GIT_COUNT);
+  put_env(plan, count, *text);
+}
+
+static void
+plan_paths(struct plan *plan, const struct command *c)
+{
+  size_t count = 0;
+  size_t i;
+
+  for (i = 0; i < LENGTH(system_paths); i++)
+    plan->read[count++] = system_paths[i];
+  for (i = 0; c->owner->network && i < LENGTH(network_paths); i++)
+    plan->read[count++] = network_paths[i];
+  for (i = 0; c->owner->read[i]; i++)
+    plan->read[count++] = c->owner->read[i];
+  plan->read[count] = NULL;
+  plan->write[0] = c->tools->workspace.path;
+  plan->write[1] = plan->temp;
+  plan->write[2] = NULL;
+}
+
 static enum qp_rc
 plan_surroundings(struct plan *plan, const struct command *c, struct qp_err *err)
 {
@@ -325,17 +484,10 @@ plan_surroundings(struct plan *plan, const struct command *c, struct qp_err *err
     if (i < 2 || plan->cwd < 0)
       put_env(plan, &count, plan->texts[i]);
   }
+  put_git_env(plan, &count);
   for (i = 0; c->owner->env[i]; i++)
     put_env(plan, &count, c->owner->env[i]);
-  count = 0;
-  for (i = 0; i < SYSTEM_COUNT; i++)
-    plan->read[count++] = system_paths[i];
-  for (i = 0; c->owner->read[i]; i++)
-    plan->read[count++] = c->owner->read[i];
-  plan->read[count] = NULL;
-  plan->write[0] = workspace;
-  plan->write[1] = plan->temp;
-  plan->write[2] = NULL;
+  plan_paths(plan, c);
   return QP_OK;
 }
 
@@ -362,7 +514,8 @@ start_process(struct command *c, struct plan *plan, uint64_t seconds, struct qp_
   const struct qp__sandbox_spec limits = {
     .read = plan->read,
     .write = plan->write,
-    .no_network = c->owner->no_network,
+    .hidden = (const char *const *)c->owner->hidden,
+    .no_network = !c->owner->network,
     .needs_landlock = c->owner->needs_landlock,
     .cpu_seconds = 8 * (seconds + 1),
     .memory = MEMORY_MAX,
@@ -376,6 +529,7 @@ start_process(struct command *c, struct plan *plan, uint64_t seconds, struct qp_
     .env = plan->env,
     .cwd = plan->cwd < 0 ? c->tools->workspace.fd : plan->cwd,
     .sandbox = &sandbox,
+    .supervised = true,
     .output = on_output,
     .end = on_end,
     .arg = c,
@@ -398,6 +552,10 @@ start_command(struct command *c, json_t *arguments, uint64_t seconds, struct qp_
   if (!plan)
     return qp__fail_nomem(err, "run_command");
   plan->cwd = -1;
+  if (c->owner->refused[0]) {
+    qp__free(plan);
+    return qp__fail(err, QP_DENIED, "%s", c->owner->refused);
+  }
   rc = plan_argv(plan, json_object_get(arguments, "command"), err);
   if (!rc && directory)
     rc = plan_directory(plan, &c->tools->workspace, directory, err);
@@ -451,8 +609,9 @@ const struct qp__builtin qp__builtin_run_command = {
             .title = "Run command",
             .description =
                 "Runs a command in the workspace: a string is given to /bin/sh -c, a list of "
-                "strings is run as it is. It can read the system and write only in the workspace "
-                "and in $TMPDIR, which is removed afterwards; processes that it leaves behind are "
+                "strings is run as it is. It can read programs and libraries of the system, and "
+                "write only in the workspace and in $TMPDIR, which is removed afterwards. It has "
+                "no network unless the server allows it. Processes that it leaves behind are "
                 "killed. The answer has exit_code, stdout and stderr.",
             .display = QP_DISPLAY_COLLAPSIBLE,
             .ui_hints = "{\"icon\":\"terminal\",\"summary\":\"command\",\"result\":\"terminal\"}",

@@ -67,9 +67,13 @@ struct qp__job {
 const char *qp__job_string(const struct qp__job *job, const char *name);
 int64_t qp__job_integer(const struct qp__job *job, const char *name, int64_t otherwise);
 bool qp__job_boolean(const struct qp__job *job, const char *name);
-/* The plain path; not given: ".". */
+/* The plain path, which is not hidden; not given: ".". */
 enum qp_rc qp__job_path(const struct qp__job *job, const char *name,
                         char out[QP__WORKSPACE_PATH_MAX], struct qp_err *err);
+
+/* Whether the call may see this plain path, which it comes across in a directory: it is not hidden.
+ */
+bool qp__job_may_visit(const struct qp__job *job, const char *plain);
 
 /* Appends to the answer, as a whole or, when it would go over the limit, not at all: then `cut` is
  * set and the answer is false. */
@@ -86,8 +90,9 @@ enum qp_rc qp__builtin_check(const struct qp__builtin *builtin, const json_t *ar
 
 struct qp__commands;
 
+/* `inside`: a hidden path in the workspace, for which commands are refused; or NULL. */
 enum qp_rc qp__commands_new(struct qp__tools *tools, const struct qp__tools_options *options,
-                            struct qp__commands **out, struct qp_err *err);
+                            const char *inside, struct qp__commands **out, struct qp_err *err);
 void qp__commands_free(struct qp__commands *commands);
 void qp__commands_call(struct qp__commands *commands, json_t *arguments, struct qp__tool_run *call);
 

@@ -212,16 +212,19 @@ static void
 add_entry(struct qp__job *job, const char *dir, const struct entry *entry)
 {
   const struct qp__workspace *w = job->workspace;
+  bool top = strcmp(dir, ".") == 0;
   char path[QP__WORKSPACE_PATH_MAX + 512];
   char mark[48] = "";
   struct stat st;
 
+  (void)snprintf(path, sizeof(path), "%s%s%s", top ? "" : dir, top ? "" : "/", entry->name);
+  if (!qp__job_may_visit(job, path))
+    return;
   if (entry->type == DT_DIR) {
     add_name(job, entry->name, "/");
   } else if (entry->type == DT_LNK) {
     add_name(job, entry->name, " (link)");
   } else {
-    (void)snprintf(path, sizeof(path), "%s/%s", dir, entry->name);
     if (entry->type == DT_REG && w->os->fstatat(w->os->self, w->fd, path, &st) == 0)
       (void)snprintf(mark, sizeof(mark), "  %lld bytes", (long long)st.st_size);
     add_name(job, entry->name, entry->type == DT_REG ? mark : " (not a file)");

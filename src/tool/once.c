@@ -37,6 +37,7 @@ open_once(struct once *o, const struct qp__tool_once *options, struct qp_err *er
   const struct qp__tools_options how = {
     .workspace = options->workspace,
     .policy = &o->policy,
+    .hidden = options->hidden,
     .timeout_ms = options->timeout_ms,
     .log = { options->log, options->log_arg },
   };

@@ -11,6 +11,7 @@ struct qp__tool_once {
   struct qp_bytes mcp;       /* the text of an mcp.json; empty: no servers */
   const char *mcp_name;      /* how sentences call it */
   const char *const *policy; /* rules as lines, ends with NULL; NULL: the defaults */
+  const char *const *hidden; /* paths that no tool may reach, ends with NULL; NULL: none */
   uint64_t timeout_ms;       /* 0: the default */
   qp_log_fn *log;
   void *log_arg;

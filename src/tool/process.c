@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
 #include <string.h>
@@ -21,6 +22,7 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "tool/sandbox.h"
+#include "tool/supervisor.h"
 
 #define LINGER_MS 300 /* for pipes that stay open after the end */
 #define POLL_MS 20
@@ -39,7 +41,9 @@ enum { IN, OUT, ERR, PIPES };
 
 struct qp__process {
   uv_loop_t *loop;
-  pid_t pid;
+  struct qp__process *next; /* in `running` */
+  pid_t pid;                /* of the child, or of its supervisor */
+  bool supervised;
   int pidfd;        /* -1: none */
   uv_poll_t poll;   /* on pidfd */
   uv_timer_t timer; /* looking, stopping, lingering */
@@ -56,6 +60,61 @@ struct qp__process {
   void *arg;
   char buffer[READ_SIZE];
 };
+
+/* ---- all processes ---- */
+
+static pthread_mutex_t running_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct qp__process *running;
+
+static void
+enroll(struct qp__process *p)
+{
+  (void)pthread_mutex_lock(&running_lock);
+  p->next = running;
+  running = p;
+  (void)pthread_mutex_unlock(&running_lock);
+}
+
+static void
+strike(struct qp__process *p)
+{
+  struct qp__process **at = &running;
+
+  (void)pthread_mutex_lock(&running_lock);
+  while (*at && *at != p)
+    at = &(*at)->next;
+  if (*at)
+    *at = p->next;
+  (void)pthread_mutex_unlock(&running_lock);
+}
+
+static bool
+is_running(pid_t pid, bool *any)
+{
+  struct qp__process *p;
+
+  (void)pthread_mutex_lock(&running_lock);
+  for (p = running; p && p->pid != pid; p = p->next)
+    continue;
+  *any = running != NULL;
+  (void)pthread_mutex_unlock(&running_lock);
+  return p != NULL;
+}
+
+bool
+qp__process_owns(long pid)
+{
+  bool any = false;
+
+  for (pid_t at = (pid_t)pid; at > 1;) {
+    if (is_running(at, &any))
+      return true;
+    at = any ? qp__process_parent(at, NULL) : 0;
+    if (at == 0)
+      return any;
+  }
+  return false;
+}
 
 /* ---- the end ---- */
 
@@ -139,6 +198,7 @@ reap(struct qp__process *p)
   } else if (errno != ECHILD) { /* ECHILD: somebody ignores SIGCHLD; how it ended is lost */
     return false;
   }
+  strike(p);
   p->reaped = true;
   return true;
 }
@@ -184,7 +244,11 @@ on_timer(uv_timer_t *timer)
 void
 qp__process_kill(struct qp__process *process, int signal)
 {
-  if (!process->reaped)
+  if (process->reaped)
+    return;
+  if (process->supervised)
+    (void)kill(process->pid, signal == SIGKILL ? QP__SUPERVISOR_KILL : SIGTERM);
+  else
     (void)kill(-process->pid, signal);
 }
 
@@ -200,12 +264,6 @@ qp__process_stop(struct qp__process *process, uint64_t grace_ms)
   process->signal_at = uv_now(process->loop) + process->grace_ms;
   (void)uv_timer_start(&process->timer, on_timer, process->pidfd < 0 ? POLL_MS : process->grace_ms,
                        process->pidfd < 0 ? POLL_MS : process->grace_ms);
-}
-
-int
-qp__process_pid(const struct qp__process *process)
-{
-  return (int)process->pid;
 }
 
 /* ---- pipes ---- */
@@ -425,13 +483,13 @@ reset_signals(void)
 }
 
 static int
-prepare_child(const struct start *s)
+prepare_child(const struct start *s, pid_t parent)
 {
   int error;
 
   if (setsid() < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
     return errno;
-  if (getppid() != s->parent)
+  if (getppid() != parent)
     return ESRCH;
   if (s->spec->cwd >= 0 && fchdir(s->spec->cwd) < 0)
     return errno;
@@ -441,10 +499,17 @@ prepare_child(const struct start *s)
   return error;
 }
 
-static void
-run_child(const struct start *s)
+static _Noreturn void
+report_error(int report, int error)
 {
-  int error = prepare_child(s);
+  (void)!write(report, &error, sizeof(error));
+  _exit(127);
+}
+
+static _Noreturn void
+run_child(const struct start *s, pid_t parent)
+{
+  int error = prepare_child(s, parent);
   int report = s->report[1];
 
   reset_signals();
@@ -454,8 +519,22 @@ run_child(const struct start *s)
     (void)execve(s->program, (char *const *)s->spec->argv, (char *const *)s->spec->env);
     error = errno;
   }
-  (void)!write(report, &error, sizeof(error));
-  _exit(127);
+  report_error(report, error);
+}
+
+static _Noreturn void
+run_supervisor(const struct start *s)
+{
+  pid_t self = getpid();
+  int error = qp__supervisor_begin(s->parent);
+  pid_t child = error ? -1 : fork();
+
+  if (child == 0)
+    run_child(s, self);
+  if (child < 0)
+    report_error(s->report[1], error ? error : errno);
+  close_from(0); /* the ends of the pipes too: our parent must see when they close */
+  qp__supervisor_run(child);
 }
 
 /* What the child says; 0: it runs. */
@@ -483,8 +562,10 @@ fork_child(struct start *s, pid_t *out, struct qp_err *err)
   (void)sigfillset(&all);
   (void)pthread_sigmask(SIG_SETMASK, &all, &before); /* no handler of ours runs in the child */
   pid = fork();
+  if (pid == 0 && s->spec->supervised)
+    run_supervisor(s);
   if (pid == 0)
-    run_child(s);
+    run_child(s, s->parent);
   error = pid < 0 ? errno : 0;
   (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
   if (error)
@@ -548,6 +629,7 @@ qp__process_start(uv_loop_t *loop, const struct qp__process_spec *spec, struct q
   if (!p)
     return qp__fail_nomem(err, "starting a process");
   p->loop = loop;
+  p->supervised = spec->supervised;
   p->code = -1;
   p->output = spec->output;
   p->end = spec->end;
@@ -555,6 +637,7 @@ qp__process_start(uv_loop_t *loop, const struct qp__process_spec *spec, struct q
   rc = make_pipes(&s) ? fork_child(&s, &p->pid, err)
                       : qp__fail_sys(err, -errno, "the pipes of a process");
   if (!rc) {
+    enroll(p);
     watch(p, &s);
     *out = p;
     p = NULL;

@@ -7,7 +7,8 @@
  *
  * (1) `end` is called exactly once, when the child has ended, all of its group has been killed and
  *     its output is at an end. A process that left the group and holds the pipes is not waited for
- *     longer than LINGER_MS (process.c).
+ *     longer than LINGER_MS (process.c). Of a supervised child (supervisor.h) nothing is left then,
+ *     whatever groups and sessions its descendants made.
  * (2) After `end` the process is gone; before it, it cannot be released, only killed. */
 #ifndef QP_TOOL_PROCESS_H
 #define QP_TOOL_PROCESS_H
@@ -26,6 +27,7 @@ struct qp__process_spec {
   const char *const *env;            /* "NAME=value" */
   int cwd;                           /* a directory's descriptor; -1: as here */
   const struct qp__sandbox *sandbox; /* NULL: none. Needed until start returns */
+  bool supervised;                   /* nothing that it starts outlives it, or us */
   bool input;                        /* standard input is a pipe, else /dev/null */
 
   /* `stream` is 1 for standard output, 2 for standard error. */
@@ -48,12 +50,16 @@ enum qp_rc qp__process_write_line(struct qp__process *process, const char *data,
                                   struct qp_err *err);
 void qp__process_close_input(struct qp__process *process);
 
-/* A signal to the whole group. */
+/* A signal to the whole group. To a supervised child: SIGKILL ends all that it started, any other
+ * signal is sent as SIGTERM. */
 void qp__process_kill(struct qp__process *process, int signal);
 /* Closes its input; when it has not ended after `grace_ms` it gets SIGTERM, and SIGKILL after as
  * long again. */
 void qp__process_stop(struct qp__process *process, uint64_t grace_ms);
 
-int qp__process_pid(const struct qp__process *process);
+/* Whether a process is one that was started here and has not ended, or a descendant of one; a
+ * number that no process has counts as one when any is running, because nobody can tell any more.
+ * From any thread. */
+bool qp__process_owns(long pid);
 
 #endif

@@ -1,18 +1,29 @@
 /* sandbox.c - see sandbox.h. The C library has no functions for Landlock, and the kernel headers of
- * the build machine may be older than the kernel, so the structures stand here. */
+ * the build machine may be older than the kernel, so the structures stand here.
+ *
+ * Landlock can only allow: a rule for a directory holds for all below it. Where something hidden is
+ * below, the directory is not allowed itself, but each of its entries that does not lead there. */
 #include "tool/sandbox.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/audit.h>
 #include <linux/capability.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <signal.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/err.h"
+#include "tool/hidden.h"
 
 #ifndef SYS_landlock_create_ruleset
 #define SYS_landlock_create_ruleset 444
@@ -20,6 +31,23 @@
 #define SYS_landlock_restrict_self 446
 #endif
 
+#if defined(__x86_64__)
+#define NATIVE_ARCH AUDIT_ARCH_X86_64
+#define FOREIGN_CALLS 0x40000000u /* x32: the same architecture, other numbers */
+#elif defined(__aarch64__)
+#define NATIVE_ARCH AUDIT_ARCH_AARCH64
+#elif defined(__riscv) && __riscv_xlen == 64
+#define NATIVE_ARCH AUDIT_ARCH_RISCV64
+#endif
+
+#ifndef SYS_io_uring_setup
+#define SYS_io_uring_setup 425
+#endif
+#ifndef SYS_pidfd_open
+#define SYS_pidfd_open 434
+#endif
+
+#define DEPTH_MAX 64
 #define CREATE_RULESET_VERSION 1u
 #define RULE_PATH_BENEATH 1
 
@@ -48,8 +76,8 @@ struct path_beneath_attr {
   int32_t parent_fd;
 } __attribute__((packed));
 
-static const char *const devices[] = { "/dev/null",    "/dev/zero", "/dev/full", "/dev/random",
-                                       "/dev/urandom", "/dev/tty",  NULL };
+static const char *const devices[] = { "/dev/null",   "/dev/zero",    "/dev/full",
+                                       "/dev/random", "/dev/urandom", NULL };
 
 int
 qp__sandbox_landlock(void)
@@ -57,6 +85,18 @@ qp__sandbox_landlock(void)
   long version = syscall(SYS_landlock_create_ruleset, NULL, 0, CREATE_RULESET_VERSION);
 
   return version > 0 ? (int)version : 0;
+}
+
+bool
+qp__sandbox_seccomp(void)
+{
+#ifdef NATIVE_ARCH
+  const uint32_t action = SECCOMP_RET_ERRNO;
+
+  return syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &action) == 0;
+#else
+  return false;
+#endif
 }
 
 /* ---- in the parent ---- */
@@ -79,36 +119,93 @@ file_rights(uint64_t rights)
   return rights & (FS_EXECUTE | FS_WRITE_FILE | FS_READ_FILE | FS_TRUNCATE | FS_IOCTL_DEV);
 }
 
+struct rules {
+  int ruleset;
+  struct qp__hidden hidden;
+};
+
+static enum qp_rc allow_entries(const struct rules *r, int dir, uint64_t rights, int depth,
+                                struct qp_err *err);
+
+/* Takes the descriptor. `path` is for sentences. */
 static enum qp_rc
-allow(int ruleset, const char *path, uint64_t rights, struct qp_err *err)
+allow_fd(const struct rules *r, int fd, const char *path, uint64_t rights, int depth,
+         struct qp_err *err)
 {
-  struct path_beneath_attr rule = { .allowed_access = rights };
+  struct path_beneath_attr rule = { .allowed_access = rights, .parent_fd = fd };
+  enum qp__hidden_kind kind;
   struct stat st;
   enum qp_rc rc = QP_OK;
 
-  rule.parent_fd = open(path, O_PATH | O_CLOEXEC);
-  if (rule.parent_fd < 0) {
-    if (errno == ENOENT || errno == ENOTDIR || errno == EACCES)
-      return QP_OK;
-    return qp__fail_sys(err, -errno, "the sandbox's path '%.200s'", path);
-  }
-  if (fstat(rule.parent_fd, &st) < 0)
+  if (fstat(fd, &st) < 0) {
     rc = qp__fail_sys(err, -errno, "the sandbox's path '%.200s'", path);
-  else if (!S_ISDIR(st.st_mode))
+    (void)close(fd);
+    return rc;
+  }
+  kind = qp__hidden_find(&r->hidden, &st);
+  if (!S_ISDIR(st.st_mode))
     rule.allowed_access = file_rights(rights);
-  if (!rc && syscall(SYS_landlock_add_rule, ruleset, RULE_PATH_BENEATH, &rule, 0) < 0)
+  if (kind == QP__ABOVE_HIDDEN && S_ISDIR(st.st_mode))
+    rc = allow_entries(r, fd, rights, depth, err);
+  else if (kind == QP__VISIBLE && !S_ISLNK(st.st_mode) &&
+           syscall(SYS_landlock_add_rule, r->ruleset, RULE_PATH_BENEATH, &rule, 0) < 0)
     rc = qp__fail_sys(err, -errno, "the sandbox's rule for '%.200s'", path);
-  (void)close(rule.parent_fd);
+  (void)close(fd);
+  return rc;
+}
+
+/* Entries that cannot be opened, or that are links, are left out: what a link leads to is allowed
+ * where it is, or not at all. */
+static enum qp_rc
+allow_entries(const struct rules *r, int dir, uint64_t rights, int depth, struct qp_err *err)
+{
+  int fd = depth < DEPTH_MAX ? openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+  DIR *list = fd < 0 ? NULL : fdopendir(fd);
+  struct dirent *entry;
+  enum qp_rc rc = QP_OK;
+
+  if (!list) {
+    if (fd >= 0)
+      (void)close(fd);
+    return QP_OK; /* it is not allowed then */
+  }
+  while (!rc && (entry = readdir(list))) {
+    int child;
+
+    if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+      continue;
+    child = openat(dir, entry->d_name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    if (child >= 0)
+      rc = allow_fd(r, child, entry->d_name, rights, depth + 1, err);
+  }
+  (void)closedir(list);
   return rc;
 }
 
 static enum qp_rc
-allow_all(int ruleset, const char *const *paths, uint64_t rights, struct qp_err *err)
+allow(const struct rules *r, const char *path, uint64_t rights, struct qp_err *err)
+{
+  int fd = open(path, O_PATH | O_CLOEXEC);
+
+  if (fd < 0) {
+    if (errno == ENOENT || errno == ENOTDIR || errno == EACCES)
+      return QP_OK;
+    return qp__fail_sys(err, -errno, "the sandbox's path '%.200s'", path);
+  }
+  if (r->hidden.count > 0 && qp__hidden_holds(&r->hidden, path)) {
+    (void)close(fd);
+    return QP_OK;
+  }
+  return allow_fd(r, fd, path, rights, 0, err);
+}
+
+static enum qp_rc
+allow_all(const struct rules *r, const char *const *paths, uint64_t rights, struct qp_err *err)
 {
   enum qp_rc rc = QP_OK;
 
   for (; paths && *paths && !rc; paths++)
-    rc = allow(ruleset, *paths, rights, err);
+    rc = allow(r, *paths, rights, err);
   return rc;
 }
 
@@ -119,26 +216,28 @@ make_ruleset(const struct qp__sandbox_spec *spec, int version, int *out, struct 
   size_t size = version >= 6 ? sizeof(attr) : version >= 4 ? 16 : 8;
   const uint64_t reading = FS_EXECUTE | FS_READ_FILE | FS_READ_DIR;
   const uint64_t device = FS_READ_FILE | FS_WRITE_FILE | (attr.handled_access_fs & FS_IOCTL_DEV);
-  int ruleset;
-  enum qp_rc rc;
+  struct rules r = { .ruleset = -1 };
+  enum qp_rc rc = qp__hidden_init(&r.hidden, spec->hidden, err);
 
+  if (rc)
+    return rc;
   if (spec->no_network && version >= 4)
     attr.handled_access_net = NET_BIND_TCP | NET_CONNECT_TCP;
   if (version >= 6)
     attr.scoped = SCOPE_ABSTRACT_UNIX_SOCKET | SCOPE_SIGNAL;
-  ruleset = (int)syscall(SYS_landlock_create_ruleset, &attr, size, 0);
-  if (ruleset < 0)
+  r.ruleset = (int)syscall(SYS_landlock_create_ruleset, &attr, size, 0);
+  if (r.ruleset < 0)
     return qp__fail_sys(err, -errno, "making the sandbox");
-  rc = allow_all(ruleset, spec->read, reading, err);
+  rc = allow_all(&r, spec->read, reading, err);
   if (!rc)
-    rc = allow_all(ruleset, spec->write, attr.handled_access_fs & ~(uint64_t)FS_IOCTL_DEV, err);
+    rc = allow_all(&r, spec->write, attr.handled_access_fs & ~(uint64_t)FS_IOCTL_DEV, err);
   if (!rc)
-    rc = allow_all(ruleset, devices, device, err);
+    rc = allow_all(&r, devices, device, err);
   if (rc) {
-    (void)close(ruleset);
+    (void)close(r.ruleset);
     return rc;
   }
-  *out = ruleset;
+  *out = r.ruleset;
   return QP_OK;
 }
 
@@ -152,10 +251,14 @@ qp__sandbox_init(struct qp__sandbox *out, const struct qp__sandbox_spec *spec, s
   if (version > 0)
     rc = make_ruleset(spec, version, &ruleset, err);
   else if (spec->needs_landlock)
-    rc = qp__fail(err, QP_DENIED, "this kernel has no Landlock, and commands are not run without");
+    rc = qp__fail(
+        err, QP_DENIED,
+        "this kernel has no Landlock, which confines commands; command_needs_landlock = no "
+        "runs them without");
   if (rc)
     return rc;
   out->ruleset = ruleset;
+  out->maker = (int)getpid();
   out->limits = *spec;
   return QP_OK;
 }
@@ -211,6 +314,114 @@ drop_capabilities(void)
   return syscall(SYS_capset, &header, data) < 0 ? errno : 0;
 }
 
+#ifdef NATIVE_ARCH
+/* ---- the filter ---- */
+
+#define FILTER_MAX 96
+#define NO_SIGNALS 3 /* targets that may not be signalled */
+
+struct filter {
+  struct sock_filter code[FILTER_MAX];
+  unsigned short len;
+};
+
+static void
+emit(struct filter *f, uint16_t code, uint32_t k, uint8_t when, uint8_t otherwise)
+{
+  if (f->len < FILTER_MAX)
+    f->code[f->len++] = (struct sock_filter){ code, when, otherwise, k };
+}
+
+static void
+load(struct filter *f, size_t offset)
+{
+  emit(f, BPF_LD | BPF_W | BPF_ABS, (uint32_t)offset, 0, 0);
+}
+
+/* Answers `error` when what was loaded is `value`. */
+static void
+refuse_if(struct filter *f, uint32_t value, int error)
+{
+  emit(f, BPF_JMP | BPF_JEQ | BPF_K, value, 0, 1);
+  emit(f, BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (uint32_t)error, 0, 0);
+}
+
+#define ARGUMENT(n) (offsetof(struct seccomp_data, args) + (n) * sizeof(uint64_t))
+
+/* The low half of an argument: both architectures are little-endian. Loads the number of the call
+ * again at its end. */
+static void
+refuse_argument(struct filter *f, uint32_t call, unsigned n, const uint32_t *values, size_t count,
+                int error)
+{
+  emit(f, BPF_JMP | BPF_JEQ | BPF_K, call, 0, (uint8_t)(2 * count + 2));
+  load(f, ARGUMENT(n));
+  for (size_t i = 0; i < count; i++)
+    refuse_if(f, values[i], error);
+  load(f, offsetof(struct seccomp_data, nr));
+}
+
+static void
+refuse_sockets(struct filter *f)
+{
+  refuse_if(f, SYS_socket, EACCES);
+  refuse_if(f, SYS_io_uring_setup, ENOSYS);
+  /* A pair of datagram sockets can be connected to other addresses. */
+  emit(f, BPF_JMP | BPF_JEQ | BPF_K, SYS_socketpair, 0, 5);
+  load(f, ARGUMENT(1));
+  emit(f, BPF_ALU | BPF_AND | BPF_K, 0xf, 0, 0);
+  refuse_if(f, SOCK_DGRAM, EACCES);
+  load(f, offsetof(struct seccomp_data, nr));
+}
+
+static void
+refuse_signals(struct filter *f, pid_t supervisor, pid_t maker)
+{
+  const uint32_t processes[] = { (uint32_t)supervisor, (uint32_t)maker };
+  const uint32_t groups[] = { (uint32_t)-1, (uint32_t)-supervisor, (uint32_t)-getpgid(maker) };
+  static const uint32_t calls[] = {
+    SYS_kill, SYS_tkill, SYS_tgkill, SYS_rt_sigqueueinfo, SYS_rt_tgsigqueueinfo, SYS_pidfd_open
+  };
+
+  for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
+    refuse_argument(f, calls[i], 0, processes, 2, EPERM);
+  refuse_argument(f, SYS_kill, 0, groups, NO_SIGNALS, EPERM);
+}
+
+static int
+put_on_filter(const struct qp__sandbox *sandbox)
+{
+  struct filter f = { .len = 0 };
+  struct sock_fprog program;
+
+  load(&f, offsetof(struct seccomp_data, arch));
+  emit(&f, BPF_JMP | BPF_JEQ | BPF_K, NATIVE_ARCH, 1, 0);
+  emit(&f, BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS, 0, 0);
+  load(&f, offsetof(struct seccomp_data, nr));
+#ifdef FOREIGN_CALLS
+  emit(&f, BPF_JMP | BPF_JGE | BPF_K, FOREIGN_CALLS, 0, 1);
+  emit(&f, BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS, 0, 0);
+#endif
+  if (sandbox->limits.no_network)
+    refuse_sockets(&f);
+  refuse_signals(&f, getppid(), (pid_t)sandbox->maker);
+  emit(&f, BPF_RET | BPF_K, SECCOMP_RET_ALLOW, 0, 0);
+  if (f.len == FILTER_MAX)
+    return E2BIG;
+  program = (struct sock_fprog){ f.len, f.code };
+  return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) < 0 ? errno : 0;
+}
+#else
+static int
+put_on_filter(const struct qp__sandbox *sandbox)
+{
+  (void)sandbox;
+  return 0;
+}
+#endif
+
+/* ---- entering ---- */
+
 int
 qp__sandbox_enter(const struct qp__sandbox *sandbox)
 {
@@ -234,5 +445,5 @@ qp__sandbox_enter(const struct qp__sandbox *sandbox)
     return errno;
   if (sandbox->ruleset >= 0 && syscall(SYS_landlock_restrict_self, sandbox->ruleset, 0) < 0)
     return errno;
-  return 0;
+  return qp__sandbox_seccomp() ? put_on_filter(sandbox) : 0;
 }

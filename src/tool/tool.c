@@ -13,7 +13,9 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "tool/builtin.h"
+#include "tool/hidden.h"
 #include "tool/limit.h"
+#include "tool/process.h"
 #include "tool/text.h"
 
 #define TIMEOUT_MS 60000
@@ -37,6 +39,7 @@ free_tools(uv_handle_t *handle)
     source->free(source->self);
   }
   qp__workspace_close(&tools->workspace);
+  qp__free(tools->hidden);
   json_decref(tools->no_memory);
   qp__free(tools);
   if (closed)
@@ -76,11 +79,29 @@ qp__tools_tell_change(struct qp__tools *tools)
 
 /* ---- opening and closing ---- */
 
+/* *inside as in qp__hidden_check(). */
+static enum qp_rc
+hide(struct qp__tools *tools, const struct qp__tools_options *options, const char **inside,
+     struct qp_err *err)
+{
+  enum qp_rc rc = qp__hidden_check(options->hidden, options->workspace, inside, err);
+
+  if (rc || !*inside)
+    return rc;
+  tools->hidden = qp__alloc(sizeof(*tools->hidden));
+  if (!tools->hidden)
+    return qp__fail_nomem(err, "opening the tools");
+  rc = qp__hidden_init(tools->hidden, options->hidden, err);
+  tools->workspace.hidden = tools->hidden;
+  return rc;
+}
+
 enum qp_rc
 qp__tools_open(uv_loop_t *loop, const struct qp__tools_options *options, struct qp__tools **out,
                struct qp_err *err)
 {
   struct qp__tools *tools = qp__alloc0(1, sizeof(*tools));
+  const char *inside = NULL;
   enum qp_rc rc = QP_OK;
 
   if (!tools)
@@ -100,9 +121,12 @@ qp__tools_open(uv_loop_t *loop, const struct qp__tools_options *options, struct 
   if (!rc && options->workspace)
     rc = qp__workspace_open(&tools->workspace, tools->os, options->workspace, err);
   if (!rc && options->workspace)
-    rc = qp__builtin_add(tools, options, err);
+    rc = hide(tools, options, &inside, err);
+  if (!rc && options->workspace)
+    rc = qp__builtin_add(tools, options, inside, err);
   if (rc) {
     qp__workspace_close(&tools->workspace);
+    qp__free(tools->hidden);
     json_decref(tools->no_memory);
     qp__free(tools);
     return rc;
@@ -371,4 +395,10 @@ qp__tools_call(struct qp__tools *tools, const struct qp__tool_request *request,
   if (out)
     *out = call;
   return QP_OK;
+}
+
+bool
+qp__tools_owns_pid(long pid)
+{
+  return qp__process_owns(pid);
 }

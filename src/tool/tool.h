@@ -70,8 +70,13 @@ struct qp__tools_options {
   const char *temp;                /* where its private directories are made; default "/tmp" */
   const char *const *command_env;  /* "NAME=value", ends with NULL; besides the few that it gets */
   const char *const *command_read; /* more paths that it may read, ends with NULL */
-  bool command_no_network;         /* no TCP, where the kernel can forbid it */
-  bool command_needs_landlock;     /* without Landlock it is refused, not run */
+  bool command_network;            /* commands may use the network */
+  bool command_without_landlock;   /* commands run although the kernel has no Landlock */
+
+  /* Absolute paths that no tool may reach, ends with NULL: the data directory, the configuration,
+   * keys. The workspace must not be inside of one (QP_INVALID). Where it holds one, the file tools
+   * pass it over, and run_command is refused: a sandbox cannot hide a part of what it opens. */
+  const char *const *hidden;
 
   /* Tools came or went: read the list again. May be NULL. */
   void (*changed)(void *arg);
@@ -125,6 +130,10 @@ struct qp__tool_request {
  * closed (QP_MISUSE); all else is an error result. *out (may be NULL) is borrowed until `done`. */
 enum qp_rc qp__tools_call(struct qp__tools *tools, const struct qp__tool_request *request,
                           struct qp__tool_run **out, struct qp_err *err);
+
+/* Whether a process of this machine was started by a tool: a command, an MCP server, or a
+ * descendant of one. Nobody of them may ask the server to approve a call. From any thread. */
+bool qp__tools_owns_pid(long pid);
 
 /* Stops the call; its result, QP__TOOL_CANCELLED unless it was there already, comes as ever. */
 void qp__tool_run_cancel(struct qp__tool_run *call);

@@ -67,6 +67,7 @@ struct qp__tools {
   void *changed_arg;
 
   struct qp__workspace workspace; /* path is NULL: none */
+  struct qp__hidden *hidden;      /* what the workspace must not show; NULL: nothing */
   struct qp__tool_source *sources;
   struct qp__tool_run *calls;
   size_t starting;   /* servers whose first start has not come to an end */

@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 #include "base/err.h"
 #include "base/str.h"
 #include "os/file.h"
+#include "tool/hidden.h"
 
 #define DEPTH_MAX 64
 #define NAMES_MAX 100000 /* of one directory that is walked through */
@@ -24,6 +26,7 @@ qp__workspace_open(struct qp__workspace *w, const struct qp__os *os, const char 
                    struct qp_err *err)
 {
   size_t len = strlen(path);
+  char real[PATH_MAX];
   char *copy;
   int fd;
 
@@ -44,6 +47,13 @@ qp__workspace_open(struct qp__workspace *w, const struct qp__os *os, const char 
   w->os = os;
   w->fd = fd;
   w->path = copy;
+  if (realpath(copy, real) && strcmp(real, copy) != 0) {
+    w->real = qp__strdup(real);
+    if (!w->real) {
+      qp__workspace_close(w);
+      return qp__fail_nomem(err, "opening the workspace");
+    }
+  }
   return QP_OK;
 }
 
@@ -53,6 +63,7 @@ qp__workspace_close(struct qp__workspace *w)
   if (w->path)
     qp__close(w->os, w->fd);
   qp__free(w->path);
+  qp__free(w->real);
   memset(w, 0, sizeof(*w));
   w->fd = -1;
 }
@@ -114,6 +125,32 @@ qp__workspace_plain(const struct qp__workspace *w, const char *path,
     plain[len++] = '.';
   plain[len] = 0;
   memcpy(out, plain, len + 1);
+  return QP_OK;
+}
+
+bool
+qp__workspace_is_hidden(const struct qp__workspace *w, const char *plain)
+{
+  struct stat st;
+
+  return w->hidden && w->os->fstatat(w->os->self, w->fd, plain, &st) == 0 &&
+         qp__hidden_find(w->hidden, &st) == QP__IS_HIDDEN;
+}
+
+enum qp_rc
+qp__workspace_reach(const struct qp__workspace *w, const char *plain, struct qp_err *err)
+{
+  char part[QP__WORKSPACE_PATH_MAX];
+  size_t len = strlen(plain);
+
+  for (size_t n = 1; w->hidden && n <= len; n++)
+    if (n == len || plain[n] == '/') {
+      memcpy(part, plain, n);
+      part[n] = 0;
+      if (qp__workspace_is_hidden(w, part))
+        return qp__fail(err, QP_DENIED, "'%.200s' belongs to quipu itself; tools cannot reach it",
+                        part);
+    }
   return QP_OK;
 }
 
@@ -362,7 +399,8 @@ walk_names(const struct walk *walk, const char *plain, const struct names *names
     if (walk->stop && *walk->stop)
       return qp__fail(err, QP_STOPPED, "stopped");
     if (n < 0 || (size_t)n >= sizeof(child) ||
-        (name->type == DT_DIR && strcmp(name->text, ".git") == 0))
+        (name->type == DT_DIR && strcmp(name->text, ".git") == 0) ||
+        qp__workspace_is_hidden(walk->w, child))
       continue;
     rc = walk->visit(walk->arg, child, name->type, err);
     if (!rc && name->type == DT_DIR && depth < DEPTH_MAX)

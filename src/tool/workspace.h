@@ -6,6 +6,9 @@
  * component by openat2 below the directory's descriptor, or by a walk with O_NOFOLLOW), that plain
  * path means the same file as the model's, also when somebody puts a link into its way meanwhile.
  *
+ * Paths that are hidden (hidden.h) are refused by reach() and left out of walks; the other
+ * functions do not look at them.
+ *
  * The descriptor stays open, so that a workspace that is moved or replaced stays the same
  * directory. All functions but open and close may be called from any thread. */
 #ifndef QP_TOOL_WORKSPACE_H
@@ -16,12 +19,16 @@
 #include "base/buf.h"
 #include "os/os.h"
 
+struct qp__hidden;
+
 #define QP__WORKSPACE_PATH_MAX 4096 /* with its NUL */
 
 struct qp__workspace {
   const struct qp__os *os;
   int fd;
   char *path; /* absolute, as it was given; no '/' at its end unless it is "/" */
+  char *real; /* the same without links; NULL: it is not known */
+  const struct qp__hidden *hidden; /* what tools must not reach in it, borrowed; NULL: nothing */
 };
 
 /* `path` must be absolute and an existing directory. */
@@ -33,6 +40,12 @@ void qp__workspace_close(struct qp__workspace *w); /* also on a zeroed struct */
  * QP_INVALID: it is empty, too long or has a control character. */
 enum qp_rc qp__workspace_plain(const struct qp__workspace *w, const char *path,
                                char out[QP__WORKSPACE_PATH_MAX], struct qp_err *err);
+
+/* Whether a plain path is hidden itself, without looking at the directories above it. */
+bool qp__workspace_is_hidden(const struct qp__workspace *w, const char *plain);
+/* QP_DENIED: the plain path is hidden or below something hidden. */
+enum qp_rc qp__workspace_reach(const struct qp__workspace *w, const char *plain,
+                               struct qp_err *err);
 
 /* For system calls below, on a plain path: the sentence and code of a failure, in words that help a
  * model. `deed` is such as "read". */
@@ -59,8 +72,9 @@ typedef enum qp_rc qp__workspace_visit(void *arg, const char *plain, unsigned ch
                                        struct qp_err *err);
 
 /* Visits everything below a directory, in bytewise order of each directory's names, links not
- * followed; directories called ".git" are left out. What cannot be listed is passed over, unless it
- * is the directory itself. QP_STOPPED: *stop (an atomic bool, may be NULL) was set. */
+ * followed; directories called ".git" and what is hidden are left out. What cannot be listed is
+ * passed over, unless it is the directory itself. QP_STOPPED: *stop (an atomic bool, may be NULL)
+ * was set. */
 enum qp_rc qp__workspace_walk(const struct qp__workspace *w, const char *plain,
                               qp__workspace_visit *visit, void *arg, const _Atomic bool *stop,
                               struct qp_err *err);

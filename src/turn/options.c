@@ -8,6 +8,7 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "llm/demo.h"
+#include "store/context_int.h"
 #include "tool/mcp.h"
 #include "tool/mcp_config.h"
 #include "turn/engine.h"
@@ -17,6 +18,7 @@
 #define RETRIES 3
 #define FLUSH_MS 100
 #define NAMES_MAX 16384
+#define HIDDEN_MAX 60
 
 static const char *
 no_variable(void *arg, const char *name)
@@ -212,9 +214,28 @@ add_servers(struct qp_engine *e, const struct qp__mcp_configs *servers, struct q
   return rc;
 }
 
+/* The store itself, and what the options name. */
+static enum qp_rc
+list_hidden(const struct qp_engine *e, const struct qp_engine_options *o,
+            const char *out[HIDDEN_MAX + 2], struct qp_err *err)
+{
+  size_t count = 0;
+
+  if (e->store->where)
+    out[count++] = e->store->where;
+  for (size_t i = 0; o->hidden && o->hidden[i]; i++) {
+    if (i == HIDDEN_MAX)
+      return qp__fail(err, QP_INVALID, "at most %d paths can be hidden from tools", HIDDEN_MAX);
+    out[count++] = o->hidden[i];
+  }
+  out[count] = NULL;
+  return QP_OK;
+}
+
 enum qp_rc
 qp__engine_open_tools(struct qp_engine *e, const struct qp_engine_options *o, struct qp_err *err)
 {
+  const char *hidden[HIDDEN_MAX + 2] = { NULL };
   struct qp__tools_options options = {
     .log = e->log,
     .workspace = o->workspace,
@@ -222,15 +243,16 @@ qp__engine_open_tools(struct qp_engine *e, const struct qp_engine_options *o, st
     .timeout_ms = o->tool_timeout_ms,
     .command_env = o->command_env,
     .command_read = o->command_read,
-    .command_no_network = o->flags & QP_ENGINE_NO_NETWORK,
-    .command_needs_landlock = o->flags & QP_ENGINE_NEEDS_LANDLOCK,
+    .command_network = o->flags & QP_ENGINE_COMMAND_NETWORK,
+    .command_without_landlock = o->flags & QP_ENGINE_COMMAND_WITHOUT_LANDLOCK,
+    .hidden = hidden,
     .changed = qp__engine_tools_changed,
     .changed_arg = e,
   };
   struct qp__mcp_configs servers = { 0 };
-  enum qp_rc rc = QP_OK;
+  enum qp_rc rc = list_hidden(e, o, hidden, err);
 
-  if (o->mcp_json)
+  if (!rc && o->mcp_json)
     rc =
         qp__mcp_configs_parse(o->mcp_name ? o->mcp_name : "mcp.json",
                               (struct qp_bytes){ o->mcp_json, strlen(o->mcp_json) }, &servers, err);

@@ -315,7 +315,9 @@ test('run_command gets the variables and the time that are configured', async (t
   const script = path.join(dir, 'demo.json');
   const call = (command) => ({ match: `*${command}*`, play: [{ call: 'run_command', arguments: { command } }] });
   fs.writeFileSync(script, JSON.stringify({ interval_ms: 0, steps: [{ after_tool: 'run_command', times: 9, play: [{ text: 'so' }] }, call('echo $ONE-$TWO-$OPENAI_API_KEY'), call('sleep 60')] }));
-  const args = ['--workspace', dir, '--demo-script', script, '--default-model', 'demo', '--rule', 'auto run_command', '--rule', 'auto *', '--command-env', 'ONE,NONE', '--tool-timeout', '1'];
+  const work = path.join(dir, 'work'); // not the directory that holds the data: commands are refused there
+  fs.mkdirSync(work);
+  const args = ['--workspace', work, '--demo-script', script, '--default-model', 'demo', '--rule', 'auto run_command', '--rule', 'auto *', '--command-env', 'ONE,NONE', '--tool-timeout', '1'];
   const server = await serve(t, { data, args, env: { ONE: '1', TWO: '2', OPENAI_API_KEY: secret } });
   const result = async (content) => {
     const { id } = await server.expect(201, 'POST', '/v1/contexts', {});

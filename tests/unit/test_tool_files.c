@@ -124,7 +124,7 @@ test_paths_are_made_plain_or_refused(void **state)
     { "...", "..." },
     { "..a", "..a" },
   };
-  struct qp__workspace w = { &qp__os_posix, -1, (char *)(uintptr_t) "/w" };
+  struct qp__workspace w = { .os = &qp__os_posix, .fd = -1, .path = (char *)(uintptr_t) "/w" };
   char plain[QP__WORKSPACE_PATH_MAX];
 
   (void)state;

@@ -1,0 +1,264 @@
+/* supervisor.c - see supervisor.h.
+ *
+ * Descendants are found in /proc, which lists processes in the order of their numbers, so parents
+ * mostly come before their children. Each is killed as soon as it is found. A process that has its
+ * SIGKILL cannot fork any more, and one that was forked meanwhile has a higher number and is found
+ * in the same pass or in the next, so a program that forks all the time does not get away. */
+#include "tool/supervisor.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define DESCENDANTS_MAX 65536
+#define ROUNDS_MAX 1000 /* of killing; a process that the kernel cannot end is left after them */
+#define ROUND_NS 5000000L
+#define SIGSET_BYTES 8 /* what the kernel calls sizeof(sigset_t) */
+
+/* ---- processes ---- */
+
+static int
+to_pid(const char *name)
+{
+  int pid = 0;
+
+  for (; *name; name++) {
+    if (*name < '0' || *name > '9' || pid > 100000000)
+      return 0;
+    pid = pid * 10 + (*name - '0');
+  }
+  return pid;
+}
+
+/* "PID (name) STATE PPID …"; the name may hold anything, so its end is the last ')'. */
+static pid_t
+parse_stat(const char *text, bool *running)
+{
+  const char *end = strrchr(text, ')');
+  pid_t parent = 0;
+
+  if (!end || strlen(end) < 5)
+    return 0;
+  if (running)
+    *running = !strchr("ZX", end[2]);
+  for (const char *p = end + 4; *p >= '0' && *p <= '9'; p++)
+    parent = parent * 10 + (*p - '0');
+  return parent;
+}
+
+static pid_t
+read_parent(int proc, const char *pid, bool *running)
+{
+  char path[32];
+  char text[512];
+  size_t len = strlen(pid);
+  ssize_t got;
+  int fd;
+
+  if (len + 6 > sizeof(path))
+    return 0;
+  memcpy(path, pid, len);
+  memcpy(path + len, "/stat", 6);
+  fd = openat(proc, path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0)
+    return 0;
+  got = read(fd, text, sizeof(text) - 1);
+  (void)close(fd);
+  if (got <= 0)
+    return 0;
+  text[got] = 0;
+  return parse_stat(text, running);
+}
+
+pid_t
+qp__process_parent(pid_t pid, bool *running)
+{
+  char name[16];
+  char *at = name + sizeof(name) - 1;
+  int proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  pid_t parent;
+
+  if (proc < 0)
+    return 0;
+  *at = 0;
+  for (; pid > 0 && at > name; pid /= 10)
+    *--at = (char)('0' + pid % 10);
+  parent = read_parent(proc, at, running);
+  (void)close(proc);
+  return parent;
+}
+
+/* ---- killing ---- */
+
+struct dirent64 { /* what the kernel writes */
+  uint64_t inode;
+  int64_t offset;
+  uint16_t length;
+  uint8_t type;
+  char name[];
+};
+
+/* Of the supervisor, which has one thread. */
+static pid_t descendants[DESCENDANTS_MAX];
+static size_t descendant_count;
+
+static bool
+is_descendant(pid_t pid)
+{
+  if (pid == getpid())
+    return true;
+  for (size_t i = descendant_count; i > 0; i--)
+    if (descendants[i - 1] == pid)
+      return true;
+  return false;
+}
+
+static void
+look_at(int proc, const char *name)
+{
+  pid_t pid = to_pid(name);
+  pid_t parent = pid > 0 ? read_parent(proc, name, NULL) : 0;
+
+  if (parent <= 0 || !is_descendant(parent))
+    return;
+  (void)kill(pid, SIGKILL);
+  if (descendant_count < DESCENDANTS_MAX)
+    descendants[descendant_count++] = pid;
+}
+
+static void
+kill_descendants(void)
+{
+  _Alignas(struct dirent64) char entries[16384];
+  int proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  long got = 1;
+
+  descendant_count = 0;
+  while (proc >= 0 && got > 0) {
+    got = syscall(SYS_getdents64, proc, entries, sizeof(entries));
+    for (long at = 0; at < got;) {
+      const struct dirent64 *entry = (const struct dirent64 *)(entries + at);
+
+      look_at(proc, entry->name);
+      at += entry->length;
+    }
+  }
+  if (proc >= 0)
+    (void)close(proc);
+}
+
+struct command {
+  pid_t pid;
+  bool ended;
+  int status;
+};
+
+/* Fetches every child that has ended. False: there is no child any more. The command's group is
+ * killed while the command is a zombie: until then nobody else can have its number. */
+static bool
+reap(struct command *c)
+{
+  siginfo_t info;
+  int status = 0;
+  int rc;
+
+  for (;;) {
+    memset(&info, 0, sizeof(info));
+    rc = waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT);
+    if (rc < 0 || info.si_pid == 0)
+      return rc == 0 || errno != ECHILD;
+    if (info.si_pid == c->pid)
+      (void)kill(-c->pid, SIGKILL);
+    if (waitpid(info.si_pid, &status, 0) == c->pid) {
+      c->ended = true;
+      c->status = status;
+    }
+  }
+}
+
+static void
+kill_all(struct command *c)
+{
+  const struct timespec pause = { 0, ROUND_NS };
+
+  if (!c->ended)
+    (void)kill(-c->pid, SIGKILL); /* works without /proc too */
+  for (int round = 0; round < ROUNDS_MAX; round++) {
+    kill_descendants();
+    if (!reap(c))
+      return;
+    (void)syscall(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, &pause, NULL);
+  }
+}
+
+/* ---- the supervisor ---- */
+
+int
+qp__supervisor_begin(pid_t parent)
+{
+  struct sigaction action;
+
+  memset(&action, 0, sizeof(action));
+  action.sa_handler = SIG_DFL; /* children are not reaped by the kernel */
+  (void)sigaction(SIGCHLD, &action, NULL);
+  if (setsid() < 0 || prctl(PR_SET_PDEATHSIG, QP__SUPERVISOR_KILL) < 0 ||
+      prctl(PR_SET_CHILD_SUBREAPER, 1) < 0)
+    return errno;
+  return getppid() == parent ? 0 : ESRCH;
+}
+
+static _Noreturn void
+end_like(int status)
+{
+  const struct rlimit no_core = { 0, 0 };
+  struct sigaction action;
+  sigset_t set;
+  int signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+
+  if (!signal)
+    _exit(WEXITSTATUS(status));
+  (void)setrlimit(RLIMIT_CORE, &no_core);
+  memset(&action, 0, sizeof(action));
+  action.sa_handler = SIG_DFL;
+  (void)sigaction(signal, &action, NULL);
+  (void)kill(getpid(), signal);
+  (void)sigemptyset(&set);
+  (void)sigaddset(&set, signal);
+  (void)sigprocmask(SIG_UNBLOCK, &set, NULL);
+  _exit(128 + signal);
+}
+
+_Noreturn void
+qp__supervisor_run(pid_t child)
+{
+  struct command c = { .pid = child, .status = SIGKILL }; /* as waitpid() writes it */
+  bool asked = false;
+  bool left = true; /* there are children */
+  sigset_t set;
+
+  (void)prctl(PR_SET_DUMPABLE, 0); /* our memory is a copy of the parent's */
+  (void)!chdir("/");
+  (void)sigemptyset(&set);
+  (void)sigaddset(&set, SIGCHLD);
+  (void)sigaddset(&set, SIGTERM);
+  (void)sigaddset(&set, QP__SUPERVISOR_KILL);
+  while (left && !c.ended && !asked) {
+    long signal = syscall(SYS_rt_sigtimedwait, &set, NULL, NULL, SIGSET_BYTES);
+
+    asked = signal == QP__SUPERVISOR_KILL || (signal < 0 && errno != EINTR);
+    left = reap(&c);
+    if (signal == SIGTERM && !c.ended)
+      (void)kill(-child, SIGTERM);
+  }
+  if (left)
+    kill_all(&c);
+  end_like(c.status);
+}

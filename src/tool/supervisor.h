@@ -1,0 +1,29 @@
+/* supervisor.h - a process between us and a command, which sees to it that nothing of the command
+ * outlives it or us.
+ *
+ * The supervisor is a child of ours that never calls exec. It is the "subreaper" of everything that
+ * the command starts: a process whose parent has ended becomes its child, also when it made a
+ * session of its own. When the command has ended, when we ask for it, or when the thread that
+ * started it has ended (kill -9 of the whole process too), it kills all its descendants and then
+ * ends as the command ended: with its exit code or by its signal. This needs no privileges, no
+ * cgroup and no namespace. */
+#ifndef QP_TOOL_SUPERVISOR_H
+#define QP_TOOL_SUPERVISOR_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+/* To a supervisor: kill everything. It also receives this signal when its parent ends. */
+#define QP__SUPERVISOR_KILL SIGUSR1
+
+/* Both in the supervisor, after fork and with all signals blocked; only system calls are made.
+ * begin: before the command is started. `parent` is who forked. An error number, or 0. */
+int qp__supervisor_begin(pid_t parent);
+/* Waits for the command `child` and its end; does not return. */
+_Noreturn void qp__supervisor_run(pid_t child);
+
+/* The parent of a process as /proc says; 0: there is no such process. System calls only. *running
+ * (may be NULL): it is not a zombie. */
+pid_t qp__process_parent(pid_t pid, bool *running);
+
+#endif
