@@ -157,9 +157,11 @@ QP_API QP_MUST_CHECK enum qp_rc qp_store_announce(struct qp_store *store, const 
 /* Makes the plain files themselves durable and empties the journal. Never needed for safety. */
 QP_API QP_MUST_CHECK enum qp_rc qp_store_checkpoint(struct qp_store *store, struct qp_err *err);
 
-/* Whether the store takes writes: QP_OK, QP_READONLY, or QP_IO when an earlier write failed in a
- * way that leaves open what became of it; the sentence is that of the first failure. Reading goes
- * on, and every write answers QP_IO, until the store has recovered or is opened again. */
+/* Whether the store takes writes: QP_OK, QP_READONLY, QP_FULL while the disk is full or nearly so,
+ * when deletions still work, or QP_IO when an earlier write failed in a way that leaves open what
+ * became of it; the sentence is that of the first failure. Reading goes on, and every write answers
+ * QP_IO, until the store has recovered or is opened again. QP_FULL ends by itself when there is
+ * room: asking has the store look, at most once a second. */
 QP_API QP_MUST_CHECK enum qp_rc qp_store_writable(struct qp_store *store, struct qp_err *err);
 
 /* Brings such a store back, without closing anything, as opening would: what was acknowledged is

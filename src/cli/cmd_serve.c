@@ -363,7 +363,8 @@ serve(struct serving *s, struct qp_err *err)
   s->engine = NULL;
   if (!rc) {
     warn_of_key(s, &s->config);
-    rc = qp_store_announce(cli->store, qp__http_url(s->http), err);
+    if (qp_store_announce(cli->store, qp__http_url(s->http), &late))
+      say(&s->log, QP_LOG_WARN, "%s", late.msg);
   }
   if (!rc)
     rc = tell_url(s, err);

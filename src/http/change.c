@@ -192,9 +192,10 @@ qp__change_recover(struct qp__http *http, struct qp_err *err)
       !atomic_compare_exchange_strong(&http->recovered_us, &last, now))
     return rc;
   rc = qp_store_recover(http->store, err);
-  if (!rc)
-    qp__holds_refresh(&http->holds);
-  else
+  if (rc) {
     http->log(http->log_arg, QP_LOG_WARN, "save", err->msg);
-  return rc;
+    return rc;
+  }
+  qp__holds_refresh(&http->holds);
+  return qp_store_writable(http->store, err);
 }

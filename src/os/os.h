@@ -45,8 +45,8 @@ struct qp__os {
   int (*fsync)(void *self, int fd); /* on a directory: its entries */
   int (*syncfs)(void *self, int fd);
   int (*fstat)(void *self, int fd, struct stat *st);
-  /* The free room of the file system; 0 also when no more files can be made. */
-  int (*space)(void *self, int fd, uint64_t *bytes);
+  /* The free room of the file system (0 also when no more files can be made), and all of it. */
+  int (*space)(void *self, int fd, uint64_t *room, uint64_t *total);
 
   /* The parent of `path` is resolved under the rule above; the last component is not followed.
    * fstatat takes "." too. */

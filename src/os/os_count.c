@@ -72,11 +72,11 @@ count_allocate(void *self, int fd, off_t len)
 }
 
 static int
-count_space(void *self, int fd, uint64_t *bytes)
+count_space(void *self, int fd, uint64_t *room, uint64_t *total)
 {
   struct qp__os_count *c = self;
 
-  return c->inner->space(c->inner->self, fd, bytes);
+  return c->inner->space(c->inner->self, fd, room, total);
 }
 
 static int

@@ -313,12 +313,12 @@ fault_allocate(void *self, int fd, off_t len)
 }
 
 static int
-fault_space(void *self, int fd, uint64_t *bytes)
+fault_space(void *self, int fd, uint64_t *room, uint64_t *total)
 {
   struct qp__os_fault *f = self;
   int rc = judge_fd(f, QP__SLOT_SPACE, fd);
 
-  return rc ? rc : f->inner->space(f->inner->self, fd, bytes);
+  return rc ? rc : f->inner->space(f->inner->self, fd, room, total);
 }
 
 static int

@@ -328,15 +328,17 @@ posix_allocate(void *self, int fd, off_t len)
 }
 
 static int
-posix_space(void *self, int fd, uint64_t *bytes)
+posix_space(void *self, int fd, uint64_t *room, uint64_t *total)
 {
   struct statvfs st;
   int rc = answer(fstatvfs(fd, &st));
 
   (void)self;
-  if (!rc)
-    *bytes = st.f_files && !st.f_favail ? 0 : (uint64_t)st.f_bavail * st.f_frsize;
-  return rc;
+  if (rc)
+    return rc;
+  *room = st.f_files && !st.f_favail ? 0 : (uint64_t)st.f_bavail * st.f_frsize;
+  *total = (uint64_t)st.f_blocks * st.f_frsize;
+  return 0;
 }
 
 static int

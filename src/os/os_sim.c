@@ -323,7 +323,7 @@ sim_allocate(void *self, int fd, off_t len)
 }
 
 static int
-sim_space(void *self, int fd, uint64_t *bytes)
+sim_space(void *self, int fd, uint64_t *room, uint64_t *total)
 {
   struct qp__os_sim *s = self;
   int rc = enter(s);
@@ -332,7 +332,8 @@ sim_space(void *self, int fd, uint64_t *bytes)
     return rc;
   if (!find_open(s, fd))
     return leave(s, -EBADF, false);
-  *bytes = !s->capacity ? UINT64_MAX : s->used < s->capacity ? s->capacity - s->used : 0;
+  *total = s->capacity ? s->capacity : UINT64_MAX;
+  *room = *total > s->used ? *total - s->used : 0;
   return leave(s, 0, false);
 }
 

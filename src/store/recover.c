@@ -275,7 +275,7 @@ qp_store_recover(struct qp_store *store, struct qp_err *err)
   if (rc || !store->driver->mend)
     return rc;
   (void)pthread_mutex_lock(&store->prompt_lock);
-  if (store->driver->check_writes(store->self, NULL))
+  if (store->driver->check_writes(store->self, NULL) == QP_IO)
     rc = recover(store, err);
   (void)pthread_mutex_unlock(&store->prompt_lock);
   return rc;

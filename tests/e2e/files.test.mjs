@@ -39,7 +39,7 @@ test('every file is valid JSON, as a whole or line by line', (t) => {
       assert.match(text(), /^$|\n$/, `${name} ends with a line break`);
       for (const line of lines(text())) JSON.parse(line);
     } else {
-      assert.match(name, /^(quipu\.lock|journal\/[^/]+\.qj)$/, `an unexpected file: ${name}`);
+      assert.match(name, /^(quipu\.lock|journal\/([^/]+\.qj|reserve))$/, `an unexpected file: ${name}`);
       continue;
     }
     seen++;

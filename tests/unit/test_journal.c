@@ -274,11 +274,13 @@ test_journal_fails_everybody_who_waits(void **state)
   rig_remove(&x);
 }
 
-/* A stage that finds no room for a new segment fails by itself and harms nobody. */
+/* A stage that finds no room for a new segment empties the one that is there; one whose frame fits
+ * in none fails by itself and harms nobody. */
 static void
 test_journal_goes_on_after_a_segment_that_could_not_be_made(void **state)
 {
   char *text = rig_long_text(40000, 'a');
+  char *huge = rig_long_text(100000, 'h');
   struct rig x;
 
   (void)state;
@@ -288,13 +290,18 @@ test_journal_goes_on_after_a_segment_that_could_not_be_made(void **state)
   qp__os_fault_only(x.fault, QP__SLOT_PWRITE);
   assert_int_equal(qp__os_fault_filter(x.fault, "journal"), 0);
   qp__os_fault_arm(x.fault, 1, QP__FAULT_ENOSPC, false);
-  assert_int_equal(rig_put(&x, "d/b", text), QP_FULL);
-  rig_fail_no_more(&x);
-  assert_false(exists(x.os, x.root, "d/b"));
-  assert_int_equal(rig_segments(&x), 1);
   assert_int_equal(rig_put(&x, "d/b", text), QP_OK);
+  assert_true(qp__os_fault_fired(x.fault));
   assert_true(exists(x.os, x.root, "d/b"));
+  assert_int_equal(rig_segments(&x), 1);
+  qp__os_fault_arm(x.fault, 1, QP__FAULT_ENOSPC, false);
+  assert_int_equal(rig_put(&x, "d/c", huge), QP_FULL);
+  rig_fail_no_more(&x);
+  assert_false(exists(x.os, x.root, "d/c"));
+  assert_int_equal(rig_put(&x, "d/c", huge), QP_OK);
+  assert_true(exists(x.os, x.root, "d/c"));
   free(text);
+  free(huge);
   rig_remove(&x);
 }
 

@@ -174,7 +174,9 @@ qp__files_build_begin(void *self, const struct qp_uuid *id, void **out, struct q
     return qp__fail_nomem(err, "building a context");
   b->dirfd = -1;
   qp__fctx_init(&b->target, id);
-  rc = check_target(f, b, &pool, err);
+  rc = qp__reserve_admit(&f->reserve, err);
+  if (!rc)
+    rc = check_target(f, b, &pool, err);
   if (!rc)
     rc = qp__txn_init(&b->txn, err);
   if (rc) {

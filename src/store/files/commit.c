@@ -332,15 +332,42 @@ open_message_dir(struct qp__files *f, const struct qp__change *ch, int flags)
   return qp__open(f->os, f->root, path, flags | O_DIRECTORY | O_NOFOLLOW, 0);
 }
 
+/* Whether something goes by these changes. */
+static bool
+makes_room(const struct qp__change *changes, size_t n)
+{
+  for (size_t i = 0; i < n; i++)
+    switch (changes[i].kind) {
+    case QP__CHANGE_DROP:
+    case QP__CHANGE_TRASH:
+    case QP__CHANGE_PROMPT_DROP:
+    case QP__CHANGE_FILE_DROP:
+      return true;
+    default:
+      break;
+    }
+  return false;
+}
+
 void
 qp__files_prepare(void *self, struct qp__change *changes, size_t n)
 {
   struct qp__files *f = self;
   struct prepare p = { f, changes, -1 };
+  struct qp_err full;
+  enum qp_rc refused = QP_OK;
 
+  if (makes_room(changes, n))
+    qp__reserve_before(&f->reserve);
+  else
+    refused = qp__reserve_admit(&f->reserve, &full);
   for (size_t i = 0; i < n; i++) {
     changes[i].prepared = NULL;
-    changes[i].rc = QP_OK;
+    changes[i].rc = refused;
+    if (refused) {
+      changes[i].err = full;
+      continue;
+    }
     if (f->readonly)
       changes[i].rc =
           qp__fail(&changes[i].err, QP_READONLY, "the store was opened for reading only");
@@ -362,6 +389,9 @@ qp__files_prepare(void *self, struct qp__change *changes, size_t n)
     for (size_t i = 0; i < n; i++)
       write_content(&p, i);
   qp__close(f->os, p.dir);
+  for (size_t i = 0; i < n; i++)
+    if (changes[i].rc == QP_FULL)
+      qp__reserve_note(&f->reserve);
 }
 
 /* Removes the files of a batch that comes to nothing, and then its guard: in this order also on the

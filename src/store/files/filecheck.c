@@ -446,7 +446,7 @@ check_journal_name(void *arg, const char *name, unsigned char type)
 
   (void)type;
   (void)snprintf(path, sizeof(path), "journal/%s", name);
-  if (!qp__segment_parse_name(name, &number))
+  if (!qp__segment_parse_name(name, &number) && strcmp(path, QP__RESERVE_PATH) != 0)
     tell_foreign(k->problems, NULL, path);
   return 0;
 }

@@ -136,8 +136,10 @@ static enum qp_rc
 mark_turns(void *self, bool open, bool *left, struct qp_err *err)
 {
   struct qp__files *f = self;
+  enum qp_rc rc = qp__lock_mark(&f->lock, open, left, err);
 
-  return qp__lock_mark(&f->lock, open, left, err);
+  return rc == QP_FULL && qp__reserve_give(&f->reserve) ? qp__lock_mark(&f->lock, open, left, err)
+                                                        : rc;
 }
 
 /* What the journal asks before it writes. */
@@ -221,15 +223,31 @@ choose_temp_names(struct qp__files *f, struct qp_err *err)
   return QP_OK;
 }
 
+/* Opens the journal, which finishes what a crash cut short; on a full disk with the help of the
+ * reserve. */
 static enum qp_rc
-open_for_writing(struct qp__files *f, const char *where, const struct qp__driver_options *options,
-                 struct qp_err *err)
+open_journal(struct qp__files *f, const struct qp__driver_options *options, struct qp_err *err)
 {
   struct qp__journal_options jo = { .segment_bytes = options->journal_bytes,
                                     .background = options->background,
                                     .log = options->log,
                                     .may_write = check_lock,
                                     .may_write_arg = &f->lock };
+  enum qp_rc rc;
+
+  qp__reserve_init(&f->reserve, f->os, f->root, 2 * options->journal_bytes, &options->log);
+  rc = qp__journal_open(f->os, f->root, f->tmp, &jo, &f->journal, err);
+  if (rc == QP_FULL && qp__reserve_give(&f->reserve))
+    rc = qp__journal_open(f->os, f->root, f->tmp, &jo, &f->journal, err);
+  if (!rc)
+    qp__reserve_start(&f->reserve);
+  return rc;
+}
+
+static enum qp_rc
+open_for_writing(struct qp__files *f, const char *where, const struct qp__driver_options *options,
+                 struct qp_err *err)
+{
   size_t half = options->journal_bytes / 2;
   bool fresh = false;
   enum qp_rc rc = look_before_use(f, where, options->create, &fresh, err);
@@ -242,7 +260,7 @@ open_for_writing(struct qp__files *f, const char *where, const struct qp__driver
   if (!rc)
     rc = choose_temp_names(f, err);
   if (!rc)
-    rc = qp__journal_open(f->os, f->root, f->tmp, &jo, &f->journal, err);
+    rc = open_journal(f, options, err);
   return rc;
 }
 
@@ -259,6 +277,7 @@ finish_commits(struct qp__files *f, const char *where, const struct qp__driver_o
   qp__lock_init(&writer.lock);
   rc = open_for_writing(&writer, where, &o, err);
   qp__journal_close(writer.journal);
+  qp__reserve_release(&writer.reserve);
   qp__close(f->os, writer.tmp);
   qp__lock_release(&writer.lock);
   return rc;
@@ -307,6 +326,7 @@ close_files(void *self)
   (void)pthread_cond_destroy(&f->sync.done);
   (void)pthread_mutex_destroy(&f->sync.lock);
   qp__journal_close(f->journal);
+  qp__reserve_release(&f->reserve);
   qp__pack_cache_free(f->packs);
   qp__close(f->os, f->tmp);
   qp__lock_release(&f->lock);
@@ -513,7 +533,9 @@ create_context(void *self, const struct qp_uuid *id, struct qp_bytes meta, struc
     return qp__fail(err, QP_EXISTS, "'%s' exists already", target.path);
   if (sys != -ENOENT)
     return qp__fail_sys(err, sys, "cannot look at '%s'", target.path);
-  rc = qp__old_find(f, id, &old, err);
+  rc = qp__reserve_admit(&f->reserve, err);
+  if (!rc)
+    rc = qp__old_find(f, id, &old, err);
   if (!rc && old.format != QP_LEGACY_NONE)
     rc = qp__fail(err, QP_EXISTS, "'%s' exists already", old.path);
   if (rc)
@@ -532,8 +554,45 @@ create_context(void *self, const struct qp_uuid *id, struct qp_bytes meta, struc
   }
   if (rc)
     (void)qp__tree_remove(f->os, f->root, from); /* else the next open does */
+  if (rc == QP_FULL)
+    qp__reserve_note(&f->reserve);
   qp__txn_release(&txn);
   return rc;
+}
+
+/* ---- what makes room ---- */
+
+static enum qp_rc
+delete_context(void *self, const struct qp_uuid *id, struct qp_err *err)
+{
+  struct qp__files *f = self;
+  enum qp_rc rc;
+
+  qp__reserve_before(&f->reserve);
+  rc = qp__files_delete(self, id, err);
+  return rc == QP_FULL && qp__reserve_give(&f->reserve) ? qp__files_delete(self, id, err) : rc;
+}
+
+static enum qp_rc
+repack(void *self, void *context, struct qp__image *image, enum qp__packing packing, int64_t before,
+       bool dry_run, struct qp_space_report *out, struct qp_err *err)
+{
+  struct qp__files *f = self;
+
+  if (!dry_run && packing != QP__PACKING_NONE)
+    qp__reserve_before(&f->reserve);
+  return qp__files_repack(self, context, image, packing, before, dry_run, out, err);
+}
+
+static enum qp_rc
+purge(void *self, void *context, struct qp__image *image, const bool *gone, bool dry_run,
+      struct qp_gc_report *out, struct qp_err *err)
+{
+  struct qp__files *f = self;
+
+  if (!dry_run)
+    qp__reserve_before(&f->reserve);
+  return qp__files_purge(self, context, image, gone, dry_run, out, err);
 }
 
 /* ---- prompts ---- */
@@ -599,15 +658,21 @@ check_writes(void *self, struct qp_err *err)
 {
   struct qp__files *f = self;
 
-  return f->readonly ? QP_OK : qp__journal_check(f->journal, err);
+  enum qp_rc rc = f->readonly ? QP_OK : qp__journal_check(f->journal, err);
+
+  return rc ? rc : qp__reserve_check(&f->reserve, err);
 }
 
 static enum qp_rc
 mend_journal(void *self, struct qp_err *err)
 {
   struct qp__files *f = self;
-  enum qp_rc rc = qp__journal_mend(f->journal, err);
+  enum qp_rc rc;
 
+  qp__reserve_before(&f->reserve);
+  rc = qp__journal_mend(f->journal, err);
+  if (rc == QP_FULL && qp__reserve_give(&f->reserve))
+    rc = qp__journal_mend(f->journal, err);
   qp__pack_cache_drop(f->packs, ""); /* a commit that failed may have brought others */
   return rc;
 }
@@ -678,7 +743,7 @@ const struct qp__driver qp__driver_files = {
   .context_load = qp__files_load,
   .context_peek = peek_context,
   .context_create = create_context,
-  .context_delete = qp__files_delete,
+  .context_delete = delete_context,
   .context_free = free_context,
   .prepare = qp__files_prepare,
   .discard = qp__files_discard,
@@ -701,8 +766,8 @@ const struct qp__driver qp__driver_files = {
   .file_read = qp__plain_read,
   .file_size = qp__plain_size,
   .file_list = qp__plain_list,
-  .repack = qp__files_repack,
-  .purge = qp__files_purge,
+  .repack = repack,
+  .purge = purge,
   .pack_bytes = qp__files_pack_bytes,
   .build_begin = qp__files_build_begin,
   .build_reserve = qp__files_build_reserve,

@@ -3,6 +3,7 @@
  *
  *   files.c      opening and closing, contexts, prompts
  *   lock.c       who may write, and what others are told of it
+ *   reserve.c    room for recovery and deletion on a full disk
  *   load.c       a context from its files, and what can be saved of a damaged one
  *   rebuild.c    what an index has lost, from the message files
  *   commit.c     changes into file operations; the journal does the rest
@@ -29,6 +30,7 @@
 #include "store/files/journal.h"
 #include "store/files/lock.h"
 #include "store/files/pack.h"
+#include "store/files/reserve.h"
 #include "store/store_int.h"
 #include "store/workers.h"
 
@@ -65,8 +67,9 @@ struct qp__files {
   const struct qp__os *os;
   struct qp__log log;
   int root;
-  int tmp;              /* -1 when readonly */
-  struct qp__lock lock; /* not held when readonly */
+  int tmp;                    /* -1 when readonly */
+  struct qp__lock lock;       /* not held when readonly */
+  struct qp__reserve reserve; /* none when readonly */
   bool readonly;
   size_t max_message;
   struct qp__journal *journal; /* NULL when readonly */

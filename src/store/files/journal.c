@@ -302,6 +302,17 @@ qp__journal_forgotten(struct qp__journal *j)
 
 /* ---- stage ---- */
 
+/* With the lock held; may give it up. On a full disk the segments that are there have to do: one
+ * step towards an empty one. */
+static enum qp_rc
+empty_segments(struct qp__journal *j, struct qp_err *err)
+{
+  if (quiet(j) || applied_segments(j))
+    return checkpoint(j, err);
+  (void)pthread_cond_wait(&j->turn, &j->lock);
+  return j->poison ? poisoned(j, err) : QP_OK;
+}
+
 /* With the lock held; may give it up. Makes a segment that takes a frame of `space` bytes the last
  * one, or waits for something that brings that nearer; the caller looks again. */
 static enum qp_rc
@@ -329,8 +340,12 @@ next_segment(struct qp__journal *j, uint64_t space, struct qp_err *err)
     qp__segment_close(j->os, &j->spare);
     (void)j->os->unlinkat(j->os->self, j->dir, name, 0);
   }
-  if (j->spare.fd < 0)
-    return prepare_spare(j, size, err);
+  if (j->spare.fd < 0) {
+    enum qp_rc rc = prepare_spare(j, size, err);
+
+    return rc == QP_FULL && size == j->options.segment_bytes && !empty(j) ? empty_segments(j, err)
+                                                                          : rc;
+  }
   j->live[j->live_count++] = j->spare;
   j->spare.fd = -1;
   return QP_OK;
