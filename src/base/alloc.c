@@ -4,6 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
+#define TRIM_BYTES ((size_t)1 << 20)
+
 void *
 qp__alloc(size_t n)
 {
@@ -45,3 +51,18 @@ qp__free(void *p)
 {
   free(p);
 }
+
+#ifdef __GLIBC__
+void
+qp__alloc_trim(size_t bytes)
+{
+  if (bytes >= TRIM_BYTES)
+    (void)malloc_trim(0);
+}
+#else
+void
+qp__alloc_trim(size_t bytes)
+{
+  (void)bytes;
+}
+#endif

@@ -12,4 +12,8 @@ char *qp__strdup(const char *s);
 char *qp__strndup(const char *s, size_t n);
 void qp__free(void *p);
 
+/* Gives free memory back to the system, when `bytes`, what was just freed, is worth the effort. The
+ * C library keeps it otherwise. */
+void qp__alloc_trim(size_t bytes);
+
 #endif

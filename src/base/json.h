@@ -11,13 +11,26 @@
 #include "base/buf.h"
 
 #define QP__JSON_DEPTH 512 /* deeper values are refused */
+/* What the values of one text may take in memory, beside the bytes of its strings: some 200,000
+ * empty objects or a million numbers. */
+#define QP__JSON_TREE_MAX ((size_t)64 << 20)
 
-/* `what` begins the sentence of a failure: "line 3", "metadata.json". QP_INVALID, QP_NOMEM. Any
- * value. */
+/* `what` begins the sentence of a failure: "line 3", "metadata.json". Any value. QP_INVALID,
+ * QP_NOMEM; QP_TOOBIG: its values need more than QP__JSON_TREE_MAX. */
 enum qp_rc qp__json_parse(const char *what, struct qp_bytes text, json_t **out, struct qp_err *err);
 /* The same, and the value must be an object. */
 enum qp_rc qp__json_parse_object(const char *what, struct qp_bytes text, json_t **out,
                                  struct qp_err *err);
+
+/* The same with half the limit, for what clients, models and tools send: what they send is stored,
+ * with some fields more, and must be readable afterwards. */
+enum qp_rc qp__json_parse_outside(const char *what, struct qp_bytes text, json_t **out,
+                                  struct qp_err *err);
+enum qp_rc qp__json_parse_outside_object(const char *what, struct qp_bytes text, json_t **out,
+                                         struct qp_err *err);
+/* The same without a limit, for whole files that this program or its user wrote. */
+enum qp_rc qp__json_parse_own_object(const char *what, struct qp_bytes text, json_t **out,
+                                     struct qp_err *err);
 
 /* Appends; compact, or with two-space indentation. Keys keep their order. */
 enum qp_rc qp__json_write(struct qp__buf *out, const json_t *value);

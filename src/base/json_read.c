@@ -3,7 +3,10 @@
  * The reader is ours because jansson's own is not safe when memory is out: it drops characters when
  * its token buffer cannot grow, so that a number silently loses digits and the end of a string may
  * be missed. This one gives the whole value or QP_NOMEM, and is never more than QP__JSON_DEPTH
- * calls deep in brackets. */
+ * calls deep in brackets.
+ *
+ * A tree can be two hundred times as large as its text: "{}," is three bytes of text and about 450
+ * bytes of memory. So each value is charged against a budget before it is made. */
 #include "base/json.h"
 
 #include <locale.h>
@@ -15,6 +18,15 @@
 #include "base/str.h"
 
 static const char too_deep[] = "nested too deeply";
+static const char too_large[] = "too many values";
+
+/* What a value costs beside the bytes of its text, rounded up from jansson 2.14 and malloc. */
+enum cost {
+  COST_OBJECT = 384, /* with its first buckets */
+  COST_ARRAY = 144,  /* with its first slots */
+  COST_VALUE = 64,   /* a string or a number, and its slot in an array */
+  COST_MEMBER = 112, /* a key, and its share of the buckets */
+};
 
 struct reader {
   const char *at;
@@ -22,6 +34,8 @@ struct reader {
   struct qp__buf stack; /* keys of the objects that are open; behind them what is being read */
   const char *problem;  /* why reading failed; NULL: no memory */
   int depth;
+  size_t limit;  /* bytes that the tree may take */
+  size_t budget; /* what is left of them */
 };
 
 static json_t *
@@ -29,6 +43,18 @@ refuse(struct reader *r, const char *problem)
 {
   r->problem = problem;
   return NULL;
+}
+
+/* Takes `cost` from the budget; false when that is used up. */
+static bool
+charge(struct reader *r, enum cost cost)
+{
+  if (r->budget < (size_t)cost) {
+    r->problem = too_large;
+    return false;
+  }
+  r->budget -= (size_t)cost;
+  return true;
 }
 
 static void
@@ -272,6 +298,8 @@ read_member(struct reader *r, json_t *object)
   size_t before = json_object_size(object);
   json_t *value;
 
+  if (!charge(r, COST_MEMBER))
+    return false;
   skip_space(r);
   if (!take(r, '"')) {
     r->problem = "a key was expected";
@@ -343,6 +371,8 @@ read_container(struct reader *r, bool is_object)
 
   if (r->depth == QP__JSON_DEPTH)
     return refuse(r, too_deep);
+  if (!charge(r, is_object ? COST_OBJECT : COST_ARRAY))
+    return NULL;
   r->depth++;
   value = is_object ? json_object() : json_array();
   if (!value || !(is_object ? read_members(r, value) : read_elements(r, value))) {
@@ -374,6 +404,8 @@ read_value(struct reader *r)
     return read_container(r, true);
   if (take(r, '['))
     return read_container(r, false);
+  if (!charge(r, COST_VALUE))
+    return NULL;
   if (take(r, '"'))
     return read_string(r);
   if (*r->at == '-' || (*r->at >= '0' && *r->at <= '9'))
@@ -398,6 +430,10 @@ explain(const struct reader *r, const char *what, const char *start, struct qp_e
     return qp__fail_nomem(err, what);
   if (r->problem == too_deep)
     return qp__fail(err, QP_INVALID, "%s: JSON nested deeper than %d levels", what, QP__JSON_DEPTH);
+  if (r->problem == too_large)
+    return qp__fail(err, QP_TOOBIG,
+                    "%s: too many JSON values; at most %zu MiB of memory are allowed", what,
+                    r->limit >> 20);
   for (const char *p = start; p < r->at; p++) {
     if (*p == '\n') {
       line++;
@@ -410,11 +446,11 @@ explain(const struct reader *r, const char *what, const char *start, struct qp_e
                   r->problem, line, column);
 }
 
-enum qp_rc
-qp__json_parse(const char *what, struct qp_bytes text, json_t **out, struct qp_err *err)
+static enum qp_rc
+parse(const char *what, struct qp_bytes text, size_t limit, json_t **out, struct qp_err *err)
 {
   const char *start = text.len ? text.data : "";
-  struct reader r = { .at = start, .end = start + text.len };
+  struct reader r = { .at = start, .end = start + text.len, .limit = limit, .budget = limit };
   json_t *value;
   enum qp_rc rc = QP_OK;
 
@@ -437,11 +473,11 @@ qp__json_parse(const char *what, struct qp_bytes text, json_t **out, struct qp_e
   return rc;
 }
 
-enum qp_rc
-qp__json_parse_object(const char *what, struct qp_bytes text, json_t **out, struct qp_err *err)
+static enum qp_rc
+parse_object(const char *what, struct qp_bytes text, size_t limit, json_t **out, struct qp_err *err)
 {
   json_t *value = NULL;
-  enum qp_rc rc = qp__json_parse(what, text, &value, err);
+  enum qp_rc rc = parse(what, text, limit, &value, err);
 
   if (rc)
     return rc;
@@ -451,4 +487,35 @@ qp__json_parse_object(const char *what, struct qp_bytes text, json_t **out, stru
   }
   *out = value;
   return QP_OK;
+}
+
+enum qp_rc
+qp__json_parse(const char *what, struct qp_bytes text, json_t **out, struct qp_err *err)
+{
+  return parse(what, text, QP__JSON_TREE_MAX, out, err);
+}
+
+enum qp_rc
+qp__json_parse_object(const char *what, struct qp_bytes text, json_t **out, struct qp_err *err)
+{
+  return parse_object(what, text, QP__JSON_TREE_MAX, out, err);
+}
+
+enum qp_rc
+qp__json_parse_outside(const char *what, struct qp_bytes text, json_t **out, struct qp_err *err)
+{
+  return parse(what, text, QP__JSON_TREE_MAX / 2, out, err);
+}
+
+enum qp_rc
+qp__json_parse_outside_object(const char *what, struct qp_bytes text, json_t **out,
+                              struct qp_err *err)
+{
+  return parse_object(what, text, QP__JSON_TREE_MAX / 2, out, err);
+}
+
+enum qp_rc
+qp__json_parse_own_object(const char *what, struct qp_bytes text, json_t **out, struct qp_err *err)
+{
+  return parse_object(what, text, SIZE_MAX, out, err);
 }

@@ -392,7 +392,7 @@ qp__legacy_read_node(const struct qp__legacy *l, uint32_t entry, const char *wha
   qp__buf_init(&text, QP__LEGACY_NODE_MAX);
   rc = read_bytes(l, entry, what, &text, err);
   if (!rc)
-    rc = qp__json_parse_object(what, qp__buf_bytes(&text), out, err);
+    rc = qp__json_parse_own_object(what, qp__buf_bytes(&text), out, err);
   qp__buf_release(&text);
   return rc;
 }

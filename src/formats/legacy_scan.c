@@ -464,7 +464,7 @@ qp__legacy_scan_context(struct qp__legacy *l, struct qp__scan *s, struct qp_err 
   rc = scan_top(l, s, &rest) ? QP_OK : s->rc;
   (void)snprintf(what, sizeof(what), "%s, its messages left aside", l->what);
   if (!rc)
-    rc = qp__json_parse_object(what, qp__buf_bytes(&rest), &l->context, err);
+    rc = qp__json_parse_own_object(what, qp__buf_bytes(&rest), &l->context, err);
   if (!rc)
     rc = name_lists(l, err);
   qp__buf_release(&rest);

@@ -209,7 +209,7 @@ read_dump(struct qp__ls *ls, const char *what, struct qp__buf *text, json_t **ou
 
   if (text->len && !note_halves(ls, "the dump", mend_halves(text->data, text->len)))
     return no_memory(err);
-  rc = qp__json_parse_object(what, json, &root, err);
+  rc = qp__json_parse_own_object(what, json, &root, err);
   qp__buf_release(text);
   if (rc)
     return rc;

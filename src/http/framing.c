@@ -42,6 +42,30 @@ is_folded(const char *name, const char *value)
   return false;
 }
 
+/* Every header lies in the buffer where it was received, the next one right behind it: value, CR
+ * and LF (which became NULs), name. A gap of another size is what libmicrohttpd 0.9 accepts and does
+ * not show: a bare LF, a NUL, a line without a name (which it takes for the end of the header). */
+static bool
+is_next_line(const char *end, const char *next)
+{
+  return (uintptr_t)next - (uintptr_t)end == 2 && end[0] == '\0' && end[1] == '\0';
+}
+
+static bool
+is_host(const char *s)
+{
+  size_t n = s[0] == '[' ? 1 + strspn(s + 1, "0123456789abcdefABCDEF:.") : strcspn(s, ":");
+
+  if (s[0] == '[') {
+    if (s[n++] != ']')
+      return false;
+  } else if (n == 0 || strspn(s, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                 "-._~%!$&'()*+,;=") < n) {
+    return false;
+  }
+  return !s[n] || (s[n] == ':' && !s[n + 1 + strspn(s + n + 1, "0123456789")]);
+}
+
 static void
 take_length(struct qp__framing *f, const char *value)
 {
@@ -64,6 +88,8 @@ look_at_header(void *cls, enum MHD_ValueKind kind, const char *name, const char 
     return MHD_YES;
   }
   f->folded |= is_folded(name, value);
+  f->hidden |= !is_next_line(f->end, name);
+  f->end = value + strlen(value);
   f->bad_name |= !is_token(name);
   f->bad_value |= !is_plain_value(value);
   if (strcasecmp(name, "Content-Length") == 0) {
@@ -73,6 +99,7 @@ look_at_header(void *cls, enum MHD_ValueKind kind, const char *name, const char 
     f->chunked = strcasecmp(value, "chunked") == 0;
   } else if (strcasecmp(name, "Host") == 0) {
     f->hosts++;
+    f->bad_host |= !is_host(value);
   }
   return MHD_YES;
 }
@@ -90,12 +117,18 @@ judge(struct qp__request *r, bool http_1_0, const struct qp__framing *f, struct 
                     "a header's name must be a token, with the colon right behind it");
   if (f->bad_value)
     return qp__fail(err, QP_INVALID, "a header has a control character in it");
+  if (f->hidden || !size || f->end + 4 != r->line + size->header_size)
+    return qp__fail(err, QP_INVALID,
+                    "the header must have lines that end with CR and LF, each with a name, and no "
+                    "NUL characters");
   if (f->lengths + f->encodings > 1 || f->bad_length || (f->encodings && (!f->chunked || http_1_0)))
     return qp__fail(err, QP_INVALID,
                     "a body must have one Content-Length, or 'Transfer-Encoding: chunked' alone "
                     "and HTTP/1.1");
   if (f->hosts > 1 || (f->hosts == 0 && !http_1_0))
     return qp__fail(err, QP_INVALID, "a request must have one Host");
+  if (f->bad_host)
+    return qp__fail(err, QP_INVALID, "the Host must be a name or an address, and a port");
   if (size && size->header_size > r->settings->max_header)
     return qp__request_fail(r, MHD_HTTP_REQUEST_HEADER_FIELDS_TOO_LARGE, "HEADER_TOO_LARGE", err,
                             "the header is over the limit of %zu bytes", r->settings->max_header);
@@ -109,6 +142,8 @@ qp__framing_check(struct qp__request *r, const char *version, struct qp__framing
   enum qp_rc rc;
 
   memset(out, 0, sizeof(*out));
+  out->end = version + strlen(version);
+  out->hidden = version != r->line_end + 1;
   (void)MHD_get_connection_values(r->connection, MHD_HEADER_KIND, look_at_header, out);
   rc = judge(r, strcmp(version, "HTTP/1.0") == 0, out, err);
   r->close |= rc != QP_OK;

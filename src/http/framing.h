@@ -17,6 +17,9 @@ struct qp__framing {
   bool bad_name;  /* a header's name is not a token */
   bool bad_value; /* a header's value has a control character in it */
   bool folded;    /* a header goes on in a second line */
+  bool hidden;    /* bytes of the header are in none of the values that libmicrohttpd shows */
+  bool bad_host;
+  const char *end; /* of the value that was looked at last, in the buffer */
   uint64_t length;
 };
 

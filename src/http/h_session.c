@@ -122,7 +122,7 @@ qp__h_session_create(struct qp__request *r, struct qp_err *err)
   if (!rc)
     rc = answer(r, id, err);
   if (!rc)
-    rc = qp__reply_location(r, "/v1/sessions/", id, err);
+    rc = qp__reply_location(r, "/v1/sessions/", qp__owner_visible(qp__owner(r), id), err);
   r->reply.status = MHD_HTTP_CREATED;
   qp_free(id);
   json_decref(object);

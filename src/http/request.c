@@ -28,6 +28,8 @@ qp__request_new(struct qp__http *http, struct MHD_Connection *connection, const 
   r->connection = connection;
   r->started_us = qp__clock_us();
   qp__buf_init(&r->reply.body, QP__REPLY_MAX);
+  r->line = uri;
+  r->line_end = uri + strlen(uri);
   r->path = qp__arena_strndup(&r->arena, uri, path_len);
   if (uri[path_len])
     r->query_text = qp__arena_strdup(&r->arena, uri + path_len + 1);
@@ -41,13 +43,17 @@ qp__request_new(struct qp__http *http, struct MHD_Connection *connection, const 
 void
 qp__request_free(struct qp__request *r)
 {
+  size_t bytes;
+
   if (!r)
     return;
+  bytes = r->body.cap;
   qp__shared_unref(r->reply.shared);
   qp__buf_release(&r->reply.body);
   qp__buf_release(&r->body);
   qp__arena_release(&r->arena);
   qp__free(r);
+  qp__alloc_trim(bytes);
 }
 
 enum qp_rc
@@ -306,7 +312,7 @@ qp__request_object(struct qp__request *r, const struct qp__body_field *table, js
                    struct qp_err *err)
 {
   json_t *object = NULL;
-  enum qp_rc rc = qp__json_parse_object("the body", qp__buf_bytes(&r->body), &object, err);
+  enum qp_rc rc = qp__json_parse_outside_object("the body", qp__buf_bytes(&r->body), &object, err);
 
   if (!rc)
     rc = check_fields(object, table, err);

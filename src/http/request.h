@@ -68,6 +68,9 @@ struct qp__request {
   const struct qp__route *route; /* NULL until it is found */
   const char *method;
   char *path; /* as it was sent, without the query */
+  /* Where libmicrohttpd has the address, and behind it; set while the header is checked. The line
+   * of the request begins at `line`. */
+  const char *line, *line_end;
   struct qp__arena arena;
   char *segments[QP__SEGMENTS_MAX]; /* decoded */
   size_t segment_count;

@@ -142,6 +142,7 @@ take_header(struct qp__request *r, const char *method, const char *version, stru
     r->method = "-";
     return qp__fail_nomem(err, "a request");
   }
+  r->line -= strlen(method) + 1;
   rc = qp__framing_check(r, version, &framing, err);
   if (!rc)
     rc = qp__guard_check(r, err);

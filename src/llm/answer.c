@@ -222,7 +222,7 @@ static enum qp_rc
 parse_fitting(struct qp_bytes text, size_t above, json_t **out, struct qp_err *err)
 {
   json_t *value = NULL;
-  enum qp_rc rc = qp__json_parse(what, text, &value, err);
+  enum qp_rc rc = qp__json_parse_outside(what, text, &value, err);
 
   if (!rc)
     rc = qp__value_check_depth(what, value, above, err);

@@ -191,7 +191,7 @@ enum qp_rc
 qp__decoder_parse(struct qp_bytes text, json_t **out, struct qp_err *err)
 {
   static const char what[] = "an event of the stream";
-  enum qp_rc rc = qp__json_parse_object(what, text, out, err);
+  enum qp_rc rc = qp__json_parse_outside_object(what, text, out, err);
   struct qp__buf mended;
 
   if (rc != QP_INVALID)
@@ -200,7 +200,7 @@ qp__decoder_parse(struct qp_bytes text, json_t **out, struct qp_err *err)
   mend(&mended, text);
   rc = qp__buf_check(&mended, what, err);
   if (!rc)
-    rc = qp__json_parse_object(what, qp__buf_bytes(&mended), out, err);
+    rc = qp__json_parse_outside_object(what, qp__buf_bytes(&mended), out, err);
   qp__buf_release(&mended);
   return rc;
 }

@@ -396,7 +396,7 @@ qp__fault_from_reply(struct qp__llm_fault *out, const struct qp__llm_head *head,
   json_t *root = NULL;
   struct qp_err err;
 
-  if (qp__json_parse_object("body", body, &root, &err) == QP_OK)
+  if (qp__json_parse_outside_object("body", body, &root, &err) == QP_OK)
     read_words(root, &w);
   judge(out, head, &w);
   if (!out->request_id[0] && string_at(root, "request_id")) {

@@ -145,7 +145,7 @@ static enum qp_rc
 take_text(struct exchange *x, const char *text, size_t n)
 {
   json_t *value = NULL;
-  enum qp_rc rc = qp__json_parse("a message", (struct qp_bytes){ text, n }, &value, NULL);
+  enum qp_rc rc = qp__json_parse_outside("a message", (struct qp_bytes){ text, n }, &value, NULL);
 
   if (rc)
     return rc;
@@ -262,7 +262,7 @@ take_refusal(struct exchange *x)
   char why[300];
   const char *told = NULL;
 
-  if (qp__json_parse("an answer", qp__buf_bytes(&x->body), &value, NULL) == QP_OK &&
+  if (qp__json_parse_outside("an answer", qp__buf_bytes(&x->body), &value, NULL) == QP_OK &&
       qp__rpc_read(value, &rpc, NULL) == QP_OK && rpc.kind == QP__RPC_ERROR)
     told = rpc.message;
   (void)snprintf(why, sizeof(why), "the server answered with HTTP status %d%s%.200s", x->status,

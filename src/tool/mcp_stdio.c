@@ -65,7 +65,7 @@ take_line(void *arg, const char *line, size_t n)
     qp__mcp_fail(s->server, "it sent a message that is too long");
     return;
   }
-  rc = qp__json_parse("a message", (struct qp_bytes){ line, n }, &message, NULL);
+  rc = qp__json_parse_outside("a message", (struct qp_bytes){ line, n }, &message, NULL);
   if (rc == QP_NOMEM)
     qp__mcp_fail(s->server, "out of memory"); /* it may have been an answer that is waited for */
   else if (rc)

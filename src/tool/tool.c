@@ -225,7 +225,7 @@ parse_arguments(const char *text, json_t **out, struct qp_err *err)
     bytes = (struct qp_bytes){ "{}", 2 };
   if (bytes.len > ARGUMENTS_MAX)
     return qp__fail(err, QP_TOOBIG, "the arguments have more than %zu bytes", ARGUMENTS_MAX);
-  return qp__json_parse_object("the arguments", bytes, out, err);
+  return qp__json_parse_outside_object("the arguments", bytes, out, err);
 }
 
 enum qp__verdict

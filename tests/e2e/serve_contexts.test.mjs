@@ -419,6 +419,14 @@ test('Scenario: Delete prompt via API', async (t) => {
 
 // ---- sessions, size ----
 
+test('ids that no address can name are refused', async (t) => {
+  const server = await serve(t);
+  for (const id of ['.', '..']) {
+    await server.refuses(400, 'INVALID', /must not be '\.' or '\.\.'/, 'POST', '/v1/sessions', { id });
+    await server.refuses(400, 'INVALID', /must not be '\.' or '\.\.'/, 'POST', '/v1/system-prompts', { id, content: 'x' });
+  }
+});
+
 test('sessions: create, append, read the last ones, delete', async (t) => {
   const server = await serve(t);
   const made = await server.ask('POST', '/v1/sessions', { id: 'bot:1', agent_id: 'a', chunk_size: 2 });

@@ -106,7 +106,9 @@ async function makeThings(server, key) {
   const { message_id } = await server.expect(201, 'POST', `/v1/contexts/${context.id}/messages`, { role: 'user', text: `alicemark ${n}` }, headers);
   await server.expect(201, 'POST', `/v1/contexts/${context.id}/branches`, { name: 'side' }, headers);
   await server.expect(201, 'POST', '/v1/system-prompts', { id: `aliceprompt${n}`, content: 'alicecontent' }, headers);
-  await server.expect(201, 'POST', '/v1/sessions', { id: `alicesession${n}`, title: 'alicetitle' }, headers);
+  const session = await server.ask('POST', '/v1/sessions', { id: `alicesession${n}`, title: 'alicetitle' }, headers);
+  assert.equal(session.status, 201, session.text);
+  assert.equal(session.headers.get('location'), `/v1/sessions/alicesession${n}`, 'the address that the owner uses');
   return {
     own: { context: context.id, message: message_id, prompt: `aliceprompt${n}`, session: `alicesession${n}` },
     full: { context: context.id, message: message_id, prompt: `alice:aliceprompt${n}`, session: `alice:alicesession${n}` },

@@ -419,6 +419,51 @@ test_json_survives_every_failing_allocation(void **state)
   }
 }
 
+/* A small text must not become a huge tree: each kind of value is refused once the limit is used
+ * up, however little text it takes, and one large string is no reason to refuse. */
+static void
+test_json_bounds_the_memory_of_a_tree(void **state)
+{
+  static const struct {
+    const char *piece;
+    size_t count;
+    enum qp_rc rc;
+  } rows[] = {
+    { "{},", 100000, QP_TOOBIG },   { "[],", 300000, QP_TOOBIG },       { "0,", 600000, QP_TOOBIG },
+    { "\"\",", 600000, QP_TOOBIG }, { "{\"a\":0},", 60000, QP_TOOBIG }, { "{},", 50000, QP_OK },
+    { "0,", 500000, QP_OK },
+  };
+  struct qp__buf text;
+  struct qp_err err;
+  json_t *value = NULL;
+
+  (void)state;
+  qp__buf_init(&text, 64 << 20);
+  for (size_t i = 0; i < COUNT(rows); i++) {
+    qp__buf_reset(&text);
+    assert_int_equal(qp__buf_add_str(&text, "["), QP_OK);
+    for (size_t n = 0; n < rows[i].count; n++)
+      assert_int_equal(qp__buf_add_str(&text, rows[i].piece), QP_OK);
+    assert_int_equal(qp__buf_add_str(&text, "0]"), QP_OK);
+    assert_int_equal(qp__json_parse_outside("test", qp__buf_bytes(&text), &value, &err),
+                     rows[i].rc);
+    if (rows[i].rc) {
+      assert_string_equal(err.msg,
+                          "test: too many JSON values; at most 32 MiB of memory are allowed");
+    } else {
+      json_decref(value);
+    }
+  }
+  qp__buf_reset(&text);
+  assert_int_equal(qp__buf_add_str(&text, "[\""), QP_OK);
+  for (size_t n = 0; n < 40 << 20; n += 64)
+    assert_int_equal(qp__buf_add_str(&text, SIXTY "abcd"), QP_OK);
+  assert_int_equal(qp__buf_add_str(&text, "\"]"), QP_OK);
+  assert_int_equal(qp__json_parse_outside("test", qp__buf_bytes(&text), &value, &err), QP_OK);
+  json_decref(value);
+  qp__buf_release(&text);
+}
+
 int
 main(void)
 {
@@ -426,6 +471,7 @@ main(void)
     cmocka_unit_test(test_json_comes_out_as_it_went_in),
     cmocka_unit_test(test_json_refuses_what_is_not_json),
     cmocka_unit_test(test_json_is_refused_below_512_levels),
+    cmocka_unit_test(test_json_bounds_the_memory_of_a_tree),
     cmocka_unit_test(test_json_object_only),
     cmocka_unit_test(test_json_pretty_form),
     cmocka_unit_test(test_json_numbers_do_not_follow_the_locale),

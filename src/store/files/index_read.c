@@ -96,7 +96,7 @@ parse_completed(const char *fix_head, const char *line, size_t len, const char *
   (void)qp__buf_add_str(&whole, fix_tail);
   rc = qp__buf_check(&whole, "index.json", err);
   if (!rc)
-    rc = qp__json_parse_object("index.json", qp__buf_bytes(&whole), out, err);
+    rc = qp__json_parse_own_object("index.json", qp__buf_bytes(&whole), out, err);
   qp__buf_release(&whole);
   return rc;
 }
@@ -155,7 +155,7 @@ read_json_whole(struct qp__index_reader *r, const struct qp__os *os, int root, c
   else if (sys)
     rc = qp__fail_sys(err, sys, "cannot read '%s'", path);
   else
-    rc = qp__json_parse_object("index.json", qp__buf_bytes(&text), &o, err);
+    rc = qp__json_parse_own_object("index.json", qp__buf_bytes(&text), &o, err);
   r->report->json_bytes = text.len;
   qp__buf_release(&text);
   if (!rc)
