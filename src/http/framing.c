@@ -43,7 +43,8 @@ is_folded(const char *name, const char *value)
 }
 
 /* Every header lies in the buffer where it was received, the next one right behind it: value, CR
- * and LF (which became NULs), name. A gap of another size is what libmicrohttpd 0.9 accepts and does
+ * and LF (which became NULs), name. A gap of another size is what libmicrohttpd 0.9 accepts and
+ * does
  * not show: a bare LF, a NUL, a line without a name (which it takes for the end of the header). */
 static bool
 is_next_line(const char *end, const char *next)

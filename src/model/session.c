@@ -78,6 +78,9 @@ qp__session_new(const struct qp_session_spec *spec, int64_t now, struct qp__sess
   struct qp__session *s;
   enum qp_rc rc = qp__session_id_check(spec->id, err);
 
+  /* Refused for new sessions only: a store may hold one from before, which stays readable. */
+  if (!rc && (strcmp(spec->id, ".") == 0 || strcmp(spec->id, "..") == 0))
+    rc = qp__fail(err, QP_INVALID, "the id of a session must not be '.' or '..'");
   if (!rc)
     rc = check_text("agent_id", spec->agent_id, err);
   if (!rc)
