@@ -204,9 +204,16 @@ qp__job_path(const struct qp__job *job, const char *name, char out[QP__WORKSPACE
 }
 
 bool
-qp__job_may_visit(const struct qp__job *job, const char *plain)
+qp__job_may_visit(struct qp__job *job, const char *plain)
 {
-  return !qp__workspace_is_hidden(job->workspace, plain);
+  if (qp__workspace_is_hidden(job->workspace, plain))
+    return false;
+  if (!job->visiting)
+    return true;
+  if (json_object_set_new_nocheck(job->visiting, "path", json_string_nocheck(plain)))
+    return false;
+  return !qp__verdict_is_stricter(
+      qp__tools_judge_call(job->tools, &job->builtin->tool, job->visiting, NULL), job->verdict);
 }
 
 /* ---- the answer of a job ---- */
@@ -257,6 +264,7 @@ free_job(struct qp__job *job)
 {
   qp__buf_release(&job->out);
   json_decref(job->arguments);
+  json_decref(job->visiting);
   qp__free(job);
 }
 
@@ -305,6 +313,14 @@ start_job(struct qp__builtins *b, const struct qp__builtin *builtin, json_t *arg
 {
   struct qp__job *job = qp__alloc0(1, sizeof(*job));
 
+  if (job && b->tools->policy && qp__policy_looks_at(b->tools->policy, builtin->tool.name)) {
+    job->visiting = json_deep_copy(arguments);
+    job->verdict = qp__tools_judge_call(b->tools, &builtin->tool, arguments, NULL);
+    if (!job->visiting) {
+      qp__free(job);
+      job = NULL;
+    }
+  }
   if (!job) {
     qp__tool_run_end(call, QP__TOOL_FAILED, NULL, false);
     return;
@@ -363,23 +379,6 @@ builtin_cancel(void *self, struct qp__tool_run *call)
   call->stop(call->work);
 }
 
-static bool
-builtin_normalize(void *self, const struct qp__tool *tool, json_t *arguments)
-{
-  struct qp__builtins *b = self;
-  char plain[QP__WORKSPACE_PATH_MAX];
-
-  for (const struct qp__arg *arg = table[tool - b->list]->args; arg->type; arg++) {
-    const char *path = json_string_value(json_object_get(arguments, arg->name));
-
-    if (arg->type == QP__ARG_PATH && path &&
-        !qp__workspace_plain(&b->tools->workspace, path, plain, NULL) &&
-        json_object_set_new(arguments, arg->name, json_string(plain)))
-      return false;
-  }
-  return true;
-}
-
 static void
 builtin_close(void *self)
 {
@@ -425,7 +424,6 @@ qp__builtin_add(struct qp__tools *tools, const struct qp__tools_options *options
     .at = builtin_at,
     .call = builtin_call,
     .cancel = builtin_cancel,
-    .normalize = builtin_normalize,
     .close = builtin_close,
     .free = builtin_free,
   };

@@ -140,7 +140,8 @@ grep_visit(void *arg, const char *plain, unsigned char type, struct qp_err *err)
   struct grepping *g = arg;
   enum qp_rc rc;
 
-  if (type != DT_REG || (g->files && !qp__glob_path(g->files, plain + g->skip)))
+  if (type != DT_REG || (g->files && !qp__glob_path(g->files, plain + g->skip)) ||
+      !qp__job_may_visit(g->job, plain))
     return QP_OK;
   rc = grep_file(g, plain, err);
   if (!rc && g->enough)

@@ -55,6 +55,8 @@ struct qp__job {
   struct qp__tool_run *call; /* NULL: it was cancelled. Only on the loop's thread */
 
   const struct qp__workspace *workspace;
+  json_t *visiting;         /* arguments with a path to be judged; NULL: no rule looks at paths */
+  enum qp__verdict verdict; /* on the call itself */
   atomic_bool stop;
   struct qp__buf out; /* UTF-8; has room for a note behind `limit` */
   size_t limit;
@@ -71,9 +73,9 @@ bool qp__job_boolean(const struct qp__job *job, const char *name);
 enum qp_rc qp__job_path(const struct qp__job *job, const char *name,
                         char out[QP__WORKSPACE_PATH_MAX], struct qp_err *err);
 
-/* Whether the call may see this plain path, which it comes across in a directory: it is not hidden.
- */
-bool qp__job_may_visit(const struct qp__job *job, const char *plain);
+/* Whether the call may see this plain path, which it comes across in a directory: it is not hidden,
+ * and the policy is not stricter on the same call with this path than on the call itself. */
+bool qp__job_may_visit(struct qp__job *job, const char *plain);
 
 /* Appends to the answer, as a whole or, when it would go over the limit, not at all: then `cut` is
  * set and the answer is false. */

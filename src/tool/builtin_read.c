@@ -287,7 +287,8 @@ glob_visit(void *arg, const char *plain, unsigned char type, struct qp_err *err)
 {
   struct globbing *g = arg;
 
-  if (type == DT_DIR || !qp__glob_path(g->pattern, plain + g->skip))
+  if (type == DT_DIR || !qp__glob_path(g->pattern, plain + g->skip) ||
+      !qp__job_may_visit(g->job, plain))
     return QP_OK;
   if (g->found == FOUND_MAX)
     g->job->cut = true;

@@ -4,18 +4,14 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/buf.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "tool/glob.h"
+#include "tool/policy_arg.h"
 
 #define RULES_MAX 1000
 #define CONDITIONS_MAX 16
 #define LINE_MAX_BYTES 4096
-#define ARGUMENT_MAX ((size_t)1 << 20) /* a longer list of strings matches no rule that allows */
-
-/* What a wildcard of an auto rule does not take. */
-#define NOT_ALLOWED ";&|`$<>(){}\\\n\r"
 
 struct condition {
   char *argument;
@@ -275,70 +271,81 @@ qp__policy_add_json(struct qp__policy *policy, const json_t *rules, struct qp_er
 
 /* ---- judging ---- */
 
-/* A list of strings, joined by spaces. False when it is none. */
 static bool
-join(const json_t *list, struct qp__buf *out)
+names(const struct qp__policy_rule *rule, const char *argument)
 {
-  for (size_t i = 0; i < json_array_size(list); i++) {
-    const json_t *item = json_array_get(list, i);
-
-    if (!json_is_string(item))
-      return false;
-    if (i > 0)
-      (void)qp__buf_add_char(out, ' ');
-    (void)qp__buf_add(out, json_string_value(item), json_string_length(item));
-  }
-  return json_is_array(list) && !out->rc;
-}
-
-/* What cannot be looked at (a NUL in it, too long, no memory) counts as a match where that is the
- * careful answer: in a rule that does not allow. */
-static bool
-matches_value(const struct condition *c, const json_t *value, enum qp__verdict verdict)
-{
-  const char *never = verdict == QP__AUTO ? NOT_ALLOWED : NULL;
-  struct qp__buf joined;
-  bool is;
-
-  if (json_is_string(value)) {
-    if (strlen(json_string_value(value)) != json_string_length(value))
-      return verdict != QP__AUTO;
-    return qp__glob_text(c->pattern, json_string_value(value), never);
-  }
-  if (!json_is_array(value))
-    return false;
-  qp__buf_init(&joined, ARGUMENT_MAX);
-  if (join(value, &joined) && strlen(qp__buf_bytes(&joined).data) == joined.len)
-    is = qp__glob_text(c->pattern, qp__buf_bytes(&joined).data, never);
-  else
-    is = verdict != QP__AUTO;
-  qp__buf_release(&joined);
-  return is;
-}
-
-static bool
-matches_rule(const struct qp__policy_rule *rule, const char *tool, const json_t *arguments)
-{
-  if (!qp__glob_text(rule->tool, tool, NULL))
-    return false;
   for (size_t i = 0; i < rule->count; i++)
-    if (!matches_value(&rule->conditions[i],
-                       json_object_get(arguments, rule->conditions[i].argument), rule->verdict))
+    if (strcmp(rule->conditions[i].argument, argument) == 0)
+      return true;
+  return false;
+}
+
+/* Whether what the rule does not name may stay unnamed in a rule that allows. */
+static bool
+allows_the_rest(const struct qp__policy_rule *rule, const struct qp__policy_call *call)
+{
+  json_t *object = (json_t *)call->arguments; /* jansson's iterators know no const */
+
+  for (void *at = json_object_iter(object); at; at = json_object_iter_next(object, at)) {
+    const char *name = json_object_iter_key(at);
+    const json_t *value = json_object_iter_value(at);
+
+    if (names(rule, name))
+      continue;
+    if (rule->count > 0 ? qp__arg_matters(call, name, value)
+                        : call->changes && qp__arg_has_dots(call, name, value))
       return false;
+  }
   return true;
 }
 
+static bool
+matches_rule(const struct qp__policy_rule *rule, const struct qp__policy_call *call)
+{
+  bool narrow = rule->verdict == QP__AUTO;
+
+  if (!qp__glob_text(rule->tool, call->tool, NULL))
+    return false;
+  for (size_t i = 0; i < rule->count; i++) {
+    const struct condition *c = &rule->conditions[i];
+
+    if (!(narrow ? qp__arg_matches_narrow(call, c->argument, c->pattern)
+                 : qp__arg_matches_wide(call, c->argument, c->pattern)))
+      return false;
+  }
+  return !narrow || allows_the_rest(rule, call);
+}
+
 enum qp__verdict
-qp__policy_judge(const struct qp__policy *policy, const char *tool, bool changes,
-                 const json_t *arguments, size_t *rule)
+qp__policy_judge(const struct qp__policy *policy, const struct qp__policy_call *call, size_t *rule)
 {
   for (size_t i = 0; i < policy->count; i++)
-    if (matches_rule(&policy->rules[i], tool, arguments)) {
+    if (matches_rule(&policy->rules[i], call)) {
       if (rule)
         *rule = i + 1;
       return policy->rules[i].verdict;
     }
   if (rule)
     *rule = 0;
-  return changes ? QP__ASK : QP__AUTO;
+  return call->changes ? QP__ASK : QP__AUTO;
+}
+
+bool
+qp__policy_looks_at(const struct qp__policy *policy, const char *tool)
+{
+  for (size_t i = 0; i < policy->count; i++) {
+    const struct qp__policy_rule *rule = &policy->rules[i];
+
+    if (rule->verdict != QP__AUTO && rule->count > 0 && qp__glob_text(rule->tool, tool, NULL))
+      return true;
+  }
+  return false;
+}
+
+bool
+qp__verdict_is_stricter(enum qp__verdict a, enum qp__verdict b)
+{
+  static const int severity[] = { [QP__AUTO] = 0, [QP__ASK] = 1, [QP__DENY] = 2 };
+
+  return severity[a] > severity[b];
 }

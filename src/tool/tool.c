@@ -229,12 +229,25 @@ parse_arguments(const char *text, json_t **out, struct qp_err *err)
 }
 
 enum qp__verdict
+qp__tools_judge_call(const struct qp__tools *tools, const struct qp__tool *tool,
+                     const json_t *arguments, size_t *rule)
+{
+  static const struct qp__policy defaults = { NULL, 0 };
+  const struct qp__policy_call call = {
+    .tool = tool->name,
+    .changes = tool->changes,
+    .arguments = arguments,
+    .root = { tools->workspace.path, tools->workspace.real },
+  };
+
+  return qp__policy_judge(tools->policy ? tools->policy : &defaults, &call, rule);
+}
+
+enum qp__verdict
 qp__tools_judge(const struct qp__tools *tools, const char *name, const char *arguments,
                 size_t *rule)
 {
-  static const struct qp__policy defaults = { NULL, 0 };
-  struct qp__tool_source *source = NULL;
-  const struct qp__tool *tool = find(tools, name, &source);
+  const struct qp__tool *tool = qp__tools_find(tools, name);
   enum qp__verdict verdict;
   json_t *object = NULL;
 
@@ -242,11 +255,7 @@ qp__tools_judge(const struct qp__tools *tools, const char *name, const char *arg
     *rule = 0;
   if (!tool || parse_arguments(arguments, &object, NULL))
     return QP__DENY;
-  if (source->normalize && !source->normalize(source->self, tool, object))
-    verdict = QP__DENY;
-  else
-    verdict = qp__policy_judge(tools->policy ? tools->policy : &defaults, name, tool->changes,
-                               object, rule);
+  verdict = qp__tools_judge_call(tools, tool, object, rule);
   json_decref(object);
   return verdict;
 }

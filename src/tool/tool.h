@@ -62,7 +62,7 @@ struct qp__tools_options {
   const struct qp__os *os; /* default: qp__os_posix */
   struct qp__log log;
   const char *workspace;           /* an absolute path; NULL: no built-in tools */
-  const struct qp__policy *policy; /* borrowed until close; NULL: the defaults */
+  const struct qp__policy *policy; /* borrowed until close, unchanged; NULL: the defaults */
   uint64_t timeout_ms;             /* of a call; default 60 s */
   size_t output_limit;             /* bytes of text in a result; default 64 KiB */
 
@@ -106,9 +106,9 @@ const struct qp__tool *qp__tools_at(const struct qp__tools *tools, size_t i);
 /* NULL: there is none. */
 const struct qp__tool *qp__tools_find(const struct qp__tools *tools, const char *name);
 
-/* Who decides about this call. Arguments that are paths of the workspace are made plain before
- * rules see them, so that "./x", "a/../x" and "/workspace/x" are all judged as "x". What is no tool
- * or no JSON object is QP__DENY. `rule` as in qp__policy_judge(). */
+/* Who decides about this call. Arguments that are paths are made plain before rules see them, of
+ * every tool: "./x", "a/../x" and "/workspace/x" are all judged as "x". An unknown tool, or
+ * arguments that are not a JSON object, are QP__DENY. `rule` as in qp__policy_judge(). */
 enum qp__verdict qp__tools_judge(const struct qp__tools *tools, const char *name,
                                  const char *arguments, size_t *rule);
 

@@ -24,10 +24,6 @@ struct qp__tool_source {
   /* Stops the work of a call that has not ended. The source forgets the call. */
   void (*cancel)(void *self, struct qp__tool_run *call);
 
-  /* Optional. Replaces arguments that are paths by their plain form, in place; see
-   * qp__tools_judge(). False: no memory. */
-  bool (*normalize)(void *self, const struct qp__tool *tool, json_t *arguments);
-
   /* Optional. See qp__tools_wake(). */
   void (*wake)(void *self);
 
@@ -79,6 +75,10 @@ struct qp__tools {
   void (*closed)(void *arg);
   void *closed_arg;
 };
+
+/* The verdict on a call; see qp__tools_judge(). From any thread. */
+enum qp__verdict qp__tools_judge_call(const struct qp__tools *tools, const struct qp__tool *tool,
+                                      const json_t *arguments, size_t *rule);
 
 /* Adds a source behind the others; it is released with the tools. */
 void qp__tools_add_source(struct qp__tools *tools, struct qp__tool_source *source);

@@ -121,6 +121,37 @@ test('the policy can be asked', (t) => {
   assert.match(result.stderr, /auto, ask or deny/);
 });
 
+// The rules of the documentation as a reader would copy them, against a model that wants to run something of its own.
+test('the rules of docs/tools.md allow what they say and no more', (t) => {
+  const { dir, work } = makeWorkspace(t);
+  const rules = path.join(dir, 'rules');
+  const text = /## Policy\n[^]*?\n((?: {4}[^\n]*\n)+)/.exec(fs.readFileSync('docs/tools.md', 'utf8'))[1];
+  fs.writeFileSync(rules, text.replace(/^ {4}/gm, ''));
+  const judge = (name, args) => run(undefined, ['tool', 'judge', name, JSON.stringify(args), '-w', work, '-p', rules]).stdout.split(' ')[0];
+  assert.equal(judge('write_file', { path: 'docs/a.md', content: '' }), 'auto');
+  assert.equal(judge('run_command', { command: 'git status' }), 'auto');
+  for (const file of ['.git/config', 'docs/.git/config', 'docs/../.git/config', 'docs/.gitattributes', 'docs/.envrc', `${work}/docs/../.git/hooks/pre-commit`, 'Makefile']) assert.equal(judge('write_file', { path: file, content: '' }), 'ask', file);
+  for (const args of [{ command: 'git status', directory: 'docs' }, { command: 'git statusx' }, { command: 'git status -s' }, { command: 'git -c core.fsmonitor=x status' }, { command: ['git', 'status', '; x'] }]) assert.equal(judge('run_command', args), 'ask', JSON.stringify(args));
+  for (const [name, args] of [['read_file', { path: 'docs/../secrets/x' }], ['grep', { pattern: 'x', path: 'secrets' }], ['run_command', { command: 'ls', directory: './secrets' }]]) assert.equal(judge(name, args), 'deny', name);
+});
+
+test('a data directory in the workspace is hidden from tools', (t) => {
+  const { work } = makeWorkspace(t);
+  const data = path.join(work, 'data');
+  assert.equal(run(data, ['key', 'create']).status, 0);
+  const tell = (name, args) => JSON.parse(run(data, ['tool', 'call', name, JSON.stringify(args), '--workspace', work, '--json']).stdout).result;
+  assert.doesNotMatch(tell('grep', { pattern: '.' }), /data|hash/);
+  assert.doesNotMatch(tell('list_directory', {}), /data/);
+  assert.match(tell('delete_file', { path: 'data/keys.json' }), /belongs to quipu itself/);
+  assert.match(tell('run_command', { command: 'rm data/keys.json' }), /run_command is refused: the workspace holds '.*data'/);
+  assert.ok(fs.existsSync(path.join(data, 'keys.json')));
+  const inside = path.join(data, 'inside');
+  fs.mkdirSync(inside);
+  const result = run(data, ['tool', 'list', '--workspace', inside]);
+  assert.equal(result.status, exit.INVALID);
+  assert.match(result.stderr, /the workspace '.*' is inside '.*data'/);
+});
+
 test('nothing leaves the sandbox', (t) => {
   const { dir, work } = makeWorkspace(t);
   fs.symlinkSync('../secret', path.join(work, 'link'));

@@ -230,6 +230,32 @@ test('nothing of run_command leaves the sandbox, and the server has no secrets f
   assert.ok(!fs.existsSync(path.join(dir, 'made')));
 });
 
+test('a command cannot ask the server to approve a call, and nothing of it outlives the server', async (t) => {
+  const it = await withTools(t, { rules: ['auto run_command'] });
+  const { server, space, model, chat } = it;
+  const asking = `exec 3<>/dev/tcp/127.0.0.1/${server.port} && printf 'GET /v1/contexts HTTP/1.0\\r\\n\\r\\n' >&3 && cat <&3`;
+  const [told] = await round(it, ['run_command', { command: ['bash', '-c', asking] }]);
+  assert.notEqual(JSON.parse(told).exit_code, 0, told);
+  assert.doesNotMatch(told, /HTTP\/1/);
+  // A daemon with a session of its own, whose parents are gone.
+  fs.writeFileSync(space.file('daemon.sh'), "(setsid sh -c 'trap \"\" TERM HUP; echo $$ > new; mv new pid; while :; do sleep 1; done' </dev/null >/dev/null 2>&1 &) & sleep 1000\n");
+  const turn = chat.send('go').catch(() => {});
+  await calls(model, ['run_command', { command: ['sh', 'daemon.sh'] }]);
+  await until(async () => fs.existsSync(space.file('pid')));
+  const pid = Number(space.read('pid'));
+  process.kill(pid, 0); // it is there
+  await server.stop('SIGKILL');
+  await turn;
+  const runs = () => {
+    try {
+      return !/^State:\s+[ZX]/m.test(fs.readFileSync(`/proc/${pid}/status`, 'utf8'));
+    } catch {
+      return false;
+    }
+  };
+  await until(async () => !runs());
+});
+
 // ---- MCP ----
 
 const allow = { rules: ['auto mcp__*'] };

@@ -52,7 +52,10 @@ try_policy(const char *line)
 
   if (qp__policy_add_line(&policy, line, &err) && (err.rc != QP_INVALID || !err.msg[0]))
     die("refused without a reason", &err);
-  (void)qp__policy_judge(&policy, "write_file", true, arguments, NULL);
+  (void)qp__policy_judge(
+      &policy,
+      &(struct qp__policy_call){ .tool = "write_file", .changes = true, .arguments = arguments },
+      NULL);
   qp__policy_release(&policy);
   json_decref(arguments);
 }

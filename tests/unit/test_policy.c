@@ -137,6 +137,15 @@ add(struct qp__policy *policy, const char *line)
     fail_msg("%s: %s", line, err.msg);
 }
 
+static enum qp__verdict
+judge(const struct qp__policy *policy, const char *tool, bool changes, const json_t *arguments,
+      size_t *rule)
+{
+  const struct qp__policy_call call = { .tool = tool, .changes = changes, .arguments = arguments };
+
+  return qp__policy_judge(policy, &call, rule);
+}
+
 static const char *const rules[] = {
   "# reading is auto anyway",
   "",
@@ -194,8 +203,7 @@ test_first_rule_that_matches_decides(void **state)
   for (size_t i = 0; i < COUNT(rows); i++) {
     json_t *arguments = rows[i].arguments ? parse(rows[i].arguments) : NULL;
     size_t rule = 99;
-    enum qp__verdict verdict =
-        qp__policy_judge(&policy, rows[i].tool, rows[i].changes, arguments, &rule);
+    enum qp__verdict verdict = judge(&policy, rows[i].tool, rows[i].changes, arguments, &rule);
 
     if (verdict != rows[i].verdict || rule != rows[i].rule)
       fail_msg("%s %s: %s by rule %zu", rows[i].tool, rows[i].arguments ? rows[i].arguments : "",
@@ -257,8 +265,8 @@ test_json_says_the_same_as_lines(void **state)
   (void)state;
   assert_int_equal(qp__policy_add_json(&policy, value, NULL), QP_OK);
   assert_int_equal(policy.count, 2);
-  assert_int_equal(qp__policy_judge(&policy, "write_file", true, pem, NULL), QP__DENY);
-  assert_int_equal(qp__policy_judge(&policy, "write_file", true, NULL, NULL), QP__AUTO);
+  assert_int_equal(judge(&policy, "write_file", true, pem, NULL), QP__DENY);
+  assert_int_equal(judge(&policy, "write_file", true, NULL, NULL), QP__AUTO);
   json_decref(value);
   json_decref(pem);
   qp__policy_release(&policy);
@@ -291,7 +299,7 @@ test_policies_survive_failing_allocations(void **state)
     if (!one && !two) {
       value = parse("{\"command\":[\"rm\",\"x\"]}");
       alloc_fault_arm_all(1);
-      assert_int_equal(qp__policy_judge(&policy, "run_command", true, value, NULL), QP__DENY);
+      assert_int_equal(judge(&policy, "run_command", true, value, NULL), QP__DENY);
       alloc_fault_disarm();
       json_decref(value);
     }

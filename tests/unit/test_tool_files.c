@@ -270,6 +270,47 @@ test_rules_see_plain_paths(void **state)
   qp__policy_release(&policy);
 }
 
+/* What a rule denies by its path is passed over where a tool comes across it by itself. */
+static void
+test_searches_and_lists_pass_over_what_is_denied(void **state)
+{
+  static const char *const lines[] = {
+    "auto * path=\"secrets/public/*\"",
+    "deny * path=\"secrets/*\"",
+    "deny grep path=\"*.pem\"",
+    "ask glob path=\"private/*\"",
+  };
+  struct qp__policy policy = { NULL, 0 };
+  struct tool_rig rig;
+  struct tool_answer answer;
+
+  (void)state;
+  for (size_t i = 0; i < COUNT(lines); i++)
+    assert_int_equal(qp__policy_add_line(&policy, lines[i], NULL), QP_OK);
+  tool_rig_init(&rig, (struct qp__tools_options){ .policy = &policy });
+  tool_put(&rig, "work/a.txt", "needle\n");
+  tool_put(&rig, "work/b.pem", "needle\n");
+  tool_put(&rig, "work/private/c", "needle\n");
+  tool_put(&rig, "work/secrets/d", "needle\n");
+  tool_put(&rig, "work/secrets/deep/e", "needle\n");
+  tool_put(&rig, "work/secrets/public/f", "needle\n");
+  answer = tool_call(&rig, "grep", "{\"pattern\":\"needle\"}");
+  assert_string_equal(answer.text,
+                      "a.txt:1: needle\nprivate/c:1: needle\nsecrets/public/f:1: needle\n");
+  tool_answer_release(&answer);
+  answer = tool_call(&rig, "grep", "{\"pattern\":\"needle\",\"path\":\".\",\"files\":\"d\"}");
+  assert_string_equal(answer.text, "[no match]");
+  tool_answer_release(&answer);
+  answer = tool_call(&rig, "glob", "{\"pattern\":\"**\"}");
+  assert_string_equal(answer.text, "a.txt\nb.pem\nsecrets/public/f\n");
+  tool_answer_release(&answer);
+  answer = tool_call(&rig, "list_directory", "{}");
+  assert_string_equal(answer.text, "a.txt  7 bytes\nb.pem  7 bytes\nprivate/\n");
+  tool_answer_release(&answer);
+  tool_rig_release(&rig);
+  qp__policy_release(&policy);
+}
+
 /* ---- reading ---- */
 
 static void
@@ -761,6 +802,7 @@ main(void)
     cmocka_unit_test(test_no_tool_leaves_the_workspace),
     cmocka_unit_test(test_a_link_swapped_in_during_the_call_leads_nowhere),
     cmocka_unit_test(test_rules_see_plain_paths),
+    cmocka_unit_test(test_searches_and_lists_pass_over_what_is_denied),
     cmocka_unit_test(test_read_file),
     cmocka_unit_test(test_a_pipe_in_the_place_of_a_file_hangs_nobody),
     cmocka_unit_test(test_answers_are_cut_at_the_limit),
