@@ -185,12 +185,17 @@ QP_API void qp_engine_unsubscribe(struct qp_subscription *subscription);
  * lets go of it, so that it can be deleted. Waits until that is so. Not on the engine's thread. */
 QP_API void qp_engine_release(struct qp_engine *engine, const struct qp_uuid *context);
 
-/* Models and tools as JSON, released with qp_free(): an array of objects (docs/providers.md,
- * docs/tools.md). From any thread but the engine's. */
+/* Models, tools and the states of MCP servers as JSON, released with qp_free(): an array of objects
+ * (docs/providers.md, docs/tools.md). From any thread but the engine's. */
 QP_API QP_MUST_CHECK enum qp_rc qp_engine_models(struct qp_engine *engine, char **out, size_t *len,
                                                  struct qp_err *err);
 QP_API QP_MUST_CHECK enum qp_rc qp_engine_tools(struct qp_engine *engine, char **out, size_t *len,
                                                 struct qp_err *err);
+QP_API QP_MUST_CHECK enum qp_rc qp_engine_tool_servers(struct qp_engine *engine, char **out,
+                                                       size_t *len, struct qp_err *err);
+/* Starts MCP servers that are not running, without waiting for the time of their next try. Returns
+ * at once. From any thread. */
+QP_API void qp_engine_refresh(struct qp_engine *engine);
 /* "provider/model": what is asked when a context names none. Borrowed until the engine stops. */
 QP_API const char *qp_engine_default_model(const struct qp_engine *engine);
 

@@ -138,6 +138,28 @@ list_tool(void *arg, const struct qp__tool_info *tool)
   return cli_out_failed() ? QP_STOPPED : QP_OK;
 }
 
+static enum qp_rc
+list_server(void *arg, const struct qp__tool_server_info *server)
+{
+  struct view *view = arg;
+
+  if (view->cli->json)
+    return cli_put_json(json_pack("{s:{s:s, s:s, s:s, s:I, s:s}}", "mcp_server", "name",
+                                  server->name, "transport", server->transport, "state",
+                                  server->state, "tools", (json_int_t)server->tools, "error",
+                                  server->error),
+                        view->err);
+  if (view->cli->tty)
+    printf("MCP server %s (%s): %s, %zu tools%s", server->name, server->transport, server->state,
+           server->tools, *server->error ? ": " : "");
+  else
+    printf("server\t%s\t%s\t%zu tools%s", server->name, server->state, server->tools,
+           *server->error ? ": " : "");
+  cli_put_snippet(stdout, server->error, strlen(server->error), 300);
+  putchar('\n');
+  return cli_out_failed() ? QP_STOPPED : QP_OK;
+}
+
 static void
 print_result(void *arg, const struct qp__tool_once_result *result)
 {
@@ -165,6 +187,7 @@ act(struct cli *cli, const struct cli_args *args, size_t action, struct qp_err *
   const char *name = action == DO_LIST ? NULL : args->words.at[1];
   const char *arguments = args->words.count > 2 ? args->words.at[2] : "{}";
   struct view view = { cli, name, err, QP_OK };
+  const struct qp__tool_once_visitor lister = { list_tool, list_server, &view };
   struct setup s = { .mcp = NULL };
   const char *verdict = NULL;
   char *input = NULL;
@@ -177,7 +200,7 @@ act(struct cli *cli, const struct cli_args *args, size_t action, struct qp_err *
     arguments = input;
   }
   if (!rc && action == DO_LIST)
-    rc = qp__tool_once_list(&s.once, list_tool, &view, err);
+    rc = qp__tool_once_list(&s.once, &lister, err);
   else if (!rc && action == DO_CALL)
     rc = qp__tool_once_call(&s.once, name, arguments, print_result, &view, err);
   else if (!rc)
@@ -217,7 +240,8 @@ const struct cli_command cli_cmd_tool = {
            "command. 'call' runs a tool at once, whatever the policy says: it is you who\n"
            "calls. JSON '-' is read from standard input. 'judge' tells what would happen if\n"
            "a model called it. The list elsewhere than on a terminal is separated by tabs:\n"
-           "policy, name, source, description. docs/tools.md tells more.\n"
+           "policy, name, source, description; then for each MCP server: 'server', name,\n"
+           "state (ready or failed), its tools and why it failed. See docs/tools.md.\n"
            "\n"
            "  quipu tool call grep '{\"pattern\": \"main\"}' --workspace src\n"
            "  quipu tool call run_command '{\"command\": \"make test\"}' --json\n"

@@ -7,28 +7,39 @@
 
 typedef enum qp_rc lister(struct qp_engine *engine, char **out, size_t *len, struct qp_err *err);
 
-/* With the default model beside the list, or without. */
+/* Adds another list to the object that is open, under `key`. */
+static enum qp_rc
+add_list(struct qp__request *r, struct qp_engine *engine, const char *key, lister *list,
+         struct qp_err *err)
+{
+  char *text = NULL;
+  size_t len = 0;
+  enum qp_rc rc = list(engine, &text, &len, err);
+
+  if (!rc)
+    qp__emit_raw(&r->reply.body, key, (struct qp_bytes){ text, len });
+  qp_free(text);
+  return rc;
+}
+
+/* With the default model beside the list, or the states of MCP servers. */
 static enum qp_rc
 answer_list(struct qp__request *r, const char *key, lister *list, bool with_default,
             struct qp_err *err)
 {
   struct qp_engine *engine = NULL;
-  char *text = NULL;
-  size_t len = 0;
   enum qp_rc rc = qp__turns_enter(r, &engine, err);
 
   if (rc)
     return rc;
-  rc = list(engine, &text, &len, err);
-  if (!rc) {
-    qp__emit_open(&r->reply.body, NULL, '{');
-    qp__emit_raw(&r->reply.body, key, (struct qp_bytes){ text, len });
-    if (with_default)
-      qp__emit_str(&r->reply.body, "default", qp_engine_default_model(engine));
-    qp__emit_close(&r->reply.body, '}');
-  }
+  qp__emit_open(&r->reply.body, NULL, '{');
+  rc = add_list(r, engine, key, list, err);
+  if (!rc && with_default)
+    qp__emit_str(&r->reply.body, "default", qp_engine_default_model(engine));
+  else if (!rc)
+    rc = add_list(r, engine, "servers", qp_engine_tool_servers, err);
+  qp__emit_close(&r->reply.body, '}');
   qp__turns_leave(r->http);
-  qp_free(text);
   return rc;
 }
 

@@ -555,6 +555,7 @@ qp__http_reload(struct qp__http *http, const struct qp__http_options *options, s
 
   if (rc)
     return rc;
+  qp__turns_refresh(http);
   if (!settings->tls != !old->tls)
     rc = qp__fail(err, QP_INVALID, "only a restart changes between HTTP and https");
   if (rc || qp__settings_equal(settings, old)) {

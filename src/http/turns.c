@@ -50,6 +50,17 @@ qp__turns_let_go(struct qp__http *http, const struct qp_uuid *context)
 }
 
 void
+qp__turns_refresh(struct qp__http *http)
+{
+  struct qp_engine *engine = enter(http);
+
+  if (!engine)
+    return;
+  qp_engine_refresh(engine);
+  qp__turns_leave(http);
+}
+
+void
 qp__turns_stop(struct qp__http *http)
 {
   struct qp_engine *engine;

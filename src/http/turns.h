@@ -14,6 +14,9 @@ void qp__turns_leave(struct qp__http *http);
  * follows it is told its end. */
 void qp__turns_let_go(struct qp__http *http, const struct qp_uuid *context);
 
+/* Has the engine start MCP servers that are not running. */
+void qp__turns_refresh(struct qp__http *http);
+
 /* Waits until no request uses the engine, and stops it. */
 void qp__turns_stop(struct qp__http *http);
 

@@ -10,9 +10,10 @@
  *           opened again when it ends
  *   DELETE  the end of a session
  *
- * In the handshake era the server may give a session id; a 404 means that it has forgotten it. In
- * the stateless era headers repeat the method and the tool's name, and to cancel a request is to
- * end its exchange. Secrets of the headers are in no log. */
+ * In the handshake era the server may give a session id. A 404, or a 400 that speaks of the
+ * session, means that it does not know it any more, for instance after a restart; it is greeted
+ * again. In the stateless era headers repeat the method and the tool's name, and to cancel a
+ * request is to end its exchange. Secrets of the headers are in no log. */
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -45,6 +46,7 @@ struct exchange {
   int64_t id;              /* of the request that it waits for; 0: none */
   int status;
   bool in_session; /* it named the session */
+  bool opened;     /* of LISTEN: the stream was open once */
   bool is_stream;
   unsigned tries;
   uint64_t began; /* its last HTTP request */
@@ -253,26 +255,74 @@ retry_ms(const struct exchange *x)
   return ms < RETRY_MAX_MS ? ms : RETRY_MAX_MS;
 }
 
-/* An answer that is no success: its body may be an error of JSON-RPC, for our request. */
+/* Whether a text repeats a secret of our headers. */
+static bool
+has_secret(const struct http *h, const char *text)
+{
+  const char *const *headers = config_of(h)->headers;
+
+  for (size_t i = 0; headers && headers[i]; i++) {
+    const char *value = strchr(headers[i], ':');
+    const char *word = strrchr(headers[i], ' '); /* the key behind "Bearer" */
+
+    value = value ? value + 1 + strspn(value + 1, " ") : "";
+    if ((*value && strstr(text, value)) || (word && word[1] && strstr(text, word + 1)))
+      return true;
+  }
+  return false;
+}
+
+/* What the body of a refusal says: the message of its error, else the body itself unless it is a
+ * page. Empty: nothing that can be shown. */
+static void
+read_refusal(const struct exchange *x, char *out, size_t size)
+{
+  struct qp_bytes body = qp__buf_bytes(&x->body);
+  json_t *value = NULL;
+  const json_t *error;
+  const char *text = NULL;
+
+  if (qp__json_parse_outside("an answer", body, &value, NULL) == QP_OK) {
+    error = json_object_get(value, "error");
+    text = json_string_value(json_is_string(error) ? error : json_object_get(error, "message"));
+    if (!text)
+      text = json_string_value(json_object_get(value, "message"));
+  }
+  if (text)
+    (void)snprintf(out, size, "%.*s", (int)size - 1, text);
+  else if (!value && body.len > 0 && body.data[0] != '<')
+    (void)snprintf(out, size, "%.*s", (int)(body.len < size ? body.len : size - 1), body.data);
+  else
+    out[0] = 0;
+  out[strcspn(out, "\r\n")] = 0;
+  if (has_secret(x->http, out))
+    out[0] = 0;
+  json_decref(value);
+}
+
+/* Whether a refusal means that the server does not know our session (any more). */
+static bool
+is_expired(const struct exchange *x, const char *said)
+{
+  return x->in_session && (x->status == 404 || (x->status == 400 && strcasestr(said, "session")));
+}
+
+/* An answer that is no success. */
 static void
 take_refusal(struct exchange *x)
 {
-  json_t *value = NULL;
-  struct qp__rpc rpc;
+  char said[200];
   char why[300];
-  const char *told = NULL;
 
-  if (qp__json_parse_outside("an answer", qp__buf_bytes(&x->body), &value, NULL) == QP_OK &&
-      qp__rpc_read(value, &rpc, NULL) == QP_OK && rpc.kind == QP__RPC_ERROR)
-    told = rpc.message;
-  (void)snprintf(why, sizeof(why), "the server answered with HTTP status %d%s%.200s", x->status,
-                 told ? ": " : "", told ? told : "");
+  read_refusal(x, said, sizeof(said));
   if (x->status == 401 || x->status == 403)
     (void)snprintf(why, sizeof(why),
                    "the server refuses us with HTTP status %d; its \"headers\" may lack a key",
                    x->status);
-  json_decref(value);
-  give_up(x, why, x->status == 404 && x->in_session);
+  else
+    (void)snprintf(why, sizeof(why), "the server answered with HTTP status %d%s%s", x->status,
+                   said[0] ? ": " : "", said);
+  give_up(x, why, is_expired(x, said));
 }
 
 static void
@@ -289,8 +339,39 @@ end_post(struct exchange *x, const char *why)
     take_refusal(x);
   else if (x->sse.id[0] && x->tries < TRIES_MAX && x->http->server->era == QP__ERA_LEGACY)
     try_again(x, retry_ms(x));
-  else
+  else {
+    struct http *h = x->http;
+    bool unreachable = why && x->status == 0;
+
     give_up(x, why ? why : "the server ended its answer before it was complete", false);
+    if (unreachable)
+      qp__mcp_unreachable(h->server, why);
+  }
+}
+
+/* The stream of the server's own messages has ended, or could not be opened. */
+static void
+end_listen(struct exchange *x)
+{
+  struct http *h = x->http;
+  char said[200];
+
+  if (h->stopping) {
+    close_exchange(x);
+  } else if (x->status == 200 || x->status == 0) {
+    x->opened = x->opened || x->status == 200;
+    if (uv_now(h->server->tools->loop) - x->began > RETRY_MAX_MS)
+      x->tries = 0;
+    try_again(x, retry_ms(x));
+  } else {
+    bool expired;
+
+    read_refusal(x, said, sizeof(said));
+    expired = x->opened && is_expired(x, said);
+    close_exchange(x);
+    if (expired)
+      qp__mcp_expired(h->server);
+  }
 }
 
 static void
@@ -301,13 +382,10 @@ on_end(void *arg, const char *why)
   x->fetch = NULL;
   if (x->kind == POST)
     end_post(x, why);
-  else if (x->kind == LISTEN && !x->http->stopping && (x->status == 200 || x->status == 0)) {
-    if (uv_now(x->http->server->tools->loop) - x->began > RETRY_MAX_MS)
-      x->tries = 0;
-    try_again(x, retry_ms(x));
-  } else {
+  else if (x->kind == LISTEN)
+    end_listen(x);
+  else
     close_exchange(x);
-  }
 }
 
 /* ---- sending ---- */

@@ -1,13 +1,15 @@
 /* mcp_int.h - what the files of the MCP client share.
  *
  *   mcp_server.c  one server: its state, requests and answers, starting and failing
+ *   mcp_life.c    adding a server, reporting its state, closing it
+ *   mcp_log.c     what a server prints, as a bounded number of log lines
  *   mcp_tools.c   its tools, calls and results, as a source of tools
  *   mcp_stdio.c   transport: a child process, one message a line
  *   mcp_http.c    transport: Streamable HTTP
  *
  * States of a server, and who leads from one to the next:
  *
- *   OFF        nothing runs                                      qp__mcp_wake, by a call
+ *   OFF        nothing runs; the timer waits for the next try   the timer, or a call (qp__mcp_wake)
  *   PROBING    "server/discover" is asked; a server of the       an answer, or PROBE_MS
  *              stateless era answers it
  *   GREETING   "initialize" is asked (and discover perhaps too)  an answer
@@ -15,7 +17,9 @@
  *   READY      calls are sent; the list may be asked again
  *   STOPPING   the transport has been told to end                qp__mcp_ended
  *
- * From every state but OFF qp__mcp_ended leads to OFF: the transport is gone. */
+ * From every state but OFF qp__mcp_ended leads to OFF: the transport is gone. The timer then starts
+ * the server again: at once when it was ready, else (and when it fails again soon) after pauses of
+ * 1, 2, 4 … 60 s. */
 #ifndef QP_TOOL_MCP_INT_H
 #define QP_TOOL_MCP_INT_H
 
@@ -81,6 +85,16 @@ struct qp__mcp_call {
   bool again;      /* it was sent a second time, in a new session */
 };
 
+/* What a server has printed in the present interval. */
+struct qp__mcp_quota {
+  uv_timer_t timer;    /* runs until the interval ends; its loop is not kept alive by it */
+  size_t lines, bytes; /* logged */
+  uint64_t printed;    /* bytes, logged or not */
+  uint64_t left_lines, left_bytes; /* not logged */
+  void (*resume)(void *arg);       /* called when the interval ends, or NULL */
+  void *resume_arg;
+};
+
 struct qp__mcp {
   struct qp__tool_source source;
   struct qp__tools *tools;
@@ -93,13 +107,17 @@ struct qp__mcp {
   struct qp__mcp_request *requests;
   struct qp__mcp_call *calls;
   int64_t last_id;
-  uv_timer_t timer; /* of PROBING, and of the whole start */
-  bool first;       /* its first start has not come to an end */
+  uv_timer_t timer;  /* of PROBING, of the whole start, and while OFF of the next try */
+  uint64_t deadline; /* of the start under way */
+  uint64_t ready_at; /* when this run became READY; 0: not yet */
+  bool first;        /* its first start has not come to an end */
   bool closing;
-  char why[240]; /* why it is being stopped; "": it was not asked to */
+  char why[240];   /* why it is being stopped; "": it was not asked to */
+  char fault[240]; /* why it failed last; "": it is ready, or was never tried */
 
   unsigned failures;   /* since the last good answer */
   uint64_t not_before; /* when it may be started again */
+  struct qp__mcp_quota quota;
 
   struct qp__tool *list;
   char **names; /* as the server calls them */
@@ -116,6 +134,8 @@ struct qp__mcp {
 
 /* Starts the server if it is off and its pause is over. False: it is not, and *err says why. */
 bool qp__mcp_wake(struct qp__mcp *server, struct qp_err *err);
+/* Forgets all requests; nobody hears of them. */
+void qp__mcp_drop_requests(struct qp__mcp *server);
 /* Sends a request; takes `params` (NULL: no memory). */
 enum qp_rc qp__mcp_request(struct qp__mcp *server, enum qp__mcp_purpose purpose, const char *method,
                            json_t *params, struct qp__mcp_call *call, struct qp_err *err);
@@ -132,8 +152,24 @@ json_t *qp__mcp_answer(struct qp__mcp *server, const char *method, int64_t *code
 void qp__mcp_message(struct qp__mcp *server, const json_t *message);
 /* No answer to this request will come. `expired`: because the server does not know our session. */
 void qp__mcp_unanswered(struct qp__mcp *server, int64_t id, const char *why, bool expired);
+/* The server does not know our session any more: greets it again. */
+void qp__mcp_expired(struct qp__mcp *server);
+/* A request got no response at all. When no other request waits, the server counts as failed. */
+void qp__mcp_unreachable(struct qp__mcp *server, const char *why);
 /* The transport is gone; it has freed itself. */
 void qp__mcp_ended(struct qp__mcp *server, const char *why);
+
+/* ---- mcp_log.c ---- */
+
+void qp__mcp_quota_init(struct qp__mcp *server);
+/* Logs a line that the server has printed or sent. Of each interval only the first lines and bytes
+ * are logged; one line at its end reports how many were left out. */
+void qp__mcp_log_line(struct qp__mcp *server, enum qp_log_level level, const char *line, size_t n);
+/* Counts bytes that the server has printed. True: in this interval they are more than any working
+ * server prints (FLOOD_BYTES). */
+bool qp__mcp_floods(struct qp__mcp *server, size_t n);
+/* Ends the interval now: the server has ended. */
+void qp__mcp_quota_end(struct qp__mcp *server);
 
 /* ---- mcp_tools.c ---- */
 

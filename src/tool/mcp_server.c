@@ -7,11 +7,10 @@
 #include "base/json.h"
 #include "tool/mcp.h"
 #include "tool/mcp_int.h"
+#include "tool/text.h"
 
-#define PROBE_MS 3000  /* a server of the older era may say nothing to what it does not know */
-#define START_MS 30000 /* until its tools are known: it may be downloaded first */
-#define PAUSE_MS 1000  /* after the second failure; doubled with each more */
 #define PAUSE_MAX_MS 60000
+#define STABLE_MS 60000 /* a run of that length clears earlier failures */
 
 static const char *const legacy_versions[] = { "2025-11-25", "2025-06-18", "2025-03-26",
                                                "2024-11-05" };
@@ -42,8 +41,8 @@ settle(struct qp__mcp *server)
   qp__tools_tell_change(server->tools);
 }
 
-static void
-drop_requests(struct qp__mcp *server)
+void
+qp__mcp_drop_requests(struct qp__mcp *server)
 {
   while (server->requests) {
     struct qp__mcp_request *request = server->requests;
@@ -53,59 +52,102 @@ drop_requests(struct qp__mcp *server)
   }
 }
 
+/* Keeps why it failed, as valid UTF-8: servers write some of these sentences. */
+static void
+set_fault(struct qp__mcp *server, const char *why)
+{
+  size_t max = sizeof(server->fault) - 1;
+  struct qp__buf text;
+
+  qp__buf_init(&text, 3 * sizeof(server->fault));
+  server->fault[0] = 0;
+  if (qp__text_add(&text, why, qp__text_fit(why, strlen(why), max)) == QP_OK && text.len > 0) {
+    size_t n = qp__text_fit(text.data, text.len, max);
+
+    memcpy(server->fault, text.data, n);
+    server->fault[n] = 0;
+  }
+  qp__buf_release(&text);
+}
+
 void
 qp__mcp_fail(struct qp__mcp *server, const char *why)
 {
   if (server->state == QP__MCP_OFF || server->state == QP__MCP_STOPPING)
     return;
   (void)snprintf(server->why, sizeof(server->why), "%.*s", (int)sizeof(server->why) - 1, why);
+  set_fault(server, why);
   set_state(server, QP__MCP_STOPPING);
   (void)uv_timer_stop(&server->timer);
   server->transport->stop(server->transport->self);
 }
 
-static void
-count_failure(struct qp__mcp *server)
-{
-  uint64_t pause = 0;
+static void on_timer(uv_timer_t *timer);
 
-  if (server->failures++ > 0) {
-    pause = PAUSE_MS;
-    for (unsigned i = 2; i < server->failures && pause < PAUSE_MAX_MS; i++)
-      pause *= 2;
-  }
+/* Counts a failure and sets the timer of the next try. A server that was ready is started again at
+ * once, unless it has failed before. */
+static void
+count_failure(struct qp__mcp *server, const char *why)
+{
+  uint64_t pause = server->tools->mcp_pause_ms;
+  uint64_t now;
+  unsigned steps;
+
   uv_update_time(server->tools->loop);
-  server->not_before = uv_now(server->tools->loop) + (pause < PAUSE_MAX_MS ? pause : PAUSE_MAX_MS);
+  now = uv_now(server->tools->loop);
+  if (server->ready_at && now - server->ready_at >= STABLE_MS)
+    server->failures = 0;
+  server->failures++;
+  steps = server->failures - (server->ready_at ? 1 : 0);
+  for (unsigned i = 1; i < steps && pause < PAUSE_MAX_MS; i++)
+    pause *= 2;
+  if (steps == 0)
+    pause = 0;
+  else if (pause > PAUSE_MAX_MS)
+    pause = PAUSE_MAX_MS;
+  server->not_before = now + pause;
+  (void)uv_timer_start(&server->timer, on_timer, pause, 0);
+  set_fault(server, why);
+}
+
+static bool
+is_asked(const struct qp__mcp *server, enum qp__mcp_purpose purpose)
+{
+  for (const struct qp__mcp_request *r = server->requests; r; r = r->next)
+    if (r->purpose == purpose)
+      return true;
+  return false;
 }
 
 void
 qp__mcp_ended(struct qp__mcp *server, const char *why)
 {
-  enum qp__mcp_state before = server->state;
+  bool probed = server->state == QP__MCP_PROBING ||
+                (server->state == QP__MCP_GREETING && is_asked(server, QP__MCP_DISCOVER));
   char sentence[400];
 
   if (server->why[0])
     why = server->why;
   (void)snprintf(sentence, sizeof(sentence), "the MCP server '%s': %s", name_of(server), why);
   server->transport = NULL;
-  drop_requests(server);
+  qp__mcp_drop_requests(server);
   json_decref(server->pages);
   server->pages = NULL;
   server->listing = false;
   server->list_again = false;
-  if (before == QP__MCP_PROBING && !server->closing) {
+  if (probed && !server->closing) {
     /* It may have died of a question that it does not know. It is not asked again. */
     server->era = QP__ERA_LEGACY;
     set_state(server, QP__MCP_OFF);
     (void)qp__mcp_wake(server, NULL);
     return;
   }
-  if (!server->closing) {
-    count_failure(server);
-    qp__log(&server->tools->log, QP_LOG_WARN, "mcp", "%s", sentence);
-  }
   set_state(server, QP__MCP_OFF);
   settle(server);
+  if (!server->closing) {
+    count_failure(server, why);
+    qp__log(&server->tools->log, QP_LOG_WARN, "mcp", "%s", sentence);
+  }
   qp__mcp_fail_calls(server, sentence);
   server->why[0] = 0;
   if (server->closing)
@@ -217,15 +259,6 @@ take_request(struct qp__mcp *server, int64_t id)
   return NULL;
 }
 
-static bool
-is_asked(const struct qp__mcp *server, enum qp__mcp_purpose purpose)
-{
-  for (const struct qp__mcp_request *r = server->requests; r; r = r->next)
-    if (r->purpose == purpose)
-      return true;
-  return false;
-}
-
 void
 qp__mcp_cancel(struct qp__mcp *server, int64_t id)
 {
@@ -247,6 +280,16 @@ qp__mcp_cancel(struct qp__mcp *server, int64_t id)
 
 /* ---- starting ---- */
 
+/* The rest of the start has until the deadline. To be called when PROBING is left. */
+static void
+await_start(struct qp__mcp *server)
+{
+  uint64_t now = uv_now(server->tools->loop);
+  uint64_t left = server->deadline > now ? server->deadline - now : 0;
+
+  (void)uv_timer_start(&server->timer, on_timer, left, 0);
+}
+
 static void
 greet(struct qp__mcp *server)
 {
@@ -255,8 +298,16 @@ greet(struct qp__mcp *server)
                              capabilities(server), "clientInfo", client_info());
 
   set_state(server, QP__MCP_GREETING);
+  await_start(server);
   if (qp__mcp_request(server, QP__MCP_INITIALIZE, "initialize", params, NULL, &err))
     qp__mcp_fail(server, err.msg);
+}
+
+static void
+begin_start(struct qp__mcp *server)
+{
+  uv_update_time(server->tools->loop);
+  server->deadline = uv_now(server->tools->loop) + server->tools->mcp_start_ms;
 }
 
 static void
@@ -265,12 +316,16 @@ on_timer(uv_timer_t *timer)
   struct qp__mcp *server = timer->data;
   char why[80];
 
+  if (server->state == QP__MCP_OFF) {
+    (void)qp__mcp_wake(server, NULL);
+    return;
+  }
   if (server->state == QP__MCP_PROBING) {
-    (void)uv_timer_start(timer, on_timer, START_MS - PROBE_MS, 0);
     greet(server);
     return;
   }
-  (void)snprintf(why, sizeof(why), "it did not answer within %d s", START_MS / 1000);
+  (void)snprintf(why, sizeof(why), "it did not answer within %llu s",
+                 (unsigned long long)(server->tools->mcp_start_ms + 999) / 1000);
   qp__mcp_fail(server, why);
 }
 
@@ -280,19 +335,19 @@ begin(struct qp__mcp *server)
   struct qp_err err = { QP_OK, "" };
   enum qp_rc rc = QP_OK;
 
+  begin_start(server);
   switch (server->era) {
   case QP__ERA_UNKNOWN:
     set_state(server, QP__MCP_PROBING);
-    (void)uv_timer_start(&server->timer, on_timer, PROBE_MS, 0);
+    (void)uv_timer_start(&server->timer, on_timer, server->tools->mcp_probe_ms, 0);
     rc = qp__mcp_request(server, QP__MCP_DISCOVER, "server/discover", json_object(), NULL, &err);
     break;
   case QP__ERA_LEGACY:
-    (void)uv_timer_start(&server->timer, on_timer, START_MS, 0);
     greet(server);
     break;
   case QP__ERA_MODERN:
-    (void)uv_timer_start(&server->timer, on_timer, START_MS, 0);
     set_state(server, QP__MCP_LISTING);
+    await_start(server);
     rc = qp__mcp_ask_list(server, &err);
     break;
   }
@@ -313,20 +368,22 @@ qp__mcp_wake(struct qp__mcp *server, struct qp_err *err)
     return true;
   if (now < server->not_before) {
     (void)qp__fail(err, QP_BUSY,
-                   "the MCP server '%s' has failed %u times; it is tried again in %llu s",
+                   "the MCP server '%s' has failed %u times; it is tried again in %llu s; "
+                   "last failure: %s",
                    config->name, server->failures,
-                   (unsigned long long)(server->not_before - now + 999) / 1000);
+                   (unsigned long long)(server->not_before - now + 999) / 1000, server->fault);
     return false;
   }
   server->version[0] = 0;
   server->why[0] = 0;
+  server->ready_at = 0;
   rc = config->url ? qp__mcp_http_start(server, &server->transport, &why)
                    : qp__mcp_stdio_start(server, &server->transport, &why);
   if (rc) {
     (void)qp__fail(&told, rc, "the MCP server '%s': %s", config->name, why.msg);
     qp__log(&server->tools->log, QP_LOG_WARN, "mcp", "%s", told.msg);
-    count_failure(server);
     settle(server);
+    count_failure(server, why.msg);
     qp__mcp_fail_calls(server, told.msg);
     if (err)
       *err = told;
@@ -358,6 +415,7 @@ ask_tools(struct qp__mcp *server, const json_t *result)
   server->has_tools =
       json_is_object(json_object_get(json_object_get(result, "capabilities"), "tools"));
   set_state(server, QP__MCP_LISTING);
+  await_start(server);
   if (!server->has_tools) {
     qp__mcp_listed(server);
     return;
@@ -473,12 +531,31 @@ qp__mcp_listed(struct qp__mcp *server)
 {
   if (server->state == QP__MCP_LISTING) {
     set_state(server, QP__MCP_READY);
-    qp__log(&server->tools->log, QP_LOG_INFO, "mcp", "%s: has told its %zu tools", name_of(server),
+    if (!server->ready_at)
+      server->ready_at = uv_now(server->tools->loop) | 1; /* never 0 */
+    server->fault[0] = 0;
+    qp__log(&server->tools->log, QP_LOG_INFO, "mcp", "%s: ready, %zu tools", name_of(server),
             server->count);
     settle(server);
   }
   if (server->state == QP__MCP_READY)
     qp__mcp_send_calls(server);
+}
+
+void
+qp__mcp_expired(struct qp__mcp *server)
+{
+  if (server->state != QP__MCP_READY)
+    return; /* it is being greeted */
+  begin_start(server);
+  greet(server);
+}
+
+void
+qp__mcp_unreachable(struct qp__mcp *server, const char *why)
+{
+  if (server->state == QP__MCP_READY && !server->requests)
+    qp__mcp_fail(server, why);
 }
 
 void
@@ -490,11 +567,11 @@ qp__mcp_unanswered(struct qp__mcp *server, int64_t id, const char *why, bool exp
     return;
   if (expired && request->purpose == QP__MCP_CALL && !request->call->again) {
     request->call->again = true;
-    request->call->id = 0; /* it waits, and is sent when the new session stands */
-    if (server->state == QP__MCP_READY) {
-      (void)uv_timer_start(&server->timer, on_timer, START_MS, 0);
-      greet(server);
-    }
+    request->call->id = 0; /* it waits, and is sent in the new session */
+    qp__mcp_expired(server);
+  } else if (expired && request->purpose == QP__MCP_LIST && server->state == QP__MCP_READY) {
+    server->listing = false;
+    qp__mcp_expired(server); /* its end is a new list */
   } else {
     take_failure(server, request, why);
   }
@@ -569,8 +646,7 @@ take_notification(struct qp__mcp *server, const struct qp__rpc *rpc)
     const json_t *data = json_object_get(rpc->params, "data");
 
     if (json_is_string(data))
-      qp__log(&server->tools->log, QP_LOG_DEBUG, "mcp", "%s: %.500s", name_of(server),
-              json_string_value(data));
+      qp__mcp_log_line(server, QP_LOG_DEBUG, json_string_value(data), json_string_length(data));
   }
   if (strcmp(rpc->method, "notifications/tools/list_changed") != 0)
     return;
@@ -590,7 +666,7 @@ qp__mcp_message(struct qp__mcp *server, const json_t *message)
   if (server->state == QP__MCP_OFF || server->state == QP__MCP_STOPPING)
     return;
   if (qp__rpc_read(message, &rpc, &err)) {
-    qp__log(&server->tools->log, QP_LOG_INFO, "mcp", "%s: %s", name_of(server), err.msg);
+    qp__mcp_log_line(server, QP_LOG_INFO, err.msg, strlen(err.msg));
     return;
   }
   if (rpc.kind == QP__RPC_REQUEST) {
@@ -609,115 +685,4 @@ qp__mcp_message(struct qp__mcp *server, const json_t *message)
   else
     take_failure(server, request, rpc.message);
   qp__free(request);
-}
-
-/* ---- the source's life ---- */
-
-static void
-free_server(struct qp__mcp *server)
-{
-  qp__mcp_source_release(server);
-  drop_requests(server);
-  json_decref(server->pages);
-  qp__mcp_configs_release(&server->config);
-  qp__free(server);
-}
-
-static void
-source_free(void *self)
-{
-  free_server(self);
-}
-
-static void
-on_timer_closed(uv_handle_t *handle)
-{
-  struct qp__mcp *server = handle->data;
-
-  qp__tools_unhold(server->tools);
-}
-
-static void
-source_close(void *self)
-{
-  struct qp__mcp *server = self;
-
-  server->closing = true;
-  qp__tools_hold(server->tools);
-  uv_close((uv_handle_t *)&server->timer, on_timer_closed);
-  if (server->state == QP__MCP_OFF)
-    return;
-  qp__tools_hold(server->tools); /* until it has ended */
-  if (server->state == QP__MCP_STOPPING)
-    return;
-  set_state(server, QP__MCP_STOPPING);
-  server->transport->stop(server->transport->self);
-}
-
-static enum qp_rc
-copy_list(struct qp__arena *arena, const char *const *list, const char *const **out)
-{
-  size_t count = 0;
-  const char **copy;
-
-  while (list && list[count])
-    count++;
-  copy = qp__arena_alloc(arena, (count + 1) * sizeof(*copy));
-  for (size_t i = 0; i < count && copy; i++) {
-    copy[i] = qp__arena_strdup(arena, list[i]);
-    if (!copy[i])
-      return QP_NOMEM;
-  }
-  *out = copy;
-  return copy ? QP_OK : QP_NOMEM;
-}
-
-static enum qp_rc
-copy_config(struct qp__mcp_configs *out, const struct qp__mcp_config *config)
-{
-  struct qp__mcp_config *copy = qp__arena_alloc(&out->arena, sizeof(*copy));
-  enum qp_rc rc = copy ? QP_OK : QP_NOMEM;
-
-  if (!rc) {
-    copy->trusted = config->trusted;
-    copy->name = qp__arena_strdup(&out->arena, config->name);
-    copy->url = config->url ? qp__arena_strdup(&out->arena, config->url) : NULL;
-    rc = copy->name && (copy->url || !config->url) ? QP_OK : QP_NOMEM;
-  }
-  if (!rc && config->argv)
-    rc = copy_list(&out->arena, config->argv, &copy->argv);
-  if (!rc)
-    rc = copy_list(&out->arena, config->env, &copy->env);
-  if (!rc)
-    rc = copy_list(&out->arena, config->headers, &copy->headers);
-  out->at = copy;
-  out->count = 1;
-  return rc;
-}
-
-enum qp_rc
-qp__mcp_add(struct qp__tools *tools, const struct qp__mcp_config *config, struct qp_err *err)
-{
-  struct qp__mcp *server;
-
-  if (tools->closing)
-    return qp__fail(err, QP_MISUSE, "the tools are being closed");
-  server = qp__alloc0(1, sizeof(*server));
-  if (!server || copy_config(&server->config, config)) {
-    if (server)
-      qp__mcp_configs_release(&server->config);
-    qp__free(server);
-    return qp__fail_nomem(err, "adding an MCP server");
-  }
-  server->tools = tools;
-  (void)uv_timer_init(tools->loop, &server->timer);
-  server->timer.data = server;
-  qp__mcp_source_init(server);
-  server->source.close = source_close;
-  server->source.free = source_free;
-  qp__tools_add_source(tools, &server->source);
-  server->first = true;
-  tools->starting++;
-  (void)qp__mcp_wake(server, NULL);
-  return QP_OK;
 }

@@ -1,7 +1,8 @@
 /* mcp_stdio.c - an MCP server as a child process: one message a line on its standard input and
- * output. What it says on standard error goes to the log and means nothing; nor do lines on its
- * standard output that are no JSON. To end it, its input is closed; after GRACE_MS it gets SIGTERM,
- * then SIGKILL.
+ * output. What it prints on standard error goes to the log (mcp_log.c) and means nothing; nor do
+ * lines on its standard output that are no JSON. Of a server that floods its standard error no more
+ * is read for a while; one that floods its standard output with such lines has failed. To end it,
+ * its input is closed; after GRACE_MS it gets SIGTERM, then SIGKILL.
  *
  * Its environment has what a program needs to find its files, and what the configuration gives it:
  * no keys of ours. */
@@ -14,10 +15,8 @@
 #include "base/json.h"
 #include "tool/mcp_int.h"
 #include "tool/process.h"
-#include "tool/text.h"
 
 #define GRACE_MS 2000
-#define LOG_LINE 500
 #define ENV_MAX 1100
 
 /* Variables of ours that it gets. */
@@ -34,24 +33,23 @@ struct stdio {
   struct qp__rpc_lines errors;
 };
 
-static const char *
-name_of(const struct stdio *s)
-{
-  return s->server->config.at[0].name;
-}
-
 /* ---- from the child ---- */
 
 static void
 log_line(void *arg, const char *line, size_t n)
 {
   struct stdio *s = arg;
-  struct qp__buf text;
 
-  qp__buf_init(&text, 3 * LOG_LINE);
-  if (line && qp__text_add(&text, line, qp__text_fit(line, n, LOG_LINE)) == QP_OK)
-    qp__log(&s->server->tools->log, QP_LOG_INFO, "mcp", "%s: %s", name_of(s), text.data);
-  qp__buf_release(&text);
+  if (line)
+    qp__mcp_log_line(s->server, QP_LOG_INFO, line, n);
+}
+
+static void
+read_errors_again(void *arg)
+{
+  struct stdio *s = arg;
+
+  qp__process_pause(s->process, 2, false);
 }
 
 static void
@@ -70,7 +68,9 @@ take_line(void *arg, const char *line, size_t n)
     qp__mcp_fail(s->server, "out of memory"); /* it may have been an answer that is waited for */
   else if (rc)
     log_line(s, line, n);
-  else
+  if (rc && qp__mcp_floods(s->server, n))
+    qp__mcp_fail(s->server, "it floods its standard output with lines that are no messages");
+  if (!rc)
     qp__mcp_message(s->server, message);
   json_decref(message);
 }
@@ -80,9 +80,14 @@ on_output(void *arg, int stream, const char *data, size_t n)
 {
   struct stdio *s = arg;
 
-  if (stream == 2)
+  if (stream == 2) {
     (void)qp__rpc_lines_feed(&s->errors, data, n, log_line, s);
-  else if (qp__rpc_lines_feed(&s->output, data, n, take_line, s))
+    if (qp__mcp_floods(s->server, n)) {
+      qp__process_pause(s->process, 2, true);
+      s->server->quota.resume = read_errors_again;
+      s->server->quota.resume_arg = s;
+    }
+  } else if (qp__rpc_lines_feed(&s->output, data, n, take_line, s))
     qp__mcp_fail(s->server, "out of memory");
 }
 
@@ -100,6 +105,8 @@ on_end(void *arg, int code, int signal)
   qp__rpc_lines_release(&s->output);
   qp__rpc_lines_release(&s->errors);
   qp__free(s);
+  server->quota.resume = NULL;
+  qp__mcp_quota_end(server);
   qp__mcp_ended(server, why);
 }
 

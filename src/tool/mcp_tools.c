@@ -478,15 +478,6 @@ source_at(void *self, size_t i)
   return &server->list[i];
 }
 
-static void
-source_wake(void *self)
-{
-  struct qp__mcp *server = self;
-
-  if (!server->list)
-    (void)qp__mcp_wake(server, NULL);
-}
-
 void
 qp__mcp_source_init(struct qp__mcp *server)
 {
@@ -495,7 +486,6 @@ qp__mcp_source_init(struct qp__mcp *server)
   server->source.at = source_at;
   server->source.call = source_call;
   server->source.cancel = source_cancel;
-  server->source.wake = source_wake;
 }
 
 void

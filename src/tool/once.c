@@ -64,9 +64,10 @@ open_once(struct once *o, const struct qp__tool_once *options, struct qp_err *er
 }
 
 enum qp_rc
-qp__tool_once_list(const struct qp__tool_once *options, qp__tool_once_visit *visit, void *arg,
+qp__tool_once_list(const struct qp__tool_once *options, const struct qp__tool_once_visitor *visitor,
                    struct qp_err *err)
 {
+  struct qp__tool_server server;
   struct once o;
   enum qp_rc rc = open_once(&o, options, err);
 
@@ -86,7 +87,14 @@ qp__tool_once_list(const struct qp__tool_once *options, qp__tool_once_visit *vis
       .policy = qp__verdict_name(qp__tools_judge(o.tools, tool->name, "{}", NULL)),
     };
 
-    rc = visit(arg, &info);
+    rc = visitor->tool(visitor->arg, &info);
+  }
+  for (size_t i = 0; !rc && qp__tools_server(o.tools, i, &server); i++) {
+    const struct qp__tool_server_info info = {
+      server.name, server.transport, server.state, server.error, server.tools,
+    };
+
+    rc = visitor->server(visitor->arg, &info);
   }
   close_once(&o);
   return rc;

@@ -25,12 +25,21 @@ struct qp__tool_info {
   const char *policy; /* "auto", "ask" or "deny", for a call without arguments */
 };
 
-typedef enum qp_rc qp__tool_once_visit(void *arg, const struct qp__tool_info *tool);
+struct qp__tool_server_info {
+  const char *name, *transport, *state, *error; /* as in struct qp__tool_server */
+  size_t tools;
+};
 
-/* Visits every tool once all servers have told theirs or failed. An answer of the visitor other
- * than QP_OK ends it and is returned. */
-enum qp_rc qp__tool_once_list(const struct qp__tool_once *options, qp__tool_once_visit *visit,
-                              void *arg, struct qp_err *err);
+struct qp__tool_once_visitor {
+  enum qp_rc (*tool)(void *arg, const struct qp__tool_info *tool);
+  enum qp_rc (*server)(void *arg, const struct qp__tool_server_info *server);
+  void *arg;
+};
+
+/* Visits every tool and then every MCP server, once all servers are ready or have failed. An answer
+ * of the visitor other than QP_OK ends it and is returned. */
+enum qp_rc qp__tool_once_list(const struct qp__tool_once *options,
+                              const struct qp__tool_once_visitor *visitor, struct qp_err *err);
 
 struct qp__tool_once_result {
   const char *outcome; /* "done", "failed", "timeout", "cancelled" */

@@ -291,6 +291,19 @@ on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
   }
 }
 
+void
+qp__process_pause(struct qp__process *process, int stream, bool pause)
+{
+  uv_stream_t *pipe = (uv_stream_t *)&process->pipes[stream];
+
+  if (!process->open[stream])
+    return;
+  if (pause)
+    (void)uv_read_stop(pipe);
+  else
+    (void)uv_read_start(pipe, give_buffer, on_read); /* it worked once, and fails when closing */
+}
+
 struct writing {
   uv_write_t request;
   char data[];

@@ -50,6 +50,9 @@ enum qp_rc qp__process_write_line(struct qp__process *process, const char *data,
                                   struct qp_err *err);
 void qp__process_close_input(struct qp__process *process);
 
+/* Reads no more of a stream (1 or 2), or goes on reading: a child that prints faster waits. */
+void qp__process_pause(struct qp__process *process, int stream, bool pause);
+
 /* A signal to the whole group. To a supervised child: SIGKILL ends all that it started, any other
  * signal is sent as SIGTERM. */
 void qp__process_kill(struct qp__process *process, int signal);

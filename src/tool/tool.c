@@ -22,6 +22,10 @@
 #define OUTPUT_LIMIT ((size_t)64 << 10)
 #define SENTENCE_MAX ((size_t)64 << 10)
 #define ARGUMENTS_MAX ((size_t)16 << 20)
+#define MCP_PROBE_MS 3000  /* a server of the older era may not answer what it does not know */
+#define MCP_START_MS 60000 /* it may be downloaded first */
+#define MCP_PAUSE_MS 1000
+#define MCP_LOG_INTERVAL_MS 10000
 
 /* ---- holding ---- */
 
@@ -112,6 +116,11 @@ qp__tools_open(uv_loop_t *loop, const struct qp__tools_options *options, struct 
   tools->policy = options->policy;
   tools->timeout_ms = options->timeout_ms ? options->timeout_ms : TIMEOUT_MS;
   tools->output_limit = options->output_limit ? options->output_limit : OUTPUT_LIMIT;
+  tools->mcp_probe_ms = options->mcp_probe_ms ? options->mcp_probe_ms : MCP_PROBE_MS;
+  tools->mcp_start_ms = options->mcp_start_ms ? options->mcp_start_ms : MCP_START_MS;
+  tools->mcp_pause_ms = options->mcp_pause_ms ? options->mcp_pause_ms : MCP_PAUSE_MS;
+  tools->mcp_log_interval_ms =
+      options->mcp_log_interval_ms ? options->mcp_log_interval_ms : MCP_LOG_INTERVAL_MS;
   tools->changed = options->changed;
   tools->changed_arg = options->changed_arg;
   tools->workspace.fd = -1;
@@ -163,11 +172,22 @@ qp__tools_starting(const struct qp__tools *tools)
 }
 
 void
-qp__tools_wake(struct qp__tools *tools)
+qp__tools_retry(struct qp__tools *tools)
 {
   for (struct qp__tool_source *source = tools->sources; source; source = source->next)
-    if (source->wake && !tools->closing)
-      source->wake(source->self);
+    if (source->retry && !tools->closing)
+      source->retry(source->self);
+}
+
+bool
+qp__tools_server(const struct qp__tools *tools, size_t i, struct qp__tool_server *out)
+{
+  for (const struct qp__tool_source *source = tools->sources; source; source = source->next)
+    if (source->server && i-- == 0) {
+      source->server(source->self, out);
+      return true;
+    }
+  return false;
 }
 
 size_t

@@ -78,6 +78,12 @@ struct qp__tools_options {
    * pass it over, and run_command is refused: a sandbox cannot hide a part of what it opens. */
   const char *const *hidden;
 
+  /* Times of MCP servers in ms, for tests. */
+  uint64_t mcp_probe_ms;        /* for an answer to "server/discover"; default 3 s */
+  uint64_t mcp_start_ms;        /* until the tools are known; default 60 s */
+  uint64_t mcp_pause_ms;        /* the first pause before a new try; default 1 s */
+  uint64_t mcp_log_interval_ms; /* in which log lines of a server are counted; default 10 s */
+
   /* Tools came or went: read the list again. May be NULL. */
   void (*changed)(void *arg);
   void *changed_arg;
@@ -97,9 +103,22 @@ void qp__tools_close(struct qp__tools *tools, void (*closed)(void *arg), void *a
 /* How many MCP servers have neither told their tools nor failed yet. When one does, `changed` of
  * the options is called. */
 size_t qp__tools_starting(const struct qp__tools *tools);
-/* Starts servers again that have never told their tools, if their pause is over: nobody can call
- * what is in no list. To be called now and then, such as before a turn. */
-void qp__tools_wake(struct qp__tools *tools);
+/* Starts every server that is not running now, without waiting for its pause to end. */
+void qp__tools_retry(struct qp__tools *tools);
+
+/* The state of an MCP server. Strings are borrowed until the loop runs again. */
+struct qp__tool_server {
+  const char *name;
+  const char *transport; /* "stdio" or "http" */
+  const char *state;     /* "starting", "ready" or "failed" */
+  const char *error;     /* why it failed last; "" when it is ready */
+  size_t tools;          /* in the list; they stay there while it is restarted */
+  unsigned failures;     /* since its last good answer */
+  int64_t retry_ms;      /* of "failed": until the next try; else -1 */
+};
+
+/* The i-th MCP server, in the order of the configuration. False: there are fewer. */
+bool qp__tools_server(const struct qp__tools *tools, size_t i, struct qp__tool_server *out);
 
 size_t qp__tools_count(const struct qp__tools *tools);
 const struct qp__tool *qp__tools_at(const struct qp__tools *tools, size_t i);

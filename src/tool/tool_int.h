@@ -24,8 +24,9 @@ struct qp__tool_source {
   /* Stops the work of a call that has not ended. The source forgets the call. */
   void (*cancel)(void *self, struct qp__tool_run *call);
 
-  /* Optional. See qp__tools_wake(). */
-  void (*wake)(void *self);
+  /* Optional, of MCP servers: its state, and qp__tools_retry(). */
+  void (*server)(void *self, struct qp__tool_server *out);
+  void (*retry)(void *self);
 
   /* Begins to close. Calls have ended. Whatever goes on in it is held (below); the last unhold ends
    * it, and then free() is called. */
@@ -59,6 +60,7 @@ struct qp__tools {
   const struct qp__policy *policy;
   uint64_t timeout_ms;
   size_t output_limit;
+  uint64_t mcp_probe_ms, mcp_start_ms, mcp_pause_ms, mcp_log_interval_ms;
   void (*changed)(void *arg);
   void *changed_arg;
 

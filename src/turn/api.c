@@ -379,6 +379,64 @@ list_tools(struct qp_engine *e)
   return list;
 }
 
+static json_t *
+server_object(const struct qp_engine *e, const struct qp__tool_server *server)
+{
+  json_t *object = json_pack("{s:s, s:s, s:s, s:I, s:I}", "name", server->name, "transport",
+                             server->transport, "state", server->state, "tools",
+                             (json_int_t)server->tools, "failures", (json_int_t)server->failures);
+  int bad = !object;
+
+  if (server->error[0])
+    bad = bad || qp__json_set_str(object, "error", server->error);
+  if (server->retry_ms >= 0)
+    bad = bad || qp__json_set_time(object, "next_try", qp__engine_now_ms(e) + server->retry_ms);
+  if (bad) {
+    json_decref(object);
+    return NULL;
+  }
+  return object;
+}
+
+static json_t *
+list_servers(struct qp_engine *e)
+{
+  json_t *list = json_array();
+  struct qp__tool_server server;
+
+  for (size_t i = 0; list && qp__tools_server(e->tools, i, &server); i++)
+    if (json_array_append_new(list, server_object(e, &server))) {
+      json_decref(list);
+      list = NULL;
+    }
+  return list;
+}
+
+enum qp_rc
+qp_engine_tool_servers(struct qp_engine *engine, char **out, size_t *len, struct qp_err *err)
+{
+  return ask(engine, list_servers, "the list of MCP servers", out, len, err);
+}
+
+static void
+run_refresh(struct qp_engine *e, struct qp__post *post)
+{
+  if (!e->draining)
+    qp__tools_retry(e->tools);
+  qp__free(post);
+}
+
+void
+qp_engine_refresh(struct qp_engine *engine)
+{
+  struct qp__post *post = qp__alloc0(1, sizeof(*post));
+
+  if (!post)
+    return; /* servers are tried again by themselves */
+  post->run = run_refresh;
+  qp__engine_post(engine, post);
+}
+
 enum qp_rc
 qp_engine_models(struct qp_engine *engine, char **out, size_t *len, struct qp_err *err)
 {

@@ -395,7 +395,6 @@ void
 qp__turn_ask(struct qp__turn *t)
 {
   t->number++;
-  qp__tools_wake(t->engine->tools);
   if (qp__engine_awaits_tools(t->engine))
     t->waiting_question = t->number;
   else

@@ -232,7 +232,12 @@ test('three servers at once, and one that cannot be started', { skip: noServers 
   assert.equal(result.status, 0);
   assert.match(result.stderr, /the MCP server 'broken': there is no program 'no-such-program'/);
   const rows = lines(result.stdout).map((line) => line.split('\t'));
-  assert.deepEqual([...new Set(rows.map((row) => row[2]))], ['builtin', 'everything', 'fs']);
+  const servers = rows.filter((row) => row[0] === 'server');
+  assert.deepEqual([...new Set(rows.filter((row) => row[0] !== 'server').map((row) => row[2]))], ['builtin', 'everything', 'fs']);
+  assert.deepEqual(servers.map((row) => [row[1], row[2]]), [['everything', 'ready'], ['broken', 'failed'], ['fs', 'ready']]);
+  assert.match(servers[1][3], /^0 tools: there is no program 'no-such-program'/);
+  const objects = lines(run(undefined, ['tool', 'list', '-w', work, '--mcp', file, '--json']).stdout).map((line) => JSON.parse(line));
+  assert.deepEqual(objects.flatMap((object) => object.mcp_server?.state ?? []), ['ready', 'failed', 'ready']);
   const again = run(undefined, ['tool', 'list', '-w', work, '--mcp', file]);
   assert.equal(again.stdout, result.stdout); // the order is stable
 });

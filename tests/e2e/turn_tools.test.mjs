@@ -2,7 +2,9 @@
 // leave the workspace, and the MCP servers of npm as real tools.
 
 import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
 import fs from 'node:fs';
+import net from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
 import test from 'node:test';
@@ -330,4 +332,86 @@ test('a server that dies in a call, and one that cannot be started', async (t) =
   assert.match(roots, /st-1/);
   const [back] = await round(it, ['mcp__old__echo', { text: 'born again' }]);
   assert.equal(back, 'born again');
+});
+
+// ---- MCP servers that are slow, fail, come back, flood ----
+
+const servers = async (server) => Object.fromEntries((await server.expect(200, 'GET', '/v1/tools')).servers.map((one) => [one.name, one]));
+
+// Waits until an MCP server has a state, and gives all that is known of it.
+async function reaches(server, name, state) {
+  let one;
+  await until(async () => (one = (await servers(server))[name]).state === state, () => JSON.stringify(one));
+  return one;
+}
+
+// It refuses the probe at once, and the time for that probe (3 s) is over before it greets.
+test('an MCP server that greets late is waited for', async (t) => {
+  const { server } = await withTools(t, { mcp: { late: { command: 'node', args: [scripted, 'greet-ms=3500'] } } });
+  assert.equal((await servers(server)).late.state, 'starting');
+  await until(async () => (await servers(server)).late.state !== 'starting');
+  const { late } = await servers(server);
+  assert.deepEqual([late.state, late.transport, late.failures, late.error], ['ready', 'stdio', 0, undefined], server.process.stderr);
+  assert.ok(late.tools > 20);
+});
+
+test('an MCP server that fails at the start is seen, and its tools come without a restart', async (t) => {
+  const flag = path.join(makeWorkspace(t).dir, 'go');
+  const it = await withTools(t, { ...allow, mcp: { late: { command: 'node', args: [scripted, `fail-until=${flag}`] } } });
+  const failed = await reaches(it.server, 'late', 'failed');
+  assert.deepEqual([failed.tools, failed.error], [0, 'it ended with exit code 8']);
+  assert.match(failed.next_try, /^\d{4}-\d\d-\d\dT[\d:.]+Z$/);
+  fs.writeFileSync(flag, '');
+  it.server.process.child.kill('SIGHUP'); // it need not wait for the next try
+  const ready = await reaches(it.server, 'late', 'ready');
+  assert.ok(ready.tools > 20);
+  const [said] = await round(it, ['mcp__late__echo', { text: 'here I am' }]);
+  assert.equal(said, 'here I am');
+});
+
+// Starts a program that listens, and gives it once it says so.
+async function startFar(t, args, env, said = /listening/i) {
+  const child = spawn('node', args, { env: { ...process.env, ...env }, stdio: ['ignore', 'pipe', 'pipe'] });
+  t.after(() => child.kill('SIGKILL'));
+  await new Promise((resolve, reject) => {
+    let text = '';
+    const look = (data) => said.test((text += data)) && resolve();
+    child.stdout.on('data', look);
+    child.stderr.on('data', look);
+    child.on('exit', () => reject(new Error(text)));
+  });
+  return child;
+}
+
+test('server-everything over HTTP can be restarted: the next call works', { skip: noServers }, async (t) => {
+  const port = await new Promise((resolve) => {
+    const probe = net.createServer().listen(0, '127.0.0.1', () => {
+      const { port } = probe.address();
+      probe.close(() => resolve(port));
+    });
+  });
+  const start = () => startFar(t, [program('everything'), 'streamableHttp'], { PORT: String(port) });
+  const first = await start();
+  const it = await withTools(t, { ...allow, mcp: { far: { url: `http://127.0.0.1:${port}/mcp` } } });
+  await listed(it.server, 'far');
+  const echo = (message) => round(it, ['mcp__far__echo', { message }]);
+  assert.deepEqual(await echo('one'), ['Echo: one']);
+  const gone = new Promise((resolve) => first.on('exit', resolve));
+  first.kill('SIGKILL');
+  await gone;
+  await start();
+  await reaches(it.server, 'far', 'ready');
+  assert.deepEqual(await echo('two'), ['Echo: two']);
+});
+
+test('an MCP server that prints without end fills no log, and its calls work', async (t) => {
+  const it = await withTools(t, { ...allow, mcp: { noisy: { command: 'node', args: [scripted] } } });
+  await listed(it.server, 'noisy');
+  const before = it.server.process.stderr.length;
+  const [flooded, said] = await round(it, ['mcp__noisy__flood', { lines: 1_000_000 }], ['mcp__noisy__echo', { text: 'still here' }]);
+  assert.deepEqual([flooded, said], ['flooded', 'still here']);
+  await it.server.stop('SIGTERM');
+  const log = it.server.process.stderr.slice(before);
+  assert.ok(log.length < 60_000, `${log.length} bytes`);
+  assert.match(log, /noisy: printed too much: left out \d+ lines/);
 });

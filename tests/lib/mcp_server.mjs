@@ -6,8 +6,12 @@
 //
 // Modes: legacy (default), modern, both (eras); mute-probe, die-probe (what it does to a question
 // that it does not know); version=X (answers the handshake with that version); no-tools; never
-// (answers nothing); die-start; noisy; http only: json (default), sse, cut (the first answer of
-// every call is cut, and can be resumed), no-get, expire (each session bears three requests).
+// (answers nothing); die-start; noisy; greet-ms=N, list-ms=N (answers the handshake or the list
+// after that time); fail-until=FILE (dies at the start while there is no such file); flood-out
+// (prints lines without end that are no messages); http only: json (default), sse, cut (the first
+// answer of every call is cut, and can be resumed), no-get, expire (each session bears three
+// requests), bad-session (a session that it does not know is 400, not 404), refuse=SENTENCE (400 to
+// everything), port=N, more (has one tool more).
 
 import fs from 'node:fs';
 import http from 'node:http';
@@ -16,7 +20,8 @@ const args = process.argv.slice(2);
 const overHttp = args[0] === 'http';
 const portFile = overHttp ? args[1] : undefined;
 const modes = new Set(args.slice(overHttp ? 2 : 0));
-const version = [...modes].find((mode) => mode.startsWith('version='))?.slice(8);
+const valueOf = (name) => [...modes].find((mode) => mode.startsWith(`${name}=`))?.slice(name.length + 1);
+const version = valueOf('version');
 const modernVersion = '2026-07-28';
 const legacyVersions = ['2025-11-25', '2025-06-18', '2025-03-26', '2024-11-05'];
 const modern = modes.has('modern') || modes.has('both');
@@ -25,7 +30,7 @@ const prefix = 'io.modelcontextprotocol/';
 
 const cancelled = [];
 const seen = []; // headers of each HTTP request
-let extra = false;
+let extra = modes.has('more');
 let lastId = 0;
 
 const text = (value) => ({ content: [{ type: 'text', text: typeof value === 'string' ? value : JSON.stringify(value) }] });
@@ -57,6 +62,13 @@ const tools = {
     process.stderr.write(`${'noise '.repeat(2000)}\n`.repeat(20));
     if (!overHttp) process.stdout.write('this is not JSON\n\n{"half": \n[1,2,3]\n{"jsonrpc":"2.0"}\n');
     return text('quiet');
+  },
+  // Prints lines on standard error, as fast as they are read.
+  flood: async (a) => {
+    const line = 'y'.repeat(a.bytes ?? 1) + '\n';
+    for (let left = a.lines; left > 0; left -= 10_000)
+      if (!process.stderr.write(line.repeat(Math.min(left, 10_000)))) await new Promise((resolve) => process.stderr.once('drain', resolve));
+    return text('flooded');
   },
   ask: async (a, peer) => {
     const answers = {};
@@ -118,9 +130,11 @@ async function answer(message, peer) {
   }
   if (method === 'initialize' && legacy) {
     const known = legacyVersions.includes(params.protocolVersion) ? params.protocolVersion : legacyVersions[0];
+    await wait(Number(valueOf('greet-ms') ?? 0));
     const capabilities = modes.has('no-tools') ? {} : { tools: { listChanged: true } };
     return { protocolVersion: version ?? known, capabilities, serverInfo: { name: 'test', version: '1' } };
   }
+  if (method === 'tools/list') await wait(Number(valueOf('list-ms') ?? 0));
   if (method === 'tools/list') return list(params.cursor);
   if (method === 'tools/call') {
     const tool = params.name === 'extra' && extra ? () => text('extra') : tools[params.name];
@@ -160,6 +174,12 @@ async function take(message, send) {
 
 function serveStdio() {
   if (modes.has('die-start')) process.exit(7);
+  if (valueOf('fail-until') && !fs.existsSync(valueOf('fail-until'))) process.exit(8);
+  if (modes.has('flood-out')) {
+    const junk = 'this is no message\n'.repeat(10_000);
+    const pour = () => process.stdout.write(junk, pour);
+    pour();
+  }
   if (modes.has('noisy')) process.stderr.write('starting\n'.repeat(1000));
   let rest = '';
   process.stdin.setEncoding('utf8').on('data', (data) => {
@@ -194,12 +214,18 @@ function serveHttp() {
 
   const post = (request, response, body) => {
     const message = JSON.parse(body);
+    if (valueOf('refuse')) {
+      response.writeHead(400, { 'content-type': 'application/json' });
+      response.end(JSON.stringify({ jsonrpc: '2.0', error: { code: -32000, message: valueOf('refuse') } }));
+      return undefined;
+    }
     const session = request.headers['mcp-session-id'];
     const isModern = message.params?._meta?.[`${prefix}protocolVersion`] === modernVersion;
     if (isModern && !modern) return refuse(response, 400, -32000, 'Bad Request: No valid session ID provided');
     if (isModern && request.headers['mcp-method'] !== message.method) return refuse(response, 400, -32020, 'header mismatch');
     if (!isModern && message.method !== 'initialize') {
       if (!session) return refuse(response, 400, -32000, 'no session');
+      if (!sessions.has(session) && modes.has('bad-session')) return refuse(response, 400, -32000, 'Bad Request: No valid session ID provided');
       if (!sessions.has(session)) return refuse(response, 404, -32001, 'Session not found');
       if (message.method === 'tools/call' && modes.has('expire')) {
         const left = sessions.get(session) - 1;
@@ -249,6 +275,8 @@ function serveHttp() {
   const server = http.createServer((request, response) => {
     seen.push({ method: request.method, ...request.headers });
     if (request.method === 'GET') {
+      const session = request.headers['mcp-session-id'];
+      if (session && !sessions.has(session)) return refuse(response, modes.has('bad-session') ? 400 : 404, -32000, 'Bad Request: No valid session ID provided');
       const last = request.headers['last-event-id'];
       if (last !== undefined && kept.has(last)) {
         response.writeHead(200, { 'content-type': 'text/event-stream' });
@@ -260,23 +288,24 @@ function serveHttp() {
         response.write(': open\n\n');
         sink = response;
       }
-      return;
+      return undefined;
     }
     if (request.method === 'DELETE') {
       sessions.delete(request.headers['mcp-session-id']);
       if (modes.has('tell-delete')) fs.writeFileSync(`${portFile}.deleted`, 'yes');
       response.writeHead(200).end();
-      return;
+      return undefined;
     }
     if (request.headers.authorization === 'Bearer wrong') {
       response.writeHead(401, { 'www-authenticate': 'Bearer' }).end('who are you?');
-      return;
+      return undefined;
     }
     let body = '';
     request.setEncoding('utf8').on('data', (data) => (body += data));
     request.on('end', () => post(request, response, body));
+    return undefined;
   });
-  server.listen(0, '127.0.0.1', () => {
+  server.listen(Number(valueOf('port') ?? 0), '127.0.0.1', () => {
     fs.writeFileSync(`${portFile}.new`, String(server.address().port));
     fs.renameSync(`${portFile}.new`, portFile);
   });

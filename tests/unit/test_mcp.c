@@ -62,7 +62,7 @@ test_tools_are_listed_in_order(void **state)
 
     init(&rig, modes[m][0], modes[m][1]);
     count = qp__tools_count(rig.tools);
-    if (count != 8 + 23)
+    if (count != 8 + 24)
       fail_msg("%s: %zu tools\n%s", modes[m][0], count, rig.log);
     for (size_t i = 9; i < count; i++) {
       const char *name = qp__tools_at(rig.tools, i)->name;
@@ -332,7 +332,7 @@ test_a_server_without_tools_is_no_failure(void **state)
   (void)state;
   init(&rig, "no-tools", NULL);
   assert_int_equal(qp__tools_count(rig.tools), 8);
-  assert_string_equal(rig.log, "mcp: test: has told its 0 tools\n");
+  assert_string_equal(rig.log, "mcp: test: ready, 0 tools\n");
   tool_rig_release(&rig);
 }
 
