@@ -7,93 +7,42 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "os/file.h"
 #include "store/catalogue_int.h"
 
-#define MARKS_MAX 4096 /* more contexts than that are compared by their stamps instead */
-#define MARKS_FIRST 64 /* places in the table at first; a power of two */
-#define FOLLOW_MS 200  /* from the first mark to the moment when the thread does its work */
-#define RETRY_MS 10000 /* … and after a failure */
+#define MARKS_MAX 65536 /* of more contexts than that the stamps of all are compared instead */
+#define FOLLOW_MS 200   /* from the first mark to the moment when the thread does its work */
+#define RETRY_MS 10000  /* … and after a failure */
 
 /* ---- marks: with `lock` ---- */
 
-/* Where the id is in the table, or would be. */
-static size_t
-mark_place(const struct qp_uuid *table, size_t cap, const struct qp_uuid *id)
-{
-  uint32_t h;
-  size_t at;
-
-  memcpy(&h, id->b + 12, sizeof(h)); /* the random end of a UUID */
-  for (at = h & (cap - 1); !qp_uuid_is_none(&table[at]) && !qp_uuid_equal(&table[at], id);)
-    at = (at + 1) & (cap - 1);
-  return at;
-}
-
-static bool
-grow_marks(struct qp__catalogue *cat)
-{
-  size_t cap = cat->mark_cap ? cat->mark_cap * 2 : MARKS_FIRST;
-  struct qp_uuid *table = qp__alloc0(cap, sizeof(*table));
-
-  if (!table)
-    return false;
-  for (size_t i = 0; i < cat->mark_cap; i++)
-    if (!qp_uuid_is_none(&cat->marks[i]))
-      table[mark_place(table, cap, &cat->marks[i])] = cat->marks[i];
-  qp__free(cat->marks);
-  cat->marks = table;
-  cat->mark_cap = cap;
-  return true;
-}
-
+/* Nobody can tell any more which rows are right. */
 static void
-forget_marks(struct qp__catalogue *cat)
+lose_marks(struct qp__catalogue *cat)
 {
-  qp__free(cat->marks);
-  cat->marks = NULL;
-  cat->mark_count = 0;
-  cat->mark_cap = 0;
+  cat->all = true;
+  qp__cat_set_release(&cat->marks);
+  qp__cat_forget_behind(cat);
 }
 
 static void
 add_mark(struct qp__catalogue *cat, const struct qp_uuid *id)
 {
-  size_t at;
-
-  if (cat->all)
-    return;
-  if (cat->mark_count >= MARKS_MAX || (cat->mark_count * 2 >= cat->mark_cap && !grow_marks(cat))) {
-    cat->all = true;
-    forget_marks(cat);
-    return;
-  }
-  at = mark_place(cat->marks, cat->mark_cap, id);
-  cat->mark_count += qp_uuid_is_none(&cat->marks[at]);
-  cat->marks[at] = *id;
+  if (!cat->all && (cat->marks.count >= MARKS_MAX || !qp__cat_set_add(&cat->marks, id)))
+    lose_marks(cat);
 }
 
-/* Moves the marks to those that are worked off. With db_lock too. */
+/* Moves the marks to the contexts that are looked at. With db_lock too. */
 static void
 take_marks(struct qp__catalogue *cat)
 {
-  size_t need = cat->taken_count + cat->mark_count;
-
-  if (need > cat->taken_cap && !cat->all) {
-    struct qp_uuid *grown = qp__realloc(cat->taken, need * sizeof(*grown));
-
-    if (grown) {
-      cat->taken = grown;
-      cat->taken_cap = need;
-    } else {
-      cat->all = true;
-    }
-  }
-  for (size_t i = 0; i < cat->mark_cap && !cat->all; i++)
-    if (!qp_uuid_is_none(&cat->marks[i]))
-      cat->taken[cat->taken_count++] = cat->marks[i];
+  for (size_t i = 0; i < cat->marks.cap && !cat->all; i++)
+    if (!qp_uuid_is_none(&cat->marks.table[i]) && qp__cat_take(cat, &cat->marks.table[i], NULL))
+      lose_marks(cat);
   cat->needs_pass |= cat->all;
+  cat->trusted &= !cat->all;
   cat->all = false;
-  forget_marks(cat);
+  qp__cat_set_release(&cat->marks);
 }
 
 /* ---- refreshing ---- */
@@ -121,23 +70,45 @@ retry_broken(struct qp__catalogue *cat, struct qp_err *err)
   return rc;
 }
 
-/* Opens the database and takes what has to be worked off. */
+/* Of contexts whose text the file does not have yet the overlay shall have all. */
 static enum qp_rc
-begin_refresh(struct qp__catalogue *cat, struct qp_err *err)
+take_due(struct qp__catalogue *cat, struct qp_err *err)
+{
+  size_t from = cat->taken_count;
+  enum qp_rc rc = qp__cat_take_found(cat, &cat->main, QP__CAT_ROW_ALL_DUE, err);
+
+  for (size_t i = from; i < cat->taken_count && !rc; i++)
+    if (!qp__cat_set_add(&cat->hidden, &cat->taken[i]))
+      rc = qp__fail_nomem(err, "the catalogue");
+  return rc;
+}
+
+/* Opens the databases and takes what has to be looked at. */
+static enum qp_rc
+begin_refresh(struct qp__catalogue *cat, bool text, struct qp_err *err)
 {
   enum qp_rc rc = qp__cat_open(cat, err);
 
-  if (!rc && !cat->only_read)
+  if (rc)
+    return rc;
+  if (cat->store->readonly && cat->main.handle) /* nobody marks what another process does */
+    rc = qp__cat_trust(cat, err);
+  else if (cat->store->readonly)
+    cat->needs_pass = true;
+  else if (cat->main.handle)
     rc = retry_broken(cat, err);
   if (rc)
     return rc;
   (void)pthread_mutex_lock(&cat->lock);
   take_marks(cat);
-  if (cat->taken_count || cat->needs_pass || cat->passing)
+  if (cat->taken_count || cat->needs_pass)
     cat->ready = QP__CAT_STALE;
   (void)pthread_mutex_unlock(&cat->lock);
-  if (cat->needs_pass || cat->store->readonly) /* nobody marks what another process does */
-    rc = qp__cat_start_pass(cat, err);
+  if (cat->needs_pass)
+    rc = qp__cat_compare(cat, true, err);
+  cat->needs_pass &= rc != QP_OK;
+  if (!rc && text && cat->into == &cat->over && cat->main.handle)
+    rc = take_due(cat, err);
   return rc;
 }
 
@@ -147,8 +118,15 @@ end_refresh(struct qp__catalogue *cat, bool text)
 {
   enum qp__cat_ready ready = text ? QP__CAT_TEXT : QP__CAT_ROWS;
 
+  if (cat->into != &cat->main)
+    return;
+  if (cat->over.handle)
+    qp__cat_drop_overlay(cat);
+  cat->complained = false;
+  if (text || !cat->trusted)
+    qp__cat_settle_behind(cat);
   (void)pthread_mutex_lock(&cat->lock);
-  if (!cat->broken && !cat->store->readonly && cat->ready < ready)
+  if (!cat->broken && cat->ready < ready)
     cat->ready = ready;
   (void)pthread_mutex_unlock(&cat->lock);
 }
@@ -157,7 +135,7 @@ static enum qp_rc
 try_refresh(struct qp__catalogue *cat, bool text, struct qp_err *err)
 {
   bool more = true;
-  enum qp_rc rc = begin_refresh(cat, err);
+  enum qp_rc rc = begin_refresh(cat, text, err);
 
   while (!rc && more)
     rc = qp__cat_work(cat, text, &more, err);
@@ -166,48 +144,68 @@ try_refresh(struct qp__catalogue *cat, bool text, struct qp_err *err)
   return rc;
 }
 
-/* Whether a failure says that the database is damaged; then it is gone afterwards. */
+/* After a failure: does without what has failed. False: there is nothing left to do without. */
 static bool
-give_up_damaged(struct qp__catalogue *cat, enum qp_rc rc)
+step_back(struct qp__catalogue *cat, enum qp_rc rc, const struct qp_err *why)
 {
-  if (rc != QP_CORRUPT || cat->private)
+  struct qp_store *s = cat->store;
+
+  if (!cat->main.handle || rc == QP_NOMEM)
     return false;
-  qp__log(&cat->store->log, QP_LOG_WARN, "catalogue", "%s is damaged and made anew",
+  if (rc == QP_CORRUPT && !s->readonly) {
+    qp__log(&s->log, QP_LOG_WARN, "catalogue", "%s is damaged and made anew", QP__CATALOGUE_NAME);
+    return qp__cat_remove(cat, NULL) == QP_OK;
+  }
+  if (cat->into == &cat->main && rc != QP_CORRUPT) {
+    if (!cat->complained)
+      qp__log(&s->log, QP_LOG_WARN, "catalogue",
+              "%s; lists and searches are answered with the help of memory until %s can be "
+              "written again",
+              why->msg, QP__CATALOGUE_NAME);
+    cat->complained = true;
+    return qp__cat_use_overlay(cat, NULL) == QP_OK;
+  }
+  qp__log(&s->log, s->readonly ? QP_LOG_DEBUG : QP_LOG_WARN, "catalogue",
+          "%s; lists and searches are answered without %s, from memory", why->msg,
           QP__CATALOGUE_NAME);
-  return qp__cat_remove(cat, NULL) == QP_OK;
+  cat->no_file = true;
+  qp__cat_close(cat);
+  return true;
 }
 
 static enum qp_rc
 refresh(struct qp__catalogue *cat, bool text, struct qp_err *err)
 {
-  enum qp_rc rc = try_refresh(cat, text, err);
+  struct qp_err why = { QP_OK, "" };
+  enum qp_rc rc;
 
-  if (give_up_damaged(cat, rc)) {
-    if (cat->store->readonly) { /* the file is not ours to remove: do without it */
-      qp__free(cat->where);
-      cat->where = NULL;
-    }
-    rc = try_refresh(cat, text, err);
-  }
-  if (rc)
-    cat->needs_pass = true;
+  qp__cat_try_file(cat); /* once: else a file with room for this alone would be tried for ever */
+  rc = try_refresh(cat, text, &why);
+  while (rc && step_back(cat, rc, &why))
+    rc = try_refresh(cat, text, &why);
+  if (rc && err)
+    *err = why;
   return rc;
 }
 
 bool
-qp__cat_is_damaged(struct qp__catalogue *cat, enum qp_rc rc)
+qp__cat_try_again(struct qp__catalogue *cat, enum qp_rc rc)
 {
-  bool gone;
+  struct qp_err why = { rc, "the catalogue cannot be read" };
+  bool again;
 
-  if (rc != QP_CORRUPT)
+  if (!rc || rc == QP_NOMEM || rc == QP_INVALID)
     return false;
   (void)pthread_mutex_lock(&cat->db_lock);
-  gone = give_up_damaged(cat, rc);
+  cat->into = &cat->over; /* the file cannot even be read: there is no use in an overlay */
+  again = step_back(cat, rc, &why);
   (void)pthread_mutex_unlock(&cat->db_lock);
-  return gone;
+  return again;
 }
 
 /* ---- reading ---- */
+
+static void *follow(void *arg);
 
 /* Follows commits from now on: the catalogue is in use. A reader, when there is nothing to wait
  * for and one that nobody uses; or NULL. */
@@ -218,27 +216,39 @@ read_at_once(struct qp__catalogue *cat, bool text)
 
   (void)pthread_mutex_lock(&cat->lock);
   cat->following = true;
-  if (!cat->mark_count && !cat->all && cat->ready >= (text ? QP__CAT_TEXT : QP__CAT_ROWS))
+  if (!cat->marks.count && !cat->all && cat->ready >= (text ? QP__CAT_TEXT : QP__CAT_ROWS))
     reader = qp__cat_reader_take(cat);
   (void)pthread_mutex_unlock(&cat->lock);
   return reader;
 }
 
+/* With `lock`. */
+static void
+start_thread(struct qp__catalogue *cat)
+{
+  if (cat->following && cat->store->background && !cat->started && !cat->stopping)
+    cat->started = pthread_create(&cat->thread, NULL, follow, cat) == 0;
+}
+
 enum qp_rc
-qp__cat_begin_reading(struct qp__catalogue *cat, bool text, struct qp__cat_reader **out,
+qp__cat_begin_reading(struct qp__catalogue *cat, bool text, bool again, struct qp__cat_reader **out,
                       struct qp_err *err)
 {
   struct qp__cat_reader *reader = read_at_once(cat, text);
-  enum qp_rc rc;
+  enum qp_rc rc = QP_OK;
 
   *out = reader;
   if (reader)
     return QP_OK;
   (void)pthread_mutex_lock(&cat->db_lock);
-  rc = refresh(cat, text, err);
+  if (!again || !cat->opened || !cat->store->readonly) /* a list that goes on is that of before */
+    rc = refresh(cat, text, err);
   if (!rc) {
     (void)pthread_mutex_lock(&cat->lock);
-    reader = qp__cat_reader_take(cat);
+    if (cat->into == &cat->main && !cat->over.handle)
+      reader = qp__cat_reader_take(cat);
+    if (cat->compare_due)
+      start_thread(cat);
     (void)pthread_mutex_unlock(&cat->lock);
     if (!reader)
       reader = qp__cat_reader_new(cat);
@@ -283,7 +293,8 @@ pause_for(struct qp__catalogue *cat, long ms)
     ;
 }
 
-/* Works off what is marked, one transaction at a time, so that nobody waits long for db_lock. */
+/* Works off what is marked, one transaction at a time, so that nobody waits long for db_lock. What
+ * fails is tried again later: nothing that was taken is forgotten. */
 static enum qp_rc
 follow_once(struct qp__catalogue *cat, struct qp_err *err)
 {
@@ -293,16 +304,18 @@ follow_once(struct qp__catalogue *cat, struct qp_err *err)
 
   while (more && !rc) {
     (void)pthread_mutex_lock(&cat->db_lock);
+    if (first && cat->alone) /* perhaps others can use it by now */
+      qp__cat_close(cat);
     if (first)
-      rc = begin_refresh(cat, err);
+      qp__cat_try_file(cat);
+    if (first)
+      rc = begin_refresh(cat, true, err);
     if (!rc)
       rc = qp__cat_work(cat, true, &more, err);
-    if (rc) {
-      cat->needs_pass = true;
-      (void)give_up_damaged(cat, rc);
-    } else if (!more) {
+    if (rc == QP_CORRUPT)
+      (void)step_back(cat, rc, err);
+    else if (!rc && !more)
       end_refresh(cat, true);
-    }
     (void)pthread_mutex_unlock(&cat->db_lock);
     first = false;
     (void)pthread_mutex_lock(&cat->lock);
@@ -312,27 +325,56 @@ follow_once(struct qp__catalogue *cat, struct qp_err *err)
   return rc;
 }
 
+/* Compares all contexts, a few at a time, and works off what was found. */
+static enum qp_rc
+compare_slowly(struct qp__catalogue *cat, struct qp_err *err)
+{
+  enum qp_rc rc = QP_OK;
+  bool due;
+
+  (void)pthread_mutex_lock(&cat->db_lock);
+  due = cat->opened && cat->compare_due;
+  cat->compare_due = false;
+  if (due)
+    rc = qp__cat_compare(cat, false, err);
+  due = due && cat->taken_count;
+  (void)pthread_mutex_unlock(&cat->db_lock);
+  if (!rc && due)
+    rc = follow_once(cat, err);
+  return rc;
+}
+
 static void *
 follow(void *arg)
 {
   struct qp__catalogue *cat = arg;
-  struct qp_err err;
+  struct qp_err err = { QP_OK, "" };
+  bool told = false;
   enum qp_rc rc;
 
   (void)pthread_mutex_lock(&cat->lock);
   while (!cat->stopping) {
-    if (!cat->mark_count && !cat->all) {
-      (void)pthread_cond_wait(&cat->wake, &cat->lock);
+    (void)pthread_mutex_unlock(&cat->lock);
+    rc = compare_slowly(cat, &err);
+    (void)pthread_mutex_lock(&cat->lock);
+    if (!rc && !cat->marks.count && !cat->all) {
+      if (!cat->stopping)
+        (void)pthread_cond_wait(&cat->wake, &cat->lock);
       continue;
     }
-    pause_for(cat, FOLLOW_MS);
-    if (cat->stopping)
-      break;
-    (void)pthread_mutex_unlock(&cat->lock);
-    rc = follow_once(cat, &err);
-    if (rc)
-      qp__log(&cat->store->log, QP_LOG_WARN, "catalogue", "%s", err.msg);
-    (void)pthread_mutex_lock(&cat->lock);
+    if (!rc) {
+      pause_for(cat, FOLLOW_MS);
+      if (cat->stopping)
+        break;
+      (void)pthread_mutex_unlock(&cat->lock);
+      rc = follow_once(cat, &err);
+      (void)pthread_mutex_lock(&cat->lock);
+    }
+    if (rc && !told) {
+      qp__log(&cat->store->log, QP_LOG_WARN, "catalogue",
+              "%s; the catalogue is behind and will be brought up to date later", err.msg);
+    }
+    told = rc != QP_OK;
     if (rc)
       pause_for(cat, RETRY_MS);
   }
@@ -340,54 +382,61 @@ follow(void *arg)
   return NULL;
 }
 
-/* Whether there is a catalogue.db that someone uses. */
-static bool
-file_exists(struct qp__catalogue *cat)
-{
-  struct qp_store *s = cat->store;
-  struct stat st;
-
-  return cat->where &&
-         !s->os->fstatat(s->os->self, s->driver->directory(s->self), QP__CATALOGUE_NAME, &st);
-}
-
 /* A mark for one context, or for all of them. */
 static void
 mark(struct qp__catalogue *cat, const struct qp_uuid *id)
 {
-  struct qp_store *s = cat->store;
   bool first;
 
-  if (s->readonly)
-    return;
-  (void)pthread_mutex_lock(&cat->lock);
-  first = !cat->mark_count && !cat->all;
+  first = !cat->marks.count && !cat->all;
   cat->version++;
-  if (id)
+  if (id) {
+    qp__cat_note(cat, id);
     add_mark(cat, id);
-  else
-    cat->all = true;
-  if (!cat->looked) {
-    cat->looked = true;
-    cat->following |= file_exists(cat);
+  } else {
+    lose_marks(cat);
   }
-  if (cat->following && s->background && !cat->started && !cat->stopping)
-    cat->started = pthread_create(&cat->thread, NULL, follow, cat) == 0;
+  start_thread(cat);
   if (first && cat->started)
     (void)pthread_cond_signal(&cat->wake);
-  (void)pthread_mutex_unlock(&cat->lock);
 }
 
 void
 qp__catalogue_mark(struct qp__catalogue *cat, const struct qp_uuid *id)
 {
+  if (cat->store->readonly)
+    return;
+  (void)pthread_mutex_lock(&cat->lock);
   mark(cat, id);
+  (void)pthread_mutex_unlock(&cat->lock);
+}
+
+void
+qp__catalogue_expect(struct qp__catalogue *cat, const struct qp_uuid *id)
+{
+  if (cat->store->readonly)
+    return;
+  (void)pthread_mutex_lock(&cat->lock);
+  qp__cat_note(cat, id);
+  cat->changing++;
+  (void)pthread_mutex_unlock(&cat->lock);
+}
+
+void
+qp__catalogue_end(struct qp__catalogue *cat, const struct qp_uuid *id)
+{
+  if (cat->store->readonly)
+    return;
+  (void)pthread_mutex_lock(&cat->lock);
+  cat->changing--;
+  mark(cat, id);
+  (void)pthread_mutex_unlock(&cat->lock);
 }
 
 void
 qp__catalogue_mark_all(struct qp__catalogue *cat)
 {
-  mark(cat, NULL);
+  qp__catalogue_mark(cat, NULL);
 }
 
 /* ---- life ---- */
@@ -401,6 +450,8 @@ qp__catalogue_new(struct qp_store *s, const char *where)
     return NULL;
   cat->store = s;
   cat->version = 1;
+  cat->small = QP__CAT_SMALL;
+  cat->behind = -1;
   if (s->io.inner == &qp__os_posix && s->driver->directory) {
     cat->where = qp__strdup(where);
     if (!cat->where) {
@@ -414,23 +465,28 @@ qp__catalogue_new(struct qp_store *s, const char *where)
   return cat;
 }
 
-/* What is left to do for a database that others will use. When marks were lost it is left behind:
- * who needs it compares the stamps. */
+/* What is left to do for a file that others will use. When its rows cannot be trusted it is left as
+ * it is: who needs it compares all contexts. */
 static void
 finish(struct qp__catalogue *cat)
 {
   struct qp_err err;
+  bool more = true;
+  enum qp_rc rc;
 
-  if (!cat->store->self || !cat->where || cat->store->readonly || cat->all || cat->private ||
-      !(cat->mark_count || cat->taken_count) || !(cat->main.handle || cat->following))
+  if (!cat->store->self || !cat->where || cat->store->readonly || cat->all || cat->no_file ||
+      !(cat->marks.count || cat->taken_count) || !(cat->opened || cat->following))
     return;
-  if (!cat->main.handle) { /* whatever else may be missing in it is not ours to add */
-    if (qp__cat_open(cat, &err))
-      return;
-    cat->needs_pass = false;
-  }
-  if (!cat->private && refresh(cat, true, &err))
+  rc = qp__cat_open(cat, &err);
+  if (!rc && (!cat->trusted || cat->into != &cat->main))
+    return;
+  take_marks(cat);
+  while (!rc && more && cat->trusted)
+    rc = qp__cat_work(cat, true, &more, &err);
+  if (rc)
     qp__log(&cat->store->log, QP_LOG_WARN, "catalogue", "%s", err.msg);
+  else
+    end_refresh(cat, true);
 }
 
 void
@@ -447,7 +503,10 @@ qp__catalogue_free(struct qp__catalogue *cat)
   finish(cat);
   qp__cat_close(cat);
   qp__cat_forget_pages(cat);
-  qp__free(cat->marks);
+  if (cat->store->self)
+    qp__close(cat->store->os, cat->behind);
+  qp__cat_set_release(&cat->marks);
+  qp__cat_set_release(&cat->noted);
   qp__free(cat->taken);
   qp__free(cat->where);
   (void)pthread_cond_destroy(&cat->wake);
@@ -463,7 +522,7 @@ begin_anew(struct qp__catalogue *cat, struct qp_err *err)
 {
   enum qp_rc rc = qp__cat_remove(cat, err);
 
-  return rc ? rc : begin_refresh(cat, err);
+  return rc ? rc : begin_refresh(cat, true, err);
 }
 
 enum qp_rc
@@ -481,8 +540,8 @@ qp_store_reindex(struct qp_store *store, qp_reindex_visit *visit, void *arg, str
       rc = begin_anew(cat, err);
     if (!rc)
       rc = qp__cat_work(cat, true, &more, err);
-    if (rc)
-      cat->needs_pass = true;
+    if (!rc && !more)
+      end_refresh(cat, true);
     total = cat->listed;
     done = cat->finished < total && more ? cat->finished : total;
     (void)pthread_mutex_unlock(&cat->db_lock);

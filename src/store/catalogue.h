@@ -17,9 +17,18 @@ struct qp__catalogue *qp__catalogue_new(struct qp_store *s, const char *where);
 /* Brings a database that is in use up to date and frees. The store still works; NULL is allowed. */
 void qp__catalogue_free(struct qp__catalogue *cat);
 
-/* Something in this context has changed, or it is new or gone. In O(1), under any lock. */
+/* Something in this context has changed, or it is new or gone. In O(1), under any lock. Called
+ * before the driver may forget how to carry the change out again, which is so for `publish`; who
+ * cannot know calls qp__catalogue_expect first, and for each of those calls qp__catalogue_end. */
 void qp__catalogue_mark(struct qp__catalogue *cat, const struct qp_uuid *id);
+void qp__catalogue_expect(struct qp__catalogue *cat, const struct qp_uuid *id);
+void qp__catalogue_end(struct qp__catalogue *cat, const struct qp_uuid *id);
 /* Anything may have changed. */
 void qp__catalogue_mark_all(struct qp__catalogue *cat);
+
+/* Visits the contexts that are in this state, which is not "Idle", in time that depends on their
+ * number alone. */
+enum qp_rc qp__catalogue_in_state(struct qp__catalogue *cat, const char *state,
+                                  qp_context_visit *visit, void *arg, struct qp_err *err);
 
 #endif

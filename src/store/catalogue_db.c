@@ -10,7 +10,7 @@
 #include "base/err.h"
 #include "store/catalogue_int.h"
 
-#define VERSION 1 /* a database of another one is made anew */
+#define VERSION 2 /* a database of another one is made anew */
 #define BUSY_MS 5000
 #define READERS_MAX 8    /* connections that are kept though nobody uses them */
 #define READER_KB "1000" /* cache of one of them */
@@ -26,14 +26,26 @@ static const char schema[] =
     "CREATE INDEX context_owner ON context (owner, updated, id);"
     "CREATE INDEX context_due ON context (due) WHERE due = 1;"
     "CREATE INDEX context_error ON context (n) WHERE error IS NOT NULL;"
+    "CREATE INDEX context_old ON context (n) WHERE old = 1;"
+    "CREATE INDEX context_state ON context (state) WHERE state <> 'Idle';"
     "CREATE TABLE message (n INTEGER PRIMARY KEY, context INTEGER NOT NULL, id BLOB NOT NULL, "
     "role INTEGER NOT NULL, created INTEGER NOT NULL, text TEXT NOT NULL);"
     "CREATE INDEX message_context ON message (context);"
     "CREATE VIRTUAL TABLE words USING fts5 (text, content = 'message', content_rowid = 'n', "
-    "tokenize = 'quipu');";
+    "tokenize = 'quipu');"
+    /* See catalogue_behind.c. One row. */
+    "CREATE TABLE state (epoch INTEGER NOT NULL, before INTEGER NOT NULL, "
+    "complete INTEGER NOT NULL, dirs BLOB, probe INTEGER NOT NULL);"
+    "INSERT INTO state VALUES (0, 0, 0, NULL, 0);";
 
-static const char private_schema[] =
-    "CREATE TEMP TABLE differing (id BLOB PRIMARY KEY) WITHOUT ROWID;";
+/* What is deleted gives its place back, a little at a time; the log of changes stays small. */
+static const char file_settings[] =
+    "PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; "
+    "PRAGMA journal_size_limit = 4194304";
+static const char alone_settings[] =
+    "PRAGMA locking_mode = EXCLUSIVE; PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL; "
+    "PRAGMA synchronous = NORMAL; PRAGMA journal_size_limit = 4194304";
+static const char memory_settings[] = "PRAGMA journal_mode = MEMORY; PRAGMA synchronous = OFF";
 
 static const char *const sql_texts[] = {
 #define TEXT(name, text) text,
@@ -185,14 +197,25 @@ close_readers(struct qp__catalogue *cat)
     reader = next;
   }
 }
+
+void
+qp__cat_drop_overlay(struct qp__catalogue *cat)
+{
+  close_db(&cat->over);
+  qp__cat_set_release(&cat->hidden);
+}
+
 void
 qp__cat_close(struct qp__catalogue *cat)
 {
   close_readers(cat);
   close_db(&cat->main);
-  cat->private = false;
-  cat->only_read = false;
-  cat->passing = false;
+  qp__cat_drop_overlay(cat);
+  cat->into = NULL;
+  cat->opened = false;
+  cat->alone = false;
+  cat->trusted = false;
+  cat->compare_due = false;
 }
 
 static int
@@ -209,15 +232,34 @@ read_version(sqlite3 *db, int *out)
   return code;
 }
 
-/* An empty database becomes one of ours. SQLITE_NOTADB: it is another version's. With `passes` it
- * can compare all contexts. */
+/* SQL: hidden(id). Whether the overlay says what is to be known of a context, and not this
+ * database. */
+static void
+is_hidden(sqlite3_context *context, int n, sqlite3_value **values)
+{
+  const struct qp__cat_set *hidden = sqlite3_user_data(context);
+  const void *blob = sqlite3_value_blob(values[0]);
+  struct qp_uuid id;
+  bool found = false;
+
+  (void)n;
+  if (hidden && hidden->count && blob && sqlite3_value_bytes(values[0]) == (int)sizeof(id.b)) {
+    memcpy(id.b, blob, sizeof(id.b));
+    found = qp__cat_set_has(hidden, &id);
+  }
+  sqlite3_result_int(context, found);
+}
+
+/* An empty database becomes one of ours. SQLITE_NOTADB: it is another version's. */
 static int
-prepare_db(sqlite3 *db, bool only_read, bool passes)
+prepare_db(sqlite3 *db, bool only_read, struct qp__cat_set *hidden)
 {
   char sql[64];
   int version = 0;
   int code = qp__cat_add_tokenizer(db);
 
+  if (!code)
+    code = sqlite3_create_function(db, "hidden", 1, SQLITE_UTF8, hidden, is_hidden, NULL, NULL);
   if (!code)
     code = read_version(db, &version);
   if (!code && version != VERSION && (version != 0 || only_read))
@@ -230,17 +272,18 @@ prepare_db(sqlite3 *db, bool only_read, bool passes)
     if (!code)
       code = sqlite3_exec(db, sql, NULL, NULL, NULL);
   }
-  if (!code && passes)
-    code = sqlite3_exec(db, private_schema, NULL, NULL, NULL);
   return code;
 }
 
-/* `name` "" is a private database, which SQLite keeps in memory as long as it is small. */
+/* `name` "" is a database that SQLite keeps in memory as long as it is small. `hidden`, or NULL, is
+ * what the function of that name looks at. */
 static int
-open_db(const char *name, int flags, const char *settings, bool passes, sqlite3 **out)
+open_db(const char *name, int flags, const char *settings, struct qp__cat_set *hidden,
+        sqlite3 **out)
 {
   sqlite3 *db = NULL;
-  int code = sqlite3_open_v2(name, &db, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, NULL);
+  int code = sqlite3_open_v2(name, &db, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE,
+                             qp__cat_vfs());
 
   if (!code) {
     (void)sqlite3_busy_timeout(db, BUSY_MS);
@@ -248,7 +291,7 @@ open_db(const char *name, int flags, const char *settings, bool passes, sqlite3 
     code = sqlite3_exec(db, settings, NULL, NULL, NULL);
   }
   if (!code)
-    code = prepare_db(db, (flags & SQLITE_OPEN_READONLY) != 0, passes);
+    code = prepare_db(db, (flags & SQLITE_OPEN_READONLY) != 0, hidden);
   if (code)
     (void)sqlite3_close_v2(db);
   else
@@ -281,55 +324,115 @@ make_file(struct qp__catalogue *cat)
     (void)s->os->close(s->os->self, fd);
 }
 
+/* When there is no room for the memory that connections share, the one connection that writes can
+ * do without: the file is its own then. */
 static int
 open_file(struct qp__catalogue *cat)
 {
+  const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOFOLLOW;
   char name[PATH_MAX];
+  int code;
 
   if (!file_name(cat, name))
     return SQLITE_CANTOPEN;
-  cat->only_read = cat->store->readonly;
-  if (cat->only_read)
-    return open_db(name, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOFOLLOW, "SELECT 1", true,
+  if (cat->store->readonly)
+    return open_db(name, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOFOLLOW, "SELECT 1", &cat->hidden,
                    &cat->main.handle);
   make_file(cat);
-  return open_db(name, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOFOLLOW,
-                 "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL", true, &cat->main.handle);
+  code = open_db(name, flags, file_settings, &cat->hidden, &cat->main.handle);
+  if (!code || rc_of(code) == QP_CORRUPT || rc_of(code) == QP_NOMEM)
+    return code;
+  code = open_db(name, flags, alone_settings, &cat->hidden, &cat->main.handle);
+  cat->alone = !code;
+  return code;
 }
 
 static enum qp_rc
-open_private(struct qp__catalogue *cat, struct qp_err *err)
+open_overlay(struct qp__catalogue *cat, struct qp_err *err)
 {
-  int code =
-      open_db("", SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE,
-              "PRAGMA journal_mode = MEMORY; PRAGMA synchronous = OFF", true, &cat->main.handle);
+  int code = 0;
 
-  cat->only_read = false;
-  cat->private = true;
-  return code ? qp__cat_fail(&cat->main, code, err) : QP_OK;
+  if (!cat->over.handle)
+    code = open_db("", SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, memory_settings, NULL,
+                   &cat->over.handle);
+  return code ? qp__cat_fail(&cat->over, code, err) : QP_OK;
+}
+
+/* Opens catalogue.db, if that can be done. */
+static void
+open_main(struct qp__catalogue *cat)
+{
+  bool readonly = cat->store->readonly;
+  int code;
+
+  if (!cat->where || cat->no_file)
+    return;
+  code = open_file(cat);
+  if (code && !readonly && rc_of(code) == QP_CORRUPT) {
+    qp__log(&cat->store->log, QP_LOG_INFO, "catalogue", "%s is made anew: %s", QP__CATALOGUE_NAME,
+            sqlite3_errstr(code));
+    code = qp__cat_remove(cat, NULL) ? code : open_file(cat);
+  }
+  if (code)
+    qp__log(&cat->store->log, readonly ? QP_LOG_DEBUG : QP_LOG_WARN, "catalogue",
+            "%s cannot be used: %s; lists and searches are answered without it, from memory",
+            QP__CATALOGUE_NAME, sqlite3_errstr(code));
 }
 
 enum qp_rc
 qp__cat_open(struct qp__catalogue *cat, struct qp_err *err)
 {
-  int code;
+  enum qp_rc rc = QP_OK;
 
-  if (cat->main.handle)
+  if (cat->opened)
     return QP_OK;
+  qp__cat_close(cat);
   cat->needs_pass = true;
-  if (!cat->where)
-    return open_private(cat, err);
-  code = open_file(cat);
-  if (code && !cat->store->readonly && rc_of(code) == QP_CORRUPT) {
-    qp__log(&cat->store->log, QP_LOG_INFO, "catalogue", "%s is made anew: %s", QP__CATALOGUE_NAME,
-            sqlite3_errstr(code));
-    code = qp__cat_remove(cat, NULL) ? code : open_file(cat);
-  }
-  if (!code)
-    return QP_OK;
-  qp__log(&cat->store->log, cat->store->readonly ? QP_LOG_DEBUG : QP_LOG_WARN, "catalogue",
-          "%s cannot be used: %s; working without it", QP__CATALOGUE_NAME, sqlite3_errstr(code));
-  return open_private(cat, err);
+  open_main(cat);
+  cat->into = cat->main.handle && !cat->store->readonly ? &cat->main : &cat->over;
+  if (cat->into == &cat->over)
+    rc = open_overlay(cat, err);
+  if (!rc && cat->main.handle && !cat->store->readonly)
+    rc = qp__cat_trust(cat, err);
+  cat->opened = !rc;
+  return rc;
+}
+
+/* ---- the overlay ---- */
+
+enum qp_rc
+qp__cat_use_overlay(struct qp__catalogue *cat, struct qp_err *err)
+{
+  enum qp_rc rc = open_overlay(cat, err);
+
+  if (rc)
+    return rc;
+  cat->into = &cat->over;
+  (void)pthread_mutex_lock(&cat->lock);
+  cat->ready = QP__CAT_STALE;
+  (void)pthread_mutex_unlock(&cat->lock);
+  return QP_OK;
+}
+
+void
+qp__cat_try_file(struct qp__catalogue *cat)
+{
+  enum qp_rc rc;
+
+  if (!cat->opened || cat->into == &cat->main || !cat->main.handle || cat->store->readonly)
+    return;
+  rc = qp__cat_do(&cat->main, QP__CAT_BEGIN, NULL);
+  if (!rc)
+    rc = qp__cat_do(&cat->main, QP__CAT_STATE_PROBE, NULL);
+  if (!rc)
+    rc = qp__cat_do(&cat->main, QP__CAT_COMMIT, NULL);
+  for (size_t i = 0; i < cat->hidden.cap && !rc; i++)
+    if (!qp_uuid_is_none(&cat->hidden.table[i]))
+      rc = qp__cat_take(cat, &cat->hidden.table[i], NULL);
+  if (rc)
+    (void)qp__cat_do(&cat->main, QP__CAT_ROLLBACK, NULL);
+  else
+    cat->into = &cat->main;
 }
 
 /* ---- readers ---- */
@@ -340,14 +443,14 @@ qp__cat_reader_new(struct qp__catalogue *cat)
   struct qp__cat_reader *reader;
   char name[PATH_MAX];
 
-  if (cat->private || cat->only_read || !cat->main.handle || !file_name(cat, name))
+  if (cat->into != &cat->main || cat->over.handle || cat->alone || !file_name(cat, name))
     return NULL;
   reader = qp__alloc0(1, sizeof(*reader));
   if (!reader)
     return NULL;
   reader->generation = cat->generation;
   if (open_db(name, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOFOLLOW, "PRAGMA cache_size = -" READER_KB,
-              false, &reader->db.handle) == 0)
+              NULL, &reader->db.handle) == 0)
     return reader;
   qp__free(reader);
   return NULL;
@@ -397,44 +500,12 @@ qp__cat_remove(struct qp__catalogue *cat, struct qp_err *err)
   qp__cat_close(cat);
   if (!cat->where || s->readonly)
     return QP_OK;
+  qp__cat_forget_behind(cat);
   for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
     int sys = s->os->unlinkat(s->os->self, s->driver->directory(s->self), names[i], 0);
 
     if (sys && sys != -ENOENT)
       return qp__fail_sys(err, sys, "cannot remove '%s'", names[i]);
   }
-  return QP_OK;
-}
-
-enum qp_rc
-qp__cat_copy(struct qp__catalogue *cat, struct qp_err *err)
-{
-  sqlite3_backup *backup;
-  sqlite3 *copy = NULL;
-  int code;
-
-  code = sqlite3_open_v2("", &copy,
-                         SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX |
-                             SQLITE_OPEN_EXRESCODE,
-                         NULL);
-  if (!code) {
-    backup = sqlite3_backup_init(copy, "main", cat->main.handle, "main");
-    code = backup ? sqlite3_backup_step(backup, -1) : sqlite3_errcode(copy);
-    code = code == SQLITE_DONE ? SQLITE_OK : code;
-    (void)sqlite3_backup_finish(backup);
-  }
-  if (!code)
-    code = sqlite3_exec(copy, "PRAGMA journal_mode = MEMORY; PRAGMA synchronous = OFF", NULL, NULL,
-                        NULL);
-  if (!code)
-    code = prepare_db(copy, false, true);
-  if (code) {
-    (void)sqlite3_close_v2(copy);
-    return qp__cat_fail(&cat->main, code, err);
-  }
-  qp__cat_close(cat);
-  cat->main.handle = copy;
-  cat->private = true;
-  cat->needs_pass = true;
   return QP_OK;
 }

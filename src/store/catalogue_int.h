@@ -1,31 +1,38 @@
 /* catalogue_int.h - the catalogue inside: shared by the files catalogue*.c.
  *
- * An SQLite database with one row for each context and one for each message that has text. It is
- * catalogue.db in the data directory of a store on real files, else (a store in memory, or on
- * another operating system) a private database of SQLite's that goes with the store. So it is also
- * when catalogue.db cannot be used, and for a store that is only read whenever catalogue.db is not
- * up to date: a copy of it is brought up to date then.
+ * An SQLite database with one row for each context and one for each message that has text: the file
+ * catalogue.db in the data directory. Beside it there may be a second database of the same form in
+ * memory, the overlay: it has the rows that the file lacks. A list reads both. The overlay is used
+ *   - by a store that is only read: it never writes the file;
+ *   - when the file cannot be written, for instance because the disk is full. As soon as it can be
+ *     written again, it catches up and the overlay goes;
+ *   - when there is no usable file at all (a store in memory, a bad disk): it has all rows then.
  *
  * (1) Who commits leaves the id of the context in a small set, the marks, and goes on. A list or a
  *     search first brings the rows of all marked contexts up to date, and a search the text too: so
  *     both see everything that was committed before they began.
- * (2) A row has a stamp, made of the sizes, times and inodes of the context's files before they
- *     were read. When the database is opened, and when there were too many marks, a pass compares
- *     the stamps of all contexts, without opening one, and updates the rows that differ.
- * (3) Of a row's messages the first `indexed` (in the order of the context's tree) are in the index
+ * (2) catalogue.behind names the contexts whose rows may not be right in the file (see
+ *     catalogue_behind.c). So a process that opens the catalogue, also after a crash, looks at
+ *     those contexts alone, and trusts all other rows.
+ * (3) A row has a stamp, made of the sizes, times and inodes of the context's files before they
+ *     were read. A context whose stamp is that of its row is not opened.
+ * (4) A comparison looks at the stamps of all contexts. It is made at once when the rows cannot be
+ *     trusted or are few, else in the background, in small steps, once in each process that has a
+ *     thread for it: it finds what other programs have changed.
+ * (5) Of a row's messages the first `indexed` (in the order of the context's tree) are in the index
  *     of words, and `digest` is made of their ids and of who of them is in the trash. When it is no
  *     longer that of the tree, the text of the context is indexed anew. So it does not matter what
  *     has changed a context.
- * (4) When nothing is marked and nothing is left to do, a list or a search takes no lock for longer
+ * (6) When nothing is marked and nothing is left to do, a list or a search takes no lock for longer
  *     than a moment: it reads by a connection of its own, beside all others.
- * (5) A page of a list is kept, and is right until something is marked: `version` moves on then,
+ * (7) A page of a list is kept, and is right until something is marked: `version` moves on then,
  *     which happens before the commit is acknowledged.
- * (6) Each step is one transaction of bounded size. `summary` is the only thing in here that cannot
+ * (8) Each step is one transaction of bounded size. `summary` is the only thing in here that cannot
  *     be made again; nobody sets it yet.
  *
- * Locks: db_lock for everything about the database; while it is held contexts are opened, so nobody
- * may wait for it who holds a lock of the store or a claim. `lock` for the marks and the thread; it
- * is the last of all locks. */
+ * Locks: db_lock for everything about the databases; while it is held contexts are opened, so
+ * nobody may wait for it who holds a lock of the store or a claim. `lock` for the marks, the file
+ * catalogue.behind and the thread; it is the last of all locks. */
 #ifndef QP_STORE_CATALOGUE_INT_H
 #define QP_STORE_CATALOGUE_INT_H
 
@@ -36,41 +43,51 @@
 #include "store/context_int.h"
 
 /* X(name, text). Prepared once each. */
-#define QP__CAT_SQL_MAP(X)                                                                       \
-  X(BEGIN, "BEGIN IMMEDIATE")                                                                    \
-  X(COMMIT, "COMMIT")                                                                            \
-  X(ROLLBACK, "ROLLBACK")                                                                        \
-  X(ROW_FIND, "SELECT n, indexed, digest FROM context WHERE id = ?1")                            \
-  X(ROW_PUT,                                                                                     \
-    "INSERT INTO context (id, title, created, updated, messages, bytes, branches, model, mode, " \
-    "state, owner, old, error, stamp, indexed, digest, due, rc) "                                \
-    "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18) "  \
-    "ON CONFLICT (id) DO UPDATE SET title = ?2, created = ?3, updated = ?4, messages = ?5, "     \
-    "bytes = ?6, branches = ?7, model = ?8, mode = ?9, state = ?10, owner = ?11, old = ?12, "    \
-    "error = ?13, stamp = ?14, indexed = ?15, digest = ?16, due = ?17, rc = ?18")                \
-  X(ROW_DROP, "DELETE FROM context WHERE n = ?1")                                                \
-  X(ROW_BROKEN, "SELECT id FROM context WHERE error IS NOT NULL")                                \
-  X(ROW_DUE, "SELECT n, id, messages, indexed, digest FROM context WHERE due = 1 LIMIT 1")       \
-  X(ROW_INDEXED, "UPDATE context SET indexed = ?2, digest = ?3, due = ?4 WHERE n = ?1")          \
-  X(TEXT_PUT, "INSERT INTO message (context, id, role, created, text) VALUES (?1, ?2, ?3, ?4, "  \
-              "?5)")                                                                             \
-  X(WORDS_PUT, "INSERT INTO words (rowid, text) VALUES (?1, ?2)")                                \
-  X(WORDS_DROP, "INSERT INTO words (words, rowid, text) "                                        \
-                "SELECT 'delete', n, text FROM message WHERE context = ?1")                      \
-  X(TEXT_DROP, "DELETE FROM message WHERE context = ?1")                                         \
-  X(PASS_CLEAR, "DELETE FROM temp.differing")                                                    \
-  X(PASS_KNOWN, "SELECT id, stamp, error IS NOT NULL FROM context ORDER BY id")                  \
-  X(PASS_ADD, "INSERT OR IGNORE INTO temp.differing (id) VALUES (?1)")                           \
-  X(PASS_NEXT, "SELECT id FROM temp.differing LIMIT 1")                                          \
-  X(PASS_DONE, "DELETE FROM temp.differing WHERE id = ?1")                                       \
-  X(LIST, QP__CAT_ROW "WHERE ?1 OR (updated, id) < (?2, ?3) "                                    \
-                      "ORDER BY updated DESC, id DESC LIMIT ?4")                                 \
-  X(LIST_OWNER, QP__CAT_ROW "WHERE owner = ?5 AND (?1 OR (updated, id) < (?2, ?3)) "             \
-                            "ORDER BY updated DESC, id DESC LIMIT ?4")                           \
-  X(SEARCH, QP__CAT_HIT "WHERE words MATCH ?1 AND (?2 OR (rank, words.rowid) > (?3, ?4)) "       \
-                        "ORDER BY rank, words.rowid LIMIT ?5")                                   \
-  X(SEARCH_OWNER, QP__CAT_HIT "WHERE words MATCH ?1 AND c.owner = ?6 "                           \
-                              "AND (?2 OR (rank, words.rowid) > (?3, ?4)) "                      \
+#define QP__CAT_SQL_MAP(X)                                                                        \
+  X(BEGIN, "BEGIN IMMEDIATE")                                                                     \
+  X(COMMIT, "COMMIT")                                                                             \
+  X(ROLLBACK, "ROLLBACK")                                                                         \
+  X(ROW_FIND, "SELECT n, indexed, digest, stamp, error IS NULL FROM context WHERE id = ?1")       \
+  X(ROW_PUT,                                                                                      \
+    "INSERT INTO context (id, title, created, updated, messages, bytes, branches, model, mode, "  \
+    "state, owner, old, error, stamp, indexed, digest, due, rc) "                                 \
+    "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18) "   \
+    "ON CONFLICT (id) DO UPDATE SET title = ?2, created = ?3, updated = ?4, messages = ?5, "      \
+    "bytes = ?6, branches = ?7, model = ?8, mode = ?9, state = ?10, owner = ?11, old = ?12, "     \
+    "error = ?13, stamp = ?14, indexed = ?15, digest = ?16, due = ?17, rc = ?18")                 \
+  X(ROW_DROP, "DELETE FROM context WHERE n = ?1")                                                 \
+  X(ROW_BROKEN, "SELECT id FROM context WHERE error IS NOT NULL")                                 \
+  X(ROW_OLD, "SELECT id FROM context WHERE old = 1")                                              \
+  X(ROW_ALL_DUE, "SELECT id FROM context WHERE due = 1")                                          \
+  X(ROW_STATE, "SELECT id FROM context WHERE state = ?1 AND state <> 'Idle'")                     \
+  X(ROW_AFTER, "SELECT n, id FROM context WHERE n > ?1 ORDER BY n LIMIT 256")                     \
+  X(ROW_NUMBER, "SELECT n FROM context LIMIT 1 OFFSET ?1")                                        \
+  X(STATE_FIND, "SELECT epoch, before, complete, dirs FROM state")                                \
+  X(STATE_EPOCH, "UPDATE state SET before = epoch, epoch = ?1, complete = 1")                     \
+  X(STATE_DIRS, "UPDATE state SET dirs = ?1")                                                     \
+  X(STATE_PROBE, "UPDATE state SET probe = probe + 1")                                            \
+  X(ROW_DUE, "SELECT n, id, messages, indexed, digest FROM context WHERE due = 1 LIMIT 1")        \
+  X(ROW_INDEXED, "UPDATE context SET indexed = ?2, digest = ?3, due = ?4 WHERE n = ?1")           \
+  X(TEXT_PUT, "INSERT INTO message (context, id, role, created, text) VALUES (?1, ?2, ?3, ?4, "   \
+              "?5)")                                                                              \
+  X(WORDS_PUT, "INSERT INTO words (rowid, text) VALUES (?1, ?2)")                                 \
+  X(WORDS_DROP, "INSERT INTO words (words, rowid, text) "                                         \
+                "SELECT 'delete', n, text FROM message WHERE context = ?1")                       \
+  X(TEXT_DROP, "DELETE FROM message WHERE context = ?1")                                          \
+  X(WORDS_MERGE, "INSERT INTO words (words, rank) VALUES ('merge', 64)")                          \
+  X(VACUUM, "PRAGMA incremental_vacuum(128)")                                                     \
+  X(LIST, QP__CAT_ROW "WHERE NOT hidden(id) ORDER BY updated DESC, id DESC")                      \
+  X(LIST_AFTER, QP__CAT_ROW                                                                       \
+    "WHERE NOT hidden(id) AND (updated, id) < (?1, ?2) ORDER BY updated DESC, id DESC")           \
+  X(LIST_OWNER, QP__CAT_ROW "WHERE NOT hidden(id) AND owner = ?3 ORDER BY updated DESC, id DESC") \
+  X(LIST_OWNER_AFTER,                                                                             \
+    QP__CAT_ROW "WHERE NOT hidden(id) AND owner = ?3 AND (updated, id) < (?1, ?2) "               \
+                "ORDER BY updated DESC, id DESC")                                                 \
+  X(SEARCH, QP__CAT_HIT "WHERE words MATCH ?1 AND NOT hidden(c.id) "                              \
+                        "AND (?2 OR (rank, words.rowid) > (?3, ?4)) "                             \
+                        "ORDER BY rank, words.rowid LIMIT ?5")                                    \
+  X(SEARCH_OWNER, QP__CAT_HIT "WHERE words MATCH ?1 AND NOT hidden(c.id) AND c.owner = ?6 "       \
+                              "AND (?2 OR (rank, words.rowid) > (?3, ?4)) "                       \
                               "ORDER BY rank, words.rowid LIMIT ?5")
 
 #define QP__CAT_ROW                                                                            \
@@ -91,7 +108,7 @@ enum qp__cat_sql {
 
 /* A connection and its statements; one thread at a time. */
 struct qp__cat_db {
-  sqlite3 *handle; /* NULL: not opened yet */
+  sqlite3 *handle; /* NULL: not open */
   sqlite3_stmt *statements[QP__CAT__MAX];
 };
 
@@ -102,6 +119,12 @@ struct qp__cat_reader {
   struct qp__cat_reader *next;
 };
 
+/* A set of ids: a hash table in which none is a free place. All zero is an empty one. */
+struct qp__cat_set {
+  struct qp_uuid *table;
+  size_t count, cap;
+};
+
 /* What a list or a search need not wait for, as long as there are no marks. */
 enum qp__cat_ready {
   QP__CAT_STALE,
@@ -109,31 +132,45 @@ enum qp__cat_ready {
   QP__CAT_TEXT, /* and all words */
 };
 
+/* Of the directories that contexts are in: when a name was last added or removed. */
+struct qp__cat_dirs {
+  int64_t ns[2];
+};
+
 /* A page of a list, which others may be visiting. */
 struct qp__cat_page;
-#define QP__CAT_PAGES 16 /* that are kept */
+#define QP__CAT_PAGES 16   /* that are kept */
+#define QP__CAT_SMALL 1000 /* so many rows are compared in the first list of a process */
 
 struct qp__catalogue {
   struct qp_store *store;
-  char *where; /* the data directory; NULL: the database is private */
+  char *where;    /* the data directory; NULL: there is no catalogue.db */
+  uint32_t small; /* QP__CAT_SMALL; tests change it */
 
-  /* The database: under db_lock. */
+  /* The databases: under db_lock. */
   pthread_mutex_t db_lock;
-  struct qp__cat_db main;
-  bool private;          /* it is not catalogue.db, or only read */
-  bool only_read;        /* it is catalogue.db of a store that is only read */
-  bool passing;          /* temp.differing has contexts whose rows are to be made */
-  bool needs_pass;       /* nobody knows whether the rows are right */
-  struct qp_uuid *taken; /* marks that were taken and not worked off */
+  bool opened;
+  bool no_file;              /* catalogue.db is of no use to this process */
+  bool alone;                /* main has the file for itself: no other connection can open it */
+  bool complained;           /* that the file cannot be written was logged */
+  struct qp__cat_db main;    /* catalogue.db, if it can be used */
+  struct qp__cat_db over;    /* the overlay, if it is in use */
+  struct qp__cat_db *into;   /* the one of them that is brought up to date */
+  struct qp__cat_set hidden; /* contexts whose rows are in the overlay, or nowhere */
+  bool trusted;              /* the rows of main are right, but for what is named as behind */
+  bool needs_pass;           /* all contexts must be compared before the rows are right */
+  bool compare_due;          /* … or should be, in the background */
+  struct qp_uuid *taken;     /* contexts that are to be looked at */
   size_t taken_count, taken_cap;
-  uint64_t listed;   /* contexts that the last pass found */
-  uint64_t finished; /* contexts that were brought up to date, text and all */
+  struct qp__cat_dirs dirs; /* as main knows them */
+  uint64_t listed;          /* contexts that the last comparison found */
+  uint64_t finished;        /* contexts that were brought up to date, text and all */
+  size_t dropped;           /* messages whose text has gone since the index was last merged */
 
   /* Marks, readers and the thread: under lock. */
   pthread_mutex_t lock;
   pthread_cond_t wake;
-  struct qp_uuid *marks; /* a hash table; none: a free place */
-  size_t mark_count, mark_cap;
+  struct qp__cat_set marks;
   bool all; /* marks were lost: every context may have changed */
   enum qp__cat_ready ready;
   uint64_t version; /* marks and other files so far: who has it has seen all that was committed */
@@ -141,24 +178,47 @@ struct qp__catalogue {
   size_t next_page;                          /* to be replaced */
   struct qp__cat_reader *readers;            /* that nobody uses now */
   size_t reader_count;
-  uint64_t generation; /* grows when the file is another */
-  bool broken;         /* some contexts cannot be opened, and are tried again each time */
-  bool looked;         /* it is known whether there is a catalogue.db */
-  bool following;      /* the database is in use: keep it up to date in the background */
+  uint64_t generation;       /* grows when the file is another */
+  bool broken;               /* some contexts cannot be opened, and are tried again each time */
+  bool looked;               /* it is known whether there is a catalogue.db */
+  bool following;            /* the database is in use: keep it up to date in the background */
+  int behind;                /* catalogue.behind, or -1 */
+  off_t behind_end;          /* of it */
+  struct qp__cat_set noted;  /* that it names, as far as this process knows */
+  unsigned changing;         /* contexts that were noted and will be marked */
+  struct qp__cat_dirs first; /* as the directories were before this process changed them */
   bool stopping;
   bool started;
   pthread_t thread;
 };
 
+/* ---- catalogue_set.c ---- */
+
+/* False: no memory. */
+bool qp__cat_set_add(struct qp__cat_set *set, const struct qp_uuid *id);
+bool qp__cat_set_has(const struct qp__cat_set *set, const struct qp_uuid *id);
+void qp__cat_set_release(struct qp__cat_set *set);
+
+/* ---- catalogue_vfs.c ---- */
+
+/* The name of SQLite's file layer with memory that is shared between processes in such a way that
+ * a full disk is a failure and not the end of the process. NULL: it cannot be had. */
+const char *qp__cat_vfs(void);
+
 /* ---- catalogue_db.c: with db_lock ---- */
 
-/* Opens the database unless it is open; makes it anew when it is damaged or another version's. */
+/* Opens the databases unless they are open; makes the file anew when it is damaged or another
+ * version's. */
 enum qp_rc qp__cat_open(struct qp__catalogue *cat, struct qp_err *err);
 void qp__cat_close(struct qp__catalogue *cat);
-/* Closes it and removes its files: the next open makes it anew. */
+/* Closes them and removes the files: the next open makes them anew. */
 enum qp_rc qp__cat_remove(struct qp__catalogue *cat, struct qp_err *err);
-/* Turns a database that is only read into a private copy of it. */
-enum qp_rc qp__cat_copy(struct qp__catalogue *cat, struct qp_err *err);
+/* From now on the overlay is brought up to date and no longer the file. */
+enum qp_rc qp__cat_use_overlay(struct qp__catalogue *cat, struct qp_err *err);
+/* The other way round, if the file can be written: what the overlay has is taken again. */
+void qp__cat_try_file(struct qp__catalogue *cat);
+/* The file has all that the overlay had. */
+void qp__cat_drop_overlay(struct qp__catalogue *cat);
 
 /* A new reader, with db_lock: what it opens is the file of the main connection. NULL: there is
  * none, use that one. */
@@ -191,12 +251,36 @@ struct qp_uuid qp__cat_column_id(sqlite3_stmt *st, int at);
 /* Makes our tokenizer known to a connection. 0 or SQLite's code. */
 int qp__cat_add_tokenizer(sqlite3 *db);
 
+/* ---- catalogue_behind.c ---- */
+
+/* With `lock`: this context is about to change, or has changed; catalogue.behind names it now. */
+void qp__cat_note(struct qp__catalogue *cat, const struct qp_uuid *id);
+/* With db_lock, when main is open: whether its rows can be trusted, and takes the contexts that it
+ * may be behind with. For a store that is only read this is asked again with each list. */
+enum qp_rc qp__cat_trust(struct qp__catalogue *cat, struct qp_err *err);
+/* With db_lock, when main has everything that was taken: its rows are to be trusted from now on,
+ * and catalogue.behind names what is marked. Nothing that fails here does any harm. */
+void qp__cat_settle_behind(struct qp__catalogue *cat);
+/* With `lock`: forgets and removes the file, and without it nobody trusts the rows. */
+void qp__cat_forget_behind(struct qp__catalogue *cat);
+/* The directories as they are now. */
+struct qp__cat_dirs qp__cat_look_at_dirs(const struct qp__catalogue *cat);
+
 /* ---- catalogue_update.c: with db_lock ---- */
 
-/* Begins to compare all contexts. */
-enum qp_rc qp__cat_start_pass(struct qp__catalogue *cat, struct qp_err *err);
-/* One transaction's work: rows of marked contexts, of the pass, and with `text` the words. *more:
- * there is something left. */
+/* This context is to be looked at. */
+enum qp_rc qp__cat_take(struct qp__catalogue *cat, const struct qp_uuid *id, struct qp_err *err);
+/* Takes all contexts that a statement with one column finds. */
+enum qp_rc qp__cat_take_found(struct qp__catalogue *cat, struct qp__cat_db *db,
+                              enum qp__cat_sql sql, struct qp_err *err);
+/* Whether the row of a context is not that of its files. */
+enum qp_rc qp__cat_differs(struct qp__catalogue *cat, const struct qp_uuid *id, bool *out,
+                           struct qp_err *err);
+/* Takes every context whose row is not right. Not `at_once`: db_lock is given up between the steps,
+ * and the comparison ends when the store is closed or the file becomes another one. */
+enum qp_rc qp__cat_compare(struct qp__catalogue *cat, bool at_once, struct qp_err *err);
+/* One transaction's work: rows of contexts that were taken, and with `text` the words. *more: there
+ * is something left. */
 enum qp_rc qp__cat_work(struct qp__catalogue *cat, bool text, bool *more, struct qp_err *err);
 
 /* ---- catalogue_text.c ---- */
@@ -211,12 +295,12 @@ void qp__cat_forget_pages(struct qp__catalogue *cat);
 /* ---- catalogue.c ---- */
 
 /* Brings the rows, and with `text` the words, up to date with all that was committed before, and
- * hands out a connection to read by: a reader, or NULL with db_lock held and the main one to be
- * used. Given back with qp__cat_end_reading. */
-enum qp_rc qp__cat_begin_reading(struct qp__catalogue *cat, bool text, struct qp__cat_reader **out,
-                                 struct qp_err *err);
+ * hands out a connection to read by: a reader, or NULL with db_lock held and main and the overlay
+ * to be used. Given back with qp__cat_end_reading. `again`: the page follows one that was read. */
+enum qp_rc qp__cat_begin_reading(struct qp__catalogue *cat, bool text, bool again,
+                                 struct qp__cat_reader **out, struct qp_err *err);
 void qp__cat_end_reading(struct qp__catalogue *cat, struct qp__cat_reader *reader);
-/* Whether reading failed because the database is damaged: it is gone then, try again. */
-bool qp__cat_is_damaged(struct qp__catalogue *cat, enum qp_rc rc);
+/* Reading has failed: whether it is worth to try again, without the file that failed. */
+bool qp__cat_try_again(struct qp__catalogue *cat, enum qp_rc rc);
 
 #endif

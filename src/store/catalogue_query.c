@@ -218,37 +218,82 @@ keep_row(struct qp__cat_page *page, sqlite3_stmt *st)
   return !bad;
 }
 
+/* A statement of a list, and the row that it stands at. */
+struct source {
+  struct qp__cat_db *db;
+  sqlite3_stmt *st;
+  bool row;
+};
+
 static enum qp_rc
-read_rows(struct qp__cat_db *db, const struct qp_catalogue_query *q, struct qp__cat_page *page,
-          struct qp_err *err)
+open_source(struct source *s, struct qp__cat_db *db, const struct qp_catalogue_query *q,
+            struct qp_err *err)
 {
+  enum qp__cat_sql sql = q->owner ? QP__CAT_LIST_OWNER : QP__CAT_LIST;
   struct qp_uuid id = { { 0 } };
   int64_t updated = 0;
-  sqlite3_stmt *st;
-  bool row = true;
-  enum qp_rc rc = qp__cat_use(db, q->owner ? QP__CAT_LIST_OWNER : QP__CAT_LIST, &st, err);
+  enum qp_rc rc = QP_OK;
 
-  if (!rc && q->cursor)
+  s->db = db;
+  if (q->cursor) {
+    sql = q->owner ? QP__CAT_LIST_OWNER_AFTER : QP__CAT_LIST_AFTER;
     rc = parse_list_cursor(q->cursor, &updated, &id, err);
+  }
+  if (!rc)
+    rc = qp__cat_use(db, sql, &s->st, err);
   if (rc)
     return rc;
-  (void)sqlite3_bind_int(st, 1, !q->cursor);
-  (void)sqlite3_bind_int64(st, 2, updated);
-  qp__cat_bind_id(st, 3, &id);
-  (void)sqlite3_bind_int64(st, 4, (int64_t)page->limit + 1);
+  if (q->cursor) {
+    (void)sqlite3_bind_int64(s->st, 1, updated);
+    qp__cat_bind_id(s->st, 2, &id);
+  }
   if (q->owner)
-    qp__cat_bind_text(st, 5, q->owner);
-  while (!rc && row) {
-    rc = qp__cat_step(db, st, &row, err);
-    if (rc || !row)
-      break;
+    qp__cat_bind_text(s->st, 3, q->owner);
+  return qp__cat_step(db, s->st, &s->row, err);
+}
+
+/* Whether the row of a comes before that of b: what was changed last comes first. */
+static bool
+comes_first(const struct source *a, const struct source *b)
+{
+  int64_t x, y;
+  struct qp_uuid i, j;
+
+  if (!a->row || !b->row)
+    return a->row;
+  x = sqlite3_column_int64(a->st, 3);
+  y = sqlite3_column_int64(b->st, 3);
+  if (x != y)
+    return x > y;
+  i = qp__cat_column_id(a->st, 0);
+  j = qp__cat_column_id(b->st, 0);
+  return memcmp(i.b, j.b, sizeof(i.b)) > 0;
+}
+
+/* From one database or two, either of which may be closed. */
+static enum qp_rc
+read_rows(struct qp__cat_db *main, struct qp__cat_db *over, const struct qp_catalogue_query *q,
+          struct qp__cat_page *page, struct qp_err *err)
+{
+  struct source sources[2] = { { NULL, NULL, false }, { NULL, NULL, false } };
+  enum qp_rc rc = QP_OK;
+
+  if (main->handle)
+    rc = open_source(&sources[0], main, q, err);
+  if (!rc && over->handle)
+    rc = open_source(&sources[1], over, q, err);
+  while (!rc && (sources[0].row || sources[1].row)) {
+    struct source *s = &sources[comes_first(&sources[1], &sources[0])];
+
     page->more = page->count == page->limit;
     if (page->more)
       break;
-    if (!keep_row(page, st))
-      rc = qp__fail_nomem(err, "a list");
+    rc = keep_row(page, s->st) ? qp__cat_step(s->db, s->st, &s->row, err)
+                               : qp__fail_nomem(err, "a list");
   }
-  (void)sqlite3_reset(st);
+  for (size_t i = 0; i < 2; i++)
+    if (sources[i].st)
+      (void)sqlite3_reset(sources[i].st);
   return rc;
 }
 
@@ -256,13 +301,14 @@ static enum qp_rc
 read_list(struct qp__catalogue *cat, const struct qp_catalogue_query *q, struct qp__cat_page *page,
           struct qp_err *err)
 {
+  struct qp__cat_db none = { .handle = NULL };
   struct qp__cat_reader *reader = NULL;
-  enum qp_rc rc = qp__cat_begin_reading(cat, false, &reader, err);
+  enum qp_rc rc = qp__cat_begin_reading(cat, false, q->cursor != NULL, &reader, err);
 
   if (rc)
     return rc;
   page->count = 0;
-  rc = read_rows(reader ? &reader->db : &cat->main, q, page, err);
+  rc = read_rows(reader ? &reader->db : &cat->main, reader ? &none : &cat->over, q, page, err);
   qp__cat_end_reading(cat, reader);
   return rc;
 }
@@ -283,7 +329,7 @@ get_page(struct qp__catalogue *cat, const struct qp_catalogue_query *q, struct q
   if (!page)
     return qp__fail_nomem(err, "a list");
   rc = read_list(cat, q, page, err);
-  if (qp__cat_is_damaged(cat, rc))
+  while (qp__cat_try_again(cat, rc))
     rc = read_list(cat, q, page, err);
   if (rc) {
     free_page(page);
@@ -437,8 +483,11 @@ parse_hit_cursor(const char *cursor, double *rank, int64_t *row, struct qp_err *
   return errno || last == end + 1 || *last ? bad_cursor(err) : QP_OK;
 }
 
+/* Hits of the overlay have these numbers on top, so that a cursor tells which of the two it is. */
+#define OVER_ROWS ((int64_t)1 << 48)
+
 static bool
-keep_hit(struct hit_page *page, sqlite3_stmt *st)
+keep_hit(struct hit_page *page, sqlite3_stmt *st, int64_t on_top)
 {
   struct qp_search_hit *h = &page->hits[page->count++];
   bool bad = false;
@@ -450,43 +499,63 @@ keep_hit(struct hit_page *page, sqlite3_stmt *st)
   h->created_at = sqlite3_column_int64(st, 4);
   h->snippet = keep_text(&page->arena, st, 5, &bad);
   h->rank = sqlite3_column_double(st, 6);
-  page->last = sqlite3_column_int64(st, 7);
+  page->last = sqlite3_column_int64(st, 7) + on_top;
   return !bad && h->snippet;
 }
 
 static enum qp_rc
-read_hits(struct qp__cat_db *db, const struct qp_search_query *q, struct qp_bytes match,
-          struct hit_page *page, struct qp_err *err)
+find_hits(struct source *s, struct qp__cat_db *db, const struct qp_search_query *q,
+          struct qp_bytes match, uint32_t limit, int64_t on_top, struct qp_err *err)
 {
   double rank = 0;
   int64_t after = 0;
-  sqlite3_stmt *st;
-  bool row = true;
-  enum qp_rc rc = qp__cat_use(db, q->owner ? QP__CAT_SEARCH_OWNER : QP__CAT_SEARCH, &st, err);
+  enum qp_rc rc = QP_OK;
 
-  if (!rc && q->cursor)
+  s->db = db;
+  if (q->cursor)
     rc = parse_hit_cursor(q->cursor, &rank, &after, err);
+  if (!rc)
+    rc = qp__cat_use(db, q->owner ? QP__CAT_SEARCH_OWNER : QP__CAT_SEARCH, &s->st, err);
   if (rc)
     return rc;
-  (void)sqlite3_bind_text(st, 1, match.data, (int)match.len, SQLITE_STATIC);
-  (void)sqlite3_bind_int(st, 2, !q->cursor);
-  (void)sqlite3_bind_double(st, 3, rank);
-  (void)sqlite3_bind_int64(st, 4, after);
-  (void)sqlite3_bind_int64(st, 5, (int64_t)page->limit + 1);
+  (void)sqlite3_bind_text(s->st, 1, match.data, (int)match.len, SQLITE_STATIC);
+  (void)sqlite3_bind_int(s->st, 2, !q->cursor);
+  (void)sqlite3_bind_double(s->st, 3, rank);
+  (void)sqlite3_bind_int64(s->st, 4, after < INT64_MIN + on_top ? after : after - on_top);
+  (void)sqlite3_bind_int64(s->st, 5, (int64_t)limit + 1);
   if (q->owner)
-    qp__cat_bind_text(st, 6, q->owner);
-  while (!rc && row) {
-    rc = qp__cat_step(db, st, &row, err);
-    if (rc || !row)
-      break;
+    qp__cat_bind_text(s->st, 6, q->owner);
+  return qp__cat_step(db, s->st, &s->row, err);
+}
+
+static enum qp_rc
+read_hits(struct qp__cat_db *main, struct qp__cat_db *over, const struct qp_search_query *q,
+          struct qp_bytes match, struct hit_page *page, struct qp_err *err)
+{
+  struct source sources[2] = { { NULL, NULL, false }, { NULL, NULL, false } };
+  enum qp_rc rc = QP_OK;
+
+  if (main->handle)
+    rc = find_hits(&sources[0], main, q, match, page->limit, 0, err);
+  if (!rc && over->handle)
+    rc = find_hits(&sources[1], over, q, match, page->limit, OVER_ROWS, err);
+  while (!rc && (sources[0].row || sources[1].row)) {
+    bool second =
+        sources[1].row && (!sources[0].row || sqlite3_column_double(sources[1].st, 6) <
+                                                  sqlite3_column_double(sources[0].st, 6));
+    struct source *s = &sources[second];
+
     page->more = page->count == page->limit;
     if (page->more)
       break;
-    if (!keep_hit(page, st))
-      rc = qp__fail_nomem(err, "a search");
+    rc = keep_hit(page, s->st, second ? OVER_ROWS : 0) ? qp__cat_step(s->db, s->st, &s->row, err)
+                                                       : qp__fail_nomem(err, "a search");
   }
-  (void)sqlite3_reset(st);
-  (void)sqlite3_clear_bindings(st);
+  for (size_t i = 0; i < 2; i++)
+    if (sources[i].st) {
+      (void)sqlite3_reset(sources[i].st);
+      (void)sqlite3_clear_bindings(sources[i].st);
+    }
   return rc;
 }
 
@@ -494,13 +563,15 @@ static enum qp_rc
 read_search(struct qp__catalogue *cat, const struct qp_search_query *q, const struct qp__buf *match,
             struct hit_page *page, struct qp_err *err)
 {
+  struct qp__cat_db none = { .handle = NULL };
   struct qp__cat_reader *reader = NULL;
-  enum qp_rc rc = qp__cat_begin_reading(cat, true, &reader, err);
+  enum qp_rc rc = qp__cat_begin_reading(cat, true, q->cursor != NULL, &reader, err);
 
   if (rc)
     return rc;
   page->count = 0;
-  rc = read_hits(reader ? &reader->db : &cat->main, q, qp__buf_bytes(match), page, err);
+  rc = read_hits(reader ? &reader->db : &cat->main, reader ? &none : &cat->over, q,
+                 qp__buf_bytes(match), page, err);
   qp__cat_end_reading(cat, reader);
   return rc;
 }
@@ -515,12 +586,14 @@ qp_search(struct qp_store *store, const struct qp_search_query *query, qp_search
   char cursor[80];
   enum qp_rc rc;
 
-  qp__buf_init(&match, (size_t)8 * QUERY_MAX);
   page.hits = qp__alloc0(page.limit, sizeof(*page.hits));
-  rc = page.hits ? make_match(query->text, &match, err) : qp__fail_nomem(err, "a search");
+  if (!page.hits)
+    return qp__fail_nomem(err, "a search");
+  qp__buf_init(&match, (size_t)8 * QUERY_MAX);
+  rc = make_match(query->text, &match, err);
   if (!rc) {
     rc = read_search(cat, query, &match, &page, err);
-    if (qp__cat_is_damaged(cat, rc))
+    while (qp__cat_try_again(cat, rc))
       rc = read_search(cat, query, &match, &page, err);
   }
   for (size_t i = 0; i < page.count && !rc; i++)
@@ -534,5 +607,53 @@ qp_search(struct qp_store *store, const struct qp_search_query *query, qp_search
   qp__arena_release(&page.arena);
   qp__free(page.hits);
   qp__buf_release(&match);
+  return rc;
+}
+
+/* ---- states ---- */
+
+static enum qp_rc
+visit_state(struct qp__cat_db *db, const char *state, qp_context_visit *visit, void *arg,
+            struct qp__cat_set *hidden, struct qp_err *err)
+{
+  sqlite3_stmt *st;
+  bool row = true;
+  enum qp_rc rc = qp__cat_use(db, QP__CAT_ROW_STATE, &st, err);
+
+  if (rc)
+    return rc;
+  qp__cat_bind_text(st, 1, state);
+  while (!rc && row) {
+    rc = qp__cat_step(db, st, &row, err);
+    if (!rc && row) {
+      struct qp_uuid id = qp__cat_column_id(st, 0);
+
+      if (!hidden || !qp__cat_set_has(hidden, &id))
+        rc = visit(arg, &id);
+    }
+  }
+  (void)sqlite3_reset(st);
+  return rc;
+}
+
+enum qp_rc
+qp__catalogue_in_state(struct qp__catalogue *cat, const char *state, qp_context_visit *visit,
+                       void *arg, struct qp_err *err)
+{
+  struct qp__cat_reader *reader = NULL;
+  enum qp_rc rc;
+
+  do {
+    rc = qp__cat_begin_reading(cat, false, false, &reader, err);
+    if (rc)
+      return rc;
+    if (reader)
+      rc = visit_state(&reader->db, state, visit, arg, NULL, err);
+    if (!reader && cat->main.handle)
+      rc = visit_state(&cat->main, state, visit, arg, &cat->hidden, err);
+    if (!reader && !rc && cat->over.handle)
+      rc = visit_state(&cat->over, state, visit, arg, NULL, err);
+    qp__cat_end_reading(cat, reader);
+  } while (qp__cat_try_again(cat, rc));
   return rc;
 }

@@ -34,59 +34,103 @@ add_digest(uint64_t digest, const struct qp__tree *tree, uint32_t from, uint32_t
 
 /* ---- rows ---- */
 
-/* What the database has of a context. */
+/* What a database has of a context. */
 struct known {
   int64_t n; /* 0: there is no row */
   uint32_t indexed;
   uint64_t digest;
+  bool good; /* the stamp is one, and the row that of a context that could be opened */
+  uint8_t stamp[16];
 };
 
 static enum qp_rc
-find_row(struct qp__catalogue *cat, const struct qp_uuid *id, struct known *out, struct qp_err *err)
+find_row(struct qp__cat_db *db, const struct qp_uuid *id, struct known *out, struct qp_err *err)
 {
   sqlite3_stmt *st;
   bool row = false;
-  enum qp_rc rc = qp__cat_use(&cat->main, QP__CAT_ROW_FIND, &st, err);
+  enum qp_rc rc = qp__cat_use(db, QP__CAT_ROW_FIND, &st, err);
 
   memset(out, 0, sizeof(*out));
   if (rc)
     return rc;
   qp__cat_bind_id(st, 1, id);
-  rc = qp__cat_step(&cat->main, st, &row, err);
+  rc = qp__cat_step(db, st, &row, err);
   if (!rc && row) {
     out->n = sqlite3_column_int64(st, 0);
     out->indexed = (uint32_t)sqlite3_column_int64(st, 1);
     out->digest = (uint64_t)sqlite3_column_int64(st, 2);
+    out->good = sqlite3_column_int(st, 4) && sqlite3_column_bytes(st, 3) == (int)sizeof(out->stamp);
+    if (out->good)
+      memcpy(out->stamp, sqlite3_column_blob(st, 3), sizeof(out->stamp));
   }
   (void)sqlite3_reset(st);
   return rc;
+}
+
+/* Of the context's files as they are now; zeros when there is nothing to tell by. */
+static void
+make_stamp(struct qp_store *s, const struct qp_uuid *id, uint8_t out[16])
+{
+  memset(out, 0, 16);
+  if (s->driver->context_stamp)
+    s->driver->context_stamp(s->self, id, out);
+}
+
+/* Whether the row that counts is not one of this stamp. */
+static enum qp_rc
+differs_from(struct qp__catalogue *cat, const struct qp_uuid *id, const uint8_t stamp[16],
+             bool *out, struct qp_err *err)
+{
+  static const uint8_t none[16];
+  bool in_main =
+      cat->main.handle && (cat->into == &cat->main || !qp__cat_set_has(&cat->hidden, id));
+  struct known known;
+  enum qp_rc rc = find_row(in_main ? &cat->main : &cat->over, id, &known, err);
+
+  *out = !known.good || memcmp(stamp, none, sizeof(none)) == 0 ||
+         memcmp(stamp, known.stamp, sizeof(known.stamp)) != 0;
+  return rc;
+}
+
+enum qp_rc
+qp__cat_differs(struct qp__catalogue *cat, const struct qp_uuid *id, bool *out, struct qp_err *err)
+{
+  uint8_t stamp[16];
+
+  make_stamp(cat->store, id, stamp);
+  return differs_from(cat, id, stamp, out, err);
 }
 
 static enum qp_rc
 run_for(struct qp__catalogue *cat, enum qp__cat_sql sql, int64_t n, struct qp_err *err)
 {
   sqlite3_stmt *st;
-  enum qp_rc rc = qp__cat_use(&cat->main, sql, &st, err);
+  enum qp_rc rc = qp__cat_use(cat->into, sql, &st, err);
 
   if (rc)
     return rc;
   (void)sqlite3_bind_int64(st, 1, n);
-  return qp__cat_run(&cat->main, st, err);
+  return qp__cat_run(cat->into, st, err);
 }
 
+/* All text of a context goes here, and only here. */
 static enum qp_rc
 drop_text(struct qp__catalogue *cat, int64_t n, struct qp_err *err)
 {
   enum qp_rc rc = run_for(cat, QP__CAT_WORDS_DROP, n, err);
 
-  return rc ? rc : run_for(cat, QP__CAT_TEXT_DROP, n, err);
+  if (!rc)
+    rc = run_for(cat, QP__CAT_TEXT_DROP, n, err);
+  if (!rc)
+    cat->dropped += (size_t)sqlite3_changes(cat->into->handle);
+  return rc;
 }
 
 static enum qp_rc
 drop_row(struct qp__catalogue *cat, const struct qp_uuid *id, struct qp_err *err)
 {
   struct known known;
-  enum qp_rc rc = find_row(cat, id, &known, err);
+  enum qp_rc rc = find_row(cat->into, id, &known, err);
 
   if (!rc && known.n)
     rc = drop_text(cat, known.n, err);
@@ -139,7 +183,7 @@ put_row(struct qp__catalogue *cat, struct qp_context *c, const uint8_t stamp[16]
   uint32_t messages = atomic_load_explicit(&c->tree.visible, memory_order_acquire);
   struct known known;
   sqlite3_stmt *st = NULL;
-  enum qp_rc rc = find_row(cat, &c->id, &known, err);
+  enum qp_rc rc = find_row(cat->into, &c->id, &known, err);
 
   if (!rc && known.n &&
       (known.indexed > messages || known.digest != add_digest(0, &c->tree, 0, known.indexed))) {
@@ -148,7 +192,7 @@ put_row(struct qp__catalogue *cat, struct qp_context *c, const uint8_t stamp[16]
     known.digest = 0;
   }
   if (!rc)
-    rc = qp__cat_use(&cat->main, QP__CAT_ROW_PUT, &st, err);
+    rc = qp__cat_use(cat->into, QP__CAT_ROW_PUT, &st, err);
   if (!rc) {
     qp__cat_bind_id(st, 1, &c->id);
     bind_context(st, c, v, messages);
@@ -157,7 +201,7 @@ put_row(struct qp__catalogue *cat, struct qp_context *c, const uint8_t stamp[16]
     (void)sqlite3_bind_int64(st, 16, (int64_t)known.digest);
     (void)sqlite3_bind_int(st, 17, known.indexed != messages);
     (void)sqlite3_bind_int(st, 18, QP_OK);
-    rc = qp__cat_run(&cat->main, st, err);
+    rc = qp__cat_run(cat->into, st, err);
   }
   cat->finished += !rc && known.indexed == messages;
   qp__view_unref(v);
@@ -173,7 +217,7 @@ put_broken(struct qp__catalogue *cat, const struct qp_uuid *id, const struct qp_
   enum qp_rc rc = drop_row(cat, id, err);
 
   if (!rc)
-    rc = qp__cat_use(&cat->main, QP__CAT_ROW_PUT, &st, err);
+    rc = qp__cat_use(cat->into, QP__CAT_ROW_PUT, &st, err);
   if (rc)
     return rc;
   qp__cat_bind_id(st, 1, id);
@@ -185,28 +229,29 @@ put_broken(struct qp__catalogue *cat, const struct qp_uuid *id, const struct qp_
     (void)sqlite3_bind_int(st, i, 0);
   (void)sqlite3_bind_int(st, 18, why->rc);
   cat->finished++;
-  return qp__cat_run(&cat->main, st, err);
+  return qp__cat_run(cat->into, st, err);
 }
 
-/* Of the context's files as they are now; zeros when there is nothing to tell by. */
-static void
-make_stamp(struct qp_store *s, const struct qp_uuid *id, uint8_t out[16])
-{
-  memset(out, 0, 16);
-  if (s->driver->context_stamp)
-    s->driver->context_stamp(s->self, id, out);
-}
-
+/* `even_if_same`: also when the stamp says that nothing has changed. */
 static enum qp_rc
-update_row(struct qp__catalogue *cat, const struct qp_uuid *id, struct qp_err *err)
+update_row(struct qp__catalogue *cat, const struct qp_uuid *id, bool even_if_same,
+           struct qp_err *err)
 {
   struct qp_err cause = { QP_OK, "" };
   struct qp_context *c = NULL;
   uint8_t stamp[16];
   bool fresh = false;
+  bool differs = true;
   enum qp_rc rc;
 
   make_stamp(cat->store, id, stamp); /* before it is read: what changes later is seen later */
+  rc = differs_from(cat, id, stamp, &differs, err);
+  if (rc || (!differs && !even_if_same)) {
+    cat->finished += !rc;
+    return rc;
+  }
+  if (cat->into == &cat->over && cat->main.handle && !qp__cat_set_add(&cat->hidden, id))
+    return qp__fail_nomem(err, "the catalogue");
   rc = qp__context_look(cat->store, id, &c, &fresh, &cause);
   if (rc == QP_NOTFOUND)
     return drop_row(cat, id, err);
@@ -254,7 +299,7 @@ put_text(struct qp__catalogue *cat, int64_t n, const struct qp__entry *e, struct
          struct qp_err *err)
 {
   sqlite3_stmt *st;
-  enum qp_rc rc = qp__cat_use(&cat->main, QP__CAT_TEXT_PUT, &st, err);
+  enum qp_rc rc = qp__cat_use(cat->into, QP__CAT_TEXT_PUT, &st, err);
 
   if (rc)
     return rc;
@@ -263,14 +308,14 @@ put_text(struct qp__catalogue *cat, int64_t n, const struct qp__entry *e, struct
   (void)sqlite3_bind_int(st, 3, e->role);
   (void)sqlite3_bind_int64(st, 4, e->time);
   (void)sqlite3_bind_text(st, 5, text.data, (int)text.len, SQLITE_STATIC);
-  rc = qp__cat_run(&cat->main, st, err);
+  rc = qp__cat_run(cat->into, st, err);
   if (!rc)
-    rc = qp__cat_use(&cat->main, QP__CAT_WORDS_PUT, &st, err);
+    rc = qp__cat_use(cat->into, QP__CAT_WORDS_PUT, &st, err);
   if (rc)
     return rc;
-  (void)sqlite3_bind_int64(st, 1, sqlite3_last_insert_rowid(cat->main.handle));
+  (void)sqlite3_bind_int64(st, 1, sqlite3_last_insert_rowid(cat->into->handle));
   (void)sqlite3_bind_text(st, 2, text.data, (int)text.len, SQLITE_STATIC);
-  return qp__cat_run(&cat->main, st, err);
+  return qp__cat_run(cat->into, st, err);
 }
 
 /* What is left of a transaction. */
@@ -319,7 +364,7 @@ set_indexed(struct qp__catalogue *cat, int64_t n, uint32_t indexed, uint64_t dig
             struct qp_err *err)
 {
   sqlite3_stmt *st;
-  enum qp_rc rc = qp__cat_use(&cat->main, QP__CAT_ROW_INDEXED, &st, err);
+  enum qp_rc rc = qp__cat_use(cat->into, QP__CAT_ROW_INDEXED, &st, err);
 
   if (rc)
     return rc;
@@ -328,7 +373,7 @@ set_indexed(struct qp__catalogue *cat, int64_t n, uint32_t indexed, uint64_t dig
   (void)sqlite3_bind_int64(st, 3, (int64_t)digest);
   (void)sqlite3_bind_int(st, 4, due);
   cat->finished += !due;
-  return qp__cat_run(&cat->main, st, err);
+  return qp__cat_run(cat->into, st, err);
 }
 
 /* A row whose text is due. */
@@ -353,7 +398,7 @@ index_context(struct qp__catalogue *cat, struct qp_context *c, const struct due 
 
   digest = due->messages <= visible ? add_digest(0, tree, 0, at) : ~due->digest;
   if (digest != due->digest) /* it has changed since its row was made */
-    return update_row(cat, &due->id, err);
+    return update_row(cat, &due->id, true, err);
   rc = index_messages(cat, c, due->n, &at, due->messages, room, err);
   if (!rc)
     rc = set_indexed(cat, due->n, at, add_digest(digest, tree, due->indexed, at),
@@ -369,10 +414,10 @@ index_next(struct qp__catalogue *cat, struct room *room, bool *found, struct qp_
   struct due due;
   sqlite3_stmt *st;
   bool fresh = false;
-  enum qp_rc rc = qp__cat_use(&cat->main, QP__CAT_ROW_DUE, &st, err);
+  enum qp_rc rc = qp__cat_use(cat->into, QP__CAT_ROW_DUE, &st, err);
 
   if (!rc)
-    rc = qp__cat_step(&cat->main, st, found, err);
+    rc = qp__cat_step(cat->into, st, found, err);
   if (rc || !*found)
     return rc;
   due.n = sqlite3_column_int64(st, 0);
@@ -385,70 +430,77 @@ index_next(struct qp__catalogue *cat, struct room *room, bool *found, struct qp_
   if (rc == QP_NOMEM)
     return rc;
   if (rc) /* deleted or damaged since then */
-    return update_row(cat, &due.id, err);
+    return update_row(cat, &due.id, true, err);
   rc = index_context(cat, c, &due, room, err);
   qp__context_end_look(c, fresh);
   return rc;
 }
 
-/* ---- the pass ---- */
+/* ---- contexts to look at ---- */
 
-/* What the database says of a context. */
-struct stamped {
-  struct qp_uuid id;
-  uint8_t stamp[16];
-  bool good; /* the stamp is one, and the row that of a context that could be opened */
-  bool seen; /* the context is there */
-};
-
-struct pass {
-  struct qp__catalogue *cat;
-  struct stamped *rows; /* by id */
-  size_t count, cap;
-  struct qp_err *err;
-};
-
-static enum qp_rc
-add_known(struct pass *p, sqlite3_stmt *st)
+enum qp_rc
+qp__cat_take(struct qp__catalogue *cat, const struct qp_uuid *id, struct qp_err *err)
 {
-  struct stamped *row;
-
-  if (p->count == p->cap) {
-    size_t cap = p->cap ? p->cap * 2 : 256;
-    struct stamped *grown = qp__realloc(p->rows, cap * sizeof(*grown));
+  if (cat->taken_count == cat->taken_cap) {
+    size_t cap = cat->taken_cap ? cat->taken_cap * 2 : 64;
+    struct qp_uuid *grown = qp__realloc(cat->taken, cap * sizeof(*grown));
 
     if (!grown)
-      return qp__fail_nomem(p->err, "the catalogue");
-    p->rows = grown;
-    p->cap = cap;
+      return qp__fail_nomem(err, "the catalogue");
+    cat->taken = grown;
+    cat->taken_cap = cap;
   }
-  row = &p->rows[p->count++];
-  memset(row, 0, sizeof(*row));
-  row->id = qp__cat_column_id(st, 0);
-  row->good = !sqlite3_column_int(st, 2) && sqlite3_column_bytes(st, 1) == (int)sizeof(row->stamp);
-  if (row->good)
-    memcpy(row->stamp, sqlite3_column_blob(st, 1), sizeof(row->stamp));
+  cat->taken[cat->taken_count++] = *id;
   return QP_OK;
 }
 
-/* All rows at once: to ask for each of them would take longer than to look at its files. */
-static enum qp_rc
-read_known(struct pass *p)
+enum qp_rc
+qp__cat_take_found(struct qp__catalogue *cat, struct qp__cat_db *db, enum qp__cat_sql sql,
+                   struct qp_err *err)
 {
-  struct qp__cat_db *db = &p->cat->main;
   sqlite3_stmt *st;
   bool row = true;
-  enum qp_rc rc = qp__cat_use(db, QP__CAT_PASS_KNOWN, &st, p->err);
+  enum qp_rc rc = qp__cat_use(db, sql, &st, err);
 
-  if (rc)
-    return rc;
-  while (!rc && row) {
-    rc = qp__cat_step(db, st, &row, p->err);
-    if (!rc && row)
-      rc = add_known(p, st);
+  while (row && !rc) {
+    rc = qp__cat_step(db, st, &row, err);
+    if (!rc && row) {
+      struct qp_uuid id = qp__cat_column_id(st, 0);
+
+      rc = qp__cat_take(cat, &id, err);
+    }
   }
-  (void)sqlite3_reset(st);
+  if (st)
+    (void)sqlite3_reset(st);
   return rc;
+}
+
+/* ---- comparing all ---- */
+
+#define CHUNK 256        /* contexts that are compared at a time */
+#define CHUNK_PAUSE_MS 4 /* between two of them in the background */
+
+struct ids {
+  struct qp_uuid *at;
+  size_t count, cap;
+};
+
+static enum qp_rc
+add_id(void *arg, const struct qp_uuid *id)
+{
+  struct ids *ids = arg;
+
+  if (ids->count == ids->cap) {
+    size_t cap = ids->cap ? ids->cap * 2 : 256;
+    struct qp_uuid *grown = qp__realloc(ids->at, cap * sizeof(*grown));
+
+    if (!grown)
+      return QP_NOMEM;
+    ids->at = grown;
+    ids->cap = cap;
+  }
+  ids->at[ids->count++] = *id;
+  return QP_OK;
 }
 
 static int
@@ -457,112 +509,116 @@ compare_ids(const void *a, const void *b)
   return memcmp(a, b, sizeof(struct qp_uuid));
 }
 
-_Static_assert(offsetof(struct stamped, id) == 0, "compare_ids finds the id at the beginning");
-
-static enum qp_rc
-add_differing(struct pass *p, const struct qp_uuid *id)
-{
-  struct qp__cat_db *db = &p->cat->main;
-  sqlite3_stmt *st;
-  enum qp_rc rc = qp__cat_use(db, QP__CAT_PASS_ADD, &st, p->err);
-
-  if (rc)
-    return rc;
-  qp__cat_bind_id(st, 1, id);
-  return qp__cat_run(db, st, p->err);
-}
-
-/* Whether the row of a context is not that of its files. */
+/* Lets others have the database for a while. False: it is not the same any more. */
 static bool
-differs(struct pass *p, const struct qp_uuid *id)
+give_way(struct qp__catalogue *cat)
 {
-  static const uint8_t none[16];
-  struct stamped *row =
-      p->count ? bsearch(id, p->rows, p->count, sizeof(*p->rows), compare_ids) : NULL;
-  uint8_t stamp[16];
+  struct timespec until;
+  uint64_t generation;
+  bool same;
 
-  if (!row)
-    return true;
-  row->seen = true;
-  if (!row->good)
-    return true;
-  make_stamp(p->cat->store, id, stamp);
-  return memcmp(stamp, none, sizeof(none)) == 0 || memcmp(stamp, row->stamp, sizeof(stamp)) != 0;
+  (void)timespec_get(&until, TIME_UTC);
+  until.tv_nsec += CHUNK_PAUSE_MS * 1000000L;
+  until.tv_sec += until.tv_nsec / 1000000000;
+  until.tv_nsec %= 1000000000;
+  (void)pthread_mutex_lock(&cat->lock);
+  generation = cat->generation;
+  (void)pthread_mutex_unlock(&cat->db_lock);
+  if (!cat->stopping)
+    (void)pthread_cond_timedwait(&cat->wake, &cat->lock, &until);
+  (void)pthread_mutex_unlock(&cat->lock);
+  (void)pthread_mutex_lock(&cat->db_lock);
+  (void)pthread_mutex_lock(&cat->lock);
+  same = cat->opened && !cat->stopping && cat->generation == generation;
+  (void)pthread_mutex_unlock(&cat->lock);
+  return same;
 }
 
 static enum qp_rc
-list_context(void *arg, const struct qp_uuid *id)
+compare_stamps(struct qp__catalogue *cat, const struct ids *ids, bool at_once, bool *ended,
+               struct qp_err *err)
 {
-  struct pass *p = arg;
+  enum qp_rc rc = QP_OK;
 
-  p->cat->listed++;
-  if (differs(p, id))
-    return add_differing(p, id);
-  p->cat->finished++;
-  return QP_OK;
+  for (size_t i = 0; i < ids->count && !rc && !*ended; i++) {
+    bool differs = false;
+
+    if (!at_once && i % CHUNK == CHUNK - 1 && !give_way(cat)) {
+      *ended = true;
+      break;
+    }
+    rc = qp__cat_differs(cat, &ids->at[i], &differs, err);
+    if (!rc && differs)
+      rc = qp__cat_take(cat, &ids->at[i], err);
+    cat->finished += !differs;
+  }
+  return rc;
 }
 
-/* The id that a statement finds, if any. */
+/* Rows without a context. */
 static enum qp_rc
-next_id(struct qp__catalogue *cat, enum qp__cat_sql sql, struct qp_uuid *id, bool *found,
-        struct qp_err *err)
+compare_rows(struct qp__catalogue *cat, struct qp__cat_db *db, const struct ids *ids, bool at_once,
+             bool *ended, struct qp_err *err)
 {
-  sqlite3_stmt *st;
-  enum qp_rc rc = qp__cat_use(&cat->main, sql, &st, err);
+  int64_t last = 0;
+  bool any = true;
+  enum qp_rc rc = QP_OK;
 
-  if (!rc)
-    rc = qp__cat_step(&cat->main, st, found, err);
-  if (!rc && *found) {
-    *id = qp__cat_column_id(st, 0);
-    (void)sqlite3_reset(st);
+  while (any && !rc && !*ended) {
+    sqlite3_stmt *st;
+    bool row = true;
+
+    any = false;
+    rc = qp__cat_use(db, QP__CAT_ROW_AFTER, &st, err);
+    if (!rc)
+      (void)sqlite3_bind_int64(st, 1, last);
+    while (!rc && row) {
+      rc = qp__cat_step(db, st, &row, err);
+      if (!rc && row) {
+        struct qp_uuid id = qp__cat_column_id(st, 1);
+
+        any = true;
+        last = sqlite3_column_int64(st, 0);
+        if (!ids->count || !bsearch(&id, ids->at, ids->count, sizeof(id), compare_ids))
+          rc = qp__cat_take(cat, &id, err);
+      }
+    }
+    if (st)
+      (void)sqlite3_reset(st);
+    *ended = !at_once && any && !rc && !give_way(cat);
   }
   return rc;
 }
 
 enum qp_rc
-qp__cat_start_pass(struct qp__catalogue *cat, struct qp_err *err)
+qp__cat_compare(struct qp__catalogue *cat, bool at_once, struct qp_err *err)
 {
   struct qp_store *s = cat->store;
-  struct pass pass = { .cat = cat, .err = err };
-  enum qp_rc rc = qp__cat_do(&cat->main, QP__CAT_PASS_CLEAR, err);
+  struct ids ids = { NULL, 0, 0 };
+  bool ended = false;
+  enum qp_rc rc;
 
-  cat->passing = false;
-  cat->listed = 0;
+  if (!at_once)
+    (void)pthread_mutex_unlock(&cat->db_lock);
+  rc = s->driver->context_list(s->self, add_id, &ids, err);
+  if (rc == QP_NOMEM)
+    rc = qp__fail_nomem(err, "the catalogue");
+  if (ids.count)
+    qsort(ids.at, ids.count, sizeof(*ids.at), compare_ids);
+  if (!at_once) {
+    (void)pthread_mutex_lock(&cat->db_lock);
+    ended = !cat->opened;
+  }
+  cat->listed = ids.count;
   cat->finished = 0;
-  if (!rc)
-    rc = read_known(&pass);
-  if (!rc)
-    rc = s->driver->context_list(s->self, list_context, &pass, err);
-  for (size_t i = 0; i < pass.count && !rc; i++)
-    if (!pass.rows[i].seen) /* it is gone */
-      rc = add_differing(&pass, &pass.rows[i].id);
-  qp__free(pass.rows);
-  if (rc)
-    return rc;
-  cat->passing = true;
-  cat->needs_pass = false;
-  return QP_OK;
-}
-
-/* One row of the pass. *found: there was something to do. */
-static enum qp_rc
-pass_next(struct qp__catalogue *cat, bool *found, struct qp_err *err)
-{
-  struct qp_uuid id;
-  sqlite3_stmt *st;
-  enum qp_rc rc = next_id(cat, QP__CAT_PASS_NEXT, &id, found, err);
-
-  if (!rc && !*found)
-    cat->passing = false;
-  if (rc || !*found)
-    return rc;
-  rc = update_row(cat, &id, err);
-  if (!rc)
-    rc = qp__cat_use(&cat->main, QP__CAT_PASS_DONE, &st, err);
-  if (rc)
-    return rc;
-  qp__cat_bind_id(st, 1, &id);
-  return qp__cat_run(&cat->main, st, err);
+  if (!rc && !ended)
+    rc = compare_stamps(cat, &ids, at_once, &ended, err);
+  if (!rc && !ended && cat->main.handle)
+    rc = compare_rows(cat, &cat->main, &ids, at_once, &ended, err);
+  if (!rc && !ended && cat->over.handle)
+    rc = compare_rows(cat, &cat->over, &ids, at_once, &ended, err);
+  qp__free(ids.at);
+  return rc;
 }
 
 /* ---- steps ---- */
@@ -575,11 +631,9 @@ do_step(struct qp__catalogue *cat, bool text, size_t *done, bool *more, struct q
   bool found;
 
   for (; *done < cat->taken_count && room.rows && !rc; room.rows--) {
-    rc = update_row(cat, &cat->taken[cat->taken_count - 1 - *done], err);
+    rc = update_row(cat, &cat->taken[cat->taken_count - 1 - *done], false, err);
     *done += !rc;
   }
-  for (; cat->passing && room.rows && !rc; room.rows--)
-    rc = pass_next(cat, &found, err);
   if (rc || !room.rows) {
     *more = true;
     return rc;
@@ -596,48 +650,61 @@ do_step(struct qp__catalogue *cat, bool text, size_t *done, bool *more, struct q
   return rc;
 }
 
-/* A database that is only read will do when there is nothing to do, and else becomes a copy. */
+/* The times that the directories had before the step, if it made rows in the file. */
 static enum qp_rc
-copy_if_needed(struct qp__catalogue *cat, bool text, bool *more, struct qp_err *err)
+keep_dirs(struct qp__catalogue *cat, const struct qp__cat_dirs *dirs, struct qp_err *err)
 {
-  struct qp_uuid id;
   sqlite3_stmt *st;
-  enum qp_rc rc = next_id(cat, QP__CAT_PASS_NEXT, &id, more, err);
+  enum qp_rc rc;
 
-  if (!rc && !*more && text) {
-    rc = qp__cat_use(&cat->main, QP__CAT_ROW_DUE, &st, err);
-    if (!rc)
-      rc = qp__cat_step(&cat->main, st, more, err);
-    if (!rc)
-      (void)sqlite3_reset(st);
-  }
-  cat->passing = false;
-  if (!rc && *more)
-    rc = qp__cat_copy(cat, err);
-  if (!rc && *more)
-    rc = qp__cat_start_pass(cat, err);
+  if (cat->into != &cat->main || memcmp(dirs, &cat->dirs, sizeof(*dirs)) == 0)
+    return QP_OK;
+  rc = qp__cat_use(&cat->main, QP__CAT_STATE_DIRS, &st, err);
+  if (rc)
+    return rc;
+  (void)sqlite3_bind_blob(st, 1, dirs, sizeof(*dirs), SQLITE_TRANSIENT);
+  rc = qp__cat_run(&cat->main, st, err);
+  cat->dirs = *dirs;
   return rc;
+}
+
+#define MERGE_AFTER 1024 /* messages that have gone */
+
+/* What was deleted gives its place back. */
+static enum qp_rc
+tidy(struct qp__catalogue *cat, struct qp_err *err)
+{
+  enum qp_rc rc = QP_OK;
+
+  if (cat->dropped >= MERGE_AFTER) {
+    rc = qp__cat_do(cat->into, QP__CAT_WORDS_MERGE, err);
+    cat->dropped = 0;
+  }
+  return rc ? rc : qp__cat_do(cat->into, QP__CAT_VACUUM, err);
 }
 
 enum qp_rc
 qp__cat_work(struct qp__catalogue *cat, bool text, bool *more, struct qp_err *err)
 {
-  bool was_passing = cat->passing;
+  struct qp__cat_dirs dirs = qp__cat_look_at_dirs(cat);
+  struct qp__cat_dirs before = cat->dirs;
   size_t done = 0;
   enum qp_rc rc;
 
   *more = false;
-  if (cat->only_read)
-    return copy_if_needed(cat, text, more, err);
-  rc = qp__cat_do(&cat->main, QP__CAT_BEGIN, err);
+  rc = qp__cat_do(cat->into, QP__CAT_BEGIN, err);
   if (rc)
     return rc;
   rc = do_step(cat, text, &done, more, err);
+  if (!rc && !*more)
+    rc = keep_dirs(cat, &dirs, err);
+  if (!rc && text && !*more)
+    rc = tidy(cat, err);
   if (!rc)
-    rc = qp__cat_do(&cat->main, QP__CAT_COMMIT, err);
+    rc = qp__cat_do(cat->into, QP__CAT_COMMIT, err);
   if (rc) {
-    (void)qp__cat_do(&cat->main, QP__CAT_ROLLBACK, NULL);
-    cat->passing = was_passing;
+    (void)qp__cat_do(cat->into, QP__CAT_ROLLBACK, NULL);
+    cat->dirs = before;
     return rc;
   }
   cat->taken_count -= done;

@@ -575,6 +575,7 @@ make_context(struct qp_store *s, const struct qp_context_spec *spec, struct qp_c
   (void)pthread_mutex_unlock(&s->lock);
   if (!c)
     return qp__fail_nomem(err, "creating a context");
+  qp__catalogue_expect(s->catalogue, &spec->id);
   rc = create_context(s, spec, err);
   if (!rc) {
     rc = load_context(c, err);
@@ -584,7 +585,7 @@ make_context(struct qp_store *s, const struct qp_context_spec *spec, struct qp_c
   }
   c->newborn = true;
   end_busy(c, rc == QP_OK); /* c may be gone */
-  qp__catalogue_mark(s->catalogue, &spec->id);
+  qp__catalogue_end(s->catalogue, &spec->id);
   if (!rc)
     *out = c;
   return rc;
@@ -630,6 +631,7 @@ qp__context_claim(struct qp_store *s, const struct qp_uuid *id, struct qp_contex
   (void)pthread_mutex_unlock(&s->lock);
   if (!c)
     return qp__fail_nomem(err, "claiming a context");
+  qp__catalogue_expect(s->catalogue, id);
   *out = c;
   return QP_OK;
 }
@@ -639,7 +641,7 @@ qp__context_unclaim(struct qp_context *claim)
 {
   if (!claim)
     return;
-  qp__catalogue_mark(claim->store->catalogue, &claim->id);
+  qp__catalogue_end(claim->store->catalogue, &claim->id);
   end_busy(claim, false);
 }
 

@@ -100,6 +100,11 @@ struct qp__old_place {
 
 /* ---- the driver's interface ---- */
 
+/* A file that names contexts, one id a line behind a first line, whose rows in the catalogue may
+ * not be right: see catalogue_behind.c. A driver of files that carries out commits which a crash
+ * has cut short first appends the contexts that they change. */
+#define QP__BEHIND_NAME "catalogue.behind"
+
 struct qp__driver_options {
   const struct qp__os *os;
   bool readonly;

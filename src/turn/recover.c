@@ -5,9 +5,8 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "store/context_int.h"
 #include "turn/turn.h"
-
-#define PAGE 1000
 
 struct search {
   uv_work_t work; /* first */
@@ -18,13 +17,10 @@ struct search {
 };
 
 static enum qp_rc
-see_row(void *arg, const struct qp_catalogue_row *row)
+add_context(void *arg, const struct qp_uuid *id)
 {
   struct search *s = arg;
-  enum qp__state state;
 
-  if (row->rc || !row->state || !qp__state_find(row->state, &state) || qp__state_rests(state))
-    return QP_OK;
   if (s->count == s->cap) {
     size_t cap = s->cap ? s->cap * 2 : 16;
     struct qp_uuid *ids = qp__realloc(s->ids, cap * sizeof(*ids));
@@ -34,27 +30,25 @@ see_row(void *arg, const struct qp_catalogue_row *row)
     s->ids = ids;
     s->cap = cap;
   }
-  s->ids[s->count++] = row->id;
+  s->ids[s->count++] = *id;
   return QP_OK;
 }
 
 static void
 search_catalogue(uv_work_t *work)
 {
+  static const enum qp__state states[] = {
+#define STATE(name, text) QP__STATE_##name,
+    QP__STATE_MAP(STATE)
+#undef STATE
+  };
   struct search *s = (struct search *)work;
-  struct qp_catalogue_query query = { .limit = PAGE };
-  char *cursor = NULL;
-  enum qp_rc rc;
+  enum qp_rc rc = QP_OK;
 
-  do {
-    char *next = NULL;
-
-    query.cursor = cursor;
-    rc = qp_catalogue_list(s->engine->store, &query, see_row, s, &next, &s->err);
-    qp_free(cursor);
-    cursor = next;
-  } while (!rc && cursor);
-  qp_free(cursor);
+  for (size_t i = 0; i < sizeof(states) / sizeof(states[0]) && !rc; i++)
+    if (!qp__state_rests(states[i]))
+      rc = qp__catalogue_in_state(s->engine->store->catalogue, qp__state_name(states[i]),
+                                  add_context, s, &s->err);
   s->err.rc = rc;
 }
 

@@ -368,12 +368,12 @@ static int
 check_root_name(void *arg, const char *name, unsigned char type)
 {
   static const char *const known[] = {
-    "quipu.lock",   "journal",          "contexts",
-    "prompts",      "sessions",         "blobs",
-    "tmp",          "conversations",    "lost",
-    "catalogue.db", "catalogue.db-wal", "catalogue.db-shm",
-    "keys.json",    "keys.json.new",    "keys.lock",
-    "quipu.conf",   "turns.open",
+    "quipu.lock",    "journal",          "contexts",
+    "prompts",       "sessions",         "blobs",
+    "tmp",           "conversations",    "lost",
+    "catalogue.db",  "catalogue.db-wal", "catalogue.db-shm",
+    QP__BEHIND_NAME, "keys.json",        "keys.json.new",
+    "keys.lock",     "quipu.conf",       "turns.open",
   };
   struct check *k = arg;
 

@@ -259,8 +259,10 @@ open_for_writing(struct qp__files *f, const char *where, const struct qp__driver
     rc = make_directories(f, where, err);
   if (!rc)
     rc = choose_temp_names(f, err);
-  if (!rc)
+  if (!rc) {
+    qp__files_note_touched(f);
     rc = open_journal(f, options, err);
+  }
   return rc;
 }
 

@@ -16,6 +16,7 @@
  *   old.c        contexts in old formats
  *   remove.c     contexts that go, or go back to an old format
  *   filecheck.c  files that the index does not know
+ *   touched.c    contexts that the journal changes, for the catalogue
  *   plain.c      files that belong to no context's index
  *
  * Threads: struct qp__files is shared; its fields do not change after open, apart from atomics. A
@@ -151,6 +152,9 @@ void qp__message_path(char out[QP__PATH_MAX], const struct qp__fctx *c, const ch
 void qp__trash_path(char out[QP__PATH_MAX], const struct qp__fctx *c, const struct qp_uuid *id);
 void qp__context_path(char out[QP__PATH_MAX], const struct qp__fctx *c, const char *name);
 void qp__prompt_path(char out[QP__PATH_MAX], const char *id);
+
+/* touched.c: the catalogue is behind with what the journal holds. */
+void qp__files_note_touched(struct qp__files *f);
 
 /* load.c */
 enum qp_rc qp__files_load(void *self, const struct qp_uuid *id, struct qp__image *image,

@@ -438,6 +438,58 @@ qp__journal_look(const struct qp__os *os, int root, enum qp__journal_state *out,
   return rc;
 }
 
+struct touched {
+  qp_context_visit *visit;
+  void *arg;
+};
+
+/* The context that a path is in, "contexts/{id}" or below. */
+static enum qp_rc
+visit_path(const struct touched *t, const char *path, size_t n)
+{
+  static const char top[] = "contexts/";
+  char text[QP_UUID_TEXT];
+  struct qp_uuid id;
+
+  if (n < sizeof(top) - 1 + QP_UUID_TEXT - 1 || memcmp(path, top, sizeof(top) - 1) != 0)
+    return QP_OK;
+  memcpy(text, path + sizeof(top) - 1, sizeof(text) - 1);
+  text[sizeof(text) - 1] = 0;
+  return qp_uuid_parse(text, &id, NULL) ? QP_OK : t->visit(t->arg, &id);
+}
+
+static enum qp_rc
+visit_frame(void *arg, const struct frame *frame, struct qp_err *err)
+{
+  struct qp__op_reader *reader = qp__alloc(sizeof(*reader));
+  struct qp__op op;
+  bool more = true;
+  enum qp_rc rc;
+
+  if (!reader)
+    return qp__fail_nomem(err, "reading the journal");
+  rc = qp__op_reader_init(reader, frame->body);
+  while (!rc) {
+    rc = qp__op_read(reader, &op, &more);
+    if (rc || !more)
+      break;
+    rc = visit_path(arg, op.path, strlen(op.path));
+    if (!rc && op.kind == QP__OP_RENAME)
+      rc = visit_path(arg, op.data.data, op.data.len);
+  }
+  qp__free(reader);
+  return rc;
+}
+
+enum qp_rc
+qp__journal_touched(const struct qp__os *os, int root, qp_context_visit *visit, void *arg,
+                    struct qp_err *err)
+{
+  struct touched t = { visit, arg };
+
+  return walk_journal(os, root, visit_frame, &t, err);
+}
+
 enum qp_rc
 qp__journal_salvage(const struct qp__os *os, int root, const char *path, struct qp__buf *out,
                     struct qp_err *err)

@@ -5,6 +5,7 @@
 #include "base/buf.h"
 #include "base/log.h"
 #include "os/os.h"
+#include "quipu.h"
 #include "store/files/segment.h"
 
 struct qp__recovery {
@@ -41,6 +42,11 @@ enum qp_rc qp__journal_look(const struct qp__os *os, int root, enum qp__journal_
                             struct qp_err *err);
 /* The writer's part. `dir`: root/journal. -errno: readers are kept out. */
 int qp__journal_mark_live(const struct qp__os *os, int dir, bool live);
+
+/* Visits the contexts that commits in the journal change, perhaps more than once. Works on the
+ * files alone. */
+enum qp_rc qp__journal_touched(const struct qp__os *os, int root, qp_context_visit *visit,
+                               void *arg, struct qp_err *err);
 
 /* Appends the newest content that the journal still has for `path` to *out; QP_NOTFOUND. Works on
  * the files alone, beside a live writer or without one. */
