@@ -37,6 +37,7 @@ struct qp__answer {
   char id[96];
   char model[128];
   bool has_usage;
+  bool estimated; /* the usage is not the provider's own count */
   struct qp__llm_usage usage;
   enum qp__llm_stop stop;
   char stop_reason[64];

@@ -132,15 +132,6 @@ out:
   return rc;
 }
 
-static bool
-has_image(const struct qp_message *m)
-{
-  for (size_t i = 0; m && i < m->part_count; i++)
-    if (m->parts[i].view.kind == QP_PART_IMAGE)
-      return true;
-  return false;
-}
-
 /* Text alone is a string; with images it is a list. */
 static enum qp_rc
 write_result(const struct qp__encoder *e, const struct qp__block *block, struct qp_err *err)
@@ -149,7 +140,7 @@ write_result(const struct qp__encoder *e, const struct qp__block *block, struct 
 
   qp__wire_str(e->out, "type", "tool_result");
   qp__wire_str(e->out, "tool_use_id", block->id);
-  if (!has_image(block->message)) {
+  if (!block->image_count) {
     qp__wire_text(e->out, "content", block->text);
   } else {
     qp__wire_key(e->out, "content");
@@ -160,13 +151,9 @@ write_result(const struct qp__encoder *e, const struct qp__block *block, struct 
       qp__wire_text(e->out, "text", block->text);
       qp__wire_close(e->out, '}');
     }
-    for (size_t i = 0; !rc && i < block->message->part_count; i++) {
-      const struct qp_part *part = &block->message->parts[i].view;
-
-      if (part->kind != QP_PART_IMAGE)
-        continue;
+    for (size_t i = 0; !rc && i < block->image_count; i++) {
       qp__wire_open(e->out, '{');
-      rc = write_image(e, part->url, err);
+      rc = write_image(e, block->images[i].url, err);
       qp__wire_close(e->out, '}');
     }
     qp__wire_close(e->out, ']');

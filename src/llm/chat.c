@@ -2,7 +2,6 @@
 #include "llm/chat.h"
 
 #include "llm/wire.h"
-#include "model/message.h"
 
 bool
 qp__chat_has(const struct qp__history *h, const struct qp__llm_turn *turn, enum qp__block_kind kind)
@@ -54,17 +53,6 @@ qp__chat_result(struct qp__buf *out, const struct qp__block *block, struct qp_er
   return rc;
 }
 
-static enum qp_rc
-images_of(const struct qp_message *m, qp__chat_image_fn *fn, void *arg, struct qp_err *err)
-{
-  enum qp_rc rc = QP_OK;
-
-  for (size_t i = 0; !rc && m && i < m->part_count; i++)
-    if (m->parts[i].view.kind == QP_PART_IMAGE)
-      rc = fn(arg, &m->parts[i].view, err);
-  return rc;
-}
-
 enum qp_rc
 qp__chat_images(const struct qp__history *h, const struct qp__llm_turn *turn, qp__chat_image_fn *fn,
                 void *arg, struct qp_err *err)
@@ -74,10 +62,10 @@ qp__chat_images(const struct qp__history *h, const struct qp__llm_turn *turn, qp
   for (size_t i = 0; !rc && i < turn->count; i++) {
     const struct qp__block *block = &h->blocks[turn->first + i];
 
-    if (block->kind == QP__BLOCK_RESULT)
-      rc = images_of(block->message, fn, arg, err);
-    else if (block->kind == QP__BLOCK_IMAGE)
+    if (block->kind == QP__BLOCK_IMAGE)
       rc = fn(arg, block->part, err);
+    for (size_t k = 0; !rc && block->kind == QP__BLOCK_RESULT && k < block->image_count; k++)
+      rc = fn(arg, &block->images[k], err);
   }
   return rc;
 }

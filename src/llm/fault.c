@@ -228,6 +228,17 @@ static const struct rule said[] = {
   { "credit balance is too low", QP__FAULT_QUOTA },
 };
 
+/* What servers say of a picture that their model does not take; with any status (llama.cpp: 500,
+ * OpenRouter: 404). */
+static const char *const about_images[] = {
+  "image input is not supported", "support image input",
+  "does not support image",       "do not support image",
+  "not support vision",           "is not a multimodal model",
+  "not a vision model",           "image_url is only supported",
+  "content type. image_url",      "unsupported content type 'image_url'",
+  "unknown variant `image_url`",  "could not process image",
+};
+
 static const char *
 string_at(const json_t *object, const char *key)
 {
@@ -267,6 +278,11 @@ find_rule(const struct words *w, int status, enum qp__fault_kind *out)
   bool bad_request = status == 200 || (status >= 400 && status != 401 && status != 403 &&
                                        status != 404 && status != 429);
 
+  for (size_t i = 0; w->message && i < COUNT(about_images); i++)
+    if (strcasestr(w->message, about_images[i])) {
+      *out = QP__FAULT_IMAGES;
+      return true;
+    }
   for (size_t i = 0; bad_request && w->message && i < COUNT(said); i++)
     if (strcasestr(w->message, said[i].word)) {
       *out = said[i].kind;
@@ -345,7 +361,8 @@ read_sizes(struct qp__llm_fault *out, const struct words *w)
     return;
   }
   rest = number_behind(w->message, "context length is ", &out->window);
-  (void)number_behind(rest, "resulted in ", &out->tokens);
+  if (!number_behind(rest, "resulted in ", &out->tokens))
+    (void)number_behind(rest, "requested ", &out->tokens); /* vLLM */
 }
 
 static void

@@ -23,6 +23,7 @@
   X(TOO_LARGE, "too_large", SHRINK)  /* 413: the body is larger than the provider takes */      \
   X(HISTORY, "history", REPAIR)      /* tool calls and results do not fit together */           \
   X(THINKING, "thinking", REPAIR)    /* thinking of another time; leave it out and try again */ \
+  X(IMAGES, "images", REPAIR)        /* the model takes no images; leave them out, try again */ \
   X(AUTH, "auth", FATAL)             /* 401, 403 */                                             \
   X(QUOTA, "quota", FATAL)           /* 402, no credit left */                                  \
   X(MODEL, "model", FATAL)           /* 404: no such model, or no such path */                  \

@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "llm/content.h"
 #include "llm/wire.h"
 #include "model/message.h"
 #include "model/message_int.h"
@@ -32,6 +33,7 @@ struct open_call {
 struct builder {
   struct qp__history *h;
   unsigned keep;
+  bool blind; /* the model does not take images */
   const char *owner;
   struct open_call *open; /* of the assistant's turn that was last */
   size_t open_count, open_cap;
@@ -198,39 +200,6 @@ make_wire_id(struct builder *b, const char *stored)
 
 /* ---- the user's side ---- */
 
-/* The text of a result: a string as it is, everything else as JSON; nothing at all: the text of the
- * message. */
-static enum qp_rc
-result_text(struct builder *b, const struct qp_message *m, struct qp_bytes *out, struct qp_err *err)
-{
-  struct qp__buf text;
-  enum qp_rc rc;
-
-  if (json_is_string(m->result_value)) {
-    out->data = json_string_value(m->result_value);
-    out->len = json_string_length(m->result_value);
-    return QP_OK;
-  }
-  qp__buf_init(&text, TEXT_MAX);
-  if (json_is_null(m->result_value)) {
-    for (size_t i = 0; i < m->part_count; i++)
-      if (m->parts[i].view.kind == QP_PART_TEXT) {
-        if (text.len)
-          (void)qp__buf_add_char(&text, '\n');
-        (void)qp__buf_add(&text, m->parts[i].view.text.data, m->parts[i].view.text.len);
-      }
-  } else {
-    (void)qp__json_write(&text, m->result_value);
-  }
-  rc = qp__buf_check(&text, "a tool's result", err);
-  out->len = text.len;
-  out->data = rc ? NULL : qp__arena_strndup(&b->h->arena, text.data ? text.data : "", text.len);
-  qp__buf_release(&text);
-  if (!rc && !out->data)
-    rc = qp__fail_nomem(err, what);
-  return rc;
-}
-
 static struct open_call *
 find_open(struct builder *b, const char *stored_id)
 {
@@ -244,17 +213,20 @@ static enum qp_rc
 add_result(struct builder *b, const struct qp_message *m, struct qp_err *err)
 {
   struct open_call *call = find_open(b, m->result.request_id);
-  struct qp_bytes text = { "", 0 };
+  struct qp__content content;
+  struct qp_bytes text;
   struct qp__buf note;
   char *copy;
-  enum qp_rc rc = result_text(b, m, &text, err);
+  enum qp_rc rc = qp__content_of_result(m, !b->blind, &b->h->arena, &content, err);
 
   if (rc)
     return rc;
+  text = content.text;
   if (call) {
     call->answer.text = text;
     call->answer.is_error = m->result.is_error;
-    call->answer.message = m;
+    call->answer.images = content.images;
+    call->answer.image_count = content.image_count;
     call->answered = true;
     return QP_OK;
   }
@@ -273,6 +245,14 @@ add_result(struct builder *b, const struct qp_message *m, struct qp_err *err)
 }
 
 static enum qp_rc
+put_stub(struct builder *b, const struct qp_part *part, struct qp_err *err)
+{
+  const char *stub = qp__content_stub(part->url, &b->h->arena);
+
+  return stub ? put_later_text(b, bytes_of(stub), err) : qp__fail_nomem(err, what);
+}
+
+static enum qp_rc
 add_user_parts(struct builder *b, const struct qp_message *m, struct qp_err *err)
 {
   for (size_t i = 0; i < m->part_count; i++) {
@@ -282,6 +262,8 @@ add_user_parts(struct builder *b, const struct qp_message *m, struct qp_err *err
 
     if (part->kind == QP_PART_TEXT)
       rc = put_later_text(b, part->text, err);
+    else if (part->kind == QP_PART_IMAGE && b->blind)
+      rc = put_stub(b, part, err);
     else if (part->kind == QP_PART_IMAGE)
       rc = put_later(b, &block, err);
     if (rc)
@@ -547,7 +529,9 @@ enum qp_rc
 qp__history_init(struct qp__history *h, const struct qp__llm_request *request, unsigned keep,
                  const char *owner, struct qp_err *err)
 {
-  struct builder b = { .h = h, .keep = keep, .owner = owner };
+  struct builder b = {
+    .h = h, .keep = keep, .blind = request->flags & QP__LLM_NO_IMAGES, .owner = owner
+  };
   enum qp_rc rc;
 
   memset(h, 0, sizeof(*h));

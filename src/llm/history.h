@@ -12,7 +12,9 @@
  *  (4) Ids of calls are made of [A-Za-z0-9_-] and are unique in the whole history.
  *  (5) Texts of white space only are left out, so are messages without content.
  *  (6) Thinking is kept as it was, with its signature, or left out; never changed, never last.
- *  (7) System messages at the beginning join the system prompt; later ones are notes in a user's
+ *  (7) Images of results stand apart from their text. For a model that takes no images
+ *      (QP__LLM_NO_IMAGES) a text of type and size stands for each of them.
+ *  (8) System messages at the beginning join the system prompt; later ones are notes in a user's
  *      turn, so that the prompt's bytes stay what they were.
  *
  * A history that grew by messages gives the same turns as before, up to the last turn of the user,
@@ -29,7 +31,7 @@ enum qp__block_kind {
   QP__BLOCK_THINKING, /* text, part (for its signature) */
   QP__BLOCK_OTHER,    /* value */
   QP__BLOCK_CALL,     /* id, name, value: the arguments */
-  QP__BLOCK_RESULT,   /* id, name, text, is_error, message (for its images) or NULL */
+  QP__BLOCK_RESULT,   /* id, name, text, is_error, images */
 };
 
 struct qp__block {
@@ -39,7 +41,8 @@ struct qp__block {
   json_t *value;
   const char *id;
   const char *name;
-  const struct qp_message *message;
+  const struct qp_part *images; /* QP_PART_IMAGE each */
+  size_t image_count;
   bool is_error;
 };
 

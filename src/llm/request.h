@@ -50,6 +50,7 @@ enum qp__llm_request_flags {
   QP__LLM_NO_THINKING = 1u << 0,       /* leave out earlier thinking, after QP__FAULT_THINKING */
   QP__LLM_MAX_COMPLETION = 1u << 1,    /* Chat Completions: "max_completion_tokens" */
   QP__LLM_SEND_REASONING = 1u << 2,    /* Chat Completions: send "reasoning_content" back */
+  QP__LLM_NO_IMAGES = 1u << 4,         /* the model takes none, after QP__FAULT_IMAGES */
   QP__LLM_NO_STREAM_OPTIONS = 1u << 3, /* Chat Completions: a server that refuses the field */
 };
 

@@ -6,7 +6,7 @@
 #include "base/json.h"
 #include "tool/text.h"
 
-#define MEDIA_MAX ((size_t)4 << 20) /* bytes of base64 of one image or sound */
+#define MEDIA_MAX ((size_t)4 << 20) /* bytes of base64 of all images and sounds of a result */
 #define ENCODED_MAX ((size_t)256 << 20)
 
 static json_t *
@@ -57,9 +57,10 @@ text_block(json_t *text)
   return block;
 }
 
-/* The block as it is, or what stands for it; *left is what other text may still take. New. */
+/* The block as it is, or what stands for it; *left is what other text may still take, *media what
+ * images and sounds may. New. */
 static json_t *
-limit_block(json_t *block, size_t *left, struct qp__buf *scratch, bool *cut)
+limit_block(json_t *block, size_t *left, size_t *media, struct qp__buf *scratch, bool *cut)
 {
   const json_t *text = json_object_get(block, "text");
   const json_t *data = json_object_get(block, "data");
@@ -76,9 +77,11 @@ limit_block(json_t *block, size_t *left, struct qp__buf *scratch, bool *cut)
     *left = 0;
     return text_block(cut_text(json_string_value(text), json_string_length(text), n));
   }
-  if (json_is_string(data) && json_string_length(data) <= MEDIA_MAX)
-    return json_incref(block);
   n = encoded_size(block, scratch);
+  if (json_is_string(data) && n <= *media) {
+    *media -= n;
+    return json_incref(block);
+  }
   if (n <= *left) {
     *left -= n;
     return json_incref(block);
@@ -103,11 +106,13 @@ limit_blocks(json_t *value, size_t limit, bool *cut)
   json_t *out = json_array();
   struct qp__buf scratch;
   size_t left = limit;
+  size_t media = MEDIA_MAX;
   int bad = !out;
 
   qp__buf_init(&scratch, ENCODED_MAX);
   for (size_t i = 0; i < json_array_size(value) && !bad; i++)
-    bad = json_array_append_new(out, limit_block(json_array_get(value, i), &left, &scratch, cut));
+    bad = json_array_append_new(
+        out, limit_block(json_array_get(value, i), &left, &media, &scratch, cut));
   qp__buf_release(&scratch);
   json_decref(value);
   if (bad) {

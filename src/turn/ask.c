@@ -14,6 +14,7 @@
  *   call_end   block, text              all of them
  *   usage      input, cache_read, cache_write, output …
  *   stop       reason */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -22,6 +23,8 @@
 #include "base/str.h"
 #include "turn/question.h"
 #include "turn/turn.h"
+
+#define TOKEN_BYTES 4 /* of text, about */
 
 #define PART_MAX ((size_t)64 << 10)   /* of a line: more of a text … */
 #define WHOLE_MAX ((size_t)256 << 10) /* … and what must be in one piece */
@@ -58,6 +61,26 @@ begin_answer(struct qp__turn *t, const char *provider)
   t->answering = true;
 }
 
+/* An interrupted answer has no usage, or only that of its beginning: the prompt counts four bytes
+ * per token, as far as the window goes, and what has come of the answer likewise. */
+static void
+estimate_usage(struct qp__turn *t)
+{
+  struct qp__answer *a = &t->gear->answer;
+  int64_t output = (int64_t)(a->bytes / TOKEN_BYTES) + 1;
+  size_t bytes = t->gear->asked.body_bytes ? t->gear->asked.body_bytes : t->gear->asked.all_bytes;
+  int64_t input = (int64_t)(bytes / TOKEN_BYTES);
+
+  if (!a->has_usage) {
+    a->usage.input = t->model && input > t->model->window ? t->model->window : input;
+    a->has_usage = a->estimated = true;
+  }
+  if (output > a->usage.output) {
+    a->usage.output = output;
+    a->estimated = true;
+  }
+}
+
 enum qp_rc
 qp__turn_take_answer(struct qp__turn *t, bool interrupted, struct qp_message **out,
                      struct qp_err *err)
@@ -70,6 +93,8 @@ qp__turn_take_answer(struct qp__turn *t, bool interrupted, struct qp_message **o
     return QP_OK;
   if (!t->answering)
     return qp__fail(err, QP_MISUSE, "there is no answer to save");
+  if (interrupted)
+    estimate_usage(t);
   if (t->gear->answer.has_usage) {
     uint64_t tokens = (uint64_t)(u->input + u->cache_read + u->cache_write + u->output);
     const struct qp__model *model = qp__models_get(&t->engine->models, t->gear->answer.model);
@@ -293,6 +318,24 @@ on_event(void *arg, const struct qp__llm_event *event, struct qp_err *err)
   return rc;
 }
 
+/* Remembers what a request to this model must leave out. False: it was left out already. */
+static bool
+learn(struct qp__turn *t, enum qp__fault_kind kind)
+{
+  const struct qp__turn_asked *asked = &t->gear->asked;
+  struct qp__known *known = &t->engine->known;
+
+  if (kind == QP__FAULT_THINKING && !(t->call_flags & QP__LLM_NO_THINKING)) {
+    t->call_flags |= QP__LLM_NO_THINKING;
+    return true;
+  }
+  if (kind == QP__FAULT_IMAGES && !qp__known_is_blind(known, asked->provider->name, asked->model)) {
+    qp__known_set_blind(known, asked->provider->name, asked->model);
+    return true;
+  }
+  return false;
+}
+
 /* What a fault means for the machine. */
 static enum qp__event
 fault_event(struct qp__turn *t, const struct qp__llm_fault *fault, int64_t *retry_after)
@@ -307,9 +350,8 @@ fault_event(struct qp__turn *t, const struct qp__llm_fault *fault, int64_t *retr
   case QP__ACTION_COMPACT:
     return QP__EVENT_TOO_LONG;
   case QP__ACTION_REPAIR:
-    if (fault->kind != QP__FAULT_THINKING || !again || t->call_flags & QP__LLM_NO_THINKING)
+    if (!again || !learn(t, fault->kind))
       return QP__EVENT_FINAL_ERROR;
-    t->call_flags |= QP__LLM_NO_THINKING;
     *retry_after = 0;
     return QP__EVENT_PASSING_ERROR;
   default:
@@ -329,6 +371,8 @@ on_call_done(void *arg, const struct qp__llm_fault *fault)
     int64_t retry_after = fault->retry_after_ms;
     enum qp__event event = fault_event(t, fault, &retry_after);
 
+    t->gear->asked.tokens = fault->tokens;
+    t->gear->asked.window = fault->window;
     qp__turn_fault(t, event, t->number, fault, retry_after);
   }
   qp__turn_pump(t);
@@ -340,6 +384,13 @@ start_call(struct qp__turn *t, const struct qp__question *q, struct qp_err *err)
   struct qp__llm_call_fns fns = { on_event, on_call_done, t };
 
   t->model = q->model;
+  t->gear->asked = (struct qp__turn_asked){
+    .provider = q->provider,
+    .body_bytes = q->body.len,
+    .all_bytes = q->all_bytes,
+    .largest_bytes = q->largest_bytes,
+  };
+  (void)snprintf(t->gear->asked.model, sizeof(t->gear->asked.model), "%s", q->request.model);
   begin_answer(t, q->provider->name);
   return qp__llm_call_start(t->engine->llm, q->provider, &q->request, &fns, &t->call, err);
 }

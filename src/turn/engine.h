@@ -23,6 +23,7 @@
 #include "base/log.h"
 #include "base/uuid.h"
 #include "llm/call.h"
+#include "llm/known.h"
 #include "os/os.h"
 #include "quipu.h"
 #include "tool/tool.h"
@@ -53,7 +54,8 @@ struct qp_engine {
 
   struct qp__llm_providers providers;
   struct qp__models models;
-  char *model; /* of contexts that name none: "provider/model" */
+  struct qp__known known; /* what providers report, and what faults have taught */
+  char *model;            /* of contexts that name none: "provider/model" */
   struct qp__demo_script *script;
   struct qp__policy policy;
   struct qp__llm_engine *llm;

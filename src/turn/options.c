@@ -147,6 +147,7 @@ qp__engine_set(struct qp_engine *e, const struct qp_engine_options *o, struct qp
   enum qp_rc rc = QP_OK;
 
   set_numbers(e, o);
+  qp__known_init(&e->known);
   if (o->models_json)
     rc = add_models(e, o, err);
   if (!rc)
@@ -164,6 +165,7 @@ qp__engine_unset(struct qp_engine *e)
   qp__policy_release(&e->policy);
   qp__llm_providers_release(&e->providers);
   qp__models_release(&e->models);
+  qp__known_release(&e->known);
   qp__free(e->model);
   qp__demo_script_free(e->script);
 }

@@ -97,6 +97,9 @@ add_message(void *arg, const struct qp_message_info *info, struct qp_bytes json)
   if (rc)
     return rc;
   q->messages[q->count++] = message;
+  q->all_bytes += json.len;
+  if (json.len > q->largest_bytes)
+    q->largest_bytes = json.len;
   return QP_OK;
 }
 
@@ -176,6 +179,8 @@ write_request(struct qp__question *q)
     rc = qp__llm_params_init(&request->params, json_object_get(config, "parameters"), &q->err);
   if (rc)
     return rc;
+  if (qp__known_is_blind(&e->known, q->provider->name, request->model))
+    request->flags |= QP__LLM_NO_IMAGES;
   q->model = qp__models_get(&e->models, request->model);
   request->system = qp__buf_bytes(&q->system);
   request->messages = (const struct qp_message *const *)q->messages;

@@ -26,7 +26,8 @@ struct qp__question {
   json_t *metadata;
   struct qp__buf system;
   struct qp__buf body;
-  struct qp_err err; /* rc QP_OK: it is ready */
+  size_t all_bytes, largest_bytes; /* of the messages; of the largest one */
+  struct qp_err err;               /* rc QP_OK: it is ready */
 };
 
 /* On the engine's thread, as the tools are now. The context stays open until it is freed. NULL: no

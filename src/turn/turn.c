@@ -345,6 +345,31 @@ look_at_calls(struct qp__turn *t)
     go_on(t, event);
 }
 
+/* Says how much too long the request is, and which part of it. */
+static void
+fail_too_long(struct qp__turn *t)
+{
+  const struct qp__turn_asked *asked = &t->gear->asked;
+  bool one = asked->largest_bytes > asked->all_bytes / 2;
+  char sentence[320];
+  char figures[100] = "";
+
+  if (asked->tokens && asked->window)
+    (void)snprintf(figures, sizeof(figures), " (%lld tokens, and the window has %lld)",
+                   (long long)asked->tokens, (long long)asked->window);
+  else if (asked->window)
+    (void)snprintf(figures, sizeof(figures), " (the window has %lld tokens)",
+                   (long long)asked->window);
+  (void)snprintf(sentence, sizeof(sentence),
+                 "the request does not fit the window of the model '%.60s'%s: %s", asked->model,
+                 figures,
+                 one ? "most of it is one message; send it in parts, or choose a model with a "
+                       "larger window"
+                     : "the conversation is too long; start a new one, or choose a model with a "
+                       "larger window");
+  qp__turn_fail(t, QP__EVENT_FINAL_ERROR, 0, "too_long", sentence);
+}
+
 static void
 take_step(struct qp__turn *t, enum qp__step step)
 {
@@ -363,10 +388,7 @@ take_step(struct qp__turn *t, enum qp__step step)
     qp__round_run(t);
     break;
   case QP__STEP_SHORTEN:
-    /* The seam of compaction, which this engine has not got. */
-    qp__turn_fail(t, QP__EVENT_FINAL_ERROR, 0, "too_long",
-                  "the history does not fit the model's window any more: begin a new branch "
-                  "further up, or choose a model with a larger window");
+    fail_too_long(t); /* compaction would be here */
     break;
   case QP__STEP_WAIT:
     start_timer(t);

@@ -148,11 +148,21 @@ struct qp__turn_move {
   bool paused;                  /* of an answer: its provider wants to be asked again */
 };
 
+/* What is being asked of a model. */
+struct qp__turn_asked {
+  const struct qp__llm_provider *provider; /* the engine's */
+  char model[160];                         /* as the provider calls it */
+  size_t body_bytes;                       /* of the request */
+  size_t all_bytes, largest_bytes;         /* of the messages; of the largest one */
+  int64_t tokens, window;                  /* of a request that is too long, as reported; or 0 */
+};
+
 /* What a turn needs while its context is open. It is apart because most turns that are in memory
  * only have somebody who listens. */
 struct qp__turn_gear {
   struct qp__turn_facts facts;
   struct qp__answer answer;
+  struct qp__turn_asked asked; /* of the present model call */
   struct qp__occurrence spare; /* so that most of them need no memory */
   bool spare_used;
   struct qp__turn_move ahead;  /* what is committed before `move`, or not under way */

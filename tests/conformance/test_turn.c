@@ -479,6 +479,7 @@ test_an_answer_that_breaks_off_is_kept_and_marked(void **state)
   assert_string_equal(answer.state, "Failed");
   assert_string_equal(turn_detail(&rig, "error", "kind"), "cut");
   assert_string_equal(turn_story(&rig), "user: a tale\nassistant! Once upon\n");
+  assert_true(strtoll(turn_detail(&rig, "tokens", NULL), NULL, 10) > 0); /* they were used */
   answer = turn_do(&rig, QP_ACTION_RETRY);
   assert_string_equal(answer.state, "Idle");
   assert_string_equal(answer.branch, "main-2");
@@ -500,6 +501,10 @@ test_a_history_that_is_too_long_fails_with_a_sentence(void **state)
   answer = turn_send(&rig, "hello");
   assert_string_equal(answer.state, "Failed");
   assert_string_equal(turn_detail(&rig, "error", "kind"), "too_long");
+  assert_string_equal(turn_detail(&rig, "error", "message"),
+                      "the request does not fit the window of the model 'demo' (250000 tokens, and "
+                      "the window has 200000): most of it is one message; send it in parts, or "
+                      "choose a model with a larger window");
   turn_hear(&rig, "\"state\":\"Failed\"");
   assert_non_null(strstr(turn_states(&rig), "AwaitingLLMResponse Compacting Failed "));
   turn_rig_release(&rig);

@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import { LLMock } from '@copilotkit/aimock';
-import { Tap } from './model.mjs';
+import { Model, Tap } from './model.mjs';
 import { Chat, makeWorkspace, said, script, serveTurns, states } from './turns.mjs';
 
 const key = 'sk-test-of-nobody';
@@ -214,4 +214,62 @@ test('a provider that is not there is tried again, and then Failed', async (t) =
   const events = await (await chat.stream('send_message', { content: 'hi' })).all();
   assert.deepEqual(states(events), ['ProcessingUserMessage', 'AwaitingLLMResponse', 'TransientFailure', 'AwaitingLLMResponse', 'Failed']);
   assert.equal(events.at(-1).detail.error.kind, 'connect');
+});
+
+// ---- pictures, and requests that are too long ----
+
+const picture = 'iVBORw0KGgotbm90LW11Y2gtb2YtYS1waWN0dXJl';
+const blocks = [{ type: 'text', text: 'what is this?' }, { type: 'image', url: `data:image/png;base64,${picture}` }];
+
+test('a picture for a model that takes none is sent as a stub, once it has said so', async (t) => {
+  const model = await Model.start(t);
+  const server = await serveTurns(t, { env: model.env });
+  const chat = await Chat.create(server);
+  const turn = chat.send(blocks);
+  const first = await model.asked();
+  assert.ok(first.text.includes(picture));
+  first.fail(500, 'server_error', 'image input is not supported - hint: if this is unexpected, you may need to provide the mmproj');
+  const second = await model.asked();
+  assert.ok(!second.text.includes(picture));
+  assert.match(second.text, /\[image: image\/png, 30 bytes; not sent, because the model does not take images\]/);
+  await second.answer('A stub.');
+  assert.equal((await turn).state, 'Idle');
+  const next = chat.send('and now?');
+  const third = await model.asked();
+  assert.ok(!third.text.includes(picture), 'it is not tried again');
+  await third.answer('Fine.');
+  assert.equal((await next).state, 'Idle');
+});
+
+test('a request that is too long fails with the figures of the provider and the part to blame', async (t) => {
+  const model = await Model.start(t);
+  const server = await serveTurns(t, { env: model.env });
+  const chat = await Chat.create(server);
+  const long = async (text) => {
+    const turn = chat.send(text);
+    const request = await model.asked();
+    request.response.writeHead(400, { 'content-type': 'application/json' });
+    request.response.end(JSON.stringify({ error: { code: 400, type: 'exceed_context_size_error', n_prompt_tokens: 9000, n_ctx: 4096, message: 'request (9000 tokens) exceeds the available context size (4096 tokens), try increasing it' } }));
+    const { error } = (await turn).state_detail;
+    assert.equal(error.kind, 'too_long');
+    return error.message;
+  };
+  assert.match(await long('x'.repeat(30_000)), /\(9000 tokens, and the window has 4096\): most of it is one message/);
+  for (let i = 0; i < 3; i++) await long('y'.repeat(30_000));
+  assert.match(await long('short'), /9000 tokens.*the conversation is too long; start a new one/);
+});
+
+test('an answer that is stopped counts its tokens', async (t) => {
+  const model = await Model.start(t);
+  const server = await serveTurns(t, { env: model.env });
+  const chat = await Chat.create(server);
+  const stream = await chat.follow();
+  await chat.begin('send_message', { content: 'x'.repeat(4000) });
+  await (await model.asked()).say('word '.repeat(400));
+  await stream.until((event) => event.type === 'text');
+  await chat.does('cancel', {});
+  const { messages } = await chat.state();
+  const { tokens } = messages.at(-1).metadata;
+  assert.ok(tokens.estimated && tokens.prompt_tokens >= 1000 && tokens.completion_tokens >= 500, JSON.stringify(tokens));
+  stream.close?.();
 });

@@ -275,6 +275,8 @@ test('server-everything in a turn: results, images, what it asks us, and an erro
   const stored = (await it.chat.state()).messages.filter((message) => message.tool_result);
   assert.deepEqual(stored.map((message) => message.tool_result.is_error), [false, false, false, false, true, false]);
   assert.ok(stored[5].tool_result.result.some((block) => block.type === 'image'));
+  assert.match(told[5], /\[image: image\/png, \d+ bytes\]/);
+  assert.ok(told[5].length < 500, 'a picture is not sent as text');
 });
 
 test('server-filesystem and server-memory, side by side, ask by default', { skip: noServers }, async (t) => {

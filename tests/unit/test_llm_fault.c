@@ -23,6 +23,17 @@ static const struct {
   enum qp__fault_action action;
   const char *message; /* NULL: any */
 } rows[] = {
+  /* models that take no images */
+  { 500,
+    "{\"error\":{\"code\":500,\"type\":\"server_error\",\"message\":\"image input is not "
+    "supported - hint: if this is unexpected, you may need to provide the mmproj\"}}",
+    QP__FAULT_IMAGES, QP__ACTION_REPAIR, NULL },
+  { 400, "{\"object\":\"error\",\"message\":\"tiny is not a multimodal model\"}", QP__FAULT_IMAGES,
+    QP__ACTION_REPAIR, NULL },
+  { 404, "{\"error\":{\"message\":\"No endpoints found that support image input\"}}",
+    QP__FAULT_IMAGES, QP__ACTION_REPAIR, NULL },
+  { 500, "{\"error\":{\"type\":\"server_error\",\"message\":\"disk image is full\"}}",
+    QP__FAULT_SERVER, QP__ACTION_RETRY, NULL },
   /* Anthropic */
   { 400, ANTHROPIC("invalid_request_error", "max_tokens: Field required"), QP__FAULT_REQUEST,
     QP__ACTION_FATAL, "max_tokens: Field required" },
@@ -126,6 +137,9 @@ sizes_are_read_where_they_are_said(void **state)
     int64_t tokens, window;
   } sizes[] = {
     { ANTHROPIC("x", "prompt is too long: 210000 tokens > 200000 maximum"), 210000, 200000 },
+    { "{\"object\":\"error\",\"message\":\"This model's maximum context length is 8192 tokens. "
+      "However, you requested 9000 tokens (8000 in the messages, 1000 in the completion).\"}",
+      9000, 8192 },
     { OPENAI("context_length_exceeded", "This model's maximum context length is 8192 tokens. "
                                         "However, your messages resulted in 9000 tokens."),
       9000, 8192 },

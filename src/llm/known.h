@@ -1,0 +1,48 @@
+/* known.h - what is learned of models while quipu runs: which ones a server has, their windows, and
+ * which take no images. Used by several threads at once. */
+#ifndef QP_LLM_KNOWN_H
+#define QP_LLM_KNOWN_H
+
+#include <pthread.h>
+#include <stdbool.h>
+
+#include "base/arena.h"
+#include "quipu.h"
+
+struct qp__known_model {
+  char *provider; /* its name in the configuration */
+  char *id;       /* as the provider calls it */
+  int64_t window; /* 0: not known */
+  bool listed;    /* the server has it */
+  bool blind;     /* it takes no images */
+};
+
+struct qp__known {
+  pthread_mutex_t lock;
+  struct qp__known_model *list;
+  size_t count, cap;
+};
+
+void qp__known_init(struct qp__known *k);
+void qp__known_release(struct qp__known *k);
+
+/* Notes that a server has a model. `window` 0 and `blind` false leave what was known. QP_NOMEM. */
+enum qp_rc qp__known_add(struct qp__known *k, const char *provider, const char *id, int64_t window,
+                         bool blind, struct qp_err *err);
+/* Forgets which models the server has, before they are added anew. */
+void qp__known_unlist(struct qp__known *k, const char *provider);
+
+/* Notes that a model takes no images; without memory it is learned again. */
+void qp__known_set_blind(struct qp__known *k, const char *provider, const char *id);
+bool qp__known_is_blind(struct qp__known *k, const char *provider, const char *id);
+
+/* The first model that the server has, in the arena. QP_NOTFOUND: none is known. */
+enum qp_rc qp__known_first(struct qp__known *k, const char *provider, struct qp__arena *arena,
+                           const char **out, struct qp_err *err);
+/* Calls `fn` for each model that a server has, until it answers other than QP_OK. It must not call
+ * these functions. */
+enum qp_rc qp__known_each(struct qp__known *k,
+                          enum qp_rc (*fn)(void *arg, const struct qp__known_model *model),
+                          void *arg);
+
+#endif
