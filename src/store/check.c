@@ -330,6 +330,12 @@ is_finding(enum qp_rc rc)
   return rc == QP_CORRUPT || rc == QP_DENIED || rc == QP_INVALID || rc == QP_IO;
 }
 
+static bool
+is_held(const struct qp_store *s, const struct qp_uuid *id)
+{
+  return s->driver->context_held && s->driver->context_held(s->self, id);
+}
+
 static enum qp_rc
 check_context(struct checking *k, const struct qp_uuid *id, struct qp_err *err)
 {
@@ -369,8 +375,9 @@ check_context(struct checking *k, const struct qp_uuid *id, struct qp_err *err)
       tell_of_old(k, path, cause.msg);
     else if (!k->problems.told)
       qp__problem(&k->problems,
-                  rc == QP_DENIED ? QP_PROBLEM_UNREADABLE : QP_PROBLEM_METADATA_DAMAGED, id,
-                  "metadata.json", false, false, "%s", cause.msg);
+                  rc == QP_DENIED || is_held(s, id) ? QP_PROBLEM_UNREADABLE
+                                                    : QP_PROBLEM_METADATA_DAMAGED,
+                  id, "metadata.json", false, false, "%s", cause.msg);
     rc = QP_OK;
   } else if (err) {
     *err = cause;

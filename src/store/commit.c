@@ -35,8 +35,7 @@ qp__check_changeable(const struct qp_context *c, struct qp_err *err)
                   qp_uuid_text(&c->id, id));
   if (!rc && atomic_load(&c->stale))
     rc = qp__fail(err, QP_IO,
-                  "context %s is another one on the disk since the store has recovered: open it "
-                  "again",
+                  "context %s has changed on the disk since it was opened: open it again",
                   qp_uuid_text(&c->id, id));
   return rc;
 }
@@ -104,6 +103,36 @@ advance(struct qp__commit *commit)
   }
 }
 
+/* ---- contexts that are set aside ---- */
+
+/* With the write lock held: the files of a context cannot be written, and what is in memory is
+ * ahead of them. Whoever asks next opens it anew. */
+static void
+set_aside(struct qp_context *c)
+{
+  if (!atomic_load(&c->stale))
+    qp__context_retire(c);
+}
+
+static bool
+is_held(const struct qp_context *c)
+{
+  const struct qp_store *s = c->store;
+
+  return s->driver->context_held && s->driver->context_held(s->self, &c->id);
+}
+
+/* Whether a commit failed because of one of its contexts alone. What it did in the others is
+ * carried out and not published: they are behind. */
+static bool
+touches_held(const struct qp__commit *commit)
+{
+  for (const struct qp__effect *e = commit->effects; e; e = e->next)
+    if (is_held(e->context))
+      return true;
+  return false;
+}
+
 /* ---- folds ---- */
 
 struct qp__fold {
@@ -168,12 +197,20 @@ run_fold(void *arg)
 
   (void)pthread_mutex_lock(&c->write_lock);
   if (!rc)
+    rc = qp__check_changeable(c, &err); /* its files may be others now */
+  if (!rc)
     rc = s->driver->fold_finish(s->self, c->driver, &ticket, &err);
   if (rc)
     s->driver->fold_abort(s->self, c->driver);
   (void)pthread_mutex_unlock(&c->write_lock);
-  if (!rc)
+  if (!rc) {
     rc = s->driver->settle(s->self, ticket, &err);
+    if (rc && is_held(c)) {
+      (void)pthread_mutex_lock(&c->write_lock);
+      set_aside(c);
+      (void)pthread_mutex_unlock(&c->write_lock);
+    }
+  }
   if (rc)
     qp__log(&s->log, QP_LOG_WARN, "fold", "the index could not be folded: %s", err.msg);
   qp__catalogue_mark(s->catalogue, &c->id); /* its files are others now */
@@ -226,8 +263,10 @@ enum qp_rc
 qp__commit_stage(struct qp_store *s, struct qp__commit *commit, struct qp_err *err)
 {
   struct qp_context *first = commit->effects ? commit->effects->context : NULL;
-  enum qp_rc rc;
+  enum qp_rc rc = QP_OK;
 
+  for (struct qp__effect *e = commit->effects; e && !rc; e = e->next)
+    rc = qp__check_changeable(e->context, err);
   if (first && commit->added_count) {
     uint64_t bytes = first->tree.pending_bytes;
 
@@ -237,8 +276,9 @@ qp__commit_stage(struct qp_store *s, struct qp__commit *commit, struct qp_err *e
     commit->visible = first->tree.count + (uint32_t)commit->added_count;
     commit->bytes = bytes;
   }
-  rc = s->driver->stage(s->self, commit->changes, commit->count, publish, commit, &commit->ticket,
-                        err);
+  if (!rc)
+    rc = s->driver->stage(s->self, commit->changes, commit->count, publish, commit, &commit->ticket,
+                          err);
   if (!rc) {
     advance(commit);
     atomic_store_explicit(&commit->advanced, true, memory_order_release);
@@ -248,6 +288,9 @@ qp__commit_stage(struct qp_store *s, struct qp__commit *commit, struct qp_err *e
     if (s->driver->discard) /* with the locks: what is prepared is the contexts' too */
       s->driver->discard(s->self, commit->changes, commit->count);
     forget_views(commit);
+    for (struct qp__effect *e = commit->effects; e; e = e->next)
+      if (is_held(e->context))
+        set_aside(e->context);
   }
   unlock_all(commit);
   return rc;
@@ -258,8 +301,15 @@ qp__commit_settle(struct qp_store *s, struct qp__commit *commit, struct qp_err *
 {
   enum qp_rc rc = s->driver->settle(s->self, commit->ticket, err);
 
-  if (rc)
+  if (rc) {
     forget_views(commit); /* not published: that reference is still ours */
+    if (touches_held(commit))
+      for (struct qp__effect *e = commit->effects; e; e = e->next) {
+        (void)pthread_mutex_lock(&e->context->write_lock);
+        set_aside(e->context);
+        (void)pthread_mutex_unlock(&e->context->write_lock);
+      }
+  }
   if (commit->fold)
     qp__workers_run(&s->folders, run_fold, commit->fold);
   return rc;

@@ -207,7 +207,13 @@ load_context(struct qp_context *c, struct qp_err *err)
 
   if (sys)
     return qp__fail_sys(err, sys, "loading a context");
-  rc = s->driver->context_load(s->self, &c->id, &image, &problems, &c->driver, err);
+  rc = QP_OK;
+  if (s->driver->context_held && s->driver->context_held(s->self, &c->id)) {
+    rc = s->driver->context_release(s->self, &c->id, err);
+    qp__catalogue_mark(s->catalogue, &c->id); /* its files are others now */
+  }
+  if (!rc)
+    rc = s->driver->context_load(s->self, &c->id, &image, &problems, &c->driver, err);
   if (problems.repaired)
     qp__catalogue_mark(s->catalogue, &c->id);
   if (!rc) {

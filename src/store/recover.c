@@ -203,6 +203,10 @@ renew(struct qp_context *c, struct qp_err *err)
 
   if (c->old || atomic_load(&c->stale))
     return QP_OK;
+  if (s->driver->context_held && s->driver->context_held(s->self, &c->id)) {
+    qp__context_retire(c);
+    return QP_OK;
+  }
   sys = qp__image_init(&image);
   if (sys)
     return qp__fail_sys(err, sys, "recovering a context");

@@ -28,7 +28,9 @@ qp__claimed_load(struct qp_store *s, const struct qp_uuid *id, bool dry_run,
     qp__context_unclaim(c.claim);
     return qp__fail_sys(err, sys, "loading a context");
   }
-  rc = s->driver->context_load(s->self, id, &c.image, &problems, &c.driver, err);
+  rc = s->driver->context_release ? s->driver->context_release(s->self, id, err) : QP_OK;
+  if (!rc)
+    rc = s->driver->context_load(s->self, id, &c.image, &problems, &c.driver, err);
   if (rc) {
     qp__image_release(&c.image);
     qp__context_unclaim(c.claim);

@@ -279,6 +279,12 @@ struct qp__driver {
   enum qp_rc (*mend)(void *self, struct qp_err *err);
   void (*resume)(void *self);
   void (*context_renew)(void *self, void *context, void *fresh);
+
+  /* Whether commits of a context failed because its files alone cannot be written. They are kept,
+   * and it is neither loaded nor changed, until release has brought them there, which is only
+   * called when nobody has the context in memory. Optional, both or none. */
+  bool (*context_held)(void *self, const struct qp_uuid *id);
+  enum qp_rc (*context_release)(void *self, const struct qp_uuid *id, struct qp_err *err);
 };
 
 /* Whether a change is one of the FILE kinds. */

@@ -111,10 +111,11 @@ export function messageFile(dir, id) {
   return path.join(dir, 'messages', found[0]);
 }
 
-// quipu as a running process whose output is awaited line by line. `env`: more of its environment.
+// quipu as a running process whose output is awaited line by line. `env`: more of its environment;
+// `as`: a user and group, { uid, gid }.
 export class Running {
-  constructor(t, data, args, env = {}) {
-    this.child = spawn(bin, args, { env: environment(data, env) });
+  constructor(t, data, args, env = {}, as = {}) {
+    this.child = spawn(bin, args, { env: environment(data, env), ...as });
     this.lines = [];
     this.waiting = [];
     this.stderr = '';

@@ -8,8 +8,8 @@ import { check, checkRaw } from './contract.mjs';
 import { Running, tempDir } from './helper.mjs';
 
 // Starts it on a free port. `server.url` has no slash at its end.
-export async function serve(t, { data = path.join(tempDir(t), 'data'), args = [], env = {} } = {}) {
-  const process = new Running(t, data, ['serve', '--listen', '127.0.0.1:0', ...args], env);
+export async function serve(t, { data = path.join(tempDir(t), 'data'), args = [], env = {}, as = {} } = {}) {
+  const process = new Running(t, data, ['serve', '--listen', '127.0.0.1:0', ...args], env, as);
   const line = await process.next();
   const url = /^quipu serves (http:\/\/127\.0\.0\.1:\d+)$/.exec(line)?.[1];
   assert.ok(url, `the readiness line, not ${line}\n${process.stderr}`);

@@ -442,11 +442,13 @@ check_journal_name(void *arg, const char *name, unsigned char type)
 {
   struct check *k = arg;
   char path[QP__PATH_MAX];
+  char id[QP__ASIDE_ID_LEN];
   uint64_t number;
 
   (void)type;
   (void)snprintf(path, sizeof(path), "journal/%s", name);
-  if (!qp__segment_parse_name(name, &number) && strcmp(path, QP__RESERVE_PATH) != 0)
+  if (!qp__segment_parse_name(name, &number) && !qp__aside_parse_name(name, id) &&
+      strcmp(path, QP__RESERVE_PATH) != 0)
     tell_foreign(k->problems, NULL, path);
   return 0;
 }

@@ -315,6 +315,78 @@ finish_for_reader(struct qp__files *f, const char *where, const struct qp__drive
   return rc;
 }
 
+bool
+qp__files_held(void *self, const struct qp_uuid *id)
+{
+  struct qp__files *f = self;
+  char text[QP_UUID_TEXT];
+  char path[64];
+  struct stat st;
+
+  (void)qp_uuid_text(id, text);
+  if (f->journal)
+    return qp__journal_holds(f->journal, text);
+  if (!f->held.count || !qp__aside_find(&f->held, text))
+    return false;
+  (void)snprintf(path, sizeof(path), "journal/%s.held", text);
+  return !f->os->fstatat(f->os->self, f->root, path, &st);
+}
+
+enum qp_rc
+qp__files_check_held(struct qp__files *f, const struct qp_uuid *id, struct qp_err *err)
+{
+  char text[QP_UUID_TEXT];
+
+  if (!qp__files_held(f, id))
+    return QP_OK;
+  return qp__fail(err, QP_IO, "context %s lacks changes that could not be written to its files yet",
+                  qp_uuid_text(id, text));
+}
+
+enum qp_rc
+qp__files_release(void *self, const struct qp_uuid *id, struct qp_err *err)
+{
+  struct qp__files *f = self;
+  char text[QP_UUID_TEXT];
+
+  return f->journal ? qp__journal_release(f->journal, qp_uuid_text(id, text), err) : QP_OK;
+}
+
+/* For a reader: which contexts must not be read. */
+static enum qp_rc
+find_held(struct qp__files *f, struct qp_err *err)
+{
+  int dir = qp__open(f->os, f->root, "journal", O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
+  enum qp_rc rc;
+
+  if (dir == -ENOENT)
+    return QP_OK;
+  if (dir < 0)
+    return qp__fail_sys(err, dir, "cannot open 'journal'");
+  rc = qp__aside_scan(f->os, dir, &f->held, err);
+  qp__close(f->os, dir);
+  return rc;
+}
+
+/* What could not be written to single contexts is tried again, unless somebody writes. */
+static enum qp_rc
+release_for_reader(struct qp__files *f, const char *where, const struct qp__driver_options *options,
+                   struct qp_err *err)
+{
+  enum qp__journal_state state;
+  struct qp_err ignored;
+  enum qp_rc rc = find_held(f, err);
+
+  if (rc || !f->held.count)
+    return rc;
+  rc = qp__journal_look(f->os, f->root, &state, err);
+  if (rc || state == QP__JOURNAL_LIVE)
+    return rc;
+  (void)finish_commits(f, where, options, &ignored); /* if not, those contexts say so */
+  qp__aside_release(&f->held);
+  return find_held(f, err);
+}
+
 static void
 close_files(void *self)
 {
@@ -337,6 +409,7 @@ close_files(void *self)
   (void)pthread_mutex_destroy(&f->old_lock);
   (void)pthread_mutex_destroy(&f->fresh_lock);
   qp__free(f->fresh);
+  qp__aside_release(&f->held);
   qp__free(f);
 }
 
@@ -390,6 +463,8 @@ open_files(const char *where, const struct qp__driver_options *options, void **o
       rc = qp__lock_check_version(f->os, f->root, where, err);
     if (!rc)
       rc = finish_for_reader(f, where, options, err);
+    if (!rc)
+      rc = release_for_reader(f, where, options, err);
   } else {
     rc = open_for_writing(f, where, options, err);
   }
@@ -448,6 +523,8 @@ peek_context(void *self, const struct qp_uuid *id, struct qp__buf *out, struct q
   int sys;
 
   qp__fctx_init(&c, id);
+  if (qp__files_held(f, id))
+    return qp__files_check_held(f, id, err);
   (void)snprintf(path, sizeof(path), "%s/metadata.json", c.path);
   sys = qp__file_read(f->os, f->root, path, out);
   if (sys == -ENOENT && !qp__old_find(f, id, &old, NULL) && old.format != QP_LEGACY_NONE &&
@@ -790,4 +867,6 @@ const struct qp__driver qp__driver_files = {
   .mend = mend_journal,
   .resume = resume_writes,
   .context_renew = qp__files_renew,
+  .context_held = qp__files_held,
+  .context_release = qp__files_release,
 };

@@ -27,6 +27,7 @@
 #include <stdatomic.h>
 
 #include "formats/legacy.h"
+#include "store/files/aside.h"
 #include "store/files/index.h"
 #include "store/files/journal.h"
 #include "store/files/lock.h"
@@ -74,6 +75,7 @@ struct qp__files {
   bool readonly;
   size_t max_message;
   struct qp__journal *journal; /* NULL when readonly */
+  struct qp__aside_list held;  /* when readonly: contexts whose changes wait (aside.h) */
   struct qp__workers workers;
   struct qp__stock stock;
   atomic_ullong next_temp;
@@ -155,6 +157,12 @@ void qp__prompt_path(char out[QP__PATH_MAX], const char *id);
 
 /* touched.c: the catalogue is behind with what the journal holds. */
 void qp__files_note_touched(struct qp__files *f);
+
+/* Whether the files of a context lack changes that could not be written (aside.h); the same as an
+ * answer; and an attempt to bring them there. */
+bool qp__files_held(void *self, const struct qp_uuid *id);
+enum qp_rc qp__files_check_held(struct qp__files *f, const struct qp_uuid *id, struct qp_err *err);
+enum qp_rc qp__files_release(void *self, const struct qp_uuid *id, struct qp_err *err);
 
 /* load.c */
 enum qp_rc qp__files_load(void *self, const struct qp_uuid *id, struct qp__image *image,

@@ -14,7 +14,8 @@
  * (3) Commits are applied and published in the order in which they were staged.
  * (4) A failed write, sync or apply poisons the journal: it answers QP_IO until it is mended or
  *     opened again, which replays what is durable. Retrying a failed sync could acknowledge what is
- *     gone.
+ *     gone. An apply that fails because of the files of one context alone fails the commits of that
+ *     context only, which are kept for it: see aside.h.
  * (5) Readers in other processes can tell a journal that a writer is at work on from one that a
  *     crash left: see qp__journal_look in recover.h.
  * (6) The journal has at most MAX_SEGMENTS segments: stage waits for a checkpoint rather than grow
@@ -99,6 +100,12 @@ enum qp_rc qp__journal_check(struct qp__journal *j, struct qp_err *err);
  * that, perhaps, some of that is done; it can be tried again. */
 enum qp_rc qp__journal_mend(struct qp__journal *j, struct qp_err *err);
 void qp__journal_resume(struct qp__journal *j);
+
+/* Whether commits of this context wait for its files (aside.h): it must not be read then. */
+bool qp__journal_holds(struct qp__journal *j, const char *id);
+/* Tries to carry them out; QP_OK also when there are none. Nobody may have the context open to
+ * write. */
+enum qp_rc qp__journal_release(struct qp__journal *j, const char *id, struct qp_err *err);
 
 enum qp_rc qp__journal_checkpoint(struct qp__journal *j, struct qp_err *err);
 /* Returns when everything that was written below the root before the call is durable and no commit

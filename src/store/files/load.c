@@ -409,7 +409,9 @@ qp__files_load(void *self, const struct qp_uuid *id, struct qp__image *image,
   qp__fctx_init(c, id);
   if (f->readonly) /* another process may have put new packs in the place of those we have open */
     qp__pack_cache_drop(f->packs, c->path);
-  rc = look_at_context(f, c, err);
+  rc = qp__files_check_held(f, id, err);
+  if (!rc)
+    rc = look_at_context(f, c, err);
   if (!rc)
     rc = load_image(f, c, image, problems, &mended, &old, err);
   if (rc == QP_NOTFOUND || old)

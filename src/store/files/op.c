@@ -319,8 +319,8 @@ apply_rename(struct qp__applier *a, const struct qp__op *op)
   return rc ? rc : a->os->renameat(a->os->self, a->root, op->path, a->root, op->data.data, 0);
 }
 
-static int
-apply_one(struct qp__applier *a, const struct qp__op *op, const char *staged)
+int
+qp__op_apply(struct qp__applier *a, const struct qp__op *op, const char *staged)
 {
   int rc;
 
@@ -339,14 +339,4 @@ apply_one(struct qp__applier *a, const struct qp__op *op, const char *staged)
     return qp__dir_make(a->os, a->root, op->path);
   }
   return -EINVAL;
-}
-
-enum qp_rc
-qp__op_apply(struct qp__applier *a, const struct qp__op *op, const char *staged, struct qp_err *err)
-{
-  int rc = apply_one(a, op, staged);
-
-  if (rc)
-    return qp__fail_sys(err, rc, "cannot write '%s'", op->path);
-  return QP_OK;
 }

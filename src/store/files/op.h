@@ -77,8 +77,7 @@ struct qp__applier {
 void qp__applier_init(struct qp__applier *a, const struct qp__os *os, int root, int tmp);
 void qp__applier_release(struct qp__applier *a);
 
-/* `staged`: the name in tmp/ of a file that has a PUT's content already, or NULL. */
-enum qp_rc qp__op_apply(struct qp__applier *a, const struct qp__op *op, const char *staged,
-                        struct qp_err *err);
+/* 0 or -errno. `staged`: the name in tmp/ of a file that has a PUT's content already, or NULL. */
+int qp__op_apply(struct qp__applier *a, const struct qp__op *op, const char *staged);
 
 #endif

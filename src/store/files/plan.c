@@ -146,8 +146,10 @@ qp__node_path(const struct qp__node *n, char out[QP__PATH_MAX])
   for (; n->parent; n = n->parent) {
     size_t len = strlen(n->name);
 
-    if (len + 1 > at)
+    if (len + 1 > at) {
+      out[0] = 0;
       return false;
+    }
     if (out[at])
       out[--at] = '/';
     at -= len;
@@ -192,7 +194,7 @@ forget(struct qp__plan *p)
 }
 
 struct qp__plan *
-qp__plan_new(const struct qp__os *os, int root, int tmp, bool in_place)
+qp__plan_new(const struct qp__os *os, int root, int tmp, bool in_place, bool hard)
 {
   struct qp__plan *p = qp__alloc0(1, sizeof(*p));
 
@@ -202,6 +204,7 @@ qp__plan_new(const struct qp__os *os, int root, int tmp, bool in_place)
   p->root = root;
   p->tmp = tmp;
   p->in_place = in_place;
+  p->hard = hard;
   p->table_size = TABLE_MIN;
   p->table = qp__alloc0(p->table_size, sizeof(struct qp__node *));
   if (!p->table || start(p)) {
@@ -218,6 +221,10 @@ qp__plan_free(struct qp__plan *p)
     return;
   if (p->table)
     forget(p);
+  for (size_t i = 0; i < p->kept_count; i++)
+    qp__free(p->kept[i]);
+  qp__free(p->kept);
+  qp__aside_release(&p->failed);
   qp__free(p->moves);
   qp__free(p->table);
   qp__free(p);
@@ -299,6 +306,8 @@ find_dir(struct qp__plan *p, const char *path, bool make, struct qp__node **dir,
   char part[QP__PATH_MAX];
   const char *slash;
 
+  *dir = NULL;
+  *name = "";
   for (; (slash = strchr(path, '/')); path = slash + 1) {
     struct qp__node *n;
     int rc;
@@ -312,10 +321,8 @@ find_dir(struct qp__plan *p, const char *path, bool make, struct qp__node **dir,
       rc = become_dir(p, &n);
     if (rc)
       return rc;
-    if (n->type != QP__NODE_DIR) {
-      *dir = NULL;
+    if (n->type != QP__NODE_DIR)
       return 0;
-    }
     at = n;
   }
   *dir = at;
@@ -618,24 +625,112 @@ plan_one(struct qp__plan *p, const struct qp__op *op, const struct qp__piece *da
   return -EINVAL;
 }
 
+/* ---- contexts that fail ---- */
+
+const struct qp__aside_list *
+qp__plan_failed(const struct qp__plan *p)
+{
+  return &p->failed;
+}
+
+enum qp_rc
+qp__plan_give_up(struct qp__plan *p, const char *id, const struct qp_err *cause, struct qp_err *err)
+{
+  return qp__aside_note(&p->failed, id, cause) ? QP_OK
+                                               : qp__fail_nomem(err, "replaying the journal");
+}
+
+bool
+qp__plan_has_failed(const struct qp__plan *p, const char *path)
+{
+  char id[QP__ASIDE_ID_LEN];
+
+  return p->failed.count && qp__aside_id_of(path, id) && qp__aside_find(&p->failed, id);
+}
+
+enum qp_rc
+qp__plan_fail(struct qp__plan *p, const char *path, int sys, struct qp_err *err)
+{
+  char id[QP__ASIDE_ID_LEN];
+  struct qp_err cause;
+  enum qp_rc rc;
+
+  if (!sys)
+    return QP_OK;
+  rc = qp__fail_sys(&cause, sys, "cannot write '%s'", path);
+  if (qp__aside_id_of(path, id) && qp__aside_is_local(sys, p->hard) &&
+      qp__aside_note(&p->failed, id, &cause))
+    return QP_OK;
+  if (err)
+    *err = cause;
+  return rc;
+}
+
+/* An operation of a context that has failed: what it takes from tmp/ must stay there. */
+static int
+keep_source(struct qp__plan *p, const struct qp__op *op)
+{
+  const char *name = op->path + 4;
+  size_t len;
+  char *copy;
+
+  if (op->kind != QP__OP_RENAME || strncmp(op->path, "tmp/", 4) != 0)
+    return 0;
+  if (p->kept_count == p->kept_cap) {
+    size_t cap = p->kept_cap ? p->kept_cap * 2 : 8;
+    char **kept = qp__realloc(p->kept, cap * sizeof(*kept));
+
+    if (!kept)
+      return -ENOMEM;
+    p->kept = kept;
+    p->kept_cap = cap;
+  }
+  copy = qp__strdup(name);
+  if (!copy)
+    return -ENOMEM;
+  len = strcspn(copy, "/");
+  copy[len] = 0;
+  p->kept[p->kept_count++] = copy;
+  return 0;
+}
+
+static bool
+is_of_failed(const struct qp__plan *p, const struct qp__op *op)
+{
+  return qp__plan_has_failed(p, op->path) ||
+         (op->kind == QP__OP_RENAME && qp__plan_has_failed(p, op->data.data));
+}
+
 enum qp_rc
 qp__plan_op(struct qp__plan *p, const struct qp__op *op, int fd, uint64_t at, struct qp_err *err)
 {
   struct qp__piece data = { fd, at, op->data.len, op->offset, (op->flags & QP__OP_CUT) != 0 };
+  char id[QP__ASIDE_ID_LEN];
   bool wait = false;
   enum qp_rc rc = QP_OK;
-  int sys = plan_one(p, op, &data, &wait);
+  int sys;
 
+  if (is_of_failed(p, op)) {
+    sys = keep_source(p, op);
+    return sys ? qp__fail_sys(err, sys, "replaying the journal") : QP_OK;
+  }
+  sys = plan_one(p, op, &data, &wait);
   if (!sys && wait) {
     rc = qp__plan_carry_out(p, false, err);
     forget(p);
     if (rc)
       return rc;
     sys = start(p);
-    if (!sys)
+    if (!sys && !is_of_failed(p, op))
       sys = plan_one(p, op, &data, &wait);
   }
-  return sys ? qp__fail_sys(err, sys, "cannot finish the write of '%s'", op->path) : QP_OK;
+  if (sys && !qp__aside_id_of(op->path, id) && op->kind == QP__OP_RENAME)
+    rc = qp__plan_fail(p, op->data.data, sys, err);
+  else
+    rc = qp__plan_fail(p, op->path, sys, err);
+  if (!rc && sys)
+    sys = keep_source(p, op);
+  return rc || sys != -ENOMEM ? rc : qp__fail_nomem(err, "replaying the journal");
 }
 
 enum qp_rc

@@ -29,13 +29,15 @@
 
 #include "base/buf.h"
 #include "os/os.h"
+#include "store/files/aside.h"
 #include "store/files/op.h"
 
 struct qp__plan;
 
 /* `in_place`: in a running store. Files are then never changed where they are, because somebody may
- * read them, and what others have in tmp/ stays. NULL: no memory. */
-struct qp__plan *qp__plan_new(const struct qp__os *os, int root, int tmp, bool in_place);
+ * read them, and what others have in tmp/ stays. `hard`: a failure of the disk in the files of one
+ * context is taken for one of that context alone. NULL: no memory. */
+struct qp__plan *qp__plan_new(const struct qp__os *os, int root, int tmp, bool in_place, bool hard);
 void qp__plan_free(struct qp__plan *p); /* NULL is allowed */
 
 /* The next operation. The bytes of op->data are also at `at` of the file `fd`, from where they are
@@ -43,7 +45,13 @@ void qp__plan_free(struct qp__plan *p); /* NULL is allowed */
 enum qp_rc qp__plan_op(struct qp__plan *p, const struct qp__op *op, int fd, uint64_t at,
                        struct qp_err *err);
 
-/* Carries it out. After a failure it cannot be used again, but a new one can be made. */
+/* Carries it out. After a failure it cannot be used again, but a new one can be made. A failure
+ * that concerns one context alone ends nothing: the rest of what is planned for it is left out. */
 enum qp_rc qp__plan_run(struct qp__plan *p, struct qp_err *err);
+/* Leaves out a context from now on. */
+enum qp_rc qp__plan_give_up(struct qp__plan *p, const char *id, const struct qp_err *cause,
+                            struct qp_err *err);
+/* The contexts that were left out so far, and why; the plan's. */
+const struct qp__aside_list *qp__plan_failed(const struct qp__plan *p);
 
 #endif

@@ -47,6 +47,7 @@ struct qp__plan {
   int root;
   int tmp;
   bool in_place;
+  bool hard;
   struct qp__node *top;
   struct qp__node **table;
   size_t table_size;
@@ -57,6 +58,10 @@ struct qp__plan {
   const char **sources; /* of the moves that are needed, sorted, while they are carried out */
   size_t source_count;
   uint64_t next_name; /* of files in tmp/ and lost/ */
+  struct qp__aside_list failed;
+  char **kept; /* names in tmp/ that the contexts that failed still need */
+  size_t kept_count;
+  size_t kept_cap;
 };
 
 /* Writes the path of a node now; false: it is too long. "" for the data directory. */
@@ -67,6 +72,10 @@ struct qp__node *qp__node_known(const struct qp__plan *p, const struct qp__node 
 /* Whether it is in tmp/, or tmp/ itself. */
 bool qp__node_is_temp(const struct qp__node *n);
 
+/* What becomes of a failure at a path: QP_OK when it is noted as one of a context alone. */
+enum qp_rc qp__plan_fail(struct qp__plan *p, const char *path, int sys, struct qp_err *err);
+/* Whether a path is in a context that has failed. */
+bool qp__plan_has_failed(const struct qp__plan *p, const char *path);
 /* Carries out what is planned so far. `last`: it is the end, and what is in tmp/ is not needed. */
 enum qp_rc qp__plan_carry_out(struct qp__plan *p, bool last, struct qp_err *err);
 

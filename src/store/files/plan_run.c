@@ -23,12 +23,6 @@ struct run {
   struct qp__buf found;
 };
 
-static enum qp_rc
-failed(const char *path, int sys, struct qp_err *err)
-{
-  return sys ? qp__fail_sys(err, sys, "cannot finish the write of '%s'", path) : QP_OK;
-}
-
 /* ---- what moves ---- */
 
 static int
@@ -123,7 +117,7 @@ choose_moves(struct qp__plan *p, bool last)
 static void
 temp_name(struct qp__plan *p, char out[TEMP_NAME_LEN])
 {
-  (void)snprintf(out, TEMP_NAME_LEN, "apply-%llu", (unsigned long long)p->next_name++);
+  (void)snprintf(out, TEMP_NAME_LEN, "replay-%llu", (unsigned long long)p->next_name++);
 }
 
 /* Removes what the disk has there. A directory first goes to tmp/, so that nobody sees half of it;
@@ -229,6 +223,8 @@ remove_in(struct run *r, const struct qp__node *dir, struct qp_err *err)
       continue;
     if (!qp__node_path(n, path)) {
       sys = -ENAMETOOLONG;
+    } else if (qp__plan_has_failed(r->plan, path)) {
+      continue;
     } else if (n->type == QP__NODE_NONE) {
       if (n->touched && !(r->early && is_moving(r->plan, path)))
         sys = remove_at(r->plan, path);
@@ -237,8 +233,8 @@ remove_in(struct run *r, const struct qp__node *dir, struct qp_err *err)
     } else if (!n->base && n->type == QP__NODE_FILE && n->has_content) {
       sys = remove_directory(r, path);
     }
-    rc = failed(path, sys, err);
-    if (!rc && n->type == QP__NODE_DIR && !(r->early && n->move))
+    rc = qp__plan_fail(r->plan, path, sys, err);
+    if (!rc && !sys && n->type == QP__NODE_DIR && !(r->early && n->move))
       rc = remove_in(r, n, err);
   }
   return rc;
@@ -254,6 +250,9 @@ remove_temp(void *arg, const char *name, unsigned char type)
   (void)snprintf(path, sizeof(path), "tmp/%.900s", name);
   if (strncmp(name, QP__GUARD_PREFIX, strlen(QP__GUARD_PREFIX)) == 0 || is_moving(p, path))
     return 0;
+  for (size_t i = 0; i < p->kept_count; i++)
+    if (strcmp(p->kept[i], name) == 0)
+      return 0;
   (void)qp__tree_remove(p->os, p->tmp, name); /* what stays takes space, no more */
   return 0;
 }
@@ -281,6 +280,17 @@ carry_out_move(struct qp__plan *p, const struct qp__plan_move *m)
       return rc;
   }
   return p->os->renameat(p->os->self, p->root, m->from, p->root, m->to, 0);
+}
+
+static enum qp_rc
+try_move(struct qp__plan *p, const struct qp__plan_move *m, struct qp_err *err)
+{
+  char id[QP__ASIDE_ID_LEN];
+
+  if (qp__plan_has_failed(p, m->from) || qp__plan_has_failed(p, m->to))
+    return QP_OK;
+  return qp__plan_fail(p, qp__aside_id_of(m->from, id) ? m->from : m->to, carry_out_move(p, m),
+                       err);
 }
 
 /* ---- writing ---- */
@@ -432,25 +442,21 @@ will_shrink(struct run *r, const struct qp__node *n, const char *path)
          (uint64_t)st.st_size > r->content.len;
 }
 
-/* Makes room: what becomes shorter does so now. */
-static int
+/* Makes room: what becomes shorter does so now, as far as that is possible. */
+static void
 shrink_in(struct run *r, const struct qp__node *dir)
 {
-  int rc = 0;
-
-  for (const struct qp__node *n = dir->first; n && !rc; n = n->next) {
+  for (const struct qp__node *n = dir->first; n; n = n->next) {
     char path[QP__PATH_MAX];
 
-    if (r->last && qp__node_is_temp(n))
+    if ((r->last && qp__node_is_temp(n)) || !qp__node_path(n, path) ||
+        qp__plan_has_failed(r->plan, path))
       continue;
-    if (!qp__node_path(n, path))
-      return -ENAMETOOLONG;
     if (will_shrink(r, n, path))
-      rc = write_in_place(r, path);
+      (void)write_in_place(r, path);
     else if (n->type == QP__NODE_DIR)
-      rc = shrink_in(r, n);
+      shrink_in(r, n);
   }
-  return rc;
 }
 
 static enum qp_rc
@@ -464,15 +470,18 @@ write_in(struct run *r, const struct qp__node *dir, struct qp_err *err)
 
     if (r->last && qp__node_is_temp(n))
       continue;
-    sys = qp__node_path(n, path) ? write_node(r, n, path) : -ENAMETOOLONG;
+    sys = qp__node_path(n, path) ? 0 : -ENAMETOOLONG;
+    if (qp__plan_has_failed(r->plan, path))
+      continue;
+    if (!sys)
+      sys = write_node(r, n, path);
     if ((sys == -ENOSPC || sys == -EDQUOT) && !r->shrunk && !r->plan->in_place) {
       r->shrunk = true;
-      sys = shrink_in(r, r->plan->top);
-      if (!sys)
-        sys = write_node(r, n, path);
+      shrink_in(r, r->plan->top);
+      sys = write_node(r, n, path);
     }
-    rc = failed(path, sys, err);
-    if (!rc && n->type == QP__NODE_DIR)
+    rc = qp__plan_fail(r->plan, path, sys, err);
+    if (!rc && !sys && n->type == QP__NODE_DIR)
       rc = write_in(r, n, err);
   }
   return rc;
@@ -487,7 +496,7 @@ carry_out(struct run *r, struct qp_err *err)
   enum qp_rc rc;
 
   if (r->last && !p->in_place)
-    rc = failed("tmp", p->os->listdir(p->os->self, p->tmp, ".", remove_temp, p), err);
+    rc = qp__plan_fail(p, "tmp", p->os->listdir(p->os->self, p->tmp, ".", remove_temp, p), err);
   else
     rc = QP_OK;
   r->early = p->source_count > 0;
@@ -496,7 +505,7 @@ carry_out(struct run *r, struct qp_err *err)
   r->early = false;
   for (size_t i = 0; i < p->move_count && !rc; i++)
     if (p->moves[i].needed)
-      rc = failed(p->moves[i].to, carry_out_move(p, &p->moves[i]), err);
+      rc = try_move(p, &p->moves[i], err);
   if (!rc)
     rc = remove_in(r, p->top, err);
   return rc ? rc : write_in(r, p->top, err);
@@ -510,7 +519,7 @@ qp__plan_carry_out(struct qp__plan *p, bool last, struct qp_err *err)
 
   qp__buf_init(&r.content, CONTENT_MAX);
   qp__buf_init(&r.found, CONTENT_MAX);
-  rc = failed("tmp", choose_moves(p, last), err);
+  rc = qp__plan_fail(p, "tmp", choose_moves(p, last), err);
   if (!rc)
     rc = carry_out(&r, err);
   qp__free(p->sources);

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -68,6 +69,7 @@ struct frame {
   struct qp_bytes body;
   int fd;      /* the segment, … */
   uint64_t at; /* … and where the body is in it */
+  uint64_t key;
 };
 
 /* An answer other than QP_OK ends the walk. */
@@ -113,6 +115,7 @@ walk_segment(struct walk *w, const struct qp__segment *s, struct qp_err *err)
       return rc;
     if (!frame.body.data)
       break;
+    frame.key = qp__frame_key(w->buf.data);
     if (w->seq && seq != w->seq + 1) {
       w->ended = true;
       break;
@@ -237,7 +240,18 @@ struct cleaning {
   const struct qp__os *os;
   int tmp;
   bool guards_only;
+  struct qp__buf kept; /* names that must stay, each between two newlines */
 };
+
+static bool
+is_kept(const struct cleaning *c, const char *name)
+{
+  char line[512];
+  int n = snprintf(line, sizeof(line), "\n%s\n", name);
+
+  return c->kept.len && n > 0 && (size_t)n < sizeof(line) &&
+         memmem(c->kept.data, c->kept.len, line, (size_t)n);
+}
 
 /* What cannot be removed only takes space, unless it is a guard (rule (4) of guard.h). */
 static int
@@ -248,7 +262,7 @@ remove_temp(void *arg, const char *name, unsigned char type)
   int sys;
 
   (void)type;
-  if (c->guards_only && !guard)
+  if ((c->guards_only && !guard) || is_kept(c, name))
     return 0;
   sys = qp__tree_remove(c->os, c->tmp, name);
   return guard ? sys : 0;
@@ -268,34 +282,302 @@ rewrite_frames(const struct qp__os *os, int dir, const struct number_list *list,
   return rc;
 }
 
-/* Plans what the guards and the frames ask for, and carries it out. *any: something was done. */
+/* ---- what is held ---- */
+
+/* A recovery under way. */
+struct replay {
+  const struct qp__os *os;
+  int root;
+  int tmp;
+  int dir;
+  const struct number_list *list;
+  uint64_t after;
+  struct qp__plan *plan;
+  struct qp__aside_list before; /* held when it began */
+  struct qp__buf keys;          /* of the frames that are replayed, when something is held */
+  const char *id;               /* of the context whose file is written */
+  bool written;
+};
+
 static enum qp_rc
-replay(const struct qp__os *os, int root, int tmp, int dir, const struct number_list *list,
-       struct qp__recovery *out, bool *any, struct qp_err *err)
+add_key(void *arg, const struct frame *frame, struct qp_err *err)
 {
-  struct qp__segment open[SEGMENTS_MAX];
-  struct qp__plan *plan = qp__plan_new(os, root, tmp, out->in_place);
-  struct walk walk = {
-    .os = os, .fn = plan_frame, .arg = plan, .after = out->applied, .open = open
-  };
-  bool undone = false;
+  struct replay *r = arg;
+
+  if (qp__buf_add(&r->keys, (const char *)&frame->key, sizeof(frame->key)))
+    return qp__fail_nomem(err, "replaying the journal");
+  return QP_OK;
+}
+
+static bool
+has_key(const struct replay *r, uint64_t key)
+{
+  for (size_t at = 0; at < r->keys.len; at += sizeof(key))
+    if (memcmp(r->keys.data + at, &key, sizeof(key)) == 0)
+      return true;
+  return false;
+}
+
+/* Calls fn for every frame of {id}.held that the journal does not have; keeps the file open in
+ * *file. */
+static enum qp_rc
+walk_held(struct replay *r, const char *id, frame_fn *fn, void *arg, struct qp__segment *file,
+          struct qp_err *err)
+{
+  struct frame frame;
+  struct qp__buf buf;
+  uint64_t pos = 0;
+  enum qp_rc rc = qp__aside_open(r->os, r->dir, id, file, err);
+
+  if (rc == QP_NOTFOUND)
+    return QP_OK;
+  qp__buf_init(&buf, FRAME_MAX);
+  while (!rc) {
+    frame.fd = file->fd;
+    frame.at = pos + QP__FRAME_HEADER_LEN;
+    rc = qp__frame_read(r->os, file, &pos, &buf, &frame.key, &frame.body, err);
+    if (rc || !frame.body.data)
+      break;
+    if (!has_key(r, frame.key))
+      rc = fn(arg, &frame, err);
+  }
+  qp__buf_release(&buf);
+  return rc;
+}
+
+static enum qp_rc
+walk_frames(struct replay *r, frame_fn *fn, void *arg, struct qp__segment *open, struct walk *out,
+            struct qp_err *err)
+{
+  struct walk walk = { .os = r->os, .fn = fn, .arg = arg, .after = r->after, .open = open };
   enum qp_rc rc;
 
+  qp__buf_init(&walk.buf, FRAME_MAX);
+  rc = walk_all(&walk, r->dir, r->list, err);
+  qp__buf_release(&walk.buf);
+  *out = walk;
+  return rc;
+}
+
+/* Adds a frame to the file that is written, if it concerns the context. */
+static enum qp_rc
+hold_frame(void *arg, const struct frame *frame, struct qp_err *err)
+{
+  struct replay *r = arg;
+
+  if (!qp__aside_touched(frame->body, r->id))
+    return QP_OK;
+  r->written = true;
+  return qp__aside_append(r->os, r->dir, r->id, ".new", frame->key, frame->body, err);
+}
+
+/* Writes everything that waits for a context to its file: what was held before and, behind it, what
+ * the journal has. *any: there is something. */
+static enum qp_rc
+hold_context(struct replay *r, const char *id, bool *any, struct qp_err *err)
+{
+  struct qp__segment old = { .fd = -1 };
+  char from[QP__ASIDE_ID_LEN + 8];
+  char to[QP__ASIDE_ID_LEN + 8];
+  struct walk ignored;
+  enum qp_rc rc;
+  int sys;
+
+  (void)snprintf(from, sizeof(from), "%s.new", id);
+  (void)snprintf(to, sizeof(to), "%s.held", id);
+  sys = r->os->unlinkat(r->os->self, r->dir, from, 0);
+  if (sys && sys != -ENOENT)
+    return qp__fail_sys(err, sys, "cannot write 'journal/%s'", from);
+  r->id = id;
+  r->written = false;
+  rc = walk_held(r, id, hold_frame, r, &old, err);
+  qp__segment_close(r->os, &old);
+  if (!rc)
+    rc = walk_frames(r, hold_frame, r, NULL, &ignored, err);
+  *any = r->written;
+  if (rc || !r->written)
+    return rc;
+  sys = r->os->renameat(r->os->self, r->dir, from, r->dir, to, 0);
+  return sys ? qp__fail_sys(err, sys, "cannot write 'journal/%s'", to) : QP_OK;
+}
+
+/* Holds what could not be done. */
+static enum qp_rc
+hold_failed(struct replay *r, const struct qp__log *log, struct qp__aside_list *out,
+            struct qp_err *err)
+{
+  const struct qp__aside_list *failed = qp__plan_failed(r->plan);
+  enum qp_rc rc = QP_OK;
+
+  for (size_t i = 0; i < failed->count && !rc; i++) {
+    bool any = false;
+
+    rc = hold_context(r, failed->v[i].id, &any, err);
+    if (rc || !any)
+      continue;
+    if (!qp__aside_note(out, failed->v[i].id, &failed->v[i].cause))
+      return qp__fail_nomem(err, "replaying the journal");
+    qp__log(log, QP_LOG_ERROR, "journal",
+            "context %s has changes that cannot be written yet, and is set aside: %s",
+            failed->v[i].id, failed->v[i].cause.msg);
+  }
+  return rc;
+}
+
+/* Notes what the frames of {id}.held take from tmp/. */
+static enum qp_rc
+keep_sources(void *arg, const struct frame *frame, struct qp_err *err)
+{
+  struct qp__buf *kept = arg;
+  struct qp__op_reader reader;
+  struct qp__op op;
+  bool more = true;
+
+  if (qp__op_reader_init(&reader, frame->body))
+    return QP_OK;
+  while (!qp__op_read(&reader, &op, &more) && more)
+    if (op.kind == QP__OP_RENAME && strncmp(op.path, "tmp/", 4) == 0) {
+      (void)qp__buf_add_char(kept, '\n');
+      (void)qp__buf_add(kept, op.path + 4, strcspn(op.path + 4, "/"));
+      (void)qp__buf_add_char(kept, '\n');
+    }
+  return qp__buf_check(kept, "names in 'tmp'", err);
+}
+
+/* ---- all of it ---- */
+
+/* Carries out what is held for a context and not in the journal. *failed: what became of it. */
+static enum qp_rc
+play_held(struct replay *r, const char *id, struct qp_err *failed, struct qp_err *err)
+{
+  struct qp__plan *plan = qp__plan_new(r->os, r->root, r->tmp, true, true);
+  struct qp__segment file = { .fd = -1 };
+  const struct qp__aside *h;
+  enum qp_rc rc;
+
+  failed->rc = QP_OK;
   if (!plan)
     return qp__fail_nomem(err, "replaying the journal");
-  qp__buf_init(&walk.buf, FRAME_MAX);
-  rc = qp__guards_undo(os, tmp, plan, &undone, err);
+  rc = walk_held(r, id, plan_frame, plan, &file, err);
   if (!rc)
-    rc = walk_all(&walk, dir, list, err);
-  if (!rc && (walk.replayed || undone))
     rc = qp__plan_run(plan, err);
-  for (size_t i = 0; i < walk.open_count; i++)
-    qp__segment_close(os, &open[i]);
+  h = rc ? NULL : qp__aside_find(qp__plan_failed(plan), id);
+  if (h)
+    *failed = h->cause;
+  qp__segment_close(r->os, &file);
   qp__plan_free(plan);
-  qp__buf_release(&walk.buf);
-  *any = walk.frames || undone;
+  return rc;
+}
+
+/* What is held is older than what the journal has, and comes first. */
+static enum qp_rc
+play_all_held(struct replay *r, struct qp_err *err)
+{
+  struct walk ignored;
+  enum qp_rc rc = qp__aside_scan(r->os, r->dir, &r->before, err);
+
+  if (!rc && r->before.count)
+    rc = walk_frames(r, add_key, r, NULL, &ignored, err);
+  for (size_t i = 0; i < r->before.count && !rc; i++) {
+    struct qp_err failed;
+
+    rc = play_held(r, r->before.v[i].id, &failed, err);
+    if (!rc && failed.rc)
+      rc = qp__plan_give_up(r->plan, r->before.v[i].id, &failed, err);
+  }
+  return rc;
+}
+
+static enum qp_rc
+replay(struct replay *r, const struct qp__log *log, struct qp__recovery *out, bool *any,
+       struct qp_err *err)
+{
+  struct qp__segment open[SEGMENTS_MAX];
+  struct walk walk = { .open_count = 0 };
+  bool undone = false;
+  enum qp_rc rc = play_all_held(r, err);
+
+  if (!rc)
+    rc = qp__guards_undo(r->os, r->tmp, r->plan, &undone, err);
+  if (!rc)
+    rc = walk_frames(r, plan_frame, r->plan, open, &walk, err);
+  if (!rc && (walk.replayed || undone))
+    rc = qp__plan_run(r->plan, err);
+  for (size_t i = 0; i < walk.open_count; i++)
+    qp__segment_close(r->os, &open[i]);
+  if (!rc)
+    rc = hold_failed(r, log, &out->held, err);
+  *any = walk.frames || undone || r->before.count;
   out->replayed = walk.replayed;
   return rc;
+}
+
+/* Removes the files of contexts that have all that was held. */
+static enum qp_rc
+let_go(const struct replay *r, const struct qp__aside_list *held, const struct qp__log *log,
+       struct qp_err *err)
+{
+  enum qp_rc rc = QP_OK;
+
+  for (size_t i = 0; i < r->before.count && !rc; i++) {
+    const char *id = r->before.v[i].id;
+
+    if (qp__aside_find(held, id))
+      continue;
+    rc = qp__aside_remove(r->os, r->dir, id, err);
+    if (!rc)
+      qp__log(log, QP_LOG_INFO, "journal", "context %s has the changes that were kept for it", id);
+  }
+  return rc;
+}
+
+/* Empties tmp/, but for what contexts that are held still need. */
+static enum qp_rc
+empty_tmp(struct replay *r, const struct qp__recovery *out, struct qp_err *err)
+{
+  struct cleaning cleaning = { .os = r->os, .tmp = r->tmp, .guards_only = out->in_place };
+  enum qp_rc rc = QP_OK;
+  int sys;
+
+  qp__buf_init(&cleaning.kept, FRAME_MAX);
+  qp__buf_reset(&r->keys); /* all of each file */
+  for (size_t i = 0; i < out->held.count && !rc; i++) {
+    struct qp__segment file = { .fd = -1 };
+
+    rc = walk_held(r, out->held.v[i].id, keep_sources, &cleaning.kept, &file, err);
+    qp__segment_close(r->os, &file);
+  }
+  sys = rc ? 0 : r->os->listdir(r->os->self, r->tmp, ".", remove_temp, &cleaning);
+  qp__buf_release(&cleaning.kept);
+  return sys ? qp__fail_sys(err, sys, "cannot empty 'tmp'") : rc;
+}
+
+static enum qp_rc
+recover(struct replay *r, uint64_t segment_bytes, const struct qp__log *log,
+        struct qp__recovery *out, struct qp_err *err)
+{
+  bool any = false;
+  enum qp_rc rc = sync_segments(r->os, r->dir, r->list, err);
+  int sys;
+
+  if (!rc)
+    rc = replay(r, log, out, &any, err);
+  if (rc)
+    return rc;
+  if (out->replayed && !out->in_place)
+    qp__log(log, QP_LOG_INFO, "journal", "finished %llu commits that were under way",
+            (unsigned long long)out->replayed);
+  if (any) {
+    sys = qp__syncfs(r->os, r->root);
+    if (sys) {
+      out->lost = true;
+      return qp__fail_sys(err, sys, "cannot sync the data directory");
+    }
+  }
+  rc = let_go(r, &out->held, log, err);
+  if (!rc)
+    rc = clear_segments(r->os, r->dir, r->list, segment_bytes, out, err);
+  return rc ? rc : empty_tmp(r, out, err);
 }
 
 enum qp_rc
@@ -303,35 +585,33 @@ qp__journal_recover(const struct qp__os *os, int root, int tmp, int dir, uint64_
                     const struct qp__log *log, struct qp__recovery *out, struct qp_err *err)
 {
   struct number_list list;
-  struct cleaning cleaning = { os, tmp, out->in_place };
-  bool any = false;
-  enum qp_rc rc;
-  int sys;
+  struct replay r = { os, root, tmp, dir, &list, out->applied, NULL, { 0 }, { 0 }, NULL, false };
+  enum qp_rc rc = list_segments(os, dir, &list, err);
 
-  rc = list_segments(os, dir, &list, err);
   if (!rc && out->in_place)
     rc = rewrite_frames(os, dir, &list, out->applied, err);
-  if (!rc)
-    rc = sync_segments(os, dir, &list, err);
-  if (!rc)
-    rc = replay(os, root, tmp, dir, &list, out, &any, err);
   if (rc)
     return rc;
-  if (out->replayed && !out->in_place)
-    qp__log(log, QP_LOG_INFO, "journal", "finished %llu commits that were under way",
-            (unsigned long long)out->replayed);
-  if (any) {
-    sys = qp__syncfs(os, root);
-    if (sys) {
-      out->lost = true;
-      return qp__fail_sys(err, sys, "cannot sync the data directory");
-    }
-  }
-  rc = clear_segments(os, dir, &list, segment_bytes, out, err);
-  if (rc)
-    return rc;
-  sys = os->listdir(os->self, tmp, ".", remove_temp, &cleaning);
-  return sys ? qp__fail_sys(err, sys, "cannot empty 'tmp'") : QP_OK;
+  qp__buf_init(&r.keys, FRAME_MAX);
+  r.plan = qp__plan_new(os, root, tmp, out->in_place, !out->in_place || out->again);
+  rc = r.plan ? recover(&r, segment_bytes, log, out, err)
+              : qp__fail_nomem(err, "replaying the journal");
+  qp__plan_free(r.plan);
+  qp__aside_release(&r.before);
+  qp__buf_release(&r.keys);
+  return rc;
+}
+
+enum qp_rc
+qp__aside_carry_out(const struct qp__os *os, int root, int tmp, int dir, const char *id,
+                    struct qp_err *err)
+{
+  struct replay r = { .os = os, .root = root, .tmp = tmp, .dir = dir };
+  struct qp__aside held;
+  enum qp_rc rc = play_held(&r, id, &held.cause, err);
+
+  (void)snprintf(held.id, sizeof(held.id), "%s", id);
+  return !rc && held.cause.rc ? qp__aside_fail(&held, err) : rc;
 }
 
 /* ---- a reader's questions ---- */

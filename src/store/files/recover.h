@@ -6,26 +6,34 @@
 #include "base/log.h"
 #include "os/os.h"
 #include "quipu.h"
+#include "store/files/aside.h"
 #include "store/files/segment.h"
 
 struct qp__recovery {
   /* in: all zero at the start; in a running store, whose journal is at rest: */
   bool in_place;    /* tmp/ stays, but for guards: others have files there */
+  bool again;       /* it has failed before: a failure of the disk in one context is that one's */
   uint64_t applied; /* commits up to this number are carried out in the files */
   /* out */
   bool lost;                  /* a sync failed: only the journal can tell what the files hold */
   uint64_t replayed;          /* commits */
   uint64_t last_number;       /* the highest segment number seen */
+  struct qp__aside_list held; /* contexts whose commits wait; the caller's, also after a failure */
   struct qp__segment segment; /* one that is empty and ready for use, or fd -1; the caller's */
 };
 
 /* Replays all valid frames (plan.h), makes the result durable, then empties the segments, oldest
  * first, and root/tmp. Can be interrupted anywhere and run again. The caller holds the writer lock.
  * out->segment.fd must be -1. In place the frames are first written again: after a sync that failed
- * the system may take for durable what it only has in memory. */
+ * the system may take for durable what it only has in memory. What cannot be done in one context
+ * alone is held (aside.h) and no failure. */
 enum qp_rc qp__journal_recover(const struct qp__os *os, int root, int tmp, int dir,
                                uint64_t segment_bytes, const struct qp__log *log,
                                struct qp__recovery *out, struct qp_err *err);
+
+/* Carries out what is held for a context of a running store; its file stays. */
+enum qp_rc qp__aside_carry_out(const struct qp__os *os, int root, int tmp, int dir, const char *id,
+                               struct qp_err *err);
 
 /* What the journal of a data directory says to a reader.
  *

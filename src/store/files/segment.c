@@ -250,6 +250,12 @@ qp__frame_seal(const struct qp__segment *s, char *frame, size_t body_len, uint64
   mac_of(frame, frame + 8, QP__FRAME_HEADER_LEN - 8 + body_len, s->key);
 }
 
+uint64_t
+qp__frame_key(const char *frame)
+{
+  return get_u64(frame);
+}
+
 enum qp_rc
 qp__frame_read(const struct qp__os *os, const struct qp__segment *s, uint64_t *pos,
                struct qp__buf *buf, uint64_t *seq, struct qp_bytes *body, struct qp_err *err)

@@ -56,6 +56,9 @@ void qp__segment_close(const struct qp__os *os, struct qp__segment *s);
  * follows. */
 void qp__frame_seal(const struct qp__segment *s, char *frame, size_t body_len, uint64_t seq);
 
+/* The hash of a frame that is sealed, which tells it from all others. */
+uint64_t qp__frame_key(const char *frame);
+
 /* Reads the frame at *pos into *buf and moves *pos behind it. *seq and *body describe it; *body is
  * empty (data NULL) when the segment ends here. */
 enum qp_rc qp__frame_read(const struct qp__os *os, const struct qp__segment *s, uint64_t *pos,

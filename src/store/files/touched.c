@@ -27,6 +27,21 @@ add_line(void *arg, const struct qp_uuid *id)
   return qp__buf_addf(&lines->text, "%s\n", qp_uuid_text(id, text));
 }
 
+/* Contexts that were set aside, and perhaps are not any more when the store is open. */
+static enum qp_rc
+add_held(struct qp__files *f, struct lines *lines)
+{
+  struct qp__aside_list held = { 0 };
+  int dir = qp__open(f->os, f->root, "journal", O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
+  enum qp_rc rc = dir < 0 ? QP_IO : qp__aside_scan(f->os, dir, &held, NULL);
+
+  for (size_t i = 0; i < held.count; i++)
+    (void)qp__buf_addf(&lines->text, "%s\n", held.v[i].id);
+  qp__aside_release(&held);
+  qp__close(f->os, dir < 0 ? -1 : dir);
+  return rc;
+}
+
 void
 qp__files_note_touched(struct qp__files *f)
 {
@@ -40,6 +55,8 @@ qp__files_note_touched(struct qp__files *f)
     return;
   qp__buf_init(&lines.text, (size_t)1 << 26);
   rc = qp__journal_touched(f->os, f->root, add_line, &lines, NULL);
+  if (!rc)
+    rc = add_held(f, &lines);
   if (fd >= 0 && !rc && !lines.text.rc && lines.text.len) {
     sys = f->os->fstat(f->os->self, fd, &st);
     if (!sys)

@@ -1,0 +1,432 @@
+/* test_aside.c - one context that cannot be written stays alone with that.
+ *
+ * The directory of one context answers -EACCES to every call that would change it, as when it
+ * belongs to somebody else. Its commits fail, and say why; all others go on, while the store runs
+ * and when it starts. What was durable is kept, and is there when the directory can be written. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "os/os_fault.h"
+#include "os/os_sim.h"
+#include "scenario.h"
+#include "store/store_int.h"
+
+#define URL "file:/data"
+#define DENIED_MAX 64
+
+/* ---- a machine on which one directory cannot be written ---- */
+
+static struct denial {
+  struct qp__os os;
+  const struct qp__os *inner;
+  char part[80]; /* of the paths that are denied; "": none */
+  int fds[DENIED_MAX];
+  size_t fd_count; /* descriptors of denied directories */
+} denial;
+
+static bool
+is_denied(int dirfd, const char *path)
+{
+  if (!denial.part[0])
+    return false;
+  if (strstr(path, denial.part))
+    return true;
+  for (size_t i = 0; i < denial.fd_count; i++)
+    if (denial.fds[i] == dirfd)
+      return true;
+  return false;
+}
+
+static int
+deny_openat(void *self, int dirfd, const char *path, int flags, mode_t mode)
+{
+  bool denied = is_denied(dirfd, path);
+  int fd;
+
+  if (denied && ((flags & O_ACCMODE) != O_RDONLY || flags & (O_CREAT | O_TRUNC)))
+    return -EACCES;
+  fd = denial.inner->openat(self, dirfd, path, flags, mode);
+  if (fd >= 0 && denied && denial.fd_count < DENIED_MAX)
+    denial.fds[denial.fd_count++] = fd; /* the simulated machine gives no number twice */
+  return fd;
+}
+
+static int
+deny_mkdirat(void *self, int dirfd, const char *path, mode_t mode)
+{
+  return is_denied(dirfd, path) ? -EACCES : denial.inner->mkdirat(self, dirfd, path, mode);
+}
+
+static int
+deny_unlinkat(void *self, int dirfd, const char *path, int flags)
+{
+  return is_denied(dirfd, path) ? -EACCES : denial.inner->unlinkat(self, dirfd, path, flags);
+}
+
+static int
+deny_renameat(void *self, int olddir, const char *from, int newdir, const char *to, unsigned flags)
+{
+  if (is_denied(olddir, from) || is_denied(newdir, to))
+    return -EACCES;
+  return denial.inner->renameat(self, olddir, from, newdir, to, flags);
+}
+
+/* ---- the rig ---- */
+
+struct rig {
+  struct qp__os_sim *sim;
+  struct qp__os_fault *fault;
+  struct qp_store *store;
+  struct model model;
+  struct rng rng;
+  struct qp_uuid a;
+  struct qp_uuid b;
+};
+
+static void
+deny(const struct qp_uuid *id)
+{
+  char text[QP_UUID_TEXT];
+
+  denial.fd_count = 0;
+  denial.part[0] = 0;
+  if (id)
+    (void)snprintf(denial.part, sizeof(denial.part), "contexts/%s", qp_uuid_text(id, text));
+}
+
+static enum qp_rc
+open_as(struct rig *x, unsigned flags, struct qp_store **out, struct qp_err *err)
+{
+  struct qp_store_options options = { .size = sizeof(options),
+                                      .flags = QP_STORE_NO_THREAD | flags,
+                                      .journal_bytes = (size_t)64 << 10 };
+
+  (void)x;
+  *err = (struct qp_err){ QP_OK, "" };
+  return qp__store_open_os(URL, &options, &denial.os, out, err);
+}
+
+static void
+rig_open(struct rig *x)
+{
+  struct qp_err err;
+
+  if (open_as(x, 0, &x->store, &err))
+    fail_msg("%s", err.msg);
+}
+
+static void
+must(struct rig *x, struct op op)
+{
+  struct qp_err err = { QP_OK, "" };
+
+  if (op_run(&op, x->store, &err))
+    fail_msg("%s: %s", op_name(op.kind), err.msg);
+  assert_int_equal(op_apply(&op, &x->model), QP_OK);
+  op_release(&op);
+}
+
+/* Two contexts with a few messages each, in the journal. */
+static void
+rig_make(struct rig *x)
+{
+  memset(x, 0, sizeof(*x));
+  x->rng.state = 11;
+  x->sim = qp__os_sim_new(11);
+  assert_non_null(x->sim);
+  x->fault = qp__os_fault_new(qp__os_sim_os(x->sim));
+  assert_non_null(x->fault);
+  denial.inner = qp__os_fault_os(x->fault);
+  denial.os = *denial.inner;
+  denial.os.openat = deny_openat;
+  denial.os.mkdirat = deny_mkdirat;
+  denial.os.unlinkat = deny_unlinkat;
+  denial.os.renameat = deny_renameat;
+  deny(NULL);
+  rig_open(x);
+  must(x, op_create(&x->rng, &x->a));
+  must(x, op_create(&x->rng, &x->b));
+  for (int i = 0; i < 5; i++) {
+    must(x, op_save(&x->rng, &x->a, NULL, 1, 50));
+    must(x, op_save(&x->rng, &x->b, NULL, 1, 50));
+  }
+}
+
+static void
+rig_remove(struct rig *x)
+{
+  qp_store_close(x->store);
+  model_release(&x->model);
+  qp__os_fault_free(x->fault);
+  qp__os_sim_free(x->sim);
+}
+
+/* The process dies; with `cut` the power goes as well. */
+static void
+rig_die(struct rig *x, bool cut)
+{
+  qp__os_fault_arm(x->fault, 1, QP__FAULT_EIO, true);
+  qp_store_close(x->store);
+  qp__os_fault_disarm(x->fault);
+  x->store = NULL;
+  if (cut)
+    assert_int_equal(qp__os_sim_power_cut(x->sim), 0);
+}
+
+/* ---- what must hold ---- */
+
+static struct qp_store_stats
+stats_of(struct rig *x)
+{
+  struct qp_store_stats stats;
+
+  qp_store_stats_get(x->store, &stats);
+  return stats;
+}
+
+/* The others are there and take more, for longer than the journal has room. */
+static void
+expect_others_go_on(struct rig *x, unsigned n)
+{
+  struct qp_store_stats before;
+  struct qp_store_stats after;
+  struct qp_uuid id;
+  char why[MODEL_WHY] = "";
+  struct qp_err err;
+
+  assert_int_equal(qp_store_writable(x->store, &err), QP_OK);
+  before = stats_of(x);
+  must(x, op_create(&x->rng, &id));
+  while (n--)
+    must(x, op_save(&x->rng, &x->b, NULL, 1, 4000));
+  must(x, op_on(OP_DELETE, &id, NULL, NULL));
+  after = stats_of(x);
+  assert_true(after.checkpoints > before.checkpoints + 4);
+  if (!model_context_matches(model_context(&x->model, &x->b), x->store, true, why))
+    fail_msg("%s", why);
+}
+
+/* The context itself says what is wrong, with its path. */
+static void
+expect_aside(struct rig *x, struct qp_store *store, const char *part)
+{
+  struct qp_context *c = NULL;
+  char text[QP_UUID_TEXT];
+  struct qp_err err;
+
+  assert_int_equal(qp_context_open(store, &x->a, 0, &c, &err), QP_IO);
+  assert_non_null(strstr(err.msg, qp_uuid_text(&x->a, text)));
+  assert_non_null(strstr(err.msg, part));
+}
+
+static void
+expect_all(struct rig *x, struct op *pending)
+{
+  struct qp_context *c = NULL;
+  char why[MODEL_WHY] = "";
+  struct qp_err err;
+
+  if (qp_context_open(x->store, &x->a, 0, &c, &err))
+    fail_msg("%s", err.msg);
+  qp_context_close(c);
+  if (!store_is_right(x->store, &x->model, pending, why))
+    fail_msg("%s", why);
+}
+
+/* A commit to the context that fails because of its directory; it may be there later. */
+static struct op
+fail_once(struct rig *x)
+{
+  struct op op = op_save(&x->rng, &x->a, NULL, 1, 50);
+  struct qp_err err = { QP_OK, "" };
+
+  assert_int_equal(op_run(&op, x->store, &err), QP_IO);
+  assert_non_null(strstr(err.msg, denial.part));
+  assert_non_null(strstr(err.msg, "Permission denied"));
+  return op;
+}
+
+/* ---- tests ---- */
+
+static void
+test_while_the_store_runs(void **state)
+{
+  struct qp_store *reader;
+  struct op pending;
+  struct qp_err err;
+  struct rig x;
+
+  (void)state;
+  rig_make(&x);
+  /* All descriptors of it are closed, as after a while. */
+  qp_store_close(x.store);
+  rig_open(&x);
+  must(&x, op_save(&x.rng, &x.b, NULL, 1, 50));
+  must(&x, op_save(&x.rng, &x.a, NULL, 1, 50)); /* its directories are known to exist */
+  for (int i = 0; i < 40; i++) { /* others take the places of descriptors that are kept open */
+    struct qp_uuid id;
+
+    must(&x, op_create(&x.rng, &id));
+    must(&x, op_save(&x.rng, &id, NULL, 1, 20));
+  }
+  deny(&x.a);
+  pending = fail_once(&x);
+  expect_others_go_on(&x, 120);
+  expect_aside(&x, x.store, "Permission denied");
+  assert_int_equal(open_as(&x, QP_STORE_READONLY, &reader, &err), QP_OK);
+  expect_aside(&x, reader, "could not be written");
+  qp_store_close(reader);
+  deny(NULL);
+  expect_all(&x, &pending); /* it is back by itself */
+  must(&x, op_save(&x.rng, &x.a, NULL, 1, 50));
+  qp_store_close(x.store);
+  rig_open(&x);
+  expect_all(&x, NULL);
+  op_release(&pending);
+  rig_remove(&x);
+}
+
+/* What is held survives ends of every kind, and what came before it is in order. */
+static void
+die_with_something_held(int ends, bool cut)
+{
+  struct op pending;
+  struct rig x;
+
+  rig_make(&x);
+  for (int i = 0; i < 40; i++) {
+    struct qp_uuid id;
+
+    must(&x, op_create(&x.rng, &id));
+    must(&x, op_save(&x.rng, &id, NULL, 1, 20));
+  }
+  deny(&x.a);
+  pending = fail_once(&x);
+  for (int i = 0; i < ends; i++) {
+    if (i % 3 == 2) {
+      qp_store_close(x.store);
+      x.store = NULL;
+    } else {
+      rig_die(&x, cut);
+    }
+    rig_open(&x);
+    expect_aside(&x, x.store, "Permission denied");
+    expect_others_go_on(&x, i % 2 ? 120 : 80);
+  }
+  deny(NULL);
+  if (ends % 2) {
+    rig_die(&x, cut);
+    rig_open(&x);
+  }
+  expect_all(&x, &pending);
+  must(&x, op_save(&x.rng, &x.a, NULL, 1, 50));
+  rig_die(&x, cut);
+  rig_open(&x);
+  expect_all(&x, NULL);
+  op_release(&pending);
+  rig_remove(&x);
+}
+
+static void
+test_over_ends_and_starts(void **state)
+{
+  (void)state;
+  for (int ends = 0; ends < 5; ends++) {
+    die_with_something_held(ends, false);
+    die_with_something_held(ends, true);
+  }
+}
+
+/* Acknowledged commits that only the journal has, and a directory that cannot be written when the
+ * store starts. */
+static void
+test_when_the_store_starts(void **state)
+{
+  struct qp_store *reader;
+  struct qp_err err;
+  char why[MODEL_WHY] = "";
+
+  (void)state;
+  for (int cut = 0; cut < 2; cut++) {
+    struct rig x;
+
+    rig_make(&x);
+    rig_die(&x, cut);
+    deny(&x.a);
+    rig_open(&x); /* without a failure */
+    expect_aside(&x, x.store, "Permission denied");
+    expect_others_go_on(&x, 120);
+    rig_die(&x, cut);
+    assert_int_equal(open_as(&x, QP_STORE_READONLY, &reader, &err), QP_OK);
+    expect_aside(&x, reader, "could not be written");
+    if (!model_context_matches(model_context(&x.model, &x.b), reader, true, why))
+      fail_msg("%s", why);
+    qp_store_close(reader);
+    deny(NULL);
+    assert_int_equal(open_as(&x, QP_STORE_READONLY, &reader, &err), QP_OK);
+    if (!model_matches(&x.model, reader, why))
+      fail_msg("%s", why);
+    qp_store_close(reader);
+    rig_open(&x);
+    expect_all(&x, NULL);
+    rig_remove(&x);
+  }
+}
+
+/* A disk that cannot read or write the files of one context stops the store until it has recovered;
+ * then it is that context's own trouble. */
+static void
+test_a_bad_block_in_one_context(void **state)
+{
+  struct op pending;
+  struct qp_err err = { QP_OK, "" };
+  char text[QP_UUID_TEXT];
+  char part[64];
+  struct rig x;
+
+  (void)state;
+  rig_make(&x);
+  for (int i = 0; i < 40; i++) {
+    struct qp_uuid id;
+
+    must(&x, op_create(&x.rng, &id));
+    must(&x, op_save(&x.rng, &id, NULL, 1, 20));
+  }
+  (void)snprintf(part, sizeof(part), "contexts/%s", qp_uuid_text(&x.a, text));
+  assert_int_equal(qp__os_fault_filter(x.fault, part), 0);
+  qp__os_fault_arm(x.fault, 1, QP__FAULT_EIO, true);
+  pending = op_save(&x.rng, &x.a, NULL, 1, 50);
+  assert_int_not_equal(op_run(&pending, x.store, &err), QP_OK);
+  for (int i = 0; i < 3 && qp_store_writable(x.store, NULL); i++)
+    if (!qp_store_recover(x.store, &err))
+      break;
+  if (qp_store_writable(x.store, NULL))
+    fail_msg("%s", err.msg);
+  expect_others_go_on(&x, 120);
+  qp__os_fault_disarm(x.fault);
+  assert_int_equal(qp__os_fault_filter(x.fault, NULL), 0);
+  expect_all(&x, &pending);
+  op_release(&pending);
+  rig_remove(&x);
+}
+
+int
+main(void)
+{
+  const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_while_the_store_runs),
+    cmocka_unit_test(test_over_ends_and_starts),
+    cmocka_unit_test(test_when_the_store_starts),
+    cmocka_unit_test(test_a_bad_block_in_one_context),
+  };
+
+  return cmocka_run_group_tests_name("aside", tests, NULL, NULL);
+}
