@@ -197,6 +197,7 @@ fill_options(struct serving *s, const struct cli_config *config, const struct pa
   *o = (struct qp__http_options){
     .store = s->cli->store,
     .engine = s->engine,
+    .read_only = v[CONFIG_READ_ONLY].number != 0,
     .listen = v[CONFIG_LISTEN].text,
     .data = directory_of(v[CONFIG_DATA].text),
     .threads = (unsigned)v[CONFIG_THREADS].number,
@@ -331,9 +332,31 @@ tell_url(const struct serving *s, struct qp_err *err)
   return rc ? rc : cli_out_flush(err);
 }
 
+/* Opens the store. Where a full disk keeps it from finishing what a crash cut short, nothing can be
+ * served yet: it waits for room, or for a signal. */
+static enum qp_rc
+open_store(struct serving *s, bool reads, const sigset_t *signals, struct qp_err *err)
+{
+  static const struct timespec second = { .tv_sec = 1 };
+  enum qp_rc rc = cli_open(s->cli, reads ? CLI_READ : CLI_CREATE, err);
+
+  if (rc == QP_FULL)
+    say(&s->log, QP_LOG_ERROR, "not started yet, because there is no room on the disk: %.250s",
+        err->msg);
+  while (rc == QP_FULL) {
+    int caught = sigtimedwait(signals, NULL, &second);
+
+    if (caught == SIGTERM || caught == SIGINT)
+      break;
+    rc = cli_open(s->cli, reads ? CLI_READ : CLI_CREATE, err);
+  }
+  return rc;
+}
+
 static enum qp_rc
 serve(struct serving *s, struct qp_err *err)
 {
+  bool reads = s->config.values[CONFIG_READ_ONLY].number != 0;
   struct cli *cli = s->cli;
   struct qp__http_options o;
   struct pair pair = { 0 };
@@ -347,11 +370,11 @@ serve(struct serving *s, struct qp_err *err)
   cli->data = s->config.values[CONFIG_DATA].text;
   cli->log = log_line;
   cli->log_arg = &s->log;
-  rc = cli_open(cli, CLI_CREATE, err);
+  rc = open_store(s, reads, &signals, err);
   if (rc)
     return rc;
   rc = read_pair(&s->config, &pair, err);
-  if (!rc)
+  if (!rc && !reads)
     rc = cli_engine_start(cli, &s->config, &s->engine, err);
   if (!rc) {
     fill_options(s, &s->config, &pair, &o);
@@ -363,7 +386,7 @@ serve(struct serving *s, struct qp_err *err)
   s->engine = NULL;
   if (!rc) {
     warn_of_key(s, &s->config);
-    if (qp_store_announce(cli->store, qp__http_url(s->http), &late))
+    if (!reads && qp_store_announce(cli->store, qp__http_url(s->http), &late))
       say(&s->log, QP_LOG_WARN, "%s", late.msg);
   }
   if (!rc)
@@ -371,7 +394,7 @@ serve(struct serving *s, struct qp_err *err)
   if (!rc)
     serve_until_signal(s, &signals);
   qp__http_stop(s->http);
-  if (qp_store_announce(cli->store, "", &late))
+  if (!reads && qp_store_announce(cli->store, "", &late))
     say(&s->log, QP_LOG_WARN, "%s", late.msg);
   qp_store_close(cli->store); /* while there is a log for what it says */
   cli->store = NULL;
@@ -423,6 +446,10 @@ const struct cli_command cli_cmd_serve = {
            "is a key ('quipu key create'), every request needs one; an address that other\n"
            "machines reach is listened on only then. Requests by foreign web pages are\n"
            "refused.\n"
+           "\n"
+           "On a full disk it can be read and things can be deleted; writes are taken again\n"
+           "when there is room. With --read-only it changes nothing, runs no turns and takes\n"
+           "no lock: several can run beside one that writes.\n"
            "\n"
            "Every option is also a key of " CONFIG_NAME
            " and a variable of the environment: --max-body\n"

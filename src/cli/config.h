@@ -46,6 +46,8 @@ enum config_type {
       "threads that answer; 0: one a processor, at most 8")                                     \
   ROW(STOP_TIMEOUT, "stop-timeout", 0, "SECONDS", "server", NUMBER, 1, 3600, true, "10",        \
       "how long a stop waits for requests that have begun")                                     \
+  ROW(READ_ONLY, "read-only", 0, "yes|no", "server", SWITCH, 0, 0, false, "no",                 \
+      "only read: no writes, no turns, and no lock, so beside a process that writes")           \
   NONE(TLS_CERT, "tls-cert", 0, "FILE", "tls", TEXT, 0, 0, true, "",                            \
        "certificate and its chain, PEM; the server speaks https then")                          \
   NONE(TLS_KEY, "tls-key", 0, "FILE", "tls", TEXT, 0, 0, true, "",                              \

@@ -154,6 +154,9 @@ set_option(struct slot slot, const char *inlined, int argc, char **argv, int *po
     if (inlined)
       return cli_fail(err, QP_INVALID, "option --%s takes no value", slot.option->name);
     value = "";
+  } else if (!value && strcmp(slot.option->value, "yes|no") == 0 &&
+             (*pos + 1 >= argc || argv[*pos + 1][0] == '-')) {
+    value = "yes"; /* a switch that is only named is on */
   } else if (!value) {
     if (*pos + 1 >= argc)
       return cli_fail(err, QP_INVALID, "option --%s needs a value: --%s %s", slot.option->name,

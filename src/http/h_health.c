@@ -63,7 +63,9 @@ qp__h_readyz(struct qp__request *r, struct qp_err *err)
   if (qp__http_stopping(r->http))
     return qp__request_fail(r, MHD_HTTP_SERVICE_UNAVAILABLE, "STOPPING", err,
                             "the server is stopping");
-  if (qp_store_writable(r->http->store, err))
+  if (r->http->read_only)
+    say(r, "read-only");
+  else if (qp_store_writable(r->http->store, err))
     r->then = try_ready;
   else
     say(r, "ready");

@@ -13,9 +13,10 @@
 #define HELD_BYTES ((size_t)64 << 20)
 
 enum qp_rc
-qp__holds_init(struct qp__holds *h, struct qp_store *store, struct qp_err *err)
+qp__holds_init(struct qp__holds *h, struct qp_store *store, bool read_only, struct qp_err *err)
 {
   h->store = store;
+  h->read_only = read_only;
   if (pthread_mutex_init(&h->lock, NULL))
     return qp__fail_nomem(err, "starting the server");
   if (pthread_cond_init(&h->changed, NULL)) {
@@ -169,6 +170,12 @@ enter(struct qp__holds *h, const struct qp_uuid *id, struct qp__held **out, bool
       break;
     (void)pthread_cond_wait(&h->changed, &h->lock);
   }
+  if (held && h->read_only) {
+    take_out(held);
+    held->stage = QP__HELD_ALONE;
+    slot = slot_of(h, id);
+    held = NULL;
+  }
   if (held && held->stage == QP__HELD_DYING) {
     rc = fail_not_found(err);
   } else if (held) {
@@ -253,7 +260,7 @@ qp__held_find(struct qp__request *r, const char *text)
   struct qp__held *held;
   struct qp_uuid id;
 
-  if (qp_uuid_parse(text, &id, NULL))
+  if (h->read_only || qp_uuid_parse(text, &id, NULL))
     return NULL;
   (void)pthread_mutex_lock(&h->lock);
   held = *slot_of(h, &id);
@@ -283,7 +290,9 @@ qp__held_put(struct qp__held *held)
   if (--held->refs == 0) {
     if (held->stage == QP__HELD_DYING) {
       deleter = held->deleter;
-    } else if (qp_context_stale(held->context)) {
+    } else if (held->stage == QP__HELD_ALONE) {
+      surplus = held;
+    } else if (h->read_only || qp_context_stale(held->context)) {
       take_out(held);
       surplus = held;
     } else {
@@ -350,7 +359,8 @@ qp__held_resize(struct qp__held *held, size_t render_bytes)
   struct qp__holds *h = held->holds;
 
   (void)pthread_mutex_lock(&h->lock);
-  h->render_bytes += render_bytes - held->render_bytes;
+  if (held->stage != QP__HELD_ALONE)
+    h->render_bytes += render_bytes - held->render_bytes;
   held->render_bytes = render_bytes;
   (void)pthread_mutex_unlock(&h->lock);
 }

@@ -3,7 +3,8 @@
  * A held context keeps what is dear to make again: the library's handle, and the rendered bodies of
  * its state (state.h). Idle ones are kept, the newest HELD_MAX of them and within HELD_BYTES of
  * rendered bodies; the rest is closed. Deleting waits until nobody uses the context, and whoever
- * asks for it meanwhile finds nothing. */
+ * asks for it meanwhile finds nothing. A server that only reads keeps and shares none: another
+ * process may change them at any time. */
 #ifndef QP_HTTP_HELD_H
 #define QP_HTTP_HELD_H
 
@@ -61,7 +62,12 @@ struct qp__failure {
   char message[sizeof(((struct qp_err *)0)->msg)];
 };
 
-enum qp__held_stage { QP__HELD_OPENING, QP__HELD_READY, QP__HELD_DYING };
+enum qp__held_stage {
+  QP__HELD_OPENING,
+  QP__HELD_READY,
+  QP__HELD_DYING,
+  QP__HELD_ALONE, /* in no list: it goes with its last user */
+};
 
 struct qp__held {
   struct qp__holds *holds;
@@ -92,12 +98,14 @@ struct qp__holds {
   pthread_cond_t changed;
   struct qp__held *table[QP__HELD_BUCKETS];
   struct qp__held *newest, *oldest; /* idle ones */
+  bool read_only;
   size_t idle;
   size_t render_bytes;
   _Atomic uint64_t epoch; /* grows when something changed that may concern any context */
 };
 
-enum qp_rc qp__holds_init(struct qp__holds *h, struct qp_store *store, struct qp_err *err);
+enum qp_rc qp__holds_init(struct qp__holds *h, struct qp_store *store, bool read_only,
+                          struct qp_err *err);
 /* Nothing may be in use. */
 void qp__holds_release(struct qp__holds *h);
 

@@ -24,6 +24,7 @@ struct qp__http {
   int listen_fd;
   char *url;
   bool exposed;          /* other machines reach the address */
+  bool read_only;        /* see server.h */
   struct qp__keys *keys; /* never NULL */
   struct qp__uuid_gen ids;
   struct qp__settings *_Atomic settings; /* in force; never NULL while requests come */

@@ -189,6 +189,8 @@ check_whole(const struct qp__request *r, struct qp_err *err)
     *err = r->outcome;
     return err->rc;
   }
+  if (!r->too_big && r->route && r->route->scope >= QP__SCOPE_WRITE && r->http->read_only)
+    return qp__fail(err, QP_READONLY, "this server only reads: it was started with --read-only");
   if (!r->too_big)
     return QP_OK;
   return r->body.rc == QP_TOOBIG
@@ -467,7 +469,7 @@ init_locks(struct qp__http *http, struct qp_err *err)
 static enum qp_rc
 init_parts(struct qp__http *http, const struct qp__http_options *o, struct qp_err *err)
 {
-  enum qp_rc rc = qp__holds_init(&http->holds, o->store, err);
+  enum qp_rc rc = qp__holds_init(&http->holds, o->store, o->read_only, err);
 
   if (rc)
     return rc;
@@ -520,6 +522,7 @@ qp__http_start(const struct qp__http_options *options, struct qp__http **out, st
   }
   http->listen_fd = -1;
   http->store = options->store;
+  http->read_only = options->read_only;
   http->log = options->log ? options->log : log_nothing;
   http->log_arg = options->log_arg;
   http->started_ms = qp__clock_wall_ms();

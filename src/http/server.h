@@ -13,6 +13,7 @@ struct qp__http_options {
   struct qp_store *store;
   struct qp_engine *engine;     /* runs the turns; once the server has started it is the server's,
                                  * which stops it. NULL: there are no turns */
+  bool read_only;               /* every request that would change something is refused */
   const char *listen;           /* "127.0.0.1:7878", "[::1]:0"; port 0 picks a free one */
   const char *data;             /* the data directory, for keys.json; NULL: there are no keys */
   unsigned threads;             /* default: processors, at most 8 */

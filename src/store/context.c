@@ -262,10 +262,22 @@ migrate_first(struct qp_store *s, const struct qp_uuid *id, struct qp_err *err)
   return is_new ? QP_OK : qp__migrate_in_place(s, id, err);
 }
 
+/* In a store that is only read, another process may have changed a context that is in memory: then
+ * whoever has it keeps what it was, and it is loaded afresh for the others. */
+static bool
+is_outdated(const struct qp_context *c, const uint8_t stamp[16])
+{
+  static const uint8_t unknown[16];
+
+  return memcmp(c->stamp, stamp, 16) != 0 || memcmp(stamp, unknown, 16) == 0;
+}
+
 enum qp_rc
 qp_context_open(struct qp_store *store, const struct qp_uuid *id, unsigned load,
                 struct qp_context **out, struct qp_err *err)
 {
+  bool look = store->readonly && store->driver->context_stamp;
+  uint8_t stamp[16] = { 0 };
   struct qp_context *c;
   enum qp_rc rc = QP_OK;
 
@@ -273,8 +285,15 @@ qp_context_open(struct qp_store *store, const struct qp_uuid *id, unsigned load,
     rc = migrate_first(store, id, err);
   if (rc)
     return rc;
+  if (look)
+    store->driver->context_stamp(store->self, id, stamp);
   (void)pthread_mutex_lock(&store->lock);
   c = wait_for(store, id);
+  if (c && look && is_outdated(c, stamp)) {
+    atomic_store(&c->stale, true);
+    *find_place(store, id) = c->chain;
+    c = NULL;
+  }
   if (c) {
     leave_idle(c);
     c->refs++;
@@ -284,6 +303,7 @@ qp_context_open(struct qp_store *store, const struct qp_uuid *id, unsigned load,
     (void)pthread_mutex_unlock(&store->lock);
     if (!c)
       return qp__fail_nomem(err, "opening a context");
+    memcpy(c->stamp, stamp, sizeof(stamp));
     rc = load_context(c, err);
     end_busy(c, rc == QP_OK);
     if (rc)

@@ -53,6 +53,7 @@ struct qp_context {
   void *driver;      /* the driver's handle */
   bool old;          /* in an old format: read, never written */
   atomic_bool stale; /* another one than is stored: read, never written (recover.c) */
+  uint8_t stamp[16]; /* of the driver, before it was loaded; only in a store that is only read */
   bool newborn;      /* made since the store was opened, and in memory since */
   struct qp__tree tree;
   _Atomic uint64_t version;

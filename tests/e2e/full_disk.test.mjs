@@ -7,7 +7,7 @@ import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import test from 'node:test';
-import { lines, run } from './helper.mjs';
+import { Running, lines, run } from './helper.mjs';
 import { serve } from './server.mjs';
 import { until } from './turns.mjs';
 
@@ -108,4 +108,17 @@ test('after kill -9 on a full disk a server reads, deletes, and takes writes aga
   assert.equal(ids(data, contexts[1].id).at(-1), body.message_id);
   assert.ok(fs.existsSync(path.join(data, 'journal/reserve')));
   works(data, ['check']);
+});
+
+test('a server that needs room to start waits for it', async (t) => {
+  const dir = mountDisk(t, 32);
+  if (!dir) return t.skip('a file system cannot be mounted here');
+  fill(dir);
+  const waiting = new Running(t, path.join(dir, 'data'), ['serve', '--listen', '127.0.0.1:0']);
+  await waiting.logged(/not started yet, because there is no room on the disk/);
+  fs.rmSync(path.join(dir, 'filler'));
+  assert.match(await waiting.next(), /^quipu serves http/);
+  waiting.child.kill('SIGTERM');
+  assert.equal((await waiting.ended).status, 0);
+  works(path.join(dir, 'data'), ['check']);
 });
