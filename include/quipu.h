@@ -360,6 +360,11 @@ QP_API bool qp_context_stale(const struct qp_context *context);
 /* The metadata as JSON (docs/formats.md), released with qp_free(). */
 QP_API QP_MUST_CHECK enum qp_rc qp_context_metadata(struct qp_context *context, char **out,
                                                     size_t *len, struct qp_err *err);
+/* The same without the branches ("branches" is empty), so that it costs as much for a thousand of
+ * them as for one. "updated_at" is the later of the metadata's own and the times of the branches'
+ * last messages. */
+QP_API QP_MUST_CHECK enum qp_rc qp_context_summary(struct qp_context *context, char **out,
+                                                   size_t *len, struct qp_err *err);
 /* Changes the metadata by a JSON object: "title", "parent_id", "config" (merged field by field,
  * null removes), "current_state", "state_detail" and fields unknown to quipu. What is not named
  * stays. Rewrites metadata.json and nothing else. When nothing changes, nothing is written. */

@@ -17,7 +17,7 @@ qp__context_metadata(struct qp_context *context, json_t **out, struct qp_err *er
 {
   char *text = NULL;
   size_t len = 0;
-  enum qp_rc rc = qp_context_metadata(context, &text, &len, err);
+  enum qp_rc rc = qp_context_summary(context, &text, &len, err);
 
   if (!rc)
     rc = qp__json_parse_object("the metadata", (struct qp_bytes){ text, len }, out, err);
@@ -39,41 +39,6 @@ qp__context_shown(struct qp__held *held, json_t **out, struct qp_err *err)
   }
   *out = metadata;
   return QP_OK;
-}
-
-/* ---- times ---- */
-
-struct latest {
-  struct qp_context *context;
-  int64_t at;
-};
-
-static enum qp_rc
-see_head(void *arg, const struct qp_branch_info *branch)
-{
-  struct latest *latest = arg;
-  struct qp_message_info info;
-
-  if (!qp_uuid_is_none(&branch->head) &&
-      qp_message_find(latest->context, &branch->head, &info, NULL) == QP_OK &&
-      info.created_at > latest->at)
-    latest->at = info.created_at;
-  return QP_OK;
-}
-
-enum qp_rc
-qp__context_updated_at(struct qp_context *context, const json_t *metadata, int64_t *out,
-                       struct qp_err *err)
-{
-  struct latest latest = { context, 0 };
-  enum qp_rc rc;
-
-  rc = qp__json_time("the metadata", metadata, "updated_at", &latest.at, err);
-  if (!rc)
-    rc = qp_branch_list(context, see_head, &latest, err);
-  if (!rc)
-    *out = latest.at;
-  return rc;
 }
 
 /* ---- branches ---- */
@@ -356,7 +321,7 @@ render(struct qp__held *held, const char *owner, bool messages, struct qp__buf *
   qp__buf_init(&full.pool, QP__REPLY_MAX);
   rc = qp__context_shown(held, &metadata, err);
   if (!rc)
-    rc = qp__context_updated_at(held->context, metadata, &updated_at, err);
+    rc = qp__json_time("the metadata", metadata, "updated_at", &updated_at, err);
   if (!rc && !show_config_prompt(metadata, owner))
     rc = qp__fail_nomem(err, "the context");
   if (rc)

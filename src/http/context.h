@@ -32,10 +32,8 @@ void qp__branch_emit(struct qp_store *store, const char *owner, struct qp__buf *
 enum qp_rc qp__branch_find(struct qp_context *context, const char *name, char **found,
                            uint64_t *messages, struct qp_err *err);
 
-/* The later of the time in the metadata and those of the branches' last messages. */
-enum qp_rc qp__context_updated_at(struct qp_context *context, const json_t *metadata, int64_t *out,
-                                  struct qp_err *err);
-/* The metadata as an object; release it with json_decref(). */
+/* The metadata without the branches, as an object, "updated_at" being that of the last change of
+ * any kind; release it with json_decref(). */
 enum qp_rc qp__context_metadata(struct qp_context *context, json_t **out, struct qp_err *err);
 
 /* The same as it is to be shown: a change that could not be saved makes it Failed (change.h). */

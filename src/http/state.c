@@ -155,7 +155,7 @@ render_whole(struct qp__held *held, const char *branch, uint64_t last, bool no_s
   if (!rc) /* before the messages are read, which may be newer then but not older */
     rc = find_last_event(held->context, metadata, &last_event, err);
   if (!rc)
-    rc = qp__context_updated_at(held->context, metadata, &updated_at, err);
+    rc = qp__json_time("the metadata", metadata, "updated_at", &updated_at, err);
   if (!rc)
     rc = qp__branch_find(held->context, branch, &x->name, &x->total, err);
   if (rc)

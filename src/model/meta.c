@@ -293,14 +293,13 @@ copy_value(const json_t *from, json_t **to)
 }
 
 enum qp_rc
-qp__meta_clone(const struct qp__meta *m, struct qp__meta **out, struct qp_err *err)
+qp__meta_clone_head(const struct qp__meta *m, struct qp__meta **out, struct qp_err *err)
 {
   struct qp__meta *copy = qp__alloc0(1, sizeof(*copy));
 
   if (!copy || !qp__str_replace(&copy->title, m->title) ||
       !qp__str_replace(&copy->active, m->active) || !copy_value(m->config, &copy->config) ||
-      !copy_value(m->state_detail, &copy->state_detail) || !copy_value(m->extra, &copy->extra) ||
-      !qp__branches_clone(m, copy)) {
+      !copy_value(m->state_detail, &copy->state_detail) || !copy_value(m->extra, &copy->extra)) {
     qp__meta_free(copy);
     return qp__fail_nomem(err, "a context");
   }
@@ -311,6 +310,21 @@ qp__meta_clone(const struct qp__meta *m, struct qp__meta **out, struct qp_err *e
   copy->state = m->state;
   *out = copy;
   return QP_OK;
+}
+
+enum qp_rc
+qp__meta_clone(const struct qp__meta *m, struct qp__meta **out, struct qp_err *err)
+{
+  struct qp__meta *copy = NULL;
+  enum qp_rc rc = qp__meta_clone_head(m, &copy, err);
+
+  if (!rc && !qp__branches_clone(m, copy)) {
+    qp__meta_free(copy);
+    return qp__fail_nomem(err, "a context");
+  }
+  if (!rc)
+    *out = copy;
+  return rc;
 }
 
 bool

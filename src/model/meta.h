@@ -89,6 +89,8 @@ enum qp_rc qp__meta_new(const struct qp_context_spec *spec, int64_t now_ms, stru
 enum qp_rc qp__meta_decode(const char *what, struct qp_bytes json, struct qp__meta **out,
                            struct qp_err *err);
 enum qp_rc qp__meta_encode(const struct qp__meta *m, struct qp__buf *out, struct qp_err *err);
+/* Everything but the branches, of which the copy has none. */
+enum qp_rc qp__meta_clone_head(const struct qp__meta *m, struct qp__meta **out, struct qp_err *err);
 enum qp_rc qp__meta_clone(const struct qp__meta *m, struct qp__meta **out, struct qp_err *err);
 void qp__meta_free(struct qp__meta *m);
 

@@ -139,21 +139,6 @@ drop_row(struct qp__catalogue *cat, const struct qp_uuid *id, struct qp_err *err
   return rc;
 }
 
-/* The latest of the metadata's time and those of the heads. */
-static int64_t
-time_of(const struct qp_context *c, const struct qp__view *v)
-{
-  int64_t latest = v->meta->updated_at;
-
-  for (size_t i = 0; i < v->meta->branch_count; i++) {
-    uint32_t head = atomic_load_explicit(&v->branches[i]->head, memory_order_acquire);
-
-    if (head != QP__NO_SLOT && qp__tree_at(&c->tree, head)->time > latest)
-      latest = qp__tree_at(&c->tree, head)->time;
-  }
-  return latest;
-}
-
 static void
 bind_context(sqlite3_stmt *st, struct qp_context *c, const struct qp__view *v, uint32_t messages)
 {
@@ -161,7 +146,7 @@ bind_context(sqlite3_stmt *st, struct qp_context *c, const struct qp__view *v, u
 
   qp__cat_bind_text(st, 2, m->title);
   (void)sqlite3_bind_int64(st, 3, m->created_at);
-  (void)sqlite3_bind_int64(st, 4, time_of(c, v));
+  (void)sqlite3_bind_int64(st, 4, qp__view_time(v, &c->tree));
   (void)sqlite3_bind_int64(st, 5, messages);
   (void)sqlite3_bind_int64(st, 6,
                            (int64_t)atomic_load_explicit(&c->tree.bytes, memory_order_relaxed));

@@ -717,8 +717,9 @@ qp_context_belongs_to(struct qp_context *context, const char *owner)
   return same;
 }
 
-enum qp_rc
-qp_context_metadata(struct qp_context *context, char **out, size_t *len, struct qp_err *err)
+/* With `head` without the branches, and with the time of the last change of any kind. */
+static enum qp_rc
+encode_metadata(struct qp_context *context, bool head, char **out, size_t *len, struct qp_err *err)
 {
   struct qp__view *v = qp__view_get(context);
   struct qp__meta *own = NULL;
@@ -727,7 +728,12 @@ qp_context_metadata(struct qp_context *context, char **out, size_t *len, struct 
   char *taken;
 
   qp__buf_init(&text, QP__META_MAX);
-  rc = qp__meta_clone(v->meta, &own, err); /* encoding counts references to the values it writes */
+  if (head)
+    rc = qp__meta_clone_head(v->meta, &own, err);
+  else
+    rc = qp__meta_clone(v->meta, &own, err); /* encoding counts references to what it writes */
+  if (!rc && head)
+    own->updated_at = qp__view_time(v, &context->tree);
   qp__view_unref(v);
   if (!rc)
     rc = qp__meta_encode(own, &text, err);
@@ -741,6 +747,18 @@ qp_context_metadata(struct qp_context *context, char **out, size_t *len, struct 
   }
   qp__buf_release(&text);
   return rc;
+}
+
+enum qp_rc
+qp_context_metadata(struct qp_context *context, char **out, size_t *len, struct qp_err *err)
+{
+  return encode_metadata(context, false, out, len, err);
+}
+
+enum qp_rc
+qp_context_summary(struct qp_context *context, char **out, size_t *len, struct qp_err *err)
+{
+  return encode_metadata(context, true, out, len, err);
 }
 
 void

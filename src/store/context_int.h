@@ -155,6 +155,8 @@ void qp__view_unref(struct qp__view *v);
 /* The branch by name (NULL: the active one); borrowed from the view. QP_NOTFOUND. */
 enum qp_rc qp__view_branch(const struct qp__view *v, const char *name, struct qp__branch **out,
                            struct qp_err *err);
+/* The latest of the metadata's time and those of the heads. */
+int64_t qp__view_time(const struct qp__view *v, const struct qp__tree *tree);
 /* A view of `meta`, which it takes over also on failure; branches known to `old` are shared with
  * it. */
 enum qp_rc qp__view_new(struct qp__meta *meta, const struct qp__view *old, struct qp__view **out,

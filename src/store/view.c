@@ -88,6 +88,20 @@ qp__view_branch(const struct qp__view *v, const char *name, struct qp__branch **
   return QP_OK;
 }
 
+int64_t
+qp__view_time(const struct qp__view *v, const struct qp__tree *tree)
+{
+  int64_t latest = v->meta->updated_at;
+
+  for (size_t i = 0; i < v->meta->branch_count; i++) {
+    uint32_t head = atomic_load_explicit(&v->branches[i]->head, memory_order_acquire);
+
+    if (head != QP__NO_SLOT && qp__tree_at(tree, head)->time > latest)
+      latest = qp__tree_at(tree, head)->time;
+  }
+  return latest;
+}
+
 enum qp_rc
 qp__view_new(struct qp__meta *meta, const struct qp__view *old, struct qp__view **out,
              struct qp_err *err)

@@ -51,7 +51,7 @@ read_metadata(struct load *l)
   const char *branch;
   char *text = NULL;
   size_t len = 0;
-  enum qp_rc rc = qp_context_metadata(l->context, &text, &len, &l->err);
+  enum qp_rc rc = qp_context_summary(l->context, &text, &len, &l->err);
 
   if (!rc)
     rc = qp__json_parse_object("the metadata", (struct qp_bytes){ text, len }, &l->metadata,

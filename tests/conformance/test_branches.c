@@ -612,10 +612,44 @@ test_a_name_that_cannot_be_one_is_refused(void **state)
   expect_no_findings(f);
 }
 
+/* What a server reads with every append does not grow with the number of branches. */
+static void
+test_a_summary_is_the_metadata_without_the_branches(void **state)
+{
+  struct fixture *f = *state;
+  struct qp_context *c = new_context(f);
+  size_t first = 0, len = 0;
+  char *text = NULL;
+  json_t *summary;
+  json_t *whole;
+
+  (void)say(c, NULL, "hello");
+  OK(qp_context_summary(c, &text, &first, &failure));
+  qp_free(text);
+  for (int i = 0; i < 50; i++)
+    OK(qp_branch_fork(c, pathf("branch-%d", i), NULL, NULL, &failure));
+  OK(qp_context_summary(c, &text, &len, &failure));
+  assert_int_equal(len, first);
+  summary = json_loadb(text, len, 0, NULL);
+  qp_free(text);
+  whole = metadata_of(c);
+  assert_int_equal(json_object_size(json_object_get(whole, "branches")), 51);
+  assert_int_equal(json_object_size(json_object_get(summary, "branches")), 0);
+  (void)json_object_del(whole, "branches");
+  (void)json_object_del(summary, "branches");
+  (void)json_object_del(whole, "updated_at");
+  (void)json_object_del(summary, "updated_at");
+  assert_true(json_equal(whole, summary));
+  json_decref(whole);
+  json_decref(summary);
+  qp_context_close(c);
+}
+
 int
 main(void)
 {
   const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_a_summary_is_the_metadata_without_the_branches),
     cmocka_unit_test(test_fork_at_the_head_at_any_message_and_from_another_branch),
     cmocka_unit_test(test_fork_at_a_message_that_another_branch_has),
     cmocka_unit_test(test_fork_refuses_what_cannot_be_and_changes_nothing),
