@@ -378,7 +378,9 @@ static void
 refuse_signals(struct filter *f, pid_t supervisor, pid_t maker)
 {
   const uint32_t processes[] = { (uint32_t)supervisor, (uint32_t)maker };
-  const uint32_t groups[] = { (uint32_t)-1, (uint32_t)-supervisor, (uint32_t)-getpgid(maker) };
+  const pid_t group = getpgid(maker); /* 0: it is of another PID namespace */
+  const uint32_t groups[] = { (uint32_t)-1, (uint32_t)-supervisor,
+                              (uint32_t)(group > 1 ? -group : -1) };
   static const uint32_t calls[] = {
     SYS_kill, SYS_tkill, SYS_tgkill, SYS_rt_sigqueueinfo, SYS_rt_tgsigqueueinfo, SYS_pidfd_open
   };

@@ -430,6 +430,7 @@ test_a_daemon_ends_when_the_server_is_killed(void **state)
   assert_int_equal(waitpid(server, NULL, 0), server);
   while (is_alive(pid)) /* it will get its signal; the test's time limit bounds this */
     (void)usleep(1000);
+  assert_int_equal(uv_loop_close(&rig.loop), 0);
   tool_rig_remove(&rig);
 }
 
@@ -538,6 +539,7 @@ test_a_workspace_in_the_data_directory_is_refused(void **state)
   hidden[0] = rig.workspace;
   assert_int_equal(tool_rig_open(&rig, (struct qp__tools_options){ .hidden = hidden }, &err),
                    QP_INVALID);
+  assert_int_equal(uv_loop_close(&rig.loop), 0);
   tool_rig_remove(&rig);
 }
 
@@ -558,6 +560,7 @@ test_a_bind_mount_of_the_data_directory_is_masked(void **state)
   (void)snprintf(point, sizeof(point), "%s/work/in", rig.dir);
   if (mount(data, point, NULL, MS_BIND, NULL) < 0) {
     print_message("cannot mount here: %s\n", strerror(errno));
+    assert_int_equal(uv_loop_close(&rig.loop), 0);
     tool_rig_remove(&rig);
     skip();
   }
