@@ -74,7 +74,8 @@
   X(WORDS_DROP, "INSERT INTO words (words, rowid, text) "                                         \
                 "SELECT 'delete', n, text FROM message WHERE context = ?1")                       \
   X(TEXT_DROP, "DELETE FROM message WHERE context = ?1")                                          \
-  X(WORDS_MERGE, "INSERT INTO words (words, rank) VALUES ('merge', 64)")                          \
+  X(WORDS_MERGE_ALL, "INSERT INTO words (words, rank) VALUES ('merge', -256)")                    \
+  X(WORDS_MERGE, "INSERT INTO words (words, rank) VALUES ('merge', 256)")                         \
   X(VACUUM, "PRAGMA incremental_vacuum(128)")                                                     \
   X(LIST, QP__CAT_ROW "WHERE NOT hidden(id) ORDER BY updated DESC, id DESC")                      \
   X(LIST_AFTER, QP__CAT_ROW                                                                       \
@@ -166,6 +167,7 @@ struct qp__catalogue {
   uint64_t listed;          /* contexts that the last comparison found */
   uint64_t finished;        /* contexts that were brought up to date, text and all */
   size_t dropped;           /* messages whose text has gone since the index was last merged */
+  bool merging;             /* … which goes on */
 
   /* Marks, readers and the thread: under lock. */
   pthread_mutex_t lock;

@@ -655,14 +655,19 @@ keep_dirs(struct qp__catalogue *cat, const struct qp__cat_dirs *dirs, struct qp_
 
 #define MERGE_AFTER 1024 /* messages that have gone */
 
-/* What was deleted gives its place back. */
+/* What was deleted gives its place back, a little each time. The index of words keeps what has gone
+ * until its parts are merged; a merge that changes nothing is at its end. */
 static enum qp_rc
 tidy(struct qp__catalogue *cat, struct qp_err *err)
 {
+  bool begins = cat->dropped >= MERGE_AFTER;
   enum qp_rc rc = QP_OK;
 
-  if (cat->dropped >= MERGE_AFTER) {
-    rc = qp__cat_do(cat->into, QP__CAT_WORDS_MERGE, err);
+  if (begins || cat->merging) {
+    int before = sqlite3_total_changes(cat->into->handle);
+
+    rc = qp__cat_do(cat->into, begins ? QP__CAT_WORDS_MERGE_ALL : QP__CAT_WORDS_MERGE, err);
+    cat->merging = begins || sqlite3_total_changes(cat->into->handle) - before > 1;
     cat->dropped = 0;
   }
   return rc ? rc : qp__cat_do(cat->into, QP__CAT_VACUUM, err);

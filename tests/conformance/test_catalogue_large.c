@@ -556,10 +556,71 @@ test_the_file_catches_up_as_soon_as_it_can_be_written(void **state)
   forget_warnings(f);
 }
 
+/* ---- space ---- */
+
+#define TEXTS 200
+#define TEXT_BYTES 1000
+
+/* A context with TEXTS messages of made-up words, about TEXT_BYTES each. */
+static struct qp_uuid
+make_wordy(struct fixture *f, unsigned *seed)
+{
+  struct qp_message *messages[TEXTS];
+  struct qp_save_result results[TEXTS];
+  struct qp_context *c = new_context(f);
+  struct qp_uuid id = qp_context_id(c);
+
+  for (size_t i = 0; i < TEXTS; i++) {
+    char text[TEXT_BYTES + 16];
+    size_t n = 0;
+
+    while (n < TEXT_BYTES) {
+      *seed = *seed * 1664525u + 1013904223u;
+      n += (size_t)snprintf(text + n, sizeof(text) - n, "word%u ", (*seed >> 16) % 3000);
+    }
+    messages[i] = new_text(QP_ROLE_USER, text);
+  }
+  OK(qp_message_save_batch(c, NULL, messages, TEXTS, results, &failure));
+  for (size_t i = 0; i < TEXTS; i++)
+    qp_message_free(messages[i]);
+  qp_context_close(c);
+  return id;
+}
+
+/* A file that was large becomes about as large as the text needs that is left. */
+static void
+test_deleted_text_gives_its_place_back(void **state)
+{
+  struct fixture *f = *state;
+  struct qp_uuid ids[12];
+  unsigned seed = 1;
+  size_t full;
+
+  for (size_t i = 0; i < COUNT(ids); i++)
+    ids[i] = make_wordy(f, &seed);
+  assert_true(hits_of(f->store, "word1") > 0);
+  OK(qp_store_reindex(f->store, NULL, NULL, &failure));
+  assert_int_equal(sqlite3_wal_checkpoint_v2(f->store->catalogue->main.handle, NULL,
+                                             SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL),
+                   SQLITE_OK);
+  full = file_size(pathf("%s/catalogue.db", f->data));
+  for (size_t i = 1; i < COUNT(ids); i++)
+    OK(qp_context_delete(f->store, &ids[i], &failure));
+  for (int round = 0; round < 30; round++) {
+    say_to(f, &ids[0], "so that there is something to do");
+    assert_true(hits_of(f->store, "word1") > 0);
+  }
+  assert_int_equal(sqlite3_wal_checkpoint_v2(f->store->catalogue->main.handle, NULL,
+                                             SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL),
+                   SQLITE_OK);
+  assert_true((size_t)file_size(pathf("%s/catalogue.db", f->data)) < full / 3);
+}
+
 int
 main(void)
 {
   const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_deleted_text_gives_its_place_back),
     cmocka_unit_test(test_the_first_list_of_a_process_costs_the_same_for_any_number_of_contexts),
     cmocka_unit_test(test_every_page_of_a_list_costs_the_same),
     cmocka_unit_test(test_contexts_in_a_state_are_found_without_looking_at_the_others),
