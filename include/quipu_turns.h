@@ -193,10 +193,11 @@ QP_API QP_MUST_CHECK enum qp_rc qp_engine_tools(struct qp_engine *engine, char *
                                                 struct qp_err *err);
 QP_API QP_MUST_CHECK enum qp_rc qp_engine_tool_servers(struct qp_engine *engine, char **out,
                                                        size_t *len, struct qp_err *err);
-/* Starts MCP servers that are not running, without waiting for the time of their next try. Returns
- * at once. From any thread. */
+/* Starts MCP servers that are not running, without waiting for the time of their next try, and asks
+ * providers for their models anew. Returns at once. From any thread. */
 QP_API void qp_engine_refresh(struct qp_engine *engine);
-/* "provider/model": what is asked when a context names none. Borrowed until the engine stops. */
+/* "provider/model": what is asked when a context names none. The model is empty until the provider
+ * has reported its models, when none was configured. Borrowed until the engine stops. */
 QP_API const char *qp_engine_default_model(const struct qp_engine *engine);
 
 #ifdef __cplusplus

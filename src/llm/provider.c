@@ -168,7 +168,11 @@ make(const struct qp__llm_provider_spec *spec, struct qp__llm_provider *out, str
   p.idle_ms = or_default(spec->idle_ms, IDLE_MS);
   p.name = qp__strdup(name);
   p.url = trim_url(url, protocol);
-  p.model = qp__strdup(spec->model ? spec->model : protocol->model);
+  p.official = !p.codec || (protocol->key_env && p.url && strcmp(p.url, protocol->url) == 0);
+  /* A server of one's own is asked which models it has; a proxy of Anthropic's has theirs. */
+  p.model = qp__strdup(spec->model                                  ? spec->model
+                       : p.official || p.codec != &qp__codec_openai ? protocol->model
+                                                                    : "");
   p.key = spec->key && *spec->key ? qp__strdup(spec->key) : NULL;
   if (!p.name || !p.url || !p.model || (spec->key && *spec->key && !p.key) ||
       !copy_headers(&p, spec->headers)) {

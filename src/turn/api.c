@@ -6,12 +6,16 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "llm/codec.h"
 #include "model/message.h"
+#include "turn/discover.h"
 #include "turn/turn.h"
 
 #define KEY_MAX 255
 #define IDS_MAX 256
 #define LIST_MAX ((size_t)16 << 20)
+#define ASSUMED_WINDOW 32000 /* as models.c has it */
+#define ASSUMED_OUTPUT 4096
 #define DOLLARS 1e6 /* prices are in millionths */
 
 static const char *const action_names[] = {
@@ -308,11 +312,12 @@ static json_t *
 model_object(const struct qp_engine *e, const struct qp__model *model)
 {
   const struct qp__llm_provider *provider = qp__llm_providers_find(&e->providers, model->provider);
+  bool priced = model->origin == QP__MODEL_CONFIGURED || !provider || provider->official;
   json_t *object = json_pack("{s:s, s:s, s:I, s:I, s:b}", "id", model->id, "provider",
                              model->provider, "window", (json_int_t)model->window, "max_output",
                              (json_int_t)model->max_output, "available", provider != NULL);
 
-  if (object && model->has_prices &&
+  if (object && priced && model->has_prices &&
       (json_object_set_new(object, "input_price", json_real((double)model->input / DOLLARS)) ||
        json_object_set_new(object, "output_price", json_real((double)model->output / DOLLARS)))) {
     json_decref(object);
@@ -321,18 +326,53 @@ model_object(const struct qp_engine *e, const struct qp__model *model)
   return object;
 }
 
+/* Whether the table's row stands for a model of a server that reports its models itself. */
+static bool
+is_elsewhere(const struct qp_engine *e, const struct qp__model *model)
+{
+  const struct qp__llm_provider *provider = qp__llm_providers_find(&e->providers, model->provider);
+
+  return model->origin == QP__MODEL_BUILT_IN && provider && !provider->official &&
+         provider->codec == &qp__codec_openai;
+}
+
+struct listing {
+  struct qp_engine *engine;
+  json_t *list;
+};
+
+/* A model that a server has reported; one that was configured is in the list already. */
+static enum qp_rc
+list_known(void *arg, const struct qp__known_model *known)
+{
+  const struct listing *l = arg;
+  const struct qp__model *row = qp__models_get(&l->engine->models, known->id);
+  struct qp__model model = { .id = known->id, .provider = known->provider };
+
+  if (row->origin == QP__MODEL_CONFIGURED && strcmp(row->id, known->id) == 0)
+    return QP_OK;
+  model.origin = QP__MODEL_ASSUMED;
+  model.window = known->window ? known->window : ASSUMED_WINDOW;
+  model.max_output = model.window < ASSUMED_OUTPUT ? model.window : ASSUMED_OUTPUT;
+  return json_array_append_new(l->list, model_object(l->engine, &model)) ? QP_NOMEM : QP_OK;
+}
+
 static json_t *
 list_models(struct qp_engine *e)
 {
-  json_t *list = json_array();
+  struct listing l = { e, json_array() };
   const struct qp__model *model;
+  int bad = !l.list;
 
-  for (size_t i = 0; list && (model = qp__models_at(&e->models, i)); i++)
-    if (json_array_append_new(list, model_object(e, model))) {
-      json_decref(list);
-      list = NULL;
-    }
-  return list;
+  for (size_t i = 0; !bad && (model = qp__models_at(&e->models, i)); i++)
+    if (!is_elsewhere(e, model))
+      bad = json_array_append_new(l.list, model_object(e, model));
+  if (bad || qp__known_each(&e->known, list_known, &l)) {
+    json_decref(l.list);
+    return NULL;
+  }
+  qp__discover_if_old(e); /* for the next one who asks */
+  return l.list;
 }
 
 /* NULL: no memory. */
@@ -421,8 +461,10 @@ qp_engine_tool_servers(struct qp_engine *engine, char **out, size_t *len, struct
 static void
 run_refresh(struct qp_engine *e, struct qp__post *post)
 {
-  if (!e->draining)
+  if (!e->draining) {
     qp__tools_retry(e->tools);
+    qp__discover(e);
+  }
   qp__free(post);
 }
 
@@ -452,5 +494,7 @@ qp_engine_tools(struct qp_engine *engine, char **out, size_t *len, struct qp_err
 const char *
 qp_engine_default_model(const struct qp_engine *engine)
 {
-  return engine->model;
+  const char *found = atomic_load(&engine->default_name);
+
+  return found ? found : engine->model;
 }

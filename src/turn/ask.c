@@ -21,6 +21,7 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "turn/discover.h"
 #include "turn/question.h"
 #include "turn/turn.h"
 
@@ -87,6 +88,7 @@ qp__turn_take_answer(struct qp__turn *t, bool interrupted, struct qp_message **o
 {
   struct qp__turn_facts *f = &t->gear->move.facts;
   const struct qp__llm_usage *u = &t->gear->answer.usage;
+  const struct qp__llm_provider *asked = t->gear->asked.provider;
   int64_t cost = -1;
 
   if (interrupted && (!t->answering || !qp__answer_has_content(&t->gear->answer)))
@@ -101,7 +103,8 @@ qp__turn_take_answer(struct qp__turn *t, bool interrupted, struct qp_message **o
 
     if (model->origin == QP__MODEL_ASSUMED && t->model)
       model = t->model;
-    cost = qp__model_cost(model, u);
+    if (model->origin == QP__MODEL_CONFIGURED || !asked || asked->official)
+      cost = qp__model_cost(model, u); /* others may have other prices */
     f->count.tokens += tokens;
     f->total.tokens += tokens;
     f->count.cost += cost > 0 ? cost : 0;
@@ -446,6 +449,8 @@ void
 qp__turn_ask(struct qp__turn *t)
 {
   t->number++;
+  if (qp__discover_is_needed(t->engine))
+    qp__discover(t->engine);
   if (qp__engine_awaits_tools(t->engine))
     t->waiting_question = t->number;
   else

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "store/context_int.h"
+#include "turn/discover.h"
 #include "turn/turn.h"
 
 /* ---- small things ---- */
@@ -184,9 +185,10 @@ qp__engine_dirty(struct qp_engine *e)
 /* ---- tools that are on their way ---- */
 
 bool
-qp__engine_awaits_tools(const struct qp_engine *e)
+qp__engine_awaits_tools(struct qp_engine *e)
 {
-  return !e->impatient && qp__tools_starting(e->tools) > 0;
+  return (!e->impatient && qp__tools_starting(e->tools) > 0) ||
+         (e->discovering && qp__discover_is_needed(e));
 }
 
 void
@@ -228,6 +230,7 @@ close_all(struct qp_engine *e)
   uv_close((uv_handle_t *)&e->wake, NULL);
   uv_close((uv_handle_t *)&e->tick, NULL);
   uv_close((uv_handle_t *)&e->patience, NULL);
+  qp__discover_close(e);
   qp__llm_engine_close(e->llm);
   qp__tools_close(e->tools, NULL, NULL);
 }
@@ -391,6 +394,8 @@ open_loop(struct qp_engine *e, const struct qp_engine_options *options, struct q
   rc = qp__llm_engine_open(&e->loop, e->os, &e->llm, err);
   if (!rc)
     rc = qp__engine_open_tools(e, options, err);
+  if (!rc)
+    qp__discover(e);
   if (!rc)
     rc = begin_turns(e, options, err);
   if (rc) {

@@ -17,9 +17,11 @@
 #define QP_TURN_ENGINE_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <uv.h>
 
+#include "base/arena.h"
 #include "base/log.h"
 #include "base/uuid.h"
 #include "llm/call.h"
@@ -55,7 +57,13 @@ struct qp_engine {
   struct qp__llm_providers providers;
   struct qp__models models;
   struct qp__known known; /* what providers report, and what faults have taught */
-  char *model;            /* of contexts that name none: "provider/model" */
+  char *model;            /* of contexts that name none: "provider/model", the model may be empty */
+  const struct qp__llm_provider *unnamed; /* then this is the provider, else NULL */
+  _Atomic(const char *) default_name;     /* then this is the name, once it is known, or NULL */
+  struct qp__arena names;                 /* of that */
+  struct qp__discovery *discovery;        /* discover.h; NULL: nothing was ever asked */
+  bool discovering;
+  uint64_t discovered_at; /* by the loop's clock */
   struct qp__demo_script *script;
   struct qp__policy policy;
   struct qp__llm_engine *llm;
@@ -92,8 +100,9 @@ struct qp_engine {
 
 /* From any thread. The post is run in the order of posts. */
 void qp__engine_post(struct qp_engine *e, struct qp__post *post);
-/* Whether a question must wait, because servers have not told their tools yet. */
-bool qp__engine_awaits_tools(const struct qp_engine *e);
+/* Whether a question must wait: servers have not reported their tools yet, or the provider of the
+ * default model has not reported its models. */
+bool qp__engine_awaits_tools(struct qp_engine *e);
 /* Tools came or went; has the form of `changed` in struct qp__tools_options. */
 void qp__engine_tools_changed(void *engine);
 /* There are lines that the next tick must save. */

@@ -11,6 +11,7 @@
 #include "store/context_int.h"
 #include "tool/mcp.h"
 #include "tool/mcp_config.h"
+#include "turn/discover.h"
 #include "turn/engine.h"
 
 #define ROUNDS 50
@@ -137,6 +138,8 @@ set_model(struct qp_engine *e, const char *model, struct qp_err *err)
     e->model = qp__buf_take(&name, NULL);
   if (!rc && !e->model)
     rc = qp__fail_nomem(err, "the default model");
+  if (!rc && !*wire)
+    e->unnamed = provider;
   qp__buf_release(&name);
   return rc;
 }
@@ -166,6 +169,8 @@ qp__engine_unset(struct qp_engine *e)
   qp__llm_providers_release(&e->providers);
   qp__models_release(&e->models);
   qp__known_release(&e->known);
+  qp__discover_free(e);
+  qp__arena_release(&e->names);
   qp__free(e->model);
   qp__demo_script_free(e->script);
 }

@@ -179,6 +179,10 @@ write_request(struct qp__question *q)
     rc = qp__llm_params_init(&request->params, json_object_get(config, "parameters"), &q->err);
   if (rc)
     return rc;
+  if (!*request->model)
+    rc = qp__known_first(&e->known, q->provider->name, &q->arena, &request->model, &q->err);
+  if (rc)
+    return rc;
   if (qp__known_is_blind(&e->known, q->provider->name, request->model))
     request->flags |= QP__LLM_NO_IMAGES;
   q->model = qp__models_get(&e->models, request->model);

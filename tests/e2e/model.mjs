@@ -100,7 +100,10 @@ export class Model {
     model.server = http.createServer((request, response) => {
       let text = '';
       request.setEncoding('utf8').on('data', (data) => (text += data));
-      request.on('end', () => model.line.put(new Request(request, response, text)));
+      request.on('end', () => {
+        if (request.method === 'GET') response.writeHead(404).end(); // it does not report its models
+        else model.line.put(new Request(request, response, text));
+      });
     });
     const port = await listen(model.server);
     model.env = { OPENAI_BASE_URL: `http://127.0.0.1:${port}/v1` };
@@ -128,7 +131,8 @@ export class Tap {
       request.on('data', (data) => parts.push(data));
       request.on('end', () => {
         const bytes = Buffer.concat(parts);
-        tap.sent.push({ path: request.url, headers: request.headers, text: bytes.toString('utf8'), body: bytes.length ? JSON.parse(bytes) : undefined });
+        // That models are asked for is another matter.
+        if (request.method !== 'GET') tap.sent.push({ path: request.url, headers: request.headers, text: bytes.toString('utf8'), body: bytes.length ? JSON.parse(bytes) : undefined });
         const { host: _, ...headers } = request.headers;
         const onward = http.request({ host: target.hostname, port: target.port, method: request.method, path: request.url, headers }, (answer) => {
           response.writeHead(answer.statusCode, answer.headers);

@@ -146,6 +146,10 @@ take_request(struct provider_client *c)
 
   if (c->answer || c->silent || !end)
     return;
+  if (strncmp(c->in.data, "GET ", 4) == 0) { /* it does not report its models */
+    close_client(c);
+    return;
+  }
   demand(length && length < end, "a request without a length");
   head = (size_t)(end - c->in.data) + 4;
   n = strtoul(length + strlen("content-length:"), NULL, 10);

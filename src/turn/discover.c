@@ -1,0 +1,384 @@
+/* discover.c - see discover.h. One probe per provider; its steps follow each other, and whatever
+ * fails ends it with what is known by then. */
+#include "turn/discover.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "llm/codec.h"
+#include "tool/fetch.h"
+#include "turn/turn.h"
+
+#define ASK_MS 3000
+#define OLD_MS 60000
+#define BODY_MAX ((size_t)8 << 20)
+#define MODELS_MAX 500
+#define SHOWN_MAX 16 /* models of Ollama that are asked for one by one */
+
+enum step { LIST, PROPS, SHOW };
+
+struct probe {
+  struct qp__discovery *discovery;
+  const struct qp__llm_provider *provider;
+  struct probe *next;
+  struct qp__fetch *fetch;
+  enum step step;
+  int status;
+  struct qp__buf body;
+  json_t *ids;  /* of the models, in their order */
+  size_t shown; /* how many of them Ollama was asked for */
+};
+
+struct qp__discovery {
+  struct qp_engine *engine;
+  struct qp__fetcher *fetcher;
+  struct probe *probes; /* under way */
+};
+
+static bool
+is_ollama(const struct qp__llm_provider *p)
+{
+  return p->codec == &qp__codec_ollama;
+}
+
+static bool
+can_be_asked(const struct qp__llm_provider *p)
+{
+  return !p->official && p->codec && (p->codec == &qp__codec_openai || is_ollama(p));
+}
+
+bool
+qp__discover_is_needed(struct qp_engine *e)
+{
+  struct qp__arena arena = { NULL };
+  const char *id = NULL;
+  bool known;
+
+  if (!e->unnamed)
+    return false;
+  known = qp__known_first(&e->known, e->unnamed->name, &arena, &id, NULL) == QP_OK;
+  qp__arena_release(&arena);
+  return !known;
+}
+
+/* ---- the end ---- */
+
+/* The default model gets a name once its server has reported one. */
+static void
+name_default(struct qp_engine *e)
+{
+  const char *before = atomic_load(&e->default_name);
+  struct qp__arena arena = { NULL };
+  const char *id = NULL;
+  char name[300];
+
+  if (e->unnamed && !qp__known_first(&e->known, e->unnamed->name, &arena, &id, NULL)) {
+    (void)snprintf(name, sizeof(name), "%s/%.200s", e->unnamed->name, id);
+    id = before && strcmp(before, name) == 0 ? before : qp__arena_strdup(&e->names, name);
+    if (id)
+      atomic_store(&e->default_name, id);
+  }
+  qp__arena_release(&arena);
+}
+
+static void
+free_probe(struct probe *p)
+{
+  qp__buf_release(&p->body);
+  json_decref(p->ids);
+  qp__free(p);
+}
+
+static void
+end_probe(struct probe *p)
+{
+  struct qp__discovery *d = p->discovery;
+  struct probe **at = &d->probes;
+
+  while (*at != p)
+    at = &(*at)->next;
+  *at = p->next;
+  qp__log(&d->engine->log, QP_LOG_DEBUG, "turn", "provider %s: %zu models reported",
+          p->provider->name, json_array_size(p->ids));
+  free_probe(p);
+  if (d->probes)
+    return;
+  name_default(d->engine);
+  d->engine->discovering = false;
+  d->engine->discovered_at = uv_now(&d->engine->loop);
+  qp__engine_tools_changed(d->engine); /* questions may have waited */
+}
+
+/* ---- reading ---- */
+
+static const char *
+string_at(const json_t *object, const char *key)
+{
+  return json_string_value(json_object_get(object, key));
+}
+
+static int64_t
+int_at(const json_t *object, const char *key)
+{
+  return json_integer_value(json_object_get(object, key));
+}
+
+/* The first id alone, or all of them, got these properties. */
+static void
+note(struct probe *p, const char *id, int64_t window, bool blind)
+{
+  (void)qp__known_add(&p->discovery->engine->known, p->provider->name, id, window, blind, NULL);
+}
+
+/* {"data":[{"id", "max_model_len" (vLLM), "context_length" (OpenRouter), "meta":{"n_ctx"}}]}, or
+ * {"models":[{"name"}]} of Ollama. Gives the step that follows. */
+static enum step
+read_list(struct probe *p, const json_t *root)
+{
+  const json_t *list = json_object_get(root, "data");
+  enum step next = is_ollama(p->provider) ? SHOW : LIST;
+
+  if (!json_is_array(list))
+    list = json_object_get(root, "models");
+  qp__known_unlist(&p->discovery->engine->known, p->provider->name);
+  for (size_t i = 0; i < json_array_size(list) && i < MODELS_MAX; i++) {
+    const json_t *row = json_array_get(list, i);
+    const json_t *meta = json_object_get(row, "meta");
+    const char *id = string_at(row, "id") ? string_at(row, "id") : string_at(row, "name");
+    const char *owner = string_at(row, "owned_by");
+    int64_t window = int_at(row, "max_model_len");
+
+    if (!id || !*id || strlen(id) > 150)
+      continue;
+    window = window ? window : int_at(row, "context_length");
+    window = window ? window : int_at(meta, "n_ctx");
+    note(p, id, window, false);
+    (void)json_array_append_new(p->ids, json_string(id));
+    if (owner && strcmp(owner, "llamacpp") == 0)
+      next = PROPS;
+    else if (owner && strcmp(owner, "library") == 0)
+      next = SHOW;
+  }
+  return next;
+}
+
+/* llama.cpp: {"default_generation_settings":{"n_ctx"}, "modalities":{"vision"}}, of what it has
+ * loaded. */
+static void
+read_props(struct probe *p, const json_t *root)
+{
+  int64_t window = int_at(json_object_get(root, "default_generation_settings"), "n_ctx");
+  const json_t *vision = json_object_get(json_object_get(root, "modalities"), "vision");
+
+  if (json_array_size(p->ids) == 1)
+    note(p, json_string_value(json_array_get(p->ids, 0)), window, json_is_false(vision));
+}
+
+/* Ollama: {"model_info":{"llama.context_length"}, "capabilities":["completion","vision"]}. */
+static void
+read_show(struct probe *p, const json_t *root)
+{
+  const json_t *able = json_object_get(root, "capabilities");
+  bool blind = json_array_size(able) > 0;
+  int64_t window = 0;
+  const char *key;
+  json_t *value;
+
+  json_object_foreach (json_object_get(root, "model_info"), key, value) {
+    const char *dot = strrchr(key, '.');
+
+    if (dot && strcmp(dot, ".context_length") == 0)
+      window = json_integer_value(value);
+  }
+  for (size_t i = 0; i < json_array_size(able); i++) {
+    const char *word = json_string_value(json_array_get(able, i));
+
+    blind = blind && !(word && strcmp(word, "vision") == 0);
+  }
+  note(p, json_string_value(json_array_get(p->ids, p->shown)), window, blind);
+}
+
+/* ---- asking ---- */
+
+static bool ask(struct probe *p);
+
+static void
+on_status(void *arg, int status)
+{
+  struct probe *p = arg;
+
+  p->status = status;
+}
+
+static void
+on_data(void *arg, const char *data, size_t n)
+{
+  struct probe *p = arg;
+
+  (void)qp__buf_add(&p->body, data, n);
+}
+
+static void
+on_end(void *arg, const char *why)
+{
+  struct probe *p = arg;
+  enum step next = LIST;
+  json_t *root = NULL;
+
+  p->fetch = NULL;
+  if (!why && p->status == 200 && !p->body.rc)
+    (void)qp__json_parse_object("a list of models", qp__buf_bytes(&p->body), &root, NULL);
+  if (root && p->step == LIST)
+    next = read_list(p, root);
+  else if (root && p->step == PROPS)
+    read_props(p, root);
+  else if (root && p->step == SHOW)
+    read_show(p, root);
+  if (p->step == SHOW) {
+    p->shown++;
+    next = SHOW;
+  }
+  json_decref(root);
+  p->step = next;
+  if (next == LIST || (next == SHOW && p->shown >= json_array_size(p->ids)) ||
+      p->shown >= SHOWN_MAX || !ask(p))
+    end_probe(p);
+}
+
+/* The URL of the present step: paths of servers' own stand beside "/v1". */
+static void
+make_url(const struct probe *p, char *out, size_t size)
+{
+  size_t n = strlen(p->provider->url);
+
+  if (p->step != LIST && n > 3 && strcmp(p->provider->url + n - 3, "/v1") == 0)
+    n -= 3;
+  (void)snprintf(out, size, "%.*s%s", (int)n, p->provider->url,
+                 p->step == PROPS         ? "/props"
+                 : p->step == SHOW        ? "/api/show"
+                 : is_ollama(p->provider) ? "/api/tags"
+                                          : "/models");
+}
+
+/* Begins the present step. False: it cannot be. */
+static bool
+ask(struct probe *p)
+{
+  char url[1100];
+  char key[600];
+  const char *headers[2] = { "Content-Type: application/json" };
+  json_t *id = p->step == SHOW ? json_array_get(p->ids, p->shown) : NULL;
+  json_t *body = id ? json_pack("{s:O}", "model", id) : NULL;
+  struct qp__fetch_spec spec = {
+    .method = id ? "POST" : "GET",
+    .url = url,
+    .headers = headers,
+    .header_count = 1,
+    .timeout_ms = ASK_MS,
+    .status = on_status,
+    .data = on_data,
+    .end = on_end,
+    .arg = p,
+  };
+  struct qp__buf text;
+  bool good;
+
+  make_url(p, url, sizeof(url));
+  if (p->provider->key) {
+    (void)snprintf(key, sizeof(key), "Authorization: Bearer %.500s", p->provider->key);
+    headers[spec.header_count++] = key;
+  }
+  qp__buf_reset(&p->body);
+  p->status = 0;
+  qp__buf_init(&text, 4096);
+  good = !id || (body && !qp__json_write(&text, body));
+  if (id && good)
+    spec.body = qp__buf_bytes(&text);
+  good = good && qp__fetch_start(p->discovery->fetcher, &spec, &p->fetch, NULL) == QP_OK;
+  qp__buf_release(&text);
+  json_decref(body);
+  return good;
+}
+
+static void
+start_probe(struct qp__discovery *d, const struct qp__llm_provider *provider)
+{
+  struct probe *p = qp__alloc0(1, sizeof(*p));
+
+  if (!p)
+    return;
+  p->discovery = d;
+  p->provider = provider;
+  p->step = LIST;
+  qp__buf_init(&p->body, BODY_MAX);
+  p->ids = json_array();
+  if (!p->ids || !ask(p)) {
+    free_probe(p);
+    return;
+  }
+  p->next = d->probes;
+  d->probes = p;
+  d->engine->discovering = true;
+}
+
+void
+qp__discover(struct qp_engine *e)
+{
+  bool any = false;
+
+  for (size_t i = 0; i < e->providers.count; i++)
+    any = any || can_be_asked(&e->providers.list[i]);
+  if (e->discovering || e->closing || !any)
+    return;
+  if (!e->discovery) {
+    struct qp__discovery *d = qp__alloc0(1, sizeof(*d));
+
+    if (!d || qp__fetcher_open(&e->loop, &d->fetcher, NULL)) {
+      qp__free(d);
+      return;
+    }
+    d->engine = e;
+    e->discovery = d;
+  }
+  for (size_t i = 0; i < e->providers.count; i++)
+    if (can_be_asked(&e->providers.list[i]))
+      start_probe(e->discovery, &e->providers.list[i]);
+}
+
+void
+qp__discover_if_old(struct qp_engine *e)
+{
+  if (qp__discover_is_needed(e) || uv_now(&e->loop) - e->discovered_at > OLD_MS)
+    qp__discover(e);
+}
+
+static void
+on_closed(void *arg)
+{
+  (void)arg;
+}
+
+void
+qp__discover_close(struct qp_engine *e)
+{
+  if (e->discovery)
+    qp__fetcher_close(e->discovery->fetcher, on_closed, NULL);
+}
+
+void
+qp__discover_free(struct qp_engine *e)
+{
+  struct qp__discovery *d = e->discovery;
+
+  while (d && d->probes) {
+    struct probe *p = d->probes;
+
+    d->probes = p->next;
+    free_probe(p);
+  }
+  qp__free(d);
+  e->discovery = NULL;
+}

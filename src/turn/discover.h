@@ -1,0 +1,24 @@
+/* discover.h - asks servers of one's own which models they have, on the engine's loop.
+ *
+ * A server that speaks OpenAI's protocol under another URL is asked for GET /models (vLLM reports
+ * windows there), llama.cpp also for /props (window, images), Ollama for /api/tags and /api/show.
+ * The answers go to `known` of the engine. Providers with their own official URL are not asked. */
+#ifndef QP_TURN_DISCOVER_H
+#define QP_TURN_DISCOVER_H
+
+#include "turn/engine.h"
+
+struct qp__discovery;
+
+/* Asks all such providers, unless they are being asked. Without memory nothing is asked. */
+void qp__discover(struct qp_engine *e);
+/* The same when they were asked more than a minute ago, or when it is needed. */
+void qp__discover_if_old(struct qp_engine *e);
+/* Whether the default provider names no model and has reported none. */
+bool qp__discover_is_needed(struct qp_engine *e);
+/* Nothing is asked any more; the loop must run until what was under way has ended. */
+void qp__discover_close(struct qp_engine *e);
+/* After the loop has ended. */
+void qp__discover_free(struct qp_engine *e);
+
+#endif

@@ -1,0 +1,114 @@
+// Servers of one's own report their models: which ones they have, their windows, and whether they
+// take images. The shapes are those of llama.cpp, vLLM and Ollama.
+
+import assert from 'node:assert/strict';
+import http from 'node:http';
+import test from 'node:test';
+import { Chat, serveTurns, until } from './turns.mjs';
+
+const sse = (model, text) =>
+  [{ choices: [{ index: 0, delta: { content: text }, finish_reason: null }] }, { choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] }, { choices: [], usage: { prompt_tokens: 10, completion_tokens: 5, total_tokens: 15 } }]
+    .map((chunk) => `data: ${JSON.stringify({ id: 'c', object: 'chat.completion.chunk', created: 1, model, ...chunk })}\n\n`)
+    .join('') + 'data: [DONE]\n\n';
+
+// A server with these routes; every other one is 404. `asked` has what came to /v1/chat/completions.
+async function fake(t, routes, port = 0) {
+  const asked = [];
+  const server = http.createServer((request, response) => {
+    let text = '';
+    request.setEncoding('utf8').on('data', (data) => (text += data));
+    request.on('end', () => {
+      const body = text ? JSON.parse(text) : undefined;
+      if (request.url === '/v1/chat/completions') {
+        asked.push(body);
+        response.writeHead(200, { 'content-type': 'text/event-stream' });
+        return response.end(sse(body.model, `I am ${body.model}.`));
+      }
+      const route = routes[`${request.method} ${request.url}`];
+      const answer = typeof route === 'function' ? route(body) : route;
+      response.writeHead(answer ? 200 : 404, { 'content-type': 'application/json' });
+      return response.end(JSON.stringify(answer ?? { error: { message: 'not found' } }));
+    });
+  });
+  await new Promise((resolve) => server.listen(port, '127.0.0.1', resolve));
+  t.after(() => {
+    server.close();
+    server.closeAllConnections();
+  });
+  return { asked, server, port: server.address().port, env: { OPENAI_BASE_URL: `http://127.0.0.1:${server.address().port}/v1` } };
+}
+
+const llamacpp = (vision) => ({
+  'GET /v1/models': { object: 'list', data: [{ id: 'qwen3-4b.gguf', object: 'model', created: 1, owned_by: 'llamacpp', meta: { vocab_type: 2, n_vocab: 151936, n_ctx_train: 40960, n_params: 4e9 } }] },
+  'GET /props': { default_generation_settings: { id: 0, n_ctx: 8192, params: {} }, total_slots: 1, model_path: 'qwen3-4b.gguf', modalities: { vision, audio: false } },
+});
+const vllm = { 'GET /v1/models': { object: 'list', data: [{ id: 'mistral-small', object: 'model', owned_by: 'vllm', root: 'mistral-small', max_model_len: 16384 }, { id: 'lora-1', object: 'model', owned_by: 'vllm', max_model_len: 16384 }] } };
+const shown = (body) => ({ details: { family: 'llama' }, model_info: { 'general.architecture': 'llama', 'llama.context_length': body.model.startsWith('llava') ? 4096 : 131072 }, capabilities: body.model.startsWith('llava') ? ['completion', 'vision'] : ['completion', 'tools'] });
+const ollama = {
+  'GET /v1/models': { object: 'list', data: [{ id: 'llama3.2:latest', object: 'model', owned_by: 'library' }, { id: 'llava:7b', object: 'model', owned_by: 'library' }] },
+  'GET /api/tags': { models: [{ name: 'llama3.2:latest', model: 'llama3.2:latest', size: 1 }, { name: 'llava:7b', model: 'llava:7b', size: 1 }] },
+  'POST /api/show': shown,
+};
+
+// Waits until the models of a provider are listed, and gives id and window of each.
+async function models(server, provider) {
+  let mine;
+  await until(async () => {
+    mine = (await server.expect(200, 'GET', '/v1/models')).models.filter((model) => model.provider === provider);
+    return mine.length > 0;
+  });
+  return mine;
+}
+
+const windows = (list) => list.map((model) => [model.id, model.window]);
+
+for (const [name, routes, want] of [
+  ['llama.cpp', llamacpp(false), [['qwen3-4b.gguf', 8192]]],
+  ['vLLM', vllm, [['mistral-small', 16384], ['lora-1', 16384]]],
+  ['Ollama', ollama, [['llama3.2:latest', 131072], ['llava:7b', 4096]]],
+])
+  test(`${name}: its models and windows are listed, its first model answers, and no price is invented`, async (t) => {
+    const far = await fake(t, routes);
+    const server = await serveTurns(t, { env: far.env });
+    const { id } = await server.expect(201, 'POST', '/v1/contexts', {});
+    const chat = new Chat(server, id); // at once: the question waits for the server's answer
+    const { messages } = await chat.send('who are you?');
+    assert.equal(far.asked[0].model, want[0][0]);
+    const { metadata } = messages.at(-1);
+    assert.equal(metadata.cost_usd, undefined);
+    assert.equal(metadata.tokens.total_tokens, 15);
+    await until(async () => JSON.stringify(windows(await models(server, 'openai'))) === JSON.stringify(want));
+    const list = await server.expect(200, 'GET', '/v1/models');
+    assert.equal(list.default, `openai/${want[0][0]}`);
+    assert.ok(list.models.filter((model) => model.provider === 'openai').every((model) => model.available && model.input_price === undefined));
+  });
+
+test('the protocol of Ollama: /api/tags and /api/show', async (t) => {
+  const far = await fake(t, ollama);
+  const server = await serveTurns(t, { args: ['--ollama-url', `http://127.0.0.1:${far.port}`] });
+  await until(async () => JSON.stringify(windows(await models(server, 'ollama'))) === JSON.stringify([['llama3.2:latest', 131072], ['llava:7b', 4096]]));
+});
+
+test('a model that the server knows to take no images gets a stub at the first try', async (t) => {
+  const picture = 'iVBORw0KGgotbm90LW11Y2gtb2YtYS1waWN0dXJl';
+  for (const vision of [false, true]) {
+    const far = await fake(t, llamacpp(vision));
+    const server = await serveTurns(t, { env: far.env });
+    const { id } = await server.expect(201, 'POST', '/v1/contexts', {});
+    await new Chat(server, id).send([{ type: 'text', text: '?' }, { type: 'image', url: `data:image/png;base64,${picture}` }]);
+    assert.equal(JSON.stringify(far.asked[0]).includes(picture), vision);
+  }
+});
+
+test('a server that starts later is asked when it is needed', async (t) => {
+  const early = await fake(t, {});
+  await new Promise((resolve) => early.server.close(resolve));
+  const server = await serveTurns(t, { env: early.env });
+  const { id } = await server.expect(201, 'POST', '/v1/contexts', {});
+  const chat = new Chat(server, id);
+  const failed = await chat.send('hello?');
+  assert.equal(failed.state, 'Failed');
+  assert.match(failed.state_detail.error.message, /provider 'openai' has not reported its models; name the model to ask/);
+  await fake(t, vllm, early.port);
+  assert.equal((await chat.does('retry', {})).state, 'Idle');
+});
