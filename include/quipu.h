@@ -1,4 +1,5 @@
-/* quipu.h - the whole public interface of libquipu, with quipu_events.h and quipu_turns.h.
+/* quipu.h - the whole public interface of libquipu, with quipu_events.h, quipu_turns.h and
+ * quipu_backup.h.
  *
  * A store keeps contexts. A context is one conversation: a tree of messages, named branches that
  * each point at a message (their head), a configuration and a state. A message never changes once
@@ -892,6 +893,7 @@ QP_API QP_MUST_CHECK enum qp_rc qp_store_check(struct qp_store *store,
 }
 #endif
 #ifndef QUIPU_EVENTS_H /* else that one was included first, and only wants what is above */
+#include "quipu_backup.h"
 #include "quipu_turns.h"
 #endif
 #endif

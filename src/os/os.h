@@ -56,6 +56,11 @@ struct qp__os {
   int (*renameat)(void *self, int olddir, const char *from, int newdir, const char *to,
                   unsigned flags);
   int (*listdir)(void *self, int dirfd, const char *path, qp__os_name *visit, void *arg);
+  /* A second name of a file; the last component of `from` is not followed either. */
+  int (*linkat)(void *self, int olddir, const char *from, int newdir, const char *to);
+  /* Makes the empty file `to` share the blocks of `from` (reflink). Fails where the file system
+   * cannot do that: the caller copies the bytes then. */
+  int (*clone)(void *self, int to, int from);
 
   int (*flock)(void *self, int fd, int operation);
   int64_t (*now_ms)(void *self);  /* wall clock */

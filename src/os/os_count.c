@@ -170,6 +170,24 @@ count_listdir(void *self, int dirfd, const char *path, qp__os_name *visit, void 
 }
 
 static int
+count_linkat(void *self, int olddir, const char *from, int newdir, const char *to)
+{
+  struct qp__os_count *c = self;
+
+  count(&c->names);
+  return c->inner->linkat(c->inner->self, olddir, from, newdir, to);
+}
+
+static int
+count_clone(void *self, int to, int from)
+{
+  struct qp__os_count *c = self;
+
+  count(&c->writes);
+  return c->inner->clone(c->inner->self, to, from);
+}
+
+static int
 count_flock(void *self, int fd, int operation)
 {
   struct qp__os_count *c = self;
@@ -245,6 +263,8 @@ qp__os_count_init(struct qp__os_count *c, const struct qp__os *inner)
     .unlinkat = count_unlinkat,
     .renameat = count_renameat,
     .listdir = count_listdir,
+    .linkat = count_linkat,
+    .clone = count_clone,
     .flock = count_flock,
     .now_ms = count_now_ms,
     .mono_ms = count_mono_ms,

@@ -172,6 +172,8 @@ needs_space(const struct call *call)
   case QP__SLOT_ALLOCATE:
   case QP__SLOT_MKDIRAT:
   case QP__SLOT_RENAMEAT:
+  case QP__SLOT_LINKAT:
+  case QP__SLOT_CLONE:
     return true;
   default:
     return is_sync(call->slot);
@@ -424,6 +426,27 @@ fault_listdir(void *self, int dirfd, const char *path, qp__os_name *visit, void 
 }
 
 static int
+fault_linkat(void *self, int olddir, const char *from, int newdir, const char *to)
+{
+  struct qp__os_fault *f = self;
+  struct call call = {
+    .slot = QP__SLOT_LINKAT, .fd = olddir, .path = from, .fd2 = newdir, .path2 = to
+  };
+  int rc = judge(f, &call);
+
+  return rc ? rc : f->inner->linkat(f->inner->self, olddir, from, newdir, to);
+}
+
+static int
+fault_clone(void *self, int to, int from)
+{
+  struct qp__os_fault *f = self;
+  int rc = judge_fd(f, QP__SLOT_CLONE, to);
+
+  return rc ? rc : f->inner->clone(f->inner->self, to, from);
+}
+
+static int
 fault_flock(void *self, int fd, int operation)
 {
   struct qp__os_fault *f = self;
@@ -485,6 +508,8 @@ static const struct qp__os fault_slots = {
   .unlinkat = fault_unlinkat,
   .renameat = fault_renameat,
   .listdir = fault_listdir,
+  .linkat = fault_linkat,
+  .clone = fault_clone,
   .flock = fault_flock,
   .now_ms = fault_now_ms,
   .mono_ms = fault_mono_ms,

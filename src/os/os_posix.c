@@ -15,11 +15,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/fs.h>
 #include <linux/openat2.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/ioctl.h>
 #include <sys/random.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
@@ -448,6 +450,33 @@ posix_renameat(void *self, int olddir, const char *from, int newdir, const char 
   return rc;
 }
 
+static int
+posix_linkat(void *self, int olddir, const char *from, int newdir, const char *to)
+{
+  struct place old;
+  struct place new;
+  int rc;
+
+  (void)self;
+  rc = find_place(olddir, from, &old);
+  if (rc)
+    return rc;
+  rc = find_place(newdir, to, &new);
+  if (!rc) {
+    rc = answer(linkat(old.dirfd, old.name, new.dirfd, new.name, 0));
+    leave_place(&new);
+  }
+  leave_place(&old);
+  return rc;
+}
+
+static int
+posix_clone(void *self, int to, int from)
+{
+  (void)self;
+  return answer(ioctl(to, FICLONE, from));
+}
+
 /* The type of an entry whose directory does not tell it. 0: gone in the meantime. */
 static int
 find_type(int dirfd, const char *name, unsigned char *type)
@@ -586,6 +615,8 @@ const struct qp__os qp__os_posix = {
   .unlinkat = posix_unlinkat,
   .renameat = posix_renameat,
   .listdir = posix_listdir,
+  .linkat = posix_linkat,
+  .clone = posix_clone,
   .flock = posix_flock,
   .now_ms = posix_now_ms,
   .mono_ms = posix_mono_ms,

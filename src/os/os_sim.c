@@ -590,6 +590,28 @@ sim_listdir(void *self, int dirfd, const char *path, qp__os_name *visit, void *a
   return rc;
 }
 
+/* ---- what this file system cannot do ---- */
+
+static int
+sim_linkat(void *self, int olddir, const char *from, int newdir, const char *to)
+{
+  (void)self;
+  (void)olddir;
+  (void)from;
+  (void)newdir;
+  (void)to;
+  return -EPERM;
+}
+
+static int
+sim_clone(void *self, int to, int from)
+{
+  (void)self;
+  (void)to;
+  (void)from;
+  return -EOPNOTSUPP;
+}
+
 /* ---- locks, clocks, random bytes ---- */
 
 static int
@@ -689,6 +711,8 @@ static const struct qp__os sim_slots = {
   .unlinkat = sim_unlinkat,
   .renameat = sim_renameat,
   .listdir = sim_listdir,
+  .linkat = sim_linkat,
+  .clone = sim_clone,
   .flock = sim_flock,
   .now_ms = sim_now_ms,
   .mono_ms = sim_mono_ms,

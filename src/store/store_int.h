@@ -12,6 +12,7 @@
 #include "os/os.h"
 #include "store/build.h"
 #include "store/image.h"
+#include "store/mirror.h"
 #include "store/workers.h"
 
 /* ---- changes ---- */
@@ -285,6 +286,9 @@ struct qp__driver {
    * called when nobody has the context in memory. Optional, both or none. */
   bool (*context_held)(void *self, const struct qp_uuid *id);
   enum qp_rc (*context_release)(void *self, const struct qp_uuid *id, struct qp_err *err);
+
+  /* Optional: a copy of all files as of one commit (mirror.h). */
+  enum qp_rc (*mirror)(void *self, struct qp__mirror *job, struct qp_err *err);
 };
 
 /* Whether a change is one of the FILE kinds. */

@@ -869,4 +869,5 @@ const struct qp__driver qp__driver_files = {
   .context_renew = qp__files_renew,
   .context_held = qp__files_held,
   .context_release = qp__files_release,
+  .mirror = qp__files_mirror,
 };

@@ -18,6 +18,7 @@
  *   filecheck.c  files that the index does not know
  *   touched.c    contexts that the journal changes, for the catalogue
  *   plain.c      files that belong to no context's index
+ *   mirror.c     a copy of everything as of one commit, with tail.c and pause.c
  *
  * Threads: struct qp__files is shared; its fields do not change after open, apart from atomics. A
  * struct qp__fctx is guarded by the write lock of its context. */
@@ -268,6 +269,9 @@ enum qp_rc qp__old_list(struct qp__files *f, qp_context_visit *visit, void *arg,
                         struct qp_err *err);
 /* "<uuid>.json", "<uuid>.json.old", "<uuid>.old". */
 bool qp__old_name(const char *name, struct qp_uuid *id, bool *backup);
+
+/* mirror.c: a driver slot. */
+enum qp_rc qp__files_mirror(void *self, struct qp__mirror *job, struct qp_err *err);
 
 /* remove.c: driver slots. */
 enum qp_rc qp__files_delete(void *self, const struct qp_uuid *id, struct qp_err *err);

@@ -66,22 +66,22 @@ is_message_path(const char *path)
          !strstr(path, "/../") && strlen(path) < QP__PATH_MAX;
 }
 
+/* Visits the paths that a complete guard names. */
 static enum qp_rc
-plan_removal(struct qp__plan *plan, struct qp__buf *text, struct qp_err *err)
+visit_paths(struct qp__buf *text, qp__guarded_fn *fn, void *arg, struct qp_err *err)
 {
   char *line = text->data + strlen(HEAD);
   char *end = text->data + text->len - strlen(TAIL);
   enum qp_rc rc = QP_OK;
 
   while (line < end && !rc) {
-    struct qp__op op = { .kind = QP__OP_UNLINK, .path = line, .data = { "", 0 } };
     char *nl = memchr(line, '\n', (size_t)(end - line));
 
     if (!nl)
       break;
     *nl = 0;
     if (is_message_path(line))
-      rc = qp__plan_op(plan, &op, -1, 0, err);
+      rc = fn(arg, line, err);
     line = nl + 1;
   }
   return rc;
@@ -90,7 +90,8 @@ plan_removal(struct qp__plan *plan, struct qp__buf *text, struct qp_err *err)
 struct undo {
   const struct qp__os *os;
   int tmp;
-  struct qp__plan *plan;
+  qp__guarded_fn *fn;
+  void *arg;
   bool any;
   enum qp_rc rc;
   struct qp_err *err;
@@ -110,17 +111,17 @@ undo_one(void *arg, const char *name, unsigned char type)
   sys = qp__file_read(u->os, u->tmp, name, &text);
   if (!sys && is_complete(&text)) { /* else it was cut short, and nothing was written under it */
     u->any = true;
-    u->rc = plan_removal(u->plan, &text, u->err);
+    u->rc = visit_paths(&text, u->fn, u->arg, u->err);
   }
   qp__buf_release(&text);
   return u->rc ? 1 : sys;
 }
 
 enum qp_rc
-qp__guards_undo(const struct qp__os *os, int tmp, struct qp__plan *plan, bool *any,
+qp__guards_each(const struct qp__os *os, int tmp, qp__guarded_fn *fn, void *arg, bool *any,
                 struct qp_err *err)
 {
-  struct undo u = { os, tmp, plan, false, QP_OK, err };
+  struct undo u = { os, tmp, fn, arg, false, QP_OK, err };
   int sys = os->listdir(os->self, tmp, ".", undo_one, &u);
 
   if (u.rc)
@@ -129,6 +130,21 @@ qp__guards_undo(const struct qp__os *os, int tmp, struct qp__plan *plan, bool *a
     return qp__fail_sys(err, sys, "cannot undo a batch that was cut short");
   *any = u.any;
   return QP_OK;
+}
+
+static enum qp_rc
+plan_removal(void *arg, const char *path, struct qp_err *err)
+{
+  struct qp__op op = { .kind = QP__OP_UNLINK, .path = path, .data = { "", 0 } };
+
+  return qp__plan_op(arg, &op, -1, 0, err);
+}
+
+enum qp_rc
+qp__guards_undo(const struct qp__os *os, int tmp, struct qp__plan *plan, bool *any,
+                struct qp_err *err)
+{
+  return qp__guards_each(os, tmp, plan_removal, plan, any, err);
 }
 
 /* ---- a reader's question ---- */

@@ -30,6 +30,11 @@ struct qp__plan;
 enum qp_rc qp__guard_write(const struct qp__os *os, int tmp, const char *name,
                            struct qp_bytes paths, struct qp_err *err);
 
+/* Visits every path that a guard in tmp/ names: files that are not committed yet. *any: there was a
+ * guard. */
+typedef enum qp_rc qp__guarded_fn(void *arg, const char *path, struct qp_err *err);
+enum qp_rc qp__guards_each(const struct qp__os *os, int tmp, qp__guarded_fn *fn, void *arg,
+                           bool *any, struct qp_err *err);
 /* Plans rule (3), for every guard in tmp/. *any: there was one, so the result must be synced before
  * tmp/ is emptied. */
 enum qp_rc qp__guards_undo(const struct qp__os *os, int tmp, struct qp__plan *plan, bool *any,

@@ -165,6 +165,7 @@ drop_first(struct qp__journal *j, struct qp_err *err)
     number = j->next_number++;
   }
   (void)pthread_mutex_unlock(&j->lock);
+  s.session = s.base = 0;
   rc = qp__segment_reset(j->os, &s, err);
   if (rc || !keep || qp__segment_rename(j->os, j->dir, &s, number)) {
     qp__segment_name(name, s.number);
@@ -218,6 +219,8 @@ qp__journal_run_checkpoint(struct qp__journal *j, struct qp_err *err)
   for (; !rc && retired; retired--)
     rc = drop_first(j, &cause);
   if (!rc && j->live_count == 1 && j->next_seq == upto + 1 && !qp__journal_is_empty(j)) {
+    j->live[0].session = j->gate.session;
+    j->live[0].base = upto;
     rc = qp__segment_reset(j->os, &j->live[0], &cause);
     if (!rc)
       j->forgotten_seq = upto;
@@ -589,6 +592,7 @@ qp__journal_lead(struct qp__journal *j)
 
   j->syncing = true;
   j->leading++;
+  qp__gate_enter(&j->gate, &j->lock);
   (void)pthread_mutex_unlock(&j->lock);
   rc = write_group(j, &segment, group, &cause);
   (void)pthread_mutex_lock(&j->lock);
@@ -629,6 +633,7 @@ qp__journal_lead(struct qp__journal *j)
     group = next;
   }
   j->leading--;
+  qp__gate_leave(&j->gate);
   (void)pthread_cond_broadcast(&j->turn);
   if (j->options.background && qp__journal_applied_segments(j))
     (void)pthread_cond_signal(&j->wanted);

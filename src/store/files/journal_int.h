@@ -16,6 +16,7 @@
 
 #include "store/files/aside.h"
 #include "store/files/journal.h"
+#include "store/files/pause.h"
 #include "store/files/segment.h"
 
 #define MAX_SEGMENTS 4
@@ -55,6 +56,7 @@ struct qp__journal {
   bool mend_failed;
   bool lost; /* a sync of the files failed: they may lack what was applied since the last one */
   struct qp__journal_stats stats;
+  struct qp__gate gate;       /* for pauses of backups; entered by one thread at a time */
   struct qp__aside_list held; /* contexts whose commits wait: see aside.h */
   pthread_t thread;
 

@@ -160,12 +160,14 @@ qp__journal_mend(struct qp__journal *j, struct qp_err *err)
   j->lost = false;
   r.applied = lost ? 0 : j->applied_seq;
   r.again = j->mend_failed;
+  qp__gate_enter(&j->gate, &j->lock);
   (void)pthread_mutex_unlock(&j->lock);
   rc = qp__journal_may_write(j, err);
   if (!rc)
     rc = qp__journal_recover(j->os, j->root, j->applier.tmp, j->dir, j->options.segment_bytes,
                              &j->options.log, &r, err);
   (void)pthread_mutex_lock(&j->lock);
+  qp__gate_leave(&j->gate);
   j->mend_failed = rc != QP_OK;
   if (rc)
     j->lost |= lost || r.lost;
@@ -203,9 +205,7 @@ qp__journal_resume(struct qp__journal *j)
 static bool
 wait_idle(struct qp__journal *j)
 {
-  int64_t until = j->os->mono_ms(j->os->self) + IDLE_MS;
-  struct timespec ts = { .tv_sec = (time_t)(until / 1000),
-                         .tv_nsec = (long)(until % 1000) * 1000000 };
+  struct timespec ts = qp__mono_after(j->os, IDLE_MS);
 
   if (qp__journal_is_empty(j) || j->poison) {
     (void)pthread_cond_wait(&j->wanted, &j->lock);
@@ -269,6 +269,7 @@ free_journal(struct qp__journal *j)
   for (size_t i = 0; i < WAKE_SLOTS; i++)
     (void)pthread_cond_destroy(&j->wake[i]);
   (void)pthread_cond_destroy(&j->wanted);
+  qp__gate_release(&j->gate);
   (void)pthread_cond_destroy(&j->turn);
   (void)pthread_mutex_destroy(&j->release_lock);
   (void)pthread_mutex_destroy(&j->lock);
@@ -305,8 +306,10 @@ qp__journal_open(const struct qp__os *os, int root, int tmp,
     rc = qp__fail_sys(err, j->dir, "cannot open 'journal'");
     goto out;
   }
+  qp__gate_init(&j->gate, os, root, tmp, &options->log);
   rc = qp__journal_recover(os, root, tmp, j->dir, options->segment_bytes, &options->log, &recovery,
                            err);
+  qp__gate_leave(&j->gate);
   if (rc)
     goto out;
   j->stats.recovered = recovery.replayed;

@@ -103,6 +103,8 @@ write_header(const struct qp__os *os, struct qp__segment *s, struct qp_err *err)
   put_u32(head + 12, HEADER_LEN);
   put_u64(head + 16, s->size);
   memcpy(head + 24, key, sizeof(key));
+  put_u64(head + 40, s->session);
+  put_u64(head + 48, s->base);
   mac_of(head + HEADER_MAC_AT, head, HEADER_MAC_AT, header_key);
   rc = qp__write_at(os, s->fd, head, sizeof(head), 0);
   if (!rc)
@@ -209,8 +211,16 @@ read_header(const struct qp__os *os, struct qp__segment *s, struct qp_err *err)
                     (unsigned long long)s->number);
   s->size = get_u64(head + 16);
   memcpy(s->key, head + 24, sizeof(s->key));
+  s->session = get_u64(head + 40);
+  s->base = get_u64(head + 48);
   s->end = QP__SEGMENT_START;
   return QP_OK;
+}
+
+enum qp_rc
+qp__segment_reload(const struct qp__os *os, struct qp__segment *s, struct qp_err *err)
+{
+  return read_header(os, s, err);
 }
 
 enum qp_rc

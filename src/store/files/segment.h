@@ -1,7 +1,7 @@
 /* segment.h - one file of the journal: a header and frames.
  *
  *   offset 0     magic[8] "QUIPUJ01"  version:u32 = 1  header_len:u32 = 64  size:u64
- *                key[16]  reserved[16] = 0  mac:u64
+ *                key[16]  session:u64  base:u64  mac:u64
  *   offset 4096  frames, each at a multiple of 8:
  *                mac:u64  magic:u32 "QPF1"  len:u32  seq:u64  body[len]
  *   All integers are little-endian. The header's mac is SipHash-2-4 of its first 56 bytes under the
@@ -12,7 +12,10 @@
  *     the first frame goes into it: so a sync writes no file metadata.
  * (2) A segment is used again: first it gets a new key, so that its old frames match no more, then
  *     a new name.
- * (3) The first frame that does not match ends the segment. */
+ * (3) The first frame that does not match ends the segment.
+ * (4) session and base are 0, or written when a running journal empties its last segment in place:
+ *     the random number of that journal, and the number of its last commit. A reader that follows
+ *     the journal (tail.h) so knows whether it missed a commit. */
 #ifndef QP_STORE_FILES_SEGMENT_H
 #define QP_STORE_FILES_SEGMENT_H
 
@@ -28,6 +31,8 @@ struct qp__segment {
   uint64_t size;
   uint64_t end;      /* where the next frame goes */
   uint64_t last_seq; /* of its last frame, 0: none */
+  uint64_t session;  /* rule (4) */
+  uint64_t base;
   uint8_t key[16];
   int fd; /* -1: not open */
 };
@@ -51,6 +56,8 @@ enum qp_rc qp__segment_reset(const struct qp__os *os, struct qp__segment *s, str
 enum qp_rc qp__segment_open(const struct qp__os *os, int dir, uint64_t number, bool writable,
                             struct qp__segment *out, struct qp_err *err);
 void qp__segment_close(const struct qp__os *os, struct qp__segment *s);
+/* Reads the header of an open segment again: another process may have given it a new key. */
+enum qp_rc qp__segment_reload(const struct qp__os *os, struct qp__segment *s, struct qp_err *err);
 
 /* Fills in the frame header in the first QP__FRAME_HEADER_LEN bytes of `frame`, whose body
  * follows. */

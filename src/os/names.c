@@ -1,0 +1,68 @@
+/* names.c - see names.h. */
+#include "os/names.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+static int
+by_name(const void *a, const void *b)
+{
+  return strcmp(((const struct qp__name *)a)->name, ((const struct qp__name *)b)->name);
+}
+
+static int
+add_name(void *arg, const char *name, unsigned char type)
+{
+  struct qp__names *n = arg;
+
+  if (n->count == n->cap) {
+    size_t cap = n->cap ? n->cap * 2 : 16;
+    struct qp__name *list = qp__realloc(n->list, cap * sizeof(*list));
+
+    if (!list)
+      return -ENOMEM;
+    n->list = list;
+    n->cap = cap;
+  }
+  n->list[n->count].name = qp__strdup(name);
+  if (!n->list[n->count].name)
+    return -ENOMEM;
+  n->list[n->count++].type = type;
+  return 0;
+}
+
+int
+qp__names_read(const struct qp__os *os, int dirfd, const char *path, struct qp__names *out)
+{
+  struct qp__names n = { 0 };
+  int rc = os->listdir(os->self, dirfd, path, add_name, &n);
+
+  if (rc) {
+    qp__names_release(&n);
+    return rc;
+  }
+  if (n.count)
+    qsort(n.list, n.count, sizeof(n.list[0]), by_name);
+  *out = n;
+  return 0;
+}
+
+void
+qp__names_release(struct qp__names *n)
+{
+  for (size_t i = 0; i < n->count; i++)
+    qp__free(n->list[i].name);
+  qp__free(n->list);
+  memset(n, 0, sizeof(*n));
+}
+
+bool
+qp__names_has(const struct qp__names *n, const char *name)
+{
+  struct qp__name key = { .name = (char *)name };
+
+  return n->count && bsearch(&key, n->list, n->count, sizeof(n->list[0]), by_name);
+}
