@@ -1,16 +1,27 @@
 /* chat_approve.c - asking a person whether a tool may run. Every answer is an action of its own,
- * and durable before the next question. */
+ * and durable before the next question.
+ *
+ * The person sees everything that will run: all arguments to their last byte, with control
+ * characters and direction marks spelled out. What does not fit on the screen is shown page by
+ * page, and the question is asked behind the last page. */
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 #include "cli/chat.h"
+#include "cli/chat_text.h"
 #include "cli/mem.h"
 #include "cli/out.h"
 
 #define IDS_MAX 256
-#define PROMPT "[y]es / [n]o / [a]ll / reason: "
+#define ONE_LINE_MAX 300 /* bytes of arguments that are shown on one line, as JSON */
+#define ROWS_DEFAULT 24
+#define COLUMNS_DEFAULT 80
+#define ROWS_KEPT 3 /* of a page, for the question */
+#define PROMPT "[y]es / [n]o / [a]ll / always / reason: "
 
-enum answer { ANSWER_NONE, ANSWER_YES, ANSWER_NO, ANSWER_ALL, ANSWER_REASON };
+enum answer { ANSWER_NONE, ANSWER_YES, ANSWER_NO, ANSWER_ALL, ANSWER_ALWAYS, ANSWER_REASON };
 
 static enum answer
 read_answer(const char *line)
@@ -19,8 +30,10 @@ read_answer(const char *line)
     const char *word;
     enum answer answer;
   } words[] = {
-    { "y", ANSWER_YES }, { "yes", ANSWER_YES }, { "n", ANSWER_NO },
-    { "no", ANSWER_NO }, { "a", ANSWER_ALL },   { "all", ANSWER_ALL },
+    { "y", ANSWER_YES },    { "yes", ANSWER_YES },  { "ok", ANSWER_YES },
+    { "okay", ANSWER_YES }, { "sure", ANSWER_YES }, { "allow", ANSWER_YES },
+    { "n", ANSWER_NO },     { "no", ANSWER_NO },    { "deny", ANSWER_NO },
+    { "a", ANSWER_ALL },    { "all", ANSWER_ALL },  { "always", ANSWER_ALWAYS },
   };
 
   for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
@@ -29,17 +42,156 @@ read_answer(const char *line)
   return line[0] ? ANSWER_REASON : ANSWER_NONE;
 }
 
-static void
-put_question(struct chat *chat, const json_t *call)
-{
-  char *arguments = json_dumps(json_object_get(call, "arguments"), JSON_COMPACT | JSON_ENCODE_ANY);
+/* ---- what is asked about ---- */
 
-  cli_view_end(&chat->view);
-  fputs("allow ", chat->view.f);
-  cli_view_call(&chat->view, cli_metadata_text(call, "tool_name"), arguments ? arguments : "");
-  fputs(chat->tty ? "?\n" : "? " PROMPT "\n", chat->view.f);
-  (void)fflush(chat->view.f);
-  cli_free(arguments);
+/* One argument in lines of its own; a string as it is, line by line. */
+static void
+put_argument(FILE *f, const char *key, const json_t *value)
+{
+  char *json = json_is_string(value) ? NULL : json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
+  const char *text = json ? json : json_string_value(value);
+  size_t left = json ? strlen(json) : json_string_length(value);
+
+  fputs("  ", f);
+  cli_chat_put_line(f, key, strlen(key), SIZE_MAX);
+  fputs(":\n", f);
+  while (text && left) {
+    const char *end = memchr(text, '\n', left);
+    size_t n = end ? (size_t)(end - text) : left;
+
+    fputs("    ", f);
+    cli_chat_put_line(f, text, n, SIZE_MAX);
+    putc('\n', f);
+    n += end ? 1 : 0;
+    text += n;
+    left -= n;
+  }
+  cli_free(json);
+}
+
+/* The whole question as it is shown, released with cli_free(); NULL: no memory. */
+static char *
+make_question(const json_t *call)
+{
+  const char *name = cli_metadata_text(call, "tool_name");
+  json_t *arguments = json_object_get(call, "arguments");
+  char *json = json_dumps(arguments, JSON_COMPACT | JSON_ENCODE_ANY);
+  char *text = NULL;
+  size_t len = 0;
+  FILE *f = json ? open_memstream(&text, &len) : NULL;
+  const char *key;
+  json_t *value;
+  bool failed;
+
+  if (!f) {
+    cli_free(json);
+    return NULL;
+  }
+  fputs("allow ", f);
+  cli_chat_put_line(f, name, strlen(name), SIZE_MAX);
+  if (strlen(json) <= ONE_LINE_MAX || !json_is_object(arguments)) {
+    putc(' ', f);
+    cli_chat_put_line(f, json, strlen(json), SIZE_MAX);
+    putc('?', f);
+  } else {
+    fprintf(f, "? (%zu bytes of arguments)\n", strlen(json));
+    json_object_foreach (arguments, key, value) {
+      put_argument(f, key, value);
+    }
+    fputs("allow ", f);
+    cli_chat_put_line(f, name, strlen(name), SIZE_MAX);
+    putc('?', f);
+  }
+  failed = ferror(f) != 0;
+  failed |= fclose(f) != 0;
+  cli_free(json);
+  if (!failed)
+    return text;
+  cli_free(text);
+  return NULL;
+}
+
+/* The bytes of the next row of a screen that is `columns` wide. A character beyond ASCII counts as
+ * two columns: a row that is too short does no harm. */
+static size_t
+row_len(const char *text, size_t columns)
+{
+  size_t used = 0;
+  size_t i = 0;
+
+  while (text[i] && text[i] != '\n') {
+    unsigned char c = (unsigned char)text[i];
+    size_t width = c < 0x80 ? 1 : (c & 0xc0) == 0x80 ? 0 : 2;
+
+    if (used + width > columns)
+      return i;
+    used += width;
+    i++;
+  }
+  return text[i] ? i + 1 : i;
+}
+
+/* Prints a long question in pages. *refused: the person said no before its end; *over: nobody
+ * answers. */
+static enum qp_rc
+put_pages(struct chat *chat, const char *text, bool *refused, bool *over, struct qp_err *err)
+{
+  struct winsize size = { .ws_row = ROWS_DEFAULT, .ws_col = COLUMNS_DEFAULT };
+  size_t rows, row = 0;
+
+  (void)ioctl(STDOUT_FILENO, TIOCGWINSZ, &size);
+  rows = size.ws_row > 2 * ROWS_KEPT ? (size_t)(size.ws_row - ROWS_KEPT) : ROWS_DEFAULT;
+  while (*text) {
+    size_t n = row_len(text, size.ws_col ? size.ws_col : COLUMNS_DEFAULT);
+    enum chat_typed typed = CHAT_END;
+    const char *line = "";
+    enum qp_rc rc;
+
+    (void)fwrite(text, 1, n, chat->view.f);
+    if (n && text[n - 1] != '\n')
+      putc('\n', chat->view.f);
+    text += n;
+    if (++row % rows || !*text)
+      continue;
+    rc = cli_input_line(chat->input,
+                        "-- more: Enter shows the next page, n refuses the call: ", NULL, false,
+                        &typed, &line, err);
+    if (rc)
+      return rc;
+    *over = typed != CHAT_LINE;
+    *refused = read_answer(line) == ANSWER_NO;
+    if (*over || *refused)
+      return QP_OK;
+  }
+  return QP_OK;
+}
+
+/* ---- answers ---- */
+
+/* What "always" remembers of a call: its tool, or of a command the whole call. NULL: no memory. */
+static json_t *
+always_key(const json_t *call)
+{
+  const char *name = cli_metadata_text(call, "tool_name");
+
+  if (strcmp(name, "run_command") != 0)
+    return json_string(name);
+  return json_pack("[s, O]", name, json_object_get(call, "arguments"));
+}
+
+static bool
+is_always(const struct chat *chat, const json_t *call)
+{
+  json_t *key = always_key(call);
+  const json_t *known;
+  bool found = false;
+  size_t i;
+
+  json_array_foreach (chat->always, i, known) {
+    found |= key && json_equal(known, key);
+  }
+  json_decref(key);
+  return found;
 }
 
 static enum qp_rc
@@ -54,7 +206,10 @@ decide(struct chat *chat, const json_t *pending, enum answer answer, const char 
     count = IDS_MAX; /* the others are asked about again */
   for (size_t i = 0; i < count; i++)
     ids[i] = cli_metadata_text(json_array_get(pending, i), "id");
-  if (answer == ANSWER_YES || answer == ANSWER_ALL) {
+  if (answer == ANSWER_ALWAYS &&
+      json_array_append_new(chat->always, always_key(json_array_get(pending, 0))))
+    return cli_fail_nomem(err);
+  if (answer == ANSWER_YES || answer == ANSWER_ALL || answer == ANSWER_ALWAYS) {
     action.approved = ids;
     action.approved_count = count;
   } else {
@@ -65,32 +220,70 @@ decide(struct chat *chat, const json_t *pending, enum answer answer, const char 
   return cli_chat_act(chat, &action, err);
 }
 
+/* Shows the question. *answer is set when the person has answered before its end. */
+static enum qp_rc
+put_question(struct chat *chat, const json_t *call, enum answer *answer, bool *over,
+             struct qp_err *err)
+{
+  char *text = make_question(call);
+  bool refused = false;
+  enum qp_rc rc = QP_OK;
+
+  if (!text)
+    return cli_fail_nomem(err);
+  cli_view_end(&chat->view);
+  if (chat->tty)
+    rc = put_pages(chat, text, &refused, over, err);
+  else
+    fprintf(chat->view.f, "%s " PROMPT "\n", text);
+  (void)fflush(chat->view.f);
+  if (refused)
+    *answer = ANSWER_NO;
+  cli_free(text);
+  return rc;
+}
+
 enum qp_rc
 cli_chat_approve(struct chat *chat, const json_t *pending, bool *left, struct qp_err *err)
 {
   struct qp_action cancel = { .kind = QP_ACTION_CANCEL };
+  const json_t *call = json_array_get(pending, 0);
+  enum answer answer = ANSWER_NONE;
+  bool over = false;
+  enum qp_rc rc;
 
-  put_question(chat, json_array_get(pending, 0));
-  for (;;) {
+  if (is_always(chat, call)) {
+    cli_view_note(&chat->view, "allowed, since you answered 'always': %s",
+                  cli_metadata_text(call, "tool_name"));
+    return decide(chat, pending, ANSWER_YES, NULL, err);
+  }
+  rc = put_question(chat, call, &answer, &over, err);
+  while (!rc && !over && answer == ANSWER_NONE) {
     enum chat_typed typed = CHAT_END;
     const char *line = "";
-    enum answer answer;
-    enum qp_rc rc = cli_input_line(chat->input, PROMPT, NULL, false, &typed, &line, err);
 
+    rc = cli_input_line(chat->input, PROMPT, NULL, false, &typed, &line, err);
     if (rc)
       return rc;
     if (typed == CHAT_INTERRUPT)
       return cli_chat_act(chat, &cancel, err);
     line += strspn(line, " \t");
-    if (typed == CHAT_END || strcmp(line, "/quit") == 0) {
-      *left = true;
-      chat->quits = true;
-      return QP_OK;
-    }
+    over = typed == CHAT_END || strcmp(line, "/quit") == 0;
     answer = line[0] == '/' ? ANSWER_NONE : read_answer(line);
-    if (answer != ANSWER_NONE)
+    if (!over && answer != ANSWER_NONE)
       return decide(chat, pending, answer, line, err);
-    cli_view_note(&chat->view, "y runs it, n does not, a runs all that wait, any other text is the "
-                               "reason why not; /quit leaves it waiting");
+    if (!over)
+      cli_view_note(
+          &chat->view,
+          "y runs it, n does not, a runs all that wait, always runs this tool (a command: "
+          "this command) without asking until the chat ends, any other text is the reason "
+          "why not; /quit leaves it waiting");
   }
+  if (rc)
+    return rc;
+  if (answer == ANSWER_NO)
+    return decide(chat, pending, answer, NULL, err);
+  *left = true;
+  chat->quits = true;
+  return QP_OK;
 }

@@ -31,8 +31,9 @@ struct chat_backend_ops {
   /* The context that a text names, by its id or the beginning of it. */
   enum qp_rc (*find)(struct chat_backend *self, const char *text, struct qp_uuid *id,
                      struct qp_err *err);
-  /* The one that was changed last; none when there is none. */
-  enum qp_rc (*newest)(struct chat_backend *self, struct qp_uuid *id, struct qp_err *err);
+  /* The contexts that were changed last, newest first: an array of {"id", "title", "updated_at",
+   * "messages"}. */
+  enum qp_rc (*list)(struct chat_backend *self, unsigned count, json_t **out, struct qp_err *err);
   enum qp_rc (*create)(struct chat_backend *self, const char *model, const char *title,
                        struct qp_uuid *id, struct qp_err *err);
   /* {"title", "model_id", "state", "state_detail", "branch", "total", "pending_tool_calls"} */

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "cli/chat.h"
+#include "cli/chat_attach.h"
 #include "cli/chat_text.h"
 #include "cli/mem.h"
 #include "cli/out.h"
@@ -10,6 +11,8 @@
 #define HISTORY_MAX 1000
 #define EDIT_WINDOW 200 /* newest messages in which the last one of the user is looked for */
 #define NAME_MAX_SHOWN 60
+#define LIST_DEFAULT 20
+#define LIST_MAX 1000
 #define TEXT_MAX_SHOWN 100
 
 /* `rest` is what stands behind the name, without spaces around it; "" when there is nothing. */
@@ -57,6 +60,50 @@ run_branches(struct chat *chat, const char *rest, struct qp_err *err)
     fprintf(chat->view.f, " %lld message%s\n", n, cli_plural((uint64_t)n));
   }
   json_decref(list);
+  return rc;
+}
+
+static enum qp_rc
+run_list(struct chat *chat, const char *rest, struct qp_err *err)
+{
+  uint64_t count = LIST_DEFAULT;
+  json_t *list = NULL;
+  const json_t *row;
+  char here[QP_UUID_TEXT];
+  size_t i;
+  enum qp_rc rc = QP_OK;
+
+  if (rest[0])
+    rc = cli_opts_number("/list", rest, 1, LIST_MAX, &count, err);
+  if (!rc)
+    rc = chat->backend->ops->list(chat->backend, (unsigned)count, &list, err);
+  (void)qp_uuid_text(&chat->id, here);
+  json_array_foreach (list, i, row) {
+    const char *id = cli_metadata_text(row, "id");
+    const char *title = cli_metadata_text(row, "title");
+
+    fputs(strcmp(id, here) == 0 ? "* " : "  ", chat->view.f);
+    cli_chat_put_line(chat->view.f, id, strlen(id), NAME_MAX_SHOWN);
+    putc(' ', chat->view.f);
+    cli_put_time(chat->view.f, cli_metadata_text(row, "updated_at"));
+    putc(' ', chat->view.f);
+    put_field(chat, title[0] ? title : "(no title)", 0, TEXT_MAX_SHOWN);
+    putc('\n', chat->view.f);
+  }
+  if (!rc && !json_array_size(list))
+    cli_view_note(&chat->view, "there are no conversations yet");
+  json_decref(list);
+  return rc;
+}
+
+static enum qp_rc
+run_attach(struct chat *chat, const char *rest, struct qp_err *err)
+{
+  const char *kind = NULL;
+  enum qp_rc rc = cli_chat_attach(rest, chat->attached, &kind, err);
+
+  if (!rc)
+    cli_view_note(&chat->view, "attached to the next message: %.200s (%s)", rest, kind);
   return rc;
 }
 
@@ -266,6 +313,9 @@ run_quit(struct chat *chat, const char *rest, struct qp_err *err)
 
 static const struct command commands[] = {
   { "help", "", "what can be typed", run_help, TAKES_NOTHING, false },
+  { "list", "[N]", "the conversations that were changed last (20)", run_list, TAKES_MAYBE, false },
+  { "attach", "FILE", "send a picture or a text file with the next message", run_attach, TAKES_TEXT,
+    false },
   { "history", "[N]", "the last N messages (10)", run_history, TAKES_MAYBE, true },
   { "edit", "[TEXT]", "another text for your last message, on a new branch", run_edit, TAKES_MAYBE,
     true },
@@ -294,6 +344,7 @@ run_help(struct chat *chat, const char *rest, struct qp_err *err)
 
     fprintf(chat->view.f, "%*s  %s\n", len < 16 ? 16 - len : 0, "", c->help);
   }
+  fputs("//text            send text that begins with a slash\n", chat->view.f);
   return QP_OK;
 }
 
@@ -324,7 +375,10 @@ run(struct chat *chat, const char *name, const char *rest, struct qp_err *err)
   }
   if (best)
     return cli_fail(err, QP_INVALID, "there is no /%.60s; did you mean /%s?", name, best);
-  return cli_fail(err, QP_INVALID, "there is no /%.60s; /help lists the commands", name);
+  return cli_fail(err, QP_INVALID,
+                  "there is no /%.60s; /help lists the commands, and text that begins with '/' is "
+                  "sent as '//…'",
+                  name);
 }
 
 enum qp_rc

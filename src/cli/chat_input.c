@@ -23,6 +23,11 @@
 #define LINE_LIMIT ((size_t)16 << 20)
 #define HISTORY_LINES 1000
 #define PROMPT_MAX 64
+#define HELD_MAX 128
+#define PASTE_ON "\x1b[?2004h" /* the terminal marks what is pasted … */
+#define PASTE_OFF "\x1b[?2004l"
+#define PASTE_BEGIN "\x1b[200~" /* … by these */
+#define PASTE_END "\x1b[201~"
 
 struct chat_input {
   struct cli_lines lines; /* without a terminal */
@@ -31,7 +36,13 @@ struct chat_input {
   char *history_file;
   char prompt[PROMPT_MAX];
   bool interrupted;
-  char *text; /* the whole line */
+  char held[HELD_MAX]; /* bytes that come before those of the terminal */
+  size_t held_from, held_to;
+  bool pastes;  /* the terminal can tell what is pasted */
+  char *pasted; /* text of several lines: the editor has `mark` in its place … */
+  size_t pasted_len;
+  char mark[HELD_MAX]; /* … "[pasted 3 lines]"; "": there is none */
+  char *text;          /* the whole line */
   size_t len, cap;
 };
 
@@ -116,7 +127,7 @@ get_prompt(EditLine *editor)
 
 /* The next byte of the terminal: 1, or 0 at the end, or -1 when Ctrl-C was pressed. */
 static int
-read_byte(struct chat_input *in, char *out)
+read_terminal(struct chat_input *in, char *out)
 {
   for (;;) {
     struct pollfd fds[] = { { .fd = STDIN_FILENO, .events = POLLIN },
@@ -136,6 +147,123 @@ read_byte(struct chat_input *in, char *out)
       return (int)got;
     if (errno != EINTR && errno != EAGAIN)
       return 0;
+  }
+}
+
+static void
+hold(struct chat_input *in, const char *bytes, size_t n)
+{
+  memcpy(in->held, bytes, n);
+  in->held_from = 0;
+  in->held_to = n;
+}
+
+/* Reads what is pasted up to its end; true: it is in *out, to be released with cli_free(). */
+static bool
+read_paste(struct chat_input *in, char **out, size_t *len)
+{
+  static const size_t end_len = sizeof(PASTE_END) - 1;
+  char *text = NULL;
+  size_t cap = 0;
+  size_t n = 0;
+
+  for (;;) {
+    if (n + 1 >= cap) {
+      char *grown = n < LINE_LIMIT ? cli_realloc(text, cap * 2 + 256, 1) : NULL;
+
+      if (!grown)
+        break;
+      text = grown;
+      cap = cap * 2 + 256;
+    }
+    if (read_terminal(in, text + n) != 1)
+      break;
+    n++;
+    if (n >= end_len && memcmp(text + n - end_len, PASTE_END, end_len) == 0) {
+      *len = n - end_len;
+      text[*len] = '\0';
+      *out = text;
+      return true;
+    }
+  }
+  cli_free(text);
+  return false;
+}
+
+/* Line breaks of a terminal are carriage returns. Those at the end are not part of the text. */
+static void
+plain_breaks(char *text, size_t *len)
+{
+  for (size_t i = 0; i < *len; i++)
+    if (text[i] == '\r')
+      text[i] = '\n';
+  while (*len && text[*len - 1] == '\n')
+    (*len)--;
+  text[*len] = '\0';
+}
+
+/* Something is pasted. One line is typed for the user; of several the editor gets a mark, which is
+ * replaced when the line is complete: a line editor cannot show them. */
+static void
+take_paste(struct chat_input *in)
+{
+  char *text = NULL;
+  size_t len = 0;
+  size_t lines = 1;
+
+  if (!read_paste(in, &text, &len))
+    return;
+  plain_breaks(text, &len);
+  for (size_t i = 0; i < len; i++)
+    lines += text[i] == '\n';
+  if (lines == 1 && len <= sizeof(in->held) && !in->mark[0]) {
+    hold(in, text, len);
+    cli_free(text);
+    return;
+  }
+  if (in->mark[0]) { /* the second one joins the first */
+    char *joined = cli_realloc(in->pasted, in->pasted_len + len + 2, 1);
+
+    if (joined) {
+      joined[in->pasted_len] = '\n';
+      memcpy(joined + in->pasted_len + 1, text, len + 1);
+      in->pasted = joined;
+      in->pasted_len += len + 1;
+    }
+    cli_free(text);
+    return;
+  }
+  in->pasted = text;
+  in->pasted_len = len;
+  (void)snprintf(in->mark, sizeof(in->mark), "[pasted %zu line%s]", lines, cli_plural(lines));
+  hold(in, in->mark, strlen(in->mark));
+}
+
+/* The next byte for the editor: one that is held back, or one of the terminal. */
+static int
+read_byte(struct chat_input *in, char *out)
+{
+  static const size_t begin_len = sizeof(PASTE_BEGIN) - 1;
+  char seen[sizeof(PASTE_BEGIN)];
+  size_t n = 0;
+  int got;
+
+  for (;;) {
+    if (in->held_from < in->held_to) {
+      *out = in->held[in->held_from++];
+      return 1;
+    }
+    got = read_terminal(in, out);
+    if (got != 1 || !in->pastes || *out != '\x1b')
+      return got;
+    for (seen[n++] = *out; n < begin_len && seen[n - 1] == PASTE_BEGIN[n - 1]; n++)
+      if ((got = read_terminal(in, seen + n)) != 1)
+        return got;
+    if (memcmp(seen, PASTE_BEGIN, n) == 0 && n == begin_len)
+      take_paste(in);
+    else
+      hold(in, seen, n);
+    n = 0;
   }
 }
 
@@ -174,6 +302,8 @@ use_utf8(void)
 static enum qp_rc
 open_editor(struct chat_input *in, struct qp_err *err)
 {
+  const char *term = getenv("TERM");
+
   use_utf8();
   in->editor = el_init("quipu", stdin, stdout, stderr);
   if (!in->editor)
@@ -187,6 +317,7 @@ open_editor(struct chat_input *in, struct qp_err *err)
   if (in->history)
     (void)el_set(in->editor, EL_HIST, history, in->history);
   (void)el_source(in->editor, NULL); /* ~/.editrc, where there is one */
+  in->pastes = !term || strcmp(term, "dumb") != 0;
   return QP_OK;
 }
 
@@ -221,6 +352,7 @@ cli_input_close(struct chat_input *in)
   if (in->history)
     history_end(in->history);
   cli_free(in->history_file);
+  cli_free(in->pasted);
   cli_free(in->text);
   cli_free(in);
 }
@@ -246,6 +378,24 @@ add_text(struct chat_input *in, const char *text, size_t len, struct qp_err *err
   return QP_OK;
 }
 
+/* Adds a line of the editor, with the pasted text in the place of its mark. */
+static enum qp_rc
+add_edited(struct chat_input *in, const char *line, size_t len, struct qp_err *err)
+{
+  const char *mark = in->mark[0] ? memmem(line, len, in->mark, strlen(in->mark)) : NULL;
+  size_t before = mark ? (size_t)(mark - line) : len;
+  enum qp_rc rc = add_text(in, line, before, err);
+
+  if (mark && !rc)
+    rc = add_text(in, in->pasted, in->pasted_len, err);
+  if (mark && !rc)
+    rc = add_text(in, mark + strlen(in->mark), len - before - strlen(in->mark), err);
+  cli_free(in->pasted);
+  in->pasted = NULL;
+  in->mark[0] = '\0';
+  return rc;
+}
+
 static enum qp_rc
 edited_line(struct chat_input *in, enum chat_typed *typed, struct qp_err *err)
 {
@@ -253,9 +403,13 @@ edited_line(struct chat_input *in, enum chat_typed *typed, struct qp_err *err)
   int len = 0;
 
   in->interrupted = false;
+  if (in->pastes)
+    fputs(PASTE_ON, stdout);
   cli_interrupt_listen(true);
   line = el_gets(in->editor, &len);
   cli_interrupt_listen(false);
+  if (in->pastes)
+    fputs(PASTE_OFF, stdout);
   if (!line || len <= 0) {
     *typed = in->interrupted ? CHAT_INTERRUPT : CHAT_END;
     putchar('\n');
@@ -264,7 +418,7 @@ edited_line(struct chat_input *in, enum chat_typed *typed, struct qp_err *err)
   *typed = CHAT_LINE;
   while (len > 0 && (line[len - 1] == '\n' || line[len - 1] == '\r'))
     len--;
-  return add_text(in, line, (size_t)len, err);
+  return add_edited(in, line, (size_t)len, err);
 }
 
 /* Waits for input or Ctrl-C, unless a whole line has come already. */

@@ -248,20 +248,31 @@ local_find(struct chat_backend *self, const char *text, struct qp_uuid *id, stru
 static enum qp_rc
 take_row(void *arg, const struct qp_catalogue_row *row)
 {
-  struct qp_uuid *id = arg;
+  char id[QP_UUID_TEXT];
 
-  if (!row->rc && qp_uuid_is_none(id))
-    *id = row->id;
-  return QP_OK;
+  if (row->rc)
+    return QP_OK;
+  return json_array_append_new(arg, json_pack("{s:s, s:s*, s:o, s:I}", "id",
+                                              qp_uuid_text(&row->id, id), "title", row->title,
+                                              "updated_at", cli_json_time(row->updated_at),
+                                              "messages", (json_int_t)row->messages))
+             ? QP_NOMEM
+             : QP_OK;
 }
 
 static enum qp_rc
-local_newest(struct chat_backend *self, struct qp_uuid *id, struct qp_err *err)
+local_list(struct chat_backend *self, unsigned count, json_t **out, struct qp_err *err)
 {
-  struct qp_catalogue_query query = { .limit = 10 };
+  struct qp_catalogue_query query = { .limit = count };
+  json_t *list = json_array();
+  enum qp_rc rc = list ? qp_catalogue_list(of(self)->cli->store, &query, take_row, list, NULL, err)
+                       : cli_fail_nomem(err);
 
-  *id = (struct qp_uuid){ { 0 } };
-  return qp_catalogue_list(of(self)->cli->store, &query, take_row, id, NULL, err);
+  if (rc)
+    json_decref(list);
+  else
+    *out = list;
+  return rc;
 }
 
 static enum qp_rc
@@ -551,7 +562,7 @@ local_close(struct chat_backend *self)
 static const struct chat_backend_ops ops = {
   .close = local_close,
   .find = local_find,
-  .newest = local_newest,
+  .list = local_list,
   .create = local_create,
   .look = local_look,
   .messages = local_messages,

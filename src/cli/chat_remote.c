@@ -126,20 +126,12 @@ remote_find(struct chat_backend *self, const char *text, struct qp_uuid *id, str
 }
 
 static enum qp_rc
-remote_newest(struct chat_backend *self, struct qp_uuid *id, struct qp_err *err)
+remote_list(struct chat_backend *self, unsigned count, json_t **out, struct qp_err *err)
 {
-  json_t *contexts = NULL;
-  const char *text;
-  enum qp_rc rc = get_field(self, "/v1/contexts?limit=1", "contexts", &contexts, err);
+  char path[PATH_MAX_BYTES];
 
-  if (rc)
-    return rc;
-  *id = (struct qp_uuid){ { 0 } };
-  text = cli_metadata_text(json_array_get(contexts, 0), "id");
-  if (text[0])
-    rc = qp_uuid_parse(text, id, err);
-  json_decref(contexts);
-  return rc;
+  (void)snprintf(path, sizeof(path), "/v1/contexts?limit=%u", count);
+  return get_field(self, path, "contexts", out, err);
 }
 
 static enum qp_rc
@@ -370,11 +362,31 @@ uuid_or_none(const struct qp_uuid *id)
   return qp_uuid_is_none(id) ? NULL : json_string(qp_uuid_text(id, text));
 }
 
+/* The parts of a message; NULL: no memory. */
+static json_t *
+message_content(const struct qp_message *message)
+{
+  struct qp_err err;
+  char *text = NULL;
+  size_t len = 0;
+  json_t *whole = NULL;
+  json_t *content;
+
+  if (qp_message_json(message, &text, &len, &err) == QP_OK)
+    whole = cli_chat_json(text, len);
+  content = json_incref(json_object_get(whole, "content"));
+  json_decref(whole);
+  qp_free(text);
+  return content;
+}
+
 static json_t *
 action_body(const struct qp_action *a)
 {
   switch (a->kind) {
   case QP_ACTION_SEND_MESSAGE:
+    if (a->message)
+      return json_pack("{s:o, s:s*}", "content", message_content(a->message), "branch", a->branch);
     return json_pack("{s:s%, s:s*}", "content", a->text.data, a->text.len, "branch", a->branch);
   case QP_ACTION_EDIT_MESSAGE:
     return json_pack("{s:o*, s:s%, s:s*}", "message_id", uuid_or_none(&a->target), "content",
@@ -446,7 +458,7 @@ remote_close(struct chat_backend *self)
 static const struct chat_backend_ops ops = {
   .close = remote_close,
   .find = remote_find,
-  .newest = remote_newest,
+  .list = remote_list,
   .create = remote_create,
   .look = remote_look,
   .messages = remote_messages,

@@ -2,6 +2,7 @@
 #include "cli/chat_view.h"
 
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/chat_text.h"
@@ -19,7 +20,10 @@
 void
 cli_view_open(struct chat_view *view, FILE *f, bool tty)
 {
+  const char *no_color = getenv("NO_COLOR");
+
   *view = (struct chat_view){ .f = f, .tty = tty };
+  view->styled = tty && !(no_color && no_color[0]);
   view->calls = json_object(); /* without memory calls have no names, and nothing else changes */
   view->names = json_object();
 }
@@ -43,6 +47,8 @@ dim(const struct chat_view *view, bool on)
 void
 cli_view_end(struct chat_view *view)
 {
+  if (view->block == CHAT_BLOCK_TEXT && view->styled)
+    cli_markdown_end(&view->markdown);
   if (view->block == CHAT_BLOCK_THINKING)
     dim(view, false);
   if (view->in_line)
@@ -58,6 +64,8 @@ begin(struct chat_view *view, enum chat_block block)
     return;
   cli_view_end(view);
   view->block = block;
+  if (block == CHAT_BLOCK_TEXT && view->styled)
+    cli_markdown_begin(&view->markdown, view->f);
   if (block == CHAT_BLOCK_THINKING) {
     dim(view, true);
     if (!view->tty)
@@ -72,7 +80,10 @@ put_text(struct chat_view *view, enum chat_block block, const char *text, size_t
   if (!len)
     return;
   begin(view, block);
-  cli_chat_put_text(view->f, text, len);
+  if (block == CHAT_BLOCK_TEXT && view->styled)
+    cli_markdown_feed(&view->markdown, text, len);
+  else
+    cli_chat_put_text(view->f, text, len);
   view->in_line = text[len - 1] != '\n';
 }
 
@@ -331,6 +342,10 @@ cli_view_message(struct chat_view *view, const json_t *message)
     cli_view_note(view, "this message is unavailable");
   if (json_string_length(text)) {
     view->block = CHAT_BLOCK_TEXT;
+    if (view->styled) {
+      cli_markdown_begin(&view->markdown, view->f);
+      view->markdown.column = strlen(cli_metadata_text(message, "role")) + 2;
+    }
     put_text(view, CHAT_BLOCK_TEXT, json_string_value(text), json_string_length(text));
   }
   show_calls(view, json_object_get(message, "tool_calls"));

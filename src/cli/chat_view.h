@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+#include "cli/chat_markdown.h"
 #include "quipu.h"
 
 enum chat_block { CHAT_BLOCK_NONE, CHAT_BLOCK_TEXT, CHAT_BLOCK_THINKING };
@@ -15,10 +16,12 @@ enum chat_block { CHAT_BLOCK_NONE, CHAT_BLOCK_TEXT, CHAT_BLOCK_THINKING };
 struct chat_view {
   FILE *f;
   bool tty;
+  bool styled;           /* Markdown is shown, not spelled: a terminal, and NO_COLOR is not set */
   enum chat_block block; /* that is being written */
   bool in_line;          /* something stands on this line */
-  json_t *calls;         /* of the answer: the names of its calls by their blocks … */
-  json_t *names;         /* … and by their ids */
+  struct chat_markdown markdown; /* of a block of text, while `styled` */
+  json_t *calls;                 /* of the answer: the names of its calls by their blocks … */
+  json_t *names;                 /* … and by their ids */
 };
 
 void cli_view_open(struct chat_view *view, FILE *f, bool tty);
@@ -32,7 +35,7 @@ void cli_view_end(struct chat_view *view);
 void cli_view_note(struct chat_view *view, const char *fmt, ...) QP_PRINTF(2, 3);
 /* What a tool gave, in a few lines. */
 void cli_view_result(struct chat_view *view, const json_t *result);
-/* A tool call, on one line that is not ended. */
+/* The beginning of a tool call, on one line that is not ended. */
 void cli_view_call(struct chat_view *view, const char *name, const char *arguments);
 /* A stored message. */
 void cli_view_message(struct chat_view *view, const json_t *message);

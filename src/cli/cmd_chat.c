@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "cli/chat.h"
+#include "cli/chat_attach.h"
 #include "cli/chat_interrupt.h"
 #include "cli/engine.h"
 #include "cli/input.h"
@@ -19,6 +20,7 @@
 #define LOCK_MAX 4096
 #define SHOWN_AT_FIRST 2 /* messages of a conversation that is opened */
 #define RESULTS_WINDOW 64
+#define TITLE_MAX 60 /* bytes of a title that is made of the first message */
 
 enum { OPT_CONFIG = CONFIG_ENGINE_FLAGS, OPT_NEW, OPT_MODEL, OPT_BRANCH, OPT_SERVER, OPT_KEY };
 
@@ -230,15 +232,53 @@ cli_chat_turn(struct chat *chat, struct qp_action *action, struct qp_err *err)
   return cli_chat_complain(chat, err);
 }
 
+/* A title for a conversation that got none: the beginning of its first line, cut between words. */
+static void
+make_title(const char *text, char out[TITLE_MAX + 4])
+{
+  size_t len = strcspn(text, "\n");
+  size_t cut = len;
+
+  if (len > TITLE_MAX) {
+    for (cut = TITLE_MAX; cut > TITLE_MAX / 2 && text[cut] != ' ';)
+      cut--;
+    if (text[cut] != ' ')
+      for (cut = TITLE_MAX; cut > 0 && ((unsigned char)text[cut] & 0xc0) == 0x80;)
+        cut--;
+  }
+  (void)snprintf(out, TITLE_MAX + 4, "%.*s%s", (int)cut, text, cut < len ? "…" : "");
+}
+
+static enum qp_rc
+create(struct chat *chat, const char *text, struct qp_err *err)
+{
+  char title[TITLE_MAX + 4];
+
+  make_title(text, title);
+  return chat->backend->ops->create(chat->backend, chat->model, chat->title ? chat->title : title,
+                                    &chat->id, err);
+}
+
 static enum qp_rc
 send(struct chat *chat, const char *text, struct qp_err *err)
 {
   struct qp_action action = { .kind = QP_ACTION_SEND_MESSAGE, .text = { text, strlen(text) } };
+  struct qp_message *message = NULL;
   enum qp_rc rc = QP_OK;
 
-  if (qp_uuid_is_none(&chat->id))
-    rc = chat->backend->ops->create(chat->backend, chat->model, chat->title, &chat->id, err);
-  return rc ? cli_chat_complain(chat, err) : cli_chat_turn(chat, &action, err);
+  if (json_array_size(chat->attached))
+    rc = cli_chat_message(text, chat->attached, &message, err);
+  if (!rc && qp_uuid_is_none(&chat->id))
+    rc = create(chat, text, err);
+  action.message = message;
+  if (rc) {
+    rc = cli_chat_complain(chat, err);
+  } else {
+    (void)json_array_clear(chat->attached);
+    rc = cli_chat_turn(chat, &action, err);
+  }
+  qp_message_free(message);
+  return rc;
 }
 
 /* ---- opening ---- */
@@ -284,6 +324,23 @@ cli_chat_enter(struct chat *chat, const struct qp_uuid *id, struct qp_err *err)
   return settle(chat, false, err);
 }
 
+/* The conversation that was changed last; none when there is none. */
+static enum qp_rc
+find_newest(struct chat *chat, struct qp_uuid *id, struct qp_err *err)
+{
+  json_t *list = NULL;
+  const char *text;
+  enum qp_rc rc = chat->backend->ops->list(chat->backend, 1, &list, err);
+
+  if (rc)
+    return rc;
+  text = cli_metadata_text(json_array_get(list, 0), "id");
+  if (text[0])
+    rc = qp_uuid_parse(text, id, err);
+  json_decref(list);
+  return rc;
+}
+
 static enum qp_rc
 begin(struct chat *chat, const struct cli_args *args, struct qp_err *err)
 {
@@ -296,7 +353,7 @@ begin(struct chat *chat, const struct cli_args *args, struct qp_err *err)
   if (!rc && args->words.count)
     rc = ops->find(chat->backend, args->words.at[0], &id, err);
   else if (!rc && !args->values[OPT_NEW])
-    rc = ops->newest(chat->backend, &id, err);
+    rc = find_newest(chat, &id, err);
   if (rc)
     return rc;
   if (qp_uuid_is_none(&id)) {
@@ -335,8 +392,10 @@ converse(struct chat *chat, struct qp_err *err)
       continue;
     }
     line += strspn(line, " \t");
-    if (line[0] == '/')
+    if (line[0] == '/' && line[1] != '/')
       rc = cli_chat_command(chat, line, err);
+    else if (line[0] == '/')
+      rc = send(chat, line + 1, err);
     else if (line[0])
       rc = send(chat, line, err);
   }
@@ -431,8 +490,10 @@ run_chat(struct cli *cli, const struct cli_args *args, struct qp_err *err)
     return cli_fail(err, QP_INVALID, "'quipu chat' is for people; programs talk to 'quipu serve'");
   if (args->values[OPT_NEW] && args->words.count)
     return cli_fail(err, QP_INVALID, "--new does not go with the id of a conversation");
+  chat.attached = json_array();
+  chat.always = json_array();
   cli_view_open(&chat.view, stdout, chat.tty);
-  rc = cli_interrupt_begin(err);
+  rc = chat.attached && chat.always ? cli_interrupt_begin(err) : cli_fail_nomem(err);
   if (!rc)
     rc = open_backend(&chat, args, &config, err);
   if (!rc)
@@ -450,6 +511,8 @@ run_chat(struct cli *cli, const struct cli_args *args, struct qp_err *err)
   cli_config_release(&config);
   cli_free(chat.model);
   cli_free(chat.title);
+  json_decref(chat.attached);
+  json_decref(chat.always);
   return rc;
 }
 

@@ -144,13 +144,25 @@ char_len(const char *text, size_t n)
   return 0;
 }
 
-/* The same, and 0 for the control characters U+0000 to U+001F and U+007F to U+009F as well. */
+/* Embeddings, overrides and isolates, U+202A to U+202E and U+2066 to U+2069: they can make a text
+ * look like another one. */
+static bool
+turns_writing(const unsigned char *s, size_t n)
+{
+  return n >= 3 && s[0] == 0xe2 &&
+         ((s[1] == 0x80 && s[2] >= 0xaa && s[2] <= 0xae) ||
+          (s[1] == 0x81 && s[2] >= 0xa6 && s[2] <= 0xa9));
+}
+
+/* The same, and 0 for the control characters U+0000 to U+001F and U+007F to U+009F, and for those
+ * that turn the direction of writing, as well. */
 static size_t
 shown_len(const char *s, size_t n)
 {
   unsigned char c = (unsigned char)s[0];
 
-  if (c < 0x20 || c == 0x7f || (c == 0xc2 && n >= 2 && (unsigned char)s[1] < 0xa0))
+  if (c < 0x20 || c == 0x7f || (c == 0xc2 && n >= 2 && (unsigned char)s[1] < 0xa0) ||
+      turns_writing((const unsigned char *)s, n))
     return 0;
   return char_len(s, n);
 }

@@ -50,7 +50,7 @@ export function scenarios(where, begin) {
       say('*write*', { thinking: 'A file, then.' }, text('I write it.'), writing('a.txt', 'c1')),
     ]);
     const way = await begin(t, s);
-    const question = 'allow write_file {"path":"a.txt","content":"knot"}? [y]es / [n]o / [a]ll / reason: \n';
+    const question = 'allow write_file {"path":"a.txt","content":"knot"}? [y]es / [n]o / [a]ll / always / reason: \n';
     const begun = '[thinking] A file, then.\nI write it.\n→ write_file {"path":"a.txt","content":"knot"}\n' + question;
     const denied = ok(s.data, ['chat', '--new', ...way.more], { input: 'write\nnot today\n' });
     assert.ok(denied.startsWith(begun), denied);

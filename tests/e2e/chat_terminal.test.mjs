@@ -6,14 +6,14 @@ import fs from 'node:fs';
 import path from 'node:path';
 import test from 'node:test';
 import { setTimeout } from 'node:timers/promises';
-import { say, setting, state, text, texts, writing } from './chat.mjs';
+import { say, setting, state, stored, text, texts, writing } from './chat.mjs';
 import { bin, environment } from './helper.mjs';
 
 // quipu on a terminal of its own: what it prints is awaited, what is typed is sent.
 class Terminal {
   constructor(t, s, args) {
     const quote = (word) => `'${word.replaceAll("'", "'\\''")}'`;
-    this.child = spawn('script', ['-qec', 'exec ' + [bin, ...args].map(quote).join(' '), '/dev/null'], {
+    this.child = spawn('script', ['-qec', 'stty cols 60 rows 24; exec ' + [bin, ...args].map(quote).join(' '), '/dev/null'], {
       env: environment(s.data, { SHELL: '/bin/sh', TERM: 'vt100', XDG_STATE_HOME: path.join(s.dir, 'state') }),
     });
     this.output = '';
@@ -116,7 +116,7 @@ test('a terminal: a tool is asked about, and can be left waiting', async (t) => 
   await tty.until(/> /);
   tty.type('write\r');
   await tty.until(/allow write_file \{"path":"a.txt","content":"knot"\}\?\r\n/);
-  await tty.until(/\[y\]es \/ \[n\]o \/ \[a\]ll \/ reason: /);
+  await tty.until(/\[y\]es \/ \[n\]o \/ \[a\]ll \/ always \/ reason: /);
   assert.equal(await tty.leave(), 0);
   await tty.until(/goes on waiting/);
   const again = new Terminal(t, s, ['chat', ...s.args]);
@@ -142,4 +142,113 @@ test('a terminal: Ctrl-C instead of an answer cancels the turn', async (t) => {
   assert.equal(await tty.ended, 0);
   assert.equal(state(s.data), 'Idle');
   assert.ok(!fs.existsSync(path.join(s.workspace, 'a.txt')));
+});
+
+// What a terminal sends for a paste.
+const paste = (words) => `\x1b[200~${words}\x1b[201~`;
+
+test('a terminal: pasted lines are one message', async (t) => {
+  const s = setting(t, [say('*', text('Seen.')), say('*', text('Seen.')), say('*', text('Seen.'))]);
+  const tty = new Terminal(t, s, ['chat', '--new', ...s.args]);
+  await tty.until(/\x1b\[\?2004h> /);
+  tty.type(`look: ${paste('first line\rsecond\r\r/help is text here\r')}`);
+  await tty.until(/\[pasted 4 lines\]/);
+  tty.type(' thanks\r');
+  await tty.until(/Seen\./);
+  await tty.until(/> /);
+  tty.type(`${paste('one line')}\r`);
+  await tty.until(/Seen\./);
+  await tty.until(/> /);
+  tty.type('//etc/hosts is a file\r');
+  await tty.until(/Seen\./);
+  await tty.until(/> /);
+  assert.equal(await tty.leave(), 0);
+  const said = texts(s.data).filter((_, i) => i % 2 === 0);
+  assert.deepEqual(said, ['look: first line\nsecond\n\n/help is text here thanks', 'one line', '/etc/hosts is a file']);
+});
+
+test('a terminal: every byte of a long command is shown, page by page, before it can be allowed', async (t) => {
+  const lines = Array.from({ length: 90 }, (_, i) => `echo line-${i}-${'x'.repeat(20)}`);
+  lines[40] = 'echo \x1b[2K\u202eevil\u202c \u0085';
+  const command = lines.join('\n');
+  const s = setting(t, [{ after_tool: 'run_command', play: [text('Done.')] }, say('*run*', { call: 'run_command', arguments: { command }, id: 'c1' })]);
+  const tty = new Terminal(t, s, ['chat', '--new', ...s.args]);
+  await tty.until(/> /);
+  tty.type('run\r');
+  await tty.until(/allow run_command\? \(\d+ bytes of arguments\)/);
+  const from = tty.seen;
+  for (let page = 1; !/reason: /.test(tty.output.slice(tty.seen)); page++) {
+    await tty.until(/-- more: |always \/ (?=reason: )/);
+    if (/reason: /.test(tty.output.slice(tty.seen))) break;
+    tty.type('\r');
+  }
+  const shown = tty.output.slice(from);
+  lines.forEach((line, i) => i === 40 || assert.ok(shown.includes(line), line));
+  assert.ok(shown.includes('echo \\x1b[2K\\xe2\\x80\\xaeevil\\xe2\\x80\\xac \\xc2\\x85'), 'control and direction characters are visible');
+  assert.doesNotMatch(shown, /\u202e|\x1b\[2K\u202e/);
+  tty.type('n\r');
+  await tty.until(/Done\.|> /);
+  await tty.leave();
+});
+
+test('a terminal: ok allows, always allows from then on', async (t) => {
+  const s = setting(t, [
+    { after_tool: 'write_file', times: 9, play: [text('Done.')] },
+    say('*one*', writing('1.txt', 'c1')),
+    say('*two*', writing('2.txt', 'c2')),
+    say('*three*', writing('3.txt', 'c3')),
+  ]);
+  const tty = new Terminal(t, s, ['chat', '--new', ...s.args]);
+  await tty.until(/> /);
+  for (const [word, answer] of [['one', 'ok'], ['two', 'always']]) {
+    tty.type(`${word}\r`);
+    await tty.until(/reason: /);
+    tty.type(`${answer}\r`);
+    await tty.until(/Done\./);
+    await tty.until(/> /);
+  }
+  tty.type('three\r');
+  await tty.until(/\[allowed, since you answered 'always': write_file\]/);
+  await tty.until(/Done\./);
+  await tty.until(/> /);
+  assert.equal(await tty.leave(), 0);
+  assert.deepEqual(fs.readdirSync(s.workspace).sort(), ['1.txt', '2.txt', '3.txt']);
+});
+
+test('a terminal: Markdown is shown, and words are not broken at the edge', async (t) => {
+  const long = 'alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi omicron pi rho sigma tau upsilon';
+  const answer = `# Title\n\nSome **bold** and \`code\` here.\n- item\n\n\`\`\`sh\n${'x'.repeat(100)}\n\`\`\`\n${long}\n`;
+  const s = setting(t, [say('*', text(answer))]);
+  const tty = new Terminal(t, s, ['chat', '--new', ...s.args]);
+  await tty.until(/> /);
+  tty.type('stty\r');
+  await tty.until(/\x1b\[1mTitle\x1b\[0m\r\n/);
+  await tty.until(/Some \x1b\[0m\x1b\[1mbold\x1b\[0m and \x1b\[0m\x1b\[36mcode\x1b\[0m here\.\r\n/);
+  await tty.until(/• item\r\n/);
+  await tty.until(/x{100}/);
+  const [words] = await tty.until(/alpha[^]*upsilon/);
+  assert.equal(words.replace(/\r\n/g, ' '), long, 'wrapped between words only');
+  assert.ok(words.split('\r\n').length === 2 && words.split('\r\n').every((line) => line.length <= 60), words);
+  await tty.until(/> /);
+  assert.equal(await tty.leave(), 0);
+});
+
+test('a terminal: files are attached, conversations listed and titled', async (t) => {
+  const s = setting(t, [say('*', text('A picture.')), say('*', text('Hm.'))]);
+  const picture = path.join(s.dir, 'dot.png');
+  fs.writeFileSync(picture, Buffer.from('iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR4nGNgYGBgAAAABQABh6FO1AAAAABJRU5ErkJggg==', 'base64'));
+  const tty = new Terminal(t, s, ['chat', '--new', ...s.args]);
+  await tty.until(/> /);
+  tty.type(`/attach ${picture}\r`);
+  await tty.until(/attached to the next message: [^\r]*dot\.png \(image\/png\)/);
+  await tty.until(/> /);
+  tty.type('What do you see in this picture of mine?\r');
+  await tty.until(/A picture\./);
+  await tty.until(/> /);
+  tty.type('/list\r');
+  await tty.until(/\* [0-9a-f-]{36} [^\r]*What do you see in this picture of mine\?/);
+  await tty.until(/> /);
+  assert.equal(await tty.leave(), 0);
+  const [message] = stored(s.data);
+  assert.deepEqual(message.content.map((part) => part.type), ['text', 'image']);
 });
