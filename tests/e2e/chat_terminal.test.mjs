@@ -35,11 +35,12 @@ class Terminal {
     this.child.stdin.write(keys);
   }
 
-  // Ctrl-D, until it is heard: the editor prompts a moment before it takes over the terminal, and what
-  // is typed in between is the end of a file that nobody reads. Gives the exit status.
+  // Ctrl-U and Ctrl-D, until they are heard: the editor prompts a moment before it takes over the
+  // terminal, and a Ctrl-D that is typed in between becomes a character of the line. Gives the exit
+  // status.
   async leave() {
     for (;;) {
-      this.type('\x04');
+      this.type('\x15\x04');
       const status = await Promise.race([this.ended, setTimeout(300, undefined, { ref: false })]);
       if (status !== undefined) return status;
     }
