@@ -287,6 +287,25 @@ take_behind(struct qp__catalogue *cat, const struct qp__cat_set *behind, bool *a
   return rc;
 }
 
+/* Takes the contexts in old formats whose rows are wrong. */
+static enum qp_rc
+take_old(struct qp__catalogue *cat, struct qp_err *err)
+{
+  size_t from = cat->taken_count;
+  size_t keep = from;
+  enum qp_rc rc = qp__cat_take_found(cat, &cat->main, QP__CAT_ROW_OLD, err);
+
+  for (size_t i = from; i < cat->taken_count && !rc; i++) {
+    bool differs = false;
+
+    rc = qp__cat_differs(cat, &cat->taken[i], &differs, err);
+    if (differs)
+      cat->taken[keep++] = cat->taken[i];
+  }
+  cat->taken_count = keep;
+  return rc;
+}
+
 /* Begins a session of this writer: a new number, and the names go on. */
 static void
 begin_session(struct qp__catalogue *cat, const struct qp__cat_set *behind)
@@ -326,7 +345,7 @@ qp__cat_trust(struct qp__catalogue *cat, struct qp_err *err)
     (void)pthread_mutex_unlock(&cat->lock);
     rc = take_behind(cat, &behind, &explained, err);
     if (!rc)
-      rc = qp__cat_take_found(cat, &cat->main, QP__CAT_ROW_OLD, err);
+      rc = take_old(cat, err);
     if (!rc && cat->store->readonly)
       rc = qp__cat_take_found(cat, &cat->main, QP__CAT_ROW_BROKEN, err);
     cat->needs_pass =

@@ -158,6 +158,21 @@ bind_context(sqlite3_stmt *st, struct qp_context *c, const struct qp__view *v, u
   (void)sqlite3_bind_int(st, 12, c->old);
 }
 
+/* Whether all that is staged in a context is published: a commit is carried out in the files first,
+ * and a stamp that was made in between is one of a later row. */
+static bool
+is_settled(struct qp_context *c, const struct qp__view *v, uint32_t messages)
+{
+  bool settled;
+
+  (void)pthread_mutex_lock(&c->write_lock);
+  settled = c->staged_view == v && c->tree.count == messages;
+  for (size_t i = 0; i < v->meta->branch_count && settled; i++)
+    settled = v->branches[i]->staged_head == atomic_load(&v->branches[i]->head);
+  (void)pthread_mutex_unlock(&c->write_lock);
+  return settled;
+}
+
 /* The row of a context that is open. The text of what was indexed before and is no longer so goes
  * here; what is missing is `due`. */
 static enum qp_rc
@@ -181,7 +196,8 @@ put_row(struct qp__catalogue *cat, struct qp_context *c, const uint8_t stamp[16]
   if (!rc) {
     qp__cat_bind_id(st, 1, &c->id);
     bind_context(st, c, v, messages);
-    (void)sqlite3_bind_blob(st, 14, stamp, 16, SQLITE_TRANSIENT);
+    if (is_settled(c, v, messages))
+      (void)sqlite3_bind_blob(st, 14, stamp, 16, SQLITE_TRANSIENT);
     (void)sqlite3_bind_int64(st, 15, known.indexed);
     (void)sqlite3_bind_int64(st, 16, (int64_t)known.digest);
     (void)sqlite3_bind_int(st, 17, known.indexed != messages);
@@ -217,24 +233,16 @@ put_broken(struct qp__catalogue *cat, const struct qp_uuid *id, const struct qp_
   return qp__cat_run(cat->into, st, err);
 }
 
-/* `even_if_same`: also when the stamp says that nothing has changed. */
 static enum qp_rc
-update_row(struct qp__catalogue *cat, const struct qp_uuid *id, bool even_if_same,
-           struct qp_err *err)
+update_row(struct qp__catalogue *cat, const struct qp_uuid *id, struct qp_err *err)
 {
   struct qp_err cause = { QP_OK, "" };
   struct qp_context *c = NULL;
   uint8_t stamp[16];
   bool fresh = false;
-  bool differs = true;
   enum qp_rc rc;
 
   make_stamp(cat->store, id, stamp); /* before it is read: what changes later is seen later */
-  rc = differs_from(cat, id, stamp, &differs, err);
-  if (rc || (!differs && !even_if_same)) {
-    cat->finished += !rc;
-    return rc;
-  }
   if (cat->into == &cat->over && cat->main.handle && !qp__cat_set_add(&cat->hidden, id))
     return qp__fail_nomem(err, "the catalogue");
   rc = qp__context_look(cat->store, id, &c, &fresh, &cause);
@@ -383,7 +391,7 @@ index_context(struct qp__catalogue *cat, struct qp_context *c, const struct due 
 
   digest = due->messages <= visible ? add_digest(0, tree, 0, at) : ~due->digest;
   if (digest != due->digest) /* it has changed since its row was made */
-    return update_row(cat, &due->id, true, err);
+    return update_row(cat, &due->id, err);
   rc = index_messages(cat, c, due->n, &at, due->messages, room, err);
   if (!rc)
     rc = set_indexed(cat, due->n, at, add_digest(digest, tree, due->indexed, at),
@@ -415,7 +423,7 @@ index_next(struct qp__catalogue *cat, struct room *room, bool *found, struct qp_
   if (rc == QP_NOMEM)
     return rc;
   if (rc) /* deleted or damaged since then */
-    return update_row(cat, &due.id, true, err);
+    return update_row(cat, &due.id, err);
   rc = index_context(cat, c, &due, room, err);
   qp__context_end_look(c, fresh);
   return rc;
@@ -616,7 +624,7 @@ do_step(struct qp__catalogue *cat, bool text, size_t *done, bool *more, struct q
   bool found;
 
   for (; *done < cat->taken_count && room.rows && !rc; room.rows--) {
-    rc = update_row(cat, &cat->taken[cat->taken_count - 1 - *done], false, err);
+    rc = update_row(cat, &cat->taken[cat->taken_count - 1 - *done], err);
     *done += !rc;
   }
   if (rc || !room.rows) {
