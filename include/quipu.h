@@ -47,7 +47,8 @@ extern "C" {
 /* ---- errors ---- */
 
 /* X(name, number, text, exit code of the command line, HTTP status). The one table that every layer
- * maps errors by. */
+ * maps errors by. NOMEM is also a lack of file descriptors. FULL is also a quota, and a file over
+ * RLIMIT_FSIZE: for that the program must ignore SIGXFSZ. */
 #define QP_RC_MAP(X)                                            \
   X(OK, 0, "ok", 0, 200)                                        \
   X(NOMEM, -1, "out of memory", 10, 503)                        \
@@ -60,10 +61,10 @@ extern "C" {
   X(INVALID, -8, "invalid input", 2, 400)                       \
   X(TOOBIG, -9, "over a limit", 6, 413)                         \
   X(FULL, -10, "no space left", 14, 507)                        \
-  X(READONLY, -11, "cannot be written", 7, 403)                 \
+  X(READONLY, -11, "cannot be written", 7, 503)                 \
   X(CONFLICT, -12, "changed in the meantime", 8, 409)           \
   X(UNAVAILABLE, -13, "message content is unavailable", 9, 410) \
-  X(DENIED, -14, "permission denied", 15, 403)                  \
+  X(DENIED, -14, "permission denied", 15, 500)                  \
   X(STOPPED, -15, "stopped by the caller", 16, 500)
 
 enum qp_rc {
@@ -158,12 +159,13 @@ QP_API QP_MUST_CHECK enum qp_rc qp_store_announce(struct qp_store *store, const 
 /* Makes the plain files themselves durable and empties the journal. Never needed for safety. */
 QP_API QP_MUST_CHECK enum qp_rc qp_store_checkpoint(struct qp_store *store, struct qp_err *err);
 
-/* Whether the store takes writes: QP_OK, QP_READONLY, QP_FULL while the disk is full or nearly so,
- * when deletions still work, or QP_IO when an earlier write failed in a way that leaves open what
- * became of it; the sentence is that of the first failure. Reading goes on, and every write answers
- * QP_IO, until the store has recovered or is opened again. QP_FULL ends by itself when there is
- * room: asking has the store look, at most once a second. */
+/* Whether the store takes writes: QP_OK; QP_READONLY; QP_FULL while the disk is full or nearly so,
+ * when deletions still work; or, after a write that failed so that its fate is open, why: QP_FULL,
+ * QP_READONLY, QP_NOMEM or else QP_IO. Reading goes on, and every write is answered the same until
+ * the store has recovered. A QP_FULL of the first kind ends by itself: asking has the store look. */
 QP_API QP_MUST_CHECK enum qp_rc qp_store_writable(struct qp_store *store, struct qp_err *err);
+/* The same, and tries, without a sync, to write a file that it removes again. QP_FULL: no room. */
+QP_API QP_MUST_CHECK enum qp_rc qp_store_probe(struct qp_store *store, struct qp_err *err);
 
 /* Brings such a store back, without closing anything, as opening would: what was acknowledged is
  * there, each write that failed is there completely or not at all, in the order in which they were

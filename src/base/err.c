@@ -61,9 +61,20 @@ static const struct {
   int err;
   enum qp_rc rc;
 } sys_codes[] = {
-  { ENOSPC, QP_FULL },  { EDQUOT, QP_FULL },    { ENOENT, QP_NOTFOUND },
-  { ENOMEM, QP_NOMEM }, { EROFS, QP_READONLY }, { EACCES, QP_DENIED },
-  { EPERM, QP_DENIED }, { EEXIST, QP_EXISTS },  { EFBIG, QP_TOOBIG },
+  /* no room: on the disk, in a quota, and below the process's limit for a file (RLIMIT_FSIZE) */
+  { ENOSPC, QP_FULL },
+  { EDQUOT, QP_FULL },
+  { EFBIG, QP_FULL },
+  /* what passes: memory, and descriptors of the process and of the system */
+  { ENOMEM, QP_NOMEM },
+  { EMFILE, QP_NOMEM },
+  { ENFILE, QP_NOMEM },
+  { ENOENT, QP_NOTFOUND },
+  { EROFS, QP_READONLY },
+  { EACCES, QP_DENIED },
+  { EPERM, QP_DENIED },
+  { EEXIST, QP_EXISTS },
+  { EOVERFLOW, QP_TOOBIG },
 };
 
 static enum qp_rc
@@ -79,7 +90,7 @@ rc_of_errno(int e)
 static const char *
 errno_text(int e)
 {
-  const char *text = strerrordesc_np(e);
+  const char *text = e == EOVERFLOW ? "the file is too large" : strerrordesc_np(e);
 
   return text ? text : "unknown error";
 }

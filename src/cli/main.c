@@ -193,6 +193,7 @@ main(int argc, char **argv)
   if (!fill_standard_fds())
     return qp_rc_exit_code(QP_IO);
   (void)signal(SIGPIPE, SIG_IGN);
+  (void)signal(SIGXFSZ, SIG_IGN); /* a write over RLIMIT_FSIZE fails, as on a full disk */
   cli_watch_json();
   (void)setvbuf(stderr, NULL, _IOLBF, BUFSIZ);
   rc = run_command(&cli, argc, argv, &err);

@@ -142,18 +142,14 @@ qp__change_tell(struct qp__request *r, struct qp__held *held, enum qp_rc rc,
 {
   if (rc && is_failed_save(held, rc))
     log_failure(r, held, err);
-  return qp__change_told(r, held, rc, err);
+  return qp__change_told(held, rc, err);
 }
 
 enum qp_rc
-qp__change_told(struct qp__request *r, struct qp__held *held, enum qp_rc rc,
-                const struct qp_err *err)
+qp__change_told(struct qp__held *held, enum qp_rc rc, const struct qp_err *err)
 {
-  if (!rc || !is_failed_save(held, rc))
-    return rc;
-  note_failure(held, rc, err);
-  r->fail_status = MHD_HTTP_INTERNAL_SERVER_ERROR;
-  r->fail_code = qp_rc_name(rc);
+  if (rc && is_failed_save(held, rc))
+    note_failure(held, rc, err);
   return rc;
 }
 
@@ -185,15 +181,16 @@ qp__change_recover(struct qp__http *http, struct qp_err *err)
   int64_t last;
   enum qp_rc rc = qp_store_writable(http->store, err);
 
-  if (rc != QP_IO)
-    return rc;
+  if (!rc)
+    return QP_OK;
   last = atomic_load(&http->recovered_us);
   if ((last && now - last < RECOVER_US) ||
       !atomic_compare_exchange_strong(&http->recovered_us, &last, now))
     return rc;
   rc = qp_store_recover(http->store, err);
   if (rc) {
-    http->log(http->log_arg, QP_LOG_WARN, "save", err->msg);
+    if (rc != QP_READONLY) /* it was opened so, or is told with each change */
+      http->log(http->log_arg, QP_LOG_WARN, "save", err->msg);
     return rc;
   }
   qp__holds_refresh(&http->holds);

@@ -1,7 +1,7 @@
 /* change.h - changing a context: under a condition, and what is told when it cannot be saved.
  *
- * A change that the disk refuses (no space, an error, no permission) is answered 500, is logged
- * once, and the context is shown in the state Failed, with
+ * A change that the disk refuses (no space, an error, no permission) is answered by the status of
+ * its code in QP_RC_MAP, is logged once, and the context is shown in the state Failed, with
  *   "state_detail": {"error": {"code","message"}, "failed_at"}
  * That cannot be stored, for the disk refuses; it lasts as long as the context stays as it is, and
  * goes with the next change that succeeds: nothing of the failed one is in the context. It also
@@ -26,8 +26,7 @@ void qp__change_release(struct qp__held *held);
 enum qp_rc qp__change_tell(struct qp__request *r, struct qp__held *held, enum qp_rc rc,
                            const struct qp_err *err);
 /* The same for a change that the engine has made, and logged. */
-enum qp_rc qp__change_told(struct qp__request *r, struct qp__held *held, enum qp_rc rc,
-                           const struct qp_err *err);
+enum qp_rc qp__change_told(struct qp__held *held, enum qp_rc rc, const struct qp_err *err);
 
 /* Puts the failure of the last change, if there is one, into metadata that is to be shown. False:
  * no memory. */

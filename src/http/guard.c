@@ -167,10 +167,12 @@ qp__guard_key(struct qp__request *r, struct qp_err *err)
     break;
   }
   if (r->caller.scope < r->route->scope)
-    return qp__fail(err, QP_DENIED, "this needs a key with the scope '%s'; the key has '%s'",
-                    qp__scope_name(r->route->scope), qp__scope_name(r->caller.scope));
+    return qp__request_fail(r, MHD_HTTP_FORBIDDEN, "DENIED", err,
+                            "this needs a key with the scope '%s'; the key has '%s'",
+                            qp__scope_name(r->route->scope), qp__scope_name(r->caller.scope));
   if (r->route->flags & QP__ROUTE_GLOBAL && qp__owner(r))
-    return qp__fail(err, QP_DENIED, "this needs a key without an owner");
+    return qp__request_fail(r, MHD_HTTP_FORBIDDEN, "DENIED", err,
+                            "this needs a key without an owner");
   return QP_OK;
 }
 

@@ -218,11 +218,20 @@ answer_state(struct qp__request *r, const struct acting *a, struct qp_err *err)
   return QP_OK;
 }
 
+/* A turn that cannot be saved is 500, for whatever reason: its state is Failed then, and the turn
+ * is lost, which is more than that a change was not made. The code tells the reason. */
+static void
+fail_turn(struct qp__request *r, enum qp_rc rc)
+{
+  r->fail_status = MHD_HTTP_INTERNAL_SERVER_ERROR;
+  r->fail_code = qp_rc_name(rc);
+}
+
 static enum qp_rc
 answer_action(struct qp__request *r, struct qp_err *err)
 {
   const struct acting *a = r->kept;
-  enum qp_rc rc = qp__change_told(r, r->held, r->waited.rc, &r->waited);
+  enum qp_rc rc = qp__change_told(r->held, r->waited.rc, &r->waited);
 
   if (!rc && a->streams && qp__stream_rests(a->state))
     qp__stream_close(r->stream);
@@ -231,6 +240,8 @@ answer_action(struct qp__request *r, struct qp_err *err)
   *err = r->waited;
   if (rc == QP_CONFLICT && a->state[0])
     r->fail_state = a->state;
+  if (rc == QP_FULL || rc == QP_DENIED)
+    fail_turn(r, rc);
   if (rc == QP_STOPPED && !qp__http_stopping(r->http))
     return qp__fail(err, QP_NOTFOUND, "Context not found: it was deleted in the meantime");
   if (rc == QP_STOPPED)

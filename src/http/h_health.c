@@ -2,10 +2,13 @@
  * can be asked at all. */
 #include "base/err.h"
 #include "http/change.h"
+#include "http/clock.h"
 #include "http/emit.h"
 #include "http/handlers.h"
 #include "http/http_int.h"
 #include "http/openapi.h"
+
+#define PROBE_US 1000000
 
 static void
 say(struct qp__request *r, const char *status)
@@ -43,32 +46,46 @@ qp__h_healthz(struct qp__request *r, struct qp_err *err)
   return QP_OK;
 }
 
-/* In a worker: a store that an earlier failure has stopped may have recovered by now. */
+/* A store that an earlier failure has stopped may have recovered by now; and the disk may be full
+ * although nobody has written since. Both are tried at most once a second, however often it is
+ * asked. */
 static enum qp_rc
-try_ready(struct qp__request *r, struct qp_err *err)
+try_store(struct qp__http *http, struct qp_err *why)
 {
-  struct qp_err why = { QP_OK, "" };
-  enum qp_rc rc = qp__change_recover(r->http, &why);
+  enum qp_rc rc = qp__change_recover(http, why);
+  int64_t now = qp__clock_us();
 
   if (rc)
-    return qp__request_fail(r, MHD_HTTP_SERVICE_UNAVAILABLE, qp_rc_name(rc), err,
-                            "the store takes no writes: %s", why.msg);
-  say(r, "ready");
-  return QP_OK;
+    return rc;
+  (void)pthread_mutex_lock(&http->probe.lock);
+  if (!http->probe.at_us || now - http->probe.at_us >= PROBE_US) {
+    http->probe.at_us = now;
+    http->probe.result = (struct qp_err){ QP_OK, "" };
+    http->probe.result.rc = qp_store_probe(http->store, &http->probe.result);
+  }
+  *why = http->probe.result;
+  (void)pthread_mutex_unlock(&http->probe.lock);
+  return why->rc;
 }
 
 enum qp_rc
 qp__h_readyz(struct qp__request *r, struct qp_err *err)
 {
+  struct qp_err why = { QP_OK, "" };
+  enum qp_rc rc;
+
   if (qp__http_stopping(r->http))
     return qp__request_fail(r, MHD_HTTP_SERVICE_UNAVAILABLE, "STOPPING", err,
                             "the server is stopping");
-  if (r->http->read_only)
+  if (r->http->read_only) {
     say(r, "read-only");
-  else if (qp_store_writable(r->http->store, err))
-    r->then = try_ready;
-  else
-    say(r, "ready");
+    return QP_OK;
+  }
+  rc = try_store(r->http, &why);
+  if (rc)
+    return qp__request_fail(r, MHD_HTTP_SERVICE_UNAVAILABLE, qp_rc_name(rc), err,
+                            "the store takes no writes: %s", why.msg);
+  say(r, "ready");
   return QP_OK;
 }
 

@@ -92,7 +92,8 @@ find_own(struct qp__request *r, const char **stored, struct qp_err *err)
     return rc;
   rc = answer(r, *stored, err);
   return rc ? rc
-            : qp__fail(err, QP_DENIED, "a shared prompt is changed with a key without an owner");
+            : qp__request_fail(r, MHD_HTTP_FORBIDDEN, "DENIED", err,
+                               "a shared prompt is changed with a key without an owner");
 }
 
 static const struct qp__body_field create_fields[] = {

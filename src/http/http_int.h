@@ -34,6 +34,11 @@ struct qp__http {
   void *log_arg;
   int64_t started_ms;
   _Atomic int64_t recovered_us; /* when recovery of the store was last tried */
+  struct {
+    pthread_mutex_t lock;
+    int64_t at_us; /* 0: never */
+    struct qp_err result;
+  } probe; /* whether the disk has room, for readyz */
   struct qp__metrics metrics;
   struct qp__holds holds;
   struct qp__streams streams;

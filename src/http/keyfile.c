@@ -220,7 +220,7 @@ read_root(const struct qp__os *os, int dir, json_t **root, struct qp_err *err)
 
   qp__buf_init(&text, FILE_MAX);
   sys = qp__file_read(os, dir, QP__KEYFILE_NAME, &text);
-  if (sys == -ENOTSUP || sys == -ELOOP || sys == -EFBIG)
+  if (sys == -ENOTSUP || sys == -ELOOP || sys == -EOVERFLOW)
     rc = damaged(err, "it is too large, or not a regular file");
   else if (sys && sys != -ENOENT)
     rc = qp__fail_sys(err, sys, "cannot read '" QP__KEYFILE_NAME "'");

@@ -11,7 +11,7 @@
 static const struct qp__route routes[] = {
   { "GET", "/", qp__h_index, QP__SCOPE_NONE, QP__ROUTE_QUICK, NULL },
   { "GET", "/healthz", qp__h_healthz, QP__SCOPE_NONE, QP__ROUTE_QUICK, NULL },
-  { "GET", "/readyz", qp__h_readyz, QP__SCOPE_NONE, QP__ROUTE_QUICK, NULL },
+  { "GET", "/readyz", qp__h_readyz, QP__SCOPE_NONE, 0, NULL },
   { "GET", "/metrics", qp__h_metrics, QP__SCOPE_READ, QP__ROUTE_GLOBAL, NULL },
   { "GET", "/openapi.json", qp__h_openapi, QP__SCOPE_NONE, QP__ROUTE_QUICK, NULL },
 

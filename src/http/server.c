@@ -15,6 +15,7 @@
 #include "http/server.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stdarg.h>
@@ -40,6 +41,10 @@
 #include "os/os.h"
 
 #define CONNECTIONS 16384
+#define CONNECTIONS_MIN 8
+#define KEPT_MIN 96
+#define KEPT_MAX 256
+#define DESCRIPTORS_COUNTED 65536
 #define CONNECTIONS_ADDRESS 256
 #define ANSWER_MEMORY \
   ((size_t)8 << 10) /* of a connection, besides the request's header; all of it
@@ -391,16 +396,48 @@ log_nothing(void *arg, enum qp_log_level level, const char *feature, const char 
   (void)text;
 }
 
-/* Each connection is a descriptor; the system's usual limit of 1024 is a soft one. */
-static void
-raise_descriptor_limit(void)
+static uint64_t
+count_descriptors(uint64_t limit)
+{
+  uint64_t open = 0;
+
+  for (uint64_t fd = 0; fd < limit && fd < DESCRIPTORS_COUNTED; fd++)
+    open += fcntl((int)fd, F_GETFD) >= 0;
+  return open;
+}
+
+/* Each connection is a descriptor. The system's usual limit of 1024 is a soft one, so it is raised.
+ * Half of what is left then, but from KEPT_MIN to KEPT_MAX, is not for connections: the store, the
+ * tools and the models need some too, and clients that do nothing must not stop the writes. */
+static unsigned
+limit_connections(struct qp__http *http, unsigned wanted)
 {
   struct rlimit limit;
+  uint64_t open;
+  uint64_t left;
+  uint64_t kept;
+  char line[160];
 
-  if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+  if (getrlimit(RLIMIT_NOFILE, &limit))
+    return wanted;
+  if (limit.rlim_cur < limit.rlim_max) {
     limit.rlim_cur = limit.rlim_max;
     (void)setrlimit(RLIMIT_NOFILE, &limit);
+    (void)getrlimit(RLIMIT_NOFILE, &limit);
   }
+  open = count_descriptors(limit.rlim_cur);
+  left = limit.rlim_cur > open ? limit.rlim_cur - open : 0;
+  kept = left / 2 < KEPT_MIN ? KEPT_MIN : left / 2 > KEPT_MAX ? KEPT_MAX : left / 2;
+  left = left < kept + CONNECTIONS_MIN ? CONNECTIONS_MIN : left - kept;
+  if (left >= wanted)
+    return wanted;
+  (void)snprintf(
+      line, sizeof(line),
+      "at most %llu connections at once instead of %u, because the process may open only "
+      "%llu files",
+      (unsigned long long)left, wanted, (unsigned long long)limit.rlim_cur);
+  http->log(http->log_arg, QP_LOG_INFO, "http", line);
+  return (unsigned)left;
 }
 
 static unsigned
@@ -431,9 +468,9 @@ start_daemon(struct qp__http *http, const struct qp__http_options *o, struct qp_
       MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG | tls, 0, NULL,
       NULL, handle, http, MHD_OPTION_EXTERNAL_LOGGER, pass_log, http, MHD_OPTION_LISTEN_SOCKET,
       http->listen_fd, MHD_OPTION_THREAD_POOL_SIZE, threads, MHD_OPTION_CONNECTION_LIMIT,
-      o->connections ? o->connections : CONNECTIONS, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
-      address_limit(http, o), MHD_OPTION_CONNECTION_TIMEOUT, http->timeout_s,
-      MHD_OPTION_CONNECTION_MEMORY_LIMIT, settings->max_header + ANSWER_MEMORY,
+      limit_connections(http, o->connections ? o->connections : CONNECTIONS),
+      MHD_OPTION_PER_IP_CONNECTION_LIMIT, address_limit(http, o), MHD_OPTION_CONNECTION_TIMEOUT,
+      http->timeout_s, MHD_OPTION_CONNECTION_MEMORY_LIMIT, settings->max_header + ANSWER_MEMORY,
       MHD_OPTION_URI_LOG_CALLBACK, begin_request, http, MHD_OPTION_NOTIFY_COMPLETED, end_request,
       http, MHD_OPTION_NOTIFY_CONNECTION, qp__connection_notify, http,
       /* without TLS the list ends here */
@@ -457,8 +494,10 @@ init_locks(struct qp__http *http, struct qp_err *err)
            pthread_cond_init(&http->quiet, &attr) == 0;
     (void)pthread_condattr_destroy(&attr);
   }
-  if (good && qp__uuid_gen_init(&http->ids) == 0)
+  if (good && qp__uuid_gen_init(&http->ids) == 0) {
+    (void)pthread_mutex_init(&http->probe.lock, NULL); /* on Linux it cannot fail */
     return QP_OK;
+  }
   if (good)
     (void)pthread_cond_destroy(&http->quiet);
   (void)pthread_mutex_destroy(&http->lock);
@@ -526,7 +565,6 @@ qp__http_start(const struct qp__http_options *options, struct qp__http **out, st
   http->log = options->log ? options->log : log_nothing;
   http->log_arg = options->log_arg;
   http->started_ms = qp__clock_wall_ms();
-  raise_descriptor_limit();
   rc = use_settings(http, options, err);
   if (!rc)
     rc = qp__keys_open(&qp__os_posix, options->data, http->log, http->log_arg, &http->keys, err);
@@ -623,6 +661,7 @@ qp__http_stop(struct qp__http *http)
   qp__free(http->url);
   qp__holds_release(&http->holds);
   qp__uuid_gen_release(&http->ids);
+  (void)pthread_mutex_destroy(&http->probe.lock);
   (void)pthread_cond_destroy(&http->quiet);
   (void)pthread_mutex_destroy(&http->lock);
   qp__free(http);

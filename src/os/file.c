@@ -138,7 +138,7 @@ qp__file_read(const struct qp__os *os, int dirfd, const char *path, struct qp__b
   if (!rc) {
     enum qp_rc grown = qp__buf_reserve(out, (size_t)st.st_size);
 
-    rc = grown == QP_TOOBIG ? -EFBIG : grown ? -ENOMEM : 0;
+    rc = grown == QP_TOOBIG ? -EOVERFLOW : grown ? -ENOMEM : 0;
   }
   if (!rc) {
     got = qp__read_at(os, fd, out->data + out->len, (size_t)st.st_size, 0);

@@ -24,7 +24,7 @@ struct importing {
 static enum qp_rc
 read_failure(int sys, const char *path, struct qp_err *err)
 {
-  if (sys == -EFBIG)
+  if (sys == -EOVERFLOW)
     return qp__fail(err, QP_TOOBIG, "'%.150s' is larger than %zu MiB", path, QP__LS_MAX >> 20);
   if (sys == -ENOTSUP || sys == -EISDIR)
     return qp__fail(err, QP_INVALID, "'%.150s' is not a regular file", path);

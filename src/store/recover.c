@@ -15,12 +15,16 @@
  * When a step fails, the driver still refuses everything, and all of it can be done again.
  *
  * Locks are taken in the usual order: prompt_lock, write locks by id, then those of sessions. */
+#include <fcntl.h>
 #include <string.h>
 
 #include "base/err.h"
+#include "os/file.h"
 #include "store/context_int.h"
 #include "store/events.h"
 #include "store/session_int.h"
+
+#define PROBE_BYTES 65536
 
 enum qp_rc
 qp_store_writable(struct qp_store *store, struct qp_err *err)
@@ -28,6 +32,36 @@ qp_store_writable(struct qp_store *store, struct qp_err *err)
   enum qp_rc rc = qp__check_writable(store, err);
 
   return rc || !store->driver->check_writes ? rc : store->driver->check_writes(store->self, err);
+}
+
+/* ---- room ---- */
+
+static enum qp_rc
+try_write(struct qp_store *s, struct qp_err *err)
+{
+  static const char zeros[PROBE_BYTES];
+  int dir = s->driver->directory(s->self);
+  char name[64];
+  int fd;
+  int sys;
+
+  s->driver->temp_name(s->self, name);
+  fd = s->os->openat(s->os->self, dir, name, O_WRONLY | O_CREAT | O_EXCL, 0600);
+  if (fd < 0)
+    return qp__fail_sys(err, fd, "cannot make a file in the data directory");
+  sys = qp__write_at(s->os, fd, zeros, sizeof(zeros), 0);
+  (void)s->os->close(s->os->self, fd);
+  (void)s->os->unlinkat(s->os->self, dir, name, 0);
+  return sys ? qp__fail_sys(err, sys, "cannot write %d bytes to the data directory", PROBE_BYTES)
+             : QP_OK;
+}
+
+enum qp_rc
+qp_store_probe(struct qp_store *store, struct qp_err *err)
+{
+  enum qp_rc rc = qp_store_writable(store, err);
+
+  return rc || !store->driver->temp_name ? rc : try_write(store, err);
 }
 
 /* ---- one context ---- */
@@ -279,7 +313,7 @@ qp_store_recover(struct qp_store *store, struct qp_err *err)
   if (rc || !store->driver->mend)
     return rc;
   (void)pthread_mutex_lock(&store->prompt_lock);
-  if (store->driver->check_writes(store->self, NULL) == QP_IO)
+  if (store->driver->is_stopped(store->self))
     rc = recover(store, err);
   (void)pthread_mutex_unlock(&store->prompt_lock);
   return rc;

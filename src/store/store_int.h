@@ -270,13 +270,15 @@ struct qp__driver {
    * without reading them. All zeros when it cannot be told. */
   void (*context_stamp)(void *self, const struct qp_uuid *id, uint8_t out[16]);
 
-  /* After a failure that leaves open what became of some commits a driver takes no more: QP_IO, and
-   * check_writes says so. mend decides for each of them, in their order, that it is there or not;
-   * from the first that is not on, none is. It can be tried again. Writes fail on until resume.
+  /* After a failure that leaves open what became of some commits a driver takes no more: it
+   * is_stopped, and check_writes says why. mend decides for each of them, in their order, that it
+   * is there or not; from the first that is not on, none is. It can be tried again. Writes fail on
+   * until resume.
    * Meanwhile the caller holds the write locks of all contexts and gives each handle what a handle
    * of the same context that was loaded after mend knows; renew frees that. Optional, all or
    * none. */
   enum qp_rc (*check_writes)(void *self, struct qp_err *err);
+  bool (*is_stopped)(void *self);
   enum qp_rc (*mend)(void *self, struct qp_err *err);
   void (*resume)(void *self);
   void (*context_renew)(void *self, void *context, void *fresh);

@@ -114,8 +114,12 @@ export function messageFile(dir, id) {
 // quipu as a running process whose output is awaited line by line. `env`: more of its environment;
 // `as`: a user and group, { uid, gid }.
 export class Running {
-  constructor(t, data, args, env = {}, as = {}) {
-    this.child = spawn(bin, args, { env: environment(data, env), ...as });
+  // `as`: options of spawn, and `limits`: commands of the shell that are run before it, as 'ulimit -n 64'.
+  constructor(t, data, args, env = {}, { limits, ...as } = {}) {
+    const options = { env: environment(data, env), ...as };
+    this.child = limits
+      ? spawn('sh', ['-c', `${limits} && exec "$0" "$@"`, bin, ...args], options)
+      : spawn(bin, args, options);
     this.lines = [];
     this.waiting = [];
     this.stderr = '';

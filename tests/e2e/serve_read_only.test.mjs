@@ -39,7 +39,7 @@ test('a server that only reads answers reads and refuses every write', async (t)
     ['POST', '/v1/system-prompts', { content: 'x' }],
     ['POST', '/v1/sessions', { id: 's' }],
   ];
-  for (const [method, target, body] of writes) await server.refuses(403, 'READONLY', sentence, method, target, body);
+  for (const [method, target, body] of writes) await server.refuses(503, 'READONLY', sentence, method, target, body);
   const { status } = await server.stop();
   assert.equal(status, 0);
   assert.deepEqual(picture(data), before, 'nothing was changed');

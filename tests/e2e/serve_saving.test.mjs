@@ -210,7 +210,7 @@ test('Scenario: Persistence failure handling (disk full)', async (t) => {
   assert.equal(state.body.state, 'Idle');
 
   filler.fill();
-  await server.refuses(500, failing.code, failing.message, 'POST', `${at}/messages`, { role: 'user', text: 'lost' });
+  await server.refuses(507, failing.code, failing.message, 'POST', `${at}/messages`, { role: 'user', text: 'lost' });
   const failed = await server.ask('GET', `${at}/state`, undefined, { 'if-none-match': state.headers.get('etag') });
   assert.equal(failed.status, 200, 'the validator changes');
   assert.equal(failed.body.state, 'Failed');
@@ -223,7 +223,10 @@ test('Scenario: Persistence failure handling (disk full)', async (t) => {
   const logged = (await server.process.logged(/could not be saved.*\n/)).split('\n').filter((line) => line.includes('could not be saved'));
   assert.equal(logged.length, 1);
   assert.ok(logged[0].includes(`context ${id} in state Idle`), logged[0]);
-  await server.refuses(500, 'FULL', failing.message, 'PATCH', at, { title: 'lost' });
+  await server.refuses(507, 'FULL', failing.message, 'PATCH', at, { title: 'lost' });
+  await server.refuses(507, 'FULL', failing.message, 'POST', '/v1/contexts', {});
+  await server.refuses(503, 'FULL', /takes no writes: .*(no space left|the disk is full)/i, 'GET', '/readyz');
+  await server.expect(200, 'GET', '/healthz');
 
   filler.free(1 << 20);
   const after = await say(server, id, 'after');
@@ -261,7 +264,7 @@ test('a store that a full disk has stopped goes on when there is room, without a
   await server.refuses(503, 'FULL', /takes no writes: the disk is full/, 'GET', '/readyz');
   filler.fill(); // and what the recovery has left of the reserve
   answer = await say(server, id, 'no');
-  assert.equal(answer.body.error.code, 'FULL', answer.text);
+  assert.equal(answer.status, 507, answer.text);
   const stopped = await server.expect(200, 'GET', `/v1/contexts/${id}/state`);
   assert.equal(stopped.state, 'Failed');
   assert.deepEqual(stopped.messages.map((m) => m.id).slice(0, saved.length), saved);
@@ -271,7 +274,7 @@ test('a store that a full disk has stopped goes on when there is room, without a
   for (;;) {
     answer = await say(server, id, 'after');
     if (answer.status === 201) break;
-    assert.equal(answer.body.error.code, 'FULL', answer.text);
+    assert.equal(answer.status, 507, answer.text);
     await sleep(50);
   }
   await server.expect(200, 'GET', '/readyz');

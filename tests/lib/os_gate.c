@@ -8,6 +8,8 @@
 #include <string.h>
 #include <time.h>
 
+#define JOURNAL_FDS 1024 /* descriptors that are looked at */
+
 static struct {
   pthread_mutex_t lock;
   pthread_cond_t changed;
@@ -19,6 +21,8 @@ static struct {
   bool only_new;
   bool syncs;
   unsigned waiting;
+  atomic_int refused; /* the error, or 0 */
+  atomic_bool journal[JOURNAL_FDS];
   atomic_ullong read;
   atomic_ullong written;
 } gate = { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
@@ -44,11 +48,34 @@ pass(enum qp__os_slot slot, const char *path, int flags)
   (void)pthread_mutex_unlock(&gate.lock);
 }
 
+/* Whether it is the journal's directory or below it. */
+static bool
+is_journal(int fd)
+{
+  return fd >= 0 && fd < JOURNAL_FDS && atomic_load(&gate.journal[fd]);
+}
+
 static int
 gate_openat(void *self, int dirfd, const char *path, int flags, mode_t mode)
 {
+  int refused = atomic_load(&gate.refused);
+  int fd;
+
   pass(QP__SLOT_OPENAT, path, flags);
-  return gate.inner->openat(self, dirfd, path, flags, mode);
+  if (refused && (refused == EMFILE || flags & (O_CREAT | O_WRONLY | O_RDWR)))
+    return -refused;
+  fd = gate.inner->openat(self, dirfd, path, flags, mode);
+  if (fd >= 0 && fd < JOURNAL_FDS)
+    atomic_store(&gate.journal[fd], strstr(path, "journal") || is_journal(dirfd));
+  return fd;
+}
+
+static int
+gate_mkdirat(void *self, int dirfd, const char *path, mode_t mode)
+{
+  int refused = atomic_load(&gate.refused);
+
+  return refused ? -refused : gate.inner->mkdirat(self, dirfd, path, mode);
 }
 
 static int
@@ -91,8 +118,12 @@ gate_pread(void *self, int fd, void *buf, size_t n, off_t off)
 static ssize_t
 gate_pwrite(void *self, int fd, const void *buf, size_t n, off_t off)
 {
-  ssize_t put = gate.inner->pwrite(self, fd, buf, n, off);
+  int refused = atomic_load(&gate.refused);
+  ssize_t put;
 
+  if (refused && refused != EMFILE && !is_journal(fd))
+    return -refused;
+  put = gate.inner->pwrite(self, fd, buf, n, off);
   atomic_fetch_add(&gate.written, put > 0 ? (unsigned long long)put : 0);
   return put;
 }
@@ -103,6 +134,7 @@ os_gate_over(const struct qp__os *inner)
   gate.inner = inner;
   gate.os = *inner; /* with its self: the slots that are replaced hand it on */
   gate.os.openat = gate_openat;
+  gate.os.mkdirat = gate_mkdirat;
   gate.os.pread = gate_pread;
   gate.os.pwrite = gate_pwrite;
   gate.os.fdatasync = gate_fdatasync;
@@ -168,6 +200,12 @@ os_gate_open(void)
   gate.shut = false;
   (void)pthread_cond_broadcast(&gate.changed);
   (void)pthread_mutex_unlock(&gate.lock);
+}
+
+void
+os_gate_refuse(int error)
+{
+  atomic_store(&gate.refused, error);
 }
 
 uint64_t

@@ -26,6 +26,10 @@ bool os_gate_await(unsigned n);
 /* Lets all go, and all that come later. */
 void os_gate_open(void);
 
+/* From now on what makes or changes a file answers -error, and with EMFILE whatever opens one; 0:
+ * nothing does. The journal, which has its full size already, and what is open are spared. */
+void os_gate_refuse(int error);
+
 /* Bytes read and written since the last reset. */
 uint64_t os_gate_bytes_read(void);
 uint64_t os_gate_bytes_written(void);

@@ -88,7 +88,8 @@ test_fail_sys_chooses_the_code(void **state)
   } rows[] = {
     { -ENOSPC, QP_FULL },  { -EDQUOT, QP_FULL },    { -ENOENT, QP_NOTFOUND },
     { -ENOMEM, QP_NOMEM }, { -EROFS, QP_READONLY }, { -EACCES, QP_DENIED },
-    { -EPERM, QP_DENIED }, { -EEXIST, QP_EXISTS },  { -EFBIG, QP_TOOBIG },
+    { -EPERM, QP_DENIED }, { -EEXIST, QP_EXISTS },  { -EFBIG, QP_FULL },
+    { -EMFILE, QP_NOMEM }, { -ENFILE, QP_NOMEM },   { -EOVERFLOW, QP_TOOBIG },
     { -EIO, QP_IO },       { -ELOOP, QP_IO },       { 0, QP_IO },
     { 5, QP_IO },          { -99999, QP_IO },
   };

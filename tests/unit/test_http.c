@@ -166,12 +166,18 @@ test_codes_are_the_contract(void **state)
     enum qp_rc rc;
     int status;
   } rows[] = {
-    { "InvalidError", QP_INVALID, 400 },   { "DeniedError", QP_DENIED, 403 },
-    { "DeniedError", QP_READONLY, 403 },   { "NotFoundError", QP_NOTFOUND, 404 },
-    { "ConflictError", QP_EXISTS, 409 },   { "ConflictError", QP_CONFLICT, 409 },
-    { "TooBigError", QP_TOOBIG, 413 },     { "FailedError", QP_IO, 500 },
-    { "FailedError", QP_CORRUPT, 500 },    { "FailedError", QP_MISUSE, 500 },
-    { "UnavailableError", QP_NOMEM, 503 }, { "UnavailableError", QP_BUSY, 503 },
+    { "InvalidError", QP_INVALID, 400 },
+    { "FailedError", QP_DENIED, 500 },
+    { "UnavailableError", QP_READONLY, 503 },
+    { "NotFoundError", QP_NOTFOUND, 404 },
+    { "ConflictError", QP_EXISTS, 409 },
+    { "ConflictError", QP_CONFLICT, 409 },
+    { "TooBigError", QP_TOOBIG, 413 },
+    { "FailedError", QP_IO, 500 },
+    { "FailedError", QP_CORRUPT, 500 },
+    { "FailedError", QP_MISUSE, 500 },
+    { "UnavailableError", QP_NOMEM, 503 },
+    { "UnavailableError", QP_BUSY, 503 },
     { "FullError", QP_FULL, 507 },
   };
   const json_t *schemas = json_object_get(json_object_get(contract, "components"), "schemas");

@@ -736,10 +736,17 @@ static enum qp_rc
 check_writes(void *self, struct qp_err *err)
 {
   struct qp__files *f = self;
-
   enum qp_rc rc = f->readonly ? QP_OK : qp__journal_check(f->journal, err);
 
   return rc ? rc : qp__reserve_check(&f->reserve, err);
+}
+
+static bool
+is_stopped(void *self)
+{
+  struct qp__files *f = self;
+
+  return !f->readonly && qp__journal_check(f->journal, NULL);
 }
 
 static enum qp_rc
@@ -864,6 +871,7 @@ const struct qp__driver qp__driver_files = {
   .each = run_each,
   .context_stamp = qp__files_stamp,
   .check_writes = check_writes,
+  .is_stopped = is_stopped,
   .mend = mend_journal,
   .resume = resume_writes,
   .context_renew = qp__files_renew,

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <time.h>
@@ -15,6 +16,8 @@
 #include "os/file.h"
 #include "store/files/journal_int.h"
 #include "store/files/segment.h"
+
+#define APPLY_TRIES 10000 /* of an operation for which there is no memory or no descriptor */
 
 static size_t
 body_len(const struct qp__txn *txn)
@@ -38,6 +41,14 @@ finish(struct qp__txn *txn)
   txn->state = QP__TXN_DONE;
 }
 
+/* Whether it is a failure that a caller should be told as it is: there is nothing wrong with the
+ * disk or with what is stored. */
+static bool
+is_passing(enum qp_rc rc)
+{
+  return rc == QP_FULL || rc == QP_READONLY || rc == QP_NOMEM;
+}
+
 /* With the lock held. The first failure stays; commits that no leader has taken fail at once. */
 static void
 poison(struct qp__journal *j, const struct qp_err *cause)
@@ -45,6 +56,7 @@ poison(struct qp__journal *j, const struct qp_err *cause)
   if (j->poison)
     return;
   j->poison = QP_IO;
+  j->refusal = is_passing(cause->rc) ? cause->rc : QP_IO;
   (void)qp__fail(&j->poison_err, QP_IO,
                  "%.200s; the store takes no more writes until it has recovered", cause->msg);
   qp__log(&j->options.log, QP_LOG_ERROR, "journal", "%s", j->poison_err.msg);
@@ -71,13 +83,14 @@ qp__journal_poison(struct qp__journal *j, const struct qp_err *cause, bool lost)
   (void)pthread_mutex_unlock(&j->lock);
 }
 
-/* The answer of a poisoned journal. */
 enum qp_rc
 qp__journal_answer(const struct qp__journal *j, struct qp_err *err)
 {
-  if (err)
+  if (err) {
     *err = j->poison_err;
-  return j->poison;
+    err->rc = j->refusal;
+  }
+  return j->refusal;
 }
 
 enum qp_rc
@@ -495,6 +508,12 @@ write_group(struct qp__journal *j, const struct qp__segment *s, struct qp__txn *
   return QP_OK;
 }
 
+static bool
+is_lack(int sys)
+{
+  return sys == -ENOMEM || sys == -EMFILE || sys == -ENFILE;
+}
+
 /* Carries out an operation of a commit. *held: its context cannot be written, and it waits. */
 static enum qp_rc
 apply_op(struct qp__journal *j, const struct qp__op *op, const char *staged, bool *held,
@@ -515,6 +534,10 @@ apply_op(struct qp__journal *j, const struct qp__op *op, const char *staged, boo
       return QP_OK;
   }
   sys = qp__op_apply(&j->applier, op, staged);
+  for (unsigned tries = 0; is_lack(sys) && tries < APPLY_TRIES; tries++) {
+    (void)sched_yield(); /* others give memory and descriptors back all the time */
+    sys = qp__op_apply(&j->applier, op, staged);
+  }
   if (!sys)
     return QP_OK;
   rc = qp__fail_sys(err, sys, "cannot write '%s'", op->path);

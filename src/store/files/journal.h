@@ -90,7 +90,8 @@ enum qp_rc qp__journal_settle(struct qp__journal *j, struct qp__txn *txn, struct
 
 /* Takes no more commits until it is mended. `lost`: what was written to the files may be gone. */
 void qp__journal_poison(struct qp__journal *j, const struct qp_err *cause, bool lost);
-/* Whether it is poisoned: QP_IO and why, or QP_OK. */
+/* Whether it is poisoned: QP_FULL, QP_READONLY or QP_NOMEM when that is the
+ * reason, else QP_IO, and why; or QP_OK. */
 enum qp_rc qp__journal_check(struct qp__journal *j, struct qp_err *err);
 
 /* What opening does, for a poisoned journal, in place: waits until nobody is at work in it, then

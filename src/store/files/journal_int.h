@@ -50,7 +50,8 @@ struct qp__journal {
   bool checkpointing; /* a thread is in checkpoint() */
   bool preparing;     /* a thread makes the spare */
   bool stopping;
-  unsigned leading; /* threads in the sync or the apply station, or on the way between them */
+  unsigned leading;   /* threads in the sync or the apply station, or on the way between them */
+  enum qp_rc refusal; /* while it is poisoned: what new writes are told */
   enum qp_rc poison;
   struct qp_err poison_err;
   bool mend_failed;
@@ -66,7 +67,7 @@ struct qp__journal {
 
 /* All with the lock held. Those that say so give it up while they work. */
 
-/* The answer of a poisoned journal. */
+/* The answer of a poisoned journal to what it has not begun: nothing of that will ever be there. */
 enum qp_rc qp__journal_answer(const struct qp__journal *j, struct qp_err *err);
 /* Whether this process is still the one that writes; needs no lock. */
 enum qp_rc qp__journal_may_write(const struct qp__journal *j, struct qp_err *err);

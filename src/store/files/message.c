@@ -27,7 +27,7 @@ qp__read_failure(int sys, const char *path, struct qp_err *err)
     return qp__fail(err, QP_NOTFOUND, "'%s' is missing", path);
   if (sys == -ELOOP || sys == -EXDEV || sys == -ENOTSUP || sys == -EISDIR || sys == -ENXIO)
     return qp__fail(err, QP_CORRUPT, "'%s' is not a regular file", path);
-  if (sys == -EFBIG)
+  if (sys == -EOVERFLOW)
     return qp__fail(err, QP_CORRUPT, "'%s' is longer than it should be", path);
   return qp__fail_sys(err, sys, "cannot read '%s'", path);
 }

@@ -325,7 +325,7 @@ make_content(struct run *r, const struct qp__node *n)
     size_t end = out->len;
 
     if (piece->offset > CONTENT_MAX)
-      return -EFBIG;
+      return -EOVERFLOW;
     if (piece->offset > end) {
       if (qp__buf_reserve(out, (size_t)piece->offset - end))
         return -ENOMEM;

@@ -1,10 +1,14 @@
-/* test_http_wait.c - no thread of the server waits for the disk.
+/* test_http_disk.c - a server whose disk does not answer, or refuses.
  *
- * The server has a single thread for all connections, and every sync of the store stands at a gate
- * (os_gate.h). Requests that change something cannot be answered then. All others must be, and the
- * gate is opened only after they were. Nothing here depends on time: a thread that waits for the
- * disk would wait until the gate is opened. */
+ * No thread of a connection waits for the disk: the server has a single one for all connections,
+ * and every sync of the store stands at a gate (os_gate.h). Requests that change something cannot
+ * be answered then. All others must be, and the gate is opened only after they were. Nothing here
+ * depends on time: a thread that waits for the disk would wait until the gate is opened.
+ *
+ * The same failure has the same status and code wherever it happens: what makes or changes a file
+ * is refused by one error after the other while everything that can be changed is. */
 #include <arpa/inet.h>
+#include <errno.h>
 #include <netinet/in.h>
 #include <sched.h>
 #include <stdio.h>
@@ -24,6 +28,14 @@
 #define CONTEXTS 12
 #define APPENDS 12
 #define ANSWER_MAX (64 << 10)
+
+/* With the gate shut the end of the test would wait for ever. */
+#define FAIL(...)          \
+  do {                     \
+    os_gate_open();        \
+    os_gate_refuse(0);     \
+    fail_msg(__VA_ARGS__); \
+  } while (0)
 
 struct rig {
   struct fixture *f;
@@ -84,7 +96,7 @@ end(int fd, const char *what, struct answer *out)
   out->text[len] = '\0';
   (void)close(fd);
   if (sscanf(out->text, "HTTP/1.1 %u", &out->status) != 1)
-    fail_msg("%s: no answer while the disk does not answer", what);
+    FAIL("%s: no answer while the disk does not answer", what);
 }
 
 static void
@@ -101,7 +113,7 @@ expect(const struct rig *rig, const char *target, const char *header, unsigned s
 
   ask(rig, "GET", target, header, "", &answer);
   if (answer.status != status)
-    fail_msg("GET %s: %s", target, answer.text);
+    FAIL("GET %s: %s", target, answer.text);
 }
 
 static const char *
@@ -182,9 +194,9 @@ under_way(struct rig *rig)
 static void
 await_under_way(struct rig *rig, unsigned n)
 {
-  for (unsigned tries = 0; under_way(rig) < n; tries++) {
+  for (unsigned tries = 0; under_way(rig) != n; tries++) {
     if (tries == 20000)
-      fail_msg("%u of %u requests were taken in", under_way(rig), n);
+      FAIL("%u of %u requests were taken in", under_way(rig), n);
     expect(rig, "/healthz", NULL, 200);
   }
 }
@@ -272,7 +284,7 @@ test_while_the_disk_does_not_answer_only_changes_wait(void **state)
   expect(&rig, "/v1/sessions/s/messages", NULL, 200);
   expect(&rig, "/v1/system-prompts", NULL, 200);
   expect(&rig, "/metrics", NULL, 200);
-  assert_int_equal(under_way(&rig), COUNT(fds));
+  await_under_way(&rig, COUNT(fds)); /* none of them was answered */
 
   os_gate_open();
   for (unsigned i = 0; i < COUNT(fds); i++) {
@@ -280,7 +292,7 @@ test_while_the_disk_does_not_answer_only_changes_wait(void **state)
 
     end(fds[i], c ? c->target : "an append", &answer);
     if (answer.status != (c ? c->status : 201) && !(c && c->status == 409 && answer.status == 202))
-      fail_msg("%s %s: %s", c ? c->method : "POST", c ? c->target : "an append", answer.text);
+      FAIL("%s %s: %s", c ? c->method : "POST", c ? c->target : "an append", answer.text);
   }
   stop(&rig);
 }
@@ -382,6 +394,105 @@ test_a_stop_waits_for_what_waits_for_the_disk(void **state)
   turn_rig_release(&rig.turns);
 }
 
+/* ---- a disk that refuses ---- */
+
+struct refusal {
+  int error;
+  unsigned status;
+  const char *code;
+  unsigned turn_status; /* of an action whose turn cannot be saved */
+};
+
+static const struct refusal refusals[] = {
+  { ENOSPC, 507, "FULL", 500 },    { EDQUOT, 507, "FULL", 500 },   { EFBIG, 507, "FULL", 500 },
+  { EROFS, 503, "READONLY", 503 }, { EACCES, 500, "DENIED", 500 }, { EMFILE, 503, "NOMEM", 503 },
+};
+
+/* These cannot do without a new file. */
+static const struct change refused[] = {
+  { "PATCH", 1, "", NULL, "{\"title\":\"%u\"}", 200 },
+  { "POST", 2, "/messages", NULL, "{\"role\":\"user\",\"text\":\"%u\"}", 201 },
+  { "POST", 9, "/actions/send_message", NULL, "{\"content\":\"%u\"}", 200 },
+  { "POST", -1, "/v1/contexts", NULL, "{\"title\":\"%u\"}", 201 },
+  { "POST", -1, "/v1/system-prompts", NULL, "{\"content\":\"%u\"}", 201 },
+  { "PUT", -1, "/v1/system-prompts/p", NULL, "{\"content\":\"%u\"}", 200 },
+  { "POST", -1, "/v1/sessions", NULL, "{\"id\":\"t%u\"}", 201 },
+};
+
+static void
+change_now(const struct rig *rig, const struct change *c, unsigned number, struct answer *out)
+{
+  const char *target = c->context < 0 ? c->target : at(rig, (unsigned)c->context, c->target);
+  char body[200];
+  size_t n = strcspn(c->body, "%");
+
+  (void)snprintf(body, sizeof(body), "%.*s%u%s", (int)n, c->body, number, c->body + n + 2);
+  ask(rig, c->method, target, c->header, body, out);
+}
+
+static void
+expect_refusals(const struct rig *rig, const struct refusal *x, unsigned number)
+{
+  static struct answer answer;
+
+  for (unsigned i = 0; i < COUNT(refused); i++) {
+    bool turn = strstr(refused[i].target, "/actions/") != NULL;
+
+    change_now(rig, &refused[i], number, &answer);
+    if (answer.status == 500 && strstr(answer.text, "\"code\":\"IO\"") &&
+        qp_store_writable(rig->f->store, NULL))
+      continue; /* it was in the middle: this code alone says that it may come after all */
+    if (answer.status != (turn ? x->turn_status : x->status) ||
+        !strstr(answer.text, pathf("\"code\":\"%s\"", x->code)))
+      FAIL("%s %s with errno %d: %s", refused[i].method, refused[i].target, x->error, answer.text);
+  }
+}
+
+/* The server looks by itself, when it is asked and at most once a second. */
+static void
+await_ready(const struct rig *rig)
+{
+  static struct answer answer;
+
+  for (unsigned tries = 0; tries < 100000; tries++) {
+    ask(rig, "GET", "/readyz", NULL, "", &answer);
+    if (answer.status == 200)
+      return;
+  }
+  FAIL("it does not become ready again: %s", answer.text);
+}
+
+static void
+test_the_same_failure_has_the_same_status_everywhere(void **state)
+{
+  static struct answer answer;
+  struct rig rig;
+
+  start(&rig, *state, 0, 0);
+  for (unsigned i = 0; i < CONTEXTS; i++) /* EMFILE is also in the way of opening them */
+    expect(&rig, at(&rig, i, "/state"), NULL, 200);
+  for (unsigned i = 0; i < COUNT(refusals); i++) {
+    const struct refusal *x = &refusals[i];
+
+    os_gate_refuse(x->error);
+    expect_refusals(&rig, x, i);
+    rig.http->probe.at_us = 0; /* it is not looked at more often than once a second */
+    ask(&rig, "GET", "/readyz", NULL, "", &answer);
+    assert_int_equal(answer.status, 503);
+    assert_non_null(strstr(answer.text, pathf("\"code\":\"%s\"", x->code)));
+    expect(&rig, "/healthz", NULL, 200);
+    expect(&rig, at(&rig, 2, "/state"), NULL, 200);
+    os_gate_refuse(0);
+    await_ready(&rig);
+    for (unsigned j = 0; j < COUNT(refused); j++) {
+      change_now(&rig, &refused[j], 100 + i, &answer);
+      if (answer.status != refused[j].status)
+        FAIL("%s %s afterwards: %s", refused[j].method, refused[j].target, answer.text);
+    }
+  }
+  stop(&rig);
+}
+
 int
 main(void)
 {
@@ -390,7 +501,8 @@ main(void)
     cmocka_unit_test(test_changes_of_many_clients_share_a_sync),
     cmocka_unit_test(test_when_too_many_wait_the_next_is_told_to_try_again),
     cmocka_unit_test(test_a_stop_waits_for_what_waits_for_the_disk),
+    cmocka_unit_test(test_the_same_failure_has_the_same_status_everywhere),
   };
 
-  return run_on_files("http wait", tests, COUNT(tests));
+  return run_on_files("http disk", tests, COUNT(tests));
 }
