@@ -306,7 +306,7 @@ qp__h_action(struct qp__request *r, struct qp_err *err)
   if (!rc) {
     a->action.context = r->held->id;
     if (a->streams)
-      rc = qp__stream_new(r, &r->held->id, QP_SEQ_NOW, true, &r->stream, err);
+      rc = qp__stream_new(r, QP_SEQ_NOW, true, &r->stream, err);
   }
   if (!rc)
     rc = begin_action(r, a, err);

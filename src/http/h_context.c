@@ -285,6 +285,8 @@ update(struct qp__request *r, struct qp__held *held, json_t *object, struct qp_e
     if (rc == QP_NOTFOUND)
       rc = QP_INVALID; /* the prompt that the body names */
     rc = qp__change_end(r, held, rc, err);
+    if (!rc && json_object_get(object, "owner"))
+      qp__streams_moved(&r->http->streams, &held->id, qp__body_string(object, "owner"));
   }
   qp__buf_release(&patch);
   return rc;

@@ -35,6 +35,6 @@ qp__h_events(struct qp__request *r, struct qp_err *err)
   if (!rc)
     rc = qp__held_get(r, r->params[0], &r->held, err);
   if (!rc)
-    rc = qp__stream_new(r, &r->held->id, after, false, &r->stream, err);
+    rc = qp__stream_new(r, after, false, &r->stream, err);
   return rc; /* from here on the context may be deleted, which ends the stream */
 }

@@ -128,12 +128,12 @@ refresh(struct qp__keys *k, struct qp_err *err)
 
 /* The one whose exchange succeeds looks; INT64_MAX keeps others out meanwhile. */
 static void
-refresh_if_due(struct qp__keys *k)
+refresh_if_due(struct qp__keys *k, bool now)
 {
   int64_t due = atomic_load_explicit(&k->due_ms, memory_order_acquire);
   struct qp_err err = { QP_OK, "" };
 
-  if (k->dir < 0 || due == INT64_MAX || k->os->mono_ms(k->os->self) < due ||
+  if (k->dir < 0 || due == INT64_MAX || (!now && k->os->mono_ms(k->os->self) < due) ||
       !atomic_compare_exchange_strong(&k->due_ms, &due, INT64_MAX))
     return;
   if (refresh(k, &err))
@@ -232,11 +232,34 @@ qp__keys_check(struct qp__keys *k, struct qp_bytes text, struct qp__caller *out)
 {
   bool good;
 
-  refresh_if_due(k);
+  refresh_if_due(k, false);
   if (!atomic_load_explicit(&k->closed, memory_order_acquire))
     return QP__KEYS_OPEN;
   (void)pthread_rwlock_rdlock(&k->lock);
   good = is_good(k, text, out);
   (void)pthread_rwlock_unlock(&k->lock);
   return good ? QP__KEYS_GOOD : QP__KEYS_BAD;
+}
+
+void
+qp__keys_tick(struct qp__keys *k)
+{
+  refresh_if_due(k, true);
+}
+
+bool
+qp__keys_still(struct qp__keys *k, const struct qp__caller *caller)
+{
+  const struct qp__key *key = NULL;
+  bool still;
+
+  if (!caller->key[0])
+    return !atomic_load_explicit(&k->closed, memory_order_acquire);
+  (void)pthread_rwlock_rdlock(&k->lock);
+  if (k->file.count)
+    key = bsearch(caller->key, k->file.keys, k->file.count, sizeof(*k->file.keys), compare_id);
+  still = key && !is_expired(k, key) && strcmp(key->owner, caller->owner) == 0 &&
+          key->scope == caller->scope;
+  (void)pthread_rwlock_unlock(&k->lock);
+  return still;
 }

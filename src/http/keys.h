@@ -6,9 +6,9 @@
  *     does not open the server: who revokes the last key has not said that everybody may call.
  * (3) A keys.json that cannot be understood has no valid key. One that disappears while the server
  *     runs closes the server: only a start without the file opens it.
- * (4) The file is looked at (a stat) at most once in LOOK_MS, by one of the requests; a change is
- *     in force from then on. When it cannot be read for a reason that may pass, what was known
- *     stays in force and it is tried again. */
+ * (4) The file is looked at (a stat) once a second by the server, and by a request when that was
+ *     not done for LOOK_MS; a change is in force from then on. When it cannot be read for a reason
+ *     that may pass, what was known stays in force and it is tried again. */
 #ifndef QP_HTTP_KEYS_H
 #define QP_HTTP_KEYS_H
 
@@ -41,5 +41,11 @@ bool qp__keys_any(struct qp__keys *keys);
 /* `text` is the key as it was sent; empty: there was none. *out is set with QP__KEYS_GOOD. */
 enum qp__verdict qp__keys_check(struct qp__keys *keys, struct qp_bytes text,
                                 struct qp__caller *out);
+
+/* Looks at the file now. To be called about once a second. */
+void qp__keys_tick(struct qp__keys *keys);
+/* Whether who was let in earlier would be let in as the same caller now: false when the key was
+ * revoked, expired or changed, or when no key was asked for and keys.json is there now. */
+bool qp__keys_still(struct qp__keys *keys, const struct qp__caller *caller);
 
 #endif

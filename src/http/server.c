@@ -613,7 +613,8 @@ void
 qp__http_tick(struct qp__http *http)
 {
   qp__connections_sweep(http);
-  qp__streams_tick(&http->streams);
+  qp__keys_tick(http->keys);
+  qp__streams_tick(&http->streams, http->keys);
 }
 
 /* The time for requests that have begun; turns that last longer are interrupted then, which answers

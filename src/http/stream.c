@@ -10,6 +10,7 @@
 #include "http/clock.h"
 #include "http/held.h"
 #include "http/http_int.h"
+#include "http/owner.h"
 #include "http/turns.h"
 
 #define WAITING_MAX ((size_t)1 << 20) /* bytes that may wait for a slow client … */
@@ -27,6 +28,7 @@ struct qp__stream {
   struct MHD_Connection *connection;
   struct qp__holds *holds;
   struct qp_uuid context;
+  struct qp__caller caller;
   struct qp_subscription *subscription;
   bool of_turn;
 
@@ -35,7 +37,8 @@ struct qp__stream {
   size_t sent;          /* … from here on */
   bool suspended;       /* the connection waits to be resumed */
   bool closed;          /* nothing is added any more */
-  bool cut;             /* the client was too slow: behind what is there it ends, and not well */
+  bool cut;             /* behind what is there it ends, and not well: the client was too slow, or
+                         * may not follow any more */
   int64_t sent_us;      /* when something was last sent */
 };
 
@@ -102,13 +105,48 @@ wake(struct qp__stream *s)
   MHD_resume_connection(s->connection);
 }
 
+/* With the stream's lock: forgets all of its text. */
+static void
+clear_text(struct qp__stream *s)
+{
+  s->sent = 0;
+  if (s->text.cap > KEEP_MAX)
+    qp__buf_release(&s->text);
+  else
+    qp__buf_reset(&s->text);
+}
+
+/* With the lock of all: its caller may not follow any more, and gets nothing of what waits. */
+static void
+cut_off(struct qp__stream *s)
+{
+  (void)pthread_mutex_lock(&s->lock);
+  clear_text(s);
+  s->cut = s->closed = true;
+  wake(s);
+  (void)pthread_mutex_unlock(&s->lock);
+}
+
 void
-qp__streams_tick(struct qp__streams *all)
+qp__streams_moved(struct qp__streams *all, const struct qp_uuid *context, const char *owner)
+{
+  (void)pthread_mutex_lock(&all->lock);
+  for (struct qp__stream *s = all->first; s; s = s->next)
+    if (s->caller.owner[0] && memcmp(&s->context, context, sizeof(*context)) == 0 &&
+        (!owner || strcmp(s->caller.owner, owner) != 0))
+      cut_off(s);
+  (void)pthread_mutex_unlock(&all->lock);
+}
+
+void
+qp__streams_tick(struct qp__streams *all, struct qp__keys *keys)
 {
   int64_t now = qp__clock_us();
 
   (void)pthread_mutex_lock(&all->lock);
   for (struct qp__stream *s = all->first; s; s = s->next) {
+    if (!qp__keys_still(keys, &s->caller))
+      cut_off(s);
     (void)pthread_mutex_lock(&s->lock);
     if (s->suspended && now - s->sent_us >= COMMENT_US) {
       (void)qp__buf_add_str(&s->text, COMMENT); /* if it fails, the next one is soon enough */
@@ -220,17 +258,6 @@ take_event(void *arg, const struct qp_event_info *event)
 
 /* ---- to the client ---- */
 
-/* With the stream's lock: what was sent goes. */
-static void
-clear_sent(struct qp__stream *s)
-{
-  s->sent = 0;
-  if (s->text.cap > KEEP_MAX)
-    qp__buf_release(&s->text);
-  else
-    qp__buf_reset(&s->text);
-}
-
 static ssize_t
 read_stream(void *cls, uint64_t pos, char *out, size_t max)
 {
@@ -247,7 +274,7 @@ read_stream(void *cls, uint64_t pos, char *out, size_t max)
     s->sent += (size_t)n;
     s->sent_us = qp__clock_us();
     if (s->sent == s->text.len)
-      clear_sent(s);
+      clear_text(s);
   } else if (s->closed) {
     n = s->cut ? MHD_CONTENT_READER_END_WITH_ERROR : MHD_CONTENT_READER_END_OF_STREAM;
   } else {
@@ -261,18 +288,16 @@ read_stream(void *cls, uint64_t pos, char *out, size_t max)
 static void
 end_stream(void *cls)
 {
-  struct qp__stream *s = cls;
-
-  delist(s);
-  qp__stream_free(s);
+  qp__stream_free(cls);
 }
 
 /* ---- life ---- */
 
 enum qp_rc
-qp__stream_new(struct qp__request *r, const struct qp_uuid *context, uint64_t after, bool of_turn,
-               struct qp__stream **out, struct qp_err *err)
+qp__stream_new(struct qp__request *r, uint64_t after, bool of_turn, struct qp__stream **out,
+               struct qp_err *err)
 {
+  const char *owner = qp__owner(r);
   struct qp__stream *s = qp__alloc0(1, sizeof(*s));
   struct qp_engine *engine = NULL;
   enum qp_rc rc;
@@ -284,16 +309,21 @@ qp__stream_new(struct qp__request *r, const struct qp_uuid *context, uint64_t af
   s->all = &r->http->streams;
   s->connection = r->connection;
   s->holds = &r->http->holds;
-  s->context = *context;
+  s->context = r->held->id;
+  s->caller = r->caller;
   s->of_turn = of_turn;
   s->sent_us = qp__clock_us();
   qp__buf_init(&s->text, BUFFER_MAX);
+  enlist(s);
   rc = qp__buf_add_str(&s->text, GREETING) ? qp__fail_nomem(err, "following a context")
                                            : qp__turns_enter(r, &engine, err);
   if (!rc) {
-    rc = qp_engine_subscribe(engine, context, after, take_event, s, &s->subscription, err);
+    rc = qp_engine_subscribe(engine, &s->context, after, take_event, s, &s->subscription, err);
     qp__turns_leave(r->http);
   }
+  /* Whoever gave it to another owner may have looked before it was listed. */
+  if (!rc && owner && !qp_context_belongs_to(r->held->context, owner))
+    rc = qp__fail(err, QP_NOTFOUND, "Context not found");
   if (rc)
     qp__stream_free(s);
   else
@@ -306,6 +336,7 @@ qp__stream_free(struct qp__stream *s)
 {
   if (!s)
     return;
+  delist(s);
   qp_engine_unsubscribe(s->subscription);
   (void)pthread_mutex_destroy(&s->lock);
   qp__buf_release(&s->text);
@@ -334,7 +365,6 @@ qp__stream_send(struct qp__request *r, struct qp__stream *s, struct qp_err *err)
     qp__stream_free(s);
     return qp__fail_nomem(err, "following a context");
   }
-  enlist(s);
   limit_kernel_buffer(r->connection);
   if (qp__http_stopping(r->http)) /* whoever stopped it may have looked before it was listed */
     qp__stream_close(s);

@@ -10,7 +10,11 @@
  * so slow that the buffer is full gets what is in it and is cut off, and can come back with the
  * last number it has seen.
  *
- * A stream may be that of one turn: then it ends when the context rests. */
+ * A stream may be that of one turn: then it ends when the context rests.
+ *
+ * It lasts as long as its caller may see the context: when the key is revoked, expires or changes
+ * (looked at once a second), or the context gets another owner, it is cut off, and what waited to
+ * be sent is dropped. */
 #ifndef QP_HTTP_STREAM_H
 #define QP_HTTP_STREAM_H
 
@@ -32,15 +36,19 @@ enum qp_rc qp__streams_init(struct qp__streams *all, struct qp_err *err);
 /* There must be none. */
 void qp__streams_release(struct qp__streams *all);
 size_t qp__streams_count(struct qp__streams *all);
-/* Sends comments where it is time. To be called about once a second. */
-void qp__streams_tick(struct qp__streams *all);
+/* Sends comments where it is time, and cuts off the streams of callers whose key is not valid any
+ * more. To be called about once a second. */
+void qp__streams_tick(struct qp__streams *all, struct qp__keys *keys);
+/* The context belongs to `owner` now (NULL: to nobody): cuts off the streams of other owners. */
+void qp__streams_moved(struct qp__streams *all, const struct qp_uuid *context, const char *owner);
 /* Ends all of them, after what they have is sent. */
 void qp__streams_end(struct qp__streams *all);
 
-/* Follows a context from behind event `after` (quipu_turns.h); of_turn: until it rests. *out is
- * released with qp__stream_free() as long as it is not sent. */
-enum qp_rc qp__stream_new(struct qp__request *r, const struct qp_uuid *context, uint64_t after,
-                          bool of_turn, struct qp__stream **out, struct qp_err *err);
+/* Follows the context r->held from behind event `after` (quipu_turns.h); of_turn: until it rests.
+ * *out is released with qp__stream_free() as long as it is not sent. QP_NOTFOUND: it belongs to
+ * another owner meanwhile. */
+enum qp_rc qp__stream_new(struct qp__request *r, uint64_t after, bool of_turn,
+                          struct qp__stream **out, struct qp_err *err);
 void qp__stream_free(struct qp__stream *s); /* NULL is allowed */
 /* Nothing more comes; what is there is sent. */
 void qp__stream_close(struct qp__stream *s);

@@ -2,12 +2,13 @@
 // and a kill, what is not kept any more, slow clients, and who may follow.
 
 import assert from 'node:assert/strict';
+import fs from 'node:fs';
 import net from 'node:net';
 import path from 'node:path';
 import test, { after } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ok, tempDir } from './helper.mjs';
-import { Model } from './model.mjs';
+import { Model, soon } from './model.mjs';
 import { Chat, Stream, makeWorkspace, restart, said, script, serveTurns, stored, until } from './turns.mjs';
 
 const hello = { match: 'hello', play: [{ thinking: 'A greeting.', signature: 'c2ln' }, { text: 'Hello to you.' }] };
@@ -316,6 +317,59 @@ test('keys: who only reads may follow and not act, and nobody sees what another 
   assert.equal((await Stream.open(server, 'GET', `${chat.at}/events`, {})).status, 401);
   assert.equal((await Stream.open(server, 'POST', `${chat.at}/actions/send_message`, { body, headers: { accept: 'text/event-stream', ...reader } })).status, 403);
   assert.equal((await chat.state()).total, 2);
+});
+
+test('a stream ends when its key is revoked or changed, expires, or the context gets another owner', async (t) => {
+  const data = path.join(tempDir(t), 'data');
+  const make = (...args) => ok(data, ['key', 'create', ...args]).trim();
+  const bearer = (key) => ({ authorization: `Bearer ${key}` });
+  const idOf = (key) => key.slice(3, 11);
+  const file = path.join(data, 'keys.json');
+  const edit = (key, changes) => {
+    const root = JSON.parse(fs.readFileSync(file, 'utf8'));
+    Object.assign(root.keys.find((row) => row.id === idOf(key)), changes);
+    fs.writeFileSync(`${file}.edited`, JSON.stringify(root));
+    fs.renameSync(`${file}.edited`, file);
+  };
+  const keys = { admin: make('--scope', 'admin'), revoked: make('--owner', 'alice'), expired: make('--owner', 'alice', '--expires', '1h'), moved: make('--owner', 'alice'), kept: make('--owner', 'alice') };
+  const model = await Model.start(t);
+  const server = await serveTurns(t, { data, env: model.env });
+  const chat = await Chat.create(server, { owner: 'alice' }, { headers: bearer(keys.admin) });
+  const streams = {};
+  for (const [name, key] of Object.entries(keys)) streams[name] = await chat.follow({ headers: bearer(key) });
+  streams.action = await chat.stream('send_message', { content: 'hi' }, bearer(keys.revoked));
+  const request = await model.asked();
+  await request.say('one ');
+  for (const stream of Object.values(streams)) await stream.until((event) => event.type === 'text');
+  const cut = async (...names) => {
+    for (const name of names) assert.equal(await soon(streams[name].ended, () => `${name} goes on`), false, `${name} is cut`);
+  };
+  ok(data, ['key', 'revoke', idOf(keys.revoked)]);
+  await cut('revoked', 'action');
+  edit(keys.expired, { expires_at: '2020-01-01T00:00:00.000Z' });
+  await cut('expired');
+  edit(keys.moved, { owner: 'bob' });
+  await cut('moved');
+  await request.say('two ');
+  for (const name of ['kept', 'admin']) assert.equal((await streams[name].until((event) => event.type === 'text')).at(-1).text, 'two ', name);
+  await server.expect(200, 'PATCH', chat.at, { owner: 'bob' }, bearer(keys.admin));
+  await cut('kept');
+  await request.say('three ');
+  assert.equal((await streams.admin.until((event) => event.type === 'text')).at(-1).text, 'three ');
+  await request.end();
+  await streams.admin.reaches('Idle');
+  fs.rmSync(file);
+  await cut('admin');
+  for (const name of ['revoked', 'action', 'expired', 'moved']) assert.equal(said(streams[name].events), 'one ', name);
+  assert.equal(said(streams.kept.events), 'one two ');
+});
+
+test('a stream that needed no key ends when there are keys', async (t) => {
+  const server = await serveTurns(t, { steps: [hello] });
+  const chat = await Chat.create(server);
+  const stream = await chat.follow();
+  ok(server.data, ['key', 'create']);
+  assert.equal(await soon(stream.ended, () => 'it goes on'), false, 'it is cut');
 });
 
 // ---- at last ----
