@@ -46,9 +46,8 @@ extern "C" {
 
 /* ---- errors ---- */
 
-/* X(name, number, text, exit code of the command line, HTTP status). The one table that every layer
- * maps errors by. NOMEM is also a lack of file descriptors. FULL is also a quota, and a file over
- * RLIMIT_FSIZE: for that the program must ignore SIGXFSZ. */
+/* X(name, number, text, exit code, HTTP status): the one table of errors. NOMEM is also a lack of
+ * descriptors; FULL also a quota or RLIMIT_FSIZE, for which a program must ignore SIGXFSZ. */
 #define QP_RC_MAP(X)                                            \
   X(OK, 0, "ok", 0, 200)                                        \
   X(NOMEM, -1, "out of memory", 10, 503)                        \
