@@ -161,7 +161,7 @@ QP_API QP_MUST_CHECK enum qp_rc qp_store_checkpoint(struct qp_store *store, stru
 /* Whether the store takes writes: QP_OK; QP_READONLY; QP_FULL while the disk is full or nearly so,
  * when deletions still work; or, after a write that failed so that its fate is open, why: QP_FULL,
  * QP_READONLY, QP_NOMEM or else QP_IO. Reading goes on, and every write is answered the same until
- * the store has recovered. A QP_FULL of the first kind ends by itself: asking has the store look. */
+ * the store has recovered. A QP_FULL of the first kind ends by itself: asking makes it look. */
 QP_API QP_MUST_CHECK enum qp_rc qp_store_writable(struct qp_store *store, struct qp_err *err);
 /* The same, and tries, without a sync, to write a file that it removes again. QP_FULL: no room. */
 QP_API QP_MUST_CHECK enum qp_rc qp_store_probe(struct qp_store *store, struct qp_err *err);
