@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "os_gate.h"
 #include "scenario.h"
 #include "store_test.h"
 
@@ -616,6 +617,77 @@ test_whoever_was_answered_is_listed_and_found_at_once(void **state)
   expect_as_if_anew(f->store, "w*", "many at once");
 }
 
+/* ---- a commit under way ---- */
+
+struct late {
+  struct qp_context *context;
+  enum qp_rc rc;
+};
+
+/* The file of the events is written behind metadata.json, which the stamp is made of. */
+static void *
+set_title_and_tell(void *arg)
+{
+  struct late *l = arg;
+  struct qp_event event = { .type = "x" };
+  struct qp_change change = { .size = sizeof(change),
+                              .metadata = bytes_of("{\"title\":\"three\"}"),
+                              .events = &event,
+                              .event_count = 1 };
+  struct qp_err err;
+
+  l->rc = qp_context_commit(l->context, &change, NULL, NULL, NULL, &err);
+  return NULL;
+}
+
+static void
+set_title(struct qp_context *c, const char *title)
+{
+  OK(qp_context_update(c, bytes_of(pathf("{\"title\":\"%s\"}", title)), &failure));
+}
+
+/* Of the only context there is. */
+static void
+expect_title(struct fixture *f, const char *title)
+{
+  static struct lines lines;
+
+  OK(qp_catalogue_list(f->store, NULL, line_of_row, &lines, NULL, &failure));
+  assert_int_equal(lines.count, 1);
+  if (!strstr(lines.at[0], pathf(" %s ", title)))
+    fail_msg("the title is not '%s' in the row '%s'", title, lines.at[0]);
+  free_lines(&lines);
+}
+
+/* A list begins when a commit is in the files and nobody can see it yet. Its row is that of before,
+ * and the next list must not take it for that of the files as they are. */
+static void
+test_a_list_during_a_commit_hides_nothing_from_the_next(void **state)
+{
+  struct fixture *f = *state;
+  struct late late = { .rc = QP_MISUSE };
+  struct qp_event_range range;
+  pthread_t writer;
+
+  close_store(f);
+  f->os = os_gate_over(&qp__os_posix);
+  open_store(f);
+  late.context = new_context(f);
+  set_title(late.context, "one");
+  expect_title(f, "one");
+  set_title(late.context, "two");                      /* so that the next list makes a new row */
+  OK(qp_events_range(late.context, &range, &failure)); /* reads the file, which is not there yet */
+  os_gate_shut(QP__SLOT_OPENAT, "/events/");
+  assert_int_equal(pthread_create(&writer, NULL, set_title_and_tell, &late), 0);
+  assert_true(os_gate_await(1));
+  expect_title(f, "two");
+  os_gate_open();
+  assert_int_equal(pthread_join(writer, NULL), 0);
+  assert_int_equal(late.rc, QP_OK);
+  expect_title(f, "three");
+  qp_context_close(late.context);
+}
+
 int
 main(void)
 {
@@ -628,6 +700,7 @@ main(void)
     cmocka_unit_test(test_a_damaged_context_says_why),
     cmocka_unit_test(test_random_operations_keep_it_as_if_made_anew),
     cmocka_unit_test(test_whoever_was_answered_is_listed_and_found_at_once),
+    cmocka_unit_test(test_a_list_during_a_commit_hides_nothing_from_the_next),
   };
 
   return run_on_files("catalogue files", tests, COUNT(tests));
