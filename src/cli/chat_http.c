@@ -5,6 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #include "cli/chat_backend.h"
 #include "cli/chat_interrupt.h"
@@ -18,10 +21,14 @@
 #define SILENCE_S 60L /* the server says something every 15 s */
 #define POLL_MS 1000
 #define HEADER_MAX 512
+#define UNIX "unix:"
+#define UNIX_BASE "http://localhost" /* what such a server is called in requests */
 
 struct chat_http {
-  char *base; /* without a slash at its end */
-  char *key;  /* or NULL */
+  char *name;   /* as it was given, for sentences */
+  char *base;   /* URL without a slash at its end */
+  char *socket; /* path of a Unix socket to connect to, or NULL */
+  char *key;    /* or NULL */
   bool own;
   CURL *asking; /* keep their connections */
   CURL *streaming;
@@ -70,17 +77,20 @@ cli_http_close(struct chat_http *http)
   if (http->key)
     explicit_bzero(http->key, strlen(http->key));
   cli_free(http->key);
+  cli_free(http->name);
   cli_free(http->base);
+  cli_free(http->socket);
   cli_free(http);
 }
 
 static enum qp_rc
 check_url(const char *url, struct qp_err *err)
 {
-  if (strncmp(url, "http://", 7) == 0 || strncmp(url, "https://", 8) == 0)
+  if (strncmp(url, "http://", 7) == 0 || strncmp(url, "https://", 8) == 0 ||
+      (strncmp(url, UNIX, strlen(UNIX)) == 0 && url[strlen(UNIX)]))
     return QP_OK;
-  return cli_fail(err, QP_INVALID, "'%.100s' is not the URL of a server: http://… or https://…",
-                  url);
+  return cli_fail(err, QP_INVALID,
+                  "'%.100s' is not the URL of a server: http://…, https://… or unix:PATH", url);
 }
 
 static char *
@@ -100,6 +110,7 @@ cli_http_open(const char *url, const char *key, bool own, struct chat_http **out
               struct qp_err *err)
 {
   struct chat_http *http;
+  const char *path = strncmp(url, UNIX, strlen(UNIX)) == 0 ? url + strlen(UNIX) : NULL;
   size_t len = strlen(url);
   enum qp_rc rc = check_url(url, err);
 
@@ -112,21 +123,41 @@ cli_http_open(const char *url, const char *key, bool own, struct chat_http **out
   http = cli_realloc(NULL, 1, sizeof(*http));
   if (!http)
     return cli_fail_nomem(err);
-  while (len && url[len - 1] == '/')
+  while (!path && len && url[len - 1] == '/')
     len--;
   *http = (struct chat_http){ .own = own };
-  http->base = copy(url, len);
+  http->name = copy(url, len);
+  http->base = path ? copy(UNIX_BASE, strlen(UNIX_BASE)) : copy(url, len);
+  http->socket = path ? copy(path, strlen(path)) : NULL;
   http->key = key && key[0] ? copy(key, strlen(key)) : NULL;
   http->asking = curl_easy_init();
   http->streaming = curl_easy_init();
   http->multi = curl_multi_init();
-  if (!http->base || (key && key[0] && !http->key) || !http->asking || !http->streaming ||
-      !http->multi) {
+  if (!http->name || !http->base || (path && !http->socket) || (key && key[0] && !http->key) ||
+      !http->asking || !http->streaming || !http->multi) {
     cli_http_close(http);
     return cli_fail_nomem(err);
   }
   *out = http;
   return QP_OK;
+}
+
+bool
+cli_http_listens(const char *path)
+{
+  struct sockaddr_un address = { .sun_family = AF_UNIX };
+  bool good = false;
+  int fd;
+
+  if (strlen(path) >= sizeof(address.sun_path))
+    return false;
+  memcpy(address.sun_path, path, strlen(path) + 1);
+  fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd >= 0) {
+    good = connect(fd, (const struct sockaddr *)&address, sizeof(address)) == 0;
+    (void)close(fd);
+  }
+  return good;
 }
 
 /* ---- a request ---- */
@@ -195,8 +226,10 @@ set_common(struct chat_http *http, CURL *easy, const struct request *r, const ch
   (void)curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, http->reason);
   (void)curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
   (void)curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT, CONNECT_TIMEOUT_S);
-  if (http->own)
+  if (http->own || http->socket)
     (void)curl_easy_setopt(easy, CURLOPT_PROXY, "");
+  if (http->socket)
+    (void)curl_easy_setopt(easy, CURLOPT_UNIX_SOCKET_PATH, http->socket);
   if (r->body)
     (void)curl_easy_setopt(easy, CURLOPT_POSTFIELDS, r->body);
 }
@@ -233,7 +266,7 @@ refused(const struct chat_http *http, long status, const struct bytes *body, str
   if (message[0])
     (void)cli_fail(err, rc, "%s", message);
   else
-    (void)cli_fail(err, rc, "%.150s answered %ld, which is no answer of quipu's", http->base,
+    (void)cli_fail(err, rc, "%.150s answered %ld, which is no answer of quipu's", http->name,
                    status);
   json_decref(answer);
   return rc;
@@ -242,7 +275,7 @@ refused(const struct chat_http *http, long status, const struct bytes *body, str
 static enum qp_rc
 unreachable(const struct chat_http *http, CURLcode code, struct qp_err *err)
 {
-  return cli_fail(err, QP_IO, "%.150s: %s", http->base,
+  return cli_fail(err, QP_IO, "%.150s: %s", http->name,
                   http->reason[0] ? http->reason : curl_easy_strerror(code));
 }
 
@@ -282,7 +315,7 @@ cli_http_ask(struct chat_http *http, const char *method, const char *path, const
   else if (out) {
     value = cli_chat_json(answer.data ? answer.data : "", answer.len);
     if (!json_is_object(value))
-      rc = cli_fail(err, QP_IO, "%.150s gave an answer that is none of quipu's", http->base);
+      rc = cli_fail(err, QP_IO, "%.150s gave an answer that is none of quipu's", http->name);
     else
       *out = json_incref(value);
   }
@@ -389,7 +422,7 @@ run_stream(struct chat_http *http, struct streaming *s, CURLcode *code, struct q
       cli_interrupt_listen(false);
     }
     if (bad)
-      return cli_fail(err, QP_IO, "%.150s: %s", http->base, curl_multi_strerror(bad));
+      return cli_fail(err, QP_IO, "%.150s: %s", http->name, curl_multi_strerror(bad));
     if (cli_interrupt_take()) {
       enum qp_rc rc = s->stream->interrupt(s->stream->arg, err);
 

@@ -14,6 +14,8 @@ struct chat_http;
 /* `own`: the server is on this machine and no proxy is asked. */
 enum qp_rc cli_http_open(const char *url, const char *key, bool own, struct chat_http **out,
                          struct qp_err *err);
+/* Whether somebody listens on a Unix socket. */
+bool cli_http_listens(const char *path);
 void cli_http_close(struct chat_http *http);
 
 /* Asks and waits for the answer, which is JSON. `body` NULL: none is sent. What the server refuses

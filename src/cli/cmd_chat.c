@@ -11,11 +11,13 @@
 
 #include "cli/chat.h"
 #include "cli/chat_attach.h"
+#include "cli/chat_http.h"
 #include "cli/chat_interrupt.h"
 #include "cli/engine.h"
 #include "cli/input.h"
 #include "cli/mem.h"
 #include "cli/out.h"
+#include "http/server.h"
 
 #define LOCK_MAX 4096
 #define SHOWN_AT_FIRST 2 /* messages of a conversation that is opened */
@@ -404,25 +406,39 @@ converse(struct chat *chat, struct qp_err *err)
 
 /* ---- the backend ---- */
 
-/* The URL of the server that holds the data directory, from its lock file; NULL: none. Released
- * with cli_free(). */
+/* "DIR/NAME" behind a prefix, of the data directory. Released with cli_free(); NULL: no memory. */
+static char *
+data_path(const struct cli *cli, const char *prefix, const char *name)
+{
+  const char *dir = strncmp(cli->data, "file:", 5) == 0 ? cli->data + 5 : cli->data;
+  size_t size = strlen(prefix) + strlen(dir) + strlen(name) + 2;
+  char *path = cli_realloc(NULL, size, 1);
+
+  if (path)
+    (void)snprintf(path, size, "%s%s/%s", prefix, dir, name);
+  return path;
+}
+
+/* Where the server that holds the data directory is: the socket in it, else the URL in its lock
+ * file; NULL: there is none. Released with cli_free(). */
 static char *
 holder_url(const struct cli *cli)
 {
-  const char *dir = strncmp(cli->data, "file:", 5) == 0 ? cli->data + 5 : cli->data;
-  size_t size = strlen(dir) + sizeof("/quipu.lock");
-  char *path = cli_realloc(NULL, size, 1);
+  char *url = data_path(cli, "unix:", QP__SOCKET_NAME);
+  char *path = data_path(cli, "", "quipu.lock");
   char *text = NULL;
-  char *url = NULL;
   json_t *lock = NULL;
   struct qp_err err;
   size_t len;
 
-  if (path) {
-    (void)snprintf(path, size, "%s/quipu.lock", dir);
-    if (cli_read_all(path, LOCK_MAX, &text, &len, &err) == QP_OK)
-      lock = cli_chat_json(text, len);
+  if (url && cli_http_listens(url + strlen("unix:"))) {
+    cli_free(path);
+    return url;
   }
+  cli_free(url);
+  url = NULL;
+  if (path && cli_read_all(path, LOCK_MAX, &text, &len, &err) == QP_OK)
+    lock = cli_chat_json(text, len);
   if (cli_metadata_text(lock, "url")[0])
     (void)cli_chat_set(&url, cli_metadata_text(lock, "url"), &err);
   json_decref(lock);

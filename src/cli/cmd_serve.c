@@ -439,13 +439,19 @@ const struct cli_command cli_cmd_serve = {
   .name = "serve",
   .run = run_serve,
   .summary = "answer HTTP requests until a signal ends it",
-  .usage = { "[--listen ADDR:PORT] [--config FILE] [options]", "--print-config [options]" },
+  .usage = { "[--listen ADDR:PORT|unix:PATH] [--config FILE] [options]",
+             "--print-config [options]" },
   .about = "Serves the data directory over HTTP and prints one line with its URL when it\n"
            "answers. The log is on standard error. SIGTERM and SIGINT end it: requests that\n"
            "have begun are answered first. SIGHUP reads the configuration again. Once there\n"
            "is a key ('quipu key create'), every request needs one; an address that other\n"
            "machines reach is listened on only then. Requests by foreign web pages are\n"
            "refused.\n"
+           "\n"
+           "It also listens on the Unix socket " QP__SOCKET_NAME
+           " in the data directory, which only its\n"
+           "own user can open; 'quipu chat' uses it. With --listen unix:PATH it listens there\n"
+           "and nowhere else. Requests from tools that it has started are refused there.\n"
            "\n"
            "On a full disk it can be read and things can be deleted; writes are taken again\n"
            "when there is room. With --read-only it changes nothing, runs no turns and takes\n"

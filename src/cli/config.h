@@ -39,41 +39,41 @@ enum config_type {
 /* ROW(ID, flag, letter, value, section, type, min, max, live, default, help); NONE is a row whose
  * default is to have no value. `live`: a running server takes a new value when it reads its
  * configuration again. These are the server's. */
-#define CONFIG_SERVER_MAP(ROW, NONE)                                                            \
-  ROW(LISTEN, "listen", 'l', "ADDR:PORT", "server", TEXT, 0, 0, false, "127.0.0.1:7878",        \
-      "where to listen; port 0 picks a free one")                                               \
-  ROW(THREADS, "threads", 0, "N", "server", NUMBER, 0, 64, false, "0",                          \
-      "threads that answer; 0: one a processor, at most 8")                                     \
-  ROW(STOP_TIMEOUT, "stop-timeout", 0, "SECONDS", "server", NUMBER, 1, 3600, true, "10",        \
-      "how long a stop waits for requests that have begun")                                     \
-  ROW(READ_ONLY, "read-only", 0, "yes|no", "server", SWITCH, 0, 0, false, "no",                 \
-      "only read: no writes, no turns, and no lock, so beside a process that writes")           \
-  NONE(TLS_CERT, "tls-cert", 0, "FILE", "tls", TEXT, 0, 0, true, "",                            \
-       "certificate and its chain, PEM; the server speaks https then")                          \
-  NONE(TLS_KEY, "tls-key", 0, "FILE", "tls", TEXT, 0, 0, true, "",                              \
-       "private key of the certificate, PEM")                                                   \
-  NONE(ALLOW_HOST, "allow-host", 0, "NAME...", "access", LIST, 0, 0, true, "",                  \
-       "another name of this server, as a Host header may give it")                             \
-  NONE(ALLOW_ORIGIN, "allow-origin", 0, "ORIGIN...", "access", LIST, 0, 0, true, "",            \
-       "a web page's origin that may call, besides the server's own")                           \
-  ROW(MAX_BODY, "max-body", 0, "BYTES", "limits", BYTES, 1024, 1u << 30, true, "32M",           \
-      "largest request body")                                                                   \
-  ROW(MAX_HEADER, "max-header", 0, "BYTES", "limits", BYTES, 1024, 256u << 10, false, "8K",     \
-      "largest request line and header together")                                               \
-  ROW(CONNECTIONS, "connections", 0, "N", "limits", NUMBER, 16, 1000000, false, "16384",        \
-      "connections at once")                                                                    \
-  ROW(CONNECTIONS_PER_ADDRESS, "connections-per-address", 0, "N", "limits", NUMBER, 0, 1000000, \
-      false, "0", "connections at once from one address; 0: 256, and no limit on loopback")     \
-  ROW(TIMEOUT, "timeout", 0, "SECONDS", "limits", NUMBER, 1, 86400, true, "30",                 \
-      "close a connection on which nothing moves for so long")                                  \
-  ROW(HEADER_TIMEOUT, "header-timeout", 0, "SECONDS", "limits", NUMBER, 1, 86400, true, "60",   \
-      "close a connection that has not sent a whole header for so long")                        \
-  ROW(BODY_TIMEOUT, "body-timeout", 0, "SECONDS", "limits", NUMBER, 1, 86400, true, "300",      \
-      "close a connection whose request body takes longer to arrive")                           \
-  ROW(LOG_LEVEL, "log-level", 0, "error|warn|info|debug", "log", CHOICE, 0, 0, true, "info",    \
-      "what is logged; the access log is of level info")                                        \
-  ROW(LOG_FORMAT, "log-format", 0, "logfmt|json", "log", CHOICE, 0, 0, true, "logfmt",          \
-      "how a log line is written")                                                              \
+#define CONFIG_SERVER_MAP(ROW, NONE)                                                               \
+  ROW(LISTEN, "listen", 'l', "ADDR:PORT|unix:PATH", "server", TEXT, 0, 0, false, "127.0.0.1:7878", \
+      "where to listen; port 0 picks a free one")                                                  \
+  ROW(THREADS, "threads", 0, "N", "server", NUMBER, 0, 64, false, "0",                             \
+      "threads that answer; 0: one a processor, at most 8")                                        \
+  ROW(STOP_TIMEOUT, "stop-timeout", 0, "SECONDS", "server", NUMBER, 1, 3600, true, "10",           \
+      "how long a stop waits for requests that have begun")                                        \
+  ROW(READ_ONLY, "read-only", 0, "yes|no", "server", SWITCH, 0, 0, false, "no",                    \
+      "only read: no writes, no turns, and no lock, so beside a process that writes")              \
+  NONE(TLS_CERT, "tls-cert", 0, "FILE", "tls", TEXT, 0, 0, true, "",                               \
+       "certificate and its chain, PEM; the server speaks https then")                             \
+  NONE(TLS_KEY, "tls-key", 0, "FILE", "tls", TEXT, 0, 0, true, "",                                 \
+       "private key of the certificate, PEM")                                                      \
+  NONE(ALLOW_HOST, "allow-host", 0, "NAME...", "access", LIST, 0, 0, true, "",                     \
+       "another name of this server, as a Host header may give it")                                \
+  NONE(ALLOW_ORIGIN, "allow-origin", 0, "ORIGIN...", "access", LIST, 0, 0, true, "",               \
+       "a web page's origin that may call, besides the server's own")                              \
+  ROW(MAX_BODY, "max-body", 0, "BYTES", "limits", BYTES, 1024, 1u << 30, true, "32M",              \
+      "largest request body")                                                                      \
+  ROW(MAX_HEADER, "max-header", 0, "BYTES", "limits", BYTES, 1024, 256u << 10, false, "8K",        \
+      "largest request line and header together")                                                  \
+  ROW(CONNECTIONS, "connections", 0, "N", "limits", NUMBER, 16, 1000000, false, "16384",           \
+      "connections at once")                                                                       \
+  ROW(CONNECTIONS_PER_ADDRESS, "connections-per-address", 0, "N", "limits", NUMBER, 0, 1000000,    \
+      false, "0", "connections at once from one address; 0: 256, and no limit on loopback")        \
+  ROW(TIMEOUT, "timeout", 0, "SECONDS", "limits", NUMBER, 1, 86400, true, "30",                    \
+      "close a connection on which nothing moves for so long")                                     \
+  ROW(HEADER_TIMEOUT, "header-timeout", 0, "SECONDS", "limits", NUMBER, 1, 86400, true, "60",      \
+      "close a connection that has not sent a whole header for so long")                           \
+  ROW(BODY_TIMEOUT, "body-timeout", 0, "SECONDS", "limits", NUMBER, 1, 86400, true, "300",         \
+      "close a connection whose request body takes longer to arrive")                              \
+  ROW(LOG_LEVEL, "log-level", 0, "error|warn|info|debug", "log", CHOICE, 0, 0, true, "info",       \
+      "what is logged; the access log is of level info")                                           \
+  ROW(LOG_FORMAT, "log-format", 0, "logfmt|json", "log", CHOICE, 0, 0, true, "logfmt",             \
+      "how a log line is written")                                                                 \
   ROW(ACCESS_LOG, "access-log", 0, "yes|no", "log", SWITCH, 0, 0, true, "yes", "a line a request")
 
 /* These are of the engine that runs turns, for every command that has one. */

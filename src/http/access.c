@@ -22,6 +22,8 @@ client(const struct qp__request *r, char out[INET6_ADDRSTRLEN])
     bytes = &((const struct sockaddr_in *)(const void *)address)->sin_addr;
   else if (address && address->sa_family == AF_INET6)
     bytes = &((const struct sockaddr_in6 *)(const void *)address)->sin6_addr;
+  if (address && address->sa_family == AF_UNIX)
+    return "unix";
   return bytes && inet_ntop(address->sa_family, bytes, out, INET6_ADDRSTRLEN) ? out : "-";
 }
 

@@ -15,6 +15,7 @@ struct qp__connection {
   struct qp__connection *next, *prev;
   struct qp__http *http;
   int fd;
+  enum qp__peer peer;
   atomic_int phase;
   atomic_llong since_us;
 };
@@ -60,6 +61,18 @@ qp__connection_settings(struct MHD_Connection *connection)
   return c ? qp__http_settings(c->http) : NULL;
 }
 
+enum qp__peer
+qp__connection_peer(struct MHD_Connection *connection)
+{
+  struct qp__connection *c = find(connection);
+  const union MHD_ConnectionInfo *info =
+      c ? NULL : MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+
+  if (c)
+    return c->peer;
+  return info ? qp__peer_of(info->connect_fd) : QP__PEER_OTHER;
+}
+
 /* ---- begin and end ---- */
 
 /* Without memory for it the connection works, unwatched. */
@@ -77,6 +90,7 @@ begin(struct qp__http *http, struct MHD_Connection *connection)
     return NULL;
   c->http = http;
   c->fd = info->connect_fd;
+  c->peer = qp__peer_of(c->fd);
   atomic_init(&c->phase, QP__PHASE_HEADER);
   atomic_init(&c->since_us, qp__clock_us());
   (void)pthread_mutex_lock(&http->connections.lock);

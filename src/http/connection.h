@@ -9,6 +9,7 @@
 #include <microhttpd.h>
 #include <pthread.h>
 
+#include "http/peer.h"
 #include "quipu.h"
 
 struct qp__http;
@@ -34,6 +35,8 @@ void qp__connection_notify(void *cls, struct MHD_Connection *connection, void **
                            enum MHD_ConnectionNotificationCode what);
 /* The connection is in this phase from now on. */
 void qp__connection_phase(struct MHD_Connection *connection, enum qp__phase phase);
+/* Who is at the other end. */
+enum qp__peer qp__connection_peer(struct MHD_Connection *connection);
 /* The settings in force for it; NULL: it could not be noted for want of memory. */
 const struct qp__settings *qp__connection_settings(struct MHD_Connection *connection);
 

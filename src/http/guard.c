@@ -108,7 +108,10 @@ qp__guard_check(struct qp__request *r, struct qp_err *err)
   const char *host = qp__request_header(r, "Host");
   const char *origin = qp__request_header(r, "Origin");
 
-  if (host && !is_own_address(host, r->http->exposed) && !is_named_host(r->settings, host))
+  if (qp__connection_peer(r->connection) == QP__PEER_TOOL)
+    return qp__request_fail(r, MHD_HTTP_FORBIDDEN, "DENIED", err,
+                            "this server takes no requests from the tools that it has started");
+  if (host && !is_own_address(host, r->http->main.exposed) && !is_named_host(r->settings, host))
     return qp__request_fail(
         r, MHD_HTTP_FORBIDDEN, "DENIED", err,
         "the Host '%.100s' is not one of this server's names; --allow-host adds one", host);
@@ -157,7 +160,7 @@ qp__guard_key(struct qp__request *r, struct qp_err *err)
   key = sent_key(r);
   switch (qp__keys_check(r->http->keys, key, &r->caller)) {
   case QP__KEYS_OPEN:
-    if (r->http->exposed)
+    if (r->http->main.exposed || qp__connection_peer(r->connection) == QP__PEER_OTHER)
       return fail_key(r, key.len > 0, err);
     r->caller.scope = QP__SCOPE_ADMIN;
     break;

@@ -10,6 +10,7 @@
 #include "http/connection.h"
 #include "http/held.h"
 #include "http/keys.h"
+#include "http/listen.h"
 #include "http/metrics.h"
 #include "http/server.h"
 #include "http/settings.h"
@@ -18,14 +19,12 @@
 
 struct qp__http {
   struct qp_store *store;
-  struct qp_engine *engine; /* NULL: there is none, or it was stopped; under the lock */
-  unsigned engine_users;    /* requests that use it (turns.h); under the lock */
-  struct MHD_Daemon *daemon;
-  int listen_fd;
-  char *url;
-  bool exposed;          /* other machines reach the address */
-  bool read_only;        /* see server.h */
-  struct qp__keys *keys; /* never NULL */
+  struct qp_engine *engine;  /* NULL: there is none, or it was stopped; under the lock */
+  unsigned engine_users;     /* requests that use it (turns.h); under the lock */
+  struct qp__listener main;  /* where it was told to listen */
+  struct qp__listener local; /* the socket in the data directory */
+  bool read_only;            /* see server.h */
+  struct qp__keys *keys;     /* never NULL */
   struct qp__uuid_gen ids;
   struct qp__settings *_Atomic settings; /* in force; never NULL while requests come */
   unsigned timeout_s;                    /* that libmicrohttpd was started with */

@@ -14,10 +14,7 @@
  * close", and when there is none left, or after stop_timeout_s, the threads end. */
 #include "http/server.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <netdb.h>
-#include <netinet/in.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,6 +32,7 @@
 #include "http/framing.h"
 #include "http/guard.h"
 #include "http/http_int.h"
+#include "http/listen.h"
 #include "http/route.h"
 #include "http/tls.h"
 #include "http/turns.h"
@@ -51,6 +49,8 @@
                                          * is cleared for each request */
 #define DROPPED_MAX ((uint64_t)64 << 20)
 #define THREADS_MAX 8
+#define LOCAL_CONNECTIONS 256
+#define LOCAL_THREADS 2 /* of the socket in the data directory */
 
 /* ---- requests ---- */
 
@@ -290,111 +290,7 @@ static void QP_PRINTF(2, 0) pass_log(void *cls, const char *fmt, va_list args)
   http->log(http->log_arg, QP_LOG_DEBUG, "http", line);
 }
 
-/* ---- the address ---- */
-
-/* "127.0.0.1:7878", "localhost:0", "[::1]:7878" into its two halves. */
-static enum qp_rc
-split_address(const char *text, char host[64], const char **port, struct qp_err *err)
-{
-  const char *colon = strrchr(text, ':');
-  size_t n = colon ? (size_t)(colon - text) : 0;
-  bool brackets = n > 2 && text[0] == '[' && text[n - 1] == ']';
-
-  if (!n || n >= 64 || !colon[1] || strspn(colon + 1, "0123456789") != strlen(colon + 1) ||
-      strlen(colon + 1) > 5 || strtoul(colon + 1, NULL, 10) > 65535)
-    return qp__fail(err, QP_INVALID,
-                    "'%.80s' is no address to listen on; give ADDRESS:PORT, as 127.0.0.1:7878",
-                    text);
-  if (brackets)
-    (void)snprintf(host, 64, "%.*s", (int)(n - 2), text + 1);
-  else
-    (void)snprintf(host, 64, "%.*s", (int)n, text);
-  if (strcmp(host, "localhost") == 0)
-    (void)snprintf(host, 64, "127.0.0.1");
-  *port = colon + 1;
-  return QP_OK;
-}
-
-static enum qp_rc
-open_socket(struct qp__http *http, const struct addrinfo *info, const char *address,
-            struct qp_err *err)
-{
-  const int one = 1;
-  int fd;
-
-  http->exposed = !qp__guard_loopback(info->ai_addr);
-  if (http->exposed && !qp__keys_any(http->keys))
-    return qp__fail(err, QP_DENIED,
-                    "'%.80s' can be reached from other machines, and there is no key to ask them "
-                    "for; make one with 'quipu key create', or listen on 127.0.0.1 or [::1]",
-                    address);
-  fd = socket(info->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (fd < 0)
-    return qp__fail_sys(err, -errno, "cannot make a socket for '%.80s'", address);
-  http->listen_fd = fd;
-  (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-  if (bind(fd, info->ai_addr, info->ai_addrlen) < 0 || listen(fd, SOMAXCONN) < 0) {
-    if (errno == EADDRINUSE)
-      return qp__fail(err, QP_BUSY, "another program listens on '%.80s'", address);
-    return qp__fail_sys(err, -errno, "cannot listen on '%.80s'", address);
-  }
-  return QP_OK;
-}
-
-static enum qp_rc
-make_url(struct qp__http *http, struct qp_err *err)
-{
-  struct sockaddr_storage address = { 0 };
-  socklen_t len = sizeof(address);
-  char host[64];
-  char port[8];
-  char url[100];
-  bool v6;
-
-  if (getsockname(http->listen_fd, (struct sockaddr *)&address, &len) < 0)
-    return qp__fail_sys(err, -errno, "cannot tell the address of the server");
-  if (getnameinfo((struct sockaddr *)&address, len, host, sizeof(host), port, sizeof(port),
-                  NI_NUMERICHOST | NI_NUMERICSERV))
-    return qp__fail(err, QP_IO, "cannot tell the address of the server");
-  v6 = address.ss_family == AF_INET6;
-  (void)snprintf(url, sizeof(url), "http%s://%s%s%s:%s", qp__http_settings(http)->tls ? "s" : "",
-                 v6 ? "[" : "", host, v6 ? "]" : "", port);
-  http->url = qp__strdup(url);
-  return http->url ? QP_OK : qp__fail_nomem(err, "starting the server");
-}
-
-static enum qp_rc
-open_address(struct qp__http *http, const char *address, struct qp_err *err)
-{
-  const struct addrinfo hints = { .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV,
-                                  .ai_socktype = SOCK_STREAM };
-  struct addrinfo *info = NULL;
-  const char *port = NULL;
-  char host[64];
-  enum qp_rc rc = split_address(address, host, &port, err);
-  int failed;
-
-  if (rc)
-    return rc;
-  failed = getaddrinfo(host, port, &hints, &info);
-  if (failed)
-    return qp__fail(err, QP_INVALID, "'%.80s' is no address to listen on: %s", address,
-                    gai_strerror(failed));
-  rc = open_socket(http, info, address, err);
-  freeaddrinfo(info);
-  return rc ? rc : make_url(http, err);
-}
-
-/* ---- life ---- */
-
-static void
-log_nothing(void *arg, enum qp_log_level level, const char *feature, const char *text)
-{
-  (void)arg;
-  (void)level;
-  (void)feature;
-  (void)text;
-}
+/* ---- where it listens ---- */
 
 static uint64_t
 count_descriptors(uint64_t limit)
@@ -449,36 +345,93 @@ default_threads(void)
 }
 
 static unsigned
-address_limit(const struct qp__http *http, const struct qp__http_options *o)
+address_limit(const struct qp__listener *l, const struct qp__http_options *o)
 {
   if (o->connections_address)
     return o->connections_address;
-  return http->exposed ? CONNECTIONS_ADDRESS : 0;
+  return l->exposed ? CONNECTIONS_ADDRESS : 0;
 }
 
 static enum qp_rc
-start_daemon(struct qp__http *http, const struct qp__http_options *o, struct qp_err *err)
+start_daemon(struct qp__http *http, struct qp__listener *l, const struct qp__http_options *o,
+             struct qp_err *err)
 {
   const struct qp__settings *settings = qp__http_settings(http);
-  unsigned threads = o->threads ? o->threads : default_threads();
-  unsigned tls = settings->tls ? MHD_USE_TLS : 0;
+  unsigned threads = l == &http->local ? LOCAL_THREADS
+                     : o->threads      ? o->threads
+                                       : default_threads();
+  unsigned connections =
+      l == &http->local ? LOCAL_CONNECTIONS
+                        : limit_connections(http, o->connections ? o->connections : CONNECTIONS);
+  unsigned tls = settings->tls && !qp__listener_is_unix(l) ? MHD_USE_TLS : 0;
 
   http->timeout_s = settings->timeout_s;
-  http->daemon = MHD_start_daemon(
+  l->daemon = MHD_start_daemon(
       MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG | tls, 0, NULL,
       NULL, handle, http, MHD_OPTION_EXTERNAL_LOGGER, pass_log, http, MHD_OPTION_LISTEN_SOCKET,
-      http->listen_fd, MHD_OPTION_THREAD_POOL_SIZE, threads, MHD_OPTION_CONNECTION_LIMIT,
-      limit_connections(http, o->connections ? o->connections : CONNECTIONS),
-      MHD_OPTION_PER_IP_CONNECTION_LIMIT, address_limit(http, o), MHD_OPTION_CONNECTION_TIMEOUT,
+      l->fd, MHD_OPTION_THREAD_POOL_SIZE, threads, MHD_OPTION_CONNECTION_LIMIT, connections,
+      MHD_OPTION_PER_IP_CONNECTION_LIMIT, address_limit(l, o), MHD_OPTION_CONNECTION_TIMEOUT,
       http->timeout_s, MHD_OPTION_CONNECTION_MEMORY_LIMIT, settings->max_header + ANSWER_MEMORY,
       MHD_OPTION_URI_LOG_CALLBACK, begin_request, http, MHD_OPTION_NOTIFY_COMPLETED, end_request,
       http, MHD_OPTION_NOTIFY_CONNECTION, qp__connection_notify, http,
       /* without TLS the list ends here */
       tls ? MHD_OPTION_HTTPS_CERT_CALLBACK2 : MHD_OPTION_END, qp__tls_retrieve,
       MHD_OPTION_HTTPS_PRIORITIES, QP__TLS_PRIORITIES, MHD_OPTION_END);
-  if (!http->daemon)
+  if (!l->daemon)
     return qp__fail(err, QP_IO, "cannot start the threads of the server");
   return QP_OK;
+}
+
+static enum qp_rc
+open_address(struct qp__http *http, const char *address, struct qp_err *err)
+{
+  bool tls = qp__http_settings(http)->tls != NULL;
+  enum qp_rc rc = qp__listener_open(&http->main, address, tls, err);
+
+  if (rc)
+    return rc;
+  if (qp__listener_is_unix(&http->main) && tls)
+    return qp__fail(err, QP_INVALID, "tls_cert is for a TCP address, and not for '%.80s'", address);
+  if (http->main.exposed && !qp__keys_any(http->keys))
+    return qp__fail(err, QP_DENIED,
+                    "'%.80s' can be reached from other machines, and there is no key to ask them "
+                    "for; make one with 'quipu key create', or listen on 127.0.0.1 or [::1]",
+                    address);
+  return QP_OK;
+}
+
+/* The socket in the data directory, for programs on this machine. It is an offer: where it cannot
+ * be made, the log says why. */
+static void
+open_data_socket(struct qp__http *http, const struct qp__http_options *o)
+{
+  struct qp_err err = { QP_OK, "" };
+  size_t size =
+      o->data ? strlen(QP__LISTEN_UNIX) + strlen(o->data) + sizeof("/" QP__SOCKET_NAME) : 0;
+  char *address = size ? qp__alloc(size) : NULL;
+
+  if (!address || o->read_only || qp__listener_is_unix(&http->main)) {
+    qp__free(address);
+    return;
+  }
+  (void)snprintf(address, size, QP__LISTEN_UNIX "%s/" QP__SOCKET_NAME, o->data);
+  if (qp__listener_open(&http->local, address, false, &err) ||
+      start_daemon(http, &http->local, o, &err)) {
+    http->log(http->log_arg, QP_LOG_WARN, "http", err.msg);
+    qp__listener_release(&http->local);
+  }
+  qp__free(address);
+}
+
+/* ---- life ---- */
+
+static void
+log_nothing(void *arg, enum qp_log_level level, const char *feature, const char *text)
+{
+  (void)arg;
+  (void)level;
+  (void)feature;
+  (void)text;
 }
 
 static enum qp_rc
@@ -559,7 +512,8 @@ qp__http_start(const struct qp__http_options *options, struct qp__http **out, st
     qp__free(http);
     return rc;
   }
-  http->listen_fd = -1;
+  qp__listener_init(&http->main);
+  qp__listener_init(&http->local);
   http->store = options->store;
   http->read_only = options->read_only;
   http->log = options->log ? options->log : log_nothing;
@@ -572,11 +526,12 @@ qp__http_start(const struct qp__http_options *options, struct qp__http **out, st
     rc = open_address(http, options->listen, err);
   http->engine = rc ? NULL : options->engine;
   if (!rc)
-    rc = start_daemon(http, options, err);
+    rc = start_daemon(http, &http->main, options, err);
   if (rc) {
     qp__http_stop(http);
     return rc;
   }
+  open_data_socket(http, options);
   *out = http;
   return QP_OK;
 }
@@ -584,7 +539,7 @@ qp__http_start(const struct qp__http_options *options, struct qp__http **out, st
 const char *
 qp__http_url(const struct qp__http *http)
 {
-  return http->url;
+  return http->main.url;
 }
 
 enum qp_rc
@@ -639,27 +594,37 @@ wait_until_quiet(struct qp__http *http)
   (void)pthread_mutex_unlock(&http->lock);
 }
 
+/* Who connects now is refused, not left waiting. */
+static void
+quiesce(struct qp__listener *l)
+{
+  if (l->daemon)
+    (void)MHD_quiesce_daemon(l->daemon);
+  qp__listener_shut(l);
+}
+
 void
 qp__http_stop(struct qp__http *http)
 {
   if (!http)
     return;
   atomic_store(&http->stopping, true);
-  if (http->daemon) {
-    (void)MHD_quiesce_daemon(http->daemon);
-    (void)shutdown(http->listen_fd, SHUT_RDWR); /* who connects now is refused, not left waiting */
+  if (http->main.daemon) {
+    quiesce(&http->main);
+    quiesce(&http->local);
     qp__streams_end(&http->streams); /* they would last for ever; the clients come back */
     wait_until_quiet(http);
-    MHD_stop_daemon(http->daemon);
+    MHD_stop_daemon(http->main.daemon);
+    if (http->local.daemon)
+      MHD_stop_daemon(http->local.daemon);
   }
   qp__work_release(&http->work);
-  if (http->listen_fd >= 0)
-    (void)qp__os_posix.close(qp__os_posix.self, http->listen_fd);
+  qp__listener_release(&http->main);
+  qp__listener_release(&http->local);
   qp__settings_free(atomic_load(&http->settings));
   qp__connections_release(&http->connections);
   qp__streams_release(&http->streams);
   qp__keys_close(http->keys);
-  qp__free(http->url);
   qp__holds_release(&http->holds);
   qp__uuid_gen_release(&http->ids);
   (void)pthread_mutex_destroy(&http->probe.lock);

@@ -6,20 +6,24 @@
 
 #include "quipu_turns.h"
 
+#define QP__SOCKET_NAME "quipu.sock"
+
 struct qp__http;
 
 /* A zero field means its default. Everything is copied but the store and the engine. */
 struct qp__http_options {
   struct qp_store *store;
-  struct qp_engine *engine;     /* runs the turns; once the server has started it is the server's,
+  struct qp_engine *engine; /* runs the turns; once the server has started it is the server's,
                                  * which stops it. NULL: there are no turns */
-  bool read_only;               /* every request that would change something is refused */
-  const char *listen;           /* "127.0.0.1:7878", "[::1]:0"; port 0 picks a free one */
-  const char *data;             /* the data directory, for keys.json; NULL: there are no keys */
-  unsigned threads;             /* default: processors, at most 8 */
-  unsigned workers;             /* threads that may wait for the disk (work.h); default 64 */
-  unsigned queue;               /* requests that may wait for one of them; default 4096 */
-  unsigned connections;         /* at once; default 16384 */
+  bool read_only;           /* every request that would change something is refused */
+  const char *listen;       /* "127.0.0.1:7878", "[::1]:0"; port 0 picks a free one; "unix:PATH" */
+  const char *data;         /* the data directory, for keys.json and, unless the server only
+                                 * reads or listens on a Unix socket anyway, for a socket
+                                 * QP__SOCKET_NAME; NULL: there are no keys */
+  unsigned threads;         /* default: processors, at most 8 */
+  unsigned workers;         /* threads that may wait for the disk (work.h); default 64 */
+  unsigned queue;           /* requests that may wait for one of them; default 4096 */
+  unsigned connections;     /* at once; default 16384 */
   unsigned connections_address; /* from one address; default 256, on loopback no limit */
   size_t max_header;            /* largest request line and header; default 8 KiB */
   qp_log_fn *log; /* default: none. The access log has the feature "access" and is logfmt, or with
@@ -45,7 +49,7 @@ struct qp__http_options {
  * QP_CORRUPT: keys.json is damaged. */
 enum qp_rc qp__http_start(const struct qp__http_options *options, struct qp__http **out,
                           struct qp_err *err);
-/* "http://127.0.0.1:7878", with the real port. Borrowed. */
+/* "http://127.0.0.1:7878", with the real port; "unix:/run/quipu.sock". Borrowed. */
 const char *qp__http_url(const struct qp__http *http);
 /* Takes what can change from `options` for all that comes after; the rest of them is not looked at.
  * On failure all stays as it was. QP_INVALID: a change between HTTP and https. */

@@ -374,6 +374,7 @@ check_root_name(void *arg, const char *name, unsigned char type)
     "catalogue.db",  "catalogue.db-wal", "catalogue.db-shm",
     QP__BEHIND_NAME, "keys.json",        "keys.json.new",
     "keys.lock",     "quipu.conf",       "turns.open",
+    "quipu.sock",
   };
   struct check *k = arg;
 
