@@ -160,6 +160,7 @@ void bench_poll_rows(struct bench *b);      /* against nginx */
 void bench_post_row(struct bench *b);       /* against the library */
 void bench_catalogue_rows(struct bench *b); /* lists and searches */
 void bench_idle_rows(struct bench *b);      /* memory and start */
+void bench_list_rows(struct bench *b);      /* lists.c: few and many contexts */
 /* turns.c */
 void bench_first_rows(struct bench *b);  /* the first token */
 void bench_stream_rows(struct bench *b); /* many streams at once */

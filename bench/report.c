@@ -285,7 +285,10 @@ write_method(const struct bench *b, FILE *out)
       "  one client, rare words and common ones; the bare query is the server's own, run by\n"
       "  SQLite on a copy of the database.\n"
       "- Memory and start are those of a process that begins with 10,000 contexts of 10 messages\n"
-      "  on the disk and its files in the system's cache.\n");
+      "  on the disk and its files in the system's cache.\n"
+      "- The stores with few and with many contexts differ in nothing else. A start is over when\n"
+      "  the turns that kill -9 left in the middle are at rest. With `QUIPU_BENCH_LARGE=1` the\n"
+      "  many are 1,000,000 and the few 10,000.\n");
   (void)fprintf(
       out,
       "- Turns are asked of quipu serve by libcurl, with a provider of ours behind it that\n"
