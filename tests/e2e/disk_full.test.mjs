@@ -89,3 +89,28 @@ test('lists and searches are answered on a full disk, and catch up', { skip: pro
     });
   }
 });
+
+// A start after kill -9 asks the catalogue for turns that were left in the middle, and SQLite makes its shared memory
+// anew then. `listed`: there is a catalogue already.
+test('a server starts on a nearly full disk and answers lists', { skip: process.getuid() !== 0 && 'only root can mount' }, async (t) => {
+  for (const room of [115, 105, 100, 95, 79, 75, 71, 40, 0])
+    for (const listed of [true, false])
+      await t.test(`${room} kB, ${listed ? 'with' : 'without'} a catalogue`, async (t) => {
+        const place = mount(t);
+        if (!place) return t.skip('nothing can be mounted here');
+        const data = path.join(place, 'data');
+        const killed = await serve(t, { data });
+        await say(killed, await create(killed, 'one'), 'hello knots');
+        if (listed) assert.deepEqual(await titles(killed), ['one']);
+        await create(killed, 'two');
+        await killed.stop('SIGKILL');
+        fill(place, room << 10);
+        const server = await serve(t, { data });
+        assert.deepEqual(await titles(server), ['one', 'two']);
+        assert.equal(await hits(server, 'knots'), 1);
+        fs.rmSync(path.join(place, 'filler'));
+        await createWhenThereIsRoom(server, 'three');
+        assert.deepEqual(await titles(server), ['one', 'three', 'two']);
+        await server.stop();
+      });
+});
