@@ -7,6 +7,8 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 
@@ -62,6 +64,24 @@ log_logfmt(const char *now, const char *level, const char *feature, const char *
   putc('\n', stderr);
 }
 
+/* A copy without passwords of URLs; NULL: there are none, or there is no memory for it, and then
+ * *text is a sentence about that. */
+static char *
+mask_copy(const char **text)
+{
+  const char *url = strstr(*text, "://");
+  size_t size = strlen(*text) + 1;
+  char *copy;
+
+  if (!url || !strchr(url, '@'))
+    return NULL;
+  copy = cli_realloc(NULL, size, 1);
+  if (copy)
+    memcpy(copy, *text, size);
+  *text = copy ? cli_mask(copy) : "a line with a URL was left out, because there is no memory";
+  return copy;
+}
+
 static void
 log_line(void *arg, enum qp_log_level level, const char *feature, const char *text)
 {
@@ -70,12 +90,15 @@ log_line(void *arg, enum qp_log_level level, const char *feature, const char *te
   bool access = strcmp(feature, "access") == 0;
   bool access_json = strcmp(feature, "access.json") == 0;
   char now[CLI_TIME_TEXT];
+  char *masked = NULL;
   struct timespec t;
 
   if ((int)level > atomic_load_explicit(&log->level, memory_order_relaxed))
     return;
   (void)clock_gettime(CLOCK_REALTIME, &t);
   (void)cli_time_text((int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000, now);
+  if (!access && !access_json)
+    masked = mask_copy(&text);
   flockfile(stderr);
   if (access)
     fprintf(stderr, "time=%s level=%s %s\n", now, names[level], text);
@@ -86,6 +109,7 @@ log_line(void *arg, enum qp_log_level level, const char *feature, const char *te
   else
     log_logfmt(now, names[level], feature, text);
   funlockfile(stderr);
+  cli_free(masked);
 }
 
 static void say(struct serve_log *log, enum qp_log_level level, const char *fmt, ...)
@@ -292,6 +316,17 @@ reload(struct serving *s)
 
 /* ---- running ---- */
 
+/* The memory of the server holds keys of providers and conversations: no core file is written of
+ * it, and no other process of the same user can read it or attach to it. */
+static void
+guard_memory(void)
+{
+  const struct rlimit none = { 0, 0 };
+
+  (void)setrlimit(RLIMIT_CORE, &none);
+  (void)prctl(PR_SET_DUMPABLE, 0);
+}
+
 /* Before any thread begins, so that all of them leave these signals to the main one. */
 static void
 block_signals(sigset_t *set)
@@ -364,6 +399,7 @@ serve(struct serving *s, struct qp_err *err)
   sigset_t signals;
   enum qp_rc rc;
 
+  guard_memory();
   cli_share_heaps();
   block_signals(&signals);
   set_log(s, &s->config);

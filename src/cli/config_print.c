@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli/config_int.h"
+#include "cli/mem.h"
 #include "cli/out.h"
 
 static const char *const source_names[] = { "default", "file", "environment", "flag" };
@@ -31,6 +32,19 @@ print_source(const struct cli_config *config, enum config_id id)
   }
 }
 
+/* A value without the passwords of URLs. */
+static void
+put_masked(const char *text)
+{
+  char *copy = cli_realloc(NULL, strlen(text) + 1, 1);
+
+  if (copy) {
+    memcpy(copy, text, strlen(text) + 1);
+    cli_put_word(stdout, cli_mask(copy));
+  }
+  cli_free(copy);
+}
+
 /* An empty value has no line of its own: in a file it would be a value all the same. */
 static void
 print_value(const struct cli_config *config, enum config_id id)
@@ -47,14 +61,14 @@ print_value(const struct cli_config *config, enum config_id id)
     printf("# %s is set and not shown", key);
   } else {
     printf("%s = ", key);
-    cli_put_word(stdout, value->items ? value->items[0] : value->text);
+    put_masked(value->items ? value->items[0] : value->text);
   }
   fputs(" ; ", stdout);
   print_source(config, id);
   putchar('\n');
   for (size_t i = 1; value->items && value->items[i]; i++) {
     fputs("  ", stdout);
-    cli_put_word(stdout, value->items[i]);
+    put_masked(value->items[i]);
     putchar('\n');
   }
 }
@@ -73,7 +87,7 @@ print_provider(const struct cli_config_provider *provider)
       printf("# %s is set and not shown", row->flag);
     } else {
       printf("%s = ", row->flag);
-      cli_put_word(stdout, value->text);
+      put_masked(value->text);
     }
     printf(" ; line %u\n", value->line);
   }
@@ -101,13 +115,22 @@ cli_config_print(const struct cli_config *config)
     print_provider(&config->providers[i]);
 }
 
-/* Of a secret whether it is there, of all else the text. */
+/* Of a secret whether it is there, of all else the text, without the passwords of URLs. */
 static json_t *
 shown(const struct cli_config_row *row, const struct cli_config_value *value)
 {
-  if (row->type == CONFIG_SECRET)
-    return json_boolean(value->text && value->text[0]);
-  return cli_json_string(value->text);
+  char *copy = value->text ? cli_realloc(NULL, strlen(value->text) + 1, 1) : NULL;
+  json_t *text;
+
+  if (row->type == CONFIG_SECRET || !copy) {
+    cli_free(copy);
+    return row->type == CONFIG_SECRET ? json_boolean(value->text && value->text[0])
+                                      : cli_json_string(value->text ? "" : NULL);
+  }
+  memcpy(copy, value->text, strlen(value->text) + 1);
+  text = cli_json_string(cli_mask(copy));
+  cli_free(copy);
+  return text;
 }
 
 static json_t *

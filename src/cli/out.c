@@ -75,10 +75,33 @@ cli_err_prefix(struct qp_err *err, const char *what)
   return err->rc;
 }
 
+char *
+cli_mask(char *text)
+{
+  for (char *at = strstr(text, "://"); at; at = strstr(at, "://")) {
+    char *host = NULL;
+    char *colon;
+
+    at += 3;
+    for (char *p = at; *p && !strchr("/?# \t\n\"'", *p); p++)
+      if (*p == '@')
+        host = p;
+    colon = host ? memchr(at, ':', (size_t)(host - at)) : NULL;
+    if (colon && host - colon > 4) { /* three stars tell nothing of its length */
+      memmove(colon + 4, host, strlen(host) + 1);
+      host = colon + 4;
+    }
+    if (colon)
+      memset(colon + 1, '*', (size_t)(host - colon - 1));
+  }
+  return text;
+}
+
 void
 cli_report(const struct qp_err *err, bool json)
 {
-  const char *text = err->msg[0] ? err->msg : qp_rc_text(err->rc);
+  struct qp_err masked = *err;
+  const char *text = err->msg[0] ? cli_mask(masked.msg) : qp_rc_text(err->rc);
 
   if (json) {
     fprintf(stderr, "{\"error\":{\"code\":\"%s\",\"message\":", qp_rc_name(err->rc));
@@ -308,6 +331,16 @@ cli_put_json(json_t *value, struct qp_err *err)
   return QP_OK;
 }
 
+/* Of a character of two or three bytes. */
+static unsigned
+code_point(const char *text, size_t len)
+{
+  const unsigned char *s = (const unsigned char *)text;
+
+  return len == 2 ? (s[0] & 0x1fu) << 6 | (s[1] & 0x3fu)
+                  : (s[0] & 0x0fu) << 12 | (s[1] & 0x3fu) << 6 | (s[2] & 0x3fu);
+}
+
 void
 cli_put_json_string(FILE *f, const char *s, size_t n)
 {
@@ -322,6 +355,8 @@ cli_put_json_string(FILE *f, const char *s, size_t n)
       fprintf(f, "\\%c", c);
     else if (c < 0x20 || c == 0x7f)
       fprintf(f, "\\u%04x", (unsigned)c);
+    else if (!shown_len(s + i, n - i))
+      fprintf(f, "\\u%04x", code_point(s + i, len));
     else
       (void)fwrite(s + i, 1, len, f);
     i += len ? len : 1;

@@ -24,6 +24,9 @@ enum qp_rc cli_fail_nomem(struct qp_err *err);
 /* Puts "`what`: " before the sentence that is there; returns err->rc. */
 enum qp_rc cli_err_prefix(struct qp_err *err, const char *what);
 
+/* Puts stars in the place of the passwords of all URLs in a text ("https://user:***@host"), in
+ * place. Returns the text. */
+char *cli_mask(char *text);
 /* One line on standard error: "quipu: …", or with `json` the error as a JSON object. */
 void cli_report(const struct qp_err *err, bool json);
 void cli_warn(const char *fmt, ...) QP_PRINTF(1, 2);

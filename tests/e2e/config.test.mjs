@@ -162,6 +162,28 @@ test('what --print-config prints is a file that means the same', (t) => {
 
 const secret = 'sk-never-to-be-seen';
 
+test('the password of a URL is shown nowhere', async (t) => {
+  const url = (user) => `http://${user}:${secret}@127.0.0.1:1/v1`;
+  const { data, file } = place(t, `[models]\nollama_url = ${url('file')}\n[provider.mine]\nurl = ${url('mine')}\n`);
+  const env = { OPENAI_BASE_URL: url('env') };
+  const args = ['--config', file, '--anthropic-url', 'https://flag:p@127.0.0.1:1'];
+  const printed = ok(data, ['serve', '--print-config', ...args], { env });
+  assert.match(printed, /^ollama_url = http:\/\/file:\*\*\*@127\.0\.0\.1:1\/v1 ; line 2$/m);
+  assert.match(printed, /^openai_url = http:\/\/env:\*\*\*@127\.0\.0\.1:1\/v1 ; /m);
+  assert.match(printed, /^anthropic_url = https:\/\/flag:\*@127\.0\.0\.1:1 ; --anthropic-url$/m);
+  assert.match(printed, /^url = http:\/\/mine:\*\*\*@127\.0\.0\.1:1\/v1 ; line 4$/m);
+  const json = ok(data, ['serve', '--print-config', '--json', ...args], { env });
+  assert.equal(JSON.parse(json).providers[0].url, 'http://mine:***@127.0.0.1:1/v1');
+  const server = await serve(t, { data, args: ['--config', file] });
+  fs.writeFileSync(file, `[models]\nollama_url = http://other:${secret}@127.0.0.1:2/v1\n`);
+  server.process.child.kill('SIGHUP');
+  await until(() => server.process.stderr.includes('read the configuration again'));
+  const { stderr } = await server.stop();
+  assert.match(stderr, /ollama_url stays 'http:\/\/file:\*\*\*@127\.0\.0\.1:1\/v1' until a restart; the configuration says 'http:\/\/other:\*\*\*@127/);
+  const wrong = fails(data, ['chat', '--server', `ftp://me:${secret}@127.0.0.1`], 'INVALID', /'ftp:\/\/me:\*\*\*@127\.0\.0\.1' is not the URL/);
+  for (const text of [printed, json, stderr, wrong.stderr]) assert.equal(text.includes(secret), false, text);
+});
+
 test('a secret is shown nowhere', async (t) => {
   const { data, dir, file } = place(t, `[models]\nanthropic_key = ${secret}-1\n[provider.mine]\nurl = http://127.0.0.1:1/v1\nkey = ${secret}-2\n`);
   const args = ['--config', file];

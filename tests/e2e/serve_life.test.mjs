@@ -1,7 +1,7 @@
 // The life of a server beside others: https, and commands on a data directory that it holds.
 
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
 import fs from 'node:fs';
 import https from 'node:https';
 import net from 'node:net';
@@ -9,7 +9,7 @@ import path from 'node:path';
 import test from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import tls from 'node:tls';
-import { Running, fails, ids, jsonLines, ok, tempDir } from './helper.mjs';
+import { Running, bin, fails, ids, jsonLines, ok, tempDir } from './helper.mjs';
 import { serve } from './server.mjs';
 
 // ---- https ----
@@ -177,4 +177,35 @@ test('a server that was killed leaves nothing in the way of the next', async (t)
   const second = await serve(t, { data: first.data });
   fails(first.data, ['new'], 'BUSY', new RegExp(second.url));
   assert.equal((await second.expect(200, 'GET', '/v1/contexts')).contexts.length, 1);
+});
+
+test('nothing in the log steers a terminal', async (t) => {
+  const dir = tempDir(t);
+  const file = path.join(dir, 'mcp.json');
+  // C1 controls, overrides and isolates, from a program that is not quipu's.
+  const line = 'one\u009b31m two\u202e three\u2066 four\u2069 five é 😀';
+  fs.writeFileSync(file, JSON.stringify({ mcpServers: { loud: { command: 'sh', args: ['-c', `printf '%s\\n' '${line}' >&2; cat`] } } }));
+  for (const format of ['logfmt', 'json']) {
+    const server = await serve(t, { args: ['--mcp', file, '--log-format', format, '--log-level', 'debug'] });
+    await server.process.logged(/five/);
+    const { stderr } = await server.stop();
+    assert.doesNotMatch(stderr, /[\u0080-\u009f\u202a-\u202e\u2066-\u2069]/);
+    assert.ok(stderr.includes('one\\u009b31m two\\u202e three\\u2066 four\\u2069 five é 😀'), stderr);
+  }
+});
+
+test('no core file is written of a server, and others of its user cannot look into it', async (t) => {
+  const nobody = { uid: 65534, gid: 65534 };
+  const as = process.getuid() === 0 && spawnSync(bin, ['--version'], nobody).status === 0 ? nobody : {};
+  const data = path.join(tempDir(t), 'data');
+  fs.mkdirSync(data, { mode: 0o700 });
+  if (as.uid) {
+    for (let dir = path.dirname(data); path.basename(dir).match(/quipu|e2e/); dir = path.dirname(dir)) fs.chmodSync(dir, 0o711);
+    fs.chownSync(data, as.uid, as.gid);
+  }
+  const server = await serve(t, { data, as });
+  const proc = `/proc/${server.process.child.pid}`;
+  assert.match(fs.readFileSync(`${proc}/limits`, 'utf8'), /^Max core file size +0 +0 /m);
+  assert.equal(fs.statSync(`${proc}/environ`).uid, 0, 'only root may read it');
+  await server.stop();
 });

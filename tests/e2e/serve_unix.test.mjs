@@ -120,7 +120,7 @@ test('without keys, other users are refused on the socket', { skip: process.getu
   const running = await listen(t, path.join(dir, 'data'), socket);
   fs.chmodSync(dir, 0o755);
   fs.chmodSync(socket, 0o666); // as somebody might who wants to share it
-  const script = `require('http').get({ socketPath: 's.sock', path: process.argv[1], headers: { host: 'localhost' } }, (a) => console.log(a.statusCode))`;
+  const script = `require('http').get({ socketPath: 's.sock', path: process.argv[1], headers: { host: 'localhost' } }, (a) => { console.log(a.statusCode); process.exit(); })`;
   const asNobody = (target) => spawnSync(process.execPath, ['-e', script, target], { uid: 65534, gid: 65534, cwd: dir, encoding: 'utf8', env: {} });
   const refused = asNobody('/v1/contexts');
   assert.equal(refused.stdout, '401\n', refused.stderr);
