@@ -252,7 +252,7 @@ bench_context_index_alone(struct bench *b, const char *store_name, uint64_t coun
     if (text.len > PIECE)
       flush(fd, &text);
   }
-  (void)qp__index_json_tail(&text, &tree, &head, 1);
+  (void)qp__index_json_tail(&text, &id, 1, (uint32_t)count, &tree, &head, 1);
   flush(fd, &text);
   (void)close(fd);
   qp__buf_release(&text);

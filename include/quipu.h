@@ -855,7 +855,9 @@ enum qp_check_flags {
   X(OLD_FORMAT, "a context in an old format that waits for its migration")    \
   X(FOREIGN_FILE, "a file that is not quipu's")                               \
   X(WRONG_TYPE, "a file where a directory should be, a link, or the reverse") \
-  X(UNREADABLE, "a file that cannot be read")
+  X(UNREADABLE, "a file that cannot be read")                                 \
+  X(MESSAGE_RECOVERED, "messages that no branch led to have one again")       \
+  X(MIXED_COPY, "files of different times: an older copy over a newer one")
 
 enum qp_problem_kind {
 #define QP_PROBLEM_ENUM(name, text) QP_PROBLEM_##name,
@@ -863,7 +865,6 @@ enum qp_problem_kind {
 #undef QP_PROBLEM_ENUM
 };
 QP_API const char *qp_problem_name(enum qp_problem_kind kind);
-
 struct qp_problem {
   enum qp_problem_kind kind;
   struct qp_uuid context; /* none: concerns the whole store */
@@ -884,7 +885,7 @@ struct qp_check_summary {
 
 /* Compares metadata, index, message files and branches of one context (NULL: of all, the prompts
  * and the sessions) both ways, with hashes. QP_OK also when problems were found: see *out. `visit`
- * may be NULL. QP_BUSY: a repair of a context that is open. */
+ * may be NULL. QP_BUSY: a repair of a context that is open. QP_IO: the disk reports errors. */
 QP_API QP_MUST_CHECK enum qp_rc qp_store_check(struct qp_store *store,
                                                const struct qp_uuid *context, unsigned flags,
                                                qp_problem_visit *visit, void *arg,

@@ -75,6 +75,7 @@ static const struct {
   { EPERM, QP_DENIED },
   { EEXIST, QP_EXISTS },
   { EOVERFLOW, QP_TOOBIG },
+  { ENOTSUP, QP_CORRUPT }, /* a pipe or the like in the place of a file: os.h */
 };
 
 static enum qp_rc
@@ -90,7 +91,9 @@ rc_of_errno(int e)
 static const char *
 errno_text(int e)
 {
-  const char *text = e == EOVERFLOW ? "the file is too large" : strerrordesc_np(e);
+  const char *text = e == EOVERFLOW ? "the file is too large"
+                     : e == ENOTSUP ? "not a regular file"
+                                    : strerrordesc_np(e);
 
   return text ? text : "unknown error";
 }

@@ -102,7 +102,11 @@ const struct cli_command cli_cmd_check = {
            "path: what is wrong. Lines that begin with 'note' are for information only.\n"
            "Without --repair nothing is written.\n"
            "\n"
-           "Exit code 0: no problems, or all repaired. 12: something is still wrong.",
+           "A repair deletes no message: what no branch leads to any more gets a branch of\n"
+           "its own ('recovered'), and a placeholder stands for a message that is lost.\n"
+           "\n"
+           "Exit code 0: no problems, or all repaired. 12: something is still wrong. 11: the\n"
+           "disk reports errors; copy the data to another one before anything else.",
   .options = options,
   .words_max = 1,
 };

@@ -32,7 +32,8 @@ struct qp__os {
   /* What such a path leads to now; a relative one begins at the directory `base`. */
   int (*stat_root)(void *self, int base, const char *path, struct stat *st);
 
-  /* O_* flags as open(2); O_CLOEXEC is always added. */
+  /* O_* flags as open(2); O_CLOEXEC is always added. A pipe, a device or a socket in the place of a
+   * file is -ENOTSUP and never waited for. */
   int (*openat)(void *self, int dirfd, const char *path, int flags, mode_t mode);
   int (*close)(void *self, int fd);
   ssize_t (*pread)(void *self, int fd, void *buf, size_t n, off_t off);

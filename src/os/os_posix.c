@@ -277,8 +277,20 @@ posix_stat_root(void *self, int base, const char *path, struct stat *st)
 static int
 posix_openat(void *self, int dirfd, const char *path, int flags, mode_t mode)
 {
+  struct stat st;
+  int fd;
+
   (void)self;
-  return open_beneath(dirfd, path, flags, mode);
+  if (flags & (O_PATH | O_DIRECTORY | O_EXCL))
+    return open_beneath(dirfd, path, flags, mode);
+  fd = open_beneath(dirfd, path, flags | O_NONBLOCK, mode);
+  if (fd == -ENXIO) /* a socket, or a pipe that nobody reads */
+    return -ENOTSUP;
+  if (fd >= 0 && !fstat(fd, &st) && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)) {
+    (void)close(fd);
+    return -ENOTSUP;
+  }
+  return fd;
 }
 
 static int

@@ -202,6 +202,8 @@ check_name(void *arg, const char *name, bool regular)
   rc = read_blob(k->store, name, &k->text, &k->err);
   if (rc == QP_OK || rc == QP_NOMEM || rc == QP_NOTFOUND)
     return rc == QP_NOTFOUND ? QP_OK : rc; /* gone since it was listed */
+  if (!qp__problem_io(k->problems, rc, &k->err))
+    return rc;
   qp__problem(k->problems, rc == QP_CORRUPT ? QP_PROBLEM_BLOB_DAMAGED : QP_PROBLEM_UNREADABLE, NULL,
               path, false, false, "%s", k->err.msg);
   return QP_OK;
@@ -217,6 +219,8 @@ qp__blobs_check(struct qp_store *s, struct qp__problems *problems, struct qp_err
   rc = s->driver->file_list(s->self, DIR, check_name, &k, err);
   if (rc == QP_NOMEM)
     rc = qp__fail_nomem(err, "checking blobs");
+  else if (rc == QP_IO && k.err.rc == QP_IO && err)
+    *err = k.err;
   qp__buf_release(&k.text);
   return rc;
 }

@@ -1,18 +1,32 @@
 /* check.c - is everything there, unharmed, and does everything agree?
  *
  * A check without repair loads each context for itself and writes nothing; it may run beside a
- * writer. With repair it takes the context for itself: nobody may have it open. */
+ * writer. Because that one may delete or change the context meanwhile, what is wrong with a context
+ * is told only when it is there still, and when another look finds something too.
+ *
+ * With repair it takes the context for itself: nobody may have it open. A repair goes round until a
+ * round has nothing left over for the next: a message whose entry in the index is wrong makes the
+ * next round believe messages rather than their entries, and one that was found in the place of
+ * another is taken in by the next round.
+ *
+ * What cannot be read because the disk reports an error is told, and the check ends with that
+ * error: nothing is known about it, and a repair must not write on such a disk. */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "model/message.h"
 #include "model/prompt.h"
 #include "store/blob.h"
 #include "store/context_int.h"
 #include "store/events.h"
 #include "store/session_int.h"
+
+#define ROUNDS 6 /* of a repair */
+#define LOOKS 3  /* at a context that seems to be damaged */
 
 struct checking {
   struct qp_store *store;
@@ -23,7 +37,31 @@ struct checking {
   struct qp__image image;
   void *driver;
   bool meta_changed;
+  bool again;    /* a repair left something for another round … */
+  bool distrust; /* … in which messages count more than the index */
+  /* of a check without repair: what is not told yet */
+  struct held *held;
+  size_t held_count;
+  size_t held_cap;
+  bool nomem;
 };
+
+struct held {
+  struct qp_problem problem;
+  char *path;
+  char *detail;
+};
+
+bool
+qp__problem_io(struct qp__problems *p, enum qp_rc rc, const struct qp_err *cause)
+{
+  /* Other failures of system calls are QP_IO too: a link in the place of a file, say. */
+  if (rc != QP_IO || !strstr(cause->msg, strerrordesc_np(EIO)))
+    return true;
+  if (!p->disk.rc)
+    (void)qp__fail(&p->disk, QP_IO, "%s", cause->msg);
+  return !p->repair;
+}
 
 /* ---- repairs ---- */
 
@@ -109,10 +147,13 @@ static enum qp_rc
 restore_message(struct checking *k, struct qp__entry *e, enum qp_problem_kind kind,
                 const char *path, const char *cause, struct qp_bytes copy, struct qp_err *err)
 {
+  struct qp_store *s = k->store;
   struct qp_err own = { QP_OK, "" };
   enum qp_rc rc = QP_OK;
 
-  if (k->problems.repair)
+  if (k->problems.repair && s->driver->rescue)
+    rc = s->driver->rescue(s->self, k->driver, &k->image.tree, e, copy, &k->again, &own);
+  if (!rc && k->problems.repair)
     rc = restore_content(k, e, copy, &own);
   if (!rc && k->problems.repair && (is_marked(e) || qp__entry_kind(e) == QP__PLACE_PACK))
     rc = set_status(k, e, qp__entry_kind(e) == QP__PLACE_TRASH ? QP_STATUS_TRASHED : QP_STATUS_LIVE,
@@ -145,6 +186,11 @@ damaged_message(struct checking *k, struct qp__entry *e, enum qp_rc why, const s
   enum qp_rc rc = QP_OK;
 
   path_of_message(k, e, path);
+  if (!qp__problem_io(&k->problems, why, cause)) {
+    if (err)
+      *err = *cause;
+    return why;
+  }
   qp__buf_init(&copy, (size_t)1 << 30);
   if (s->driver->salvage &&
       !s->driver->salvage(s->self, k->driver, &k->image.tree, e, &copy, NULL)) {
@@ -153,6 +199,10 @@ damaged_message(struct checking *k, struct qp__entry *e, enum qp_rc why, const s
     rc = qp__buf_check(&copy, "a message", err);
     if (!rc)
       rc = restore_message(k, e, kind, path, cause->msg, qp__buf_bytes(&copy), err);
+  } else if (!e->size && why == QP_CORRUPT) { /* a placeholder, and there is something */
+    k->again = k->distrust = !k->problems.distrust;
+    qp__problem(&k->problems, kind, &k->id, path, k->problems.repair && k->distrust, true,
+                "a file for a message of which nothing was known");
   } else if (is_marked(e)) {
     qp__problem(&k->problems, kind, &k->id, path, false, true, "known to be lost");
   } else {
@@ -182,6 +232,55 @@ returned_message(struct checking *k, struct qp__entry *e, struct qp_err *err)
   return rc;
 }
 
+/* Which field of the index is not what the message says, or NULL. */
+static const char *
+find_difference(const struct qp__tree *tree, const struct qp__entry *e, const struct qp_message *m)
+{
+  static const struct qp_uuid none;
+  const struct qp_uuid *parent =
+      e->parent == QP__NO_SLOT ? &none : &qp__tree_at(tree, e->parent)->id;
+
+  return !qp_uuid_equal(&e->id, &m->id)                       ? "id"
+         : !qp_uuid_equal(parent, &m->parent)                 ? "parent"
+         : e->role != (unsigned)m->role                       ? "role"
+         : e->type != (unsigned)qp__message_effective_type(m) ? "type"
+         : e->time != m->created_at                           ? "time"
+         : e->tokens != qp__message_tokens(m)                 ? "tokens"
+                                                              : NULL;
+}
+
+/* The content is what the hash says: then it is right, and so must the rest of the entry be. */
+static enum qp_rc
+compare_entry(struct checking *k, const struct qp__entry *e, struct qp_bytes text,
+              struct qp_err *err)
+{
+  struct qp_message *m = NULL;
+  struct qp_err cause = { QP_OK, "" };
+  const char *field;
+  char path[400];
+  enum qp_rc rc = qp__message_decode("message", text, &m, &cause);
+
+  if (rc == QP_NOMEM) {
+    if (err)
+      *err = cause;
+    return rc;
+  }
+  field = rc ? NULL : find_difference(&k->image.tree, e, m);
+  qp_message_free(m);
+  path_of_message(k, e, path);
+  if (rc) {
+    qp__problem(&k->problems, QP_PROBLEM_MESSAGE_CORRUPT, &k->id, path, false, false,
+                "it has its hash and is no message: %.200s", cause.msg);
+  } else if (field) {
+    bool repaired = k->problems.repair && !k->problems.distrust;
+
+    k->again = k->distrust = repaired;
+    qp__problem(&k->problems, QP_PROBLEM_INDEX_DAMAGED, &k->id, path, repaired, false,
+                "the index has another %s than the message itself", field);
+  }
+  return QP_OK;
+}
+
 static enum qp_rc
 check_message(struct checking *k, uint32_t slot, struct qp__buf *text, struct qp_err *err)
 {
@@ -203,7 +302,8 @@ check_message(struct checking *k, uint32_t slot, struct qp__buf *text, struct qp
     rc = qp__fail(&cause, QP_CORRUPT, "its content does not match its hash");
   if (rc)
     return damaged_message(k, e, rc, &cause, err);
-  return is_marked(e) ? returned_message(k, e, err) : QP_OK;
+  rc = compare_entry(k, e, qp__buf_bytes(text), err);
+  return !rc && is_marked(e) ? returned_message(k, e, err) : rc;
 }
 
 /* ---- references ---- */
@@ -336,28 +436,21 @@ is_held(const struct qp_store *s, const struct qp_uuid *id)
   return s->driver->context_held && s->driver->context_held(s->self, id);
 }
 
+/* One look at a context, and with repair one round of it. */
 static enum qp_rc
-check_context(struct checking *k, const struct qp_uuid *id, struct qp_err *err)
+check_once(struct checking *k, const struct qp_uuid *id, struct qp_err *err)
 {
   struct qp_store *s = k->store;
-  struct qp_context *claim = NULL;
   struct qp__old_place old;
   struct qp_err cause = { QP_OK, "" };
-  enum qp_rc rc = QP_OK;
-  int sys;
+  enum qp_rc rc;
+  int sys = qp__image_init(&k->image);
 
-  if (k->problems.repair)
-    rc = qp__context_claim(s, id, &claim, err);
-  if (rc)
-    return rc;
-  sys = qp__image_init(&k->image);
-  if (sys) {
-    qp__context_unclaim(claim);
+  if (sys)
     return qp__fail_sys(err, sys, "checking a context");
-  }
   k->id = *id;
   k->driver = NULL;
-  k->meta_changed = false;
+  k->meta_changed = k->again = k->distrust = false;
   k->problems.told = false;
   rc = s->driver->context_load(s->self, id, &k->image, &k->problems, &k->driver, &cause);
   if (!rc) {
@@ -367,7 +460,7 @@ check_context(struct checking *k, const struct qp_uuid *id, struct qp_err *err)
     else
       rc = check_loaded(k, err);
     s->driver->context_free(s->self, k->driver);
-  } else if (is_finding(rc) || rc == QP_TOOBIG) {
+  } else if ((is_finding(rc) && qp__problem_io(&k->problems, rc, &cause)) || rc == QP_TOOBIG) {
     const char *path = old_path(k, &old);
 
     k->summary->contexts++;
@@ -375,16 +468,108 @@ check_context(struct checking *k, const struct qp_uuid *id, struct qp_err *err)
       tell_of_old(k, path, cause.msg);
     else if (!k->problems.told)
       qp__problem(&k->problems,
-                  rc == QP_DENIED || is_held(s, id) ? QP_PROBLEM_UNREADABLE
-                                                    : QP_PROBLEM_METADATA_DAMAGED,
+                  rc == QP_DENIED || rc == QP_IO || is_held(s, id) ? QP_PROBLEM_UNREADABLE
+                                                                   : QP_PROBLEM_METADATA_DAMAGED,
                   id, "metadata.json", false, false, "%s", cause.msg);
     rc = QP_OK;
   } else if (err) {
     *err = cause;
   }
   qp__image_release(&k->image);
+  return rc;
+}
+
+static enum qp_rc
+repair_context(struct checking *k, const struct qp_uuid *id, struct qp_err *err)
+{
+  struct qp_check_summary before = *k->summary;
+  struct qp_context *claim = NULL;
+  enum qp_rc rc = qp__context_claim(k->store, id, &claim, err);
+
+  k->problems.distrust = false;
+  for (int round = 0; round < ROUNDS && !rc; round++) {
+    *k->summary = before;
+    rc = check_once(k, id, err);
+    if (!k->again)
+      break;
+    k->problems.distrust = k->problems.distrust || k->distrust;
+  }
   qp__context_unclaim(claim);
   return rc;
+}
+
+/* ---- problems that are not told yet ---- */
+
+static void
+hold_problem(void *arg, const struct qp_problem *problem)
+{
+  struct checking *k = arg;
+  struct held *held;
+
+  if (k->held_count == k->held_cap) {
+    size_t cap = k->held_cap ? k->held_cap * 2 : 16;
+    struct held *list = qp__realloc(k->held, cap * sizeof(*list));
+
+    if (!list) {
+      k->nomem = true;
+      return;
+    }
+    k->held = list;
+    k->held_cap = cap;
+  }
+  held = &k->held[k->held_count++];
+  held->problem = *problem;
+  held->problem.path = held->path = qp__strdup(problem->path);
+  held->problem.detail = held->detail = qp__strdup(problem->detail);
+  k->nomem = k->nomem || !held->path || !held->detail;
+}
+
+static void
+empty_held(struct checking *k)
+{
+  for (size_t i = 0; i < k->held_count; i++) {
+    qp__free(k->held[i].path);
+    qp__free(k->held[i].detail);
+  }
+  k->held_count = 0;
+}
+
+/* Without repair. QP_NOTFOUND: it is not there, or was deleted meanwhile. */
+static enum qp_rc
+look_at_context(struct checking *k, const struct qp_uuid *id, struct qp_err *err)
+{
+  struct qp__problems told = k->problems;
+  struct qp_check_summary summary = *k->summary;
+  enum qp_rc rc = QP_OK;
+  bool sound = false;
+
+  for (int i = 0; i < LOOKS && !rc && !sound; i++) {
+    empty_held(k);
+    *k->summary = summary;
+    k->problems = told;
+    k->problems.visit = hold_problem;
+    k->problems.arg = k;
+    rc = check_once(k, id, err);
+    sound = k->problems.count == told.count;
+  }
+  if (!rc && k->nomem)
+    rc = qp__fail_nomem(err, "checking a context");
+  k->problems.visit = told.visit;
+  k->problems.arg = told.arg;
+  if (rc) {
+    k->problems.count = told.count;
+    *k->summary = summary;
+  }
+  for (size_t i = 0; i < k->held_count && !rc && told.visit; i++)
+    told.visit(told.arg, &k->held[i].problem);
+  empty_held(k);
+  return rc;
+}
+
+static enum qp_rc
+check_context(struct checking *k, const struct qp_uuid *id, struct qp_err *err)
+{
+  return k->problems.repair ? repair_context(k, id, err) : look_at_context(k, id, err);
 }
 
 /* ---- the store ---- */
@@ -423,6 +608,10 @@ visit_prompt(void *arg, const char *id)
   qp__prompt_free(p);
   if (rc == QP_NOMEM || rc == QP_OK)
     return rc;
+  if (rc == QP_NOTFOUND) /* deleted since it was listed */
+    return QP_OK;
+  if (!qp__problem_io(&k->problems, rc, &err))
+    return rc;
   (void)snprintf(path, sizeof(path), "prompts/%s.json", id);
   qp__problem(&k->problems, QP_PROBLEM_PROMPT_DAMAGED, NULL, path, false, false, "%s", err.msg);
   return QP_OK;
@@ -439,6 +628,7 @@ qp_store_check(struct qp_store *store, const struct qp_uuid *context, unsigned f
   k.problems.visit = visit;
   k.problems.arg = arg;
   k.problems.repair = k.problems.scan = (flags & QP_CHECK_REPAIR) != 0;
+  k.problems.thorough = true;
   if (k.problems.repair)
     rc = qp__check_writable(store, err);
   if (!rc && context) {
@@ -458,6 +648,10 @@ qp_store_check(struct qp_store *store, const struct qp_uuid *context, unsigned f
     if (rc && err && !err->msg[0])
       (void)qp__fail(err, rc, "the check was ended: %s", qp_rc_text(rc));
   }
+  qp__free(k.held);
+  if (!rc && k.problems.disk.rc)
+    rc = qp__fail(err, QP_IO, "%.300s: the disk or what is between cannot be relied on",
+                  k.problems.disk.msg);
   if (rc)
     return rc;
   summary.problems = k.problems.count;

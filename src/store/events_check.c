@@ -90,7 +90,8 @@ check_chunk(struct checking *k, const struct qp__chunklog *log, uint32_t n, stru
   qp__chunk_path(log, n, path);
   if (rc == QP_NOTFOUND)
     return QP_OK;
-  if (rc == QP_DENIED || rc == QP_CORRUPT || rc == QP_IO) {
+  if ((rc == QP_DENIED || rc == QP_CORRUPT || rc == QP_IO) &&
+      qp__problem_io(k->problems, rc, &cause)) {
     qp__problem(k->problems, QP_PROBLEM_UNREADABLE, k->id, path, false, false, "%s", cause.msg);
     return QP_OK;
   }

@@ -225,3 +225,85 @@ qp__image_mend(struct qp__image *image, struct qp__problems *problems, bool *cha
   }
   return rc;
 }
+
+/* ---- recovering ---- */
+
+/* The name that a branch for this message gets: that of the branch that it was saved to, where
+ * there is none of that name, else one that says what it is. */
+static enum qp_rc
+name_recovered(const struct qp__image *image, uint32_t slot, struct qp__buf *out)
+{
+  const char *dir =
+      qp__tree_dir_name(&image->tree, qp__tree_at(&image->tree, slot)->dir) + 7; /* "branch-" */
+  enum qp_rc rc = qp__percent_decode(out, dir, strlen(dir));
+
+  if (!rc)
+    rc = out->data ? qp__branch_name_check(out->data, NULL) : QP_INVALID;
+  if (rc == QP_NOMEM || (!rc && !qp__meta_branch(image->meta, out->data)))
+    return rc;
+  for (unsigned n = 1; n; n++) {
+    qp__buf_reset(out);
+    out->rc = QP_OK;
+    (void)(n == 1 ? qp__buf_add_str(out, "recovered") : qp__buf_addf(out, "recovered-%u", n));
+    if (out->rc || !qp__meta_branch(image->meta, out->data))
+      break;
+  }
+  return out->rc;
+}
+
+static enum qp_rc
+recover_at(struct qp__image *image, uint32_t slot, uint32_t count, struct qp__problems *problems,
+           struct qp_err *err)
+{
+  static const struct qp_uuid none;
+  struct qp__buf name;
+  enum qp_rc rc;
+
+  qp__buf_init(&name, QP__BRANCH_NAME_MAX);
+  rc = name_recovered(image, slot, &name);
+  if (rc)
+    rc = qp__fail_nomem(err, "recovering messages");
+  if (!rc)
+    rc = qp__meta_branch_add(image->meta, name.data, image->meta->updated_at, &none, err);
+  if (!rc && !qp__image_set_head(image, name.data, slot))
+    rc = qp__fail_nomem(err, "recovering messages");
+  if (!rc)
+    qp__problem(problems, QP_PROBLEM_MESSAGE_RECOVERED, &image->meta->id, "index.json",
+                problems->repair, true, "%lu message%s that no branch led to: on branch '%s' %s",
+                (unsigned long)count, count == 1 ? "" : "s", name.data,
+                problems->repair ? "now" : "after a repair");
+  qp__buf_release(&name);
+  return rc;
+}
+
+enum qp_rc
+qp__image_recover(struct qp__image *image, const uint8_t *garbage, struct qp__problems *problems,
+                  bool *changed, struct qp_err *err)
+{
+  const struct qp__tree *tree = &image->tree;
+  bool *reached = qp__alloc0((size_t)tree->count + 1, sizeof(bool));
+  enum qp_rc rc = QP_OK;
+
+  if (!reached)
+    return qp__fail_nomem(err, "recovering messages");
+  for (size_t i = 0; i < image->head_count; i++)
+    for (uint32_t slot = image->heads[i].slot; slot != QP__NO_SLOT && !reached[slot];
+         slot = qp__tree_at(tree, slot)->parent)
+      reached[slot] = true;
+  for (uint32_t end = tree->count; end-- > 0 && !rc;) { /* children stand behind their parents */
+    uint32_t count = 0;
+
+    if (reached[end] || (garbage && garbage[end]) ||
+        qp__entry_kind(qp__tree_at(tree, end)) == QP__PLACE_TRASH)
+      continue;
+    for (uint32_t slot = end; slot != QP__NO_SLOT && !reached[slot];
+         slot = qp__tree_at(tree, slot)->parent) {
+      reached[slot] = true;
+      count++;
+    }
+    *changed = true;
+    rc = recover_at(image, end, count, problems, err);
+  }
+  qp__free(reached);
+  return rc;
+}

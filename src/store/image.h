@@ -36,6 +36,11 @@ void qp__image_drop_head(struct qp__image *image, const char *name);
 
 struct qp__problems;
 
+/* Gives branches of their own to messages that no branch reaches, one for each end of a history.
+ * What is in the trash or has its byte set in `garbage` (one a slot) is left alone. After mend. */
+enum qp_rc qp__image_recover(struct qp__image *image, const uint8_t *garbage,
+                             struct qp__problems *problems, bool *changed, struct qp_err *err);
+
 /* Makes metadata and heads agree: every branch has a definition and a head, the active branch
  * exists. What had to be changed is told to `problems`; *changed says whether anything was. */
 enum qp_rc qp__image_mend(struct qp__image *image, struct qp__problems *problems, bool *changed,

@@ -267,7 +267,8 @@ check_session(struct checking *k, const char *id, struct qp_err *err)
   }
   if (rc == QP_NOTFOUND)
     rc = QP_OK; /* others are at work on it */
-  else if (rc == QP_DENIED || rc == QP_CORRUPT || rc == QP_IO) {
+  else if ((rc == QP_DENIED || rc == QP_CORRUPT || rc == QP_IO) &&
+           qp__problem_io(k->problems, rc, &cause)) {
     qp__problem(k->problems, QP_PROBLEM_UNREADABLE, NULL, QP__SESSION_DIR, false, false, "%s",
                 cause.msg);
     rc = QP_OK;
@@ -401,6 +402,11 @@ qp__sessions_check(struct qp_store *s, struct qp__problems *problems, struct qp_
   struct qp_err cause = { QP_OK, "" };
   enum qp_rc rc = s->driver->file_list(s->self, QP__SESSION_DIR, check_name, &k, &cause);
 
+  if (!qp__problem_io(problems, rc, &cause)) {
+    if (err)
+      *err = cause;
+    return rc;
+  }
   if (rc) { /* not even a directory that can be read */
     qp__problem(problems, QP_PROBLEM_UNREADABLE, NULL, QP__SESSION_DIR, false, false, "%s",
                 cause.msg);

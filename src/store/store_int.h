@@ -79,9 +79,15 @@ struct qp__problems {
   uint64_t repaired;
   bool repair;               /* mend what can be mended */
   bool told;                 /* a load that failed has told why */
-  bool scan;                 /* when loading: look for messages that the index does not know */
+  bool scan;                 /* when loading: look for messages that the index does not know … */
+  bool distrust;             /* … and believe messages rather than their lines in the index */
+  bool thorough;             /* a check: search every file for what is lost */
   const struct qp__log *log; /* also told, as a warning, or NULL */
+  struct qp_err disk;        /* the first input or output error; rc QP_OK: there was none */
 };
+/* Remembers an input or output error: what cannot be read for that reason is not known to be
+ * damaged. False: it must not be passed over, because a repair would write on what it guesses. */
+bool qp__problem_io(struct qp__problems *p, enum qp_rc rc, const struct qp_err *cause);
 /* `path` is relative to the context's directory, or begins with "contexts/" or "conversations/";
  * without a context it is relative to the data directory. */
 void qp__problem(struct qp__problems *p, enum qp_problem_kind kind, const struct qp_uuid *context,
@@ -204,6 +210,11 @@ struct qp__driver {
   enum qp_rc (*mark_turns)(void *self, bool open, bool *left, struct qp_err *err);
   enum qp_rc (*check)(void *self, void *context, struct qp__image *image,
                       struct qp__problems *problems, struct qp_err *err);
+  /* Before a repair writes `content`, that of a message: another message that is in its place is
+   * kept elsewhere; *rescued is set then. Optional. */
+  enum qp_rc (*rescue)(void *self, void *context, const struct qp__tree *tree,
+                       const struct qp__entry *entry, struct qp_bytes content, bool *rescued,
+                       struct qp_err *err);
 
   /* Plain files, by their path in the store. read appends the bytes from `offset` on, `n` at most
    * and fewer only where the file ends; QP_NOTFOUND, QP_CORRUPT (not a regular file). size is that

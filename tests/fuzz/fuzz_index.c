@@ -62,7 +62,8 @@ write_fold(const struct qp__os *os, int root, const struct qp__image *image)
   (void)qp__index_json_head(&json, &context, 7, image->tree.count);
   for (uint32_t i = 0; i < image->tree.count; i++)
     (void)qp__index_json_entry(&json, &image->tree, i, i + 1 == image->tree.count);
-  (void)qp__index_json_tail(&json, &image->tree, image->heads, image->head_count);
+  (void)qp__index_json_tail(&json, &context, 7, image->tree.count, &image->tree, image->heads,
+                            image->head_count);
   (void)qp__index_log_header(&log, 7);
   if (json.rc || log.rc)
     die("cannot be written", "fold");
@@ -107,7 +108,7 @@ write_log(const struct qp__os *os, int root, const struct qp__image *image)
   qp__buf_init(&json, BIG);
   qp__buf_init(&log, BIG);
   (void)qp__index_json_head(&json, &context, 7, 0);
-  (void)qp__index_json_tail(&json, NULL, NULL, 0);
+  (void)qp__index_json_tail(&json, &context, 7, 0, NULL, NULL, 0);
   (void)qp__index_log_header(&log, 7);
   for (uint32_t i = 0; i < image->tree.count; i++) {
     const struct qp__entry *e = qp__tree_at(&image->tree, i);

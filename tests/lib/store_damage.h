@@ -25,6 +25,13 @@ void expect_title(struct qp_context *c, const char *want); /* "-": none */
 /* Nothing is lost. */
 void expect_all(struct base *b, struct qp_context *c);
 
+/* The same, and a branch that was deleted is back: nothing was left to tell that it was. */
+void expect_all_and_gone(struct base *b, struct qp_context *c);
+
+/* Makes the index one of an older program, which wrote no checksums: what is edited then is not
+ * noticed by its sum. */
+void drop_sums(struct base *b);
+
 /* No message is lost; branches may be. */
 void expect_messages(struct base *b, struct qp_context *c);
 /* All but that "back" was rewound. */

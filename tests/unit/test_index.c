@@ -218,7 +218,9 @@ write_json(struct qp__buf *out, const struct qp__image *image, uint64_t generati
   assert_int_equal(qp__index_json_head(out, &context, generation, image->tree.count), QP_OK);
   for (uint32_t i = 0; i < image->tree.count; i++)
     assert_int_equal(qp__index_json_entry(out, &image->tree, i, i + 1 == image->tree.count), QP_OK);
-  assert_int_equal(qp__index_json_tail(out, &image->tree, image->heads, image->head_count), QP_OK);
+  assert_int_equal(qp__index_json_tail(out, &context, generation, image->tree.count, &image->tree,
+                                       image->heads, image->head_count),
+                   QP_OK);
 }
 
 static void
@@ -270,11 +272,24 @@ test_an_index_comes_back(void **state)
   }
 }
 
+/* Who changes the order of the members or adds one leaves out the sum. */
+static void
+drop_sums(json_t *index)
+{
+  json_t *entry;
+  size_t i;
+
+  (void)json_object_del(index, "sum");
+  json_array_foreach (json_object_get(index, "entries"), i, entry)
+    (void)json_object_del(entry, "sum");
+}
+
 static void
 test_other_forms_of_index_json_read_the_same(void **state)
 {
-  static const size_t forms[] = { JSON_COMPACT, JSON_INDENT(1), JSON_INDENT(8) | JSON_SORT_KEYS,
-                                  JSON_ENSURE_ASCII, JSON_ESCAPE_SLASH | JSON_COMPACT };
+  static const size_t forms[] = { JSON_COMPACT, JSON_INDENT(1), JSON_ENSURE_ASCII,
+                                  JSON_ESCAPE_SLASH | JSON_COMPACT,
+                                  JSON_INDENT(8) | JSON_SORT_KEYS };
   struct place *p = *state;
   struct qp__image image;
   struct qp__buf text;
@@ -289,7 +304,11 @@ test_other_forms_of_index_json_read_the_same(void **state)
   for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
     struct qp__index_report report;
     struct qp__image back;
-    char *form = json_dumps(index, forms[i]);
+    char *form;
+
+    if (forms[i] & JSON_SORT_KEYS)
+      drop_sums(index);
+    form = json_dumps(index, forms[i]);
 
     put_text(p, "index.json", form);
     free(form);
@@ -333,6 +352,7 @@ test_lines_of_the_log_read_the_same_in_other_forms(void **state)
     line = json_loadb(log[0].data + before, log[0].len - before, 0, NULL);
     assert_non_null(line);
     assert_int_equal(json_object_set_new(line, "unknown", json_true()), 0);
+    assert_int_equal(json_object_del(line, "sum"), 0);
     other = json_dumps(line, i % 2 ? JSON_SORT_KEYS : JSON_ENSURE_ASCII);
     assert_int_equal(qp__buf_addf(&log[1], " %s \n", other), QP_OK);
     free(other);

@@ -180,6 +180,11 @@ check_pack(void *arg, const char *name, struct qp_err *err)
       *err = cause;
     return rc;
   }
+  if (!qp__problem_io(k->problems, rc, &cause)) {
+    if (err)
+      *err = cause;
+    return rc;
+  }
   if (rc && rc != QP_CORRUPT && rc != QP_NOTFOUND) {
     qp__problem(k->problems, QP_PROBLEM_UNREADABLE, &k->context->id, name, false, false, "%s",
                 cause.msg);
@@ -286,7 +291,7 @@ tell_unindexed(struct check *k, const struct unindexed *u, struct qp_err *err)
   (void)snprintf(path, sizeof(path), "%s.json", qp_uuid_text(&u->id, id));
   if (qp__guarded(k->files->os, k->files->root, path))
     return QP_OK; /* a batch is being written */
-  rc = qp__message_file_valid(k->files, k->context, u->dir, &u->id, &valid, err);
+  rc = qp__message_file_valid(k->files, k->context, k->tree, u->dir, &u->id, &valid, err);
   if (rc)
     return rc;
   if (!valid) {
@@ -345,7 +350,8 @@ check_context(struct check *k, struct qp_err *err)
            !(rc = check_inner(k, "events", check_events_name, &cause)))
     rc = qp__leftovers(f, k->context, k->image, tell_leftover, k, &cause);
   listed = !rc;
-  if (rc == QP_DENIED || rc == QP_CORRUPT || rc == QP_IO) {
+  if ((rc == QP_DENIED || rc == QP_CORRUPT || rc == QP_IO) &&
+      qp__problem_io(k->problems, rc, &cause)) {
     qp__problem(k->problems, QP_PROBLEM_UNREADABLE, &k->context->id, k->context->path, false, false,
                 "%s", cause.msg);
     rc = QP_OK;

@@ -565,7 +565,7 @@ build_context(struct qp__files *f, struct qp__txn *txn, const char *top, const s
   qp__buf_init(&json, 4096);
   qp__buf_init(&log, 4096);
   (void)qp__index_json_head(&json, id, 1, 0);
-  (void)qp__index_json_tail(&json, NULL, &main_head, 1);
+  (void)qp__index_json_tail(&json, id, 1, 0, NULL, &main_head, 1);
   (void)qp__index_log_header(&log, 1);
   if (json.rc || log.rc)
     rc = qp__fail_nomem(err, "making a context");
@@ -849,6 +849,7 @@ const struct qp__driver qp__driver_files = {
   .announce = announce,
   .mark_turns = mark_turns,
   .check = qp__files_check,
+  .rescue = qp__files_rescue,
   .file_read = qp__plain_read,
   .file_size = qp__plain_size,
   .file_list = qp__plain_list,

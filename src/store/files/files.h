@@ -109,6 +109,13 @@ struct qp__finds {
   } * list; /* every message in every pack, by hash */
   size_t count;
   size_t cap;
+  bool files_scanned;
+  struct qp__found_file {
+    uint8_t hash[16];
+    char *path;
+  } * files; /* every file that may be a message, by hash: strays.h */
+  size_t file_count;
+  size_t file_cap;
 };
 
 /* A commit that may still be in the journal and that renames a whole context: into its place, or
@@ -137,6 +144,7 @@ struct qp__fctx {
   size_t dir_ready_count;
   bool events_ready; /* so is its directory of events */
   struct qp__finds finds;
+  bool thorough;             /* loaded by a check: see struct qp__problems */
   struct qp__legacy *old;    /* the source of a context in an old format, or NULL */
   struct qp__legacy *backup; /* what it was migrated from, once it was asked for (old_lock) */
   bool backup_tried;
@@ -329,6 +337,11 @@ typedef enum qp_rc qp__leftover_fn(void *arg, const char *path, uint64_t bytes, 
 enum qp_rc qp__leftovers(struct qp__files *f, struct qp__fctx *c, struct qp__image *image,
                          qp__leftover_fn *fn, void *arg, struct qp_err *err);
 
+/* strays.c */
+enum qp_rc qp__files_rescue(void *self, void *context, const struct qp__tree *tree,
+                            const struct qp__entry *entry, struct qp_bytes content, bool *rescued,
+                            struct qp_err *err);
+
 /* filecheck.c */
 enum qp_rc qp__files_check(void *self, void *context, struct qp__image *image,
                            struct qp__problems *problems, struct qp_err *err);
@@ -343,8 +356,9 @@ enum qp_rc qp__message_files(struct qp__files *f, const struct qp__fctx *c, qp__
 bool qp__message_file_id(const char *name, struct qp_uuid *id);
 bool qp__context_dir_id(const char *name, struct qp_uuid *id);
 bool qp__prompt_file_id(const char *name, char id[QP__PROMPT_ID_MAX + 1]);
-/* Whether the file holds the message that its name says. */
-enum qp_rc qp__message_file_valid(struct qp__files *f, const struct qp__fctx *c, const char *dir,
-                                  const struct qp_uuid *id, bool *out, struct qp_err *err);
+/* Whether the file holds the message that its name says, or another one that the tree lacks. */
+enum qp_rc qp__message_file_valid(struct qp__files *f, const struct qp__fctx *c,
+                                  struct qp__tree *tree, const char *dir, const struct qp_uuid *id,
+                                  bool *out, struct qp_err *err);
 
 #endif

@@ -183,7 +183,8 @@ write_index(struct out_file *o, const struct qp__index_content *x, struct qp_err
     if (o->buf.len >= PIECE)
       sys = flush(o);
   }
-  (void)qp__index_json_tail(&o->buf, x->tree, x->heads, x->head_count);
+  (void)qp__index_json_tail(&o->buf, x->id, x->generation, x->count, x->tree, x->heads,
+                            x->head_count);
   rc = qp__buf_check(&o->buf, "index.json", err);
   if (rc)
     return rc;

@@ -26,9 +26,13 @@
  * live without them. The message's file is messages/<dir>/<id>.json; <dir> is "branch-" and the
  * percent- encoded name of the branch that first received it. A parent stands before its children.
  *
- * The log's generation is that of index.json. One less: a fold was under way; its lines are in
- * index.json already, and reading them again changes nothing. An entry whose id is known already is
- * skipped. */
+ * Every line of the log and every entry ends in its checksum (base/sum.h), a member "sum"; that of
+ * index.json behind the heads is the sum of the object without its entries. What an older program
+ * wrote has none.
+ *
+ * The log's generation is that of index.json. Smaller: a fold was cut short, or an older log was
+ * copied here. Its lines are in index.json already, so they are passed over up to the first entry
+ * that index.json does not have. */
 #ifndef QP_STORE_FILES_INDEX_H
 #define QP_STORE_FILES_INDEX_H
 
@@ -50,6 +54,7 @@ struct qp__index_report {
   bool log_missing;
   bool log_headless;    /* does not begin with its header */
   bool log_torn;        /* ends in half a line */
+  bool heads_damaged;   /* the heads in index.json do not count */
   uint64_t bad_lines;   /* lines of the log that say nothing sensible */
   uint64_t bad_heads;   /* heads that are told to be a message that is not there */
   uint64_t bad_parents; /* entries whose parent is not there: they became roots */
@@ -69,16 +74,22 @@ enum qp_rc qp__index_read(const struct qp__os *os, int root, const char *dir,
                           struct qp_err *err);
 
 /* For who mends an index. collect hands out the entries of both files as far as they can be read
- * (entry->dir is a number in the image's tree, which else stays as it is); apply then reads them
- * over a tree that has all their entries: heads, new names, statuses. */
+ * (entry->dir is a number in the image's tree, which else stays as it is), perhaps one of them
+ * several times; a line whose checksum is wrong is `weak`: any of its fields may be. apply then
+ * reads the lines over a tree that has all their entries: heads, new names, statuses. */
 typedef enum qp_rc qp__entry_fn(void *arg, const struct qp__entry *entry,
-                                const struct qp_uuid *parent, struct qp_err *err);
+                                const struct qp_uuid *parent, bool weak, struct qp_err *err);
 enum qp_rc qp__index_collect(const struct qp__os *os, int root, const char *dir,
                              struct qp__image *image, qp__entry_fn *fn, void *arg,
                              struct qp_err *err);
 enum qp_rc qp__index_apply(const struct qp__os *os, int root, const char *dir,
-                           struct qp__image *image, struct qp__index_report *report,
+                           struct qp__image *image, uint8_t *marks, struct qp__index_report *report,
                            struct qp_err *err);
+
+/* What the lines say of a message, one byte for each slot in `marks`, which begins with zeros;
+ * NULL: nobody asks. No branch reached the message when index.json was written; or a branch that
+ * led to it was dropped or moved elsewhere since. */
+enum { QP__MARK_UNREACHED = 1, QP__MARK_LEFT = 2 };
 
 /* Lines as above, each with its newline. */
 enum qp_rc qp__index_log_header(struct qp__buf *out, uint64_t generation);
@@ -94,12 +105,13 @@ enum qp_rc qp__index_status_line(struct qp__buf *out, const struct qp_uuid *id,
                                  enum qp_message_status status, int64_t at);
 
 /* Pieces of index.json: head, then an entry line for each of the tree's first `count` entries, then
- * tail. */
+ * tail, which is told the same as head. */
 enum qp_rc qp__index_json_head(struct qp__buf *out, const struct qp_uuid *context,
                                uint64_t generation, uint32_t count);
 enum qp_rc qp__index_json_entry(struct qp__buf *out, const struct qp__tree *tree, uint32_t slot,
                                 bool last);
-enum qp_rc qp__index_json_tail(struct qp__buf *out, const struct qp__tree *tree,
+enum qp_rc qp__index_json_tail(struct qp__buf *out, const struct qp_uuid *context,
+                               uint64_t generation, uint32_t count, const struct qp__tree *tree,
                                const struct qp__head *heads, size_t n);
 
 #endif

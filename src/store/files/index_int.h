@@ -30,7 +30,11 @@ struct qp__index_reader {
   int64_t date_ms;            /* … and its milliseconds */
   uint64_t scanned;           /* entries looked at one by one in search of an id */
   size_t head_at;             /* where the last moved head was */
-  bool again;            /* the tree has the entries already: only what follows from them counts */
+  bool again;     /* the tree has the entries already: only what follows from them counts */
+  bool tolerant;  /* index.json: a line that is damaged is passed over */
+  bool past_fold; /* in a log that is older than index.json: an entry came that index.json lacks */
+  uint8_t *marks; /* again: what the lines say of each slot, see index.h; or NULL */
+  json_t *top;    /* index.json: its first line, without entries */
   qp__entry_fn *collect; /* who takes the entries instead of the tree, or NULL */
   void *collect_arg;
   struct qp_uuid last_uuid; /* of the entry before, when collecting */
@@ -41,7 +45,7 @@ struct qp__index_reader {
 enum qp_rc qp__index_take_line(struct qp__index_reader *r, const char *line, size_t len,
                                struct qp_err *err);
 /* An entry as JSON. */
-enum qp_rc qp__index_take_entry(struct qp__index_reader *r, const json_t *o, struct qp_err *err);
+enum qp_rc qp__index_take_entry(struct qp__index_reader *r, json_t *o, struct qp_err *err);
 /* The slot of an id, or QP__NO_SLOT. */
 enum qp_rc qp__index_find_id(struct qp__index_reader *r, const struct qp_uuid *id, uint32_t *out,
                              struct qp_err *err);

@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "base/sum.h"
 #include "model/message.h"
 #include "store/files/index_int.h"
 
@@ -20,6 +21,7 @@ struct parsed {
   struct qp__entry entry;
   struct qp_uuid parent; /* unless it follows */
   bool follows;          /* its parent is the entry before */
+  bool weak;             /* its checksum is wrong */
   const char *id_text;   /* 36 characters, or NULL */
 };
 
@@ -357,20 +359,19 @@ take_place(struct qp__index_reader *r, const char **p, const char *e, struct qp_
   int sys;
 
   atomic_init(&entry->place, 0);
-  if (e - *p == 1)
-    return skip_char(p, e, '}');
+  if (*p == e)
+    return true;
   if (SKIP(*p, e, ",\"at\":\"")) {
     if (!take_time(r, p, e, &at))
       return false;
     atomic_init(&entry->place, qp__place_trash(at));
-    return skip_char(p, e, '"') && skip_char(p, e, '}');
+    return skip_char(p, e, '"');
   }
   if (!SKIP(*p, e, ",\"pack\":\""))
     return false;
   name = take_name(p, e, &n);
   if (!name || !qp__pack_name_ok(name, n) || !SKIP(*p, e, "\",\"frame\":") ||
-      !take_long(p, e, &offset) || !SKIP(*p, e, ",\"pos\":") || !take_number(p, e, &pos) ||
-      !skip_char(p, e, '}'))
+      !take_long(p, e, &offset) || !SKIP(*p, e, ",\"pos\":") || !take_number(p, e, &pos))
     return false;
   sys = find_frame(r, name, n, offset, &frame);
   *nomem = sys == -ENOMEM;
@@ -380,15 +381,35 @@ take_place(struct qp__index_reader *r, const char **p, const char *e, struct qp_
   return true;
 }
 
-/* False: not in the fixed form, or memory is out (*nomem). Nothing has changed then but the list of
- * directories. */
+/* Takes the end off a line: its checksum, if there is one, and the brace. False: the sum is wrong,
+ * or there is no brace. */
+static bool
+take_sum(const char *p, const char **e)
+{
+  static const char key[] = ",\"" QP__SUM_KEY "\":\"";
+  const ptrdiff_t n = (ptrdiff_t)sizeof(key) - 1 + QP__SUM_LEN + 2; /* with its quote and brace */
+  const char *end = *e - n;
+  uint32_t said;
+
+  if (*e - p < n || (*e)[-1] != '}')
+    return false;
+  if (!SAME(end, key, (ptrdiff_t)sizeof(key) - 1)) {
+    *e -= 1;
+    return true;
+  }
+  *e = end;
+  return qp__hex_decode8(end + sizeof(key) - 1, &said) && said == qp__sum(p, (size_t)(end - p));
+}
+
+/* False: not in the fixed form, its checksum is wrong, or memory is out (*nomem). Nothing has
+ * changed then but the list of directories. */
 static bool
 take_fixed(struct qp__index_reader *r, const char *p, const char *e, struct parsed *out,
            bool *nomem)
 {
   struct qp__entry *entry = &out->entry;
 
-  if (!SKIP(p, e, "{\"id\":\""))
+  if (!take_sum(p, &e) || !SKIP(p, e, "{\"id\":\""))
     return false;
   out->id_text = p;
   if (!take_id(&p, e, &entry->id) || !SKIP(p, e, "\",\"parent\":"))
@@ -564,6 +585,14 @@ move_head(struct qp__index_reader *r, uint16_t dir, uint32_t slot, struct qp_err
   return QP_OK;
 }
 
+/* Whether a line of the log is in index.json already, because that is newer. */
+static bool
+is_old_line(const struct qp__index_reader *r)
+{
+  return r->in_log && !r->past_fold && !r->report->log_headless &&
+         r->report->log_generation < r->report->generation;
+}
+
 /* Whether the id is there already: only asked in the log, where a fold that was cut short can leave
  * lines that index.json has too. */
 static enum qp_rc
@@ -592,7 +621,7 @@ collect_parsed(struct qp__index_reader *r, struct parsed *p, struct qp_err *err)
 
   remember_id(r, p);
   settle_status(&p->entry);
-  return r->collect(r->collect_arg, &p->entry, &parent, err);
+  return r->collect(r->collect_arg, &p->entry, &parent, p->weak, err);
 }
 
 static enum qp_rc
@@ -605,8 +634,11 @@ add_parsed(struct qp__index_reader *r, struct parsed *p, struct qp_err *err)
   if (r->collect)
     return collect_parsed(r, p, err);
   rc = is_known(r, &p->entry.id, &slot, err);
-  if (rc)
+  if (rc || (slot != QP__NO_SLOT && is_old_line(r)))
     return rc;
+  r->past_fold = r->past_fold || is_old_line(r);
+  if (slot != QP__NO_SLOT && r->marks && !r->in_log)
+    r->marks[slot] |= QP__MARK_UNREACHED; /* until a head is found to lead to it */
   if (slot == QP__NO_SLOT) {
     settle_status(&p->entry);
     rc = find_parent(r, p, &p->entry.parent, err);
@@ -657,6 +689,22 @@ take_set(struct qp__index_reader *r, const json_t *o, struct qp_err *err)
   return QP_OK;
 }
 
+/* A line takes a branch away from where it leads to. */
+static void
+mark_left(struct qp__index_reader *r, const char *branch)
+{
+  const struct qp__tree *tree = &r->image->tree;
+  const struct qp__head *head = r->marks ? qp__image_head(r->image, branch) : NULL;
+
+  for (uint32_t slot = head ? head->slot : QP__NO_SLOT;
+       slot != QP__NO_SLOT && !(r->marks[slot] & QP__MARK_LEFT);
+       slot = qp__tree_at(tree, slot)->parent) {
+    if (!qp__tree_at(tree, slot)->size) /* what is above a placeholder is only a guess */
+      break;
+    r->marks[slot] |= QP__MARK_LEFT;
+  }
+}
+
 /* {"head":…}, {"rename":…}, {"drop":…}, {"set":…}. QP_INVALID: none of them. */
 static enum qp_rc
 take_change(struct qp__index_reader *r, const json_t *o, struct qp_err *err)
@@ -684,6 +732,7 @@ take_change(struct qp__index_reader *r, const json_t *o, struct qp_err *err)
         return QP_OK;
       }
     }
+    mark_left(r, name);
     ok = qp__image_set_head(image, name, slot);
   } else if ((name = json_string_value(json_object_get(o, "rename")))) {
     text = json_string_value(json_object_get(o, "to"));
@@ -695,6 +744,7 @@ take_change(struct qp__index_reader *r, const json_t *o, struct qp_err *err)
     if (qp__image_head(image, name))
       ok = qp__image_rename_head(image, name, text);
   } else if ((name = json_string_value(json_object_get(o, "drop")))) {
+    mark_left(r, name);
     qp__image_drop_head(image, name);
   } else if (json_object_get(o, "set")) {
     return take_set(r, o, err);
@@ -705,12 +755,31 @@ take_change(struct qp__index_reader *r, const json_t *o, struct qp_err *err)
 }
 
 enum qp_rc
-qp__index_take_entry(struct qp__index_reader *r, const json_t *o, struct qp_err *err)
+qp__index_take_entry(struct qp__index_reader *r, json_t *o, struct qp_err *err)
 {
   struct parsed parsed;
-  enum qp_rc rc = entry_of_json(r, o, &parsed, err);
+  enum qp__sum_state sum;
+  enum qp_rc rc = qp__sum_take(o, &sum, err);
 
-  return rc ? rc : add_parsed(r, &parsed, err);
+  if (!rc)
+    rc = entry_of_json(r, o, &parsed, err);
+  if (rc)
+    return rc;
+  parsed.weak = sum == QP__SUM_WRONG;
+  if (parsed.weak && !r->collect)
+    return qp__fail(err, QP_INVALID, "entry: its checksum is wrong");
+  return add_parsed(r, &parsed, err);
+}
+
+static enum qp_rc
+take_change_line(struct qp__index_reader *r, json_t *o, struct qp_err *err)
+{
+  enum qp__sum_state sum;
+  enum qp_rc rc = qp__sum_take(o, &sum, err);
+
+  if (!rc && sum == QP__SUM_WRONG)
+    rc = qp__fail(err, QP_INVALID, "a line whose checksum is wrong");
+  return rc || is_old_line(r) ? rc : take_change(r, o, err);
 }
 
 /* A line in any form. QP_INVALID: it says nothing sensible. */
@@ -728,7 +797,7 @@ take_json(struct qp__index_reader *r, const char *line, size_t len, struct qp_er
   } else if (r->collect) {
     rc = QP_OK;
   } else if (r->in_log) {
-    rc = take_change(r, o, err);
+    rc = take_change_line(r, o, err);
   } else {
     rc = qp__fail(err, QP_INVALID, "not an entry");
   }
@@ -742,6 +811,7 @@ qp__index_take_line(struct qp__index_reader *r, const char *line, size_t len, st
   struct parsed parsed;
   bool nomem = false;
 
+  parsed.weak = false;
   if (take_fixed(r, line, line + len, &parsed, &nomem))
     return add_parsed(r, &parsed, err);
   if (nomem)

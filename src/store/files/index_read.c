@@ -7,6 +7,7 @@
 
 #include "base/err.h"
 #include "base/json.h"
+#include "base/sum.h"
 #include "os/file.h"
 #include "os/lines.h"
 #include "store/files/index_int.h"
@@ -82,6 +83,31 @@ take_heads(struct qp__index_reader *r, json_t *heads, struct qp_err *err)
   return QP_OK;
 }
 
+/* The sum behind the heads is that of the object without its entries. */
+static enum qp_rc
+check_json_sum(json_t *top, json_t *heads, json_t *sum, struct qp_err *err)
+{
+  json_t *o = json_object();
+  enum qp__sum_state state = QP__SUM_NONE;
+  enum qp_rc rc = QP_OK;
+  const char *key;
+  json_t *value;
+  bool ok = o != NULL;
+
+  json_object_foreach (top, key, value)
+    if (ok && strcmp(key, "entries") != 0 && strcmp(key, "heads") != 0 &&
+        strcmp(key, QP__SUM_KEY) != 0)
+      ok = !json_object_set(o, key, value);
+  if (!ok || json_object_set(o, "heads", heads) || (sum && json_object_set(o, QP__SUM_KEY, sum)))
+    rc = qp__fail_nomem(err, "reading the index");
+  if (!rc)
+    rc = qp__sum_take(o, &state, err);
+  json_decref(o);
+  if (!rc && state == QP__SUM_WRONG)
+    rc = qp__fail(err, QP_INVALID, "index.json: its checksum is wrong");
+  return rc;
+}
+
 /* Parses a line that is a whole object but for a piece that `fix_head` and `fix_tail` supply. */
 static enum qp_rc
 parse_completed(const char *fix_head, const char *line, size_t len, const char *fix_tail,
@@ -102,37 +128,70 @@ parse_completed(const char *fix_head, const char *line, size_t len, const char *
 }
 
 static enum qp_rc
-json_line(void *arg, const char *line, size_t len, uint64_t end, struct qp_err *err)
+take_first_line(struct qp__index_reader *r, const char *line, size_t len, struct qp_err *err)
 {
-  struct qp__index_reader *r = arg;
+  enum qp_rc rc;
+
+  json_decref(r->top);
+  r->top = NULL;
+  rc = parse_completed("", line, len, "]}", &r->top, err);
+  return rc ? rc : take_json_head(r, r->top, err);
+}
+
+static enum qp_rc
+take_last_line(struct qp__index_reader *r, const char *line, size_t len, struct qp_err *err)
+{
   json_t *o = NULL;
   enum qp_rc rc;
 
+  if (len < 2 || line[1] != ',' || !r->top)
+    return qp__fail(err, QP_INVALID, "index.json: not our last line");
+  rc = parse_completed("{", line + 2, len - 2, "", &o, err);
+  if (!rc && json_is_object(json_object_get(o, "heads")))
+    rc = check_json_sum(r->top, json_object_get(o, "heads"), json_object_get(o, QP__SUM_KEY), err);
+  if (!rc)
+    rc = take_heads(r, json_object_get(o, "heads"), err);
+  json_decref(o);
+  return rc;
+}
+
+/* Whether a failure says something about the file and not about us. */
+static bool
+is_damage(enum qp_rc rc)
+{
+  return rc == QP_INVALID || rc == QP_TOOBIG;
+}
+
+static enum qp_rc
+json_line(void *arg, const char *line, size_t len, uint64_t end, struct qp_err *err)
+{
+  struct qp__index_reader *r = arg;
+  enum qp_rc rc;
+
   r->report->json_bytes = end;
-  if (r->finished)
-    return qp__fail(err, QP_INVALID, "index.json: something follows its end");
-  if (!r->started) {
+  if (r->finished) {
+    rc = qp__fail(err, QP_INVALID, "index.json: something follows its end");
+  } else if (!r->started) {
     r->started = true;
-    rc = parse_completed("", line, len, "]}", &o, err);
-    if (!rc)
-      rc = take_json_head(r, o, err);
-    json_decref(o);
-    return rc;
-  }
-  if (len && line[0] == ']') {
+    rc = take_first_line(r, line, len, err);
+  } else if (len && line[0] == ']') {
     r->finished = true;
-    if (len < 2 || line[1] != ',')
-      return qp__fail(err, QP_INVALID, "index.json: not our last line");
-    rc = parse_completed("{", line + 2, len - 2, "", &o, err);
-    if (!rc)
-      rc = take_heads(r, json_object_get(o, "heads"), err);
-    json_decref(o);
-    return rc;
+    rc = take_last_line(r, line, len, err);
+    r->report->heads_damaged = r->report->heads_damaged || is_damage(rc);
+  } else {
+    if (len && line[len - 1] == ',')
+      len--;
+    r->entries++;
+    rc = qp__index_take_line(r, line, len, err);
   }
-  if (len && line[len - 1] == ',')
-    len--;
-  r->entries++;
-  return qp__index_take_line(r, line, len, err);
+  return r->tolerant && is_damage(rc) ? QP_OK : rc;
+}
+
+/* Whether something is in the place of a file that is none. */
+static bool
+is_other_type(int sys)
+{
+  return sys == -ELOOP || sys == -ENOTDIR || sys == -EISDIR || sys == -ENOTSUP || sys == -ENXIO;
 }
 
 /* index.json in a shape of its own: all of it at once. */
@@ -150,7 +209,7 @@ read_json_whole(struct qp__index_reader *r, const struct qp__os *os, int root, c
 
   qp__buf_init(&text, INDEX_JSON_MAX);
   sys = qp__file_read(os, root, path, &text);
-  if (sys == -ENOTSUP)
+  if (is_other_type(sys))
     rc = qp__fail(err, QP_INVALID, "'%s' is not a regular file", path);
   else if (sys)
     rc = qp__fail_sys(err, sys, "cannot read '%s'", path);
@@ -168,6 +227,8 @@ read_json_whole(struct qp__index_reader *r, const struct qp__os *os, int root, c
     rc = json_is_object(value) ? qp__index_take_entry(r, value, err)
                                : qp__fail(err, QP_INVALID, "index.json: an entry is no object");
   }
+  if (!rc && json_is_object(json_object_get(o, "heads")))
+    rc = check_json_sum(o, json_object_get(o, "heads"), json_object_get(o, QP__SUM_KEY), err);
   if (!rc)
     rc = take_heads(r, json_object_get(o, "heads"), err);
   json_decref(o);
@@ -191,17 +252,12 @@ start_over(struct qp__index_reader *r, struct qp_err *err)
   r->last_id[0] = 0;
   r->dir = NULL;
   r->any_pack = false;
+  r->started = r->finished = false;
+  r->entries = 0;
   r->report->bad_lines = 0;
   r->report->bad_parents = 0;
   r->report->bad_heads = 0;
   return sys ? qp__fail_sys(err, sys, "reading the index") : QP_OK;
-}
-
-/* Whether a failure says something about the file and not about us. */
-static bool
-is_damage(enum qp_rc rc)
-{
-  return rc == QP_INVALID || rc == QP_TOOBIG;
 }
 
 /* A directory or a pipe can be opened like a file, and then not be read. */
@@ -213,39 +269,60 @@ is_regular(const struct qp__os *os, int fd)
   return !os->fstat(os->self, fd, &st) && S_ISREG(st.st_mode);
 }
 
+/* index.json line by line. QP_INVALID: it is not so, or not complete. */
 static enum qp_rc
-read_json(struct qp__index_reader *r, const struct qp__os *os, int root, const char *path,
-          struct qp_err *err)
+read_json_lines(struct qp__index_reader *r, const struct qp__os *os, int root, const char *path,
+                struct qp_err *err)
 {
   bool torn = false;
   enum qp_rc rc;
   int fd = qp__open(os, root, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0);
 
-  if (fd == -ENOENT) {
-    r->report->json_missing = true;
-    return QP_OK;
-  }
-  if (fd == -ELOOP || fd == -ENOTDIR || fd == -EISDIR) {
-    r->report->json_damaged = true;
-    return QP_OK;
-  }
+  if (fd == -ENOENT)
+    return qp__fail(err, QP_NOTFOUND, "'%s' is missing", path);
+  if (is_other_type(fd))
+    return qp__fail(err, QP_INVALID, "'%s' is not a regular file", path);
   if (fd < 0)
     return qp__fail_sys(err, fd, "cannot open '%s'", path);
   rc = qp__lines_read(os, fd, json_line, r, &torn, err);
   if (rc && !is_damage(rc) && !is_regular(os, fd))
     rc = QP_INVALID;
   qp__close(os, fd);
-  if (!rc && r->finished && !torn && r->entries == r->expected)
+  if (!rc && !r->finished)
+    r->report->heads_damaged = true;
+  if (!rc && (!r->finished || torn || r->entries != r->expected))
+    rc = qp__fail(err, QP_INVALID, "index.json: it is not complete");
+  return rc;
+}
+
+/* All of it when it is sound, in our shape or any other; else nothing, or for who mends it what is
+ * left of it. */
+static enum qp_rc
+read_json(struct qp__index_reader *r, const struct qp__os *os, int root, const char *path,
+          struct qp_err *err)
+{
+  enum qp_rc rc = read_json_lines(r, os, root, path, err);
+
+  if (rc == QP_NOTFOUND) {
+    r->report->json_missing = true;
     return QP_OK;
-  if (rc && !is_damage(rc))
+  }
+  if (!is_damage(rc))
     return rc;
   rc = start_over(r, err);
   if (!rc)
     rc = read_json_whole(r, os, root, path, err);
-  if (!is_damage(rc))
+  if (rc != QP_NOTFOUND && !is_damage(rc))
     return rc;
   r->report->json_damaged = true;
-  return start_over(r, err);
+  rc = start_over(r, err);
+  if (rc || (!r->collect && !r->again))
+    return rc;
+  r->tolerant = true;
+  r->report->heads_damaged = false;
+  rc = read_json_lines(r, os, root, path, err);
+  r->tolerant = false;
+  return is_damage(rc) || rc == QP_NOTFOUND ? QP_OK : rc;
 }
 
 /* ---- index.log ---- */
@@ -256,13 +333,16 @@ log_line(void *arg, const char *line, size_t len, uint64_t end, struct qp_err *e
   struct qp__index_reader *r = arg;
   struct qp_bytes bytes = { line, len };
   int64_t generation = 0;
+  enum qp__sum_state sum = QP__SUM_NONE;
   json_t *o = NULL;
   enum qp_rc rc;
 
   if (!r->started) {
     r->started = true;
     rc = qp__json_parse_object("index.log", bytes, &o, err);
-    if (!rc && json_object_get(o, "log")) {
+    if (!rc)
+      rc = qp__sum_take(o, &sum, err);
+    if (!rc && sum != QP__SUM_WRONG && json_object_get(o, "log")) {
       rc = qp__json_int("index.log", o, "generation", &generation, err);
       if (generation < 0 || generation > GENERATION_MAX)
         r->report->log_headless = true;
@@ -294,9 +374,9 @@ read_log(struct qp__index_reader *r, const struct qp__os *os, int root, const ch
   int fd = qp__open(os, root, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0);
 
   r->in_log = true;
-  r->started = false;
+  r->started = r->past_fold = false;
   r->last_slot = r->image->tree.count ? r->image->tree.count - 1 : QP__NO_SLOT;
-  if (fd == -ENOENT || fd == -ELOOP || fd == -ENOTDIR || fd == -EISDIR) {
+  if (fd == -ENOENT || is_other_type(fd)) {
     r->report->log_missing = true;
     return QP_OK;
   }
@@ -334,6 +414,19 @@ read_file(struct qp__index_reader *r, read_fn *fn, const struct qp__os *os, int 
   return rc;
 }
 
+/* What no head in index.json leads to was known to be garbage when it was written. */
+static void
+unmark_reached(const struct qp__index_reader *r)
+{
+  const struct qp__image *image = r->image;
+
+  for (size_t i = 0; i < image->head_count; i++)
+    for (uint32_t slot = image->heads[i].slot;
+         slot != QP__NO_SLOT && r->marks[slot] & QP__MARK_UNREACHED;
+         slot = qp__tree_at(&image->tree, slot)->parent)
+      r->marks[slot] &= (uint8_t)~QP__MARK_UNREACHED;
+}
+
 static enum qp_rc
 read_both(struct qp__index_reader *r, const struct qp__os *os, int root, const char *dir,
           struct qp_err *err)
@@ -344,8 +437,12 @@ read_both(struct qp__index_reader *r, const struct qp__os *os, int root, const c
   rc = start_over(r, err);
   if (!rc)
     rc = read_file(r, read_json, os, root, dir, "index.json", err);
+  if (!rc && r->marks)
+    unmark_reached(r);
   if (!rc)
     rc = read_file(r, read_log, os, root, dir, "index.log", err);
+  json_decref(r->top);
+  r->top = NULL;
   return rc;
 }
 
@@ -363,9 +460,9 @@ qp__index_collect(const struct qp__os *os, int root, const char *dir, struct qp_
 
 enum qp_rc
 qp__index_apply(const struct qp__os *os, int root, const char *dir, struct qp__image *image,
-                struct qp__index_report *report, struct qp_err *err)
+                uint8_t *marks, struct qp__index_report *report, struct qp_err *err)
 {
-  struct qp__index_reader r = { .image = image, .report = report, .again = true };
+  struct qp__index_reader r = { .image = image, .report = report, .again = true, .marks = marks };
 
   return read_both(&r, os, root, dir, err);
 }

@@ -3,6 +3,7 @@
 
 #include "base/json.h"
 #include "base/str.h"
+#include "base/sum.h"
 #include "base/uuid.h"
 #include "store/files/index.h"
 
@@ -75,6 +76,7 @@ static void
 add_entry(struct qp__buf *out, const struct qp__tree *tree, const struct qp__entry *e,
           const struct qp_uuid *parent, const char *dir)
 {
+  size_t start = out->len;
   char time[QP__TIME_LEN];
   char hash[32];
 
@@ -103,17 +105,28 @@ add_entry(struct qp__buf *out, const struct qp__tree *tree, const struct qp__ent
                         qp_message_status_name((enum qp_message_status)atomic_load(&e->status)));
   (void)qp__buf_add_char(out, '"');
   add_place(out, tree, e);
-  (void)qp__buf_add_char(out, '}');
+  qp__sum_close(out, start);
 }
 
 /* ---- index.log ---- */
 
+/* Ends a line that began at `start`. */
+static enum qp_rc
+close_line(struct qp__buf *out, size_t start)
+{
+  qp__sum_close(out, start);
+  (void)qp__buf_add_char(out, '\n');
+  return out->rc; /* of all appends, not of the last one */
+}
+
 enum qp_rc
 qp__index_log_header(struct qp__buf *out, uint64_t generation)
 {
-  (void)qp__buf_addf(out, "{\"log\":\"quipu-index\",\"version\":1,\"generation\":%llu}\n",
+  size_t start = out->len;
+
+  (void)qp__buf_addf(out, "{\"log\":\"quipu-index\",\"version\":1,\"generation\":%llu",
                      (unsigned long long)generation);
-  return out->rc;
+  return close_line(out, start);
 }
 
 enum qp_rc
@@ -128,38 +141,42 @@ qp__index_entry_line(struct qp__buf *out, const struct qp__tree *tree, const str
 enum qp_rc
 qp__index_head_line(struct qp__buf *out, const char *branch, const struct qp_uuid *id)
 {
+  size_t start = out->len;
+
   (void)qp__buf_add_str(out, "{\"head\":");
   add_string(out, branch);
   (void)qp__buf_add_str(out, ",\"id\":");
   add_id(out, id);
-  (void)qp__buf_add_str(out, "}\n");
-  return out->rc;
+  return close_line(out, start);
 }
 
 enum qp_rc
 qp__index_rename_line(struct qp__buf *out, const char *branch, const char *to)
 {
+  size_t start = out->len;
+
   (void)qp__buf_add_str(out, "{\"rename\":");
   add_string(out, branch);
   (void)qp__buf_add_str(out, ",\"to\":");
   add_string(out, to);
-  (void)qp__buf_add_str(out, "}\n");
-  return out->rc;
+  return close_line(out, start);
 }
 
 enum qp_rc
 qp__index_drop_line(struct qp__buf *out, const char *branch)
 {
+  size_t start = out->len;
+
   (void)qp__buf_add_str(out, "{\"drop\":");
   add_string(out, branch);
-  (void)qp__buf_add_str(out, "}\n");
-  return out->rc;
+  return close_line(out, start);
 }
 
 enum qp_rc
 qp__index_status_line(struct qp__buf *out, const struct qp_uuid *id, enum qp_message_status status,
                       int64_t at)
 {
+  size_t start = out->len;
   char time[QP__TIME_LEN];
 
   (void)qp__buf_add_str(out, "{\"set\":");
@@ -171,20 +188,28 @@ qp__index_status_line(struct qp__buf *out, const struct qp_uuid *id, enum qp_mes
     (void)qp__buf_add(out, time, sizeof(time));
     (void)qp__buf_add_char(out, '"');
   }
-  (void)qp__buf_add_str(out, "}\n");
-  return out->rc;
+  return close_line(out, start);
 }
 
 /* ---- index.json ---- */
+
+/* The first line up to its entries. */
+static void
+add_json_head(struct qp__buf *out, const struct qp_uuid *context, uint64_t generation,
+              uint32_t count)
+{
+  (void)qp__buf_add_str(out, "{\"format\":\"quipu-index\",\"version\":1,\"context_id\":");
+  add_id(out, context);
+  (void)qp__buf_addf(out, ",\"generation\":%llu,\"count\":%lu", (unsigned long long)generation,
+                     (unsigned long)count);
+}
 
 enum qp_rc
 qp__index_json_head(struct qp__buf *out, const struct qp_uuid *context, uint64_t generation,
                     uint32_t count)
 {
-  (void)qp__buf_add_str(out, "{\"format\":\"quipu-index\",\"version\":1,\"context_id\":");
-  add_id(out, context);
-  (void)qp__buf_addf(out, ",\"generation\":%llu,\"count\":%lu,\"entries\":[\n",
-                     (unsigned long long)generation, (unsigned long)count);
+  add_json_head(out, context, generation, count);
+  (void)qp__buf_add_str(out, ",\"entries\":[\n");
   return out->rc;
 }
 
@@ -201,13 +226,12 @@ qp__index_json_entry(struct qp__buf *out, const struct qp__tree *tree, uint32_t 
   return out->rc;
 }
 
-enum qp_rc
-qp__index_json_tail(struct qp__buf *out, const struct qp__tree *tree, const struct qp__head *heads,
-                    size_t n)
+static void
+add_heads(struct qp__buf *out, const struct qp__tree *tree, const struct qp__head *heads, size_t n)
 {
   static const struct qp_uuid none;
 
-  (void)qp__buf_add_str(out, "],\"heads\":{");
+  (void)qp__buf_add_str(out, ",\"heads\":{");
   for (size_t i = 0; i < n; i++) {
     if (i)
       (void)qp__buf_add_char(out, ',');
@@ -215,6 +239,25 @@ qp__index_json_tail(struct qp__buf *out, const struct qp__tree *tree, const stru
     (void)qp__buf_add_char(out, ':');
     add_id(out, heads[i].slot == QP__NO_SLOT ? &none : &qp__tree_at(tree, heads[i].slot)->id);
   }
-  (void)qp__buf_add_str(out, "}}\n");
+  (void)qp__buf_add_char(out, '}');
+}
+
+enum qp_rc
+qp__index_json_tail(struct qp__buf *out, const struct qp_uuid *context, uint64_t generation,
+                    uint32_t count, const struct qp__tree *tree, const struct qp__head *heads,
+                    size_t n)
+{
+  struct qp__buf rest; /* the object without its entries: what its sum is of */
+
+  qp__buf_init(&rest, out->limit);
+  add_json_head(&rest, context, generation, count);
+  add_heads(&rest, tree, heads, n);
+  (void)qp__buf_add_char(out, ']');
+  add_heads(out, tree, heads, n);
+  if (rest.rc)
+    out->rc = out->rc ? out->rc : rest.rc;
+  else
+    (void)qp__buf_addf(out, ",\"" QP__SUM_KEY "\":\"%08x\"}\n", qp__sum(rest.data, rest.len));
+  qp__buf_release(&rest);
   return out->rc;
 }

@@ -22,6 +22,7 @@
 #include "store/files/files.h"
 #include "store/files/rebuild.h"
 #include "store/files/recover.h"
+#include "store/files/strays.h"
 
 /* ---- message files ---- */
 
@@ -256,7 +257,7 @@ load_meta(struct qp__files *f, const struct qp__fctx *c, struct qp__image *image
 /* Tells what was wrong with the index. `added` messages came back from their files. */
 static void
 tell_of_index(const struct qp__fctx *c, const struct qp__index_report *report, size_t added,
-              struct qp__problems *problems)
+              size_t lost, struct qp__problems *problems)
 {
   const char *json = report->json_missing ? "missing" : report->json_damaged ? "damaged" : NULL;
   const char *log = report->log_missing                         ? "missing"
@@ -284,6 +285,14 @@ tell_of_index(const struct qp__fctx *c, const struct qp__index_report *report, s
     qp__problem(problems, QP_PROBLEM_PARENT_MISSING, &c->id, "index.json", problems->repair, false,
                 "%llu messages name a parent that is not there; they begin a history of their own",
                 (unsigned long long)report->bad_parents);
+  if (lost)
+    qp__problem(problems, QP_PROBLEM_PARENT_MISSING, &c->id, "index.json", problems->repair, false,
+                "%zu message%s lost, with nothing but the id known; what followed stays behind a "
+                "placeholder",
+                lost, lost == 1 ? " is" : "s are");
+  if (report->log_generation < report->generation && !json && !log)
+    qp__problem(problems, QP_PROBLEM_MIXED_COPY, &c->id, "index.log", problems->repair, false,
+                "index.log is older than index.json: an older copy was put over it");
 }
 
 static bool
@@ -356,7 +365,7 @@ static enum qp_rc
 load_image(struct qp__files *f, struct qp__fctx *c, struct qp__image *image,
            struct qp__problems *problems, bool *mended, bool *old, struct qp_err *err)
 {
-  struct qp__rebuilt rebuilt = { NULL, 0 };
+  struct qp__rebuilt rebuilt = { .slots = NULL };
   struct meta_source from = { .name = NULL };
   struct qp__index_report report;
   bool damaged;
@@ -367,11 +376,13 @@ load_image(struct qp__files *f, struct qp__fctx *c, struct qp__image *image,
   if (rc || *old)
     return rc;
   damaged = is_index_damaged(&report);
-  if (damaged || problems->scan)
-    rc = qp__index_rebuild(f, c, damaged, image, &report, &rebuilt, err);
+  if (problems->scan && problems->repair && !f->readonly)
+    rc = qp__rescue_all(f, c, err);
+  if (!rc && (damaged || problems->scan))
+    rc = qp__index_rebuild(f, c, damaged, problems, image, &report, &rebuilt, err);
   if (!rc)
     rc = load_meta(f, c, image, &from, err);
-  *mended = damaged || rebuilt.count || from.name;
+  *mended = damaged || rebuilt.count || from.name || problems->distrust;
   if (!rc && *mended && problems->repair && !f->readonly)
     rc = check_places(f, c, problems, err);
   if (rc)
@@ -379,10 +390,12 @@ load_image(struct qp__files *f, struct qp__fctx *c, struct qp__image *image,
   if (from.name)
     qp__problem(problems, QP_PROBLEM_METADATA_DAMAGED, &c->id, "metadata.json", problems->repair,
                 false, "%.160s; restored from %s", from.why.msg, from.name);
-  tell_of_index(c, &report, rebuilt.count, problems);
-  rc = qp__rebuilt_heads(image, &rebuilt, err);
+  tell_of_index(c, &report, rebuilt.count, rebuilt.lost, problems);
+  rc = qp__rebuilt_heads(image, &rebuilt, damaged, err);
   if (!rc)
     rc = qp__image_mend(image, problems, mended, err);
+  if (!rc && (damaged || rebuilt.count || problems->distrust))
+    rc = qp__image_recover(image, rebuilt.garbage, problems, mended, err);
   c->generation =
       report.generation > report.log_generation ? report.generation : report.log_generation;
   c->json_bytes = report.json_bytes;
@@ -407,6 +420,7 @@ qp__files_load(void *self, const struct qp_uuid *id, struct qp__image *image,
   if (!c)
     return qp__fail_nomem(err, "loading a context");
   qp__fctx_init(c, id);
+  c->thorough = problems->thorough;
   if (f->readonly) /* another process may have put new packs in the place of those we have open */
     qp__pack_cache_drop(f->packs, c->path);
   rc = qp__files_check_held(f, id, err);

@@ -17,6 +17,9 @@
 #include "os/file.h"
 #include "store/files/files.h"
 #include "store/files/recover.h"
+#include "store/files/strays.h"
+
+#define LINE_END_MAX 64 /* white space that is passed over behind a message */
 
 /* ---- reading ---- */
 
@@ -174,6 +177,9 @@ qp__finds_release(struct qp__finds *finds)
     qp__image_release(finds->index);
   qp__free(finds->index);
   qp__free(finds->list);
+  for (size_t i = 0; i < finds->file_count; i++)
+    qp__free(finds->files[i].path);
+  qp__free(finds->files);
   memset(finds, 0, sizeof(*finds));
 }
 
@@ -361,16 +367,59 @@ look_in_packs(struct search *s)
   return !scan_packs(s->files, s->context, NULL) && look_in_list(s);
 }
 
+/* A file that may have another line end than we write. */
+static bool
+look_at_path(struct search *s, const char *path)
+{
+  size_t limit = s->out->limit;
+  struct qp_bytes text;
+  int sys;
+
+  s->out->limit = s->out->len + s->entry->size + LINE_END_MAX;
+  sys = qp__file_read(s->files->os, s->files->root, path, s->out);
+  s->out->limit = limit;
+  s->out->rc = QP_OK;
+  if (!sys) {
+    text.data = s->out->data + s->start;
+    text.len = s->out->len - s->start;
+    s->out->len = s->start + qp__message_trim(text).len;
+    s->out->data[s->out->len] = 0;
+  }
+  return is_found(s, sys ? QP_IO : QP_OK);
+}
+
+/* By the message's name: where it should be, in the trash, in the directories of other branches. */
 static bool
 look_in_files(struct search *s)
 {
+  const struct qp_uuid *id = &s->entry->id;
   char path[QP__PATH_MAX];
+  char text[QP_UUID_TEXT];
 
-  qp__message_path(path, s->context, qp__tree_dir_name(s->tree, s->entry->dir), &s->entry->id);
-  if (is_found(s, read_plain(s->files, path, s->entry, s->out, NULL)))
+  qp__message_path(path, s->context, qp__tree_dir_name(s->tree, s->entry->dir), id);
+  if (look_at_path(s, path))
     return true;
-  qp__trash_path(path, s->context, &s->entry->id);
-  return is_found(s, read_plain(s->files, path, s->entry, s->out, NULL));
+  qp__trash_path(path, s->context, id);
+  if (look_at_path(s, path))
+    return true;
+  for (size_t d = 0; d < s->tree->dir_count; d++) {
+    qp__message_path(path, s->context, qp__tree_dir_name(s->tree, (uint16_t)d), id);
+    if (d != s->entry->dir && look_at_path(s, path))
+      return true;
+  }
+  (void)snprintf(path, sizeof(path), "%s/messages/%s.json", s->context->path,
+                 qp_uuid_text(id, text));
+  return look_at_path(s, path);
+}
+
+/* With finds_lock: in any file, whatever its name says. */
+static bool
+look_in_all_files(struct search *s)
+{
+  const char *path =
+      s->context->thorough ? qp__find_file(s->files, s->context, s->entry->hash) : NULL;
+
+  return path && look_at_path(s, path);
 }
 
 /* In what the context was migrated from. */
@@ -387,11 +436,16 @@ qp__files_salvage(void *self, void *context, const struct qp__tree *tree,
   struct qp__files *f = self;
   struct search s = { f, context, tree, entry, out, out->len };
   char id[QP_UUID_TEXT];
-  bool found = !s.context->old && look_in_files(&s);
+  bool found;
+
+  if (!entry->size) /* a placeholder: nobody knows what it was */
+    return qp__fail(err, QP_NOTFOUND, "message %s is lost", qp_uuid_text(&entry->id, id));
+  found = !s.context->old && look_in_files(&s);
 
   if (!found && !s.context->old) {
     (void)pthread_mutex_lock(&f->finds_lock);
-    found = (f->readonly && look_in_newest_index(&s)) || look_in_journal(&s) || look_in_packs(&s);
+    found = (f->readonly && look_in_newest_index(&s)) || look_in_journal(&s) || look_in_packs(&s) ||
+            look_in_all_files(&s);
     (void)pthread_mutex_unlock(&f->finds_lock);
     found = found || look_in_backup(&s);
   }
