@@ -1,5 +1,4 @@
-/* quipu.h - the whole public interface of libquipu, with quipu_events.h, quipu_turns.h and
- * quipu_backup.h.
+/* quipu.h - the interface of libquipu, with quipu_events.h, quipu_turns.h and quipu_backup.h.
  *
  * A store keeps contexts. A context is one conversation: a tree of messages, named branches that
  * each point at a message (their head), a configuration and a state. A message never changes once

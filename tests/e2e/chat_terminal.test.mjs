@@ -14,7 +14,7 @@ class Terminal {
   constructor(t, s, args) {
     const quote = (word) => `'${word.replaceAll("'", "'\\''")}'`;
     this.child = spawn('script', ['-qec', 'stty cols 60 rows 24; exec ' + [bin, ...args].map(quote).join(' '), '/dev/null'], {
-      env: environment(s.data, { SHELL: '/bin/sh', TERM: 'vt100', XDG_STATE_HOME: path.join(s.dir, 'state') }),
+      env: environment(s.data, { SHELL: '/bin/sh', TERM: 'vt100', NO_COLOR: '', XDG_STATE_HOME: path.join(s.dir, 'state') }),
     });
     this.output = '';
     this.seen = 0;

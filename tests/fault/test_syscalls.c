@@ -104,7 +104,7 @@ go_on(struct rig *x)
   rc = op_run(&op, p->store, &err);
   if (rc == QP_OK)
     (void)op_apply(&op, &p->model);
-  else if (rc != QP_IO)
+  else if (rc != QP_IO && qp_store_writable(p->store, NULL) == QP_OK)
     complain(x, "a save afterwards", err.msg);
   op_release(&op);
   if (rc == QP_OK && !store_is_right(p->store, &p->model, NULL, why))
