@@ -230,7 +230,7 @@ on_end(void *arg, const char *why)
 
   p->fetch = NULL;
   if (!why && p->status == 200 && !p->body.rc)
-    (void)qp__json_parse_object("a list of models", qp__buf_bytes(&p->body), &root, NULL);
+    (void)qp__json_parse_outside_object("a list of models", qp__buf_bytes(&p->body), &root, NULL);
   if (root && p->step == LIST)
     next = read_list(p, root);
   else if (root && p->step == PROPS)
