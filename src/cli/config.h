@@ -64,6 +64,12 @@ enum config_type {
       "connections at once")                                                                       \
   ROW(CONNECTIONS_PER_ADDRESS, "connections-per-address", 0, "N", "limits", NUMBER, 0, 1000000,    \
       false, "0", "connections at once from one address; 0: 256, and no limit on loopback")        \
+  ROW(KEY_REQUESTS, "key-requests", 0, "N", "limits", NUMBER, 0, 10000000, true, "60000",          \
+      "requests of one key in a minute; 0: no limit")                                              \
+  ROW(KEY_CONNECTIONS, "key-connections", 0, "N", "limits", NUMBER, 0, 1000000, true, "4096",      \
+      "requests of one key at once, streams included; 0: no limit")                                \
+  ROW(OWNER_TURNS, "owner-turns", 0, "N", "limits", NUMBER, 0, 1000000, true, "256",               \
+      "turns at once of one owner, or of a key without owner; 0: no limit")                        \
   ROW(TIMEOUT, "timeout", 0, "SECONDS", "limits", NUMBER, 1, 86400, true, "30",                    \
       "close a connection on which nothing moves for so long")                                     \
   ROW(HEADER_TIMEOUT, "header-timeout", 0, "SECONDS", "limits", NUMBER, 1, 86400, true, "60",      \

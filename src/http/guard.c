@@ -154,6 +154,7 @@ enum qp_rc
 qp__guard_key(struct qp__request *r, struct qp_err *err)
 {
   struct qp_bytes key;
+  enum qp_rc rc;
 
   if (r->route->scope == QP__SCOPE_NONE)
     return QP_OK;
@@ -169,6 +170,9 @@ qp__guard_key(struct qp__request *r, struct qp_err *err)
   case QP__KEYS_GOOD:
     break;
   }
+  rc = qp__quota_enter(r, err);
+  if (rc)
+    return rc;
   if (r->caller.scope < r->route->scope)
     return qp__request_fail(r, MHD_HTTP_FORBIDDEN, "DENIED", err,
                             "this needs a key with the scope '%s'; the key has '%s'",

@@ -23,7 +23,7 @@ bool qp__guard_loopback(const struct sockaddr *address);
 /* Fails with 403 for a Host or an Origin that is not allowed, and for a tool of this server. */
 enum qp_rc qp__guard_check(struct qp__request *r, struct qp_err *err);
 /* Asks for the key that the found route takes, and sets r->caller. 401: there is none that is
- * valid, for whatever reason. 403: it has not the right. */
+ * valid, for whatever reason. 429: the key is over a limit (quota.h). 403: it has not the right. */
 enum qp_rc qp__guard_key(struct qp__request *r, struct qp_err *err);
 /* What an allowed page of another origin needs to read the answer; none for others. False: no
  * memory. */

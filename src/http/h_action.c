@@ -13,6 +13,7 @@
 #include "http/emit.h"
 #include "http/handlers.h"
 #include "http/http_int.h"
+#include "http/quota.h"
 #include "http/state.h"
 #include "http/turns.h"
 
@@ -73,7 +74,8 @@ kind_of(const struct qp__route *route)
 
 /* An action on its way, between the two halves of the handler; in the arena. */
 struct acting {
-  struct qp_action action; /* its strings are those of `body` */
+  struct qp__turn_ticket *ticket; /* until the answer; NULL: the turn is not counted */
+  struct qp_action action;        /* its strings are those of `body` */
   json_t *body;
   struct qp_message *message;
   uint64_t last;
@@ -233,6 +235,7 @@ answer_action(struct qp__request *r, struct qp_err *err)
   const struct acting *a = r->kept;
   enum qp_rc rc = qp__change_told(r->held, r->waited.rc, &r->waited);
 
+  qp__quota_turn_begun(a->ticket, !rc && !qp__stream_rests(a->state));
   if (!rc && a->streams && qp__stream_rests(a->state))
     qp__stream_close(r->stream);
   if (!rc)
@@ -271,7 +274,7 @@ end_action(void *arg, const struct qp_action_result *result, enum qp_rc rc,
 
 /* Hands the action over and parks the request. */
 static enum qp_rc
-begin_action(struct qp__request *r, const struct acting *a, struct qp_err *err)
+begin_action(struct qp__request *r, struct acting *a, struct qp_err *err)
 {
   struct qp_engine *engine = NULL;
   struct qp__http *http = r->http;
@@ -279,6 +282,12 @@ begin_action(struct qp__request *r, const struct acting *a, struct qp_err *err)
 
   if (rc)
     return rc;
+  if (a->action.kind != QP_ACTION_CANCEL && a->action.kind != QP_ACTION_SWITCH_BRANCH)
+    rc = qp__quota_turn(r, engine, &a->ticket, err);
+  if (rc) {
+    qp__turns_leave(http);
+    return rc;
+  }
   qp__work_park(r, answer_action, false);
   rc = qp_engine_act(engine, &a->action, end_action, r, err);
   if (rc)

@@ -12,6 +12,7 @@
 #include "http/keys.h"
 #include "http/listen.h"
 #include "http/metrics.h"
+#include "http/quota.h"
 #include "http/server.h"
 #include "http/settings.h"
 #include "http/stream.h"
@@ -42,6 +43,7 @@ struct qp__http {
   struct qp__holds holds;
   struct qp__streams streams;
   struct qp__work work;
+  struct qp__quotas quotas;
 
   atomic_bool stopping;
   bool sealed;        /* no worker takes a request any more; under the lock */

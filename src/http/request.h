@@ -23,6 +23,7 @@
 
 struct qp__held;
 struct qp__http;
+struct qp__quota_row;
 struct qp__request;
 struct qp__route;
 struct qp__settings;
@@ -74,8 +75,9 @@ struct qp__request {
   struct qp__arena arena;
   char *segments[QP__SEGMENTS_MAX]; /* decoded */
   size_t segment_count;
-  const char *params[2];    /* what stands for the {…} of the route's pattern */
-  struct qp__caller caller; /* who it is; set before a handler runs (guard.h) */
+  const char *params[2];       /* what stands for the {…} of the route's pattern */
+  struct qp__caller caller;    /* who it is; set before a handler runs (guard.h) */
+  struct qp__quota_row *quota; /* that counts it (quota.h), or NULL */
   struct {
     const char *name, *value;
   } query[QP__QUERY_MAX];

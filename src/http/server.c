@@ -85,6 +85,7 @@ end_request(void *cls, struct MHD_Connection *connection, void **con_cls,
     qp__access_log(r, us);
   }
   qp__stream_free(r->stream); /* that could not be sent */
+  qp__quota_leave(r);
   qp__request_free(r);
   qp__connection_phase(connection, QP__PHASE_HEADER);
   if (atomic_fetch_sub(&http->active, 1) == 1 && atomic_load(&http->stopping)) {
@@ -474,9 +475,14 @@ init_parts(struct qp__http *http, const struct qp__http_options *o, struct qp_er
   rc = qp__work_init(&http->work, o->workers, o->queue, err);
   if (rc)
     goto no_workers;
+  rc = qp__quotas_init(&http->quotas, err);
+  if (rc)
+    goto no_quotas;
   rc = init_locks(http, err);
   if (!rc)
     return QP_OK;
+  qp__quotas_release(&http->quotas);
+no_quotas:
   qp__work_release(&http->work);
 no_workers:
   qp__streams_release(&http->streams);
@@ -569,6 +575,7 @@ qp__http_tick(struct qp__http *http)
 {
   qp__connections_sweep(http);
   qp__keys_tick(http->keys);
+  qp__quotas_tick(&http->quotas);
   qp__streams_tick(&http->streams, http->keys);
 }
 
@@ -624,6 +631,7 @@ qp__http_stop(struct qp__http *http)
   qp__settings_free(atomic_load(&http->settings));
   qp__connections_release(&http->connections);
   qp__streams_release(&http->streams);
+  qp__quotas_release(&http->quotas);
   qp__keys_close(http->keys);
   qp__holds_release(&http->holds);
   qp__uuid_gen_release(&http->ids);

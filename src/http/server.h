@@ -40,6 +40,9 @@ struct qp__http_options {
   unsigned header_timeout_s;         /* … that has not sent a whole header; default 60 */
   unsigned body_timeout_s;           /* … whose body takes longer; default 300 */
   unsigned stop_timeout_s;           /* how long a stop waits for requests; default 10 */
+  unsigned key_requests;             /* of a key in a minute; 0: no limit, as below */
+  unsigned key_connections;          /* requests of a key at once, streams included */
+  unsigned owner_turns;              /* turns at once of an owner, or of a key without one */
   bool no_access_log;
   bool log_json;
 };

@@ -184,8 +184,8 @@ qp__stream_rests(const char *state)
          strcmp(state, "AwaitingToolApproval") == 0;
 }
 
-static bool
-tells_rest(const struct qp_event_info *event)
+bool
+qp__stream_tells_rest(const struct qp_event_info *event)
 {
   json_t *object = NULL;
   const char *state;
@@ -236,7 +236,7 @@ add_event(struct qp__stream *s, const struct qp_event_info *event)
     s->text.data[before] = '\0';
   }
   s->cut = s->text.rc != QP_OK;
-  s->closed = s->cut || (s->of_turn && tells_rest(event));
+  s->closed = s->cut || (s->of_turn && qp__stream_tells_rest(event));
 }
 
 static void

@@ -57,5 +57,7 @@ enum qp_rc qp__stream_send(struct qp__request *r, struct qp__stream *s, struct q
 
 /* Whether a context in this state does nothing by itself. */
 bool qp__stream_rests(const char *state);
+/* Whether an event tells that its context is in such a state from now on. */
+bool qp__stream_tells_rest(const struct qp_event_info *event);
 
 #endif

@@ -8,7 +8,8 @@ import test from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Running, fails, jsonLines, lines, ok, run, tempDir } from './helper.mjs';
 import { serve, statuses } from './server.mjs';
-import { Stream, serveTurns } from './turns.mjs';
+import { Model } from './model.mjs';
+import { Chat, Stream, serveTurns } from './turns.mjs';
 
 const ghostId = '01a1e0fb-d331-73c1-92f9-3f51430500eb';
 const bearer = (key) => (key === undefined ? {} : { authorization: `Bearer ${key}` });
@@ -463,6 +464,56 @@ test('a running server takes up keys that are made, revoked and damaged', async 
   assert.equal(ended, 0, stderr);
   assert.match(stderr, /level=error feature=keys msg="keys\.json is damaged/);
   assert.equal(stderr.match(/keys\.json is damaged/g).length, 1, 'told once');
+});
+
+test('one key or owner cannot take the server from the others', async (t) => {
+  const data = newData(t);
+  const [alice, second, bob, admin] = [createKey(data, '--owner', 'alice'), createKey(data, '--owner', 'alice'), createKey(data, '--owner', 'bob'), createKey(data)];
+  const limited = (answer, sentence, seconds) => {
+    assert.equal(answer.status, 429, answer.text);
+    assert.equal(answer.body.error.code, 'TOO_MANY_REQUESTS');
+    assert.match(answer.body.error.message, sentence);
+    assert.match(answer.headers.get('retry-after'), seconds);
+  };
+  // Requests of a minute.
+  let server = await serve(t, { data, args: ['--key-requests', '3'] });
+  const list = (key) => server.ask('GET', '/v1/contexts', undefined, bearer(key));
+  for (let i = 0; i < 3; i++) assert.equal((await list(alice)).status, 200);
+  limited(await list(alice), /^this key has used its 3 requests of a minute$/, /^(1\d|20)$/);
+  assert.equal((await list(second)).status, 200, 'keys are counted apart');
+  assert.equal((await server.ask('GET', '/healthz')).status, 200);
+  await server.stop();
+  // Requests at once, streams included.
+  const model = await Model.start(t);
+  server = await serveTurns(t, { data, env: model.env, args: ['--key-connections', '2', '--owner-turns', '1'] });
+  const chat = await Chat.create(server, {}, { headers: bearer(alice) });
+  const streams = [await chat.follow(), await chat.follow()];
+  limited(await server.ask('GET', chat.at, undefined, bearer(alice)), /^this key has 2 requests under way/, /^1$/);
+  assert.equal((await server.ask('GET', chat.at, undefined, bearer(second))).status, 200);
+  streams.forEach((stream) => stream.close());
+  // The server notices that a client has gone when it sends it something.
+  await new Chat(server, chat.id, { headers: bearer(second) }).begin('send_message', { content: 'hi' });
+  const request = await model.asked();
+  await request.say('one ');
+  await until(200, async () => (await server.ask('GET', chat.at, undefined, bearer(alice))).status);
+  // Turns at once, of an owner, by whatever key.
+  const more = await Chat.create(server, {}, { headers: bearer(alice) });
+  limited(await more.act('send_message', { content: 'me too' }), /^this owner has 1 turns under way/, /^1$/);
+  assert.equal((await more.state()).total, 0);
+  const others = await Promise.all([bob, admin].map((key) => Chat.create(server, {}, { headers: bearer(key) })));
+  for (const other of others) {
+    await other.begin('send_message', { content: 'hello' });
+    await (await model.asked()).end();
+  }
+  await request.end();
+  // A turn that ended and one that was refused are not counted: the next ones begin.
+  for (let i = 0; i < 3; i++) {
+    await until(400, async () => (await more.act('approve_tools', { approved: ['none'] })).status);
+    await until(202, async () => (await more.act('send_message', { content: `again ${i}` }, { prefer: 'respond-async' })).status);
+    await (await model.asked()).end();
+    await more.reach('Idle');
+  }
+  await server.stop();
 });
 
 test('an address that other machines reach needs a key', async (t) => {
