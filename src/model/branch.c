@@ -478,32 +478,46 @@ qp__branches_decode(const char *what, json_t *branches, struct qp__meta *m, stru
   return QP_OK;
 }
 
-static json_t *
-encode_branch(const struct qp__branch_def *b)
+/* `value` NULL: null. */
+static void
+write_field(struct qp__buf *out, const char *key, const char *value)
 {
-  json_t *o = json_object();
-
-  if (qp__json_set_str(o, "name", b->name) ||
-      qp__json_set_str(o, "system_prompt_id", b->system_prompt_id) ||
-      qp__json_set_str(o, "user_prompt", b->user_prompt) ||
-      qp__json_set_time(o, "created_at", b->created_at) || qp__json_set_uuid(o, "base", &b->base) ||
-      qp__field_add_rest(o, b->extra)) {
-    json_decref(o);
-    return NULL;
-  }
-  return o;
+  (void)qp__buf_addf(out, ",\n      \"%s\": ", key);
+  if (value)
+    (void)qp__json_write_string(out, value, strlen(value));
+  else
+    (void)qp__buf_add_str(out, "null");
 }
 
-json_t *
-qp__branches_encode(const struct qp__meta *m)
+static void
+write_branch(struct qp__buf *out, const struct qp__branch_def *b)
 {
-  json_t *branches = json_object();
+  char base[QP_UUID_TEXT];
+  char time[QP__TIME_LEN + 1] = ""; /* which is formatted without a NUL */
+  size_t n = strlen(b->name);
+  const char *key;
+  json_t *value;
 
-  for (size_t i = 0; i < m->branch_count; i++) {
-    if (json_object_set_new(branches, m->branches[i].name, encode_branch(&m->branches[i]))) {
-      json_decref(branches);
-      return NULL;
-    }
+  (void)qp__json_write_string(out, b->name, n);
+  (void)qp__buf_add_str(out, ": {\n      \"name\": ");
+  (void)qp__json_write_string(out, b->name, n);
+  qp__time_format(time, b->created_at);
+  write_field(out, "system_prompt_id", b->system_prompt_id);
+  write_field(out, "user_prompt", b->user_prompt);
+  write_field(out, "created_at", time);
+  write_field(out, "base", qp_uuid_is_none(&b->base) ? NULL : qp_uuid_text(&b->base, base));
+  json_object_foreach (b->extra, key, value)
+    qp__field_write(out, false, key, value, 3);
+  (void)qp__buf_add_str(out, "\n    }");
+}
+
+void
+qp__branches_write(const struct qp__meta *m, struct qp__buf *out)
+{
+  (void)qp__buf_add_char(out, '{');
+  for (size_t i = 0; i < m->branch_count && !out->rc; i++) {
+    (void)qp__buf_add_str(out, i ? ",\n    " : "\n    ");
+    write_branch(out, &m->branches[i]);
   }
-  return branches;
+  (void)qp__buf_add_str(out, m->branch_count ? "\n  }" : "}");
 }

@@ -486,17 +486,24 @@ out:
 
 /* ---- to JSON ---- */
 
+/* The fields before the branches. */
 static int
-encode_fields(const struct qp__meta *m, json_t *o)
+encode_first(const struct qp__meta *m, json_t *o)
 {
-  if (qp__json_set_str(o, "format", FORMAT_NAME) ||
-      json_object_set_new(o, "version", json_integer(FORMAT_VERSION)) ||
-      qp__json_set_uuid(o, "id", &m->id) || qp__json_set_uuid(o, "parent_id", &m->parent_id) ||
-      qp__json_set_str(o, "title", m->title) || qp__json_set_time(o, "created_at", m->created_at) ||
-      qp__json_set_time(o, "updated_at", m->updated_at) ||
-      json_object_set(o, "config", m->config) ||
-      json_object_set_new(o, "branches", qp__branches_encode(m)) ||
-      qp__json_set_str(o, "active_branch_name", m->active) ||
+  return qp__json_set_str(o, "format", FORMAT_NAME) ||
+         json_object_set_new(o, "version", json_integer(FORMAT_VERSION)) ||
+         qp__json_set_uuid(o, "id", &m->id) || qp__json_set_uuid(o, "parent_id", &m->parent_id) ||
+         qp__json_set_str(o, "title", m->title) ||
+         qp__json_set_time(o, "created_at", m->created_at) ||
+         qp__json_set_time(o, "updated_at", m->updated_at) ||
+         json_object_set(o, "config", m->config);
+}
+
+/* … and those behind them. */
+static int
+encode_last(const struct qp__meta *m, json_t *o)
+{
+  if (qp__json_set_str(o, "active_branch_name", m->active) ||
       qp__json_set_str(o, "current_state", qp__state_name(m->state)))
     return -1;
   if (m->state_detail && json_object_set(o, "state_detail", m->state_detail))
@@ -504,14 +511,53 @@ encode_fields(const struct qp__meta *m, json_t *o)
   return qp__field_add_rest(o, m->extra);
 }
 
+void
+qp__field_write(struct qp__buf *out, bool first, const char *key, const json_t *value, size_t level)
+{
+  (void)qp__buf_add_str(out, first ? "\n" : ",\n");
+  for (size_t i = 0; i < level; i++)
+    (void)qp__buf_add_str(out, "  ");
+  (void)qp__json_write_string(out, key, strlen(key));
+  (void)qp__buf_add_str(out, ": ");
+  (void)qp__json_write_inside(out, value, level);
+}
+
+static void
+write_fields(struct qp__buf *out, json_t *o, bool first)
+{
+  const char *key;
+  json_t *value;
+
+  json_object_foreach (o, key, value) {
+    qp__field_write(out, first, key, value, 1);
+    first = false;
+  }
+}
+
 enum qp_rc
 qp__meta_encode(const struct qp__meta *m, struct qp__buf *out, struct qp_err *err)
 {
-  json_t *root = json_object();
+  json_t *first = json_object();
+  json_t *last = json_object();
+  size_t start = out->len;
+  enum qp_rc rc;
 
-  if (encode_fields(m, root)) {
-    json_decref(root);
-    root = NULL;
+  if (encode_first(m, first) || encode_last(m, last)) {
+    rc = qp__fail_nomem(err, "the metadata");
+  } else {
+    (void)qp__buf_add_char(out, '{');
+    write_fields(out, first, true);
+    (void)qp__buf_add_str(out, ",\n  \"branches\": ");
+    qp__branches_write(m, out);
+    write_fields(out, last, false);
+    (void)qp__buf_add_str(out, "\n}\n");
+    rc = qp__buf_check(out, "the metadata", err);
+    if (rc && out->data) {
+      out->len = start;
+      out->data[start] = 0;
+    }
   }
-  return qp__value_write_new("the metadata", root, QP__PRETTY, out, err);
+  json_decref(first);
+  json_decref(last);
+  return rc;
 }

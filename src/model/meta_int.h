@@ -33,10 +33,17 @@ bool qp__str_replace(char **slot, const char *value);
 bool qp__str_same(const char *a, const char *b);
 bool qp__value_same(const json_t *a, const json_t *b);
 
+/* Appends ",", a new line and a field whose value stands `level` levels down. `first`: without the
+ * comma. */
+void qp__field_write(struct qp__buf *out, bool first, const char *key, const json_t *value,
+                     size_t level);
+
 /* Branches of a meta: `branches` is the field of that name. */
 enum qp_rc qp__branches_decode(const char *what, json_t *branches, struct qp__meta *m,
                                struct qp_err *err);
-json_t *qp__branches_encode(const struct qp__meta *m); /* new; NULL: no memory */
+/* Appends the field's value as it stands in metadata.json. There can be thousands of branches, so
+ * no tree of values is made of them. */
+void qp__branches_write(const struct qp__meta *m, struct qp__buf *out);
 bool qp__branches_clone(const struct qp__meta *from, struct qp__meta *to);
 bool qp__branches_same(const struct qp__meta *a, const struct qp__meta *b);
 void qp__branches_release(struct qp__meta *m);

@@ -426,6 +426,30 @@ test_metadata_over_its_limit_is_refused(void **state)
   qp__free(text);
 }
 
+/* Every change of a context writes all of its branches: no tree of values is made of them. */
+static void
+test_encoding_takes_no_memory_for_each_branch(void **state)
+{
+  struct qp__meta *m = decode(rich);
+  struct qp__buf b;
+  struct qp_err err;
+
+  (void)state;
+  for (int i = 0; i < 2000; i++) {
+    char name[16];
+
+    (void)snprintf(name, sizeof(name), "b%d", i);
+    assert_int_equal(qp__meta_branch_add(m, name, 0, NULL, &err), QP_OK);
+  }
+  qp__buf_init(&b, QP__META_MAX);
+  alloc_fault_arm_all(500);
+  assert_int_equal(qp__meta_encode(m, &b, &err), QP_OK);
+  assert_false(alloc_fault_fired());
+  alloc_fault_disarm();
+  qp__buf_release(&b);
+  qp__meta_free(m);
+}
+
 static void
 test_clone_is_equal_and_independent(void **state)
 {
@@ -777,6 +801,7 @@ main(void)
     cmocka_unit_test(test_missing_fields_get_their_defaults),
     cmocka_unit_test(test_wrong_metadata_is_refused_with_the_path_of_the_field),
     cmocka_unit_test(test_metadata_over_its_limit_is_refused),
+    cmocka_unit_test(test_encoding_takes_no_memory_for_each_branch),
     cmocka_unit_test(test_clone_is_equal_and_independent),
     cmocka_unit_test(test_equal_sees_everything_but_the_times),
     cmocka_unit_test(test_patch_changes_what_it_names),
