@@ -115,8 +115,7 @@ struct qp_store;
 enum qp_store_flags {
   QP_STORE_READONLY = 1u << 0,  /* no lock, no writes; works while another process writes */
   QP_STORE_NO_CREATE = 1u << 1, /* fail with QP_NOTFOUND when there is no store yet */
-  QP_STORE_NO_THREAD =
-      1u << 2, /* no background thread: checkpoints and folds happen inside calls */
+  QP_STORE_NO_THREAD = 1u << 2, /* no background thread: its work is done inside calls */
 };
 
 enum qp_log_level { QP_LOG_ERROR, QP_LOG_WARN, QP_LOG_INFO, QP_LOG_DEBUG };
@@ -340,12 +339,14 @@ QP_API QP_MUST_CHECK enum qp_rc qp_context_open(struct qp_store *store, const st
 QP_API bool qp_context_needs_migration(const struct qp_context *context);
 QP_API void qp_context_close(struct qp_context *context);
 
-/* Deletes a context and everything in it. QP_BUSY: a handle on it is open. */
+/* Deletes a context and everything in it. QP_BUSY: a handle on it is open. Its text may stay in the
+ * journal and the catalogue for a while; erasing returns when no file of the store holds it. */
 QP_API QP_MUST_CHECK enum qp_rc qp_context_delete(struct qp_store *store, const struct qp_uuid *id,
                                                   struct qp_err *err);
+QP_API QP_MUST_CHECK enum qp_rc qp_context_erase(struct qp_store *store, const struct qp_uuid *id,
+                                                 struct qp_err *err);
 
-/* Visits the id of every context, in no particular order. A visitor's answer other than QP_OK ends
- * it. */
+/* Visits the id of every context, in no order. An answer other than QP_OK ends the visit. */
 typedef enum qp_rc qp_context_visit(void *arg, const struct qp_uuid *id);
 QP_API QP_MUST_CHECK enum qp_rc qp_context_list(struct qp_store *store, qp_context_visit *visit,
                                                 void *arg, struct qp_err *err);
@@ -429,8 +430,7 @@ QP_API QP_MUST_CHECK enum qp_rc qp_branch_set_prompt(struct qp_context *context,
 /* ---- saving and loading messages ---- */
 
 /* Appends a message to a branch and returns once it is durable. Fills in id, parent, type and time
- * where the message has none. *id (may be NULL) receives its id. QP_EXISTS: a message with that id
- * is there. */
+ * where the message has none. *id (may be NULL) receives its id. QP_EXISTS: the id is taken. */
 QP_API QP_MUST_CHECK enum qp_rc qp_message_save(struct qp_context *context, const char *branch,
                                                 struct qp_message *message, struct qp_uuid *id,
                                                 struct qp_err *err);
@@ -498,8 +498,7 @@ QP_API QP_MUST_CHECK enum qp_rc qp_messages_range(struct qp_context *context, co
 QP_API QP_MUST_CHECK enum qp_rc qp_messages_last(struct qp_context *context, const char *branch,
                                                  uint64_t count, qp_message_visit *visit, void *arg,
                                                  struct qp_err *err);
-/* As qp_messages_range, without content: json is empty and no file is opened. This is the branch's
- * message_ids. */
+/* As qp_messages_range, without content (json is empty) and without opening a file: message_ids. */
 QP_API QP_MUST_CHECK enum qp_rc qp_messages_index(struct qp_context *context, const char *branch,
                                                   uint64_t first, uint64_t count,
                                                   qp_message_visit *visit, void *arg,
@@ -786,8 +785,7 @@ struct qp_session_info {
   int64_t updated_at;
 };
 
-/* QP_EXISTS: there is a session with that id. *id (may be NULL) receives it, released with
- * qp_free(). */
+/* QP_EXISTS: the id is taken. *id (may be NULL) receives it, released with qp_free(). */
 QP_API QP_MUST_CHECK enum qp_rc qp_session_create(struct qp_store *store,
                                                   const struct qp_session_spec *spec, char **id,
                                                   struct qp_err *err);
@@ -822,9 +820,11 @@ QP_API QP_MUST_CHECK enum qp_rc qp_session_get(struct qp_store *store, const cha
 /* Visits all sessions, the one that was changed last first. */
 QP_API QP_MUST_CHECK enum qp_rc qp_session_list(struct qp_store *store, qp_session_visit *visit,
                                                 void *arg, struct qp_err *err);
-/* Deletes its chunks and its line in the index. */
+/* Deletes its chunks and its line in the index; erasing as for contexts. */
 QP_API QP_MUST_CHECK enum qp_rc qp_session_delete(struct qp_store *store, const char *id,
                                                   struct qp_err *err);
+QP_API QP_MUST_CHECK enum qp_rc qp_session_erase(struct qp_store *store, const char *id,
+                                                 struct qp_err *err);
 
 /* ---- integrity ---- */
 

@@ -179,8 +179,9 @@ const struct cli_command cli_cmd_backup = {
   .usage = { "DIR [--keep N] [--no-check]" },
   .about = "Makes a new backup in DIR: a directory named by the time, with the state of the\n"
            "store as of one commit. A server or another command may go on writing; it is\n"
-           "paused for the last moment of copying, usually some milliseconds. The backup\n"
-           "appears in DIR when it is complete, checked, hashed and synced to the disk.\n"
+           "paused for the last moment of copying: usually some milliseconds, on a heavily\n"
+           "loaded machine up to about a second. The backup appears in DIR when it is\n"
+           "complete, checked, hashed and synced to the disk.\n"
            "\n"
            "Files that have not changed since the newest backup in DIR are shared with it\n"
            "(hard links); others are cloned where the file system can (reflink), or copied.\n"

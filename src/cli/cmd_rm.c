@@ -5,10 +5,12 @@
 #include "cli/cli.h"
 #include "cli/out.h"
 
-enum { OPT_YES };
+enum { OPT_YES, OPT_ERASE };
 
 static const struct cli_option options[] = {
   [OPT_YES] = { "yes", 'y', NULL, "do not ask", NULL },
+  [OPT_ERASE] = { "erase", 0, NULL, "end only when no file of the data directory has its text",
+                  NULL },
   { 0 },
 };
 
@@ -50,12 +52,15 @@ run_rm(struct cli *cli, const struct cli_args *args, struct qp_err *err)
   if (!rc && !args->values[OPT_YES])
     rc = ask(cli, &id, err);
   if (!rc)
-    rc = qp_context_delete(cli->store, &id, err);
+    rc = args->values[OPT_ERASE] ? qp_context_erase(cli->store, &id, err)
+                                 : qp_context_delete(cli->store, &id, err);
   if (rc)
     return rc;
   if (cli->json)
-    return cli_put_json(json_pack("{s:o, s:b}", "id", cli_json_uuid(&id), "deleted", 1), err);
-  printf("deleted %s\n", qp_uuid_text(&id, text));
+    return cli_put_json(json_pack("{s:o, s:b, s:b}", "id", cli_json_uuid(&id), "deleted", 1,
+                                  "erased", args->values[OPT_ERASE] != NULL),
+                        err);
+  printf("%s %s\n", args->values[OPT_ERASE] ? "erased" : "deleted", qp_uuid_text(&id, text));
   return QP_OK;
 }
 
@@ -63,9 +68,15 @@ const struct cli_command cli_cmd_rm = {
   .name = "rm",
   .run = run_rm,
   .summary = "delete a conversation for good",
-  .usage = { "CTX [--yes]" },
+  .usage = { "CTX [--yes] [--erase]" },
   .about = "Deletes a conversation with all its messages and branches. Asks first; where\n"
-           "nobody can answer, --yes is needed.",
+           "nobody can answer, --yes is needed.\n"
+           "\n"
+           "The files of the conversation are removed. Its text may stay for a while in files\n"
+           "that all conversations share: the journal and the search index. --erase cleans these\n"
+           "too, which takes longer in a large store, and ends when no file of the data directory\n"
+           "holds the text. Images (blobs), backups and snapshots are not touched, and what a\n"
+           "disk keeps of removed files is not under quipu's control: see docs/security.md.",
   .options = options,
   .words_min = 1,
   .words_max = 1,

@@ -27,6 +27,7 @@ enum {
   OPT_KEEP_GOING,
   OPT_HISTORY,
   OPT_YES,
+  OPT_ERASE,
 };
 
 static const struct cli_option options[] = {
@@ -43,6 +44,8 @@ static const struct cli_option options[] = {
                        "append" },
   [OPT_HISTORY] = { "max-history", 'n', "N", "read: the last N messages (default: 50)", "read" },
   [OPT_YES] = { "yes", 'y', NULL, "rm: do not ask", "rm" },
+  [OPT_ERASE] = { "erase", 0, NULL, "rm: end only when no file of the data directory has its text",
+                  "rm" },
   { 0 },
 };
 
@@ -374,6 +377,7 @@ remove_session(struct cli *cli, const struct cli_args *args, struct qp_err *err)
   struct feed feed = { 0 };
   const char *id = args->words.at[1];
   char answer[16] = "";
+  bool erase;
   enum qp_rc rc;
 
   if (!args->values[OPT_YES] && !isatty(STDIN_FILENO))
@@ -393,12 +397,13 @@ remove_session(struct cli *cli, const struct cli_args *args, struct qp_err *err)
     if (!fgets(answer, sizeof(answer), stdin) || (answer[0] != 'y' && answer[0] != 'Y'))
       return cli_fail(err, QP_STOPPED, "nothing was deleted");
   }
-  rc = qp_session_delete(cli->store, id, err);
+  erase = args->values[OPT_ERASE] != NULL;
+  rc = erase ? qp_session_erase(cli->store, id, err) : qp_session_delete(cli->store, id, err);
   if (rc)
     return rc;
   if (cli->json)
-    return cli_put_json(json_pack("{s:s, s:b}", "id", id, "deleted", 1), err);
-  fputs("deleted ", stdout);
+    return cli_put_json(json_pack("{s:s, s:b, s:b}", "id", id, "deleted", 1, "erased", erase), err);
+  fputs(erase ? "erased " : "deleted ", stdout);
   cli_put_word(stdout, id);
   putchar('\n');
   return QP_OK;
@@ -437,7 +442,7 @@ const struct cli_command cli_cmd_session = {
   .summary = "linear histories for bots: new, append, read, ls, rm",
   .usage = { "[ls]", "new [--id ID] [--title T] [--agent A] [--source S] [--chunk-size N]",
              "append ID --text T [--role R]", "append ID --jsonl FILE [--keep-going]",
-             "read ID [--max-history N]", "rm ID [--yes]" },
+             "read ID [--max-history N]", "rm ID [--yes] [--erase]" },
   .about = "A session is a history without branches, in files of --chunk-size messages each;\n"
            "an append costs the same however long it is. 'new' prints the id. 'append' prints\n"
            "the number of each message in its session; a number that was printed belongs to a\n"
@@ -451,7 +456,8 @@ const struct cli_command cli_cmd_session = {
            "stored, one a line. It never begins with the result of a tool whose call would be\n"
            "left out. An unknown session is empty. 'ls' begins with the one that was changed\n"
            "last; elsewhere than on a terminal separated by tabs: id, created, updated,\n"
-           "messages, chunks, title.\n"
+           "messages, chunks, title. 'rm --erase' is what 'quipu rm --erase' is for\n"
+           "conversations: see there.\n"
            "\n"
            "Examples:\n"
            "  quipu session new --id bot-7\n"

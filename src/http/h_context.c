@@ -323,9 +323,10 @@ enum qp_rc
 qp__h_context_delete(struct qp__request *r, struct qp_err *err)
 {
   struct qp__held *held = NULL;
-  enum qp_rc rc = QP_OK;
+  bool erase;
+  enum qp_rc rc = qp__request_flag(r, "erase", &erase, err);
 
-  if (qp__request_header(r, "If-Match")) {
+  if (!rc && qp__request_header(r, "If-Match")) {
     rc = qp__held_get(r, r->params[0], &held, err);
     if (!rc)
       rc = qp__change_begin(r, held, err);

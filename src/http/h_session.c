@@ -152,11 +152,18 @@ qp__h_session_update(struct qp__request *r, struct qp_err *err)
 enum qp_rc
 qp__h_session_delete(struct qp__request *r, struct qp_err *err)
 {
+  struct qp_store *store = r->http->store;
   const char *stored = NULL;
-  enum qp_rc rc = read_id(r, &stored, err);
+  bool erase = false;
+  enum qp_rc rc = qp__request_flag(r, "erase", &erase, err);
 
+  if (!rc)
+    rc = read_id(r, &stored, err);
+  if (rc)
+    return rc;
   r->reply.status = MHD_HTTP_NO_CONTENT;
-  return rc ? rc : not_found(qp_session_delete(r->http->store, stored, err), err);
+  rc = erase ? qp_session_erase(store, stored, err) : qp_session_delete(store, stored, err);
+  return not_found(rc, err);
 }
 
 /* ---- messages ---- */

@@ -411,6 +411,7 @@ qp__held_end_delete(struct qp__request *r, struct qp_err *err)
   struct qp__held *held = r->condemned;
   struct qp__holds *h = &r->http->holds;
   struct qp_uuid id;
+  bool erase;
   enum qp_rc rc;
 
   if (!held) {
@@ -421,8 +422,10 @@ qp__held_end_delete(struct qp__request *r, struct qp_err *err)
   id = held->id;
   qp_context_close(held->context);
   held->context = NULL;
-  qp__turns_let_go(r->http, &id); /* of what began while it was let go of before */
-  rc = qp_context_delete(h->store, &id, err);
+  qp__turns_let_go(r->http, &id);                 /* of what began while it was let go of before */
+  rc = qp__request_flag(r, "erase", &erase, err); /* it was looked at before */
+  if (!rc)
+    rc = erase ? qp_context_erase(h->store, &id, err) : qp_context_delete(h->store, &id, err);
   (void)pthread_mutex_lock(&h->lock);
   take_out(held);
   (void)pthread_mutex_unlock(&h->lock);

@@ -229,6 +229,17 @@ qp__request_number(const struct qp__request *r, const char *name, uint64_t min, 
   return QP_OK;
 }
 
+enum qp_rc
+qp__request_flag(const struct qp__request *r, const char *name, bool *out, struct qp_err *err)
+{
+  const char *text = qp__request_query(r, name);
+
+  *out = text && strcmp(text, "true") == 0;
+  if (text && !*out && strcmp(text, "false") != 0)
+    return qp__fail(err, QP_INVALID, "'%s' must be 'true' or 'false'", name);
+  return QP_OK;
+}
+
 /* ---- body ---- */
 
 static const struct qp__body_field *

@@ -131,6 +131,9 @@ const char *qp__request_query(const struct qp__request *r, const char *name);
 /* *out is untouched when it is not given. QP_INVALID: not a number from min to max. */
 enum qp_rc qp__request_number(const struct qp__request *r, const char *name, uint64_t min,
                               uint64_t max, uint64_t *out, struct qp_err *err);
+/* False when it is not given. QP_INVALID: neither 'true' nor 'false'. */
+enum qp_rc qp__request_flag(const struct qp__request *r, const char *name, bool *out,
+                            struct qp_err *err);
 
 /* ---- body ---- */
 

@@ -23,7 +23,7 @@ static const struct qp__route routes[] = {
   { "GET", "/v1/contexts/{id}", qp__h_context_get, QP__SCOPE_READ, 0, "messages" },
   { "PATCH", "/v1/contexts/{id}", qp__h_context_update, QP__SCOPE_WRITE, QP__ROUTE_BODY, NULL },
   { "PUT", "/v1/contexts/{id}", qp__h_context_update, QP__SCOPE_WRITE, QP__ROUTE_BODY, NULL },
-  { "DELETE", "/v1/contexts/{id}", qp__h_context_delete, QP__SCOPE_WRITE, 0, NULL },
+  { "DELETE", "/v1/contexts/{id}", qp__h_context_delete, QP__SCOPE_WRITE, 0, "erase" },
   { "GET", "/v1/contexts/{id}/size", qp__h_context_size, QP__SCOPE_READ, 0, NULL },
 
   { "GET", "/v1/contexts/{id}/messages", qp__h_message_list, QP__SCOPE_READ, 0,
@@ -73,7 +73,7 @@ static const struct qp__route routes[] = {
   { "POST", "/v1/sessions", qp__h_session_create, QP__SCOPE_WRITE, QP__ROUTE_BODY, NULL },
   { "GET", "/v1/sessions/{id}", qp__h_session_get, QP__SCOPE_READ, 0, NULL },
   { "PATCH", "/v1/sessions/{id}", qp__h_session_update, QP__SCOPE_WRITE, QP__ROUTE_BODY, NULL },
-  { "DELETE", "/v1/sessions/{id}", qp__h_session_delete, QP__SCOPE_WRITE, 0, NULL },
+  { "DELETE", "/v1/sessions/{id}", qp__h_session_delete, QP__SCOPE_WRITE, 0, "erase" },
   { "GET", "/v1/sessions/{id}/messages", qp__h_session_messages, QP__SCOPE_READ, 0, "last" },
   { "POST", "/v1/sessions/{id}/messages", qp__h_session_append, QP__SCOPE_WRITE, QP__ROUTE_BODY,
     NULL },

@@ -515,6 +515,38 @@ qp__catalogue_free(struct qp__catalogue *cat)
   qp__free(cat);
 }
 
+/* ---- erasing ---- */
+
+enum qp_rc
+qp__catalogue_erase(struct qp__catalogue *cat, struct qp_err *err)
+{
+  struct qp_store *s = cat->store;
+  struct qp_err why = { QP_OK, "" };
+  struct stat st;
+  enum qp_rc rc = QP_OK;
+
+  qp__cat_forget_pages(cat);
+  if (!cat->where)
+    return QP_OK;
+  (void)pthread_mutex_lock(&cat->db_lock);
+  if (cat->opened || s->os->fstatat(s->os->self, s->driver->directory(s->self), QP__CATALOGUE_NAME,
+                                    &st) != -ENOENT) {
+    rc = refresh(cat, false, &why);
+    if (!rc && cat->into == &cat->main)
+      rc = qp__cat_scrub(cat, &why);
+    else if (!rc)
+      rc = qp__fail(&why, QP_IO, "it cannot be written");
+    if (rc) { /* it is derived: better none than one with what must not be there */
+      qp__log(&s->log, QP_LOG_WARN, "catalogue",
+              "%s is removed and made anew, because what was erased must not stay in it: %s",
+              QP__CATALOGUE_NAME, why.msg);
+      rc = qp__cat_remove(cat, err);
+    }
+  }
+  (void)pthread_mutex_unlock(&cat->db_lock);
+  return rc;
+}
+
 /* ---- making it anew ---- */
 
 static enum qp_rc

@@ -26,6 +26,10 @@ void qp__catalogue_end(struct qp__catalogue *cat, const struct qp_uuid *id);
 /* Anything may have changed. */
 void qp__catalogue_mark_all(struct qp__catalogue *cat);
 
+/* Returns when the files of the catalogue hold nothing of contexts that are not there any more. The
+ * time that it takes grows with the whole catalogue. */
+enum qp_rc qp__catalogue_erase(struct qp__catalogue *cat, struct qp_err *err);
+
 /* Visits the contexts that are in this state, which is not "Idle", in time that depends on their
  * number alone. */
 enum qp_rc qp__catalogue_in_state(struct qp__catalogue *cat, const char *state,

@@ -509,3 +509,22 @@ qp__cat_remove(struct qp__catalogue *cat, struct qp_err *err)
   }
   return QP_OK;
 }
+
+/* The index of words keeps what has gone until all its parts are one; the other pages have remains
+ * of what was in them before, until all are written anew. The log then holds old pages and must be
+ * emptied, which needs that nobody reads by it. */
+enum qp_rc
+qp__cat_scrub(struct qp__catalogue *cat, struct qp_err *err)
+{
+  static const char sql[] = "INSERT INTO words (words) VALUES ('optimize'); VACUUM";
+  int code;
+
+  close_readers(cat);
+  code = sqlite3_exec(cat->main.handle, sql, NULL, NULL, NULL);
+  if (!code)
+    code =
+        sqlite3_wal_checkpoint_v2(cat->main.handle, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
+  cat->dropped = 0;
+  cat->merging = false;
+  return code ? qp__cat_fail(&cat->main, code, err) : QP_OK;
+}

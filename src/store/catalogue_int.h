@@ -215,6 +215,8 @@ enum qp_rc qp__cat_open(struct qp__catalogue *cat, struct qp_err *err);
 void qp__cat_close(struct qp__catalogue *cat);
 /* Closes them and removes the files: the next open makes them anew. */
 enum qp_rc qp__cat_remove(struct qp__catalogue *cat, struct qp_err *err);
+/* Has the file, which is in use, and its log of changes hold nothing but what its rows say. */
+enum qp_rc qp__cat_scrub(struct qp__catalogue *cat, struct qp_err *err);
 /* From now on the overlay is brought up to date and no longer the file. */
 enum qp_rc qp__cat_use_overlay(struct qp__catalogue *cat, struct qp_err *err);
 /* The other way round, if the file can be written: what the overlay has is taken again. */

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "store/erase.h"
 #include "store/events.h"
 
 #define IDLE_BYTES_MAX ((size_t)32 << 20)
@@ -605,7 +606,7 @@ make_context(struct qp_store *s, const struct qp_context_spec *spec, struct qp_c
   rc = create_context(s, spec, err);
   if (!rc) {
     rc = load_context(c, err);
-    if (rc && s->driver->context_delete(s->self, &spec->id, NULL)) /* take it back */
+    if (rc && s->driver->context_delete(s->self, &spec->id, false, NULL)) /* take it back */
       rc = qp__fail(err, QP_IO, "context %s was created and cannot be opened",
                     qp_uuid_text(&spec->id, text));
   }
@@ -681,9 +682,31 @@ qp_context_delete(struct qp_store *store, const struct qp_uuid *id, struct qp_er
     rc = qp__context_claim(store, id, &claim, err);
   if (rc)
     return rc;
-  rc = store->driver->context_delete(store->self, id, err);
+  rc = store->driver->context_delete(store->self, id, false, err);
   qp__context_unclaim(claim);
   return rc;
+}
+
+enum qp_rc
+qp_context_erase(struct qp_store *store, const struct qp_uuid *id, struct qp_err *err)
+{
+  struct qp_context *claim = NULL;
+  char text[QP_UUID_TEXT];
+  bool again = false;
+  enum qp_rc rc = qp__check_writable(store, err);
+
+  if (!rc)
+    rc = qp__context_claim(store, id, &claim, err);
+  if (rc)
+    return rc;
+  rc = qp__erase_begin(store, qp_uuid_text(id, text), &again, err);
+  if (rc) {
+    qp__context_unclaim(claim);
+    return rc;
+  }
+  rc = store->driver->context_delete(store->self, id, true, err);
+  qp__context_unclaim(claim); /* which tells the catalogue */
+  return qp__erase_end(store, text, again, rc, err);
 }
 
 enum qp_rc

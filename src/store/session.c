@@ -4,10 +4,12 @@
  * A writer works on a struct qp__open_session: the session's line and the end of its log as they
  * are once everything that is staged is carried out. It is found once, from the index and the
  * newest chunk; from then on an append reads nothing. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "store/erase.h"
 #include "store/session_int.h"
 
 /* ---- changes ---- */
@@ -413,4 +415,23 @@ qp_session_delete(struct qp_store *store, const char *id, struct qp_err *err)
   qp__free(c.more);
   qp__buf_release(&text);
   return rc;
+}
+
+enum qp_rc
+qp_session_erase(struct qp_store *store, const char *id, struct qp_err *err)
+{
+  char name[QP__ERASE_NAME] = "session-";
+  uint8_t key[16];
+  bool again = false;
+  enum qp_rc rc = qp__check_writable(store, err);
+
+  if (!rc)
+    rc = qp__session_id_check(id, err);
+  if (rc)
+    return rc;
+  qp__session_key(id, key);
+  for (size_t i = 0; i < sizeof(key); i++)
+    (void)snprintf(name + strlen("session-") + 2 * i, 3, "%02x", key[i]);
+  rc = qp__erase_begin(store, name, &again, err);
+  return rc ? rc : qp__erase_end(store, name, again, qp_session_delete(store, id, err), err);
 }

@@ -344,6 +344,21 @@ compact(struct qp_store *s, struct qp_err *err)
   return rc;
 }
 
+enum qp_rc
+qp__session_index_erase(struct qp_store *s, struct qp_err *err)
+{
+  struct qp__sessions *ss = s->sessions;
+  enum qp_rc rc;
+
+  (void)pthread_mutex_lock(&ss->write_lock);
+  rc = qp__sessions_load_locked(s, err);
+  qp__sessions_settle_all(ss);
+  if (!rc && (ss->index.end || ss->index.torn))
+    rc = compact(s, err);
+  (void)pthread_mutex_unlock(&ss->write_lock);
+  return rc;
+}
+
 void
 qp__session_index_compact(struct qp_store *s)
 {

@@ -95,6 +95,8 @@ enum qp_rc qp__session_lines(struct qp_bytes text, qp__session_line_fn *fn, void
  * byte for byte. A failure is logged and leaves everything as it was. */
 bool qp__session_index_is_long(struct qp__sessions *ss); /* with `lock` held */
 void qp__session_index_compact(struct qp_store *s);
+/* Compacts it now: it has no line of a session that was deleted any more. */
+enum qp_rc qp__session_index_erase(struct qp_store *s, struct qp_err *err);
 
 /* ---- the sessions of a store ---- */
 

@@ -10,6 +10,7 @@
 #include "base/err.h"
 #include "model/message.h"
 #include "store/context_int.h"
+#include "store/erase.h"
 #include "store/session_int.h"
 
 #define DEFAULT_POOL ((size_t)64 << 20)
@@ -260,6 +261,7 @@ qp__store_open_os(const char *url, const struct qp_store_options *options, const
     release_store(s);
     return rc;
   }
+  qp__erase_resume(s);
   *out = s;
   return QP_OK;
 }

@@ -165,7 +165,10 @@ struct qp__driver {
                              struct qp_err *err);
   enum qp_rc (*context_create)(void *self, const struct qp_uuid *id, struct qp_bytes meta,
                                struct qp_err *err);
-  enum qp_rc (*context_delete)(void *self, const struct qp_uuid *id, struct qp_err *err);
+  /* With `erase` its files are overwritten, and what is known to be of it in lost/ goes too; it is
+   * a failure then if one of them cannot be removed. */
+  enum qp_rc (*context_delete)(void *self, const struct qp_uuid *id, bool erase,
+                               struct qp_err *err);
   void (*context_free)(void *self, void *context);
 
   /* Writing. prepare does what can be done before the order of commits is known, for many changes
@@ -299,6 +302,10 @@ struct qp__driver {
    * called when nobody has the context in memory. Optional, both or none. */
   bool (*context_held)(void *self, const struct qp_uuid *id);
   enum qp_rc (*context_release)(void *self, const struct qp_uuid *id, struct qp_err *err);
+
+  /* Optional: returns when nothing of what was deleted before the call is in any file but the
+   * caller's own (the catalogue), durably. */
+  enum qp_rc (*scrub)(void *self, struct qp_err *err);
 
   /* Optional: a copy of all files as of one commit (mirror.h). */
   enum qp_rc (*mirror)(void *self, struct qp__mirror *job, struct qp_err *err);

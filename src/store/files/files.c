@@ -642,14 +642,23 @@ create_context(void *self, const struct qp_uuid *id, struct qp_bytes meta, struc
 /* ---- what makes room ---- */
 
 static enum qp_rc
-delete_context(void *self, const struct qp_uuid *id, struct qp_err *err)
+delete_context(void *self, const struct qp_uuid *id, bool erase, struct qp_err *err)
 {
   struct qp__files *f = self;
   enum qp_rc rc;
 
   qp__reserve_before(&f->reserve);
-  rc = qp__files_delete(self, id, err);
-  return rc == QP_FULL && qp__reserve_give(&f->reserve) ? qp__files_delete(self, id, err) : rc;
+  rc = qp__files_delete(self, id, erase, err);
+  return rc == QP_FULL && qp__reserve_give(&f->reserve) ? qp__files_delete(self, id, erase, err)
+                                                        : rc;
+}
+
+static enum qp_rc
+scrub(void *self, struct qp_err *err)
+{
+  struct qp__files *f = self;
+
+  return qp__journal_scrub(f->journal, err);
 }
 
 static enum qp_rc
@@ -878,5 +887,6 @@ const struct qp__driver qp__driver_files = {
   .context_renew = qp__files_renew,
   .context_held = qp__files_held,
   .context_release = qp__files_release,
+  .scrub = scrub,
   .mirror = qp__files_mirror,
 };

@@ -282,7 +282,7 @@ bool qp__old_name(const char *name, struct qp_uuid *id, bool *backup);
 enum qp_rc qp__files_mirror(void *self, struct qp__mirror *job, struct qp_err *err);
 
 /* remove.c: driver slots. */
-enum qp_rc qp__files_delete(void *self, const struct qp_uuid *id, struct qp_err *err);
+enum qp_rc qp__files_delete(void *self, const struct qp_uuid *id, bool erase, struct qp_err *err);
 enum qp_rc qp__files_revert(void *self, const struct qp_uuid *id, const char *from,
                             struct qp_err *err);
 

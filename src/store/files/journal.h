@@ -112,6 +112,8 @@ enum qp_rc qp__journal_checkpoint(struct qp__journal *j, struct qp_err *err);
 /* Returns when everything that was written below the root before the call is durable and no commit
  * that was staged before it will ever be replayed, however many come meanwhile. */
 enum qp_rc qp__journal_barrier(struct qp__journal *j, struct qp_err *err);
+/* The same, and the journal's files hold no bytes of those commits any more, durably. */
+enum qp_rc qp__journal_scrub(struct qp__journal *j, struct qp_err *err);
 /* Returns when no commit up to this number will ever be replayed, whatever else goes on: a commit
  * that only renames must not follow one that uses the same names. */
 enum qp_rc qp__journal_forget(struct qp__journal *j, uint64_t seq, struct qp_err *err);

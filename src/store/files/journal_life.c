@@ -237,6 +237,55 @@ run_background(void *arg)
   return NULL;
 }
 
+/* ---- wiping ---- */
+
+/* Frames that are under way are written before the end of their segment, and with the lock held no
+ * commit gets a place behind it. A segment that is on its way to become the spare is waited for. */
+enum qp_rc
+qp__journal_scrub(struct qp__journal *j, struct qp_err *err)
+{
+  struct qp_err cause;
+  enum qp_rc rc = qp__journal_barrier(j, err);
+  int sys = 0;
+
+  if (rc)
+    return rc;
+  (void)pthread_mutex_lock(&j->lock);
+  while ((j->checkpointing || j->preparing) && !j->poison)
+    (void)pthread_cond_wait(&j->turn, &j->lock);
+  rc = j->poison ? qp__journal_answer(j, err) : qp__journal_may_write(j, err);
+  for (size_t i = 0; i < j->live_count && !rc && !sys; i++)
+    sys = qp__segment_wipe(j->os, &j->live[i], j->live[i].size);
+  if (!rc && !sys && j->spare.fd >= 0)
+    sys = qp__segment_wipe(j->os, &j->spare, j->spare.size);
+  (void)pthread_mutex_unlock(&j->lock);
+  if (sys)
+    return qp__fail_sys(err, sys, "cannot overwrite what the journal held");
+  if (rc)
+    return rc;
+  sys = qp__syncfs(j->os, j->root);
+  if (!sys)
+    return QP_OK;
+  (void)qp__fail_sys(&cause, sys, "cannot sync the data directory");
+  qp__journal_poison(j, &cause, true);
+  return qp__journal_check(j, err);
+}
+
+/* At the end, when the journal is empty: what went through it shall not stay in its files. */
+static void
+wipe_last(struct qp__journal *j)
+{
+  char name[QP__SEGMENT_NAME_LEN];
+
+  if (j->poison || !qp__journal_is_empty(j) || qp__journal_may_write(j, NULL))
+    return;
+  (void)qp__segment_wipe(j->os, &j->live[0], j->live[0].stale);
+  if (j->spare.fd >= 0 && j->spare.stale) {
+    qp__segment_name(name, j->spare.number);
+    (void)j->os->unlinkat(j->os->self, j->dir, name, 0);
+  }
+}
+
 /* ---- open and close ---- */
 
 static enum qp_rc
@@ -348,6 +397,7 @@ qp__journal_close(struct qp__journal *j)
   if (j->options.background)
     (void)pthread_join(j->thread, NULL);
   (void)qp__journal_checkpoint(j, NULL); /* if it fails, the next open replays */
+  wipe_last(j);
   free_journal(j);
 }
 

@@ -30,7 +30,7 @@ copy_to_lost(struct qp__repack *r, const char *name, struct qp_err *err)
   if (!qp__repack_size(f, r->context, name))
     return QP_OK;
   qp__context_path(from, r->context, name);
-  (void)snprintf(to, sizeof(to), "lost/%lld-%.8s-%s", (long long)f->os->now_ms(f->os->self),
+  (void)snprintf(to, sizeof(to), "lost/%lld-%.36s-%s", (long long)f->os->now_ms(f->os->self),
                  r->context->path + strlen("contexts/"), base ? base + 1 : name);
   sys = in = qp__open(f->os, f->root, from, O_RDONLY | O_NOFOLLOW, 0);
   if (in >= 0)

@@ -226,6 +226,7 @@ clear_segments(const struct qp__os *os, int dir, const struct number_list *list,
     }
     out->last_number = list->numbers[i];
     if (!rc && out->segment.fd < 0 && s.size == segment_bytes) {
+      s.stale = out->replayed ? s.size : 0; /* nobody has counted what it held */
       out->segment = s;
       continue;
     }

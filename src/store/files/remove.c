@@ -5,13 +5,20 @@
  * place by a rename alone, so the journal first forgets every earlier commit that renamed a context
  * of this id. A deletion only renames to names that were never used before, and needs no such
  * care. */
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/err.h"
 #include "os/file.h"
+#include "os/names.h"
 #include "store/files/files.h"
+
+#define WIPE_CHUNK ((size_t)256 << 10)
+#define WIPE_DEPTH 16
 
 /* Everything that a context can have. */
 static const struct form {
@@ -31,7 +38,119 @@ struct removal {
   struct qp__txn txn;
   char names[FORMS][QP__TEMP_NAME_LEN];
   size_t count;
+  bool erase;
 };
+
+/* ---- erasing ---- */
+
+/* Overwrites a file with zeros, unless it has another name: a backup may have linked it. */
+static void
+wipe_file(const struct qp__os *os, int dir, const char *path, const char *zeros)
+{
+  int fd = qp__open(os, dir, path, O_WRONLY | O_NOFOLLOW | O_NONBLOCK, 0);
+  struct stat st;
+  int sys = fd < 0 ? fd : os->fstat(os->self, fd, &st);
+
+  if (!sys && S_ISREG(st.st_mode) && st.st_nlink == 1)
+    for (off_t at = 0; at < st.st_size && !sys; at += (off_t)WIPE_CHUNK) {
+      off_t left = st.st_size - at;
+
+      sys = qp__write_at(os, fd, zeros, left < (off_t)WIPE_CHUNK ? (size_t)left : WIPE_CHUNK, at);
+    }
+  qp__close(os, fd);
+}
+
+/* All files of a tree. What cannot be overwritten is removed nevertheless, and that is what counts:
+ * a failure here is none. */
+static void
+wipe_tree(const struct qp__os *os, int dir, const char *path, const char *zeros, int depth)
+{
+  struct qp__names names = { 0 };
+  char child[QP__PATH_MAX];
+  struct stat st;
+
+  if (depth > WIPE_DEPTH || os->fstatat(os->self, dir, path, &st))
+    return;
+  if (S_ISREG(st.st_mode))
+    wipe_file(os, dir, path, zeros);
+  if (!S_ISDIR(st.st_mode) || qp__names_read(os, dir, path, &names))
+    return;
+  for (size_t i = 0; i < names.count; i++) {
+    int n = snprintf(child, sizeof(child), "%s/%s", path, names.list[i].name);
+
+    if (n > 0 && (size_t)n < sizeof(child))
+      wipe_tree(os, dir, child, zeros, depth + 1);
+  }
+  qp__names_release(&names);
+}
+
+/* Removes what went, overwritten before. */
+static enum qp_rc
+erase_removed(struct removal *r, struct qp_err *err)
+{
+  struct qp__files *f = r->files;
+  char *zeros = qp__alloc0(1, WIPE_CHUNK);
+  int sys = 0;
+
+  for (size_t i = 0; i < r->count && zeros; i++)
+    wipe_tree(f->os, f->tmp, r->names[i], zeros, 0);
+  qp__free(zeros);
+  (void)qp__syncfs(f->os, f->root); /* what is written to a file that is removed never arrives */
+  for (size_t i = 0; i < r->count && !sys; i++) {
+    sys = qp__tree_remove(f->os, f->tmp, r->names[i]);
+    if (sys)
+      return qp__fail_sys(err, sys, "cannot remove 'tmp/%s'", r->names[i]);
+  }
+  return QP_OK;
+}
+
+/* Whether another context has an id that begins as this one. */
+static int
+is_namesake(void *arg, const char *name, unsigned char type)
+{
+  (void)type;
+  return strncmp(name, arg, 8) == 0;
+}
+
+/* Copies of damaged packs (mend.c). Their names had only the beginning of the context's id once:
+ * these go when no other context is meant. */
+static enum qp_rc
+erase_lost(struct qp__files *f, const char *id, struct qp_err *err)
+{
+  struct qp__names names = { 0 };
+  char path[QP__PATH_MAX];
+  char begin[9];
+  int sys = qp__names_read(f->os, f->root, "lost", &names);
+  enum qp_rc rc = QP_OK;
+  int others = -1;
+
+  if (sys)
+    return sys == -ENOENT ? QP_OK : qp__fail_sys(err, sys, "cannot list 'lost'");
+  (void)snprintf(begin, sizeof(begin), "%.8s", id);
+  for (size_t i = 0; i < names.count && !sys; i++) {
+    const char *owner = strchr(names.list[i].name, '-');
+    bool whole = owner && strncmp(owner + 1, id, strlen(id)) == 0;
+
+    if (!owner || strncmp(owner + 1, begin, 8) != 0 || owner[9] != '-')
+      continue;
+    if (!whole && others < 0)
+      others = f->os->listdir(f->os->self, f->root, "contexts", is_namesake, begin) != 0;
+    if (!whole && others) {
+      qp__log(&f->log, QP_LOG_WARN, "files",
+              "'lost/%s' may be of the context %s or of another one, and stays", names.list[i].name,
+              id);
+      continue;
+    }
+    (void)snprintf(path, sizeof(path), "lost/%s", names.list[i].name);
+    sys = qp__tree_remove(f->os, f->root, path);
+    if (sys)
+      rc = qp__fail_sys(err, sys, "cannot remove '%s'", path);
+  }
+  qp__names_release(&names);
+  return rc;
+}
+
+/* ---- the commit ---- */
 
 static enum qp_rc
 add_rename(struct removal *r, const char *from, const char *to, unsigned flags, struct qp_err *err)
@@ -73,6 +192,8 @@ commit(struct removal *r, const struct qp_uuid *id, struct qp_err *err)
     return rc;
   rc = qp__files_commit(f, &r->txn, err);
   qp__fresh_settle(f, id, rc ? 0 : r->txn.seq);
+  if (r->erase)
+    return rc ? rc : erase_removed(r, err);
   for (size_t i = 0; i < r->count && !rc; i++)
     if (qp__tree_remove(f->os, f->tmp, r->names[i]))
       qp__log(&f->log, QP_LOG_WARN, "files",
@@ -81,10 +202,10 @@ commit(struct removal *r, const struct qp_uuid *id, struct qp_err *err)
 }
 
 enum qp_rc
-qp__files_delete(void *self, const struct qp_uuid *id, struct qp_err *err)
+qp__files_delete(void *self, const struct qp_uuid *id, bool erase, struct qp_err *err)
 {
   struct qp__files *f = self;
-  struct removal r = { .files = f };
+  struct removal r = { .files = f, .erase = erase };
   char path[QP__PATH_MAX];
   char text[QP_UUID_TEXT];
   bool any = false;
@@ -109,6 +230,8 @@ qp__files_delete(void *self, const struct qp_uuid *id, struct qp_err *err)
     rc = qp__fail(err, QP_NOTFOUND, "there is no context %s", qp_uuid_text(id, text));
   if (!rc)
     rc = commit(&r, id, err);
+  if (!rc && erase)
+    rc = erase_lost(f, qp_uuid_text(id, text), err);
   qp__txn_release(&r.txn);
   return rc;
 }

@@ -113,18 +113,20 @@ write_header(const struct qp__os *os, struct qp__segment *s, struct qp_err *err)
     return qp__fail_sys(err, rc, "cannot write the header of journal segment %llu",
                         (unsigned long long)s->number);
   memcpy(s->key, key, sizeof(key));
+  if (s->stale < s->end)
+    s->stale = s->end;
   s->end = QP__SEGMENT_START;
   s->last_seq = 0;
   return QP_OK;
 }
 
 static int
-fill_with_zeros(const struct qp__os *os, int fd, uint64_t size)
+fill_with_zeros(const struct qp__os *os, int fd, uint64_t from, uint64_t size)
 {
   char *zeros = qp__alloc0(1, ZERO_CHUNK);
   int rc = zeros ? 0 : -ENOMEM;
 
-  for (uint64_t at = 0; !rc && at < size; at += ZERO_CHUNK) {
+  for (uint64_t at = from; !rc && at < size; at += ZERO_CHUNK) {
     size_t n = size - at < ZERO_CHUNK ? (size_t)(size - at) : ZERO_CHUNK;
 
     rc = qp__write_at(os, fd, zeros, n, (off_t)at);
@@ -146,7 +148,7 @@ qp__segment_create(const struct qp__os *os, int dir, uint64_t number, uint64_t s
   s.fd = qp__open(os, dir, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
   if (s.fd < 0)
     return qp__fail_sys(err, s.fd, "cannot create journal segment '%s'", name);
-  sys = fill_with_zeros(os, s.fd, size);
+  sys = fill_with_zeros(os, s.fd, 0, size);
   if (!sys)
     sys = qp__fsync(os, s.fd);
   if (!sys)
@@ -186,6 +188,16 @@ qp__segment_reset(const struct qp__os *os, struct qp__segment *s, struct qp_err 
   /* The new key is what counts; this spares every reader to come the hashing of a stale frame. */
   (void)qp__write_at(os, s->fd, nothing, sizeof(nothing), QP__SEGMENT_START);
   return write_header(os, s, err);
+}
+
+int
+qp__segment_wipe(const struct qp__os *os, struct qp__segment *s, uint64_t to)
+{
+  int rc = s->end < to ? fill_with_zeros(os, s->fd, s->end, to < s->size ? to : s->size) : 0;
+
+  if (!rc && s->stale <= to)
+    s->stale = 0;
+  return rc;
 }
 
 static enum qp_rc

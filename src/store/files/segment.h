@@ -12,6 +12,7 @@
  *     the first frame goes into it: so a sync writes no file metadata.
  * (2) A segment is used again: first it gets a new key, so that its old frames match no more, then
  *     a new name.
+ *     Their bytes stay until new frames cover them, or qp__segment_wipe is called.
  * (3) The first frame that does not match ends the segment.
  * (4) session and base are 0, or written when a running journal empties its last segment in place:
  *     the random number of that journal, and the number of its last commit. A reader that follows
@@ -31,6 +32,7 @@ struct qp__segment {
   uint64_t size;
   uint64_t end;      /* where the next frame goes */
   uint64_t last_seq; /* of its last frame, 0: none */
+  uint64_t stale;    /* between `end` and here there may be bytes of frames that were forgotten */
   uint64_t session;  /* rule (4) */
   uint64_t base;
   uint8_t key[16];
@@ -51,6 +53,9 @@ enum qp_rc qp__segment_create(const struct qp__os *os, int dir, uint64_t number,
 int qp__segment_rename(const struct qp__os *os, int dir, struct qp__segment *s, uint64_t number);
 /* A new key in place, durably: all its frames are forgotten. */
 enum qp_rc qp__segment_reset(const struct qp__os *os, struct qp__segment *s, struct qp_err *err);
+
+/* Overwrites what is behind its last frame up to `to` with zeros; not synced. -errno. */
+int qp__segment_wipe(const struct qp__os *os, struct qp__segment *s, uint64_t to);
 
 /* Opens and reads the header. QP_CORRUPT: no valid one (a segment that was never used, or torn). */
 enum qp_rc qp__segment_open(const struct qp__os *os, int dir, uint64_t number, bool writable,

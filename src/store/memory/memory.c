@@ -195,7 +195,7 @@ create_context(void *self, const struct qp_uuid *id, struct qp_bytes meta, struc
 }
 
 static enum qp_rc
-delete_context(void *self, const struct qp_uuid *id, struct qp_err *err)
+delete_context(void *self, const struct qp_uuid *id, bool erase, struct qp_err *err)
 {
   struct qp__memory *m = self;
   struct qp__mem_context **at;
@@ -203,6 +203,7 @@ delete_context(void *self, const struct qp_uuid *id, struct qp_err *err)
   char text[QP_UUID_TEXT];
   char dir[64];
 
+  (void)erase;
   (void)snprintf(dir, sizeof(dir), "contexts/%s", qp_uuid_text(id, text));
   (void)pthread_mutex_lock(&m->lock);
   at = qp__mem_find(m, id);

@@ -1,0 +1,136 @@
+/* erase.c - see erase.h. */
+#include "store/erase.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "os/file.h"
+#include "os/names.h"
+#include "store/catalogue.h"
+#include "store/session_int.h"
+
+#define DIR "journal"
+#define SUFFIX ".erase"
+#define PATH_LEN 128
+
+static void
+path_of(const char *name, char out[PATH_LEN])
+{
+  (void)snprintf(out, PATH_LEN, DIR "/%s" SUFFIX, name);
+}
+
+/* Whether the store has files at all. */
+static bool
+has_files(const struct qp_store *s)
+{
+  return s->driver->directory && s->driver->scrub;
+}
+
+enum qp_rc
+qp__erase_begin(struct qp_store *s, const char *name, bool *again, struct qp_err *err)
+{
+  const struct qp_bytes nothing = { "", 0 };
+  char path[PATH_LEN];
+  int root;
+  int dir;
+  int sys;
+
+  *again = false;
+  if (!has_files(s))
+    return QP_OK;
+  root = s->driver->directory(s->self);
+  path_of(name, path);
+  sys = qp__file_create(s->os, root, path, nothing);
+  *again = sys == -EEXIST;
+  if (sys && !*again)
+    return qp__fail_sys(err, sys, "cannot make '%s'", path);
+  dir = qp__open(s->os, root, DIR, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
+  sys = dir < 0 ? dir : qp__fsync(s->os, dir);
+  qp__close(s->os, dir);
+  return sys ? qp__fail_sys(err, sys, "cannot sync '" DIR "'") : QP_OK;
+}
+
+/* Step 3 without the end. The index of sessions is first: it is rewritten through the journal. */
+static enum qp_rc
+clean(struct qp_store *s, struct qp_err *err)
+{
+  enum qp_rc rc = qp__session_index_erase(s, err);
+  int sys;
+
+  if (!rc)
+    rc = qp__catalogue_erase(s->catalogue, err);
+  if (!rc)
+    rc = s->driver->scrub(s->self, err);
+  if (rc)
+    return rc;
+  sys = qp__syncfs(s->os, s->driver->directory(s->self));
+  return sys ? qp__fail_sys(err, sys, "cannot sync the data directory") : QP_OK;
+}
+
+/* A file that comes back after a power cut costs a cleaning and does no harm: it is not synced. */
+static void
+forget(struct qp_store *s, const char *name)
+{
+  char path[PATH_LEN];
+
+  path_of(name, path);
+  (void)s->os->unlinkat(s->os->self, s->driver->directory(s->self), path, 0);
+}
+
+enum qp_rc
+qp__erase_end(struct qp_store *s, const char *name, bool again, enum qp_rc deleted,
+              struct qp_err *err)
+{
+  struct qp_err why = { QP_OK, "" };
+  enum qp_rc rc = deleted == QP_NOTFOUND && again ? QP_OK : deleted;
+
+  if (!has_files(s))
+    return rc;
+  if (!rc) {
+    rc = clean(s, &why);
+    if (rc)
+      return qp__fail(err, rc,
+                      "it is deleted, but its text could not be erased everywhere, and the next "
+                      "start tries that again: %.160s",
+                      why.msg);
+  }
+  if (!rc || rc == QP_NOTFOUND)
+    forget(s, name);
+  return rc;
+}
+
+void
+qp__erase_resume(struct qp_store *s)
+{
+  struct qp__names names = { 0 };
+  struct qp_err err = { QP_OK, "" };
+  enum qp_rc rc = QP_OK;
+  bool any = false;
+
+  if (!has_files(s) || s->readonly ||
+      qp__names_read(s->os, s->driver->directory(s->self), DIR, &names))
+    return;
+  for (size_t i = 0; i < names.count && !rc; i++) {
+    char *end = strstr(names.list[i].name, SUFFIX);
+
+    if (!end || end[strlen(SUFFIX)])
+      continue;
+    if (!any)
+      rc = clean(s, &err);
+    any = true;
+    *end = 0;
+    if (!rc)
+      forget(s, names.list[i].name);
+  }
+  qp__names_release(&names);
+  if (rc)
+    qp__log(&s->log, QP_LOG_WARN, "erase",
+            "text that was deleted could not be erased everywhere yet, and the next start tries "
+            "again: %s",
+            err.msg);
+  else if (any)
+    qp__log(&s->log, QP_LOG_INFO, "erase", "finished erasing what was deleted before a crash");
+}

@@ -1,0 +1,29 @@
+/* erase.h - deleting so that no file of the store holds what was deleted any more.
+ *
+ * A deletion makes something invisible and removes its files. Its text may still be where things of
+ * several owners are: in the journal, the catalogue, the index of sessions. Erasing cleans these
+ * too, whole, whoever they are of, and returns when that is done and durable:
+ *
+ *   1. journal/{name}.erase, an empty file, says that this is to be done. It is durable before
+ *   2. the deletion is committed.
+ *   3. The places are cleaned; then the file goes.
+ *
+ * A start that finds such a file does step 3 again. So after a crash either the deletion was not
+ * committed, and all is as before, or the erasing is completed by the next start of a writer. */
+#ifndef QP_STORE_ERASE_H
+#define QP_STORE_ERASE_H
+
+#include "store/context_int.h"
+
+#define QP__ERASE_NAME 48 /* of the file, without ".erase" */
+
+/* Step 1. *again: the file was there, from an attempt that was not completed. */
+enum qp_rc qp__erase_begin(struct qp_store *s, const char *name, bool *again, struct qp_err *err);
+/* After step 2 has ended with `deleted`: step 3, or the answer to the caller. That there was
+ * nothing to delete is fine when the attempt before has deleted it. */
+enum qp_rc qp__erase_end(struct qp_store *s, const char *name, bool again, enum qp_rc deleted,
+                         struct qp_err *err);
+/* At the start of a writer. What cannot be done is logged, and done by the next start. */
+void qp__erase_resume(struct qp_store *s);
+
+#endif
