@@ -478,11 +478,13 @@ qp__branches_decode(const char *what, json_t *branches, struct qp__meta *m, stru
   return QP_OK;
 }
 
-/* `value` NULL: null. */
+#define NEXT ",\n      " /* a field of a branch, in metadata.json */
+
+/* `key` with all that stands between the value before and this one. NULL: null. */
 static void
 write_field(struct qp__buf *out, const char *key, const char *value)
 {
-  (void)qp__buf_addf(out, ",\n      \"%s\": ", key);
+  (void)qp__buf_add_str(out, key);
   if (value)
     (void)qp__json_write_string(out, value, strlen(value));
   else
@@ -502,10 +504,11 @@ write_branch(struct qp__buf *out, const struct qp__branch_def *b)
   (void)qp__buf_add_str(out, ": {\n      \"name\": ");
   (void)qp__json_write_string(out, b->name, n);
   qp__time_format(time, b->created_at);
-  write_field(out, "system_prompt_id", b->system_prompt_id);
-  write_field(out, "user_prompt", b->user_prompt);
-  write_field(out, "created_at", time);
-  write_field(out, "base", qp_uuid_is_none(&b->base) ? NULL : qp_uuid_text(&b->base, base));
+  write_field(out, NEXT "\"system_prompt_id\": ", b->system_prompt_id);
+  write_field(out, NEXT "\"user_prompt\": ", b->user_prompt);
+  write_field(out, NEXT "\"created_at\": ", time);
+  write_field(out,
+              NEXT "\"base\": ", qp_uuid_is_none(&b->base) ? NULL : qp_uuid_text(&b->base, base));
   json_object_foreach (b->extra, key, value)
     qp__field_write(out, false, key, value, 3);
   (void)qp__buf_add_str(out, "\n    }");
