@@ -366,7 +366,6 @@ start_daemon(struct qp__http *http, struct qp__listener *l, const struct qp__htt
                         : limit_connections(http, o->connections ? o->connections : CONNECTIONS);
   unsigned tls = settings->tls && !qp__listener_is_unix(l) ? MHD_USE_TLS : 0;
 
-  http->timeout_s = settings->timeout_s;
   l->daemon = MHD_start_daemon(
       MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG | tls, 0, NULL,
       NULL, handle, http, MHD_OPTION_EXTERNAL_LOGGER, pass_log, http, MHD_OPTION_LISTEN_SOCKET,
@@ -526,6 +525,7 @@ qp__http_start(const struct qp__http_options *options, struct qp__http **out, st
   http->log_arg = options->log_arg;
   http->started_ms = qp__clock_wall_ms();
   rc = use_settings(http, options, err);
+  http->timeout_s = rc ? 0 : qp__http_settings(http)->timeout_s;
   if (!rc)
     rc = qp__keys_open(&qp__os_posix, options->data, http->log, http->log_arg, &http->keys, err);
   if (!rc)
