@@ -249,6 +249,16 @@ copy_store(struct backup *b, struct qp_err *err)
   return rc ? rc : complete(b, err);
 }
 
+/* What waits for a context that could not be written is kept out of the way while the copy is
+ * checked: a look at it would carry it out, into files that an older backup may share. */
+static enum qp_rc
+move_held(struct backup *b, const char *from, const char *to, struct qp_err *err)
+{
+  int sys = b->os->renameat(b->os->self, b->mirror.to, from, b->mirror.to, to, 0);
+
+  return sys && sys != -ENOENT ? qp__fail_sys(err, sys, "cannot complete the copy") : QP_OK;
+}
+
 static enum qp_rc
 check_copy(struct backup *b, struct qp_err *err)
 {
@@ -333,7 +343,11 @@ make_backup(struct backup *b, struct qp_err *err)
   if (!rc)
     rc = copy_store(b, err);
   if (!rc)
+    rc = move_held(b, "journal", "tmp", err);
+  if (!rc)
     rc = check_copy(b, err);
+  if (!rc)
+    rc = move_held(b, "tmp", "journal", err);
   if (!rc)
     rc = qp__manifest_write(b->os, b->partial, &b->watch, &b->info, err);
   b->info.finished_at = b->os->now_ms(b->os->self);

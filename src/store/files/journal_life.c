@@ -36,6 +36,8 @@ qp__journal_release(struct qp__journal *j, const char *id, struct qp_err *err)
       (void)pthread_cond_wait(&j->turn, &j->lock);
   }
   rc = held && j->poison ? qp__journal_answer(j, err) : QP_OK;
+  if (held)
+    qp__gate_enter(&j->gate, &j->lock); /* a backup must not see half of it */
   (void)pthread_mutex_unlock(&j->lock);
   if (held && !rc)
     rc = qp__aside_carry_out(j->os, j->root, j->applier.tmp, j->dir, id, err);
@@ -55,6 +57,11 @@ qp__journal_release(struct qp__journal *j, const char *id, struct qp_err *err)
     (void)pthread_mutex_lock(&j->lock);
     qp__aside_forget(&j->held, id);
     atomic_store(&j->held_count, (unsigned)j->held.count);
+    (void)pthread_mutex_unlock(&j->lock);
+  }
+  if (held) {
+    (void)pthread_mutex_lock(&j->lock);
+    qp__gate_leave(&j->gate);
     (void)pthread_mutex_unlock(&j->lock);
   }
   (void)pthread_mutex_unlock(&j->release_lock);

@@ -6,9 +6,13 @@
  * are copied. No commit is under way in the pause, so the copy is exactly what the last commit
  * before it left. A pause during which a commit came nevertheless does not count.
  *
- * Not copied: journal/ and tmp/ (no commit is open), the catalogue (it is made again), locks, links
- * and whatever else is not ours. keys.json and quipu.conf change without commits, each by a rename:
- * they are copied in the pause.
+ * What waits for a context that cannot be written (aside.h) is copied too, to the same place: who
+ * opens the copy carries it out. A context for which something waited when it was last looked is
+ * compared as a whole in the pause, because it is carried out without a commit.
+ *
+ * Not copied: the rest of journal/ and tmp/ (no commit is open), the catalogue (it is made again),
+ * locks, links and whatever else is not ours. keys.json and quipu.conf change without commits, each
+ * by a rename: they are copied in the pause.
  *
  * Times: a copy has the time of its source. A file whose copy has the same size and time is the
  * same, unless it may have changed again within the same tick of the clock: a time that is not
@@ -26,6 +30,7 @@
 #include "base/err.h"
 #include "os/file.h"
 #include "os/names.h"
+#include "store/files/aside.h"
 #include "store/files/files.h"
 #include "store/files/guard.h"
 #include "store/files/pause.h"
@@ -58,6 +63,7 @@ struct mirror {
   size_t dirty_cap;
   bool no_clone;
   char *piece;
+  struct qp__aside_list held; /* contexts for which something waited */
 };
 
 /* ---- changed paths ---- */
@@ -126,10 +132,27 @@ free_paths(char **list, size_t n)
 }
 
 static enum qp_rc
+find_held(struct mirror *m, struct qp__aside_list *list, struct qp_err *err)
+{
+  int dir = qp__open(m->os, m->files->root, "journal", O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
+  enum qp_rc rc;
+
+  if (dir == -ENOENT)
+    return QP_OK;
+  if (dir < 0)
+    return qp__fail_sys(err, dir, "cannot open 'journal'");
+  rc = qp__aside_scan(m->os, dir, list, err);
+  qp__close(m->os, dir);
+  return rc;
+}
+
+static enum qp_rc
 poll_now(struct mirror *m, struct qp_err *err)
 {
+  enum qp_rc rc = find_held(m, &m->held, err);
+
   m->polled = m->os->mono_ms(m->os->self);
-  return qp__jtail_poll(&m->tail, err);
+  return rc ? rc : qp__jtail_poll(&m->tail, err);
 }
 
 /* Reads the journal often enough that the writer cannot empty it unread, as far as possible. */
@@ -436,6 +459,24 @@ copy_single(struct mirror *m, const char *name, struct qp_err *err)
   return S_ISREG(st.st_mode) ? copy_file(m, name, err) : QP_OK;
 }
 
+/* What waits now. */
+static enum qp_rc
+copy_held(struct mirror *m, struct qp_err *err)
+{
+  struct qp__aside_list now = { 0 };
+  char path[64];
+  enum qp_rc rc = drop(m, "journal", err);
+
+  if (!rc)
+    rc = find_held(m, &now, err);
+  for (size_t i = 0; i < now.count && !rc; i++) {
+    (void)snprintf(path, sizeof(path), "journal/%s.held", now.v[i].id);
+    rc = copy_file(m, path, err);
+  }
+  qp__aside_release(&now);
+  return rc;
+}
+
 static enum qp_rc
 drop_guarded(void *arg, const char *path, struct qp_err *err)
 {
@@ -466,6 +507,7 @@ static enum qp_rc
 copy_rest(struct mirror *m, bool whatever, bool *done, struct qp_err *err)
 {
   enum qp__journal_state state;
+  char path[64];
   uint64_t frames;
   enum qp_rc rc = poll_now(m, err);
 
@@ -480,6 +522,12 @@ copy_rest(struct mirror *m, bool whatever, bool *done, struct qp_err *err)
   if (m->tail.gap && !whatever)
     return QP_OK;
   frames = m->tail.frames;
+  for (size_t i = 0; i < m->held.count && !rc; i++) {
+    (void)snprintf(path, sizeof(path), "contexts/%s", m->held.v[i].id);
+    rc = note_change(m, path, err);
+  }
+  if (rc)
+    return rc;
   if (m->tail.gap) {
     m->tail.gap = false;
     rc = copy_all(m, err);
@@ -488,6 +536,8 @@ copy_rest(struct mirror *m, bool whatever, bool *done, struct qp_err *err)
   }
   for (size_t i = 0; i < COUNT(singles) && !rc; i++)
     rc = copy_single(m, singles[i], err);
+  if (!rc)
+    rc = copy_held(m, err);
   if (!rc)
     rc = drop_uncommitted(m, err);
   if (!rc)
@@ -551,6 +601,7 @@ qp__files_mirror(void *self, struct qp__mirror *job, struct qp_err *err)
   qp__jtail_init(&m.tail, f->os, f->root, note_change, &m);
   rc = copy_until_done(&m, err);
   qp__jtail_release(&m.tail);
+  qp__aside_release(&m.held);
   free_paths(m.dirty, m.dirty_count);
   qp__free(m.piece);
   return rc;
