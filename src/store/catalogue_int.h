@@ -154,26 +154,31 @@ struct qp__catalogue {
   bool no_file;              /* catalogue.db is of no use to this process */
   bool alone;                /* main has the file for itself: no other connection can open it */
   bool complained;           /* that the file cannot be written was logged */
+  bool trusted;              /* the rows of main are right, but for what is named as behind */
+  bool needs_pass;           /* all contexts must be compared before the rows are right */
+  bool compare_due;          /* … or should be, in the background */
+  bool merging;              /* the full text is being merged, because of `dropped` */
   struct qp__cat_db main;    /* catalogue.db, if it can be used */
   struct qp__cat_db over;    /* the overlay, if it is in use */
   struct qp__cat_db *into;   /* the one of them that is brought up to date */
   struct qp__cat_set hidden; /* contexts whose rows are in the overlay, or nowhere */
-  bool trusted;              /* the rows of main are right, but for what is named as behind */
-  bool needs_pass;           /* all contexts must be compared before the rows are right */
-  bool compare_due;          /* … or should be, in the background */
   struct qp_uuid *taken;     /* contexts that are to be looked at */
   size_t taken_count, taken_cap;
   struct qp__cat_dirs dirs; /* as main knows them */
   uint64_t listed;          /* contexts that the last comparison found */
   uint64_t finished;        /* contexts that were brought up to date, text and all */
   size_t dropped;           /* messages whose text has gone since the index was last merged */
-  bool merging;             /* … which goes on */
 
   /* Marks, readers and the thread: under lock. */
   pthread_mutex_t lock;
   pthread_cond_t wake;
   struct qp__cat_set marks;
-  bool all; /* marks were lost: every context may have changed */
+  bool all;       /* marks were lost: every context may have changed */
+  bool broken;    /* some contexts cannot be opened, and are tried again each time */
+  bool looked;    /* it is known whether there is a catalogue.db */
+  bool following; /* the database is in use: keep it up to date in the background */
+  bool stopping;
+  bool started;
   enum qp__cat_ready ready;
   uint64_t version; /* marks and other files so far: who has it has seen all that was committed */
   struct qp__cat_page *pages[QP__CAT_PAGES]; /* or NULL */
@@ -181,16 +186,11 @@ struct qp__catalogue {
   struct qp__cat_reader *readers;            /* that nobody uses now */
   size_t reader_count;
   uint64_t generation;       /* grows when the file is another */
-  bool broken;               /* some contexts cannot be opened, and are tried again each time */
-  bool looked;               /* it is known whether there is a catalogue.db */
-  bool following;            /* the database is in use: keep it up to date in the background */
   int behind;                /* catalogue.behind, or -1 */
   off_t behind_end;          /* of it */
   struct qp__cat_set noted;  /* that it names, as far as this process knows */
   unsigned changing;         /* contexts that were noted and will be marked */
   struct qp__cat_dirs first; /* as the directories were before this process changed them */
-  bool stopping;
-  bool started;
   pthread_t thread;
 };
 

@@ -131,24 +131,24 @@ struct qp__fctx {
   char path[QP__CTX_PATH_LEN];
   uint64_t generation; /* of index.json, once all that is staged is applied */
   uint64_t json_bytes;
-  uint64_t log_bytes; /* where the next line of index.log goes */
-  bool folding;
+  uint64_t log_bytes;                /* where the next line of index.log goes */
   struct qp__buf fold_tail;          /* lines staged since the fold began */
   char fold_name[QP__TEMP_NAME_LEN]; /* of the new index.json in tmp/, or "" */
   uint64_t fold_bytes;
-  bool fold_void;              /* what it began with is no longer so: it comes to nothing */
   struct qp__buf fold_content; /* of the new index.json where the journal needs it, or empty */
   char guard
       [QP__TEMP_NAME_LEN]; /* of the batch that is prepared and not yet staged, or "" (guard.h) */
   uint8_t *dir_ready;      /* per directory of the tree: it is known to exist */
   size_t dir_ready_count;
-  bool events_ready; /* so is its directory of events */
   struct qp__finds finds;
-  bool thorough;             /* loaded by a check: see struct qp__problems */
   struct qp__legacy *old;    /* the source of a context in an old format, or NULL */
   struct qp__legacy *backup; /* what it was migrated from, once it was asked for (old_lock) */
+  size_t backup_at;          /* where the last message was found in it */
+  bool folding;
+  bool fold_void;    /* what the fold began with is no longer so: it comes to nothing */
+  bool events_ready; /* its directory of events is known to exist */
+  bool thorough;     /* loaded by a check: see struct qp__problems */
   bool backup_tried;
-  size_t backup_at; /* where the last message was found in it */
 };
 
 /* A new name in tmp/. */

@@ -462,8 +462,9 @@ enum qp_rc
 qp__index_apply(const struct qp__os *os, int root, const char *dir, struct qp__image *image,
                 uint8_t *marks, struct qp__index_report *report, struct qp_err *err)
 {
-  struct qp__index_reader r = { .image = image, .report = report, .again = true, .marks = marks };
+  struct qp__index_reader r = { .image = image, .report = report, .again = true };
 
+  r.marks = marks;
   return read_both(&r, os, root, dir, err);
 }
 
