@@ -57,8 +57,8 @@ run_rm(struct cli *cli, const struct cli_args *args, struct qp_err *err)
   if (rc)
     return rc;
   if (cli->json)
-    return cli_put_json(json_pack("{s:o, s:b, s:b}", "id", cli_json_uuid(&id), "deleted", 1,
-                                  "erased", args->values[OPT_ERASE] != NULL),
+    return cli_put_json(json_pack("{s:o, s:b}", "id", cli_json_uuid(&id),
+                                  args->values[OPT_ERASE] ? "erased" : "deleted", 1),
                         err);
   printf("%s %s\n", args->values[OPT_ERASE] ? "erased" : "deleted", qp_uuid_text(&id, text));
   return QP_OK;

@@ -402,7 +402,7 @@ remove_session(struct cli *cli, const struct cli_args *args, struct qp_err *err)
   if (rc)
     return rc;
   if (cli->json)
-    return cli_put_json(json_pack("{s:s, s:b, s:b}", "id", id, "deleted", 1, "erased", erase), err);
+    return cli_put_json(json_pack("{s:s, s:b}", "id", id, erase ? "erased" : "deleted", 1), err);
   fputs(erase ? "erased " : "deleted ", stdout);
   cli_put_word(stdout, id);
   putchar('\n');
