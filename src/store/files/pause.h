@@ -39,8 +39,8 @@ void qp__gate_init(struct qp__gate *g, const struct qp__os *os, int root, int tm
                    const struct qp__log *log);
 void qp__gate_release(struct qp__gate *g);
 /* Before anything is written to the files: waits while a backup has the gate. Both are called with
- * `lock` held, which enter gives up while it waits; one thread enters at a time. */
-void qp__gate_enter(struct qp__gate *g, pthread_mutex_t *lock);
+ * `mutex` held, which enter gives up while it waits; one thread enters at a time. */
+void qp__gate_enter(struct qp__gate *g, pthread_mutex_t *mutex);
 void qp__gate_leave(struct qp__gate *g);
 
 /* ---- the backup's side ---- */
