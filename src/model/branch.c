@@ -509,8 +509,9 @@ write_branch(struct qp__buf *out, const struct qp__branch_def *b)
   write_field(out, NEXT "\"created_at\": ", time);
   write_field(out,
               NEXT "\"base\": ", qp_uuid_is_none(&b->base) ? NULL : qp_uuid_text(&b->base, base));
-  json_object_foreach (b->extra, key, value)
+  json_object_foreach (b->extra, key, value) {
     qp__field_write(out, false, key, value, 3);
+  }
   (void)qp__buf_add_str(out, "\n    }");
 }
 

@@ -251,9 +251,10 @@ qp__field_add_rest(json_t *object, json_t *rest)
   const char *key;
   json_t *value;
 
-  json_object_foreach (rest, key, value)
+  json_object_foreach (rest, key, value) {
     if (json_object_set_nocheck(object, key, value))
       return -1;
+  }
   return 0;
 }
 
