@@ -500,7 +500,9 @@ qp__cat_remove(struct qp__catalogue *cat, struct qp_err *err)
   qp__cat_close(cat);
   if (!cat->where || s->readonly)
     return QP_OK;
+  (void)pthread_mutex_lock(&cat->lock);
   qp__cat_forget_behind(cat);
+  (void)pthread_mutex_unlock(&cat->lock);
   for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
     int sys = s->os->unlinkat(s->os->self, s->driver->directory(s->self), names[i], 0);
 
