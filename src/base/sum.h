@@ -37,7 +37,7 @@ void qp__sum_close(struct qp__buf *out, size_t start);
 enum qp__sum_state {
   QP__SUM_RIGHT,
   QP__SUM_NONE,  /* the object has no sum: an older program wrote it */
-  QP__SUM_WRONG, /* it has another one, or one that is none */
+  QP__SUM_WRONG, /* the checksum differs, or is malformed */
 };
 /* Takes the sum out of an object and says whether it is right. QP_NOMEM. */
 enum qp_rc qp__sum_take(json_t *object, enum qp__sum_state *out, struct qp_err *err);

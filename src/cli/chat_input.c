@@ -41,7 +41,7 @@ struct chat_input {
   bool pastes;  /* the terminal can tell what is pasted */
   char *pasted; /* text of several lines: the editor has `mark` in its place … */
   size_t pasted_len;
-  char mark[HELD_MAX]; /* … "[pasted 3 lines]"; "": there is none */
+  char mark[HELD_MAX]; /* … "[pasted 3 lines]"; "": nothing is pasted */
   char *text;          /* the whole line */
   size_t len, cap;
 };

@@ -326,7 +326,7 @@ cli_chat_enter(struct chat *chat, const struct qp_uuid *id, struct qp_err *err)
   return settle(chat, false, err);
 }
 
-/* The conversation that was changed last; none when there is none. */
+/* The conversation that was changed last; *id stays none when the store is empty. */
 static enum qp_rc
 find_newest(struct chat *chat, struct qp_uuid *id, struct qp_err *err)
 {
