@@ -315,7 +315,7 @@ cli_http_ask(struct chat_http *http, const char *method, const char *path, const
   else if (out) {
     value = cli_chat_json(answer.data ? answer.data : "", answer.len);
     if (!json_is_object(value))
-      rc = cli_fail(err, QP_IO, "%.150s sent an answer that is not from a quipu server", http->name);
+      rc = cli_fail(err, QP_IO, "%.150s is not a quipu server: it sent no JSON object", http->name);
     else
       *out = json_incref(value);
   }
