@@ -28,7 +28,7 @@ all: deps-build build/build.ninja ## build build/quipu, build/libquipu.so and bu
 run: all ## build, then serve ./data at http://127.0.0.1:7878, with tools that work in ./work
 	@mkdir -p work && build/quipu serve --workspace work
 
-tour: all ## build, then take the tour of README.md in ./data
+tour: all ## build, then run the first section of docs/tour.md in ./data
 	@tools/tour
 
 test: deps-test build/.with-tests ## run every test; QUIPU_TEST_LONG=1 for the long forms

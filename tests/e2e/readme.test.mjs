@@ -1,4 +1,5 @@
-// README.md tells the truth: its tour runs and prints what it says, its program compiles, its tables agree.
+// README.md, docs/tour.md, docs/library.md and docs/errors.md agree with the program: their commands print what
+// the pages show, the C program compiles, the tables are those of the code.
 
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
@@ -8,19 +9,21 @@ import path from 'node:path';
 import test from 'node:test';
 import { build, environment, ids, jsonLines, lines, ok, tempDir } from './helper.mjs';
 
-const readme = fs.readFileSync('README.md', 'utf8');
+const pages = ['README.md', ...fs.readdirSync('docs').filter((name) => name.endsWith('.md')).map((name) => `docs/${name}`)];
+const read = (page) => fs.readFileSync(page, 'utf8');
 
-function section(title) {
-  const from = readme.indexOf(`\n## ${title}\n`);
-  assert.ok(from >= 0, `README.md has a section ${title}`);
-  const to = readme.indexOf('\n## ', from + 1);
-  return readme.slice(from, to < 0 ? undefined : to);
+function section(page, title) {
+  const text = read(page);
+  const from = text.indexOf(`\n## ${title}\n`);
+  assert.ok(from >= 0, `${page} has a section ${title}`);
+  const to = text.indexOf('\n## ', from + 1);
+  return text.slice(from, to < 0 ? undefined : to);
 }
 
-// The blocks of a section: commands, and what they print when the README shows it.
-function sectionBlocks(title) {
+// The blocks of a section: commands, and their output when the page shows it.
+function sectionBlocks(page, title) {
   const blocks = [];
-  for (const [, kind, text] of section(title).matchAll(/^```(\w+)\n([^]*?)^```$/gm)) {
+  for (const [, kind, text] of section(page, title).matchAll(/^```(\w+)\n([^]*?)^```$/gm)) {
     if (kind === 'sh') blocks.push({ commands: text });
     else blocks.at(-1).output = text;
   }
@@ -29,7 +32,7 @@ function sectionBlocks(title) {
 
 // The first block of the tour sets the path up and is left out.
 function tourBlocks() {
-  const blocks = sectionBlocks('Five minutes');
+  const blocks = sectionBlocks('docs/tour.md', 'Five minutes');
   assert.match(blocks[0].commands, /^export PATH=/);
   return blocks.slice(1);
 }
@@ -41,7 +44,7 @@ const plain = (text) =>
     .replace(/[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}/g, 'ID')
     .replace(/\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d{3}Z)?/g, 'TIME');
 
-// Where README.md tells the reader to start or stop the server in another terminal, the script does it.
+// Where a page tells the reader to start or stop the server in another terminal, the script does it.
 const serverFunctions = (port, script) => `
 start_server() {
   mkdir -p work
@@ -61,42 +64,52 @@ const freePort = () =>
     });
   });
 
-test('README.md can be followed from top to bottom on one data directory, and prints what it shows', async (t) => {
-  const dir = tempDir(t);
-  const port = await freePort();
-  const mark = '----- block -----';
-  const slow = path.join(dir, 'demo.json');
-  fs.writeFileSync(slow, JSON.stringify({ interval_ms: 60, steps: [] }));
-  fs.symlinkSync(path.resolve('tests'), path.join(dir, 'tests'));
-  fs.symlinkSync(build, path.join(dir, 'build'));
+const followed = [
+  { page: 'README.md', titles: ['Three minutes', 'A turn'], least: 6 },
+  {
+    page: 'docs/tour.md',
+    titles: ['Five minutes', 'A turn', 'Over HTTP', 'Import and export of old chats', 'Disk space', 'Sessions for bots'],
+    least: 20,
+  },
+];
 
-  let script = `set -e\n${serverFunctions(port, slow)}`;
-  const titles = ['Five minutes', 'A turn', 'Over HTTP', 'Old chats in, and out again', 'Disk space', 'Sessions for bots'];
-  const blocks = [];
-  for (const title of titles) {
-    const here = sectionBlocks(title);
-    assert.ok(here.length >= 1, title);
-    if (title === 'A turn') script += 'start_server\n';
-    if (title === 'Old chats in, and out again') script += 'kill $server; server_ends\n';
-    for (const block of here) {
-      // A busy machine may need longer than README.md's half second until the answer streams.
-      const streams = `until curl -s $URL/contexts/$CTX/state | grep -q '"state":"StreamingLLMResponse"'; do sleep 0.05; done; sleep 0.9`;
-      script += block.commands.replaceAll('http://127.0.0.1:7878', `http://127.0.0.1:${port}`).replace('sleep 0.5; kill', `${streams}; kill`);
-      if (block.commands.includes('kill -9 $(jq')) script += 'server_ends; start_server\n';
-      script += `echo '${mark}'\n`;
-      blocks.push(block);
+for (const { page, titles, least } of followed) {
+  test(`${page} can be followed from top to bottom on one data directory, and prints what it shows`, async (t) => {
+    const dir = tempDir(t);
+    const port = await freePort();
+    const mark = '----- block -----';
+    const slow = path.join(dir, 'demo.json');
+    fs.writeFileSync(slow, JSON.stringify({ interval_ms: 60, steps: [] }));
+    fs.symlinkSync(path.resolve('tests'), path.join(dir, 'tests'));
+    fs.symlinkSync(build, path.join(dir, 'build'));
+
+    let script = `set -e\n${serverFunctions(port, slow)}`;
+    const blocks = [];
+    for (const title of titles) {
+      const here = sectionBlocks(page, title);
+      assert.ok(here.length >= 1, title);
+      if (title === 'A turn') script += 'start_server\n';
+      if (title === 'Import and export of old chats') script += 'kill $server; server_ends\n';
+      for (const block of here) {
+        // A busy machine may need longer than the half second of docs/tour.md until the answer streams.
+        const streams = `until curl -s $URL/contexts/$CTX/state | grep -q '"state":"StreamingLLMResponse"'; do sleep 0.05; done; sleep 0.9`;
+        script += block.commands.replaceAll('http://127.0.0.1:7878', `http://127.0.0.1:${port}`).replace('sleep 0.5; kill', `${streams}; kill`);
+        if (block.commands.includes('kill -9 $(jq')) script += 'server_ends; start_server\n';
+        script += `echo '${mark}'\n`;
+        blocks.push(block);
+      }
     }
-  }
-  assert.ok(blocks.length >= 20);
-  fs.writeFileSync(path.join(dir, 'blocks.sh'), script);
-  const env = environment(path.join(dir, 'data'), { TMPDIR: dir });
-  const result = spawnSync('script', ['-qec', 'bash blocks.sh', '/dev/null'], { encoding: 'utf8', input: '', env, cwd: dir });
-  // On a slow machine a progress bar appears and disappears.
-  const text = result.stdout.replaceAll('\r\n', '\n').replace(/\r\x1b\[K(\[[^\r\n]*)?/g, '');
-  const printed = text.split(`${mark}\n`);
-  blocks.forEach((block, i) => assert.equal(plain(printed[i] ?? '(nothing: the script ended)'), plain(block.output ?? ''), block.commands));
-  assert.equal(result.status, 0, result.stdout);
-});
+    assert.ok(blocks.length >= least);
+    fs.writeFileSync(path.join(dir, 'blocks.sh'), script);
+    const env = environment(path.join(dir, 'data'), { TMPDIR: dir });
+    const result = spawnSync('script', ['-qec', 'bash blocks.sh', '/dev/null'], { encoding: 'utf8', input: '', env, cwd: dir });
+    // On a slow machine a progress bar appears and disappears.
+    const text = result.stdout.replaceAll('\r\n', '\n').replace(/\r\x1b\[K(\[[^\r\n]*)?/g, '');
+    const printed = text.split(`${mark}\n`);
+    blocks.forEach((block, i) => assert.equal(plain(printed[i] ?? '(nothing: the script ended)'), plain(block.output ?? ''), block.commands));
+    assert.equal(result.status, 0, result.stdout);
+  });
+}
 
 test('tools/tour takes the same steps, and can be taken twice', (t) => {
   const data = path.join(tempDir(t), 'data');
@@ -121,9 +134,9 @@ test('tools/tour says what is missing before a build', (t) => {
   assert.match(result.stderr, /\/nonexistent\/quipu is missing; run make first/);
 });
 
-test('the program in README.md compiles and runs', (t) => {
+test('the program in docs/library.md compiles and runs', (t) => {
   const dir = tempDir(t);
-  const source = /^```c\n([^]*?)^```$/m.exec(section('The library'))[1];
+  const source = /^```c\n([^]*?)^```$/m.exec(read('docs/library.md'))[1];
   fs.writeFileSync(path.join(dir, 'hello.c'), source);
   const options = JSON.parse(fs.readFileSync(path.join(build, 'meson-info', 'intro-buildoptions.json'), 'utf8'));
   const sanitize = options.find((option) => option.name === 'b_sanitize')?.value ?? 'none';
@@ -141,24 +154,28 @@ test('the program in README.md compiles and runs', (t) => {
   assert.deepEqual(ids(data, ctx), [JSON.parse(stored).id]);
 });
 
-test('the exit codes of README.md are those of the command', () => {
-  const rows = [...section('Exit codes').matchAll(/^\| (\d+) \| (\w+) \| (.*) \|$/gm)];
+test('the exit codes of docs/errors.md are those of the command', () => {
+  const rows = [...read('docs/errors.md').matchAll(/^\| (\d+) \| (\w+) \| (.*) \|$/gm)];
   assert.deepEqual(
     rows.map(([, exit_code, code, text]) => ({ exit_code: Number(exit_code), code, text })),
     jsonLines(ok(undefined, ['help', 'exit-codes', '--json'])),
   );
 });
 
-test('every file that README.md links to is there', () => {
-  for (const [, target] of readme.matchAll(/\]\(([^)#:]+)\)/g)) assert.ok(fs.existsSync(target), target);
+test('every file that a page links to exists', () => {
+  for (const page of pages)
+    for (const [, target] of read(page).matchAll(/\]\(([^)#:]+)(?:#[^)]*)?\)/g))
+      assert.ok(fs.existsSync(path.join(path.dirname(page), target)), `${page}: ${target}`);
 });
 
-test('the files on disk are those that README.md lists', (t) => {
+test('README.md has at most 200 lines', () => assert.ok(lines(read('README.md')).length <= 200));
+
+test('the files on disk are those that docs/formats.md lists', (t) => {
   const data = path.join(tempDir(t), 'data');
   const ctx = ok(data, ['new']).trim();
   ok(data, ['add', ctx, '--text', 'x']);
   ok(data, ['prompt', 'create', '--content', 'x']);
-  const text = section('Files on disk');
+  const text = read('docs/formats.md');
   for (const name of fs.readdirSync(data)) assert.ok(text.includes(`      ${name}`), name);
   for (const name of fs.readdirSync(path.join(data, 'contexts', ctx))) assert.ok(text.includes(name), name);
 });
