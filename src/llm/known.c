@@ -62,8 +62,8 @@ get(struct qp__known *k, const char *provider, const char *id)
 }
 
 enum qp_rc
-qp__known_add(struct qp__known *k, const char *provider, const char *id, int64_t window, bool blind,
-              struct qp_err *err)
+qp__known_add(struct qp__known *k, const char *provider, const char *id, int64_t window,
+              enum qp__sight sight, struct qp_err *err)
 {
   struct qp__known_model *row;
 
@@ -72,10 +72,23 @@ qp__known_add(struct qp__known *k, const char *provider, const char *id, int64_t
   if (row) {
     row->listed = true;
     row->window = window > 0 ? window : row->window;
-    row->blind = row->blind || blind;
+    if (sight != QP__SIGHT_UNKNOWN)
+      row->blind = sight == QP__SIGHT_NONE;
   }
   (void)pthread_mutex_unlock(&k->lock);
   return row ? QP_OK : qp__fail_nomem(err, what);
+}
+
+void
+qp__known_drop(struct qp__known *k, const char *provider, const char *id)
+{
+  struct qp__known_model *row;
+
+  (void)pthread_mutex_lock(&k->lock);
+  row = find(k, provider, id);
+  if (row)
+    row->listed = false;
+  (void)pthread_mutex_unlock(&k->lock);
 }
 
 void
@@ -96,7 +109,7 @@ qp__known_set_blind(struct qp__known *k, const char *provider, const char *id)
   (void)pthread_mutex_lock(&k->lock);
   row = get(k, provider, id);
   if (row)
-    row->blind = true;
+    row->refused = true;
   (void)pthread_mutex_unlock(&k->lock);
 }
 
@@ -108,7 +121,7 @@ qp__known_is_blind(struct qp__known *k, const char *provider, const char *id)
 
   (void)pthread_mutex_lock(&k->lock);
   row = find(k, provider, id);
-  blind = row && row->blind;
+  blind = row && (row->blind || row->refused);
   (void)pthread_mutex_unlock(&k->lock);
   return blind;
 }

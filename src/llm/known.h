@@ -14,8 +14,12 @@ struct qp__known_model {
   char *id;       /* as the provider calls it */
   int64_t window; /* 0: not known */
   bool listed;    /* the server has it */
-  bool blind;     /* it takes no images */
+  bool blind;     /* the server says that it takes no images */
+  bool refused;   /* it has refused images */
 };
+
+/* What a server says of a model and images. */
+enum qp__sight { QP__SIGHT_UNKNOWN, QP__SIGHT_IMAGES, QP__SIGHT_NONE };
 
 struct qp__known {
   pthread_mutex_t lock;
@@ -26,13 +30,16 @@ struct qp__known {
 void qp__known_init(struct qp__known *k);
 void qp__known_release(struct qp__known *k);
 
-/* Notes that a server has a model. `window` 0 and `blind` false leave what was known. QP_NOMEM. */
+/* Notes that a server has a model. `window` 0 and QP__SIGHT_UNKNOWN leave what was known.
+ * QP_NOMEM. */
 enum qp_rc qp__known_add(struct qp__known *k, const char *provider, const char *id, int64_t window,
-                         bool blind, struct qp_err *err);
+                         enum qp__sight sight, struct qp_err *err);
+/* Notes that a server does not have a model, or none that answers questions. */
+void qp__known_drop(struct qp__known *k, const char *provider, const char *id);
 /* Forgets which models the server has, before they are added anew. */
 void qp__known_unlist(struct qp__known *k, const char *provider);
 
-/* Notes that a model takes no images; without memory it is learned again. */
+/* Notes that a model has refused images; without memory it is learned again. */
 void qp__known_set_blind(struct qp__known *k, const char *provider, const char *id);
 bool qp__known_is_blind(struct qp__known *k, const char *provider, const char *id);
 

@@ -67,9 +67,11 @@ static const struct qp__model families[] = {
   { FAMILY("o4", "openai", 128000, 16384) },
 };
 
-static const struct qp__model assumed = {
-  .id = "", .provider = "", .window = 32000, .max_output = 4096, .origin = QP__MODEL_ASSUMED
-};
+static const struct qp__model assumed = { .id = "",
+                                          .provider = "",
+                                          .window = QP__MODEL_ASSUMED_WINDOW,
+                                          .max_output = QP__MODEL_ASSUMED_OUTPUT,
+                                          .origin = QP__MODEL_ASSUMED };
 
 void
 qp__models_release(struct qp__models *models)

@@ -11,6 +11,10 @@
 
 #include "llm/event.h"
 
+/* Of a model of which nothing is known. */
+#define QP__MODEL_ASSUMED_WINDOW 32000
+#define QP__MODEL_ASSUMED_OUTPUT 4096
+
 enum qp__model_origin {
   QP__MODEL_CONFIGURED, /* a row that was added */
   QP__MODEL_BUILT_IN,

@@ -14,8 +14,6 @@
 #define KEY_MAX 255
 #define IDS_MAX 256
 #define LIST_MAX ((size_t)16 << 20)
-#define ASSUMED_WINDOW 32000 /* as models.c has it */
-#define ASSUMED_OUTPUT 4096
 #define DOLLARS 1e6 /* prices are in millionths */
 
 static const char *const action_names[] = {
@@ -352,8 +350,9 @@ list_known(void *arg, const struct qp__known_model *known)
   if (row->origin == QP__MODEL_CONFIGURED && strcmp(row->id, known->id) == 0)
     return QP_OK;
   model.origin = QP__MODEL_ASSUMED;
-  model.window = known->window ? known->window : ASSUMED_WINDOW;
-  model.max_output = model.window < ASSUMED_OUTPUT ? model.window : ASSUMED_OUTPUT;
+  model.window = known->window ? known->window : QP__MODEL_ASSUMED_WINDOW;
+  model.max_output =
+      model.window < QP__MODEL_ASSUMED_OUTPUT ? model.window : QP__MODEL_ASSUMED_OUTPUT;
   return json_array_append_new(l->list, model_object(l->engine, &model)) ? QP_NOMEM : QP_OK;
 }
 

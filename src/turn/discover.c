@@ -9,27 +9,22 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "llm/codec.h"
+#include "llm/modellist.h"
 #include "tool/fetch.h"
 #include "turn/turn.h"
 
 #define ASK_MS 3000
 #define OLD_MS 60000
 #define BODY_MAX ((size_t)8 << 20)
-#define MODELS_MAX 500
-#define SHOWN_MAX 16 /* models of Ollama that are asked for one by one */
-
-enum step { LIST, PROPS, SHOW };
 
 struct probe {
   struct qp__discovery *discovery;
   const struct qp__llm_provider *provider;
   struct probe *next;
   struct qp__fetch *fetch;
-  enum step step;
   int status;
   struct qp__buf body;
-  json_t *ids;  /* of the models, in their order */
-  size_t shown; /* how many of them Ollama was asked for */
+  struct qp__modellist list;
 };
 
 struct qp__discovery {
@@ -88,7 +83,7 @@ static void
 free_probe(struct probe *p)
 {
   qp__buf_release(&p->body);
-  json_decref(p->ids);
+  qp__modellist_release(&p->list);
   qp__free(p);
 }
 
@@ -102,7 +97,7 @@ end_probe(struct probe *p)
     at = &(*at)->next;
   *at = p->next;
   qp__log(&d->engine->log, QP_LOG_DEBUG, "turn", "provider %s: %zu models reported",
-          p->provider->name, json_array_size(p->ids));
+          p->provider->name, json_array_size(p->list.ids));
   free_probe(p);
   if (d->probes)
     return;
@@ -110,95 +105,6 @@ end_probe(struct probe *p)
   d->engine->discovering = false;
   d->engine->discovered_at = uv_now(&d->engine->loop);
   qp__engine_tools_changed(d->engine); /* questions may have waited */
-}
-
-/* ---- reading ---- */
-
-static const char *
-string_at(const json_t *object, const char *key)
-{
-  return json_string_value(json_object_get(object, key));
-}
-
-static int64_t
-int_at(const json_t *object, const char *key)
-{
-  return json_integer_value(json_object_get(object, key));
-}
-
-/* The first id alone, or all of them, got these properties. */
-static void
-note(struct probe *p, const char *id, int64_t window, bool blind)
-{
-  (void)qp__known_add(&p->discovery->engine->known, p->provider->name, id, window, blind, NULL);
-}
-
-/* {"data":[{"id", "max_model_len" (vLLM), "context_length" (OpenRouter), "meta":{"n_ctx"}}]}, or
- * {"models":[{"name"}]} of Ollama. Gives the step that follows. */
-static enum step
-read_list(struct probe *p, const json_t *root)
-{
-  const json_t *list = json_object_get(root, "data");
-  enum step next = is_ollama(p->provider) ? SHOW : LIST;
-
-  if (!json_is_array(list))
-    list = json_object_get(root, "models");
-  qp__known_unlist(&p->discovery->engine->known, p->provider->name);
-  for (size_t i = 0; i < json_array_size(list) && i < MODELS_MAX; i++) {
-    const json_t *row = json_array_get(list, i);
-    const json_t *meta = json_object_get(row, "meta");
-    const char *id = string_at(row, "id") ? string_at(row, "id") : string_at(row, "name");
-    const char *owner = string_at(row, "owned_by");
-    int64_t window = int_at(row, "max_model_len");
-
-    if (!id || !*id || strlen(id) > 150)
-      continue;
-    window = window ? window : int_at(row, "context_length");
-    window = window ? window : int_at(meta, "n_ctx");
-    note(p, id, window, false);
-    (void)json_array_append_new(p->ids, json_string(id));
-    if (owner && strcmp(owner, "llamacpp") == 0)
-      next = PROPS;
-    else if (owner && strcmp(owner, "library") == 0)
-      next = SHOW;
-  }
-  return next;
-}
-
-/* llama.cpp: {"default_generation_settings":{"n_ctx"}, "modalities":{"vision"}}, of what it has
- * loaded. */
-static void
-read_props(struct probe *p, const json_t *root)
-{
-  int64_t window = int_at(json_object_get(root, "default_generation_settings"), "n_ctx");
-  const json_t *vision = json_object_get(json_object_get(root, "modalities"), "vision");
-
-  if (json_array_size(p->ids) == 1)
-    note(p, json_string_value(json_array_get(p->ids, 0)), window, json_is_false(vision));
-}
-
-/* Ollama: {"model_info":{"llama.context_length"}, "capabilities":["completion","vision"]}. */
-static void
-read_show(struct probe *p, const json_t *root)
-{
-  const json_t *able = json_object_get(root, "capabilities");
-  bool blind = json_array_size(able) > 0;
-  int64_t window = 0;
-  const char *key;
-  json_t *value;
-
-  json_object_foreach (json_object_get(root, "model_info"), key, value) {
-    const char *dot = strrchr(key, '.');
-
-    if (dot && strcmp(dot, ".context_length") == 0)
-      window = json_integer_value(value);
-  }
-  for (size_t i = 0; i < json_array_size(able); i++) {
-    const char *word = json_string_value(json_array_get(able, i));
-
-    blind = blind && !(word && strcmp(word, "vision") == 0);
-  }
-  note(p, json_string_value(json_array_get(p->ids, p->shown)), window, blind);
 }
 
 /* ---- asking ---- */
@@ -225,26 +131,14 @@ static void
 on_end(void *arg, const char *why)
 {
   struct probe *p = arg;
-  enum step next = LIST;
   json_t *root = NULL;
 
   p->fetch = NULL;
   if (!why && p->status == 200 && !p->body.rc)
-    (void)qp__json_parse_outside_object("a list of models", qp__buf_bytes(&p->body), &root, NULL);
-  if (root && p->step == LIST)
-    next = read_list(p, root);
-  else if (root && p->step == PROPS)
-    read_props(p, root);
-  else if (root && p->step == SHOW)
-    read_show(p, root);
-  if (p->step == SHOW) {
-    p->shown++;
-    next = SHOW;
-  }
+    (void)qp__json_parse_outside("a list of models", qp__buf_bytes(&p->body), &root, NULL);
+  qp__modellist_read(&p->list, root);
   json_decref(root);
-  p->step = next;
-  if (next == LIST || (next == SHOW && p->shown >= json_array_size(p->ids)) ||
-      p->shown >= SHOWN_MAX || !ask(p))
+  if (p->list.step == QP__MODELLIST_END || !ask(p))
     end_probe(p);
 }
 
@@ -252,15 +146,20 @@ on_end(void *arg, const char *why)
 static void
 make_url(const struct probe *p, char *out, size_t size)
 {
+  static const char *const paths[] = {
+    [QP__MODELLIST_LIST] = "/models",
+    [QP__MODELLIST_PROPS] = "/props",
+    [QP__MODELLIST_STUDIO] = "/api/v0/models",
+    [QP__MODELLIST_SHOW] = "/api/show",
+    [QP__MODELLIST_PS] = "/api/ps",
+  };
+  enum qp__modellist_step step = p->list.step;
   size_t n = strlen(p->provider->url);
 
-  if (p->step != LIST && n > 3 && strcmp(p->provider->url + n - 3, "/v1") == 0)
+  if (step != QP__MODELLIST_LIST && n > 3 && strcmp(p->provider->url + n - 3, "/v1") == 0)
     n -= 3;
   (void)snprintf(out, size, "%.*s%s", (int)n, p->provider->url,
-                 p->step == PROPS         ? "/props"
-                 : p->step == SHOW        ? "/api/show"
-                 : is_ollama(p->provider) ? "/api/tags"
-                                          : "/models");
+                 step == QP__MODELLIST_LIST && p->list.is_ollama ? "/api/tags" : paths[step]);
 }
 
 /* Begins the present step. False: it cannot be. */
@@ -270,8 +169,8 @@ ask(struct probe *p)
   char url[1100];
   char key[600];
   const char *headers[2] = { "Content-Type: application/json" };
-  json_t *id = p->step == SHOW ? json_array_get(p->ids, p->shown) : NULL;
-  json_t *body = id ? json_pack("{s:O}", "model", id) : NULL;
+  const char *id = p->list.step == QP__MODELLIST_SHOW ? qp__modellist_shown(&p->list) : NULL;
+  json_t *body = id ? json_pack("{s:s}", "model", id) : NULL;
   struct qp__fetch_spec spec = {
     .method = id ? "POST" : "GET",
     .url = url,
@@ -312,10 +211,9 @@ start_probe(struct qp__discovery *d, const struct qp__llm_provider *provider)
     return;
   p->discovery = d;
   p->provider = provider;
-  p->step = LIST;
   qp__buf_init(&p->body, BODY_MAX);
-  p->ids = json_array();
-  if (!p->ids || !ask(p)) {
+  qp__modellist_init(&p->list, &d->engine->known, provider->name, is_ollama(provider));
+  if (!p->list.ids || !ask(p)) {
     free_probe(p);
     return;
   }

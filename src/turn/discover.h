@@ -1,8 +1,7 @@
 /* discover.h - asks servers of one's own which models they have, on the engine's loop.
  *
- * A server that speaks OpenAI's protocol under another URL is asked for GET /models (vLLM reports
- * windows there), llama.cpp also for /props (window, images), Ollama for /api/tags and /api/show.
- * The answers go to `known` of the engine. Providers with their own official URL are not asked. */
+ * These are the servers with the protocols of OpenAI and of Ollama, under another URL than OpenAI's
+ * own. llm/modellist.h says what they are asked; the answers go to `known` of the engine. */
 #ifndef QP_TURN_DISCOVER_H
 #define QP_TURN_DISCOVER_H
 

@@ -1,7 +1,8 @@
 // Servers of one's own report their models: which ones they have, their windows, and whether they
-// take images. The shapes are those of llama.cpp, vLLM and Ollama.
+// take images. The shapes are those of llama.cpp, vLLM, LM Studio and Ollama.
 
 import assert from 'node:assert/strict';
+import fs from 'node:fs';
 import http from 'node:http';
 import test from 'node:test';
 import { Chat, serveTurns, until } from './turns.mjs';
@@ -38,16 +39,19 @@ async function fake(t, routes, port = 0) {
   return { asked, server, port: server.address().port, env: { OPENAI_BASE_URL: `http://127.0.0.1:${server.address().port}/v1` } };
 }
 
+// Answers in the shapes that the sources of the servers print.
+const fixture = (name) => JSON.parse(fs.readFileSync(new URL(`../fixtures/models/${name}.json`, import.meta.url), 'utf8'));
 const llamacpp = (vision) => ({
-  'GET /v1/models': { object: 'list', data: [{ id: 'qwen3-4b.gguf', object: 'model', created: 1, owned_by: 'llamacpp', meta: { vocab_type: 2, n_vocab: 151936, n_ctx_train: 40960, n_params: 4e9 } }] },
-  'GET /props': { default_generation_settings: { id: 0, n_ctx: 8192, params: {} }, total_slots: 1, model_path: 'qwen3-4b.gguf', modalities: { vision, audio: false } },
+  'GET /v1/models': fixture('llamacpp-list'),
+  'GET /props': { ...fixture('llamacpp-props'), default_generation_settings: { params: {}, n_ctx: 8192 }, modalities: { vision, audio: false } },
 });
-const vllm = { 'GET /v1/models': { object: 'list', data: [{ id: 'mistral-small', object: 'model', owned_by: 'vllm', root: 'mistral-small', max_model_len: 16384 }, { id: 'lora-1', object: 'model', owned_by: 'vllm', max_model_len: 16384 }] } };
-const shown = (body) => ({ details: { family: 'llama' }, model_info: { 'general.architecture': 'llama', 'llama.context_length': body.model.startsWith('llava') ? 4096 : 131072 }, capabilities: body.model.startsWith('llava') ? ['completion', 'vision'] : ['completion', 'tools'] });
+const vllm = { 'GET /v1/models': fixture('vllm-list') };
+const lmstudio = { 'GET /v1/models': fixture('lmstudio-list'), 'GET /api/v0/models': fixture('lmstudio-v0') };
 const ollama = {
-  'GET /v1/models': { object: 'list', data: [{ id: 'llama3.2:latest', object: 'model', owned_by: 'library' }, { id: 'llava:7b', object: 'model', owned_by: 'library' }] },
-  'GET /api/tags': { models: [{ name: 'llama3.2:latest', model: 'llama3.2:latest', size: 1 }, { name: 'llava:7b', model: 'llava:7b', size: 1 }] },
-  'POST /api/show': shown,
+  'GET /v1/models': fixture('ollama-list'),
+  'GET /api/tags': fixture('ollama-tags'),
+  'POST /api/show': (body) => fixture(body.model.startsWith('llava') ? 'ollama-show-vision' : 'ollama-show'),
+  'GET /api/ps': fixture('ollama-ps'),
 };
 
 // Waits until the models of a provider are listed, and gives id and window of each.
@@ -64,8 +68,9 @@ const windows = (list) => list.map((model) => [model.id, model.window]);
 
 for (const [name, routes, want] of [
   ['llama.cpp', llamacpp(false), [['qwen3-4b.gguf', 8192]]],
-  ['vLLM', vllm, [['mistral-small', 16384], ['lora-1', 16384]]],
-  ['Ollama', ollama, [['llama3.2:latest', 131072], ['llava:7b', 4096]]],
+  ['vLLM', vllm, [['mistral-small', 16384], ['my-lora', 16384]]],
+  ['LM Studio', lmstudio, [['qwen2-vl-7b-instruct', 4096], ['meta-llama-3.1-8b-instruct', 32000]]],
+  ['Ollama', ollama, [['llama3.2:latest', 32768], ['llava:7b', 4096]]],
 ])
   test(`${name}: its models and windows are listed, its first model answers, and no price is invented`, async (t) => {
     const far = await fake(t, routes);
@@ -83,10 +88,10 @@ for (const [name, routes, want] of [
     assert.ok(list.models.filter((model) => model.provider === 'openai').every((model) => model.available && model.input_price === undefined));
   });
 
-test('the protocol of Ollama: /api/tags and /api/show', async (t) => {
+test('the protocol of Ollama: the models that can answer, with the windows that they run with', async (t) => {
   const far = await fake(t, ollama);
   const server = await serveTurns(t, { args: ['--ollama-url', `http://127.0.0.1:${far.port}`] });
-  await until(async () => JSON.stringify(windows(await models(server, 'ollama'))) === JSON.stringify([['llama3.2:latest', 131072], ['llava:7b', 4096]]));
+  await until(async () => JSON.stringify(windows(await models(server, 'ollama'))) === JSON.stringify([['llama3.2:latest', 32768]]));
 });
 
 test('a model that the server knows to take no images gets a stub at the first try', async (t) => {

@@ -162,14 +162,14 @@ test_what_is_known_of_models(void **state)
   assert_true(qp__known_is_blind(&k, "local", "a"));
   assert_false(qp__known_is_blind(&k, "other", "a"));
   assert_int_equal(qp__known_first(&k, "local", &arena, &first, NULL), QP_NOTFOUND);
-  assert_int_equal(qp__known_add(&k, "local", "b", 4096, false, NULL), QP_OK);
-  assert_int_equal(qp__known_add(&k, "local", "a", 0, false, NULL), QP_OK);
+  assert_int_equal(qp__known_add(&k, "local", "b", 4096, QP__SIGHT_UNKNOWN, NULL), QP_OK);
+  assert_int_equal(qp__known_add(&k, "local", "a", 0, QP__SIGHT_UNKNOWN, NULL), QP_OK);
   assert_true(qp__known_is_blind(&k, "local", "a")); /* stays known */
   assert_int_equal(qp__known_each(&k, count_model, &n), QP_OK);
   assert_int_equal(n, 2);
   qp__known_unlist(&k, "local");
   assert_int_equal(qp__known_first(&k, "local", &arena, &first, NULL), QP_NOTFOUND);
-  assert_int_equal(qp__known_add(&k, "local", "b", 0, false, NULL), QP_OK);
+  assert_int_equal(qp__known_add(&k, "local", "b", 0, QP__SIGHT_UNKNOWN, NULL), QP_OK);
   assert_int_equal(qp__known_first(&k, "local", &arena, &first, NULL), QP_OK);
   assert_string_equal(first, "b");
   qp__known_release(&k);
