@@ -39,7 +39,7 @@ struct writing {
   char *piece;
   struct qp__backup_watch *watch;
   struct qp__backup_info *info;
-  crypto_generichash_state all; /* of the manifest */
+  crypto_generichash_state *all; /* of the manifest; not a member: it needs an alignment of 64 */
 };
 
 static enum qp_rc
@@ -49,7 +49,7 @@ flush(struct writing *w, struct qp_err *err)
 
   if (sys)
     return qp__fail_sys(err, sys, "cannot write '%s'", QP__BACKUP_MANIFEST);
-  (void)crypto_generichash_update(&w->all, (const unsigned char *)w->buf.data, w->buf.len);
+  (void)crypto_generichash_update(w->all, (const unsigned char *)w->buf.data, w->buf.len);
   w->at += w->buf.len;
   qp__buf_reset(&w->buf);
   return QP_OK;
@@ -137,7 +137,8 @@ enum qp_rc
 qp__manifest_write(const struct qp__os *os, int dirfd, struct qp__backup_watch *watch,
                    struct qp__backup_info *info, struct qp_err *err)
 {
-  struct writing w = { .os = os, .dir = dirfd, .watch = watch, .info = info };
+  crypto_generichash_state all;
+  struct writing w = { .os = os, .dir = dirfd, .watch = watch, .info = info, .all = &all };
   enum qp_rc rc;
 
   info->files = info->bytes = 0;
@@ -145,12 +146,12 @@ qp__manifest_write(const struct qp__os *os, int dirfd, struct qp__backup_watch *
   if (w.out < 0)
     return qp__fail_sys(err, w.out, "cannot write '%s'", QP__BACKUP_MANIFEST);
   qp__buf_init(&w.buf, FLUSH_AT + 8 * PATH_LEN);
-  (void)crypto_generichash_init(&w.all, NULL, 0, HASH_LEN);
+  (void)crypto_generichash_init(&all, NULL, 0, HASH_LEN);
   w.piece = qp__alloc(PIECE);
   rc = w.piece ? add_tree(&w, QP__BACKUP_DATA, 0, err) : qp__fail_nomem(err, "hashing a backup");
   if (!rc)
     rc = flush(&w, err);
-  (void)crypto_generichash_final(&w.all, info->manifest, HASH_LEN);
+  (void)crypto_generichash_final(&all, info->manifest, HASH_LEN);
   qp__free(w.piece);
   qp__buf_release(&w.buf);
   qp__close(os, w.out);
@@ -162,7 +163,7 @@ qp__manifest_write(const struct qp__os *os, int dirfd, struct qp__backup_watch *
 struct reading {
   qp__manifest_fn *fn;
   void *arg;
-  crypto_generichash_state all;
+  crypto_generichash_state *all;
 };
 
 static enum qp_rc
@@ -180,8 +181,8 @@ hash_line(void *arg, const char *line, size_t len, uint64_t end, struct qp_err *
 
   (void)end;
   (void)err;
-  (void)crypto_generichash_update(&r->all, (const unsigned char *)line, len);
-  (void)crypto_generichash_update(&r->all, (const unsigned char *)"\n", 1);
+  (void)crypto_generichash_update(r->all, (const unsigned char *)line, len);
+  (void)crypto_generichash_update(r->all, (const unsigned char *)"\n", 1);
   return QP_OK;
 }
 
@@ -218,7 +219,8 @@ enum qp_rc
 qp__manifest_read(const struct qp__os *os, int dirfd, const struct qp__backup_info *info,
                   qp__manifest_fn *fn, void *arg, struct qp_err *err)
 {
-  struct reading r = { .fn = fn, .arg = arg };
+  crypto_generichash_state all;
+  struct reading r = { .fn = fn, .arg = arg, .all = &all };
   uint8_t hash[HASH_LEN];
   bool torn = false;
   enum qp_rc rc;
@@ -226,9 +228,9 @@ qp__manifest_read(const struct qp__os *os, int dirfd, const struct qp__backup_in
 
   if (fd < 0)
     return qp__fail_sys(err, fd, "cannot read '%s'", QP__BACKUP_MANIFEST);
-  (void)crypto_generichash_init(&r.all, NULL, 0, HASH_LEN);
+  (void)crypto_generichash_init(&all, NULL, 0, HASH_LEN);
   rc = qp__lines_read(os, fd, hash_line, &r, &torn, err);
-  (void)crypto_generichash_final(&r.all, hash, sizeof(hash));
+  (void)crypto_generichash_final(&all, hash, sizeof(hash));
   if (!rc && (torn || memcmp(hash, info->manifest, sizeof(hash)) != 0))
     rc = damaged(err);
   if (!rc)
