@@ -29,8 +29,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "quipu.h"
+#include "os/os.h"
 #include "store/backup_int.h"
+#include "store/store_int.h"
 
 #define PATH_LEN 512
 #define BATCH 40
@@ -46,6 +47,12 @@ struct shared {
   atomic_bool stop;
 };
 
+/* What a check has found, for the message of a test that fails. */
+struct findings {
+  char text[4096];
+  size_t len;
+};
+
 struct rig {
   char top[PATH_LEN];
   char data[PATH_LEN + 16];
@@ -53,6 +60,7 @@ struct rig {
   char restored[PATH_LEN + 16];
   struct shared *shared;
   pid_t writer;
+  struct findings found; /* by the last backup */
 };
 
 static bool
@@ -400,11 +408,23 @@ count_line(void *arg, struct qp_bytes json)
 }
 
 static void
-show_problem(void *arg, const struct qp_problem *p)
+note_problem(void *arg, const struct qp_problem *p)
 {
-  (void)arg;
-  if (!p->harmless)
-    print_message("%s: %s\n", p->path, p->detail);
+  struct findings *f = arg;
+  int n;
+
+  if (p->harmless)
+    return;
+  n = snprintf(f->text + f->len, sizeof(f->text) - f->len, "\n%s: %s", p->path, p->detail);
+  if (n > 0 && (size_t)n < sizeof(f->text) - f->len)
+    f->len += (size_t)n;
+}
+
+static void
+assert_none(const char *where, uint64_t problems, const struct findings *f)
+{
+  if (problems)
+    fail_msg("%s has %llu problems:%s", where, (unsigned long long)problems, f->text);
 }
 
 /* Every message of a context is there, in order and without a hole; returns how many. */
@@ -429,6 +449,7 @@ static void
 look_at_restored(struct rig *r, const uint64_t least[CTX_COUNT], uint64_t least_session)
 {
   struct qp_check_summary sum = { 0 };
+  struct findings found = { .text = "" };
   struct qp_store *store = NULL;
   struct walk session = { 0 };
   uint64_t counts[CTX_COUNT];
@@ -436,8 +457,8 @@ look_at_restored(struct rig *r, const uint64_t least[CTX_COUNT], uint64_t least_
 
   if (qp_store_open(r->restored, NULL, &store, &err))
     fail_msg("%s", err.msg);
-  assert_int_equal(qp_store_check(store, NULL, 0, show_problem, NULL, &sum, &err), QP_OK);
-  assert_int_equal(sum.problems, 0);
+  assert_int_equal(qp_store_check(store, NULL, 0, note_problem, &found, &sum, &err), QP_OK);
+  assert_none("the restored store", sum.problems, &found);
   for (int i = 0; i < CTX_COUNT; i++) {
     counts[i] = count_messages(store, &r->shared->ids[i]);
     if (counts[i] < least[i])
@@ -455,16 +476,66 @@ look_at_restored(struct rig *r, const uint64_t least[CTX_COUNT], uint64_t least_
   qp_store_close(store);
 }
 
+/* A backup's calls that change a file or make one are counted; with one of them a process dies. */
+static struct {
+  unsigned long long calls;
+  unsigned long long at; /* 0: never */
+  pid_t victim;
+} strike;
+
+static void
+count_call(void)
+{
+  if (++strike.calls == strike.at)
+    (void)kill(strike.victim, SIGKILL);
+}
+
+static int
+count_openat(void *self, int dirfd, const char *path, int flags, mode_t mode)
+{
+  count_call();
+  return qp__os_posix.openat(self, dirfd, path, flags, mode);
+}
+
+static int
+count_linkat(void *self, int olddir, const char *from, int newdir, const char *to)
+{
+  count_call();
+  return qp__os_posix.linkat(self, olddir, from, newdir, to);
+}
+
+static int
+count_renameat(void *self, int olddir, const char *from, int newdir, const char *to, unsigned flags)
+{
+  count_call();
+  return qp__os_posix.renameat(self, olddir, from, newdir, to, flags);
+}
+
+static int
+count_unlinkat(void *self, int dirfd, const char *path, int flags)
+{
+  count_call();
+  return qp__os_posix.unlinkat(self, dirfd, path, flags);
+}
+
 static enum qp_rc
 take_backup(struct rig *r, struct qp_backup_report *out, struct qp_err *err)
 {
   struct qp_store_options ro = { .size = sizeof(ro), .flags = QP_STORE_READONLY };
-  struct qp_backup_options options = { .size = sizeof(options),
-                                       .keep = 3,
-                                       .problem = show_problem };
+  struct qp_backup_options options = {
+    .size = sizeof(options), .keep = 3, .problem = note_problem, .arg = &r->found
+  };
+  struct qp__os os = qp__os_posix;
   struct qp_store *store = NULL;
-  enum qp_rc rc = qp_store_open(r->data, &ro, &store, err);
+  enum qp_rc rc;
 
+  os.openat = count_openat;
+  os.linkat = count_linkat;
+  os.renameat = count_renameat;
+  os.unlinkat = count_unlinkat;
+  strike.calls = 0;
+  r->found = (struct findings){ .text = "" };
+  rc = qp__store_open_os(r->data, &ro, &os, &store, err);
   if (!rc)
     rc = qp_store_backup(store, r->backups, &options, out, err);
   qp_store_close(store);
@@ -492,7 +563,7 @@ go_round(struct rig *r)
   allow(r, 600);
   if (take_backup(r, &report, &err))
     fail_msg("backup: %s", err.msg);
-  assert_int_equal(report.problems, 0);
+  assert_none("the backup", report.problems, &r->found);
   print_message("%s: %llu files, %llu rounds, %llu ms paused, %llu copied, %llu linked\n",
                 report.name, (unsigned long long)report.files, (unsigned long long)report.rounds,
                 (unsigned long long)report.paused_ms, (unsigned long long)report.copied,
@@ -538,28 +609,25 @@ static void
 a_writer_that_is_killed_during_a_backup_spoils_nothing(void **state)
 {
   struct rig *r = *state;
+  unsigned struck = 0;
 
   for (int i = 0; i < (is_long() ? 30 : 3); i++) {
     struct qp_backup_report report;
     uint64_t least[CTX_COUNT];
     uint64_t session;
     struct qp_err err = { QP_OK, "" };
-    pid_t killer;
 
     start_writer(r);
     let_write(r, 2);
     note_acked(r, least, &session);
-    killer = fork(); /* ends the writer a little later, in the middle of the backup */
-    if (!killer) {
-      (void)usleep((useconds_t)(1000 + 7919 * i % 60000));
-      (void)kill(r->writer, SIGKILL);
-      _exit(0);
-    }
+    strike.victim = r->writer;
+    strike.at = (unsigned long long)(1 + 791 * i % 1500);
     if (take_backup(r, &report, &err))
       fail_msg("backup: %s", err.msg);
-    (void)waitpid(killer, NULL, 0);
-    (void)waitpid(r->writer, NULL, 0);
-    r->writer = 0;
+    assert_none("the backup", report.problems, &r->found);
+    struck += strike.calls >= strike.at;
+    strike.at = 0;
+    kill_writer(r); /* if it is still there */
     remove_all(r->restored);
     if (qp_store_restore(r->backups, r->restored, NULL, &report, &err))
       fail_msg("restore: %s", err.msg);
@@ -572,6 +640,8 @@ a_writer_that_is_killed_during_a_backup_spoils_nothing(void **state)
     set_up(state);
     r = *state;
   }
+  print_message("%u writers died in the middle of a backup\n", struck);
+  assert_true(struck > 0);
 }
 
 static size_t
@@ -595,10 +665,12 @@ a_backup_that_is_killed_is_never_used(void **state)
   struct rig *r = *state;
   unsigned whole = 0;
   unsigned cut = 0;
+  unsigned long long calls; /* of a backup from its beginning to its end */
 
   start_writer(r);
   let_write(r, 5);
   go_round(r);
+  calls = strike.calls;
   for (int i = 0; i < (is_long() ? 100 : 8); i++) {
     size_t before = count_names(r->backups, false);
     uint64_t least[CTX_COUNT] = { 0 };
@@ -607,10 +679,11 @@ a_backup_that_is_killed_is_never_used(void **state)
     int status;
     pid_t child = fork();
 
-    if (!child)
+    if (!child) {
+      strike.victim = getpid();
+      strike.at = 1 + (unsigned long long)i * i * 37 % calls;
       _exit(take_backup(r, &report, &err) ? 1 : 0);
-    (void)usleep((useconds_t)(500 + 3571 * i % 40000));
-    (void)kill(child, SIGKILL);
+    }
     assert_int_equal(waitpid(child, &status, 0), child);
     if (WIFSIGNALED(status)) {
       cut++;
@@ -626,6 +699,7 @@ a_backup_that_is_killed_is_never_used(void **state)
     look_at_restored(r, least, 0);
   }
   print_message("%u backups were cut short, %u came to their end\n", cut, whole);
+  assert_true(cut > 0);
   go_round(r); /* and removes what they left */
   assert_int_equal(count_names(r->backups, true), 0);
   stop_writer(r);

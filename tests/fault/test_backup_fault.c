@@ -12,13 +12,16 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "os/os_fault.h"
+#include "os_gate.h"
 #include "store/backup_int.h"
 #include "store/store_int.h"
 
@@ -318,6 +321,92 @@ unchanged_files_are_shared_with_the_backup_before(void **state)
   assert_int_not_equal(a.st_ino, b.st_ino); /* never with the store itself */
 }
 
+/* ---- a commit on its way ---- */
+
+#define MANY 300 /* changed files: more than a backup leaves for its pause */
+
+struct batch {
+  struct qp_store *store;
+  struct qp_uuid id;
+};
+
+static void *
+save_many(void *arg)
+{
+  struct qp_save_result results[MANY];
+  struct qp_message *list[MANY];
+  struct qp_context *c = NULL;
+  struct batch *b = arg;
+  struct qp_err err;
+  enum qp_rc rc = qp_context_open(b->store, &b->id, QP_LOAD_NONE, &c, &err);
+
+  for (int i = 0; i < MANY && !rc; i++)
+    rc = qp_message_new_text(QP_ROLE_USER, (struct qp_bytes){ "hello", 5 }, &list[i], &err);
+  if (!rc)
+    rc = qp_message_save_batch(c, "main", list, MANY, results, &err);
+  for (int i = 0; i < MANY; i++)
+    qp_message_free(list[i]);
+  qp_context_close(c);
+  return rc ? arg : NULL;
+}
+
+/* Who asks for the pause has to wait: from then on the writer may go on. */
+static int
+flock_that_opens_the_gate(void *self, int fd, int operation)
+{
+  if (operation == LOCK_EX)
+    os_gate_open();
+  return qp__os_posix.flock(self, fd, operation);
+}
+
+static void
+show_problem(void *arg, const struct qp_problem *p)
+{
+  (void)arg;
+  print_message("%s: %s\n", p->path, p->detail);
+}
+
+static void
+a_commit_that_is_not_carried_out_yet_is_copied_when_it_is(void **state)
+{
+  struct qp_store_options ro = { .size = sizeof(ro), .flags = QP_STORE_READONLY };
+  struct qp_backup_options options = { .size = sizeof(options), .problem = show_problem };
+  struct rig *r = *state;
+  struct batch b = { .id = r->id };
+  struct qp_backup_report report = { .problems = 0 };
+  struct qp__os os = qp__os_posix;
+  struct qp_store *reader = NULL;
+  struct qp_context *c = NULL;
+  struct qp_size size;
+  struct qp_err err = { QP_OK, "" };
+  pthread_t thread;
+  void *failed = NULL;
+
+  os.flock = flock_that_opens_the_gate;
+  if (qp__store_open_os(r->data, NULL, os_gate_over(&qp__os_posix), &b.store, &err) ||
+      qp__store_open_os(r->data, &ro, &os, &reader, &err))
+    fail_msg("%s", err.msg);
+  os_gate_shut(QP__SLOT_FDATASYNC, NULL); /* the journal has the commit, the files have not */
+  assert_int_equal(pthread_create(&thread, NULL, save_many, &b), 0);
+  assert_true(os_gate_await(1));
+  if (qp_store_backup(reader, r->backups, &options, &report, &err))
+    fail_msg("%s", err.msg);
+  assert_int_equal(pthread_join(thread, &failed), 0);
+  assert_null(failed);
+  qp_store_close(reader);
+  qp_store_close(b.store);
+  assert_int_equal(report.problems, 0);
+
+  assert_int_equal(qp_store_restore(r->backups, r->restored, NULL, &report, &err), QP_OK);
+  assert_int_equal(report.problems, 0);
+  assert_int_equal(qp_store_open(r->restored, &ro, &reader, &err), QP_OK);
+  assert_int_equal(qp_context_open(reader, &r->id, QP_LOAD_NONE, &c, &err), QP_OK);
+  qp_context_size(c, &size);
+  assert_int_equal(size.messages, MESSAGES + MANY);
+  qp_context_close(c);
+  qp_store_close(reader);
+}
+
 int
 main(void)
 {
@@ -328,6 +417,8 @@ main(void)
     cmocka_unit_test_setup_teardown(a_restore_never_overwrites_unasked, set_up, tear_down),
     cmocka_unit_test_setup_teardown(unchanged_files_are_shared_with_the_backup_before, set_up,
                                     tear_down),
+    cmocka_unit_test_setup_teardown(a_commit_that_is_not_carried_out_yet_is_copied_when_it_is,
+                                    set_up, tear_down),
   };
 
   return cmocka_run_group_tests(tests, NULL, NULL);

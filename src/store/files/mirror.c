@@ -1,10 +1,11 @@
 /* mirror.c - a copy of the data directory as of one commit, while another process writes.
  *
  * First everything is copied although it changes meanwhile. The journal, which is followed
- * (tail.h), names each file that a commit changes, before it changes. These are copied again, and
- * again, until few are left; then the writer is asked for a pause (pause.h), in which the last ones
- * are copied. No commit is under way in the pause, so the copy is exactly what the last commit
- * before it left. A pause during which a commit came nevertheless does not count.
+ * (tail.h), names each file that a commit changes, before it changes. These are copied again, once
+ * the commit is carried out, and again, until few are left; then the writer is asked for a pause
+ * (pause.h), in which the last ones are copied. No commit is under way in the pause, so the copy is
+ * exactly what the last commit before it left. A pause during which a commit came nevertheless does
+ * not count.
  *
  * What waits for a context that cannot be written (aside.h) is copied too, to the same place: who
  * opens the copy carries it out. A context for which something waited when it was last looked is
@@ -428,16 +429,51 @@ copy_dirty(struct mirror *m, struct qp_err *err)
   return rc;
 }
 
+static enum qp_rc
+begin_pause(struct mirror *m, struct qp__pause *out, int64_t *began, struct qp_err *err)
+{
+  int sys = qp__pause_begin(m->os, m->files->root, out);
+
+  *began = m->os->mono_ms(m->os->self);
+  return sys ? qp__fail_sys(err, sys, "cannot ask the writer for a pause") : QP_OK;
+}
+
+static void
+end_pause(struct mirror *m, struct qp__pause *pause, int64_t began)
+{
+  qp__pause_end(m->os, pause);
+  m->job->report->paused_ms += (uint64_t)(m->os->mono_ms(m->os->self) - began);
+}
+
+/* A commit is in the journal, and so in the list of changed paths, before the writer changes the
+ * files. Copied at once they would be copied as they were, and nothing would name them again. With
+ * the writer in a pause every commit that was read is carried out; the pause ends at once. */
+static enum qp_rc
+wait_until_carried_out(struct mirror *m, struct qp_err *err)
+{
+  struct qp__pause pause;
+  int64_t began;
+  enum qp_rc rc = begin_pause(m, &pause, &began, err);
+
+  if (rc)
+    return rc;
+  rc = poll_now(m, err);
+  end_pause(m, &pause, began);
+  return rc;
+}
+
 /* One round while others write. */
 static enum qp_rc
 copy_round(struct mirror *m, bool *everything, struct qp_err *err)
 {
-  enum qp_rc rc;
+  enum qp_rc rc = *everything || m->tail.gap ? QP_OK : wait_until_carried_out(m, err);
 
   m->job->report->rounds++;
+  if (rc)
+    return rc;
   if (*everything || m->tail.gap) {
     *everything = m->tail.gap = false;
-    rc = copy_all(m, err);
+    rc = copy_all(m, err); /* the list stays: what it names may have been copied too early */
   } else {
     rc = copy_dirty(m, err);
   }
@@ -551,15 +587,12 @@ copy_in_pause(struct mirror *m, bool whatever, bool *done, struct qp_err *err)
 {
   struct qp__pause pause;
   int64_t began;
-  enum qp_rc rc;
-  int sys = qp__pause_begin(m->os, m->files->root, &pause);
+  enum qp_rc rc = begin_pause(m, &pause, &began, err);
 
-  if (sys)
-    return qp__fail_sys(err, sys, "cannot ask the writer for a pause");
-  began = m->os->mono_ms(m->os->self);
+  if (rc)
+    return rc;
   rc = copy_rest(m, whatever, done, err);
-  qp__pause_end(m->os, &pause);
-  m->job->report->paused_ms += (uint64_t)(m->os->mono_ms(m->os->self) - began);
+  end_pause(m, &pause, began);
   return rc;
 }
 

@@ -150,6 +150,7 @@ next_segment(struct qp__jtail *t, bool *moved, struct qp_err *err)
     uint64_t pos = QP__SEGMENT_START;
     uint64_t seq;
     bool first = t->segment.fd < 0;
+    bool any;
     int sys;
 
     search.best = 0;
@@ -160,6 +161,11 @@ next_segment(struct qp__jtail *t, bool *moved, struct qp_err *err)
       return QP_OK;
     search.after = search.best;
     rc = qp__segment_open(t->os, t->dir, search.best, false, &s, err);
+    if (rc == QP_CORRUPT && first && t->odd != search.best) {
+      t->odd = search.best; /* perhaps it is the one in use, and gets a new key: look again later */
+      t->gap = true;
+      return QP_OK;
+    }
     if (rc == QP_CORRUPT || rc == QP_NOTFOUND)
       continue; /* being made, or renamed just now */
     if (rc)
@@ -170,6 +176,15 @@ next_segment(struct qp__jtail *t, bool *moved, struct qp_err *err)
       if (rc)
         return rc;
       continue;
+    }
+    if (first) {
+      t->gap = true; /* nobody knows what was before */
+    } else {         /* it has a frame, so the one before gets no more; its last may be new */
+      rc = read_frames(t, &any, err);
+      if (rc) {
+        qp__segment_close(t->os, &s);
+        return rc;
+      }
     }
     qp__segment_close(t->os, &t->segment);
     t->segment = s;

@@ -26,6 +26,7 @@ struct qp__jtail {
   uint64_t pos;
   uint64_t seq;    /* of the last frame that was read; 0: none yet */
   uint64_t frames; /* read so far */
+  uint64_t odd;    /* the segment that had no valid header when the first was looked for; 0: none */
   bool gap;        /* commits may have been missed; the caller clears it */
   struct qp__buf buf;
 };
