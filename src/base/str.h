@@ -28,12 +28,25 @@ void qp__hex_encode(char *out, const uint8_t *in, size_t n);
 bool qp__hex_decode(uint8_t *out, const char *in,
                     size_t n); /* n bytes from 2n digits of either case */
 
-/* Eight digits of either case at once, the first of them in the highest byte of the word: the
- * inner loop of the index reader. *out is their value. */
+/* Eight bytes as a number, the first one in its lowest byte. */
+static inline uint64_t
+qp__word_at(const char *p)
+{
+  uint64_t word;
+
+  memcpy(&word, p, sizeof(word));
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+  word = __builtin_bswap64(word);
+#endif
+  return word;
+}
+
+/* Eight digits of either case. *out is their value, the first digit counts most. */
 static inline bool
-qp__hex_word(uint64_t digits, uint32_t *out)
+qp__hex_decode8(const char *in, uint32_t *out)
 {
   const uint64_t ones = 0x0101010101010101u;
+  uint64_t digits = __builtin_bswap64(qp__word_at(in));
   uint64_t lower = digits | 0x20 * ones;            /* digits have that bit already */
   uint64_t letter = (digits >> 6) & ones;           /* 1 in each byte that can only be a letter */
   uint64_t v = (digits & 0x0f * ones) + 9 * letter; /* 'a' is 0x61: low nibble 1, plus 9 */
@@ -50,17 +63,35 @@ qp__hex_word(uint64_t digits, uint32_t *out)
   return true;
 }
 
-/* The same from 8 characters. */
+/* Sixteen digits of either case, as two words that were copied from the text: 8 bytes. One
+ * operation works on all of them (vectors of GCC and Clang, for any processor), because the index
+ * reader spends most of its time here. */
 static inline bool
-qp__hex_decode8(const char *in, uint32_t *out)
+qp__hex_decode16(uint64_t first, uint64_t second, uint8_t out[8])
 {
-  uint64_t digits;
+  typedef uint64_t words __attribute__((vector_size(16)));
+  typedef uint8_t bytes __attribute__((vector_size(16)));
+  typedef uint16_t pairs __attribute__((vector_size(16)));
+  typedef uint8_t half __attribute__((vector_size(8)));
+  words text = { first, second };
+  bytes digit = (bytes)text - '0'; /* below 10 for '0' to '9' alone: the numbers wrap around */
+  bytes letter = ((bytes)text | 0x20) - 'a';
+  bytes is_digit = (bytes)(digit < 10); /* all bits of the byte, or none */
+  bytes is_letter = (bytes)(letter < 6);
+  words good = (words)(is_digit | is_letter);
+  pairs value = (pairs)((digit & is_digit) | ((letter + 10) & is_letter));
+  half result;
 
-  memcpy(&digits, in, sizeof(digits));
+  if ((good[0] & good[1]) != UINT64_MAX)
+    return false;
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-  digits = __builtin_bswap64(digits);
+  value = value << 4 | value >> 8;
+#else
+  value = value >> 4 | value;
 #endif
-  return qp__hex_word(digits, out);
+  result = __builtin_convertvector(value & 0xff, half);
+  memcpy(out, &result, sizeof(result));
+  return true;
 }
 
 #define QP__TIME_LEN 24 /* "2026-11-15T19:55:40.123Z" */

@@ -34,25 +34,13 @@ fold(uint64_t a, uint64_t b)
 #endif
 }
 
-static inline uint64_t
-word_at(const char *p)
-{
-  uint64_t word;
-
-  memcpy(&word, p, sizeof(word));
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-  word = __builtin_bswap64(word);
-#endif
-  return word;
-}
-
 static inline void
 take_block(uint64_t lane[4], const char *p)
 {
-  lane[0] = fold(word_at(p) ^ K1, word_at(p + 8) ^ lane[0]);
-  lane[1] = fold(word_at(p + 16) ^ K2, word_at(p + 24) ^ lane[1]);
-  lane[2] = fold(word_at(p + 32) ^ K3, word_at(p + 40) ^ lane[2]);
-  lane[3] = fold(word_at(p + 48) ^ K0, word_at(p + 56) ^ lane[3]);
+  lane[0] = fold(qp__word_at(p) ^ K1, qp__word_at(p + 8) ^ lane[0]);
+  lane[1] = fold(qp__word_at(p + 16) ^ K2, qp__word_at(p + 24) ^ lane[1]);
+  lane[2] = fold(qp__word_at(p + 32) ^ K3, qp__word_at(p + 40) ^ lane[2]);
+  lane[3] = fold(qp__word_at(p + 48) ^ K0, qp__word_at(p + 56) ^ lane[3]);
 }
 
 uint32_t

@@ -63,39 +63,29 @@ qp__uuid_encode(char out[QP__UUID_LEN], const struct qp_uuid *id)
   qp__hex_encode(out + 24, id->b + 10, 6);
 }
 
-/* Four characters as a number, the first in its highest byte. */
-static uint64_t
-load4(const char *in)
+/* The characters of two places, one behind the other as in a text. */
+static inline uint64_t
+join4(const char *first, const char *second)
 {
-  const uint8_t *b = (const uint8_t *)in;
+  char text[8];
+  uint64_t word;
 
-  return (uint64_t)b[0] << 24 | (uint64_t)b[1] << 16 | (uint64_t)b[2] << 8 | b[3];
-}
-
-static void
-store4(uint8_t *out, uint32_t v)
-{
-  out[0] = (uint8_t)(v >> 24);
-  out[1] = (uint8_t)(v >> 16);
-  out[2] = (uint8_t)(v >> 8);
-  out[3] = (uint8_t)v;
+  memcpy(text, first, 4);
+  memcpy(text + 4, second, 4);
+  memcpy(&word, text, sizeof(word));
+  return word;
 }
 
 bool
 qp__uuid_decode(const char in[QP__UUID_LEN], struct qp_uuid *out)
 {
-  uint32_t w[4];
+  struct qp_uuid id;
 
   if (in[8] != '-' || in[13] != '-' || in[18] != '-' || in[23] != '-' ||
-      !qp__hex_word(load4(in) << 32 | load4(in + 4), &w[0]) ||
-      !qp__hex_word(load4(in + 9) << 32 | load4(in + 14), &w[1]) ||
-      !qp__hex_word(load4(in + 19) << 32 | load4(in + 24), &w[2]) ||
-      !qp__hex_word(load4(in + 28) << 32 | load4(in + 32), &w[3]))
+      !qp__hex_decode16(join4(in, in + 4), join4(in + 9, in + 14), id.b) ||
+      !qp__hex_decode16(join4(in + 19, in + 24), join4(in + 28, in + 32), id.b + 8))
     return false;
-  store4(out->b, w[0]);
-  store4(out->b + 4, w[1]);
-  store4(out->b + 8, w[2]);
-  store4(out->b + 12, w[3]);
+  *out = id;
   return true;
 }
 

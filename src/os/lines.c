@@ -35,7 +35,7 @@ enum qp_rc
 qp__lines_read(const struct qp__os *os, int fd, qp__line_fn *fn, void *arg, bool *torn,
                struct qp_err *err)
 {
-  char *data = qp__alloc(CHUNK);
+  char *data = qp__alloc(CHUNK + QP__LINE_PAD);
   uint64_t offset = 0; /* of data[0] in the file */
   size_t have = 0;
   enum qp_rc rc = QP_OK;
@@ -52,6 +52,7 @@ qp__lines_read(const struct qp__os *os, int fd, qp__line_fn *fn, void *arg, bool
       break;
     }
     have += (size_t)got;
+    memset(data + have, 0, QP__LINE_PAD);
     rc = deliver(data, have, offset, fn, arg, &used, torn, err);
     memmove(data, data + used, have - used);
     have -= used;

@@ -10,7 +10,10 @@
 
 #define QP__LINE_MAX ((size_t)64 << 10) /* a longer line ends the reading as torn */
 
-/* `line` is `len` bytes without the newline, borrowed. `end` is the file offset behind the newline.
+#define QP__LINE_PAD 64
+
+/* `line` is `len` bytes without the newline, borrowed. Behind the newline QP__LINE_PAD bytes more
+ * can be read, whatever they are. `end` is the file offset behind the newline.
  * An answer other than QP_OK ends the reading and is returned. */
 typedef enum qp_rc qp__line_fn(void *arg, const char *line, size_t len, uint64_t end,
                                struct qp_err *err);

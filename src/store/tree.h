@@ -95,6 +95,12 @@ uint32_t qp__tree_slot(const struct qp__tree *t, const struct qp__entry *e);
 
 /* Makes room for n more entries, so that the next n adds cannot fail. False: no memory. */
 bool qp__tree_reserve(struct qp__tree *t, size_t n);
+/* The same for one entry. A block that holds an entry has room to its end. */
+static inline bool
+qp__tree_room(struct qp__tree *t)
+{
+  return t->count % QP__TREE_BLOCK || qp__tree_reserve(t, 1);
+}
 /* Adds an entry: everything but path_bytes, jump and depth comes from *e. Returns its slot. */
 uint32_t qp__tree_add(struct qp__tree *t, const struct qp__entry *e);
 /* The same for a tree that no other thread has seen yet. */

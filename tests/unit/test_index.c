@@ -379,6 +379,85 @@ test_lines_of_the_log_read_the_same_in_other_forms(void **state)
   qp__image_release(&image);
 }
 
+#define ID_A "018f0000-0000-7000-8000-00000000000a"
+#define ID_B "018f0000-0000-7000-8000-00000000000b"
+#define HASH "0123456789abcdef0123456789ABCDEF"
+#define FIELDS                                                                        \
+  ",\"dir\":\"branch-main\",\"time\":\"2023-11-14T22:13:20.987Z\",\"role\":\"user\"," \
+  "\"type\":\"text\",\"size\":1122,\"tokens\":7,\"hash\":\"" HASH "\",\"status\":"
+
+/* What an index has when its log is one good line and this one. */
+static void
+read_line(struct place *p, const char *space, const char *line, size_t len, struct qp__image *out,
+          struct qp__index_report *report)
+{
+  struct qp__buf log;
+
+  qp__buf_init(&log, BIG);
+  assert_int_equal(qp__index_log_header(&log, 1), QP_OK);
+  assert_int_equal(
+      qp__buf_add_str(&log, "{\"id\":\"" ID_A "\",\"parent\":null" FIELDS "\"live\"}\n"), QP_OK);
+  assert_int_equal(qp__buf_add_str(&log, space), QP_OK);
+  assert_int_equal(qp__buf_add(&log, line, len), QP_OK);
+  assert_int_equal(qp__buf_add_char(&log, '\n'), QP_OK);
+  put_bytes(p, "index.log", log.data, log.len);
+  read_index(p, out, report);
+  qp__buf_release(&log);
+}
+
+/* A space in front, and it is no more in the form that the fast reader takes. */
+static void
+expect_both_agree(struct place *p, const char *line, size_t len)
+{
+  struct qp__index_report report[2];
+  struct qp__image image[2];
+
+  for (int form = 0; form < 2; form++)
+    read_line(p, form ? " " : "", line, len, &image[form], &report[form]);
+  if (image[0].tree.count != image[1].tree.count || report[0].bad_lines != report[1].bad_lines ||
+      report[0].bad_parents != report[1].bad_parents)
+    fail_msg("one reader takes this line, the other does not: %.*s", (int)len, line);
+  expect_same(&image[0], &image[1]);
+  for (int form = 0; form < 2; form++)
+    qp__image_release(&image[form]);
+}
+
+static void
+test_a_line_changed_or_cut_anywhere_reads_the_same_in_other_forms(void **state)
+{
+  static const char *const lines[] = {
+    "{\"id\":\"" ID_B "\",\"parent\":\"" ID_A "\"" FIELDS "\"live\"}",
+    "{\"id\":\"" ID_B "\",\"parent\":null" FIELDS
+    "\"trashed\",\"at\":\"2024-02-29T23:59:59.000Z\"}",
+    "{\"id\":\"" ID_B "\",\"parent\":\"" ID_A "\"" FIELDS
+    "\"archived\",\"pack\":\"messages.jsonl.zst\",\"frame\":576460752303423487,"
+    "\"pos\":4294967295}",
+  };
+  static const char put[] = "01269:/agGfFZ-.,}\"\\ \xc3";
+  struct place *p = *state;
+
+  put_text(p, "index.json",
+           "{\"format\":\"quipu-index\",\"version\":1,\"context_id\":null,\"generation\":1,"
+           "\"count\":0,\"entries\":[\n],\"heads\":{}}\n");
+  for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+    size_t len = strlen(lines[i]);
+    char line[512];
+
+    for (size_t at = 0; at < len; at++) {
+      expect_both_agree(p, lines[i], at);
+      for (const char *c = put; *c; c++) {
+        memcpy(line, lines[i], len);
+        line[at] = *c;
+        expect_both_agree(p, line, len);
+      }
+    }
+    memcpy(line, lines[i], len);
+    line[len] = '}';
+    expect_both_agree(p, line, len);
+    expect_both_agree(p, line, len + 1);
+  }
+}
+
 /* ---- changes ---- */
 
 static void
@@ -608,6 +687,7 @@ main(void)
     TEST(test_an_index_comes_back),
     TEST(test_other_forms_of_index_json_read_the_same),
     TEST(test_lines_of_the_log_read_the_same_in_other_forms),
+    TEST(test_a_line_changed_or_cut_anywhere_reads_the_same_in_other_forms),
     TEST(test_the_log_moves_renames_drops_and_marks),
     TEST(test_the_log_of_the_fold_before_changes_nothing),
     TEST(test_damage_is_reported),

@@ -49,87 +49,91 @@ same8(const char *a, const char *b)
   return x == y;
 }
 
-/* Whether n bytes, 4 to 16 and constant, are equal: two comparisons of words that overlap. For most
+/* Nothing here looks where the line ends (QP__LINE_PAD): what is expected never matches the brace,
+ * the checksum or the newline that follow there. Only what takes anything up to a quote must look.
+ *
+ * Whether n bytes, 4 to 16 and constant, are equal: two comparisons of words that overlap. For most
  * of these lengths the compiler would call memcmp(). */
 #define SAME(a, b, n)                                           \
   ((n) < 8 ? same4((a), (b)) && same4((a) + (n)-4, (b) + (n)-4) \
            : same8((a), (b)) && same8((a) + (n)-8, (b) + (n)-8))
 
-#define BEGINS(p, e, literal)                    \
-  ((size_t)((e) - (p)) >= sizeof(literal) - 1 && \
-   SAME((p), "" literal, (ptrdiff_t)sizeof(literal) - 1))
+#define BEGINS(p, literal) SAME((p), "" literal, (ptrdiff_t)sizeof(literal) - 1)
 
-#define SKIP(p, e, literal) (BEGINS(p, e, literal) && ((p) += sizeof(literal) - 1, true))
+#define SKIP(p, literal) (BEGINS(p, literal) && ((p) += sizeof(literal) - 1, true))
 
-static bool
-skip_char(const char **p, const char *e, char c)
+static inline bool
+skip_char(const char **p, char c)
 {
-  if (*p == e || **p != c)
+  if (**p != c)
     return false;
   (*p)++;
   return true;
 }
 
-static bool
-take_number(const char **p, const char *e, uint32_t *out)
+/* A number of at most `digits` digits, which are not enough for 2^64. */
+static inline bool
+take_digits(const char **p, int digits, uint64_t *out)
 {
-  uint64_t v = 0;
   const char *s = *p;
-
-  while (s < e && *s >= '0' && *s <= '9' && v <= UINT32_MAX)
-    v = v * 10 + (uint64_t)(*s++ - '0');
-  if (s == *p || v > UINT32_MAX)
-    return false;
-  *out = (uint32_t)v;
-  *p = s;
-  return true;
-}
-
-static bool
-take_long(const char **p, const char *e, uint64_t *out)
-{
+  const char *limit = s + digits;
   uint64_t v = 0;
-  const char *s = *p;
 
-  while (s < e && *s >= '0' && *s <= '9' && v <= OFFSET_MAX)
-    v = v * 10 + (uint64_t)(*s++ - '0');
-  if (s == *p || v > OFFSET_MAX)
+  for (; s < limit && (unsigned char)(*s - '0') < 10; s++)
+    v = v * 10 + (unsigned char)(*s - '0');
+  if (s == *p || (**p == '0' && s - *p > 1))
     return false;
   *out = v;
   *p = s;
   return true;
 }
 
-static bool
-take_id(const char **p, const char *e, struct qp_uuid *out)
+static inline bool
+take_number(const char **p, uint32_t *out)
 {
-  if (e - *p < QP__UUID_LEN || !qp__uuid_decode(*p, out))
+  uint64_t v;
+
+  if (!take_digits(p, 10, &v) || v > UINT32_MAX)
+    return false;
+  *out = (uint32_t)v;
+  return true;
+}
+
+static bool
+take_id(const char **p, struct qp_uuid *out)
+{
+  if (!qp__uuid_decode(*p, out))
     return false;
   *p += QP__UUID_LEN;
   return true;
 }
 
-static bool
-two_digits(const char *s, int64_t *out)
+/* Eight characters that shall be digits where `mask` has 15, and as in `form` where it has 0. *out
+ * has the value of each digit in its byte, the first one in the lowest; the other bytes are 0. */
+static inline bool
+eight_of_time(const char *s, const char *form, const char *mask, uint64_t *out)
 {
-  if (s[0] < '0' || s[0] > '9' || s[1] < '0' || s[1] > '9')
+  uint64_t m = qp__word_at(mask);
+  uint64_t v = qp__word_at(s) ^ qp__word_at(form);
+
+  /* When no value is above 15, none leaves its byte by adding 6, and those above 9 become 16. */
+  if ((v & ~m) || ((v + m / 15 * 6) & ~m))
     return false;
-  *out = (s[0] - '0') * 10 + (s[1] - '0');
+  *out = v;
   return true;
 }
 
 /* "2026-11-15T19:55:40.123Z"; the date is mostly that of the line before. */
 static bool
-take_time(struct qp__index_reader *r, const char **p, const char *e, int64_t *out)
+take_time(struct qp__index_reader *r, const char **p, int64_t *out)
 {
   const char *s = *p;
-  int64_t h;
-  int64_t m;
-  int64_t sec;
-  int64_t ms;
+  uint64_t a;
+  uint64_t b;
+  uint64_t h;
+  uint64_t m;
+  uint64_t sec;
 
-  if (e - s < QP__TIME_LEN)
-    return false;
   if (!SAME(s, r->date, (ptrdiff_t)sizeof(r->date))) {
     if (qp__time_parse(s, QP__TIME_LEN, out))
       return false;
@@ -138,11 +142,18 @@ take_time(struct qp__index_reader *r, const char **p, const char *e, int64_t *ou
     *p += QP__TIME_LEN;
     return s[23] == 'Z';
   }
-  if (!two_digits(s + 11, &h) || !two_digits(s + 14, &m) || !two_digits(s + 17, &sec) ||
-      !two_digits(s + 20, &ms) || s[22] < '0' || s[22] > '9' || s[13] != ':' || s[16] != ':' ||
-      s[19] != '.' || s[23] != 'Z' || h > 23 || m > 59 || sec > 59)
+  if (!eight_of_time(s + 11, "00:00:00", "\17\17\0\17\17\0\17\17", &a) ||
+      !eight_of_time(s + 16, ":00.000Z", "\0\17\17\0\17\17\17\0", &b))
     return false;
-  *out = r->date_ms + ((h * 60 + m) * 60 + sec) * 1000 + ms * 10 + (s[22] - '0');
+  a = a * 10 + (a >> 8); /* two digits become a number, in the place of the first */
+  b = b * 10 + (b >> 8);
+  h = a & 0xff;
+  m = a >> 24 & 0xff;
+  sec = a >> 48 & 0xff;
+  if (h > 23 || m > 59 || sec > 59)
+    return false;
+  *out = r->date_ms + (int64_t)(((h * 60 + m) * 60 + sec) * 1000 + (b >> 32 & 0xff) * 10) +
+         (s[22] - '0');
   *p += QP__TIME_LEN;
   return true;
 }
@@ -152,7 +163,7 @@ static const char *
 take_name(const char **p, const char *e, size_t *len)
 {
   const char *s = *p;
-  const char *quote = memchr(s, '"', (size_t)(e - s));
+  const char *quote = s < e ? memchr(s, '"', (size_t)(e - s)) : NULL;
 
   if (!quote)
     return NULL;
@@ -168,12 +179,12 @@ take_role(const char **p, const char *e, struct qp__entry *out)
   const char *s;
   enum qp_role role;
 
-  if (BEGINS(*p, e, "user\"")) {
+  if (BEGINS(*p, "user\"")) {
     out->role = QP_ROLE_USER;
     *p += 4;
     return true;
   }
-  if (BEGINS(*p, e, "assistant\"")) {
+  if (BEGINS(*p, "assistant\"")) {
     out->role = QP_ROLE_ASSISTANT;
     *p += 9;
     return true;
@@ -192,7 +203,7 @@ take_type(const char **p, const char *e, struct qp__entry *out)
   const char *s;
   enum qp_message_type type;
 
-  if (BEGINS(*p, e, "text\"")) {
+  if (BEGINS(*p, "text\"")) {
     out->type = QP_TYPE_TEXT;
     *p += 4;
     return true;
@@ -211,7 +222,7 @@ take_status(const char **p, const char *e, struct qp__entry *out)
   size_t n;
   const char *s;
 
-  if (BEGINS(*p, e, "live\"")) {
+  if (BEGINS(*p, "live\"")) {
     *p += 4;
   } else {
     s = take_name(p, e, &n);
@@ -222,23 +233,14 @@ take_status(const char **p, const char *e, struct qp__entry *out)
   return true;
 }
 
-static bool
-take_hash(const char **p, const char *e, uint8_t out[16])
+static inline bool
+take_hash(const char **p, uint8_t out[16])
 {
-  if (e - *p < 32)
-    return false;
-  for (int i = 0; i < 4; i++) {
-    uint32_t w;
+  uint64_t words[4];
 
-    if (!qp__hex_decode8(*p + (ptrdiff_t)8 * i, &w))
-      return false;
-    out[4 * i] = (uint8_t)(w >> 24);
-    out[4 * i + 1] = (uint8_t)(w >> 16);
-    out[4 * i + 2] = (uint8_t)(w >> 8);
-    out[4 * i + 3] = (uint8_t)w;
-  }
-  *p += 32;
-  return true;
+  memcpy(words, *p, sizeof(words));
+  *p += sizeof(words);
+  return qp__hex_decode16(words[0], words[1], out) && qp__hex_decode16(words[2], words[3], out + 8);
 }
 
 bool
@@ -335,12 +337,12 @@ settle_status(struct qp__entry *e)
 
 /* The parent's id is mostly written as that of the entry before was. */
 static bool
-take_parent(const struct qp__index_reader *r, const char **p, const char *e, struct parsed *out)
+take_parent(const struct qp__index_reader *r, const char **p, struct parsed *out)
 {
-  out->follows = r->last_id[0] && e - *p >= QP__UUID_LEN && SAME(*p, r->last_id, 16) &&
-                 SAME(*p + 16, r->last_id + 16, 16) && same4(*p + 32, r->last_id + 32);
+  out->follows = r->last_id[0] && SAME(*p, r->last_id, 16) && SAME(*p + 16, r->last_id + 16, 16) &&
+                 same4(*p + 32, r->last_id + 32);
   if (!out->follows)
-    return take_id(p, e, &out->parent);
+    return take_id(p, &out->parent);
   *p += QP__UUID_LEN;
   return true;
 }
@@ -361,17 +363,18 @@ take_place(struct qp__index_reader *r, const char **p, const char *e, struct qp_
   atomic_init(&entry->place, 0);
   if (*p == e)
     return true;
-  if (SKIP(*p, e, ",\"at\":\"")) {
-    if (!take_time(r, p, e, &at))
+  if (SKIP(*p, ",\"at\":\"")) {
+    if (!take_time(r, p, &at))
       return false;
     atomic_init(&entry->place, qp__place_trash(at));
-    return skip_char(p, e, '"');
+    return skip_char(p, '"');
   }
-  if (!SKIP(*p, e, ",\"pack\":\""))
+  if (!SKIP(*p, ",\"pack\":\""))
     return false;
   name = take_name(p, e, &n);
-  if (!name || !qp__pack_name_ok(name, n) || !SKIP(*p, e, "\",\"frame\":") ||
-      !take_long(p, e, &offset) || !SKIP(*p, e, ",\"pos\":") || !take_number(p, e, &pos))
+  if (!name || !qp__pack_name_ok(name, n) || !SKIP(*p, "\",\"frame\":") ||
+      !take_digits(p, 18, &offset) || offset > OFFSET_MAX || !SKIP(*p, ",\"pos\":") ||
+      !take_number(p, &pos))
     return false;
   sys = find_frame(r, name, n, offset, &frame);
   *nomem = sys == -ENOMEM;
@@ -409,29 +412,27 @@ take_fixed(struct qp__index_reader *r, const char *p, const char *e, struct pars
 {
   struct qp__entry *entry = &out->entry;
 
-  if (!take_sum(p, &e) || !SKIP(p, e, "{\"id\":\""))
+  if (!take_sum(p, &e) || !SKIP(p, "{\"id\":\""))
     return false;
   out->id_text = p;
-  if (!take_id(&p, e, &entry->id) || !SKIP(p, e, "\",\"parent\":"))
+  if (!take_id(&p, &entry->id) || !SKIP(p, "\",\"parent\":"))
     return false;
-  if (skip_char(&p, e, '"')) {
-    if (!take_parent(r, &p, e, out) || !skip_char(&p, e, '"'))
+  if (skip_char(&p, '"')) {
+    if (!take_parent(r, &p, out) || !skip_char(&p, '"'))
       return false;
   } else {
     memset(&out->parent, 0, sizeof(out->parent));
     out->follows = false;
-    if (!SKIP(p, e, "null"))
+    if (!SKIP(p, "null"))
       return false;
   }
-  return SKIP(p, e, ",\"dir\":\"") && take_dir(r, &p, e, &entry->dir, nomem) &&
-         SKIP(p, e, "\",\"time\":\"") && take_time(r, &p, e, &entry->time) &&
-         SKIP(p, e, "\",\"role\":\"") && take_role(&p, e, entry) && SKIP(p, e, "\",\"type\":\"") &&
-         take_type(&p, e, entry) && SKIP(p, e, "\",\"size\":") &&
-         take_number(&p, e, &entry->size) && SKIP(p, e, ",\"tokens\":") &&
-         take_number(&p, e, &entry->tokens) && SKIP(p, e, ",\"hash\":\"") &&
-         take_hash(&p, e, entry->hash) && SKIP(p, e, "\",\"status\":\"") &&
-         take_status(&p, e, entry) && skip_char(&p, e, '"') && take_place(r, &p, e, entry, nomem) &&
-         p == e;
+  return SKIP(p, ",\"dir\":\"") && take_dir(r, &p, e, &entry->dir, nomem) &&
+         SKIP(p, "\",\"time\":\"") && take_time(r, &p, &entry->time) && SKIP(p, "\",\"role\":\"") &&
+         take_role(&p, e, entry) && SKIP(p, "\",\"type\":\"") && take_type(&p, e, entry) &&
+         SKIP(p, "\",\"size\":") && take_number(&p, &entry->size) && SKIP(p, ",\"tokens\":") &&
+         take_number(&p, &entry->tokens) && SKIP(p, ",\"hash\":\"") && take_hash(&p, entry->hash) &&
+         SKIP(p, "\",\"status\":\"") && take_status(&p, e, entry) && skip_char(&p, '"') &&
+         take_place(r, &p, e, entry, nomem) && p == e;
 }
 
 /* ---- one entry in any form ---- */
@@ -644,7 +645,7 @@ add_parsed(struct qp__index_reader *r, struct parsed *p, struct qp_err *err)
     rc = find_parent(r, p, &p->entry.parent, err);
     if (rc)
       return rc;
-    if (!qp__tree_reserve(tree, 1))
+    if (!qp__tree_room(tree))
       return qp__fail_nomem(err, "reading the index");
     slot = qp__tree_load(tree, &p->entry);
     r->last_slot = slot;

@@ -815,7 +815,7 @@ qp__rebuilt_heads(struct qp__image *image, const struct qp__rebuilt *r, bool dam
                   struct qp_err *err)
 {
   const struct qp__tree *tree = &image->tree;
-  int64_t newest = damaged ? INT64_MAX : newest_line(image, r);
+  int64_t newest = damaged || !r->count ? INT64_MAX : newest_line(image, r);
 
   for (size_t i = 0; i < r->count; i++) {
     const struct qp__entry *e = qp__tree_at(tree, r->slots[i]);
