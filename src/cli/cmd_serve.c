@@ -242,6 +242,7 @@ fill_options(struct serving *s, const struct cli_config *config, const struct pa
     .key_requests = (unsigned)v[CONFIG_KEY_REQUESTS].number,
     .key_connections = (unsigned)v[CONFIG_KEY_CONNECTIONS].number,
     .owner_turns = (unsigned)v[CONFIG_OWNER_TURNS].number,
+    .owner_bytes = (uint64_t)v[CONFIG_OWNER_BYTES].number,
     .no_access_log = v[CONFIG_ACCESS_LOG].number == 0 || log_level(s, config) < QP_LOG_INFO,
     .log_json = v[CONFIG_LOG_FORMAT].number == 1,
   };

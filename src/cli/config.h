@@ -70,6 +70,8 @@ enum config_type {
       "requests of one key at once, streams included; 0: no limit")                                \
   ROW(OWNER_TURNS, "owner-turns", 0, "N", "limits", NUMBER, 0, 1000000, true, "256",               \
       "turns at once of one owner, or of a key without owner; 0: no limit")                        \
+  ROW(OWNER_BYTES, "owner-bytes", 0, "SIZE", "limits", BYTES, 0, UINT64_C(1) << 60, true, "0",     \
+      "bytes that one owner may store; 0: no limit")                                               \
   ROW(TIMEOUT, "timeout", 0, "SECONDS", "limits", NUMBER, 1, 86400, true, "30",                    \
       "close a connection on which nothing moves for so long")                                     \
   ROW(HEADER_TIMEOUT, "header-timeout", 0, "SECONDS", "limits", NUMBER, 1, 86400, true, "60",      \

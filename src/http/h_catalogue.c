@@ -1,4 +1,5 @@
-/* h_catalogue.c - lists of contexts and search, from the catalogue: no context is opened. */
+/* h_catalogue.c - lists of contexts, search and what an owner has stored, from the catalogue: no
+ * context is opened. */
 #include <string.h>
 
 #include "base/err.h"
@@ -9,6 +10,7 @@
 
 #define LIMIT_DEFAULT 50
 #define LIMIT_MAX 1000
+#define OWNER_MAX 256 /* bytes of the longest that a context can have */
 
 static enum qp_rc
 read_limit(const struct qp__request *r, uint32_t *out, struct qp_err *err)
@@ -139,4 +141,36 @@ qp__h_search(struct qp__request *r, struct qp_err *err)
   end_page(b, next);
   qp_free(next);
   return rc;
+}
+
+/* ---- what an owner has stored ---- */
+
+enum qp_rc
+qp__h_usage(struct qp__request *r, struct qp_err *err)
+{
+  const char *asked = qp__request_query(r, "owner");
+  const char *owner = qp__owner(r) ? qp__owner(r) : asked;
+  struct qp__buf *b = &r->reply.body;
+  uint64_t bytes = 0;
+  enum qp_rc rc;
+
+  if (asked && strcmp(asked, owner) != 0)
+    return qp__request_fail(r, MHD_HTTP_FORBIDDEN, "DENIED", err,
+                            "the key has an owner and may ask for that owner alone");
+  if (!owner || !owner[0] || strlen(owner) > OWNER_MAX)
+    return qp__fail(err, QP_INVALID,
+                    "'owner' must name the owner, because this key has none; of up to %d bytes",
+                    OWNER_MAX);
+  rc = qp_owner_bytes(r->http->store, owner, 0, &bytes, err);
+  if (rc)
+    return rc;
+  qp__emit_open(b, NULL, '{');
+  qp__emit_str(b, "owner", owner);
+  qp__emit_uint(b, "bytes", bytes);
+  if (r->settings->owner_bytes)
+    qp__emit_uint(b, "limit", r->settings->owner_bytes);
+  else
+    qp__emit_str(b, "limit", NULL);
+  qp__emit_close(b, '}');
+  return QP_OK;
 }

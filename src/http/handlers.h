@@ -21,6 +21,7 @@ qp__handler qp__h_action;
 qp__handler qp__h_events;
 /* h_engine.c */
 qp__handler qp__h_models, qp__h_tools;
+qp__handler qp__h_usage;
 /* h_branch.c */
 qp__handler qp__h_branch_list, qp__h_branch_get, qp__h_branch_fork, qp__h_branch_update,
     qp__h_branch_delete;

@@ -137,6 +137,29 @@ qp__quota_leave(struct qp__request *r)
   r->quota = NULL;
 }
 
+/* ---- bytes ---- */
+
+enum qp_rc
+qp__quota_bytes(struct qp__request *r, struct qp_err *err)
+{
+  uint64_t limit = r->settings->owner_bytes;
+  uint64_t more = r->body.len ? r->body.len : 1;
+  uint64_t used = 0;
+  enum qp_rc rc;
+
+  if (!limit || !r->caller.owner[0])
+    return QP_OK;
+  rc = qp_owner_bytes(r->http->store, r->caller.owner, limit > more ? limit - more : 0, &used, err);
+  if (rc)
+    return rc;
+  if (used + more <= limit)
+    return QP_OK;
+  return qp__request_fail(r, MHD_HTTP_INSUFFICIENT_STORAGE, "OWNER_FULL", err,
+                          "this owner has stored %llu of the %llu bytes that it may store: delete "
+                          "something first",
+                          (unsigned long long)used, (unsigned long long)limit);
+}
+
 /* ---- turns ---- */
 
 /* On the engine's thread. */

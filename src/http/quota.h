@@ -2,8 +2,10 @@
  *
  * Callers without a key are not limited: they are users of this machine. Of a key are counted the
  * requests of a minute and those under way at once, streams included; of an owner, or of a key that
- * has none, the turns that run at once. What is over a limit is answered with 429 and Retry-After.
- * The limits are in the settings; 0 means that there is none. */
+ * has none, the turns that run at once. What is over one of these limits is answered with 429 and
+ * Retry-After. Of an owner the bytes that it has stored are counted too, by the library. Waiting
+ * does not help there, but deleting does, so this answer is 507, as for a full disk, with a code of
+ * its own. The limits are in the settings; 0 means that there is none. */
 #ifndef QP_HTTP_QUOTA_H
 #define QP_HTTP_QUOTA_H
 
@@ -30,6 +32,9 @@ void qp__quotas_tick(struct qp__quotas *all);
 
 /* Counts a request whose caller is known. 429: it is one too many. */
 enum qp_rc qp__quota_enter(struct qp__request *r, struct qp_err *err);
+/* Before a request that stores something. 507: its owner has stored as much as is allowed, or would
+ * have with this body. In a worker: the first question for an owner reads the catalogue. */
+enum qp_rc qp__quota_bytes(struct qp__request *r, struct qp_err *err);
 /* The request is over, whether it was counted or not. */
 void qp__quota_leave(struct qp__request *r);
 

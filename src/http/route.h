@@ -10,6 +10,7 @@ enum qp__route_flags {
   QP__ROUTE_GLOBAL = 1u << 2,     /* tells of all owners: not for a key with one */
   QP__ROUTE_QUICK = 1u << 3,      /* its handler runs in the thread of the connection and must not
                                    * wait; when it would have to, it sets r->then (work.h) */
+  QP__ROUTE_STORES = 1u << 4,     /* stores something: not for an owner who has used up its bytes */
 };
 
 struct qp__route {

@@ -43,6 +43,7 @@ struct qp__http_options {
   unsigned key_requests;             /* of a key in a minute; 0: no limit, as below */
   unsigned key_connections;          /* requests of a key at once, streams included */
   unsigned owner_turns;              /* turns at once of an owner, or of a key without one */
+  uint64_t owner_bytes;              /* that an owner may store */
   bool no_access_log;
   bool log_json;
 };

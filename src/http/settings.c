@@ -68,6 +68,7 @@ qp__settings_new(const struct qp__http_options *o, struct qp__settings **out, st
   s->key_requests = o->key_requests;
   s->key_connections = o->key_connections;
   s->owner_turns = o->owner_turns;
+  s->owner_bytes = o->owner_bytes;
   s->log_access = o->log && !o->no_access_log;
   s->log_json = o->log_json;
   s->origins = copy_list(o->origins);
@@ -105,6 +106,7 @@ qp__settings_equal(const struct qp__settings *a, const struct qp__settings *b)
          a->timeout_s == b->timeout_s && a->header_timeout_s == b->header_timeout_s &&
          a->body_timeout_s == b->body_timeout_s && a->stop_timeout_s == b->stop_timeout_s &&
          a->key_requests == b->key_requests && a->key_connections == b->key_connections &&
-         a->owner_turns == b->owner_turns && a->log_access == b->log_access &&
-         a->log_json == b->log_json && qp__tls_equal(a->tls, b->tls);
+         a->owner_turns == b->owner_turns && a->owner_bytes == b->owner_bytes &&
+         a->log_access == b->log_access && a->log_json == b->log_json &&
+         qp__tls_equal(a->tls, b->tls);
 }

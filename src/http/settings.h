@@ -22,6 +22,7 @@ struct qp__settings {
   unsigned body_timeout_s;   /* a whole request must come */
   unsigned stop_timeout_s;
   unsigned key_requests, key_connections, owner_turns; /* see server.h */
+  uint64_t owner_bytes;
   bool log_access;
   bool log_json;
   struct qp__tls *tls; /* NULL: plain HTTP */

@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "http/change.h"
 #include "http/http_int.h"
+#include "http/quota.h"
 
 /* Workers that changes leave free for requests that read. */
 #define KEPT_FREE(workers) ((workers) / 4 + ((workers) < 4 && (workers) > 1))
@@ -15,9 +16,13 @@ run_route(struct qp__request *r, struct qp_err *err)
 {
   struct qp_err ignored;
 
+  enum qp_rc rc = QP_OK;
+
   if (r->route->scope >= QP__SCOPE_WRITE)
     (void)qp__change_recover(r->http, &ignored); /* if it fails, the handler is told why */
-  return r->route->handle(r, err);
+  if (r->route->flags & QP__ROUTE_STORES)
+    rc = qp__quota_bytes(r, err);
+  return rc ? rc : r->route->handle(r, err);
 }
 
 /* The connection goes on, in its thread. */

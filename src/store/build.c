@@ -470,6 +470,7 @@ qp__build_commit(struct qp__build *b, const struct qp__meta *meta,
   if (!rc)
     rc = s->driver->build_commit(s->self, b->driver, prompts, n, moves, move_count, err);
   qp__context_unclaim(claim);
+  qp__usage_forget(&s->usage); /* a whole context has come, and perhaps prompts */
   (void)pthread_mutex_unlock(&s->prompt_lock);
   qp__free(prompts);
   return rc;

@@ -30,6 +30,11 @@ void qp__catalogue_mark_all(struct qp__catalogue *cat);
  * time that it takes grows with the whole catalogue. */
 enum qp_rc qp__catalogue_erase(struct qp__catalogue *cat, struct qp_err *err);
 
+/* The bytes of all contexts of an owner, messages and metadata, with all that was committed before.
+ * In time that grows with the number of these contexts. */
+enum qp_rc qp__catalogue_owner_bytes(struct qp__catalogue *cat, const char *owner, int64_t *out,
+                                     struct qp_err *err);
+
 /* Visits the contexts that are in this state, which is not "Idle", in time that depends on their
  * number alone. */
 enum qp_rc qp__catalogue_in_state(struct qp__catalogue *cat, const char *state,

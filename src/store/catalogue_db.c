@@ -10,7 +10,7 @@
 #include "base/err.h"
 #include "store/catalogue_int.h"
 
-#define VERSION 2 /* a database of another one is made anew */
+#define VERSION 3 /* a database of another one is made anew */
 #define BUSY_MS 5000
 #define READERS_MAX 8    /* connections that are kept though nobody uses them */
 #define READER_KB "1000" /* cache of one of them */
@@ -21,7 +21,7 @@ static const char schema[] =
     "bytes INTEGER NOT NULL, branches INTEGER NOT NULL, model TEXT, mode TEXT, state TEXT, "
     "owner TEXT, summary TEXT, old INTEGER NOT NULL, error TEXT, stamp BLOB, "
     "indexed INTEGER NOT NULL, digest INTEGER NOT NULL, due INTEGER NOT NULL, "
-    "rc INTEGER NOT NULL);"
+    "rc INTEGER NOT NULL, meta INTEGER NOT NULL);"
     "CREATE INDEX context_updated ON context (updated, id);"
     "CREATE INDEX context_owner ON context (owner, updated, id);"
     "CREATE INDEX context_due ON context (due) WHERE due = 1;"

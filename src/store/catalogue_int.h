@@ -50,16 +50,19 @@
   X(ROW_FIND, "SELECT n, indexed, digest, stamp, error IS NULL FROM context WHERE id = ?1")       \
   X(ROW_PUT,                                                                                      \
     "INSERT INTO context (id, title, created, updated, messages, bytes, branches, model, mode, "  \
-    "state, owner, old, error, stamp, indexed, digest, due, rc) "                                 \
-    "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18) "   \
+    "state, owner, old, error, stamp, indexed, digest, due, rc, meta) "                           \
+    "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, "   \
+    "?19) "                                                                                       \
     "ON CONFLICT (id) DO UPDATE SET title = ?2, created = ?3, updated = ?4, messages = ?5, "      \
     "bytes = ?6, branches = ?7, model = ?8, mode = ?9, state = ?10, owner = ?11, old = ?12, "     \
-    "error = ?13, stamp = ?14, indexed = ?15, digest = ?16, due = ?17, rc = ?18")                 \
+    "error = ?13, stamp = ?14, indexed = ?15, digest = ?16, due = ?17, rc = ?18, meta = ?19")     \
   X(ROW_DROP, "DELETE FROM context WHERE n = ?1")                                                 \
   X(ROW_BROKEN, "SELECT id FROM context WHERE error IS NOT NULL")                                 \
   X(ROW_OLD, "SELECT id FROM context WHERE old = 1")                                              \
   X(ROW_ALL_DUE, "SELECT id FROM context WHERE due = 1")                                          \
   X(ROW_STATE, "SELECT id FROM context WHERE state = ?1 AND state <> 'Idle'")                     \
+  X(OWNER_BYTES, "SELECT ifnull(sum(bytes + meta), 0) FROM context "                              \
+                 "WHERE NOT hidden(id) AND owner = ?1")                                           \
   X(ROW_AFTER, "SELECT n, id FROM context WHERE n > ?1 ORDER BY n LIMIT 256")                     \
   X(ROW_NUMBER, "SELECT n FROM context LIMIT 1 OFFSET ?1")                                        \
   X(STATE_FIND, "SELECT epoch, before, complete, dirs FROM state")                                \

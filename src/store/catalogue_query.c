@@ -367,6 +367,55 @@ qp_catalogue_list(struct qp_store *store, const struct qp_catalogue_query *query
   return rc;
 }
 
+/* ---- how much an owner has ---- */
+
+static enum qp_rc
+sum_bytes(struct qp__cat_db *db, const char *owner, int64_t *total, struct qp_err *err)
+{
+  sqlite3_stmt *st;
+  bool row = false;
+  enum qp_rc rc;
+
+  if (!db->handle)
+    return QP_OK;
+  rc = qp__cat_use(db, QP__CAT_OWNER_BYTES, &st, err);
+  if (rc)
+    return rc;
+  qp__cat_bind_text(st, 1, owner);
+  rc = qp__cat_step(db, st, &row, err);
+  if (!rc && row)
+    *total += sqlite3_column_int64(st, 0);
+  (void)sqlite3_reset(st);
+  return rc;
+}
+
+static enum qp_rc
+read_owner_bytes(struct qp__catalogue *cat, const char *owner, int64_t *out, struct qp_err *err)
+{
+  struct qp__cat_reader *reader = NULL;
+  enum qp_rc rc = qp__cat_begin_reading(cat, false, false, &reader, err);
+
+  if (rc)
+    return rc;
+  *out = 0;
+  rc = sum_bytes(reader ? &reader->db : &cat->main, owner, out, err);
+  if (!rc && !reader)
+    rc = sum_bytes(&cat->over, owner, out, err);
+  qp__cat_end_reading(cat, reader);
+  return rc;
+}
+
+enum qp_rc
+qp__catalogue_owner_bytes(struct qp__catalogue *cat, const char *owner, int64_t *out,
+                          struct qp_err *err)
+{
+  enum qp_rc rc = read_owner_bytes(cat, owner, out, err);
+
+  while (qp__cat_try_again(cat, rc))
+    rc = read_owner_bytes(cat, owner, out, err);
+  return rc;
+}
+
 /* ---- what a person types ---- */
 
 struct terms {

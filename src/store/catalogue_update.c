@@ -156,6 +156,7 @@ bind_context(sqlite3_stmt *st, struct qp_context *c, const struct qp__view *v, u
   qp__cat_bind_text(st, 10, qp__state_name(m->state));
   qp__cat_bind_text(st, 11, qp__meta_owner(m));
   (void)sqlite3_bind_int(st, 12, c->old);
+  (void)sqlite3_bind_int64(st, 19, (int64_t)v->meta_bytes);
 }
 
 /* Whether all that is staged in a context is published: a commit is carried out in the files first,
@@ -229,6 +230,7 @@ put_broken(struct qp__catalogue *cat, const struct qp_uuid *id, const struct qp_
   for (int i = 15; i <= 17; i++)
     (void)sqlite3_bind_int(st, i, 0);
   (void)sqlite3_bind_int(st, 18, why->rc);
+  (void)sqlite3_bind_int(st, 19, 0);
   cat->finished++;
   return qp__cat_run(cat->into, st, err);
 }

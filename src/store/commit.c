@@ -42,6 +42,29 @@ qp__check_changeable(const struct qp_context *c, struct qp_err *err)
 
 /* ---- publication ---- */
 
+/* What an effect stores, for the owner of the context. `old` is the view before, or NULL: the same.
+ * To be called once the catalogue is told. */
+static void
+count_effect(const struct qp__commit *commit, const struct qp__effect *e,
+             const struct qp__view *old)
+{
+  struct qp__usage *usage = &e->context->store->usage;
+  const struct qp__view *now = e->view ? e->view : e->context->view;
+  const char *owner = qp__meta_owner(now->meta);
+  const char *before = old ? qp__meta_owner(old->meta) : owner;
+  int64_t bytes = old ? (int64_t)now->meta_bytes - (int64_t)old->meta_bytes : 0;
+
+  if (!atomic_load(&usage->owners))
+    return;
+  if (before != owner && (!before || !owner || strcmp(before, owner) != 0)) {
+    qp__usage_forget(usage);
+    return;
+  }
+  for (size_t i = 0; i < commit->added_count && e == commit->effects; i++)
+    bytes += commit->added[i].size;
+  qp__usage_add(usage, owner, bytes);
+}
+
 /* Called in commit order, by any thread. */
 static void
 publish(void *arg)
@@ -68,12 +91,13 @@ publish(void *arg)
       old = c->view;
       c->view = e->view;
       (void)pthread_mutex_unlock(&c->view_lock);
-      qp__view_unref(old);
     }
-    if (!commit->added_count && !commit->returned_count && !e->move_count && !e->view)
-      continue; /* events alone change nothing that the version or the catalogue tells of */
-    atomic_fetch_add_explicit(&c->version, 1, memory_order_release);
-    qp__catalogue_mark(c->store->catalogue, &c->id);
+    if (commit->added_count || commit->returned_count || e->move_count || e->view) {
+      atomic_fetch_add_explicit(&c->version, 1, memory_order_release);
+      qp__catalogue_mark(c->store->catalogue, &c->id);
+      count_effect(commit, e, old);
+    } /* events alone change nothing that the version or the catalogue tells of */
+    qp__view_unref(old);
   }
 }
 

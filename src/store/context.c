@@ -590,6 +590,7 @@ make_context(struct qp_store *s, const struct qp_context_spec *spec, struct qp_c
 {
   struct qp_context *c;
   char text[QP_UUID_TEXT];
+  int64_t stored;
   enum qp_rc rc;
 
   (void)pthread_mutex_lock(&s->lock);
@@ -611,8 +612,10 @@ make_context(struct qp_store *s, const struct qp_context_spec *spec, struct qp_c
                     qp_uuid_text(&spec->id, text));
   }
   c->newborn = true;
+  stored = rc ? 0 : (int64_t)c->view->meta_bytes;
   end_busy(c, rc == QP_OK); /* c may be gone */
   qp__catalogue_end(s->catalogue, &spec->id);
+  qp__usage_add(&s->usage, spec->owner, stored);
   if (!rc)
     *out = c;
   return rc;
@@ -669,6 +672,7 @@ qp__context_unclaim(struct qp_context *claim)
   if (!claim)
     return;
   qp__catalogue_end(claim->store->catalogue, &claim->id);
+  qp__usage_removed(&claim->store->usage);
   end_busy(claim, false);
 }
 

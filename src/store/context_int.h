@@ -24,6 +24,7 @@
 #include "store/committer.h"
 #include "store/pool.h"
 #include "store/store_int.h"
+#include "store/usage.h"
 #include "store/workers.h"
 
 struct qp__branch {
@@ -101,6 +102,7 @@ struct qp_store {
   pthread_mutex_t prompt_lock;   /* one change of prompts at a time */
   struct qp__sessions *sessions; /* session_int.h */
   struct qp__catalogue *catalogue;
+  struct qp__usage usage;
 
   pthread_mutex_t lock;
   pthread_cond_t ready; /* a context is no longer busy */

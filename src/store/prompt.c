@@ -154,6 +154,10 @@ save_prompt(struct qp_store *s, const struct qp__prompt *p, struct qp_err *err)
   }
   if (!rc)
     rc = qp__commit(s, &commit, err);
+  if (!rc) {
+    qp__usage_add_named(&s->usage, p->id, text.len);
+    qp__usage_removed(&s->usage); /* the one that was there before, if there was one */
+  }
   qp__buf_release(&text);
   return rc;
 }
@@ -463,6 +467,7 @@ qp_prompt_delete(struct qp_store *store, const char *id, struct qp_err *err)
     return rc;
   (void)pthread_mutex_lock(&store->prompt_lock);
   rc = delete_prompt(store, id, err);
+  qp__usage_removed(&store->usage);
   (void)pthread_mutex_unlock(&store->prompt_lock);
   return rc;
 }

@@ -280,6 +280,7 @@ mend(struct qp_store *s, const struct qp__gathered *open, struct qp_err *err)
   if (!rc) {
     s->driver->resume(s->self);
     qp__catalogue_mark_all(s->catalogue);
+    qp__usage_forget(&s->usage);
   }
   return rc;
 }

@@ -276,6 +276,8 @@ qp_session_append(struct qp_store *store, const char *id, struct qp_bytes json, 
     (void)pthread_mutex_unlock(&store->sessions->write_lock);
   else
     rc = qp__session_settle_unlocked(store, o, a.ticket, err);
+  if (!rc)
+    qp__usage_add_named(&store->usage, id, a.message.len);
 out:
   qp__free(a.title);
   qp__buf_release(&a.message);
@@ -411,6 +413,7 @@ qp_session_delete(struct qp_store *store, const char *id, struct qp_err *err)
     (void)pthread_mutex_unlock(&ss->write_lock);
   else
     rc = qp__session_settle_unlocked(store, o, ticket, err);
+  qp__usage_removed(&store->usage);
   qp__free(paths);
   qp__free(c.more);
   qp__buf_release(&text);

@@ -174,6 +174,7 @@ init_store(struct qp_store *s, const struct qp_store_options *o, struct qp_err *
     qp__uuid_gen_release(&s->ids);
     return qp__fail_sys(err, sys ? sys : -ENOMEM, "opening a store");
   }
+  qp__usage_init(&s->usage);
   (void)pthread_mutex_init(&s->lock, NULL);
   (void)pthread_mutex_init(&s->prompt_lock, NULL);
   (void)pthread_cond_init(&s->ready, NULL);
@@ -192,6 +193,7 @@ release_store(struct qp_store *s)
   qp__sessions_free(s->sessions);
   if (s->self)
     s->driver->close(s->self);
+  qp__usage_release(&s->usage);
   qp__free(s->where);
   qp__pool_release(&s->pool);
   qp__uuid_gen_release(&s->ids);

@@ -488,6 +488,127 @@ test_reindex_makes_it_anew(void **state)
   expect_sound(f);
 }
 
+/* ---- bytes of an owner ---- */
+
+/* The total without counting anew, unless nobody has asked before. */
+static uint64_t
+kept_bytes(struct fixture *f, const char *owner)
+{
+  uint64_t bytes = 0;
+
+  OK(qp_owner_bytes(f->store, owner, UINT64_MAX, &bytes, &failure));
+  return bytes;
+}
+
+static uint64_t
+exact_bytes(struct fixture *f, const char *owner)
+{
+  uint64_t bytes = 0;
+
+  OK(qp_owner_bytes(f->store, owner, 0, &bytes, &failure));
+  return bytes;
+}
+
+/* What commits have added is what a new count finds. */
+static uint64_t
+expect_kept_total(struct fixture *f, const char *owner)
+{
+  uint64_t kept = kept_bytes(f, owner);
+  struct qp_context *c = new_context(f);
+  struct qp_uuid id = qp_context_id(c);
+
+  qp_context_close(c);
+  OK(qp_context_delete(f->store, &id, &failure)); /* nobody's, but the next question counts anew */
+  assert_int_equal(kept_bytes(f, owner), kept);
+  assert_int_equal(exact_bytes(f, owner), kept);
+  return kept;
+}
+
+static void
+test_the_bytes_of_an_owner_follow_every_change(void **state)
+{
+  struct fixture *f = *state;
+  struct qp_context_spec spec = { .title = "first", .owner = "ann" };
+  struct qp_context_spec other = { .title = "second", .owner = "anna" };
+  struct qp_session_spec session = { .id = "ann:log" };
+  struct qp_prompt prompt = { .id = "ann:terse", .content = "Be brief." };
+  struct qp_context *c = NULL;
+  struct qp_uuid id;
+  uint64_t empty, before, after;
+
+  assert_int_equal(exact_bytes(f, "ann"), 0);
+  OK(qp_context_create(f->store, &spec, &c, &failure));
+  id = qp_context_id(c);
+  empty = expect_kept_total(f, "ann");
+  assert_true(empty > 50);
+  say_many(c, NULL, "a message of some length ", 40, NULL);
+  before = expect_kept_total(f, "ann");
+  assert_true(before > empty + 40 * 25);
+  OK(qp_branch_fork(c, "side", NULL, NULL, &failure));
+  after = expect_kept_total(f, "ann");
+  assert_true(after > before);
+
+  OK(qp_session_create(f->store, &session, NULL, &failure));
+  OK(qp_session_append(f->store, "ann:log", bytes_of("{\"role\":\"user\",\"content\":\"hello\"}"),
+                       &failure));
+  before = expect_kept_total(f, "ann");
+  assert_true(before > after + 30);
+  OK(qp_prompt_create(f->store, &prompt, NULL, &failure));
+  after = expect_kept_total(f, "ann");
+  assert_true(after > before);
+  prompt.content = "Be as brief as you can be, and then briefer.";
+  OK(qp_prompt_update(f->store, &prompt, &failure));
+  assert_true(kept_bytes(f, "ann") > exact_bytes(f, "ann")); /* the old one is there till then */
+  assert_int_equal(kept_bytes(f, "ann"), exact_bytes(f, "ann"));
+
+  /* Somebody else's are somebody else's, also where one name begins with the other. */
+  after = exact_bytes(f, "ann");
+  assert_int_equal(exact_bytes(f, "anna"), 0);
+  qp_context_close(c);
+  OK(qp_context_create(f->store, &other, &c, &failure));
+  say(c, NULL, "of somebody else");
+  qp_context_close(c);
+  assert_int_equal(exact_bytes(f, "ann"), after);
+  assert_true(exact_bytes(f, "anna") > 50);
+
+  if (f->driver->durable) {
+    reload(f);
+    assert_int_equal(exact_bytes(f, "ann"), after);
+  }
+  OK(qp_context_delete(f->store, &id, &failure));
+  before = exact_bytes(f, "ann");
+  assert_true(before < after - 40 * 25);
+  OK(qp_session_delete(f->store, "ann:log", &failure));
+  assert_true(exact_bytes(f, "ann") < before);
+  OK(qp_prompt_delete(f->store, "ann:terse", &failure));
+  assert_int_equal(exact_bytes(f, "ann"), 0);
+}
+
+/* However much is stored, a question after an append reads no file and opens no context. */
+static void
+test_a_question_for_an_owner_costs_no_reading(void **state)
+{
+  struct fixture *f = *state;
+  struct qp_context_spec spec = { .owner = "ann" };
+  struct qp_context *c = NULL;
+
+  if (f->driver->durable && f->driver->flags & QP_STORE_NO_THREAD)
+    watch_calls(f); /* without threads all calls are those of the question */
+  OK(qp_context_create(f->store, &spec, &c, &failure));
+  assert_true(exact_bytes(f, "ann") > 0);
+  say_many(c, NULL, "word ", 500, NULL);
+  for (int i = 0; i < 10; i++) {
+    uint64_t calls;
+
+    say(c, NULL, "more");
+    calls = f->fault ? calls_of(f, QP__SLOT__MAX) : 0;
+    assert_true(exact_bytes(f, "ann") > 500);
+    if (f->fault)
+      assert_int_equal(calls_of(f, QP__SLOT__MAX), calls);
+  }
+  qp_context_close(c);
+}
+
 int
 main(void)
 {
@@ -501,6 +622,8 @@ main(void)
     cmocka_unit_test(test_hits_come_in_pages),
     cmocka_unit_test(test_garbage_is_not_found),
     cmocka_unit_test(test_reindex_makes_it_anew),
+    cmocka_unit_test(test_the_bytes_of_an_owner_follow_every_change),
+    cmocka_unit_test(test_a_question_for_an_owner_costs_no_reading),
   };
 
   return run_on_all("catalogue", tests, COUNT(tests));

@@ -49,6 +49,7 @@ async function walkContexts(go) {
   const { message_id } = (await go('saveMessage', 201, { ...at, body: example('saveMessage') })).body;
   await go('listContexts', 200);
   await go('searchMessages', 200, { query: `?${operation('searchMessages').node['x-query']}` });
+  await go('getUsage', 200, { query: '?owner=alice' });
   for (const query of ['', '?messages=none']) {
     const { etag } = Object.fromEntries((await go('getContext', 200, { ...at, query })).headers);
     await go('getContext', 304, { ...at, query, headers: { 'if-none-match': etag } });

@@ -57,6 +57,7 @@ const requests = {
   'GET /v1/search': () => ['/v1/search?q=alicemark', undefined, 200],
   'GET /v1/models': () => ['/v1/models', undefined, 200],
   'GET /v1/tools': () => ['/v1/tools', undefined, 200],
+  'GET /v1/usage': (x) => [x.prompt.includes(':') ? '/v1/usage?owner=alice' : '/v1/usage', undefined, 200],
   'GET /v1/contexts': () => ['/v1/contexts', undefined, 200],
   'POST /v1/contexts': () => ['/v1/contexts', { title: 'new' }, 201],
   'GET /v1/contexts/{id}': (x) => [`/v1/contexts/${x.context}`, undefined, 200],
@@ -513,6 +514,66 @@ test('one key or owner cannot take the server from the others', async (t) => {
     await (await model.asked()).end();
     await more.reach('Idle');
   }
+  await server.stop();
+});
+
+test('an owner stores no more bytes than are allowed, also after a restart, and deleting makes room', async (t) => {
+  const data = newData(t);
+  const [alice, bob, admin] = [createKey(data, '--owner', 'alice'), createKey(data, '--owner', 'bob'), createKey(data)];
+  const model = await Model.start(t);
+  const limit = 20000;
+  const start = () => serveTurns(t, { data, env: model.env, args: ['--owner-bytes', String(limit)] });
+  let server = await start();
+  const ask = (key, method, target, body) => server.ask(method, target, body, bearer(key));
+  const usage = async (key, query = '') => (await ask(key, 'GET', `/v1/usage${query}`)).body;
+  const refused = async (method, target, body) => {
+    const answer = await ask(alice, method, target, body);
+    assert.equal(answer.status, 507, `${method} ${target}: ${answer.text}`);
+    assert.equal(answer.body.error.code, 'OWNER_FULL');
+    assert.match(answer.body.error.message, /^this owner has stored \d+ of the 20000 bytes that it may store: delete something first$/);
+  };
+  assert.deepEqual(await usage(alice), { owner: 'alice', bytes: 0, limit });
+  const create = async (key) => (await ask(key, 'POST', '/v1/contexts', { model_id: 'openai/knots' })).body.id;
+  const [first, second, other] = [await create(alice), await create(alice), await create(bob)];
+  const say = (key, id, size) => ask(key, 'POST', `/v1/contexts/${id}/messages`, { role: 'user', content: 'x'.repeat(size) });
+  assert.equal((await say(alice, first, 15000)).status, 201);
+  await refused('POST', `/v1/contexts/${first}/messages`, { role: 'user', content: 'x'.repeat(15000) });
+  assert.equal((await say(alice, first, 2500)).status, 201, 'what still has room is taken');
+  const used = (await usage(alice)).bytes;
+  assert.ok(used > 17500 && used < limit, String(used));
+  // A model's answer counts as well; the turn that began below the limit ends.
+  const chat = new Chat(server, second, { headers: bearer(alice) });
+  await chat.begin('send_message', { content: 'hi' });
+  const request = await model.asked();
+  await request.say('y'.repeat(3000));
+  await request.end();
+  await chat.reach('Idle');
+  assert.ok((await usage(alice)).bytes > limit);
+  for (let round = 0; round < 2; round++) {
+    await refused('POST', '/v1/contexts', {});
+    await refused('PATCH', `/v1/contexts/${first}`, { title: 'longer' });
+    await refused('POST', `/v1/contexts/${first}/messages`, { role: 'user', content: 'a' });
+    await refused('POST', `/v1/contexts/${first}/actions/send_message`, { content: 'a' });
+    await refused('POST', `/v1/contexts/${second}/actions/regenerate`, {});
+    await refused('POST', `/v1/contexts/${first}/branches`, { name: 'side' });
+    await refused('POST', '/v1/system-prompts', { id: 'p', content: 'a' });
+    await refused('POST', '/v1/sessions', { id: 's' });
+    assert.equal((await ask(alice, 'GET', `/v1/contexts/${first}`)).status, 200);
+    assert.equal((await say(bob, other, 100)).status, 201, 'others are not concerned');
+    assert.equal((await say(admin, first, 10)).status, 201, 'nor is who has no owner');
+    if (round) break;
+    await server.stop();
+    server = await start();
+  }
+  assert.equal((await ask(bob, 'GET', '/v1/usage?owner=alice')).status, 403);
+  assert.equal((await ask(admin, 'GET', '/v1/usage')).status, 400);
+  assert.ok((await usage(admin, '?owner=alice')).bytes > limit);
+  assert.equal((await ask(alice, 'DELETE', `/v1/contexts/${first}`)).status, 204);
+  assert.equal((await ask(alice, 'POST', '/v1/sessions', { id: 's' })).status, 201, 'at once');
+  assert.equal((await ask(alice, 'POST', '/v1/sessions/s/messages', { role: 'user', content: 'z'.repeat(14000) })).status, 201);
+  await refused('POST', '/v1/sessions/s/messages', { role: 'user', content: 'z'.repeat(14000) });
+  assert.equal((await ask(alice, 'DELETE', '/v1/sessions/s')).status, 204);
+  assert.equal((await say(alice, second, 14000)).status, 201);
   await server.stop();
 });
 

@@ -22,7 +22,7 @@ function exported() {
 
 // Functions that the headers promise, by the name before their first parenthesis.
 function declared() {
-  const text = ['include/quipu.h', 'include/quipu_events.h', 'include/quipu_turns.h', 'include/quipu_backup.h']
+  const text = ['include/quipu.h', 'include/quipu_events.h', 'include/quipu_turns.h', 'include/quipu_backup.h', 'include/quipu_catalogue.h']
     .map((file) => fs.readFileSync(file, 'utf8').replace(/\/\*[^]*?\*\//g, ''))
     .join('\n');
   return [...text.matchAll(/^QP_API\b([^;]*);/gm)].map((found) => /(\w+)\(/.exec(found[1].replace('QP_MUST_CHECK', ''))[1]);

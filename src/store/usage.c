@@ -1,0 +1,288 @@
+/* usage.c - see usage.h. */
+#include "store/usage.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/err.h"
+#include "store/session_int.h"
+
+struct qp__usage_row {
+  struct qp__usage_row *next;
+  bool counted;      /* `bytes` is a total, or more than that */
+  uint64_t removals; /* of the store when it was counted; another number: it may be too high */
+  int64_t bytes;
+  int64_t added; /* by commits, since there is a row */
+  char owner[];
+};
+
+void
+qp__usage_init(struct qp__usage *usage)
+{
+  (void)pthread_mutex_init(&usage->lock, NULL);
+  (void)pthread_mutex_init(&usage->counting, NULL);
+}
+
+void
+qp__usage_release(struct qp__usage *usage)
+{
+  for (size_t i = 0; i < QP__USAGE_SLOTS; i++)
+    while (usage->rows[i]) {
+      struct qp__usage_row *next = usage->rows[i]->next;
+
+      qp__free(usage->rows[i]);
+      usage->rows[i] = next;
+    }
+  (void)pthread_mutex_destroy(&usage->counting);
+  (void)pthread_mutex_destroy(&usage->lock);
+}
+
+/* ---- what commits tell ---- */
+
+/* With the lock. NULL: nobody has asked for this owner. */
+static struct qp__usage_row *
+find_row(struct qp__usage *usage, const char *owner, size_t n, struct qp__usage_row ***slot)
+{
+  unsigned hash = 5381;
+  struct qp__usage_row *row;
+
+  for (size_t i = 0; i < n; i++)
+    hash = hash * 33 + (unsigned char)owner[i];
+  for (row = usage->rows[hash % QP__USAGE_SLOTS]; row; row = row->next)
+    if (strncmp(row->owner, owner, n) == 0 && !row->owner[n])
+      break;
+  if (slot)
+    *slot = &usage->rows[hash % QP__USAGE_SLOTS];
+  return row;
+}
+
+static void
+add(struct qp__usage *usage, const char *owner, size_t n, int64_t bytes)
+{
+  struct qp__usage_row *row;
+
+  (void)pthread_mutex_lock(&usage->lock);
+  row = find_row(usage, owner, n, NULL);
+  if (row) {
+    row->bytes += bytes;
+    row->added += bytes;
+  }
+  (void)pthread_mutex_unlock(&usage->lock);
+}
+
+void
+qp__usage_add(struct qp__usage *usage, const char *owner, int64_t bytes)
+{
+  if (owner && bytes && atomic_load(&usage->owners))
+    add(usage, owner, strlen(owner), bytes);
+}
+
+void
+qp__usage_add_named(struct qp__usage *usage, const char *id, uint64_t bytes)
+{
+  const char *colon = strchr(id, ':');
+
+  if (colon && atomic_load(&usage->owners))
+    add(usage, id, (size_t)(colon - id), (int64_t)bytes);
+}
+
+void
+qp__usage_removed(struct qp__usage *usage)
+{
+  atomic_fetch_add(&usage->removals, 1);
+}
+
+void
+qp__usage_forget(struct qp__usage *usage)
+{
+  (void)pthread_mutex_lock(&usage->lock);
+  usage->forgotten++;
+  for (size_t i = 0; i < QP__USAGE_SLOTS; i++)
+    for (struct qp__usage_row *row = usage->rows[i]; row; row = row->next)
+      row->counted = false;
+  (void)pthread_mutex_unlock(&usage->lock);
+}
+
+/* ---- counting ---- */
+
+/* The names of the files, or of the prompts, that belong to an owner, each with its NUL. */
+struct names {
+  const char *owner;
+  size_t owner_len;
+  struct qp__buf list;
+};
+
+static bool
+is_owned(const struct names *names, const char *id)
+{
+  return strncmp(id, names->owner, names->owner_len) == 0 && id[names->owner_len] == ':';
+}
+
+static enum qp_rc
+keep_file(void *arg, const char *file, bool regular)
+{
+  struct names *names = arg;
+  const char *id;
+  size_t len;
+  uint32_t n;
+
+  if (!regular || !qp__session_file(file, &id, &len, &n) || !is_owned(names, id))
+    return QP_OK;
+  return qp__buf_add(&names->list, file, strlen(file) + 1);
+}
+
+static enum qp_rc
+keep_prompt(void *arg, const char *id)
+{
+  struct names *names = arg;
+
+  return is_owned(names, id) ? qp__buf_add(&names->list, id, strlen(id) + 1) : QP_OK;
+}
+
+/* What has gone since it was listed counts nothing. */
+static enum qp_rc
+count_sessions(struct qp_store *s, struct names *names, int64_t *total, struct qp_err *err)
+{
+  char path[QP__CHUNK_PATH];
+  enum qp_rc rc = s->driver->file_list(s->self, QP__SESSION_DIR, keep_file, names, err);
+
+  for (size_t at = 0; at < names->list.len && !rc; at += strlen(names->list.data + at) + 1) {
+    uint64_t size = 0;
+
+    (void)snprintf(path, sizeof(path), QP__SESSION_DIR "/%s", names->list.data + at);
+    rc = s->driver->file_size(s->self, path, &size, err);
+    if (rc == QP_NOTFOUND || rc == QP_CORRUPT)
+      rc = QP_OK;
+    *total += (int64_t)size;
+  }
+  qp__buf_reset(&names->list);
+  return rc;
+}
+
+static enum qp_rc
+count_prompts(struct qp_store *s, struct names *names, int64_t *total, struct qp_err *err)
+{
+  struct qp__buf text;
+  enum qp_rc rc = s->driver->prompt_list(s->self, keep_prompt, names, err);
+
+  qp__buf_init(&text, (size_t)8 << 20);
+  for (size_t at = 0; at < names->list.len && !rc; at += strlen(names->list.data + at) + 1) {
+    qp__buf_reset(&text);
+    rc = s->driver->prompt_read(s->self, names->list.data + at, &text, err);
+    if (rc == QP_NOTFOUND || rc == QP_CORRUPT)
+      rc = QP_OK;
+    *total += (int64_t)text.len;
+  }
+  qp__buf_release(&text);
+  qp__buf_reset(&names->list);
+  return rc;
+}
+
+static enum qp_rc
+count(struct qp_store *s, const char *owner, int64_t *out, struct qp_err *err)
+{
+  struct names names = { .owner = owner, .owner_len = strlen(owner) };
+  int64_t total = 0;
+  enum qp_rc rc = qp__catalogue_owner_bytes(s->catalogue, owner, &total, err);
+
+  qp__buf_init(&names.list, (size_t)1 << 30);
+  if (!rc && s->driver->file_list)
+    rc = count_sessions(s, &names, &total, err);
+  if (!rc)
+    rc = count_prompts(s, &names, &total, err);
+  if (rc == QP_NOMEM)
+    rc = qp__fail_nomem(err, "counting the bytes of an owner");
+  qp__buf_release(&names.list);
+  *out = total;
+  return rc;
+}
+
+/* With the lock: the row of an owner, made when there is none; NULL: no memory. */
+static struct qp__usage_row *
+get_row(struct qp__usage *usage, const char *owner)
+{
+  size_t n = strlen(owner);
+  struct qp__usage_row **slot;
+  struct qp__usage_row *row = find_row(usage, owner, n, &slot);
+
+  if (row)
+    return row;
+  row = qp__alloc0(1, sizeof(*row) + n + 1);
+  if (!row)
+    return NULL;
+  memcpy(row->owner, owner, n + 1);
+  row->next = *slot;
+  *slot = row;
+  atomic_fetch_add(&usage->owners, 1);
+  return row;
+}
+
+/* Whether the total will do: one that is not too high, or that is low enough in any case. */
+static bool
+will_do(const struct qp__usage *usage, const struct qp__usage_row *row, uint64_t enough)
+{
+  return row->counted && (row->removals == atomic_load(&usage->removals) ||
+                          (row->bytes >= 0 && (uint64_t)row->bytes <= enough));
+}
+
+/* With `counting`. */
+static enum qp_rc
+count_row(struct qp_store *s, struct qp__usage_row *row, struct qp_err *err)
+{
+  struct qp__usage *usage = &s->usage;
+  uint64_t removals = atomic_load(&usage->removals);
+  uint64_t forgotten;
+  int64_t added;
+  int64_t total = 0;
+  enum qp_rc rc;
+
+  (void)pthread_mutex_lock(&usage->lock);
+  added = row->added;
+  forgotten = usage->forgotten;
+  (void)pthread_mutex_unlock(&usage->lock);
+  rc = count(s, row->owner, &total, err);
+  if (rc)
+    return rc;
+  (void)pthread_mutex_lock(&usage->lock);
+  added = row->added - added;
+  row->bytes = total + added;
+  row->removals = added ? removals - 1 : removals;
+  row->counted = usage->forgotten == forgotten;
+  (void)pthread_mutex_unlock(&usage->lock);
+  return QP_OK;
+}
+
+enum qp_rc
+qp_owner_bytes(struct qp_store *store, const char *owner, uint64_t enough, uint64_t *out,
+               struct qp_err *err)
+{
+  struct qp__usage *usage = &store->usage;
+  struct qp__usage_row *row;
+  bool good = false;
+  enum qp_rc rc = QP_OK;
+
+  (void)pthread_mutex_lock(&usage->lock);
+  row = get_row(usage, owner);
+  if (row && will_do(usage, row, enough)) {
+    *out = row->bytes > 0 ? (uint64_t)row->bytes : 0;
+    good = true;
+  }
+  (void)pthread_mutex_unlock(&usage->lock);
+  if (!row)
+    return qp__fail_nomem(err, "counting the bytes of an owner");
+  if (good)
+    return QP_OK;
+  (void)pthread_mutex_lock(&usage->counting);
+  (void)pthread_mutex_lock(&usage->lock);
+  good = will_do(usage, row, enough); /* somebody else has counted it */
+  (void)pthread_mutex_unlock(&usage->lock);
+  if (!good)
+    rc = count_row(store, row, err);
+  (void)pthread_mutex_lock(&usage->lock);
+  if (!rc)
+    *out = row->bytes > 0 ? (uint64_t)row->bytes : 0;
+  (void)pthread_mutex_unlock(&usage->lock);
+  (void)pthread_mutex_unlock(&usage->counting);
+  return rc;
+}

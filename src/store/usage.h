@@ -1,0 +1,48 @@
+/* usage.h - how many bytes the store keeps for an owner.
+ *
+ * Counted are, as they are before compression: the messages and the metadata of the owner's
+ * contexts, and the owner's sessions and system prompts, whose stored ids begin with "OWNER:". Not
+ * counted: events of turns, which have a limit of their own in each context; blobs, which belong to
+ * nobody; indexes and the journal.
+ *
+ * (1) An owner is counted when somebody asks for it first. From then on every commit adds what it
+ *     stores, so that a question costs the same however much is stored.
+ * (2) Deletions are not subtracted. They make the total one that may be too high, and it is counted
+ *     anew only when somebody asks who cannot do with a total that is too high.
+ * (3) While an owner is counted others go on: what they add may then be in the total twice, never
+ *     not at all. Such a total counts as one that may be too high. */
+#ifndef QP_STORE_USAGE_H
+#define QP_STORE_USAGE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "quipu.h"
+
+#define QP__USAGE_SLOTS 64
+
+struct qp__usage_row;
+
+struct qp__usage {
+  atomic_uint owners;       /* that were asked for */
+  atomic_ullong removals;   /* so far: things that may have become smaller or fewer */
+  pthread_mutex_t counting; /* one owner is counted at a time; before `lock` */
+  pthread_mutex_t lock;     /* guards the rows; the last of all locks */
+  struct qp__usage_row *rows[QP__USAGE_SLOTS];
+  uint64_t forgotten; /* how often all were */
+};
+
+void qp__usage_init(struct qp__usage *usage);
+void qp__usage_release(struct qp__usage *usage);
+
+/* So much more is stored for `owner`, or less. NULL: for nobody. To be called when a count that
+ * begins now would find it. Costs next to nothing while nobody has asked for an owner. */
+void qp__usage_add(struct qp__usage *usage, const char *owner, int64_t bytes);
+/* The same for a session or a prompt, whose id may begin with the owner. */
+void qp__usage_add_named(struct qp__usage *usage, const char *id, uint64_t bytes);
+/* Something may have gone. */
+void qp__usage_removed(struct qp__usage *usage);
+/* Anything may have changed: all owners are counted anew. */
+void qp__usage_forget(struct qp__usage *usage);
+
+#endif
