@@ -146,11 +146,13 @@ is_held(const struct qp_context *c)
   return s->driver->context_held && s->driver->context_held(s->self, &c->id);
 }
 
-/* Whether a commit failed because of one of its contexts alone. What it did in the others is
- * carried out and not published: they are behind. */
+/* Whether a commit failed because of one of its places alone: a context, or a prompt that it
+ * deletes. What it did in the others is carried out and not published: they are behind. */
 static bool
-touches_held(const struct qp__commit *commit)
+was_set_aside(const struct qp_store *s, const struct qp__commit *commit)
 {
+  if (s->driver->is_stopped && !s->driver->is_stopped(s->self))
+    return true;
   for (const struct qp__effect *e = commit->effects; e; e = e->next)
     if (is_held(e->context))
       return true;
@@ -327,7 +329,7 @@ qp__commit_settle(struct qp_store *s, struct qp__commit *commit, struct qp_err *
 
   if (rc) {
     forget_views(commit); /* not published: that reference is still ours */
-    if (touches_held(commit))
+    if (was_set_aside(s, commit))
       for (struct qp__effect *e = commit->effects; e; e = e->next) {
         (void)pthread_mutex_lock(&e->context->write_lock);
         set_aside(e->context);

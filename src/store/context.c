@@ -676,6 +676,13 @@ qp__context_unclaim(struct qp_context *claim)
   end_busy(claim, false);
 }
 
+/* What waits for a context that could not be written comes first; with the context claimed. */
+static enum qp_rc
+release(struct qp_store *s, const struct qp_uuid *id, struct qp_err *err)
+{
+  return s->driver->context_release ? s->driver->context_release(s->self, id, err) : QP_OK;
+}
+
 enum qp_rc
 qp_context_delete(struct qp_store *store, const struct qp_uuid *id, struct qp_err *err)
 {
@@ -686,7 +693,9 @@ qp_context_delete(struct qp_store *store, const struct qp_uuid *id, struct qp_er
     rc = qp__context_claim(store, id, &claim, err);
   if (rc)
     return rc;
-  rc = store->driver->context_delete(store->self, id, false, err);
+  rc = release(store, id, err);
+  if (!rc)
+    rc = store->driver->context_delete(store->self, id, false, err);
   qp__context_unclaim(claim);
   return rc;
 }
@@ -703,7 +712,9 @@ qp_context_erase(struct qp_store *store, const struct qp_uuid *id, struct qp_err
     rc = qp__context_claim(store, id, &claim, err);
   if (rc)
     return rc;
-  rc = qp__erase_begin(store, qp_uuid_text(id, text), &again, err);
+  rc = release(store, id, err);
+  if (!rc)
+    rc = qp__erase_begin(store, qp_uuid_text(id, text), &again, err);
   if (rc) {
     qp__context_unclaim(claim);
     return rc;

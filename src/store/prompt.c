@@ -1,5 +1,6 @@
 /* prompt.c - system prompts, held by reference: contexts and branches name them, and deleting one
  * removes those names in the same commit. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -85,6 +86,16 @@ by_text(const void *a, const void *b)
   return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
+/* Whether its file cannot be written, and lacks changes. */
+static bool
+is_held(const struct qp_store *s, const char *id)
+{
+  char path[QP__PROMPT_ID_MAX + 32];
+
+  (void)snprintf(path, sizeof(path), "prompts/%s.json", id);
+  return s->driver->file_held && s->driver->file_held(s->self, path);
+}
+
 /* One prompt of a list. A bad file must not hide the others; check tells of it. */
 static enum qp_rc
 visit_listed(struct qp_store *s, const char *id, qp_prompt_visit *visit, void *arg,
@@ -97,7 +108,7 @@ visit_listed(struct qp_store *s, const char *id, qp_prompt_visit *visit, void *a
 
   if (rc == QP_NOTFOUND) /* deleted since it was listed */
     return QP_OK;
-  if (rc == QP_CORRUPT || rc == QP_DENIED) {
+  if (rc == QP_CORRUPT || rc == QP_DENIED || is_held(s, id)) {
     qp__log(&s->log, QP_LOG_WARN, "prompt", "%s", cause.msg);
     return QP_OK;
   }

@@ -407,6 +407,16 @@ qp__sessions_check(struct qp_store *s, struct qp__problems *problems, struct qp_
       *err = cause;
     return rc;
   }
+  if (!rc && s->driver->file_held && s->driver->file_held(s->self, QP__SESSION_INDEX)) {
+    uint64_t size;
+
+    rc = s->driver->file_size(s->self, QP__SESSION_INDEX, &size, &cause); /* tries it again */
+    if (rc)
+      qp__problem(problems, QP_PROBLEM_UNREADABLE, NULL, QP__SESSION_INDEX, false, false, "%s",
+                  cause.msg);
+    if (rc)
+      return QP_OK;
+  }
   if (rc) { /* not even a directory that can be read */
     qp__problem(problems, QP_PROBLEM_UNREADABLE, NULL, QP__SESSION_DIR, false, false, "%s",
                 cause.msg);

@@ -102,6 +102,13 @@ qp__sessions_renew(struct qp_store *s, struct qp_err *err)
   qp__buf_init(&text, QP__SESSION_INDEX_MAX);
   rc = qp__session_index_load(s, &fresh, &text, NULL, err);
   qp__buf_release(&text);
+  if (rc && s->driver->file_held && s->driver->file_held(s->self, QP__SESSION_INDEX)) {
+    qp__open_sessions_drop(ss);
+    (void)pthread_mutex_lock(&ss->lock);
+    ss->loaded = false; /* it is the trouble of sessions alone: whoever wants one loads it */
+    (void)pthread_mutex_unlock(&ss->lock);
+    return QP_OK;
+  }
   if (rc)
     return rc;
   qp__open_sessions_drop(ss);
@@ -155,6 +162,7 @@ qp__sessions_load_locked(struct qp_store *s, struct qp_err *err)
   if (x.torn)
     qp__log(&s->log, QP_LOG_WARN, "session", "%s ends in a half-written line", QP__SESSION_INDEX);
   (void)pthread_mutex_lock(&ss->lock);
+  qp__session_index_release(&ss->index); /* of a store whose index could not be written */
   ss->index = x;
   ss->loaded = true;
   (void)pthread_mutex_unlock(&ss->lock);

@@ -302,6 +302,9 @@ struct qp__driver {
    * called when nobody has the context in memory. Optional, both or none. */
   bool (*context_held)(void *self, const struct qp_uuid *id);
   enum qp_rc (*context_release)(void *self, const struct qp_uuid *id, struct qp_err *err);
+  /* The same for the file of a prompt, a session or a blob. Reading or changing it tries to bring
+   * there what is kept, and fails until that is done. Optional. */
+  bool (*file_held)(void *self, const char *path);
 
   /* Optional: returns when nothing of what was deleted before the call is in any file but the
    * caller's own (the catalogue), durably. */

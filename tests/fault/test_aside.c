@@ -459,13 +459,327 @@ test_a_bad_block_in_one_context(void **state)
   rig_remove(&x);
 }
 
+/* ---- sessions, prompts and deletions ---- */
+
+static const char *const text_of_prompt = "Be brief.";
+
+static void
+deny_part(const char *part)
+{
+  denial.fd_count = 0;
+  (void)snprintf(denial.part, sizeof(denial.part), "%s", part);
+}
+
+static enum qp_rc
+say(struct rig *x, const char *session, int n, struct qp_err *err)
+{
+  char line[80];
+  int len = snprintf(line, sizeof(line), "{\"role\":\"user\",\"content\":\"line %d\"}", n);
+
+  return qp_session_append(x->store, session, (struct qp_bytes){ line, (size_t)len }, err);
+}
+
+struct lines {
+  unsigned n;
+  bool ok; /* they are in order */
+};
+
+static enum qp_rc
+count_line(void *arg, struct qp_bytes json)
+{
+  struct lines *l = arg;
+  char text[32];
+
+  (void)snprintf(text, sizeof(text), "\"line %u\"", l->n++);
+  l->ok = l->ok && memmem(json.data, json.len, text, strlen(text));
+  return QP_OK;
+}
+
+static unsigned
+lines_of(struct qp_store *store, const char *session)
+{
+  struct lines l = { .ok = true };
+  struct qp_err err;
+
+  if (qp_session_read(store, session, UINT64_MAX, count_line, &l, NULL, &err))
+    fail_msg("%s", err.msg);
+  assert_true(l.ok);
+  return l.n;
+}
+
+static enum qp_rc
+count_prompt(void *arg, const struct qp_prompt *p)
+{
+  (void)p;
+  ++*(unsigned *)arg;
+  return QP_OK;
+}
+
+static enum qp_rc
+compare_prompt(void *arg, const struct qp_prompt *p)
+{
+  assert_string_equal(p->content, arg);
+  return QP_OK;
+}
+
+static void
+expect_prompt(struct qp_store *store, const char *id, const char *content)
+{
+  struct qp_err err;
+
+  if (qp_prompt_get(store, id, compare_prompt, (void *)(uintptr_t)content, &err))
+    fail_msg("%s", err.msg);
+}
+
+/* Two sessions and two prompts, with all descriptors of them closed. */
+static void
+rig_make_more(struct rig *x)
+{
+  struct qp_session_spec spec = { .id = "one" };
+  struct qp_prompt prompt = { .id = "p-one", .name = "p", .content = text_of_prompt };
+  struct qp_err err;
+
+  rig_make(x);
+  assert_int_equal(qp_session_create(x->store, &spec, NULL, &err), QP_OK);
+  spec.id = "two";
+  assert_int_equal(qp_session_create(x->store, &spec, NULL, &err), QP_OK);
+  assert_int_equal(qp_prompt_create(x->store, &prompt, NULL, &err), QP_OK);
+  prompt.id = "p-two";
+  assert_int_equal(qp_prompt_create(x->store, &prompt, NULL, &err), QP_OK);
+  for (int i = 0; i < 3; i++) {
+    assert_int_equal(say(x, "one", i, &err), QP_OK);
+    assert_int_equal(say(x, "two", i, &err), QP_OK);
+  }
+}
+
+static void
+expect_refused(enum qp_rc rc, const struct qp_err *err, const char *what)
+{
+  assert_int_equal(rc, QP_IO);
+  if (!strstr(err->msg, what) || !strstr(err->msg, "Permission denied"))
+    fail_msg("%s", err->msg);
+}
+
+/* A check tells of it, and looks at everything else. */
+static void
+expect_checked(struct rig *x, const char *what)
+{
+  struct qp_check_summary sum = { 0 };
+  struct qp_err err = { QP_OK, "" };
+
+  if (qp_store_check(x->store, NULL, 0, NULL, NULL, &sum, &err))
+    fail_msg("%s: %s", what, err.msg);
+  assert_true(sum.problems > 0);
+  assert_true(sum.contexts >= 2);
+}
+
+static void
+test_a_session_that_cannot_be_written(void **state)
+{
+  struct lines l = { .ok = true };
+  struct qp_err err;
+  unsigned n;
+
+  (void)state;
+  for (int cut = 0; cut < 2; cut++) {
+    struct rig x;
+
+    rig_make_more(&x);
+    qp_store_close(x.store);
+    rig_open(&x);
+    deny_part("sessions/session-one.");
+    expect_refused(say(&x, "one", 3, &err), &err, "session-one");
+    expect_refused(say(&x, "one", 4, &err), &err, "session 'one'");
+    expect_refused(qp_session_read(x.store, "one", 9, count_line, &l, NULL, &err), &err,
+                   "session 'one'");
+    expect_refused(qp_session_delete(x.store, "one", &err), &err, "session 'one'");
+    assert_int_equal(say(&x, "two", 3, &err), QP_OK);
+    expect_checked(&x, "session");
+    expect_others_go_on(&x, 120);
+    rig_die(&x, cut); /* and so at the start */
+    rig_open(&x);
+    expect_refused(say(&x, "one", 4, &err), &err, "session 'one'");
+    assert_int_equal(say(&x, "two", 4, &err), QP_OK);
+    assert_int_equal(lines_of(x.store, "two"), 5);
+    expect_others_go_on(&x, 80);
+    deny(NULL);
+    n = lines_of(x.store, "one"); /* it is back by itself, with what was durable */
+    assert_int_equal(n, 4);
+    assert_int_equal(say(&x, "one", (int)n, &err), QP_OK);
+    assert_int_equal(lines_of(x.store, "one"), n + 1);
+    rig_die(&x, cut);
+    rig_open(&x);
+    assert_int_equal(lines_of(x.store, "one"), n + 1);
+    assert_int_equal(qp_session_delete(x.store, "one", &err), QP_OK);
+    rig_remove(&x);
+  }
+}
+
+/* Without an append in between: what a writer has in memory is right once it can be written. */
+static void
+test_a_session_goes_on_in_the_same_process(void **state)
+{
+  struct qp_err err;
+  struct rig x;
+
+  (void)state;
+  rig_make_more(&x);
+  qp_store_close(x.store);
+  rig_open(&x);
+  deny_part("sessions/session-one.");
+  expect_refused(say(&x, "one", 3, &err), &err, "session-one");
+  deny(NULL);
+  assert_int_equal(say(&x, "one", 4, &err), QP_OK);
+  assert_int_equal(lines_of(x.store, "one"), 5);
+  qp_store_close(x.store);
+  rig_open(&x);
+  assert_int_equal(lines_of(x.store, "one"), 5);
+  rig_remove(&x);
+}
+
+static void
+test_an_index_of_sessions_that_cannot_be_written(void **state)
+{
+  struct qp_err err;
+
+  (void)state;
+  for (int cut = 0; cut < 2; cut++) {
+    struct rig x;
+
+    rig_make_more(&x);
+    qp_store_close(x.store);
+    rig_open(&x);
+    assert_int_equal(lines_of(x.store, "one"), 3);
+    deny_part("sessions/index.jsonl");
+    expect_refused(say(&x, "one", 3, &err), &err, "index");
+    expect_refused(say(&x, "two", 3, &err), &err, "the index of sessions");
+    expect_checked(&x, "index");
+    expect_others_go_on(&x, 120);
+    rig_die(&x, cut);
+    rig_open(&x);
+    expect_refused(say(&x, "two", 3, &err), &err, "the index of sessions");
+    expect_others_go_on(&x, 80);
+    deny(NULL);
+    assert_int_equal(say(&x, "two", 3, &err), QP_OK);
+    assert_int_equal(lines_of(x.store, "two"), 4);
+    assert_int_equal(lines_of(x.store, "one"), 4);
+    rig_remove(&x);
+  }
+}
+
+static void
+test_a_prompt_that_cannot_be_written(void **state)
+{
+  struct qp_prompt change = { .id = "p-one", .content = "Be long." };
+  struct qp_err err;
+  unsigned n = 0;
+
+  (void)state;
+  for (int cut = 0; cut < 2; cut++) {
+    struct rig x;
+
+    rig_make_more(&x);
+    deny_part("p-one.json");
+    expect_refused(qp_prompt_update(x.store, &change, &err), &err, "p-one");
+    expect_refused(qp_prompt_get(x.store, "p-one", count_prompt, &n, &err), &err, "'p-one'");
+    expect_refused(qp_prompt_delete(x.store, "p-one", &err), &err, "'p-one'");
+    expect_prompt(x.store, "p-two", text_of_prompt);
+    n = 0;
+    assert_int_equal(qp_prompt_list(x.store, count_prompt, &n, &err), QP_OK);
+    assert_int_equal(n, 1);
+    expect_checked(&x, "prompt");
+    expect_others_go_on(&x, 120);
+    rig_die(&x, cut);
+    rig_open(&x);
+    expect_refused(qp_prompt_get(x.store, "p-one", count_prompt, &n, &err), &err, "'p-one'");
+    expect_others_go_on(&x, 80);
+    deny(NULL);
+    expect_prompt(x.store, "p-one", "Be long."); /* it was durable */
+    assert_int_equal(qp_prompt_delete(x.store, "p-one", &err), QP_OK);
+    rig_remove(&x);
+  }
+}
+
+/* A prompt that two contexts use cannot be deleted: they lose it, and are not stuck. */
+static void
+test_a_prompt_that_cannot_be_deleted(void **state)
+{
+  struct qp_bytes use = { "{\"systemPromptId\":\"p-one\"}", 26 };
+  struct qp_context *c = NULL;
+  struct qp_err err = { QP_OK, "" };
+  unsigned n = 0;
+  struct rig x;
+
+  (void)state;
+  rig_make_more(&x);
+  assert_int_equal(qp_context_open(x.store, &x.a, QP_LOAD_NONE, &c, &err), QP_OK);
+  if (qp_context_update(c, use, &err))
+    fail_msg("%s", err.msg);
+  qp_context_close(c);
+  deny_part("p-one.json");
+  expect_refused(qp_prompt_delete(x.store, "p-one", &err), &err, "p-one");
+  must(&x, op_save(&x.rng, &x.a, NULL, 1, 50));
+  expect_others_go_on(&x, 120);
+  deny(NULL);
+  assert_int_equal(qp_prompt_get(x.store, "p-one", count_prompt, &n, &err), QP_NOTFOUND);
+  must(&x, op_save(&x.rng, &x.a, NULL, 1, 50));
+  rig_remove(&x);
+}
+
+static void
+test_a_context_that_is_set_aside_can_be_deleted(void **state)
+{
+  struct qp_err err;
+
+  (void)state;
+  for (int how = 0; how < 4; how++) {
+    enum qp_rc (*remove)(struct qp_store *, const struct qp_uuid *, struct qp_err *) =
+        how % 2 ? qp_context_erase : qp_context_delete;
+    struct qp_context *c = NULL;
+    struct op pending;
+    struct rig x;
+
+    rig_make(&x);
+    for (int i = 0; i < 40; i++) {
+      struct qp_uuid id;
+
+      must(&x, op_create(&x.rng, &id));
+      must(&x, op_save(&x.rng, &id, NULL, 1, 20));
+    }
+    deny(&x.a);
+    pending = fail_once(&x);
+    op_release(&pending);
+    if (how > 1) {
+      rig_die(&x, true);
+      rig_open(&x);
+    }
+    expect_refused(remove(x.store, &x.a, &err), &err, "context ");
+    deny(NULL);
+    if (remove(x.store, &x.a, &err))
+      fail_msg("%s", err.msg);
+    assert_int_equal(qp_context_open(x.store, &x.a, 0, &c, &err), QP_NOTFOUND);
+    rig_die(&x, true);
+    rig_open(&x);
+    assert_int_equal(qp_context_open(x.store, &x.a, 0, &c, &err), QP_NOTFOUND);
+    rig_remove(&x);
+  }
+}
+
 int
 main(void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_while_the_store_runs),       cmocka_unit_test(test_over_ends_and_starts),
-    cmocka_unit_test(test_when_the_store_starts),      cmocka_unit_test(test_in_a_backup),
+    cmocka_unit_test(test_while_the_store_runs),
+    cmocka_unit_test(test_over_ends_and_starts),
+    cmocka_unit_test(test_when_the_store_starts),
+    cmocka_unit_test(test_in_a_backup),
     cmocka_unit_test(test_a_bad_block_in_one_context),
+    cmocka_unit_test(test_a_session_that_cannot_be_written),
+    cmocka_unit_test(test_a_session_goes_on_in_the_same_process),
+    cmocka_unit_test(test_an_index_of_sessions_that_cannot_be_written),
+    cmocka_unit_test(test_a_prompt_that_cannot_be_written),
+    cmocka_unit_test(test_a_prompt_that_cannot_be_deleted),
+    cmocka_unit_test(test_a_context_that_is_set_aside_can_be_deleted),
   };
 
   return cmocka_run_group_tests_name("aside", tests, NULL, NULL);

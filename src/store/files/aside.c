@@ -1,4 +1,4 @@
-/* held.c - see aside.h. */
+/* aside.c - see aside.h. */
 #include "store/files/aside.h"
 
 #include <errno.h>
@@ -10,8 +10,13 @@
 #include "base/err.h"
 #include "base/uuid.h"
 #include "os/file.h"
+#include "store/chunklog.h"
 
 #define SUFFIX ".held"
+#define PROMPT "prompt-"
+#define SESSION "session-"
+#define SESSIONS "sessions"
+#define BLOB "blob-"
 #define FRAME_MAX ((size_t)1 << 30)
 
 static const uint8_t held_key[16] = { 'q', 'u', 'i', 'p', 'u', ' ', 'h', 'e',
@@ -65,16 +70,64 @@ qp__aside_release(struct qp__aside_list *l)
   *l = (struct qp__aside_list){ 0 };
 }
 
+/* ---- ids ---- */
+
+static bool
+begins(const char *text, const char *start)
+{
+  return strncmp(text, start, strlen(start)) == 0;
+}
+
 bool
-qp__aside_parse_name(const char *name, char id[QP__ASIDE_ID_LEN])
+qp__aside_is_context(const char *id)
 {
   struct qp_uuid uuid;
 
-  if (strlen(name) != QP__UUID_LEN + strlen(SUFFIX) || strcmp(name + QP__UUID_LEN, SUFFIX) != 0)
+  return strlen(id) == QP__UUID_LEN && qp__uuid_decode(id, &uuid);
+}
+
+const char *
+qp__aside_text(const char *id, char out[QP__ASIDE_TEXT])
+{
+  if (strcmp(id, SESSIONS) == 0)
+    (void)snprintf(out, QP__ASIDE_TEXT, "the index of sessions");
+  else if (begins(id, PROMPT))
+    (void)snprintf(out, QP__ASIDE_TEXT, "system prompt '%s'", id + strlen(PROMPT));
+  else if (begins(id, SESSION))
+    (void)snprintf(out, QP__ASIDE_TEXT, "session '%s'", id + strlen(SESSION));
+  else if (begins(id, BLOB))
+    (void)snprintf(out, QP__ASIDE_TEXT, "blob %s", id + strlen(BLOB));
+  else
+    (void)snprintf(out, QP__ASIDE_TEXT, "context %s", id);
+  return out;
+}
+
+void
+qp__aside_place(const char *id, char out[QP__PATH_MAX])
+{
+  if (begins(id, PROMPT))
+    (void)snprintf(out, QP__PATH_MAX, "prompts");
+  else if (begins(id, SESSION) || strcmp(id, SESSIONS) == 0)
+    (void)snprintf(out, QP__PATH_MAX, "sessions");
+  else if (begins(id, BLOB))
+    (void)snprintf(out, QP__PATH_MAX, "blobs");
+  else
+    (void)snprintf(out, QP__PATH_MAX, "contexts/%s", id);
+}
+
+bool
+qp__aside_parse_name(const char *name, char id[QP__ASIDE_ID_LEN])
+{
+  size_t len = strlen(name);
+
+  if (len <= strlen(SUFFIX) || len - strlen(SUFFIX) >= QP__ASIDE_ID_LEN ||
+      strcmp(name + len - strlen(SUFFIX), SUFFIX) != 0)
     return false;
-  memcpy(id, name, QP__UUID_LEN);
-  id[QP__UUID_LEN] = 0;
-  return qp__uuid_decode(id, &uuid);
+  len -= strlen(SUFFIX);
+  memcpy(id, name, len);
+  id[len] = 0;
+  return qp__aside_is_context(id) || strcmp(id, SESSIONS) == 0 || begins(id, PROMPT) ||
+         begins(id, SESSION) || begins(id, BLOB);
 }
 
 static int
@@ -98,19 +151,44 @@ qp__aside_scan(const struct qp__os *os, int dir, struct qp__aside_list *l, struc
   return sys ? qp__fail_sys(err, sys, "cannot list 'journal'") : QP_OK;
 }
 
-/* ---- what concerns a context ---- */
+/* ---- what concerns one of them ---- */
+
+/* `kind` and the first `len` bytes of `name`. */
+static bool
+set_id(char id[QP__ASIDE_ID_LEN], const char *kind, const char *name, size_t len)
+{
+  int n = snprintf(id, QP__ASIDE_ID_LEN, "%s%.*s", kind, (int)len, name);
+
+  return len && n > 0 && n < QP__ASIDE_ID_LEN;
+}
+
+static bool
+session_of(const char *name, char id[QP__ASIDE_ID_LEN])
+{
+  size_t len;
+  uint32_t n;
+
+  if (strcmp(name, "index.jsonl") == 0)
+    return set_id(id, "", SESSIONS, strlen(SESSIONS));
+  return begins(name, SESSION) && qp__chunk_split(name, &len, &n) && set_id(id, "", name, len);
+}
 
 bool
 qp__aside_id_of(const char *path, char id[QP__ASIDE_ID_LEN])
 {
-  static const char start[] = "contexts/";
-  struct qp_uuid uuid;
+  const char *name = strchr(path, '/');
+  size_t len;
 
-  if (strncmp(path, start, strlen(start)) != 0 || strlen(path) < strlen(start) + QP__UUID_LEN)
+  if (!name)
     return false;
-  memcpy(id, path + strlen(start), QP__UUID_LEN);
-  id[QP__UUID_LEN] = 0;
-  return qp__uuid_decode(id, &uuid);
+  len = strlen(++name);
+  if (begins(path, "contexts/"))
+    return len >= QP__UUID_LEN && set_id(id, "", name, QP__UUID_LEN) && qp__aside_is_context(id);
+  if (begins(path, "prompts/"))
+    return len > 5 && strcmp(name + len - 5, ".json") == 0 && set_id(id, PROMPT, name, len - 5);
+  if (begins(path, "sessions/"))
+    return session_of(name, id);
+  return begins(path, "blobs/") && set_id(id, BLOB, name, len);
 }
 
 bool
@@ -146,6 +224,22 @@ qp__aside_touched(struct qp_bytes body, const char *id)
 }
 
 bool
+qp__aside_in_context(struct qp_bytes body)
+{
+  char id[QP__ASIDE_ID_LEN];
+  struct qp__op_reader reader;
+  struct qp__op op;
+  bool more = true;
+
+  if (qp__op_reader_init(&reader, body))
+    return false;
+  while (!qp__op_read(&reader, &op, &more) && more)
+    if (qp__aside_id_of_op(&op, id) && qp__aside_is_context(id))
+      return true;
+  return false;
+}
+
+bool
 qp__aside_is_local(int sys, bool hard)
 {
   if (sys == -EIO)
@@ -157,16 +251,17 @@ qp__aside_is_local(int sys, bool hard)
 enum qp_rc
 qp__aside_fail(const struct qp__aside *h, struct qp_err *err)
 {
-  return qp__fail(
-      err, QP_IO,
-      "context %s has changes that cannot be written to its files yet: %.160s. They are "
-      "kept; it is back when that is put right",
-      h->id, h->cause.msg);
+  char text[QP__ASIDE_TEXT];
+
+  return qp__fail(err, QP_IO,
+                  "%s has changes that cannot be written to its files yet: %.160s. They are kept, "
+                  "and are written once that is put right",
+                  qp__aside_text(h->id, text), h->cause.msg);
 }
 
 /* ---- the file ---- */
 
-/* What a frame does in a context, as the body of a frame with an empty header before it. */
+/* What a frame does there, as the body of a frame with an empty header before it. */
 static enum qp_rc
 filter(struct qp_bytes body, const char *id, struct qp__buf *out, struct qp_err *err)
 {

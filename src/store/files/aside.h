@@ -1,4 +1,4 @@
-/* aside.h - commits that are durable and cannot be carried out in one context.
+/* aside.h - commits that are durable and cannot be carried out in one place.
  *
  * When the directory of a context cannot be written (its owner has changed, something else stands
  * in its place, a bad block), its commits must neither be lost nor stop all others. What they do in
@@ -7,10 +7,16 @@
  * costs the journal no room. The context is not read and not written until its file is carried out:
  * with every attempt to load it, and with every start.
  *
+ * The same holds for the other things whose files stand alone. Here each has an id as well:
+ *   {uuid}         a context         prompt-{id}  a system prompt
+ *   session-{id}   a session         sessions     the index of all sessions
+ *   blob-{hash}    a blob
+ * These are tried again with every attempt to read or change one of their files.
+ *
  * The file is a row of frames as in a segment (segment.h), under the key "quipu held  v01", without
  * a header; the first frame that does not match ends it. `seq` is the hash of the commit's own
  * frame in the journal: so a replay after a crash can tell which commits it has twice. The body has
- * the operations of the commit that concern the context, and those in tmp/. */
+ * the operations of the commit that concern this one, and those in tmp/. */
 #ifndef QP_STORE_FILES_ASIDE_H
 #define QP_STORE_FILES_ASIDE_H
 
@@ -21,7 +27,8 @@
 #include "store/files/op.h"
 #include "store/files/segment.h"
 
-#define QP__ASIDE_ID_LEN 37
+#define QP__ASIDE_ID_LEN 160
+#define QP__ASIDE_TEXT 176
 
 struct qp__aside {
   char id[QP__ASIDE_ID_LEN];
@@ -46,21 +53,30 @@ bool qp__aside_parse_name(const char *name, char id[QP__ASIDE_ID_LEN]);
 enum qp_rc qp__aside_scan(const struct qp__os *os, int dir, struct qp__aside_list *l,
                           struct qp_err *err);
 
-/* The context that a path is in. */
+/* Whether it is the id of a context. */
+bool qp__aside_is_context(const char *id);
+/* What it is called in a message: "context …", "session '…'". */
+const char *qp__aside_text(const char *id, char out[QP__ASIDE_TEXT]);
+/* Where its files are, relative to the data directory: a directory with all of them. */
+void qp__aside_place(const char *id, char out[QP__PATH_MAX]);
+
+/* The one that a path belongs to; false: to none of these. */
 bool qp__aside_id_of(const char *path, char id[QP__ASIDE_ID_LEN]);
-/* The context that an operation changes; of a rename from one to another, the first. */
+/* The one that an operation changes; of a rename from one to another, the first. */
 bool qp__aside_id_of_op(const struct qp__op *op, char id[QP__ASIDE_ID_LEN]);
-/* Whether an operation changes this context. */
+/* Whether an operation changes this one. */
 bool qp__aside_concerns(const struct qp__op *op, const char *id);
 /* Whether the operations of a frame do. */
 bool qp__aside_touched(struct qp_bytes body, const char *id);
 /* Whether a failure is one of the file or directory alone, and not of the store or the machine. A
  * failure of the disk (EIO) may be either: it counts as one of the file only with `hard`. */
 bool qp__aside_is_local(int sys, bool hard);
-/* What the callers of a context that is held are told. */
+/* Whether the operations of a frame change any context. */
+bool qp__aside_in_context(struct qp_bytes body);
+/* What the callers of one that is held are told. */
 enum qp_rc qp__aside_fail(const struct qp__aside *h, struct qp_err *err);
 
-/* Adds what a frame does in a context to the end of dir/{id}{suffix}. `key` is the frame's hash. */
+/* Adds what a frame does there to the end of dir/{id}{suffix}. `key` is the frame's hash. */
 enum qp_rc qp__aside_append(const struct qp__os *os, int dir, const char *id, const char *suffix,
                             uint64_t key, struct qp_bytes body, struct qp_err *err);
 /* Opens dir/{id}.held as a segment whose frames begin at 0. QP_NOTFOUND. */

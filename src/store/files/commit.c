@@ -121,6 +121,16 @@ prepare_move(struct qp__files *f, struct qp__change *ch)
   return QP_OK;
 }
 
+/* What waits for a prompt comes first. */
+static void
+prepare_prompt(struct qp__files *f, struct qp__change *ch)
+{
+  char path[QP__PATH_MAX];
+
+  qp__prompt_path(path, ch->branch);
+  ch->rc = qp__files_release_path(f, path, &ch->err);
+}
+
 struct prepare {
   struct qp__files *files;
   struct qp__change *changes;
@@ -375,6 +385,8 @@ qp__files_prepare(void *self, struct qp__change *changes, size_t n)
       changes[i].rc = make_dir(f, &changes[i]);
     else if (qp__is_file_change(&changes[i]))
       qp__plain_prepare(f, &changes[i]);
+    else if (changes[i].kind == QP__CHANGE_PROMPT || changes[i].kind == QP__CHANGE_PROMPT_DROP)
+      prepare_prompt(f, &changes[i]);
     if (!changes[i].rc && changes[i].kind == QP__CHANGE_CONTENT)
       changes[i].rc = check_place(f, &changes[i]);
     if (!changes[i].rc &&

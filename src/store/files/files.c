@@ -315,59 +315,6 @@ finish_for_reader(struct qp__files *f, const char *where, const struct qp__drive
   return rc;
 }
 
-bool
-qp__files_held(void *self, const struct qp_uuid *id)
-{
-  struct qp__files *f = self;
-  char text[QP_UUID_TEXT];
-  char path[64];
-  struct stat st;
-
-  (void)qp_uuid_text(id, text);
-  if (f->journal)
-    return qp__journal_holds(f->journal, text);
-  if (!f->held.count || !qp__aside_find(&f->held, text))
-    return false;
-  (void)snprintf(path, sizeof(path), "journal/%s.held", text);
-  return !f->os->fstatat(f->os->self, f->root, path, &st);
-}
-
-enum qp_rc
-qp__files_check_held(struct qp__files *f, const struct qp_uuid *id, struct qp_err *err)
-{
-  char text[QP_UUID_TEXT];
-
-  if (!qp__files_held(f, id))
-    return QP_OK;
-  return qp__fail(err, QP_IO, "context %s lacks changes that could not be written to its files yet",
-                  qp_uuid_text(id, text));
-}
-
-enum qp_rc
-qp__files_release(void *self, const struct qp_uuid *id, struct qp_err *err)
-{
-  struct qp__files *f = self;
-  char text[QP_UUID_TEXT];
-
-  return f->journal ? qp__journal_release(f->journal, qp_uuid_text(id, text), err) : QP_OK;
-}
-
-/* For a reader: which contexts must not be read. */
-static enum qp_rc
-find_held(struct qp__files *f, struct qp_err *err)
-{
-  int dir = qp__open(f->os, f->root, "journal", O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
-  enum qp_rc rc;
-
-  if (dir == -ENOENT)
-    return QP_OK;
-  if (dir < 0)
-    return qp__fail_sys(err, dir, "cannot open 'journal'");
-  rc = qp__aside_scan(f->os, dir, &f->held, err);
-  qp__close(f->os, dir);
-  return rc;
-}
-
 /* What could not be written to single contexts is tried again, unless somebody writes. */
 static enum qp_rc
 release_for_reader(struct qp__files *f, const char *where, const struct qp__driver_options *options,
@@ -375,7 +322,7 @@ release_for_reader(struct qp__files *f, const char *where, const struct qp__driv
 {
   enum qp__journal_state state;
   struct qp_err ignored;
-  enum qp_rc rc = find_held(f, err);
+  enum qp_rc rc = qp__files_find_held(f, err);
 
   if (rc || !f->held.count)
     return rc;
@@ -384,7 +331,7 @@ release_for_reader(struct qp__files *f, const char *where, const struct qp__driv
     return rc;
   (void)finish_commits(f, where, options, &ignored); /* if not, those contexts say so */
   qp__aside_release(&f->held);
-  return find_held(f, err);
+  return qp__files_find_held(f, err);
 }
 
 static void
@@ -690,9 +637,13 @@ read_prompt(void *self, const char *id, struct qp__buf *out, struct qp_err *err)
 {
   struct qp__files *f = self;
   char path[QP__PATH_MAX];
+  enum qp_rc rc;
   int sys;
 
   qp__prompt_path(path, id);
+  rc = qp__files_release_path(f, path, err);
+  if (rc)
+    return rc;
   sys = qp__file_read(f->os, f->root, path, out);
   if (sys == -ENOENT)
     return qp__fail(err, QP_NOTFOUND, "there is no system prompt '%s'", id);
@@ -862,6 +813,7 @@ const struct qp__driver qp__driver_files = {
   .file_read = qp__plain_read,
   .file_size = qp__plain_size,
   .file_list = qp__plain_list,
+  .file_held = qp__files_path_held,
   .repack = repack,
   .purge = purge,
   .pack_bytes = qp__files_pack_bytes,

@@ -341,7 +341,7 @@ enqueue(struct qp__journal *j, struct qp__txn *txn, uint64_t space)
   j->queue_tail = txn;
 }
 
-/* With the lock held: a context that a commit changes and that is held, or NULL. */
+/* With the lock held: what a commit changes and is held, or NULL. */
 static const struct qp__aside *
 held_by(const struct qp__journal *j, const struct qp__txn *txn)
 {
@@ -520,6 +520,7 @@ apply_op(struct qp__journal *j, const struct qp__op *op, const char *staged, boo
          struct qp_err *err)
 {
   char id[QP__ASIDE_ID_LEN];
+  char text[QP__ASIDE_TEXT];
   bool has_id = qp__aside_id_of_op(op, id);
   bool noted = false;
   enum qp_rc rc;
@@ -544,7 +545,8 @@ apply_op(struct qp__journal *j, const struct qp__op *op, const char *staged, boo
   if (!has_id || !qp__aside_is_local(sys, false))
     return rc;
   qp__log(&j->options.log, QP_LOG_ERROR, "journal",
-          "context %s has changes that cannot be written yet, and is set aside: %s", id, err->msg);
+          "%s has changes that cannot be written yet, and is set aside: %s",
+          qp__aside_text(id, text), err->msg);
   (void)pthread_mutex_lock(&j->lock);
   *held = qp__aside_note(&j->held, id, err);
   atomic_store(&j->held_count, (unsigned)j->held.count);
@@ -552,7 +554,7 @@ apply_op(struct qp__journal *j, const struct qp__op *op, const char *staged, boo
   return *held ? QP_OK : rc;
 }
 
-/* Keeps what a commit does in contexts that are held. The list has one user that adds to it, this
+/* Keeps what a commit does in places that are held. The list has one user that adds to it, this
  * one; what is taken from it meanwhile was carried out, and only files of the past are. */
 static enum qp_rc
 hold_txn(struct qp__journal *j, struct qp__txn *txn, struct qp_bytes body, struct qp_err *err)
@@ -572,7 +574,9 @@ hold_txn(struct qp__journal *j, struct qp__txn *txn, struct qp_bytes body, struc
   return rc;
 }
 
-/* A failure ends everything; one that concerns a context alone is the commit's own, in txn->rc. */
+/* A failure ends everything; one that concerns a context alone is the commit's own, in txn->rc. A
+ * commit that changes no context is published nevertheless: it is durable, and what is in memory is
+ * right once it is carried out. */
 static enum qp_rc
 apply_txn(struct qp__journal *j, struct qp__txn *txn, struct qp_err *err)
 {
@@ -595,7 +599,7 @@ apply_txn(struct qp__journal *j, struct qp__txn *txn, struct qp_err *err)
     return qp__fail(err, QP_MISUSE, "a commit holds an operation that cannot be");
   if (!rc && held)
     rc = hold_txn(j, txn, body, err);
-  if (!rc && !txn->rc && txn->publish)
+  if (!rc && txn->publish && (!txn->rc || !qp__aside_in_context(body)))
     txn->publish(txn->publish_arg);
   return rc;
 }

@@ -17,6 +17,7 @@
 enum qp_rc
 qp__journal_release(struct qp__journal *j, const char *id, struct qp_err *err)
 {
+  char text[QP__ASIDE_TEXT];
   struct qp_err cause;
   uint64_t upto;
   bool held;
@@ -52,8 +53,8 @@ qp__journal_release(struct qp__journal *j, const char *id, struct qp_err *err)
   if (held && !rc)
     rc = qp__aside_remove(j->os, j->dir, id, err);
   if (held && !rc) {
-    qp__log(&j->options.log, QP_LOG_WARN, "journal",
-            "context %s has the changes that were kept for it", id);
+    qp__log(&j->options.log, QP_LOG_WARN, "journal", "%s has the changes that were kept for it",
+            qp__aside_text(id, text));
     (void)pthread_mutex_lock(&j->lock);
     qp__aside_forget(&j->held, id);
     atomic_store(&j->held_count, (unsigned)j->held.count);

@@ -7,9 +7,9 @@
  * exactly what the last commit before it left. A pause during which a commit came nevertheless does
  * not count.
  *
- * What waits for a context that cannot be written (aside.h) is copied too, to the same place: who
- * opens the copy carries it out. A context for which something waited when it was last looked is
- * compared as a whole in the pause, because it is carried out without a commit.
+ * What waits for a context, a session or another thing that cannot be written (aside.h) is copied
+ * too, to the same place: who opens the copy carries it out. One for which something waited when it
+ * was last looked is compared as a whole in the pause, because it is carried out without a commit.
  *
  * Not copied: the rest of journal/ and tmp/ (no commit is open), the catalogue (it is made again),
  * locks, links and whatever else is not ours. keys.json and quipu.conf change without commits, each
@@ -64,7 +64,7 @@ struct mirror {
   size_t dirty_cap;
   bool no_clone;
   char *piece;
-  struct qp__aside_list held; /* contexts for which something waited */
+  struct qp__aside_list held; /* for which something waited */
 };
 
 /* ---- changed paths ---- */
@@ -75,7 +75,7 @@ is_ours(const char *path)
   for (size_t i = 0; i < COUNT(trees); i++) {
     size_t n = strlen(trees[i]);
 
-    if (strncmp(path, trees[i], n) == 0 && path[n] == '/')
+    if (strncmp(path, trees[i], n) == 0 && (path[n] == '/' || !path[n]))
       return true;
   }
   return false;
@@ -500,7 +500,7 @@ static enum qp_rc
 copy_held(struct mirror *m, struct qp_err *err)
 {
   struct qp__aside_list now = { 0 };
-  char path[64];
+  char path[QP__ASIDE_ID_LEN + 32];
   enum qp_rc rc = drop(m, "journal", err);
 
   if (!rc)
@@ -543,7 +543,7 @@ static enum qp_rc
 copy_rest(struct mirror *m, bool whatever, bool *done, struct qp_err *err)
 {
   enum qp__journal_state state;
-  char path[64];
+  char path[QP__PATH_MAX];
   uint64_t frames;
   enum qp_rc rc = poll_now(m, err);
 
@@ -559,7 +559,7 @@ copy_rest(struct mirror *m, bool whatever, bool *done, struct qp_err *err)
     return QP_OK;
   frames = m->tail.frames;
   for (size_t i = 0; i < m->held.count && !rc; i++) {
-    (void)snprintf(path, sizeof(path), "contexts/%s", m->held.v[i].id);
+    qp__aside_place(m->held.v[i].id, path);
     rc = note_change(m, path, err);
   }
   if (rc)

@@ -67,7 +67,9 @@ check_place(struct qp__files *f, const char *path, struct qp_err *err)
 void
 qp__plain_prepare(struct qp__files *f, struct qp__change *ch)
 {
-  if (ch->kind == QP__CHANGE_FILE_DROP)
+  if (!ch->context)
+    ch->rc = qp__files_release_path(f, ch->path, &ch->err);
+  if (ch->rc || ch->kind == QP__CHANGE_FILE_DROP)
     return;
   if (ch->context)
     ch->rc = make_events_dir(f, ch->context, &ch->err);
@@ -130,10 +132,13 @@ qp__plain_read(void *self, const char *path, uint64_t offset, size_t n, struct q
 {
   struct qp__files *f = self;
   struct stat st;
-  int fd = open_regular(f, path, &st);
-  enum qp_rc rc = QP_OK;
+  enum qp_rc rc = qp__files_release_path(f, path, err);
   ssize_t got;
+  int fd;
 
+  if (rc)
+    return rc;
+  fd = open_regular(f, path, &st);
   if (fd < 0)
     return qp__read_failure(fd, path, err);
   if (offset >= (uint64_t)st.st_size)
@@ -159,8 +164,12 @@ qp__plain_size(void *self, const char *path, uint64_t *size, struct qp_err *err)
 {
   struct qp__files *f = self;
   struct stat st;
-  int sys = f->os->fstatat(f->os->self, f->root, path, &st);
+  enum qp_rc rc = qp__files_release_path(f, path, err);
+  int sys;
 
+  if (rc)
+    return rc;
+  sys = f->os->fstatat(f->os->self, f->root, path, &st);
   if (!sys && !S_ISREG(st.st_mode))
     sys = -ENOTSUP;
   if (sys)

@@ -408,6 +408,7 @@ hold_failed(struct replay *r, const struct qp__log *log, struct qp__aside_list *
             struct qp_err *err)
 {
   const struct qp__aside_list *failed = qp__plan_failed(r->plan);
+  char text[QP__ASIDE_TEXT];
   enum qp_rc rc = QP_OK;
 
   for (size_t i = 0; i < failed->count && !rc; i++) {
@@ -419,8 +420,8 @@ hold_failed(struct replay *r, const struct qp__log *log, struct qp__aside_list *
     if (!qp__aside_note(out, failed->v[i].id, &failed->v[i].cause))
       return qp__fail_nomem(err, "replaying the journal");
     qp__log(log, QP_LOG_ERROR, "journal",
-            "context %s has changes that cannot be written yet, and is set aside: %s",
-            failed->v[i].id, failed->v[i].cause.msg);
+            "%s has changes that cannot be written yet, and is set aside: %s",
+            qp__aside_text(failed->v[i].id, text), failed->v[i].cause.msg);
   }
   return rc;
 }
@@ -518,6 +519,7 @@ static enum qp_rc
 let_go(const struct replay *r, const struct qp__aside_list *held, const struct qp__log *log,
        struct qp_err *err)
 {
+  char text[QP__ASIDE_TEXT];
   enum qp_rc rc = QP_OK;
 
   for (size_t i = 0; i < r->before.count && !rc; i++) {
@@ -527,7 +529,8 @@ let_go(const struct replay *r, const struct qp__aside_list *held, const struct q
       continue;
     rc = qp__aside_remove(r->os, r->dir, id, err);
     if (!rc)
-      qp__log(log, QP_LOG_INFO, "journal", "context %s has the changes that were kept for it", id);
+      qp__log(log, QP_LOG_INFO, "journal", "%s has the changes that were kept for it",
+              qp__aside_text(id, text));
   }
   return rc;
 }

@@ -36,7 +36,8 @@ add_held(struct qp__files *f, struct lines *lines)
   enum qp_rc rc = dir < 0 ? QP_IO : qp__aside_scan(f->os, dir, &held, NULL);
 
   for (size_t i = 0; i < held.count; i++)
-    (void)qp__buf_addf(&lines->text, "%s\n", held.v[i].id);
+    if (qp__aside_is_context(held.v[i].id))
+      (void)qp__buf_addf(&lines->text, "%s\n", held.v[i].id);
   qp__aside_release(&held);
   qp__close(f->os, dir < 0 ? -1 : dir);
   return rc;
