@@ -33,7 +33,7 @@ tour: all ## build, then run the first section of docs/tour.md in ./data
 
 test: deps-test build/.with-tests ## run every test; QUIPU_TEST_LONG=1 for the long forms
 	@$(NINJA) build products tests
-	@tools/run-tests.mjs --build build --jobs $(JOBS) --timeout 300
+	@tools/run-tests.mjs --build build --jobs $(JOBS) --timeout 600
 
 bench: deps-bench build/.with-bench ## run the benchmarks
 	@$(NINJA) build products benchmarks
@@ -47,11 +47,11 @@ format: deps-lint ## rewrite the C files as .clang-format says
 
 check-asan: deps-test build-asan/build.ninja ## every test (or TESTS) under ASan and UBSan
 	@$(NINJA) build-asan products tests
-	@$(ASAN_ENV) tools/run-tests.mjs --build build-asan --jobs $(JOBS) --timeout 600 $(TESTS)
+	@$(ASAN_ENV) tools/run-tests.mjs --build build-asan --jobs $(JOBS) --timeout 1800 $(TESTS)
 
 check-tsan: deps-test build-tsan/build.ninja ## every test but faults (or TESTS) under TSan
 	@$(NINJA) build-tsan products tests
-	@$(TSAN_ENV) tools/run-tests.mjs --build build-tsan --jobs $(JOBS) --timeout 600 \
+	@$(TSAN_ENV) tools/run-tests.mjs --build build-tsan --jobs $(JOBS) --timeout 1800 \
 	  $(or $(TESTS),unit/ conformance/ crash/ e2e/serve_ fault/test_recover_threads)
 
 check-fault: deps-test build/.with-tests ## the fault suite in its long form
