@@ -168,31 +168,39 @@ write_file(struct qp__catalogue *cat, uint64_t epoch, const struct qp__cat_set *
   return cat->behind >= 0;
 }
 
+bool
+qp__cat_parse_behind(char *text, size_t len, uint64_t *epoch, struct qp__cat_set *out)
+{
+  char *end = NULL;
+  bool ok = len >= HEADER_LEN && memcmp(text, HEADER, sizeof(HEADER) - 1) == 0 &&
+            text[HEADER_LEN - 1] == '\n';
+
+  if (ok) {
+    *epoch = strtoull(text + sizeof(HEADER) - 1, &end, 16);
+    ok = end == text + HEADER_LEN - 1;
+  }
+  for (size_t at = HEADER_LEN; ok && at < len; at += LINE_LEN) {
+    struct qp_uuid id;
+
+    ok = at + LINE_LEN <= len && text[at + LINE_LEN - 1] == '\n';
+    if (!ok)
+      break;
+    text[at + LINE_LEN - 1] = 0;
+    ok = !qp_uuid_parse(text + at, &id, NULL) && qp__cat_set_add(out, &id);
+  }
+  return ok;
+}
+
 /* What the file says. False: there is none, or none that can be understood. */
 static bool
 read_file(struct qp__catalogue *cat, uint64_t *epoch, struct qp__cat_set *out)
 {
   struct qp__buf text;
-  char *end = NULL;
   bool ok;
 
   qp__buf_init(&text, FILE_MAX);
-  ok = !qp__file_read(cat->store->os, root_of(cat), QP__BEHIND_NAME, &text) &&
-       text.len >= HEADER_LEN && memcmp(text.data, HEADER, sizeof(HEADER) - 1) == 0 &&
-       text.data[HEADER_LEN - 1] == '\n';
-  if (ok) {
-    *epoch = strtoull(text.data + sizeof(HEADER) - 1, &end, 16);
-    ok = end == text.data + HEADER_LEN - 1;
-  }
-  for (size_t at = HEADER_LEN; ok && at < text.len; at += LINE_LEN) {
-    struct qp_uuid id;
-
-    ok = at + LINE_LEN <= text.len && text.data[at + LINE_LEN - 1] == '\n';
-    if (!ok)
-      break;
-    text.data[at + LINE_LEN - 1] = 0;
-    ok = !qp_uuid_parse(text.data + at, &id, NULL) && qp__cat_set_add(out, &id);
-  }
+  ok = !qp__file_read(cat->store->os, root_of(cat), QP__BEHIND_NAME, &text) && text.len &&
+       qp__cat_parse_behind(text.data, text.len, epoch, out);
   qp__buf_release(&text);
   return ok;
 }

@@ -5,6 +5,8 @@
  *   'r'   one segment, raw
  *   'f'   the bodies of frames, each with its length before it (two bytes, the lower first), sealed
  *         with the right key, so that the operations in them are looked at
+ *   'h'   the file of changes that wait for a context (aside.h), raw
+ *   'a'   the body of a frame, of which such a file is made
  *   'b'   the body of a frame, given to the reader of operations alone */
 #include <stdint.h>
 #include <stdio.h>
@@ -16,6 +18,7 @@
 #include "base/alloc.h"
 #include "os/file.h"
 #include "os/os_sim.h"
+#include "store/files/aside.h"
 #include "store/files/op.h"
 #include "store/files/recover.h"
 #include "store/files/segment.h"
@@ -126,6 +129,18 @@ write_frames(const struct qp__os *os, int dir, const uint8_t *data, size_t size)
 }
 
 static void
+write_held(const struct qp__os *os, int root, int dir, char mode, const uint8_t *data, size_t size)
+{
+  static const char id[] = "0198c3f2-6a4e-7c11-9d0e-0242ac120002";
+  struct qp_bytes bytes = { (const char *)data, size };
+
+  if (mode == 'a')
+    (void)qp__aside_append(os, dir, id, ".held", 7, bytes, NULL);
+  else if (qp__file_create(os, root, "journal/0198c3f2-6a4e-7c11-9d0e-0242ac120002.held", bytes))
+    die("cannot be written", "held");
+}
+
+static void
 read_body(const uint8_t *data, size_t size)
 {
   struct qp__op_reader reader;
@@ -185,6 +200,8 @@ run_journal(char mode, const uint8_t *data, size_t size)
   dir = qp__open(&os, root, "journal", O_RDONLY | O_DIRECTORY, 0);
   if (mode == 'r')
     write_raw(&os, root, data, size);
+  else if (mode == 'h' || mode == 'a')
+    write_held(&os, root, dir, mode, data, size);
   else
     write_frames(&os, dir, data, size);
   (void)recover(&os, root, tmp, dir, &rc);
@@ -207,7 +224,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     return 0;
   if (data[0] == 'b')
     read_body(data + 1, size - 1);
-  else if (data[0] == 'r' || data[0] == 'f')
+  else if (memchr("rfha", data[0], 4))
     run_journal((char)data[0], data + 1, size - 1);
   return 0;
 }

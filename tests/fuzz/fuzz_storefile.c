@@ -1,0 +1,182 @@
+/* fuzz_storefile.c - any bytes as one of the small files of a store or a backup. The first byte
+ * chooses which:
+ *   'b'  backup.json: refused with a reason, or read
+ *   'm'  manifest.b2, with the hash that backup.json would have of it
+ *   'c'  catalogue.behind
+ *   'k'  keys.json
+ *   's'  an object with a checksum: with its sum set anew it is right, and wrong when changed */
+#include <fcntl.h>
+#include <sodium.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/sum.h"
+#include "http/keyfile.h"
+#include "os/file.h"
+#include "os/os_sim.h"
+#include "store/backup_int.h"
+#include "store/catalogue_int.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void
+die(const char *why, const char *what)
+{
+  (void)fprintf(stderr, "%s: %s\n", why, what);
+  abort();
+}
+
+static void
+must_have_reason(enum qp_rc rc, const struct qp_err *err)
+{
+  if (rc && !err->msg[0])
+    die("refused without a reason", qp_rc_name(rc));
+}
+
+/* ---- files ---- */
+
+static enum qp_rc
+look_at_path(void *arg, const char *path, const uint8_t hash[16], struct qp_err *err)
+{
+  (void)arg;
+  (void)hash;
+  (void)err;
+  if (strlen(path) >= 4096)
+    die("a path that is too long", path);
+  return QP_OK;
+}
+
+static void
+try_manifest(const struct qp__os *os, int dir, const uint8_t *data, size_t size)
+{
+  struct qp__backup_info info = { .began_at = 0 };
+  struct qp_err err = { QP_OK, "" };
+
+  (void)crypto_generichash(info.manifest, sizeof(info.manifest), data, size, NULL, 0);
+  must_have_reason(qp__manifest_read(os, dir, &info, look_at_path, NULL, &err), &err);
+}
+
+static void
+try_info(const struct qp__os *os, int dir)
+{
+  struct qp__backup_info info;
+  struct qp_err err = { QP_OK, "" };
+
+  must_have_reason(qp__backup_info_read(os, dir, ".", &info, &err), &err);
+}
+
+static void
+try_keys(const struct qp__os *os, int dir)
+{
+  struct qp__keyfile file = { NULL, 0, false };
+  struct qp_err err = { QP_OK, "" };
+  enum qp_rc rc = qp__keyfile_load(os, dir, &file, &err);
+
+  must_have_reason(rc, &err);
+  for (size_t i = 0; !rc && i < file.count; i++)
+    if (strlen(file.keys[i].id) != QP__KEY_ID - 1 || file.keys[i].scope == QP__SCOPE_NONE ||
+        (file.keys[i].owner[0] && !qp__owner_ok(file.keys[i].owner)))
+      die("half a key", file.keys[i].id);
+  qp__keyfile_release(&file);
+}
+
+static void
+try_file(char mode, const uint8_t *data, size_t size)
+{
+  static const char *const names[] = { QP__BACKUP_INFO, QP__BACKUP_MANIFEST, QP__KEYFILE_NAME };
+  struct qp__os_sim *sim = qp__os_sim_new(1);
+  const struct qp__os *os;
+  int dir;
+
+  if (!sim)
+    return;
+  os = qp__os_sim_os(sim);
+  dir = os->open_root(os->self, "/data", 1);
+  if (dir < 0 || qp__file_create(os, dir,
+                                 names[mode == 'b'   ? 0
+                                       : mode == 'm' ? 1
+                                                     : 2],
+                                 (struct qp_bytes){ (const char *)data, size }))
+    die("cannot be written", "file");
+  if (mode == 'b')
+    try_info(os, dir);
+  else if (mode == 'm')
+    try_manifest(os, dir, data, size);
+  else
+    try_keys(os, dir);
+  qp__close(os, dir);
+  qp__os_sim_free(sim);
+}
+
+/* ---- texts ---- */
+
+static void
+try_behind(const uint8_t *data, size_t size)
+{
+  struct qp__cat_set set = { NULL, 0, 0 };
+  char *text = malloc(size + 1);
+  uint64_t epoch = 0;
+
+  if (!text)
+    return;
+  memcpy(text, data, size);
+  text[size] = 0;
+  (void)qp__cat_parse_behind(text, size, &epoch, &set);
+  qp__cat_set_release(&set);
+  free(text);
+}
+
+static enum qp__sum_state
+state_of(json_t *object)
+{
+  enum qp__sum_state state = QP__SUM_NONE;
+
+  if (qp__sum_take(object, &state, NULL))
+    die("no memory", "sum");
+  return state;
+}
+
+static void
+try_sum(const uint8_t *data, size_t size)
+{
+  json_t *object = NULL;
+  json_t *again = NULL;
+  struct qp__buf text;
+
+  if (qp__json_parse_object("input", (struct qp_bytes){ (const char *)data, size }, &object, NULL))
+    return;
+  (void)state_of(object);
+  if (json_object_get(object, QP__SUM_KEY))
+    die("the sum stays", "first reading");
+  if (qp__sum_set(object, NULL))
+    die("no memory", "sum");
+  qp__buf_init(&text, (size_t)1 << 26);
+  if (qp__json_write(&text, object) ||
+      qp__json_parse_object("again", qp__buf_bytes(&text), &again, NULL))
+    die("cannot be read again", "object");
+  if (state_of(object) != QP__SUM_RIGHT || state_of(again) != QP__SUM_RIGHT)
+    die("its own sum is wrong", text.data);
+  if (qp__sum_set(again, NULL) || json_object_set_new(again, "one more", json_true()) ||
+      state_of(again) == QP__SUM_RIGHT)
+    die("a change is not seen", text.data);
+  qp__buf_release(&text);
+  json_decref(again);
+  json_decref(object);
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+  if (!size || sodium_init() < 0)
+    return 0;
+  if (data[0] == 'b' || data[0] == 'm' || data[0] == 'k')
+    try_file((char)data[0], data + 1, size - 1);
+  else if (data[0] == 'c')
+    try_behind(data + 1, size - 1);
+  else if (data[0] == 's')
+    try_sum(data + 1, size - 1);
+  return 0;
+}
