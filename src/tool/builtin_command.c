@@ -529,7 +529,6 @@ start_process(struct command *c, struct plan *plan, uint64_t seconds, struct qp_
     .env = plan->env,
     .cwd = plan->cwd < 0 ? c->tools->workspace.fd : plan->cwd,
     .sandbox = &sandbox,
-    .supervised = true,
     .output = on_output,
     .end = on_end,
     .arg = c,

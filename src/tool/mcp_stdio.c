@@ -2,7 +2,8 @@
  * output. What it prints on standard error goes to the log (mcp_log.c) and means nothing; nor do
  * lines on its standard output that are no JSON. Of a server that floods its standard error no more
  * is read for a while; one that floods its standard output with such lines has failed. To end it,
- * its input is closed; after GRACE_MS it gets SIGTERM, then SIGKILL.
+ * its input is closed; after GRACE_MS it gets SIGTERM, then SIGKILL. What it has started ends with
+ * it (process.h).
  *
  * Its environment has what a program needs to find its files, and what the configuration gives it:
  * no keys of ours. */

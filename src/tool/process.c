@@ -1,8 +1,7 @@
 /* process.c - see process.h.
  *
  * The end is noticed by a descriptor of the process (pidfd); where the kernel has none, by looking
- * every POLL_MS. The group is killed while the child is a zombie: until it is reaped its number,
- * and so the group's, belongs to nobody else. */
+ * every POLL_MS. */
 #include "tool/process.h"
 
 #include <errno.h>
@@ -42,15 +41,14 @@ enum { IN, OUT, ERR, PIPES };
 struct qp__process {
   uv_loop_t *loop;
   struct qp__process *next; /* in `running` */
-  pid_t pid;                /* of the child, or of its supervisor */
-  bool supervised;
-  int pidfd;        /* -1: none */
-  uv_poll_t poll;   /* on pidfd */
-  uv_timer_t timer; /* looking, stopping, lingering */
+  pid_t pid;                /* of the supervisor */
+  int pidfd;                /* -1: none */
+  uv_poll_t poll;           /* on pidfd */
+  uv_timer_t timer;         /* looking, stopping, lingering */
   uv_pipe_t pipes[PIPES];
   bool open[PIPES];   /* the handle is there and not being closed */
   unsigned closing;   /* handles whose close callback has not come */
-  bool reaped;        /* the child has ended */
+  bool reaped;        /* the supervisor has ended */
   uint64_t grace_ms;  /* of stop; 0: not stopping */
   uint64_t signal_at; /* when, while stopping, the timer sends next_signal */
   int next_signal;
@@ -177,26 +175,18 @@ on_lingered(uv_timer_t *timer)
   finish_if_done(p);
 }
 
-/* Looks whether the child has ended, and if so takes the rest of its group with it. */
+/* Looks whether the supervisor has ended, and with it the child and all that it started. */
 static bool
 reap(struct qp__process *p)
 {
-  siginfo_t info;
   int status = 0;
-  int rc;
+  pid_t pid = waitpid(p->pid, &status, WNOHANG);
 
-  memset(&info, 0, sizeof(info));
-  rc = waitid(P_PID, (id_t)p->pid, &info, WEXITED | WNOHANG | WNOWAIT);
-  if (rc == 0 && info.si_pid == 0)
+  if (pid == 0 || (pid < 0 && errno != ECHILD))
     return false;
-  if (rc == 0) {
-    (void)kill(-p->pid, SIGKILL);
-    if (waitpid(p->pid, &status, 0) == p->pid) {
-      p->code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-      p->signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
-    }
-  } else if (errno != ECHILD) { /* ECHILD: somebody ignores SIGCHLD; how it ended is lost */
-    return false;
+  if (pid == p->pid) { /* else somebody ignores SIGCHLD, and how it ended is lost */
+    p->code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    p->signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
   }
   strike(p);
   p->reaped = true;
@@ -246,10 +236,7 @@ qp__process_kill(struct qp__process *process, int signal)
 {
   if (process->reaped)
     return;
-  if (process->supervised)
-    (void)kill(process->pid, signal == SIGKILL ? QP__SUPERVISOR_KILL : SIGTERM);
-  else
-    (void)kill(-process->pid, signal);
+  (void)kill(process->pid, signal == SIGKILL ? QP__SUPERVISOR_KILL : SIGTERM);
 }
 
 void
@@ -575,10 +562,8 @@ fork_child(struct start *s, pid_t *out, struct qp_err *err)
   (void)sigfillset(&all);
   (void)pthread_sigmask(SIG_SETMASK, &all, &before); /* no handler of ours runs in the child */
   pid = fork();
-  if (pid == 0 && s->spec->supervised)
-    run_supervisor(s);
   if (pid == 0)
-    run_child(s, s->parent);
+    run_supervisor(s);
   error = pid < 0 ? errno : 0;
   (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
   if (error)
@@ -642,7 +627,6 @@ qp__process_start(uv_loop_t *loop, const struct qp__process_spec *spec, struct q
   if (!p)
     return qp__fail_nomem(err, "starting a process");
   p->loop = loop;
-  p->supervised = spec->supervised;
   p->code = -1;
   p->output = spec->output;
   p->end = spec->end;

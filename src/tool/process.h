@@ -3,12 +3,13 @@
  * It is made by fork and exec here and not by uv_spawn, because a sandbox (sandbox.h) must be put
  * on between the two. The child is the leader of a session and a process group of its own; it has
  * the three standard descriptors and no other, default signal handling, and exactly the environment
- * that it is given; it dies with the thread that started it.
+ * that it is given. A supervisor (supervisor.h) stands between us and the child: nothing that the
+ * child starts outlives it, or the thread of ours that started it, whatever groups and sessions it
+ * makes.
  *
- * (1) `end` is called exactly once, when the child has ended, all of its group has been killed and
- *     its output is at an end. A process that left the group and holds the pipes is not waited for
- *     longer than LINGER_MS (process.c). Of a supervised child (supervisor.h) nothing is left then,
- *     whatever groups and sessions its descendants made.
+ * (1) `end` is called exactly once, when the child and all its descendants have ended and its
+ *     output is at an end. A process that the kernel cannot end is not waited for longer than LINGER_MS
+ *     (process.c).
  * (2) After `end` the process is gone; before it, it cannot be released, only killed. */
 #ifndef QP_TOOL_PROCESS_H
 #define QP_TOOL_PROCESS_H
@@ -27,7 +28,6 @@ struct qp__process_spec {
   const char *const *env;            /* "NAME=value" */
   int cwd;                           /* a directory's descriptor; -1: as here */
   const struct qp__sandbox *sandbox; /* NULL: none. Needed until start returns */
-  bool supervised;                   /* nothing that it starts outlives it, or us */
   bool input;                        /* standard input is a pipe, else /dev/null */
 
   /* `stream` is 1 for standard output, 2 for standard error. */
@@ -53,8 +53,8 @@ void qp__process_close_input(struct qp__process *process);
 /* Reads no more of a stream (1 or 2), or goes on reading: a child that prints faster waits. */
 void qp__process_pause(struct qp__process *process, int stream, bool pause);
 
-/* A signal to the whole group. To a supervised child: SIGKILL ends all that it started, any other
- * signal is sent as SIGTERM. */
+/* SIGKILL ends the child and all that it started; any other signal is sent to its group as
+ * SIGTERM. */
 void qp__process_kill(struct qp__process *process, int signal);
 /* Closes its input; when it has not ended after `grace_ms` it gets SIGTERM, and SIGKILL after as
  * long again. */

@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -21,6 +22,8 @@
 #define DESCENDANTS_MAX 65536
 #define ROUNDS_MAX 1000 /* of killing; a process that the kernel cannot end is left after them */
 #define ROUND_NS 5000000L
+#define DROP_MIN ((uintptr_t)1 << 20) /* smaller memory may be static data of a library */
+#define KEPT 3
 #define SIGSET_BYTES 8 /* what the kernel calls sizeof(sigset_t) */
 
 /* ---- processes ---- */
@@ -199,6 +202,81 @@ kill_all(struct command *c)
   }
 }
 
+/* ---- memory ---- */
+
+#ifdef QP__SANITIZED /* the sanitizer has its own memory, which it needs */
+
+static void
+drop_memory(void)
+{
+}
+
+#else
+
+/* Reads a hexadecimal number and the character behind it. */
+static uintptr_t
+read_hex(const char **at)
+{
+  uintptr_t n = 0;
+  const char *p = *at;
+
+  for (; (*p >= '0' && *p <= '9') || (*p >= 'a' && *p <= 'f'); p++)
+    n = n * 16 + (uintptr_t)(*p <= '9' ? *p - '0' : *p - 'a' + 10);
+  *at = p + 1;
+  return n;
+}
+
+/* A line of /proc/self/maps, "START-END rw-p OFFSET DEVICE INODE   NAME": gives memory of no file
+ * back to the system, unless `kept` is in it. */
+static void
+drop_mapping(const char *line, const uintptr_t kept[KEPT])
+{
+  uintptr_t start = read_hex(&line);
+  uintptr_t end = read_hex(&line);
+  const char *rest = strchr(line, ':'); /* of the device */
+  bool is_heap = strstr(line, "[heap]") != NULL;
+
+  if (strncmp(line, "rw-p ", 5) != 0 || !rest || strncmp(rest, ":00 0 ", 6) != 0)
+    return;
+  if (!is_heap && (end - start < DROP_MIN || strpbrk(rest, "/[")))
+    return;
+  for (int i = 0; i < KEPT; i++)
+    if (start <= kept[i] && kept[i] < end)
+      return;
+  (void)syscall(SYS_madvise, start, end - start, MADV_DONTNEED);
+}
+
+/* Our memory is a copy of the parent's: pages that the parent changes later would be there twice
+ * for as long as we live, and its secrets too. Needed are the stack, errno and what is static. */
+static void
+drop_memory(void)
+{
+  char text[8192];
+  const uintptr_t kept[KEPT] = { (uintptr_t)text, (uintptr_t)&errno, (uintptr_t)descendants };
+  size_t len = 0;
+  ssize_t got = 1;
+  int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+
+  while (fd >= 0 && got > 0 && len + 1 < sizeof(text)) {
+    char *line = text;
+    char *end;
+
+    got = read(fd, text + len, sizeof(text) - 1 - len);
+    len += got > 0 ? (size_t)got : 0;
+    text[len] = 0;
+    for (; (end = strchr(line, '\n')); line = end + 1) {
+      *end = 0;
+      drop_mapping(line, kept);
+    }
+    len -= (size_t)(line - text);
+    memmove(text, line, len);
+  }
+  if (fd >= 0)
+    (void)close(fd);
+}
+
+#endif
+
 /* ---- the supervisor ---- */
 
 int
@@ -244,7 +322,8 @@ qp__supervisor_run(pid_t child)
   bool left = true; /* there are children */
   sigset_t set;
 
-  (void)prctl(PR_SET_DUMPABLE, 0); /* our memory is a copy of the parent's */
+  drop_memory();
+  (void)prctl(PR_SET_DUMPABLE, 0);
   (void)!chdir("/");
   (void)sigemptyset(&set);
   (void)sigaddset(&set, SIGCHLD);

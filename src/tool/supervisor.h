@@ -1,12 +1,12 @@
-/* supervisor.h - a process between us and a command, which sees to it that nothing of the command
- * outlives it or us.
+/* supervisor.h - a process between us and a command or an MCP server, which sees to it that nothing
+ * of the command outlives it or us.
  *
  * The supervisor is a child of ours that never calls exec. It is the "subreaper" of everything that
  * the command starts: a process whose parent has ended becomes its child, also when it made a
  * session of its own. When the command has ended, when we ask for it, or when the thread that
  * started it has ended (kill -9 of the whole process too), it kills all its descendants and then
  * ends as the command ended: with its exit code or by its signal. This needs no privileges, no
- * cgroup and no namespace. */
+ * cgroup and no namespace. It keeps next to nothing of our memory. */
 #ifndef QP_TOOL_SUPERVISOR_H
 #define QP_TOOL_SUPERVISOR_H
 

@@ -8,11 +8,14 @@
 // that it does not know); version=X (answers the handshake with that version); no-tools; never
 // (answers nothing); die-start; noisy; greet-ms=N, list-ms=N (answers the handshake or the list
 // after that time); fail-until=FILE (dies at the start while there is no such file); flood-out
-// (prints lines without end that are no messages); http only: json (default), sse, cut (the first
+// (prints lines without end that are no messages); grandchild=SOCKET (starts a process in a session of
+// its own, which ignores SIGTERM and the end of its input, and is connected to that Unix socket while it
+// lives; the first line that it writes there is the number of this server, then its own); http only: json (default), sse, cut (the first
 // answer of every call is cut, and can be resumed), no-get, expire (each session bears three
 // requests), bad-session (a session that it does not know is 400, not 404), refuse=SENTENCE (400 to
 // everything), port=N, more (has one tool more).
 
+import { spawn } from 'node:child_process';
 import fs from 'node:fs';
 import http from 'node:http';
 
@@ -109,6 +112,13 @@ function list(cursor) {
   return result;
 }
 
+function startGrandchild(socket) {
+  const program = `for (const name of ['SIGTERM', 'SIGHUP', 'SIGINT']) process.on(name, () => {});
+    require('net').connect(process.argv[1]).write(process.argv[2] + ' ' + process.pid + '\\n');
+    setInterval(() => {}, 1e6);`;
+  spawn(process.execPath, ['-e', program, socket, String(process.pid)], { detached: true, stdio: 'inherit' }).unref();
+}
+
 class Refusal extends Error {
   constructor(code, message) {
     super(message);
@@ -174,6 +184,7 @@ async function take(message, send) {
 
 function serveStdio() {
   if (modes.has('die-start')) process.exit(7);
+  if (valueOf('grandchild')) startGrandchild(valueOf('grandchild'));
   if (valueOf('fail-until') && !fs.existsSync(valueOf('fail-until'))) process.exit(8);
   if (modes.has('flood-out')) {
     const junk = 'this is no message\n'.repeat(10_000);

@@ -482,6 +482,60 @@ test_stopping_closes_the_input_then_asks_then_kills(void **state)
   assert_int_equal(uv_loop_close(&loop), 0);
 }
 
+/* Kilobytes of a process that were written to, by it or before a fork; -1: nobody may look. */
+static long
+dirty_kb(const char *pid)
+{
+  char path[64];
+  char line[200];
+  long all = 0;
+  FILE *f;
+
+  (void)snprintf(path, sizeof(path), "/proc/%ld/smaps_rollup", strtol(pid, NULL, 10));
+  f = fopen(path, "r");
+  if (!f)
+    return -1;
+  while (fgets(line, sizeof(line), f))
+    if (strstr(line, "_Dirty:")) /* of private pages, and of those that are shared after a fork */
+      all += strtol(strchr(line, ':') + 1, NULL, 10);
+  (void)fclose(f);
+  return all;
+}
+
+static void
+test_a_supervisor_keeps_no_copy_of_our_memory(void **state)
+{
+  const size_t much = (size_t)64 << 20;
+  char *ours = malloc(much);
+  struct talk t;
+  uv_loop_t loop;
+  long kb;
+
+  (void)state;
+#ifdef QP__SANITIZED
+  free(ours);
+  skip();
+#endif
+  assert_non_null(ours);
+  memset(ours, 7, much);
+  assert_int_equal(uv_loop_init(&loop), 0);
+  start(&loop, &t, "echo $PPID; cat");
+  while (!strchr(t.output[1], '\n'))
+    assert_true(uv_run(&loop, UV_RUN_ONCE));
+  do { /* it drops its memory when the child runs already */
+    kb = dirty_kb(t.output[1]);
+  } while (kb > 16 << 10);
+  qp__process_stop(t.process, 5000);
+  while (!t.ended)
+    assert_true(uv_run(&loop, UV_RUN_ONCE) || t.ended);
+  assert_int_equal(t.code, 0);
+  assert_int_equal(uv_run(&loop, UV_RUN_DEFAULT), 0);
+  assert_int_equal(uv_loop_close(&loop), 0);
+  free(ours);
+  if (kb < 0)
+    skip(); /* only root may look at it */
+}
+
 static void
 test_writing_to_a_child_that_has_gone_is_harmless(void **state)
 {
@@ -526,6 +580,7 @@ main(void)
     cmocka_unit_test(test_limits_hold),
     cmocka_unit_test(test_failing_allocations_and_calls_never_lose_a_command),
     cmocka_unit_test(test_stopping_closes_the_input_then_asks_then_kills),
+    cmocka_unit_test(test_a_supervisor_keeps_no_copy_of_our_memory),
     cmocka_unit_test(test_writing_to_a_child_that_has_gone_is_harmless),
   };
 
