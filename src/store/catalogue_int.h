@@ -268,8 +268,8 @@ enum qp_rc qp__cat_trust(struct qp__catalogue *cat, struct qp_err *err);
 /* With db_lock, when main has everything that was taken: its rows are to be trusted from now on,
  * and catalogue.behind names what is marked. Nothing that fails here does any harm. */
 void qp__cat_settle_behind(struct qp__catalogue *cat);
-/* The text of catalogue.behind, which is changed. False: it cannot be understood; *out may have some
- * of its names then. */
+/* The text of catalogue.behind, which is changed. False: it cannot be understood; *out may have
+ * some of its names then. */
 bool qp__cat_parse_behind(char *text, size_t len, uint64_t *epoch, struct qp__cat_set *out);
 /* With `lock`: forgets and removes the file, and without it nobody trusts the rows. */
 void qp__cat_forget_behind(struct qp__catalogue *cat);

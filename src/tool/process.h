@@ -8,8 +8,8 @@
  * makes.
  *
  * (1) `end` is called exactly once, when the child and all its descendants have ended and its
- *     output is at an end. A process that the kernel cannot end is not waited for longer than LINGER_MS
- *     (process.c).
+ *     output is at an end. A process that the kernel cannot end is not waited for longer than
+ *     LINGER_MS (process.c).
  * (2) After `end` the process is gone; before it, it cannot be released, only killed. */
 #ifndef QP_TOOL_PROCESS_H
 #define QP_TOOL_PROCESS_H
