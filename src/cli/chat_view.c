@@ -22,7 +22,7 @@ cli_view_open(struct chat_view *view, FILE *f, bool tty)
 {
   const char *no_color = getenv("NO_COLOR");
 
-  *view = (struct chat_view){ .f = f, .tty = tty };
+  *view = (struct chat_view){ .f = f };
   view->styled = tty && !(no_color && no_color[0]);
   view->calls = json_object(); /* without memory calls have no names, and nothing else changes */
   view->names = json_object();
@@ -40,7 +40,7 @@ cli_view_close(struct chat_view *view)
 static void
 dim(const struct chat_view *view, bool on)
 {
-  if (view->tty)
+  if (view->styled)
     fputs(on ? DIM : PLAIN, view->f);
 }
 
@@ -68,9 +68,9 @@ begin(struct chat_view *view, enum chat_block block)
     cli_markdown_begin(&view->markdown, view->f);
   if (block == CHAT_BLOCK_THINKING) {
     dim(view, true);
-    if (!view->tty)
+    if (!view->styled)
       fputs("[thinking] ", view->f);
-    view->in_line = !view->tty;
+    view->in_line = !view->styled;
   }
 }
 

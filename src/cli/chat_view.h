@@ -15,7 +15,6 @@ enum chat_block { CHAT_BLOCK_NONE, CHAT_BLOCK_TEXT, CHAT_BLOCK_THINKING };
 
 struct chat_view {
   FILE *f;
-  bool tty;
   bool styled;           /* Markdown is shown, not spelled: a terminal, and NO_COLOR is not set */
   enum chat_block block; /* that is being written */
   bool in_line;          /* something stands on this line */

@@ -11,10 +11,10 @@ import { bin, environment } from './helper.mjs';
 
 // quipu on a terminal of its own: what it prints is awaited, what is typed is sent.
 class Terminal {
-  constructor(t, s, args) {
+  constructor(t, s, args, env = {}) {
     const quote = (word) => `'${word.replaceAll("'", "'\\''")}'`;
     this.child = spawn('script', ['-qec', 'stty cols 60 rows 24; exec ' + [bin, ...args].map(quote).join(' '), '/dev/null'], {
-      env: environment(s.data, { SHELL: '/bin/sh', TERM: 'vt100', NO_COLOR: '', XDG_STATE_HOME: path.join(s.dir, 'state') }),
+      env: environment(s.data, { SHELL: '/bin/sh', TERM: 'vt100', NO_COLOR: '', XDG_STATE_HOME: path.join(s.dir, 'state'), ...env }),
     });
     this.output = '';
     this.seen = 0;
@@ -62,6 +62,16 @@ class Terminal {
     }
   }
 }
+
+test('with NO_COLOR nothing is styled', async (t) => {
+  const s = setting(t, [say('*', { thinking: 'Hm.' }, text('# Well\nand **so** on'))]);
+  const tty = new Terminal(t, s, ['chat', '--new', '--model', 'demo', ...s.args], { NO_COLOR: '1' });
+  await tty.until(/> /);
+  tty.type('hello\r');
+  await tty.until(/\[thinking\] Hm\.\r\n# Well\r\nand \*\*so\*\* on\r\n/);
+  assert.equal(await tty.leave(), 0);
+  assert.doesNotMatch(tty.output, /\x1b\[[0-9;]*[1-9][0-9;]*m/);
+});
 
 test('a terminal: prompt, line editing, streaming, Ctrl-C, history', async (t) => {
   const s = setting(t, [say('hello world', { thinking: 'Hm.' }, text('Well met.')), say('*slow*', text('one\n' + 'and on '.repeat(400)))], 20);
