@@ -262,7 +262,7 @@ qp_session_append(struct qp_store *store, const char *id, struct qp_bytes json, 
   qp__buf_init(&a.text, QP__SESSION_INDEX_MAX);
   qp__buf_init(&a.single, (size_t)1 << 30);
   if (!rc)
-    rc = qp__session_id_check(id, err);
+    rc = qp__session_admit(store, id, err);
   if (!rc)
     rc = qp__session_message_encode(json, a.now, &a.message, &info, err);
   a.title = info.title;
@@ -301,7 +301,7 @@ qp_session_set_chunk_size(struct qp_store *store, const char *id, uint32_t chunk
   enum qp_rc rc = qp__check_writable(store, err);
 
   if (!rc)
-    rc = qp__session_id_check(id, err);
+    rc = qp__session_admit(store, id, err);
   if (rc)
     return rc;
   qp__buf_init(&text, QP__SESSION_INDEX_MAX);
@@ -399,7 +399,7 @@ qp_session_delete(struct qp_store *store, const char *id, struct qp_err *err)
   enum qp_rc rc = qp__check_writable(store, err);
 
   if (!rc)
-    rc = qp__session_id_check(id, err);
+    rc = qp__session_admit(store, id, err);
   if (rc)
     return rc;
   qp__buf_init(&text, QP__SESSION_INDEX_MAX);
@@ -429,7 +429,7 @@ qp_session_erase(struct qp_store *store, const char *id, struct qp_err *err)
   enum qp_rc rc = qp__check_writable(store, err);
 
   if (!rc)
-    rc = qp__session_id_check(id, err);
+    rc = qp__session_admit(store, id, err);
   if (rc)
     return rc;
   qp__session_key(id, key);

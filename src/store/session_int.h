@@ -116,6 +116,8 @@ struct qp__sessions {
   uint8_t
       dropped[1024]; /* bits by key: a session that was perhaps deleted since the store opened */
 
+  atomic_uint releases; /* of the driver, when the index was last renewed for that */
+
   pthread_mutex_t lock;
   pthread_cond_t settled; /* fewer commits are under way */
   bool loaded;
@@ -136,6 +138,9 @@ void qp__session_log(struct qp_store *s, const char *id, char name[QP__SESSION_N
 /* Takes a file's name apart; *id_len bytes at *id. False: not the file of a session. */
 bool qp__session_file(const char *file, const char **id, size_t *id_len, uint32_t *n);
 
+/* What a caller does first, without locks: checks the id, and when the session could not be written
+ * and can be now, brings it up to date. Fails while it cannot. */
+enum qp_rc qp__session_admit(struct qp_store *s, const char *id, struct qp_err *err);
 /* Loads the index of a store that may write, once; the second with write_lock held. */
 enum qp_rc qp__sessions_load(struct qp_store *s, struct qp_err *err);
 enum qp_rc qp__sessions_load_locked(struct qp_store *s, struct qp_err *err);

@@ -120,6 +120,38 @@ qp__sessions_renew(struct qp_store *s, struct qp_err *err)
   return QP_OK;
 }
 
+enum qp_rc
+qp__session_admit(struct qp_store *s, const char *id, struct qp_err *err)
+{
+  struct qp__sessions *ss = s->sessions;
+  char name[QP__SESSION_NAME_LEN];
+  char path[QP__CHUNK_PATH];
+  struct qp__chunklog log;
+  unsigned releases;
+  uint64_t size;
+  enum qp_rc rc = qp__session_id_check(id, err);
+
+  if (rc || !s->driver->file_held)
+    return rc;
+  qp__session_log(s, id, name, &log);
+  qp__chunk_path(&log, 1, path);
+  if (s->driver->file_held(s->self, path)) {
+    rc = s->driver->file_size(s->self, path, &size, err); /* tries it again */
+    if (rc && s->driver->file_held(s->self, path))
+      return rc;
+  }
+  releases = s->driver->file_releases(s->self);
+  if (s->readonly || releases == atomic_load(&ss->releases))
+    return QP_OK;
+  (void)pthread_mutex_lock(&ss->write_lock); /* files have come that the index does not know */
+  qp__sessions_settle_all(ss);
+  rc = qp__sessions_renew(s, err);
+  if (!rc)
+    atomic_store(&ss->releases, releases);
+  (void)pthread_mutex_unlock(&ss->write_lock);
+  return rc;
+}
+
 void
 qp__sessions_free(struct qp__sessions *ss)
 {

@@ -217,7 +217,7 @@ qp_session_read(struct qp_store *store, const char *id, uint64_t max_history,
 {
   struct visiting v = { .visit = visit, .arg = arg };
   struct qp_session_reading reading = { 0 };
-  enum qp_rc rc = qp__session_id_check(id, err);
+  enum qp_rc rc = qp__session_admit(store, id, err);
 
   if (!rc && max_history) {
     for (int i = 0; i < ATTEMPTS && (i == 0 || (rc == QP_NOTFOUND && !v.visited)); i++)
@@ -362,7 +362,7 @@ qp_session_get(struct qp_store *store, const char *id, qp_session_visit *visit, 
   struct qp__session *session = NULL;
   struct qp_session_info view;
   uint8_t key[16];
-  enum qp_rc rc = qp__session_id_check(id, err);
+  enum qp_rc rc = qp__session_admit(store, id, err);
 
   if (rc)
     return rc;

@@ -305,6 +305,8 @@ struct qp__driver {
   /* The same for the file of a prompt, a session or a blob. Reading or changing it tries to bring
    * there what is kept, and fails until that is done. Optional. */
   bool (*file_held)(void *self, const char *path);
+  /* How often that was done since the store was opened. With file_held. */
+  unsigned (*file_releases)(void *self);
 
   /* Optional: returns when nothing of what was deleted before the call is in any file but the
    * caller's own (the catalogue), durably. */

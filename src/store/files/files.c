@@ -814,6 +814,7 @@ const struct qp__driver qp__driver_files = {
   .file_size = qp__plain_size,
   .file_list = qp__plain_list,
   .file_held = qp__files_path_held,
+  .file_releases = qp__files_releases,
   .repack = repack,
   .purge = purge,
   .pack_bytes = qp__files_pack_bytes,

@@ -172,6 +172,7 @@ void qp__files_note_touched(struct qp__files *f);
 bool qp__files_held(void *self, const struct qp_uuid *id);
 enum qp_rc qp__files_check_held(struct qp__files *f, const struct qp_uuid *id, struct qp_err *err);
 bool qp__files_path_held(void *self, const char *path);
+unsigned qp__files_releases(void *self);
 /* The file of a session, a prompt or a blob: writes what waits for it. Fails while that cannot be
  * done; the file must be neither read nor changed then. */
 enum qp_rc qp__files_release_path(struct qp__files *f, const char *path, struct qp_err *err);

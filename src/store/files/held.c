@@ -39,6 +39,14 @@ qp__files_path_held(void *self, const char *path)
   return qp__aside_id_of(path, id) && !qp__aside_is_context(id) && is_held(f, id);
 }
 
+unsigned
+qp__files_releases(void *self)
+{
+  struct qp__files *f = self;
+
+  return f->journal ? qp__journal_releases(f->journal) : 0;
+}
+
 enum qp_rc
 qp__files_release_path(struct qp__files *f, const char *path, struct qp_err *err)
 {

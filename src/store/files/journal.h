@@ -104,6 +104,8 @@ void qp__journal_resume(struct qp__journal *j);
 
 /* Whether commits of this context wait for its files (aside.h): it must not be read then. */
 bool qp__journal_holds(struct qp__journal *j, const char *id);
+/* How often something that is no context got the changes that waited for it. */
+unsigned qp__journal_releases(struct qp__journal *j);
 /* Tries to carry them out; QP_OK also when there are none. Nobody may have the context open to
  * write. */
 enum qp_rc qp__journal_release(struct qp__journal *j, const char *id, struct qp_err *err);

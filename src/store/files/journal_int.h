@@ -62,6 +62,7 @@ struct qp__journal {
   pthread_t thread;
 
   atomic_uint held_count;       /* of `held`, for a look without the lock */
+  atomic_uint releases;         /* of what is no context, so far */
   pthread_mutex_t release_lock; /* one context at a time is brought back; taken before `lock` */
 };
 

@@ -58,6 +58,8 @@ qp__journal_release(struct qp__journal *j, const char *id, struct qp_err *err)
     (void)pthread_mutex_lock(&j->lock);
     qp__aside_forget(&j->held, id);
     atomic_store(&j->held_count, (unsigned)j->held.count);
+    if (!qp__aside_is_context(id))
+      (void)atomic_fetch_add(&j->releases, 1);
     (void)pthread_mutex_unlock(&j->lock);
   }
   if (held) {
@@ -67,6 +69,12 @@ qp__journal_release(struct qp__journal *j, const char *id, struct qp_err *err)
   }
   (void)pthread_mutex_unlock(&j->release_lock);
   return rc;
+}
+
+unsigned
+qp__journal_releases(struct qp__journal *j)
+{
+  return atomic_load(&j->releases);
 }
 
 bool
