@@ -1,13 +1,21 @@
-/* catalogue_vfs.c - SQLite's own file layer, but for one thing.
+/* catalogue_vfs.c - SQLite's own file layer, but for two things.
  *
- * The connections to a database share memory in a file, catalogue.db-shm, which SQLite makes longer
- * by writing a byte into each 4096 bytes of it. On a file system with smaller blocks that leaves
- * holes. When the disk is full, whoever writes into a hole is killed by SIGBUS. So each part of
- * that memory is filled here, once, before SQLite uses it; when that cannot be done the caller gets
- * SQLITE_FULL. */
+ * (1) SQLite opens whatever has the name of one of its files, and waits for ever when that is a
+ * named pipe. Here only regular files are opened. Anything else makes the database one that is
+ * none, so that it is removed and made anew like a damaged one.
+ *
+ * (2) The connections to a database share memory in a file, catalogue.db-shm, which SQLite makes
+ * longer by writing a byte into each 4096 bytes of it. On a file system with smaller blocks that
+ * leaves holes. When the disk is full, whoever writes into a hole is killed by SIGBUS. So each part
+ * of that memory is filled here, once, before SQLite uses it; when that cannot be done the caller
+ * gets SQLITE_FULL. */
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "store/catalogue_int.h"
@@ -50,11 +58,31 @@ map_shared(sqlite3_file *file, int region, int size, int extend, void volatile *
   return rc;
 }
 
-/* The file is SQLite's own, with another table of functions. */
+/* Whether there is nothing of this name, or a regular file. Links are refused by SQLite. */
+static bool
+may_open(const char *name, const char *suffix)
+{
+  const struct qp__os *os = &qp__os_posix;
+  char path[PATH_MAX];
+  struct stat st;
+
+  if (snprintf(path, sizeof(path), "%s%s", name, suffix) >= (int)sizeof(path))
+    return false;
+  return os->stat_root(os->self, AT_FDCWD, path, &st) || S_ISREG(st.st_mode);
+}
+
+/* The file is SQLite's own, with another table of functions. The shared memory, which SQLite opens
+ * without asking its layer, is looked at together with the database. */
 static int
 open_file(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, int flags, int *out)
 {
-  int rc = inner->xOpen(vfs, name, file, flags, out);
+  int rc;
+
+  if (name && (!may_open(name, "") || (flags & SQLITE_OPEN_MAIN_DB && !may_open(name, "-shm")))) {
+    file->pMethods = NULL;
+    return SQLITE_NOTADB;
+  }
+  rc = inner->xOpen(vfs, name, file, flags, out);
 
   if (rc || !(flags & SQLITE_OPEN_MAIN_DB) || !file->pMethods || file->pMethods->iVersion < 2)
     return rc;

@@ -427,10 +427,28 @@ list_file(const char *path, const struct stat *st, int type, struct FTW *ftw)
   return 0;
 }
 
+static enum qp_rc
+count_row(void *arg, const struct qp_catalogue_row *row)
+{
+  (void)row;
+  (*(size_t *)arg)++;
+  return QP_OK;
+}
+
+static enum qp_rc
+count_hit(void *arg, const struct qp_search_hit *hit)
+{
+  (void)hit;
+  (*(size_t *)arg)++;
+  return QP_OK;
+}
+
 /* In a process of its own, which a watchdog ends. */
 static void
 use_store(struct fixture *f, const struct qp_uuid *id)
 {
+  const struct qp_search_query query = { .text = "knot" };
+
   for (unsigned flags = 0; flags < 2; flags++) {
     struct qp_check_summary sum;
     struct qp_context *c = NULL;
@@ -443,6 +461,14 @@ use_store(struct fixture *f, const struct qp_uuid *id)
       continue;
     if (!qp_context_open(store, id, QP_LOAD_MESSAGES, &c, &err))
       qp_context_close(c);
+    for (int i = 0; i < 2; i++) { /* the second has a connection of its own */
+      size_t listed = 0;
+
+      if (qp_catalogue_list(store, NULL, count_row, &listed, NULL, &err) || listed != 1)
+        _exit(3); /* the context is there, whatever became of its files or the catalogue's */
+      if (qp_search(store, &query, count_hit, &listed, NULL, &err))
+        _exit(4);
+    }
     if (qp_store_check(store, NULL, flags ? QP_CHECK_REPAIR : 0, NULL, NULL, &sum, &err))
       (void)0; /* any answer will do */
     qp_store_close(store);
@@ -454,16 +480,22 @@ test_nothing_waits_for_a_pipe_in_the_place_of_a_file(void **state)
 {
   struct fixture *f = *state;
   struct story s = make_story(f);
+  static const char *const beside[] = { "", "-wal", "-shm", "-journal" };
   struct qp_session_spec spec = { .id = "bot" };
   char blob[QP_BLOB_ID];
+  size_t rows = 0;
 
   open_store(f);
+  OK(qp_catalogue_list(f->store, NULL, count_row, &rows, NULL, &failure));
   set_prompt(f, "terse", "Be terse.");
   OK(qp_session_create(f->store, &spec, NULL, &failure));
   OK(qp_blob_put(f->store, bytes_of("bytes"), blob, &failure));
   OK(qp_context_compress(f->store, &s.context, 0, NULL, &failure));
   close_store(f);
   write_text(pathf("%s/keys.json", f->data), "{}\n");
+  for (size_t i = 0; i < COUNT(beside); i++) /* what SQLite may put there, or an older one of it */
+    if (access(pathf("%s/catalogue.db%s", f->data, beside[i]), F_OK))
+      write_text(pathf("%s/catalogue.db%s", f->data, beside[i]), "");
   assert_int_equal(nftw(f->data, list_file, 8, FTW_PHYS), 0);
   assert_true(file_total > 8);
   for (size_t i = 0; i < file_total; i++) {

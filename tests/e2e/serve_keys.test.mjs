@@ -2,6 +2,7 @@
 // every kind of caller.
 
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
 import test from 'node:test';
@@ -465,6 +466,21 @@ test('a running server takes up keys that are made, revoked and damaged', async 
   assert.equal(ended, 0, stderr);
   assert.match(stderr, /level=error feature=keys msg="keys\.json is damaged/);
   assert.equal(stderr.match(/keys\.json is damaged/g).length, 1, 'told once');
+});
+
+test('a pipe in the place of a file of the keys is an error, and nobody waits for it', (t) => {
+  for (const name of ['keys.json', 'keys.lock']) {
+    const data = newData(t);
+    createKey(data);
+    fs.rmSync(path.join(data, name));
+    execFileSync('mkfifo', [path.join(data, name)]);
+    const commands = [['key', 'create'], ...(name === 'keys.json' ? [['key', 'list'], ['serve', '--listen', '127.0.0.1:0']] : [])];
+    for (const command of commands) {
+      const ended = run(data, command, { timeout: 60000 });
+      assert.equal(ended.status, 12, `${command} with a pipe as ${name}: ${ended.stderr}`);
+      assert.match(ended.stderr, /keys\.(json|lock).*not a regular file/);
+    }
+  }
 });
 
 test('one key or owner cannot take the server from the others', async (t) => {
