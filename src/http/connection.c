@@ -3,22 +3,31 @@
  * after its last notice. */
 #include "http/connection.h"
 
+#include <gnutls/gnutls.h>
 #include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/socket.h>
 
 #include "base/alloc.h"
 #include "base/err.h"
 #include "http/clock.h"
+#include "http/framing.h"
 #include "http/http_int.h"
 
 struct qp__connection {
   struct qp__connection *next, *prev;
   struct qp__http *http;
+  struct MHD_Connection *mhd; /* for its own thread alone */
   int fd;
   enum qp__peer peer;
   atomic_int phase;
   atomic_llong since_us;
+  _Atomic(const char *) thread; /* that reads its requests: the address of that thread's `mine` */
+  atomic_bool chunked;          /* the body that comes, if one does */
 };
+
+static _Thread_local char mine; /* nothing is kept in it */
 
 enum qp_rc
 qp__connections_init(struct qp__connections *all, struct qp_err *err)
@@ -51,6 +60,24 @@ qp__connection_phase(struct MHD_Connection *connection, enum qp__phase phase)
     return;
   atomic_store_explicit(&c->since_us, qp__clock_us(), memory_order_relaxed);
   atomic_store_explicit(&c->phase, (int)phase, memory_order_release);
+}
+
+void
+qp__connection_line(struct MHD_Connection *connection)
+{
+  struct qp__connection *c = find(connection);
+
+  if (c)
+    atomic_store_explicit(&c->thread, &mine, memory_order_relaxed);
+}
+
+void
+qp__connection_chunked(struct MHD_Connection *connection, bool chunked)
+{
+  struct qp__connection *c = find(connection);
+
+  if (c)
+    atomic_store_explicit(&c->chunked, chunked, memory_order_relaxed);
 }
 
 const struct qp__settings *
@@ -89,6 +116,7 @@ begin(struct qp__http *http, struct MHD_Connection *connection)
   if (!c)
     return NULL;
   c->http = http;
+  c->mhd = connection;
   c->fd = info->connect_fd;
   c->peer = qp__peer_of(c->fd);
   atomic_init(&c->phase, QP__PHASE_HEADER);
@@ -162,5 +190,80 @@ qp__connections_sweep(struct qp__http *http)
       (void)atomic_fetch_add_explicit(&http->metrics.cut, 1, memory_order_relaxed);
       atomic_store(&c->phase, QP__PHASE_ANSWER); /* once is enough */
     }
+  (void)pthread_mutex_unlock(&http->connections.lock);
+}
+
+/* ---- what libmicrohttpd would answer itself ---- */
+
+/* The whole answer to a request that is not read any further. */
+static void
+answer_invalid(struct qp__connection *c, const char *message)
+{
+  const union MHD_ConnectionInfo *info =
+      MHD_get_connection_info(c->mhd, MHD_CONNECTION_INFO_GNUTLS_SESSION);
+  char body[200];
+  char text[700];
+  int n;
+
+  n = snprintf(body, sizeof(body), "{\"error\":{\"code\":\"INVALID\",\"message\":\"%s\"}}",
+               message);
+  n = snprintf(text, sizeof(text),
+               "HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Type: application/json\r\n"
+#define HEADER(name, value) name ": " value "\r\n"
+               QP__COMMON_HEADER_MAP(HEADER)
+#undef HEADER
+                   "Cache-Control: no-store\r\n"
+                   "Content-Length: %d\r\n\r\n%s",
+               n, body);
+  /* What cannot be sent at once is not sent: the client gets no answer then, but no wrong one. */
+  if (info && info->tls_session)
+    (void)gnutls_record_send(info->tls_session, text, (size_t)n);
+  else
+    (void)send(c->fd, text, (size_t)n, MSG_NOSIGNAL | MSG_DONTWAIT);
+  (void)shutdown(c->fd, SHUT_WR);
+  atomic_store(&c->phase, QP__PHASE_ANSWER);
+}
+
+/* All connections of this thread whose header is coming and has a bad length: no other answer than
+ * this one awaits any of them. */
+static void
+refuse_lengths(struct qp__http *http)
+{
+  for (struct qp__connection *c = http->connections.first; c; c = c->next)
+    if (atomic_load(&c->thread) == &mine && atomic_load(&c->phase) == QP__PHASE_HEADER &&
+        qp__framing_has_bad_length(c->mhd))
+      answer_invalid(c, "the Content-Length must be a number");
+}
+
+/* The connection of this thread that receives a body in chunks. When there are several, nobody can
+ * tell which of them it is, and libmicrohttpd answers. */
+static void
+refuse_chunks(struct qp__http *http)
+{
+  struct qp__connection *found = NULL;
+  size_t count = 0;
+
+  for (struct qp__connection *c = http->connections.first; c; c = c->next)
+    if (atomic_load(&c->thread) == &mine && atomic_load(&c->phase) == QP__PHASE_BODY &&
+        atomic_load(&c->chunked)) {
+      found = c;
+      count++;
+    }
+  if (count == 1)
+    answer_invalid(found, "the chunks of the body are malformed, or an extension is too long");
+}
+
+void
+qp__connections_refuse(struct qp__http *http, const char *line)
+{
+  bool chunks = strstr(line, "chunk") || strstr(line, "Internal server error");
+
+  if (!chunks && !strstr(line, "Content-Length"))
+    return;
+  (void)pthread_mutex_lock(&http->connections.lock);
+  if (chunks)
+    refuse_chunks(http);
+  else
+    refuse_lengths(http);
   (void)pthread_mutex_unlock(&http->connections.lock);
 }

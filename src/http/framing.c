@@ -150,3 +150,21 @@ qp__framing_check(struct qp__request *r, const char *version, struct qp__framing
   r->close |= rc != QP_OK;
   return rc;
 }
+
+static enum MHD_Result
+look_at_length(void *cls, enum MHD_ValueKind kind, const char *name, const char *value)
+{
+  (void)kind;
+  if (strcasecmp(name, "Content-Length") == 0)
+    take_length(cls, value ? value : "");
+  return MHD_YES;
+}
+
+bool
+qp__framing_has_bad_length(struct MHD_Connection *connection)
+{
+  struct qp__framing f = { .length = 0 };
+
+  (void)MHD_get_connection_values(connection, MHD_HEADER_KIND, look_at_length, &f);
+  return f.bad_length;
+}

@@ -28,4 +28,8 @@ struct qp__framing {
 enum qp_rc qp__framing_check(struct qp__request *r, const char *version, struct qp__framing *out,
                              struct qp_err *err);
 
+/* Whether the headers that have come so far have a Content-Length that is no number. In the thread
+ * of the connection. */
+bool qp__framing_has_bad_length(struct MHD_Connection *connection);
+
 #endif

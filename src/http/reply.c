@@ -17,10 +17,9 @@
 static const struct {
   const char *name, *value;
 } common_headers[] = {
-  { "X-Content-Type-Options", "nosniff" },
-  { "Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'" },
-  { "Referrer-Policy", "no-referrer" },
-  { "Cross-Origin-Resource-Policy", "same-origin" },
+#define PAIR(name, value) { name, value },
+  QP__COMMON_HEADER_MAP(PAIR)
+#undef PAIR
 };
 
 void

@@ -168,6 +168,13 @@ const char *qp__body_string(const json_t *object, const char *key);
 
 /* Adds a header; `value` must live as long as the request. */
 void qp__reply_header(struct qp__request *r, const char *name, const char *value);
+
+/* X(name, value). The headers that every answer with a body has. */
+#define QP__COMMON_HEADER_MAP(X)                                             \
+  X("X-Content-Type-Options", "nosniff")                                     \
+  X("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'") \
+  X("Referrer-Policy", "no-referrer")                                        \
+  X("Cross-Origin-Resource-Policy", "same-origin")
 /* Adds a Location: `prefix` and the name, which is percent-encoded. Both are copied. */
 enum qp_rc qp__reply_location(struct qp__request *r, const char *prefix, const char *name,
                               struct qp_err *err);

@@ -60,6 +60,7 @@ begin_request(void *cls, const char *uri, struct MHD_Connection *connection)
   struct qp__http *http = cls;
   struct qp__request *r = qp__request_new(http, connection, uri);
 
+  qp__connection_line(connection);
   if (!r)
     return NULL;
   (void)atomic_fetch_add(&http->active, 1);
@@ -150,6 +151,7 @@ take_header(struct qp__request *r, const char *method, const char *version, stru
   }
   r->line -= strlen(method) + 1;
   rc = qp__framing_check(r, version, &framing, err);
+  qp__connection_chunked(r->connection, framing.chunked);
   if (!rc)
     rc = qp__guard_check(r, err);
   if (!rc)
@@ -288,6 +290,8 @@ static void QP_PRINTF(2, 0) pass_log(void *cls, const char *fmt, va_list args)
 
   (void)vsnprintf(line, sizeof(line), fmt, args);
   line[strcspn(line, "\n")] = '\0';
+  if (strstr(line, "<html>")) /* an answer that it is about to send */
+    qp__connections_refuse(http, line);
   http->log(http->log_arg, QP_LOG_DEBUG, "http", line);
 }
 

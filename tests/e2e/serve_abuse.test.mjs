@@ -21,12 +21,11 @@ async function goesOn(server) {
 }
 
 // Exactly one answer, of this status, and the connection is over. Where libmicrohttpd answers itself,
-// the body is HTML (and for a bad Content-Length it sends the head of its answer twice); else it is
-// our error.
+// the body is HTML; else it is our error.
 async function refused(server, status, text, { html = false, ...how } = {}) {
   const got = await server.raw(text, how);
   const shown = JSON.stringify(text.slice(0, 200));
-  assert.deepEqual(html ? [...new Set(statuses(got))] : statuses(got), [status], `${shown}: ${got}`);
+  assert.deepEqual(statuses(got), [status], `${shown}: ${got}`);
   assert.doesNotMatch(got, /quipu_http_requests_total/, shown);
   const body = got.slice(got.lastIndexOf('\r\n\r\n') + 4);
   if (html) assert.match(body, /^<html>/, shown);
@@ -70,9 +69,37 @@ test('where a body ends has one reading, or the request is refused', async (t) =
     await refused(server, 400, text);
   await refused(server, 413, cl('Content-Length: 999999999999'));
   for (const length of ['-1', '-2', '+2', '0x2', '2 ', '2,2', '2, 2', '1e1', '2.0', 'two', '"2"', ''])
-    await refused(server, 400, cl(`Content-Length: ${length}`), { html: true });
-  await refused(server, 413, cl('Content-Length: 18446744073709551616'), { html: true });
-  await refused(server, 413, cl(`Content-Length: ${'9'.repeat(100)}`), { html: true });
+    await refused(server, 400, cl(`Content-Length: ${length}`));
+  await refused(server, 400, cl('Content-Length: 18446744073709551616'));
+  await refused(server, 400, cl(`Content-Length: ${'9'.repeat(100)}`));
+});
+
+// libmicrohttpd has an answer of its own for these, with two heads. It must not come out, also when
+// the header comes in pieces and other connections of the same thread are in the middle of theirs.
+test('a bad Content-Length is answered once, and concerns its connection alone', async (t) => {
+  const server = await serve(t, { args: ['--threads', '1'] });
+  const others = [0, 1, 2].map(() => connect(server));
+  await Promise.all(others.map((other) => other.ready));
+  others[0].write(`${post}\r\nHost: localhost\r\n`);
+  others[1].write(`${post}\r\nHost: localhost\r\nContent-Length: 2\r\nConnection: close\r\n`);
+  others[2].write(`${request(post, 'Transfer-Encoding: chunked', 'Connection: close')}1\r\n{`);
+  const bad = connect(server);
+  await bad.ready;
+  for (const piece of [`${post}\r\n`, 'Host: localhost\r\nContent-Le', 'ngth: 5x\r\n']) {
+    bad.write(piece);
+    await goesOn(server);
+  }
+  bad.write('\r\n{}');
+  await bad.over;
+  assert.deepEqual(statuses(bad.got), [400], bad.got);
+  assert.equal(JSON.parse(bad.got.slice(bad.got.indexOf('\r\n\r\n') + 4)).error.message, 'the Content-Length must be a number');
+  others[0].write('Connection: close\r\nContent-Length: 2\r\n\r\n{}');
+  others[1].write('\r\n{}');
+  others[2].write('\r\n1\r\n}\r\n0\r\n\r\n');
+  for (const other of others) {
+    await other.over;
+    assert.deepEqual(statuses(other.got), [201], other.got);
+  }
 });
 
 test('a header is one line with a name that is a token', async (t) => {
@@ -128,8 +155,29 @@ test('chunks that are none', async (t) => {
   const server = await serve(t);
   const chunked = (body) => last(post, 'Transfer-Encoding: chunked') + body;
   for (const body of ['x\r\n', '-1\r\n{}\r\n0\r\n\r\n', '0x2\r\n{}\r\n0\r\n\r\n', '2\r\n{}x\r\n0\r\n\r\n', ' 2\r\n{}\r\n0\r\n\r\n', '\r\n', '2 \r\n{}\r\n0\r\n\r\n'])
-    await refused(server, 400, chunked(body), { html: true });
-  await refused(server, 413, chunked(`${'f'.repeat(17)}\r\n{}`), { html: true });
+    await refused(server, 400, chunked(body));
+  await refused(server, 400, chunked(`${'f'.repeat(17)}\r\n{}`));
+  // An extension without an end, up to 1 MiB; no further than to the answer, because a client that goes on
+  // writing may miss it.
+  const long = connect(server);
+  await long.ready;
+  long.write(chunked('1;'));
+  for (let i = 0; i < 1024 && !long.got; i++) {
+    long.write('x'.repeat(1024));
+    await goesOn(server);
+  }
+  await long.over;
+  assert.deepEqual(statuses(long.got), [400], long.got);
+  // When several bodies come in chunks to one thread, libmicrohttpd's own answer stands; theirs go on.
+  const alone = await serve(t, { args: ['--threads', '1'] });
+  const other = connect(alone);
+  await other.ready;
+  other.write(`${request(post, 'Transfer-Encoding: chunked', 'Connection: close')}1\r\n{`);
+  await goesOn(alone);
+  await refused(alone, 400, chunked('x\r\n'), { html: true });
+  other.write('\r\n1\r\n}\r\n0\r\n\r\n');
+  await other.over;
+  assert.deepEqual(statuses(other.got), [201], other.got);
   const good = await server.raw(chunked('1;ext="a;b"\r\n{\r\n1\r\n}\r\n0\r\nContent-Length: 5\r\nX-Trailer: y\r\n\r\n'));
   assert.deepEqual(statuses(good), [201]);
   await goesOn(server);
