@@ -76,6 +76,9 @@ const bans = [
 
 // What the command line may include besides the public headers and its own.
 const cliMay = ['http/keyfile.h', 'http/server.h', 'tool/once.h', 'turn/fsm.h'];
+// What the server may include besides the public headers, its own, base and os: a body is a tree of values,
+// which public headers do not know.
+const httpMay = ['model/message.h'];
 
 let violations = 0;
 
@@ -150,7 +153,7 @@ function checkInclude(file, line, name, quoted) {
     complain(file, line, `"${name}" is not a path below src or include`);
   } else if (layer === 'cli' && target !== 'cli' && !cliMay.includes(name)) {
     complain(file, line, `the command line includes "${name}"; it may use public headers only`);
-  } else if (layer === 'http' && !['http', 'base', 'os'].includes(target)) {
+  } else if (layer === 'http' && !['http', 'base', 'os'].includes(target) && !httpMay.includes(name)) {
     complain(file, line, `the server includes "${name}"; it reaches the store by public headers only`);
   } else if (!(layer in layers) || !(target in layers)) {
     complain(file, line, `"${name}": tools/checksrc.mjs does not know the layer of one side`);

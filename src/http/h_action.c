@@ -8,7 +8,6 @@
 #include <strings.h>
 
 #include "base/err.h"
-#include "base/json.h"
 #include "http/change.h"
 #include "http/emit.h"
 #include "http/handlers.h"
@@ -16,6 +15,7 @@
 #include "http/quota.h"
 #include "http/state.h"
 #include "http/turns.h"
+#include "model/message.h"
 
 #define BRANCH_TEXT 256
 #define STATE_TEXT 32
@@ -96,7 +96,6 @@ read_content(struct acting *a, struct qp_err *err)
 {
   const json_t *content = json_object_get(a->body, "content");
   json_t *message;
-  struct qp__buf text;
   enum qp_rc rc;
 
   if (!content)
@@ -108,14 +107,9 @@ read_content(struct acting *a, struct qp_err *err)
   if (!json_is_array(content) || !json_array_size(content))
     return qp__fail(err, QP_INVALID, "'content' must be a text or a list of content blocks");
   message = json_pack("{s:s, s:O}", "role", "user", "content", content);
-  qp__buf_init(&text, QP__REPLY_MAX);
-  if (message)
-    (void)qp__json_write(&text, message);
-  rc = message ? qp__buf_check(&text, "the message", err) : qp__fail_nomem(err, "the message");
-  if (!rc)
-    rc = qp_message_parse(qp__buf_bytes(&text), &a->message, err);
+  rc = message ? qp__message_from_value("message", message, &a->message, err)
+               : qp__fail_nomem(err, "the message");
   a->action.message = a->message;
-  qp__buf_release(&text);
   json_decref(message);
   return rc;
 }
