@@ -29,6 +29,7 @@
 #define RETRY_MS 1000
 #define RETRY_MAX_MS 60000
 #define STOP_MS 2000
+#define GREETING_MS 5000
 #define SESSION_MAX 512
 #define HEADERS_MAX 1100
 #define BODY_MAX QP__MCP_MESSAGE_MAX
@@ -47,6 +48,7 @@ struct exchange {
   int status;
   bool in_session; /* it named the session */
   bool opened;     /* of LISTEN: the stream was open once */
+  bool greets;     /* it ends the handshake; nothing is asked before the server has taken it */
   bool is_stream;
   unsigned tries;
   uint64_t began; /* its last HTTP request */
@@ -107,6 +109,19 @@ on_exchange_closed(uv_handle_t *handle)
   finish_if_done(h);
 }
 
+/* The server has taken the end of the handshake, or is not waited for any longer. */
+static void
+end_greeting(struct exchange *x)
+{
+  struct http *h = x->http;
+
+  if (!x->greets)
+    return;
+  x->greets = false;
+  if (!h->stopping)
+    qp__mcp_greeted(h->server);
+}
+
 static void
 close_exchange(struct exchange *x)
 {
@@ -116,6 +131,7 @@ close_exchange(struct exchange *x)
     qp__fetch_cancel(x->fetch);
   x->fetch = NULL;
   uv_close((uv_handle_t *)&x->timer, on_exchange_closed);
+  end_greeting(x);
 }
 
 /* The request of this exchange gets no answer. The last thing that is done with it. */
@@ -545,10 +561,20 @@ http_forget(void *self, int64_t id)
 }
 
 static void
+on_slow_greeting(uv_timer_t *timer)
+{
+  end_greeting(timer->data);
+}
+
+/* The exchange that was begun last has the end of the handshake. A question in another one could
+ * overtake it, and some servers have all of their tools only when they have seen it. */
+static void
 http_greeted(void *self)
 {
   struct http *h = self;
 
+  h->exchanges->greets = true;
+  (void)uv_timer_start(&h->exchanges->timer, on_slow_greeting, GREETING_MS, 0);
   for (struct exchange *x = h->exchanges; x; x = x->next)
     if (x->kind == LISTEN)
       close_exchange(x);                       /* of the session before */

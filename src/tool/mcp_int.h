@@ -46,7 +46,8 @@ struct qp__mcp_transport {
   enum qp_rc (*send)(void *self, const struct qp__mcp_out *out, struct qp_err *err);
   /* The answer to this request is not wanted any more. */
   void (*forget)(void *self, int64_t id);
-  /* The handshake is done. */
+  /* The message that ends the handshake was sent last. qp__mcp_greeted() follows when the server
+   * has it, now or later. */
   void (*greeted)(void *self);
   /* Ends in an orderly way; qp__mcp_ended() follows in any case, later. */
   void (*stop)(void *self);
@@ -154,6 +155,8 @@ void qp__mcp_message(struct qp__mcp *server, const json_t *message);
 void qp__mcp_unanswered(struct qp__mcp *server, int64_t id, const char *why, bool expired);
 /* The server does not know our session any more: greets it again. */
 void qp__mcp_expired(struct qp__mcp *server);
+/* The server has the end of the handshake and can be asked. */
+void qp__mcp_greeted(struct qp__mcp *server);
 /* A request got no response at all. When no other request waits, the server counts as failed. */
 void qp__mcp_unreachable(struct qp__mcp *server, const char *why);
 /* The transport is gone; it has freed itself. */

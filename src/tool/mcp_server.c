@@ -408,12 +408,17 @@ has_version(const json_t *list, const char *version)
 }
 
 static void
-ask_tools(struct qp__mcp *server, const json_t *result)
+read_capabilities(struct qp__mcp *server, const json_t *result)
+{
+  server->has_tools =
+      json_is_object(json_object_get(json_object_get(result, "capabilities"), "tools"));
+}
+
+static void
+ask_tools(struct qp__mcp *server)
 {
   struct qp_err err = { QP_OK, "" };
 
-  server->has_tools =
-      json_is_object(json_object_get(json_object_get(result, "capabilities"), "tools"));
   set_state(server, QP__MCP_LISTING);
   await_start(server);
   if (!server->has_tools) {
@@ -439,7 +444,15 @@ take_discovery(struct qp__mcp *server, const json_t *result)
   }
   server->era = QP__ERA_MODERN;
   (void)snprintf(server->version, sizeof(server->version), "%s", QP__MCP_MODERN);
-  ask_tools(server, result);
+  read_capabilities(server, result);
+  ask_tools(server);
+}
+
+void
+qp__mcp_greeted(struct qp__mcp *server)
+{
+  if (server->state == QP__MCP_GREETING && server->era == QP__ERA_LEGACY)
+    ask_tools(server);
 }
 
 static void
@@ -459,8 +472,8 @@ take_greeting(struct qp__mcp *server, const json_t *result)
         qp__mcp_fail(server, err.msg);
         return;
       }
+      read_capabilities(server, result);
       server->transport->greeted(server->transport->self);
-      ask_tools(server, result);
       return;
     }
   (void)snprintf(why, sizeof(why),

@@ -131,7 +131,9 @@ stdio_forget(void *self, int64_t id)
 static void
 stdio_greeted(void *self)
 {
-  (void)self;
+  const struct stdio *s = self;
+
+  qp__mcp_greeted(s->server);
 }
 
 static void

@@ -339,16 +339,18 @@ test('run_command gets the variables and the time that are configured', async (t
   fs.writeFileSync(script, JSON.stringify({ interval_ms: 0, steps: [{ after_tool: 'run_command', times: 9, play: [{ text: 'so' }] }, call('echo $ONE-$TWO-$OPENAI_API_KEY'), call('sleep 60')] }));
   const work = path.join(dir, 'work'); // not the directory that holds the data: commands are refused there
   fs.mkdirSync(work);
-  const args = ['--workspace', work, '--demo-script', script, '--default-model', 'demo', '--rule', 'auto run_command', '--rule', 'auto *', '--command-env', 'ONE,NONE', '--tool-timeout', '1'];
-  const server = await serve(t, { data, args, env: { ONE: '1', TWO: '2', OPENAI_API_KEY: secret } });
-  const result = async (content) => {
+  const args = ['--workspace', work, '--demo-script', script, '--default-model', 'demo', '--rule', 'auto run_command', '--rule', 'auto *', '--command-env', 'ONE,NONE'];
+  const result = async (server, content) => {
     const { id } = await server.expect(201, 'POST', '/v1/contexts', {});
     const { messages } = await server.expect(200, 'POST', `/v1/contexts/${id}/actions/send_message`, { content });
     return messages.find((message) => message.tool_result).tool_result;
   };
-  assert.equal((await result('echo $ONE-$TWO-$OPENAI_API_KEY')).result.stdout, '1--\n');
-  assert.equal((await result('sleep 60')).is_error, true);
-  assert.match((await server.stop()).stderr, /level=warn feature=config msg="command_env: there is no variable 'NONE' in the environment"/);
+  const patient = await serve(t, { data, args, env: { ONE: '1', TWO: '2', OPENAI_API_KEY: secret } });
+  assert.equal((await result(patient, 'echo $ONE-$TWO-$OPENAI_API_KEY')).result.stdout, '1--\n');
+  assert.match((await patient.stop()).stderr, /level=warn feature=config msg="command_env: there is no variable 'NONE' in the environment"/);
+  const hasty = await serve(t, { data, args: [...args, '--tool-timeout', '1'] });
+  assert.equal((await result(hasty, 'sleep 60')).is_error, true);
+  await hasty.stop();
   fails(data, ['serve', '--command-env', `A=${secret}`], 'INVALID', /command_env: 'A' must be a name without a value$/m);
 });
 

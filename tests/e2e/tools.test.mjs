@@ -250,24 +250,34 @@ const freePort = () =>
     });
   });
 
+// The port of a server-everything that listens. Somebody else may take the port before it does; then
+// it ends, and another one is tried.
+async function startEverything(t) {
+  for (;;) {
+    const port = await freePort();
+    const child = spawn('node', [program('everything'), 'streamableHttp'], {
+      env: { ...process.env, PORT: String(port) },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    t.after(() => child.kill('SIGKILL'));
+    let said = '';
+    const listens = await new Promise((resolve) => {
+      const look = (data) => {
+        said += data;
+        if (/listening/i.test(said)) resolve(true);
+      };
+      child.stdout.on('data', look);
+      child.stderr.on('data', look);
+      child.on('close', () => resolve(false));
+    });
+    if (listens) return port;
+    assert.match(said, /in use/i);
+  }
+}
+
 test('server-everything over Streamable HTTP', { skip: noServers }, async (t) => {
   const { dir, work } = makeWorkspace(t);
-  const port = await freePort();
-  const child = spawn('node', [program('everything'), 'streamableHttp'], {
-    env: { ...process.env, PORT: String(port) },
-    stdio: ['ignore', 'pipe', 'pipe'],
-  });
-  t.after(() => child.kill('SIGKILL'));
-  await new Promise((resolve) => {
-    let said = '';
-    const look = (data) => {
-      said += data;
-      if (/listening/i.test(said)) resolve();
-    };
-    child.stdout.on('data', look);
-    child.stderr.on('data', look);
-    child.on('exit', resolve);
-  });
+  const port = await startEverything(t);
   const file = writeServers(dir, { far: { url: `http://127.0.0.1:${port}/mcp` } });
   assert.equal(works(work, 'mcp__far__echo', { message: 'over http' }, '--mcp', file), 'Echo: over http');
   assert.match(works(work, 'mcp__far__get-roots-list', {}, '--mcp', file), new RegExp(`file://${work}`));

@@ -8,12 +8,14 @@
 // that it does not know); version=X (answers the handshake with that version); no-tools; never
 // (answers nothing); die-start; noisy; greet-ms=N, list-ms=N (answers the handshake or the list
 // after that time); fail-until=FILE (dies at the start while there is no such file); flood-out
-// (prints lines without end that are no messages); grandchild=SOCKET (starts a process in a session of
-// its own, which ignores SIGTERM and the end of its input, and is connected to that Unix socket while it
-// lives; the first line that it writes there is the number of this server, then its own); http only: json (default), sse, cut (the first
-// answer of every call is cut, and can be resumed), no-get, expire (each session bears three
-// requests), bad-session (a session that it does not know is 400, not 404), refuse=SENTENCE (400 to
-// everything), port=N, more (has one tool more).
+// (prints lines without end that are no messages); grandchild=SOCKET (starts a process in a session
+// of its own, which ignores SIGTERM and the end of its input, and is connected to that Unix socket
+// while it lives; it writes the number of this server there, and its own).
+//
+// http only: json (default), sse, cut (the first answer of every call is cut, and can be resumed),
+// no-get, expire (each session bears three requests), late-tool (has one tool more when it has taken
+// the end of the handshake, for which it takes its time), bad-session (a session that it does not know
+// is 400, not 404), refuse=SENTENCE (400 to everything), port=N, more (has one tool more).
 
 import { spawn } from 'node:child_process';
 import fs from 'node:fs';
@@ -251,6 +253,13 @@ function serveHttp() {
     if (message.method === 'initialize') {
       headers['mcp-session-id'] = `s-${sessions.size + 1}-${Math.random()}`;
       sessions.set(headers['mcp-session-id'], 3);
+    }
+    if (message.method === 'notifications/initialized' && modes.has('late-tool')) {
+      setTimeout(() => {
+        extra = true;
+        response.writeHead(202).end();
+      }, 300);
+      return undefined;
     }
     if (message.method === undefined || message.id === undefined) {
       void take(message, () => {});

@@ -110,6 +110,19 @@ test_every_way_of_answering(void **state)
   }
 }
 
+/* A server may have all of its tools only when it has taken the end of the handshake: it is not
+ * asked for them before. */
+static void
+test_tools_are_asked_for_behind_the_handshake(void **state)
+{
+  struct http_rig h;
+
+  (void)state;
+  init(&h, "late-tool", "no-get");
+  assert_int_equal(qp__tools_count(h.rig.tools), 8 + 25);
+  release(&h);
+}
+
 /* Many calls at once when the session ends: each is sent again in a new one. */
 static void
 test_calls_in_parallel_survive_the_end_of_a_session(void **state)
@@ -365,6 +378,7 @@ main(void)
 {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_every_way_of_answering),
+    cmocka_unit_test(test_tools_are_asked_for_behind_the_handshake),
     cmocka_unit_test(test_calls_in_parallel_survive_the_end_of_a_session),
     cmocka_unit_test(test_headers_say_what_the_protocol_wants),
     cmocka_unit_test(test_requests_and_notices_of_the_server),
