@@ -123,6 +123,7 @@ end_refresh(struct qp__catalogue *cat, bool text)
   if (cat->over.handle)
     qp__cat_drop_overlay(cat);
   cat->complained = false;
+  qp__cat_order(cat);
   if (text || !cat->trusted)
     qp__cat_settle_behind(cat);
   (void)pthread_mutex_lock(&cat->lock);

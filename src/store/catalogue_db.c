@@ -22,8 +22,6 @@ static const char schema[] =
     "owner TEXT, summary TEXT, old INTEGER NOT NULL, error TEXT, stamp BLOB, "
     "indexed INTEGER NOT NULL, digest INTEGER NOT NULL, due INTEGER NOT NULL, "
     "rc INTEGER NOT NULL, meta INTEGER NOT NULL);"
-    "CREATE INDEX context_updated ON context (updated, id);"
-    "CREATE INDEX context_owner ON context (owner, updated, id);"
     "CREATE INDEX context_due ON context (due) WHERE due = 1;"
     "CREATE INDEX context_error ON context (n) WHERE error IS NOT NULL;"
     "CREATE INDEX context_old ON context (n) WHERE old = 1;"
@@ -37,6 +35,15 @@ static const char schema[] =
     "CREATE TABLE state (epoch INTEGER NOT NULL, before INTEGER NOT NULL, "
     "complete INTEGER NOT NULL, dirs BLOB, probe INTEGER NOT NULL);"
     "INSERT INTO state VALUES (0, 0, 0, NULL, 0);";
+
+/* The indexes that lists need. A new database gets them once it has its rows: rows come in the
+ * order of their ids, and to keep these indexes meanwhile, two pages anywhere would be written for
+ * each row, the more so the more rows there are. */
+static const char order[] =
+    "PRAGMA temp_store = MEMORY;"
+    "CREATE INDEX IF NOT EXISTS context_updated ON context (updated, id);"
+    "CREATE INDEX IF NOT EXISTS context_owner ON context (owner, updated, id);"
+    "PRAGMA temp_store = DEFAULT";
 
 /* What is deleted gives its place back, a little at a time; the log of changes stays small. */
 static const char file_settings[] =
@@ -214,6 +221,7 @@ qp__cat_close(struct qp__catalogue *cat)
   cat->into = NULL;
   cat->opened = false;
   cat->alone = false;
+  cat->ordered = false;
   cat->trusted = false;
   cat->compare_due = false;
 }
@@ -355,6 +363,8 @@ open_overlay(struct qp__catalogue *cat, struct qp_err *err)
   if (!cat->over.handle)
     code = open_db("", SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, memory_settings, NULL,
                    &cat->over.handle);
+  if (!code)
+    code = sqlite3_exec(cat->over.handle, order, NULL, NULL, NULL);
   return code ? qp__cat_fail(&cat->over, code, err) : QP_OK;
 }
 
@@ -396,6 +406,21 @@ qp__cat_open(struct qp__catalogue *cat, struct qp_err *err)
     rc = qp__cat_trust(cat, err);
   cat->opened = !rc;
   return rc;
+}
+
+void
+qp__cat_order(struct qp__catalogue *cat)
+{
+  int code;
+
+  if (cat->ordered)
+    return;
+  code = sqlite3_exec(cat->main.handle, order, NULL, NULL, NULL);
+  cat->ordered = !code;
+  if (code)
+    qp__log(&cat->store->log, QP_LOG_WARN, "catalogue",
+            "the indexes of %s cannot be made: %s; lists take longer until they can",
+            QP__CATALOGUE_NAME, sqlite3_errmsg(cat->main.handle));
 }
 
 /* ---- the overlay ---- */

@@ -156,6 +156,7 @@ struct qp__catalogue {
   bool opened;
   bool no_file;              /* catalogue.db is of no use to this process */
   bool alone;                /* main has the file for itself: no other connection can open it */
+  bool ordered;              /* main has all its indexes */
   bool complained;           /* that the file cannot be written was logged */
   bool trusted;              /* the rows of main are right, but for what is named as behind */
   bool needs_pass;           /* all contexts must be compared before the rows are right */
@@ -220,6 +221,8 @@ void qp__cat_close(struct qp__catalogue *cat);
 enum qp_rc qp__cat_remove(struct qp__catalogue *cat, struct qp_err *err);
 /* Has the file, which is in use, and its log of changes hold nothing but what its rows say. */
 enum qp_rc qp__cat_scrub(struct qp__catalogue *cat, struct qp_err *err);
+/* Gives the file, which is in use, the indexes that it lacks. A failure is logged. */
+void qp__cat_order(struct qp__catalogue *cat);
 /* From now on the overlay is brought up to date and no longer the file. */
 enum qp_rc qp__cat_use_overlay(struct qp__catalogue *cat, struct qp_err *err);
 /* The other way round, if the file can be written: what the overlay has is taken again. */

@@ -76,29 +76,24 @@ make_stamp(struct qp_store *s, const struct qp_uuid *id, uint8_t out[16])
     s->driver->context_stamp(s->self, id, out);
 }
 
-/* Whether the row that counts is not one of this stamp. */
-static enum qp_rc
-differs_from(struct qp__catalogue *cat, const struct qp_uuid *id, const uint8_t stamp[16],
-             bool *out, struct qp_err *err)
+/* A context without a row is not looked at: a new catalogue has none. */
+enum qp_rc
+qp__cat_differs(struct qp__catalogue *cat, const struct qp_uuid *id, bool *out, struct qp_err *err)
 {
   static const uint8_t none[16];
   bool in_main =
       cat->main.handle && (cat->into == &cat->main || !qp__cat_set_has(&cat->hidden, id));
   struct known known;
+  uint8_t stamp[16];
   enum qp_rc rc = find_row(in_main ? &cat->main : &cat->over, id, &known, err);
 
-  *out = !known.good || memcmp(stamp, none, sizeof(none)) == 0 ||
-         memcmp(stamp, known.stamp, sizeof(known.stamp)) != 0;
-  return rc;
-}
-
-enum qp_rc
-qp__cat_differs(struct qp__catalogue *cat, const struct qp_uuid *id, bool *out, struct qp_err *err)
-{
-  uint8_t stamp[16];
-
+  *out = true;
+  if (rc || !known.good)
+    return rc;
   make_stamp(cat->store, id, stamp);
-  return differs_from(cat, id, stamp, out, err);
+  *out = memcmp(stamp, none, sizeof(none)) == 0 ||
+         memcmp(stamp, known.stamp, sizeof(known.stamp)) != 0;
+  return QP_OK;
 }
 
 static enum qp_rc

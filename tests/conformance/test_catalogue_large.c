@@ -3,7 +3,9 @@
  * all the same, also after the sudden end of a process; and a catalogue.db that can be neither
  * written nor read is no trouble for anyone. A few contexts count as many here. */
 #include <sqlite3.h>
+#include <stdatomic.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -17,6 +19,7 @@
 static struct {
   bool writes, reads, syncs, memory;
 } failing;
+static _Atomic uint64_t written; /* bytes, so far */
 static sqlite3_vfs *real_layer;
 /* Of databases, and of what lies beside them. */
 static const sqlite3_io_methods *real_methods[2];
@@ -31,6 +34,7 @@ real(const sqlite3_file *f)
 static int
 fail_write(sqlite3_file *f, const void *data, int n, sqlite3_int64 at)
 {
+  written += (uint64_t)n;
   return failing.writes ? SQLITE_FULL : real(f)->xWrite(f, data, n, at);
 }
 
@@ -306,6 +310,86 @@ test_contexts_in_a_state_are_found_without_looking_at_the_others(void **state)
   OK(qp__catalogue_in_state(f->store->catalogue, "ExecutingTools", count_id, &n, &failure));
   assert_int_equal(n, 1);
   assert_true(steps_of(&f->store->catalogue->readers->db, QP__CAT_ROW_STATE) < 20);
+}
+
+/* Contexts [from, to) as files, each of another time than its neighbours. */
+static void
+write_contexts(struct fixture *f, unsigned from, unsigned to)
+{
+  for (unsigned i = from; i < to; i++) {
+    unsigned ms = i * 2654435761u % 1000000;
+    char id[QP_UUID_TEXT];
+    char when[32];
+    char text[768];
+
+    (void)snprintf(id, sizeof(id), "018bcfe5-6800-7000-8000-%012x", i);
+    (void)snprintf(when, sizeof(when), "2023-11-14T22:%02u:%02u.%03uZ", ms / 60000, ms / 1000 % 60,
+                   ms % 1000);
+    assert_int_equal(mkdir(pathf("%s/contexts/%s", f->data, id), 0700), 0);
+    (void)snprintf(text, sizeof(text),
+                   "{\"format\":\"quipu-context\",\"version\":1,\"id\":\"%s\",\"title\":\"t%u\","
+                   "\"created_at\":\"%s\",\"updated_at\":\"%s\",\"branches\":{\"main\":{"
+                   "\"name\":\"main\",\"created_at\":\"%s\"}},\"active_branch_name\":\"main\","
+                   "\"current_state\":\"Idle\"}\n",
+                   id, i, when, when, when);
+    write_text(pathf("%s/contexts/%s/metadata.json", f->data, id), text);
+    (void)snprintf(text, sizeof(text),
+                   "{\"format\":\"quipu-index\",\"version\":1,\"context_id\":\"%s\","
+                   "\"generation\":1,\"count\":0,\"entries\":[\n],\"heads\":{\"main\":null}}\n",
+                   id);
+    write_text(pathf("%s/contexts/%s/index.json", f->data, id), text);
+    write_text(pathf("%s/contexts/%s/index.log", f->data, id),
+               "{\"log\":\"quipu-index\",\"version\":1,\"generation\":1}\n");
+  }
+}
+
+/* What a reindex writes and which calls it makes for each context. */
+static void
+cost_of_reindex(struct fixture *f, unsigned contexts, uint64_t *bytes, uint64_t *calls)
+{
+  uint64_t calls_before = calls_so_far(f);
+  uint64_t before = written;
+
+  OK(qp_store_reindex(f->store, NULL, NULL, &failure));
+  *bytes = (written - before) / contexts;
+  *calls = (calls_so_far(f) - calls_before) / contexts;
+  assert_true(rows_of(f->store) == (contexts < 1000 ? contexts : 1000));
+}
+
+static void
+test_a_reindex_costs_the_same_for_each_of_few_and_of_many_contexts(void **state)
+{
+  struct fixture *f = *state;
+  uint64_t bytes[2], calls[2];
+
+  write_contexts(f, 0, 300);
+  cost_of_reindex(f, 300, &bytes[0], &calls[0]);
+  write_contexts(f, 300, 2000);
+  cost_of_reindex(f, 2000, &bytes[1], &calls[1]);
+  assert_true(bytes[1] <= bytes[0] * 5 / 4);
+  assert_true(calls[1] <= calls[0]);
+}
+
+/* The indexes are made last: when that fails, or the process ends before it, lists are right all
+ * the same, and the next chance is taken. */
+static void
+test_a_catalogue_without_its_indexes_lists_and_gets_them_later(void **state)
+{
+  struct fixture *f = *state;
+
+  make_contexts(f, 10, NULL);
+  assert_int_equal(rows_of(f->store), 10);
+  assert_int_equal(sqlite3_exec(f->store->catalogue->main.handle,
+                                "DROP INDEX context_updated; DROP INDEX context_owner", NULL, NULL,
+                                NULL),
+                   SQLITE_OK);
+  assert_int_equal(rows_of(f->store), 10);
+  open_again(f);
+  assert_int_equal(rows_of(f->store), 10);
+  assert_int_equal(sqlite3_exec(f->store->catalogue->main.handle,
+                                "DROP INDEX context_updated; DROP INDEX context_owner", NULL, NULL,
+                                NULL),
+                   SQLITE_OK);
 }
 
 /* ---- nothing is missed ---- */
@@ -623,6 +707,8 @@ main(void)
     cmocka_unit_test(test_deleted_text_gives_its_place_back),
     cmocka_unit_test(test_the_first_list_of_a_process_costs_the_same_for_any_number_of_contexts),
     cmocka_unit_test(test_every_page_of_a_list_costs_the_same),
+    cmocka_unit_test(test_a_reindex_costs_the_same_for_each_of_few_and_of_many_contexts),
+    cmocka_unit_test(test_a_catalogue_without_its_indexes_lists_and_gets_them_later),
     cmocka_unit_test(test_contexts_in_a_state_are_found_without_looking_at_the_others),
     cmocka_unit_test(test_what_a_process_did_before_its_sudden_end_is_listed),
     cmocka_unit_test(test_a_reader_sees_what_a_writer_did_beside_it),
