@@ -374,7 +374,7 @@ QP_API QP_MUST_CHECK enum qp_rc qp_context_update(struct qp_context *context, st
                                                   struct qp_err *err);
 
 struct qp_size {
-  uint64_t metadata_bytes; /* metadata.json as it is encoded now */
+  uint64_t metadata_bytes; /* metadata.json as it is encoded now, with its checksum */
   uint64_t message_bytes;  /* all messages of the context */
   uint64_t messages;       /* their number */
   /* of these, the ones that are archived or compressed … */
@@ -775,7 +775,8 @@ enum qp_check_flags {
   X(WRONG_TYPE, "a file where a directory should be, a link, or the reverse") \
   X(UNREADABLE, "a file that cannot be read")                                 \
   X(MESSAGE_RECOVERED, "messages that no branch led to have one again")       \
-  X(MIXED_COPY, "files of different times: an older copy over a newer one")
+  X(MIXED_COPY, "files of different times: an older copy over a newer one")   \
+  X(CHECKSUM_WRONG, "a file was edited by hand or damaged: wrong checksum")
 
 enum qp_problem_kind {
 #define QP_PROBLEM_ENUM(name, text) QP_PROBLEM_##name,
@@ -801,8 +802,7 @@ struct qp_check_summary {
   uint64_t repaired;
 };
 
-/* Compares metadata, index, message files and branches of one context (NULL: of all, the prompts
- * and the sessions) both ways, with hashes. QP_OK also when problems were found: see *out. `visit`
+/* Checks one context (NULL: the whole store). QP_OK also when there are problems: see *out. `visit`
  * may be NULL. QP_BUSY: a repair of a context that is open. QP_IO: the disk reports errors. */
 QP_API QP_MUST_CHECK enum qp_rc qp_store_check(struct qp_store *store,
                                                const struct qp_uuid *context, unsigned flags,

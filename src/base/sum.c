@@ -44,9 +44,9 @@ take_block(uint64_t lane[4], const char *p)
 }
 
 uint32_t
-qp__sum(const char *text, size_t n)
+qp__sum_after(uint32_t before, const char *text, size_t n)
 {
-  uint64_t lane[4] = { K0, K1, K2 ^ n, K3 };
+  uint64_t lane[4] = { K0, K1, K2 ^ n, K3 ^ before };
   const char *p = text;
   uint64_t h;
 
@@ -62,6 +62,12 @@ qp__sum(const char *text, size_t n)
   }
   h = fold(lane[0] ^ lane[1] ^ K1, lane[2] ^ lane[3] ^ K0);
   return (uint32_t)(h >> 32) ^ (uint32_t)h;
+}
+
+uint32_t
+qp__sum(const char *text, size_t n)
+{
+  return qp__sum_after(0, text, n);
 }
 
 void
@@ -106,20 +112,5 @@ qp__sum_take(json_t *object, enum qp__sum_state *out, struct qp_err *err)
   rc = sum_of(object, &sum, err);
   if (!rc && sum == said)
     *out = QP__SUM_RIGHT;
-  return rc;
-}
-
-enum qp_rc
-qp__sum_set(json_t *object, struct qp_err *err)
-{
-  char digits[QP__SUM_LEN + 1];
-  uint32_t sum = 0;
-  enum qp_rc rc;
-
-  (void)json_object_del(object, QP__SUM_KEY);
-  rc = sum_of(object, &sum, err);
-  (void)snprintf(digits, sizeof(digits), "%08x", sum);
-  if (!rc && json_object_set_new(object, QP__SUM_KEY, json_string(digits)))
-    rc = qp__fail_nomem(err, "a checksum");
   return rc;
 }

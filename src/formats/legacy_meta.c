@@ -20,6 +20,7 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/seal.h"
 #include "base/str.h"
 #include "formats/jsondiff.h"
 #include "model/meta_int.h"
@@ -31,7 +32,8 @@ static const char *const context_fields[] = {
 };
 /* Names that mean something else in a meta. */
 static const char *const meta_taken[] = {
-  "format", "version", "created_at", "updated_at", "state_detail", QP__LEGACY_FIELD, NULL,
+  "format",       "version",        "created_at", "updated_at",
+  "state_detail", QP__LEGACY_FIELD, QP__SEAL_KEY, NULL,
 };
 /* Where late programs write these, so that they stay in one order. */
 static const char *const context_late[] = {
@@ -621,7 +623,7 @@ check_size(const struct qp__legacy *l, struct qp_err *err)
   enum qp_rc rc;
 
   qp__buf_init(&text, QP__META_MAX);
-  rc = qp__meta_encode(l->meta, &text, err);
+  rc = qp__meta_seal(l->meta, &text, err);
   if (rc == QP_TOOBIG)
     rc = qp__fail(err, QP_TOOBIG, "%s: what it holds beside its messages is over %zu bytes",
                   l->what, QP__META_MAX);

@@ -13,6 +13,7 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/seal.h"
 #include "base/str.h"
 
 #ifndef JANSSON_THREAD_SAFE_REFCOUNT
@@ -23,9 +24,9 @@
 #define FORMAT_VERSION 1
 
 static const char *const meta_fields[] = {
-  "format",        "version",      "id",     "parent_id", "title",
-  "created_at",    "updated_at",   "config", "branches",  "active_branch_name",
-  "current_state", "state_detail", NULL,
+  "format",        "version",      "id",         "parent_id", "title",
+  "created_at",    "updated_at",   "config",     "branches",  "active_branch_name",
+  "current_state", "state_detail", QP__SEAL_KEY, NULL,
 };
 
 /* ---- states ---- */
@@ -560,4 +561,13 @@ qp__meta_encode(const struct qp__meta *m, struct qp__buf *out, struct qp_err *er
   json_decref(first);
   json_decref(last);
   return rc;
+}
+
+enum qp_rc
+qp__meta_seal(const struct qp__meta *m, struct qp__buf *out, struct qp_err *err)
+{
+  size_t start = out->len;
+  enum qp_rc rc = qp__meta_encode(m, out, err);
+
+  return rc ? rc : qp__seal_document(out, start, err);
 }

@@ -8,7 +8,7 @@
  *     "branches": { "main": { "name": "main", "system_prompt_id": null, "user_prompt": null,
  *                             "created_at": "…", "base": null, …unknown } },
  *     "active_branch_name": "main", "current_state": "Idle", "state_detail": {…} only when there is
- *     one, "owner": "…" likewise, …unknown }
+ *     one, "owner": "…" likewise, …unknown, "quipu_sum": "…" }
  * "base" is the message that the branch was forked from. Heads are not here: the index has them.
  * Branches are kept sorted by name (bytewise).
  *
@@ -89,6 +89,8 @@ enum qp_rc qp__meta_new(const struct qp_context_spec *spec, int64_t now_ms, stru
 enum qp_rc qp__meta_decode(const char *what, struct qp_bytes json, struct qp__meta **out,
                            struct qp_err *err);
 enum qp_rc qp__meta_encode(const struct qp__meta *m, struct qp__buf *out, struct qp_err *err);
+/* The same with its checksum (base/seal.h): what metadata.json holds. */
+enum qp_rc qp__meta_seal(const struct qp__meta *m, struct qp__buf *out, struct qp_err *err);
 /* Everything but the branches, of which the copy has none. */
 enum qp_rc qp__meta_clone_head(const struct qp__meta *m, struct qp__meta **out, struct qp_err *err);
 enum qp_rc qp__meta_clone(const struct qp__meta *m, struct qp__meta **out, struct qp_err *err);

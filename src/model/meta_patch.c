@@ -5,6 +5,7 @@
 
 #include "base/err.h"
 #include "base/json.h"
+#include "base/seal.h"
 
 #define WHAT "change"
 
@@ -25,6 +26,7 @@ static const struct {
   { "branches", "is changed by qp_branch_fork, qp_branch_rename, qp_branch_delete and "
                 "qp_branch_set_prompt" },
   { "active_branch_name", "is changed by qp_branch_switch" },
+  { QP__SEAL_KEY, "is reserved for the checksum of metadata.json" },
 };
 
 static enum qp_rc

@@ -6,11 +6,12 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/seal.h"
 #include "base/str.h"
 #include "model/meta_int.h"
 
 static const char *const prompt_fields[] = {
-  "id", "name", "description", "content", "created_at", "updated_at", NULL,
+  "id", "name", "description", "content", "created_at", "updated_at", QP__SEAL_KEY, NULL,
 };
 
 void
@@ -159,6 +160,15 @@ qp__prompt_encode(const struct qp__prompt *p, struct qp__buf *out, struct qp_err
     o = NULL;
   }
   return qp__value_write_new("the system prompt", o, QP__PRETTY, out, err);
+}
+
+enum qp_rc
+qp__prompt_seal(const struct qp__prompt *p, struct qp__buf *out, struct qp_err *err)
+{
+  size_t start = out->len;
+  enum qp_rc rc = qp__prompt_encode(p, out, err);
+
+  return rc ? rc : qp__seal_document(out, start, err);
 }
 
 /* Puts `copy` in the place of *slot unless it is NULL. */

@@ -1,6 +1,6 @@
 /* prompt.h - a system prompt as its file holds it: pretty JSON with a newline at the end,
  *   { "id": "…", "name": null, "description": null, "content": "…", "created_at": "…",
- *     "updated_at": "…", …unknown }
+ *     "updated_at": "…", …unknown, "quipu_sum": "…" }
  * Contexts and branches refer to it by id; its text is copied nowhere. */
 #ifndef QP_MODEL_PROMPT_H
 #define QP_MODEL_PROMPT_H
@@ -28,6 +28,8 @@ enum qp_rc qp__prompt_new(const struct qp_prompt *prompt, int64_t now_ms, struct
 enum qp_rc qp__prompt_decode(const char *what, struct qp_bytes json, struct qp__prompt **out,
                              struct qp_err *err);
 enum qp_rc qp__prompt_encode(const struct qp__prompt *p, struct qp__buf *out, struct qp_err *err);
+/* The same with its checksum (base/seal.h): what the prompt's file holds. */
+enum qp_rc qp__prompt_seal(const struct qp__prompt *p, struct qp__buf *out, struct qp_err *err);
 /* Replaces what is not NULL in `change`, and updated_at. */
 enum qp_rc qp__prompt_change(struct qp__prompt *p, const struct qp_prompt *change, int64_t now_ms,
                              struct qp_err *err);

@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/seal.h"
 #include "base/str.h"
 #include "model/field.h"
 
@@ -13,8 +14,8 @@
 #define TIME_TEXT_MAX 64 /* longer texts are no times */
 
 static const char *const known_fields[] = {
-  "id",         "agent_id",   "source",  "title", "message_count", "chunk_count", "chunk_size",
-  "created_at", "updated_at", "deleted", NULL,
+  "id",         "agent_id",   "source",     "title",   "message_count", "chunk_count",
+  "chunk_size", "created_at", "updated_at", "deleted", QP__SEAL_KEY,    NULL,
 };
 
 /* ---- making ---- */
@@ -264,17 +265,21 @@ qp__session_decode(struct qp_bytes line, struct qp__session **out, struct qp_err
 
 /* Writes a value that was just built as a line, and releases it. */
 static enum qp_rc
-write_line(json_t *value, struct qp__buf *out, struct qp_err *err)
+write_line(json_t *value, uint32_t before, struct qp__buf *out, uint32_t *sum, struct qp_err *err)
 {
+  size_t start = out->len;
   enum qp_rc rc = qp__value_write_new(WHAT, value, QP__COMPACT, out, err);
 
+  if (!rc)
+    rc = qp__seal_line(out, start, before, sum, err);
   if (!rc && qp__buf_add_char(out, '\n'))
     rc = qp__buf_check(out, WHAT, err);
   return rc;
 }
 
 enum qp_rc
-qp__session_encode(const struct qp__session *s, struct qp__buf *out, struct qp_err *err)
+qp__session_encode(const struct qp__session *s, uint32_t before, struct qp__buf *out, uint32_t *sum,
+                   struct qp_err *err)
 {
   json_t *o = json_object();
 
@@ -289,11 +294,12 @@ qp__session_encode(const struct qp__session *s, struct qp__buf *out, struct qp_e
     json_decref(o);
     o = NULL;
   }
-  return write_line(o, out, err);
+  return write_line(o, before, out, sum, err);
 }
 
 enum qp_rc
-qp__session_encode_deletion(const char *id, struct qp__buf *out, struct qp_err *err)
+qp__session_encode_deletion(const char *id, uint32_t before, struct qp__buf *out, uint32_t *sum,
+                            struct qp_err *err)
 {
   json_t *o = json_object();
 
@@ -301,5 +307,5 @@ qp__session_encode_deletion(const char *id, struct qp__buf *out, struct qp_err *
     json_decref(o);
     o = NULL;
   }
-  return write_line(o, out, err);
+  return write_line(o, before, out, sum, err);
 }

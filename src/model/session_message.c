@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/seal.h"
 #include "base/str.h"
 #include "model/field.h"
 #include "model/message_int.h"
@@ -12,7 +13,7 @@
 #define WHAT "the message"
 
 static const char *const known_fields[] = {
-  "timestamp", "role", "content", "tool_calls", "tool_call_id", NULL,
+  "timestamp", "role", "content", "tool_calls", "tool_call_id", QP__SEAL_KEY, NULL,
 };
 
 static const struct qp__place top = { WHAT, "" };
@@ -132,11 +133,14 @@ static enum qp_rc
 encode(const json_t *root, enum qp_role role, int64_t now, struct qp__buf *out, struct qp_err *err)
 {
   json_t *rest = NULL;
+  size_t start = out->len;
   enum qp_rc rc = qp__field_rest(WHAT, root, known_fields, &rest, err);
 
   if (rc)
     return rc;
   rc = qp__value_write_new(WHAT, build(root, role, now, rest), QP__COMPACT, out, err);
+  if (!rc)
+    rc = qp__seal_line(out, start, 0, NULL, err);
   if (!rc && qp__buf_add_char(out, '\n'))
     rc = qp__buf_check(out, WHAT, err);
   json_decref(rest);

@@ -347,7 +347,7 @@ qp__build_prompt(struct qp__build *b, const struct qp_prompt *prompt, bool repla
     return rc;
   qp__buf_init(&p->text, 8 * QP__PROMPT_MAX);
   b->prompt_count++;
-  return qp__prompt_encode(p->prompt, &p->text, err);
+  return qp__prompt_seal(p->prompt, &p->text, err);
 }
 
 const char *
@@ -453,7 +453,7 @@ qp__build_commit(struct qp__build *b, const struct qp__meta *meta,
   if (rc)
     return rc;
   qp__buf_init(&text, QP__META_MAX);
-  rc = qp__meta_encode(meta, &text, err);
+  rc = qp__meta_seal(meta, &text, err);
   if (!rc)
     rc = s->driver->build_finish(s->self, b->driver, qp__buf_bytes(&text), &b->image, err);
   qp__buf_release(&text);

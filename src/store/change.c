@@ -375,7 +375,7 @@ make_view(struct work *w, struct qp_err *err)
 
   if (!meta || qp__meta_equal(meta, c->staged_view->meta))
     return QP_OK;
-  rc = qp__meta_encode(meta, &w->meta_text, err);
+  rc = qp__meta_seal(meta, &w->meta_text, err);
   if (rc)
     return rc;
   w->meta = NULL;

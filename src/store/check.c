@@ -18,6 +18,7 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/seal.h"
 #include "model/message.h"
 #include "model/prompt.h"
 #include "store/blob.h"
@@ -352,7 +353,7 @@ save_meta(struct checking *k, struct qp_err *err)
   if (!k->meta_changed || !k->problems.repair)
     return QP_OK;
   qp__buf_init(&text, QP__META_MAX);
-  rc = qp__meta_encode(k->image.meta, &text, err);
+  rc = qp__meta_seal(k->image.meta, &text, err);
   change.bytes = qp__buf_bytes(&text);
   if (!rc)
     rc = commit_change(k, &change, err);
@@ -588,31 +589,66 @@ visit_context(void *arg, const struct qp_uuid *id)
   return rc;
 }
 
+/* A prompt with a wrong checksum. Valid content counts; of one that is not valid, for the reason
+ * `cause`, one changed byte can be found. *told: that was done, or was reported. */
+static enum qp_rc
+report_checksum(struct checking *k, const char *id, const char *path, const char *cause, bool *told)
+{
+  struct qp_err err = { QP_OK, "" };
+  bool mended = false;
+  enum qp_rc rc = k->problems.repair ? qp__prompt_repair(k->store, id, &mended, &err) : QP_OK;
+
+  *told = !rc && (!cause || mended);
+  if (rc == QP_NOTFOUND) /* deleted meanwhile, or it cannot be mended */
+    return QP_OK;
+  if (rc)
+    qp__log(&k->store->log, QP_LOG_ERROR, "check", "%s", err.msg);
+  else if (mended)
+    qp__problem(&k->problems, QP_PROBLEM_PROMPT_DAMAGED, NULL, path, true, false,
+                "%.200s; one changed character was restored by its checksum", cause ? cause : "");
+  else if (!cause)
+    qp__problem(&k->problems, QP_PROBLEM_CHECKSUM_WRONG, NULL, path, k->problems.repair, false,
+                "its checksum is wrong: it was edited by hand or is damaged; the content is %s "
+                "as it is",
+                k->problems.repair ? "kept" : "used");
+  return rc;
+}
+
 static enum qp_rc
 visit_prompt(void *arg, const char *id)
 {
   struct checking *k = arg;
   struct qp__prompt *p = NULL;
   struct qp_err err = { QP_OK, "" };
+  struct qp__seal seal = { .state = QP__SUM_NONE };
   struct qp__buf text;
   char path[QP__PROMPT_ID_MAX + 32];
+  bool told = false;
   enum qp_rc rc;
 
+  (void)snprintf(path, sizeof(path), "prompts/%s.json", id);
   qp__buf_init(&text, 8 * QP__PROMPT_MAX);
   rc = k->store->driver->prompt_read(k->store->self, id, &text, &err);
+  if (!rc)
+    rc = qp__seal_look(qp__buf_bytes(&text), 0, &seal, &err);
   if (!rc)
     rc = qp__prompt_decode(id, qp__buf_bytes(&text), &p, &err);
   if (!rc && strcmp(p->id, id) != 0)
     rc = qp__fail(&err, QP_CORRUPT, "it holds the prompt '%.60s'", p->id);
   qp__buf_release(&text);
   qp__prompt_free(p);
+  if ((!rc || rc == QP_INVALID || rc == QP_CORRUPT) && seal.state == QP__SUM_WRONG) {
+    enum qp_rc failed = report_checksum(k, id, path, rc ? err.msg : NULL, &told);
+
+    if (failed || told)
+      return failed;
+  }
   if (rc == QP_NOMEM || rc == QP_OK)
     return rc;
   if (rc == QP_NOTFOUND) /* deleted since it was listed */
     return QP_OK;
   if (!qp__problem_io(&k->problems, rc, &err))
     return rc;
-  (void)snprintf(path, sizeof(path), "prompts/%s.json", id);
   qp__problem(&k->problems, QP_PROBLEM_PROMPT_DAMAGED, NULL, path, false, false, "%s", err.msg);
   return QP_OK;
 }

@@ -175,7 +175,7 @@ adopt_image(struct qp_context *c, struct qp__image *image, struct qp_err *err)
   enum qp_rc rc;
 
   qp__buf_init(&text, QP__META_MAX);
-  rc = qp__meta_encode(meta, &text, err);
+  rc = qp__meta_seal(meta, &text, err);
   if (!rc) {
     image->meta = NULL;
     rc = qp__view_new(meta, NULL, &v, err);
@@ -575,7 +575,7 @@ create_context(struct qp_store *s, const struct qp_context_spec *spec, struct qp
   if (rc)
     return rc;
   qp__buf_init(&text, QP__META_MAX);
-  rc = qp__meta_encode(meta, &text, err);
+  rc = qp__meta_seal(meta, &text, err);
   if (!rc)
     rc = s->driver->context_create(s->self, &meta->id, qp__buf_bytes(&text), err);
   qp__buf_release(&text);

@@ -99,6 +99,7 @@ struct qp_store {
   struct qp__committer committer;
   atomic_ullong message_reads;
   atomic_ullong pool_hits;
+  atomic_uint warned[32]; /* bits by the path of a file with a wrong checksum that was logged */
   pthread_mutex_t prompt_lock;   /* one change of prompts at a time */
   struct qp__sessions *sessions; /* session_int.h */
   struct qp__catalogue *catalogue;
@@ -267,6 +268,14 @@ enum qp_rc qp__check_changeable(const struct qp_context *c, struct qp_err *err);
 struct qp__prompt;
 enum qp_rc qp__prompt_load(struct qp_store *s, const char *id, struct qp__prompt **out,
                            struct qp_err *err);
+/* Writes its file again with a checksum that fits. *mended: it was not valid, because of one
+ * changed byte, which its checksum told. QP_NOTFOUND: it cannot be mended. */
+enum qp_rc qp__prompt_repair(struct qp_store *s, const char *id, bool *mended, struct qp_err *err);
+
+/* ---- store.c ---- */
+
+/* Logs that a file below the data directory has a wrong checksum, once for each file. */
+void qp__warn_checksum(struct qp_store *s, const char *feature, const char *path);
 
 /* ---- migrate.c ---- */
 

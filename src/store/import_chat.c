@@ -320,7 +320,7 @@ make_changes(struct growth *g, struct qp_err *err)
     if (rc)
       return rc;
   }
-  rc = qp__meta_encode(g->chat->meta, &g->meta, err);
+  rc = qp__meta_seal(g->chat->meta, &g->meta, err);
   if (!rc)
     rc = qp__meta_clone(g->chat->meta, &meta, err);
   if (!rc)

@@ -357,7 +357,7 @@ compare_meta(struct qp__migration *m, struct qp_err *err)
 
   qp__buf_init(&text, QP__META_MAX);
   qp__buf_init(&differences, DIFFERENCES_MAX);
-  rc = qp__meta_encode(m->meta, &text, err);
+  rc = qp__meta_seal(m->meta, &text, err);
   if (!rc)
     rc = qp__meta_decode("metadata.json", qp__buf_bytes(&text), &stored, err);
   if (!rc)

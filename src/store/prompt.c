@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "base/seal.h"
 #include "model/prompt.h"
 #include "store/context_int.h"
 
@@ -17,6 +18,7 @@ enum qp_rc
 qp__prompt_load(struct qp_store *s, const char *id, struct qp__prompt **out, struct qp_err *err)
 {
   struct qp__prompt *p = NULL;
+  struct qp__seal seal;
   struct qp__buf text;
   enum qp_rc rc = qp__prompt_id_check(id, err);
 
@@ -24,10 +26,19 @@ qp__prompt_load(struct qp_store *s, const char *id, struct qp__prompt **out, str
     return rc;
   qp__buf_init(&text, FILE_MAX);
   rc = s->driver->prompt_read(s->self, id, &text, err);
+  if (!rc)
+    rc = qp__seal_look(qp__buf_bytes(&text), 0, &seal, err);
   if (!rc) {
+    qp__seal_cut(&text, &seal);
     rc = qp__prompt_decode(id, qp__buf_bytes(&text), &p, err);
     if (rc == QP_INVALID || (!rc && strcmp(p->id, id) != 0))
       rc = qp__fail(err, QP_CORRUPT, "the file of system prompt '%s' is damaged", id);
+  }
+  if (!rc && seal.state == QP__SUM_WRONG) {
+    char path[QP__PROMPT_ID_MAX + 32];
+
+    (void)snprintf(path, sizeof(path), "prompts/%s.json", id);
+    qp__warn_checksum(s, "prompt", path);
   }
   if (rc)
     qp__prompt_free(p);
@@ -154,7 +165,7 @@ save_prompt(struct qp_store *s, const struct qp__prompt *p, struct qp_err *err)
   enum qp_rc rc;
 
   qp__buf_init(&text, FILE_MAX);
-  rc = qp__prompt_encode(p, &text, err);
+  rc = qp__prompt_seal(p, &text, err);
   if (!rc) {
     change.bytes = qp__buf_bytes(&text);
     if (s->driver->prepare)
@@ -264,6 +275,70 @@ qp_prompt_update(struct qp_store *store, const struct qp_prompt *prompt, struct 
   return rc;
 }
 
+/* The prompt of that id, or NULL. */
+static struct qp__prompt *
+decode_own(const char *id, struct qp_bytes text)
+{
+  struct qp__prompt *p = NULL;
+
+  if (qp__prompt_decode(id, text, &p, NULL) || strcmp(p->id, id) == 0)
+    return p;
+  qp__prompt_free(p);
+  return NULL;
+}
+
+static bool
+is_prompt(void *arg, struct qp_bytes text)
+{
+  struct qp__prompt *p = decode_own(arg, text);
+
+  qp__prompt_free(p);
+  return p != NULL;
+}
+
+/* A prompt whose file is not valid because one byte was changed. */
+static enum qp_rc
+mend_prompt(struct qp_store *s, char *id, struct qp__prompt **out, struct qp_err *err)
+{
+  struct qp__buf text;
+  struct qp__buf mended;
+  enum qp_rc rc;
+
+  qp__buf_init(&text, FILE_MAX);
+  qp__buf_init(&mended, FILE_MAX);
+  rc = s->driver->prompt_read(s->self, id, &text, err);
+  if (!rc)
+    rc = qp__seal_mend(qp__buf_bytes(&text), 0, is_prompt, id, &mended, err);
+  if (!rc) {
+    *out = decode_own(id, qp__buf_bytes(&mended));
+    if (!*out)
+      rc = qp__fail_nomem(err, "repairing a prompt");
+  }
+  qp__buf_release(&text);
+  qp__buf_release(&mended);
+  return rc;
+}
+
+enum qp_rc
+qp__prompt_repair(struct qp_store *s, const char *id, bool *mended, struct qp_err *err)
+{
+  struct qp__prompt *p = NULL;
+  char own[QP__PROMPT_ID_MAX + 1];
+  enum qp_rc rc;
+
+  (void)snprintf(own, sizeof(own), "%s", id);
+  (void)pthread_mutex_lock(&s->prompt_lock);
+  rc = qp__prompt_load(s, id, &p, err);
+  *mended = rc == QP_CORRUPT;
+  if (*mended)
+    rc = mend_prompt(s, own, &p, err);
+  if (!rc)
+    rc = save_prompt(s, p, err);
+  (void)pthread_mutex_unlock(&s->prompt_lock);
+  qp__prompt_free(p);
+  return rc;
+}
+
 /* ---- deleting, with every reference ---- */
 
 /* One context that refers to the prompt. */
@@ -365,7 +440,7 @@ build_referrer(struct qp_store *s, const struct qp_uuid *id, const char *prompt,
     qp__buf_init(&out->text, QP__META_MAX);
     if (!rc) {
       (void)qp__meta_drop_prompt(meta, prompt);
-      rc = qp__meta_encode(meta, &out->text, err);
+      rc = qp__meta_seal(meta, &out->text, err);
       if (rc)
         qp__meta_free(meta);
     }

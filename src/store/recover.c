@@ -120,7 +120,7 @@ make_ready(struct qp_context *c, struct qp__image *image, struct qp__view **view
     return QP_OK;
   }
   qp__buf_init(&text, QP__META_MAX);
-  rc = qp__meta_encode(meta, &text, err);
+  rc = qp__meta_seal(meta, &text, err);
   if (!rc) {
     image->meta = NULL;
     rc = qp__view_new(meta, c->view, view, err);

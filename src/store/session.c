@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "base/seal.h"
 #include "store/erase.h"
 #include "store/session_int.h"
 
@@ -19,7 +20,8 @@ qp__session_add_index_line(struct qp__sessions *ss, struct qp__session_commit *c
                            const struct qp__session *line, struct qp__buf *text, struct qp_err *err)
 {
   struct qp__change *ch = &c->changes[c->count];
-  enum qp_rc rc = qp__session_encode(line, text, err);
+  uint32_t before = ss->index.end ? ss->index.last : 0;
+  enum qp_rc rc = qp__session_encode(line, before, text, &c->sum, err);
 
   if (rc)
     return rc;
@@ -218,6 +220,7 @@ stage_append(struct qp_store *s, struct qp__open_session *o, struct appending *a
   char name[QP__SESSION_NAME_LEN];
   struct qp__chunklog log;
   struct qp_bytes copy;
+  uint32_t last;
   bool copies = o->end.number == 0 && was_dropped(s->sessions, o->key);
   enum qp_rc rc = QP_OK;
 
@@ -230,6 +233,8 @@ stage_append(struct qp_store *s, struct qp__open_session *o, struct appending *a
                         copies ? &copy : NULL, plan, err);
   if (rc)
     return rc;
+  last = qp__seal_line_again(a->message.data, a->message.len - 1,
+                             plan->next.lines == 1 ? plan->next.number : o->last);
   memcpy(c->changes, plan->changes, plan->count * sizeof(plan->changes[0]));
   c->count = plan->count;
   c->newest = next.chunks = plan->next.number;
@@ -247,6 +252,7 @@ stage_append(struct qp_store *s, struct qp__open_session *o, struct appending *a
     a->title = NULL;
   *o->line = next;
   o->end = plan->next;
+  o->last = last;
   return QP_OK;
 }
 
@@ -258,7 +264,7 @@ qp_session_append(struct qp_store *store, const char *id, struct qp_bytes json, 
   struct qp__open_session *o = NULL;
   enum qp_rc rc = qp__check_writable(store, err);
 
-  qp__buf_init(&a.message, store->max_message + 1); /* and the newline */
+  qp__buf_init(&a.message, store->max_message + QP__SEAL_LINE + 1); /* and the newline */
   qp__buf_init(&a.text, QP__SESSION_INDEX_MAX);
   qp__buf_init(&a.single, (size_t)1 << 30);
   if (!rc)
@@ -366,7 +372,8 @@ stage_deletion(struct qp_store *s, struct qp__open_session *o, struct qp__sessio
   if (!rc)
     rc = plan_drops(&log, &list, paths, &c->more, err);
   if (!rc)
-    rc = qp__session_encode_deletion(o->line->id, text, err);
+    rc = qp__session_encode_deletion(o->line->id, ss->index.end ? ss->index.last : 0, text, &c->sum,
+                                     err);
   if (!rc) {
     line = &c->more[list.count];
     line->kind = QP__CHANGE_FILE_APPEND;

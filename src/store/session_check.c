@@ -1,14 +1,17 @@
-/* session_check.c - are the lines of all sessions messages, and does the index agree with them?
+/* session_check.c - are the lines of all sessions messages with the right checksums, and does the
+ * index agree with them?
  *
  * A check without repair takes no lock: it may run beside a writer, also one in another process,
  * and so looks again before it tells of something that a write under way can look like. A repair
- * keeps writers out. It cuts torn tails and writes lines into the index that say what the files
- * hold; lines that are no messages stay where they are. */
+ * keeps writers out. It cuts torn tails, writes lines into the index that say what the files hold,
+ * and writes files again whose lines have wrong checksums. A line that is no message because of one
+ * changed byte is mended by its checksum; others stay where they are. */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "base/seal.h"
 #include "store/session_int.h"
 
 #define ATTEMPTS 3
@@ -17,8 +20,10 @@
 struct chunk {
   uint32_t n;
   uint64_t bad;
-  uint64_t end; /* of its last line */
+  uint64_t wrong; /* messages with a wrong checksum */
+  uint64_t end;   /* of its last line */
   uint64_t torn;
+  uint32_t sum; /* of its last line */
 };
 
 struct checking {
@@ -53,10 +58,15 @@ count_line(void *arg, const struct qp__chunk_line *line, struct qp_err *err)
 {
   struct checking *k = arg;
   struct qp__session_message info;
-  enum qp_rc rc = QP_INVALID;
+  struct qp__seal seal = { .state = QP__SUM_NONE };
+  enum qp_rc rc = QP_OK;
 
   if (line->text.data)
-    rc = qp__session_message_look(line->text, false, &info, err);
+    rc = qp__seal_look(line->text, k->at->sum, &seal, err);
+  if (!rc)
+    rc = line->text.data ? qp__session_message_look(line->text, false, &info, err) : QP_INVALID;
+  k->at->sum = seal.sum;
+  k->at->wrong += !rc && seal.state == QP__SUM_WRONG;
   k->at->end = line->end;
   if (rc == QP_INVALID) {
     k->at->bad++;
@@ -84,7 +94,7 @@ read_chunks(struct checking *k, struct qp_err *err)
   }
   for (size_t i = 0; i < list.count && !rc; i++) {
     k->at = &k->chunks[k->count++];
-    k->at->n = list.n[i];
+    k->at->n = k->at->sum = list.n[i];
     rc = qp__chunk_forward(&log, list.n[i], 0, UINT64_MAX, count_line, k, &k->at->torn, err);
   }
   qp__free(list.n);
@@ -131,7 +141,7 @@ static bool
 is_settled(const struct checking *k)
 {
   for (size_t i = 0; i < k->count; i++)
-    if (k->chunks[i].torn)
+    if (k->chunks[i].torn || k->chunks[i].wrong)
       return false;
   return k->line ? k->count && k->line->messages == k->messages : k->count == 0;
 }
@@ -159,6 +169,124 @@ cut_file(struct qp_store *s, const char *path, uint64_t end, struct qp_err *err)
   c.changes[0].cut = true;
   c.changes[0].bytes.data = "";
   return commit(s, &c, err);
+}
+
+static bool
+is_message(void *arg, struct qp_bytes text)
+{
+  struct qp__session_message info;
+
+  (void)arg;
+  return qp__session_message_look(text, false, &info, NULL) == QP_OK;
+}
+
+static bool
+is_session_line(void *arg, struct qp_bytes text)
+{
+  struct qp__session *session = NULL;
+  bool ok = qp__session_decode(text, &session, NULL) == QP_OK;
+
+  (void)arg;
+  qp__session_free(session);
+  return ok;
+}
+
+/* A file of lines that is written again. */
+struct rewriting {
+  qp__seal_accept *accept; /* whether a line is valid */
+  struct qp__buf out;
+  uint32_t was; /* checksum of the last line, in the file … */
+  uint32_t sum; /* … and in `out` */
+  uint64_t mended;
+};
+
+static enum qp_rc
+add_as_it_is(struct rewriting *r, struct qp_bytes line, const struct qp__seal *seal,
+             struct qp_err *err)
+{
+  (void)qp__buf_add(&r->out, line.data, line.len);
+  (void)qp__buf_add_char(&r->out, '\n');
+  r->was = r->sum = seal->sum;
+  return qp__buf_check(&r->out, "a line", err);
+}
+
+static enum qp_rc
+add_sealed(struct rewriting *r, struct qp_bytes line, const struct qp__seal *seal,
+           struct qp_err *err)
+{
+  size_t start = r->out.len;
+  enum qp_rc rc = qp__seal_strip(line, seal, &r->out, err);
+
+  if (!rc)
+    rc = qp__seal_line(&r->out, start, r->sum, &r->sum, err);
+  if (!rc && qp__buf_add_char(&r->out, '\n'))
+    rc = qp__buf_check(&r->out, "a line", err);
+  r->was = seal->sum;
+  return rc;
+}
+
+/* Appends a line with a checksum that fits. One without a checksum, and one that is neither valid
+ * nor can be mended, stays as it is. */
+static enum qp_rc
+add_again(struct rewriting *r, struct qp_bytes line, struct qp_err *err)
+{
+  struct qp__buf mended;
+  struct qp__seal seal;
+  enum qp_rc rc = qp__seal_look(line, r->was, &seal, err);
+
+  if (rc)
+    return rc;
+  if (seal.state == QP__SUM_NONE)
+    return add_as_it_is(r, line, &seal, err);
+  if (seal.state == QP__SUM_RIGHT || r->accept(NULL, line))
+    return add_sealed(r, line, &seal, err);
+  qp__buf_init(&mended, QP__SEAL_MEND);
+  rc = qp__seal_mend(line, r->was, r->accept, NULL, &mended, err);
+  if (!rc) {
+    r->mended++;
+    rc = add_sealed(r, qp__buf_bytes(&mended), &seal, err);
+  } else if (rc == QP_NOTFOUND) {
+    rc = add_as_it_is(r, line, &seal, err);
+  }
+  qp__buf_release(&mended);
+  return rc;
+}
+
+/* Writes a file of lines again, with checksums that fit and without a torn tail, unless nothing
+ * would change. `before` is what the checksum of its first line covers. *mended: how many lines
+ * were not valid and are again. */
+static enum qp_rc
+rewrite_file(struct qp_store *s, const char *path, uint32_t before, qp__seal_accept *accept,
+             uint64_t *mended, struct qp_err *err)
+{
+  struct rewriting r = { .accept = accept, .was = before, .sum = before };
+  struct qp__session_commit c = { .count = 1 };
+  struct qp__buf text;
+  const char *p;
+  const char *nl;
+  enum qp_rc rc;
+
+  qp__buf_init(&text, QP__SESSION_INDEX_MAX);
+  qp__buf_init(&r.out, QP__SESSION_INDEX_MAX);
+  rc = s->driver->file_read(s->self, path, 0, QP__SESSION_INDEX_MAX, &text, err);
+  for (p = qp__buf_bytes(&text).data;
+       !rc && (nl = memchr(p, '\n', text.len - (size_t)(p - qp__buf_bytes(&text).data)));
+       p = nl + 1) {
+    struct qp_bytes line = { p, (size_t)(nl - p) };
+
+    rc = add_again(&r, line, err);
+  }
+  if (!rc && (r.out.len != text.len || memcmp(r.out.data, text.data, text.len) != 0)) {
+    c.sum = r.sum;
+    c.changes[0].kind = QP__CHANGE_FILE_PUT;
+    c.changes[0].path = path;
+    c.changes[0].bytes = qp__buf_bytes(&r.out);
+    rc = commit(s, &c, err);
+  }
+  *mended = r.mended;
+  qp__buf_release(&text);
+  qp__buf_release(&r.out);
+  return rc;
 }
 
 /* Writes a line that says what the files hold; where there is none, makes the first chunk. */
@@ -197,6 +325,28 @@ write_line(struct checking *k, struct qp_err *err)
 
 /* ---- telling ---- */
 
+/* Reports the lines of a file: those that are not valid, those that were not and are again, and
+ * those with a wrong checksum. `what` is what they should be. */
+static void
+tell_lines(struct checking *k, const char *path, const char *what, uint64_t bad, uint64_t mended,
+           uint64_t wrong)
+{
+  if (bad > mended)
+    qp__problem(k->problems, QP_PROBLEM_SESSION_DAMAGED, NULL, path, false, false,
+                "%llu of its lines are no %s", (unsigned long long)(bad - mended), what);
+  if (mended)
+    qp__problem(k->problems, QP_PROBLEM_SESSION_DAMAGED, NULL, path, true, false,
+                "%llu of its lines were no %s because of one changed character each, which was "
+                "restored by their checksums",
+                (unsigned long long)mended, what);
+  if (wrong)
+    qp__problem(k->problems, QP_PROBLEM_CHECKSUM_WRONG, NULL, path, k->problems->repair, false,
+                "%llu of its lines %s a wrong checksum: the file was edited by hand or is damaged, "
+                "or a line is missing; the content is %s as it is",
+                (unsigned long long)wrong, wrong == 1 ? "has" : "have",
+                k->problems->repair ? "kept" : "used");
+}
+
 static enum qp_rc
 tell_chunks(struct checking *k, struct qp_err *err)
 {
@@ -208,14 +358,19 @@ tell_chunks(struct checking *k, struct qp_err *err)
   qp__session_log(k->store, k->id, name, &log);
   for (size_t i = 0; i < k->count && !rc; i++) {
     const struct chunk *chunk = &k->chunks[i];
+    bool rewrite = k->problems->repair && (chunk->bad || chunk->wrong);
+    uint64_t mended = 0;
 
     qp__chunk_path(&log, chunk->n, path);
-    if (chunk->bad)
-      qp__problem(k->problems, QP_PROBLEM_SESSION_DAMAGED, NULL, path, false, false,
-                  "%llu of its lines are no messages", (unsigned long long)chunk->bad);
+    if (rewrite)
+      rc = rewrite_file(k->store, path, chunk->n, is_message, &mended, err);
+    if (rc)
+      break;
+    k->messages += mended;
+    tell_lines(k, path, "messages", chunk->bad, mended, chunk->wrong);
     if (!chunk->torn)
       continue;
-    if (k->problems->repair)
+    if (k->problems->repair && !rewrite)
       rc = cut_file(k->store, path, chunk->end, err);
     if (!rc)
       qp__problem(k->problems, QP_PROBLEM_SESSION_DAMAGED, NULL, path, k->problems->repair, false,
@@ -310,14 +465,20 @@ check_name(void *arg, const char *file, bool regular)
 static enum qp_rc
 check_index(struct checking *k, const struct qp__session_index *x, struct qp_err *err)
 {
+  bool rewrite = k->problems->repair && (x->bad_lines || x->wrong_sums);
+  uint64_t mended = 0;
   enum qp_rc rc = QP_OK;
 
-  if (x->bad_lines)
-    qp__problem(k->problems, QP_PROBLEM_SESSION_DAMAGED, NULL, QP__SESSION_INDEX, false, false,
-                "%llu of its lines are not those of a session", (unsigned long long)x->bad_lines);
+  if (rewrite)
+    rc = rewrite_file(k->store, QP__SESSION_INDEX, 0, is_session_line, &mended, err);
+  if (!rc && rewrite)
+    rc = qp__sessions_renew(k->store, err);
+  if (rc)
+    return rc;
+  tell_lines(k, QP__SESSION_INDEX, "lines of a session", x->bad_lines, mended, x->wrong_sums);
   if (!x->torn)
     return QP_OK;
-  if (k->problems->repair)
+  if (k->problems->repair && !rewrite)
     rc = cut_file(k->store, QP__SESSION_INDEX, x->end, err);
   if (!rc)
     qp__problem(k->problems, QP_PROBLEM_SESSION_DAMAGED, NULL, QP__SESSION_INDEX,
@@ -379,11 +540,13 @@ check_all(struct checking *k, struct qp_err *err)
   qp__buf_init(&ids.text, QP__SESSION_INDEX_MAX);
   rc = load_settled(s, &x, &text, &ids.text, err);
   if (!rc)
+    rc = check_index(k, &x, err);
+  if (!rc && k->problems->repair && (x.bad_lines || x.wrong_sums)) /* the file has changed */
+    rc = load_settled(s, &x, &text, &ids.text, err);
+  if (!rc)
     rc = qp__session_lines(qp__buf_bytes(&text), add_live_id, &ids, &end, err);
   k->index = &x;
   k->text = &text;
-  if (!rc)
-    rc = check_index(k, &x, err);
   for (size_t at = 0; at < ids.text.len && !rc; at += strlen(ids.text.data + at) + 1)
     rc = check_session(k, ids.text.data + at, err);
   k->index = NULL;

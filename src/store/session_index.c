@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "base/seal.h"
 #include "store/session_int.h"
 
 #define FIRST_CAP 64
@@ -156,8 +157,14 @@ load_line(void *arg, uint64_t offset, struct qp_bytes line, struct qp__session *
           struct qp_err *err)
 {
   struct qp__session_index *x = arg;
+  struct qp__seal seal;
   uint8_t key[16];
+  enum qp_rc rc = qp__seal_look(line, offset ? x->last : 0, &seal, err);
 
+  if (rc)
+    return rc;
+  x->last = seal.sum;
+  x->wrong_sums += session && seal.state == QP__SUM_WRONG;
   if (!session) {
     x->bad_lines++;
     x->bad_bytes += line.len + 1;
@@ -228,11 +235,14 @@ qp__session_index_load(struct qp_store *s, struct qp__session_index *out, struct
     if (rc == QP_NOMEM)
       rc = qp__fail_nomem(err, "loading the index of sessions");
   }
-  if (rc)
+  if (rc) {
     qp__session_index_release(&x);
-  else
-    *out = x;
-  return rc;
+    return rc;
+  }
+  if (x.wrong_sums)
+    qp__warn_checksum(s, "session", QP__SESSION_INDEX);
+  *out = x;
+  return QP_OK;
 }
 
 enum qp_rc
@@ -277,6 +287,8 @@ qp__session_index_is_long(struct qp__sessions *ss)
 struct compaction {
   struct qp__sessions *sessions;
   struct qp__buf text;
+  uint32_t was; /* checksum of the last line that was read … */
+  uint32_t sum; /* … and of the last one in `text` */
 };
 
 /* Whether the line at `offset` is the one that counts for the session; it goes to `to` then. No
@@ -298,18 +310,32 @@ move_line(struct qp__sessions *ss, const char *id, uint64_t offset, uint64_t to)
   return counts;
 }
 
-/* Keeps a line that counts, or that is none. */
+/* Keeps a line that counts, or that is none. Its checksum covers another line before it now; a
+ * wrong one stays wrong, for a check to find. No line changes its length. */
 static enum qp_rc
 keep_line(void *arg, uint64_t offset, struct qp_bytes line, struct qp__session *session,
           struct qp_err *err)
 {
   struct compaction *c = arg;
+  size_t start = c->text.len;
+  struct qp__seal seal;
+  enum qp_rc rc = qp__seal_look(line, offset ? c->was : 0, &seal, err);
 
-  if (session && !move_line(c->sessions, session->id, offset, c->text.len))
+  if (rc)
+    return rc;
+  c->was = seal.sum;
+  if (session && !move_line(c->sessions, session->id, offset, start))
     return QP_OK;
-  (void)qp__buf_add(&c->text, line.data, line.len);
+  if (seal.state == QP__SUM_RIGHT && line.len == seal.body + QP__SEAL_LINE + 1) {
+    rc = qp__seal_strip(line, &seal, &c->text, err);
+    if (!rc)
+      rc = qp__seal_line(&c->text, start, start ? c->sum : 0, &c->sum, err);
+  } else {
+    (void)qp__buf_add(&c->text, line.data, line.len);
+    c->sum = seal.sum;
+  }
   (void)qp__buf_add_char(&c->text, '\n');
-  return qp__buf_check(&c->text, "the index of sessions", err);
+  return rc ? rc : qp__buf_check(&c->text, "the index of sessions", err);
 }
 
 /* With write_lock held and nothing under way, so that the file and the table agree. */
@@ -335,6 +361,7 @@ compact(struct qp_store *s, struct qp_err *err)
     commit.changes[0].kind = QP__CHANGE_FILE_PUT;
     commit.changes[0].path = QP__SESSION_INDEX;
     commit.changes[0].bytes = qp__buf_bytes(&c.text);
+    commit.sum = c.sum;
     rc = qp__session_stage(s, &commit, NULL, &ticket, err);
   }
   if (!rc)

@@ -59,9 +59,11 @@ struct qp__session_index {
   size_t count;
   uint64_t end;        /* of the last complete line of index.jsonl: where the next one goes */
   uint64_t torn;       /* bytes behind it */
+  uint32_t last;       /* checksum of the line before `end` (base/seal.h) */
   uint64_t live_bytes; /* of the lines that count */
   uint64_t bad_bytes;  /* of lines that are none … */
   uint64_t bad_lines;  /* … and their number */
+  uint64_t wrong_sums; /* lines of sessions whose checksum is wrong */
 };
 
 void qp__session_key(const char *id, uint8_t out[16]);
@@ -106,6 +108,7 @@ struct qp__open_session {
   uint8_t key[16];
   struct qp__session *line;
   struct qp__chunk_end end;
+  uint32_t last; /* checksum of the line before end.end */
   bool deleted;
   unsigned under_way; /* commits that are not settled; under `lock` */
 };
@@ -121,7 +124,7 @@ struct qp__sessions {
   pthread_mutex_t lock;
   pthread_cond_t settled; /* fewer commits are under way */
   bool loaded;
-  struct qp__session_index index; /* as published, but `end` and `torn` as staged */
+  struct qp__session_index index; /* as published, but `end`, `torn` and `last` as staged */
   unsigned under_way;             /* commits of all sessions */
   bool compacting;
   uint64_t slack;       /* how many bytes of lines of the past may always stay … */
@@ -175,6 +178,7 @@ struct qp__session_commit {
   uint8_t key[16];
   uint64_t offset; /* of the session's line … */
   uint32_t len;    /* … and its length; 0: no line changes */
+  uint32_t sum;    /* checksum of the last line of index.jsonl, if that changes */
   uint32_t newest;
   bool drop;  /* the session is gone */
   bool moved; /* a compaction: all lines are where `moved` says */

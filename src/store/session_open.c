@@ -7,11 +7,13 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "base/seal.h"
 #include "store/session_int.h"
 
 #define PREFIX "session-"
 #define INDEX_SLACK ((uint64_t)256 << 10)
-#define LINE_LIMIT ((size_t)256 << 20) /* as large as the largest message that a store can take */
+/* As large as the largest message that a store can take, with its checksum. */
+#define LINE_LIMIT (((size_t)256 << 20) + QP__SEAL_LINE)
 
 /* ---- names ---- */
 
@@ -294,6 +296,8 @@ advance_index(struct qp__sessions *ss, const struct qp__session_commit *c,
   (void)pthread_mutex_lock(&ss->lock);
   ss->index.end = last->offset + last->bytes.len;
   ss->index.torn = 0;
+  if (last->bytes.len) /* else only a torn tail was cut */
+    ss->index.last = c->sum;
   (void)pthread_mutex_unlock(&ss->lock);
 }
 
@@ -437,6 +441,18 @@ qp__no_session(const char *id, struct qp_err *err)
   return qp__fail(err, QP_NOTFOUND, "there is no session '%s'", id);
 }
 
+static enum qp_rc
+take_sum(void *arg, const struct qp__chunk_line *line, struct qp_err *err)
+{
+  uint32_t *last = arg;
+  struct qp__seal seal = { .sum = 0 };
+  enum qp_rc rc = line->text.data ? qp__seal_look(line->text, 0, &seal, err) : QP_OK;
+
+  *last = seal.sum;
+  *line->stop = true;
+  return rc;
+}
+
 /* Reads what a session is: its line, or where it has none its messages; and the newest chunk. */
 static enum qp_rc
 read_open(struct qp_store *s, const char *id, const struct qp__session_slot *slot,
@@ -453,6 +469,10 @@ read_open(struct qp_store *s, const char *id, const struct qp__session_slot *slo
     return rc;
   qp__session_log(s, id, name, &log);
   rc = qp__chunk_measure(&log, slot->newest, &o->end, err);
+  if (rc)
+    return rc;
+  if (o->end.lines)
+    rc = qp__chunklog_back(&log, slot->newest, take_sum, &o->last, err);
   if (rc)
     return rc;
   if (o->end.torn)

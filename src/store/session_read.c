@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "base/seal.h"
 #include "store/session_int.h"
 
 #define ATTEMPTS 16
@@ -141,6 +142,10 @@ struct visiting {
   void *arg;
   const struct span *span;
   uint64_t visited;
+  struct qp__buf text; /* a line without its checksum */
+  uint32_t before;     /* checksum of the line before … */
+  bool is_known;       /* … unless the window begins in the middle of a chunk */
+  bool is_wrong;       /* a checksum of the span */
 };
 
 static enum qp_rc
@@ -148,26 +153,48 @@ visit_line(void *arg, const struct qp__chunk_line *line, struct qp_err *err)
 {
   struct visiting *v = arg;
   struct qp__session_message info;
-  enum qp_rc rc = line->text.data ? QP_OK : QP_INVALID;
+  struct qp__seal seal = { .sum = 0 };
+  bool is_known = v->is_known;
+  enum qp_rc rc = QP_OK;
 
+  if (line->text.data)
+    rc = qp__seal_look(line->text, v->before, &seal, err);
+  if (rc)
+    return rc;
+  v->before = seal.sum;
+  v->is_known = true;
+  rc = line->text.data ? QP_OK : QP_INVALID;
   if (!rc && v->span->dirty)
     rc = qp__session_message_look(line->text, false, &info, err);
   if (rc)
     return rc == QP_INVALID ? QP_OK : rc;
+  v->is_wrong = v->is_wrong || (is_known && seal.state == QP__SUM_WRONG);
+  qp__buf_reset(&v->text);
+  if (seal.state != QP__SUM_NONE)
+    rc = qp__seal_strip(line->text, &seal, &v->text, err);
+  if (rc)
+    return rc;
   v->visited++;
-  return v->visit(v->arg, line->text);
+  return v->visit(v->arg, seal.state == QP__SUM_NONE ? line->text : qp__buf_bytes(&v->text));
 }
 
 static enum qp_rc
-visit_window(const struct qp__chunklog *log, const struct window *w, struct visiting *v,
-             struct qp_err *err)
+visit_window(struct qp_store *s, const struct qp__chunklog *log, const struct window *w,
+             struct visiting *v, struct qp_err *err)
 {
+  char path[QP__CHUNK_PATH];
   enum qp_rc rc = QP_OK;
 
   for (size_t i = w->count; i-- && !rc;) {
     v->span = &w->spans[i];
+    v->before = v->span->chunk;
+    v->is_known = v->span->start == 0;
+    v->is_wrong = false;
     rc = qp__chunk_forward(log, v->span->chunk, v->span->start, v->span->end, visit_line, v, NULL,
                            err);
+    qp__chunk_path(log, v->span->chunk, path);
+    if (v->is_wrong)
+      qp__warn_checksum(s, "session", path);
   }
   return rc;
 }
@@ -198,7 +225,7 @@ read_once(struct qp_store *s, const char *id, uint64_t max_history, struct visit
     rc = find_window(&log, newest, &w, err);
   if (!rc) {
     tell_bad_lines(s, id, w.bad);
-    rc = visit_window(&log, &w, v, err);
+    rc = visit_window(s, &log, &w, v, err);
     if (rc == QP_NOTFOUND && v->visited)
       rc = qp__fail(err, QP_CONFLICT, "session '%s' was deleted while it was read", id);
   }
@@ -219,10 +246,12 @@ qp_session_read(struct qp_store *store, const char *id, uint64_t max_history,
   struct qp_session_reading reading = { 0 };
   enum qp_rc rc = qp__session_admit(store, id, err);
 
+  qp__buf_init(&v.text, SIZE_MAX / 2);
   if (!rc && max_history) {
     for (int i = 0; i < ATTEMPTS && (i == 0 || (rc == QP_NOTFOUND && !v.visited)); i++)
       rc = read_once(store, id, max_history, &v, &reading, err);
   }
+  qp__buf_release(&v.text);
   if (!rc && out)
     *out = reading;
   return rc;

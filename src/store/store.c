@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "base/sum.h"
 #include "model/message.h"
 #include "store/context_int.h"
 #include "store/erase.h"
@@ -112,6 +113,18 @@ qp__problem(struct qp__problems *p, enum qp_problem_kind kind, const struct qp_u
     p->visit(p->arg, &problem);
   if (p->log && !harmless)
     qp__log(p->log, QP_LOG_WARN, "check", "%s: %s", problem.path, detail);
+}
+
+void
+qp__warn_checksum(struct qp_store *s, const char *feature, const char *path)
+{
+  uint32_t bit = qp__sum(path, strlen(path)) % (sizeof(s->warned) / sizeof(s->warned[0]) * 32);
+
+  if (!(atomic_fetch_or(&s->warned[bit / 32], 1u << bit % 32) >> bit % 32 & 1))
+    qp__log(&s->log, QP_LOG_WARN, feature,
+            "%s has a wrong checksum: it was edited by hand or is damaged; its content is used. "
+            "'quipu check --repair' writes a new checksum",
+            path);
 }
 
 /* ---- open ---- */

@@ -6,12 +6,18 @@
  * branch reached and whose bytes are still in some file (or in a pack that can be read) is on a
  * branch after `check --repair`, with the same bytes, and a second check finds nothing wrong.
  *
+ * The other property: every changed character, every line that was removed or moved and every two
+ * values that were exchanged in metadata.json, a prompt or the files of a session are found by a
+ * check. A repair accepts what is valid and restores a character without which it is not; the next
+ * check finds nothing, and no message is lost.
+ *
  * A failure prints the seed; QUIPU_TEST_SEED=n runs that one alone. File driver. */
 #include <ftw.h>
 #include <stdio.h>
 #include <unistd.h>
 
 #include "scenario.h"
+#include "sessions.h"
 #include "store/files/pack.h"
 #include "store_test.h"
 
@@ -510,11 +516,236 @@ test_a_repair_loses_nothing_that_is_still_there(void **state)
     run_once(*state, seed);
 }
 
+/* ---- small files: every change is found ---- */
+
+#define BOT "b1 b2 b3 b4 b5"
+#define TWO "t1 t2"
+#define MAIN "m0 m1 m2 m3"
+#define SIDE "m0 m1 s"
+
+struct mutation {
+  struct fixture *f;
+  struct qp_uuid context;
+  const char *path; /* below the data directory */
+  char *text;       /* of the file as it was */
+  size_t len;
+  size_t count;
+};
+
+static const char *const kept_dirs[] = { "contexts", "prompts", "sessions" };
+
+static void
+make_small_world(struct mutation *m)
+{
+  struct fixture *f = m->f;
+  struct qp_prompt prompt = { .id = "terse", .name = "Terse", .content = "Be terse." };
+  struct qp_context *c;
+  struct qp_uuid ids[4];
+
+  OK(qp_prompt_create(f->store, &prompt, NULL, &failure));
+  c = new_context(f);
+  m->context = qp_context_id(c);
+  say_many(c, NULL, "m", COUNT(ids), ids);
+  OK(qp_branch_fork(c, "side", NULL, &ids[1], &failure));
+  (void)say(c, "side", "s");
+  OK(qp_branch_set_prompt(c, "side", "terse", &failure));
+  OK(qp_context_update(c, bytes_of("{\"title\":\"Knots\",\"mood\":\"good\"}"), &failure));
+  qp_context_close(c);
+  new_session(f, "bot", 3);
+  tell_many(f, "bot", "b", 5);
+  new_session(f, "two", 0);
+  tell_many(f, "two", "t", 2);
+  expect_no_findings(f);
+  close_store(f);
+  for (size_t i = 0; i < COUNT(kept_dirs); i++)
+    copy_tree(pathf("%s/%s", f->data, kept_dirs[i]), pathf("%s/%s", f->dir, kept_dirs[i]));
+}
+
+static void
+restore_small_world(struct mutation *m)
+{
+  for (size_t i = 0; i < COUNT(kept_dirs); i++) {
+    remove_tree(pathf("%s/%s", m->f->data, kept_dirs[i]));
+    copy_tree(pathf("%s/%s", m->f->dir, kept_dirs[i]), pathf("%s/%s", m->f->data, kept_dirs[i]));
+  }
+}
+
+/* Every word of `all` that `lost` (a line, or NULL) does not hold is still said in the session. */
+static void
+expect_words(struct mutation *m, const char *id, const char *all, const char *lost)
+{
+  char *lines = lines_of(m->f, id, UINT64_MAX);
+
+  for (const char *word = all; *word; word += strcspn(word, " "), word += *word == ' ') {
+    const char *quoted = pathf("\"%.*s\"", (int)strcspn(word, " "), word);
+
+    if (!strstr(lines, quoted) && !(lost && strstr(lost, quoted)))
+      fail_msg("%s: %s is lost:\n%s", m->path, quoted, lines);
+  }
+  assert_null(strstr(lines, "quipu_su"));
+  free(lines);
+}
+
+/* The file holds `text` now. `lost` is a line that need not come back, or NULL. */
+static void
+try_mutation(struct mutation *m, const char *text, size_t len, const char *lost, const char *what)
+{
+  struct fixture *f = m->f;
+  struct findings found;
+  struct findings repaired;
+  struct qp_context *c;
+
+  write_file(pathf("%s/%s", f->data, m->path), text, len);
+  open_store(f);
+  check_store(f, 0, &found);
+  if (!found.summary.problems)
+    fail_msg("%s: %s is not found:\n%.*s", m->path, what, (int)len, text);
+  check_store(f, QP_CHECK_REPAIR, &repaired);
+  for (size_t i = 0; i < repaired.count; i++)
+    if (!repaired.list[i].repaired)
+      fail_msg("%s: %s is not repaired: %s\n%.*s", m->path, what, repaired.list[i].detail, (int)len,
+               text);
+  check_store(f, 0, &found);
+  if (found.summary.problems)
+    fail_msg("%s: %s leaves: %s\n%.*s", m->path, what, found.count ? found.list[0].detail : "",
+             (int)len, text);
+  c = open_context(f, &m->context);
+  expect_texts(c, "main", MAIN);
+  expect_texts(c, "side", SIDE);
+  qp_context_close(c);
+  expect_words(m, "bot", BOT, lost);
+  expect_words(m, "two", TWO, lost);
+  close_store(f);
+  restore_small_world(m);
+  m->count++;
+}
+
+/* The line at `at`; the caller frees it. */
+static char *
+line_at(const struct mutation *m, size_t at)
+{
+  size_t from = at;
+  size_t to = at;
+
+  while (from && m->text[from - 1] != '\n')
+    from--;
+  while (to < m->len && m->text[to] != '\n')
+    to++;
+  return strndup(m->text + from, to - from);
+}
+
+/* Each character that is a digit or a letter becomes another one. */
+static void
+change_characters(struct mutation *m, size_t first, size_t step)
+{
+  for (size_t at = first; at < m->len; at += step) {
+    char *line = line_at(m, at);
+    char was = m->text[at];
+
+    if (was >= '0' && was <= '9')
+      m->text[at] = was == '9' ? '0' : (char)(was + 1);
+    else if ((was >= 'a' && was <= 'z') || (was >= 'A' && was <= 'Z'))
+      m->text[at] = was == 'z' || was == 'Z' ? (char)(was - 1) : (char)(was + 1);
+    if (m->text[at] != was)
+      try_mutation(m, m->text, m->len, line, pathf("a change of '%c' at %zu", was, at));
+    m->text[at] = was;
+    free(line);
+  }
+}
+
+/* Each line is removed, and changes places with the next one. */
+static void
+move_lines(struct mutation *m)
+{
+  char *text = malloc(m->len + 1);
+  size_t next;
+
+  assert_non_null(text);
+  for (size_t at = 0; at < m->len; at = next) {
+    char *line = line_at(m, at);
+    size_t n = strlen(line) + 1;
+    size_t behind;
+    char *second;
+
+    next = at + n;
+    memcpy(text, m->text, at);
+    memcpy(text + at, m->text + next, m->len - next);
+    try_mutation(m, text, m->len - n, line, pathf("the removal of the line at %zu", at));
+    if (next < m->len) {
+      second = line_at(m, next);
+      behind = next + strlen(second) + 1;
+      memcpy(text + at, m->text + next, behind - next);
+      memcpy(text + at + (behind - next), m->text + at, n);
+      memcpy(text + behind, m->text + behind, m->len - behind);
+      try_mutation(m, text, m->len, NULL, pathf("the move of the line at %zu", at));
+      free(second);
+    }
+    free(line);
+  }
+  free(text);
+}
+
+/* Exchanges the values of two members. */
+static void
+exchange_values(struct mutation *m, const char *inside, const char *a, const char *b)
+{
+  json_t *root = json_loads(m->text, 0, NULL);
+  json_t *object = inside ? json_object_get(root, inside) : root;
+  json_t *first = json_incref(json_object_get(object, a));
+  char *text;
+
+  assert_non_null(first);
+  assert_int_equal(json_object_set(object, a, json_object_get(object, b)), 0);
+  assert_int_equal(json_object_set_new(object, b, first), 0);
+  text = json_dumps(root, JSON_INDENT(2));
+  try_mutation(m, text, strlen(text), NULL, pathf("the exchange of %s and %s", a, b));
+  free(text);
+  json_decref(root);
+}
+
+static void
+test_every_change_of_a_small_file_is_found(void **state)
+{
+  struct mutation m = { .f = *state };
+  char metadata[PATH_LEN];
+  const char *const files[] = {
+    metadata,
+    "prompts/terse.json",
+    "sessions/session-bot.1.jsonl",
+    "sessions/session-bot.2.jsonl",
+    "sessions/index.jsonl",
+  };
+  char id[QP_UUID_TEXT];
+
+  make_small_world(&m);
+  (void)snprintf(metadata, sizeof(metadata), "contexts/%s/metadata.json",
+                 qp_uuid_text(&m.context, id));
+  for (size_t i = 0; i < COUNT(files); i++) {
+    size_t step = test_is_long() ? 1 : 19; /* fewer than a checksum has characters */
+
+    m.path = files[i];
+    m.text = read_file(pathf("%s/%s", m.f->data, m.path), &m.len);
+    change_characters(&m, test_seed(1) % step, step);
+    if (strstr(m.path, ".jsonl"))
+      move_lines(&m);
+    else if (i)
+      exchange_values(&m, NULL, "name", "content");
+    else
+      exchange_values(&m, "config", "model_id", "mode");
+    free(m.text);
+  }
+  assert_true(m.count > 100);
+  for (size_t i = 0; i < COUNT(kept_dirs); i++)
+    remove_tree(pathf("%s/%s", m.f->dir, kept_dirs[i]));
+  open_store(m.f);
+}
+
 int
 main(void)
 {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_a_repair_loses_nothing_that_is_still_there),
+    cmocka_unit_test(test_every_change_of_a_small_file_is_found),
   };
 
   return run_on_files("damage property", tests, COUNT(tests));

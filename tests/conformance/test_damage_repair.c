@@ -1,6 +1,7 @@
 /* test_damage_repair.c - what a repair must find again: messages that were moved, whose entry in
- * the index was changed, or that an older copy of the index does not know; and that a check does
- * not take a deletion or a broken disk for damage. File driver. */
+ * the index was changed, or that an older copy of the index does not know; what it does with small
+ * files whose checksum is wrong; and that a check does not take a deletion or a broken disk for
+ * damage. File driver. */
 #include <fcntl.h>
 #include <ftw.h>
 #include <stdio.h>
@@ -9,6 +10,7 @@
 #include <unistd.h>
 
 #include "os_gate.h"
+#include "sessions.h"
 #include "store_test.h"
 
 #define LENGTH 12
@@ -336,6 +338,275 @@ test_an_older_copy_of_the_index_keeps_the_newest_heads(void **state)
     }
 }
 
+/* ---- small files and their checksums ---- */
+
+static const char sum_key[] = "\"quipu_sum\"";
+
+/* A story with a title and a prompt, and a session of two chunks. The store is closed. */
+static struct story
+make_small_files(struct fixture *f)
+{
+  struct story s = make_story(f);
+  struct qp_context *c;
+
+  open_store(f);
+  c = open_context(f, &s.context);
+  OK(qp_context_update(c, bytes_of("{\"title\":\"Knots\"}"), &failure));
+  qp_context_close(c);
+  set_prompt(f, "terse", "Be terse.");
+  new_session(f, "bot", 2);
+  tell_many(f, "bot", "b", 3);
+  close_store(f);
+  return s;
+}
+
+static const char *
+small_file(struct story *s, size_t i)
+{
+  static const char *const names[] = { "prompts/terse.json", "sessions/session-bot.1.jsonl",
+                                       "sessions/session-bot.2.jsonl", "sessions/index.jsonl" };
+
+  assert_true(i <= COUNT(names));
+  return i ? pathf("%s/%s", s->f->data, names[i - 1]) : file_in(s, "metadata.json");
+}
+
+#define SMALL_FILES 5
+
+static void
+replace_text(const char *path, const char *from, const char *to)
+{
+  char *text = read_file(path, NULL);
+  char *at = strstr(text, from);
+  char *edited;
+
+  assert_non_null(at);
+  assert_true(asprintf(&edited, "%.*s%s%s", (int)(at - text), text, to, at + strlen(from)) > 0);
+  write_text(path, edited);
+  free(edited);
+  free(text);
+}
+
+/* Removes every checksum from a file, as a program before there were any would have written it. */
+static void
+remove_sums(const char *path)
+{
+  char *text = read_file(path, NULL);
+  char *at;
+
+  while ((at = strstr(text, sum_key))) {
+    char *from = at;
+    char *to = strchr(at + strlen(sum_key) + 3, '"') + 1; /* behind the value */
+
+    while (*--from != ',')
+      assert_true(from > text);
+    memmove(from, to, strlen(to) + 1);
+  }
+  write_text(path, text);
+  free(text);
+}
+
+static enum qp_rc
+compare_content(void *arg, const struct qp_prompt *prompt)
+{
+  assert_string_equal(prompt->content, arg);
+  return QP_OK;
+}
+
+static void
+expect_edited(struct story *s)
+{
+  struct fixture *f = s->f;
+  struct qp_context *c = open_context(f, &s->context);
+  json_t *meta = metadata_of(c);
+
+  assert_string_equal(json_string_value(json_object_get(meta, "title")), "Strings");
+  assert_null(json_object_get(meta, "quipu_sum"));
+  json_decref(meta);
+  qp_context_close(c);
+  for (int i = 0; i < 2; i++) {
+    OK(qp_prompt_get(f->store, "terse", compare_content, (char *)"Be brief.", &failure));
+    expect_window(f, "bot", 3, "b1 edited b3");
+  }
+}
+
+static unsigned
+count_in_log(const struct fixture *f, const char *part)
+{
+  unsigned n = 0;
+
+  for (const char *at = f->log; at && (at = strstr(at, part)); at++)
+    n++;
+  return n;
+}
+
+static void
+test_what_was_edited_by_hand_is_used_and_reported_once(void **state)
+{
+  struct fixture *f = *state;
+  struct story s = make_small_files(f);
+  struct findings found;
+  char path[PATH_LEN];
+  char id[QP_UUID_TEXT];
+
+  replace_text(small_file(&s, 0), "Knots", "Strings");
+  replace_text(small_file(&s, 1), "terse.", "brief.");
+  replace_text(small_file(&s, 2), "\"b2\"", "\"edited\"");
+  open_store(f);
+  forget_warnings(f);
+  expect_edited(&s);
+  (void)snprintf(path, sizeof(path), "contexts/%s/metadata.json", qp_uuid_text(&s.context, id));
+  assert_int_equal(count_in_log(f, path), 1);
+  assert_int_equal(count_in_log(f, "prompts/terse.json"), 1);
+  assert_int_equal(count_in_log(f, "sessions/session-bot.1.jsonl"), 1);
+  assert_int_equal(f->warnings, 3);
+  for (int repair = 0; repair < 2; repair++) {
+    check_store(f, repair ? QP_CHECK_REPAIR : 0, &found);
+    assert_int_equal(found.summary.problems, 3);
+    assert_int_equal(found.summary.repaired, repair ? 3 : 0);
+    (void)expect_finding(&found, QP_PROBLEM_CHECKSUM_WRONG, path);
+    (void)expect_finding(&found, QP_PROBLEM_CHECKSUM_WRONG, "prompts/terse.json");
+    (void)expect_finding(&found, QP_PROBLEM_CHECKSUM_WRONG, "sessions/session-bot.1.jsonl");
+  }
+  expect_no_findings(f);
+  reload(f);
+  forget_warnings(f);
+  expect_edited(&s);
+  tell(f, "bot", "user", "b4");
+  tell(f, "bot", "user", "b5");
+  expect_window(f, "bot", 5, "b1 edited b3 b4 b5");
+  expect_no_findings(f);
+  assert_int_equal(f->warnings, 0);
+}
+
+static void
+test_who_removes_the_checksum_of_an_edited_file_says_that_it_is_right(void **state)
+{
+  struct fixture *f = *state;
+  struct story s = make_small_files(f);
+
+  replace_text(small_file(&s, 0), "Knots", "Strings");
+  replace_text(small_file(&s, 1), "terse.", "brief.");
+  replace_text(small_file(&s, 2), "\"b2\"", "\"edited\"");
+  for (size_t i = 0; i < 3; i++)
+    remove_sums(small_file(&s, i));
+  open_store(f);
+  forget_warnings(f);
+  expect_edited(&s);
+  expect_no_findings(f);
+  assert_int_equal(f->warnings, 0);
+}
+
+static void
+test_files_without_checksums_are_read_and_get_one_with_the_next_write(void **state)
+{
+  struct fixture *f = *state;
+  struct story s = make_small_files(f);
+  struct qp_prompt prompt = { .id = "terse", .content = "Be brief." };
+  struct qp_context *c;
+
+  for (size_t i = 0; i < SMALL_FILES; i++)
+    remove_sums(small_file(&s, i));
+  open_store(f);
+  forget_warnings(f);
+  expect_window(f, "bot", 3, "b1 b2 b3");
+  expect_no_findings(f);
+  c = open_context(f, &s.context);
+  expect_texts(c, "main", whole);
+  OK(qp_context_update(c, bytes_of("{\"title\":\"Strings\"}"), &failure));
+  qp_context_close(c);
+  OK(qp_prompt_update(f->store, &prompt, &failure));
+  tell(f, "bot", "user", "b4");
+  tell(f, "bot", "user", "b5");
+  expect_window(f, "bot", 5, "b1 b2 b3 b4 b5");
+  expect_no_findings(f);
+  assert_int_equal(f->warnings, 0);
+  for (size_t i = 0; i < SMALL_FILES; i++) {
+    char *text = read_file(small_file(&s, i), NULL);
+
+    assert_int_equal(strstr(text, sum_key) != NULL, i != 2); /* nothing was added to that one */
+    free(text);
+  }
+}
+
+static void
+test_a_checksum_from_outside_is_not_stored(void **state)
+{
+  struct fixture *f = *state;
+  struct story s = make_small_files(f);
+  struct qp_context *c;
+  char *lines;
+
+  open_store(f);
+  c = open_context(f, &s.context);
+  FAILS(qp_context_update(c, bytes_of("{\"quipu_sum\":\"12345678\"}"), &failure), QP_INVALID);
+  expect_sentence("quipu_sum");
+  qp_context_close(c);
+  OK(append_json(f, "bot", "{\"role\":\"user\",\"content\":\"b4\",\"quipu_sum\":\"12345678\"}"));
+  lines = lines_of(f, "bot", 4);
+  assert_non_null(strstr(lines, "\"b4\""));
+  assert_null(strstr(lines, "quipu_sum"));
+  free(lines);
+  lines = read_file(small_file(&s, 3), NULL);
+  assert_null(strstr(lines, "12345678"));
+  free(lines);
+  expect_no_findings(f);
+}
+
+/* A newer version would have written a checksum that fits. */
+static void
+test_a_changed_version_with_a_wrong_checksum_is_damage(void **state)
+{
+  struct fixture *f = *state;
+  struct story s = make_small_files(f);
+  struct findings found;
+  struct qp_context *c;
+
+  replace_text(small_file(&s, 0), "\"version\": 1", "\"version\": 7");
+  open_store(f);
+  check_store(f, QP_CHECK_REPAIR, &found);
+  (void)expect_finding(&found, QP_PROBLEM_METADATA_DAMAGED, "metadata.json");
+  expect_no_findings(f);
+  c = open_context(f, &s.context);
+  expect_texts(c, "main", whole);
+  qp_context_close(c);
+}
+
+static void
+test_the_index_of_sessions_that_is_rewritten_keeps_its_checksums(void **state)
+{
+  struct fixture *f = *state;
+  struct story s = make_small_files(f);
+  struct findings found;
+
+  open_store(f);
+  new_session(f, "gone", 0);
+  tell(f, "gone", "user", "g");
+  OK(qp_session_erase(f->store, "gone", &failure)); /* leaves one line a session */
+  expect_no_findings(f);
+  tell(f, "bot", "user", "b4");
+  new_session(f, "two", 0);
+  expect_no_findings(f);
+  close_store(f);
+  replace_text(small_file(&s, 4), "\"title\":\"b1\"", "\"title\":\"B1\"");
+  open_store(f);
+  assert_string_equal(session_info(f, "bot").title, "b1"); /* of the newest line */
+  new_session(f, "gone", 0);
+  OK(qp_session_erase(f->store, "gone", &failure)); /* the old line is gone, with its checksum */
+  expect_no_findings(f);
+  close_store(f);
+  replace_text(small_file(&s, 4), "\"title\":\"b1\"", "\"title\":\"B1\"");
+  open_store(f);
+  assert_string_equal(session_info(f, "bot").title, "B1");
+  new_session(f, "gone", 0);
+  OK(qp_session_erase(f->store, "gone", &failure)); /* the newest one stays, and stays wrong */
+  check_store(f, QP_CHECK_REPAIR, &found);
+  (void)expect_finding(&found, QP_PROBLEM_CHECKSUM_WRONG, "sessions/index.jsonl");
+  assert_string_equal(session_info(f, "bot").title, "B1");
+  tell(f, "bot", "user", "b5");
+  expect_no_findings(f);
+  expect_window(f, "bot", 5, "b1 b2 b3 b4 b5");
+}
+
 /* ---- beside a writer, on a broken disk ---- */
 
 static struct fixture *deleting;
@@ -536,6 +807,12 @@ main(void)
     cmocka_unit_test(test_a_changed_parent_is_found_and_mended),
     cmocka_unit_test(test_a_changed_head_is_found_and_mended),
     cmocka_unit_test(test_an_older_copy_of_the_index_keeps_the_newest_heads),
+    cmocka_unit_test(test_what_was_edited_by_hand_is_used_and_reported_once),
+    cmocka_unit_test(test_who_removes_the_checksum_of_an_edited_file_says_that_it_is_right),
+    cmocka_unit_test(test_files_without_checksums_are_read_and_get_one_with_the_next_write),
+    cmocka_unit_test(test_a_checksum_from_outside_is_not_stored),
+    cmocka_unit_test(test_a_changed_version_with_a_wrong_checksum_is_damage),
+    cmocka_unit_test(test_the_index_of_sessions_that_is_rewritten_keeps_its_checksums),
     cmocka_unit_test(test_a_context_that_is_deleted_during_a_check_is_not_damaged),
     cmocka_unit_test(test_a_disk_that_answers_nothing_is_not_called_damaged),
     cmocka_unit_test(test_nothing_waits_for_a_pipe_in_the_place_of_a_file),

@@ -184,7 +184,7 @@ static const struct {
   /* fields whose names mean something else in metadata.json */
   { CONFIG, BRANCH_OF_U1,
     ",\"format\":\"f\",\"version\":9,\"created_at\":\"c\",\"updated_at\":0,"
-    "\"state_detail\":{\"a\":1},\"legacy\":{\"form\":\"late\"}" },
+    "\"state_detail\":{\"a\":1},\"legacy\":{\"form\":\"late\"},\"quipu_sum\":\"12345678\"" },
   /* parents */
   { CONFIG, BRANCH_OF_U1, ",\"parent_id\":\"" U9 "\"" },
   { CONFIG, BRANCH_OF_U1, ",\"parent_id\":\"00000000-0000-0000-0000-000000000000\"" },

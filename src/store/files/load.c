@@ -2,7 +2,9 @@
  *
  * Sound files are read as they are: metadata.json, index.json, index.log. Damage never ends a load
  * when something is left to load:
- *   metadata.json  from metadata.json.bak, else from the journal, else made up from the index
+ *   metadata.json  from its checksum where one byte has changed, else from metadata.json.bak, else
+ *                  from the journal, else made up from the index; one that is valid but has a wrong
+ *                  checksum is used, and reported
  *   index.json, index.log  from the lines that are left and from the message files (rebuild.h); a
  *                  head that is lost is the newest message of the branch's directory
  * A writer puts the mended files in place at once, so that its own lines have something to
@@ -15,6 +17,7 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "base/seal.h"
 #include "base/str.h"
 #include "base/uuid.h"
 #include "model/message.h"
@@ -120,14 +123,21 @@ is_damage(enum qp_rc rc)
   return rc == QP_INVALID || rc == QP_TOOBIG || rc == QP_NOTFOUND || rc == QP_CORRUPT;
 }
 
-/* Metadata from one place; QP_INVALID and the like when there is none there. */
+/* Metadata from the text of one place; QP_INVALID and the like when it is damaged. *sum says
+ * whether its checksum fits. */
 static enum qp_rc
-decode_meta(const struct qp__fctx *c, struct qp_bytes text, struct qp__meta **out,
-            struct qp_err *err)
+decode_meta(const struct qp__fctx *c, struct qp__buf *text, struct qp__meta **out,
+            enum qp__sum_state *sum, struct qp_err *err)
 {
   struct qp__meta *meta = NULL;
-  enum qp_rc rc = qp__meta_decode("metadata.json", text, &meta, err);
+  struct qp__seal seal;
+  enum qp_rc rc = qp__seal_look(qp__buf_bytes(text), 0, &seal, err);
 
+  if (rc)
+    return rc;
+  *sum = seal.state;
+  qp__seal_cut(text, &seal);
+  rc = qp__meta_decode("metadata.json", qp__buf_bytes(text), &meta, err);
   if (rc)
     return rc;
   if (!qp_uuid_equal(&meta->id, &c->id)) {
@@ -140,7 +150,7 @@ decode_meta(const struct qp__fctx *c, struct qp_bytes text, struct qp__meta **ou
 
 static enum qp_rc
 read_meta(struct qp__files *f, const struct qp__fctx *c, const char *name, struct qp__meta **out,
-          struct qp_err *err)
+          enum qp__sum_state *sum, struct qp_err *err)
 {
   char path[QP__PATH_MAX];
   struct qp__buf text;
@@ -155,8 +165,45 @@ read_meta(struct qp__files *f, const struct qp__fctx *c, const char *name, struc
   else if (sys)
     rc = qp__fail_sys(err, sys, "cannot read '%s'", path);
   else
-    rc = decode_meta(c, qp__buf_bytes(&text), out, err);
+    rc = decode_meta(c, &text, out, sum, err);
   qp__buf_release(&text);
+  return rc;
+}
+
+static bool
+is_own_meta(void *arg, struct qp_bytes text)
+{
+  struct qp__meta *meta = NULL;
+  bool ok = !qp__meta_decode("metadata.json", text, &meta, NULL) && qp_uuid_equal(&meta->id, arg);
+
+  qp__meta_free(meta);
+  return ok;
+}
+
+/* metadata.json that is not valid because one byte was changed. QP_NOTFOUND: more were. */
+static enum qp_rc
+mend_meta(struct qp__files *f, const struct qp__fctx *c, struct qp__meta **out, struct qp_err *err)
+{
+  struct qp_uuid id = c->id;
+  enum qp__sum_state sum;
+  char path[QP__PATH_MAX];
+  struct qp__buf text;
+  struct qp__buf mended;
+  enum qp_rc rc = QP_OK;
+  int sys;
+
+  (void)snprintf(path, sizeof(path), "%s/metadata.json", c->path);
+  qp__buf_init(&text, QP__META_MAX);
+  qp__buf_init(&mended, QP__META_MAX);
+  sys = qp__file_read(f->os, f->root, path, &text);
+  if (sys)
+    rc = qp__fail_sys(err, sys, "cannot read '%s'", path);
+  if (!rc)
+    rc = qp__seal_mend(qp__buf_bytes(&text), 0, is_own_meta, &id, &mended, err);
+  if (!rc)
+    rc = decode_meta(c, &mended, out, &sum, err);
+  qp__buf_release(&text);
+  qp__buf_release(&mended);
   return rc;
 }
 
@@ -165,6 +212,7 @@ salvage_meta(struct qp__files *f, const struct qp__fctx *c, struct qp__meta **ou
              struct qp_err *err)
 {
   char path[QP__PATH_MAX];
+  enum qp__sum_state sum;
   struct qp__buf text;
   enum qp_rc rc;
 
@@ -172,7 +220,7 @@ salvage_meta(struct qp__files *f, const struct qp__fctx *c, struct qp__meta **ou
   qp__buf_init(&text, QP__META_MAX);
   rc = qp__journal_salvage(f->os, f->root, path, &text, err);
   if (!rc)
-    rc = decode_meta(c, qp__buf_bytes(&text), out, err);
+    rc = decode_meta(c, &text, out, &sum, err);
   qp__buf_release(&text);
   return rc;
 }
@@ -220,25 +268,33 @@ invent_meta(const struct qp__fctx *c, const struct qp__image *image, struct qp__
 
 /* Where metadata came from when metadata.json is damaged, and why. */
 struct meta_source {
-  const char *name; /* NULL: it is not damaged */
+  const char *name; /* NULL: metadata.json can be used */
   struct qp_err why;
+  enum qp__sum_state sum; /* of metadata.json */
 };
 
 static enum qp_rc
 load_meta(struct qp__files *f, const struct qp__fctx *c, struct qp__image *image,
           struct meta_source *from, struct qp_err *err)
 {
-  enum qp_rc rc = read_meta(f, c, "metadata.json", &image->meta, &from->why);
+  enum qp__sum_state backup_sum;
+  enum qp_rc rc = read_meta(f, c, "metadata.json", &image->meta, &from->sum, &from->why);
 
   if (!is_damage(rc)) {
     if (rc && err)
       *err = from->why;
     return rc;
   }
+  if (from->sum == QP__SUM_WRONG) {
+    from->name = "its own checksum: one character had changed";
+    rc = mend_meta(f, c, &image->meta, err);
+    if (rc != QP_NOTFOUND)
+      return rc;
+  }
   if (strstr(from->why.msg, "newer quipu")) /* not damage: we must keep our hands off */
     return qp__fail(err, QP_CORRUPT, "%s", from->why.msg);
   from->name = "metadata.json.bak";
-  rc = read_meta(f, c, "metadata.json.bak", &image->meta, err);
+  rc = read_meta(f, c, "metadata.json.bak", &image->meta, &backup_sum, err);
   if (is_damage(rc) || rc == QP_DENIED) {
     from->name = "the journal";
     rc = salvage_meta(f, c, &image->meta, err);
@@ -250,6 +306,30 @@ load_meta(struct qp__files *f, const struct qp__fctx *c, struct qp__image *image
     rc = invent_meta(c, image, &image->meta, err);
   }
   return rc;
+}
+
+/* Reports metadata.json whose checksum is wrong. The content is used as it is: a hand edit is
+ * allowed, and the backup lacks the last change. */
+static enum qp_rc
+report_checksum(struct qp__files *f, const struct qp__fctx *c, struct qp__problems *problems,
+                struct qp_err *err)
+{
+  bool rewrite = problems->scan && problems->repair && !f->readonly;
+  enum qp__sum_state sum = QP__SUM_NONE;
+  struct qp__meta *backup = NULL;
+  char time[QP__TIME_LEN + 1] = "";
+  enum qp_rc rc = read_meta(f, c, "metadata.json.bak", &backup, &sum, err);
+
+  if (rc == QP_NOMEM)
+    return rc;
+  if (!rc && sum == QP__SUM_RIGHT)
+    qp__time_format(time, backup->updated_at);
+  qp__problem(problems, QP_PROBLEM_CHECKSUM_WRONG, &c->id, "metadata.json", rewrite, false,
+              "its checksum is wrong: it was edited by hand or is damaged; %s%s%s",
+              rewrite ? "the content is kept as it is" : "the content is used as it is",
+              time[0] ? "; metadata.json.bak is sound and has the version of " : "", time);
+  qp__meta_free(backup);
+  return QP_OK;
 }
 
 /* ---- the index ---- */
@@ -351,7 +431,7 @@ write_mended(struct qp__files *f, struct qp__fctx *c, const struct qp__image *im
   enum qp_rc rc;
 
   qp__buf_init(&meta, QP__META_MAX);
-  rc = qp__meta_encode(image->meta, &meta, err);
+  rc = qp__meta_seal(image->meta, &meta, err);
   with.meta = qp__buf_bytes(&meta);
   if (!rc)
     rc = qp__files_rewrite(f, c, image, &with, err);
@@ -366,7 +446,7 @@ load_image(struct qp__files *f, struct qp__fctx *c, struct qp__image *image,
            struct qp__problems *problems, bool *mended, bool *old, struct qp_err *err)
 {
   struct qp__rebuilt rebuilt = { .slots = NULL };
-  struct meta_source from = { .name = NULL };
+  struct meta_source from = { .sum = QP__SUM_NONE };
   struct qp__index_report report;
   bool damaged;
   enum qp_rc rc = qp__index_read(f->os, f->root, c->path, image, &report, err);
@@ -382,7 +462,8 @@ load_image(struct qp__files *f, struct qp__fctx *c, struct qp__image *image,
     rc = qp__index_rebuild(f, c, damaged, problems, image, &report, &rebuilt, err);
   if (!rc)
     rc = load_meta(f, c, image, &from, err);
-  *mended = damaged || rebuilt.count || from.name || problems->distrust;
+  *mended = damaged || rebuilt.count || from.name || problems->distrust ||
+            (from.sum == QP__SUM_WRONG && problems->scan);
   if (!rc && *mended && problems->repair && !f->readonly)
     rc = check_places(f, c, problems, err);
   if (rc)
@@ -390,6 +471,10 @@ load_image(struct qp__files *f, struct qp__fctx *c, struct qp__image *image,
   if (from.name)
     qp__problem(problems, QP_PROBLEM_METADATA_DAMAGED, &c->id, "metadata.json", problems->repair,
                 false, "%.160s; restored from %s", from.why.msg, from.name);
+  else if (from.sum == QP__SUM_WRONG)
+    rc = report_checksum(f, c, problems, err);
+  if (rc)
+    goto out;
   tell_of_index(c, &report, rebuilt.count, rebuilt.lost, problems);
   rc = qp__rebuilt_heads(image, &rebuilt, damaged, err);
   if (!rc)
