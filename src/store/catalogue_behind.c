@@ -212,6 +212,7 @@ struct db_state {
   bool complete;
   bool has_dirs;
   struct qp__cat_dirs dirs;
+  size_t dropped;
 };
 
 static enum qp_rc
@@ -232,6 +233,7 @@ read_state(struct qp__catalogue *cat, struct db_state *out, struct qp_err *err)
   out->has_dirs = sqlite3_column_bytes(st, 3) == (int)sizeof(out->dirs);
   if (out->has_dirs)
     memcpy(&out->dirs, sqlite3_column_blob(st, 3), sizeof(out->dirs));
+  out->dropped = (size_t)sqlite3_column_int64(st, 4);
   (void)sqlite3_reset(st);
   return QP_OK;
 }
@@ -347,6 +349,10 @@ qp__cat_trust(struct qp__catalogue *cat, struct qp_err *err)
       !rc && readable && state.complete && epoch && (epoch == state.epoch || epoch == state.before);
   cat->needs_pass = !cat->trusted;
   cat->dirs = state.dirs;
+  if (!cat->store->readonly) {
+    cat->dropped = cat->dropped_kept = state.dropped;
+    cat->merging = false;
+  }
   if (!rc && cat->trusted) {
     (void)pthread_mutex_lock(&cat->lock);
     now = cat->looked ? cat->first : qp__cat_look_at_dirs(cat);

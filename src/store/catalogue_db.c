@@ -10,7 +10,7 @@
 #include "base/err.h"
 #include "store/catalogue_int.h"
 
-#define VERSION 3 /* a database of another one is made anew */
+#define VERSION 4 /* a database of another one is made anew */
 #define BUSY_MS 5000
 #define READERS_MAX 8    /* connections that are kept though nobody uses them */
 #define READER_KB "1000" /* cache of one of them */
@@ -33,8 +33,8 @@ static const char schema[] =
     "tokenize = 'quipu');"
     /* See catalogue_behind.c. One row. */
     "CREATE TABLE state (epoch INTEGER NOT NULL, before INTEGER NOT NULL, "
-    "complete INTEGER NOT NULL, dirs BLOB, probe INTEGER NOT NULL);"
-    "INSERT INTO state VALUES (0, 0, 0, NULL, 0);";
+    "complete INTEGER NOT NULL, dirs BLOB, probe INTEGER NOT NULL, dropped INTEGER NOT NULL);"
+    "INSERT INTO state VALUES (0, 0, 0, NULL, 0, 0);";
 
 /* The indexes that lists need. A new database gets them once it has its rows: rows come in the
  * order of their ids, and to keep these indexes meanwhile, two pages anywhere would be written for

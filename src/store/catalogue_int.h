@@ -65,9 +65,10 @@
                  "WHERE NOT hidden(id) AND owner = ?1")                                           \
   X(ROW_AFTER, "SELECT n, id FROM context WHERE n > ?1 ORDER BY n LIMIT 256")                     \
   X(ROW_NUMBER, "SELECT n FROM context LIMIT 1 OFFSET ?1")                                        \
-  X(STATE_FIND, "SELECT epoch, before, complete, dirs FROM state")                                \
+  X(STATE_FIND, "SELECT epoch, before, complete, dirs, dropped FROM state")                       \
   X(STATE_EPOCH, "UPDATE state SET before = epoch, epoch = ?1, complete = 1")                     \
   X(STATE_DIRS, "UPDATE state SET dirs = ?1")                                                     \
+  X(STATE_DROPPED, "UPDATE state SET dropped = ?1")                                               \
   X(STATE_PROBE, "UPDATE state SET probe = probe + 1")                                            \
   X(ROW_DUE, "SELECT n, id, messages, indexed, digest FROM context WHERE due = 1 LIMIT 1")        \
   X(ROW_INDEXED, "UPDATE context SET indexed = ?2, digest = ?3, due = ?4 WHERE n = ?1")           \
@@ -171,7 +172,8 @@ struct qp__catalogue {
   struct qp__cat_dirs dirs; /* as main knows them */
   uint64_t listed;          /* contexts that the last comparison found */
   uint64_t finished;        /* contexts that were brought up to date, text and all */
-  size_t dropped;           /* messages whose text has gone since the index was last merged */
+  size_t dropped;           /* messages whose text has gone since the index was last merged … */
+  size_t dropped_kept;      /* … as main knows it */
 
   /* Marks, readers and the thread: under lock. */
   pthread_mutex_t lock;

@@ -678,11 +678,31 @@ tidy(struct qp__catalogue *cat, struct qp_err *err)
   return rc ? rc : qp__cat_do(cat->into, QP__CAT_VACUUM, err);
 }
 
+/* How much has gone, also for the next process: many that drop a little are as one that drops much.
+ * A merge that is not at its end begins anew there. */
+static enum qp_rc
+keep_dropped(struct qp__catalogue *cat, size_t *kept, struct qp_err *err)
+{
+  size_t dropped = cat->merging ? MERGE_AFTER : cat->dropped;
+  sqlite3_stmt *st;
+  enum qp_rc rc;
+
+  if (cat->into != &cat->main || dropped == cat->dropped_kept)
+    return QP_OK;
+  rc = qp__cat_use(&cat->main, QP__CAT_STATE_DROPPED, &st, err);
+  if (rc)
+    return rc;
+  (void)sqlite3_bind_int64(st, 1, (int64_t)dropped);
+  *kept = dropped;
+  return qp__cat_run(&cat->main, st, err);
+}
+
 enum qp_rc
 qp__cat_work(struct qp__catalogue *cat, bool text, bool *more, struct qp_err *err)
 {
   struct qp__cat_dirs dirs = qp__cat_look_at_dirs(cat);
   struct qp__cat_dirs before = cat->dirs;
+  size_t kept = cat->dropped_kept;
   size_t done = 0;
   enum qp_rc rc;
 
@@ -696,6 +716,8 @@ qp__cat_work(struct qp__catalogue *cat, bool text, bool *more, struct qp_err *er
   if (!rc && text && !*more)
     rc = tidy(cat, err);
   if (!rc)
+    rc = keep_dropped(cat, &kept, err);
+  if (!rc)
     rc = qp__cat_do(cat->into, QP__CAT_COMMIT, err);
   if (rc) {
     (void)qp__cat_do(cat->into, QP__CAT_ROLLBACK, NULL);
@@ -703,5 +725,6 @@ qp__cat_work(struct qp__catalogue *cat, bool text, bool *more, struct qp_err *er
     return rc;
   }
   cat->taken_count -= done;
+  cat->dropped_kept = kept;
   return QP_OK;
 }

@@ -700,11 +700,42 @@ test_deleted_text_gives_its_place_back(void **state)
   assert_true((size_t)file_size(pathf("%s/catalogue.db", f->data)) < full / 3);
 }
 
+static size_t
+catalogue_bytes(struct fixture *f)
+{
+  return file_size(pathf("%s/catalogue.db", f->data));
+}
+
+/* Text comes and goes, in many processes that each do little: so none of them sees much go. */
+static void
+test_the_file_stays_small_while_text_comes_and_goes(void **state)
+{
+  struct fixture *f = *state;
+  struct qp_uuid ids[8];
+  unsigned seed = 1;
+  size_t highest = 0;
+
+  for (size_t i = 0; i < COUNT(ids); i++)
+    ids[i] = make_wordy(f, &seed);
+  assert_true(hits_of(f->store, "word1") > 0);
+  for (size_t round = 0; round < 50; round++) {
+    OK(qp_context_delete(f->store, &ids[round % COUNT(ids)], &failure));
+    ids[round % COUNT(ids)] = make_wordy(f, &seed);
+    assert_true(hits_of(f->store, "word1") > 0);
+    open_again(f);
+    if (catalogue_bytes(f) > highest)
+      highest = catalogue_bytes(f);
+    assert_true(file_size(pathf("%s/catalogue.db-wal", f->data)) <= 8 << 20);
+  }
+  assert_true(highest <= COUNT(ids) * TEXTS * TEXT_BYTES * 3);
+}
+
 int
 main(void)
 {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_deleted_text_gives_its_place_back),
+    cmocka_unit_test(test_the_file_stays_small_while_text_comes_and_goes),
     cmocka_unit_test(test_the_first_list_of_a_process_costs_the_same_for_any_number_of_contexts),
     cmocka_unit_test(test_every_page_of_a_list_costs_the_same),
     cmocka_unit_test(test_a_reindex_costs_the_same_for_each_of_few_and_of_many_contexts),
