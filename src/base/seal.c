@@ -273,9 +273,13 @@ try_byte(char *text, size_t n, size_t at, size_t body, uint32_t before, uint32_t
   for (unsigned c = ' '; c < 256 && !rc; c++) {
     text[at] = (char)c;
     rc = sum_of(text, body, before, &sum, err);
-    *found = !rc && sum == said && text[at] != was && accept(arg, bytes);
+    if (rc || sum != said || text[at] == was)
+      continue;
+    rc = accept(arg, bytes, err);
+    *found = !rc;
     if (*found)
       return QP_OK;
+    rc = rc == QP_NOMEM ? rc : QP_OK;
   }
   text[at] = was;
   return rc;

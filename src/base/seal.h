@@ -47,8 +47,8 @@ void qp__seal_cut(struct qp__buf *document, const struct qp__seal *seal);
 enum qp_rc qp__seal_strip(struct qp_bytes line, const struct qp__seal *seal, struct qp__buf *out,
                           struct qp_err *err);
 
-/* Whether a text, checksum included, is valid. */
-typedef bool qp__seal_accept(void *arg, struct qp_bytes text);
+/* QP_OK when a text, checksum included, is valid. QP_NOMEM ends the search. */
+typedef enum qp_rc qp__seal_accept(void *arg, struct qp_bytes text, struct qp_err *err);
 /* For a text that is not valid: looks for the one changed byte, by the checksum at its end, and
  * appends the text as it was. QP_NOTFOUND: more than one byte was changed, or the text is longer
  * than QP__SEAL_MEND bytes (the work grows with the square of its length). QP_NOMEM. */

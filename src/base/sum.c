@@ -46,7 +46,7 @@ take_block(uint64_t lane[4], const char *p)
 uint32_t
 qp__sum_after(uint32_t before, const char *text, size_t n)
 {
-  uint64_t lane[4] = { K0, K1, K2 ^ n, K3 ^ before };
+  uint64_t lane[4] = { K0, K1, K2 ^ n, K3 ^ before * K1 };
   const char *p = text;
   uint64_t h;
 

@@ -29,8 +29,8 @@
 #define QP__SUM_LEN 8 /* digits */
 
 uint32_t qp__sum(const char *text, size_t n);
-/* The same, and it covers another sum too: lane 3 begins with k3 xor `before`. With 0 it is
- * qp__sum(). */
+/* The same, and it covers another sum too: lane 3 begins with k3 xor `before` * k1. With
+ * 0 it is qp__sum(). */
 uint32_t qp__sum_after(uint32_t before, const char *text, size_t n);
 
 /* The text from `start` on is a compact JSON object without its closing brace: appends the member

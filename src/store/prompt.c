@@ -275,25 +275,29 @@ qp_prompt_update(struct qp_store *store, const struct qp_prompt *prompt, struct 
   return rc;
 }
 
-/* The prompt of that id, or NULL. */
-static struct qp__prompt *
-decode_own(const char *id, struct qp_bytes text)
+static enum qp_rc
+decode_own(const char *id, struct qp_bytes text, struct qp__prompt **out, struct qp_err *err)
 {
   struct qp__prompt *p = NULL;
+  enum qp_rc rc = qp__prompt_decode(id, text, &p, err);
 
-  if (qp__prompt_decode(id, text, &p, NULL) || strcmp(p->id, id) == 0)
-    return p;
-  qp__prompt_free(p);
-  return NULL;
+  if (!rc && strcmp(p->id, id) != 0)
+    rc = QP_INVALID;
+  if (rc)
+    qp__prompt_free(p);
+  else
+    *out = p;
+  return rc;
 }
 
-static bool
-is_prompt(void *arg, struct qp_bytes text)
+static enum qp_rc
+accept_prompt(void *arg, struct qp_bytes text, struct qp_err *err)
 {
-  struct qp__prompt *p = decode_own(arg, text);
+  struct qp__prompt *p = NULL;
+  enum qp_rc rc = decode_own(arg, text, &p, err);
 
   qp__prompt_free(p);
-  return p != NULL;
+  return rc;
 }
 
 /* A prompt whose file is not valid because one byte was changed. */
@@ -308,12 +312,9 @@ mend_prompt(struct qp_store *s, char *id, struct qp__prompt **out, struct qp_err
   qp__buf_init(&mended, FILE_MAX);
   rc = s->driver->prompt_read(s->self, id, &text, err);
   if (!rc)
-    rc = qp__seal_mend(qp__buf_bytes(&text), 0, is_prompt, id, &mended, err);
-  if (!rc) {
-    *out = decode_own(id, qp__buf_bytes(&mended));
-    if (!*out)
-      rc = qp__fail_nomem(err, "repairing a prompt");
-  }
+    rc = qp__seal_mend(qp__buf_bytes(&text), 0, accept_prompt, id, &mended, err);
+  if (!rc)
+    rc = decode_own(id, qp__buf_bytes(&mended), out, err);
   qp__buf_release(&text);
   qp__buf_release(&mended);
   return rc;

@@ -171,24 +171,24 @@ cut_file(struct qp_store *s, const char *path, uint64_t end, struct qp_err *err)
   return commit(s, &c, err);
 }
 
-static bool
-is_message(void *arg, struct qp_bytes text)
+static enum qp_rc
+accept_message(void *arg, struct qp_bytes text, struct qp_err *err)
 {
   struct qp__session_message info;
 
   (void)arg;
-  return qp__session_message_look(text, false, &info, NULL) == QP_OK;
+  return qp__session_message_look(text, false, &info, err);
 }
 
-static bool
-is_session_line(void *arg, struct qp_bytes text)
+static enum qp_rc
+accept_index_line(void *arg, struct qp_bytes text, struct qp_err *err)
 {
   struct qp__session *session = NULL;
-  bool ok = qp__session_decode(text, &session, NULL) == QP_OK;
+  enum qp_rc rc = qp__session_decode(text, &session, err);
 
   (void)arg;
   qp__session_free(session);
-  return ok;
+  return rc;
 }
 
 /* A file of lines that is written again. */
@@ -238,8 +238,12 @@ add_again(struct rewriting *r, struct qp_bytes line, struct qp_err *err)
     return rc;
   if (seal.state == QP__SUM_NONE)
     return add_as_it_is(r, line, &seal, err);
-  if (seal.state == QP__SUM_RIGHT || r->accept(NULL, line))
+  if (seal.state == QP__SUM_WRONG)
+    rc = r->accept(NULL, line, err);
+  if (!rc)
     return add_sealed(r, line, &seal, err);
+  if (rc == QP_NOMEM)
+    return rc;
   qp__buf_init(&mended, QP__SEAL_MEND);
   rc = qp__seal_mend(line, r->was, r->accept, NULL, &mended, err);
   if (!rc) {
@@ -363,7 +367,7 @@ tell_chunks(struct checking *k, struct qp_err *err)
 
     qp__chunk_path(&log, chunk->n, path);
     if (rewrite)
-      rc = rewrite_file(k->store, path, chunk->n, is_message, &mended, err);
+      rc = rewrite_file(k->store, path, chunk->n, accept_message, &mended, err);
     if (rc)
       break;
     k->messages += mended;
@@ -470,7 +474,7 @@ check_index(struct checking *k, const struct qp__session_index *x, struct qp_err
   enum qp_rc rc = QP_OK;
 
   if (rewrite)
-    rc = rewrite_file(k->store, QP__SESSION_INDEX, 0, is_session_line, &mended, err);
+    rc = rewrite_file(k->store, QP__SESSION_INDEX, 0, accept_index_line, &mended, err);
   if (!rc && rewrite)
     rc = qp__sessions_renew(k->store, err);
   if (rc)

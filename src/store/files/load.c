@@ -170,14 +170,16 @@ read_meta(struct qp__files *f, const struct qp__fctx *c, const char *name, struc
   return rc;
 }
 
-static bool
-is_own_meta(void *arg, struct qp_bytes text)
+static enum qp_rc
+accept_meta(void *arg, struct qp_bytes text, struct qp_err *err)
 {
   struct qp__meta *meta = NULL;
-  bool ok = !qp__meta_decode("metadata.json", text, &meta, NULL) && qp_uuid_equal(&meta->id, arg);
+  enum qp_rc rc = qp__meta_decode("metadata.json", text, &meta, err);
 
+  if (!rc && !qp_uuid_equal(&meta->id, arg))
+    rc = QP_INVALID;
   qp__meta_free(meta);
-  return ok;
+  return rc;
 }
 
 /* metadata.json that is not valid because one byte was changed. QP_NOTFOUND: more were. */
@@ -199,7 +201,7 @@ mend_meta(struct qp__files *f, const struct qp__fctx *c, struct qp__meta **out, 
   if (sys)
     rc = qp__fail_sys(err, sys, "cannot read '%s'", path);
   if (!rc)
-    rc = qp__seal_mend(qp__buf_bytes(&text), 0, is_own_meta, &id, &mended, err);
+    rc = qp__seal_mend(qp__buf_bytes(&text), 0, accept_meta, &id, &mended, err);
   if (!rc)
     rc = decode_meta(c, &mended, out, &sum, err);
   qp__buf_release(&text);
