@@ -135,6 +135,9 @@ struct qp_action {
   const char *const *denied; /* … and that may not; a call that is not named goes on waiting */
   size_t denied_count;
   const char *reason; /* why they may not, for the model; may be NULL */
+  /* APPROVE_TOOLS: calls like the approved ones are allowed from now on without a question, in all
+   * contexts of the same owner (docs/tools.md). */
+  bool always;
 };
 
 /* Strings are borrowed during the call. */
@@ -193,6 +196,12 @@ QP_API QP_MUST_CHECK enum qp_rc qp_engine_tools(struct qp_engine *engine, char *
                                                 struct qp_err *err);
 QP_API QP_MUST_CHECK enum qp_rc qp_engine_tool_servers(struct qp_engine *engine, char **out,
                                                        size_t *len, struct qp_err *err);
+/* What "always" has allowed, as JSON like the above: of one owner, or for NULL of all. */
+QP_API QP_MUST_CHECK enum qp_rc qp_engine_rules(struct qp_engine *engine, const char *owner,
+                                                char **out, size_t *len, struct qp_err *err);
+/* It asks again from now on. QP_NOTFOUND: the owner (NULL: nobody of all) has no such rule. */
+QP_API QP_MUST_CHECK enum qp_rc qp_engine_rule_remove(struct qp_engine *engine, const char *owner,
+                                                      const char *id, struct qp_err *err);
 /* Starts MCP servers that are not running, without waiting for the time of their next try, and asks
  * providers for their models anew. Returns at once. From any thread. */
 QP_API void qp_engine_refresh(struct qp_engine *engine);

@@ -75,7 +75,7 @@ const bans = [
 ];
 
 // What the command line may include besides the public headers and its own.
-const cliMay = ['http/keyfile.h', 'http/server.h', 'tool/once.h', 'turn/fsm.h'];
+const cliMay = ['http/keyfile.h', 'http/server.h', 'tool/grant.h', 'tool/once.h', 'turn/fsm.h'];
 // What the server may include besides the public headers, its own, base and os: a body is a tree of values,
 // which public headers do not know.
 const httpMay = ['model/message.h'];

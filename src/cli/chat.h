@@ -16,7 +16,6 @@ struct chat {
   struct qp_uuid id;   /* none: the conversation begins with the first message */
   char *model, *title; /* of the one that begins; may be NULL */
   json_t *attached;    /* parts that go with the next message */
-  json_t *always;      /* calls that "always" was the answer to (chat_approve.c) */
   bool quits;
 };
 

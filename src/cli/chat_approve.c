@@ -168,32 +168,6 @@ put_pages(struct chat *chat, const char *text, bool *refused, bool *over, struct
 
 /* ---- answers ---- */
 
-/* What "always" remembers of a call: its tool, or of a command the whole call. NULL: no memory. */
-static json_t *
-always_key(const json_t *call)
-{
-  const char *name = cli_metadata_text(call, "tool_name");
-
-  if (strcmp(name, "run_command") != 0)
-    return json_string(name);
-  return json_pack("[s, O]", name, json_object_get(call, "arguments"));
-}
-
-static bool
-is_always(const struct chat *chat, const json_t *call)
-{
-  json_t *key = always_key(call);
-  const json_t *known;
-  bool found = false;
-  size_t i;
-
-  json_array_foreach (chat->always, i, known) {
-    found |= key && json_equal(known, key);
-  }
-  json_decref(key);
-  return found;
-}
-
 static enum qp_rc
 decide(struct chat *chat, const json_t *pending, enum answer answer, const char *reason,
        struct qp_err *err)
@@ -206,9 +180,7 @@ decide(struct chat *chat, const json_t *pending, enum answer answer, const char 
     count = IDS_MAX; /* the others are asked about again */
   for (size_t i = 0; i < count; i++)
     ids[i] = cli_metadata_text(json_array_get(pending, i), "id");
-  if (answer == ANSWER_ALWAYS &&
-      json_array_append_new(chat->always, always_key(json_array_get(pending, 0))))
-    return cli_fail_nomem(err);
+  action.always = answer == ANSWER_ALWAYS;
   if (answer == ANSWER_YES || answer == ANSWER_ALL || answer == ANSWER_ALWAYS) {
     action.approved = ids;
     action.approved_count = count;
@@ -243,6 +215,32 @@ put_question(struct chat *chat, const json_t *call, enum answer *answer, bool *o
   return rc;
 }
 
+/* Shows the rule that "always" would store, and asks whether to. *answer is NONE: it is not to. */
+static enum qp_rc
+confirm_rule(struct chat *chat, const json_t *call, enum answer *answer, bool *over,
+             struct qp_err *err)
+{
+  const char *name = cli_metadata_text(call, "tool_name");
+  enum chat_typed typed = CHAT_END;
+  const char *line = "";
+  enum qp_rc rc;
+
+  cli_view_note(
+      &chat->view, "the rule: %s runs without a question when %s", name,
+      strcmp(name, "run_command") == 0
+          ? "all its arguments are exactly those above"
+          : "its paths and commands are exactly those above, whatever its other arguments "
+            "are");
+  rc = cli_input_line(chat->input, "store this rule? [y]es / [n]o: ", NULL, false, &typed, &line,
+                      err);
+  if (rc)
+    return rc;
+  *over = typed == CHAT_END;
+  if (typed != CHAT_LINE || read_answer(line) != ANSWER_YES)
+    *answer = ANSWER_NONE;
+  return QP_OK;
+}
+
 enum qp_rc
 cli_chat_approve(struct chat *chat, const json_t *pending, bool *left, struct qp_err *err)
 {
@@ -252,11 +250,6 @@ cli_chat_approve(struct chat *chat, const json_t *pending, bool *left, struct qp
   bool over = false;
   enum qp_rc rc;
 
-  if (is_always(chat, call)) {
-    cli_view_note(&chat->view, "allowed, since you answered 'always': %s",
-                  cli_metadata_text(call, "tool_name"));
-    return decide(chat, pending, ANSWER_YES, NULL, err);
-  }
   rc = put_question(chat, call, &answer, &over, err);
   while (!rc && !over && answer == ANSWER_NONE) {
     enum chat_typed typed = CHAT_END;
@@ -270,14 +263,20 @@ cli_chat_approve(struct chat *chat, const json_t *pending, bool *left, struct qp
     line += strspn(line, " \t");
     over = typed == CHAT_END || strcmp(line, "/quit") == 0;
     answer = line[0] == '/' ? ANSWER_NONE : read_answer(line);
+    if (!over && answer == ANSWER_ALWAYS)
+      rc = confirm_rule(chat, call, &answer, &over, err);
+    if (rc)
+      return rc;
     if (!over && answer != ANSWER_NONE)
       return decide(chat, pending, answer, line, err);
+    if (!over && strcasecmp(line, "always") == 0)
+      continue; /* no rule: the question stands */
     if (!over)
       cli_view_note(
           &chat->view,
-          "y runs it, n does not, a runs all that wait, always runs this tool (a command: "
-          "this command) without asking until the chat ends, any other text is the reason "
-          "why not; /quit leaves it waiting");
+          "y runs it, n does not, a runs all that wait, always runs it and stores a rule so that "
+          "calls like it are not asked about again, any other text is the reason why not; /quit "
+          "leaves it waiting");
   }
   if (rc)
     return rc;

@@ -394,8 +394,9 @@ action_body(const struct qp_action *a)
   case QP_ACTION_REGENERATE:
     return json_pack("{s:o*, s:s*}", "message_id", uuid_or_none(&a->target), "branch", a->branch);
   case QP_ACTION_APPROVE_TOOLS:
-    return json_pack("{s:o, s:o, s:s*}", "approved", strings(a->approved, a->approved_count),
-                     "denied", strings(a->denied, a->denied_count), "reason", a->reason);
+    return json_pack("{s:o, s:o, s:s*, s:o*}", "approved", strings(a->approved, a->approved_count),
+                     "denied", strings(a->denied, a->denied_count), "reason", a->reason, "always",
+                     a->always ? json_true() : NULL);
   case QP_ACTION_RETRY:
   case QP_ACTION_SWITCH_BRANCH:
     return json_pack("{s:s*}", "branch", a->branch);

@@ -507,9 +507,8 @@ run_chat(struct cli *cli, const struct cli_args *args, struct qp_err *err)
   if (args->values[OPT_NEW] && args->words.count)
     return cli_fail(err, QP_INVALID, "--new does not go with the id of a conversation");
   chat.attached = json_array();
-  chat.always = json_array();
   cli_view_open(&chat.view, stdout, chat.tty);
-  rc = chat.attached && chat.always ? cli_interrupt_begin(err) : cli_fail_nomem(err);
+  rc = chat.attached ? cli_interrupt_begin(err) : cli_fail_nomem(err);
   if (!rc)
     rc = open_backend(&chat, args, &config, err);
   if (!rc)
@@ -528,7 +527,6 @@ run_chat(struct cli *cli, const struct cli_args *args, struct qp_err *err)
   cli_free(chat.model);
   cli_free(chat.title);
   json_decref(chat.attached);
-  json_decref(chat.always);
   return rc;
 }
 

@@ -8,6 +8,7 @@
 #include "cli/input.h"
 #include "cli/mem.h"
 #include "cli/out.h"
+#include "tool/grant.h"
 #include "tool/once.h"
 
 #define FILE_LIMIT ((size_t)4 << 20)
@@ -24,12 +25,13 @@ static const struct cli_option options[] = {
   { 0 },
 };
 
-enum { DO_LIST, DO_CALL, DO_JUDGE };
+enum { DO_LIST, DO_CALL, DO_JUDGE, DO_RULES };
 
 static const struct cli_action actions[] = {
   [DO_LIST] = { "list", 0, 0, "" },
   [DO_CALL] = { "call", 1, 2, "NAME [JSON]" },
   [DO_JUDGE] = { "judge", 1, 2, "NAME [JSON]" },
+  [DO_RULES] = { "rules", 0, 2, "[rm ID]" },
   { 0 },
 };
 
@@ -179,6 +181,58 @@ print_result(void *arg, const struct qp__tool_once_result *result)
                         result->text ? result->text : result->outcome);
 }
 
+/* ---- what "always" has allowed ---- */
+
+static enum qp_rc
+put_rule(const struct cli *cli, json_t *rule, struct qp_err *err)
+{
+  const char *owner = cli_metadata_text(rule, "owner");
+  const char *tool = cli_metadata_text(rule, "tool");
+  char *arguments;
+
+  if (cli->json)
+    return cli_put_json(json_incref(rule), err);
+  arguments = json_dumps(json_object_get(rule, "arguments"), JSON_COMPACT);
+  if (!arguments)
+    return cli_fail_nomem(err);
+  printf("%s%s", cli_metadata_text(rule, "id"), cli->tty ? "  " : "\t");
+  cli_put_snippet(stdout, *owner ? owner : "-", *owner ? strlen(owner) : 1, 80);
+  fputs(cli->tty ? "  " : "\t", stdout);
+  cli_put_snippet(stdout, tool, strlen(tool), SIZE_MAX);
+  fputs(cli->tty ? "  " : "\t", stdout);
+  cli_put_snippet(stdout, arguments, strlen(arguments), SIZE_MAX);
+  putchar('\n');
+  cli_free(arguments);
+  return cli_out_failed() ? QP_STOPPED : QP_OK;
+}
+
+static enum qp_rc
+run_rules(struct cli *cli, const struct cli_args *args, struct qp_err *err)
+{
+  struct qp__grants grants = { 0 };
+  json_t *list = NULL;
+  json_t *rule;
+  size_t i;
+  enum qp_rc rc;
+
+  if (args->words.count > 1 && (args->words.count != 3 || strcmp(args->words.at[1], "rm") != 0))
+    return cli_fail(err, QP_INVALID,
+                    "'quipu tool rules' lists the rules, 'rules rm ID' removes one");
+  rc = qp__grants_open(&grants, cli->data, err);
+  if (!rc && args->words.count > 1)
+    rc = qp__grants_remove(&grants, NULL, args->words.at[2], err);
+  else if (!rc)
+    rc = qp__grants_list(&grants, NULL, &list, err);
+  json_array_foreach (list, i, rule) {
+    rc = put_rule(cli, rule, err);
+    if (rc)
+      break;
+  }
+  json_decref(list);
+  qp__grants_release(&grants);
+  return rc;
+}
+
 /* ---- actions ---- */
 
 static enum qp_rc
@@ -225,6 +279,8 @@ run_tool(struct cli *cli, const struct cli_args *args, struct qp_err *err)
 
   rc = cli_action_find(&cli_cmd_tool, args, actions, said ? args->words.at[0] : "list",
                        said ? args->words.count - 1 : 0, &action, err);
+  if (!rc && action == DO_RULES)
+    return run_rules(cli, args, err);
   return rc ? rc : act(cli, args, action, err);
 }
 
@@ -234,14 +290,16 @@ const struct cli_command cli_cmd_tool = {
   .summary = "list the tools of a model, call one by hand, ask the policy",
   .usage = { "[list] [--workspace DIR] [--mcp FILE] [--policy FILE]",
              "call NAME [JSON] [--workspace DIR] [--mcp FILE] [--timeout SECONDS]",
-             "judge NAME [JSON] [--workspace DIR] [--mcp FILE] [--policy FILE]" },
+             "judge NAME [JSON] [--workspace DIR] [--mcp FILE] [--policy FILE]", "rules [rm ID]" },
   .about = "Tools work inside the workspace and cannot leave it; run_command is confined by\n"
            "Landlock. MCP servers come from a standard mcp.json and are started for the\n"
            "command. 'call' runs a tool at once, whatever the policy says: it is you who\n"
            "calls. JSON '-' is read from standard input. 'judge' tells what would happen if\n"
            "a model called it. The list elsewhere than on a terminal is separated by tabs:\n"
            "policy, name, source, description; then for each MCP server: 'server', name,\n"
-           "state (ready or failed), its tools and why it failed. See docs/tools.md.\n"
+           "state (ready or failed), its tools and why it failed. 'rules' lists what was\n"
+           "answered with 'always': id, owner, tool, arguments. 'rules rm' removes one, also\n"
+           "while a server runs, and calls like it are asked about again. See docs/tools.md.\n"
            "\n"
            "  quipu tool call grep '{\"pattern\": \"main\"}' --workspace src\n"
            "  quipu tool call run_command '{\"command\": \"make test\"}' --json\n"

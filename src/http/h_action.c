@@ -32,6 +32,7 @@ static const struct qp__body_field approve_fields[] = {
   { "approved", QP__TYPE_ANY, false, true },
   { "denied", QP__TYPE_ANY, false, true },
   { "reason", QP__TYPE_STRING, false, true },
+  { "always", QP__TYPE_BOOL, false, false },
   { 0 },
 };
 static const struct qp__body_field cancel_fields[] = { { 0 } };
@@ -158,6 +159,7 @@ read_body(struct qp__request *r, struct acting *a, struct qp_err *err)
   if (rc)
     return rc;
   a->action.reason = qp__body_string(a->body, "reason");
+  a->action.always = json_is_true(json_object_get(a->body, "always"));
   a->action.branch = qp__body_string(a->body, "branch");
   id = qp__body_string(a->body, "message_id");
   return id ? qp_uuid_parse(id, &a->action.target, err) : QP_OK;

@@ -3,6 +3,7 @@
 #include "http/emit.h"
 #include "http/handlers.h"
 #include "http/http_int.h"
+#include "http/owner.h"
 #include "http/turns.h"
 
 typedef enum qp_rc lister(struct qp_engine *engine, char **out, size_t *len, struct qp_err *err);
@@ -53,4 +54,43 @@ enum qp_rc
 qp__h_tools(struct qp__request *r, struct qp_err *err)
 {
   return answer_list(r, "tools", qp_engine_tools, false, err);
+}
+
+/* ---- what "always" has allowed ---- */
+
+enum qp_rc
+qp__h_rule_list(struct qp__request *r, struct qp_err *err)
+{
+  struct qp_engine *engine = NULL;
+  char *text = NULL;
+  size_t len = 0;
+  enum qp_rc rc = qp__turns_enter(r, &engine, err);
+
+  if (rc)
+    return rc;
+  rc = qp_engine_rules(engine, qp__owner(r), &text, &len, err);
+  qp__turns_leave(r->http);
+  if (rc)
+    return rc;
+  qp__emit_open(&r->reply.body, NULL, '{');
+  qp__emit_raw(&r->reply.body, "rules", (struct qp_bytes){ text, len });
+  qp__emit_close(&r->reply.body, '}');
+  qp_free(text);
+  return QP_OK;
+}
+
+enum qp_rc
+qp__h_rule_delete(struct qp__request *r, struct qp_err *err)
+{
+  struct qp_engine *engine = NULL;
+  enum qp_rc rc = qp__turns_enter(r, &engine, err);
+
+  if (rc)
+    return rc;
+  rc = qp_engine_rule_remove(engine, qp__owner(r), r->params[0], err);
+  qp__turns_leave(r->http);
+  if (rc == QP_NOTFOUND)
+    return qp__fail(err, rc, "Rule not found");
+  r->reply.status = MHD_HTTP_NO_CONTENT;
+  return rc;
 }

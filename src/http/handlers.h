@@ -20,7 +20,7 @@ qp__handler qp__h_action;
 /* h_events.c */
 qp__handler qp__h_events;
 /* h_engine.c */
-qp__handler qp__h_models, qp__h_tools;
+qp__handler qp__h_models, qp__h_tools, qp__h_rule_list, qp__h_rule_delete;
 qp__handler qp__h_usage;
 /* h_branch.c */
 qp__handler qp__h_branch_list, qp__h_branch_get, qp__h_branch_fork, qp__h_branch_update,

@@ -18,6 +18,8 @@ static const struct qp__route routes[] = {
   { "GET", "/v1/search", qp__h_search, QP__SCOPE_READ, 0, "q limit cursor" },
   { "GET", "/v1/models", qp__h_models, QP__SCOPE_READ, 0, NULL },
   { "GET", "/v1/tools", qp__h_tools, QP__SCOPE_READ, 0, NULL },
+  { "GET", "/v1/tools/rules", qp__h_rule_list, QP__SCOPE_READ, 0, NULL },
+  { "DELETE", "/v1/tools/rules/{id}", qp__h_rule_delete, QP__SCOPE_WRITE, 0, NULL },
   { "GET", "/v1/usage", qp__h_usage, QP__SCOPE_READ, 0, "owner" },
   { "GET", "/v1/contexts", qp__h_context_list, QP__SCOPE_READ, 0, "limit cursor" },
   { "POST", "/v1/contexts", qp__h_context_create, QP__SCOPE_WRITE,

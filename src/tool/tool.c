@@ -15,6 +15,7 @@
 #include "tool/builtin.h"
 #include "tool/hidden.h"
 #include "tool/limit.h"
+#include "tool/policy_arg.h"
 #include "tool/process.h"
 #include "tool/text.h"
 
@@ -278,6 +279,37 @@ qp__tools_judge(const struct qp__tools *tools, const char *name, const char *arg
   verdict = qp__tools_judge_call(tools, tool, object, rule);
   json_decref(object);
   return verdict;
+}
+
+json_t *
+qp__tools_narrow(const struct qp__tools *tools, const char *name, const char *arguments)
+{
+  const struct qp__tool *tool = qp__tools_find(tools, name);
+  struct qp__policy_call call = { .root = { tools->workspace.path, tools->workspace.real } };
+  bool whole = strcmp(name, "run_command") == 0;
+  json_t *object = NULL;
+  json_t *kept = json_object();
+  json_t *narrow = NULL;
+  bool good = tool && kept && !parse_arguments(arguments, &object, NULL);
+
+  if (good) {
+    call.tool = tool->name;
+    call.changes = tool->changes;
+    call.arguments = object;
+  }
+  for (void *at = good ? json_object_iter(object) : NULL; good && at;
+       at = json_object_iter_next(object, at)) {
+    const char *key = json_object_iter_key(at);
+    json_t *value = json_object_iter_value(at);
+
+    if (whole || qp__arg_matters(&call, key, value))
+      good = json_object_set(kept, key, value) == 0;
+  }
+  if (good)
+    narrow = json_pack("{s:s, s:O}", "tool", name, "arguments", kept);
+  json_decref(kept);
+  json_decref(object);
+  return narrow;
 }
 
 /* ---- a call ---- */

@@ -131,6 +131,11 @@ const struct qp__tool *qp__tools_find(const struct qp__tools *tools, const char 
 enum qp__verdict qp__tools_judge(const struct qp__tools *tools, const char *name,
                                  const char *arguments, size_t *rule);
 
+/* What a grant (grant.h) for a call is compared by: {"tool", "arguments"} with all arguments that
+ * are paths or commands, and of run_command with all arguments. A new value; NULL: there is no such
+ * tool, the arguments are no JSON object, or there is no memory. */
+json_t *qp__tools_narrow(const struct qp__tools *tools, const char *name, const char *arguments);
+
 /* ---- calling ---- */
 
 /* Called once. The call is gone when it returns. It may start and cancel other calls. */

@@ -268,6 +268,8 @@ understand_approve(struct qp__turn *t, struct qp__occurrence *o, struct qp_err *
   rc = check_ids(t, act->a.approved, act->a.approved_count, err);
   if (!rc)
     rc = check_ids(t, act->a.denied, act->a.denied_count, err);
+  for (size_t i = 0; act->a.always && i < act->a.approved_count && !rc; i++)
+    rc = qp__round_grant(t, qp__round_find(t, act->a.approved[i]), err);
   if (!rc)
     rc = decide(t, act, err);
   if (rc)

@@ -164,6 +164,8 @@ make_digest(struct qp__act *act, const struct qp_action *a, struct qp_err *err)
   enum qp_rc rc = QP_OK;
   int bad = !rest || qp__json_set_uuid(rest, "target", &a->target);
 
+  if (!bad && a->always)
+    bad |= json_object_set_new(rest, "always", json_true());
   for (size_t i = 0; i < a->approved_count; i++)
     bad |= json_array_append_new(json_object_get(rest, "approved"), json_string(a->approved[i]));
   for (size_t i = 0; i < a->denied_count; i++)
@@ -455,6 +457,33 @@ enum qp_rc
 qp_engine_tool_servers(struct qp_engine *engine, char **out, size_t *len, struct qp_err *err)
 {
   return ask(engine, list_servers, "the list of MCP servers", out, len, err);
+}
+
+enum qp_rc
+qp_engine_rules(struct qp_engine *engine, const char *owner, char **out, size_t *len,
+                struct qp_err *err)
+{
+  struct qp__buf text;
+  json_t *list = NULL;
+  enum qp_rc rc = qp__grants_list(&engine->grants, owner, &list, err);
+
+  if (rc)
+    return rc;
+  qp__buf_init(&text, (size_t)16 << 20);
+  (void)qp__json_write(&text, list);
+  rc = qp__buf_check(&text, "the list of rules", err);
+  json_decref(list);
+  if (!rc)
+    *out = qp__buf_take(&text, len);
+  qp__buf_release(&text);
+  return rc;
+}
+
+enum qp_rc
+qp_engine_rule_remove(struct qp_engine *engine, const char *owner, const char *id,
+                      struct qp_err *err)
+{
+  return qp__grants_remove(&engine->grants, owner, id, err);
 }
 
 static void

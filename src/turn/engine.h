@@ -28,6 +28,7 @@
 #include "llm/known.h"
 #include "os/os.h"
 #include "quipu.h"
+#include "tool/grant.h"
 #include "tool/tool.h"
 
 #define QP__TURN_BUCKETS 1024 /* a power of two */
@@ -66,6 +67,7 @@ struct qp_engine {
   uint64_t discovered_at; /* by the loop's clock */
   struct qp__demo_script *script;
   struct qp__policy policy;
+  struct qp__grants grants; /* calls that a person has allowed for good */
   struct qp__llm_engine *llm;
   struct qp__tools *tools;
 

@@ -150,6 +150,9 @@ qp__engine_set(struct qp_engine *e, const struct qp_engine_options *o, struct qp
   enum qp_rc rc = QP_OK;
 
   set_numbers(e, o);
+  qp__grants_init(&e->grants, e->os,
+                  e->store->driver->directory ? e->store->driver->directory(e->store->self) : -1,
+                  &e->log);
   qp__known_init(&e->known);
   if (o->models_json)
     rc = add_models(e, o, err);
@@ -166,6 +169,7 @@ void
 qp__engine_unset(struct qp_engine *e)
 {
   qp__policy_release(&e->policy);
+  qp__grants_release(&e->grants);
   qp__llm_providers_release(&e->providers);
   qp__models_release(&e->models);
   qp__known_release(&e->known);

@@ -10,6 +10,8 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "model/message.h"
+#include "model/meta.h"
+#include "store/context_int.h"
 #include "turn/turn.h"
 
 #define RESULT_MAX ((size_t)8 << 20)
@@ -78,6 +80,32 @@ copy_calls(struct qp__turn *t, const struct qp_message *answer, struct qp_err *e
   return QP_OK;
 }
 
+static bool
+is_granted(const struct qp__turn *t, const struct qp__turn_call *call)
+{
+  json_t *narrow = qp__tools_narrow(t->engine->tools, call->name, call->arguments);
+  struct qp__view *v = qp__view_get(t->context);
+  bool granted = narrow && qp__grants_allow(&t->engine->grants, qp__meta_owner(v->meta), narrow);
+
+  qp__view_unref(v);
+  json_decref(narrow);
+  return granted;
+}
+
+enum qp_rc
+qp__round_grant(const struct qp__turn *t, const struct qp__turn_call *call, struct qp_err *err)
+{
+  json_t *narrow = qp__tools_narrow(t->engine->tools, call->name, call->arguments);
+  struct qp__view *v = qp__view_get(t->context);
+  enum qp_rc rc;
+
+  rc = narrow ? qp__grants_add(&t->engine->grants, qp__meta_owner(v->meta), narrow, err)
+              : qp__fail(err, QP_INVALID, "no rule can be made of a call of '%.80s'", call->name);
+  qp__view_unref(v);
+  json_decref(narrow);
+  return rc;
+}
+
 static enum qp_approval
 judge(const struct qp__turn *t, const struct qp__turn_call *call)
 {
@@ -89,7 +117,7 @@ judge(const struct qp__turn *t, const struct qp__turn_call *call)
   case QP__DENY:
     return QP_APPROVAL_DENIED;
   default:
-    return QP_APPROVAL_PENDING;
+    return is_granted(t, call) ? QP_APPROVAL_APPROVED : QP_APPROVAL_PENDING;
   }
 }
 

@@ -300,6 +300,9 @@ void qp__round_stop(struct qp__turn *t);
  * gets an error, `sentence` unless it was denied. */
 enum qp_rc qp__round_close(struct qp__turn *t, const char *sentence, struct qp_err *err);
 struct qp__turn_call *qp__round_find(const struct qp__turn *t, const char *id);
+/* Calls like this one are allowed from now on without a question. */
+enum qp_rc qp__round_grant(const struct qp__turn *t, const struct qp__turn_call *call,
+                           struct qp_err *err);
 
 /* ---- act.c: actions ---- */
 

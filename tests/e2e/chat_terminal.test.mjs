@@ -7,7 +7,7 @@ import path from 'node:path';
 import test from 'node:test';
 import { setTimeout } from 'node:timers/promises';
 import { say, setting, state, stored, text, texts, writing } from './chat.mjs';
-import { bin, environment } from './helper.mjs';
+import { bin, environment, ok } from './helper.mjs';
 
 // quipu on a terminal of its own: what it prints is awaited, what is typed is sent.
 class Terminal {
@@ -202,28 +202,57 @@ test('a terminal: every byte of a long command is shown, page by page, before it
   await tty.leave();
 });
 
-test('a terminal: ok allows, always allows from then on', async (t) => {
+test('a terminal: ok allows once; always shows a rule, stores it, and holds in the next chat too', async (t) => {
   const s = setting(t, [
     { after_tool: 'write_file', times: 9, play: [text('Done.')] },
     say('*one*', writing('1.txt', 'c1')),
     say('*two*', writing('2.txt', 'c2')),
-    say('*three*', writing('3.txt', 'c3')),
+    say('*three*', writing('2.txt', 'c3')),
   ]);
-  const tty = new Terminal(t, s, ['chat', '--new', ...s.args]);
+  let tty = new Terminal(t, s, ['chat', '--new', ...s.args]);
   await tty.until(/> /);
-  for (const [word, answer] of [['one', 'ok'], ['two', 'always']]) {
-    tty.type(`${word}\r`);
-    await tty.until(/reason: /);
-    tty.type(`${answer}\r`);
-    await tty.until(/Done\./);
-    await tty.until(/> /);
-  }
+  tty.type('one\r');
+  await tty.until(/reason: /);
+  tty.type('ok\r');
+  await tty.until(/Done\.[^]*> /);
+  tty.type('two\r');
+  await tty.until(/reason: /);
+  // The rule is shown before it is stored, and who says no is asked as before.
+  tty.type('always\r');
+  await tty.until(/the rule: write_file runs without a question when its paths and commands are exactly those above/);
+  await tty.until(/store this rule\? \[y\]es \/ \[n\]o: /);
+  tty.type('n\r');
+  await tty.until(/reason: /);
+  assert.ok(!fs.existsSync(path.join(s.data, 'rules.json')));
+  tty.type('always\r');
+  await tty.until(/store this rule\? /);
+  tty.type('y\r');
+  await tty.until(/Done\.[^]*> /);
+  assert.equal(fs.statSync(path.join(s.data, 'rules.json')).mode & 0o777, 0o600);
+  const from = tty.seen;
   tty.type('three\r');
-  await tty.until(/\[allowed, since you answered 'always': write_file\]/);
-  await tty.until(/Done\./);
-  await tty.until(/> /);
+  await tty.until(/Done\.[^]*> /);
+  assert.doesNotMatch(tty.output.slice(from), /reason: /, 'the same path, another text: no question');
   assert.equal(await tty.leave(), 0);
-  assert.deepEqual(fs.readdirSync(s.workspace).sort(), ['1.txt', '2.txt', '3.txt']);
+  const [id, owner, tool, args] = ok(s.data, ['tool', 'rules']).trim().split('\t');
+  assert.deepEqual([owner, tool, JSON.parse(args)], ['-', 'write_file', { path: '2.txt' }]);
+  // Another program, later: the rule holds for its path alone, until it is removed.
+  tty = new Terminal(t, s, ['chat', '--new', ...s.args]);
+  await tty.until(/> /);
+  tty.type('three\r');
+  await tty.until(/Done\.[^]*> /);
+  assert.doesNotMatch(tty.output, /reason: /);
+  tty.type('one\r');
+  await tty.until(/reason: /);
+  tty.type('n\r');
+  await tty.until(/Done\.[^]*> /);
+  assert.equal(ok(s.data, ['tool', 'rules', 'rm', id]), '');
+  assert.equal(ok(s.data, ['tool', 'rules']), '');
+  tty.type('three\r');
+  await tty.until(/reason: /);
+  tty.type('n\r');
+  await tty.until(/Done\.[^]*> /);
+  assert.equal(await tty.leave(), 0);
 });
 
 test('a terminal: Markdown is shown, and words are not broken at the edge', async (t) => {

@@ -111,6 +111,10 @@ async function walkTurns(server, go) {
     await both(id, deny, again);
   }
   await again();
+  await go('approveTools', 200, { ...at, body: { approved: ['call_1'], always: true } });
+  const { rules } = (await go('listRules', 200)).body;
+  await go('deleteRule', 204, { params: { id: rules[0].id } });
+  await again();
   await both('cancelTurn', example('cancelTurn'), again);
   await chat.send('hi');
   await both('retryTurn', example('retryTurn'));

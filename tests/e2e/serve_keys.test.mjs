@@ -58,6 +58,8 @@ const requests = {
   'GET /v1/search': () => ['/v1/search?q=alicemark', undefined, 200],
   'GET /v1/models': () => ['/v1/models', undefined, 200],
   'GET /v1/tools': () => ['/v1/tools', undefined, 200],
+  'GET /v1/tools/rules': () => ['/v1/tools/rules', undefined, 200],
+  'DELETE /v1/tools/rules/{id}': () => ['/v1/tools/rules/00000000', undefined, 404],
   'GET /v1/usage': (x) => [x.prompt.includes(':') ? '/v1/usage?owner=alice' : '/v1/usage', undefined, 200],
   'GET /v1/contexts': () => ['/v1/contexts', undefined, 200],
   'POST /v1/contexts': () => ['/v1/contexts', { title: 'new' }, 201],

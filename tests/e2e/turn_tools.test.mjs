@@ -8,6 +8,7 @@ import net from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
 import test from 'node:test';
+import { ok } from './helper.mjs';
 import { Model } from './model.mjs';
 import { Chat, makeWorkspace, restart, script, serveTurns, until } from './turns.mjs';
 
@@ -54,6 +55,80 @@ function results(request) {
   const told = request.body.messages.slice(last + 1).filter((message) => message.role === 'tool');
   return told.map((message) => (typeof message.content === 'string' ? message.content : message.content.map((part) => part.text ?? part.type).join('')));
 }
+
+// ---- approved for good ----
+
+test('always: a rule is stored, holds at once and for its owner alone, and deny still wins', async (t) => {
+  const space = makeWorkspace(t);
+  const model = await Model.start(t);
+  const data = path.join(space.dir, 'data');
+  const [alice, bob, admin] = [['--owner', 'alice'], ['--owner', 'bob'], []].map((args) => ({ authorization: `Bearer ${ok(data, ['key', 'create', ...args]).match(/qk_\w+/)[0]}` }));
+  let server = await serveTurns(t, { data, work: space.work, env: model.env, rules: ['deny run_command command="*secret*"'] });
+  const chatOf = (headers) => Chat.create(server, {}, { headers });
+  const rules = async (headers) => (await server.expect(200, 'GET', '/v1/tools/rules', undefined, headers)).rules;
+  // Whether a call waits for a person; it is denied then, and the turn ends.
+  const asks = async (headers, name, args) => {
+    const chat = await chatOf(headers);
+    const turn = chat.send('go');
+    await calls(model, [name, args]);
+    const next = model.asked();
+    const first = await Promise.race([turn.then(() => null), next]);
+    if (!first) {
+      const denied = chat.does('approve_tools', { denied: ['call_1'] });
+      await (await next).answer('No.');
+      await denied;
+      return true;
+    }
+    await first.answer('Yes.');
+    await turn;
+    return results(first)[0];
+  };
+  const call = ['run_command', { command: 'echo knot' }];
+  assert.equal(await asks(alice, ...call), true);
+  const chat = await chatOf(alice);
+  const turn = chat.send('go');
+  await calls(model, call);
+  assert.equal((await turn).state, 'AwaitingToolApproval');
+  await chat.refuses(400, 'INVALID', /always/, 'approve_tools', { approved: ['call_1'], always: 'yes' });
+  assert.deepEqual(await rules(alice), []);
+  const approved = chat.does('approve_tools', { approved: ['call_1'], always: true });
+  await (await model.asked()).answer('Done.');
+  await approved;
+  const [rule] = await rules(alice);
+  assert.deepEqual([rule.owner, rule.tool, rule.arguments], ['alice', 'run_command', { command: 'echo knot' }]);
+  assert.equal(fs.statSync(path.join(data, 'rules.json')).mode & 0o777, 0o600);
+  const holds = async () => {
+    assert.match(String(await asks(alice, ...call)), /knot/, 'no restart, no question');
+    for (const args of [{ command: 'echo knot2' }, { command: 'echo knot', directory: '.' }, { command: 'echo  knot' }, { command: 'echo knot; id' }])
+      assert.equal(await asks(alice, 'run_command', args), true, JSON.stringify(args));
+    assert.equal(await asks(bob, ...call), true, 'another owner is asked');
+    assert.equal(await asks(admin, ...call), true, 'and who has none');
+  };
+  await holds();
+  server = await restart(t, server);
+  await holds();
+  assert.deepEqual(await rules(bob), []);
+  assert.equal((await rules(admin)).length, 1);
+  // A deny rule wins over a stored one.
+  server = await restart(t, server, 'SIGTERM', { rules: ['deny run_command command="echo knot"'] });
+  assert.match(String(await asks(alice, ...call)), /policy does not allow/);
+  server = await restart(t, server, 'SIGTERM', { rules: [] });
+  // Only who may see a rule can remove it; then it asks again, at once.
+  const remove = async (headers) => (await server.ask('DELETE', `/v1/tools/rules/${rule.id}`, undefined, headers)).status;
+  assert.equal(await remove(bob), 404);
+  assert.match(String(await asks(alice, ...call)), /knot/);
+  // A damaged file allows nothing, and is not overwritten.
+  const file = path.join(data, 'rules.json');
+  const good = fs.readFileSync(file);
+  fs.writeFileSync(file, '{"format":"quipu-rules","version":1,"rules":[{"id":1}]}');
+  assert.equal(await asks(alice, ...call), true);
+  assert.equal(await remove(alice), 500);
+  fs.writeFileSync(file, good);
+  assert.equal(await remove(alice), 204);
+  assert.equal(await asks(alice, ...call), true);
+  assert.deepEqual(await rules(alice), []);
+  await server.stop();
+});
 
 // ---- policy ----
 

@@ -379,7 +379,8 @@ check_root_name(void *arg, const char *name, unsigned char type)
     "tmp",           "conversations",    "lost",
     "catalogue.db",  "catalogue.db-wal", "catalogue.db-shm",
     QP__BEHIND_NAME, "keys.json",        "keys.json.new",
-    "keys.lock",     "quipu.conf",       "turns.open",
+    "keys.lock",     "rules.json",       "rules.json.new",
+    "rules.lock",    "quipu.conf",       "turns.open",
     "quipu.sock",
   };
   struct check *k = arg;

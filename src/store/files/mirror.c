@@ -12,8 +12,8 @@
  * was last looked is compared as a whole in the pause, because it is carried out without a commit.
  *
  * Not copied: the rest of journal/ and tmp/ (no commit is open), the catalogue (it is made again),
- * locks, links and whatever else is not ours. keys.json and quipu.conf change without commits, each
- * by a rename: they are copied in the pause.
+ * locks, links and whatever else is not ours. keys.json, rules.json and quipu.conf change without
+ * commits, each by a rename: they are copied in the pause.
  *
  * Times: a copy has the time of its source. A file whose copy has the same size and time is the
  * same, unless it may have changed again within the same tick of the clock: a time that is not
@@ -50,7 +50,7 @@
 
 static const char *const trees[] = { "contexts", "conversations", "prompts",
                                      "sessions", "blobs",         "lost" };
-static const char *const singles[] = { "keys.json", "quipu.conf" };
+static const char *const singles[] = { "keys.json", "rules.json", "quipu.conf" };
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
 struct mirror {
