@@ -4,7 +4,7 @@
  *   'm'  manifest.b2, with the hash that backup.json would have of it
  *   'c'  catalogue.behind
  *   'k'  keys.json
- *   's'  an object with a checksum: with its sum set anew it is right, and wrong when changed */
+ *   's'  an object with a checksum: with a new one it is right, and wrong when changed */
 #include <fcntl.h>
 #include <sodium.h>
 #include <stdint.h>
@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "base/json.h"
-#include "base/sum.h"
+#include "base/seal.h"
 #include "http/keyfile.h"
 #include "os/file.h"
 #include "os/os_sim.h"
@@ -129,41 +129,46 @@ try_behind(const uint8_t *data, size_t size)
   free(text);
 }
 
-static enum qp__sum_state
-state_of(json_t *object)
+static struct qp__seal
+look(struct qp_bytes text, uint32_t before)
 {
-  enum qp__sum_state state = QP__SUM_NONE;
+  struct qp__seal seal;
 
-  if (qp__sum_take(object, &state, NULL))
-    die("no memory", "sum");
-  return state;
+  if (qp__seal_look(text, before, &seal, NULL))
+    die("no memory", "checksum");
+  if (seal.at_end && seal.body >= text.len)
+    die("the checksum is behind the text", text.data);
+  return seal;
 }
 
+/* Looking at any bytes is safe; an object loses its checksum and gets one that is right. */
 static void
-try_sum(const uint8_t *data, size_t size)
+try_seal(const uint8_t *data, size_t size)
 {
+  struct qp_bytes text = { (const char *)data, size };
+  struct qp__seal seal = look(text, 1);
   json_t *object = NULL;
-  json_t *again = NULL;
-  struct qp__buf text;
+  struct qp__buf line;
 
-  if (qp__json_parse_object("input", (struct qp_bytes){ (const char *)data, size }, &object, NULL))
+  if (qp__json_parse_object("input", text, &object, NULL))
     return;
-  (void)state_of(object);
-  if (json_object_get(object, QP__SUM_KEY))
-    die("the sum stays", "first reading");
-  if (qp__sum_set(object, NULL))
-    die("no memory", "sum");
-  qp__buf_init(&text, (size_t)1 << 26);
-  if (qp__json_write(&text, object) ||
-      qp__json_parse_object("again", qp__buf_bytes(&text), &again, NULL))
-    die("cannot be read again", "object");
-  if (state_of(object) != QP__SUM_RIGHT || state_of(again) != QP__SUM_RIGHT)
-    die("its own sum is wrong", text.data);
-  if (qp__sum_set(again, NULL) || json_object_set_new(again, "one more", json_true()) ||
-      state_of(again) == QP__SUM_RIGHT)
-    die("a change is not seen", text.data);
-  qp__buf_release(&text);
-  json_decref(again);
+  (void)json_object_del(object, QP__SEAL_KEY);
+  qp__buf_init(&line, (size_t)1 << 26);
+  if (json_object_size(object) && !qp__json_write(&line, object)) {
+    if (qp__seal_line(&line, 0, 7, NULL, NULL))
+      die("no memory", "checksum");
+    if (look(qp__buf_bytes(&line), 7).state != QP__SUM_RIGHT)
+      die("its own checksum is wrong", line.data);
+    if (look(qp__buf_bytes(&line), 8).state != QP__SUM_WRONG)
+      die("another line before it is not noticed", line.data);
+    line.data[line.len - 3] ^= 1; /* the last digit */
+    if (look(qp__buf_bytes(&line), 7).state != QP__SUM_WRONG)
+      die("a change is not noticed", line.data);
+  }
+  qp__buf_reset(&line);
+  if (qp__seal_strip(text, &seal, &line, NULL))
+    die("the checksum cannot be removed", "line");
+  qp__buf_release(&line);
   json_decref(object);
 }
 
@@ -177,6 +182,6 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
   else if (data[0] == 'c')
     try_behind(data + 1, size - 1);
   else if (data[0] == 's')
-    try_sum(data + 1, size - 1);
+    try_seal(data + 1, size - 1);
   return 0;
 }
