@@ -627,7 +627,8 @@ QP_API QP_MUST_CHECK enum qp_rc qp_localstorage_import(struct qp_store *store, c
 #define QP_BLOB_ID 65              /* BLAKE2b-256 of the content, 64 hex digits and a NUL */
 #define QP_BLOB_URL "quipu:blobs/" /* and the id: how a message part refers to one */
 
-/* Stores bytes by their hash; the same bytes again cost nothing. QP_TOOBIG: over 64 MiB. */
+/* Stores bytes by their hash; the same bytes again cost nothing. QP_TOOBIG: over 64 MiB. Until a
+ * message refers to them, erasing something else that did may remove them. */
 QP_API QP_MUST_CHECK enum qp_rc qp_blob_put(struct qp_store *store, struct qp_bytes bytes,
                                             char id[QP_BLOB_ID], struct qp_err *err);
 /* *out is released with qp_free(). QP_NOTFOUND, QP_CORRUPT. */

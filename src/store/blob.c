@@ -113,6 +113,7 @@ qp__blobs_put(struct qp_store *s, const struct qp__blob_in *blobs, size_t n, str
     return qp__fail_nomem(err, "storing blobs");
   b->count = b->bytes = 0;
   for (size_t i = 0; i < n && !rc; i++) {
+    qp__blob_keep(s, blobs[i].id);
     rc = find_blob(s, blobs[i].id, blobs[i].bytes.len, err);
     if (rc != QP_NOTFOUND)
       continue;

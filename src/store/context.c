@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "store/blob.h"
 #include "store/erase.h"
 #include "store/events.h"
 
@@ -705,6 +706,7 @@ qp_context_erase(struct qp_store *store, const struct qp_uuid *id, struct qp_err
 {
   struct qp_context *claim = NULL;
   char text[QP_UUID_TEXT];
+  struct qp__buf blobs;
   bool again = false;
   enum qp_rc rc = qp__check_writable(store, err);
 
@@ -712,9 +714,15 @@ qp_context_erase(struct qp_store *store, const struct qp_uuid *id, struct qp_err
     rc = qp__context_claim(store, id, &claim, err);
   if (rc)
     return rc;
+  qp__buf_init(&blobs, (size_t)1 << 28);
   rc = release(store, id, err);
+  if (!rc && store->driver->scrub)
+    rc = qp__blobs_of_context(store, id, &blobs, err);
+  if (rc == QP_NOTFOUND) /* an attempt before may have got so far */
+    rc = QP_OK;
   if (!rc)
-    rc = qp__erase_begin(store, qp_uuid_text(id, text), &again, err);
+    rc = qp__erase_begin(store, qp_uuid_text(id, text), qp__buf_bytes(&blobs), &again, err);
+  qp__buf_release(&blobs);
   if (rc) {
     qp__context_unclaim(claim);
     return rc;

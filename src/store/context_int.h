@@ -101,6 +101,9 @@ struct qp_store {
   atomic_ullong pool_hits;
   atomic_uint warned[32]; /* bits by the path of a file with a wrong checksum that was logged */
   pthread_mutex_t prompt_lock;   /* one change of prompts at a time */
+  pthread_mutex_t blob_lock;     /* guards `doomed`; for a few instructions */
+  struct qp__doomed *doomed;     /* blobs that are being erased (blob_erase.c) */
+  pthread_rwlock_t import_lock;  /* shared from storing blobs until messages refer to them */
   struct qp__sessions *sessions; /* session_int.h */
   struct qp__catalogue *catalogue;
   struct qp__usage usage;

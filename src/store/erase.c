@@ -9,12 +9,14 @@
 #include "base/err.h"
 #include "os/file.h"
 #include "os/names.h"
+#include "store/blob.h"
 #include "store/catalogue.h"
 #include "store/session_int.h"
 
 #define DIR "journal"
 #define SUFFIX ".erase"
 #define PATH_LEN 128
+#define BLOBS_MAX ((size_t)256 << 20)
 
 static void
 path_of(const char *name, char out[PATH_LEN])
@@ -29,10 +31,30 @@ has_files(const struct qp_store *s)
   return s->driver->directory && s->driver->scrub;
 }
 
-enum qp_rc
-qp__erase_begin(struct qp_store *s, const char *name, bool *again, struct qp_err *err)
+/* Makes the file, or adds to it; durable but for its name. */
+static int
+write_marker(struct qp_store *s, int root, const char *path, struct qp_bytes blobs, bool *again)
 {
-  const struct qp_bytes nothing = { "", 0 };
+  int fd = qp__open(s->os, root, path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+  struct stat st;
+  int sys;
+
+  *again = fd == -EEXIST;
+  if (*again)
+    fd = qp__open(s->os, root, path, O_WRONLY | O_NOFOLLOW, 0);
+  sys = fd < 0 ? fd : s->os->fstat(s->os->self, fd, &st);
+  if (!sys && blobs.len) /* half a line that a crash left is cut off */
+    sys = qp__write_at(s->os, fd, blobs.data, blobs.len, st.st_size - st.st_size % QP_BLOB_ID);
+  if (!sys)
+    sys = qp__fsync(s->os, fd);
+  qp__close(s->os, fd < 0 ? -1 : fd);
+  return sys;
+}
+
+enum qp_rc
+qp__erase_begin(struct qp_store *s, const char *name, struct qp_bytes blobs, bool *again,
+                struct qp_err *err)
+{
   char path[PATH_LEN];
   int root;
   int dir;
@@ -43,9 +65,8 @@ qp__erase_begin(struct qp_store *s, const char *name, bool *again, struct qp_err
     return QP_OK;
   root = s->driver->directory(s->self);
   path_of(name, path);
-  sys = qp__file_create(s->os, root, path, nothing);
-  *again = sys == -EEXIST;
-  if (sys && !*again)
+  sys = write_marker(s, root, path, blobs, again);
+  if (sys)
     return qp__fail_sys(err, sys, "cannot make '%s'", path);
   dir = qp__open(s->os, root, DIR, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
   sys = dir < 0 ? dir : qp__fsync(s->os, dir);
@@ -53,7 +74,26 @@ qp__erase_begin(struct qp_store *s, const char *name, bool *again, struct qp_err
   return sys ? qp__fail_sys(err, sys, "cannot sync '" DIR "'") : QP_OK;
 }
 
-/* Step 3 without the end. The index of sessions is first: it is rewritten through the journal. */
+/* The blobs that a file names go. */
+static enum qp_rc
+clean_blobs(struct qp_store *s, const char *name, struct qp_err *err)
+{
+  char path[PATH_LEN];
+  struct qp__buf ids;
+  enum qp_rc rc;
+  int sys;
+
+  path_of(name, path);
+  qp__buf_init(&ids, BLOBS_MAX);
+  sys = qp__file_read(s->os, s->driver->directory(s->self), path, &ids);
+  rc = sys ? qp__fail_sys(err, sys, "cannot read '%s'", path)
+           : qp__blobs_erase(s, qp__buf_bytes(&ids), err);
+  qp__buf_release(&ids);
+  return rc;
+}
+
+/* Step 3 without blobs and the end. The index of sessions is first: it is rewritten through the
+ * journal. */
 static enum qp_rc
 clean(struct qp_store *s, struct qp_err *err)
 {
@@ -90,7 +130,9 @@ qp__erase_end(struct qp_store *s, const char *name, bool again, enum qp_rc delet
   if (!has_files(s))
     return rc;
   if (!rc) {
-    rc = clean(s, &why);
+    rc = clean_blobs(s, name, &why);
+    if (!rc)
+      rc = clean(s, &why);
     if (rc)
       return qp__fail(err, rc,
                       "it is deleted, but its text could not be erased everywhere, and the next "
@@ -113,18 +155,23 @@ qp__erase_resume(struct qp_store *s)
   if (!has_files(s) || s->readonly ||
       qp__names_read(s->os, s->driver->directory(s->self), DIR, &names))
     return;
-  for (size_t i = 0; i < names.count && !rc; i++) {
+  for (size_t i = 0; i < names.count; i++) {
     char *end = strstr(names.list[i].name, SUFFIX);
 
-    if (!end || end[strlen(SUFFIX)])
+    if (!end || end[strlen(SUFFIX)]) {
+      names.list[i].name[0] = 0;
       continue;
-    if (!any)
-      rc = clean(s, &err);
+    }
     any = true;
     *end = 0;
     if (!rc)
-      forget(s, names.list[i].name);
+      rc = clean_blobs(s, names.list[i].name, &err);
   }
+  if (!rc && any)
+    rc = clean(s, &err);
+  for (size_t i = 0; i < names.count && !rc; i++)
+    if (names.list[i].name[0])
+      forget(s, names.list[i].name);
   qp__names_release(&names);
   if (rc)
     qp__log(&s->log, QP_LOG_WARN, "erase",

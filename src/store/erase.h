@@ -2,9 +2,11 @@
  *
  * A deletion makes something invisible and removes its files. Its text may still be where things of
  * several owners are: in the journal, the catalogue, the index of sessions. Erasing cleans these
- * too, whole, whoever they are of, and returns when that is done and durable:
+ * too, whole, whoever they are of, and returns when that is done and durable. Blobs that only what
+ * was deleted referred to go as well (blob_erase.c):
  *
- *   1. journal/{name}.erase, an empty file, says that this is to be done. It is durable before
+ *   1. journal/{name}.erase says that this is to be done; it names the blobs that what is deleted
+ *      refers to, a line each. It is durable before
  *   2. the deletion is committed.
  *   3. The places are cleaned; then the file goes.
  *
@@ -17,8 +19,9 @@
 
 #define QP__ERASE_NAME 48 /* of the file, without ".erase" */
 
-/* Step 1. *again: the file was there, from an attempt that was not completed. */
-enum qp_rc qp__erase_begin(struct qp_store *s, const char *name, bool *again, struct qp_err *err);
+/* Step 1. *again: the file was there, from an attempt that was not completed; `blobs` are added. */
+enum qp_rc qp__erase_begin(struct qp_store *s, const char *name, struct qp_bytes blobs, bool *again,
+                           struct qp_err *err);
 /* After step 2 has ended with `deleted`: step 3, or the answer to the caller. That there was
  * nothing to delete is fine when the attempt before has deleted it. */
 enum qp_rc qp__erase_end(struct qp_store *s, const char *name, bool again, enum qp_rc deleted,

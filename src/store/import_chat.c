@@ -462,9 +462,9 @@ measure(struct qp_store *s, const struct qp__ls_chat *chat, uint64_t *bytes, str
   return rc;
 }
 
-enum qp_rc
-qp__import_chat(struct qp_store *s, struct qp__ls_chat *chat, unsigned flags,
-                struct qp_import_report *report)
+static enum qp_rc
+import_chat(struct qp_store *s, struct qp__ls_chat *chat, unsigned flags,
+            struct qp_import_report *report)
 {
   bool dry = flags & QP_IMPORT_DRY_RUN;
   struct qp_context *c = NULL;
@@ -485,5 +485,17 @@ qp__import_chat(struct qp_store *s, struct qp__ls_chat *chat, unsigned flags,
     rc = refer_to_prompt(s, chat, dry, report, err);
   if (!rc && !dry)
     rc = build_context(s, chat, report, err);
+  return rc;
+}
+
+enum qp_rc
+qp__import_chat(struct qp_store *s, struct qp__ls_chat *chat, unsigned flags,
+                struct qp_import_report *report)
+{
+  enum qp_rc rc;
+
+  (void)pthread_rwlock_rdlock(&s->import_lock); /* its blobs stay until messages refer to them */
+  rc = import_chat(s, chat, flags, report);
+  (void)pthread_rwlock_unlock(&s->import_lock);
   return rc;
 }

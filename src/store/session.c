@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/seal.h"
+#include "store/blob.h"
 #include "store/erase.h"
 #include "store/session_int.h"
 
@@ -335,13 +336,20 @@ qp_session_set_chunk_size(struct qp_store *store, const char *id, uint32_t chunk
 
 /* ---- deleting ---- */
 
+/* Files that were moved to tmp/. */
+struct moved {
+  char (*names)[64];
+  const char **list;
+  size_t count;
+};
+
 /* The changes that remove a session's files, the newest first, so that whoever sees an older one
  * missing finds the newest missing too; and room for the line of the index behind them. */
 static enum qp_rc
 plan_drops(const struct qp__chunklog *log, const struct qp__chunk_list *list, char **paths,
            struct qp__change **changes, struct qp_err *err)
 {
-  *paths = qp__alloc((list->count + 1) * QP__CHUNK_PATH);
+  *paths = qp__alloc0(list->count + 1, QP__CHUNK_PATH);
   *changes = qp__alloc0(list->count + 1, sizeof(**changes));
   if (!*paths || !*changes)
     return qp__fail_nomem(err, "deleting a session");
@@ -355,10 +363,31 @@ plan_drops(const struct qp__chunklog *log, const struct qp__chunk_list *list, ch
   return QP_OK;
 }
 
-/* With write_lock held and nothing under way: stages the deletion of a session that is there. */
+/* To be erased, they are not removed by the commit but moved away; names get their places. */
+static enum qp_rc
+plan_moves(struct qp_store *s, struct qp__change *changes, size_t n, struct moved *moved,
+           struct qp_err *err)
+{
+  moved->names = qp__alloc0(n + 1, sizeof(*moved->names));
+  moved->list = qp__alloc0(n + 1, sizeof(*moved->list));
+  if (!moved->names || !moved->list)
+    return qp__fail_nomem(err, "deleting a session");
+  for (size_t i = 0; i < n; i++) {
+    s->driver->temp_name(s->self, moved->names[i]);
+    moved->list[i] = moved->names[i];
+    changes[i].kind = QP__CHANGE_FILE_RENAME;
+    changes[i].to = moved->names[i];
+  }
+  moved->count = n;
+  return QP_OK;
+}
+
+/* With write_lock held and nothing under way: stages the deletion of a session that is there. With
+ * `moved` its files are moved away. */
 static enum qp_rc
 stage_deletion(struct qp_store *s, struct qp__open_session *o, struct qp__session_commit *c,
-               char **paths, struct qp__buf *text, void **ticket, struct qp_err *err)
+               char **paths, struct moved *moved, struct qp__buf *text, void **ticket,
+               struct qp_err *err)
 {
   struct qp__sessions *ss = s->sessions;
   struct qp__chunk_list list = { NULL, 0, 0 };
@@ -371,6 +400,8 @@ stage_deletion(struct qp_store *s, struct qp__open_session *o, struct qp__sessio
   rc = qp__chunk_list(&log, &list, err);
   if (!rc)
     rc = plan_drops(&log, &list, paths, &c->more, err);
+  if (!rc && moved)
+    rc = plan_moves(s, c->more, list.count, moved, err);
   if (!rc)
     rc = qp__session_encode_deletion(o->line->id, ss->index.end ? ss->index.last : 0, text, &c->sum,
                                      err);
@@ -394,8 +425,8 @@ stage_deletion(struct qp_store *s, struct qp__open_session *o, struct qp__sessio
   return rc;
 }
 
-enum qp_rc
-qp_session_delete(struct qp_store *store, const char *id, struct qp_err *err)
+static enum qp_rc
+delete_session(struct qp_store *store, const char *id, struct moved *moved, struct qp_err *err)
 {
   struct qp__sessions *ss = store->sessions;
   struct qp__session_commit c = { 0 };
@@ -414,7 +445,7 @@ qp_session_delete(struct qp_store *store, const char *id, struct qp_err *err)
   rc = qp__open_session(store, id, &o, err);
   if (!rc) {
     qp__sessions_settle_all(ss); /* its files are all there then */
-    rc = stage_deletion(store, o, &c, &paths, &text, &ticket, err);
+    rc = stage_deletion(store, o, &c, &paths, moved, &text, &ticket, err);
   }
   if (rc)
     (void)pthread_mutex_unlock(&ss->write_lock);
@@ -428,10 +459,31 @@ qp_session_delete(struct qp_store *store, const char *id, struct qp_err *err)
 }
 
 enum qp_rc
+qp_session_delete(struct qp_store *store, const char *id, struct qp_err *err)
+{
+  return delete_session(store, id, NULL, err);
+}
+
+/* Deletes it, and overwrites its files. */
+static enum qp_rc
+wipe_session(struct qp_store *s, const char *id, struct qp_err *err)
+{
+  struct moved moved = { .count = 0 };
+  enum qp_rc rc = delete_session(s, id, s->driver->file_wipe ? &moved : NULL, err);
+
+  if (!rc && moved.count)
+    rc = s->driver->file_wipe(s->self, moved.list, moved.count, err);
+  qp__free(moved.names);
+  qp__free(moved.list);
+  return rc;
+}
+
+enum qp_rc
 qp_session_erase(struct qp_store *store, const char *id, struct qp_err *err)
 {
   char name[QP__ERASE_NAME] = "session-";
   uint8_t key[16];
+  struct qp__buf blobs;
   bool again = false;
   enum qp_rc rc = qp__check_writable(store, err);
 
@@ -442,6 +494,10 @@ qp_session_erase(struct qp_store *store, const char *id, struct qp_err *err)
   qp__session_key(id, key);
   for (size_t i = 0; i < sizeof(key); i++)
     (void)snprintf(name + strlen("session-") + 2 * i, 3, "%02x", key[i]);
-  rc = qp__erase_begin(store, name, &again, err);
-  return rc ? rc : qp__erase_end(store, name, again, qp_session_delete(store, id, err), err);
+  qp__buf_init(&blobs, (size_t)1 << 28);
+  rc = store->driver->scrub ? qp__blobs_of_session(store, id, &blobs, err) : QP_OK;
+  if (!rc)
+    rc = qp__erase_begin(store, name, qp__buf_bytes(&blobs), &again, err);
+  qp__buf_release(&blobs);
+  return rc ? rc : qp__erase_end(store, name, again, wipe_session(store, id, err), err);
 }

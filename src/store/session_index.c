@@ -371,6 +371,29 @@ compact(struct qp_store *s, struct qp_err *err)
   return rc;
 }
 
+/* Compacts, and overwrites the file as it was: a second name keeps it until then. Where a file can
+ * have only one name it is just removed. */
+static enum qp_rc
+compact_and_wipe(struct qp_store *s, struct qp_err *err)
+{
+  int root = s->driver->file_wipe ? s->driver->directory(s->self) : -1;
+  char temp[64] = "";
+  const char *paths[1] = { temp };
+  bool linked = false;
+  enum qp_rc rc;
+
+  if (root >= 0) {
+    s->driver->temp_name(s->self, temp);
+    linked = !s->os->linkat(s->os->self, root, QP__SESSION_INDEX, root, temp);
+  }
+  rc = compact(s, err);
+  if (linked && rc)
+    (void)s->os->unlinkat(s->os->self, root, temp, 0); /* else the next open does */
+  else if (linked)
+    rc = s->driver->file_wipe(s->self, paths, 1, err);
+  return rc;
+}
+
 enum qp_rc
 qp__session_index_erase(struct qp_store *s, struct qp_err *err)
 {
@@ -381,7 +404,7 @@ qp__session_index_erase(struct qp_store *s, struct qp_err *err)
   rc = qp__sessions_load_locked(s, err);
   qp__sessions_settle_all(ss);
   if (!rc && (ss->index.end || ss->index.torn))
-    rc = compact(s, err);
+    rc = compact_and_wipe(s, err);
   (void)pthread_mutex_unlock(&ss->write_lock);
   return rc;
 }

@@ -190,6 +190,8 @@ init_store(struct qp_store *s, const struct qp_store_options *o, struct qp_err *
   qp__usage_init(&s->usage);
   (void)pthread_mutex_init(&s->lock, NULL);
   (void)pthread_mutex_init(&s->prompt_lock, NULL);
+  (void)pthread_mutex_init(&s->blob_lock, NULL);
+  (void)pthread_rwlock_init(&s->import_lock, NULL);
   (void)pthread_cond_init(&s->ready, NULL);
   return QP_OK;
 }
@@ -211,6 +213,8 @@ release_store(struct qp_store *s)
   qp__pool_release(&s->pool);
   qp__uuid_gen_release(&s->ids);
   (void)pthread_cond_destroy(&s->ready);
+  (void)pthread_rwlock_destroy(&s->import_lock);
+  (void)pthread_mutex_destroy(&s->blob_lock);
   (void)pthread_mutex_destroy(&s->prompt_lock);
   (void)pthread_mutex_destroy(&s->lock);
   qp__free(s);

@@ -11,9 +11,12 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/buf.h"
 #include "os/file.h"
@@ -31,11 +34,15 @@ enum kind { ERASE_CONTEXT, ERASE_SESSION, KINDS };
 struct rig {
   enum kind kind;
   char where[64]; /* what is made to fail now */
+  char url[300];
   struct qp__os_sim *sim;
   struct qp__os_fault *fault;
+  const struct qp__os *os; /* or NULL: that of `fault` */
   struct qp_store *store;
   struct qp_uuid gone;
   struct qp_uuid kept;
+  char own[QP_BLOB_ID];    /* a picture that only what is erased shows */
+  char shared[QP_BLOB_ID]; /* one that others show too */
 };
 
 static void
@@ -53,8 +60,10 @@ rig_open(struct rig *x)
                                       .journal_bytes = (size_t)64 << 10 };
   struct qp_err err = { QP_OK, "" };
 
-  must(x, qp__store_open_os(URL, &options, qp__os_fault_os(x->fault), &x->store, &err), "opening",
-       &err);
+  must(x,
+       qp__store_open_os(x->url, &options, x->os ? x->os : qp__os_fault_os(x->fault), &x->store,
+                         &err),
+       "opening", &err);
 }
 
 static void
@@ -103,14 +112,58 @@ make_session(struct rig *x, const char *id, const char *text)
 }
 
 static void
-rig_make(struct rig *x, enum kind kind, uint64_t seed)
+put_picture(struct rig *x, const char *bytes, char id[QP_BLOB_ID])
 {
-  memset(x, 0, sizeof(*x));
+  struct qp_err err = { QP_OK, "" };
+
+  must(x, qp_blob_put(x->store, (struct qp_bytes){ bytes, strlen(bytes) }, id, &err), "a picture",
+       &err);
+}
+
+/* A message that shows a picture. */
+static void
+show_picture(struct rig *x, const struct qp_uuid *id, const char *session, const char *picture)
+{
+  struct qp_message *m = NULL;
+  struct qp_context *c = NULL;
+  struct qp_err err = { QP_OK, "" };
+  char text[200];
+
+  (void)snprintf(text, sizeof(text),
+                 "{\"role\":\"user\",\"content\":[{\"type\":\"image\",\"url\":\"%s%s\"}]}",
+                 QP_BLOB_URL, picture);
+  if (session) {
+    (void)snprintf(text, sizeof(text), "{\"role\":\"user\",\"content\":\"%s%s\"}", QP_BLOB_URL,
+                   picture);
+    must(x, qp_session_append(x->store, session, (struct qp_bytes){ text, strlen(text) }, &err),
+         "appending", &err);
+    return;
+  }
+  must(x, qp_context_open(x->store, id, QP_LOAD_NONE, &c, &err), "opening", &err);
+  must(x, qp_message_parse((struct qp_bytes){ text, strlen(text) }, &m, &err), "a message", &err);
+  must(x, qp_message_save(c, NULL, m, NULL, &err), "saving", &err);
+  qp_message_free(m);
+  qp_context_close(c);
+}
+
+static bool
+has_picture(struct rig *x, const char *id)
+{
+  struct qp_err err = { QP_OK, "" };
+  char *bytes = NULL;
+  size_t len;
+  enum qp_rc rc = qp_blob_get(x->store, id, &bytes, &len, &err);
+
+  if (rc && rc != QP_NOTFOUND)
+    must(x, rc, "a picture", &err);
+  qp_free(bytes);
+  return !rc;
+}
+
+static void
+rig_fill(struct rig *x, enum kind kind, uint64_t seed)
+{
   x->kind = kind;
-  x->sim = qp__os_sim_new(seed + 1);
-  assert_non_null(x->sim);
-  x->fault = qp__os_fault_new(qp__os_sim_os(x->sim));
-  assert_non_null(x->fault);
   rig_open(x);
   x->kept = make_context(x, "kept");
   make_session(x, "kept", "kept");
@@ -118,6 +171,26 @@ rig_make(struct rig *x, enum kind kind, uint64_t seed)
     x->gone = make_context(x, WORD);
   else
     make_session(x, "s-" WORD, WORD);
+  put_picture(x, "a picture of " WORD, x->own);
+  put_picture(x, "a picture for all", x->shared);
+  show_picture(x, &x->gone, kind == ERASE_SESSION ? "s-" WORD : NULL, x->own);
+  show_picture(x, &x->gone, kind == ERASE_SESSION ? "s-" WORD : NULL, x->shared);
+  if (seed % 2)
+    show_picture(x, &x->kept, NULL, x->shared);
+  else
+    show_picture(x, NULL, "kept", x->shared);
+}
+
+static void
+rig_make(struct rig *x, enum kind kind, uint64_t seed)
+{
+  memset(x, 0, sizeof(*x));
+  (void)snprintf(x->url, sizeof(x->url), "%s", URL);
+  x->sim = qp__os_sim_new(seed + 1);
+  assert_non_null(x->sim);
+  x->fault = qp__os_fault_new(qp__os_sim_os(x->sim));
+  assert_non_null(x->fault);
+  rig_fill(x, kind, seed);
 }
 
 static void
@@ -213,16 +286,20 @@ expect_all_or_nothing(struct rig *x, bool acknowledged)
   struct qp_err err = { QP_OK, "" };
   uint64_t left = messages_of(x, x->kind, &x->gone, "s-" WORD);
 
-  assert_int_equal(messages_of(x, ERASE_CONTEXT, &x->kept, NULL), MESSAGES);
-  assert_int_equal(messages_of(x, ERASE_SESSION, NULL, "kept"), MESSAGES);
+  assert_int_equal(messages_of(x, ERASE_CONTEXT, &x->kept, NULL) +
+                       messages_of(x, ERASE_SESSION, NULL, "kept"),
+                   2 * MESSAGES + 1);
+  assert_true(has_picture(x, x->shared));
   if (left && acknowledged)
     fail_msg("%s: it was acknowledged and is still there", x->where);
   if (left) {
-    assert_int_equal(left, MESSAGES);
+    assert_int_equal(left, MESSAGES + 2);
+    assert_true(has_picture(x, x->own));
     must(x, erase(x, &err), "erasing after all", &err);
   }
   expect_erased(x);
-  assert_int_equal(messages_of(x, ERASE_CONTEXT, &x->kept, NULL), MESSAGES);
+  assert_false(has_picture(x, x->own));
+  assert_true(has_picture(x, x->shared));
 }
 
 /* ---- the power ---- */
@@ -322,12 +399,145 @@ test_a_failing_call_leaves_all_or_nothing(void **state)
     }
 }
 
+/* ---- what a disk still has of a file that was removed ---- */
+
+struct seen {
+  int fds[64];
+  size_t count;
+};
+
+static struct seen seen;
+
+static bool
+has_word(int fd)
+{
+  static char bytes[1 << 20];
+  ssize_t n = pread(fd, bytes, sizeof(bytes), 0);
+
+  assert_true(n >= 0);
+  return memmem(bytes, (size_t)n, WORD, strlen(WORD)) != NULL;
+}
+
+/* Keeps every file open whose bytes have the word. */
+static int
+keep_open(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+  int fd;
+
+  (void)st;
+  (void)ftw;
+  if (type != FTW_F ||
+      !(strstr(path, "/contexts/") || strstr(path, "/sessions/") || strstr(path, "/blobs/")))
+    return 0;
+  fd = open(path, O_RDONLY);
+  assert_true(fd >= 0 && seen.count < 64);
+  if (has_word(fd))
+    seen.fds[seen.count++] = fd;
+  else
+    (void)close(fd);
+  return 0;
+}
+
+static int
+remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+  (void)st;
+  (void)type;
+  (void)ftw;
+  return remove(path);
+}
+
+/* On a real disk: who opened the files before reads zeros afterwards. They were overwritten, not
+ * only removed. */
+static void
+test_the_files_are_overwritten(void **state)
+{
+  const char *tmp = getenv("TMPDIR");
+
+  (void)state;
+  for (int kind = 0; kind < KINDS; kind++) {
+    struct qp_err err = { QP_OK, "" };
+    char dir[256];
+    struct rig x;
+
+    memset(&x, 0, sizeof(x));
+    (void)snprintf(dir, sizeof(dir), "%s/erase-XXXXXX", tmp ? tmp : "/tmp");
+    assert_non_null(mkdtemp(dir));
+    (void)snprintf(x.url, sizeof(x.url), "file:%s/data", dir);
+    x.fault = qp__os_fault_new(&qp__os_posix);
+    assert_non_null(x.fault);
+    rig_fill(&x, (enum kind)kind, 1);
+    seen.count = 0;
+    assert_int_equal(nftw(dir, keep_open, 16, FTW_PHYS), 0);
+    assert_true(seen.count >= 3);
+    must(&x, erase(&x, &err), "erasing", &err);
+    for (size_t i = 0; i < seen.count; i++) {
+      assert_false(has_word(seen.fds[i]));
+      (void)close(seen.fds[i]);
+    }
+    rig_close(&x);
+    qp__os_fault_free(x.fault);
+    assert_int_equal(nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS), 0);
+  }
+}
+
+/* ---- a picture that is wanted again while it is erased ---- */
+
+static struct {
+  struct qp__os os;
+  const struct qp__os *inner;
+  struct rig *rig; /* NULL: nothing happens */
+  bool say;        /* a message shows it; else it is stored again */
+} meanwhile;
+
+/* Contexts are listed to look who refers to a picture; the second time it is moved away. */
+static int
+list_and_more(void *self, int dirfd, const char *path, qp__os_name *fn, void *arg)
+{
+  struct rig *x = meanwhile.rig;
+
+  if (x && strcmp(path, "contexts") == 0 && !has_picture(x, x->own)) {
+    meanwhile.rig = NULL;
+    if (meanwhile.say)
+      show_picture(x, &x->kept, NULL, x->own);
+    else
+      put_picture(x, "a picture of " WORD, x->own);
+  }
+  return meanwhile.inner->listdir(self, dirfd, path, fn, arg);
+}
+
+static void
+test_a_picture_that_is_wanted_again_stays(void **state)
+{
+  (void)state;
+  for (int i = 0; i < 2 * KINDS; i++) {
+    struct qp_err err = { QP_OK, "" };
+    struct rig x;
+
+    rig_make(&x, (enum kind)(i / 2), 1);
+    rig_close(&x);
+    meanwhile.inner = qp__os_fault_os(x.fault);
+    meanwhile.os = *meanwhile.inner;
+    meanwhile.os.listdir = list_and_more;
+    x.os = &meanwhile.os;
+    rig_open(&x);
+    meanwhile.say = i % 2;
+    meanwhile.rig = &x;
+    must(&x, erase(&x, &err), "erasing", &err);
+    assert_null(meanwhile.rig); /* it has happened */
+    assert_true(has_picture(&x, x.own));
+    rig_remove(&x);
+  }
+}
+
 int
 main(void)
 {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_a_power_cut_at_any_moment_leaves_all_or_nothing),
     cmocka_unit_test(test_a_failing_call_leaves_all_or_nothing),
+    cmocka_unit_test(test_the_files_are_overwritten),
+    cmocka_unit_test(test_a_picture_that_is_wanted_again_stays),
   };
 
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -815,6 +815,7 @@ const struct qp__driver qp__driver_files = {
   .file_list = qp__plain_list,
   .file_held = qp__files_path_held,
   .file_releases = qp__files_releases,
+  .file_wipe = qp__files_wipe,
   .repack = repack,
   .purge = purge,
   .pack_bytes = qp__files_pack_bytes,

@@ -290,6 +290,7 @@ enum qp_rc qp__files_mirror(void *self, struct qp__mirror *job, struct qp_err *e
 
 /* remove.c: driver slots. */
 enum qp_rc qp__files_delete(void *self, const struct qp_uuid *id, bool erase, struct qp_err *err);
+enum qp_rc qp__files_wipe(void *self, const char *const *paths, size_t n, struct qp_err *err);
 enum qp_rc qp__files_revert(void *self, const struct qp_uuid *id, const char *from,
                             struct qp_err *err);
 

@@ -84,24 +84,37 @@ wipe_tree(const struct qp__os *os, int dir, const char *path, const char *zeros,
   qp__names_release(&names);
 }
 
+enum qp_rc
+qp__files_wipe(void *self, const char *const *paths, size_t n, struct qp_err *err)
+{
+  struct qp__files *f = self;
+  char *zeros = qp__alloc0(1, WIPE_CHUNK);
+  int sys = 0;
+
+  for (size_t i = 0; i < n && zeros; i++)
+    wipe_tree(f->os, f->root, paths[i], zeros, 0);
+  qp__free(zeros);
+  (void)qp__syncfs(f->os, f->root); /* what is written to a file that is removed never arrives */
+  for (size_t i = 0; i < n && !sys; i++) {
+    sys = qp__tree_remove(f->os, f->root, paths[i]);
+    if (sys)
+      return qp__fail_sys(err, sys, "cannot remove '%s'", paths[i]);
+  }
+  return QP_OK;
+}
+
 /* Removes what went, overwritten before. */
 static enum qp_rc
 erase_removed(struct removal *r, struct qp_err *err)
 {
-  struct qp__files *f = r->files;
-  char *zeros = qp__alloc0(1, WIPE_CHUNK);
-  int sys = 0;
+  char paths[FORMS][QP__TEMP_NAME_LEN + 8];
+  const char *list[FORMS];
 
-  for (size_t i = 0; i < r->count && zeros; i++)
-    wipe_tree(f->os, f->tmp, r->names[i], zeros, 0);
-  qp__free(zeros);
-  (void)qp__syncfs(f->os, f->root); /* what is written to a file that is removed never arrives */
-  for (size_t i = 0; i < r->count && !sys; i++) {
-    sys = qp__tree_remove(f->os, f->tmp, r->names[i]);
-    if (sys)
-      return qp__fail_sys(err, sys, "cannot remove 'tmp/%s'", r->names[i]);
+  for (size_t i = 0; i < r->count; i++) {
+    (void)snprintf(paths[i], sizeof(paths[i]), "tmp/%s", r->names[i]);
+    list[i] = paths[i];
   }
-  return QP_OK;
+  return qp__files_wipe(r->files, list, r->count, err);
 }
 
 /* Whether another context has an id that begins as this one. */
