@@ -62,7 +62,7 @@ test('always: a rule is stored, holds at once and for its owner alone, and deny 
   const space = makeWorkspace(t);
   const model = await Model.start(t);
   const data = path.join(space.dir, 'data');
-  const [alice, bob, admin] = [['--owner', 'alice'], ['--owner', 'bob'], []].map((args) => ({ authorization: `Bearer ${ok(data, ['key', 'create', ...args]).match(/qk_\w+/)[0]}` }));
+  const [alice, bob, admin] = [['--owner', 'alice'], ['--owner', 'bob'], []].map((args) => ({ authorization: `Bearer ${ok(data, ['key', 'create', ...args]).trim()}` }));
   let server = await serveTurns(t, { data, work: space.work, env: model.env, rules: ['deny run_command command="*secret*"'] });
   const chatOf = (headers) => Chat.create(server, {}, { headers });
   const rules = async (headers) => (await server.expect(200, 'GET', '/v1/tools/rules', undefined, headers)).rules;
