@@ -147,12 +147,14 @@ is_held(const struct qp_context *c)
 }
 
 /* Whether a commit failed because of one of its places alone: a context, or a prompt that it
- * deletes. What it did in the others is carried out and not published: they are behind. */
+ * deletes. What it did in the others is carried out and not published: they are behind.
+ * If the store is not stopped, nothing else can have failed, unless it was stopped and has
+ * recovered since the commit was staged: then all contexts are up to date. */
 static bool
 was_set_aside(const struct qp_store *s, const struct qp__commit *commit)
 {
   if (s->driver->is_stopped && !s->driver->is_stopped(s->self))
-    return true;
+    return atomic_load(&s->recoveries) == commit->recoveries;
   for (const struct qp__effect *e = commit->effects; e; e = e->next)
     if (is_held(e->context))
       return true;
@@ -302,6 +304,7 @@ qp__commit_stage(struct qp_store *s, struct qp__commit *commit, struct qp_err *e
     commit->visible = first->tree.count + (uint32_t)commit->added_count;
     commit->bytes = bytes;
   }
+  commit->recoveries = atomic_load(&s->recoveries);
   if (!rc)
     rc = s->driver->stage(s->self, commit->changes, commit->count, publish, commit, &commit->ticket,
                           err);

@@ -117,6 +117,7 @@ struct qp_store {
   uint64_t open_count;
   unsigned busy_count;             /* contexts that are BUSY */
   bool recovering;                 /* nothing becomes BUSY */
+  atomic_ullong recoveries;        /* completed ones; grows with all write locks held */
   struct qp__migrating *migrating; /* contexts that are being migrated now */
 };
 
@@ -209,6 +210,7 @@ struct qp__commit {
   void *ticket;          /* the driver's */
   struct qp__fold *fold; /* what the commit makes due, or NULL */
   bool queued;
+  unsigned long long recoveries; /* of the store when it was staged */
   /* Who settles it later, in the order of the commits of the context; or NULL. */
   struct qp__pending *pending;
 };

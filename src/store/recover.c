@@ -278,6 +278,7 @@ mend(struct qp_store *s, const struct qp__gathered *open, struct qp_err *err)
   if (!rc)
     rc = qp__sessions_renew(s, err);
   if (!rc) {
+    atomic_fetch_add(&s->recoveries, 1);
     s->driver->resume(s->self);
     qp__catalogue_mark_all(s->catalogue);
     qp__usage_forget(&s->usage);
