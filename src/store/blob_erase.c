@@ -4,7 +4,8 @@
  * would have to be kept with every message. So whoever erases reads everything else, without a
  * lock: when nothing names the blob, it is moved away, everything is read once more, because a
  * message may have come meanwhile, and only then it is overwritten. One that is stored again
- * meanwhile stays. */
+ * meanwhile stays. It is moved to blobs/{hash}.{random}, which a start does not delete as it does
+ * tmp/: after a crash the erasure, which begins again, finds it there. */
 #include <stdio.h>
 #include <string.h>
 
@@ -20,8 +21,8 @@
 struct victim {
   char id[QP_BLOB_ID];
   char path[QP_BLOB_ID + 8];
-  char temp[64];     /* where it is; "": in its place */
-  atomic_bool stays; /* something refers to it, or it was stored again */
+  char temp[QP_BLOB_ID + 72]; /* where it is; "": in its place */
+  atomic_bool stays;          /* something refers to it, or it was stored again */
 };
 
 struct qp__doomed {
@@ -251,16 +252,32 @@ move_away(struct qp_store *s, struct qp__doomed *d, struct qp_err *err)
 
   for (size_t i = 0; i < d->count && !rc; i++) {
     struct victim *v = &d->v[i];
+    char random[64];
     uint64_t size;
 
-    if (v->stays || s->driver->file_size(s->self, v->path, &size, NULL) == QP_NOTFOUND)
+    if (v->stays || v->temp[0] ||
+        s->driver->file_size(s->self, v->path, &size, NULL) == QP_NOTFOUND)
       continue;
-    s->driver->temp_name(s->self, v->temp);
+    s->driver->temp_name(s->self, random); /* "tmp/…" */
+    (void)snprintf(v->temp, sizeof(v->temp), "%s.%s", v->path, random + 4);
     rc = move(s, v->path, v->temp, err);
     if (rc)
       v->temp[0] = 0;
   }
   return rc;
+}
+
+/* A blob that an erasure moved away before a crash. */
+static enum qp_rc
+find_moved(void *arg, const char *name, bool regular)
+{
+  struct qp__doomed *d = arg;
+
+  (void)regular;
+  for (size_t i = 0; i < d->count; i++)
+    if (strncmp(name, d->v[i].id, QP_BLOB_ID - 1) == 0 && name[QP_BLOB_ID - 1] == '.')
+      (void)snprintf(d->v[i].temp, sizeof(d->v[i].temp), "blobs/%.120s", name);
+  return QP_OK;
 }
 
 /* Brings back those that something names now; with `all`, everything. */
@@ -300,8 +317,10 @@ overwrite(struct qp_store *s, const struct qp__doomed *d, struct qp_err *err)
 static enum qp_rc
 erase(struct qp_store *s, struct qp__doomed *d, struct qp_err *err)
 {
-  enum qp_rc rc = read_all(s, d, err);
+  enum qp_rc rc = s->driver->file_list(s->self, "blobs", find_moved, d, err);
 
+  if (!rc)
+    rc = read_all(s, d, err);
   if (!rc)
     rc = move_away(s, d, err);
   if (!rc)

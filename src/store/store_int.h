@@ -312,7 +312,7 @@ struct qp__driver {
    * caller's own (the catalogue), durably. */
   enum qp_rc (*scrub)(void *self, struct qp_err *err);
 
-  /* Optional, with scrub: overwrites files in tmp/ and removes them. */
+  /* Optional, with scrub: overwrites files that nothing uses and removes them. */
   enum qp_rc (*file_wipe)(void *self, const char *const *paths, size_t n, struct qp_err *err);
 
   /* Optional: a copy of all files as of one commit (mirror.h). */

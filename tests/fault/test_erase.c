@@ -488,6 +488,8 @@ static struct {
   const struct qp__os *inner;
   struct rig *rig; /* NULL: nothing happens */
   bool say;        /* a message shows it; else it is stored again */
+  bool cut;        /* then the power is cut after so many changes */
+  uint64_t changes;
 } meanwhile;
 
 /* Contexts are listed to look who refers to a picture; the second time it is moved away. */
@@ -502,6 +504,8 @@ list_and_more(void *self, int dirfd, const char *path, qp__os_name *fn, void *ar
       show_picture(x, &x->kept, NULL, x->own);
     else
       put_picture(x, "a picture of " WORD, x->own);
+    if (meanwhile.cut)
+      qp__os_sim_cut_after(x->sim, meanwhile.changes);
   }
   return meanwhile.inner->listdir(self, dirfd, path, fn, arg);
 }
@@ -530,6 +534,53 @@ test_a_picture_that_is_wanted_again_stays(void **state)
   }
 }
 
+/* The same, and the power is cut at any moment: what shows the picture is acknowledged. */
+static bool
+want_and_cut(uint64_t n)
+{
+  struct qp_err err = { QP_OK, "" };
+  struct rig x;
+  bool happened;
+  bool cut;
+
+  rig_make(&x, (enum kind)0, 1);
+  rig_close(&x);
+  meanwhile.inner = qp__os_fault_os(x.fault);
+  meanwhile.os = *meanwhile.inner;
+  meanwhile.os.listdir = list_and_more;
+  x.os = &meanwhile.os;
+  rig_open(&x);
+  meanwhile.say = true;
+  meanwhile.cut = true;
+  meanwhile.changes = n;
+  meanwhile.rig = &x;
+  (void)erase(&x, &err);
+  happened = meanwhile.rig == NULL;
+  meanwhile.rig = NULL;
+  meanwhile.cut = false;
+  cut = qp__os_sim_is_off(x.sim);
+  qp__os_sim_cut_after(x.sim, 0);
+  rig_close(&x);
+  assert_int_equal(qp__os_sim_power_cut(x.sim), 0);
+  x.os = meanwhile.inner;
+  rig_open(&x);
+  assert_true(happened);
+  assert_true(has_picture(&x, x.own));
+  rig_remove(&x);
+  return cut;
+}
+
+static void
+test_a_picture_that_is_wanted_again_survives_a_power_cut(void **state)
+{
+  uint64_t n = 0;
+
+  (void)state;
+  while (want_and_cut(n))
+    n++;
+  assert_true(n > 3);
+}
+
 int
 main(void)
 {
@@ -538,6 +589,7 @@ main(void)
     cmocka_unit_test(test_a_failing_call_leaves_all_or_nothing),
     cmocka_unit_test(test_the_files_are_overwritten),
     cmocka_unit_test(test_a_picture_that_is_wanted_again_stays),
+    cmocka_unit_test(test_a_picture_that_is_wanted_again_survives_a_power_cut),
   };
 
   return cmocka_run_group_tests(tests, NULL, NULL);
