@@ -32,11 +32,15 @@ function sections(rows) {
   return [...found];
 }
 
-const size = (n) => (n % (1 << 20) === 0 ? `${n >> 20}M` : n % 1024 === 0 ? `${n >> 10}K` : `${n}`);
+function size(n) {
+  const units = [[2 ** 40, 'T'], [2 ** 30, 'G'], [2 ** 20, 'M'], [2 ** 10, 'K']];
+  const [unit, letter] = units.find(([bytes]) => n > 0 && n % bytes === 0) ?? [1, ''];
+  return `${n / unit}${letter}`;
+}
 
 function allowed(row) {
   if (row.type === 'number') return `${row.min} to ${row.max >= 1e12 ? '10¹²' : row.max}`;
-  if (row.type === 'bytes') return `${size(row.min)} to ${size(row.max)}`;
+  if (row.type === 'bytes') return row.max < 2 ** 50 ? `${size(row.min)} to ${size(row.max)}` : `${size(row.min)} or more`;
   if (row.type === 'choice' || row.type === 'switch') return row.value_name.replaceAll('|', ', ');
   if (row.type === 'money') return 'dollars';
   if (row.type === 'lines') return 'a list, one a line';

@@ -322,7 +322,7 @@ read_member(struct reader *r, json_t *object)
   if (!value || json_object_set_new_nocheck(object, r->stack.data + mark, value))
     return false;
   if (json_object_size(object) == before) {
-    r->problem = "a key is there twice";
+    r->problem = "duplicate key";
     return false;
   }
   pop(r, mark);
@@ -399,7 +399,7 @@ read_value(struct reader *r)
 {
   skip_space(r);
   if (r->at == r->end)
-    return refuse(r, "it ends too early");
+    return refuse(r, "unexpected end of input");
   if (take(r, '{'))
     return read_container(r, true);
   if (take(r, '['))
@@ -416,7 +416,7 @@ read_value(struct reader *r)
     return json_false();
   if (take_word(r, "null"))
     return json_null();
-  return refuse(r, "a value was expected");
+  return refuse(r, "expected a value");
 }
 
 /* Says where the reader stopped and why. */
@@ -462,7 +462,7 @@ parse(const char *what, struct qp_bytes text, size_t limit, json_t **out, struct
     skip_space(&r);
     if (r.at < r.end) {
       json_decref(value);
-      value = refuse(&r, "something stands behind the value");
+      value = refuse(&r, "unexpected text after the value");
     }
   }
   if (value)

@@ -127,7 +127,7 @@ end_line(struct qp__sse *sse, const char *tail, size_t n, qp__sse_fn *fn, void *
   enum qp_rc rc;
 
   if (n > sse->limit)
-    return qp__fail(err, QP_TOOBIG, "a line of the stream is over its limit");
+    return qp__fail(err, QP_TOOBIG, "a line of the stream exceeds its limit");
   if (!sse->line.len)
     return take_line(sse, tail, n, fn, arg, err);
   (void)qp__buf_add(&sse->line, tail, n);

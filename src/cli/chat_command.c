@@ -227,7 +227,7 @@ edit_text(struct chat *chat, const json_t *message, const char **given, struct q
   enum qp_rc rc;
 
   if (!chat->tty || strchr(old, '\n'))
-    return cli_fail(err, QP_INVALID, "/edit needs the new text of the message behind it");
+    return cli_fail(err, QP_INVALID, "/edit needs the new text: /edit TEXT");
   rc = cli_input_line(chat->input, "edit> ", old, false, &typed, given, err);
   if (!rc && typed != CHAT_LINE)
     *given = "";
@@ -326,7 +326,7 @@ static const struct command commands[] = {
   { "fork", "NAME", "go on in a new branch from here", run_fork, TAKES_TEXT, true },
   { "tools", "", "the tools that the model has", run_tools, TAKES_NOTHING, false },
   { "models", "", "the models that can be asked", run_models, TAKES_NOTHING, false },
-  { "model", "NAME", "the model that answers from now on", run_model, TAKES_TEXT, false },
+  { "model", "NAME", "use this model from now on", run_model, TAKES_TEXT, false },
   { "title", "TEXT", "what the conversation is called", run_title, TAKES_TEXT, false },
   { "new", "", "begin another conversation", run_new, TAKES_NOTHING, false },
   { "open", "ID", "go on with another conversation", run_open, TAKES_TEXT, false },
@@ -352,9 +352,9 @@ static enum qp_rc
 check(const struct chat *chat, const struct command *c, const char *rest, struct qp_err *err)
 {
   if (c->takes == TAKES_NOTHING && rest[0])
-    return cli_fail(err, QP_INVALID, "/%s takes nothing behind it", c->name);
+    return cli_fail(err, QP_INVALID, "/%s takes no argument", c->name);
   if (c->takes == TAKES_TEXT && !rest[0])
-    return cli_fail(err, QP_INVALID, "/%s needs %s behind it", c->name, c->words);
+    return cli_fail(err, QP_INVALID, "/%s needs an argument: %s", c->name, c->words);
   if (c->needs_context && qp_uuid_is_none(&chat->id))
     return cli_fail(err, QP_NOTFOUND, "the conversation has not begun; write something first");
   return QP_OK;

@@ -266,8 +266,9 @@ refused(const struct chat_http *http, long status, const struct bytes *body, str
   if (message[0])
     (void)cli_fail(err, rc, "%s", message);
   else
-    (void)cli_fail(err, rc, "%.150s answered %ld, which is no answer of quipu's", http->name,
-                   status);
+    (void)cli_fail(err, rc,
+                   "%.150s returned status %ld without an error of quipu; is it a quipu server?",
+                   http->name, status);
   json_decref(answer);
   return rc;
 }

@@ -187,7 +187,7 @@ interrupt(struct local *l, const struct qp_uuid *id, struct chat_watch *watch, s
   struct qp_action cancel = { .kind = QP_ACTION_CANCEL, .context = *id };
 
   if (watch->cancelled)
-    return cli_fail(err, QP_STOPPED, "ended by Ctrl-C; the turn is interrupted");
+    return cli_fail(err, QP_STOPPED, "stopped by Ctrl-C; the turn is interrupted");
   watch->cancelled = true;
   return qp_engine_act(l->engine, &cancel, NULL, NULL, err);
 }
@@ -227,7 +227,8 @@ local_follow(struct chat_backend *self, const struct qp_uuid *id, struct chat_wa
   (void)self;
   (void)id;
   (void)watch;
-  return cli_fail(err, QP_CONFLICT, "the context is in the middle of a turn that nobody runs");
+  return cli_fail(err, QP_CONFLICT,
+                  "the context is in the middle of a turn, but no engine runs it");
 }
 
 /* ---- contexts ---- */

@@ -264,7 +264,7 @@ on_interrupt(void *arg, struct qp_err *err)
   enum qp_rc rc;
 
   if (turn->watch->cancelled)
-    return cli_fail(err, QP_STOPPED, "ended by Ctrl-C; the server goes on by itself");
+    return cli_fail(err, QP_STOPPED, "stopped by Ctrl-C; the server continues the turn");
   turn->watch->cancelled = true;
   body = json_object();
   rc = body ? cli_http_ask(of(turn->self), "POST", context_path(&turn->id, "/actions/cancel", path),

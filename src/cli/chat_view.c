@@ -287,7 +287,7 @@ static void
 on_gap(struct chat_view *view, const json_t *event)
 {
   (void)event;
-  cli_view_note(view, "something is missing here; /history shows what is stored");
+  cli_view_note(view, "some events were lost; /history shows the stored messages");
 }
 
 void

@@ -20,11 +20,11 @@ enum { OPT_ROLE, OPT_TEXT, OPT_BRANCH, OPT_PARENT, OPT_JSONL, OPT_BATCH, OPT_KEE
 static const struct cli_option options[] = {
   [OPT_ROLE] = { "role", 'r', "R", "user (default), assistant, system or tool", NULL },
   [OPT_TEXT] = { "text", 't', "T", "the text; '-' reads it from standard input", NULL },
-  [OPT_BRANCH] = { "branch", 'b', "B", "branch to append to (default: the active one)", NULL },
-  [OPT_PARENT] = { "parent", 0, "ID", "only if this message is the branch's last one", NULL },
-  [OPT_JSONL] = { "jsonl", 0, "FILE", "one message a line; '-' is standard input", NULL },
-  [OPT_BATCH] = { "batch", 0, "N", "save up to N lines together (default: each by itself)", NULL },
-  [OPT_KEEP_GOING] = { "keep-going", 'k', NULL, "pass over bad lines and report them", NULL },
+  [OPT_BRANCH] = { "branch", 'b', "B", "branch to append to (default: the active branch)", NULL },
+  [OPT_PARENT] = { "parent", 0, "ID", "fail unless this message is the last of the branch", NULL },
+  [OPT_JSONL] = { "jsonl", 0, "FILE", "read one message per line; '-' is standard input", NULL },
+  [OPT_BATCH] = { "batch", 0, "N", "commit up to N lines together (default: 1)", NULL },
+  [OPT_KEEP_GOING] = { "keep-going", 'k', NULL, "skip invalid lines and report them", NULL },
   { 0 },
 };
 
@@ -290,13 +290,13 @@ check_options(const struct cli_args *args, struct qp_err *err)
 
   if (lines == (args->values[OPT_TEXT] != NULL))
     return cli_fail(err, QP_INVALID,
-                    lines ? "--text and --jsonl do not go together"
-                          : "what shall be added? Give --text T or --jsonl FILE");
+                    lines ? "--text and --jsonl cannot be used together"
+                          : "nothing to add: give --text TEXT or --jsonl FILE");
   if (lines && (args->values[OPT_ROLE] || args->values[OPT_PARENT]))
-    return cli_fail(err, QP_INVALID, "--%s does not go with --jsonl: each line says its own",
+    return cli_fail(err, QP_INVALID, "--%s cannot be used with --jsonl: each line has its own",
                     args->values[OPT_ROLE] ? "role" : "parent");
   if (!lines && (args->values[OPT_BATCH] || args->values[OPT_KEEP_GOING]))
-    return cli_fail(err, QP_INVALID, "--%s goes with --jsonl only",
+    return cli_fail(err, QP_INVALID, "--%s needs --jsonl",
                     args->values[OPT_BATCH] ? "batch" : "keep-going");
   return QP_OK;
 }
@@ -332,17 +332,16 @@ run_add(struct cli *cli, const struct cli_args *args, struct qp_err *err)
 const struct cli_command cli_cmd_add = {
   .name = "add",
   .run = run_add,
-  .summary = "append messages; prints the id of each once it is safe on disk",
+  .summary = "append messages; print each id when the message is durable",
   .usage = { "CTX --text T [--role R] [--branch B] [--parent ID]",
              "CTX --jsonl FILE [--branch B] [--batch N] [--keep-going]" },
-  .about = "Appends to a branch. An id that was printed belongs to a message that survives\n"
-           "kill -9 and a power cut.\n"
-           "\n"
-           "Lines of --jsonl are {\"role\":\"user\",\"text\":\"hi\"} or whole messages as 'quipu\n"
-           "show --raw' prints them; empty lines are passed over. The first bad line ends\n"
-           "it, unless --keep-going is given; what was printed before is safe. With\n"
-           "--batch, up to N lines (or 16 MB) become durable together: faster, and ids\n"
-           "come N at a time.",
+  .about = "Appends messages to a branch. When an id is printed, its message survives kill\n"
+           "-9 and a power cut.\n\n"
+           "Each line of --jsonl is {\"role\":\"user\",\"text\":\"hi\"} or a complete message as\n"
+           "'quipu show --raw' prints it; empty lines are skipped. The command stops at the\n"
+           "first invalid line, unless --keep-going is given; messages before it are\n"
+           "stored. With --batch, up to N lines (or 16 MB) are committed together: this is\n"
+           "faster, and ids are printed N at a time.",
   .options = options,
   .words_min = 1,
   .words_max = 1,

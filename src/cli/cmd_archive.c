@@ -41,16 +41,15 @@ const struct cli_command cli_cmd_archive = {
   .run = run_archive,
   .summary = "move old messages into compressed files",
   .usage = { "[CTX...] [--older-than AGE] [--dry-run]" },
-  .about = "Moves the messages of the named conversations, or of all, that are older than\n"
-           "AGE into archive/YYYY-MM.jsonl.zst, which zstdcat can read. They stay readable\n"
-           "and searchable as before, and new messages can be added at once. Months and\n"
-           "years are those of the calendar.\n"
-           "\n"
-           "A line a conversation: id, messages, bytes before and after; the last line is\n"
-           "for all. What fails is told, and the others go on.\n"
-           "\n"
-           "  quipu archive --dry-run              what would be moved\n"
-           "  quipu archive --older-than 1y        in all conversations\n"
+  .about = "Moves messages that are older than AGE into archive/YYYY-MM.jsonl.zst, in the\n"
+           "named contexts or in all. zstdcat can read these files. The messages stay\n"
+           "readable and searchable, and new messages can be added at any time. Months and\n"
+           "years are calendar months and years.\n\n"
+           "Prints one line per context: id, messages, bytes before and after. The last\n"
+           "line is the total. A failure is reported, and the command continues with the\n"
+           "next context.\n\n"
+           "  quipu archive --dry-run              show what would be moved\n"
+           "  quipu archive --older-than 1y        archive in all contexts\n"
            "  quipu archive 0192f3c4 --older-than 90d",
   .options = options,
   .words_max = SIZE_MAX,

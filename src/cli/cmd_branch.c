@@ -7,13 +7,13 @@
 enum { OPT_FROM, OPT_AT, OPT_SWITCH, OPT_TO, OPT_NONE };
 
 static const struct cli_option options[] = {
-  [OPT_FROM] = { "from", 0, "B", "fork: the branch to start from (default: the active one)",
-                 "fork" },
-  [OPT_AT] = { "at", 0, "MSG", "fork: its last message (default: the last one of the branch)",
+  [OPT_FROM] = { "from", 0, "B", "fork: the source branch (default: the active branch)", "fork" },
+  [OPT_AT] = { "at", 0, "MSG",
+               "fork: the last message of the new branch (default: the last one of the source)",
                "fork" },
-  [OPT_SWITCH] = { "switch", 0, NULL, "fork: make the new branch the active one", "fork" },
+  [OPT_SWITCH] = { "switch", 0, NULL, "fork: make the new branch the active branch", "fork" },
   [OPT_TO] = { "to", 0, "MSG", "rewind: the new last message, or 'none'", "rewind" },
-  [OPT_NONE] = { "none", 0, NULL, "prompt: refer to no system prompt any more", "prompt" },
+  [OPT_NONE] = { "none", 0, NULL, "prompt: remove the reference to a system prompt", "prompt" },
   { 0 },
 };
 
@@ -156,7 +156,8 @@ rewind_branch(struct cli *cli, const struct cli_args *args, struct qp_context *c
   enum qp_rc rc = QP_OK;
 
   if (!to_text)
-    return cli_fail(err, QP_INVALID, "rewind where to? Give --to MSG, or --to none to empty it");
+    return cli_fail(err, QP_INVALID,
+                    "--to is missing: give --to MSG, or --to none to empty the branch");
   empty = strcmp(to_text, "none") == 0;
   if (!empty)
     rc = cli_message_id("--to", to_text, &to, err);
@@ -174,7 +175,8 @@ set_prompt(struct cli *cli, const struct cli_args *args, struct qp_context *cont
   enum qp_rc rc;
 
   if (!prompt == !args->values[OPT_NONE])
-    return cli_fail(err, QP_INVALID, "which prompt? Give its id, or --none to refer to none");
+    return cli_fail(err, QP_INVALID,
+                    "the prompt is missing: give its id, or --none to remove the reference");
   rc = qp_branch_set_prompt(context, name, prompt, err);
   return rc ? rc
             : report(cli, context, prompt ? "set the prompt of" : "removed the prompt of", name,
@@ -238,11 +240,11 @@ const struct cli_command cli_cmd_branch = {
   .usage = { "CTX [list]", "CTX fork NAME [--from B] [--at MSG] [--switch]", "CTX switch NAME",
              "CTX rename OLD NEW", "CTX delete NAME", "CTX rewind NAME --to MSG|none",
              "CTX prompt NAME PROMPT|--none" },
-  .about = "A branch is a name and a last message; what comes before it is shared, so that\n"
-           "forking and rewinding copy nothing and lose nothing. The active branch, marked\n"
-           "*, is the one that commands use when no branch is named. The list on a\n"
-           "terminal: name, messages, size, head; elsewhere separated by tabs: name, *,\n"
-           "messages, bytes, head, prompt.",
+  .about = "A branch is a name and a last message. Branches share the messages before it,\n"
+           "so forking and rewinding neither copy nor delete messages. Commands use the\n"
+           "active branch, marked *, when no branch is named. On a terminal the list has\n"
+           "name, messages, size and head. In a pipe its columns are separated by tabs:\n"
+           "name, *, messages, bytes, head, prompt.",
   .options = options,
   .words_min = 1,
   .words_max = 4,

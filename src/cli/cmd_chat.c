@@ -30,12 +30,11 @@ static const struct cli_option options[] = {
   /* clang-format off */
   CONFIG_ENGINE_MAP(CONFIG_OPTION, CONFIG_OPTION_NONE)
       /* clang-format on */
-      [OPT_CONFIG] = { "config", 'c', "FILE", "configuration file, as of 'quipu serve'", NULL },
+      [OPT_CONFIG] = { "config", 'c', "FILE", "configuration file, as for 'quipu serve'", NULL },
   [OPT_NEW] = { "new", 'n', NULL, "begin a new conversation", NULL },
-  [OPT_MODEL] = { "model", 'm', "M", "the model that answers from now on", NULL },
-  [OPT_BRANCH] = { "branch", 'b', "B", "make this branch the active one", NULL },
-  [OPT_SERVER] = { "server", 's', "URL", "talk to this server (default: the data directory)",
-                   NULL },
+  [OPT_MODEL] = { "model", 'm', "M", "use this model from now on", NULL },
+  [OPT_BRANCH] = { "branch", 'b', "B", "make this branch the active branch", NULL },
+  [OPT_SERVER] = { "server", 's', "URL", "use this server (default: the data directory)", NULL },
   [OPT_KEY] = { "key", 0, "KEY", "key for the server (default: $QUIPU_KEY)", NULL },
   { 0 },
 };
@@ -173,7 +172,8 @@ ask(struct chat *chat, const json_t *look, bool *over, struct qp_err *err)
 
   if (!json_array_size(pending)) {
     json_decref(pending);
-    return cli_fail(err, QP_CONFLICT, "the context waits for an approval of calls that it has not");
+    return cli_fail(err, QP_CONFLICT,
+                    "the context waits for approval, but has no pending tool call");
   }
   rc = cli_chat_approve(chat, pending, over, err);
   json_decref(pending);
@@ -390,7 +390,7 @@ converse(struct chat *chat, struct qp_err *err)
       break;
     if (typed == CHAT_INTERRUPT) {
       if (!chat->tty)
-        rc = cli_fail(err, QP_STOPPED, "ended by a signal");
+        rc = cli_fail(err, QP_STOPPED, "stopped by a signal");
       continue;
     }
     line += strspn(line, " \t");
@@ -505,7 +505,7 @@ run_chat(struct cli *cli, const struct cli_args *args, struct qp_err *err)
   if (cli->json)
     return cli_fail(err, QP_INVALID, "'quipu chat' is for people; programs talk to 'quipu serve'");
   if (args->values[OPT_NEW] && args->words.count)
-    return cli_fail(err, QP_INVALID, "--new does not go with the id of a conversation");
+    return cli_fail(err, QP_INVALID, "--new cannot be used with the id of a context");
   chat.attached = json_array();
   cli_view_open(&chat.view, stdout, chat.tty);
   rc = chat.attached ? cli_interrupt_begin(err) : cli_fail_nomem(err);
@@ -533,20 +533,18 @@ run_chat(struct cli *cli, const struct cli_args *args, struct qp_err *err)
 const struct cli_command cli_cmd_chat = {
   .name = "chat",
   .run = run_chat,
-  .summary = "talk with a model at the terminal",
+  .summary = "chat with a model in the terminal",
   .usage = { "[CTX | --new] [--model M] [--branch B] [options]",
              "[CTX | --new] --server URL [--key KEY]" },
-  .about = "Goes on with a conversation, by default the one that was changed last, or\n"
-           "begins one. Answers come as they are made. Before a tool runs that changes\n"
-           "something you are asked: y, n, a (all that wait), or the reason why not.\n"
-           "\n"
-           "Ctrl-C ends the answer, not the program; Ctrl-D ends the program. A line that\n"
-           "ends with a backslash goes on in the next one. /help lists the commands.\n"
-           "\n"
-           "Works on the data directory, or through the server that holds it, or with any\n"
-           "other server by --server. Without keys of a provider the demo model answers.\n"
-           "Standard input may be a pipe; then the first failure ends it.\n"
-           "\n"
+  .about = "Continues a context (default: the one that was changed last) or starts a new\n"
+           "one. Answers are streamed. Before a tool changes something, the command asks:\n"
+           "y, n, a (all pending calls), or the reason for a refusal.\n\n"
+           "Ctrl-C stops the answer, not the program; Ctrl-D exits. A line that ends with a\n"
+           "backslash continues in the next line. /help lists the commands.\n\n"
+           "The command uses the server of the data directory if one is running, else the\n"
+           "data directory itself; --server names another server. Without a provider's key\n"
+           "the demo model answers. Standard input may be a pipe; then the first failure\n"
+           "ends the command.\n\n"
            "  quipu chat --new --model demo\n"
            "  quipu chat 0192f0c4 --workspace ~/project\n"
            "  echo 'list the files' | quipu chat --new --workspace .",

@@ -88,25 +88,23 @@ run_check(struct cli *cli, const struct cli_args *args, struct qp_err *err)
   left = sum.problems - sum.repaired;
   return cli_fail(err, QP_CORRUPT,
                   repair ? "%llu problem%s could not be repaired"
-                         : "%llu problem%s found; --repair mends what can be mended",
+                         : "%llu problem%s found; --repair repairs what can be repaired",
                   (unsigned long long)left, cli_plural(left));
 }
 
 const struct cli_command cli_cmd_check = {
   .name = "check",
   .run = run_check,
-  .summary = "compare index, files and hashes; --repair mends",
+  .summary = "check index, files and hashes; --repair repairs them",
   .usage = { "[CTX] [--repair]" },
-  .about = "Reads every message of one conversation, or of all and the prompts too, and\n"
-           "compares index, files, hashes and branches both ways. A line a problem: KIND\n"
-           "path: what is wrong. Lines that begin with 'note' are for information only.\n"
-           "Without --repair nothing is written.\n"
-           "\n"
-           "A repair deletes no message: what no branch leads to any more gets a branch of\n"
-           "its own ('recovered'), and a placeholder stands for a message that is lost.\n"
-           "\n"
-           "Exit code 0: no problems, or all repaired. 12: something is still wrong. 11: the\n"
-           "disk reports errors; copy the data to another one before anything else.",
+  .about = "Reads every message of one context, or of all contexts and prompts, and\n"
+           "compares index, files, hashes and branches with each other. Prints one line per\n"
+           "problem: KIND path: what is wrong. Lines that begin with 'note' are information\n"
+           "only. Without --repair nothing is written.\n\n"
+           "A repair deletes no message: messages that no branch reaches are put on a\n"
+           "branch 'recovered', and a placeholder replaces a lost message.\n\n"
+           "Exit code 0: no problems, or all repaired. 12: problems remain. 11: the disk\n"
+           "reports errors; copy the data to another disk first.",
   .options = options,
   .words_max = 1,
 };

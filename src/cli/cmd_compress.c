@@ -60,16 +60,15 @@ run_decompress(struct cli *cli, const struct cli_args *args, struct qp_err *err)
 const struct cli_command cli_cmd_compress = {
   .name = "compress",
   .run = run_compress,
-  .summary = "all messages of a conversation into one compressed file",
+  .summary = "pack all messages of a context into one compressed file",
   .usage = { "CTX... [--dry-run]", "--all [--dry-run]" },
-  .about = "Moves all messages, archived ones too, into messages.jsonl.zst, which zstdcat\n"
-           "can read (with -D messages.dict where there is one). Metadata stays plain. One\n"
-           "message is found without decompressing the others, and new ones can be added\n"
-           "at once, in files of their own until the next compress.\n"
-           "\n"
-           "A line a conversation: id, messages, bytes before and after; the last line is\n"
-           "for all. What fails is told, and the others go on.\n"
-           "\n"
+  .about = "Moves all messages, also archived ones, into messages.jsonl.zst. zstdcat can\n"
+           "read it (with -D messages.dict if that file exists). Metadata is not\n"
+           "compressed. One message can be read without decompressing the others. New\n"
+           "messages can be added at any time; they stay in files until the next compress.\n\n"
+           "Prints one line per context: id, messages, bytes before and after. The last\n"
+           "line is the total. A failure is reported, and the command continues with the\n"
+           "next context.\n\n"
            "  quipu compress 0192f3c4\n"
            "  quipu compress --all --dry-run",
   .options = options,
@@ -79,14 +78,13 @@ const struct cli_command cli_cmd_compress = {
 const struct cli_command cli_cmd_decompress = {
   .name = "decompress",
   .run = run_decompress,
-  .summary = "give every message its own file again",
+  .summary = "unpack every message into a file of its own",
   .usage = { "CTX... [--dry-run]", "--all [--dry-run]" },
-  .about = "Undoes compress and archive: every message becomes a file of its own again,\n"
-           "with the same bytes as before.\n"
-           "\n"
-           "A line a conversation: id, messages, bytes before and after; the last line is\n"
-           "for all. What fails is told, and the others go on.\n"
-           "\n"
+  .about = "Reverts compress and archive: every message gets a file of its own, with the\n"
+           "same bytes as before.\n\n"
+           "Prints one line per context: id, messages, bytes before and after. The last\n"
+           "line is the total. A failure is reported, and the command continues with the\n"
+           "next context.\n\n"
            "  quipu decompress 0192f3c4",
   .options = options,
   .words_max = SIZE_MAX,

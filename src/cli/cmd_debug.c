@@ -8,7 +8,7 @@
 enum { OPT_DOT };
 
 static const struct cli_option options[] = {
-  [OPT_DOT] = { "dot", 0, NULL, "fsm: as a picture for Graphviz", "fsm" },
+  [OPT_DOT] = { "dot", 0, NULL, "fsm: print a graph for Graphviz", "fsm" },
   { 0 },
 };
 
@@ -131,12 +131,11 @@ run_debug(struct cli *cli, const struct cli_args *args, struct qp_err *err)
 const struct cli_command cli_cmd_debug = {
   .name = "debug",
   .run = run_debug,
-  .summary = "show how quipu works inside",
+  .summary = "show internals of quipu",
   .usage = { "fsm [--dot]" },
-  .about = "'fsm' prints the state machine of a turn: for each state what may happen in it, the\n"
-           "state that follows and what is done there. Whatever is not listed is refused and\n"
-           "changes nothing.\n"
-           "\n"
+  .about = "'fsm' prints the state machine of a turn: for each state the possible events,\n"
+           "the next state and its step. An event that is not listed is refused and changes\n"
+           "nothing.\n\n"
            "  quipu debug fsm\n"
            "  quipu debug fsm --dot | dot -Tsvg > turn.svg",
   .options = options,

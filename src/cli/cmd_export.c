@@ -17,8 +17,8 @@
 enum { OPT_FORMAT, OPT_BRANCH, OPT_OUTPUT };
 
 static const struct cli_option options[] = {
-  [OPT_FORMAT] = { "format", 'f', "md|json|jsonl", "what it becomes (default: md)", NULL },
-  [OPT_BRANCH] = { "branch", 'b', "B", "this branch (default: the active one)", NULL },
+  [OPT_FORMAT] = { "format", 'f', "md|json|jsonl", "output format (default: md)", NULL },
+  [OPT_BRANCH] = { "branch", 'b', "B", "the branch to use (default: the active branch)", NULL },
   [OPT_OUTPUT] = { "output", 'o', "FILE", "write to this file (default: standard output)", NULL },
   { 0 },
 };
@@ -183,7 +183,7 @@ count_message(struct export *ex, const struct qp_message_info *info)
     return;
   }
   ex->unavailable++;
-  cli_warn("message %s is unavailable: its file is damaged or gone ('quipu check' tells more)",
+  cli_warn("message %s is unavailable: its file is damaged or missing (see 'quipu check')",
            qp_uuid_text(&info->id, id));
 }
 
@@ -376,7 +376,7 @@ find_format(struct cli *cli, const struct cli_args *args, enum format *out, stru
     return cli_fail(err, QP_INVALID, "--format is md, json or jsonl, not '%.60s'", name);
   if (*out == FORMAT_JSON && args->values[OPT_BRANCH])
     return cli_fail(err, QP_INVALID,
-                    "json is the whole context; --branch goes with md and jsonl only");
+                    "--branch needs --format md or jsonl: json exports the whole context");
   return QP_OK;
 }
 
@@ -464,21 +464,18 @@ run_export(struct cli *cli, const struct cli_args *args, struct qp_err *err)
 const struct cli_command cli_cmd_export = {
   .name = "export",
   .run = run_export,
-  .summary = "write a conversation as a document or as data",
+  .summary = "export a context as a document or as data",
   .usage = { "CTX [--format md|json|jsonl] [--branch B] [--output FILE]" },
-  .about = "Takes a conversation out, also while a server runs on the data:\n"
-           "\n"
-           "  md     a document of one branch: headings, texts as they are, tool calls and\n"
-           "         their results as fenced blocks, images by their address\n"
-           "  jsonl  the messages of one branch as they are stored, one a line\n"
-           "  json   all of it as one object: \"metadata\", \"branches\" with the ids of their\n"
-           "         messages, and \"messages\", each once, a parent before its children\n"
-           "\n"
+  .about = "Exports a context, also while a server uses the data directory:\n\n"
+           "  md     a document of one branch: headings, texts unchanged, tool calls and\n"
+           "         results as fenced blocks, images by their address\n"
+           "  jsonl  the stored messages of one branch, one per line\n"
+           "  json   the whole context as one object: \"metadata\", \"branches\" with the ids of\n"
+           "         their messages, and \"messages\", each once, parents before children\n\n"
            "  quipu export CTX -o talk.md\n"
-           "  quipu export CTX --format jsonl | quipu add OTHER --jsonl -\n"
-           "\n"
-           "FILE is there when it is complete, or not at all. A message whose file is\n"
-           "damaged or gone is marked (jsonl leaves it out), and the exit code is 9.",
+           "  quipu export CTX --format jsonl | quipu add OTHER --jsonl -\n\n"
+           "FILE appears when it is complete. A message whose file is damaged or missing is\n"
+           "marked as unavailable (jsonl leaves it out), and the exit code is 9.",
   .options = options,
   .words_min = 1,
   .words_max = 1,

@@ -9,8 +9,8 @@
 enum { OPT_GRACE, OPT_DRY_RUN };
 
 static const struct cli_option options[] = {
-  [OPT_GRACE] = { "grace", 0, "TIME",
-                  "how long they stay in the trash: 12h, 7d (default: " GRACE_DEFAULT ")", NULL },
+  [OPT_GRACE] = { "grace", 0, "TIME", "time in the trash: 12h, 7d (default: " GRACE_DEFAULT ")",
+                  NULL },
   [OPT_DRY_RUN] = { "dry-run", 'n', NULL, "count, and write nothing", NULL },
   { 0 },
 };
@@ -113,16 +113,15 @@ run_gc(struct cli *cli, const struct cli_args *args, struct qp_err *err)
 const struct cli_command cli_cmd_gc = {
   .name = "gc",
   .run = run_gc,
-  .summary = "collect messages that no branch reaches",
+  .summary = "delete messages that no branch reaches",
   .usage = { "[CTX...] [--grace TIME] [--dry-run]" },
-  .about = "Messages of the named conversations, or of all, that no branch reaches any more\n"
-           "go to the trash; those that have been there for TIME are deleted for good, with\n"
-           "what interrupted operations left behind. Until then a branch that is forked at\n"
-           "one, or set back to it, brings it back. --grace 0 deletes at once.\n"
-           "\n"
-           "A line a conversation: id, messages to the trash and their bytes, deleted and\n"
-           "their bytes, waiting in the trash; the last line is for all.\n"
-           "\n"
+  .about = "Moves messages that no branch reaches to the trash, in the named contexts or in\n"
+           "all. Deletes messages that have been in the trash for TIME, and files that\n"
+           "interrupted operations left. Until then, forking or rewinding a branch to a\n"
+           "message restores it. --grace 0 deletes at once.\n\n"
+           "Prints one line per context: id, messages moved to the trash and their bytes,\n"
+           "deleted messages and their bytes, messages left in the trash. The last line is\n"
+           "the total.\n\n"
            "  quipu gc --dry-run\n"
            "  quipu gc 0192f3c4 --grace 30d",
   .options = options,

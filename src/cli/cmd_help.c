@@ -87,7 +87,7 @@ print_command(const struct cli *cli, const struct cli_command *command)
   }
   puts("\noptions of every command:");
   print_options(stdout, cli->globals);
-  puts("\nCTX is the id of a conversation, or the beginning of it if no other begins so.");
+  puts("\nCTX is the id of a context (a conversation), or the first characters of a unique id.");
 }
 
 /* ---- everything ---- */
@@ -95,19 +95,17 @@ print_command(const struct cli *cli, const struct cli_command *command)
 static void
 print_overview(FILE *f, const struct cli *cli)
 {
-  fputs("quipu keeps conversations with language models as plain, crash-proof files.\n"
-        "\n"
-        "usage: quipu COMMAND [options]\n"
-        "\n",
+  fputs("quipu stores conversations with language models as plain files that survive crashes.\n\n"
+        "usage: quipu COMMAND [options]\n\n",
         f);
   for (size_t i = 0; cli->commands[i]; i++)
     fprintf(f, "  %-9s %s\n", cli->commands[i]->name, cli->commands[i]->summary);
   fputs("\noptions of every command:\n", f);
   print_options(f, cli->globals);
   fputs("\n"
-        "The data directory is --data, else $QUIPU_DATA, else " CLI_DATA_DEFAULT ".\n"
-        "'quipu help COMMAND' tells more; 'quipu help exit-codes' lists what exit codes mean.\n"
-        "\n"
+        "The data directory is --data, else $QUIPU_DATA, else " CLI_DATA_DEFAULT
+        ". 'quipu help COMMAND' explains a command; 'quipu help exit-codes' lists the\n"
+        "exit codes.\n\n"
         "  CTX=$(quipu new --title \"First knots\")\n"
         "  quipu add $CTX --text \"hello\"\n"
         "  quipu show $CTX\n",
@@ -223,7 +221,6 @@ const struct cli_command cli_cmd_version = {
   .run = run_version,
   .summary = "print the version",
   .usage = { "" },
-  .about = "Prints the version of the command and, where it differs, of the library that\n"
-           "it uses.",
+  .about = "Prints the version of the command and, if it differs, the version of the library.",
   .options = no_options,
 };

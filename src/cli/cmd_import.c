@@ -30,19 +30,14 @@ typedef enum qp_rc import_fn(struct qp_store *store, const char *path, unsigned 
 
 static const struct format {
   const char *name;
-  import_fn *import;
-  const char *instead;          /* of a format that another command takes: what to do */
+  import_fn *import;            /* NULL: 'quipu migrate' reads it */
   const char *marks[MARKS_MAX]; /* one of these is in every file of it; shorter than MARK_MAX */
 } formats[] = {
   { "localstorage",
     qp_localstorage_import,
-    NULL,
     { "copilot_chats", "copilot_messages", "copilot_migration_backup_v1", "copilot_system_prompts",
       "copilot_custom_system_prompts" } },
-  { "old context",
-    NULL,
-    "it is a context of an older program, which 'quipu migrate' takes over",
-    { "\"message_pool\"" } },
+  { "old context", NULL, { "\"message_pool\"" } },
 };
 
 #define FORMAT_COUNT (sizeof(formats) / sizeof(formats[0]))
@@ -240,7 +235,7 @@ outcome_word(const struct import *im, const struct qp_import_report *report)
 {
   switch (report->outcome) {
   case QP_IMPORT_DONE:
-    return im->dry ? "would take" : "taken";
+    return im->dry ? "would import" : "imported";
   case QP_IMPORT_ALREADY:
     return "already there";
   case QP_IMPORT_FAILED:
@@ -334,7 +329,8 @@ import_file(struct import *im, const char *word, struct qp_err *err)
   if (!rc && !format)
     rc = cli_fail(err, QP_INVALID, "'%.150s' is in no format that quipu can import", word);
   if (!rc && !format->import)
-    rc = cli_fail(err, QP_INVALID, "'%.150s': %s", word, format->instead);
+    rc = cli_fail(err, QP_INVALID, "'%.150s' is a context of an older program: use 'quipu migrate'",
+                  word);
   if (!rc)
     rc = format->import(im->cli->store, path, im->dry ? QP_IMPORT_DRY_RUN : 0, visit_report, im,
                         err);
@@ -385,24 +381,21 @@ run_import(struct cli *cli, const struct cli_args *args, struct qp_err *err)
 const struct cli_command cli_cmd_import = {
   .name = "import",
   .run = run_import,
-  .summary = "take conversations over from files of other programs",
+  .summary = "import conversations from files of other programs",
   .usage = { "FILE… [--dry-run]" },
-  .about = "Looks inside each file to find out what it is; '-' is standard input. Known are\n"
-           "dumps of a chat page's LocalStorage, an object of keys as the browser gives it\n"
-           "(in its console: copy(JSON.stringify(localStorage))). Each chat becomes a\n"
-           "conversation with its id, times, title, pin and tool calls, each prompt a system\n"
-           "prompt; images become blobs.\n"
-           "\n"
-           "A chat is there completely or not at all. The same file again changes nothing; a\n"
-           "later dump adds what is new to conversations that nobody has changed since. What\n"
-           "cannot be taken is told, a line each, and the rest goes on. For contexts of older\n"
-           "programs, {id}.json, see 'quipu migrate'.\n"
-           "\n"
+  .about = "Detects the format of each file; '-' is standard input. Supported: a dump of\n"
+           "the LocalStorage of a chat page, as an object of keys (in the browser's\n"
+           "console: copy(JSON.stringify(localStorage))). Each chat becomes a context with\n"
+           "its id, times, title, pin and tool calls. Each prompt becomes a system prompt.\n"
+           "Images become blobs.\n\n"
+           "A chat is imported completely or not at all. Importing the same file again\n"
+           "changes nothing. A later dump adds new messages to contexts that were not\n"
+           "changed since. Items that cannot be imported are reported, one per line, and\n"
+           "skipped. For contexts of older programs, {id}.json, see 'quipu migrate'.\n\n"
            "  quipu import dump.json --dry-run --verbose\n"
-           "  quipu import dump.json\n"
-           "\n"
-           "Exit code 0: everything was taken or was there. Otherwise that of the first thing\n"
-           "that was not.",
+           "  quipu import dump.json\n\n"
+           "Exit code 0: everything was imported or existed already. Otherwise: the code of\n"
+           "the first item that failed.",
   .options = options,
   .words_min = 1,
   .words_max = FILES_MAX,

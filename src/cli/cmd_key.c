@@ -10,12 +10,13 @@
 enum { OPT_NAME, OPT_OWNER, OPT_SCOPE, OPT_EXPIRES };
 
 static const struct cli_option options[] = {
-  [OPT_NAME] = { "name", 0, "N", "what it is for, for people", "create" },
-  [OPT_OWNER] = { "owner", 0, "O", "it sees only what belongs to O (default: everything)",
-                  "create" },
+  [OPT_NAME] = { "name", 0, "N", "a name for people", "create" },
+  [OPT_OWNER] = { "owner", 0, "O",
+                  "restrict the key to things of owner O (default: no restriction)", "create" },
   [OPT_SCOPE] = { "scope", 0, "S",
-                  "read, write or admin; each has those before it (default: write)", "create" },
-  [OPT_EXPIRES] = { "expires", 0, "TIME", "how long it is valid: 12h, 90d, 1y (default: for ever)",
+                  "read, write or admin; each includes those before it (default: write)",
+                  "create" },
+  [OPT_EXPIRES] = { "expires", 0, "TIME", "period of validity: 12h, 90d, 1y (default: unlimited)",
                     "create" },
   { 0 },
 };
@@ -122,7 +123,7 @@ print_created(const struct cli *cli, const struct qp__key_spec *spec, const char
                         err);
   puts(text);
   if (cli->tty)
-    fputs("This is the only time that it is shown.\n", stderr);
+    fputs("It is shown only once.\n", stderr);
   return QP_OK;
 }
 
@@ -188,13 +189,12 @@ const struct cli_command cli_cmd_key = {
   .summary = "list, create and revoke the keys of the server",
   .usage = { "[list]", "create [--name N] [--owner O] [--scope read|write|admin] [--expires TIME]",
              "revoke ID" },
-  .about = "Without any key, 'quipu serve' answers everybody on this machine and nobody else.\n"
-           "From the first key on, every request needs one: Authorization: Bearer KEY.\n"
-           "'create' prints the key, this once; what is kept is its hash. A key with an\n"
-           "owner sees and changes only what belongs to that owner. A running server takes\n"
-           "up new and revoked keys within a second. The list elsewhere than on a terminal\n"
-           "is separated by tabs: id, scope, owner, created, expires, name.\n"
-           "\n"
+  .about = "Without a key, 'quipu serve' accepts requests from this machine only. After the\n"
+           "first key was created, every request needs a key: Authorization: Bearer KEY.\n"
+           "'create' prints the key once; only its hash is stored. A key with an owner\n"
+           "gives access only to things of that owner. A running server uses new and\n"
+           "revoked keys within a second. In a pipe the columns of the list are separated\n"
+           "by tabs: id, scope, owner, created, expires, name.\n\n"
            "  quipu key create --name laptop --scope read --expires 90d\n"
            "  quipu key revoke 3f9c2a10",
   .options = options,

@@ -111,11 +111,12 @@ run_ls(struct cli *cli, const struct cli_args *args, struct qp_err *err)
 const struct cli_command cli_cmd_ls = {
   .name = "ls",
   .run = run_ls,
-  .summary = "list the conversations, newest first",
+  .summary = "list the contexts, newest first",
   .usage = { "[--limit N]" },
-  .about = "One line a conversation, the one that was changed last first. On a terminal: id,\n"
-           "time of that change (UTC), branches, messages, state, title. Elsewhere separated\n"
-           "by tabs: id, created, updated, branches, messages, state, title. Conversations of an\n"
-           "older program that wait for 'quipu migrate' are marked 'old format'.",
+  .about = "Prints one line per context, the one that was changed last first. On a\n"
+           "terminal: id, time of the last change (UTC), branches, messages, state, title.\n"
+           "In a pipe, separated by tabs: id, created, updated, branches, messages, state,\n"
+           "title. Contexts of an older program, which 'quipu migrate' converts, are marked\n"
+           "'old format'.",
   .options = options,
 };

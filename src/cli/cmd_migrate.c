@@ -17,7 +17,7 @@ enum { OPT_DRY_RUN, OPT_JOBS };
 
 static const struct cli_option options[] = {
   [OPT_DRY_RUN] = { "dry-run", 'n', NULL, "read and compare everything, write nothing", NULL },
-  [OPT_JOBS] = { "jobs", 'j', "N", "so many at a time (default: one a processor)", NULL },
+  [OPT_JOBS] = { "jobs", 'j', "N", "number of parallel jobs (default: one per processor)", NULL },
   { 0 },
 };
 
@@ -305,7 +305,8 @@ static enum qp_rc
 judge(const struct work *w, struct qp_err *err)
 {
   if (stopped)
-    return cli_fail(err, QP_STOPPED, "stopped; what was migrated stays, the same command goes on");
+    return cli_fail(err, QP_STOPPED,
+                    "stopped; migrated contexts are kept, run the same command to continue");
   if (w->failed)
     return cli_fail(err, w->first.rc, "%llu of %llu could not be migrated; the first: %.200s",
                     (unsigned long long)w->failed,
@@ -365,23 +366,22 @@ run_migrate(struct cli *cli, const struct cli_args *args, struct qp_err *err)
 const struct cli_command cli_cmd_migrate = {
   .name = "migrate",
   .run = run_migrate,
-  .summary = "take over the conversations of an older program",
+  .summary = "convert the conversations of an older program",
   .usage = { "[PATH...] [--dry-run] [--jobs N]" },
-  .about = "Finds every old conversation at or below each PATH, a file or a directory, and\n"
-           "migrates it into the data directory: read, written, compared with the original\n"
-           "field by field, and only then there. Without a PATH those that lie in the data\n"
-           "directory itself. An old file that lies there becomes {id}.json.old; from\n"
-           "elsewhere a copy is kept as that and the source is not touched.\n"
-           "\n"
-           "What fails is told and the others go on. Whatever ends it, the same command goes\n"
-           "on where it was. 'quipu rollback' is the way back.\n"
-           "\n"
+  .about = "Finds every old conversation at or below each PATH (a file or a directory) and\n"
+           "converts it into a context of the data directory. Each one is compared with the\n"
+           "original, field by field, before it is committed. Without a PATH it converts\n"
+           "those in the data directory itself. An old file there is renamed to\n"
+           "{id}.json.old; of a file elsewhere a copy is kept under that name, and the file\n"
+           "itself is not changed.\n\n"
+           "A failure is reported, and the command continues with the next one. If the\n"
+           "command is interrupted, run it again to continue. 'quipu rollback' is the\n"
+           "reverse.\n\n"
            "Examples:\n"
            "  quipu migrate ~/.bodhi/conversations --dry-run\n"
            "  quipu migrate ~/.bodhi --jobs 4 --verbose\n"
-           "  quipu migrate --json | jq .summary\n"
-           "\n"
-           "Exit code 0: all of them are migrated, or were before.",
+           "  quipu migrate --json | jq .summary\n\n"
+           "Exit code 0: all are migrated, now or before.",
   .options = options,
   .words_max = SIZE_MAX,
 };

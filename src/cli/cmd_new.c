@@ -6,15 +6,15 @@
 enum { OPT_MODEL, OPT_MODE, OPT_ROLE, OPT_TITLE, OPT_PROMPT, OPT_PARENT, OPT_PARAMETERS, OPT_ID };
 
 static const struct cli_option options[] = {
-  [OPT_MODEL] = { "model", 'm', "M", "model that answers in it (default: the server's)", NULL },
-  [OPT_MODE] = { "mode", 0, "MODE", "what it is for (default: chat)", NULL },
+  [OPT_MODEL] = { "model", 'm', "M", "the model (default: the server's default model)", NULL },
+  [OPT_MODE] = { "mode", 0, "MODE", "mode of the context (default: chat)", NULL },
   [OPT_ROLE] = { "role", 0, "ROLE", "role of the agent (default: actor)", NULL },
   [OPT_TITLE] = { "title", 't', "T", "title, for people", NULL },
   [OPT_PROMPT] = { "system-prompt", 0, "ID", "system prompt to refer to (see 'quipu prompt')",
                    NULL },
-  [OPT_PARENT] = { "parent", 0, "CTX", "the conversation that this one comes from", NULL },
-  [OPT_PARAMETERS] = { "parameters", 0, "JSON", "settings of the model, as a JSON object", NULL },
-  [OPT_ID] = { "id", 0, "UUID", "the id that it shall have (default: a new one)", NULL },
+  [OPT_PARENT] = { "parent", 0, "CTX", "the parent context", NULL },
+  [OPT_PARAMETERS] = { "parameters", 0, "JSON", "parameters of the model, as a JSON object", NULL },
+  [OPT_ID] = { "id", 0, "UUID", "the id (default: a new id)", NULL },
   { 0 },
 };
 
@@ -59,12 +59,11 @@ run_new(struct cli *cli, const struct cli_args *args, struct qp_err *err)
 const struct cli_command cli_cmd_new = {
   .name = "new",
   .run = run_new,
-  .summary = "start a conversation and print its id",
+  .summary = "create a context and print its id",
   .usage = { "[--model M] [--mode MODE] [--title T] [--role ROLE]",
              "[--system-prompt ID] [--parent CTX] [--parameters JSON] [--id UUID]" },
-  .about = "Starts a conversation (a context) with one empty branch, 'main', and prints\n"
-           "its id alone. The data directory is made when there is none.\n"
-           "\n"
+  .about = "Creates a context (a conversation) with one empty branch, 'main', and prints\n"
+           "its id. Creates the data directory if it does not exist.\n\n"
            "  CTX=$(quipu new --model demo --mode chat --title \"First knots\")",
   .options = options,
 };

@@ -11,7 +11,7 @@
 enum { OPT_ID, OPT_NAME, OPT_DESCRIPTION, OPT_CONTENT, OPT_FILE, OPT_RAW };
 
 static const struct cli_option options[] = {
-  [OPT_ID] = { "id", 0, "ID", "create: the id that it shall have (default: a new one)", "create" },
+  [OPT_ID] = { "id", 0, "ID", "create: the id (default: a new id)", "create" },
   [OPT_NAME] = { "name", 0, "N", "name, for people", "create update" },
   [OPT_DESCRIPTION] = { "description", 0, "D", "what it is for", "create update" },
   [OPT_CONTENT] = { "content", 'c', "T", "the prompt's text", "create update" },
@@ -115,12 +115,12 @@ get_content(const struct cli_args *args, char **owned, const char **out, struct 
   if (!args->values[OPT_FILE])
     return QP_OK;
   if (*out)
-    return cli_fail(err, QP_INVALID, "--content and --file do not go together");
+    return cli_fail(err, QP_INVALID, "--content and --file cannot be used together");
   rc = cli_read_all(args->values[OPT_FILE], CONTENT_LIMIT, owned, &len, err);
   if (rc)
     return rc;
   if (memchr(*owned, '\0', len))
-    return cli_fail(err, QP_INVALID, "the prompt's text holds a NUL byte");
+    return cli_fail(err, QP_INVALID, "the text of the prompt contains a NUL byte");
   *out = *owned;
   return QP_OK;
 }
@@ -132,7 +132,8 @@ create_prompt(struct cli *cli, struct qp_prompt *prompt, struct qp_err *err)
   enum qp_rc rc;
 
   if (!prompt->content)
-    return cli_fail(err, QP_INVALID, "what does the prompt say? Give --content T or --file FILE");
+    return cli_fail(err, QP_INVALID,
+                    "the text of the prompt is missing: give --content TEXT or --file FILE");
   rc = cli_open(cli, CLI_CREATE, err);
   if (!rc)
     rc = qp_prompt_create(cli->store, prompt, &id, err);
@@ -232,10 +233,10 @@ const struct cli_command cli_cmd_prompt = {
   .usage = { "[list]", "show ID [--raw]",
              "create (--content T | --file FILE) [--id ID] [--name N] [--description D]",
              "update ID [--content T | --file FILE] [--name N] [--description D]", "delete ID" },
-  .about = "A system prompt is stored once; conversations and branches refer to it by id,\n"
-           "so that a change reaches all of them at once. 'create' prints the id. 'delete'\n"
-           "also removes every reference. The list elsewhere than on a terminal is\n"
-           "separated by tabs: id, updated, bytes, name.",
+  .about = "A system prompt is stored once. Contexts and branches refer to it by id, so a\n"
+           "change applies to all of them. 'create' prints the id. 'delete' also removes\n"
+           "every reference. In a pipe the columns of the list are separated by tabs: id,\n"
+           "updated, bytes, name.",
   .options = options,
   .words_max = 2,
 };

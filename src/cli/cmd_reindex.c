@@ -49,10 +49,10 @@ run_reindex(struct cli *cli, const struct cli_args *args, struct qp_err *err)
 const struct cli_command cli_cmd_reindex = {
   .name = "reindex",
   .run = run_reindex,
-  .summary = "make the catalogue for lists and searches anew",
+  .summary = "rebuild the search index",
   .usage = { "" },
-  .about = "Reads every message and writes catalogue.db, by which 'ls' and 'search' need not\n"
-           "open the conversations. It is kept up to date from then on, and made anew by itself\n"
-           "when it is damaged; this command is for the first time and for those who doubt.",
+  .about = "Reads every message and rebuilds catalogue.db, the database behind 'ls' and\n"
+           "'search'. quipu keeps it up to date, and rebuilds it automatically when it is\n"
+           "damaged. Use this command to build it in advance, or if you doubt its content.",
   .options = options,
 };

@@ -9,7 +9,7 @@ enum { OPT_YES, OPT_ERASE };
 
 static const struct cli_option options[] = {
   [OPT_YES] = { "yes", 'y', NULL, "do not ask", NULL },
-  [OPT_ERASE] = { "erase", 0, NULL, "end only when no file of the data directory has its text",
+  [OPT_ERASE] = { "erase", 0, NULL, "also remove the text from files that all contexts share",
                   NULL },
   { 0 },
 };
@@ -44,7 +44,8 @@ run_rm(struct cli *cli, const struct cli_args *args, struct qp_err *err)
 
   if (!args->values[OPT_YES] && !isatty(STDIN_FILENO))
     return cli_fail(err, QP_INVALID,
-                    "nobody is there to be asked; --yes deletes without a question");
+                    "cannot ask for confirmation: standard input is not a terminal; use --yes to "
+                    "delete without asking");
   rc = cli_open(cli, CLI_WRITE, err);
   if (rc)
     return rc;
@@ -67,7 +68,7 @@ run_rm(struct cli *cli, const struct cli_args *args, struct qp_err *err)
 const struct cli_command cli_cmd_rm = {
   .name = "rm",
   .run = run_rm,
-  .summary = "delete a conversation for good",
+  .summary = "delete a context permanently",
   .usage = { "CTX [--yes] [--erase]" },
   .about = "Deletes a conversation with all its messages and branches. Asks first; where\n"
            "nobody can answer, --yes is needed.\n"

@@ -10,7 +10,8 @@ enum { OPT_ALL, OPT_TO };
 
 static const struct cli_option options[] = {
   [OPT_ALL] = { "all", 0, NULL, "all conversations", NULL },
-  [OPT_TO] = { "to", 0, "DIR", "write {id}.json there and leave the conversation as it is", NULL },
+  [OPT_TO] = { "to", 0, "DIR", "write {id}.json to this directory and leave the context unchanged",
+               NULL },
   { 0 },
 };
 
@@ -124,7 +125,7 @@ finish(const struct tally *t, size_t count, struct qp_err *err)
   if (rc)
     return rc;
   if (stopped)
-    return cli_fail(err, QP_STOPPED, "stopped; the same command goes on");
+    return cli_fail(err, QP_STOPPED, "stopped; run the same command to continue");
   if (t->failed)
     return cli_fail(err, t->first.rc, "%llu of %zu could not be rolled back; the first: %.200s",
                     (unsigned long long)t->failed, count, t->first.msg);
@@ -140,7 +141,7 @@ run_rollback(struct cli *cli, const struct cli_args *args, struct qp_err *err)
   enum qp_rc rc;
 
   if (!args->values[OPT_ALL] == !args->words.count)
-    return cli_fail(err, QP_INVALID, "name the conversations, or give --all");
+    return cli_fail(err, QP_INVALID, "name the contexts, or give --all");
   rc = cli_open(cli, t.to ? CLI_READ : CLI_WRITE, err);
   if (!rc)
     rc = choose(cli, args, &ids, &count, err);
@@ -162,19 +163,17 @@ run_rollback(struct cli *cli, const struct cli_args *args, struct qp_err *err)
 const struct cli_command cli_cmd_rollback = {
   .name = "rollback",
   .run = run_rollback,
-  .summary = "turn conversations back into the old format",
+  .summary = "convert contexts back to the old format",
   .usage = { "CTX... [--to DIR]", "--all [--to DIR]" },
-  .about = "Turns a conversation into the file contexts/{id}.json that the older program\n"
-           "reads, complete: one that is as its migration made it comes back byte for byte.\n"
-           "With --to the file is written to a directory, and nothing else changes.\n"
-           "'quipu migrate' is the way forth again.\n"
-           "\n"
+  .about = "Converts a context into the file contexts/{id}.json that the older program\n"
+           "reads. If the context has not changed since its migration, the file is the\n"
+           "original, byte for byte. With --to the file is written to a directory and the\n"
+           "context stays unchanged. 'quipu migrate' is the reverse.\n\n"
            "Examples:\n"
            "  quipu rollback 01a1e0fb\n"
-           "  quipu rollback --all --to ~/.bodhi/conversations\n"
-           "\n"
-           "A conversation that has lost a message is not rolled back: the old file would\n"
-           "look complete and is not.",
+           "  quipu rollback --all --to ~/.bodhi/conversations\n\n"
+           "A context with a lost message is not converted, because the old format cannot\n"
+           "show that a message is missing.",
   .options = options,
   .words_max = SIZE_MAX,
 };

@@ -12,7 +12,7 @@ enum { OPT_LIMIT, OPT_OWNER };
 
 static const struct cli_option options[] = {
   [OPT_LIMIT] = { "limit", 'n', "N", "at most N messages (default: 20)", NULL },
-  [OPT_OWNER] = { "owner", 0, "NAME", "only in what belongs to NAME", NULL },
+  [OPT_OWNER] = { "owner", 0, "NAME", "search only things of owner NAME", NULL },
   { 0 },
 };
 
@@ -155,17 +155,15 @@ run_search(struct cli *cli, const struct cli_args *args, struct qp_err *err)
 const struct cli_command cli_cmd_search = {
   .name = "search",
   .run = run_search,
-  .summary = "find messages by the words in them",
+  .summary = "search messages by words",
   .usage = { "WORD... [--limit N] [--owner NAME]" },
-  .about = "Finds the messages that have all these words, the best first: in their text, in\n"
-           "the tools that they call and in the results of tools, in all branches. Case and\n"
-           "accents do not count. A '\"phrase\"' stands as it is, 'begin*' is any word that\n"
-           "begins so, and behind '--' a '-word' must not be there.\n"
-           "\n"
-           "On a terminal: conversation, time (UTC), role, title, and below it the place.\n"
-           "Elsewhere separated by tabs: conversation, message, role, time, place. In JSON the\n"
-           "words stand between \\u0002 and \\u0003.\n"
-           "\n"
+  .about = "Finds the messages that contain all words, best matches first. It searches\n"
+           "texts, tool calls and results of tools, in all branches. Case and accents are\n"
+           "ignored. '\"a phrase\"' must occur as it is, 'begin*' matches every word that\n"
+           "begins with it, and after '--' a '-word' must not occur.\n\n"
+           "On a terminal: context, time (UTC), role, title, and the match in the next\n"
+           "line. In a pipe, separated by tabs: context, message, role, time, match. In\n"
+           "JSON the matching words are between \\u0002 and \\u0003.\n\n"
            "Examples:\n"
            "  quipu search trout recipe\n"
            "  quipu search '\"smoked trout\"' -n 3\n"

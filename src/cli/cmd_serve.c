@@ -31,7 +31,7 @@ static const struct cli_option options[] = {
                                                  " in the data directory, else " CONFIG_SYSTEM_FILE
                                                  ")",
                                                  NULL },
-  [OPT_PRINT_CONFIG] = { "print-config", 0, NULL, "print the configuration in effect, and end",
+  [OPT_PRINT_CONFIG] = { "print-config", 0, NULL, "print the effective configuration and exit",
                          NULL },
   [OPT_QUIET] = { "quiet", 'q', NULL, "the same as --access-log no", NULL },
   { 0 },
@@ -78,7 +78,7 @@ mask_copy(const char **text)
   copy = cli_realloc(NULL, size, 1);
   if (copy)
     memcpy(copy, *text, size);
-  *text = copy ? cli_mask(copy) : "a line with a URL was left out, because there is no memory";
+  *text = copy ? cli_mask(copy) : "out of memory: a log line with a URL was left out";
   return copy;
 }
 
@@ -282,7 +282,7 @@ settle_changes(struct serving *s, struct cli_config *fresh)
     }
   }
   if (!cli_config_same_providers(&s->config, fresh)) {
-    say(&s->log, QP_LOG_WARN, "the sections [provider.NAME] stay as they were until a restart");
+    say(&s->log, QP_LOG_WARN, "changes of [provider.NAME] take effect at the next start");
     cli_config_swap_providers(&s->config, fresh);
   }
 }
@@ -478,7 +478,7 @@ run_serve(struct cli *cli, const struct cli_args *args, struct qp_err *err)
 const struct cli_command cli_cmd_serve = {
   .name = "serve",
   .run = run_serve,
-  .summary = "answer HTTP requests until a signal ends it",
+  .summary = "start the HTTP server",
   .usage = { "[--listen ADDR:PORT|unix:PATH] [--config FILE] [options]",
              "--print-config [options]" },
   .about = "Serves the data directory over HTTP and prints one line with its URL when it\n"

@@ -31,20 +31,20 @@ enum {
 };
 
 static const struct cli_option options[] = {
-  [OPT_ID] = { "id", 0, "ID", "new: the id that it shall have (default: a new one)", "new" },
+  [OPT_ID] = { "id", 0, "ID", "new: the id (default: a new id)", "new" },
   [OPT_TITLE] = { "title", 0, "T", "new: its title (default: the first user message)", "new" },
-  [OPT_AGENT] = { "agent", 0, "A", "new: the agent that it belongs to", "new" },
+  [OPT_AGENT] = { "agent", 0, "A", "new: the agent of the session", "new" },
   [OPT_SOURCE] = { "source", 0, "S", "new: where it comes from", "new" },
-  [OPT_CHUNK_SIZE] = { "chunk-size", 0, "N", "new: messages a file (default: 512)", "new" },
+  [OPT_CHUNK_SIZE] = { "chunk-size", 0, "N", "new: messages per file (default: 512)", "new" },
   [OPT_ROLE] = { "role", 'r', "R", "append: user (default), assistant, system or tool", "append" },
   [OPT_TEXT] = { "text", 't', "T", "append: the text; '-' reads it from standard input", "append" },
-  [OPT_JSONL] = { "jsonl", 0, "FILE", "append: one message a line; '-' is standard input",
+  [OPT_JSONL] = { "jsonl", 0, "FILE", "append: read one message per line; '-' is standard input",
                   "append" },
-  [OPT_KEEP_GOING] = { "keep-going", 'k', NULL, "append: pass over bad lines and report them",
+  [OPT_KEEP_GOING] = { "keep-going", 'k', NULL, "append: skip invalid lines and report them",
                        "append" },
   [OPT_HISTORY] = { "max-history", 'n', "N", "read: the last N messages (default: 50)", "read" },
   [OPT_YES] = { "yes", 'y', NULL, "rm: do not ask", "rm" },
-  [OPT_ERASE] = { "erase", 0, NULL, "rm: end only when no file of the data directory has its text",
+  [OPT_ERASE] = { "erase", 0, NULL, "rm: also remove the text from files that all sessions share",
                   "rm" },
   { 0 },
 };
@@ -274,12 +274,12 @@ append_messages(struct cli *cli, const struct cli_args *args, struct qp_err *err
 
   if ((path != NULL) == (args->values[OPT_TEXT] != NULL))
     return cli_fail(err, QP_INVALID,
-                    path ? "--text and --jsonl do not go together"
-                         : "what shall be added? Give --text T or --jsonl FILE");
+                    path ? "--text and --jsonl cannot be used together"
+                         : "nothing to add: give --text TEXT or --jsonl FILE");
   if (path && args->values[OPT_ROLE])
-    return cli_fail(err, QP_INVALID, "--role does not go with --jsonl: each line says its own");
+    return cli_fail(err, QP_INVALID, "--role cannot be used with --jsonl: each line has its own");
   if (!path && feed.keep_going)
-    return cli_fail(err, QP_INVALID, "--keep-going goes with --jsonl only");
+    return cli_fail(err, QP_INVALID, "--keep-going needs --jsonl");
   rc = cli_open(cli, CLI_WRITE, err);
   if (!rc) /* a wrong id shall be told before any input is read */
     rc = qp_session_get(cli->store, feed.id, note_count, &feed, err);
@@ -382,7 +382,8 @@ remove_session(struct cli *cli, const struct cli_args *args, struct qp_err *err)
 
   if (!args->values[OPT_YES] && !isatty(STDIN_FILENO))
     return cli_fail(err, QP_INVALID,
-                    "nobody is there to be asked; --yes deletes without a question");
+                    "cannot ask for confirmation: standard input is not a terminal; use --yes to "
+                    "delete without asking");
   rc = cli_open(cli, CLI_WRITE, err);
   if (!rc)
     rc = qp_session_get(cli->store, id, note_count, &feed, err);

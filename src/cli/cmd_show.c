@@ -23,14 +23,14 @@ enum {
 };
 
 static const struct cli_option options[] = {
-  [OPT_NO_MESSAGES] = { "no-messages", 0, NULL, "only what the conversation is", NULL },
+  [OPT_NO_MESSAGES] = { "no-messages", 0, NULL, "print the metadata only", NULL },
   [OPT_LAST] = { "last", 'n', "N", "the last N messages", NULL },
   [OPT_FIRST] = { "first", 0, "N", "the first N messages", NULL },
   [OPT_FROM] = { "from", 0, "K", "from message #K on", NULL },
   [OPT_COUNT] = { "count", 0, "N", "with --from: N messages", NULL },
-  [OPT_BRANCH] = { "branch", 'b', "B", "this branch (default: the active one)", NULL },
-  [OPT_IDS] = { "ids", 0, NULL, "only the ids of the messages", NULL },
-  [OPT_RAW] = { "raw", 0, NULL, "the messages as they are stored, one a line", NULL },
+  [OPT_BRANCH] = { "branch", 'b', "B", "the branch to use (default: the active branch)", NULL },
+  [OPT_IDS] = { "ids", 0, NULL, "print only the ids of the messages", NULL },
+  [OPT_RAW] = { "raw", 0, NULL, "print the stored messages, one per line", NULL },
   { 0 },
 };
 
@@ -250,7 +250,7 @@ warn_unavailable(struct show *show, const struct qp_message_info *info)
   char id[QP_UUID_TEXT];
 
   show->unavailable++;
-  cli_warn("message %s is unavailable: its file is damaged or gone ('quipu check' tells more)",
+  cli_warn("message %s is unavailable: its file is damaged or missing (see 'quipu check')",
            qp_uuid_text(&info->id, id));
 }
 
@@ -427,18 +427,16 @@ out:
 const struct cli_command cli_cmd_show = {
   .name = "show",
   .run = run_show,
-  .summary = "print a conversation, or a part of it",
+  .summary = "print a context or a part of it",
   .usage = { "CTX [--branch B] [--last N | --first N | --from K [--count N]]", "CTX --no-messages",
              "CTX --ids", "CTX --raw" },
-  .about = "Prints what the conversation is and the messages of one branch, oldest first.\n"
-           "Messages are numbered from #1; times are UTC. --no-messages and --ids open no\n"
-           "message file.\n"
-           "\n"
-           "--raw prints lines that 'quipu add --jsonl' takes back:\n"
-           "  quipu show CTX --raw | quipu add OTHER --jsonl -\n"
-           "\n"
-           "A message whose file is damaged or gone is marked [unavailable]; --raw leaves\n"
-           "it out and ends with exit code 9.",
+  .about = "Prints the metadata of a context and the messages of one branch, oldest first.\n"
+           "Messages are numbered from #1; times are UTC. --no-messages and --ids read no\n"
+           "message file.\n\n"
+           "--raw prints lines that 'quipu add --jsonl' can read:\n"
+           "  quipu show CTX --raw | quipu add OTHER --jsonl -\n\n"
+           "A message whose file is damaged or missing is marked [unavailable]; --raw\n"
+           "leaves it out, and the exit code is 9.",
   .options = options,
   .words_min = 1,
   .words_max = 1,

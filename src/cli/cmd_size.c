@@ -226,16 +226,15 @@ run_size(struct cli *cli, const struct cli_args *args, struct qp_err *err)
 const struct cli_command cli_cmd_size = {
   .name = "size",
   .run = run_size,
-  .summary = "bytes of one conversation and its branches, or of all",
+  .summary = "show the size of a context and its branches, or of all",
   .usage = { "[CTX]" },
-  .about = "Counts metadata and messages as they are encoded, from the index: no message\n"
-           "file is opened. Branches share messages, so that they add up to more than the\n"
-           "total. On a terminal sizes are rounded; elsewhere they are exact and separated\n"
-           "by tabs: what, bytes, messages, branch.\n"
-           "\n"
-           "'archived' are the messages that archive or compress has moved, as long as they\n"
-           "would be in files of their own, 'packs' what they take now, 'trash' those that\n"
-           "wait for gc, 'on disk' the sum of what there really is.",
+  .about = "Counts the encoded bytes of metadata and messages. They are read from the\n"
+           "index: no message file is opened. Branches share messages, so their sum can\n"
+           "exceed the total. On a terminal sizes are rounded; in a pipe they are exact,\n"
+           "and the columns are separated by tabs: kind, bytes, messages, branch.\n\n"
+           "'archived' is the uncompressed size of messages that archive or compress has\n"
+           "packed, 'packs' the size of the packs, 'trash' the messages that gc will\n"
+           "delete, and 'on disk' the sum of the real sizes.",
   .options = options,
   .words_max = 1,
 };

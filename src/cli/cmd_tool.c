@@ -17,10 +17,11 @@
 enum { OPT_WORKSPACE, OPT_MCP, OPT_POLICY, OPT_TIMEOUT };
 
 static const struct cli_option options[] = {
-  [OPT_WORKSPACE] = { "workspace", 'w', "DIR", "where the built-in tools work (default: .)", NULL },
+  [OPT_WORKSPACE] = { "workspace", 'w', "DIR", "directory of the built-in tools (default: .)",
+                      NULL },
   [OPT_MCP] = { "mcp", 'm', "FILE", "MCP servers, from a standard mcp.json", NULL },
-  [OPT_POLICY] = { "policy", 'p', "FILE", "rules, one a line: auto|ask|deny TOOL [NAME=PATTERN]...",
-                   NULL },
+  [OPT_POLICY] = { "policy", 'p', "FILE",
+                   "rules, one per line: auto|ask|deny TOOL [NAME=PATTERN]...", NULL },
   [OPT_TIMEOUT] = { "timeout", 't', "SECONDS", "of a call (default: 60)", "call" },
   { 0 },
 };
@@ -287,7 +288,7 @@ run_tool(struct cli *cli, const struct cli_args *args, struct qp_err *err)
 const struct cli_command cli_cmd_tool = {
   .name = "tool",
   .run = run_tool,
-  .summary = "list the tools of a model, call one by hand, ask the policy",
+  .summary = "list tools, call a tool, test the rules",
   .usage = { "[list] [--workspace DIR] [--mcp FILE] [--policy FILE]",
              "call NAME [JSON] [--workspace DIR] [--mcp FILE] [--timeout SECONDS]",
              "judge NAME [JSON] [--workspace DIR] [--mcp FILE] [--policy FILE]", "rules [rm ID]" },

@@ -173,7 +173,8 @@ choose_key(struct setup *s, const char *what, const struct cli_config_value *key
 
   *out = has_key ? key->text : NULL;
   if (has_key && has_file && key->source == file->source)
-    return cli_fail(err, QP_INVALID, "%s: the key itself is given too; one of them must go", what);
+    return cli_fail(err, QP_INVALID, "%s: both the key and its file are set; remove one of them",
+                    what);
   if (has_file && (!has_key || file->source > key->source))
     return read_key(s, what, file->text, out, err);
   return QP_OK;
@@ -227,7 +228,7 @@ add_known(struct setup *s, const struct known *k, struct qp_err *err)
   if (is_wanted(s, k, &spec))
     s->providers[s->provider_count++] = spec;
   else if (spec.model)
-    warn(s, "%s is of no use without a key", cli_config_key(k->model, name));
+    warn(s, "%s has no effect without a key", cli_config_key(k->model, name));
   return QP_OK;
 }
 

@@ -19,8 +19,8 @@ enum { OPT_DATA, OPT_JSON, OPT_VERBOSE, OPT_HELP, OPT_VERSION };
 
 static const struct cli_option globals[] = {
   [OPT_DATA] = { "data", 'd', "DIR", "data directory (default: $QUIPU_DATA, else ./data)", NULL },
-  [OPT_JSON] = { "json", 0, NULL, "answer in JSON; errors too, on standard error", NULL },
-  [OPT_VERBOSE] = { "verbose", 'v', NULL, "tell on standard error what is done", NULL },
+  [OPT_JSON] = { "json", 0, NULL, "print JSON; errors too, on standard error", NULL },
+  [OPT_VERBOSE] = { "verbose", 'v', NULL, "report progress on standard error", NULL },
   [OPT_HELP] = { "help", 'h', NULL, "explain the command", NULL },
   [OPT_VERSION] = { "version", 0, NULL, "print the version", NULL },
   { 0 },
@@ -67,9 +67,8 @@ cli_action_find(const struct cli_command *command, const struct cli_args *args,
     if (strcmp(actions[i].name, name) != 0)
       continue;
     if (words < actions[i].words_min || words > actions[i].words_max)
-      return cli_fail(err, QP_INVALID, "'%s %s' takes %s; 'quipu help %s' tells more",
-                      command->name, name, actions[i].words[0] ? actions[i].words : "no more words",
-                      command->name);
+      return cli_fail(err, QP_INVALID, "'%s %s' takes %s; see 'quipu help %s'", command->name, name,
+                      actions[i].words[0] ? actions[i].words : "no more arguments", command->name);
     *out = i;
     return cli_opts_check_action(command->options, args->values, command->name, name, err);
   }
@@ -93,7 +92,7 @@ apply_globals(struct cli *cli, const char *const *values, struct qp_err *err)
   cli->data = values[OPT_DATA];
   cli->data_from = CLI_DATA_FROM_FLAG;
   if (cli->data && !cli->data[0])
-    return cli_fail(err, QP_INVALID, "--data needs the name of a directory");
+    return cli_fail(err, QP_INVALID, "--data needs a directory");
   if (!cli->data) {
     bool given = from_env && from_env[0];
 
@@ -109,10 +108,10 @@ check_words(const struct cli_command *command, const struct cli_args *args, stru
   size_t count = args->words.count;
 
   if (count < command->words_min)
-    return cli_fail(err, QP_INVALID, "something is missing; usage: quipu %s %s", command->name,
+    return cli_fail(err, QP_INVALID, "missing argument; usage: quipu %s %s", command->name,
                     command->usage[0]);
   if (count > command->words_max)
-    return cli_fail(err, QP_INVALID, "'%.60s' is one word too many; usage: quipu %s %s",
+    return cli_fail(err, QP_INVALID, "unexpected argument '%.60s'; usage: quipu %s %s",
                     args->words.at[command->words_max], command->name, command->usage[0]);
   return QP_OK;
 }

@@ -244,8 +244,8 @@ cli_opts_check_action(const struct cli_option *table, const char *const *values,
   for (size_t i = 0; table[i].name; i++)
     if (values[i] && table[i].only && !listed(table[i].only, action))
       return cli_fail(err, QP_INVALID,
-                      "option --%s does not go with '%s %s'; 'quipu help %s' tells more",
-                      table[i].name, command, action, command);
+                      "option --%s cannot be used with '%s %s'; see 'quipu help %s'", table[i].name,
+                      command, action, command);
   return QP_OK;
 }
 

@@ -70,7 +70,7 @@ malformed(struct qp__scan *s, const char *problem)
   if (s->rc)
     return false;
   if (s->pos == s->len && s->ended)
-    problem = "it ends too early";
+    problem = "unexpected end of input";
   s->rc = qp__fail(s->err, QP_INVALID, "%s: not valid JSON: %s (byte %llu)", s->what, problem,
                    (unsigned long long)qp__scan_at(s));
   return false;
@@ -98,8 +98,7 @@ flush_kept(struct qp__scan *s)
   if (s->keep->rc == QP_NOMEM)
     return no_memory(s);
   if (!s->rc)
-    s->rc = qp__fail(s->err, QP_TOOBIG,
-                     "%s: what it holds beside its messages is over the limit of %zu bytes",
+    s->rc = qp__fail(s->err, QP_TOOBIG, "%s: the data beside its messages exceeds %zu bytes",
                      s->what, s->keep->limit);
   return false;
 }
@@ -503,7 +502,7 @@ pass_word(struct qp__scan *s, const char *word)
 {
   for (; *word; word++) {
     if (look(s) != *word)
-      return malformed(s, "a value was expected");
+      return malformed(s, "expected a value");
     s->pos++;
   }
   return true;
@@ -524,7 +523,7 @@ pass_scalar(struct qp__scan *s, int c)
     return pass_word(s, "false");
   if (c == 'n')
     return pass_word(s, "null");
-  return malformed(s, "a value was expected");
+  return malformed(s, "expected a value");
 }
 
 bool
@@ -584,6 +583,6 @@ bool
 qp__scan_end(struct qp__scan *s)
 {
   if (qp__scan_peek(s) >= 0)
-    return malformed(s, "something stands behind the value");
+    return malformed(s, "unexpected text after the value");
   return !s->rc;
 }

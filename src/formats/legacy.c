@@ -97,7 +97,7 @@ read_id(struct qp__legacy *l, struct qp_err *err)
   json_t *id = json_object_get(l->context, "id");
 
   if (json_string_length(id) != QP__UUID_LEN || !qp__uuid_decode(json_string_value(id), &l->id))
-    return qp__fail(err, QP_INVALID, "%s: is no context: its \"id\" is %s", l->what,
+    return qp__fail(err, QP_INVALID, "%s: not a context: its \"id\" is %s", l->what,
                     id ? "no UUID" : "missing");
   if (qp_uuid_is_none(&l->id))
     return qp__fail(err, QP_INVALID, "%s: a context cannot have the id of all zeros", l->what);
@@ -114,7 +114,7 @@ check_context(const struct qp__legacy *l, struct qp_err *err)
   if (format && strncmp(format, "quipu-", 6) == 0)
     return qp__fail(err, QP_INVALID, "%s: is a file of quipu itself (%s)", l->what, format);
   if (!pool && l->format == QP_LEGACY_MONOLITH)
-    return qp__fail(err, QP_INVALID, "%s: is no context: it has no \"message_pool\"", l->what);
+    return qp__fail(err, QP_INVALID, "%s: not a context: \"message_pool\" is missing", l->what);
   if (pool && !json_is_object(pool))
     return qp__fail(err, QP_INVALID, "%s: \"message_pool\" must be an object", l->what);
   return QP_OK;

@@ -625,8 +625,8 @@ check_size(const struct qp__legacy *l, struct qp_err *err)
   qp__buf_init(&text, QP__META_MAX);
   rc = qp__meta_seal(l->meta, &text, err);
   if (rc == QP_TOOBIG)
-    rc = qp__fail(err, QP_TOOBIG, "%s: what it holds beside its messages is over %zu bytes",
-                  l->what, QP__META_MAX);
+    rc = qp__fail(err, QP_TOOBIG, "%s: the data beside its messages exceeds %zu bytes", l->what,
+                  QP__META_MAX);
   qp__buf_release(&text);
   return rc;
 }

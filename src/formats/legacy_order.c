@@ -39,7 +39,7 @@ make_table(struct qp__legacy *l, struct qp__legacy_table *t, size_t count, struc
     return qp__fail_nomem(err, l->what);
   t->mask = (uint32_t)(cells - 1);
   rc = l->os->random(l->os->self, t->key, sizeof(t->key));
-  return rc < 0 ? qp__fail_sys(err, rc, "%s: no random bytes", l->what) : QP_OK;
+  return rc < 0 ? qp__fail_sys(err, rc, "%s: cannot get random bytes", l->what) : QP_OK;
 }
 
 static void
@@ -90,8 +90,7 @@ qp__legacy_index(struct qp__legacy *l, struct qp_err *err)
     } else {
       char text[QP_UUID_TEXT];
 
-      rc = qp__fail(err, QP_INVALID, "%s: message %s is there twice", l->what,
-                    qp_uuid_text(id, text));
+      rc = qp__fail(err, QP_INVALID, "%s: duplicate message %s", l->what, qp_uuid_text(id, text));
     }
   }
   return rc;
@@ -295,8 +294,8 @@ note_missing(struct qp__legacy *l, struct qp__legacy_list *list, size_t at, cons
   (void)snprintf(place_text, sizeof(place_text), "%zu", at);
   if (qp__json_set_str(list->missing, place_text, id))
     return qp__fail_nomem(err, l->what);
-  return qp__legacy_notef(l, err, "branch '%.80s' names message %s, which is not there", list->key,
-                          id);
+  return qp__legacy_notef(l, err, "branch '%.80s' refers to message %s, which is missing",
+                          list->key, id);
 }
 
 static enum qp_rc

@@ -250,7 +250,7 @@ qp__legacy_note_time(struct qp__legacy *l, const struct qp_uuid *id, struct qp_e
 {
   char text[QP_UUID_TEXT];
 
-  return qp__legacy_notef(l, err, "the created_at of message %s is no time: taken as not told",
+  return qp__legacy_notef(l, err, "message %s: \"created_at\" is not a valid time and was ignored",
                           qp_uuid_text(id, text)) == QP_OK;
 }
 
@@ -269,7 +269,7 @@ scan_entry(struct qp__legacy *l, struct qp__scan *s)
   if (l->entry_count >= QP__LEGACY_NONE - 1)
     return qp__scan_fail(s, QP_TOOBIG, e.at, "too many messages");
   if (!text_uuid(s, &e.id))
-    return qp__scan_fail(s, QP_INVALID, e.at, "a key of \"message_pool\" that is no UUID");
+    return qp__scan_fail(s, QP_INVALID, e.at, "a key of \"message_pool\" is not a UUID");
   memcpy(key, s->text.data, sizeof(key));
   if (!qp__legacy_scan_node(s, &e, &odd_time))
     return false;
@@ -325,11 +325,11 @@ scan_ids(struct qp__scan *s, struct qp__legacy_list *list)
     at = qp__scan_at(s);
     if (qp__scan_peek(s) != '"')
       return !s->rc &&
-             qp__scan_fail(s, QP_INVALID, at, "an element of \"message_ids\" that is no UUID");
+             qp__scan_fail(s, QP_INVALID, at, "an element of \"message_ids\" is not a UUID");
     if (!qp__scan_string(s))
       return false;
     if (!text_uuid(s, &id))
-      return qp__scan_fail(s, QP_INVALID, at, "an element of \"message_ids\" that is no UUID");
+      return qp__scan_fail(s, QP_INVALID, at, "an element of \"message_ids\" is not a UUID");
     if (list->count >= QP__LEGACY_NONE - 1)
       return qp__scan_fail(s, QP_TOOBIG, at, "too many message_ids");
     if (!add_id(list, &id, s->text.data))
@@ -415,7 +415,7 @@ scan_top(struct qp__legacy *l, struct qp__scan *s, struct qp__buf *rest)
   if (c < 0)
     return !s->rc && (s->rc = qp__fail(s->err, QP_INVALID, "%s: is empty", s->what), false);
   if (c != '{')
-    return qp__scan_fail(s, QP_INVALID, qp__scan_at(s), "is no JSON object and so no context");
+    return qp__scan_fail(s, QP_INVALID, qp__scan_at(s), "not a context: not a JSON object");
   qp__scan_keep(s, rest);
   if (!qp__scan_open(s, '{'))
     return false;
@@ -445,7 +445,7 @@ name_lists(struct qp__legacy *l, struct qp_err *err)
   json_t *value;
 
   if (l->list_count != json_object_size(branches))
-    return qp__fail(err, QP_INVALID, "%s: its branches are told twice", l->what);
+    return qp__fail(err, QP_INVALID, "%s: duplicate \"branches\"", l->what);
   json_object_foreach (branches, key, value) {
     l->lists[i].key = key;
     i++;

@@ -318,7 +318,7 @@ qp__legacy_branch_begin(struct qp__legacy_writer *w, const char *branch, const c
 
   w->branch = qp__meta_branch(w->meta, branch);
   if (!w->branch)
-    return qp__fail(err, QP_NOTFOUND, "there is no branch '%s'", branch);
+    return qp__fail(err, QP_NOTFOUND, "branch '%s' not found", branch);
   json_decref(w->fields);
   w->fields = NULL;
   rc = qp__legacy_branch_back(w->branch, prompt_id, prompt_content, false, &w->fields, err);

@@ -189,8 +189,8 @@ read_keys(struct qp__ls *ls, const char *what, json_t *dump, struct qp_err *err)
   }
   if (!rc && !found)
     rc = qp__fail(err, QP_INVALID,
-                  "%s: no LocalStorage dump that quipu knows: it has no key such as "
-                  "copilot_chats_v2 or copilot_messages",
+                  "%s: not a known LocalStorage dump: it has no key such as copilot_chats_v2 or "
+                  "copilot_messages",
                   what);
   return rc;
 }
@@ -364,8 +364,7 @@ read_chat(struct qp__ls *ls, size_t list, const char *form, const char *item, js
     return refuse_chat(ls, item, &source, &why, err);
   known = json_object_get(ls->chat_ids, source.id);
   if (json_is_integer(known) && json_integer_value(known) == (json_int_t)list) {
-    (void)qp__fail(&why, QP_EXISTS, "chat '%.60s' stands there twice; the first one is taken",
-                   source.id);
+    (void)qp__fail(&why, QP_EXISTS, "duplicate chat '%.60s'; the first one is imported", source.id);
     return refuse_chat(ls, item, &source, &why, err);
   }
   if (json_is_integer(known))
@@ -391,7 +390,7 @@ note_orphans(struct qp__ls *ls, const char *item, const json_t *messages, struct
 
   if (!n)
     return QP_OK;
-  if (!qp__ls_note(&ls->notes, item, QP_NOTFOUND, "%zu message%s of a chat that is not there", n,
+  if (!qp__ls_note(&ls->notes, item, QP_NOTFOUND, "%zu message%s of a chat that does not exist", n,
                    n == 1 ? "" : "s"))
     return no_memory(err);
   return QP_OK;

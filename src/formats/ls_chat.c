@@ -115,7 +115,7 @@ make_meta(struct taking *t, struct qp_err *err)
     spec.mode = take_either(t, "toolCategory");
   rc = qp__meta_new(&spec, t->source->created_at, &t->chat->meta, err);
   if (rc == QP_INVALID) /* a model or a mode of a kind that quipu does not take */
-    return qp__fail(err, rc, "the chat's configuration cannot be taken");
+    return qp__fail(err, rc, "the configuration of the chat cannot be imported");
   return rc;
 }
 

@@ -369,7 +369,7 @@ take_time(struct taking *t, struct qp_err *err)
       chat->count ? chat->messages[chat->count - 1]->created_at : chat->meta->created_at;
   if (value && !json_is_null(value) &&
       !qp__ls_note(&chat->notes, t->item, QP_OK,
-                   "\"createdAt\" is no time; it has that of the message before it"))
+                   "\"createdAt\" is not a valid time; the time of the message before it is used"))
     return no_memory(err);
   return QP_OK;
 }

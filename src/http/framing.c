@@ -114,8 +114,7 @@ judge(struct qp__request *r, bool http_1_0, const struct qp__framing *f, struct 
   if (f->folded)
     return qp__fail(err, QP_INVALID, "a header must not go on in a second line");
   if (f->bad_name)
-    return qp__fail(err, QP_INVALID,
-                    "a header's name must be a token, with the colon right behind it");
+    return qp__fail(err, QP_INVALID, "a header name must be a token, followed directly by a colon");
   if (f->bad_value)
     return qp__fail(err, QP_INVALID, "a header has a control character in it");
   if (f->hidden || !size || f->end + 4 != r->line + size->header_size)

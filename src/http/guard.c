@@ -110,7 +110,7 @@ qp__guard_check(struct qp__request *r, struct qp_err *err)
 
   if (qp__connection_peer(r->connection) == QP__PEER_TOOL)
     return qp__request_fail(r, MHD_HTTP_FORBIDDEN, "DENIED", err,
-                            "this server takes no requests from the tools that it has started");
+                            "requests from tools that this server started are refused");
   if (host && !is_own_address(host, r->http->main.exposed) && !is_named_host(r->settings, host))
     return qp__request_fail(
         r, MHD_HTTP_FORBIDDEN, "DENIED", err,

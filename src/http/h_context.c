@@ -72,7 +72,7 @@ check_owner(const struct qp__request *r, const json_t *object, struct qp_err *er
   const char *owner = qp__body_string(object, "owner");
 
   if (json_object_get(object, "owner") && qp__owner(r))
-    return qp__fail(err, QP_INVALID, "\"owner\" is said by the key");
+    return qp__fail(err, QP_INVALID, "\"owner\" cannot be set: the owner of the key is used");
   if (owner && !qp__owner_ok(owner))
     return qp__fail(err, QP_INVALID,
                     "\"owner\" must be 1 to 64 letters, digits, '_', '-' and '.', not starting "
@@ -250,7 +250,7 @@ gather_config(json_t *object, struct qp_err *err)
     if (!value)
       continue;
     if (json_object_get(config, flat[i]))
-      return qp__fail(err, QP_INVALID, "\"%s\" is there twice, also in \"config\"", flat[i]);
+      return qp__fail(err, QP_INVALID, "\"%s\" is set twice: also in \"config\"", flat[i]);
     if (!config) {
       config = json_object();
       if (json_object_set_new(object, "config", config))

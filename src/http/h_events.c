@@ -21,7 +21,8 @@ read_after(struct qp__request *r, uint64_t *out, struct qp_err *err)
   if (rc || !last || !last[0])
     return rc;
   if (strlen(last) > 16 || strspn(last, "0123456789") != strlen(last))
-    return qp__fail(err, QP_INVALID, "'Last-Event-ID' is not a number that this server gave");
+    return qp__fail(err, QP_INVALID,
+                    "'Last-Event-ID' is invalid: use the id of an event of this server");
   *out = strtoull(last, NULL, 10);
   return QP_OK;
 }

@@ -73,9 +73,9 @@ read_cursor(const char *cursor, struct qp_context *context, struct page *page, b
   enum qp_rc rc;
 
   if ((cursor[0] != 'o' && cursor[0] != 'n') || qp_uuid_parse(cursor + 1, &id, NULL))
-    return qp__fail(err, QP_INVALID, "'cursor' is not one that this server gave");
+    return qp__fail(err, QP_INVALID, "'cursor' is invalid: use a cursor that this server returned");
   if (order_given && page->newest != (cursor[0] == 'n'))
-    return qp__fail(err, QP_INVALID, "'cursor' is of a list in the other order");
+    return qp__fail(err, QP_INVALID, "'cursor' belongs to a list in the other order");
   page->newest = cursor[0] == 'n';
   rc = qp_message_find(context, &id, &info, err);
   if (!rc)

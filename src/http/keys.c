@@ -122,7 +122,7 @@ refresh(struct qp__keys *k, struct qp_err *err)
   int sys = look(k, &now);
 
   if (sys)
-    return qp__fail_sys(err, sys, "cannot look at '" QP__KEYFILE_NAME "'");
+    return qp__fail_sys(err, sys, "cannot stat '" QP__KEYFILE_NAME "'");
   return is_same(&now, &k->stamp) ? QP_OK : load(k, &now, err);
 }
 

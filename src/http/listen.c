@@ -91,10 +91,10 @@ make_tcp_url(struct qp__listener *l, bool tls, struct qp_err *err)
   bool v6;
 
   if (getsockname(l->fd, (struct sockaddr *)&address, &len) < 0)
-    return qp__fail_sys(err, -errno, "cannot tell the address of the server");
+    return qp__fail_sys(err, -errno, "cannot get the address of the server");
   if (getnameinfo((struct sockaddr *)&address, len, host, sizeof(host), port, sizeof(port),
                   NI_NUMERICHOST | NI_NUMERICSERV))
-    return qp__fail(err, QP_IO, "cannot tell the address of the server");
+    return qp__fail(err, QP_IO, "cannot get the address of the server");
   v6 = address.ss_family == AF_INET6;
   (void)snprintf(url, sizeof(url), "http%s://%s%s%s:%s", tls ? "s" : "", v6 ? "[" : "", host,
                  v6 ? "]" : "", port);
@@ -168,9 +168,9 @@ remove_stale(const struct qp__listener *l, const struct sockaddr_un *address, st
   if (sys == -ENOENT)
     return QP_OK;
   if (sys)
-    return qp__fail_sys(err, sys, "cannot look at '%s'", address->sun_path);
+    return qp__fail_sys(err, sys, "cannot stat '%s'", address->sun_path);
   if (!S_ISSOCK(st.st_mode))
-    return qp__fail(err, QP_EXISTS, "'%s' is there already and is not a socket", address->sun_path);
+    return qp__fail(err, QP_EXISTS, "'%s' exists already and is not a socket", address->sun_path);
   probe = socket(AF_UNIX, SOCKET_FLAGS, 0);
   stale = probe >= 0 && connect(probe, (const struct sockaddr *)address, sizeof(*address)) < 0 &&
           errno == ECONNREFUSED;

@@ -174,7 +174,7 @@ decode_pair(struct qp__request *r, const char *s, size_t n, struct qp_err *err)
   if (rc)
     return rc;
   if (qp__request_query(r, name))
-    return qp__fail(err, QP_INVALID, "the query parameter '%.60s' is there twice", name);
+    return qp__fail(err, QP_INVALID, "duplicate query parameter '%.60s'", name);
   r->query[r->query_count].name = name;
   r->query[r->query_count++].value = value ? value : "";
   return QP_OK;

@@ -255,5 +255,5 @@ qp__route_find(struct qp__request *r, struct qp_err *err)
   }
   qp__reply_header(r, "Allow", allow);
   return qp__request_fail(r, MHD_HTTP_METHOD_NOT_ALLOWED, "METHOD_NOT_ALLOWED", err,
-                          "this path does not take %.20s; it takes %s", r->method, allow);
+                          "%.20s is not allowed on this path; allowed: %s", r->method, allow);
 }

@@ -112,7 +112,7 @@ check_body(struct qp__request *r, const struct qp__framing *f, struct qp_err *er
   bool takes_body = r->route && r->route->flags & QP__ROUTE_BODY;
 
   if (has_body && !takes_body)
-    return qp__fail(err, QP_INVALID, "%.20s takes no body here", r->method);
+    return qp__fail(err, QP_INVALID, "%.20s does not accept a body here", r->method);
   if (f->length > r->settings->max_body)
     return qp__fail(err, QP_TOOBIG, "the body is over the limit of %zu bytes",
                     r->settings->max_body);

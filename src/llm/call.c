@@ -315,7 +315,7 @@ on_data(const char *text, size_t size, size_t n, void *arg)
   if (!http->call) /* told: the rest is of no use; cancelled: no more of it */
     return http->dropped ? 0 : data.len;
   if (http->received > ANSWER_BYTES_MAX)
-    rc = qp__fail(&http->err, QP_TOOBIG, "the provider's answer does not end");
+    rc = qp__fail(&http->err, QP_TOOBIG, "the provider's answer exceeds its limit");
   else
     rc = take_data(http, data, &http->err);
   http->err.rc = rc;

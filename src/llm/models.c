@@ -187,7 +187,8 @@ take_prices(struct qp__model *row, const json_t *object, struct qp_err *err)
   if (!rc && has_write)
     row->cache_write_1h = row->cache_write;
   if (!rc && has_input != has_output)
-    rc = qp__fail(err, QP_INVALID, "%s: \"input_price\" and \"output_price\" go together", where);
+    rc = qp__fail(err, QP_INVALID, "%s: \"input_price\" and \"output_price\" must both be set",
+                  where);
   row->has_prices = row->has_prices || has_input;
   return rc;
 }

@@ -264,8 +264,8 @@ qp__llm_providers_find(const struct qp__llm_providers *p, const char *name)
 static enum qp_rc
 fail_no_key(const char *model, const struct protocol *protocol, struct qp_err *err)
 {
-  return qp__fail(err, QP_NOTFOUND, "the model '%s' is asked from %s, which has no key; set %s",
-                  model, protocol->name, protocol->key_env);
+  return qp__fail(err, QP_NOTFOUND, "model '%s' needs a key for %s; set %s", model, protocol->name,
+                  protocol->key_env);
 }
 
 enum qp_rc
@@ -303,9 +303,7 @@ qp__llm_resolve(const struct qp__llm_providers *p, const struct qp__models *mode
   if (!found && protocol && protocol->key_env)
     return fail_no_key(model, protocol, err);
   if (!found)
-    return qp__fail(err, QP_NOTFOUND,
-                    "the model '%s' is asked from '%s', and there is no such "
-                    "provider",
+    return qp__fail(err, QP_NOTFOUND, "model '%s' needs provider '%s', which is not configured",
                     model, owner);
   *provider = found;
   *wire_model = model;

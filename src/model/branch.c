@@ -184,7 +184,7 @@ find_branch(const struct qp__meta *m, const char *name, struct qp__branch_def **
     return QP_OK;
   }
   rc = qp__branch_name_check(name, err);
-  return rc ? rc : qp__fail(err, QP_NOTFOUND, "there is no branch '%s'", name);
+  return rc ? rc : qp__fail(err, QP_NOTFOUND, "branch '%s' not found", name);
 }
 
 /* A name for a branch that must not be there yet. */

@@ -175,7 +175,7 @@ qp__key_check(const char *key, struct qp_err *err)
   if (!n)
     return qp__fail(err, QP_INVALID, "an idempotency key must not be empty");
   if (n > QP_KEY_MAX)
-    return qp__fail(err, QP_TOOBIG, "an idempotency key has at most %d bytes", QP_KEY_MAX);
+    return qp__fail(err, QP_TOOBIG, "an idempotency key must have at most %d bytes", QP_KEY_MAX);
   if (!qp__utf8_ok(key, n) || qp__has_control(key))
     return qp__fail(err, QP_INVALID,
                     "an idempotency key must be valid UTF-8 without control characters");

@@ -116,7 +116,7 @@ decode_content(const struct qp__place *at, const json_t *root, struct qp_message
   enum qp_rc rc;
 
   if (short_form && content)
-    return qp__field_fail(at, "text", "must not stand together with \"content\"", err);
+    return qp__field_fail(at, "text", "cannot be used together with \"content\"", err);
   if (!short_form && !content)
     return QP_OK;
   if (json_is_array(content))

@@ -169,8 +169,7 @@ struct reading {
 static enum qp_rc
 damaged(struct qp_err *err)
 {
-  return qp__fail(err, QP_CORRUPT,
-                  "the backup is damaged: '%s' is not what it was when it was made",
+  return qp__fail(err, QP_CORRUPT, "the backup is damaged: '%s' has changed since the backup",
                   QP__BACKUP_MANIFEST);
 }
 

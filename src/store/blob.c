@@ -191,7 +191,7 @@ check_name(void *arg, const char *name, bool regular)
   (void)snprintf(path, sizeof(path), DIR "/%s", name);
   if (!qp__blob_name_ok(name)) {
     qp__problem(k->problems, QP_PROBLEM_FOREIGN_FILE, NULL, path, false, true,
-                "not quipu's; left alone");
+                "not a file of quipu; left unchanged");
     return QP_OK;
   }
   if (!regular) {

@@ -220,7 +220,7 @@ add_entry(struct qp__build *b, struct built *e, struct qp_err *err)
   if (!qp__tree_find(tree, &e->entry.id, true, &slot))
     return qp__fail_nomem(err, "building a context");
   if (slot != QP__NO_SLOT)
-    return qp__fail(err, QP_INVALID, "message %s is there twice", qp_uuid_text(&e->entry.id, id));
+    return qp__fail(err, QP_INVALID, "duplicate message %s", qp_uuid_text(&e->entry.id, id));
   e->entry.parent = QP__NO_SLOT;
   if (!qp_uuid_is_none(&e->parent)) {
     if (!qp__tree_find(tree, &e->parent, true, &e->entry.parent))
@@ -378,8 +378,7 @@ qp__build_set_heads(struct qp__build *b, const struct qp__meta *meta,
       if (!qp__tree_find(&b->image.tree, &heads[i].id, true, &slot))
         return qp__fail_nomem(err, "building a context");
       if (slot == QP__NO_SLOT)
-        return qp__fail(err, QP_INVALID,
-                        "the head of branch '%.80s' is a message that is not there",
+        return qp__fail(err, QP_INVALID, "the head of branch '%.80s' is a missing message",
                         heads[i].branch);
     }
     if (!qp__image_set_head(&b->image, heads[i].branch, slot))
@@ -426,7 +425,7 @@ choose_prompts(struct qp__build *b, struct qp__new_prompt **list, size_t *count,
       chosen[(*count)++].text = qp__buf_bytes(&p->text);
       rc = QP_OK;
     } else if (!rc && !p->replaceable && strcmp(there->content, p->prompt->content) != 0) {
-      rc = qp__fail(err, QP_CONFLICT, "system prompt '%s' has another content by now",
+      rc = qp__fail(err, QP_CONFLICT, "system prompt '%s' was changed in the meantime",
                     p->prompt->id);
     }
     qp__prompt_free(there);

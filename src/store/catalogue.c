@@ -154,7 +154,7 @@ step_back(struct qp__catalogue *cat, enum qp_rc rc, const struct qp_err *why)
   if (!cat->main.handle || rc == QP_NOMEM)
     return false;
   if (rc == QP_CORRUPT && !s->readonly) {
-    qp__log(&s->log, QP_LOG_WARN, "catalogue", "%s is damaged and made anew", QP__CATALOGUE_NAME);
+    qp__log(&s->log, QP_LOG_WARN, "catalogue", "%s is damaged and is rebuilt", QP__CATALOGUE_NAME);
     return qp__cat_remove(cat, NULL) == QP_OK;
   }
   if (cat->into == &cat->main && rc != QP_CORRUPT) {
@@ -539,7 +539,7 @@ qp__catalogue_erase(struct qp__catalogue *cat, struct qp_err *err)
       rc = qp__fail(&why, QP_IO, "it cannot be written");
     if (rc) { /* it is derived: better none than one with what must not be there */
       qp__log(&s->log, QP_LOG_WARN, "catalogue",
-              "%s is removed and made anew, because what was erased must not stay in it: %s",
+              "%s is deleted and rebuilt, because erased text must not stay in it: %s",
               QP__CATALOGUE_NAME, why.msg);
       rc = qp__cat_remove(cat, err);
     }

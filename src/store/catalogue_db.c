@@ -379,7 +379,7 @@ open_main(struct qp__catalogue *cat)
     return;
   code = open_file(cat);
   if (code && !readonly && rc_of(code) == QP_CORRUPT) {
-    qp__log(&cat->store->log, QP_LOG_INFO, "catalogue", "%s is made anew: %s", QP__CATALOGUE_NAME,
+    qp__log(&cat->store->log, QP_LOG_INFO, "catalogue", "%s is rebuilt: %s", QP__CATALOGUE_NAME,
             sqlite3_errstr(code));
     code = qp__cat_remove(cat, NULL) ? code : open_file(cat);
   }

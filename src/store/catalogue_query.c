@@ -44,7 +44,7 @@ keep_text(struct qp__arena *arena, sqlite3_stmt *st, int at, bool *bad)
 static enum qp_rc
 bad_cursor(struct qp_err *err)
 {
-  return qp__fail(err, QP_INVALID, "the cursor is not one that quipu gave");
+  return qp__fail(err, QP_INVALID, "the cursor is invalid: use a cursor that quipu returned");
 }
 
 static enum qp_rc
@@ -490,7 +490,7 @@ make_match(const char *text, struct qp__buf *out, struct qp_err *err)
   if (n)
     split_terms(&t, text);
   if (!t.wanted.len && !t.wanted.rc)
-    rc = qp__fail(err, QP_INVALID, "there is no word to search for");
+    rc = qp__fail(err, QP_INVALID, "the search has no words");
   else
     rc = qp__buf_check(&t.wanted, "the search", err);
   if (!rc)

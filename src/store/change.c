@@ -326,7 +326,7 @@ change_branch(struct work *w, const struct qp_branch_change *b, struct qp_err *e
   case QP_BRANCH_SET_PROMPT:
     return set_branch_prompt(w, b, err);
   }
-  return qp__fail(err, QP_MISUSE, "a change of a branch is none of those that there are");
+  return qp__fail(err, QP_MISUSE, "unknown branch operation");
 }
 
 /* ---- metadata ---- */
@@ -405,7 +405,7 @@ add_message(struct work *w, size_t i, const struct qp__branch *branch, uint16_t 
     rc = qp__saving_name(v, err);
   for (size_t k = 0; k < i && !rc; k++)
     if (qp_uuid_equal(&w->saving[k].message->id, &v->message->id))
-      rc = qp__fail(err, QP_EXISTS, "message %s stands twice in the change",
+      rc = qp__fail(err, QP_EXISTS, "duplicate message %s in the change",
                     qp_uuid_text(&v->message->id, text));
   if (rc)
     return rc;

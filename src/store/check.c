@@ -203,9 +203,9 @@ damaged_message(struct checking *k, struct qp__entry *e, enum qp_rc why, const s
   } else if (!e->size && why == QP_CORRUPT) { /* a placeholder, and there is something */
     k->again = k->distrust = !k->problems.distrust;
     qp__problem(&k->problems, kind, &k->id, path, k->problems.repair && k->distrust, true,
-                "a file for a message of which nothing was known");
+                "a file of a message that is not in the index");
   } else if (is_marked(e)) {
-    qp__problem(&k->problems, kind, &k->id, path, false, true, "known to be lost");
+    qp__problem(&k->problems, kind, &k->id, path, false, true, "marked as lost");
   } else {
     if (mark)
       rc = set_status(k, e, QP_STATUS_UNAVAILABLE, err);
@@ -271,7 +271,7 @@ compare_entry(struct checking *k, const struct qp__entry *e, struct qp_bytes tex
   path_of_message(k, e, path);
   if (rc) {
     qp__problem(&k->problems, QP_PROBLEM_MESSAGE_CORRUPT, &k->id, path, false, false,
-                "it has its hash and is no message: %.200s", cause.msg);
+                "its hash is right, but it is not a valid message: %.200s", cause.msg);
   } else if (field) {
     bool repaired = k->problems.repair && !k->problems.distrust;
 
@@ -325,7 +325,7 @@ check_reference(struct checking *k, const char *branch, const char *prompt, stru
   if (rc != QP_NOTFOUND && rc != QP_INVALID)
     return QP_OK;
   qp__problem(&k->problems, QP_PROBLEM_PROMPT_MISSING, &k->id, "metadata.json", k->problems.repair,
-              false, "%s%.100s refers to system prompt '%.60s', which is not there",
+              false, "%s%.100s refers to system prompt '%.60s', which does not exist",
               branch ? "branch " : "the configuration", branch ? branch : "", prompt);
   k->meta_changed = true;
   return k->problems.repair ? qp__meta_set_prompt(k->image.meta, branch, NULL, err) : QP_OK;
@@ -379,7 +379,7 @@ static void
 tell_of_old(struct checking *k, const char *path, const char *cause)
 {
   qp__problem(&k->problems, QP_PROBLEM_OLD_FORMAT, &k->id, path, false, cause == NULL, "%s",
-              cause ? cause : "in an old format: 'quipu migrate' takes it over");
+              cause ? cause : "in an old format; convert it with 'quipu migrate'");
 }
 
 /* Every message was converted when it was loaded: those that could not be are known. */
@@ -686,7 +686,7 @@ qp_store_check(struct qp_store *store, const struct qp_uuid *context, unsigned f
   }
   qp__free(k.held);
   if (!rc && k.problems.disk.rc)
-    rc = qp__fail(err, QP_IO, "%.300s: the disk or what is between cannot be relied on",
+    rc = qp__fail(err, QP_IO, "%.300s: the disk or its connection is not reliable",
                   k.problems.disk.msg);
   if (rc)
     return rc;

@@ -54,7 +54,7 @@ read_piece(struct reading *r, uint64_t at, size_t n, struct qp_err *err)
   r->at = at;
   rc = r->log->driver->file_read(r->log->self, r->path, at, n, &r->piece, err);
   if (!rc && r->piece.len < n)
-    rc = qp__fail(err, QP_NOTFOUND, "'%s' has become shorter", r->path);
+    rc = qp__fail(err, QP_NOTFOUND, "'%s' became shorter while it was read", r->path);
   return rc;
 }
 

@@ -541,7 +541,7 @@ qp__store_new_id(struct qp_store *s, struct qp_uuid *out, struct qp_err *err)
   int sys = s->os->random(s->os->self, entropy, sizeof(entropy));
 
   if (sys)
-    return qp__fail_sys(err, sys, "no random bytes for an id");
+    return qp__fail_sys(err, sys, "cannot get random bytes for an id");
   *out = qp__uuid_next(&s->ids, s->os->now_ms(s->os->self), entropy);
   return QP_OK;
 }

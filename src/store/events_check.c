@@ -104,7 +104,7 @@ check_chunk(struct checking *k, const struct qp__chunklog *log, uint32_t n, stru
     rc = write_again(k, path, err);
   if (!rc && k->bad)
     qp__problem(k->problems, QP_PROBLEM_EVENTS_DAMAGED, k->id, path, k->problems->repair, false,
-                "%llu of its lines are no %s", (unsigned long long)k->bad,
+                "%llu of its lines are not valid %s", (unsigned long long)k->bad,
                 k->keys ? "keys" : "events in the order of their numbers");
   if (!rc && k->torn)
     qp__problem(k->problems, QP_PROBLEM_EVENTS_DAMAGED, k->id, path, k->problems->repair, false,

@@ -95,7 +95,7 @@ read_once(struct qp__events *e, struct reading *r, bool *again, struct qp_err *e
   while (i > 0 && chunks.list[i - 1].first > r->after + 1)
     i--;                                              /* the chunk before may have it */
   if (i == 0 && chunks.count && chunks.list[0].n > 1) /* it is older than the oldest chunk */
-    rc = qp__fail(err, QP_NOTFOUND, "the events behind number %llu are gone",
+    rc = qp__fail(err, QP_NOTFOUND, "the events after number %llu are no longer stored",
                   (unsigned long long)r->after);
   for (i = i ? i - 1 : 0; i < chunks.count && !rc && r->left; i++) {
     rc = qp__chunk_forward(&e->log.log, chunks.list[i].n, 0, chunks.list[i].bytes, visit_line, r,
@@ -188,7 +188,7 @@ read_result(struct qp__events *e, const struct qp__key *at, const char *key, str
   if (!rc)
     rc = qp__key_decode(qp__buf_bytes(&text), &line, out, err);
   if (rc == QP_INVALID || (!rc && strcmp(line.key, key) != 0))
-    rc = qp__fail(err, QP_CORRUPT, "the idempotency key does not stand in its place");
+    rc = qp__fail(err, QP_CORRUPT, "the idempotency key is stored in the wrong place");
   qp__buf_release(&text);
   return rc;
 }

@@ -302,7 +302,7 @@ qp_context_gc(struct qp_store *store, const struct qp_uuid *id, int64_t grace, u
   enum qp_rc rc;
 
   if (grace < 0)
-    return qp__fail(err, QP_INVALID, "the time of grace is negative");
+    return qp__fail(err, QP_INVALID, "the grace period is negative");
   rc = qp__claimed_load(store, id, g.dry_run, &g.context, err);
   if (rc)
     return rc;

@@ -269,7 +269,7 @@ recover_at(struct qp__image *image, uint32_t slot, uint32_t count, struct qp__pr
     rc = qp__fail_nomem(err, "recovering messages");
   if (!rc)
     qp__problem(problems, QP_PROBLEM_MESSAGE_RECOVERED, &image->meta->id, "index.json",
-                problems->repair, true, "%lu message%s that no branch led to: on branch '%s' %s",
+                problems->repair, true, "%lu message%s that no branch reached: on branch '%s' %s",
                 (unsigned long)count, count == 1 ? "" : "s", name.data,
                 problems->repair ? "now" : "after a repair");
   qp__buf_release(&name);

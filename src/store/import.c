@@ -132,8 +132,8 @@ import_prompt(struct importing *im, struct qp__prompt *p, struct qp_import_repor
     return QP_OK;
   }
   if (rc == QP_STOPPED)
-    return qp__fail(err, QP_EXISTS,
-                    "system prompt '%s' is there with another text, which stays as it is", p->id);
+    return qp__fail(err, QP_EXISTS, "system prompt '%s' exists with another text, which is kept",
+                    p->id);
   if (rc != QP_NOTFOUND)
     return rc;
   report->outcome = QP_IMPORT_DONE;

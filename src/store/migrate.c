@@ -135,7 +135,7 @@ check_unchanged(struct qp__migration *m, struct qp_err *err)
   int sys = os->fstatat(os->self, m->dirfd, m->name, &st);
 
   if (sys)
-    return qp__fail_sys(err, sys, "cannot look at '%.200s'", m->path);
+    return qp__fail_sys(err, sys, "cannot stat '%.200s'", m->path);
   if (st.st_ino != m->st.st_ino || st.st_size != m->st.st_size ||
       st.st_mtim.tv_sec != m->st.st_mtim.tv_sec || st.st_mtim.tv_nsec != m->st.st_mtim.tv_nsec)
     return qp__fail(err, QP_CONFLICT, "'%.200s' was changed while it was read", m->path);
@@ -204,7 +204,7 @@ compare_old(struct qp__migration *m, struct qp_err *err)
   qp__legacy_close(other);
   if (same)
     return QP_OK;
-  return qp__fail(err, QP_EXISTS, "%.140s: another old context %s lies in the store as '%s'",
+  return qp__fail(err, QP_EXISTS, "%.140s: another old context %s exists in the store as '%s'",
                   m->path, qp_uuid_text(&m->id, id), m->place.path);
 }
 

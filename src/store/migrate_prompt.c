@@ -210,7 +210,7 @@ take_copy(struct qp__migration *m, const struct qp__legacy_prompt *p, struct qp_
     rc = look_up(m, id, p->content, &there, &same, err);
   }
   if (!rc && there && !same)
-    rc = qp__fail(err, QP_EXISTS, "system prompt '%s' is there with another content", id);
+    rc = qp__fail(err, QP_EXISTS, "system prompt '%s' exists with other content", id);
   if (!rc && !there)
     rc = queue(m, id, p->id, p->content, false, err);
   if (!rc)
@@ -239,10 +239,10 @@ check_reference(struct qp__migration *m, const char *branch, const char *ref, st
     return rc;
   if (there)
     return qp__meta_set_prompt(m->meta, branch, id, err);
-  rc = QP__MIGRATION_NOTE(m, err,
-                          "%s%.80s refers to system prompt '%.80s', which is not there: the "
-                          "reference was cleared",
-                          branch ? "branch " : "the configuration", branch ? branch : "", ref);
+  rc = QP__MIGRATION_NOTE(
+      m, err,
+      "%s%.80s refers to system prompt '%.80s', which does not exist: the reference was removed",
+      branch ? "branch " : "the configuration", branch ? branch : "", ref);
   return rc ? rc : qp__meta_set_prompt(m->meta, branch, NULL, err);
 }
 

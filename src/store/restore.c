@@ -59,8 +59,9 @@ open_backup(struct restore *r, struct qp_err *err)
     return rc;
   }
   sys = qp__names_read(r->os, dir, ".", &names);
-  rc = sys ? qp__fail_sys(err, sys, "cannot list '%s'", r->from_path)
-           : qp__fail(err, QP_NOTFOUND, "'%s' is not a backup and holds none", r->from_path);
+  rc =
+      sys ? qp__fail_sys(err, sys, "cannot list '%s'", r->from_path)
+          : qp__fail(err, QP_NOTFOUND, "'%s' is not a backup and contains no backup", r->from_path);
   for (size_t i = names.count; i > 0 && rc == QP_NOTFOUND; i--) {
     const char *name = names.list[i - 1].name;
 
@@ -202,8 +203,8 @@ restore_file(void *arg, const char *path, const uint8_t hash[16], struct qp_err 
   if (!rc)
     rc = copy_bytes(r, in, out, path, found, err);
   if (!rc && memcmp(found, hash, sizeof(found)) != 0)
-    rc = qp__fail(err, QP_CORRUPT,
-                  "the backup is damaged: '%s' is not what it was when the backup was made", path);
+    rc =
+        qp__fail(err, QP_CORRUPT, "the backup is damaged: '%s' has changed since the backup", path);
   sys = rc ? 0 : r->os->set_mtime(r->os->self, out, &st.st_mtim);
   if (sys)
     rc = qp__fail_sys(err, sys, "cannot set the time of '%s'", path);
@@ -345,7 +346,7 @@ qp__store_restore_os(const char *backup, const char *dir, const struct qp_backup
   if (rc)
     return rc;
   if (sodium_init() < 0)
-    return qp__fail(err, QP_IO, "libsodium cannot be started");
+    return qp__fail(err, QP_IO, "cannot start libsodium");
   r.watch = (struct qp__backup_watch){ .options = &r.options, .os = os };
   rc = run(&r, err);
   qp__free(r.piece);

@@ -370,7 +370,7 @@ check_place(struct rollback *r, const char *from, struct qp_err *err)
     return QP_OK;
   if (sys)
     return qp__fail_sys(err, sys, "cannot read '%s'", path);
-  return qp__fail(err, QP_EXISTS, "'%s' is there with another content", path);
+  return qp__fail(err, QP_EXISTS, "'%s' exists with other content", path);
 }
 
 /* Writes the old form below tmp/ and puts it in the context's place. */
@@ -457,7 +457,7 @@ place_copy(struct rollback *r, const char *name, const char *to, struct qp_err *
     return QP_OK;
   }
   if (!sys)
-    return qp__fail(err, QP_EXISTS, "'%.200s/%s' is there with another content", to, name);
+    return qp__fail(err, QP_EXISTS, "'%.200s/%s' exists with other content", to, name);
   if (sys == -ENOENT)
     sys = os->renameat(os->self, r->dirfd, r->path, r->dirfd, name, 0);
   if (!sys)

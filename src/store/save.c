@@ -114,7 +114,7 @@ qp__saving_dir(struct qp_context *c, const struct qp__branch *b, uint16_t *dir, 
   int sys = qp__tree_dir(&c->tree, b->dir, strlen(b->dir), dir);
 
   if (sys == -E2BIG)
-    return qp__fail(err, QP_TOOBIG, "the context has had too many branches");
+    return qp__fail(err, QP_TOOBIG, "too many branches were created in this context");
   return sys ? qp__fail_nomem(err, "saving a message") : QP_OK;
 }
 
@@ -191,7 +191,7 @@ refuse_repeated(struct batch *b)
   qsort(ids, n, sizeof(*ids), by_id);
   for (size_t i = 1; i < n; i++)
     if (qp_uuid_equal(&ids[i].id, &ids[i - 1].id))
-      (void)qp__fail(&b->results[ids[i].at].err, QP_EXISTS, "message %s stands twice in the batch",
+      (void)qp__fail(&b->results[ids[i].at].err, QP_EXISTS, "duplicate message %s in the batch",
                      qp_uuid_text(&ids[i].id, text));
   qp__free(ids);
   return true;

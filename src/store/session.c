@@ -83,7 +83,7 @@ check_free(struct qp_store *s, const char *id, const char *path, const uint8_t k
   if (*o || qp__session_slot_copy(s->sessions, key, &slot))
     return qp__fail(err, QP_EXISTS, "session '%s' exists already", id);
   rc = s->driver->file_size(s->self, path, &size, NULL); /* from somebody else, since we looked */
-  return rc == QP_NOTFOUND ? QP_OK : qp__fail(err, QP_EXISTS, "there is a file '%s' already", path);
+  return rc == QP_NOTFOUND ? QP_OK : qp__fail(err, QP_EXISTS, "file '%s' exists already", path);
 }
 
 /* With write_lock held: stages a new session. `fresh` becomes *out, or is freed. */

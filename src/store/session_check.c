@@ -337,7 +337,7 @@ tell_lines(struct checking *k, const char *path, const char *what, uint64_t bad,
 {
   if (bad > mended)
     qp__problem(k->problems, QP_PROBLEM_SESSION_DAMAGED, NULL, path, false, false,
-                "%llu of its lines are no %s", (unsigned long long)(bad - mended), what);
+                "%llu of its lines are not valid %s", (unsigned long long)(bad - mended), what);
   if (mended)
     qp__problem(k->problems, QP_PROBLEM_SESSION_DAMAGED, NULL, path, true, false,
                 "%llu of its lines were no %s because of one changed character each, which was "
@@ -458,7 +458,7 @@ check_name(void *arg, const char *file, bool regular)
   (void)snprintf(path, sizeof(path), QP__SESSION_DIR "/%s", file);
   if (!ours)
     qp__problem(k->problems, QP_PROBLEM_FOREIGN_FILE, NULL, path, false, true,
-                "not quipu's; left alone");
+                "not a file of quipu; left unchanged");
   else if (!regular)
     qp__problem(k->problems, QP_PROBLEM_WRONG_TYPE, NULL, path, false, false,
                 "not a regular file; links are never followed");

@@ -226,7 +226,7 @@ qp__session_index_load(struct qp_store *s, struct qp__session_index *out, struct
   if (rc == QP_NOTFOUND)
     rc = QP_OK;
   if (!rc && text->len == QP__SESSION_INDEX_MAX)
-    rc = qp__fail(err, QP_TOOBIG, "'%s' is over its limit", QP__SESSION_INDEX);
+    rc = qp__fail(err, QP_TOOBIG, "'%s' exceeds its limit", QP__SESSION_INDEX);
   if (!rc)
     rc = qp__session_lines(qp__buf_bytes(text), load_line, &x, &x.end, err);
   if (!rc) {
@@ -356,7 +356,7 @@ compact(struct qp_store *s, struct qp_err *err)
   if (!rc)
     rc = qp__session_lines(qp__buf_bytes(&text), keep_line, &c, &end, err);
   if (!rc && end != ss->index.end)
-    rc = qp__fail(err, QP_CORRUPT, "'%s' is not as it was written", QP__SESSION_INDEX);
+    rc = qp__fail(err, QP_CORRUPT, "'%s' is damaged", QP__SESSION_INDEX);
   if (!rc) {
     commit.changes[0].kind = QP__CHANGE_FILE_PUT;
     commit.changes[0].path = QP__SESSION_INDEX;

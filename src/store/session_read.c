@@ -203,8 +203,7 @@ static void
 tell_bad_lines(struct qp_store *s, const char *id, uint64_t bad)
 {
   if (bad)
-    qp__log(&s->log, QP_LOG_WARN, "session",
-            "session '%s' has lines that are no messages: %llu in what was read", id,
+    qp__log(&s->log, QP_LOG_WARN, "session", "session '%s': skipped %llu invalid lines", id,
             (unsigned long long)bad);
 }
 

@@ -240,7 +240,7 @@ qp__store_open_os(const char *url, const struct qp_store_options *options, const
   if (!driver)
     return qp__fail(err, QP_INVALID, "no store driver for '%.120s'", url);
   if (sodium_init() < 0)
-    return qp__fail(err, QP_IO, "libsodium cannot be started");
+    return qp__fail(err, QP_IO, "cannot start libsodium");
   s = qp__alloc0(1, sizeof(*s));
   if (!s)
     return qp__fail_nomem(err, "opening a store");

@@ -81,14 +81,14 @@ static enum qp_rc
 check_edit(const char *path, size_t count, bool all, struct qp_err *err)
 {
   if (count == 0)
-    return qp__fail(err, QP_NOTFOUND,
-                    "'%.200s' does not hold old_string; it must be there exactly, with the same "
-                    "white space",
-                    path);
+    return qp__fail(
+        err, QP_NOTFOUND,
+        "'%.200s' does not contain old_string; it must match exactly, with the same white space",
+        path);
   if (count > 1 && !all)
     return qp__fail(err, QP_CONFLICT,
-                    "'%.200s' holds old_string %zu times; give more of the text around it, or "
-                    "replace_all",
+                    "'%.200s' contains old_string %zu times; give more of the surrounding text, or "
+                    "set replace_all",
                     path, count);
   return QP_OK;
 }

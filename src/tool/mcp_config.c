@@ -168,8 +168,7 @@ read_pairs(const struct reader *r, const json_t *object, const char *key, const 
 
     rc = qp__json_string(r->server, pairs, name, &text, err);
     if (!rc && (!text || !*name || strpbrk(name, "=: \t") || qp__has_control(name)))
-      rc = qp__fail(err, QP_INVALID, "%s: \"%s\" has a name or value that cannot be", r->server,
-                    key);
+      rc = qp__fail(err, QP_INVALID, "%s: \"%s\" has an invalid name or value", r->server, key);
     if (!rc)
       rc = expand(r, name, middle, text, &list[i], err);
     if (!rc && *middle == ':' && qp__has_control(list[i]))

@@ -70,7 +70,7 @@ take_line(void *arg, const char *line, size_t n)
   else if (rc)
     log_line(s, line, n);
   if (rc && qp__mcp_floods(s->server, n))
-    qp__mcp_fail(s->server, "it floods its standard output with lines that are no messages");
+    qp__mcp_fail(s->server, "it floods its standard output with lines that are not messages");
   if (!rc)
     qp__mcp_message(s->server, message);
   json_decref(message);

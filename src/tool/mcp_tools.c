@@ -392,7 +392,7 @@ go_on(struct qp__mcp_call *call, const json_t *result)
   json_t *more;
 
   if (++call->rounds > ROUNDS_MAX) {
-    qp__mcp_fail_call(call, "the tool asks again and again, and does not answer");
+    qp__mcp_fail_call(call, "the tool repeats its questions and returns no result");
     return;
   }
   more = answer_inputs(call->server, result, &err);

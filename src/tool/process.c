@@ -314,7 +314,7 @@ write_copy(struct qp__process *process, const char *data, size_t n, const char *
   if (!process->open[IN])
     return QP_OK;
   if (uv_stream_get_write_queue_size((uv_stream_t *)&process->pipes[IN]) + n > WAITING_MAX)
-    return qp__fail(err, QP_TOOBIG, "the process does not read what it is sent");
+    return qp__fail(err, QP_TOOBIG, "the process does not read its input");
   w = qp__alloc(sizeof(*w) + n + more);
   if (!w)
     return qp__fail_nomem(err, "writing to a process");

@@ -42,7 +42,7 @@ find_branch(struct qp__turn *t, struct qp__act *act, const char *name, char **fo
   enum qp_rc rc = qp_branch_list(t->context, look_at_branch, &b, err);
 
   if (rc == QP_OK)
-    return qp__fail(err, QP_NOTFOUND, "there is no branch '%s'", name ? name : "");
+    return qp__fail(err, QP_NOTFOUND, "branch '%s' not found", name ? name : "");
   if (rc == QP_NOMEM)
     return qp__fail_nomem(err, "a turn");
   if (rc != QP_STOPPED)
@@ -173,14 +173,14 @@ understand_regenerate(struct qp__turn *t, struct qp__occurrence *o, struct qp_er
   if (rc)
     return rc;
   if (t->state == QP__STATE_TRANSIENT_FAILURE)
-    return qp__fail(err, QP_CONFLICT, "the model is being asked: the context is %s",
+    return qp__fail(err, QP_CONFLICT, "a turn is running: the context is %s",
                     qp__state_name(t->state));
   if (qp_uuid_is_none(&from)) {
     from = head;
   } else {
     rc = qp_message_find(t->context, &from, &info, err);
     if (!rc && info.role != QP_ROLE_ASSISTANT)
-      rc = qp__fail(err, QP_INVALID, "only an answer can be made again");
+      rc = qp__fail(err, QP_INVALID, "only an answer of the assistant can be regenerated");
     if (rc)
       return rc;
   }

@@ -100,7 +100,7 @@ check_action(const struct qp_action *a, struct qp_err *err)
   enum qp_rc rc;
 
   if ((size_t)a->kind >= ACTIONS)
-    return qp__fail(err, QP_INVALID, "there is no such action");
+    return qp__fail(err, QP_INVALID, "unknown action");
   rc = check_key(a->key, err);
   if (rc)
     return rc;
@@ -223,7 +223,7 @@ run_act(struct qp_engine *e, struct qp__post *post)
   else if (!t)
     (void)qp__fail_nomem(&err, "an action");
   else if (t->doomed)
-    (void)qp__fail(&err, QP_NOTFOUND, "the context is being let go of");
+    (void)qp__fail(&err, QP_NOTFOUND, "the context is being closed");
   if (err.rc) {
     qp__act_answer(NULL, act, &err);
     return;

@@ -439,7 +439,7 @@ make_question(struct qp__turn *t)
   q->number = t->number;
   if (uv_queue_work(&t->engine->loop, &q->work, prepare, on_prepared)) {
     qp__question_free(q);
-    qp__turn_fail(t, QP__EVENT_FINAL_ERROR, t->number, "internal", "no worker can be had");
+    qp__turn_fail(t, QP__EVENT_FINAL_ERROR, t->number, "internal", "cannot start a worker");
     return;
   }
   t->jobs++;

@@ -302,7 +302,7 @@ qp__turn_load(struct qp__turn *t)
     (void)qp__fail_nomem(&err, "opening a context");
   } else if (uv_queue_work(&t->engine->loop, &l->work, read_context, on_read)) {
     qp__free(l);
-    (void)qp__fail(&err, QP_NOMEM, "no worker can be had to open a context");
+    (void)qp__fail(&err, QP_NOMEM, "cannot start a worker to open a context");
   }
   if (err.rc) {
     qp__turn_refuse(t, &err);

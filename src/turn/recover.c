@@ -90,7 +90,7 @@ qp__engine_recover(struct qp_engine *e, struct qp_err *err)
   s->engine = e;
   if (uv_queue_work(&e->loop, &s->work, search_catalogue, on_found)) {
     qp__free(s);
-    return qp__fail(err, QP_NOMEM, "no worker can be had");
+    return qp__fail(err, QP_NOMEM, "cannot start a worker");
   }
   e->recovering++;
   return QP_OK;

@@ -221,11 +221,11 @@ test_what_cannot_be_built_leaves_nothing(void **state)
   s = make_source(40);
   s.twin_at = 39;
   FAILS(build(f->store, &id, &s, NULL, &failure), QP_INVALID);
-  expect_sentence("twice");
+  expect_sentence("duplicate");
   s = make_source(40);
   s.twin_at = 41; /* in another directory */
   FAILS(build(f->store, &id, &s, NULL, &failure), QP_INVALID);
-  expect_sentence("twice");
+  expect_sentence("duplicate");
   s = make_source(40);
   FAILS(build(f->store, &id, &s, "nowhere", &failure), QP_NOTFOUND);
   FAILS(qp_context_open(f->store, &id, QP_LOAD_NONE, &c, &failure), QP_NOTFOUND);
@@ -330,7 +330,7 @@ static const int after[][2] = {
   { 9, 9 },   { -1, -1 }, { 0, 1 },   { -1, -1 }, { 9, 9 },
 };
 
-/* The next step; every name in it is used again and again within one journal. */
+/* The next step; every name in it is used repeats its questions within one journal. */
 static enum qp_rc
 do_step(struct story *x, unsigned step, struct qp_err *err)
 {

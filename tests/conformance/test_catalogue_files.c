@@ -676,7 +676,7 @@ test_a_list_during_a_commit_hides_nothing_from_the_next(void **state)
   set_title(late.context, "one");
   expect_title(f, "one");
   set_title(late.context, "two");                      /* so that the next list makes a new row */
-  OK(qp_events_range(late.context, &range, &failure)); /* reads the file, which is not there yet */
+  OK(qp_events_range(late.context, &range, &failure)); /* reads the file, which is missing yet */
   os_gate_shut(QP__SLOT_OPENAT, "/events/");
   assert_int_equal(pthread_create(&writer, NULL, set_title_and_tell, &late), 0);
   assert_true(os_gate_await(1));

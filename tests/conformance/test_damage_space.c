@@ -183,7 +183,7 @@ repair(struct base *b, uint64_t lost)
   assert_int_equal(found.summary.problems, 0);
   assert_int_equal(found.count, lost);
   for (size_t i = 0; i < found.count; i++)
-    assert_string_equal(found.list[i].detail, "known to be lost");
+    assert_string_equal(found.list[i].detail, "marked as lost");
 }
 
 static void

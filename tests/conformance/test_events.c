@@ -296,7 +296,7 @@ test_the_oldest_chunks_go_when_the_log_is_long(void **state)
   }
   assert_true(r.oldest > 500 && r.newest == newest);
   FAILS(qp_events_read(c, 0, 9, see, &s, &failure), QP_NOTFOUND);
-  expect_sentence("gone");
+  expect_sentence("no longer stored");
   FAILS(qp_events_read(c, r.oldest - 2, 9, see, &s, &failure), QP_NOTFOUND);
   assert_int_equal(s.count, 0);
   OK(qp_events_read(c, r.oldest - 1, UINT64_MAX, see, &s, &failure));

@@ -258,14 +258,14 @@ test_items_that_cannot_be_taken_are_told_by_their_place(void **state)
 {
   static const char *const lines[] = {
     "\ndone chat both (3) - message 6: an image cannot be read: its base64 is broken; its text is "
-    "kept as a blob - message 7: \"createdAt\" is no time",
+    "kept as a blob - message 7: \"createdAt\" is not a valid time",
     "\nfailed chat both, message 2 INVALID: \"role\" is missing\n",
     "\nfailed chat both, message 3 INVALID: \"role\" must be one of system",
     "\nfailed chat both, message 4 INVALID: it is not an object\n",
     "\nfailed copilot_chats_v2, chat 3 INVALID: chat: \"id\" is missing\n",
     "\nfailed copilot_system_prompts_v1, prompt 2 INVALID: prompt 'no-content': \"content\" is "
     "missing\n",
-    "\nfailed key copilot_messages_v2_lost NOTFOUND: 1 message of a chat that is not there\n",
+    "\nfailed key copilot_messages_v2_lost NOTFOUND: 1 message of a chat that does not exist\n",
   };
   struct fixture *f = *state;
   struct told told = import(f, FIXTURE("mixed.json"), 0);
@@ -324,8 +324,8 @@ test_prompts_of_chats(void **state)
                      "'copilot_system_prompts_v1':[{'id':'mine','content':'Theirs.'}]}",
                      0);
   assert_string_equal(told.text,
-                      "failed prompt mine EXISTS: system prompt 'mine' is there with another text, "
-                      "which stays as it is\n"
+                      "failed prompt mine EXISTS: system prompt 'mine' exists with another text, "
+                      "which is kept\n"
                       "done chat a (0)\ndone chat b (0)\ndone chat c (0)\n"
                       "done chat d (0) - its system prompt 'gone' is not there; the reference is "
                       "left out\n");
@@ -507,7 +507,7 @@ test_files_that_are_no_dumps(void **state)
   FAILS(qp_localstorage_import(f->store, path, 0, note_report, &told, &failure), QP_INVALID);
   write_text(path, "{\"a\":1}");
   FAILS(qp_localstorage_import(f->store, path, 0, note_report, &told, &failure), QP_INVALID);
-  expect_sentence("no LocalStorage dump");
+  expect_sentence("not a known LocalStorage dump");
   cut_file(path, ((size_t)512 << 20) + 1); /* longer than it was, without a byte on the disk */
   FAILS(qp_localstorage_import(f->store, path, 0, note_report, &told, &failure), QP_TOOBIG);
   expect_sentence("larger than 512 MiB");

@@ -388,7 +388,7 @@ test_a_prompt_of_another_content_gets_an_id_of_its_own(void **state)
   old_monolith_write(&o, old_path(f, "a.json"));
   for (int again = 0; again < 2; again++) {
     OK(import(f, old_path(f, "a.json"), 0, &report));
-    assert_true(has_note(&report, "'nowhere', which is not there"));
+    assert_true(has_note(&report, "'nowhere', which does not exist"));
     qp_import_report_release(&report);
     c = open_id(f, OLD_ID, QP_LOAD_NONE);
     main_branch = branch_of(c, "main");
@@ -486,7 +486,7 @@ test_a_rollback_into_a_directory_overwrites_nothing(void **state)
   make_directory(old_path(f, "out"));
   write_text(old_path(f, "out/" OLD_ID ".json"), "mine");
   FAILS(roll_back(f, OLD_ID, old_path(f, "out"), &report), QP_EXISTS);
-  expect_sentence("another content");
+  expect_sentence("other content");
   qp_import_report_release(&report);
   assert_int_equal(file_size(old_path(f, "out/" OLD_ID ".json")), 4);
   assert_int_equal(count_files(old_path(f, "out"), ""), 1);

@@ -206,7 +206,7 @@ bad_lines_are_counted_and_stay(void **state)
   text = dig(f, "session-s.1.jsonl");
   assert_memory_equal(text, damaged, sizeof(damaged) - 1);
   free(text);
-  expect_warning(f, "no messages");
+  expect_warning(f, "invalid lines");
 }
 
 static void

@@ -44,7 +44,7 @@ test('backups share what did not change, and --keep deletes the oldest', (t) => 
   ok(data, ['restore', backups, restored]);
   assert.equal(ids(restored, ctx).length, 4);
   fails(data, ['backup', backups, '--keep', '0'], 'INVALID', /--keep must be a number from 1/);
-  fails(data, ['restore', restored, path.join(backups, 'x')], 'NOTFOUND', /is not a backup and holds none/);
+  fails(data, ['restore', restored, path.join(backups, 'x')], 'NOTFOUND', /is not a backup and contains no backup/);
 });
 
 test('an interrupted backup is never restored, and the next one removes it', (t) => {

@@ -12,10 +12,10 @@ test('wrong words, options and commands', (t) => {
   const wrong = (code, sentence, words, input = '') => fails(s.data, ['chat', ...words], code, sentence, { input });
   wrong('INVALID', /there is no \/hlep; did you mean \/help\?/, ['--new'], '/hlep\n');
   wrong('INVALID', /there is no \/xyzzy; \/help lists/, ['--new'], '/xyzzy\n');
-  wrong('INVALID', /\/switch needs NAME/, ['--new'], '/switch\n');
-  wrong('INVALID', /\/quit takes nothing/, ['--new'], '/quit now\n');
+  wrong('INVALID', /\/switch needs an argument: NAME/, ['--new'], '/switch\n');
+  wrong('INVALID', /\/quit takes no argument/, ['--new'], '/quit now\n');
   wrong('NOTFOUND', /has not begun/, ['--new'], '/retry\n');
-  wrong('INVALID', /--new does not go/, ['--new', '0192f0c4']);
+  wrong('INVALID', /--new cannot be used/, ['--new', '0192f0c4']);
   wrong('NOTFOUND', /no branch 'side'/, ['--new', '--branch', 'side']);
   wrong('INVALID', /is not the URL of a server/, ['--server', 'localhost']);
   wrong('INVALID', /for people/, ['--json']);

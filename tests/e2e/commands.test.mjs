@@ -319,7 +319,7 @@ test('branch refuses what cannot be', (t) => {
   fails(data, ['branch', ctx, 'rename', 'nope', 'x'], 'NOTFOUND', /nope/);
   fails(data, ['branch', ctx, 'rewind', 'main'], 'INVALID', /--to MSG/);
   fails(data, ['branch', ctx, 'rewind', 'main', '--to', missing], 'NOTFOUND', /dead/);
-  fails(data, ['branch', ctx, 'prompt', 'main'], 'INVALID', /which prompt/);
+  fails(data, ['branch', ctx, 'prompt', 'main'], 'INVALID', /the prompt is missing/);
   fails(data, ['branch', ctx, 'prompt', 'main', 'nope'], 'NOTFOUND', /nope/);
   assert.deepEqual(ids(data, ctx), all);
 });

@@ -125,7 +125,7 @@ test('mistakes are told with the place where they are', (t) => {
     ['listen =\n', /line 1: listen needs a value/],
     ['log_level = loud\n', /log_level must be one of error\|warn\|info\|debug, not 'loud'/],
     ['access_log = maybe\n', /access_log must be yes or no/],
-    ['tls_cert = x\n', /tls_cert and tls_key go together; tls_key is missing/],
+    ['tls_cert = x\n', /tls_cert and tls_key must both be set: tls_key is missing/],
     [`listen = ${'x'.repeat(300)}\n`, /line 1 is longer than 198 bytes/],
     ['listen = a\u0001b\n', /control character/],
     ['listen = a\0b\n', /NUL/],
@@ -208,7 +208,7 @@ test('a secret is shown nowhere', async (t) => {
   };
   const other = await reload(`anthropic_key = ${secret}-4\n[provider.mine]\nurl = http://127.0.0.1:1/v1\nkey = ${secret}-5\n`);
   assert.match(other, /anthropic_key stays as it is until a restart; the configuration has another/);
-  assert.match(other, /the sections \[provider\.NAME\] stay as they were until a restart/);
+  assert.match(other, /changes of \[provider\.NAME\] take effect at the next start/);
   const wrong = await reload(`anthropic_key = ${secret}-4\nanthropic_key = ${secret}-6\n`);
   assert.match(wrong, /line 2: anthropic_key has a value already/);
   assert.equal((await reload(`[models]\nanthropic_key = ${secret}-1\n[provider.mine]\nurl = http://127.0.0.1:1/v1\nkey = ${secret}-2\n`)).match(/stay/), null);
@@ -220,7 +220,7 @@ test('a secret is shown nowhere', async (t) => {
   const bad = [
     fails(data, ['serve', '--anthropic-key', `${secret}\u0001`], 'INVALID', /--anthropic-key has a control character/),
     fails(data, ['serve'], 'INVALID', /\$ANTHROPIC_API_KEY has a control character/, { env: { ANTHROPIC_API_KEY: `${secret}\u0001` } }),
-    fails(data, ['serve', '--openai-key', secret, '--openai-key-file', 'x'], 'INVALID', /openai_key_file: the key itself is given too/),
+    fails(data, ['serve', '--openai-key', secret, '--openai-key-file', 'x'], 'INVALID', /openai_key_file: both the key and its file are set/),
     fails(data, ['serve', '--openai-key-file', path.join(dir, 'key')], 'INVALID', /openai_key_file: '.*key' has more in it than a key/),
   ];
   for (const text of [printed, json, models.text, stderr, ...bad.map((result) => result.stdout + result.stderr)]) assert.doesNotMatch(text, /sk-never/);
@@ -287,7 +287,7 @@ test('what is wrong with providers, models, tools and limits is one sentence wit
     [`anthropic_key_file = ${put('empty', ' \n')}\n`, 'INVALID', /anthropic_key_file: there is no key in '.*empty'/],
     [`anthropic_key_file = ${put('nul', 'a\0b')}\n`, 'INVALID', /anthropic_key_file: '.*nul' has a NUL in it/],
     ['openai_url = ftp://x\n', 'INVALID', /provider 'openai': the base URL must be like/],
-    ['default_model = claude-sonnet-5-5\n', 'NOTFOUND', /the default model: .* which has no key; set ANTHROPIC_API_KEY/],
+    ['default_model = claude-sonnet-5-5\n', 'NOTFOUND', /the default model: .* needs a key for anthropic; set ANTHROPIC_API_KEY/],
     ['turn_cost = 1,50\n', 'INVALID', /line 1: turn_cost must be dollars up to 1000000, as 2 or 0\.25, not '1,50'/],
     ['turn_cost = 0.0000001\n', 'INVALID', /turn_cost must be dollars/],
     ['turn_cost = 1000000.000001\n', 'INVALID', /turn_cost must be dollars/],

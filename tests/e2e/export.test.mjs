@@ -207,7 +207,7 @@ test('a message that is gone is marked, and the exit code says so', (t) => {
 test('what is wrong is said', (t) => {
   const { data, ctx } = everything(t);
   fails(data, ['export', ctx, '--format', 'pdf'], 'INVALID', /--format is md, json or jsonl, not 'pdf'/);
-  fails(data, ['export', ctx, '--format', 'json', '--branch', 'side'], 'INVALID', /--branch goes with md and jsonl/);
+  fails(data, ['export', ctx, '--format', 'json', '--branch', 'side'], 'INVALID', /--branch needs --format md or jsonl/);
   fails(data, ['export', ctx, '--branch', 'nope'], 'NOTFOUND', /no branch 'nope'/);
   fails(data, ['export', 'ffff0000'], 'NOTFOUND', /no context has an id/);
 });

@@ -7,6 +7,7 @@ import { spawn, spawnSync } from 'node:child_process';
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
+import { isListed, readMessages } from '../../tools/errors.mjs';
 
 export const build = path.resolve(process.env.QUIPU_BUILD ?? 'build');
 export const bin = path.join(build, 'quipu');
@@ -79,6 +80,8 @@ export function ok(data, args, options = {}) {
   return result.stdout;
 }
 
+let messages;
+
 // The same, and it must fail with this code and one sentence that matches; returns the whole result.
 export function fails(data, args, code, sentence, options = {}) {
   const result = run(data, args, options);
@@ -86,6 +89,7 @@ export function fails(data, args, code, sentence, options = {}) {
   if (args.includes('--json')) assert.match(JSON.parse(lines(result.stderr).at(-1)).error.message, sentence);
   else assert.match(result.stderr, /^quipu: [^\n]+\n/);
   assert.match(result.stderr, sentence);
+  assert.ok(isListed(result.stderr, (messages ??= readMessages())), `docs/errors.md does not list: ${result.stderr}`);
   return result;
 }
 

@@ -20,9 +20,9 @@ const dump = (keys) => JSON.stringify(Object.fromEntries(Object.entries(keys).ma
 test('a dump becomes conversations, prompts and blobs; a second time nothing happens', (t) => {
   const data = newData(t);
   const text = ok(data, ['import', fixture('v2.json')]);
-  assert.match(text, /^taken: prompt p1\n/);
-  assert.match(text, /\ntaken: chat c-1 as ed02ca90-7377-8f9f-876d-367c0181da95, 5 messages, 1\.7 kB\n/);
-  assert.match(text, /\ntaken: chat 0197c0de-1111-7222-8333-444455556666, 2 messages, /);
+  assert.match(text, /^imported: prompt p1\n/);
+  assert.match(text, /\nimported: chat c-1 as ed02ca90-7377-8f9f-876d-367c0181da95, 5 messages, 1\.7 kB\n/);
+  assert.match(text, /\nimported: chat 0197c0de-1111-7222-8333-444455556666, 2 messages, /);
   assert.match(text, /\nimported 3 chats with 7 messages and 2 prompts; 0 already there, 0 left out\n/);
   assert.match(text, /\n2 notes; --verbose shows them\n$/);
   assert.deepEqual(titles(data), ['Files', 'New Chat', 'Terse talk']);
@@ -46,7 +46,7 @@ test('a dump becomes conversations, prompts and blobs; a second time nothing hap
 test('--dry-run tells the same and makes not even a data directory', (t) => {
   const data = newData(t);
   const text = ok(data, ['import', fixture('v3.json'), '--dry-run']);
-  assert.match(text, /^would take: prompt builder\nwould take: chat chat-7 as [-0-9a-f]{36}, 4 messages, /);
+  assert.match(text, /^would import: prompt builder\nwould import: chat chat-7 as [-0-9a-f]{36}, 4 messages, /);
   assert.match(text, /\nwould import 1 chat with 4 messages and 1 prompt; /);
   assert.equal(fs.existsSync(data), false);
   ok(data, ['import', fixture('v3.json')]);
@@ -57,7 +57,7 @@ test('what cannot be taken is told, the rest goes on, and the exit code says so'
   const data = newData(t);
   const result = fails(data, ['import', fixture('mixed.json')], 'INVALID', /^quipu: 12 items were left out\n$/);
   assert.match(result.stdout, /\nleft out: chat both, message 2: "role" is missing\n/);
-  assert.match(result.stdout, /\nleft out: key copilot_messages_v2_lost: 1 message of a chat that is not there\n/);
+  assert.match(result.stdout, /\nleft out: key copilot_messages_v2_lost: 1 message of a chat that does not exist\n/);
   assert.deepEqual(titles(data), ['Early messages', 'New title', 'Only old']);
   const verbose = run(data, ['import', fixture('mixed.json'), '--verbose']);
   assert.match(verbose.stdout, /\n {2}note: message 6: an image cannot be read: its base64 is broken; /);
@@ -129,7 +129,7 @@ test('files that are something else', (t) => {
   };
   fails(data, ['import', write('a', '')], 'INVALID', /in no format that quipu can import/);
   fails(data, ['import', write('b', '{"title":"x"}')], 'INVALID', /in no format that quipu can import/);
-  fails(data, ['import', write('c', '{"copilot_chats_v2":')], 'INVALID', /^quipu: c: not valid JSON: it ends too early/);
+  fails(data, ['import', write('c', '{"copilot_chats_v2":')], 'INVALID', /^quipu: c: not valid JSON: unexpected end of input/);
   fails(data, ['import', write('d', '{"id":"x","message_pool":{}}')], 'INVALID', /'quipu migrate'/);
   fails(data, ['import', dir], 'INVALID', /is a directory/);
   fails(data, ['import'], 'INVALID', /FILE/);

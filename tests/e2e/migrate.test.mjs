@@ -147,7 +147,7 @@ test('a rollback elsewhere leaves the conversation as it is', (t) => {
   fails(data, ['rollback'], 'INVALID', /--all/);
   fails(data, ['rollback', id, '--all'], 'INVALID', /--all/);
   fs.writeFileSync(path.join(dir, 'out', `${id}.json`), 'mine');
-  fails(data, ['rollback', id, '--to', path.join(dir, 'out')], 'EXISTS', /another content/);
+  fails(data, ['rollback', id, '--to', path.join(dir, 'out')], 'EXISTS', /other content/);
   assert.equal(fs.readFileSync(path.join(dir, 'out', `${id}.json`), 'utf8'), 'mine');
 });
 

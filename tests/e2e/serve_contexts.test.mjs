@@ -155,7 +155,7 @@ test('a field of the config is said once, as such or in "config"', async (t) => 
   const server = await serve(t);
   const { id } = await server.expect(201, 'POST', '/v1/contexts', {});
   const twice = { config: { model_id: 'x', system_prompt_id: { a: 1 } }, system_prompt_id: null };
-  await server.refuses(400, 'INVALID', /"system_prompt_id" is there twice/, 'PATCH', `/v1/contexts/${id}`, twice);
+  await server.refuses(400, 'INVALID', /"system_prompt_id" is set twice/, 'PATCH', `/v1/contexts/${id}`, twice);
   const once = { config: { mode: 'plan' }, model_id: 'm' };
   const { config } = await server.expect(200, 'PATCH', `/v1/contexts/${id}`, once);
   assert.equal(config.mode, 'plan');
@@ -240,7 +240,7 @@ test('pages that cannot be', async (t) => {
   await bad(`cursor=o${first}&order=newest`, /other order/);
   await bad(`cursor=o${first}&offset=1`, /not both/);
   await bad('branch=nope', /^Branch not found$/, 404, 'NOTFOUND');
-  await bad('limit=1&limit=2', /twice/);
+  await bad('limit=1&limit=2', /duplicate query parameter 'limit'/);
 });
 
 test('Scenario: Add message to branch', async (t) => {

@@ -305,8 +305,8 @@ test('the owner of a context', async (t) => {
   await server.expect(200, 'GET', target, undefined, bearer(keys.alice));
   // An owner gives nothing away and takes nothing.
   for (const body of [{ owner: 'bob' }, { owner: 'alice' }, { owner: null }]) {
-    await server.refuses(400, 'INVALID', /"owner" is said by the key/, 'PATCH', target, body, bearer(keys.alice));
-    await server.refuses(400, 'INVALID', /"owner" is said by the key/, 'POST', '/v1/contexts', body, bearer(keys.alice));
+    await server.refuses(400, 'INVALID', /"owner" cannot be set: the owner of the key is used/, 'PATCH', target, body, bearer(keys.alice));
+    await server.refuses(400, 'INVALID', /"owner" cannot be set: the owner of the key is used/, 'POST', '/v1/contexts', body, bearer(keys.alice));
   }
   for (const owner of ['a:b', '', '.x', 'x'.repeat(65), 'ä'])
     await server.refuses(400, 'INVALID', /"owner" must be/, 'PATCH', target, { owner }, bearer(keys.write));

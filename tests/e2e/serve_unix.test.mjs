@@ -76,7 +76,7 @@ test('a socket that is in use, stale, no socket, or has a bad path', async (t) =
   fs.writeFileSync(socket, 'mine');
   await stop(second);
   assert.equal(fs.readFileSync(socket, 'utf8'), 'mine');
-  fails(data('a'), ['serve', '--log-level', 'warn', '--listen', `unix:${socket}`], 'EXISTS', /s\.sock' is there already and is not a socket/);
+  fails(data('a'), ['serve', '--log-level', 'warn', '--listen', `unix:${socket}`], 'EXISTS', /s\.sock' exists already and is not a socket/);
   const long = path.join(dir, 'x'.repeat(120));
   fails(data('a'), ['serve', '--log-level', 'warn', '--listen', `unix:${long}`], 'INVALID', new RegExp(`the path of the socket has ${long.length} bytes, and the system takes at most 107`));
   fails(data('a'), ['serve', '--log-level', 'warn', '--listen', 'unix:'], 'INVALID', /has no name of a file; give unix:PATH/);
@@ -182,7 +182,7 @@ ask();
 `);
   const server = await serveTurns(t, { data, mcp: { sly: { command: 'sh', args: ['-c', `'${process.execPath}' '${script}'; true`] } } });
   await until(() => fs.existsSync(told), () => server.process.stderr);
-  assert.match(fs.readFileSync(told, 'utf8'), /^403 .*takes no requests from the tools that it has started/);
+  assert.match(fs.readFileSync(told, 'utf8'), /^403 .*requests from tools that this server started are refused/);
   assert.equal((await ask(path.join(data, 'quipu.sock'), 'GET', '/v1/contexts')).status, 200);
   await server.stop();
 });

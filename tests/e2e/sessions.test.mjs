@@ -36,7 +36,7 @@ test('a session from its first message to its end', (t) => {
   );
   assert.match(ok(data, ['session']), /^bot\t\S+Z\t\S+Z\t3\t2\tHello\n$/);
   assert.match(ok(data, ['check']), /no problems/);
-  fails(data, ['session', 'rm', 'bot'], 'INVALID', /nobody is there to be asked/);
+  fails(data, ['session', 'rm', 'bot'], 'INVALID', /cannot ask for confirmation/);
   assert.equal(ok(data, ['session', 'rm', 'bot', '--yes']), 'deleted bot\n');
   assert.deepEqual(fs.readdirSync(dir), ['index.jsonl']);
   assert.equal(ok(data, ['session', 'ls']), '');
@@ -129,7 +129,7 @@ test('damage is told, and torn tails are cut by a repair', (t) => {
   fs.appendFileSync(path.join(dir, 'session-bot.1.jsonl'), 'nonsense\n{"role":');
   const read = run(data, ['session', 'read', 'bot']);
   assert.equal(read.status, 0);
-  assert.match(read.stderr, /^quipu: warning: session 'bot' has lines that are no messages: 1 [^\n]+\n$/);
+  assert.match(read.stderr, /^quipu: warning: session 'bot': skipped 1 [^\n]+\n$/);
   const found = run(data, ['check', '--repair']);
   assert.match(found.stdout, /SESSION_DAMAGED sessions\/session-bot\.1\.jsonl: .*half-written line \(repaired\)/);
   assert.match(found.stdout, /SESSION_DAMAGED sessions\/session-bot\.1\.jsonl: 1 of its lines/);

@@ -249,8 +249,8 @@ test('edit_message asks another question on a branch of its own', async (t) => {
   assert.deepEqual(script(await chat.does('switch_branch', { branch: 'main' })), ['user: first', 'assistant: One.']);
   await chat.refuses(400, 'INVALID', /only a message of the user/, 'edit_message', { message_id: first.messages[1].id, content: 'x' });
   await chat.refuses(404, 'NOTFOUND', /./, 'edit_message', { message_id: chat.id, content: 'x' });
-  await chat.refuses(404, 'NOTFOUND', /no branch/, 'switch_branch', { branch: 'nowhere' });
-  await chat.refuses(404, 'NOTFOUND', /no branch/, 'send_message', { content: 'x', branch: 'nowhere' });
+  await chat.refuses(404, 'NOTFOUND', /branch 'nowhere' not found/, 'switch_branch', { branch: 'nowhere' });
+  await chat.refuses(404, 'NOTFOUND', /branch 'nowhere' not found/, 'send_message', { content: 'x', branch: 'nowhere' });
   assert.equal((await chat.state()).branch, 'main');
 });
 

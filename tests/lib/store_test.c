@@ -483,7 +483,7 @@ branch_of(struct qp_context *c, const char *name)
 
   OK(qp_branch_list(c, take_branch, &w, &failure));
   if (!w.found)
-    fail_msg("there is no branch '%s'", name);
+    fail_msg("branch '%s'", name);
   return w.info;
 }
 

@@ -179,7 +179,7 @@ test_branches_are_added_renamed_and_removed(void **state)
   assert_int_equal(qp__meta_branch_add(m, "", 7, NULL, &err), QP_INVALID);
 
   assert_int_equal(qp__meta_branch_rename(m, "none", "x", &err), QP_NOTFOUND);
-  assert_string_equal(err.msg, "there is no branch 'none'");
+  assert_string_equal(err.msg, "branch 'none' not found");
   assert_int_equal(qp__meta_branch_rename(m, "a\n", "x", &err), QP_INVALID);
   assert_int_equal(qp__meta_branch_rename(m, "zeta", "alpha", &err), QP_EXISTS);
   assert_int_equal(qp__meta_branch_rename(m, "zeta", "zeta", &err), QP_EXISTS);

@@ -34,29 +34,29 @@ static const struct {
   { " \n\t", QP_INVALID, "source: is empty" },
   { "\x7f"
     "ELF\x02\x01\x01",
-    QP_INVALID, "source: is no JSON object and so no context (byte 0)" },
+    QP_INVALID, "source: not a context: not a JSON object (byte 0)" },
   { "\xff\xfe{", QP_INVALID, "source: not valid UTF-8 (byte 0)" },
   { "{\"id\":\"\xc3\x28\"}", QP_INVALID, "source: not valid UTF-8 (byte 7)" },
   { "{\"id\":\"\xed\xa0\x80\"}", QP_INVALID, "source: not valid UTF-8 (byte 7)" },
   { "{\"id\":\"abc\xe2\x82", QP_INVALID, "source: not valid UTF-8 (byte 10)" },
-  { "[]", QP_INVALID, "source: is no JSON object and so no context (byte 0)" },
-  { "  \"text\"", QP_INVALID, "source: is no JSON object and so no context (byte 2)" },
-  { "{", QP_INVALID, "source: not valid JSON: it ends too early (byte 1)" },
-  { "{\"id\"", QP_INVALID, "source: not valid JSON: it ends too early (byte 5)" },
-  { "{\"id\":", QP_INVALID, "source: not valid JSON: it ends too early (byte 6)" },
-  { "{\"id\":\"x", QP_INVALID, "source: not valid JSON: it ends too early (byte 8)" },
-  { "{\"id\":\"x\"", QP_INVALID, "source: not valid JSON: it ends too early (byte 9)" },
+  { "[]", QP_INVALID, "source: not a context: not a JSON object (byte 0)" },
+  { "  \"text\"", QP_INVALID, "source: not a context: not a JSON object (byte 2)" },
+  { "{", QP_INVALID, "source: not valid JSON: unexpected end of input (byte 1)" },
+  { "{\"id\"", QP_INVALID, "source: not valid JSON: unexpected end of input (byte 5)" },
+  { "{\"id\":", QP_INVALID, "source: not valid JSON: unexpected end of input (byte 6)" },
+  { "{\"id\":\"x", QP_INVALID, "source: not valid JSON: unexpected end of input (byte 8)" },
+  { "{\"id\":\"x\"", QP_INVALID, "source: not valid JSON: unexpected end of input (byte 9)" },
   { "{\"id\" 1}", QP_INVALID, "source: not valid JSON: ':' was expected (byte 6)" },
   { "{id:1}", QP_INVALID, "source: not valid JSON: a key was expected (byte 1)" },
   { "{\"a\":1,}", QP_INVALID, "source: not valid JSON: a key was expected (byte 7)" },
-  { "{\"a\":[1,]}", QP_INVALID, "source: not valid JSON: a value was expected (byte 8)" },
+  { "{\"a\":[1,]}", QP_INVALID, "source: not valid JSON: expected a value (byte 8)" },
   { "{\"a\":[1 2]}", QP_INVALID, "source: not valid JSON: ',' or ']' was expected (byte 8)" },
   { "{\"a\":1 \"b\"}", QP_INVALID, "source: not valid JSON: ',' or '}' was expected (byte 7)" },
   { "{\"a\":01}", QP_INVALID, "source: not valid JSON: a malformed number (byte 6)" },
   { "{\"a\":-}", QP_INVALID, "source: not valid JSON: a malformed number (byte 6)" },
   { "{\"a\":1.}", QP_INVALID, "source: not valid JSON: a malformed number (byte 7)" },
   { "{\"a\":1e}", QP_INVALID, "source: not valid JSON: a malformed number (byte 7)" },
-  { "{\"a\":tru}", QP_INVALID, "source: not valid JSON: a value was expected (byte 8)" },
+  { "{\"a\":tru}", QP_INVALID, "source: not valid JSON: expected a value (byte 8)" },
   { "{\"a\":\"\\x\"}", QP_INVALID,
     "source: not valid JSON: an unknown escape in a string (byte 8)" },
   { "{\"a\":\"\\u12g4\"}", QP_INVALID,
@@ -67,18 +67,18 @@ static const struct {
     "source: not valid JSON: half of a surrogate pair in a string (byte 12)" },
   { "{\"a\":\"\n\"}", QP_INVALID,
     "source: not valid JSON: a control character in a string (byte 6)" },
-  { "{} {}", QP_INVALID, "source: not valid JSON: something stands behind the value (byte 3)" },
+  { "{} {}", QP_INVALID, "source: not valid JSON: unexpected text after the value (byte 3)" },
   /* other files */
-  { "{}", QP_INVALID, "source: is no context: it has no \"message_pool\"" },
+  { "{}", QP_INVALID, "source: not a context: \"message_pool\" is missing" },
   { "{\"name\":\"quipu\",\"version\":\"1\"}", QP_INVALID,
-    "source: is no context: it has no \"message_pool\"" },
+    "source: not a context: \"message_pool\" is missing" },
   { "{\"format\":\"quipu-context\",\"id\":\"" CTX "\"}", QP_INVALID,
     "source: is a file of quipu itself (quipu-context)" },
   /* fields that are needed */
-  { "{\"message_pool\":{}}", QP_INVALID, "source: is no context: its \"id\" is missing" },
-  { "{\"id\":7,\"message_pool\":{}}", QP_INVALID, "source: is no context: its \"id\" is no UUID" },
+  { "{\"message_pool\":{}}", QP_INVALID, "source: not a context: its \"id\" is missing" },
+  { "{\"id\":7,\"message_pool\":{}}", QP_INVALID, "source: not a context: its \"id\" is no UUID" },
   { "{\"id\":\"x\",\"message_pool\":{}}", QP_INVALID,
-    "source: is no context: its \"id\" is no UUID" },
+    "source: not a context: its \"id\" is no UUID" },
   { "{\"id\":\"00000000-0000-0000-0000-000000000000\",\"message_pool\":{}}", QP_INVALID,
     "source: a context cannot have the id of all zeros" },
   { "{\"id\":\"" CTX "\",\"message_pool\":[]}", QP_INVALID,
@@ -94,27 +94,27 @@ static const struct {
   { BRANCHES("{\"main\":{\"message_ids\":{}}}"), QP_INVALID,
     "source: message_ids of branch 'main' must be an array" },
   { BRANCHES("{\"main\":{\"message_ids\":[1]}}"), QP_INVALID,
-    "source: an element of \"message_ids\" that is no UUID (byte 98)" },
+    "source: an element of \"message_ids\" is not a UUID (byte 98)" },
   { BRANCHES("{\"main\":{\"message_ids\":[\"one\"]}}"), QP_INVALID,
-    "source: an element of \"message_ids\" that is no UUID (byte 98)" },
-  { POOL("\"one\":{}"), QP_INVALID, "source: a key of \"message_pool\" that is no UUID (byte 61)" },
+    "source: an element of \"message_ids\" is not a UUID (byte 98)" },
+  { POOL("\"one\":{}"), QP_INVALID, "source: a key of \"message_pool\" is not a UUID (byte 61)" },
   { POOL("\"" U1 "\":[]"), QP_INVALID, "source: a message must be an object (byte 100)" },
   { POOL("\"" U1 "\":{}"), QP_INVALID, "source: a message without \"message\" (byte 100)" },
   { ONE("7"), QP_INVALID, "source: a \"message\" must be an object (byte 111)" },
   /* twice */
   { POOL("\"" U1 "\":{\"message\":{}},\"" U1 "\":{\"message\":{}}"), QP_INVALID,
-    "source: message " U1 " is there twice" },
+    "source: duplicate message " U1 },
   { POOL("\"AAAAAAAA-1111-4111-8111-111111111111\":{\"message\":{}},"
          "\"aaaaaaaa-1111-4111-8111-111111111111\":{\"message\":{}}"),
-    QP_INVALID, "source: message aaaaaaaa-1111-4111-8111-111111111111 is there twice" },
+    QP_INVALID, "source: duplicate message aaaaaaaa-1111-4111-8111-111111111111" },
   { "{\"id\":\"" CTX "\",\"message_pool\":{},\"id\":\"" CTX "\"}", QP_INVALID,
-    "source, its messages left aside: not valid JSON: a key is there twice (line 1, column 107)" },
+    "source, its messages left aside: not valid JSON: duplicate key (line 1, column 107)" },
   { "{\"id\":\"" CTX "\",\"message_pool\":{},\"message_pool\":{}}", QP_INVALID,
-    "source, its messages left aside: not valid JSON: a key is there twice (line 1, column 81)" },
+    "source, its messages left aside: not valid JSON: duplicate key (line 1, column 81)" },
   { BRANCHES("{\"a\":{},\"a\":{}}"), QP_INVALID,
-    "source, its messages left aside: not valid JSON: a key is there twice (line 1, column 89)" },
+    "source, its messages left aside: not valid JSON: duplicate key (line 1, column 89)" },
   { BRANCHES("{\"a\":{}},\"branches\":{\"a\":{}}"), QP_INVALID,
-    "source, its messages left aside: not valid JSON: a key is there twice (line 1, column 103)" },
+    "source, its messages left aside: not valid JSON: duplicate key (line 1, column 103)" },
   { BRANCHES("{\"a\\u0000\":{}}"), QP_INVALID,
     "source, its messages left aside: not valid JSON: a NUL character in a key (line 1, column "
     "85)" },
@@ -157,7 +157,7 @@ static const struct {
   { ONE("{\"tool_result\":{}}"),
     "source: message " U1 ": \"message.tool_result.request_id\" must be a string" },
   { ONE("{\"role\":\"User\",\"role\":\"User\"}"),
-    "source: message " U1 ": not valid JSON: a key is there twice (line 1, column 40)" },
+    "source: message " U1 ": not valid JSON: duplicate key (line 1, column 40)" },
   { ONE("{\"metadata\":{\"n\":18446744073709551615}}"),
     "source: message " U1 ": not valid JSON: a whole number that does not fit in 64 bits (line 1, "
     "column 49)" },
@@ -286,8 +286,7 @@ metadata_has_a_limit(void **state)
   (void)qp__buf_add_str(&text, "\"}");
   legacy_file_make(&file, text.data);
   assert_int_equal(legacy_file_open(&file, &l, &err), QP_TOOBIG);
-  assert_string_equal(
-      err.msg, "source: what it holds beside its messages is over the limit of 4194304 bytes");
+  assert_string_equal(err.msg, "source: the data beside its messages exceeds 4194304 bytes");
   legacy_file_release(&file);
 
   qp__buf_reset(&text); /* small in the source, but not once it is stored */
@@ -298,7 +297,7 @@ metadata_has_a_limit(void **state)
   (void)qp__buf_add_str(&text, "]}}}");
   legacy_file_make(&file, text.data);
   assert_int_equal(legacy_file_open(&file, &l, &err), QP_TOOBIG);
-  assert_string_equal(err.msg, "source: what it holds beside its messages is over 4194304 bytes");
+  assert_string_equal(err.msg, "source: the data beside its messages exceeds 4194304 bytes");
   legacy_file_release(&file);
   qp__buf_release(&text);
 }

@@ -50,9 +50,13 @@ static const struct sketch sketches[] = {
   { "ab", { "main:abab" }, "a b<a a2<b b2<a2", "main=b2", { NULL } },
   { "a", { "main:aaa", "other:aa" }, "a a2<a a3<a2", "main=a3 other=a2", { NULL } },
   /* what the pool lacks is passed over */
-  { "ab", { "main:xaxyb" }, "a b<a", "main=b", { "names message ffffffff" } },
-  { "", { "main:xy" }, "", "main=-", { "names message ffffffff" } },
-  { "a", { "main:", "other:x" }, "a", "main=- other=-", { "names message ffffffff", "1 message" } },
+  { "ab", { "main:xaxyb" }, "a b<a", "main=b", { "refers to message ffffffff" } },
+  { "", { "main:xy" }, "", "main=-", { "refers to message ffffffff" } },
+  { "a",
+    { "main:", "other:x" },
+    "a",
+    "main=- other=-",
+    { "refers to message ffffffff", "1 message" } },
   /* orphans: below their parent_id, parents first, loops cut */
   { "ab<acd<b", { "main:a" }, "a b<a c d<b", "main=a", { "3 messages are in no branch" } },
   { "cb<ca<b", { NULL }, "c b<c a<b", "main=-", { "3 messages", "has no branches" } },
@@ -68,7 +72,7 @@ static const struct sketch sketches[] = {
   /* the id of all zeros is none in quipu */
   { "0a", { "main:0a0" }, "02 a<02 03<a", "main=03", { NULL } },
   { "0a<0", { "main:" }, "02 a", "main=-", { "2 messages" } },
-  { "ab", { "main:0ab" }, "a b<a", "main=b", { "names message 00000000" } },
+  { "ab", { "main:0ab" }, "a b<a", "main=b", { "refers to message 00000000" } },
 };
 
 /* ---- letters and ids ---- */
@@ -353,7 +357,7 @@ without_times_the_file_decides(void **state)
 /* ---- many ---- */
 
 /* A hundred thousand messages in every shape that could be slow: one list with all, the same
- * message again and again, all orphans of one chain, ids that the pool lacks. No test of time: it
+ * message repeats its questions, all orphans of one chain, ids that the pool lacks. No test of time: it
  * must only end. */
 #define MANY 100000
 

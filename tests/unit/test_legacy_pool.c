@@ -134,9 +134,10 @@ a_directory_comes_back_as_a_monolith(void **state)
   assert_int_equal(open_pool(&t, &l, &err), QP_OK);
   assert_int_equal(qp__legacy_format(l), QP_LEGACY_POOL);
   assert_int_equal(qp__legacy_count(l), 3);
-  assert_true(legacy_has_note(l, "left out: messages_pool/" U3 ".json: not valid JSON: it ends"));
+  assert_true(
+      legacy_has_note(l, "left out: messages_pool/" U3 ".json: not valid JSON: unexpected end"));
   assert_true(legacy_has_note(l, "left out: messages_pool/" U9 ".json: is empty"));
-  assert_true(legacy_has_note(l, "names message " U2 ", which is not there"));
+  assert_true(legacy_has_note(l, "refers to message " U2 ", which is missing"));
   assert_true(legacy_has_note(l, "system_prompt.json"));
   assert_true(legacy_has_note(l, "1 message is in no branch"));
   assert_int_equal(qp__legacy_note_count(l), 5);
@@ -206,10 +207,10 @@ broken_directories_give_sentences(void **state)
     { { "context.json", "" }, QP_INVALID, "source/context.json: is empty" },
     { { "context.json", "{\"id\"" },
       QP_INVALID,
-      "source/context.json: not valid JSON: it ends too early (byte 5)" },
+      "source/context.json: not valid JSON: unexpected end of input (byte 5)" },
     { { "context.json", "{\"message_pool\":{}}" },
       QP_INVALID,
-      "source: is no context: its \"id\" is missing" },
+      "source: not a context: its \"id\" is missing" },
     { { "context.json", "{\"id\":\"" CTX "\",\"message_pool\":{\"" U1 "\":" LATE_NODE "}}" },
       QP_INVALID,
       "source/context.json: holds messages itself; where there is one file a message they belong "

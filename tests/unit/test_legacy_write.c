@@ -164,7 +164,7 @@ a_context_of_quipu_is_written_in_the_late_form(void **state)
   branch(&r, "empty", NULL, NULL, none);
   branch(&r, "main", "terse", "Be terse.", main_ids);
   assert_int_equal(qp__legacy_branch_begin(r.w, "gone", NULL, NULL, &err), QP_NOTFOUND);
-  assert_string_equal(err.msg, "there is no branch 'gone'");
+  assert_string_equal(err.msg, "branch 'gone' not found");
   qp__buf_init(&text, TEXT_MAX);
   (void)qp__buf_add(&text, r.out.data, r.out.len);
   (void)qp__buf_reset(&r.out); /* the caller writes pieces away */

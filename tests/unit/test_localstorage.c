@@ -215,8 +215,8 @@ test_several_forms_and_bad_items(void **state)
                "! copilot_chats_v2, chat 3: chat: \"id\" is missing",
                "! copilot_chats_v2, chat 4: chat: \"title\" is missing",
                "! copilot_chats_v2, chat 5: chat: \"createdAt\" must be a time",
-               "! copilot_messages, messages of chat gone: 1 message of a chat that is not there",
-               "! key copilot_messages_v2_lost: 1 message of a chat that is not there");
+               "! copilot_messages, messages of chat gone: 1 message of a chat that does not exist",
+               "! key copilot_messages_v2_lost: 1 message of a chat that does not exist");
   assert_int_equal(ls->prompt_count, 1);
   assert_int_equal(ls->chat_count, 3);
   assert_string_equal(ls->chats[0].id, "both");
@@ -230,7 +230,7 @@ test_several_forms_and_bad_items(void **state)
                "! message 4: it is not an object",
                "! message 5: \"toolCalls[0].toolCallId\" must be a string",
                "message 6: an image cannot be read: its base64 is broken; its text is kept",
-               "message 7: \"createdAt\" is no time");
+               "message 7: \"createdAt\" is not a valid time");
   assert_int_equal(chat->count, 3);
   expect_message(chat, 0,
                  "{'role':'user','type':'text','created_at':'2025-10-01T10:00:00.000Z',"
@@ -264,8 +264,9 @@ test_what_is_no_dump(void **state)
     { "{", "dump: not valid JSON" },
     { "[]", "dump: must be a JSON object" },
     { "\x89PNG", "dump: not valid JSON" },
-    { "{}", "dump: no LocalStorage dump" },
-    { "{\"theme\":\"dark\",\"copilot_dark_mode\":\"dark\"}", "dump: no LocalStorage dump" },
+    { "{}", "dump: not a known LocalStorage dump" },
+    { "{\"theme\":\"dark\",\"copilot_dark_mode\":\"dark\"}",
+      "dump: not a known LocalStorage dump" },
     { "{\"localStorage\":\"[]\"}", "dump: \"localStorage\" must be an object" },
   };
 
@@ -373,7 +374,7 @@ test_odd_chats(void **state)
                  title);
   ls = ls_open_text(text);
   EXPECT_NOTES(&ls->notes, "! messages of chat a: they must be an array",
-               "! copilot_chats_v3, chat 2: chat 'a' stands there twice",
+               "! copilot_chats_v3, chat 2: duplicate chat 'a'",
                "! copilot_chats_v3, chat 3: it is not an object",
                "! copilot_chats_v3, chat 4: chat: \"id\" must not be empty",
                "! copilot_chats_v3, chat 5: chat: \"id\" must be a string",

@@ -45,7 +45,7 @@ test_table_of_messages(void **state)
     { "{'role':'user','content':'x','createdAt':-5}",
       "{'role':'user','type':'text'," REST ",'content':[{'type':'text','text':'x'}],"
       "'localstorage':{'createdAt':-5}}",
-      "message 1: \"createdAt\" is no time" },
+      "message 1: \"createdAt\" is not a valid time" },
     /* content arrays */
     { "{'role':'user','content':['a',{'type':'text','text':'b','lang':'en'},"
       "{'type':'audio','data':'…'},{'type':'text'},{},null,"

@@ -190,7 +190,7 @@ test_a_stateless_tool_that_needs_input_is_asked_again(void **state)
   assert_non_null(strstr(answer.text, rig.workspace));
   tool_answer_release(&answer);
   tool_fails(&rig, "mcp__test__need_human", "{}", "\"elicitation/create\", which quipu does not");
-  tool_fails(&rig, "mcp__test__need_more", "{}", "again and again");
+  tool_fails(&rig, "mcp__test__need_more", "{}", "repeats its questions");
   tool_works(&rig, "mcp__test__echo", "{\"text\":\"still here\"}", "still here");
   tool_rig_release(&rig);
 }

@@ -203,7 +203,7 @@ test_bad_files_are_refused_with_a_reason(void **state)
     { "{\"mcpServers\":{\"a\":{\"command\":\"x\",\"args\":\"y\"}}}", "\"args\" must be an array" },
     { "{\"mcpServers\":{\"a\":{\"command\":\"x\",\"args\":[1]}}}", "a list of strings" },
     { "{\"mcpServers\":{\"a\":{\"command\":\"x\",\"env\":{\"A=B\":\"1\"}}}}",
-      "\"env\" has a name" },
+      "\"env\" has an invalid name" },
     { "{\"mcpServers\":{\"a\":{\"command\":\"x\",\"env\":{\"A\":1}}}}", "must be a string" },
     { "{\"mcpServers\":{\"a\":{\"command\":\"${QT_NONE}\"}}}", "the environment variable QT_NONE" },
     { "{\"mcpServers\":{\"a\":{\"url\":\"ftp://x\"}}}", "must begin with http" },
@@ -211,7 +211,8 @@ test_bad_files_are_refused_with_a_reason(void **state)
     { "{\"mcpServers\":{\"a\":{\"url\":\"http://x\",\"type\":\"sse\"}}}", "not supported" },
     { "{\"mcpServers\":{\"a\":{\"url\":\"http://x\",\"headers\":{\"A\":\"b\\r\\nC: d\"}}}}",
       "a control character" },
-    { "{\"mcpServers\":{\"a\":{\"url\":\"http://x\",\"headers\":{\"A:\":\"b\"}}}}", "cannot be" },
+    { "{\"mcpServers\":{\"a\":{\"url\":\"http://x\",\"headers\":{\"A:\":\"b\"}}}}",
+      "invalid name or value" },
   };
 
   (void)state;

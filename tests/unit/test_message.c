@@ -281,9 +281,9 @@ test_wrong_input_is_refused_with_the_path_of_the_field(void **state)
     const char *sentence;
   } rows[] = {
     { "[]", "line 3: must be a JSON object" },
-    { "", "line 3: not valid JSON: it ends too early (line 1, column 1)" },
+    { "", "line 3: not valid JSON: unexpected end of input (line 1, column 1)" },
     { "{\"role\":\"user\"} x",
-      "line 3: not valid JSON: something stands behind the value (line 1, column 17)" },
+      "line 3: not valid JSON: unexpected text after the value (line 1, column 17)" },
     { "{\"role\":\"user\",\"n\":99999999999999999999}",
       "line 3: not valid JSON: a whole number that does not fit in 64 bits (line 1, column 40)" },
     { "{}", "line 3: \"role\" is missing" },
@@ -304,7 +304,7 @@ test_wrong_input_is_refused_with_the_path_of_the_field(void **state)
     { "{\"role\":\"user\",\"created_at\":1794772540123}",
       "line 3: \"created_at\" must be a time such as \"2026-11-15T19:55:40.123Z\"" },
     { "{\"role\":\"user\",\"text\":\"a\",\"content\":[]}",
-      "line 3: \"text\" must not stand together with \"content\"" },
+      "line 3: \"text\" cannot be used together with \"content\"" },
     { "{\"role\":\"user\",\"text\":1}", "line 3: \"text\" must be a string" },
     { "{\"role\":\"user\",\"content\":1}", "line 3: \"content\" must be an array or a string" },
     { "{\"role\":\"user\",\"content\":{}}", "line 3: \"content\" must be an array or a string" },

@@ -216,10 +216,10 @@ test_hostile_packs(void **state)
   expect(&r, 0, UINT32_MAX, 1, "no message");
   expect(&r, 0, 0, UINT32_MAX, "can have no message");
   expect(&r, 0, 1, UINT32_MAX - (1 << 28), "can have no message");
-  expect(&r, 1, 0, 2, "no frame begins");
-  expect(&r, 5000, 0, 2, "it ends there");
-  expect(&r, UINT64_MAX, 0, 2, "it is not that long");
-  expect(&r, (uint64_t)1 << 62, 0, 2, "it ends there");
+  expect(&r, 1, 0, 2, "there is no frame");
+  expect(&r, 5000, 0, 2, "the file ends there");
+  expect(&r, UINT64_MAX, 0, 2, "the file is shorter");
+  expect(&r, (uint64_t)1 << 62, 0, 2, "the file ends there");
   /* Frames without a header are visited all the same, and the visitor can stop. */
   assert_int_equal(qp__pack_scan(r.os, r.root, PACK_PATH, NULL, see_none, &seen, &damaged, &err),
                    QP_OK);
@@ -232,19 +232,19 @@ test_hostile_packs(void **state)
   put_frame(&r, (struct qp_bytes){ "{}\n", 3 }, false, true);
   expect(&r, 0, 0, 2, "has no checksum");
   put_frame(&r, (struct qp_bytes){ "{}\n", 3 }, true, false);
-  expect(&r, 0, 0, 2, "how much it holds");
+  expect(&r, 0, 0, 2, "no content size");
   put_frame(&r, (struct qp_bytes){ zeros, 3 << 20 }, true, true); /* 3 MB from 100 bytes */
-  expect(&r, 0, 0, 2, "longer than it may be");
-  expect(&r, 0, 1, 2 << 20, "longer than it may be");
+  expect(&r, 0, 0, 2, "exceeds its limit");
+  expect(&r, 0, 1, 2 << 20, "exceeds its limit");
   put_pack(&r, huge, sizeof(huge) - 1);
-  expect(&r, 0, 0, 2, "longer than it may be");
+  expect(&r, 0, 0, 2, "exceeds its limit");
   put_pack(&r, large, sizeof(large) - 1);
-  expect(&r, 0, 0, 2, "longer than it may be");
+  expect(&r, 0, 0, 2, "exceeds its limit");
   put_pack(&r, header, sizeof(header) - 1);
   expect(&r, 0, 0, 2, "header is too long");
   assert_int_equal(make_dir(r.os, r.root, "c/dir"), 0);
   put_pack(&r, "", 0);
-  expect(&r, 0, 0, 2, "it ends there");
+  expect(&r, 0, 0, 2, "the file ends there");
   free(zeros);
   pack_rig_down(&r);
 }

@@ -579,7 +579,7 @@ test_write_edit_delete(void **state)
              "2 times");
   tool_fails(&rig, "edit_file",
              "{\"path\":\"new/deep/a.txt\",\"old_string\":\"three\",\"new_string\":\"3\"}",
-             "does not hold old_string");
+             "does not contain old_string");
   tool_fails(&rig, "edit_file",
              "{\"path\":\"new/deep/a.txt\",\"old_string\":\"\",\"new_string\":\"3\"}", "is empty");
   tool_fails(&rig, "edit_file",

@@ -157,8 +157,8 @@ check_target(struct qp__files *f, const struct build *b, bool *pool, struct qp_e
                     b->target.path + strlen("contexts/"));
   sys = *pool ? -ENOENT : f->os->fstatat(f->os->self, f->root, b->target.path, &st);
   if (!sys)
-    return qp__fail(err, QP_EXISTS, "'%s' is in the way: move it away", b->target.path);
-  return sys == -ENOENT ? QP_OK : qp__fail_sys(err, sys, "cannot look at '%s'", b->target.path);
+    return qp__fail(err, QP_EXISTS, "'%s' exists already: move it away", b->target.path);
+  return sys == -ENOENT ? QP_OK : qp__fail_sys(err, sys, "cannot stat '%s'", b->target.path);
 }
 
 enum qp_rc
@@ -296,7 +296,7 @@ qp__files_build_put(void *self, void *build, size_t number, const struct qp_uuid
   (void)snprintf(name, sizeof(name), "%s.json", qp_uuid_text(id, text));
   fd = qp__open(f->os, b->dirfd, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
   if (fd == -EEXIST)
-    return qp__fail(err, QP_INVALID, "message %s is there twice", text);
+    return qp__fail(err, QP_INVALID, "duplicate message %s", text);
   sys = fd < 0 ? fd : qp__write_at(f->os, fd, bytes.data, bytes.len, 0);
   if (!sys && back)
     sys = read_back(f, fd, bytes.len, back);
@@ -419,8 +419,8 @@ check_old_name(struct qp__files *f, const struct build *b, struct qp_err *err)
   (void)snprintf(path, sizeof(path), "%s.old", b->target.path);
   sys = f->os->fstatat(f->os->self, f->root, path, &st);
   if (!sys)
-    return qp__fail(err, QP_EXISTS, "'%s' is in the way: move it away", path);
-  return sys == -ENOENT ? QP_OK : qp__fail_sys(err, sys, "cannot look at '%s'", path);
+    return qp__fail(err, QP_EXISTS, "'%s' exists already: move it away", path);
+  return sys == -ENOENT ? QP_OK : qp__fail_sys(err, sys, "cannot stat '%s'", path);
 }
 
 /* After the commit is staged a rename that cannot be done would end all writing: look first. */
@@ -435,8 +435,8 @@ check_move(struct qp__files *f, const struct qp__build_move *move, struct qp_err
     return qp__fail_sys(err, sys, "cannot move '%s'", move->from);
   sys = f->os->fstatat(f->os->self, f->root, move->to, &to);
   if (!sys && (S_ISDIR(from.st_mode) || S_ISDIR(to.st_mode)))
-    return qp__fail(err, QP_EXISTS, "'%s' is in the way: move it away", move->to);
-  return !sys || sys == -ENOENT ? QP_OK : qp__fail_sys(err, sys, "cannot look at '%s'", move->to);
+    return qp__fail(err, QP_EXISTS, "'%s' exists already: move it away", move->to);
+  return !sys || sys == -ENOENT ? QP_OK : qp__fail_sys(err, sys, "cannot stat '%s'", move->to);
 }
 
 static enum qp_rc
@@ -499,7 +499,7 @@ qp__files_build_commit(void *self, void *build, const struct qp__new_prompt *pro
   enum qp_rc rc = check_target(f, b, &pool, err);
 
   if (!rc && pool && b->journalled)
-    rc = qp__fail(err, QP_EXISTS, "'%s' is in the way: move it away", b->target.path);
+    rc = qp__fail(err, QP_EXISTS, "'%s' exists already: move it away", b->target.path);
   if (!rc && pool)
     rc = check_old_name(f, b, err);
   for (size_t i = 0; i < n && !rc; i++)

@@ -115,7 +115,7 @@ prepare_move(struct qp__files *f, struct qp__change *ch)
     return QP_OK;
   sys = f->os->fstatat(f->os->self, f->root, from, &st);
   if (sys && sys != -ENOENT && sys != -ENOTDIR)
-    return qp__fail_sys(&ch->err, sys, "cannot look at '%s'", from);
+    return qp__fail_sys(&ch->err, sys, "cannot stat '%s'", from);
   if (!sys && S_ISREG(st.st_mode))
     ch->prepared = by_rename;
   return QP_OK;

@@ -66,7 +66,7 @@ static void
 tell_foreign(struct qp__problems *problems, const struct qp_uuid *context, const char *path)
 {
   qp__problem(problems, QP_PROBLEM_FOREIGN_FILE, context, path, false, true,
-              "not quipu's; left alone");
+              "not a file of quipu; left unchanged");
 }
 
 static int
@@ -297,7 +297,7 @@ tell_unindexed(struct check *k, const struct unindexed *u, struct qp_err *err)
   if (!valid) {
     qp__message_path(path, k->context, u->dir, &u->id);
     qp__problem(k->problems, QP_PROBLEM_FOREIGN_FILE, &k->context->id, path, false, true,
-                "it has the name of a message and is none; left alone");
+                "named like a message, but not a message; left unchanged");
     return QP_OK;
   }
   (void)snprintf(path, sizeof(path), "%s/messages", k->context->path);
@@ -404,10 +404,10 @@ check_old_name(struct check *k, const char *path, const struct qp_uuid *id, bool
     return;
   if (backup && !place.newer && place.format == QP_LEGACY_NONE)
     qp__problem(k->problems, QP_PROBLEM_LEFTOVER, id, path, false, true,
-                "the backup of a context that is not there");
+                "the backup of a context that does not exist");
   else if (!backup && place.newer)
     qp__problem(k->problems, QP_PROBLEM_OLD_FORMAT, id, path, false, true,
-                "an old form of a context that is there in the new one; left alone");
+                "the old form of a context that also exists in the new form; left unchanged");
 }
 
 static int

@@ -218,7 +218,7 @@ choose_temp_names(struct qp__files *f, struct qp_err *err)
   int sys = f->os->random(f->os->self, &first, sizeof(first));
 
   if (sys)
-    return qp__fail_sys(err, sys, "no random bytes for the names of temporary files");
+    return qp__fail_sys(err, sys, "cannot get random bytes for the names of temporary files");
   atomic_store(&f->next_temp, first >> 8);
   return QP_OK;
 }
@@ -395,7 +395,7 @@ open_files(const char *where, const struct qp__driver_options *options, void **o
   (void)pthread_mutex_init(&f->old_lock, NULL);
   f->root = f->os->open_root(f->os->self, where, options->create && !options->readonly);
   if (f->root == -ENOENT) {
-    rc = qp__fail(err, QP_NOTFOUND, "there is no directory '%s'", where);
+    rc = qp__fail(err, QP_NOTFOUND, "directory '%s' does not exist", where);
     goto out;
   }
   if (f->root < 0) {
@@ -558,7 +558,7 @@ create_context(void *self, const struct qp_uuid *id, struct qp_bytes meta, struc
   if (!sys)
     return qp__fail(err, QP_EXISTS, "'%s' exists already", target.path);
   if (sys != -ENOENT)
-    return qp__fail_sys(err, sys, "cannot look at '%s'", target.path);
+    return qp__fail_sys(err, sys, "cannot stat '%s'", target.path);
   rc = qp__reserve_admit(&f->reserve, err);
   if (!rc)
     rc = qp__old_find(f, id, &old, err);

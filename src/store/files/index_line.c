@@ -677,7 +677,7 @@ take_set(struct qp__index_reader *r, const json_t *o, struct qp_err *err)
   if (rc)
     return rc;
   if (slot == QP__NO_SLOT)
-    return qp__fail(err, QP_INVALID, "set: a message that is not there");
+    return qp__fail(err, QP_INVALID, "set: unknown message");
   e = qp__tree_at(tree, slot);
   if (status == QP_STATUS_UNAVAILABLE)
     atomic_store(&e->status, QP_STATUS_UNAVAILABLE);
@@ -750,7 +750,7 @@ take_change(struct qp__index_reader *r, const json_t *o, struct qp_err *err)
   } else if (json_object_get(o, "set")) {
     return take_set(r, o, err);
   } else {
-    return qp__fail(err, QP_INVALID, "a line that says nothing known");
+    return qp__fail(err, QP_INVALID, "unknown kind of line");
   }
   return ok ? QP_OK : qp__fail_nomem(err, "reading the index");
 }

@@ -145,7 +145,7 @@ take_last_line(struct qp__index_reader *r, const char *line, size_t len, struct 
   enum qp_rc rc;
 
   if (len < 2 || line[1] != ',' || !r->top)
-    return qp__fail(err, QP_INVALID, "index.json: not our last line");
+    return qp__fail(err, QP_INVALID, "index.json: invalid last line");
   rc = parse_completed("{", line + 2, len - 2, "", &o, err);
   if (!rc && json_is_object(json_object_get(o, "heads")))
     rc = check_json_sum(r->top, json_object_get(o, "heads"), json_object_get(o, QP__SUM_KEY), err);
@@ -170,7 +170,7 @@ json_line(void *arg, const char *line, size_t len, uint64_t end, struct qp_err *
 
   r->report->json_bytes = end;
   if (r->finished) {
-    rc = qp__fail(err, QP_INVALID, "index.json: something follows its end");
+    rc = qp__fail(err, QP_INVALID, "index.json: unexpected text after its end");
   } else if (!r->started) {
     r->started = true;
     rc = take_first_line(r, line, len, err);
@@ -225,7 +225,7 @@ read_json_whole(struct qp__index_reader *r, const struct qp__os *os, int root, c
     if (rc)
       break;
     rc = json_is_object(value) ? qp__index_take_entry(r, value, err)
-                               : qp__fail(err, QP_INVALID, "index.json: an entry is no object");
+                               : qp__fail(err, QP_INVALID, "index.json: an entry is not an object");
   }
   if (!rc && json_is_object(json_object_get(o, "heads")))
     rc = check_json_sum(o, json_object_get(o, "heads"), json_object_get(o, QP__SUM_KEY), err);
@@ -291,7 +291,7 @@ read_json_lines(struct qp__index_reader *r, const struct qp__os *os, int root, c
   if (!rc && !r->finished)
     r->report->heads_damaged = true;
   if (!rc && (!r->finished || torn || r->entries != r->expected))
-    rc = qp__fail(err, QP_INVALID, "index.json: it is not complete");
+    rc = qp__fail(err, QP_INVALID, "index.json: incomplete");
   return rc;
 }
 

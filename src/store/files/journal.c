@@ -57,8 +57,8 @@ poison(struct qp__journal *j, const struct qp_err *cause)
     return;
   j->poison = QP_IO;
   j->refusal = is_passing(cause->rc) ? cause->rc : QP_IO;
-  (void)qp__fail(&j->poison_err, QP_IO,
-                 "%.200s; the store takes no more writes until it has recovered", cause->msg);
+  (void)qp__fail(&j->poison_err, QP_IO, "%.200s; the store refuses writes until it has recovered",
+                 cause->msg);
   qp__log(&j->options.log, QP_LOG_ERROR, "journal", "%s", j->poison_err.msg);
   while (j->queue) {
     struct qp__txn *txn = j->queue;
@@ -596,7 +596,7 @@ apply_txn(struct qp__journal *j, struct qp__txn *txn, struct qp_err *err)
       rc = apply_op(j, &op, txn->staged[i], &held, err);
   }
   if (rc == QP_CORRUPT)
-    return qp__fail(err, QP_MISUSE, "a commit holds an operation that cannot be");
+    return qp__fail(err, QP_MISUSE, "a commit has an invalid operation");
   if (!rc && held)
     rc = hold_txn(j, txn, body, err);
   if (!rc && txn->publish && (!txn->rc || !qp__aside_in_context(body)))

@@ -303,7 +303,7 @@ load_meta(struct qp__files *f, const struct qp__fctx *c, struct qp__image *image
   }
   if (is_damage(rc)) {
     if (!image->tree.count && !image->head_count)
-      return qp__fail(err, QP_CORRUPT, "'%s' holds neither metadata nor messages", c->path);
+      return qp__fail(err, QP_CORRUPT, "'%s' has neither metadata nor messages", c->path);
     from->name = "the index alone";
     rc = invent_meta(c, image, &image->meta, err);
   }
@@ -348,30 +348,29 @@ tell_of_index(const struct qp__fctx *c, const struct qp__index_report *report, s
 
   if (json)
     qp__problem(problems, QP_PROBLEM_INDEX_DAMAGED, &c->id, "index.json", problems->repair, false,
-                "index.json is %s; %zu messages came back from their files and archives", json,
+                "index.json is %s; %zu messages were restored from their files and archives", json,
                 added);
   if (log)
     qp__problem(problems, QP_PROBLEM_INDEX_DAMAGED, &c->id, "index.log", problems->repair, false,
-                "index.log is %s; %zu messages came back from their files", log, added);
+                "index.log is %s; %zu messages were restored from their files", log, added);
   else if (report->log_torn)
     qp__problem(problems, QP_PROBLEM_INDEX_TORN, &c->id, "index.log", problems->repair, false,
-                "its last line is cut off; %zu messages came back from their files", added);
+                "its last line is incomplete; %zu messages were restored from their files", added);
   else if (!json && added)
     qp__problem(problems, QP_PROBLEM_MESSAGE_UNINDEXED, &c->id, "messages", problems->repair, false,
                 "%zu message files had no entry in the index", added);
   if (report->bad_heads)
     qp__problem(problems, QP_PROBLEM_HEAD_MISSING, &c->id, "index.json", problems->repair, false,
-                "%llu heads of branches are messages that are not there",
-                (unsigned long long)report->bad_heads);
+                "%llu branch heads are missing messages", (unsigned long long)report->bad_heads);
   if (report->bad_parents)
     qp__problem(problems, QP_PROBLEM_PARENT_MISSING, &c->id, "index.json", problems->repair, false,
-                "%llu messages name a parent that is not there; they begin a history of their own",
+                "%llu messages have a missing parent; each begins a history of its own",
                 (unsigned long long)report->bad_parents);
   if (lost)
-    qp__problem(problems, QP_PROBLEM_PARENT_MISSING, &c->id, "index.json", problems->repair, false,
-                "%zu message%s lost, with nothing but the id known; what followed stays behind a "
-                "placeholder",
-                lost, lost == 1 ? " is" : "s are");
+    qp__problem(
+        problems, QP_PROBLEM_PARENT_MISSING, &c->id, "index.json", problems->repair, false,
+        "%zu message%s lost, only the id is known; later messages stay connected by a placeholder",
+        lost, lost == 1 ? " is" : "s are");
   if (report->log_generation < report->generation && !json && !log)
     qp__problem(problems, QP_PROBLEM_MIXED_COPY, &c->id, "index.log", problems->repair, false,
                 "index.log is older than index.json: an older copy was put over it");
@@ -393,7 +392,7 @@ look_at_context(struct qp__files *f, const struct qp__fctx *c, struct qp_err *er
   int sys = f->os->fstatat(f->os->self, f->root, c->path, &st);
 
   if (sys == -ENOENT || sys == -ENOTDIR)
-    return qp__fail(err, QP_NOTFOUND, "there is no context %s", c->path + strlen("contexts/"));
+    return qp__fail(err, QP_NOTFOUND, "context %s not found", c->path + strlen("contexts/"));
   if (sys)
     return qp__fail_sys(err, sys, "cannot open '%s'", c->path);
   if (!S_ISDIR(st.st_mode))

@@ -295,5 +295,5 @@ qp__lock_check(const struct qp__lock *l, struct qp_err *err)
     return qp__fail(err, QP_IO,
                     "the data directory was moved, removed or replaced while in use; move it back, "
                     "or start again");
-  return sys ? qp__fail_sys(err, sys, "cannot look at the data directory") : QP_OK;
+  return sys ? qp__fail_sys(err, sys, "cannot stat the data directory") : QP_OK;
 }

@@ -395,7 +395,7 @@ copy_path(struct mirror *m, const char *path, struct qp_err *err)
   if (sys == -ENOENT || sys == -ENOTDIR)
     return drop(m, path, err);
   if (sys)
-    return qp__fail_sys(err, sys, "cannot look at '%s'", path);
+    return qp__fail_sys(err, sys, "cannot stat '%s'", path);
   if (!S_ISDIR(st.st_mode))
     return copy_file(m, path, err);
   if (!m->os->fstatat(m->os->self, m->job->to, path, &st) && !S_ISDIR(st.st_mode)) {
@@ -491,7 +491,7 @@ copy_single(struct mirror *m, const char *name, struct qp_err *err)
   if (sys == -ENOENT)
     return drop(m, name, err);
   if (sys)
-    return qp__fail_sys(err, sys, "cannot look at '%s'", name);
+    return qp__fail_sys(err, sys, "cannot stat '%s'", name);
   return S_ISREG(st.st_mode) ? copy_file(m, name, err) : QP_OK;
 }
 

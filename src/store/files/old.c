@@ -34,7 +34,7 @@ look(struct qp__files *f, const char *path, mode_t type, bool *out, struct stat 
 
   *out = !sys && (st->st_mode & S_IFMT) == type;
   if (sys && sys != -ENOENT && sys != -ENOTDIR && sys != -ELOOP && sys != -EXDEV)
-    return qp__fail_sys(err, sys, "cannot look at '%s'", path);
+    return qp__fail_sys(err, sys, "cannot stat '%s'", path);
   return QP_OK;
 }
 
@@ -312,7 +312,7 @@ qp__old_load(struct qp__files *f, struct qp__fctx *c, struct qp__image *image, s
   if (rc)
     return rc;
   if (place.format == QP_LEGACY_NONE || place.newer)
-    return qp__fail(err, QP_NOTFOUND, "there is no context %s", c->path + strlen("contexts/"));
+    return qp__fail(err, QP_NOTFOUND, "context %s not found", c->path + strlen("contexts/"));
   rc = qp__legacy_open(f->os, f->root, place.path, place.path, &c->old, err);
   if (rc)
     return rc;

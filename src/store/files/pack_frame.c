@@ -145,23 +145,23 @@ qp__frame_find(const struct qp__pack_file *file, struct qp__decoder *d, uint64_t
 
   qp__buf_reset(in);
   if (offset > INT64_MAX - IN_LIMIT)
-    return fail_frame(file, offset, "it is not that long", err);
+    return fail_frame(file, offset, "the file is shorter", err);
   rc = read_more(file, d, offset, READ_FIRST, err);
   if (!rc)
     rc = skip_header(file, d, offset, &at, err);
   if (rc)
     return rc;
   if (in->len < at + DESCRIPTOR_AT + 1)
-    return fail_frame(file, offset, "it ends there", err);
+    return fail_frame(file, offset, "the file ends there", err);
   if (le32(in->data + at) != ZSTD_MAGICNUMBER)
-    return fail_frame(file, offset, "no frame begins there", err);
+    return fail_frame(file, offset, "there is no frame", err);
   content = ZSTD_getFrameContentSize(in->data + at, in->len - at);
   if (content == ZSTD_CONTENTSIZE_UNKNOWN || content == ZSTD_CONTENTSIZE_ERROR)
-    return fail_frame(file, offset, "the frame does not tell how much it holds", err);
+    return fail_frame(file, offset, "the frame has no content size", err);
   if (!(in->data[at + DESCRIPTOR_AT] & CHECKSUM_FLAG))
     return fail_frame(file, offset, "the frame has no checksum", err);
   if (content > limit)
-    return fail_frame(file, offset, "the frame is longer than it may be", err);
+    return fail_frame(file, offset, "the frame exceeds its limit", err);
   len = ZSTD_findFrameCompressedSize(in->data + at, in->len - at);
   if (ZSTD_isError(len)) {
     rc = read_more(file, d, offset, at + ZSTD_compressBound((size_t)content) + FRAME_HEADER_MAX,
@@ -198,7 +198,7 @@ qp__frame_decode(const struct qp__pack_file *file, struct qp__decoder *d,
   if (ZSTD_isError(got))
     return fail_frame(file, offset, ZSTD_getErrorName(got), err);
   if (got != place->content)
-    return fail_frame(file, offset, "the frame does not hold what it tells", err);
+    return fail_frame(file, offset, "the content of the frame does not match its size", err);
   return QP_OK;
 }
 

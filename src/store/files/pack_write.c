@@ -62,7 +62,7 @@ qp__pack_create(const struct qp__os *os, int dirfd, const char *name, struct qp_
 
   /* A frame names its dictionary by this number: without one nobody could tell. */
   if (dict.len && (dict.len > QP__DICT_MAX || !ZSTD_getDictID_fromDict(dict.data, dict.len)))
-    return qp__fail(err, QP_INVALID, "cannot make the pack '%s': its dictionary is none", name);
+    return qp__fail(err, QP_INVALID, "cannot make the pack '%s': invalid dictionary", name);
   w = qp__alloc0(1, sizeof(*w));
   if (!w)
     return qp__fail_nomem(err, "making a pack");
@@ -223,9 +223,9 @@ qp__pack_add(struct qp__pack_writer *w, const char *dir, struct qp_bytes json, u
   enum qp_rc rc;
 
   if (w->failed || w->finished)
-    return qp__fail(err, QP_MISUSE, "the pack '%s' takes no more messages", w->name);
+    return qp__fail(err, QP_MISUSE, "the pack '%s' is already finished", w->name);
   if (!qp__branch_dir_ok(dir, strlen(dir)))
-    return qp__fail(err, QP_INVALID, "'%s' is no directory of messages", dir);
+    return qp__fail(err, QP_INVALID, "'%s' is not a directory of messages", dir);
   if (!json.len || memchr(json.data, '\n', json.len))
     return qp__fail(err, QP_INVALID, "a message in a pack must be one line");
   if (json.len >= QP__FRAME_MAX)

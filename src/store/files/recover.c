@@ -704,7 +704,7 @@ is_live(const struct qp__os *os, int root, bool *out, struct qp_err *err)
     continue;
   qp__close(os, dir);
   *out = sys == -EWOULDBLOCK;
-  return sys < 0 && !*out ? qp__fail_sys(err, sys, "cannot look at 'journal'") : QP_OK;
+  return sys < 0 && !*out ? qp__fail_sys(err, sys, "cannot stat 'journal'") : QP_OK;
 }
 
 enum qp_rc

@@ -187,7 +187,7 @@ take_away(struct removal *r, const char *path, bool *there, struct qp_err *err)
   *there = !sys;
   if (sys)
     return sys == -ENOENT || sys == -ENOTDIR ? QP_OK
-                                             : qp__fail_sys(err, sys, "cannot look at '%s'", path);
+                                             : qp__fail_sys(err, sys, "cannot stat '%s'", path);
   qp__files_temp_name(f, r->names[r->count]);
   (void)snprintf(to, sizeof(to), "tmp/%s", r->names[r->count]);
   r->count++;
@@ -240,7 +240,7 @@ qp__files_delete(void *self, const struct qp_uuid *id, bool erase, struct qp_err
     any = any || there;
   }
   if (!rc && !any)
-    rc = qp__fail(err, QP_NOTFOUND, "there is no context %s", qp_uuid_text(id, text));
+    rc = qp__fail(err, QP_NOTFOUND, "context %s not found", qp_uuid_text(id, text));
   if (!rc)
     rc = commit(&r, id, err);
   if (!rc && erase)
@@ -270,7 +270,7 @@ bring_file(struct removal *r, const char *from, const char *context, struct qp_e
   (void)snprintf(to, sizeof(to), "%s.json", context);
   if (!rc && !r->files->os->fstatat(r->files->os->self, r->files->root, to, &st) &&
       S_ISDIR(st.st_mode))
-    rc = qp__fail(err, QP_EXISTS, "'%s' is in the way: move it away", to);
+    rc = qp__fail(err, QP_EXISTS, "'%s' exists already: move it away", to);
   return rc ? rc : add_rename(r, from, to, 0, err);
 }
 
@@ -287,7 +287,7 @@ qp__files_revert(void *self, const struct qp_uuid *id, const char *from, struct 
   qp__fctx_init(&target, id);
   sys = f->os->fstatat(f->os->self, f->root, from, &st);
   if (sys)
-    return qp__fail_sys(err, sys, "cannot look at '%s'", from);
+    return qp__fail_sys(err, sys, "cannot stat '%s'", from);
   rc = qp__fresh_forget(f, id, err);
   if (!rc)
     rc = qp__txn_init(&r.txn, err);

@@ -96,7 +96,7 @@ write_header(const struct qp__os *os, struct qp__segment *s, struct qp_err *err)
   int rc = os->random(os->self, key, sizeof(key));
 
   if (rc)
-    return qp__fail_sys(err, rc, "no random bytes for journal segment %llu",
+    return qp__fail_sys(err, rc, "cannot get random bytes for journal segment %llu",
                         (unsigned long long)s->number);
   memcpy(head, header_magic, sizeof(header_magic));
   put_u32(head + 8, 1);

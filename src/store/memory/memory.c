@@ -114,7 +114,7 @@ no_context(const struct qp_uuid *id, struct qp_err *err)
 {
   char text[QP_UUID_TEXT];
 
-  return qp__fail(err, QP_NOTFOUND, "there is no context %s", qp_uuid_text(id, text));
+  return qp__fail(err, QP_NOTFOUND, "context %s not found", qp_uuid_text(id, text));
 }
 
 static enum qp_rc
@@ -572,7 +572,7 @@ read_message(void *self, void *context, const struct qp__tree *tree, const struc
   (void)pthread_mutex_lock(&m->lock);
   slot = slot_of(c, &entry->id);
   if (slot == QP__NO_SLOT)
-    rc = qp__fail(err, QP_NOTFOUND, "the message is not there");
+    rc = qp__fail(err, QP_NOTFOUND, "message not found");
   else if (qp__buf_add(out, c->messages[slot].data, c->messages[slot].len))
     rc = qp__buf_check(out, "a message", err);
   (void)pthread_mutex_unlock(&m->lock);
