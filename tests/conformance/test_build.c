@@ -330,7 +330,7 @@ static const int after[][2] = {
   { 9, 9 },   { -1, -1 }, { 0, 1 },   { -1, -1 }, { 9, 9 },
 };
 
-/* The next step; every name in it is used repeats its questions within one journal. */
+/* The next step; every name in it is used again and again within one journal. */
 static enum qp_rc
 do_step(struct story *x, unsigned step, struct qp_err *err)
 {

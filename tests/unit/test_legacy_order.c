@@ -357,7 +357,7 @@ without_times_the_file_decides(void **state)
 /* ---- many ---- */
 
 /* A hundred thousand messages in every shape that could be slow: one list with all, the same
- * message repeats its questions, all orphans of one chain, ids that the pool lacks. No test of time: it
+ * message again and again, all orphans of one chain, ids that the pool lacks. No test of time: it
  * must only end. */
 #define MANY 100000
 

@@ -413,7 +413,7 @@ read_much(void *arg)
   return NULL;
 }
 
-/* Readers of a pack that is replaced repeats its questions by one that begins with its frames. */
+/* Readers of a pack that is replaced again and again by one that begins with its frames. */
 static void
 test_many_threads_read_while_packs_are_replaced(void **state)
 {
