@@ -206,7 +206,7 @@ scenario_context_compression(void **state)
 
   say_daily(
       c, "main",
-      "A message as people write them, with words that come repeats its questions: the flight, "
+      "A message as people write them, with words that come again and again: the flight, "
       "the booking, the date of the flight. ",
       300, ids);
   qp_context_close(c);

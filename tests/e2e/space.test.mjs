@@ -182,7 +182,7 @@ test('gc takes messages out of a compressed conversation too', (t) => {
 test('all conversations at once: lines, a total, and what fails does not stop the others', (t) => {
   const { data, ctx } = makeContext(t);
   const more = [ctx, ok(data, ['new']).trim(), ok(data, ['new']).trim()].sort();
-  for (const id of more.slice(0, 2)) for (let i = 0; i < 3; i++) add(data, id, `message ${i}, repeats its questions and again`);
+  for (const id of more.slice(0, 2)) for (let i = 0; i < 3; i++) add(data, id, `message ${i}, again and again and again`);
   const rows = lines(ok(data, ['compress', '--all'])).map((line) => line.split('\t'));
   assert.deepEqual(rows.map((row) => row[0]), [more[1], more[0], 'total'], 'newest first, and none for an empty one');
   assert.deepEqual(rows.map((row) => row[1]), ['3', '3', '6']);
