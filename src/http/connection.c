@@ -58,6 +58,8 @@ qp__connection_phase(struct MHD_Connection *connection, enum qp__phase phase)
 
   if (!c)
     return;
+  if (phase == QP__PHASE_HEADER) /* libmicrohttpd may free the header now: it is not looked at */
+    atomic_store_explicit(&c->thread, NULL, memory_order_relaxed);
   atomic_store_explicit(&c->since_us, qp__clock_us(), memory_order_relaxed);
   atomic_store_explicit(&c->phase, (int)phase, memory_order_release);
 }

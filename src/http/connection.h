@@ -40,7 +40,7 @@ void qp__connections_release(struct qp__connections *all);
 /* libmicrohttpd's notice of a connection that begins or ends; cls is the server. */
 void qp__connection_notify(void *cls, struct MHD_Connection *connection, void **context,
                            enum MHD_ConnectionNotificationCode what);
-/* The connection is in this phase from now on. */
+/* The connection is in this phase from now on. QP__PHASE_HEADER: its request has ended. */
 void qp__connection_phase(struct MHD_Connection *connection, enum qp__phase phase);
 /* The first line of a request has come. In the thread of the connection, as the next one. */
 void qp__connection_line(struct MHD_Connection *connection);

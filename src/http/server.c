@@ -76,6 +76,7 @@ end_request(void *cls, struct MHD_Connection *connection, void **con_cls,
   int64_t us;
 
   *con_cls = NULL;
+  qp__connection_phase(connection, QP__PHASE_HEADER);
   if (!r)
     return;
   us = qp__clock_us() - r->started_us;
@@ -88,7 +89,6 @@ end_request(void *cls, struct MHD_Connection *connection, void **con_cls,
   qp__stream_free(r->stream); /* that could not be sent */
   qp__quota_leave(r);
   qp__request_free(r);
-  qp__connection_phase(connection, QP__PHASE_HEADER);
   if (atomic_fetch_sub(&http->active, 1) == 1 && atomic_load(&http->stopping)) {
     (void)pthread_mutex_lock(&http->lock);
     (void)pthread_cond_signal(&http->quiet);
