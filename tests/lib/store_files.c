@@ -422,20 +422,49 @@ add_line(char *out, char mark, const struct line *l)
   memcpy(out + n + 1 + l->path_len, "\n", 2);
 }
 
+/* The newest segment of the journal, if it is not the only one: a thread prepares it ahead of need,
+ * whatever others do. `path` is "" where there is none. */
+static void
+find_spare(const char *picture, char path[64])
+{
+  struct line l;
+  size_t count = 0;
+
+  path[0] = 0;
+  while (next_line(&picture, &l))
+    if (l.path_len < 64 && strncmp(l.path, "journal/0", 9) == 0 &&
+        strncmp(l.path + l.path_len - 3, ".qj", 3) == 0) {
+      (void)snprintf(path, 64, "%.*s", (int)l.path_len, l.path);
+      count++;
+    }
+  if (count < 2)
+    path[0] = 0;
+}
+
+static bool
+is_path(const struct line *l, const char *path)
+{
+  return l->path_len == strlen(path) && memcmp(l->path, path, l->path_len) == 0;
+}
+
 char *
 compare_pictures(const char *before, const char *after)
 {
   char *out = calloc(1, strlen(before) + strlen(after) + 2);
+  char spare[64];
   struct line a;
   struct line b;
   bool has_a = next_line(&before, &a);
   bool has_b = next_line(&after, &b);
 
   assert_non_null(out);
+  find_spare(after, spare);
   while (has_a || has_b) {
     int order = !has_a ? 1 : !has_b ? -1 : compare_paths(&a, &b);
 
-    if (order < 0)
+    if (order >= 0 && is_path(&b, spare))
+      ; /* whether it is complete yet says nothing */
+    else if (order < 0)
       add_line(out, '-', &a);
     else if (order > 0)
       add_line(out, '+', &b);
