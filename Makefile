@@ -16,8 +16,9 @@ SETUP = tools/quiet meson setup
 # elsewhere.
 ASAN_ENV = UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 ASAN_OPTIONS=detect_leaks=1:$\
 allocator_may_return_null=1:strict_string_checks=1:detect_stack_use_after_return=1
+# The crash tests fork while libuv's worker threads exist.
 TSAN_ENV = TSAN_OPTIONS=suppressions=$(CURDIR)/tests/tsan.supp:halt_on_error=1:$\
-allocator_may_return_null=1:second_deadlock_stack=1
+allocator_may_return_null=1:second_deadlock_stack=1:die_after_fork=0
 
 .PHONY: all run tour test bench lint format check-asan check-tsan check-fault check-crash \
         check-fresh fuzz install clean help deps-build deps-test deps-bench deps-lint deps-fuzz
