@@ -39,11 +39,12 @@ collect(struct qp__buf *out, struct qp_bytes text, struct qp_err *err)
 {
   const char *end = text.data + text.len;
   const char *at = text.data;
+  const char *found;
 
-  while (at && at < end && (at = memmem(at, (size_t)(end - at), SCHEME, strlen(SCHEME)))) {
+  while (at < end && (found = memmem(at, (size_t)(end - at), SCHEME, strlen(SCHEME)))) {
     char id[QP_BLOB_ID];
 
-    for (at += strlen(SCHEME); at < end && (*at == '/' || *at == '\\');)
+    for (at = found + strlen(SCHEME); at < end && (*at == '/' || *at == '\\');)
       at++;
     if (end - at < QP_BLOB_ID - 1)
       break;
@@ -361,7 +362,7 @@ qp__blobs_erase(struct qp_store *s, struct qp_bytes ids, struct qp_err *err)
   }
   (void)pthread_mutex_lock(&s->blob_lock);
   d.next = s->doomed;
-  s->doomed = &d;
+  s->doomed = &d; /* cppcheck-suppress autoVariables; erase() takes it out again */
   (void)pthread_mutex_unlock(&s->blob_lock);
   (void)pthread_rwlock_wrlock(&s->import_lock); /* who has stored blobs and no message yet */
   (void)pthread_rwlock_unlock(&s->import_lock);

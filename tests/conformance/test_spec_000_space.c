@@ -204,11 +204,10 @@ scenario_context_compression(void **state)
   char *after;
   char *text;
 
-  say_daily(
-      c, "main",
-      "A message as people write them, with words that come again and again: the flight, "
-      "the booking, the date of the flight. ",
-      300, ids);
+  say_daily(c, "main",
+            "A message as people write them, with words that come again and again: the flight, "
+            "the booking, the date of the flight. ",
+            300, ids);
   qp_context_close(c);
   before = take_picture(context_path(f, &id, "/messages/branch-main"));
   OK(qp_context_compress(f->store, &id, 0, &report, &failure));
