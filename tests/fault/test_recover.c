@@ -104,8 +104,8 @@ claims(enum op_kind kind)
 
 /* ---- recovering ---- */
 
-/* A store that was full looks for room at most once a second. The clock of the simulated system goes
- * on by a millisecond with every look at it. */
+/* A store that was full looks for room at most once a second. The clock of the simulated system
+ * goes on by a millisecond with every look at it. */
 static enum qp_rc
 is_writable(struct rig *x, struct qp_err *err)
 {
