@@ -44,7 +44,7 @@ typedef enum qp_rc qp_catalogue_visit(void *arg, const struct qp_catalogue_row *
 /* Visits one page of the contexts, the one that was changed last first. *next_cursor (may be NULL)
  * is set to the place where the next page begins, released with qp_free(), or to NULL at the end. A
  * context that changes meanwhile moves to the front; no other is left out or told twice.
- * QP_INVALID: a cursor that is none. `query` may be NULL. */
+ * QP_INVALID: the cursor is malformed. `query` may be NULL. */
 QP_API QP_MUST_CHECK enum qp_rc qp_catalogue_list(struct qp_store *store,
                                                   const struct qp_catalogue_query *query,
                                                   qp_catalogue_visit *visit, void *arg,
@@ -83,7 +83,7 @@ typedef enum qp_rc qp_search_visit(void *arg, const struct qp_search_hit *hit);
 /* Visits the messages that have all these words in their text, in the tools that they call or in a
  * tool's result, the best first; those of branches that were deleted too, until the garbage is
  * collected. Case and accents do not count. In scripts without spaces any part of a sentence is
- * found. QP_INVALID: there is no word in the text, or the cursor is none. */
+ * found. QP_INVALID: the text has no words, or the cursor is malformed. */
 QP_API QP_MUST_CHECK enum qp_rc qp_search(struct qp_store *store,
                                           const struct qp_search_query *query,
                                           qp_search_visit *visit, void *arg, char **next_cursor,

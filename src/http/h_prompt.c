@@ -28,7 +28,7 @@ emit_prompt(void *arg, const struct qp_prompt *prompt)
   return out->rc;
 }
 
-/* An id that cannot be one is one that there is not. */
+/* Treats a malformed id like an unknown one: both are 404. */
 static enum qp_rc
 not_found(enum qp_rc rc, struct qp_err *err)
 {

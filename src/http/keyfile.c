@@ -127,11 +127,11 @@ take_texts(struct qp__key *key, const char *name, const char *owner, const char 
            const char *hash, struct qp_err *err)
 {
   if (owner && !qp__owner_ok(owner))
-    return damaged(err, "the owner of a key cannot be one");
+    return damaged(err, "'owner' is not a valid owner name");
   if (owner)
     memcpy(key->owner, owner, strlen(owner) + 1);
   if (!scope || qp__scope_parse(scope, &key->scope, NULL))
-    return damaged(err, "the scope of a key is none");
+    return damaged(err, "'scope' must be read, write or admin");
   if (!hash || strlen(hash) != (size_t)QP__KEY_HASH * 2 ||
       !qp__hex_decode(key->hash, hash, QP__KEY_HASH))
     return damaged(err, "the hash of a key is not 64 hex digits");
@@ -292,29 +292,6 @@ take_lock(const struct qp__os *os, int dir, int *fd, struct qp_err *err)
   return QP_OK;
 }
 
-/* The new file is complete and on the disk before it has its name. */
-static int
-put_file(const struct qp__os *os, int dir, struct qp_bytes text)
-{
-  int fd;
-  int sys = os->unlinkat(os->self, dir, NEW_NAME, 0);
-
-  if (sys && sys != -ENOENT)
-    return sys;
-  fd = qp__open(os, dir, NEW_NAME, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
-  if (fd < 0)
-    return fd;
-  sys = qp__write_at(os, fd, text.data, text.len, 0);
-  if (!sys)
-    sys = qp__fdatasync(os, fd);
-  qp__close(os, fd);
-  if (!sys)
-    sys = os->renameat(os->self, dir, NEW_NAME, dir, QP__KEYFILE_NAME, 0);
-  if (sys)
-    (void)os->unlinkat(os->self, dir, NEW_NAME, 0);
-  return sys ? sys : qp__fsync(os, dir);
-}
-
 static enum qp_rc
 write_root(const struct qp__os *os, int dir, const json_t *root, struct qp_err *err)
 {
@@ -327,7 +304,7 @@ write_root(const struct qp__os *os, int dir, const json_t *root, struct qp_err *
   (void)qp__buf_add_char(&text, '\n');
   rc = qp__buf_check(&text, QP__KEYFILE_NAME, err);
   if (!rc) {
-    sys = put_file(os, dir, qp__buf_bytes(&text));
+    sys = qp__file_replace(os, dir, QP__KEYFILE_NAME, NEW_NAME, qp__buf_bytes(&text));
     if (sys)
       rc = qp__fail_sys(err, sys, "cannot write '" QP__KEYFILE_NAME "'");
   }

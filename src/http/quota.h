@@ -5,7 +5,7 @@
  * has none, the turns that run at once. What is over one of these limits is answered with 429 and
  * Retry-After. Of an owner the bytes that it has stored are counted too, by the library. Waiting
  * does not help there, but deleting does, so this answer is 507, as for a full disk, with a code of
- * its own. The limits are in the settings; 0 means that there is none. */
+ * its own. The limits are in the settings; 0 means no limit. */
 #ifndef QP_HTTP_QUOTA_H
 #define QP_HTTP_QUOTA_H
 

@@ -182,7 +182,7 @@ check_query(const struct qp__request *r, struct qp_err *err)
   for (size_t i = 0; i < r->query_count; i++)
     if (!in_list(r->route->query, r->query[i].name))
       return qp__fail(err, QP_INVALID, "unknown query parameter '%.60s'%s%s", r->query[i].name,
-                      r->route->query ? "; there are: " : "; there are none here",
+                      r->route->query ? "; allowed: " : "; none is allowed here",
                       r->route->query ? r->route->query : "");
   return QP_OK;
 }

@@ -121,6 +121,29 @@ qp__file_create(const struct qp__os *os, int dirfd, const char *path, struct qp_
 }
 
 int
+qp__file_replace(const struct qp__os *os, int dirfd, const char *name, const char *temp,
+                 struct qp_bytes data)
+{
+  int fd;
+  int sys = os->unlinkat(os->self, dirfd, temp, 0);
+
+  if (sys && sys != -ENOENT)
+    return sys;
+  fd = qp__open(os, dirfd, temp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+  if (fd < 0)
+    return fd;
+  sys = qp__write_at(os, fd, data.data, data.len, 0);
+  if (!sys)
+    sys = qp__fdatasync(os, fd);
+  qp__close(os, fd);
+  if (!sys)
+    sys = os->renameat(os->self, dirfd, temp, dirfd, name, 0);
+  if (sys)
+    (void)os->unlinkat(os->self, dirfd, temp, 0);
+  return sys ? sys : qp__fsync(os, dirfd);
+}
+
+int
 qp__file_read(const struct qp__os *os, int dirfd, const char *path, struct qp__buf *out)
 {
   struct stat st;

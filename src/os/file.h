@@ -21,6 +21,9 @@ ssize_t qp__read_at(const struct qp__os *os, int fd, void *data, size_t n, off_t
 
 /* Creates `path`, which must not exist, with these bytes; on failure it is not there. */
 int qp__file_create(const struct qp__os *os, int dirfd, const char *path, struct qp_bytes data);
+/* Replaces `name` durably: the bytes are on the disk in a file `temp` before that gets the name. */
+int qp__file_replace(const struct qp__os *os, int dirfd, const char *name, const char *temp,
+                     struct qp_bytes data);
 /* Appends the whole file to *out. -EOVERFLOW: over out's limit; -ENOTSUP: not a regular file. */
 int qp__file_read(const struct qp__os *os, int dirfd, const char *path, struct qp__buf *out);
 

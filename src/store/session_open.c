@@ -191,7 +191,7 @@ qp__sessions_load_locked(struct qp_store *s, struct qp_err *err)
   if (rc)
     return rc;
   if (x.bad_lines)
-    qp__log(&s->log, QP_LOG_WARN, "session", "%s has %llu lines that are none", QP__SESSION_INDEX,
+    qp__log(&s->log, QP_LOG_WARN, "session", "%s: skipped %llu invalid lines", QP__SESSION_INDEX,
             (unsigned long long)x.bad_lines);
   if (x.torn)
     qp__log(&s->log, QP_LOG_WARN, "session", "%s ends in a half-written line", QP__SESSION_INDEX);

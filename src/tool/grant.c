@@ -83,7 +83,7 @@ check_root(const json_t *root, struct qp_err *err)
     return qp__fail(err, QP_CORRUPT, QP__GRANT_FILE " is damaged: it is not a list of rules");
   for (size_t i = 0; i < json_array_size(rules); i++)
     if (!is_rule(json_array_get(rules, i)))
-      return qp__fail(err, QP_CORRUPT, QP__GRANT_FILE " is damaged: rule %zu is none", i + 1);
+      return qp__fail(err, QP_CORRUPT, QP__GRANT_FILE " is damaged: rule %zu is not valid", i + 1);
   return QP_OK;
 }
 
@@ -154,29 +154,6 @@ refresh(struct qp__grants *g, struct qp_err *err)
 
 /* ---- writing; with the lock ---- */
 
-static int
-put_file(struct qp__grants *g, struct qp_bytes text)
-{
-  const struct qp__os *os = g->os;
-  int fd;
-  int sys = os->unlinkat(os->self, g->dir, NEW_NAME, 0);
-
-  if (sys && sys != -ENOENT)
-    return sys;
-  fd = qp__open(os, g->dir, NEW_NAME, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
-  if (fd < 0)
-    return fd;
-  sys = qp__write_at(os, fd, text.data, text.len, 0);
-  if (!sys)
-    sys = qp__fdatasync(os, fd);
-  qp__close(os, fd);
-  if (!sys)
-    sys = os->renameat(os->self, g->dir, NEW_NAME, g->dir, QP__GRANT_FILE, 0);
-  if (sys)
-    (void)os->unlinkat(os->self, g->dir, NEW_NAME, 0);
-  return sys ? sys : qp__fsync(os, g->dir);
-}
-
 /* These are the rules from now on. Takes `rules`. */
 static enum qp_rc
 replace(struct qp__grants *g, json_t *rules, struct qp_err *err)
@@ -194,7 +171,7 @@ replace(struct qp__grants *g, json_t *rules, struct qp_err *err)
     (void)qp__json_write_pretty(&text, root);
     (void)qp__buf_add_char(&text, '\n');
     rc = qp__buf_check(&text, QP__GRANT_FILE, err);
-    sys = rc ? 0 : put_file(g, qp__buf_bytes(&text));
+    sys = rc ? 0 : qp__file_replace(g->os, g->dir, QP__GRANT_FILE, NEW_NAME, qp__buf_bytes(&text));
     if (sys)
       rc = qp__fail_sys(err, sys, "cannot write '" QP__GRANT_FILE "'");
     if (g->os->fstatat(g->os->self, g->dir, QP__GRANT_FILE, &g->seen))

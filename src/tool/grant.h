@@ -13,7 +13,9 @@
  * No "owner": for contexts that belong to nobody. The file is looked at again when it has changed,
  * so that a grant that was removed by hand, or by `quipu tool rules`, is gone at once. Writers of
  * several processes take turns by the lock of rules.lock. A file that is damaged allows nothing and
- * is not overwritten. All of it may be called from any thread. */
+ * is not overwritten. All of it may be called from any thread.
+ * Adding waits for the lock file and a sync, also on the engine's thread: a person causes it, one
+ * answer at a time. */
 #ifndef QP_TOOL_GRANT_H
 #define QP_TOOL_GRANT_H
 
