@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/uuid.h"
-#include "store/files/index.h"
+#include "store/files/index/index.h"
 
 #define TEXT_MIN 900
 #define TEXT_MAX 1000

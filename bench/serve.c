@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "store/catalogue_int.h"
+#include "store/catalogue/catalogue_int.h"
 
 #define CONNECTIONS 64
 #define SHOWN 50 /* messages of the state that is polled */

@@ -80,6 +80,8 @@ const cliMay = ['http/keyfile.h', 'http/server.h', 'tool/grant.h', 'tool/once.h'
 // which public headers do not know.
 const httpMay = ['model/message.h'];
 
+const drivers = ['store/files', 'store/memory'];
+
 let violations = 0;
 
 function complain(file, line, sentence) {
@@ -160,11 +162,21 @@ function checkInclude(file, line, name, quoted) {
   } else if (target !== layer && layers[target] >= layers[layer]) {
     complain(file, line, `${layer} includes "${name}", but ${target} is not below ${layer}`);
   }
-  // Drivers of one family do not know each other.
-  const driver = /^src\/(\w+\/\w+)\//.exec(file)?.[1];
-  const other = /^(\w+\/\w+)\//.exec(name)?.[1];
+  // A driver of the store does not know the others.
+  const driver = drivers.find((dir) => file.startsWith(`src/${dir}/`));
+  const other = drivers.find((dir) => name.startsWith(`${dir}/`));
   if (driver && other && driver !== other)
     complain(file, line, `${driver} includes "${name}" of another driver`);
+}
+
+// A reader who hears the name of a file must find one file.
+function checkBasenames(files) {
+  const seen = new Map();
+  for (const file of files) {
+    const name = path.basename(file);
+    if (seen.has(name)) complain(file, 1, `${seen.get(name)} has the same name; choose another`);
+    seen.set(name, file);
+  }
 }
 
 function checkIncludes(file, lines, codeLines) {
@@ -252,5 +264,6 @@ function checkLists() {
 
 for (const dir of ['include', 'src', 'tests', 'bench', 'examples'])
   for (const file of list(dir, '.c', '.h')) checkFile(file);
+checkBasenames(list('src', '.c', '.h'));
 checkLists();
 process.exitCode = violations > 0 ? 1 : 0;

@@ -91,7 +91,7 @@ add_to_word(struct chat_markdown *m, char c)
 
 /* What was counted turns out to be ordinary text, or the mark that it is. */
 static void
-settle_marks(struct chat_markdown *m, char next)
+end_marks(struct chat_markdown *m, char next)
 {
   if (m->hashes) {
     if (next == ' ' && m->hashes <= 6) {
@@ -134,7 +134,7 @@ settle_marks(struct chat_markdown *m, char next)
 static void
 end_line(struct chat_markdown *m)
 {
-  settle_marks(m, '\n');
+  end_marks(m, '\n');
   put_word(m);
   if (m->fence_line)
     m->fenced = !m->fenced;
@@ -177,7 +177,7 @@ feed_char(struct chat_markdown *m, char c)
     m->hashes++;
     return;
   }
-  settle_marks(m, c);
+  end_marks(m, c);
   if (c == ' ' && m->heading && m->at_start) { /* the blank behind the hashes */
     m->at_start = false;
     return;
@@ -220,7 +220,7 @@ cli_markdown_feed(struct chat_markdown *m, const char *text, size_t len)
 void
 cli_markdown_end(struct chat_markdown *m)
 {
-  settle_marks(m, '\n');
+  end_marks(m, '\n');
   put_word(m);
   m->fenced = m->fence_line = m->heading = m->bold = m->code = false;
   set_style(m);

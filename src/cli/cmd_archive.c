@@ -1,7 +1,7 @@
 /* cmd_archive.c - `quipu archive`: old messages into compressed files, a month each. */
 #include "cli/cli.h"
 #include "cli/duration.h"
-#include "cli/space.h"
+#include "cli/packing_report.h"
 
 #define AGE_DEFAULT "6mo"
 

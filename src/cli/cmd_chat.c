@@ -13,7 +13,7 @@
 #include "cli/chat_attach.h"
 #include "cli/chat_http.h"
 #include "cli/chat_interrupt.h"
-#include "cli/engine.h"
+#include "cli/engine_setup.h"
 #include "cli/input.h"
 #include "cli/mem.h"
 #include "cli/out.h"
@@ -191,7 +191,7 @@ ask(struct chat *chat, const json_t *look, bool *over, struct qp_err *err)
 /* Brings the context to where a message can be sent. `ours`: a turn that this program began, whose
  * failure is the answer. */
 static enum qp_rc
-settle(struct chat *chat, bool ours, struct qp_err *err)
+wait_until_ready(struct chat *chat, bool ours, struct qp_err *err)
 {
   bool over = false;
   enum qp_rc rc = QP_OK;
@@ -228,7 +228,7 @@ cli_chat_turn(struct chat *chat, struct qp_action *action, struct qp_err *err)
   enum qp_rc rc = cli_chat_act(chat, action, err);
 
   if (!rc)
-    rc = settle(chat, true, err);
+    rc = wait_until_ready(chat, true, err);
   if (!rc || rc == QP_STOPPED || rc == QP_NOMEM) /* without memory it is not known how it went */
     return rc;
   return cli_chat_complain(chat, err);
@@ -323,7 +323,7 @@ cli_chat_enter(struct chat *chat, const struct qp_uuid *id, struct qp_err *err)
   chat->id = *id;
   show_beginning(chat, look);
   json_decref(look);
-  return settle(chat, false, err);
+  return wait_until_ready(chat, false, err);
 }
 
 /* The conversation that was changed last; *id stays none when the store is empty. */

@@ -2,7 +2,7 @@
  * compressed file, and back. */
 #include "cli/cli.h"
 #include "cli/out.h"
-#include "cli/space.h"
+#include "cli/packing_report.h"
 
 enum { OPT_ALL, OPT_DRY_RUN };
 

@@ -1,7 +1,7 @@
 /* cmd_gc.c - `quipu gc`: messages that no branch reaches, into the trash and then away. */
 #include "cli/cli.h"
 #include "cli/duration.h"
-#include "cli/each.h"
+#include "cli/each_context.h"
 #include "cli/out.h"
 
 #define GRACE_DEFAULT "7d"

@@ -14,7 +14,7 @@
 
 #include "cli/cli.h"
 #include "cli/config.h"
-#include "cli/engine.h"
+#include "cli/engine_setup.h"
 #include "cli/input.h"
 #include "cli/mem.h"
 #include "cli/out.h"
@@ -266,7 +266,7 @@ tell_change(struct serving *s, enum config_id id, const char *was, const char *i
 
 /* Keeps what cannot change while the server runs as it is, and says what does not and what does. */
 static void
-settle_changes(struct serving *s, struct cli_config *fresh)
+keep_fixed_values(struct serving *s, struct cli_config *fresh)
 {
   for (size_t i = 0; i < CONFIG_COUNT; i++) {
     struct cli_config_value *was = &s->config.values[i];
@@ -309,7 +309,7 @@ reload(struct serving *s)
     cli_config_release(&fresh);
     return;
   }
-  settle_changes(s, &fresh);
+  keep_fixed_values(s, &fresh);
   set_log(s, &fresh);
   warn_of_key(s, &fresh);
   cli_config_release(&s->config);

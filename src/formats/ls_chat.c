@@ -253,7 +253,7 @@ last_word(const struct qp__ls_chat *chat)
  * the last message and denied in all others, for the chat went on without it. The state follows
  * from that. */
 static enum qp_rc
-settle_calls(struct qp__ls_chat *chat, struct qp_err *err)
+set_approvals(struct qp__ls_chat *chat, struct qp_err *err)
 {
   json_t *results = find_results(chat);
   size_t last = last_word(chat);
@@ -301,7 +301,7 @@ take_messages(struct taking *t, struct qp_err *err)
     }
   }
   json_decref(seen);
-  return rc ? rc : settle_calls(t->chat, err);
+  return rc ? rc : set_approvals(t->chat, err);
 }
 
 /* ---- all of it ---- */

@@ -13,7 +13,7 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "formats/ls_int.h"
-#include "model/blob.h"
+#include "model/blob_name.h"
 #include "model/message_int.h"
 
 #define URL_LEN (sizeof(QP_BLOB_URL) - 1 + QP_BLOB_ID)

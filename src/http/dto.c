@@ -5,7 +5,7 @@
 
 #include "base/json.h"
 #include "http/emit.h"
-#include "http/token.h"
+#include "http/json_walk.h"
 
 #define PENDING_TEXT_MAX ((size_t)16 << 20)
 

@@ -8,13 +8,13 @@
 #include <strings.h>
 
 #include "base/err.h"
-#include "http/change.h"
+#include "http/conditional_change.h"
 #include "http/emit.h"
+#include "http/engine_use.h"
 #include "http/handlers.h"
 #include "http/http_int.h"
 #include "http/quota.h"
 #include "http/state.h"
-#include "http/turns.h"
 #include "model/message.h"
 
 #define BRANCH_TEXT 256
@@ -75,8 +75,8 @@ kind_of(const struct qp__route *route)
 
 /* An action on its way, between the two halves of the handler; in the arena. */
 struct acting {
-  struct qp__turn_ticket *ticket; /* until the answer; NULL: the turn is not counted */
-  struct qp_action action;        /* its strings are those of `body` */
+  struct qp__actor_ticket *ticket; /* until the answer; NULL: the turn is not counted */
+  struct qp_action action;         /* its strings are those of `body` */
   json_t *body;
   struct qp_message *message;
   uint64_t last;
@@ -264,7 +264,7 @@ end_action(void *arg, const struct qp_action_result *result, enum qp_rc rc,
   a->saved = result->message;
   a->seq = result->seq;
   a->replayed = result->replayed;
-  qp__held_settle(r->held);
+  qp__held_show_now(r->held);
   qp__work_unpark(r, rc, err);
 }
 

@@ -4,8 +4,8 @@
 
 #include "base/err.h"
 #include "base/str.h"
-#include "http/change.h"
-#include "http/context.h"
+#include "http/conditional_change.h"
+#include "http/context_json.h"
 #include "http/emit.h"
 #include "http/handlers.h"
 #include "http/http_int.h"

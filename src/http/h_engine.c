@@ -1,10 +1,10 @@
 /* h_engine.c - what turns can use: models and tools. */
 #include "base/err.h"
 #include "http/emit.h"
+#include "http/engine_use.h"
 #include "http/handlers.h"
 #include "http/http_int.h"
 #include "http/owner.h"
-#include "http/turns.h"
 
 typedef enum qp_rc lister(struct qp_engine *engine, char **out, size_t *len, struct qp_err *err);
 

@@ -5,8 +5,8 @@
 #include "base/err.h"
 #include "base/str.h"
 #include "http/handlers.h"
-#include "http/held.h"
 #include "http/http_int.h"
+#include "http/open_contexts.h"
 #include "http/stream.h"
 
 #define AFTER_MAX 9007199254740991 /* numbers up to this one are exact in every client */

@@ -1,8 +1,8 @@
 /* h_health.c - what a supervisor asks: is it alive, does it take work, what has it done; and what
  * can be asked at all. */
 #include "base/err.h"
-#include "http/change.h"
 #include "http/clock.h"
+#include "http/conditional_change.h"
 #include "http/emit.h"
 #include "http/handlers.h"
 #include "http/http_int.h"

@@ -126,7 +126,7 @@ from_body(const char *id, const json_t *object)
 
 /* Any context may use the prompt. */
 static void
-settle(struct qp__request *r)
+show_everywhere(struct qp__request *r)
 {
   (void)atomic_fetch_add(&r->http->holds.epoch, 1);
 }
@@ -165,7 +165,7 @@ qp__h_prompt_create(struct qp__request *r, struct qp_err *err)
                     qp__owner_visible(qp__owner(r), stored));
   }
   if (!rc) {
-    settle(r);
+    show_everywhere(r);
     rc = answer(r, id, err);
   }
   if (!rc)
@@ -194,7 +194,7 @@ qp__h_prompt_update(struct qp__request *r, struct qp_err *err)
     rc = qp_prompt_update(r->http->store, &prompt, err);
   }
   if (!rc) {
-    settle(r);
+    show_everywhere(r);
     rc = answer(r, stored, err);
   }
   json_decref(object);
@@ -210,7 +210,7 @@ qp__h_prompt_delete(struct qp__request *r, struct qp_err *err)
   if (!rc)
     rc = not_found(qp_prompt_delete(r->http->store, stored, err), err);
   if (!rc)
-    settle(r);
+    show_everywhere(r);
   r->reply.status = MHD_HTTP_NO_CONTENT;
   return rc;
 }

@@ -8,10 +8,10 @@
 
 #include "base/uuid.h"
 #include "http/connection.h"
-#include "http/held.h"
 #include "http/keys.h"
 #include "http/listen.h"
 #include "http/metrics.h"
+#include "http/open_contexts.h"
 #include "http/quota.h"
 #include "http/server.h"
 #include "http/settings.h"
@@ -21,7 +21,7 @@
 struct qp__http {
   struct qp_store *store;
   struct qp_engine *engine;  /* NULL: there is none, or it was stopped; under the lock */
-  unsigned engine_users;     /* requests that use it (turns.h); under the lock */
+  unsigned engine_users;     /* requests that use it (engine_use.h); under the lock */
   struct qp__listener main;  /* where it was told to listen */
   struct qp__listener local; /* the socket in the data directory */
   bool read_only;            /* see server.h */

@@ -14,7 +14,7 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
-#include "http/guard.h"
+#include "http/admission.h"
 #include "os/file.h"
 #include "os/os.h"
 

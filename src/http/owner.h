@@ -2,7 +2,7 @@
  *
  * A key may have an owner. Who calls with it sees, changes and deletes what belongs to that owner,
  * and everything else is for it as if it were not there. A key without an owner is for everything.
- *   Contexts say in their metadata whose they are (held.h checks it).
+ *   Contexts say in their metadata whose they are (open_contexts.h checks it).
  *   System prompts and sessions say it in their stored id, "OWNER:ID". The owner sees and says ID;
  *   callers without an owner see and say all of it.
  *   A prompt whose id has no owner in it is shared: everybody reads it, and only callers without an

@@ -9,8 +9,8 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/str.h"
+#include "http/admission.h"
 #include "http/emit.h"
-#include "http/guard.h"
 #include "http/http_int.h"
 #include "http/request.h"
 

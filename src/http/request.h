@@ -76,7 +76,7 @@ struct qp__request {
   char *segments[QP__SEGMENTS_MAX]; /* decoded */
   size_t segment_count;
   const char *params[2];       /* what stands for the {…} of the route's pattern */
-  struct qp__caller caller;    /* who it is; set before a handler runs (guard.h) */
+  struct qp__caller caller;    /* who it is; set before a handler runs (admission.h) */
   struct qp__quota_row *quota; /* that counts it (quota.h), or NULL */
   struct {
     const char *name, *value;

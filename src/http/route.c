@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "http/guard.h"
+#include "http/admission.h"
 #include "http/handlers.h"
 #include "http/http_int.h"
 

@@ -26,16 +26,16 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
-#include "http/access.h"
-#include "http/change.h"
+#include "http/access_log.h"
+#include "http/admission.h"
 #include "http/clock.h"
+#include "http/conditional_change.h"
+#include "http/engine_use.h"
 #include "http/framing.h"
-#include "http/guard.h"
 #include "http/http_int.h"
 #include "http/listen.h"
 #include "http/route.h"
 #include "http/tls.h"
-#include "http/turns.h"
 #include "os/os.h"
 
 #define CONNECTIONS 16384

@@ -6,11 +6,11 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "http/admission.h"
 #include "http/clock.h"
-#include "http/context.h"
+#include "http/context_json.h"
 #include "http/dto.h"
 #include "http/emit.h"
-#include "http/guard.h"
 #include "http/http_int.h"
 #include "quipu_events.h"
 
@@ -306,7 +306,7 @@ find_fresh(struct qp__request *r, struct qp__held *held, const struct qp__render
   struct qp__render *render = find_render(held, now->last);
 
   if (!render || render->failures != now->failures ||
-      !qp__render_fresh(render, atomic_load(&held->settled), now->version, now->epoch,
+      !qp__render_fresh(render, atomic_load(&held->shown_from), now->version, now->epoch,
                         qp__clock_us()))
     return NULL;
   count(&r->http->metrics.render_hits);

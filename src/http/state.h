@@ -5,13 +5,13 @@
  *
  * "messages" are all of the branch, or its newest `last`; "total" counts all. Whoever follows the
  * context from behind "last_event_id" misses nothing. A body is rendered
- * once and kept with the context (held.h) until the context's version moves on. While it does so
- * quickly, a body is used for QP__RENDER_US before the next is made; but what a finished action
- * left is shown at once. Its validator is the hash of the body. */
+ * once and kept with the context (open_contexts.h) until the context's version moves on. While it
+ * does so quickly, a body is used for QP__RENDER_US before the next is made; but what a finished
+ * action left is shown at once. Its validator is the hash of the body. */
 #ifndef QP_HTTP_STATE_H
 #define QP_HTTP_STATE_H
 
-#include "http/held.h"
+#include "http/open_contexts.h"
 #include "http/request.h"
 
 #define QP__LAST_ALL UINT64_MAX

@@ -8,10 +8,10 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "http/clock.h"
-#include "http/held.h"
+#include "http/engine_use.h"
 #include "http/http_int.h"
+#include "http/open_contexts.h"
 #include "http/owner.h"
-#include "http/turns.h"
 
 #define WAITING_MAX ((size_t)1 << 20) /* bytes that may wait for a slow client … */
 #define BUFFER_MAX ((size_t)4 << 20)  /* … before one event more, which has 1 MiB at most */
@@ -246,7 +246,7 @@ take_event(void *arg, const struct qp_event_info *event)
 
   /* Whoever is told of a state and polls then must not be shown an older one. */
   if (event && strcmp(event->type, "state") == 0)
-    qp__holds_settle(s->holds, &s->context);
+    qp__holds_show_now(s->holds, &s->context);
   (void)pthread_mutex_lock(&s->lock);
   if (!event)
     s->closed = true;

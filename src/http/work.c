@@ -2,7 +2,7 @@
 #include "http/work.h"
 
 #include "base/err.h"
-#include "http/change.h"
+#include "http/conditional_change.h"
 #include "http/http_int.h"
 #include "http/quota.h"
 

@@ -17,7 +17,7 @@
 #define QP_LLM_ANSWER_H
 
 #include "base/buf.h"
-#include "llm/event.h"
+#include "llm/answer_event.h"
 
 #define QP__ANSWER_MAX ((size_t)12 << 20) /* bytes of text, thinking and arguments of one answer */
 

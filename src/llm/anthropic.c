@@ -10,9 +10,9 @@
  * results lie between. */
 #include "llm/anthropic.h"
 
+#include "llm/body_writer.h"
 #include "llm/history.h"
-#include "llm/image.h"
-#include "llm/wire.h"
+#include "llm/image_source.h"
 #include "model/message.h"
 
 #define DEFAULT_MAX_OUTPUT 8192

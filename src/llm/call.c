@@ -58,7 +58,7 @@ free_memory(uv_handle_t *handle)
   struct qp__llm_engine *e = http->engine;
 
   qp__free(http);
-  qp__engine_release(e);
+  qp__llm_engine_release(e);
 }
 
 /* What libcurl and the codec hold; also of a call that was only half made. */
@@ -204,7 +204,7 @@ on_timer(uv_timer_t *timer)
     watch(http);
     return;
   }
-  qp__engine_enter(e);
+  qp__llm_engine_enter(e);
   if (call) {
     qp__fault_set(&fault, QP__FAULT_TIMEOUT, "%s sent nothing for %llu ms", http->provider->name,
                   (unsigned long long)limit_of(http));
@@ -213,7 +213,7 @@ on_timer(uv_timer_t *timer)
   qp__httpcall_free(http); /* libcurl is not running now */
   if (call)
     qp__call_finish(call, &fault);
-  qp__engine_leave(e);
+  qp__llm_engine_leave(e);
 }
 
 /* ---- the answer ---- */
@@ -454,7 +454,7 @@ qp__httpcall_start(struct qp__llm_call *call, const struct qp__llm_request *requ
     return rc;
   }
   http->timer.data = http;
-  qp__engine_retain(e);
+  qp__llm_engine_retain(e);
   http->next = e->https;
   if (e->https)
     e->https->prev = http;

@@ -12,10 +12,10 @@
 
 #include <uv.h>
 
-#include "llm/event.h"
+#include "llm/answer_event.h"
 #include "llm/fault.h"
+#include "llm/model_request.h"
 #include "llm/provider.h"
-#include "llm/request.h"
 #include "os/os.h"
 
 struct qp__llm_engine;

@@ -1,11 +1,11 @@
-/* call_int.h - what engine.c, call.c and demo.c share.
+/* call_int.h - what curl_loop.c, call.c and demo.c share.
  *
  * A call is in the engine's list from its start until it is told (or cancelled). What its driver
  * still holds open then is closed behind the scenes, and `free` comes last of all.
  *
  * libcurl must not be called from within its own callbacks, where events are told, and a list must
  * not change under the one who walks over it. So while the engine is `busy`, a start only joins the
- * list, an end only marks the call, both set `work`, and qp__engine_leave() does the rest. */
+ * list, an end only marks the call, both set `work`, and qp__llm_engine_leave() does the rest. */
 #ifndef QP_LLM_CALL_INT_H
 #define QP_LLM_CALL_INT_H
 
@@ -34,18 +34,18 @@ struct qp__llm_engine {
   size_t call_count;
   struct qp__httpcall *https; /* every HTTP call that holds a handle of libcurl */
   bool busy;
-  bool work; /* a call waits for qp__engine_leave() */
+  bool work; /* a call waits for qp__llm_engine_leave() */
   bool closing;
   size_t handles; /* of libuv that are open; the last one to close frees the engine */
 };
 
-/* One more handle of libuv lives; its closing calls qp__engine_release(). */
-void qp__engine_retain(struct qp__llm_engine *e);
-void qp__engine_release(struct qp__llm_engine *e);
+/* One more handle of libuv lives; its closing calls qp__llm_engine_release(). */
+void qp__llm_engine_retain(struct qp__llm_engine *e);
+void qp__llm_engine_release(struct qp__llm_engine *e);
 
 /* Around everything that may call back. */
-void qp__engine_enter(struct qp__llm_engine *e);
-void qp__engine_leave(struct qp__llm_engine *e);
+void qp__llm_engine_enter(struct qp__llm_engine *e);
+void qp__llm_engine_leave(struct qp__llm_engine *e);
 
 /* Takes the call off the list, frees it and calls done. */
 void qp__call_finish(struct qp__llm_call *call, const struct qp__llm_fault *fault);

@@ -5,9 +5,9 @@
 #ifndef QP_LLM_CODEC_H
 #define QP_LLM_CODEC_H
 
-#include "llm/event.h"
+#include "llm/answer_event.h"
 #include "llm/fault.h"
-#include "llm/request.h"
+#include "llm/model_request.h"
 
 #define QP__LLM_EVENT_MAX ((size_t)16 << 20) /* bytes of one event of a stream */
 

@@ -5,7 +5,7 @@
 
 #include "base/err.h"
 #include "base/json.h"
-#include "llm/request.h"
+#include "llm/model_request.h"
 
 #define COUNT(list) (sizeof(list) / sizeof((list)[0]))
 #define TEXT_MAX (QP__LLM_BODY_MAX)

@@ -37,7 +37,7 @@ free_memory(uv_handle_t *handle)
 
   qp__arena_release(&demo->play.arena);
   qp__free(demo);
-  qp__engine_release(e);
+  qp__llm_engine_release(e);
 }
 
 void
@@ -307,7 +307,7 @@ qp__demo_start(struct qp__llm_call *call, const struct qp__llm_request *request,
     return rc;
   }
   demo->timer.data = demo;
-  qp__engine_retain(e);
+  qp__llm_engine_retain(e);
   call->demo = demo;
   (void)uv_timer_start(&demo->timer, on_timer, 0, 0);
   return QP_OK;

@@ -27,9 +27,9 @@
 #define QP_LLM_DEMO_H
 
 #include "base/arena.h"
-#include "llm/event.h"
+#include "llm/answer_event.h"
 #include "llm/fault.h"
-#include "llm/request.h"
+#include "llm/model_request.h"
 
 struct qp__demo_script;
 

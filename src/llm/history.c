@@ -10,8 +10,8 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "llm/body_writer.h"
 #include "llm/content.h"
-#include "llm/wire.h"
 #include "model/message.h"
 #include "model/message_int.h"
 

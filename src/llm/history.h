@@ -23,7 +23,7 @@
 #define QP_LLM_HISTORY_H
 
 #include "base/arena.h"
-#include "llm/request.h"
+#include "llm/model_request.h"
 
 enum qp__block_kind {
   QP__BLOCK_TEXT,     /* text */

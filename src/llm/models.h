@@ -9,7 +9,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-#include "llm/event.h"
+#include "llm/answer_event.h"
 
 /* Of a model of which nothing is known. */
 #define QP__MODEL_ASSUMED_WINDOW 32000

@@ -9,12 +9,12 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/json.h"
-#include "llm/chat.h"
+#include "llm/body_writer.h"
+#include "llm/chat_messages.h"
 #include "llm/codec.h"
 #include "llm/decoder.h"
-#include "llm/image.h"
+#include "llm/image_source.h"
 #include "llm/toolstream.h"
-#include "llm/wire.h"
 
 /* ---- requests ---- */
 

@@ -5,9 +5,9 @@
  * tool results follow in a user's message, because a "tool" message takes text only. */
 #include "llm/openai.h"
 
-#include "llm/chat.h"
-#include "llm/image.h"
-#include "llm/wire.h"
+#include "llm/body_writer.h"
+#include "llm/chat_messages.h"
+#include "llm/image_source.h"
 
 static void
 write_params(const struct qp__encoder *e)

@@ -11,8 +11,8 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
-#include "model/blob.h"
-#include "store/blob.h"
+#include "model/blob_name.h"
+#include "store/blobs.h"
 
 #define SCHEME "quipu:blobs"
 #define TEXT_MAX ((size_t)1 << 30)
@@ -238,7 +238,7 @@ read_all(struct qp_store *s, struct qp__doomed *d, struct qp_err *err)
 static enum qp_rc
 move(struct qp_store *s, const char *from, const char *to, struct qp_err *err)
 {
-  struct qp__change change = { .kind = QP__CHANGE_FILE_RENAME, .path = from, .to = to };
+  struct qp__driver_change change = { .kind = QP__CHANGE_FILE_RENAME, .path = from, .to = to };
   struct qp__commit commit = { .changes = &change, .count = 1 };
   enum qp_rc rc = qp__commit_prepare(s, &change, 1, err);
 

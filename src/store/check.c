@@ -21,10 +21,10 @@
 #include "base/seal.h"
 #include "model/message.h"
 #include "model/prompt.h"
-#include "store/blob.h"
-#include "store/context_int.h"
-#include "store/events.h"
-#include "store/session_int.h"
+#include "store/blobs.h"
+#include "store/context/context_int.h"
+#include "store/events/events.h"
+#include "store/session/session_int.h"
 
 #define ROUNDS 6 /* of a repair */
 #define LOOKS 3  /* at a context that seems to be damaged */
@@ -67,7 +67,7 @@ qp__problem_io(struct qp__problems *p, enum qp_rc rc, const struct qp_err *cause
 /* ---- repairs ---- */
 
 static enum qp_rc
-commit_change(struct checking *k, struct qp__change *change, struct qp_err *err)
+commit_change(struct checking *k, struct qp__driver_change *change, struct qp_err *err)
 {
   struct qp_store *s = k->store;
   struct qp__commit commit = { .changes = change, .count = 1 };
@@ -88,7 +88,7 @@ static enum qp_rc
 restore_content(struct checking *k, const struct qp__entry *e, struct qp_bytes bytes,
                 struct qp_err *err)
 {
-  struct qp__change change = {
+  struct qp__driver_change change = {
     .kind = QP__CHANGE_CONTENT, .id = e->id, .entry = e, .bytes = bytes
   };
 
@@ -104,7 +104,7 @@ static enum qp_rc
 set_status(struct checking *k, struct qp__entry *e, enum qp_message_status status,
            struct qp_err *err)
 {
-  struct qp__change change = { .kind = QP__CHANGE_STATUS, .id = e->id, .status = status };
+  struct qp__driver_change change = { .kind = QP__CHANGE_STATUS, .id = e->id, .status = status };
   enum qp_rc rc;
 
   change.at = qp__place_time(atomic_load(&e->place));
@@ -346,7 +346,7 @@ check_references(struct checking *k, struct qp_err *err)
 static enum qp_rc
 save_meta(struct checking *k, struct qp_err *err)
 {
-  struct qp__change change = { .kind = QP__CHANGE_META };
+  struct qp__driver_change change = { .kind = QP__CHANGE_META };
   struct qp__buf text;
   enum qp_rc rc;
 

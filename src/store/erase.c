@@ -9,9 +9,9 @@
 #include "base/err.h"
 #include "os/file.h"
 #include "os/names.h"
-#include "store/blob.h"
-#include "store/catalogue.h"
-#include "store/session_int.h"
+#include "store/blobs.h"
+#include "store/catalogue/catalogue.h"
+#include "store/session/session_int.h"
 
 #define DIR "journal"
 #define SUFFIX ".erase"

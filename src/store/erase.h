@@ -15,7 +15,7 @@
 #ifndef QP_STORE_ERASE_H
 #define QP_STORE_ERASE_H
 
-#include "store/context_int.h"
+#include "store/context/context_int.h"
 
 #define QP__ERASE_NAME 48 /* of the file, without ".erase" */
 

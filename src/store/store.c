@@ -10,9 +10,9 @@
 #include "base/err.h"
 #include "base/sum.h"
 #include "model/message.h"
-#include "store/context_int.h"
+#include "store/context/context_int.h"
 #include "store/erase.h"
-#include "store/session_int.h"
+#include "store/session/session_int.h"
 
 #define DEFAULT_POOL ((size_t)64 << 20)
 #define DEFAULT_MAX_MESSAGE ((size_t)16 << 20)

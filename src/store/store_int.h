@@ -1,23 +1,23 @@
 /* store_int.h - what the front of the store and its drivers share.
  *
- * The front (store.c, context.c, branch.c, message.c, prompt.c, check.c) keeps contexts in memory,
- * checks input, orders writers and answers readers. A driver keeps bytes: it makes lists of changes
- * durable, gives them back, and knows nothing of callers. Only the front calls a driver's slots,
- * and it never asks which driver it has. */
+ * The front (store.c, context.c, branch_change.c, message_read.c, prompts.c, check.c) keeps
+ * contexts in memory, checks input, orders writers and answers readers. A driver keeps bytes: it
+ * makes lists of changes durable, gives them back, and knows nothing of callers. Only the front
+ * calls a driver's slots, and it never asks which driver it has. */
 #ifndef QP_STORE_STORE_INT_H
 #define QP_STORE_STORE_INT_H
 
 #include "base/buf.h"
 #include "base/log.h"
 #include "os/os.h"
-#include "store/build.h"
-#include "store/image.h"
-#include "store/mirror.h"
+#include "store/backup/mirror.h"
+#include "store/context/context_build.h"
+#include "store/context/loaded_context.h"
 #include "store/workers.h"
 
 /* ---- changes ---- */
 
-enum qp__change_kind {
+enum qp__driver_change_kind {
   QP__CHANGE_MESSAGE,     /* a new message; the head of `branch` moves to it */
   QP__CHANGE_META,        /* new metadata: `bytes` */
   QP__CHANGE_HEAD,        /* the head of `branch` is `id` (none: empty) */
@@ -43,8 +43,8 @@ enum qp__change_kind {
   QP__CHANGE_FILE_DROP,   /* there is no file `path` */
 };
 
-struct qp__change {
-  enum qp__change_kind kind;
+struct qp__driver_change {
+  enum qp__driver_change_kind kind;
   void *context;      /* the driver's handle of the context */
   const char *branch; /* or the prompt's id */
   const char *to;
@@ -60,7 +60,7 @@ struct qp__change {
   bool cut;
   /* When set, prepare calls it first, perhaps in another thread: it makes `bytes` and the entry, or
    * sets rc. So a batch is encoded while its files are being written. */
-  void (*make)(struct qp__change *change);
+  void (*make)(struct qp__driver_change *change);
   void *make_arg;
   /* set by prepare */
   void *prepared; /* the driver's */
@@ -175,13 +175,13 @@ struct qp__driver {
    * at once and concurrently; a change that fails has its rc set and must not be staged. Every
    * prepared change is either staged or discarded. stage gives the changes, all of them one commit,
    * their place in the order; the caller holds the write locks of the contexts. On failure nothing
-   * has happened (the changes stay prepared). settle waits until they are durable; without holding
+   * has happened (the changes stay prepared). finish waits until they are durable; without holding
    * those locks. */
-  void (*prepare)(void *self, struct qp__change *changes, size_t n);
-  void (*discard)(void *self, struct qp__change *changes, size_t n);
-  enum qp_rc (*stage)(void *self, struct qp__change *changes, size_t n, qp__store_publish *publish,
-                      void *arg, void **ticket, struct qp_err *err);
-  enum qp_rc (*settle)(void *self, void *ticket, struct qp_err *err);
+  void (*prepare)(void *self, struct qp__driver_change *changes, size_t n);
+  void (*discard)(void *self, struct qp__driver_change *changes, size_t n);
+  enum qp_rc (*stage)(void *self, struct qp__driver_change *changes, size_t n,
+                      qp__store_publish *publish, void *arg, void **ticket, struct qp_err *err);
+  enum qp_rc (*finish)(void *self, void *ticket, struct qp_err *err);
 
   /* Reading. read appends the stored bytes as they are; QP_NOTFOUND, QP_CORRUPT (not readable as a
    * file of ours). salvage looks for another copy that has the entry's size and hash. */
@@ -242,14 +242,14 @@ struct qp__driver {
                       bool dry_run, struct qp_gc_report *out, struct qp_err *err);
   uint64_t (*pack_bytes)(void *self, void *context, const struct qp__tree *tree);
 
-  /* Whole contexts at once (build.h), made in a hidden place. begin answers QP_EXISTS. reserve
-   * comes before the puts of the next n messages, all of directory `dir`; put is called by several
-   * threads, once for each `number` in the order of the tree, and appends to `back` (may be NULL)
-   * what can be read of the message then. finish adds metadata (`meta`), index and heads and makes
-   * all of it durable; temp names a file of the caller's that finish also makes durable. commit is
-   * called with the context claimed; it makes the prompts and carries out the moves too: all of it
-   * is there, or nothing has happened. Only after QP_IO it may appear when the store is opened
-   * again. free removes what was not committed. Optional, all or none. */
+  /* Whole contexts at once (context_build.h), made in a hidden place. begin answers QP_EXISTS.
+   * reserve comes before the puts of the next n messages, all of directory `dir`; put is called by
+   * several threads, once for each `number` in the order of the tree, and appends to `back` (may be
+   * NULL) what can be read of the message then. finish adds metadata (`meta`), index and heads and
+   * makes all of it durable; temp names a file of the caller's that finish also makes durable.
+   * commit is called with the context claimed; it makes the prompts and carries out the moves too:
+   * all of it is there, or nothing has happened. Only after QP_IO it may appear when the store is
+   * opened again. free removes what was not committed. Optional, all or none. */
   enum qp_rc (*build_begin)(void *self, const struct qp_uuid *id, void **out, struct qp_err *err);
   enum qp_rc (*build_reserve)(void *self, void *build, const char *dir, size_t n,
                               struct qp_err *err);
@@ -320,7 +320,7 @@ struct qp__driver {
 };
 
 /* Whether a change is one of the FILE kinds. */
-bool qp__is_file_change(const struct qp__change *change);
+bool qp__is_file_change(const struct qp__driver_change *change);
 
 extern const struct qp__driver qp__driver_files;
 extern const struct qp__driver qp__driver_memory;

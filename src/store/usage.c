@@ -6,7 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
-#include "store/session_int.h"
+#include "store/session/session_int.h"
 
 struct qp__usage_row {
   struct qp__usage_row *next;

@@ -31,7 +31,7 @@ set_state(struct qp__mcp *server, enum qp__mcp_state state)
 
 /* Its start has come to an end, good or bad. */
 static void
-settle(struct qp__mcp *server)
+end_start(struct qp__mcp *server)
 {
   (void)uv_timer_stop(&server->timer);
   if (!server->first)
@@ -143,7 +143,7 @@ qp__mcp_ended(struct qp__mcp *server, const char *why)
     return;
   }
   set_state(server, QP__MCP_OFF);
-  settle(server);
+  end_start(server);
   if (!server->closing) {
     count_failure(server, why);
     qp__log(&server->tools->log, QP_LOG_WARN, "mcp", "%s", sentence);
@@ -382,7 +382,7 @@ qp__mcp_wake(struct qp__mcp *server, struct qp_err *err)
   if (rc) {
     (void)qp__fail(&told, rc, "the MCP server '%s': %s", config->name, why.msg);
     qp__log(&server->tools->log, QP_LOG_WARN, "mcp", "%s", told.msg);
-    settle(server);
+    end_start(server);
     count_failure(server, why.msg);
     qp__mcp_fail_calls(server, told.msg);
     if (err)
@@ -549,7 +549,7 @@ qp__mcp_listed(struct qp__mcp *server)
     server->fault[0] = 0;
     qp__log(&server->tools->log, QP_LOG_INFO, "mcp", "%s: ready, %zu tools", name_of(server),
             server->count);
-    settle(server);
+    end_start(server);
   }
   if (server->state == QP__MCP_READY)
     qp__mcp_send_calls(server);

@@ -11,7 +11,7 @@
 #include "llm/codec.h"
 #include "llm/modellist.h"
 #include "tool/fetch.h"
-#include "turn/turn.h"
+#include "turn/actor.h"
 
 #define ASK_MS 3000
 #define OLD_MS 60000

@@ -6,9 +6,9 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
-#include "store/context_int.h"
+#include "store/context/context_int.h"
+#include "turn/actor.h"
 #include "turn/discover.h"
-#include "turn/turn.h"
 
 /* ---- small things ---- */
 
@@ -54,24 +54,24 @@ bucket(const struct qp_uuid *id)
   return (size_t)(word ^ word >> 32) & (QP__TURN_BUCKETS - 1);
 }
 
-struct qp__turn *
+struct qp__actor *
 qp__engine_find(struct qp_engine *e, const struct qp_uuid *id)
 {
-  struct qp__turn *t = e->table[bucket(id)];
+  struct qp__actor *t = e->table[bucket(id)];
 
   while (t && !qp_uuid_equal(&t->id, id))
     t = t->chain;
   return t;
 }
 
-struct qp__turn *
+struct qp__actor *
 qp__engine_turn(struct qp_engine *e, const struct qp_uuid *id)
 {
-  struct qp__turn *t = qp__engine_find(e, id);
+  struct qp__actor *t = qp__engine_find(e, id);
 
   if (t)
     return t;
-  t = qp__turn_new(e, id);
+  t = qp__actor_new(e, id);
   if (!t)
     return NULL;
   t->chain = e->table[bucket(id)];
@@ -90,9 +90,9 @@ struct qp__release {
 };
 
 void
-qp__engine_remove(struct qp_engine *e, struct qp__turn *t)
+qp__engine_remove(struct qp_engine *e, struct qp__actor *t)
 {
-  struct qp__turn **at = &e->table[bucket(&t->id)];
+  struct qp__actor **at = &e->table[bucket(&t->id)];
   struct qp__release **release = &e->releases;
 
   while (*at != t)
@@ -127,7 +127,7 @@ static void
 run_release(struct qp_engine *e, struct qp__post *post)
 {
   struct qp__release *r = (struct qp__release *)post;
-  struct qp__turn *t = qp__engine_find(e, &r->id);
+  struct qp__actor *t = qp__engine_find(e, &r->id);
 
   if (!t) {
     uv_sem_post(&r->done);
@@ -138,7 +138,7 @@ run_release(struct qp_engine *e, struct qp__post *post)
   t->doomed = true;
   t->engine->unclean |= !qp__state_rests(t->state);
   qp__feed_end_subs(&t->feed);
-  qp__turn_pump(t);
+  qp__actor_pump(t);
 }
 
 void
@@ -163,11 +163,11 @@ on_tick(uv_timer_t *timer)
   e->ticking = false;
   qp__committer_hold(&e->store->committer);
   for (size_t i = 0; i < QP__TURN_BUCKETS; i++) {
-    struct qp__turn *next;
+    struct qp__actor *next;
 
-    for (struct qp__turn *t = e->table[i]; t; t = next) {
+    for (struct qp__actor *t = e->table[i]; t; t = next) {
       next = t->chain;
-      qp__turn_flush(t);
+      qp__actor_flush(t);
     }
   }
   qp__committer_let_go(&e->store->committer);
@@ -199,11 +199,11 @@ qp__engine_tools_changed(void *engine)
   if (qp__engine_awaits_tools(e))
     return;
   for (size_t i = 0; i < QP__TURN_BUCKETS; i++) {
-    struct qp__turn *next;
+    struct qp__actor *next;
 
-    for (struct qp__turn *t = e->table[i]; t; t = next) {
+    for (struct qp__actor *t = e->table[i]; t; t = next) {
       next = t->chain;
-      qp__turn_ask_now(t);
+      qp__actor_ask_now(t);
     }
   }
 }
@@ -248,15 +248,15 @@ drain(struct qp_engine *e)
 {
   e->draining = true;
   for (size_t i = 0; i < QP__TURN_BUCKETS; i++) {
-    struct qp__turn *next;
+    struct qp__actor *next;
 
-    for (struct qp__turn *t = e->table[i]; t; t = next) {
+    for (struct qp__actor *t = e->table[i]; t; t = next) {
       next = t->chain;
       qp__feed_end_subs(&t->feed);
       /* Where a commit is under way, its end does it. */
-      if (t->stage == QP__TURN_WARM && !t->gear->move.under_way && !qp__state_rests(t->state))
-        qp__turn_happen(t, QP__EVENT_RESTART, 0);
-      qp__turn_pump(t);
+      if (t->stage == QP__ACTOR_WARM && !t->gear->move.under_way && !qp__state_rests(t->state))
+        qp__actor_happen(t, QP__EVENT_RESTART, 0);
+      qp__actor_pump(t);
     }
   }
 }

@@ -4,10 +4,10 @@
  * only append to `posts`, under its lock, and wake the loop; so no other lock is needed, and what
  * is not said to be otherwise is called on the engine's thread. What blocks (opening a context,
  * reading a history, reading the log of events) runs in libuv's worker threads and comes back as a
- * post or as the end of the work; commits are staged here and settled by the store's own threads,
+ * post or as the end of the work; commits are staged here and finished by the store's own threads,
  * which post their end.
  *
- *   any thread   qp_engine_act, subscribe …    -> post -> turn.h: the context's inbox
+ *   any thread   qp_engine_act, subscribe …    -> post -> actor.h: the context's inbox
  *   store        a commit is durable           -> post -> the step of the transition
  *   loop         a model, a tool, a timer      -> the context's inbox
  *
@@ -36,7 +36,7 @@
 #define QP__PATIENCE_MS 5000  /* from the start of the engine on */
 
 struct qp__release;
-struct qp__turn;
+struct qp__actor;
 struct qp_subscription;
 
 /* Something another thread wants done on the engine's. `run` may free it. */
@@ -80,7 +80,7 @@ struct qp_engine {
   bool impatient; /* it is over */
   pthread_t thread;
 
-  struct qp__turn *table[QP__TURN_BUCKETS];
+  struct qp__actor *table[QP__TURN_BUCKETS];
   size_t turns;                 /* in the table */
   struct qp__release *releases; /* who waits until a context is let go */
   size_t recovering; /* contexts that an earlier engine left and that do not rest yet, and the
@@ -114,17 +114,17 @@ int64_t qp__engine_now_ms(const struct qp_engine *e);
 enum qp_rc qp__engine_new_id(struct qp_engine *e, struct qp_uuid *out, struct qp_err *err);
 
 /* The context's turn, made when there is none; NULL: no memory. */
-struct qp__turn *qp__engine_turn(struct qp_engine *e, const struct qp_uuid *id);
-struct qp__turn *qp__engine_find(struct qp_engine *e, const struct qp_uuid *id);
+struct qp__actor *qp__engine_turn(struct qp_engine *e, const struct qp_uuid *id);
+struct qp__actor *qp__engine_find(struct qp_engine *e, const struct qp_uuid *id);
 /* Takes it out of the table. */
-void qp__engine_remove(struct qp_engine *e, struct qp__turn *t);
+void qp__engine_remove(struct qp_engine *e, struct qp__actor *t);
 /* Wakes those who wait until the context is let go; NULL is allowed. */
 void qp__release_done(struct qp__release *list);
 
 /* ---- subscribe.c ---- */
 
 /* Reads the log for a subscriber, in a worker, until it has all. */
-void qp__sub_read(struct qp_engine *e, struct qp__turn *t, struct qp_subscription *sub);
+void qp__sub_read(struct qp_engine *e, struct qp__actor *t, struct qp_subscription *sub);
 
 /* ---- options.c ---- */
 
@@ -137,7 +137,7 @@ void qp__engine_unset(struct qp_engine *e);
 enum qp_rc qp__engine_open_tools(struct qp_engine *e, const struct qp_engine_options *options,
                                  struct qp_err *err);
 
-/* ---- recover.c ---- */
+/* ---- engine_recover.c ---- */
 
 /* Looks in the catalogue for contexts that an earlier engine left in the middle, in a worker, and
  * loads their turns, which brings them to rest. QP_NOMEM. */

@@ -8,7 +8,7 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "llm/demo.h"
-#include "store/context_int.h"
+#include "store/context/context_int.h"
 #include "tool/mcp.h"
 #include "tool/mcp_config.h"
 #include "turn/discover.h"

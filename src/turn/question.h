@@ -10,7 +10,7 @@
 
 struct qp__question {
   uv_work_t work; /* first */
-  struct qp__turn *turn;
+  struct qp__actor *turn;
   uint64_t number; /* of the work that it belongs to */
   struct qp_engine *engine;
   struct qp_context *context;

@@ -5,16 +5,16 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/str.h"
-#include "turn/kept.h"
-#include "turn/turn.h"
+#include "turn/actor.h"
+#include "turn/event_batch.h"
 
 #define PAGE 1000                    /* events that a worker reads at once, at most … */
 #define PAGE_BYTES ((size_t)4 << 20) /* … and when they have so many bytes, no more */
 
 /* A worker's reading of the log. */
 struct reading {
-  uv_work_t work;        /* first */
-  struct qp__turn *turn; /* it stays: a job of it */
+  uv_work_t work;         /* first */
+  struct qp__actor *turn; /* it stays: a job of it */
   struct qp_engine *engine;
   struct qp_subscription *sub;
   uint64_t after;
@@ -82,7 +82,7 @@ tell_gap(struct reading *r)
 }
 
 static void
-end_sub(struct qp__turn *t, struct qp_subscription *sub)
+end_sub(struct qp__actor *t, struct qp_subscription *sub)
 {
   qp__sub_end(sub);
   qp__feed_sweep(&t->feed);
@@ -93,7 +93,7 @@ on_log(uv_work_t *work, int status)
 {
   struct reading *r = (struct reading *)work;
   struct qp_subscription *sub = r->sub;
-  struct qp__turn *t = r->turn;
+  struct qp__actor *t = r->turn;
   bool more = r->kept.count == PAGE || r->kept.bytes >= PAGE_BYTES;
 
   t->jobs--;
@@ -111,11 +111,11 @@ on_log(uv_work_t *work, int status)
   }
   qp__sub_unref(sub);
   reading_free(r);
-  qp__turn_pump(t);
+  qp__actor_pump(t);
 }
 
 void
-qp__sub_read(struct qp_engine *e, struct qp__turn *t, struct qp_subscription *sub)
+qp__sub_read(struct qp_engine *e, struct qp__actor *t, struct qp_subscription *sub)
 {
   struct reading *r = qp__alloc0(1, sizeof(*r));
 
@@ -146,7 +146,7 @@ run_join(struct qp_engine *e, struct qp__post *post)
 {
   struct join *join = (struct join *)post;
   struct qp_subscription *sub = join->sub;
-  struct qp__turn *t = e->draining ? NULL : qp__engine_turn(e, &join->id);
+  struct qp__actor *t = e->draining ? NULL : qp__engine_turn(e, &join->id);
 
   if (!t || t->doomed || qp__feed_join(&t->feed, sub, NULL))
     qp__sub_end(sub);
@@ -155,7 +155,7 @@ run_join(struct qp_engine *e, struct qp__post *post)
   qp__sub_unref(sub);
   qp__free(join);
   if (t)
-    qp__turn_pump(t);
+    qp__actor_pump(t);
 }
 
 enum qp_rc
@@ -195,13 +195,13 @@ static void
 run_leave(struct qp_engine *e, struct qp__post *post)
 {
   struct qp_subscription *sub = (struct qp_subscription *)post; /* its first member */
-  struct qp__turn *t = qp__engine_find(e, &sub->id);
+  struct qp__actor *t = qp__engine_find(e, &sub->id);
 
   if (t)
     qp__feed_sweep(&t->feed);
   qp__sub_unref(sub);
   if (t)
-    qp__turn_pump(t);
+    qp__actor_pump(t);
 }
 
 void

@@ -1,10 +1,10 @@
-/* test_build.c - whole contexts at once (store/build.h), on every driver, and on a machine whose
- * power goes at any moment. */
+/* test_build.c - whole contexts at once (store/context/context_build.h), on every driver, and on a
+ * machine whose power goes at any moment. */
 #include <stdio.h>
 
 #include "model/message.h"
-#include "os/os_sim.h"
-#include "store/build.h"
+#include "os_sim.h"
+#include "store/context/context_build.h"
 #include "store/store_int.h"
 #include "store_test.h"
 

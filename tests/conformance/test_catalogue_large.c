@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "old_context.h"
-#include "store/catalogue_int.h"
+#include "store/catalogue/catalogue_int.h"
 #include "store_test.h"
 
 /* ---- calls of SQLite that fail ---- */

@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "os/os_sim.h"
+#include "os_sim.h"
 #include "store_test.h"
 
 static const char context_name[] = "018f0000-0000-7000-8000-00000000aaaa";

@@ -18,7 +18,7 @@
 
 #include "scenario.h"
 #include "sessions.h"
-#include "store/files/pack.h"
+#include "store/files/pack/pack.h"
 #include "store_test.h"
 
 #define FILES_MAX 1024

@@ -4,10 +4,10 @@
 
 #include <stdio.h>
 
-#include "store/context_int.h"
+#include "store/context/context_int.h"
 
 static void
-commit(struct fixture *f, struct qp__change *changes, size_t n)
+commit(struct fixture *f, struct qp__driver_change *changes, size_t n)
 {
   struct qp__commit commit = { .changes = changes, .count = n };
 
@@ -17,38 +17,40 @@ commit(struct fixture *f, struct qp__change *changes, size_t n)
   OK(qp__commit(f->store, &commit, &failure));
 }
 
-static struct qp__change
+static struct qp__driver_change
 put(const char *path, const char *text)
 {
-  struct qp__change ch = { .kind = QP__CHANGE_FILE_PUT, .path = path, .bytes = bytes_of(text) };
+  struct qp__driver_change ch = { .kind = QP__CHANGE_FILE_PUT,
+                                  .path = path,
+                                  .bytes = bytes_of(text) };
 
   return ch;
 }
 
-static struct qp__change
+static struct qp__driver_change
 append(const char *path, uint64_t offset, const char *text, bool cut)
 {
-  struct qp__change ch = { .kind = QP__CHANGE_FILE_APPEND,
-                           .path = path,
-                           .offset = offset,
-                           .cut = cut,
-                           .bytes = bytes_of(text) };
+  struct qp__driver_change ch = { .kind = QP__CHANGE_FILE_APPEND,
+                                  .path = path,
+                                  .offset = offset,
+                                  .cut = cut,
+                                  .bytes = bytes_of(text) };
 
   return ch;
 }
 
-static struct qp__change
+static struct qp__driver_change
 rename_to(const char *path, const char *to)
 {
-  struct qp__change ch = { .kind = QP__CHANGE_FILE_RENAME, .path = path, .to = to };
+  struct qp__driver_change ch = { .kind = QP__CHANGE_FILE_RENAME, .path = path, .to = to };
 
   return ch;
 }
 
-static struct qp__change
+static struct qp__driver_change
 drop(const char *path)
 {
-  struct qp__change ch = { .kind = QP__CHANGE_FILE_DROP, .path = path };
+  struct qp__driver_change ch = { .kind = QP__CHANGE_FILE_DROP, .path = path };
 
   return ch;
 }
@@ -95,11 +97,12 @@ static void
 files_change_through_commits(void **state)
 {
   struct fixture *f = *state;
-  struct qp__change first[] = { put("sessions/a", "one"), put("blobs/b", ""),
-                                append("sessions/c", 0, "line\n", false) };
-  struct qp__change second[] = { append("sessions/c", 5, "two\n", false), drop("sessions/a"),
-                                 put("blobs/b", "new") };
-  struct qp__change third[] = { append("sessions/c", 5, "2\n", true), drop("sessions/none") };
+  struct qp__driver_change first[] = { put("sessions/a", "one"), put("blobs/b", ""),
+                                       append("sessions/c", 0, "line\n", false) };
+  struct qp__driver_change second[] = { append("sessions/c", 5, "two\n", false), drop("sessions/a"),
+                                        put("blobs/b", "new") };
+  struct qp__driver_change third[] = { append("sessions/c", 5, "2\n", true),
+                                       drop("sessions/none") };
 
   expect_file(f, "sessions/a", NULL);
   commit(f, first, COUNT(first));
@@ -123,13 +126,13 @@ static void
 changes_of_one_commit_follow_each_other(void **state)
 {
   struct fixture *f = *state;
-  struct qp__change first[] = { put("sessions/old", "abc\n"), put("sessions/x", "x") };
-  struct qp__change second[] = { rename_to("sessions/old", "sessions/new"),
-                                 append("sessions/new", 4, "defghijkl\n", false),
-                                 drop("sessions/x"),
-                                 append("sessions/x", 0, "other\n", false),
-                                 put("sessions/y", "1"),
-                                 append("sessions/y", 1, "23456789012", false) };
+  struct qp__driver_change first[] = { put("sessions/old", "abc\n"), put("sessions/x", "x") };
+  struct qp__driver_change second[] = { rename_to("sessions/old", "sessions/new"),
+                                        append("sessions/new", 4, "defghijkl\n", false),
+                                        drop("sessions/x"),
+                                        append("sessions/x", 0, "other\n", false),
+                                        put("sessions/y", "1"),
+                                        append("sessions/y", 1, "23456789012", false) };
 
   commit(f, first, COUNT(first));
   commit(f, second, COUNT(second));
@@ -144,7 +147,7 @@ a_range_of_a_file_reads_back(void **state)
 {
   struct fixture *f = *state;
   const struct qp__driver *d = f->store->driver;
-  struct qp__change ch = put("blobs/r", "0123456789");
+  struct qp__driver_change ch = put("blobs/r", "0123456789");
   struct qp__buf got;
 
   commit(f, &ch, 1);
@@ -166,7 +169,7 @@ a_directory_lists_its_own_files(void **state)
   struct fixture *f = *state;
   const struct qp__driver *d = f->store->driver;
   struct names names = { "", 0 };
-  struct qp__change changes[] = { put("sessions/one", "1"), put("blobs/two", "2") };
+  struct qp__driver_change changes[] = { put("sessions/one", "1"), put("blobs/two", "2") };
 
   OK(d->file_list(f->store->self, "sessions", note_name, &names, &failure));
   assert_int_equal(names.count, 0);

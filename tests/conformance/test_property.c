@@ -20,8 +20,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "os/os_sim.h"
 #include "os_gate.h"
+#include "os_sim.h"
 #include "scenario.h"
 #include "store/store_int.h"
 

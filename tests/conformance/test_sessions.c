@@ -5,7 +5,7 @@
 
 #include "session_model.h"
 #include "sessions.h"
-#include "store/session_int.h"
+#include "store/session/session_int.h"
 
 /* ---- what is refused ---- */
 

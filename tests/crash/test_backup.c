@@ -30,7 +30,7 @@
 #include <unistd.h>
 
 #include "os/os.h"
-#include "store/backup_int.h"
+#include "store/backup/backup_int.h"
 #include "store/store_int.h"
 
 #define PATH_LEN 512

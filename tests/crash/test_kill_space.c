@@ -25,7 +25,7 @@
 #include "base/uuid.h"
 #include "os/file.h"
 #include "scenario.h"
-#include "store/files/pack.h"
+#include "store/files/pack/pack.h"
 #include "store/store_int.h"
 
 #define DAY ((int64_t)24 * 3600 * 1000)

@@ -14,10 +14,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "os/os_fault.h"
-#include "os/os_sim.h"
+#include "os_fault.h"
+#include "os_sim.h"
 #include "scenario.h"
-#include "store/backup_int.h"
+#include "store/backup/backup_int.h"
 #include "store/store_int.h"
 
 #define URL "file:/data"

@@ -20,9 +20,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "os/os_fault.h"
+#include "os_fault.h"
 #include "os_gate.h"
-#include "store/backup_int.h"
+#include "store/backup/backup_int.h"
 #include "store/store_int.h"
 
 #define MESSAGES 5

@@ -21,8 +21,8 @@
 #include "base/buf.h"
 #include "os/file.h"
 #include "os/names.h"
-#include "os/os_fault.h"
-#include "os/os_sim.h"
+#include "os_fault.h"
+#include "os_sim.h"
 #include "store/store_int.h"
 
 #define URL "file:/data"

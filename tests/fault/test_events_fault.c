@@ -21,10 +21,10 @@
 #include <jansson.h>
 
 #include "alloc_fault.h"
-#include "os/os_fault.h"
-#include "os/os_sim.h"
+#include "os_fault.h"
+#include "os_sim.h"
 #include "scenario.h"
-#include "store/context_int.h"
+#include "store/context/context_int.h"
 
 #define COUNT(list) (sizeof(list) / sizeof((list)[0]))
 #define EVENTS_MAX 4000
@@ -405,9 +405,9 @@ static void
 set_up_damaged(struct place *p)
 {
   static const char text[] = "nonsense\n{\"seq\":";
-  struct qp__change tail = { .kind = QP__CHANGE_FILE_APPEND,
-                             .bytes = { text, sizeof(text) - 1 },
-                             .cut = true };
+  struct qp__driver_change tail = { .kind = QP__CHANGE_FILE_APPEND,
+                                    .bytes = { text, sizeof(text) - 1 },
+                                    .cut = true };
   struct qp__commit commit = { .changes = &tail, .count = 1 };
   char path[128];
   char id[QP_UUID_TEXT];

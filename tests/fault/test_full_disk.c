@@ -1,13 +1,13 @@
 /* test_full_disk.c - a disk without a free byte: the process dies, the next one recovers with the
  * help of the reserve (store/files/reserve.h), can be read, deletes, and takes writes again by
  * itself when there is room. Nothing that was acknowledged is lost, also when the power is cut at
- * any moment of that. The store lives in the simulated file system (os/os_sim.h). */
+ * any moment of that. The store lives in the simulated file system (tests/lib/os_sim.h). */
 #include <fcntl.h>
 #include <stdio.h>
 
 #include "os/file.h"
-#include "os/os_fault.h"
-#include "os/os_sim.h"
+#include "os_fault.h"
+#include "os_sim.h"
 #include "scenario.h"
 #include "store/store_int.h"
 #include "store_test.h"
@@ -185,7 +185,7 @@ collect_id(void *arg, const struct qp_uuid *id)
 }
 
 /* Contexts that are there. The deletion of one whose directory failed once is finished by the next
- * look at it (store/files/aside.h). */
+ * look at it (store/files/journal/held_commits.h). */
 static size_t
 count_contexts(struct disk *d)
 {

@@ -7,8 +7,8 @@
 
 #include "alloc_fault.h"
 #include "import_rig.h"
-#include "os/os_fault.h"
-#include "os/os_sim.h"
+#include "os_fault.h"
+#include "os_sim.h"
 #include "scenario.h"
 #include "store/store_int.h"
 #include "store_test.h"

@@ -14,8 +14,8 @@
 #include <string.h>
 
 #include "deeds.h"
-#include "os/os_fault.h"
-#include "os/os_sim.h"
+#include "os_fault.h"
+#include "os_sim.h"
 
 struct rig {
   struct qp__os_sim *sim;

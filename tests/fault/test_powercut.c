@@ -1,9 +1,9 @@
 /* test_powercut.c - the power goes at any moment, and nothing acknowledged is lost.
  *
- * The store lives in the simulated file system (os/os_sim.h), which at a cut drops, keeps or tears
- * whatever was not synced. After every cut the store must open; what was acknowledged is there to
- * the byte; the one operation that was under way is there completely or not at all; the check finds
- * nothing; and the store takes new writes, which survive the next cut.
+ * The store lives in the simulated file system (tests/lib/os_sim.h), which at a cut drops, keeps or
+ * tears whatever was not synced. After every cut the store must open; what was acknowledged is
+ * there to the byte; the one operation that was under way is there completely or not at all; the
+ * check finds nothing; and the store takes new writes, which survive the next cut.
  *
  * A failure prints the seed and the point of the cut. QUIPU_TEST_SEED=n runs the random tests with
  * that seed alone; QUIPU_TEST_LONG=1 runs many more of them. */
@@ -18,8 +18,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "os/os_fault.h"
-#include "os/os_sim.h"
+#include "os_fault.h"
+#include "os_sim.h"
 #include "scenario.h"
 #include "store/store_int.h"
 

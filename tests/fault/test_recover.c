@@ -22,8 +22,8 @@
 
 #include "alloc_fault.h"
 #include "deeds.h"
-#include "os/os_fault.h"
-#include "os/os_sim.h"
+#include "os_fault.h"
+#include "os_sim.h"
 
 #define MARGIN 6 /* calls */
 #define COUNT(list) (sizeof(list) / sizeof((list)[0]))

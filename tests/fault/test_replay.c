@@ -13,8 +13,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "os/os_fault.h"
-#include "os/os_sim.h"
+#include "os_fault.h"
+#include "os_sim.h"
 #include "scenario.h"
 #include "store/store_int.h"
 

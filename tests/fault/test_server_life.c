@@ -2,12 +2,12 @@
  * turns, stop. However it ended, the next start leaves no turn in the middle and loses no message
  * that was acknowledged.
  *
- * The store lives in the simulated file system (os/os_sim.h). What the server itself writes beside
- * the store's own files (the lock, the URL, the mark that an engine is open) is cut here; what the
- * store writes is cut in test_powercut.c. QUIPU_TEST_LONG=1 tries many more seeds. */
+ * The store lives in the simulated file system (tests/lib/os_sim.h). What the server itself writes
+ * beside the store's own files (the lock, the URL, the mark that an engine is open) is cut here;
+ * what the store writes is cut in test_powercut.c. QUIPU_TEST_LONG=1 tries many more seeds. */
 #include <stdio.h>
 
-#include "os/os_sim.h"
+#include "os_sim.h"
 #include "quipu_turns.h"
 #include "scenario.h"
 #include "store/store_int.h"

@@ -20,10 +20,10 @@
 
 #include "alloc_fault.h"
 #include "os/file.h"
-#include "os/os_fault.h"
-#include "os/os_sim.h"
+#include "os_fault.h"
+#include "os_sim.h"
 #include "session_model.h"
-#include "store/session_int.h"
+#include "store/session/session_int.h"
 
 #define COUNT(list) (sizeof(list) / sizeof((list)[0]))
 #define SLACK 600 /* a few lines: the index is compacted often */
@@ -124,7 +124,7 @@ set_up_unopened(struct place *p)
 
 /* Changes a file by hand, through the driver. */
 static void
-by_hand(struct place *p, struct qp__change *ch)
+by_hand(struct place *p, struct qp__driver_change *ch)
 {
   struct qp__commit commit = { .changes = ch, .count = 1 };
 
@@ -137,13 +137,14 @@ by_hand(struct place *p, struct qp__change *ch)
 static void
 set_up_old_file(struct place *p)
 {
-  struct qp__change name = { .kind = QP__CHANGE_FILE_RENAME,
-                             .path = "sessions/session-a.b.1.jsonl",
-                             .to = "sessions/session-a.b.jsonl" };
-  struct qp__change tail = { .kind = QP__CHANGE_FILE_APPEND,
-                             .path = "sessions/session-a.b.jsonl",
-                             .bytes = { "torn and longer than any line that comes behind it …",
-                                        40 } };
+  struct qp__driver_change name = { .kind = QP__CHANGE_FILE_RENAME,
+                                    .path = "sessions/session-a.b.1.jsonl",
+                                    .to = "sessions/session-a.b.jsonl" };
+  struct qp__driver_change tail = {
+    .kind = QP__CHANGE_FILE_APPEND,
+    .path = "sessions/session-a.b.jsonl",
+    .bytes = { "torn and longer than any line that comes behind it …", 40 }
+  };
   uint64_t size;
 
   set_up(p);
@@ -171,7 +172,7 @@ set_up_long_index(struct place *p)
 static void
 set_up_no_index(struct place *p)
 {
-  struct qp__change drop = { .kind = QP__CHANGE_FILE_DROP, .path = QP__SESSION_INDEX };
+  struct qp__driver_change drop = { .kind = QP__CHANGE_FILE_DROP, .path = QP__SESSION_INDEX };
 
   set_up(p);
   place_make(p, SM_SIZE, 0, QP__SESSION_CHUNK); /* what a session without a line has */

@@ -21,8 +21,8 @@
 #include <string.h>
 
 #include "deeds.h"
-#include "os/os_fault.h"
-#include "os/os_sim.h"
+#include "os_fault.h"
+#include "os_sim.h"
 
 #define COUNT(list) (sizeof(list) / sizeof((list)[0]))
 

@@ -11,8 +11,8 @@
 
 #include "base/str.h"
 #include "os/file.h"
-#include "os/os_sim.h"
-#include "store/files/index.h"
+#include "os_sim.h"
+#include "store/files/index/index.h"
 
 #define BIG ((size_t)1 << 30)
 

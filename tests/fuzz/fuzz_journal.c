@@ -5,7 +5,7 @@
  *   'r'   one segment, raw
  *   'f'   the bodies of frames, each with its length before it (two bytes, the lower first), sealed
  *         with the right key, so that the operations in them are looked at
- *   'h'   the file of changes that wait for a context (aside.h), raw
+ *   'h'   the file of changes that wait for a context (held_commits.h), raw
  *   'a'   the body of a frame, of which such a file is made
  *   'b'   the body of a frame, given to the reader of operations alone */
 #include <stdint.h>
@@ -17,11 +17,11 @@
 
 #include "base/alloc.h"
 #include "os/file.h"
-#include "os/os_sim.h"
-#include "store/files/aside.h"
-#include "store/files/op.h"
-#include "store/files/recover.h"
-#include "store/files/segment.h"
+#include "os_sim.h"
+#include "store/files/journal/file_op.h"
+#include "store/files/journal/held_commits.h"
+#include "store/files/journal/journal_recover.h"
+#include "store/files/journal/segment.h"
 
 #define SEGMENT ((uint64_t)64 << 10)
 

@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "os/file.h"
-#include "os/os_sim.h"
-#include "store/files/pack_int.h"
+#include "os_sim.h"
+#include "store/files/pack/pack_int.h"
 
 #define FOUND_MAX 1000
 

@@ -16,9 +16,9 @@
 #include "base/seal.h"
 #include "http/keyfile.h"
 #include "os/file.h"
-#include "os/os_sim.h"
-#include "store/backup_int.h"
-#include "store/catalogue_int.h"
+#include "os_sim.h"
+#include "store/backup/backup_int.h"
+#include "store/catalogue/catalogue_int.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "os/os_fault.h"
+#include "os_fault.h"
 #include "store/store_int.h"
 
 /* Makes every line of the index long, so that a fold comes soon. */

@@ -13,7 +13,7 @@
 
 #include "os_gate.h"
 #include "os_tools.h"
-#include "store/files/recover.h"
+#include "store/files/journal/journal_recover.h"
 
 /* ---- the rig ---- */
 
@@ -97,7 +97,7 @@ rig_finish(struct rig *x, struct qp__txn *txn)
   enum qp_rc rc = qp__journal_stage(x->j, txn, &err);
 
   if (!rc)
-    rc = qp__journal_settle(x->j, txn, &err);
+    rc = qp__journal_finish(x->j, txn, &err);
   qp__txn_release(txn);
   return rc;
 }

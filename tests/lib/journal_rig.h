@@ -3,10 +3,10 @@
 #define TESTS_LIB_JOURNAL_RIG_H
 
 #include "base/buf.h"
-#include "os/os_fault.h"
-#include "os/os_sim.h"
-#include "store/files/journal.h"
-#include "store/files/segment.h"
+#include "os_fault.h"
+#include "os_sim.h"
+#include "store/files/journal/journal.h"
+#include "store/files/journal/segment.h"
 
 #define SEGMENT ((uint64_t)64 << 10)
 #define SEGMENTS_MAX 5 /* four in use and a spare one */

@@ -18,7 +18,7 @@
 #include "legacy_text.h"
 #include "model/message.h"
 #include "os/file.h"
-#include "os/os_sim.h"
+#include "os_sim.h"
 
 #define BIG ((size_t)1 << 30)
 

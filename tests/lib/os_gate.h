@@ -9,7 +9,7 @@
 #include <stdbool.h>
 
 #include "os/os.h"
-#include "os/os_fault.h"
+#include "os_fault.h"
 
 /* `inner` must outlive its use. */
 const struct qp__os *os_gate_over(const struct qp__os *inner);

@@ -9,9 +9,9 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "os/os_fault.h"
-#include "os/os_sim.h"
-#include "store/files/pack_int.h"
+#include "os_fault.h"
+#include "os_sim.h"
+#include "store/files/pack/pack_int.h"
 
 #define PACK_MAX 2000
 #define PACK_PATH "c/messages.jsonl.zst"

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "store/session_int.h"
+#include "store/session/session_int.h"
 
 const char *const sm_ids[SM_SESSIONS] = { "a", "a.b", "a.1", "[x]*? ä" };
 

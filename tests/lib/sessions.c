@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include "store/session_int.h"
+#include "store/session/session_int.h"
 
 void
 new_session(struct fixture *f, const char *id, uint32_t chunk_size)
@@ -189,8 +189,8 @@ void
 plant(struct fixture *f, const char *name, const char *text)
 {
   const char *path = pathf("sessions/%s", name);
-  struct qp__change ch = { .kind = text ? QP__CHANGE_FILE_PUT : QP__CHANGE_FILE_DROP,
-                           .path = path };
+  struct qp__driver_change ch = { .kind = text ? QP__CHANGE_FILE_PUT : QP__CHANGE_FILE_DROP,
+                                  .path = path };
   struct qp__commit commit = { .changes = &ch, .count = 1 };
 
   if (text)

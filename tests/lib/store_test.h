@@ -22,7 +22,7 @@
 #include <string.h>
 
 #include "os/os.h"
-#include "os/os_fault.h"
+#include "os_fault.h"
 #include "quipu.h"
 
 #define COUNT(list) (sizeof(list) / sizeof((list)[0]))

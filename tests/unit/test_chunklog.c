@@ -1,5 +1,5 @@
-/* test_chunklog.c - store/chunklog.h: which files belong to a log, what an append is, and reading
- * from both ends, with lines of every length. */
+/* test_chunklog.c - store/log/chunklog.h: which files belong to a log, what an append is, and
+ * reading from both ends, with lines of every length. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "scenario.h"
-#include "store/chunklog.h"
+#include "store/log/chunklog.h"
 
 #define COUNT(list) (sizeof(list) / sizeof((list)[0]))
 
@@ -76,20 +76,22 @@ published(void *arg)
 }
 
 static void
-commit(struct qp__change *changes, size_t n)
+commit(struct qp__driver_change *changes, size_t n)
 {
   void *ticket = NULL;
   struct qp_err err = { QP_OK, "" };
 
   driver.prepare(self, changes, n);
   assert_int_equal(driver.stage(self, changes, n, published, NULL, &ticket, &err), QP_OK);
-  assert_int_equal(driver.settle(self, ticket, &err), QP_OK);
+  assert_int_equal(driver.finish(self, ticket, &err), QP_OK);
 }
 
 static void
 put(const char *path, const char *text, size_t len)
 {
-  struct qp__change ch = { .kind = QP__CHANGE_FILE_PUT, .path = path, .bytes = { text, len } };
+  struct qp__driver_change ch = { .kind = QP__CHANGE_FILE_PUT,
+                                  .path = path,
+                                  .bytes = { text, len } };
 
   commit(&ch, 1);
 }

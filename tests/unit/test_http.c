@@ -11,9 +11,9 @@
 
 #include "base/json.h"
 #include "http/dto.h"
+#include "http/json_walk.h"
 #include "http/openapi.h"
 #include "http/route.h"
-#include "http/token.h"
 #include "http_rig.h"
 
 #define COUNT(list) (sizeof(list) / sizeof((list)[0]))

@@ -1,5 +1,5 @@
-/* test_index.c - src/store/files/index_read.c, index_line.c and index_write.c: what is written
- * comes back, in our form and in any other. */
+/* test_index.c - src/store/files/index/index_read.c, index_line.c and index_write.c: what is
+ * written comes back, in our form and in any other. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,9 +11,9 @@
 #include <cmocka.h>
 
 #include "alloc_fault.h"
-#include "os/os_sim.h"
+#include "os_sim.h"
 #include "os_tools.h"
-#include "store/files/index.h"
+#include "store/files/index/index.h"
 
 #define CONTEXT "contexts/c"
 #define BIG ((size_t)1 << 24)

@@ -13,13 +13,13 @@
 
 #include "base/buf.h"
 #include "journal_rig.h"
-#include "os/os_fault.h"
-#include "os/os_sim.h"
+#include "os_fault.h"
 #include "os_gate.h"
+#include "os_sim.h"
 #include "os_tools.h"
-#include "store/files/journal.h"
-#include "store/files/recover.h"
-#include "store/files/segment.h"
+#include "store/files/journal/journal.h"
+#include "store/files/journal/journal_recover.h"
+#include "store/files/journal/segment.h"
 
 /* ---- order and grouping ---- */
 
@@ -74,7 +74,7 @@ commit_one(struct order *o, unsigned number)
     o->staged[o->staged_count++] = number;
   (void)pthread_mutex_unlock(&o->lock);
   atomic_fetch_add(&o->waiting, 1);
-  if (qp__journal_settle(o->rig->j, &txn, &err))
+  if (qp__journal_finish(o->rig->j, &txn, &err))
     atomic_fetch_add(&o->failures, 1);
   qp__txn_release(&txn);
 }
@@ -497,7 +497,7 @@ test_a_barrier_forgets_what_came_before_it(void **state)
 
     rig_begin_put(&txn, "d/mine", "mine");
     assert_int_equal(qp__journal_stage(x.j, &txn, NULL), QP_OK);
-    assert_int_equal(qp__journal_settle(x.j, &txn, NULL), QP_OK);
+    assert_int_equal(qp__journal_finish(x.j, &txn, NULL), QP_OK);
     assert_int_equal(qp__journal_barrier(x.j, NULL), QP_OK);
     assert_true(qp__journal_forgotten(x.j) >= txn.seq);
     qp__txn_release(&txn);

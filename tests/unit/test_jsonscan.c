@@ -15,7 +15,7 @@
 #include "formats/jsondiff.h"
 #include "formats/jsonscan.h"
 #include "os/file.h"
-#include "os/os_sim.h"
+#include "os_sim.h"
 
 #define COUNT(list) (sizeof(list) / sizeof((list)[0]))
 #define BIG ((size_t)1 << 24)

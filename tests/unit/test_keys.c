@@ -12,8 +12,8 @@
 
 #include "alloc_fault.h"
 #include "http/keys.h"
-#include "os/os_fault.h"
-#include "os/os_sim.h"
+#include "os_fault.h"
+#include "os_sim.h"
 #include "os_tools.h"
 
 #define DATA "/data"

@@ -18,8 +18,8 @@
 #include "legacy_rig.h"
 #include "legacy_text.h"
 #include "model/message.h"
-#include "os/os_fault.h"
-#include "os/os_sim.h"
+#include "os_fault.h"
+#include "os_sim.h"
 
 #define COUNT(list) (sizeof(list) / sizeof((list)[0]))
 

@@ -15,7 +15,7 @@
 #include "legacy_rig.h"
 #include "legacy_text.h"
 #include "os/file.h"
-#include "os/os_sim.h"
+#include "os_sim.h"
 
 #define COUNT(list) (sizeof(list) / sizeof((list)[0]))
 

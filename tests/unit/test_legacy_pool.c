@@ -15,8 +15,8 @@
 #include "legacy_rig.h"
 #include "legacy_text.h"
 #include "os/file.h"
-#include "os/os_fault.h"
-#include "os/os_sim.h"
+#include "os_fault.h"
+#include "os_sim.h"
 
 #define COUNT(list) (sizeof(list) / sizeof((list)[0]))
 

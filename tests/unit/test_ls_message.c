@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "ls_test.h"
-#include "model/blob.h"
+#include "model/blob_name.h"
 
 /* ---- messages ---- */
 

@@ -16,8 +16,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "os/os_fault.h"
-#include "os/os_sim.h"
+#include "os_fault.h"
+#include "os_sim.h"
 #include "os_tools.h"
 
 /* ---- a temporary directory of the real system ---- */

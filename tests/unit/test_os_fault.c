@@ -10,8 +10,8 @@
 #include <sys/file.h>
 
 #include "alloc_fault.h"
-#include "os/os_fault.h"
-#include "os/os_sim.h"
+#include "os_fault.h"
+#include "os_sim.h"
 #include "os_tools.h"
 
 /* Six counted calls: openat, two pwrite, fdatasync, fstat, pread. The first failure, or 0. */

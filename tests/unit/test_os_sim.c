@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <sys/file.h>
 
-#include "os/os_sim.h"
+#include "os_sim.h"
 #include "os_tools.h"
 
 #define SEEDS 400

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 #include "alloc_fault.h"
-#include "os/os_sim.h"
+#include "os_sim.h"
 #include "os_tools.h"
 
 #define SEEDS 400

@@ -1,5 +1,5 @@
-/* test_pack.c - src/store/files/pack*.c and dict.c: places and order, dictionaries, the cache, many
- * threads, and what the zstd tool makes of a pack. */
+/* test_pack.c - src/store/files/pack*.c and pack_dict.c: places and order, dictionaries, the cache,
+ * many threads, and what the zstd tool makes of a pack. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

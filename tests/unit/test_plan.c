@@ -17,11 +17,11 @@
 #include "base/buf.h"
 #include "journal_rig.h"
 #include "os/file.h"
-#include "os/os_fault.h"
-#include "os/os_sim.h"
+#include "os_fault.h"
+#include "os_sim.h"
 #include "os_tools.h"
 #include "scenario.h"
-#include "store/files/journal.h"
+#include "store/files/journal/journal.h"
 
 #define PLACES 4
 #define FILES 12

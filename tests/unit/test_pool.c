@@ -1,4 +1,4 @@
-/* test_pool.c - src/store/pool.c. */
+/* test_pool.c - src/store/context/message_pool.c. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "alloc_fault.h"
-#include "store/pool.h"
+#include "store/context/message_pool.h"
 
 #define COST 96 /* of an item, beside its bytes */
 

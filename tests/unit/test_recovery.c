@@ -13,13 +13,13 @@
 
 #include "base/buf.h"
 #include "journal_rig.h"
-#include "os/os_fault.h"
-#include "os/os_sim.h"
+#include "os_fault.h"
 #include "os_gate.h"
+#include "os_sim.h"
 #include "os_tools.h"
-#include "store/files/journal.h"
-#include "store/files/recover.h"
-#include "store/files/segment.h"
+#include "store/files/journal/journal.h"
+#include "store/files/journal/journal_recover.h"
+#include "store/files/journal/segment.h"
 
 /* ---- recovery ---- */
 

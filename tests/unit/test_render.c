@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "http/held.h"
+#include "http/open_contexts.h"
 
 #define EVENTS 200000
 

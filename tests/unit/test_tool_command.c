@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "alloc_fault.h"
-#include "os/os_fault.h"
+#include "os_fault.h"
 #include "tool/process.h"
 #include "tool/sandbox.h"
 #include "tool_rig.h"

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "alloc_fault.h"
-#include "os/os_fault.h"
+#include "os_fault.h"
 #include "tool/workspace.h"
 #include "tool_rig.h"
 

@@ -1,4 +1,4 @@
-/* test_tree.c - src/store/tree.c. */
+/* test_tree.c - src/store/context/tree.c. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "alloc_fault.h"
-#include "store/tree.h"
+#include "store/context/tree.h"
 
 /* ---- helpers ---- */
 

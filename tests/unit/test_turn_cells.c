@@ -12,7 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/json.h"
-#include "turn/turn.h"
+#include "turn/actor.h"
 
 struct rig {
   struct qp_store *store;
@@ -26,7 +26,7 @@ struct rig {
 struct visit {
   struct qp__post post; /* first */
   struct rig *rig;
-  void (*fn)(struct visit *v, struct qp__turn *t);
+  void (*fn)(struct visit *v, struct qp__actor *t);
   enum qp__state state;
   enum qp__event event;
   enum qp_rc rc;
@@ -46,7 +46,7 @@ run_visit(struct qp_engine *e, struct qp__post *post)
 }
 
 static void
-visit(struct visit *v, struct rig *rig, void (*fn)(struct visit *v, struct qp__turn *t))
+visit(struct visit *v, struct rig *rig, void (*fn)(struct visit *v, struct qp__actor *t))
 {
   v->post.run = run_visit;
   v->rig = rig;
@@ -60,24 +60,24 @@ visit(struct visit *v, struct rig *rig, void (*fn)(struct visit *v, struct qp__t
 /* ---- the turn ---- */
 
 static void
-pin(struct visit *v, struct qp__turn *t)
+pin(struct visit *v, struct qp__actor *t)
 {
   if (!t) {
     t = qp__engine_turn(v->rig->engine, &v->rig->id);
     t->jobs++;
-    qp__turn_load(t);
+    qp__actor_load(t);
   }
-  v->ready = t->stage == QP__TURN_WARM;
+  v->ready = t->stage == QP__ACTOR_WARM;
   if (v->ready)
     t->doomed = true;
 }
 
 static void
-unpin(struct visit *v, struct qp__turn *t)
+unpin(struct visit *v, struct qp__actor *t)
 {
   (void)v;
   t->jobs--;
-  qp__turn_pump(t);
+  qp__actor_pump(t);
 }
 
 static void
@@ -105,29 +105,29 @@ new_act(struct visit *v)
 
 /* Puts the turn into the state, with what a turn in it has, and applies the event. */
 static void
-apply(struct visit *v, struct qp__turn *t)
+apply(struct visit *v, struct qp__actor *t)
 {
   struct qp__occurrence o = { .event = v->event, .retry_after_ms = -1 };
   struct qp__llm_event text = { .kind = QP__LLM_TEXT, .text = { "word", 4 } };
   struct qp_err err = { QP_OK, "" };
 
-  qp__turn_enter_stored(t, v->state);
+  qp__actor_enter_stored(t, v->state);
   qp__free(t->gear->facts.branch);
   t->gear->facts.branch = qp__strdup("main");
-  qp__turn_drop_answer(t);
+  qp__actor_drop_answer(t);
   qp__answer_init(&t->gear->answer, "demo");
   t->answering = true;
   assert_int_equal(qp__answer_feed(&t->gear->answer, &text, NULL), QP_OK);
   if (v->event == QP__EVENT_SEND)
     o.act = new_act(v);
   v->next_seq = t->feed.next_seq;
-  v->rc = qp__turn_apply(t, &o, &err);
+  v->rc = qp__actor_apply(t, &o, &err);
   if (v->rc && o.act)
     qp__act_free(o.act);
 }
 
 static void
-look(struct visit *v, struct qp__turn *t)
+look(struct visit *v, struct qp__actor *t)
 {
   v->state = t->state;
   v->next_seq = t->feed.next_seq;

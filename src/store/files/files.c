@@ -1,8 +1,8 @@
 /* files.c - the file driver: a data directory of plain files. See files.h for its parts.
  *
- * One process at a time writes (lock.h). A reader needs no lock: when it finds commits in the
- * journal and nobody writing, it finishes them first, under the lock, as a writer would; if that
- * cannot be done it refuses. */
+ * One process at a time writes (directory_lock.h). A reader needs no lock: when it finds commits in
+ * the journal and nobody writing, it finishes them first, under the lock, as a writer would; if
+ * that cannot be done it refuses. */
 #include "store/files/files.h"
 
 #include <dirent.h>
@@ -15,7 +15,7 @@
 #include "base/err.h"
 #include "base/uuid.h"
 #include "os/file.h"
-#include "store/files/recover.h"
+#include "store/files/journal/journal_recover.h"
 
 static const char *const directories[] = { "journal", "contexts", "prompts", "tmp" };
 
@@ -576,7 +576,7 @@ create_context(void *self, const struct qp_uuid *id, struct qp_bytes meta, struc
     rc = qp__fresh_add(f, id, true, err);
   if (!rc) {
     rc = commit_rename(f, &txn, from, target.path, err);
-    qp__fresh_settle(f, id, rc ? 0 : txn.seq);
+    qp__fresh_commit(f, id, rc ? 0 : txn.seq);
   }
   if (rc)
     (void)qp__tree_remove(f->os, f->root, from); /* else the next open does */
@@ -794,7 +794,7 @@ const struct qp__driver qp__driver_files = {
   .prepare = qp__files_prepare,
   .discard = qp__files_discard,
   .stage = qp__files_stage,
-  .settle = qp__files_settle,
+  .finish = qp__files_finish,
   .read = qp__files_read,
   .salvage = qp__files_salvage,
   .prompt_read = read_prompt,

@@ -2,23 +2,23 @@
  * directory.
  *
  *   files.c      opening and closing, contexts, prompts
- *   lock.c       who may write, and what others are told of it
+ *   directory_lock.c       who may write, and what others are told of it
  *   reserve.c    room for recovery and deletion on a full disk
- *   load.c       a context from its files, and what can be saved of a damaged one
- *   rebuild.c    what an index has lost, from the message files
- *   commit.c     changes into file operations; the journal does the rest
- *   fold.c       index.log into index.json
- *   message.c    the content of a message, from wherever it is
- *   space.c      messages into packs and out of them, with repack.c
- *   mend.c       packs that are damaged
- *   purge.c      messages that are gone, and what operations leave behind
- *   build.c      a whole context at once
- *   old.c        contexts in old formats
+ *   files_load.c       a context from its files, and what can be saved of a damaged one
+ *   index_rebuild.c    what an index has lost, from the message files
+ *   files_commit.c     changes into file operations; the journal does the rest
+ *   index_fold.c       index.log into index.json
+ *   message_file.c    the content of a message, from wherever it is
+ *   pack_driver.c      messages into packs and out of them, with repack.c
+ *   pack_repair.c       packs that are damaged
+ *   trash.c      messages that are gone, and what operations leave behind
+ *   files_build.c      a whole context at once
+ *   old_contexts.c        contexts in old formats
  *   remove.c     contexts that go, or go back to an old format
- *   filecheck.c  files that the index does not know
- *   touched.c    contexts that the journal changes, for the catalogue
- *   plain.c      files that belong to no context's index
- *   mirror.c     a copy of everything as of one commit, with tail.c and pause.c
+ *   files_check.c  files that the index does not know
+ *   replay_touched.c    contexts that the journal changes, for the catalogue
+ *   side_files.c      files that belong to no context's index
+ *   mirror.c     a copy of everything as of one commit, with journal_tail.c and writer_pause.c
  *
  * Threads: struct qp__files is shared; its fields do not change after open, apart from atomics. A
  * struct qp__fctx is guarded by the write lock of its context. */
@@ -28,11 +28,11 @@
 #include <stdatomic.h>
 
 #include "formats/legacy.h"
-#include "store/files/aside.h"
-#include "store/files/index.h"
-#include "store/files/journal.h"
-#include "store/files/lock.h"
-#include "store/files/pack.h"
+#include "store/files/directory_lock.h"
+#include "store/files/index/index.h"
+#include "store/files/journal/held_commits.h"
+#include "store/files/journal/journal.h"
+#include "store/files/pack/pack.h"
 #include "store/files/reserve.h"
 #include "store/store_int.h"
 #include "store/workers.h"
@@ -76,14 +76,14 @@ struct qp__files {
   bool readonly;
   size_t max_message;
   struct qp__journal *journal; /* NULL when readonly */
-  struct qp__aside_list held;  /* when readonly: contexts whose changes wait (aside.h) */
+  struct qp__aside_list held;  /* when readonly: contexts whose changes wait (held_commits.h) */
   struct qp__workers workers;
   struct qp__stock stock;
   atomic_ullong next_temp;
   atomic_ullong folds;
-  atomic_uint plain_dirs; /* which directories of plain.c are known to exist */
+  atomic_uint plain_dirs; /* which directories of side_files.c are known to exist */
   pthread_mutex_t fresh_lock;
-  struct qp__fresh *fresh; /* under its lock; see fold.c */
+  struct qp__fresh *fresh; /* under its lock; see index_fold.c */
   size_t fresh_count;
   size_t fresh_cap;
   struct qp__group_sync sync;
@@ -96,7 +96,7 @@ struct qp__files {
 
 #define QP__PACK_NAME_LEN 32 /* "archive/2025-05.jsonl.zst" */
 
-/* What was found while a lost message was looked for, kept for the next one: see message.c. */
+/* What was found while a lost message was looked for, kept for the next one: see message_file.c. */
 struct qp__finds {
   struct qp__image *index; /* as it was on the disk then, or NULL */
   bool scanned;            /* the list is made */
@@ -136,9 +136,9 @@ struct qp__fctx {
   char fold_name[QP__TEMP_NAME_LEN]; /* of the new index.json in tmp/, or "" */
   uint64_t fold_bytes;
   struct qp__buf fold_content; /* of the new index.json where the journal needs it, or empty */
-  char guard
-      [QP__TEMP_NAME_LEN]; /* of the batch that is prepared and not yet staged, or "" (guard.h) */
-  uint8_t *dir_ready;      /* per directory of the tree: it is known to exist */
+  /* Of the batch that is prepared and not yet staged, or "" (bulk_write.h). */
+  char guard[QP__TEMP_NAME_LEN];
+  uint8_t *dir_ready; /* per directory of the tree: it is known to exist */
   size_t dir_ready_count;
   struct qp__finds finds;
   struct qp__legacy *old;    /* the source of a context in an old format, or NULL */
@@ -164,11 +164,11 @@ void qp__trash_path(char out[QP__PATH_MAX], const struct qp__fctx *c, const stru
 void qp__context_path(char out[QP__PATH_MAX], const struct qp__fctx *c, const char *name);
 void qp__prompt_path(char out[QP__PATH_MAX], const char *id);
 
-/* touched.c: the catalogue is behind with what the journal holds. */
+/* replay_touched.c: the catalogue is behind with what the journal holds. */
 void qp__files_note_touched(struct qp__files *f);
 
-/* Whether the files of a context lack changes that could not be written (aside.h); the same as an
- * answer; and an attempt to bring them there. */
+/* Whether the files of a context lack changes that could not be written (held_commits.h); the same
+ * as an answer; and an attempt to bring them there. */
 bool qp__files_held(void *self, const struct qp_uuid *id);
 enum qp_rc qp__files_check_held(struct qp__files *f, const struct qp_uuid *id, struct qp_err *err);
 bool qp__files_path_held(void *self, const char *path);
@@ -180,22 +180,22 @@ enum qp_rc qp__files_release_path(struct qp__files *f, const char *path, struct 
 enum qp_rc qp__files_find_held(struct qp__files *f, struct qp_err *err);
 enum qp_rc qp__files_release(void *self, const struct qp_uuid *id, struct qp_err *err);
 
-/* load.c */
+/* files_load.c */
 enum qp_rc qp__files_load(void *self, const struct qp_uuid *id, struct qp__image *image,
                           struct qp__problems *problems, void **out, struct qp_err *err);
 
-/* commit.c: driver slots, and a commit that is staged and settled at once. */
-void qp__files_prepare(void *self, struct qp__change *changes, size_t n);
-void qp__files_discard(void *self, struct qp__change *changes, size_t n);
-enum qp_rc qp__files_stage(void *self, struct qp__change *changes, size_t n,
+/* files_commit.c: driver slots, and a commit that is staged and finished at once. */
+void qp__files_prepare(void *self, struct qp__driver_change *changes, size_t n);
+void qp__files_discard(void *self, struct qp__driver_change *changes, size_t n);
+enum qp_rc qp__files_stage(void *self, struct qp__driver_change *changes, size_t n,
                            qp__store_publish *publish, void *arg, void **ticket,
                            struct qp_err *err);
-enum qp_rc qp__files_settle(void *self, void *ticket, struct qp_err *err);
+enum qp_rc qp__files_finish(void *self, void *ticket, struct qp_err *err);
 /* Removes the files that were made ahead. No other thread may be at work. */
 void qp__files_drop_stock(struct qp__files *f);
 enum qp_rc qp__files_commit(struct qp__files *f, struct qp__txn *txn, struct qp_err *err);
 
-/* fold.c: driver slots, and a whole fold of an image that nobody else has yet. */
+/* index_fold.c: driver slots, and a whole fold of an image that nobody else has yet. */
 bool qp__files_wants_fold(void *self, void *context);
 void qp__files_fold_start(void *self, void *context);
 enum qp_rc qp__files_fold_write(void *self, void *context, const struct qp__tree *tree,
@@ -236,10 +236,10 @@ enum qp_rc qp__files_index_write(struct qp__files *f, int dirfd, const char *nam
  * makes sure that no such commit of this context is ever replayed. */
 enum qp_rc qp__fresh_add(struct qp__files *f, const struct qp_uuid *id, bool contents,
                          struct qp_err *err);
-void qp__fresh_settle(struct qp__files *f, const struct qp_uuid *id, uint64_t seq);
+void qp__fresh_commit(struct qp__files *f, const struct qp_uuid *id, uint64_t seq);
 enum qp_rc qp__fresh_forget(struct qp__files *f, const struct qp_uuid *id, struct qp_err *err);
 
-/* build.c: driver slots. */
+/* files_build.c: driver slots. */
 enum qp_rc qp__files_build_begin(void *self, const struct qp_uuid *id, void **out,
                                  struct qp_err *err);
 enum qp_rc qp__files_build_reserve(void *self, void *build, const char *dir, size_t n,
@@ -258,11 +258,11 @@ void qp__files_build_free(void *self, void *build);
  * system tells of it once, and a checkpoint would not see it any more. */
 enum qp_rc qp__files_sync(struct qp__files *f, struct qp_err *err);
 
-/* ---- stamp.c ---- */
+/* ---- change_stamp.c ---- */
 
 void qp__files_stamp(void *self, const struct qp_uuid *id, uint8_t out[16]);
 
-/* old.c: contexts of older programs in the data directory, and driver slots for them. */
+/* old_contexts.c: contexts of older programs in the data directory, and driver slots for them. */
 enum qp_rc qp__old_find(void *self, const struct qp_uuid *id, struct qp__old_place *out,
                         struct qp_err *err);
 enum qp_rc qp__old_backup_find(void *self, const struct qp_uuid *id, struct qp__old_place *out,
@@ -294,16 +294,16 @@ enum qp_rc qp__files_wipe(void *self, const char *const *paths, size_t n, struct
 enum qp_rc qp__files_revert(void *self, const struct qp_uuid *id, const char *from,
                             struct qp_err *err);
 
-/* plain.c: the part of prepare and stage that concerns plain files, and driver slots. */
-void qp__plain_prepare(struct qp__files *f, struct qp__change *ch);
-void qp__plain_op(const struct qp__change *ch, struct qp__op *op);
+/* side_files.c: the part of prepare and stage that concerns plain files, and driver slots. */
+void qp__plain_prepare(struct qp__files *f, struct qp__driver_change *ch);
+void qp__plain_op(const struct qp__driver_change *ch, struct qp__op *op);
 enum qp_rc qp__plain_read(void *self, const char *path, uint64_t offset, size_t n,
                           struct qp__buf *out, struct qp_err *err);
 enum qp_rc qp__plain_size(void *self, const char *path, uint64_t *size, struct qp_err *err);
 enum qp_rc qp__plain_list(void *self, const char *dir, qp__file_visit *visit, void *arg,
                           struct qp_err *err);
 
-/* message.c: driver slots. */
+/* message_file.c: driver slots. */
 enum qp_rc qp__files_read(void *self, void *context, const struct qp__tree *tree,
                           const struct qp__entry *entry, struct qp__buf *out, struct qp_err *err);
 enum qp_rc qp__files_salvage(void *self, void *context, const struct qp__tree *tree,
@@ -327,8 +327,8 @@ typedef enum qp_rc qp__pack_file_fn(void *arg, const char *name, struct qp_err *
 enum qp_rc qp__pack_files(struct qp__files *f, const struct qp__fctx *c, qp__pack_file_fn *fn,
                           void *arg, struct qp_err *err);
 
-/* space.c, repack.c: driver slots. mend.c: a pack that cannot be read to its end is written again
- * with what can be read of it. What it was goes to lost/. */
+/* pack_driver.c, repack.c: driver slots. pack_repair.c: a pack that cannot be read to its end is
+ * written again with what can be read of it. What it was goes to lost/. */
 enum qp_rc qp__files_repack(void *self, void *context, struct qp__image *image,
                             enum qp__packing packing, int64_t before, bool dry_run,
                             struct qp_space_report *out, struct qp_err *err);
@@ -336,7 +336,7 @@ uint64_t qp__files_pack_bytes(void *self, void *context, const struct qp__tree *
 enum qp_rc qp__files_mend_pack(struct qp__files *f, struct qp__fctx *c, struct qp__image *image,
                                const char *pack, struct qp_err *err);
 
-/* purge.c: a driver slot; and what operations that were cut short have left behind: second copies
+/* trash.c: a driver slot; and what operations that were cut short have left behind: second copies
  * of messages, files in the trash that the index does not know, packs that hold nothing. What is
  * visited can be removed without loss. `path` is relative to the root. */
 enum qp_rc qp__files_purge(void *self, void *context, struct qp__image *image, const bool *gone,
@@ -350,7 +350,7 @@ enum qp_rc qp__files_rescue(void *self, void *context, const struct qp__tree *tr
                             const struct qp__entry *entry, struct qp_bytes content, bool *rescued,
                             struct qp_err *err);
 
-/* filecheck.c */
+/* files_check.c */
 enum qp_rc qp__files_check(void *self, void *context, struct qp__image *image,
                            struct qp__problems *problems, struct qp_err *err);
 

@@ -1,15 +1,16 @@
 /* mirror.c - a copy of the data directory as of one commit, while another process writes.
  *
  * First everything is copied although it changes meanwhile. The journal, which is followed
- * (tail.h), names each file that a commit changes, before it changes. These are copied again, once
- * the commit is carried out, and again, until few are left; then the writer is asked for a pause
- * (pause.h), in which the last ones are copied. No commit is under way in the pause, so the copy is
- * exactly what the last commit before it left. A pause during which a commit came nevertheless does
- * not count.
+ * (journal_tail.h), names each file that a commit changes, before it changes. These are copied
+ * again, once the commit is carried out, and again, until few are left; then the writer is asked
+ * for a pause (writer_pause.h), in which the last ones are copied. No commit is under way in the
+ * pause, so the copy is exactly what the last commit before it left. A pause during which a commit
+ * came nevertheless does not count.
  *
- * What waits for a context, a session or another thing that cannot be written (aside.h) is copied
- * too, to the same place: who opens the copy carries it out. One for which something waited when it
- * was last looked is compared as a whole in the pause, because it is carried out without a commit.
+ * What waits for a context, a session or another thing that cannot be written (held_commits.h) is
+ * copied too, to the same place: who opens the copy carries it out. One for which something waited
+ * when it was last looked is compared as a whole in the pause, because it is carried out without a
+ * commit.
  *
  * Not copied: the rest of journal/ and tmp/ (no commit is open), the catalogue (it is made again),
  * locks, links and whatever else is not ours. keys.json, rules.json and quipu.conf change without
@@ -18,7 +19,7 @@
  * Times: a copy has the time of its source. A file whose copy has the same size and time is the
  * same, unless it may have changed again within the same tick of the clock: a time that is not
  * clearly older than the copy does not count. */
-#include "store/mirror.h"
+#include "store/backup/mirror.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -31,12 +32,12 @@
 #include "base/err.h"
 #include "os/file.h"
 #include "os/names.h"
-#include "store/files/aside.h"
+#include "store/files/bulk_write.h"
 #include "store/files/files.h"
-#include "store/files/guard.h"
-#include "store/files/pause.h"
-#include "store/files/recover.h"
-#include "store/files/tail.h"
+#include "store/files/journal/held_commits.h"
+#include "store/files/journal/journal_recover.h"
+#include "store/files/journal/journal_tail.h"
+#include "store/files/writer_pause.h"
 
 #define TICK_MS 2000 /* a time that is less than this older than a copy is not trusted */
 #define FEW \
@@ -519,7 +520,7 @@ drop_guarded(void *arg, const char *path, struct qp_err *err)
   return drop(arg, path, err);
 }
 
-/* Files of batches that are not committed go from the copy (guard.h). A batch that is given up
+/* Files of batches that are not committed go from the copy (bulk_write.h). A batch that is given up
  * removes its guard in this moment: look again then. */
 static enum qp_rc
 drop_uncommitted(struct mirror *m, struct qp_err *err)

@@ -1,10 +1,10 @@
 /* remove.c - contexts that go: deleted, or turned back into an old format.
  *
  * What goes is renamed into tmp/ by the commit and removed afterwards; what a crash leaves there,
- * the next start removes. Turning back follows the rule of build.c: its commit puts something in a
- * place by a rename alone, so the journal first forgets every earlier commit that renamed a context
- * of this id. A deletion only renames to names that were never used before, and needs no such
- * care. */
+ * the next start removes. Turning back follows the rule of files_build.c: its commit puts something
+ * in a place by a rename alone, so the journal first forgets every earlier commit that renamed a
+ * context of this id. A deletion only renames to names that were never used before, and needs no
+ * such care. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -125,8 +125,8 @@ is_namesake(void *arg, const char *name, unsigned char type)
   return strncmp(name, arg, 8) == 0;
 }
 
-/* Copies of damaged packs (mend.c). Their names had only the beginning of the context's id once:
- * these go when no other context is meant. */
+/* Copies of damaged packs (pack_repair.c). Their names had only the beginning of the context's id
+ * once: these go when no other context is meant. */
 static enum qp_rc
 erase_lost(struct qp__files *f, const char *id, struct qp_err *err)
 {
@@ -204,7 +204,7 @@ commit(struct removal *r, const struct qp_uuid *id, struct qp_err *err)
   if (rc)
     return rc;
   rc = qp__files_commit(f, &r->txn, err);
-  qp__fresh_settle(f, id, rc ? 0 : r->txn.seq);
+  qp__fresh_commit(f, id, rc ? 0 : r->txn.seq);
   if (r->erase)
     return rc ? rc : erase_removed(r, err);
   for (size_t i = 0; i < r->count && !rc; i++)

@@ -12,7 +12,7 @@
 #include "base/uuid.h"
 #include "store/memory/memory_int.h"
 
-/* A commit between stage and settle. */
+/* A commit between stage and finish. */
 struct ticket {
   uint64_t number;
   qp__store_publish *publish;
@@ -31,7 +31,7 @@ qp__mem_copy(struct qp__mem_bytes *out, struct qp_bytes from)
 
 /* What prepare leaves in a change: a copy of its content. */
 static void
-take_prepared(struct qp__mem_bytes *to, struct qp__change *ch)
+take_prepared(struct qp__mem_bytes *to, struct qp__driver_change *ch)
 {
   qp__free(to->data);
   to->data = ch->prepared;
@@ -279,7 +279,7 @@ free_handle(void *self, void *context)
 /* ---- writing ---- */
 
 static void
-prepare(void *self, struct qp__change *changes, size_t n)
+prepare(void *self, struct qp__driver_change *changes, size_t n)
 {
   (void)self;
   for (size_t i = 0; i < n; i++) {
@@ -307,7 +307,7 @@ prepare(void *self, struct qp__change *changes, size_t n)
 }
 
 static void
-discard(void *self, struct qp__change *changes, size_t n)
+discard(void *self, struct qp__driver_change *changes, size_t n)
 {
   (void)self;
   for (size_t i = 0; i < n; i++) {
@@ -348,7 +348,7 @@ qp__mem_prompt_need(struct qp__memory *m, const char *id)
 
 /* Room for everything that the changes will add, so that applying them cannot fail. */
 static bool
-reserve(struct qp__memory *m, struct qp__change *changes, size_t n)
+reserve(struct qp__memory *m, struct qp__driver_change *changes, size_t n)
 {
   size_t added = 0;
 
@@ -402,7 +402,7 @@ slot_of(struct qp__mem_context *c, const struct qp_uuid *id)
 }
 
 static void
-apply_message(struct qp__mem_context *c, struct qp__change *ch)
+apply_message(struct qp__mem_context *c, struct qp__driver_change *ch)
 {
   struct qp__entry e;
   uint32_t slot;
@@ -417,7 +417,7 @@ apply_message(struct qp__mem_context *c, struct qp__change *ch)
 }
 
 static void
-apply_to_message(struct qp__mem_context *c, struct qp__change *ch, uint32_t slot)
+apply_to_message(struct qp__mem_context *c, struct qp__driver_change *ch, uint32_t slot)
 {
   struct qp__entry *e = qp__tree_at(&c->image.tree, slot);
 
@@ -432,7 +432,7 @@ apply_to_message(struct qp__mem_context *c, struct qp__change *ch, uint32_t slot
 }
 
 static void
-apply(struct qp__memory *m, struct qp__change *ch)
+apply(struct qp__memory *m, struct qp__driver_change *ch)
 {
   struct qp__mem_context *c = ch->context;
   struct qp__mem_prompt **at;
@@ -493,7 +493,7 @@ apply(struct qp__memory *m, struct qp__change *ch)
 /* The ids of the changes are looked up by apply: without memory for that table nothing may
  * begin. */
 static bool
-can_look_up(struct qp__change *changes, size_t n)
+can_look_up(struct qp__driver_change *changes, size_t n)
 {
   static const struct qp_uuid none;
   uint32_t slot;
@@ -508,8 +508,8 @@ can_look_up(struct qp__change *changes, size_t n)
 }
 
 static enum qp_rc
-stage(void *self, struct qp__change *changes, size_t n, qp__store_publish *publish, void *arg,
-      void **ticket, struct qp_err *err)
+stage(void *self, struct qp__driver_change *changes, size_t n, qp__store_publish *publish,
+      void *arg, void **ticket, struct qp_err *err)
 {
   struct qp__memory *m = self;
   struct ticket *t = qp__alloc(sizeof(*t));
@@ -539,7 +539,7 @@ stage(void *self, struct qp__change *changes, size_t n, qp__store_publish *publi
 /* Publishes, in the order of staging: not before, because the front puts what it publishes in its
  * own place only once the commit is staged. */
 static enum qp_rc
-settle(void *self, void *ticket, struct qp_err *err)
+finish(void *self, void *ticket, struct qp_err *err)
 {
   struct qp__memory *m = self;
   struct ticket *t = ticket;
@@ -708,7 +708,7 @@ const struct qp__driver qp__driver_memory = {
   .prepare = prepare,
   .discard = discard,
   .stage = stage,
-  .settle = settle,
+  .finish = finish,
   .read = read_message,
   .prompt_read = read_prompt,
   .prompt_list = list_prompts,

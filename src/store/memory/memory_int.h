@@ -1,9 +1,9 @@
 /* memory_int.h - what the files of the memory driver share.
  *
  *   memory.c  opening and closing, contexts, commits, reading
- *   build.c   a whole context at once
- *   space.c   messages that are packed, and messages that go
- *   plain.c   files that belong to no context's index
+ *   memory_build.c   a whole context at once
+ *   memory_packing.c   messages that are packed, and messages that go
+ *   memory_files.c   files that belong to no context's index
  *
  * All of it is guarded by the one lock of struct qp__memory. */
 #ifndef QP_STORE_MEMORY_MEMORY_INT_H
@@ -11,7 +11,7 @@
 
 #include <pthread.h>
 
-#include "store/memory/plain.h"
+#include "store/memory/memory_files.h"
 #include "store/store_int.h"
 
 struct qp__mem_bytes {
@@ -53,14 +53,14 @@ struct qp__mem_context **qp__mem_find(struct qp__memory *m, const struct qp_uuid
 struct qp__mem_prompt **qp__mem_prompt_find(struct qp__memory *m, const char *id);
 struct qp__mem_prompt *qp__mem_prompt_need(struct qp__memory *m, const char *id);
 
-/* space.c: driver slots. */
+/* memory_packing.c: driver slots. */
 enum qp_rc qp__mem_repack(void *self, void *context, struct qp__image *image,
                           enum qp__packing packing, int64_t before, bool dry_run,
                           struct qp_space_report *out, struct qp_err *err);
 enum qp_rc qp__mem_purge(void *self, void *context, struct qp__image *image, const bool *gone,
                          bool dry_run, struct qp_gc_report *out, struct qp_err *err);
 
-/* build.c: driver slots. */
+/* memory_build.c: driver slots. */
 enum qp_rc qp__mem_build_begin(void *self, const struct qp_uuid *id, void **out,
                                struct qp_err *err);
 enum qp_rc qp__mem_build_reserve(void *self, void *build, const char *dir, size_t n,

@@ -1,0 +1,23 @@
+/* packing_report.h - what archive, compress and decompress share: going over contexts, a line for
+ * each and one for all. */
+#ifndef QP_CLI_PACKING_REPORT_H
+#define QP_CLI_PACKING_REPORT_H
+
+#include "cli/cli.h"
+
+typedef enum qp_rc cli_space_op(struct cli *cli, const struct qp_uuid *id, unsigned flags,
+                                void *arg, struct qp_space_report *out, struct qp_err *err);
+
+struct cli_space {
+  cli_space_op *op;
+  void *arg;
+  const char *verb; /* "compress" */
+  const char *done; /* "compressed" */
+  bool dry_run;
+};
+
+/* On the contexts that are named, or on all. Opens the store. */
+enum qp_rc cli_space_run(struct cli *cli, const struct cli_words *words, bool all,
+                         const struct cli_space *space, struct qp_err *err);
+
+#endif

@@ -1,0 +1,219 @@
+/* store_args.c - from the words of the command line to an open store and its contexts. */
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "cli/mem.h"
+#include "cli/out.h"
+
+#define PREFIX_MIN 4
+#define CANDIDATES_MAX 5
+
+/* ---- opening ---- */
+
+void
+cli_log(void *arg, enum qp_log_level level, const char *feature, const char *text)
+{
+  const struct cli *cli = arg;
+
+  if (level <= QP_LOG_WARN)
+    cli_warn("%s", text);
+  else if (cli->verbose)
+    cli_trace(feature, text);
+}
+
+enum qp_rc
+cli_open(struct cli *cli, enum cli_open_mode mode, struct qp_err *err)
+{
+  static const unsigned flags[] = {
+    [CLI_READ] = QP_STORE_READONLY | QP_STORE_NO_CREATE,
+    [CLI_WRITE] = QP_STORE_NO_CREATE,
+    [CLI_CREATE] = 0,
+  };
+  struct qp_store_options options = {
+    .size = sizeof(options),
+    .flags = flags[mode],
+    .log = cli->log ? cli->log : cli_log,
+    .log_arg = cli->log ? cli->log_arg : cli,
+  };
+  enum qp_rc rc = qp_store_open(cli->data, &options, &cli->store, err);
+
+  if (rc == QP_NOTFOUND && mode != CLI_CREATE)
+    return cli_fail(err, rc,
+                    "no quipu data in '%.150s'; 'quipu new' starts some, --data names "
+                    "another directory",
+                    cli->data);
+  return rc;
+}
+
+/* ---- contexts ---- */
+
+struct search {
+  const char *prefix;
+  size_t len;
+  size_t found;
+  struct qp_uuid first[CANDIDATES_MAX];
+};
+
+static enum qp_rc
+match_prefix(void *arg, const struct qp_uuid *id)
+{
+  struct search *s = arg;
+  char text[QP_UUID_TEXT];
+
+  if (strncasecmp(qp_uuid_text(id, text), s->prefix, s->len) != 0)
+    return QP_OK;
+  if (s->found < CANDIDATES_MAX)
+    s->first[s->found] = *id;
+  s->found++;
+  return QP_OK;
+}
+
+static enum qp_rc
+fail_ambiguous(const struct search *s, struct qp_err *err)
+{
+  char list[CANDIDATES_MAX * (QP_UUID_TEXT + 1) + 1] = "";
+  size_t used = 0;
+
+  for (size_t i = 0; i < s->found && i < CANDIDATES_MAX; i++) {
+    char text[QP_UUID_TEXT];
+
+    used +=
+        (size_t)snprintf(list + used, sizeof(list) - used, " %s", qp_uuid_text(&s->first[i], text));
+  }
+  return cli_fail(err, QP_INVALID, "'%s' begins %zu ids:%s%s", s->prefix, s->found, list,
+                  s->found > CANDIDATES_MAX ? " …" : "");
+}
+
+/* Hexadecimal digits with dashes, as an id begins. */
+static bool
+is_prefix(const char *text, size_t len)
+{
+  if (len < PREFIX_MIN || len >= QP_UUID_TEXT - 1)
+    return false;
+  for (size_t i = 0; i < len; i++) {
+    bool dash = i == 8 || i == 13 || i == 18 || i == 23;
+
+    if (dash ? text[i] != '-' : !isxdigit((unsigned char)text[i]))
+      return false;
+  }
+  return true;
+}
+
+enum qp_rc
+cli_context_find(struct cli *cli, const char *text, struct qp_uuid *out, struct qp_err *err)
+{
+  struct search search = { .prefix = text, .len = strlen(text) };
+  enum qp_rc rc;
+
+  if (search.len == QP_UUID_TEXT - 1)
+    return qp_uuid_parse(text, out, err);
+  if (!is_prefix(text, search.len))
+    return cli_fail(err, QP_INVALID,
+                    "'%.60s' is not the id of a context, nor the first %d or more "
+                    "characters of one",
+                    text, PREFIX_MIN);
+  rc = qp_context_list(cli->store, match_prefix, &search, err);
+  if (rc)
+    return rc;
+  if (search.found == 0)
+    return cli_fail(err, QP_NOTFOUND, "no context has an id that begins with '%s'", text);
+  if (search.found > 1)
+    return fail_ambiguous(&search, err);
+  *out = search.first[0];
+  return QP_OK;
+}
+
+enum qp_rc
+cli_context_open(struct cli *cli, const char *text, struct qp_context **out, struct qp_err *err)
+{
+  struct qp_uuid id;
+  enum qp_rc rc = cli_context_find(cli, text, &id, err);
+
+  return rc ? rc : qp_context_open(cli->store, &id, QP_LOAD_MIGRATE, out, err);
+}
+
+struct id_list {
+  struct qp_uuid *ids;
+  size_t count, cap;
+};
+
+static enum qp_rc
+add_id(void *arg, const struct qp_uuid *id)
+{
+  struct id_list *list = arg;
+
+  if (list->count == list->cap) {
+    size_t cap = list->cap ? list->cap * 2 : 64;
+    struct qp_uuid *grown = cli_realloc(list->ids, cap, sizeof(*grown));
+
+    if (!grown)
+      return QP_NOMEM;
+    list->ids = grown;
+    list->cap = cap;
+  }
+  list->ids[list->count++] = *id;
+  return QP_OK;
+}
+
+static int
+newest_first(const void *a, const void *b)
+{
+  return memcmp(b, a, sizeof(struct qp_uuid));
+}
+
+enum qp_rc
+cli_context_ids(struct cli *cli, struct qp_uuid **out, size_t *count, struct qp_err *err)
+{
+  struct id_list list = { 0 };
+  enum qp_rc rc;
+
+  err->msg[0] = '\0';
+  rc = qp_context_list(cli->store, add_id, &list, err);
+  if (rc) {
+    cli_free(list.ids);
+    return err->msg[0] ? rc : cli_fail_nomem(err);
+  }
+  if (list.count)
+    qsort(list.ids, list.count, sizeof(*list.ids), newest_first);
+  *out = list.ids;
+  *count = list.count;
+  return QP_OK;
+}
+
+enum qp_rc
+cli_context_metadata(struct qp_context *context, json_t **out, struct qp_err *err)
+{
+  char *text = NULL;
+  size_t len;
+  enum qp_rc rc = qp_context_metadata(context, &text, &len, err);
+  json_t *value;
+
+  if (rc)
+    return rc;
+  value = json_loadb(text, len, JSON_ALLOW_NUL, NULL);
+  qp_free(text);
+  if (!value || cli_json_failed()) { /* the library's own JSON: only memory can be missing */
+    json_decref(value);
+    return cli_fail_nomem(err);
+  }
+  *out = value;
+  return QP_OK;
+}
+
+const char *
+cli_metadata_text(const json_t *object, const char *key)
+{
+  const char *text = json_string_value(json_object_get(object, key));
+
+  return text ? text : "";
+}
+
+enum qp_rc
+cli_message_id(const char *option, const char *text, struct qp_uuid *out, struct qp_err *err)
+{
+  enum qp_rc rc = qp_uuid_parse(text, out, err);
+
+  return rc ? cli_err_prefix(err, option) : QP_OK;
+}

@@ -1,0 +1,375 @@
+/* context_json.c - a context as clients see it. */
+#include "http/context_json.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "http/conditional_change.h"
+#include "http/dto.h"
+#include "http/emit.h"
+#include "http/owner.h"
+
+enum qp_rc
+qp__context_metadata(struct qp_context *context, json_t **out, struct qp_err *err)
+{
+  char *text = NULL;
+  size_t len = 0;
+  enum qp_rc rc = qp_context_summary(context, &text, &len, err);
+
+  if (!rc)
+    rc = qp__json_parse_object("the metadata", (struct qp_bytes){ text, len }, out, err);
+  qp_free(text);
+  return rc;
+}
+
+enum qp_rc
+qp__context_shown(struct qp__held *held, json_t **out, struct qp_err *err)
+{
+  json_t *metadata = NULL;
+  enum qp_rc rc = qp__context_metadata(held->context, &metadata, err);
+
+  if (rc)
+    return rc;
+  if (!qp__change_show(held, metadata)) {
+    json_decref(metadata);
+    return qp__fail_nomem(err, "the state");
+  }
+  *out = metadata;
+  return QP_OK;
+}
+
+/* ---- branches ---- */
+
+struct shown_prompt {
+  const char *id; /* as the caller sees it */
+  struct qp__buf *out;
+};
+
+static enum qp_rc
+emit_prompt(void *arg, const struct qp_prompt *prompt)
+{
+  const struct shown_prompt *shown = arg;
+  struct qp__buf *out = shown->out;
+
+  qp__emit_open(out, "system_prompt", '{');
+  qp__emit_str(out, "id", shown->id);
+  qp__emit_str(out, "name", prompt->name);
+  qp__emit_str(out, "description", prompt->description);
+  qp__emit_str(out, "content", prompt->content);
+  qp__emit_close(out, '}');
+  return QP_OK;
+}
+
+static void
+emit_branch_head(struct qp_store *store, const char *owner, struct qp__buf *out,
+                 const struct qp_branch_info *branch)
+{
+  const char *stored = branch->system_prompt_id;
+  struct shown_prompt shown = { stored ? qp__owner_visible_prompt(owner, stored) : NULL, out };
+  enum qp_rc rc = QP_NOTFOUND;
+
+  qp__emit_open(out, NULL, '{');
+  qp__emit_str(out, "name", branch->name);
+  qp__emit_bool(out, "active", branch->active);
+  qp__emit_uuid(out, "head", &branch->head);
+  qp__emit_uint(out, "messages", branch->messages);
+  qp__emit_uint(out, "message_bytes", branch->message_bytes);
+  qp__emit_str(out, "system_prompt_id", shown.id);
+  if (shown.id)
+    rc = qp_prompt_get(store, stored, emit_prompt, &shown, NULL);
+  if (rc)
+    qp__emit_str(out, "system_prompt", NULL);
+  if (rc == QP_NOMEM && !out->rc)
+    out->rc = QP_NOMEM; /* it may be there */
+  qp__emit_time(out, "created_at", branch->created_at);
+}
+
+void
+qp__branch_emit(struct qp_store *store, const char *owner, struct qp__buf *out,
+                const struct qp_branch_info *branch)
+{
+  emit_branch_head(store, owner, out, branch);
+  qp__emit_close(out, '}');
+}
+
+struct finding {
+  const char *name; /* NULL: the active one */
+  char *found;
+  uint64_t messages;
+};
+
+static enum qp_rc
+look_at_branch(void *arg, const struct qp_branch_info *branch)
+{
+  struct finding *f = arg;
+
+  if (f->name ? strcmp(branch->name, f->name) != 0 : !branch->active)
+    return QP_OK;
+  f->messages = branch->messages;
+  f->found = qp__strdup(branch->name);
+  return f->found ? QP_STOPPED : QP_NOMEM;
+}
+
+enum qp_rc
+qp__branch_find(struct qp_context *context, const char *name, char **found, uint64_t *messages,
+                struct qp_err *err)
+{
+  struct finding f = { name, NULL, 0 };
+  enum qp_rc rc = qp_branch_list(context, look_at_branch, &f, err);
+
+  if (rc == QP_NOMEM)
+    return qp__fail_nomem(err, "finding a branch");
+  if (rc && rc != QP_STOPPED)
+    return rc;
+  if (!f.found)
+    return qp__fail(err, QP_NOTFOUND, "Branch not found");
+  *found = f.found;
+  *messages = f.messages;
+  return QP_OK;
+}
+
+/* ---- messages of all branches ---- */
+
+/* Ids that were seen; open addressing, a power of two, none is an empty place. */
+struct seen {
+  struct qp_uuid *ids;
+  size_t cap, count;
+};
+
+/* True when it is new; *failed: no memory. */
+static bool
+see(struct seen *seen, const struct qp_uuid *id, bool *failed)
+{
+  uint64_t hash;
+  size_t at;
+
+  if (seen->count * 2 >= seen->cap) {
+    struct seen grown = { NULL, seen->cap ? seen->cap * 2 : 256, 0 };
+
+    grown.ids = qp__alloc0(grown.cap, sizeof(*grown.ids));
+    if (!grown.ids) {
+      *failed = true;
+      return false;
+    }
+    for (size_t i = 0; i < seen->cap; i++)
+      if (!qp_uuid_is_none(&seen->ids[i]))
+        (void)see(&grown, &seen->ids[i], failed);
+    qp__free(seen->ids);
+    *seen = grown;
+  }
+  memcpy(&hash, id->b + 8, sizeof(hash));
+  hash *= 0x9e3779b97f4a7c15u;
+  at = (size_t)(hash >> 20) & (seen->cap - 1);
+  while (!qp_uuid_is_none(&seen->ids[at])) {
+    if (qp_uuid_equal(&seen->ids[at], id))
+      return false;
+    at = (at + 1) & (seen->cap - 1);
+  }
+  seen->ids[at] = *id;
+  seen->count++;
+  return true;
+}
+
+struct full {
+  struct qp_store *store;
+  const char *owner;
+  struct qp_context *context;
+  struct qp__buf *out; /* the branches */
+  struct qp__buf pool; /* the messages */
+  struct seen seen;
+  uint64_t first_new; /* position of the first message of a branch that no branch before has */
+  bool failed;
+  bool messages;
+};
+
+static enum qp_rc
+list_id(void *arg, const struct qp_message_info *info, struct qp_bytes json)
+{
+  struct full *full = arg;
+
+  (void)json;
+  qp__emit_uuid(full->out, NULL, &info->id);
+  if (see(&full->seen, &info->id, &full->failed) && full->first_new == UINT64_MAX)
+    full->first_new = info->position;
+  return full->failed ? QP_NOMEM : QP_OK;
+}
+
+static enum qp_rc
+pool_message(void *arg, const struct qp_message_info *info, struct qp_bytes json)
+{
+  struct full *full = arg;
+  char id[QP_UUID_TEXT];
+
+  qp__dto_message(&full->pool, qp_uuid_text(&info->id, id), info, json);
+  return full->pool.rc;
+}
+
+/* What a branch has in common with another is the beginning of both, so its new messages are its
+ * last ones. */
+static enum qp_rc
+render_branch(void *arg, const struct qp_branch_info *branch)
+{
+  struct full *full = arg;
+  enum qp_rc rc;
+
+  emit_branch_head(full->store, full->owner, full->out, branch);
+  if (full->messages) {
+    full->first_new = UINT64_MAX;
+    qp__emit_open(full->out, "message_ids", '[');
+    rc = qp_messages_index(full->context, branch->name, 0, branch->messages, list_id, full, NULL);
+    qp__emit_close(full->out, ']');
+    if (!rc && full->first_new != UINT64_MAX)
+      rc = qp_messages_range(full->context, branch->name, full->first_new,
+                             branch->messages - full->first_new, pool_message, full, NULL);
+    if (rc)
+      return rc;
+  }
+  qp__emit_close(full->out, '}');
+  return full->out->rc;
+}
+
+/* ---- the whole ---- */
+
+static void
+emit_field(struct qp__buf *out, const char *key, const json_t *value)
+{
+  qp__emit_raw(out, key, (struct qp_bytes){ "", 0 });
+  if (value)
+    (void)qp__json_write(out, value);
+  else
+    (void)qp__buf_add_str(out, "null");
+}
+
+static void
+emit_extra(struct qp__buf *out, const json_t *metadata)
+{
+  static const char *const known[] = {
+    "format",        "version",      "id",     "parent_id", "title",
+    "created_at",    "updated_at",   "config", "branches",  "active_branch_name",
+    "current_state", "state_detail", "owner",
+  };
+  const char *key;
+  json_t *value;
+  bool any = false;
+
+  json_object_foreach ((json_t *)metadata, key, value) {
+    size_t i = 0;
+
+    while (i < sizeof(known) / sizeof(known[0]) && strcmp(known[i], key) != 0)
+      i++;
+    if (i < sizeof(known) / sizeof(known[0]))
+      continue;
+    if (!any)
+      qp__emit_open(out, "extra", '{');
+    any = true;
+    emit_field(out, key, value);
+  }
+  if (any)
+    qp__emit_close(out, '}');
+}
+
+static void
+emit_metadata(struct qp__buf *out, const json_t *metadata, int64_t updated_at)
+{
+  const json_t *detail = json_object_get(metadata, "state_detail");
+
+  emit_field(out, "id", json_object_get(metadata, "id"));
+  emit_field(out, "parent_id", json_object_get(metadata, "parent_id"));
+  emit_field(out, "title", json_object_get(metadata, "title"));
+  emit_field(out, "created_at", json_object_get(metadata, "created_at"));
+  qp__emit_time(out, "updated_at", updated_at);
+  emit_field(out, "state", json_object_get(metadata, "current_state"));
+  if (detail)
+    emit_field(out, "state_detail", detail);
+  emit_field(out, "config", json_object_get(metadata, "config"));
+  emit_field(out, "owner", json_object_get(metadata, "owner"));
+  emit_field(out, "active_branch", json_object_get(metadata, "active_branch_name"));
+}
+
+/* The prompt of the configuration, as the caller sees it. False: no memory. */
+static bool
+show_config_prompt(json_t *metadata, const char *owner)
+{
+  json_t *config = json_object_get(metadata, "config");
+  const char *stored = qp__body_string(config, "system_prompt_id");
+  const char *id;
+
+  if (!stored || !owner)
+    return true;
+  id = qp__owner_visible_prompt(owner, stored);
+  return json_object_set_new(config, "system_prompt_id", id ? json_string(id) : json_null()) == 0;
+}
+
+static enum qp_rc
+render(struct qp__held *held, const char *owner, bool messages, struct qp__buf *out,
+       struct qp_err *err)
+{
+  struct full full = {
+    .store = held->holds->store,
+    .owner = owner,
+    .context = held->context,
+    .out = out,
+    .messages = messages,
+  };
+  json_t *metadata = NULL;
+  int64_t updated_at = 0;
+  enum qp_rc rc;
+
+  qp__buf_init(&full.pool, QP__REPLY_MAX);
+  rc = qp__context_shown(held, &metadata, err);
+  if (!rc)
+    rc = qp__json_time("the metadata", metadata, "updated_at", &updated_at, err);
+  if (!rc && !show_config_prompt(metadata, owner))
+    rc = qp__fail_nomem(err, "the context");
+  if (rc)
+    goto out;
+  qp__emit_open(out, NULL, '{');
+  emit_metadata(out, metadata, updated_at);
+  qp__emit_open(out, "branches", '[');
+  err->msg[0] = '\0';
+  rc = qp_branch_list(held->context, render_branch, &full, err);
+  if (rc) {
+    if (!err->msg[0])
+      rc = qp__fail(err, rc, "the context cannot be shown: %s", qp_rc_text(rc));
+    goto out;
+  }
+  qp__emit_close(out, ']');
+  if (messages) {
+    qp__emit_open(out, "message_pool", '{');
+    (void)qp__buf_add(out, full.pool.data, full.pool.len);
+    qp__emit_close(out, '}');
+  }
+  emit_extra(out, metadata);
+  qp__emit_close(out, '}');
+  rc = qp__buf_check(out, "the context", err);
+out:
+  json_decref(metadata);
+  qp__buf_release(&full.pool);
+  qp__free(full.seen.ids);
+  return rc;
+}
+
+enum qp_rc
+qp__context_render(struct qp__held *held, const char *owner, struct qp__buf *out,
+                   char etag[QP__ETAG_TEXT], struct qp_err *err)
+{
+  enum qp_rc rc = render(held, owner, false, out, err);
+
+  if (!rc)
+    qp__etag(etag, qp__buf_bytes(out));
+  return rc;
+}
+
+enum qp_rc
+qp__context_render_full(struct qp__held *held, const char *owner, struct qp__buf *out,
+                        char etag[QP__ETAG_TEXT], struct qp_err *err)
+{
+  enum qp_rc rc = render(held, owner, true, out, err);
+
+  if (!rc)
+    qp__etag(etag, qp__buf_bytes(out));
+  return rc;
+}

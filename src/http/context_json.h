@@ -1,0 +1,43 @@
+/* context_json.h - a context as clients see it.
+ *
+ *   {"id","parent_id","title","created_at","updated_at","state","state_detail"?,"config":{…},
+ *    "owner","active_branch","branches":[branch…],"extra"?}
+ *
+ * and in its full form each branch has "message_ids", and "message_pool" has every message of every
+ * branch by its id. A branch is
+ *
+ *   {"name","active","head","messages","message_bytes","system_prompt_id",
+ *    "system_prompt":{"id","name","description","content"}|null,"created_at"}
+ *
+ * where the prompt is the text that its id stands for at this moment. */
+#ifndef QP_HTTP_CONTEXT_JSON_H
+#define QP_HTTP_CONTEXT_JSON_H
+
+#include "http/open_contexts.h"
+#include "http/request.h"
+
+/* The form without messages, as `owner` (owner.h) sees it, and its validator, which changes exactly
+ * when the body does. */
+enum qp_rc qp__context_render(struct qp__held *held, const char *owner, struct qp__buf *out,
+                              char etag[QP__ETAG_TEXT], struct qp_err *err);
+/* The same with all messages. */
+enum qp_rc qp__context_render_full(struct qp__held *held, const char *owner, struct qp__buf *out,
+                                   char etag[QP__ETAG_TEXT], struct qp_err *err);
+/* One branch, as an element. */
+void qp__branch_emit(struct qp_store *store, const char *owner, struct qp__buf *out,
+                     const struct qp_branch_info *branch);
+
+/* The branch by name (NULL: the active one): its name, released with qp__free(), and the number of
+ * its messages. QP_NOTFOUND "Branch not found". */
+enum qp_rc qp__branch_find(struct qp_context *context, const char *name, char **found,
+                           uint64_t *messages, struct qp_err *err);
+
+/* The metadata without the branches, as an object, "updated_at" being that of the last change of
+ * any kind; release it with json_decref(). */
+enum qp_rc qp__context_metadata(struct qp_context *context, json_t **out, struct qp_err *err);
+
+/* The same as it is to be shown: a change that could not be saved makes it Failed
+ * (conditional_change.h). */
+enum qp_rc qp__context_shown(struct qp__held *held, json_t **out, struct qp_err *err);
+
+#endif

@@ -1,0 +1,28 @@
+/* chat_messages.h - what requests of Chat Completions and of Ollama have in common: a message has
+ * one text, a result is a message of its own. */
+#ifndef QP_LLM_CHAT_MESSAGES_H
+#define QP_LLM_CHAT_MESSAGES_H
+
+#include "llm/history.h"
+
+/* Writes the field `key` with the texts (QP__BLOCK_TEXT) or the thinking (QP__BLOCK_THINKING) of a
+ * turn as one string. */
+enum qp_rc qp__chat_text(struct qp__buf *out, const char *key, const struct qp__history *h,
+                         const struct qp__llm_turn *turn, enum qp__block_kind kind,
+                         struct qp_err *err);
+/* The text of a result; one of an error says so, because these protocols have no flag for it. */
+enum qp_rc qp__chat_result(struct qp__buf *out, const struct qp__block *block, struct qp_err *err);
+
+bool qp__chat_has(const struct qp__history *h, const struct qp__llm_turn *turn,
+                  enum qp__block_kind kind);
+
+typedef enum qp_rc qp__chat_image_fn(void *arg, const struct qp_part *part, struct qp_err *err);
+/* Calls `fn` for the images of a turn, those of its results first. */
+enum qp_rc qp__chat_images(const struct qp__history *h, const struct qp__llm_turn *turn,
+                           qp__chat_image_fn *fn, void *arg, struct qp_err *err);
+bool qp__chat_has_images(const struct qp__history *h, const struct qp__llm_turn *turn);
+
+/* Writes "tools" in the form {"type":"function","function":{…}}; nothing when there is none. */
+void qp__chat_tools(struct qp__buf *out, const struct qp__llm_request *request);
+
+#endif

@@ -1,0 +1,33 @@
+/* blobs.h - blobs of a store, inside the library. */
+#ifndef QP_STORE_BLOBS_H
+#define QP_STORE_BLOBS_H
+
+#include "store/context/context_int.h"
+
+struct qp__blob_in {
+  const char *id; /* qp__blob_name() of the bytes */
+  struct qp_bytes bytes;
+};
+
+/* Stores those that are not there yet, many in one commit. When it fails some may be there. */
+enum qp_rc qp__blobs_put(struct qp_store *s, const struct qp__blob_in *blobs, size_t n,
+                         struct qp_err *err);
+
+/* ---- erasing ---- */
+
+/* Adds the ids of the blobs that a context's or session's messages refer to, a line each. The
+ * context is claimed. */
+enum qp_rc qp__blobs_of_context(struct qp_store *s, const struct qp_uuid *id, struct qp__buf *out,
+                                struct qp_err *err);
+enum qp_rc qp__blobs_of_session(struct qp_store *s, const char *id, struct qp__buf *out,
+                                struct qp_err *err);
+/* Overwrites and removes those of them that nothing in the store refers to. Reads everything; holds
+ * no lock meanwhile. */
+enum qp_rc qp__blobs_erase(struct qp_store *s, struct qp_bytes ids, struct qp_err *err);
+/* Somebody stores this blob: one that is being erased stays. */
+void qp__blob_keep(struct qp_store *s, const char *id);
+
+/* Compares every blob with its name; tells of foreign files beside them. */
+enum qp_rc qp__blobs_check(struct qp_store *s, struct qp__problems *problems, struct qp_err *err);
+
+#endif

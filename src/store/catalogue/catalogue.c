@@ -1,0 +1,589 @@
+/* catalogue.c - the catalogue's life: marks, the thread that follows them, refreshing, making it
+ * anew. See catalogue_int.h for the rules. */
+#include "store/catalogue/catalogue.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/err.h"
+#include "os/file.h"
+#include "store/catalogue/catalogue_int.h"
+
+#define MARKS_MAX 65536 /* of more contexts than that the stamps of all are compared instead */
+#define FOLLOW_MS 200   /* from the first mark to the moment when the thread does its work */
+#define RETRY_MS 10000  /* … and after a failure */
+
+/* ---- marks: with `lock` ---- */
+
+/* Nobody can tell any more which rows are right. */
+static void
+lose_marks(struct qp__catalogue *cat)
+{
+  cat->all = true;
+  qp__cat_set_release(&cat->marks);
+  qp__cat_forget_behind(cat);
+}
+
+static void
+add_mark(struct qp__catalogue *cat, const struct qp_uuid *id)
+{
+  if (!cat->all && (cat->marks.count >= MARKS_MAX || !qp__cat_set_add(&cat->marks, id)))
+    lose_marks(cat);
+}
+
+/* Moves the marks to the contexts that are looked at. With db_lock too. */
+static void
+take_marks(struct qp__catalogue *cat)
+{
+  for (size_t i = 0; i < cat->marks.cap && !cat->all; i++)
+    if (!qp_uuid_is_none(&cat->marks.table[i]) && qp__cat_take(cat, &cat->marks.table[i], NULL))
+      lose_marks(cat);
+  cat->needs_pass |= cat->all;
+  cat->trusted &= !cat->all;
+  cat->all = false;
+  qp__cat_set_release(&cat->marks);
+}
+
+/* ---- refreshing ---- */
+
+/* Contexts that could not be opened may be all right by now: nothing marks them then. */
+static enum qp_rc
+retry_broken(struct qp__catalogue *cat, struct qp_err *err)
+{
+  sqlite3_stmt *st;
+  bool row = true;
+  enum qp_rc rc = qp__cat_use(&cat->main, QP__CAT_ROW_BROKEN, &st, err);
+
+  (void)pthread_mutex_lock(&cat->lock);
+  cat->broken = false;
+  while (row && !rc) {
+    rc = qp__cat_step(&cat->main, st, &row, err);
+    if (!rc && row) {
+      struct qp_uuid id = qp__cat_column_id(st, 0);
+
+      cat->broken = true;
+      add_mark(cat, &id);
+    }
+  }
+  (void)pthread_mutex_unlock(&cat->lock);
+  return rc;
+}
+
+/* Of contexts whose text the file does not have yet the overlay shall have all. */
+static enum qp_rc
+take_due(struct qp__catalogue *cat, struct qp_err *err)
+{
+  size_t from = cat->taken_count;
+  enum qp_rc rc = qp__cat_take_found(cat, &cat->main, QP__CAT_ROW_ALL_DUE, err);
+
+  for (size_t i = from; i < cat->taken_count && !rc; i++)
+    if (!qp__cat_set_add(&cat->hidden, &cat->taken[i]))
+      rc = qp__fail_nomem(err, "the catalogue");
+  return rc;
+}
+
+/* Opens the databases and takes what has to be looked at. */
+static enum qp_rc
+begin_refresh(struct qp__catalogue *cat, bool text, struct qp_err *err)
+{
+  enum qp_rc rc = qp__cat_open(cat, err);
+
+  if (rc)
+    return rc;
+  if (cat->store->readonly && cat->main.handle) /* nobody marks what another process does */
+    rc = qp__cat_trust(cat, err);
+  else if (cat->store->readonly)
+    cat->needs_pass = true;
+  else if (cat->main.handle)
+    rc = retry_broken(cat, err);
+  if (rc)
+    return rc;
+  (void)pthread_mutex_lock(&cat->lock);
+  take_marks(cat);
+  if (cat->taken_count || cat->needs_pass)
+    cat->ready = QP__CAT_STALE;
+  (void)pthread_mutex_unlock(&cat->lock);
+  if (cat->needs_pass)
+    rc = qp__cat_compare(cat, true, err);
+  cat->needs_pass &= rc != QP_OK;
+  if (!rc && text && cat->into == &cat->over && cat->main.handle)
+    rc = take_due(cat, err);
+  return rc;
+}
+
+/* Everything that was marked is worked off. What has come since is marked. */
+static void
+end_refresh(struct qp__catalogue *cat, bool text)
+{
+  enum qp__cat_ready ready = text ? QP__CAT_TEXT : QP__CAT_ROWS;
+
+  if (cat->into != &cat->main)
+    return;
+  if (cat->over.handle)
+    qp__cat_drop_overlay(cat);
+  cat->complained = false;
+  qp__cat_order(cat);
+  if (text || !cat->trusted)
+    qp__cat_write_behind(cat);
+  (void)pthread_mutex_lock(&cat->lock);
+  if (!cat->broken && cat->ready < ready)
+    cat->ready = ready;
+  (void)pthread_mutex_unlock(&cat->lock);
+}
+
+static enum qp_rc
+try_refresh(struct qp__catalogue *cat, bool text, struct qp_err *err)
+{
+  bool more = true;
+  enum qp_rc rc = begin_refresh(cat, text, err);
+
+  while (!rc && more)
+    rc = qp__cat_work(cat, text, &more, err);
+  if (!rc)
+    end_refresh(cat, text);
+  return rc;
+}
+
+/* After a failure: does without what has failed. False: there is nothing left to do without. */
+static bool
+step_back(struct qp__catalogue *cat, enum qp_rc rc, const struct qp_err *why)
+{
+  struct qp_store *s = cat->store;
+
+  if (!cat->main.handle || rc == QP_NOMEM)
+    return false;
+  if (rc == QP_CORRUPT && !s->readonly) {
+    qp__log(&s->log, QP_LOG_WARN, "catalogue", "%s is damaged and is rebuilt", QP__CATALOGUE_NAME);
+    return qp__cat_remove(cat, NULL) == QP_OK;
+  }
+  if (cat->into == &cat->main && rc != QP_CORRUPT) {
+    if (!cat->complained)
+      qp__log(&s->log, QP_LOG_WARN, "catalogue",
+              "%s; lists and searches are answered with the help of memory until %s can be "
+              "written again",
+              why->msg, QP__CATALOGUE_NAME);
+    cat->complained = true;
+    return qp__cat_use_overlay(cat, NULL) == QP_OK;
+  }
+  qp__log(&s->log, s->readonly ? QP_LOG_DEBUG : QP_LOG_WARN, "catalogue",
+          "%s; lists and searches are answered without %s, from memory", why->msg,
+          QP__CATALOGUE_NAME);
+  cat->no_file = true;
+  qp__cat_close(cat);
+  return true;
+}
+
+static enum qp_rc
+refresh(struct qp__catalogue *cat, bool text, struct qp_err *err)
+{
+  struct qp_err why = { QP_OK, "" };
+  enum qp_rc rc;
+
+  qp__cat_try_file(cat); /* once: else a file with room for this alone would be tried for ever */
+  rc = try_refresh(cat, text, &why);
+  while (rc && step_back(cat, rc, &why))
+    rc = try_refresh(cat, text, &why);
+  if (rc && err)
+    *err = why;
+  return rc;
+}
+
+bool
+qp__cat_try_again(struct qp__catalogue *cat, enum qp_rc rc)
+{
+  struct qp_err why = { rc, "the catalogue cannot be read" };
+  bool again;
+
+  if (!rc || rc == QP_NOMEM || rc == QP_INVALID)
+    return false;
+  (void)pthread_mutex_lock(&cat->db_lock);
+  cat->into = &cat->over; /* the file cannot even be read: there is no use in an overlay */
+  again = step_back(cat, rc, &why);
+  (void)pthread_mutex_unlock(&cat->db_lock);
+  return again;
+}
+
+/* ---- reading ---- */
+
+static void *follow(void *arg);
+
+/* Follows commits from now on: the catalogue is in use. A reader, when there is nothing to wait
+ * for and one that nobody uses; or NULL. */
+static struct qp__cat_reader *
+read_at_once(struct qp__catalogue *cat, bool text)
+{
+  struct qp__cat_reader *reader = NULL;
+
+  (void)pthread_mutex_lock(&cat->lock);
+  cat->following = true;
+  if (!cat->marks.count && !cat->all && cat->ready >= (text ? QP__CAT_TEXT : QP__CAT_ROWS))
+    reader = qp__cat_reader_take(cat);
+  (void)pthread_mutex_unlock(&cat->lock);
+  return reader;
+}
+
+/* With `lock`. */
+static void
+start_thread(struct qp__catalogue *cat)
+{
+  if (cat->following && cat->store->background && !cat->started && !cat->stopping)
+    cat->started = pthread_create(&cat->thread, NULL, follow, cat) == 0;
+}
+
+enum qp_rc
+qp__cat_begin_reading(struct qp__catalogue *cat, bool text, bool again, struct qp__cat_reader **out,
+                      struct qp_err *err)
+{
+  struct qp__cat_reader *reader = read_at_once(cat, text);
+  enum qp_rc rc = QP_OK;
+
+  *out = reader;
+  if (reader)
+    return QP_OK;
+  (void)pthread_mutex_lock(&cat->db_lock);
+  if (!again || !cat->opened || !cat->store->readonly) /* a list that goes on is that of before */
+    rc = refresh(cat, text, err);
+  if (!rc) {
+    (void)pthread_mutex_lock(&cat->lock);
+    if (cat->into == &cat->main && !cat->over.handle)
+      reader = qp__cat_reader_take(cat);
+    if (cat->compare_due)
+      start_thread(cat);
+    (void)pthread_mutex_unlock(&cat->lock);
+    if (!reader)
+      reader = qp__cat_reader_new(cat);
+  }
+  if (rc || reader)
+    (void)pthread_mutex_unlock(&cat->db_lock);
+  *out = reader;
+  return rc;
+}
+
+void
+qp__cat_end_reading(struct qp__catalogue *cat, struct qp__cat_reader *reader)
+{
+  if (reader)
+    qp__cat_reader_put(cat, reader);
+  else
+    (void)pthread_mutex_unlock(&cat->db_lock);
+}
+
+/* ---- the thread ---- */
+
+static void
+add_ms(struct timespec *t, long ms)
+{
+  t->tv_sec += ms / 1000;
+  t->tv_nsec += ms % 1000 * 1000000;
+  if (t->tv_nsec >= 1000000000) {
+    t->tv_sec++;
+    t->tv_nsec -= 1000000000;
+  }
+}
+
+/* Waits, with the lock held, until the time is over or the store is closed. */
+static void
+pause_for(struct qp__catalogue *cat, long ms)
+{
+  struct timespec until;
+
+  (void)timespec_get(&until, TIME_UTC);
+  add_ms(&until, ms);
+  while (!cat->stopping && pthread_cond_timedwait(&cat->wake, &cat->lock, &until) != ETIMEDOUT)
+    ;
+}
+
+/* Works off what is marked, one transaction at a time, so that nobody waits long for db_lock. What
+ * fails is tried again later: nothing that was taken is forgotten. */
+static enum qp_rc
+follow_once(struct qp__catalogue *cat, struct qp_err *err)
+{
+  bool more = true;
+  bool first = true;
+  enum qp_rc rc = QP_OK;
+
+  while (more && !rc) {
+    (void)pthread_mutex_lock(&cat->db_lock);
+    if (first && cat->alone) /* perhaps others can use it by now */
+      qp__cat_close(cat);
+    if (first)
+      qp__cat_try_file(cat);
+    if (first)
+      rc = begin_refresh(cat, true, err);
+    if (!rc)
+      rc = qp__cat_work(cat, true, &more, err);
+    if (rc == QP_CORRUPT)
+      (void)step_back(cat, rc, err);
+    else if (!rc && !more)
+      end_refresh(cat, true);
+    (void)pthread_mutex_unlock(&cat->db_lock);
+    first = false;
+    (void)pthread_mutex_lock(&cat->lock);
+    more = more && !cat->stopping;
+    (void)pthread_mutex_unlock(&cat->lock);
+  }
+  return rc;
+}
+
+/* Compares all contexts, a few at a time, and works off what was found. */
+static enum qp_rc
+compare_slowly(struct qp__catalogue *cat, struct qp_err *err)
+{
+  enum qp_rc rc = QP_OK;
+  bool due;
+
+  (void)pthread_mutex_lock(&cat->db_lock);
+  due = cat->opened && cat->compare_due;
+  cat->compare_due = false;
+  if (due)
+    rc = qp__cat_compare(cat, false, err);
+  due = due && cat->taken_count;
+  (void)pthread_mutex_unlock(&cat->db_lock);
+  if (!rc && due)
+    rc = follow_once(cat, err);
+  return rc;
+}
+
+static void *
+follow(void *arg)
+{
+  struct qp__catalogue *cat = arg;
+  struct qp_err err = { QP_OK, "" };
+  bool told = false;
+  enum qp_rc rc;
+
+  (void)pthread_mutex_lock(&cat->lock);
+  while (!cat->stopping) {
+    (void)pthread_mutex_unlock(&cat->lock);
+    rc = compare_slowly(cat, &err);
+    (void)pthread_mutex_lock(&cat->lock);
+    if (!rc && !cat->marks.count && !cat->all) {
+      if (!cat->stopping)
+        (void)pthread_cond_wait(&cat->wake, &cat->lock);
+      continue;
+    }
+    if (!rc) {
+      pause_for(cat, FOLLOW_MS);
+      if (cat->stopping)
+        break;
+      (void)pthread_mutex_unlock(&cat->lock);
+      rc = follow_once(cat, &err);
+      (void)pthread_mutex_lock(&cat->lock);
+    }
+    if (rc && !told) {
+      qp__log(&cat->store->log, QP_LOG_WARN, "catalogue",
+              "%s; the catalogue is behind and will be brought up to date later", err.msg);
+    }
+    told = rc != QP_OK;
+    if (rc)
+      pause_for(cat, RETRY_MS);
+  }
+  (void)pthread_mutex_unlock(&cat->lock);
+  return NULL;
+}
+
+/* A mark for one context, or for all of them. */
+static void
+mark(struct qp__catalogue *cat, const struct qp_uuid *id)
+{
+  bool first;
+
+  first = !cat->marks.count && !cat->all;
+  cat->version++;
+  if (id) {
+    qp__cat_note(cat, id);
+    add_mark(cat, id);
+  } else {
+    lose_marks(cat);
+  }
+  start_thread(cat);
+  if (first && cat->started)
+    (void)pthread_cond_signal(&cat->wake);
+}
+
+void
+qp__catalogue_mark(struct qp__catalogue *cat, const struct qp_uuid *id)
+{
+  if (cat->store->readonly)
+    return;
+  (void)pthread_mutex_lock(&cat->lock);
+  mark(cat, id);
+  (void)pthread_mutex_unlock(&cat->lock);
+}
+
+void
+qp__catalogue_expect(struct qp__catalogue *cat, const struct qp_uuid *id)
+{
+  if (cat->store->readonly)
+    return;
+  (void)pthread_mutex_lock(&cat->lock);
+  qp__cat_note(cat, id);
+  cat->changing++;
+  (void)pthread_mutex_unlock(&cat->lock);
+}
+
+void
+qp__catalogue_end(struct qp__catalogue *cat, const struct qp_uuid *id)
+{
+  if (cat->store->readonly)
+    return;
+  (void)pthread_mutex_lock(&cat->lock);
+  cat->changing--;
+  mark(cat, id);
+  (void)pthread_mutex_unlock(&cat->lock);
+}
+
+void
+qp__catalogue_mark_all(struct qp__catalogue *cat)
+{
+  qp__catalogue_mark(cat, NULL);
+}
+
+/* ---- life ---- */
+
+struct qp__catalogue *
+qp__catalogue_new(struct qp_store *s, const char *where)
+{
+  struct qp__catalogue *cat = qp__alloc0(1, sizeof(*cat));
+
+  if (!cat)
+    return NULL;
+  cat->store = s;
+  cat->version = 1;
+  cat->small = QP__CAT_SMALL;
+  cat->behind = -1;
+  if (s->io.inner == &qp__os_posix && s->driver->directory) {
+    cat->where = qp__strdup(where);
+    if (!cat->where) {
+      qp__free(cat);
+      return NULL;
+    }
+  }
+  (void)pthread_mutex_init(&cat->lock, NULL);
+  (void)pthread_mutex_init(&cat->db_lock, NULL);
+  (void)pthread_cond_init(&cat->wake, NULL);
+  return cat;
+}
+
+/* What is left to do for a file that others will use. When its rows cannot be trusted it is left as
+ * it is: who needs it compares all contexts. */
+static void
+finish(struct qp__catalogue *cat)
+{
+  struct qp_err err;
+  bool more = true;
+  enum qp_rc rc;
+
+  if (!cat->store->self || !cat->where || cat->store->readonly || cat->all || cat->no_file ||
+      !(cat->marks.count || cat->taken_count) || !(cat->opened || cat->following))
+    return;
+  rc = qp__cat_open(cat, &err);
+  if (!rc && (!cat->trusted || cat->into != &cat->main))
+    return;
+  take_marks(cat);
+  while (!rc && more && cat->trusted)
+    rc = qp__cat_work(cat, true, &more, &err);
+  if (rc)
+    qp__log(&cat->store->log, QP_LOG_WARN, "catalogue", "%s", err.msg);
+  else
+    end_refresh(cat, true);
+}
+
+void
+qp__catalogue_free(struct qp__catalogue *cat)
+{
+  if (!cat)
+    return;
+  (void)pthread_mutex_lock(&cat->lock);
+  cat->stopping = true;
+  (void)pthread_cond_broadcast(&cat->wake);
+  (void)pthread_mutex_unlock(&cat->lock);
+  if (cat->started)
+    (void)pthread_join(cat->thread, NULL);
+  finish(cat);
+  qp__cat_close(cat);
+  qp__cat_forget_pages(cat);
+  if (cat->store->self)
+    qp__close(cat->store->os, cat->behind);
+  qp__cat_set_release(&cat->marks);
+  qp__cat_set_release(&cat->noted);
+  qp__free(cat->taken);
+  qp__free(cat->where);
+  (void)pthread_cond_destroy(&cat->wake);
+  (void)pthread_mutex_destroy(&cat->db_lock);
+  (void)pthread_mutex_destroy(&cat->lock);
+  qp__free(cat);
+}
+
+/* ---- erasing ---- */
+
+enum qp_rc
+qp__catalogue_erase(struct qp__catalogue *cat, struct qp_err *err)
+{
+  struct qp_store *s = cat->store;
+  struct qp_err why = { QP_OK, "" };
+  struct stat st;
+  enum qp_rc rc = QP_OK;
+
+  qp__cat_forget_pages(cat);
+  if (!cat->where)
+    return QP_OK;
+  (void)pthread_mutex_lock(&cat->db_lock);
+  if (cat->opened || s->os->fstatat(s->os->self, s->driver->directory(s->self), QP__CATALOGUE_NAME,
+                                    &st) != -ENOENT) {
+    rc = refresh(cat, false, &why);
+    if (!rc && cat->into == &cat->main)
+      rc = qp__cat_scrub(cat, &why);
+    else if (!rc)
+      rc = qp__fail(&why, QP_IO, "it cannot be written");
+    if (rc) { /* it is derived: better none than one with what must not be there */
+      qp__log(&s->log, QP_LOG_WARN, "catalogue",
+              "%s is deleted and rebuilt, because erased text must not stay in it: %s",
+              QP__CATALOGUE_NAME, why.msg);
+      rc = qp__cat_remove(cat, err);
+    }
+  }
+  (void)pthread_mutex_unlock(&cat->db_lock);
+  return rc;
+}
+
+/* ---- making it anew ---- */
+
+static enum qp_rc
+begin_anew(struct qp__catalogue *cat, struct qp_err *err)
+{
+  enum qp_rc rc = qp__cat_remove(cat, err);
+
+  return rc ? rc : begin_refresh(cat, true, err);
+}
+
+enum qp_rc
+qp_store_reindex(struct qp_store *store, qp_reindex_visit *visit, void *arg, struct qp_err *err)
+{
+  struct qp__catalogue *cat = store->catalogue;
+  uint64_t done = 0, total = 0;
+  bool more = true;
+  bool first = true;
+  enum qp_rc rc = qp__check_writable(store, err);
+
+  while (!rc && more) {
+    (void)pthread_mutex_lock(&cat->db_lock);
+    if (first)
+      rc = begin_anew(cat, err);
+    if (!rc)
+      rc = qp__cat_work(cat, true, &more, err);
+    if (!rc && !more)
+      end_refresh(cat, true);
+    total = cat->listed;
+    done = cat->finished < total && more ? cat->finished : total;
+    (void)pthread_mutex_unlock(&cat->db_lock);
+    first = false;
+    if (!rc && visit)
+      rc = visit(arg, done, total);
+  }
+  (void)pthread_mutex_lock(&cat->lock);
+  cat->following |= !rc;
+  (void)pthread_mutex_unlock(&cat->lock);
+  return rc;
+}

@@ -1,0 +1,730 @@
+/* catalogue_update.c - from contexts to rows and words. See catalogue_int.h for the rules. */
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/err.h"
+#include "store/catalogue/catalogue_int.h"
+
+/* What one transaction does at most, give or take one context's row. */
+#define STEP_ROWS 64
+#define STEP_MESSAGES 512
+#define STEP_BYTES ((size_t)1 << 20)
+
+/* ---- digests ---- */
+
+/* Of messages [from, to) of the tree, on top of the digest of those before them. */
+static uint64_t
+add_digest(uint64_t digest, const struct qp__tree *tree, uint32_t from, uint32_t to)
+{
+  for (uint32_t slot = from; slot < to; slot++) {
+    const struct qp__entry *e = qp__tree_at(tree, slot);
+    uint64_t halves[2];
+
+    memcpy(halves, e->id.b, sizeof(halves));
+    digest = (digest ^ halves[0]) * 0x9e3779b97f4a7c15u;
+    digest ^= digest >> 29;
+    digest = (digest ^ halves[1]) * 0xbf58476d1ce4e5b9u;
+    digest ^= digest >> 32;
+    digest += qp__entry_kind(e) == QP__PLACE_TRASH;
+  }
+  return digest;
+}
+
+/* ---- rows ---- */
+
+/* What a database has of a context. */
+struct known {
+  int64_t n; /* 0: there is no row */
+  uint32_t indexed;
+  uint64_t digest;
+  bool good; /* the stamp is one, and the row that of a context that could be opened */
+  uint8_t stamp[16];
+};
+
+static enum qp_rc
+find_row(struct qp__cat_db *db, const struct qp_uuid *id, struct known *out, struct qp_err *err)
+{
+  sqlite3_stmt *st;
+  bool row = false;
+  enum qp_rc rc = qp__cat_use(db, QP__CAT_ROW_FIND, &st, err);
+
+  memset(out, 0, sizeof(*out));
+  if (rc)
+    return rc;
+  qp__cat_bind_id(st, 1, id);
+  rc = qp__cat_step(db, st, &row, err);
+  if (!rc && row) {
+    out->n = sqlite3_column_int64(st, 0);
+    out->indexed = (uint32_t)sqlite3_column_int64(st, 1);
+    out->digest = (uint64_t)sqlite3_column_int64(st, 2);
+    out->good = sqlite3_column_int(st, 4) && sqlite3_column_bytes(st, 3) == (int)sizeof(out->stamp);
+    if (out->good)
+      memcpy(out->stamp, sqlite3_column_blob(st, 3), sizeof(out->stamp));
+  }
+  (void)sqlite3_reset(st);
+  return rc;
+}
+
+/* Of the context's files as they are now; zeros when there is nothing to tell by. */
+static void
+make_stamp(struct qp_store *s, const struct qp_uuid *id, uint8_t out[16])
+{
+  memset(out, 0, 16);
+  if (s->driver->context_stamp)
+    s->driver->context_stamp(s->self, id, out);
+}
+
+/* A context without a row is not looked at: a new catalogue has none. */
+enum qp_rc
+qp__cat_differs(struct qp__catalogue *cat, const struct qp_uuid *id, bool *out, struct qp_err *err)
+{
+  static const uint8_t none[16];
+  bool in_main =
+      cat->main.handle && (cat->into == &cat->main || !qp__cat_set_has(&cat->hidden, id));
+  struct known known;
+  uint8_t stamp[16];
+  enum qp_rc rc = find_row(in_main ? &cat->main : &cat->over, id, &known, err);
+
+  *out = true;
+  if (rc || !known.good)
+    return rc;
+  make_stamp(cat->store, id, stamp);
+  *out = memcmp(stamp, none, sizeof(none)) == 0 ||
+         memcmp(stamp, known.stamp, sizeof(known.stamp)) != 0;
+  return QP_OK;
+}
+
+static enum qp_rc
+run_for(struct qp__catalogue *cat, enum qp__cat_sql sql, int64_t n, struct qp_err *err)
+{
+  sqlite3_stmt *st;
+  enum qp_rc rc = qp__cat_use(cat->into, sql, &st, err);
+
+  if (rc)
+    return rc;
+  (void)sqlite3_bind_int64(st, 1, n);
+  return qp__cat_run(cat->into, st, err);
+}
+
+/* All text of a context goes here, and only here. */
+static enum qp_rc
+drop_text(struct qp__catalogue *cat, int64_t n, struct qp_err *err)
+{
+  enum qp_rc rc = run_for(cat, QP__CAT_WORDS_DROP, n, err);
+
+  if (!rc)
+    rc = run_for(cat, QP__CAT_TEXT_DROP, n, err);
+  if (!rc)
+    cat->dropped += (size_t)sqlite3_changes(cat->into->handle);
+  return rc;
+}
+
+static enum qp_rc
+drop_row(struct qp__catalogue *cat, const struct qp_uuid *id, struct qp_err *err)
+{
+  struct known known;
+  enum qp_rc rc = find_row(cat->into, id, &known, err);
+
+  if (!rc && known.n)
+    rc = drop_text(cat, known.n, err);
+  if (!rc && known.n)
+    rc = run_for(cat, QP__CAT_ROW_DROP, known.n, err);
+  return rc;
+}
+
+static void
+bind_context(sqlite3_stmt *st, struct qp_context *c, const struct qp__view *v, uint32_t messages)
+{
+  const struct qp__meta *m = v->meta;
+
+  qp__cat_bind_text(st, 2, m->title);
+  (void)sqlite3_bind_int64(st, 3, m->created_at);
+  (void)sqlite3_bind_int64(st, 4, qp__view_time(v, &c->tree));
+  (void)sqlite3_bind_int64(st, 5, messages);
+  (void)sqlite3_bind_int64(st, 6,
+                           (int64_t)atomic_load_explicit(&c->tree.bytes, memory_order_relaxed));
+  (void)sqlite3_bind_int64(st, 7, (int64_t)m->branch_count);
+  qp__cat_bind_text(st, 8, json_string_value(json_object_get(m->config, "model_id")));
+  qp__cat_bind_text(st, 9, json_string_value(json_object_get(m->config, "mode")));
+  qp__cat_bind_text(st, 10, qp__state_name(m->state));
+  qp__cat_bind_text(st, 11, qp__meta_owner(m));
+  (void)sqlite3_bind_int(st, 12, c->old);
+  (void)sqlite3_bind_int64(st, 19, (int64_t)v->meta_bytes);
+}
+
+/* Whether all that is staged in a context is published: a commit is carried out in the files first,
+ * and a stamp that was made in between is one of a later row. */
+static bool
+is_published(struct qp_context *c, const struct qp__view *v, uint32_t messages)
+{
+  bool published;
+
+  (void)pthread_mutex_lock(&c->write_lock);
+  published = c->staged_view == v && c->tree.count == messages;
+  for (size_t i = 0; i < v->meta->branch_count && published; i++)
+    published = v->branches[i]->staged_head == atomic_load(&v->branches[i]->head);
+  (void)pthread_mutex_unlock(&c->write_lock);
+  return published;
+}
+
+/* The row of a context that is open. The text of what was indexed before and is no longer so goes
+ * here; what is missing is `due`. */
+static enum qp_rc
+put_row(struct qp__catalogue *cat, struct qp_context *c, const uint8_t stamp[16],
+        struct qp_err *err)
+{
+  struct qp__view *v = qp__view_get(c);
+  uint32_t messages = atomic_load_explicit(&c->tree.visible, memory_order_acquire);
+  struct known known;
+  sqlite3_stmt *st = NULL;
+  enum qp_rc rc = find_row(cat->into, &c->id, &known, err);
+
+  if (!rc && known.n &&
+      (known.indexed > messages || known.digest != add_digest(0, &c->tree, 0, known.indexed))) {
+    rc = drop_text(cat, known.n, err);
+    known.indexed = 0;
+    known.digest = 0;
+  }
+  if (!rc)
+    rc = qp__cat_use(cat->into, QP__CAT_ROW_PUT, &st, err);
+  if (!rc) {
+    qp__cat_bind_id(st, 1, &c->id);
+    bind_context(st, c, v, messages);
+    if (is_published(c, v, messages))
+      (void)sqlite3_bind_blob(st, 14, stamp, 16, SQLITE_TRANSIENT);
+    (void)sqlite3_bind_int64(st, 15, known.indexed);
+    (void)sqlite3_bind_int64(st, 16, (int64_t)known.digest);
+    (void)sqlite3_bind_int(st, 17, known.indexed != messages);
+    (void)sqlite3_bind_int(st, 18, QP_OK);
+    rc = qp__cat_run(cat->into, st, err);
+  }
+  cat->finished += !rc && known.indexed == messages;
+  qp__view_unref(v);
+  return rc;
+}
+
+/* The row of a context that cannot be opened: it is there, and says why. */
+static enum qp_rc
+put_broken(struct qp__catalogue *cat, const struct qp_uuid *id, const struct qp_err *why,
+           struct qp_err *err)
+{
+  sqlite3_stmt *st = NULL;
+  enum qp_rc rc = drop_row(cat, id, err);
+
+  if (!rc)
+    rc = qp__cat_use(cat->into, QP__CAT_ROW_PUT, &st, err);
+  if (rc)
+    return rc;
+  qp__cat_bind_id(st, 1, id);
+  for (int i = 3; i <= 7; i++)
+    (void)sqlite3_bind_int(st, i, 0);
+  (void)sqlite3_bind_int(st, 12, 0);
+  qp__cat_bind_text(st, 13, why->msg);
+  for (int i = 15; i <= 17; i++)
+    (void)sqlite3_bind_int(st, i, 0);
+  (void)sqlite3_bind_int(st, 18, why->rc);
+  (void)sqlite3_bind_int(st, 19, 0);
+  cat->finished++;
+  return qp__cat_run(cat->into, st, err);
+}
+
+static enum qp_rc
+update_row(struct qp__catalogue *cat, const struct qp_uuid *id, struct qp_err *err)
+{
+  struct qp_err cause = { QP_OK, "" };
+  struct qp_context *c = NULL;
+  uint8_t stamp[16];
+  bool fresh = false;
+  enum qp_rc rc;
+
+  make_stamp(cat->store, id, stamp); /* before it is read: what changes later is seen later */
+  if (cat->into == &cat->over && cat->main.handle && !qp__cat_set_add(&cat->hidden, id))
+    return qp__fail_nomem(err, "the catalogue");
+  rc = qp__context_look(cat->store, id, &c, &fresh, &cause);
+  if (rc == QP_NOTFOUND)
+    return drop_row(cat, id, err);
+  if (rc == QP_NOMEM)
+    return qp__fail_nomem(err, "the catalogue");
+  if (rc)
+    return put_broken(cat, id, &cause, err);
+  rc = put_row(cat, c, stamp, err);
+  qp__context_end_look(c, fresh);
+  return rc;
+}
+
+/* ---- text ---- */
+
+/* The stored bytes of a message, in *text, without a place in the pool for them; empty when there
+ * are none. */
+static enum qp_rc
+read_message(struct qp_context *c, uint32_t slot, struct qp__buf *text, struct qp_err *err)
+{
+  struct qp_store *s = c->store;
+  const struct qp__entry *e = qp__tree_at(&c->tree, slot);
+  struct qp__blob *blob = qp__pool_get(&s->pool, c->number, slot);
+  struct qp_err cause;
+  enum qp_rc rc;
+
+  qp__buf_reset(text);
+  if (blob) {
+    rc = qp__buf_add(text, blob->data, blob->len);
+    qp__blob_unref(blob);
+    return rc ? qp__buf_check(text, "a message", err) : QP_OK;
+  }
+  rc = s->driver->read(s->self, c->driver, &c->tree, e, text, &cause);
+  if (!rc && qp__content_matches(e, qp__buf_bytes(text)))
+    return QP_OK;
+  qp__buf_reset(text);
+  if (rc == QP_NOMEM)
+    return qp__fail_nomem(err, "reading a message");
+  if (s->driver->salvage && s->driver->salvage(s->self, c->driver, &c->tree, e, text, NULL))
+    qp__buf_reset(text);
+  return QP_OK;
+}
+
+static enum qp_rc
+put_text(struct qp__catalogue *cat, int64_t n, const struct qp__entry *e, struct qp_bytes text,
+         struct qp_err *err)
+{
+  sqlite3_stmt *st;
+  enum qp_rc rc = qp__cat_use(cat->into, QP__CAT_TEXT_PUT, &st, err);
+
+  if (rc)
+    return rc;
+  (void)sqlite3_bind_int64(st, 1, n);
+  qp__cat_bind_id(st, 2, &e->id);
+  (void)sqlite3_bind_int(st, 3, e->role);
+  (void)sqlite3_bind_int64(st, 4, e->time);
+  (void)sqlite3_bind_text(st, 5, text.data, (int)text.len, SQLITE_STATIC);
+  rc = qp__cat_run(cat->into, st, err);
+  if (!rc)
+    rc = qp__cat_use(cat->into, QP__CAT_WORDS_PUT, &st, err);
+  if (rc)
+    return rc;
+  (void)sqlite3_bind_int64(st, 1, sqlite3_last_insert_rowid(cat->into->handle));
+  (void)sqlite3_bind_text(st, 2, text.data, (int)text.len, SQLITE_STATIC);
+  return qp__cat_run(cat->into, st, err);
+}
+
+/* What is left of a transaction. */
+struct room {
+  size_t rows, messages, bytes;
+};
+
+static void
+use_room(size_t *room, size_t n)
+{
+  *room = n < *room ? *room - n : 0;
+}
+
+/* Indexes messages [*at, end) as far as there is room. */
+static enum qp_rc
+index_messages(struct qp__catalogue *cat, struct qp_context *c, int64_t n, uint32_t *at,
+               uint32_t end, struct room *room, struct qp_err *err)
+{
+  struct qp__buf json;
+  struct qp__buf text;
+  enum qp_rc rc = QP_OK;
+
+  qp__buf_init(&json, (size_t)1 << 30);
+  qp__buf_init(&text, (size_t)1 << 20);
+  for (; *at < end && room->messages && room->bytes && !rc; (*at)++) {
+    const struct qp__entry *e = qp__tree_at(&c->tree, *at);
+
+    use_room(&room->messages, 1);
+    if (qp__entry_kind(e) == QP__PLACE_TRASH)
+      continue;
+    rc = read_message(c, *at, &json, err);
+    qp__buf_reset(&text);
+    if (!rc && json.len) /* what cannot be understood has no text */
+      rc = qp__cat_message_text(qp__buf_bytes(&json), &text, err) == QP_NOMEM ? QP_NOMEM : QP_OK;
+    if (!rc && text.len)
+      rc = put_text(cat, n, e, qp__buf_bytes(&text), err);
+    use_room(&room->bytes, json.len);
+  }
+  qp__buf_release(&json);
+  qp__buf_release(&text);
+  return rc;
+}
+
+static enum qp_rc
+set_indexed(struct qp__catalogue *cat, int64_t n, uint32_t indexed, uint64_t digest, bool due,
+            struct qp_err *err)
+{
+  sqlite3_stmt *st;
+  enum qp_rc rc = qp__cat_use(cat->into, QP__CAT_ROW_INDEXED, &st, err);
+
+  if (rc)
+    return rc;
+  (void)sqlite3_bind_int64(st, 1, n);
+  (void)sqlite3_bind_int64(st, 2, indexed);
+  (void)sqlite3_bind_int64(st, 3, (int64_t)digest);
+  (void)sqlite3_bind_int(st, 4, due);
+  cat->finished += !due;
+  return qp__cat_run(cat->into, st, err);
+}
+
+/* A row whose text is due. */
+struct due {
+  int64_t n;
+  struct qp_uuid id;
+  uint32_t messages, indexed;
+  uint64_t digest;
+};
+
+/* Goes on with a context up to the messages of its row: more may have come, but those are somebody
+ * else's mark. */
+static enum qp_rc
+index_context(struct qp__catalogue *cat, struct qp_context *c, const struct due *due,
+              struct room *room, struct qp_err *err)
+{
+  const struct qp__tree *tree = &c->tree;
+  uint32_t visible = atomic_load_explicit(&tree->visible, memory_order_acquire);
+  uint32_t at = due->indexed;
+  uint64_t digest;
+  enum qp_rc rc;
+
+  digest = due->messages <= visible ? add_digest(0, tree, 0, at) : ~due->digest;
+  if (digest != due->digest) /* it has changed since its row was made */
+    return update_row(cat, &due->id, err);
+  rc = index_messages(cat, c, due->n, &at, due->messages, room, err);
+  if (!rc)
+    rc = set_indexed(cat, due->n, at, add_digest(digest, tree, due->indexed, at),
+                     at < due->messages, err);
+  return rc;
+}
+
+/* The next row whose text is due. */
+static enum qp_rc
+index_next(struct qp__catalogue *cat, struct room *room, bool *found, struct qp_err *err)
+{
+  struct qp_context *c = NULL;
+  struct due due;
+  sqlite3_stmt *st;
+  bool fresh = false;
+  enum qp_rc rc = qp__cat_use(cat->into, QP__CAT_ROW_DUE, &st, err);
+
+  if (!rc)
+    rc = qp__cat_step(cat->into, st, found, err);
+  if (rc || !*found)
+    return rc;
+  due.n = sqlite3_column_int64(st, 0);
+  due.id = qp__cat_column_id(st, 1);
+  due.messages = (uint32_t)sqlite3_column_int64(st, 2);
+  due.indexed = (uint32_t)sqlite3_column_int64(st, 3);
+  due.digest = (uint64_t)sqlite3_column_int64(st, 4);
+  (void)sqlite3_reset(st);
+  rc = qp__context_look(cat->store, &due.id, &c, &fresh, err);
+  if (rc == QP_NOMEM)
+    return rc;
+  if (rc) /* deleted or damaged since then */
+    return update_row(cat, &due.id, err);
+  rc = index_context(cat, c, &due, room, err);
+  qp__context_end_look(c, fresh);
+  return rc;
+}
+
+/* ---- contexts to look at ---- */
+
+enum qp_rc
+qp__cat_take(struct qp__catalogue *cat, const struct qp_uuid *id, struct qp_err *err)
+{
+  if (cat->taken_count == cat->taken_cap) {
+    size_t cap = cat->taken_cap ? cat->taken_cap * 2 : 64;
+    struct qp_uuid *grown = qp__realloc(cat->taken, cap * sizeof(*grown));
+
+    if (!grown)
+      return qp__fail_nomem(err, "the catalogue");
+    cat->taken = grown;
+    cat->taken_cap = cap;
+  }
+  cat->taken[cat->taken_count++] = *id;
+  return QP_OK;
+}
+
+enum qp_rc
+qp__cat_take_found(struct qp__catalogue *cat, struct qp__cat_db *db, enum qp__cat_sql sql,
+                   struct qp_err *err)
+{
+  sqlite3_stmt *st;
+  bool row = true;
+  enum qp_rc rc = qp__cat_use(db, sql, &st, err);
+
+  while (row && !rc) {
+    rc = qp__cat_step(db, st, &row, err);
+    if (!rc && row) {
+      struct qp_uuid id = qp__cat_column_id(st, 0);
+
+      rc = qp__cat_take(cat, &id, err);
+    }
+  }
+  if (st)
+    (void)sqlite3_reset(st);
+  return rc;
+}
+
+/* ---- comparing all ---- */
+
+#define CHUNK 256        /* contexts that are compared at a time */
+#define CHUNK_PAUSE_MS 4 /* between two of them in the background */
+
+struct ids {
+  struct qp_uuid *at;
+  size_t count, cap;
+};
+
+static enum qp_rc
+add_id(void *arg, const struct qp_uuid *id)
+{
+  struct ids *ids = arg;
+
+  if (ids->count == ids->cap) {
+    size_t cap = ids->cap ? ids->cap * 2 : 256;
+    struct qp_uuid *grown = qp__realloc(ids->at, cap * sizeof(*grown));
+
+    if (!grown)
+      return QP_NOMEM;
+    ids->at = grown;
+    ids->cap = cap;
+  }
+  ids->at[ids->count++] = *id;
+  return QP_OK;
+}
+
+static int
+compare_ids(const void *a, const void *b)
+{
+  return memcmp(a, b, sizeof(struct qp_uuid));
+}
+
+/* Lets others have the database for a while. False: it is not the same any more. */
+static bool
+give_way(struct qp__catalogue *cat)
+{
+  struct timespec until;
+  uint64_t generation;
+  bool same;
+
+  (void)timespec_get(&until, TIME_UTC);
+  until.tv_nsec += CHUNK_PAUSE_MS * 1000000L;
+  until.tv_sec += until.tv_nsec / 1000000000;
+  until.tv_nsec %= 1000000000;
+  (void)pthread_mutex_lock(&cat->lock);
+  generation = cat->generation;
+  (void)pthread_mutex_unlock(&cat->db_lock);
+  if (!cat->stopping)
+    (void)pthread_cond_timedwait(&cat->wake, &cat->lock, &until);
+  (void)pthread_mutex_unlock(&cat->lock);
+  (void)pthread_mutex_lock(&cat->db_lock);
+  (void)pthread_mutex_lock(&cat->lock);
+  same = cat->opened && !cat->stopping && cat->generation == generation;
+  (void)pthread_mutex_unlock(&cat->lock);
+  return same;
+}
+
+static enum qp_rc
+compare_stamps(struct qp__catalogue *cat, const struct ids *ids, bool at_once, bool *ended,
+               struct qp_err *err)
+{
+  enum qp_rc rc = QP_OK;
+
+  for (size_t i = 0; i < ids->count && !rc && !*ended; i++) {
+    bool differs = false;
+
+    if (!at_once && i % CHUNK == CHUNK - 1 && !give_way(cat)) {
+      *ended = true;
+      break;
+    }
+    rc = qp__cat_differs(cat, &ids->at[i], &differs, err);
+    if (!rc && differs)
+      rc = qp__cat_take(cat, &ids->at[i], err);
+    cat->finished += !differs;
+  }
+  return rc;
+}
+
+/* Rows without a context. */
+static enum qp_rc
+compare_rows(struct qp__catalogue *cat, struct qp__cat_db *db, const struct ids *ids, bool at_once,
+             bool *ended, struct qp_err *err)
+{
+  int64_t last = 0;
+  bool any = true;
+  enum qp_rc rc = QP_OK;
+
+  while (any && !rc && !*ended) {
+    sqlite3_stmt *st;
+    bool row = true;
+
+    any = false;
+    rc = qp__cat_use(db, QP__CAT_ROW_AFTER, &st, err);
+    if (!rc)
+      (void)sqlite3_bind_int64(st, 1, last);
+    while (!rc && row) {
+      rc = qp__cat_step(db, st, &row, err);
+      if (!rc && row) {
+        struct qp_uuid id = qp__cat_column_id(st, 1);
+
+        any = true;
+        last = sqlite3_column_int64(st, 0);
+        if (!ids->count || !bsearch(&id, ids->at, ids->count, sizeof(id), compare_ids))
+          rc = qp__cat_take(cat, &id, err);
+      }
+    }
+    if (st)
+      (void)sqlite3_reset(st);
+    *ended = !at_once && any && !rc && !give_way(cat);
+  }
+  return rc;
+}
+
+enum qp_rc
+qp__cat_compare(struct qp__catalogue *cat, bool at_once, struct qp_err *err)
+{
+  struct qp_store *s = cat->store;
+  struct ids ids = { NULL, 0, 0 };
+  bool ended = false;
+  enum qp_rc rc;
+
+  if (!at_once)
+    (void)pthread_mutex_unlock(&cat->db_lock);
+  rc = s->driver->context_list(s->self, add_id, &ids, err);
+  if (rc == QP_NOMEM)
+    rc = qp__fail_nomem(err, "the catalogue");
+  if (ids.count)
+    qsort(ids.at, ids.count, sizeof(*ids.at), compare_ids);
+  if (!at_once) {
+    (void)pthread_mutex_lock(&cat->db_lock);
+    ended = !cat->opened;
+  }
+  cat->listed = ids.count;
+  cat->finished = 0;
+  if (!rc && !ended)
+    rc = compare_stamps(cat, &ids, at_once, &ended, err);
+  if (!rc && !ended && cat->main.handle)
+    rc = compare_rows(cat, &cat->main, &ids, at_once, &ended, err);
+  if (!rc && !ended && cat->over.handle)
+    rc = compare_rows(cat, &cat->over, &ids, at_once, &ended, err);
+  qp__free(ids.at);
+  return rc;
+}
+
+/* ---- steps ---- */
+
+static enum qp_rc
+do_step(struct qp__catalogue *cat, bool text, size_t *done, bool *more, struct qp_err *err)
+{
+  struct room room = { STEP_ROWS, STEP_MESSAGES, STEP_BYTES };
+  enum qp_rc rc = QP_OK;
+  bool found;
+
+  for (; *done < cat->taken_count && room.rows && !rc; room.rows--) {
+    rc = update_row(cat, &cat->taken[cat->taken_count - 1 - *done], err);
+    *done += !rc;
+  }
+  if (rc || !room.rows) {
+    *more = true;
+    return rc;
+  }
+  *more = false;
+  if (!text)
+    return QP_OK;
+  found = true;
+  while (found && room.rows && room.messages && room.bytes && !rc) {
+    rc = index_next(cat, &room, &found, err);
+    use_room(&room.rows, 1);
+  }
+  *more = found;
+  return rc;
+}
+
+/* The times that the directories had before the step, if it made rows in the file. */
+static enum qp_rc
+keep_dirs(struct qp__catalogue *cat, const struct qp__cat_dirs *dirs, struct qp_err *err)
+{
+  sqlite3_stmt *st;
+  enum qp_rc rc;
+
+  if (cat->into != &cat->main || memcmp(dirs, &cat->dirs, sizeof(*dirs)) == 0)
+    return QP_OK;
+  rc = qp__cat_use(&cat->main, QP__CAT_STATE_DIRS, &st, err);
+  if (rc)
+    return rc;
+  (void)sqlite3_bind_blob(st, 1, dirs, sizeof(*dirs), SQLITE_TRANSIENT);
+  rc = qp__cat_run(&cat->main, st, err);
+  cat->dirs = *dirs;
+  return rc;
+}
+
+#define MERGE_AFTER 1024 /* messages that have gone */
+
+/* What was deleted gives its place back, a little each time. The index of words keeps what has gone
+ * until its parts are merged; a merge that changes nothing is at its end. */
+static enum qp_rc
+tidy(struct qp__catalogue *cat, struct qp_err *err)
+{
+  bool begins = cat->dropped >= MERGE_AFTER;
+  enum qp_rc rc = QP_OK;
+
+  if (begins || cat->merging) {
+    int before = sqlite3_total_changes(cat->into->handle);
+
+    rc = qp__cat_do(cat->into, begins ? QP__CAT_WORDS_MERGE_ALL : QP__CAT_WORDS_MERGE, err);
+    cat->merging = begins || sqlite3_total_changes(cat->into->handle) - before > 1;
+    cat->dropped = 0;
+  }
+  return rc ? rc : qp__cat_do(cat->into, QP__CAT_VACUUM, err);
+}
+
+/* How much has gone, also for the next process: many that drop a little are as one that drops much.
+ * A merge that is not at its end begins anew there. */
+static enum qp_rc
+keep_dropped(struct qp__catalogue *cat, size_t *kept, struct qp_err *err)
+{
+  size_t dropped = cat->merging ? MERGE_AFTER : cat->dropped;
+  sqlite3_stmt *st;
+  enum qp_rc rc;
+
+  if (cat->into != &cat->main || dropped == cat->dropped_kept)
+    return QP_OK;
+  rc = qp__cat_use(&cat->main, QP__CAT_STATE_DROPPED, &st, err);
+  if (rc)
+    return rc;
+  (void)sqlite3_bind_int64(st, 1, (int64_t)dropped);
+  *kept = dropped;
+  return qp__cat_run(&cat->main, st, err);
+}
+
+enum qp_rc
+qp__cat_work(struct qp__catalogue *cat, bool text, bool *more, struct qp_err *err)
+{
+  struct qp__cat_dirs dirs = qp__cat_look_at_dirs(cat);
+  struct qp__cat_dirs before = cat->dirs;
+  size_t kept = cat->dropped_kept;
+  size_t done = 0;
+  enum qp_rc rc;
+
+  *more = false;
+  rc = qp__cat_do(cat->into, QP__CAT_BEGIN, err);
+  if (rc)
+    return rc;
+  rc = do_step(cat, text, &done, more, err);
+  if (!rc && !*more)
+    rc = keep_dirs(cat, &dirs, err);
+  if (!rc && text && !*more)
+    rc = tidy(cat, err);
+  if (!rc)
+    rc = keep_dropped(cat, &kept, err);
+  if (!rc)
+    rc = qp__cat_do(cat->into, QP__CAT_COMMIT, err);
+  if (rc) {
+    (void)qp__cat_do(cat->into, QP__CAT_ROLLBACK, NULL);
+    cat->dirs = before;
+    return rc;
+  }
+  cat->taken_count -= done;
+  cat->dropped_kept = kept;
+  return QP_OK;
+}

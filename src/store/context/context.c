@@ -1,0 +1,828 @@
+/* context.c - contexts in memory: opened once, shared, kept for a while after their last user.
+ *
+ * The store's table holds every context that is in memory or being loaded, made or deleted. One
+ * that is BUSY belongs to the thread that made it so; others wait. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/err.h"
+#include "store/blobs.h"
+#include "store/erase.h"
+#include "store/events/events.h"
+
+#define IDLE_BYTES_MAX ((size_t)32 << 20)
+
+/* ---- the table, with the store's lock held ---- */
+
+static struct qp_context **
+find_place(struct qp_store *s, const struct qp_uuid *id)
+{
+  uint32_t h;
+  struct qp_context **at;
+
+  memcpy(&h, id->b + 12, sizeof(h)); /* the random end of a UUID */
+  at = &s->table[h % QP__CONTEXT_BUCKETS];
+  while (*at && !qp_uuid_equal(&(*at)->id, id))
+    at = &(*at)->chain;
+  return at;
+}
+
+/* About what a context costs in memory. */
+static size_t
+weight(const struct qp_context *c)
+{
+  return sizeof(*c) + 8192 + (size_t)c->tree.count * (sizeof(struct qp__entry) + 8);
+}
+
+static void
+leave_idle(struct qp_context *c)
+{
+  struct qp_store *s = c->store;
+
+  if (!c->idle)
+    return;
+  if (c->idle_newer)
+    c->idle_newer->idle_older = c->idle_older;
+  else
+    s->idle_newest = c->idle_older;
+  if (c->idle_older)
+    c->idle_older->idle_newer = c->idle_newer;
+  else
+    s->idle_oldest = c->idle_newer;
+  c->idle = false;
+  s->idle_bytes -= weight(c);
+}
+
+static void
+enter_idle(struct qp_context *c)
+{
+  struct qp_store *s = c->store;
+
+  c->idle_newer = NULL;
+  c->idle_older = s->idle_newest;
+  if (s->idle_newest)
+    s->idle_newest->idle_newer = c;
+  else
+    s->idle_oldest = c;
+  s->idle_newest = c;
+  c->idle = true;
+  s->idle_bytes += weight(c);
+}
+
+/* ---- life ---- */
+
+static void
+free_context(struct qp_context *c)
+{
+  if (!c)
+    return;
+  if (c->driver)
+    c->store->driver->context_free(c->store->self, c->driver);
+  qp__view_unref(c->view);
+  qp__view_unref(c->staged_view);
+  qp__tree_release(&c->tree);
+  qp__events_free(c->events);
+  (void)pthread_mutex_destroy(&c->write_lock);
+  (void)pthread_mutex_destroy(&c->view_lock);
+  qp__free(c);
+}
+
+static void
+remove_context(struct qp_context *c)
+{
+  struct qp_store *s = c->store;
+  struct qp_context **at = find_place(s, &c->id);
+
+  leave_idle(c);
+  if (*at == c)
+    *at = c->chain;
+  s->open_count--;
+  free_context(c);
+}
+
+void
+qp__contexts_evict(struct qp_store *s, bool all)
+{
+  while (s->idle_oldest && (all || s->idle_bytes > IDLE_BYTES_MAX))
+    remove_context(s->idle_oldest);
+}
+
+/* A BUSY context in the table. */
+static struct qp_context *
+add_busy(struct qp_store *s, const struct qp_uuid *id)
+{
+  struct qp_context *c = qp__alloc0(1, sizeof(*c));
+  struct qp_context **at;
+
+  if (!c)
+    return NULL;
+  if (qp__tree_init(&c->tree)) {
+    qp__free(c);
+    return NULL;
+  }
+  (void)pthread_mutex_init(&c->view_lock, NULL);
+  (void)pthread_mutex_init(&c->write_lock, NULL);
+  c->store = s;
+  c->id = *id;
+  c->number = ++s->next_number;
+  c->stage = QP__CONTEXT_BUSY;
+  s->busy_count++;
+  c->refs = 1;
+  at = find_place(s, id);
+  c->chain = *at;
+  *at = c;
+  s->open_count++;
+  return c;
+}
+
+/* With the lock held: the context if it is in memory, once nobody is busy with it; else NULL, once
+ * it may be made. */
+static struct qp_context *
+wait_for(struct qp_store *s, const struct qp_uuid *id)
+{
+  struct qp_context *c;
+
+  while ((c = *find_place(s, id)) ? c->stage == QP__CONTEXT_BUSY : s->recovering)
+    (void)pthread_cond_wait(&s->ready, &s->lock);
+  return c;
+}
+
+/* Ends BUSY: the context becomes usable, or goes. */
+static void
+end_busy(struct qp_context *c, bool keep)
+{
+  struct qp_store *s = c->store;
+
+  (void)pthread_mutex_lock(&s->lock);
+  s->busy_count--;
+  if (keep)
+    c->stage = QP__CONTEXT_READY;
+  else
+    remove_context(c);
+  (void)pthread_cond_broadcast(&s->ready);
+  (void)pthread_mutex_unlock(&s->lock);
+}
+
+/* ---- loading ---- */
+
+/* Turns a loaded image into the context's published state. */
+static enum qp_rc
+adopt_image(struct qp_context *c, struct qp__image *image, struct qp_err *err)
+{
+  struct qp__buf text;
+  struct qp__meta *meta = image->meta;
+  struct qp__view *v = NULL;
+  enum qp_rc rc;
+
+  qp__buf_init(&text, QP__META_MAX);
+  rc = qp__meta_seal(meta, &text, err);
+  if (!rc) {
+    image->meta = NULL;
+    rc = qp__view_new(meta, NULL, &v, err);
+  }
+  if (!rc) {
+    v->meta_bytes = text.len;
+    for (size_t i = 0; i < v->meta->branch_count; i++) {
+      const struct qp__head *h = qp__image_head(image, v->branches[i]->name);
+
+      v->branches[i]->staged_head = h ? h->slot : QP__NO_SLOT;
+      atomic_store(&v->branches[i]->head, v->branches[i]->staged_head);
+    }
+    atomic_fetch_add(&v->refs, 1);
+    c->view = v;
+    c->staged_view = v;
+    qp__tree_move(&c->tree, &image->tree);
+  }
+  qp__buf_release(&text);
+  return rc;
+}
+
+static enum qp_rc
+load_context(struct qp_context *c, struct qp_err *err)
+{
+  struct qp_store *s = c->store;
+  struct qp__problems problems = { .repair = !s->readonly, .log = &s->log };
+  struct qp__image image;
+  enum qp_rc rc;
+  int sys = qp__image_init(&image);
+
+  if (sys)
+    return qp__fail_sys(err, sys, "loading a context");
+  rc = QP_OK;
+  if (s->driver->context_held && s->driver->context_held(s->self, &c->id)) {
+    rc = s->driver->context_release(s->self, &c->id, err);
+    qp__catalogue_mark(s->catalogue, &c->id); /* its files are others now */
+  }
+  if (!rc)
+    rc = s->driver->context_load(s->self, &c->id, &image, &problems, &c->driver, err);
+  if (problems.repaired)
+    qp__catalogue_mark(s->catalogue, &c->id);
+  if (!rc) {
+    c->old = s->driver->is_old && s->driver->is_old(s->self, c->driver);
+    rc = adopt_image(c, &image, err);
+  }
+  qp__image_release(&image);
+  return rc;
+}
+
+static enum qp_rc
+ignore_message(void *arg, const struct qp_message_info *info, struct qp_bytes json)
+{
+  (void)arg;
+  (void)info;
+  (void)json;
+  return QP_OK;
+}
+
+/* Brings the messages of every branch into the pool. */
+static enum qp_rc
+load_messages(struct qp_context *c, struct qp_err *err)
+{
+  struct qp__view *v = qp__view_get(c);
+  enum qp_rc rc = QP_OK;
+
+  for (size_t i = 0; i < v->meta->branch_count && !rc; i++)
+    rc = qp_messages_range(c, v->branches[i]->name, 0, UINT64_MAX, ignore_message, NULL, err);
+  qp__view_unref(v);
+  return rc;
+}
+
+/* In a store that is only read an old context stays what it is and can be read all the same. */
+static enum qp_rc
+migrate_first(struct qp_store *s, const struct qp_uuid *id, struct qp_err *err)
+{
+  struct qp_context *c;
+  bool is_new;
+
+  if (s->readonly || !s->driver->old_find)
+    return QP_OK;
+  (void)pthread_mutex_lock(&s->lock);
+  c = wait_for(s, id);
+  is_new = c && !c->old;
+  (void)pthread_mutex_unlock(&s->lock);
+  return is_new ? QP_OK : qp__migrate_in_place(s, id, err);
+}
+
+/* In a store that is only read, another process may have changed a context that is in memory: then
+ * whoever has it keeps what it was, and it is loaded afresh for the others. */
+static bool
+is_outdated(const struct qp_context *c, const uint8_t stamp[16])
+{
+  static const uint8_t unknown[16];
+
+  return memcmp(c->stamp, stamp, 16) != 0 || memcmp(stamp, unknown, 16) == 0;
+}
+
+enum qp_rc
+qp_context_open(struct qp_store *store, const struct qp_uuid *id, unsigned load,
+                struct qp_context **out, struct qp_err *err)
+{
+  bool look = store->readonly && store->driver->context_stamp;
+  uint8_t stamp[16] = { 0 };
+  struct qp_context *c;
+  enum qp_rc rc = QP_OK;
+
+  if (load & QP_LOAD_MIGRATE)
+    rc = migrate_first(store, id, err);
+  if (rc)
+    return rc;
+  if (look)
+    store->driver->context_stamp(store->self, id, stamp);
+  (void)pthread_mutex_lock(&store->lock);
+  c = wait_for(store, id);
+  if (c && look && is_outdated(c, stamp)) {
+    atomic_store(&c->stale, true);
+    *find_place(store, id) = c->chain;
+    c = NULL;
+  }
+  if (c) {
+    leave_idle(c);
+    c->refs++;
+    (void)pthread_mutex_unlock(&store->lock);
+  } else {
+    c = add_busy(store, id);
+    (void)pthread_mutex_unlock(&store->lock);
+    if (!c)
+      return qp__fail_nomem(err, "opening a context");
+    memcpy(c->stamp, stamp, sizeof(stamp));
+    rc = load_context(c, err);
+    end_busy(c, rc == QP_OK);
+    if (rc)
+      return rc;
+  }
+  if (load & QP_LOAD_MESSAGES)
+    rc = load_messages(c, err);
+  if (rc) {
+    qp_context_close(c);
+    return rc;
+  }
+  *out = c;
+  return QP_OK;
+}
+
+struct qp_context *
+qp__context_in_memory(struct qp_store *s, const struct qp_uuid *id)
+{
+  struct qp_context *c;
+
+  (void)pthread_mutex_lock(&s->lock);
+  c = *find_place(s, id);
+  if (c && (c->stage != QP__CONTEXT_READY || c->old || atomic_load(&c->stale) || s->readonly ||
+            !atomic_load(&c->events)))
+    c = NULL;
+  if (c) {
+    leave_idle(c);
+    c->refs++;
+  }
+  (void)pthread_mutex_unlock(&s->lock);
+  return c;
+}
+
+/* With the lock held. `forget`: it need not be kept. */
+static void
+drop_reference(struct qp_context *c, bool forget)
+{
+  struct qp_store *s = c->store;
+
+  if (--c->refs)
+    return;
+  /* Another process may change it, then it is loaded afresh next time. */
+  if (s->readonly || c->old || c->stale || forget) {
+    remove_context(c);
+  } else {
+    enter_idle(c);
+    qp__contexts_evict(s, false);
+  }
+}
+
+bool
+qp_context_needs_migration(const struct qp_context *context)
+{
+  return context->old;
+}
+
+void
+qp_context_close(struct qp_context *context)
+{
+  struct qp_store *s;
+
+  if (!context)
+    return;
+  s = context->store;
+  (void)pthread_mutex_lock(&s->lock);
+  drop_reference(context, false);
+  (void)pthread_mutex_unlock(&s->lock);
+}
+
+static void
+end_fold(struct qp_context *c, bool forget)
+{
+  struct qp_store *s = c->store;
+
+  (void)pthread_mutex_lock(&s->lock);
+  c->folds--;
+  drop_reference(c, forget);
+  (void)pthread_cond_broadcast(&s->ready);
+  (void)pthread_mutex_unlock(&s->lock);
+}
+
+void
+qp__context_pin(struct qp_context *c)
+{
+  struct qp_store *s = c->store;
+
+  (void)pthread_mutex_lock(&s->lock);
+  c->refs++;
+  c->folds++;
+  (void)pthread_mutex_unlock(&s->lock);
+}
+
+void
+qp__context_unpin(struct qp_context *c)
+{
+  end_fold(c, false);
+}
+
+enum qp_rc
+qp__context_look(struct qp_store *s, const struct qp_uuid *id, struct qp_context **out, bool *fresh,
+                 struct qp_err *err)
+{
+  struct qp_context *c;
+  bool loads;
+  enum qp_rc rc = QP_OK;
+
+  (void)pthread_mutex_lock(&s->lock);
+  c = wait_for(s, id);
+  loads = !c;
+  if (c) {
+    leave_idle(c);
+    c->refs++;
+  } else {
+    c = add_busy(s, id);
+  }
+  if (c)
+    c->folds++;
+  (void)pthread_mutex_unlock(&s->lock);
+  if (!c)
+    return qp__fail_nomem(err, "opening a context");
+  if (loads) {
+    rc = load_context(c, err);
+    end_busy(c, rc == QP_OK);
+  }
+  if (!rc) {
+    *out = c;
+    *fresh = loads;
+  }
+  return rc;
+}
+
+void
+qp__context_end_look(struct qp_context *c, bool fresh)
+{
+  end_fold(c, fresh);
+}
+
+enum qp_rc
+qp__contexts_in_memory(struct qp_store *s, qp_context_visit *visit, void *arg)
+{
+  enum qp_rc rc = QP_OK;
+
+  (void)pthread_mutex_lock(&s->lock);
+  for (size_t i = 0; i < QP__CONTEXT_BUCKETS && !rc; i++)
+    for (const struct qp_context *c = s->table[i]; c && !rc; c = c->chain)
+      if (c->stage == QP__CONTEXT_READY && !c->old)
+        rc = visit(arg, &c->id);
+  (void)pthread_mutex_unlock(&s->lock);
+  return rc;
+}
+
+/* ---- for recovery ---- */
+
+static int
+by_context_id(const void *a, const void *b)
+{
+  const struct qp_context *const *x = a;
+  const struct qp_context *const *y = b;
+
+  return memcmp(&(*x)->id, &(*y)->id, sizeof((*x)->id));
+}
+
+enum qp_rc
+qp__contexts_gather(struct qp_store *s, struct qp__gathered *out, struct qp_err *err)
+{
+  struct qp__gathered g = { NULL, 0 };
+  enum qp_rc rc = QP_OK;
+
+  (void)pthread_mutex_lock(&s->lock);
+  if (s->busy_count || s->recovering) {
+    rc = qp__fail(err, QP_BUSY, "a context is being loaded or rewritten; try again");
+  } else {
+    qp__contexts_evict(s, true);
+    g.list = qp__alloc0(s->open_count + 1, sizeof(*g.list));
+    if (!g.list)
+      rc = qp__fail_nomem(err, "recovering the store");
+  }
+  for (size_t i = 0; i < QP__CONTEXT_BUCKETS && !rc; i++)
+    for (struct qp_context *c = s->table[i]; c; c = c->chain) {
+      c->refs++;
+      c->folds++;
+      g.list[g.count++] = c;
+    }
+  s->recovering |= !rc;
+  (void)pthread_mutex_unlock(&s->lock);
+  if (rc)
+    return rc;
+  qsort(g.list, g.count, sizeof(*g.list), by_context_id);
+  *out = g;
+  return QP_OK;
+}
+
+void
+qp__contexts_release(struct qp_store *s, struct qp__gathered *g)
+{
+  (void)pthread_mutex_lock(&s->lock);
+  s->recovering = false;
+  for (size_t i = 0; i < g->count; i++) {
+    g->list[i]->folds--;
+    drop_reference(g->list[i], false);
+  }
+  (void)pthread_cond_broadcast(&s->ready);
+  (void)pthread_mutex_unlock(&s->lock);
+  qp__free(g->list);
+}
+
+void
+qp__context_retire(struct qp_context *c)
+{
+  struct qp_store *s = c->store;
+  struct qp_context **at;
+
+  atomic_store(&c->stale, true);
+  (void)pthread_mutex_lock(&s->lock);
+  at = find_place(s, &c->id);
+  if (*at == c)
+    *at = c->chain;
+  (void)pthread_mutex_unlock(&s->lock);
+}
+
+bool
+qp_context_stale(const struct qp_context *context)
+{
+  return atomic_load(&context->stale);
+}
+
+/* ---- create and delete ---- */
+
+enum qp_rc
+qp__store_new_id(struct qp_store *s, struct qp_uuid *out, struct qp_err *err)
+{
+  uint8_t entropy[10];
+  int sys = s->os->random(s->os->self, entropy, sizeof(entropy));
+
+  if (sys)
+    return qp__fail_sys(err, sys, "cannot get random bytes for an id");
+  *out = qp__uuid_next(&s->ids, s->os->now_ms(s->os->self), entropy);
+  return QP_OK;
+}
+
+enum qp_rc
+qp__check_prompt(struct qp_store *s, const char *id, struct qp_err *err)
+{
+  struct qp__buf text;
+  enum qp_rc rc;
+
+  if (!id)
+    return QP_OK;
+  rc = qp__prompt_id_check(id, err);
+  if (rc)
+    return rc;
+  qp__buf_init(&text, (size_t)8 << 20);
+  rc = s->driver->prompt_read(s->self, id, &text, err);
+  qp__buf_release(&text);
+  return rc;
+}
+
+static enum qp_rc
+create_context(struct qp_store *s, const struct qp_context_spec *spec, struct qp_err *err)
+{
+  struct qp__meta *meta = NULL;
+  struct qp__buf text;
+  enum qp_rc rc = qp__check_prompt(s, spec->system_prompt_id, err);
+
+  if (rc)
+    return rc;
+  rc = qp__meta_new(spec, s->os->now_ms(s->os->self), &meta, err);
+  if (rc)
+    return rc;
+  qp__buf_init(&text, QP__META_MAX);
+  rc = qp__meta_seal(meta, &text, err);
+  if (!rc)
+    rc = s->driver->context_create(s->self, &meta->id, qp__buf_bytes(&text), err);
+  qp__buf_release(&text);
+  qp__meta_free(meta);
+  return rc;
+}
+
+/* A new context in memory and in the driver. `spec` has an id; a prompt that it refers to stays. */
+static enum qp_rc
+make_context(struct qp_store *s, const struct qp_context_spec *spec, struct qp_context **out,
+             struct qp_err *err)
+{
+  struct qp_context *c;
+  char text[QP_UUID_TEXT];
+  int64_t stored;
+  enum qp_rc rc;
+
+  (void)pthread_mutex_lock(&s->lock);
+  c = wait_for(s, &spec->id);
+  if (c) {
+    (void)pthread_mutex_unlock(&s->lock);
+    return qp__fail(err, QP_EXISTS, "context %s exists already", qp_uuid_text(&spec->id, text));
+  }
+  c = add_busy(s, &spec->id);
+  (void)pthread_mutex_unlock(&s->lock);
+  if (!c)
+    return qp__fail_nomem(err, "creating a context");
+  qp__catalogue_expect(s->catalogue, &spec->id);
+  rc = create_context(s, spec, err);
+  if (!rc) {
+    rc = load_context(c, err);
+    if (rc && s->driver->context_delete(s->self, &spec->id, false, NULL)) /* take it back */
+      rc = qp__fail(err, QP_IO, "context %s was created and cannot be opened",
+                    qp_uuid_text(&spec->id, text));
+  }
+  c->newborn = true;
+  stored = rc ? 0 : (int64_t)c->view->meta_bytes;
+  end_busy(c, rc == QP_OK); /* c may be gone */
+  qp__catalogue_end(s->catalogue, &spec->id);
+  qp__usage_add(&s->usage, spec->owner, stored);
+  if (!rc)
+    *out = c;
+  return rc;
+}
+
+enum qp_rc
+qp_context_create(struct qp_store *store, const struct qp_context_spec *spec,
+                  struct qp_context **out, struct qp_err *err)
+{
+  struct qp_context_spec own = spec ? *spec : (struct qp_context_spec){ .title = NULL };
+  enum qp_rc rc = qp__check_writable(store, err);
+
+  if (!rc && qp_uuid_is_none(&own.id))
+    rc = qp__store_new_id(store, &own.id, err);
+  if (rc)
+    return rc;
+  if (!own.system_prompt_id)
+    return make_context(store, &own, out, err);
+  /* Before the context is BUSY: who deletes a prompt has this lock and waits for busy contexts. */
+  (void)pthread_mutex_lock(&store->prompt_lock);
+  rc = make_context(store, &own, out, err);
+  (void)pthread_mutex_unlock(&store->prompt_lock);
+  return rc;
+}
+
+enum qp_rc
+qp__context_claim(struct qp_store *s, const struct qp_uuid *id, struct qp_context **out,
+                  struct qp_err *err)
+{
+  struct qp_context *c;
+  char text[QP_UUID_TEXT];
+
+  (void)pthread_mutex_lock(&s->lock);
+  while ((c = wait_for(s, id)) && c->refs && c->refs == c->folds) /* nobody but a fold has it */
+    (void)pthread_cond_wait(&s->ready, &s->lock);
+  if (c && c->refs) {
+    (void)pthread_mutex_unlock(&s->lock);
+    return qp__fail(err, QP_BUSY, "context %s is open", qp_uuid_text(id, text));
+  }
+  if (c)
+    remove_context(c);
+  c = add_busy(s, id);
+  (void)pthread_mutex_unlock(&s->lock);
+  if (!c)
+    return qp__fail_nomem(err, "claiming a context");
+  qp__catalogue_expect(s->catalogue, id);
+  *out = c;
+  return QP_OK;
+}
+
+void
+qp__context_unclaim(struct qp_context *claim)
+{
+  if (!claim)
+    return;
+  qp__catalogue_end(claim->store->catalogue, &claim->id);
+  qp__usage_removed(&claim->store->usage);
+  end_busy(claim, false);
+}
+
+/* What waits for a context that could not be written comes first; with the context claimed. */
+static enum qp_rc
+release(struct qp_store *s, const struct qp_uuid *id, struct qp_err *err)
+{
+  return s->driver->context_release ? s->driver->context_release(s->self, id, err) : QP_OK;
+}
+
+enum qp_rc
+qp_context_delete(struct qp_store *store, const struct qp_uuid *id, struct qp_err *err)
+{
+  struct qp_context *claim = NULL;
+  enum qp_rc rc = qp__check_writable(store, err);
+
+  if (!rc)
+    rc = qp__context_claim(store, id, &claim, err);
+  if (rc)
+    return rc;
+  rc = release(store, id, err);
+  if (!rc)
+    rc = store->driver->context_delete(store->self, id, false, err);
+  qp__context_unclaim(claim);
+  return rc;
+}
+
+enum qp_rc
+qp_context_erase(struct qp_store *store, const struct qp_uuid *id, struct qp_err *err)
+{
+  struct qp_context *claim = NULL;
+  char text[QP_UUID_TEXT];
+  struct qp__buf blobs;
+  bool again = false;
+  enum qp_rc rc = qp__check_writable(store, err);
+
+  if (!rc)
+    rc = qp__context_claim(store, id, &claim, err);
+  if (rc)
+    return rc;
+  qp__buf_init(&blobs, (size_t)1 << 28);
+  rc = release(store, id, err);
+  if (!rc && store->driver->scrub)
+    rc = qp__blobs_of_context(store, id, &blobs, err);
+  if (rc == QP_NOTFOUND) /* an attempt before may have got so far */
+    rc = QP_OK;
+  if (!rc)
+    rc = qp__erase_begin(store, qp_uuid_text(id, text), qp__buf_bytes(&blobs), &again, err);
+  qp__buf_release(&blobs);
+  if (rc) {
+    qp__context_unclaim(claim);
+    return rc;
+  }
+  rc = store->driver->context_delete(store->self, id, true, err);
+  qp__context_unclaim(claim); /* which tells the catalogue */
+  return qp__erase_end(store, text, again, rc, err);
+}
+
+enum qp_rc
+qp_context_list(struct qp_store *store, qp_context_visit *visit, void *arg, struct qp_err *err)
+{
+  return store->driver->context_list(store->self, visit, arg, err);
+}
+
+/* ---- metadata ---- */
+
+struct qp_uuid
+qp_context_id(const struct qp_context *context)
+{
+  return context->id;
+}
+
+uint64_t
+qp_context_version(const struct qp_context *context)
+{
+  return atomic_load_explicit(&context->version, memory_order_acquire);
+}
+
+bool
+qp_context_belongs_to(struct qp_context *context, const char *owner)
+{
+  struct qp__view *v = qp__view_get(context);
+  const char *of = qp__meta_owner(v->meta);
+  bool same = of && strcmp(of, owner) == 0;
+
+  qp__view_unref(v);
+  return same;
+}
+
+/* With `head` without the branches, and with the time of the last change of any kind. */
+static enum qp_rc
+encode_metadata(struct qp_context *context, bool head, char **out, size_t *len, struct qp_err *err)
+{
+  struct qp__view *v = qp__view_get(context);
+  struct qp__meta *own = NULL;
+  struct qp__buf text;
+  enum qp_rc rc;
+  char *taken;
+
+  qp__buf_init(&text, QP__META_MAX);
+  if (head)
+    rc = qp__meta_clone_head(v->meta, &own, err);
+  else
+    rc = qp__meta_clone(v->meta, &own, err); /* encoding counts references to what it writes */
+  if (!rc && head)
+    own->updated_at = qp__view_time(v, &context->tree);
+  qp__view_unref(v);
+  if (!rc)
+    rc = qp__meta_encode(own, &text, err);
+  qp__meta_free(own);
+  if (!rc) {
+    taken = qp__buf_take(&text, len);
+    if (taken)
+      *out = taken;
+    else
+      rc = qp__fail_nomem(err, "encoding metadata");
+  }
+  qp__buf_release(&text);
+  return rc;
+}
+
+enum qp_rc
+qp_context_metadata(struct qp_context *context, char **out, size_t *len, struct qp_err *err)
+{
+  return encode_metadata(context, false, out, len, err);
+}
+
+enum qp_rc
+qp_context_summary(struct qp_context *context, char **out, size_t *len, struct qp_err *err)
+{
+  return encode_metadata(context, true, out, len, err);
+}
+
+void
+qp_context_size(struct qp_context *context, struct qp_size *out)
+{
+  const struct qp_store *s = context->store;
+  const struct qp__tree *t = &context->tree;
+  struct qp__view *v = qp__view_get(context);
+
+  memset(out, 0, sizeof(*out));
+  out->messages = atomic_load_explicit(&t->visible, memory_order_acquire);
+  out->message_bytes = atomic_load_explicit(&t->bytes, memory_order_relaxed);
+  out->archived_messages = atomic_load_explicit(&t->packed_count, memory_order_relaxed);
+  out->archived_bytes = atomic_load_explicit(&t->packed_bytes, memory_order_relaxed);
+  out->trashed_messages = atomic_load_explicit(&t->trashed_count, memory_order_relaxed);
+  out->trashed_bytes = atomic_load_explicit(&t->trashed_bytes, memory_order_relaxed);
+  out->metadata_bytes = v->meta_bytes;
+  if (out->archived_messages && s->driver->pack_bytes)
+    out->pack_bytes = s->driver->pack_bytes(s->self, context->driver, t);
+  qp__view_unref(v);
+}

@@ -1,0 +1,86 @@
+/* context_build.h - a whole context at once, from elsewhere.
+ *
+ * What a migration or an import makes is not saved message by message: it is written to a hidden
+ * place of the store (tmp/), synced once, and then appears in one commit, complete. Whatever ends
+ * it before that, kill -9 too, leaves nothing behind.
+ *
+ * Threads: one builder belongs to one thread at a time; several builders may work on one store.
+ * Encoding and writing the files of an add is spread over the store's workers. */
+#ifndef QP_STORE_CONTEXT_CONTEXT_BUILD_H
+#define QP_STORE_CONTEXT_CONTEXT_BUILD_H
+
+#include "model/meta.h"
+#include "quipu.h"
+
+/* After a failure of begin, add or commit nothing is left to do but free. */
+struct qp__build;
+
+/* QP_EXISTS: there is a context with that id (of the new format). QP_READONLY. */
+enum qp_rc qp__build_begin(struct qp_store *s, const struct qp_uuid *id, struct qp__build **out,
+                           struct qp_err *err);
+/* A builder that converts and compares and writes nothing; it cannot commit. */
+enum qp_rc qp__build_begin_dry(struct qp_store *s, const struct qp_uuid *id, struct qp__build **out,
+                               struct qp_err *err);
+
+/* Where a message comes from: called by workers, for different numbers at the same time. The
+ * message must have id, parent and time, and is released by the builder. */
+typedef enum qp_rc qp__build_source(void *arg, size_t i, struct qp_message **out,
+                                    struct qp_err *err);
+/* Called by a worker with the stored bytes of message i as they were read back from its file: a
+ * place to compare them with the source. */
+typedef enum qp_rc qp__build_verify(void *arg, size_t i, struct qp_bytes json, struct qp_err *err);
+
+/* Adds messages first … first + n - 1 of the source to the directory of `branch`. A parent was
+ * added before or stands before its child in the same call. Memory does not grow with n beyond the
+ * index. `verify` may be NULL. */
+enum qp_rc qp__build_add(struct qp__build *b, const char *branch, size_t first, size_t n,
+                         qp__build_source *source, qp__build_verify *verify, void *arg,
+                         struct qp_err *err);
+uint64_t qp__build_bytes(const struct qp__build *b); /* stored so far */
+uint64_t qp__build_count(const struct qp__build *b); /* messages so far */
+
+/* The ids from the root to `head`, for qp__free. */
+enum qp_rc qp__build_path(struct qp__build *b, const struct qp_uuid *head, struct qp_uuid **out,
+                          size_t *count, struct qp_err *err);
+
+/* A system prompt that the commit makes, unless there is one of that id. `replaceable`: then that
+ * one will do; else its content must be the same, or the commit fails with QP_CONFLICT. */
+enum qp_rc qp__build_prompt(struct qp__build *b, const struct qp_prompt *prompt, bool replaceable,
+                            struct qp_err *err);
+/* The content of a prompt that the commit will make; NULL: it makes no such prompt. */
+const char *qp__build_prompt_content(const struct qp__build *b, const char *id);
+
+struct qp__build_head {
+  const char *branch;
+  struct qp_uuid id; /* none: an empty branch */
+};
+
+/* A rename that happens in the same commit; paths below the data directory. `from` may be a file
+ * that qp__build_temp made. */
+struct qp__build_move {
+  const char *from;
+  const char *to;
+};
+/* A name below tmp/ for a file that shall be moved by the commit. The caller makes it; the
+ * commit syncs it, and it is removed with what was not committed. QP_INVALID: a store without
+ * files. */
+enum qp_rc qp__build_temp(struct qp__build *b, char out[64], struct qp_err *err);
+
+/* The index and, once they are set, the heads. */
+struct qp__image;
+enum qp_rc qp__build_set_heads(struct qp__build *b, const struct qp__meta *meta,
+                               const struct qp__build_head *heads, size_t n, struct qp_err *err);
+const struct qp__image *qp__build_image(const struct qp__build *b);
+
+/* Makes the context appear. `meta` stays the caller's and defines the branches that `heads` has;
+ * system prompts that it refers to must be there (QP_NOTFOUND). QP_EXISTS: there is such a context
+ * by now; a directory of an old format that stands in its place becomes {id}.old. QP_BUSY: a handle
+ * on the context (in an old format) is open. Not twice. */
+enum qp_rc qp__build_commit(struct qp__build *b, const struct qp__meta *meta,
+                            const struct qp__build_head *heads, size_t head_count,
+                            const struct qp__build_move *moves, size_t move_count,
+                            struct qp_err *err);
+/* Releases; what was not committed is removed. NULL is allowed. */
+void qp__build_free(struct qp__build *b);
+
+#endif

@@ -1,0 +1,381 @@
+/* context_commit.c - from a writer's changes to what readers see, and the folds that follow from
+ * it. */
+#include <sched.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/err.h"
+#include "store/context/context_int.h"
+#include "store/events/events.h"
+
+enum qp_rc
+qp__check_writable(const struct qp_store *s, struct qp_err *err)
+{
+  if (s->readonly)
+    return qp__fail(err, QP_READONLY, "the store was opened for reading only");
+  return QP_OK;
+}
+
+bool
+qp__is_file_change(const struct qp__driver_change *change)
+{
+  return change->kind == QP__CHANGE_FILE_PUT || change->kind == QP__CHANGE_FILE_APPEND ||
+         change->kind == QP__CHANGE_FILE_RENAME || change->kind == QP__CHANGE_FILE_DROP;
+}
+
+enum qp_rc
+qp__check_changeable(const struct qp_context *c, struct qp_err *err)
+{
+  char id[QP_UUID_TEXT];
+  enum qp_rc rc = qp__check_writable(c->store, err);
+
+  if (!rc && c->old)
+    rc = qp__fail(err, QP_READONLY,
+                  "context %s is in an old format: migrate it before it is changed "
+                  "(quipu migrate, or QP_LOAD_MIGRATE)",
+                  qp_uuid_text(&c->id, id));
+  if (!rc && atomic_load(&c->stale))
+    rc = qp__fail(err, QP_IO,
+                  "context %s has changed on the disk since it was opened: open it again",
+                  qp_uuid_text(&c->id, id));
+  return rc;
+}
+
+/* ---- publication ---- */
+
+/* What an effect stores, for the owner of the context. `old` is the view before, or NULL: the same.
+ * To be called once the catalogue is told. */
+static void
+count_effect(const struct qp__commit *commit, const struct qp__effect *e,
+             const struct qp__view *old)
+{
+  struct qp__usage *usage = &e->context->store->usage;
+  const struct qp__view *now = e->view ? e->view : e->context->view;
+  const char *owner = qp__meta_owner(now->meta);
+  const char *before = old ? qp__meta_owner(old->meta) : owner;
+  int64_t bytes = old ? (int64_t)now->meta_bytes - (int64_t)old->meta_bytes : 0;
+
+  if (!atomic_load(&usage->owners))
+    return;
+  if (before != owner && (!before || !owner || strcmp(before, owner) != 0)) {
+    qp__usage_forget(usage);
+    return;
+  }
+  for (size_t i = 0; i < commit->added_count && e == commit->effects; i++)
+    bytes += commit->added[i].size;
+  qp__usage_add(usage, owner, bytes);
+}
+
+/* Called in commit order, by any thread. */
+static void
+publish(void *arg)
+{
+  struct qp__commit *commit = arg;
+
+  /* Another thread may lead this commit through before its own thread has left advance(). */
+  while (!atomic_load_explicit(&commit->advanced, memory_order_acquire))
+    (void)sched_yield();
+  for (struct qp__effect *e = commit->effects; e; e = e->next) {
+    struct qp_context *c = e->context;
+    struct qp__view *old = NULL;
+
+    if (e->events)
+      qp__events_publish(e->events);
+    if (commit->added_count && e == commit->effects)
+      qp__tree_publish(&c->tree, commit->visible, commit->bytes);
+    for (size_t i = 0; i < commit->returned_count && e == commit->effects; i++)
+      qp__tree_set_place(&c->tree, qp__tree_at(&c->tree, commit->returned[i]), 0);
+    for (size_t i = 0; i < e->move_count; i++)
+      atomic_store_explicit(&e->moves[i].branch->head, e->moves[i].head, memory_order_release);
+    if (e->view) {
+      (void)pthread_mutex_lock(&c->view_lock);
+      old = c->view;
+      c->view = e->view;
+      (void)pthread_mutex_unlock(&c->view_lock);
+    }
+    if (commit->added_count || commit->returned_count || e->move_count || e->view) {
+      atomic_fetch_add_explicit(&c->version, 1, memory_order_release);
+      qp__catalogue_mark(c->store->catalogue, &c->id);
+      count_effect(commit, e, old);
+    } /* events alone change nothing that the version or the catalogue tells of */
+    qp__view_unref(old);
+  }
+}
+
+/* Once the commit has its place: the writer's own state. */
+static void
+advance(struct qp__commit *commit)
+{
+  for (struct qp__effect *e = commit->effects; e; e = e->next) {
+    struct qp_context *c = e->context;
+
+    if (commit->added_count && e == commit->effects) {
+      for (size_t i = 0; i < commit->added_count; i++)
+        (void)qp__tree_add(&c->tree, &commit->added[i]);
+    }
+    if (e->events)
+      qp__events_advance(e->events);
+    for (size_t i = 0; i < e->move_count; i++)
+      e->moves[i].branch->staged_head = e->moves[i].head;
+    if (e->view) {
+      struct qp__view *old = c->staged_view;
+
+      atomic_fetch_add_explicit(&e->view->refs, 1,
+                                memory_order_relaxed); /* one published, one staged */
+      c->staged_view = e->view;
+      qp__view_unref(old);
+    }
+  }
+}
+
+/* ---- contexts that are set aside ---- */
+
+/* With the write lock held: the files of a context cannot be written, and what is in memory is
+ * ahead of them. Whoever asks next opens it anew. */
+static void
+set_aside(struct qp_context *c)
+{
+  if (!atomic_load(&c->stale))
+    qp__context_retire(c);
+}
+
+static bool
+is_held(const struct qp_context *c)
+{
+  const struct qp_store *s = c->store;
+
+  return s->driver->context_held && s->driver->context_held(s->self, &c->id);
+}
+
+/* Whether a commit failed because of one of its places alone: a context, or a prompt that it
+ * deletes. What it did in the others is carried out and not published: they are behind.
+ * If the store is not stopped, nothing else can have failed, unless it was stopped and has
+ * recovered since the commit was staged: then all contexts are up to date. */
+static bool
+was_set_aside(const struct qp_store *s, const struct qp__commit *commit)
+{
+  if (s->driver->is_stopped && !s->driver->is_stopped(s->self))
+    return atomic_load(&s->recoveries) == commit->recoveries;
+  for (const struct qp__effect *e = commit->effects; e; e = e->next)
+    if (is_held(e->context))
+      return true;
+  return false;
+}
+
+/* ---- folds ---- */
+
+struct qp__fold {
+  struct qp_context *context; /* with a reference of its own */
+  uint32_t count;
+  struct qp__head *heads;
+  size_t head_count;
+  struct qp__view *view; /* keeps the names of the heads */
+};
+
+static void
+free_fold(struct qp__fold *f)
+{
+  if (!f)
+    return;
+  qp__view_unref(f->view);
+  qp__free(f->heads);
+  qp__context_unpin(f->context);
+  qp__free(f);
+}
+
+/* With the write lock held: the state that a fold shall write. NULL: no memory; a later commit
+ * tries again. */
+static struct qp__fold *
+start_fold(struct qp_context *c)
+{
+  struct qp_store *s = c->store;
+  struct qp__view *v = c->staged_view;
+  struct qp__fold *f = qp__alloc0(1, sizeof(*f));
+
+  if (!f)
+    return NULL;
+  f->head_count = v->meta->branch_count;
+  f->heads = qp__alloc0(f->head_count, sizeof(*f->heads));
+  if (!f->heads) {
+    qp__free(f);
+    return NULL;
+  }
+  for (size_t i = 0; i < f->head_count; i++) {
+    f->heads[i].name = v->branches[i]->name;
+    f->heads[i].slot = v->branches[i]->staged_head;
+  }
+  atomic_fetch_add_explicit(&v->refs, 1, memory_order_relaxed);
+  f->view = v;
+  f->count = c->tree.count;
+  f->context = c;
+  qp__context_pin(c);
+  s->driver->fold_start(s->self, c->driver);
+  return f;
+}
+
+static void
+run_fold(void *arg)
+{
+  struct qp__fold *f = arg;
+  struct qp_context *c = f->context;
+  struct qp_store *s = c->store;
+  struct qp_err err;
+  void *ticket = NULL;
+  enum qp_rc rc =
+      s->driver->fold_write(s->self, c->driver, &c->tree, f->count, f->heads, f->head_count, &err);
+
+  (void)pthread_mutex_lock(&c->write_lock);
+  if (!rc)
+    rc = qp__check_changeable(c, &err); /* its files may be others now */
+  if (!rc)
+    rc = s->driver->fold_finish(s->self, c->driver, &ticket, &err);
+  if (rc)
+    s->driver->fold_abort(s->self, c->driver);
+  (void)pthread_mutex_unlock(&c->write_lock);
+  if (!rc) {
+    rc = s->driver->finish(s->self, ticket, &err);
+    if (rc && is_held(c)) {
+      (void)pthread_mutex_lock(&c->write_lock);
+      set_aside(c);
+      (void)pthread_mutex_unlock(&c->write_lock);
+    }
+  }
+  if (rc)
+    qp__log(&s->log, QP_LOG_WARN, "fold", "the index could not be folded: %s", err.msg);
+  qp__catalogue_mark(s->catalogue, &c->id); /* its files are others now */
+  free_fold(f);
+}
+
+/* With the write lock held. */
+static struct qp__fold *
+fold_if_wanted(struct qp_context *c)
+{
+  const struct qp__driver *d = c->store->driver;
+
+  return d->wants_fold && d->wants_fold(c->store->self, c->driver) ? start_fold(c) : NULL;
+}
+
+/* ---- commits ---- */
+
+static void
+unlock_all(struct qp__commit *commit)
+{
+  for (struct qp__effect *e = commit->effects; e; e = e->next)
+    (void)pthread_mutex_unlock(&e->context->write_lock);
+}
+
+static void
+forget_views(struct qp__commit *commit)
+{
+  for (struct qp__effect *e = commit->effects; e; e = e->next)
+    qp__view_unref(e->view);
+}
+
+enum qp_rc
+qp__commit_prepare(struct qp_store *s, struct qp__driver_change *changes, size_t n,
+                   struct qp_err *err)
+{
+  enum qp_rc rc = QP_OK;
+
+  if (s->driver->prepare)
+    s->driver->prepare(s->self, changes, n);
+  for (size_t i = 0; i < n && !rc; i++) {
+    rc = changes[i].rc;
+    if (rc && err)
+      *err = changes[i].err;
+  }
+  if (rc && s->driver->discard)
+    s->driver->discard(s->self, changes, n);
+  return rc;
+}
+
+enum qp_rc
+qp__commit_stage(struct qp_store *s, struct qp__commit *commit, struct qp_err *err)
+{
+  struct qp_context *first = commit->effects ? commit->effects->context : NULL;
+  enum qp_rc rc = QP_OK;
+
+  for (struct qp__effect *e = commit->effects; e && !rc; e = e->next)
+    rc = qp__check_changeable(e->context, err);
+  if (first && commit->added_count) {
+    uint64_t bytes = first->tree.pending_bytes;
+
+    for (size_t i = 0; i < commit->added_count; i++)
+      bytes += commit->added[i].size;
+    commit->slot = first->tree.count;
+    commit->visible = first->tree.count + (uint32_t)commit->added_count;
+    commit->bytes = bytes;
+  }
+  commit->recoveries = atomic_load(&s->recoveries);
+  if (!rc)
+    rc = s->driver->stage(s->self, commit->changes, commit->count, publish, commit, &commit->ticket,
+                          err);
+  if (!rc) {
+    advance(commit);
+    atomic_store_explicit(&commit->advanced, true, memory_order_release);
+    commit->fold = first ? fold_if_wanted(first) : NULL;
+    commit->queued = commit->pending && qp__committer_join(&s->committer, commit->pending);
+  } else {
+    if (s->driver->discard) /* with the locks: what is prepared is the contexts' too */
+      s->driver->discard(s->self, commit->changes, commit->count);
+    forget_views(commit);
+    for (struct qp__effect *e = commit->effects; e; e = e->next)
+      if (is_held(e->context))
+        set_aside(e->context);
+  }
+  unlock_all(commit);
+  return rc;
+}
+
+enum qp_rc
+qp__commit_finish(struct qp_store *s, struct qp__commit *commit, struct qp_err *err)
+{
+  enum qp_rc rc = s->driver->finish(s->self, commit->ticket, err);
+
+  if (rc) {
+    forget_views(commit); /* not published: that reference is still ours */
+    if (was_set_aside(s, commit))
+      for (struct qp__effect *e = commit->effects; e; e = e->next) {
+        (void)pthread_mutex_lock(&e->context->write_lock);
+        set_aside(e->context);
+        (void)pthread_mutex_unlock(&e->context->write_lock);
+      }
+  }
+  if (commit->fold)
+    qp__workers_run(&s->folders, run_fold, commit->fold);
+  return rc;
+}
+
+void
+qp__commit_later(struct qp_store *s, struct qp__commit *commit)
+{
+  struct qp__pending *p = commit->pending;
+
+  if (commit->queued)
+    qp__committer_go(&s->committer, p);
+  else
+    p->finish(p);
+}
+
+enum qp_rc
+qp__commit(struct qp_store *s, struct qp__commit *commit, struct qp_err *err)
+{
+  enum qp_rc rc = qp__commit_stage(s, commit, err);
+
+  return rc ? rc : qp__commit_finish(s, commit, err);
+}
+
+/* ---- metadata ---- */
+
+enum qp_rc
+qp__clone_meta(struct qp_context *c, struct qp__meta **out, struct qp_err *err)
+{
+  struct qp__meta *meta = NULL;
+  enum qp_rc rc = qp__meta_clone(c->staged_view->meta, &meta, err);
+
+  if (rc)
+    return rc;
+  meta->updated_at = c->store->os->now_ms(c->store->os->self);
+  *out = meta;
+  return QP_OK;
+}

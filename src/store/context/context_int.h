@@ -1,0 +1,305 @@
+/* context_int.h - a store and its contexts in memory; shared by the files of the front.
+ *
+ * A context is shared by all who opened it and counts them. What readers see of it is published:
+ *   view     the metadata and the branches, immutable; replaced as a whole when metadata changes
+ *   heads    of each branch, an atomic slot
+ *   tree     the entries below tree.visible
+ * A reader takes a reference to the view (view_lock, held for a few instructions and never over
+ * input or output), loads a head once, and from there on everything that it follows never changes.
+ *
+ * A writer holds write_lock from looking at the state until its commit is staged; what it left for
+ * the next writer is in staged_view, staged heads and the tree's unpublished entries. Publication
+ * happens in the order of commits, so readers see each of these states in turn. After a failed
+ * commit the store is poisoned (journal.h), so that states that were staged on top of it are never
+ * used; store_recover.c brings the contexts back to what is stored. */
+#ifndef QP_STORE_CONTEXT_CONTEXT_INT_H
+#define QP_STORE_CONTEXT_CONTEXT_INT_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/uuid.h"
+#include "os/os_count.h"
+#include "store/catalogue/catalogue.h"
+#include "store/context/committer.h"
+#include "store/context/message_pool.h"
+#include "store/store_int.h"
+#include "store/usage.h"
+#include "store/workers.h"
+
+struct qp__branch {
+  atomic_uint refs;
+  _Atomic uint32_t head; /* published; QP__NO_SLOT: empty */
+  uint32_t staged_head;  /* the writer's */
+  char *dir;             /* "branch-" and the encoded name */
+  char name[];
+};
+
+struct qp__view {
+  atomic_uint refs;
+  struct qp__meta *meta;
+  size_t meta_bytes;            /* of its encoded form */
+  struct qp__branch **branches; /* one for each of meta->branches, in that order */
+};
+
+enum qp__context_stage {
+  QP__CONTEXT_BUSY,
+  QP__CONTEXT_READY
+}; /* being loaded or deleted; usable */
+
+struct qp_context {
+  struct qp_store *store;
+  struct qp_uuid id;
+  uint64_t number;   /* unique in the store: the pool's key */
+  void *driver;      /* the driver's handle */
+  bool old;          /* in an old format: read, never written */
+  atomic_bool stale; /* another one than is stored: read, never written (store_recover.c) */
+  uint8_t stamp[16]; /* of the driver, before it was loaded; only in a store that is only read */
+  bool newborn;      /* made since the store was opened, and in memory since */
+  struct qp__tree tree;
+  _Atomic uint64_t version;
+  struct qp__events *_Atomic events; /* events.h; NULL: not loaded yet */
+
+  pthread_mutex_t view_lock;
+  struct qp__view *view;
+
+  pthread_mutex_t write_lock;
+  struct qp__view *staged_view;
+
+  /* guarded by the store's lock */
+  enum qp__context_stage stage;
+  unsigned refs;            /* users, folds and saves under way, looks of the catalogue */
+  unsigned folds;           /* of these, the ones that are no users */
+  struct qp_context *chain; /* in the store's table */
+  struct qp_context *idle_newer, *idle_older;
+  bool idle;
+};
+
+#define QP__CONTEXT_BUCKETS 1024
+
+struct qp__sessions;
+struct qp__events;
+struct qp__events_plan;
+struct qp__fold; /* context_commit.c */
+
+struct qp_store {
+  const struct qp__driver *driver;
+  void *self;              /* the driver's */
+  const struct qp__os *os; /* io's */
+  struct qp__os_count io;
+  struct qp__log log;
+  char *where; /* its directory; NULL: it is not in the file system */
+  bool readonly;
+  bool background;
+  size_t max_message;
+  size_t event_bytes;
+  struct qp__uuid_gen ids;
+  struct qp__pool pool;
+  struct qp__workers folders; /* fold in the background */
+  struct qp__committer committer;
+  atomic_ullong message_reads;
+  atomic_ullong pool_hits;
+  atomic_uint warned[32]; /* bits by the path of a file with a wrong checksum that was logged */
+  pthread_mutex_t prompt_lock;   /* one change of prompts at a time */
+  pthread_mutex_t blob_lock;     /* guards `doomed`; for a few instructions */
+  struct qp__doomed *doomed;     /* blobs that are being erased (blob_erase.c) */
+  pthread_rwlock_t import_lock;  /* shared from storing blobs until messages refer to them */
+  struct qp__sessions *sessions; /* session_int.h */
+  struct qp__catalogue *catalogue;
+  struct qp__usage usage;
+
+  pthread_mutex_t lock;
+  pthread_cond_t ready; /* a context is no longer busy */
+  struct qp_context *table[QP__CONTEXT_BUCKETS];
+  struct qp_context *idle_newest, *idle_oldest;
+  size_t idle_bytes;
+  uint64_t next_number;
+  uint64_t open_count;
+  unsigned busy_count;             /* contexts that are BUSY */
+  bool recovering;                 /* nothing becomes BUSY */
+  atomic_ullong recoveries;        /* completed ones; grows with all write locks held */
+  struct qp__migrating *migrating; /* contexts that are being migrated now */
+};
+
+/* One of them; lives on the stack of the thread that migrates it. */
+struct qp__migrating {
+  struct qp_uuid id;
+  struct qp__migrating *next;
+};
+
+/* ---- context.c ---- */
+
+enum qp_rc qp__store_new_id(struct qp_store *s, struct qp_uuid *out, struct qp_err *err);
+/* QP_NOTFOUND when there is no such prompt; NULL is fine. With prompt_lock held it stays true. */
+enum qp_rc qp__check_prompt(struct qp_store *s, const char *id, struct qp_err *err);
+/* Lets go of all idle contexts, or of the oldest until the rest is within bounds. With the lock
+ * held. */
+void qp__contexts_evict(struct qp_store *s, bool all);
+/* A context that can be opened without waiting and without touching a file, its events included, as
+ * qp_context_open() gives it; else NULL. */
+struct qp_context *qp__context_in_memory(struct qp_store *s, const struct qp_uuid *id);
+
+/* Visits the contexts that are in memory and usable; with the lock held, so it must be quick. */
+enum qp_rc qp__contexts_in_memory(struct qp_store *s, qp_context_visit *visit, void *arg);
+
+/* Takes a context out of everybody's reach until unclaim, which accepts NULL. QP_BUSY: it is
+ * open. */
+enum qp_rc qp__context_claim(struct qp_store *s, const struct qp_uuid *id, struct qp_context **out,
+                             struct qp_err *err);
+void qp__context_unclaim(struct qp_context *claim);
+/* A reference for work that goes on without a user, and its end: who claims the context waits for
+ * that. */
+void qp__context_pin(struct qp_context *c);
+void qp__context_unpin(struct qp_context *c);
+/* Opens a context for a short look: for everybody else it is as if nobody had opened it, and who
+ * claims it waits. *fresh (for end_look) tells that it was not in memory before. */
+enum qp_rc qp__context_look(struct qp_store *s, const struct qp_uuid *id, struct qp_context **out,
+                            bool *fresh, struct qp_err *err);
+void qp__context_end_look(struct qp_context *c, bool fresh);
+
+struct qp__view *qp__view_get(struct qp_context *c); /* a new reference */
+void qp__view_unref(struct qp__view *v);
+/* The branch by name (NULL: the active one); borrowed from the view. QP_NOTFOUND. */
+enum qp_rc qp__view_branch(const struct qp__view *v, const char *name, struct qp__branch **out,
+                           struct qp_err *err);
+/* The latest of the metadata's time and those of the heads. */
+int64_t qp__view_time(const struct qp__view *v, const struct qp__tree *tree);
+/* A view of `meta`, which it takes over also on failure; branches known to `old` are shared with
+ * it. */
+enum qp_rc qp__view_new(struct qp__meta *meta, const struct qp__view *old, struct qp__view **out,
+                        struct qp_err *err);
+
+/* ---- commits ---- */
+
+/* A branch whose head moves. */
+struct qp__move {
+  struct qp__branch *branch;
+  uint32_t head;
+};
+
+/* What becomes visible when a commit is in place. Chained when it concerns several contexts, each
+ * of which stands there once. */
+struct qp__effect {
+  struct qp_context *context;
+  struct qp__view *view; /* new metadata, or NULL; taken over when the commit is staged */
+  const struct qp__move *moves;
+  size_t move_count;
+  struct qp__events_plan *events; /* or NULL */
+  struct qp__effect *next;
+};
+
+/* Stages the changes and finishes them. The caller holds the write locks of all contexts in
+ * `effects`; they are released in any case. `prepared` changes are discarded when it fails. On
+ * success the writer's state has advanced by the effects: staged views and heads. `added` entries
+ * (at most one context has any) are put in its tree, which must have room reserved; *slot receives
+ * the first. */
+struct qp__commit {
+  struct qp__driver_change *changes;
+  size_t count;
+  struct qp__effect *effects;
+  struct qp__entry *added;
+  size_t added_count;
+  uint32_t slot; /* out */
+  /* Messages of the first context's tree that are in their files again. */
+  const uint32_t *returned;
+  size_t returned_count;
+  /* used inside */
+  atomic_bool advanced; /* the writer's state is ahead; only then may it be published */
+  uint32_t visible;
+  uint64_t bytes;
+  void *ticket;          /* the driver's */
+  struct qp__fold *fold; /* what the commit makes due, or NULL */
+  bool queued;
+  unsigned long long recoveries; /* of the store when it was staged */
+  /* Who finishes it later, in the order of the commits of the context; or NULL. */
+  struct qp__pending *pending;
+};
+enum qp_rc qp__commit(struct qp_store *s, struct qp__commit *commit, struct qp_err *err);
+/* Its two halves: the first releases the locks; after its success the second must follow, in any
+ * thread and with everything that *commit points to still there, but for the changes. */
+enum qp_rc qp__commit_stage(struct qp_store *s, struct qp__commit *commit, struct qp_err *err);
+enum qp_rc qp__commit_finish(struct qp_store *s, struct qp__commit *commit, struct qp_err *err);
+/* Has `pending` finish a staged commit: in the committer's thread, or where there is none at once.
+ * The commit may be gone when this returns. */
+void qp__commit_later(struct qp_store *s, struct qp__commit *commit);
+
+/* Prepares changes: QP_OK when all of them are, else none is any more. */
+enum qp_rc qp__commit_prepare(struct qp_store *s, struct qp__driver_change *changes, size_t n,
+                              struct qp_err *err);
+/* A clone of the latest metadata with a new updated_at. With the write lock. */
+enum qp_rc qp__clone_meta(struct qp_context *c, struct qp__meta **out, struct qp_err *err);
+
+/* ---- context.c, for store_recover.c ---- */
+
+/* Lets nothing be loaded, claimed, made or deleted until release, and gathers the contexts that are
+ * in use, each with a reference. QP_BUSY: something is just now. */
+struct qp__gathered {
+  struct qp_context **list; /* by id */
+  size_t count;
+};
+enum qp_rc qp__contexts_gather(struct qp_store *s, struct qp__gathered *out, struct qp_err *err);
+void qp__contexts_release(struct qp_store *s, struct qp__gathered *g);
+/* Nobody finds it any more; its users keep it. With the store's lock free. */
+void qp__context_retire(struct qp_context *c);
+
+/* ---- packing.c ---- */
+
+/* A context that nobody else can open, as it is stored. */
+struct qp__claimed {
+  struct qp_store *store;
+  struct qp_context *claim;
+  struct qp__image image;
+  void *driver;
+};
+/* `dry_run`: nothing shall be written, so a store that is read only will do. On failure there is
+ * nothing to release. */
+enum qp_rc qp__claimed_load(struct qp_store *s, const struct qp_uuid *id, bool dry_run,
+                            struct qp__claimed *out, struct qp_err *err);
+void qp__claimed_release(struct qp__claimed *c);
+
+/* ---- gc.c ---- */
+
+/* A branch is about to lead to this message: brings it and its ancestors back from the trash.
+ * Without the write lock. */
+enum qp_rc qp__context_untrash(struct qp_context *c, uint32_t slot, struct qp_err *err);
+
+/* QP_READONLY when the store is, or the context is in an old format. */
+enum qp_rc qp__check_writable(const struct qp_store *s, struct qp_err *err);
+enum qp_rc qp__check_changeable(const struct qp_context *c, struct qp_err *err);
+
+/* ---- prompts.c ---- */
+
+/* A system prompt; released with qp__prompt_free(). QP_NOTFOUND, QP_CORRUPT. */
+struct qp__prompt;
+enum qp_rc qp__prompt_load(struct qp_store *s, const char *id, struct qp__prompt **out,
+                           struct qp_err *err);
+/* Writes its file again with a checksum that fits. *mended: it was not valid, because of one
+ * changed byte, which its checksum told. QP_NOTFOUND: it cannot be mended. */
+enum qp_rc qp__prompt_repair(struct qp_store *s, const char *id, bool *mended, struct qp_err *err);
+
+/* ---- store.c ---- */
+
+/* Logs that a file below the data directory has a wrong checksum, once for each file. */
+void qp__warn_checksum(struct qp_store *s, const char *feature, const char *path);
+
+/* ---- migrate.c ---- */
+
+/* Migrates a context of the store that is in an old format; one that is not stays as it is. */
+enum qp_rc qp__migrate_in_place(struct qp_store *s, const struct qp_uuid *id, struct qp_err *err);
+
+/* ---- prompts.c ---- */
+
+struct qp__prompt;
+
+/* Stores a prompt as it is, with its unknown fields; its times are now. QP_EXISTS. */
+enum qp_rc qp__prompt_add(struct qp_store *s, struct qp__prompt *p, struct qp_err *err);
+
+/* ---- message_read.c ---- */
+
+/* The stored bytes of a message without the newline, from the pool or the driver, checked against
+ * the index. QP_UNAVAILABLE: no copy is left (its status says so from then on). *out is the
+ * caller's. */
+enum qp_rc qp__message_blob(struct qp_context *c, uint32_t slot, struct qp__blob **out,
+                            struct qp_err *err);
+
+#endif

@@ -1,0 +1,49 @@
+/* loaded_context.h - a context as a driver loads it, before other threads see it: metadata, index
+ * and heads. */
+#ifndef QP_STORE_CONTEXT_LOADED_CONTEXT_H
+#define QP_STORE_CONTEXT_LOADED_CONTEXT_H
+
+#include "model/meta.h"
+#include "store/context/tree.h"
+
+struct qp__head {
+  char *name;
+  uint32_t slot; /* or QP__NO_SLOT: an empty branch */
+};
+
+struct qp__image {
+  struct qp__meta *meta; /* or NULL while it is not known */
+  struct qp__tree tree;
+  struct qp__head *heads; /* in no order */
+  size_t head_count;
+  size_t head_cap;
+};
+
+int qp__image_init(struct qp__image *image); /* 0 or -errno */
+void qp__image_release(struct qp__image *image);
+
+/* NULL: no such branch. */
+struct qp__head *qp__image_head(const struct qp__image *image, const char *name);
+/* Adds the branch or moves its head. False: no memory. */
+bool qp__image_set_head(struct qp__image *image, const char *name, uint32_t slot);
+bool qp__image_rename_head(struct qp__image *image, const char *name, const char *new_name);
+/* The same without a failure: there must be room (reserve) for a branch that is new, and its name
+ * is taken over, *name is NULL then. */
+bool qp__image_reserve_heads(struct qp__image *image, size_t more);
+void qp__image_put_head(struct qp__image *image, char **name, uint32_t slot);
+void qp__image_put_name(struct qp__image *image, const char *old_name, char **name);
+void qp__image_drop_head(struct qp__image *image, const char *name);
+
+struct qp__problems;
+
+/* Gives branches of their own to messages that no branch reaches, one for each end of a history.
+ * What is in the trash or has its byte set in `garbage` (one a slot) is left alone. After mend. */
+enum qp_rc qp__image_recover(struct qp__image *image, const uint8_t *garbage,
+                             struct qp__problems *problems, bool *changed, struct qp_err *err);
+
+/* Makes metadata and heads agree: every branch has a definition and a head, the active branch
+ * exists. What had to be changed is told to `problems`; *changed says whether anything was. */
+enum qp_rc qp__image_mend(struct qp__image *image, struct qp__problems *problems, bool *changed,
+                          struct qp_err *err);
+
+#endif

@@ -1,0 +1,43 @@
+/* message_save.h - a message on its way into a context: message_save.c has the steps, which
+ * message_save.c (batches) and change.c (everything else) go with the context's write lock held. */
+#ifndef QP_STORE_CONTEXT_MESSAGE_SAVE_H
+#define QP_STORE_CONTEXT_MESSAGE_SAVE_H
+
+#include "store/context/context_int.h"
+
+struct qp__saving {
+  struct qp_context *context;
+  struct qp_message *message;
+  bool encoded;                      /* text and entry are those of the message and its parent */
+  struct qp_uuid old_id, old_parent; /* to put back when it fails */
+  int64_t old_time;
+  struct qp__buf text; /* stored form and a newline */
+  struct qp__entry entry;
+};
+
+void qp__saving_begin(struct qp__saving *v, struct qp_context *c, struct qp_message *m);
+/* Chooses id and time. QP_EXISTS: an id that is taken. */
+enum qp_rc qp__saving_name(struct qp__saving *v, struct qp_err *err);
+/* QP_CONFLICT: the message names a parent, and that is not the head. */
+enum qp_rc qp__saving_check_parent(const struct qp_message *m, const struct qp_uuid *head,
+                                   struct qp_err *err);
+/* The number of the branch's directory in the tree. */
+enum qp_rc qp__saving_dir(struct qp_context *c, const struct qp__branch *b, uint16_t *dir,
+                          struct qp_err *err);
+/* Encodes the message, whose parent is set, and fills in its entry, all but the parent's slot. */
+enum qp_rc qp__saving_encode(struct qp__saving *v, uint16_t dir, struct qp_err *err);
+void qp__saving_change(const struct qp__saving *v, const struct qp__branch *b,
+                       struct qp__driver_change *out);
+/* Whoever asks next for a message that was just saved finds it in memory. */
+void qp__saving_remember(const struct qp__saving *v, uint32_t slot);
+/* The message as it was before. */
+void qp__saving_put_back(struct qp__saving *v);
+
+/* ---- change.c ---- */
+
+/* qp_context_commit; *id (may be NULL) receives the id of the last message. */
+enum qp_rc qp__context_commit(struct qp_context *context, const struct qp_change *change,
+                              struct qp_uuid *id, uint64_t *first_event, qp_done_fn *done,
+                              void *arg, struct qp_err *err);
+
+#endif

@@ -1,0 +1,577 @@
+/* tree.c - see tree.h. */
+#include "store/context/tree.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+#define TABLE_MIN 64u
+#define DIRS_MAX 65535u
+#define FRAMES_MAX 0x3fffffffu
+#define FRAMES_LOOK 16u /* a frame is known by its number if it is one of the newest so many */
+
+/* Open addressing; a cell holds slot + 1, or 0. At most half of the cells are used. */
+struct qp__id_table {
+  uint32_t mask;
+  uint32_t used;
+  _Atomic uint32_t cells[];
+};
+
+struct qp__retired {
+  struct qp__retired *next;
+  void *memory;
+};
+
+int
+qp__tree_init(struct qp__tree *t)
+{
+  memset(t, 0, sizeof(*t));
+  return -pthread_mutex_init(&t->ids_lock, NULL);
+}
+
+void
+qp__tree_release(struct qp__tree *t)
+{
+  struct qp__entry **blocks = atomic_load(&t->blocks);
+  char **dirs = atomic_load(&t->dirs);
+
+  for (size_t i = 0; i < t->block_cap && blocks && blocks[i]; i++)
+    qp__free(blocks[i]);
+  for (size_t i = 0; i < t->dir_count; i++)
+    qp__free(dirs[i]);
+  for (size_t i = 0; i < t->pack_count; i++)
+    qp__free(t->packs[i]);
+  qp__free(t->packs);
+  qp__free(t->frames);
+  qp__free(blocks);
+  qp__free(dirs);
+  qp__free(atomic_load(&t->ids));
+  while (t->retired) {
+    struct qp__retired *next = t->retired->next;
+
+    qp__free(t->retired->memory);
+    qp__free(t->retired);
+    t->retired = next;
+  }
+  (void)pthread_mutex_destroy(&t->ids_lock);
+}
+
+void
+qp__tree_move(struct qp__tree *to, struct qp__tree *from)
+{
+  atomic_store(&to->blocks, atomic_exchange(&from->blocks, NULL));
+  atomic_store(&to->visible, atomic_exchange(&from->visible, 0));
+  atomic_store(&to->bytes, atomic_exchange(&from->bytes, 0));
+  atomic_store(&to->ids, atomic_exchange(&from->ids, NULL));
+  atomic_store(&to->dirs, atomic_exchange(&from->dirs, NULL));
+  to->block_cap = from->block_cap;
+  to->count = from->count;
+  to->pending_bytes = from->pending_bytes;
+  to->dir_count = from->dir_count;
+  to->dir_cap = from->dir_cap;
+  to->packs = from->packs;
+  to->pack_count = from->pack_count;
+  to->pack_cap = from->pack_cap;
+  to->frames = from->frames;
+  to->frame_count = from->frame_count;
+  to->frame_cap = from->frame_cap;
+  atomic_store(&to->packed_count, atomic_exchange(&from->packed_count, 0));
+  atomic_store(&to->packed_bytes, atomic_exchange(&from->packed_bytes, 0));
+  atomic_store(&to->trashed_count, atomic_exchange(&from->trashed_count, 0));
+  atomic_store(&to->trashed_bytes, atomic_exchange(&from->trashed_bytes, 0));
+  to->retired = from->retired;
+  from->packs = NULL;
+  from->frames = NULL;
+  from->pack_count = from->pack_cap = from->frame_count = from->frame_cap = 0;
+  from->block_cap = from->dir_count = from->dir_cap = 0;
+  from->count = 0;
+  from->pending_bytes = 0;
+  from->retired = NULL;
+}
+
+/* Keeps memory that was replaced until no reader can look at it, which is when the tree goes.
+ * Arrays grow by doubling, so all retired ones together are smaller than the live one. */
+static bool
+retire(struct qp__tree *t, void *memory)
+{
+  struct qp__retired *r;
+
+  if (!memory)
+    return true;
+  r = qp__alloc(sizeof(*r));
+  if (!r)
+    return false;
+  r->memory = memory;
+  r->next = t->retired;
+  t->retired = r;
+  return true;
+}
+
+/* ---- entries ---- */
+
+static bool
+grow_blocks(struct qp__tree *t, size_t need)
+{
+  struct qp__entry **old = atomic_load(&t->blocks);
+  struct qp__entry **blocks;
+  size_t cap = t->block_cap ? t->block_cap : 4;
+
+  if (need <= t->block_cap)
+    return true;
+  while (cap < need)
+    cap *= 2;
+  blocks = qp__alloc0(cap, sizeof(struct qp__entry *));
+  if (!blocks)
+    return false;
+  if (!retire(t, old)) {
+    qp__free(blocks);
+    return false;
+  }
+  if (old)
+    memcpy(blocks, old, t->block_cap * sizeof(struct qp__entry *));
+  t->block_cap = cap;
+  atomic_store_explicit(&t->blocks, blocks, memory_order_release);
+  return true;
+}
+
+bool
+qp__tree_reserve(struct qp__tree *t, size_t n)
+{
+  size_t need = (t->count + n + QP__TREE_BLOCK - 1) / QP__TREE_BLOCK;
+  struct qp__entry **blocks;
+
+  if (n > QP__NO_SLOT - 1 - t->count)
+    return false;
+  if (!grow_blocks(t, need))
+    return false;
+  blocks = atomic_load(&t->blocks);
+  for (size_t i = t->count / QP__TREE_BLOCK; i < need; i++) {
+    if (blocks[i])
+      continue;
+    blocks[i] = qp__alloc(QP__TREE_BLOCK * sizeof(struct qp__entry));
+    if (!blocks[i])
+      return false;
+  }
+  return true;
+}
+
+/* Counts an entry for what its place is, or takes it back. */
+static void
+count_place(struct qp__tree *t, const struct qp__entry *e, bool add)
+{
+  uint64_t one = add ? 1 : UINT64_MAX; /* minus one */
+
+  switch (qp__entry_kind(e)) {
+  case QP__PLACE_FILE:
+    return;
+  case QP__PLACE_PACK:
+    atomic_fetch_add_explicit(&t->packed_count, one, memory_order_relaxed);
+    atomic_fetch_add_explicit(&t->packed_bytes, one * e->size, memory_order_relaxed);
+    return;
+  case QP__PLACE_TRASH:
+    atomic_fetch_add_explicit(&t->trashed_count, one, memory_order_relaxed);
+    atomic_fetch_add_explicit(&t->trashed_bytes, one * e->size, memory_order_relaxed);
+    return;
+  }
+}
+
+static uint32_t
+add_entry(struct qp__tree *t, const struct qp__entry *from)
+{
+  uint32_t slot = t->count;
+  struct qp__entry *e = qp__tree_at(t, slot);
+
+  memcpy(e, from, sizeof(*e));
+  if (e->parent == QP__NO_SLOT) {
+    e->depth = 0;
+    e->jump = slot;
+    e->path_bytes = e->size;
+  } else {
+    const struct qp__entry *p = qp__tree_at(t, e->parent);
+    const struct qp__entry *pj = qp__tree_at(t, p->jump);
+
+    e->depth = p->depth + 1;
+    e->path_bytes = p->path_bytes + e->size;
+    if (p->depth - pj->depth == pj->depth - qp__tree_at(t, pj->jump)->depth)
+      e->jump = pj->jump;
+    else
+      e->jump = e->parent;
+  }
+  t->count++;
+  t->pending_bytes += e->size;
+  count_place(t, e, true);
+  return slot;
+}
+
+uint32_t
+qp__tree_slot(const struct qp__tree *t, const struct qp__entry *e)
+{
+  struct qp__entry **blocks = atomic_load_explicit(&t->blocks, memory_order_acquire);
+  uint32_t block = 0;
+
+  /* A block is found by its bytes; 64-bit numbers, because entries of two blocks do not compare. */
+  while ((uintptr_t)e - (uintptr_t)blocks[block] >= QP__TREE_BLOCK * sizeof(*e))
+    block++;
+  return block * QP__TREE_BLOCK + (uint32_t)(e - blocks[block]);
+}
+
+void
+qp__tree_publish(struct qp__tree *t, uint32_t count, uint64_t bytes)
+{
+  atomic_store_explicit(&t->bytes, bytes, memory_order_relaxed);
+  atomic_store_explicit(&t->visible, count, memory_order_release);
+}
+
+uint32_t
+qp__tree_ancestor(const struct qp__tree *t, uint32_t slot, uint32_t depth)
+{
+  const struct qp__entry *e = qp__tree_at(t, slot);
+
+  while (e->depth > depth) {
+    const struct qp__entry *j = qp__tree_at(t, e->jump);
+
+    slot = j->depth >= depth ? e->jump : e->parent;
+    e = qp__tree_at(t, slot);
+  }
+  return slot;
+}
+
+void
+qp__tree_info(const struct qp__tree *t, uint32_t slot, struct qp_message_info *out)
+{
+  const struct qp__entry *e = qp__tree_at(t, slot);
+
+  memset(out, 0, sizeof(*out));
+  out->id = e->id;
+  if (e->parent != QP__NO_SLOT)
+    out->parent = qp__tree_at(t, e->parent)->id;
+  out->created_at = e->time;
+  out->position = e->depth;
+  out->size = e->size;
+  out->tokens = e->tokens;
+  out->role = (enum qp_role)e->role;
+  out->type = (enum qp_message_type)e->type;
+  out->status = (enum qp_message_status)atomic_load_explicit(&e->status, memory_order_relaxed);
+  memcpy(out->hash, e->hash, sizeof(out->hash));
+}
+
+/* ---- directory names ---- */
+
+static bool
+grow_dirs(struct qp__tree *t)
+{
+  char **old = atomic_load(&t->dirs);
+  size_t cap = t->dir_cap ? t->dir_cap * 2 : 4;
+  char **dirs;
+
+  if (t->dir_count < t->dir_cap)
+    return true;
+  dirs = qp__alloc0(cap, sizeof(char *));
+  if (!dirs)
+    return false;
+  if (!retire(t, old)) {
+    qp__free(dirs);
+    return false;
+  }
+  if (old)
+    memcpy(dirs, old, t->dir_count * sizeof(char *));
+  t->dir_cap = cap;
+  atomic_store_explicit(&t->dirs, dirs, memory_order_release);
+  return true;
+}
+
+int
+qp__tree_dir(struct qp__tree *t, const char *name, size_t len, uint16_t *out)
+{
+  char **dirs = atomic_load_explicit(&t->dirs, memory_order_relaxed);
+  char *copy;
+
+  for (size_t i = t->dir_count; i-- > 0;) { /* the newest is the likeliest */
+    if (strlen(dirs[i]) == len && memcmp(dirs[i], name, len) == 0) {
+      *out = (uint16_t)i;
+      return 0;
+    }
+  }
+  if (t->dir_count == DIRS_MAX)
+    return -E2BIG;
+  if (!grow_dirs(t))
+    return -ENOMEM;
+  copy = qp__strndup(name, len);
+  if (!copy)
+    return -ENOMEM;
+  atomic_load(&t->dirs)[t->dir_count] = copy;
+  *out = (uint16_t)t->dir_count++;
+  return 0;
+}
+
+const char *
+qp__tree_dir_name(const struct qp__tree *t, uint16_t dir)
+{
+  return atomic_load_explicit(&t->dirs, memory_order_acquire)[dir];
+}
+
+/* ---- places ---- */
+
+enum qp_message_status
+qp__place_status(uint64_t place)
+{
+  switch (qp__place_kind(place)) {
+  case QP__PLACE_PACK:
+    return QP_STATUS_ARCHIVED;
+  case QP__PLACE_TRASH:
+    return QP_STATUS_TRASHED;
+  default:
+    return QP_STATUS_LIVE;
+  }
+}
+
+void
+qp__tree_set_place(struct qp__tree *t, struct qp__entry *e, uint64_t place)
+{
+  count_place(t, e, false);
+  atomic_store_explicit(&e->place, place, memory_order_relaxed);
+  atomic_store_explicit(&e->status, (uint8_t)qp__place_status(place), memory_order_relaxed);
+  count_place(t, e, true);
+}
+
+/* Room for one more in a list of `count` things of `size` bytes. */
+static bool
+grow_list(void **list, size_t count, size_t *cap, size_t size)
+{
+  size_t larger = *cap ? *cap * 2 : 8;
+  void *memory;
+
+  if (count < *cap)
+    return true;
+  memory = qp__realloc(*list, larger * size);
+  if (!memory)
+    return false;
+  *list = memory;
+  *cap = larger;
+  return true;
+}
+
+int
+qp__tree_pack(struct qp__tree *t, const char *name, size_t len, uint32_t *out)
+{
+  void *list = t->packs;
+  char *copy;
+  bool ok;
+
+  for (size_t i = t->pack_count; i-- > 0;) {
+    if (strlen(t->packs[i]) == len && memcmp(t->packs[i], name, len) == 0) {
+      *out = (uint32_t)i;
+      return 0;
+    }
+  }
+  if (t->pack_count == FRAMES_MAX)
+    return -E2BIG;
+  copy = qp__strndup(name, len);
+  ok = copy && grow_list(&list, t->pack_count, &t->pack_cap, sizeof(*t->packs));
+  t->packs = list;
+  if (!ok) {
+    qp__free(copy);
+    return -ENOMEM;
+  }
+  t->packs[t->pack_count] = copy;
+  *out = (uint32_t)t->pack_count++;
+  return 0;
+}
+
+int
+qp__tree_frame(struct qp__tree *t, uint32_t pack, uint64_t offset, uint32_t *out)
+{
+  size_t low = t->frame_count > FRAMES_LOOK ? t->frame_count - FRAMES_LOOK : 0;
+  void *list = t->frames;
+  bool ok;
+
+  for (size_t i = t->frame_count; i-- > low;) {
+    if (t->frames[i].pack == pack && t->frames[i].offset == offset) {
+      *out = (uint32_t)i;
+      return 0;
+    }
+  }
+  if (t->frame_count == FRAMES_MAX)
+    return -E2BIG;
+  ok = grow_list(&list, t->frame_count, &t->frame_cap, sizeof(*t->frames));
+  t->frames = list;
+  if (!ok)
+    return -ENOMEM;
+  t->frames[t->frame_count].pack = pack;
+  t->frames[t->frame_count].offset = offset;
+  *out = (uint32_t)t->frame_count++;
+  return 0;
+}
+
+const char *
+qp__tree_pack_of(const struct qp__tree *t, uint64_t place)
+{
+  return t->packs[t->frames[qp__place_frame(place)].pack];
+}
+
+int
+qp__tree_translate(struct qp__tree *t, const struct qp__tree *from, const struct qp__entry *e,
+                   struct qp__entry *out)
+{
+  const char *dir = qp__tree_dir_name(from, e->dir);
+  uint64_t place = atomic_load(&e->place);
+  uint32_t pack;
+  uint32_t frame;
+  int rc;
+
+  memcpy(out, e, sizeof(*out));
+  rc = qp__tree_dir(t, dir, strlen(dir), &out->dir);
+  if (rc || qp__place_kind(place) != QP__PLACE_PACK)
+    return rc;
+  rc =
+      qp__tree_pack(t, qp__tree_pack_of(from, place), strlen(qp__tree_pack_of(from, place)), &pack);
+  if (!rc)
+    rc = qp__tree_frame(t, pack, from->frames[qp__place_frame(place)].offset, &frame);
+  if (!rc)
+    atomic_store(&out->place, qp__place_pack(frame, qp__place_pos(place)));
+  return rc;
+}
+
+/* ---- ids ---- */
+
+/* Ids of other programs need not be random: a counter in any part of one must reach all bits. */
+static uint32_t
+hash_id(const struct qp_uuid *id)
+{
+  uint64_t a;
+  uint64_t b;
+
+  memcpy(&a, id->b, 8);
+  memcpy(&b, id->b + 8, 8);
+  b *= 0x9e3779b97f4a7c15u;
+  a ^= b ^ (b >> 32);
+  a *= 0xbf58476d1ce4e5b9u;
+  a ^= a >> 32;
+  a *= 0x94d049bb133111ebu;
+  return (uint32_t)(a >> 32);
+}
+
+static void
+put_cell(struct qp__tree *t, struct qp__id_table *table, uint32_t slot)
+{
+  uint32_t at = hash_id(&qp__tree_at(t, slot)->id) & table->mask;
+
+  while (atomic_load_explicit(&table->cells[at], memory_order_relaxed))
+    at = (at + 1) & table->mask;
+  atomic_store_explicit(&table->cells[at], slot + 1, memory_order_release);
+  table->used++;
+}
+
+/* With ids_lock held: a table with room for `count` entries and half as many again, filled with
+ * all. */
+static struct qp__id_table *
+build_table(struct qp__tree *t, uint32_t count)
+{
+  struct qp__id_table *table;
+  uint64_t cells = TABLE_MIN;
+
+  while (cells < (uint64_t)count * 2 + 2)
+    cells *= 2;
+  table = qp__alloc0(1, sizeof(*table) + (size_t)cells * sizeof(table->cells[0]));
+  if (!table)
+    return NULL;
+  table->mask = (uint32_t)(cells - 1);
+  for (uint32_t i = 0; i < count; i++)
+    put_cell(t, table, i);
+  return table;
+}
+
+/* With ids_lock held. Without memory for a larger table the lookup table is given up; the next
+ * lookup makes a new one. */
+static void
+table_insert(struct qp__tree *t, uint32_t slot)
+{
+  struct qp__id_table *table = atomic_load(&t->ids);
+
+  if (table && table->used >= table->mask / 2) {
+    struct qp__id_table *larger = build_table(t, slot);
+
+    if (!retire(t, table)) {
+      qp__free(larger);
+      larger = table->used < table->mask - 1 ? table : NULL; /* fuller than we like, or given up */
+    }
+    table = larger;
+    atomic_store_explicit(&t->ids, table, memory_order_release);
+  }
+  if (table)
+    put_cell(t, table, slot);
+}
+
+uint32_t
+qp__tree_load(struct qp__tree *t, const struct qp__entry *e)
+{
+  uint32_t slot = add_entry(t, e);
+
+  if (atomic_load_explicit(&t->ids, memory_order_relaxed))
+    table_insert(t, slot);
+  return slot;
+}
+
+uint32_t
+qp__tree_add(struct qp__tree *t, const struct qp__entry *e)
+{
+  uint32_t slot;
+
+  (void)pthread_mutex_lock(&t->ids_lock); /* a reader may be making the table just now */
+  slot = qp__tree_load(t, e);
+  (void)pthread_mutex_unlock(&t->ids_lock);
+  return slot;
+}
+
+bool
+qp__tree_cut(struct qp__tree *t)
+{
+  uint32_t visible = atomic_load(&t->visible);
+  bool ok;
+
+  if (t->count == visible)
+    return true;
+  (void)pthread_mutex_lock(&t->ids_lock);
+  ok = retire(t, atomic_load(&t->ids));
+  if (ok) {
+    atomic_store_explicit(&t->ids, NULL, memory_order_release); /* the next lookup makes another */
+    t->count = visible;
+    t->pending_bytes = atomic_load(&t->bytes);
+  }
+  (void)pthread_mutex_unlock(&t->ids_lock);
+  return ok;
+}
+
+bool
+qp__tree_find(struct qp__tree *t, const struct qp_uuid *id, bool all, uint32_t *out)
+{
+  struct qp__id_table *table = atomic_load_explicit(&t->ids, memory_order_acquire);
+  uint32_t limit;
+  uint32_t at;
+
+  if (!table) {
+    (void)pthread_mutex_lock(&t->ids_lock);
+    table = atomic_load(&t->ids);
+    if (!table) {
+      table = build_table(t, t->count);
+      atomic_store_explicit(&t->ids, table, memory_order_release);
+    }
+    (void)pthread_mutex_unlock(&t->ids_lock);
+    if (!table)
+      return false;
+  }
+  limit = all ? t->count : atomic_load_explicit(&t->visible, memory_order_acquire);
+  at = hash_id(id) & table->mask;
+  *out = QP__NO_SLOT;
+  for (;; at = (at + 1) & table->mask) {
+    uint32_t cell = atomic_load_explicit(&table->cells[at], memory_order_acquire);
+
+    if (!cell)
+      return true;
+    if (cell - 1 < limit && qp_uuid_equal(&qp__tree_at(t, cell - 1)->id, id)) {
+      *out = cell - 1;
+      return true;
+    }
+  }
+}

@@ -1,0 +1,59 @@
+/* directory_lock.h - who may write in a data directory, and what a server leaves there for others.
+ *
+ * Three things that used to be one file:
+ *   the lock       an exclusive flock on the data directory itself and on quipu.lock in it. The
+ *                  directory cannot be swapped without its contents, so that whoever deletes or
+ *                  replaces quipu.lock lets nobody in. quipu.lock is for older versions, which lock
+ *                  nothing else, and for file systems that cannot lock a directory (NFS).
+ *   quipu.lock     one line for people and for other processes: process id, the URL of the server.
+ *                  Written in place without a sync. Nothing depends on it.
+ *   turns.open     an empty file that is there while an engine runs, and stays when it did not end
+ *                  well. Durable before the first turn, removed after the last. */
+#ifndef QP_STORE_FILES_DIRECTORY_LOCK_H
+#define QP_STORE_FILES_DIRECTORY_LOCK_H
+
+#include <stdbool.h>
+#include <sys/stat.h>
+
+#include "os/os.h"
+#include "quipu.h"
+
+#define QP__LOCK_NAME "quipu.lock"
+#define QP__LOCK_URL_MAX 150
+
+struct qp__lock {
+  const struct qp__os *os;
+  int root;         /* the caller's */
+  int fd;           /* of quipu.lock; -1: the lock is not held */
+  int base;         /* where a relative `where` begins; -1: `where` is absolute */
+  char *where;      /* the data directory as the user named it */
+  struct stat dir;  /* the directory that is locked … */
+  struct stat file; /* … and the file */
+  bool dir_locked;  /* false: the file system cannot */
+  char url[QP__LOCK_URL_MAX + 1];
+};
+
+void qp__lock_init(struct qp__lock *l);
+/* Becomes the one process that writes below `root`, which was opened by the name `where`. `fresh`:
+ * there is nothing in the directory yet. QP_BUSY: another process is that; the sentence names it.
+ * QP_CORRUPT: the store is of a newer version. After any answer, release it. */
+enum qp_rc qp__lock_take(struct qp__lock *l, const struct qp__os *os, int root, const char *where,
+                         bool fresh, struct qp_err *err);
+void qp__lock_release(struct qp__lock *l);
+
+/* Whether the directory and the file that are locked still have their names. QP_IO: others who open
+ * the data directory by its name see something else, and nothing may be written any more. Two calls
+ * of stat(2): cheap enough for every group of commits. May be called from any thread. */
+enum qp_rc qp__lock_check(const struct qp__lock *l, struct qp_err *err);
+
+/* Tells others the server's URL; "": there is none. */
+enum qp_rc qp__lock_announce(struct qp__lock *l, const char *url, struct qp_err *err);
+/* An engine begins (open) or has ended with every turn at rest, durably. *left: the last one has
+ * not ended so, or nobody can tell. */
+enum qp_rc qp__lock_mark(struct qp__lock *l, bool open, bool *left, struct qp_err *err);
+
+/* QP_CORRUPT: the store is of a newer version. Needs no lock. */
+enum qp_rc qp__lock_check_version(const struct qp__os *os, int root, const char *where,
+                                  struct qp_err *err);
+
+#endif

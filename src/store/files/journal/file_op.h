@@ -1,0 +1,83 @@
+/* file_op.h - the file operations that a commit is made of, and how they are carried out.
+ *
+ * Encoded in a journal frame, little-endian:
+ *   count:u32  then per operation
+ *   kind:u8  flags:u8  path_len:u16  data_len:u32  offset:u64  path[path_len]  data[data_len]
+ * `path` is relative to the data directory. `data` is the content of a PUT, the bytes of an APPEND,
+ * the new path of a RENAME and empty otherwise.
+ *
+ * Every operation may be carried out any number of times: replaying all of a journal gives the same
+ * files whatever part of it had been carried out before. How a replay differs from the first time
+ * is in replay_plan.h. */
+#ifndef QP_STORE_FILES_JOURNAL_FILE_OP_H
+#define QP_STORE_FILES_JOURNAL_FILE_OP_H
+
+#include "base/buf.h"
+#include "os/os.h"
+
+#define QP__PATH_MAX 1024 /* longest path, with its NUL */
+
+enum qp__op_kind {
+  QP__OP_PUT = 1,    /* the file has exactly this content */
+  QP__OP_APPEND = 2, /* the file has these bytes at this offset */
+  QP__OP_RENAME = 3, /* path becomes data */
+  QP__OP_UNLINK = 4, /* there is no such file */
+  QP__OP_MKDIR = 5,  /* there is such a directory */
+};
+
+enum qp__op_flags {
+  QP__OP_BACKUP = 1, /* PUT: what was there stays as `path`.bak */
+  QP__OP_CUT = 2,    /* APPEND: the file is cut at the offset first */
+  QP__OP_KEEP = 2,   /* RENAME: what was at the new path before becomes that path with ".old" */
+  QP__OP_DROP = 4,   /* RENAME: what was there goes to tmp/, by the last name of the old path */
+};
+
+struct qp__op {
+  enum qp__op_kind kind;
+  unsigned flags;
+  const char *path; /* NUL-terminated */
+  uint64_t offset;
+  struct qp_bytes data; /* NUL-terminated for RENAME */
+};
+
+/* Encodes one operation at the end of *out. */
+enum qp_rc qp__op_encode(struct qp__buf *out, const struct qp__op *op);
+
+/* Walks the operations of a frame body. Every length and path is checked: QP_CORRUPT for a body
+ * that encode could not have made. Pointers in *op are valid until the next call (paths are copied
+ * into `paths`). */
+struct qp__op_reader {
+  struct qp_bytes body;
+  size_t pos;
+  uint32_t left;
+  char path[QP__PATH_MAX];
+  char target[QP__PATH_MAX];
+};
+enum qp_rc qp__op_reader_init(struct qp__op_reader *r, struct qp_bytes body);
+/* *more false: no operation is left. */
+enum qp_rc qp__op_read(struct qp__op_reader *r, struct qp__op *op, bool *more);
+
+#define QP__KEPT_MAX 32
+#define QP__KEPT_PATH_LEN 320
+
+/* Carries out operations below `root`. Used by one thread at a time. */
+struct qp__applier {
+  const struct qp__os *os;
+  int root;
+  int tmp; /* root/tmp */
+  struct qp__kept {
+    char path[QP__KEPT_PATH_LEN]; /* "": not in use */
+    int fd;
+    uint64_t used;
+  } kept[QP__KEPT_MAX]; /* directories and logs that were used last */
+  uint64_t clock;
+  uint64_t next_name; /* for temporary files of its own */
+};
+
+void qp__applier_init(struct qp__applier *a, const struct qp__os *os, int root, int tmp);
+void qp__applier_release(struct qp__applier *a);
+
+/* 0 or -errno. `staged`: the name in tmp/ of a file that has a PUT's content already, or NULL. */
+int qp__op_apply(struct qp__applier *a, const struct qp__op *op, const char *staged);
+
+#endif

@@ -1,0 +1,88 @@
+/* held_commits.h - commits that are durable and cannot be carried out in one place.
+ *
+ * When the directory of a context cannot be written (its owner has changed, something else stands
+ * in its place, a bad block), its commits must neither be lost nor stop all others. What they do in
+ * that context goes to a file journal/{id of the context}.held; what they do elsewhere is carried
+ * out. The file is made durable by the same sync that lets the journal forget the commits, so it
+ * costs the journal no room. The context is not read and not written until its file is carried out:
+ * with every attempt to load it, and with every start.
+ *
+ * The same holds for the other things whose files stand alone. Here each has an id as well:
+ *   {uuid}         a context         prompt-{id}  a system prompt
+ *   session-{id}   a session         sessions     the index of all sessions
+ *   blob-{hash}    a blob
+ * These are tried again with every attempt to read or change one of their files.
+ *
+ * The file is a row of frames as in a segment (segment.h), under the key "quipu held  v01", without
+ * a header; the first frame that does not match ends it. `seq` is the hash of the commit's own
+ * frame in the journal: so a replay after a crash can tell which commits it has twice. The body has
+ * the operations of the commit that concern this one, and those in tmp/. */
+#ifndef QP_STORE_FILES_JOURNAL_HELD_COMMITS_H
+#define QP_STORE_FILES_JOURNAL_HELD_COMMITS_H
+
+#include <stdbool.h>
+
+#include "base/buf.h"
+#include "os/os.h"
+#include "store/files/journal/file_op.h"
+#include "store/files/journal/segment.h"
+
+#define QP__ASIDE_ID_LEN 160
+#define QP__ASIDE_TEXT 176
+
+struct qp__aside {
+  char id[QP__ASIDE_ID_LEN];
+  struct qp_err cause;
+};
+
+struct qp__aside_list {
+  struct qp__aside *v;
+  size_t count;
+  size_t cap;
+};
+
+/* The entry, or NULL. */
+const struct qp__aside *qp__aside_find(const struct qp__aside_list *l, const char *id);
+/* Adds it, unless it is there. False: no memory. */
+bool qp__aside_note(struct qp__aside_list *l, const char *id, const struct qp_err *cause);
+void qp__aside_forget(struct qp__aside_list *l, const char *id);
+void qp__aside_release(struct qp__aside_list *l);
+/* Whether a name in journal/ is that of such a file. */
+bool qp__aside_parse_name(const char *name, char id[QP__ASIDE_ID_LEN]);
+/* Adds all that have a file in `dir`, which is root/journal. */
+enum qp_rc qp__aside_scan(const struct qp__os *os, int dir, struct qp__aside_list *l,
+                          struct qp_err *err);
+
+/* Whether it is the id of a context. */
+bool qp__aside_is_context(const char *id);
+/* What it is called in a message: "context …", "session '…'". */
+const char *qp__aside_text(const char *id, char out[QP__ASIDE_TEXT]);
+/* Where its files are, relative to the data directory: a directory with all of them. */
+void qp__aside_place(const char *id, char out[QP__PATH_MAX]);
+
+/* The one that a path belongs to; false: to none of these. */
+bool qp__aside_id_of(const char *path, char id[QP__ASIDE_ID_LEN]);
+/* The one that an operation changes; of a rename from one to another, the first. */
+bool qp__aside_id_of_op(const struct qp__op *op, char id[QP__ASIDE_ID_LEN]);
+/* Whether an operation changes this one. */
+bool qp__aside_concerns(const struct qp__op *op, const char *id);
+/* Whether the operations of a frame do. */
+bool qp__aside_touched(struct qp_bytes body, const char *id);
+/* Whether a failure is one of the file or directory alone, and not of the store or the machine. A
+ * failure of the disk (EIO) may be either: it counts as one of the file only with `hard`. */
+bool qp__aside_is_local(int sys, bool hard);
+/* Whether the operations of a frame change any context. */
+bool qp__aside_in_context(struct qp_bytes body);
+/* What the callers of one that is held are told. */
+enum qp_rc qp__aside_fail(const struct qp__aside *h, struct qp_err *err);
+
+/* Adds what a frame does there to the end of dir/{id}{suffix}. `key` is the frame's hash. */
+enum qp_rc qp__aside_append(const struct qp__os *os, int dir, const char *id, const char *suffix,
+                            uint64_t key, struct qp_bytes body, struct qp_err *err);
+/* Opens dir/{id}.held as a segment whose frames begin at 0. QP_NOTFOUND. */
+enum qp_rc qp__aside_open(const struct qp__os *os, int dir, const char *id, struct qp__segment *out,
+                          struct qp_err *err);
+/* Removes it, durably. */
+enum qp_rc qp__aside_remove(const struct qp__os *os, int dir, const char *id, struct qp_err *err);
+
+#endif

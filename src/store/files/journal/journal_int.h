@@ -1,0 +1,87 @@
+/* journal_int.h - what the parts of the journal share: journal.c brings commits through their
+ * stations, journal_life.c opens, mends and closes it, and brings back contexts that are set aside.
+ *
+ * Locking: `lock` guards every field below "shared". A leader works without it: `syncing` keeps
+ * other leaders out of the sync station, and the apply station is entered in the order of commit
+ * numbers (applied_seq), so the applier and the segment files have one user each at any time.
+ *
+ * Segments: live[0 .. live_count) are in use, the last one receives frames; `spare` is ready to
+ * follow it. A segment before the last one is retired: a checkpoint forgets it once all its commits
+ * are applied. */
+#ifndef QP_STORE_FILES_JOURNAL_JOURNAL_INT_H
+#define QP_STORE_FILES_JOURNAL_JOURNAL_INT_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "store/files/journal/held_commits.h"
+#include "store/files/journal/journal.h"
+#include "store/files/journal/segment.h"
+#include "store/files/writer_pause.h"
+
+#define MAX_SEGMENTS 4
+#define GROUP_BYTES ((size_t)1 << 20) /* frames up to this many bytes are written with one call */
+#define WAKE_SLOTS 64                 /* commits that wait are spread over these by their numbers */
+
+struct qp__journal {
+  const struct qp__os *os;
+  int root;
+  int dir;
+  struct qp__journal_options options;
+  struct qp__applier applier; /* of the thread in the apply station */
+  struct qp__buf group;       /* of the thread in the sync station */
+
+  /* shared */
+  pthread_mutex_t lock;
+  pthread_cond_t wake[WAKE_SLOTS]; /* a commit is done, or may lead */
+  pthread_cond_t turn;             /* applied_seq or poison or live_count changed */
+  pthread_cond_t wanted;           /* the background thread has something to do */
+  struct qp__segment live[MAX_SEGMENTS];
+  size_t live_count;
+  size_t live_base; /* count of live[0] since open */
+  struct qp__segment spare;
+  uint64_t next_number;
+  uint64_t next_seq;      /* of the next commit to be staged */
+  uint64_t applied_seq;   /* all commits up to here are applied */
+  uint64_t forgotten_seq; /* all commits up to here are in no segment any more */
+  struct qp__txn *queue;  /* staged, not yet taken by a leader; oldest first */
+  struct qp__txn *queue_tail;
+  bool syncing;       /* a leader is in the sync station */
+  bool checkpointing; /* a thread is in checkpoint() */
+  bool preparing;     /* a thread makes the spare */
+  bool stopping;
+  unsigned leading;   /* threads in the sync or the apply station, or on the way between them */
+  enum qp_rc refusal; /* while it is poisoned: what new writes are told */
+  enum qp_rc poison;
+  struct qp_err poison_err;
+  bool mend_failed;
+  bool lost; /* a sync of the files failed: they may lack what was applied since the last one */
+  struct qp__journal_stats stats;
+  struct qp__gate gate;       /* for pauses of backups; entered by one thread at a time */
+  struct qp__aside_list held; /* contexts whose commits wait: see held_commits.h */
+  pthread_t thread;
+
+  atomic_uint held_count;       /* of `held`, for a look without the lock */
+  atomic_uint releases;         /* of what is no context, so far */
+  pthread_mutex_t release_lock; /* one context at a time is brought back; taken before `lock` */
+};
+
+/* All with the lock held. Those that say so give it up while they work. */
+
+/* The answer of a poisoned journal to what it has not begun: nothing of that will ever be there. */
+enum qp_rc qp__journal_answer(const struct qp__journal *j, struct qp_err *err);
+/* Whether this process is still the one that writes; needs no lock. */
+enum qp_rc qp__journal_may_write(const struct qp__journal *j, struct qp_err *err);
+/* Makes the spare segment, at least `size` long; gives up the lock. */
+enum qp_rc qp__journal_prepare_spare(struct qp__journal *j, uint64_t size, struct qp_err *err);
+/* How many segments at the front are retired and completely applied. */
+size_t qp__journal_applied_segments(const struct qp__journal *j);
+/* Every commit is applied; there is none; a segment should be made ahead. */
+bool qp__journal_is_quiet(const struct qp__journal *j);
+bool qp__journal_is_empty(const struct qp__journal *j);
+bool qp__journal_wants_spare(struct qp__journal *j);
+/* See journal.c; both give up the lock. */
+enum qp_rc qp__journal_run_checkpoint(struct qp__journal *j, struct qp_err *err);
+void qp__journal_lead(struct qp__journal *j);
+
+#endif

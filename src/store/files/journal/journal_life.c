@@ -1,0 +1,426 @@
+/* journal_life.c - how the journal begins, recovers and ends. See journal.h. */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/alloc.h"
+#include "base/err.h"
+#include "os/file.h"
+#include "store/files/journal/journal_int.h"
+#include "store/files/journal/journal_recover.h"
+
+#define IDLE_MS 2000 /* a journal that is not empty is checkpointed this long after */
+
+/* ---- contexts that are held ---- */
+
+enum qp_rc
+qp__journal_release(struct qp__journal *j, const char *id, struct qp_err *err)
+{
+  char text[QP__ASIDE_TEXT];
+  struct qp_err cause;
+  uint64_t upto;
+  bool held;
+  enum qp_rc rc;
+  int sys;
+
+  if (!atomic_load(&j->held_count))
+    return QP_OK;
+  (void)pthread_mutex_lock(&j->release_lock);
+  (void)pthread_mutex_lock(&j->lock);
+  held = qp__aside_find(&j->held, id) != NULL;
+  upto = j->next_seq - 1; /* what was staged before it was held joins it: wait for that */
+  while (held && !j->poison && j->applied_seq < upto) {
+    if (j->queue && !j->syncing)
+      qp__journal_lead(j);
+    else
+      (void)pthread_cond_wait(&j->turn, &j->lock);
+  }
+  rc = held && j->poison ? qp__journal_answer(j, err) : QP_OK;
+  if (held)
+    qp__gate_enter(&j->gate, &j->lock); /* a backup must not see half of it */
+  (void)pthread_mutex_unlock(&j->lock);
+  if (held && !rc)
+    rc = qp__aside_carry_out(j->os, j->root, j->applier.tmp, j->dir, id, err);
+  if (held && !rc) {
+    sys = qp__syncfs(j->os, j->root);
+    if (sys) {
+      (void)qp__fail_sys(&cause, sys, "cannot sync the data directory");
+      qp__journal_poison(j, &cause, true);
+      rc = qp__journal_check(j, err);
+    }
+  }
+  if (held && !rc)
+    rc = qp__aside_remove(j->os, j->dir, id, err);
+  if (held && !rc) {
+    qp__log(&j->options.log, QP_LOG_WARN, "journal", "%s has the changes that were kept for it",
+            qp__aside_text(id, text));
+    (void)pthread_mutex_lock(&j->lock);
+    qp__aside_forget(&j->held, id);
+    atomic_store(&j->held_count, (unsigned)j->held.count);
+    if (!qp__aside_is_context(id))
+      (void)atomic_fetch_add(&j->releases, 1);
+    (void)pthread_mutex_unlock(&j->lock);
+  }
+  if (held) {
+    (void)pthread_mutex_lock(&j->lock);
+    qp__gate_leave(&j->gate);
+    (void)pthread_mutex_unlock(&j->lock);
+  }
+  (void)pthread_mutex_unlock(&j->release_lock);
+  return rc;
+}
+
+unsigned
+qp__journal_releases(struct qp__journal *j)
+{
+  return atomic_load(&j->releases);
+}
+
+bool
+qp__journal_holds(struct qp__journal *j, const char *id)
+{
+  bool held;
+
+  if (!atomic_load(&j->held_count))
+    return false;
+  (void)pthread_mutex_lock(&j->lock);
+  held = qp__aside_find(&j->held, id) != NULL;
+  (void)pthread_mutex_unlock(&j->lock);
+  return held;
+}
+
+/* With the lock held, or alone: after a recovery. */
+static void
+take_held(struct qp__journal *j, struct qp__recovery *r)
+{
+  qp__aside_release(&j->held);
+  j->held = r->held;
+  r->held = (struct qp__aside_list){ 0 };
+  atomic_store(&j->held_count, (unsigned)j->held.count);
+}
+
+/* ---- mending ---- */
+
+enum qp_rc
+qp__journal_check(struct qp__journal *j, struct qp_err *err)
+{
+  enum qp_rc rc;
+
+  (void)pthread_mutex_lock(&j->lock);
+  rc = j->poison ? qp__journal_answer(j, err) : QP_OK;
+  (void)pthread_mutex_unlock(&j->lock);
+  return rc;
+}
+
+/* After recovery the journal holds no frame: takes over the segment it left, or makes the first
+ * one. */
+static enum qp_rc
+take_first_segment(struct qp__journal *j, struct qp__recovery *r, struct qp_err *err)
+{
+  enum qp_rc rc = QP_OK;
+
+  if (j->next_number <= r->last_number)
+    j->next_number = r->last_number + 1;
+  j->live[0] = r->segment;
+  r->segment.fd = -1;
+  if (j->live[0].fd < 0)
+    rc = qp__segment_create(j->os, j->dir, j->next_number++, j->options.segment_bytes, &j->live[0],
+                            err);
+  if (!rc)
+    j->live_count = 1;
+  return rc;
+}
+
+/* For readers in other processes: see journal_recover.h. */
+static void
+mark_live(struct qp__journal *j, bool live)
+{
+  int sys = qp__journal_mark_live(j->os, j->dir, live);
+
+  if (sys && live)
+    qp__log(&j->options.log, QP_LOG_WARN, "journal",
+            "'journal' cannot be locked (%s): other processes cannot read beside this one",
+            strerrordesc_np(-sys));
+}
+
+static void
+close_segments(struct qp__journal *j)
+{
+  for (size_t i = 0; i < j->live_count; i++)
+    qp__segment_close(j->os, &j->live[i]);
+  j->live_count = 0;
+  qp__segment_close(j->os, &j->spare);
+}
+
+enum qp_rc
+qp__journal_mend(struct qp__journal *j, struct qp_err *err)
+{
+  struct qp__recovery r = { .in_place = true, .segment = { .fd = -1 } };
+  bool lost;
+  enum qp_rc rc;
+
+  (void)pthread_mutex_lock(&j->release_lock);
+  (void)pthread_mutex_lock(&j->lock);
+  while (j->leading || j->checkpointing || j->preparing)
+    (void)pthread_cond_wait(&j->turn, &j->lock);
+  if (!j->poison) {
+    (void)pthread_mutex_unlock(&j->lock);
+    (void)pthread_mutex_unlock(&j->release_lock);
+    return QP_OK;
+  }
+  mark_live(j, false); /* until resume */
+  close_segments(j);   /* a poisoned journal uses none */
+  qp__applier_release(&j->applier);
+  lost = j->lost;
+  j->lost = false;
+  r.applied = lost ? 0 : j->applied_seq;
+  r.again = j->mend_failed;
+  qp__gate_enter(&j->gate, &j->lock);
+  (void)pthread_mutex_unlock(&j->lock);
+  rc = qp__journal_may_write(j, err);
+  if (!rc)
+    rc = qp__journal_recover(j->os, j->root, j->applier.tmp, j->dir, j->options.segment_bytes,
+                             &j->options.log, &r, err);
+  (void)pthread_mutex_lock(&j->lock);
+  qp__gate_leave(&j->gate);
+  j->mend_failed = rc != QP_OK;
+  if (rc)
+    j->lost |= lost || r.lost;
+  else
+    rc = take_first_segment(j, &r, err);
+  if (!rc) {
+    j->applied_seq = j->forgotten_seq = j->next_seq - 1;
+    j->stats.recovered += r.replayed;
+    take_held(j, &r);
+  }
+  (void)pthread_mutex_unlock(&j->lock);
+  (void)pthread_mutex_unlock(&j->release_lock);
+  qp__aside_release(&r.held);
+  qp__segment_close(j->os, &r.segment);
+  return rc;
+}
+
+void
+qp__journal_resume(struct qp__journal *j)
+{
+  (void)pthread_mutex_lock(&j->lock);
+  if (j->poison) {
+    qp__log(&j->options.log, QP_LOG_WARN, "journal", "the store takes writes again");
+    mark_live(j, true);
+  }
+  j->poison = QP_OK;
+  (void)pthread_cond_broadcast(&j->turn);
+  (void)pthread_cond_broadcast(&j->wanted);
+  (void)pthread_mutex_unlock(&j->lock);
+}
+
+/* ---- the background thread ---- */
+
+/* With the lock held: waits for work; true when IDLE_MS went by without any. */
+static bool
+wait_idle(struct qp__journal *j)
+{
+  struct timespec ts = qp__mono_after(j->os, IDLE_MS);
+
+  if (qp__journal_is_empty(j) || j->poison) {
+    (void)pthread_cond_wait(&j->wanted, &j->lock);
+    return false;
+  }
+  return pthread_cond_timedwait(&j->wanted, &j->lock, &ts) == ETIMEDOUT;
+}
+
+static void *
+run_background(void *arg)
+{
+  struct qp__journal *j = arg;
+  uint64_t seen = 0;
+
+  (void)pthread_mutex_lock(&j->lock);
+  while (!j->stopping) {
+    if (!j->poison && qp__journal_applied_segments(j)) {
+      (void)qp__journal_run_checkpoint(j, NULL);
+    } else if (!j->poison && qp__journal_wants_spare(j)) {
+      if (qp__journal_prepare_spare(j, j->options.segment_bytes, NULL))
+        (void)wait_idle(j); /* no room: the next stage tells its caller */
+    } else if (wait_idle(j)) {
+      if (j->next_seq == seen && qp__journal_is_quiet(j))
+        (void)qp__journal_run_checkpoint(j, NULL);
+      seen = j->next_seq;
+    }
+  }
+  (void)pthread_mutex_unlock(&j->lock);
+  return NULL;
+}
+
+/* ---- wiping ---- */
+
+/* Frames that are under way are written before the end of their segment, and with the lock held no
+ * commit gets a place behind it. A segment that is on its way to become the spare is waited for. */
+enum qp_rc
+qp__journal_scrub(struct qp__journal *j, struct qp_err *err)
+{
+  struct qp_err cause;
+  enum qp_rc rc = qp__journal_barrier(j, err);
+  int sys = 0;
+
+  if (rc)
+    return rc;
+  (void)pthread_mutex_lock(&j->lock);
+  while ((j->checkpointing || j->preparing) && !j->poison)
+    (void)pthread_cond_wait(&j->turn, &j->lock);
+  rc = j->poison ? qp__journal_answer(j, err) : qp__journal_may_write(j, err);
+  for (size_t i = 0; i < j->live_count && !rc && !sys; i++)
+    sys = qp__segment_wipe(j->os, &j->live[i], j->live[i].size);
+  if (!rc && !sys && j->spare.fd >= 0)
+    sys = qp__segment_wipe(j->os, &j->spare, j->spare.size);
+  (void)pthread_mutex_unlock(&j->lock);
+  if (sys)
+    return qp__fail_sys(err, sys, "cannot overwrite what the journal held");
+  if (rc)
+    return rc;
+  sys = qp__syncfs(j->os, j->root);
+  if (!sys)
+    return QP_OK;
+  (void)qp__fail_sys(&cause, sys, "cannot sync the data directory");
+  qp__journal_poison(j, &cause, true);
+  return qp__journal_check(j, err);
+}
+
+/* At the end, when the journal is empty: what went through it shall not stay in its files. */
+static void
+wipe_last(struct qp__journal *j)
+{
+  char name[QP__SEGMENT_NAME_LEN];
+
+  if (j->poison || !qp__journal_is_empty(j) || qp__journal_may_write(j, NULL))
+    return;
+  (void)qp__segment_wipe(j->os, &j->live[0], j->live[0].stale);
+  if (j->spare.fd >= 0 && j->spare.stale) {
+    qp__segment_name(name, j->spare.number);
+    (void)j->os->unlinkat(j->os->self, j->dir, name, 0);
+  }
+}
+
+/* ---- open and close ---- */
+
+static enum qp_rc
+init_sync(struct qp__journal *j, struct qp_err *err)
+{
+  pthread_condattr_t attr;
+  int rc = pthread_mutex_init(&j->lock, NULL);
+
+  if (rc)
+    return qp__fail_sys(err, -rc, "cannot open the journal");
+  (void)pthread_mutex_init(&j->release_lock, NULL);
+  (void)pthread_condattr_init(&attr);
+  (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+  for (size_t i = 0; i < WAKE_SLOTS; i++)
+    (void)pthread_cond_init(&j->wake[i], NULL);
+  (void)pthread_cond_init(&j->turn, NULL);
+  (void)pthread_cond_init(&j->wanted, &attr);
+  (void)pthread_condattr_destroy(&attr);
+  return QP_OK;
+}
+
+static void
+free_journal(struct qp__journal *j)
+{
+  close_segments(j);
+  qp__aside_release(&j->held);
+  qp__applier_release(&j->applier);
+  qp__buf_release(&j->group);
+  qp__close(j->os, j->dir);
+  for (size_t i = 0; i < WAKE_SLOTS; i++)
+    (void)pthread_cond_destroy(&j->wake[i]);
+  (void)pthread_cond_destroy(&j->wanted);
+  qp__gate_release(&j->gate);
+  (void)pthread_cond_destroy(&j->turn);
+  (void)pthread_mutex_destroy(&j->release_lock);
+  (void)pthread_mutex_destroy(&j->lock);
+  qp__free(j);
+}
+
+enum qp_rc
+qp__journal_open(const struct qp__os *os, int root, int tmp,
+                 const struct qp__journal_options *options, struct qp__journal **out,
+                 struct qp_err *err)
+{
+  struct qp__recovery recovery = { .segment = { .fd = -1 } };
+  struct qp__journal *j = qp__alloc0(1, sizeof(*j));
+  enum qp_rc rc;
+
+  if (!j)
+    return qp__fail_nomem(err, "opening the journal");
+  j->os = os;
+  j->root = root;
+  j->dir = -1;
+  j->spare.fd = -1;
+  j->options = *options;
+  j->next_seq = 1;
+  j->next_number = 1;
+  qp__applier_init(&j->applier, os, root, tmp);
+  qp__buf_init(&j->group, 2 * GROUP_BYTES);
+  rc = init_sync(j, err);
+  if (rc) {
+    qp__free(j);
+    return rc;
+  }
+  j->dir = qp__open(os, root, "journal", O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
+  if (j->dir < 0) {
+    rc = qp__fail_sys(err, j->dir, "cannot open 'journal'");
+    goto out;
+  }
+  qp__gate_init(&j->gate, os, root, tmp, &options->log);
+  rc = qp__journal_recover(os, root, tmp, j->dir, options->segment_bytes, &options->log, &recovery,
+                           err);
+  qp__gate_leave(&j->gate);
+  if (rc)
+    goto out;
+  j->stats.recovered = recovery.replayed;
+  take_held(j, &recovery);
+  rc = take_first_segment(j, &recovery, err);
+  if (rc)
+    goto out;
+  mark_live(j, true);
+  if (options->background) {
+    int sys = pthread_create(&j->thread, NULL, run_background, j);
+
+    if (sys) {
+      rc = qp__fail_sys(err, -sys, "cannot start the journal's thread");
+      goto out;
+    }
+  }
+  *out = j;
+  j = NULL;
+out:
+  qp__aside_release(&recovery.held);
+  qp__segment_close(os, &recovery.segment);
+  if (j)
+    free_journal(j);
+  return rc;
+}
+
+void
+qp__journal_close(struct qp__journal *j)
+{
+  if (!j)
+    return;
+  (void)pthread_mutex_lock(&j->lock);
+  j->stopping = true;
+  (void)pthread_cond_broadcast(&j->wanted);
+  (void)pthread_mutex_unlock(&j->lock);
+  if (j->options.background)
+    (void)pthread_join(j->thread, NULL);
+  (void)qp__journal_checkpoint(j, NULL); /* if it fails, the next open replays */
+  wipe_last(j);
+  free_journal(j);
+}
+
+void
+qp__journal_stats(struct qp__journal *j, struct qp__journal_stats *out)
+{
+  (void)pthread_mutex_lock(&j->lock);
+  *out = j->stats;
+  (void)pthread_mutex_unlock(&j->lock);
+}

@@ -1,0 +1,107 @@
+/* pack_repair.c - a pack that is damaged is written again with what can be read of it. What it was
+ * goes to lost/: somebody may yet find the dictionary that it lacks, or a better copy of the
+ * disk. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/err.h"
+#include "os/file.h"
+#include "store/files/pack/repack.h"
+
+#define COPY_PIECE ((size_t)256 << 10)
+
+/* A copy of a file of the context, in lost/; of one that is empty or not there, none. */
+static enum qp_rc
+copy_to_lost(struct qp__repack *r, const char *name, struct qp_err *err)
+{
+  struct qp__files *f = r->files;
+  const char *base = strrchr(name, '/');
+  char from[QP__PATH_MAX];
+  char to[QP__PATH_MAX];
+  char *piece = NULL;
+  off_t at = 0;
+  ssize_t n = 0;
+  int out = -1;
+  int in;
+  int sys;
+
+  if (!qp__repack_size(f, r->context, name))
+    return QP_OK;
+  qp__context_path(from, r->context, name);
+  (void)snprintf(to, sizeof(to), "lost/%lld-%.36s-%s", (long long)f->os->now_ms(f->os->self),
+                 r->context->path + strlen("contexts/"), base ? base + 1 : name);
+  sys = in = qp__open(f->os, f->root, from, O_RDONLY | O_NOFOLLOW, 0);
+  if (in >= 0)
+    sys = qp__dir_make(f->os, f->root, "lost");
+  if (!sys)
+    sys = out = qp__open(f->os, f->root, to, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+  piece = qp__alloc(COPY_PIECE);
+  if (sys >= 0 && !piece)
+    sys = -ENOMEM;
+  while (sys >= 0 && (n = qp__read_at(f->os, in, piece, COPY_PIECE, at)) > 0) {
+    sys = qp__write_at(f->os, out, piece, (size_t)n, at);
+    at += n;
+  }
+  if (sys >= 0 && n < 0)
+    sys = (int)n;
+  if (sys < 0 && out >= 0)
+    (void)f->os->unlinkat(f->os->self, f->root, to, 0);
+  qp__free(piece);
+  qp__close(f->os, out);
+  qp__close(f->os, in);
+  return sys < 0 ? qp__fail_sys(err, sys, "cannot copy '%s' to '%s'", from, to) : QP_OK;
+}
+
+/* Writes what can be read of a pack to a new one; what cannot is lost from now on. */
+static enum qp_rc
+write_readable(struct qp__repack *r, const char *name, struct qp_err *err)
+{
+  struct qp_bytes no_dict = { "", 0 };
+  struct qp__packer p = { .writer = NULL };
+  uint64_t bytes = 0;
+  enum qp_rc rc = qp__packer_start(r, name, no_dict, &p, err);
+
+  for (uint32_t slot = 0; slot < r->tree->count && !rc; slot++) {
+    struct qp__entry *e = qp__tree_at(r->tree, slot);
+
+    if (!qp__is_in_pack(r->tree, e, name))
+      continue;
+    rc = qp__files_content(r->files, r->context, r->tree, e, &r->text, err);
+    if (!rc) {
+      rc = qp__packer_add(&p, slot, err);
+    } else if (rc == QP_UNAVAILABLE) {
+      qp__tree_set_place(r->tree, e, 0);
+      atomic_store(&e->status, QP_STATUS_UNAVAILABLE);
+      rc = QP_OK;
+    }
+  }
+  if (!rc)
+    rc = qp__packer_finish(&p, &bytes, err);
+  qp__pack_free(p.writer);
+  return rc;
+}
+
+enum qp_rc
+qp__files_mend_pack(struct qp__files *f, struct qp__fctx *c, struct qp__image *image,
+                    const char *pack, struct qp_err *err)
+{
+  struct qp_space_report ignored = { 0 };
+  struct qp__repack r;
+  bool staged = false;
+  enum qp_rc rc = qp__repack_begin(&r, f, c, image, &ignored, err);
+
+  if (!rc)
+    rc = copy_to_lost(&r, pack, err);
+  if (!rc && strcmp(pack, QP__PACK_ALL) == 0)
+    rc = copy_to_lost(&r, QP__PACK_DICT, err);
+  if (!rc)
+    rc = write_readable(&r, pack, err);
+  if (!rc)
+    rc = qp__repack_commit(&r, &staged, err);
+  qp__repack_end(&r, staged);
+  qp__finds_release(&c->finds);
+  return rc;
+}

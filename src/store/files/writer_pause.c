@@ -1,0 +1,137 @@
+/* writer_pause.c - see writer_pause.h. */
+#include "store/files/writer_pause.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <time.h>
+
+#include "os/file.h"
+
+#define PATIENCE_MS 10000 /* the longest pause that a backup gets */
+#define NAP_MS 2          /* how often a leader looks whether a pause is over */
+
+static int
+lock(const struct qp__os *os, int fd, int operation)
+{
+  int rc;
+
+  do
+    rc = os->flock(os->self, fd, operation);
+  while (rc == -EINTR);
+  return rc;
+}
+
+/* ---- the writer's side ---- */
+
+struct timespec
+qp__mono_after(const struct qp__os *os, int64_t ms)
+{
+  int64_t until = os->mono_ms(os->self) + ms;
+
+  return (struct timespec){ .tv_sec = (time_t)(until / 1000),
+                            .tv_nsec = (long)(until % 1000) * 1000000 };
+}
+
+void
+qp__gate_init(struct qp__gate *g, const struct qp__os *os, int root, int tmp,
+              const struct qp__log *log)
+{
+  pthread_mutex_t alone = PTHREAD_MUTEX_INITIALIZER;
+  pthread_condattr_t attr;
+
+  *g = (struct qp__gate){ .os = os, .log = *log, .tmp = tmp };
+  g->contexts = qp__open(os, root, "contexts", O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
+  (void)pthread_condattr_init(&attr);
+  (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+  (void)pthread_cond_init(&g->nap, &attr);
+  (void)pthread_condattr_destroy(&attr);
+  (void)os->random(os->self, &g->session, sizeof(g->session));
+  (void)pthread_mutex_lock(&alone);
+  qp__gate_enter(g, &alone);
+  (void)pthread_mutex_unlock(&alone);
+}
+
+void
+qp__gate_release(struct qp__gate *g)
+{
+  if (!g->os)
+    return;
+  qp__close(g->os, g->contexts);
+  (void)pthread_cond_destroy(&g->nap);
+}
+
+void
+qp__gate_enter(struct qp__gate *g, pthread_mutex_t *mutex)
+{
+  int64_t until = g->os->mono_ms(g->os->self) + PATIENCE_MS;
+  int rc;
+
+  while ((rc = lock(g->os, g->tmp, LOCK_SH | LOCK_NB)) == -EWOULDBLOCK && !g->impatient) {
+    struct timespec ts = qp__mono_after(g->os, NAP_MS);
+
+    (void)pthread_cond_timedwait(&g->nap, mutex, &ts);
+    if (g->os->mono_ms(g->os->self) < until)
+      continue;
+    g->impatient = true;
+    qp__log(&g->log, QP_LOG_WARN, "journal",
+            "a backup has stopped all writes for %d seconds; going on without waiting for it",
+            PATIENCE_MS / 1000);
+  }
+  if (!g->inside++ && g->contexts >= 0)
+    (void)lock(g->os, g->contexts, LOCK_SH | LOCK_NB);
+  if (!rc) {
+    g->impatient = false;
+    (void)lock(g->os, g->tmp, LOCK_UN);
+  }
+}
+
+void
+qp__gate_leave(struct qp__gate *g)
+{
+  if (!--g->inside && g->contexts >= 0)
+    (void)lock(g->os, g->contexts, LOCK_UN);
+}
+
+/* ---- the backup's side ---- */
+
+/* Opens a directory and takes its lock. */
+static int
+take(const struct qp__os *os, int root, const char *name, int *out)
+{
+  int fd = qp__open(os, root, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
+  int rc;
+
+  if (fd == -ENOENT)
+    return 0;
+  if (fd < 0)
+    return fd;
+  rc = lock(os, fd, LOCK_EX);
+  if (rc)
+    qp__close(os, fd);
+  else
+    *out = fd;
+  return rc;
+}
+
+int
+qp__pause_begin(const struct qp__os *os, int root, struct qp__pause *out)
+{
+  int rc;
+
+  out->gate = out->busy = -1;
+  rc = take(os, root, "tmp", &out->gate);
+  if (!rc)
+    rc = take(os, root, "contexts", &out->busy);
+  if (rc)
+    qp__pause_end(os, out);
+  return rc;
+}
+
+void
+qp__pause_end(const struct qp__os *os, struct qp__pause *p)
+{
+  qp__close(os, p->busy);
+  qp__close(os, p->gate);
+  p->gate = p->busy = -1;
+}

@@ -1,0 +1,58 @@
+/* writer_pause.h - how a backup in one process and the writer in another agree on a quiet moment.
+ *
+ * Two locks (flock) on directories that every store has; nothing is written for them:
+ *   gate   tmp/       a leader of the journal takes it shared for an instant before it writes a
+ *                     group; a backup holds it exclusively while it wants quiet
+ *   busy   contexts/  the writer holds it shared while a group is being written or carried out; a
+ *                     backup takes it exclusively once it has the gate
+ * So a backup that holds both sees files in which every commit is carried out completely, and no
+ * new commit begins. The writer waits at the gate for a limited time only: a backup checks
+ * afterwards, by the journal, that nothing was committed meanwhile. */
+#ifndef QP_STORE_FILES_WRITER_PAUSE_H
+#define QP_STORE_FILES_WRITER_PAUSE_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <time.h>
+
+#include "base/log.h"
+#include "os/os.h"
+
+/* ---- the writer's side ---- */
+
+struct qp__gate {
+  const struct qp__os *os;
+  struct qp__log log;
+  int tmp;            /* the caller's */
+  uint64_t session;   /* a random number of this journal (segment.h), or 0 */
+  int contexts;       /* -1: there is none, as in tests of the journal alone */
+  unsigned inside;    /* threads between enter and leave */
+  bool impatient;     /* a pause took too long: the gate does not count until it was open again */
+  pthread_cond_t nap; /* never signalled: for waiting a moment */
+};
+
+/* The moment that lies `ms` ahead, for a condition variable with the monotonic clock. */
+struct timespec qp__mono_after(const struct qp__os *os, int64_t ms);
+
+/* Returns inside the gate, for the recovery that follows: leave it. */
+void qp__gate_init(struct qp__gate *g, const struct qp__os *os, int root, int tmp,
+                   const struct qp__log *log);
+void qp__gate_release(struct qp__gate *g);
+/* Before anything is written to the files: waits while a backup has the gate. Both are called with
+ * `mutex` held, which enter gives up while it waits; one thread enters at a time. */
+void qp__gate_enter(struct qp__gate *g, pthread_mutex_t *mutex);
+void qp__gate_leave(struct qp__gate *g);
+
+/* ---- the backup's side ---- */
+
+struct qp__pause {
+  int gate;
+  int busy;
+};
+
+/* Waits until the writer is quiet. 0 or -errno; without tmp/ and contexts/, which the first writer
+ * makes, there is nobody to wait for. */
+int qp__pause_begin(const struct qp__os *os, int root, struct qp__pause *out);
+void qp__pause_end(const struct qp__os *os, struct qp__pause *p);
+
+#endif

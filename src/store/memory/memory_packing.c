@@ -1,0 +1,133 @@
+/* memory_packing.c - packing and purging in the memory driver: a packed message is only marked
+ * so. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/err.h"
+#include "base/uuid.h"
+#include "store/memory/memory_int.h"
+
+enum qp_rc
+qp__mem_repack(void *self, void *context, struct qp__image *image, enum qp__packing packing,
+               int64_t before, bool dry_run, struct qp_space_report *out, struct qp_err *err)
+{
+  static const char name[] = "messages";
+  struct qp__memory *m = self;
+  struct qp__mem_context *c = context;
+  struct qp__tree *tree = &c->image.tree;
+  uint32_t pack;
+  uint32_t frame = 0;
+  int sys;
+
+  (void)image;
+  (void)pthread_mutex_lock(&m->lock);
+  sys = qp__tree_pack(tree, name, strlen(name), &pack);
+  if (!sys)
+    sys = qp__tree_frame(tree, pack, 0, &frame);
+  for (uint32_t slot = 0; slot < tree->count && !sys; slot++) {
+    struct qp__entry *e = qp__tree_at(tree, slot);
+    enum qp__place_kind from = packing == QP__PACKING_NONE ? QP__PLACE_PACK : QP__PLACE_FILE;
+
+    if (qp__entry_kind(e) != from || (packing == QP__PACKING_OLD && e->time >= before))
+      continue;
+    out->messages++;
+    out->bytes_before += e->size;
+    out->bytes_after += e->size;
+    if (!dry_run)
+      qp__tree_set_place(tree, e, packing == QP__PACKING_NONE ? 0 : qp__place_pack(frame, 0));
+  }
+  if (!sys && !dry_run && out->messages)
+    m->commits++;
+  (void)pthread_mutex_unlock(&m->lock);
+  return sys ? qp__fail_sys(err, sys, "packing messages") : QP_OK;
+}
+
+/* An image and the list of contents without what is gone. False: no memory. */
+static bool
+copy_kept(const struct qp__mem_context *c, const bool *gone, struct qp__image *image,
+          struct qp__mem_bytes *messages)
+{
+  const struct qp__tree *from = &c->image.tree;
+  uint32_t *moved = qp__alloc(((size_t)from->count + 1) * sizeof(*moved)); /* new slots */
+  bool ok = moved && qp__tree_reserve(&image->tree, from->count);
+
+  for (uint32_t slot = 0; slot < from->count && ok; slot++) {
+    const struct qp__entry *e = qp__tree_at(from, slot);
+    struct qp__entry copy;
+
+    moved[slot] = QP__NO_SLOT;
+    if (gone[slot])
+      continue;
+    ok = !qp__tree_translate(&image->tree, from, e, &copy);
+    copy.parent = e->parent == QP__NO_SLOT ? QP__NO_SLOT : moved[e->parent];
+    if (ok)
+      moved[slot] = qp__tree_load(&image->tree, &copy);
+    if (ok)
+      messages[moved[slot]] = c->messages[slot];
+  }
+  for (size_t i = 0; i < c->image.head_count && ok; i++) {
+    const struct qp__head *h = &c->image.heads[i];
+
+    ok = qp__image_set_head(image, h->name, h->slot == QP__NO_SLOT ? h->slot : moved[h->slot]);
+  }
+  qp__free(moved);
+  return ok;
+}
+
+/* Moves tree and heads to an empty image. */
+static void
+move_image(struct qp__image *to, struct qp__image *from)
+{
+  qp__tree_move(&to->tree, &from->tree);
+  to->heads = from->heads;
+  to->head_count = from->head_count;
+  to->head_cap = from->head_cap;
+  from->heads = NULL;
+  from->head_count = from->head_cap = 0;
+}
+
+enum qp_rc
+qp__mem_purge(void *self, void *context, struct qp__image *image, const bool *gone, bool dry_run,
+              struct qp_gc_report *out, struct qp_err *err)
+{
+  struct qp__memory *m = self;
+  struct qp__mem_context *c = context;
+  struct qp__image kept;
+  struct qp__image old;
+  struct qp__mem_bytes *messages;
+  bool any = false;
+  bool ok;
+
+  (void)image;
+  (void)out; /* nothing is ever left over */
+  for (uint32_t slot = 0; slot < c->image.tree.count && !any; slot++)
+    any = gone[slot];
+  if (!any || dry_run)
+    return QP_OK;
+  if (qp__image_init(&kept))
+    return qp__fail_nomem(err, "forgetting messages");
+  if (qp__image_init(&old)) {
+    qp__image_release(&kept);
+    return qp__fail_nomem(err, "forgetting messages");
+  }
+  messages = qp__alloc(((size_t)c->image.tree.count + 1) * sizeof(*messages));
+  (void)pthread_mutex_lock(&m->lock);
+  ok = messages && copy_kept(c, gone, &kept, messages);
+  for (uint32_t slot = 0; slot < c->image.tree.count && ok; slot++)
+    if (gone[slot])
+      qp__free(c->messages[slot].data);
+  if (ok) {
+    move_image(&old, &c->image);
+    move_image(&c->image, &kept);
+    qp__free(c->messages);
+    c->messages = messages;
+    c->cap = c->image.tree.count; /* there is more room, which need not be known */
+    m->commits++;
+  } else {
+    qp__free(messages);
+  }
+  (void)pthread_mutex_unlock(&m->lock);
+  qp__image_release(&old);
+  qp__image_release(&kept);
+  return ok ? QP_OK : qp__fail_nomem(err, "forgetting messages");
+}

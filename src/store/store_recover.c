@@ -1,0 +1,322 @@
+/* store_recover.c - a store that takes writes again after a failure, without being closed.
+ *
+ * After a failed sync, or a commit that is durable and could not be carried out, the driver refuses
+ * everything (journal.h), and what is in memory is wrong in two ways: writers have staged states
+ * that will never be, and commits whose fate was open may turn out to be there after all. Readers
+ * are right all the time: they see what was carried out, which is never taken back.
+ *
+ * So the stored state is always what readers see and perhaps some commits more. Recovery
+ *   1. keeps writers out: it has all their locks, and nothing is being loaded or rewritten;
+ *   2. has the driver decide about the open commits (mend);
+ *   3. loads each context that is open once more and brings the one in memory up to that: the
+ *      entries that nobody has seen are forgotten, those that are stored are added, and heads and
+ *      metadata are published as by a commit;
+ *   4. lets the driver go on (resume).
+ * When a step fails, the driver still refuses everything, and all of it can be done again.
+ *
+ * Locks are taken in the usual order: prompt_lock, write locks by id, then those of sessions. */
+#include <fcntl.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "os/file.h"
+#include "store/context/context_int.h"
+#include "store/events/events.h"
+#include "store/session/session_int.h"
+
+#define PROBE_BYTES 65536
+
+enum qp_rc
+qp_store_writable(struct qp_store *store, struct qp_err *err)
+{
+  enum qp_rc rc = qp__check_writable(store, err);
+
+  return rc || !store->driver->check_writes ? rc : store->driver->check_writes(store->self, err);
+}
+
+/* ---- room ---- */
+
+static enum qp_rc
+try_write(struct qp_store *s, struct qp_err *err)
+{
+  static const char zeros[PROBE_BYTES];
+  int dir = s->driver->directory(s->self);
+  char name[64];
+  int fd;
+  int sys;
+
+  s->driver->temp_name(s->self, name);
+  fd = s->os->openat(s->os->self, dir, name, O_WRONLY | O_CREAT | O_EXCL, 0600);
+  if (fd < 0)
+    return qp__fail_sys(err, fd, "cannot make a file in the data directory");
+  sys = qp__write_at(s->os, fd, zeros, sizeof(zeros), 0);
+  (void)s->os->close(s->os->self, fd);
+  (void)s->os->unlinkat(s->os->self, dir, name, 0);
+  return sys ? qp__fail_sys(err, sys, "cannot write %d bytes to the data directory", PROBE_BYTES)
+             : QP_OK;
+}
+
+enum qp_rc
+qp_store_probe(struct qp_store *store, struct qp_err *err)
+{
+  enum qp_rc rc = qp_store_writable(store, err);
+
+  return rc || !store->driver->temp_name ? rc : try_write(store, err);
+}
+
+/* ---- one context ---- */
+
+/* Whether the place of a message means the same in two trees. */
+static bool
+same_place(const struct qp__tree *a, uint64_t x, const struct qp__tree *b, uint64_t y)
+{
+  if (qp__place_kind(x) != QP__PLACE_PACK || qp__place_kind(y) != QP__PLACE_PACK)
+    return x == y;
+  return qp__place_pos(x) == qp__place_pos(y) &&
+         strcmp(qp__tree_pack_of(a, x), qp__tree_pack_of(b, y)) == 0 &&
+         a->frames[qp__place_frame(x)].offset == b->frames[qp__place_frame(y)].offset;
+}
+
+/* Whether the context in memory can become what the image says while others read it: it only grows,
+ * and no message is in another pack. */
+static bool
+can_become(const struct qp_context *c, const struct qp__image *image)
+{
+  const struct qp__tree *now = &c->tree;
+  const struct qp__tree *then = &image->tree;
+  uint32_t visible = atomic_load(&now->visible);
+
+  if (then->count < visible)
+    return false;
+  for (uint32_t i = 0; i < then->count; i++) {
+    const struct qp__entry *b = qp__tree_at(then, i);
+    const struct qp__entry *a = i < visible ? qp__tree_at(now, i) : NULL;
+    uint64_t place = atomic_load(&b->place);
+
+    if (a && (!qp_uuid_equal(&a->id, &b->id) || a->parent != b->parent || a->size != b->size ||
+              memcmp(a->hash, b->hash, sizeof(a->hash)) != 0))
+      return false;
+    if (qp__place_kind(place) == QP__PLACE_PACK &&
+        !(a && same_place(now, atomic_load(&a->place), then, place)))
+      return false;
+  }
+  return true;
+}
+
+/* Room for all entries that are stored, and the view of the stored metadata, or a reference to the
+ * one that readers have when it says the same. */
+static enum qp_rc
+make_ready(struct qp_context *c, struct qp__image *image, struct qp__view **view,
+           struct qp_err *err)
+{
+  struct qp__meta *meta = image->meta;
+  struct qp__buf text;
+  enum qp_rc rc = QP_OK;
+
+  if (!qp__tree_cut(&c->tree) || !qp__tree_reserve(&c->tree, image->tree.count - c->tree.count))
+    return qp__fail_nomem(err, "recovering a context");
+  if (qp__meta_equal(meta, c->view->meta) && meta->updated_at == c->view->meta->updated_at) {
+    *view = qp__view_get(c);
+    return QP_OK;
+  }
+  qp__buf_init(&text, QP__META_MAX);
+  rc = qp__meta_seal(meta, &text, err);
+  if (!rc) {
+    image->meta = NULL;
+    rc = qp__view_new(meta, c->view, view, err);
+  }
+  if (!rc)
+    (*view)->meta_bytes = text.len;
+  qp__buf_release(&text);
+  return rc;
+}
+
+/* Adds the stored entries that readers have not seen. */
+static enum qp_rc
+add_entries(struct qp_context *c, const struct qp__image *image, struct qp_err *err)
+{
+  for (uint32_t i = c->tree.count; i < image->tree.count; i++) {
+    struct qp__entry e;
+
+    if (qp__tree_translate(&c->tree, &image->tree, qp__tree_at(&image->tree, i), &e))
+      return qp__fail_nomem(err, "recovering a context");
+    e.parent = qp__tree_at(&image->tree, i)->parent;
+    (void)qp__tree_add(&c->tree, &e);
+  }
+  return QP_OK;
+}
+
+/* Messages that went into the trash or came back. */
+static bool
+move_entries(struct qp_context *c, const struct qp__image *image, uint32_t visible)
+{
+  bool moved = false;
+
+  for (uint32_t i = 0; i < visible; i++) {
+    struct qp__entry *e = qp__tree_at(&c->tree, i);
+    uint64_t place = atomic_load(&qp__tree_at(&image->tree, i)->place);
+
+    if (qp__place_kind(place) == QP__PLACE_PACK || place == atomic_load(&e->place))
+      continue;
+    qp__tree_set_place(&c->tree, e, place);
+    moved = true;
+  }
+  return moved;
+}
+
+static bool
+move_heads(struct qp__view *v, const struct qp__image *image)
+{
+  bool moved = false;
+
+  for (size_t i = 0; i < v->meta->branch_count; i++) {
+    struct qp__branch *b = v->branches[i];
+    const struct qp__head *h = qp__image_head(image, b->name);
+
+    b->staged_head = h ? h->slot : QP__NO_SLOT;
+    moved |= atomic_exchange(&b->head, b->staged_head) != b->staged_head;
+  }
+  return moved;
+}
+
+/* `view` becomes the one of readers and writers. False: it was the readers' already. */
+static bool
+show_view(struct qp_context *c, struct qp__view *view)
+{
+  struct qp__view *old;
+  bool other;
+
+  atomic_fetch_add(&view->refs, 1);
+  (void)pthread_mutex_lock(&c->view_lock);
+  old = c->view;
+  c->view = view;
+  (void)pthread_mutex_unlock(&c->view_lock);
+  other = old != view;
+  qp__view_unref(old);
+  qp__view_unref(c->staged_view);
+  c->staged_view = view;
+  return other;
+}
+
+/* With the write lock. */
+static enum qp_rc
+become(struct qp_context *c, struct qp__image *image, struct qp_err *err)
+{
+  uint32_t visible = atomic_load(&c->tree.visible);
+  struct qp__view *view = NULL;
+  bool changed;
+  enum qp_rc rc = make_ready(c, image, &view, err);
+
+  if (!rc)
+    rc = add_entries(c, image, err);
+  if (rc) {
+    qp__view_unref(view);
+    return rc;
+  }
+  changed = c->tree.count != visible;
+  if (changed)
+    qp__tree_publish(&c->tree, c->tree.count, c->tree.pending_bytes);
+  changed |= move_entries(c, image, visible);
+  changed |= move_heads(view, image);
+  changed |= show_view(c, view);
+  if (changed)
+    atomic_fetch_add_explicit(&c->version, 1, memory_order_release);
+  return QP_OK;
+}
+
+/* With the write lock: brings a context up to what is stored. */
+static enum qp_rc
+renew(struct qp_context *c, struct qp_err *err)
+{
+  struct qp_store *s = c->store;
+  struct qp__problems problems = { .log = &s->log };
+  struct qp__image image;
+  void *fresh = NULL;
+  enum qp_rc rc;
+  int sys;
+
+  if (c->old || atomic_load(&c->stale))
+    return QP_OK;
+  if (s->driver->context_held && s->driver->context_held(s->self, &c->id)) {
+    qp__context_retire(c);
+    return QP_OK;
+  }
+  sys = qp__image_init(&image);
+  if (sys)
+    return qp__fail_sys(err, sys, "recovering a context");
+  rc = s->driver->context_load(s->self, &c->id, &image, &problems, &fresh, err);
+  if (rc == QP_NOTFOUND || rc == QP_CORRUPT) {
+    qp__context_retire(c);
+    rc = QP_OK;
+  } else if (!rc && (s->driver->is_old(s->self, fresh) || !can_become(c, &image))) {
+    qp__context_retire(c);
+  } else if (!rc) {
+    rc = become(c, &image, err);
+    if (!rc)
+      rc = qp__events_renew(c, err);
+    if (!rc) {
+      s->driver->context_renew(s->self, c->driver, fresh);
+      fresh = NULL;
+    }
+  }
+  if (fresh)
+    s->driver->context_free(s->self, fresh);
+  qp__image_release(&image);
+  return rc;
+}
+
+/* ---- the store ---- */
+
+/* With all locks of writers. */
+static enum qp_rc
+mend(struct qp_store *s, const struct qp__gathered *open, struct qp_err *err)
+{
+  enum qp_rc rc = s->driver->mend(s->self, err);
+
+  for (size_t i = 0; i < open->count && !rc; i++)
+    rc = renew(open->list[i], err);
+  if (!rc)
+    rc = qp__sessions_renew(s, err);
+  if (!rc) {
+    atomic_fetch_add(&s->recoveries, 1);
+    s->driver->resume(s->self);
+    qp__catalogue_mark_all(s->catalogue);
+    qp__usage_forget(&s->usage);
+  }
+  return rc;
+}
+
+/* With prompt_lock. */
+static enum qp_rc
+recover(struct qp_store *s, struct qp_err *err)
+{
+  struct qp__gathered open;
+  enum qp_rc rc = qp__contexts_gather(s, &open, err);
+
+  if (rc)
+    return rc;
+  for (size_t i = 0; i < open.count; i++)
+    (void)pthread_mutex_lock(&open.list[i]->write_lock);
+  (void)pthread_mutex_lock(&s->sessions->write_lock);
+  qp__sessions_wait_idle(s->sessions);
+  rc = mend(s, &open, err);
+  (void)pthread_mutex_unlock(&s->sessions->write_lock);
+  for (size_t i = open.count; i-- > 0;)
+    (void)pthread_mutex_unlock(&open.list[i]->write_lock);
+  qp__contexts_release(s, &open);
+  return rc;
+}
+
+enum qp_rc
+qp_store_recover(struct qp_store *store, struct qp_err *err)
+{
+  enum qp_rc rc = qp__check_writable(store, err);
+
+  if (rc || !store->driver->mend)
+    return rc;
+  (void)pthread_mutex_lock(&store->prompt_lock);
+  if (store->driver->is_stopped(store->self))
+    rc = recover(store, err);
+  (void)pthread_mutex_unlock(&store->prompt_lock);
+  return rc;
+}

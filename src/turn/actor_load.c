@@ -1,0 +1,313 @@
+/* actor_load.c - opening a context for its turn, and what an earlier engine has left in it.
+ *
+ * A context at rest that is in memory, as one is that a server has just looked at, is taken at
+ * once. Else a worker opens it and reads what its stored state needs: the calls of the last answer
+ * when they wait or were running, and the pieces of an answer that was being streamed. A state that
+ * does not rest was left by an engine that ended in the middle: RESTART comes before all else. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "store/context/context_int.h"
+#include "turn/actor.h"
+#include "turn/event_batch.h"
+
+#define PICO 1e12
+
+struct load {
+  uv_work_t work; /* first */
+  struct qp__actor *turn;
+  struct qp_context *context;
+  json_t *metadata;
+  enum qp__state state;
+  char *branch;
+  struct qp_event_range range;
+  struct qp_message *answer;   /* the last one, or NULL */
+  json_t *stored;              /* an object with the ids of calls that have results */
+  struct qp__kept_list pieces; /* of an answer */
+  struct qp_err err;
+};
+
+static void
+load_free(struct load *l)
+{
+  qp__kept_release(&l->pieces);
+  qp_context_close(l->context);
+  json_decref(l->metadata);
+  json_decref(l->stored);
+  qp_message_free(l->answer);
+  qp__free(l->branch);
+  qp__free(l);
+}
+
+/* ---- in the worker ---- */
+
+static enum qp_rc
+read_metadata(struct load *l)
+{
+  const char *state = NULL;
+  const char *branch;
+  char *text = NULL;
+  size_t len = 0;
+  enum qp_rc rc = qp_context_summary(l->context, &text, &len, &l->err);
+
+  if (!rc)
+    rc = qp__json_parse_object("the metadata", (struct qp_bytes){ text, len }, &l->metadata,
+                               &l->err);
+  qp_free(text);
+  if (rc)
+    return rc;
+  state = json_string_value(json_object_get(l->metadata, "current_state"));
+  if (!state || !qp__state_find(state, &l->state))
+    return qp__fail(&l->err, QP_CORRUPT, "the context has an unknown state");
+  branch =
+      json_string_value(json_object_get(json_object_get(l->metadata, "state_detail"), "branch"));
+  if (!branch)
+    branch = json_string_value(json_object_get(l->metadata, "active_branch_name"));
+  l->branch = qp__strdup(branch ? branch : "main");
+  return l->branch ? QP_OK : qp__fail_nomem(&l->err, "a turn");
+}
+
+static bool
+needs_calls(enum qp__state state)
+{
+  return state == QP__STATE_AWAITING_TOOL_APPROVAL || state == QP__STATE_EXECUTING_TOOLS ||
+         state == QP__STATE_PROCESSING_LLM_RESPONSE || state == QP__STATE_PROCESSING_TOOL_RESULTS;
+}
+
+struct find_head {
+  const char *branch;
+  struct qp_uuid head;
+};
+
+static enum qp_rc
+see_branch(void *arg, const struct qp_branch_info *info)
+{
+  struct find_head *find = arg;
+
+  if (strcmp(info->name, find->branch) == 0)
+    find->head = info->head;
+  return QP_OK;
+}
+
+/* The last answer of the branch and the results behind it. */
+static enum qp_rc
+read_calls(struct load *l)
+{
+  struct find_head find = { .branch = l->branch };
+  struct qp_uuid id;
+  enum qp_rc rc = qp_branch_list(l->context, see_branch, &find, &l->err);
+
+  l->stored = json_object();
+  if (!rc && !l->stored)
+    rc = qp__fail_nomem(&l->err, "a turn");
+  id = find.head;
+  while (!rc && !l->answer && !qp_uuid_is_none(&id)) {
+    struct qp_message *message = NULL;
+    struct qp_tool_result result;
+
+    rc = qp_message_load(l->context, &id, &message, &l->err);
+    if (rc == QP_UNAVAILABLE)
+      return QP_OK; /* nothing is known of its calls */
+    if (rc)
+      break;
+    id = qp_message_parent(message);
+    if (qp_message_role(message) == QP_ROLE_ASSISTANT) {
+      l->answer = message;
+      break;
+    }
+    if (qp_message_role(message) == QP_ROLE_USER)
+      id = (struct qp_uuid){ { 0 } }; /* the answer is not there */
+    else if (qp_message_tool_result(message, &result) &&
+             json_object_set_new(l->stored, result.request_id, json_true()))
+      rc = qp__fail_nomem(&l->err, "a turn");
+    qp_message_free(message);
+  }
+  return rc;
+}
+
+static enum qp_rc
+keep_piece(void *arg, const struct qp_event_info *info)
+{
+  struct load *l = arg;
+
+  return qp__kept_add(&l->pieces, info, &l->err);
+}
+
+/* What had come of an answer. Where its beginning is not kept any more, the rest must do. */
+static enum qp_rc
+read_pieces(struct load *l)
+{
+  json_t *detail = json_object_get(l->metadata, "state_detail");
+  uint64_t from = (uint64_t)json_integer_value(json_object_get(detail, "answer_seq"));
+  enum qp_rc rc;
+
+  if (!from || !l->range.newest)
+    return QP_OK;
+  rc = qp_events_read(l->context, from - 1, UINT64_MAX, keep_piece, l, &l->err);
+  if (rc == QP_NOTFOUND && l->range.oldest)
+    rc = qp_events_read(l->context, l->range.oldest - 1, UINT64_MAX, keep_piece, l, &l->err);
+  return rc == QP_NOTFOUND ? QP_OK : rc;
+}
+
+static void
+read_context(uv_work_t *work)
+{
+  struct load *l = (struct load *)work;
+  struct qp__actor *t = l->turn;
+  enum qp_rc rc = qp_context_open(t->engine->store, &t->id, QP_LOAD_MIGRATE, &l->context, &l->err);
+
+  if (!rc)
+    rc = read_metadata(l);
+  if (!rc)
+    rc = qp_events_range(l->context, &l->range, &l->err);
+  if (!rc && needs_calls(l->state))
+    rc = read_calls(l);
+  if (!rc && l->state == QP__STATE_STREAMING_LLM_RESPONSE)
+    rc = read_pieces(l);
+  l->err.rc = rc;
+}
+
+/* ---- on the loop ---- */
+
+static void
+read_count(const json_t *object, struct qp__actor_count *out)
+{
+  out->rounds = (uint64_t)json_integer_value(json_object_get(object, "rounds"));
+  out->calls = (uint64_t)json_integer_value(json_object_get(object, "calls"));
+  out->tokens = (uint64_t)json_integer_value(json_object_get(object, "tokens"));
+  out->cost = (int64_t)(json_number_value(json_object_get(object, "cost_usd")) * PICO + 0.5);
+}
+
+static void
+read_facts(struct qp__actor *t, struct load *l)
+{
+  json_t *detail = json_object_get(l->metadata, "state_detail");
+  json_t *error = json_object_get(detail, "error");
+  struct qp__actor_facts *f = &t->gear->facts;
+  const char *kind = json_string_value(json_object_get(error, "kind"));
+  const char *message = json_string_value(json_object_get(error, "message"));
+
+  qp__free(f->branch);
+  memset(f, 0, sizeof(*f));
+  f->branch = l->branch;
+  l->branch = NULL;
+  read_count(detail, &f->count);
+  read_count(json_object_get(l->metadata, "usage"), &f->total);
+  f->attempt = (unsigned)json_integer_value(json_object_get(detail, "attempt"));
+  (void)snprintf(f->error.kind, sizeof(f->error.kind), "%s", kind ? kind : "");
+  (void)snprintf(f->error.message, sizeof(f->error.message), "%s", message ? message : "");
+  f->error.status = (int)json_integer_value(json_object_get(error, "status"));
+}
+
+/* The work of an earlier engine, as far as it is needed. */
+static enum qp_rc
+restore(struct qp__actor *t, struct load *l, struct qp_err *err)
+{
+  json_t *detail = json_object_get(l->metadata, "state_detail");
+  enum qp_rc rc = QP_OK;
+
+  if (l->answer)
+    rc = qp__round_load(t, l->answer, json_object_get(detail, "decisions"), err);
+  for (size_t i = 0; !rc && i < t->call_count; i++)
+    t->calls[i].stored = json_object_get(l->stored, t->calls[i].id) != NULL;
+  for (const struct qp__kept *piece = l->pieces.first; !rc && piece; piece = piece->next)
+    rc = qp__actor_replay(t, &piece->info, err);
+  return rc;
+}
+
+/* The turn has its context, or all who wait hear that it cannot be had. */
+static void
+take(struct qp__actor *t, struct load *l, struct qp_err *err)
+{
+  if (!err->rc)
+    err->rc = restore(t, l, err);
+  if (err->rc) {
+    qp__round_release(t);
+    qp__actor_refuse(t, err);
+    qp__feed_end_subs(&t->feed);
+    return;
+  }
+  t->context = l->context;
+  l->context = NULL;
+  t->stage = QP__ACTOR_WARM;
+  qp__actor_enter_stored(t, l->state);
+  read_facts(t, l);
+  if (l->range.next > t->feed.next_seq)
+    t->feed.next_seq = l->range.next;
+  if (!qp__state_rests(t->state))
+    qp__actor_restart(t);
+}
+
+static void
+on_read(uv_work_t *work, int status)
+{
+  struct load *l = (struct load *)work;
+  struct qp__actor *t = l->turn;
+  struct qp_err err = l->err;
+
+  t->jobs--;
+  t->stage = QP__ACTOR_COLD;
+  if (status)
+    (void)qp__fail(&err, QP_STOPPED, "opening the context was stopped");
+  take(t, l, &err);
+  load_free(l);
+  qp__actor_pump(t);
+}
+
+static struct load *
+new_load(struct qp__actor *t)
+{
+  struct load *l = qp__alloc0(1, sizeof(*l));
+
+  if (!l)
+    return NULL;
+  l->turn = t;
+  qp__kept_init(&l->pieces);
+  return l;
+}
+
+/* Whether it was possible without a file being read. */
+static bool
+load_at_once(struct qp__actor *t)
+{
+  struct load *l = new_load(t);
+  struct qp_err err = { QP_OK, "" };
+  bool good;
+
+  if (!l)
+    return false;
+  l->context = qp__context_in_memory(t->engine->store, &t->id);
+  good = l->context && !read_metadata(l) && qp__state_rests(l->state) && !needs_calls(l->state) &&
+         !qp_events_range(l->context, &l->range, &l->err);
+  if (good)
+    take(t, l, &err);
+  load_free(l);
+  return good;
+}
+
+void
+qp__actor_load(struct qp__actor *t)
+{
+  struct qp_err err = { QP_OK, "" };
+  bool equipped = qp__actor_equip(t);
+  struct load *l;
+
+  if (equipped && load_at_once(t))
+    return;
+  l = equipped ? new_load(t) : NULL;
+  if (!l) {
+    (void)qp__fail_nomem(&err, "opening a context");
+  } else if (uv_queue_work(&t->engine->loop, &l->work, read_context, on_read)) {
+    qp__free(l);
+    (void)qp__fail(&err, QP_NOMEM, "cannot start a worker to open a context");
+  }
+  if (err.rc) {
+    qp__actor_refuse(t, &err);
+    return;
+  }
+  t->stage = QP__ACTOR_LOADING;
+  t->jobs++;
+}

@@ -1,0 +1,528 @@
+/* engine_api.c - what other threads ask of an engine: actions, and lists of what there is. */
+#include <sodium.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "llm/codec.h"
+#include "model/message.h"
+#include "turn/actor.h"
+#include "turn/discover.h"
+
+#define KEY_MAX 255
+#define IDS_MAX 256
+#define LIST_MAX ((size_t)16 << 20)
+#define DOLLARS 1e6 /* prices are in millionths */
+
+static const char *const action_names[] = {
+#define ACTION_NAME(name, text) text,
+  QP_ACTION_MAP(ACTION_NAME)
+#undef ACTION_NAME
+};
+
+#define ACTIONS (sizeof(action_names) / sizeof(action_names[0]))
+
+const char *
+qp_action_name(enum qp_action_kind kind)
+{
+  return (size_t)kind < ACTIONS ? action_names[kind] : "unknown";
+}
+
+bool
+qp_action_find(const char *name, enum qp_action_kind *out)
+{
+  for (size_t i = 0; i < ACTIONS; i++)
+    if (strcmp(name, action_names[i]) == 0) {
+      *out = (enum qp_action_kind)i;
+      return true;
+    }
+  return false;
+}
+
+/* ---- an action ---- */
+
+static enum qp_rc
+check_key(const char *key, struct qp_err *err)
+{
+  size_t len = key ? strlen(key) : 1;
+
+  for (size_t i = 0; key && i < len; i++)
+    if (key[i] < ' ' || key[i] > '~')
+      len = 0;
+  if (len == 0 || len > KEY_MAX)
+    return qp__fail(err, QP_INVALID, "a key has 1 to %d printable characters of ASCII", KEY_MAX);
+  return QP_OK;
+}
+
+static enum qp_rc
+check_ids(const struct qp_action *a, struct qp_err *err)
+{
+  if (a->approved_count + a->denied_count == 0)
+    return qp__fail(err, QP_INVALID, "no tool call is named");
+  if (a->approved_count > IDS_MAX || a->denied_count > IDS_MAX)
+    return qp__fail(err, QP_TOOBIG, "more than %d tool calls are named", IDS_MAX);
+  for (size_t i = 0; i < a->approved_count; i++)
+    for (size_t j = 0; j < a->denied_count; j++)
+      if (strcmp(a->approved[i], a->denied[j]) == 0)
+        return qp__fail(err, QP_INVALID, "the call '%.80s' is both approved and denied",
+                        a->approved[i]);
+  return QP_OK;
+}
+
+/* Whether there is something in a message that a model can be asked. */
+static bool
+says_something(const struct qp_message *message)
+{
+  for (size_t i = 0; i < qp_message_part_count(message); i++) {
+    struct qp_part part = qp_message_part(message, i);
+
+    if (part.kind == QP_PART_TEXT ? part.text.len > 0 : part.kind == QP_PART_IMAGE)
+      return true;
+  }
+  return false;
+}
+
+static enum qp_rc
+check_message(const struct qp_action *a, struct qp_err *err)
+{
+  if (a->message ? !says_something(a->message) : a->text.len == 0)
+    return qp__fail(err, QP_INVALID, "the message is empty");
+  if (a->message && qp_message_role(a->message) != QP_ROLE_USER)
+    return qp__fail(err, QP_INVALID, "only a message of the user can be sent");
+  return QP_OK;
+}
+
+static enum qp_rc
+check_action(const struct qp_action *a, struct qp_err *err)
+{
+  enum qp_rc rc;
+
+  if ((size_t)a->kind >= ACTIONS)
+    return qp__fail(err, QP_INVALID, "unknown action");
+  rc = check_key(a->key, err);
+  if (rc)
+    return rc;
+  switch (a->kind) {
+  case QP_ACTION_EDIT_MESSAGE:
+    if (qp_uuid_is_none(&a->target))
+      return qp__fail(err, QP_INVALID, "the message to edit is not named");
+    return check_message(a, err);
+  case QP_ACTION_SEND_MESSAGE:
+    return check_message(a, err);
+  case QP_ACTION_APPROVE_TOOLS:
+    return check_ids(a, err);
+  case QP_ACTION_SWITCH_BRANCH:
+    return a->branch ? QP_OK : qp__fail(err, QP_INVALID, "the branch is not named");
+  default:
+    return QP_OK;
+  }
+}
+
+static enum qp_rc
+copy_message(struct qp__act *act, const struct qp_action *a, struct qp_err *err)
+{
+  if (!a->message)
+    return qp_message_new_text(QP_ROLE_USER, a->text, &act->message, err);
+  return qp__message_clone(a->message, &act->message, err);
+}
+
+static bool
+copy_string(struct qp__arena *arena, const char **s)
+{
+  if (*s)
+    *s = qp__arena_strdup(arena, *s);
+  return *s != NULL;
+}
+
+static bool
+copy_list(struct qp__arena *arena, const char *const **list, size_t count)
+{
+  const char **copy = qp__arena_alloc(arena, (count + 1) * sizeof(*copy));
+
+  for (size_t i = 0; copy && i < count; i++) {
+    copy[i] = (*list)[i];
+    if (!copy_string(arena, &copy[i]))
+      return false;
+  }
+  *list = copy;
+  return copy != NULL;
+}
+
+/* Two actions with the same digest ask for the same. */
+static enum qp_rc
+make_digest(struct qp__act *act, const struct qp_action *a, struct qp_err *err)
+{
+  crypto_generichash_state state;
+  uint8_t hash[16];
+  json_t *rest = json_pack("{s:s, s:s*, s:s*, s:[], s:[]}", "action", qp_action_name(a->kind),
+                           "branch", a->branch, "reason", a->reason, "approved", "denied");
+  struct qp__buf text;
+  char *message = NULL;
+  size_t len = 0;
+  enum qp_rc rc = QP_OK;
+  int bad = !rest || qp__json_set_uuid(rest, "target", &a->target);
+
+  if (!bad && a->always)
+    bad |= json_object_set_new(rest, "always", json_true());
+  for (size_t i = 0; i < a->approved_count; i++)
+    bad |= json_array_append_new(json_object_get(rest, "approved"), json_string(a->approved[i]));
+  for (size_t i = 0; i < a->denied_count; i++)
+    bad |= json_array_append_new(json_object_get(rest, "denied"), json_string(a->denied[i]));
+  qp__buf_init(&text, LIST_MAX);
+  if (bad || qp__json_write(&text, rest))
+    rc = qp__fail_nomem(err, "an action");
+  if (!rc && act->message)
+    rc = qp_message_json(act->message, &message, &len, err);
+  if (!rc) {
+    (void)crypto_generichash_init(&state, NULL, 0, sizeof(hash));
+    (void)crypto_generichash_update(&state, (const uint8_t *)text.data, text.len);
+    if (message)
+      (void)crypto_generichash_update(&state, (const uint8_t *)message, len);
+    (void)crypto_generichash_final(&state, hash, sizeof(hash));
+    qp__hex_encode(act->digest, hash, sizeof(hash));
+  }
+  qp_free(message);
+  qp__buf_release(&text);
+  json_decref(rest);
+  return rc;
+}
+
+static enum qp_rc
+copy_action(struct qp__act *act, const struct qp_action *a, struct qp_err *err)
+{
+  struct qp__arena *arena = &act->arena;
+  enum qp_rc rc = QP_OK;
+
+  act->a = *a;
+  act->a.message = NULL;
+  act->a.text = (struct qp_bytes){ NULL, 0 };
+  if ((a->key && !copy_string(arena, &act->a.key)) ||
+      (a->branch && !copy_string(arena, &act->a.branch)) ||
+      (a->reason && !copy_string(arena, &act->a.reason)) ||
+      !copy_list(arena, &act->a.approved, a->approved_count) ||
+      !copy_list(arena, &act->a.denied, a->denied_count))
+    return qp__fail_nomem(err, "an action");
+  if (a->kind == QP_ACTION_SEND_MESSAGE || a->kind == QP_ACTION_EDIT_MESSAGE)
+    rc = copy_message(act, a, err);
+  if (!rc && a->key)
+    rc = make_digest(act, a, err);
+  return rc;
+}
+
+static void
+run_act(struct qp_engine *e, struct qp__post *post)
+{
+  struct qp__act *act = (struct qp__act *)post;
+  struct qp__actor *t = e->draining ? NULL : qp__engine_turn(e, &act->a.context);
+  struct qp_err err = { QP_OK, "" };
+
+  if (e->draining)
+    (void)qp__fail(&err, QP_STOPPED, "the engine stops");
+  else if (!t)
+    (void)qp__fail_nomem(&err, "an action");
+  else if (t->doomed)
+    (void)qp__fail(&err, QP_NOTFOUND, "the context is being closed");
+  if (err.rc) {
+    qp__act_answer(NULL, act, &err);
+    return;
+  }
+  act->occurrence.is_action = true;
+  act->occurrence.act = act;
+  qp__actor_push(t, &act->occurrence);
+  qp__actor_pump(t);
+}
+
+enum qp_rc
+qp_engine_act(struct qp_engine *engine, const struct qp_action *action, qp_action_fn *done,
+              void *arg, struct qp_err *err)
+{
+  struct qp__act *act;
+  enum qp_rc rc = check_action(action, err);
+
+  if (rc)
+    return rc;
+  act = qp__alloc0(1, sizeof(*act));
+  if (!act)
+    return qp__fail_nomem(err, "an action");
+  act->post.run = run_act;
+  act->done = done;
+  act->arg = arg;
+  rc = copy_action(act, action, err);
+  if (rc) {
+    qp__act_free(act);
+    return rc;
+  }
+  qp__engine_post(engine, &act->post);
+  return QP_OK;
+}
+
+/* ---- lists ---- */
+
+/* A question that another thread waits for. */
+struct question {
+  struct qp__post post; /* first */
+  json_t *(*answer)(struct qp_engine *e);
+  struct qp__buf text;
+  uv_sem_t done;
+};
+
+static void
+run_question(struct qp_engine *e, struct qp__post *post)
+{
+  struct question *q = (struct question *)post;
+  json_t *value = e->closing ? NULL : q->answer(e); /* there are no tools any more */
+
+  if (!value)
+    q->text.rc = QP_NOMEM;
+  else
+    (void)qp__json_write(&q->text, value);
+  json_decref(value);
+  uv_sem_post(&q->done);
+}
+
+static enum qp_rc
+ask(struct qp_engine *engine, json_t *(*answer)(struct qp_engine *e), const char *what, char **out,
+    size_t *len, struct qp_err *err)
+{
+  struct question q = { .post = { .run = run_question }, .answer = answer };
+  enum qp_rc rc;
+
+  if (uv_sem_init(&q.done, 0))
+    return qp__fail_nomem(err, what);
+  qp__buf_init(&q.text, LIST_MAX);
+  qp__engine_post(engine, &q.post);
+  uv_sem_wait(&q.done);
+  uv_sem_destroy(&q.done);
+  rc = qp__buf_check(&q.text, what, err);
+  if (!rc) {
+    char *text = qp__buf_take(&q.text, len);
+
+    if (text)
+      *out = text;
+    else
+      rc = qp__fail_nomem(err, what);
+  }
+  qp__buf_release(&q.text);
+  return rc;
+}
+
+static json_t *
+model_object(const struct qp_engine *e, const struct qp__model *model)
+{
+  const struct qp__llm_provider *provider = qp__llm_providers_find(&e->providers, model->provider);
+  bool priced = model->origin == QP__MODEL_CONFIGURED || !provider || provider->official;
+  json_t *object = json_pack("{s:s, s:s, s:I, s:I, s:b}", "id", model->id, "provider",
+                             model->provider, "window", (json_int_t)model->window, "max_output",
+                             (json_int_t)model->max_output, "available", provider != NULL);
+
+  if (object && priced && model->has_prices &&
+      (json_object_set_new(object, "input_price", json_real((double)model->input / DOLLARS)) ||
+       json_object_set_new(object, "output_price", json_real((double)model->output / DOLLARS)))) {
+    json_decref(object);
+    return NULL;
+  }
+  return object;
+}
+
+/* Whether the table's row stands for a model of a server that reports its models itself. */
+static bool
+is_elsewhere(const struct qp_engine *e, const struct qp__model *model)
+{
+  const struct qp__llm_provider *provider = qp__llm_providers_find(&e->providers, model->provider);
+
+  return model->origin == QP__MODEL_BUILT_IN && provider && !provider->official &&
+         provider->codec == &qp__codec_openai;
+}
+
+struct listing {
+  struct qp_engine *engine;
+  json_t *list;
+};
+
+/* A model that a server has reported; one that was configured is in the list already. */
+static enum qp_rc
+list_known(void *arg, const struct qp__known_model *known)
+{
+  const struct listing *l = arg;
+  const struct qp__model *row = qp__models_get(&l->engine->models, known->id);
+  struct qp__model model = { .id = known->id, .provider = known->provider };
+
+  if (row->origin == QP__MODEL_CONFIGURED && strcmp(row->id, known->id) == 0)
+    return QP_OK;
+  model.origin = QP__MODEL_ASSUMED;
+  model.window = known->window ? known->window : QP__MODEL_ASSUMED_WINDOW;
+  model.max_output =
+      model.window < QP__MODEL_ASSUMED_OUTPUT ? model.window : QP__MODEL_ASSUMED_OUTPUT;
+  return json_array_append_new(l->list, model_object(l->engine, &model)) ? QP_NOMEM : QP_OK;
+}
+
+static json_t *
+list_models(struct qp_engine *e)
+{
+  struct listing l = { e, json_array() };
+  const struct qp__model *model;
+  int bad = !l.list;
+
+  for (size_t i = 0; !bad && (model = qp__models_at(&e->models, i)); i++)
+    if (!is_elsewhere(e, model))
+      bad = json_array_append_new(l.list, model_object(e, model));
+  if (bad || qp__known_each(&e->known, list_known, &l)) {
+    json_decref(l.list);
+    return NULL;
+  }
+  qp__discover_if_old(e); /* for the next one who asks */
+  return l.list;
+}
+
+/* NULL: no memory. */
+static json_t *
+parse_text(const char *what, const char *text)
+{
+  json_t *value = NULL;
+
+  if (qp__json_parse(what, (struct qp_bytes){ text, strlen(text) }, &value, NULL))
+    return NULL;
+  return value;
+}
+
+static json_t *
+tool_object(const struct qp_engine *e, const struct qp__tool *tool)
+{
+  json_t *schema = parse_text("a schema", tool->schema);
+  json_t *hints = parse_text("hints", tool->ui_hints);
+
+  if (!schema || !hints) {
+    json_decref(schema);
+    json_decref(hints);
+    return NULL;
+  }
+  return json_pack("{s:s, s:s*, s:s, s:s, s:s, s:o, s:b, s:s, s:o}", "name", tool->name, "title",
+                   tool->title, "description", tool->description ? tool->description : "", "source",
+                   tool->source, "display_preference", qp_display_name(tool->display), "ui_hints",
+                   hints, "changes", tool->changes, "default",
+                   qp__verdict_name(qp__tools_judge(e->tools, tool->name, "{}", NULL)), "schema",
+                   schema);
+}
+
+static json_t *
+list_tools(struct qp_engine *e)
+{
+  json_t *list = json_array();
+  size_t n = qp__tools_count(e->tools);
+
+  for (size_t i = 0; list && i < n; i++)
+    if (json_array_append_new(list, tool_object(e, qp__tools_at(e->tools, i)))) {
+      json_decref(list);
+      list = NULL;
+    }
+  return list;
+}
+
+static json_t *
+server_object(const struct qp_engine *e, const struct qp__tool_server *server)
+{
+  json_t *object = json_pack("{s:s, s:s, s:s, s:I, s:I}", "name", server->name, "transport",
+                             server->transport, "state", server->state, "tools",
+                             (json_int_t)server->tools, "failures", (json_int_t)server->failures);
+  int bad = !object;
+
+  if (server->error[0])
+    bad = bad || qp__json_set_str(object, "error", server->error);
+  if (server->retry_ms >= 0)
+    bad = bad || qp__json_set_time(object, "next_try", qp__engine_now_ms(e) + server->retry_ms);
+  if (bad) {
+    json_decref(object);
+    return NULL;
+  }
+  return object;
+}
+
+static json_t *
+list_servers(struct qp_engine *e)
+{
+  json_t *list = json_array();
+  struct qp__tool_server server;
+
+  for (size_t i = 0; list && qp__tools_server(e->tools, i, &server); i++)
+    if (json_array_append_new(list, server_object(e, &server))) {
+      json_decref(list);
+      list = NULL;
+    }
+  return list;
+}
+
+enum qp_rc
+qp_engine_tool_servers(struct qp_engine *engine, char **out, size_t *len, struct qp_err *err)
+{
+  return ask(engine, list_servers, "the list of MCP servers", out, len, err);
+}
+
+enum qp_rc
+qp_engine_rules(struct qp_engine *engine, const char *owner, char **out, size_t *len,
+                struct qp_err *err)
+{
+  struct qp__buf text;
+  json_t *list = NULL;
+  enum qp_rc rc = qp__grants_list(&engine->grants, owner, &list, err);
+
+  if (rc)
+    return rc;
+  qp__buf_init(&text, (size_t)16 << 20);
+  (void)qp__json_write(&text, list);
+  rc = qp__buf_check(&text, "the list of rules", err);
+  json_decref(list);
+  if (!rc)
+    *out = qp__buf_take(&text, len);
+  qp__buf_release(&text);
+  return rc;
+}
+
+enum qp_rc
+qp_engine_rule_remove(struct qp_engine *engine, const char *owner, const char *id,
+                      struct qp_err *err)
+{
+  return qp__grants_remove(&engine->grants, owner, id, err);
+}
+
+static void
+run_refresh(struct qp_engine *e, struct qp__post *post)
+{
+  if (!e->draining) {
+    qp__tools_retry(e->tools);
+    qp__discover(e);
+  }
+  qp__free(post);
+}
+
+void
+qp_engine_refresh(struct qp_engine *engine)
+{
+  struct qp__post *post = qp__alloc0(1, sizeof(*post));
+
+  if (!post)
+    return; /* servers are tried again by themselves */
+  post->run = run_refresh;
+  qp__engine_post(engine, post);
+}
+
+enum qp_rc
+qp_engine_models(struct qp_engine *engine, char **out, size_t *len, struct qp_err *err)
+{
+  return ask(engine, list_models, "the list of models", out, len, err);
+}
+
+enum qp_rc
+qp_engine_tools(struct qp_engine *engine, char **out, size_t *len, struct qp_err *err)
+{
+  return ask(engine, list_tools, "the list of tools", out, len, err);
+}
+
+const char *
+qp_engine_default_model(const struct qp_engine *engine)
+{
+  const char *found = atomic_load(&engine->default_name);
+
+  return found ? found : engine->model;
+}

@@ -1,0 +1,97 @@
+/* engine_recover.c - finding the contexts that an earlier engine left in the middle: by the state
+ * that the catalogue knows of each, without opening them. With QP_ENGINE_QUICK_START only after an
+ * engine that did not end well. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/err.h"
+#include "store/context/context_int.h"
+#include "turn/actor.h"
+
+struct search {
+  uv_work_t work; /* first */
+  struct qp_engine *engine;
+  struct qp_uuid *ids;
+  size_t count, cap;
+  struct qp_err err;
+};
+
+static enum qp_rc
+add_context(void *arg, const struct qp_uuid *id)
+{
+  struct search *s = arg;
+
+  if (s->count == s->cap) {
+    size_t cap = s->cap ? s->cap * 2 : 16;
+    struct qp_uuid *ids = qp__realloc(s->ids, cap * sizeof(*ids));
+
+    if (!ids)
+      return qp__fail_nomem(&s->err, "looking for turns to bring to an end");
+    s->ids = ids;
+    s->cap = cap;
+  }
+  s->ids[s->count++] = *id;
+  return QP_OK;
+}
+
+static void
+search_catalogue(uv_work_t *work)
+{
+  static const enum qp__state states[] = {
+#define STATE(name, text) QP__STATE_##name,
+    QP__STATE_MAP(STATE)
+#undef STATE
+  };
+  struct search *s = (struct search *)work;
+  enum qp_rc rc = QP_OK;
+
+  for (size_t i = 0; i < sizeof(states) / sizeof(states[0]) && !rc; i++)
+    if (!qp__state_rests(states[i]))
+      rc = qp__catalogue_in_state(s->engine->store->catalogue, qp__state_name(states[i]),
+                                  add_context, s, &s->err);
+  s->err.rc = rc;
+}
+
+static void
+on_found(uv_work_t *work, int status)
+{
+  struct search *s = (struct search *)work;
+  struct qp_engine *e = s->engine;
+
+  e->unclean |= status || s->err.rc;
+  if (status || s->err.rc)
+    qp__log(&e->log, QP_LOG_WARN, "turn", "looking for turns that were left in the middle: %s",
+            status ? "stopped" : s->err.msg);
+  else if (s->count)
+    qp__log(&e->log, QP_LOG_INFO, "turn", "%zu contexts were left in the middle of a turn",
+            s->count);
+  for (size_t i = 0; i < s->count && !e->draining; i++) {
+    struct qp__actor *t = qp__engine_turn(e, &s->ids[i]);
+
+    if (t && t->stage == QP__ACTOR_COLD) {
+      qp__actor_load(t);
+      t->recovering = t->stage == QP__ACTOR_LOADING;
+      e->recovering += t->recovering;
+      qp__actor_pump(t);
+    }
+  }
+  qp__engine_recovered(e);
+  qp__free(s->ids);
+  qp__free(s);
+}
+
+enum qp_rc
+qp__engine_recover(struct qp_engine *e, struct qp_err *err)
+{
+  struct search *s = qp__alloc0(1, sizeof(*s));
+
+  if (!s)
+    return qp__fail_nomem(err, "starting the engine");
+  s->engine = e;
+  if (uv_queue_work(&e->loop, &s->work, search_catalogue, on_found)) {
+    qp__free(s);
+    return qp__fail(err, QP_NOMEM, "cannot start a worker");
+  }
+  e->recovering++;
+  return QP_OK;
+}

@@ -1,0 +1,357 @@
+/* tool_round.c - a round of tool calls: those of one answer, judged, decided, run and closed.
+ *
+ * Every call of a stored answer gets exactly one result in a stored message: what the tool
+ * answered, or an error that says why it did not. Calls that name no tool, or whose arguments are
+ * no object, are let through: the tools answer them with an error that helps the model. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "model/message.h"
+#include "model/meta.h"
+#include "store/context/context_int.h"
+#include "turn/actor.h"
+
+#define RESULT_MAX ((size_t)8 << 20)
+
+/* A call that runs. It outlives its turn when that has no more use for it. */
+struct qp__actor_run {
+  struct qp__actor *turn; /* NULL: nobody waits */
+  size_t index;
+  struct qp__tool_run *call;
+};
+
+/* ---- the list ---- */
+
+void
+qp__round_release(struct qp__actor *t)
+{
+  qp__round_stop(t);
+  for (size_t i = 0; i < t->call_count; i++) {
+    struct qp__actor_call *call = &t->calls[i];
+
+    qp__free(call->id);
+    qp__free(call->name);
+    qp__free(call->arguments);
+    qp__free(call->reason);
+    json_decref(call->result);
+  }
+  qp__free(t->calls);
+  t->calls = NULL;
+  t->call_count = 0;
+}
+
+struct qp__actor_call *
+qp__round_find(const struct qp__actor *t, const char *id)
+{
+  for (size_t i = 0; i < t->call_count; i++)
+    if (strcmp(t->calls[i].id, id) == 0)
+      return &t->calls[i];
+  return NULL;
+}
+
+/* The calls of a message, with the approvals that it has. */
+static enum qp_rc
+copy_calls(struct qp__actor *t, const struct qp_message *answer, struct qp_err *err)
+{
+  size_t n = qp_message_tool_call_count(answer);
+
+  qp__round_release(t);
+  if (n == 0)
+    return QP_OK;
+  t->calls = qp__alloc0(n, sizeof(*t->calls));
+  if (!t->calls)
+    return qp__fail_nomem(err, "the tool calls of an answer");
+  t->call_count = n;
+  for (size_t i = 0; i < n; i++) {
+    struct qp_tool_call from = qp_message_tool_call(answer, i);
+    struct qp__actor_call *call = &t->calls[i];
+
+    call->id = qp__strdup(from.id);
+    call->name = qp__strdup(from.tool_name);
+    call->arguments = qp__strdup(from.arguments_json);
+    call->approval = from.approval;
+    call->display = from.display;
+    if (!call->id || !call->name || !call->arguments)
+      return qp__fail_nomem(err, "the tool calls of an answer");
+  }
+  return QP_OK;
+}
+
+static bool
+is_granted(const struct qp__actor *t, const struct qp__actor_call *call)
+{
+  json_t *narrow = qp__tools_narrow(t->engine->tools, call->name, call->arguments);
+  struct qp__view *v = qp__view_get(t->context);
+  bool granted = narrow && qp__grants_allow(&t->engine->grants, qp__meta_owner(v->meta), narrow);
+
+  qp__view_unref(v);
+  json_decref(narrow);
+  return granted;
+}
+
+enum qp_rc
+qp__round_grant(const struct qp__actor *t, const struct qp__actor_call *call, struct qp_err *err)
+{
+  json_t *narrow = qp__tools_narrow(t->engine->tools, call->name, call->arguments);
+  struct qp__view *v = qp__view_get(t->context);
+  enum qp_rc rc;
+
+  rc = narrow ? qp__grants_add(&t->engine->grants, qp__meta_owner(v->meta), narrow, err)
+              : qp__fail(err, QP_INVALID, "no rule can be made of a call of '%.80s'", call->name);
+  qp__view_unref(v);
+  json_decref(narrow);
+  return rc;
+}
+
+static enum qp_approval
+judge(const struct qp__actor *t, const struct qp__actor_call *call)
+{
+  if (!qp__tools_find(t->engine->tools, call->name) || call->arguments[0] != '{')
+    return QP_APPROVAL_APPROVED;
+  switch (qp__tools_judge(t->engine->tools, call->name, call->arguments, NULL)) {
+  case QP__AUTO:
+    return QP_APPROVAL_APPROVED;
+  case QP__DENY:
+    return QP_APPROVAL_DENIED;
+  default:
+    return is_granted(t, call) ? QP_APPROVAL_APPROVED : QP_APPROVAL_PENDING;
+  }
+}
+
+enum qp_rc
+qp__round_begin(struct qp__actor *t, struct qp_message *answer, bool barred, struct qp_err *err)
+{
+  enum qp_rc rc = copy_calls(t, answer, err);
+
+  if (rc)
+    return rc;
+  for (size_t i = 0; i < t->call_count; i++) {
+    struct qp__actor_call *call = &t->calls[i];
+
+    call->approval = barred ? QP_APPROVAL_PENDING : judge(t, call);
+    call->by_policy = call->approval != QP_APPROVAL_PENDING;
+    answer->calls[i].view.approval = barred ? QP_APPROVAL_DENIED : call->approval;
+  }
+  return QP_OK;
+}
+
+enum qp_rc
+qp__round_load(struct qp__actor *t, const struct qp_message *answer, const json_t *decisions,
+               struct qp_err *err)
+{
+  enum qp_rc rc = copy_calls(t, answer, err);
+
+  for (size_t i = 0; !rc && i < t->call_count; i++) {
+    struct qp__actor_call *call = &t->calls[i];
+    const json_t *decision = json_object_get(decisions, call->id);
+    const char *approval = json_string_value(json_object_get(decision, "approval"));
+    const char *reason = json_string_value(json_object_get(decision, "reason"));
+
+    if (!approval)
+      continue;
+    call->approval = strcmp(approval, qp_approval_name(QP_APPROVAL_APPROVED)) == 0
+                         ? QP_APPROVAL_APPROVED
+                         : QP_APPROVAL_DENIED;
+    call->by_policy = json_is_true(json_object_get(decision, "policy"));
+    if (reason && !(call->reason = qp__strdup(reason)))
+      rc = qp__fail_nomem(err, "the tool calls of an answer");
+  }
+  return rc;
+}
+
+static size_t
+count_approval(const struct qp__actor *t, enum qp_approval approval)
+{
+  size_t n = 0;
+
+  for (size_t i = 0; i < t->call_count; i++)
+    n += t->calls[i].approval == approval;
+  return n;
+}
+
+enum qp__event
+qp__round_event(const struct qp__actor *t)
+{
+  if (t->call_count == 0)
+    return QP__EVENT_NO_CALLS;
+  if (count_approval(t, QP_APPROVAL_PENDING))
+    return QP__EVENT_CALLS_ASK;
+  return count_approval(t, QP_APPROVAL_APPROVED) ? QP__EVENT_CALLS_FREE : QP__EVENT_CALLS_BARRED;
+}
+
+/* ---- running ---- */
+
+/* A line that nobody needs to have: without memory there is none. */
+static void
+tell(struct qp__actor *t, const char *type, json_t *data)
+{
+  if (qp__feed_add(&t->feed, type, data, qp__engine_now_ms(t->engine), false, NULL) == QP_OK) {
+    qp__feed_show(&t->feed);
+    qp__engine_dirty(t->engine);
+  }
+}
+
+static void
+on_result(void *arg, const struct qp__tool_result *result)
+{
+  struct qp__actor_run *run = arg;
+  struct qp__actor *t = run->turn;
+  struct qp__actor_call *call;
+
+  if (!t) {
+    qp__free(run);
+    return;
+  }
+  call = &t->calls[run->index];
+  qp__free(run);
+  call->run = NULL;
+  call->result = json_incref(result->value);
+  call->is_error = result->is_error;
+  call->ms = result->ms;
+  tell(t, "tool_end",
+       json_pack("{s:s, s:s, s:b, s:I}", "id", call->id, "name", call->name, "is_error",
+                 call->is_error, "ms", (json_int_t)call->ms));
+  if (--t->running == 0)
+    qp__actor_happen(t, QP__EVENT_TOOLS_ENDED, t->number);
+  qp__actor_pump(t);
+}
+
+/* A call that cannot even be begun has an error as result. */
+static void
+start(struct qp__actor *t, size_t i)
+{
+  struct qp__actor_call *call = &t->calls[i];
+  struct qp__actor_run *run = qp__alloc0(1, sizeof(*run));
+  struct qp__tool_request request = {
+    .name = call->name, .arguments = call->arguments, .done = on_result, .arg = run
+  };
+  struct qp_err err;
+
+  if (!run)
+    return;
+  run->turn = t;
+  run->index = i;
+  if (qp__tools_call(t->engine->tools, &request, &run->call, &err)) {
+    qp__free(run);
+    return;
+  }
+  call->run = run;
+  t->running++;
+  tell(t, "tool_start", json_pack("{s:s, s:s}", "id", call->id, "name", call->name));
+}
+
+void
+qp__round_run(struct qp__actor *t)
+{
+  t->number++;
+  t->running = 0;
+  for (size_t i = 0; i < t->call_count; i++)
+    if (t->calls[i].approval == QP_APPROVAL_APPROVED && !t->calls[i].result)
+      start(t, i);
+  if (t->running == 0)
+    qp__actor_happen(t, QP__EVENT_TOOLS_ENDED, t->number);
+}
+
+void
+qp__round_stop(struct qp__actor *t)
+{
+  for (size_t i = 0; i < t->call_count; i++) {
+    struct qp__actor_run *run = t->calls[i].run;
+
+    if (!run)
+      continue;
+    t->calls[i].run = NULL;
+    run->turn = NULL;
+    qp__tool_run_cancel(run->call);
+  }
+  t->running = 0;
+}
+
+/* ---- results ---- */
+
+/* Why a call has no result of its tool. */
+static json_t *
+excuse(const struct qp__actor_call *call, const char *sentence)
+{
+  if (call->approval != QP_APPROVAL_DENIED)
+    return json_string(sentence);
+  if (call->by_policy)
+    return json_string("the policy does not allow this call");
+  if (call->reason)
+    return json_sprintf("a person has refused this call: %s", call->reason);
+  return json_string("a person has refused this call");
+}
+
+/* Who decided what about the call, and how long its tool took: the stored answer cannot tell, for
+ * it was stored before. */
+static enum qp_rc
+note_decision(struct qp_message *message, const struct qp__actor_call *call, struct qp_err *err)
+{
+  bool decided = call->approval != QP_APPROVAL_PENDING;
+  char metadata[128];
+  char ms[32] = "";
+
+  if (call->result)
+    (void)snprintf(ms, sizeof(ms), ",\"ms\":%llu", (unsigned long long)call->ms);
+  (void)snprintf(metadata, sizeof(metadata), "{\"approval_status\":\"%s\"%s%s}",
+                 qp_approval_name(call->approval),
+                 !decided          ? ""
+                 : call->by_policy ? ",\"decided_by\":\"policy\""
+                                   : ",\"decided_by\":\"person\"",
+                 ms);
+  return qp_message_set_metadata(message, metadata, err);
+}
+
+static enum qp_rc
+add_result(struct qp__actor *t, const struct qp__actor_call *call, const char *sentence,
+           struct qp_err *err)
+{
+  struct qp_message *message = NULL;
+  struct qp__buf text;
+  json_t *value = call->result ? json_incref(call->result) : excuse(call, sentence);
+  struct qp_tool_result result = {
+    .request_id = call->id,
+    .is_error = call->is_error || !call->result,
+    .display = call->display,
+  };
+  enum qp_rc rc;
+
+  qp__buf_init(&text, RESULT_MAX);
+  if (!value) {
+    rc = qp__fail_nomem(err, "the result of a tool");
+    goto out;
+  }
+  (void)qp__json_write(&text, value);
+  rc = qp__buf_check(&text, "the result of a tool", err);
+  if (rc)
+    goto out;
+  result.result_json = text.data;
+  rc = qp_message_new(QP_ROLE_TOOL, &message, err);
+  if (!rc)
+    rc = qp_message_set_tool_result(message, &result, err);
+  if (!rc)
+    rc = note_decision(message, call, err);
+  if (!rc) {
+    rc = qp__move_add_message(t, message, err);
+    message = NULL;
+  }
+out:
+  qp_message_free(message);
+  qp__buf_release(&text);
+  json_decref(value);
+  return rc;
+}
+
+enum qp_rc
+qp__round_close(struct qp__actor *t, const char *sentence, struct qp_err *err)
+{
+  enum qp_rc rc = QP_OK;
+
+  for (size_t i = 0; !rc && i < t->call_count; i++)
+    if (!t->calls[i].stored)
+      rc = add_result(t, &t->calls[i], sentence, err);
+  return rc;
+}

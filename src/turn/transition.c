@@ -1,0 +1,487 @@
+/* transition.c - what a transition commits: the facts of the turn, its messages, the state's
+ * detail, the lines of the log of events. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "turn/actor.h"
+
+#define PICO 1e12          /* of a dollar */
+#define MICRO_PICO 1000000 /* millionths of a millionth in a millionth */
+#define PATCH_MAX ((size_t)1 << 20)
+
+/* ---- limits ---- */
+
+static bool
+over(uint64_t limit, uint64_t have, const char *what, struct qp_err *err)
+{
+  if (limit == UINT64_MAX || have < limit)
+    return false;
+  (void)qp__fail(err, QP_TOOBIG, "the limit of %s is reached: %llu of %llu", what,
+                 (unsigned long long)have, (unsigned long long)limit);
+  return true;
+}
+
+bool
+qp__actor_over_limit(const struct qp_limits *l, const struct qp__actor_facts *facts,
+                     struct qp_err *err)
+{
+  const struct qp__actor_count *turn = &facts->count;
+  const struct qp__actor_count *all = &facts->total;
+
+  if (turn->rounds > l->rounds)
+    return over(l->rounds, turn->rounds, "rounds of a turn", err);
+  if (turn->calls > l->calls)
+    return over(l->calls, turn->calls, "tool calls in a turn", err);
+  return over(l->turn_tokens, turn->tokens, "tokens of a turn", err) ||
+         over(l->turn_cost, (uint64_t)turn->cost / MICRO_PICO,
+              "the cost of a turn in millionths of a dollar", err) ||
+         over(l->context_tokens, all->tokens, "tokens of the context", err) ||
+         over(l->context_cost, (uint64_t)all->cost / MICRO_PICO,
+              "the cost of the context in millionths of a dollar", err);
+}
+
+/* ---- facts ---- */
+
+/* How long to wait before the next try; `attempt` counts the failed ones. */
+static int64_t
+pause_ms(const struct qp__actor *t, unsigned attempt, int64_t retry_after_ms)
+{
+  const struct qp_engine *e = t->engine;
+  struct qp__llm_fault fault = { .retry_after_ms = retry_after_ms };
+  uint32_t dice = 0;
+  int64_t ms;
+
+  if (e->os->random(e->os->self, &dice, sizeof(dice)))
+    dice = 0;
+  ms = qp__fault_backoff_ms(&fault, attempt - 1, dice);
+  return retry_after_ms >= 0 ? ms : ms * (int64_t)e->retry_ms / QP__RETRY_MS;
+}
+
+static bool
+begins_turn(const struct qp__actor *t, enum qp__event event)
+{
+  return event == QP__EVENT_SEND ||
+         (event == QP__EVENT_RETRY && t->state != QP__STATE_TRANSIENT_FAILURE);
+}
+
+static enum qp_rc
+make_facts(struct qp__actor *t, const struct qp__occurrence *o, struct qp_err *err)
+{
+  struct qp__actor_move *m = &t->gear->move;
+  struct qp__actor_facts *f = &m->facts;
+  const struct qp__actor_facts *before =
+      t->gear->ahead.under_way ? &t->gear->ahead.facts : &t->gear->facts;
+  const char *branch = o->act && o->act->branch ? o->act->branch : before->branch;
+
+  *f = *before;
+  f->branch = NULL;
+  if (branch) {
+    f->branch = qp__strdup(branch);
+    if (!f->branch)
+      return qp__fail_nomem(err, "a turn");
+  }
+  if (o->event != QP__EVENT_SWITCH)
+    f->error = o->error;
+  f->retry_at = 0;
+  if (begins_turn(t, o->event))
+    memset(&f->count, 0, sizeof(f->count));
+  if (begins_turn(t, o->event) || o->event == QP__EVENT_RETRY || o->event == QP__EVENT_ANSWER_ENDED)
+    f->attempt = 0;
+  if (o->event == QP__EVENT_RESTART && m->to.to == QP__STATE_FAILED) {
+    (void)snprintf(f->error.kind, sizeof(f->error.kind), "interrupted");
+    (void)snprintf(f->error.message, sizeof(f->error.message),
+                   "the engine ended in the middle of the turn (%s)", qp__state_name(t->state));
+  }
+  if (m->to.to == QP__STATE_TRANSIENT_FAILURE) {
+    f->attempt++;
+    f->retry_at = qp__engine_now_ms(t->engine) + pause_ms(t, f->attempt, o->retry_after_ms);
+  }
+  f->answer_seq = o->event == QP__EVENT_ANSWER_BEGAN ? t->feed.next_seq : 0;
+  return QP_OK;
+}
+
+/* ---- messages ---- */
+
+enum qp_rc
+qp__move_add_message(struct qp__actor *t, struct qp_message *message, struct qp_err *err)
+{
+  struct qp__actor_move *m = &t->gear->move;
+  struct qp_uuid id = qp_message_id(message);
+  enum qp_rc rc = QP_OK;
+
+  if (m->message_count == m->message_cap) {
+    size_t cap = m->message_cap ? m->message_cap * 2 : 4;
+    struct qp_message **list = qp__realloc(m->messages, cap * sizeof(struct qp_message *));
+
+    if (!list)
+      rc = qp__fail_nomem(err, "a turn");
+    else {
+      m->messages = list;
+      m->message_cap = cap;
+    }
+  }
+  if (!rc && qp_uuid_is_none(&id)) {
+    rc = qp__engine_new_id(t->engine, &id, err);
+    if (!rc)
+      qp_message_set_id(message, &id);
+  }
+  if (rc) {
+    qp_message_free(message);
+    return rc;
+  }
+  m->messages[m->message_count++] = message;
+  return QP_OK;
+}
+
+/* The answer with the results of the calls in it, when it broke off. */
+static enum qp_rc
+save_partial(struct qp__actor *t, struct qp_err *err)
+{
+  struct qp_message *message = NULL;
+  enum qp_rc rc = qp__actor_take_answer(t, true, &message, err);
+
+  if (rc)
+    return rc;
+  if (message) {
+    rc = qp__round_begin(t, message, true, err);
+    if (rc) {
+      qp_message_free(message);
+      return rc;
+    }
+    rc = qp__move_add_message(t, message, err);
+  }
+  return rc ? rc : qp__round_close(t, "the answer was interrupted, and the tool did not run", err);
+}
+
+static enum qp_rc
+save_answer(struct qp__actor *t, struct qp_err *err)
+{
+  struct qp_message *message = NULL;
+  struct qp__actor_count *count = &t->gear->move.facts.count;
+  enum qp_rc rc = qp__actor_take_answer(t, false, &message, err);
+
+  if (rc)
+    return rc;
+  rc = qp__round_begin(t, message, false, err);
+  if (rc) {
+    qp_message_free(message);
+    return rc;
+  }
+  t->gear->move.paused = t->gear->answer.stop == QP__LLM_STOP_PAUSE && t->call_count == 0;
+  count->rounds += t->call_count > 0 || t->gear->move.paused;
+  count->calls += t->call_count;
+  return qp__move_add_message(t, message, err);
+}
+
+/* What a call that has no result gets in its place. */
+static const char *
+why_closed(enum qp__state state, enum qp__event event)
+{
+  if (event == QP__EVENT_CANCEL)
+    return "the turn was cancelled before the tool had answered";
+  if (state == QP__STATE_EXECUTING_TOOLS)
+    return "the turn was interrupted before the tool had answered; it may have run";
+  return "the turn ended before the tool had run";
+}
+
+static enum qp_rc
+make_messages(struct qp__actor *t, struct qp__occurrence *o, struct qp_err *err)
+{
+  struct qp_message *message;
+  enum qp_rc rc;
+
+  switch (t->gear->move.to.step) {
+  case QP__STEP_SAVE_MESSAGE:
+    message = o->act->message;
+    o->act->message = NULL;
+    rc = qp__move_add_message(t, message, err);
+    if (!rc)
+      o->act->saved = qp_message_id(message);
+    return rc;
+  case QP__STEP_SAVE_ANSWER:
+    return save_answer(t, err);
+  case QP__STEP_SAVE_PARTIAL:
+    return save_partial(t, err);
+  case QP__STEP_SAVE_RESULTS:
+    return qp__round_close(t, "the tool did not answer", err);
+  case QP__STEP_CLOSE_CALLS:
+    return qp__round_close(t, why_closed(t->state, o->event), err);
+  default:
+    return QP_OK;
+  }
+}
+
+/* ---- the state's detail ---- */
+
+static json_t *
+error_object(const struct qp__actor_error *error)
+{
+  json_t *object = json_pack("{s:s, s:s}", "kind", error->kind, "message", error->message);
+
+  if (object && error->status &&
+      json_object_set_new(object, "status", json_integer(error->status))) {
+    json_decref(object);
+    return NULL;
+  }
+  return object;
+}
+
+/* What persons have decided about the calls so far. */
+static json_t *
+decisions_object(const struct qp__actor *t)
+{
+  json_t *object = json_object();
+  bool good = object != NULL;
+
+  for (size_t i = 0; good && i < t->call_count; i++) {
+    const struct qp__actor_call *call = &t->calls[i];
+
+    if (call->approval == QP_APPROVAL_PENDING)
+      continue;
+    good = json_object_set_new(object, call->id,
+                               json_pack("{s:s, s:s*, s:b}", "approval",
+                                         qp_approval_name(call->approval), "reason", call->reason,
+                                         "policy", call->by_policy)) == 0;
+  }
+  if (!good) {
+    json_decref(object);
+    return NULL;
+  }
+  return object;
+}
+
+static json_t *
+pending_array(const struct qp__actor *t)
+{
+  json_t *array = json_array();
+  bool good = array != NULL;
+
+  for (size_t i = 0; good && i < t->call_count; i++)
+    if (t->calls[i].approval == QP_APPROVAL_PENDING)
+      good = json_array_append_new(array, json_pack("{s:s, s:s}", "id", t->calls[i].id, "tool_name",
+                                                    t->calls[i].name)) == 0;
+  if (!good) {
+    json_decref(array);
+    return NULL;
+  }
+  return array;
+}
+
+static bool
+has_decisions(enum qp__state state)
+{
+  return state == QP__STATE_AWAITING_TOOL_APPROVAL || state == QP__STATE_EXECUTING_TOOLS;
+}
+
+/* NULL: no memory. */
+static json_t *
+make_detail(const struct qp__actor *t)
+{
+  const struct qp__actor_facts *f = &t->gear->move.facts;
+  enum qp__state to = t->gear->move.to.to;
+  json_t *detail;
+  int bad = 0;
+
+  if (to == QP__STATE_IDLE)
+    return json_null();
+  detail = json_object();
+  if (!detail)
+    return NULL;
+  if (f->branch)
+    bad |= qp__json_set_str(detail, "branch", f->branch);
+  bad |= json_object_set_new(detail, "rounds", json_integer((json_int_t)f->count.rounds));
+  bad |= json_object_set_new(detail, "calls", json_integer((json_int_t)f->count.calls));
+  bad |= json_object_set_new(detail, "tokens", json_integer((json_int_t)f->count.tokens));
+  bad |= json_object_set_new(detail, "cost_usd", json_real((double)f->count.cost / PICO));
+  if (f->error.kind[0])
+    bad |= json_object_set_new(detail, "error", error_object(&f->error));
+  if (f->attempt)
+    bad |= json_object_set_new(detail, "attempt", json_integer(f->attempt));
+  if (f->retry_at)
+    bad |= qp__json_set_time(detail, "retry_at", f->retry_at);
+  if (f->answer_seq)
+    bad |= json_object_set_new(detail, "answer_seq", json_integer((json_int_t)f->answer_seq));
+  if (has_decisions(to))
+    bad |= json_object_set_new(detail, "decisions", decisions_object(t));
+  if (to == QP__STATE_AWAITING_TOOL_APPROVAL)
+    bad |= json_object_set_new(detail, "pending", pending_array(t));
+  if (bad) {
+    json_decref(detail);
+    return NULL;
+  }
+  return detail;
+}
+
+static enum qp_rc
+make_patch(struct qp__actor *t, struct qp_err *err)
+{
+  struct qp__actor_move *m = &t->gear->move;
+  const struct qp__actor_count *total = &m->facts.total;
+  json_t *detail = make_detail(t);
+
+  if (!detail)
+    return qp__fail_nomem(err, "a turn");
+  m->patch =
+      json_pack("{s:s, s:o}", "current_state", qp__state_name(m->to.to), "state_detail", detail);
+  if (m->patch && total->tokens &&
+      json_object_set_new(m->patch, "usage",
+                          json_pack("{s:I, s:f}", "tokens", (json_int_t)total->tokens, "cost_usd",
+                                    (double)total->cost / PICO))) {
+    json_decref(m->patch);
+    m->patch = NULL;
+  }
+  return m->patch ? QP_OK : qp__fail_nomem(err, "a turn");
+}
+
+/* ---- lines ---- */
+
+static enum qp_rc
+add_message_line(struct qp__actor *t, const struct qp_message *message, int64_t now,
+                 struct qp_err *err)
+{
+  struct qp_uuid uuid = qp_message_id(message);
+  struct qp_tool_result result;
+  char id[QP_UUID_TEXT];
+  const char *call = qp_message_tool_result(message, &result) ? result.request_id : NULL;
+
+  return qp__feed_add(&t->feed, "message",
+                      json_pack("{s:s, s:s, s:s*, s:s*}", "id", qp_uuid_text(&uuid, id), "role",
+                                qp_role_name(qp_message_role(message)), "branch",
+                                t->gear->move.facts.branch, "request_id", call),
+                      now, true, err);
+}
+
+static enum qp_rc
+add_state_line(struct qp__actor *t, int64_t now, struct qp_err *err)
+{
+  json_t *detail = json_object_get(t->gear->move.patch, "state_detail");
+  json_t *data = json_pack("{s:s}", "state", qp__state_name(t->gear->move.to.to));
+
+  if (data && json_is_object(detail) && json_object_set(data, "detail", detail)) {
+    json_decref(data);
+    data = NULL;
+  }
+  /* That an answer begins is no news of anything saved, and its first word shall not wait. */
+  return qp__feed_add(&t->feed, "state", data, now, t->gear->move.event != QP__EVENT_ANSWER_BEGAN,
+                      err);
+}
+
+static enum qp_rc
+add_answer_line(struct qp__actor *t, int64_t now, struct qp_err *err)
+{
+  return qp__feed_add(&t->feed, "answer",
+                      json_pack("{s:s, s:s, s:s}", "provider", t->gear->answer.provider, "id",
+                                t->gear->answer.id, "model", t->gear->answer.model),
+                      now, false, err);
+}
+
+static enum qp_rc
+make_lines(struct qp__actor *t, struct qp_err *err)
+{
+  struct qp__actor_move *m = &t->gear->move;
+  int64_t now = qp__engine_now_ms(t->engine);
+  enum qp_rc rc = QP_OK;
+
+  m->first_seq = m->own_seq = t->feed.next_seq;
+  if (m->event == QP__EVENT_ANSWER_BEGAN)
+    rc = add_answer_line(t, now, err);
+  if (!rc && m->activate)
+    rc = qp__feed_add(&t->feed, "branch",
+                      json_pack("{s:s, s:b}", "branch", m->activate, "new", m->fork), now, true,
+                      err);
+  for (size_t i = 0; !rc && i < m->message_count; i++)
+    rc = add_message_line(t, m->messages[i], now, err);
+  if (!rc)
+    rc = add_state_line(t, now, err);
+  m->last_seq = t->feed.next_seq - 1;
+  return rc;
+}
+
+/* ---- the whole ---- */
+
+enum qp_rc
+qp__move_prepare(struct qp__actor *t, struct qp__occurrence *o, struct qp_err *err)
+{
+  struct qp__actor_move *m = &t->gear->move;
+  enum qp_rc rc = make_facts(t, o, err);
+
+  m->activate = o->activate;
+  m->fork = o->fork;
+  m->fork_at = o->fork_at;
+  if (!rc)
+    rc = make_messages(t, o, err);
+  if (!rc)
+    rc = make_patch(t, err);
+  if (!rc)
+    rc = make_lines(t, err);
+  if (!rc && o->act && o->act->a.key)
+    rc = qp__act_result(t, o->act, err);
+  if (!rc && o->act)
+    m->key = o->act->a.key;
+  return rc;
+}
+
+void
+qp__move_release(struct qp__actor_move *m)
+{
+  for (size_t i = 0; i < m->message_count; i++)
+    qp_message_free(m->messages[i]);
+  qp__free(m->messages);
+  json_decref(m->patch);
+  qp__free(m->facts.branch);
+  memset(m, 0, sizeof(*m));
+}
+
+/* Changes of branches, in their order; at most three. */
+static size_t
+make_branch_changes(const struct qp__actor_move *m, struct qp_branch_change out[3])
+{
+  size_t n = 0;
+
+  if (m->fork && qp_uuid_is_none(&m->fork_at)) {
+    out[n++] = (struct qp_branch_change){ QP_BRANCH_FORK, m->activate, NULL, NULL };
+    out[n++] = (struct qp_branch_change){ QP_BRANCH_REWIND, m->activate, NULL, NULL };
+  } else if (m->fork) {
+    out[n++] = (struct qp_branch_change){ QP_BRANCH_FORK, m->activate, NULL, &m->fork_at };
+  }
+  if (m->activate)
+    out[n++] = (struct qp_branch_change){ QP_BRANCH_SWITCH, m->activate, NULL, NULL };
+  return n;
+}
+
+enum qp_rc
+qp__move_commit(struct qp__actor *t, qp_done_fn *done, void *arg, struct qp_err *err)
+{
+  struct qp__actor_move *m = &t->gear->move;
+  struct qp_branch_change branches[3];
+  struct qp_change change = { .size = sizeof(change) };
+  struct qp_event *events;
+  struct qp__buf patch;
+  enum qp_rc rc;
+
+  qp__buf_init(&patch, PATCH_MAX);
+  events = qp__feed_stage(&t->feed, &change.event_count);
+  if (change.event_count && !events)
+    return qp__fail_nomem(err, "a turn");
+  (void)qp__json_write(&patch, m->patch);
+  rc = qp__buf_check(&patch, "the state of a turn", err);
+  if (events)
+    m->first_seq = events[0].seq;
+  change.branch_changes = branches;
+  change.branch_change_count = make_branch_changes(m, branches);
+  change.metadata = qp__buf_bytes(&patch);
+  change.branch = m->facts.branch;
+  change.messages = m->messages;
+  change.message_count = m->message_count;
+  change.events = events;
+  change.key = m->key;
+  change.key_result = m->key_result;
+  if (!rc)
+    rc = qp_context_commit(t->context, &change, NULL, done, arg, err);
+  qp__free(events);
+  qp__buf_release(&patch);
+  return rc;
+}

@@ -1,0 +1,59 @@
+/* os_sim.h - a file system in memory that forgets like a real one when its power is cut.
+ *
+ * What a call changes is seen by every later call at once, but is only cached. It becomes durable
+ *   - content and length of a file: by fdatasync or fsync of a descriptor of it,
+ *   - the entries of a directory: by fsync of that directory; a rename by fsync of either side,
+ *   - everything: by syncfs.
+ * A file's entry and its content have nothing to do with each other, and making a directory durable
+ * does not make the entry durable that leads to it. Only open_root with `create` makes the
+ * directory's own entry durable too, as the real one does.
+ *
+ * Its clock starts at a fixed time and goes on by a millisecond with every look at it; its random
+ * bytes and all choices at a power cut come from the seed: the same calls from one thread give the
+ * same results. Names are listed in no order. There are no links, no permissions and no users.
+ * open_root resolves its path from the top of the simulated tree, which has only "/" at first.
+ * Numbers of descriptors are not given out twice. All functions may be called from any thread. */
+#ifndef QP_OS_SIM_H
+#define QP_OS_SIM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "os/os.h"
+
+struct qp__os_sim;
+
+/* NULL: no memory. */
+struct qp__os_sim *qp__os_sim_new(uint64_t seed);
+void qp__os_sim_free(struct qp__os_sim *s); /* NULL is allowed */
+
+/* Borrowed; valid until free. */
+const struct qp__os *qp__os_sim_os(struct qp__os_sim *s);
+
+/* Cuts the power and starts again: all descriptors and locks are gone, what was durable is there,
+ * and of what was only cached a random part: each write is dropped, kept or torn, each truncation
+ * dropped or kept. Changes of directories are kept from the first up to some point, most of the
+ * time one point for the whole tree, else one for each directory; a file that moves between two
+ * directories is then in exactly one of them. -ENOMEM: the machine stays off; call it again. */
+int qp__os_sim_power_cut(struct qp__os_sim *s);
+
+/* After n more mutations (0: at once) the machine is off: every slot that can fail answers -EIO
+ * until qp__os_sim_power_cut(). close still forgets the descriptor. */
+void qp__os_sim_cut_after(struct qp__os_sim *s, uint64_t n);
+bool qp__os_sim_is_off(struct qp__os_sim *s);
+
+/* Successful calls so far that changed something, cached or durable: creating and truncating opens,
+ * pwrite, ftruncate, set_mtime, the syncs, mkdirat, unlinkat, renameat. */
+uint64_t qp__os_sim_mutations(struct qp__os_sim *s);
+
+/* The sum of the lengths of all files is at most `bytes`: a write that reaches beyond is short, and
+ * -ENOSPC when not a single byte fits. 0: no limit. */
+void qp__os_sim_set_capacity(struct qp__os_sim *s, uint64_t bytes);
+/* There are at most n files and directories, those that are removed and still open included: making
+ * one more answers -ENOSPC. 0: no limit. */
+void qp__os_sim_set_inodes(struct qp__os_sim *s, uint64_t n);
+/* What counts for these two now. */
+uint64_t qp__os_sim_bytes(struct qp__os_sim *s);
+uint64_t qp__os_sim_inodes(struct qp__os_sim *s);
+
+#endif
