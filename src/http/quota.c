@@ -122,7 +122,7 @@ qp__quota_enter(struct qp__request *r, struct qp_err *err)
     return fail_limit(r, 1, err, "this key has %u requests under way, and more are not allowed",
                       at_once);
   if (wait)
-    return fail_limit(r, wait, err, "this key has used its %u requests of a minute", minute);
+    return fail_limit(r, wait, err, "this key has used its %u requests per minute", minute);
   return QP_OK;
 }
 

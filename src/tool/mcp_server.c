@@ -497,7 +497,7 @@ take_failure(struct qp__mcp *server, struct qp__mcp_request *request, const char
     break;
   case QP__MCP_INITIALIZE:
     /* A server of the stateless era that was slow to say so may still answer the other question. */
-    (void)snprintf(sentence, sizeof(sentence), "it refuses to begin: %.200s", why);
+    (void)snprintf(sentence, sizeof(sentence), "cannot initialize: %.200s", why);
     if (server->state == QP__MCP_GREETING && !is_asked(server, QP__MCP_DISCOVER)) {
       server->era = QP__ERA_UNKNOWN; /* perhaps it was taken for what it is not */
       qp__mcp_fail(server, sentence);

@@ -498,7 +498,7 @@ test('one key or owner cannot take the server from the others', async (t) => {
   let server = await serve(t, { data, args: ['--key-requests', '3'] });
   const list = (key) => server.ask('GET', '/v1/contexts', undefined, bearer(key));
   for (let i = 0; i < 3; i++) assert.equal((await list(alice)).status, 200);
-  limited(await list(alice), /^this key has used its 3 requests of a minute$/, /^(1\d|20)$/);
+  limited(await list(alice), /^this key has used its 3 requests per minute$/, /^(1\d|20)$/);
   assert.equal((await list(second)).status, 200, 'keys are counted apart');
   assert.equal((await server.ask('GET', '/healthz')).status, 200);
   await server.stop();

@@ -282,7 +282,7 @@ test_a_server_that_refuses_us_is_told_and_tried_again(void **state)
   (void)snprintf(h.url, sizeof(h.url), "http://127.0.0.1:1/mcp");
   add(&h, NULL);
   assert_non_null(
-      strstr(h.rig.log, "the MCP server 'far': it refuses to begin: Failed to connect"));
+      strstr(h.rig.log, "the MCP server 'far': cannot initialize: Failed to connect"));
   tool_rig_release(&h.rig);
 }
 

@@ -399,7 +399,7 @@ test_why_an_http_server_refuses_is_reported(void **state)
   (void)state;
   init_far(&f, "refuse=the workspace has expired", NULL);
   assert_string_equal(server_of(&f.rig).state, "failed");
-  assert_string_equal(server_of(&f.rig).error, "it refuses to begin: the server answered with HTTP "
+  assert_string_equal(server_of(&f.rig).error, "cannot initialize: the server answered with HTTP "
                                                "status 400: the workspace has expired");
   release_far(&f);
 }
