@@ -9,7 +9,8 @@
 #include "os/file.h"
 
 #define PATIENCE_MS 10000 /* the longest pause that a backup gets */
-#define NAP_MS 2          /* how often a leader looks whether a pause is over */
+#define BUSY_MS 100       /* the longest wait for `busy`, which a backup holds for an instant */
+#define NAP_MS 2          /* how often a leader checks whether a pause is over */
 
 static int
 lock(const struct qp__os *os, int fd, int operation)
@@ -61,26 +62,36 @@ qp__gate_release(struct qp__gate *g)
   (void)pthread_cond_destroy(&g->nap);
 }
 
+/* False: the lock was not to be had until the moment `until`. Without `wait` it is tried once. */
+static bool
+lock_shared(struct qp__gate *g, pthread_mutex_t *mutex, int fd, bool wait, int64_t until)
+{
+  int rc;
+
+  while ((rc = lock(g->os, fd, LOCK_SH | LOCK_NB)) == -EWOULDBLOCK && wait &&
+         g->os->mono_ms(g->os->self) < until) {
+    struct timespec ts = qp__mono_after(g->os, NAP_MS);
+
+    (void)pthread_cond_timedwait(&g->nap, mutex, &ts);
+  }
+  return rc == 0;
+}
+
 void
 qp__gate_enter(struct qp__gate *g, pthread_mutex_t *mutex)
 {
   int64_t until = g->os->mono_ms(g->os->self) + PATIENCE_MS;
-  int rc;
+  bool open = lock_shared(g, mutex, g->tmp, !g->impatient, until);
 
-  while ((rc = lock(g->os, g->tmp, LOCK_SH | LOCK_NB)) == -EWOULDBLOCK && !g->impatient) {
-    struct timespec ts = qp__mono_after(g->os, NAP_MS);
-
-    (void)pthread_cond_timedwait(&g->nap, mutex, &ts);
-    if (g->os->mono_ms(g->os->self) < until)
-      continue;
+  if (!open && !g->impatient) {
     g->impatient = true;
     qp__log(&g->log, QP_LOG_WARN, "journal",
             "a backup has stopped all writes for %d seconds; going on without waiting for it",
             PATIENCE_MS / 1000);
   }
   if (!g->inside++ && g->contexts >= 0)
-    (void)lock(g->os, g->contexts, LOCK_SH | LOCK_NB);
-  if (!rc) {
+    (void)lock_shared(g, mutex, g->contexts, true, g->os->mono_ms(g->os->self) + BUSY_MS);
+  if (open) {
     g->impatient = false;
     (void)lock(g->os, g->tmp, LOCK_UN);
   }
@@ -117,12 +128,14 @@ take(const struct qp__os *os, int root, const char *name, int *out)
 int
 qp__pause_begin(const struct qp__os *os, int root, struct qp__pause *out)
 {
+  int busy = -1;
   int rc;
 
-  out->gate = out->busy = -1;
+  out->gate = -1;
   rc = take(os, root, "tmp", &out->gate);
   if (!rc)
-    rc = take(os, root, "contexts", &out->busy);
+    rc = take(os, root, "contexts", &busy);
+  qp__close(os, busy);
   if (rc)
     qp__pause_end(os, out);
   return rc;
@@ -131,7 +144,6 @@ qp__pause_begin(const struct qp__os *os, int root, struct qp__pause *out)
 void
 qp__pause_end(const struct qp__os *os, struct qp__pause *p)
 {
-  qp__close(os, p->busy);
   qp__close(os, p->gate);
-  p->gate = p->busy = -1;
+  p->gate = -1;
 }

@@ -1,13 +1,15 @@
 /* writer_pause.h - how a backup in one process and the writer in another agree on a quiet moment.
  *
  * Two locks (flock) on directories that every store has; nothing is written for them:
- *   gate   tmp/       a leader of the journal takes it shared for an instant before it writes a
- *                     group; a backup holds it exclusively while it wants quiet
- *   busy   contexts/  the writer holds it shared while a group is being written or carried out; a
- *                     backup takes it exclusively once it has the gate
- * So a backup that holds both sees files in which every commit is carried out completely, and no
- * new commit begins. The writer waits at the gate for a limited time only: a backup checks
- * afterwards, by the journal, that nothing was committed meanwhile. */
+ *   gate   tmp/       the writer takes it shared for an instant before it writes a group of
+ *                     commits; a backup holds it exclusively during its pause
+ *   busy   contexts/  the writer holds it shared while it writes or applies a group; a backup that
+ *                     has the gate takes it exclusively once and releases it at once, which waits
+ *                     for the groups under way
+ * While a backup has the gate and has seen no busy writer, every commit is applied completely and
+ * no new commit begins. The writer waits at the gate for a limited time only. A backup finds out
+ * afterwards, from the journal, whether something was committed in the pause. A backup does not
+ * keep `busy`, so that the next backup sees a writer that has stopped waiting for this one. */
 #ifndef QP_STORE_FILES_WRITER_PAUSE_H
 #define QP_STORE_FILES_WRITER_PAUSE_H
 
@@ -46,8 +48,7 @@ void qp__gate_leave(struct qp__gate *g);
 /* ---- the backup's side ---- */
 
 struct qp__pause {
-  int gate;
-  int busy;
+  int gate; /* tmp/, locked; -1: none */
 };
 
 /* Waits until the writer is quiet. 0 or -errno; without tmp/ and contexts/, which the first writer
