@@ -1,6 +1,6 @@
 // What the end-to-end tests share: running the built command line on a data directory of their own.
 //
-// QUIPU_BUILD names the build directory (default: build); the tests start in the repository's root.
+// QUIPU_BUILD names the build directory (default: build), QUIPU_BIN the program in it; the tests start in the repository's root.
 
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
@@ -10,7 +10,7 @@ import path from 'node:path';
 import { isListed, readMessages } from '../../tools/errors.mjs';
 
 export const build = path.resolve(process.env.QUIPU_BUILD ?? 'build');
-export const bin = path.join(build, 'quipu');
+export const bin = path.resolve(process.env.QUIPU_BIN ?? path.join(build, 'quipu'));
 export const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 
 // From QP_RC_MAP in include/quipu.h.

@@ -1,0 +1,139 @@
+/* mutex.c - see mutex.h: the mutex of checked builds. */
+#include "base/mutex.h"
+
+#include <stdatomic.h>
+#include <stddef.h>
+
+#if QP_CHECKED
+
+/* The mutexes that this thread has locked, the last one first. Ranks only rise, so the first has
+ * the highest. A list, because recovery locks every context of a store. */
+static _Thread_local struct qp__mutex *innermost;
+
+/* An address that no other thread that lives has. */
+static const void *
+self(void)
+{
+  return &innermost;
+}
+
+bool
+qp__mutex_held(struct qp__mutex *m)
+{
+  return atomic_load_explicit(&m->owner, memory_order_relaxed) == self();
+}
+
+static void
+enter(struct qp__mutex *m)
+{
+  QP_ASSERT(!atomic_load_explicit(&m->owner, memory_order_relaxed));
+  atomic_store_explicit(&m->owner, self(), memory_order_relaxed);
+  m->outer = innermost;
+  innermost = m;
+}
+
+static void
+leave(struct qp__mutex *m)
+{
+  struct qp__mutex **at = &innermost;
+
+  QP_ASSERT_HELD(m);
+  while (*at != m)
+    at = &(*at)->outer;
+  *at = m->outer;
+  m->outer = NULL;
+  atomic_store_explicit(&m->owner, NULL, memory_order_relaxed);
+}
+
+void
+qp__mutex_init(struct qp__mutex *m, enum qp__rank rank)
+{
+  int failed = pthread_mutex_init(&m->mutex, NULL);
+
+  QP_ASSERT(!failed);
+  m->rank = rank;
+  m->outer = NULL;
+  atomic_init(&m->owner, NULL);
+}
+
+void
+qp__mutex_release(struct qp__mutex *m)
+{
+  int busy;
+
+  QP_ASSERT(!atomic_load_explicit(&m->owner, memory_order_relaxed)); /* nobody has it locked */
+  busy = pthread_mutex_destroy(&m->mutex);
+  QP_ASSERT(!busy);
+}
+
+/* Two of one rank: recovery takes the write locks of all contexts, while nobody else can take a
+ * second one. */
+static void
+check_order(const struct qp__mutex *m)
+{
+  const struct qp__mutex *in = innermost;
+
+  while (in && in->rank == QP__RANK_NONE)
+    in = in->outer;
+  if (m->rank != QP__RANK_NONE && in)
+    QP_ASSERT(in->rank < m->rank);
+}
+
+void
+qp__mutex_lock(struct qp__mutex *m)
+{
+  int failed;
+
+  QP_ASSERT_NOT_HELD(m);
+  check_order(m);
+  failed = pthread_mutex_lock(&m->mutex);
+  QP_ASSERT(!failed);
+  enter(m);
+}
+
+/* It does not wait, so the order does not matter. */
+bool
+qp__mutex_trylock(struct qp__mutex *m)
+{
+  QP_ASSERT_NOT_HELD(m);
+  if (pthread_mutex_trylock(&m->mutex))
+    return false;
+  enter(m);
+  return true;
+}
+
+void
+qp__mutex_unlock(struct qp__mutex *m)
+{
+  int failed;
+
+  leave(m);
+  failed = pthread_mutex_unlock(&m->mutex);
+  QP_ASSERT(!failed);
+}
+
+void
+qp__mutex_wait(struct qp__mutex *m, pthread_cond_t *cond)
+{
+  int failed;
+
+  leave(m);
+  check_order(m); /* it is locked again behind the others */
+  failed = pthread_cond_wait(cond, &m->mutex);
+  QP_ASSERT(!failed);
+  enter(m);
+}
+
+int
+qp__mutex_timedwait(struct qp__mutex *m, pthread_cond_t *cond, const struct timespec *until)
+{
+  int rc;
+
+  leave(m);
+  check_order(m);
+  rc = pthread_cond_timedwait(cond, &m->mutex, until);
+  enter(m);
+  return rc;
+}
+
+#endif

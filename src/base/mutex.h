@@ -1,0 +1,107 @@
+/* mutex.h - a mutex that knows its owner and its place in the order of locks in checked builds, and
+ * is a plain pthread mutex in a release.
+ *
+ * A thread takes mutexes in ascending order of their ranks (enum qp__rank), so that no two threads
+ * wait for each other. A checked build asserts that at every lock, whether or not the threads meet.
+ * A function that needs a lock begins with QP_ASSERT_HELD. */
+#ifndef QP_BASE_MUTEX_H
+#define QP_BASE_MUTEX_H
+
+#include <pthread.h>
+#include <stdbool.h>
+
+#include "base/assert.h"
+
+/* All locks of the library and the server, the one that is taken first at the top. */
+enum qp__rank {
+  QP__RANK_NONE, /* its order is not checked */
+  /* server */
+  /* engine */
+  /* store */
+};
+
+struct qp__mutex {
+  pthread_mutex_t mutex;
+#if QP_CHECKED
+  enum qp__rank rank;
+  _Atomic(const void *) owner; /* what self() of the owner returned; NULL: not locked */
+  struct qp__mutex *outer;     /* what the owner locked before this one; owner only */
+#endif
+};
+
+#if QP_CHECKED
+#define QP__MUTEX_INIT(r)                           \
+  {                                                 \
+    .mutex = PTHREAD_MUTEX_INITIALIZER, .rank = (r) \
+  }
+
+void qp__mutex_init(struct qp__mutex *m, enum qp__rank rank);
+void qp__mutex_release(struct qp__mutex *m);
+void qp__mutex_lock(struct qp__mutex *m);
+bool qp__mutex_trylock(struct qp__mutex *m);
+void qp__mutex_unlock(struct qp__mutex *m);
+void qp__mutex_wait(struct qp__mutex *m, pthread_cond_t *cond);
+int qp__mutex_timedwait(struct qp__mutex *m, pthread_cond_t *cond, const struct timespec *until);
+bool qp__mutex_held(struct qp__mutex *m); /* by this thread */
+#else
+#define QP__MUTEX_INIT(r)              \
+  {                                    \
+    .mutex = PTHREAD_MUTEX_INITIALIZER \
+  }
+
+static inline void
+qp__mutex_init(struct qp__mutex *m, enum qp__rank rank)
+{
+  (void)rank;
+  (void)pthread_mutex_init(&m->mutex, NULL); /* without attributes it cannot fail */
+}
+
+static inline void
+qp__mutex_release(struct qp__mutex *m)
+{
+  (void)pthread_mutex_destroy(&m->mutex);
+}
+
+static inline void
+qp__mutex_lock(struct qp__mutex *m)
+{
+  (void)pthread_mutex_lock(&m->mutex);
+}
+
+static inline bool
+qp__mutex_trylock(struct qp__mutex *m)
+{
+  return pthread_mutex_trylock(&m->mutex) == 0;
+}
+
+static inline void
+qp__mutex_unlock(struct qp__mutex *m)
+{
+  (void)pthread_mutex_unlock(&m->mutex);
+}
+
+static inline void
+qp__mutex_wait(struct qp__mutex *m, pthread_cond_t *cond)
+{
+  (void)pthread_cond_wait(cond, &m->mutex);
+}
+
+/* 0 or ETIMEDOUT. */
+static inline int
+qp__mutex_timedwait(struct qp__mutex *m, pthread_cond_t *cond, const struct timespec *until)
+{
+  return pthread_cond_timedwait(cond, &m->mutex, until);
+}
+
+static inline bool
+qp__mutex_held(struct qp__mutex *m)
+{
+  (void)m;
+  return true;
+}
+#endif
+
+#define QP_ASSERT_HELD(m) QP_ASSERT(qp__mutex_held(m))
+#define QP_ASSERT_NOT_HELD(m) QP_ASSERT(!qp__mutex_held(m))
+
+#endif
