@@ -259,7 +259,7 @@ function checkLists() {
   const parts = bench.filter((file) => !programs.includes(file));
   listed('bench/meson.build', 'bench_names', programs, stem);
   listed('bench/meson.build', null, parts, below('bench'));
-  listed('examples/meson.build', 'example_names', list('examples', '.c'), stem);
+  listed('examples/meson.build', null, list('examples', '.c'), stem);
 }
 
 for (const dir of ['include', 'src', 'tests', 'bench', 'examples'])

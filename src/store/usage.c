@@ -180,11 +180,12 @@ count_prompts(struct qp_store *s, struct names *names, int64_t *total, struct qp
 }
 
 static enum qp_rc
-count(struct qp_store *s, const char *owner, int64_t *out, struct qp_err *err)
+count(struct qp_store *s, const char *owner, qp__usage_contexts_fn *contexts, int64_t *out,
+      struct qp_err *err)
 {
   struct names names = { .owner = owner, .owner_len = strlen(owner) };
   int64_t total = 0;
-  enum qp_rc rc = qp__catalogue_owner_bytes(s->catalogue, owner, &total, err);
+  enum qp_rc rc = contexts(s->catalogue, owner, &total, err);
 
   qp__buf_init(&names.list, (size_t)1 << 30);
   if (!rc && s->driver->file_list)
@@ -228,7 +229,8 @@ will_do(const struct qp__usage *usage, const struct qp__usage_row *row, uint64_t
 
 /* With `counting`. */
 static enum qp_rc
-count_row(struct qp_store *s, struct qp__usage_row *row, struct qp_err *err)
+count_row(struct qp_store *s, struct qp__usage_row *row, qp__usage_contexts_fn *contexts,
+          struct qp_err *err)
 {
   struct qp__usage *usage = &s->usage;
   uint64_t removals = atomic_load(&usage->removals);
@@ -241,7 +243,7 @@ count_row(struct qp_store *s, struct qp__usage_row *row, struct qp_err *err)
   added = row->added;
   forgotten = usage->forgotten;
   (void)pthread_mutex_unlock(&usage->lock);
-  rc = count(s, row->owner, &total, err);
+  rc = count(s, row->owner, contexts, &total, err);
   if (rc)
     return rc;
   (void)pthread_mutex_lock(&usage->lock);
@@ -254,8 +256,8 @@ count_row(struct qp_store *s, struct qp__usage_row *row, struct qp_err *err)
 }
 
 enum qp_rc
-qp_owner_bytes(struct qp_store *store, const char *owner, uint64_t enough, uint64_t *out,
-               struct qp_err *err)
+qp__usage_bytes(struct qp_store *store, const char *owner, uint64_t enough,
+                qp__usage_contexts_fn *contexts, uint64_t *out, struct qp_err *err)
 {
   struct qp__usage *usage = &store->usage;
   struct qp__usage_row *row;
@@ -278,7 +280,7 @@ qp_owner_bytes(struct qp_store *store, const char *owner, uint64_t enough, uint6
   good = will_do(usage, row, enough); /* somebody else has counted it */
   (void)pthread_mutex_unlock(&usage->lock);
   if (!good)
-    rc = count_row(store, row, err);
+    rc = count_row(store, row, contexts, err);
   (void)pthread_mutex_lock(&usage->lock);
   if (!rc)
     *out = row->bytes > 0 ? (uint64_t)row->bytes : 0;

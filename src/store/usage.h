@@ -21,6 +21,7 @@
 
 #define QP__USAGE_SLOTS 64
 
+struct qp__catalogue;
 struct qp__usage_row;
 
 struct qp__usage {
@@ -44,5 +45,13 @@ void qp__usage_add_named(struct qp__usage *usage, const char *id, uint64_t bytes
 void qp__usage_removed(struct qp__usage *usage);
 /* Anything may have changed: all owners are counted anew. */
 void qp__usage_forget(struct qp__usage *usage);
+
+/* Counts the bytes of the contexts of an owner: qp__catalogue_owner_bytes. It is passed in because
+ * it needs the catalogue's database, which not every program links. */
+typedef enum qp_rc qp__usage_contexts_fn(struct qp__catalogue *cat, const char *owner, int64_t *out,
+                                         struct qp_err *err);
+/* qp_owner_bytes */
+enum qp_rc qp__usage_bytes(struct qp_store *store, const char *owner, uint64_t enough,
+                           qp__usage_contexts_fn *contexts, uint64_t *out, struct qp_err *err);
 
 #endif

@@ -1,5 +1,5 @@
-/* catalogue.c - the catalogue's life: marks, the thread that follows them, refreshing, making it
- * anew. See catalogue_int.h for the rules. */
+/* catalogue.c - keeps the database of the catalogue up to date: refreshing, the thread that follows
+ * the marks, rebuilding. See catalogue_int.h for the rules. */
 #include "store/catalogue/catalogue.h"
 
 #include <errno.h>
@@ -10,27 +10,8 @@
 #include "os/file.h"
 #include "store/catalogue/catalogue_int.h"
 
-#define MARKS_MAX 65536 /* of more contexts than that the stamps of all are compared instead */
-#define FOLLOW_MS 200   /* from the first mark to the moment when the thread does its work */
-#define RETRY_MS 10000  /* … and after a failure */
-
-/* ---- marks: with `lock` ---- */
-
-/* Nobody can tell any more which rows are right. */
-static void
-lose_marks(struct qp__catalogue *cat)
-{
-  cat->all = true;
-  qp__cat_set_release(&cat->marks);
-  qp__cat_forget_behind(cat);
-}
-
-static void
-add_mark(struct qp__catalogue *cat, const struct qp_uuid *id)
-{
-  if (!cat->all && (cat->marks.count >= MARKS_MAX || !qp__cat_set_add(&cat->marks, id)))
-    lose_marks(cat);
-}
+#define FOLLOW_MS 200  /* from the first mark to the moment when the thread does its work */
+#define RETRY_MS 10000 /* … and after a failure */
 
 /* Moves the marks to the contexts that are looked at. With db_lock too. */
 static void
@@ -38,7 +19,7 @@ take_marks(struct qp__catalogue *cat)
 {
   for (size_t i = 0; i < cat->marks.cap && !cat->all; i++)
     if (!qp_uuid_is_none(&cat->marks.table[i]) && qp__cat_take(cat, &cat->marks.table[i], NULL))
-      lose_marks(cat);
+      qp__cat_lose_marks(cat);
   cat->needs_pass |= cat->all;
   cat->trusted &= !cat->all;
   cat->all = false;
@@ -63,7 +44,7 @@ retry_broken(struct qp__catalogue *cat, struct qp_err *err)
       struct qp_uuid id = qp__cat_column_id(st, 0);
 
       cat->broken = true;
-      add_mark(cat, &id);
+      qp__cat_add_mark(cat, &id);
     }
   }
   (void)pthread_mutex_unlock(&cat->lock);
@@ -206,8 +187,6 @@ qp__cat_try_again(struct qp__catalogue *cat, enum qp_rc rc)
 
 /* ---- reading ---- */
 
-static void *follow(void *arg);
-
 /* Follows commits from now on: the catalogue is in use. A reader, when there is nothing to wait
  * for and one that nobody uses; or NULL. */
 static struct qp__cat_reader *
@@ -221,14 +200,6 @@ read_at_once(struct qp__catalogue *cat, bool text)
     reader = qp__cat_reader_take(cat);
   (void)pthread_mutex_unlock(&cat->lock);
   return reader;
-}
-
-/* With `lock`. */
-static void
-start_thread(struct qp__catalogue *cat)
-{
-  if (cat->following && cat->store->background && !cat->started && !cat->stopping)
-    cat->started = pthread_create(&cat->thread, NULL, follow, cat) == 0;
 }
 
 enum qp_rc
@@ -249,7 +220,7 @@ qp__cat_begin_reading(struct qp__catalogue *cat, bool text, bool again, struct q
     if (cat->into == &cat->main && !cat->over.handle)
       reader = qp__cat_reader_take(cat);
     if (cat->compare_due)
-      start_thread(cat);
+      qp__cat_start_thread(cat);
     (void)pthread_mutex_unlock(&cat->lock);
     if (!reader)
       reader = qp__cat_reader_new(cat);
@@ -383,88 +354,7 @@ follow(void *arg)
   return NULL;
 }
 
-/* A mark for one context, or for all of them. */
-static void
-mark(struct qp__catalogue *cat, const struct qp_uuid *id)
-{
-  bool first;
-
-  first = !cat->marks.count && !cat->all;
-  cat->version++;
-  if (id) {
-    qp__cat_note(cat, id);
-    add_mark(cat, id);
-  } else {
-    lose_marks(cat);
-  }
-  start_thread(cat);
-  if (first && cat->started)
-    (void)pthread_cond_signal(&cat->wake);
-}
-
-void
-qp__catalogue_mark(struct qp__catalogue *cat, const struct qp_uuid *id)
-{
-  if (cat->store->readonly)
-    return;
-  (void)pthread_mutex_lock(&cat->lock);
-  mark(cat, id);
-  (void)pthread_mutex_unlock(&cat->lock);
-}
-
-void
-qp__catalogue_expect(struct qp__catalogue *cat, const struct qp_uuid *id)
-{
-  if (cat->store->readonly)
-    return;
-  (void)pthread_mutex_lock(&cat->lock);
-  qp__cat_note(cat, id);
-  cat->changing++;
-  (void)pthread_mutex_unlock(&cat->lock);
-}
-
-void
-qp__catalogue_end(struct qp__catalogue *cat, const struct qp_uuid *id)
-{
-  if (cat->store->readonly)
-    return;
-  (void)pthread_mutex_lock(&cat->lock);
-  cat->changing--;
-  mark(cat, id);
-  (void)pthread_mutex_unlock(&cat->lock);
-}
-
-void
-qp__catalogue_mark_all(struct qp__catalogue *cat)
-{
-  qp__catalogue_mark(cat, NULL);
-}
-
 /* ---- life ---- */
-
-struct qp__catalogue *
-qp__catalogue_new(struct qp_store *s, const char *where)
-{
-  struct qp__catalogue *cat = qp__alloc0(1, sizeof(*cat));
-
-  if (!cat)
-    return NULL;
-  cat->store = s;
-  cat->version = 1;
-  cat->small = QP__CAT_SMALL;
-  cat->behind = -1;
-  if (s->io.inner == &qp__os_posix && s->driver->directory) {
-    cat->where = qp__strdup(where);
-    if (!cat->where) {
-      qp__free(cat);
-      return NULL;
-    }
-  }
-  (void)pthread_mutex_init(&cat->lock, NULL);
-  (void)pthread_mutex_init(&cat->db_lock, NULL);
-  (void)pthread_cond_init(&cat->wake, NULL);
-  return cat;
-}
 
 /* What is left to do for a file that others will use. When its rows cannot be trusted it is left as
  * it is: who needs it compares all contexts. */
@@ -490,36 +380,18 @@ finish(struct qp__catalogue *cat)
     end_refresh(cat, true);
 }
 
-void
-qp__catalogue_free(struct qp__catalogue *cat)
+static void
+close_database(struct qp__catalogue *cat)
 {
-  if (!cat)
-    return;
-  (void)pthread_mutex_lock(&cat->lock);
-  cat->stopping = true;
-  (void)pthread_cond_broadcast(&cat->wake);
-  (void)pthread_mutex_unlock(&cat->lock);
-  if (cat->started)
-    (void)pthread_join(cat->thread, NULL);
   finish(cat);
   qp__cat_close(cat);
   qp__cat_forget_pages(cat);
-  if (cat->store->self)
-    qp__close(cat->store->os, cat->behind);
-  qp__cat_set_release(&cat->marks);
-  qp__cat_set_release(&cat->noted);
-  qp__free(cat->taken);
-  qp__free(cat->where);
-  (void)pthread_cond_destroy(&cat->wake);
-  (void)pthread_mutex_destroy(&cat->db_lock);
-  (void)pthread_mutex_destroy(&cat->lock);
-  qp__free(cat);
 }
 
 /* ---- erasing ---- */
 
-enum qp_rc
-qp__catalogue_erase(struct qp__catalogue *cat, struct qp_err *err)
+static enum qp_rc
+erase(struct qp__catalogue *cat, struct qp_err *err)
 {
   struct qp_store *s = cat->store;
   struct qp_err why = { QP_OK, "" };
@@ -547,6 +419,8 @@ qp__catalogue_erase(struct qp__catalogue *cat, struct qp_err *err)
   (void)pthread_mutex_unlock(&cat->db_lock);
   return rc;
 }
+
+const struct qp__cat_database qp__cat_database = { follow, close_database, erase };
 
 /* ---- making it anew ---- */
 

@@ -515,26 +515,8 @@ qp__cat_reader_put(struct qp__catalogue *cat, struct qp__cat_reader *reader)
 enum qp_rc
 qp__cat_remove(struct qp__catalogue *cat, struct qp_err *err)
 {
-  static const char *const names[] = {
-    QP__CATALOGUE_NAME,
-    QP__CATALOGUE_NAME "-wal",
-    QP__CATALOGUE_NAME "-shm",
-  };
-  struct qp_store *s = cat->store;
-
   qp__cat_close(cat);
-  if (!cat->where || s->readonly)
-    return QP_OK;
-  (void)pthread_mutex_lock(&cat->lock);
-  qp__cat_forget_behind(cat);
-  (void)pthread_mutex_unlock(&cat->lock);
-  for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-    int sys = s->os->unlinkat(s->os->self, s->driver->directory(s->self), names[i], 0);
-
-    if (sys && sys != -ENOENT)
-      return qp__fail_sys(err, sys, "cannot remove '%s'", names[i]);
-  }
-  return QP_OK;
+  return qp__cat_unlink(cat, err);
 }
 
 /* The index of words keeps what has gone until all its parts are one; the other pages have remains

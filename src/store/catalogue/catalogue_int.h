@@ -263,23 +263,53 @@ struct qp_uuid qp__cat_column_id(sqlite3_stmt *st, int at);
 /* Makes our tokenizer known to a connection. 0 or SQLite's code. */
 int qp__cat_add_tokenizer(sqlite3 *db);
 
+/* ---- catalogue_marks.c ---- */
+
+/* What the marks need of the database (catalogue.c). catalogue_marks.c refers to it weakly: a
+ * program that neither lists nor searches nor runs turns links without it and without SQLite. */
+struct qp__cat_database {
+  void *(*follow)(void *cat); /* the thread */
+  /* Brings the file up to date, if it is in use, and closes the database. */
+  void (*close)(struct qp__catalogue *cat);
+  enum qp_rc (*erase)(struct qp__catalogue *cat, struct qp_err *err); /* qp__catalogue_erase */
+};
+extern const struct qp__cat_database qp__cat_database __attribute__((visibility("hidden")));
+
+/* With `lock`, all of these. */
+void qp__cat_add_mark(struct qp__catalogue *cat, const struct qp_uuid *id);
+/* Any row may be wrong from now on. */
+void qp__cat_lose_marks(struct qp__catalogue *cat);
+/* Starts the thread if it is wanted and not running. */
+void qp__cat_start_thread(struct qp__catalogue *cat);
+/* Removes the files of the catalogue, which must be closed. Without locks. */
+enum qp_rc qp__cat_unlink(struct qp__catalogue *cat, struct qp_err *err);
+
 /* ---- catalogue_behind.c ---- */
 
 /* With `lock`: this context is about to change, or has changed; catalogue.behind names it now. */
 void qp__cat_note(struct qp__catalogue *cat, const struct qp_uuid *id);
+/* The text of catalogue.behind, which is changed. False: it cannot be understood; *out may have
+ * some of its names then. */
+bool qp__cat_parse_behind(char *text, size_t len, uint64_t *epoch, struct qp__cat_set *out);
+/* With `lock`: forgets and removes the file, and without it nobody trusts the rows. */
+void qp__cat_forget_behind(struct qp__catalogue *cat);
+/* With `lock`: writes a new file that names the contexts of these sets (`b` may be NULL). False: it
+ * could not be written, and the file is gone. */
+bool qp__cat_replace_behind(struct qp__catalogue *cat, uint64_t epoch, const struct qp__cat_set *a,
+                            const struct qp__cat_set *b);
+/* False: the file is missing or malformed. */
+bool qp__cat_read_behind(struct qp__catalogue *cat, uint64_t *epoch, struct qp__cat_set *out);
+/* The directories as they are now. */
+struct qp__cat_dirs qp__cat_look_at_dirs(const struct qp__catalogue *cat);
+
+/* ---- catalogue_trust.c ---- */
+
 /* With db_lock, when main is open: whether its rows can be trusted, and takes the contexts that it
  * may be behind with. For a store that is only read this is asked again with each list. */
 enum qp_rc qp__cat_trust(struct qp__catalogue *cat, struct qp_err *err);
 /* With db_lock, when main has everything that was taken: its rows are to be trusted from now on,
  * and catalogue.behind names what is marked. Nothing that fails here does any harm. */
 void qp__cat_write_behind(struct qp__catalogue *cat);
-/* The text of catalogue.behind, which is changed. False: it cannot be understood; *out may have
- * some of its names then. */
-bool qp__cat_parse_behind(char *text, size_t len, uint64_t *epoch, struct qp__cat_set *out);
-/* With `lock`: forgets and removes the file, and without it nobody trusts the rows. */
-void qp__cat_forget_behind(struct qp__catalogue *cat);
-/* The directories as they are now. */
-struct qp__cat_dirs qp__cat_look_at_dirs(const struct qp__catalogue *cat);
 
 /* ---- catalogue_update.c: with db_lock ---- */
 

@@ -416,6 +416,13 @@ qp__catalogue_owner_bytes(struct qp__catalogue *cat, const char *owner, int64_t 
   return rc;
 }
 
+enum qp_rc
+qp_owner_bytes(struct qp_store *store, const char *owner, uint64_t enough, uint64_t *out,
+               struct qp_err *err)
+{
+  return qp__usage_bytes(store, owner, enough, qp__catalogue_owner_bytes, out, err);
+}
+
 /* ---- what a person types ---- */
 
 struct terms {
