@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/vec.h"
 #include "cli/cli.h"
 #include "cli/mem.h"
 #include "cli/out.h"
@@ -65,15 +66,8 @@ add_found(void *arg, const char *path, enum qp_legacy format, uint64_t bytes)
   (void)format;
   if (stopped)
     return QP_STOPPED;
-  if (w->count == w->cap) {
-    size_t cap = w->cap ? w->cap * 2 : 64;
-    struct found *list = cli_realloc(w->list, cap, sizeof(*list));
-
-    if (!list)
-      return QP_NOMEM;
-    w->list = list;
-    w->cap = cap;
-  }
+  if (!qp__vec_reserve(w->list, w->count, w->cap, 1))
+    return QP_NOMEM;
   copy = cli_realloc(NULL, n, 1);
   if (!copy)
     return QP_NOMEM;

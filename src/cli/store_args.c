@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/vec.h"
 #include "cli/cli.h"
 #include "cli/mem.h"
 #include "cli/out.h"
@@ -144,17 +145,7 @@ add_id(void *arg, const struct qp_uuid *id)
 {
   struct id_list *list = arg;
 
-  if (list->count == list->cap) {
-    size_t cap = list->cap ? list->cap * 2 : 64;
-    struct qp_uuid *grown = cli_realloc(list->ids, cap, sizeof(*grown));
-
-    if (!grown)
-      return QP_NOMEM;
-    list->ids = grown;
-    list->cap = cap;
-  }
-  list->ids[list->count++] = *id;
-  return QP_OK;
+  return qp__vec_push(list->ids, list->count, list->cap, *id) ? QP_OK : QP_NOMEM;
 }
 
 static int

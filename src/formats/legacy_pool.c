@@ -19,7 +19,7 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
-#include "model/message_int.h"
+#include "base/vec.h"
 #include "os/file.h"
 
 #define FOLDER "messages_pool"
@@ -35,19 +35,15 @@ static int
 collect_name(void *arg, const char *name, unsigned char type)
 {
   struct names *names = arg;
-  char(*grown)[QP_UUID_TEXT];
   struct qp_uuid id;
 
   if (type != DT_REG || strlen(name) != QP__UUID_LEN + 5 ||
       strcmp(name + QP__UUID_LEN, ".json") != 0 || !qp__uuid_decode(name, &id))
     return 0;
-  grown = qp__message_grow(names->list, names->count, &names->cap, sizeof(*grown));
-  if (!grown)
+  if (!qp__vec_reserve(names->list, names->count, names->cap, 1))
     return -ENOMEM;
-  names->list = grown;
-  memcpy(grown[names->count], name, QP__UUID_LEN);
-  grown[names->count][QP__UUID_LEN] = 0;
-  names->count++;
+  memcpy(names->list[names->count], name, QP__UUID_LEN);
+  names->list[names->count++][QP__UUID_LEN] = 0;
   return 0;
 }
 

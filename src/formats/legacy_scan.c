@@ -14,6 +14,7 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "base/vec.h"
 #include "model/message_int.h"
 
 /* ---- ids and how they are spelled ---- */
@@ -44,17 +45,10 @@ text_uuid(const struct qp__scan *s, struct qp_uuid *out)
 static bool
 add_odd(struct qp__legacy_odds *odds, size_t at, const char *text)
 {
-  struct qp__legacy_odd *grown =
-      qp__message_grow(odds->list, odds->count, &odds->cap, sizeof(*grown));
+  struct qp__legacy_odd odd = { .at = (uint32_t)at };
 
-  if (!grown)
-    return false;
-  odds->list = grown;
-  grown[odds->count].at = (uint32_t)at;
-  memcpy(grown[odds->count].text, text, QP__UUID_LEN);
-  grown[odds->count].text[QP__UUID_LEN] = 0;
-  odds->count++;
-  return true;
+  memcpy(odd.text, text, QP__UUID_LEN);
+  return qp__vec_push(odds->list, odds->count, odds->cap, odd);
 }
 
 static bool
@@ -70,15 +64,12 @@ fail_nomem(struct qp__scan *s)
 static bool
 add_block(struct qp__legacy *l)
 {
-  struct qp__legacy_entry **blocks;
   size_t n = l->entry_count / QP__LEGACY_BLOCK;
 
-  blocks = qp__message_grow(l->blocks, n, &l->block_cap, sizeof(struct qp__legacy_entry *));
-  if (!blocks)
+  if (!qp__vec_reserve(l->blocks, n, l->block_cap, 1))
     return false;
-  l->blocks = blocks;
-  blocks[n] = qp__alloc(QP__LEGACY_BLOCK * sizeof(**blocks));
-  return blocks[n] != NULL;
+  l->blocks[n] = qp__alloc(QP__LEGACY_BLOCK * sizeof(**l->blocks));
+  return l->blocks[n] != NULL;
 }
 
 bool
@@ -297,12 +288,10 @@ static bool
 add_id(struct qp__legacy_list *list, const struct qp_uuid *id, const char *text)
 {
   unsigned spelling = spelling_of(text);
-  struct qp_uuid *ids = qp__message_grow(list->ids, list->count, &list->cap, sizeof(*ids));
 
-  if (!ids)
+  if (!qp__vec_reserve(list->ids, list->count, list->cap, 1))
     return false;
-  list->ids = ids;
-  ids[list->count] = *id;
+  list->ids[list->count] = *id;
   list->lower = list->lower && spelling & LOWER;
   list->upper = list->upper && spelling & UPPER;
   if (!(spelling & LOWER) && !add_odd(&list->odds, list->count, text))
@@ -350,19 +339,16 @@ stand_in(struct qp__scan *s, struct qp__buf *rest, const char *instead)
 static struct qp__legacy_list *
 add_list(struct qp__legacy *l)
 {
-  struct qp__legacy_list *grown =
-      qp__message_grow(l->lists, l->list_count, &l->list_cap, sizeof(*grown));
+  struct qp__legacy_list list = {
+    .lower = true,
+    .upper = true,
+    .head = QP__LEGACY_NONE,
+    .base = QP__LEGACY_NONE,
+    .own = QP__LEGACY_NONE,
+  };
 
-  if (!grown)
-    return NULL;
-  l->lists = grown;
-  memset(&grown[l->list_count], 0, sizeof(*grown));
-  grown[l->list_count].lower = true;
-  grown[l->list_count].upper = true;
-  grown[l->list_count].head = QP__LEGACY_NONE;
-  grown[l->list_count].base = QP__LEGACY_NONE;
-  grown[l->list_count].own = QP__LEGACY_NONE;
-  return &grown[l->list_count++];
+  return qp__vec_push(l->lists, l->list_count, l->list_cap, list) ? &l->lists[l->list_count - 1]
+                                                                  : NULL;
 }
 
 static bool

@@ -13,7 +13,7 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
-#include "model/message_int.h"
+#include "base/vec.h"
 #include "os/file.h"
 
 struct walk {
@@ -76,22 +76,18 @@ static int
 collect(void *arg, const char *name, unsigned char type)
 {
   struct names *names = arg;
-  struct name *grown;
+  struct name found = { .is_dir = type == DT_DIR };
 
   names->has_metadata = names->has_metadata || strcmp(name, "metadata.json") == 0;
   names->has_index = names->has_index || strncmp(name, "index.", 6) == 0;
   names->has_lock = names->has_lock || strcmp(name, "quipu.lock") == 0;
   if (type == DT_DIR ? ends_in(name, ".old") : type != DT_REG || !is_candidate(name))
     return 0;
-  grown = qp__message_grow(names->list, names->count, &names->cap, sizeof(*grown));
-  if (!grown)
-    return -ENOMEM;
-  names->list = grown;
-  grown[names->count] = (struct name){ .text = qp__strdup(name), .is_dir = type == DT_DIR };
-  if (!grown[names->count].text)
-    return -ENOMEM;
-  names->count++;
-  return 0;
+  found.text = qp__strdup(name);
+  if (found.text && qp__vec_push(names->list, names->count, names->cap, found))
+    return 0;
+  qp__free(found.text);
+  return -ENOMEM;
 }
 
 static int

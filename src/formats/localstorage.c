@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "base/vec.h"
 #include "formats/ls_int.h"
 #include "model/field.h"
 
@@ -339,14 +340,10 @@ refuse_chat(struct qp__ls *ls, const char *item, const struct qp__ls_source *sou
 static enum qp_rc
 add_chat(struct qp__ls *ls, const struct qp__ls_source *source, size_t list, struct qp_err *err)
 {
-  struct qp__ls_source *chats =
-      qp__message_grow(ls->chats, ls->chat_count, &ls->chat_cap, sizeof(*chats));
-
-  if (chats)
-    ls->chats = chats;
-  if (!chats || json_object_set_new(ls->chat_ids, source->id, json_integer((json_int_t)list)))
+  if (!qp__vec_reserve(ls->chats, ls->chat_count, ls->chat_cap, 1) ||
+      json_object_set_new(ls->chat_ids, source->id, json_integer((json_int_t)list)))
     return no_memory(err);
-  chats[ls->chat_count++] = *source;
+  ls->chats[ls->chat_count++] = *source;
   return QP_OK;
 }
 

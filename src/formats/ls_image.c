@@ -12,9 +12,9 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "base/vec.h"
 #include "formats/ls_int.h"
 #include "model/blob_name.h"
-#include "model/message_int.h"
 
 #define URL_LEN (sizeof(QP_BLOB_URL) - 1 + QP_BLOB_ID)
 
@@ -125,7 +125,6 @@ static enum qp_rc
 add_blob(struct qp__ls_chat *chat, char *data, size_t len, char url[URL_LEN], struct qp_err *err)
 {
   struct qp__ls_blob blob = { .data = data, .len = len };
-  struct qp__ls_blob *list;
 
   qp__blob_name((struct qp_bytes){ data, len }, blob.id);
   memcpy(url, QP_BLOB_URL, sizeof(QP_BLOB_URL) - 1);
@@ -134,14 +133,12 @@ add_blob(struct qp__ls_chat *chat, char *data, size_t len, char url[URL_LEN], st
     qp__free(data);
     return QP_OK;
   }
-  list = qp__message_grow(chat->blobs, chat->blob_count, &chat->blob_cap, sizeof(*list));
-  if (list)
-    chat->blobs = list;
-  if (!list || json_object_set_new(chat->blob_ids, blob.id, json_true())) {
+  if (!qp__vec_reserve(chat->blobs, chat->blob_count, chat->blob_cap, 1) ||
+      json_object_set_new(chat->blob_ids, blob.id, json_true())) {
     qp__free(data);
     return qp__fail_nomem(err, "an image");
   }
-  list[chat->blob_count++] = blob;
+  chat->blobs[chat->blob_count++] = blob;
   return QP_OK;
 }
 

@@ -10,11 +10,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/alloc.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/vec.h"
 #include "formats/ls_int.h"
-#include "model/message_int.h"
 
 /* A message on its way. */
 struct taking {
@@ -470,17 +469,13 @@ qp__ls_message_add(struct qp__ls_chat *chat, const json_t *object, size_t positi
                    struct qp_err *err)
 {
   struct taking t = { .chat = chat, .object = object, .position = position };
-  struct qp_message **list;
   enum qp_rc rc = new_message(object, &t.message, err);
 
   if (rc)
     return rc;
   (void)snprintf(t.item, sizeof(t.item), "message %zu", position + 1);
   t.rest = qp__json_copy(object);
-  list = qp__message_grow(chat->messages, chat->count, &chat->cap, sizeof(*list));
-  if (list)
-    chat->messages = list;
-  if (!list || !t.rest) {
+  if (!qp__vec_reserve(chat->messages, chat->count, chat->cap, 1) || !t.rest) {
     rc = no_memory(err);
     goto out;
   }

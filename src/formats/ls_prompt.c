@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/vec.h"
 #include "formats/ls_int.h"
 #include "model/meta_int.h"
 
@@ -93,7 +94,6 @@ read_prompt(struct qp__ls *ls, const json_t *object, struct qp_err *err)
 {
   struct qp__place at = { "prompt", "" };
   struct qp__ls_prompt p = { .old_id = NULL };
-  struct qp__ls_prompt *list;
   char what[80];
   enum qp_rc rc;
 
@@ -104,14 +104,10 @@ read_prompt(struct qp__ls *ls, const json_t *object, struct qp_err *err)
     return rc;
   (void)snprintf(what, sizeof(what), "prompt '%.60s'", p.old_id);
   rc = convert(what, object, &p, err);
-  if (!rc) {
-    list = qp__message_grow(ls->prompts, ls->prompt_count, &ls->prompt_cap, sizeof(*list));
-    if (list)
-      ls->prompts = list;
-    if (!list ||
-        json_object_set_new(ls->prompt_ids, p.old_id, json_integer((json_int_t)ls->prompt_count)))
-      rc = qp__fail_nomem(err, what);
-  }
+  if (!rc &&
+      (!qp__vec_reserve(ls->prompts, ls->prompt_count, ls->prompt_cap, 1) ||
+       json_object_set_new(ls->prompt_ids, p.old_id, json_integer((json_int_t)ls->prompt_count))))
+    rc = qp__fail_nomem(err, what);
   if (rc) {
     qp__prompt_free(p.prompt);
     return rc;

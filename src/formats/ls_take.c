@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/str.h"
 #include "base/uuid.h"
+#include "base/vec.h"
 #include "formats/ls_int.h"
 
 /* ---- notes ---- */
@@ -14,14 +15,11 @@
 bool
 qp__ls_note(struct qp__ls_notes *notes, const char *item, enum qp_rc rc, const char *fmt, ...)
 {
-  struct qp__ls_note *list =
-      qp__message_grow(notes->list, notes->count, &notes->cap, sizeof(*list));
   struct qp__ls_note note = { .item = NULL };
   va_list args;
 
-  if (!list)
+  if (!qp__vec_reserve(notes->list, notes->count, notes->cap, 1))
     return false;
-  notes->list = list;
   note.item = item ? qp__strdup(item) : NULL;
   if (item && !note.item)
     return false;
@@ -29,7 +27,7 @@ qp__ls_note(struct qp__ls_notes *notes, const char *item, enum qp_rc rc, const c
   va_start(args, fmt);
   (void)vsnprintf(note.err.msg, sizeof(note.err.msg), fmt, args);
   va_end(args);
-  list[notes->count++] = note;
+  notes->list[notes->count++] = note;
   return true;
 }
 

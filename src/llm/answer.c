@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/vec.h"
 #include "model/message_int.h"
 
 #define CALL_VALUE_ABOVE 3 /* levels above the arguments of a call in a stored message */
@@ -67,16 +68,13 @@ block_at(struct qp__answer *a, size_t number, struct qp__answer_block **out, str
   if (number >= QP__LLM_BLOCKS_MAX)
     return qp__fail(err, QP_TOOBIG, "the answer has more than %d blocks", QP__LLM_BLOCKS_MAX);
   while (a->block_count <= number) {
-    struct qp__answer_block *blocks =
-        qp__message_grow(a->blocks, a->block_count, &a->block_cap, sizeof(*blocks));
+    struct qp__answer_block block;
 
-    if (!blocks)
+    memset(&block, 0, sizeof(block));
+    qp__buf_init(&block.text, QP__ANSWER_MAX);
+    qp__buf_init(&block.signature, QP__ANSWER_MAX);
+    if (!qp__vec_push(a->blocks, a->block_count, a->block_cap, block))
       return qp__fail_nomem(err, what);
-    a->blocks = blocks;
-    memset(&blocks[a->block_count], 0, sizeof(*blocks));
-    qp__buf_init(&blocks[a->block_count].text, QP__ANSWER_MAX);
-    qp__buf_init(&blocks[a->block_count].signature, QP__ANSWER_MAX);
-    a->block_count++;
   }
   *out = &a->blocks[number];
   return QP_OK;

@@ -14,8 +14,8 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/sse.h"
+#include "base/vec.h"
 #include "llm/decoder.h"
-#include "model/message_int.h"
 
 enum block_kind { BLOCK_TEXT, BLOCK_THINKING, BLOCK_CALL, BLOCK_OTHER };
 
@@ -51,24 +51,17 @@ static enum qp_rc
 open_block(struct reader *r, json_int_t index, enum block_kind kind, struct block **out,
            struct qp_err *err)
 {
-  struct block *blocks =
-      qp__message_grow(r->blocks, r->block_count, &r->block_cap, sizeof(*blocks));
   struct block *b;
   size_t number = 0;
   enum qp_rc rc;
 
-  if (!blocks)
+  if (!qp__vec_reserve(r->blocks, r->block_count, r->block_cap, 1))
     return qp__fail_nomem(err, "a block of an answer");
-  r->blocks = blocks;
   rc = qp__decoder_block(&r->d, &number, err);
   if (rc)
     return rc;
-  b = &blocks[r->block_count++];
-  memset(b, 0, sizeof(*b));
-  b->index = index;
-  b->number = number;
-  b->kind = kind;
-  b->open = true;
+  b = &r->blocks[r->block_count++];
+  *b = (struct block){ .index = index, .number = number, .kind = kind, .open = true };
   qp__buf_init(&b->input, QP__LLM_EVENT_MAX);
   *out = b;
   return QP_OK;

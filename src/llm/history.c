@@ -10,10 +10,10 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/vec.h"
 #include "llm/body_writer.h"
 #include "llm/content.h"
 #include "model/message.h"
-#include "model/message_int.h"
 
 #define WIRE_ID_MAX 64
 #define TEXT_MAX (QP__LLM_BODY_MAX)
@@ -69,13 +69,8 @@ bytes_of(const char *s)
 static enum qp_rc
 put_block(struct qp__history *h, const struct qp__block *block, struct qp_err *err)
 {
-  struct qp__block *blocks =
-      qp__message_grow(h->blocks, h->block_count, &h->block_cap, sizeof(*blocks));
-
-  if (!blocks)
+  if (!qp__vec_push(h->blocks, h->block_count, h->block_cap, *block))
     return qp__fail_nomem(err, what);
-  h->blocks = blocks;
-  blocks[h->block_count++] = *block;
   h->turns[h->turn_count - 1].count++;
   return QP_OK;
 }
@@ -83,30 +78,17 @@ put_block(struct qp__history *h, const struct qp__block *block, struct qp_err *e
 static enum qp_rc
 open_turn(struct qp__history *h, bool assistant, struct qp_err *err)
 {
-  struct qp__llm_turn *turns =
-      qp__message_grow(h->turns, h->turn_count, &h->turn_cap, sizeof(*turns));
+  struct qp__llm_turn turn = { .assistant = assistant, .first = h->block_count };
 
-  if (!turns)
-    return qp__fail_nomem(err, what);
-  h->turns = turns;
-  turns[h->turn_count].assistant = assistant;
-  turns[h->turn_count].first = h->block_count;
-  turns[h->turn_count].count = 0;
-  h->turn_count++;
-  return QP_OK;
+  return qp__vec_push(h->turns, h->turn_count, h->turn_cap, turn) ? QP_OK
+                                                                  : qp__fail_nomem(err, what);
 }
 
 static enum qp_rc
 put_later(struct builder *b, const struct qp__block *block, struct qp_err *err)
 {
-  struct qp__block *later =
-      qp__message_grow(b->later, b->later_count, &b->later_cap, sizeof(*later));
-
-  if (!later)
-    return qp__fail_nomem(err, what);
-  b->later = later;
-  later[b->later_count++] = *block;
-  return QP_OK;
+  return qp__vec_push(b->later, b->later_count, b->later_cap, *block) ? QP_OK
+                                                                      : qp__fail_nomem(err, what);
 }
 
 static enum qp_rc
@@ -357,19 +339,14 @@ put_call(struct builder *b, const struct qp__tool_call *call, struct qp_err *err
     .name = call->view.tool_name,
     .value = call->arguments,
   };
-  struct open_call *open = qp__message_grow(b->open, b->open_count, &b->open_cap, sizeof(*open));
+  struct open_call open = {
+    .stored_id = call->view.id,
+    .denied = call->view.approval == QP_APPROVAL_DENIED,
+    .answer = { .kind = QP__BLOCK_RESULT, .id = block.id, .name = block.name },
+  };
 
-  if (open)
-    b->open = open;
-  if (!open || !block.id)
+  if (!block.id || !qp__vec_push(b->open, b->open_count, b->open_cap, open))
     return qp__fail_nomem(err, what);
-  memset(&open[b->open_count], 0, sizeof(*open));
-  open[b->open_count].stored_id = call->view.id;
-  open[b->open_count].denied = call->view.approval == QP_APPROVAL_DENIED;
-  open[b->open_count].answer.kind = QP__BLOCK_RESULT;
-  open[b->open_count].answer.id = block.id;
-  open[b->open_count].answer.name = block.name;
-  b->open_count++;
   return put_block(b->h, &block, err);
 }
 

@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
-#include "model/message_int.h"
+#include "base/vec.h"
 
 static const char what[] = "the models of a server";
 
@@ -42,23 +42,17 @@ get(struct qp__known *k, const char *provider, const char *id)
 {
   struct qp__known_model *row = find(k, provider, id);
   struct qp__known_model made = { .window = 0 };
-  struct qp__known_model *list;
 
   if (row)
     return row;
-  list = qp__message_grow(k->list, k->count, &k->cap, sizeof(*list));
-  if (!list)
-    return NULL;
-  k->list = list;
   made.provider = qp__strdup(provider);
   made.id = qp__strdup(id);
-  if (!made.provider || !made.id) {
+  if (!made.provider || !made.id || !qp__vec_push(k->list, k->count, k->cap, made)) {
     qp__free(made.provider);
     qp__free(made.id);
     return NULL;
   }
-  list[k->count] = made;
-  return &list[k->count++];
+  return &k->list[k->count - 1];
 }
 
 enum qp_rc

@@ -7,7 +7,7 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/json.h"
-#include "model/message_int.h"
+#include "base/vec.h"
 
 #define COUNT(list) (sizeof(list) / sizeof((list)[0]))
 #define MICRO(dollars) ((int64_t)((dollars)*1000000 + 0.5))
@@ -199,7 +199,6 @@ qp__models_add(struct qp__models *models, const json_t *object, struct qp_err *e
   const char *id = NULL;
   const char *provider = NULL;
   struct qp__model row;
-  struct qp__model *added;
   enum qp_rc rc = qp__json_string(where, object, "id", &id, err);
 
   if (!rc && (!id || !*id))
@@ -217,10 +216,8 @@ qp__models_add(struct qp__models *models, const json_t *object, struct qp_err *e
     rc = take_prices(&row, object, err);
   if (rc)
     return rc;
-  added = qp__message_grow(models->added, models->added_count, &models->added_cap, sizeof(*added));
-  if (!added)
+  if (!qp__vec_reserve(models->added, models->added_count, models->added_cap, 1))
     return qp__fail_nomem(err, where);
-  models->added = added;
   row.id = qp__strdup(id);
   row.provider = qp__strdup(provider ? provider : row.provider);
   if (!row.id || !row.provider) {
@@ -228,7 +225,7 @@ qp__models_add(struct qp__models *models, const json_t *object, struct qp_err *e
     qp__free((char *)row.provider);
     return qp__fail_nomem(err, where);
   }
-  added[models->added_count++] = row;
+  models->added[models->added_count++] = row;
   return QP_OK;
 }
 

@@ -7,7 +7,7 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/str.h"
-#include "model/message_int.h"
+#include "base/vec.h"
 
 #define CONNECT_MS 10000
 #define FIRST_BYTE_MS 300000
@@ -188,25 +188,22 @@ qp__llm_providers_add(struct qp__llm_providers *p, const struct qp__llm_provider
                       struct qp_err *err)
 {
   struct qp__llm_provider made;
-  struct qp__llm_provider *list;
   enum qp_rc rc = make(spec, &made, err);
   size_t kept = 0;
 
   if (rc)
     return rc;
-  list = qp__message_grow(p->list, p->count, &p->cap, sizeof(*list));
-  if (!list) {
+  if (!qp__vec_reserve(p->list, p->count, p->cap, 1)) {
     release(&made);
     return qp__fail_nomem(err, "a provider");
   }
-  p->list = list;
   for (size_t i = 0; i < p->count; i++) { /* the new one is the last, whatever it replaces */
-    if (strcmp(list[i].name, made.name) == 0)
-      release(&list[i]);
+    if (strcmp(p->list[i].name, made.name) == 0)
+      release(&p->list[i]);
     else
-      list[kept++] = list[i];
+      p->list[kept++] = p->list[i];
   }
-  list[kept] = made;
+  p->list[kept] = made;
   p->count = kept + 1;
   return QP_OK;
 }

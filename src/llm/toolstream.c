@@ -7,7 +7,7 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/json.h"
-#include "model/message_int.h"
+#include "base/vec.h"
 
 #define NO_INDEX ((json_int_t)-1)
 
@@ -98,18 +98,14 @@ static enum qp_rc
 new_call(struct qp__toolstream *t, json_int_t index, struct qp__toolpiece_call **out,
          struct qp_err *err)
 {
-  struct qp__toolpiece_call *calls;
+  struct qp__toolpiece_call call = { .index = index };
 
   if (t->count >= QP__LLM_BLOCKS_MAX)
     return qp__fail(err, QP_TOOBIG, "the answer has more than %d tool calls", QP__LLM_BLOCKS_MAX);
-  calls = qp__message_grow(t->calls, t->count, &t->cap, sizeof(*calls));
-  if (!calls)
+  qp__buf_init(&call.arguments, QP__LLM_EVENT_MAX);
+  if (!qp__vec_push(t->calls, t->count, t->cap, call))
     return qp__fail_nomem(err, "a tool call");
-  t->calls = calls;
-  memset(&calls[t->count], 0, sizeof(*calls));
-  calls[t->count].index = index;
-  qp__buf_init(&calls[t->count].arguments, QP__LLM_EVENT_MAX);
-  *out = &calls[t->count++];
+  *out = &t->calls[t->count - 1];
   return QP_OK;
 }
 

@@ -13,6 +13,7 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "base/vec.h"
 
 /* ---- names ---- */
 
@@ -196,22 +197,6 @@ qp_free(void *p)
 
 /* ---- setting ---- */
 
-void *
-qp__message_grow(void *items, size_t count, size_t *cap, size_t size)
-{
-  size_t more = *cap ? *cap * 2 : 1;
-  void *grown;
-
-  if (count < *cap)
-    return items;
-  if (more > SIZE_MAX / 2 / size)
-    return NULL;
-  grown = qp__realloc(items, more * size);
-  if (grown)
-    *cap = more;
-  return grown;
-}
-
 enum qp_rc
 qp__message_check_str(const char *what, const char *s, struct qp_err *err)
 {
@@ -266,7 +251,6 @@ qp__message_put_part(struct qp_message *m, const struct qp_part *part, json_t *e
   bool image = part->kind == QP_PART_IMAGE;
   bool thinking = part->kind == QP_PART_THINKING;
   struct qp_part copy = { .kind = part->kind, .text = { "", 0 } };
-  struct qp__part *parts;
 
   if ((thinking || part->kind == QP_PART_TEXT) && part->text.len) {
     copy.text.data = qp__arena_strndup(&m->arena, part->text.data, part->text.len);
@@ -276,13 +260,9 @@ qp__message_put_part(struct qp_message *m, const struct qp_part *part, json_t *e
       !copy_str(&m->arena, image, part->detail, &copy.detail) ||
       !copy_str(&m->arena, thinking, part->signature, &copy.signature))
     return qp__fail_nomem(err, "a part of a message");
-  parts = qp__message_grow(m->parts, m->part_count, &m->part_cap, sizeof(*parts));
-  if (!parts)
+  if (!qp__vec_reserve(m->parts, m->part_count, m->part_cap, 1))
     return qp__fail_nomem(err, "a part of a message");
-  m->parts = parts;
-  parts[m->part_count].view = copy;
-  parts[m->part_count].extra = json_incref(extra);
-  m->part_count++;
+  m->parts[m->part_count++] = (struct qp__part){ .view = copy, .extra = json_incref(extra) };
   return QP_OK;
 }
 

@@ -18,10 +18,6 @@ extern const struct qp__names qp__display_names;
  * the encoded size when it is saved. */
 #define QP__MESSAGE_BUF_MAX (SIZE_MAX / 4)
 
-/* Makes room for one more of `count` items of `size` bytes. NULL: no memory, and `items` is as
- * before. */
-void *qp__message_grow(void *items, size_t count, size_t *cap, size_t size);
-
 /* QP_INVALID "`what` is not valid UTF-8" or "… is missing". */
 enum qp_rc qp__message_check_str(const char *what, const char *s, struct qp_err *err);
 

@@ -9,6 +9,7 @@
 
 #include "base/err.h"
 #include "base/json.h"
+#include "base/vec.h"
 
 /* How many levels stand above a value in the encoded message. */
 #define CALL_VALUE_ABOVE 3 /* message, array, call */
@@ -41,7 +42,6 @@ enum qp_rc
 qp__message_put_call(struct qp_message *m, const struct qp__tool_call *call, struct qp_err *err)
 {
   struct qp__tool_call copy = *call;
-  struct qp__tool_call *calls;
 
   copy.view.id = qp__arena_strdup(&m->arena, call->view.id);
   copy.view.tool_name = qp__arena_strdup(&m->arena, call->view.tool_name);
@@ -50,15 +50,11 @@ qp__message_put_call(struct qp_message *m, const struct qp__tool_call *call, str
   if (!copy.view.id || !copy.view.tool_name || !copy.view.arguments_json ||
       (call->ui_hints && !copy.view.ui_hints_json))
     return qp__fail_nomem(err, "a tool call");
-  calls = qp__message_grow(m->calls, m->call_count, &m->call_cap, sizeof(*calls));
-  if (!calls)
+  if (!qp__vec_push(m->calls, m->call_count, m->call_cap, copy))
     return qp__fail_nomem(err, "a tool call");
-  m->calls = calls;
-  calls[m->call_count] = copy;
   (void)json_incref(copy.arguments);
   (void)json_incref(copy.ui_hints);
   (void)json_incref(copy.extra);
-  m->call_count++;
   return QP_OK;
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/vec.h"
 
 static int
 by_name(const void *a, const void *b)
@@ -18,15 +19,8 @@ add_name(void *arg, const char *name, unsigned char type)
 {
   struct qp__names *n = arg;
 
-  if (n->count == n->cap) {
-    size_t cap = n->cap ? n->cap * 2 : 16;
-    struct qp__name *list = qp__realloc(n->list, cap * sizeof(*list));
-
-    if (!list)
-      return -ENOMEM;
-    n->list = list;
-    n->cap = cap;
-  }
+  if (!qp__vec_reserve(n->list, n->count, n->cap, 1))
+    return -ENOMEM;
   n->list[n->count].name = qp__strdup(name);
   if (!n->list[n->count].name)
     return -ENOMEM;

@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "base/vec.h"
 #include "model/blob_name.h"
 #include "store/blobs.h"
 
@@ -162,17 +163,7 @@ add_context(void *arg, const struct qp_uuid *id)
 {
   struct names *n = arg;
 
-  if (n->count == n->cap) {
-    size_t cap = n->cap ? n->cap * 2 : 64;
-    struct qp_uuid *list = qp__realloc(n->contexts, cap * sizeof(*list));
-
-    if (!list)
-      return QP_NOMEM;
-    n->contexts = list;
-    n->cap = cap;
-  }
-  n->contexts[n->count++] = *id;
-  return QP_OK;
+  return qp__vec_push(n->contexts, n->count, n->cap, *id) ? QP_OK : QP_NOMEM;
 }
 
 static enum qp_rc

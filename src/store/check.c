@@ -19,6 +19,7 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/seal.h"
+#include "base/vec.h"
 #include "model/message.h"
 #include "model/prompt.h"
 #include "store/blobs.h"
@@ -507,16 +508,9 @@ hold_problem(void *arg, const struct qp_problem *problem)
   struct checking *k = arg;
   struct held *held;
 
-  if (k->held_count == k->held_cap) {
-    size_t cap = k->held_cap ? k->held_cap * 2 : 16;
-    struct held *list = qp__realloc(k->held, cap * sizeof(*list));
-
-    if (!list) {
-      k->nomem = true;
-      return;
-    }
-    k->held = list;
-    k->held_cap = cap;
+  if (!qp__vec_reserve(k->held, k->held_count, k->held_cap, 1)) {
+    k->nomem = true;
+    return;
   }
   held = &k->held[k->held_count++];
   held->problem = *problem;

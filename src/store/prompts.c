@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/seal.h"
+#include "base/vec.h"
 #include "model/prompt.h"
 #include "store/context/context_int.h"
 
@@ -75,15 +76,8 @@ collect_id(void *arg, const char *name)
 {
   struct ids *ids = arg;
 
-  if (ids->count == ids->cap) {
-    size_t cap = ids->cap ? ids->cap * 2 : 16;
-    char **list = qp__realloc(ids->list, cap * sizeof(*list));
-
-    if (!list)
-      return QP_NOMEM;
-    ids->list = list;
-    ids->cap = cap;
-  }
+  if (!qp__vec_reserve(ids->list, ids->count, ids->cap, 1))
+    return QP_NOMEM;
   ids->list[ids->count] = qp__strdup(name);
   if (!ids->list[ids->count])
     return QP_NOMEM;
@@ -363,17 +357,7 @@ add_candidate(void *arg, const struct qp_uuid *id)
 {
   struct deletion *d = arg;
 
-  if (d->count == d->cap) {
-    size_t cap = d->cap ? d->cap * 2 : 16;
-    struct qp_uuid *list = qp__realloc(d->contexts, cap * sizeof(*list));
-
-    if (!list)
-      return QP_NOMEM;
-    d->contexts = list;
-    d->cap = cap;
-  }
-  d->contexts[d->count++] = *id;
-  return QP_OK;
+  return qp__vec_push(d->contexts, d->count, d->cap, *id) ? QP_OK : QP_NOMEM;
 }
 
 /* Only a look at the bytes: most contexts need not be opened. */

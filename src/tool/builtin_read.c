@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "base/vec.h"
 #include "os/file.h"
 #include "tool/builtin_int.h"
 #include "tool/glob.h"
@@ -170,15 +171,8 @@ collect_entry(void *arg, const char *name, unsigned char type)
     l->more++;
     return 0;
   }
-  if (l->count == l->cap) {
-    size_t cap = l->cap ? l->cap * 2 : 32;
-    struct entry *entries = qp__realloc(l->entries, cap * sizeof(*entries));
-
-    if (!entries)
-      return -1;
-    l->entries = entries;
-    l->cap = cap;
-  }
+  if (!qp__vec_reserve(l->entries, l->count, l->cap, 1))
+    return -1;
   l->entries[l->count].name = qp__strdup(name);
   l->entries[l->count].type = type;
   if (!l->entries[l->count].name)

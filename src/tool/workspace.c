@@ -12,6 +12,7 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/str.h"
+#include "base/vec.h"
 #include "os/file.h"
 #include "tool/hidden.h"
 
@@ -343,15 +344,8 @@ collect(void *arg, const char *name, unsigned char type)
 
   if (names->count == NAMES_MAX)
     return -E2BIG;
-  if (names->count == names->cap) {
-    size_t cap = names->cap ? names->cap * 2 : 32;
-    struct name *at = qp__realloc(names->at, cap * sizeof(*at));
-
-    if (!at)
-      return -ENOMEM;
-    names->at = at;
-    names->cap = cap;
-  }
+  if (!qp__vec_reserve(names->at, names->count, names->cap, 1))
+    return -ENOMEM;
   names->at[names->count].text = qp__strdup(name);
   names->at[names->count].type = type;
   if (!names->at[names->count].text)

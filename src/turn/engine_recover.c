@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "base/vec.h"
 #include "store/context/context_int.h"
 #include "turn/actor.h"
 
@@ -21,17 +22,9 @@ add_context(void *arg, const struct qp_uuid *id)
 {
   struct search *s = arg;
 
-  if (s->count == s->cap) {
-    size_t cap = s->cap ? s->cap * 2 : 16;
-    struct qp_uuid *ids = qp__realloc(s->ids, cap * sizeof(*ids));
-
-    if (!ids)
-      return qp__fail_nomem(&s->err, "looking for turns to bring to an end");
-    s->ids = ids;
-    s->cap = cap;
-  }
-  s->ids[s->count++] = *id;
-  return QP_OK;
+  return qp__vec_push(s->ids, s->count, s->cap, *id)
+             ? QP_OK
+             : qp__fail_nomem(&s->err, "looking for turns to bring to an end");
 }
 
 static void

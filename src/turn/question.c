@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/vec.h"
 
 #define SYSTEM_MAX ((size_t)16 << 20)
 
@@ -84,15 +85,8 @@ add_message(void *arg, const struct qp_message_info *info, struct qp_bytes json)
 
   if (info->status == QP_STATUS_UNAVAILABLE)
     return QP_OK; /* the model must do without it */
-  if (q->count == q->cap) {
-    size_t cap = q->cap ? q->cap * 2 : 64;
-    struct qp_message **list = qp__realloc(q->messages, cap * sizeof(struct qp_message *));
-
-    if (!list)
-      return qp__fail_nomem(&q->err, "a history");
-    q->messages = list;
-    q->cap = cap;
-  }
+  if (!qp__vec_reserve(q->messages, q->count, q->cap, 1))
+    return qp__fail_nomem(&q->err, "a history");
   rc = qp_message_parse(json, &message, &q->err);
   if (rc)
     return rc;

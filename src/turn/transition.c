@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/vec.h"
 #include "turn/actor.h"
 
 #define PICO 1e12          /* of a dollar */
@@ -112,17 +113,8 @@ qp__move_add_message(struct qp__actor *t, struct qp_message *message, struct qp_
   struct qp_uuid id = qp_message_id(message);
   enum qp_rc rc = QP_OK;
 
-  if (m->message_count == m->message_cap) {
-    size_t cap = m->message_cap ? m->message_cap * 2 : 4;
-    struct qp_message **list = qp__realloc(m->messages, cap * sizeof(struct qp_message *));
-
-    if (!list)
-      rc = qp__fail_nomem(err, "a turn");
-    else {
-      m->messages = list;
-      m->message_cap = cap;
-    }
-  }
+  if (!qp__vec_reserve(m->messages, m->message_count, m->message_cap, 1))
+    rc = qp__fail_nomem(err, "a turn");
   if (!rc && qp_uuid_is_none(&id)) {
     rc = qp__engine_new_id(t->engine, &id, err);
     if (!rc)

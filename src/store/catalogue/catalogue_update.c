@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "base/vec.h"
 #include "store/catalogue/catalogue_int.h"
 
 /* What one transaction does at most, give or take one context's row. */
@@ -431,17 +432,9 @@ index_next(struct qp__catalogue *cat, struct room *room, bool *found, struct qp_
 enum qp_rc
 qp__cat_take(struct qp__catalogue *cat, const struct qp_uuid *id, struct qp_err *err)
 {
-  if (cat->taken_count == cat->taken_cap) {
-    size_t cap = cat->taken_cap ? cat->taken_cap * 2 : 64;
-    struct qp_uuid *grown = qp__realloc(cat->taken, cap * sizeof(*grown));
-
-    if (!grown)
-      return qp__fail_nomem(err, "the catalogue");
-    cat->taken = grown;
-    cat->taken_cap = cap;
-  }
-  cat->taken[cat->taken_count++] = *id;
-  return QP_OK;
+  return qp__vec_push(cat->taken, cat->taken_count, cat->taken_cap, *id)
+             ? QP_OK
+             : qp__fail_nomem(err, "the catalogue");
 }
 
 enum qp_rc
@@ -480,17 +473,7 @@ add_id(void *arg, const struct qp_uuid *id)
 {
   struct ids *ids = arg;
 
-  if (ids->count == ids->cap) {
-    size_t cap = ids->cap ? ids->cap * 2 : 256;
-    struct qp_uuid *grown = qp__realloc(ids->at, cap * sizeof(*grown));
-
-    if (!grown)
-      return QP_NOMEM;
-    ids->at = grown;
-    ids->cap = cap;
-  }
-  ids->at[ids->count++] = *id;
-  return QP_OK;
+  return qp__vec_push(ids->at, ids->count, ids->cap, *id) ? QP_OK : QP_NOMEM;
 }
 
 static int

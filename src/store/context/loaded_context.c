@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/str.h"
+#include "base/vec.h"
 #include "store/store_int.h"
 
 int
@@ -37,19 +38,7 @@ qp__image_head(const struct qp__image *image, const char *name)
 bool
 qp__image_reserve_heads(struct qp__image *image, size_t more)
 {
-  size_t cap = image->head_cap ? image->head_cap * 2 : 4;
-  struct qp__head *heads;
-
-  if (image->head_count + more <= image->head_cap)
-    return true;
-  if (cap < image->head_count + more)
-    cap = image->head_count + more;
-  heads = qp__realloc(image->heads, cap * sizeof(*heads));
-  if (!heads)
-    return false;
-  image->heads = heads;
-  image->head_cap = cap;
-  return true;
+  return qp__vec_reserve(image->heads, image->head_count, image->head_cap, more);
 }
 
 void

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/vec.h"
 
 #define TABLE_MIN 64u
 #define DIRS_MAX 65535u
@@ -335,29 +336,10 @@ qp__tree_set_place(struct qp__tree *t, struct qp__entry *e, uint64_t place)
   count_place(t, e, true);
 }
 
-/* Room for one more in a list of `count` things of `size` bytes. */
-static bool
-grow_list(void **list, size_t count, size_t *cap, size_t size)
-{
-  size_t larger = *cap ? *cap * 2 : 8;
-  void *memory;
-
-  if (count < *cap)
-    return true;
-  memory = qp__realloc(*list, larger * size);
-  if (!memory)
-    return false;
-  *list = memory;
-  *cap = larger;
-  return true;
-}
-
 int
 qp__tree_pack(struct qp__tree *t, const char *name, size_t len, uint32_t *out)
 {
-  void *list = t->packs;
   char *copy;
-  bool ok;
 
   for (size_t i = t->pack_count; i-- > 0;) {
     if (strlen(t->packs[i]) == len && memcmp(t->packs[i], name, len) == 0) {
@@ -368,14 +350,11 @@ qp__tree_pack(struct qp__tree *t, const char *name, size_t len, uint32_t *out)
   if (t->pack_count == FRAMES_MAX)
     return -E2BIG;
   copy = qp__strndup(name, len);
-  ok = copy && grow_list(&list, t->pack_count, &t->pack_cap, sizeof(*t->packs));
-  t->packs = list;
-  if (!ok) {
+  if (!copy || !qp__vec_push(t->packs, t->pack_count, t->pack_cap, copy)) {
     qp__free(copy);
     return -ENOMEM;
   }
-  t->packs[t->pack_count] = copy;
-  *out = (uint32_t)t->pack_count++;
+  *out = (uint32_t)t->pack_count - 1;
   return 0;
 }
 
@@ -383,8 +362,6 @@ int
 qp__tree_frame(struct qp__tree *t, uint32_t pack, uint64_t offset, uint32_t *out)
 {
   size_t low = t->frame_count > FRAMES_LOOK ? t->frame_count - FRAMES_LOOK : 0;
-  void *list = t->frames;
-  bool ok;
 
   for (size_t i = t->frame_count; i-- > low;) {
     if (t->frames[i].pack == pack && t->frames[i].offset == offset) {
@@ -394,9 +371,7 @@ qp__tree_frame(struct qp__tree *t, uint32_t pack, uint64_t offset, uint32_t *out
   }
   if (t->frame_count == FRAMES_MAX)
     return -E2BIG;
-  ok = grow_list(&list, t->frame_count, &t->frame_cap, sizeof(*t->frames));
-  t->frames = list;
-  if (!ok)
+  if (!qp__vec_reserve(t->frames, t->frame_count, t->frame_cap, 1))
     return -ENOMEM;
   t->frames[t->frame_count].pack = pack;
   t->frames[t->frame_count].offset = offset;

@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "base/vec.h"
 
 #define SEQ_BYTES 40 /* the beginning of a line that has its number */
 
@@ -164,17 +165,7 @@ qp__key_find(struct qp__events *e, const uint8_t hash[16])
 static bool
 reserve_key(struct qp__events *e)
 {
-  size_t cap = e->key_cap ? e->key_cap * 2 : 16;
-  struct qp__key *list;
-
-  if (e->key_count < e->key_cap)
-    return true;
-  list = qp__realloc(e->list, cap * sizeof(*list));
-  if (!list)
-    return false;
-  e->list = list;
-  e->key_cap = cap;
-  return true;
+  return qp__vec_reserve(e->list, e->key_count, e->key_cap, 1);
 }
 
 static enum qp_rc

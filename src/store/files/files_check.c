@@ -15,6 +15,7 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/uuid.h"
+#include "base/vec.h"
 #include "os/file.h"
 #include "store/files/bulk_write.h"
 #include "store/files/files.h"
@@ -233,15 +234,8 @@ tell_leftover(void *arg, const char *path, uint64_t bytes, struct qp_err *err)
 static enum qp_rc
 remember(struct check *k, const struct qp_uuid *id, const char *dir, struct qp_err *err)
 {
-  if (k->count == k->cap) {
-    size_t cap = k->cap ? k->cap * 2 : 16;
-    struct unindexed *list = qp__realloc(k->unindexed, cap * sizeof(*list));
-
-    if (!list)
-      return qp__fail_nomem(err, "checking a context");
-    k->unindexed = list;
-    k->cap = cap;
-  }
+  if (!qp__vec_reserve(k->unindexed, k->count, k->cap, 1))
+    return qp__fail_nomem(err, "checking a context");
   k->unindexed[k->count].id = *id;
   (void)snprintf(k->unindexed[k->count].dir, sizeof(k->unindexed[0].dir), "%s", dir);
   k->count++;

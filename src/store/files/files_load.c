@@ -23,6 +23,7 @@
 #include "base/uuid.h"
 #include "model/message.h"
 #include "os/file.h"
+#include "os/names.h"
 #include "store/files/files.h"
 #include "store/files/index/index_rebuild.h"
 #include "store/files/index/strays.h"
@@ -30,65 +31,23 @@
 
 /* ---- message files ---- */
 
-struct names {
-  char **list;
-  unsigned char *types;
-  size_t count;
-  size_t cap;
-};
-
-static int
-collect(void *arg, const char *name, unsigned char type)
-{
-  struct names *n = arg;
-
-  if (n->count == n->cap) {
-    size_t cap = n->cap ? n->cap * 2 : 64;
-    char **list = qp__realloc(n->list, cap * sizeof(*list));
-    unsigned char *types;
-
-    if (!list)
-      return -ENOMEM;
-    n->list = list;
-    types = qp__realloc(n->types, cap);
-    if (!types)
-      return -ENOMEM;
-    n->types = types;
-    n->cap = cap;
-  }
-  n->list[n->count] = qp__strdup(name);
-  if (!n->list[n->count])
-    return -ENOMEM;
-  n->types[n->count++] = type;
-  return 0;
-}
-
-static void
-release_names(struct names *n)
-{
-  for (size_t i = 0; i < n->count; i++)
-    qp__free(n->list[i]);
-  qp__free(n->list);
-  qp__free(n->types);
-}
-
 /* Visits the files of one branch directory. */
 static enum qp_rc
 visit_dir(struct qp__files *f, const struct qp__fctx *c, const char *dir, qp__message_file_fn *fn,
           void *arg, struct qp_err *err)
 {
   char path[QP__PATH_MAX];
-  struct names files = { 0 };
+  struct qp__names files = { 0 };
   enum qp_rc rc = QP_OK;
   int sys;
 
   (void)snprintf(path, sizeof(path), "%s/messages/%s", c->path, dir);
-  sys = f->os->listdir(f->os->self, f->root, path, collect, &files);
+  sys = qp__names_read(f->os, f->root, path, &files);
   if (sys)
     rc = qp__fail_sys(err, sys, "cannot list '%s'", path);
   for (size_t i = 0; i < files.count && !rc; i++)
-    rc = fn(arg, dir, files.list[i], files.types[i], err);
-  release_names(&files);
+    rc = fn(arg, dir, files.list[i].name, files.list[i].type, err);
+  qp__names_release(&files);
   return rc;
 }
 
@@ -97,21 +56,22 @@ qp__message_files(struct qp__files *f, const struct qp__fctx *c, qp__message_fil
                   struct qp_err *err)
 {
   char path[QP__PATH_MAX];
-  struct names dirs = { 0 };
+  struct qp__names dirs = { 0 };
   enum qp_rc rc = QP_OK;
   int sys;
 
   (void)snprintf(path, sizeof(path), "%s/messages", c->path);
-  sys = f->os->listdir(f->os->self, f->root, path, collect, &dirs);
+  sys = qp__names_read(f->os, f->root, path, &dirs);
   if (sys && sys != -ENOENT && sys != -ENOTDIR && sys != -ELOOP)
     rc = qp__fail_sys(err, sys, "cannot list '%s'", path);
   for (size_t i = 0; i < dirs.count && !rc; i++) {
-    if (dirs.types[i] == DT_DIR && qp__branch_dir_ok(dirs.list[i], strlen(dirs.list[i])))
-      rc = visit_dir(f, c, dirs.list[i], fn, arg, err);
+    if (dirs.list[i].type == DT_DIR &&
+        qp__branch_dir_ok(dirs.list[i].name, strlen(dirs.list[i].name)))
+      rc = visit_dir(f, c, dirs.list[i].name, fn, arg, err);
     else
-      rc = fn(arg, NULL, dirs.list[i], dirs.types[i], err);
+      rc = fn(arg, NULL, dirs.list[i].name, dirs.list[i].type, err);
   }
-  release_names(&dirs);
+  qp__names_release(&dirs);
   return rc;
 }
 

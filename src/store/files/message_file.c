@@ -14,6 +14,7 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "base/vec.h"
 #include "os/file.h"
 #include "store/files/files.h"
 #include "store/files/index/strays.h"
@@ -120,15 +121,8 @@ take_pack_name(void *arg, const char *file, unsigned char type)
 
   if (type != DT_REG || strlen(file) > 24 || !qp__pack_name_ok(name, (size_t)len))
     return 0;
-  if (n->count == n->cap) {
-    size_t cap = n->cap ? n->cap * 2 : 16;
-    void *list = qp__realloc(n->list, cap * sizeof(*n->list));
-
-    if (!list)
-      return -ENOMEM;
-    n->list = list;
-    n->cap = cap;
-  }
+  if (!qp__vec_reserve(n->list, n->count, n->cap, 1))
+    return -ENOMEM;
   memcpy(n->list[n->count++], name, sizeof(name));
   return 0;
 }
@@ -198,15 +192,8 @@ note_find(void *arg, const char *dir, uint64_t frame, uint32_t pos, struct qp_by
   struct qp__find *find;
 
   (void)dir;
-  if (finds->count == finds->cap) {
-    size_t cap = finds->cap ? finds->cap * 2 : 256;
-    struct qp__find *list = qp__realloc(finds->list, cap * sizeof(*list));
-
-    if (!list)
-      return qp__fail_nomem(err, "searching the archives");
-    finds->list = list;
-    finds->cap = cap;
-  }
+  if (!qp__vec_reserve(finds->list, finds->count, finds->cap, 1))
+    return qp__fail_nomem(err, "searching the archives");
   find = &finds->list[finds->count++];
   qp__content_hash(find->hash, json);
   (void)snprintf(find->pack, sizeof(find->pack), "%s", s->pack);

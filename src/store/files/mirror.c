@@ -30,6 +30,7 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "base/vec.h"
 #include "os/file.h"
 #include "os/names.h"
 #include "store/files/bulk_write.h"
@@ -103,15 +104,8 @@ note_change(void *arg, const char *path, struct qp_err *err)
   path = counts;
   if (!is_ours(path) || (m->dirty_count && strcmp(m->dirty[m->dirty_count - 1], path) == 0))
     return QP_OK;
-  if (m->dirty_count == m->dirty_cap) {
-    size_t cap = m->dirty_cap ? m->dirty_cap * 2 : 256;
-    char **list = qp__realloc(m->dirty, cap * sizeof(*list));
-
-    if (!list)
-      return qp__fail_nomem(err, "copying a store");
-    m->dirty = list;
-    m->dirty_cap = cap;
-  }
+  if (!qp__vec_reserve(m->dirty, m->dirty_count, m->dirty_cap, 1))
+    return qp__fail_nomem(err, "copying a store");
   m->dirty[m->dirty_count] = qp__strdup(path);
   if (!m->dirty[m->dirty_count])
     return qp__fail_nomem(err, "copying a store");

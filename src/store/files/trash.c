@@ -14,6 +14,7 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/uuid.h"
+#include "base/vec.h"
 #include "os/file.h"
 #include "store/files/pack/repack.h"
 
@@ -107,17 +108,7 @@ take_name(void *arg, const char *name, unsigned char type)
 
   if (type != DT_REG || !qp__message_file_id(name, &id))
     return 0;
-  if (n->count == n->cap) {
-    size_t cap = n->cap ? n->cap * 2 : 64;
-    struct qp_uuid *ids = qp__realloc(n->ids, cap * sizeof(*ids));
-
-    if (!ids)
-      return -ENOMEM;
-    n->ids = ids;
-    n->cap = cap;
-  }
-  n->ids[n->count++] = id;
-  return 0;
+  return qp__vec_push(n->ids, n->count, n->cap, id) ? 0 : -ENOMEM;
 }
 
 /* Files in trash/ of messages that are elsewhere, or nowhere any more. */

@@ -5,23 +5,14 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "base/vec.h"
 
 /* ---- lists of chunks ---- */
 
 static bool
 reserve(struct qp__ring_chunks *c, size_t count)
 {
-  struct qp__ring_chunk *list;
-  size_t cap = count < 8 ? 8 : count * 2;
-
-  if (c->list && count <= c->cap)
-    return true;
-  list = qp__realloc(c->list, cap * sizeof(*list));
-  if (!list)
-    return false;
-  c->list = list;
-  c->cap = cap;
-  return true;
+  return qp__vec_reserve(c->list, 0, c->cap, count ? count : 1);
 }
 
 /* The first `drops` go, one may come, and the last one ends elsewhere. There is room for it. */

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "base/vec.h"
 
 #define SUFFIX ".jsonl"
 #define PIECE ((size_t)256 << 10)
@@ -76,17 +77,7 @@ collect(void *arg, const char *file, bool regular)
   if (!regular || !qp__chunk_split(file, &len, &n) || len != strlen(c->name) ||
       memcmp(file, c->name, len) != 0)
     return QP_OK;
-  if (l->count == l->cap) {
-    size_t cap = l->cap ? l->cap * 2 : 16;
-    uint32_t *grown = qp__realloc(l->n, cap * sizeof(*grown));
-
-    if (!grown)
-      return QP_NOMEM;
-    l->n = grown;
-    l->cap = cap;
-  }
-  l->n[l->count++] = n;
-  return QP_OK;
+  return qp__vec_push(l->n, l->count, l->cap, n) ? QP_OK : QP_NOMEM;
 }
 
 static int

@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/uuid.h"
+#include "base/vec.h"
 #include "store/memory/memory_int.h"
 
 /* A commit between stage and finish. */
@@ -362,18 +363,8 @@ reserve(struct qp__memory *m, struct qp__driver_change *changes, size_t n)
       if (!qp__tree_reserve(&c->image.tree, added) ||
           qp__tree_dir(&c->image.tree, changes[i].dir, strlen(changes[i].dir), &dir))
         return false;
-      if (c->cap < c->image.tree.count + added) {
-        size_t cap = c->cap ? c->cap * 2 : 16;
-        struct qp__mem_bytes *messages;
-
-        while (cap < c->image.tree.count + added)
-          cap *= 2;
-        messages = qp__realloc(c->messages, cap * sizeof(*messages));
-        if (!messages)
-          return false;
-        c->messages = messages;
-        c->cap = cap;
-      }
+      if (!qp__vec_reserve(c->messages, c->image.tree.count, c->cap, added))
+        return false;
       break;
     case QP__CHANGE_HEAD:
     case QP__CHANGE_RENAME:

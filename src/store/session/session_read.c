@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/seal.h"
+#include "base/vec.h"
 #include "store/session/session_int.h"
 
 #define ATTEMPTS 16
@@ -68,16 +69,9 @@ static bool
 take_message(struct window *w, const struct qp__chunk_line *line)
 {
   if (!w->count || w->spans[w->count - 1].chunk != line->chunk) {
-    if (w->count == w->cap) {
-      size_t cap = w->cap ? w->cap * 2 : 8;
-      struct span *spans = qp__realloc(w->spans, cap * sizeof(*spans));
-
-      if (!spans)
-        return false;
-      w->spans = spans;
-      w->cap = cap;
-    }
-    w->spans[w->count++] = (struct span){ .chunk = line->chunk, .end = line->end };
+    if (!qp__vec_push(w->spans, w->count, w->cap,
+                      (struct span){ .chunk = line->chunk, .end = line->end }))
+      return false;
   }
   w->spans[w->count - 1].start = line->start;
   w->found++;

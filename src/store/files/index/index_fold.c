@@ -17,6 +17,7 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "base/vec.h"
 #include "os/file.h"
 #include "store/files/files.h"
 
@@ -92,23 +93,13 @@ prune_fresh(struct qp__files *f)
 enum qp_rc
 qp__fresh_add(struct qp__files *f, const struct qp_uuid *id, bool contents, struct qp_err *err)
 {
+  struct qp__fresh added = { *id, UINT64_MAX, contents };
   enum qp_rc rc = QP_OK;
 
   (void)pthread_mutex_lock(&f->fresh_lock);
   prune_fresh(f);
-  if (f->fresh_count == f->fresh_cap) {
-    size_t cap = f->fresh_cap ? f->fresh_cap * 2 : 16;
-    struct qp__fresh *list = qp__realloc(f->fresh, cap * sizeof(*list));
-
-    if (list) {
-      f->fresh = list;
-      f->fresh_cap = cap;
-    } else {
-      rc = qp__fail_nomem(err, "starting a commit");
-    }
-  }
-  if (!rc)
-    f->fresh[f->fresh_count++] = (struct qp__fresh){ *id, UINT64_MAX, contents };
+  if (!qp__vec_push(f->fresh, f->fresh_count, f->fresh_cap, added))
+    rc = qp__fail_nomem(err, "starting a commit");
   (void)pthread_mutex_unlock(&f->fresh_lock);
   return rc;
 }

@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/str.h"
+#include "base/vec.h"
 #include "model/message.h"
 #include "os/file.h"
 #include "store/files/index/strays.h"
@@ -74,16 +75,9 @@ find_among(const struct rebuild *r, size_t count, const struct qp_uuid *id)
 static struct found *
 new_found(struct rebuild *r, struct qp_err *err)
 {
-  if (r->count == r->cap) {
-    size_t cap = r->cap ? r->cap * 2 : 64;
-    struct found *list = qp__realloc(r->list, cap * sizeof(*list));
-
-    if (!list) {
-      (void)qp__fail_nomem(err, "rebuilding an index");
-      return NULL;
-    }
-    r->list = list;
-    r->cap = cap;
+  if (!qp__vec_reserve(r->list, r->count, r->cap, 1)) {
+    (void)qp__fail_nomem(err, "rebuilding an index");
+    return NULL;
   }
   memset(&r->list[r->count], 0, sizeof(r->list[0]));
   return &r->list[r->count];
@@ -356,17 +350,7 @@ list_trashed(void *arg, const char *name, unsigned char type)
 
   if (type != DT_REG || !qp__message_file_id(name, &id))
     return 0;
-  if (l->count == l->cap) {
-    size_t cap = l->cap ? l->cap * 2 : 64;
-    struct qp_uuid *ids = qp__realloc(l->ids, cap * sizeof(*ids));
-
-    if (!ids)
-      return -ENOMEM;
-    l->ids = ids;
-    l->cap = cap;
-  }
-  l->ids[l->count++] = id;
-  return 0;
+  return qp__vec_push(l->ids, l->count, l->cap, id) ? 0 : -ENOMEM;
 }
 
 static enum qp_rc

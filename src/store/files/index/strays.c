@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "base/vec.h"
 #include "model/message.h"
 #include "os/file.h"
 
@@ -59,15 +60,8 @@ take_name(void *arg, const char *name, unsigned char type)
 
   if (type != DT_REG || is_ours(n->dir, name))
     return 0;
-  if (n->count == n->cap) {
-    size_t cap = n->cap ? n->cap * 2 : 16;
-    char **list = qp__realloc(n->list, cap * sizeof(*list));
-
-    if (!list)
-      return -ENOMEM;
-    n->list = list;
-    n->cap = cap;
-  }
+  if (!qp__vec_reserve(n->list, n->count, n->cap, 1))
+    return -ENOMEM;
   n->list[n->count] = qp__strdup(name);
   return n->list[n->count++] ? 0 : -ENOMEM;
 }
@@ -129,15 +123,8 @@ note_path(void *arg, const char *path, const struct qp_uuid *id, struct qp_err *
   int sys;
 
   (void)id;
-  if (finds->file_count == finds->file_cap) {
-    size_t cap = finds->file_cap ? finds->file_cap * 2 : 64;
-    struct qp__found_file *list = qp__realloc(finds->files, cap * sizeof(*list));
-
-    if (!list)
-      return qp__fail_nomem(err, "searching the files");
-    finds->files = list;
-    finds->file_cap = cap;
-  }
+  if (!qp__vec_reserve(finds->files, finds->file_count, finds->file_cap, 1))
+    return qp__fail_nomem(err, "searching the files");
   file = &finds->files[finds->file_count];
   qp__buf_init(&text, MESSAGE_FILE_MAX);
   sys = qp__file_read(l->files->os, l->files->root, path, &text);

@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/uuid.h"
+#include "base/vec.h"
 #include "os/file.h"
 #include "store/log/chunklog.h"
 
@@ -40,15 +41,8 @@ qp__aside_note(struct qp__aside_list *l, const char *id, const struct qp_err *ca
 
   if (qp__aside_find(l, id))
     return true;
-  if (l->count == l->cap) {
-    size_t cap = l->cap ? l->cap * 2 : 8;
-    struct qp__aside *v = qp__realloc(l->v, cap * sizeof(*v));
-
-    if (!v)
-      return false;
-    l->v = v;
-    l->cap = cap;
-  }
+  if (!qp__vec_reserve(l->v, l->count, l->cap, 1))
+    return false;
   h = &l->v[l->count++];
   (void)snprintf(h->id, sizeof(h->id), "%s", id);
   h->cause = *cause;

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "base/vec.h"
 #include "os/file.h"
 #include "store/files/journal/replay_plan_int.h"
 
@@ -354,15 +355,8 @@ note_move(struct qp__plan *p, const char *from, const char *to, size_t before)
 {
   struct qp__plan_move *m;
 
-  if (p->move_count == p->move_cap) {
-    size_t cap = p->move_cap ? p->move_cap * 2 : 64;
-    struct qp__plan_move *moves = qp__realloc(p->moves, cap * sizeof(*moves));
-
-    if (!moves)
-      return -ENOMEM;
-    p->moves = moves;
-    p->move_cap = cap;
-  }
+  if (!qp__vec_reserve(p->moves, p->move_count, p->move_cap, 1))
+    return -ENOMEM;
   m = &p->moves[p->move_count];
   m->from = qp__strdup(from);
   m->to = qp__strdup(to);
@@ -524,15 +518,8 @@ plan_append(struct qp__plan *p, const struct qp__op *op, const struct qp__piece 
   }
   if (rc)
     return rc;
-  if (n->piece_count == n->piece_cap) {
-    size_t cap = n->piece_cap ? n->piece_cap * 2 : 4;
-    struct qp__piece *pieces = qp__realloc(n->pieces, cap * sizeof(*pieces));
-
-    if (!pieces)
-      return -ENOMEM;
-    n->pieces = pieces;
-    n->piece_cap = cap;
-  }
+  if (!qp__vec_reserve(n->pieces, n->piece_count, n->piece_cap, 1))
+    return -ENOMEM;
   n->type = QP__NODE_FILE;
   n->touched = true;
   n->pieces[n->piece_count++] = *data;
@@ -676,15 +663,8 @@ keep_source(struct qp__plan *p, const struct qp__op *op)
 
   if (op->kind != QP__OP_RENAME || strncmp(op->path, "tmp/", 4) != 0)
     return 0;
-  if (p->kept_count == p->kept_cap) {
-    size_t cap = p->kept_cap ? p->kept_cap * 2 : 8;
-    char **kept = qp__realloc(p->kept, cap * sizeof(*kept));
-
-    if (!kept)
-      return -ENOMEM;
-    p->kept = kept;
-    p->kept_cap = cap;
-  }
+  if (!qp__vec_reserve(p->kept, p->kept_count, p->kept_cap, 1))
+    return -ENOMEM;
   copy = qp__strdup(name);
   if (!copy)
     return -ENOMEM;

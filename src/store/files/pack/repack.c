@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "base/vec.h"
 #include "os/file.h"
 
 /* ---- small things ---- */
@@ -91,15 +92,8 @@ qp__repack_new(struct qp__repack *r, const char *name, struct qp__made **out, st
 {
   struct qp__made *m;
 
-  if (r->made_count == r->made_cap) {
-    size_t cap = r->made_cap ? r->made_cap * 2 : 8;
-    struct qp__made *list = qp__realloc(r->made, cap * sizeof(*list));
-
-    if (!list)
-      return qp__fail_nomem(err, "packing messages");
-    r->made = list;
-    r->made_cap = cap;
-  }
+  if (!qp__vec_reserve(r->made, r->made_count, r->made_cap, 1))
+    return qp__fail_nomem(err, "packing messages");
   m = &r->made[r->made_count];
   qp__files_temp_name(r->files, m->temp);
   (void)snprintf(m->name, sizeof(m->name), "%s", name);

@@ -1,0 +1,26 @@
+/* vec.h - arrays that grow. An array is three fields or variables of its owner: the elements (NULL
+ * at first), their `count`, and `cap`, how many there is room for (both size_t). The names are the
+ * owner's.
+ *
+ * A failure changes nothing: the elements are there as before. The macros evaluate their arguments
+ * more than once. */
+#ifndef QP_BASE_VEC_H
+#define QP_BASE_VEC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Room for `more` elements behind the first `count`. False: no memory. */
+#define qp__vec_reserve(items, count, cap, more)                               \
+  ((items) = qp__vec_grow((items), (count), &(cap), (more), sizeof(*(items))), \
+   (cap) - (count) >= (more))
+
+/* Appends one element, the last argument. False: no memory. */
+#define qp__vec_push(items, count, cap, ...) \
+  (qp__vec_reserve(items, count, cap, 1) && ((items)[(count)++] = (__VA_ARGS__), true))
+
+/* For the macros: `items`, or the same elements in a larger place. *cap says what there is room
+ * for. */
+void *qp__vec_grow(void *items, size_t count, size_t *cap, size_t more, size_t size);
+
+#endif
