@@ -7,6 +7,7 @@
 
 #include <ftw.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +19,7 @@
 #include "os_sim.h"
 #include "os_tools.h"
 #include "store/files/journal/journal.h"
+#include "store/files/journal/journal_int.h"
 #include "store/files/journal/journal_recover.h"
 #include "store/files/journal/segment.h"
 
@@ -455,6 +457,47 @@ test_journal_with_a_background_thread_stays_bounded(void **state)
   assert_int_equal(nftw(dir, remove_path, 16, FTW_DEPTH | FTW_PHYS), 0);
 }
 
+static void *
+close_journal(void *arg)
+{
+  qp__journal_close(arg);
+  return NULL;
+}
+
+/* The background thread is making a spare segment, without the lock, when the disk fails and the
+ * journal is closed. It must not wait for a signal that was sent before it could hear it. */
+static void
+test_journal_closes_while_a_spare_segment_fails(void **state)
+{
+  struct qp__journal_options options = { .segment_bytes = SEGMENT, .background = true };
+  char *text = rig_long_text(SEGMENT / 2, 't');
+  bool stopping = false;
+  struct qp_err err;
+  pthread_t thread;
+  struct rig x;
+
+  (void)state;
+  rig_make(&x);
+  assert_int_equal(qp__journal_open(x.os, x.root, x.tmp, &options, &x.j, &err), QP_OK);
+  os_gate_shut(QP__SLOT_OPENAT, ".qj");
+  assert_int_equal(rig_put(&x, "d/large", text), QP_OK);
+  assert_true(os_gate_await(1));
+  qp__os_sim_cut_after(x.sim, 0);
+  assert_int_equal(rig_put(&x, "d/small", "s"), QP_IO);
+  assert_int_equal(pthread_create(&thread, NULL, close_journal, x.j), 0);
+  while (!stopping) {
+    (void)sched_yield();
+    (void)pthread_mutex_lock(&x.j->lock);
+    stopping = x.j->stopping;
+    (void)pthread_mutex_unlock(&x.j->lock);
+  }
+  os_gate_open();
+  assert_int_equal(pthread_join(thread, NULL), 0);
+  x.j = NULL;
+  free(text);
+  rig_remove(&x);
+}
+
 /* ---- barrier ---- */
 
 struct noise {
@@ -548,6 +591,7 @@ main(void)
     cmocka_unit_test(test_journal_takes_a_frame_that_is_larger_than_a_segment),
     cmocka_unit_test(test_journal_does_not_replay_frames_of_an_earlier_use),
     cmocka_unit_test(test_journal_with_a_background_thread_stays_bounded),
+    cmocka_unit_test(test_journal_closes_while_a_spare_segment_fails),
     cmocka_unit_test(test_a_barrier_forgets_what_came_before_it),
     cmocka_unit_test(test_a_barrier_that_cannot_sync_poisons),
   };

@@ -217,12 +217,15 @@ qp__journal_resume(struct qp__journal *j)
 
 /* ---- the background thread ---- */
 
-/* With the lock held: waits for work; true when IDLE_MS went by without any. */
+/* With the lock held: waits for work; true when IDLE_MS went by without any. The signal to stop is
+ * sent once, perhaps while this thread works without the lock: so that is checked first. */
 static bool
 wait_idle(struct qp__journal *j)
 {
   struct timespec ts = qp__mono_after(j->os, IDLE_MS);
 
+  if (j->stopping)
+    return false;
   if (qp__journal_is_empty(j) || j->poison) {
     (void)pthread_cond_wait(&j->wanted, &j->lock);
     return false;
