@@ -1,15 +1,15 @@
-/* config.h - the configuration of `quipu serve` and of whatever else runs turns, from one table.
+/* config.h - the configuration of `quipu serve` and of every command that runs turns, one table.
  *
- * A row is at once the key `max_body` of quipu.conf, the flag --max-body and the environment
- * variable QUIPU_MAX_BODY; the help, --print-config and docs/configuration.md are made from it. The
- * first of these that gives a value wins: flag, environment, file, default. Values of one list are
- * separated by commas or spaces; in the file and among the flags it may also be there several
- * times. An unknown key, a wrong section, type or range is QP_INVALID with the place of it.
+ * One row defines a key of quipu.conf (`max_body`), a flag (--max-body) and an environment variable
+ * (QUIPU_MAX_BODY); the help, --print-config and docs/configuration.md are generated from it. A
+ * flag overrides the environment, the environment the file, the file the default. The values of a
+ * list are separated by commas or spaces; a key or flag of a list may also be repeated. An unknown
+ * key and a wrong section, type or range are QP_INVALID; the error names the place.
  *
- * The file may also have sections [provider.NAME], one for each provider of models of one's own,
- * whose keys are in CONFIG_PROVIDER_MAP.
+ * The file may also have sections [provider.NAME], one per custom provider of models; their keys
+ * are in CONFIG_PROVIDER_MAP.
  *
- * A secret is shown to nobody: not printed, not logged, in no sentence. */
+ * A secret is never printed or logged, and is never part of an error. */
 #ifndef QP_CLI_CONFIG_H
 #define QP_CLI_CONFIG_H
 
@@ -27,127 +27,127 @@
 enum config_type {
   CONFIG_TEXT,
   CONFIG_LIST,
-  CONFIG_LINES, /* a list whose values have spaces: one a line, a flag or a key of the file */
+  CONFIG_LINES, /* a list whose values contain spaces: one per line, flag or key of the file */
   CONFIG_NUMBER,
-  CONFIG_BYTES,  /* a number, or one with K, M or G behind it: powers of 1024 */
+  CONFIG_BYTES,  /* a number, optionally followed by K, M or G: powers of 1024 */
   CONFIG_MONEY,  /* dollars, as 0.25; the number is millionths */
   CONFIG_CHOICE, /* one of the words in the row's value, which are separated by '|' */
   CONFIG_SWITCH, /* yes or no */
-  CONFIG_SECRET, /* a text that is shown to nobody */
+  CONFIG_SECRET, /* a text that is never printed or logged */
 };
 
-/* ROW(ID, flag, letter, value, section, type, min, max, live, default, help); NONE is a row whose
- * default is to have no value. `live`: a running server takes a new value when it reads its
- * configuration again. These are the server's. */
+/* ROW(ID, flag, letter, value, section, type, min, max, live, default, help); NONE is a row without
+ * a default value. `live`: SIGHUP changes the value in a running server. These rows belong to the
+ * server. */
 #define CONFIG_SERVER_MAP(ROW, NONE)                                                               \
   ROW(LISTEN, "listen", 'l', "ADDR:PORT|unix:PATH", "server", TEXT, 0, 0, false, "127.0.0.1:7878", \
-      "where to listen; port 0 picks a free one")                                                  \
+      "the address to listen on; port 0 chooses a free port")                                      \
   ROW(THREADS, "threads", 0, "N", "server", NUMBER, 0, 64, false, "0",                             \
-      "threads that answer; 0: one a processor, at most 8")                                        \
+      "threads for requests; 0: one per processor, at most 8")                                     \
   ROW(STOP_TIMEOUT, "stop-timeout", 0, "SECONDS", "server", NUMBER, 1, 3600, true, "10",           \
-      "how long a stop waits for requests that have begun")                                        \
+      "how long a stop waits for running requests")                                                \
   ROW(READ_ONLY, "read-only", 0, "yes|no", "server", SWITCH, 0, 0, false, "no",                    \
-      "only read: no writes, no turns, and no lock, so beside a process that writes")              \
+      "only read; runs no turns and takes no lock, so another process may write")                  \
   NONE(TLS_CERT, "tls-cert", 0, "FILE", "tls", TEXT, 0, 0, true, "",                               \
-       "certificate and its chain, PEM; the server speaks https then")                             \
+       "certificate and its chain in PEM form; enables https")                                     \
   NONE(TLS_KEY, "tls-key", 0, "FILE", "tls", TEXT, 0, 0, true, "",                                 \
-       "private key of the certificate, PEM")                                                      \
+       "private key of the certificate in PEM form")                                               \
   NONE(ALLOW_HOST, "allow-host", 0, "NAME...", "access", LIST, 0, 0, true, "",                     \
-       "another name of this server, as a Host header may give it")                                \
+       "another host name that requests to this server may use")                                   \
   NONE(ALLOW_ORIGIN, "allow-origin", 0, "ORIGIN...", "access", LIST, 0, 0, true, "",               \
-       "a web page's origin that may call, besides the server's own")                              \
+       "another origin whose web pages may call the server")                                       \
   ROW(MAX_BODY, "max-body", 0, "BYTES", "limits", BYTES, 1024, 1u << 30, true, "32M",              \
       "largest request body")                                                                      \
   ROW(MAX_HEADER, "max-header", 0, "BYTES", "limits", BYTES, 1024, 256u << 10, false, "8K",        \
       "largest request line and header together")                                                  \
   ROW(CONNECTIONS, "connections", 0, "N", "limits", NUMBER, 16, 1000000, false, "16384",           \
-      "connections at once")                                                                       \
+      "maximum number of connections")                                                             \
   ROW(CONNECTIONS_PER_ADDRESS, "connections-per-address", 0, "N", "limits", NUMBER, 0, 1000000,    \
-      false, "0", "connections at once from one address; 0: 256, and no limit on loopback")        \
+      false, "0", "connections per client address; 0: 256, no limit on loopback")                  \
   ROW(KEY_REQUESTS, "key-requests", 0, "N", "limits", NUMBER, 0, 10000000, true, "60000",          \
-      "requests of one key in a minute; 0: no limit")                                              \
+      "requests per key and minute; 0: no limit")                                                  \
   ROW(KEY_CONNECTIONS, "key-connections", 0, "N", "limits", NUMBER, 0, 1000000, true, "4096",      \
-      "requests of one key at once, streams included; 0: no limit")                                \
+      "simultaneous requests per key, including streams; 0: no limit")                             \
   ROW(OWNER_TURNS, "owner-turns", 0, "N", "limits", NUMBER, 0, 1000000, true, "256",               \
-      "turns at once of one owner, or of a key without owner; 0: no limit")                        \
+      "simultaneous turns per owner, or per key without owner; 0: no limit")                       \
   ROW(OWNER_BYTES, "owner-bytes", 0, "SIZE", "limits", BYTES, 0, UINT64_C(1) << 60, true, "0",     \
-      "bytes that one owner may store; 0: no limit")                                               \
+      "bytes that each owner may store; 0: no limit")                                              \
   ROW(TIMEOUT, "timeout", 0, "SECONDS", "limits", NUMBER, 1, 86400, true, "30",                    \
-      "close a connection on which nothing moves for so long")                                     \
+      "close a connection after this time without data")                                           \
   ROW(HEADER_TIMEOUT, "header-timeout", 0, "SECONDS", "limits", NUMBER, 1, 86400, true, "60",      \
-      "close a connection that has not sent a whole header for so long")                           \
+      "close a connection whose request header takes longer to arrive")                            \
   ROW(BODY_TIMEOUT, "body-timeout", 0, "SECONDS", "limits", NUMBER, 1, 86400, true, "300",         \
       "close a connection whose request body takes longer to arrive")                              \
   ROW(LOG_LEVEL, "log-level", 0, "error|warn|info|debug", "log", CHOICE, 0, 0, true, "info",       \
-      "what is logged; the access log is of level info")                                           \
+      "lowest level to log; the access log has level info")                                        \
   ROW(LOG_FORMAT, "log-format", 0, "logfmt|json", "log", CHOICE, 0, 0, true, "logfmt",             \
-      "how a log line is written")                                                                 \
-  ROW(ACCESS_LOG, "access-log", 0, "yes|no", "log", SWITCH, 0, 0, true, "yes", "a line a request")
+      "format of the log lines")                                                                   \
+  ROW(ACCESS_LOG, "access-log", 0, "yes|no", "log", SWITCH, 0, 0, true, "yes",                     \
+      "log one line per request")
 
-/* These are of the engine that runs turns, for every command that has one. */
+/* These rows belong to the engine; every command that runs turns has them. */
 #define CONFIG_ENGINE_MAP(ROW, NONE)                                                               \
   NONE(DEFAULT_MODEL, "default-model", 0, "MODEL", "models", TEXT, 0, 0, false, "",                \
-       "asked when a context names none, as MODEL or PROVIDER/MODEL")                              \
+       "model for contexts that name no model: MODEL or PROVIDER/MODEL")                           \
   NONE(ANTHROPIC_KEY, "anthropic-key", 0, "KEY", "models", SECRET, 0, 0, false, "",                \
-       "key of Anthropic; $ANTHROPIC_API_KEY does too")                                            \
+       "API key of Anthropic; default: $ANTHROPIC_API_KEY")                                        \
   NONE(ANTHROPIC_KEY_FILE, "anthropic-key-file", 0, "FILE", "models", TEXT, 0, 0, false, "",       \
-       "a file that has the key of Anthropic in it")                                               \
+       "file that contains the API key of Anthropic")                                              \
   NONE(ANTHROPIC_URL, "anthropic-url", 0, "URL", "models", TEXT, 0, 0, false, "",                  \
-       "where Anthropic or a proxy is; $ANTHROPIC_BASE_URL does too")                              \
+       "base URL of Anthropic or a proxy; default: $ANTHROPIC_BASE_URL")                           \
   NONE(ANTHROPIC_MODEL, "anthropic-model", 0, "MODEL", "models", TEXT, 0, 0, false, "",            \
-       "the model of Anthropic to ask when none is named")                                         \
+       "default model of Anthropic")                                                               \
   NONE(OPENAI_KEY, "openai-key", 0, "KEY", "models", SECRET, 0, 0, false, "",                      \
-       "key of OpenAI; $OPENAI_API_KEY does too")                                                  \
+       "API key of OpenAI; default: $OPENAI_API_KEY")                                              \
   NONE(OPENAI_KEY_FILE, "openai-key-file", 0, "FILE", "models", TEXT, 0, 0, false, "",             \
-       "a file that has the key of OpenAI in it")                                                  \
+       "file that contains the API key of OpenAI")                                                 \
   NONE(OPENAI_URL, "openai-url", 0, "URL", "models", TEXT, 0, 0, false, "",                        \
-       "where a server is that speaks OpenAI's protocol; $OPENAI_BASE_URL does too")               \
+       "base URL of a server with OpenAI's protocol; default: $OPENAI_BASE_URL")                   \
   NONE(OPENAI_MODEL, "openai-model", 0, "MODEL", "models", TEXT, 0, 0, false, "",                  \
-       "the model of OpenAI to ask when none is named")                                            \
+       "default model of OpenAI")                                                                  \
   NONE(OLLAMA_URL, "ollama-url", 0, "URL", "models", TEXT, 0, 0, false, "",                        \
-       "where Ollama is, as http://127.0.0.1:11434")                                               \
+       "URL of Ollama, such as http://127.0.0.1:11434")                                            \
   NONE(OLLAMA_MODEL, "ollama-model", 0, "MODEL", "models", TEXT, 0, 0, false, "",                  \
-       "the model of Ollama to ask when none is named")                                            \
+       "default model of Ollama")                                                                  \
   NONE(MODEL_TABLE, "model-table", 0, "FILE", "models", TEXT, 0, 0, false, "",                     \
-       "more rows for the table of models, a JSON array")                                          \
+       "additional rows for the table of models, a JSON array")                                    \
   NONE(DEMO_SCRIPT, "demo-script", 0, "FILE", "models", TEXT, 0, 0, false, "",                     \
-       "what the demo model says, JSON")                                                           \
+       "answers of the demo model, JSON")                                                          \
   NONE(WORKSPACE, "workspace", 0, "DIR", "tools", TEXT, 0, 0, false, "",                           \
-       "the directory of the built-in tools; without it there are none")                           \
-  NONE(MCP, "mcp", 0, "FILE", "tools", TEXT, 0, 0, false, "",                                      \
-       "MCP servers, from a standard mcp.json")                                                    \
+       "directory of the built-in tools; without it there are no built-in tools")                  \
+  NONE(MCP, "mcp", 0, "FILE", "tools", TEXT, 0, 0, false, "", "MCP servers, a standard mcp.json")  \
   NONE(POLICY, "policy", 0, "FILE", "tools", TEXT, 0, 0, false, "",                                \
-       "rules about tool calls, one a line, as 'deny write_file path=*.pem'")                      \
+       "rules for tool calls, one per line, such as 'deny write_file path=*.pem'")                 \
   NONE(RULE, "rule", 0, "RULE...", "tools", LINES, 0, 0, false, "",                                \
-       "a rule about tool calls that goes before those of the file")                               \
+       "a rule for tool calls; checked before the rules of the policy file")                       \
   ROW(TOOL_TIMEOUT, "tool-timeout", 0, "SECONDS", "tools", NUMBER, 1, 86400, false, "60",          \
       "how long a tool call may take")                                                             \
   NONE(COMMAND_ENV, "command-env", 0, "NAME...", "tools", LIST, 0, 0, false, "",                   \
-       "a variable of the environment that run_command passes on")                                 \
+       "an environment variable that commands of run_command receive")                             \
   NONE(COMMAND_READ, "command-read", 0, "PATH...", "tools", LIST, 0, 0, false, "",                 \
-       "a path that run_command may read besides the system's and the workspace")                  \
+       "a path that run_command may read, besides system files and the workspace")                 \
   ROW(COMMAND_NETWORK, "command-network", 0, "yes|no", "tools", SWITCH, 0, 0, false, "no",         \
       "whether run_command may use the network and sockets")                                       \
   ROW(COMMAND_NEEDS_LANDLOCK, "command-needs-landlock", 0, "yes|no", "tools", SWITCH, 0, 0, false, \
-      "yes", "refuse run_command where the kernel cannot confine it")                              \
+      "yes", "reject run_command if the kernel has no Landlock")                                   \
   ROW(MAX_ROUNDS, "max-rounds", 0, "N", "turns", NUMBER, 0, 1000000, false, "50",                  \
-      "answers with tool calls in one turn; 0: no limit")                                          \
+      "model answers with tool calls per turn; 0: no limit")                                       \
   ROW(MAX_CALLS, "max-calls", 0, "N", "turns", NUMBER, 0, 1000000, false, "200",                   \
-      "tool calls in one turn; 0: no limit")                                                       \
+      "tool calls per turn; 0: no limit")                                                          \
   ROW(TURN_TOKENS, "turn-tokens", 0, "N", "turns", NUMBER, 0, CONFIG_MUCH, false, "0",             \
-      "tokens of all model calls of a turn; 0: no limit")                                          \
+      "tokens of all model calls per turn; 0: no limit")                                           \
   ROW(TURN_COST, "turn-cost", 0, "DOLLARS", "turns", MONEY, 0, CONFIG_MUCH, false, "0",            \
-      "what the model calls of a turn may cost; 0: no limit")                                      \
+      "cost of all model calls per turn; 0: no limit")                                             \
   ROW(CONTEXT_TOKENS, "context-tokens", 0, "N", "turns", NUMBER, 0, CONFIG_MUCH, false, "0",       \
-      "tokens of all turns of a context; 0: no limit")                                             \
+      "tokens of all turns per context; 0: no limit")                                              \
   ROW(CONTEXT_COST, "context-cost", 0, "DOLLARS", "turns", MONEY, 0, CONFIG_MUCH, false, "0",      \
-      "what all turns of a context may cost; 0: no limit")                                         \
+      "cost of all turns per context; 0: no limit")                                                \
   ROW(RETRIES, "retries", 0, "N", "turns", NUMBER, 0, 100, false, "3",                             \
-      "of a model call that may soon work again")                                                  \
+      "how often a model call is retried after a temporary failure")                               \
   ROW(RETRY_PAUSE, "retry-pause", 0, "MS", "turns", NUMBER, 1, 600000, false, "500",               \
-      "milliseconds before the first of them; it doubles each time")
+      "milliseconds before the first retry; doubles each time")
 
-#define CONFIG_MUCH UINT64_C(1000000000000) /* of a million dollars, or of tokens */
+#define CONFIG_MUCH UINT64_C(1000000000000) /* tokens, or millionths of a dollar */
 
 #define CONFIG_MAP(ROW, NONE) CONFIG_SERVER_MAP(ROW, NONE) CONFIG_ENGINE_MAP(ROW, NONE)
 
@@ -161,14 +161,14 @@ enum config_id {
 #define ROW(id, ...) CONFIG_##id,
   CONFIG_MAP(ROW, ROW)
 #undef ROW
-      CONFIG_FLAGS,           /* so many rows are options of `quipu serve` */
+      CONFIG_FLAGS,           /* the number of rows that are options of `quipu serve` */
   CONFIG_DATA = CONFIG_FLAGS, /* the option --data of every command, as a key of the file */
   CONFIG_COUNT,
-  CONFIG_ENGINE_FIRST = CONFIG_DEFAULT_MODEL, /* the engine's rows are the last that are flags */
+  CONFIG_ENGINE_FIRST = CONFIG_DEFAULT_MODEL, /* the rows of the engine are the last flags */
   CONFIG_ENGINE_FLAGS = CONFIG_FLAGS - CONFIG_ENGINE_FIRST,
 };
 
-/* FIELD(ID, key, value, type): what a section [provider.NAME] can say. */
+/* FIELD(ID, key, value, type): the keys of a section [provider.NAME]. */
 #define CONFIG_PROVIDER_MAP(FIELD)                               \
   FIELD(PROTOCOL, "protocol", "openai|anthropic|ollama", CHOICE) \
   FIELD(URL, "url", "URL", TEXT)                                 \

@@ -190,8 +190,7 @@ tell_models(struct qp_engine *e)
   for (size_t i = 0; i < e->providers.count; i++)
     (void)qp__buf_addf(&names, "%s%s", i ? ", " : "", e->providers.list[i].name);
   if (!qp__buf_add_char(&names, '\0'))
-    qp__log(&e->log, QP_LOG_INFO, "turn", "models are asked from %s; by default %s", names.data,
-            e->model);
+    qp__log(&e->log, QP_LOG_INFO, "turn", "providers: %s; default model: %s", names.data, e->model);
   qp__buf_release(&names);
 }
 

@@ -214,7 +214,7 @@ test('a secret is shown nowhere', async (t) => {
   assert.equal((await reload(`[models]\nanthropic_key = ${secret}-1\n[provider.mine]\nurl = http://127.0.0.1:1/v1\nkey = ${secret}-2\n`)).match(/stay/), null);
   const { stderr } = await server.stop();
   assert.match(stderr, /level=warn feature=config msg="'.*my\.conf' has a key in it and can be read by every user/);
-  assert.match(stderr, /models are asked from demo, openai, anthropic, mine; by default mine\//);
+  assert.match(stderr, /providers: demo, openai, anthropic, mine; default model: mine\//);
 
   fs.writeFileSync(path.join(dir, 'key'), `${secret}-7\nand more\n`);
   const bad = [
@@ -385,7 +385,7 @@ test('the log is JSON when asked for, and no louder than asked for', async (t) =
   assert.equal(lines[0].status, 400);
   assert.equal(lines.length, 2);
   assert.deepEqual(told.filter((line) => !line.method).map((line) => [line.level, line.feature, line.msg]), [
-    ['info', 'turn', 'models are asked from demo; by default demo/demo'],
+    ['info', 'turn', 'providers: demo; default model: demo/demo'],
     ['info', 'tool', 'no built-in tools, because there is no workspace'],
   ]);
   for (const args of [['--access-log', 'no'], ['--quiet'], ['--log-level', 'warn']]) {
