@@ -20,9 +20,10 @@ const layers = {
   store: 4,
   llm: 5,
   tool: 5,
-  turn: 6,
-  http: 7,
-  cli: 8,
+  compact: 6,
+  turn: 7,
+  http: 8,
+  cli: 9,
 };
 
 const words = (text) => text.trim().split(/\s+/);
