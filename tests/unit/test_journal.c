@@ -482,7 +482,7 @@ test_journal_closes_while_a_spare_segment_fails(void **state)
   os_gate_shut(QP__SLOT_OPENAT, ".qj");
   assert_int_equal(rig_put(&x, "d/large", text), QP_OK);
   assert_true(os_gate_await(1));
-  qp__os_sim_cut_after(x.sim, 0);
+  qp__os_fault_arm(x.fault, 1, QP__FAULT_EIO, true);
   assert_int_equal(rig_put(&x, "d/small", "s"), QP_IO);
   assert_int_equal(pthread_create(&thread, NULL, close_journal, x.j), 0);
   while (!stopping) {
@@ -493,6 +493,7 @@ test_journal_closes_while_a_spare_segment_fails(void **state)
   }
   os_gate_open();
   assert_int_equal(pthread_join(thread, NULL), 0);
+  qp__os_fault_disarm(x.fault);
   x.j = NULL;
   free(text);
   rig_remove(&x);
