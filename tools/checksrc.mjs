@@ -18,6 +18,7 @@ const layers = {
   model: 2,
   formats: 3,
   store: 4,
+  net: 4,
   llm: 5,
   tool: 5,
   compact: 6,
@@ -80,6 +81,8 @@ const cliMay = ['http/keyfile.h', 'http/server.h', 'tool/grant.h', 'tool/once.h'
 // What the server may include besides the public headers, its own, base and os: a body is a tree of values,
 // which public headers do not know.
 const httpMay = ['model/message.h'];
+
+const curlMay = ['src/net/client.c', 'src/cli/chat_http.c'];
 
 const drivers = ['store/files', 'store/memory'];
 
@@ -151,6 +154,8 @@ function checkInclude(file, line, name, quoted) {
 
   if (file.startsWith('examples/') && quoted && !isPublic)
     complain(file, line, `an example includes "${name}", which a library user does not have`);
+  if (layer && name === 'curl/curl.h' && !curlMay.includes(file))
+    complain(file, line, 'only net/client.c uses libcurl, so that the rules for requests are in one place');
   if (!layer || !quoted || isPublic) return;
   if (!fs.existsSync(path.join(root, 'src', name))) {
     complain(file, line, `"${name}" is not a path below src or include`);

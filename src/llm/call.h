@@ -1,12 +1,12 @@
 /* call.h - one question to a model and its answer, on a loop of libuv.
  *
- * An engine belongs to one loop, and everything here is called on that loop's thread only. HTTP is
- * libcurl's multi interface, so thousands of calls share the thread. Callbacks come from the loop,
- * never from within start or cancel. Whether a failed call is made again is the caller's decision:
- * the fault says what would help.
+ * An engine belongs to one loop, and everything here is called on that loop's thread only.
+ * Thousands of calls share the thread. Callbacks come from the loop, never from within start or
+ * cancel. Whether a failed call is repeated is the caller's decision: the fault says what would
+ * help.
  *
- * Keys are sent to the provider's own URL and nowhere else: redirects are not followed, and what is
- * told of a failure is searched for the key. The process must ignore SIGPIPE. */
+ * A key is sent to the provider's own URL and to no other (net/client.h), and is removed from the
+ * message of a fault. The process must ignore SIGPIPE. */
 #ifndef QP_LLM_CALL_H
 #define QP_LLM_CALL_H
 
@@ -16,6 +16,7 @@
 #include "llm/fault.h"
 #include "llm/model_request.h"
 #include "llm/provider.h"
+#include "net/client.h"
 #include "os/os.h"
 
 struct qp__llm_engine;
@@ -31,11 +32,11 @@ struct qp__llm_call_fns {
   void *arg;
 };
 
-/* *out is released with qp__llm_engine_close(). */
-enum qp_rc qp__llm_engine_open(uv_loop_t *loop, const struct qp__os *os,
+/* Keeps a reference to `net`, which runs on the same loop. Release with qp__llm_engine_close(). */
+enum qp_rc qp__llm_engine_open(uv_loop_t *loop, const struct qp__os *os, struct qp__net_client *net,
                                struct qp__llm_engine **out, struct qp_err *err);
-/* Drops all calls without a callback. The memory is freed by the loop, which must run until it has
- * no more to do for the engine. NULL is allowed. */
+/* Cancels all calls, without a callback. The loop must run until it has nothing left to do: it
+ * frees their memory. NULL is allowed. */
 void qp__llm_engine_close(struct qp__llm_engine *engine);
 /* How many calls have not ended. */
 size_t qp__llm_engine_calls(const struct qp__llm_engine *engine);

@@ -12,7 +12,6 @@
 #define BYTES_A_TOKEN 4
 
 struct qp__demo_call {
-  struct qp__llm_engine *engine;
   struct qp__llm_call *call;
   bool over; /* told or cancelled: the call is gone */
   uv_timer_t timer;
@@ -33,11 +32,9 @@ static void
 free_memory(uv_handle_t *handle)
 {
   struct qp__demo_call *demo = handle->data;
-  struct qp__llm_engine *e = demo->engine;
 
   qp__arena_release(&demo->play.arena);
   qp__free(demo);
-  qp__llm_engine_release(e);
 }
 
 void
@@ -54,7 +51,7 @@ finish(struct qp__demo_call *demo, const struct qp__llm_fault *fault)
   struct qp__llm_call *call = demo->call;
 
   qp__demo_drop(demo);
-  qp__call_finish(call, fault);
+  qp__llm_call_finish(call, fault);
 }
 
 /* ---- playing ---- */
@@ -289,17 +286,15 @@ choose(struct qp__demo_call *demo, struct qp__demo_script *script,
 enum qp_rc
 qp__demo_start(struct qp__llm_call *call, const struct qp__llm_request *request, struct qp_err *err)
 {
-  struct qp__llm_engine *e = call->engine;
   struct qp__demo_call *demo = qp__alloc0(1, sizeof(*demo));
   enum qp_rc rc;
 
   if (!demo)
     return qp__fail_nomem(err, "a call of the demo");
-  demo->engine = e;
   demo->call = call;
   (void)snprintf(demo->model, sizeof(demo->model), "%s", request->model);
   rc = choose(demo, call->provider->script, request, err);
-  if (!rc && uv_timer_init(e->loop, &demo->timer))
+  if (!rc && uv_timer_init(call->engine->loop, &demo->timer))
     rc = qp__fail_nomem(err, "a call of the demo");
   if (rc) {
     qp__arena_release(&demo->play.arena);
@@ -307,7 +302,6 @@ qp__demo_start(struct qp__llm_call *call, const struct qp__llm_request *request,
     return rc;
   }
   demo->timer.data = demo;
-  qp__llm_engine_retain(e);
   call->demo = demo;
   (void)uv_timer_start(&demo->timer, on_timer, 0, 0);
   return QP_OK;

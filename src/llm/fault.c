@@ -7,7 +7,6 @@
  * decide first, and the status decides what they leave open. */
 #include "llm/fault.h"
 
-#include <curl/curl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +15,7 @@
 
 #include "base/json.h"
 #include "base/str.h"
+#include "net/client.h"
 
 #define COUNT(list) (sizeof(list) / sizeof((list)[0]))
 #define RETRY_AFTER_MAX_MS ((int64_t)24 * 3600 * 1000)
@@ -63,12 +63,6 @@ qp__llm_head_init(struct qp__llm_head *head)
   head->should_retry = -1;
 }
 
-static bool
-is_named(struct qp_bytes name, const char *want)
-{
-  return name.len == strlen(want) && strncasecmp(name.data, want, name.len) == 0;
-}
-
 static void
 copy_text(char *out, size_t size, const char *s, size_t n)
 {
@@ -111,18 +105,18 @@ qp__llm_head_feed(struct qp__llm_head *head, struct qp_bytes name, struct qp_byt
   char text[96];
 
   copy_text(text, sizeof(text), value.data, value.len);
-  if (is_named(name, "retry-after-ms")) {
+  if (qp__net_is_header(name, "retry-after-ms")) {
     (void)parse_wait(text, 1, &head->retry_after_ms);
-  } else if (is_named(name, "retry-after")) {
+  } else if (qp__net_is_header(name, "retry-after")) {
     if (head->retry_after_ms < 0 && !parse_wait(text, 1000, &head->retry_after_ms)) {
-      time_t at = curl_getdate(text, NULL);
+      int64_t at = qp__net_parse_date(text);
 
-      if (at != (time_t)-1)
-        head->retry_after_ms = clamp_wait((double)at * 1000 - (double)now_ms);
+      if (at >= 0)
+        head->retry_after_ms = clamp_wait((double)at - (double)now_ms);
     }
-  } else if (is_named(name, "x-should-retry")) {
+  } else if (qp__net_is_header(name, "x-should-retry")) {
     head->should_retry = strcasecmp(text, "true") == 0 ? 1 : 0;
-  } else if (is_named(name, "request-id") || is_named(name, "x-request-id")) {
+  } else if (qp__net_is_header(name, "request-id") || qp__net_is_header(name, "x-request-id")) {
     copy_text(head->request_id, sizeof(head->request_id), value.data, value.len);
   }
 }
@@ -150,23 +144,6 @@ void
 qp__fault_from_err(struct qp__llm_fault *out, const struct qp_err *err)
 {
   qp__fault_set(out, QP__FAULT_INTERNAL, "%s", err->msg[0] ? err->msg : qp_rc_text(err->rc));
-}
-
-void
-qp__fault_scrub(struct qp__llm_fault *fault, const char *secret)
-{
-  size_t n = secret ? strlen(secret) : 0;
-  char *at;
-
-  if (!n)
-    return;
-  while ((at = strstr(fault->message, secret)) != NULL) {
-    size_t rest = strlen(at + n) + 1;
-    size_t keep = n < 3 ? n : 3;
-
-    memcpy(at, "***", keep);
-    memmove(at + keep, at + n, rest);
-  }
 }
 
 /* ---- judging ---- */

@@ -91,7 +91,4 @@ void qp__fault_from_reply(struct qp__llm_fault *out, const struct qp__llm_head *
 void qp__fault_from_value(struct qp__llm_fault *out, const struct qp__llm_head *head,
                           const json_t *value);
 
-/* Takes every appearance of `secret` out of the message. */
-void qp__fault_scrub(struct qp__llm_fault *fault, const char *secret);
-
 #endif

@@ -1,13 +1,13 @@
 /* provider.c - see provider.h. */
 #include "llm/provider.h"
 
-#include <curl/curl.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/str.h"
 #include "base/vec.h"
+#include "net/client.h"
 
 #define CONNECT_MS 10000
 #define FIRST_BYTE_MS 300000
@@ -57,30 +57,15 @@ release(struct qp__llm_provider *p)
 
 /* ---- adding ---- */
 
-/* Parses the URL as curl will, and tells whether its host is this machine. */
 static enum qp_rc
-check_url(const char *name, const char *url, bool *loopback, struct qp_err *err)
+check_url(const char *name, const char *url, struct qp_err *err)
 {
-  CURLU *parts = curl_url();
-  char *scheme = NULL;
-  char *host = NULL;
-  enum qp_rc rc = QP_OK;
+  bool loopback;
+  enum qp_rc rc = strpbrk(url, "?#") ? QP_INVALID : qp__net_check_url(url, &loopback);
 
-  if (!parts)
-    return qp__fail_nomem(err, "the URL of a provider");
-  if (strchr(url, '?') || strchr(url, '#') || curl_url_set(parts, CURLUPART_URL, url, 0) ||
-      curl_url_get(parts, CURLUPART_SCHEME, &scheme, 0) ||
-      curl_url_get(parts, CURLUPART_HOST, &host, 0) ||
-      (strcmp(scheme, "http") != 0 && strcmp(scheme, "https") != 0))
-    rc = qp__fail(err, QP_INVALID, "provider '%s': the base URL must be like https://host/path",
-                  name);
-  else
-    *loopback = strcmp(host, "localhost") == 0 || strncmp(host, "127.", 4) == 0 ||
-                strcmp(host, "[::1]") == 0;
-  curl_free(scheme);
-  curl_free(host);
-  curl_url_cleanup(parts);
-  return rc;
+  if (rc == QP_INVALID)
+    return qp__fail(err, rc, "provider '%s': the base URL must be like https://host/path", name);
+  return rc ? qp__fail_nomem(err, "the URL of a provider") : QP_OK;
 }
 
 static enum qp_rc
@@ -157,7 +142,7 @@ make(const struct qp__llm_provider_spec *spec, struct qp__llm_provider *out, str
   url = spec->base_url && *spec->base_url ? spec->base_url : protocol->url;
   p.codec = protocol->codec;
   if (p.codec)
-    rc = check_url(name, url, &p.loopback, err);
+    rc = check_url(name, url, err);
   if (rc)
     return rc;
   /* Only OpenAI itself wants the new name of the field; others know the old one. */

@@ -33,7 +33,6 @@ struct qp__llm_provider {
   char *model;
   char **headers;
   size_t header_count;
-  bool loopback; /* the URL leads to this machine: no proxy is asked */
   bool official; /* it is the service whose models and prices the table has, or the demo */
   int64_t connect_ms, first_byte_ms, idle_ms;
   unsigned flags;

@@ -14,6 +14,7 @@
  * session, means that it does not know it any more, for instance after a restart; it is greeted
  * again. In the stateless era headers repeat the method and the tool's name, and to cancel a
  * request is to end its exchange. Secrets of the headers are in no log. */
+#include <sodium.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -22,7 +23,7 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/sse.h"
-#include "tool/fetch.h"
+#include "net/client.h"
 #include "tool/mcp_int.h"
 
 #define TRIES_MAX 3
@@ -32,6 +33,7 @@
 #define GREETING_MS 5000
 #define SESSION_MAX 512
 #define HEADERS_MAX 1100
+#define ENCODED_NAME_MAX 608 /* the base64 form of 450 bytes fits */
 #define BODY_MAX QP__MCP_MESSAGE_MAX
 
 enum kind { POST, LISTEN, DELETE };
@@ -42,9 +44,9 @@ struct exchange {
   struct http *http;
   struct exchange *next;
   enum kind kind;
-  struct qp__fetch *fetch; /* NULL: it waits to be asked again */
-  uv_timer_t timer;        /* for that */
-  int64_t id;              /* of the request that it waits for; 0: none */
+  struct qp__net_request *request; /* NULL: it waits to be sent again */
+  uv_timer_t timer;                /* for that */
+  int64_t id;                      /* of the MCP request that it waits for; 0: none */
   int status;
   bool in_session; /* it named the session */
   bool opened;     /* of LISTEN: the stream was open once */
@@ -59,11 +61,10 @@ struct exchange {
 struct http {
   struct qp__mcp_transport transport;
   struct qp__mcp *server;
-  struct qp__fetcher *fetcher;
   struct exchange *exchanges;
+  uv_timer_t closer;         /* closing it is the end */
   char session[SESSION_MAX]; /* "": none */
   bool stopping;
-  bool fetcher_closed;
 };
 
 static const struct qp__mcp_config *
@@ -75,9 +76,9 @@ config_of(const struct http *h)
 /* ---- the end ---- */
 
 static void
-on_fetcher_closed(void *arg)
+on_closed(uv_handle_t *handle)
 {
-  struct http *h = arg;
+  struct http *h = handle->data;
   struct qp__mcp *server = h->server;
 
   qp__free(h);
@@ -87,10 +88,8 @@ on_fetcher_closed(void *arg)
 static void
 finish_if_done(struct http *h)
 {
-  if (!h->stopping || h->exchanges || h->fetcher_closed)
-    return;
-  h->fetcher_closed = true;
-  qp__fetcher_close(h->fetcher, on_fetcher_closed, h);
+  if (h->stopping && !h->exchanges && !uv_is_closing((uv_handle_t *)&h->closer))
+    uv_close((uv_handle_t *)&h->closer, on_closed);
 }
 
 static void
@@ -127,9 +126,9 @@ close_exchange(struct exchange *x)
 {
   if (uv_is_closing((uv_handle_t *)&x->timer))
     return;
-  if (x->fetch)
-    qp__fetch_cancel(x->fetch);
-  x->fetch = NULL;
+  if (x->request)
+    qp__net_cancel(x->request);
+  x->request = NULL;
   uv_close((uv_handle_t *)&x->timer, on_exchange_closed);
   end_greeting(x);
 }
@@ -190,22 +189,14 @@ take_event(void *arg, const struct qp__sse_event *event, struct qp_err *err)
 
 /* ---- hooks ---- */
 
-static bool
-is_header(struct qp_bytes name, const char *what)
-{
-  return name.len == strlen(what) && strncasecmp(name.data, what, name.len) == 0;
-}
-
 static void
 on_header(void *arg, struct qp_bytes name, struct qp_bytes value)
 {
-  static const char stream[] = "text/event-stream";
   struct exchange *x = arg;
 
-  if (is_header(name, "content-type"))
-    x->is_stream =
-        value.len >= sizeof(stream) - 1 && strncasecmp(value.data, stream, sizeof(stream) - 1) == 0;
-  else if (is_header(name, "mcp-session-id") && x->kind == POST &&
+  if (qp__net_is_header(name, "content-type"))
+    x->is_stream = qp__net_is_type(value, "text/event-stream");
+  else if (qp__net_is_header(name, "mcp-session-id") && x->kind == POST &&
            x->http->server->state == QP__MCP_GREETING && value.len < SESSION_MAX) {
     memcpy(x->http->session, value.data, value.len);
     x->http->session[value.len] = 0;
@@ -220,25 +211,24 @@ on_status(void *arg, int status)
   x->status = status;
 }
 
-static void
-on_data(void *arg, const char *data, size_t n)
+static enum qp__net_next
+on_data(void *arg, struct qp_bytes data)
 {
   struct exchange *x = arg;
-  enum qp_rc rc;
+  bool streams = x->status == 200 && x->is_stream;
+  enum qp_rc rc = streams ? qp__sse_feed(&x->sse, data, take_event, x, NULL)
+                          : qp__buf_add(&x->body, data.data, data.len);
 
-  if (x->status == 200 && x->is_stream)
-    rc = qp__sse_feed(&x->sse, (struct qp_bytes){ data, n }, take_event, x, NULL);
-  else
-    rc = qp__buf_add(&x->body, data, n);
   if (uv_is_closing((uv_handle_t *)&x->timer))
-    return; /* a message that it brought has stopped us */
+    return QP__NET_STOP; /* a message in `data` has stopped the server */
   if (rc)
-    give_up(x, "the server sent what cannot be read", false);
-  else if (x->kind == POST && x->is_stream && x->status == 200 && x->id == 0)
-    close_exchange(x); /* the answer is here; the server may be slow to end the stream */
+    give_up(x, "the server sent data that cannot be parsed", false);
+  /* The server may be slow to end a stream behind its answer. */
+  return x->kind == POST && streams && x->id == 0 ? QP__NET_ENOUGH : QP__NET_MORE;
 }
 
-static enum qp_rc fetch(struct exchange *x, const struct qp__mcp_out *out, struct qp_err *err);
+static enum qp_rc start_request(struct exchange *x, const struct qp__mcp_out *out,
+                                struct qp_err *err);
 
 static void
 on_again(uv_timer_t *timer)
@@ -246,7 +236,7 @@ on_again(uv_timer_t *timer)
   struct exchange *x = timer->data;
   struct qp_err err = { QP_OK, "" };
 
-  if (fetch(x, NULL, &err))
+  if (start_request(x, NULL, &err))
     give_up(x, err.msg, false);
 }
 
@@ -271,29 +261,13 @@ retry_ms(const struct exchange *x)
   return ms < RETRY_MAX_MS ? ms : RETRY_MAX_MS;
 }
 
-/* Whether a text repeats a secret of our headers. */
-static bool
-has_secret(const struct http *h, const char *text)
-{
-  const char *const *headers = config_of(h)->headers;
-
-  for (size_t i = 0; headers && headers[i]; i++) {
-    const char *value = strchr(headers[i], ':');
-    const char *word = strrchr(headers[i], ' '); /* the key behind "Bearer" */
-
-    value = value ? value + 1 + strspn(value + 1, " ") : "";
-    if ((*value && strstr(text, value)) || (word && word[1] && strstr(text, word + 1)))
-      return true;
-  }
-  return false;
-}
-
-/* What the body of a refusal says: the message of its error, else the body itself unless it is a
- * page. Empty: nothing that can be shown. */
+/* The text in the body of a refusal: the message of its error, else the body itself unless it is a
+ * page. "": nothing that can be shown. Our own secrets are removed. */
 static void
 read_refusal(const struct exchange *x, char *out, size_t size)
 {
   struct qp_bytes body = qp__buf_bytes(&x->body);
+  const char *const *headers = config_of(x->http)->headers;
   json_t *value = NULL;
   const json_t *error;
   const char *text = NULL;
@@ -311,8 +285,8 @@ read_refusal(const struct exchange *x, char *out, size_t size)
   else
     out[0] = 0;
   out[strcspn(out, "\r\n")] = 0;
-  if (has_secret(x->http, out))
-    out[0] = 0;
+  for (; headers && *headers; headers++)
+    qp__net_scrub_header(out, *headers);
   json_decref(value);
 }
 
@@ -346,7 +320,7 @@ end_post(struct exchange *x, const char *why)
 {
   if (!why && x->status >= 200 && x->status < 300 && !x->is_stream && x->body.len > 0 &&
       take_text(x, x->body.data, x->body.len))
-    why = "the server sent what cannot be read";
+    why = "the server sent data that cannot be parsed";
   if (uv_is_closing((uv_handle_t *)&x->timer))
     return;
   if (x->id == 0)
@@ -391,11 +365,12 @@ end_listen(struct exchange *x)
 }
 
 static void
-on_end(void *arg, const char *why)
+on_end(void *arg, enum qp__net_outcome outcome, const char *why)
 {
   struct exchange *x = arg;
 
-  x->fetch = NULL;
+  (void)outcome;
+  x->request = NULL;
   if (x->kind == POST)
     end_post(x, why);
   else if (x->kind == LISTEN)
@@ -427,28 +402,20 @@ add_line(struct lines *l, const char *name, const char *value)
 static void
 add_encoded(struct lines *l, const char *name, const char *value)
 {
-  static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
   size_t n = strlen(value);
-  char out[700] = "=?base64?";
-  size_t at = strlen(out);
+  char text[ENCODED_NAME_MAX];
+  char out[sizeof(text) + 16];
   bool plain = n > 0 && value[0] != ' ' && value[n - 1] != ' ' && strncmp(value, "=?", 2) != 0;
 
   for (size_t i = 0; i < n && plain; i++)
     plain = value[i] >= ' ' && value[i] <= '~';
-  if (plain || n > 450) {
+  if (plain || sodium_base64_ENCODED_LEN(n, sodium_base64_VARIANT_ORIGINAL) > sizeof(text)) {
     add_line(l, name, plain ? value : "");
     return;
   }
-  for (size_t i = 0; i < n; i += 3) {
-    unsigned char b[3] = { (unsigned char)value[i], i + 1 < n ? (unsigned char)value[i + 1] : 0,
-                           i + 2 < n ? (unsigned char)value[i + 2] : 0 };
-
-    out[at++] = digits[b[0] >> 2];
-    out[at++] = digits[(b[0] & 3) << 4 | b[1] >> 4];
-    out[at++] = i + 1 < n ? digits[(b[1] & 15) << 2 | b[2] >> 6] : '=';
-    out[at++] = i + 2 < n ? digits[b[2] & 63] : '=';
-  }
-  (void)snprintf(out + at, sizeof(out) - at, "?=");
+  (void)sodium_bin2base64(text, sizeof(text), (const unsigned char *)value, n,
+                          sodium_base64_VARIANT_ORIGINAL);
+  (void)snprintf(out, sizeof(out), "=?base64?%s?=", text);
   add_line(l, name, out);
 }
 
@@ -482,19 +449,16 @@ add_headers(struct exchange *x, struct lines *l, const struct qp__mcp_out *out)
 /* Begins the exchange's next HTTP request: `out` by POST; without it, what comes after the last
  * event that was seen, by GET; or DELETE. */
 static enum qp_rc
-fetch(struct exchange *x, const struct qp__mcp_out *out, struct qp_err *err)
+start_request(struct exchange *x, const struct qp__mcp_out *out, struct qp_err *err)
 {
   struct lines *l = qp__alloc0(1, sizeof(*l));
-  struct qp__fetch_spec spec = {
+  struct qp__net_spec spec = {
     .method = x->kind == DELETE ? "DELETE"
               : out             ? "POST"
                                 : "GET",
     .url = config_of(x->http)->url,
-    .timeout_ms = x->kind == DELETE ? STOP_MS : 0,
-    .status = on_status,
-    .header = on_header,
-    .data = on_data,
-    .end = on_end,
+    .total_ms = x->kind == DELETE ? STOP_MS : 0,
+    .hooks = { on_status, on_header, on_data, on_end, NULL },
     .arg = x,
   };
   enum qp_rc rc;
@@ -507,7 +471,7 @@ fetch(struct exchange *x, const struct qp__mcp_out *out, struct qp_err *err)
   spec.header_count = l->count;
   if (out)
     spec.body = out->text;
-  rc = qp__fetch_start(x->http->fetcher, &spec, &x->fetch, err);
+  rc = qp__net_start(x->http->server->tools->net, &spec, &x->request, err);
   qp__free(l);
   return rc;
 }
@@ -525,7 +489,7 @@ start_exchange(struct http *h, enum kind kind, const struct qp__mcp_out *out, st
   x->id = out ? out->id : 0;
   qp__buf_init(&x->body, BODY_MAX);
   qp__sse_init(&x->sse, BODY_MAX);
-  rc = fetch(x, out, err);
+  rc = start_request(x, out, err);
   if (rc) {
     qp__free(x);
     return rc;
@@ -599,17 +563,18 @@ http_stop(void *self)
 enum qp_rc
 qp__mcp_http_start(struct qp__mcp *server, struct qp__mcp_transport **out, struct qp_err *err)
 {
-  struct http *h = qp__alloc0(1, sizeof(*h));
-  enum qp_rc rc;
+  struct qp__tools *tools = server->tools;
+  enum qp_rc rc = tools->net ? QP_OK : qp__net_open(tools->loop, &tools->net, err);
+  struct http *h;
 
+  if (rc)
+    return rc;
+  h = qp__alloc0(1, sizeof(*h));
   if (!h)
     return qp__fail_nomem(err, "an MCP server");
   h->server = server;
-  rc = qp__fetcher_open(server->tools->loop, &h->fetcher, err);
-  if (rc) {
-    qp__free(h);
-    return rc;
-  }
+  (void)uv_timer_init(tools->loop, &h->closer);
+  h->closer.data = h;
   h->transport = (struct qp__mcp_transport){
     .self = h,
     .send = http_send,

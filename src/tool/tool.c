@@ -12,6 +12,7 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "net/client.h"
 #include "tool/builtin.h"
 #include "tool/hidden.h"
 #include "tool/limit.h"
@@ -44,6 +45,7 @@ free_tools(uv_handle_t *handle)
     source->free(source->self);
   }
   qp__workspace_close(&tools->workspace);
+  qp__net_unref(tools->net);
   qp__free(tools->hidden);
   json_decref(tools->no_memory);
   qp__free(tools);
@@ -141,6 +143,7 @@ qp__tools_open(uv_loop_t *loop, const struct qp__tools_options *options, struct 
     qp__free(tools);
     return rc;
   }
+  tools->net = options->net ? qp__net_ref(options->net) : NULL;
   (void)uv_timer_init(loop, &tools->closer); /* cannot fail */
   uv_unref((uv_handle_t *)&tools->closer);
   tools->closer.data = tools;

@@ -54,12 +54,14 @@ struct qp__tool_result {
   uint64_t ms;   /* how long it took */
 };
 
+struct qp__net_client;
 struct qp__tools;
 struct qp__tool_run;
 
 /* Start from zeros; a zero field means its default. Strings are copied. */
 struct qp__tools_options {
-  const struct qp__os *os; /* default: qp__os_posix */
+  const struct qp__os *os;    /* default: qp__os_posix */
+  struct qp__net_client *net; /* for MCP servers; default: a client of its own */
   struct qp__log log;
   const char *workspace;           /* an absolute path; NULL: no built-in tools */
   const struct qp__policy *policy; /* borrowed until close, unchanged; NULL: the defaults */

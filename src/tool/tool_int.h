@@ -56,6 +56,7 @@ struct qp__tool_run {
 struct qp__tools {
   uv_loop_t *loop;
   const struct qp__os *os;
+  struct qp__net_client *net; /* NULL: no server needed it yet */
   struct qp__log log;
   const struct qp__policy *policy;
   uint64_t timeout_ms;

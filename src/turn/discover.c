@@ -10,27 +10,21 @@
 #include "base/json.h"
 #include "llm/codec.h"
 #include "llm/modellist.h"
-#include "tool/fetch.h"
+#include "net/client.h"
 #include "turn/actor.h"
 
 #define ASK_MS 3000
 #define OLD_MS 60000
 #define BODY_MAX ((size_t)8 << 20)
 
-struct probe {
-  struct qp__discovery *discovery;
+struct qp__probe {
+  struct qp_engine *engine;
   const struct qp__llm_provider *provider;
-  struct probe *next;
-  struct qp__fetch *fetch;
+  struct qp__probe *next;
+  struct qp__net_request *request;
   int status;
   struct qp__buf body;
   struct qp__modellist list;
-};
-
-struct qp__discovery {
-  struct qp_engine *engine;
-  struct qp__fetcher *fetcher;
-  struct probe *probes; /* under way */
 };
 
 static bool
@@ -80,7 +74,7 @@ name_default(struct qp_engine *e)
 }
 
 static void
-free_probe(struct probe *p)
+free_probe(struct qp__probe *p)
 {
   qp__buf_release(&p->body);
   qp__modellist_release(&p->list);
@@ -88,53 +82,54 @@ free_probe(struct probe *p)
 }
 
 static void
-end_probe(struct probe *p)
+end_probe(struct qp__probe *p)
 {
-  struct qp__discovery *d = p->discovery;
-  struct probe **at = &d->probes;
+  struct qp_engine *e = p->engine;
+  struct qp__probe **at = &e->probes;
 
   while (*at != p)
     at = &(*at)->next;
   *at = p->next;
-  qp__log(&d->engine->log, QP_LOG_DEBUG, "turn", "provider %s: %zu models reported",
-          p->provider->name, json_array_size(p->list.ids));
+  qp__log(&e->log, QP_LOG_DEBUG, "turn", "provider %s: %zu models reported", p->provider->name,
+          json_array_size(p->list.ids));
   free_probe(p);
-  if (d->probes)
+  if (e->probes)
     return;
-  name_default(d->engine);
-  d->engine->discovering = false;
-  d->engine->discovered_at = uv_now(&d->engine->loop);
-  qp__engine_tools_changed(d->engine); /* questions may have waited */
+  name_default(e);
+  e->discovering = false;
+  e->discovered_at = uv_now(&e->loop);
+  qp__engine_tools_changed(e); /* questions may have waited */
 }
 
 /* ---- asking ---- */
 
-static bool ask(struct probe *p);
+static bool ask(struct qp__probe *p);
 
 static void
 on_status(void *arg, int status)
 {
-  struct probe *p = arg;
+  struct qp__probe *p = arg;
 
   p->status = status;
 }
 
-static void
-on_data(void *arg, const char *data, size_t n)
+static enum qp__net_next
+on_data(void *arg, struct qp_bytes data)
 {
-  struct probe *p = arg;
+  struct qp__probe *p = arg;
 
-  (void)qp__buf_add(&p->body, data, n);
+  return qp__buf_add(&p->body, data.data, data.len) ? QP__NET_STOP : QP__NET_MORE;
 }
 
 static void
-on_end(void *arg, const char *why)
+on_end(void *arg, enum qp__net_outcome outcome, const char *why)
 {
-  struct probe *p = arg;
+  struct qp__probe *p = arg;
   json_t *root = NULL;
 
-  p->fetch = NULL;
-  if (!why && p->status == 200 && !p->body.rc)
+  (void)why;
+  p->request = NULL;
+  if (outcome == QP__NET_DONE && p->status == 200 && !p->body.rc)
     (void)qp__json_parse_outside("a list of models", qp__buf_bytes(&p->body), &root, NULL);
   qp__modellist_read(&p->list, root);
   json_decref(root);
@@ -144,7 +139,7 @@ on_end(void *arg, const char *why)
 
 /* The URL of the present step: paths of servers' own stand beside "/v1". */
 static void
-make_url(const struct probe *p, char *out, size_t size)
+make_url(const struct qp__probe *p, char *out, size_t size)
 {
   static const char *const paths[] = {
     [QP__MODELLIST_LIST] = "/models",
@@ -164,22 +159,20 @@ make_url(const struct probe *p, char *out, size_t size)
 
 /* Begins the present step. False: it cannot be. */
 static bool
-ask(struct probe *p)
+ask(struct qp__probe *p)
 {
   char url[1100];
   char key[600];
   const char *headers[2] = { "Content-Type: application/json" };
   const char *id = p->list.step == QP__MODELLIST_SHOW ? qp__modellist_shown(&p->list) : NULL;
   json_t *body = id ? json_pack("{s:s}", "model", id) : NULL;
-  struct qp__fetch_spec spec = {
+  struct qp__net_spec spec = {
     .method = id ? "POST" : "GET",
     .url = url,
     .headers = headers,
     .header_count = 1,
-    .timeout_ms = ASK_MS,
-    .status = on_status,
-    .data = on_data,
-    .end = on_end,
+    .total_ms = ASK_MS,
+    .hooks = { .status = on_status, .data = on_data, .end = on_end },
     .arg = p,
   };
   struct qp__buf text;
@@ -196,54 +189,40 @@ ask(struct probe *p)
   good = !id || (body && !qp__json_write(&text, body));
   if (id && good)
     spec.body = qp__buf_bytes(&text);
-  good = good && qp__fetch_start(p->discovery->fetcher, &spec, &p->fetch, NULL) == QP_OK;
+  good = good && qp__net_start(p->engine->net, &spec, &p->request, NULL) == QP_OK;
   qp__buf_release(&text);
   json_decref(body);
   return good;
 }
 
 static void
-start_probe(struct qp__discovery *d, const struct qp__llm_provider *provider)
+start_probe(struct qp_engine *e, const struct qp__llm_provider *provider)
 {
-  struct probe *p = qp__alloc0(1, sizeof(*p));
+  struct qp__probe *p = qp__alloc0(1, sizeof(*p));
 
   if (!p)
     return;
-  p->discovery = d;
+  p->engine = e;
   p->provider = provider;
   qp__buf_init(&p->body, BODY_MAX);
-  qp__modellist_init(&p->list, &d->engine->known, provider->name, is_ollama(provider));
+  qp__modellist_init(&p->list, &e->known, provider->name, is_ollama(provider));
   if (!p->list.ids || !ask(p)) {
     free_probe(p);
     return;
   }
-  p->next = d->probes;
-  d->probes = p;
-  d->engine->discovering = true;
+  p->next = e->probes;
+  e->probes = p;
+  e->discovering = true;
 }
 
 void
 qp__discover(struct qp_engine *e)
 {
-  bool any = false;
-
-  for (size_t i = 0; i < e->providers.count; i++)
-    any = any || can_be_asked(&e->providers.list[i]);
-  if (e->discovering || e->closing || !any)
+  if (e->discovering || e->closing)
     return;
-  if (!e->discovery) {
-    struct qp__discovery *d = qp__alloc0(1, sizeof(*d));
-
-    if (!d || qp__fetcher_open(&e->loop, &d->fetcher, NULL)) {
-      qp__free(d);
-      return;
-    }
-    d->engine = e;
-    e->discovery = d;
-  }
   for (size_t i = 0; i < e->providers.count; i++)
     if (can_be_asked(&e->providers.list[i]))
-      start_probe(e->discovery, &e->providers.list[i]);
+      start_probe(e, &e->providers.list[i]);
 }
 
 void
@@ -253,30 +232,15 @@ qp__discover_if_old(struct qp_engine *e)
     qp__discover(e);
 }
 
-static void
-on_closed(void *arg)
-{
-  (void)arg;
-}
-
 void
 qp__discover_close(struct qp_engine *e)
 {
-  if (e->discovery)
-    qp__fetcher_close(e->discovery->fetcher, on_closed, NULL);
-}
+  while (e->probes) {
+    struct qp__probe *p = e->probes;
 
-void
-qp__discover_free(struct qp_engine *e)
-{
-  struct qp__discovery *d = e->discovery;
-
-  while (d && d->probes) {
-    struct probe *p = d->probes;
-
-    d->probes = p->next;
+    e->probes = p->next;
+    if (p->request)
+      qp__net_cancel(p->request);
     free_probe(p);
   }
-  qp__free(d);
-  e->discovery = NULL;
 }

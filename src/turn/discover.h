@@ -7,17 +7,13 @@
 
 #include "turn/engine.h"
 
-struct qp__discovery;
-
 /* Asks all such providers, unless they are being asked. Without memory nothing is asked. */
 void qp__discover(struct qp_engine *e);
 /* The same when they were asked more than a minute ago, or when it is needed. */
 void qp__discover_if_old(struct qp_engine *e);
 /* Whether the default provider names no model and has reported none. */
 bool qp__discover_is_needed(struct qp_engine *e);
-/* Nothing is asked any more; the loop must run until what was under way has ended. */
+/* Cancels the requests that are running. */
 void qp__discover_close(struct qp_engine *e);
-/* After the loop has ended. */
-void qp__discover_free(struct qp_engine *e);
 
 #endif

@@ -233,6 +233,7 @@ close_all(struct qp_engine *e)
   qp__discover_close(e);
   qp__llm_engine_close(e->llm);
   qp__tools_close(e->tools, NULL, NULL);
+  qp__net_unref(e->net); /* the tools use it until their servers have ended */
 }
 
 static void
@@ -391,7 +392,9 @@ open_loop(struct qp_engine *e, const struct qp_engine_options *options, struct q
   (void)uv_prepare_start(&e->prepare, on_prepare);
   uv_unref((uv_handle_t *)&e->prepare);
   e->wake.data = e->tick.data = e->prepare.data = e->patience.data = e;
-  rc = qp__llm_engine_open(&e->loop, e->os, &e->llm, err);
+  rc = qp__net_open(&e->loop, &e->net, err);
+  if (!rc)
+    rc = qp__llm_engine_open(&e->loop, e->os, e->net, &e->llm, err);
   if (!rc)
     rc = qp__engine_open_tools(e, options, err);
   if (!rc)

@@ -62,12 +62,13 @@ struct qp_engine {
   const struct qp__llm_provider *unnamed; /* then this is the provider, else NULL */
   _Atomic(const char *) default_name;     /* then this is the name, once it is known, or NULL */
   struct qp__arena names;                 /* of that */
-  struct qp__discovery *discovery;        /* discover.h; NULL: nothing was ever asked */
+  struct qp__probe *probes;               /* requests of discover.c that are running */
   bool discovering;
   uint64_t discovered_at; /* by the loop's clock */
   struct qp__demo_script *script;
   struct qp__policy policy;
   struct qp__grants grants; /* calls that a person has allowed for good */
+  struct qp__net_client *net;
   struct qp__llm_engine *llm;
   struct qp__tools *tools;
 

@@ -173,7 +173,6 @@ qp__engine_unset(struct qp_engine *e)
   qp__llm_providers_release(&e->providers);
   qp__models_release(&e->models);
   qp__known_release(&e->known);
-  qp__discover_free(e);
   qp__arena_release(&e->names);
   qp__free(e->model);
   qp__demo_script_free(e->script);
@@ -247,6 +246,7 @@ qp__engine_open_tools(struct qp_engine *e, const struct qp_engine_options *o, st
 {
   const char *hidden[HIDDEN_MAX + 2] = { NULL };
   struct qp__tools_options options = {
+    .net = e->net,
     .log = e->log,
     .workspace = o->workspace,
     .policy = &e->policy,

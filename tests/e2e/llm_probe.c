@@ -121,6 +121,7 @@ main(int argc, char **argv)
   struct qp__llm_provider_spec spec = { .name = "probe", .key = "test-key" };
   struct qp__llm_providers providers = { 0 };
   struct qp__llm_engine *engine = NULL;
+  struct qp__net_client *net = NULL;
   struct qp__llm_call *call = NULL;
   struct qp_err err = { QP_OK, "" };
   struct probe p = { .done = false };
@@ -150,7 +151,8 @@ main(int argc, char **argv)
   spec.protocol = argv[1];
   spec.base_url = argv[2];
   if (qp__llm_providers_add(&providers, &spec, &err) || uv_loop_init(&loop) ||
-      qp__llm_engine_open(&loop, &qp__os_posix, &engine, &err))
+      qp__net_open(&loop, &net, &err) ||
+      qp__llm_engine_open(&loop, &qp__os_posix, net, &engine, &err))
     die("starting", &err);
   qp__answer_init(&p.answer, argv[1]);
   if (qp__llm_call_start(engine, &providers.list[0], &request, &fns, &call, &err))
@@ -160,6 +162,7 @@ main(int argc, char **argv)
   print_message(&p);
   qp__answer_release(&p.answer);
   qp__llm_engine_close(engine);
+  qp__net_unref(net);
   (void)uv_run(&loop, UV_RUN_DEFAULT);
   (void)uv_loop_close(&loop);
   qp__llm_providers_release(&providers);

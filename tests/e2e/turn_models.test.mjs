@@ -117,3 +117,12 @@ test('a server that starts later is asked when it is needed', async (t) => {
   await fake(t, vllm, early.port);
   assert.equal((await chat.does('retry', {})).state, 'Idle');
 });
+
+test('models of a server on this machine are listed although the environment names a proxy', async (t) => {
+  const far = await fake(t, vllm);
+  const proxy = 'http://127.0.0.1:1'; // nothing listens there
+  const server = await serveTurns(t, { env: { ...far.env, http_proxy: proxy, ALL_PROXY: proxy } });
+  const { id } = await server.expect(201, 'POST', '/v1/contexts', {});
+  assert.equal((await new Chat(server, id).send('hello?')).state, 'Idle');
+  assert.equal(far.asked[0].model, 'mistral-small');
+});

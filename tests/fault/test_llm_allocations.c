@@ -294,7 +294,7 @@ play_demo(struct qp__buf *out)
   if (!rc)
     rc = qp__llm_providers_add(&providers, &spec, NULL);
   if (!rc)
-    rc = qp__llm_engine_open(&loop, &qp__os_posix, &engine, NULL);
+    rc = llm_engine_open(&loop, &engine);
   if (!rc)
     rc = qp__llm_call_start(engine, &providers.list[0], &request, &fns, &call, NULL);
   if (!rc) {
@@ -341,7 +341,7 @@ start_call(struct qp__buf *out)
   enum qp_rc rc = qp__llm_providers_add(&providers, &spec, NULL);
 
   if (!rc)
-    rc = qp__llm_engine_open(&loop, &qp__os_posix, &engine, NULL);
+    rc = llm_engine_open(&loop, &engine);
   if (!rc)
     rc = qp__llm_call_start(engine, &providers.list[0], &request, &fns, &call, NULL);
   alloc_fault_disarm();

@@ -202,3 +202,15 @@ llm_expect_body(const struct qp__llm_codec *codec, const struct qp__llm_request 
   free(got);
   llm_messages_free(list);
 }
+
+enum qp_rc
+llm_engine_open(uv_loop_t *loop, struct qp__llm_engine **out)
+{
+  struct qp__net_client *net = NULL;
+  enum qp_rc rc = qp__net_open(loop, &net, NULL);
+
+  if (!rc)
+    rc = qp__llm_engine_open(loop, &qp__os_posix, net, out, NULL);
+  qp__net_unref(net);
+  return rc;
+}

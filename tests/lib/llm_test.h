@@ -12,7 +12,11 @@
 #ifndef LLM_TEST_H
 #define LLM_TEST_H
 
+#include "llm/call.h"
 #include "llm/codec.h"
+
+/* An engine with an HTTP client of its own. Close with qp__llm_engine_close(). */
+enum qp_rc llm_engine_open(uv_loop_t *loop, struct qp__llm_engine **out);
 
 /* A receiver that writes such lines; `arg` is a struct qp__buf. */
 enum qp_rc llm_log_event(void *arg, const struct qp__llm_event *event, struct qp_err *err);

@@ -146,7 +146,7 @@ set_up(void **state)
   add_provider(&providers, "anthropic", "anthropic", "/v1", 20000);
   add_provider(&providers, "hasty", "openai", "", 60);
   question = llm_messages("[{\"role\":\"user\",\"text\":\"q\"}]", &question_count);
-  assert_int_equal(qp__llm_engine_open(&loop, &qp__os_posix, &engine, NULL), QP_OK);
+  assert_int_equal(llm_engine_open(&loop, &engine), QP_OK);
   return 0;
 }
 

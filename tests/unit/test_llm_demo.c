@@ -60,7 +60,7 @@ set_up(void **state)
 {
   (void)state;
   assert_int_equal(uv_loop_init(&loop), 0);
-  assert_int_equal(qp__llm_engine_open(&loop, &qp__os_posix, &engine, NULL), QP_OK);
+  assert_int_equal(llm_engine_open(&loop, &engine), QP_OK);
   script = NULL;
   return 0;
 }

@@ -79,7 +79,6 @@ keys_in_the_environment(void **state)
   assert_string_equal(found->url, "https://api.openai.com/v1");
   assert_string_equal(found->key, "b");
   assert_int_equal(found->flags, QP__LLM_MAX_COMPLETION);
-  assert_false(found->loopback);
   qp__llm_providers_release(&p);
 
   assert_int_equal(qp__llm_providers_init(&p, env, own, NULL), QP_OK);
@@ -87,7 +86,6 @@ keys_in_the_environment(void **state)
   assert_string_equal(found->url, "http://127.0.0.1:8080/v1");
   assert_null(found->key);
   assert_int_equal(found->flags, 0);
-  assert_true(found->loopback);
   expect(&p, "llama3", "openai", "llama3");
   assert_null(qp__llm_providers_find(&p, "anthropic"));
   qp__llm_providers_release(&p);
