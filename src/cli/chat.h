@@ -2,14 +2,15 @@
 #ifndef QP_CLI_CHAT_H
 #define QP_CLI_CHAT_H
 
-#include "cli/chat_backend.h"
 #include "cli/chat_input.h"
+#include "cli/chat_server.h"
 #include "cli/chat_view.h"
 #include "cli/cli.h"
 
 struct chat {
   struct cli *cli;
-  struct chat_backend *backend;
+  struct chat_http *http;  /* to the server */
+  struct qp__http *inside; /* that server, when it runs in this process */
   struct chat_input *input;
   struct chat_view view;
   bool tty;            /* a person sits at a terminal */

@@ -49,7 +49,7 @@ run_branches(struct chat *chat, const char *rest, struct qp_err *err)
   json_t *list = NULL;
   const json_t *branch;
   size_t i;
-  enum qp_rc rc = chat->backend->ops->branches(chat->backend, &chat->id, &list, err);
+  enum qp_rc rc = cli_server_branches(chat->http, &chat->id, &list, err);
 
   (void)rest;
   json_array_foreach (list, i, branch) {
@@ -76,7 +76,7 @@ run_list(struct chat *chat, const char *rest, struct qp_err *err)
   if (rest[0])
     rc = cli_opts_number("/list", rest, 1, LIST_MAX, &count, err);
   if (!rc)
-    rc = chat->backend->ops->list(chat->backend, (unsigned)count, &list, err);
+    rc = cli_server_list(chat->http, (unsigned)count, &list, err);
   (void)qp_uuid_text(&chat->id, here);
   json_array_foreach (list, i, row) {
     const char *id = cli_metadata_text(row, "id");
@@ -113,7 +113,7 @@ run_tools(struct chat *chat, const char *rest, struct qp_err *err)
   json_t *list = NULL;
   const json_t *tool;
   size_t i;
-  enum qp_rc rc = chat->backend->ops->tools(chat->backend, &list, err);
+  enum qp_rc rc = cli_server_tools(chat->http, &list, err);
 
   (void)rest;
   if (!rc && !json_array_size(list))
@@ -134,7 +134,7 @@ run_models(struct chat *chat, const char *rest, struct qp_err *err)
   json_t *list = NULL;
   const json_t *model;
   size_t i;
-  enum qp_rc rc = chat->backend->ops->models(chat->backend, &list, err);
+  enum qp_rc rc = cli_server_models(chat->http, &list, err);
 
   (void)rest;
   json_array_foreach (list, i, model) {
@@ -161,7 +161,7 @@ run_history(struct chat *chat, const char *rest, struct qp_err *err)
   if (rest[0])
     rc = cli_opts_number("/history", rest, 1, HISTORY_MAX, &count, err);
   if (!rc)
-    rc = chat->backend->ops->messages(chat->backend, &chat->id, (unsigned)count, &list, err);
+    rc = cli_server_messages(chat->http, &chat->id, (unsigned)count, &list, err);
   json_array_foreach (list, i, message) {
     cli_view_message(&chat->view, message);
   }
@@ -182,7 +182,7 @@ run_switch(struct chat *chat, const char *rest, struct qp_err *err)
 static enum qp_rc
 run_fork(struct chat *chat, const char *rest, struct qp_err *err)
 {
-  enum qp_rc rc = chat->backend->ops->fork(chat->backend, &chat->id, rest, err);
+  enum qp_rc rc = cli_server_fork(chat->http, &chat->id, rest, err);
 
   return rc ? rc : run_switch(chat, rest, err);
 }
@@ -240,8 +240,7 @@ run_edit(struct chat *chat, const char *rest, struct qp_err *err)
   struct qp_action action = { .kind = QP_ACTION_EDIT_MESSAGE };
   json_t *messages = NULL;
   const json_t *message;
-  enum qp_rc rc =
-      chat->backend->ops->messages(chat->backend, &chat->id, EDIT_WINDOW, &messages, err);
+  enum qp_rc rc = cli_server_messages(chat->http, &chat->id, EDIT_WINDOW, &messages, err);
 
   if (rc)
     return rc;
@@ -268,7 +267,7 @@ run_model(struct chat *chat, const char *rest, struct qp_err *err)
   enum qp_rc rc = cli_chat_set(&chat->model, rest, err);
 
   if (!rc && !qp_uuid_is_none(&chat->id))
-    rc = chat->backend->ops->update(chat->backend, &chat->id, "model_id", rest, err);
+    rc = cli_server_update(chat->http, &chat->id, "model_id", rest, err);
   if (!rc)
     cli_view_note(&chat->view, "model %s", rest);
   return rc;
@@ -279,7 +278,7 @@ run_title(struct chat *chat, const char *rest, struct qp_err *err)
 {
   if (qp_uuid_is_none(&chat->id))
     return cli_chat_set(&chat->title, rest, err);
-  return chat->backend->ops->update(chat->backend, &chat->id, "title", rest, err);
+  return cli_server_update(chat->http, &chat->id, "title", rest, err);
 }
 
 static enum qp_rc
@@ -295,7 +294,7 @@ static enum qp_rc
 run_open(struct chat *chat, const char *rest, struct qp_err *err)
 {
   struct qp_uuid id;
-  enum qp_rc rc = chat->backend->ops->find(chat->backend, rest, &id, err);
+  enum qp_rc rc = cli_server_find(chat->http, rest, &id, err);
 
   return rc ? rc : cli_chat_enter(chat, &id, err);
 }

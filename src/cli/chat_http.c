@@ -1,4 +1,4 @@
-/* chat_http.c - see chat_http.h. On libcurl; server-sent events are taken apart here. */
+/* chat_http.c - see chat_http.h. On libcurl. */
 #include "cli/chat_http.h"
 
 #include <curl/curl.h>
@@ -9,10 +9,14 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "cli/chat_backend.h"
+#include "base/alloc.h"
+#include "base/buf.h"
+#include "base/sse.h"
 #include "cli/chat_interrupt.h"
-#include "cli/mem.h"
+#include "cli/chat_server.h"
+#include "cli/cli.h"
 #include "cli/out.h"
+#include "http/server.h"
 
 #define BODY_MAX ((size_t)256 << 20)
 #define LINE_MAX_BYTES ((size_t)64 << 20)
@@ -22,46 +26,20 @@
 #define POLL_MS 1000
 #define HEADER_MAX 512
 #define UNIX "unix:"
-#define UNIX_BASE "http://localhost" /* what such a server is called in requests */
+#define UNIX_BASE "http://127.0.0.1" /* what such a server is called in requests */
 
 struct chat_http {
   char *name;   /* as it was given, for sentences */
   char *base;   /* URL without a slash at its end */
-  char *socket; /* path of a Unix socket to connect to, or NULL */
+  char *socket; /* path of a Unix socket to connect to, or its name when it is abstract; or NULL */
   char *key;    /* or NULL */
   bool own;
-  CURL *asking; /* keep their connections */
+  struct qp__http *inside; /* the server, when it is in this process */
+  CURL *asking;            /* keep their connections */
   CURL *streaming;
   CURLM *multi;
   char reason[CURL_ERROR_SIZE];
 };
-
-/* Bytes that came. */
-struct bytes {
-  char *data;
-  size_t len, cap;
-};
-
-static bool
-bytes_add(struct bytes *b, const char *data, size_t len, size_t max)
-{
-  if (b->len + len > max)
-    return false;
-  if (b->len + len + 1 > b->cap) {
-    size_t cap = (b->len + len + 1) * 2;
-    char *grown = cli_realloc(b->data, cap, 1);
-
-    if (!grown)
-      return false;
-    b->data = grown;
-    b->cap = cap;
-  }
-  if (len)
-    memcpy(b->data + b->len, data, len);
-  b->len += len;
-  b->data[b->len] = '\0';
-  return true;
-}
 
 /* ---- life ---- */
 
@@ -76,11 +54,11 @@ cli_http_close(struct chat_http *http)
   curl_easy_cleanup(http->streaming);
   if (http->key)
     explicit_bzero(http->key, strlen(http->key));
-  cli_free(http->key);
-  cli_free(http->name);
-  cli_free(http->base);
-  cli_free(http->socket);
-  cli_free(http);
+  qp__free(http->key);
+  qp__free(http->name);
+  qp__free(http->base);
+  qp__free(http->socket);
+  qp__free(http);
 }
 
 static enum qp_rc
@@ -93,43 +71,21 @@ check_url(const char *url, struct qp_err *err)
                   "'%.100s' is not the URL of a server: http://…, https://… or unix:PATH", url);
 }
 
-static char *
-copy(const char *text, size_t len)
-{
-  char *made = cli_realloc(NULL, len + 1, 1);
-
-  if (made) {
-    memcpy(made, text, len);
-    made[len] = '\0';
-  }
-  return made;
-}
-
-enum qp_rc
-cli_http_open(const char *url, const char *key, bool own, struct chat_http **out,
-              struct qp_err *err)
+static enum qp_rc
+open_client(const char *name, size_t name_len, const char *base, const char *path, const char *key,
+            struct chat_http **out, struct qp_err *err)
 {
   struct chat_http *http;
-  const char *path = strncmp(url, UNIX, strlen(UNIX)) == 0 ? url + strlen(UNIX) : NULL;
-  size_t len = strlen(url);
-  enum qp_rc rc = check_url(url, err);
 
-  if (rc)
-    return rc;
-  if (key && strpbrk(key, "\r\n"))
-    return cli_fail(err, QP_INVALID, "the key for the server has a line break in it");
   if (curl_global_init(CURL_GLOBAL_DEFAULT))
     return cli_fail_nomem(err);
-  http = cli_realloc(NULL, 1, sizeof(*http));
+  http = qp__alloc0(1, sizeof(*http));
   if (!http)
     return cli_fail_nomem(err);
-  while (!path && len && url[len - 1] == '/')
-    len--;
-  *http = (struct chat_http){ .own = own };
-  http->name = copy(url, len);
-  http->base = path ? copy(UNIX_BASE, strlen(UNIX_BASE)) : copy(url, len);
-  http->socket = path ? copy(path, strlen(path)) : NULL;
-  http->key = key && key[0] ? copy(key, strlen(key)) : NULL;
+  http->name = qp__strndup(name, name_len);
+  http->base = base ? qp__strdup(base) : qp__strndup(name, name_len);
+  http->socket = path ? qp__strdup(path) : NULL;
+  http->key = key && key[0] ? qp__strdup(key) : NULL;
   http->asking = curl_easy_init();
   http->streaming = curl_easy_init();
   http->multi = curl_multi_init();
@@ -140,6 +96,45 @@ cli_http_open(const char *url, const char *key, bool own, struct chat_http **out
   }
   *out = http;
   return QP_OK;
+}
+
+enum qp_rc
+cli_http_open(const char *url, const char *key, bool own, struct chat_http **out,
+              struct qp_err *err)
+{
+  const char *path = strncmp(url, UNIX, strlen(UNIX)) == 0 ? url + strlen(UNIX) : NULL;
+  size_t len = strlen(url);
+  enum qp_rc rc = check_url(url, err);
+
+  if (rc)
+    return rc;
+  if (key && strpbrk(key, "\r\n"))
+    return cli_fail(err, QP_INVALID, "the key for the server has a line break in it");
+  while (!path && len && url[len - 1] == '/')
+    len--;
+  rc = open_client(url, len, path ? UNIX_BASE : NULL, path, key, out, err);
+  if (!rc)
+    (*out)->own = own || path;
+  return rc;
+}
+
+enum qp_rc
+cli_http_open_inside(struct qp__http *server, struct chat_http **out, struct qp_err *err)
+{
+  const char *name = qp__http_url(server) + strlen(UNIX "@");
+  enum qp_rc rc = open_client("quipu", strlen("quipu"), UNIX_BASE, name, NULL, out, err);
+
+  if (!rc) {
+    (*out)->own = true;
+    (*out)->inside = server;
+  }
+  return rc;
+}
+
+bool
+cli_http_is_inside(const struct chat_http *http)
+{
+  return http->inside != NULL;
 }
 
 bool
@@ -172,8 +167,8 @@ static void
 request_release(struct request *r)
 {
   curl_slist_free_all(r->headers);
-  cli_free(r->url);
-  cli_free(r->body);
+  qp__free(r->url);
+  qp__free(r->body);
 }
 
 static bool
@@ -198,7 +193,7 @@ fill_request(const struct chat_http *http, struct request *r, const char *path, 
   bool good = true;
   char token[HEADER_MAX];
 
-  *r = (struct request){ .url = cli_realloc(NULL, size, 1) };
+  *r = (struct request){ .url = qp__alloc(size) };
   if (!r->url)
     return false;
   (void)snprintf(r->url, size, "%s%s", http->base, path);
@@ -226,10 +221,11 @@ set_common(struct chat_http *http, CURL *easy, const struct request *r, const ch
   (void)curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, http->reason);
   (void)curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
   (void)curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT, CONNECT_TIMEOUT_S);
-  if (http->own || http->socket)
+  if (http->own)
     (void)curl_easy_setopt(easy, CURLOPT_PROXY, "");
   if (http->socket)
-    (void)curl_easy_setopt(easy, CURLOPT_UNIX_SOCKET_PATH, http->socket);
+    (void)curl_easy_setopt(
+        easy, http->inside ? CURLOPT_ABSTRACT_UNIX_SOCKET : CURLOPT_UNIX_SOCKET_PATH, http->socket);
   if (r->body)
     (void)curl_easy_setopt(easy, CURLOPT_POSTFIELDS, r->body);
 }
@@ -254,9 +250,9 @@ rc_of_name(const char *name, long status)
 }
 
 static enum qp_rc
-refused(const struct chat_http *http, long status, const struct bytes *body, struct qp_err *err)
+refused(const struct chat_http *http, long status, const struct qp__buf *body, struct qp_err *err)
 {
-  json_t *answer = cli_chat_json(body->data ? body->data : "", body->len);
+  json_t *answer = cli_chat_json(qp__buf_bytes(body).data, body->len);
   const json_t *error = json_object_get(answer, "error");
   const char *message = cli_metadata_text(error, "message");
   enum qp_rc rc = rc_of_name(cli_metadata_text(error, "code"), status);
@@ -283,22 +279,21 @@ unreachable(const struct chat_http *http, CURLcode code, struct qp_err *err)
 static size_t
 take_body(char *data, size_t size, size_t count, void *arg)
 {
-  struct bytes *body = arg;
-
-  return bytes_add(body, data, size * count, BODY_MAX) ? size * count : 0;
+  return qp__buf_add(arg, data, size * count) ? 0 : size * count;
 }
 
 enum qp_rc
 cli_http_ask(struct chat_http *http, const char *method, const char *path, const json_t *body,
              json_t **out, struct qp_err *err)
 {
-  struct bytes answer = { NULL, 0, 0 };
+  struct qp__buf answer;
   json_t *value = NULL;
   struct request r;
   long status = 0;
   CURLcode code;
   enum qp_rc rc = QP_OK;
 
+  qp__buf_init(&answer, BODY_MAX);
   if (!fill_request(http, &r, path, body)) {
     rc = cli_fail_nomem(err);
     goto out;
@@ -314,7 +309,7 @@ cli_http_ask(struct chat_http *http, const char *method, const char *path, const
   else if (status < 200 || status > 299)
     rc = refused(http, status, &answer, err);
   else if (out) {
-    value = cli_chat_json(answer.data ? answer.data : "", answer.len);
+    value = cli_chat_json(qp__buf_bytes(&answer).data, answer.len);
     if (!json_is_object(value))
       rc = cli_fail(err, QP_IO, "%.150s is not a quipu server: it sent no JSON object", http->name);
     else
@@ -322,7 +317,7 @@ cli_http_ask(struct chat_http *http, const char *method, const char *path, const
   }
 out:
   json_decref(value);
-  cli_free(answer.data);
+  qp__buf_release(&answer);
   request_release(&r);
   return rc;
 }
@@ -332,79 +327,42 @@ out:
 struct streaming {
   const struct chat_stream *stream;
   CURL *easy;
-  struct bytes body; /* of a refusal */
-  struct bytes line; /* that has not come to its end */
-  struct bytes data; /* of the event that is being read … */
-  char type[QP_EVENT_TYPE_MAX + 1];
-  uint64_t seq;
+  struct qp__buf body; /* of a refusal */
+  struct qp__sse sse;
   bool over; /* there were enough events */
 };
 
-static void
-end_event(struct streaming *s)
+static enum qp_rc
+take_event(void *arg, const struct qp__sse_event *event, struct qp_err *err)
 {
-  json_t *data = s->data.len ? cli_chat_json(s->data.data, s->data.len) : NULL;
+  struct streaming *s = arg;
+  json_t *data = cli_chat_json(event->data.data, event->data.len);
+  char type[QP_EVENT_TYPE_MAX + 1];
 
-  if (data && s->type[0] && s->stream->event(s->stream->arg, s->seq, s->type, data))
-    s->over = true;
+  (void)err;
+  (void)snprintf(type, sizeof(type), "%.*s", (int)event->name.len, event->name.data);
+  if (data && type[0])
+    s->over = s->stream->event(s->stream->arg, strtoull(s->sse.id, NULL, 10), type, data);
   json_decref(data);
-  s->data.len = 0;
-  s->type[0] = '\0';
-}
-
-/* A whole line, without its end. False: memory is out. */
-static bool
-take_line(struct streaming *s, const char *line, size_t len)
-{
-  const char *colon = memchr(line, ':', len);
-  size_t name = colon ? (size_t)(colon - line) : len;
-  const char *value = colon ? colon + 1 : line + len;
-  size_t value_len = (size_t)(line + len - value);
-
-  if (!len) {
-    end_event(s);
-    return true;
-  }
-  if (value_len && value[0] == ' ') {
-    value++;
-    value_len--;
-  }
-  if (name == 4 && memcmp(line, "data", 4) == 0)
-    return (!s->data.len || bytes_add(&s->data, "\n", 1, LINE_MAX_BYTES)) &&
-           bytes_add(&s->data, value, value_len, LINE_MAX_BYTES);
-  if (name == 5 && memcmp(line, "event", 5) == 0)
-    (void)snprintf(s->type, sizeof(s->type), "%.*s", (int)(value_len < 64 ? value_len : 64), value);
-  else if (name == 2 && memcmp(line, "id", 2) == 0)
-    s->seq = strtoull(value, NULL, 10);
-  return true;
+  return s->over ? QP_STOPPED : QP_OK;
 }
 
 static size_t
 take_stream(char *data, size_t size, size_t count, void *arg)
 {
   struct streaming *s = arg;
-  size_t all = size * count;
+  struct qp_bytes bytes = { data, size * count };
   long status = 0;
+  enum qp_rc rc;
 
   (void)curl_easy_getinfo(s->easy, CURLINFO_RESPONSE_CODE, &status);
   if (status < 200 || status > 299)
-    return bytes_add(&s->body, data, all, BODY_MAX) ? all : 0;
-  for (size_t i = 0; i < all && !s->over;) {
-    const char *end = memchr(data + i, '\n', all - i);
-    size_t stop = end ? (size_t)(end - data) : all;
-
-    if (!bytes_add(&s->line, data + i, stop - i, LINE_MAX_BYTES))
-      return 0;
-    i = stop + 1;
-    if (!end)
-      break;
-    if (s->line.len && s->line.data[s->line.len - 1] == '\r')
-      s->line.data[--s->line.len] = '\0';
-    if (!take_line(s, s->line.data, s->line.len))
-      return 0;
-    s->line.len = 0;
-  }
-  return all;
+    rc = qp__buf_add(&s->body, bytes.data, bytes.len);
+  else if (!s->over)
+    rc = qp__sse_feed(&s->sse, bytes, take_event, s, NULL);
+  else
+    rc = QP_OK;
+  return rc && !s->over ? 0 : bytes.len;
 }
 
 /* Runs the transfer to its end; *code is libcurl's. */
@@ -424,6 +382,8 @@ run_stream(struct chat_http *http, struct streaming *s, CURLcode *code, struct q
     }
     if (bad)
       return cli_fail(err, QP_IO, "%.150s: %s", http->name, curl_multi_strerror(bad));
+    if (http->inside)
+      qp__http_tick(http->inside);
     if (cli_interrupt_take()) {
       enum qp_rc rc = s->stream->interrupt(s->stream->arg, err);
 
@@ -449,6 +409,8 @@ cli_http_stream(struct chat_http *http, const struct chat_stream *stream, struct
   long status = 0;
   enum qp_rc rc = QP_OK;
 
+  qp__buf_init(&s.body, BODY_MAX);
+  qp__sse_init(&s.sse, LINE_MAX_BYTES);
   if (!fill_request(http, &r, stream->path, stream->body) ||
       !add_header(&r, "Accept", "text/event-stream") ||
       (stream->key && !add_header(&r, "Idempotency-Key", stream->key))) {
@@ -472,9 +434,8 @@ cli_http_stream(struct chat_http *http, const struct chat_stream *stream, struct
   else if (!rc && !s.over && (status < 200 || status > 299))
     rc = refused(http, status, &s.body, err);
 out:
-  cli_free(s.body.data);
-  cli_free(s.line.data);
-  cli_free(s.data.data);
+  qp__buf_release(&s.body);
+  qp__sse_release(&s.sse);
   request_release(&r);
   return rc;
 }

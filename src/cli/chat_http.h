@@ -1,5 +1,5 @@
 /* chat_http.h - a client of quipu's own HTTP interface: one question at a time, and one stream of
- * events beside it. */
+ * events beside it. The server is reached by TCP, by a Unix socket, or in this process. */
 #ifndef QP_CLI_CHAT_HTTP_H
 #define QP_CLI_CHAT_HTTP_H
 
@@ -10,13 +10,18 @@
 #include "quipu.h"
 
 struct chat_http;
+struct qp__http;
 
 /* `own`: the server is on this machine and no proxy is asked. */
 enum qp_rc cli_http_open(const char *url, const char *key, bool own, struct chat_http **out,
                          struct qp_err *err);
+/* To a server of this process, which must live longer. */
+enum qp_rc cli_http_open_inside(struct qp__http *server, struct chat_http **out,
+                                struct qp_err *err);
+bool cli_http_is_inside(const struct chat_http *http);
 /* Whether somebody listens on a Unix socket. */
 bool cli_http_listens(const char *path);
-void cli_http_close(struct chat_http *http);
+void cli_http_close(struct chat_http *http); /* NULL is allowed */
 
 /* Asks and waits for the answer, which is JSON. `body` NULL: none is sent. What the server refuses
  * has its code and its sentence. QP_IO: it cannot be reached. `out` may be NULL. */

@@ -1,8 +1,8 @@
 /* cmd_chat.c - `quipu chat`: a conversation at the terminal.
  *
- * It talks to a backend: the engine in this process, or a server when one is named or holds the
- * data directory. Nothing is kept here that matters: whatever happens to this program, the context
- * is as its last event said, and can be opened again.
+ * It talks to a server: one that is named, the one that holds the data directory, or else one that
+ * it starts in this process and for this process alone. Nothing is kept here that matters: whatever
+ * happens to this program, the context is as its last event said, and can be opened again.
  *
  * Without a terminal lines come from a pipe, output is plain, and the first failure ends it. */
 #include <stdlib.h>
@@ -20,7 +20,9 @@
 #include "http/server.h"
 
 #define LOCK_MAX 4096
-#define SHOWN_AT_FIRST 2 /* messages of a conversation that is opened */
+#define BODY_MAX ((size_t)256 << 20)  /* of a request to the server in this process */
+#define INSIDE_TIMEOUT_S (24u * 3600) /* its connections may be idle that long */
+#define SHOWN_AT_FIRST 2              /* messages of a conversation that is opened */
 #define RESULTS_WINDOW 64
 #define TITLE_MAX 60 /* bytes of a title that is made of the first message */
 
@@ -100,7 +102,7 @@ show_result(struct chat *chat, const json_t *event)
   size_t i;
 
   if (strcmp(cli_metadata_text(event, "role"), "tool") != 0 ||
-      chat->backend->ops->messages(chat->backend, &chat->id, RESULTS_WINDOW, &messages, &err))
+      cli_server_messages(chat->http, &chat->id, RESULTS_WINDOW, &messages, &err))
     return;
   json_array_foreach (messages, i, message) {
     if (strcmp(cli_metadata_text(message, "id"), id) == 0)
@@ -127,7 +129,7 @@ cli_chat_act(struct chat *chat, struct qp_action *action, struct qp_err *err)
   enum qp_rc rc;
 
   action->context = chat->id;
-  rc = chat->backend->ops->act(chat->backend, action, &watch, err);
+  rc = cli_server_act(chat->http, action, &watch, err);
   cli_view_end(&chat->view);
   if (!rc && (watch.cancelled || action->kind == QP_ACTION_CANCEL))
     cli_view_note(&chat->view, "cancelled");
@@ -141,7 +143,7 @@ follow(struct chat *chat, const char *state, struct qp_err *err)
   enum qp_rc rc;
 
   cli_view_note(&chat->view, "a turn is under way: %s", state);
-  rc = chat->backend->ops->follow(chat->backend, &chat->id, &watch, err);
+  rc = cli_server_follow(chat->http, &chat->id, &watch, err);
   cli_view_end(&chat->view);
   return rc;
 }
@@ -201,7 +203,7 @@ wait_until_ready(struct chat *chat, bool ours, struct qp_err *err)
     const char *state;
     const char *why;
 
-    rc = chat->backend->ops->look(chat->backend, &chat->id, &look, err);
+    rc = cli_server_look(chat->http, &chat->id, &look, err);
     if (rc)
       return rc;
     state = cli_metadata_text(look, "state");
@@ -257,8 +259,8 @@ create(struct chat *chat, const char *text, struct qp_err *err)
   char title[TITLE_MAX + 4];
 
   make_title(text, title);
-  return chat->backend->ops->create(chat->backend, chat->model, chat->title ? chat->title : title,
-                                    &chat->id, err);
+  return cli_server_create(chat->http, chat->model, chat->title ? chat->title : title, &chat->id,
+                           err);
 }
 
 static enum qp_rc
@@ -304,7 +306,7 @@ show_beginning(struct chat *chat, const json_t *look)
   cli_view_note(&chat->view, "branch %.200s, model %.100s, %lld message%s; /help lists commands",
                 cli_metadata_text(look, "branch"), model[0] ? model : "by default", total,
                 cli_plural((uint64_t)total));
-  if (chat->backend->ops->messages(chat->backend, &chat->id, SHOWN_AT_FIRST, &messages, &err))
+  if (cli_server_messages(chat->http, &chat->id, SHOWN_AT_FIRST, &messages, &err))
     return;
   json_array_foreach (messages, i, message) {
     cli_view_message(&chat->view, message);
@@ -316,7 +318,7 @@ enum qp_rc
 cli_chat_enter(struct chat *chat, const struct qp_uuid *id, struct qp_err *err)
 {
   json_t *look = NULL;
-  enum qp_rc rc = chat->backend->ops->look(chat->backend, id, &look, err);
+  enum qp_rc rc = cli_server_look(chat->http, id, &look, err);
 
   if (rc)
     return rc;
@@ -332,7 +334,7 @@ find_newest(struct chat *chat, struct qp_uuid *id, struct qp_err *err)
 {
   json_t *list = NULL;
   const char *text;
-  enum qp_rc rc = chat->backend->ops->list(chat->backend, 1, &list, err);
+  enum qp_rc rc = cli_server_list(chat->http, 1, &list, err);
 
   if (rc)
     return rc;
@@ -346,14 +348,13 @@ find_newest(struct chat *chat, struct qp_uuid *id, struct qp_err *err)
 static enum qp_rc
 begin(struct chat *chat, const struct cli_args *args, struct qp_err *err)
 {
-  const struct chat_backend_ops *ops = chat->backend->ops;
   struct qp_action to_branch = { .kind = QP_ACTION_SWITCH_BRANCH,
                                  .branch = args->values[OPT_BRANCH] };
   struct qp_uuid id = { { 0 } };
   enum qp_rc rc = cli_chat_set(&chat->model, args->values[OPT_MODEL], err);
 
   if (!rc && args->words.count)
-    rc = ops->find(chat->backend, args->words.at[0], &id, err);
+    rc = cli_server_find(chat->http, args->words.at[0], &id, err);
   else if (!rc && !args->values[OPT_NEW])
     rc = find_newest(chat, &id, err);
   if (rc)
@@ -367,7 +368,7 @@ begin(struct chat *chat, const struct cli_args *args, struct qp_err *err)
     return QP_OK;
   }
   if (args->values[OPT_MODEL])
-    rc = ops->update(chat->backend, &id, "model_id", args->values[OPT_MODEL], err);
+    rc = cli_server_update(chat->http, &id, "model_id", args->values[OPT_MODEL], err);
   chat->id = id;
   if (!rc && args->values[OPT_BRANCH])
     rc = cli_chat_act(chat, &to_branch, err);
@@ -404,7 +405,7 @@ converse(struct chat *chat, struct qp_err *err)
   return rc;
 }
 
-/* ---- the backend ---- */
+/* ---- the server ---- */
 
 /* "DIR/NAME" behind a prefix, of the data directory. Released with cli_free(); NULL: no memory. */
 static char *
@@ -447,11 +448,34 @@ holder_url(const struct cli *cli)
   return url;
 }
 
+/* A server on the store that was opened. */
+static enum qp_rc
+start_inside(struct chat *chat, const struct cli_config *config, struct qp_err *err)
+{
+  struct cli *cli = chat->cli;
+  struct qp__http_options o = {
+    .store = cli->store,
+    .log = cli->log ? cli->log : cli_log,
+    .log_arg = cli->log ? cli->log_arg : cli,
+    .max_body = BODY_MAX,
+    .timeout_s = INSIDE_TIMEOUT_S,
+    .header_timeout_s = INSIDE_TIMEOUT_S,
+    .no_access_log = true,
+  };
+  enum qp_rc rc = cli_engine_start(cli, config, &o.engine, err);
+
+  if (rc)
+    return rc;
+  rc = qp__http_start(&o, &chat->inside, err);
+  if (rc)
+    qp_engine_stop(o.engine);
+  return rc ? rc : cli_http_open_inside(chat->inside, &chat->http, err);
+}
+
 static enum qp_rc
 open_data(struct chat *chat, const struct cli_config *config, const char *key, struct qp_err *err)
 {
   struct cli *cli = chat->cli;
-  struct qp_engine *engine = NULL;
   char *url = NULL;
   enum qp_rc rc;
 
@@ -459,23 +483,17 @@ open_data(struct chat *chat, const struct cli_config *config, const char *key, s
   rc = cli_open(cli, CLI_CREATE, err);
   if (rc == QP_BUSY)
     url = holder_url(cli);
-  if (url) {
-    rc = cli_chat_remote_open(url, key, true, &chat->backend, err);
-    cli_free(url);
-    return rc;
-  }
-  if (!rc)
-    rc = cli_engine_start(cli, config, &engine, err);
-  if (!rc)
-    rc = cli_chat_local_open(cli, engine, &chat->backend, err);
-  if (rc && engine)
-    qp_engine_stop(engine);
+  if (url)
+    rc = cli_http_open(url, key, true, &chat->http, err);
+  else if (!rc)
+    rc = start_inside(chat, config, err);
+  cli_free(url);
   return rc;
 }
 
 static enum qp_rc
-open_backend(struct chat *chat, const struct cli_args *args, struct cli_config *config,
-             struct qp_err *err)
+open_server(struct chat *chat, const struct cli_args *args, struct cli_config *config,
+            struct qp_err *err)
 {
   const char *key = args->values[OPT_KEY] ? args->values[OPT_KEY] : getenv("QUIPU_KEY");
   struct cli_config_input in = {
@@ -490,7 +508,7 @@ open_backend(struct chat *chat, const struct cli_args *args, struct cli_config *
   enum qp_rc rc;
 
   if (args->values[OPT_SERVER])
-    return cli_chat_remote_open(args->values[OPT_SERVER], key, false, &chat->backend, err);
+    return cli_http_open(args->values[OPT_SERVER], key, false, &chat->http, err);
   rc = cli_config_load(&in, config, err);
   return rc ? rc : open_data(chat, config, key, err);
 }
@@ -510,7 +528,7 @@ run_chat(struct cli *cli, const struct cli_args *args, struct qp_err *err)
   cli_view_open(&chat.view, stdout, chat.tty);
   rc = chat.attached ? cli_interrupt_begin(err) : cli_fail_nomem(err);
   if (!rc)
-    rc = open_backend(&chat, args, &config, err);
+    rc = open_server(&chat, args, &config, err);
   if (!rc)
     rc = cli_input_open(chat.tty, &chat.input, err);
   if (!rc)
@@ -519,8 +537,8 @@ run_chat(struct cli *cli, const struct cli_args *args, struct qp_err *err)
     rc = converse(&chat, err);
   cli_view_end(&chat.view);
   cli_input_close(chat.input);
-  if (chat.backend)
-    chat.backend->ops->close(chat.backend);
+  cli_http_close(chat.http);
+  qp__http_stop(chat.inside);
   cli_interrupt_end();
   cli_view_close(&chat.view);
   cli_config_release(&config);

@@ -108,6 +108,9 @@ qp__guard_check(struct qp__request *r, struct qp_err *err)
   const char *host = qp__request_header(r, "Host");
   const char *origin = qp__request_header(r, "Origin");
 
+  if (r->http->main.inside && qp__connection_peer(r->connection) != QP__PEER_SELF)
+    return qp__request_fail(r, MHD_HTTP_FORBIDDEN, "DENIED", err,
+                            "this server is for its own process only");
   if (qp__connection_peer(r->connection) == QP__PEER_TOOL)
     return qp__request_fail(r, MHD_HTTP_FORBIDDEN, "DENIED", err,
                             "requests from tools that this server started are refused");

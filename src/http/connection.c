@@ -121,6 +121,8 @@ begin(struct qp__http *http, struct MHD_Connection *connection)
   c->mhd = connection;
   c->fd = info->connect_fd;
   c->peer = qp__peer_of(c->fd);
+  if (http->main.inside && c->peer != QP__PEER_SELF)
+    (void)shutdown(c->fd, SHUT_RDWR);
   atomic_init(&c->phase, QP__PHASE_HEADER);
   atomic_init(&c->since_us, qp__clock_us());
   (void)pthread_mutex_lock(&http->connections.lock);

@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +33,7 @@ qp__listener_init(struct qp__listener *l)
 bool
 qp__listener_is_unix(const struct qp__listener *l)
 {
-  return l->dir >= 0;
+  return l->dir >= 0 || l->inside;
 }
 
 /* ---- TCP ---- */
@@ -217,6 +218,28 @@ open_unix(struct qp__listener *l, const char *path, struct qp_err *err)
   return QP_OK;
 }
 
+/* The system chooses a name that is free. */
+static enum qp_rc
+open_inside(struct qp__listener *l, struct qp_err *err)
+{
+  struct sockaddr_un address = { .sun_family = AF_UNIX };
+  socklen_t len = sizeof(address.sun_family);
+  char url[sizeof(QP__LISTEN_UNIX) + sizeof(address.sun_path) + 1];
+
+  l->inside = true;
+  l->fd = socket(AF_UNIX, SOCKET_FLAGS, 0);
+  if (l->fd < 0 || bind(l->fd, (const struct sockaddr *)&address, len) < 0 ||
+      listen(l->fd, SOMAXCONN) < 0)
+    return qp__fail_sys(err, -errno, "cannot make a socket");
+  len = sizeof(address);
+  if (getsockname(l->fd, (struct sockaddr *)&address, &len) < 0)
+    return qp__fail_sys(err, -errno, "cannot get the name of a socket");
+  (void)snprintf(url, sizeof(url), QP__LISTEN_UNIX "@%.*s",
+                 (int)(len - offsetof(struct sockaddr_un, sun_path)) - 1, address.sun_path + 1);
+  l->url = qp__strdup(url);
+  return l->url ? QP_OK : qp__fail_nomem(err, "starting the server");
+}
+
 /* ---- life ---- */
 
 enum qp_rc
@@ -224,6 +247,8 @@ qp__listener_open(struct qp__listener *l, const char *address, bool tls, struct 
 {
   const size_t prefix = strlen(QP__LISTEN_UNIX);
 
+  if (!address)
+    return open_inside(l, err);
   if (strncmp(address, QP__LISTEN_UNIX, prefix) != 0)
     return open_tcp(l, address, tls, err);
   return open_unix(l, address + prefix, err);

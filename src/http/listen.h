@@ -18,6 +18,7 @@ struct qp__listener {
   struct MHD_Daemon *daemon; /* NULL: not started */
   char *url;                 /* "http://127.0.0.1:7878", "unix:/run/quipu.sock" */
   bool exposed;              /* other machines reach it */
+  bool inside;               /* only this process reaches it */
   /* of a Unix socket */
   int dir;          /* where its file is; -1: it is none */
   const char *name; /* of the file, in `url` */
@@ -27,7 +28,8 @@ struct qp__listener {
 
 /* Must be called before anything else. */
 void qp__listener_init(struct qp__listener *l);
-/* Opens "127.0.0.1:7878", "[::1]:0", "unix:PATH"; `tls`: whether the URL says https. QP_INVALID:
+/* Opens "127.0.0.1:7878", "[::1]:0", "unix:PATH"; NULL: a Unix socket for this process, which has
+ * no file; others are cut off (connection.c). `tls`: whether the URL says https. QP_INVALID:
  * it is no address, or a path that is too long. QP_BUSY: somebody listens there. QP_EXISTS: the
  * path is taken by a file that is no socket. */
 enum qp_rc qp__listener_open(struct qp__listener *l, const char *address, bool tls,

@@ -44,13 +44,13 @@ static bool
 is_tool(int proc, pid_t pid)
 {
   pid_t self = os->pid(os->self);
-  pid_t above = pid == self || pid == 1 ? 1 : parent_of(proc, pid);
+  pid_t above = pid == 1 ? 1 : parent_of(proc, pid);
 
   if (!above)
     return true;
   for (int i = 0; i < ANCESTORS_MAX && above > 1 && above != self; i++)
     above = parent_of(proc, above);
-  return above == self && pid != self;
+  return above == self;
 }
 
 enum qp__peer
@@ -66,6 +66,8 @@ qp__peer_of(int fd)
     return QP__PEER_TCP;
   if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) < 0)
     return QP__PEER_OTHER;
+  if (who.pid == os->pid(os->self))
+    return QP__PEER_SELF;
   /* Process 0 is one that this one cannot see, in another container; a child would be seen. */
   if (who.pid > 0) {
     int proc = os->open_root(os->self, "/proc", 0);

@@ -50,7 +50,7 @@
 #define DROPPED_MAX ((uint64_t)64 << 20)
 #define THREADS_MAX 8
 #define LOCAL_CONNECTIONS 256
-#define LOCAL_THREADS 2 /* of the socket in the data directory */
+#define LOCAL_THREADS 2 /* of a socket for this machine, or for this process */
 
 /* ---- requests ---- */
 
@@ -362,12 +362,11 @@ start_daemon(struct qp__http *http, struct qp__listener *l, const struct qp__htt
              struct qp_err *err)
 {
   const struct qp__settings *settings = qp__http_settings(http);
-  unsigned threads = l == &http->local ? LOCAL_THREADS
-                     : o->threads      ? o->threads
-                                       : default_threads();
+  bool few = l == &http->local || l->inside;
+  unsigned threads = few ? LOCAL_THREADS : o->threads ? o->threads : default_threads();
   unsigned connections =
-      l == &http->local ? LOCAL_CONNECTIONS
-                        : limit_connections(http, o->connections ? o->connections : CONNECTIONS);
+      few ? LOCAL_CONNECTIONS
+          : limit_connections(http, o->connections ? o->connections : CONNECTIONS);
   unsigned tls = settings->tls && !qp__listener_is_unix(l) ? MHD_USE_TLS : 0;
 
   l->daemon = MHD_start_daemon(

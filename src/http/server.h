@@ -16,7 +16,8 @@ struct qp__http_options {
   struct qp_engine *engine; /* runs the turns; once the server has started it is the server's,
                                  * which stops it. NULL: there are no turns */
   bool read_only;           /* every request that would change something is refused */
-  const char *listen;       /* "127.0.0.1:7878", "[::1]:0"; port 0 picks a free one; "unix:PATH" */
+  const char *listen;       /* "127.0.0.1:7878", "[::1]:0"; port 0 picks a free one; "unix:PATH";
+                                 * NULL: only this process can connect */
   const char *data;         /* the data directory, for keys.json and, unless the server only
                                  * reads or listens on a Unix socket anyway, for a socket
                                  * QP__SOCKET_NAME; NULL: there are no keys */
@@ -53,7 +54,8 @@ struct qp__http_options {
  * QP_CORRUPT: keys.json is damaged. */
 enum qp_rc qp__http_start(const struct qp__http_options *options, struct qp__http **out,
                           struct qp_err *err);
-/* "http://127.0.0.1:7878", with the real port; "unix:/run/quipu.sock". Borrowed. */
+/* "http://127.0.0.1:7878", with the real port; "unix:/run/quipu.sock"; "unix:@0a1b2", an abstract
+ * Unix socket, when only this process can connect. Borrowed. */
 const char *qp__http_url(const struct qp__http *http);
 /* Takes what can change from `options` for all that comes after; the rest of them is not looked at.
  * On failure all stays as it was. QP_INVALID: a change between HTTP and https. */

@@ -1,17 +1,17 @@
-/* chat_remote.c - `quipu chat` with a server.
+/* chat_server.c - see chat_server.h.
  *
  * An action has an Idempotency-Key of its own, so that it can be asked again when the connection
  * was lost before the answer. When the stream of a turn breaks off, it goes on from the last event
  * that was seen. */
+#include "cli/chat_server.h"
+
 #include <errno.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/random.h>
 #include <time.h>
 
-#include "cli/chat_backend.h"
-#include "cli/chat_http.h"
-#include "cli/mem.h"
+#include "cli/cli.h"
 #include "cli/out.h"
 
 #define PATH_MAX_BYTES 1024
@@ -19,17 +19,6 @@
 #define TRIES 5
 #define PAUSE_NS 400000000L /* between tries; times their number */
 #define PAGE_MAX 1000u
-
-struct remote {
-  struct chat_backend backend; /* first */
-  struct chat_http *http;
-};
-
-static struct chat_http *
-of(struct chat_backend *backend)
-{
-  return ((struct remote *)backend)->http;
-}
 
 /* "/v1/contexts/ID" and what follows. */
 static const char *
@@ -43,11 +32,11 @@ context_path(const struct qp_uuid *id, const char *rest, char out[PATH_MAX_BYTES
 
 /* One field of what is answered to a GET. */
 static enum qp_rc
-get_field(struct chat_backend *self, const char *path, const char *field, json_t **out,
+get_field(struct chat_http *http, const char *path, const char *field, json_t **out,
           struct qp_err *err)
 {
   json_t *answer = NULL;
-  enum qp_rc rc = cli_http_ask(of(self), "GET", path, NULL, &answer, err);
+  enum qp_rc rc = cli_http_ask(http, "GET", path, NULL, &answer, err);
 
   if (rc)
     return rc;
@@ -84,7 +73,7 @@ search_page(const json_t *contexts, struct search *s, struct qp_err *err)
 }
 
 static enum qp_rc
-search_all(struct chat_backend *self, struct search *s, struct qp_err *err)
+search_all(struct chat_http *http, struct search *s, struct qp_err *err)
 {
   char path[PATH_MAX_BYTES] = "/v1/contexts?limit=1000";
   enum qp_rc rc = QP_OK;
@@ -93,7 +82,7 @@ search_all(struct chat_backend *self, struct search *s, struct qp_err *err)
     json_t *page = NULL;
     const char *cursor;
 
-    rc = cli_http_ask(of(self), "GET", path, NULL, &page, err);
+    rc = cli_http_ask(http, "GET", path, NULL, &page, err);
     if (!rc)
       rc = search_page(json_object_get(page, "contexts"), s, err);
     cursor = cli_metadata_text(page, "next_cursor");
@@ -106,15 +95,15 @@ search_all(struct chat_backend *self, struct search *s, struct qp_err *err)
   return rc;
 }
 
-static enum qp_rc
-remote_find(struct chat_backend *self, const char *text, struct qp_uuid *id, struct qp_err *err)
+enum qp_rc
+cli_server_find(struct chat_http *http, const char *text, struct qp_uuid *id, struct qp_err *err)
 {
   struct search search = { .prefix = text };
   enum qp_rc rc;
 
   if (strlen(text) == QP_UUID_TEXT - 1)
     return qp_uuid_parse(text, id, err);
-  rc = search_all(self, &search, err);
+  rc = search_all(http, &search, err);
   if (rc)
     return rc;
   if (search.found == 0)
@@ -125,23 +114,23 @@ remote_find(struct chat_backend *self, const char *text, struct qp_uuid *id, str
   return QP_OK;
 }
 
-static enum qp_rc
-remote_list(struct chat_backend *self, unsigned count, json_t **out, struct qp_err *err)
+enum qp_rc
+cli_server_list(struct chat_http *http, unsigned count, json_t **out, struct qp_err *err)
 {
   char path[PATH_MAX_BYTES];
 
   (void)snprintf(path, sizeof(path), "/v1/contexts?limit=%u", count);
-  return get_field(self, path, "contexts", out, err);
+  return get_field(http, path, "contexts", out, err);
 }
 
-static enum qp_rc
-remote_create(struct chat_backend *self, const char *model, const char *title, struct qp_uuid *id,
-              struct qp_err *err)
+enum qp_rc
+cli_server_create(struct chat_http *http, const char *model, const char *title, struct qp_uuid *id,
+                  struct qp_err *err)
 {
   json_t *body = json_pack("{s:s*, s:s*}", "model_id", model, "title", title);
   json_t *answer = NULL;
-  enum qp_rc rc = body ? cli_http_ask(of(self), "POST", "/v1/contexts", body, &answer, err)
-                       : cli_fail_nomem(err);
+  enum qp_rc rc =
+      body ? cli_http_ask(http, "POST", "/v1/contexts", body, &answer, err) : cli_fail_nomem(err);
 
   if (!rc)
     rc = qp_uuid_parse(cli_metadata_text(answer, "id"), id, err);
@@ -150,17 +139,17 @@ remote_create(struct chat_backend *self, const char *model, const char *title, s
   return rc;
 }
 
-static enum qp_rc
-remote_look(struct chat_backend *self, const struct qp_uuid *id, json_t **out, struct qp_err *err)
+enum qp_rc
+cli_server_look(struct chat_http *http, const struct qp_uuid *id, json_t **out, struct qp_err *err)
 {
   char path[PATH_MAX_BYTES];
   json_t *context = NULL;
   json_t *state = NULL;
   enum qp_rc rc =
-      cli_http_ask(of(self), "GET", context_path(id, "?messages=none", path), NULL, &context, err);
+      cli_http_ask(http, "GET", context_path(id, "?messages=none", path), NULL, &context, err);
 
   if (!rc)
-    rc = cli_http_ask(of(self), "GET", context_path(id, "/state?last=0", path), NULL, &state, err);
+    rc = cli_http_ask(http, "GET", context_path(id, "/state?last=0", path), NULL, &state, err);
   if (!rc && (json_object_set(state, "title", json_object_get(context, "title")) ||
               json_object_set(state, "model_id",
                               json_object_get(json_object_get(context, "config"), "model_id"))))
@@ -173,70 +162,69 @@ remote_look(struct chat_backend *self, const struct qp_uuid *id, json_t **out, s
   return rc;
 }
 
-static enum qp_rc
-remote_messages(struct chat_backend *self, const struct qp_uuid *id, unsigned count, json_t **out,
-                struct qp_err *err)
+enum qp_rc
+cli_server_messages(struct chat_http *http, const struct qp_uuid *id, unsigned count, json_t **out,
+                    struct qp_err *err)
 {
   char rest[64];
   char path[PATH_MAX_BYTES];
 
   (void)snprintf(rest, sizeof(rest), "/state?last=%u", count < PAGE_MAX ? count : PAGE_MAX);
-  return get_field(self, context_path(id, rest, path), "messages", out, err);
+  return get_field(http, context_path(id, rest, path), "messages", out, err);
 }
 
-static enum qp_rc
-remote_branches(struct chat_backend *self, const struct qp_uuid *id, json_t **out,
-                struct qp_err *err)
+enum qp_rc
+cli_server_branches(struct chat_http *http, const struct qp_uuid *id, json_t **out,
+                    struct qp_err *err)
 {
   char path[PATH_MAX_BYTES];
 
-  return get_field(self, context_path(id, "/branches", path), "branches", out, err);
+  return get_field(http, context_path(id, "/branches", path), "branches", out, err);
 }
 
-static enum qp_rc
-remote_fork(struct chat_backend *self, const struct qp_uuid *id, const char *name,
-            struct qp_err *err)
+enum qp_rc
+cli_server_fork(struct chat_http *http, const struct qp_uuid *id, const char *name,
+                struct qp_err *err)
 {
   json_t *body = json_pack("{s:s}", "name", name);
   char path[PATH_MAX_BYTES];
   enum qp_rc rc =
-      body ? cli_http_ask(of(self), "POST", context_path(id, "/branches", path), body, NULL, err)
+      body ? cli_http_ask(http, "POST", context_path(id, "/branches", path), body, NULL, err)
            : cli_fail_nomem(err);
 
   json_decref(body);
   return rc;
 }
 
-static enum qp_rc
-remote_update(struct chat_backend *self, const struct qp_uuid *id, const char *field,
-              const char *value, struct qp_err *err)
+enum qp_rc
+cli_server_update(struct chat_http *http, const struct qp_uuid *id, const char *field,
+                  const char *value, struct qp_err *err)
 {
   json_t *body = json_pack("{s:s?}", field, value);
   char path[PATH_MAX_BYTES];
-  enum qp_rc rc = body
-                      ? cli_http_ask(of(self), "PATCH", context_path(id, "", path), body, NULL, err)
-                      : cli_fail_nomem(err);
+  enum qp_rc rc = body ? cli_http_ask(http, "PATCH", context_path(id, "", path), body, NULL, err)
+                       : cli_fail_nomem(err);
 
   json_decref(body);
   return rc;
 }
 
-static enum qp_rc
-remote_models(struct chat_backend *self, json_t **out, struct qp_err *err)
+enum qp_rc
+cli_server_models(struct chat_http *http, json_t **out, struct qp_err *err)
 {
-  return get_field(self, "/v1/models", "models", out, err);
+  return get_field(http, "/v1/models", "models", out, err);
 }
 
-static enum qp_rc
-remote_tools(struct chat_backend *self, json_t **out, struct qp_err *err)
+enum qp_rc
+cli_server_tools(struct chat_http *http, json_t **out, struct qp_err *err)
 {
-  return get_field(self, "/v1/tools", "tools", out, err);
+  return get_field(http, "/v1/tools", "tools", out, err);
 }
 
 /* ---- turns ---- */
 
 struct turn {
-  struct chat_backend *self;
+  struct chat_http *http;
   struct qp_uuid id;
   struct chat_watch *watch;
   uint64_t seq; /* of the newest event that was seen; 0: none */
@@ -264,10 +252,12 @@ on_interrupt(void *arg, struct qp_err *err)
   enum qp_rc rc;
 
   if (turn->watch->cancelled)
-    return cli_fail(err, QP_STOPPED, "stopped by Ctrl-C; the server continues the turn");
+    return cli_fail(err, QP_STOPPED, "stopped by Ctrl-C; %s",
+                    cli_http_is_inside(turn->http) ? "the turn is interrupted"
+                                                   : "the server continues the turn");
   turn->watch->cancelled = true;
   body = json_object();
-  rc = body ? cli_http_ask(of(turn->self), "POST", context_path(&turn->id, "/actions/cancel", path),
+  rc = body ? cli_http_ask(turn->http, "POST", context_path(&turn->id, "/actions/cancel", path),
                            body, NULL, err)
             : cli_fail_nomem(err);
   json_decref(body);
@@ -288,8 +278,8 @@ read_state(struct turn *turn, bool *rests, uint64_t *seq, struct qp_err *err)
 {
   char path[PATH_MAX_BYTES];
   json_t *state = NULL;
-  enum qp_rc rc = cli_http_ask(of(turn->self), "GET",
-                               context_path(&turn->id, "/state?last=0", path), NULL, &state, err);
+  enum qp_rc rc = cli_http_ask(turn->http, "GET", context_path(&turn->id, "/state?last=0", path),
+                               NULL, &state, err);
 
   if (rc)
     return rc;
@@ -325,18 +315,18 @@ go_on(struct turn *turn, struct qp_err *err)
       return QP_OK;
     (void)snprintf(rest, sizeof(rest), "/events?after=%llu", (unsigned long long)turn->seq);
     stream.path = context_path(&turn->id, rest, path);
-    rc = cli_http_stream(of(turn->self), &stream, err);
+    rc = cli_http_stream(turn->http, &stream, err);
     if (rc && rc != QP_IO && rc != QP_BUSY)
       return rc;
   }
   return turn->rested ? QP_OK : rc;
 }
 
-static enum qp_rc
-remote_follow(struct chat_backend *self, const struct qp_uuid *id, struct chat_watch *watch,
-              struct qp_err *err)
+enum qp_rc
+cli_server_follow(struct chat_http *http, const struct qp_uuid *id, struct chat_watch *watch,
+                  struct qp_err *err)
 {
-  struct turn turn = { .self = self, .id = *id, .watch = watch };
+  struct turn turn = { .http = http, .id = *id, .watch = watch };
 
   return go_on(&turn, err);
 }
@@ -418,11 +408,11 @@ make_key(char out[KEY_TEXT], struct qp_err *err)
   return QP_OK;
 }
 
-static enum qp_rc
-remote_act(struct chat_backend *self, const struct qp_action *action, struct chat_watch *watch,
-           struct qp_err *err)
+enum qp_rc
+cli_server_act(struct chat_http *http, const struct qp_action *action, struct chat_watch *watch,
+               struct qp_err *err)
 {
-  struct turn turn = { .self = self, .id = action->context, .watch = watch };
+  struct turn turn = { .http = http, .id = action->context, .watch = watch };
   struct chat_stream stream = { .event = on_event, .interrupt = on_interrupt, .arg = &turn };
   json_t *body = action_body(action);
   char path[PATH_MAX_BYTES];
@@ -435,57 +425,14 @@ remote_act(struct chat_backend *self, const struct qp_action *action, struct cha
     stream.path = context_path(&action->context, rest, path);
     stream.body = body;
     stream.key = key;
-    rc = cli_http_stream(of(self), &stream, err);
+    rc = cli_http_stream(http, &stream, err);
     for (int try = 1; rc == QP_IO && !turn.seq && try < TRIES; try++) {
       pause_before(try);
-      rc = cli_http_stream(of(self), &stream, err);
+      rc = cli_http_stream(http, &stream, err);
     }
   }
   if (turn.seq && !turn.rested && (!rc || rc == QP_IO))
     rc = go_on(&turn, err);
   json_decref(body);
-  return rc;
-}
-
-/* ---- life ---- */
-
-static void
-remote_close(struct chat_backend *self)
-{
-  cli_http_close(of(self));
-  cli_free(self);
-}
-
-static const struct chat_backend_ops ops = {
-  .close = remote_close,
-  .find = remote_find,
-  .list = remote_list,
-  .create = remote_create,
-  .look = remote_look,
-  .messages = remote_messages,
-  .branches = remote_branches,
-  .fork = remote_fork,
-  .update = remote_update,
-  .models = remote_models,
-  .tools = remote_tools,
-  .act = remote_act,
-  .follow = remote_follow,
-};
-
-enum qp_rc
-cli_chat_remote_open(const char *url, const char *key, bool own, struct chat_backend **out,
-                     struct qp_err *err)
-{
-  struct remote *r = cli_realloc(NULL, 1, sizeof(*r));
-  enum qp_rc rc;
-
-  if (!r)
-    return cli_fail_nomem(err);
-  *r = (struct remote){ .backend = { &ops } };
-  rc = cli_http_open(url, key, own, &r->http, err);
-  if (rc)
-    cli_free(r);
-  else
-    *out = &r->backend;
   return rc;
 }

@@ -1,0 +1,65 @@
+/* chat_server.h - what `quipu chat` asks of a server: one that runs elsewhere, or the one in this
+ * process (chat_http.h). All of it is called on the main thread.
+ *
+ * JSON values that are handed out belong to the caller. Their fields are those of the HTTP
+ * interface, docs/http-api.md. */
+#ifndef QP_CLI_CHAT_SERVER_H
+#define QP_CLI_CHAT_SERVER_H
+
+#include <jansson.h>
+#include <stdbool.h>
+
+#include "cli/chat_http.h"
+#include "quipu_turns.h"
+
+/* The context that a text names, by its id or the beginning of it. */
+enum qp_rc cli_server_find(struct chat_http *http, const char *text, struct qp_uuid *id,
+                           struct qp_err *err);
+/* The contexts that were changed last, newest first: an array of {"id", "title", "updated_at",
+ * "messages"}. */
+enum qp_rc cli_server_list(struct chat_http *http, unsigned count, json_t **out,
+                           struct qp_err *err);
+enum qp_rc cli_server_create(struct chat_http *http, const char *model, const char *title,
+                             struct qp_uuid *id, struct qp_err *err);
+/* {"title", "model_id", "state", "state_detail", "branch", "total", "pending_tool_calls"} */
+enum qp_rc cli_server_look(struct chat_http *http, const struct qp_uuid *id, json_t **out,
+                           struct qp_err *err);
+/* The last `count` messages of the active branch, oldest first. */
+enum qp_rc cli_server_messages(struct chat_http *http, const struct qp_uuid *id, unsigned count,
+                               json_t **out, struct qp_err *err);
+/* An array of {"name", "active", "messages"}. */
+enum qp_rc cli_server_branches(struct chat_http *http, const struct qp_uuid *id, json_t **out,
+                               struct qp_err *err);
+enum qp_rc cli_server_fork(struct chat_http *http, const struct qp_uuid *id, const char *name,
+                           struct qp_err *err);
+/* "title" or "model_id"; NULL removes it. */
+enum qp_rc cli_server_update(struct chat_http *http, const struct qp_uuid *id, const char *field,
+                             const char *value, struct qp_err *err);
+enum qp_rc cli_server_models(struct chat_http *http, json_t **out, struct qp_err *err);
+enum qp_rc cli_server_tools(struct chat_http *http, json_t **out, struct qp_err *err);
+
+/* ---- turns ---- */
+
+/* Something that happened in the turn; docs/turns.md has the types. Borrowed. */
+typedef void chat_event_fn(void *arg, const char *type, const json_t *event);
+
+struct chat_watch {
+  chat_event_fn *event;
+  void *arg;
+  bool cancelled; /* set when the user has cancelled the turn by Ctrl-C */
+};
+
+/* Does it, and tells what happens until the context rests. Ctrl-C cancels the turn. QP_STOPPED here
+ * and below: Ctrl-C was pressed again while the turn was being cancelled. */
+enum qp_rc cli_server_act(struct chat_http *http, const struct qp_action *action,
+                          struct chat_watch *watch, struct qp_err *err);
+/* Tells what happens in a turn that somebody else has begun, until the context rests. */
+enum qp_rc cli_server_follow(struct chat_http *http, const struct qp_uuid *id,
+                             struct chat_watch *watch, struct qp_err *err);
+
+/* Idle, Failed or AwaitingToolApproval. */
+bool cli_chat_rests(const char *state);
+/* A JSON text of a server's. NULL: it is none, or memory is out. */
+json_t *cli_chat_json(const char *text, size_t len);
+
+#endif
