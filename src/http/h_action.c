@@ -75,7 +75,7 @@ kind_of(const struct qp__route *route)
 
 /* An action on its way, between the two halves of the handler; in the arena. */
 struct acting {
-  struct qp__actor_ticket *ticket; /* until the answer; NULL: the turn is not counted */
+  struct qp__turn_ticket *ticket; /* until the answer; NULL: the turn is not counted */
   struct qp_action action;         /* its strings are those of `body` */
   json_t *body;
   struct qp_message *message;

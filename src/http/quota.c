@@ -21,8 +21,8 @@ struct qp__quota_row {
   char name[QP__OWNER_TEXT + 2]; /* "k" and the id of a key, "o" and an owner */
 };
 
-struct qp__actor_ticket {
-  struct qp__actor_ticket *next;
+struct qp__turn_ticket {
+  struct qp__turn_ticket *next;
   struct qp__quota_row *row;
   struct qp_subscription *subscription;
   atomic_bool held; /* by its request */
@@ -166,7 +166,7 @@ qp__quota_bytes(struct qp__request *r, struct qp_err *err)
 static void
 take_event(void *arg, const struct qp_event_info *event)
 {
-  struct qp__actor_ticket *ticket = arg;
+  struct qp__turn_ticket *ticket = arg;
 
   if (!event || qp__stream_tells_rest(event))
     atomic_store(&ticket->over, true);
@@ -174,15 +174,15 @@ take_event(void *arg, const struct qp_event_info *event)
 
 /* Takes those that have ended out of the table. They are released by the caller, without the lock,
  * because the engine's thread may be in their callback. */
-static struct qp__actor_ticket *
+static struct qp__turn_ticket *
 take_ended(struct qp__quotas *all, bool every)
 {
-  struct qp__actor_ticket *ended = NULL;
-  struct qp__actor_ticket **at = &all->turns;
+  struct qp__turn_ticket *ended = NULL;
+  struct qp__turn_ticket **at = &all->turns;
 
   (void)pthread_mutex_lock(&all->lock);
   while (*at) {
-    struct qp__actor_ticket *ticket = *at;
+    struct qp__turn_ticket *ticket = *at;
 
     if (every || (atomic_load(&ticket->over) && !atomic_load(&ticket->held))) {
       *at = ticket->next;
@@ -200,10 +200,10 @@ take_ended(struct qp__quotas *all, bool every)
 static void
 sweep(struct qp__quotas *all, bool every)
 {
-  struct qp__actor_ticket *ended = take_ended(all, every);
+  struct qp__turn_ticket *ended = take_ended(all, every);
 
   while (ended) {
-    struct qp__actor_ticket *next = ended->next;
+    struct qp__turn_ticket *next = ended->next;
 
     qp_engine_unsubscribe(ended->subscription);
     qp__free(ended);
@@ -234,7 +234,7 @@ qp__quotas_release(struct qp__quotas *all)
 /* Puts the ticket into the table unless there are as many as are allowed. */
 static bool
 enlist(struct qp__quotas *all, const struct qp__caller *caller, unsigned limit,
-       struct qp__actor_ticket *ticket)
+       struct qp__turn_ticket *ticket)
 {
   bool owned = caller->owner[0] != '\0';
   struct qp__quota_row *row;
@@ -254,12 +254,12 @@ enlist(struct qp__quotas *all, const struct qp__caller *caller, unsigned limit,
 }
 
 enum qp_rc
-qp__quota_turn(struct qp__request *r, struct qp_engine *engine, struct qp__actor_ticket **out,
+qp__quota_turn(struct qp__request *r, struct qp_engine *engine, struct qp__turn_ticket **out,
                struct qp_err *err)
 {
   struct qp__quotas *all = &r->http->quotas;
   unsigned limit = r->settings->owner_turns;
-  struct qp__actor_ticket *ticket;
+  struct qp__turn_ticket *ticket;
   enum qp_rc rc;
 
   *out = NULL;
@@ -288,7 +288,7 @@ qp__quota_turn(struct qp__request *r, struct qp_engine *engine, struct qp__actor
 }
 
 void
-qp__quota_turn_begun(struct qp__actor_ticket *ticket, bool runs)
+qp__quota_turn_begun(struct qp__turn_ticket *ticket, bool runs)
 {
   if (!ticket)
     return;

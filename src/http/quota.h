@@ -16,12 +16,12 @@
 #define QP__QUOTA_SLOTS 256
 
 struct qp__quota_row;
-struct qp__actor_ticket;
+struct qp__turn_ticket;
 
 struct qp__quotas {
   pthread_mutex_t lock;
   struct qp__quota_row *rows[QP__QUOTA_SLOTS]; /* by name, chained; there till the end */
-  struct qp__actor_ticket *turns;              /* that run, or have ended and are not swept yet */
+  struct qp__turn_ticket *turns;               /* that run, or have ended and are not swept yet */
 };
 
 enum qp_rc qp__quotas_init(struct qp__quotas *all, struct qp_err *err);
@@ -42,8 +42,8 @@ void qp__quota_leave(struct qp__request *r);
  * *out is NULL where turns are not limited; it belongs to the table, and the caller may use it as
  * long as the request lasts. */
 enum qp_rc qp__quota_turn(struct qp__request *r, struct qp_engine *engine,
-                          struct qp__actor_ticket **out, struct qp_err *err);
+                          struct qp__turn_ticket **out, struct qp_err *err);
 /* The turn did not begin, or is over. NULL is allowed. The request does not use it any more. */
-void qp__quota_turn_begun(struct qp__actor_ticket *ticket, bool runs);
+void qp__quota_turn_begun(struct qp__turn_ticket *ticket, bool runs);
 
 #endif

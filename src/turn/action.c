@@ -33,12 +33,12 @@ look_at_branch(void *arg, const struct qp_branch_info *branch)
   return b->found ? QP_STOPPED : QP_NOMEM;
 }
 
-/* A branch (NULL: the active one), its name in the act's arena and its head. QP_NOTFOUND. */
+/* A branch (NULL: the active one), its name in the request's arena and its head. QP_NOTFOUND. */
 static enum qp_rc
-find_branch(struct qp__actor *t, struct qp__act *act, const char *name, char **found,
+find_branch(struct qp__actor *t, struct qp__action_request *request, const char *name, char **found,
             struct qp_uuid *head, struct qp_err *err)
 {
-  struct branches b = { .name = name, .arena = &act->arena };
+  struct branches b = { .name = name, .arena = &request->arena };
   enum qp_rc rc = qp_branch_list(t->context, look_at_branch, &b, err);
 
   if (rc == QP_OK)
@@ -54,7 +54,7 @@ find_branch(struct qp__actor *t, struct qp__act *act, const char *name, char **f
 
 /* A name that no branch has: that of another one with a number. */
 static enum qp_rc
-name_branch(struct qp__actor *t, struct qp__act *act, const char *base, char **out,
+name_branch(struct qp__actor *t, struct qp__action_request *request, const char *base, char **out,
             struct qp_err *err)
 {
   size_t len = strlen(base);
@@ -74,9 +74,9 @@ name_branch(struct qp__actor *t, struct qp__act *act, const char *base, char **o
     enum qp_rc rc;
 
     (void)snprintf(name, sizeof(name), "%.*s-%u", (int)len, base, n);
-    rc = find_branch(t, act, name, &found, &head, err);
+    rc = find_branch(t, request, name, &found, &head, err);
     if (rc == QP_NOTFOUND) {
-      *out = qp__arena_strdup(&act->arena, name);
+      *out = qp__arena_strdup(&request->arena, name);
       return *out ? QP_OK : qp__fail_nomem(err, "a turn");
     }
     if (rc)
@@ -85,56 +85,56 @@ name_branch(struct qp__actor *t, struct qp__act *act, const char *base, char **o
   return qp__fail(err, QP_TOOBIG, "there are too many branches");
 }
 
-/* Has the occurrence begin a branch at a message. */
+/* Has the input begin a branch at a message. */
 static enum qp_rc
-fork_at(struct qp__actor *t, struct qp__occurrence *o, const char *base, const struct qp_uuid *at,
+fork_at(struct qp__actor *t, struct qp__input *in, const char *base, const struct qp_uuid *at,
         struct qp_err *err)
 {
-  struct qp__act *act = o->act;
+  struct qp__action_request *request = in->request;
   char *name = NULL;
   enum qp_rc rc = QP_OK;
 
-  if (act->a.kind != QP_ACTION_RETRY && act->a.branch)
-    name = qp__arena_strdup(&act->arena, act->a.branch);
+  if (request->a.kind != QP_ACTION_RETRY && request->a.branch)
+    name = qp__arena_strdup(&request->arena, request->a.branch);
   else
-    rc = name_branch(t, act, base, &name, err);
+    rc = name_branch(t, request, base, &name, err);
   if (rc)
     return rc;
   if (!name)
     return qp__fail_nomem(err, "a turn");
-  o->fork = true;
-  o->fork_at = *at;
-  o->activate = act->branch = name;
+  in->fork = true;
+  in->fork_at = *at;
+  in->activate = request->branch = name;
   return QP_OK;
 }
 
 /* ---- what each action means ---- */
 
 static enum qp_rc
-understand_send(struct qp__actor *t, struct qp__occurrence *o, struct qp_err *err)
+resolve_send(struct qp__actor *t, struct qp__input *in, struct qp_err *err)
 {
   struct qp_uuid head;
 
-  o->event = QP__EVENT_SEND;
-  return find_branch(t, o->act, o->act->a.branch, &o->act->branch, &head, err);
+  in->event = QP__EVENT_SEND;
+  return find_branch(t, in->request, in->request->a.branch, &in->request->branch, &head, err);
 }
 
 static enum qp_rc
-understand_edit(struct qp__actor *t, struct qp__occurrence *o, struct qp_err *err)
+resolve_edit(struct qp__actor *t, struct qp__input *in, struct qp_err *err)
 {
   struct qp_message_info info;
   struct qp_uuid head;
   char *active;
-  enum qp_rc rc = find_branch(t, o->act, NULL, &active, &head, err);
+  enum qp_rc rc = find_branch(t, in->request, NULL, &active, &head, err);
 
-  o->event = QP__EVENT_SEND;
+  in->event = QP__EVENT_SEND;
   if (!rc)
-    rc = qp_message_find(t->context, &o->act->a.target, &info, err);
+    rc = qp_message_find(t->context, &in->request->a.target, &info, err);
   if (rc)
     return rc;
   if (info.role != QP_ROLE_USER)
     return qp__fail(err, QP_INVALID, "only a message of the user can be edited");
-  return fork_at(t, o, active, &info.parent, err);
+  return fork_at(t, in, active, &info.parent, err);
 }
 
 /* The question before a message: the newest of the user's above it. */
@@ -160,16 +160,16 @@ find_question(struct qp__actor *t, const struct qp_uuid *from, struct qp_uuid *o
 }
 
 static enum qp_rc
-understand_regenerate(struct qp__actor *t, struct qp__occurrence *o, struct qp_err *err)
+resolve_regenerate(struct qp__actor *t, struct qp__input *in, struct qp_err *err)
 {
   struct qp_message_info info;
-  struct qp_uuid from = o->act->a.target;
+  struct qp_uuid from = in->request->a.target;
   struct qp_uuid head;
   struct qp_uuid question;
   char *active;
-  enum qp_rc rc = find_branch(t, o->act, NULL, &active, &head, err);
+  enum qp_rc rc = find_branch(t, in->request, NULL, &active, &head, err);
 
-  o->event = QP__EVENT_RETRY;
+  in->event = QP__EVENT_RETRY;
   if (rc)
     return rc;
   if (t->state == QP__STATE_TRANSIENT_FAILURE)
@@ -185,44 +185,44 @@ understand_regenerate(struct qp__actor *t, struct qp__occurrence *o, struct qp_e
       return rc;
   }
   rc = find_question(t, &from, &question, err);
-  return rc ? rc : fork_at(t, o, active, &question, err);
+  return rc ? rc : fork_at(t, in, active, &question, err);
 }
 
 /* On the same branch where the model has not answered yet; else as regenerate does. */
 static enum qp_rc
-understand_retry(struct qp__actor *t, struct qp__occurrence *o, struct qp_err *err)
+resolve_retry(struct qp__actor *t, struct qp__input *in, struct qp_err *err)
 {
   struct qp_message_info info;
   struct qp_uuid head;
   struct qp_uuid question;
   char *branch;
-  const char *name = o->act->a.branch;
+  const char *name = in->request->a.branch;
   enum qp_rc rc;
 
-  o->event = QP__EVENT_RETRY;
+  in->event = QP__EVENT_RETRY;
   if (t->state == QP__STATE_TRANSIENT_FAILURE)
-    name = t->gear->facts.branch;
-  rc = find_branch(t, o->act, name, &branch, &head, err);
+    name = t->open->facts.branch;
+  rc = find_branch(t, in->request, name, &branch, &head, err);
   if (rc)
     return rc;
-  o->act->branch = branch;
+  in->request->branch = branch;
   if (qp_uuid_is_none(&head))
     return qp__fail(err, QP_INVALID, "there is no message of the user to answer");
   rc = qp_message_find(t->context, &head, &info, err);
   if (rc || info.role != QP_ROLE_ASSISTANT)
     return rc;
   rc = find_question(t, &head, &question, err);
-  return rc ? rc : fork_at(t, o, branch, &question, err);
+  return rc ? rc : fork_at(t, in, branch, &question, err);
 }
 
 static enum qp_rc
-understand_switch(struct qp__actor *t, struct qp__occurrence *o, struct qp_err *err)
+resolve_switch(struct qp__actor *t, struct qp__input *in, struct qp_err *err)
 {
   struct qp_uuid head;
 
-  o->event = QP__EVENT_SWITCH;
-  o->activate = o->act->a.branch;
-  return find_branch(t, o->act, o->act->a.branch, &o->act->branch, &head, err);
+  in->event = QP__EVENT_SWITCH;
+  in->activate = in->request->a.branch;
+  return find_branch(t, in->request, in->request->a.branch, &in->request->branch, &head, err);
 }
 
 /* Every id must be of a call that waits, and stand once. */
@@ -239,50 +239,50 @@ check_ids(const struct qp__actor *t, const char *const *ids, size_t count, struc
 }
 
 static enum qp_rc
-decide(struct qp__actor *t, struct qp__act *act, struct qp_err *err)
+apply_decisions(struct qp__actor *t, struct qp__action_request *request, struct qp_err *err)
 {
-  for (size_t i = 0; i < act->a.denied_count; i++) {
-    struct qp__actor_call *call = qp__round_find(t, act->a.denied[i]);
+  for (size_t i = 0; i < request->a.denied_count; i++) {
+    struct qp__actor_call *call = qp__round_find(t, request->a.denied[i]);
 
-    if (act->a.reason && !call->reason && !(call->reason = qp__strdup(act->a.reason)))
+    if (request->a.reason && !call->reason && !(call->reason = qp__strdup(request->a.reason)))
       return qp__fail_nomem(err, "a turn");
   }
-  for (size_t i = 0; i < act->a.denied_count; i++)
-    qp__round_find(t, act->a.denied[i])->approval = QP_APPROVAL_DENIED;
-  for (size_t i = 0; i < act->a.approved_count; i++)
-    qp__round_find(t, act->a.approved[i])->approval = QP_APPROVAL_APPROVED;
+  for (size_t i = 0; i < request->a.denied_count; i++)
+    qp__round_find(t, request->a.denied[i])->approval = QP_APPROVAL_DENIED;
+  for (size_t i = 0; i < request->a.approved_count; i++)
+    qp__round_find(t, request->a.approved[i])->approval = QP_APPROVAL_APPROVED;
   return QP_OK;
 }
 
 static enum qp_rc
-understand_approve(struct qp__actor *t, struct qp__occurrence *o, struct qp_err *err)
+resolve_approve(struct qp__actor *t, struct qp__input *in, struct qp_err *err)
 {
-  struct qp__act *act = o->act;
+  struct qp__action_request *request = in->request;
   enum qp_rc rc;
 
   if (t->state != QP__STATE_AWAITING_TOOL_APPROVAL)
     return qp__fail(err, QP_INVALID, "No pending tool approvals");
-  act->branch = qp__arena_strdup(&act->arena, t->gear->facts.branch);
-  if (!act->branch)
+  request->branch = qp__arena_strdup(&request->arena, t->open->facts.branch);
+  if (!request->branch)
     return qp__fail_nomem(err, "a turn");
-  rc = check_ids(t, act->a.approved, act->a.approved_count, err);
+  rc = check_ids(t, request->a.approved, request->a.approved_count, err);
   if (!rc)
-    rc = check_ids(t, act->a.denied, act->a.denied_count, err);
-  for (size_t i = 0; act->a.always && i < act->a.approved_count && !rc; i++)
-    rc = qp__round_grant(t, qp__round_find(t, act->a.approved[i]), err);
+    rc = check_ids(t, request->a.denied, request->a.denied_count, err);
+  for (size_t i = 0; request->a.always && i < request->a.approved_count && !rc; i++)
+    rc = qp__round_grant(t, qp__round_find(t, request->a.approved[i]), err);
   if (!rc)
-    rc = decide(t, act, err);
+    rc = apply_decisions(t, request, err);
   if (rc)
     return rc;
   switch (qp__round_event(t)) {
   case QP__EVENT_CALLS_ASK:
-    o->event = QP__EVENT_DECIDE;
+    in->event = QP__EVENT_DECIDE;
     break;
   case QP__EVENT_CALLS_FREE:
-    o->event = QP__EVENT_APPROVE;
+    in->event = QP__EVENT_APPROVE;
     break;
   default:
-    o->event = QP__EVENT_DENY;
+    in->event = QP__EVENT_DENY;
     break;
   }
   return QP_OK;
@@ -290,32 +290,32 @@ understand_approve(struct qp__actor *t, struct qp__occurrence *o, struct qp_err 
 
 /* Nobody has decided about these calls after all. */
 static void
-take_back(struct qp__actor *t, const struct qp__act *act)
+undo_decisions(struct qp__actor *t, const struct qp__action_request *request)
 {
-  for (size_t i = 0; i < act->a.approved_count; i++)
-    qp__round_find(t, act->a.approved[i])->approval = QP_APPROVAL_PENDING;
-  for (size_t i = 0; i < act->a.denied_count; i++)
-    qp__round_find(t, act->a.denied[i])->approval = QP_APPROVAL_PENDING;
+  for (size_t i = 0; i < request->a.approved_count; i++)
+    qp__round_find(t, request->a.approved[i])->approval = QP_APPROVAL_PENDING;
+  for (size_t i = 0; i < request->a.denied_count; i++)
+    qp__round_find(t, request->a.denied[i])->approval = QP_APPROVAL_PENDING;
 }
 
 static enum qp_rc
-understand_cancel(struct qp__actor *t, struct qp__occurrence *o, struct qp_err *err)
+resolve_cancel(struct qp__actor *t, struct qp__input *in, struct qp_err *err)
 {
   struct qp_uuid head;
 
-  o->event = QP__EVENT_CANCEL;
-  return find_branch(t, o->act, t->gear->facts.branch, &o->act->branch, &head, err);
+  in->event = QP__EVENT_CANCEL;
+  return find_branch(t, in->request, t->open->facts.branch, &in->request->branch, &head, err);
 }
 
 static enum qp_rc
-understand(struct qp__actor *t, struct qp__occurrence *o, struct qp_err *err)
+resolve(struct qp__actor *t, struct qp__input *in, struct qp_err *err)
 {
-  static enum qp_rc (*const by_kind[])(struct qp__actor * t, struct qp__occurrence * o,
+  static enum qp_rc (*const by_kind[])(struct qp__actor * t, struct qp__input * in,
                                        struct qp_err * err) = {
-    [QP_ACTION_SEND_MESSAGE] = understand_send,     [QP_ACTION_APPROVE_TOOLS] = understand_approve,
-    [QP_ACTION_CANCEL] = understand_cancel,         [QP_ACTION_RETRY] = understand_retry,
-    [QP_ACTION_REGENERATE] = understand_regenerate, [QP_ACTION_EDIT_MESSAGE] = understand_edit,
-    [QP_ACTION_SWITCH_BRANCH] = understand_switch,
+    [QP_ACTION_SEND_MESSAGE] = resolve_send,     [QP_ACTION_APPROVE_TOOLS] = resolve_approve,
+    [QP_ACTION_CANCEL] = resolve_cancel,         [QP_ACTION_RETRY] = resolve_retry,
+    [QP_ACTION_REGENERATE] = resolve_regenerate, [QP_ACTION_EDIT_MESSAGE] = resolve_edit,
+    [QP_ACTION_SWITCH_BRANCH] = resolve_switch,
   };
   static const enum qp__event events[] = {
     [QP_ACTION_SEND_MESSAGE] = QP__EVENT_SEND,    [QP_ACTION_APPROVE_TOOLS] = QP__EVENTS,
@@ -323,23 +323,24 @@ understand(struct qp__actor *t, struct qp__occurrence *o, struct qp_err *err)
     [QP_ACTION_REGENERATE] = QP__EVENT_RETRY,     [QP_ACTION_EDIT_MESSAGE] = QP__EVENT_SEND,
     [QP_ACTION_SWITCH_BRANCH] = QP__EVENT_SWITCH,
   };
-  enum qp__event event = events[o->act->a.kind];
+  enum qp__event event = events[in->request->a.kind];
 
   if (event != QP__EVENTS && !qp__fsm_next(t->state, event).legal)
     return qp__fail(err, QP_CONFLICT, "%s is not possible while the context is %s",
-                    qp_action_name(o->act->a.kind), qp__state_name(t->state));
-  return by_kind[o->act->a.kind](t, o, err);
+                    qp_action_name(in->request->a.kind), qp__state_name(t->state));
+  return by_kind[in->request->a.kind](t, in, err);
 }
 
 /* ---- keys ---- */
 
 enum qp_rc
-qp__act_result(struct qp__actor *t, struct qp__act *act, struct qp_err *err)
+qp__action_key_result(struct qp__actor *t, struct qp__action_request *request, struct qp_err *err)
 {
   char id[QP_UUID_TEXT];
-  json_t *result = json_pack("{s:s, s:s, s:s*, s:s*}", "action", qp_action_name(act->a.kind),
-                             "digest", act->digest, "branch", act->branch, "message",
-                             qp_uuid_is_none(&act->saved) ? NULL : qp_uuid_text(&act->saved, id));
+  json_t *result =
+      json_pack("{s:s, s:s, s:s*, s:s*}", "action", qp_action_name(request->a.kind), "digest",
+                request->digest, "branch", request->branch, "message",
+                qp_uuid_is_none(&request->saved) ? NULL : qp_uuid_text(&request->saved, id));
   struct qp__buf text;
   char *copy = NULL;
 
@@ -347,9 +348,9 @@ qp__act_result(struct qp__actor *t, struct qp__act *act, struct qp_err *err)
     return qp__fail_nomem(err, "a turn");
   qp__buf_init(&text, RESULT_MAX);
   if (!qp__json_write(&text, result))
-    copy = qp__arena_strndup(&act->arena, text.data, text.len);
+    copy = qp__arena_strndup(&request->arena, text.data, text.len);
   if (copy)
-    t->gear->move.key_result = (struct qp_bytes){ copy, text.len };
+    t->open->transition.key_result = (struct qp_bytes){ copy, text.len };
   qp__buf_release(&text);
   json_decref(result);
   return copy ? QP_OK : qp__fail_nomem(err, "a turn");
@@ -357,14 +358,14 @@ qp__act_result(struct qp__actor *t, struct qp__act *act, struct qp_err *err)
 
 /* Fills in what an earlier action with that key has led to. QP_NOTFOUND: there was none. */
 static enum qp_rc
-replay(struct qp__actor *t, struct qp__act *act, struct qp_err *err)
+replay(struct qp__actor *t, struct qp__action_request *request, struct qp_err *err)
 {
   const char *digest;
   const char *branch;
   char *text = NULL;
   json_t *result = NULL;
   size_t len = 0;
-  enum qp_rc rc = qp_idempotency_find(t->context, act->a.key, &text, &len, err);
+  enum qp_rc rc = qp_idempotency_find(t->context, request->a.key, &text, &len, err);
 
   if (!rc)
     rc = qp__json_parse_object("the result of a key", (struct qp_bytes){ text, len }, &result, err);
@@ -372,13 +373,13 @@ replay(struct qp__actor *t, struct qp__act *act, struct qp_err *err)
     goto out;
   digest = json_string_value(json_object_get(result, "digest"));
   branch = json_string_value(json_object_get(result, "branch"));
-  if (!digest || strcmp(digest, act->digest) != 0)
-    rc = qp__fail(err, QP_CONFLICT, "the key '%s' was used for another action", act->a.key);
+  if (!digest || strcmp(digest, request->digest) != 0)
+    rc = qp__fail(err, QP_CONFLICT, "the key '%s' was used for another action", request->a.key);
   if (!rc)
-    rc = qp__json_uuid("the result of a key", result, "message", &act->saved, err);
-  if (!rc && branch && !(act->branch = qp__arena_strdup(&act->arena, branch)))
+    rc = qp__json_uuid("the result of a key", result, "message", &request->saved, err);
+  if (!rc && branch && !(request->branch = qp__arena_strdup(&request->arena, branch)))
     rc = qp__fail_nomem(err, "a turn");
-  act->replayed = !rc;
+  request->replayed = !rc;
 out:
   json_decref(result);
   qp_free(text);
@@ -396,41 +397,41 @@ is_refusal(enum qp_rc rc)
 }
 
 void
-qp__actor_act(struct qp__actor *t, struct qp__occurrence *o)
+qp__actor_do_action(struct qp__actor *t, struct qp__input *in)
 {
-  struct qp__act *act = o->act;
+  struct qp__action_request *request = in->request;
   struct qp_err err = { QP_OK, "" };
   enum qp_rc rc;
 
-  if (t->engine->draining) {
+  if (t->engine->phase != QP__ENGINE_RUNNING) {
     (void)qp__fail(&err, QP_STOPPED, "the engine stops");
-    qp__act_answer(t, act, &err);
+    qp__action_answer(t, request, &err);
     return;
   }
-  rc = act->a.key ? replay(t, act, &err) : QP_NOTFOUND;
+  rc = request->a.key ? replay(t, request, &err) : QP_NOTFOUND;
   if (rc == QP_OK) {
-    if (act->a.wait && !qp__state_rests(t->state)) {
-      act->next = t->waiting;
-      t->waiting = act;
+    if (request->a.wait && !qp__state_awaits_client(t->state)) {
+      request->next = t->waiting;
+      t->waiting = request;
     } else {
-      qp__act_answer(t, act, NULL);
+      qp__action_answer(t, request, NULL);
     }
     return;
   }
   if (rc != QP_NOTFOUND) {
-    qp__act_answer(t, act, &err);
+    qp__action_answer(t, request, &err);
     return;
   }
-  rc = understand(t, o, &err);
+  rc = resolve(t, in, &err);
   if (!rc) {
-    rc = qp__actor_apply(t, o, &err);
-    if (rc && act->a.kind == QP_ACTION_APPROVE_TOOLS)
-      take_back(t, act);
+    rc = qp__actor_apply(t, in, &err);
+    if (rc && request->a.kind == QP_ACTION_APPROVE_TOOLS)
+      undo_decisions(t, request);
     if (rc && !is_refusal(rc)) {
-      qp__actor_save_failed(t, &err, act);
+      qp__actor_save_failed(t, &err, request);
       return;
     }
   }
   if (rc)
-    qp__act_answer(t, act, &err);
+    qp__action_answer(t, request, &err);
 }

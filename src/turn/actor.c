@@ -5,11 +5,12 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/err.h"
 #include "base/str.h"
 #include "store/context/context_int.h"
 
-#define FLUSH_BYTES ((size_t)2 << 20) /* lines that do not wait for the next tick */
+#define FLUSH_BYTES ((size_t)2 << 20) /* this many bytes of lines do not wait for the next tick */
 
 static void commit_ended(struct qp_engine *e, struct qp__post *post);
 
@@ -32,23 +33,22 @@ qp__actor_new(struct qp_engine *e, const struct qp_uuid *id)
 bool
 qp__actor_equip(struct qp__actor *t)
 {
-  struct qp__actor_gear *gear = t->gear ? t->gear : qp__alloc0(1, sizeof(*gear));
-
-  if (!gear)
+  if (!t->open)
+    t->open = qp__alloc0(1, sizeof(*t->open));
+  if (!t->open)
     return false;
-  t->gear = gear;
   for (size_t i = 0; i < 2; i++)
-    gear->ends[i] = (struct qp__actor_end){ .post = { .run = commit_ended }, .turn = t };
+    t->open->notices[i] = (struct qp__commit_notice){ .post = { .run = commit_ended }, .actor = t };
   return true;
 }
 
-static void
-free_gear(struct qp__actor *t)
+void
+qp__actor_unequip(struct qp__actor *t)
 {
-  if (t->gear)
-    qp__free(t->gear->facts.branch);
-  qp__free(t->gear);
-  t->gear = NULL;
+  if (t->open)
+    qp__free(t->open->facts.branch);
+  qp__free(t->open);
+  t->open = NULL;
 }
 
 void
@@ -56,17 +56,18 @@ qp__actor_free(struct qp__actor *t)
 {
   struct qp__release *released = t->released;
 
+  QP_ASSERT(!t->inbox && !t->waiting && !t->jobs && !t->flushing && !t->call && !t->timer);
   qp__round_release(t);
   qp__actor_drop_answer(t);
   qp__feed_release(&t->feed);
   qp_context_close(t->context);
-  free_gear(t);
+  qp__actor_unequip(t);
   qp__free(t);
   qp__release_done(released);
 }
 
 bool
-qp__state_rests(enum qp__state state)
+qp__state_awaits_client(enum qp__state state)
 {
   return !qp__fsm_is_busy(state) || state == QP__STATE_AWAITING_TOOL_APPROVAL;
 }
@@ -74,123 +75,93 @@ qp__state_rests(enum qp__state state)
 /* ---- actions ---- */
 
 void
-qp__act_free(struct qp__act *act)
+qp__action_free(struct qp__action_request *request)
 {
-  qp_message_free(act->message);
-  qp__arena_release(&act->arena);
-  qp__free(act);
+  qp_message_free(request->message);
+  qp__arena_release(&request->arena);
+  qp__free(request);
 }
 
-/* Whether a commit is under way. */
+/* Whether the commit of a transition is under way. */
 static bool
-is_moving(const struct qp__actor *t)
+is_committing(const struct qp__actor *t)
 {
-  return t->gear && t->gear->move.under_way;
+  return t->open && t->open->transition.under_way;
 }
 
-/* The newest event but for those of a move that is not durable yet. */
+/* The newest event, without those of a transition that is not durable yet. */
 static uint64_t
-newest_told(const struct qp__actor *t)
+newest_visible_seq(const struct qp__actor *t)
 {
-  uint64_t next = is_moving(t) ? t->gear->move.first_seq : t->feed.next_seq;
+  uint64_t next = is_committing(t) ? t->open->transition.first_seq : t->feed.next_seq;
 
   return next ? next - 1 : 0;
 }
 
 void
-qp__act_answer(struct qp__actor *t, struct qp__act *act, const struct qp_err *err)
+qp__action_answer(struct qp__actor *t, struct qp__action_request *request, const struct qp_err *err)
 {
   struct qp_action_result result = {
     .state = t ? qp__state_name(t->state) : "",
-    .message = act->saved,
-    .branch = act->branch,
-    .seq = t ? newest_told(t) : 0,
-    .replayed = act->replayed,
+    .message = request->saved,
+    .branch = request->branch,
+    .seq = t ? newest_visible_seq(t) : 0,
+    .replayed = request->replayed,
   };
   static const struct qp_err fine = { QP_OK, "" };
 
-  if (act->done)
-    act->done(act->arg, &result, err ? err->rc : QP_OK, err ? err : &fine);
-  qp__act_free(act);
+  if (request->done)
+    request->done(request->arg, &result, err ? err->rc : QP_OK, err ? err : &fine);
+  qp__action_free(request);
 }
 
 static void
 answer_waiting(struct qp__actor *t, const struct qp_err *err)
 {
   while (t->waiting) {
-    struct qp__act *act = t->waiting;
+    struct qp__action_request *request = t->waiting;
 
-    t->waiting = act->next;
-    qp__act_answer(t, act, err);
+    t->waiting = request->next;
+    qp__action_answer(t, request, err);
   }
 }
 
 /* ---- the inbox ---- */
 
 void
-qp__actor_push(struct qp__actor *t, struct qp__occurrence *o)
+qp__actor_enqueue(struct qp__actor *t, struct qp__input *in)
 {
-  o->next = NULL;
-  *t->inbox_end = o;
-  t->inbox_end = &o->next;
+  in->next = NULL;
+  *t->inbox_end = in;
+  t->inbox_end = &in->next;
 }
 
-static struct qp__occurrence *
-pop(struct qp__actor *t)
+static struct qp__input *
+dequeue(struct qp__actor *t)
 {
-  struct qp__occurrence *o = t->inbox;
+  struct qp__input *in = t->inbox;
 
-  t->inbox = o->next;
+  QP_ASSERT(in);
+  t->inbox = in->next;
   if (!t->inbox)
     t->inbox_end = &t->inbox;
-  return o;
+  return in;
 }
 
-/* Not for one that is part of an action, which goes with that. */
+/* Not for an input that is part of an action: it is freed with the action. */
 static void
-free_occurrence(struct qp__actor *t, struct qp__occurrence *o)
+free_input(struct qp__actor *t, struct qp__input *in)
 {
-  if (t->gear && o == &t->gear->spare)
-    t->gear->spare_used = false;
+  QP_ASSERT(!in->request);
+  if (t->open && (in == &t->open->spare || in == &t->open->no_memory))
+    in->in_use = false;
   else
-    qp__free(o);
+    qp__free(in);
 }
 
-static struct qp__occurrence *
-new_occurrence(struct qp__actor *t)
-{
-  struct qp__occurrence *o;
-
-  if (t->gear && !t->gear->spare_used) {
-    o = &t->gear->spare;
-    t->gear->spare_used = true;
-  } else {
-    o = qp__alloc(sizeof(*o));
-  }
-  if (!o) {
-    t->lost = true;
-    return NULL;
-  }
-  memset(o, 0, sizeof(*o));
-  o->retry_after_ms = -1;
-  return o;
-}
-
-void
-qp__actor_happen(struct qp__actor *t, enum qp__event event, uint64_t number)
-{
-  struct qp__occurrence *o = new_occurrence(t);
-
-  if (!o)
-    return;
-  o->event = event;
-  o->number = number;
-  qp__actor_push(t, o);
-}
-
-/* Copies a sentence, which may have been cut in the middle of a character. */
+/* Copies a sentence. It may have been cut in the middle of a character. */
 static void
-set_error(struct qp__actor_error *error, const char *kind, const char *sentence)
+set_error(struct qp__turn_error *error, const char *kind, const char *sentence)
 {
   size_t len;
 
@@ -201,34 +172,57 @@ set_error(struct qp__actor_error *error, const char *kind, const char *sentence)
   error->message[len] = 0;
 }
 
-void
-qp__actor_fail(struct qp__actor *t, enum qp__event event, uint64_t number, const char *kind,
-               const char *sentence)
+/* A new input in the inbox. NULL: out of memory; then the inbox gets FINAL_ERROR instead, once. */
+static struct qp__input *
+add_input(struct qp__actor *t, enum qp__event event, uint64_t number)
 {
-  struct qp__occurrence *o = new_occurrence(t);
+  struct qp__input *in = &t->open->spare;
+  bool good = true;
 
-  if (!o)
-    return;
-  o->event = event;
-  o->number = number;
-  set_error(&o->error, kind, sentence);
-  qp__actor_push(t, o);
+  if (in->in_use)
+    in = qp__alloc(sizeof(*in));
+  if (!in) {
+    in = &t->open->no_memory;
+    if (in->in_use)
+      return NULL;
+    good = false;
+  }
+  *in = (struct qp__input){ .in_use = true, .retry_after_ms = -1 };
+  in->event = good ? event : QP__EVENT_FINAL_ERROR;
+  in->number = good ? number : 0;
+  if (!good)
+    set_error(&in->error, "internal", "out of memory");
+  qp__actor_enqueue(t, in);
+  return good ? in : NULL;
 }
 
 void
-qp__actor_fault(struct qp__actor *t, enum qp__event event, uint64_t number,
-                const struct qp__llm_fault *fault, int64_t retry_after_ms)
+qp__actor_enqueue_event(struct qp__actor *t, enum qp__event event, uint64_t number)
 {
-  struct qp__occurrence *o = new_occurrence(t);
+  (void)add_input(t, event, number);
+}
 
-  if (!o)
+void
+qp__actor_enqueue_error(struct qp__actor *t, enum qp__event event, uint64_t number,
+                        const char *kind, const char *sentence)
+{
+  struct qp__input *in = add_input(t, event, number);
+
+  if (in)
+    set_error(&in->error, kind, sentence);
+}
+
+void
+qp__actor_enqueue_fault(struct qp__actor *t, enum qp__event event, uint64_t number,
+                        const struct qp__llm_fault *fault, int64_t retry_after_ms)
+{
+  struct qp__input *in = add_input(t, event, number);
+
+  if (!in)
     return;
-  o->event = event;
-  o->number = number;
-  o->retry_after_ms = retry_after_ms;
-  set_error(&o->error, qp__fault_name(fault->kind), fault->message);
-  o->error.status = fault->status;
-  qp__actor_push(t, o);
+  in->retry_after_ms = retry_after_ms;
+  set_error(&in->error, qp__fault_name(fault->kind), fault->message);
+  in->error.status = fault->status;
 }
 
 /* ---- work ---- */
@@ -267,9 +261,9 @@ qp__actor_stop_work(struct qp__actor *t)
   qp__round_stop(t);
 }
 
-/* Ends the work that does not belong to the state that comes. */
+/* Ends the work that does not belong to the next state. */
 static void
-leave(struct qp__actor *t, enum qp__state to)
+stop_other_work(struct qp__actor *t, enum qp__state to)
 {
   bool asks = to == QP__STATE_AWAITING_LLM_RESPONSE || to == QP__STATE_GENERATING_RESPONSE ||
               to == QP__STATE_STREAMING_LLM_RESPONSE;
@@ -281,7 +275,7 @@ leave(struct qp__actor *t, enum qp__state to)
   if (to != QP__STATE_EXECUTING_TOOLS)
     qp__round_stop(t);
   if (to != QP__STATE_STREAMING_LLM_RESPONSE)
-    t->number++; /* only that state goes on with the work of the one before */
+    t->number++; /* only that state continues the work of the state before it */
 }
 
 static void
@@ -291,19 +285,19 @@ on_timer(uv_timer_t *timer)
 
   if (!t)
     return;
-  qp__actor_happen(t, QP__EVENT_TIMER, t->number);
+  qp__actor_enqueue_event(t, QP__EVENT_TIMER, t->number);
   qp__actor_pump(t);
 }
 
 static void
 start_timer(struct qp__actor *t)
 {
-  int64_t ms = t->gear->facts.retry_at - qp__engine_now_ms(t->engine);
+  int64_t ms = t->open->facts.retry_at - qp__engine_now_ms(t->engine);
   uv_timer_t *timer = qp__alloc0(1, sizeof(*timer));
 
   t->number++;
   if (!timer) {
-    qp__actor_fail(t, QP__EVENT_FINAL_ERROR, t->number, "internal", "out of memory");
+    qp__actor_enqueue_error(t, QP__EVENT_FINAL_ERROR, t->number, "internal", "out of memory");
     return;
   }
   (void)uv_timer_init(&t->engine->loop, timer); /* cannot fail */
@@ -315,41 +309,41 @@ start_timer(struct qp__actor *t)
 
 /* ---- steps ---- */
 
-/* Goes on, unless a limit is reached. */
+/* The event, or LIMIT when a limit is reached. */
 static void
-go_on(struct qp__actor *t, enum qp__event event)
+enqueue_within_limits(struct qp__actor *t, enum qp__event event)
 {
   struct qp_err err;
 
-  if (qp__actor_over_limit(&t->engine->limits, &t->gear->facts, &err))
-    qp__actor_fail(t, QP__EVENT_LIMIT, 0, "limit", err.msg);
+  if (qp__actor_over_limit(&t->engine->limits, &t->open->facts, &err))
+    qp__actor_enqueue_error(t, QP__EVENT_LIMIT, 0, "limit", err.msg);
   else
-    qp__actor_happen(t, event, 0);
+    qp__actor_enqueue_event(t, event, 0);
 }
 
-/* What the answer of the move means for the machine. */
+/* The event that follows from the answer that is being saved. */
 static enum qp__event
 answer_event(const struct qp__actor *t)
 {
-  return t->gear->move.paused ? QP__EVENT_PAUSED : qp__round_event(t);
+  return t->open->transition.paused ? QP__EVENT_PAUSED : qp__round_event(t);
 }
 
 static void
-look_at_calls(struct qp__actor *t)
+enqueue_answer_event(struct qp__actor *t)
 {
   enum qp__event event = answer_event(t);
 
   if (event == QP__EVENT_NO_CALLS)
-    qp__actor_happen(t, event, 0);
+    qp__actor_enqueue_event(t, event, 0);
   else
-    go_on(t, event);
+    enqueue_within_limits(t, event);
 }
 
-/* Says how much too long the request is, and which part of it. */
+/* Says by how much the request is too long, and which part of it is long. */
 static void
 fail_too_long(struct qp__actor *t)
 {
-  const struct qp__actor_asked *asked = &t->gear->asked;
+  const struct qp__actor_asked *asked = &t->open->asked;
   bool one = asked->largest_bytes > asked->all_bytes / 2;
   char sentence[320];
   char figures[100] = "";
@@ -367,61 +361,72 @@ fail_too_long(struct qp__actor *t)
                        "larger window"
                      : "the conversation is too long; start a new one, or choose a model with a "
                        "larger window");
-  qp__actor_fail(t, QP__EVENT_FINAL_ERROR, 0, "too_long", sentence);
+  qp__actor_enqueue_error(t, QP__EVENT_FINAL_ERROR, 0, "too_long", sentence);
 }
 
 static void
-take_step(struct qp__actor *t, enum qp__step step)
+start_step(struct qp__actor *t, enum qp__step step)
 {
   switch (step) {
   case QP__STEP_SAVE_MESSAGE:
   case QP__STEP_SAVE_RESULTS:
-    go_on(t, QP__EVENT_SAVED);
+    enqueue_within_limits(t, QP__EVENT_SAVED);
     break;
   case QP__STEP_CALL_MODEL:
-    qp__actor_ask(t);
+    qp__actor_call_model(t);
     break;
   case QP__STEP_SAVE_ANSWER:
-    look_at_calls(t);
+    enqueue_answer_event(t);
     break;
   case QP__STEP_RUN_TOOLS:
     qp__round_run(t);
     break;
   case QP__STEP_SHORTEN:
-    fail_too_long(t); /* compaction would be here */
+    fail_too_long(t); /* there is no compaction yet */
     break;
   case QP__STEP_WAIT:
     start_timer(t);
     break;
-  default: /* nothing, or what the commit has done already */
+  default: /* nothing, or the commit has done it already */
     break;
   }
 }
 
-/* ---- the machine ---- */
+/* ---- the state machine ---- */
 
-/* The only function that writes the state. */
+/* The only function that changes the state of an open context. */
 static void
-enter(struct qp__actor *t, enum qp__state state)
+enter(struct qp__actor *t, enum qp__event event, const struct qp__action_request *request)
 {
-  t->state = state;
+  struct qp__transition cell = qp__fsm_next(t->state, event);
+  char id[QP_UUID_TEXT];
+
+  QP_ASSERT(cell.legal);
+  qp__log(&t->engine->log, QP_LOG_DEBUG, "turn", "context %s: %s -> %s (%s)",
+          qp_uuid_text(&t->id, id), qp__state_name(t->state), qp__state_name(cell.to),
+          request ? qp_action_name(request->a.kind) : qp__event_name(event));
+  t->state = cell.to;
 }
 
 void
 qp__actor_enter_stored(struct qp__actor *t, enum qp__state state)
 {
-  enter(t, state);
+  char id[QP_UUID_TEXT];
+
+  qp__log(&t->engine->log, QP_LOG_DEBUG, "turn", "context %s: opened in state %s",
+          qp_uuid_text(&t->id, id), qp__state_name(state));
+  t->state = state;
 }
 
 void
 qp__actor_restart(struct qp__actor *t)
 {
-  struct qp__occurrence *first = t->inbox;
-  struct qp__occurrence **end = t->inbox_end;
+  struct qp__input *first = t->inbox;
+  struct qp__input **end = t->inbox_end;
 
   t->inbox_end = &t->inbox;
   t->inbox = NULL;
-  qp__actor_happen(t, QP__EVENT_RESTART, 0);
+  qp__actor_enqueue_event(t, QP__EVENT_RESTART, 0);
   if (!first)
     return;
   *t->inbox_end = first;
@@ -429,42 +434,43 @@ qp__actor_restart(struct qp__actor *t)
 }
 
 static void
-on_done(void *arg, enum qp_rc rc, const struct qp_err *err)
+post_commit_end(void *arg, enum qp_rc rc, const struct qp_err *err)
 {
-  struct qp__actor_end *end = arg;
+  struct qp__commit_notice *notice = arg;
 
-  end->err.rc = rc;
+  notice->err.rc = rc;
   if (rc)
-    end->err = *err;
-  qp__engine_post(end->turn->engine, &end->post);
+    notice->err = *err;
+  qp__engine_post(notice->actor->engine, &notice->post);
 }
 
-/* Prepares the move for a cell of the table and begins its commit. */
+/* Prepares a transition of the table and begins its commit. */
 static enum qp_rc
-begin_move(struct qp__actor *t, struct qp__occurrence *o, struct qp__transition cell,
-           struct qp_err *err)
+begin_transition(struct qp__actor *t, struct qp__input *in, struct qp__transition cell,
+                 struct qp_err *err)
 {
-  struct qp__actor_move *m = &t->gear->move;
+  struct qp__pending_transition *m = &t->open->transition;
   enum qp_rc rc;
 
+  QP_ASSERT(cell.legal && !m->under_way && t->context);
   memset(m, 0, sizeof(*m));
-  m->end = &t->gear->ends[t->gear->ahead.under_way];
+  m->notice = &t->open->notices[t->open->earlier.under_way];
   m->to = cell;
-  m->event = o->event;
-  m->failure = o->failure;
-  rc = qp__move_prepare(t, o, err);
+  m->event = in->event;
+  m->failure = in->failure;
+  rc = qp__transition_prepare(t, in, err);
   if (!rc)
-    rc = qp__move_commit(t, on_done, m->end, err);
+    rc = qp__transition_commit(t, post_commit_end, m->notice, err);
   if (rc) {
-    /* What was streamed can go with the next commit. */
+    /* Lines that were streamed before are saved by the next commit. */
     qp__feed_unstage(&t->feed, m->first_seq, m->own_seq);
-    qp__feed_lost(&t->feed, m->own_seq, m->last_seq);
-    qp__move_release(m);
+    qp__feed_drop(&t->feed, m->own_seq, m->last_seq);
+    qp__transition_release(m);
     return rc;
   }
   m->under_way = true;
-  m->act = o->act;
-  leave(t, cell.to);
+  m->request = in->request;
+  stop_other_work(t, cell.to);
   qp__feed_show(&t->feed);
   return QP_OK;
 }
@@ -477,240 +483,246 @@ only_saves(enum qp__step step)
          step == QP__STEP_SAVE_ANSWER;
 }
 
-/* Stages what comes behind the move that was just begun. Where that is not possible it comes when
- * the move is stored. */
+/* Stages the transition that follows the one that has just begun. When that is not possible, its
+ * event is enqueued once the first is durable. */
 static void
-follow(struct qp__actor *t)
+begin_next_transition(struct qp__actor *t)
 {
-  struct qp__occurrence o = { .event = QP__EVENT_SAVED, .retry_after_ms = -1 };
+  struct qp__input in = { .event = QP__EVENT_SAVED, .retry_after_ms = -1 };
   struct qp__transition cell;
   struct qp_err err;
 
-  if (t->gear->move.to.step == QP__STEP_SAVE_ANSWER)
-    o.event = answer_event(t);
-  if (o.event != QP__EVENT_NO_CALLS &&
-      qp__actor_over_limit(&t->engine->limits, &t->gear->move.facts, &err))
+  if (t->open->transition.to.step == QP__STEP_SAVE_ANSWER)
+    in.event = answer_event(t);
+  if (in.event != QP__EVENT_NO_CALLS &&
+      qp__actor_over_limit(&t->engine->limits, &t->open->transition.facts, &err))
     return;
-  cell = qp__fsm_next(t->gear->move.to.to, o.event);
+  cell = qp__fsm_next(t->open->transition.to.to, in.event);
   if (!cell.legal)
     return;
-  t->gear->ahead = t->gear->move;
-  if (begin_move(t, &o, cell, &err)) {
-    t->gear->move = t->gear->ahead;
-    memset(&t->gear->ahead, 0, sizeof(t->gear->ahead));
+  t->open->earlier = t->open->transition;
+  t->open->transition.under_way = false;
+  if (begin_transition(t, &in, cell, &err)) {
+    t->open->transition = t->open->earlier;
+    memset(&t->open->earlier, 0, sizeof(t->open->earlier));
   }
 }
 
 enum qp_rc
-qp__actor_apply(struct qp__actor *t, struct qp__occurrence *o, struct qp_err *err)
+qp__actor_apply(struct qp__actor *t, struct qp__input *in, struct qp_err *err)
 {
   struct qp__committer *committer = &t->engine->store->committer;
-  struct qp__transition cell = qp__fsm_next(t->state, o->event);
+  struct qp__transition cell = qp__fsm_next(t->state, in->event);
   enum qp_rc rc;
 
   if (!cell.legal)
     return qp__fail(err, QP_CONFLICT, "%s, which the state %s does not allow",
-                    qp__event_text(o->event), qp__state_name(t->state));
-  if (!only_saves(cell.step) || t->doomed || t->engine->draining)
-    return begin_move(t, o, cell, err);
+                    qp__event_text(in->event), qp__state_name(t->state));
+  if (!only_saves(cell.step) || t->stage == QP__ACTOR_RELEASING ||
+      t->engine->phase != QP__ENGINE_RUNNING)
+    return begin_transition(t, in, cell, err);
   qp__committer_hold(committer);
-  rc = begin_move(t, o, cell, err);
+  rc = begin_transition(t, in, cell, err);
   if (!rc)
-    follow(t);
+    begin_next_transition(t);
   qp__committer_let_go(committer);
   return rc;
 }
 
-/* The context is Failed, and it could not be saved that it is. */
+/* The context is Failed, and that could not be saved. */
 static void
-fail_in_memory(struct qp__actor *t, const struct qp_err *failure, struct qp__act *act)
+fail_in_memory(struct qp__actor *t, const struct qp_err *failure,
+               struct qp__action_request *request)
 {
   qp__actor_stop_work(t);
-  set_error(&t->gear->facts.error, "save", failure->msg);
-  t->unsaved = true;
-  enter(t, QP__STATE_FAILED);
-  if (act)
-    qp__act_answer(t, act, failure);
+  set_error(&t->open->facts.error, "save", failure->msg);
+  enter(t, QP__EVENT_SAVE_FAILED, NULL);
+  if (request)
+    qp__action_answer(t, request, failure);
   answer_waiting(t, failure);
 }
 
 void
-qp__actor_save_failed(struct qp__actor *t, const struct qp_err *failure, struct qp__act *act)
+qp__actor_save_failed(struct qp__actor *t, const struct qp_err *failure,
+                      struct qp__action_request *request)
 {
-  struct qp__occurrence o = { .event = QP__EVENT_SAVE_FAILED, .act = act, .failure = *failure };
+  struct qp__input in = { .event = QP__EVENT_SAVE_FAILED, .request = request, .failure = *failure };
   char id[QP_UUID_TEXT];
   struct qp_err err;
 
   qp__log(&t->engine->log, QP_LOG_ERROR, "turn", "context %s in state %s: saving failed: %s",
           qp_uuid_text(&t->id, id), qp__state_name(t->state), failure->msg);
   t->engine->unclean = true;
-  set_error(&o.error, "save", failure->msg);
+  set_error(&in.error, "save", failure->msg);
   qp__actor_stop_work(t);
-  if (qp__actor_apply(t, &o, &err))
-    fail_in_memory(t, failure, o.act);
+  if (qp__actor_apply(t, &in, &err))
+    fail_in_memory(t, failure, in.request);
 }
 
 static void
-go_further(struct qp__actor *t, const struct qp__actor_move *m, bool halts)
+start_work(struct qp__actor *t, const struct qp__pending_transition *m, bool halts)
 {
   if (halts)
-    qp__actor_restart(t); /* nothing begins any more: as a restart would find it */
-  else if (!t->doomed)
-    take_step(t, m->to.step);
+    qp__actor_restart(t); /* nothing begins any more: recover as the next engine would */
+  else if (t->stage != QP__ACTOR_RELEASING)
+    start_step(t, m->to.step);
 }
 
-/* The move is durable. */
+/* The transition is durable. */
 static void
-commit_succeeded(struct qp__actor *t, struct qp__actor_move *m)
+commit_succeeded(struct qp__actor *t, struct qp__pending_transition *m)
 {
   static const struct qp_err stopped = { QP_STOPPED, "the engine stops" };
-  struct qp__act *act = m->act;
+  struct qp__action_request *request = m->request;
+  bool stops = t->engine->phase != QP__ENGINE_RUNNING;
   bool failed = m->event == QP__EVENT_SAVE_FAILED;
-  bool ends = t->engine->draining && m->event == QP__EVENT_RESTART;
-  bool halts = t->engine->draining && !qp__state_rests(m->to.to);
+  bool ends = stops && m->event == QP__EVENT_RESTART;
+  bool halts = stops && !qp__state_awaits_client(m->to.to);
 
-  enter(t, m->to.to);
-  t->unsaved = false;
-  qp__free(t->gear->facts.branch);
-  t->gear->facts = m->facts;
+  enter(t, m->event, request);
+  QP_ASSERT(t->state == m->to.to);
+  qp__free(t->open->facts.branch);
+  t->open->facts = m->facts;
   m->facts.branch = NULL;
-  m->act = NULL;
+  m->request = NULL;
   qp__feed_saved(&t->feed, m->first_seq, m->last_seq);
-  if (act && failed)
-    qp__act_answer(t, act, &m->failure);
-  else if (act && act->a.wait) {
-    act->next = t->waiting;
-    t->waiting = act;
-  } else if (act)
-    qp__act_answer(t, act, NULL);
+  if (request && failed)
+    qp__action_answer(t, request, &m->failure);
+  else if (request && request->a.wait) {
+    request->next = t->waiting;
+    t->waiting = request;
+  } else if (request)
+    qp__action_answer(t, request, NULL);
   if (m->to.step == QP__STEP_SAVE_RESULTS || m->to.step == QP__STEP_CLOSE_CALLS ||
       m->to.step == QP__STEP_SAVE_PARTIAL)
-    qp__round_release(t);  /* every call has its stored result */
-  if (m == &t->gear->move) /* what follows `ahead` is under way */
-    go_further(t, m, halts);
-  if (qp__state_rests(t->state))
+    qp__round_release(t);        /* every call has its stored result */
+  if (m == &t->open->transition) /* the step of `earlier` is `transition`, which is under way */
+    start_work(t, m, halts);
+  if (qp__state_awaits_client(t->state))
     answer_waiting(t, failed ? &m->failure : ends ? &stopped : NULL);
 }
 
-/* The move is not durable, and never will be. Answers its action, which is the caller's now. */
-static struct qp__act *
-drop_move(struct qp__actor *t, struct qp__actor_move *m)
+/* The transition will never be durable. Returns its action, which the caller owns now. */
+static struct qp__action_request *
+drop_transition(struct qp__actor *t, struct qp__pending_transition *m)
 {
-  struct qp__act *act = m->act;
+  struct qp__action_request *request = m->request;
 
-  qp__feed_lost(&t->feed, m->first_seq, m->last_seq);
-  m->act = NULL;
-  qp__move_release(m);
-  return act;
+  qp__feed_drop(&t->feed, m->first_seq, m->last_seq);
+  m->request = NULL;
+  qp__transition_release(m);
+  return request;
 }
 
 static void
 commit_failed(struct qp__actor *t)
 {
-  bool twice = t->gear->move.event == QP__EVENT_SAVE_FAILED;
-  struct qp_err failure = twice ? t->gear->move.failure : t->gear->move.end->err;
-  struct qp__act *act;
+  bool twice = t->open->transition.event == QP__EVENT_SAVE_FAILED;
+  struct qp_err failure = twice ? t->open->transition.failure : t->open->transition.notice->err;
+  struct qp__action_request *request;
 
-  if (t->gear->ahead.under_way) {
-    failure = t->gear->ahead.end->err;
-    act = drop_move(t, &t->gear->ahead);
-    (void)drop_move(t, &t->gear->move); /* it has no action */
+  if (t->open->earlier.under_way) {
+    failure = t->open->earlier.notice->err;
+    request = drop_transition(t, &t->open->earlier);
+    (void)drop_transition(t, &t->open->transition); /* it has no action of its own */
   } else {
-    act = drop_move(t, &t->gear->move);
+    request = drop_transition(t, &t->open->transition);
   }
   if (twice)
-    fail_in_memory(t, &failure, act);
+    fail_in_memory(t, &failure, request);
   else
-    qp__actor_save_failed(t, &failure, act);
+    qp__actor_save_failed(t, &failure, request);
 }
 
 static void
 commit_ended(struct qp_engine *e, struct qp__post *post)
 {
-  struct qp__actor_end *end = (struct qp__actor_end *)post;
-  struct qp__actor *t = end->turn;
+  struct qp__commit_notice *notice = (struct qp__commit_notice *)post;
+  struct qp__actor *t = notice->actor;
 
   (void)e;
-  if (t->gear->ahead.under_way && t->gear->ahead.end == end) {
-    if (!end->err.rc) {
-      t->gear->ahead.under_way = false;
-      commit_succeeded(t, &t->gear->ahead);
-      qp__move_release(&t->gear->ahead);
+  QP_ASSERT(is_committing(t));
+  if (t->open->earlier.under_way && t->open->earlier.notice == notice) {
+    if (!notice->err.rc) {
+      t->open->earlier.under_way = false;
+      commit_succeeded(t, &t->open->earlier);
+      qp__transition_release(&t->open->earlier);
     }
-    return; /* `move` comes too, and fails when this one has */
+    return; /* the notice of `transition` follows; it reports a failure when this one does */
   }
-  t->gear->move.under_way = false;
-  if (t->gear->ahead.under_way || end->err.rc) {
+  QP_ASSERT(t->open->transition.notice == notice);
+  t->open->transition.under_way = false;
+  if (t->open->earlier.under_way || notice->err.rc) {
     commit_failed(t);
   } else {
-    commit_succeeded(t, &t->gear->move);
-    qp__move_release(&t->gear->move);
+    commit_succeeded(t, &t->open->transition);
+    qp__transition_release(&t->open->transition);
   }
   qp__actor_pump(t);
 }
 
-/* ---- taking occurrences ---- */
+/* ---- processing the inbox ---- */
 
 static void
-handle(struct qp__actor *t, struct qp__occurrence *o)
+process(struct qp__actor *t, struct qp__input *in)
 {
   struct qp_err err = { QP_OK, "" };
 
-  if (o->is_action) {
-    qp__actor_act(t, o); /* it is gone, or the move's */
+  if (in->is_action) {
+    qp__actor_do_action(t, in); /* it is answered and freed, or the transition owns it */
     return;
   }
-  if (o->number && o->number != t->number)
-    ; /* of work that is over */
-  else if (!qp__fsm_next(t->state, o->event).legal)
+  if (in->number && in->number != t->number)
+    ; /* of work that has ended */
+  else if (!qp__fsm_next(t->state, in->event).legal)
     qp__log(&t->engine->log, QP_LOG_DEBUG, "turn", "%s in state %s changes nothing",
-            qp__event_name(o->event), qp__state_name(t->state));
-  else if (qp__actor_apply(t, o, &err))
+            qp__event_name(in->event), qp__state_name(t->state));
+  else if (qp__actor_apply(t, in, &err))
     qp__actor_save_failed(t, &err, NULL);
-  free_occurrence(t, o);
+  free_input(t, in);
 }
 
-/* Whether anything of it goes on or is asked for. */
+/* Nothing is under way, and nobody waits for anything. */
 static bool
-is_quiet(const struct qp__actor *t)
+has_nothing_to_do(const struct qp__actor *t)
 {
-  return !t->inbox && !is_moving(t) && !t->flushing && !t->jobs && !t->waiting && !t->call &&
-         !t->timer && t->stage != QP__ACTOR_LOADING;
+  return !t->inbox && !is_committing(t) && !t->flushing && !t->jobs && !t->waiting && !t->call &&
+         !t->timer;
 }
 
 void
-qp__actor_refuse(struct qp__actor *t, const struct qp_err *err)
+qp__actor_reject_all(struct qp__actor *t, const struct qp_err *err)
 {
   while (t->inbox) {
-    struct qp__occurrence *o = pop(t);
+    struct qp__input *in = dequeue(t);
 
-    if (o->is_action)
-      qp__act_answer(t, o->act, err);
+    if (in->is_action)
+      qp__action_answer(t, in->request, err);
     else
-      free_occurrence(t, o);
+      free_input(t, in);
   }
   answer_waiting(t, err);
 }
 
-/* Lets go of the context, and of the turn when nobody listens. */
+/* Closes the context, and frees the actor when nobody subscribes. */
 static void
-rest(struct qp__actor *t)
+close_context(struct qp__actor *t)
 {
   struct qp_engine *e = t->engine;
 
-  if (qp__feed_has_unstaged(&t->feed) && t->stage == QP__ACTOR_WARM && !t->doomed) {
-    qp__engine_dirty(e);
+  if (qp__feed_has_unstaged(&t->feed) && t->stage == QP__ACTOR_OPEN) {
+    qp__engine_flush_soon(e);
     return;
   }
   qp__round_release(t);
   qp__actor_drop_answer(t);
   qp_context_close(t->context);
   t->context = NULL;
-  free_gear(t);
-  t->stage = QP__ACTOR_COLD;
-  qp__feed_sweep(&t->feed);
+  qp__actor_unequip(t);
+  t->stage = QP__ACTOR_CLOSED;
+  qp__feed_remove_ended(&t->feed);
   if (!t->feed.subs) {
-    qp__engine_remove(e, t);
+    qp__engine_remove_actor(e, t);
     qp__actor_free(t);
   }
 }
@@ -718,100 +730,83 @@ rest(struct qp__actor *t)
 void
 qp__actor_pump(struct qp__actor *t)
 {
-  static const struct qp_err released = { QP_STOPPED, "the engine lets go of the context" };
+  static const struct qp_err released = { QP_STOPPED, "the engine releases the context" };
 
-  if (t->pumping)
-    return;
-  t->pumping = true;
-  if (t->doomed) {
+  QP_ASSERT(t->engine->pumped != t); /* callbacks post; they do not call back into the actor */
+  t->engine->pumped = t;
+  if (t->stage == QP__ACTOR_RELEASING) {
     qp__actor_stop_work(t);
-    qp__actor_refuse(t, &released);
+    qp__actor_reject_all(t, &released);
   }
-  while (!is_moving(t) && (t->inbox || t->lost) && !t->doomed) {
-    if (t->stage == QP__ACTOR_COLD)
+  while (!is_committing(t) && t->inbox) {
+    if (t->stage == QP__ACTOR_CLOSED)
       qp__actor_load(t);
-    if (t->stage != QP__ACTOR_WARM)
+    if (t->stage != QP__ACTOR_OPEN)
       break;
-    if (t->inbox) {
-      handle(t, pop(t));
-    } else {
-      t->lost = false;
-      qp__actor_fail(t, QP__EVENT_FINAL_ERROR, 0, "internal", "out of memory");
-    }
+    process(t, dequeue(t));
   }
-  t->pumping = false;
-  if (t->recovering && (is_quiet(t) || qp__state_rests(t->state)) &&
-      t->stage != QP__ACTOR_LOADING && !is_moving(t)) {
-    t->recovering = false;
-    qp__engine_recovered(t->engine);
-  }
-  if (is_quiet(t) && (t->doomed || t->stage == QP__ACTOR_COLD || qp__state_rests(t->state)))
-    rest(t);
+  if (t->stage == QP__ACTOR_OPEN && !is_committing(t) && qp__state_awaits_client(t->state))
+    answer_waiting(t, NULL); /* of contexts that needed no recovery */
+  t->engine->pumped = NULL;
+  if (QP_CHECKED && qp__check_due(&t->feed.check_credit, t->feed.count))
+    QP_ASSERT(!qp__actor_violation(t));
+  if (has_nothing_to_do(t) && (t->stage != QP__ACTOR_OPEN || qp__state_awaits_client(t->state)))
+    close_context(t);
 }
 
-/* ---- what is streamed ---- */
-
-static void
-on_lines_done(void *arg, enum qp_rc rc, const struct qp_err *err)
-{
-  struct qp__actor_end *end = arg;
-
-  if (rc)
-    end->err = *err;
-  end->err.rc = rc;
-  qp__engine_post(end->turn->engine, &end->post);
-}
+/* ---- streamed lines ---- */
 
 static void
 on_flushed(struct qp_engine *e, struct qp__post *post)
 {
-  struct qp__actor_end *end = (struct qp__actor_end *)post;
-  struct qp__actor *t = end->turn;
+  struct qp__commit_notice *notice = (struct qp__commit_notice *)post;
+  struct qp__actor *t = notice->actor;
 
   (void)e;
+  QP_ASSERT(t->flushing);
   t->flushing--;
-  if (end->err.rc) {
-    qp__feed_lost(&t->feed, end->first_seq, end->last_seq);
-    if (!t->gear->move.under_way)
-      qp__actor_save_failed(t, &end->err, NULL);
+  if (notice->err.rc) {
+    qp__feed_drop(&t->feed, notice->first_seq, notice->last_seq);
+    if (!is_committing(t))
+      qp__actor_save_failed(t, &notice->err, NULL);
   } else {
-    qp__feed_saved(&t->feed, end->first_seq, end->last_seq);
+    qp__feed_saved(&t->feed, notice->first_seq, notice->last_seq);
   }
-  qp__free(end);
-  if (qp__feed_has_unstaged(&t->feed)) /* a tick may have passed it by meanwhile */
-    qp__engine_dirty(t->engine);
+  qp__free(notice);
+  if (qp__feed_has_unstaged(&t->feed)) /* the last tick may have skipped this actor */
+    qp__engine_flush_soon(t->engine);
   qp__actor_pump(t);
 }
 
-/* Without memory the lines wait for the next tick. */
+/* When out of memory, the lines wait for the next tick. */
 static void
 flush(struct qp__actor *t)
 {
-  struct qp__actor_end *end = qp__alloc0(1, sizeof(*end));
+  struct qp__commit_notice *notice = qp__alloc0(1, sizeof(*notice));
   struct qp_event *events = NULL;
   struct qp_err err;
   size_t count = 0;
   enum qp_rc rc;
 
-  if (end)
+  if (notice)
     events = qp__feed_stage(&t->feed, &count);
   if (!events) {
-    qp__free(end);
+    qp__free(notice);
     return;
   }
-  end->post.run = on_flushed;
-  end->turn = t;
-  end->first_seq = events[0].seq;
-  end->last_seq = events[count - 1].seq;
+  notice->post.run = on_flushed;
+  notice->actor = t;
+  notice->first_seq = events[0].seq;
+  notice->last_seq = events[count - 1].seq;
   t->flushing++;
-  rc = qp_events_append_async(t->context, events, count, NULL, on_lines_done, end, &err);
+  rc = qp_events_append_async(t->context, events, count, NULL, post_commit_end, notice, &err);
   qp__free(events);
   if (!rc)
     return;
   t->flushing--;
-  qp__feed_lost(&t->feed, end->first_seq, end->last_seq);
-  qp__free(end);
-  if (!t->gear->move.under_way)
+  qp__feed_drop(&t->feed, notice->first_seq, notice->last_seq);
+  qp__free(notice);
+  if (!is_committing(t))
     qp__actor_save_failed(t, &err, NULL);
   qp__actor_pump(t);
 }
@@ -819,13 +814,13 @@ flush(struct qp__actor *t)
 void
 qp__actor_flush(struct qp__actor *t)
 {
-  if (!t->flushing && t->stage == QP__ACTOR_WARM && !t->doomed && qp__feed_has_unstaged(&t->feed))
+  if (!t->flushing && t->stage == QP__ACTOR_OPEN && qp__feed_has_unstaged(&t->feed))
     flush(t);
 }
 
 void
-qp__actor_relieve(struct qp__actor *t)
+qp__actor_flush_if_large(struct qp__actor *t)
 {
-  if (t->feed.unstaged > FLUSH_BYTES && t->stage == QP__ACTOR_WARM && !t->doomed)
+  if (t->feed.unstaged > FLUSH_BYTES && t->stage == QP__ACTOR_OPEN)
     flush(t);
 }

@@ -1,33 +1,38 @@
-/* actor.h - one context in the engine: its state, its inbox, and the one function that moves it.
+/* actor.h - one context in the engine: its state, its inbox, and the function that changes its
+ * state.
  *
- * Everything that happens to a context becomes an occurrence: an action of a client, an event of
- * the model or of a tool, a timer, the end of a commit's work. Occurrences wait in the inbox, in
- * their order, and one is taken when nothing of this context is being committed. qp__actor_apply()
- * looks into the table of fsm.h and makes one commit of all that the transition means: the new
- * state with its detail, the messages that the step saves, the lines of the log of events, the key
- * of the action. When that is durable the state has changed, subscribers and clients hear of it,
- * and the step is taken: it begins work and never calls apply; what comes of the work is an
- * occurrence.
+ * The engine has one actor per context that it works on. Everything that concerns the context is an
+ * input: an action of a client, an event of the model or of a tool, a timer. Inputs wait in the
+ * inbox, in order. The next one is processed when no transition of this context is being committed.
+ * qp__actor_apply() finds the transition in the table of fsm.h and makes one commit of everything
+ * that belongs to it: the new state with its detail, the messages, the lines of the event log, the
+ * idempotency key of the action. When the commit is durable, the state changes, subscribers and
+ * clients are informed, and the step of the transition begins. A step starts work and never calls
+ * apply; the result of the work is a new input.
  *
- * (1) `state` is written by one function (enter in actor.c): when a commit is durable, when the
- *     context is opened, and in the last case of (5).
- * (2) Nothing outside begins before what led to it is durable: the user's message before the model
- *     is called, the decision about a tool before it runs.
+ * (1) `state` is written by one function (enter in actor.c), which asserts that the table has the
+ *     transition and logs it at debug level: "context ID: Idle -> ProcessingUserMessage
+ *     (send_message)".
+ * (2) Nothing outside begins before its reason is durable: the user's message before the model is
+ *     called, the decision about a tool before the tool runs.
  * (3) Work belongs to a state: a model call to AwaitingLLMResponse, GeneratingResponse and
  *     StreamingLLMResponse, tools to ExecutingTools, the timer to TransientFailure. A transition to
- *     any other state ends it. Work has a number; occurrences of work that is over are dropped by
- *     it.
- * (4) An occurrence that the table does not know in a state changes nothing. For an action that is
- *     QP_CONFLICT with the state in the sentence.
- * (5) When a commit fails, the failure is logged with the context and the state, the action behind
- *     it is answered with it, and the context becomes Failed. When even that cannot be saved, it is
- *     so in memory only; the next engine brings the stored state to rest.
- * (6) Where a step only saves, what comes next is known before it is durable (the message is saved,
- *     so the model is called): that move is staged right behind it, `move` behind `ahead`. They are
- *     two commits in their order that share one sync. Neither is entered before it is durable, and
- *     when `ahead` fails so does `move`, because the journal takes nothing behind what it has lost.
+ *     another state ends it. Work has a number; inputs of work that has ended are recognised by it
+ *     and dropped.
+ * (4) An input that the table does not have in the present state changes nothing. An action is
+ *     answered with QP_CONFLICT and the state.
+ * (5) When a commit fails, the failure is logged with the context and the state, its action is
+ *     answered with it, and the context becomes Failed. When even that cannot be saved, it is
+ *     Failed in memory only; the next engine recovers the stored state.
+ * (6) When a step only saves, the next transition is known before the first is durable: after the
+ *     message is saved, the model is called. Then both are staged at once, `earlier` before
+ *     `transition`. They are two commits that share one sync. Neither is entered before it is
+ *     durable, and when `earlier` fails, `transition` fails too: the journal accepts nothing
+ *     after a commit that it has lost.
  *
- * "state_detail" of the metadata, all fields only where they mean something:
+ * qp__actor_violation() checks these rules. Checked builds call it after each pump.
+ *
+ * "state_detail" of the metadata; a field is present only where it has a meaning:
  *
  *   {"branch":"main","rounds":1,"calls":2,"tokens":900,"cost_usd":0.01,     the turn so far
  *    "error":{"kind":"rate_limit","message":"…","status":429},             Failed, TransientFailure
@@ -45,164 +50,166 @@
 #include "turn/feed.h"
 #include "turn/fsm.h"
 
-struct qp__act;
+struct qp__action_request;
 
-/* What went wrong, as it is kept in the state's detail. */
-struct qp__actor_error {
-  char kind[32];     /* "": there is none */
+/* An error, as it is stored in the state's detail. */
+struct qp__turn_error {
+  char kind[32];     /* "": no error */
   char message[320]; /* one sentence */
   int status;        /* of HTTP, or 0 */
 };
 
-/* Something that happened. */
-struct qp__occurrence {
-  struct qp__occurrence *next;
-  bool is_action; /* `act` has not been understood yet */
+/* One entry of the inbox. */
+struct qp__input {
+  struct qp__input *next;
+  bool in_use;    /* of those that are part of struct qp__actor_open */
+  bool is_action; /* `request` was not looked at yet, and `event` is not known */
   enum qp__event event;
-  uint64_t number;     /* of the work that it comes from; 0: of none */
-  struct qp__act *act; /* the action behind it, or NULL; owned. It may hold the occurrence */
-  struct qp__actor_error error;
+  uint64_t number;                    /* of the work that it comes from; 0: none */
+  struct qp__action_request *request; /* its action, or NULL; owned. It may contain the input */
+  struct qp__turn_error error;
   struct qp_err failure;  /* of SAVE_FAILED */
-  int64_t retry_after_ms; /* -1: not said */
+  int64_t retry_after_ms; /* -1: unknown */
   /* Of actions that begin a branch. */
-  const char *activate;   /* becomes the active branch, or NULL; in the act's arena */
-  bool fork;              /* … and is made before */
+  const char *activate;   /* becomes the active branch, or NULL; in the request's arena */
+  bool fork;              /* it is created first */
   struct qp_uuid fork_at; /* none: an empty branch */
 };
 
-/* An action on its way. */
-struct qp__act {
+/* An action of a client, from qp_engine_act() to its callback. */
+struct qp__action_request {
   struct qp__post post; /* first */
-  struct qp__occurrence occurrence;
-  struct qp__act *next; /* while it waits for the turn's end */
-  struct qp_action a;   /* strings are in the arena */
+  struct qp__input input;
+  struct qp__action_request *next; /* while it waits for the end of the turn */
+  struct qp_action a;              /* strings are in the arena */
   struct qp__arena arena;
   struct qp_message *message; /* to be saved, or NULL */
-  char digest[33];            /* of what it asks for, in hexadecimal */
+  char digest[33];            /* of the action's content, in hexadecimal */
   qp_action_fn *done;
   void *arg;
-  /* Filled in on the way. */
+  /* Results. */
   struct qp_uuid saved;
-  char *branch; /* on which it happened; in the arena */
+  char *branch; /* that the action applies to; in the arena */
   bool replayed;
 };
 
-/* A tool call of the answer that is being worked on. */
+/* A tool call of the present answer. */
 struct qp__actor_call {
   char *id, *name, *arguments;
   enum qp_display display;
-  enum qp_approval approval; /* PENDING: nobody has decided */
-  bool by_policy;            /* nobody was asked */
+  enum qp_approval approval; /* PENDING: not decided */
+  bool by_policy;            /* decided without asking a person */
   char *reason;              /* of the denial, or NULL */
   bool stored;               /* its result is in a stored message */
-  json_t *result;            /* NULL: not yet */
+  json_t *result;            /* NULL: none yet */
   bool is_error;
   uint64_t ms;
   struct qp__actor_run *run; /* while it runs */
 };
 
-/* What a turn has used up. Costs are in millionths of a millionth of a dollar (models.h). */
-struct qp__actor_count {
+/* What a turn has used. Costs are in millionths of a millionth of a dollar (models.h). */
+struct qp__turn_count {
   uint64_t rounds, calls, tokens;
   int64_t cost;
 };
 
-/* What is known of a turn beside its state; goes into the state's detail. */
-struct qp__actor_facts {
-  struct qp__actor_error error;
-  struct qp__actor_count count, total; /* of this turn; of the context */
-  unsigned attempt;                    /* failed tries of the present model call */
+/* What is known of a turn beside its state; stored in the state's detail. */
+struct qp__turn_facts {
+  struct qp__turn_error error;
+  struct qp__turn_count count, total; /* of this turn; of the context */
+  unsigned attempt;                   /* failed attempts of the present model call */
   int64_t retry_at;
-  uint64_t answer_seq; /* where the present answer begins in the log of events; 0: nowhere */
-  char *branch;        /* where the turn goes on; NULL: nowhere yet */
+  uint64_t answer_seq; /* the first event of the present answer in the log; 0: none */
+  char *branch;        /* of the turn; NULL: not known yet */
 };
 
-/* The end of a commit, told by the store's thread. Those of moves are parts of their turn; that of
- * lines is freed when it was told, because several may be on their way. */
-struct qp__actor_end {
+/* The end of a commit, posted by a thread of the store. Those of transitions are part of struct
+ * qp__actor_open; those of streamed lines are allocated, because several may be under way. */
+struct qp__commit_notice {
   struct qp__post post; /* first */
-  struct qp__actor *turn;
+  struct qp__actor *actor;
   struct qp_err err;
   uint64_t first_seq, last_seq;
 };
 
-/* A transition under way, from the table's cell to the end of its commit. */
-struct qp__actor_move {
+/* A transition from the lookup in the table to the end of its commit. */
+struct qp__pending_transition {
   bool under_way;
-  struct qp__actor_end *end; /* of its commit; one of the turn's */
+  struct qp__commit_notice *notice; /* of its commit; one of struct qp__actor_open */
   struct qp__transition to;
   enum qp__event event;
-  struct qp__act *act;          /* owned, or NULL */
-  struct qp_err failure;        /* of QP__EVENT_SAVE_FAILED: what the action is answered with */
-  struct qp__actor_facts facts; /* become the turn's when it is durable */
-  struct qp_message **messages; /* owned */
+  struct qp__action_request *request; /* owned, or NULL */
+  struct qp_err failure;              /* of SAVE_FAILED: the action is answered with it */
+  struct qp__turn_facts facts;        /* become the actor's when it is durable */
+  struct qp_message **messages;       /* owned */
   size_t message_count, message_cap;
   json_t *patch;
   const char *activate; /* a branch that becomes the active one, or NULL; borrowed */
-  bool fork;            /* … and is made at fork_at (none: empty) before */
+  bool fork;            /* it is created at fork_at (none: empty) first */
   struct qp_uuid fork_at;
   const char *key; /* of the action, or NULL; borrowed from it */
   struct qp_bytes key_result;
   uint64_t first_seq, last_seq; /* of the lines that it commits; 0: none */
-  uint64_t own_seq;             /* those before it were streamed, and waited for a commit */
-  bool paused;                  /* of an answer: its provider wants to be asked again */
+  uint64_t own_seq;             /* lines before it were streamed, and waited for a commit */
+  bool paused;                  /* of an answer: the provider wants to be called again */
 };
 
-/* What is being asked of a model. */
+/* The present model call. */
 struct qp__actor_asked {
   const struct qp__llm_provider *provider; /* the engine's */
-  char model[160];                         /* as the provider calls it */
+  char model[160];                         /* the provider's name of it */
   size_t body_bytes;                       /* of the request */
   size_t all_bytes, largest_bytes;         /* of the messages; of the largest one */
   int64_t tokens, window;                  /* of a request that is too long, as reported; or 0 */
 };
 
-/* What a turn needs while its context is open. It is apart because most turns that are in memory
- * only have somebody who listens. */
-struct qp__actor_gear {
-  struct qp__actor_facts facts;
-  struct qp__answer answer;
-  struct qp__actor_asked asked; /* of the present model call */
-  struct qp__occurrence spare;  /* so that most of them need no memory */
-  bool spare_used;
-  struct qp__actor_move ahead;  /* what is committed before `move`, or not under way */
-  struct qp__actor_move move;   /* the last one */
-  struct qp__actor_end ends[2]; /* of the moves */
+/* What an actor needs only while its context is open. Most actors in memory have subscribers and
+ * nothing to do: they do without. */
+struct qp__actor_open {
+  struct qp__turn_facts facts;
+  struct qp__answer answer;                 /* unless the answer phase is NONE */
+  struct qp__actor_asked asked;             /* of the present model call */
+  struct qp__input spare;                   /* most inputs need no allocation */
+  struct qp__input no_memory;               /* FINAL_ERROR, for when no input can be allocated */
+  struct qp__pending_transition earlier;    /* is committed before `transition`, or not under way */
+  struct qp__pending_transition transition; /* the last one */
+  struct qp__commit_notice notices[2];      /* of the transitions */
 };
 
 enum qp__actor_stage {
-  QP__ACTOR_COLD,    /* the context is not open */
-  QP__ACTOR_LOADING, /* a worker opens it */
-  QP__ACTOR_WARM,
+  QP__ACTOR_CLOSED,    /* the context is not open */
+  QP__ACTOR_OPENING,   /* a worker opens it */
+  QP__ACTOR_OPEN,      /* inputs are processed */
+  QP__ACTOR_RELEASING, /* qp_engine_release: no work begins; it is freed when all work has ended */
+};
+
+/* The answer of the present model call. */
+enum qp__answer_phase {
+  QP__ANSWER_NONE,      /* there is no model call, or it ended */
+  QP__ANSWER_EXPECTED,  /* nothing of its content has arrived */
+  QP__ANSWER_STREAMING, /* its content is shown to subscribers */
 };
 
 struct qp__actor {
   struct qp_engine *engine;
   struct qp_uuid id;
   struct qp__actor *chain;      /* in the engine's table */
-  struct qp_context *context;   /* open while warm */
-  struct qp__release *released; /* a list of those who are told when it is freed */
+  struct qp_context *context;   /* of the stage OPEN, and of RELEASING after OPEN; else NULL */
+  struct qp__release *released; /* a list of those to wake when it is freed */
   enum qp__actor_stage stage;
   unsigned jobs;     /* in workers: it cannot be freed */
-  unsigned flushing; /* commits of lines that are under way */
+  unsigned flushing; /* commits of streamed lines that are under way */
   enum qp__state state;
 
-  bool doomed;     /* qp_engine_release: nothing more is done */
-  bool pumping;    /* qp__actor_pump() is at work */
-  bool unsaved;    /* Failed in memory only */
-  bool recovering; /* the start of the engine waits for it */
-  bool lost;       /* an occurrence could not be noted for want of memory */
-  bool answering;  /* the answer of the gear is in use */
-  bool began;      /* something of it has come */
-
-  struct qp__occurrence *inbox, **inbox_end;
-  struct qp__actor_gear *gear; /* NULL while it is cold */
-  struct qp__act *waiting;     /* for the turn's end */
+  struct qp__input *inbox, **inbox_end;
+  struct qp__actor_open *open;        /* NULL in the stage CLOSED */
+  struct qp__action_request *waiting; /* for the end of the turn */
   struct qp__feed feed;
 
   /* The work. */
-  uint64_t number;           /* of the newest work; grows by one with each */
-  uint64_t waiting_question; /* the number of the work whose question waits for tools; 0: none */
+  uint64_t number;        /* of the newest work; grows by one with each */
+  uint64_t delayed_model; /* the number of the model call that waits for the tools; 0: none */
+  enum qp__answer_phase answer;
   struct qp__llm_call *call;
   const struct qp__model *model;
   struct qp__actor_call *calls;
@@ -213,114 +220,122 @@ struct qp__actor {
 };
 
 struct qp__actor *qp__actor_new(struct qp_engine *e, const struct qp_uuid *id);
-/* False: no memory. It goes when the context is let go. */
+/* Allocates `open`. False: out of memory. */
 bool qp__actor_equip(struct qp__actor *t);
+void qp__actor_unequip(struct qp__actor *t);
 /* Nothing of it may be under way. */
 void qp__actor_free(struct qp__actor *t);
+/* The rule that the actor or its feed breaks, or NULL. */
+const char *qp__actor_violation(const struct qp__actor *t);
 
 /* ---- actor.c ---- */
 
-/* The one function that applies an event. QP_OK: a commit is under way; the occurrence's action is
- * the move's. Else nothing has changed and the action is the caller's still. */
-enum qp_rc qp__actor_apply(struct qp__actor *t, struct qp__occurrence *o, struct qp_err *err);
+/* The only function that applies an event. QP_OK: a commit is under way; the transition owns the
+ * input's action. Else nothing has changed and the caller still owns the action. */
+enum qp_rc qp__actor_apply(struct qp__actor *t, struct qp__input *in, struct qp_err *err);
 
-/* Appends to the inbox; takes the occurrence over. */
-void qp__actor_push(struct qp__actor *t, struct qp__occurrence *o);
-/* The same for one without more to say. No memory: the turn fails by FINAL_ERROR when it can, and
- * else stays until the next action. */
-void qp__actor_happen(struct qp__actor *t, enum qp__event event, uint64_t number);
-void qp__actor_fail(struct qp__actor *t, enum qp__event event, uint64_t number, const char *kind,
-                    const char *sentence);
-/* The same for what a provider says. */
-void qp__actor_fault(struct qp__actor *t, enum qp__event event, uint64_t number,
-                     const struct qp__llm_fault *fault, int64_t retry_after_ms);
-/* A commit failed, or could not be begun: the context becomes Failed, and the action (may be NULL,
- * taken over) is answered with the failure. */
-void qp__actor_save_failed(struct qp__actor *t, const struct qp_err *failure, struct qp__act *act);
-/* Answers what is in the inbox, and whoever waits, with a failure. */
-void qp__actor_refuse(struct qp__actor *t, const struct qp_err *err);
-/* Takes occurrences while it can, and lets go of the context when nothing is left to do. */
+/* Appends to the inbox; takes ownership. */
+void qp__actor_enqueue(struct qp__actor *t, struct qp__input *in);
+/* The same for an event alone. When out of memory: FINAL_ERROR instead. */
+void qp__actor_enqueue_event(struct qp__actor *t, enum qp__event event, uint64_t number);
+void qp__actor_enqueue_error(struct qp__actor *t, enum qp__event event, uint64_t number,
+                             const char *kind, const char *sentence);
+/* The same for an error of a provider. */
+void qp__actor_enqueue_fault(struct qp__actor *t, enum qp__event event, uint64_t number,
+                             const struct qp__llm_fault *fault, int64_t retry_after_ms);
+/* A commit failed, or could not be begun: the context becomes Failed, and the action (NULL: none;
+ * owned from now on) is answered with the failure. */
+void qp__actor_save_failed(struct qp__actor *t, const struct qp_err *failure,
+                           struct qp__action_request *request);
+/* Empties the inbox; its actions, and those that wait for the end of the turn, get the failure. */
+void qp__actor_reject_all(struct qp__actor *t, const struct qp_err *err);
+/* Processes inputs while it can. Closes the context when nothing is left to do, and may free the
+ * actor. */
 void qp__actor_pump(struct qp__actor *t);
-/* Ends all work, without a word. */
+/* Ends all work without events. */
 void qp__actor_stop_work(struct qp__actor *t);
-/* Appends the streamed lines to the log of events, unless earlier ones are still on their way. */
+/* Appends the streamed lines to the event log, unless earlier ones are still being written. */
 void qp__actor_flush(struct qp__actor *t);
-/* The same at once when there are so many that one commit would soon not take them. The turn stays
- * only if it is held by a job. */
-void qp__actor_relieve(struct qp__actor *t);
-/* The state that the store has, when the context was opened. */
+/* The same at once when there are so many that one commit would soon be too small. May free the
+ * actor unless it has a job. */
+void qp__actor_flush_if_large(struct qp__actor *t);
+/* The context was opened in this state. */
 void qp__actor_enter_stored(struct qp__actor *t, enum qp__state state);
 /* RESTART, before everything else in the inbox. */
 void qp__actor_restart(struct qp__actor *t);
-/* Whether the state is one that stays until somebody acts. */
-bool qp__state_rests(enum qp__state state);
-/* Answers and frees an action; err NULL: it went well. */
-void qp__act_answer(struct qp__actor *t, struct qp__act *act, const struct qp_err *err);
-void qp__act_free(struct qp__act *act);
+/* Whether the context stays in this state until a client acts. */
+bool qp__state_awaits_client(enum qp__state state);
+/* Calls the callback of an action and frees it; err NULL: success. */
+void qp__action_answer(struct qp__actor *t, struct qp__action_request *request,
+                       const struct qp_err *err);
+void qp__action_free(struct qp__action_request *request);
 
 /* ---- transition.c: what a transition commits ---- */
 
-/* Fills in the move for the cell: messages, patch, lines. */
-enum qp_rc qp__move_prepare(struct qp__actor *t, struct qp__occurrence *o, struct qp_err *err);
-void qp__move_release(struct qp__actor_move *m);
-enum qp_rc qp__move_add_message(struct qp__actor *t, struct qp_message *message,
-                                struct qp_err *err);
+/* Fills in the pending transition: messages, patch, lines. */
+enum qp_rc qp__transition_prepare(struct qp__actor *t, struct qp__input *in, struct qp_err *err);
+void qp__transition_release(struct qp__pending_transition *m);
+enum qp_rc qp__transition_add_message(struct qp__actor *t, struct qp_message *message,
+                                      struct qp_err *err);
 /* Commits it; `done` is called as qp_context_commit() does. */
-enum qp_rc qp__move_commit(struct qp__actor *t, qp_done_fn *done, void *arg, struct qp_err *err);
+enum qp_rc qp__transition_commit(struct qp__actor *t, qp_done_fn *done, void *arg,
+                                 struct qp_err *err);
 
 /* ---- model_call.c: calling the model ---- */
 
-/* Makes the question ready in a worker, then calls the model. A question that comes while servers
- * start waits until their tools are known. */
-void qp__actor_ask(struct qp__actor *t);
-/* No question waits for that any more. */
-void qp__actor_ask_now(struct qp__actor *t);
+/* Prepares the request in a worker, then calls the model. While MCP servers start, it waits until
+ * their tools are known. */
+void qp__actor_call_model(struct qp__actor *t);
+/* The tools are known: begins a model call that waited for them. */
+void qp__actor_call_delayed_model(struct qp__actor *t);
 void qp__actor_drop_answer(struct qp__actor *t);
-/* The answer so far as a message with its usage counted, or NULL in *out: there is nothing. */
+/* The answer so far as a message, and counts its usage. *out is NULL when an interrupted answer has
+ * no content. */
 enum qp_rc qp__actor_take_answer(struct qp__actor *t, bool interrupted, struct qp_message **out,
                                  struct qp_err *err);
-/* Feeds the answer with a line of the log; others than those of an answer are passed over. */
-enum qp_rc qp__actor_replay(struct qp__actor *t, const struct qp_event_info *event,
-                            struct qp_err *err);
+/* Adds a line of the event log to the answer; lines of other kinds are ignored. */
+enum qp_rc qp__actor_replay_event(struct qp__actor *t, const struct qp_event_info *event,
+                                  struct qp_err *err);
 
 /* ---- tool_round.c: tool calls ---- */
 
-/* Judges the calls of an answer that is about to be saved: sets their approval in the message and
- * the list of calls. `barred`: none of them will run, because the answer broke off. */
+/* Applies the policy to the calls of an answer that will be saved: sets their approval in the
+ * message and the list of calls. `barred`: none of them will run, because the answer was cut. */
 enum qp_rc qp__round_begin(struct qp__actor *t, struct qp_message *answer, bool barred,
                            struct qp_err *err);
-/* The list of calls from a stored answer, with decisions made since. */
+/* The list of calls from a stored answer, with the decisions made since. */
 enum qp_rc qp__round_load(struct qp__actor *t, const struct qp_message *answer,
                           const json_t *decisions, struct qp_err *err);
 void qp__round_release(struct qp__actor *t);
-/* What the calls mean for the machine: NO_CALLS, CALLS_FREE, CALLS_BARRED, CALLS_ASK. */
+/* The event that follows from the calls: NO_CALLS, CALLS_FREE, CALLS_BARRED, CALLS_ASK. */
 enum qp__event qp__round_event(const struct qp__actor *t);
 void qp__round_run(struct qp__actor *t);
 void qp__round_stop(struct qp__actor *t);
-/* Adds a message for every call whose result is not stored to the move; a call without a result
- * gets an error, `sentence` unless it was denied. */
+/* Adds one message per call whose result is not stored to the pending transition. A call without a
+ * result gets an error: that it was denied, or `sentence`. */
 enum qp_rc qp__round_close(struct qp__actor *t, const char *sentence, struct qp_err *err);
 struct qp__actor_call *qp__round_find(const struct qp__actor *t, const char *id);
-/* Calls like this one are allowed from now on without a question. */
+/* Allows calls like this one without asking from now on. */
 enum qp_rc qp__round_grant(const struct qp__actor *t, const struct qp__actor_call *call,
                            struct qp_err *err);
 
 /* ---- action.c: actions ---- */
 
-/* What is stored with the action's key, into the move. */
-enum qp_rc qp__act_result(struct qp__actor *t, struct qp__act *act, struct qp_err *err);
-/* Understands an action in the present state and applies it, or answers it with a failure. */
-void qp__actor_act(struct qp__actor *t, struct qp__occurrence *o);
+/* Fills in the result that is stored with the action's idempotency key. */
+enum qp_rc qp__action_key_result(struct qp__actor *t, struct qp__action_request *request,
+                                 struct qp_err *err);
+/* Checks an action in the present state and applies it, or answers it with a failure. */
+void qp__actor_do_action(struct qp__actor *t, struct qp__input *in);
 
 /* ---- actor_load.c ---- */
 
-/* Opens the context in a worker; then the inbox goes on. */
+/* Opens the context in a worker; then the inbox is processed. */
 void qp__actor_load(struct qp__actor *t);
 
 /* ---- limits, in transition.c ---- */
 
-/* Whether a limit is reached, and the sentence for it. */
-bool qp__actor_over_limit(const struct qp_limits *limits, const struct qp__actor_facts *facts,
+/* Whether a limit is reached; *err says which. */
+bool qp__actor_over_limit(const struct qp_limits *limits, const struct qp__turn_facts *facts,
                           struct qp_err *err);
 
 #endif

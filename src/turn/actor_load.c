@@ -1,9 +1,10 @@
-/* actor_load.c - opening a context for its turn, and what an earlier engine has left in it.
+/* actor_load.c - opening the context of an actor, and the unfinished turn of an earlier engine.
  *
- * A context at rest that is in memory, as one is that a server has just looked at, is taken at
- * once. Else a worker opens it and reads what its stored state needs: the calls of the last answer
- * when they wait or were running, and the pieces of an answer that was being streamed. A state that
- * does not rest was left by an engine that ended in the middle: RESTART comes before all else. */
+ * A context that is in memory already (a server has just read it) and whose state awaits a client
+ * is used at once. Else a worker opens it and reads what its stored state needs: the calls of the
+ * last answer when they wait for a decision or were running, and the pieces of an answer that was
+ * being streamed. Any other state was left by an engine that did not end its turns: RESTART is the
+ * first input. */
 #include <stdio.h>
 #include <string.h>
 
@@ -18,22 +19,22 @@
 
 struct load {
   uv_work_t work; /* first */
-  struct qp__actor *turn;
+  struct qp__actor *actor;
   struct qp_context *context;
   json_t *metadata;
   enum qp__state state;
   char *branch;
   struct qp_event_range range;
-  struct qp_message *answer;   /* the last one, or NULL */
-  json_t *stored;              /* an object with the ids of calls that have results */
-  struct qp__kept_list pieces; /* of an answer */
+  struct qp_message *answer;     /* the last one, or NULL */
+  json_t *stored;                /* an object with the ids of calls that have results */
+  struct qp__event_batch pieces; /* of an answer */
   struct qp_err err;
 };
 
 static void
 load_free(struct load *l)
 {
-  qp__kept_release(&l->pieces);
+  qp__event_batch_release(&l->pieces);
   qp_context_close(l->context);
   json_decref(l->metadata);
   json_decref(l->stored);
@@ -110,7 +111,7 @@ read_calls(struct load *l)
 
     rc = qp_message_load(l->context, &id, &message, &l->err);
     if (rc == QP_UNAVAILABLE)
-      return QP_OK; /* nothing is known of its calls */
+      return QP_OK; /* its calls are unknown */
     if (rc)
       break;
     id = qp_message_parent(message);
@@ -119,7 +120,7 @@ read_calls(struct load *l)
       break;
     }
     if (qp_message_role(message) == QP_ROLE_USER)
-      id = (struct qp_uuid){ { 0 } }; /* the answer is not there */
+      id = (struct qp_uuid){ { 0 } }; /* there is no answer to it */
     else if (qp_message_tool_result(message, &result) &&
              json_object_set_new(l->stored, result.request_id, json_true()))
       rc = qp__fail_nomem(&l->err, "a turn");
@@ -133,10 +134,11 @@ keep_piece(void *arg, const struct qp_event_info *info)
 {
   struct load *l = arg;
 
-  return qp__kept_add(&l->pieces, info, &l->err);
+  return qp__event_batch_add(&l->pieces, info, &l->err);
 }
 
-/* What had come of an answer. Where its beginning is not kept any more, the rest must do. */
+/* The part of the answer that had arrived. When its first events were deleted, the remaining ones
+ * are used. */
 static enum qp_rc
 read_pieces(struct load *l)
 {
@@ -156,7 +158,7 @@ static void
 read_context(uv_work_t *work)
 {
   struct load *l = (struct load *)work;
-  struct qp__actor *t = l->turn;
+  struct qp__actor *t = l->actor;
   enum qp_rc rc = qp_context_open(t->engine->store, &t->id, QP_LOAD_MIGRATE, &l->context, &l->err);
 
   if (!rc)
@@ -173,7 +175,7 @@ read_context(uv_work_t *work)
 /* ---- on the loop ---- */
 
 static void
-read_count(const json_t *object, struct qp__actor_count *out)
+read_count(const json_t *object, struct qp__turn_count *out)
 {
   out->rounds = (uint64_t)json_integer_value(json_object_get(object, "rounds"));
   out->calls = (uint64_t)json_integer_value(json_object_get(object, "calls"));
@@ -186,7 +188,7 @@ read_facts(struct qp__actor *t, struct load *l)
 {
   json_t *detail = json_object_get(l->metadata, "state_detail");
   json_t *error = json_object_get(detail, "error");
-  struct qp__actor_facts *f = &t->gear->facts;
+  struct qp__turn_facts *f = &t->open->facts;
   const char *kind = json_string_value(json_object_get(error, "kind"));
   const char *message = json_string_value(json_object_get(error, "message"));
 
@@ -202,7 +204,7 @@ read_facts(struct qp__actor *t, struct load *l)
   f->error.status = (int)json_integer_value(json_object_get(error, "status"));
 }
 
-/* The work of an earlier engine, as far as it is needed. */
+/* The tool calls and the partial answer of an earlier engine. */
 static enum qp_rc
 restore(struct qp__actor *t, struct load *l, struct qp_err *err)
 {
@@ -213,31 +215,34 @@ restore(struct qp__actor *t, struct load *l, struct qp_err *err)
     rc = qp__round_load(t, l->answer, json_object_get(detail, "decisions"), err);
   for (size_t i = 0; !rc && i < t->call_count; i++)
     t->calls[i].stored = json_object_get(l->stored, t->calls[i].id) != NULL;
-  for (const struct qp__kept *piece = l->pieces.first; !rc && piece; piece = piece->next)
-    rc = qp__actor_replay(t, &piece->info, err);
+  for (const struct qp__event_copy *piece = l->pieces.first; !rc && piece; piece = piece->next)
+    rc = qp__actor_replay_event(t, &piece->info, err);
   return rc;
 }
 
-/* The turn has its context, or all who wait hear that it cannot be had. */
+/* The actor gets its context; on failure all its actions and subscriptions end. */
 static void
-take(struct qp__actor *t, struct load *l, struct qp_err *err)
+adopt_context(struct qp__actor *t, struct load *l, struct qp_err *err)
 {
   if (!err->rc)
     err->rc = restore(t, l, err);
   if (err->rc) {
     qp__round_release(t);
-    qp__actor_refuse(t, err);
+    qp__actor_drop_answer(t);
+    qp__actor_reject_all(t, err);
     qp__feed_end_subs(&t->feed);
+    qp__actor_unequip(t);
+    t->stage = QP__ACTOR_CLOSED;
     return;
   }
   t->context = l->context;
   l->context = NULL;
-  t->stage = QP__ACTOR_WARM;
+  t->stage = QP__ACTOR_OPEN;
   qp__actor_enter_stored(t, l->state);
   read_facts(t, l);
   if (l->range.next > t->feed.next_seq)
     t->feed.next_seq = l->range.next;
-  if (!qp__state_rests(t->state))
+  if (!qp__state_awaits_client(t->state))
     qp__actor_restart(t);
 }
 
@@ -245,14 +250,14 @@ static void
 on_read(uv_work_t *work, int status)
 {
   struct load *l = (struct load *)work;
-  struct qp__actor *t = l->turn;
+  struct qp__actor *t = l->actor;
   struct qp_err err = l->err;
 
   t->jobs--;
-  t->stage = QP__ACTOR_COLD;
   if (status)
     (void)qp__fail(&err, QP_STOPPED, "opening the context was stopped");
-  take(t, l, &err);
+  if (t->stage == QP__ACTOR_OPENING)
+    adopt_context(t, l, &err);
   load_free(l);
   qp__actor_pump(t);
 }
@@ -264,14 +269,14 @@ new_load(struct qp__actor *t)
 
   if (!l)
     return NULL;
-  l->turn = t;
-  qp__kept_init(&l->pieces);
+  l->actor = t;
+  qp__event_batch_init(&l->pieces);
   return l;
 }
 
-/* Whether it was possible without a file being read. */
+/* Whether it was possible without reading a file. */
 static bool
-load_at_once(struct qp__actor *t)
+load_from_memory(struct qp__actor *t)
 {
   struct load *l = new_load(t);
   struct qp_err err = { QP_OK, "" };
@@ -280,10 +285,10 @@ load_at_once(struct qp__actor *t)
   if (!l)
     return false;
   l->context = qp__context_in_memory(t->engine->store, &t->id);
-  good = l->context && !read_metadata(l) && qp__state_rests(l->state) && !needs_calls(l->state) &&
-         !qp_events_range(l->context, &l->range, &l->err);
+  good = l->context && !read_metadata(l) && qp__state_awaits_client(l->state) &&
+         !needs_calls(l->state) && !qp_events_range(l->context, &l->range, &l->err);
   if (good)
-    take(t, l, &err);
+    adopt_context(t, l, &err);
   load_free(l);
   return good;
 }
@@ -295,7 +300,7 @@ qp__actor_load(struct qp__actor *t)
   bool equipped = qp__actor_equip(t);
   struct load *l;
 
-  if (equipped && load_at_once(t))
+  if (equipped && load_from_memory(t))
     return;
   l = equipped ? new_load(t) : NULL;
   if (!l) {
@@ -305,9 +310,10 @@ qp__actor_load(struct qp__actor *t)
     (void)qp__fail(&err, QP_NOMEM, "cannot start a worker to open a context");
   }
   if (err.rc) {
-    qp__actor_refuse(t, &err);
+    qp__actor_reject_all(t, &err);
+    qp__actor_unequip(t);
     return;
   }
-  t->stage = QP__ACTOR_LOADING;
+  t->stage = QP__ACTOR_OPENING;
   t->jobs++;
 }

@@ -218,7 +218,7 @@ start_probe(struct qp_engine *e, const struct qp__llm_provider *provider)
 void
 qp__discover(struct qp_engine *e)
 {
-  if (e->discovering || e->closing)
+  if (e->discovering || e->phase == QP__ENGINE_CLOSING)
     return;
   for (size_t i = 0; i < e->providers.count; i++)
     if (can_be_asked(&e->providers.list[i]))

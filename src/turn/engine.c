@@ -1,4 +1,4 @@
-/* engine.c - see engine.h: the thread, its posts, the table of turns. */
+/* engine.c - see engine.h: the thread, its posts, the table of actors. */
 #include "turn/engine.h"
 
 #include <signal.h>
@@ -38,7 +38,7 @@ qp__engine_post(struct qp_engine *e, struct qp__post *post)
   *e->last = post;
   e->last = &post->next;
   /* Under the lock, so that the loop is not closed in between. */
-  if (!e->deaf)
+  if (!e->wake_closed)
     (void)uv_async_send(&e->wake);
   (void)pthread_mutex_unlock(&e->lock);
 }
@@ -51,13 +51,13 @@ bucket(const struct qp_uuid *id)
   uint64_t word;
 
   memcpy(&word, id->b + 8, sizeof(word));
-  return (size_t)(word ^ word >> 32) & (QP__TURN_BUCKETS - 1);
+  return (size_t)(word ^ word >> 32) & (QP__ACTOR_BUCKETS - 1);
 }
 
 struct qp__actor *
-qp__engine_find(struct qp_engine *e, const struct qp_uuid *id)
+qp__engine_find_actor(struct qp_engine *e, const struct qp_uuid *id)
 {
-  struct qp__actor *t = e->table[bucket(id)];
+  struct qp__actor *t = e->actors[bucket(id)];
 
   while (t && !qp_uuid_equal(&t->id, id))
     t = t->chain;
@@ -65,22 +65,22 @@ qp__engine_find(struct qp_engine *e, const struct qp_uuid *id)
 }
 
 struct qp__actor *
-qp__engine_turn(struct qp_engine *e, const struct qp_uuid *id)
+qp__engine_actor(struct qp_engine *e, const struct qp_uuid *id)
 {
-  struct qp__actor *t = qp__engine_find(e, id);
+  struct qp__actor *t = qp__engine_find_actor(e, id);
 
   if (t)
     return t;
   t = qp__actor_new(e, id);
   if (!t)
     return NULL;
-  t->chain = e->table[bucket(id)];
-  e->table[bucket(id)] = t;
-  e->turns++;
+  t->chain = e->actors[bucket(id)];
+  e->actors[bucket(id)] = t;
+  e->actor_count++;
   return t;
 }
 
-/* ---- letting go of a context ---- */
+/* ---- releasing a context ---- */
 
 struct qp__release {
   struct qp__post post; /* first */
@@ -90,21 +90,21 @@ struct qp__release {
 };
 
 void
-qp__engine_remove(struct qp_engine *e, struct qp__actor *t)
+qp__engine_remove_actor(struct qp_engine *e, struct qp__actor *t)
 {
-  struct qp__actor **at = &e->table[bucket(&t->id)];
+  struct qp__actor **at = &e->actors[bucket(&t->id)];
   struct qp__release **release = &e->releases;
 
   while (*at != t)
     at = &(*at)->chain;
   *at = t->chain;
-  e->turns--;
+  e->actor_count--;
   while (*release) {
     struct qp__release *r = *release;
 
     if (qp_uuid_equal(&r->id, &t->id)) {
       *release = r->next;
-      r->next = t->released; /* told when it is freed */
+      r->next = t->released; /* woken when it is freed */
       t->released = r;
     } else {
       release = &r->next;
@@ -116,7 +116,7 @@ void
 qp__release_done(struct qp__release *list)
 {
   while (list) {
-    struct qp__release *next = list->next; /* it is on the stack of the one who is woken */
+    struct qp__release *next = list->next; /* it is on the stack of the thread that is woken */
 
     uv_sem_post(&list->done);
     list = next;
@@ -127,7 +127,7 @@ static void
 run_release(struct qp_engine *e, struct qp__post *post)
 {
   struct qp__release *r = (struct qp__release *)post;
-  struct qp__actor *t = qp__engine_find(e, &r->id);
+  struct qp__actor *t = qp__engine_find_actor(e, &r->id);
 
   if (!t) {
     uv_sem_post(&r->done);
@@ -135,8 +135,8 @@ run_release(struct qp_engine *e, struct qp__post *post)
   }
   r->next = e->releases;
   e->releases = r;
-  t->doomed = true;
-  t->engine->unclean |= !qp__state_rests(t->state);
+  t->stage = QP__ACTOR_RELEASING;
+  t->engine->unclean |= !qp__state_awaits_client(t->state);
   qp__feed_end_subs(&t->feed);
   qp__actor_pump(t);
 }
@@ -162,10 +162,10 @@ on_tick(uv_timer_t *timer)
 
   e->ticking = false;
   qp__committer_hold(&e->store->committer);
-  for (size_t i = 0; i < QP__TURN_BUCKETS; i++) {
+  for (size_t i = 0; i < QP__ACTOR_BUCKETS; i++) {
     struct qp__actor *next;
 
-    for (struct qp__actor *t = e->table[i]; t; t = next) {
+    for (struct qp__actor *t = e->actors[i]; t; t = next) {
       next = t->chain;
       qp__actor_flush(t);
     }
@@ -174,20 +174,20 @@ on_tick(uv_timer_t *timer)
 }
 
 void
-qp__engine_dirty(struct qp_engine *e)
+qp__engine_flush_soon(struct qp_engine *e)
 {
-  if (e->ticking || e->closing)
+  if (e->ticking || e->phase == QP__ENGINE_CLOSING)
     return;
   e->ticking = true;
   (void)uv_timer_start(&e->tick, on_tick, e->flush_ms, 0);
 }
 
-/* ---- tools that are on their way ---- */
+/* ---- waiting for tools ---- */
 
 bool
 qp__engine_awaits_tools(struct qp_engine *e)
 {
-  return (!e->impatient && qp__tools_starting(e->tools) > 0) ||
+  return (!e->tools_wait_over && qp__tools_starting(e->tools) > 0) ||
          (e->discovering && qp__discover_is_needed(e));
 }
 
@@ -198,38 +198,38 @@ qp__engine_tools_changed(void *engine)
 
   if (qp__engine_awaits_tools(e))
     return;
-  for (size_t i = 0; i < QP__TURN_BUCKETS; i++) {
+  for (size_t i = 0; i < QP__ACTOR_BUCKETS; i++) {
     struct qp__actor *next;
 
-    for (struct qp__actor *t = e->table[i]; t; t = next) {
+    for (struct qp__actor *t = e->actors[i]; t; t = next) {
       next = t->chain;
-      qp__actor_ask_now(t);
+      qp__actor_call_delayed_model(t);
     }
   }
 }
 
 static void
-on_impatience(uv_timer_t *timer)
+on_tools_timeout(uv_timer_t *timer)
 {
   struct qp_engine *e = timer->data;
 
-  e->impatient = true;
+  e->tools_wait_over = true;
   qp__engine_tools_changed(e);
 }
 
 /* ---- stopping ---- */
 
-/* Closes what is on the loop; the loop ends when all of it has ended. */
+/* Closes the handles of the loop; the loop ends when all of them are closed. */
 static void
 close_all(struct qp_engine *e)
 {
-  e->closing = true;
+  e->phase = QP__ENGINE_CLOSING;
   (void)pthread_mutex_lock(&e->lock);
-  e->deaf = true;
+  e->wake_closed = true;
   (void)pthread_mutex_unlock(&e->lock);
   uv_close((uv_handle_t *)&e->wake, NULL);
   uv_close((uv_handle_t *)&e->tick, NULL);
-  uv_close((uv_handle_t *)&e->patience, NULL);
+  uv_close((uv_handle_t *)&e->tools_timer, NULL);
   qp__discover_close(e);
   qp__llm_engine_close(e->llm);
   qp__tools_close(e->tools, NULL, NULL);
@@ -239,30 +239,31 @@ close_all(struct qp_engine *e)
 static void
 close_when_drained(struct qp_engine *e)
 {
-  if (e->draining && !e->closing && !e->turns && !e->recovering)
+  if (e->phase == QP__ENGINE_DRAINING && !e->actor_count && !e->recovering)
     close_all(e);
 }
 
-/* Brings every turn to rest as a restart would find it. */
+/* Ends every turn, as the recovery of the next engine would. */
 static void
 drain(struct qp_engine *e)
 {
-  e->draining = true;
-  for (size_t i = 0; i < QP__TURN_BUCKETS; i++) {
+  e->phase = QP__ENGINE_DRAINING;
+  for (size_t i = 0; i < QP__ACTOR_BUCKETS; i++) {
     struct qp__actor *next;
 
-    for (struct qp__actor *t = e->table[i]; t; t = next) {
+    for (struct qp__actor *t = e->actors[i]; t; t = next) {
       next = t->chain;
       qp__feed_end_subs(&t->feed);
-      /* Where a commit is under way, its end does it. */
-      if (t->stage == QP__ACTOR_WARM && !t->gear->move.under_way && !qp__state_rests(t->state))
-        qp__actor_happen(t, QP__EVENT_RESTART, 0);
+      /* While a commit is under way: commit_succeeded() does it. */
+      if (t->stage == QP__ACTOR_OPEN && !t->open->transition.under_way &&
+          !qp__state_awaits_client(t->state))
+        qp__actor_enqueue_event(t, QP__EVENT_RESTART, 0);
       qp__actor_pump(t);
     }
   }
 }
 
-/* Whether there was any. */
+/* Whether there were posts. */
 static bool
 run_posts(struct qp_engine *e)
 {
@@ -294,18 +295,18 @@ on_wake(uv_async_t *async)
   stopping = e->stopping;
   (void)pthread_mutex_unlock(&e->lock);
   (void)run_posts(e);
-  if (stopping && !e->draining)
+  if (stopping && e->phase == QP__ENGINE_RUNNING)
     drain(e);
 }
 
-/* Before the loop waits: whether the last turn has gone. */
+/* Before the loop waits: closes when the last actor has been freed. */
 static void
 on_prepare(uv_prepare_t *prepare)
 {
   struct qp_engine *e = prepare->data;
 
   close_when_drained(e);
-  if (e->closing)
+  if (e->phase == QP__ENGINE_CLOSING)
     uv_close((uv_handle_t *)prepare, NULL);
 }
 
@@ -326,7 +327,7 @@ run(void *arg)
   struct qp_engine *e = arg;
 
   (void)uv_run(&e->loop, UV_RUN_DEFAULT);
-  while (run_posts(e)) /* who is told of the end may post again */
+  while (run_posts(e)) /* callbacks may post again */
     ;
   return NULL;
 }
@@ -336,14 +337,14 @@ run(void *arg)
 static void
 free_engine(struct qp_engine *e)
 {
-  qp__engine_unset(e);
+  qp__engine_release_options(e);
   qp__uuid_gen_release(&e->ids);
   (void)pthread_cond_destroy(&e->changed);
   (void)pthread_mutex_destroy(&e->lock);
   qp__free(e);
 }
 
-/* Looks for turns that were left in the middle, where there may be any. */
+/* Searches for unfinished turns, unless the store's mark says that there are none. */
 static enum qp_rc
 begin_turns(struct qp_engine *e, const struct qp_engine_options *options, struct qp_err *err)
 {
@@ -361,7 +362,7 @@ begin_turns(struct qp_engine *e, const struct qp_engine_options *options, struct
   return left ? qp__engine_recover(e, err) : QP_OK;
 }
 
-/* Every turn rests. */
+/* All turns have ended: removes the mark. */
 static void
 end_turns(struct qp_engine *e)
 {
@@ -371,7 +372,7 @@ end_turns(struct qp_engine *e)
     qp__log(&e->log, QP_LOG_WARN, "turn", "%s", err.msg);
 }
 
-/* The loop and what lives on it. After a failure the loop is closed again. */
+/* The loop and everything that uses it. After a failure the loop is closed again. */
 static enum qp_rc
 open_loop(struct qp_engine *e, const struct qp_engine_options *options, struct qp_err *err)
 {
@@ -386,12 +387,12 @@ open_loop(struct qp_engine *e, const struct qp_engine_options *options, struct q
     return qp__fail_sys(err, sys, "starting the engine");
   }
   (void)uv_timer_init(&e->loop, &e->tick);
-  (void)uv_timer_init(&e->loop, &e->patience);
-  (void)uv_timer_start(&e->patience, on_impatience, QP__PATIENCE_MS, 0);
+  (void)uv_timer_init(&e->loop, &e->tools_timer);
+  (void)uv_timer_start(&e->tools_timer, on_tools_timeout, QP__TOOLS_WAIT_MS, 0);
   (void)uv_prepare_init(&e->loop, &e->prepare);
   (void)uv_prepare_start(&e->prepare, on_prepare);
   uv_unref((uv_handle_t *)&e->prepare);
-  e->wake.data = e->tick.data = e->prepare.data = e->patience.data = e;
+  e->wake.data = e->tick.data = e->prepare.data = e->tools_timer.data = e;
   rc = qp__net_open(&e->loop, &e->net, err);
   if (!rc)
     rc = qp__llm_engine_open(&e->loop, e->os, e->net, &e->llm, err);
@@ -409,8 +410,8 @@ open_loop(struct qp_engine *e, const struct qp_engine_options *options, struct q
   return rc;
 }
 
-/* The engine's thread leaves the signals of the program to others, but for those of its children;
- * that a pipe broke is an error of its calls. */
+/* The engine's thread handles no signals except those of its children. SIGPIPE is blocked: a broken
+ * pipe is an error of the call that writes to it. */
 static int
 start_thread(struct qp_engine *e)
 {
@@ -453,7 +454,7 @@ qp_engine_start(struct qp_store *store, const struct qp_engine_options *options,
   if (options->size != sizeof(*options))
     rc = qp__fail(err, QP_MISUSE, "the engine's options are of another version");
   else
-    rc = qp__engine_set(e, options, err);
+    rc = qp__engine_apply_options(e, options, err);
   if (!rc)
     rc = open_loop(e, options, err);
   if (rc)
@@ -461,7 +462,7 @@ qp_engine_start(struct qp_store *store, const struct qp_engine_options *options,
   sys = start_thread(e);
   if (sys) {
     rc = qp__fail_sys(err, sys, "starting the engine's thread");
-    e->draining = true; /* the recovery is left to the next engine */
+    e->phase = QP__ENGINE_DRAINING; /* the recovery is left to the next engine */
     (void)uv_run(&e->loop, UV_RUN_DEFAULT);
     (void)uv_loop_close(&e->loop);
     goto out;

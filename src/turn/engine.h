@@ -1,18 +1,18 @@
-/* engine.h - the thread that runs turns, as the files of this folder see it.
+/* engine.h - the thread that runs turns; internal to this folder.
  *
- * One thread with one loop of libuv owns everything here and in src/llm and src/tool. Other threads
- * only append to `posts`, under its lock, and wake the loop; so no other lock is needed, and what
- * is not said to be otherwise is called on the engine's thread. What blocks (opening a context,
- * reading a history, reading the log of events) runs in libuv's worker threads and comes back as a
- * post or as the end of the work; commits are staged here and finished by the store's own threads,
- * which post their end.
+ * One thread with one libuv loop owns everything here and in src/llm and src/tool. Other threads
+ * only append to `posts`, under its lock, and wake the loop, so no other lock is needed. Functions
+ * are called on the engine's thread unless their comment says otherwise. Whatever blocks (opening a
+ * context, reading a history or the event log, storing a rule) runs in libuv's worker threads.
+ * Commits are staged on the engine's thread and finished by threads of the store, which post the
+ * result.
  *
- *   any thread   qp_engine_act, subscribe …    -> post -> actor.h: the context's inbox
+ *   any thread   qp_engine_act, subscribe …    -> post -> the inbox of the context (actor.h)
  *   store        a commit is durable           -> post -> the step of the transition
- *   loop         a model, a tool, a timer      -> the context's inbox
+ *   loop         a model, a tool, a timer      -> the inbox of the context
  *
- * Every 100 ms a tick appends what was streamed since the last one to the logs of events of all
- * contexts, all staged together, so that they share one sync. */
+ * Every 100 ms a tick appends the lines that were streamed since the last one to the event logs of
+ * all contexts. They are staged together and share one sync. */
 #ifndef QP_TURN_ENGINE_H
 #define QP_TURN_ENGINE_H
 
@@ -31,18 +31,24 @@
 #include "tool/grant.h"
 #include "tool/tool.h"
 
-#define QP__TURN_BUCKETS 1024 /* a power of two */
-#define QP__RETRY_MS 500      /* the first pause, as llm/fault.h has it */
-#define QP__PATIENCE_MS 5000  /* from the start of the engine on */
+#define QP__ACTOR_BUCKETS 1024 /* a power of two */
+#define QP__RETRY_MS 500       /* the first pause, as in llm/fault.h */
+#define QP__TOOLS_WAIT_MS 5000 /* from the start of the engine */
 
 struct qp__release;
 struct qp__actor;
 struct qp_subscription;
 
-/* Something another thread wants done on the engine's. `run` may free it. */
+/* A function that another thread wants to run on the engine's thread. `run` may free it. */
 struct qp__post {
   struct qp__post *next;
   void (*run)(struct qp_engine *engine, struct qp__post *post);
+};
+
+enum qp__engine_phase {
+  QP__ENGINE_RUNNING,
+  QP__ENGINE_DRAINING, /* no turn begins any more; running turns are brought to an end */
+  QP__ENGINE_CLOSING,  /* there are no actors any more; the loop's handles are closed */
 };
 
 struct qp_engine {
@@ -63,8 +69,8 @@ struct qp_engine {
   _Atomic(const char *) default_name;     /* then this is the name, once it is known, or NULL */
   struct qp__arena names;                 /* of that */
   struct qp__probe *probes;               /* requests of discover.c that are running */
-  bool discovering;
-  uint64_t discovered_at; /* by the loop's clock */
+  bool discovering;                       /* providers are being asked for their models */
+  uint64_t discovered_at;                 /* by the loop's clock */
   struct qp__demo_script *script;
   struct qp__policy policy;
   struct qp__grants grants; /* calls that a person has allowed for good */
@@ -76,74 +82,74 @@ struct qp_engine {
   uv_async_t wake;
   uv_timer_t tick;
   uv_prepare_t prepare;
-  uv_timer_t patience; /* with MCP servers that are slow to tell their tools */
+  uv_timer_t tools_timer; /* how long model calls wait for slow MCP servers */
   bool ticking;
-  bool impatient; /* it is over */
+  bool tools_wait_over; /* it has expired */
   pthread_t thread;
 
-  struct qp__actor *table[QP__TURN_BUCKETS];
-  size_t turns;                 /* in the table */
-  struct qp__release *releases; /* who waits until a context is let go */
-  size_t recovering; /* contexts that an earlier engine left and that do not rest yet, and the
-                      * search for them */
-  bool marked;       /* the store knows that turns may be in the middle … */
-  bool unclean;      /* … and that stays so: something could not be saved */
-  bool draining;     /* no turn begins any more */
-  bool closing;
+  struct qp__actor *actors[QP__ACTOR_BUCKETS];
+  size_t actor_count;
+  const struct qp__actor *pumped; /* its inbox is being processed, or NULL; for assertions */
+  struct qp__release *releases;   /* callers that wait until a context is released */
+  size_t recovering; /* contexts in which an earlier engine left a turn unfinished and that are not
+                      * recovered yet, and the search for them */
+  bool marked;       /* the store has a mark that turns may be unfinished … */
+  bool unclean;      /* … and keeps it: something could not be saved */
+  enum qp__engine_phase phase;
 
   pthread_mutex_t lock; /* of what follows */
   struct qp__post *first, **last;
-  bool stopping; /* asked for */
-  bool deaf;     /* `wake` is closed */
-  bool started;  /* the recovery is over */
+  bool stopping;    /* qp_engine_stop() was called */
+  bool wake_closed; /* `wake` is closed */
+  bool started;     /* the recovery has ended */
   pthread_cond_t changed;
 };
 
 /* ---- engine.c ---- */
 
-/* From any thread. The post is run in the order of posts. */
+/* From any thread. Posts run in order. */
 void qp__engine_post(struct qp_engine *e, struct qp__post *post);
-/* Whether a question must wait: servers have not reported their tools yet, or the provider of the
- * default model has not reported its models. */
+/* Whether model calls must wait: MCP servers have not reported their tools yet, or the provider of
+ * the default model has not reported its models. */
 bool qp__engine_awaits_tools(struct qp_engine *e);
-/* Tools came or went; has the form of `changed` in struct qp__tools_options. */
+/* The set of tools has changed; `changed` of struct qp__tools_options. */
 void qp__engine_tools_changed(void *engine);
-/* There are lines that the next tick must save. */
-void qp__engine_dirty(struct qp_engine *e);
+/* There are lines that the next tick must save; starts its timer. */
+void qp__engine_flush_soon(struct qp_engine *e);
 int64_t qp__engine_now_ms(const struct qp_engine *e);
 /* QP_IO: no random bytes. */
 enum qp_rc qp__engine_new_id(struct qp_engine *e, struct qp_uuid *out, struct qp_err *err);
 
-/* The context's turn, made when there is none; NULL: no memory. */
-struct qp__actor *qp__engine_turn(struct qp_engine *e, const struct qp_uuid *id);
-struct qp__actor *qp__engine_find(struct qp_engine *e, const struct qp_uuid *id);
-/* Takes it out of the table. */
-void qp__engine_remove(struct qp_engine *e, struct qp__actor *t);
-/* Wakes those who wait until the context is let go; NULL is allowed. */
+/* The actor of a context, created when there is none; NULL: out of memory. */
+struct qp__actor *qp__engine_actor(struct qp_engine *e, const struct qp_uuid *id);
+struct qp__actor *qp__engine_find_actor(struct qp_engine *e, const struct qp_uuid *id);
+/* Removes it from the table. */
+void qp__engine_remove_actor(struct qp_engine *e, struct qp__actor *t);
+/* Wakes the callers that wait until the context is released; NULL is allowed. */
 void qp__release_done(struct qp__release *list);
 
 /* ---- subscribe.c ---- */
 
-/* Reads the log for a subscriber, in a worker, until it has all. */
+/* Reads the event log for a subscriber, in a worker, until it has read everything. */
 void qp__sub_read(struct qp_engine *e, struct qp__actor *t, struct qp_subscription *sub);
 
 /* ---- options.c ---- */
 
-/* Fills in what the options say, all but the loop's things. What was made is released by
- * qp__engine_unset(), also after a failure. QP_INVALID. */
-enum qp_rc qp__engine_set(struct qp_engine *e, const struct qp_engine_options *options,
-                          struct qp_err *err);
-void qp__engine_unset(struct qp_engine *e);
+/* Applies the options, except those of the loop. Call qp__engine_release_options() at the end, also
+ * after a failure. QP_INVALID. */
+enum qp_rc qp__engine_apply_options(struct qp_engine *e, const struct qp_engine_options *options,
+                                    struct qp_err *err);
+void qp__engine_release_options(struct qp_engine *e);
 /* Opens the tools on the loop. */
 enum qp_rc qp__engine_open_tools(struct qp_engine *e, const struct qp_engine_options *options,
                                  struct qp_err *err);
 
 /* ---- engine_recover.c ---- */
 
-/* Looks in the catalogue for contexts that an earlier engine left in the middle, in a worker, and
- * loads their turns, which brings them to rest. QP_NOMEM. */
+/* Searches the catalogue, in a worker, for contexts with unfinished turns of an earlier engine, and
+ * opens them, which recovers them. QP_NOMEM. */
 enum qp_rc qp__engine_recover(struct qp_engine *e, struct qp_err *err);
-/* One of `recovering` is over. In engine.c. */
+/* One of `recovering` has ended. In engine.c. */
 void qp__engine_recovered(struct qp_engine *e);
 
 #endif

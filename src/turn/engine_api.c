@@ -121,11 +121,11 @@ check_action(const struct qp_action *a, struct qp_err *err)
 }
 
 static enum qp_rc
-copy_message(struct qp__act *act, const struct qp_action *a, struct qp_err *err)
+copy_message(struct qp__action_request *request, const struct qp_action *a, struct qp_err *err)
 {
   if (!a->message)
-    return qp_message_new_text(QP_ROLE_USER, a->text, &act->message, err);
-  return qp__message_clone(a->message, &act->message, err);
+    return qp_message_new_text(QP_ROLE_USER, a->text, &request->message, err);
+  return qp__message_clone(a->message, &request->message, err);
 }
 
 static bool
@@ -152,7 +152,7 @@ copy_list(struct qp__arena *arena, const char *const **list, size_t count)
 
 /* Two actions with the same digest ask for the same. */
 static enum qp_rc
-make_digest(struct qp__act *act, const struct qp_action *a, struct qp_err *err)
+make_digest(struct qp__action_request *request, const struct qp_action *a, struct qp_err *err)
 {
   crypto_generichash_state state;
   uint8_t hash[16];
@@ -173,15 +173,15 @@ make_digest(struct qp__act *act, const struct qp_action *a, struct qp_err *err)
   qp__buf_init(&text, LIST_MAX);
   if (bad || qp__json_write(&text, rest))
     rc = qp__fail_nomem(err, "an action");
-  if (!rc && act->message)
-    rc = qp_message_json(act->message, &message, &len, err);
+  if (!rc && request->message)
+    rc = qp_message_json(request->message, &message, &len, err);
   if (!rc) {
     (void)crypto_generichash_init(&state, NULL, 0, sizeof(hash));
     (void)crypto_generichash_update(&state, (const uint8_t *)text.data, text.len);
     if (message)
       (void)crypto_generichash_update(&state, (const uint8_t *)message, len);
     (void)crypto_generichash_final(&state, hash, sizeof(hash));
-    qp__hex_encode(act->digest, hash, sizeof(hash));
+    qp__hex_encode(request->digest, hash, sizeof(hash));
   }
   qp_free(message);
   qp__buf_release(&text);
@@ -190,47 +190,48 @@ make_digest(struct qp__act *act, const struct qp_action *a, struct qp_err *err)
 }
 
 static enum qp_rc
-copy_action(struct qp__act *act, const struct qp_action *a, struct qp_err *err)
+copy_action(struct qp__action_request *request, const struct qp_action *a, struct qp_err *err)
 {
-  struct qp__arena *arena = &act->arena;
+  struct qp__arena *arena = &request->arena;
   enum qp_rc rc = QP_OK;
 
-  act->a = *a;
-  act->a.message = NULL;
-  act->a.text = (struct qp_bytes){ NULL, 0 };
-  if ((a->key && !copy_string(arena, &act->a.key)) ||
-      (a->branch && !copy_string(arena, &act->a.branch)) ||
-      (a->reason && !copy_string(arena, &act->a.reason)) ||
-      !copy_list(arena, &act->a.approved, a->approved_count) ||
-      !copy_list(arena, &act->a.denied, a->denied_count))
+  request->a = *a;
+  request->a.message = NULL;
+  request->a.text = (struct qp_bytes){ NULL, 0 };
+  if ((a->key && !copy_string(arena, &request->a.key)) ||
+      (a->branch && !copy_string(arena, &request->a.branch)) ||
+      (a->reason && !copy_string(arena, &request->a.reason)) ||
+      !copy_list(arena, &request->a.approved, a->approved_count) ||
+      !copy_list(arena, &request->a.denied, a->denied_count))
     return qp__fail_nomem(err, "an action");
   if (a->kind == QP_ACTION_SEND_MESSAGE || a->kind == QP_ACTION_EDIT_MESSAGE)
-    rc = copy_message(act, a, err);
+    rc = copy_message(request, a, err);
   if (!rc && a->key)
-    rc = make_digest(act, a, err);
+    rc = make_digest(request, a, err);
   return rc;
 }
 
 static void
 run_act(struct qp_engine *e, struct qp__post *post)
 {
-  struct qp__act *act = (struct qp__act *)post;
-  struct qp__actor *t = e->draining ? NULL : qp__engine_turn(e, &act->a.context);
+  struct qp__action_request *request = (struct qp__action_request *)post;
+  bool stops = e->phase != QP__ENGINE_RUNNING;
+  struct qp__actor *t = stops ? NULL : qp__engine_actor(e, &request->a.context);
   struct qp_err err = { QP_OK, "" };
 
-  if (e->draining)
+  if (stops)
     (void)qp__fail(&err, QP_STOPPED, "the engine stops");
   else if (!t)
     (void)qp__fail_nomem(&err, "an action");
-  else if (t->doomed)
+  else if (t->stage == QP__ACTOR_RELEASING)
     (void)qp__fail(&err, QP_NOTFOUND, "the context is being closed");
   if (err.rc) {
-    qp__act_answer(NULL, act, &err);
+    qp__action_answer(NULL, request, &err);
     return;
   }
-  act->occurrence.is_action = true;
-  act->occurrence.act = act;
-  qp__actor_push(t, &act->occurrence);
+  request->input.is_action = true;
+  request->input.request = request;
+  qp__actor_enqueue(t, &request->input);
   qp__actor_pump(t);
 }
 
@@ -238,23 +239,23 @@ enum qp_rc
 qp_engine_act(struct qp_engine *engine, const struct qp_action *action, qp_action_fn *done,
               void *arg, struct qp_err *err)
 {
-  struct qp__act *act;
+  struct qp__action_request *request;
   enum qp_rc rc = check_action(action, err);
 
   if (rc)
     return rc;
-  act = qp__alloc0(1, sizeof(*act));
-  if (!act)
+  request = qp__alloc0(1, sizeof(*request));
+  if (!request)
     return qp__fail_nomem(err, "an action");
-  act->post.run = run_act;
-  act->done = done;
-  act->arg = arg;
-  rc = copy_action(act, action, err);
+  request->post.run = run_act;
+  request->done = done;
+  request->arg = arg;
+  rc = copy_action(request, action, err);
   if (rc) {
-    qp__act_free(act);
+    qp__action_free(request);
     return rc;
   }
-  qp__engine_post(engine, &act->post);
+  qp__engine_post(engine, &request->post);
   return QP_OK;
 }
 
@@ -272,7 +273,7 @@ static void
 run_question(struct qp_engine *e, struct qp__post *post)
 {
   struct question *q = (struct question *)post;
-  json_t *value = e->closing ? NULL : q->answer(e); /* there are no tools any more */
+  json_t *value = e->phase == QP__ENGINE_CLOSING ? NULL : q->answer(e); /* tools are closed */
 
   if (!value)
     q->text.rc = QP_NOMEM;
@@ -489,7 +490,7 @@ qp_engine_rule_remove(struct qp_engine *engine, const char *owner, const char *i
 static void
 run_refresh(struct qp_engine *e, struct qp__post *post)
 {
-  if (!e->draining) {
+  if (e->phase == QP__ENGINE_RUNNING) {
     qp__tools_retry(e->tools);
     qp__discover(e);
   }

@@ -1,6 +1,6 @@
-/* engine_recover.c - finding the contexts that an earlier engine left in the middle: by the state
- * that the catalogue knows of each, without opening them. With QP_ENGINE_QUICK_START only after an
- * engine that did not end well. */
+/* engine_recover.c - finds contexts with unfinished turns of an earlier engine, by the states in
+ * the catalogue, without opening all contexts. With QP_ENGINE_QUICK_START only when the last engine
+ * did not end properly. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -24,7 +24,7 @@ add_context(void *arg, const struct qp_uuid *id)
 
   return qp__vec_push(s->ids, s->count, s->cap, *id)
              ? QP_OK
-             : qp__fail_nomem(&s->err, "looking for turns to bring to an end");
+             : qp__fail_nomem(&s->err, "searching for unfinished turns");
 }
 
 static void
@@ -39,10 +39,39 @@ search_catalogue(uv_work_t *work)
   enum qp_rc rc = QP_OK;
 
   for (size_t i = 0; i < sizeof(states) / sizeof(states[0]) && !rc; i++)
-    if (!qp__state_rests(states[i]))
+    if (!qp__state_awaits_client(states[i]))
       rc = qp__catalogue_in_state(s->engine->store->catalogue, qp__state_name(states[i]),
                                   add_context, s, &s->err);
   s->err.rc = rc;
+}
+
+static void
+on_recovered(void *arg, const struct qp_action_result *result, enum qp_rc rc,
+             const struct qp_err *err)
+{
+  (void)result;
+  (void)rc;
+  (void)err;
+  qp__engine_recovered(arg);
+}
+
+/* Opens the context, which recovers it. The start of the engine waits for that by a request that
+ * is answered, like those of clients, when the turn has ended. When out of memory, it does not
+ * wait. */
+static void
+recover(struct qp_engine *e, struct qp__actor *t)
+{
+  struct qp__action_request *request = qp__alloc0(1, sizeof(*request));
+
+  if (request) {
+    request->done = on_recovered;
+    request->arg = e;
+    request->next = t->waiting;
+    t->waiting = request;
+    e->recovering++;
+  }
+  qp__actor_load(t);
+  qp__actor_pump(t);
 }
 
 static void
@@ -53,20 +82,15 @@ on_found(uv_work_t *work, int status)
 
   e->unclean |= status || s->err.rc;
   if (status || s->err.rc)
-    qp__log(&e->log, QP_LOG_WARN, "turn", "looking for turns that were left in the middle: %s",
+    qp__log(&e->log, QP_LOG_WARN, "turn", "cannot search for unfinished turns: %s",
             status ? "stopped" : s->err.msg);
   else if (s->count)
-    qp__log(&e->log, QP_LOG_INFO, "turn", "%zu contexts were left in the middle of a turn",
-            s->count);
-  for (size_t i = 0; i < s->count && !e->draining; i++) {
-    struct qp__actor *t = qp__engine_turn(e, &s->ids[i]);
+    qp__log(&e->log, QP_LOG_INFO, "turn", "%zu contexts have an unfinished turn", s->count);
+  for (size_t i = 0; i < s->count && e->phase == QP__ENGINE_RUNNING; i++) {
+    struct qp__actor *t = qp__engine_actor(e, &s->ids[i]);
 
-    if (t && t->stage == QP__ACTOR_COLD) {
-      qp__actor_load(t);
-      t->recovering = t->stage == QP__ACTOR_LOADING;
-      e->recovering += t->recovering;
-      qp__actor_pump(t);
-    }
+    if (t && t->stage == QP__ACTOR_CLOSED)
+      recover(e, t);
   }
   qp__engine_recovered(e);
   qp__free(s->ids);

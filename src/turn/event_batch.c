@@ -7,29 +7,30 @@
 #include "base/err.h"
 
 void
-qp__kept_init(struct qp__kept_list *list)
+qp__event_batch_init(struct qp__event_batch *list)
 {
   memset(list, 0, sizeof(*list));
   list->last = &list->first;
 }
 
 void
-qp__kept_release(struct qp__kept_list *list)
+qp__event_batch_release(struct qp__event_batch *list)
 {
   while (list->first) {
-    struct qp__kept *kept = list->first;
+    struct qp__event_copy *kept = list->first;
 
     list->first = kept->next;
     qp__free(kept);
   }
-  qp__kept_init(list);
+  qp__event_batch_init(list);
 }
 
 enum qp_rc
-qp__kept_add(struct qp__kept_list *list, const struct qp_event_info *info, struct qp_err *err)
+qp__event_batch_add(struct qp__event_batch *list, const struct qp_event_info *info,
+                    struct qp_err *err)
 {
   size_t type = strlen(info->type) + 1;
-  struct qp__kept *kept = qp__alloc(sizeof(*kept) + type + info->json.len + 1);
+  struct qp__event_copy *kept = qp__alloc(sizeof(*kept) + type + info->json.len + 1);
 
   if (!kept)
     return qp__fail_nomem(err, "reading events");

@@ -4,12 +4,13 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
 
 #define EVENT_MAX ((size_t)1 << 20)
-#define LINE_COST 128 /* of a line beside its data, at most */
+#define LINE_COST 128 /* the largest size of a line without its data */
 
 void
 qp__feed_init(struct qp__feed *feed)
@@ -52,6 +53,7 @@ qp__sub_unref(struct qp_subscription *sub)
   bool last;
 
   (void)pthread_mutex_lock(&sub->lock);
+  QP_ASSERT(sub->refs);
   last = --sub->refs == 0;
   (void)pthread_mutex_unlock(&sub->lock);
   if (!last)
@@ -62,7 +64,7 @@ qp__sub_unref(struct qp_subscription *sub)
 }
 
 void
-qp__sub_tell(struct qp_subscription *sub, const struct qp_event_info *event)
+qp__sub_deliver(struct qp_subscription *sub, const struct qp_event_info *event)
 {
   if (event->seq <= sub->seen)
     return;
@@ -96,7 +98,7 @@ write_line(struct qp__buf *out, const struct qp__line *line)
   return qp__buf_add(out, line->data + 1, line->len - 1);
 }
 
-/* A subscriber that cannot be told everything is told that it has ended: it can come back. */
+/* When out of memory, the subscription ends; the client can subscribe again. */
 static void
 tell_line(struct qp_subscription *sub, const struct qp__line *line)
 {
@@ -106,7 +108,7 @@ tell_line(struct qp_subscription *sub, const struct qp__line *line)
   if (write_line(&text, line))
     qp__sub_end(sub);
   else
-    qp__sub_tell(
+    qp__sub_deliver(
         sub, &(struct qp_event_info){ line->seq, line->time, line->type, qp__buf_bytes(&text) });
   qp__buf_release(&text);
 }
@@ -148,10 +150,10 @@ qp__sub_catch_up(struct qp_subscription *sub)
 }
 
 enum qp_rc
-qp__feed_join(struct qp__feed *feed, struct qp_subscription *sub, struct qp_err *err)
+qp__feed_subscribe(struct qp__feed *feed, struct qp_subscription *sub, struct qp_err *err)
 {
   for (const struct qp__line *line = feed->first; sub->reading && line; line = line->next)
-    if (line->shown && add_backlog(sub, line))
+    if (line->view == QP__LINE_SHOWN && add_backlog(sub, line))
       return qp__fail_nomem(err, "subscribing to a context");
   sub->next = feed->subs;
   feed->subs = sub;
@@ -171,7 +173,7 @@ qp__sub_is_gone(struct qp_subscription *sub)
 }
 
 void
-qp__feed_sweep(struct qp__feed *feed)
+qp__feed_remove_ended(struct qp__feed *feed)
 {
   struct qp_subscription **at = &feed->subs;
 
@@ -192,7 +194,7 @@ qp__feed_end_subs(struct qp__feed *feed)
 {
   for (struct qp_subscription *sub = feed->subs; sub; sub = sub->next)
     qp__sub_end(sub);
-  qp__feed_sweep(feed);
+  qp__feed_remove_ended(feed);
 }
 
 /* ---- lines ---- */
@@ -220,11 +222,12 @@ qp__feed_add(struct qp__feed *feed, const char *type, json_t *data, int64_t now,
     line->seq = feed->next_seq++;
     line->time = now;
     line->type = type;
-    line->held = held;
+    line->view = held ? QP__LINE_HELD : QP__LINE_READY;
     line->len = text.len;
     memcpy(line->data, text.data, text.len);
     *feed->last = line;
     feed->last = &line->next;
+    feed->count++;
     feed->unstaged += line->len + LINE_COST;
     if (!feed->unshown)
       feed->unshown = line;
@@ -233,14 +236,21 @@ qp__feed_add(struct qp__feed *feed, const char *type, json_t *data, int64_t now,
   return rc;
 }
 
-/* Frees what is durable and was shown. */
+static bool
+is_finished(const struct qp__line *line)
+{
+  return line->view == QP__LINE_SHOWN && line->save == QP__LINE_ENDED;
+}
+
+/* Frees the finished lines at the beginning. */
 static void
 trim(struct qp__feed *feed)
 {
-  while (feed->first && feed->first->shown && feed->first->saved) {
+  while (feed->first && is_finished(feed->first)) {
     struct qp__line *line = feed->first;
 
     feed->first = line->next;
+    feed->count--;
     qp__free(line);
   }
   if (!feed->first)
@@ -250,11 +260,12 @@ trim(struct qp__feed *feed)
 void
 qp__feed_show(struct qp__feed *feed)
 {
-  while (feed->unshown && !feed->unshown->held) {
+  while (feed->unshown && feed->unshown->view != QP__LINE_HELD) {
     struct qp__line *line = feed->unshown;
 
     feed->unshown = line->next;
-    line->shown = true;
+    QP_ASSERT(line->view == QP__LINE_READY);
+    line->view = QP__LINE_SHOWN;
     for (struct qp_subscription *sub = feed->subs; sub; sub = sub->next)
       offer(sub, line);
   }
@@ -274,7 +285,7 @@ qp__feed_stage(struct qp__feed *feed, size_t *count)
   size_t n = 0;
 
   for (const struct qp__line *line = feed->first; line; line = line->next)
-    n += !line->staged;
+    n += line->save == QP__LINE_NEW;
   *count = n;
   if (n == 0)
     return NULL;
@@ -283,9 +294,9 @@ qp__feed_stage(struct qp__feed *feed, size_t *count)
     return NULL;
   n = 0;
   for (struct qp__line *line = feed->first; line; line = line->next) {
-    if (line->staged)
+    if (line->save != QP__LINE_NEW)
       continue;
-    line->staged = true;
+    line->save = QP__LINE_STAGED;
     events[n].seq = line->seq;
     events[n].time = line->time;
     events[n].type = line->type;
@@ -300,8 +311,8 @@ void
 qp__feed_unstage(struct qp__feed *feed, uint64_t from, uint64_t upto)
 {
   for (struct qp__line *line = feed->first; line; line = line->next)
-    if (line->seq >= from && line->seq < upto && line->staged) {
-      line->staged = false;
+    if (line->seq >= from && line->seq < upto && line->save == QP__LINE_STAGED) {
+      line->save = QP__LINE_NEW;
       feed->unstaged += line->len + LINE_COST;
     }
 }
@@ -311,14 +322,16 @@ qp__feed_saved(struct qp__feed *feed, uint64_t from, uint64_t upto)
 {
   for (struct qp__line *line = feed->first; line; line = line->next)
     if (line->seq >= from && line->seq <= upto) {
-      line->held = false;
-      line->saved = true;
+      QP_ASSERT(line->save == QP__LINE_STAGED);
+      if (line->view == QP__LINE_HELD)
+        line->view = QP__LINE_READY;
+      line->save = QP__LINE_ENDED;
     }
   qp__feed_show(feed);
 }
 
 void
-qp__feed_lost(struct qp__feed *feed, uint64_t from, uint64_t upto)
+qp__feed_drop(struct qp__feed *feed, uint64_t from, uint64_t upto)
 {
   struct qp__line **at = &feed->first;
 
@@ -327,19 +340,60 @@ qp__feed_lost(struct qp__feed *feed, uint64_t from, uint64_t upto)
     struct qp__line *line = *at;
 
     if (line->seq >= from && line->seq <= upto) {
-      if (!line->staged)
+      if (line->save == QP__LINE_NEW)
         feed->unstaged -= line->len + LINE_COST;
-      line->staged = line->saved = true; /* if it was shown, that is all that can be done for it */
+      line->save = QP__LINE_ENDED;
+      if (line->view != QP__LINE_SHOWN) {
+        *at = line->next;
+        feed->count--;
+        qp__free(line);
+        continue;
+      }
     }
-    if (line->seq >= from && line->seq <= upto && !line->shown) {
-      *at = line->next;
-      qp__free(line);
-      continue;
-    }
-    if (!line->shown && !feed->unshown)
+    if (line->view != QP__LINE_SHOWN && !feed->unshown)
       feed->unshown = line;
     at = &line->next;
   }
   feed->last = at;
   qp__feed_show(feed);
+}
+
+/* ---- rules ---- */
+
+const char *
+qp__feed_violation(const struct qp__feed *feed)
+{
+  struct qp__line *const *end = &feed->first;
+  const struct qp__line *unshown = NULL;
+  uint64_t seq = 0;
+  size_t count = 0;
+  size_t unstaged = 0;
+
+  for (const struct qp__line *line = feed->first; line; line = line->next) {
+    if (count && line->seq <= seq)
+      return "the numbers of the lines do not ascend";
+    if (unshown && line->view == QP__LINE_SHOWN)
+      return "a line was shown before an earlier one";
+    if (line->view == QP__LINE_HELD && line->save == QP__LINE_ENDED)
+      return "a durable line is held";
+    if (!unshown && line->view != QP__LINE_SHOWN)
+      unshown = line;
+    if (line->save == QP__LINE_NEW)
+      unstaged += line->len + LINE_COST;
+    seq = line->seq;
+    count++;
+    end = &line->next;
+  }
+  if (count && seq >= feed->next_seq)
+    return "a line has a number that was not given out";
+  if (feed->unshown != unshown)
+    return "'unshown' is not the first line that was not shown";
+  if (feed->unstaged != unstaged)
+    return "'unstaged' is not the size of the new lines";
+  if (feed->count != count || feed->last != end)
+    return "the list of lines is broken";
+  for (const struct qp_subscription *sub = feed->subs; sub; sub = sub->next)
+    if (!sub->reading && sub->backlog)
+      return "a subscriber has a backlog and nothing is read for it";
+  return NULL;
 }

@@ -1,19 +1,19 @@
-/* feed.h - the events of one context on their way: numbered, shown to subscribers, made durable.
+/* feed.h - the new events of one context: they get a number, are shown to subscribers and saved.
  *
- * A line is numbered when it is added. Lines wait in a list, oldest first:
- *
- *   shown    subscribers have seen it (or there was none)
- *   held     not to be shown before its commit is durable, and nothing behind it before it is
- *   staged   it is part of a commit under way
+ * Each event is a line of the event log. Lines that are not both shown and saved are in a list,
+ * oldest first.
  *
  * (1) Subscribers see lines in the order of their numbers, each once.
- * (2) What tells of something saved is held, so that nobody hears of it before it is durable.
- *     Pieces of an answer are shown at once and saved by the next tick.
- * (3) A line leaves the list when it is durable, or when its commit has failed: then its number is
- *     never used again.
+ * (2) Lines that report something saved are held: they are shown when their commit is durable, and
+ *     no later line is shown before them. Pieces of an answer are shown at once and saved by the
+ *     next tick.
+ * (3) A line leaves the list when it is shown and durable, or when its commit has failed. A number
+ *     is never used again.
  *
- * A subscriber that begins in the past is fed from the log by a worker; what happens meanwhile
- * waits in its own list, and numbers tell what it has seen. */
+ * qp__feed_violation() checks these rules.
+ *
+ * A subscriber that wants past events is fed from the log by a worker. Lines that are added in the
+ * meantime wait in a list of its own; the numbers say which ones it has seen. */
 #ifndef QP_TURN_FEED_H
 #define QP_TURN_FEED_H
 
@@ -24,12 +24,25 @@
 #include "quipu.h"
 #include "turn/engine.h"
 
+enum qp__line_view {
+  QP__LINE_HELD,  /* must not be shown before it is durable */
+  QP__LINE_READY, /* may be shown */
+  QP__LINE_SHOWN, /* was shown to all subscribers */
+};
+
+enum qp__line_save {
+  QP__LINE_NEW,    /* is part of no commit yet */
+  QP__LINE_STAGED, /* its commit is under way */
+  QP__LINE_ENDED,  /* it is durable, or its commit has failed after it was shown */
+};
+
 struct qp__line {
   struct qp__line *next;
   uint64_t seq;
   int64_t time;
   const char *type; /* static text */
-  bool held, shown, staged, saved;
+  enum qp__line_view view;
+  enum qp__line_save save;
   size_t len;  /* of the data */
   char data[]; /* an object as text */
 };
@@ -42,9 +55,8 @@ struct qp_subscription {
   struct qp_uuid id;            /* of the context */
   qp_engine_event_fn *fn;
   void *arg;
-  uint64_t seen;                           /* the newest number that it was told */
+  uint64_t seen;                           /* the newest number that it was given */
   bool reading;                            /* a worker reads the log for it */
-  bool begun;                              /* it is in a feed */
   struct qp__line *backlog, **backlog_end; /* copies, while it reads */
 
   pthread_mutex_t lock;
@@ -56,54 +68,60 @@ struct qp_subscription {
 struct qp__feed {
   uint64_t next_seq;
   struct qp__line *first, **last;
-  size_t unstaged;          /* bytes of the lines that are not staged, about */
-  struct qp__line *unshown; /* the first that was not shown, or NULL */
+  size_t count;             /* of lines */
+  size_t unstaged;          /* estimated bytes of the NEW lines */
+  struct qp__line *unshown; /* the first line that was not shown, or NULL */
   struct qp_subscription *subs;
+  uint32_t check_credit; /* of qp__check_due() */
 };
 
 void qp__feed_init(struct qp__feed *feed);
 /* Frees the lines. There must be no subscriber. */
 void qp__feed_release(struct qp__feed *feed);
 
-/* Adds a line; `data`, an object, is taken over; NULL: memory was out when it was made. `type` is a
- * static text. QP_NOMEM, QP_TOOBIG: nothing was added. */
+/* The rule that the feed breaks, or NULL. */
+const char *qp__feed_violation(const struct qp__feed *feed);
+
+/* Adds a line. `data` is an object and owned from now on; NULL: it could not be allocated. `type`
+ * is a static text. QP_NOMEM, QP_TOOBIG: nothing was added. */
 enum qp_rc qp__feed_add(struct qp__feed *feed, const char *type, json_t *data, int64_t now,
                         bool held, struct qp_err *err);
-/* Shows what may be shown. */
+/* Shows all lines up to the first that is held. */
 void qp__feed_show(struct qp__feed *feed);
 
-/* The lines that are not staged yet, as the store takes them; they are staged from now on. NULL
- * with *count 0: there is none; NULL with another *count: no memory, and none is staged. The array
- * is freed with qp__free() and borrows from the lines. */
+/* The NEW lines, for a commit; they are STAGED from now on. NULL and *count 0: there are none. NULL
+ * and another *count: out of memory, and nothing is staged. The array is freed with qp__free() and
+ * borrows from the lines. */
 struct qp_event *qp__feed_stage(struct qp__feed *feed, size_t *count);
-/* The commit was not begun: lines from `from` to before `upto` are not staged after all. */
+/* The commit was not begun: lines from `from` to before `upto` are NEW again. */
 void qp__feed_unstage(struct qp__feed *feed, uint64_t from, uint64_t upto);
-/* Whether there are lines that are not staged. */
+/* Whether there are NEW lines. */
 bool qp__feed_has_unstaged(const struct qp__feed *feed);
 
-/* What became of lines `from` to `upto`, both included.
- *
- * They are durable: what was held is shown. */
+/* Lines `from` to `upto`, both included, are durable. Those that were held are shown. */
 void qp__feed_saved(struct qp__feed *feed, uint64_t from, uint64_t upto);
-/* They will never be durable. What was held did not happen and is never shown. */
-void qp__feed_lost(struct qp__feed *feed, uint64_t from, uint64_t upto);
+/* Lines `from` to `upto`, both included, will never be durable. Those that were not shown are
+ * deleted. */
+void qp__feed_drop(struct qp__feed *feed, uint64_t from, uint64_t upto);
 
 /* ---- subscribers ---- */
 
 void qp__sub_ref(struct qp_subscription *sub);
 void qp__sub_unref(struct qp_subscription *sub);
-/* Tells one line unless it was told before or the owner wants no more. */
-void qp__sub_tell(struct qp_subscription *sub, const struct qp_event_info *event);
-/* It was unsubscribed or has ended. */
+/* Calls the subscriber's function, unless it has seen the event or is unsubscribed. */
+void qp__sub_deliver(struct qp_subscription *sub, const struct qp_event_info *event);
+/* Whether it was unsubscribed or has ended. */
 bool qp__sub_is_gone(struct qp_subscription *sub);
-/* Tells the end. */
+/* Ends it: calls its function with NULL. */
 void qp__sub_end(struct qp_subscription *sub);
-/* The reading is over: tells what has gathered meanwhile. */
+/* The log was read: delivers the lines that were added in the meantime. */
 void qp__sub_catch_up(struct qp_subscription *sub);
-/* Adds it to the feed; while it reads it also gets the lines that are not durable yet. QP_NOMEM. */
-enum qp_rc qp__feed_join(struct qp__feed *feed, struct qp_subscription *sub, struct qp_err *err);
-/* Takes out those that are dead, or all after telling them the end. */
-void qp__feed_sweep(struct qp__feed *feed);
+/* Adds it to the feed. While the log is read for it, its backlog gets the lines that are not
+ * durable yet. QP_NOMEM. */
+enum qp_rc qp__feed_subscribe(struct qp__feed *feed, struct qp_subscription *sub,
+                              struct qp_err *err);
+/* Removes subscribers that have ended; end_subs: ends all of them first. */
+void qp__feed_remove_ended(struct qp__feed *feed);
 void qp__feed_end_subs(struct qp__feed *feed);
 
 #endif

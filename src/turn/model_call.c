@@ -1,23 +1,24 @@
-/* model_call.c - calling the model: a worker makes the question ready (question.h), the answer
- * comes from the loop.
+/* model_call.c - calling the model: a worker prepares the request (question.h), the answer arrives
+ * on the loop.
  *
- * Each piece of an answer becomes a line of the log of events, which a restart replays to have what
- * had come:
+ * Each piece of an answer becomes a line of the event log. After a crash the lines are replayed to
+ * get back the part of the answer that had arrived:
  *
  *   answer     provider, id, model      before the first piece
- *   text       block, text              more of a block
+ *   text       block, text              a part of a block
  *   thinking   block, text
  *   signature  block, text
  *   other      block, text              a whole block, a JSON object as text
  *   call       block, id, name          a tool call begins
- *   arguments  block, text              more of its arguments
- *   call_end   block, text              all of them
+ *   arguments  block, text              a part of its arguments
+ *   call_end   block, text              all of its arguments
  *   usage      input, cache_read, cache_write, output …
  *   stop       reason */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -25,19 +26,19 @@
 #include "turn/discover.h"
 #include "turn/question.h"
 
-#define TOKEN_BYTES 4 /* of text, about */
+#define TOKEN_BYTES 4 /* of text, an estimate */
 
-#define PART_MAX ((size_t)64 << 10)   /* of a line: more of a text … */
-#define WHOLE_MAX ((size_t)256 << 10) /* … and what must be in one piece */
+#define PART_MAX ((size_t)64 << 10)   /* bytes per line, of a text that can be split … */
+#define WHOLE_MAX ((size_t)256 << 10) /* … and of a value that cannot */
 
 /* ---- the answer ---- */
 
 void
 qp__actor_drop_answer(struct qp__actor *t)
 {
-  if (t->answering)
-    qp__answer_release(&t->gear->answer);
-  t->answering = t->began = false;
+  if (t->answer != QP__ANSWER_NONE)
+    qp__answer_release(&t->open->answer);
+  t->answer = QP__ANSWER_NONE;
 }
 
 static void
@@ -56,20 +57,20 @@ static void
 begin_answer(struct qp__actor *t, const char *provider)
 {
   qp__actor_drop_answer(t);
-  qp__answer_init(&t->gear->answer, provider);
-  t->gear->answer.display = show_call;
-  t->gear->answer.display_arg = t;
-  t->answering = true;
+  qp__answer_init(&t->open->answer, provider);
+  t->open->answer.display = show_call;
+  t->open->answer.display_arg = t;
+  t->answer = QP__ANSWER_EXPECTED;
 }
 
-/* An interrupted answer has no usage, or only that of its beginning: the prompt counts four bytes
- * per token, as far as the window goes, and what has come of the answer likewise. */
+/* An interrupted answer has no usage, or only that of its beginning. Then prompt and answer are
+ * estimated at four bytes per token; the prompt at most as large as the window. */
 static void
 estimate_usage(struct qp__actor *t)
 {
-  struct qp__answer *a = &t->gear->answer;
+  struct qp__answer *a = &t->open->answer;
   int64_t output = (int64_t)(a->bytes / TOKEN_BYTES) + 1;
-  size_t bytes = t->gear->asked.body_bytes ? t->gear->asked.body_bytes : t->gear->asked.all_bytes;
+  size_t bytes = t->open->asked.body_bytes ? t->open->asked.body_bytes : t->open->asked.all_bytes;
   int64_t input = (int64_t)(bytes / TOKEN_BYTES);
 
   if (!a->has_usage) {
@@ -86,20 +87,20 @@ enum qp_rc
 qp__actor_take_answer(struct qp__actor *t, bool interrupted, struct qp_message **out,
                       struct qp_err *err)
 {
-  struct qp__actor_facts *f = &t->gear->move.facts;
-  const struct qp__llm_usage *u = &t->gear->answer.usage;
-  const struct qp__llm_provider *asked = t->gear->asked.provider;
+  struct qp__turn_facts *f = &t->open->transition.facts;
+  const struct qp__llm_usage *u = &t->open->answer.usage;
+  const struct qp__llm_provider *asked = t->open->asked.provider;
   int64_t cost = -1;
 
-  if (interrupted && (!t->answering || !qp__answer_has_content(&t->gear->answer)))
+  if (interrupted && (t->answer == QP__ANSWER_NONE || !qp__answer_has_content(&t->open->answer)))
     return QP_OK;
-  if (!t->answering)
+  if (t->answer == QP__ANSWER_NONE)
     return qp__fail(err, QP_MISUSE, "there is no answer to save");
   if (interrupted)
     estimate_usage(t);
-  if (t->gear->answer.has_usage) {
+  if (t->open->answer.has_usage) {
     uint64_t tokens = (uint64_t)(u->input + u->cache_read + u->cache_write + u->output);
-    const struct qp__model *model = qp__models_get(&t->engine->models, t->gear->answer.model);
+    const struct qp__model *model = qp__models_get(&t->engine->models, t->open->answer.model);
 
     if (model->origin == QP__MODEL_ASSUMED && t->model)
       model = t->model;
@@ -110,10 +111,10 @@ qp__actor_take_answer(struct qp__actor *t, bool interrupted, struct qp_message *
     f->count.cost += cost > 0 ? cost : 0;
     f->total.cost += cost > 0 ? cost : 0;
   }
-  return qp__answer_message(&t->gear->answer, interrupted, cost, out, err);
+  return qp__answer_message(&t->open->answer, interrupted, cost, out, err);
 }
 
-/* ---- its lines ---- */
+/* ---- its lines in the event log ---- */
 
 static const struct piece {
   enum qp__llm_event_kind kind;
@@ -148,7 +149,7 @@ piece_object(size_t block, const char *text, size_t len)
   return json_pack("{s:I, s:s%}", "block", (json_int_t)block, "text", text, len);
 }
 
-/* More of a block, which may be long: in lines of a bounded length. */
+/* A part of a block, which may be long: lines have a maximum length. */
 static enum qp_rc
 add_parts(struct qp__actor *t, const char *type, const struct qp__llm_event *event,
           struct qp_err *err)
@@ -165,14 +166,15 @@ add_parts(struct qp__actor *t, const char *type, const struct qp__llm_event *eve
         ;
     rc = qp__feed_add(&t->feed, type, piece_object(event->block, at, n),
                       qp__engine_now_ms(t->engine), false, err);
-    qp__actor_relieve(t);
+    qp__actor_flush_if_large(t);
     at += n;
     left -= n;
   }
   return rc;
 }
 
-/* A whole thing. One that is too long for a line is not in the log: after a crash it is missing. */
+/* A value that cannot be split. When it is too long for a line, the log does not have it, and it
+ * is missing after a crash. */
 static json_t *
 whole_object(const struct qp__llm_event *event)
 {
@@ -216,7 +218,7 @@ add_line(struct qp__actor *t, const struct qp__llm_event *event, struct qp_err *
 }
 
 enum qp_rc
-qp__actor_replay(struct qp__actor *t, const struct qp_event_info *event, struct qp_err *err)
+qp__actor_replay_event(struct qp__actor *t, const struct qp_event_info *event, struct qp_err *err)
 {
   struct qp__llm_event e = { .id = "", .name = "" };
   json_t *o = NULL;
@@ -257,9 +259,9 @@ qp__actor_replay(struct qp__actor *t, const struct qp_event_info *event, struct 
       goto out;
     e.kind = pieces[i].kind;
   }
-  if (!t->answering)
+  if (t->answer == QP__ANSWER_NONE)
     begin_answer(t, "");
-  rc = qp__answer_feed(&t->gear->answer, &e, err);
+  rc = qp__answer_feed(&t->open->answer, &e, err);
 out:
   json_decref(o);
   return rc;
@@ -274,32 +276,34 @@ is_content(const struct qp__llm_event *event)
          event->kind == QP__LLM_OTHER || event->kind == QP__LLM_CALL;
 }
 
-/* Has the turn stream from now on. False: the call was cancelled by what came of it. */
+/* Begins the transition to StreamingLLMResponse. False: it failed, and the call was cancelled. */
 static bool
 begin_streaming(struct qp__actor *t)
 {
   uint64_t number = t->number;
 
-  t->began = true;
-  qp__actor_happen(t, QP__EVENT_ANSWER_BEGAN, number);
+  QP_ASSERT(t->answer == QP__ANSWER_EXPECTED);
+  t->answer = QP__ANSWER_STREAMING;
+  qp__actor_enqueue_event(t, QP__EVENT_ANSWER_BEGAN, number);
   qp__actor_pump(t);
-  return t->number == number && t->answering;
+  return t->number == number && t->answer == QP__ANSWER_STREAMING;
 }
 
 static enum qp_rc
-take_event(struct qp__actor *t, const struct qp__llm_event *event, struct qp_err *err)
+feed_answer(struct qp__actor *t, const struct qp__llm_event *event, struct qp_err *err)
 {
   enum qp_rc rc;
 
-  if (!t->began && is_content(event) && !begin_streaming(t))
+  if (t->answer == QP__ANSWER_EXPECTED && is_content(event) && !begin_streaming(t))
     return QP_OK;
-  rc = qp__answer_feed(&t->gear->answer, event, err);
-  if (!rc && t->began)
-    rc = add_line(t, event, err);
-  if (!rc && t->began) {
+  rc = qp__answer_feed(&t->open->answer, event, err);
+  if (rc || t->answer != QP__ANSWER_STREAMING)
+    return rc;
+  rc = add_line(t, event, err);
+  if (!rc) {
     qp__feed_show(&t->feed);
-    qp__actor_relieve(t);
-    qp__engine_dirty(t->engine);
+    qp__actor_flush_if_large(t);
+    qp__engine_flush_soon(t->engine);
   }
   return rc;
 }
@@ -311,21 +315,21 @@ on_event(void *arg, const struct qp__llm_event *event, struct qp_err *err)
   uint64_t number = t->number;
   enum qp_rc rc;
 
-  t->jobs++; /* it stays while we are here, whatever comes of the event */
-  rc = take_event(t, event, err);
+  t->jobs++; /* keeps the actor alive while the event is processed */
+  rc = feed_answer(t, event, err);
   t->jobs--;
   if (t->number != number) {
-    qp__actor_pump(t); /* the call was cancelled, and the turn may go */
+    qp__actor_pump(t); /* the call was cancelled; this may free the actor */
     return QP_OK;
   }
   return rc;
 }
 
-/* Remembers what a request to this model must leave out. False: it was left out already. */
+/* Remembers what requests to this model must leave out. False: it was left out already. */
 static bool
 learn(struct qp__actor *t, enum qp__fault_kind kind)
 {
-  const struct qp__actor_asked *asked = &t->gear->asked;
+  const struct qp__actor_asked *asked = &t->open->asked;
   struct qp__known *known = &t->engine->known;
 
   if (kind == QP__FAULT_THINKING && !(t->call_flags & QP__LLM_NO_THINKING)) {
@@ -339,15 +343,15 @@ learn(struct qp__actor *t, enum qp__fault_kind kind)
   return false;
 }
 
-/* What a fault means for the machine. */
+/* The event that follows from a provider's error. */
 static enum qp__event
 fault_event(struct qp__actor *t, const struct qp__llm_fault *fault, int64_t *retry_after)
 {
-  bool again = t->gear->facts.attempt < t->engine->retries;
+  bool again = t->open->facts.attempt < t->engine->retries;
 
   switch (qp__fault_action(fault->kind)) {
   case QP__ACTION_RETRY:
-    if (t->began || again)
+    if (t->answer == QP__ANSWER_STREAMING || again)
       return fault->kind == QP__FAULT_CUT ? QP__EVENT_ANSWER_CUT : QP__EVENT_PASSING_ERROR;
     return QP__EVENT_FINAL_ERROR;
   case QP__ACTION_COMPACT:
@@ -369,14 +373,14 @@ on_call_done(void *arg, const struct qp__llm_fault *fault)
 
   t->call = NULL;
   if (!fault) {
-    qp__actor_happen(t, QP__EVENT_ANSWER_ENDED, t->number);
+    qp__actor_enqueue_event(t, QP__EVENT_ANSWER_ENDED, t->number);
   } else {
     int64_t retry_after = fault->retry_after_ms;
     enum qp__event event = fault_event(t, fault, &retry_after);
 
-    t->gear->asked.tokens = fault->tokens;
-    t->gear->asked.window = fault->window;
-    qp__actor_fault(t, event, t->number, fault, retry_after);
+    t->open->asked.tokens = fault->tokens;
+    t->open->asked.window = fault->window;
+    qp__actor_enqueue_fault(t, event, t->number, fault, retry_after);
   }
   qp__actor_pump(t);
 }
@@ -387,13 +391,13 @@ start_call(struct qp__actor *t, const struct qp__question *q, struct qp_err *err
   struct qp__llm_call_fns fns = { on_event, on_call_done, t };
 
   t->model = q->model;
-  t->gear->asked = (struct qp__actor_asked){
+  t->open->asked = (struct qp__actor_asked){
     .provider = q->provider,
     .body_bytes = q->body.len,
     .all_bytes = q->all_bytes,
     .largest_bytes = q->largest_bytes,
   };
-  (void)snprintf(t->gear->asked.model, sizeof(t->gear->asked.model), "%s", q->request.model);
+  (void)snprintf(t->open->asked.model, sizeof(t->open->asked.model), "%s", q->request.model);
   begin_answer(t, q->provider->name);
   return qp__llm_call_start(t->engine->llm, q->provider, &q->request, &fns, &t->call, err);
 }
@@ -408,18 +412,18 @@ static void
 on_prepared(uv_work_t *work, int status)
 {
   struct qp__question *q = (struct qp__question *)work;
-  struct qp__actor *t = q->turn;
+  struct qp__actor *t = q->actor;
   struct qp_err err = q->err;
 
   t->jobs--;
-  if (q->number == t->number && !t->doomed) {
+  if (q->number == t->number && t->stage == QP__ACTOR_OPEN) {
     if (status)
       (void)qp__fail(&err, QP_STOPPED, "reading the history was stopped");
     if (!err.rc)
       err.rc = start_call(t, q, &err);
     if (err.rc)
-      qp__actor_fail(t, QP__EVENT_FINAL_ERROR, t->number,
-                     err.rc == QP_NOTFOUND ? "model" : "request", err.msg);
+      qp__actor_enqueue_error(t, QP__EVENT_FINAL_ERROR, t->number,
+                              err.rc == QP_NOTFOUND ? "model" : "request", err.msg);
   }
   qp__question_free(q);
   qp__actor_pump(t);
@@ -429,40 +433,41 @@ static void
 make_question(struct qp__actor *t)
 {
   struct qp__question *q =
-      qp__question_new(t->engine, t->context, t->gear->facts.branch, t->call_flags);
+      qp__question_new(t->engine, t->context, t->open->facts.branch, t->call_flags);
 
   if (!q) {
-    qp__actor_fail(t, QP__EVENT_FINAL_ERROR, t->number, "internal", "out of memory");
+    qp__actor_enqueue_error(t, QP__EVENT_FINAL_ERROR, t->number, "internal", "out of memory");
     return;
   }
-  q->turn = t;
+  q->actor = t;
   q->number = t->number;
   if (uv_queue_work(&t->engine->loop, &q->work, prepare, on_prepared)) {
     qp__question_free(q);
-    qp__actor_fail(t, QP__EVENT_FINAL_ERROR, t->number, "internal", "cannot start a worker");
+    qp__actor_enqueue_error(t, QP__EVENT_FINAL_ERROR, t->number, "internal",
+                            "cannot start a worker");
     return;
   }
   t->jobs++;
 }
 
 void
-qp__actor_ask(struct qp__actor *t)
+qp__actor_call_model(struct qp__actor *t)
 {
   t->number++;
   if (qp__discover_is_needed(t->engine))
     qp__discover(t->engine);
   if (qp__engine_awaits_tools(t->engine))
-    t->waiting_question = t->number;
+    t->delayed_model = t->number;
   else
     make_question(t);
 }
 
 void
-qp__actor_ask_now(struct qp__actor *t)
+qp__actor_call_delayed_model(struct qp__actor *t)
 {
-  bool waits = t->waiting_question && t->waiting_question == t->number && !t->doomed;
+  bool waits = t->delayed_model && t->delayed_model == t->number && t->stage == QP__ACTOR_OPEN;
 
-  t->waiting_question = 0;
+  t->delayed_model = 0;
   if (!waits)
     return;
   make_question(t);

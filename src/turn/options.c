@@ -145,7 +145,7 @@ set_model(struct qp_engine *e, const char *model, struct qp_err *err)
 }
 
 enum qp_rc
-qp__engine_set(struct qp_engine *e, const struct qp_engine_options *o, struct qp_err *err)
+qp__engine_apply_options(struct qp_engine *e, const struct qp_engine_options *o, struct qp_err *err)
 {
   enum qp_rc rc = QP_OK;
 
@@ -166,7 +166,7 @@ qp__engine_set(struct qp_engine *e, const struct qp_engine_options *o, struct qp
 }
 
 void
-qp__engine_unset(struct qp_engine *e)
+qp__engine_release_options(struct qp_engine *e)
 {
   qp__policy_release(&e->policy);
   qp__grants_release(&e->grants);

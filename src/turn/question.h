@@ -10,7 +10,7 @@
 
 struct qp__question {
   uv_work_t work; /* first */
-  struct qp__actor *turn;
+  struct qp__actor *actor;
   uint64_t number; /* of the work that it belongs to */
   struct qp_engine *engine;
   struct qp_context *context;

@@ -13,20 +13,20 @@
 
 /* A worker's reading of the log. */
 struct reading {
-  uv_work_t work;         /* first */
-  struct qp__actor *turn; /* it stays: a job of it */
+  uv_work_t work;          /* first */
+  struct qp__actor *actor; /* it stays: a job of it */
   struct qp_engine *engine;
   struct qp_subscription *sub;
   uint64_t after;
   bool gap; /* events after it are not kept any more */
-  struct qp__kept_list kept;
+  struct qp__event_batch kept;
   struct qp_err err;
 };
 
 static void
 reading_free(struct reading *r)
 {
-  qp__kept_release(&r->kept);
+  qp__event_batch_release(&r->kept);
   qp__free(r);
 }
 
@@ -36,7 +36,7 @@ static enum qp_rc
 keep(void *arg, const struct qp_event_info *info)
 {
   struct reading *r = arg;
-  enum qp_rc rc = qp__kept_add(&r->kept, info, &r->err);
+  enum qp_rc rc = qp__event_batch_add(&r->kept, info, &r->err);
 
   return !rc && r->kept.bytes >= PAGE_BYTES ? QP_STOPPED : rc;
 }
@@ -47,7 +47,7 @@ read_log(uv_work_t *work)
   struct reading *r = (struct reading *)work;
   struct qp_event_range range = { .oldest = 0 };
   struct qp_context *context = NULL;
-  enum qp_rc rc = qp_context_open(r->engine->store, &r->turn->id, QP_LOAD_NONE, &context, &r->err);
+  enum qp_rc rc = qp_context_open(r->engine->store, &r->actor->id, QP_LOAD_NONE, &context, &r->err);
 
   if (!rc)
     rc = qp_events_range(context, &range, &r->err);
@@ -78,14 +78,14 @@ tell_gap(struct reading *r)
   qp__time_format(when, now);
   len = snprintf(json, sizeof(json), "{\"seq\":%llu,\"time\":\"%.*s\",\"type\":\"gap\"}",
                  (unsigned long long)r->after, QP__TIME_LEN, when);
-  qp__sub_tell(r->sub, &(struct qp_event_info){ r->after, now, "gap", { json, (size_t)len } });
+  qp__sub_deliver(r->sub, &(struct qp_event_info){ r->after, now, "gap", { json, (size_t)len } });
 }
 
 static void
 end_sub(struct qp__actor *t, struct qp_subscription *sub)
 {
   qp__sub_end(sub);
-  qp__feed_sweep(&t->feed);
+  qp__feed_remove_ended(&t->feed);
 }
 
 static void
@@ -93,15 +93,15 @@ on_log(uv_work_t *work, int status)
 {
   struct reading *r = (struct reading *)work;
   struct qp_subscription *sub = r->sub;
-  struct qp__actor *t = r->turn;
+  struct qp__actor *t = r->actor;
   bool more = r->kept.count == PAGE || r->kept.bytes >= PAGE_BYTES;
 
   t->jobs--;
   if (!status && !r->err.rc) {
     if (r->gap)
       tell_gap(r);
-    for (const struct qp__kept *kept = r->kept.first; kept; kept = kept->next)
-      qp__sub_tell(sub, &kept->info);
+    for (const struct qp__event_copy *kept = r->kept.first; kept; kept = kept->next)
+      qp__sub_deliver(sub, &kept->info);
     if (more && !qp__sub_is_gone(sub))
       qp__sub_read(r->engine, t, sub);
     else
@@ -122,9 +122,9 @@ qp__sub_read(struct qp_engine *e, struct qp__actor *t, struct qp_subscription *s
   if (r) {
     r->engine = e;
     r->sub = sub;
-    r->turn = t;
+    r->actor = t;
     r->after = sub->seen;
-    qp__kept_init(&r->kept);
+    qp__event_batch_init(&r->kept);
   }
   if (!r || uv_queue_work(&e->loop, &r->work, read_log, on_log)) {
     qp__free(r);
@@ -146,9 +146,9 @@ run_join(struct qp_engine *e, struct qp__post *post)
 {
   struct join *join = (struct join *)post;
   struct qp_subscription *sub = join->sub;
-  struct qp__actor *t = e->draining ? NULL : qp__engine_turn(e, &join->id);
+  struct qp__actor *t = e->phase != QP__ENGINE_RUNNING ? NULL : qp__engine_actor(e, &join->id);
 
-  if (!t || t->doomed || qp__feed_join(&t->feed, sub, NULL))
+  if (!t || t->stage == QP__ACTOR_RELEASING || qp__feed_subscribe(&t->feed, sub, NULL))
     qp__sub_end(sub);
   else if (sub->reading)
     qp__sub_read(e, t, sub);
@@ -195,10 +195,10 @@ static void
 run_leave(struct qp_engine *e, struct qp__post *post)
 {
   struct qp_subscription *sub = (struct qp_subscription *)post; /* its first member */
-  struct qp__actor *t = qp__engine_find(e, &sub->id);
+  struct qp__actor *t = qp__engine_find_actor(e, &sub->id);
 
   if (t)
-    qp__feed_sweep(&t->feed);
+    qp__feed_remove_ended(&t->feed);
   qp__sub_unref(sub);
   if (t)
     qp__actor_pump(t);

@@ -18,7 +18,7 @@
 
 /* A call that runs. It outlives its turn when that has no more use for it. */
 struct qp__actor_run {
-  struct qp__actor *turn; /* NULL: nobody waits */
+  struct qp__actor *actor; /* NULL: nobody waits */
   size_t index;
   struct qp__tool_run *call;
 };
@@ -107,7 +107,7 @@ qp__round_grant(const struct qp__actor *t, const struct qp__actor_call *call, st
 }
 
 static enum qp_approval
-judge(const struct qp__actor *t, const struct qp__actor_call *call)
+check_policy(const struct qp__actor *t, const struct qp__actor_call *call)
 {
   if (!qp__tools_find(t->engine->tools, call->name) || call->arguments[0] != '{')
     return QP_APPROVAL_APPROVED;
@@ -131,7 +131,7 @@ qp__round_begin(struct qp__actor *t, struct qp_message *answer, bool barred, str
   for (size_t i = 0; i < t->call_count; i++) {
     struct qp__actor_call *call = &t->calls[i];
 
-    call->approval = barred ? QP_APPROVAL_PENDING : judge(t, call);
+    call->approval = barred ? QP_APPROVAL_PENDING : check_policy(t, call);
     call->by_policy = call->approval != QP_APPROVAL_PENDING;
     answer->calls[i].view.approval = barred ? QP_APPROVAL_DENIED : call->approval;
   }
@@ -186,11 +186,11 @@ qp__round_event(const struct qp__actor *t)
 
 /* A line that nobody needs to have: without memory there is none. */
 static void
-tell(struct qp__actor *t, const char *type, json_t *data)
+add_progress_line(struct qp__actor *t, const char *type, json_t *data)
 {
   if (qp__feed_add(&t->feed, type, data, qp__engine_now_ms(t->engine), false, NULL) == QP_OK) {
     qp__feed_show(&t->feed);
-    qp__engine_dirty(t->engine);
+    qp__engine_flush_soon(t->engine);
   }
 }
 
@@ -198,7 +198,7 @@ static void
 on_result(void *arg, const struct qp__tool_result *result)
 {
   struct qp__actor_run *run = arg;
-  struct qp__actor *t = run->turn;
+  struct qp__actor *t = run->actor;
   struct qp__actor_call *call;
 
   if (!t) {
@@ -211,11 +211,11 @@ on_result(void *arg, const struct qp__tool_result *result)
   call->result = json_incref(result->value);
   call->is_error = result->is_error;
   call->ms = result->ms;
-  tell(t, "tool_end",
-       json_pack("{s:s, s:s, s:b, s:I}", "id", call->id, "name", call->name, "is_error",
-                 call->is_error, "ms", (json_int_t)call->ms));
+  add_progress_line(t, "tool_end",
+                    json_pack("{s:s, s:s, s:b, s:I}", "id", call->id, "name", call->name,
+                              "is_error", call->is_error, "ms", (json_int_t)call->ms));
   if (--t->running == 0)
-    qp__actor_happen(t, QP__EVENT_TOOLS_ENDED, t->number);
+    qp__actor_enqueue_event(t, QP__EVENT_TOOLS_ENDED, t->number);
   qp__actor_pump(t);
 }
 
@@ -232,7 +232,7 @@ start(struct qp__actor *t, size_t i)
 
   if (!run)
     return;
-  run->turn = t;
+  run->actor = t;
   run->index = i;
   if (qp__tools_call(t->engine->tools, &request, &run->call, &err)) {
     qp__free(run);
@@ -240,7 +240,7 @@ start(struct qp__actor *t, size_t i)
   }
   call->run = run;
   t->running++;
-  tell(t, "tool_start", json_pack("{s:s, s:s}", "id", call->id, "name", call->name));
+  add_progress_line(t, "tool_start", json_pack("{s:s, s:s}", "id", call->id, "name", call->name));
 }
 
 void
@@ -252,7 +252,7 @@ qp__round_run(struct qp__actor *t)
     if (t->calls[i].approval == QP_APPROVAL_APPROVED && !t->calls[i].result)
       start(t, i);
   if (t->running == 0)
-    qp__actor_happen(t, QP__EVENT_TOOLS_ENDED, t->number);
+    qp__actor_enqueue_event(t, QP__EVENT_TOOLS_ENDED, t->number);
 }
 
 void
@@ -264,7 +264,7 @@ qp__round_stop(struct qp__actor *t)
     if (!run)
       continue;
     t->calls[i].run = NULL;
-    run->turn = NULL;
+    run->actor = NULL;
     qp__tool_run_cancel(run->call);
   }
   t->running = 0;
@@ -274,7 +274,7 @@ qp__round_stop(struct qp__actor *t)
 
 /* Why a call has no result of its tool. */
 static json_t *
-excuse(const struct qp__actor_call *call, const char *sentence)
+missing_result(const struct qp__actor_call *call, const char *sentence)
 {
   if (call->approval != QP_APPROVAL_DENIED)
     return json_string(sentence);
@@ -311,7 +311,7 @@ add_result(struct qp__actor *t, const struct qp__actor_call *call, const char *s
 {
   struct qp_message *message = NULL;
   struct qp__buf text;
-  json_t *value = call->result ? json_incref(call->result) : excuse(call, sentence);
+  json_t *value = call->result ? json_incref(call->result) : missing_result(call, sentence);
   struct qp_tool_result result = {
     .request_id = call->id,
     .is_error = call->is_error || !call->result,
@@ -335,7 +335,7 @@ add_result(struct qp__actor *t, const struct qp__actor_call *call, const char *s
   if (!rc)
     rc = note_decision(message, call, err);
   if (!rc) {
-    rc = qp__move_add_message(t, message, err);
+    rc = qp__transition_add_message(t, message, err);
     message = NULL;
   }
 out:

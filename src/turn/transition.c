@@ -26,11 +26,11 @@ over(uint64_t limit, uint64_t have, const char *what, struct qp_err *err)
 }
 
 bool
-qp__actor_over_limit(const struct qp_limits *l, const struct qp__actor_facts *facts,
+qp__actor_over_limit(const struct qp_limits *l, const struct qp__turn_facts *facts,
                      struct qp_err *err)
 {
-  const struct qp__actor_count *turn = &facts->count;
-  const struct qp__actor_count *all = &facts->total;
+  const struct qp__turn_count *turn = &facts->count;
+  const struct qp__turn_count *all = &facts->total;
 
   if (turn->rounds > l->rounds)
     return over(l->rounds, turn->rounds, "rounds of a turn", err);
@@ -69,13 +69,13 @@ begins_turn(const struct qp__actor *t, enum qp__event event)
 }
 
 static enum qp_rc
-make_facts(struct qp__actor *t, const struct qp__occurrence *o, struct qp_err *err)
+make_facts(struct qp__actor *t, const struct qp__input *in, struct qp_err *err)
 {
-  struct qp__actor_move *m = &t->gear->move;
-  struct qp__actor_facts *f = &m->facts;
-  const struct qp__actor_facts *before =
-      t->gear->ahead.under_way ? &t->gear->ahead.facts : &t->gear->facts;
-  const char *branch = o->act && o->act->branch ? o->act->branch : before->branch;
+  struct qp__pending_transition *m = &t->open->transition;
+  struct qp__turn_facts *f = &m->facts;
+  const struct qp__turn_facts *before =
+      t->open->earlier.under_way ? &t->open->earlier.facts : &t->open->facts;
+  const char *branch = in->request && in->request->branch ? in->request->branch : before->branch;
 
   *f = *before;
   f->branch = NULL;
@@ -84,32 +84,33 @@ make_facts(struct qp__actor *t, const struct qp__occurrence *o, struct qp_err *e
     if (!f->branch)
       return qp__fail_nomem(err, "a turn");
   }
-  if (o->event != QP__EVENT_SWITCH)
-    f->error = o->error;
+  if (in->event != QP__EVENT_SWITCH)
+    f->error = in->error;
   f->retry_at = 0;
-  if (begins_turn(t, o->event))
+  if (begins_turn(t, in->event))
     memset(&f->count, 0, sizeof(f->count));
-  if (begins_turn(t, o->event) || o->event == QP__EVENT_RETRY || o->event == QP__EVENT_ANSWER_ENDED)
+  if (begins_turn(t, in->event) || in->event == QP__EVENT_RETRY ||
+      in->event == QP__EVENT_ANSWER_ENDED)
     f->attempt = 0;
-  if (o->event == QP__EVENT_RESTART && m->to.to == QP__STATE_FAILED) {
+  if (in->event == QP__EVENT_RESTART && m->to.to == QP__STATE_FAILED) {
     (void)snprintf(f->error.kind, sizeof(f->error.kind), "interrupted");
     (void)snprintf(f->error.message, sizeof(f->error.message),
                    "the engine ended in the middle of the turn (%s)", qp__state_name(t->state));
   }
   if (m->to.to == QP__STATE_TRANSIENT_FAILURE) {
     f->attempt++;
-    f->retry_at = qp__engine_now_ms(t->engine) + pause_ms(t, f->attempt, o->retry_after_ms);
+    f->retry_at = qp__engine_now_ms(t->engine) + pause_ms(t, f->attempt, in->retry_after_ms);
   }
-  f->answer_seq = o->event == QP__EVENT_ANSWER_BEGAN ? t->feed.next_seq : 0;
+  f->answer_seq = in->event == QP__EVENT_ANSWER_BEGAN ? t->feed.next_seq : 0;
   return QP_OK;
 }
 
 /* ---- messages ---- */
 
 enum qp_rc
-qp__move_add_message(struct qp__actor *t, struct qp_message *message, struct qp_err *err)
+qp__transition_add_message(struct qp__actor *t, struct qp_message *message, struct qp_err *err)
 {
-  struct qp__actor_move *m = &t->gear->move;
+  struct qp__pending_transition *m = &t->open->transition;
   struct qp_uuid id = qp_message_id(message);
   enum qp_rc rc = QP_OK;
 
@@ -143,7 +144,7 @@ save_partial(struct qp__actor *t, struct qp_err *err)
       qp_message_free(message);
       return rc;
     }
-    rc = qp__move_add_message(t, message, err);
+    rc = qp__transition_add_message(t, message, err);
   }
   return rc ? rc : qp__round_close(t, "the answer was interrupted, and the tool did not run", err);
 }
@@ -152,7 +153,7 @@ static enum qp_rc
 save_answer(struct qp__actor *t, struct qp_err *err)
 {
   struct qp_message *message = NULL;
-  struct qp__actor_count *count = &t->gear->move.facts.count;
+  struct qp__turn_count *count = &t->open->transition.facts.count;
   enum qp_rc rc = qp__actor_take_answer(t, false, &message, err);
 
   if (rc)
@@ -162,10 +163,10 @@ save_answer(struct qp__actor *t, struct qp_err *err)
     qp_message_free(message);
     return rc;
   }
-  t->gear->move.paused = t->gear->answer.stop == QP__LLM_STOP_PAUSE && t->call_count == 0;
-  count->rounds += t->call_count > 0 || t->gear->move.paused;
+  t->open->transition.paused = t->open->answer.stop == QP__LLM_STOP_PAUSE && t->call_count == 0;
+  count->rounds += t->call_count > 0 || t->open->transition.paused;
   count->calls += t->call_count;
-  return qp__move_add_message(t, message, err);
+  return qp__transition_add_message(t, message, err);
 }
 
 /* What a call that has no result gets in its place. */
@@ -180,18 +181,18 @@ why_closed(enum qp__state state, enum qp__event event)
 }
 
 static enum qp_rc
-make_messages(struct qp__actor *t, struct qp__occurrence *o, struct qp_err *err)
+make_messages(struct qp__actor *t, struct qp__input *in, struct qp_err *err)
 {
   struct qp_message *message;
   enum qp_rc rc;
 
-  switch (t->gear->move.to.step) {
+  switch (t->open->transition.to.step) {
   case QP__STEP_SAVE_MESSAGE:
-    message = o->act->message;
-    o->act->message = NULL;
-    rc = qp__move_add_message(t, message, err);
+    message = in->request->message;
+    in->request->message = NULL;
+    rc = qp__transition_add_message(t, message, err);
     if (!rc)
-      o->act->saved = qp_message_id(message);
+      in->request->saved = qp_message_id(message);
     return rc;
   case QP__STEP_SAVE_ANSWER:
     return save_answer(t, err);
@@ -200,7 +201,7 @@ make_messages(struct qp__actor *t, struct qp__occurrence *o, struct qp_err *err)
   case QP__STEP_SAVE_RESULTS:
     return qp__round_close(t, "the tool did not answer", err);
   case QP__STEP_CLOSE_CALLS:
-    return qp__round_close(t, why_closed(t->state, o->event), err);
+    return qp__round_close(t, why_closed(t->state, in->event), err);
   default:
     return QP_OK;
   }
@@ -209,7 +210,7 @@ make_messages(struct qp__actor *t, struct qp__occurrence *o, struct qp_err *err)
 /* ---- the state's detail ---- */
 
 static json_t *
-error_object(const struct qp__actor_error *error)
+error_object(const struct qp__turn_error *error)
 {
   json_t *object = json_pack("{s:s, s:s}", "kind", error->kind, "message", error->message);
 
@@ -272,8 +273,8 @@ has_decisions(enum qp__state state)
 static json_t *
 make_detail(const struct qp__actor *t)
 {
-  const struct qp__actor_facts *f = &t->gear->move.facts;
-  enum qp__state to = t->gear->move.to.to;
+  const struct qp__turn_facts *f = &t->open->transition.facts;
+  enum qp__state to = t->open->transition.to.to;
   json_t *detail;
   int bad = 0;
 
@@ -310,8 +311,8 @@ make_detail(const struct qp__actor *t)
 static enum qp_rc
 make_patch(struct qp__actor *t, struct qp_err *err)
 {
-  struct qp__actor_move *m = &t->gear->move;
-  const struct qp__actor_count *total = &m->facts.total;
+  struct qp__pending_transition *m = &t->open->transition;
+  const struct qp__turn_count *total = &m->facts.total;
   json_t *detail = make_detail(t);
 
   if (!detail)
@@ -342,38 +343,38 @@ add_message_line(struct qp__actor *t, const struct qp_message *message, int64_t 
   return qp__feed_add(&t->feed, "message",
                       json_pack("{s:s, s:s, s:s*, s:s*}", "id", qp_uuid_text(&uuid, id), "role",
                                 qp_role_name(qp_message_role(message)), "branch",
-                                t->gear->move.facts.branch, "request_id", call),
+                                t->open->transition.facts.branch, "request_id", call),
                       now, true, err);
 }
 
 static enum qp_rc
 add_state_line(struct qp__actor *t, int64_t now, struct qp_err *err)
 {
-  json_t *detail = json_object_get(t->gear->move.patch, "state_detail");
-  json_t *data = json_pack("{s:s}", "state", qp__state_name(t->gear->move.to.to));
+  json_t *detail = json_object_get(t->open->transition.patch, "state_detail");
+  json_t *data = json_pack("{s:s}", "state", qp__state_name(t->open->transition.to.to));
 
   if (data && json_is_object(detail) && json_object_set(data, "detail", detail)) {
     json_decref(data);
     data = NULL;
   }
   /* That an answer begins is no news of anything saved, and its first word shall not wait. */
-  return qp__feed_add(&t->feed, "state", data, now, t->gear->move.event != QP__EVENT_ANSWER_BEGAN,
-                      err);
+  return qp__feed_add(&t->feed, "state", data, now,
+                      t->open->transition.event != QP__EVENT_ANSWER_BEGAN, err);
 }
 
 static enum qp_rc
 add_answer_line(struct qp__actor *t, int64_t now, struct qp_err *err)
 {
   return qp__feed_add(&t->feed, "answer",
-                      json_pack("{s:s, s:s, s:s}", "provider", t->gear->answer.provider, "id",
-                                t->gear->answer.id, "model", t->gear->answer.model),
+                      json_pack("{s:s, s:s, s:s}", "provider", t->open->answer.provider, "id",
+                                t->open->answer.id, "model", t->open->answer.model),
                       now, false, err);
 }
 
 static enum qp_rc
 make_lines(struct qp__actor *t, struct qp_err *err)
 {
-  struct qp__actor_move *m = &t->gear->move;
+  struct qp__pending_transition *m = &t->open->transition;
   int64_t now = qp__engine_now_ms(t->engine);
   enum qp_rc rc = QP_OK;
 
@@ -395,29 +396,29 @@ make_lines(struct qp__actor *t, struct qp_err *err)
 /* ---- the whole ---- */
 
 enum qp_rc
-qp__move_prepare(struct qp__actor *t, struct qp__occurrence *o, struct qp_err *err)
+qp__transition_prepare(struct qp__actor *t, struct qp__input *in, struct qp_err *err)
 {
-  struct qp__actor_move *m = &t->gear->move;
-  enum qp_rc rc = make_facts(t, o, err);
+  struct qp__pending_transition *m = &t->open->transition;
+  enum qp_rc rc = make_facts(t, in, err);
 
-  m->activate = o->activate;
-  m->fork = o->fork;
-  m->fork_at = o->fork_at;
+  m->activate = in->activate;
+  m->fork = in->fork;
+  m->fork_at = in->fork_at;
   if (!rc)
-    rc = make_messages(t, o, err);
+    rc = make_messages(t, in, err);
   if (!rc)
     rc = make_patch(t, err);
   if (!rc)
     rc = make_lines(t, err);
-  if (!rc && o->act && o->act->a.key)
-    rc = qp__act_result(t, o->act, err);
-  if (!rc && o->act)
-    m->key = o->act->a.key;
+  if (!rc && in->request && in->request->a.key)
+    rc = qp__action_key_result(t, in->request, err);
+  if (!rc && in->request)
+    m->key = in->request->a.key;
   return rc;
 }
 
 void
-qp__move_release(struct qp__actor_move *m)
+qp__transition_release(struct qp__pending_transition *m)
 {
   for (size_t i = 0; i < m->message_count; i++)
     qp_message_free(m->messages[i]);
@@ -429,7 +430,7 @@ qp__move_release(struct qp__actor_move *m)
 
 /* Changes of branches, in their order; at most three. */
 static size_t
-make_branch_changes(const struct qp__actor_move *m, struct qp_branch_change out[3])
+make_branch_changes(const struct qp__pending_transition *m, struct qp_branch_change out[3])
 {
   size_t n = 0;
 
@@ -445,9 +446,9 @@ make_branch_changes(const struct qp__actor_move *m, struct qp_branch_change out[
 }
 
 enum qp_rc
-qp__move_commit(struct qp__actor *t, qp_done_fn *done, void *arg, struct qp_err *err)
+qp__transition_commit(struct qp__actor *t, qp_done_fn *done, void *arg, struct qp_err *err)
 {
-  struct qp__actor_move *m = &t->gear->move;
+  struct qp__pending_transition *m = &t->open->transition;
   struct qp_branch_change branches[3];
   struct qp_change change = { .size = sizeof(change) };
   struct qp_event *events;

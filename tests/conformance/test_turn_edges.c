@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "os_gate.h"
 #include "provider.h"
 #include "turn/engine.h"
@@ -612,10 +613,43 @@ test_a_message_of_parts_can_be_sent_and_edited_anywhere_on_a_branch(void **state
   turn_rig_release(&rig);
 }
 
+/* Lines of the engine at debug level that tell of a change of state; the engine's thread. */
+static void
+keep_trace(void *arg, enum qp_log_level level, const char *feature, const char *text)
+{
+  struct qp__buf *trace = arg;
+
+  if (level == QP_LOG_DEBUG && strcmp(feature, "turn") == 0 && strstr(text, " -> "))
+    (void)qp__buf_addf(trace, "%s\n", strstr(text, ": ") + 2);
+}
+
+static void
+test_every_change_of_state_is_logged(void **state)
+{
+  struct qp__buf trace;
+  struct turn_rig rig;
+
+  qp__buf_init(&trace, 4096);
+  turn_rig_init(&rig, *state, NULL);
+  rig.options.log = keep_trace;
+  rig.options.log_arg = &trace;
+  turn_rig_start(&rig);
+  assert_int_equal(turn_send(&rig, "hello").rc, QP_OK);
+  turn_rig_stop(&rig);
+  assert_string_equal(trace.data, "Idle -> ProcessingUserMessage (send_message)\n"
+                                  "ProcessingUserMessage -> AwaitingLLMResponse (SAVED)\n"
+                                  "AwaitingLLMResponse -> StreamingLLMResponse (ANSWER_BEGAN)\n"
+                                  "StreamingLLMResponse -> ProcessingLLMResponse (ANSWER_ENDED)\n"
+                                  "ProcessingLLMResponse -> Idle (NO_CALLS)\n");
+  turn_rig_release(&rig);
+  qp__buf_release(&trace);
+}
+
 int
 main(void)
 {
   const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_every_change_of_state_is_logged),
     cmocka_unit_test(test_a_message_of_parts_can_be_sent_and_edited_anywhere_on_a_branch),
     cmocka_unit_test(test_a_paused_answer_goes_on_by_itself),
     cmocka_unit_test(test_an_answer_that_is_paused_for_ever_reaches_the_limit),

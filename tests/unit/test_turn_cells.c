@@ -2,7 +2,8 @@
  * events, on a real engine and store: a legal one is durable in its new state, an illegal one
  * changes nothing.
  *
- * The turn is doomed, so that no step is taken, and pinned, so that it stays. */
+ * The actor is in the stage RELEASING, so that no step begins, and has a job, so that it is not
+ * freed. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -41,7 +42,7 @@ run_visit(struct qp_engine *e, struct qp__post *post)
 {
   struct visit *v = (struct visit *)post;
 
-  v->fn(v, qp__engine_find(e, &v->rig->id));
+  v->fn(v, qp__engine_find_actor(e, &v->rig->id));
   uv_sem_post(&v->done);
 }
 
@@ -63,13 +64,13 @@ static void
 pin(struct visit *v, struct qp__actor *t)
 {
   if (!t) {
-    t = qp__engine_turn(v->rig->engine, &v->rig->id);
+    t = qp__engine_actor(v->rig->engine, &v->rig->id);
     t->jobs++;
     qp__actor_load(t);
   }
-  v->ready = t->stage == QP__ACTOR_WARM;
+  v->ready = t->stage == QP__ACTOR_OPEN;
   if (v->ready)
-    t->doomed = true;
+    t->stage = QP__ACTOR_RELEASING;
 }
 
 static void
@@ -89,41 +90,42 @@ on_answer(void *arg, const struct qp_action_result *result, enum qp_rc rc, const
   rig->answers += rc == QP_OK && result->branch != NULL;
 }
 
-static struct qp__act *
+static struct qp__action_request *
 new_act(struct visit *v)
 {
-  struct qp__act *act = qp__alloc0(1, sizeof(*act));
+  struct qp__action_request *request = qp__alloc0(1, sizeof(*request));
 
-  assert_non_null(act);
-  act->done = on_answer;
-  act->arg = v->rig;
-  act->branch = qp__arena_strdup(&act->arena, "main");
+  assert_non_null(request);
+  request->done = on_answer;
+  request->arg = v->rig;
+  request->branch = qp__arena_strdup(&request->arena, "main");
   assert_int_equal(
-      qp_message_new_text(QP_ROLE_USER, (struct qp_bytes){ "hi", 2 }, &act->message, NULL), QP_OK);
-  return act;
+      qp_message_new_text(QP_ROLE_USER, (struct qp_bytes){ "hi", 2 }, &request->message, NULL),
+      QP_OK);
+  return request;
 }
 
 /* Puts the turn into the state, with what a turn in it has, and applies the event. */
 static void
 apply(struct visit *v, struct qp__actor *t)
 {
-  struct qp__occurrence o = { .event = v->event, .retry_after_ms = -1 };
+  struct qp__input o = { .event = v->event, .retry_after_ms = -1 };
   struct qp__llm_event text = { .kind = QP__LLM_TEXT, .text = { "word", 4 } };
   struct qp_err err = { QP_OK, "" };
 
   qp__actor_enter_stored(t, v->state);
-  qp__free(t->gear->facts.branch);
-  t->gear->facts.branch = qp__strdup("main");
+  qp__free(t->open->facts.branch);
+  t->open->facts.branch = qp__strdup("main");
   qp__actor_drop_answer(t);
-  qp__answer_init(&t->gear->answer, "demo");
-  t->answering = true;
-  assert_int_equal(qp__answer_feed(&t->gear->answer, &text, NULL), QP_OK);
+  qp__answer_init(&t->open->answer, "demo");
+  t->answer = QP__ANSWER_EXPECTED;
+  assert_int_equal(qp__answer_feed(&t->open->answer, &text, NULL), QP_OK);
   if (v->event == QP__EVENT_SEND)
-    o.act = new_act(v);
+    o.request = new_act(v);
   v->next_seq = t->feed.next_seq;
   v->rc = qp__actor_apply(t, &o, &err);
-  if (v->rc && o.act)
-    qp__act_free(o.act);
+  if (v->rc && o.request)
+    qp__action_free(o.request);
 }
 
 static void
@@ -132,7 +134,7 @@ look(struct visit *v, struct qp__actor *t)
   v->state = t->state;
   v->next_seq = t->feed.next_seq;
   v->answers = v->rig->answers;
-  v->ready = !t->gear->move.under_way;
+  v->ready = !t->open->transition.under_way;
 }
 
 /* ---- what is stored ---- */
