@@ -12,6 +12,7 @@
 #ifndef QP_OS_OS_H
 #define QP_OS_OS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/stat.h>
 #include <sys/types.h>
@@ -25,6 +26,7 @@ enum { QP__RENAME_EXCHANGE = 1 }; /* both must exist and change places */
 
 struct qp__os {
   void *self;
+  bool real; /* its paths are those of the system, so that SQLite can open files by them */
 
   /* Opens a directory by the user's path, following links; with `create`, makes the last
    * component. */

@@ -244,6 +244,7 @@ qp__os_count_init(struct qp__os_count *c, const struct qp__os *inner)
   c->inner = inner;
   c->os = (struct qp__os){
     .self = c,
+    .real = inner->real,
     .openat = count_openat,
     .open_root = count_open_root,
     .stat_root = count_stat_root,

@@ -608,6 +608,7 @@ posix_pid(void *self)
 
 const struct qp__os qp__os_posix = {
   .self = NULL,
+  .real = true,
   .open_root = posix_open_root,
   .stat_root = posix_stat_root,
   .openat = posix_openat,

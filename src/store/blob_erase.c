@@ -96,7 +96,7 @@ read_context(struct reader *r, const struct qp_uuid *id, void *driver, struct qp
   enum qp_rc rc;
 
   qp__buf_init(&text, TEXT_MAX);
-  rc = s->driver->context_peek(s->self, id, &text, r->err);
+  rc = s->driver->context_peek(s->self, id, &text, NULL, r->err);
   if (!rc)
     rc = look_at(r, qp__buf_bytes(&text));
   if (rc == QP_NOTFOUND)
@@ -250,7 +250,7 @@ move_away(struct qp_store *s, struct qp__doomed *d, struct qp_err *err)
     if (v->stays || v->temp[0] ||
         s->driver->file_size(s->self, v->path, &size, NULL) == QP_NOTFOUND)
       continue;
-    s->driver->temp_name(s->self, random); /* "tmp/…" */
+    s->driver->directory->temp_name(s->self, random); /* "tmp/…" */
     (void)snprintf(v->temp, sizeof(v->temp), "%s.%s", v->path, random + 4);
     rc = move(s, v->path, v->temp, err);
     if (rc)
@@ -301,7 +301,7 @@ overwrite(struct qp_store *s, const struct qp__doomed *d, struct qp_err *err)
   for (size_t i = 0; i < d->count; i++)
     if (d->v[i].temp[0])
       paths[n++] = d->v[i].temp;
-  rc = n ? s->driver->file_wipe(s->self, paths, n, err) : QP_OK;
+  rc = n ? s->driver->erase->wipe(s->self, paths, n, err) : QP_OK;
   qp__free(paths);
   return rc;
 }

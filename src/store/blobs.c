@@ -73,21 +73,13 @@ static enum qp_rc
 commit_batch(struct qp_store *s, struct batch *b, struct qp_err *err)
 {
   struct qp__commit commit = { .changes = b->changes, .count = b->count };
-  enum qp_rc rc = QP_OK;
+  enum qp_rc rc;
 
   if (!b->count)
     return QP_OK;
-  if (s->driver->prepare)
-    s->driver->prepare(s->self, b->changes, b->count);
-  for (size_t i = 0; i < b->count && !rc; i++) {
-    rc = b->changes[i].rc;
-    if (rc && err)
-      *err = b->changes[i].err;
-  }
+  rc = qp__commit_prepare(s, b->changes, b->count, err);
   if (!rc)
     rc = qp__commit(s, &commit, err);
-  else if (s->driver->discard)
-    s->driver->discard(s->self, b->changes, b->count);
   b->count = b->bytes = 0;
   return rc;
 }

@@ -72,16 +72,11 @@ commit_change(struct checking *k, struct qp__driver_change *change, struct qp_er
 {
   struct qp_store *s = k->store;
   struct qp__commit commit = { .changes = change, .count = 1 };
+  enum qp_rc rc;
 
   change->context = k->driver;
-  if (s->driver->prepare)
-    s->driver->prepare(s->self, change, 1);
-  if (change->rc) {
-    if (err)
-      *err = change->err;
-    return change->rc;
-  }
-  return qp__commit(s, &commit, err);
+  rc = qp__commit_prepare(s, change, 1, err);
+  return rc ? rc : qp__commit(s, &commit, err);
 }
 
 /* A message in the trash is restored there, any other one in a file of its own. */
@@ -153,8 +148,8 @@ restore_message(struct checking *k, struct qp__entry *e, enum qp_problem_kind ki
   struct qp_err own = { QP_OK, "" };
   enum qp_rc rc = QP_OK;
 
-  if (k->problems.repair && s->driver->rescue)
-    rc = s->driver->rescue(s->self, k->driver, &k->image.tree, e, copy, &k->again, &own);
+  if (k->problems.repair && s->driver->salvage)
+    rc = s->driver->salvage->rescue(s->self, k->driver, &k->image.tree, e, copy, &k->again, &own);
   if (!rc && k->problems.repair)
     rc = restore_content(k, e, copy, &own);
   if (!rc && k->problems.repair && (is_marked(e) || qp__entry_kind(e) == QP__PLACE_PACK))
@@ -195,7 +190,7 @@ damaged_message(struct checking *k, struct qp__entry *e, enum qp_rc why, const s
   }
   qp__buf_init(&copy, (size_t)1 << 30);
   if (s->driver->salvage &&
-      !s->driver->salvage(s->self, k->driver, &k->image.tree, e, &copy, NULL)) {
+      !s->driver->salvage->find(s->self, k->driver, &k->image.tree, e, &copy, NULL)) {
     if (copy.data[copy.len - 1] != '\n') /* out of a pack */
       (void)qp__buf_add_char(&copy, '\n');
     rc = qp__buf_check(&copy, "a message", err);
@@ -370,7 +365,7 @@ old_path(struct checking *k, struct qp__old_place *place)
 {
   struct qp_store *s = k->store;
 
-  if (!s->driver->old_find || s->driver->old_find(s->self, &k->id, place, NULL) || place->newer ||
+  if (!s->driver->old || s->driver->old->find(s->self, &k->id, place, NULL) || place->newer ||
       place->format == QP_LEGACY_NONE)
     return NULL;
   return place->path;
@@ -420,7 +415,7 @@ check_loaded(struct checking *k, struct qp_err *err)
     rc = save_meta(k, err);
   if (!rc)
     rc = qp__events_check(k->store, &k->id, k->driver, &k->problems, err);
-  if (!rc && k->store->driver->check)
+  if (!rc)
     rc = k->store->driver->check(k->store->self, k->driver, &k->image, &k->problems, err);
   return rc;
 }
@@ -430,12 +425,6 @@ static bool
 is_finding(enum qp_rc rc)
 {
   return rc == QP_CORRUPT || rc == QP_DENIED || rc == QP_INVALID || rc == QP_IO;
-}
-
-static bool
-is_held(const struct qp_store *s, const struct qp_uuid *id)
-{
-  return s->driver->context_held && s->driver->context_held(s->self, id);
 }
 
 /* One look at a context, and with repair one round of it. */
@@ -457,7 +446,7 @@ check_once(struct checking *k, const struct qp_uuid *id, struct qp_err *err)
   rc = s->driver->context_load(s->self, id, &k->image, &k->problems, &k->driver, &cause);
   if (!rc) {
     k->summary->contexts++;
-    if (s->driver->is_old && s->driver->is_old(s->self, k->driver))
+    if (k->image.old)
       check_old(k);
     else
       rc = check_loaded(k, err);
@@ -470,8 +459,9 @@ check_once(struct checking *k, const struct qp_uuid *id, struct qp_err *err)
       tell_of_old(k, path, cause.msg);
     else if (!k->problems.told)
       qp__problem(&k->problems,
-                  rc == QP_DENIED || rc == QP_IO || is_held(s, id) ? QP_PROBLEM_UNREADABLE
-                                                                   : QP_PROBLEM_METADATA_DAMAGED,
+                  rc == QP_DENIED || rc == QP_IO || qp__is_held(s, id)
+                      ? QP_PROBLEM_UNREADABLE
+                      : QP_PROBLEM_METADATA_DAMAGED,
                   id, "metadata.json", false, false, "%s", cause.msg);
     rc = QP_OK;
   } else if (err) {
@@ -673,7 +663,7 @@ qp_store_check(struct qp_store *store, const struct qp_uuid *context, unsigned f
       rc = qp__sessions_check(store, &k.problems, err);
     if (!rc)
       rc = qp__blobs_check(store, &k.problems, err);
-    if (!rc && store->driver->check)
+    if (!rc)
       rc = store->driver->check(store->self, NULL, NULL, &k.problems, err);
     if (rc && err && !err->msg[0])
       (void)qp__fail(err, rc, "the check was ended: %s", qp_rc_text(rc));

@@ -28,7 +28,7 @@ path_of(const char *name, char out[PATH_LEN])
 static bool
 has_files(const struct qp_store *s)
 {
-  return s->driver->directory && s->driver->scrub;
+  return s->root >= 0 && s->driver->erase;
 }
 
 /* Makes the file, or adds to it; durable but for its name. */
@@ -63,7 +63,7 @@ qp__erase_begin(struct qp_store *s, const char *name, struct qp_bytes blobs, boo
   *again = false;
   if (!has_files(s))
     return QP_OK;
-  root = s->driver->directory(s->self);
+  root = s->root;
   path_of(name, path);
   sys = write_marker(s, root, path, blobs, again);
   if (sys)
@@ -85,7 +85,7 @@ clean_blobs(struct qp_store *s, const char *name, struct qp_err *err)
 
   path_of(name, path);
   qp__buf_init(&ids, BLOBS_MAX);
-  sys = qp__file_read(s->os, s->driver->directory(s->self), path, &ids);
+  sys = qp__file_read(s->os, s->root, path, &ids);
   rc = sys ? qp__fail_sys(err, sys, "cannot read '%s'", path)
            : qp__blobs_erase(s, qp__buf_bytes(&ids), err);
   qp__buf_release(&ids);
@@ -103,10 +103,10 @@ clean(struct qp_store *s, struct qp_err *err)
   if (!rc)
     rc = qp__catalogue_erase(s->catalogue, err);
   if (!rc)
-    rc = s->driver->scrub(s->self, err);
+    rc = s->driver->erase->scrub(s->self, err);
   if (rc)
     return rc;
-  sys = qp__syncfs(s->os, s->driver->directory(s->self));
+  sys = qp__syncfs(s->os, s->root);
   return sys ? qp__fail_sys(err, sys, "cannot sync the data directory") : QP_OK;
 }
 
@@ -117,7 +117,7 @@ forget(struct qp_store *s, const char *name)
   char path[PATH_LEN];
 
   path_of(name, path);
-  (void)s->os->unlinkat(s->os->self, s->driver->directory(s->self), path, 0);
+  (void)s->os->unlinkat(s->os->self, s->root, path, 0);
 }
 
 enum qp_rc
@@ -152,8 +152,7 @@ qp__erase_resume(struct qp_store *s)
   enum qp_rc rc = QP_OK;
   bool any = false;
 
-  if (!has_files(s) || s->readonly ||
-      qp__names_read(s->os, s->driver->directory(s->self), DIR, &names))
+  if (!has_files(s) || s->readonly || qp__names_read(s->os, s->root, DIR, &names))
     return;
   for (size_t i = 0; i < names.count; i++) {
     char *end = strstr(names.list[i].name, SUFFIX);

@@ -98,7 +98,7 @@ is_held(const struct qp_store *s, const char *id)
   char path[QP__PROMPT_ID_MAX + 32];
 
   (void)snprintf(path, sizeof(path), "prompts/%s.json", id);
-  return s->driver->file_held && s->driver->file_held(s->self, path);
+  return qp__is_file_held(s, path);
 }
 
 /* One prompt of a list. A bad file must not hide the others; check tells of it. */
@@ -162,11 +162,7 @@ save_prompt(struct qp_store *s, const struct qp__prompt *p, struct qp_err *err)
   rc = qp__prompt_seal(p, &text, err);
   if (!rc) {
     change.bytes = qp__buf_bytes(&text);
-    if (s->driver->prepare)
-      s->driver->prepare(s->self, &change, 1);
-    rc = change.rc;
-    if (rc && err)
-      *err = change.err;
+    rc = qp__commit_prepare(s, &change, 1, err);
   }
   if (!rc)
     rc = qp__commit(s, &commit, err);
@@ -368,7 +364,7 @@ collect_referrer(void *arg, const struct qp_uuid *id)
   struct qp_store *s = d->store;
 
   qp__buf_reset(&d->text);
-  if (!s->driver->context_peek(s->self, id, &d->text, NULL) &&
+  if (!s->driver->context_peek(s->self, id, &d->text, NULL, NULL) &&
       !memmem(qp__buf_bytes(&d->text).data, d->text.len, d->id, strlen(d->id)))
     return QP_OK;
   return add_candidate(d, id);
@@ -466,15 +462,7 @@ commit_deletion(struct qp_store *s, const char *id, struct referrer *list, size_
   if (!rc) {
     changes[n].kind = QP__CHANGE_PROMPT_DROP;
     changes[n].branch = id;
-    if (s->driver->prepare)
-      s->driver->prepare(s->self, changes, n + 1);
-    for (size_t i = 0; i <= n && !rc; i++) {
-      rc = changes[i].rc;
-      if (rc && err)
-        *err = changes[i].err;
-    }
-    if (rc && s->driver->discard)
-      s->driver->discard(s->self, changes, n + 1);
+    rc = qp__commit_prepare(s, changes, n + 1, err);
   }
   if (!rc) {
     rc = qp__commit(s, &commit, err);

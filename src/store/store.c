@@ -9,7 +9,7 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/sum.h"
-#include "model/message.h"
+#include "os/file.h"
 #include "store/context/context_int.h"
 #include "store/erase.h"
 #include "store/session/session_int.h"
@@ -22,54 +22,6 @@
 #define HARD_MAX_MESSAGE ((size_t)256 << 20)
 
 static const struct qp__driver *const drivers[] = { &qp__driver_files, &qp__driver_memory };
-
-/* ---- content ---- */
-
-void
-qp__content_hash(uint8_t out[16], struct qp_bytes bytes)
-{
-  (void)crypto_generichash(out, 16, (const unsigned char *)bytes.data, bytes.len, NULL, 0);
-}
-
-bool
-qp__content_matches(const struct qp__entry *entry, struct qp_bytes bytes)
-{
-  uint8_t hash[16];
-
-  if (bytes.len && bytes.data[bytes.len - 1] == '\n')
-    bytes.len--;
-  if (bytes.len != entry->size)
-    return false;
-  qp__content_hash(hash, bytes);
-  return memcmp(hash, entry->hash, sizeof(hash)) == 0;
-}
-
-enum qp_rc
-qp__message_store_form(const struct qp_message *m, size_t max, struct qp__buf *text,
-                       struct qp__entry *entry, struct qp_err *err)
-{
-  struct qp_bytes json;
-  enum qp_rc rc;
-
-  qp__buf_reset(text);
-  rc = qp__message_encode(m, text, err);
-  if (rc == QP_TOOBIG || (!rc && text->len > max))
-    return qp__fail(err, QP_TOOBIG, "the message is larger than %zu bytes", max);
-  if (rc)
-    return rc;
-  json = qp__buf_bytes(text);
-  memset(entry, 0, sizeof(*entry));
-  entry->id = m->id;
-  entry->time = m->created_at;
-  entry->size = (uint32_t)json.len;
-  entry->tokens = qp__message_tokens(m);
-  entry->role = m->role & 15;
-  entry->type = qp__message_effective_type(m) & 15;
-  qp__content_hash(entry->hash, json);
-  if (qp__buf_add_char(text, '\n'))
-    return qp__buf_check(text, "the message", err);
-  return QP_OK;
-}
 
 /* ---- problems ---- */
 
@@ -208,6 +160,7 @@ release_store(struct qp_store *s)
   qp__sessions_free(s->sessions);
   if (s->self)
     s->driver->close(s->self);
+  qp__close(s->os, s->root);
   qp__usage_release(&s->usage);
   qp__free(s->where);
   qp__pool_release(&s->pool);
@@ -220,15 +173,33 @@ release_store(struct qp_store *s)
   qp__free(s);
 }
 
+/* Opens the data directory of a driver that has one. */
+static enum qp_rc
+open_directory(struct qp_store *s, const char *where, bool create, struct qp_err *err)
+{
+  int root;
+
+  if (!s->driver->directory)
+    return QP_OK;
+  if (!where[0])
+    return qp__fail(err, QP_INVALID, "the data directory has no name");
+  root = s->os->open_root(s->os->self, where, create && !s->readonly);
+  if (root == -ENOENT)
+    return qp__fail(err, QP_NOTFOUND, "directory '%s' does not exist", where);
+  if (root < 0)
+    return qp__fail_sys(err, root, "cannot open the directory '%s'", where);
+  s->root = root;
+  return QP_OK;
+}
+
 enum qp_rc
-qp__store_open_os(const char *url, const struct qp_store_options *options, const struct qp__os *os,
-                  struct qp_store **out, struct qp_err *err)
+qp__store_open_driver(const struct qp__driver *driver, const char *where,
+                      const struct qp_store_options *options, const struct qp__os *os,
+                      struct qp_store **out, struct qp_err *err)
 {
   struct qp_store_options o = { 0 };
   struct qp__driver_options d = { 0 };
-  const struct qp__driver *driver;
   struct qp_store *s;
-  const char *where;
   enum qp_rc rc;
 
   if (options) {
@@ -236,15 +207,13 @@ qp__store_open_os(const char *url, const struct qp_store_options *options, const
       return qp__fail(err, QP_MISUSE, "the options are those of a newer quipu");
     memcpy(&o, options, options->size ? options->size : sizeof(o));
   }
-  driver = find_driver(url, &where);
-  if (!driver)
-    return qp__fail(err, QP_INVALID, "no store driver for '%.120s'", url);
   if (sodium_init() < 0)
     return qp__fail(err, QP_IO, "cannot start libsodium");
   s = qp__alloc0(1, sizeof(*s));
   if (!s)
     return qp__fail_nomem(err, "opening a store");
   s->driver = driver;
+  s->root = -1;
   qp__os_count_init(&s->io, os);
   s->os = d.os = &s->io.os;
   s->log.fn = o.log;
@@ -275,7 +244,10 @@ qp__store_open_os(const char *url, const struct qp_store_options *options, const
     d.journal_bytes = MIN_JOURNAL;
   d.workers = s->background ? (o.workers ? o.workers : default_workers()) : 0;
   d.log = s->log;
-  rc = driver->open(where, &d, &s->self, err);
+  rc = open_directory(s, where, d.create, err);
+  d.root = s->root;
+  if (!rc)
+    rc = driver->open(where, &d, &s->self, err);
   if (rc) {
     release_store(s);
     return rc;
@@ -283,6 +255,18 @@ qp__store_open_os(const char *url, const struct qp_store_options *options, const
   qp__erase_resume(s);
   *out = s;
   return QP_OK;
+}
+
+enum qp_rc
+qp__store_open_os(const char *url, const struct qp_store_options *options, const struct qp__os *os,
+                  struct qp_store **out, struct qp_err *err)
+{
+  const char *where;
+  const struct qp__driver *driver = find_driver(url, &where);
+
+  if (!driver)
+    return qp__fail(err, QP_INVALID, "no store driver for '%.120s'", url);
+  return qp__store_open_driver(driver, where, options, os, out, err);
 }
 
 enum qp_rc
@@ -302,15 +286,15 @@ qp_store_close(struct qp_store *store)
 enum qp_rc
 qp_store_announce(struct qp_store *store, const char *url, struct qp_err *err)
 {
-  if (!store->driver->announce)
-    return QP_OK; /* nobody else can open it */
-  return store->driver->announce(store->self, url, err);
+  if (!store->driver->process)
+    return QP_OK;
+  return store->driver->process->announce(store->self, url, err);
 }
 
 enum qp_rc
 qp_store_checkpoint(struct qp_store *store, struct qp_err *err)
 {
-  return store->driver->checkpoint ? store->driver->checkpoint(store->self, err) : QP_OK;
+  return store->driver->process ? store->driver->process->checkpoint(store->self, err) : QP_OK;
 }
 
 void
@@ -318,8 +302,7 @@ qp_store_stats_get(struct qp_store *store, struct qp_store_stats *out)
 {
   struct qp__driver_stats d = { 0 };
 
-  if (store->driver->stats)
-    store->driver->stats(store->self, &d);
+  store->driver->stats(store->self, &d);
   memset(out, 0, sizeof(*out));
   out->commits = d.commits;
   out->syncs = d.syncs;

@@ -31,7 +31,8 @@ qp_store_writable(struct qp_store *store, struct qp_err *err)
 {
   enum qp_rc rc = qp__check_writable(store, err);
 
-  return rc || !store->driver->check_writes ? rc : store->driver->check_writes(store->self, err);
+  return rc || !store->driver->recovery ? rc
+                                        : store->driver->recovery->check_writes(store->self, err);
 }
 
 /* ---- room ---- */
@@ -40,12 +41,12 @@ static enum qp_rc
 try_write(struct qp_store *s, struct qp_err *err)
 {
   static const char zeros[PROBE_BYTES];
-  int dir = s->driver->directory(s->self);
+  int dir = s->root;
   char name[64];
   int fd;
   int sys;
 
-  s->driver->temp_name(s->self, name);
+  s->driver->directory->temp_name(s->self, name);
   fd = s->os->openat(s->os->self, dir, name, O_WRONLY | O_CREAT | O_EXCL, 0600);
   if (fd < 0)
     return qp__fail_sys(err, fd, "cannot make a file in the data directory");
@@ -61,7 +62,7 @@ qp_store_probe(struct qp_store *store, struct qp_err *err)
 {
   enum qp_rc rc = qp_store_writable(store, err);
 
-  return rc || !store->driver->temp_name ? rc : try_write(store, err);
+  return rc || !store->driver->directory ? rc : try_write(store, err);
 }
 
 /* ---- one context ---- */
@@ -237,7 +238,7 @@ renew(struct qp_context *c, struct qp_err *err)
 
   if (c->old || atomic_load(&c->stale))
     return QP_OK;
-  if (s->driver->context_held && s->driver->context_held(s->self, &c->id)) {
+  if (qp__is_held(s, &c->id)) {
     qp__context_retire(c);
     return QP_OK;
   }
@@ -248,14 +249,14 @@ renew(struct qp_context *c, struct qp_err *err)
   if (rc == QP_NOTFOUND || rc == QP_CORRUPT) {
     qp__context_retire(c);
     rc = QP_OK;
-  } else if (!rc && (s->driver->is_old(s->self, fresh) || !can_become(c, &image))) {
+  } else if (!rc && (image.old || !can_become(c, &image))) {
     qp__context_retire(c);
   } else if (!rc) {
     rc = become(c, &image, err);
     if (!rc)
       rc = qp__events_renew(c, err);
     if (!rc) {
-      s->driver->context_renew(s->self, c->driver, fresh);
+      s->driver->recovery->renew(s->self, c->driver, fresh);
       fresh = NULL;
     }
   }
@@ -271,7 +272,7 @@ renew(struct qp_context *c, struct qp_err *err)
 static enum qp_rc
 mend(struct qp_store *s, const struct qp__gathered *open, struct qp_err *err)
 {
-  enum qp_rc rc = s->driver->mend(s->self, err);
+  enum qp_rc rc = s->driver->recovery->mend(s->self, err);
 
   for (size_t i = 0; i < open->count && !rc; i++)
     rc = renew(open->list[i], err);
@@ -279,7 +280,7 @@ mend(struct qp_store *s, const struct qp__gathered *open, struct qp_err *err)
     rc = qp__sessions_renew(s, err);
   if (!rc) {
     atomic_fetch_add(&s->recoveries, 1);
-    s->driver->resume(s->self);
+    s->driver->recovery->resume(s->self);
     qp__catalogue_mark_all(s->catalogue);
     qp__usage_forget(&s->usage);
   }
@@ -312,10 +313,10 @@ qp_store_recover(struct qp_store *store, struct qp_err *err)
 {
   enum qp_rc rc = qp__check_writable(store, err);
 
-  if (rc || !store->driver->mend)
+  if (rc || !store->driver->recovery)
     return rc;
   (void)pthread_mutex_lock(&store->prompt_lock);
-  if (store->driver->is_stopped(store->self))
+  if (store->driver->recovery->is_stopped(store->self))
     rc = recover(store, err);
   (void)pthread_mutex_unlock(&store->prompt_lock);
   return rc;

@@ -348,12 +348,11 @@ free_engine(struct qp_engine *e)
 static enum qp_rc
 begin_turns(struct qp_engine *e, const struct qp_engine_options *options, struct qp_err *err)
 {
-  const struct qp__driver *driver = e->store->driver;
   bool left = true;
   enum qp_rc rc = QP_OK;
 
-  if (options->flags & QP_ENGINE_QUICK_START && driver->mark_turns) {
-    rc = driver->mark_turns(e->store->self, true, &left, err);
+  if (options->flags & QP_ENGINE_QUICK_START && qp__store_knows_turns(e->store)) {
+    rc = qp__store_mark_turns(e->store, true, &left, err);
     e->marked = !rc;
   }
   if (rc)
@@ -368,7 +367,7 @@ end_turns(struct qp_engine *e)
 {
   struct qp_err err = { QP_OK, "" };
 
-  if (e->marked && !e->unclean && e->store->driver->mark_turns(e->store->self, false, NULL, &err))
+  if (e->marked && !e->unclean && qp__store_mark_turns(e->store, false, NULL, &err))
     qp__log(&e->log, QP_LOG_WARN, "turn", "%s", err.msg);
 }
 

@@ -150,9 +150,7 @@ qp__engine_apply_options(struct qp_engine *e, const struct qp_engine_options *o,
   enum qp_rc rc = QP_OK;
 
   set_numbers(e, o);
-  qp__grants_init(&e->grants, e->os,
-                  e->store->driver->directory ? e->store->driver->directory(e->store->self) : -1,
-                  &e->log);
+  qp__grants_init(&e->grants, e->os, e->store->root, &e->log);
   qp__known_init(&e->known);
   if (o->models_json)
     rc = add_models(e, o, err);

@@ -128,7 +128,7 @@ by_hand(struct place *p, struct qp__driver_change *ch)
 {
   struct qp__commit commit = { .changes = ch, .count = 1 };
 
-  p->store->driver->prepare(p->store->self, ch, 1);
+  qp__changes_prepare(p->store, ch, 1);
   assert_int_equal(ch->rc, QP_OK);
   assert_int_equal(qp__commit(p->store, &commit, NULL), QP_OK);
 }

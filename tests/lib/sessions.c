@@ -195,7 +195,7 @@ plant(struct fixture *f, const char *name, const char *text)
 
   if (text)
     ch.bytes = bytes_of(text);
-  f->store->driver->prepare(f->store->self, &ch, 1);
+  qp__changes_prepare(f->store, &ch, 1);
   expect_rc(ch.rc, QP_OK, "prepare", __FILE__, __LINE__);
   OK(qp__commit(f->store, &commit, &failure));
 }

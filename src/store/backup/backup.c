@@ -14,6 +14,7 @@
 #include "os/file.h"
 #include "os/names.h"
 #include "store/backup/backup_int.h"
+#include "store/backup/mirror.h"
 #include "store/context/context_int.h"
 
 #define PARTIAL ".partial-"
@@ -238,7 +239,7 @@ copy_store(struct backup *b, struct qp_err *err)
   enum qp_rc rc = QP_OK;
 
   for (int i = 0; !rc; i++) {
-    rc = b->store->driver->mirror(b->store->self, &b->mirror, err);
+    rc = b->store->driver->backup->mirror(b->store->self, &b->mirror, err);
     if (rc || !b->mirror.crashed)
       break;
     rc = i < CRASHES_MAX ? finish_commits(b, err)
@@ -371,8 +372,8 @@ qp_store_backup(struct qp_store *store, const char *dir, const struct qp_backup_
   struct backup b = { .store = store, .os = store->os, .path = dir, .report = &report };
   enum qp_rc rc;
 
-  if (!store->driver->mirror)
-    return qp__fail(err, QP_INVALID, "this kind of store has no files to back up");
+  if (!store->driver->backup)
+    return qp__store_lacks(store, "make backups", err);
   rc = qp__backup_options(options, &b.options, err);
   if (rc)
     return rc;

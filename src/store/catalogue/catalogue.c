@@ -402,8 +402,7 @@ erase(struct qp__catalogue *cat, struct qp_err *err)
   if (!cat->where)
     return QP_OK;
   (void)pthread_mutex_lock(&cat->db_lock);
-  if (cat->opened || s->os->fstatat(s->os->self, s->driver->directory(s->self), QP__CATALOGUE_NAME,
-                                    &st) != -ENOENT) {
+  if (cat->opened || s->os->fstatat(s->os->self, s->root, QP__CATALOGUE_NAME, &st) != -ENOENT) {
     rc = refresh(cat, false, &why);
     if (!rc && cat->into == &cat->main)
       rc = qp__cat_scrub(cat, &why);

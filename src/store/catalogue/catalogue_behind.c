@@ -40,12 +40,6 @@
 #define LINE_LEN (QP_UUID_TEXT) /* with '\n' in the place of the NUL */
 #define FILE_MAX ((size_t)64 << 20)
 
-static int
-root_of(const struct qp__catalogue *cat)
-{
-  return cat->store->driver->directory(cat->store->self);
-}
-
 /* ---- directories ---- */
 
 struct qp__cat_dirs
@@ -56,8 +50,8 @@ qp__cat_look_at_dirs(const struct qp__catalogue *cat)
   struct qp__cat_dirs dirs = { { 0 } };
   struct stat st;
 
-  for (size_t i = 0; i < 2 && s->driver->directory; i++)
-    if (!s->os->fstatat(s->os->self, root_of(cat), names[i], &st))
+  for (size_t i = 0; i < 2 && s->root >= 0; i++)
+    if (!s->os->fstatat(s->os->self, cat->store->root, names[i], &st))
       dirs.ns[i] = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
   return dirs;
 }
@@ -82,7 +76,7 @@ qp__cat_forget_behind(struct qp__catalogue *cat)
   qp__close(s->os, cat->behind);
   cat->behind = -1;
   qp__cat_set_release(&cat->noted);
-  (void)s->os->unlinkat(s->os->self, root_of(cat), QP__BEHIND_NAME, 0);
+  (void)s->os->unlinkat(s->os->self, cat->store->root, QP__BEHIND_NAME, 0);
 }
 
 /* Opens the file that an earlier session left, to append to it. */
@@ -92,7 +86,7 @@ open_file(struct qp__catalogue *cat)
   struct qp_store *s = cat->store;
   struct stat st;
 
-  cat->behind = qp__open(s->os, root_of(cat), QP__BEHIND_NAME, O_RDWR | O_NOFOLLOW, 0);
+  cat->behind = qp__open(s->os, cat->store->root, QP__BEHIND_NAME, O_RDWR | O_NOFOLLOW, 0);
   if (cat->behind < 0)
     cat->behind = -1;
   else if (s->os->fstat(s->os->self, cat->behind, &st))
@@ -114,7 +108,7 @@ qp__cat_note(struct qp__catalogue *cat, const struct qp_uuid *id)
 
     cat->looked = true;
     cat->first = qp__cat_look_at_dirs(cat);
-    cat->following |= !s->os->fstatat(s->os->self, root_of(cat), QP__CATALOGUE_NAME, &st);
+    cat->following |= !s->os->fstatat(s->os->self, cat->store->root, QP__CATALOGUE_NAME, &st);
     open_file(cat);
   }
   if (cat->behind < 0 || qp__cat_set_has(&cat->noted, id))
@@ -149,10 +143,11 @@ qp__cat_replace_behind(struct qp__catalogue *cat, uint64_t epoch, const struct q
       ok = qp__cat_set_add(&noted, &sets[k]->table[i]) &&
            !qp__buf_add(&text, line, write_line(line, &sets[k]->table[i]));
     }
-  s->driver->temp_name(s->self, temp);
-  ok = ok && !text.rc && !qp__file_create(s->os, root_of(cat), temp, qp__buf_bytes(&text));
-  if (ok && s->os->renameat(s->os->self, root_of(cat), temp, root_of(cat), QP__BEHIND_NAME, 0)) {
-    (void)s->os->unlinkat(s->os->self, root_of(cat), temp, 0);
+  s->driver->directory->temp_name(s->self, temp);
+  ok = ok && !text.rc && !qp__file_create(s->os, cat->store->root, temp, qp__buf_bytes(&text));
+  if (ok &&
+      s->os->renameat(s->os->self, cat->store->root, temp, cat->store->root, QP__BEHIND_NAME, 0)) {
+    (void)s->os->unlinkat(s->os->self, cat->store->root, temp, 0);
     ok = false;
   }
   qp__buf_release(&text);
@@ -198,7 +193,7 @@ qp__cat_read_behind(struct qp__catalogue *cat, uint64_t *epoch, struct qp__cat_s
   bool ok;
 
   qp__buf_init(&text, FILE_MAX);
-  ok = !qp__file_read(cat->store->os, root_of(cat), QP__BEHIND_NAME, &text) && text.len &&
+  ok = !qp__file_read(cat->store->os, cat->store->root, QP__BEHIND_NAME, &text) && text.len &&
        qp__cat_parse_behind(text.data, text.len, epoch, out);
   qp__buf_release(&text);
   return ok;

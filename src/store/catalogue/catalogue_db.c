@@ -325,8 +325,7 @@ static void
 make_file(struct qp__catalogue *cat)
 {
   struct qp_store *s = cat->store;
-  int fd = s->os->openat(s->os->self, s->driver->directory(s->self), QP__CATALOGUE_NAME,
-                         O_RDWR | O_CREAT | O_EXCL, 0600);
+  int fd = s->os->openat(s->os->self, s->root, QP__CATALOGUE_NAME, O_RDWR | O_CREAT | O_EXCL, 0600);
 
   if (fd >= 0)
     (void)s->os->close(s->os->self, fd);

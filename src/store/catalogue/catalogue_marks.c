@@ -113,7 +113,7 @@ qp__catalogue_new(struct qp_store *s, const char *where)
   cat->version = 1;
   cat->small = QP__CAT_SMALL;
   cat->behind = -1;
-  if (s->io.inner == &qp__os_posix && s->driver->directory) {
+  if (s->os->real && s->driver->directory) {
     cat->where = qp__strdup(where);
     if (!cat->where) {
       qp__free(cat);
@@ -169,7 +169,7 @@ qp__cat_unlink(struct qp__catalogue *cat, struct qp_err *err)
   qp__cat_forget_behind(cat);
   (void)pthread_mutex_unlock(&cat->lock);
   for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-    int sys = s->os->unlinkat(s->os->self, s->driver->directory(s->self), names[i], 0);
+    int sys = s->os->unlinkat(s->os->self, s->root, names[i], 0);
 
     if (sys && sys != -ENOENT)
       return qp__fail_sys(err, sys, "cannot remove '%s'", names[i]);

@@ -72,9 +72,7 @@ find_row(struct qp__cat_db *db, const struct qp_uuid *id, struct known *out, str
 static void
 make_stamp(struct qp_store *s, const struct qp_uuid *id, uint8_t out[16])
 {
-  memset(out, 0, 16);
-  if (s->driver->context_stamp)
-    s->driver->context_stamp(s->self, id, out);
+  (void)s->driver->context_peek(s->self, id, NULL, out, NULL);
 }
 
 /* A context without a row is not looked at: a new catalogue has none. */
@@ -266,6 +264,7 @@ read_message(struct qp_context *c, uint32_t slot, struct qp__buf *text, struct q
   const struct qp__entry *e = qp__tree_at(&c->tree, slot);
   struct qp__blob *blob = qp__pool_get(&s->pool, c->number, slot);
   struct qp_err cause;
+  bool copy;
   enum qp_rc rc;
 
   qp__buf_reset(text);
@@ -274,13 +273,10 @@ read_message(struct qp_context *c, uint32_t slot, struct qp__buf *text, struct q
     qp__blob_unref(blob);
     return rc ? qp__buf_check(text, "a message", err) : QP_OK;
   }
-  rc = s->driver->read(s->self, c->driver, &c->tree, e, text, &cause);
-  if (!rc && qp__content_matches(e, qp__buf_bytes(text)))
-    return QP_OK;
-  qp__buf_reset(text);
+  rc = qp__stored_read(s, c->driver, &c->tree, e, text, &copy, &cause);
   if (rc == QP_NOMEM)
     return qp__fail_nomem(err, "reading a message");
-  if (s->driver->salvage && s->driver->salvage(s->self, c->driver, &c->tree, e, text, NULL))
+  if (rc)
     qp__buf_reset(text);
   return QP_OK;
 }
@@ -573,7 +569,7 @@ qp__cat_compare(struct qp__catalogue *cat, bool at_once, struct qp_err *err)
 
   if (!at_once)
     (void)pthread_mutex_unlock(&cat->db_lock);
-  rc = s->driver->context_list(s->self, add_id, &ids, err);
+  rc = qp_context_list(s, add_id, &ids, err);
   if (rc == QP_NOMEM)
     rc = qp__fail_nomem(err, "the catalogue");
   if (ids.count)

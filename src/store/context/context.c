@@ -210,8 +210,8 @@ load_context(struct qp_context *c, struct qp_err *err)
   if (sys)
     return qp__fail_sys(err, sys, "loading a context");
   rc = QP_OK;
-  if (s->driver->context_held && s->driver->context_held(s->self, &c->id)) {
-    rc = s->driver->context_release(s->self, &c->id, err);
+  if (qp__is_held(s, &c->id)) {
+    rc = qp__release_held(s, &c->id, err);
     qp__catalogue_mark(s->catalogue, &c->id); /* its files are others now */
   }
   if (!rc)
@@ -219,7 +219,7 @@ load_context(struct qp_context *c, struct qp_err *err)
   if (problems.repaired)
     qp__catalogue_mark(s->catalogue, &c->id);
   if (!rc) {
-    c->old = s->driver->is_old && s->driver->is_old(s->self, c->driver);
+    c->old = image.old;
     rc = adopt_image(c, &image, err);
   }
   qp__image_release(&image);
@@ -255,7 +255,7 @@ migrate_first(struct qp_store *s, const struct qp_uuid *id, struct qp_err *err)
   struct qp_context *c;
   bool is_new;
 
-  if (s->readonly || !s->driver->old_find)
+  if (s->readonly || !s->driver->old)
     return QP_OK;
   (void)pthread_mutex_lock(&s->lock);
   c = wait_for(s, id);
@@ -278,7 +278,6 @@ enum qp_rc
 qp_context_open(struct qp_store *store, const struct qp_uuid *id, unsigned load,
                 struct qp_context **out, struct qp_err *err)
 {
-  bool look = store->readonly && store->driver->context_stamp;
   uint8_t stamp[16] = { 0 };
   struct qp_context *c;
   enum qp_rc rc = QP_OK;
@@ -287,11 +286,11 @@ qp_context_open(struct qp_store *store, const struct qp_uuid *id, unsigned load,
     rc = migrate_first(store, id, err);
   if (rc)
     return rc;
-  if (look)
-    store->driver->context_stamp(store->self, id, stamp);
+  if (store->readonly)
+    (void)store->driver->context_peek(store->self, id, NULL, stamp, NULL);
   (void)pthread_mutex_lock(&store->lock);
   c = wait_for(store, id);
-  if (c && look && is_outdated(c, stamp)) {
+  if (c && store->readonly && is_outdated(c, stamp)) {
     atomic_store(&c->stale, true);
     *find_place(store, id) = c->chain;
     c = NULL;
@@ -608,7 +607,7 @@ make_context(struct qp_store *s, const struct qp_context_spec *spec, struct qp_c
   rc = create_context(s, spec, err);
   if (!rc) {
     rc = load_context(c, err);
-    if (rc && s->driver->context_delete(s->self, &spec->id, false, NULL)) /* take it back */
+    if (rc && s->driver->context_delete(s->self, &spec->id, NULL)) /* take it back */
       rc = qp__fail(err, QP_IO, "context %s was created and cannot be opened",
                     qp_uuid_text(&spec->id, text));
   }
@@ -677,13 +676,6 @@ qp__context_unclaim(struct qp_context *claim)
   end_busy(claim, false);
 }
 
-/* What waits for a context that could not be written comes first; with the context claimed. */
-static enum qp_rc
-release(struct qp_store *s, const struct qp_uuid *id, struct qp_err *err)
-{
-  return s->driver->context_release ? s->driver->context_release(s->self, id, err) : QP_OK;
-}
-
 enum qp_rc
 qp_context_delete(struct qp_store *store, const struct qp_uuid *id, struct qp_err *err)
 {
@@ -694,9 +686,9 @@ qp_context_delete(struct qp_store *store, const struct qp_uuid *id, struct qp_er
     rc = qp__context_claim(store, id, &claim, err);
   if (rc)
     return rc;
-  rc = release(store, id, err);
+  rc = qp__release_held(store, id, err);
   if (!rc)
-    rc = store->driver->context_delete(store->self, id, false, err);
+    rc = store->driver->context_delete(store->self, id, err);
   qp__context_unclaim(claim);
   return rc;
 }
@@ -715,8 +707,8 @@ qp_context_erase(struct qp_store *store, const struct qp_uuid *id, struct qp_err
   if (rc)
     return rc;
   qp__buf_init(&blobs, (size_t)1 << 28);
-  rc = release(store, id, err);
-  if (!rc && store->driver->scrub)
+  rc = qp__release_held(store, id, err);
+  if (!rc && store->driver->erase)
     rc = qp__blobs_of_context(store, id, &blobs, err);
   if (rc == QP_NOTFOUND) /* an attempt before may have got so far */
     rc = QP_OK;
@@ -727,7 +719,8 @@ qp_context_erase(struct qp_store *store, const struct qp_uuid *id, struct qp_err
     qp__context_unclaim(claim);
     return rc;
   }
-  rc = store->driver->context_delete(store->self, id, true, err);
+  rc = store->driver->erase ? store->driver->erase->context(store->self, id, err)
+                            : store->driver->context_delete(store->self, id, err);
   qp__context_unclaim(claim); /* which tells the catalogue */
   return qp__erase_end(store, text, again, rc, err);
 }
@@ -822,7 +815,7 @@ qp_context_size(struct qp_context *context, struct qp_size *out)
   out->trashed_messages = atomic_load_explicit(&t->trashed_count, memory_order_relaxed);
   out->trashed_bytes = atomic_load_explicit(&t->trashed_bytes, memory_order_relaxed);
   out->metadata_bytes = v->meta_bytes;
-  if (out->archived_messages && s->driver->pack_bytes)
-    out->pack_bytes = s->driver->pack_bytes(s->self, context->driver, t);
+  if (out->archived_messages && s->driver->pack)
+    out->pack_bytes = s->driver->pack->bytes(s->self, context->driver, t);
   qp__view_unref(v);
 }

@@ -56,10 +56,12 @@ qp__build_begin(struct qp_store *s, const struct qp_uuid *id, struct qp__build *
   struct qp__build *b = NULL;
   enum qp_rc rc = qp__check_writable(s, err);
 
+  if (!rc && !s->driver->build)
+    rc = qp__store_lacks(s, "take whole contexts", err);
   if (!rc)
     rc = qp__build_begin_dry(s, id, &b, err);
   if (!rc)
-    rc = s->driver->build_begin(s->self, id, &b->driver, err);
+    rc = s->driver->build->begin(s->self, id, &b->driver, err);
   if (rc)
     qp__build_free(b);
   else
@@ -73,7 +75,7 @@ qp__build_free(struct qp__build *b)
   if (!b)
     return;
   if (b->driver)
-    b->store->driver->build_free(b->store->self, b->driver);
+    b->store->driver->build->free(b->store->self, b->driver);
   for (size_t i = 0; i < b->prompt_count; i++) {
     qp__prompt_free(b->prompts[i].prompt);
     qp__buf_release(&b->prompts[i].text);
@@ -104,7 +106,7 @@ qp__build_count(const struct qp__build *b)
 enum qp_rc
 qp__build_temp(struct qp__build *b, char out[64], struct qp_err *err)
 {
-  return b->store->driver->build_temp(b->store->self, b->driver, out, err);
+  return b->store->driver->build->temp(b->store->self, b->driver, out, err);
 }
 
 /* ---- messages ---- */
@@ -154,8 +156,8 @@ build_message(struct window *w, size_t i, const struct qp_message *m, struct qp_
   out->parent = m->parent;
   if (!w->build->driver)
     return check_message(w, i, qp__buf_bytes(text), err);
-  rc = s->driver->build_put(s->self, w->build->driver, w->base + i, &m->id, qp__buf_bytes(text),
-                            w->verify ? back : NULL, err);
+  rc = s->driver->build->put(s->self, w->build->driver, w->base + i, &m->id, qp__buf_bytes(text),
+                             w->verify ? back : NULL, err);
   if (rc || !w->verify)
     return rc;
   json = qp__buf_bytes(back);
@@ -245,11 +247,11 @@ build_window(struct window *w, const char *dir, size_t n, struct qp_err *err)
   memset(w->list, 0, n * sizeof(*w->list));
   if (!qp__tree_reserve(&b->image.tree, n))
     return qp__fail_nomem(err, "building a context");
-  rc = b->driver ? s->driver->build_reserve(s->self, b->driver, dir, n, err) : QP_OK;
+  rc = b->driver ? s->driver->build->reserve(s->self, b->driver, dir, n, err) : QP_OK;
   if (rc)
     return rc;
-  if (s->driver->each)
-    s->driver->each(s->self, n, build_piece, w);
+  if (s->driver->build && s->driver->build->each)
+    s->driver->build->each(s->self, n, build_piece, w);
   else
     for (size_t i = 0; i < n; i++)
       build_piece(w, i);
@@ -454,7 +456,7 @@ qp__build_commit(struct qp__build *b, const struct qp__meta *meta,
   qp__buf_init(&text, QP__META_MAX);
   rc = qp__meta_seal(meta, &text, err);
   if (!rc)
-    rc = s->driver->build_finish(s->self, b->driver, qp__buf_bytes(&text), &b->image, err);
+    rc = s->driver->build->finish(s->self, b->driver, qp__buf_bytes(&text), &b->image, err);
   qp__buf_release(&text);
   if (rc)
     return rc;
@@ -467,7 +469,7 @@ qp__build_commit(struct qp__build *b, const struct qp__meta *meta,
   if (!rc)
     rc = qp__context_claim(s, &b->id, &claim, err);
   if (!rc)
-    rc = s->driver->build_commit(s->self, b->driver, prompts, n, moves, move_count, err);
+    rc = s->driver->build->commit(s->self, b->driver, prompts, n, moves, move_count, err);
   qp__context_unclaim(claim);
   qp__usage_forget(&s->usage); /* a whole context has come, and perhaps prompts */
   (void)pthread_mutex_unlock(&s->prompt_lock);

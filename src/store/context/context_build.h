@@ -55,12 +55,7 @@ struct qp__build_head {
   struct qp_uuid id; /* none: an empty branch */
 };
 
-/* A rename that happens in the same commit; paths below the data directory. `from` may be a file
- * that qp__build_temp made. */
-struct qp__build_move {
-  const char *from;
-  const char *to;
-};
+struct qp__build_move; /* driver.h; `from` may be a file that qp__build_temp made */
 /* A name below tmp/ for a file that shall be moved by the commit. The caller makes it; the
  * commit syncs it, and it is removed with what was not committed. QP_INVALID: a store without
  * files. */

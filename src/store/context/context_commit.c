@@ -16,13 +16,6 @@ qp__check_writable(const struct qp_store *s, struct qp_err *err)
   return QP_OK;
 }
 
-bool
-qp__is_file_change(const struct qp__driver_change *change)
-{
-  return change->kind == QP__CHANGE_FILE_PUT || change->kind == QP__CHANGE_FILE_APPEND ||
-         change->kind == QP__CHANGE_FILE_RENAME || change->kind == QP__CHANGE_FILE_DROP;
-}
-
 enum qp_rc
 qp__check_changeable(const struct qp_context *c, struct qp_err *err)
 {
@@ -139,14 +132,6 @@ set_aside(struct qp_context *c)
     qp__context_retire(c);
 }
 
-static bool
-is_held(const struct qp_context *c)
-{
-  const struct qp_store *s = c->store;
-
-  return s->driver->context_held && s->driver->context_held(s->self, &c->id);
-}
-
 /* Whether a commit failed because of one of its places alone: a context, or a prompt that it
  * deletes. What it did in the others is carried out and not published: they are behind.
  * If the store is not stopped, nothing else can have failed, unless it was stopped and has
@@ -154,10 +139,10 @@ is_held(const struct qp_context *c)
 static bool
 was_set_aside(const struct qp_store *s, const struct qp__commit *commit)
 {
-  if (s->driver->is_stopped && !s->driver->is_stopped(s->self))
+  if (s->driver->recovery && !s->driver->recovery->is_stopped(s->self))
     return atomic_load(&s->recoveries) == commit->recoveries;
   for (const struct qp__effect *e = commit->effects; e; e = e->next)
-    if (is_held(e->context))
+    if (qp__is_held(s, &e->context->id))
       return true;
   return false;
 }
@@ -209,7 +194,7 @@ start_fold(struct qp_context *c)
   f->count = c->tree.count;
   f->context = c;
   qp__context_pin(c);
-  s->driver->fold_start(s->self, c->driver);
+  s->driver->fold->start(s->self, c->driver);
   return f;
 }
 
@@ -222,19 +207,19 @@ run_fold(void *arg)
   struct qp_err err;
   void *ticket = NULL;
   enum qp_rc rc =
-      s->driver->fold_write(s->self, c->driver, &c->tree, f->count, f->heads, f->head_count, &err);
+      s->driver->fold->write(s->self, c->driver, &c->tree, f->count, f->heads, f->head_count, &err);
 
   (void)pthread_mutex_lock(&c->write_lock);
   if (!rc)
     rc = qp__check_changeable(c, &err); /* its files may be others now */
   if (!rc)
-    rc = s->driver->fold_finish(s->self, c->driver, &ticket, &err);
+    rc = s->driver->fold->finish(s->self, c->driver, &ticket, &err);
   if (rc)
-    s->driver->fold_abort(s->self, c->driver);
+    s->driver->fold->abort(s->self, c->driver);
   (void)pthread_mutex_unlock(&c->write_lock);
   if (!rc) {
     rc = s->driver->finish(s->self, ticket, &err);
-    if (rc && is_held(c)) {
+    if (rc && qp__is_held(s, &c->id)) {
       (void)pthread_mutex_lock(&c->write_lock);
       set_aside(c);
       (void)pthread_mutex_unlock(&c->write_lock);
@@ -252,7 +237,7 @@ fold_if_wanted(struct qp_context *c)
 {
   const struct qp__driver *d = c->store->driver;
 
-  return d->wants_fold && d->wants_fold(c->store->self, c->driver) ? start_fold(c) : NULL;
+  return d->fold && d->fold->wanted(c->store->self, c->driver) ? start_fold(c) : NULL;
 }
 
 /* ---- commits ---- */
@@ -277,15 +262,14 @@ qp__commit_prepare(struct qp_store *s, struct qp__driver_change *changes, size_t
 {
   enum qp_rc rc = QP_OK;
 
-  if (s->driver->prepare)
-    s->driver->prepare(s->self, changes, n);
+  qp__changes_prepare(s, changes, n);
   for (size_t i = 0; i < n && !rc; i++) {
     rc = changes[i].rc;
     if (rc && err)
       *err = changes[i].err;
   }
-  if (rc && s->driver->discard)
-    s->driver->discard(s->self, changes, n);
+  if (rc)
+    qp__changes_discard(s, changes, n);
   return rc;
 }
 
@@ -316,11 +300,11 @@ qp__commit_stage(struct qp_store *s, struct qp__commit *commit, struct qp_err *e
     commit->fold = first ? fold_if_wanted(first) : NULL;
     commit->queued = commit->pending && qp__committer_join(&s->committer, commit->pending);
   } else {
-    if (s->driver->discard) /* with the locks: what is prepared is the contexts' too */
-      s->driver->discard(s->self, commit->changes, commit->count);
+    /* With the locks: what is prepared is the contexts' too. */
+    qp__changes_discard(s, commit->changes, commit->count);
     forget_views(commit);
     for (struct qp__effect *e = commit->effects; e; e = e->next)
-      if (is_held(e->context))
+      if (qp__is_held(s, &e->context->id))
         set_aside(e->context);
   }
   unlock_all(commit);

@@ -85,6 +85,7 @@ struct qp__fold; /* context_commit.c */
 struct qp_store {
   const struct qp__driver *driver;
   void *self;              /* the driver's */
+  int root;                /* the data directory; -1: the store has none */
   const struct qp__os *os; /* io's */
   struct qp__os_count io;
   struct qp__log log;
@@ -126,6 +127,25 @@ struct qp__migrating {
   struct qp_uuid id;
   struct qp__migrating *next;
 };
+
+/* ---- driver.c: how the front uses its driver ---- */
+
+/* The stored bytes of a message in *text. When those are damaged or missing, *why says how, and the
+ * bytes are those of another copy (*copy is set); QP_UNAVAILABLE: there is none. */
+enum qp_rc qp__stored_read(struct qp_store *s, void *context, const struct qp__tree *tree,
+                           const struct qp__entry *entry, struct qp__buf *text, bool *copy,
+                           struct qp_err *why);
+/* See struct qp__driver_ahead; for a driver that has it not, prepare calls `make`. */
+void qp__changes_prepare(struct qp_store *s, struct qp__driver_change *changes, size_t n);
+void qp__changes_discard(struct qp_store *s, struct qp__driver_change *changes, size_t n);
+/* See struct qp__driver_held; a driver that has it not holds nothing. release: with the context
+ * claimed, or not in memory. */
+bool qp__is_held(const struct qp_store *s, const struct qp_uuid *id);
+bool qp__is_file_held(const struct qp_store *s, const char *path);
+enum qp_rc qp__release_held(struct qp_store *s, const struct qp_uuid *id, struct qp_err *err);
+/* For the engine: whether the store remembers that turns were interrupted; see mark_turns(). */
+bool qp__store_knows_turns(const struct qp_store *s);
+enum qp_rc qp__store_mark_turns(struct qp_store *s, bool open, bool *left, struct qp_err *err);
 
 /* ---- context.c ---- */
 

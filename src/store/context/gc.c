@@ -85,24 +85,16 @@ commit_batch(struct batch *b, struct qp_context *context, struct qp_err *err)
   struct qp_store *s = b->store;
   struct qp__effect effect = { .context = context };
   struct qp__commit commit = { .changes = b->changes, .count = b->count };
-  enum qp_rc rc = QP_OK;
+  enum qp_rc rc;
 
   if (context) {
     commit.effects = &effect;
     commit.returned = b->slots;
     commit.returned_count = b->count;
   }
-  if (s->driver->prepare)
-    s->driver->prepare(s->self, b->changes, b->count);
-  for (size_t i = 0; i < b->count && !rc; i++) {
-    rc = b->changes[i].rc;
-    if (rc && err)
-      *err = b->changes[i].err;
-  }
+  rc = qp__commit_prepare(s, b->changes, b->count, err);
   if (!rc)
     return qp__commit(s, &commit, err);
-  if (s->driver->discard)
-    s->driver->discard(s->self, b->changes, b->count);
   if (context)
     (void)pthread_mutex_unlock(&context->write_lock);
   return rc;
@@ -200,17 +192,11 @@ add_content(struct gc *g, struct qp__driver_change *ch, struct qp__buf *text, st
 {
   struct qp_store *s = g->context.store;
   struct qp_err cause = { QP_OK, "" };
-  enum qp_rc rc = s->driver->read(s->self, g->context.driver, g->tree, ch->entry, text, &cause);
+  bool copy;
+  enum qp_rc rc = qp__stored_read(s, g->context.driver, g->tree, ch->entry, text, &copy, &cause);
 
-  if (!rc && !qp__content_matches(ch->entry, qp__buf_bytes(text)))
-    rc = QP_CORRUPT;
-  if (rc == QP_NOTFOUND || rc == QP_CORRUPT) {
-    qp__buf_reset(text);
-    if (!s->driver->salvage ||
-        s->driver->salvage(s->self, g->context.driver, g->tree, ch->entry, text, NULL))
-      return QP_OK;
-    rc = QP_OK;
-  }
+  if (rc == QP_UNAVAILABLE)
+    return QP_OK;
   if (rc) {
     if (err)
       *err = cause;
@@ -276,7 +262,7 @@ choose_gone(struct gc *g)
 static enum qp_rc
 collect(struct gc *g, struct qp_err *err)
 {
-  const struct qp__driver *driver = g->context.store->driver;
+  const struct qp__driver_gc *gc = g->context.store->driver->gc;
   enum qp_rc rc;
 
   g->tree = &g->context.image.tree;
@@ -290,8 +276,8 @@ collect(struct gc *g, struct qp_err *err)
   if (rc)
     return rc;
   choose_gone(g);
-  return driver->purge(g->context.store->self, g->context.driver, &g->context.image, g->gone,
-                       g->dry_run, &g->report, err);
+  return gc->purge(g->context.store->self, g->context.driver, &g->context.image, g->gone,
+                   g->dry_run, &g->report, err);
 }
 
 enum qp_rc
@@ -301,6 +287,8 @@ qp_context_gc(struct qp_store *store, const struct qp_uuid *id, int64_t grace, u
   struct gc g = { .grace = grace, .dry_run = (flags & QP_SPACE_DRY_RUN) != 0 };
   enum qp_rc rc;
 
+  if (!store->driver->gc)
+    return qp__store_lacks(store, "delete messages for good", err);
   if (grace < 0)
     return qp__fail(err, QP_INVALID, "the grace period is negative");
   rc = qp__claimed_load(store, id, g.dry_run, &g.context, err);

@@ -7,7 +7,7 @@
 #include "base/err.h"
 #include "base/str.h"
 #include "base/vec.h"
-#include "store/store_int.h"
+#include "store/driver.h"
 
 int
 qp__image_init(struct qp__image *image)

@@ -17,6 +17,7 @@ struct qp__image {
   struct qp__head *heads; /* in no order */
   size_t head_count;
   size_t head_cap;
+  bool old; /* in the format of an older program: can be read, not changed */
 };
 
 int qp__image_init(struct qp__image *image); /* 0 or -errno */

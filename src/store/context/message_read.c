@@ -27,20 +27,18 @@ make_blob(struct qp_context *c, uint32_t slot, const struct qp__buf *text, struc
   return QP_OK;
 }
 
-/* A file that is damaged or gone: another copy, or the message is unavailable from now on. */
+/* A message that is damaged or missing: another copy was read, or it is unavailable from now on. */
 static enum qp_rc
-recover(struct qp_context *c, uint32_t slot, struct qp__buf *text, const char *cause,
-        struct qp_err *err)
+report_damage(struct qp_context *c, struct qp__entry *e, bool copy, const char *cause,
+              struct qp_err *err)
 {
   struct qp_store *s = c->store;
-  struct qp__entry *e = qp__tree_at(&c->tree, slot);
   char id[QP_UUID_TEXT];
   char ctx[QP_UUID_TEXT];
 
-  qp__buf_reset(text);
   (void)qp_uuid_text(&e->id, id);
   (void)qp_uuid_text(&c->id, ctx);
-  if (s->driver->salvage && !s->driver->salvage(s->self, c->driver, &c->tree, e, text, NULL)) {
+  if (copy) {
     qp__log(&s->log, QP_LOG_WARN, "message", "context %s: message %s: %s; read from another copy",
             ctx, id, cause);
     return QP_OK;
@@ -58,6 +56,7 @@ qp__message_blob(struct qp_context *c, uint32_t slot, struct qp__blob **out, str
   struct qp__entry *e = qp__tree_at(&c->tree, slot);
   struct qp_err cause = { QP_OK, "" };
   struct qp__buf text;
+  bool copy;
   enum qp_rc rc;
 
   *out = qp__pool_get(&s->pool, c->number, slot);
@@ -67,11 +66,9 @@ qp__message_blob(struct qp_context *c, uint32_t slot, struct qp__blob **out, str
   }
   atomic_fetch_add_explicit(&s->message_reads, 1, memory_order_relaxed);
   qp__buf_init(&text, (size_t)1 << 30);
-  rc = s->driver->read(s->self, c->driver, &c->tree, e, &text, &cause);
-  if (!rc && !qp__content_matches(e, qp__buf_bytes(&text)))
-    rc = qp__fail(&cause, QP_CORRUPT, "its content does not match its hash");
-  if (rc == QP_NOTFOUND || rc == QP_CORRUPT)
-    rc = recover(c, slot, &text, cause.msg, err);
+  rc = qp__stored_read(s, c->driver, &c->tree, e, &text, &copy, &cause);
+  if (copy || rc == QP_UNAVAILABLE)
+    rc = report_damage(c, e, copy, cause.msg, err);
   else if (rc && err)
     *err = cause;
   if (!rc && atomic_load_explicit(&e->status, memory_order_relaxed) == QP_STATUS_UNAVAILABLE)

@@ -265,9 +265,9 @@ prepare_all(struct batch *b)
     size_t failed = b->n;
 
     gather(b);
-    if (!b->count || !s->driver->prepare)
+    if (!b->count)
       return;
-    s->driver->prepare(s->self, b->changes, b->count);
+    qp__changes_prepare(s, b->changes, b->count);
     for (size_t i = b->count; i-- > 0;) {
       if (!b->changes[i].rc)
         continue;
@@ -276,7 +276,7 @@ prepare_all(struct batch *b)
     }
     if (failed == b->n)
       return;
-    s->driver->discard(s->self, b->changes, b->count);
+    qp__changes_discard(s, b->changes, b->count);
     chain(b, failed);
   }
 }

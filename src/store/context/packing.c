@@ -28,7 +28,7 @@ qp__claimed_load(struct qp_store *s, const struct qp_uuid *id, bool dry_run,
     qp__context_unclaim(c.claim);
     return qp__fail_sys(err, sys, "loading a context");
   }
-  rc = s->driver->context_release ? s->driver->context_release(s->self, id, err) : QP_OK;
+  rc = qp__release_held(s, id, err);
   if (!rc)
     rc = s->driver->context_load(s->self, id, &c.image, &problems, &c.driver, err);
   if (rc) {
@@ -36,7 +36,7 @@ qp__claimed_load(struct qp_store *s, const struct qp_uuid *id, bool dry_run,
     qp__context_unclaim(c.claim);
     return rc;
   }
-  if (s->driver->is_old && s->driver->is_old(s->self, c.driver)) {
+  if (c.image.old) {
     qp__claimed_release(&c);
     return qp__fail(err, QP_READONLY, "context %s is in an old format: migrate it first",
                     qp_uuid_text(id, text));
@@ -62,11 +62,14 @@ repack(struct qp_store *s, const struct qp_uuid *id, enum qp__packing packing, i
   bool dry_run = (flags & QP_SPACE_DRY_RUN) != 0;
   struct qp_space_report report = { 0 };
   struct qp__claimed c;
-  enum qp_rc rc = qp__claimed_load(s, id, dry_run, &c, err);
+  enum qp_rc rc;
 
+  if (!s->driver->pack)
+    return qp__store_lacks(s, "pack messages", err);
+  rc = qp__claimed_load(s, id, dry_run, &c, err);
   if (rc)
     return rc;
-  rc = s->driver->repack(s->self, c.driver, &c.image, packing, before, dry_run, &report, err);
+  rc = s->driver->pack->repack(s->self, c.driver, &c.image, packing, before, dry_run, &report, err);
   qp__claimed_release(&c);
   if (!rc && out)
     *out = report;

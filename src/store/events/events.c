@@ -342,8 +342,8 @@ check_unused(struct qp_context *c, struct qp__events *e, const struct qp__key *k
   used = old && key->time - old->time < QP__KEY_AGE;
   shown = used && old->shown;
   (void)pthread_mutex_unlock(&e->lock);
-  if (used && !shown && s->driver->check_writes)
-    rc = s->driver->check_writes(s->self, err);
+  if (used && !shown && s->driver->recovery)
+    rc = s->driver->recovery->check_writes(s->self, err);
   if (used && !rc)
     rc = qp__fail(err, QP_EXISTS, "the idempotency key was used before");
   return rc;

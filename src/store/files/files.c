@@ -351,7 +351,6 @@ close_files(void *self)
   qp__pack_cache_free(f->packs);
   qp__close(f->os, f->tmp);
   qp__lock_release(&f->lock);
-  qp__close(f->os, f->root);
   (void)pthread_mutex_destroy(&f->finds_lock);
   (void)pthread_mutex_destroy(&f->old_lock);
   (void)pthread_mutex_destroy(&f->fresh_lock);
@@ -368,8 +367,6 @@ open_files(const char *where, const struct qp__driver_options *options, void **o
   enum qp_rc rc;
   int sys;
 
-  if (!where[0])
-    return qp__fail(err, QP_INVALID, "the data directory has no name");
   f = qp__alloc0(1, sizeof(*f));
   if (!f)
     return qp__fail_nomem(err, "opening a store");
@@ -377,7 +374,8 @@ open_files(const char *where, const struct qp__driver_options *options, void **o
   f->log = options->log;
   f->readonly = options->readonly;
   f->max_message = options->max_message;
-  f->root = f->tmp = -1;
+  f->root = options->root;
+  f->tmp = -1;
   qp__lock_init(&f->lock);
   (void)pthread_mutex_init(&f->stock.lock, NULL);
   (void)pthread_mutex_init(&f->sync.lock, NULL);
@@ -393,15 +391,6 @@ open_files(const char *where, const struct qp__driver_options *options, void **o
   (void)pthread_mutex_init(&f->fresh_lock, NULL);
   (void)pthread_mutex_init(&f->finds_lock, NULL);
   (void)pthread_mutex_init(&f->old_lock, NULL);
-  f->root = f->os->open_root(f->os->self, where, options->create && !options->readonly);
-  if (f->root == -ENOENT) {
-    rc = qp__fail(err, QP_NOTFOUND, "directory '%s' does not exist", where);
-    goto out;
-  }
-  if (f->root < 0) {
-    rc = qp__fail_sys(err, f->root, "cannot open the directory '%s'", where);
-    goto out;
-  }
   if (f->readonly) {
     bool fresh = false;
 
@@ -461,7 +450,8 @@ list_contexts(void *self, qp_context_visit *visit, void *arg, struct qp_err *err
 }
 
 static enum qp_rc
-peek_context(void *self, const struct qp_uuid *id, struct qp__buf *out, struct qp_err *err)
+peek_context(void *self, const struct qp_uuid *id, struct qp__buf *meta, uint8_t stamp[16],
+             struct qp_err *err)
 {
   struct qp__files *f = self;
   char path[QP__PATH_MAX];
@@ -469,11 +459,15 @@ peek_context(void *self, const struct qp_uuid *id, struct qp__buf *out, struct q
   struct qp__fctx c;
   int sys;
 
+  if (stamp)
+    qp__files_stamp(f, id, stamp);
+  if (!meta)
+    return QP_OK;
   qp__fctx_init(&c, id);
   if (qp__files_held(f, id))
     return qp__files_check_held(f, id, err);
   (void)snprintf(path, sizeof(path), "%s/metadata.json", c.path);
-  sys = qp__file_read(f->os, f->root, path, out);
+  sys = qp__file_read(f->os, f->root, path, meta);
   if (sys == -ENOENT && !qp__old_find(f, id, &old, NULL) && old.format != QP_LEGACY_NONE &&
       !old.newer)
     return QP_OK; /* it has none */
@@ -589,15 +583,25 @@ create_context(void *self, const struct qp_uuid *id, struct qp_bytes meta, struc
 /* ---- what makes room ---- */
 
 static enum qp_rc
-delete_context(void *self, const struct qp_uuid *id, bool erase, struct qp_err *err)
+remove_context(struct qp__files *f, const struct qp_uuid *id, bool erase, struct qp_err *err)
 {
-  struct qp__files *f = self;
   enum qp_rc rc;
 
   qp__reserve_before(&f->reserve);
-  rc = qp__files_delete(self, id, erase, err);
-  return rc == QP_FULL && qp__reserve_give(&f->reserve) ? qp__files_delete(self, id, erase, err)
-                                                        : rc;
+  rc = qp__files_delete(f, id, erase, err);
+  return rc == QP_FULL && qp__reserve_give(&f->reserve) ? qp__files_delete(f, id, erase, err) : rc;
+}
+
+static enum qp_rc
+delete_context(void *self, const struct qp_uuid *id, struct qp_err *err)
+{
+  return remove_context(self, id, false, err);
+}
+
+static enum qp_rc
+erase_context(void *self, const struct qp_uuid *id, struct qp_err *err)
+{
+  return remove_context(self, id, true, err);
 }
 
 static enum qp_rc
@@ -746,23 +750,6 @@ get_stats(void *self, struct qp__driver_stats *out)
   out->folds = atomic_load(&f->folds);
 }
 
-static bool
-is_old(void *self, void *context)
-{
-  const struct qp__fctx *c = context;
-
-  (void)self;
-  return c->old != NULL;
-}
-
-static int
-get_directory(void *self)
-{
-  struct qp__files *f = self;
-
-  return f->root;
-}
-
 static void
 name_temp(void *self, char out[64])
 {
@@ -780,6 +767,76 @@ run_each(void *self, size_t n, qp__piece_fn *fn, void *arg)
   qp__workers_each(&f->workers, n, fn, arg);
 }
 
+static const struct qp__driver_ahead ahead = {
+  .prepare = qp__files_prepare,
+  .discard = qp__files_discard,
+};
+
+static const struct qp__driver_fold fold = {
+  .wanted = qp__files_wants_fold,
+  .start = qp__files_fold_start,
+  .write = qp__files_fold_write,
+  .finish = qp__files_fold_finish,
+  .abort = qp__files_fold_abort,
+};
+
+static const struct qp__driver_pack pack = { .repack = repack, .bytes = qp__files_pack_bytes };
+
+static const struct qp__driver_gc gc = { .purge = purge };
+
+static const struct qp__driver_build build = {
+  .begin = qp__files_build_begin,
+  .reserve = qp__files_build_reserve,
+  .put = qp__files_build_put,
+  .temp = qp__files_build_temp,
+  .finish = qp__files_build_finish,
+  .commit = qp__files_build_commit,
+  .free = qp__files_build_free,
+  .each = run_each,
+};
+
+static const struct qp__driver_old old = {
+  .find = qp__old_find,
+  .find_backup = qp__old_backup_find,
+  .revert = qp__files_revert,
+};
+
+static const struct qp__driver_recovery recovery = {
+  .check_writes = check_writes,
+  .is_stopped = is_stopped,
+  .mend = mend_journal,
+  .renew = qp__files_renew,
+  .resume = resume_writes,
+};
+
+static const struct qp__driver_held held = {
+  .context = qp__files_held,
+  .release = qp__files_release,
+  .file = qp__files_path_held,
+  .file_releases = qp__files_releases,
+};
+
+static const struct qp__driver_erase erase = {
+  .context = erase_context,
+  .scrub = scrub,
+  .wipe = qp__files_wipe,
+};
+
+static const struct qp__driver_backup backup = { .mirror = qp__files_mirror };
+
+static const struct qp__driver_salvage salvage = {
+  .find = qp__files_salvage,
+  .rescue = qp__files_rescue,
+};
+
+static const struct qp__driver_process process = {
+  .announce = announce,
+  .mark_turns = mark_turns,
+  .checkpoint = checkpoint_files,
+};
+
+static const struct qp__driver_directory directory = { .temp_name = name_temp };
+
 const struct qp__driver qp__driver_files = {
   .size = sizeof(struct qp__driver),
   .scheme = "file",
@@ -787,60 +844,31 @@ const struct qp__driver qp__driver_files = {
   .close = close_files,
   .context_list = list_contexts,
   .context_load = qp__files_load,
+  .context_free = free_context,
   .context_peek = peek_context,
   .context_create = create_context,
   .context_delete = delete_context,
-  .context_free = free_context,
-  .prepare = qp__files_prepare,
-  .discard = qp__files_discard,
   .stage = qp__files_stage,
   .finish = qp__files_finish,
   .read = qp__files_read,
-  .salvage = qp__files_salvage,
   .prompt_read = read_prompt,
   .prompt_list = list_prompts,
-  .wants_fold = qp__files_wants_fold,
-  .fold_start = qp__files_fold_start,
-  .fold_write = qp__files_fold_write,
-  .fold_finish = qp__files_fold_finish,
-  .fold_abort = qp__files_fold_abort,
-  .checkpoint = checkpoint_files,
-  .stats = get_stats,
-  .announce = announce,
-  .mark_turns = mark_turns,
-  .check = qp__files_check,
-  .rescue = qp__files_rescue,
   .file_read = qp__plain_read,
   .file_size = qp__plain_size,
   .file_list = qp__plain_list,
-  .file_held = qp__files_path_held,
-  .file_releases = qp__files_releases,
-  .file_wipe = qp__files_wipe,
-  .repack = repack,
-  .purge = purge,
-  .pack_bytes = qp__files_pack_bytes,
-  .build_begin = qp__files_build_begin,
-  .build_reserve = qp__files_build_reserve,
-  .build_put = qp__files_build_put,
-  .build_temp = qp__files_build_temp,
-  .build_finish = qp__files_build_finish,
-  .build_commit = qp__files_build_commit,
-  .build_free = qp__files_build_free,
-  .is_old = is_old,
-  .old_find = qp__old_find,
-  .backup_find = qp__old_backup_find,
-  .directory = get_directory,
-  .temp_name = name_temp,
-  .revert = qp__files_revert,
-  .each = run_each,
-  .context_stamp = qp__files_stamp,
-  .check_writes = check_writes,
-  .is_stopped = is_stopped,
-  .mend = mend_journal,
-  .resume = resume_writes,
-  .context_renew = qp__files_renew,
-  .context_held = qp__files_held,
-  .context_release = qp__files_release,
-  .scrub = scrub,
-  .mirror = qp__files_mirror,
+  .check = qp__files_check,
+  .stats = get_stats,
+  .ahead = &ahead,
+  .fold = &fold,
+  .pack = &pack,
+  .gc = &gc,
+  .build = &build,
+  .old = &old,
+  .recovery = &recovery,
+  .held = &held,
+  .erase = &erase,
+  .backup = &backup,
+  .salvage = &salvage,
+  .process = &process,
+  .directory = &directory,
 };

@@ -28,13 +28,13 @@
 #include <stdatomic.h>
 
 #include "formats/legacy.h"
+#include "store/driver.h"
 #include "store/files/directory_lock.h"
 #include "store/files/index/index.h"
 #include "store/files/journal/held_commits.h"
 #include "store/files/journal/journal.h"
 #include "store/files/pack/pack.h"
 #include "store/files/reserve.h"
-#include "store/store_int.h"
 #include "store/workers.h"
 
 #define QP__CTX_PATH_LEN 48  /* "contexts/" and a UUID */

@@ -316,6 +316,7 @@ qp__old_load(struct qp__files *f, struct qp__fctx *c, struct qp__image *image, s
   rc = qp__legacy_open(f->os, f->root, place.path, place.path, &c->old, err);
   if (rc)
     return rc;
+  image->old = true;
   id = qp__legacy_id(c->old);
   if (!qp_uuid_equal(&id, &c->id))
     return qp__fail(err, QP_CORRUPT, "'%s' holds the id of another context", place.path);

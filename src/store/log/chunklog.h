@@ -21,7 +21,7 @@
 #ifndef QP_STORE_LOG_CHUNKLOG_H
 #define QP_STORE_LOG_CHUNKLOG_H
 
-#include "store/store_int.h"
+#include "store/driver.h"
 
 #define QP__CHUNK_PATH 384
 #define QP__NO_CHUNK UINT32_MAX /* is no chunk's number */

@@ -1,6 +1,6 @@
 /* memory.c - the memory driver: a store that lives and dies with its process.
  *
- * It keeps the promises of store_int.h but one: durable means until close. Tests run on it, and it
+ * It keeps the promises of driver.h but one: durable means until close. Tests run on it, and it
  * shows that the interface is not shaped by files. Every context is an image as a load makes it,
  * and the stored bytes of its messages by slot. One lock guards all of it; a commit reserves first
  * and then cannot fail. */
@@ -143,18 +143,23 @@ list_contexts(void *self, qp_context_visit *visit, void *arg, struct qp_err *err
 }
 
 static enum qp_rc
-peek_context(void *self, const struct qp_uuid *id, struct qp__buf *out, struct qp_err *err)
+peek_context(void *self, const struct qp_uuid *id, struct qp__buf *meta, uint8_t stamp[16],
+             struct qp_err *err)
 {
   struct qp__memory *m = self;
   struct qp__mem_context *c;
   enum qp_rc rc;
 
+  if (stamp)
+    memset(stamp, 0, 16);
+  if (!meta)
+    return QP_OK;
   (void)pthread_mutex_lock(&m->lock);
   c = *qp__mem_find(m, id);
   if (!c)
     rc = no_context(id, err);
-  else if (qp__buf_add(out, c->meta.data, c->meta.len))
-    rc = qp__buf_check(out, "metadata", err);
+  else if (qp__buf_add(meta, c->meta.data, c->meta.len))
+    rc = qp__buf_check(meta, "metadata", err);
   else
     rc = QP_OK;
   (void)pthread_mutex_unlock(&m->lock);
@@ -196,7 +201,7 @@ create_context(void *self, const struct qp_uuid *id, struct qp_bytes meta, struc
 }
 
 static enum qp_rc
-delete_context(void *self, const struct qp_uuid *id, bool erase, struct qp_err *err)
+delete_context(void *self, const struct qp_uuid *id, struct qp_err *err)
 {
   struct qp__memory *m = self;
   struct qp__mem_context **at;
@@ -204,7 +209,6 @@ delete_context(void *self, const struct qp_uuid *id, bool erase, struct qp_err *
   char text[QP_UUID_TEXT];
   char dir[64];
 
-  (void)erase;
   (void)snprintf(dir, sizeof(dir), "contexts/%s", qp_uuid_text(id, text));
   (void)pthread_mutex_lock(&m->lock);
   at = qp__mem_find(m, id);
@@ -679,11 +683,40 @@ get_stats(void *self, struct qp__driver_stats *out)
 {
   struct qp__memory *m = self;
 
-  memset(out, 0, sizeof(*out));
   (void)pthread_mutex_lock(&m->lock);
   out->commits = m->commits;
   (void)pthread_mutex_unlock(&m->lock);
 }
+
+/* Nothing is here that the front does not see. */
+static enum qp_rc
+check_nothing(void *self, void *context, struct qp__image *image, struct qp__problems *problems,
+              struct qp_err *err)
+{
+  (void)self;
+  (void)context;
+  (void)image;
+  (void)problems;
+  (void)err;
+  return QP_OK;
+}
+
+static const struct qp__driver_ahead ahead = { .prepare = prepare, .discard = discard };
+
+static const struct qp__driver_pack pack = { .repack = qp__mem_repack,
+                                             .bytes = qp__mem_pack_bytes };
+
+static const struct qp__driver_gc gc = { .purge = qp__mem_purge };
+
+static const struct qp__driver_build build = {
+  .begin = qp__mem_build_begin,
+  .reserve = qp__mem_build_reserve,
+  .put = qp__mem_build_put,
+  .temp = qp__mem_build_temp,
+  .finish = qp__mem_build_finish,
+  .commit = qp__mem_build_commit,
+  .free = qp__mem_build_free,
+};
 
 const struct qp__driver qp__driver_memory = {
   .size = sizeof(struct qp__driver),
@@ -692,28 +725,22 @@ const struct qp__driver qp__driver_memory = {
   .close = close_memory,
   .context_list = list_contexts,
   .context_load = load_context,
+  .context_free = free_handle,
   .context_peek = peek_context,
   .context_create = create_context,
   .context_delete = delete_context,
-  .context_free = free_handle,
-  .prepare = prepare,
-  .discard = discard,
   .stage = stage,
   .finish = finish,
   .read = read_message,
   .prompt_read = read_prompt,
   .prompt_list = list_prompts,
-  .stats = get_stats,
   .file_read = read_file,
   .file_size = size_of_file,
   .file_list = list_files,
-  .repack = qp__mem_repack,
-  .purge = qp__mem_purge,
-  .build_begin = qp__mem_build_begin,
-  .build_reserve = qp__mem_build_reserve,
-  .build_put = qp__mem_build_put,
-  .build_temp = qp__mem_build_temp,
-  .build_finish = qp__mem_build_finish,
-  .build_commit = qp__mem_build_commit,
-  .build_free = qp__mem_build_free,
+  .check = check_nothing,
+  .stats = get_stats,
+  .ahead = &ahead,
+  .pack = &pack,
+  .gc = &gc,
+  .build = &build,
 };

@@ -6,7 +6,7 @@
 #ifndef QP_STORE_MEMORY_MEMORY_FILES_H
 #define QP_STORE_MEMORY_MEMORY_FILES_H
 
-#include "store/store_int.h"
+#include "store/driver.h"
 
 #define QP__MEM_BUCKETS 1024
 

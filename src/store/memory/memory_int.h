@@ -11,8 +11,8 @@
 
 #include <pthread.h>
 
+#include "store/driver.h"
 #include "store/memory/memory_files.h"
-#include "store/store_int.h"
 
 struct qp__mem_bytes {
   char *data;
@@ -57,6 +57,7 @@ struct qp__mem_prompt *qp__mem_prompt_need(struct qp__memory *m, const char *id)
 enum qp_rc qp__mem_repack(void *self, void *context, struct qp__image *image,
                           enum qp__packing packing, int64_t before, bool dry_run,
                           struct qp_space_report *out, struct qp_err *err);
+uint64_t qp__mem_pack_bytes(void *self, void *context, const struct qp__tree *tree);
 enum qp_rc qp__mem_purge(void *self, void *context, struct qp__image *image, const bool *gone,
                          bool dry_run, struct qp_gc_report *out, struct qp_err *err);
 

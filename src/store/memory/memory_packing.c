@@ -42,6 +42,15 @@ qp__mem_repack(void *self, void *context, struct qp__image *image, enum qp__pack
   return sys ? qp__fail_sys(err, sys, "packing messages") : QP_OK;
 }
 
+uint64_t
+qp__mem_pack_bytes(void *self, void *context, const struct qp__tree *tree)
+{
+  (void)self;
+  (void)context;
+  (void)tree;
+  return 0;
+}
+
 /* An image and the list of contents without what is gone. False: no memory. */
 static bool
 copy_kept(const struct qp__mem_context *c, const bool *gone, struct qp__image *image,

@@ -164,7 +164,7 @@ compare_existing(struct qp__migration *m, bool *already, struct qp_err *err)
   enum qp_rc rc;
 
   qp__buf_init(&text, QP__META_MAX);
-  rc = s->driver->context_peek(s->self, &m->id, &text, NULL);
+  rc = s->driver->context_peek(s->self, &m->id, &text, NULL, NULL);
   if (!rc)
     rc = qp__meta_decode("metadata.json", qp__buf_bytes(&text), &meta, NULL);
   qp__buf_release(&text);
@@ -191,8 +191,7 @@ compare_old(struct qp__migration *m, struct qp_err *err)
   uint8_t ours[16];
   uint8_t theirs[16] = { 0 };
   bool same;
-  enum qp_rc rc = qp__legacy_open(s->os, s->driver->directory(s->self), m->place.path,
-                                  m->place.path, &other, NULL);
+  enum qp_rc rc = qp__legacy_open(s->os, s->root, m->place.path, m->place.path, &other, NULL);
 
   if (rc == QP_NOMEM)
     return qp__fail_nomem(err, "migrating a context");
@@ -216,12 +215,12 @@ look_around(struct qp__migration *m, bool *already, struct qp_err *err)
   struct qp__buf text;
   enum qp_rc rc;
 
-  if (!s->driver->old_find) {
+  if (!s->driver->old) {
     qp__buf_init(&text, QP__META_MAX);
-    m->place.newer = !s->driver->context_peek(s->self, &m->id, &text, NULL);
+    m->place.newer = !s->driver->context_peek(s->self, &m->id, &text, NULL, NULL);
     qp__buf_release(&text);
   } else {
-    rc = s->driver->old_find(s->self, &m->id, &m->place, err);
+    rc = s->driver->old->find(s->self, &m->id, &m->place, err);
     if (rc)
       return rc;
   }
@@ -468,8 +467,7 @@ make_backup(struct qp__migration *m, struct qp__build_move *move, char from[64],
     rc = qp__build_temp(m->build, from, err);
     if (rc)
       return rc;
-    sys = qp__copy(m->store->os, m->dirfd, m->name, m->store->driver->directory(m->store->self),
-                   from);
+    sys = qp__copy(m->store->os, m->dirfd, m->name, m->store->root, from);
     if (sys)
       return qp__fail_sys(err, sys, "cannot copy '%.200s'", m->path);
   }
@@ -610,12 +608,12 @@ qp__migrate_in_place(struct qp_store *s, const struct qp_uuid *id, struct qp_err
   struct qp_import_report report = { 0 };
   struct qp__old_place place;
   struct qp__migration m;
-  enum qp_rc rc = s->driver->old_find(s->self, id, &place, err);
+  enum qp_rc rc = s->driver->old->find(s->self, id, &place, err);
 
   if (rc || place.newer || place.format == QP_LEGACY_NONE)
     return rc;
   begin(&m, s, place.path, &report);
-  m.dirfd = s->driver->directory(s->self);
+  m.dirfd = s->root;
   m.name = place.path;
   m.parent = NULL;
   rc = open_source(&m, err);

@@ -156,20 +156,14 @@ read_stored(struct rollback *r, const struct qp__entry *e, struct qp__buf *text,
   struct qp_store *s = r->store;
   struct qp_err cause = { QP_OK, "" };
   char id[QP_UUID_TEXT];
-  enum qp_rc rc;
+  bool copy;
+  enum qp_rc rc = qp__stored_read(s, r->driver, &r->image.tree, e, text, &copy, &cause);
 
-  qp__buf_reset(text);
-  rc = s->driver->read(s->self, r->driver, &r->image.tree, e, text, &cause);
-  if (!rc && qp__content_matches(e, qp__buf_bytes(text)))
-    return QP_OK;
-  if (rc && rc != QP_NOTFOUND && rc != QP_CORRUPT) {
-    if (err)
+  if (rc != QP_UNAVAILABLE) {
+    if (rc && err)
       *err = cause;
     return rc;
   }
-  qp__buf_reset(text);
-  if (s->driver->salvage && !s->driver->salvage(s->self, r->driver, &r->image.tree, e, text, NULL))
-    return QP_OK;
   return qp__fail(err, QP_UNAVAILABLE,
                   "message %s is lost, and without it the old form would not be complete",
                   qp_uuid_text(&e->id, id));
@@ -334,13 +328,13 @@ load(struct rollback *r, struct qp_err *err)
 
   if (rc)
     return rc;
-  r->old = s->driver->is_old && s->driver->is_old(s->self, r->driver);
+  r->old = r->image.old;
   if (r->old) {
     r->unchanged = true;
-    return s->driver->old_find(s->self, r->id, &r->backup, err);
+    return s->driver->old->find(s->self, r->id, &r->backup, err);
   }
-  if (s->driver->backup_find)
-    rc = s->driver->backup_find(s->self, r->id, &r->backup, err);
+  if (s->driver->old)
+    rc = s->driver->old->find_backup(s->self, r->id, &r->backup, err);
   return rc ? rc : look_for_changes(r, err);
 }
 
@@ -358,7 +352,7 @@ static enum qp_rc
 check_place(struct rollback *r, const char *from, struct qp_err *err)
 {
   struct qp_store *s = r->store;
-  int root = s->driver->directory(s->self);
+  int root = s->root;
   char id[QP_UUID_TEXT];
   char path[64];
   bool same = false;
@@ -383,8 +377,8 @@ revert_written(struct rollback *r, struct qp_err *err)
   int sys;
   enum qp_rc rc;
 
-  s->driver->temp_name(s->self, temp);
-  r->dirfd = s->driver->directory(s->self);
+  s->driver->directory->temp_name(s->self, temp);
+  r->dirfd = s->root;
   r->path = temp;
   rc = write_file(r, err);
   if (!rc) { /* its name too: the commit only renames it */
@@ -397,7 +391,7 @@ revert_written(struct rollback *r, struct qp_err *err)
   if (!rc)
     rc = check_place(r, temp, err);
   if (!rc)
-    rc = s->driver->revert(s->self, r->id, temp, err);
+    rc = s->driver->old->revert(s->self, r->id, temp, err);
   if (rc && rc != QP_IO) /* after that the commit may be there: the next open decides */
     (void)s->os->unlinkat(s->os->self, r->dirfd, temp, 0);
   r->path = NULL;
@@ -420,7 +414,7 @@ revert(struct rollback *r, struct qp_err *err)
   count_all(r);
   if (r->backup.format == QP_LEGACY_MONOLITH)
     rc = check_place(r, r->backup.path, err);
-  return rc ? rc : s->driver->revert(s->self, r->id, r->backup.path, err);
+  return rc ? rc : s->driver->old->revert(s->self, r->id, r->backup.path, err);
 }
 
 /* ---- to a directory of the user's ---- */
@@ -436,7 +430,7 @@ write_copy(struct rollback *r, struct qp_err *err)
   if (!r->unchanged || r->backup.format != QP_LEGACY_MONOLITH)
     return write_file(r, err);
   count_all(r);
-  sys = qp__copy(s->os, s->driver->directory(s->self), r->backup.path, r->dirfd, r->path);
+  sys = qp__copy(s->os, s->root, r->backup.path, r->dirfd, r->path);
   fd = sys ? sys : qp__open(s->os, r->dirfd, r->path, O_RDONLY | O_NOFOLLOW, 0);
   sys = fd < 0 ? fd : qp__fsync(s->os, fd);
   qp__close(s->os, fd);
@@ -504,8 +498,8 @@ run(struct rollback *r, const char *to, struct qp_err *err)
     return qp__fail_sys(err, sys, "rolling back a context");
   if (!to)
     rc = qp__check_writable(r->store, err);
-  if (!rc && !to && !r->store->driver->revert)
-    rc = qp__fail(err, QP_INVALID, "a store without files cannot hold an old context");
+  if (!rc && !to && !r->store->driver->old)
+    rc = qp__store_lacks(r->store, "hold contexts in old formats", err);
   if (!rc && !to)
     rc = qp__context_claim(r->store, r->id, &claim, err);
   if (!rc)

@@ -373,7 +373,7 @@ plan_moves(struct qp_store *s, struct qp__driver_change *changes, size_t n, stru
   if (!moved->names || !moved->list)
     return qp__fail_nomem(err, "deleting a session");
   for (size_t i = 0; i < n; i++) {
-    s->driver->temp_name(s->self, moved->names[i]);
+    s->driver->directory->temp_name(s->self, moved->names[i]);
     moved->list[i] = moved->names[i];
     changes[i].kind = QP__CHANGE_FILE_RENAME;
     changes[i].to = moved->names[i];
@@ -469,10 +469,10 @@ static enum qp_rc
 wipe_session(struct qp_store *s, const char *id, struct qp_err *err)
 {
   struct moved moved = { .count = 0 };
-  enum qp_rc rc = delete_session(s, id, s->driver->file_wipe ? &moved : NULL, err);
+  enum qp_rc rc = delete_session(s, id, s->driver->erase ? &moved : NULL, err);
 
   if (!rc && moved.count)
-    rc = s->driver->file_wipe(s->self, moved.list, moved.count, err);
+    rc = s->driver->erase->wipe(s->self, moved.list, moved.count, err);
   qp__free(moved.names);
   qp__free(moved.list);
   return rc;
@@ -495,7 +495,7 @@ qp_session_erase(struct qp_store *store, const char *id, struct qp_err *err)
   for (size_t i = 0; i < sizeof(key); i++)
     (void)snprintf(name + strlen("session-") + 2 * i, 3, "%02x", key[i]);
   qp__buf_init(&blobs, (size_t)1 << 28);
-  rc = store->driver->scrub ? qp__blobs_of_session(store, id, &blobs, err) : QP_OK;
+  rc = store->driver->erase ? qp__blobs_of_session(store, id, &blobs, err) : QP_OK;
   if (!rc)
     rc = qp__erase_begin(store, name, qp__buf_bytes(&blobs), &again, err);
   qp__buf_release(&blobs);

@@ -574,7 +574,7 @@ qp__sessions_check(struct qp_store *s, struct qp__problems *problems, struct qp_
       *err = cause;
     return rc;
   }
-  if (!rc && s->driver->file_held && s->driver->file_held(s->self, QP__SESSION_INDEX)) {
+  if (!rc && qp__is_file_held(s, QP__SESSION_INDEX)) {
     uint64_t size;
 
     rc = s->driver->file_size(s->self, QP__SESSION_INDEX, &size, &cause); /* tries it again */

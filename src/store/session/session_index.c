@@ -376,21 +376,21 @@ compact(struct qp_store *s, struct qp_err *err)
 static enum qp_rc
 compact_and_wipe(struct qp_store *s, struct qp_err *err)
 {
-  int root = s->driver->file_wipe ? s->driver->directory(s->self) : -1;
+  int root = s->driver->erase ? s->root : -1;
   char temp[64] = "";
   const char *paths[1] = { temp };
   bool linked = false;
   enum qp_rc rc;
 
   if (root >= 0) {
-    s->driver->temp_name(s->self, temp);
+    s->driver->directory->temp_name(s->self, temp);
     linked = !s->os->linkat(s->os->self, root, QP__SESSION_INDEX, root, temp);
   }
   rc = compact(s, err);
   if (linked && rc)
     (void)s->os->unlinkat(s->os->self, root, temp, 0); /* else the next open does */
   else if (linked)
-    rc = s->driver->file_wipe(s->self, paths, 1, err);
+    rc = s->driver->erase->wipe(s->self, paths, 1, err);
   return rc;
 }
 

@@ -104,7 +104,7 @@ qp__sessions_renew(struct qp_store *s, struct qp_err *err)
   qp__buf_init(&text, QP__SESSION_INDEX_MAX);
   rc = qp__session_index_load(s, &fresh, &text, NULL, err);
   qp__buf_release(&text);
-  if (rc && s->driver->file_held && s->driver->file_held(s->self, QP__SESSION_INDEX)) {
+  if (rc && qp__is_file_held(s, QP__SESSION_INDEX)) {
     qp__open_sessions_drop(ss);
     (void)pthread_mutex_lock(&ss->lock);
     ss->loaded = false; /* it is the trouble of sessions alone: whoever wants one loads it */
@@ -133,16 +133,16 @@ qp__session_admit(struct qp_store *s, const char *id, struct qp_err *err)
   uint64_t size;
   enum qp_rc rc = qp__session_id_check(id, err);
 
-  if (rc || !s->driver->file_held)
+  if (rc || !s->driver->held)
     return rc;
   qp__session_log(s, id, name, &log);
   qp__chunk_path(&log, 1, path);
-  if (s->driver->file_held(s->self, path)) {
+  if (s->driver->held->file(s->self, path)) {
     rc = s->driver->file_size(s->self, path, &size, err); /* tries it again */
-    if (rc && s->driver->file_held(s->self, path))
+    if (rc && s->driver->held->file(s->self, path))
       return rc;
   }
-  releases = s->driver->file_releases(s->self);
+  releases = s->driver->held->file_releases(s->self);
   if (s->readonly || releases == atomic_load(&ss->releases))
     return QP_OK;
   (void)pthread_mutex_lock(&ss->write_lock); /* files have come that the index does not know */
@@ -241,21 +241,6 @@ publish(void *arg)
   (void)pthread_mutex_unlock(&ss->lock);
 }
 
-static enum qp_rc
-prepare(struct qp_store *s, struct qp__driver_change *changes, size_t n, struct qp_err *err)
-{
-  enum qp_rc rc = QP_OK;
-
-  if (s->driver->prepare)
-    s->driver->prepare(s->self, changes, n);
-  for (size_t i = 0; i < n && !rc; i++) {
-    rc = changes[i].rc;
-    if (rc && err)
-      *err = changes[i].err;
-  }
-  return rc;
-}
-
 /* Room in the table for this commit and all that are under way: publishing cannot fail. */
 static bool
 begin(struct qp__sessions *ss, struct qp__open_session *o)
@@ -309,17 +294,18 @@ qp__session_stage(struct qp_store *s, struct qp__session_commit *c, struct qp__o
   enum qp_rc rc;
 
   c->sessions = s->sessions;
-  rc = prepare(s, changes, c->count, err);
-  if (!rc && !begin(s->sessions, o))
+  rc = qp__commit_prepare(s, changes, c->count, err);
+  if (rc)
+    return rc;
+  if (!begin(s->sessions, o)) {
     rc = qp__fail_nomem(err, "changing a session");
-  else if (!rc) {
+  } else {
     rc = s->driver->stage(s->self, changes, c->count, publish, c, ticket, err);
     if (rc)
       end(s->sessions, o);
   }
   if (rc) {
-    if (s->driver->discard)
-      s->driver->discard(s->self, changes, c->count);
+    qp__changes_discard(s, changes, c->count);
     return rc;
   }
   advance_index(s->sessions, c, changes);

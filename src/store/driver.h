@@ -1,0 +1,453 @@
+/* driver.h - the contract between the front of the store and a driver.
+ *
+ * The front (store/context/, store/session/, store/catalogue/, …) keeps contexts in memory, checks
+ * input, orders writers and answers readers. A driver stores bytes: it makes lists of changes
+ * durable, returns what was stored, and knows nothing of callers. docs/writing-a-driver.md explains
+ * the contract to a newcomer; the tests in tests/conformance check it on every driver.
+ *
+ * struct qp__driver is the core: every driver implements all of it. What only some drivers can do
+ * is a capability: a struct of functions of its own, which a driver offers or leaves NULL. The
+ * comment of each capability says what the front does without it. Where a user asked for something
+ * that the driver cannot do, the answer is the sentence of qp__store_lacks().
+ *
+ * Rules for all functions:
+ * - `self` is what open() returned. `context` is a handle that context_load() returned.
+ * - Any thread may call any function at any time between open() and close(), also the same function
+ *   several times at once. Exceptions are stated at the function.
+ * - On failure outputs are unchanged, nothing is stored, and *err has the sentence. Any function
+ *   may fail with QP_NOMEM and QP_IO. Other codes have the meaning that is stated at the function.
+ * - A visitor may call the driver. When it returns an error, the listing ends with that code. */
+#ifndef QP_STORE_DRIVER_H
+#define QP_STORE_DRIVER_H
+
+#include "base/buf.h"
+#include "base/log.h"
+#include "os/os.h"
+#include "store/context/loaded_context.h"
+#include "store/workers.h"
+
+/* ---- changes ---- */
+
+enum qp__driver_change_kind {
+  QP__CHANGE_MESSAGE, /* a new message; the head of `branch` moves to it */
+  QP__CHANGE_META,    /* the metadata of the context is `bytes` */
+  QP__CHANGE_HEAD,    /* the head of `branch` is `id` (no id: the branch is empty) */
+  QP__CHANGE_RENAME,  /* `branch` is renamed to `to` */
+  QP__CHANGE_DROP,    /* `branch` is deleted; its messages stay */
+  QP__CHANGE_STATUS,  /* message `id` has `status`; LIVE: it is at its usual place */
+  QP__CHANGE_TRASH,   /* message `id` moves to the trash, time `at`; `bytes` is its content where
+                           * that has no place of its own (it is packed), else empty */
+  QP__CHANGE_UNTRASH, /* message `id` moves from the trash to its usual place */
+  QP__CHANGE_CONTENT, /* the stored bytes of message `id`, whose entry is known, are restored */
+  QP__CHANGE_PROMPT,  /* system prompt `branch` is `bytes`; no context */
+  QP__CHANGE_PROMPT_DROP, /* system prompt `branch` is deleted; no context */
+
+  /* Plain files: named sequences of bytes, for sessions, events, keys and blobs. A name looks like
+   * "sessions/index.jsonl"; a driver may store it as rows of a table. With a context the name is
+   * "contexts/{id}/events/…", and deleting the context deletes the file. The changes of one commit
+   * are applied in their order. */
+  QP__CHANGE_FILE_PUT,    /* the file `path` holds exactly `bytes` */
+  QP__CHANGE_FILE_APPEND, /* `bytes` are written at `offset` of `path`, which is its end; with `cut`
+                           * everything behind `offset` is removed first. Creates the file. */
+  QP__CHANGE_FILE_RENAME, /* the file `path` is renamed to `to`. The front promises: since the store
+                           * was opened it wrote no `to` before, and writes no `path` afterwards, so
+                           * that a journal may repeat the rename. */
+  QP__CHANGE_FILE_DROP,   /* the file `path` is deleted, if it exists */
+};
+
+struct qp__driver_change {
+  enum qp__driver_change_kind kind;
+  void *context;      /* the driver's handle of the context */
+  const char *branch; /* or the prompt's id */
+  const char *to;
+  struct qp_uuid id;
+  struct qp_uuid parent; /* of a message */
+  enum qp_message_status status;
+  int64_t at;
+  const struct qp__entry *entry; /* of a message: all but its place in the tree */
+  const char *dir;               /* of a message: the directory that entry->dir stands for */
+  struct qp_bytes bytes;         /* stored form of a message, metadata or a prompt; of a file */
+  const char *path;              /* of a plain file */
+  uint64_t offset;               /* in it */
+  bool cut;
+  /* When set, prepare() calls it first, perhaps in another thread: it sets `bytes` and the entry,
+   * or rc. So a batch is encoded while its files are being written. */
+  void (*make)(struct qp__driver_change *change);
+  void *make_arg;
+  /* set by prepare() */
+  void *prepared; /* the driver's */
+  enum qp_rc rc;  /* why it could not be prepared */
+  struct qp_err err;
+};
+
+/* Whether a change is one of the FILE kinds. */
+bool qp__is_file_change(const struct qp__driver_change *change);
+
+/* Shows a commit to readers. See stage(). */
+typedef void qp__store_publish(void *arg);
+
+/* ---- problems ---- */
+
+/* What loading or checking a context found; `harmless` and `repaired` as in struct qp_problem. */
+struct qp__problems {
+  qp_problem_visit *visit; /* or NULL */
+  void *arg;
+  uint64_t count; /* without harmless ones */
+  uint64_t repaired;
+  bool repair;               /* repair what can be repaired */
+  bool told;                 /* a load that failed has reported why */
+  bool scan;                 /* when loading: look for messages that the index does not list … */
+  bool distrust;             /* … and trust messages rather than their lines in the index */
+  bool thorough;             /* a check: search every file for lost messages */
+  const struct qp__log *log; /* also gets each problem, as a warning; or NULL */
+  struct qp_err disk;        /* the first input or output error; rc QP_OK: there was none */
+};
+/* Remembers an input or output error: what cannot be read for that reason is not known to be
+ * damaged. False: it must end the check, because a repair would write on what it guesses. */
+bool qp__problem_io(struct qp__problems *p, enum qp_rc rc, const struct qp_err *cause);
+/* `path` is relative to the context's directory, or begins with "contexts/" or "conversations/";
+ * without a context it is relative to the data directory. */
+void qp__problem(struct qp__problems *p, enum qp_problem_kind kind, const struct qp_uuid *context,
+                 const char *path, bool repaired, bool harmless, const char *fmt, ...)
+    QP_PRINTF(7, 8);
+
+/* ---- capabilities ---- */
+
+/* Preparing: the part of a commit that needs no place in the order, done before the caller takes
+ * its locks. Without it: the front calls `make` of each change itself, and stage() does the
+ * rest. */
+struct qp__driver_ahead {
+  /* For many changes at once. A change that fails has its rc and err set and must not be staged.
+   * Every prepared change is staged or discarded. */
+  void (*prepare)(void *self, struct qp__driver_change *changes, size_t n);
+  void (*discard)(void *self, struct qp__driver_change *changes, size_t n);
+};
+
+/* Folding: rewriting the index of a context compactly. Without it: the front never folds. start,
+ * finish and abort are called with the write lock of the context, write without it. */
+struct qp__driver_fold {
+  bool (*wanted)(void *self, void *context); /* called after each commit: must be cheap */
+  void (*start)(void *self, void *context);
+  /* Writes `count` entries and the heads as they were at start(). */
+  enum qp_rc (*write)(void *self, void *context, const struct qp__tree *tree, uint32_t count,
+                      const struct qp__head *heads, size_t n, struct qp_err *err);
+  /* Stages the new index as a commit, as stage() does; core finish() ends it. */
+  enum qp_rc (*finish)(void *self, void *context, void **ticket, struct qp_err *err);
+  void (*abort)(void *self, void *context); /* undoes start */
+};
+
+/* How the messages of a context are stored. */
+enum qp__packing {
+  QP__PACKING_OLD,  /* those that have a file of their own and are older than `before`: by month */
+  QP__PACKING_ALL,  /* all of them in one pack */
+  QP__PACKING_NONE, /* each in a file of its own */
+};
+
+/* Packing: many messages in one compressed file. Without it: archive, compress and decompress fail
+ * with qp__store_lacks(), and no message is ever packed. */
+struct qp__driver_pack {
+  /* The caller has claimed the context. `image` was just loaded; but for a dry run it is no longer
+   * right afterwards. Messages in the trash stay there. Atomic. QP_CORRUPT: a pack that would have
+   * to be removed holds a message that cannot be read. */
+  enum qp_rc (*repack)(void *self, void *context, struct qp__image *image, enum qp__packing packing,
+                       int64_t before, bool dry_run, struct qp_space_report *out,
+                       struct qp_err *err);
+  /* The size of the packs on the disk. */
+  uint64_t (*bytes)(void *self, void *context, const struct qp__tree *tree);
+};
+
+/* Purging: deleting messages for good. Without it: gc fails with qp__store_lacks(). */
+struct qp__driver_gc {
+  /* Deletes the messages whose slots are set in `gone`, none of which is the parent of a message
+   * that stays, and what earlier operations left over; it counts only the latter. The caller has
+   * claimed the context; `image` as for repack. Atomic. */
+  enum qp_rc (*purge)(void *self, void *context, struct qp__image *image, const bool *gone,
+                      bool dry_run, struct qp_gc_report *out, struct qp_err *err);
+};
+
+/* The stored form of a system prompt that is created with a context. */
+struct qp__new_prompt {
+  const char *id;
+  struct qp_bytes text;
+};
+
+/* A rename that is part of the commit of a build; names below the data directory. */
+struct qp__build_move {
+  const char *from;
+  const char *to;
+};
+
+/* Building: a whole context at once (context_build.h), for imports and migrations. Nobody sees it
+ * before commit(). Without it: an import or migration fails with qp__store_lacks(). */
+struct qp__driver_build {
+  enum qp_rc (*begin)(void *self, const struct qp_uuid *id, void **out,
+                      struct qp_err *err); /* QP_EXISTS */
+  /* Called before the puts of the next n messages, all of directory `dir`. */
+  enum qp_rc (*reserve)(void *self, void *build, const char *dir, size_t n, struct qp_err *err);
+  /* Called by several threads, once per `number`; numbers are the slots of the tree. Appends to
+   * `back` (may be NULL) what can be read of the message then. */
+  enum qp_rc (*put)(void *self, void *build, size_t number, const struct qp_uuid *id,
+                    struct qp_bytes bytes, struct qp__buf *back, struct qp_err *err);
+  /* A name below tmp/ for a file that the caller writes and the commit moves; finish() makes it
+   * durable. QP_INVALID: the store is not a directory. */
+  enum qp_rc (*temp)(void *self, void *build, char out[64], struct qp_err *err);
+  /* Adds metadata, index and heads, and makes everything durable. May take the tree of `image`. */
+  enum qp_rc (*finish)(void *self, void *build, struct qp_bytes meta, struct qp__image *image,
+                       struct qp_err *err);
+  /* With the context claimed: the context, the prompts and the moves become visible together.
+   * After QP_IO the commit may be visible when the store is opened again. QP_EXISTS. */
+  enum qp_rc (*commit)(void *self, void *build, const struct qp__new_prompt *prompts,
+                       size_t prompt_count, const struct qp__build_move *moves, size_t n,
+                       struct qp_err *err);
+  void (*free)(void *self, void *build); /* removes what was not committed */
+  /* Calls fn(arg, 0) … fn(arg, n - 1), several at a time. NULL: the front calls them in turn. */
+  void (*each)(void *self, size_t n, qp__piece_fn *fn, void *arg);
+};
+
+/* Where a store has a context in an old format (formats/legacy.h), or the backup that a migration
+ * kept. */
+struct qp__old_place {
+  enum qp_legacy format; /* QP_LEGACY_NONE: there is none */
+  bool newer;            /* the context exists in the new format, which is used */
+  char path[64];         /* of the file or directory, below the data directory */
+  struct stat st;        /* of that */
+};
+
+/* Old formats: contexts that older programs wrote into the same data directory. context_list() and
+ * context_load() know them; such an image has `old` set and is read only. Without it: the store has
+ * no such contexts, and a rollback into the store fails with qp__store_lacks(). */
+struct qp__driver_old {
+  /* Both return QP_OK also when there is none. */
+  enum qp_rc (*find)(void *self, const struct qp_uuid *id, struct qp__old_place *out,
+                     struct qp_err *err);
+  enum qp_rc (*find_backup)(void *self, const struct qp_uuid *id, struct qp__old_place *out,
+                            struct qp_err *err);
+  /* Turns a claimed context back: it is deleted, and `from` (a durable file below tmp/, or the
+   * backup) becomes contexts/{id}.json, or contexts/{id} when it is a directory. Atomic. */
+  enum qp_rc (*revert)(void *self, const struct qp_uuid *id, const char *from, struct qp_err *err);
+};
+
+/* Recovery after an uncertain commit. After a failure that leaves open what became of some commits
+ * (a failed sync, a lost connection) such a driver refuses all writes: it is stopped. Without it:
+ * every failed commit is known not to be stored, and the front goes on. */
+struct qp__driver_recovery {
+  /* QP_OK: a write would be accepted now; else why not. */
+  enum qp_rc (*check_writes)(void *self, struct qp_err *err);
+  bool (*is_stopped)(void *self);
+  /* Decides for each uncertain commit, in their order, whether it is stored; after the first that
+   * is not stored none is. May be tried again. Called with the write locks of all contexts. Writes
+   * fail until resume(). */
+  enum qp_rc (*mend)(void *self, struct qp_err *err);
+  /* Before resume(): `context` takes over what `fresh`, a handle loaded after mend(), knows;
+   * `fresh` is freed. */
+  void (*renew)(void *self, void *context, void *fresh);
+  void (*resume)(void *self);
+};
+
+/* Held commits: commits that are durable, but could not be applied because the files of one context
+ * (prompt, session, blob) cannot be written. They wait; that context fails, others work. Without
+ * it: a commit is applied or the store stops. */
+struct qp__driver_held {
+  bool (*context)(void *self, const struct qp_uuid *id); /* commits of it wait */
+  /* Tries to apply them. Only called when the context is not in memory. */
+  enum qp_rc (*release)(void *self, const struct qp_uuid *id, struct qp_err *err);
+  /* The same for the plain file of a prompt, session or blob. Reading or changing it tries to apply
+   * what waits, and fails until that is done. */
+  bool (*file)(void *self, const char *path);
+  unsigned (*file_releases)(void *self); /* how often that was done since open() */
+};
+
+/* Erasing: deleted text is overwritten wherever it was. Without it: erasing is the same as
+ * deleting. */
+struct qp__driver_erase {
+  /* context_delete() that also overwrites the files and removes copies that repairs kept. Fails if
+   * one of them cannot be removed. */
+  enum qp_rc (*context)(void *self, const struct qp_uuid *id, struct qp_err *err);
+  /* Returns when nothing that was deleted before the call is in any file but the front's own (the
+   * catalogue), durably. */
+  enum qp_rc (*scrub)(void *self, struct qp_err *err);
+  /* Overwrites plain files that nothing uses and removes them. */
+  enum qp_rc (*wipe)(void *self, const char *const *paths, size_t n, struct qp_err *err);
+};
+
+/* Backup: a copy of all files as of one commit (backup/mirror.h). Without it: backup fails with
+ * qp__store_lacks(). */
+struct qp__mirror;
+struct qp__driver_backup {
+  enum qp_rc (*mirror)(void *self, struct qp__mirror *job, struct qp_err *err);
+};
+
+/* Other copies of a damaged message. Without it: a damaged message is unavailable. */
+struct qp__driver_salvage {
+  /* Appends the bytes of another copy that has the entry's size and hash. QP_NOTFOUND. */
+  enum qp_rc (*find)(void *self, void *context, const struct qp__tree *tree,
+                     const struct qp__entry *entry, struct qp__buf *out, struct qp_err *err);
+  /* Before a repair writes `content`, that of a message: another message that is in its place is
+   * kept elsewhere, and *rescued is set. */
+  enum qp_rc (*rescue)(void *self, void *context, const struct qp__tree *tree,
+                       const struct qp__entry *entry, struct qp_bytes content, bool *rescued,
+                       struct qp_err *err);
+};
+
+/* One writing process with a journal. Without it: announce and checkpoint do nothing, and an engine
+ * looks for interrupted turns at every start. */
+struct qp__driver_process {
+  /* Other processes that find the store in use are told this URL. */
+  enum qp_rc (*announce)(void *self, const char *url, struct qp_err *err);
+  /* An engine starts (open) or has ended with every turn at rest. *left: the last engine that
+   * started did not end so, and contexts may be in the middle of a turn. */
+  enum qp_rc (*mark_turns)(void *self, bool open, bool *left, struct qp_err *err);
+  enum qp_rc (*checkpoint)(void *self, struct qp_err *err); /* empties the journal */
+};
+
+/* A data directory: the store's name is the path of a directory. The front opens it before open(),
+ * closes it after close(), and keeps files of its own in it: the catalogue, markers of erasures.
+ * Without it: the catalogue is in memory, and erasing leaves no markers. */
+struct qp__driver_directory {
+  /* A new name, "tmp/…", for a file of the front. open() removes what is left in tmp/. */
+  void (*temp_name)(void *self, char out[64]);
+};
+
+/* ---- the core ---- */
+
+/* A file that names contexts, one id per line after a first line, whose rows in the catalogue may
+ * be wrong: see catalogue_behind.c. A driver with a data directory that replays a journal first
+ * appends the contexts that it changes. */
+#define QP__BEHIND_NAME "catalogue.behind"
+
+struct qp__driver_options {
+  const struct qp__os *os; /* for files, clocks and random bytes */
+  int root;                /* the data directory (struct qp__driver_directory), or -1 */
+  bool readonly;
+  bool create;     /* an empty place becomes a store */
+  bool background; /* threads are allowed */
+  size_t max_message;
+  size_t journal_bytes;
+  unsigned workers;
+  struct qp__log log;
+};
+
+/* Counts since open(). A driver without a journal leaves all but `commits` 0. */
+struct qp__driver_stats {
+  uint64_t commits, syncs, checkpoints, folds, recovered;
+};
+
+typedef enum qp_rc qp__name_visit(void *arg, const char *name);
+/* `regular`: it is a plain file, not something else that somebody put there. */
+typedef enum qp_rc qp__file_visit(void *arg, const char *name, bool regular);
+
+struct qp__driver {
+  size_t size;        /* sizeof(struct qp__driver) that the driver was built with */
+  const char *scheme; /* "file", "memory" */
+
+  /* ---- store ---- */
+
+  /* Opens the store; `where` is the URL behind "scheme:". Returns after recovery: what was
+   * acknowledged before is readable. One thread. QP_BUSY: another process has it. QP_NOTFOUND:
+   * nothing is there and `create` is not set. QP_INVALID: `where` cannot be a store. */
+  enum qp_rc (*open)(const char *where, const struct qp__driver_options *options, void **out,
+                     struct qp_err *err);
+  /* Called once, when no other call is running and all handles are freed. */
+  void (*close)(void *self);
+
+  /* ---- contexts ---- */
+
+  /* Visits every context once, in any order. Those that are created or deleted meanwhile may be
+   * visited or not. */
+  enum qp_rc (*context_list)(void *self, qp_context_visit *visit, void *arg, struct qp_err *err);
+  /* Fills an initialised image with metadata, tree and heads as of the last commit, and returns the
+   * driver's handle of the context, which the changes of this context name. Damage that could be
+   * repaired in memory is reported to `problems` and is no failure; with problems->repair it is
+   * also repaired in the store. At most one handle of a context is used for writing. QP_NOTFOUND,
+   * QP_CORRUPT. */
+  enum qp_rc (*context_load)(void *self, const struct qp_uuid *id, struct qp__image *image,
+                             struct qp__problems *problems, void **out, struct qp_err *err);
+  void (*context_free)(void *self, void *context);
+  /* Appends the stored metadata alone to `meta`, unless that is NULL: cheaper than a load.
+   * QP_NOTFOUND. `stamp` (may be NULL) is set to something that changes whenever metadata or index
+   * of the context change, without reading them; all zeros when that is not known. With `meta` NULL
+   * it does not fail. */
+  enum qp_rc (*context_peek)(void *self, const struct qp_uuid *id, struct qp__buf *meta,
+                             uint8_t stamp[16], struct qp_err *err);
+  /* Creates a context with this metadata, one empty branch "main" and no message. Durable and
+   * atomic when it returns. QP_EXISTS. */
+  enum qp_rc (*context_create)(void *self, const struct qp_uuid *id, struct qp_bytes meta,
+                               struct qp_err *err);
+  /* Deletes a context with everything in it, also its plain files. Durable and atomic. Nobody has a
+   * handle of it. QP_NOTFOUND. */
+  enum qp_rc (*context_delete)(void *self, const struct qp_uuid *id, struct qp_err *err);
+
+  /* ---- commits ---- */
+
+  /* Gives the changes, which are one commit, their place in the order of commits. All of them
+   * become durable, or none. The caller holds the write locks of the contexts that they name, so
+   * calls for one context arrive in the order of their commits; calls for different contexts arrive
+   * at the same time. The changes and their bytes may be gone when it returns. On failure nothing
+   * happened and the changes stay prepared. After success finish() follows, always. */
+  enum qp_rc (*stage)(void *self, struct qp__driver_change *changes, size_t n,
+                      qp__store_publish *publish, void *arg, void **ticket, struct qp_err *err);
+  /* Returns when the commit is durable and readable, after publish(arg) was called, in any thread;
+   * publish is called once per commit, in the order of the commits of each context, and not when
+   * finish() fails. Called without the write locks, in any thread and any order. On failure the
+   * commit and all later ones of the context are not stored, or nobody knows (struct
+   * qp__driver_recovery). */
+  enum qp_rc (*finish)(void *self, void *ticket, struct qp_err *err);
+
+  /* ---- reading ---- */
+
+  /* Appends the stored bytes of a message, unchanged. The front compares them with the entry's
+   * hash. QP_NOTFOUND; QP_CORRUPT: there is something else in its place. */
+  enum qp_rc (*read)(void *self, void *context, const struct qp__tree *tree,
+                     const struct qp__entry *entry, struct qp__buf *out, struct qp_err *err);
+  enum qp_rc (*prompt_read)(void *self, const char *id, struct qp__buf *out,
+                            struct qp_err *err); /* QP_NOTFOUND */
+  enum qp_rc (*prompt_list)(void *self, qp__name_visit *visit, void *arg, struct qp_err *err);
+  /* Plain files. All three see what is committed, and perhaps the beginning of an append that is
+   * being committed. file_read appends `n` bytes from `offset` on, fewer only at the end of the
+   * file. QP_NOTFOUND, QP_CORRUPT (not a plain file). */
+  enum qp_rc (*file_read)(void *self, const char *path, uint64_t offset, size_t n,
+                          struct qp__buf *out, struct qp_err *err);
+  enum qp_rc (*file_size)(void *self, const char *path, uint64_t *size, struct qp_err *err);
+  /* Visits the names in a directory, in any order; a missing directory is empty. */
+  enum qp_rc (*file_list)(void *self, const char *dir, qp__file_visit *visit, void *arg,
+                          struct qp_err *err);
+  /* Looks for what the front cannot see: data without an entry, foreign files. Without a context
+   * (NULL, and no image) for what belongs to no context. The front itself checks every message,
+   * prompt, session and event. */
+  enum qp_rc (*check)(void *self, void *context, struct qp__image *image,
+                      struct qp__problems *problems, struct qp_err *err);
+  /* Fills *out, which is all 0. */
+  void (*stats)(void *self, struct qp__driver_stats *out);
+
+  /* ---- capabilities, or NULL ---- */
+  const struct qp__driver_ahead *ahead;
+  const struct qp__driver_fold *fold;
+  const struct qp__driver_pack *pack;
+  const struct qp__driver_gc *gc;
+  const struct qp__driver_build *build;
+  const struct qp__driver_old *old;
+  const struct qp__driver_recovery *recovery;
+  const struct qp__driver_held *held;
+  const struct qp__driver_erase *erase;
+  const struct qp__driver_backup *backup;
+  const struct qp__driver_salvage *salvage;
+  const struct qp__driver_process *process;
+  const struct qp__driver_directory *directory;
+};
+
+extern const struct qp__driver qp__driver_files;
+extern const struct qp__driver qp__driver_memory;
+
+/* ---- for drivers ---- */
+
+/* The stored form of a message that has id, parent and time, and a newline, in *text; its entry has
+ * everything but its directory and its place in the tree. QP_TOOBIG: over `max` bytes. */
+enum qp_rc qp__message_store_form(const struct qp_message *m, size_t max, struct qp__buf *text,
+                                  struct qp__entry *entry, struct qp_err *err);
+
+/* BLAKE2b-128. */
+void qp__content_hash(uint8_t out[16], struct qp_bytes bytes);
+/* Whether stored bytes are those of the entry: size and hash. */
+bool qp__content_matches(const struct qp__entry *entry, struct qp_bytes bytes);
+
+#endif
