@@ -297,7 +297,7 @@ qp__seal_mend(struct qp_bytes text, uint32_t before, qp__seal_accept *accept, vo
 
   if (text.len > QP__SEAL_MEND || !find_tail(text, &tail) || tail.key_len != KEY_LEN ||
       memcmp(tail.key, QP__SEAL_KEY, KEY_LEN) != 0)
-    return qp__fail(err, QP_NOTFOUND, "the text cannot be mended by its checksum");
+    return qp__fail(err, QP_NOTFOUND, "the text cannot be repaired from its checksum");
   (void)qp__hex_decode8(tail.digits, &said);
   (void)qp__buf_add(out, text.data, text.len);
   rc = qp__buf_check(out, "a line", err);
@@ -305,7 +305,7 @@ qp__seal_mend(struct qp_bytes text, uint32_t before, qp__seal_accept *accept, vo
     rc = try_byte(out->data + start, text.len, at, (size_t)(tail.comma - text.data), before, said,
                   accept, arg, &found, err);
   if (!rc && !found)
-    rc = qp__fail(err, QP_NOTFOUND, "the text cannot be mended by its checksum");
+    rc = qp__fail(err, QP_NOTFOUND, "the text cannot be repaired from its checksum");
   if (rc)
     out->len = start;
   return rc;

@@ -226,7 +226,7 @@ confirm_rule(struct chat *chat, const json_t *call, enum answer *answer, bool *o
   enum qp_rc rc;
 
   cli_view_note(
-      &chat->view, "the rule: %s runs without a question when %s", name,
+      &chat->view, "the rule: %s runs without asking when %s", name,
       strcmp(name, "run_command") == 0
           ? "all its arguments are exactly those above"
           : "its paths and commands are exactly those above, whatever its other arguments "
@@ -274,7 +274,8 @@ cli_chat_approve(struct chat *chat, const json_t *pending, bool *left, struct qp
     if (!over)
       cli_view_note(
           &chat->view,
-          "y runs it, n does not, a runs all that wait, always runs it and stores a rule so that "
+          "y runs it, n does not, a runs all pending calls, always runs it and stores a rule so "
+          "that "
           "calls like it are not asked about again, any other text is the reason why not; /quit "
           "leaves it waiting");
   }

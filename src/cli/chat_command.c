@@ -117,7 +117,7 @@ run_tools(struct chat *chat, const char *rest, struct qp_err *err)
 
   (void)rest;
   if (!rc && !json_array_size(list))
-    cli_view_note(&chat->view, "no tools; --workspace DIR gives some");
+    cli_view_note(&chat->view, "no tools; --workspace DIR adds the built-in tools");
   json_array_foreach (list, i, tool) {
     put_field(chat, cli_metadata_text(tool, "name"), 16, NAME_MAX_SHOWN);
     fprintf(chat->view.f, " %-5s ", cli_metadata_text(tool, "default"));

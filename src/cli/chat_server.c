@@ -109,7 +109,8 @@ cli_server_find(struct chat_http *http, const char *text, struct qp_uuid *id, st
   if (search.found == 0)
     return cli_fail(err, QP_NOTFOUND, "no context has an id that begins with '%.60s'", text);
   if (search.found > 1)
-    return cli_fail(err, QP_INVALID, "'%.60s' begins %zu ids", text, search.found);
+    return cli_fail(err, QP_INVALID, "'%.60s' is ambiguous: %zu ids begin with it", text,
+                    search.found);
   *id = search.id;
   return QP_OK;
 }
@@ -402,7 +403,7 @@ make_key(char out[KEY_TEXT], struct qp_err *err)
   unsigned char bytes[16];
 
   if (getrandom(bytes, sizeof(bytes), 0) != (ssize_t)sizeof(bytes))
-    return cli_fail_errno(err, errno, "cannot make a key for the action");
+    return cli_fail_errno(err, errno, "cannot create an idempotency key");
   for (size_t i = 0; i < sizeof(bytes); i++)
     (void)snprintf(out + 2 * i, 3, "%02x", bytes[i]);
   return QP_OK;

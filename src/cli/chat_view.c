@@ -263,9 +263,9 @@ on_stop(struct chat_view *view, const json_t *event)
   const char *reason = cli_metadata_text(event, "reason");
 
   if (strcmp(reason, "max_tokens") == 0 || strcmp(reason, "length") == 0)
-    cli_view_note(view, "the answer was cut at its greatest length");
+    cli_view_note(view, "the answer was cut at the maximum length");
   else if (strcmp(reason, "refusal") == 0 || strcmp(reason, "content_filter") == 0)
-    cli_view_note(view, "the model or its provider refused to go on");
+    cli_view_note(view, "the model or its provider refused to continue");
 }
 
 static void

@@ -142,7 +142,7 @@ follow(struct chat *chat, const char *state, struct qp_err *err)
   struct chat_watch watch = { .event = show_event, .arg = chat };
   enum qp_rc rc;
 
-  cli_view_note(&chat->view, "a turn is under way: %s", state);
+  cli_view_note(&chat->view, "a turn is in progress: %s", state);
   rc = cli_server_follow(chat->http, &chat->id, &watch, err);
   cli_view_end(&chat->view);
   return rc;
@@ -181,7 +181,7 @@ ask(struct chat *chat, const json_t *look, bool *over, struct qp_err *err)
   json_decref(pending);
   if (!rc && *over) {
     rc = cli_fail(err, QP_STOPPED,
-                  "a tool call goes on waiting for an answer; 'quipu chat %s' asks again",
+                  "a tool call still waits for approval; 'quipu chat %s' asks again",
                   qp_uuid_text(&chat->id, id));
     if (chat->tty)
       cli_view_note(&chat->view, "%s", err->msg);

@@ -120,7 +120,7 @@ spool(int from, char path[PATH_MAX], struct qp_err *err)
   fd = mkstemp(path);
   if (fd < 0) {
     path[0] = 0;
-    return cli_fail_errno(err, errno, "cannot make a temporary file");
+    return cli_fail_errno(err, errno, "cannot create a temporary file");
   }
   while (!rc && (got = read_piece(from, piece, sizeof(piece))) != 0)
     rc = got < 0 ? cli_fail_errno(err, errno, "cannot read the input")
@@ -327,7 +327,7 @@ import_file(struct import *im, const char *word, struct qp_err *err)
   if (!rc)
     rc = detect(path, &format, err);
   if (!rc && !format)
-    rc = cli_fail(err, QP_INVALID, "'%.150s' is in no format that quipu can import", word);
+    rc = cli_fail(err, QP_INVALID, "'%.150s' has no format that quipu can import", word);
   if (!rc && !format->import)
     rc = cli_fail(err, QP_INVALID, "'%.150s' is a context of an older program: use 'quipu migrate'",
                   word);

@@ -162,9 +162,10 @@ revoke_key(struct cli *cli, const char *id, struct qp_err *err)
         json_pack("{s:s, s:b, s:I}", "id", id, "revoked", 1, "left", (json_int_t)left), err);
   printf("revoked %s\n", id);
   if (!left)
-    cli_warn("no key is left, so a server of this directory takes no requests; 'quipu key create' "
-             "makes one; a server that is started without " QP__KEYFILE_NAME
-             " is open to this machine");
+    cli_warn(
+        "no key is left, so a server of this directory accepts no requests; 'quipu key create' "
+        "creates one; a server that is started without " QP__KEYFILE_NAME
+        " is open to this machine");
   return QP_OK;
 }
 

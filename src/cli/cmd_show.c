@@ -197,7 +197,7 @@ print_part(const struct qp_part *part)
     cli_put_snippet(stdout, part->url, strlen(part->url), SNIPPET);
     break;
   case QP_PART_OTHER:
-    printf("%*s[a part of a kind that this version does not know; see --raw]", INDENT, "");
+    printf("%*s[a part of an unknown type; see --raw]", INDENT, "");
     break;
   }
   putchar('\n');

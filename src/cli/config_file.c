@@ -196,7 +196,7 @@ take_key(void *arg, const char *section, const char *key, const char *text)
   else if (section[0] && strcmp(section, cli_config_rows[id].section) != 0)
     fail_here(r, "this section does not have the key", key, NULL);
   else if (id == CONFIG_DATA && r->in_data)
-    fail_here(r, "the file in the data directory cannot have the key", key, NULL);
+    fail_here(r, "the file in the data directory must not have the key", key, NULL);
   else if (cli_config_set(r->config, id, CONFIG_FROM_FILE, r->line, text, &r->err))
     r->failed_line = r->line;
   return r->failed_line == 0;
@@ -218,7 +218,7 @@ read_file(struct cli_config *config, bool in_data, struct qp_err *err)
   r.at = text;
   bad = ini_parse_stream(next_line, &r, take_key, &r);
   if (strlen(text) != len)
-    rc = cli_fail(err, QP_INVALID, "'%.200s' has a NUL in it", config->file);
+    rc = cli_fail(err, QP_INVALID, "'%.200s' contains a NUL byte", config->file);
   else if (bad > 0 && (!r.failed_line || (unsigned)bad < r.failed_line))
     rc = cli_fail(err, QP_INVALID, "'%.200s' line %d is neither [section] nor key = value",
                   config->file, bad);

@@ -231,9 +231,9 @@ cli_config_value_set(const struct cli_config_row *row, const char *what, enum co
   enum qp_rc rc;
 
   if (!is_printable(row, text))
-    return cli_fail(err, QP_INVALID, "%s has a control character in it", what);
+    return cli_fail(err, QP_INVALID, "%s contains a control character", what);
   if (again && !list)
-    return cli_fail(err, QP_INVALID, "%s has a value already", what);
+    return cli_fail(err, QP_INVALID, "%s is set twice", what);
   rc = read_number(row, what, text, &number, err);
   if (rc)
     return rc;

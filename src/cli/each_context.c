@@ -76,7 +76,7 @@ cli_each_context(struct cli *cli, const struct cli_words *words, bool all, cli_e
   cli_progress_end(&run.progress);
   cli_free(ids);
   if (out->old)
-    cli_warn("%llu context%s in an old format left out; 'quipu migrate' takes them over",
+    cli_warn("%llu context%s in an old format skipped; 'quipu migrate' converts old contexts",
              (unsigned long long)out->old, out->old == 1 ? " is" : "s are");
   return rc;
 }

@@ -112,7 +112,7 @@ read_text(struct setup *s, const char *what, const char *path, size_t limit, cha
   if (rc)
     return rc;
   if (strlen(text) != len)
-    return cli_fail(err, QP_INVALID, "%s: '%.200s' has a NUL in it", what, path);
+    return cli_fail(err, QP_INVALID, "%s: '%.200s' contains a NUL byte", what, path);
   *out = text;
   return QP_OK;
 }
@@ -155,7 +155,7 @@ read_key(struct setup *s, const char *what, const char *path, const char **out, 
     return cli_fail(err, QP_INVALID, "%s: there is no key in '%.200s'", what, path);
   for (const char *c = text; *c; c++)
     if (isspace((unsigned char)*c) || iscntrl((unsigned char)*c))
-      return cli_fail(err, QP_INVALID, "%s: '%.200s' has more in it than a key", what, path);
+      return cli_fail(err, QP_INVALID, "%s: '%.200s' must contain only the key", what, path);
   if (is_open_to_all(path))
     warn(s, "%s '%.200s' can be read by every user of this machine", what, path);
   *out = text;
@@ -286,7 +286,7 @@ warn_of_file(const struct setup *s)
   for (size_t i = 0; i < c->provider_count; i++)
     secret |= is_in_file(&c->providers[i].values[CONFIG_PROVIDER_KEY]);
   if (secret && is_open_to_all(c->file))
-    warn(s, "'%.200s' has a key in it and can be read by every user of this machine", c->file);
+    warn(s, "'%.200s' contains a key and can be read by every user of this machine", c->file);
 }
 
 /* ---- tools ---- */

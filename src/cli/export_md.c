@@ -135,8 +135,7 @@ put_part(const struct export_md *md, const struct qp_part *part)
     put_image(md, part->url);
     break;
   case QP_PART_OTHER:
-    fputs("*(a part of a kind that this version does not know; it is in the export as JSON)*\n",
-          md->f);
+    fputs("*(a part of an unknown type; the JSON export contains it)*\n", md->f);
     break;
   }
 }

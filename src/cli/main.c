@@ -73,9 +73,9 @@ cli_action_find(const struct cli_command *command, const struct cli_args *args,
     return cli_opts_check_action(command->options, args->values, command->name, name, err);
   }
   if (best)
-    return cli_fail(err, QP_INVALID, "'%s' cannot '%.60s'; did you mean '%s'?", command->name, name,
-                    best);
-  return cli_fail(err, QP_INVALID, "'%s' cannot '%.60s'; 'quipu help %s' lists what it can",
+    return cli_fail(err, QP_INVALID, "'%s' has no action '%.60s'; did you mean '%s'?",
+                    command->name, name, best);
+  return cli_fail(err, QP_INVALID, "'%s' has no action '%.60s'; 'quipu help %s' lists the actions",
                   command->name, name, command->name);
 }
 

@@ -42,7 +42,7 @@ cli_open(struct cli *cli, enum cli_open_mode mode, struct qp_err *err)
 
   if (rc == QP_NOTFOUND && mode != CLI_CREATE)
     return cli_fail(err, rc,
-                    "no quipu data in '%.150s'; 'quipu new' starts some, --data names "
+                    "no quipu data in '%.150s'; 'quipu new' creates it, --data selects "
                     "another directory",
                     cli->data);
   return rc;
@@ -83,8 +83,8 @@ fail_ambiguous(const struct search *s, struct qp_err *err)
     used +=
         (size_t)snprintf(list + used, sizeof(list) - used, " %s", qp_uuid_text(&s->first[i], text));
   }
-  return cli_fail(err, QP_INVALID, "'%s' begins %zu ids:%s%s", s->prefix, s->found, list,
-                  s->found > CANDIDATES_MAX ? " …" : "");
+  return cli_fail(err, QP_INVALID, "'%s' is ambiguous: %zu ids begin with it:%s%s", s->prefix,
+                  s->found, list, s->found > CANDIDATES_MAX ? " …" : "");
 }
 
 /* Hexadecimal digits with dashes, as an id begins. */

@@ -98,7 +98,7 @@ read_id(struct qp__legacy *l, struct qp_err *err)
 
   if (json_string_length(id) != QP__UUID_LEN || !qp__uuid_decode(json_string_value(id), &l->id))
     return qp__fail(err, QP_INVALID, "%s: not a context: its \"id\" is %s", l->what,
-                    id ? "no UUID" : "missing");
+                    id ? "not a UUID" : "missing");
   if (qp_uuid_is_none(&l->id))
     return qp__fail(err, QP_INVALID, "%s: a context cannot have the id of all zeros", l->what);
   return QP_OK;
@@ -167,7 +167,7 @@ open_file(struct qp__legacy *l, int dirfd, const char *path, struct qp_err *err)
   int rc = l->os->fstatat(l->os->self, dirfd, path, &st);
 
   if (rc < 0)
-    return qp__fail_sys(err, rc, "%s: cannot be looked at", l->what);
+    return qp__fail_sys(err, rc, "%s: cannot stat", l->what);
   if (S_ISREG(st.st_mode))
     l->format = QP_LEGACY_MONOLITH;
   else if (S_ISDIR(st.st_mode))

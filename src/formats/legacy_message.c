@@ -289,7 +289,7 @@ calls_forth(const struct qp__place *at, const json_t *message, json_t *m, struct
 
     if (!json_is_object(call) || !json_is_string(json_object_get(call, "id")) ||
         !json_is_string(json_object_get(call, "tool_name")))
-      rc = qp__field_fail(at, "tool_calls", "must hold objects with an id and a tool_name", err);
+      rc = qp__field_fail(at, "tool_calls", "must contain objects with an id and a tool_name", err);
     else if (json_array_append_new(list, call_forth(call)))
       rc = qp__fail_nomem(err, at->what);
   }

@@ -94,7 +94,7 @@ read_title(struct qp__legacy *l, struct qp_err *err)
   if (!title)
     return QP_OK;
   if (!is_clean(title))
-    return qp__legacy_notef(l, err, "the title is no text: left out");
+    return qp__legacy_notef(l, err, "the title is not a string: omitted");
   if (n > QP__TITLE_MAX) {
     n = QP__TITLE_MAX;
     while (!qp__utf8_ok(json_string_value(title), n))
@@ -115,7 +115,7 @@ read_parent(struct qp__legacy *l, struct qp_err *err)
   if (json_string_length(parent) == QP__UUID_LEN &&
       qp__uuid_decode(json_string_value(parent), &l->meta->parent_id))
     return QP_OK;
-  return qp__legacy_notef(l, err, "the parent_id of the context is no UUID: left out");
+  return qp__legacy_notef(l, err, "the parent_id of the context is not a UUID: omitted");
 }
 
 /* Checks the configuration; a reference to a prompt that cannot exist here is left out. */
@@ -140,7 +140,7 @@ read_config(struct qp__legacy *l, struct qp_err *err)
   }
   if (prompt && (!is_clean(prompt) || qp__prompt_id_problem(json_string_value(prompt)))) {
     (void)json_object_del(copy, "system_prompt_id");
-    rc = qp__legacy_notef(l, err, "the system_prompt_id cannot be the id of a prompt: left out");
+    rc = qp__legacy_notef(l, err, "the system_prompt_id is not a valid id of a prompt: omitted");
     if (rc)
       goto out;
   }
@@ -236,7 +236,7 @@ read_prompt(struct qp__legacy *l, struct qp__branch_def *b, const json_t *branch
   if (!prompt || json_is_null(prompt))
     return QP_OK;
   if (!is_clean(id) || !is_clean(content) || json_string_length(content) > QP__PROMPT_MAX)
-    return qp__legacy_notef(l, err, "the system_prompt of branch '%s' cannot be one here: left out",
+    return qp__legacy_notef(l, err, "the system_prompt of branch '%s' is not valid: omitted",
                             b->name);
   allowed_prompt_id(json_string_value(id), new_id);
   qp__legacy_prompt_hash(json_string_value(content), hash);

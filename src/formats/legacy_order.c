@@ -218,8 +218,9 @@ place_copy(struct qp__legacy *l, uint32_t entry, uint32_t parent, uint32_t branc
     above = qp__legacy_new_id(l, parent);
   id = derive_id(l, &above, &qp__legacy_entry(l, entry)->id);
   if (find_entry(l, &id, NULL) != QP__LEGACY_NONE)
-    return qp__fail(err, QP_INVALID, "%s: message %s has the id that a copy of another must have",
-                    l->what, qp_uuid_text(&id, text));
+    return qp__fail(err, QP_INVALID,
+                    "%s: message %s has the id that the copy of another message would get", l->what,
+                    qp_uuid_text(&id, text));
   rc = grow_copies(l, err);
   if (rc)
     return rc;

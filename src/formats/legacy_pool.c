@@ -107,7 +107,7 @@ read_open_file(struct qp__legacy *l, struct qp__scan *s, int fd, const char *pat
   if (!scan_file(s, &e, &odd_time)) {
     if (!is_bad_file(s->rc))
       return qp__fail(err, s->rc, "%.150s/%.150s", l->what, why.msg);
-    return qp__scan_drain(s, err) ? qp__legacy_notef(l, err, "left out: %s", why.msg) : s->rc;
+    return qp__scan_drain(s, err) ? qp__legacy_notef(l, err, "omitted: %s", why.msg) : s->rc;
   }
   (void)qp__uuid_decode(key, &e.id);
   if (!qp__legacy_add_entry(l, &e, key))
@@ -150,10 +150,8 @@ read_context(struct qp__legacy *l, struct qp__scan *s, struct qp_err *err)
   rc = qp__legacy_scan_context(l, s, err);
   s->what = l->what;
   if (!rc && l->entry_count)
-    rc = qp__fail(
-        err, QP_INVALID,
-        "%s: holds messages itself; where there is one file a message they belong in " FOLDER,
-        what);
+    rc = qp__fail(err, QP_INVALID,
+                  "%s: contains messages itself; in this form they must be in " FOLDER, what);
   qp__close(l->os, fd);
   return rc;
 }

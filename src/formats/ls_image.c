@@ -183,7 +183,7 @@ add_unreadable(struct qp__ls_chat *chat, struct qp_message *m, const char *item,
       (url[0] && qp__json_set_str(o, "url", url)) || qp__json_set_str(o, "problem", problem) ||
       qp__field_add_rest(o, fields) ||
       !qp__ls_note(&chat->notes, item, QP_OK, "an image cannot be read: %s; %s", problem,
-                   url[0] ? "its text is kept as a blob" : "it is left out"))
+                   url[0] ? "its text is kept as a blob" : "it is omitted"))
     rc = qp__fail_nomem(err, "an image");
   if (!rc)
     rc = qp__message_put_part(m, &part, o, err);
@@ -285,7 +285,7 @@ qp__ls_image_add(struct qp__ls_chat *chat, struct qp_message *m, const char *ite
   if (!source) {
     rc = qp__ls_keep_part(m, "unreadable_image", image, err);
     if (!rc && !qp__ls_note(&chat->notes, item, QP_OK,
-                            "an image has no \"base64\"; what there is of it is kept"))
+                            "an image has no \"base64\"; its other fields are kept"))
       rc = qp__fail_nomem(err, "an image");
     goto out;
   }

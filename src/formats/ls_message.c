@@ -316,7 +316,7 @@ new_message(const json_t *object, struct qp_message **out, struct qp_err *err)
       !qp__role_find(json_string_value(role), json_string_length(role), &number))
     return qp__fail(err, QP_INVALID,
                     "\"role\" must be one of system, user, assistant, tool, not '%.40s'",
-                    json_is_string(role) ? json_string_value(role) : "another value");
+                    json_is_string(role) ? json_string_value(role) : "a value of another type");
   return qp_message_new(number, out, err);
 }
 
@@ -345,7 +345,7 @@ take_id(struct taking *t, json_t *seen, struct qp_err *err)
     *out = qp__ls_derive("again", scope, (struct qp_bytes){ place, strlen(place) });
     if ((id && qp__json_set_str(t->rest, "id", id)) ||
         !qp__ls_note(&chat->notes, t->item, QP_OK,
-                     "an earlier message has the same id; this one was given another"))
+                     "an earlier message has the same id; this message got a new id"))
       return no_memory(err);
   }
   if (json_object_set_new(seen, qp_uuid_text(out, text), json_true()))

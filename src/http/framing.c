@@ -112,11 +112,11 @@ judge(struct qp__request *r, bool http_1_0, const struct qp__framing *f, struct 
       MHD_get_connection_info(r->connection, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
 
   if (f->folded)
-    return qp__fail(err, QP_INVALID, "a header must not go on in a second line");
+    return qp__fail(err, QP_INVALID, "a header must not continue on a second line");
   if (f->bad_name)
     return qp__fail(err, QP_INVALID, "a header name must be a token, followed directly by a colon");
   if (f->bad_value)
-    return qp__fail(err, QP_INVALID, "a header has a control character in it");
+    return qp__fail(err, QP_INVALID, "a header contains a control character");
   if (f->hidden || !size || f->end + 4 != r->line + size->header_size)
     return qp__fail(err, QP_INVALID,
                     "the header must have lines that end with CR and LF, each with a name, and no "

@@ -15,7 +15,7 @@ struct qp__framing {
   bool chunked;
   bool bad_length;
   bool bad_name;  /* a header's name is not a token */
-  bool bad_value; /* a header's value has a control character in it */
+  bool bad_value; /* a header's value contains a control character */
   bool folded;    /* a header goes on in a second line */
   bool hidden;    /* bytes of the header are in none of the values that libmicrohttpd shows */
   bool bad_host;

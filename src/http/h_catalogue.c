@@ -156,11 +156,12 @@ qp__h_usage(struct qp__request *r, struct qp_err *err)
 
   if (asked && strcmp(asked, owner) != 0)
     return qp__request_fail(r, MHD_HTTP_FORBIDDEN, "DENIED", err,
-                            "the key has an owner and may ask for that owner alone");
+                            "this key can only ask for its own owner");
   if (!owner || !owner[0] || strlen(owner) > OWNER_MAX)
-    return qp__fail(err, QP_INVALID,
-                    "'owner' must name the owner, because this key has none; of up to %d bytes",
-                    OWNER_MAX);
+    return qp__fail(
+        err, QP_INVALID,
+        "'owner' is missing or too long: this key has no owner, so name one of at most %d bytes",
+        OWNER_MAX);
   rc = qp_owner_bytes(r->http->store, owner, 0, &bytes, err);
   if (rc)
     return rc;

@@ -84,7 +84,7 @@ qp__h_readyz(struct qp__request *r, struct qp_err *err)
   rc = try_store(r->http, &why);
   if (rc)
     return qp__request_fail(r, MHD_HTTP_SERVICE_UNAVAILABLE, qp_rc_name(rc), err,
-                            "the store takes no writes: %s", why.msg);
+                            "the store accepts no writes: %s", why.msg);
   say(r, "ready");
   return QP_OK;
 }

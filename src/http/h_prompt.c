@@ -93,7 +93,7 @@ find_own(struct qp__request *r, const char **stored, struct qp_err *err)
   rc = answer(r, *stored, err);
   return rc ? rc
             : qp__request_fail(r, MHD_HTTP_FORBIDDEN, "DENIED", err,
-                               "a shared prompt is changed with a key without an owner");
+                               "only a key without an owner can change a shared prompt");
 }
 
 static const struct qp__body_field create_fields[] = {

@@ -160,7 +160,7 @@ decode_key(const json_t *object, struct qp__key *key, struct qp_err *err)
       qp__json_string(what, object, "hash", &hash, err) ||
       qp__json_time(what, object, "created_at", &key->created_at, err) ||
       qp__json_time(what, object, "expires_at", &key->expires_at, err))
-    return damaged(err, "a field of a key has another type than it should");
+    return damaged(err, "a field of a key has the wrong type");
   if (copy_id(id, key, err))
     return QP_CORRUPT;
   return take_texts(key, name, owner, scope, hash, err);

@@ -48,10 +48,11 @@ split_address(const char *text, char host[64], const char **port, struct qp_err 
 
   if (!n || n >= 64 || !colon[1] || strspn(colon + 1, "0123456789") != strlen(colon + 1) ||
       strlen(colon + 1) > 5 || strtoul(colon + 1, NULL, 10) > 65535)
-    return qp__fail(err, QP_INVALID,
-                    "'%.80s' is no address to listen on; give ADDRESS:PORT, as 127.0.0.1:7878, or "
-                    "unix:PATH",
-                    text);
+    return qp__fail(
+        err, QP_INVALID,
+        "'%.80s' is not a valid address to listen on; use ADDRESS:PORT, such as 127.0.0.1:7878, or "
+        "unix:PATH",
+        text);
   if (brackets)
     (void)snprintf(host, 64, "%.*s", (int)(n - 2), text + 1);
   else
@@ -71,7 +72,7 @@ open_tcp_socket(struct qp__listener *l, const struct addrinfo *info, const char 
   l->exposed = !qp__guard_loopback(info->ai_addr);
   l->fd = socket(info->ai_family, SOCKET_FLAGS, 0);
   if (l->fd < 0)
-    return qp__fail_sys(err, -errno, "cannot make a socket for '%.80s'", address);
+    return qp__fail_sys(err, -errno, "cannot create a socket for '%.80s'", address);
   (void)setsockopt(l->fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
   if (bind(l->fd, info->ai_addr, info->ai_addrlen) < 0 || listen(l->fd, SOMAXCONN) < 0) {
     if (errno == EADDRINUSE)
@@ -118,7 +119,7 @@ open_tcp(struct qp__listener *l, const char *address, bool tls, struct qp_err *e
     return rc;
   failed = getaddrinfo(host, port, &hints, &info);
   if (failed)
-    return qp__fail(err, QP_INVALID, "'%.80s' is no address to listen on: %s", address,
+    return qp__fail(err, QP_INVALID, "'%.80s' is not a valid address to listen on: %s", address,
                     gai_strerror(failed));
   rc = open_tcp_socket(l, info, address, err);
   freeaddrinfo(info);
@@ -208,7 +209,7 @@ open_unix(struct qp__listener *l, const char *path, struct qp_err *err)
   /* The mode of an unbound socket is that of its file; nobody can connect before listen(). */
   if (l->fd < 0 || fchmod(l->fd, SOCKET_MODE) < 0 ||
       bind(l->fd, (const struct sockaddr *)&address, sizeof(address)) < 0)
-    return qp__fail_sys(err, -errno, "cannot make the socket '%s'", path);
+    return qp__fail_sys(err, -errno, "cannot create the socket '%s'", path);
   if (os->fstatat(os->self, l->dir, l->name, &st) == 0) {
     l->device = st.st_dev;
     l->inode = st.st_ino;
@@ -230,7 +231,7 @@ open_inside(struct qp__listener *l, struct qp_err *err)
   l->fd = socket(AF_UNIX, SOCKET_FLAGS, 0);
   if (l->fd < 0 || bind(l->fd, (const struct sockaddr *)&address, len) < 0 ||
       listen(l->fd, SOMAXCONN) < 0)
-    return qp__fail_sys(err, -errno, "cannot make a socket");
+    return qp__fail_sys(err, -errno, "cannot create a socket");
   len = sizeof(address);
   if (getsockname(l->fd, (struct sockaddr *)&address, &len) < 0)
     return qp__fail_sys(err, -errno, "cannot get the name of a socket");

@@ -41,7 +41,7 @@ qp__owner_stored(struct qp__request *r, const char *id, const char **out, struct
   enum qp_rc rc;
 
   if (id && (strcmp(id, ".") == 0 || strcmp(id, "..") == 0))
-    return qp__fail(err, QP_INVALID, "an id must not be '.' or '..': no address can name it");
+    return qp__fail(err, QP_INVALID, "an id must not be '.' or '..': it cannot be part of a URL");
   if (!owner) {
     *out = id;
     return QP_OK;

@@ -119,7 +119,7 @@ qp__quota_enter(struct qp__request *r, struct qp_err *err)
   if (!row)
     return qp__fail_nomem(err, "a request");
   if (wait < 0)
-    return fail_limit(r, 1, err, "this key has %u requests under way, and more are not allowed",
+    return fail_limit(r, 1, err, "this key has %u requests in progress, which is its limit",
                       at_once);
   if (wait)
     return fail_limit(r, wait, err, "this key has used its %u requests per minute", minute);
@@ -275,7 +275,7 @@ qp__quota_turn(struct qp__request *r, struct qp_engine *engine, struct qp__turn_
   if (!rc && !enlist(all, &r->caller, limit, ticket)) {
     sweep(all, false);
     if (!enlist(all, &r->caller, limit, ticket))
-      rc = fail_limit(r, 1, err, "%s has %u turns under way, and more are not allowed",
+      rc = fail_limit(r, 1, err, "%s has %u turns in progress, which is its limit",
                       r->caller.owner[0] ? "this owner" : "this key", limit);
   }
   if (!rc) {

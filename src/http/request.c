@@ -92,7 +92,7 @@ decode(struct qp__request *r, const char *s, size_t n, bool plus, char **out, st
     uint8_t byte = (uint8_t)s[i];
 
     if (byte <= ' ')
-      return qp__fail(err, QP_INVALID, "there is a space or a control character in the address");
+      return qp__fail(err, QP_INVALID, "the URL contains a space or a control character");
     if (byte == '%') {
       if (n - i < 3 || !qp__hex_decode(&byte, s + i + 1, 1))
         return qp__fail(err, QP_INVALID, "a '%%' in the address is not followed by two digits");
@@ -104,7 +104,7 @@ decode(struct qp__request *r, const char *s, size_t n, bool plus, char **out, st
   }
   text[len] = '\0';
   if (memchr(text, 0, len) || !qp__utf8_ok(text, len) || qp__has_control(text))
-    return qp__fail(err, QP_INVALID, "the address is not UTF-8, or has control characters in it");
+    return qp__fail(err, QP_INVALID, "the URL is not UTF-8, or has control characters in it");
   *out = text;
   return QP_OK;
 }
@@ -123,7 +123,7 @@ skip_origin(const struct qp__request *r, const char **path, struct qp_err *err)
   name = *path + strlen(scheme);
   n = strcspn(name, "/");
   if (!host || strlen(host) != n || strncasecmp(host, name, n) != 0)
-    return qp__fail(err, QP_INVALID, "the address and the Host name two servers");
+    return qp__fail(err, QP_INVALID, "the URL and the Host header name different servers");
   *path = name[n] ? name + n : "/";
   return QP_OK;
 }

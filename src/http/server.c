@@ -397,8 +397,8 @@ open_address(struct qp__http *http, const char *address, struct qp_err *err)
     return qp__fail(err, QP_INVALID, "tls_cert is for a TCP address, and not for '%.80s'", address);
   if (http->main.exposed && !qp__keys_any(http->keys))
     return qp__fail(err, QP_DENIED,
-                    "'%.80s' can be reached from other machines, and there is no key to ask them "
-                    "for; make one with 'quipu key create', or listen on 127.0.0.1 or [::1]",
+                    "'%.80s' can be reached from other machines, but there is no key; create one "
+                    "with 'quipu key create', or listen on 127.0.0.1 or [::1]",
                     address);
   return QP_OK;
 }

@@ -204,7 +204,7 @@ qp__work_begin(struct qp__request *r, struct qp_err *err)
   r->fail_status = MHD_HTTP_SERVICE_UNAVAILABLE;
   r->fail_code = "OVERLOADED";
   (void)qp__fail(&r->outcome, QP_BUSY,
-                 "too many requests wait for the disk already; try again in a moment");
+                 "too many requests are waiting for the disk; try again in a moment");
   complete(r, QP_BUSY);
   return QP_OK;
 }

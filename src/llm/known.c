@@ -136,7 +136,7 @@ qp__known_first(struct qp__known *k, const char *provider, struct qp__arena *are
   (void)pthread_mutex_unlock(&k->lock);
   if (!found)
     return qp__fail(err, QP_NOTFOUND,
-                    "provider '%s' has not reported its models; name the model to ask", provider);
+                    "provider '%s' has not reported its models; name the model to use", provider);
   if (!id)
     return qp__fail_nomem(err, what);
   *out = id;

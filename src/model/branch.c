@@ -36,7 +36,7 @@ qp__branch_name_problem(const char *name, const char **problem, struct qp_err *e
   else if (!qp__utf8_ok(name, n))
     *problem = "must be valid UTF-8";
   else if (qp__has_control(name))
-    *problem = "must not hold control characters";
+    *problem = "must not contain control characters";
   if (*problem)
     return QP_OK;
   qp__buf_init(&encoded, QP__BRANCH_ENCODED_MAX);
@@ -77,7 +77,7 @@ id_part_problem(const char *s, size_t n)
     return "must not start with '.'";
   for (size_t i = 0; i < n; i++)
     if (!is_id_char(s[i]))
-      return "may hold only letters, digits, '.', '_' and '-'";
+      return "may contain only letters, digits, '.', '_' and '-'";
   return NULL;
 }
 
@@ -194,7 +194,7 @@ check_new_name(const struct qp__meta *m, const char *name, struct qp_err *err)
   enum qp_rc rc = qp__branch_name_check(name, err);
 
   if (!rc && qp__meta_branch(m, name))
-    rc = qp__fail(err, QP_EXISTS, "there is a branch '%s' already", name);
+    rc = qp__fail(err, QP_EXISTS, "branch '%s' exists already", name);
   return rc;
 }
 
@@ -428,7 +428,7 @@ decode_branch(const struct qp__place *at, const char *key, const json_t *object,
 
   rc = qp__field_string(at, object, "name", &name, err);
   if (!rc && strcmp(name, key) != 0)
-    rc = qp__field_fail(at, "name", "must be the name that the branch is listed under", err);
+    rc = qp__field_fail(at, "name", "must be equal to the key of the branch in \"branches\"", err);
   if (!rc)
     rc = qp__field_prompt_id(at, object, "system_prompt_id", &prompt_id, err);
   if (!rc)

@@ -161,7 +161,7 @@ qp__event_decode(struct qp_bytes line, struct qp__event_head *out, struct qp_err
 
   out->seq = take_seq(&at);
   if (!out->seq || !take_time(&at, &out->time) || !take_type(&at, out->type))
-    return qp__fail(err, QP_INVALID, LINE " has another form");
+    return qp__fail(err, QP_INVALID, LINE " has an invalid form");
   return check_object(LINE, line, err);
 }
 
@@ -218,7 +218,7 @@ take_key_fields(const json_t *object, struct qp__key_line *out, struct qp__buf *
   if (!rc)
     rc = qp__json_time(KEY_LINE, object, "time", &out->time, err);
   if (!rc && (!value || !key || qp__key_check(key, NULL)))
-    rc = qp__fail(err, QP_INVALID, KEY_LINE " has another form");
+    rc = qp__fail(err, QP_INVALID, KEY_LINE " has an invalid form");
   if (rc)
     return rc;
   memcpy(out->key, key, strlen(key) + 1);

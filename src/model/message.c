@@ -137,7 +137,7 @@ qp_message_new(enum qp_role role, struct qp_message **out, struct qp_err *err)
   struct qp_message *m;
 
   if ((unsigned)role >= qp__role_names.count)
-    return qp__fail(err, QP_MISUSE, "%d is not the number of a role", (int)role);
+    return qp__fail(err, QP_MISUSE, "%d is not a valid role", (int)role);
   m = qp__alloc0(1, sizeof(*m));
   if (!m)
     return qp__fail_nomem(err, "a message");
@@ -228,10 +228,9 @@ check_part(const struct qp_part *part, struct qp_err *err)
       rc = qp__message_check_str("the detail of an image", part->detail, err);
     return rc;
   case QP_PART_OTHER:
-    return qp__fail(err, QP_INVALID,
-                    "a part of a kind that quipu does not know can only come from JSON");
+    return qp__fail(err, QP_INVALID, "a part of an unknown type can only be created from JSON");
   }
-  return qp__fail(err, QP_MISUSE, "%d is not the number of a kind of part", (int)part->kind);
+  return qp__fail(err, QP_MISUSE, "%d is not a valid kind of part", (int)part->kind);
 }
 
 /* Copies a string of a part, when its kind has that string. */

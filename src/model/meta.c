@@ -354,7 +354,7 @@ check_format(const struct qp__place *at, const json_t *root, struct qp_err *err)
   if (!version)
     return QP_OK;
   if (!json_is_integer(version) || json_integer_value(version) < 1)
-    return qp__field_fail(at, "version", "must be a whole number from 1 on", err);
+    return qp__field_fail(at, "version", "must be a whole number, 1 or more", err);
   if (json_integer_value(version) > FORMAT_VERSION)
     return qp__fail(err, QP_INVALID,
                     "%s: was written by a newer quipu (version %lld of the format; this one knows "

@@ -33,9 +33,9 @@ qp__session_id_check(const char *id, struct qp_err *err)
   else if (!qp__utf8_ok(id, n))
     problem = "must be valid UTF-8";
   else if (qp__has_control(id))
-    problem = "must not hold control characters";
+    problem = "must not contain control characters";
   else if (strchr(id, '/'))
-    problem = "must not hold a '/'";
+    problem = "must not contain a '/'";
   return problem ? qp__fail(err, QP_INVALID, "the id of a session %s", problem) : QP_OK;
 }
 

@@ -112,7 +112,7 @@ static enum qp_rc
 check_display(enum qp_display display, struct qp_err *err)
 {
   if ((unsigned)display >= qp__display_names.count)
-    return qp__fail(err, QP_MISUSE, "%d is not the number of a display preference", (int)display);
+    return qp__fail(err, QP_MISUSE, "%d is not a valid display preference", (int)display);
   return QP_OK;
 }
 
@@ -126,7 +126,7 @@ check_call(const struct qp_tool_call *call, struct qp_err *err)
   if (!rc)
     rc = check_display(call->display, err);
   if (!rc && (unsigned)call->approval >= qp__approval_names.count)
-    rc = qp__fail(err, QP_MISUSE, "%d is not the number of an approval", (int)call->approval);
+    rc = qp__fail(err, QP_MISUSE, "%d is not a valid approval status", (int)call->approval);
   return rc;
 }
 

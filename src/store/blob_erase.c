@@ -192,7 +192,7 @@ read_other(struct reader *r, const struct qp_uuid *id)
   if (rc == QP_NOTFOUND)
     return QP_OK; /* deleted since it was listed */
   if (rc)
-    return qp__fail(r->err, rc, "context %s cannot be read, and may refer to a picture: %.120s",
+    return qp__fail(r->err, rc, "context %s cannot be read, and may refer to an image: %.120s",
                     qp_uuid_text(id, text), cause.msg);
   rc = read_context(r, id, c->driver, &c->tree, atomic_load(&c->tree.visible));
   qp__context_end_look(c, fresh);

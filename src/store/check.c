@@ -225,7 +225,7 @@ returned_message(struct checking *k, struct qp__entry *e, struct qp_err *err)
     rc = set_status(k, e, qp__place_status(atomic_load(&e->place)), err);
   if (!rc)
     qp__problem(&k->problems, QP_PROBLEM_MESSAGE_MISSING, &k->id, path, k->problems.repair, true,
-                "the message was marked unavailable and is there again");
+                "the message was marked unavailable, but can be read");
   return rc;
 }
 
@@ -666,7 +666,7 @@ qp_store_check(struct qp_store *store, const struct qp_uuid *context, unsigned f
     if (!rc)
       rc = store->driver->check(store->self, NULL, NULL, &k.problems, err);
     if (rc && err && !err->msg[0])
-      (void)qp__fail(err, rc, "the check was ended: %s", qp_rc_text(rc));
+      (void)qp__fail(err, rc, "the check was stopped: %s", qp_rc_text(rc));
   }
   qp__free(k.held);
   if (!rc && k.problems.disk.rc)

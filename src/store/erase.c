@@ -67,7 +67,7 @@ qp__erase_begin(struct qp_store *s, const char *name, struct qp_bytes blobs, boo
   path_of(name, path);
   sys = write_marker(s, root, path, blobs, again);
   if (sys)
-    return qp__fail_sys(err, sys, "cannot make '%s'", path);
+    return qp__fail_sys(err, sys, "cannot create '%s'", path);
   dir = qp__open(s->os, root, DIR, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
   sys = dir < 0 ? dir : qp__fsync(s->os, dir);
   qp__close(s->os, dir);
@@ -135,8 +135,8 @@ qp__erase_end(struct qp_store *s, const char *name, bool again, enum qp_rc delet
       rc = clean(s, &why);
     if (rc)
       return qp__fail(err, rc,
-                      "it is deleted, but its text could not be erased everywhere, and the next "
-                      "start tries that again: %.160s",
+                      "it is deleted, but its text could not be erased everywhere; the next "
+                      "start tries again: %.160s",
                       why.msg);
   }
   if (!rc || rc == QP_NOTFOUND)

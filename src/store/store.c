@@ -204,7 +204,8 @@ qp__store_open_driver(const struct qp__driver *driver, const char *where,
 
   if (options) {
     if (options->size > sizeof(o))
-      return qp__fail(err, QP_MISUSE, "the options are those of a newer quipu");
+      return qp__fail(err, QP_MISUSE,
+                      "the options have an unknown version: they are of a newer quipu");
     memcpy(&o, options, options->size ? options->size : sizeof(o));
   }
   if (sodium_init() < 0)

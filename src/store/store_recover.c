@@ -49,7 +49,7 @@ try_write(struct qp_store *s, struct qp_err *err)
   s->driver->directory->temp_name(s->self, name);
   fd = s->os->openat(s->os->self, dir, name, O_WRONLY | O_CREAT | O_EXCL, 0600);
   if (fd < 0)
-    return qp__fail_sys(err, fd, "cannot make a file in the data directory");
+    return qp__fail_sys(err, fd, "cannot create a file in the data directory");
   sys = qp__write_at(s->os, fd, zeros, sizeof(zeros), 0);
   (void)s->os->close(s->os->self, fd);
   (void)s->os->unlinkat(s->os->self, dir, name, 0);

@@ -90,10 +90,10 @@ add_range_note(struct reading *r, uint64_t size)
   else if (r->text.len == 0)
     qp__job_note(job, "the file has fewer than %lld lines", (long long)r->first);
   else if (job->cut)
-    qp__job_note(job, "cut within line %lld: an answer has at most %zu bytes; go on with offset",
+    qp__job_note(job, "cut within line %lld: a result has at most %zu bytes; continue with offset",
                  (long long)r->line, job->limit);
   else if (r->full)
-    qp__job_note(job, "lines %lld to %lld; more follow, go on with offset %lld",
+    qp__job_note(job, "lines %lld to %lld; more follow, continue with offset %lld",
                  (long long)r->first, (long long)r->last, (long long)r->last + 1);
 }
 
@@ -258,7 +258,7 @@ list_directory(struct qp__job *job, struct qp_err *err)
 const struct qp__builtin qp__builtin_list_directory = {
   .tool = { .name = "list_directory",
             .title = "List directory",
-            .description = "Lists a directory of the workspace: a name a line, by name; "
+            .description = "Lists a directory of the workspace: one name per line, sorted; "
                            "directories end in '/', files have their size.",
             .display = QP_DISPLAY_COLLAPSIBLE,
             .ui_hints = "{\"icon\":\"folder\",\"summary\":\"path\",\"result\":\"text\"}" },
@@ -321,7 +321,7 @@ const struct qp__builtin qp__builtin_glob = {
             .title = "Find files",
             .description = "Finds files of the workspace by a pattern such as \"**/*.c\" or "
                            "\"src/*.[ch]\": '*' stops at '/', '**' does not; a pattern without '/' "
-                           "is about the name alone. A path a line; .git is left out.",
+                           "is about the name alone. One path per line; .git is skipped.",
             .display = QP_DISPLAY_COLLAPSIBLE,
             .ui_hints = "{\"icon\":\"search\",\"summary\":\"pattern\",\"result\":\"text\"}" },
   .args = { { "pattern", QP__ARG_STRING, true, 0, 0, "the pattern, relative to path" },

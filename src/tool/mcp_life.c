@@ -81,7 +81,7 @@ source_close(void *self)
   if (server->state == QP__MCP_OFF)
     return;
   qp__tools_hold(server->tools); /* until it has ended */
-  qp__mcp_fail(server, "quipu stops it");
+  qp__mcp_fail(server, "quipu is stopping it");
 }
 
 static enum qp_rc

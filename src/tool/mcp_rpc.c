@@ -11,7 +11,7 @@
 static enum qp_rc
 no_message(const char *why, struct qp_err *err)
 {
-  return qp__fail(err, QP_INVALID, "no JSON-RPC message: %s", why);
+  return qp__fail(err, QP_INVALID, "not a JSON-RPC message: %s", why);
 }
 
 static enum qp_rc

@@ -643,7 +643,7 @@ answer_request(struct qp__mcp *server, const struct qp__rpc *rpc)
     qp__rpc_result(&text, rpc->id, result);
   else
     qp__rpc_error(&text, rpc->id, code ? code : QP__RPC_INTERNAL,
-                  code ? "quipu does not offer this" : "out of memory");
+                  code ? "quipu does not support this" : "out of memory");
   if (send_text(server, &text, &out, &err))
     qp__mcp_fail(server, err.msg); /* it waits for the answer */
   qp__buf_release(&text);

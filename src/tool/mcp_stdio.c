@@ -102,7 +102,7 @@ on_end(void *arg, int code, int signal)
   if (code >= 0)
     (void)snprintf(why, sizeof(why), "it ended with exit code %d", code);
   else
-    (void)snprintf(why, sizeof(why), "it was ended by signal %d", signal);
+    (void)snprintf(why, sizeof(why), "it was killed by signal %d", signal);
   qp__rpc_lines_release(&s->output);
   qp__rpc_lines_release(&s->errors);
   qp__free(s);
@@ -146,7 +146,7 @@ stdio_stop(void *self)
 
 /* ---- starting ---- */
 
-/* The environment, in `texts` and `out`. NULL-ended; what does not fit is left out. */
+/* The environment, in `texts` and `out`. NULL-ended; what does not fit is omitted. */
 static void
 make_env(const struct qp__mcp_config *config, char texts[INHERITED][4096],
          const char *out[ENV_MAX + 1])

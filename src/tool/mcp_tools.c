@@ -367,7 +367,7 @@ answer_inputs(struct qp__mcp *server, const json_t *result, struct qp_err *err)
     if (!answer && code) {
       json_decref(more);
       json_decref(answers);
-      (void)qp__fail(err, QP_INVALID, "the tool asks for \"%.60s\", which quipu does not offer",
+      (void)qp__fail(err, QP_INVALID, "the tool asks for \"%.60s\", which quipu does not support",
                      method ? method : "?");
       return NULL;
     }

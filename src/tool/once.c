@@ -47,7 +47,7 @@ open_once(struct once *o, const struct qp__tool_once *options, struct qp_err *er
   memset(o, 0, sizeof(*o));
   error = uv_loop_init(&o->loop);
   if (error < 0)
-    return qp__fail_sys(err, error, "making a loop");
+    return qp__fail_sys(err, error, "cannot create an event loop");
   for (size_t i = 0; options->policy && options->policy[i] && !rc; i++)
     rc = qp__policy_add_line(&o->policy, options->policy[i], err);
   if (!rc && options->mcp.len > 0)

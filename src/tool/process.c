@@ -567,7 +567,7 @@ fork_child(struct start *s, pid_t *out, struct qp_err *err)
   error = pid < 0 ? errno : 0;
   (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
   if (error)
-    return qp__fail_sys(err, -error, "starting '%.200s'", s->program);
+    return qp__fail_sys(err, -error, "cannot start '%.200s'", s->program);
   close_fd(&s->report[1]);
   error = read_report(s->report[0]);
   if (!error) {
@@ -576,7 +576,7 @@ fork_child(struct start *s, pid_t *out, struct qp_err *err)
   }
   while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
     continue;
-  return qp__fail_sys(err, -error, "starting '%.200s'", s->program);
+  return qp__fail_sys(err, -error, "cannot start '%.200s'", s->program);
 }
 
 /* From here on nothing fails: handles that cannot be opened are closed at once. */
@@ -632,7 +632,7 @@ qp__process_start(uv_loop_t *loop, const struct qp__process_spec *spec, struct q
   p->end = spec->end;
   p->arg = spec->arg;
   rc = make_pipes(&s) ? fork_child(&s, &p->pid, err)
-                      : qp__fail_sys(err, -errno, "the pipes of a process");
+                      : qp__fail_sys(err, -errno, "cannot create the pipes of a process");
   if (!rc) {
     enroll(p);
     watch(p, &s);

@@ -227,7 +227,7 @@ make_ruleset(const struct qp__sandbox_spec *spec, int version, int *out, struct 
     attr.scoped = SCOPE_ABSTRACT_UNIX_SOCKET | SCOPE_SIGNAL;
   r.ruleset = (int)syscall(SYS_landlock_create_ruleset, &attr, size, 0);
   if (r.ruleset < 0)
-    return qp__fail_sys(err, -errno, "making the sandbox");
+    return qp__fail_sys(err, -errno, "cannot create the sandbox");
   rc = allow_all(&r, spec->read, reading, err);
   if (!rc)
     rc = allow_all(&r, spec->write, attr.handled_access_fs & ~(uint64_t)FS_IOCTL_DEV, err);

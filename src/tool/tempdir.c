@@ -37,7 +37,7 @@ qp__tempdir_make(struct qp__tempdir *t, const struct qp__os *os, const char *par
   }
   if (rc) {
     qp__close(os, fd);
-    return qp__fail_sys(err, rc, "a directory in '%.200s'", parent);
+    return qp__fail_sys(err, rc, "cannot create a directory in '%.200s'", parent);
   }
   t->os = os;
   t->parent = fd;
@@ -116,5 +116,6 @@ qp__tempdir_remove(struct qp__tempdir *t, struct qp_err *err)
   rc = remove_dir(t->os, t->parent, t->name, 0);
   qp__close(t->os, t->parent);
   t->parent = -1;
-  return rc && rc != -ENOENT ? qp__fail_sys(err, rc, "removing the directory %s", t->name) : QP_OK;
+  return rc && rc != -ENOENT ? qp__fail_sys(err, rc, "cannot delete the directory %s", t->name)
+                             : QP_OK;
 }

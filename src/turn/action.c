@@ -404,7 +404,7 @@ qp__actor_do_action(struct qp__actor *t, struct qp__input *in)
   enum qp_rc rc;
 
   if (t->engine->phase != QP__ENGINE_RUNNING) {
-    (void)qp__fail(&err, QP_STOPPED, "the engine stops");
+    (void)qp__fail(&err, QP_STOPPED, "the engine is stopping");
     qp__action_answer(t, request, &err);
     return;
   }

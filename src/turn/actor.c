@@ -572,7 +572,7 @@ start_work(struct qp__actor *t, const struct qp__pending_transition *m, bool hal
 static void
 commit_succeeded(struct qp__actor *t, struct qp__pending_transition *m)
 {
-  static const struct qp_err stopped = { QP_STOPPED, "the engine stops" };
+  static const struct qp_err stopped = { QP_STOPPED, "the engine is stopping" };
   struct qp__action_request *request = m->request;
   bool stops = t->engine->phase != QP__ENGINE_RUNNING;
   bool failed = m->event == QP__EVENT_SAVE_FAILED;

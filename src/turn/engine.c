@@ -25,7 +25,7 @@ qp__engine_new_id(struct qp_engine *e, struct qp_uuid *out, struct qp_err *err)
   int sys = e->os->random(e->os->self, entropy, sizeof(entropy));
 
   if (sys)
-    return qp__fail_sys(err, sys, "random bytes for an id");
+    return qp__fail_sys(err, sys, "cannot get random bytes for an id");
   *out = qp__uuid_next(&e->ids, qp__engine_now_ms(e), entropy);
   return QP_OK;
 }
@@ -460,7 +460,7 @@ qp_engine_start(struct qp_store *store, const struct qp_engine_options *options,
     goto out;
   sys = start_thread(e);
   if (sys) {
-    rc = qp__fail_sys(err, sys, "starting the engine's thread");
+    rc = qp__fail_sys(err, sys, "cannot start the engine's thread");
     e->phase = QP__ENGINE_DRAINING; /* the recovery is left to the next engine */
     (void)uv_run(&e->loop, UV_RUN_DEFAULT);
     (void)uv_loop_close(&e->loop);

@@ -52,7 +52,8 @@ check_key(const char *key, struct qp_err *err)
     if (key[i] < ' ' || key[i] > '~')
       len = 0;
   if (len == 0 || len > KEY_MAX)
-    return qp__fail(err, QP_INVALID, "a key has 1 to %d printable characters of ASCII", KEY_MAX);
+    return qp__fail(err, QP_INVALID, "an idempotency key has 1 to %d printable ASCII characters",
+                    KEY_MAX);
   return QP_OK;
 }
 
@@ -220,7 +221,7 @@ run_act(struct qp_engine *e, struct qp__post *post)
   struct qp_err err = { QP_OK, "" };
 
   if (stops)
-    (void)qp__fail(&err, QP_STOPPED, "the engine stops");
+    (void)qp__fail(&err, QP_STOPPED, "the engine is stopping");
   else if (!t)
     (void)qp__fail_nomem(&err, "an action");
   else if (t->stage == QP__ACTOR_RELEASING)

@@ -100,7 +100,7 @@ qp__round_grant(const struct qp__actor *t, const struct qp__actor_call *call, st
   enum qp_rc rc;
 
   rc = narrow ? qp__grants_add(&t->engine->grants, qp__meta_owner(v->meta), narrow, err)
-              : qp__fail(err, QP_INVALID, "no rule can be made of a call of '%.80s'", call->name);
+              : qp__fail(err, QP_INVALID, "cannot create a rule for a call of '%.80s'", call->name);
   qp__view_unref(v);
   json_decref(narrow);
   return rc;

@@ -205,8 +205,8 @@ test_a_chat_is_a_context_like_others(void **state)
       "1 - its id is e8fc7c91-f1d2-8c77-8c07-139b82f3f3f2 here\n"
       "done chat c-1 (5)\n"
       "done chat 0197c0de-1111-7222-8333-444455556666 (2)\n"
-      "done chat c-empty (0) - its system prompt 'no such prompt' is not there; the reference is "
-      "left out\n");
+      "done chat c-empty (0) - its system prompt 'no such prompt' does not exist; the reference is "
+      "omitted\n");
   reload(f);
 
   c = open_chat(f, "c-1");
@@ -327,8 +327,8 @@ test_prompts_of_chats(void **state)
                       "failed prompt mine EXISTS: system prompt 'mine' exists with another text, "
                       "which is kept\n"
                       "done chat a (0)\ndone chat b (0)\ndone chat c (0)\n"
-                      "done chat d (0) - its system prompt 'gone' is not there; the reference is "
-                      "left out\n");
+                      "done chat d (0) - its system prompt 'gone' does not exist; the reference is "
+                      "omitted\n");
   c = open_chat(f, "a");
   id = branch_of(c, "main").system_prompt_id;
   assert_non_null(id);
@@ -485,7 +485,7 @@ test_another_context_with_that_id(void **state)
   OK(qp_context_create(f->store, &spec, &c, &failure));
   told = import(f, FIXTURE("v2.json"), 0);
   assert_int_equal(told.failed, 1);
-  assert_non_null(strstr(told.text, "EXISTS: another context has that id; it is left alone"));
+  assert_non_null(strstr(told.text, "EXISTS: another context has that id; it is not changed"));
   assert_string_equal(title_of(c), "Mine");
   assert_int_equal(contexts(f), 3);
   qp_context_close(c);

@@ -82,7 +82,7 @@ export function scenarios(where, begin) {
   test(`${where}: who leaves a question open is asked again`, async (t) => {
     const s = setting(t, [{ after_tool: 'write_file', play: [text('Done.')] }, say('*write*', writing('a.txt', 'c1'))]);
     const way = await begin(t, s);
-    fails(s.data, ['chat', '--new', ...way.more], 'STOPPED', /goes on waiting for an answer; 'quipu chat /, { input: 'write\n' });
+    fails(s.data, ['chat', '--new', ...way.more], 'STOPPED', /still waits for approval; 'quipu chat /, { input: 'write\n' });
     assert.equal(state(s.data), 'AwaitingToolApproval');
     const out = ok(s.data, ['chat', ...way.more], { input: 'yes\n' });
     assert.match(out, /^allow write_file .*\n[^]*Done\.\n$/);

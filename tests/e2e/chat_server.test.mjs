@@ -36,7 +36,7 @@ test('a turn that another client has begun is followed', async (t) => {
   const { id } = await server.expect(201, 'POST', '/v1/contexts', {});
   await server.expect(202, 'POST', `/v1/contexts/${id}/actions/send_message`, { content: 'slow' }, { prefer: 'respond-async' });
   const out = ok(s.data, ['chat', id], { input: 'quick\n' });
-  assert.match(out, /^\[a turn is under way: \w+\]\n[^]*and on *\nHere\.\n$/);
+  assert.match(out, /^\[a turn is in progress: \w+\]\n[^]*and on *\nHere\.\n$/);
   await server.stop();
   assert.deepEqual(stored(s.data, id).map((m) => m.role), ['user', 'assistant', 'user', 'assistant']);
 });

@@ -129,7 +129,7 @@ test('a terminal: a tool is asked about, and can be left waiting', async (t) => 
   await tty.until(/allow write_file \{"path":"a.txt","content":"knot"\}\?\r\n/);
   await tty.until(/\[y\]es \/ \[n\]o \/ \[a\]ll \/ always \/ reason: /);
   assert.equal(await tty.leave(), 0);
-  await tty.until(/goes on waiting/);
+  await tty.until(/still waits for approval/);
   const again = new Terminal(t, s, ['chat', ...s.args]);
   await again.until(/allow write_file/);
   await again.until(/reason: /);
@@ -219,7 +219,7 @@ test('a terminal: ok allows once; always shows a rule, stores it, and holds in t
   await tty.until(/reason: /);
   // The rule is shown before it is stored, and who says no is asked as before.
   tty.type('always\r');
-  await tty.until(/the rule: write_file runs without a question when its paths and commands are exactly those above/);
+  await tty.until(/the rule: write_file runs without asking when its paths and commands are exactly those above/);
   await tty.until(/store this rule\? \[y\]es \/ \[n\]o: /);
   tty.type('n\r');
   await tty.until(/reason: /);

@@ -105,7 +105,7 @@ test('a context is found by the beginning of its id', (t) => {
   for (const id of [a, b]) ok(data, ['new', '--id', id]);
   for (const text of ['aaaa1', 'AAAA1', 'aaaa1111-0000-7', a, a.toUpperCase()])
     assert.equal(JSON.parse(ok(data, ['show', text, '--json'])).id, a);
-  const result = fails(data, ['show', 'aaaa'], 'INVALID', /'aaaa' begins 2 ids:/);
+  const result = fails(data, ['show', 'aaaa'], 'INVALID', /'aaaa' is ambiguous: 2 ids begin with it:/);
   assert.ok(result.stderr.includes(a) && result.stderr.includes(b));
   fails(data, ['show', 'bbbb'], 'NOTFOUND', /no context has an id that begins with 'bbbb'/);
   fails(data, ['show', 'aaaa3333-0000-7000-8000-000000000003'], 'NOTFOUND', /aaaa3333/);
@@ -121,7 +121,7 @@ test('a context is found by the beginning of its id', (t) => {
 test('at most five of the ids that a beginning fits are listed', (t) => {
   const data = path.join(tempDir(t), 'data');
   for (let i = 0; i < 7; i++) ok(data, ['new', '--id', `aaaa000${i}-0000-7000-8000-000000000000`]);
-  const { stderr } = fails(data, ['show', 'aaaa000'], 'INVALID', /begins 7 ids/);
+  const { stderr } = fails(data, ['show', 'aaaa000'], 'INVALID', /7 ids begin with it/);
   assert.equal(stderr.match(/aaaa000\d-0000-7000-8000-000000000000/g).length, 5);
 });
 
@@ -255,7 +255,7 @@ test('show prints tool calls, results, images and thoughts compactly', (t) => {
   assert.match(text, /^ {4}\[thinking\] hmm o{190,200}…$/m);
   assert.match(text, /^ {4}Let me look\.$/m);
   assert.match(text, /^ {4}\[image\] data:image\/png;base64,A{150,200}…$/m);
-  assert.match(text, /^ {4}\[a part of a kind that this version does not know/m);
+  assert.match(text, /^ {4}\[a part of an unknown type/m);
   assert.match(text, /^ {4}\[call call_1, Approved\] read_file \{"path": ?"a.txt"\}$/m);
   assert.match(text, /^ {4}\[error of call_1\] "x{190,200}…$/m);
   const { messages } = JSON.parse(ok(data, ['show', ctx, '--json']));

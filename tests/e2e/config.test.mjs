@@ -85,7 +85,7 @@ test('the file in the data directory is read, unless --config names another', (t
   ok(data, ['new']);
   assert.doesNotMatch(ok(data, ['check']), /quipu\.conf/, 'it is no foreign file');
   fs.writeFileSync(path.join(data, 'quipu.conf'), '[server]\ndata = /elsewhere\n');
-  fails(data, ['serve'], 'INVALID', /quipu\.conf' line 2: the file in the data directory cannot have the key 'data'/);
+  fails(data, ['serve'], 'INVALID', /quipu\.conf' line 2: the file in the data directory must not have the key 'data'/);
 });
 
 test('a file names the data directory', (t) => {
@@ -121,7 +121,7 @@ test('mistakes are told with the place where they are', (t) => {
     ['max_body =\n', /must be a size/],
     ['timeout = soon\n', /line 1: timeout must be a whole number from 1 to 86400, not 'soon'/],
     ['timeout = 0\n', /timeout must be a whole number/],
-    ['timeout = 1\ntimeout = 2\n', /line 2: timeout has a value already/],
+    ['timeout = 1\ntimeout = 2\n', /line 2: timeout is set twice/],
     ['listen =\n', /line 1: listen needs a value/],
     ['log_level = loud\n', /log_level must be one of error\|warn\|info\|debug, not 'loud'/],
     ['access_log = maybe\n', /access_log must be yes or no/],
@@ -210,18 +210,18 @@ test('a secret is shown nowhere', async (t) => {
   assert.match(other, /anthropic_key stays as it is until a restart; the configuration has another/);
   assert.match(other, /changes of \[provider\.NAME\] take effect at the next start/);
   const wrong = await reload(`anthropic_key = ${secret}-4\nanthropic_key = ${secret}-6\n`);
-  assert.match(wrong, /line 2: anthropic_key has a value already/);
+  assert.match(wrong, /line 2: anthropic_key is set twice/);
   assert.equal((await reload(`[models]\nanthropic_key = ${secret}-1\n[provider.mine]\nurl = http://127.0.0.1:1/v1\nkey = ${secret}-2\n`)).match(/stay/), null);
   const { stderr } = await server.stop();
-  assert.match(stderr, /level=warn feature=config msg="'.*my\.conf' has a key in it and can be read by every user/);
+  assert.match(stderr, /level=warn feature=config msg="'.*my\.conf' contains a key and can be read by every user/);
   assert.match(stderr, /providers: demo, openai, anthropic, mine; default model: mine\//);
 
   fs.writeFileSync(path.join(dir, 'key'), `${secret}-7\nand more\n`);
   const bad = [
-    fails(data, ['serve', '--anthropic-key', `${secret}\u0001`], 'INVALID', /--anthropic-key has a control character/),
-    fails(data, ['serve'], 'INVALID', /\$ANTHROPIC_API_KEY has a control character/, { env: { ANTHROPIC_API_KEY: `${secret}\u0001` } }),
+    fails(data, ['serve', '--anthropic-key', `${secret}\u0001`], 'INVALID', /--anthropic-key contains a control character/),
+    fails(data, ['serve'], 'INVALID', /\$ANTHROPIC_API_KEY contains a control character/, { env: { ANTHROPIC_API_KEY: `${secret}\u0001` } }),
     fails(data, ['serve', '--openai-key', secret, '--openai-key-file', 'x'], 'INVALID', /openai_key_file: both the key and its file are set/),
-    fails(data, ['serve', '--openai-key-file', path.join(dir, 'key')], 'INVALID', /openai_key_file: '.*key' has more in it than a key/),
+    fails(data, ['serve', '--openai-key-file', path.join(dir, 'key')], 'INVALID', /openai_key_file: '.*key' must contain only the key/),
   ];
   for (const text of [printed, json, models.text, stderr, ...bad.map((result) => result.stdout + result.stderr)]) assert.doesNotMatch(text, /sk-never/);
 });
@@ -285,7 +285,7 @@ test('what is wrong with providers, models, tools and limits is one sentence wit
     [`workspace = ${json}\n`, 'INVALID', /^quipu: workspace '.*bad\.json' is not a directory/],
     [`anthropic_key_file = ${none}\n`, 'NOTFOUND', /^quipu: anthropic_key_file: .*none'/],
     [`anthropic_key_file = ${put('empty', ' \n')}\n`, 'INVALID', /anthropic_key_file: there is no key in '.*empty'/],
-    [`anthropic_key_file = ${put('nul', 'a\0b')}\n`, 'INVALID', /anthropic_key_file: '.*nul' has a NUL in it/],
+    [`anthropic_key_file = ${put('nul', 'a\0b')}\n`, 'INVALID', /anthropic_key_file: '.*nul' contains a NUL byte/],
     ['openai_url = ftp://x\n', 'INVALID', /provider 'openai': the base URL must be like/],
     ['default_model = claude-sonnet-5-5\n', 'NOTFOUND', /the default model: .* needs a key for anthropic; set ANTHROPIC_API_KEY/],
     ['turn_cost = 1,50\n', 'INVALID', /line 1: turn_cost must be dollars up to 1000000, as 2 or 0\.25, not '1,50'/],
@@ -299,7 +299,7 @@ test('what is wrong with providers, models, tools and limits is one sentence wit
     ['[provider.openai]\n', 'INVALID', /line 1: this provider has its keys in \[models\], not in a section: 'openai'/],
     ['[provider.x]\nprotcol = openai\n', 'INVALID', /line 2: unknown key 'protcol'; did you mean protocol/],
     ['[provider.x]\nprotocol = soap\n', 'INVALID', /line 2: protocol of provider 'x' must be one of openai\|anthropic\|ollama, not 'soap'/],
-    ['[provider.x]\nurl = a\n[provider.x]\nurl = b\n', 'INVALID', /line 4: url of provider 'x' has a value already/],
+    ['[provider.x]\nurl = a\n[provider.x]\nurl = b\n', 'INVALID', /line 4: url of provider 'x' is set twice/],
     [`[provider.x]\nkey_file = ${none}\n`, 'NOTFOUND', /^quipu: key_file of provider 'x': .*none'/],
   ];
   for (const [text, code, sentence] of bad) {

@@ -127,8 +127,8 @@ test('files that are something else', (t) => {
     fs.writeFileSync(path.join(dir, name), text);
     return path.join(dir, name);
   };
-  fails(data, ['import', write('a', '')], 'INVALID', /in no format that quipu can import/);
-  fails(data, ['import', write('b', '{"title":"x"}')], 'INVALID', /in no format that quipu can import/);
+  fails(data, ['import', write('a', '')], 'INVALID', /has no format that quipu can import/);
+  fails(data, ['import', write('b', '{"title":"x"}')], 'INVALID', /has no format that quipu can import/);
   fails(data, ['import', write('c', '{"copilot_chats_v2":')], 'INVALID', /^quipu: c: not valid JSON: unexpected end of input/);
   fails(data, ['import', write('d', '{"id":"x","message_pool":{}}')], 'INVALID', /'quipu migrate'/);
   fails(data, ['import', dir], 'INVALID', /is a directory/);

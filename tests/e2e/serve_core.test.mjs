@@ -74,7 +74,7 @@ test('serve refuses addresses that are none, in use, or open to others', async (
   fails(other, listen('0.0.0.0:0'), 'DENIED', /other machines/);
   fails(other, listen('[::]:0'), 'DENIED', /other machines/);
   for (const bad of ['7878', 'nowhere:1', '127.0.0.1:', '127.0.0.1:port', '127.0.0.1:99999', ':1'])
-    fails(other, listen(bad), 'INVALID', /no address/);
+    fails(other, listen(bad), 'INVALID', /not a valid address/);
   fails(server.data, listen('127.0.0.1:0'), 'BUSY', /./);
   assert.match(run(undefined, ['serve', '--help']).stdout, /--listen ADDR:PORT/);
 });

@@ -507,7 +507,7 @@ test('one key or owner cannot take the server from the others', async (t) => {
   server = await serveTurns(t, { data, env: model.env, args: ['--key-connections', '2', '--owner-turns', '1'] });
   const chat = await Chat.create(server, {}, { headers: bearer(alice) });
   const streams = [await chat.follow(), await chat.follow()];
-  limited(await server.ask('GET', chat.at, undefined, bearer(alice)), /^this key has 2 requests under way/, /^1$/);
+  limited(await server.ask('GET', chat.at, undefined, bearer(alice)), /^this key has 2 requests in progress/, /^1$/);
   assert.equal((await server.ask('GET', chat.at, undefined, bearer(second))).status, 200);
   streams.forEach((stream) => stream.close());
   // The server notices that a client has gone when it sends it something.
@@ -517,7 +517,7 @@ test('one key or owner cannot take the server from the others', async (t) => {
   await until(200, async () => (await server.ask('GET', chat.at, undefined, bearer(alice))).status);
   // Turns at once, of an owner, by whatever key.
   const more = await Chat.create(server, {}, { headers: bearer(alice) });
-  limited(await more.act('send_message', { content: 'me too' }), /^this owner has 1 turns under way/, /^1$/);
+  limited(await more.act('send_message', { content: 'me too' }), /^this owner has 1 turns in progress/, /^1$/);
   assert.equal((await more.state()).total, 0);
   const others = await Promise.all([bob, admin].map((key) => Chat.create(server, {}, { headers: bearer(key) })));
   for (const other of others) {
@@ -597,7 +597,7 @@ test('an owner stores no more bytes than are allowed, also after a restart, and 
 
 test('an address that other machines reach needs a key', async (t) => {
   const data = newData(t);
-  const refuse = () => fails(data, ['serve', '--log-level', 'warn', '--listen', '0.0.0.0:0'], 'DENIED', /other machines, and there is no key .*quipu key create/);
+  const refuse = () => fails(data, ['serve', '--log-level', 'warn', '--listen', '0.0.0.0:0'], 'DENIED', /other machines, but there is no key; .*quipu key create/);
   refuse();
   const old = createKey(data, '--expires', '1h');
   editKeys(data, (root) => (root.keys[0].expires_at = '2020-01-01T00:00:00.000Z'));

@@ -225,7 +225,7 @@ test('Scenario: Persistence failure handling (disk full)', async (t) => {
   assert.ok(logged[0].includes(`context ${id} in state Idle`), logged[0]);
   await server.refuses(507, 'FULL', failing.message, 'PATCH', at, { title: 'lost' });
   await server.refuses(507, 'FULL', failing.message, 'POST', '/v1/contexts', {});
-  await server.refuses(503, 'FULL', /takes no writes: .*(no space left|the disk is full)/i, 'GET', '/readyz');
+  await server.refuses(503, 'FULL', /accepts no writes: .*(no space left|the disk is full)/i, 'GET', '/readyz');
   await server.expect(200, 'GET', '/healthz');
 
   filler.free(1 << 20);
@@ -261,7 +261,7 @@ test('a store that a full disk has stopped goes on when there is room, without a
   assert.equal(answer.status, 500, answer.text);
   assert.equal(answer.body.error.code, 'IO');
   filler.fill(); // what the failed save had taken
-  await server.refuses(503, 'FULL', /takes no writes: the disk is full/, 'GET', '/readyz');
+  await server.refuses(503, 'FULL', /accepts no writes: the disk is full/, 'GET', '/readyz');
   filler.fill(); // and what the recovery has left of the reserve
   answer = await say(server, id, 'no');
   assert.equal(answer.status, 507, answer.text);

@@ -236,8 +236,8 @@ test('durations are understood or refused', (t) => {
 test('bad input is one clear sentence', (t) => {
   const { data, ctx } = makeContext(t);
   for (const command of ['compress', 'decompress']) {
-    fails(data, [command], 'INVALID', /name the conversations to (de)?compress, or --all/);
-    fails(data, [command, ctx, '--all'], 'INVALID', /one of the two/);
+    fails(data, [command], 'INVALID', /name the conversations to (de)?compress, or use --all/);
+    fails(data, [command, ctx, '--all'], 'INVALID', /not both/);
   }
   for (const command of ['gc', 'archive', 'compress', 'decompress']) {
     fails(data, [command, 'abcdabcd'], 'NOTFOUND', /abcdabcd/);

@@ -74,7 +74,7 @@ test('a tool is called by hand', (t) => {
   const { work } = makeWorkspace(t);
   const text = run(undefined, ['tool', 'call', 'grep', '{"pattern": "return \\\\d"}', '-w', work]);
   assert.equal(text.stdout, 'src/main.c:3:   return 0;\n');
-  assert.equal(works(work, 'read_file', { path: 'README', limit: 1 }), 'one\n[lines 1 to 1; more follow, go on with offset 2]');
+  assert.equal(works(work, 'read_file', { path: 'README', limit: 1 }), 'one\n[lines 1 to 1; more follow, continue with offset 2]');
   works(work, 'write_file', { path: 'new/a.txt', content: 'x' });
   assert.equal(fs.readFileSync(path.join(work, 'new/a.txt'), 'utf8'), 'x');
   const command = works(work, 'run_command', { command: 'echo hi; echo no >&2; exit 4' });

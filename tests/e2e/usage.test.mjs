@@ -90,7 +90,7 @@ test('usage errors name what is wrong and what was perhaps meant', () => {
     [['ls', 'extra'], /unexpected argument 'extra'/],
     [['show'], /missing argument; usage: quipu show CTX/],
     [['show', 'x', '--last', '1', '--first', '1'], /./],
-    [['branch', 'x', 'frok'], /'branch' cannot 'frok'; did you mean 'fork'\?/],
+    [['branch', 'x', 'frok'], /'branch' has no action 'frok'; did you mean 'fork'\?/],
     [['branch', 'x', 'explode'], /'quipu help branch' lists/],
     [['branch', 'x', 'fork'], /'branch fork' takes NAME/],
     [['branch', 'x', 'rename', 'a'], /'branch rename' takes OLD NEW/],
@@ -174,7 +174,7 @@ test('commands that read or change something do not make a store', (t) => {
     ['prompt', 'list'],
     ['prompt', 'delete', 'x'],
   ]) {
-    fails(data, args, 'NOTFOUND', /no quipu data in '.*none'; 'quipu new' starts some/);
+    fails(data, args, 'NOTFOUND', /no quipu data in '.*none'; 'quipu new' creates it/);
     assert.ok(!fs.existsSync(data), args.join(' '));
   }
   assert.match(ok(data, ['new']).trim(), uuid);

@@ -73,11 +73,11 @@ test_branch_names(void **state)
     { "", 1, "a branch name must not be empty" },
     { "x", 201, "a branch name must have at most 200 bytes" },
     { " ", 81, "a branch name must have at most 240 bytes once percent-encoded" },
-    { "a\nb", 1, "a branch name must not hold control characters" },
-    { "\x1f", 1, "a branch name must not hold control characters" },
-    { "\x7f", 1, "a branch name must not hold control characters" },
-    { "\xc2\x80", 1, "a branch name must not hold control characters" },
-    { "\xc2\x9f", 1, "a branch name must not hold control characters" },
+    { "a\nb", 1, "a branch name must not contain control characters" },
+    { "\x1f", 1, "a branch name must not contain control characters" },
+    { "\x7f", 1, "a branch name must not contain control characters" },
+    { "\xc2\x80", 1, "a branch name must not contain control characters" },
+    { "\xc2\x9f", 1, "a branch name must not contain control characters" },
     { "\xc3", 1, "a branch name must be valid UTF-8" },
     { "\xc0\x80", 1, "a branch name must be valid UTF-8" },
   };
@@ -119,13 +119,14 @@ test_prompt_ids(void **state)
     { "a:", 1, "the id of a system prompt must not be empty" },
     { ".a:b", 1, "the id of a system prompt must not start with '.'" },
     { "a:.b", 1, "the id of a system prompt must not start with '.'" },
-    { "a:b:c", 1, "the id of a system prompt may hold only letters, digits, '.', '_' and '-'" },
+    { "a:b:c", 1, "the id of a system prompt may contain only letters, digits, '.', '_' and '-'" },
     { "x", 129, "the id of a system prompt must have at most 128 bytes" },
     { ".", 1, "the id of a system prompt must not start with '.'" },
     { "..", 1, "the id of a system prompt must not start with '.'" },
-    { "a/b", 1, "the id of a system prompt may hold only letters, digits, '.', '_' and '-'" },
-    { "a b", 1, "the id of a system prompt may hold only letters, digits, '.', '_' and '-'" },
-    { "\xc3\xa4", 1, "the id of a system prompt may hold only letters, digits, '.', '_' and '-'" },
+    { "a/b", 1, "the id of a system prompt may contain only letters, digits, '.', '_' and '-'" },
+    { "a b", 1, "the id of a system prompt may contain only letters, digits, '.', '_' and '-'" },
+    { "\xc3\xa4", 1,
+      "the id of a system prompt may contain only letters, digits, '.', '_' and '-'" },
   };
   struct qp_err err;
 
@@ -175,7 +176,7 @@ test_branches_are_added_renamed_and_removed(void **state)
   assert_true(qp_uuid_equal(&m->branches[2].base, &spec.id));
   assert_true(m->branches[2].created_at == 5);
   assert_int_equal(qp__meta_branch_add(m, "alpha", 7, NULL, &err), QP_EXISTS);
-  assert_string_equal(err.msg, "there is a branch 'alpha' already");
+  assert_string_equal(err.msg, "branch 'alpha' exists already");
   assert_int_equal(qp__meta_branch_add(m, "", 7, NULL, &err), QP_INVALID);
 
   assert_int_equal(qp__meta_branch_rename(m, "none", "x", &err), QP_NOTFOUND);

@@ -76,9 +76,10 @@ static const struct {
     "source: is a file of quipu itself (quipu-context)" },
   /* fields that are needed */
   { "{\"message_pool\":{}}", QP_INVALID, "source: not a context: its \"id\" is missing" },
-  { "{\"id\":7,\"message_pool\":{}}", QP_INVALID, "source: not a context: its \"id\" is no UUID" },
+  { "{\"id\":7,\"message_pool\":{}}", QP_INVALID,
+    "source: not a context: its \"id\" is not a UUID" },
   { "{\"id\":\"x\",\"message_pool\":{}}", QP_INVALID,
-    "source: not a context: its \"id\" is no UUID" },
+    "source: not a context: its \"id\" is not a UUID" },
   { "{\"id\":\"00000000-0000-0000-0000-000000000000\",\"message_pool\":{}}", QP_INVALID,
     "source: a context cannot have the id of all zeros" },
   { "{\"id\":\"" CTX "\",\"message_pool\":[]}", QP_INVALID,
@@ -149,9 +150,11 @@ static const struct {
   { ONE("{\"content\":{}}"), "source: message " U1 ": \"message.content\" must be an array" },
   { ONE("{\"tool_calls\":{}}"), "source: message " U1 ": \"message.tool_calls\" must be an array" },
   { ONE("{\"tool_calls\":[7]}"),
-    "source: message " U1 ": \"message.tool_calls\" must hold objects with an id and a tool_name" },
+    "source: message " U1
+    ": \"message.tool_calls\" must contain objects with an id and a tool_name" },
   { ONE("{\"tool_calls\":[{\"id\":\"c\"}]}"),
-    "source: message " U1 ": \"message.tool_calls\" must hold objects with an id and a tool_name" },
+    "source: message " U1
+    ": \"message.tool_calls\" must contain objects with an id and a tool_name" },
   { ONE("{\"tool_result\":\"ok\"}"),
     "source: message " U1 ": \"message.tool_result\" must be an object" },
   { ONE("{\"tool_result\":{}}"),

@@ -135,8 +135,8 @@ a_directory_comes_back_as_a_monolith(void **state)
   assert_int_equal(qp__legacy_format(l), QP_LEGACY_POOL);
   assert_int_equal(qp__legacy_count(l), 3);
   assert_true(
-      legacy_has_note(l, "left out: messages_pool/" U3 ".json: not valid JSON: unexpected end"));
-  assert_true(legacy_has_note(l, "left out: messages_pool/" U9 ".json: is empty"));
+      legacy_has_note(l, "omitted: messages_pool/" U3 ".json: not valid JSON: unexpected end"));
+  assert_true(legacy_has_note(l, "omitted: messages_pool/" U9 ".json: is empty"));
   assert_true(legacy_has_note(l, "refers to message " U2 ", which is missing"));
   assert_true(legacy_has_note(l, "system_prompt.json"));
   assert_true(legacy_has_note(l, "1 message is in no branch"));
@@ -213,8 +213,8 @@ broken_directories_give_sentences(void **state)
       "source: not a context: its \"id\" is missing" },
     { { "context.json", "{\"id\":\"" CTX "\",\"message_pool\":{\"" U1 "\":" LATE_NODE "}}" },
       QP_INVALID,
-      "source/context.json: holds messages itself; where there is one file a message they belong "
-      "in messages_pool" },
+      "source/context.json: contains messages itself; in this form they must be in "
+      "messages_pool" },
   };
 
   (void)state;

@@ -207,7 +207,7 @@ test_a_stateless_tool_that_needs_input(void **state)
   (void)state;
   init(&h, "modern", NULL);
   tool_works(&h.rig, "mcp__far__need_roots", "{}", "\"state\":\"st-1\"");
-  tool_fails(&h.rig, "mcp__far__need_human", "{}", "which quipu does not offer");
+  tool_fails(&h.rig, "mcp__far__need_human", "{}", "which quipu does not support");
   release(&h);
 }
 
@@ -281,8 +281,7 @@ test_a_server_that_refuses_us_is_told_and_tried_again(void **state)
   tool_rig_init(&h.rig, (struct qp__tools_options){ 0 });
   (void)snprintf(h.url, sizeof(h.url), "http://127.0.0.1:1/mcp");
   add(&h, NULL);
-  assert_non_null(
-      strstr(h.rig.log, "the MCP server 'far': cannot initialize: Failed to connect"));
+  assert_non_null(strstr(h.rig.log, "the MCP server 'far': cannot initialize: Failed to connect"));
   tool_rig_release(&h.rig);
 }
 

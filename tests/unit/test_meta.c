@@ -338,9 +338,9 @@ test_wrong_metadata_is_refused_with_the_path_of_the_field(void **state)
     { META("\"version\":2"),
       "metadata.json: was written by a newer quipu (version 2 of the format; "
       "this one knows 1)" },
-    { META("\"version\":0"), "metadata.json: \"version\" must be a whole number from 1 on" },
-    { META("\"version\":1.0"), "metadata.json: \"version\" must be a whole number from 1 on" },
-    { META("\"version\":\"1\""), "metadata.json: \"version\" must be a whole number from 1 on" },
+    { META("\"version\":0"), "metadata.json: \"version\" must be a whole number, 1 or more" },
+    { META("\"version\":1.0"), "metadata.json: \"version\" must be a whole number, 1 or more" },
+    { META("\"version\":\"1\""), "metadata.json: \"version\" must be a whole number, 1 or more" },
     { META("\"parent_id\":1"), "metadata.json: \"parent_id\" must be a UUID" },
     { META("\"title\":[]"), "metadata.json: \"title\" must be a string" },
     { META("\"title\":\"a\\u0000\""),
@@ -366,13 +366,13 @@ test_wrong_metadata_is_refused_with_the_path_of_the_field(void **state)
     { META("\"branches\":{\"x\":1}"), "metadata.json: \"branches.x\" must be an object" },
     { META("\"branches\":{\"\":{}}"), "metadata.json: a name in \"branches\" must not be empty" },
     { META("\"branches\":{\"a\\n\":{}}"),
-      "metadata.json: a name in \"branches\" must not hold control characters" },
+      "metadata.json: a name in \"branches\" must not contain control characters" },
     { BRANCH("\"name\":\"y\""),
-      "metadata.json: \"branches.x.name\" must be the name that the branch is listed under" },
+      "metadata.json: \"branches.x.name\" must be equal to the key of the branch in \"branches\"" },
     { BRANCH("\"name\":1"), "metadata.json: \"branches.x.name\" must be a string" },
-    { BRANCH("\"system_prompt_id\":\"a/b\""),
-      "metadata.json: \"branches.x.system_prompt_id\" may hold only letters, digits, '.', '_' and "
-      "'-'" },
+    { BRANCH("\"system_prompt_id\":\"a/b\""), "metadata.json: \"branches.x.system_prompt_id\" may "
+                                              "contain only letters, digits, '.', '_' and "
+                                              "'-'" },
     { BRANCH("\"user_prompt\":1"), "metadata.json: \"branches.x.user_prompt\" must be a string" },
     { BRANCH("\"created_at\":1"), "metadata.json: \"branches.x.created_at\" must be a time such as "
                                   "\"2026-11-15T19:55:40.123Z\"" },

@@ -214,8 +214,8 @@ test_hostile_packs(void **state)
   expect(&r, 0, 1, 1, "no message");
   expect(&r, 0, 8, 0, "no message");
   expect(&r, 0, UINT32_MAX, 1, "no message");
-  expect(&r, 0, 0, UINT32_MAX, "can have no message");
-  expect(&r, 0, 1, UINT32_MAX - (1 << 28), "can have no message");
+  expect(&r, 0, 0, UINT32_MAX, "cannot contain a message");
+  expect(&r, 0, 1, UINT32_MAX - (1 << 28), "cannot contain a message");
   expect(&r, 1, 0, 2, "there is no frame");
   expect(&r, 5000, 0, 2, "the file ends there");
   expect(&r, UINT64_MAX, 0, 2, "the file is shorter");

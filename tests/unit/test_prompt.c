@@ -147,7 +147,7 @@ test_wrong_input_is_refused_with_the_name_of_the_field(void **state)
     { "{\"content\":\"c\"}", "p.json: \"id\" is missing" },
     { "{\"id\":1,\"content\":\"c\"}", "p.json: \"id\" must be a string" },
     { "{\"id\":\"a/b\",\"content\":\"c\"}",
-      "p.json: \"id\" may hold only letters, digits, '.', '_' and '-'" },
+      "p.json: \"id\" may contain only letters, digits, '.', '_' and '-'" },
     { "{\"id\":\"p\"}", "p.json: \"content\" is missing" },
     { "{\"id\":\"p\",\"content\":[]}", "p.json: \"content\" must be a string" },
     { "{\"id\":\"p\",\"content\":\"a\\u0000\"}",

@@ -89,7 +89,7 @@ test_a_command_has_output_and_a_code(void **state)
              "here");
   tool_works(&rig, "run_command", "{\"command\":[\"echo\",\"a;b\",\"$HOME\"]}", "a;b $HOME");
   tool_fails(&rig, "run_command", "{\"command\":[\"no-such-program\"]}", "there is no program");
-  tool_fails(&rig, "run_command", "{\"command\":[\"./none\"]}", "starting './none'");
+  tool_fails(&rig, "run_command", "{\"command\":[\"./none\"]}", "cannot start './none'");
   tool_fails(&rig, "run_command", "{\"command\":\"true\",\"directory\":\"none\"}", "there is no");
   answer = sh(&rig, "kill -TERM $$");
   assert_int_equal(answer.outcome, QP__TOOL_FAILED);

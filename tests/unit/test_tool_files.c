@@ -331,7 +331,7 @@ test_read_file(void **state)
   assert_false(answer.is_error || answer.cut);
   tool_answer_release(&answer);
   answer = tool_call(&rig, "read_file", "{\"path\":\"a.txt\",\"offset\":2,\"limit\":1}");
-  assert_string_equal(answer.text, "two\n[lines 2 to 2; more follow, go on with offset 3]");
+  assert_string_equal(answer.text, "two\n[lines 2 to 2; more follow, continue with offset 3]");
   tool_answer_release(&answer);
   answer = tool_call(&rig, "read_file", "{\"path\":\"a.txt\",\"offset\":3,\"limit\":1}");
   assert_string_equal(answer.text, "three\n");

@@ -59,7 +59,8 @@ qp__backup_options(const struct qp_backup_options *in, struct qp_backup_options 
   if (!in)
     return QP_OK;
   if (in->size > sizeof(*out))
-    return qp__fail(err, QP_MISUSE, "the options are those of a newer quipu");
+    return qp__fail(err, QP_MISUSE,
+                    "the options have an unknown version: they are of a newer quipu");
   memcpy(out, in, in->size ? in->size : sizeof(*out));
   return QP_OK;
 }
@@ -173,8 +174,8 @@ make_partial(struct backup *b, const char *newest, struct qp_err *err)
   qp__backup_name(b->report->name, ms);
   while (strcmp(b->report->name, newest) <= 0 && newest[0]) { /* the clock was set back */
     if (strncmp(newest, "9999", 4) == 0)
-      return qp__fail(err, QP_INVALID, "'%s/%s' has a time that no backup can follow", b->path,
-                      newest);
+      return qp__fail(err, QP_INVALID, "'%s/%s' has a time after which no backup can be named",
+                      b->path, newest);
     memcpy(data, newest, QP__TIME_LEN);
     data[13] = data[16] = ':';
     if (qp__time_parse(data, QP__TIME_LEN, &ms))
@@ -191,7 +192,7 @@ make_partial(struct backup *b, const char *newest, struct qp_err *err)
     b->mirror.to = qp__open(b->os, b->dir, data, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
     sys = b->partial < 0 ? b->partial : b->mirror.to < 0 ? b->mirror.to : 0;
   }
-  return sys ? qp__fail_sys(err, sys, "cannot make '%s/%s'", b->path, b->partial_name) : QP_OK;
+  return sys ? qp__fail_sys(err, sys, "cannot create '%s/%s'", b->path, b->partial_name) : QP_OK;
 }
 
 /* ---- its content ---- */
@@ -244,7 +245,7 @@ copy_store(struct backup *b, struct qp_err *err)
       break;
     rc = i < CRASHES_MAX ? finish_commits(b, err)
                          : qp__fail(err, QP_IO,
-                                    "commits that a crash cut short could not be finished; run "
+                                    "commits that a crash interrupted could not be completed; run "
                                     "'quipu check' on the store");
   }
   return rc ? rc : complete(b, err);

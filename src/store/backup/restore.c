@@ -141,7 +141,7 @@ open_target(struct restore *r, struct qp_err *err)
     r->data = qp__open(r->os, r->to, PARTIAL, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
     sys = r->data < 0 ? r->data : 0;
   }
-  return sys ? qp__fail_sys(err, sys, "cannot make '%s/%s'", r->to_path, PARTIAL) : QP_OK;
+  return sys ? qp__fail_sys(err, sys, "cannot create '%s/%s'", r->to_path, PARTIAL) : QP_OK;
 }
 
 /* ---- files ---- */
@@ -265,7 +265,7 @@ move_old_away(struct restore *r, struct qp_err *err)
   if (!sys)
     sys = r->os->mkdirat(r->os->self, r->to, top, 0700);
   if (sys)
-    rc = qp__fail_sys(err, sys, "cannot make '%s/%s'", r->to_path, top);
+    rc = qp__fail_sys(err, sys, "cannot create '%s/%s'", r->to_path, top);
   for (size_t i = 0; i < sizeof(first) / sizeof(first[0]) && !rc; i++) {
     (void)snprintf(to, sizeof(to), "%s/%s", top, first[i]);
     rc = move(r, first[i], to, err);
@@ -324,7 +324,7 @@ run(struct restore *r, struct qp_err *err)
                   : qp__fail_nomem(err, "restoring a backup");
   }
   if (!rc && qp__dir_make(r->os, r->data, "contexts")) /* of a store without any */
-    rc = qp__fail(err, QP_IO, "cannot make '%s/contexts'", PARTIAL);
+    rc = qp__fail(err, QP_IO, "cannot create '%s/contexts'", PARTIAL);
   if (!rc)
     rc = check_result(r, err);
   if (!rc && r->options.flags & QP_RESTORE_REPLACE)

@@ -654,7 +654,7 @@ take_change(const struct qp_change *change, struct qp_change *out, struct qp_err
 {
   memset(out, 0, sizeof(*out));
   if (change->size > sizeof(*out))
-    return qp__fail(err, QP_MISUSE, "the change is that of a newer quipu");
+    return qp__fail(err, QP_MISUSE, "the change has an unknown version: it is of a newer quipu");
   memcpy(out, change, change->size ? change->size : sizeof(*out));
   if (out->message_count > QP_CHANGE_MESSAGES)
     return qp__fail(err, QP_TOOBIG, "a change has at most %d messages", QP_CHANGE_MESSAGES);

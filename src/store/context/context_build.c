@@ -164,7 +164,7 @@ build_message(struct window *w, size_t i, const struct qp_message *m, struct qp_
   if (json.len != text->len || memcmp(json.data, text->data, json.len) != 0) {
     char id[QP_UUID_TEXT];
 
-    return qp__fail(err, QP_CORRUPT, "message %s was written and cannot be read back the same",
+    return qp__fail(err, QP_CORRUPT, "message %s was written, but reads back with other content",
                     qp_uuid_text(&m->id, id));
   }
   return check_message(w, i, json, err);
@@ -368,7 +368,7 @@ qp__build_set_heads(struct qp__build *b, const struct qp__meta *meta,
                     const struct qp__build_head *heads, size_t n, struct qp_err *err)
 {
   if (n != meta->branch_count)
-    return qp__fail(err, QP_MISUSE, "a context is built with %zu heads of %zu branches", n,
+    return qp__fail(err, QP_MISUSE, "a new context has %zu heads for %zu branches", n,
                     meta->branch_count);
   for (size_t i = 0; i < n; i++) {
     uint32_t slot = QP__NO_SLOT;

@@ -207,7 +207,7 @@ qp__image_mend(struct qp__image *image, struct qp__problems *problems, bool *cha
     const char *name = qp__meta_branch(meta, "main") ? "main" : meta->branches[0].name;
 
     qp__problem(problems, QP_PROBLEM_ACTIVE_MISSING, &meta->id, "metadata.json", problems->repair,
-                false, "the active branch '%s' does not exist; it is now '%s'",
+                false, "the active branch '%s' does not exist; '%s' is active now",
                 meta->active ? meta->active : "", name);
     *changed = true;
     rc = qp__meta_set_active(meta, name, err);

@@ -49,7 +49,7 @@ qp__saving_check_parent(const struct qp_message *m, const struct qp_uuid *head, 
     return qp__fail(err, QP_CONFLICT, "the branch is empty, so the message cannot follow %s",
                     qp_uuid_text(&m->parent, text));
   return qp__fail(err, QP_CONFLICT,
-                  "the head of the branch is %s, another one than the message follows",
+                  "the message does not follow the head of the branch, which is %s",
                   qp_uuid_text(head, text));
 }
 

@@ -127,7 +127,7 @@ qp__guards_each(const struct qp__os *os, int tmp, qp__guarded_fn *fn, void *arg,
   if (u.rc)
     return u.rc;
   if (sys)
-    return qp__fail_sys(err, sys, "cannot undo a batch that was cut short");
+    return qp__fail_sys(err, sys, "cannot undo an interrupted batch");
   *any = u.any;
   return QP_OK;
 }

@@ -123,7 +123,7 @@ make_mark(struct qp__lock *l, struct qp_err *err)
   qp__close(l->os, fd);
   if (!sys)
     sys = qp__fsync(l->os, l->root);
-  return sys ? qp__fail_sys(err, sys, "cannot make '%s'", MARK_NAME) : QP_OK;
+  return sys ? qp__fail_sys(err, sys, "cannot create '%s'", MARK_NAME) : QP_OK;
 }
 
 enum qp_rc

@@ -198,7 +198,7 @@ make_directories(struct qp__files *f, const char *where, struct qp_err *err)
   for (size_t i = 0; i < sizeof(directories) / sizeof(directories[0]) && !sys; i++) {
     sys = qp__dir_make(f->os, f->root, directories[i]);
     if (sys)
-      return qp__fail_sys(err, sys, "cannot make '%s/%s'", where, directories[i]);
+      return qp__fail_sys(err, sys, "cannot create '%s/%s'", where, directories[i]);
   }
   sys = qp__fsync(f->os, f->root);
   if (sys)
@@ -302,15 +302,14 @@ finish_for_reader(struct qp__files *f, const char *where, const struct qp__drive
   if (rc == QP_BUSY) { /* a writer has come meanwhile, or is still at its recovery */
     rc = qp__journal_look(f->os, f->root, &state, err);
     if (!rc && state == QP__JOURNAL_UNPLAYED)
-      rc = qp__fail(err, QP_BUSY,
-                    "%.200s, which has not yet finished what a crash cut short; try again",
+      rc = qp__fail(err, QP_BUSY, "%.200s, which is still recovering from a crash; try again",
                     cause.msg);
     return rc;
   }
   if (rc)
     rc = qp__fail(err, rc,
-                  "'%.60s' has changes that a crash cut short, and finishing them failed: %.140s. "
-                  "Nothing is lost; it can be read when the cause is removed",
+                  "the recovery of '%.60s' after a crash failed: %.140s. "
+                  "Nothing is lost; the store can be read when the cause is removed",
                   where, cause.msg);
   return rc;
 }
@@ -489,7 +488,7 @@ make_piece(struct qp__files *f, struct qp__txn *txn, const char *top, const char
   else
     sys = qp__file_create(f->os, f->root, path, data);
   if (sys)
-    return qp__fail_sys(err, sys, "cannot make '%s'", path);
+    return qp__fail_sys(err, sys, "cannot create '%s'", path);
   return qp__txn_add(txn, &op, NULL, true, err);
 }
 

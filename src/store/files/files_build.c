@@ -134,7 +134,7 @@ make_directory(struct qp__files *f, struct build *b, const char *path, struct qp
   int sys = qp__dir_make(f->os, f->root, path);
 
   if (sys)
-    return qp__fail_sys(err, sys, "cannot make '%s'", path);
+    return qp__fail_sys(err, sys, "cannot create '%s'", path);
   tell_journal(f, b, QP__OP_MKDIR, path, (struct qp_bytes){ "", 0 });
   return QP_OK;
 }
@@ -230,7 +230,7 @@ qp__files_build_temp(void *self, void *build, char out[64], struct qp_err *err)
   struct build *b = build;
 
   if (b->temp_count == TEMPS_MAX)
-    return qp__fail(err, QP_MISUSE, "a context is built with too many files beside it");
+    return qp__fail(err, QP_MISUSE, "a new context has too many additional files");
   qp__files_temp_name(self, b->temps[b->temp_count]);
   (void)snprintf(out, 64, "tmp/%s", b->temps[b->temp_count++]);
   return QP_OK;

@@ -224,8 +224,8 @@ tell_leftover(void *arg, const char *path, uint64_t bytes, struct qp_err *err)
 
   (void)err;
   qp__problem(k->problems, QP_PROBLEM_LEFTOVER, &k->context->id, path, removed, true,
-              "%llu bytes that an operation has left behind; nothing needs them%s",
-              (unsigned long long)bytes, removed ? ", removed" : "");
+              "%llu unused bytes that an operation left behind%s", (unsigned long long)bytes,
+              removed ? ", removed" : "");
   return QP_OK;
 }
 

@@ -66,7 +66,7 @@ make_dir(struct qp__files *f, struct qp__driver_change *ch)
   if (!sys)
     sys = qp__dir_make(f->os, f->root, path);
   if (sys)
-    return qp__fail_sys(&ch->err, sys, "cannot make the directory '%s'", path);
+    return qp__fail_sys(&ch->err, sys, "cannot create the directory '%s'", path);
   c->dir_ready[at] = 1;
   return QP_OK;
 }
@@ -107,7 +107,7 @@ prepare_move(struct qp__files *f, struct qp__driver_change *ch)
     qp__context_path(dir, ch->context, "trash");
     sys = qp__dir_make(f->os, f->root, dir);
     if (sys)
-      return qp__fail_sys(&ch->err, sys, "cannot make the directory '%s'", dir);
+      return qp__fail_sys(&ch->err, sys, "cannot create the directory '%s'", dir);
   }
   sys = f->os->fstatat(f->os->self, f->root, to, &st);
   if (!sys && S_ISDIR(st.st_mode))
@@ -433,7 +433,7 @@ drop_guarded(struct qp__files *f, struct qp__driver_change *changes, size_t n)
   if (!sys)
     sys = f->os->unlinkat(f->os->self, f->tmp, c->guard, 0);
   if (sys) {
-    (void)qp__fail_sys(&err, sys, "cannot take back a batch");
+    (void)qp__fail_sys(&err, sys, "cannot undo a failed batch");
     qp__journal_poison(f->journal, &err, false);
   }
   c->guard[0] = 0;

@@ -325,7 +325,7 @@ tell_of_index(const struct qp__fctx *c, const struct qp__index_report *report, s
                 "%llu branch heads are missing messages", (unsigned long long)report->bad_heads);
   if (report->bad_parents)
     qp__problem(problems, QP_PROBLEM_PARENT_MISSING, &c->id, "index.json", problems->repair, false,
-                "%llu messages have a missing parent; each begins a history of its own",
+                "%llu messages have a missing parent; each now begins a separate history",
                 (unsigned long long)report->bad_parents);
   if (lost)
     qp__problem(
@@ -334,7 +334,7 @@ tell_of_index(const struct qp__fctx *c, const struct qp__index_report *report, s
         lost, lost == 1 ? " is" : "s are");
   if (report->log_generation < report->generation && !json && !log)
     qp__problem(problems, QP_PROBLEM_MIXED_COPY, &c->id, "index.log", problems->repair, false,
-                "index.log is older than index.json: an older copy was put over it");
+                "index.log is older than index.json: an older copy has replaced it");
 }
 
 static bool

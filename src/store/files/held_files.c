@@ -64,7 +64,7 @@ qp__files_check_held(struct qp__files *f, const struct qp_uuid *id, struct qp_er
 
   if (!qp__files_held(f, id))
     return QP_OK;
-  return qp__fail(err, QP_IO, "context %s lacks changes that could not be written to its files yet",
+  return qp__fail(err, QP_IO, "context %s has changes that could not be written to its files yet",
                   qp_uuid_text(id, text));
 }
 

@@ -263,7 +263,7 @@ copy_file(struct mirror *m, const char *path, struct qp_err *err)
   }
   out = create(m, path);
   if (out < 0) {
-    rc = qp__fail_sys(err, out, "cannot make the copy of '%s'", path);
+    rc = qp__fail_sys(err, out, "cannot create the copy of '%s'", path);
   } else {
     rc = copy_bytes(m, in, out, path, err);
     sys = rc ? 0 : m->os->set_mtime(m->os->self, out, &st.st_mtim);
@@ -359,7 +359,7 @@ copy_tree(struct mirror *m, const char *path, int depth, struct qp_err *err)
   if (sys == -EEXIST)
     sys = 0;
   if (sys)
-    rc = qp__fail_sys(err, sys, "cannot make the copy of '%s'", path);
+    rc = qp__fail_sys(err, sys, "cannot create the copy of '%s'", path);
   if (!rc && !fresh)
     rc = drop_extra(m, path, &names, err);
   for (size_t i = 0; i < names.count && !rc; i++)

@@ -31,7 +31,7 @@ make_dir(struct qp__files *f, const char *path, struct qp_err *err)
       return QP_OK;
     sys = qp__dir_make(f->os, f->root, plain_dirs[i]);
     if (sys)
-      return qp__fail_sys(err, sys, "cannot make the directory '%s'", plain_dirs[i]);
+      return qp__fail_sys(err, sys, "cannot create the directory '%s'", plain_dirs[i]);
     (void)atomic_fetch_or_explicit(&f->plain_dirs, 1u << i, memory_order_relaxed);
   }
   return QP_OK;
@@ -49,7 +49,7 @@ make_events_dir(struct qp__files *f, struct qp__fctx *c, struct qp_err *err)
   qp__context_path(path, c, "events");
   sys = qp__dir_make(f->os, f->root, path);
   if (sys)
-    return qp__fail_sys(err, sys, "cannot make the directory '%s'", path);
+    return qp__fail_sys(err, sys, "cannot create the directory '%s'", path);
   c->events_ready = true;
   return QP_OK;
 }

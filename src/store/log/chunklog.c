@@ -192,7 +192,7 @@ qp__chunk_plan(const struct qp__chunklog *log, const struct qp__chunk_end *now,
     plan_takeover(out, copy);
   if (line.len && next->lines >= capacity) {
     if (next->number == QP__NO_CHUNK - 1)
-      return qp__fail(err, QP_FULL, "'%s' has as many chunks as there can be", log->name);
+      return qp__fail(err, QP_FULL, "'%s' has the maximum number of chunks", log->name);
     if (next->torn) {
       ch = add_change(out, QP__CHANGE_FILE_APPEND, out->paths[1]);
       ch->offset = next->end;

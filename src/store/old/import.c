@@ -237,7 +237,7 @@ qp_localstorage_import(struct qp_store *store, const char *path, unsigned flags,
   for (size_t i = 0; i < im.dump->notes.count && !rc; i++)
     rc = tell_note(&im, "", &im.dump->notes.list[i]);
   if (rc && err && !err->msg[0])
-    (void)qp__fail(err, rc, "the import was ended: %s", qp_rc_text(rc));
+    (void)qp__fail(err, rc, "the import was stopped: %s", qp_rc_text(rc));
   qp__ls_close(im.dump);
   return rc;
 }

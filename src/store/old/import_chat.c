@@ -92,9 +92,9 @@ refer_to_prompt(struct qp_store *s, struct qp__ls_chat *chat, bool dry,
   else if (rc == QP_NOTFOUND && text)
     rc = make_prompt(s, id, text, &why);
   if (rc == QP_NOTFOUND || rc == QP_TOOBIG || rc == QP_CORRUPT) {
-    if (!qp__report_note(report, "its system prompt '%.80s' %s; the reference is left out",
+    if (!qp__report_note(report, "its system prompt '%.80s' %s; the reference is omitted",
                          chat->prompt_old ? chat->prompt_old : id,
-                         rc == QP_NOTFOUND ? "is not there" : "cannot be used"))
+                         rc == QP_NOTFOUND ? "does not exist" : "cannot be used"))
       return qp__fail_nomem(err, "a chat");
     return QP_OK;
   }
@@ -173,7 +173,7 @@ same_source(const struct qp__meta *a, const struct qp__meta *b, const char *key)
 static enum qp_rc
 left_alone(const char *why, struct qp_err *err)
 {
-  return qp__fail(err, QP_EXISTS, "%s; it is left alone", why);
+  return qp__fail(err, QP_EXISTS, "%s; it is not changed", why);
 }
 
 /* Whether the metadata is still as an import wrote it: every change sets another time. */

@@ -165,7 +165,7 @@ read_stored(struct rollback *r, const struct qp__entry *e, struct qp__buf *text,
     return rc;
   }
   return qp__fail(err, QP_UNAVAILABLE,
-                  "message %s is lost, and without it the old form would not be complete",
+                  "message %s is lost; without it the old form would be incomplete",
                   qp_uuid_text(&e->id, id));
 }
 
@@ -180,7 +180,7 @@ write_node(struct rollback *r, struct qp__legacy_writer *w, uint32_t slot, struc
   enum qp_rc rc = read_stored(r, e, text, &own);
 
   if (rc == QP_UNAVAILABLE && atomic_load(&e->status) == QP_STATUS_TRASHED)
-    return qp__report_note(r->report, "message %s, which no branch has, is gone from the trash",
+    return qp__report_note(r->report, "message %s, which no branch uses, is missing from the trash",
                            qp_uuid_text(&e->id, id))
                ? QP_OK
                : qp__fail_nomem(err, "rolling back a context");

@@ -339,10 +339,11 @@ tell_lines(struct checking *k, const char *path, const char *what, uint64_t bad,
     qp__problem(k->problems, QP_PROBLEM_SESSION_DAMAGED, NULL, path, false, false,
                 "%llu of its lines are not valid %s", (unsigned long long)(bad - mended), what);
   if (mended)
-    qp__problem(k->problems, QP_PROBLEM_SESSION_DAMAGED, NULL, path, true, false,
-                "%llu of its lines were no %s because of one changed character each, which was "
-                "restored by their checksums",
-                (unsigned long long)mended, what);
+    qp__problem(
+        k->problems, QP_PROBLEM_SESSION_DAMAGED, NULL, path, true, false,
+        "%llu of its lines were not valid %s because of one changed character each, which was "
+        "restored by their checksums",
+        (unsigned long long)mended, what);
   if (wrong)
     qp__problem(k->problems, QP_PROBLEM_CHECKSUM_WRONG, NULL, path, k->problems->repair, false,
                 "%llu of its lines %s a wrong checksum: the file was edited by hand or is damaged, "
@@ -398,10 +399,12 @@ tell_line(struct checking *k, struct qp_err *err)
     return rc;
   if (!had_line)
     qp__problem(k->problems, QP_PROBLEM_SESSION_DAMAGED, NULL, QP__SESSION_INDEX,
-                k->problems->repair, false, "session '%.100s' has files and no line", k->id);
+                k->problems->repair, false,
+                "session '%.100s' has files, but is not in the index of sessions", k->id);
   else if (!k->count)
     qp__problem(k->problems, QP_PROBLEM_SESSION_DAMAGED, NULL, QP__SESSION_INDEX,
-                k->problems->repair, false, "session '%.100s' has a line and no files", k->id);
+                k->problems->repair, false,
+                "session '%.100s' is in the index of sessions, but has no files", k->id);
   else
     qp__problem(k->problems, QP_PROBLEM_SESSION_DAMAGED, NULL, QP__SESSION_INDEX,
                 k->problems->repair, false,

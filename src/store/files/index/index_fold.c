@@ -293,7 +293,7 @@ qp__files_fold_finish(void *self, void *context, void **ticket, struct qp_err *e
     return qp__fail_nomem(err, "folding an index");
   if (c->fold_void) {
     qp__free(txn);
-    return qp__fail(err, QP_IO, "the store has recovered from a failure meanwhile");
+    return qp__fail(err, QP_IO, "the store has recovered from a failure in the meantime");
   }
   rc = qp__txn_init(txn, err);
   if (rc) {

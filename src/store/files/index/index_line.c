@@ -457,7 +457,7 @@ place_of_json(struct qp__index_reader *r, const json_t *o, struct qp__entry *e, 
   if (pack) {
     if (!qp__pack_name_ok(pack, strlen(pack)) || offset < 0 || (uint64_t)offset > OFFSET_MAX ||
         pos < 0 || pos > UINT32_MAX)
-      return qp__fail(err, QP_INVALID, "entry: not a place in a pack");
+      return qp__fail(err, QP_INVALID, "entry: invalid place in a pack");
     sys = find_frame(r, pack, strlen(pack), (uint64_t)offset, &frame);
     if (sys)
       return qp__fail_sys(err, sys, "reading the index");

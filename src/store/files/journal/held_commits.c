@@ -249,7 +249,7 @@ qp__aside_fail(const struct qp__aside *h, struct qp_err *err)
 
   return qp__fail(err, QP_IO,
                   "%s has changes that cannot be written to its files yet: %.160s. They are kept, "
-                  "and are written once that is put right",
+                  "and are written when the cause is removed",
                   qp__aside_text(h->id, text), h->cause.msg);
 }
 
@@ -277,7 +277,7 @@ filter(struct qp_bytes body, const char *id, struct qp__buf *out, struct qp_err 
     count++;
   }
   if (rc)
-    return qp__fail(err, rc, "a commit holds an operation that this version does not know");
+    return qp__fail(err, rc, "a commit has an operation that this version does not know");
   if (out->rc)
     return qp__buf_check(out, "a commit", err);
   for (int i = 0; i < 4; i++)

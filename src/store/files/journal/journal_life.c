@@ -279,7 +279,7 @@ qp__journal_scrub(struct qp__journal *j, struct qp_err *err)
     sys = qp__segment_wipe(j->os, &j->spare, j->spare.size);
   (void)pthread_mutex_unlock(&j->lock);
   if (sys)
-    return qp__fail_sys(err, sys, "cannot overwrite what the journal held");
+    return qp__fail_sys(err, sys, "cannot overwrite old data in the journal");
   if (rc)
     return rc;
   sys = qp__syncfs(j->os, j->root);

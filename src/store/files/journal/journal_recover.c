@@ -203,7 +203,7 @@ plan_frame(void *arg, const struct frame *frame, struct qp_err *err)
   qp__free(reader);
   if (rc == QP_CORRUPT)
     return qp__fail(err, rc,
-                    "a commit in the journal holds an operation that this version does not know");
+                    "a commit in the journal has an operation that this version does not know");
   return rc;
 }
 

@@ -88,7 +88,7 @@ report_frame(struct qp__jtail *t, struct qp_bytes body, struct qp_err *err)
   }
   qp__free(reader);
   if (rc == QP_CORRUPT)
-    return qp__fail(err, rc, "the journal holds an operation that this version does not know");
+    return qp__fail(err, rc, "the journal has an operation that this version does not know");
   return rc;
 }
 

@@ -46,7 +46,7 @@ enum qp_rc qp__plan_op(struct qp__plan *p, const struct qp__op *op, int fd, uint
                        struct qp_err *err);
 
 /* Carries it out. After a failure it cannot be used again, but a new one can be made. A failure
- * that concerns one context alone ends nothing: the rest of what is planned for it is left out. */
+ * that concerns one context alone ends nothing: the rest of what is planned for it is omitted. */
 enum qp_rc qp__plan_run(struct qp__plan *p, struct qp_err *err);
 /* Leaves out a context from now on. */
 enum qp_rc qp__plan_give_up(struct qp__plan *p, const char *id, const struct qp_err *cause,

@@ -153,7 +153,7 @@ qp__segment_create(const struct qp__os *os, int dir, uint64_t number, uint64_t s
     sys = qp__fsync(os, s.fd);
   if (!sys)
     sys = qp__fsync(os, dir);
-  rc = sys ? qp__fail_sys(err, sys, "cannot make room for journal segment '%s'", name)
+  rc = sys ? qp__fail_sys(err, sys, "cannot allocate journal segment '%s'", name)
            : write_header(os, &s, err);
   if (rc) {
     qp__segment_close(os, &s);

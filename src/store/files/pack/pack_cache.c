@@ -396,7 +396,8 @@ qp__pack_read(struct qp__pack_cache *c, const char *path, const char *dict_path,
   uint64_t drops;
 
   if (size >= QP__FRAME_MAX)
-    return qp__fail(err, QP_CORRUPT, "the pack '%s' can have no message of %u bytes", path, size);
+    return qp__fail(err, QP_CORRUPT, "the pack '%s' cannot contain a message of %u bytes", path,
+                    size);
   (void)pthread_mutex_lock(&c->lock);
   drops = c->drops;
   p = find_pack(c, path, hash);

@@ -171,7 +171,7 @@ qp__frame_find(const struct qp__pack_file *file, struct qp__decoder *d, uint64_t
     len = ZSTD_findFrameCompressedSize(in->data + at, in->len - at);
   }
   if (ZSTD_isError(len))
-    return fail_frame(file, offset, "the frame is broken or cut short", err);
+    return fail_frame(file, offset, "the frame is damaged or incomplete", err);
   out->header.data = at ? in->data + QP__SKIPPABLE_LEN : "";
   out->header.len = at ? at - QP__SKIPPABLE_LEN : 0;
   out->frame.data = in->data + at;
@@ -227,7 +227,8 @@ qp__dict_load(const struct qp__pack_file *file, int root, const char *path, unsi
   if (!rc) {
     dict = ZSTD_createDDict(text.data, text.len);
     if (!dict)
-      rc = qp__fail(err, QP_CORRUPT, "the dictionary '%s' is damaged, or memory is out", path);
+      rc = qp__fail(err, QP_CORRUPT,
+                    "the dictionary '%s' is damaged, or there is not enough memory", path);
   }
   qp__buf_release(&text);
   if (!rc)

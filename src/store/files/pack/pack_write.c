@@ -49,7 +49,7 @@ set_up(struct qp__pack_writer *w, struct qp_bytes dict, int level, struct qp_err
   if (ZSTD_isError(rc) && ZSTD_getErrorCode(rc) == ZSTD_error_memory_allocation)
     return qp__fail_nomem(err, "making a pack");
   if (ZSTD_isError(rc))
-    return qp__fail(err, QP_INVALID, "cannot make a pack: %s", ZSTD_getErrorName(rc));
+    return qp__fail(err, QP_INVALID, "cannot create a pack: %s", ZSTD_getErrorName(rc));
   return QP_OK;
 }
 
@@ -62,7 +62,7 @@ qp__pack_create(const struct qp__os *os, int dirfd, const char *name, struct qp_
 
   /* A frame names its dictionary by this number: without one nobody could tell. */
   if (dict.len && (dict.len > QP__DICT_MAX || !ZSTD_getDictID_fromDict(dict.data, dict.len)))
-    return qp__fail(err, QP_INVALID, "cannot make the pack '%s': invalid dictionary", name);
+    return qp__fail(err, QP_INVALID, "cannot create the pack '%s': invalid dictionary", name);
   w = qp__alloc0(1, sizeof(*w));
   if (!w)
     return qp__fail_nomem(err, "making a pack");
@@ -77,7 +77,7 @@ qp__pack_create(const struct qp__os *os, int dirfd, const char *name, struct qp_
   if (!rc) {
     w->fd = qp__open(os, dirfd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
     if (w->fd < 0)
-      rc = qp__fail_sys(err, w->fd, "cannot make the pack '%s'", name);
+      rc = qp__fail_sys(err, w->fd, "cannot create the pack '%s'", name);
   }
   if (rc)
     qp__pack_free(w);
@@ -272,7 +272,7 @@ qp__pack_copy(struct qp__pack_writer *w, int root, const char *path, uint64_t by
   int fd;
 
   if (w->end || w->lines.len || w->failed || w->finished)
-    return qp__fail(err, QP_MISUSE, "the pack '%s' has begun already", w->name);
+    return qp__fail(err, QP_MISUSE, "the pack '%s' was started already", w->name);
   rc = qp__pack_file_open(w->os, root, path, &fd, &have, err);
   if (rc)
     return rc;
