@@ -24,6 +24,7 @@ qp__grants_init(struct qp__grants *g, const struct qp__os *os, int dir, const st
   g->os = os;
   g->dir = dir;
   g->log = *log;
+  (void)pthread_mutex_init(&g->write_lock, NULL);
   (void)pthread_mutex_init(&g->lock, NULL);
 }
 
@@ -51,6 +52,7 @@ qp__grants_release(struct qp__grants *g)
     qp__close(g->os, g->dir);
   json_decref(g->rules);
   (void)pthread_mutex_destroy(&g->lock);
+  (void)pthread_mutex_destroy(&g->write_lock);
   memset(g, 0, sizeof(*g));
 }
 
@@ -152,38 +154,45 @@ refresh(struct qp__grants *g, struct qp_err *err)
   return rc;
 }
 
-/* ---- writing; with the lock ---- */
+/* ---- writing; with write_lock ---- */
 
-/* These are the rules from now on. Takes `rules`. */
 static enum qp_rc
-replace(struct qp__grants *g, json_t *rules, struct qp_err *err)
+write_rules(struct qp__grants *g, json_t *rules, struct qp_err *err)
 {
   json_t *root =
       json_pack("{s:s, s:i, s:O}", "format", "quipu-rules", "version", 1, "rules", rules);
   struct qp__buf text;
-  enum qp_rc rc = QP_OK;
+  enum qp_rc rc;
   int sys;
 
-  qp__buf_init(&text, FILE_MAX);
   if (!root)
-    rc = qp__fail_nomem(err, "the rules");
-  if (!rc && g->dir >= 0) {
-    (void)qp__json_write_pretty(&text, root);
-    (void)qp__buf_add_char(&text, '\n');
-    rc = qp__buf_check(&text, QP__GRANT_FILE, err);
-    sys = rc ? 0 : qp__file_replace(g->os, g->dir, QP__GRANT_FILE, NEW_NAME, qp__buf_bytes(&text));
-    if (sys)
-      rc = qp__fail_sys(err, sys, "cannot write '" QP__GRANT_FILE "'");
-    if (g->os->fstatat(g->os->self, g->dir, QP__GRANT_FILE, &g->seen))
-      memset(&g->seen, 0, sizeof(g->seen));
-  }
+    return qp__fail_nomem(err, "the rules");
+  qp__buf_init(&text, FILE_MAX);
+  (void)qp__json_write_pretty(&text, root);
+  (void)qp__buf_add_char(&text, '\n');
+  rc = qp__buf_check(&text, QP__GRANT_FILE, err);
+  sys = rc ? 0 : qp__file_replace(g->os, g->dir, QP__GRANT_FILE, NEW_NAME, qp__buf_bytes(&text));
+  if (sys)
+    rc = qp__fail_sys(err, sys, "cannot write '" QP__GRANT_FILE "'");
+  qp__buf_release(&text);
+  json_decref(root);
+  return rc;
+}
+
+/* Stores these rules, then uses them. */
+static enum qp_rc
+replace(struct qp__grants *g, json_t *rules, struct qp_err *err)
+{
+  enum qp_rc rc = g->dir >= 0 ? write_rules(g, rules, err) : QP_OK;
+
+  (void)pthread_mutex_lock(&g->lock);
+  if (g->dir >= 0 && g->os->fstatat(g->os->self, g->dir, QP__GRANT_FILE, &g->seen))
+    memset(&g->seen, 0, sizeof(g->seen));
   if (!rc) {
     json_decref(g->rules);
     g->rules = json_incref(rules);
   }
-  qp__buf_release(&text);
-  json_decref(root);
-  json_decref(rules);
+  (void)pthread_mutex_unlock(&g->lock);
   return rc;
 }
 
@@ -265,8 +274,9 @@ new_rule(struct qp__grants *g, const char *owner, const json_t *call)
   return NULL;
 }
 
+/* The rules with one more, as a new array; NULL in *out: it is there already. With both locks. */
 static enum qp_rc
-add(struct qp__grants *g, const char *owner, const json_t *call, struct qp_err *err)
+add(struct qp__grants *g, const char *owner, const json_t *call, json_t **out, struct qp_err *err)
 {
   struct qp__buf text;
   json_t *rules;
@@ -287,25 +297,66 @@ add(struct qp__grants *g, const char *owner, const json_t *call, struct qp_err *
     json_decref(rules);
     return qp__fail_nomem(err, "a rule");
   }
-  return replace(g, rules, err);
+  *out = rules;
+  return QP_OK;
+}
+
+/* The rules without the one with this id, as a new array. With both locks. */
+static enum qp_rc
+drop(struct qp__grants *g, const char *owner, const char *id, json_t **out, struct qp_err *err)
+{
+  json_t *rules = json_copy(g->rules);
+
+  for (size_t i = 0; i < json_array_size(rules); i++) {
+    const json_t *rule = json_array_get(rules, i);
+
+    if (strcmp(text_of(rule, "id"), id) != 0 || (owner && !belongs_to(rule, owner)))
+      continue;
+    (void)json_array_remove(rules, i);
+    *out = rules;
+    return QP_OK;
+  }
+  json_decref(rules);
+  return rules ? qp__fail(err, QP_NOTFOUND, "there is no rule '%.40s'", id)
+               : qp__fail_nomem(err, "the rules");
+}
+
+/* Adds the rule of a call, or removes the one with an id when `call` is NULL. */
+static enum qp_rc
+change(struct qp__grants *g, const char *owner, const json_t *call, const char *id,
+       struct qp_err *err)
+{
+  json_t *rules = NULL;
+  int lock = -1;
+  enum qp_rc rc;
+
+  (void)pthread_mutex_lock(&g->write_lock);
+  rc = take_lock(g, &lock, err);
+  if (!rc) {
+    (void)pthread_mutex_lock(&g->lock);
+    rc = refresh(g, err);
+    if (!rc)
+      rc = call ? add(g, owner, call, &rules, err) : drop(g, owner, id, &rules, err);
+    (void)pthread_mutex_unlock(&g->lock);
+    if (rules)
+      rc = replace(g, rules, err);
+    json_decref(rules);
+    qp__close(g->os, lock);
+  }
+  (void)pthread_mutex_unlock(&g->write_lock);
+  return rc;
 }
 
 enum qp_rc
 qp__grants_add(struct qp__grants *g, const char *owner, const json_t *call, struct qp_err *err)
 {
-  int lock = -1;
-  enum qp_rc rc;
+  return change(g, owner, call, NULL, err);
+}
 
-  (void)pthread_mutex_lock(&g->lock);
-  rc = take_lock(g, &lock, err);
-  if (!rc) {
-    rc = refresh(g, err);
-    if (!rc)
-      rc = add(g, owner, call, err);
-    qp__close(g->os, lock);
-  }
-  (void)pthread_mutex_unlock(&g->lock);
-  return rc;
+enum qp_rc
+qp__grants_remove(struct qp__grants *g, const char *owner, const char *id, struct qp_err *err)
+{
+  return change(g, owner, NULL, id, err);
 }
 
 enum qp_rc
@@ -329,41 +380,5 @@ qp__grants_list(struct qp__grants *g, const char *owner, json_t **out, struct qp
     json_decref(list);
   else
     *out = list;
-  return rc;
-}
-
-static enum qp_rc
-drop(struct qp__grants *g, const char *owner, const char *id, struct qp_err *err)
-{
-  json_t *rules = json_copy(g->rules);
-
-  for (size_t i = 0; i < json_array_size(rules); i++) {
-    const json_t *rule = json_array_get(rules, i);
-
-    if (strcmp(text_of(rule, "id"), id) != 0 || (owner && !belongs_to(rule, owner)))
-      continue;
-    (void)json_array_remove(rules, i);
-    return replace(g, rules, err);
-  }
-  json_decref(rules);
-  return rules ? qp__fail(err, QP_NOTFOUND, "there is no rule '%.40s'", id)
-               : qp__fail_nomem(err, "the rules");
-}
-
-enum qp_rc
-qp__grants_remove(struct qp__grants *g, const char *owner, const char *id, struct qp_err *err)
-{
-  int lock = -1;
-  enum qp_rc rc;
-
-  (void)pthread_mutex_lock(&g->lock);
-  rc = take_lock(g, &lock, err);
-  if (!rc) {
-    rc = refresh(g, err);
-    if (!rc)
-      rc = drop(g, owner, id, err);
-    qp__close(g->os, lock);
-  }
-  (void)pthread_mutex_unlock(&g->lock);
   return rc;
 }

@@ -12,10 +12,10 @@
  *
  * No "owner": for contexts that belong to nobody. The file is looked at again when it has changed,
  * so that a grant that was removed by hand, or by `quipu tool rules`, is gone at once. Writers of
- * several processes take turns by the lock of rules.lock. A file that is damaged allows nothing and
- * is not overwritten. All of it may be called from any thread.
- * Adding waits for the lock file and a sync, also on the engine's thread: a person causes it, one
- * answer at a time. */
+ * several processes exclude each other by the lock of rules.lock. A file that is damaged allows
+ * nothing and is not overwritten. All functions may be called from any thread. Adding and removing
+ * wait for that lock and for a sync; the engine calls them in a worker. qp__grants_allow() does not
+ * wait for them. */
 #ifndef QP_TOOL_GRANT_H
 #define QP_TOOL_GRANT_H
 
@@ -33,10 +33,11 @@ struct qp__grants {
   int dir;     /* the data directory; -1: they are kept in memory alone */
   bool opened; /* it is to be closed */
   struct qp__log log;
-  pthread_mutex_t lock;
-  struct stat seen; /* of the file that was read; st_ino 0: none */
-  json_t *rules;    /* an array, never changed but replaced; NULL: nothing was read yet */
-  bool damaged;     /* the file cannot be read, and it was logged */
+  pthread_mutex_t write_lock; /* of those who change the file; taken before `lock` */
+  pthread_mutex_t lock;       /* of what follows; never held during a write or a sync */
+  struct stat seen;           /* of the file that was read; st_ino 0: none */
+  json_t *rules;              /* an array, never changed but replaced; NULL: nothing was read yet */
+  bool damaged;               /* the file cannot be read, and it was logged */
 };
 
 void qp__grants_init(struct qp__grants *g, const struct qp__os *os, int dir,

@@ -268,8 +268,10 @@ resolve_approve(struct qp__actor *t, struct qp__input *in, struct qp_err *err)
   rc = check_ids(t, request->a.approved, request->a.approved_count, err);
   if (!rc)
     rc = check_ids(t, request->a.denied, request->a.denied_count, err);
-  for (size_t i = 0; request->a.always && i < request->a.approved_count && !rc; i++)
-    rc = qp__round_grant(t, qp__round_find(t, request->a.approved[i]), err);
+  if (!rc && request->a.always && request->rules != QP__RULES_STORED) {
+    in->event = QP__EVENTS; /* not yet: the request comes back when the rules are stored */
+    return qp__round_store_rules(t, request, err);
+  }
   if (!rc)
     rc = apply_decisions(t, request, err);
   if (rc)
@@ -403,8 +405,11 @@ qp__actor_do_action(struct qp__actor *t, struct qp__input *in)
   struct qp_err err = { QP_OK, "" };
   enum qp_rc rc;
 
-  if (t->engine->phase != QP__ENGINE_RUNNING) {
+  if (t->engine->phase != QP__ENGINE_RUNNING)
     (void)qp__fail(&err, QP_STOPPED, "the engine is stopping");
+  else if (request->rules == QP__RULES_FAILED)
+    err = in->failure;
+  if (err.rc) {
     qp__action_answer(t, request, &err);
     return;
   }
@@ -423,6 +428,8 @@ qp__actor_do_action(struct qp__actor *t, struct qp__input *in)
     return;
   }
   rc = resolve(t, in, &err);
+  if (!rc && in->event == QP__EVENTS)
+    return; /* a worker stores its rules */
   if (!rc) {
     rc = qp__actor_apply(t, in, &err);
     if (rc && request->a.kind == QP_ACTION_APPROVE_TOOLS)

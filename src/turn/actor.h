@@ -68,12 +68,19 @@ struct qp__input {
   uint64_t number;                    /* of the work that it comes from; 0: none */
   struct qp__action_request *request; /* its action, or NULL; owned. It may contain the input */
   struct qp__turn_error error;
-  struct qp_err failure;  /* of SAVE_FAILED */
+  struct qp_err failure;  /* of SAVE_FAILED, and of an action whose rules could not be stored */
   int64_t retry_after_ms; /* -1: unknown */
   /* Of actions that begin a branch. */
   const char *activate;   /* becomes the active branch, or NULL; in the request's arena */
   bool fork;              /* it is created first */
   struct qp_uuid fork_at; /* none: an empty branch */
+};
+
+/* The rules of the answer "always" (tool/grant.h). */
+enum qp__rules_phase {
+  QP__RULES_NONE,
+  QP__RULES_STORED,
+  QP__RULES_FAILED, /* `failure` of the input says why */
 };
 
 /* An action of a client, from qp_engine_act() to its callback. */
@@ -84,7 +91,8 @@ struct qp__action_request {
   struct qp_action a;              /* strings are in the arena */
   struct qp__arena arena;
   struct qp_message *message; /* to be saved, or NULL */
-  char digest[33];            /* of the action's content, in hexadecimal */
+  enum qp__rules_phase rules;
+  char digest[33]; /* of the action's content, in hexadecimal */
   qp_action_fn *done;
   void *arg;
   /* Results. */
@@ -315,9 +323,10 @@ void qp__round_stop(struct qp__actor *t);
  * result gets an error: that it was denied, or `sentence`. */
 enum qp_rc qp__round_close(struct qp__actor *t, const char *sentence, struct qp_err *err);
 struct qp__actor_call *qp__round_find(const struct qp__actor *t, const char *id);
-/* Allows calls like this one without asking from now on. */
-enum qp_rc qp__round_grant(const struct qp__actor *t, const struct qp__actor_call *call,
-                           struct qp_err *err);
+/* Allows calls like those that the request approves, without asking, from now on. A worker stores
+ * the rules; then the request is in the inbox again. */
+enum qp_rc qp__round_store_rules(struct qp__actor *t, struct qp__action_request *request,
+                                 struct qp_err *err);
 
 /* ---- action.c: actions ---- */
 

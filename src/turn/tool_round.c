@@ -92,19 +92,100 @@ is_granted(const struct qp__actor *t, const struct qp__actor_call *call)
   return granted;
 }
 
-enum qp_rc
-qp__round_grant(const struct qp__actor *t, const struct qp__actor_call *call, struct qp_err *err)
+/* ---- rules of the answer "always" ---- */
+
+/* Rules that a worker stores. */
+struct rule_job {
+  uv_work_t work; /* first */
+  struct qp__actor *actor;
+  struct qp__action_request *request;
+  json_t *rules; /* an array */
+  char *owner;   /* of the context, or NULL */
+  struct qp_err err;
+};
+
+static void
+free_rule_job(struct rule_job *job)
 {
-  json_t *narrow = qp__tools_narrow(t->engine->tools, call->name, call->arguments);
-  struct qp__view *v = qp__view_get(t->context);
+  json_decref(job->rules);
+  qp__free(job->owner);
+  qp__free(job);
+}
+
+static void
+store_rules(uv_work_t *work)
+{
+  struct rule_job *job = (struct rule_job *)work;
+  struct qp__grants *grants = &job->actor->engine->grants;
+
+  for (size_t i = 0; i < json_array_size(job->rules) && !job->err.rc; i++)
+    job->err.rc = qp__grants_add(grants, job->owner, json_array_get(job->rules, i), &job->err);
+}
+
+static void
+on_rules_stored(uv_work_t *work, int status)
+{
+  struct rule_job *job = (struct rule_job *)work;
+  struct qp__actor *t = job->actor;
+  struct qp__action_request *request = job->request;
+
+  t->jobs--;
+  if (status)
+    (void)qp__fail(&job->err, QP_STOPPED, "storing a rule was stopped");
+  request->rules = job->err.rc ? QP__RULES_FAILED : QP__RULES_STORED;
+  request->input.failure = job->err;
+  free_rule_job(job);
+  qp__actor_enqueue(t, &request->input);
+  qp__actor_pump(t);
+}
+
+/* The rules of the calls that a request approves. */
+static enum qp_rc
+make_rules(const struct qp__actor *t, const struct qp_action *a, json_t *rules, struct qp_err *err)
+{
+  for (size_t i = 0; i < a->approved_count; i++) {
+    const struct qp__actor_call *call = qp__round_find(t, a->approved[i]);
+    json_t *rule = qp__tools_narrow(t->engine->tools, call->name, call->arguments);
+
+    if (!rule)
+      return qp__fail(err, QP_INVALID, "cannot create a rule for a call of '%.80s'", call->name);
+    if (json_array_append_new(rules, rule))
+      return qp__fail_nomem(err, "a rule");
+  }
+  return QP_OK;
+}
+
+enum qp_rc
+qp__round_store_rules(struct qp__actor *t, struct qp__action_request *request, struct qp_err *err)
+{
+  struct rule_job *job = qp__alloc0(1, sizeof(*job));
+  struct qp__view *v;
+  const char *owner;
   enum qp_rc rc;
 
-  rc = narrow ? qp__grants_add(&t->engine->grants, qp__meta_owner(v->meta), narrow, err)
-              : qp__fail(err, QP_INVALID, "cannot create a rule for a call of '%.80s'", call->name);
+  if (!job)
+    return qp__fail_nomem(err, "a rule");
+  v = qp__view_get(t->context);
+  owner = qp__meta_owner(v->meta);
+  job->actor = t;
+  job->request = request;
+  job->rules = json_array();
+  job->owner = owner ? qp__strdup(owner) : NULL;
+  if (!job->rules || (owner && !job->owner))
+    rc = qp__fail_nomem(err, "a rule");
+  else
+    rc = make_rules(t, &request->a, job->rules, err);
   qp__view_unref(v);
-  json_decref(narrow);
+  if (!rc && uv_queue_work(&t->engine->loop, &job->work, store_rules, on_rules_stored))
+    rc = qp__fail(err, QP_NOMEM, "cannot start a worker to store a rule");
+  if (rc)
+    free_rule_job(job);
+  else
+    t->jobs++;
   return rc;
 }
+
+/* ---- decisions ---- */
 
 static enum qp_approval
 check_policy(const struct qp__actor *t, const struct qp__actor_call *call)
