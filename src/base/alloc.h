@@ -1,5 +1,5 @@
-/* alloc.h - every allocation of the library. Nothing here aborts: NULL is an answer that callers
- * handle. Tests link with malloc wrapped and make the Nth of these fail. Free with qp__free. */
+/* alloc.h - every allocation of the library. Nothing here aborts: the functions return NULL, and
+ * callers handle it. Tests wrap malloc and make the Nth allocation fail. Free with qp__free. */
 #ifndef QP_BASE_ALLOC_H
 #define QP_BASE_ALLOC_H
 
@@ -7,13 +7,13 @@
 
 void *qp__alloc(size_t n);                   /* uninitialised */
 void *qp__alloc0(size_t count, size_t size); /* zeroed; NULL when count * size overflows */
-void *qp__realloc(void *p, size_t n);        /* p stays valid on NULL */
+void *qp__realloc(void *p, size_t n);        /* p stays valid if NULL is returned */
 char *qp__strdup(const char *s);
 char *qp__strndup(const char *s, size_t n);
 void qp__free(void *p);
 
-/* Gives free memory back to the system, when `bytes`, what was just freed, is worth the effort. The
- * C library keeps it otherwise. */
+/* Returns free memory to the system if `bytes`, the amount just freed, is large enough. Otherwise
+ * the C library keeps it. */
 void qp__alloc_trim(size_t bytes);
 
 #endif

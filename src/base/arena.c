@@ -1,5 +1,5 @@
 /* arena.c - blocks of at least BLOCK_LEN bytes, filled from the front. A request larger than a
- * quarter of that gets a block of its own, so that little is wasted behind it. */
+ * quarter of that gets its own block, so that little space is wasted at the end of a block. */
 #include "base/arena.h"
 
 #include <stdalign.h>
@@ -46,7 +46,7 @@ qp__arena_alloc(struct qp__arena *a, size_t n)
     b = new_block(n > BLOCK_LEN / 4 ? n : BLOCK_LEN);
     if (!b)
       return NULL;
-    if (a->blocks && n > BLOCK_LEN / 4) { /* keep filling the block that has room left */
+    if (a->blocks && n > BLOCK_LEN / 4) { /* continue to fill the current block */
       b->next = a->blocks->next;
       a->blocks->next = b;
     } else {

@@ -12,7 +12,7 @@ struct qp__arena {
 };
 
 void *qp__arena_alloc(struct qp__arena *a,
-                      size_t n); /* aligned for any type, zeroed; NULL: no memory */
+                      size_t n); /* aligned for any type, zeroed; NULL: out of memory */
 char *qp__arena_strndup(struct qp__arena *a, const char *s, size_t n);
 char *qp__arena_strdup(struct qp__arena *a, const char *s);
 void qp__arena_release(struct qp__arena *a);

@@ -1,4 +1,4 @@
-/* err.c - the error table and the birth of errors. */
+/* err.c - the table of error codes, and functions that fill a struct qp_err. */
 #include "base/err.h"
 
 #include <errno.h>
@@ -24,7 +24,7 @@ find_row(enum qp_rc rc)
   for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
     if (rows[i].rc == rc)
       return &rows[i];
-  return &rows[2]; /* IO: a number from outside the table is treated as a failure */
+  return &rows[2]; /* IO: an unknown code is treated as a failure */
 }
 
 const char *
@@ -61,11 +61,12 @@ static const struct {
   int err;
   enum qp_rc rc;
 } sys_codes[] = {
-  /* no room: on the disk, in a quota, and below the process's limit for a file (RLIMIT_FSIZE) */
+  /* no space: on the disk, in a quota, or below the file size limit of the process
+   * (RLIMIT_FSIZE) */
   { ENOSPC, QP_FULL },
   { EDQUOT, QP_FULL },
   { EFBIG, QP_FULL },
-  /* what passes: memory, and descriptors of the process and of the system */
+  /* temporary: memory, and file descriptors of the process and of the system */
   { ENOMEM, QP_NOMEM },
   { EMFILE, QP_NOMEM },
   { ENFILE, QP_NOMEM },
@@ -75,7 +76,7 @@ static const struct {
   { EPERM, QP_DENIED },
   { EEXIST, QP_EXISTS },
   { EOVERFLOW, QP_TOOBIG },
-  { ENOTSUP, QP_CORRUPT }, /* a pipe or the like in the place of a file: os.h */
+  { ENOTSUP, QP_CORRUPT }, /* a pipe or special file in the place of a file: see os.h */
 };
 
 static enum qp_rc
@@ -87,7 +88,7 @@ rc_of_errno(int e)
   return QP_IO;
 }
 
-/* The text of an error number without the locale and without strerror's static buffer. */
+/* The text of an error number, independent of the locale and of strerror's static buffer. */
 static const char *
 errno_text(int e)
 {

@@ -1,15 +1,15 @@
-/* err.h - how a failure is born. The function that discovers it writes the sentence; those above
- * pass it on unchanged. */
+/* err.h - creating an error. The function that detects a failure writes the message; its callers
+ * return it unchanged. */
 #ifndef QP_BASE_ERR_H
 #define QP_BASE_ERR_H
 
 #include "quipu.h"
 
-/* Fills *err (may be NULL) and returns rc, so that a failure is one line: return qp__fail(...). */
+/* Fills *err (may be NULL) and returns rc, so that failing is one line: return qp__fail(...). */
 enum qp_rc qp__fail(struct qp_err *err, enum qp_rc rc, const char *fmt, ...) QP_PRINTF(3, 4);
 
-/* The same for a system call's -errno: chooses the code (ENOSPC: QP_FULL, ENOENT: QP_NOTFOUND, …)
- * and appends ": " and the system's text to the sentence. */
+/* The same for the -errno of a system call: chooses the code (ENOSPC: QP_FULL, ENOENT: QP_NOTFOUND,
+ * …) and appends ": " and the system's text to the message. */
 enum qp_rc qp__fail_sys(struct qp_err *err, int neg_errno, const char *fmt, ...) QP_PRINTF(3, 4);
 
 /* Out of memory while doing `what`. */

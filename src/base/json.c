@@ -1,5 +1,5 @@
-/* json.c - fields of objects, read and set; see json.h. Text is read in json_read.c and written in
- * json_write.c. */
+/* json.c - reading and setting fields of objects; see json.h. json_read.c parses text and
+ * json_write.c writes it. */
 #include "base/json.h"
 
 #include <string.h>
@@ -14,7 +14,7 @@ json_t *
 qp__json_copy(const json_t *value)
 {
   json_t *copy = json_is_array(value) ? json_array() : json_object();
-  void *iter = json_object_iter((json_t *)value); /* jansson's iterators know no const */
+  void *iter = json_object_iter((json_t *)value); /* jansson's iterators take no const */
   int bad = !copy;
 
   for (size_t i = 0; i < json_array_size(value) && !bad; i++)
@@ -30,7 +30,7 @@ qp__json_copy(const json_t *value)
 
 /* ---- reading fields ---- */
 
-/* The field's value, or NULL when it is missing or null. */
+/* The value of the field, or NULL if it is missing or null. */
 static json_t *
 present(const json_t *object, const char *key)
 {

@@ -1,12 +1,12 @@
-/* json_read.c - JSON text to jansson's values.
+/* json_read.c - parses JSON text into jansson's values.
  *
- * The reader is ours because jansson's own is not safe when memory is out: it drops characters when
- * its token buffer cannot grow, so that a number silently loses digits and the end of a string may
- * be missed. This one gives the whole value or QP_NOMEM, and is never more than QP__JSON_DEPTH
- * calls deep in brackets.
+ * jansson's own parser is not used because it is not safe when memory runs out: if its token buffer
+ * cannot grow it drops characters, so a number silently loses digits and the end of a string may be
+ * missed. This parser returns the whole value or QP_NOMEM. Its recursion is limited by
+ * QP__JSON_DEPTH.
  *
  * A tree can be two hundred times as large as its text: "{}," is three bytes of text and about 450
- * bytes of memory. So each value is charged against a budget before it is made. */
+ * bytes of memory. So the cost of each value is charged to a budget before the value is created. */
 #include "base/json.h"
 
 #include <locale.h>
@@ -20,10 +20,10 @@
 static const char too_deep[] = "nested too deeply";
 static const char too_large[] = "too many values";
 
-/* What a value costs beside the bytes of its text, rounded up from jansson 2.14 and malloc. */
+/* The memory of a value without the bytes of its text, rounded up from jansson 2.14 and malloc. */
 enum cost {
-  COST_OBJECT = 384, /* with its first buckets */
-  COST_ARRAY = 144,  /* with its first slots */
+  COST_OBJECT = 384, /* including its first buckets */
+  COST_ARRAY = 144,  /* including its first slots */
   COST_VALUE = 64,   /* a string or a number, and its slot in an array */
   COST_MEMBER = 112, /* a key, and its share of the buckets */
 };
@@ -31,11 +31,11 @@ enum cost {
 struct reader {
   const char *at;
   const char *end;
-  struct qp__buf stack; /* keys of the objects that are open; behind them what is being read */
-  const char *problem;  /* why reading failed; NULL: no memory */
+  struct qp__buf stack; /* the keys of all open objects, then the string that is being read */
+  const char *problem;  /* the reason for a failure; NULL: out of memory */
   int depth;
-  size_t limit;  /* bytes that the tree may take */
-  size_t budget; /* what is left of them */
+  size_t limit;  /* the memory that the tree may use */
+  size_t budget; /* the rest of the limit */
 };
 
 static json_t *
@@ -45,7 +45,7 @@ refuse(struct reader *r, const char *problem)
   return NULL;
 }
 
-/* Takes `cost` from the budget; false when that is used up. */
+/* Subtracts `cost` from the budget; false if the budget is used up. */
 static bool
 charge(struct reader *r, enum cost cost)
 {
@@ -64,7 +64,7 @@ skip_space(struct reader *r)
     r->at++;
 }
 
-/* Takes the next character when it is `c`. */
+/* Consumes the next character if it is `c`. */
 static bool
 take(struct reader *r, char c)
 {
@@ -74,7 +74,7 @@ take(struct reader *r, char c)
   return true;
 }
 
-/* Takes what is on the stack behind `mark` off it. */
+/* Removes everything above `mark` from the stack. */
 static void
 pop(struct reader *r, size_t mark)
 {
@@ -124,7 +124,7 @@ push_character(struct reader *r, unsigned c)
   (void)qp__buf_add(&r->stack, u, n);
 }
 
-/* The reader stands behind "\u". */
+/* The reader is after "\u". */
 static bool
 read_unicode(struct reader *r)
 {
@@ -147,7 +147,7 @@ read_unicode(struct reader *r)
   return true;
 }
 
-/* The reader stands behind a backslash. */
+/* The reader is after a backslash. */
 static bool
 read_escape(struct reader *r)
 {
@@ -167,7 +167,8 @@ read_escape(struct reader *r)
   return true;
 }
 
-/* Characters that stand for themselves, up to the next quote, backslash or control character. */
+/* The end of the characters without special meaning: the next quote, backslash or control
+ * character. */
 static const char *
 plain_end(const struct reader *r)
 {
@@ -178,7 +179,7 @@ plain_end(const struct reader *r)
   return p;
 }
 
-/* Pushes a string on the stack; the reader stands behind its first quote. */
+/* Pushes a string on the stack; the reader is after its first quote. */
 static bool
 push_string(struct reader *r)
 {
@@ -206,7 +207,7 @@ read_string(struct reader *r)
   const char *stop = plain_end(r);
   json_t *value;
 
-  if (stop < r->end && *stop == '"') { /* nothing to unescape: straight from the text */
+  if (stop < r->end && *stop == '"') { /* no escapes: use the text directly */
     value = json_stringn_nocheck(r->at, (size_t)(stop - r->at));
     r->at = stop + 1;
     return value;
@@ -232,7 +233,7 @@ static json_t *
 read_integer(struct reader *r, const char *s)
 {
   bool negative = *s == '-';
-  int64_t v = 0; /* counts downwards, for there is one more number below zero than above */
+  int64_t v = 0; /* counts downwards, because there is one more negative number */
 
   for (s += negative; s < r->at; s++)
     if (__builtin_mul_overflow(v, 10, &v) || __builtin_sub_overflow(v, *s - '0', &v))
@@ -249,7 +250,7 @@ read_real(struct reader *r, const char *s)
   const char *point = memchr(s, '.', (size_t)(r->at - s));
   double v;
 
-  if (point) { /* strtod wants the point of the locale */
+  if (point) { /* strtod expects the decimal point of the locale */
     (void)qp__buf_add(&r->stack, s, (size_t)(point - s));
     (void)qp__buf_add_str(&r->stack, localeconv()->decimal_point);
     s = point + 1;
@@ -290,7 +291,7 @@ read_number(struct reader *r)
 
 static json_t *read_value(struct reader *r);
 
-/* One "key": value; the reader stands before the key. */
+/* Reads one "key": value; the reader is before the key. */
 static bool
 read_member(struct reader *r, json_t *object)
 {
@@ -329,7 +330,7 @@ read_member(struct reader *r, json_t *object)
   return true;
 }
 
-/* The reader stands behind the opening bracket. */
+/* The reader is after the opening bracket. */
 static bool
 read_members(struct reader *r, json_t *object)
 {
@@ -419,7 +420,7 @@ read_value(struct reader *r)
   return refuse(r, "expected a value");
 }
 
-/* Says where the reader stopped and why. */
+/* Writes the error: where the reader stopped and why. */
 static enum qp_rc
 explain(const struct reader *r, const char *what, const char *start, struct qp_err *err)
 {
@@ -456,7 +457,7 @@ parse(const char *what, struct qp_bytes text, size_t limit, json_t **out, struct
 
   if (!qp__utf8_ok(start, text.len))
     return qp__fail(err, QP_INVALID, "%s: not valid JSON: not valid UTF-8", what);
-  qp__buf_init(&r.stack, SIZE_MAX / 4); /* the text bounds it: nothing grows by being read */
+  qp__buf_init(&r.stack, SIZE_MAX / 4); /* limited by the text: reading never makes it longer */
   value = read_value(&r);
   if (value) {
     skip_space(&r);

@@ -1,8 +1,9 @@
-/* json_write.c - jansson's values to JSON text.
+/* json_write.c - writes jansson's values as JSON text.
  *
- * The writer is ours because jansson's own has one precision for all numbers, which makes
- * 0.10000000000000001 of 0.1, and needs memory for each level. Here a number gets as few digits as
- * bring it back, and only the buffer grows. The same value always gives the same bytes. */
+ * jansson's own writer is not used because it has one precision for all numbers, so 0.1 becomes
+ * 0.10000000000000001, and because it allocates memory for each level. This writer uses the fewest
+ * digits that give the same number, and only the buffer grows. The same value always gives the same
+ * bytes. */
 #include "base/json.h"
 
 #include <stdio.h>
@@ -14,7 +15,8 @@ struct writer {
   bool pretty;
 };
 
-/* How many bytes from s on need no escape, counted eight at a time and so perhaps too few. */
+/* The number of bytes from s on that need no escape, counted in steps of eight, so possibly too
+ * small. */
 static size_t
 plain_words(const char *s, size_t n)
 {
@@ -30,7 +32,7 @@ plain_words(const char *s, size_t n)
     memcpy(&w, s + i, 8);
     quote = w ^ '"' * ones;
     slash = w ^ '\\' * ones;
-    /* A byte of x below k sets its top bit in (x - k) & ~x, where no lower byte borrowed first. */
+    /* A byte of x below k sets its top bit in (x - k) & ~x, unless a lower byte borrowed before. */
     if (((w - 0x20 * ones) & ~w & highs) | ((quote - ones) & ~quote & highs) |
         ((slash - ones) & ~slash & highs))
       break;
@@ -66,7 +68,7 @@ write_string(struct qp__buf *out, const char *s, size_t n)
   (void)qp__buf_add_char(out, '"');
 }
 
-/* As few digits as give the same number again, and a sign that it is not a whole one. */
+/* Writes the fewest digits that give the same number, and a mark that it is not an integer. */
 static void
 write_real(struct qp__buf *out, double v)
 {
@@ -82,7 +84,7 @@ write_real(struct qp__buf *out, double v)
     if (strchr("0123456789-+e", *p)) {
       (void)qp__buf_add_char(out, *p);
       whole = whole && *p != 'e';
-    } else if (whole) { /* the locale's point, which may be longer than one byte */
+    } else if (whole) { /* the decimal point of the locale, which may have several bytes */
       (void)qp__buf_add_char(out, '.');
       whole = false;
     }
@@ -106,7 +108,7 @@ static void write_value(const struct writer *w, const json_t *value, size_t leve
 static void
 write_object(const struct writer *w, const json_t *value, size_t level)
 {
-  void *iter = json_object_iter((json_t *)value); /* jansson's iterators know no const */
+  void *iter = json_object_iter((json_t *)value); /* jansson's iterators take no const */
   bool first = true;
 
   (void)qp__buf_add_char(w->out, '{');

@@ -1,5 +1,5 @@
-/* log.h - the library prints nothing: it hands lines to the callback of qp_store_options, if there
- * is one. Copied by value; all threads may use it at once. */
+/* log.h - the library never prints: it passes log lines to the callback of qp_store_options, if
+ * there is one. Copied by value; all threads may use it at once. */
 #ifndef QP_BASE_LOG_H
 #define QP_BASE_LOG_H
 

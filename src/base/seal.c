@@ -21,11 +21,11 @@ is_space(char c)
   return c == ' ' || c == '\n' || c == '\t' || c == '\r';
 }
 
-/* Behind the string whose opening quote is at `p`. */
+/* Returns the position after the string whose opening quote is at `p`. */
 static const char *
 skip_string(const char *p, const char *end)
 {
-  const char *from = p + 1; /* behind the last quote that was looked at */
+  const char *from = p + 1; /* after the last quote that was checked */
 
   while ((p = memchr(from, '"', (size_t)(end - from)))) {
     const char *slash = p;
@@ -121,7 +121,7 @@ qp__seal_line_again(char *line, size_t n, uint32_t before)
 
 /* ---- reading ---- */
 
-/* The member at the end of an object, if its value can be a checksum. */
+/* The last member of an object, if its value can be a checksum. */
 struct tail {
   const char *comma;
   const char *key;
@@ -137,7 +137,7 @@ back_over_space(const char *start, const char *p)
   return p;
 }
 
-/* Steps back over `c` and the white space behind it. NULL: it is another character. */
+/* Steps back over `c` and the white space after it. NULL: another character. */
 static const char *
 back_over(const char *start, const char *p, char c)
 {
@@ -154,8 +154,8 @@ are_digits(const char *p)
   return true;
 }
 
-/* Backwards is safe: a quote inside of a string has a backslash before it, never a comma or a
- * colon or white space. */
+/* Searching backwards is safe: inside a string a quote follows a backslash, never a comma, a colon
+ * or white space. */
 static bool
 find_tail(struct qp_bytes text, struct tail *out)
 {
@@ -183,7 +183,7 @@ find_tail(struct qp_bytes text, struct tail *out)
   return out->comma != NULL;
 }
 
-/* A member of that name that is not at the end, or whose value is no checksum. */
+/* Finds a member of that name that is not at the end, or whose value is not a checksum. */
 static enum qp_rc
 look_inside(struct qp_bytes text, struct qp__seal *out, struct qp_err *err)
 {
@@ -232,7 +232,7 @@ qp__seal_cut(struct qp__buf *document, const struct qp__seal *seal)
 {
   if (!seal->at_end)
     return;
-  document->len = seal->body; /* what is cut was longer than what is added */
+  document->len = seal->body; /* the removed part was longer than the added part */
   (void)qp__buf_add_str(document, "\n}\n");
 }
 

@@ -1,5 +1,5 @@
-/* sse.c - see sse.h. A line that lies whole in one piece is taken where it lies; only what a piece
- * cuts is copied. */
+/* sse.c - see sse.h. A line that is complete in one block of input is used in place; only lines
+ * that are split between blocks are copied. */
 #include "base/sse.h"
 
 #include <string.h>
@@ -68,7 +68,7 @@ take_id(struct qp__sse *sse, const char *value, size_t n)
   sse->id[n] = 0;
 }
 
-/* Anything but a few digits is passed over. */
+/* Ignores anything except a few digits. */
 static void
 take_retry(struct qp__sse *sse, const char *value, size_t n)
 {
@@ -84,7 +84,7 @@ take_retry(struct qp__sse *sse, const char *value, size_t n)
   sse->retry_ms = ms < RETRY_MAX_MS ? ms : RETRY_MAX_MS;
 }
 
-/* One line without its end. */
+/* Handles one line without its end. */
 static enum qp_rc
 take_line(struct qp__sse *sse, const char *line, size_t n, qp__sse_fn *fn, void *arg,
           struct qp_err *err)
@@ -116,10 +116,10 @@ take_line(struct qp__sse *sse, const char *line, size_t n, qp__sse_fn *fn, void 
     take_id(sse, value, value_len);
   else if (is_field(line, name_len, "retry"))
     take_retry(sse, value, value_len);
-  return QP_OK; /* a comment, or a field that nobody knows */
+  return QP_OK; /* a comment, or an unknown field */
 }
 
-/* A line whose last part is `tail`. */
+/* Completes a line whose last part is `tail`. */
 static enum qp_rc
 end_line(struct qp__sse *sse, const char *tail, size_t n, qp__sse_fn *fn, void *arg,
          struct qp_err *err)
@@ -151,7 +151,8 @@ find_end(const char *p, const char *end)
   return cr ? cr : lf;
 }
 
-/* Skips the mark, which may come in pieces; what only began like it is put back into the line. */
+/* Skips the byte order mark, which may arrive in pieces; if it was something else, the skipped
+ * bytes become part of the line. */
 static const char *
 skip_bom(struct qp__sse *sse, const char *p, const char *end)
 {

@@ -11,7 +11,7 @@ is_tail(unsigned char c)
   return (c & 0xc0) == 0x80;
 }
 
-/* The length of the sequence that starts at s, or 0 when it is none. */
+/* The length of the UTF-8 sequence at s, or 0 if it is invalid. */
 static size_t
 sequence_len(const unsigned char *s, size_t n)
 {
@@ -141,7 +141,7 @@ qp__percent_decode(struct qp__buf *out, const char *s, size_t n)
       return QP_INVALID;
     c = (char)(hi * 16 + lo);
     if (is_plain(c, i == 0))
-      return QP_INVALID; /* two names for one thing */
+      return QP_INVALID; /* each name has exactly one encoded form */
     (void)qp__buf_add_char(out, c);
     i += 2;
   }
@@ -180,7 +180,7 @@ qp__hex_decode(uint8_t *out, const char *in, size_t n)
 int64_t
 qp__time_days(int year, int month, int day)
 {
-  /* Counts from 1 March of year 0, so that the leap day is the last of its year. */
+  /* Counts from 1 March of year 0, so that the leap day is the last day of its year. */
   int64_t y = month <= 2 ? (int64_t)year - 1 : year;
   int64_t era = (y >= 0 ? y : y - 399) / 400;
   int64_t yoe = y - era * 400;

@@ -1,4 +1,4 @@
-/* str.h - text that comes from outside: UTF-8 checking, percent encoding, hexadecimal, times. */
+/* str.h - checking and converting text: UTF-8, percent encoding, hexadecimal, times. */
 #ifndef QP_BASE_STR_H
 #define QP_BASE_STR_H
 
@@ -11,16 +11,15 @@
 
 /* Strict UTF-8: no overlong forms, no surrogates, nothing above U+10FFFF. NUL bytes are allowed. */
 bool qp__utf8_ok(const char *s, size_t n);
-/* Whether text (UTF-8) holds a control character of ASCII or of Latin-1, U+0080 to U+009F. */
+/* Whether UTF-8 text contains a control character of ASCII or Latin-1 (U+0080 to U+009F). */
 bool qp__has_control(const char *s);
-/* How many bytes the first `count` characters have, at most n; the text is UTF-8. */
+/* The number of bytes of the first `count` characters, at most n; the text is UTF-8. */
 size_t qp__utf8_prefix(const char *s, size_t n, size_t count);
 
 /* Appends `s` with every ASCII character outside [A-Za-z0-9_-], and a '.' at the start, as %XX;
- * bytes of other characters stay. So the result is never "." or "..", has no '/' and needs no
- * escape in JSON. */
+ * other bytes stay. So the result is never "." or "..", has no '/' and needs no escape in JSON. */
 enum qp_rc qp__percent_encode(struct qp__buf *out, const char *s, size_t n);
-/* QP_INVALID: a bad escape, or a form that encode would not have made. */
+/* QP_INVALID: a bad escape, or a form that encode would not write. */
 enum qp_rc qp__percent_decode(struct qp__buf *out, const char *s, size_t n);
 
 /* 2 * n lower-case digits, no NUL. */
@@ -28,7 +27,7 @@ void qp__hex_encode(char *out, const uint8_t *in, size_t n);
 bool qp__hex_decode(uint8_t *out, const char *in,
                     size_t n); /* n bytes from 2n digits of either case */
 
-/* Eight bytes as a number, the first one in its lowest byte. */
+/* Eight bytes as a number, the first byte is the lowest. */
 static inline uint64_t
 qp__word_at(const char *p)
 {
@@ -41,19 +40,19 @@ qp__word_at(const char *p)
   return word;
 }
 
-/* Eight digits of either case. *out is their value, the first digit counts most. */
+/* Converts eight digits of either case; the first digit is the most significant. */
 static inline bool
 qp__hex_decode8(const char *in, uint32_t *out)
 {
   const uint64_t ones = 0x0101010101010101u;
   uint64_t digits = __builtin_bswap64(qp__word_at(in));
-  uint64_t lower = digits | 0x20 * ones;            /* digits have that bit already */
+  uint64_t lower = digits | 0x20 * ones;            /* digits have this bit already */
   uint64_t letter = (digits >> 6) & ones;           /* 1 in each byte that can only be a letter */
   uint64_t v = (digits & 0x0f * ones) + 9 * letter; /* 'a' is 0x61: low nibble 1, plus 9 */
   uint64_t above9 = ((v + 6 * ones) >> 4) & ones;
 
-  /* They are digits when the values are below 16 and give the same text, written again. No sum
-   * leaves its byte. */
+  /* The text is valid if all values are below 16 and writing them again gives the same text. No sum
+   * overflows its byte. */
   if (v + '0' * ones + ('a' - '0' - 10) * above9 != lower ||
       ((lower ^ digits) & ~(letter << 5)) | (v & 0x10 * ones))
     return false;
@@ -63,7 +62,7 @@ qp__hex_decode8(const char *in, uint32_t *out)
   return true;
 }
 
-/* Sixteen digits of either case, as two words that were copied from the text: 8 bytes. One
+/* Converts sixteen digits of either case, passed as two words copied from the text, to 8 bytes. One
  * operation works on all of them (vectors of GCC and Clang, for any processor), because the index
  * reader spends most of its time here. */
 static inline bool
@@ -74,9 +73,9 @@ qp__hex_decode16(uint64_t first, uint64_t second, uint8_t out[8])
   typedef uint16_t pairs __attribute__((vector_size(16)));
   typedef uint8_t half __attribute__((vector_size(8)));
   words text = { first, second };
-  bytes digit = (bytes)text - '0'; /* below 10 for '0' to '9' alone: the numbers wrap around */
+  bytes digit = (bytes)text - '0'; /* below 10 only for '0' to '9': the numbers wrap around */
   bytes letter = ((bytes)text | 0x20) - 'a';
-  bytes is_digit = (bytes)(digit < 10); /* all bits of the byte, or none */
+  bytes is_digit = (bytes)(digit < 10); /* all bits of the byte set, or no bit */
   bytes is_letter = (bytes)(letter < 6);
   words good = (words)(is_digit | is_letter);
   pairs value = (pairs)((digit & is_digit) | ((letter + 10) & is_letter));
@@ -96,9 +95,9 @@ qp__hex_decode16(uint64_t first, uint64_t second, uint8_t out[8])
 
 #define QP__TIME_LEN 24 /* "2026-11-15T19:55:40.123Z" */
 
-/* Whether a time has a year from 0000 to 9999, and so a form. */
+/* Whether the year of a time is from 0000 to 9999, so that it can be formatted. */
 bool qp__time_ok(int64_t ms);
-/* Years 0000 to 9999, else clamped; no NUL. */
+/* Times outside of the years 0000 to 9999 are clamped; writes no NUL. */
 void qp__time_format(char out[QP__TIME_LEN], int64_t ms);
 /* RFC 3339 with any fraction and offset; QP_INVALID otherwise. */
 enum qp_rc qp__time_parse(const char *s, size_t n, int64_t *ms);

@@ -10,13 +10,13 @@
 
 #define BLOCK 64
 
-/* Four numbers of no meaning; see sum.h. */
+/* Four arbitrary constants; see sum.h. */
 #define K0 0xa0761d6478bd642fu
 #define K1 0xe7037ed1a0b428dbu
 #define K2 0x8ebc6af09c88c6e3u
 #define K3 0x589965cc75374cc3u
 
-/* Both halves of the product of two words, one xor the other. */
+/* The xor of both halves of the product of two words. */
 static inline uint64_t
 fold(uint64_t a, uint64_t b)
 {
@@ -78,7 +78,7 @@ qp__sum_close(struct qp__buf *out, size_t start)
                        qp__sum(out->data + start, out->len - start));
 }
 
-/* The sum of an object that has no member "sum". */
+/* Computes the sum of an object that has no member "sum". */
 static enum qp_rc
 sum_of(const json_t *object, uint32_t *out, struct qp_err *err)
 {

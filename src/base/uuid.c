@@ -31,9 +31,10 @@ qp__uuid_next(struct qp__uuid_gen *gen, int64_t now_ms, const uint8_t entropy[10
   (void)pthread_mutex_lock(&gen->lock);
   if (ms > gen->last_ms) {
     gen->last_ms = ms;
-    gen->counter = ((uint32_t)entropy[0] << 8 | entropy[1]) & 0xffff; /* leaves room to count up */
+    gen->counter =
+        ((uint32_t)entropy[0] << 8 | entropy[1]) & 0xffff; /* leaves space for increments */
   } else if (++gen->counter > COUNTER_MAX) {
-    gen->last_ms++; /* borrowed from the future; caught up at once */
+    gen->last_ms++; /* uses a time in the future; the clock soon catches up */
     gen->counter = 0;
   }
   ms = gen->last_ms;
@@ -63,7 +64,7 @@ qp__uuid_encode(char out[QP__UUID_LEN], const struct qp_uuid *id)
   qp__hex_encode(out + 24, id->b + 10, 6);
 }
 
-/* The characters of two places, one behind the other as in a text. */
+/* The characters at two positions, one after the other as in a text. */
 static inline uint64_t
 join4(const char *first, const char *second)
 {

@@ -1,5 +1,5 @@
-/* uuid.h - UUIDv7: 48 bits of milliseconds, then a counter and random bits.
- * Ids of one generator rise strictly, also within a millisecond and when the clock steps back. */
+/* uuid.h - UUIDv7: 48 bits of milliseconds, then a counter and random bits. The ids of one
+ * generator always increase, also within a millisecond and when the clock is set back. */
 #ifndef QP_BASE_UUID_H
 #define QP_BASE_UUID_H
 
@@ -16,14 +16,14 @@ struct qp__uuid_gen {
   uint32_t counter; /* 18 bits: rand_a and the top of rand_b, as RFC 9562 section 6.2 allows */
 };
 
-/* 0 or an error number. */
+/* Returns 0 or an error number. */
 int qp__uuid_gen_init(struct qp__uuid_gen *gen);
 void qp__uuid_gen_release(struct qp__uuid_gen *gen);
 
 /* `entropy` is 10 fresh random bytes. */
 struct qp_uuid qp__uuid_next(struct qp__uuid_gen *gen, int64_t now_ms, const uint8_t entropy[10]);
 
-/* Exactly 36 characters, not ended by a NUL. Decoding takes either case. */
+/* Exactly 36 characters, without a NUL. Decoding accepts both cases. */
 void qp__uuid_encode(char out[QP__UUID_LEN], const struct qp_uuid *id);
 bool qp__uuid_decode(const char in[QP__UUID_LEN], struct qp_uuid *out);
 

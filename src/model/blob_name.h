@@ -1,5 +1,4 @@
-/* blob_name.h - the names of blobs: bytes of any kind that messages refer to, kept by their
- * hash. */
+/* blob_name.h - the names of blobs. A blob is a file that messages refer to, named by its hash. */
 #ifndef QP_MODEL_BLOB_NAME_H
 #define QP_MODEL_BLOB_NAME_H
 
@@ -7,7 +6,7 @@
 
 #include "quipu.h"
 
-#define QP__BLOB_MAX ((size_t)64 << 20) /* bytes of one */
+#define QP__BLOB_MAX ((size_t)64 << 20) /* maximum size of a blob in bytes */
 
 /* BLAKE2b-256 of the bytes in hexadecimal. */
 void qp__blob_name(struct qp_bytes bytes, char out[QP_BLOB_ID]);

@@ -1,7 +1,7 @@
 /* branch.c - the branches of a meta: their definitions, names and prompt references. The stored
- * form is in meta.h. A branch's head is not here: the index has it.
+ * form is in meta.h. The heads of branches are in the index, not here.
  *
- * The array is sorted by name, bytewise, and no name is there twice. */
+ * The array is sorted by name, bytewise, without duplicates. */
 #include "model/meta_int.h"
 
 #include <stdio.h>
@@ -67,7 +67,7 @@ is_id_char(char c)
          c == '_' || c == '-';
 }
 
-/* An id, or the owner's name before it, is n bytes. */
+/* Checks the n bytes of an id, or of the owner's name before it. */
 static const char *
 id_part_problem(const char *s, size_t n)
 {
@@ -143,7 +143,7 @@ qp__branches_release(struct qp__meta *m)
   m->branch_count = 0;
 }
 
-/* The place of the first branch whose name is not below `name`. */
+/* The index of the first branch whose name is not less than `name`. */
 static size_t
 place_of(const struct qp__meta *m, const char *name)
 {
@@ -171,7 +171,7 @@ qp__meta_branch(const struct qp__meta *m, const char *name)
   return &m->branches[i];
 }
 
-/* A branch that must be there. */
+/* Finds an existing branch. */
 static enum qp_rc
 find_branch(const struct qp__meta *m, const char *name, struct qp__branch_def **out,
             struct qp_err *err)
@@ -187,7 +187,7 @@ find_branch(const struct qp__meta *m, const char *name, struct qp__branch_def **
   return rc ? rc : qp__fail(err, QP_NOTFOUND, "branch '%s' not found", name);
 }
 
-/* A name for a branch that must not be there yet. */
+/* Checks the name of a branch that must not exist yet. */
 static enum qp_rc
 check_new_name(const struct qp__meta *m, const char *name, struct qp_err *err)
 {
@@ -198,7 +198,7 @@ check_new_name(const struct qp__meta *m, const char *name, struct qp_err *err)
   return rc;
 }
 
-/* Moves *b into the array, at its place. */
+/* Moves *b to its place in the array. */
 static enum qp_rc
 insert_branch(struct qp__meta *m, struct qp__branch_def *b, struct qp_err *err)
 {
@@ -267,7 +267,7 @@ qp__meta_branch_rename(struct qp__meta *m, const char *name, const char *new_nam
     qp__free(m->active);
     m->active = active;
   }
-  qp__free(b->name); /* `name` may point at it: not used from here on */
+  qp__free(b->name); /* `name` may point at it, so it is not used below */
   b->name = copy;
   qsort(m->branches, m->branch_count, sizeof(*m->branches), compare_branches);
   return QP_OK;
@@ -362,7 +362,7 @@ qp__meta_drop_prompt(struct qp__meta *m, const char *prompt_id)
     }
   }
   if (config_uses(m, prompt_id)) {
-    /* Through an iterator the value of a field that is there changes without memory, so cannot
+    /* Replacing the value of an existing field through an iterator needs no memory, so it cannot
      * fail. */
     (void)json_object_iter_set_new(m->config, json_object_iter_at(m->config, "system_prompt_id"),
                                    json_null());
@@ -470,7 +470,7 @@ qp__branches_decode(const char *what, json_t *branches, struct qp__meta *m, stru
       return qp__field_fail(&at, "", "must be an object", err);
     (void)snprintf(path, sizeof(path), "branches.%s.", key);
     rc = decode_branch(&at, key, object, &m->branches[m->branch_count], err);
-    m->branch_count++; /* also when it is half-built, so that it is released */
+    m->branch_count++; /* count it even if it is incomplete, so that it is released */
     if (rc)
       return rc;
   }
@@ -478,9 +478,9 @@ qp__branches_decode(const char *what, json_t *branches, struct qp__meta *m, stru
   return QP_OK;
 }
 
-#define NEXT ",\n      " /* a field of a branch, in metadata.json */
+#define NEXT ",\n      " /* before each field of a branch in metadata.json */
 
-/* `key` with all that stands between the value before and this one. NULL: null. */
+/* Appends `key` with its separator, and the value; NULL means null. */
 static void
 write_field(struct qp__buf *out, const char *key, const char *value)
 {
@@ -495,7 +495,7 @@ static void
 write_branch(struct qp__buf *out, const struct qp__branch_def *b)
 {
   char base[QP_UUID_TEXT];
-  char time[QP__TIME_LEN + 1] = ""; /* which is formatted without a NUL */
+  char time[QP__TIME_LEN + 1] = ""; /* qp__time_format writes no NUL */
   size_t n = strlen(b->name);
   const char *key;
   json_t *value;

@@ -33,7 +33,7 @@ check_type(const char *type, struct qp_err *err)
   return QP_OK;
 }
 
-/* The fields of the data, each behind a comma. */
+/* Appends the fields of the data, each after a comma. */
 static enum qp_rc
 add_data(struct qp__buf *out, struct qp_bytes data, struct qp_err *err)
 {
@@ -48,10 +48,10 @@ add_data(struct qp__buf *out, struct qp_bytes data, struct qp_err *err)
     rc = qp__fail(err, QP_INVALID,
                   "the data of an event must not have \"seq\", \"time\" or \"type\"");
   } else if (json_object_size(object)) {
-    (void)qp__json_write(out, object); /* {…}: the brace at its beginning becomes a comma … */
+    (void)qp__json_write(out, object); /* {…}: the first brace becomes a comma … */
     if (!out->rc) {
       out->data[at] = ',';
-      out->data[--out->len] = 0; /* … and the one at its end comes later */
+      out->data[--out->len] = 0; /* … and the last brace is appended later */
     }
   }
   json_decref(object);
@@ -81,7 +81,7 @@ qp__event_encode(const struct qp_event *event, uint64_t seq, int64_t now, struct
 
 /* ---- events: reading ---- */
 
-/* Steps over a literal text. */
+/* Skips a literal text. */
 static bool
 skip(struct qp_bytes *at, const char *text)
 {
@@ -94,7 +94,7 @@ skip(struct qp_bytes *at, const char *text)
   return true;
 }
 
-/* Steps over `{"seq":N,`; 0: it does not stand there. */
+/* Reads `{"seq":N,`; 0 if the text does not begin like that. */
 static uint64_t
 take_seq(struct qp_bytes *at)
 {
@@ -143,7 +143,7 @@ take_type(struct qp_bytes *at, char out[QP_EVENT_TYPE_MAX + 1])
   return n && n < at->len && at->data[n] == '"';
 }
 
-/* Whether it is one JSON object. */
+/* Whether the line is one JSON object. */
 static enum qp_rc
 check_object(const char *what, struct qp_bytes line, struct qp_err *err)
 {

@@ -1,9 +1,9 @@
 /* event.h - the lines of a context's event log and of its idempotency keys.
  *
- * Line of an event, exactly in this form, the fields of the data behind the type:
+ * Line of an event, exactly in this form, with the fields of the data after the type:
  *   {"seq":17,"time":"2026-11-15T19:55:40.123Z","type":"state","state":"Idle"}
- * so that its number, time and type are found without reading the rest. Numbers are from 1 to
- * 2^53 - 1, which every JSON reader keeps exactly, and rise from line to line.
+ * So a reader finds number, time and type without parsing the rest. Numbers are from 1 to 2^53 - 1,
+ * which every JSON reader keeps exactly, and increase from line to line.
  *
  * Line of a key, exactly in this form; the result is any JSON value:
  *   {"key":"4711","time":"2026-11-15T19:55:40.123Z","result":{"ok":true}} */
@@ -17,7 +17,7 @@
 
 #define QP__EVENT_SEQ_MAX (((uint64_t)1 << 53) - 1)
 
-/* QP_INVALID: a type, a time or data that cannot be. Appends the line with its newline. */
+/* Appends the line with its newline. QP_INVALID: invalid type, time or data. */
 enum qp_rc qp__event_encode(const struct qp_event *event, uint64_t seq, int64_t now,
                             struct qp__buf *out, struct qp_err *err);
 
@@ -26,9 +26,9 @@ struct qp__event_head {
   int64_t time;
   char type[QP_EVENT_TYPE_MAX + 1];
 };
-/* The number that a line without its newline, or just its beginning, has; 0: it is no event. */
+/* The number in a line without newline, or in the beginning of a line; 0: it is not an event. */
 uint64_t qp__event_seq(struct qp_bytes line);
-/* The whole line: QP_INVALID when it is no event. */
+/* Decodes a whole line. QP_INVALID: it is not an event. */
 enum qp_rc qp__event_decode(struct qp_bytes line, struct qp__event_head *out, struct qp_err *err);
 
 /* QP_INVALID, QP_TOOBIG. */
@@ -40,7 +40,7 @@ struct qp__key_line {
   char key[QP_KEY_MAX + 1];
   int64_t time;
 };
-/* The whole line: QP_INVALID when it has no key. The text of the result is appended to `result`
+/* Decodes a whole line. QP_INVALID: it has no key. Appends the text of the result to `result`
  * unless that is NULL. */
 enum qp_rc qp__key_decode(struct qp_bytes line, struct qp__key_line *out, struct qp__buf *result,
                           struct qp_err *err);

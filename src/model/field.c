@@ -227,7 +227,7 @@ qp__field_rest(const char *what, const json_t *object, const char *const *known,
                struct qp_err *err)
 {
   json_t *rest = NULL;
-  void *iter = json_object_iter((json_t *)object); /* jansson's iterators know no const */
+  void *iter = json_object_iter((json_t *)object); /* jansson's iterators take no const */
 
   for (; iter; iter = json_object_iter_next((json_t *)object, iter)) {
     const char *key = json_object_iter_key(iter);
@@ -260,8 +260,8 @@ qp__field_add_rest(json_t *object, json_t *rest)
 
 /* ---- whole values ---- */
 
-/* Levels of arrays and objects; a plain value has none. Values come from the parser or are built by
- * us, so the recursion is bounded by QP__JSON_DEPTH. */
+/* The number of levels of arrays and objects; a plain value has none. Values are built by the
+ * parser or by us, so QP__JSON_DEPTH limits the recursion. */
 static size_t
 depth_of(const json_t *value)
 {

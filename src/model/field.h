@@ -1,8 +1,8 @@
-/* field.h - reading the fields of a JSON object. Every sentence names the path of the field:
+/* field.h - reading the fields of a JSON object. Every error names the path of the field:
  *   line 3: "tool_calls[2].approval_status" must be one of Pending, Approved, Denied
  *
- * A missing field and null are the same: *out stays untouched and the answer is QP_OK. What is
- * handed out is borrowed from the object. */
+ * Missing and null mean the same: *out is not changed and the result is QP_OK. Results are borrowed
+ * from the object. */
 #ifndef QP_MODEL_FIELD_H
 #define QP_MODEL_FIELD_H
 
@@ -11,21 +11,21 @@
 #include "base/buf.h"
 #include "quipu.h"
 
-/* A closed set of names; a name's place in the list is the number of its enum constant. */
+/* A closed set of names; the index of a name is the value of its enum constant. */
 struct qp__names {
   const char *const *list;
   size_t count;
 };
 
-/* Lower and upper case ASCII letters are the same here, in every locale. */
+/* Compares ASCII letters without regard to case, in every locale. */
 bool qp__names_find(const struct qp__names *names, const char *s, size_t n, unsigned *out);
 /* The name of `value`, or "unknown". */
 const char *qp__names_get(const struct qp__names *names, unsigned value);
-/* "a, b, c"; cut where it does not fit. Returns out. */
+/* Writes "a, b, c", truncated if it does not fit. Returns out. */
 const char *qp__names_list(const struct qp__names *names, char *out, size_t size);
 
-/* Where an object stands: `what` begins the sentence, `path` goes before the name of the field: "",
- * "tool_result." or "tool_calls[2].". */
+/* The position of an object for error messages: `what` begins the message, `path` precedes the name
+ * of the field: "", "tool_result." or "tool_calls[2].". */
 struct qp__place {
   const char *what;
   const char *path;
@@ -35,15 +35,15 @@ struct qp__place {
 enum qp_rc qp__field_fail(const struct qp__place *at, const char *key, const char *problem,
                           struct qp_err *err);
 
-/* The value of a field, or NULL when it is missing or null. */
+/* The value of a field; NULL if it is missing or null. */
 json_t *qp__field_get(const json_t *object, const char *key);
 
 enum qp_rc qp__field_string(const struct qp__place *at, const json_t *object, const char *key,
                             const char **out, struct qp_err *err);
-/* As above; the field must be there and must not be empty. */
+/* Like above, but the field is required and must not be empty. */
 enum qp_rc qp__field_need(const struct qp__place *at, const json_t *object, const char *key,
                           const char **out, struct qp_err *err);
-/* A string that may hold NUL characters. */
+/* A string that may contain NUL characters. */
 enum qp_rc qp__field_text(const struct qp__place *at, const json_t *object, const char *key,
                           struct qp_bytes *out, struct qp_err *err);
 enum qp_rc qp__field_name(const struct qp__place *at, const json_t *object, const char *key,
@@ -59,16 +59,15 @@ enum qp_rc qp__field_uuid(const struct qp__place *at, const json_t *object, cons
 enum qp_rc qp__field_time(const struct qp__place *at, const json_t *object, const char *key,
                           int64_t *out, struct qp_err *err);
 
-/* The fields of `object` that are not in `known` (ended by NULL), in their order, as a new object;
- * *out is NULL when there is none. The values are shared with `object`. QP_NOMEM. */
+/* The fields of `object` that are not in `known` (ended by NULL), in order, as a new object; *out
+ * is NULL if there are none. The values are shared with `object`. QP_NOMEM. */
 enum qp_rc qp__field_rest(const char *what, const json_t *object, const char *const *known,
                           json_t **out, struct qp_err *err);
-/* Adds the fields of `rest` (may be NULL) behind those of `object`; the values are shared. 0 or
+/* Appends the fields of `rest` (may be NULL) to `object`; the values are shared. Returns 0 or
  * -1. */
 int qp__field_add_rest(json_t *object, json_t *rest);
 
-/* QP_INVALID when `value` would be nested too deeply once it stands `above` levels down in a
- * document. */
+/* QP_INVALID if `value` would be nested too deeply when it is `above` levels deep in a document. */
 enum qp_rc qp__value_check_depth(const char *what, const json_t *value, size_t above,
                                  struct qp_err *err);
 
@@ -77,8 +76,8 @@ enum qp__value_form {
   QP__PRETTY,  /* indented lines, each with a newline */
 };
 
-/* Appends a value that was just built, and releases it. NULL: building it failed for want of
- * memory. On failure `out` holds what it held before. */
+/* Appends a new value and releases it. NULL means that building it ran out of memory. After a
+ * failure `out` is unchanged. */
 enum qp_rc qp__value_write_new(const char *what, json_t *value, enum qp__value_form form,
                                struct qp__buf *out, struct qp_err *err);
 

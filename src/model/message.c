@@ -1,10 +1,9 @@
-/* message.c - a message as an object: making it, setting it, asking it. Its JSON is in
+/* message.c - a message as an object: creating it, setting and reading its fields. Its JSON is in
  * message_json.c, its tool calls and tool results are in toolcall.c.
  *
- * (1) Every string of a message has been checked to be UTF-8, every number of an enum to be in its
- *     range.
- * (2) A setter first makes all that it needs and then changes the message, so that it fails without
- *     a trace; at worst some bytes of the arena stay unused until the message is freed. */
+ * (1) Every string of a message is valid UTF-8, and every enum value is in its range.
+ * (2) A setter first allocates everything and then changes the message, so a failure changes
+ *     nothing; at worst some bytes of the arena stay unused until the message is freed. */
 #include "model/message_int.h"
 
 #include <string.h>
@@ -233,7 +232,7 @@ check_part(const struct qp_part *part, struct qp_err *err)
   return qp__fail(err, QP_MISUSE, "%d is not a valid kind of part", (int)part->kind);
 }
 
-/* Copies a string of a part, when its kind has that string. */
+/* Copies a string of a part if its kind has that string. */
 static bool
 copy_str(struct qp__arena *arena, bool has, const char *s, const char **out)
 {
@@ -329,7 +328,7 @@ qp_message_set_metadata(struct qp_message *m, const char *json, struct qp_err *e
 
 /* ---- copying ---- */
 
-/* NULL stays NULL. False: no memory. */
+/* NULL stays NULL. False: out of memory. */
 static bool
 copy_value(const json_t *value, json_t **out)
 {
@@ -478,7 +477,7 @@ qp__message_tokens(const struct qp_message *m)
   json_t *tokens = json_object_get(m->metadata, "tokens");
   json_int_t n = json_integer_value(json_object_get(tokens, "completion_tokens"));
 
-  if (n <= 0) /* not counted, or not a whole number */
+  if (n <= 0) /* not counted, or not an integer */
     n = json_integer_value(json_object_get(tokens, "prompt_tokens"));
   if (n <= 0)
     return 0;

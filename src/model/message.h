@@ -30,17 +30,17 @@ struct qp__part {
 
 struct qp__tool_call {
   struct qp_tool_call view;
-  json_t *arguments; /* what view.arguments_json says, as a value */
+  json_t *arguments; /* the value of view.arguments_json */
   json_t *ui_hints;  /* object or NULL */
   json_t *extra;     /* unknown fields, or NULL */
 };
 
 struct qp_message {
   struct qp__arena arena;
-  struct qp_uuid id;     /* none until it is saved or set */
-  struct qp_uuid parent; /* none: a root, or not said */
-  bool has_parent;       /* the caller said which parent it wants (also "none", i.e. null) */
-  bool has_type;         /* a type was given; else it follows from the content when encoded */
+  struct qp_uuid id;     /* zeros until it is set or saved */
+  struct qp_uuid parent; /* zeros: no parent, or not given */
+  bool has_parent;       /* the caller named a parent, or null for "no parent" */
+  bool has_type;         /* a type was given; otherwise it is derived from the content */
   enum qp_role role;
   enum qp_message_type type;
   int64_t created_at; /* 0: not set */
@@ -50,37 +50,37 @@ struct qp_message {
   size_t call_count, call_cap;
   bool has_result;
   struct qp_tool_result result;
-  json_t *result_value; /* what result.result_json says */
+  json_t *result_value; /* the value of result.result_json */
   json_t *result_extra; /* unknown fields, or NULL */
   json_t *metadata;     /* object or NULL */
   json_t *extra;        /* unknown fields, or NULL */
 };
 
-/* As qp_message_parse; `what` begins the sentence of a failure ("line 3", "message 0192…"). */
+/* Like qp_message_parse; `what` begins the error message ("line 3", "message 0192…"). */
 enum qp_rc qp__message_decode(const char *what, struct qp_bytes json, struct qp_message **out,
                               struct qp_err *err);
-/* The same from a value, an object no deeper than QP__JSON_DEPTH; parts of it are shared. */
+/* The same from a JSON object of at most QP__JSON_DEPTH levels; parts of it are shared. */
 enum qp_rc qp__message_from_value(const char *what, const json_t *root, struct qp_message **out,
                                   struct qp_err *err);
-/* The stored form as a new value that shares parts with the message; NULL: no memory. */
+/* The stored form as a new value that shares parts with the message; NULL: out of memory. */
 json_t *qp__message_to_value(const struct qp_message *m);
 /* Appends the stored form without a newline. */
 enum qp_rc qp__message_encode(const struct qp_message *m, struct qp__buf *out, struct qp_err *err);
 
-/* A new message with the same content that shares nothing with the first, so that it may belong to
- * another thread. Unlike the stored form it also keeps whether a parent was named. */
+/* A new message with the same content that shares nothing with the original, so another thread may
+ * own it. Unlike the stored form it also keeps has_parent. */
 enum qp_rc qp__message_clone(const struct qp_message *m, struct qp_message **out,
                              struct qp_err *err);
 
-/* The type given, or what follows from the content: a result: tool_result, calls: tool_call, else
- * text. */
+/* The given type, or the type derived from the content: tool_result if it has a result, tool_call
+ * if it has calls, otherwise text. */
 enum qp_message_type qp__message_effective_type(const struct qp_message *m);
-/* metadata.tokens.completion_tokens, else metadata.tokens.prompt_tokens, else 0; clamped to 32
- * bits. */
+/* metadata.tokens.completion_tokens, otherwise metadata.tokens.prompt_tokens, otherwise 0; limited
+ * to 32 bits. */
 uint32_t qp__message_tokens(const struct qp_message *m);
 
-/* Table lookups on names as stored. False: no such name. Roles are accepted in any case
- * ("User"). */
+/* Find the enum constant of a stored name. False: unknown name. Roles are accepted in any letter
+ * case ("User"). */
 bool qp__role_find(const char *name, size_t len, enum qp_role *out);
 bool qp__type_find(const char *name, size_t len, enum qp_message_type *out);
 bool qp__status_find(const char *name, size_t len, enum qp_message_status *out);

@@ -1,9 +1,8 @@
 /* message_json.c - messages from and to JSON; the stored form is in message.h.
  *
- * (1) What encode writes, decode takes, and encoding that again gives the same bytes.
+ * (1) decode accepts everything that encode writes, and encoding the result gives the same bytes.
  * (2) Input may differ from the stored form: {"role", "text"}, "content" as one string, names in
- *     any letter case, null for a known field that is absent. The stored form has one spelling
- *     only. */
+ *     any letter case, null for an absent field. The stored form has only one spelling. */
 #include "model/message_int.h"
 
 #include <stdio.h>
@@ -23,7 +22,7 @@ static const char *const thinking_fields[] = { "type", "text", "signature", NULL
 
 /* ---- parts ---- */
 
-/* The text of a part: it must be there, but may be empty. */
+/* The text of a part: required, but may be empty. */
 static enum qp_rc
 need_text(const struct qp__place *at, const json_t *object, struct qp_bytes *out,
           struct qp_err *err)
@@ -129,7 +128,7 @@ decode_content(const struct qp__place *at, const json_t *root, struct qp_message
 
 /* ---- from JSON ---- */
 
-/* What is told in one word each. */
+/* Reads the simple fields. */
 static enum qp_rc
 decode_head(const struct qp__place *at, const json_t *root, struct qp_message *m,
             struct qp_err *err)
@@ -233,7 +232,7 @@ qp_message_parse(struct qp_bytes json, struct qp_message **out, struct qp_err *e
 
   for (size_t i = 0; i < sizeof(contents) / sizeof(contents[0]); i++)
     has_content = has_content || qp__field_get(root, contents[i]);
-  /* The stored form always has "content", so only input can lack all of them. */
+  /* The stored form always has "content", so all of them can be missing only in input. */
   if (!rc && !has_content && qp__field_get(root, "role"))
     rc = qp__field_fail(&at, "content", "is missing", err);
   if (!rc)
@@ -244,7 +243,7 @@ qp_message_parse(struct qp_bytes json, struct qp_message **out, struct qp_err *e
 
 /* ---- to JSON ---- */
 
-/* A new value; NULL: no memory. Its text was checked when it came in. */
+/* A new value; NULL: out of memory. The text was checked when the part was created. */
 static json_t *
 encode_part(const struct qp__part *part)
 {
@@ -329,7 +328,7 @@ qp__message_encode(const struct qp_message *m, struct qp__buf *out, struct qp_er
   for (size_t i = 0; i < m->part_count; i++)
     room += m->parts[i].view.text.len + 64;
   if (room <= out->limit - out->len)
-    (void)qp__buf_reserve(out, room); /* once, instead of by doubling */
+    (void)qp__buf_reserve(out, room); /* allocate once instead of doubling */
   return qp__value_write_new("the message", qp__message_to_value(m), QP__COMPACT, out, err);
 }
 

@@ -1,11 +1,11 @@
-/* meta.c - a context without its messages: making, copying, comparing, JSON. The stored form is in
- * meta.h.
+/* meta.c - a context without its messages: creating, copying, comparing, JSON. The stored form is
+ * in meta.h.
  *
  * (1) config always has model_id, mode, agent_role, parameters and system_prompt_id, in this order
- *     and with the right types; qp__config_build is the only function that makes one.
- * (2) No value (json_t) belongs to two metas, so each may be freed by its own thread. While one is
- *     encoded its values are lent to the tree that is written, which counts references: hence the
- *     check below. */
+ *     and with the right types; only qp__config_build creates one.
+ * (2) No value (json_t) belongs to two metas, so that different threads may free them. While a meta
+ *     is encoded, the tree that is written borrows its values and changes their reference counts;
+ *     the check below makes sure that this is atomic. */
 #include "model/meta_int.h"
 
 #include <string.h>
@@ -172,7 +172,7 @@ qp__meta_free(struct qp__meta *m)
   qp__free(m);
 }
 
-/* One word of a spec into the configuration that is being put together. */
+/* Adds one string of a spec to the new configuration. */
 static enum qp_rc
 add_word(json_t *raw, const char *key, const char *value, struct qp_err *err)
 {
@@ -197,7 +197,8 @@ add_parameters(json_t *raw, const char *json, struct qp_err *err)
     return QP_OK;
   rc = qp__json_parse_object(what, text, &value, err);
   if (!rc)
-    rc = qp__value_check_depth(what, value, 2, err); /* the context and its config stand above */
+    rc = qp__value_check_depth(what, value, 2,
+                               err); /* two levels above it: the context and its config */
   if (!rc && json_object_set(raw, "parameters", value))
     rc = qp__fail_nomem(err, "a context");
   json_decref(value);
@@ -226,7 +227,7 @@ config_of_spec(const struct qp_context_spec *spec, json_t **out, struct qp_err *
   return rc;
 }
 
-/* The owner is kept among the fields that nothing else looks at. */
+/* The owner is stored in `extra`, among the unknown fields. */
 static enum qp_rc
 add_owner(struct qp__meta *m, const char *owner, struct qp_err *err)
 {
@@ -285,7 +286,7 @@ out:
   return rc;
 }
 
-/* False: no memory. */
+/* False: out of memory. */
 static bool
 copy_value(const json_t *from, json_t **to)
 {
@@ -500,7 +501,7 @@ encode_first(const struct qp__meta *m, json_t *o)
          json_object_set(o, "config", m->config);
 }
 
-/* … and those behind them. */
+/* The fields after the branches. */
 static int
 encode_last(const struct qp__meta *m, json_t *o)
 {

@@ -73,7 +73,7 @@ struct qp__meta {
   json_t *extra;        /* unknown fields and the owner, or NULL */
 };
 
-/* Whom the context belongs to, or NULL. Borrowed. */
+/* The owner of the context, or NULL. Borrowed. */
 const char *qp__meta_owner(const struct qp__meta *m);
 
 const char *qp__state_name(enum qp__state state);
@@ -83,24 +83,24 @@ bool qp__state_find(const char *name, enum qp__state *out);
 enum qp_rc qp__branch_name_check(const char *name, struct qp_err *err);
 enum qp_rc qp__prompt_id_check(const char *id, struct qp_err *err);
 
-/* From a spec, with defaults and the branch "main". spec->id must be set. Checks every string. */
+/* A new context with defaults and the branch "main". spec->id must be set. Checks every string. */
 enum qp_rc qp__meta_new(const struct qp_context_spec *spec, int64_t now_ms, struct qp__meta **out,
                         struct qp_err *err);
 enum qp_rc qp__meta_decode(const char *what, struct qp_bytes json, struct qp__meta **out,
                            struct qp_err *err);
 enum qp_rc qp__meta_encode(const struct qp__meta *m, struct qp__buf *out, struct qp_err *err);
-/* The same with its checksum (base/seal.h): what metadata.json holds. */
+/* The same with its checksum (base/seal.h): the content of metadata.json. */
 enum qp_rc qp__meta_seal(const struct qp__meta *m, struct qp__buf *out, struct qp_err *err);
-/* Everything but the branches, of which the copy has none. */
+/* Copies everything except the branches; the copy has none. */
 enum qp_rc qp__meta_clone_head(const struct qp__meta *m, struct qp__meta **out, struct qp_err *err);
 enum qp_rc qp__meta_clone(const struct qp__meta *m, struct qp__meta **out, struct qp_err *err);
 void qp__meta_free(struct qp__meta *m);
 
-/* Everything but the times equal. */
+/* Compares everything except the times. */
 bool qp__meta_equal(const struct qp__meta *a, const struct qp__meta *b);
 
-/* Applies a patch as qp_context_update describes; does not touch updated_at. On failure m may be
- * half changed: patch a clone. */
+/* Applies a patch as qp_context_update describes; does not change updated_at. After a failure m may
+ * be partly changed, so patch a clone. */
 enum qp_rc qp__meta_patch(struct qp__meta *m, struct qp_bytes patch, struct qp_err *err);
 
 /* NULL: no such branch. Borrowed, valid until branches change. */
@@ -108,16 +108,16 @@ struct qp__branch_def *qp__meta_branch(const struct qp__meta *m, const char *nam
 /* QP_EXISTS. */
 enum qp_rc qp__meta_branch_add(struct qp__meta *m, const char *name, int64_t now_ms,
                                const struct qp_uuid *base, struct qp_err *err);
-/* QP_NOTFOUND; QP_EXISTS. Renames the active branch too where it is that one. */
+/* QP_NOTFOUND; QP_EXISTS. If the branch is active, the active name changes too. */
 enum qp_rc qp__meta_branch_rename(struct qp__meta *m, const char *name, const char *new_name,
                                   struct qp_err *err);
 enum qp_rc qp__meta_branch_remove(struct qp__meta *m, const char *name, struct qp_err *err);
 enum qp_rc qp__meta_set_active(struct qp__meta *m, const char *name, struct qp_err *err);
-/* prompt_id NULL: removes it. name NULL: the context's own config. */
+/* prompt_id NULL: removes the reference. name NULL: the config of the context. */
 enum qp_rc qp__meta_set_prompt(struct qp__meta *m, const char *name, const char *prompt_id,
                                struct qp_err *err);
 
-/* References to a prompt, in config and branches. drop returns whether there was one. */
+/* References to a prompt, in config and branches. drop returns whether there was a reference. */
 bool qp__meta_uses_prompt(const struct qp__meta *m, const char *prompt_id);
 bool qp__meta_drop_prompt(struct qp__meta *m, const char *prompt_id);
 

@@ -1,4 +1,4 @@
-/* meta_int.h - what meta.c, meta_patch.c and branch.c share. */
+/* meta_int.h - shared by meta.c, meta_patch.c and branch.c. */
 #ifndef QP_MODEL_META_INT_H
 #define QP_MODEL_META_INT_H
 
@@ -10,39 +10,37 @@
 /* QP_INVALID "`what`: …". */
 enum qp_rc qp__meta_check_title(const char *what, const char *title, struct qp_err *err);
 
-/* A configuration in its stored form from one with any of its fields: checks them, puts the known
- * ones in their order with their defaults, and the others behind them. `from` may be NULL. *out is
- * new. */
+/* Builds a configuration in its stored form: checks the fields of `from` (may be NULL), writes the
+ * known fields first, in order and with defaults, then the others. *out is new. */
 enum qp_rc qp__config_build(const char *what, const json_t *from, json_t **out, struct qp_err *err);
 
-/* The field "current_state"; it stays untouched when the field is missing or null. */
+/* Reads "current_state"; the state is unchanged if the field is missing or null. */
 enum qp_rc qp__meta_read_state(const struct qp__place *at, const json_t *root, enum qp__state *out,
                                struct qp_err *err);
 
-/* What is wrong with it ("must not be empty"), or NULL. The name's answer is QP_NOMEM or QP_OK;
- * *problem must be NULL before. */
+/* The problem with a name or id ("must not be empty"), or NULL. qp__branch_name_problem returns
+ * QP_OK or QP_NOMEM; *problem must be NULL before. */
 enum qp_rc qp__branch_name_problem(const char *name, const char **problem, struct qp_err *err);
 const char *qp__prompt_id_problem(const char *id);
-/* A field that holds the id of a system prompt; as the readers of field.h. */
+/* Reads a field with the id of a system prompt, like the functions of field.h. */
 enum qp_rc qp__field_prompt_id(const struct qp__place *at, const json_t *object, const char *key,
                                const char **out, struct qp_err *err);
 
-/* Replaces *slot by a copy of `value` (may be NULL). False: no memory, and *slot is as before. */
+/* Replaces *slot by a copy of `value` (may be NULL). False: out of memory, *slot is unchanged. */
 bool qp__str_replace(char **slot, const char *value);
-/* Both NULL, or both there and equal. */
+/* Whether both are NULL, or both are equal strings. */
 bool qp__str_same(const char *a, const char *b);
 bool qp__value_same(const json_t *a, const json_t *b);
 
-/* Appends ",", a new line and a field whose value stands `level` levels down. `first`: without the
- * comma. */
+/* Appends ",", a line break and a field whose value is `level` levels deep. `first`: no comma. */
 void qp__field_write(struct qp__buf *out, bool first, const char *key, const json_t *value,
                      size_t level);
 
-/* Branches of a meta: `branches` is the field of that name. */
+/* `branches` is the value of the field of that name. */
 enum qp_rc qp__branches_decode(const char *what, json_t *branches, struct qp__meta *m,
                                struct qp_err *err);
-/* Appends the field's value as it stands in metadata.json. There can be thousands of branches, so
- * no tree of values is made of them. */
+/* Appends the value as in metadata.json. There can be thousands of branches, so this writes text
+ * directly instead of building a tree of values. */
 void qp__branches_write(const struct qp__meta *m, struct qp__buf *out);
 bool qp__branches_clone(const struct qp__meta *from, struct qp__meta *to);
 bool qp__branches_same(const struct qp__meta *a, const struct qp__meta *b);

@@ -1,6 +1,5 @@
 /* meta_patch.c - changing a meta by a JSON object, as qp_context_update describes. In the patch
- * null removes a field, in "config" as at the top; fields that a context cannot be without get
- * their default back. */
+ * null removes a field, at the top level and in "config"; required fields get their default. */
 #include "model/meta_int.h"
 
 #include "base/err.h"
@@ -13,7 +12,7 @@ static const char *const patch_fields[] = {
   "title", "parent_id", "config", "current_state", "state_detail", NULL,
 };
 
-/* Fields that no patch changes, and why. */
+/* Fields that a patch must not change, and why. */
 static const struct {
   const char *key;
   const char *problem;
@@ -39,7 +38,7 @@ check_fixed(const struct qp__place *at, const json_t *patch, struct qp_err *err)
 }
 
 /* A new object with the fields of `old` (may be NULL), changed by `change`. The values are shared.
- * NULL: no memory. */
+ * NULL: out of memory. */
 static json_t *
 merge(json_t *old, json_t *change)
 {
@@ -52,7 +51,7 @@ merge(json_t *old, json_t *change)
     if (bad)
       break;
     if (json_is_null(value))
-      (void)json_object_del(merged, key); /* it may not be there */
+      (void)json_object_del(merged, key); /* it may be absent */
     else
       bad = json_object_set_nocheck(merged, key, value);
   }
@@ -88,7 +87,7 @@ patch_config(const struct qp__place *at, const json_t *patch, struct qp__meta *m
   return rc;
 }
 
-/* A new state leaves the detail of the old one behind. */
+/* A new state removes the detail of the old state. */
 static enum qp_rc
 patch_state(const struct qp__place *at, const json_t *patch, struct qp__meta *m, struct qp_err *err)
 {

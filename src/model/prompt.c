@@ -1,4 +1,4 @@
-/* prompt.c - a system prompt: making, changing, JSON. The stored form is in prompt.h. */
+/* prompt.c - a system prompt: creating, changing, JSON. The stored form is in prompt.h. */
 #include "model/prompt.h"
 
 #include <string.h>
@@ -27,7 +27,7 @@ qp__prompt_free(struct qp__prompt *p)
   qp__free(p);
 }
 
-/* One text of a prompt. NULL passes: it is absent, or it stays. */
+/* Checks one text of a prompt. NULL is valid: the text is absent or unchanged. */
 static enum qp_rc
 check_text(const char *what, const char *key, const char *s, struct qp_err *err)
 {
@@ -53,7 +53,7 @@ check_texts(const char *what, const struct qp_prompt *p, struct qp_err *err)
   return rc;
 }
 
-/* A copy of `s`; of NULL it is NULL. False: no memory. */
+/* Copies `s`; NULL stays NULL. False: out of memory. */
 static bool
 copy_str(const char *s, char **out)
 {
@@ -61,7 +61,7 @@ copy_str(const char *s, char **out)
   return *out || !s;
 }
 
-/* What `view` says, which must have been checked; takes a reference to `extra`. */
+/* Builds a prompt from `view`, which must have been checked; takes a reference to `extra`. */
 static enum qp_rc
 make(const struct qp_prompt *view, json_t *extra, struct qp__prompt **out, struct qp_err *err)
 {
@@ -171,7 +171,7 @@ qp__prompt_seal(const struct qp__prompt *p, struct qp__buf *out, struct qp_err *
   return rc ? rc : qp__seal_document(out, start, err);
 }
 
-/* Puts `copy` in the place of *slot unless it is NULL. */
+/* Replaces *slot by `copy` unless that is NULL. */
 static void
 replace(char **slot, char *copy)
 {

@@ -1,7 +1,7 @@
-/* prompt.h - a system prompt as its file holds it: pretty JSON with a newline at the end,
+/* prompt.h - a system prompt. Its file is indented JSON with a newline at the end:
  *   { "id": "…", "name": null, "description": null, "content": "…", "created_at": "…",
  *     "updated_at": "…", …unknown, "quipu_sum": "…" }
- * Contexts and branches refer to it by id; its text is copied nowhere. */
+ * Contexts and branches refer to a prompt by its id; its text is never copied into them. */
 #ifndef QP_MODEL_PROMPT_H
 #define QP_MODEL_PROMPT_H
 
@@ -10,7 +10,7 @@
 #include "base/buf.h"
 #include "quipu.h"
 
-#define QP__PROMPT_MAX ((size_t)1 << 20) /* bytes of content */
+#define QP__PROMPT_MAX ((size_t)1 << 20) /* maximum size of the content in bytes */
 
 struct qp__prompt {
   char *id;
@@ -22,15 +22,15 @@ struct qp__prompt {
   json_t *extra; /* unknown fields, or NULL */
 };
 
-/* Checks every string; prompt->id and content must be set. Times are `now_ms`. */
+/* Checks every string; prompt->id and content must be set. Both times become `now_ms`. */
 enum qp_rc qp__prompt_new(const struct qp_prompt *prompt, int64_t now_ms, struct qp__prompt **out,
                           struct qp_err *err);
 enum qp_rc qp__prompt_decode(const char *what, struct qp_bytes json, struct qp__prompt **out,
                              struct qp_err *err);
 enum qp_rc qp__prompt_encode(const struct qp__prompt *p, struct qp__buf *out, struct qp_err *err);
-/* The same with its checksum (base/seal.h): what the prompt's file holds. */
+/* The same with its checksum (base/seal.h): the content of the prompt's file. */
 enum qp_rc qp__prompt_seal(const struct qp__prompt *p, struct qp__buf *out, struct qp_err *err);
-/* Replaces what is not NULL in `change`, and updated_at. */
+/* Replaces the fields that are not NULL in `change`, and updated_at. */
 enum qp_rc qp__prompt_change(struct qp__prompt *p, const struct qp_prompt *change, int64_t now_ms,
                              struct qp_err *err);
 /* Borrowed view for the public interface. */

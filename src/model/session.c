@@ -11,7 +11,7 @@
 #include "model/field.h"
 
 #define WHAT "the line of a session"
-#define TIME_TEXT_MAX 64 /* longer texts are no times */
+#define TIME_TEXT_MAX 64 /* a longer text is not a time */
 
 static const char *const known_fields[] = {
   "id",         "agent_id",   "source",     "title",   "message_count", "chunk_count",
@@ -52,7 +52,7 @@ check_text(const char *what, const char *s, struct qp_err *err)
   return QP_OK;
 }
 
-/* A copy of `s`; of NULL it is NULL. False: no memory. */
+/* Copies `s`; NULL stays NULL. False: out of memory. */
 static bool
 copy_str(const char *s, char **out)
 {
@@ -79,7 +79,7 @@ qp__session_new(const struct qp_session_spec *spec, int64_t now, struct qp__sess
   struct qp__session *s;
   enum qp_rc rc = qp__session_id_check(spec->id, err);
 
-  /* Refused for new sessions only: a store may hold one from before, which stays readable. */
+  /* Rejected only for new sessions: an existing session with such an id stays readable. */
   if (!rc && (strcmp(spec->id, ".") == 0 || strcmp(spec->id, "..") == 0))
     rc = qp__fail(err, QP_INVALID, "the id of a session must not be '.' or '..'");
   if (!rc)
@@ -147,7 +147,7 @@ qp__session_time(const char *s, size_t n, int64_t *ms)
   return qp__time_parse(text, n + 1, ms);
 }
 
-/* A time of a line, 0 where it has none. */
+/* A time of a line, 0 if it has none. */
 static int64_t
 read_time(const json_t *root, const char *key)
 {
@@ -159,7 +159,7 @@ read_time(const json_t *root, const char *key)
   return ms;
 }
 
-/* Whether a time in the line is spelled as we would spell it. */
+/* Whether a time in the line has the spelling that we would write. */
 static bool
 is_our_time(const char *text, int64_t ms)
 {
@@ -169,7 +169,7 @@ is_our_time(const char *text, int64_t ms)
   return strlen(text) == sizeof(ours) && memcmp(text, ours, sizeof(ours)) == 0;
 }
 
-/* A number that must not be negative; what is larger than `most` counts as that. */
+/* Reads a number that must not be negative; a number above `most` becomes `most`. */
 static enum qp_rc
 read_count(const json_t *root, const char *key, uint64_t most, uint64_t *out, struct qp_err *err)
 {
@@ -191,7 +191,8 @@ read_counts(const json_t *root, struct qp__session *s, struct qp_err *err)
 
   if (!rc)
     rc = read_count(root, "chunk_count", UINT32_MAX - 1, &chunks, err);
-  (void)read_count(root, "max_history", UINT32_MAX, &size, NULL); /* of any type: not ours */
+  (void)read_count(root, "max_history", UINT32_MAX, &size,
+                   NULL); /* it is an unknown field for us and may have any type */
   if (!rc)
     rc = read_count(root, "chunk_size", UINT32_MAX, &size, err);
   s->chunks = (uint32_t)chunks;
@@ -263,7 +264,7 @@ qp__session_decode(struct qp_bytes line, struct qp__session **out, struct qp_err
 
 /* ---- writing ---- */
 
-/* Writes a value that was just built as a line, and releases it. */
+/* Writes a new value as a line and releases it. */
 static enum qp_rc
 write_line(json_t *value, uint32_t before, struct qp__buf *out, uint32_t *sum, struct qp_err *err)
 {

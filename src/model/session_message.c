@@ -20,7 +20,7 @@ static const struct qp__place top = { WHAT, "" };
 
 /* ---- checking ---- */
 
-/* What holds for every message, also one that another program wrote. */
+/* Conditions for every message, also those of other programs. */
 static enum qp_rc
 check_shape(const json_t *root, enum qp_role *role, struct qp_err *err)
 {
@@ -44,7 +44,7 @@ check_shape(const json_t *root, enum qp_role *role, struct qp_err *err)
   return rc;
 }
 
-/* What must hold besides for one that is to be appended. */
+/* Additional conditions for a message that is appended. */
 static enum qp_rc
 check_new(const json_t *root, struct qp_err *err)
 {
@@ -64,7 +64,7 @@ check_new(const json_t *root, struct qp_err *err)
   return QP_OK;
 }
 
-/* Title and time. */
+/* Sets title and time. */
 static enum qp_rc
 gather(const json_t *root, struct qp__session_message *info, struct qp_err *err)
 {
@@ -103,7 +103,7 @@ qp__session_message_look(struct qp_bytes line, bool all, struct qp__session_mess
 
 /* ---- encoding ---- */
 
-/* Sets a field to the value that `from` has, or to null. */
+/* Copies a field of `from`, or sets it to null. */
 static int
 carry(json_t *object, const json_t *from, const char *key)
 {
@@ -112,7 +112,7 @@ carry(json_t *object, const json_t *from, const char *key)
   return v ? json_object_set(object, key, v) : json_object_set_new(object, key, json_null());
 }
 
-/* The stored form of a message that was checked; NULL: no memory. */
+/* The stored form of a checked message; NULL: out of memory. */
 static json_t *
 build(const json_t *root, enum qp_role role, int64_t now, json_t *rest)
 {

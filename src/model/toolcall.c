@@ -1,7 +1,7 @@
-/* toolcall.c - the tool calls and the tool result of a message: setting, asking, JSON. The stored
+/* toolcall.c - the tool calls and the tool result of a message: setting, reading, JSON. The stored
  * form is in message.h.
  *
- * "arguments" and "result" may be any value and are always written; a missing one is null. */
+ * "arguments" and "result" may be any value and are always written; a missing value is null. */
 #include "model/message_int.h"
 
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #include "base/json.h"
 #include "base/vec.h"
 
-/* How many levels stand above a value in the encoded message. */
+/* The number of levels above a value in the encoded message. */
 #define CALL_VALUE_ABOVE 3 /* message, array, call */
 #define RESULT_VALUE_ABOVE 2
 
@@ -24,7 +24,7 @@ static const char *const result_fields[] = {
 
 /* ---- putting ---- */
 
-/* The value as compact text in the arena; NULL: no memory. */
+/* The value as compact text in the arena; NULL: out of memory. */
 static const char *
 dump_to_arena(struct qp__arena *arena, const json_t *value)
 {
@@ -79,7 +79,7 @@ qp__message_put_result(struct qp_message *m, const struct qp_tool_result *view, 
 
 /* ---- setting ---- */
 
-/* A value that comes as text; NULL is null. *out is a new reference. */
+/* Parses a value; NULL means null. *out is a new reference. */
 static enum qp_rc
 parse_value(const char *what, const char *json, size_t above, json_t **out, struct qp_err *err)
 {
@@ -207,7 +207,7 @@ qp_message_tool_result(const struct qp_message *m, struct qp_tool_result *out)
 
 /* ---- from JSON ---- */
 
-/* The field, or null when it is missing; a new reference. */
+/* The field, or null if it is missing; a new reference. */
 static json_t *
 value_or_null(const json_t *object, const char *key)
 {

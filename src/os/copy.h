@@ -1,4 +1,4 @@
-/* copy.h - copying and comparing files over the seam. All return 0 or -errno. */
+/* copy.h - copying and comparing files through struct qp__os. All functions return 0 or -errno. */
 #ifndef QP_OS_COPY_H
 #define QP_OS_COPY_H
 
@@ -6,9 +6,9 @@
 
 #include "os/os.h"
 
-/* Copies a file, or a directory with all files and directories in it, to a path that must not
- * exist, with the times of the files. Links and the like are left out. What was copied before a
- * failure stays. Nothing is synced. */
+/* Copies a file, or a directory with everything in it, to a path that must not exist; keeps the
+ * times of the files. Symbolic links and special files are skipped. After a failure, what was
+ * copied stays. Nothing is synced. */
 int qp__copy(const struct qp__os *os, int from_dir, const char *from, int to_dir, const char *to);
 
 /* Whether two files have the same content. */

@@ -151,7 +151,7 @@ qp__file_read(const struct qp__os *os, int dirfd, const char *path, struct qp__b
   int fd;
   int rc;
 
-  /* O_NONBLOCK: a named pipe in the place of a file must not hang us. */
+  /* O_NONBLOCK: opening a named pipe in the place of a file must not block. */
   fd = qp__open(os, dirfd, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0);
   if (fd < 0)
     return fd;
@@ -214,7 +214,7 @@ qp__dir_make_parents(const struct qp__os *os, int dirfd, const char *path)
 
 /* ---- removing a tree ---- */
 
-/* Removing while listing may skip names, so a pass takes up to this many and the next looks
+/* Removing while listing may skip names: one pass removes at most this many, the next lists
  * again. */
 #define NAMES_A_PASS 512
 
@@ -251,7 +251,7 @@ remove_entry(const struct qp__os *os, int dirfd, const char *path, bool is_dir, 
   return rc == -ENOENT ? 0 : rc;
 }
 
-/* One pass over a directory: *more is set when names may be left. */
+/* One pass over a directory; sets *more if names may remain. */
 static int
 remove_some(const struct qp__os *os, int dirfd, const char *path, int depth, bool *more)
 {

@@ -1,5 +1,5 @@
-/* file.h - whole-file and loop helpers over the seam: interrupted and short calls are finished
- * here, so that nothing above knows of them. All return 0, a count, or -errno. */
+/* file.h - helpers for whole files over struct qp__os. They repeat interrupted calls and complete
+ * short reads and writes, so callers never see either. All return 0, a count, or -errno. */
 #ifndef QP_OS_FILE_H
 #define QP_OS_FILE_H
 
@@ -14,24 +14,26 @@ int qp__fdatasync(const struct qp__os *os, int fd);
 int qp__fsync(const struct qp__os *os, int fd);
 int qp__syncfs(const struct qp__os *os, int fd);
 
-/* All n bytes, or -errno. */
+/* Writes all n bytes, or returns -errno. */
 int qp__write_at(const struct qp__os *os, int fd, const void *data, size_t n, off_t off);
-/* Up to n bytes; less only at the end of the file. */
+/* Reads up to n bytes; fewer only at the end of the file. */
 ssize_t qp__read_at(const struct qp__os *os, int fd, void *data, size_t n, off_t off);
 
-/* Creates `path`, which must not exist, with these bytes; on failure it is not there. */
+/* Creates `path`, which must not exist, with these bytes. After a failure the file does not
+ * exist. */
 int qp__file_create(const struct qp__os *os, int dirfd, const char *path, struct qp_bytes data);
-/* Replaces `name` durably: the bytes are on the disk in a file `temp` before that gets the name. */
+/* Replaces `name` durably: the bytes are synced in the file `temp`, which is then renamed. */
 int qp__file_replace(const struct qp__os *os, int dirfd, const char *name, const char *temp,
                      struct qp_bytes data);
 /* Appends the whole file to *out. -EOVERFLOW: over out's limit; -ENOTSUP: not a regular file. */
 int qp__file_read(const struct qp__os *os, int dirfd, const char *path, struct qp__buf *out);
 
-/* Makes a directory; one that is there already is fine. -ENOTDIR: something else is there. */
+/* Creates a directory; succeeds if it exists already. -ENOTDIR: the path exists and is no
+ * directory. */
 int qp__dir_make(const struct qp__os *os, int dirfd, const char *path);
-/* Makes every directory above the last component of `path`. */
+/* Creates every directory above the last component of `path`. */
 int qp__dir_make_parents(const struct qp__os *os, int dirfd, const char *path);
-/* Removes a file or a whole tree, links not followed; -ENOENT is no failure. */
+/* Removes a file or a whole tree without following links. -ENOENT counts as success. */
 int qp__tree_remove(const struct qp__os *os, int dirfd, const char *path);
 
 #endif

@@ -7,9 +7,9 @@
 #include "base/err.h"
 #include "os/file.h"
 
-#define CHUNK ((size_t)256 << 10) /* fits the second-level cache: the copy stays cheap */
+#define CHUNK ((size_t)256 << 10) /* fits the second-level cache, so copying is cheap */
 
-/* Delivers the complete lines of data[0 .. n); *used is where the first incomplete one starts. */
+/* Delivers the complete lines of data[0 .. n); *used is the offset of the first incomplete line. */
 static enum qp_rc
 deliver(const char *data, size_t n, uint64_t offset, qp__line_fn *fn, void *arg, size_t *used,
         bool *torn, struct qp_err *err)
@@ -20,7 +20,7 @@ deliver(const char *data, size_t n, uint64_t offset, qp__line_fn *fn, void *arg,
   enum qp_rc rc = QP_OK;
 
   while (!rc && (nl = memchr(p, '\n', (size_t)(end - p)))) {
-    if (*p == 0) { /* a hole: what follows was not written */
+    if (*p == 0) { /* a hole in the file: the rest was never written */
       *torn = true;
       break;
     }
@@ -36,7 +36,7 @@ qp__lines_read(const struct qp__os *os, int fd, qp__line_fn *fn, void *arg, bool
                struct qp_err *err)
 {
   char *data = qp__alloc(CHUNK + QP__LINE_PAD);
-  uint64_t offset = 0; /* of data[0] in the file */
+  uint64_t offset = 0; /* file offset of data[0] */
   size_t have = 0;
   enum qp_rc rc = QP_OK;
 

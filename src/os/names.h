@@ -1,4 +1,4 @@
-/* names.h - the names in a directory, all at once and in order. */
+/* names.h - reads all names of a directory into a sorted list. */
 #ifndef QP_OS_NAMES_H
 #define QP_OS_NAMES_H
 
@@ -16,7 +16,7 @@ struct qp__names {
   size_t cap;
 };
 
-/* 0 or -errno; on failure there is nothing to release. */
+/* Returns 0 or -errno; after a failure there is nothing to release. */
 int qp__names_read(const struct qp__os *os, int dirfd, const char *path, struct qp__names *out);
 void qp__names_release(struct qp__names *n);
 bool qp__names_has(const struct qp__names *n, const char *name);

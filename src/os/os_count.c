@@ -1,4 +1,4 @@
-/* os_count.c - see os_count.h. Clocks, locks, random bytes and closing are passed on uncounted. */
+/* os_count.c - see os_count.h. Clocks, locks, random bytes and close are not counted. */
 #include "os/os_count.h"
 
 #include <fcntl.h>

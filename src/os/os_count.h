@@ -1,5 +1,5 @@
-/* os_count.h - a twin of another struct qp__os that counts what passes, for the statistics of a
- * store: what changes nothing must not touch the disk, and this shows it. */
+/* os_count.h - a wrapper of another struct qp__os that counts the calls, for the statistics of a
+ * store. Tests use it to show that reading operations do not touch the disk. */
 #ifndef QP_OS_OS_COUNT_H
 #define QP_OS_OS_COUNT_H
 
@@ -8,12 +8,12 @@
 #include "os/os.h"
 
 struct qp__os_count {
-  struct qp__os os; /* what others use */
+  struct qp__os os; /* the interface for users */
   const struct qp__os *inner;
   atomic_ullong opens;  /* files and directories */
-  atomic_ullong reads;  /* reads, listings, looks at the state of a file */
+  atomic_ullong reads;  /* reads, listings, stat calls */
   atomic_ullong writes; /* of bytes, lengths and times */
-  atomic_ullong names;  /* made, renamed or removed */
+  atomic_ullong names;  /* created, renamed or removed */
   atomic_ullong syncs;
 };
 

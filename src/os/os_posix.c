@@ -1,13 +1,14 @@
-/* os_posix.c - the system calls of Linux behind the seam of os.h.
+/* os_posix.c - struct qp__os on Linux.
  *
  * (1) A path below a descriptor is resolved by openat2 with RESOLVE_BENEATH and
- *     RESOLVE_NO_SYMLINKS. Where the kernel has no such call or a filter forbids it, a walk opens
- *     one component after the other with O_NOFOLLOW. Both refuse the same paths: absolute ones and
- *     any ".." with -EXDEV, any symbolic link with -ELOOP.
- * (2) The *at calls that know no such rule get a descriptor of the parent directory, found by (1),
- *     and a name without '/'. None of them follows a link in that place.
- * (3) -EINTR reaches the caller from pread, pwrite, the syncs and flock; the other calls retry.
- *     close is never repeated: Linux has released the descriptor whatever it answers.
+ *     RESOLVE_NO_SYMLINKS. If the kernel lacks openat2 or a filter forbids it, open_walk opens one
+ *     component after the other with O_NOFOLLOW. Both reject the same paths: absolute paths and any
+ *     ".." with -EXDEV, any symbolic link with -ELOOP.
+ * (2) The other *at calls cannot enforce this. They get a descriptor of the parent directory, found
+ *     by (1), and a name without '/'. None of them follows a link there.
+ * (3) -EINTR is returned only by pread, pwrite, the syncs and flock; the other calls retry. close
+ *     is never repeated: Linux has released the descriptor whatever it returns.
+ *
  * There is no state: `self` is not used. */
 #include "os/os.h"
 
@@ -28,9 +29,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define OPENAT2_TRIES 16 /* after so many -EAGAIN in a row the walk decides */
+#define OPENAT2_TRIES 16 /* after this many -EAGAIN in a row use open_walk */
 
-/* 0 or a count as it is, -1 as -errno. */
+/* Returns 0 or a count unchanged, and -1 as -errno. */
 static int
 answer(int result)
 {
@@ -45,7 +46,7 @@ is_dots(const char *name, size_t len)
   return (len == 1 && name[0] == '.') || (len == 2 && name[0] == '.' && name[1] == '.');
 }
 
-/* -EXDEV for a path that is absolute or has a ".." in it. */
+/* -EXDEV for a path that is absolute or contains "..". */
 static int
 check_path(const char *path)
 {
@@ -64,7 +65,7 @@ check_path(const char *path)
   return 0;
 }
 
-/* With O_PATH the kernel's open ignores all flags but these; openat2 would refuse them. */
+/* With O_PATH, open(2) ignores all flags except these; openat2 would reject them. */
 static int
 plain_flags(int flags)
 {
@@ -81,7 +82,7 @@ is_link(int dirfd, const char *name)
   return fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(st.st_mode);
 }
 
-/* Opens one name in dirfd; a link there is -ELOOP, whatever the flags. */
+/* Opens one name in dirfd; a symbolic link is always -ELOOP. */
 static int
 open_name(int dirfd, const char *name, int flags, mode_t mode)
 {
@@ -104,7 +105,7 @@ open_name(int dirfd, const char *name, int flags, mode_t mode)
   return rc;
 }
 
-/* The way without openat2: every directory on the path is opened in the one before it. */
+/* Without openat2: opens every directory on the path relative to the one before it. */
 static int
 open_walk(int dirfd, const char *path, int flags, mode_t mode)
 {
@@ -128,7 +129,7 @@ open_walk(int dirfd, const char *path, int flags, mode_t mode)
       fd = open_name(at, name, O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
     else if (p[len] != '/')
       fd = open_name(at, name, flags, mode);
-    else if (flags & O_CREAT) /* "name/" asks for a directory, which open does not make */
+    else if (flags & O_CREAT) /* "name/" asks for a directory, which open does not create */
       fd = -EISDIR;
     else
       fd = open_name(at, name, flags | O_DIRECTORY, mode);
@@ -159,7 +160,7 @@ open_beneath(int dirfd, const char *path, int flags, mode_t mode)
   for (int tries = 0; tries < OPENAT2_TRIES;) {
     rc = answer((int)syscall(SYS_openat2, dirfd, path, &how, sizeof(how)));
     if (rc == -ENOSYS || rc == -EPERM)
-      break; /* a real EPERM comes back from the walk */
+      break; /* open_walk returns a real EPERM */
     if (rc == -EAGAIN)
       tries++;
     else if (rc != -EINTR)
@@ -171,9 +172,9 @@ open_beneath(int dirfd, const char *path, int flags, mode_t mode)
 /* ---- the parent and the last component ---- */
 
 struct place {
-  int dirfd;        /* the directory that holds the name */
-  bool opened;      /* dirfd is ours to close */
-  const char *name; /* into the path that was given; neither empty nor "." nor ".." */
+  int dirfd;        /* the directory that contains the name */
+  bool opened;      /* dirfd must be closed */
+  const char *name; /* points into the given path; not empty, not "." and not ".." */
 };
 
 static int
@@ -225,9 +226,9 @@ open_dir(int dirfd, const char *path)
   return answer(fd);
 }
 
-/* Makes the entry of a directory in its parent durable: nobody else can, as the seam has no "..". A
- * parent that may not be read is synced with its whole file system; one that knows no sync is left
- * alone. */
+/* Makes the entry of a directory in its parent durable. Callers cannot do that themselves, because
+ * they cannot open "..". If the parent cannot be read, its whole file system is synced; a parent
+ * that does not support fsync is ignored. */
 static int
 sync_parent(int fd)
 {
@@ -259,7 +260,7 @@ posix_open_root(void *self, const char *path, int create)
   }
   if (fd < 0)
     return fd;
-  rc = sync_parent(fd); /* also when it was there: whoever made it may have died before this */
+  rc = sync_parent(fd); /* even if it existed: its creator may have crashed before this sync */
   if (rc) {
     (void)close(fd);
     return rc;
@@ -284,7 +285,7 @@ posix_openat(void *self, int dirfd, const char *path, int flags, mode_t mode)
   if (flags & (O_PATH | O_DIRECTORY | O_EXCL))
     return open_beneath(dirfd, path, flags, mode);
   fd = open_beneath(dirfd, path, flags | O_NONBLOCK, mode);
-  if (fd == -ENXIO) /* a socket, or a pipe that nobody reads */
+  if (fd == -ENXIO) /* a socket, or a pipe without a reader */
     return -ENOTSUP;
   if (fd >= 0 && !fstat(fd, &st) && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)) {
     (void)close(fd);
@@ -489,7 +490,7 @@ posix_clone(void *self, int to, int from)
   return answer(ioctl(to, FICLONE, from));
 }
 
-/* The type of an entry whose directory does not tell it. 0: gone in the meantime. */
+/* The type of an entry if the directory listing does not contain it. 0: removed in the meantime. */
 static int
 find_type(int dirfd, const char *name, unsigned char *type)
 {
