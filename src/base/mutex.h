@@ -12,12 +12,43 @@
 
 #include "base/assert.h"
 
-/* All locks of the library and the server, the one that is taken first at the top. */
+/* All locks of the library and the server, in the order in which a thread takes them. */
 enum qp__rank {
   QP__RANK_NONE, /* its order is not checked */
   /* server */
   /* engine */
   /* store */
+  QP__RANK_USAGE_COUNT,     /* usage.h: one owner is counted at a time */
+  QP__RANK_CATALOGUE_DB,    /* the catalogue's databases; opens contexts */
+  QP__RANK_PROMPT,          /* one change of prompts at a time */
+  QP__RANK_CONTEXT_WRITE,   /* the only rank of which a thread may hold several: see mutex.c */
+  QP__RANK_SESSION_WRITE,   /* one change of sessions at a time */
+  QP__RANK_BUILD,           /* context_build.c: the failure of a worker */
+  QP__RANK_MIGRATE,         /* migrate_int.h: what workers found */
+  QP__RANK_FILES_BUILD,     /* files_build.c: what a build has written */
+  QP__RANK_STORE,           /* the table of contexts */
+  QP__RANK_BLOB,            /* blobs that are being erased */
+  QP__RANK_COMMITTER,       /* the queue of asynchronous saves */
+  QP__RANK_WORKERS,         /* the queue of jobs */
+  QP__RANK_FILES_OLD,       /* backups that are being opened */
+  QP__RANK_FILES_FINDS,     /* where lost messages were found */
+  QP__RANK_FILES_FRESH,     /* directories that the journal may still create */
+  QP__RANK_FILES_SYNC,      /* syncs that threads share */
+  QP__RANK_FILES_STOCK,     /* prepared files in tmp/ */
+  QP__RANK_RESERVE,         /* journal/reserve */
+  QP__RANK_JOURNAL_RELEASE, /* one context at a time is brought back */
+  QP__RANK_JOURNAL,
+  QP__RANK_MEMORY,   /* the driver in memory; publishes with it locked */
+  QP__RANK_PACKS,    /* the cache of packs */
+  QP__RANK_EVENTS,   /* of one context */
+  QP__RANK_SESSIONS, /* the table of sessions */
+  QP__RANK_CONTEXT_VIEW,
+  QP__RANK_TREE_IDS, /* the lookup table of a tree */
+  QP__RANK_POOL,     /* a shard of the message pool */
+  QP__RANK_UUID,
+  QP__RANK_CATALOGUE, /* the catalogue's marks */
+  QP__RANK_CATALOGUE_VFS,
+  QP__RANK_USAGE, /* the table of owners */
 };
 
 struct qp__mutex {
@@ -42,7 +73,7 @@ bool qp__mutex_trylock(struct qp__mutex *m);
 void qp__mutex_unlock(struct qp__mutex *m);
 void qp__mutex_wait(struct qp__mutex *m, pthread_cond_t *cond);
 int qp__mutex_timedwait(struct qp__mutex *m, pthread_cond_t *cond, const struct timespec *until);
-bool qp__mutex_held(struct qp__mutex *m); /* by this thread */
+bool qp__mutex_held(const struct qp__mutex *m); /* by this thread */
 #else
 #define QP__MUTEX_INIT(r)              \
   {                                    \
@@ -94,7 +125,7 @@ qp__mutex_timedwait(struct qp__mutex *m, pthread_cond_t *cond, const struct time
 }
 
 static inline bool
-qp__mutex_held(struct qp__mutex *m)
+qp__mutex_held(const struct qp__mutex *m)
 {
   (void)m;
   return true;

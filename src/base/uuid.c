@@ -8,17 +8,17 @@
 
 #define COUNTER_MAX 0x3ffffu
 
-int
+void
 qp__uuid_gen_init(struct qp__uuid_gen *gen)
 {
   memset(gen, 0, sizeof(*gen));
-  return pthread_mutex_init(&gen->lock, NULL);
+  qp__mutex_init(&gen->lock, QP__RANK_UUID);
 }
 
 void
 qp__uuid_gen_release(struct qp__uuid_gen *gen)
 {
-  (void)pthread_mutex_destroy(&gen->lock);
+  qp__mutex_release(&gen->lock);
 }
 
 struct qp_uuid
@@ -28,7 +28,7 @@ qp__uuid_next(struct qp__uuid_gen *gen, int64_t now_ms, const uint8_t entropy[10
   uint64_t ms = now_ms > 0 ? (uint64_t)now_ms : 0;
   uint32_t counter;
 
-  (void)pthread_mutex_lock(&gen->lock);
+  qp__mutex_lock(&gen->lock);
   if (ms > gen->last_ms) {
     gen->last_ms = ms;
     gen->counter =
@@ -39,7 +39,7 @@ qp__uuid_next(struct qp__uuid_gen *gen, int64_t now_ms, const uint8_t entropy[10
   }
   ms = gen->last_ms;
   counter = gen->counter;
-  (void)pthread_mutex_unlock(&gen->lock);
+  qp__mutex_unlock(&gen->lock);
 
   for (int i = 0; i < 6; i++)
     id.b[i] = (uint8_t)(ms >> (40 - 8 * i));

@@ -3,21 +3,20 @@
 #ifndef QP_BASE_UUID_H
 #define QP_BASE_UUID_H
 
-#include <pthread.h>
 #include <stdbool.h>
 
+#include "base/mutex.h"
 #include "quipu.h"
 
 #define QP__UUID_LEN 36
 
 struct qp__uuid_gen {
-  pthread_mutex_t lock;
+  struct qp__mutex lock;
   uint64_t last_ms; /* highest time used so far */
   uint32_t counter; /* 18 bits: rand_a and the top of rand_b, as RFC 9562 section 6.2 allows */
 };
 
-/* Returns 0 or an error number. */
-int qp__uuid_gen_init(struct qp__uuid_gen *gen);
+void qp__uuid_gen_init(struct qp__uuid_gen *gen);
 void qp__uuid_gen_release(struct qp__uuid_gen *gen);
 
 /* `entropy` is 10 fresh random bytes. */

@@ -450,12 +450,11 @@ init_locks(struct qp__http *http, struct qp_err *err)
            pthread_cond_init(&http->quiet, &attr) == 0;
     (void)pthread_condattr_destroy(&attr);
   }
-  if (good && qp__uuid_gen_init(&http->ids) == 0) {
+  if (good) {
+    qp__uuid_gen_init(&http->ids);
     (void)pthread_mutex_init(&http->probe.lock, NULL); /* on Linux it cannot fail */
     return QP_OK;
   }
-  if (good)
-    (void)pthread_cond_destroy(&http->quiet);
   (void)pthread_mutex_destroy(&http->lock);
   return qp__fail_nomem(err, "starting the server");
 }

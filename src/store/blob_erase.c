@@ -128,10 +128,8 @@ qp__blobs_of_context(struct qp_store *s, const struct qp_uuid *id, struct qp__bu
   struct qp__image image;
   void *driver = NULL;
   enum qp_rc rc;
-  int sys = qp__image_init(&image);
 
-  if (sys)
-    return qp__fail_sys(err, sys, "loading a context");
+  qp__image_init(&image);
   rc = s->driver->context_load(s->self, id, &image, &problems, &driver, err);
   if (!rc) {
     rc = read_context(&r, id, driver, &image.tree, image.tree.count);
@@ -317,14 +315,13 @@ erase(struct qp_store *s, struct qp__doomed *d, struct qp_err *err)
     rc = move_away(s, d, err);
   if (!rc)
     rc = read_all(s, d, err);
-  (void)pthread_mutex_lock(
-      &s->blob_lock); /* from here on who stores one of them makes a new file */
+  qp__mutex_lock(&s->blob_lock); /* from here on who stores one of them makes a new file */
   for (struct qp__doomed **at = &s->doomed; *at; at = &(*at)->next)
     if (*at == d) {
       *at = d->next;
       break;
     }
-  (void)pthread_mutex_unlock(&s->blob_lock);
+  qp__mutex_unlock(&s->blob_lock);
   if (rc) {
     (void)bring_back(s, d, true, NULL);
     return rc;
@@ -351,10 +348,10 @@ qp__blobs_erase(struct qp_store *s, struct qp_bytes ids, struct qp_err *err)
     (void)snprintf(v->path, sizeof(v->path), "blobs/%s", v->id);
     v->stays = !qp__blob_name_ok(v->id);
   }
-  (void)pthread_mutex_lock(&s->blob_lock);
+  qp__mutex_lock(&s->blob_lock);
   d.next = s->doomed;
   s->doomed = &d; /* cppcheck-suppress autoVariables; erase() takes it out again */
-  (void)pthread_mutex_unlock(&s->blob_lock);
+  qp__mutex_unlock(&s->blob_lock);
   (void)pthread_rwlock_wrlock(&s->import_lock); /* who has stored blobs and no message yet */
   (void)pthread_rwlock_unlock(&s->import_lock);
   rc = erase(s, &d, err);
@@ -365,10 +362,10 @@ qp__blobs_erase(struct qp_store *s, struct qp_bytes ids, struct qp_err *err)
 void
 qp__blob_keep(struct qp_store *s, const char *id)
 {
-  (void)pthread_mutex_lock(&s->blob_lock);
+  qp__mutex_lock(&s->blob_lock);
   for (struct qp__doomed *d = s->doomed; d; d = d->next)
     for (size_t i = 0; i < d->count; i++)
       if (strcmp(d->v[i].id, id) == 0)
         d->v[i].stays = true;
-  (void)pthread_mutex_unlock(&s->blob_lock);
+  qp__mutex_unlock(&s->blob_lock);
 }

@@ -149,7 +149,7 @@ qp_prompt_list(struct qp_store *store, qp_prompt_visit *visit, void *arg, struct
 
 /* ---- writing ---- */
 
-/* With prompt_lock held: commits one prompt, and nothing else. */
+/* Commits one prompt, and nothing else. */
 static enum qp_rc
 save_prompt(struct qp_store *s, const struct qp__prompt *p, struct qp_err *err)
 {
@@ -158,6 +158,7 @@ save_prompt(struct qp_store *s, const struct qp__prompt *p, struct qp_err *err)
   struct qp__buf text;
   enum qp_rc rc;
 
+  QP_ASSERT_HELD(&s->prompt_lock);
   qp__buf_init(&text, FILE_MAX);
   rc = qp__prompt_seal(p, &text, err);
   if (!rc) {
@@ -174,12 +175,12 @@ save_prompt(struct qp_store *s, const struct qp__prompt *p, struct qp_err *err)
   return rc;
 }
 
-/* With prompt_lock held. */
 static enum qp_rc
 add_prompt(struct qp_store *s, const struct qp__prompt *p, struct qp_err *err)
 {
   enum qp_rc rc = qp__check_prompt(s, p->id, err);
 
+  QP_ASSERT_HELD(&s->prompt_lock);
   if (rc == QP_OK)
     return qp__fail(err, QP_EXISTS, "system prompt '%s' exists already", p->id);
   return rc == QP_NOTFOUND ? save_prompt(s, p, err) : rc;
@@ -193,9 +194,9 @@ qp__prompt_add(struct qp_store *s, struct qp__prompt *p, struct qp_err *err)
   if (rc)
     return rc;
   p->created_at = p->updated_at = s->os->now_ms(s->os->self);
-  (void)pthread_mutex_lock(&s->prompt_lock);
+  qp__mutex_lock(&s->prompt_lock);
   rc = add_prompt(s, p, err);
-  (void)pthread_mutex_unlock(&s->prompt_lock);
+  qp__mutex_unlock(&s->prompt_lock);
   return rc;
 }
 
@@ -234,9 +235,9 @@ qp_prompt_create(struct qp_store *store, const struct qp_prompt *prompt, char **
     if (!copy)
       return qp__fail_nomem(err, "creating a prompt");
   }
-  (void)pthread_mutex_lock(&store->prompt_lock);
+  qp__mutex_lock(&store->prompt_lock);
   rc = create_prompt(store, &own, err);
-  (void)pthread_mutex_unlock(&store->prompt_lock);
+  qp__mutex_unlock(&store->prompt_lock);
   if (rc)
     qp__free(copy);
   else if (id)
@@ -254,13 +255,13 @@ qp_prompt_update(struct qp_store *store, const struct qp_prompt *prompt, struct 
     rc = qp__fail(err, QP_INVALID, "a system prompt to be changed needs its id");
   if (rc)
     return rc;
-  (void)pthread_mutex_lock(&store->prompt_lock);
+  qp__mutex_lock(&store->prompt_lock);
   rc = qp__prompt_load(store, prompt->id, &p, err);
   if (!rc)
     rc = qp__prompt_change(p, prompt, store->os->now_ms(store->os->self), err);
   if (!rc)
     rc = save_prompt(store, p, err);
-  (void)pthread_mutex_unlock(&store->prompt_lock);
+  qp__mutex_unlock(&store->prompt_lock);
   qp__prompt_free(p);
   return rc;
 }
@@ -318,14 +319,14 @@ qp__prompt_repair(struct qp_store *s, const char *id, bool *mended, struct qp_er
   enum qp_rc rc;
 
   (void)snprintf(own, sizeof(own), "%s", id);
-  (void)pthread_mutex_lock(&s->prompt_lock);
+  qp__mutex_lock(&s->prompt_lock);
   rc = qp__prompt_load(s, id, &p, err);
   *mended = rc == QP_CORRUPT;
   if (*mended)
     rc = mend_prompt(s, own, &p, err);
   if (!rc)
     rc = save_prompt(s, p, err);
-  (void)pthread_mutex_unlock(&s->prompt_lock);
+  qp__mutex_unlock(&s->prompt_lock);
   qp__prompt_free(p);
   return rc;
 }
@@ -414,7 +415,7 @@ build_referrer(struct qp_store *s, const struct qp_uuid *id, const char *prompt,
     return QP_OK; /* gone, or nothing that could be changed */
   if (rc)
     return rc;
-  (void)pthread_mutex_lock(&c->write_lock);
+  qp__mutex_lock(&c->write_lock);
   /* One in an old format keeps its references; those that lead nowhere go when it is migrated. */
   if (!c->old && qp__meta_uses_prompt(c->staged_view->meta, prompt)) {
     rc = qp__clone_meta(c, &meta, err);
@@ -436,7 +437,7 @@ build_referrer(struct qp_store *s, const struct qp_uuid *id, const char *prompt,
     }
     qp__buf_release(&out->text);
   }
-  (void)pthread_mutex_unlock(&c->write_lock);
+  qp__mutex_unlock(&c->write_lock);
   qp_context_close(c);
   return rc;
 }
@@ -469,7 +470,7 @@ commit_deletion(struct qp_store *s, const char *id, struct referrer *list, size_
   } else {
     for (size_t i = 0; i < n; i++) {
       qp__view_unref(list[i].effect.view);
-      (void)pthread_mutex_unlock(&list[i].context->write_lock);
+      qp__mutex_unlock(&list[i].context->write_lock);
     }
   }
   qp__free(changes);
@@ -504,7 +505,7 @@ delete_prompt(struct qp_store *s, const char *id, struct qp_err *err)
   } else {
     for (size_t i = 0; i < n; i++) {
       qp__view_unref(list[i].effect.view);
-      (void)pthread_mutex_unlock(&list[i].context->write_lock);
+      qp__mutex_unlock(&list[i].context->write_lock);
     }
   }
   for (size_t i = 0; i < n; i++) {
@@ -524,9 +525,9 @@ qp_prompt_delete(struct qp_store *store, const char *id, struct qp_err *err)
 
   if (rc)
     return rc;
-  (void)pthread_mutex_lock(&store->prompt_lock);
+  qp__mutex_lock(&store->prompt_lock);
   rc = delete_prompt(store, id, err);
   qp__usage_removed(&store->usage);
-  (void)pthread_mutex_unlock(&store->prompt_lock);
+  qp__mutex_unlock(&store->prompt_lock);
   return rc;
 }

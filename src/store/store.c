@@ -114,35 +114,17 @@ or_default(size_t value, size_t fallback)
 static enum qp_rc
 init_store(struct qp_store *s, const struct qp_store_options *o, struct qp_err *err)
 {
-  int sys = qp__uuid_gen_init(&s->ids);
-
-  if (sys)
-    return qp__fail_sys(err, -sys, "opening a store");
-  sys = qp__pool_init(&s->pool, or_default(o->pool_bytes, DEFAULT_POOL));
-  if (sys) {
-    qp__uuid_gen_release(&s->ids);
-    return qp__fail_sys(err, sys, "opening a store");
-  }
-  sys = qp__workers_init(&s->folders, s->background ? 1 : 0);
-  if (sys) {
-    qp__pool_release(&s->pool);
-    qp__uuid_gen_release(&s->ids);
-    return qp__fail_sys(err, sys, "opening a store");
-  }
-  sys = qp__committer_init(&s->committer, s->os, s->background);
-  s->sessions = sys ? NULL : qp__sessions_new();
-  if (!s->sessions) {
-    if (!sys)
-      qp__committer_release(&s->committer);
-    qp__workers_release(&s->folders);
-    qp__pool_release(&s->pool);
-    qp__uuid_gen_release(&s->ids);
-    return qp__fail_sys(err, sys ? sys : -ENOMEM, "opening a store");
-  }
+  s->sessions = qp__sessions_new();
+  if (!s->sessions)
+    return qp__fail_nomem(err, "opening a store");
+  qp__uuid_gen_init(&s->ids);
+  qp__pool_init(&s->pool, or_default(o->pool_bytes, DEFAULT_POOL));
+  qp__workers_init(&s->folders, s->background ? 1 : 0);
+  qp__committer_init(&s->committer, s->os, s->background);
   qp__usage_init(&s->usage);
-  (void)pthread_mutex_init(&s->lock, NULL);
-  (void)pthread_mutex_init(&s->prompt_lock, NULL);
-  (void)pthread_mutex_init(&s->blob_lock, NULL);
+  qp__mutex_init(&s->lock, QP__RANK_STORE);
+  qp__mutex_init(&s->prompt_lock, QP__RANK_PROMPT);
+  qp__mutex_init(&s->blob_lock, QP__RANK_BLOB);
   (void)pthread_rwlock_init(&s->import_lock, NULL);
   (void)pthread_cond_init(&s->ready, NULL);
   return QP_OK;
@@ -154,9 +136,9 @@ release_store(struct qp_store *s)
   qp__committer_release(&s->committer);
   qp__workers_release(&s->folders);
   qp__catalogue_free(s->catalogue);
-  (void)pthread_mutex_lock(&s->lock);
+  qp__mutex_lock(&s->lock);
   qp__contexts_evict(s, true);
-  (void)pthread_mutex_unlock(&s->lock);
+  qp__mutex_unlock(&s->lock);
   qp__sessions_free(s->sessions);
   if (s->self)
     s->driver->close(s->self);
@@ -167,9 +149,9 @@ release_store(struct qp_store *s)
   qp__uuid_gen_release(&s->ids);
   (void)pthread_cond_destroy(&s->ready);
   (void)pthread_rwlock_destroy(&s->import_lock);
-  (void)pthread_mutex_destroy(&s->blob_lock);
-  (void)pthread_mutex_destroy(&s->prompt_lock);
-  (void)pthread_mutex_destroy(&s->lock);
+  qp__mutex_release(&s->blob_lock);
+  qp__mutex_release(&s->prompt_lock);
+  qp__mutex_release(&s->lock);
   qp__free(s);
 }
 
@@ -318,7 +300,7 @@ qp_store_stats_get(struct qp_store *store, struct qp_store_stats *out)
   out->io_writes = atomic_load(&store->io.writes);
   out->io_names = atomic_load(&store->io.names);
   out->io_syncs = atomic_load(&store->io.syncs);
-  (void)pthread_mutex_lock(&store->lock);
+  qp__mutex_lock(&store->lock);
   out->contexts_open = store->open_count;
-  (void)pthread_mutex_unlock(&store->lock);
+  qp__mutex_unlock(&store->lock);
 }

@@ -188,10 +188,10 @@ show_view(struct qp_context *c, struct qp__view *view)
   bool other;
 
   atomic_fetch_add(&view->refs, 1);
-  (void)pthread_mutex_lock(&c->view_lock);
+  qp__mutex_lock(&c->view_lock);
   old = c->view;
   c->view = view;
-  (void)pthread_mutex_unlock(&c->view_lock);
+  qp__mutex_unlock(&c->view_lock);
   other = old != view;
   qp__view_unref(old);
   qp__view_unref(c->staged_view);
@@ -199,7 +199,6 @@ show_view(struct qp_context *c, struct qp__view *view)
   return other;
 }
 
-/* With the write lock. */
 static enum qp_rc
 become(struct qp_context *c, struct qp__image *image, struct qp_err *err)
 {
@@ -208,6 +207,7 @@ become(struct qp_context *c, struct qp__image *image, struct qp_err *err)
   bool changed;
   enum qp_rc rc = make_ready(c, image, &view, err);
 
+  QP_ASSERT_HELD(&c->write_lock);
   if (!rc)
     rc = add_entries(c, image, err);
   if (rc) {
@@ -225,7 +225,7 @@ become(struct qp_context *c, struct qp__image *image, struct qp_err *err)
   return QP_OK;
 }
 
-/* With the write lock: brings a context up to what is stored. */
+/* Brings a context up to what is stored. */
 static enum qp_rc
 renew(struct qp_context *c, struct qp_err *err)
 {
@@ -234,17 +234,15 @@ renew(struct qp_context *c, struct qp_err *err)
   struct qp__image image;
   void *fresh = NULL;
   enum qp_rc rc;
-  int sys;
 
+  QP_ASSERT_HELD(&c->write_lock);
   if (c->old || atomic_load(&c->stale))
     return QP_OK;
   if (qp__is_held(s, &c->id)) {
     qp__context_retire(c);
     return QP_OK;
   }
-  sys = qp__image_init(&image);
-  if (sys)
-    return qp__fail_sys(err, sys, "recovering a context");
+  qp__image_init(&image);
   rc = s->driver->context_load(s->self, &c->id, &image, &problems, &fresh, err);
   if (rc == QP_NOTFOUND || rc == QP_CORRUPT) {
     qp__context_retire(c);
@@ -274,6 +272,8 @@ mend(struct qp_store *s, const struct qp__gathered *open, struct qp_err *err)
 {
   enum qp_rc rc = s->driver->recovery->mend(s->self, err);
 
+  QP_ASSERT_HELD(&s->prompt_lock);
+  QP_ASSERT_HELD(&s->sessions->write_lock);
   for (size_t i = 0; i < open->count && !rc; i++)
     rc = renew(open->list[i], err);
   if (!rc)
@@ -287,23 +287,23 @@ mend(struct qp_store *s, const struct qp__gathered *open, struct qp_err *err)
   return rc;
 }
 
-/* With prompt_lock. */
 static enum qp_rc
 recover(struct qp_store *s, struct qp_err *err)
 {
   struct qp__gathered open;
   enum qp_rc rc = qp__contexts_gather(s, &open, err);
 
+  QP_ASSERT_HELD(&s->prompt_lock);
   if (rc)
     return rc;
   for (size_t i = 0; i < open.count; i++)
-    (void)pthread_mutex_lock(&open.list[i]->write_lock);
-  (void)pthread_mutex_lock(&s->sessions->write_lock);
+    qp__mutex_lock(&open.list[i]->write_lock);
+  qp__mutex_lock(&s->sessions->write_lock);
   qp__sessions_wait_idle(s->sessions);
   rc = mend(s, &open, err);
-  (void)pthread_mutex_unlock(&s->sessions->write_lock);
+  qp__mutex_unlock(&s->sessions->write_lock);
   for (size_t i = open.count; i-- > 0;)
-    (void)pthread_mutex_unlock(&open.list[i]->write_lock);
+    qp__mutex_unlock(&open.list[i]->write_lock);
   qp__contexts_release(s, &open);
   return rc;
 }
@@ -315,9 +315,9 @@ qp_store_recover(struct qp_store *store, struct qp_err *err)
 
   if (rc || !store->driver->recovery)
     return rc;
-  (void)pthread_mutex_lock(&store->prompt_lock);
+  qp__mutex_lock(&store->prompt_lock);
   if (store->driver->recovery->is_stopped(store->self))
     rc = recover(store, err);
-  (void)pthread_mutex_unlock(&store->prompt_lock);
+  qp__mutex_unlock(&store->prompt_lock);
   return rc;
 }

@@ -20,8 +20,8 @@ struct qp__usage_row {
 void
 qp__usage_init(struct qp__usage *usage)
 {
-  (void)pthread_mutex_init(&usage->lock, NULL);
-  (void)pthread_mutex_init(&usage->counting, NULL);
+  qp__mutex_init(&usage->lock, QP__RANK_USAGE);
+  qp__mutex_init(&usage->counting, QP__RANK_USAGE_COUNT);
 }
 
 void
@@ -34,8 +34,8 @@ qp__usage_release(struct qp__usage *usage)
       qp__free(usage->rows[i]);
       usage->rows[i] = next;
     }
-  (void)pthread_mutex_destroy(&usage->counting);
-  (void)pthread_mutex_destroy(&usage->lock);
+  qp__mutex_release(&usage->counting);
+  qp__mutex_release(&usage->lock);
 }
 
 /* ---- what commits tell ---- */
@@ -62,13 +62,13 @@ add(struct qp__usage *usage, const char *owner, size_t n, int64_t bytes)
 {
   struct qp__usage_row *row;
 
-  (void)pthread_mutex_lock(&usage->lock);
+  qp__mutex_lock(&usage->lock);
   row = find_row(usage, owner, n, NULL);
   if (row) {
     row->bytes += bytes;
     row->added += bytes;
   }
-  (void)pthread_mutex_unlock(&usage->lock);
+  qp__mutex_unlock(&usage->lock);
 }
 
 void
@@ -96,12 +96,12 @@ qp__usage_removed(struct qp__usage *usage)
 void
 qp__usage_forget(struct qp__usage *usage)
 {
-  (void)pthread_mutex_lock(&usage->lock);
+  qp__mutex_lock(&usage->lock);
   usage->forgotten++;
   for (size_t i = 0; i < QP__USAGE_SLOTS; i++)
     for (struct qp__usage_row *row = usage->rows[i]; row; row = row->next)
       row->counted = false;
-  (void)pthread_mutex_unlock(&usage->lock);
+  qp__mutex_unlock(&usage->lock);
 }
 
 /* ---- counting ---- */
@@ -239,19 +239,19 @@ count_row(struct qp_store *s, struct qp__usage_row *row, qp__usage_contexts_fn *
   int64_t total = 0;
   enum qp_rc rc;
 
-  (void)pthread_mutex_lock(&usage->lock);
+  qp__mutex_lock(&usage->lock);
   added = row->added;
   forgotten = usage->forgotten;
-  (void)pthread_mutex_unlock(&usage->lock);
+  qp__mutex_unlock(&usage->lock);
   rc = count(s, row->owner, contexts, &total, err);
   if (rc)
     return rc;
-  (void)pthread_mutex_lock(&usage->lock);
+  qp__mutex_lock(&usage->lock);
   added = row->added - added;
   row->bytes = total + added;
   row->removals = added ? removals - 1 : removals;
   row->counted = usage->forgotten == forgotten;
-  (void)pthread_mutex_unlock(&usage->lock);
+  qp__mutex_unlock(&usage->lock);
   return QP_OK;
 }
 
@@ -264,27 +264,27 @@ qp__usage_bytes(struct qp_store *store, const char *owner, uint64_t enough,
   bool good = false;
   enum qp_rc rc = QP_OK;
 
-  (void)pthread_mutex_lock(&usage->lock);
+  qp__mutex_lock(&usage->lock);
   row = get_row(usage, owner);
   if (row && will_do(usage, row, enough)) {
     *out = row->bytes > 0 ? (uint64_t)row->bytes : 0;
     good = true;
   }
-  (void)pthread_mutex_unlock(&usage->lock);
+  qp__mutex_unlock(&usage->lock);
   if (!row)
     return qp__fail_nomem(err, "counting the bytes of an owner");
   if (good)
     return QP_OK;
-  (void)pthread_mutex_lock(&usage->counting);
-  (void)pthread_mutex_lock(&usage->lock);
+  qp__mutex_lock(&usage->counting);
+  qp__mutex_lock(&usage->lock);
   good = will_do(usage, row, enough); /* somebody else has counted it */
-  (void)pthread_mutex_unlock(&usage->lock);
+  qp__mutex_unlock(&usage->lock);
   if (!good)
     rc = count_row(store, row, contexts, err);
-  (void)pthread_mutex_lock(&usage->lock);
+  qp__mutex_lock(&usage->lock);
   if (!rc)
     *out = row->bytes > 0 ? (uint64_t)row->bytes : 0;
-  (void)pthread_mutex_unlock(&usage->lock);
-  (void)pthread_mutex_unlock(&usage->counting);
+  qp__mutex_unlock(&usage->lock);
+  qp__mutex_unlock(&usage->counting);
   return rc;
 }

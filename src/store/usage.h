@@ -14,9 +14,9 @@
 #ifndef QP_STORE_USAGE_H
 #define QP_STORE_USAGE_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 
+#include "base/mutex.h"
 #include "quipu.h"
 
 #define QP__USAGE_SLOTS 64
@@ -25,10 +25,10 @@ struct qp__catalogue;
 struct qp__usage_row;
 
 struct qp__usage {
-  atomic_uint owners;       /* that were asked for */
-  atomic_ullong removals;   /* so far: things that may have become smaller or fewer */
-  pthread_mutex_t counting; /* one owner is counted at a time; before `lock` */
-  pthread_mutex_t lock;     /* guards the rows; the last of all locks */
+  atomic_uint owners;        /* that were asked for */
+  atomic_ullong removals;    /* so far: things that may have become smaller or fewer */
+  struct qp__mutex counting; /* one owner is counted at a time; before `lock` */
+  struct qp__mutex lock;     /* guards the rows; the last of all locks */
   struct qp__usage_row *rows[QP__USAGE_SLOTS];
   uint64_t forgotten; /* how often all were */
 };

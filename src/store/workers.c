@@ -6,20 +6,15 @@
 
 #include "base/alloc.h"
 
-int
+void
 qp__workers_init(struct qp__workers *w, unsigned limit)
 {
-  int rc;
-
   memset(w, 0, sizeof(*w));
   w->limit = limit > QP__WORKERS_MAX ? QP__WORKERS_MAX : limit;
   w->tail = &w->queue;
-  rc = pthread_mutex_init(&w->lock, NULL);
-  if (rc)
-    return -rc;
+  qp__mutex_init(&w->lock, QP__RANK_WORKERS);
   (void)pthread_cond_init(&w->work, NULL);
   (void)pthread_cond_init(&w->idle, NULL);
-  return 0;
 }
 
 static struct qp__job *
@@ -27,6 +22,7 @@ take_job(struct qp__workers *w)
 {
   struct qp__job *job = w->queue;
 
+  QP_ASSERT_HELD(&w->lock);
   if (!job)
     return NULL;
   w->queue = job->next;
@@ -41,38 +37,38 @@ run_worker(void *arg)
   struct qp__workers *w = arg;
   struct qp__job *job;
 
-  (void)pthread_mutex_lock(&w->lock);
+  qp__mutex_lock(&w->lock);
   for (;;) {
     job = take_job(w);
     if (job) {
-      (void)pthread_mutex_unlock(&w->lock);
+      qp__mutex_unlock(&w->lock);
       job->fn(job->arg);
       qp__free(job);
-      (void)pthread_mutex_lock(&w->lock);
+      qp__mutex_lock(&w->lock);
       continue;
     }
     if (w->stopping)
       break;
     w->waiting++;
-    (void)pthread_cond_wait(&w->work, &w->lock);
+    qp__mutex_wait(&w->lock, &w->work);
     w->waiting--;
   }
-  (void)pthread_mutex_unlock(&w->lock);
+  qp__mutex_unlock(&w->lock);
   return NULL;
 }
 
 void
 qp__workers_release(struct qp__workers *w)
 {
-  (void)pthread_mutex_lock(&w->lock);
+  qp__mutex_lock(&w->lock);
   w->stopping = true;
   (void)pthread_cond_broadcast(&w->work);
-  (void)pthread_mutex_unlock(&w->lock);
+  qp__mutex_unlock(&w->lock);
   for (unsigned i = 0; i < w->started; i++)
     (void)pthread_join(w->threads[i], NULL);
   (void)pthread_cond_destroy(&w->idle);
   (void)pthread_cond_destroy(&w->work);
-  (void)pthread_mutex_destroy(&w->lock);
+  qp__mutex_release(&w->lock);
 }
 
 /* False: no thread could be had for it. */
@@ -87,7 +83,7 @@ hand_over(struct qp__workers *w, qp__job_fn *fn, void *arg)
   job->next = NULL;
   job->fn = fn;
   job->arg = arg;
-  (void)pthread_mutex_lock(&w->lock);
+  qp__mutex_lock(&w->lock);
   if (!w->waiting && w->started < w->limit &&
       pthread_create(&w->threads[w->started], NULL, run_worker, w) == 0)
     w->started++;
@@ -97,7 +93,7 @@ hand_over(struct qp__workers *w, qp__job_fn *fn, void *arg)
     w->tail = &job->next;
     (void)pthread_cond_signal(&w->work);
   }
-  (void)pthread_mutex_unlock(&w->lock);
+  qp__mutex_unlock(&w->lock);
   if (!taken)
     qp__free(job);
   return taken;
@@ -137,19 +133,20 @@ help(void *arg)
   struct qp__workers *w = p->workers;
 
   do_pieces(p);
-  (void)pthread_mutex_lock(&w->lock);
+  qp__mutex_lock(&w->lock);
   p->helpers--;
   (void)pthread_cond_broadcast(&w->idle);
-  (void)pthread_mutex_unlock(&w->lock);
+  qp__mutex_unlock(&w->lock);
 }
 
-/* With the lock held: takes back the helpers of `p` that have not begun. Waiting for them could
+/* Takes back the helpers of `p` that have not begun. Waiting for them could
  * wait for a job that waits for the caller. */
 static void
 recall_helpers(struct qp__workers *w, struct pieces *p)
 {
   struct qp__job **at = &w->queue;
 
+  QP_ASSERT_HELD(&w->lock);
   while (*at) {
     struct qp__job *job = *at;
 
@@ -170,20 +167,20 @@ qp__workers_each(struct qp__workers *w, size_t n, qp__piece_fn *fn, void *arg)
   struct pieces p = { .workers = w, .fn = fn, .arg = arg, .n = n };
 
   for (unsigned i = 1; i < w->limit && i < n; i++) {
-    (void)pthread_mutex_lock(&w->lock);
+    qp__mutex_lock(&w->lock);
     p.helpers++;
-    (void)pthread_mutex_unlock(&w->lock);
+    qp__mutex_unlock(&w->lock);
     if (!hand_over(w, help, &p)) {
-      (void)pthread_mutex_lock(&w->lock);
+      qp__mutex_lock(&w->lock);
       p.helpers--;
-      (void)pthread_mutex_unlock(&w->lock);
+      qp__mutex_unlock(&w->lock);
       break;
     }
   }
   do_pieces(&p);
-  (void)pthread_mutex_lock(&w->lock);
+  qp__mutex_lock(&w->lock);
   recall_helpers(w, &p);
   while (p.helpers)
-    (void)pthread_cond_wait(&w->idle, &w->lock);
-  (void)pthread_mutex_unlock(&w->lock);
+    qp__mutex_wait(&w->lock, &w->idle);
+  qp__mutex_unlock(&w->lock);
 }

@@ -10,6 +10,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/mutex.h"
+
 #define QP__WORKERS_MAX 8
 
 typedef void qp__job_fn(void *arg);
@@ -22,7 +24,7 @@ struct qp__job {
 };
 
 struct qp__workers {
-  pthread_mutex_t lock;
+  struct qp__mutex lock;
   pthread_cond_t work; /* a job was added, or stopping */
   pthread_cond_t idle; /* a job was done */
   struct qp__job *queue, **tail;
@@ -33,7 +35,7 @@ struct qp__workers {
   bool stopping;
 };
 
-int qp__workers_init(struct qp__workers *w, unsigned limit); /* 0 or -errno */
+void qp__workers_init(struct qp__workers *w, unsigned limit);
 /* Finishes all jobs first. */
 void qp__workers_release(struct qp__workers *w);
 

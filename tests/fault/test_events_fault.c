@@ -182,9 +182,9 @@ unload(struct place *p)
 {
   qp_context_close(p->context);
   p->context = NULL;
-  (void)pthread_mutex_lock(&p->store->lock);
+  qp__mutex_lock(&p->store->lock);
   qp__contexts_evict(p->store, true);
-  (void)pthread_mutex_unlock(&p->store->lock);
+  qp__mutex_unlock(&p->store->lock);
   p->model.next += LIFE;
 }
 

@@ -42,8 +42,7 @@ read_index(const struct qp__os *os, int root, struct qp__image *image,
 {
   struct qp_err err = { QP_OK, "" };
 
-  if (qp__image_init(image))
-    die("no memory", "image");
+  qp__image_init(image);
   if (qp__index_read(os, root, "c", image, report, &err) && err.rc != QP_CORRUPT)
     die("damage is a failure", err.msg);
 }

@@ -499,7 +499,7 @@ test_uuid7_rises_whatever_the_clock_does(void **state)
   int64_t now = 1800000000000;
 
   (void)state;
-  assert_int_equal(qp__uuid_gen_init(&gen), 0);
+  qp__uuid_gen_init(&gen);
   for (int i = 0; i < 100000; i++) {
     uint8_t entropy[10];
     struct qp_uuid id;
@@ -528,7 +528,7 @@ test_uuid7_outlives_its_counter_in_one_millisecond(void **state)
   uint64_t ms = 0;
 
   (void)state;
-  assert_int_equal(qp__uuid_gen_init(&gen), 0);
+  qp__uuid_gen_init(&gen);
   for (long i = 0; i < 2 * (1L << 18) + 10; i++) {
     id = qp__uuid_next(&gen, now, entropy);
     assert_true(memcmp(&last, &id, sizeof(id)) < 0);

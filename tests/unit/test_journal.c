@@ -487,9 +487,9 @@ test_journal_closes_while_a_spare_segment_fails(void **state)
   assert_int_equal(pthread_create(&thread, NULL, close_journal, x.j), 0);
   while (!stopping) {
     (void)sched_yield();
-    (void)pthread_mutex_lock(&x.j->lock);
+    qp__mutex_lock(&x.j->lock);
     stopping = x.j->stopping;
-    (void)pthread_mutex_unlock(&x.j->lock);
+    qp__mutex_unlock(&x.j->lock);
   }
   os_gate_open();
   assert_int_equal(pthread_join(thread, NULL), 0);

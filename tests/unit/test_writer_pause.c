@@ -21,7 +21,7 @@ struct rig {
   char path[64];
   int root, tmp;
   struct qp__gate gate;
-  pthread_mutex_t mutex;
+  struct qp__mutex mutex;
 };
 
 static struct rig rig;
@@ -54,7 +54,7 @@ make_rig(unsigned *lines)
   assert_int_equal(mkdirat(rig.root, "contexts", 0700), 0);
   rig.tmp = openat(rig.root, "tmp", O_RDONLY | O_DIRECTORY);
   assert_true(rig.tmp >= 0);
-  assert_int_equal(pthread_mutex_init(&rig.mutex, NULL), 0);
+  qp__mutex_init(&rig.mutex, QP__RANK_NONE);
   qp__gate_init(&rig.gate, &rig.os, rig.root, rig.tmp, &log);
   qp__gate_leave(&rig.gate);
 }
@@ -63,7 +63,7 @@ static void
 free_rig(void)
 {
   qp__gate_release(&rig.gate);
-  (void)pthread_mutex_destroy(&rig.mutex);
+  qp__mutex_release(&rig.mutex);
   (void)unlinkat(rig.root, "tmp", AT_REMOVEDIR);
   (void)unlinkat(rig.root, "contexts", AT_REMOVEDIR);
   (void)close(rig.tmp);
@@ -74,9 +74,9 @@ free_rig(void)
 static void
 enter(void)
 {
-  (void)pthread_mutex_lock(&rig.mutex);
+  qp__mutex_lock(&rig.mutex);
   qp__gate_enter(&rig.gate, &rig.mutex);
-  (void)pthread_mutex_unlock(&rig.mutex);
+  qp__mutex_unlock(&rig.mutex);
 }
 
 /* Whether a backup that has the gate would have to wait for a writer. */

@@ -17,6 +17,8 @@
 static void
 take_marks(struct qp__catalogue *cat)
 {
+  QP_ASSERT_HELD(&cat->lock);
+  QP_ASSERT_HELD(&cat->db_lock);
   for (size_t i = 0; i < cat->marks.cap && !cat->all; i++)
     if (!qp_uuid_is_none(&cat->marks.table[i]) && qp__cat_take(cat, &cat->marks.table[i], NULL))
       qp__cat_lose_marks(cat);
@@ -36,7 +38,7 @@ retry_broken(struct qp__catalogue *cat, struct qp_err *err)
   bool row = true;
   enum qp_rc rc = qp__cat_use(&cat->main, QP__CAT_ROW_BROKEN, &st, err);
 
-  (void)pthread_mutex_lock(&cat->lock);
+  qp__mutex_lock(&cat->lock);
   cat->broken = false;
   while (row && !rc) {
     rc = qp__cat_step(&cat->main, st, &row, err);
@@ -47,7 +49,7 @@ retry_broken(struct qp__catalogue *cat, struct qp_err *err)
       qp__cat_add_mark(cat, &id);
     }
   }
-  (void)pthread_mutex_unlock(&cat->lock);
+  qp__mutex_unlock(&cat->lock);
   return rc;
 }
 
@@ -80,11 +82,11 @@ begin_refresh(struct qp__catalogue *cat, bool text, struct qp_err *err)
     rc = retry_broken(cat, err);
   if (rc)
     return rc;
-  (void)pthread_mutex_lock(&cat->lock);
+  qp__mutex_lock(&cat->lock);
   take_marks(cat);
   if (cat->taken_count || cat->needs_pass)
     cat->ready = QP__CAT_STALE;
-  (void)pthread_mutex_unlock(&cat->lock);
+  qp__mutex_unlock(&cat->lock);
   if (cat->needs_pass)
     rc = qp__cat_compare(cat, true, err);
   cat->needs_pass &= rc != QP_OK;
@@ -107,10 +109,10 @@ end_refresh(struct qp__catalogue *cat, bool text)
   qp__cat_order(cat);
   if (text || !cat->trusted)
     qp__cat_write_behind(cat);
-  (void)pthread_mutex_lock(&cat->lock);
+  qp__mutex_lock(&cat->lock);
   if (!cat->broken && cat->ready < ready)
     cat->ready = ready;
-  (void)pthread_mutex_unlock(&cat->lock);
+  qp__mutex_unlock(&cat->lock);
 }
 
 static enum qp_rc
@@ -178,10 +180,10 @@ qp__cat_try_again(struct qp__catalogue *cat, enum qp_rc rc)
 
   if (!rc || rc == QP_NOMEM || rc == QP_INVALID)
     return false;
-  (void)pthread_mutex_lock(&cat->db_lock);
+  qp__mutex_lock(&cat->db_lock);
   cat->into = &cat->over; /* the file cannot even be read: there is no use in an overlay */
   again = step_back(cat, rc, &why);
-  (void)pthread_mutex_unlock(&cat->db_lock);
+  qp__mutex_unlock(&cat->db_lock);
   return again;
 }
 
@@ -194,11 +196,11 @@ read_at_once(struct qp__catalogue *cat, bool text)
 {
   struct qp__cat_reader *reader = NULL;
 
-  (void)pthread_mutex_lock(&cat->lock);
+  qp__mutex_lock(&cat->lock);
   cat->following = true;
   if (!cat->marks.count && !cat->all && cat->ready >= (text ? QP__CAT_TEXT : QP__CAT_ROWS))
     reader = qp__cat_reader_take(cat);
-  (void)pthread_mutex_unlock(&cat->lock);
+  qp__mutex_unlock(&cat->lock);
   return reader;
 }
 
@@ -212,21 +214,21 @@ qp__cat_begin_reading(struct qp__catalogue *cat, bool text, bool again, struct q
   *out = reader;
   if (reader)
     return QP_OK;
-  (void)pthread_mutex_lock(&cat->db_lock);
+  qp__mutex_lock(&cat->db_lock);
   if (!again || !cat->opened || !cat->store->readonly) /* a list that goes on is that of before */
     rc = refresh(cat, text, err);
   if (!rc) {
-    (void)pthread_mutex_lock(&cat->lock);
+    qp__mutex_lock(&cat->lock);
     if (cat->into == &cat->main && !cat->over.handle)
       reader = qp__cat_reader_take(cat);
     if (cat->compare_due)
       qp__cat_start_thread(cat);
-    (void)pthread_mutex_unlock(&cat->lock);
+    qp__mutex_unlock(&cat->lock);
     if (!reader)
       reader = qp__cat_reader_new(cat);
   }
   if (rc || reader)
-    (void)pthread_mutex_unlock(&cat->db_lock);
+    qp__mutex_unlock(&cat->db_lock);
   *out = reader;
   return rc;
 }
@@ -237,7 +239,7 @@ qp__cat_end_reading(struct qp__catalogue *cat, struct qp__cat_reader *reader)
   if (reader)
     qp__cat_reader_put(cat, reader);
   else
-    (void)pthread_mutex_unlock(&cat->db_lock);
+    qp__mutex_unlock(&cat->db_lock);
 }
 
 /* ---- the thread ---- */
@@ -259,9 +261,10 @@ pause_for(struct qp__catalogue *cat, long ms)
 {
   struct timespec until;
 
+  QP_ASSERT_HELD(&cat->lock);
   (void)timespec_get(&until, TIME_UTC);
   add_ms(&until, ms);
-  while (!cat->stopping && pthread_cond_timedwait(&cat->wake, &cat->lock, &until) != ETIMEDOUT)
+  while (!cat->stopping && qp__mutex_timedwait(&cat->lock, &cat->wake, &until) != ETIMEDOUT)
     ;
 }
 
@@ -275,7 +278,7 @@ follow_once(struct qp__catalogue *cat, struct qp_err *err)
   enum qp_rc rc = QP_OK;
 
   while (more && !rc) {
-    (void)pthread_mutex_lock(&cat->db_lock);
+    qp__mutex_lock(&cat->db_lock);
     if (first && cat->alone) /* perhaps others can use it by now */
       qp__cat_close(cat);
     if (first)
@@ -288,11 +291,11 @@ follow_once(struct qp__catalogue *cat, struct qp_err *err)
       (void)step_back(cat, rc, err);
     else if (!rc && !more)
       end_refresh(cat, true);
-    (void)pthread_mutex_unlock(&cat->db_lock);
+    qp__mutex_unlock(&cat->db_lock);
     first = false;
-    (void)pthread_mutex_lock(&cat->lock);
+    qp__mutex_lock(&cat->lock);
     more = more && !cat->stopping;
-    (void)pthread_mutex_unlock(&cat->lock);
+    qp__mutex_unlock(&cat->lock);
   }
   return rc;
 }
@@ -304,13 +307,13 @@ compare_slowly(struct qp__catalogue *cat, struct qp_err *err)
   enum qp_rc rc = QP_OK;
   bool due;
 
-  (void)pthread_mutex_lock(&cat->db_lock);
+  qp__mutex_lock(&cat->db_lock);
   due = cat->opened && cat->compare_due;
   cat->compare_due = false;
   if (due)
     rc = qp__cat_compare(cat, false, err);
   due = due && cat->taken_count;
-  (void)pthread_mutex_unlock(&cat->db_lock);
+  qp__mutex_unlock(&cat->db_lock);
   if (!rc && due)
     rc = follow_once(cat, err);
   return rc;
@@ -324,23 +327,23 @@ follow(void *arg)
   bool told = false;
   enum qp_rc rc;
 
-  (void)pthread_mutex_lock(&cat->lock);
+  qp__mutex_lock(&cat->lock);
   while (!cat->stopping) {
-    (void)pthread_mutex_unlock(&cat->lock);
+    qp__mutex_unlock(&cat->lock);
     rc = compare_slowly(cat, &err);
-    (void)pthread_mutex_lock(&cat->lock);
+    qp__mutex_lock(&cat->lock);
     if (!rc && !cat->marks.count && !cat->all) {
       if (!cat->stopping)
-        (void)pthread_cond_wait(&cat->wake, &cat->lock);
+        qp__mutex_wait(&cat->lock, &cat->wake);
       continue;
     }
     if (!rc) {
       pause_for(cat, FOLLOW_MS);
       if (cat->stopping)
         break;
-      (void)pthread_mutex_unlock(&cat->lock);
+      qp__mutex_unlock(&cat->lock);
       rc = follow_once(cat, &err);
-      (void)pthread_mutex_lock(&cat->lock);
+      qp__mutex_lock(&cat->lock);
     }
     if (rc && !told) {
       qp__log(&cat->store->log, QP_LOG_WARN, "catalogue",
@@ -350,7 +353,7 @@ follow(void *arg)
     if (rc)
       pause_for(cat, RETRY_MS);
   }
-  (void)pthread_mutex_unlock(&cat->lock);
+  qp__mutex_unlock(&cat->lock);
   return NULL;
 }
 
@@ -371,7 +374,9 @@ finish(struct qp__catalogue *cat)
   rc = qp__cat_open(cat, &err);
   if (!rc && (!cat->trusted || cat->into != &cat->main))
     return;
+  qp__mutex_lock(&cat->lock);
   take_marks(cat);
+  qp__mutex_unlock(&cat->lock);
   while (!rc && more && cat->trusted)
     rc = qp__cat_work(cat, true, &more, &err);
   if (rc)
@@ -383,8 +388,10 @@ finish(struct qp__catalogue *cat)
 static void
 close_database(struct qp__catalogue *cat)
 {
+  qp__mutex_lock(&cat->db_lock);
   finish(cat);
   qp__cat_close(cat);
+  qp__mutex_unlock(&cat->db_lock);
   qp__cat_forget_pages(cat);
 }
 
@@ -401,7 +408,7 @@ erase(struct qp__catalogue *cat, struct qp_err *err)
   qp__cat_forget_pages(cat);
   if (!cat->where)
     return QP_OK;
-  (void)pthread_mutex_lock(&cat->db_lock);
+  qp__mutex_lock(&cat->db_lock);
   if (cat->opened || s->os->fstatat(s->os->self, s->root, QP__CATALOGUE_NAME, &st) != -ENOENT) {
     rc = refresh(cat, false, &why);
     if (!rc && cat->into == &cat->main)
@@ -415,7 +422,7 @@ erase(struct qp__catalogue *cat, struct qp_err *err)
       rc = qp__cat_remove(cat, err);
     }
   }
-  (void)pthread_mutex_unlock(&cat->db_lock);
+  qp__mutex_unlock(&cat->db_lock);
   return rc;
 }
 
@@ -441,7 +448,7 @@ qp_store_reindex(struct qp_store *store, qp_reindex_visit *visit, void *arg, str
   enum qp_rc rc = qp__check_writable(store, err);
 
   while (!rc && more) {
-    (void)pthread_mutex_lock(&cat->db_lock);
+    qp__mutex_lock(&cat->db_lock);
     if (first)
       rc = begin_anew(cat, err);
     if (!rc)
@@ -450,13 +457,13 @@ qp_store_reindex(struct qp_store *store, qp_reindex_visit *visit, void *arg, str
       end_refresh(cat, true);
     total = cat->listed;
     done = cat->finished < total && more ? cat->finished : total;
-    (void)pthread_mutex_unlock(&cat->db_lock);
+    qp__mutex_unlock(&cat->db_lock);
     first = false;
     if (!rc && visit)
       rc = visit(arg, done, total);
   }
-  (void)pthread_mutex_lock(&cat->lock);
+  qp__mutex_lock(&cat->lock);
   cat->following |= !rc;
-  (void)pthread_mutex_unlock(&cat->lock);
+  qp__mutex_unlock(&cat->lock);
   return rc;
 }

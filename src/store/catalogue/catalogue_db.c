@@ -188,14 +188,14 @@ close_readers(struct qp__catalogue *cat)
 {
   struct qp__cat_reader *reader;
 
-  (void)pthread_mutex_lock(&cat->lock);
+  qp__mutex_lock(&cat->lock);
   reader = cat->readers;
   cat->readers = NULL;
   cat->reader_count = 0;
   cat->generation++;
   cat->version++;
   cat->ready = QP__CAT_STALE;
-  (void)pthread_mutex_unlock(&cat->lock);
+  qp__mutex_unlock(&cat->lock);
   while (reader) {
     struct qp__cat_reader *next = reader->next;
 
@@ -432,9 +432,9 @@ qp__cat_use_overlay(struct qp__catalogue *cat, struct qp_err *err)
   if (rc)
     return rc;
   cat->into = &cat->over;
-  (void)pthread_mutex_lock(&cat->lock);
+  qp__mutex_lock(&cat->lock);
   cat->ready = QP__CAT_STALE;
-  (void)pthread_mutex_unlock(&cat->lock);
+  qp__mutex_unlock(&cat->lock);
   return QP_OK;
 }
 
@@ -497,14 +497,14 @@ qp__cat_reader_put(struct qp__catalogue *cat, struct qp__cat_reader *reader)
 {
   bool keep;
 
-  (void)pthread_mutex_lock(&cat->lock);
+  qp__mutex_lock(&cat->lock);
   keep = reader->generation == cat->generation && cat->reader_count < READERS_MAX;
   if (keep) {
     reader->next = cat->readers;
     cat->readers = reader;
     cat->reader_count++;
   }
-  (void)pthread_mutex_unlock(&cat->lock);
+  qp__mutex_unlock(&cat->lock);
   if (!keep) {
     close_db(&reader->db);
     qp__free(reader);

@@ -39,6 +39,7 @@
 #include <pthread.h>
 #include <sqlite3.h>
 
+#include "base/mutex.h"
 #include "store/catalogue/catalogue.h"
 #include "store/context/context_int.h"
 
@@ -153,7 +154,7 @@ struct qp__catalogue {
   uint32_t small; /* QP__CAT_SMALL; tests change it */
 
   /* The databases: under db_lock. */
-  pthread_mutex_t db_lock;
+  struct qp__mutex db_lock;
   bool opened;
   bool no_file;              /* catalogue.db is of no use to this process */
   bool alone;                /* main has the file for itself: no other connection can open it */
@@ -176,7 +177,7 @@ struct qp__catalogue {
   size_t dropped_kept;      /* … as main knows it */
 
   /* Marks, readers and the thread: under lock. */
-  pthread_mutex_t lock;
+  struct qp__mutex lock;
   pthread_cond_t wake;
   struct qp__cat_set marks;
   bool all;       /* marks were lost: every context may have changed */

@@ -25,6 +25,7 @@ has_database(void)
 void
 qp__cat_lose_marks(struct qp__catalogue *cat)
 {
+  QP_ASSERT_HELD(&cat->lock);
   cat->all = true;
   qp__cat_set_release(&cat->marks);
   qp__cat_forget_behind(cat);
@@ -40,6 +41,7 @@ qp__cat_add_mark(struct qp__catalogue *cat, const struct qp_uuid *id)
 void
 qp__cat_start_thread(struct qp__catalogue *cat)
 {
+  QP_ASSERT_HELD(&cat->lock);
   if (has_database() && cat->following && cat->store->background && !cat->started && !cat->stopping)
     cat->started = pthread_create(&cat->thread, NULL, qp__cat_database.follow, cat) == 0;
 }
@@ -50,6 +52,7 @@ mark(struct qp__catalogue *cat, const struct qp_uuid *id)
 {
   bool first = !cat->marks.count && !cat->all;
 
+  QP_ASSERT_HELD(&cat->lock);
   cat->version++;
   if (id) {
     qp__cat_note(cat, id);
@@ -67,9 +70,9 @@ qp__catalogue_mark(struct qp__catalogue *cat, const struct qp_uuid *id)
 {
   if (cat->store->readonly)
     return;
-  (void)pthread_mutex_lock(&cat->lock);
+  qp__mutex_lock(&cat->lock);
   mark(cat, id);
-  (void)pthread_mutex_unlock(&cat->lock);
+  qp__mutex_unlock(&cat->lock);
 }
 
 void
@@ -77,10 +80,10 @@ qp__catalogue_expect(struct qp__catalogue *cat, const struct qp_uuid *id)
 {
   if (cat->store->readonly)
     return;
-  (void)pthread_mutex_lock(&cat->lock);
+  qp__mutex_lock(&cat->lock);
   qp__cat_note(cat, id);
   cat->changing++;
-  (void)pthread_mutex_unlock(&cat->lock);
+  qp__mutex_unlock(&cat->lock);
 }
 
 void
@@ -88,10 +91,10 @@ qp__catalogue_end(struct qp__catalogue *cat, const struct qp_uuid *id)
 {
   if (cat->store->readonly)
     return;
-  (void)pthread_mutex_lock(&cat->lock);
+  qp__mutex_lock(&cat->lock);
   cat->changing--;
   mark(cat, id);
-  (void)pthread_mutex_unlock(&cat->lock);
+  qp__mutex_unlock(&cat->lock);
 }
 
 void
@@ -120,8 +123,8 @@ qp__catalogue_new(struct qp_store *s, const char *where)
       return NULL;
     }
   }
-  (void)pthread_mutex_init(&cat->lock, NULL);
-  (void)pthread_mutex_init(&cat->db_lock, NULL);
+  qp__mutex_init(&cat->lock, QP__RANK_CATALOGUE);
+  qp__mutex_init(&cat->db_lock, QP__RANK_CATALOGUE_DB);
   (void)pthread_cond_init(&cat->wake, NULL);
   return cat;
 }
@@ -131,10 +134,10 @@ qp__catalogue_free(struct qp__catalogue *cat)
 {
   if (!cat)
     return;
-  (void)pthread_mutex_lock(&cat->lock);
+  qp__mutex_lock(&cat->lock);
   cat->stopping = true;
   (void)pthread_cond_broadcast(&cat->wake);
-  (void)pthread_mutex_unlock(&cat->lock);
+  qp__mutex_unlock(&cat->lock);
   if (cat->started)
     (void)pthread_join(cat->thread, NULL);
   if (has_database())
@@ -146,8 +149,8 @@ qp__catalogue_free(struct qp__catalogue *cat)
   qp__free(cat->taken);
   qp__free(cat->where);
   (void)pthread_cond_destroy(&cat->wake);
-  (void)pthread_mutex_destroy(&cat->db_lock);
-  (void)pthread_mutex_destroy(&cat->lock);
+  qp__mutex_release(&cat->db_lock);
+  qp__mutex_release(&cat->lock);
   qp__free(cat);
 }
 
@@ -165,9 +168,9 @@ qp__cat_unlink(struct qp__catalogue *cat, struct qp_err *err)
 
   if (!cat->where || s->readonly)
     return QP_OK;
-  (void)pthread_mutex_lock(&cat->lock);
+  qp__mutex_lock(&cat->lock);
   qp__cat_forget_behind(cat);
-  (void)pthread_mutex_unlock(&cat->lock);
+  qp__mutex_unlock(&cat->lock);
   for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
     int sys = s->os->unlinkat(s->os->self, s->root, names[i], 0);
 

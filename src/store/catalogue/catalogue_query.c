@@ -119,7 +119,7 @@ find_page(struct qp__catalogue *cat, const struct qp_catalogue_query *q, uint64_
 {
   struct qp__cat_page *found = NULL;
 
-  (void)pthread_mutex_lock(&cat->lock);
+  qp__mutex_lock(&cat->lock);
   cat->following = true; /* as with any other list */
   *version = cat->broken || cat->store->readonly ? 0 : cat->version;
   for (size_t i = 0; i < QP__CAT_PAGES && !found && *version; i++) {
@@ -131,7 +131,7 @@ find_page(struct qp__catalogue *cat, const struct qp_catalogue_query *q, uint64_
   }
   if (found)
     found->refs++;
-  (void)pthread_mutex_unlock(&cat->lock);
+  qp__mutex_unlock(&cat->lock);
   return found;
 }
 
@@ -140,9 +140,9 @@ put_page(struct qp__catalogue *cat, struct qp__cat_page *page)
 {
   bool last;
 
-  (void)pthread_mutex_lock(&cat->lock);
+  qp__mutex_lock(&cat->lock);
   last = --page->refs == 0;
-  (void)pthread_mutex_unlock(&cat->lock);
+  qp__mutex_unlock(&cat->lock);
   if (last)
     free_page(page);
 }
@@ -155,7 +155,7 @@ keep_page(struct qp__catalogue *cat, struct qp__cat_page *page, uint64_t version
 
   if (!version || page->limit > KEPT_LIMIT)
     return;
-  (void)pthread_mutex_lock(&cat->lock);
+  qp__mutex_lock(&cat->lock);
   if (cat->version == version && !cat->broken) {
     struct qp__cat_page **place = &cat->pages[cat->next_page++ % QP__CAT_PAGES];
 
@@ -164,7 +164,7 @@ keep_page(struct qp__catalogue *cat, struct qp__cat_page *page, uint64_t version
     old = *place;
     *place = page;
   }
-  (void)pthread_mutex_unlock(&cat->lock);
+  qp__mutex_unlock(&cat->lock);
   if (old)
     put_page(cat, old);
 }

@@ -90,9 +90,9 @@ take_behind(struct qp__catalogue *cat, const struct qp__cat_set *behind, bool *a
     rc = qp__cat_differs(cat, id, &differs, err);
     if (!rc && differs)
       rc = qp__cat_take(cat, id, err);
-    (void)pthread_mutex_lock(&cat->lock);
+    qp__mutex_lock(&cat->lock);
     *any |= differs && !qp__cat_set_has(&cat->noted, id);
-    (void)pthread_mutex_unlock(&cat->lock);
+    qp__mutex_unlock(&cat->lock);
   }
   return rc;
 }
@@ -126,9 +126,9 @@ begin_session(struct qp__catalogue *cat, const struct qp__cat_set *behind)
     cat->compare_due = true; /* the old number still holds */
     return;
   }
-  (void)pthread_mutex_lock(&cat->lock);
+  qp__mutex_lock(&cat->lock);
   (void)qp__cat_replace_behind(cat, epoch, behind, &cat->noted);
-  (void)pthread_mutex_unlock(&cat->lock);
+  qp__mutex_unlock(&cat->lock);
 }
 
 enum qp_rc
@@ -154,9 +154,9 @@ qp__cat_trust(struct qp__catalogue *cat, struct qp_err *err)
     cat->merging = false;
   }
   if (!rc && cat->trusted) {
-    (void)pthread_mutex_lock(&cat->lock);
+    qp__mutex_lock(&cat->lock);
     now = cat->looked ? cat->first : qp__cat_look_at_dirs(cat);
-    (void)pthread_mutex_unlock(&cat->lock);
+    qp__mutex_unlock(&cat->lock);
     rc = take_behind(cat, &behind, &explained, err);
     if (!rc)
       rc = take_old(cat, err);
@@ -192,16 +192,16 @@ qp__cat_write_behind(struct qp__catalogue *cat)
 
   if (cat->into != &cat->main || cat->over.handle || cat->needs_pass || cat->taken_count)
     return;
-  (void)pthread_mutex_lock(&cat->lock);
+  qp__mutex_lock(&cat->lock);
   names = cat->changing ? 0 : cat->noted.count; /* who changes one must find it noted */
   ok = cat->behind >= 0;
-  (void)pthread_mutex_unlock(&cat->lock);
+  qp__mutex_unlock(&cat->lock);
   if (cat->trusted && ok && names <= NAMES_MAX)
     return;
   if (!make_durable(cat) || !new_epoch(cat, &epoch) || set_epoch(cat, epoch, NULL))
     return;
-  (void)pthread_mutex_lock(&cat->lock);
+  qp__mutex_lock(&cat->lock);
   cat->trusted =
       !cat->all && !cat->changing && qp__cat_replace_behind(cat, epoch, &cat->marks, NULL);
-  (void)pthread_mutex_unlock(&cat->lock);
+  qp__mutex_unlock(&cat->lock);
 }

@@ -160,11 +160,11 @@ is_published(struct qp_context *c, const struct qp__view *v, uint32_t messages)
 {
   bool published;
 
-  (void)pthread_mutex_lock(&c->write_lock);
+  qp__mutex_lock(&c->write_lock);
   published = c->staged_view == v && c->tree.count == messages;
   for (size_t i = 0; i < v->meta->branch_count && published; i++)
     published = v->branches[i]->staged_head == atomic_load(&v->branches[i]->head);
-  (void)pthread_mutex_unlock(&c->write_lock);
+  qp__mutex_unlock(&c->write_lock);
   return published;
 }
 
@@ -490,16 +490,16 @@ give_way(struct qp__catalogue *cat)
   until.tv_nsec += CHUNK_PAUSE_MS * 1000000L;
   until.tv_sec += until.tv_nsec / 1000000000;
   until.tv_nsec %= 1000000000;
-  (void)pthread_mutex_lock(&cat->lock);
+  qp__mutex_lock(&cat->lock);
   generation = cat->generation;
-  (void)pthread_mutex_unlock(&cat->db_lock);
+  qp__mutex_unlock(&cat->db_lock);
   if (!cat->stopping)
-    (void)pthread_cond_timedwait(&cat->wake, &cat->lock, &until);
-  (void)pthread_mutex_unlock(&cat->lock);
-  (void)pthread_mutex_lock(&cat->db_lock);
-  (void)pthread_mutex_lock(&cat->lock);
+    (void)qp__mutex_timedwait(&cat->lock, &cat->wake, &until);
+  qp__mutex_unlock(&cat->lock);
+  qp__mutex_lock(&cat->db_lock);
+  qp__mutex_lock(&cat->lock);
   same = cat->opened && !cat->stopping && cat->generation == generation;
-  (void)pthread_mutex_unlock(&cat->lock);
+  qp__mutex_unlock(&cat->lock);
   return same;
 }
 
@@ -568,14 +568,14 @@ qp__cat_compare(struct qp__catalogue *cat, bool at_once, struct qp_err *err)
   enum qp_rc rc;
 
   if (!at_once)
-    (void)pthread_mutex_unlock(&cat->db_lock);
+    qp__mutex_unlock(&cat->db_lock);
   rc = qp_context_list(s, add_id, &ids, err);
   if (rc == QP_NOMEM)
     rc = qp__fail_nomem(err, "the catalogue");
   if (ids.count)
     qsort(ids.at, ids.count, sizeof(*ids.at), compare_ids);
   if (!at_once) {
-    (void)pthread_mutex_lock(&cat->db_lock);
+    qp__mutex_lock(&cat->db_lock);
     ended = !cat->opened;
   }
   cat->listed = ids.count;

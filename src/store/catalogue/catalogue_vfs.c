@@ -27,7 +27,7 @@
 static sqlite3_vfs layer;
 static const sqlite3_vfs *inner;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct qp__mutex lock = QP__MUTEX_INIT(QP__RANK_CATALOGUE_VFS);
 static const sqlite3_io_methods *inner_methods; /* of the first database that was opened */
 static sqlite3_io_methods methods;              /* the same, with map_shared */
 
@@ -86,7 +86,7 @@ open_file(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, int flags, int
 
   if (rc || !(flags & SQLITE_OPEN_MAIN_DB) || !file->pMethods || file->pMethods->iVersion < 2)
     return rc;
-  (void)pthread_mutex_lock(&lock);
+  qp__mutex_lock(&lock);
   if (!inner_methods) {
     inner_methods = file->pMethods;
     methods = *inner_methods;
@@ -94,7 +94,7 @@ open_file(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, int flags, int
   }
   if (file->pMethods == inner_methods)
     file->pMethods = &methods;
-  (void)pthread_mutex_unlock(&lock);
+  qp__mutex_unlock(&lock);
   return SQLITE_OK;
 }
 

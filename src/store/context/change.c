@@ -517,12 +517,12 @@ stage(struct work *w, struct qp_err *err)
   struct qp_context *c = w->context;
   enum qp_rc rc;
 
-  (void)pthread_mutex_lock(&c->write_lock);
+  qp__mutex_lock(&c->write_lock);
   rc = build(w, err);
   if (!rc && !w->needs_prompts && w->count)
     rc = qp__commit_prepare(c->store, w->changes, w->count, err);
   if (rc || w->needs_prompts || !w->count) {
-    (void)pthread_mutex_unlock(&c->write_lock);
+    qp__mutex_unlock(&c->write_lock);
     qp__view_unref(w->effect.view);
   } else {
     w->effect.context = c;
@@ -679,9 +679,9 @@ qp__context_commit(struct qp_context *context, const struct qp_change *change, s
   if (!rc && !names_prompt(&own))
     rc = attempt(context, &own, false, done, arg, &w, err);
   if (!rc && !w) {
-    (void)pthread_mutex_lock(&s->prompt_lock);
+    qp__mutex_lock(&s->prompt_lock);
     rc = attempt(context, &own, true, done, arg, &w, err);
-    (void)pthread_mutex_unlock(&s->prompt_lock);
+    qp__mutex_unlock(&s->prompt_lock);
   }
   if (rc || !w)
     return rc;

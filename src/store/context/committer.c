@@ -7,27 +7,23 @@
 
 #define HOLD_MS 50
 
-int
+void
 qp__committer_init(struct qp__committer *c, const struct qp__os *os, bool allowed)
 {
   pthread_condattr_t attr;
-  int rc;
 
   memset(c, 0, sizeof(*c));
   c->os = os;
   c->allowed = allowed;
   c->last = &c->first;
-  rc = pthread_mutex_init(&c->lock, NULL);
-  if (rc)
-    return -rc;
+  qp__mutex_init(&c->lock, QP__RANK_COMMITTER);
   (void)pthread_condattr_init(&attr);
   (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
   (void)pthread_cond_init(&c->wake, &attr);
   (void)pthread_condattr_destroy(&attr);
-  return 0;
 }
 
-/* With the lock held: waits until the hold ends. */
+/* Waits until the hold ends. */
 static void
 wait_held(struct qp__committer *c)
 {
@@ -35,7 +31,8 @@ wait_held(struct qp__committer *c)
   struct timespec ts = { .tv_sec = (time_t)(until / 1000),
                          .tv_nsec = (long)(until % 1000) * 1000000 };
 
-  if (pthread_cond_timedwait(&c->wake, &c->lock, &ts) == ETIMEDOUT && c->held_until == until)
+  QP_ASSERT_HELD(&c->lock);
+  if (qp__mutex_timedwait(&c->lock, &c->wake, &ts) == ETIMEDOUT && c->held_until == until)
     c->held_until = 0;
 }
 
@@ -44,7 +41,7 @@ run(void *arg)
 {
   struct qp__committer *c = arg;
 
-  (void)pthread_mutex_lock(&c->lock);
+  qp__mutex_lock(&c->lock);
   for (;;) {
     struct qp__pending *p = c->first;
 
@@ -54,30 +51,30 @@ run(void *arg)
       c->first = p->next;
       if (!c->first)
         c->last = &c->first;
-      (void)pthread_mutex_unlock(&c->lock);
+      qp__mutex_unlock(&c->lock);
       p->finish(p);
-      (void)pthread_mutex_lock(&c->lock);
+      qp__mutex_lock(&c->lock);
     } else if (!p && c->stopping) {
       break;
     } else {
-      (void)pthread_cond_wait(&c->wake, &c->lock);
+      qp__mutex_wait(&c->lock, &c->wake);
     }
   }
-  (void)pthread_mutex_unlock(&c->lock);
+  qp__mutex_unlock(&c->lock);
   return NULL;
 }
 
 void
 qp__committer_release(struct qp__committer *c)
 {
-  (void)pthread_mutex_lock(&c->lock);
+  qp__mutex_lock(&c->lock);
   c->stopping = true;
   (void)pthread_cond_signal(&c->wake);
-  (void)pthread_mutex_unlock(&c->lock);
+  qp__mutex_unlock(&c->lock);
   if (c->started)
     (void)pthread_join(c->thread, NULL);
   (void)pthread_cond_destroy(&c->wake);
-  (void)pthread_mutex_destroy(&c->lock);
+  qp__mutex_release(&c->lock);
 }
 
 bool
@@ -87,7 +84,7 @@ qp__committer_join(struct qp__committer *c, struct qp__pending *p)
 
   if (!c->allowed)
     return false;
-  (void)pthread_mutex_lock(&c->lock);
+  qp__mutex_lock(&c->lock);
   if (!c->started)
     c->started = pthread_create(&c->thread, NULL, run, c) == 0;
   joined = c->started;
@@ -97,18 +94,18 @@ qp__committer_join(struct qp__committer *c, struct qp__pending *p)
     *c->last = p;
     c->last = &p->next;
   }
-  (void)pthread_mutex_unlock(&c->lock);
+  qp__mutex_unlock(&c->lock);
   return joined;
 }
 
 void
 qp__committer_go(struct qp__committer *c, struct qp__pending *p)
 {
-  (void)pthread_mutex_lock(&c->lock);
+  qp__mutex_lock(&c->lock);
   p->ready = true;
   if (c->first == p)
     (void)pthread_cond_signal(&c->wake);
-  (void)pthread_mutex_unlock(&c->lock);
+  qp__mutex_unlock(&c->lock);
 }
 
 void
@@ -116,17 +113,17 @@ qp__committer_hold(struct qp__committer *c)
 {
   int64_t until = c->os->mono_ms(c->os->self) + HOLD_MS;
 
-  (void)pthread_mutex_lock(&c->lock);
+  qp__mutex_lock(&c->lock);
   c->held_until = until;
-  (void)pthread_mutex_unlock(&c->lock);
+  qp__mutex_unlock(&c->lock);
 }
 
 void
 qp__committer_let_go(struct qp__committer *c)
 {
-  (void)pthread_mutex_lock(&c->lock);
+  qp__mutex_lock(&c->lock);
   c->held_until = 0;
   if (c->first && c->first->ready)
     (void)pthread_cond_signal(&c->wake);
-  (void)pthread_mutex_unlock(&c->lock);
+  qp__mutex_unlock(&c->lock);
 }

@@ -14,6 +14,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 
+#include "base/mutex.h"
 #include "os/os.h"
 
 /* One commit in the queue, part of something larger. */
@@ -24,7 +25,7 @@ struct qp__pending {
 };
 
 struct qp__committer {
-  pthread_mutex_t lock;
+  struct qp__mutex lock;
   pthread_cond_t wake; /* the first one is ready, or stopping; or the hold has ended */
   const struct qp__os *os;
   struct qp__pending *first, **last;
@@ -36,7 +37,7 @@ struct qp__committer {
 };
 
 /* 0 or -errno. */
-int qp__committer_init(struct qp__committer *c, const struct qp__os *os, bool allowed);
+void qp__committer_init(struct qp__committer *c, const struct qp__os *os, bool allowed);
 /* Settles everything first. */
 void qp__committer_release(struct qp__committer *c);
 

@@ -21,6 +21,7 @@ find_place(struct qp_store *s, const struct qp_uuid *id)
   uint32_t h;
   struct qp_context **at;
 
+  QP_ASSERT_HELD(&s->lock);
   memcpy(&h, id->b + 12, sizeof(h)); /* the random end of a UUID */
   at = &s->table[h % QP__CONTEXT_BUCKETS];
   while (*at && !qp_uuid_equal(&(*at)->id, id))
@@ -40,6 +41,7 @@ leave_idle(struct qp_context *c)
 {
   struct qp_store *s = c->store;
 
+  QP_ASSERT_HELD(&s->lock);
   if (!c->idle)
     return;
   if (c->idle_newer)
@@ -59,6 +61,9 @@ enter_idle(struct qp_context *c)
 {
   struct qp_store *s = c->store;
 
+  QP_ASSERT_HELD(&s->lock);
+  QP_ASSERT(!c->idle && !c->refs);
+  QP_ASSERT(c->stage == QP__CONTEXT_READY);
   c->idle_newer = NULL;
   c->idle_older = s->idle_newest;
   if (s->idle_newest)
@@ -83,8 +88,8 @@ free_context(struct qp_context *c)
   qp__view_unref(c->staged_view);
   qp__tree_release(&c->tree);
   qp__events_free(c->events);
-  (void)pthread_mutex_destroy(&c->write_lock);
-  (void)pthread_mutex_destroy(&c->view_lock);
+  qp__mutex_release(&c->write_lock);
+  qp__mutex_release(&c->view_lock);
   qp__free(c);
 }
 
@@ -94,6 +99,7 @@ remove_context(struct qp_context *c)
   struct qp_store *s = c->store;
   struct qp_context **at = find_place(s, &c->id);
 
+  QP_ASSERT_HELD(&s->lock);
   leave_idle(c);
   if (*at == c)
     *at = c->chain;
@@ -104,6 +110,7 @@ remove_context(struct qp_context *c)
 void
 qp__contexts_evict(struct qp_store *s, bool all)
 {
+  QP_ASSERT_HELD(&s->lock);
   while (s->idle_oldest && (all || s->idle_bytes > IDLE_BYTES_MAX))
     remove_context(s->idle_oldest);
 }
@@ -115,14 +122,13 @@ add_busy(struct qp_store *s, const struct qp_uuid *id)
   struct qp_context *c = qp__alloc0(1, sizeof(*c));
   struct qp_context **at;
 
+  QP_ASSERT_HELD(&s->lock);
+  QP_ASSERT(!s->recovering);
   if (!c)
     return NULL;
-  if (qp__tree_init(&c->tree)) {
-    qp__free(c);
-    return NULL;
-  }
-  (void)pthread_mutex_init(&c->view_lock, NULL);
-  (void)pthread_mutex_init(&c->write_lock, NULL);
+  qp__tree_init(&c->tree);
+  qp__mutex_init(&c->view_lock, QP__RANK_CONTEXT_VIEW);
+  qp__mutex_init(&c->write_lock, QP__RANK_CONTEXT_WRITE);
   c->store = s;
   c->id = *id;
   c->number = ++s->next_number;
@@ -136,15 +142,16 @@ add_busy(struct qp_store *s, const struct qp_uuid *id)
   return c;
 }
 
-/* With the lock held: the context if it is in memory, once nobody is busy with it; else NULL, once
+/* The context if it is in memory, once nobody is busy with it; else NULL, once
  * it may be made. */
 static struct qp_context *
 wait_for(struct qp_store *s, const struct qp_uuid *id)
 {
   struct qp_context *c;
 
+  QP_ASSERT_HELD(&s->lock);
   while ((c = *find_place(s, id)) ? c->stage == QP__CONTEXT_BUSY : s->recovering)
-    (void)pthread_cond_wait(&s->ready, &s->lock);
+    qp__mutex_wait(&s->lock, &s->ready);
   return c;
 }
 
@@ -154,14 +161,14 @@ end_busy(struct qp_context *c, bool keep)
 {
   struct qp_store *s = c->store;
 
-  (void)pthread_mutex_lock(&s->lock);
+  qp__mutex_lock(&s->lock);
   s->busy_count--;
   if (keep)
     c->stage = QP__CONTEXT_READY;
   else
     remove_context(c);
   (void)pthread_cond_broadcast(&s->ready);
-  (void)pthread_mutex_unlock(&s->lock);
+  qp__mutex_unlock(&s->lock);
 }
 
 /* ---- loading ---- */
@@ -204,12 +211,9 @@ load_context(struct qp_context *c, struct qp_err *err)
   struct qp_store *s = c->store;
   struct qp__problems problems = { .repair = !s->readonly, .log = &s->log };
   struct qp__image image;
-  enum qp_rc rc;
-  int sys = qp__image_init(&image);
+  enum qp_rc rc = QP_OK;
 
-  if (sys)
-    return qp__fail_sys(err, sys, "loading a context");
-  rc = QP_OK;
+  qp__image_init(&image);
   if (qp__is_held(s, &c->id)) {
     rc = qp__release_held(s, &c->id, err);
     qp__catalogue_mark(s->catalogue, &c->id); /* its files are others now */
@@ -257,10 +261,10 @@ migrate_first(struct qp_store *s, const struct qp_uuid *id, struct qp_err *err)
 
   if (s->readonly || !s->driver->old)
     return QP_OK;
-  (void)pthread_mutex_lock(&s->lock);
+  qp__mutex_lock(&s->lock);
   c = wait_for(s, id);
   is_new = c && !c->old;
-  (void)pthread_mutex_unlock(&s->lock);
+  qp__mutex_unlock(&s->lock);
   return is_new ? QP_OK : qp__migrate_in_place(s, id, err);
 }
 
@@ -288,7 +292,7 @@ qp_context_open(struct qp_store *store, const struct qp_uuid *id, unsigned load,
     return rc;
   if (store->readonly)
     (void)store->driver->context_peek(store->self, id, NULL, stamp, NULL);
-  (void)pthread_mutex_lock(&store->lock);
+  qp__mutex_lock(&store->lock);
   c = wait_for(store, id);
   if (c && store->readonly && is_outdated(c, stamp)) {
     atomic_store(&c->stale, true);
@@ -298,10 +302,10 @@ qp_context_open(struct qp_store *store, const struct qp_uuid *id, unsigned load,
   if (c) {
     leave_idle(c);
     c->refs++;
-    (void)pthread_mutex_unlock(&store->lock);
+    qp__mutex_unlock(&store->lock);
   } else {
     c = add_busy(store, id);
-    (void)pthread_mutex_unlock(&store->lock);
+    qp__mutex_unlock(&store->lock);
     if (!c)
       return qp__fail_nomem(err, "opening a context");
     memcpy(c->stamp, stamp, sizeof(stamp));
@@ -325,7 +329,7 @@ qp__context_in_memory(struct qp_store *s, const struct qp_uuid *id)
 {
   struct qp_context *c;
 
-  (void)pthread_mutex_lock(&s->lock);
+  qp__mutex_lock(&s->lock);
   c = *find_place(s, id);
   if (c && (c->stage != QP__CONTEXT_READY || c->old || atomic_load(&c->stale) || s->readonly ||
             !atomic_load(&c->events)))
@@ -334,16 +338,18 @@ qp__context_in_memory(struct qp_store *s, const struct qp_uuid *id)
     leave_idle(c);
     c->refs++;
   }
-  (void)pthread_mutex_unlock(&s->lock);
+  qp__mutex_unlock(&s->lock);
   return c;
 }
 
-/* With the lock held. `forget`: it need not be kept. */
+/* `forget`: it need not be kept. */
 static void
 drop_reference(struct qp_context *c, bool forget)
 {
   struct qp_store *s = c->store;
 
+  QP_ASSERT_HELD(&s->lock);
+  QP_ASSERT(c->refs && c->folds <= c->refs);
   if (--c->refs)
     return;
   /* Another process may change it, then it is loaded afresh next time. */
@@ -369,9 +375,9 @@ qp_context_close(struct qp_context *context)
   if (!context)
     return;
   s = context->store;
-  (void)pthread_mutex_lock(&s->lock);
+  qp__mutex_lock(&s->lock);
   drop_reference(context, false);
-  (void)pthread_mutex_unlock(&s->lock);
+  qp__mutex_unlock(&s->lock);
 }
 
 static void
@@ -379,11 +385,11 @@ end_fold(struct qp_context *c, bool forget)
 {
   struct qp_store *s = c->store;
 
-  (void)pthread_mutex_lock(&s->lock);
+  qp__mutex_lock(&s->lock);
   c->folds--;
   drop_reference(c, forget);
   (void)pthread_cond_broadcast(&s->ready);
-  (void)pthread_mutex_unlock(&s->lock);
+  qp__mutex_unlock(&s->lock);
 }
 
 void
@@ -391,10 +397,10 @@ qp__context_pin(struct qp_context *c)
 {
   struct qp_store *s = c->store;
 
-  (void)pthread_mutex_lock(&s->lock);
+  qp__mutex_lock(&s->lock);
   c->refs++;
   c->folds++;
-  (void)pthread_mutex_unlock(&s->lock);
+  qp__mutex_unlock(&s->lock);
 }
 
 void
@@ -411,7 +417,7 @@ qp__context_look(struct qp_store *s, const struct qp_uuid *id, struct qp_context
   bool loads;
   enum qp_rc rc = QP_OK;
 
-  (void)pthread_mutex_lock(&s->lock);
+  qp__mutex_lock(&s->lock);
   c = wait_for(s, id);
   loads = !c;
   if (c) {
@@ -422,7 +428,7 @@ qp__context_look(struct qp_store *s, const struct qp_uuid *id, struct qp_context
   }
   if (c)
     c->folds++;
-  (void)pthread_mutex_unlock(&s->lock);
+  qp__mutex_unlock(&s->lock);
   if (!c)
     return qp__fail_nomem(err, "opening a context");
   if (loads) {
@@ -447,12 +453,12 @@ qp__contexts_in_memory(struct qp_store *s, qp_context_visit *visit, void *arg)
 {
   enum qp_rc rc = QP_OK;
 
-  (void)pthread_mutex_lock(&s->lock);
+  qp__mutex_lock(&s->lock);
   for (size_t i = 0; i < QP__CONTEXT_BUCKETS && !rc; i++)
     for (const struct qp_context *c = s->table[i]; c && !rc; c = c->chain)
       if (c->stage == QP__CONTEXT_READY && !c->old)
         rc = visit(arg, &c->id);
-  (void)pthread_mutex_unlock(&s->lock);
+  qp__mutex_unlock(&s->lock);
   return rc;
 }
 
@@ -473,7 +479,7 @@ qp__contexts_gather(struct qp_store *s, struct qp__gathered *out, struct qp_err 
   struct qp__gathered g = { NULL, 0 };
   enum qp_rc rc = QP_OK;
 
-  (void)pthread_mutex_lock(&s->lock);
+  qp__mutex_lock(&s->lock);
   if (s->busy_count || s->recovering) {
     rc = qp__fail(err, QP_BUSY, "a context is being loaded or rewritten; try again");
   } else {
@@ -489,7 +495,7 @@ qp__contexts_gather(struct qp_store *s, struct qp__gathered *out, struct qp_err 
       g.list[g.count++] = c;
     }
   s->recovering |= !rc;
-  (void)pthread_mutex_unlock(&s->lock);
+  qp__mutex_unlock(&s->lock);
   if (rc)
     return rc;
   qsort(g.list, g.count, sizeof(*g.list), by_context_id);
@@ -500,14 +506,14 @@ qp__contexts_gather(struct qp_store *s, struct qp__gathered *out, struct qp_err 
 void
 qp__contexts_release(struct qp_store *s, struct qp__gathered *g)
 {
-  (void)pthread_mutex_lock(&s->lock);
+  qp__mutex_lock(&s->lock);
   s->recovering = false;
   for (size_t i = 0; i < g->count; i++) {
     g->list[i]->folds--;
     drop_reference(g->list[i], false);
   }
   (void)pthread_cond_broadcast(&s->ready);
-  (void)pthread_mutex_unlock(&s->lock);
+  qp__mutex_unlock(&s->lock);
   qp__free(g->list);
 }
 
@@ -518,11 +524,11 @@ qp__context_retire(struct qp_context *c)
   struct qp_context **at;
 
   atomic_store(&c->stale, true);
-  (void)pthread_mutex_lock(&s->lock);
+  qp__mutex_lock(&s->lock);
   at = find_place(s, &c->id);
   if (*at == c)
     *at = c->chain;
-  (void)pthread_mutex_unlock(&s->lock);
+  qp__mutex_unlock(&s->lock);
 }
 
 bool
@@ -593,14 +599,14 @@ make_context(struct qp_store *s, const struct qp_context_spec *spec, struct qp_c
   int64_t stored;
   enum qp_rc rc;
 
-  (void)pthread_mutex_lock(&s->lock);
+  qp__mutex_lock(&s->lock);
   c = wait_for(s, &spec->id);
   if (c) {
-    (void)pthread_mutex_unlock(&s->lock);
+    qp__mutex_unlock(&s->lock);
     return qp__fail(err, QP_EXISTS, "context %s exists already", qp_uuid_text(&spec->id, text));
   }
   c = add_busy(s, &spec->id);
-  (void)pthread_mutex_unlock(&s->lock);
+  qp__mutex_unlock(&s->lock);
   if (!c)
     return qp__fail_nomem(err, "creating a context");
   qp__catalogue_expect(s->catalogue, &spec->id);
@@ -635,9 +641,9 @@ qp_context_create(struct qp_store *store, const struct qp_context_spec *spec,
   if (!own.system_prompt_id)
     return make_context(store, &own, out, err);
   /* Before the context is BUSY: who deletes a prompt has this lock and waits for busy contexts. */
-  (void)pthread_mutex_lock(&store->prompt_lock);
+  qp__mutex_lock(&store->prompt_lock);
   rc = make_context(store, &own, out, err);
-  (void)pthread_mutex_unlock(&store->prompt_lock);
+  qp__mutex_unlock(&store->prompt_lock);
   return rc;
 }
 
@@ -648,17 +654,17 @@ qp__context_claim(struct qp_store *s, const struct qp_uuid *id, struct qp_contex
   struct qp_context *c;
   char text[QP_UUID_TEXT];
 
-  (void)pthread_mutex_lock(&s->lock);
+  qp__mutex_lock(&s->lock);
   while ((c = wait_for(s, id)) && c->refs && c->refs == c->folds) /* nobody but a fold has it */
-    (void)pthread_cond_wait(&s->ready, &s->lock);
+    qp__mutex_wait(&s->lock, &s->ready);
   if (c && c->refs) {
-    (void)pthread_mutex_unlock(&s->lock);
+    qp__mutex_unlock(&s->lock);
     return qp__fail(err, QP_BUSY, "context %s is open", qp_uuid_text(id, text));
   }
   if (c)
     remove_context(c);
   c = add_busy(s, id);
-  (void)pthread_mutex_unlock(&s->lock);
+  qp__mutex_unlock(&s->lock);
   if (!c)
     return qp__fail_nomem(err, "claiming a context");
   qp__catalogue_expect(s->catalogue, id);

@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/mutex.h"
 #include "base/str.h"
 #include "model/message.h"
 #include "model/prompt.h"
@@ -39,10 +40,7 @@ qp__build_begin_dry(struct qp_store *s, const struct qp_uuid *id, struct qp__bui
 
   if (!b)
     return qp__fail_nomem(err, "building a context");
-  if (qp__image_init(&b->image)) {
-    qp__free(b);
-    return qp__fail_nomem(err, "building a context");
-  }
+  qp__image_init(&b->image);
   b->store = s;
   b->id = *id;
   *out = b;
@@ -127,8 +125,8 @@ struct window {
   qp__build_verify *verify;
   void *arg;
   struct built *list;
-  pthread_mutex_t lock; /* of the failure */
-  size_t failed;        /* the first message that failed, or SIZE_MAX */
+  struct qp__mutex lock; /* of the failure */
+  size_t failed;         /* the first message that failed, or SIZE_MAX */
   enum qp_rc rc;
   struct qp_err err;
 };
@@ -173,13 +171,13 @@ build_message(struct window *w, size_t i, const struct qp_message *m, struct qp_
 static void
 note_failure(struct window *w, size_t i, enum qp_rc rc, const struct qp_err *err)
 {
-  (void)pthread_mutex_lock(&w->lock);
+  qp__mutex_lock(&w->lock);
   if (i < w->failed) {
     w->failed = i;
     w->rc = rc;
     w->err = *err;
   }
-  (void)pthread_mutex_unlock(&w->lock);
+  qp__mutex_unlock(&w->lock);
 }
 
 /* A worker's piece. After a failure the messages behind it are left alone. */
@@ -194,9 +192,9 @@ build_piece(void *arg, size_t i)
   enum qp_rc rc;
   bool skip;
 
-  (void)pthread_mutex_lock(&w->lock);
+  qp__mutex_lock(&w->lock);
   skip = w->failed < i;
-  (void)pthread_mutex_unlock(&w->lock);
+  qp__mutex_unlock(&w->lock);
   if (skip)
     return;
   qp__buf_init(&text, w->build->store->max_message + 1);
@@ -289,7 +287,7 @@ qp__build_add(struct qp__build *b, const char *branch, size_t first, size_t n,
   enum qp_rc rc;
 
   qp__buf_init(&dir, QP__BRANCH_ENCODED_MAX * 4);
-  (void)pthread_mutex_init(&w.lock, NULL);
+  qp__mutex_init(&w.lock, QP__RANK_BUILD);
   rc = find_dir(b, branch, &dir, &w.dir, err);
   if (!rc) {
     w.list = qp__alloc(WINDOW * sizeof(*w.list));
@@ -301,7 +299,7 @@ qp__build_add(struct qp__build *b, const char *branch, size_t first, size_t n,
     rc = build_window(&w, dir.data, n - done < WINDOW ? n - done : WINDOW, err);
   }
   qp__free(w.list);
-  (void)pthread_mutex_destroy(&w.lock);
+  qp__mutex_release(&w.lock);
   qp__buf_release(&dir);
   return rc;
 }
@@ -389,10 +387,10 @@ qp__build_set_heads(struct qp__build *b, const struct qp__meta *meta,
   return QP_OK;
 }
 
-/* With prompt_lock held. */
 static enum qp_rc
 check_reference(struct qp__build *b, const char *id, struct qp_err *err)
 {
+  QP_ASSERT_HELD(&b->store->prompt_lock);
   return id && qp__build_prompt_content(b, id) ? QP_OK : qp__check_prompt(b->store, id, err);
 }
 
@@ -407,13 +405,14 @@ check_references(struct qp__build *b, const struct qp__meta *meta, struct qp_err
   return rc;
 }
 
-/* With prompt_lock held: the prompts that are not there yet, in *list (for qp__free). */
+/* The prompts that are not there yet, in *list (for qp__free). */
 static enum qp_rc
 choose_prompts(struct qp__build *b, struct qp__new_prompt **list, size_t *count, struct qp_err *err)
 {
   struct qp__new_prompt *chosen = qp__alloc(b->prompt_count * sizeof(*chosen));
   enum qp_rc rc = QP_OK;
 
+  QP_ASSERT_HELD(&b->store->prompt_lock);
   *count = 0;
   if (!chosen)
     return qp__fail_nomem(err, "building a context");
@@ -462,7 +461,7 @@ qp__build_commit(struct qp__build *b, const struct qp__meta *meta,
     return rc;
   /* Before the context is claimed: who deletes a prompt has this lock and waits for claimed
    * contexts. */
-  (void)pthread_mutex_lock(&s->prompt_lock);
+  qp__mutex_lock(&s->prompt_lock);
   rc = check_references(b, meta, err);
   if (!rc)
     rc = choose_prompts(b, &prompts, &n, err);
@@ -472,7 +471,7 @@ qp__build_commit(struct qp__build *b, const struct qp__meta *meta,
     rc = s->driver->build->commit(s->self, b->driver, prompts, n, moves, move_count, err);
   qp__context_unclaim(claim);
   qp__usage_forget(&s->usage); /* a whole context has come, and perhaps prompts */
-  (void)pthread_mutex_unlock(&s->prompt_lock);
+  qp__mutex_unlock(&s->prompt_lock);
   qp__free(prompts);
   return rc;
 }

@@ -81,10 +81,10 @@ publish(void *arg)
     for (size_t i = 0; i < e->move_count; i++)
       atomic_store_explicit(&e->moves[i].branch->head, e->moves[i].head, memory_order_release);
     if (e->view) {
-      (void)pthread_mutex_lock(&c->view_lock);
+      qp__mutex_lock(&c->view_lock);
       old = c->view;
       c->view = e->view;
-      (void)pthread_mutex_unlock(&c->view_lock);
+      qp__mutex_unlock(&c->view_lock);
     }
     if (commit->added_count || commit->returned_count || e->move_count || e->view) {
       atomic_fetch_add_explicit(&c->version, 1, memory_order_release);
@@ -123,11 +123,12 @@ advance(struct qp__commit *commit)
 
 /* ---- contexts that are set aside ---- */
 
-/* With the write lock held: the files of a context cannot be written, and what is in memory is
+/* The files of a context cannot be written, and what is in memory is
  * ahead of them. Whoever asks next opens it anew. */
 static void
 set_aside(struct qp_context *c)
 {
+  QP_ASSERT_HELD(&c->write_lock);
   if (!atomic_load(&c->stale))
     qp__context_retire(c);
 }
@@ -168,7 +169,7 @@ free_fold(struct qp__fold *f)
   qp__free(f);
 }
 
-/* With the write lock held: the state that a fold shall write. NULL: no memory; a later commit
+/* The state that a fold shall write. NULL: no memory; a later commit
  * tries again. */
 static struct qp__fold *
 start_fold(struct qp_context *c)
@@ -177,6 +178,7 @@ start_fold(struct qp_context *c)
   struct qp__view *v = c->staged_view;
   struct qp__fold *f = qp__alloc0(1, sizeof(*f));
 
+  QP_ASSERT_HELD(&c->write_lock);
   if (!f)
     return NULL;
   f->head_count = v->meta->branch_count;
@@ -209,20 +211,20 @@ run_fold(void *arg)
   enum qp_rc rc =
       s->driver->fold->write(s->self, c->driver, &c->tree, f->count, f->heads, f->head_count, &err);
 
-  (void)pthread_mutex_lock(&c->write_lock);
+  qp__mutex_lock(&c->write_lock);
   if (!rc)
     rc = qp__check_changeable(c, &err); /* its files may be others now */
   if (!rc)
     rc = s->driver->fold->finish(s->self, c->driver, &ticket, &err);
   if (rc)
     s->driver->fold->abort(s->self, c->driver);
-  (void)pthread_mutex_unlock(&c->write_lock);
+  qp__mutex_unlock(&c->write_lock);
   if (!rc) {
     rc = s->driver->finish(s->self, ticket, &err);
     if (rc && qp__is_held(s, &c->id)) {
-      (void)pthread_mutex_lock(&c->write_lock);
+      qp__mutex_lock(&c->write_lock);
       set_aside(c);
-      (void)pthread_mutex_unlock(&c->write_lock);
+      qp__mutex_unlock(&c->write_lock);
     }
   }
   if (rc)
@@ -231,12 +233,12 @@ run_fold(void *arg)
   free_fold(f);
 }
 
-/* With the write lock held. */
 static struct qp__fold *
 fold_if_wanted(struct qp_context *c)
 {
   const struct qp__driver *d = c->store->driver;
 
+  QP_ASSERT_HELD(&c->write_lock);
   return d->fold && d->fold->wanted(c->store->self, c->driver) ? start_fold(c) : NULL;
 }
 
@@ -246,7 +248,7 @@ static void
 unlock_all(struct qp__commit *commit)
 {
   for (struct qp__effect *e = commit->effects; e; e = e->next)
-    (void)pthread_mutex_unlock(&e->context->write_lock);
+    qp__mutex_unlock(&e->context->write_lock);
 }
 
 static void
@@ -320,9 +322,9 @@ qp__commit_finish(struct qp_store *s, struct qp__commit *commit, struct qp_err *
     forget_views(commit); /* not published: that reference is still ours */
     if (was_set_aside(s, commit))
       for (struct qp__effect *e = commit->effects; e; e = e->next) {
-        (void)pthread_mutex_lock(&e->context->write_lock);
+        qp__mutex_lock(&e->context->write_lock);
         set_aside(e->context);
-        (void)pthread_mutex_unlock(&e->context->write_lock);
+        qp__mutex_unlock(&e->context->write_lock);
       }
   }
   if (commit->fold)
@@ -357,6 +359,7 @@ qp__clone_meta(struct qp_context *c, struct qp__meta **out, struct qp_err *err)
   struct qp__meta *meta = NULL;
   enum qp_rc rc = qp__meta_clone(c->staged_view->meta, &meta, err);
 
+  QP_ASSERT_HELD(&c->write_lock);
   if (rc)
     return rc;
   meta->updated_at = c->store->os->now_ms(c->store->os->self);

@@ -18,6 +18,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "base/mutex.h"
 #include "base/uuid.h"
 #include "os/os_count.h"
 #include "store/catalogue/catalogue.h"
@@ -60,10 +61,10 @@ struct qp_context {
   _Atomic uint64_t version;
   struct qp__events *_Atomic events; /* events.h; NULL: not loaded yet */
 
-  pthread_mutex_t view_lock;
+  struct qp__mutex view_lock;
   struct qp__view *view;
 
-  pthread_mutex_t write_lock;
+  struct qp__mutex write_lock;
   struct qp__view *staged_view;
 
   /* guarded by the store's lock */
@@ -101,15 +102,15 @@ struct qp_store {
   atomic_ullong message_reads;
   atomic_ullong pool_hits;
   atomic_uint warned[32]; /* bits by the path of a file with a wrong checksum that was logged */
-  pthread_mutex_t prompt_lock;   /* one change of prompts at a time */
-  pthread_mutex_t blob_lock;     /* guards `doomed`; for a few instructions */
+  struct qp__mutex prompt_lock;  /* one change of prompts at a time */
+  struct qp__mutex blob_lock;    /* guards `doomed`; for a few instructions */
   struct qp__doomed *doomed;     /* blobs that are being erased (blob_erase.c) */
   pthread_rwlock_t import_lock;  /* shared from storing blobs until messages refer to them */
   struct qp__sessions *sessions; /* session_int.h */
   struct qp__catalogue *catalogue;
   struct qp__usage usage;
 
-  pthread_mutex_t lock;
+  struct qp__mutex lock;
   pthread_cond_t ready; /* a context is no longer busy */
   struct qp_context *table[QP__CONTEXT_BUCKETS];
   struct qp_context *idle_newest, *idle_oldest;

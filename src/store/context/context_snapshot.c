@@ -62,10 +62,10 @@ qp__view_get(struct qp_context *c)
 {
   struct qp__view *v;
 
-  (void)pthread_mutex_lock(&c->view_lock);
+  qp__mutex_lock(&c->view_lock);
   v = c->view;
   atomic_fetch_add_explicit(&v->refs, 1, memory_order_relaxed);
-  (void)pthread_mutex_unlock(&c->view_lock);
+  qp__mutex_unlock(&c->view_lock);
   return v;
 }
 

@@ -96,7 +96,7 @@ commit_batch(struct batch *b, struct qp_context *context, struct qp_err *err)
   if (!rc)
     return qp__commit(s, &commit, err);
   if (context)
-    (void)pthread_mutex_unlock(&context->write_lock);
+    qp__mutex_unlock(&context->write_lock);
   return rc;
 }
 
@@ -134,13 +134,13 @@ qp__context_untrash(struct qp_context *c, uint32_t slot, struct qp_err *err)
   if (!b)
     return QP_NOMEM;
   while (!rc && is_trashed(&c->tree, slot)) {
-    (void)pthread_mutex_lock(&c->write_lock);
+    qp__mutex_lock(&c->write_lock);
     empty_batch(b);
     add_topmost(b, slot);
     if (b->count)
       rc = commit_batch(b, c, err);
     else /* another thread was quicker */
-      (void)pthread_mutex_unlock(&c->write_lock);
+      qp__mutex_unlock(&c->write_lock);
   }
   free_batch(b);
   return rc;

@@ -9,11 +9,11 @@
 #include "base/vec.h"
 #include "store/driver.h"
 
-int
+void
 qp__image_init(struct qp__image *image)
 {
   memset(image, 0, sizeof(*image));
-  return qp__tree_init(&image->tree);
+  qp__tree_init(&image->tree);
 }
 
 void

@@ -20,7 +20,7 @@ struct qp__image {
   bool old; /* in the format of an older program: can be read, not changed */
 };
 
-int qp__image_init(struct qp__image *image); /* 0 or -errno */
+void qp__image_init(struct qp__image *image);
 void qp__image_release(struct qp__image *image);
 
 /* NULL: no such branch. */

@@ -38,21 +38,13 @@ qp__blob_unref(struct qp__blob *b)
     qp__free(b);
 }
 
-int
+void
 qp__pool_init(struct qp__pool *p, size_t budget)
 {
   memset(p, 0, sizeof(*p));
   p->shard_budget = budget / QP__POOL_SHARDS;
-  for (int i = 0; i < QP__POOL_SHARDS; i++) {
-    int rc = pthread_mutex_init(&p->shards[i].lock, NULL);
-
-    if (rc) {
-      while (i-- > 0)
-        (void)pthread_mutex_destroy(&p->shards[i].lock);
-      return -rc;
-    }
-  }
-  return 0;
+  for (int i = 0; i < QP__POOL_SHARDS; i++)
+    qp__mutex_init(&p->shards[i].lock, QP__RANK_POOL);
 }
 
 /* ---- items ---- */
@@ -162,7 +154,7 @@ qp__pool_release(struct qp__pool *p)
     while (s->oldest)
       remove_item(s, find_place(s, s->oldest->context, s->oldest->slot));
     qp__free(s->buckets);
-    (void)pthread_mutex_destroy(&s->lock);
+    qp__mutex_release(&s->lock);
   }
 }
 
@@ -173,7 +165,7 @@ qp__pool_get(struct qp__pool *p, uint64_t context, uint32_t slot)
   struct qp__blob *blob = NULL;
   struct qp__pool_item *it;
 
-  (void)pthread_mutex_lock(&s->lock);
+  qp__mutex_lock(&s->lock);
   it = s->bucket_count ? *find_place(s, context, slot) : NULL;
   if (it) {
     blob = it->blob;
@@ -183,7 +175,7 @@ qp__pool_get(struct qp__pool *p, uint64_t context, uint32_t slot)
       link_newest(s, it);
     }
   }
-  (void)pthread_mutex_unlock(&s->lock);
+  qp__mutex_unlock(&s->lock);
   return blob;
 }
 
@@ -199,7 +191,7 @@ qp__pool_put(struct qp__pool *p, uint64_t context, uint32_t slot, struct qp__blo
   it = qp__alloc(sizeof(*it));
   if (!it)
     return;
-  (void)pthread_mutex_lock(&s->lock);
+  qp__mutex_lock(&s->lock);
   grow_buckets(s);
   if (!s->bucket_count || *(at = find_place(s, context, slot))) { /* no table, or there already */
     qp__free(it);
@@ -216,7 +208,7 @@ qp__pool_put(struct qp__pool *p, uint64_t context, uint32_t slot, struct qp__blo
     while (s->bytes > p->shard_budget)
       remove_item(s, find_place(s, s->oldest->context, s->oldest->slot));
   }
-  (void)pthread_mutex_unlock(&s->lock);
+  qp__mutex_unlock(&s->lock);
 }
 
 void
@@ -225,11 +217,11 @@ qp__pool_drop(struct qp__pool *p, uint64_t context, uint32_t slot)
   struct qp__pool_shard *s = shard_of(p, context, slot);
   struct qp__pool_item **at;
 
-  (void)pthread_mutex_lock(&s->lock);
+  qp__mutex_lock(&s->lock);
   at = s->bucket_count ? find_place(s, context, slot) : NULL;
   if (at && *at)
     remove_item(s, at);
-  (void)pthread_mutex_unlock(&s->lock);
+  qp__mutex_unlock(&s->lock);
 }
 
 size_t
@@ -238,9 +230,9 @@ qp__pool_bytes(struct qp__pool *p)
   size_t bytes = 0;
 
   for (int i = 0; i < QP__POOL_SHARDS; i++) {
-    (void)pthread_mutex_lock(&p->shards[i].lock);
+    qp__mutex_lock(&p->shards[i].lock);
     bytes += p->shards[i].bytes;
-    (void)pthread_mutex_unlock(&p->shards[i].lock);
+    qp__mutex_unlock(&p->shards[i].lock);
   }
   return bytes;
 }

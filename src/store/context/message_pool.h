@@ -6,10 +6,10 @@
 #ifndef QP_STORE_CONTEXT_MESSAGE_POOL_H
 #define QP_STORE_CONTEXT_MESSAGE_POOL_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
 
+#include "base/mutex.h"
 #include "quipu.h"
 
 struct qp__blob {
@@ -25,7 +25,7 @@ void qp__blob_unref(struct qp__blob *b); /* NULL is allowed */
 #define QP__POOL_SHARDS 16
 
 struct qp__pool_shard {
-  pthread_mutex_t lock;
+  struct qp__mutex lock;
   struct qp__pool_item **buckets;
   size_t bucket_count; /* a power of two, or 0 */
   size_t count;
@@ -39,7 +39,7 @@ struct qp__pool {
   size_t shard_budget;
 };
 
-int qp__pool_init(struct qp__pool *p, size_t budget); /* 0 or -errno */
+void qp__pool_init(struct qp__pool *p, size_t budget);
 void qp__pool_release(struct qp__pool *p);
 
 /* A new reference, or NULL. `context` is a number that no other context of the store has or had. */

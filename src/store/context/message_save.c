@@ -383,10 +383,10 @@ qp_message_save_batch(struct qp_context *context, const char *branch,
   for (size_t i = 0; i < n; i++)
     memset(&results[i], 0, sizeof(results[i]));
   if (!rc && n) {
-    (void)pthread_mutex_lock(&context->write_lock);
+    qp__mutex_lock(&context->write_lock);
     rc = prepare_batch(&b, branch, messages, &own);
     if (rc)
-      (void)pthread_mutex_unlock(&context->write_lock);
+      qp__mutex_unlock(&context->write_lock);
     else
       rc = commit_batch(&b, &own);
   }

@@ -17,17 +17,12 @@ qp__claimed_load(struct qp_store *s, const struct qp_uuid *id, bool dry_run,
   struct qp__claimed c = { .store = s };
   char text[QP_UUID_TEXT];
   enum qp_rc rc = dry_run ? QP_OK : qp__check_writable(s, err);
-  int sys;
 
   if (!rc)
     rc = qp__context_claim(s, id, &c.claim, err);
   if (rc)
     return rc;
-  sys = qp__image_init(&c.image);
-  if (sys) {
-    qp__context_unclaim(c.claim);
-    return qp__fail_sys(err, sys, "loading a context");
-  }
+  qp__image_init(&c.image);
   rc = qp__release_held(s, id, err);
   if (!rc)
     rc = s->driver->context_load(s->self, id, &c.image, &problems, &c.driver, err);

@@ -24,11 +24,11 @@ struct qp__retired {
   void *memory;
 };
 
-int
+void
 qp__tree_init(struct qp__tree *t)
 {
   memset(t, 0, sizeof(*t));
-  return -pthread_mutex_init(&t->ids_lock, NULL);
+  qp__mutex_init(&t->ids_lock, QP__RANK_TREE_IDS);
 }
 
 void
@@ -55,7 +55,7 @@ qp__tree_release(struct qp__tree *t)
     qp__free(t->retired);
     t->retired = next;
   }
-  (void)pthread_mutex_destroy(&t->ids_lock);
+  qp__mutex_release(&t->ids_lock);
 }
 
 void
@@ -438,7 +438,7 @@ put_cell(struct qp__tree *t, struct qp__id_table *table, uint32_t slot)
   table->used++;
 }
 
-/* With ids_lock held: a table with room for `count` entries and half as many again, filled with
+/* A table with room for `count` entries and half as many again, filled with
  * all. */
 static struct qp__id_table *
 build_table(struct qp__tree *t, uint32_t count)
@@ -446,6 +446,7 @@ build_table(struct qp__tree *t, uint32_t count)
   struct qp__id_table *table;
   uint64_t cells = TABLE_MIN;
 
+  QP_ASSERT_HELD(&t->ids_lock);
   while (cells < (uint64_t)count * 2 + 2)
     cells *= 2;
   table = qp__alloc0(1, sizeof(*table) + (size_t)cells * sizeof(table->cells[0]));
@@ -457,13 +458,14 @@ build_table(struct qp__tree *t, uint32_t count)
   return table;
 }
 
-/* With ids_lock held. Without memory for a larger table the lookup table is given up; the next
+/* Without memory for a larger table the lookup table is given up; the next
  * lookup makes a new one. */
 static void
 table_insert(struct qp__tree *t, uint32_t slot)
 {
   struct qp__id_table *table = atomic_load(&t->ids);
 
+  QP_ASSERT_HELD(&t->ids_lock);
   if (table && table->used >= table->mask / 2) {
     struct qp__id_table *larger = build_table(t, slot);
 
@@ -493,9 +495,9 @@ qp__tree_add(struct qp__tree *t, const struct qp__entry *e)
 {
   uint32_t slot;
 
-  (void)pthread_mutex_lock(&t->ids_lock); /* a reader may be making the table just now */
+  qp__mutex_lock(&t->ids_lock); /* a reader may be making the table just now */
   slot = qp__tree_load(t, e);
-  (void)pthread_mutex_unlock(&t->ids_lock);
+  qp__mutex_unlock(&t->ids_lock);
   return slot;
 }
 
@@ -507,14 +509,14 @@ qp__tree_cut(struct qp__tree *t)
 
   if (t->count == visible)
     return true;
-  (void)pthread_mutex_lock(&t->ids_lock);
+  qp__mutex_lock(&t->ids_lock);
   ok = retire(t, atomic_load(&t->ids));
   if (ok) {
     atomic_store_explicit(&t->ids, NULL, memory_order_release); /* the next lookup makes another */
     t->count = visible;
     t->pending_bytes = atomic_load(&t->bytes);
   }
-  (void)pthread_mutex_unlock(&t->ids_lock);
+  qp__mutex_unlock(&t->ids_lock);
   return ok;
 }
 
@@ -526,13 +528,13 @@ qp__tree_find(struct qp__tree *t, const struct qp_uuid *id, bool all, uint32_t *
   uint32_t at;
 
   if (!table) {
-    (void)pthread_mutex_lock(&t->ids_lock);
+    qp__mutex_lock(&t->ids_lock);
     table = atomic_load(&t->ids);
     if (!table) {
       table = build_table(t, t->count);
       atomic_store_explicit(&t->ids, table, memory_order_release);
     }
-    (void)pthread_mutex_unlock(&t->ids_lock);
+    qp__mutex_unlock(&t->ids_lock);
     if (!table)
       return false;
   }

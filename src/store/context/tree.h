@@ -11,9 +11,9 @@
 #ifndef QP_STORE_CONTEXT_TREE_H
 #define QP_STORE_CONTEXT_TREE_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 
+#include "base/mutex.h"
 #include "quipu.h"
 
 #define QP__NO_SLOT UINT32_MAX
@@ -57,7 +57,7 @@ struct qp__tree {
   _Atomic uint64_t bytes;             /* sum of the sizes of visible entries */
   uint64_t pending_bytes;             /* the writer's: of all entries */
   _Atomic(struct qp__id_table *) ids; /* NULL until the first lookup by id */
-  pthread_mutex_t ids_lock;           /* making and filling `ids` */
+  struct qp__mutex ids_lock;          /* making and filling `ids` */
   _Atomic(char **) dirs; /* directory names, NULL-terminated list; replaced when it grows */
   size_t dir_count;
   size_t dir_cap;
@@ -73,7 +73,7 @@ struct qp__tree {
   struct qp__retired *retired; /* arrays that a reader may still look at; freed with the tree */
 };
 
-int qp__tree_init(struct qp__tree *t); /* 0 or -errno */
+void qp__tree_init(struct qp__tree *t);
 void qp__tree_release(struct qp__tree *t);
 /* Moves everything from *from to the empty *to; both stay initialised. No other thread knows
  * either. */

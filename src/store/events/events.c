@@ -37,10 +37,7 @@ new_events(struct qp_context *c)
 
   if (!e)
     return NULL;
-  if (pthread_mutex_init(&e->lock, NULL)) {
-    qp__free(e);
-    return NULL;
-  }
+  qp__mutex_init(&e->lock, QP__RANK_EVENTS);
   init_ring(&e->log, c, "events", e);
   e->log.keep = QP__EVENTS_KEEP;
   e->log.chunk_bytes = c->store->event_bytes / QP__EVENTS_KEEP;
@@ -60,7 +57,7 @@ qp__events_free(struct qp__events *e)
   qp__ring_release(&e->log);
   qp__ring_release(&e->keys);
   qp__free(e->list);
-  (void)pthread_mutex_destroy(&e->lock);
+  qp__mutex_release(&e->lock);
   qp__free(e);
 }
 
@@ -156,6 +153,7 @@ qp__key_hash(const char *key, uint8_t out[16])
 struct qp__key *
 qp__key_find(struct qp__events *e, const uint8_t hash[16])
 {
+  QP_ASSERT_HELD(&e->lock);
   for (size_t i = e->key_count; i-- > 0;)
     if (memcmp(e->list[i].hash, hash, 16) == 0)
       return &e->list[i];
@@ -226,7 +224,7 @@ qp__events_load(struct qp_context *c, bool keys, struct qp__events **out, struct
 static void
 replace_keys(struct qp__events *to, struct qp__events *from)
 {
-  (void)pthread_mutex_lock(&to->lock);
+  qp__mutex_lock(&to->lock);
   qp__ring_replace(&to->keys, &from->keys);
   qp__free(to->list);
   to->list = from->list;
@@ -234,7 +232,7 @@ replace_keys(struct qp__events *to, struct qp__events *from)
   to->key_cap = from->key_cap;
   to->keys_loaded = true;
   from->list = NULL;
-  (void)pthread_mutex_unlock(&to->lock);
+  qp__mutex_unlock(&to->lock);
 }
 
 enum qp_rc
@@ -272,10 +270,10 @@ qp__events_renew(struct qp_context *c, struct qp_err *err)
   rc = qp__events_load(c, e->keys_loaded, &fresh, err);
   if (rc)
     return rc;
-  (void)pthread_mutex_lock(&e->lock);
+  qp__mutex_lock(&e->lock);
   qp__ring_replace(&e->log, &fresh->log);
   e->newest = fresh->newest;
-  (void)pthread_mutex_unlock(&e->lock);
+  qp__mutex_unlock(&e->lock);
   if (e->keys_loaded)
     replace_keys(e, fresh);
   qp__events_free(fresh);
@@ -308,6 +306,7 @@ qp__events_plan(struct qp_context *c, const struct qp_event *events, size_t coun
   uint64_t next;
   enum qp_rc rc = qp__events_need(c, false, &out->events, err);
 
+  QP_ASSERT_HELD(&c->write_lock);
   if (rc)
     return rc;
   out->log = qp__ring_plan_new(&out->events->log, QP__EVENTS_LINES_MAX);
@@ -337,11 +336,11 @@ check_unused(struct qp_context *c, struct qp__events *e, const struct qp__key *k
   bool shown;
   enum qp_rc rc = QP_OK;
 
-  (void)pthread_mutex_lock(&e->lock);
+  qp__mutex_lock(&e->lock);
   old = qp__key_find(e, key->hash);
   used = old && key->time - old->time < QP__KEY_AGE;
   shown = used && old->shown;
-  (void)pthread_mutex_unlock(&e->lock);
+  qp__mutex_unlock(&e->lock);
   if (used && !shown && s->driver->recovery)
     rc = s->driver->recovery->check_writes(s->self, err);
   if (used && !rc)
@@ -358,6 +357,7 @@ qp__events_plan_key(struct qp_context *c, const char *key, struct qp_bytes resul
   bool ok;
   enum qp_rc rc = qp__key_check(key, err);
 
+  QP_ASSERT_HELD(&c->write_lock);
   if (!rc)
     rc = qp__events_need(c, true, &out->events, err);
   if (rc)
@@ -376,9 +376,9 @@ qp__events_plan_key(struct qp_context *c, const char *key, struct qp_bytes resul
   out->keys->line_count = 1;
   if (!rc)
     rc = qp__ring_plan(out->keys, 0, err);
-  (void)pthread_mutex_lock(&e->lock);
+  qp__mutex_lock(&e->lock);
   ok = reserve_key(e);
-  (void)pthread_mutex_unlock(&e->lock);
+  qp__mutex_unlock(&e->lock);
   return rc || ok ? rc : qp__fail_nomem(err, "storing an idempotency key");
 }
 
@@ -433,7 +433,7 @@ advance_key(struct qp__events *e, struct qp__events_plan *p)
   p->key.chunk = p->key.staged_chunk = e->keys.end.number;
   p->key.offset = qp__ring_offset(p->keys);
   p->key.len = (uint32_t)p->keys->lines.len;
-  (void)pthread_mutex_lock(&e->lock);
+  qp__mutex_lock(&e->lock);
   key = qp__key_find(e, p->key.hash);
   if (!key) {
     key = &e->list[e->key_count++];
@@ -445,7 +445,7 @@ advance_key(struct qp__events *e, struct qp__events_plan *p)
   key->time = p->key.time;
   key->staged_chunk = p->key.staged_chunk;
   drop_keys(e, e->keys.staged.list[0].n);
-  (void)pthread_mutex_unlock(&e->lock);
+  qp__mutex_unlock(&e->lock);
 }
 
 void
@@ -465,7 +465,7 @@ qp__events_publish(struct qp__events_plan *p)
   struct qp__events *e = p->events;
   struct qp__key *key;
 
-  (void)pthread_mutex_lock(&e->lock);
+  qp__mutex_lock(&e->lock);
   if (p->log) {
     qp__ring_publish(p->log);
     e->newest = p->last;
@@ -482,5 +482,5 @@ qp__events_publish(struct qp__events_plan *p)
       key->time = time;
     }
   }
-  (void)pthread_mutex_unlock(&e->lock);
+  qp__mutex_unlock(&e->lock);
 }

@@ -20,6 +20,7 @@
 #ifndef QP_STORE_EVENTS_EVENTS_H
 #define QP_STORE_EVENTS_EVENTS_H
 
+#include "base/mutex.h"
 #include "model/event.h"
 #include "store/context/context_int.h"
 #include "store/log/bounded_log.h"
@@ -47,9 +48,9 @@ struct qp__events {
   bool keys_loaded;
   _Atomic uint64_t next; /* the writer's */
 
-  pthread_mutex_t lock; /* guards what follows, and what the rings show */
-  uint64_t newest;      /* shown; 0: none */
-  struct qp__key *list; /* in the order of use */
+  struct qp__mutex lock; /* guards what follows, and what the rings show */
+  uint64_t newest;       /* shown; 0: none */
+  struct qp__key *list;  /* in the order of use */
   size_t key_count;
   size_t key_cap;
 };

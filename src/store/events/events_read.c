@@ -25,17 +25,17 @@ get_events(struct qp_context *c, bool keys, struct qp__events **out, struct qp_e
   if (c->store->readonly || c->old)
     return qp__events_load(c, keys, out, err);
   if (there && keys) {
-    (void)pthread_mutex_lock(&e->lock);
+    qp__mutex_lock(&e->lock);
     there = e->keys_loaded;
-    (void)pthread_mutex_unlock(&e->lock);
+    qp__mutex_unlock(&e->lock);
   }
   if (there) {
     *out = e;
     return QP_OK;
   }
-  (void)pthread_mutex_lock(&c->write_lock);
+  qp__mutex_lock(&c->write_lock);
   rc = qp__events_need(c, keys, out, err);
-  (void)pthread_mutex_unlock(&c->write_lock);
+  qp__mutex_unlock(&c->write_lock);
   return rc;
 }
 
@@ -140,13 +140,13 @@ qp_events_range(struct qp_context *context, struct qp_event_range *out, struct q
     rc = get_events(context, false, &e, err);
   if (rc)
     return rc;
-  (void)pthread_mutex_lock(&e->lock);
+  qp__mutex_lock(&e->lock);
   range.newest = e->newest;
   if (e->newest)
     range.oldest = e->log.shown.list[0].first;
   for (size_t i = 0; i < e->log.shown.count; i++)
     range.bytes += e->log.shown.list[i].bytes;
-  (void)pthread_mutex_unlock(&e->lock);
+  qp__mutex_unlock(&e->lock);
   range.next = atomic_load(&e->next);
   range.safe = range.newest + QP__EVENT_GAP;
   put_events(context, e);
@@ -165,11 +165,11 @@ locate(struct qp_context *c, struct qp__events *e, const char *key, struct qp__k
   uint8_t hash[16];
 
   qp__key_hash(key, hash);
-  (void)pthread_mutex_lock(&e->lock);
+  qp__mutex_lock(&e->lock);
   found = qp__key_find(e, hash);
   if (found)
     *out = *found;
-  (void)pthread_mutex_unlock(&e->lock);
+  qp__mutex_unlock(&e->lock);
   return found && out->shown && os->now_ms(os->self) - out->time < QP__KEY_AGE;
 }
 

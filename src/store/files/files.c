@@ -342,17 +342,17 @@ close_files(void *self)
     return;
   qp__workers_release(&f->workers);
   qp__files_drop_stock(f);
-  (void)pthread_mutex_destroy(&f->stock.lock);
+  qp__mutex_release(&f->stock.lock);
   (void)pthread_cond_destroy(&f->sync.done);
-  (void)pthread_mutex_destroy(&f->sync.lock);
+  qp__mutex_release(&f->sync.lock);
   qp__journal_close(f->journal);
   qp__reserve_release(&f->reserve);
   qp__pack_cache_free(f->packs);
   qp__close(f->os, f->tmp);
   qp__lock_release(&f->lock);
-  (void)pthread_mutex_destroy(&f->finds_lock);
-  (void)pthread_mutex_destroy(&f->old_lock);
-  (void)pthread_mutex_destroy(&f->fresh_lock);
+  qp__mutex_release(&f->finds_lock);
+  qp__mutex_release(&f->old_lock);
+  qp__mutex_release(&f->fresh_lock);
   qp__free(f->fresh);
   qp__aside_release(&f->held);
   qp__free(f);
@@ -364,7 +364,6 @@ open_files(const char *where, const struct qp__driver_options *options, void **o
 {
   struct qp__files *f;
   enum qp_rc rc;
-  int sys;
 
   f = qp__alloc0(1, sizeof(*f));
   if (!f)
@@ -376,20 +375,13 @@ open_files(const char *where, const struct qp__driver_options *options, void **o
   f->root = options->root;
   f->tmp = -1;
   qp__lock_init(&f->lock);
-  (void)pthread_mutex_init(&f->stock.lock, NULL);
-  (void)pthread_mutex_init(&f->sync.lock, NULL);
+  qp__mutex_init(&f->stock.lock, QP__RANK_FILES_STOCK);
+  qp__mutex_init(&f->sync.lock, QP__RANK_FILES_SYNC);
   (void)pthread_cond_init(&f->sync.done, NULL);
-  sys = qp__workers_init(&f->workers, options->workers);
-  if (sys) {
-    (void)pthread_cond_destroy(&f->sync.done);
-    (void)pthread_mutex_destroy(&f->sync.lock);
-    (void)pthread_mutex_destroy(&f->stock.lock);
-    qp__free(f);
-    return qp__fail_sys(err, sys, "opening a store");
-  }
-  (void)pthread_mutex_init(&f->fresh_lock, NULL);
-  (void)pthread_mutex_init(&f->finds_lock, NULL);
-  (void)pthread_mutex_init(&f->old_lock, NULL);
+  qp__workers_init(&f->workers, options->workers);
+  qp__mutex_init(&f->fresh_lock, QP__RANK_FILES_FRESH);
+  qp__mutex_init(&f->finds_lock, QP__RANK_FILES_FINDS);
+  qp__mutex_init(&f->old_lock, QP__RANK_FILES_OLD);
   if (f->readonly) {
     bool fresh = false;
 

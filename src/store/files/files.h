@@ -27,6 +27,7 @@
 
 #include <stdatomic.h>
 
+#include "base/mutex.h"
 #include "formats/legacy.h"
 #include "store/driver.h"
 #include "store/files/directory_lock.h"
@@ -45,7 +46,7 @@
 
 /* Empty files in tmp/, made ahead by a worker while nobody waits, for contents to come. */
 struct qp__stock {
-  pthread_mutex_t lock;
+  struct qp__mutex lock;
   struct qp__stock_file {
     char name[QP__TEMP_NAME_LEN];
     int fd;
@@ -58,7 +59,7 @@ struct qp__stock {
 /* A sync of the file system for several threads: those who come while one is under way share the
  * next. */
 struct qp__group_sync {
-  pthread_mutex_t lock;
+  struct qp__mutex lock;
   pthread_cond_t done;
   uint64_t wanted;   /* calls so far */
   uint64_t finished; /* calls up to this one are served */
@@ -82,16 +83,16 @@ struct qp__files {
   atomic_ullong next_temp;
   atomic_ullong folds;
   atomic_uint plain_dirs; /* which directories of side_files.c are known to exist */
-  pthread_mutex_t fresh_lock;
+  struct qp__mutex fresh_lock;
   struct qp__fresh *fresh; /* under its lock; see index_fold.c */
   size_t fresh_count;
   size_t fresh_cap;
   struct qp__group_sync sync;
   atomic_bool syncing_ahead;
-  size_t build_journal_max; /* bytes of a built context that go to the journal */
-  pthread_mutex_t old_lock; /* backups that are being opened */
+  size_t build_journal_max;  /* bytes of a built context that go to the journal */
+  struct qp__mutex old_lock; /* backups that are being opened */
   struct qp__pack_cache *packs;
-  pthread_mutex_t finds_lock; /* guards the finds of all contexts */
+  struct qp__mutex finds_lock; /* guards the finds of all contexts */
 };
 
 #define QP__PACK_NAME_LEN 32 /* "archive/2025-05.jsonl.zst" */

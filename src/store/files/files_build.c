@@ -25,6 +25,7 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "base/mutex.h"
 #include "os/file.h"
 #include "store/files/files.h"
 
@@ -38,16 +39,16 @@ struct build {
   size_t temp_count;
   char dir[QP__PATH_MAX]; /* of the messages that are put now, "" at first */
   int dirfd;
-  bool kept;            /* the commit is there, or may be: nothing may be removed */
-  size_t unsynced;      /* files since the last sync ahead */
-  pthread_mutex_t lock; /* of what follows */
+  bool kept;             /* the commit is there, or may be: nothing may be removed */
+  size_t unsynced;       /* files since the last sync ahead */
+  struct qp__mutex lock; /* of what follows */
   struct qp__txn txn;
   bool journalled; /* txn has the contents of all files so far */
 };
 
 /* ---- one sync for all ---- */
 
-/* With the lock held; gives it up while it works. */
+/* Gives up the lock while it works. */
 static void
 run_sync(struct qp__files *f)
 {
@@ -56,14 +57,15 @@ run_sync(struct qp__files *f)
   struct qp_err err;
   int sys;
 
+  QP_ASSERT_HELD(&f->sync.lock);
   s->running = true;
-  (void)pthread_mutex_unlock(&s->lock);
+  qp__mutex_unlock(&s->lock);
   sys = qp__syncfs(f->os, f->root);
   if (sys) {
     (void)qp__fail_sys(&err, sys, "cannot sync the data directory");
     qp__journal_poison(f->journal, &err, true);
   }
-  (void)pthread_mutex_lock(&s->lock);
+  qp__mutex_lock(&s->lock);
   s->running = false;
   s->finished = upto;
   if (sys)
@@ -78,16 +80,16 @@ qp__files_sync(struct qp__files *f, struct qp_err *err)
   uint64_t mine;
   bool failed;
 
-  (void)pthread_mutex_lock(&s->lock);
+  qp__mutex_lock(&s->lock);
   mine = ++s->wanted;
   while (s->finished < mine) {
     if (s->running)
-      (void)pthread_cond_wait(&s->done, &s->lock);
+      qp__mutex_wait(&s->lock, &s->done);
     else
       run_sync(f);
   }
   failed = s->failed >= mine; /* later ones may have succeeded: what they did not write is lost */
-  (void)pthread_mutex_unlock(&s->lock);
+  qp__mutex_unlock(&s->lock);
   return failed ? qp__fail(err, QP_IO, "cannot sync the data directory") : QP_OK;
 }
 
@@ -103,13 +105,15 @@ sync_ahead(void *arg)
 
 /* ---- contents for the journal ---- */
 
-/* With the lock held: from now on the files are synced instead. */
+/* From now on the files are synced instead. */
 static void
 leave_journal(struct build *b)
 {
   qp__txn_release(&b->txn);
   memset(&b->txn, 0, sizeof(b->txn));
   b->journalled = false;
+
+  QP_ASSERT_HELD(&b->lock);
 }
 
 /* Tells the journal of a file or directory that was made below tmp/. */
@@ -119,11 +123,11 @@ tell_journal(struct qp__files *f, struct build *b, enum qp__op_kind kind, const 
 {
   struct qp__op op = { .kind = kind, .path = path, .data = bytes };
 
-  (void)pthread_mutex_lock(&b->lock);
+  qp__mutex_lock(&b->lock);
   if (b->journalled && (b->txn.frame.len + bytes.len > f->build_journal_max ||
                         qp__txn_add(&b->txn, &op, NULL, true, NULL)))
     leave_journal(b);
-  (void)pthread_mutex_unlock(&b->lock);
+  qp__mutex_unlock(&b->lock);
 }
 
 /* ---- begin ---- */
@@ -183,7 +187,7 @@ qp__files_build_begin(void *self, const struct qp_uuid *id, void **out, struct q
     qp__free(b);
     return rc;
   }
-  (void)pthread_mutex_init(&b->lock, NULL);
+  qp__mutex_init(&b->lock, QP__RANK_FILES_BUILD);
   b->journalled = true;
   if (pool) /* the commit moves a directory away, and must not do so again when it is replayed */
     leave_journal(b);
@@ -215,7 +219,7 @@ qp__files_build_free(void *self, void *build)
 
   qp__close(f->os, b->dirfd);
   qp__txn_release(&b->txn);
-  (void)pthread_mutex_destroy(&b->lock);
+  qp__mutex_release(&b->lock);
   if (!b->kept) {
     remove_temp(f, b->top);
     for (size_t i = 0; i < b->temp_count; i++)

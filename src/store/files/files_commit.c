@@ -200,12 +200,12 @@ fill_stock(void *arg)
   while (more) {
     spread_name(f, file.name);
     file.fd = open_spread(f, file.name);
-    (void)pthread_mutex_lock(&s->lock);
+    qp__mutex_lock(&s->lock);
     if (file.fd >= 0)
       s->files[s->count++] = file;
     more = file.fd >= 0 && s->count < QP__STOCK_MAX;
     s->filling = more;
-    (void)pthread_mutex_unlock(&s->lock);
+    qp__mutex_unlock(&s->lock);
   }
 }
 
@@ -217,7 +217,7 @@ take_file(struct qp__files *f, char name[QP__TEMP_NAME_LEN])
   bool fill = false;
   int fd = -1;
 
-  (void)pthread_mutex_lock(&s->lock);
+  qp__mutex_lock(&s->lock);
   s->taken++;
   if (s->count) {
     fd = s->files[--s->count].fd;
@@ -225,7 +225,7 @@ take_file(struct qp__files *f, char name[QP__TEMP_NAME_LEN])
   }
   if (f->workers.limit && s->taken > STOCK_AFTER && s->count < QP__STOCK_MAX / 2 && !s->filling)
     s->filling = fill = true;
-  (void)pthread_mutex_unlock(&s->lock);
+  qp__mutex_unlock(&s->lock);
   if (fill)
     qp__workers_run(&f->workers, fill_stock, f);
   if (fd >= 0)

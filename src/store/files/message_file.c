@@ -225,13 +225,14 @@ by_hash(const void *a, const void *b)
   return memcmp(((const struct qp__find *)a)->hash, ((const struct qp__find *)b)->hash, 16);
 }
 
-/* With finds_lock. Makes the list of what is in the packs. */
+/* Makes the list of what is in the packs. */
 static enum qp_rc
 scan_packs(struct qp__files *f, struct qp__fctx *c, struct qp_err *err)
 {
   struct scan s = { .files = f, .context = c };
   enum qp_rc rc;
 
+  QP_ASSERT_HELD(&f->finds_lock);
   c->finds.count = 0;
   rc = qp__pack_files(f, c, scan_pack, &s, err);
   if (rc)
@@ -242,7 +243,7 @@ scan_packs(struct qp__files *f, struct qp__fctx *c, struct qp_err *err)
   return QP_OK;
 }
 
-/* With finds_lock. Reads the index that is on the disk now. */
+/* Reads the index that is on the disk now. */
 static enum qp_rc
 read_newest_index(struct qp__files *f, struct qp__fctx *c, struct qp_err *err)
 {
@@ -250,10 +251,10 @@ read_newest_index(struct qp__files *f, struct qp__fctx *c, struct qp_err *err)
   struct qp__image *image = qp__alloc0(1, sizeof(*image));
   enum qp_rc rc;
 
-  if (!image || qp__image_init(image)) {
-    qp__free(image);
+  QP_ASSERT_HELD(&f->finds_lock);
+  if (!image)
     return qp__fail_nomem(err, "reading the index");
-  }
+  qp__image_init(image);
   rc = qp__index_read(f->os, f->root, c->path, image, &report, err);
   if (rc) {
     qp__image_release(image);
@@ -301,7 +302,7 @@ look_in_journal(struct search *s)
   return is_found(s, qp__journal_salvage(s->files->os, s->files->root, path, s->out, NULL));
 }
 
-/* With finds_lock: at the place that the newest known index tells. */
+/* At the place that the newest known index tells. */
 static bool
 look_at_its_place(struct search *s)
 {
@@ -309,6 +310,7 @@ look_at_its_place(struct search *s)
   const struct qp__entry *e;
   uint32_t slot;
 
+  QP_ASSERT_HELD(&s->files->finds_lock);
   if (!index || !qp__tree_find(&index->tree, &s->entry->id, true, &slot) || slot == QP__NO_SLOT)
     return false;
   e = qp__tree_at(&index->tree, slot);
@@ -316,17 +318,18 @@ look_at_its_place(struct search *s)
                              s->out, NULL));
 }
 
-/* With finds_lock: where the writer in another process may have put it. */
+/* Where the writer in another process may have put it. */
 static bool
 look_in_newest_index(struct search *s)
 {
+  QP_ASSERT_HELD(&s->files->finds_lock);
   if (look_at_its_place(s))
     return true;
   qp__pack_cache_drop(s->files->packs, s->context->path);
   return !read_newest_index(s->files, s->context, NULL) && look_at_its_place(s);
 }
 
-/* With finds_lock: anywhere in the packs. */
+/* Anywhere in the packs. */
 static bool
 look_in_list(struct search *s)
 {
@@ -334,6 +337,7 @@ look_in_list(struct search *s)
   struct qp__find key;
   const struct qp__find *find;
 
+  QP_ASSERT_HELD(&s->files->finds_lock);
   memcpy(key.hash, s->entry->hash, sizeof(key.hash));
   find = finds->count ? bsearch(&key, finds->list, finds->count, sizeof(key), by_hash) : NULL;
   if (!find || find->size != s->entry->size)
@@ -399,13 +403,14 @@ look_in_files(struct search *s)
   return look_at_path(s, path);
 }
 
-/* With finds_lock: in any file, whatever its name says. */
+/* In any file, whatever its name says. */
 static bool
 look_in_all_files(struct search *s)
 {
   const char *path =
       s->context->thorough ? qp__find_file(s->files, s->context, s->entry->hash) : NULL;
 
+  QP_ASSERT_HELD(&s->files->finds_lock);
   return path && look_at_path(s, path);
 }
 
@@ -430,10 +435,10 @@ qp__files_salvage(void *self, void *context, const struct qp__tree *tree,
   found = !s.context->old && look_in_files(&s);
 
   if (!found && !s.context->old) {
-    (void)pthread_mutex_lock(&f->finds_lock);
+    qp__mutex_lock(&f->finds_lock);
     found = (f->readonly && look_in_newest_index(&s)) || look_in_journal(&s) || look_in_packs(&s) ||
             look_in_all_files(&s);
-    (void)pthread_mutex_unlock(&f->finds_lock);
+    qp__mutex_unlock(&f->finds_lock);
     found = found || look_in_backup(&s);
   }
   return found ? QP_OK

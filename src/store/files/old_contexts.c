@@ -348,12 +348,13 @@ qp__old_read(const struct qp__fctx *c, const struct qp__tree *tree, const struct
   return convert(c->old, qp__tree_slot(tree, entry), out, err);
 }
 
-/* With old_lock held: the backup of the context, or NULL. */
+/* The backup of the context, or NULL. */
 static struct qp__legacy *
 open_backup(struct qp__files *f, struct qp__fctx *c)
 {
   struct qp__old_place place;
 
+  QP_ASSERT_HELD(&f->old_lock);
   if (!c->backup_tried && !qp__old_backup_find(f, &c->id, &place, NULL) &&
       place.format != QP_LEGACY_NONE)
     (void)qp__legacy_open(f->os, f->root, place.path, place.path, &c->backup, NULL);
@@ -389,11 +390,11 @@ qp__old_salvage(struct qp__files *f, struct qp__fctx *c, const struct qp__entry 
   bool found;
   enum qp_rc rc;
 
-  (void)pthread_mutex_lock(&f->old_lock);
+  qp__mutex_lock(&f->old_lock);
   source = open_backup(f, c);
   found = source && find_item(source, &entry->id, &c->backup_at);
   rc = found ? convert(source, c->backup_at, out, err) : QP_NOTFOUND;
-  (void)pthread_mutex_unlock(&f->old_lock);
+  qp__mutex_unlock(&f->old_lock);
   if (!rc) {
     struct qp_bytes got = { out->data + start, out->len - start };
 

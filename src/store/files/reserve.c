@@ -27,14 +27,14 @@ qp__reserve_init(struct qp__reserve *r, const struct qp__os *os, int root, uint6
   r->log = *log;
   r->size = total / DISK_PART < most ? total / DISK_PART : most;
   r->margin = r->size / MARGIN_PART;
-  (void)pthread_mutex_init(&r->lock, NULL);
+  qp__mutex_init(&r->lock, QP__RANK_RESERVE);
 }
 
 void
 qp__reserve_release(struct qp__reserve *r)
 {
   if (r->os)
-    (void)pthread_mutex_destroy(&r->lock);
+    qp__mutex_release(&r->lock);
   r->os = NULL;
 }
 
@@ -47,26 +47,28 @@ room_of(const struct qp__reserve *r)
   return r->os->space(r->os->self, r->root, &room, &total) ? UINT64_MAX : room;
 }
 
-/* With the lock held. Makes the file; false: there is no room for it. */
+/* Makes the file; false: there is no room for it. */
 static bool
 make(struct qp__reserve *r)
 {
   int fd = qp__open(r->os, r->root, QP__RESERVE_PATH, O_WRONLY | O_CREAT | O_NOFOLLOW, 0600);
   int sys = fd < 0 ? fd : r->os->allocate(r->os->self, fd, (off_t)r->size);
 
+  QP_ASSERT_HELD(&r->lock);
   qp__close(r->os, fd);
   if (fd >= 0 && sys)
     (void)r->os->unlinkat(r->os->self, r->root, QP__RESERVE_PATH, 0);
   return sys != -ENOSPC && sys != -EDQUOT; /* anything else: do without one */
 }
 
-/* With the lock held: makes it again if there is room, and sees whether there is. */
+/* Makes it again if there is room, and sees whether there is. */
 static void
 look(struct qp__reserve *r)
 {
   uint64_t room = room_of(r);
   bool was_full = atomic_load(&r->full);
 
+  QP_ASSERT_HELD(&r->lock);
   if (atomic_load(&r->given) && room >= r->size + r->margin && make(r)) {
     atomic_store(&r->given, false);
     room -= r->size;
@@ -86,7 +88,7 @@ qp__reserve_start(struct qp__reserve *r)
 
   if (!r->os)
     return;
-  (void)pthread_mutex_lock(&r->lock);
+  qp__mutex_lock(&r->lock);
   sys = r->os->fstatat(r->os->self, r->root, QP__RESERVE_PATH, &st);
   atomic_store(&r->given, sys == -ENOENT);
   look(r);
@@ -99,7 +101,7 @@ qp__reserve_start(struct qp__reserve *r)
     qp__log(&r->log, QP_LOG_ERROR, "reserve",
             "the disk is nearly full: less than %llu KiB are free",
             (unsigned long long)(r->margin >> 10));
-  (void)pthread_mutex_unlock(&r->lock);
+  qp__mutex_unlock(&r->lock);
 }
 
 bool
@@ -109,7 +111,7 @@ qp__reserve_give(struct qp__reserve *r)
 
   if (!r->os)
     return false;
-  (void)pthread_mutex_lock(&r->lock);
+  qp__mutex_lock(&r->lock);
   sys = r->os->unlinkat(r->os->self, r->root, QP__RESERVE_PATH, 0);
   atomic_store(&r->full, true);
   if (!sys) {
@@ -120,7 +122,7 @@ qp__reserve_give(struct qp__reserve *r)
             "until it can be made again",
             (unsigned long long)(r->size >> 10));
   }
-  (void)pthread_mutex_unlock(&r->lock);
+  qp__mutex_unlock(&r->lock);
   return !sys;
 }
 
@@ -143,10 +145,10 @@ qp__reserve_note(struct qp__reserve *r)
 static void
 look_sometimes(struct qp__reserve *r)
 {
-  (void)pthread_mutex_lock(&r->lock);
+  qp__mutex_lock(&r->lock);
   if (r->os->mono_ms(r->os->self) - r->looked_ms >= LOOK_MS)
     look(r);
-  (void)pthread_mutex_unlock(&r->lock);
+  qp__mutex_unlock(&r->lock);
 }
 
 static enum qp_rc

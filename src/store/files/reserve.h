@@ -15,12 +15,12 @@
 #ifndef QP_STORE_FILES_RESERVE_H
 #define QP_STORE_FILES_RESERVE_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "base/log.h"
+#include "base/mutex.h"
 #include "os/os.h"
 #include "quipu.h"
 
@@ -30,12 +30,12 @@ struct qp__reserve {
   const struct qp__os *os; /* NULL: there is no reserve, nothing is refused */
   int root;                /* the caller's */
   struct qp__log log;
-  uint64_t size;        /* of the file */
-  uint64_t margin;      /* less than this is called full */
-  pthread_mutex_t lock; /* of the file and the rest */
-  int64_t looked_ms;    /* when it was last tried to make it */
-  atomic_bool full;     /* there was too little room when somebody looked or wrote */
-  atomic_bool given;    /* it is given up */
+  uint64_t size;         /* of the file */
+  uint64_t margin;       /* less than this is called full */
+  struct qp__mutex lock; /* of the file and the rest */
+  int64_t looked_ms;     /* when it was last tried to make it */
+  atomic_bool full;      /* there was too little room when somebody looked or wrote */
+  atomic_bool given;     /* it is given up */
 };
 
 /* The directory `journal` is there. `most`: the size on a large disk. */

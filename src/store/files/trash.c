@@ -411,13 +411,10 @@ qp__files_purge(void *self, void *context, struct qp__image *image, const bool *
   };
   bool any = false;
   enum qp_rc rc;
-  int sys;
 
   for (uint32_t slot = 0; slot < image->tree.count && !any && !dry_run; slot++)
     any = gone[slot];
-  sys = qp__image_init(&p.kept);
-  if (sys)
-    return qp__fail_sys(err, sys, "forgetting messages");
+  qp__image_init(&p.kept);
   rc = qp__leftovers(p.files, p.context, image, remove_one, &p, err);
   if (!rc && any) {
     rc = forget(&p, gone, err);

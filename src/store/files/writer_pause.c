@@ -38,7 +38,7 @@ void
 qp__gate_init(struct qp__gate *g, const struct qp__os *os, int root, int tmp,
               const struct qp__log *log)
 {
-  pthread_mutex_t alone = PTHREAD_MUTEX_INITIALIZER;
+  struct qp__mutex alone = QP__MUTEX_INIT(QP__RANK_NONE);
   pthread_condattr_t attr;
 
   *g = (struct qp__gate){ .os = os, .log = *log, .tmp = tmp };
@@ -48,9 +48,9 @@ qp__gate_init(struct qp__gate *g, const struct qp__os *os, int root, int tmp,
   (void)pthread_cond_init(&g->nap, &attr);
   (void)pthread_condattr_destroy(&attr);
   (void)os->random(os->self, &g->session, sizeof(g->session));
-  (void)pthread_mutex_lock(&alone);
+  qp__mutex_lock(&alone);
   qp__gate_enter(g, &alone);
-  (void)pthread_mutex_unlock(&alone);
+  qp__mutex_unlock(&alone);
 }
 
 void
@@ -64,7 +64,7 @@ qp__gate_release(struct qp__gate *g)
 
 /* False: the lock was not to be had until the moment `until`. Without `wait` it is tried once. */
 static bool
-lock_shared(struct qp__gate *g, pthread_mutex_t *mutex, int fd, bool wait, int64_t until)
+lock_shared(struct qp__gate *g, struct qp__mutex *mutex, int fd, bool wait, int64_t until)
 {
   int rc;
 
@@ -72,13 +72,13 @@ lock_shared(struct qp__gate *g, pthread_mutex_t *mutex, int fd, bool wait, int64
          g->os->mono_ms(g->os->self) < until) {
     struct timespec ts = qp__mono_after(g->os, NAP_MS);
 
-    (void)pthread_cond_timedwait(&g->nap, mutex, &ts);
+    (void)qp__mutex_timedwait(mutex, &g->nap, &ts);
   }
   return rc == 0;
 }
 
 void
-qp__gate_enter(struct qp__gate *g, pthread_mutex_t *mutex)
+qp__gate_enter(struct qp__gate *g, struct qp__mutex *mutex)
 {
   int64_t until = g->os->mono_ms(g->os->self) + PATIENCE_MS;
   bool open = lock_shared(g, mutex, g->tmp, !g->impatient, until);

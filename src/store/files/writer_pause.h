@@ -18,6 +18,7 @@
 #include <time.h>
 
 #include "base/log.h"
+#include "base/mutex.h"
 #include "os/os.h"
 
 /* ---- the writer's side ---- */
@@ -42,7 +43,7 @@ void qp__gate_init(struct qp__gate *g, const struct qp__os *os, int root, int tm
 void qp__gate_release(struct qp__gate *g);
 /* Before anything is written to the files: waits while a backup has the gate. Both are called with
  * `mutex` held, which enter gives up while it waits; one thread enters at a time. */
-void qp__gate_enter(struct qp__gate *g, pthread_mutex_t *mutex);
+void qp__gate_enter(struct qp__gate *g, struct qp__mutex *mutex);
 void qp__gate_leave(struct qp__gate *g);
 
 /* ---- the backup's side ---- */

@@ -114,14 +114,14 @@ qp__ring_copy(struct qp__ring *r, struct qp__ring_chunks *out, struct qp_err *er
   struct qp__ring_chunks copy = { NULL, 0, 0 };
   bool ok;
 
-  (void)pthread_mutex_lock(r->lock);
+  qp__mutex_lock(r->lock);
   ok = reserve(&copy, r->shown.count + 1);
   if (ok) {
     if (r->shown.count)
       memcpy(copy.list, r->shown.list, r->shown.count * sizeof(*copy.list));
     copy.count = r->shown.count;
   }
-  (void)pthread_mutex_unlock(r->lock);
+  qp__mutex_unlock(r->lock);
   if (!ok)
     return qp__fail_nomem(err, "reading a log");
   *out = copy;
@@ -183,9 +183,9 @@ qp__ring_plan(struct qp__ring_plan *p, uint64_t first, struct qp_err *err)
   p->chunk.next.lines += p->line_count - 1;
   p->begins = p->chunk.next.number != r->end.number;
   p->first = first;
-  (void)pthread_mutex_lock(r->lock);
+  qp__mutex_lock(r->lock);
   ok = reserve(&r->staged, r->staged.count + 1) && reserve(&r->shown, r->staged.count + 1);
-  (void)pthread_mutex_unlock(r->lock);
+  qp__mutex_unlock(r->lock);
   return ok ? plan_drops(p, err) : qp__fail_nomem(err, "appending to a log");
 }
 
@@ -227,5 +227,6 @@ qp__ring_advance(struct qp__ring_plan *p)
 void
 qp__ring_publish(struct qp__ring_plan *p)
 {
+  QP_ASSERT_HELD(p->ring->lock);
   move_on(&p->ring->shown, p);
 }

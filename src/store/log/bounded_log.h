@@ -12,8 +12,7 @@
 #ifndef QP_STORE_LOG_BOUNDED_LOG_H
 #define QP_STORE_LOG_BOUNDED_LOG_H
 
-#include <pthread.h>
-
+#include "base/mutex.h"
 #include "store/log/chunklog.h"
 
 #define QP__RING_DIR 64 /* "contexts/", a UUID, "/events" */
@@ -33,7 +32,7 @@ struct qp__ring_chunks {
 struct qp__ring {
   struct qp__chunklog log; /* its `dir` is the next field: a ring must not be moved */
   char dir[QP__RING_DIR];
-  pthread_mutex_t *lock; /* of the owner */
+  struct qp__mutex *lock; /* of the owner */
   size_t keep;
   uint64_t chunk_bytes;
   uint64_t chunk_lines;

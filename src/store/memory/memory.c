@@ -56,7 +56,7 @@ open_memory(const char *where, const struct qp__driver_options *options, void **
   m = qp__alloc0(1, sizeof(*m));
   if (!m)
     return qp__fail_nomem(err, "opening a store");
-  (void)pthread_mutex_init(&m->lock, NULL);
+  qp__mutex_init(&m->lock, QP__RANK_MEMORY);
   (void)pthread_cond_init(&m->turn, NULL);
   *out = m;
   return QP_OK;
@@ -94,7 +94,7 @@ close_memory(void *self)
   }
   qp__mem_files_release(&m->files);
   (void)pthread_cond_destroy(&m->turn);
-  (void)pthread_mutex_destroy(&m->lock);
+  qp__mutex_release(&m->lock);
   qp__free(m);
 }
 
@@ -126,14 +126,14 @@ list_contexts(void *self, qp_context_visit *visit, void *arg, struct qp_err *err
   size_t n = 0;
   enum qp_rc rc = QP_OK;
 
-  (void)pthread_mutex_lock(&m->lock);
+  qp__mutex_lock(&m->lock);
   for (struct qp__mem_context *c = m->contexts; c; c = c->next)
     n++;
   ids = qp__alloc(n * sizeof(*ids));
   n = 0;
   for (struct qp__mem_context *c = m->contexts; c && ids; c = c->next)
     ids[n++] = c->id;
-  (void)pthread_mutex_unlock(&m->lock);
+  qp__mutex_unlock(&m->lock);
   if (!ids)
     return qp__fail_nomem(err, "listing contexts");
   for (size_t i = 0; i < n && !rc; i++)
@@ -154,7 +154,7 @@ peek_context(void *self, const struct qp_uuid *id, struct qp__buf *meta, uint8_t
     memset(stamp, 0, 16);
   if (!meta)
     return QP_OK;
-  (void)pthread_mutex_lock(&m->lock);
+  qp__mutex_lock(&m->lock);
   c = *qp__mem_find(m, id);
   if (!c)
     rc = no_context(id, err);
@@ -162,7 +162,7 @@ peek_context(void *self, const struct qp_uuid *id, struct qp__buf *meta, uint8_t
     rc = qp__buf_check(meta, "metadata", err);
   else
     rc = QP_OK;
-  (void)pthread_mutex_unlock(&m->lock);
+  qp__mutex_unlock(&m->lock);
   return rc;
 }
 
@@ -175,16 +175,13 @@ create_context(void *self, const struct qp_uuid *id, struct qp_bytes meta, struc
 
   if (!c)
     return qp__fail_nomem(err, "creating a context");
-  if (qp__image_init(&c->image)) {
-    qp__free(c);
-    return qp__fail_nomem(err, "creating a context");
-  }
+  qp__image_init(&c->image);
   c->id = *id;
   if (!qp__mem_copy(&c->meta, meta) || !qp__image_set_head(&c->image, "main", QP__NO_SLOT)) {
     qp__mem_context_free(c);
     return qp__fail_nomem(err, "creating a context");
   }
-  (void)pthread_mutex_lock(&m->lock);
+  qp__mutex_lock(&m->lock);
   if (*qp__mem_find(m, id)) {
     char text[QP_UUID_TEXT];
 
@@ -194,7 +191,7 @@ create_context(void *self, const struct qp_uuid *id, struct qp_bytes meta, struc
     m->contexts = c;
     m->commits++;
   }
-  (void)pthread_mutex_unlock(&m->lock);
+  qp__mutex_unlock(&m->lock);
   if (rc)
     qp__mem_context_free(c);
   return rc;
@@ -210,7 +207,7 @@ delete_context(void *self, const struct qp_uuid *id, struct qp_err *err)
   char dir[64];
 
   (void)snprintf(dir, sizeof(dir), "contexts/%s", qp_uuid_text(id, text));
-  (void)pthread_mutex_lock(&m->lock);
+  qp__mutex_lock(&m->lock);
   at = qp__mem_find(m, id);
   c = *at;
   if (c) {
@@ -218,7 +215,7 @@ delete_context(void *self, const struct qp_uuid *id, struct qp_err *err)
     qp__mem_files_drop_below(&m->files, dir);
     m->commits++;
   }
-  (void)pthread_mutex_unlock(&m->lock);
+  qp__mutex_unlock(&m->lock);
   if (!c)
     return no_context(id, err);
   qp__mem_context_free(c);
@@ -257,7 +254,7 @@ load_context(void *self, const struct qp_uuid *id, struct qp__image *image,
   enum qp_rc rc;
 
   (void)problems; /* nothing here can be damaged */
-  (void)pthread_mutex_lock(&m->lock);
+  qp__mutex_lock(&m->lock);
   c = *qp__mem_find(m, id);
   if (!c) {
     rc = no_context(id, err);
@@ -268,7 +265,7 @@ load_context(void *self, const struct qp_uuid *id, struct qp__image *image,
     if (!rc && !copy_image(c, image))
       rc = qp__fail_nomem(err, "loading a context");
   }
-  (void)pthread_mutex_unlock(&m->lock);
+  qp__mutex_unlock(&m->lock);
   if (!rc)
     *out = c;
   return rc;
@@ -331,12 +328,13 @@ qp__mem_prompt_find(struct qp__memory *m, const char *id)
   return at;
 }
 
-/* With the lock held: an empty prompt of that name, unless there is one. */
+/* An empty prompt of that name, unless there is one. */
 struct qp__mem_prompt *
 qp__mem_prompt_need(struct qp__memory *m, const char *id)
 {
   struct qp__mem_prompt *p = *qp__mem_prompt_find(m, id);
 
+  QP_ASSERT_HELD(&m->lock);
   if (p)
     return p;
   p = qp__alloc0(1, sizeof(*p));
@@ -512,7 +510,7 @@ stage(void *self, struct qp__driver_change *changes, size_t n, qp__store_publish
 
   if (!t)
     return qp__fail_nomem(err, "committing");
-  (void)pthread_mutex_lock(&m->lock);
+  qp__mutex_lock(&m->lock);
   if (!can_look_up(changes, n) || !reserve(m, changes, n)) {
     rc = qp__fail_nomem(err, "committing");
   } else {
@@ -523,7 +521,7 @@ stage(void *self, struct qp__driver_change *changes, size_t n, qp__store_publish
     t->arg = arg;
   }
   qp__mem_files_tidy(&m->files, changes, n);
-  (void)pthread_mutex_unlock(&m->lock);
+  qp__mutex_unlock(&m->lock);
   if (rc)
     qp__free(t);
   else
@@ -540,14 +538,14 @@ finish(void *self, void *ticket, struct qp_err *err)
   struct ticket *t = ticket;
 
   (void)err;
-  (void)pthread_mutex_lock(&m->lock);
+  qp__mutex_lock(&m->lock);
   while (m->published + 1 != t->number)
-    (void)pthread_cond_wait(&m->turn, &m->lock);
+    qp__mutex_wait(&m->lock, &m->turn);
   t->publish(t->arg);
   m->published++;
   m->commits++;
   (void)pthread_cond_broadcast(&m->turn);
-  (void)pthread_mutex_unlock(&m->lock);
+  qp__mutex_unlock(&m->lock);
   qp__free(t);
   return QP_OK;
 }
@@ -564,13 +562,13 @@ read_message(void *self, void *context, const struct qp__tree *tree, const struc
   enum qp_rc rc = QP_OK;
 
   (void)tree;
-  (void)pthread_mutex_lock(&m->lock);
+  qp__mutex_lock(&m->lock);
   slot = slot_of(c, &entry->id);
   if (slot == QP__NO_SLOT)
     rc = qp__fail(err, QP_NOTFOUND, "message not found");
   else if (qp__buf_add(out, c->messages[slot].data, c->messages[slot].len))
     rc = qp__buf_check(out, "a message", err);
-  (void)pthread_mutex_unlock(&m->lock);
+  qp__mutex_unlock(&m->lock);
   return rc;
 }
 
@@ -581,13 +579,13 @@ read_prompt(void *self, const char *id, struct qp__buf *out, struct qp_err *err)
   const struct qp__mem_prompt *p;
   enum qp_rc rc = QP_OK;
 
-  (void)pthread_mutex_lock(&m->lock);
+  qp__mutex_lock(&m->lock);
   p = *qp__mem_prompt_find(m, id);
   if (!p || !p->text.data)
     rc = qp__fail(err, QP_NOTFOUND, "there is no system prompt '%s'", id);
   else if (qp__buf_add(out, p->text.data, p->text.len))
     rc = qp__buf_check(out, "a prompt", err);
-  (void)pthread_mutex_unlock(&m->lock);
+  qp__mutex_unlock(&m->lock);
   return rc;
 }
 
@@ -595,11 +593,11 @@ read_prompt(void *self, const char *id, struct qp__buf *out, struct qp_err *err)
 static enum qp_rc
 copy_prompt_ids(struct qp__memory *m, struct qp__buf *out)
 {
-  (void)pthread_mutex_lock(&m->lock);
+  qp__mutex_lock(&m->lock);
   for (const struct qp__mem_prompt *p = m->prompts; p; p = p->next)
     if (p->text.data)
       (void)qp__buf_add(out, p->id, strlen(p->id) + 1);
-  (void)pthread_mutex_unlock(&m->lock);
+  qp__mutex_unlock(&m->lock);
   return out->rc;
 }
 
@@ -633,7 +631,7 @@ read_file(void *self, const char *path, uint64_t offset, size_t n, struct qp__bu
   const struct qp__mem_file *e;
   enum qp_rc rc = QP_OK;
 
-  (void)pthread_mutex_lock(&m->lock);
+  qp__mutex_lock(&m->lock);
   e = qp__mem_files_find(&m->files, path);
   if (!e) {
     rc = no_file(path, err);
@@ -643,7 +641,7 @@ read_file(void *self, const char *path, uint64_t offset, size_t n, struct qp__bu
     if (qp__buf_add(out, e->data + offset, n))
       rc = qp__buf_check(out, path, err);
   }
-  (void)pthread_mutex_unlock(&m->lock);
+  qp__mutex_unlock(&m->lock);
   return rc;
 }
 
@@ -653,11 +651,11 @@ size_of_file(void *self, const char *path, uint64_t *size, struct qp_err *err)
   struct qp__memory *m = self;
   const struct qp__mem_file *e;
 
-  (void)pthread_mutex_lock(&m->lock);
+  qp__mutex_lock(&m->lock);
   e = qp__mem_files_find(&m->files, path);
   if (e)
     *size = e->len;
-  (void)pthread_mutex_unlock(&m->lock);
+  qp__mutex_unlock(&m->lock);
   return e ? QP_OK : no_file(path, err);
 }
 
@@ -669,9 +667,9 @@ list_files(void *self, const char *dir, qp__file_visit *visit, void *arg, struct
   enum qp_rc rc;
 
   qp__buf_init(&names, (size_t)1 << 30);
-  (void)pthread_mutex_lock(&m->lock);
+  qp__mutex_lock(&m->lock);
   rc = qp__mem_files_names(&m->files, dir, &names) ? qp__fail_nomem(err, "listing files") : QP_OK;
-  (void)pthread_mutex_unlock(&m->lock);
+  qp__mutex_unlock(&m->lock);
   for (size_t at = 0; at < names.len && !rc; at += strlen(names.data + at) + 1)
     rc = visit(arg, names.data + at, true);
   qp__buf_release(&names);
@@ -683,9 +681,9 @@ get_stats(void *self, struct qp__driver_stats *out)
 {
   struct qp__memory *m = self;
 
-  (void)pthread_mutex_lock(&m->lock);
+  qp__mutex_lock(&m->lock);
   out->commits = m->commits;
-  (void)pthread_mutex_unlock(&m->lock);
+  qp__mutex_unlock(&m->lock);
 }
 
 /* Nothing is here that the front does not see. */

@@ -16,18 +16,15 @@ qp__mem_build_begin(void *self, const struct qp_uuid *id, void **out, struct qp_
   char text[QP_UUID_TEXT];
   bool exists;
 
-  (void)pthread_mutex_lock(&m->lock);
+  qp__mutex_lock(&m->lock);
   exists = *qp__mem_find(m, id) != NULL;
-  (void)pthread_mutex_unlock(&m->lock);
+  qp__mutex_unlock(&m->lock);
   if (exists)
     return qp__fail(err, QP_EXISTS, "context %s exists already", qp_uuid_text(id, text));
   c = qp__alloc0(1, sizeof(*c));
   if (!c)
     return qp__fail_nomem(err, "building a context");
-  if (qp__image_init(&c->image)) {
-    qp__free(c);
-    return qp__fail_nomem(err, "building a context");
-  }
+  qp__image_init(&c->image);
   c->id = *id;
   *out = c;
   return QP_OK;
@@ -89,13 +86,14 @@ qp__mem_build_finish(void *self, void *build, struct qp_bytes meta, struct qp__i
   return QP_OK;
 }
 
-/* With the lock held. All of them are there, or those that are have no text and do not count. */
+/* All of them are there, or those that are have no text and do not count. */
 static bool
 add_prompts(struct qp__memory *m, const struct qp__new_prompt *prompts, size_t n)
 {
   struct qp__mem_bytes *texts = qp__alloc0(n, sizeof(*texts));
   bool ok = texts != NULL;
 
+  QP_ASSERT_HELD(&m->lock);
   for (size_t i = 0; i < n && ok; i++)
     ok = qp__mem_prompt_need(m, prompts[i].id) && qp__mem_copy(&texts[i], prompts[i].text);
   for (size_t i = 0; i < n && texts; i++) {
@@ -127,11 +125,10 @@ qp__mem_build_commit(void *self, void *build, const struct qp__new_prompt *promp
   if (n)
     return qp__fail(err, QP_MISUSE, "a memory store keeps no files");
   copy = qp__alloc0(1, sizeof(*copy));
-  if (!copy || qp__image_init(&copy->image)) {
-    qp__free(copy);
+  if (!copy)
     return qp__fail_nomem(err, "building a context");
-  }
-  (void)pthread_mutex_lock(&m->lock);
+  qp__image_init(&copy->image);
+  qp__mutex_lock(&m->lock);
   if (*qp__mem_find(m, &c->id)) {
     rc = qp__fail(err, QP_EXISTS, "context %s exists already", qp_uuid_text(&c->id, text));
   } else if (!add_prompts(m, prompts, prompt_count)) {
@@ -153,7 +150,7 @@ qp__mem_build_commit(void *self, void *build, const struct qp__new_prompt *promp
     m->contexts = copy;
     m->commits++;
   }
-  (void)pthread_mutex_unlock(&m->lock);
+  qp__mutex_unlock(&m->lock);
   if (rc)
     qp__mem_context_free(copy);
   return rc;

@@ -11,6 +11,7 @@
 
 #include <pthread.h>
 
+#include "base/mutex.h"
 #include "store/driver.h"
 #include "store/memory/memory_files.h"
 
@@ -35,7 +36,7 @@ struct qp__mem_prompt {
 };
 
 struct qp__memory {
-  pthread_mutex_t lock;
+  struct qp__mutex lock;
   struct qp__mem_context *contexts;
   struct qp__mem_prompt *prompts;
   struct qp__mem_files files;

@@ -20,7 +20,7 @@ qp__mem_repack(void *self, void *context, struct qp__image *image, enum qp__pack
   int sys;
 
   (void)image;
-  (void)pthread_mutex_lock(&m->lock);
+  qp__mutex_lock(&m->lock);
   sys = qp__tree_pack(tree, name, strlen(name), &pack);
   if (!sys)
     sys = qp__tree_frame(tree, pack, 0, &frame);
@@ -38,7 +38,7 @@ qp__mem_repack(void *self, void *context, struct qp__image *image, enum qp__pack
   }
   if (!sys && !dry_run && out->messages)
     m->commits++;
-  (void)pthread_mutex_unlock(&m->lock);
+  qp__mutex_unlock(&m->lock);
   return sys ? qp__fail_sys(err, sys, "packing messages") : QP_OK;
 }
 
@@ -113,14 +113,10 @@ qp__mem_purge(void *self, void *context, struct qp__image *image, const bool *go
     any = gone[slot];
   if (!any || dry_run)
     return QP_OK;
-  if (qp__image_init(&kept))
-    return qp__fail_nomem(err, "forgetting messages");
-  if (qp__image_init(&old)) {
-    qp__image_release(&kept);
-    return qp__fail_nomem(err, "forgetting messages");
-  }
+  qp__image_init(&kept);
+  qp__image_init(&old);
   messages = qp__alloc(((size_t)c->image.tree.count + 1) * sizeof(*messages));
-  (void)pthread_mutex_lock(&m->lock);
+  qp__mutex_lock(&m->lock);
   ok = messages && copy_kept(c, gone, &kept, messages);
   for (uint32_t slot = 0; slot < c->image.tree.count && ok; slot++)
     if (gone[slot])
@@ -135,7 +131,7 @@ qp__mem_purge(void *self, void *context, struct qp__image *image, const bool *go
   } else {
     qp__free(messages);
   }
-  (void)pthread_mutex_unlock(&m->lock);
+  qp__mutex_unlock(&m->lock);
   qp__image_release(&old);
   qp__image_release(&kept);
   return ok ? QP_OK : qp__fail_nomem(err, "forgetting messages");

@@ -361,7 +361,7 @@ commit_growth(struct growth *g, struct qp_err *err)
     rc = qp__commit_prepare(g->context->store, g->changes, g->count + 1, err);
   if (rc) {
     qp__view_unref(g->effect.view);
-    (void)pthread_mutex_unlock(&g->context->write_lock);
+    qp__mutex_unlock(&g->context->write_lock);
     return rc;
   }
   commit.changes = g->changes;
@@ -391,7 +391,7 @@ grow_context(struct qp_context *c, struct qp__ls_chat *chat, bool look,
   enum qp_rc rc = QP_OK;
 
   qp__buf_init(&g.meta, QP__META_MAX);
-  (void)pthread_mutex_lock(&c->write_lock);
+  qp__mutex_lock(&c->write_lock);
   if (!is_untouched(c->staged_view->meta))
     rc = left_alone("the context was changed after it was imported", err);
   if (!rc)
@@ -401,7 +401,7 @@ grow_context(struct qp_context *c, struct qp__ls_chat *chat, bool look,
                        g.count == 1 ? " is" : "s are", g.old))
     rc = qp__fail_nomem(err, "a chat");
   if (rc || look)
-    (void)pthread_mutex_unlock(&c->write_lock);
+    qp__mutex_unlock(&c->write_lock);
   else
     rc = commit_growth(&g, err);
   report->messages = g.count;
@@ -435,11 +435,11 @@ meet_context(struct qp_context *c, struct qp__ls_chat *chat, bool dry,
     rc = refer_to_prompt(s, chat, dry, report, err);
   if (rc || dry)
     return rc;
-  (void)pthread_mutex_lock(&s->prompt_lock); /* the prompt stays while we refer to it */
+  qp__mutex_lock(&s->prompt_lock); /* the prompt stays while we refer to it */
   rc = qp__check_prompt(s, chat->meta->branches[0].system_prompt_id, err);
   if (!rc)
     rc = grow_context(c, chat, false, report, err);
-  (void)pthread_mutex_unlock(&s->prompt_lock);
+  qp__mutex_unlock(&s->prompt_lock);
   return rc;
 }
 

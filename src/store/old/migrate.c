@@ -34,12 +34,12 @@
 
 /* ---- one at a time ---- */
 
-/* With the lock held. */
 static bool
 is_migrating(const struct qp_store *s, const struct qp_uuid *id)
 {
   const struct qp__migrating *m = s->migrating;
 
+  QP_ASSERT_HELD(&s->lock);
   while (m && !qp_uuid_equal(&m->id, id))
     m = m->next;
   return m != NULL;
@@ -49,12 +49,12 @@ is_migrating(const struct qp_store *s, const struct qp_uuid *id)
 static void
 enter(struct qp_store *s, struct qp__migrating *m)
 {
-  (void)pthread_mutex_lock(&s->lock);
+  qp__mutex_lock(&s->lock);
   while (is_migrating(s, &m->id))
-    (void)pthread_cond_wait(&s->ready, &s->lock);
+    qp__mutex_wait(&s->lock, &s->ready);
   m->next = s->migrating;
   s->migrating = m;
-  (void)pthread_mutex_unlock(&s->lock);
+  qp__mutex_unlock(&s->lock);
 }
 
 static void
@@ -62,12 +62,12 @@ leave(struct qp_store *s, struct qp__migrating *m)
 {
   struct qp__migrating **at = &s->migrating;
 
-  (void)pthread_mutex_lock(&s->lock);
+  qp__mutex_lock(&s->lock);
   while (*at != m)
     at = &(*at)->next;
   *at = m->next;
   (void)pthread_cond_broadcast(&s->ready);
-  (void)pthread_mutex_unlock(&s->lock);
+  qp__mutex_unlock(&s->lock);
 }
 
 /* ---- the source ---- */
@@ -254,7 +254,7 @@ note_differences(struct qp__migration *m, const char *what, struct qp__buf *text
 
   if (!text->len)
     return QP_OK;
-  (void)pthread_mutex_lock(&m->lock);
+  qp__mutex_lock(&m->lock);
   while (line && *line && !rc) {
     char *end = strchr(line, '\n');
 
@@ -264,7 +264,7 @@ note_differences(struct qp__migration *m, const char *what, struct qp__buf *text
       rc = QP__MIGRATION_NOTE(m, err, "%s%.300s", what, line);
     line = end ? end + 1 : NULL;
   }
-  (void)pthread_mutex_unlock(&m->lock);
+  qp__mutex_unlock(&m->lock);
   return rc;
 }
 
@@ -560,7 +560,7 @@ begin(struct qp__migration *m, struct qp_store *s, const char *path,
   m->path = path;
   m->report = report;
   m->dirfd = -1;
-  (void)pthread_mutex_init(&m->lock, NULL);
+  qp__mutex_init(&m->lock, QP__RANK_MIGRATE);
 }
 
 static void
@@ -571,7 +571,7 @@ end(struct qp__migration *m)
     qp__close(m->store->os, m->dirfd);
   qp__meta_free(m->meta);
   qp__free(m->parent);
-  (void)pthread_mutex_destroy(&m->lock);
+  qp__mutex_release(&m->lock);
 }
 
 enum qp_rc

@@ -4,6 +4,7 @@
 
 #include <jansson.h>
 
+#include "base/mutex.h"
 #include "formats/legacy.h"
 #include "store/context/context_build.h"
 #include "store/context/context_int.h"
@@ -25,7 +26,7 @@ struct qp__migration {
   bool in_place;              /* that is the source, or the same */
   struct qp__build *build;
   struct qp__meta *meta; /* as it shall be stored */
-  pthread_mutex_t lock;  /* of differences and notes, while workers compare */
+  struct qp__mutex lock; /* of differences and notes, while workers compare */
   uint64_t differences;
 };
 

@@ -24,6 +24,7 @@ qp__session_add_index_line(struct qp__sessions *ss, struct qp__session_commit *c
   uint32_t before = ss->index.end ? ss->index.last : 0;
   enum qp_rc rc = qp__session_encode(line, before, text, &c->sum, err);
 
+  QP_ASSERT_HELD(&ss->write_lock);
   if (rc)
     return rc;
   memset(ch, 0, sizeof(*ch));
@@ -65,7 +66,7 @@ read_single(const struct qp__chunklog *log, const struct qp__chunk_end *end_of_l
 
 /* ---- creating ---- */
 
-/* With write_lock held: whether the id is free. *o is an open session of that id that was deleted a
+/* Whether the id is free. *o is an open session of that id that was deleted a
  * moment ago, or NULL. */
 static enum qp_rc
 check_free(struct qp_store *s, const char *id, const char *path, const uint8_t key[16],
@@ -75,6 +76,7 @@ check_free(struct qp_store *s, const char *id, const char *path, const uint8_t k
   uint64_t size;
   enum qp_rc rc = qp__sessions_load_locked(s, err);
 
+  QP_ASSERT_HELD(&s->sessions->write_lock);
   if (rc)
     return rc;
   *o = qp__open_session_find(s->sessions, key);
@@ -86,7 +88,7 @@ check_free(struct qp_store *s, const char *id, const char *path, const uint8_t k
   return rc == QP_NOTFOUND ? QP_OK : qp__fail(err, QP_EXISTS, "file '%s' exists already", path);
 }
 
-/* With write_lock held: stages a new session. `fresh` becomes *out, or is freed. */
+/* Stages a new session. `fresh` becomes *out, or is freed. */
 static enum qp_rc
 stage_creation(struct qp_store *s, struct qp__open_session *fresh, struct qp__session_commit *c,
                const char *path, struct qp__buf *text, struct qp__open_session **out, void **ticket,
@@ -95,6 +97,7 @@ stage_creation(struct qp_store *s, struct qp__open_session *fresh, struct qp__se
   struct qp__open_session *o = NULL;
   enum qp_rc rc = check_free(s, fresh->line->id, path, fresh->key, &o, err);
 
+  QP_ASSERT_HELD(&s->sessions->write_lock);
   if (!rc) {
     c->changes[0].kind = QP__CHANGE_FILE_APPEND; /* of nothing: makes the file */
     c->changes[0].path = path;
@@ -150,10 +153,10 @@ create(struct qp_store *s, struct qp__session *line, struct qp_err *err)
   qp__session_log(s, line->id, name, &log);
   qp__chunk_path(&log, 1, path);
   qp__buf_init(&text, QP__SESSION_INDEX_MAX);
-  (void)pthread_mutex_lock(&ss->write_lock);
+  qp__mutex_lock(&ss->write_lock);
   rc = stage_creation(s, fresh, &c, path, &text, &o, &ticket, err);
   if (rc)
-    (void)pthread_mutex_unlock(&ss->write_lock);
+    qp__mutex_unlock(&ss->write_lock);
   else
     rc = qp__session_finish_unlocked(s, o, ticket, err);
   qp__buf_release(&text);
@@ -209,7 +212,7 @@ struct appending {
   void *ticket;
 };
 
-/* With write_lock held: stages the message's line and the session's. The title is taken over where
+/* Stages the message's line and the session's. The title is taken over where
  * the session gets it. */
 static enum qp_rc
 stage_append(struct qp_store *s, struct qp__open_session *o, struct appending *a,
@@ -225,6 +228,7 @@ stage_append(struct qp_store *s, struct qp__open_session *o, struct appending *a
   bool copies = o->end.number == 0 && was_dropped(s->sessions, o->key);
   enum qp_rc rc = QP_OK;
 
+  QP_ASSERT_HELD(&s->sessions->write_lock);
   qp__session_log(s, o->line->id, name, &log);
   if (copies)
     rc = read_single(&log, &o->end, &a->single, err);
@@ -275,12 +279,12 @@ qp_session_append(struct qp_store *store, const char *id, struct qp_bytes json, 
   a.title = info.title;
   if (rc)
     goto out;
-  (void)pthread_mutex_lock(&store->sessions->write_lock);
+  qp__mutex_lock(&store->sessions->write_lock);
   rc = qp__open_session(store, id, &o, err);
   if (!rc)
     rc = stage_append(store, o, &a, err);
   if (rc)
-    (void)pthread_mutex_unlock(&store->sessions->write_lock);
+    qp__mutex_unlock(&store->sessions->write_lock);
   else
     rc = qp__session_finish_unlocked(store, o, a.ticket, err);
   if (!rc)
@@ -312,7 +316,7 @@ qp_session_set_chunk_size(struct qp_store *store, const char *id, uint32_t chunk
   if (rc)
     return rc;
   qp__buf_init(&text, QP__SESSION_INDEX_MAX);
-  (void)pthread_mutex_lock(&ss->write_lock);
+  qp__mutex_lock(&ss->write_lock);
   rc = qp__open_session(store, id, &o, err);
   if (!rc) {
     next = *o->line;
@@ -325,7 +329,7 @@ qp_session_set_chunk_size(struct qp_store *store, const char *id, uint32_t chunk
   if (!rc)
     rc = qp__session_stage(store, &c, o, &ticket, err);
   if (rc) {
-    (void)pthread_mutex_unlock(&ss->write_lock);
+    qp__mutex_unlock(&ss->write_lock);
   } else {
     *o->line = next;
     rc = qp__session_finish_unlocked(store, o, ticket, err);
@@ -396,6 +400,7 @@ stage_deletion(struct qp_store *s, struct qp__open_session *o, struct qp__sessio
   struct qp__driver_change *line;
   enum qp_rc rc;
 
+  QP_ASSERT_HELD(&s->sessions->write_lock);
   qp__session_log(s, o->line->id, name, &log);
   rc = qp__chunk_list(&log, &list, err);
   if (!rc)
@@ -441,14 +446,14 @@ delete_session(struct qp_store *store, const char *id, struct moved *moved, stru
   if (rc)
     return rc;
   qp__buf_init(&text, QP__SESSION_INDEX_MAX);
-  (void)pthread_mutex_lock(&ss->write_lock);
+  qp__mutex_lock(&ss->write_lock);
   rc = qp__open_session(store, id, &o, err);
   if (!rc) {
     qp__sessions_wait_idle(ss); /* its files are all there then */
     rc = stage_deletion(store, o, &c, &paths, moved, &text, &ticket, err);
   }
   if (rc)
-    (void)pthread_mutex_unlock(&ss->write_lock);
+    qp__mutex_unlock(&ss->write_lock);
   else
     rc = qp__session_finish_unlocked(store, o, ticket, err);
   qp__usage_removed(&store->usage);

@@ -148,13 +148,14 @@ is_sound(const struct checking *k)
 
 /* ---- repairing ---- */
 
-/* With write_lock held: one commit, durable when it returns. */
+/* One commit, durable when it returns. */
 static enum qp_rc
 commit(struct qp_store *s, struct qp__session_commit *c, struct qp_err *err)
 {
   void *ticket = NULL;
   enum qp_rc rc = qp__session_stage(s, c, NULL, &ticket, err);
 
+  QP_ASSERT_HELD(&s->sessions->write_lock);
   return rc ? rc : qp__session_finish(s, NULL, ticket, err);
 }
 
@@ -594,12 +595,12 @@ qp__sessions_check(struct qp_store *s, struct qp__problems *problems, struct qp_
   }
   if (!problems->repair)
     return check_all(&k, err);
-  (void)pthread_mutex_lock(&ss->write_lock);
+  qp__mutex_lock(&ss->write_lock);
   qp__sessions_wait_idle(ss);
   qp__open_sessions_drop(ss); /* what writers know of them may change */
   rc = qp__sessions_load_locked(s, err);
   if (!rc)
     rc = check_all(&k, err);
-  (void)pthread_mutex_unlock(&ss->write_lock);
+  qp__mutex_unlock(&ss->write_lock);
   return rc;
 }

@@ -301,12 +301,12 @@ move_line(struct qp__sessions *ss, const char *id, uint64_t offset, uint64_t to)
   bool counts;
 
   qp__session_key(id, key);
-  (void)pthread_mutex_lock(&ss->lock);
+  qp__mutex_lock(&ss->lock);
   slot = qp__session_slot_find(&ss->index, key);
   counts = slot && slot->len > 0 && slot->offset == offset;
   if (counts)
     slot->moved = to;
-  (void)pthread_mutex_unlock(&ss->lock);
+  qp__mutex_unlock(&ss->lock);
   return counts;
 }
 
@@ -350,6 +350,7 @@ compact(struct qp_store *s, struct qp_err *err)
   uint64_t end = 0;
   enum qp_rc rc;
 
+  QP_ASSERT_HELD(&s->sessions->write_lock);
   qp__buf_init(&text, QP__SESSION_INDEX_MAX);
   qp__buf_init(&c.text, QP__SESSION_INDEX_MAX);
   rc = s->driver->file_read(s->self, QP__SESSION_INDEX, 0, (size_t)ss->index.end, &text, err);
@@ -400,12 +401,12 @@ qp__session_index_erase(struct qp_store *s, struct qp_err *err)
   struct qp__sessions *ss = s->sessions;
   enum qp_rc rc;
 
-  (void)pthread_mutex_lock(&ss->write_lock);
+  qp__mutex_lock(&ss->write_lock);
   rc = qp__sessions_load_locked(s, err);
   qp__sessions_wait_idle(ss);
   if (!rc && (ss->index.end || ss->index.torn))
     rc = compact_and_wipe(s, err);
-  (void)pthread_mutex_unlock(&ss->write_lock);
+  qp__mutex_unlock(&ss->write_lock);
   return rc;
 }
 
@@ -416,14 +417,14 @@ qp__session_index_compact(struct qp_store *s)
   struct qp_err err = { QP_OK, "" };
   enum qp_rc rc;
 
-  (void)pthread_mutex_lock(&ss->write_lock);
+  qp__mutex_lock(&ss->write_lock);
   qp__sessions_wait_idle(ss);
   rc = ss->loaded ? compact(s, &err) : QP_OK;
-  (void)pthread_mutex_lock(&ss->lock);
+  qp__mutex_lock(&ss->lock);
   ss->compacting = false;
   ss->slack = rc ? ss->slack * 2 : ss->first_slack;
-  (void)pthread_mutex_unlock(&ss->lock);
-  (void)pthread_mutex_unlock(&ss->write_lock);
+  qp__mutex_unlock(&ss->lock);
+  qp__mutex_unlock(&ss->write_lock);
   if (rc)
     qp__log(&s->log, QP_LOG_WARN, "session", "the index of sessions could not be compacted: %s",
             err.msg);

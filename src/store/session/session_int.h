@@ -29,6 +29,7 @@
 #ifndef QP_STORE_SESSION_SESSION_INT_H
 #define QP_STORE_SESSION_SESSION_INT_H
 
+#include "base/mutex.h"
 #include "model/session.h"
 #include "store/context/context_int.h"
 #include "store/log/chunklog.h"
@@ -114,14 +115,14 @@ struct qp__open_session {
 };
 
 struct qp__sessions {
-  pthread_mutex_t write_lock;
+  struct qp__mutex write_lock;
   struct qp__open_session *open[QP__OPEN_SETS]; /* the one that was used last is first */
   uint8_t
       dropped[1024]; /* bits by key: a session that was perhaps deleted since the store opened */
 
   atomic_uint releases; /* of the driver, when the index was last renewed for that */
 
-  pthread_mutex_t lock;
+  struct qp__mutex lock;
   pthread_cond_t idle; /* fewer commits are under way */
   bool loaded;
   struct qp__session_index index; /* as published, but `end`, `torn` and `last` as staged */
@@ -162,11 +163,12 @@ void qp__open_session_free(struct qp__open_session *o);
 
 /* With write_lock held: waits until nothing is under way; nothing can be staged meanwhile. */
 void qp__sessions_wait_idle(struct qp__sessions *ss);
-/* With write_lock held and nothing under way: forgets the open sessions; and, when nobody else uses
- * the store, the index too. */
+/* With write_lock held and nothing under way: forgets the open sessions. */
 void qp__open_sessions_drop(struct qp__sessions *ss);
+/* Forgets the open sessions and the index, when nobody else uses the store. */
 void qp__sessions_forget(struct qp__sessions *ss);
-/* The same for a store that is in use: the index is read again. On failure it stays as it was. */
+/* The same for a store that is in use, with write_lock held: the index is read again. On failure it
+ * stays as it was. */
 enum qp_rc qp__sessions_renew(struct qp_store *s, struct qp_err *err);
 
 /* A commit: some changes of files, and at most one line of the index. */

@@ -54,8 +54,8 @@ qp__sessions_new(void)
 
   if (!ss)
     return NULL;
-  (void)pthread_mutex_init(&ss->write_lock, NULL);
-  (void)pthread_mutex_init(&ss->lock, NULL);
+  qp__mutex_init(&ss->write_lock, QP__RANK_SESSION_WRITE);
+  qp__mutex_init(&ss->lock, QP__RANK_SESSIONS);
   (void)pthread_cond_init(&ss->idle, NULL);
   ss->slack = ss->first_slack = INDEX_SLACK;
   return ss;
@@ -71,6 +71,7 @@ qp__open_session_free(struct qp__open_session *o)
 void
 qp__open_sessions_drop(struct qp__sessions *ss)
 {
+  QP_ASSERT_HELD(&ss->write_lock);
   for (size_t i = 0; i < QP__OPEN_SETS; i++)
     while (ss->open[i]) {
       struct qp__open_session *next = ss->open[i]->next;
@@ -83,11 +84,13 @@ qp__open_sessions_drop(struct qp__sessions *ss)
 void
 qp__sessions_forget(struct qp__sessions *ss)
 {
+  qp__mutex_lock(&ss->write_lock);
   qp__open_sessions_drop(ss);
-  (void)pthread_mutex_lock(&ss->lock);
+  qp__mutex_lock(&ss->lock);
   qp__session_index_release(&ss->index);
   ss->loaded = false;
-  (void)pthread_mutex_unlock(&ss->lock);
+  qp__mutex_unlock(&ss->lock);
+  qp__mutex_unlock(&ss->write_lock);
 }
 
 enum qp_rc
@@ -106,18 +109,18 @@ qp__sessions_renew(struct qp_store *s, struct qp_err *err)
   qp__buf_release(&text);
   if (rc && qp__is_file_held(s, QP__SESSION_INDEX)) {
     qp__open_sessions_drop(ss);
-    (void)pthread_mutex_lock(&ss->lock);
+    qp__mutex_lock(&ss->lock);
     ss->loaded = false; /* it is the trouble of sessions alone: whoever wants one loads it */
-    (void)pthread_mutex_unlock(&ss->lock);
+    qp__mutex_unlock(&ss->lock);
     return QP_OK;
   }
   if (rc)
     return rc;
   qp__open_sessions_drop(ss);
-  (void)pthread_mutex_lock(&ss->lock);
+  qp__mutex_lock(&ss->lock);
   old = ss->index;
   ss->index = fresh;
-  (void)pthread_mutex_unlock(&ss->lock);
+  qp__mutex_unlock(&ss->lock);
   qp__session_index_release(&old);
   return QP_OK;
 }
@@ -145,12 +148,12 @@ qp__session_admit(struct qp_store *s, const char *id, struct qp_err *err)
   releases = s->driver->held->file_releases(s->self);
   if (s->readonly || releases == atomic_load(&ss->releases))
     return QP_OK;
-  (void)pthread_mutex_lock(&ss->write_lock); /* files have come that the index does not know */
+  qp__mutex_lock(&ss->write_lock); /* files have come that the index does not know */
   qp__sessions_wait_idle(ss);
   rc = qp__sessions_renew(s, err);
   if (!rc)
     atomic_store(&ss->releases, releases);
-  (void)pthread_mutex_unlock(&ss->write_lock);
+  qp__mutex_unlock(&ss->write_lock);
   return rc;
 }
 
@@ -161,18 +164,20 @@ qp__sessions_free(struct qp__sessions *ss)
     return;
   qp__sessions_forget(ss);
   (void)pthread_cond_destroy(&ss->idle);
-  (void)pthread_mutex_destroy(&ss->lock);
-  (void)pthread_mutex_destroy(&ss->write_lock);
+  qp__mutex_release(&ss->lock);
+  qp__mutex_release(&ss->write_lock);
   qp__free(ss);
 }
 
 void
 qp__sessions_wait_idle(struct qp__sessions *ss)
 {
-  (void)pthread_mutex_lock(&ss->lock);
+  qp__mutex_lock(&ss->lock);
   while (ss->under_way)
-    (void)pthread_cond_wait(&ss->idle, &ss->lock);
-  (void)pthread_mutex_unlock(&ss->lock);
+    qp__mutex_wait(&ss->lock, &ss->idle);
+  qp__mutex_unlock(&ss->lock);
+
+  QP_ASSERT_HELD(&ss->write_lock);
 }
 
 enum qp_rc
@@ -183,6 +188,7 @@ qp__sessions_load_locked(struct qp_store *s, struct qp_err *err)
   struct qp__buf text;
   enum qp_rc rc;
 
+  QP_ASSERT_HELD(&s->sessions->write_lock);
   if (ss->loaded)
     return QP_OK;
   qp__buf_init(&text, QP__SESSION_INDEX_MAX);
@@ -195,11 +201,11 @@ qp__sessions_load_locked(struct qp_store *s, struct qp_err *err)
             (unsigned long long)x.bad_lines);
   if (x.torn)
     qp__log(&s->log, QP_LOG_WARN, "session", "%s ends in a half-written line", QP__SESSION_INDEX);
-  (void)pthread_mutex_lock(&ss->lock);
+  qp__mutex_lock(&ss->lock);
   qp__session_index_release(&ss->index); /* of a store whose index could not be written */
   ss->index = x;
   ss->loaded = true;
-  (void)pthread_mutex_unlock(&ss->lock);
+  qp__mutex_unlock(&ss->lock);
   return QP_OK;
 }
 
@@ -210,13 +216,13 @@ qp__sessions_load(struct qp_store *s, struct qp_err *err)
   bool loaded;
   enum qp_rc rc = QP_OK;
 
-  (void)pthread_mutex_lock(&ss->lock);
+  qp__mutex_lock(&ss->lock);
   loaded = ss->loaded;
-  (void)pthread_mutex_unlock(&ss->lock);
+  qp__mutex_unlock(&ss->lock);
   if (!loaded) {
-    (void)pthread_mutex_lock(&ss->write_lock);
+    qp__mutex_lock(&ss->write_lock);
     rc = qp__sessions_load_locked(s, err);
-    (void)pthread_mutex_unlock(&ss->write_lock);
+    qp__mutex_unlock(&ss->write_lock);
   }
   return rc;
 }
@@ -231,14 +237,14 @@ publish(void *arg)
   struct qp__sessions *ss = c->sessions;
   struct qp__session_index *x = &ss->index;
 
-  (void)pthread_mutex_lock(&ss->lock);
+  qp__mutex_lock(&ss->lock);
   for (size_t i = 0; c->moved && i < x->cap; i++)
     x->slots[i].offset = x->slots[i].moved;
   if (c->drop)
     qp__session_slot_drop(x, c->key);
   else if (c->len)
     qp__session_slot_set(x, c->key, c->offset, c->len, c->newest);
-  (void)pthread_mutex_unlock(&ss->lock);
+  qp__mutex_unlock(&ss->lock);
 }
 
 /* Room in the table for this commit and all that are under way: publishing cannot fail. */
@@ -247,26 +253,26 @@ begin(struct qp__sessions *ss, struct qp__open_session *o)
 {
   bool ok;
 
-  (void)pthread_mutex_lock(&ss->lock);
+  qp__mutex_lock(&ss->lock);
   ok = qp__session_index_reserve(&ss->index, ss->under_way + 1);
   if (ok) {
     ss->under_way++;
     if (o)
       o->under_way++;
   }
-  (void)pthread_mutex_unlock(&ss->lock);
+  qp__mutex_unlock(&ss->lock);
   return ok;
 }
 
 static void
 end(struct qp__sessions *ss, struct qp__open_session *o)
 {
-  (void)pthread_mutex_lock(&ss->lock);
+  qp__mutex_lock(&ss->lock);
   ss->under_way--;
   if (o)
     o->under_way--;
   (void)pthread_cond_broadcast(&ss->idle);
-  (void)pthread_mutex_unlock(&ss->lock);
+  qp__mutex_unlock(&ss->lock);
 }
 
 /* The end of the index once the commit is staged. */
@@ -278,12 +284,12 @@ advance_index(struct qp__sessions *ss, const struct qp__session_commit *c,
 
   if (strcmp(last->path, QP__SESSION_INDEX) != 0)
     return;
-  (void)pthread_mutex_lock(&ss->lock);
+  qp__mutex_lock(&ss->lock);
   ss->index.end = last->offset + last->bytes.len;
   ss->index.torn = 0;
   if (last->bytes.len) /* else only a torn tail was cut */
     ss->index.last = c->sum;
-  (void)pthread_mutex_unlock(&ss->lock);
+  qp__mutex_unlock(&ss->lock);
 }
 
 enum qp_rc
@@ -293,6 +299,7 @@ qp__session_stage(struct qp_store *s, struct qp__session_commit *c, struct qp__o
   struct qp__driver_change *changes = c->more ? c->more : c->changes;
   enum qp_rc rc;
 
+  QP_ASSERT_HELD(&s->sessions->write_lock);
   c->sessions = s->sessions;
   rc = qp__commit_prepare(s, changes, c->count, err);
   if (rc)
@@ -335,15 +342,15 @@ qp__session_finish_unlocked(struct qp_store *s, struct qp__open_session *o, void
   bool compact;
   enum qp_rc rc;
 
-  (void)pthread_mutex_unlock(&ss->write_lock);
+  qp__mutex_unlock(&ss->write_lock);
   rc = qp__session_finish(s, o, ticket, err);
   if (rc)
     return rc;
-  (void)pthread_mutex_lock(&ss->lock);
+  qp__mutex_lock(&ss->lock);
   compact = qp__session_index_is_long(ss);
   if (compact)
     ss->compacting = true;
-  (void)pthread_mutex_unlock(&ss->lock);
+  qp__mutex_unlock(&ss->lock);
   if (compact)
     qp__workers_run(&s->folders, run_compaction, s);
   return QP_OK;
@@ -366,13 +373,14 @@ evict(struct qp__sessions *ss, struct qp__open_session **set)
   struct qp__open_session *o;
   size_t count = 0;
 
-  (void)pthread_mutex_lock(&ss->lock);
+  QP_ASSERT_HELD(&ss->write_lock);
+  qp__mutex_lock(&ss->lock);
   for (struct qp__open_session **at = set; *at; at = &(*at)->next) {
     count++;
     if ((*at)->under_way == 0)
       oldest = at;
   }
-  (void)pthread_mutex_unlock(&ss->lock);
+  qp__mutex_unlock(&ss->lock);
   if (count < QP__OPEN_IN_SET || !oldest)
     return;
   o = *oldest;
@@ -385,6 +393,7 @@ qp__open_session_push(struct qp__sessions *ss, struct qp__open_session *o)
 {
   struct qp__open_session **set = set_of(ss, o->key);
 
+  QP_ASSERT_HELD(&ss->write_lock);
   evict(ss, set);
   o->next = *set;
   *set = o;
@@ -395,6 +404,7 @@ qp__open_session_find(struct qp__sessions *ss, const uint8_t key[16])
 {
   struct qp__open_session **set = set_of(ss, key);
 
+  QP_ASSERT_HELD(&ss->write_lock);
   for (struct qp__open_session **at = set; *at; at = &(*at)->next) {
     struct qp__open_session *o = *at;
 
@@ -413,11 +423,11 @@ qp__session_slot_copy(struct qp__sessions *ss, const uint8_t key[16], struct qp_
 {
   const struct qp__session_slot *slot;
 
-  (void)pthread_mutex_lock(&ss->lock);
+  qp__mutex_lock(&ss->lock);
   slot = qp__session_slot_find(&ss->index, key);
   if (slot)
     *out = *slot;
-  (void)pthread_mutex_unlock(&ss->lock);
+  qp__mutex_unlock(&ss->lock);
   return slot != NULL;
 }
 
@@ -480,6 +490,7 @@ qp__open_session(struct qp_store *s, const char *id, struct qp__open_session **o
   uint8_t key[16];
   enum qp_rc rc = qp__sessions_load_locked(s, err);
 
+  QP_ASSERT_HELD(&s->sessions->write_lock);
   if (rc)
     return rc;
   qp__session_key(id, key);

@@ -351,9 +351,9 @@ get_by_table(struct qp_store *s, const char *id, const uint8_t key[16], struct q
   if (!rc)
     rc = try_table(s, id, key, out, err);
   if (rc == QP_CORRUPT) {
-    (void)pthread_mutex_lock(&s->sessions->write_lock);
+    qp__mutex_lock(&s->sessions->write_lock);
     rc = try_table(s, id, key, out, err);
-    (void)pthread_mutex_unlock(&s->sessions->write_lock);
+    qp__mutex_unlock(&s->sessions->write_lock);
   }
   return rc;
 }

@@ -77,13 +77,14 @@ qp__files_renew(void *self, void *context, void *fresh)
 
 /* ---- contexts whose creation, deletion or the like may be replayed ---- */
 
-/* With the lock held: forgets those that the journal has forgotten. */
+/* Forgets those that the journal has forgotten. */
 static void
 prune_fresh(struct qp__files *f)
 {
   uint64_t forgotten = qp__journal_forgotten(f->journal);
   size_t kept = 0;
 
+  QP_ASSERT_HELD(&f->fresh_lock);
   for (size_t i = 0; i < f->fresh_count; i++)
     if (f->fresh[i].seq > forgotten)
       f->fresh[kept++] = f->fresh[i];
@@ -96,22 +97,22 @@ qp__fresh_add(struct qp__files *f, const struct qp_uuid *id, bool contents, stru
   struct qp__fresh added = { *id, UINT64_MAX, contents };
   enum qp_rc rc = QP_OK;
 
-  (void)pthread_mutex_lock(&f->fresh_lock);
+  qp__mutex_lock(&f->fresh_lock);
   prune_fresh(f);
   if (!qp__vec_push(f->fresh, f->fresh_count, f->fresh_cap, added))
     rc = qp__fail_nomem(err, "starting a commit");
-  (void)pthread_mutex_unlock(&f->fresh_lock);
+  qp__mutex_unlock(&f->fresh_lock);
   return rc;
 }
 
 void
 qp__fresh_commit(struct qp__files *f, const struct qp_uuid *id, uint64_t seq)
 {
-  (void)pthread_mutex_lock(&f->fresh_lock);
+  qp__mutex_lock(&f->fresh_lock);
   for (size_t i = 0; i < f->fresh_count; i++)
     if (f->fresh[i].seq == UINT64_MAX && qp_uuid_equal(&f->fresh[i].id, id))
       f->fresh[i].seq = seq; /* 0 is forgotten at once */
-  (void)pthread_mutex_unlock(&f->fresh_lock);
+  qp__mutex_unlock(&f->fresh_lock);
 }
 
 static bool
@@ -119,11 +120,11 @@ is_fresh(struct qp__files *f, const struct qp_uuid *id)
 {
   bool found = false;
 
-  (void)pthread_mutex_lock(&f->fresh_lock);
+  qp__mutex_lock(&f->fresh_lock);
   prune_fresh(f);
   for (size_t i = 0; i < f->fresh_count && !found; i++)
     found = f->fresh[i].contents && qp_uuid_equal(&f->fresh[i].id, id);
-  (void)pthread_mutex_unlock(&f->fresh_lock);
+  qp__mutex_unlock(&f->fresh_lock);
   return found;
 }
 
@@ -132,13 +133,13 @@ qp__fresh_forget(struct qp__files *f, const struct qp_uuid *id, struct qp_err *e
 {
   uint64_t last = 0;
 
-  (void)pthread_mutex_lock(&f->fresh_lock);
+  qp__mutex_lock(&f->fresh_lock);
   prune_fresh(f);
   for (size_t i = 0; i < f->fresh_count; i++)
     if (f->fresh[i].seq != UINT64_MAX && f->fresh[i].seq > last &&
         qp_uuid_equal(&f->fresh[i].id, id))
       last = f->fresh[i].seq;
-  (void)pthread_mutex_unlock(&f->fresh_lock);
+  qp__mutex_unlock(&f->fresh_lock);
   return last ? qp__journal_forget(f->journal, last, err) : QP_OK;
 }
 

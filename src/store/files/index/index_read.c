@@ -236,17 +236,16 @@ read_json_whole(struct qp__index_reader *r, const struct qp__os *os, int root, c
 }
 
 /* Empties what a failed attempt left in the image. */
-static enum qp_rc
-start_over(struct qp__index_reader *r, struct qp_err *err)
+static void
+start_over(struct qp__index_reader *r)
 {
   struct qp__image *image = r->image;
-  int sys = 0;
 
   while (!r->collect && image->head_count)
     qp__image_drop_head(image, image->heads[0].name);
   if (!r->collect && !r->again) {
     qp__tree_release(&image->tree);
-    sys = qp__tree_init(&image->tree);
+    qp__tree_init(&image->tree);
   }
   r->last_slot = QP__NO_SLOT;
   r->last_id[0] = 0;
@@ -257,7 +256,6 @@ start_over(struct qp__index_reader *r, struct qp_err *err)
   r->report->bad_lines = 0;
   r->report->bad_parents = 0;
   r->report->bad_heads = 0;
-  return sys ? qp__fail_sys(err, sys, "reading the index") : QP_OK;
 }
 
 /* A directory or a pipe can be opened like a file, and then not be read. */
@@ -309,15 +307,14 @@ read_json(struct qp__index_reader *r, const struct qp__os *os, int root, const c
   }
   if (!is_damage(rc))
     return rc;
-  rc = start_over(r, err);
-  if (!rc)
-    rc = read_json_whole(r, os, root, path, err);
+  start_over(r);
+  rc = read_json_whole(r, os, root, path, err);
   if (rc != QP_NOTFOUND && !is_damage(rc))
     return rc;
   r->report->json_damaged = true;
-  rc = start_over(r, err);
-  if (rc || (!r->collect && !r->again))
-    return rc;
+  start_over(r);
+  if (!r->collect && !r->again)
+    return QP_OK;
   r->tolerant = true;
   r->report->heads_damaged = false;
   rc = read_json_lines(r, os, root, path, err);
@@ -434,9 +431,8 @@ read_both(struct qp__index_reader *r, const struct qp__os *os, int root, const c
   enum qp_rc rc;
 
   memset(r->report, 0, sizeof(*r->report));
-  rc = start_over(r, err);
-  if (!rc)
-    rc = read_file(r, read_json, os, root, dir, "index.json", err);
+  start_over(r);
+  rc = read_file(r, read_json, os, root, dir, "index.json", err);
   if (!rc && r->marks)
     unmark_reached(r);
   if (!rc)

@@ -656,12 +656,9 @@ static enum qp_rc
 take_lines(struct rebuild *r, struct qp_err *err)
 {
   enum qp_rc rc;
-  int sys;
 
   qp__image_release(r->image);
-  sys = qp__image_init(r->image);
-  if (sys)
-    return qp__fail_sys(err, sys, "rebuilding an index");
+  qp__image_init(r->image);
   rc = qp__index_collect(r->files->os, r->files->root, r->context->path, r->image, take_line, r,
                          err);
   sort_found(r);

@@ -167,6 +167,7 @@ qp__find_file(struct qp__files *f, struct qp__fctx *c, const uint8_t hash[16])
   struct qp__found_file key;
   const struct qp__found_file *file;
 
+  QP_ASSERT_HELD(&f->finds_lock);
   if (!finds->files_scanned) {
     finds->files_scanned = true;
     if (qp__message_files(f, c, note_file, &l, NULL) ||

@@ -2,10 +2,8 @@
  * journal_int.h for locks and segments, segment.h for the bytes. */
 #include "store/files/journal/journal.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -49,10 +47,12 @@ is_passing(enum qp_rc rc)
   return rc == QP_FULL || rc == QP_READONLY || rc == QP_NOMEM;
 }
 
-/* With the lock held. The first failure stays; commits that no leader has taken fail at once. */
+/* The first failure stays; commits that no leader has taken fail at once. */
 static void
 poison(struct qp__journal *j, const struct qp_err *cause)
 {
+  QP_ASSERT_HELD(&j->lock);
+  QP_ASSERT(cause->rc && cause->msg[0]);
   if (j->poison)
     return;
   j->poison = QP_IO;
@@ -77,15 +77,17 @@ poison(struct qp__journal *j, const struct qp_err *cause)
 void
 qp__journal_poison(struct qp__journal *j, const struct qp_err *cause, bool lost)
 {
-  (void)pthread_mutex_lock(&j->lock);
+  qp__mutex_lock(&j->lock);
   j->lost |= lost;
   poison(j, cause);
-  (void)pthread_mutex_unlock(&j->lock);
+  qp__mutex_unlock(&j->lock);
 }
 
 enum qp_rc
 qp__journal_answer(const struct qp__journal *j, struct qp_err *err)
 {
+  QP_ASSERT_HELD(&j->lock);
+  QP_ASSERT(j->poison && j->refusal);
   if (err) {
     *err = j->poison_err;
     err->rc = j->refusal;
@@ -107,7 +109,7 @@ last_segment(struct qp__journal *j)
   return &j->live[j->live_count - 1];
 }
 
-/* With the lock held; gives it up while it works. Makes the spare segment, at least `size` long. */
+/* Gives up the lock while it works. Makes the spare segment, at least `size` long. */
 enum qp_rc
 qp__journal_prepare_spare(struct qp__journal *j, uint64_t size, struct qp_err *err)
 {
@@ -115,11 +117,12 @@ qp__journal_prepare_spare(struct qp__journal *j, uint64_t size, struct qp_err *e
   struct qp__segment s = { .fd = -1 };
   enum qp_rc rc;
 
-  assert(!j->preparing && j->spare.fd < 0);
+  QP_ASSERT_HELD(&j->lock);
+  QP_ASSERT(!j->preparing && j->spare.fd < 0);
   j->preparing = true;
-  (void)pthread_mutex_unlock(&j->lock);
+  qp__mutex_unlock(&j->lock);
   rc = qp__segment_create(j->os, j->dir, number, size, &s, err);
-  (void)pthread_mutex_lock(&j->lock);
+  qp__mutex_lock(&j->lock);
   j->preparing = false;
   if (!rc)
     j->spare = s;
@@ -133,6 +136,7 @@ qp__journal_applied_segments(const struct qp__journal *j)
 {
   size_t n = 0;
 
+  QP_ASSERT_HELD(&j->lock);
   while (n + 1 < j->live_count && j->live[n].last_seq <= j->applied_seq)
     n++;
   return n;
@@ -141,25 +145,29 @@ qp__journal_applied_segments(const struct qp__journal *j)
 bool
 qp__journal_is_quiet(const struct qp__journal *j)
 {
+  QP_ASSERT_HELD(&j->lock);
+  QP_ASSERT(j->applied_seq < j->next_seq);
   return j->applied_seq + 1 == j->next_seq;
 }
 
 bool
 qp__journal_is_empty(const struct qp__journal *j)
 {
+  QP_ASSERT_HELD(&j->lock);
   return j->live_count == 1 && j->live[0].end == QP__SEGMENT_START;
 }
 
 bool
 qp__journal_wants_spare(struct qp__journal *j)
 {
+  QP_ASSERT_HELD(&j->lock);
   return j->spare.fd < 0 && !j->preparing && j->live_count < MAX_SEGMENTS &&
          last_segment(j)->end > last_segment(j)->size / 2;
 }
 
 /* ---- checkpoint ---- */
 
-/* With the lock held; gives it up while it works. Forgets the first segment, whose commits are
+/* Gives up the lock while it works. Forgets the first segment, whose commits are
  * applied and durable. Its frames are made invalid before anything else: an old segment that came
  * back after a power cut, when later ones are gone, would undo what followed it. */
 static enum qp_rc
@@ -172,12 +180,15 @@ drop_first(struct qp__journal *j, struct qp_err *err)
   enum qp_rc rc;
   bool keep;
 
+  QP_ASSERT_HELD(&j->lock);
+  QP_ASSERT(j->checkpointing && j->live_count > 1);
+  QP_ASSERT(j->live[0].last_seq <= j->applied_seq);
   keep = j->spare.fd < 0 && !j->preparing && s.size == j->options.segment_bytes;
   if (keep) {
     j->preparing = true;
     number = j->next_number++;
   }
-  (void)pthread_mutex_unlock(&j->lock);
+  qp__mutex_unlock(&j->lock);
   s.session = s.base = 0;
   rc = qp__segment_reset(j->os, &s, err);
   if (rc || !keep || qp__segment_rename(j->os, j->dir, &s, number)) {
@@ -186,7 +197,7 @@ drop_first(struct qp__journal *j, struct qp_err *err)
     if (!rc)
       (void)j->os->unlinkat(j->os->self, j->dir, name, 0); /* if it stays, it holds nothing */
   }
-  (void)pthread_mutex_lock(&j->lock);
+  qp__mutex_lock(&j->lock);
   if (keep) {
     j->preparing = false;
     j->spare = s;
@@ -200,7 +211,7 @@ drop_first(struct qp__journal *j, struct qp_err *err)
   return rc;
 }
 
-/* With the lock held; gives it up while it syncs. Makes durable what is applied now and forgets the
+/* Gives up the lock while it syncs. Makes durable what is applied now and forgets the
  * segments that hold nothing else; the last one too when no commit came meanwhile. A failed sync
  * poisons: the pages may be lost, and only the journal still has them. */
 enum qp_rc
@@ -212,8 +223,9 @@ qp__journal_run_checkpoint(struct qp__journal *j, struct qp_err *err)
   size_t retired;
   int sys;
 
+  QP_ASSERT_HELD(&j->lock);
   while (j->checkpointing)
-    (void)pthread_cond_wait(&j->turn, &j->lock);
+    qp__mutex_wait(&j->lock, &j->turn);
   if (j->poison)
     return qp__journal_answer(j, err);
   retired = qp__journal_applied_segments(j);
@@ -221,10 +233,10 @@ qp__journal_run_checkpoint(struct qp__journal *j, struct qp_err *err)
   if (qp__journal_is_empty(j) || (!retired && !qp__journal_is_quiet(j)))
     return QP_OK;
   j->checkpointing = true;
-  (void)pthread_mutex_unlock(&j->lock);
+  qp__mutex_unlock(&j->lock);
   rc = qp__journal_may_write(j, &cause);
   sys = rc ? 0 : qp__syncfs(j->os, j->root);
-  (void)pthread_mutex_lock(&j->lock);
+  qp__mutex_lock(&j->lock);
   if (sys) {
     j->lost = true;
     rc = qp__fail_sys(&cause, sys, "cannot sync the data directory");
@@ -252,9 +264,9 @@ qp__journal_checkpoint(struct qp__journal *j, struct qp_err *err)
 {
   enum qp_rc rc;
 
-  (void)pthread_mutex_lock(&j->lock);
+  qp__mutex_lock(&j->lock);
   rc = qp__journal_run_checkpoint(j, err);
-  (void)pthread_mutex_unlock(&j->lock);
+  qp__mutex_unlock(&j->lock);
   return rc;
 }
 
@@ -263,43 +275,45 @@ qp__journal_forgotten(struct qp__journal *j)
 {
   uint64_t seq;
 
-  (void)pthread_mutex_lock(&j->lock);
+  qp__mutex_lock(&j->lock);
   seq = j->forgotten_seq;
-  (void)pthread_mutex_unlock(&j->lock);
+  qp__mutex_unlock(&j->lock);
   return seq;
 }
 
 /* ---- stage ---- */
 
-/* With the lock held; may give it up. On a full disk the segments that are there have to do: one
+/* May give up the lock. On a full disk the segments that are there have to do: one
  * step towards an empty one. */
 static enum qp_rc
 empty_segments(struct qp__journal *j, struct qp_err *err)
 {
+  QP_ASSERT_HELD(&j->lock);
   if (qp__journal_is_quiet(j) || qp__journal_applied_segments(j))
     return qp__journal_run_checkpoint(j, err);
-  (void)pthread_cond_wait(&j->turn, &j->lock);
+  qp__mutex_wait(&j->lock, &j->turn);
   return j->poison ? qp__journal_answer(j, err) : QP_OK;
 }
 
-/* With the lock held; may give it up. Makes a segment that takes a frame of `space` bytes the last
+/* May give up the lock. Makes a segment that takes a frame of `space` bytes the last
  * one, or waits for something that brings that nearer; the caller looks again. */
 static enum qp_rc
 next_segment(struct qp__journal *j, uint64_t space, struct qp_err *err)
 {
   uint64_t size = j->options.segment_bytes;
 
+  QP_ASSERT_HELD(&j->lock);
   if (size < QP__SEGMENT_START + space)
     size = QP__SEGMENT_START + space;
   if (j->live_count == MAX_SEGMENTS) { /* the journal is at its bound: wait for a checkpoint */
     if (!j->options.background && qp__journal_applied_segments(j))
       return qp__journal_run_checkpoint(j, err);
     (void)pthread_cond_signal(&j->wanted);
-    (void)pthread_cond_wait(&j->turn, &j->lock);
+    qp__mutex_wait(&j->lock, &j->turn);
     return QP_OK;
   }
   if (j->preparing) {
-    (void)pthread_cond_wait(&j->turn, &j->lock);
+    qp__mutex_wait(&j->lock, &j->turn);
     return QP_OK;
   }
   if (j->spare.fd >= 0 && j->spare.size < size) { /* an outsize frame: the spare is no use to it */
@@ -326,6 +340,8 @@ enqueue(struct qp__journal *j, struct qp__txn *txn, uint64_t space)
 {
   struct qp__segment *s = last_segment(j);
 
+  QP_ASSERT_HELD(&j->lock);
+  QP_ASSERT(s->size - s->end >= space);
   txn->segment = j->live_base + j->live_count - 1;
   txn->offset = s->end;
   txn->seq = j->next_seq++;
@@ -341,12 +357,13 @@ enqueue(struct qp__journal *j, struct qp__txn *txn, uint64_t space)
   j->queue_tail = txn;
 }
 
-/* With the lock held: what a commit changes and is held, or NULL. */
+/* What a commit changes and is held, or NULL. */
 static const struct qp__aside *
 held_by(const struct qp__journal *j, const struct qp__txn *txn)
 {
   struct qp_bytes body = { txn->frame.data + QP__FRAME_HEADER_LEN, body_len(txn) };
 
+  QP_ASSERT_HELD(&j->lock);
   for (size_t i = 0; i < j->held.count; i++)
     if (qp__aside_touched(body, j->held.v[i].id))
       return &j->held.v[i];
@@ -359,8 +376,8 @@ qp__journal_stage(struct qp__journal *j, struct qp__txn *txn, struct qp_err *err
   uint64_t space = qp__frame_space(body_len(txn));
   enum qp_rc rc = QP_OK;
 
-  assert(txn->state == QP__TXN_NEW);
-  (void)pthread_mutex_lock(&j->lock);
+  QP_ASSERT(txn->state == QP__TXN_NEW);
+  qp__mutex_lock(&j->lock);
   while (!rc) {
     if (j->poison) {
       rc = qp__journal_answer(j, err);
@@ -377,31 +394,35 @@ qp__journal_stage(struct qp__journal *j, struct qp__txn *txn, struct qp_err *err
       rc = next_segment(j, space, err);
     }
   }
-  (void)pthread_mutex_unlock(&j->lock);
+  qp__mutex_unlock(&j->lock);
   return rc;
 }
 
 /* ---- forgetting ---- */
 
-/* With the lock held: whether the last segment, which takes more commits, has this one. */
+/* Whether the last segment, which takes more commits, has this one. */
 static bool
 in_last_segment(const struct qp__journal *j, uint64_t seq)
 {
+  QP_ASSERT_HELD(&j->lock);
+  QP_ASSERT(seq < j->next_seq);
   return j->live_count == 1 || seq > j->live[j->live_count - 2].last_seq;
 }
 
-/* With the lock held; may give it up. One step towards a journal that has forgotten commit `seq`;
+/* May give up the lock. One step towards a journal that has forgotten commit `seq`;
  * the caller looks again. */
 static enum qp_rc
 step_to_forget(struct qp__journal *j, uint64_t seq, struct qp_err *err)
 {
+  QP_ASSERT_HELD(&j->lock);
+  QP_ASSERT(j->forgotten_seq < seq);
   if (j->poison)
     return qp__journal_answer(j, err);
   if (j->applied_seq >= seq && !qp__journal_is_quiet(j) && in_last_segment(j, seq))
     return next_segment(j, 0, err); /* others go on: let them do so elsewhere */
   if (j->applied_seq >= seq && (qp__journal_is_quiet(j) || qp__journal_applied_segments(j)))
     return qp__journal_run_checkpoint(j, err);
-  (void)pthread_cond_wait(&j->turn, &j->lock);
+  qp__mutex_wait(&j->lock, &j->turn);
   return QP_OK;
 }
 
@@ -410,10 +431,10 @@ qp__journal_forget(struct qp__journal *j, uint64_t seq, struct qp_err *err)
 {
   enum qp_rc rc = QP_OK;
 
-  (void)pthread_mutex_lock(&j->lock);
+  qp__mutex_lock(&j->lock);
   while (!rc && j->forgotten_seq < seq)
     rc = step_to_forget(j, seq, err);
-  (void)pthread_mutex_unlock(&j->lock);
+  qp__mutex_unlock(&j->lock);
   return rc;
 }
 
@@ -425,10 +446,10 @@ qp__journal_barrier(struct qp__journal *j, struct qp_err *err)
   enum qp_rc rc;
   int sys;
 
-  (void)pthread_mutex_lock(&j->lock);
+  qp__mutex_lock(&j->lock);
   upto = j->next_seq - 1;
   rc = j->poison ? qp__journal_answer(j, err) : QP_OK;
-  (void)pthread_mutex_unlock(&j->lock);
+  qp__mutex_unlock(&j->lock);
   if (!rc)
     rc = qp__journal_forget(j, upto, err);
   if (rc)
@@ -437,17 +458,17 @@ qp__journal_barrier(struct qp__journal *j, struct qp_err *err)
   if (!sys)
     return QP_OK;
   (void)qp__fail_sys(&cause, sys, "cannot sync the data directory");
-  (void)pthread_mutex_lock(&j->lock);
+  qp__mutex_lock(&j->lock);
   j->lost = true;
   poison(j, &cause);
   rc = qp__journal_answer(j, err);
-  (void)pthread_mutex_unlock(&j->lock);
+  qp__mutex_unlock(&j->lock);
   return rc;
 }
 
 /* ---- sync and apply ---- */
 
-/* With the lock held: takes the oldest staged commits that are neighbours in one segment. */
+/* Takes the oldest staged commits that are neighbours in one segment. */
 static struct qp__txn *
 take_group(struct qp__journal *j)
 {
@@ -455,6 +476,8 @@ take_group(struct qp__journal *j)
   struct qp__txn *last = first;
   size_t bytes = first->frame.len;
 
+  QP_ASSERT_HELD(&j->lock);
+  QP_ASSERT(!j->syncing);
   first->taken = true;
   while (last->next && last->next->segment == first->segment &&
          bytes + last->next->frame.len <= GROUP_BYTES) {
@@ -527,9 +550,9 @@ apply_op(struct qp__journal *j, const struct qp__op *op, const char *staged, boo
   int sys;
 
   if (has_id && atomic_load(&j->held_count)) {
-    (void)pthread_mutex_lock(&j->lock);
+    qp__mutex_lock(&j->lock);
     noted = qp__aside_find(&j->held, id) != NULL;
-    (void)pthread_mutex_unlock(&j->lock);
+    qp__mutex_unlock(&j->lock);
     *held |= noted;
     if (noted)
       return QP_OK;
@@ -547,10 +570,10 @@ apply_op(struct qp__journal *j, const struct qp__op *op, const char *staged, boo
   qp__log(&j->options.log, QP_LOG_ERROR, "journal",
           "%s has changes that cannot be written yet, and is set aside: %s",
           qp__aside_text(id, text), err->msg);
-  (void)pthread_mutex_lock(&j->lock);
+  qp__mutex_lock(&j->lock);
   *held = qp__aside_note(&j->held, id, err);
   atomic_store(&j->held_count, (unsigned)j->held.count);
-  (void)pthread_mutex_unlock(&j->lock);
+  qp__mutex_unlock(&j->lock);
   return *held ? QP_OK : rc;
 }
 
@@ -561,7 +584,7 @@ hold_txn(struct qp__journal *j, struct qp__txn *txn, struct qp_bytes body, struc
 {
   enum qp_rc rc = QP_OK;
 
-  (void)pthread_mutex_lock(&j->lock);
+  qp__mutex_lock(&j->lock);
   for (size_t i = 0; i < j->held.count && !rc; i++) {
     const struct qp__aside *h = &j->held.v[i];
 
@@ -570,7 +593,7 @@ hold_txn(struct qp__journal *j, struct qp__txn *txn, struct qp_bytes body, struc
     rc = qp__aside_append(j->os, j->dir, h->id, ".held", qp__frame_key(txn->frame.data), body, err);
     txn->rc = qp__aside_fail(h, &txn->err);
   }
-  (void)pthread_mutex_unlock(&j->lock);
+  qp__mutex_unlock(&j->lock);
   return rc;
 }
 
@@ -604,7 +627,7 @@ apply_txn(struct qp__journal *j, struct qp__txn *txn, struct qp_err *err)
   return rc;
 }
 
-/* With the lock held; gives it up while it works. Brings one group through the sync and apply
+/* Gives up the lock while it works. Brings one group through the sync and apply
  * stations. */
 void
 qp__journal_lead(struct qp__journal *j)
@@ -617,12 +640,13 @@ qp__journal_lead(struct qp__journal *j)
   struct qp_err cause;
   enum qp_rc rc;
 
+  QP_ASSERT_HELD(&j->lock);
   j->syncing = true;
   j->leading++;
   qp__gate_enter(&j->gate, &j->lock);
-  (void)pthread_mutex_unlock(&j->lock);
+  qp__mutex_unlock(&j->lock);
   rc = write_group(j, &segment, group, &cause);
-  (void)pthread_mutex_lock(&j->lock);
+  qp__mutex_lock(&j->lock);
   j->syncing = false;
   j->stats.syncs++;
   if (rc)
@@ -631,15 +655,15 @@ qp__journal_lead(struct qp__journal *j)
     (void)pthread_cond_broadcast(wake_slot(j, j->queue->seq));
 
   while (!j->poison && j->applied_seq + 1 != first)
-    (void)pthread_cond_wait(&j->turn, &j->lock);
+    qp__mutex_wait(&j->lock, &j->turn);
   if (!j->poison) {
-    (void)pthread_mutex_unlock(&j->lock);
+    qp__mutex_unlock(&j->lock);
     while (applied_end && !rc) {
       rc = apply_txn(j, applied_end, &cause);
       if (!rc)
         applied_end = applied_end->next;
     }
-    (void)pthread_mutex_lock(&j->lock);
+    qp__mutex_lock(&j->lock);
     if (rc)
       poison(j, &cause);
   }
@@ -664,10 +688,10 @@ qp__journal_lead(struct qp__journal *j)
   (void)pthread_cond_broadcast(&j->turn);
   if (j->options.background && qp__journal_applied_segments(j))
     (void)pthread_cond_signal(&j->wanted);
-  (void)pthread_mutex_unlock(&j->lock);
+  qp__mutex_unlock(&j->lock);
   for (uint64_t seq = first; seq < end && seq < first + WAKE_SLOTS; seq++)
     (void)pthread_cond_broadcast(wake_slot(j, seq));
-  (void)pthread_mutex_lock(&j->lock);
+  qp__mutex_lock(&j->lock);
 }
 
 enum qp_rc
@@ -675,18 +699,18 @@ qp__journal_finish(struct qp__journal *j, struct qp__txn *txn, struct qp_err *er
 {
   enum qp_rc rc;
 
-  (void)pthread_mutex_lock(&j->lock);
+  qp__mutex_lock(&j->lock);
   while (txn->state != QP__TXN_DONE) {
     if (!txn->taken && !j->syncing)
       qp__journal_lead(j);
     else
-      (void)pthread_cond_wait(wake_slot(j, txn->seq), &j->lock);
+      qp__mutex_wait(&j->lock, wake_slot(j, txn->seq));
   }
   rc = txn->rc;
   if (rc && err)
     *err = txn->err;
   if (!rc && !j->options.background && qp__journal_applied_segments(j))
     (void)qp__journal_run_checkpoint(j, NULL); /* a failure poisons, and the next commit tells */
-  (void)pthread_mutex_unlock(&j->lock);
+  qp__mutex_unlock(&j->lock);
   return rc;
 }

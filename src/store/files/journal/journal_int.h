@@ -14,6 +14,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "base/mutex.h"
 #include "store/files/journal/held_commits.h"
 #include "store/files/journal/journal.h"
 #include "store/files/journal/segment.h"
@@ -32,7 +33,7 @@ struct qp__journal {
   struct qp__buf group;       /* of the thread in the sync station */
 
   /* shared */
-  pthread_mutex_t lock;
+  struct qp__mutex lock;
   pthread_cond_t wake[WAKE_SLOTS]; /* a commit is done, or may lead */
   pthread_cond_t turn;             /* applied_seq or poison or live_count changed */
   pthread_cond_t wanted;           /* the background thread has something to do */
@@ -61,9 +62,9 @@ struct qp__journal {
   struct qp__aside_list held; /* contexts whose commits wait: see held_commits.h */
   pthread_t thread;
 
-  atomic_uint held_count;       /* of `held`, for a look without the lock */
-  atomic_uint releases;         /* of what is no context, so far */
-  pthread_mutex_t release_lock; /* one context at a time is brought back; taken before `lock` */
+  atomic_uint held_count;        /* of `held`, for a look without the lock */
+  atomic_uint releases;          /* of what is no context, so far */
+  struct qp__mutex release_lock; /* one context at a time is brought back; taken before `lock` */
 };
 
 /* All with the lock held. Those that say so give it up while they work. */

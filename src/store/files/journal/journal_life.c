@@ -26,20 +26,20 @@ qp__journal_release(struct qp__journal *j, const char *id, struct qp_err *err)
 
   if (!atomic_load(&j->held_count))
     return QP_OK;
-  (void)pthread_mutex_lock(&j->release_lock);
-  (void)pthread_mutex_lock(&j->lock);
+  qp__mutex_lock(&j->release_lock);
+  qp__mutex_lock(&j->lock);
   held = qp__aside_find(&j->held, id) != NULL;
   upto = j->next_seq - 1; /* what was staged before it was held joins it: wait for that */
   while (held && !j->poison && j->applied_seq < upto) {
     if (j->queue && !j->syncing)
       qp__journal_lead(j);
     else
-      (void)pthread_cond_wait(&j->turn, &j->lock);
+      qp__mutex_wait(&j->lock, &j->turn);
   }
   rc = held && j->poison ? qp__journal_answer(j, err) : QP_OK;
   if (held)
     qp__gate_enter(&j->gate, &j->lock); /* a backup must not see half of it */
-  (void)pthread_mutex_unlock(&j->lock);
+  qp__mutex_unlock(&j->lock);
   if (held && !rc)
     rc = qp__aside_carry_out(j->os, j->root, j->applier.tmp, j->dir, id, err);
   if (held && !rc) {
@@ -55,19 +55,19 @@ qp__journal_release(struct qp__journal *j, const char *id, struct qp_err *err)
   if (held && !rc) {
     qp__log(&j->options.log, QP_LOG_WARN, "journal", "%s has the changes that were kept for it",
             qp__aside_text(id, text));
-    (void)pthread_mutex_lock(&j->lock);
+    qp__mutex_lock(&j->lock);
     qp__aside_forget(&j->held, id);
     atomic_store(&j->held_count, (unsigned)j->held.count);
     if (!qp__aside_is_context(id))
       (void)atomic_fetch_add(&j->releases, 1);
-    (void)pthread_mutex_unlock(&j->lock);
+    qp__mutex_unlock(&j->lock);
   }
   if (held) {
-    (void)pthread_mutex_lock(&j->lock);
+    qp__mutex_lock(&j->lock);
     qp__gate_leave(&j->gate);
-    (void)pthread_mutex_unlock(&j->lock);
+    qp__mutex_unlock(&j->lock);
   }
-  (void)pthread_mutex_unlock(&j->release_lock);
+  qp__mutex_unlock(&j->release_lock);
   return rc;
 }
 
@@ -84,9 +84,9 @@ qp__journal_holds(struct qp__journal *j, const char *id)
 
   if (!atomic_load(&j->held_count))
     return false;
-  (void)pthread_mutex_lock(&j->lock);
+  qp__mutex_lock(&j->lock);
   held = qp__aside_find(&j->held, id) != NULL;
-  (void)pthread_mutex_unlock(&j->lock);
+  qp__mutex_unlock(&j->lock);
   return held;
 }
 
@@ -107,9 +107,9 @@ qp__journal_check(struct qp__journal *j, struct qp_err *err)
 {
   enum qp_rc rc;
 
-  (void)pthread_mutex_lock(&j->lock);
+  qp__mutex_lock(&j->lock);
   rc = j->poison ? qp__journal_answer(j, err) : QP_OK;
-  (void)pthread_mutex_unlock(&j->lock);
+  qp__mutex_unlock(&j->lock);
   return rc;
 }
 
@@ -160,13 +160,13 @@ qp__journal_mend(struct qp__journal *j, struct qp_err *err)
   bool lost;
   enum qp_rc rc;
 
-  (void)pthread_mutex_lock(&j->release_lock);
-  (void)pthread_mutex_lock(&j->lock);
+  qp__mutex_lock(&j->release_lock);
+  qp__mutex_lock(&j->lock);
   while (j->leading || j->checkpointing || j->preparing)
-    (void)pthread_cond_wait(&j->turn, &j->lock);
+    qp__mutex_wait(&j->lock, &j->turn);
   if (!j->poison) {
-    (void)pthread_mutex_unlock(&j->lock);
-    (void)pthread_mutex_unlock(&j->release_lock);
+    qp__mutex_unlock(&j->lock);
+    qp__mutex_unlock(&j->release_lock);
     return QP_OK;
   }
   mark_live(j, false); /* until resume */
@@ -177,12 +177,12 @@ qp__journal_mend(struct qp__journal *j, struct qp_err *err)
   r.applied = lost ? 0 : j->applied_seq;
   r.again = j->mend_failed;
   qp__gate_enter(&j->gate, &j->lock);
-  (void)pthread_mutex_unlock(&j->lock);
+  qp__mutex_unlock(&j->lock);
   rc = qp__journal_may_write(j, err);
   if (!rc)
     rc = qp__journal_recover(j->os, j->root, j->applier.tmp, j->dir, j->options.segment_bytes,
                              &j->options.log, &r, err);
-  (void)pthread_mutex_lock(&j->lock);
+  qp__mutex_lock(&j->lock);
   qp__gate_leave(&j->gate);
   j->mend_failed = rc != QP_OK;
   if (rc)
@@ -194,8 +194,8 @@ qp__journal_mend(struct qp__journal *j, struct qp_err *err)
     j->stats.recovered += r.replayed;
     take_held(j, &r);
   }
-  (void)pthread_mutex_unlock(&j->lock);
-  (void)pthread_mutex_unlock(&j->release_lock);
+  qp__mutex_unlock(&j->lock);
+  qp__mutex_unlock(&j->release_lock);
   qp__aside_release(&r.held);
   qp__segment_close(j->os, &r.segment);
   return rc;
@@ -204,7 +204,7 @@ qp__journal_mend(struct qp__journal *j, struct qp_err *err)
 void
 qp__journal_resume(struct qp__journal *j)
 {
-  (void)pthread_mutex_lock(&j->lock);
+  qp__mutex_lock(&j->lock);
   if (j->poison) {
     qp__log(&j->options.log, QP_LOG_WARN, "journal", "the store takes writes again");
     mark_live(j, true);
@@ -212,25 +212,26 @@ qp__journal_resume(struct qp__journal *j)
   j->poison = QP_OK;
   (void)pthread_cond_broadcast(&j->turn);
   (void)pthread_cond_broadcast(&j->wanted);
-  (void)pthread_mutex_unlock(&j->lock);
+  qp__mutex_unlock(&j->lock);
 }
 
 /* ---- the background thread ---- */
 
-/* With the lock held: waits for work; true when IDLE_MS went by without any. The signal to stop is
- * sent once, perhaps while this thread works without the lock: so that is checked first. */
+/* Waits for work; true when IDLE_MS went by without any. The signal to stop is sent once, perhaps
+ * while this thread works without the lock: so that is checked first. */
 static bool
 wait_idle(struct qp__journal *j)
 {
   struct timespec ts = qp__mono_after(j->os, IDLE_MS);
 
+  QP_ASSERT_HELD(&j->lock);
   if (j->stopping)
     return false;
   if (qp__journal_is_empty(j) || j->poison) {
-    (void)pthread_cond_wait(&j->wanted, &j->lock);
+    qp__mutex_wait(&j->lock, &j->wanted);
     return false;
   }
-  return pthread_cond_timedwait(&j->wanted, &j->lock, &ts) == ETIMEDOUT;
+  return qp__mutex_timedwait(&j->lock, &j->wanted, &ts) == ETIMEDOUT;
 }
 
 static void *
@@ -239,7 +240,7 @@ run_background(void *arg)
   struct qp__journal *j = arg;
   uint64_t seen = 0;
 
-  (void)pthread_mutex_lock(&j->lock);
+  qp__mutex_lock(&j->lock);
   while (!j->stopping) {
     if (!j->poison && qp__journal_applied_segments(j)) {
       (void)qp__journal_run_checkpoint(j, NULL);
@@ -252,7 +253,7 @@ run_background(void *arg)
       seen = j->next_seq;
     }
   }
-  (void)pthread_mutex_unlock(&j->lock);
+  qp__mutex_unlock(&j->lock);
   return NULL;
 }
 
@@ -269,15 +270,15 @@ qp__journal_scrub(struct qp__journal *j, struct qp_err *err)
 
   if (rc)
     return rc;
-  (void)pthread_mutex_lock(&j->lock);
+  qp__mutex_lock(&j->lock);
   while ((j->checkpointing || j->preparing) && !j->poison)
-    (void)pthread_cond_wait(&j->turn, &j->lock);
+    qp__mutex_wait(&j->lock, &j->turn);
   rc = j->poison ? qp__journal_answer(j, err) : qp__journal_may_write(j, err);
   for (size_t i = 0; i < j->live_count && !rc && !sys; i++)
     sys = qp__segment_wipe(j->os, &j->live[i], j->live[i].size);
   if (!rc && !sys && j->spare.fd >= 0)
     sys = qp__segment_wipe(j->os, &j->spare, j->spare.size);
-  (void)pthread_mutex_unlock(&j->lock);
+  qp__mutex_unlock(&j->lock);
   if (sys)
     return qp__fail_sys(err, sys, "cannot overwrite old data in the journal");
   if (rc)
@@ -307,15 +308,13 @@ wipe_last(struct qp__journal *j)
 
 /* ---- open and close ---- */
 
-static enum qp_rc
-init_sync(struct qp__journal *j, struct qp_err *err)
+static void
+init_sync(struct qp__journal *j)
 {
   pthread_condattr_t attr;
-  int rc = pthread_mutex_init(&j->lock, NULL);
 
-  if (rc)
-    return qp__fail_sys(err, -rc, "cannot open the journal");
-  (void)pthread_mutex_init(&j->release_lock, NULL);
+  qp__mutex_init(&j->lock, QP__RANK_JOURNAL);
+  qp__mutex_init(&j->release_lock, QP__RANK_JOURNAL_RELEASE);
   (void)pthread_condattr_init(&attr);
   (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
   for (size_t i = 0; i < WAKE_SLOTS; i++)
@@ -323,7 +322,6 @@ init_sync(struct qp__journal *j, struct qp_err *err)
   (void)pthread_cond_init(&j->turn, NULL);
   (void)pthread_cond_init(&j->wanted, &attr);
   (void)pthread_condattr_destroy(&attr);
-  return QP_OK;
 }
 
 static void
@@ -339,8 +337,8 @@ free_journal(struct qp__journal *j)
   (void)pthread_cond_destroy(&j->wanted);
   qp__gate_release(&j->gate);
   (void)pthread_cond_destroy(&j->turn);
-  (void)pthread_mutex_destroy(&j->release_lock);
-  (void)pthread_mutex_destroy(&j->lock);
+  qp__mutex_release(&j->release_lock);
+  qp__mutex_release(&j->lock);
   qp__free(j);
 }
 
@@ -364,11 +362,7 @@ qp__journal_open(const struct qp__os *os, int root, int tmp,
   j->next_number = 1;
   qp__applier_init(&j->applier, os, root, tmp);
   qp__buf_init(&j->group, 2 * GROUP_BYTES);
-  rc = init_sync(j, err);
-  if (rc) {
-    qp__free(j);
-    return rc;
-  }
+  init_sync(j);
   j->dir = qp__open(os, root, "journal", O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
   if (j->dir < 0) {
     rc = qp__fail_sys(err, j->dir, "cannot open 'journal'");
@@ -409,21 +403,23 @@ qp__journal_close(struct qp__journal *j)
 {
   if (!j)
     return;
-  (void)pthread_mutex_lock(&j->lock);
+  qp__mutex_lock(&j->lock);
   j->stopping = true;
   (void)pthread_cond_broadcast(&j->wanted);
-  (void)pthread_mutex_unlock(&j->lock);
+  qp__mutex_unlock(&j->lock);
   if (j->options.background)
     (void)pthread_join(j->thread, NULL);
   (void)qp__journal_checkpoint(j, NULL); /* if it fails, the next open replays */
+  qp__mutex_lock(&j->lock);
   wipe_last(j);
+  qp__mutex_unlock(&j->lock);
   free_journal(j);
 }
 
 void
 qp__journal_stats(struct qp__journal *j, struct qp__journal_stats *out)
 {
-  (void)pthread_mutex_lock(&j->lock);
+  qp__mutex_lock(&j->lock);
   *out = j->stats;
-  (void)pthread_mutex_unlock(&j->lock);
+  qp__mutex_unlock(&j->lock);
 }

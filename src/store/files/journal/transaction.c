@@ -1,9 +1,9 @@
 /* transaction.c - building a commit: the frame that goes to the journal, and what is known of each
  * operation beside it. See journal.h. */
-#include <assert.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/err.h"
 #include "store/files/journal/journal.h"
 #include "store/files/journal/segment.h"
@@ -25,7 +25,7 @@ qp__txn_init(struct qp__txn *txn, struct qp_err *err)
 void
 qp__txn_release(struct qp__txn *txn)
 {
-  assert(txn->state != QP__TXN_STAGED);
+  QP_ASSERT(txn->state != QP__TXN_STAGED);
   for (size_t i = 0; i < txn->op_count; i++)
     qp__free(txn->staged[i]);
   qp__free(txn->staged);

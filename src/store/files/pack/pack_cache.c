@@ -9,11 +9,11 @@
  * the old one, and is not kept either: `drops` tells. */
 #include "store/files/pack/pack_int.h"
 
-#include <pthread.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "base/mutex.h"
 #include "os/file.h"
 #include "store/context/message_pool.h"
 
@@ -45,7 +45,7 @@ struct slot {
 struct qp__pack_cache {
   const struct qp__os *os;
   int root;
-  pthread_mutex_t lock; /* of all that follows, and of refs, used, kept and dict of a pack */
+  struct qp__mutex lock; /* of all that follows, and of refs, used, kept and dict of a pack */
   uint64_t clock;
   uint64_t drops;
   uint64_t next_number;
@@ -63,10 +63,7 @@ qp__pack_cache_new(const struct qp__os *os, int root, struct qp__pack_cache **ou
 
   if (!c)
     return qp__fail_nomem(err, "a cache of packs");
-  if (pthread_mutex_init(&c->lock, NULL)) {
-    qp__free(c);
-    return qp__fail_nomem(err, "a cache of packs");
-  }
+  qp__mutex_init(&c->lock, QP__RANK_PACKS);
   c->os = os;
   c->root = root;
   *out = c;
@@ -93,13 +90,14 @@ free_pack(struct qp__pack_cache *c, struct pack *p)
   qp__free(p);
 }
 
-/* Under the lock: the pack and its frames leave the tables. Answers it when nobody uses it: it must
+/* The pack and its frames leave the tables. Answers it when nobody uses it: it must
  * be freed then. */
 static struct pack *
 let_go(struct qp__pack_cache *c, size_t i)
 {
   struct pack *p = c->packs[i];
 
+  QP_ASSERT_HELD(&c->lock);
   c->packs[i] = NULL;
   p->kept = false;
   for (size_t k = 0; k < FRAMES_MAX; k++)
@@ -115,17 +113,18 @@ unref_pack(struct qp__pack_cache *c, struct pack *p)
 {
   bool last;
 
-  (void)pthread_mutex_lock(&c->lock);
+  qp__mutex_lock(&c->lock);
   last = --p->refs == 0 && !p->kept;
-  (void)pthread_mutex_unlock(&c->lock);
+  qp__mutex_unlock(&c->lock);
   if (last)
     free_pack(c, p);
 }
 
-/* Under the lock: a new reference, or NULL. */
+/* A new reference, or NULL. */
 static struct pack *
 find_pack(struct qp__pack_cache *c, const char *path, uint64_t hash)
 {
+  QP_ASSERT_HELD(&c->lock);
   for (size_t i = 0; i < PACKS_MAX; i++) {
     struct pack *p = c->packs[i];
 
@@ -147,7 +146,7 @@ keep_pack(struct qp__pack_cache *c, struct pack *p, uint64_t drops)
   size_t place = 0;
   bool is_there = false;
 
-  (void)pthread_mutex_lock(&c->lock);
+  qp__mutex_lock(&c->lock);
   for (size_t i = 0; i < PACKS_MAX; i++) {
     struct pack *other = c->packs[i];
 
@@ -163,7 +162,7 @@ keep_pack(struct qp__pack_cache *c, struct pack *p, uint64_t drops)
     p->kept = true;
     c->packs[place] = p;
   }
-  (void)pthread_mutex_unlock(&c->lock);
+  qp__mutex_unlock(&c->lock);
   if (out)
     free_pack(c, out);
 }
@@ -198,14 +197,14 @@ qp__pack_cache_drop(struct qp__pack_cache *c, const char *prefix)
   struct pack *gone[PACKS_MAX];
   size_t count = 0;
 
-  (void)pthread_mutex_lock(&c->lock);
+  qp__mutex_lock(&c->lock);
   c->drops++;
   for (size_t i = 0; i < PACKS_MAX; i++)
     if (c->packs[i] && strncmp(c->packs[i]->path, prefix, strlen(prefix)) == 0) {
       gone[count] = let_go(c, i);
       count += gone[count] != NULL;
     }
-  (void)pthread_mutex_unlock(&c->lock);
+  qp__mutex_unlock(&c->lock);
   while (count)
     free_pack(c, gone[--count]);
 }
@@ -222,16 +221,17 @@ qp__pack_cache_free(struct qp__pack_cache *c)
     c->decoders = d->next;
     qp__decoder_free(d);
   }
-  (void)pthread_mutex_destroy(&c->lock);
+  qp__mutex_release(&c->lock);
   qp__free(c);
 }
 
 /* ---- frames ---- */
 
-/* Under the lock: a new reference, or NULL. */
+/* A new reference, or NULL. */
 static struct qp__blob *
 find_frame(struct qp__pack_cache *c, const struct pack *p, uint64_t offset)
 {
+  QP_ASSERT_HELD(&c->lock);
   for (size_t i = 0; i < FRAMES_MAX; i++) {
     struct slot *s = &c->frames[i];
 
@@ -254,7 +254,7 @@ keep_frame(struct qp__pack_cache *c, const struct pack *p, uint64_t offset, stru
 
   if (b->len > FRAME_KEPT_MAX)
     return;
-  (void)pthread_mutex_lock(&c->lock);
+  qp__mutex_lock(&c->lock);
   for (size_t i = 0; place->content && i < FRAMES_MAX; i++)
     if (!c->frames[i].content || c->frames[i].used < place->used)
       place = &c->frames[i];
@@ -266,7 +266,7 @@ keep_frame(struct qp__pack_cache *c, const struct pack *p, uint64_t offset, stru
     place->used = ++c->clock;
     place->content = b;
   }
-  (void)pthread_mutex_unlock(&c->lock);
+  qp__mutex_unlock(&c->lock);
   qp__blob_unref(out);
 }
 
@@ -275,13 +275,13 @@ take_decoder(struct qp__pack_cache *c)
 {
   struct qp__decoder *d;
 
-  (void)pthread_mutex_lock(&c->lock);
+  qp__mutex_lock(&c->lock);
   d = c->decoders;
   if (d) {
     c->decoders = d->next;
     c->decoder_count--;
   }
-  (void)pthread_mutex_unlock(&c->lock);
+  qp__mutex_unlock(&c->lock);
   return d ? d : qp__decoder_new();
 }
 
@@ -290,14 +290,14 @@ give_decoder(struct qp__pack_cache *c, struct qp__decoder *d)
 {
   if (d->in.cap > IN_KEPT_MAX)
     qp__buf_release(&d->in);
-  (void)pthread_mutex_lock(&c->lock);
+  qp__mutex_lock(&c->lock);
   if (c->decoder_count < DECODERS_MAX) {
     d->next = c->decoders;
     c->decoders = d;
     c->decoder_count++;
     d = NULL;
   }
-  (void)pthread_mutex_unlock(&c->lock);
+  qp__mutex_unlock(&c->lock);
   qp__decoder_free(d);
 }
 
@@ -310,20 +310,20 @@ need_dict(struct qp__pack_cache *c, struct pack *p, const char *dict_path, unsig
   ZSTD_DDict *dict;
   enum qp_rc rc;
 
-  (void)pthread_mutex_lock(&c->lock);
+  qp__mutex_lock(&c->lock);
   dict = p->dict;
-  (void)pthread_mutex_unlock(&c->lock);
+  qp__mutex_unlock(&c->lock);
   if (!dict) {
     rc = qp__dict_load(&file, c->root, dict_path, id, &dict, err);
     if (rc)
       return rc;
-    (void)pthread_mutex_lock(&c->lock);
+    qp__mutex_lock(&c->lock);
     if (p->dict) { /* another thread was faster */
       (void)ZSTD_freeDDict(dict);
       dict = p->dict;
     }
     p->dict = dict;
-    (void)pthread_mutex_unlock(&c->lock);
+    qp__mutex_unlock(&c->lock);
   }
   *out = dict;
   return QP_OK;
@@ -398,12 +398,12 @@ qp__pack_read(struct qp__pack_cache *c, const char *path, const char *dict_path,
   if (size >= QP__FRAME_MAX)
     return qp__fail(err, QP_CORRUPT, "the pack '%s' cannot contain a message of %u bytes", path,
                     size);
-  (void)pthread_mutex_lock(&c->lock);
+  qp__mutex_lock(&c->lock);
   drops = c->drops;
   p = find_pack(c, path, hash);
   if (p)
     b = find_frame(c, p, frame);
-  (void)pthread_mutex_unlock(&c->lock);
+  qp__mutex_unlock(&c->lock);
   if (!p)
     rc = open_pack(c, path, hash, drops, &p, err);
   if (!rc && !b)
