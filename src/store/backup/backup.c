@@ -1,8 +1,8 @@
 /* backup.c - backups: a copy of the store's files as of one commit, checked, hashed and published.
  *
  * A backup is made in .partial-{time}, made durable with one sync of the file system, and renamed
- * to {time}. So a directory with that form of name is whole. What a backup that was cut short left
- * is removed by the next one. The directory is locked (flock) meanwhile. */
+ * to {time}. So a directory with such a name is complete. The next backup removes what an
+ * interrupted backup left. The directory is locked (flock) in the meantime. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@
 #include "store/context/context_int.h"
 
 #define PARTIAL ".partial-"
-#define CRASHES_MAX 5 /* of writers, while one backup is made */
+#define CRASHES_MAX 5 /* crashed writers during one backup */
 #define TELL_MS 100
 
 struct backup {
@@ -30,8 +30,8 @@ struct backup {
   struct qp__backup_watch watch;
   struct qp__backup_info info;
   struct qp__mirror mirror;
-  int dir;     /* of all backups */
-  int partial; /* of this one */
+  int dir;     /* the directory of all backups */
+  int partial; /* the directory of this backup */
   char partial_name[QP_BACKUP_NAME + sizeof(PARTIAL)];
 };
 
@@ -123,7 +123,7 @@ open_directory(struct backup *b, struct qp_err *err)
   return sys ? qp__fail_sys(err, sys, "cannot lock '%s'", b->path) : QP_OK;
 }
 
-/* Removes what was cut short, and finds the newest backup: its name, or "". */
+/* Removes interrupted backups, and finds the newest backup: its name, or "". */
 static enum qp_rc
 look_around(struct backup *b, char newest[QP_BACKUP_NAME], struct qp_err *err)
 {
@@ -149,7 +149,7 @@ look_around(struct backup *b, char newest[QP_BACKUP_NAME], struct qp_err *err)
   return rc;
 }
 
-/* The newest backup, to share files with. One that cannot be used is no failure. */
+/* Opens the newest backup, to share files with it. It is no failure if it cannot be used. */
 static void
 open_previous(struct backup *b, const char *name)
 {
@@ -206,7 +206,7 @@ tell_copying(void *arg)
                   b->report->copied_bytes);
 }
 
-/* A writer that died has left commits in the journal. Opening the store finishes them. */
+/* A crashed writer has left commits in the journal. Opening the store completes them. */
 static enum qp_rc
 finish_commits(struct backup *b, struct qp_err *err)
 {
@@ -221,7 +221,7 @@ finish_commits(struct backup *b, struct qp_err *err)
   return rc;
 }
 
-/* What a data directory needs to be recognised, and that turns may have been in the middle. */
+/* Adds what makes it a data directory, and the mark that turns may be unfinished. */
 static enum qp_rc
 complete(struct backup *b, struct qp_err *err)
 {
@@ -251,8 +251,8 @@ copy_store(struct backup *b, struct qp_err *err)
   return rc ? rc : complete(b, err);
 }
 
-/* What waits for a context that could not be written is kept out of the way while the copy is
- * checked: a look at it would carry it out, into files that an older backup may share. */
+/* Changes that wait for a context are moved away while the copy is checked: the check would apply
+ * them, to files that an older backup may share. */
 static enum qp_rc
 move_held(struct backup *b, const char *from, const char *to, struct qp_err *err)
 {
@@ -291,8 +291,8 @@ publish(struct backup *b, struct qp_err *err)
   return sys ? qp__fail_sys(err, sys, "cannot sync '%s'", b->path) : QP_OK;
 }
 
-/* Deletes all but the newest `keep`. A backup that is being deleted has the name of a partial one,
- * so that no half of it is ever used. */
+/* Deletes all but the newest `keep`. A backup is renamed to a partial name before it is deleted, so
+ * that it is never used half deleted. */
 static enum qp_rc
 delete_old(struct backup *b, struct qp_err *err)
 {
@@ -392,7 +392,7 @@ qp_store_backup(struct qp_store *store, const char *dir, const struct qp_backup_
   qp__close(b.os, b.mirror.previous);
   qp__close(b.os, b.partial);
   if (rc && b.partial_name[0])
-    (void)qp__tree_remove(b.os, b.dir, b.partial_name); /* else the next backup does */
+    (void)qp__tree_remove(b.os, b.dir, b.partial_name); /* otherwise the next backup does it */
   qp__close(b.os, b.dir);
   if (!rc)
     *out = report;

@@ -1,9 +1,9 @@
 /* backup_int.h - the directory of a backup; shared by backup.c and restore.c.
  *
- *   DIR/{time}/backup.json    what it is; see struct qp__backup_info
+ *   DIR/{time}/backup.json    see struct qp__backup_info
  *   DIR/{time}/manifest.b2    the hash of every file, as `b2sum -l 128` writes it
  *   DIR/{time}/data/          a data directory
- *   DIR/.partial-{time}/      a backup that is being made, or deleted; never used
+ *   DIR/.partial-{time}/      a backup that is being made or deleted; never used
  * {time} is "2026-11-16T12-30-05.123Z". */
 #ifndef QP_STORE_BACKUP_BACKUP_INT_H
 #define QP_STORE_BACKUP_BACKUP_INT_H
@@ -26,15 +26,15 @@ struct qp__backup_info {
   uint8_t manifest[16]; /* hash of the manifest itself */
 };
 
-/* What a backup and a restore tell as they go on. */
+/* The progress reports of a backup or restore. */
 struct qp__backup_watch {
   const struct qp_backup_options *options;
   const struct qp__os *os;
-  int64_t told; /* when */
+  int64_t told; /* time of the last report */
 };
 void qp__backup_tell(struct qp__backup_watch *w, const char *phase, uint64_t files, uint64_t bytes);
 
-/* Reads the options of a caller, who may know fewer of them. */
+/* Reads the options of a caller, whose version may have fewer fields. */
 enum qp_rc qp__backup_options(const struct qp_backup_options *in, struct qp_backup_options *out,
                               struct qp_err *err);
 
@@ -50,18 +50,18 @@ bool qp__backup_is_name(const char *name);
 /* Hashes every file below dirfd/data into dirfd/manifest.b2; fills files, bytes and manifest. */
 enum qp_rc qp__manifest_write(const struct qp__os *os, int dirfd, struct qp__backup_watch *watch,
                               struct qp__backup_info *info, struct qp_err *err);
-/* Visits its lines; `path` is relative to dirfd/data. QP_CORRUPT: it is not the one that the info
- * tells of. */
+/* Visits its lines; `path` is relative to dirfd/data. QP_CORRUPT: its hash is not the one in
+ * `info`. */
 typedef enum qp_rc qp__manifest_fn(void *arg, const char *path, const uint8_t hash[16],
                                    struct qp_err *err);
 enum qp_rc qp__manifest_read(const struct qp__os *os, int dirfd, const struct qp__backup_info *info,
                              qp__manifest_fn *fn, void *arg, struct qp_err *err);
 
-/* Checks the data directory `path`, which nobody uses. *problems: how many were found. */
+/* Checks the data directory `path`, which must not be in use. *problems: the number of problems. */
 enum qp_rc qp__backup_check(const char *path, const struct qp__os *os,
                             struct qp__backup_watch *watch, uint64_t *problems, struct qp_err *err);
 
-/* qp_store_restore on another operating system: what tests use. */
+/* qp_store_restore with another struct qp__os, for tests. */
 enum qp_rc qp__store_restore_os(const char *backup, const char *dir,
                                 const struct qp_backup_options *options, const struct qp__os *os,
                                 struct qp_backup_report *out, struct qp_err *err);

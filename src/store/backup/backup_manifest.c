@@ -1,9 +1,8 @@
-/* backup_manifest.c - the hashes of a backup's files, and what backup.json says.
+/* backup_manifest.c - the hashes of a backup's files, and backup.json.
  *
  * The manifest has the form of `b2sum -l 128`, so that `b2sum -l 128 -c manifest.b2` checks a
  * backup without quipu: 32 hexadecimal digits, two spaces, "data/" and the path, in bytewise order.
- * In a path with a backslash or a newline these are escaped, and the line begins with a
- * backslash. */
+ * A backslash or a newline in a path is escaped, and such a line begins with a backslash. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -39,7 +38,8 @@ struct writing {
   char *piece;
   struct qp__backup_watch *watch;
   struct qp__backup_info *info;
-  crypto_generichash_state *all; /* of the manifest; not a member: it needs an alignment of 64 */
+  crypto_generichash_state
+      *all; /* hash state of the manifest; a pointer, because it needs an alignment of 64 */
 };
 
 static enum qp_rc

@@ -1,5 +1,5 @@
-/* mirror.h - a copy of a store's files as of one commit, made while others write: what a driver
- * does for a backup (backup.c). */
+/* mirror.h - a copy of a store's files as of one commit, made while others write. A driver
+ * implements it for backups (backup.c). */
 #ifndef QP_STORE_BACKUP_MIRROR_H
 #define QP_STORE_BACKUP_MIRROR_H
 
@@ -9,15 +9,15 @@
 #include "quipu.h"
 
 struct qp__mirror {
-  int to;              /* the directory that becomes the copy; descriptors of the store's os */
-  int previous;        /* an older copy of the same store, or -1: files that have not changed since
-                       * are linked to it */
-  int64_t previous_ms; /* when the making of that one began */
-  int64_t began_ms;    /* when the making of this one began: the same in every call */
-  struct qp_backup_report *report; /* copied, linked, cloned, rounds and paused are counted up */
-  void (*progress)(void *arg);     /* or NULL; called now and then */
+  int to;       /* the directory of the copy; descriptors of the store's os */
+  int previous; /* an older copy of the same store, or -1: unchanged files are hard links to it */
+  int64_t previous_ms;             /* when that copy was started */
+  int64_t began_ms;                /* when this copy was started: the same in every call */
+  struct qp_backup_report *report; /* counts up copied, linked, cloned, rounds and paused */
+  void (*progress)(void *arg);     /* or NULL; called from time to time */
   void *arg;
-  bool crashed; /* out: the writer has died; its commits must be finished before the next call */
+  bool
+      crashed; /* out: the writer has crashed; its commits must be completed before the next call */
 };
 
 #endif

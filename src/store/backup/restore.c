@@ -1,8 +1,8 @@
-/* restore.c - a data directory from a backup.
+/* restore.c - restores a data directory from a backup.
  *
- * The files are copied to DIR/restore.partial, each compared with its hash, then checked and synced
- * and only then moved to their places, "contexts" last but one: until it is there DIR is not a data
- * directory. What was there before is moved to DIR/replaced-{time}, "contexts" first. */
+ * The files are copied to DIR/restore.partial, compared with their hashes, checked and synced, and
+ * only then moved to their places, "contexts" last but one: until it exists DIR is not a data
+ * directory. An old store is first moved to DIR/replaced-{time}, beginning with "contexts". */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -33,13 +33,13 @@ struct restore {
   struct qp_backup_report report;
   int from; /* the backup */
   int to;   /* the data directory */
-  int data; /* … /restore.partial */
+  int data; /* the directory restore.partial */
   char *piece;
 };
 
 /* ---- the backup ---- */
 
-/* Opens the backup that from_path is, or the newest that it holds. */
+/* Opens the backup at from_path, or the newest backup in it. */
 static enum qp_rc
 open_backup(struct restore *r, struct qp_err *err)
 {
@@ -80,7 +80,7 @@ open_backup(struct restore *r, struct qp_err *err)
 
 /* ---- the target ---- */
 
-/* Names that may stand in the target and stay there. */
+/* Names that may exist in the target and stay there. */
 static bool
 may_stay(const char *name)
 {
@@ -88,8 +88,8 @@ may_stay(const char *name)
          strcmp(name, PARTIAL) == 0 || strncmp(name, REPLACED, strlen(REPLACED)) == 0;
 }
 
-/* A store that is to be replaced must not be in use. One that cannot be opened for another reason
- * is what a restore is for. */
+/* A store that is replaced must not be in use. If it cannot be opened for another reason, it may be
+ * damaged, and restoring it is allowed. */
 static enum qp_rc
 check_unused(struct restore *r, struct qp_err *err)
 {
@@ -214,7 +214,7 @@ restore_file(void *arg, const char *path, const uint8_t hash[16], struct qp_err 
   return rc;
 }
 
-/* Checks what was copied, and makes it durable. */
+/* Checks the copied files, and makes them durable. */
 static enum qp_rc
 check_result(struct restore *r, struct qp_err *err)
 {
@@ -247,7 +247,7 @@ move(struct restore *r, const char *from, const char *to, struct qp_err *err)
              : QP_OK;
 }
 
-/* The old files to replaced-{time}: first what makes it a data directory. */
+/* Moves the old files to replaced-{time}: first those that make it a data directory. */
 static enum qp_rc
 move_old_away(struct restore *r, struct qp_err *err)
 {
@@ -296,7 +296,7 @@ move_into_place(struct restore *r, struct qp_err *err)
 
     if (strcmp(name, last[0]) == 0 || strcmp(name, last[1]) == 0 ||
         (strcmp(name, "quipu.conf") == 0 && !r->os->fstatat(r->os->self, r->to, name, &st)))
-      continue; /* a configuration that is there stays */
+      continue; /* an existing configuration stays */
     (void)snprintf(from, sizeof(from), "%s/%s", PARTIAL, name);
     rc = move(r, from, name, err);
   }
@@ -323,7 +323,7 @@ run(struct restore *r, struct qp_err *err)
     rc = r->piece ? qp__manifest_read(r->os, r->from, &r->info, restore_file, r, err)
                   : qp__fail_nomem(err, "restoring a backup");
   }
-  if (!rc && qp__dir_make(r->os, r->data, "contexts")) /* of a store without any */
+  if (!rc && qp__dir_make(r->os, r->data, "contexts")) /* a store without contexts */
     rc = qp__fail(err, QP_IO, "cannot create '%s/contexts'", PARTIAL);
   if (!rc)
     rc = check_result(r, err);
@@ -352,7 +352,7 @@ qp__store_restore_os(const char *backup, const char *dir, const struct qp_backup
   qp__free(r.piece);
   qp__close(os, r.data);
   if (r.to >= 0)
-    (void)qp__tree_remove(os, r.to, PARTIAL); /* else the next restore does */
+    (void)qp__tree_remove(os, r.to, PARTIAL); /* otherwise the next restore does it */
   qp__close(os, r.to);
   qp__close(os, r.from);
   if (!rc)

@@ -1,4 +1,4 @@
-/* events.c - the events and keys of a context: loading, and what an append is. See events.h. */
+/* events.c - the events and keys of a context: loading and appending. See events.h. */
 #include "store/events/events.h"
 
 #include <stdio.h>
@@ -8,7 +8,7 @@
 #include "base/err.h"
 #include "base/vec.h"
 
-#define SEQ_BYTES 40 /* the beginning of a line that has its number */
+#define SEQ_BYTES 40 /* enough bytes of a line to read its number */
 
 /* ---- life ---- */
 
@@ -75,7 +75,7 @@ take_first(void *arg, const struct qp__chunk_line *line, struct qp_err *err)
   return QP_OK;
 }
 
-/* The number of the first event of a chunk; 0: it has none. */
+/* The number of the first event of a chunk; 0: it has no event. */
 static enum qp_rc
 read_first(struct qp__ring *r, const struct qp__ring_chunk *chunk, uint64_t *out,
            struct qp_err *err)
@@ -98,7 +98,7 @@ read_first(struct qp__ring *r, const struct qp__ring_chunk *chunk, uint64_t *out
   return rc;
 }
 
-/* Fills in the first number of each chunk; one without events has that of the next one. */
+/* Sets the first number of each chunk; a chunk without events gets that of the next chunk. */
 static enum qp_rc
 read_numbers(struct qp__events *e, struct qp_err *err)
 {
@@ -134,7 +134,7 @@ load_log(struct qp_context *c, struct qp__events *e, struct qp_err *err)
     rc = read_numbers(e, err);
   if (rc)
     return rc;
-  if (e->log.end.torn && !c->store->readonly) /* else a writer may be at work */
+  if (e->log.end.torn && !c->store->readonly) /* otherwise a writer may be active */
     qp__log(&c->store->log, QP_LOG_WARN, "events",
             "'%s' ends in a half-written line of %llu bytes, which an append cuts", e->log.dir,
             (unsigned long long)e->log.end.torn);
@@ -220,7 +220,7 @@ qp__events_load(struct qp_context *c, bool keys, struct qp__events **out, struct
   return rc;
 }
 
-/* What `from` has of the keys becomes that of `to`, which readers may be looking at. */
+/* Moves the keys of `from` to `to`, which readers may use at the same time. */
 static void
 replace_keys(struct qp__events *to, struct qp__events *from)
 {
@@ -282,7 +282,7 @@ qp__events_renew(struct qp_context *c, struct qp_err *err)
 
 /* ---- planning ---- */
 
-/* The number of an event when `next` is the next one. */
+/* The number of an event if `next` is the next free number. */
 static enum qp_rc
 choose_number(const struct qp_event *event, uint64_t next, uint64_t *out, struct qp_err *err)
 {
@@ -325,7 +325,7 @@ qp__events_plan(struct qp_context *c, const struct qp_event *events, size_t coun
   return rc ? rc : qp__ring_plan(out->log, out->first, err);
 }
 
-/* Whether the key may be used. The answer for one whose commit has failed is that of the store. */
+/* Whether the key may be used. If its commit has failed, the error of the store is returned. */
 static enum qp_rc
 check_unused(struct qp_context *c, struct qp__events *e, const struct qp__key *key,
              struct qp_err *err)
@@ -411,7 +411,7 @@ qp__events_changes(const struct qp__events_plan *p, void *context, struct qp__dr
 
 /* ---- afterwards ---- */
 
-/* Forgets the keys whose last line goes. */
+/* Removes the keys whose last line is dropped. */
 static void
 drop_keys(struct qp__events *e, uint32_t lowest)
 {
@@ -439,7 +439,7 @@ advance_key(struct qp__events *e, struct qp__events_plan *p)
     key = &e->list[e->key_count++];
     *key = (struct qp__key){ .time = p->key.time };
     memcpy(key->hash, p->key.hash, sizeof(key->hash));
-  } else if (p->key.time - key->time >= QP__KEY_AGE) { /* too old, and used anew */
+  } else if (p->key.time - key->time >= QP__KEY_AGE) { /* expired, and used again */
     key->shown = false;
   }
   key->time = p->key.time;

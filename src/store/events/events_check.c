@@ -1,11 +1,11 @@
-/* events_check.c - are the lines of a context's event log events with rising numbers, and those of
- * its keys keys?
+/* events_check.c - checks that the lines of a context's event log are events with increasing
+ * numbers, and that the lines of its key log are keys.
  *
- * A check without repair takes no lock, and a writer may be at work, also one in another process:
- * it looks again before it tells of a half-written line, and a chunk that has gone is none of its
- * business. A repair has the context for itself and writes a damaged chunk again without what is
- * none: an event that cannot be read helps nobody, and what happened to the context is in its
- * messages and its metadata. */
+ * A check without repair takes no lock, and a writer may be active, also in another process: it
+ * looks a second time before it reports a half-written line, and ignores a chunk that was removed.
+ * A repair has exclusive access to the context and rewrites a damaged chunk without invalid lines:
+ * an unreadable event is of no use, and the messages and metadata of the context contain what
+ * happened. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -19,12 +19,12 @@ struct checking {
   const struct qp_uuid *id;
   void *driver;
   struct qp__problems *problems;
-  bool keys;            /* else events */
-  uint64_t last;        /* number, of the chunks before and … */
-  uint64_t seq;         /* … of the one that is read */
-  uint64_t bad;         /* lines of it that are none */
+  bool keys;            /* otherwise events */
+  uint64_t last;        /* last number, of the earlier chunks and … */
+  uint64_t seq;         /* … of the current chunk */
+  uint64_t bad;         /* invalid lines in it */
   uint64_t torn;        /* bytes at its end */
-  struct qp__buf sound; /* its other lines, for a repair */
+  struct qp__buf sound; /* its valid lines, for a repair */
 };
 
 static enum qp_rc
@@ -112,7 +112,7 @@ check_chunk(struct checking *k, const struct qp__chunklog *log, uint32_t n, stru
   return rc;
 }
 
-/* One of the two logs. */
+/* Checks one of the two logs. */
 static enum qp_rc
 check_log(struct checking *k, const struct qp__chunklog *log, struct qp_err *err)
 {
@@ -121,7 +121,7 @@ check_log(struct checking *k, const struct qp__chunklog *log, struct qp_err *err
   enum qp_rc rc = qp__chunk_list(log, &list, &cause);
 
   if (rc && rc != QP_NOMEM)
-    return QP_OK; /* the driver tells of a directory that is none */
+    return QP_OK; /* the driver reports a path that is not a directory */
   if (rc && err)
     *err = cause;
   k->last = 0;

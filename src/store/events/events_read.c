@@ -1,9 +1,9 @@
-/* events_read.c - events from their log, and what is known of it; the results of keys.
+/* events_read.c - reading events from their log, its state, and the results of keys.
  *
- * A reader copies the list of chunks that is shown, finds the chunk that the first wanted event is
- * in by the first numbers of all, and reads forward from its beginning. A chunk that goes meanwhile
- * was the oldest: the look begins again, and finds that the event is gone. In a store that was
- * opened for reading only the state is made from the files first. */
+ * A reader copies the list of published chunks, finds the chunk of the first wanted event by the
+ * first numbers of the chunks, and reads forwards from there. If a chunk is removed in the
+ * meantime, it was the oldest: the reader starts again, and finds that the event is gone. In a
+ * read-only store the state is first built from the files. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -14,7 +14,7 @@
 
 /* ---- the state ---- */
 
-/* What is in memory; or, in a store that is only read, a state of one's own. */
+/* The state in memory, or a private state in a read-only store. */
 static enum qp_rc
 get_events(struct qp_context *c, bool keys, struct qp__events **out, struct qp_err *err)
 {
@@ -49,7 +49,7 @@ put_events(struct qp_context *c, struct qp__events *e)
 /* ---- events ---- */
 
 struct reading {
-  uint64_t after; /* the last one that was visited, or not wanted */
+  uint64_t after; /* the last event that was visited or skipped */
   uint64_t left;
   qp_event_visit *visit;
   void *arg;
@@ -66,7 +66,7 @@ visit_line(void *arg, const struct qp__chunk_line *line, struct qp_err *err)
   enum qp_rc rc;
 
   if (!line->text.data || qp__event_seq(line->text) <= r->after)
-    return QP_OK; /* or none at all */
+    return QP_OK; /* or there is no log */
   rc = qp__event_decode(line->text, &head, err);
   if (rc)
     return rc == QP_INVALID ? QP_OK : rc;
@@ -80,7 +80,7 @@ visit_line(void *arg, const struct qp__chunk_line *line, struct qp_err *err)
   return rc;
 }
 
-/* One look. *again: a chunk went meanwhile. */
+/* One attempt. *again: a chunk was removed in the meantime. */
 static enum qp_rc
 read_once(struct qp__events *e, struct reading *r, bool *again, struct qp_err *err)
 {
@@ -93,7 +93,7 @@ read_once(struct qp__events *e, struct reading *r, bool *again, struct qp_err *e
     return rc;
   i = chunks.count;
   while (i > 0 && chunks.list[i - 1].first > r->after + 1)
-    i--;                                              /* the chunk before may have it */
+    i--;                                              /* the chunk before may contain it */
   if (i == 0 && chunks.count && chunks.list[0].n > 1) /* it is older than the oldest chunk */
     rc = qp__fail(err, QP_NOTFOUND, "the events after number %llu are no longer stored",
                   (unsigned long long)r->after);
@@ -119,13 +119,13 @@ qp_events_read(struct qp_context *context, uint64_t after, uint64_t limit, qp_ev
 
     rc = get_events(context, false, &e, err);
     if (rc == QP_NOTFOUND)
-      continue; /* a chunk went while the files were looked at */
+      continue; /* a chunk was removed while the files were read */
     if (rc)
       return rc;
     rc = read_once(e, &r, &again, err);
     put_events(context, e);
   }
-  /* What was visited is right; the next call says that the rest is gone. */
+  /* The visited events are correct; the next call reports that the rest is gone. */
   return rc == QP_NOTFOUND && !r.stopped && r.visited ? QP_OK : rc;
 }
 
@@ -156,7 +156,7 @@ qp_events_range(struct qp_context *context, struct qp_event_range *out, struct q
 
 /* ---- keys ---- */
 
-/* Where the line of a key is. */
+/* Finds the line of a key. */
 static bool
 locate(struct qp_context *c, struct qp__events *e, const char *key, struct qp__key *out)
 {

@@ -15,7 +15,7 @@ reserve(struct qp__ring_chunks *c, size_t count)
   return qp__vec_reserve(c->list, 0, c->cap, count ? count : 1);
 }
 
-/* The first `drops` go, one may come, and the last one ends elsewhere. There is room for it. */
+/* Drops the first `drops` chunks, adds at most one, and moves the end. There is space for it. */
 static void
 move_on(struct qp__ring_chunks *c, const struct qp__ring_plan *p)
 {
@@ -42,12 +42,12 @@ take_chunks(struct qp__ring *r, const struct qp__chunk_list *found, struct qp__r
     enum qp_rc rc;
 
     if (!found->n[i])
-      continue; /* a file without a number is nothing of a ring */
+      continue; /* a file without a number does not belong to a bounded log */
     *chunk = (struct qp__ring_chunk){ .n = found->n[i] };
     qp__chunk_path(&r->log, chunk->n, path);
     rc = r->log.driver->file_size(r->log.self, path, &chunk->bytes, err);
     if (rc == QP_NOTFOUND)
-      continue; /* another process writes, and has just dropped it */
+      continue; /* another process has just dropped it */
     if (rc)
       return rc;
     out->count++;
@@ -152,7 +152,7 @@ qp__ring_plan_free(struct qp__ring_plan *p)
   qp__free(p);
 }
 
-/* The chunks that go when one begins. */
+/* Plans which chunks are dropped when a chunk is started. */
 static enum qp_rc
 plan_drops(struct qp__ring_plan *p, struct qp_err *err)
 {

@@ -1,4 +1,4 @@
-/* chunklog.c - see chunklog.h: names, and what an append is. Reading is in chunklog_read.c. */
+/* chunklog.c - see chunklog.h: names and appending. Reading is in chunklog_read.c. */
 #include "store/log/chunklog.h"
 
 #include <stdio.h>
@@ -23,7 +23,7 @@ qp__chunk_path(const struct qp__chunklog *log, uint32_t n, char out[QP__CHUNK_PA
     (void)snprintf(out, QP__CHUNK_PATH, "%s/%s" SUFFIX, log->dir, log->name);
 }
 
-/* A number as we write it: no sign, no leading zero, below QP__NO_CHUNK. */
+/* A number in our spelling: no sign, no leading zero, below QP__NO_CHUNK. */
 static bool
 parse_number(const char *s, size_t n, uint32_t *out)
 {

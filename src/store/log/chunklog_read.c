@@ -1,10 +1,9 @@
 /* chunklog_read.c - reading the lines of a chunked log, backwards and forwards.
  *
- * Backwards: a piece that ends where the lines already delivered begin is read, and the lines that
- * begin in it are delivered from its end. When a line does not begin in the piece, a larger piece
- * is read, up to line_max; a line that is longer still is looked at in steps and delivered without
- * its text. Pieces grow, so that the last few lines cost one small read and a long way few
- * reads. */
+ * Backwards: a block is read that ends where the delivered lines begin, and the lines that begin in
+ * it are delivered from its end. If a line does not begin in the block, a larger block is read, up
+ * to line_max; a longer line is scanned in steps and delivered without its text. Blocks grow, so
+ * the last few lines cost one small read, and many lines cost few reads. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -19,8 +18,8 @@ struct reading {
   uint32_t chunk;
   char path[QP__CHUNK_PATH];
   struct qp__buf piece;
-  uint64_t at;  /* of the piece's first byte */
-  size_t wants; /* how large the next piece is */
+  uint64_t at;  /* file offset of its first byte */
+  size_t wants; /* size of the next block */
   qp__chunk_line_fn *fn;
   void *arg;
   bool stop;
@@ -44,7 +43,7 @@ init_reading(struct reading *r, const struct qp__chunklog *log, qp__chunk_line_f
   qp__buf_init(&r->piece, log->line_max + LARGEST_PIECE);
 }
 
-/* Reads [at, at + n) of the chunk, all of it. */
+/* Reads [at, at + n) of the chunk completely. */
 static enum qp_rc
 read_piece(struct reading *r, uint64_t at, size_t n, struct qp_err *err)
 {
@@ -58,7 +57,7 @@ read_piece(struct reading *r, uint64_t at, size_t n, struct qp_err *err)
   return rc;
 }
 
-/* Delivers the line [start, end) of the file, which is in the piece unless it is too long. */
+/* Delivers the line [start, end) of the file, which is in the block unless it is too long. */
 static enum qp_rc
 deliver(struct reading *r, uint64_t start, uint64_t end, struct qp_err *err)
 {
@@ -73,7 +72,7 @@ deliver(struct reading *r, uint64_t start, uint64_t end, struct qp_err *err)
 
 /* ---- backwards ---- */
 
-/* Where the line that ends at `end` begins; it is longer than line_max. Steps back in pieces. */
+/* The start of a line that ends at `end` and is longer than line_max. Steps back in blocks. */
 static enum qp_rc
 begin_of_long_line(struct reading *r, uint64_t end, uint64_t *start, struct qp_err *err)
 {
@@ -97,8 +96,8 @@ begin_of_long_line(struct reading *r, uint64_t end, uint64_t *start, struct qp_e
   return QP_OK;
 }
 
-/* Delivers lines of the piece that ends at *end, a newline's end, from its end on; *end is then
- * where the lines begin that were delivered. */
+/* Delivers lines of the block that ends at *end (after a newline), from its end; *end becomes the
+ * start of the delivered lines. */
 static enum qp_rc
 deliver_piece(struct reading *r, uint64_t *end, struct qp_err *err)
 {
@@ -110,7 +109,7 @@ deliver_piece(struct reading *r, uint64_t *end, struct qp_err *err)
     uint64_t start = nl ? r->at + (uint64_t)(nl + 1 - r->piece.data) : r->at;
 
     if (!nl && r->at)
-      break; /* it begins further to the left */
+      break; /* it begins before the block */
     rc = deliver(r, start, *end, err);
     *end = start;
   }
@@ -130,7 +129,7 @@ step_back(struct reading *r, uint64_t *end, struct qp_err *err)
     return rc;
   if (*end != before) {
     r->wants = r->wants < LARGEST_PIECE / 2 ? r->wants * 2 : LARGEST_PIECE;
-  } else if (n <= r->log->line_max) { /* a long line: a larger piece */
+  } else if (n <= r->log->line_max) { /* a long line needs a larger block */
     r->wants = n > r->log->line_max / 2 ? r->log->line_max + 1 : n * 2;
   } else {
     uint64_t start;
@@ -168,7 +167,8 @@ find_last_newline(struct reading *r, uint64_t size, uint64_t *end, struct qp_err
   return rc;
 }
 
-/* One chunk. The first piece, which finds the last newline, mostly holds the lines as well. */
+/* Reads one chunk. The first block, which finds the last newline, usually contains the lines
+ * too. */
 static enum qp_rc
 read_chunk_back(struct reading *r, uint64_t size, struct qp_err *err)
 {
@@ -182,7 +182,7 @@ read_chunk_back(struct reading *r, uint64_t size, struct qp_err *err)
   return rc;
 }
 
-/* Whether the file without a number belongs to this log: "a.1.jsonl" is a chunk of "a". */
+/* Whether a file without a number belongs to this log: "a.1.jsonl" is a chunk of "a". */
 static bool
 may_have_single(const struct qp__chunklog *log)
 {
@@ -194,8 +194,8 @@ may_have_single(const struct qp__chunklog *log)
   return qp__chunk_split(path + strlen(log->dir) + 1, &len, &n) && n == 0;
 }
 
-/* The next lower chunk and its size, or QP__NO_CHUNK. Where a number is missing the directory is
- * listed: there may be a gap. */
+/* The next lower chunk and its size, or QP__NO_CHUNK. If a number is missing, lists the directory:
+ * there may be a gap. */
 static enum qp_rc
 find_lower(struct reading *r, uint32_t newest, uint32_t *n, uint64_t *size, struct qp_err *err)
 {
@@ -214,7 +214,7 @@ find_lower(struct reading *r, uint32_t newest, uint32_t *n, uint64_t *size, stru
   if (rc != QP_NOTFOUND || above == 1)
     return rc == QP_NOTFOUND ? QP_OK : rc;
   rc = qp__chunk_list(log, &list, err);
-  if (!rc && (!list.count || list.n[list.count - 1] < newest)) /* it goes before all others */
+  if (!rc && (!list.count || list.n[list.count - 1] < newest)) /* it is before all others */
     rc = qp__fail(err, QP_NOTFOUND, "'%s' was deleted meanwhile", log->name);
   for (size_t i = 0; i < list.count && list.n[i] < above; i++)
     *n = list.n[i];
@@ -249,8 +249,8 @@ qp__chunklog_back(const struct qp__chunklog *log, uint32_t newest, qp__chunk_lin
 
 /* ---- forwards ---- */
 
-/* Delivers the lines that end in the piece; *start is where the first line begins, and then the
- * first that is not complete. */
+/* Delivers the lines that end in the block; *start is the start of the first line, then of the
+ * first incomplete line. */
 static enum qp_rc
 deliver_forward(struct reading *r, uint64_t *start, struct qp_err *err)
 {
@@ -298,9 +298,9 @@ qp__chunk_forward(const struct qp__chunklog *log, uint32_t n, uint64_t from, uin
       r.wants = LARGEST_PIECE;
     } else if (r.at + want == to) {
       break;
-    } else if (r.at == start && want <= log->line_max) { /* a long line: a larger piece */
+    } else if (r.at == start && want <= log->line_max) { /* a long line needs a larger block */
       r.wants = want > log->line_max / 2 ? log->line_max + 1 : want * 2;
-    } else { /* longer than line_max: only its end is looked for */
+    } else { /* longer than line_max: only its end is searched */
       r.at += want;
       r.wants = LARGEST_PIECE;
     }

@@ -1,9 +1,9 @@
 /* session_change.c - changing sessions: create, append, chunk size, delete. See session_int.h for
- * the locks and what lies where.
+ * the locks and the files.
  *
- * A writer works on a struct qp__open_session: the session's line and the end of its log as they
- * are once everything that is staged is carried out. It is found once, from the index and the
- * newest chunk; from then on an append reads nothing. */
+ * A writer works on a struct qp__open_session: the line of the session and the end of its log as
+ * they will be after all staged commits. It is loaded once, from the index and the newest chunk;
+ * after that an append reads nothing. */
 #include <stdio.h>
 #include <string.h>
 
@@ -53,7 +53,7 @@ was_dropped(const struct qp__sessions *ss, const uint8_t key[16])
   return ss->dropped[dropped_bit(key) / 8] >> dropped_bit(key) % 8 & 1;
 }
 
-/* The content of a log without chunks, where it cannot be renamed (chunklog.h). */
+/* Reads the content of a log without chunks, if it cannot be renamed (chunklog.h). */
 static enum qp_rc
 read_single(const struct qp__chunklog *log, const struct qp__chunk_end *end_of_log,
             struct qp__buf *out, struct qp_err *err)
@@ -84,7 +84,8 @@ check_free(struct qp_store *s, const char *id, const char *path, const uint8_t k
     return QP_OK;
   if (*o || qp__session_slot_copy(s->sessions, key, &slot))
     return qp__fail(err, QP_EXISTS, "session '%s' exists already", id);
-  rc = s->driver->file_size(s->self, path, &size, NULL); /* from somebody else, since we looked */
+  rc = s->driver->file_size(s->self, path, &size,
+                            NULL); /* created by another process in the meantime */
   return rc == QP_NOTFOUND ? QP_OK : qp__fail(err, QP_EXISTS, "file '%s' exists already", path);
 }
 
@@ -99,7 +100,7 @@ stage_creation(struct qp_store *s, struct qp__open_session *fresh, struct qp__se
 
   QP_ASSERT_HELD(&s->sessions->write_lock);
   if (!rc) {
-    c->changes[0].kind = QP__CHANGE_FILE_APPEND; /* of nothing: makes the file */
+    c->changes[0].kind = QP__CHANGE_FILE_APPEND; /* appends nothing: creates the file */
     c->changes[0].path = path;
     c->changes[0].bytes.data = "";
     c->count = 1;
@@ -110,7 +111,7 @@ stage_creation(struct qp_store *s, struct qp__open_session *fresh, struct qp__se
   if (!rc)
     rc = qp__session_stage(s, c, o ? o : fresh, ticket, err);
   if (rc || o) {
-    if (!rc) { /* the commits of the deleted one that are under way keep it */
+    if (!rc) { /* unfinished commits of the deleted session still use it */
       struct qp__session *line = o->line;
 
       o->line = fresh->line;
@@ -127,7 +128,7 @@ stage_creation(struct qp_store *s, struct qp__open_session *fresh, struct qp__se
   return rc;
 }
 
-/* Takes `line` over. */
+/* Takes ownership of `line`. */
 static enum qp_rc
 create(struct qp_store *s, struct qp__session *line, struct qp_err *err)
 {
@@ -200,15 +201,16 @@ qp_session_create(struct qp_store *store, const struct qp_session_spec *spec, ch
 
 /* ---- appending ---- */
 
-/* A message on its way into a session; what it points to must last until the commit is finished. */
+/* A message that is being appended; everything it points to must live until the commit is
+ * finished. */
 struct appending {
   int64_t now;
   struct qp__buf message; /* its line */
-  char *title;            /* what it would be called by, or NULL */
+  char *title;            /* a title made from the message, or NULL */
   struct qp__session_commit commit;
   struct qp__chunk_plan plan;
-  struct qp__buf text;   /* of the index */
-  struct qp__buf single; /* of an old file that is copied */
+  struct qp__buf text;   /* line of the index */
+  struct qp__buf single; /* content of an old file that is copied */
   void *ticket;
 };
 
@@ -269,7 +271,7 @@ qp_session_append(struct qp_store *store, const char *id, struct qp_bytes json, 
   struct qp__open_session *o = NULL;
   enum qp_rc rc = qp__check_writable(store, err);
 
-  qp__buf_init(&a.message, store->max_message + QP__SEAL_LINE + 1); /* and the newline */
+  qp__buf_init(&a.message, store->max_message + QP__SEAL_LINE + 1); /* plus the newline */
   qp__buf_init(&a.text, QP__SESSION_INDEX_MAX);
   qp__buf_init(&a.single, (size_t)1 << 30);
   if (!rc)
@@ -347,8 +349,8 @@ struct moved {
   size_t count;
 };
 
-/* The changes that remove a session's files, the newest first, so that whoever sees an older one
- * missing finds the newest missing too; and room for the line of the index behind them. */
+/* The changes that remove the files of a session, newest first: a reader that misses an older file
+ * then also misses the newest. Leaves space for the line of the index. */
 static enum qp_rc
 plan_drops(const struct qp__chunklog *log, const struct qp__chunk_list *list, char **paths,
            struct qp__driver_change **changes, struct qp_err *err)
@@ -367,7 +369,7 @@ plan_drops(const struct qp__chunklog *log, const struct qp__chunk_list *list, ch
   return QP_OK;
 }
 
-/* To be erased, they are not removed by the commit but moved away; names get their places. */
+/* For an erasure the commit does not remove the files but moves them to tmp/; sets `names`. */
 static enum qp_rc
 plan_moves(struct qp_store *s, struct qp__driver_change *changes, size_t n, struct moved *moved,
            struct qp_err *err)
@@ -386,8 +388,8 @@ plan_moves(struct qp_store *s, struct qp__driver_change *changes, size_t n, stru
   return QP_OK;
 }
 
-/* With write_lock held and nothing under way: stages the deletion of a session that is there. With
- * `moved` its files are moved away. */
+/* The caller holds write_lock and no commit is unfinished: stages the deletion of an existing
+ * session. With `moved` its files are moved away instead. */
 static enum qp_rc
 stage_deletion(struct qp_store *s, struct qp__open_session *o, struct qp__session_commit *c,
                char **paths, struct moved *moved, struct qp__buf *text, void **ticket,
@@ -449,7 +451,7 @@ delete_session(struct qp_store *store, const char *id, struct moved *moved, stru
   qp__mutex_lock(&ss->write_lock);
   rc = qp__open_session(store, id, &o, err);
   if (!rc) {
-    qp__sessions_wait_idle(ss); /* its files are all there then */
+    qp__sessions_wait_idle(ss); /* so that all its files exist */
     rc = stage_deletion(store, o, &c, &paths, moved, &text, &ticket, err);
   }
   if (rc)
@@ -469,7 +471,7 @@ qp_session_delete(struct qp_store *store, const char *id, struct qp_err *err)
   return delete_session(store, id, NULL, err);
 }
 
-/* Deletes it, and overwrites its files. */
+/* Deletes the session and overwrites its files. */
 static enum qp_rc
 wipe_session(struct qp_store *s, const char *id, struct qp_err *err)
 {

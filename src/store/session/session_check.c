@@ -1,11 +1,11 @@
-/* session_check.c - are the lines of all sessions messages with the right checksums, and does the
- * index agree with them?
+/* session_check.c - checks that the lines of all sessions are messages with correct checksums, and
+ * that the index agrees with them.
  *
- * A check without repair takes no lock: it may run beside a writer, also one in another process,
- * and so looks again before it tells of something that a write under way can look like. A repair
- * keeps writers out. It cuts torn tails, writes lines into the index that say what the files hold,
- * and writes files again whose lines have wrong checksums. A line that is no message because of one
- * changed byte is mended by its checksum; others stay where they are. */
+ * A check without repair takes no lock: a writer may be active, also in another process. So it
+ * looks a second time before it reports something that an unfinished write can look like. A repair
+ * excludes writers. It cuts torn tails, corrects the lines of the index, and rewrites files with
+ * wrong checksums. A line that is invalid because of one changed byte is restored by its checksum;
+ * other invalid lines stay. */
 #include <stdio.h>
 #include <string.h>
 
@@ -16,7 +16,7 @@
 
 #define ATTEMPTS 3
 
-/* What was found in one chunk. */
+/* The result for one chunk. */
 struct chunk {
   uint32_t n;
   uint64_t bad;
@@ -29,15 +29,15 @@ struct chunk {
 struct checking {
   struct qp_store *store;
   struct qp__problems *problems;
-  const struct qp__session_index *index; /* as it was at first … */
-  const struct qp__buf *text;            /* … and the file */
-  /* of the session at hand */
+  const struct qp__session_index *index; /* as first loaded … */
+  const struct qp__buf *text;            /* … and the content of the file */
+  /* the current session */
   const char *id;
   struct qp__session *line; /* or NULL */
   struct chunk *chunks;
   size_t count;
   uint64_t messages;
-  struct chunk *at; /* the one that is being read */
+  struct chunk *at; /* the chunk that is being read */
 };
 
 /* ---- reading a session ---- */
@@ -76,7 +76,7 @@ count_line(void *arg, const struct qp__chunk_line *line, struct qp_err *err)
   return rc;
 }
 
-/* Reads all chunks of the session. QP_NOTFOUND: one went meanwhile. */
+/* Reads all chunks of the session. QP_NOTFOUND: a chunk was removed in the meantime. */
 static enum qp_rc
 read_chunks(struct checking *k, struct qp_err *err)
 {
@@ -101,7 +101,7 @@ read_chunks(struct checking *k, struct qp_err *err)
   return rc;
 }
 
-/* The session's line, if it has one. */
+/* The line of the session, if it has one. */
 static enum qp_rc
 take_line(struct checking *k, const struct qp__session_index *x, const struct qp__buf *text,
           struct qp_err *err)
@@ -119,7 +119,7 @@ take_line(struct checking *k, const struct qp__session_index *x, const struct qp
   return qp__session_decode(line, &k->line, err);
 }
 
-/* The same, as it is now. */
+/* The same, reading the current content. */
 static enum qp_rc
 read_line(struct checking *k, struct qp_err *err)
 {
@@ -136,7 +136,7 @@ read_line(struct checking *k, struct qp_err *err)
   return rc;
 }
 
-/* Whether everything but lines that are no messages is as it should be. */
+/* Whether everything is correct, except lines that are not messages. */
 static bool
 is_sound(const struct checking *k)
 {
@@ -192,7 +192,7 @@ accept_index_line(void *arg, struct qp_bytes text, struct qp_err *err)
   return rc;
 }
 
-/* A file of lines that is written again. */
+/* A file of lines that is being rewritten. */
 struct rewriting {
   qp__seal_accept *accept; /* whether a line is valid */
   struct qp__buf out;
@@ -226,8 +226,8 @@ add_sealed(struct rewriting *r, struct qp_bytes line, const struct qp__seal *sea
   return rc;
 }
 
-/* Appends a line with a checksum that fits. One without a checksum, and one that is neither valid
- * nor can be mended, stays as it is. */
+/* Appends a line with the correct checksum. A line without a checksum, and an invalid line that
+ * cannot be restored, stays unchanged. */
 static enum qp_rc
 add_again(struct rewriting *r, struct qp_bytes line, struct qp_err *err)
 {
@@ -257,9 +257,9 @@ add_again(struct rewriting *r, struct qp_bytes line, struct qp_err *err)
   return rc;
 }
 
-/* Writes a file of lines again, with checksums that fit and without a torn tail, unless nothing
- * would change. `before` is what the checksum of its first line covers. *mended: how many lines
- * were not valid and are again. */
+/* Rewrites a file of lines with correct checksums and without a torn tail, unless nothing would
+ * change. `before` is what the checksum of its first line covers. *mended: the number of lines that
+ * were invalid and were restored. */
 static enum qp_rc
 rewrite_file(struct qp_store *s, const char *path, uint32_t before, qp__seal_accept *accept,
              uint64_t *mended, struct qp_err *err)
@@ -294,7 +294,8 @@ rewrite_file(struct qp_store *s, const char *path, uint32_t before, qp__seal_acc
   return rc;
 }
 
-/* Writes a line that says what the files hold; where there is none, makes the first chunk. */
+/* Writes a line for the index that agrees with the files; creates the first chunk if there is
+ * none. */
 static enum qp_rc
 write_line(struct checking *k, struct qp_err *err)
 {
@@ -330,8 +331,8 @@ write_line(struct checking *k, struct qp_err *err)
 
 /* ---- telling ---- */
 
-/* Reports the lines of a file: those that are not valid, those that were not and are again, and
- * those with a wrong checksum. `what` is what they should be. */
+/* Reports the lines of a file: invalid lines, restored lines, and lines with a wrong checksum.
+ * `what` names what they should be. */
 static void
 tell_lines(struct checking *k, const char *path, const char *what, uint64_t bad, uint64_t mended,
            uint64_t wrong)
@@ -429,7 +430,7 @@ check_session(struct checking *k, const char *id, struct qp_err *err)
       break;
   }
   if (rc == QP_NOTFOUND)
-    rc = QP_OK; /* others are at work on it */
+    rc = QP_OK; /* a writer has it */
   else if ((rc == QP_DENIED || rc == QP_CORRUPT || rc == QP_IO) &&
            qp__problem_io(k->problems, rc, &cause)) {
     qp__problem(k->problems, QP_PROBLEM_UNREADABLE, NULL, QP__SESSION_DIR, false, false, "%s",
@@ -469,7 +470,7 @@ check_name(void *arg, const char *file, bool regular)
   return QP_OK;
 }
 
-/* Lines of the index itself. */
+/* The lines of the index itself. */
 static enum qp_rc
 check_index(struct checking *k, const struct qp__session_index *x, struct qp_err *err)
 {
@@ -497,7 +498,7 @@ check_index(struct checking *k, const struct qp__session_index *x, struct qp_err
 
 struct ids {
   const struct qp__session_index *index;
-  struct qp__buf text; /* each with its NUL */
+  struct qp__buf text; /* each id with its NUL */
 };
 
 static enum qp_rc
@@ -518,7 +519,7 @@ add_live_id(void *arg, uint64_t offset, struct qp_bytes line, struct qp__session
   return qp__buf_check(&ids->text, "checking sessions", err);
 }
 
-/* The index, twice when it seems to be torn: a writer may be at it. */
+/* Loads the index; a second time if it seems to be torn, because a writer may be active. */
 static enum qp_rc
 load_index(struct qp_store *s, struct qp__session_index *x, struct qp__buf *text,
            struct qp__buf *found, struct qp_err *err)
@@ -581,14 +582,15 @@ qp__sessions_check(struct qp_store *s, struct qp__problems *problems, struct qp_
   if (!rc && qp__is_file_held(s, QP__SESSION_INDEX)) {
     uint64_t size;
 
-    rc = s->driver->file_size(s->self, QP__SESSION_INDEX, &size, &cause); /* tries it again */
+    rc = s->driver->file_size(s->self, QP__SESSION_INDEX, &size,
+                              &cause); /* tries again to write waiting changes */
     if (rc)
       qp__problem(problems, QP_PROBLEM_UNREADABLE, NULL, QP__SESSION_INDEX, false, false, "%s",
                   cause.msg);
     if (rc)
       return QP_OK;
   }
-  if (rc) { /* not even a directory that can be read */
+  if (rc) { /* not even the directory can be read */
     qp__problem(problems, QP_PROBLEM_UNREADABLE, NULL, QP__SESSION_DIR, false, false, "%s",
                 cause.msg);
     return QP_OK;
@@ -597,7 +599,7 @@ qp__sessions_check(struct qp_store *s, struct qp__problems *problems, struct qp_
     return check_all(&k, err);
   qp__mutex_lock(&ss->write_lock);
   qp__sessions_wait_idle(ss);
-  qp__open_sessions_drop(ss); /* what writers know of them may change */
+  qp__open_sessions_drop(ss); /* the state that writers have in memory may be outdated */
   rc = qp__sessions_load_locked(s, err);
   if (!rc)
     rc = check_all(&k, err);

@@ -1,8 +1,8 @@
-/* session_index.c - sessions/index.jsonl and the table of it in memory. See session_int.h.
+/* session_index.c - sessions/index.jsonl and its table in memory. See session_int.h.
  *
- * The table maps the hash of an id (BLAKE2b-128) to the place of the session's last line, and knows
- * the newest chunk of each. It is built once from the file and a list of the directory; from then
- * on each commit that is published sets its slot. */
+ * The table maps the hash of an id (BLAKE2b-128) to the offset of the session's last line, and to
+ * its newest chunk. It is built once from the file and a listing of the directory; after that each
+ * published commit sets its slot. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -37,7 +37,7 @@ home_of(const struct qp__session_index *x, const uint8_t key[16])
   return (size_t)h & (x->cap - 1);
 }
 
-/* Where the key is, or the free slot where it would be; the table has one. */
+/* The slot of the key, or the free slot for it; the table always has one. */
 static struct qp__session_slot *
 probe(const struct qp__session_index *x, const uint8_t key[16])
 {
@@ -107,7 +107,7 @@ qp__session_slot_drop(struct qp__session_index *x, const uint8_t key[16])
   for (size_t i = (hole + 1) & (x->cap - 1); !is_free(&x->slots[i]); i = (i + 1) & (x->cap - 1)) {
     size_t home = home_of(x, x->slots[i].key);
 
-    /* It may fill the hole unless its home lies behind the hole. */
+    /* The entry may move into the hole unless its home slot is after the hole. */
     if (((i - home) & (x->cap - 1)) >= ((i - hole) & (x->cap - 1))) {
       x->slots[hole] = x->slots[i];
       hole = i;
@@ -185,7 +185,7 @@ struct files_load {
   struct qp__buf *found;
 };
 
-/* The highest number counts; a file without one only where there is no other. */
+/* The highest number counts; a file without a number counts only if there is no other. */
 static enum qp_rc
 load_file(void *arg, const char *file, bool regular)
 {
@@ -288,11 +288,11 @@ struct compaction {
   struct qp__sessions *sessions;
   struct qp__buf text;
   uint32_t was; /* checksum of the last line that was read … */
-  uint32_t sum; /* … and of the last one in `text` */
+  uint32_t sum; /* … and of the last line in `text` */
 };
 
-/* Whether the line at `offset` is the one that counts for the session; it goes to `to` then. No
- * slot comes, goes or changes its line meanwhile, but readers copy slots as they are. */
+/* Whether the line at `offset` is the valid line of the session; then its new offset is `to`. Slots
+ * do not change in the meantime, but readers copy them. */
 static bool
 move_line(struct qp__sessions *ss, const char *id, uint64_t offset, uint64_t to)
 {
@@ -310,8 +310,9 @@ move_line(struct qp__sessions *ss, const char *id, uint64_t offset, uint64_t to)
   return counts;
 }
 
-/* Keeps a line that counts, or that is none. Its checksum covers another line before it now; a
- * wrong one stays wrong, for a check to find. No line changes its length. */
+/* Keeps a valid line of a session, or an invalid line. Its checksum now covers another line before
+ * it; a wrong checksum stays wrong, so that a check finds it. The length of a line does not
+ * change. */
 static enum qp_rc
 keep_line(void *arg, uint64_t offset, struct qp_bytes line, struct qp__session *session,
           struct qp_err *err)
@@ -338,7 +339,7 @@ keep_line(void *arg, uint64_t offset, struct qp_bytes line, struct qp__session *
   return rc ? rc : qp__buf_check(&c->text, "the index of sessions", err);
 }
 
-/* With write_lock held and nothing under way, so that the file and the table agree. */
+/* The caller holds write_lock and no commit is unfinished, so the file and the table agree. */
 static enum qp_rc
 compact(struct qp_store *s, struct qp_err *err)
 {
@@ -372,8 +373,8 @@ compact(struct qp_store *s, struct qp_err *err)
   return rc;
 }
 
-/* Compacts, and overwrites the file as it was: a second name keeps it until then. Where a file can
- * have only one name it is just removed. */
+/* Compacts, and overwrites the old file: a hard link keeps it until then. On file systems without
+ * hard links it is only removed. */
 static enum qp_rc
 compact_and_wipe(struct qp_store *s, struct qp_err *err)
 {
@@ -389,7 +390,7 @@ compact_and_wipe(struct qp_store *s, struct qp_err *err)
   }
   rc = compact(s, err);
   if (linked && rc)
-    (void)s->os->unlinkat(s->os->self, root, temp, 0); /* else the next open does */
+    (void)s->os->unlinkat(s->os->self, root, temp, 0); /* otherwise the next open does it */
   else if (linked)
     rc = s->driver->erase->wipe(s->self, paths, 1, err);
   return rc;

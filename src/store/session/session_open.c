@@ -1,7 +1,7 @@
 /* session_open.c - the sessions that writers have in memory, and their commits. See session_int.h.
  *
- * One with commits under way stays in memory, because its files do not say yet what it is. They are
- * kept in small sets by their key, each in the order of use. */
+ * A session with unfinished commits stays in memory, because its files are not up to date yet. The
+ * sessions are kept in small sets by key, each in the order of use. */
 #include <stdio.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@
 
 #define PREFIX "session-"
 #define INDEX_SLACK ((uint64_t)256 << 10)
-/* As large as the largest message that a store can take, with its checksum. */
+/* The size of the largest message of a store, with its checksum. */
 #define LINE_LIMIT (((size_t)256 << 20) + QP__SEAL_LINE)
 
 /* ---- names ---- */
@@ -110,7 +110,7 @@ qp__sessions_renew(struct qp_store *s, struct qp_err *err)
   if (rc && qp__is_file_held(s, QP__SESSION_INDEX)) {
     qp__open_sessions_drop(ss);
     qp__mutex_lock(&ss->lock);
-    ss->loaded = false; /* it is the trouble of sessions alone: whoever wants one loads it */
+    ss->loaded = false; /* only sessions are affected: the next caller loads them */
     qp__mutex_unlock(&ss->lock);
     return QP_OK;
   }
@@ -141,14 +141,14 @@ qp__session_admit(struct qp_store *s, const char *id, struct qp_err *err)
   qp__session_log(s, id, name, &log);
   qp__chunk_path(&log, 1, path);
   if (s->driver->held->file(s->self, path)) {
-    rc = s->driver->file_size(s->self, path, &size, err); /* tries it again */
+    rc = s->driver->file_size(s->self, path, &size, err); /* tries again to write waiting changes */
     if (rc && s->driver->held->file(s->self, path))
       return rc;
   }
   releases = s->driver->held->file_releases(s->self);
   if (s->readonly || releases == atomic_load(&ss->releases))
     return QP_OK;
-  qp__mutex_lock(&ss->write_lock); /* files have come that the index does not know */
+  qp__mutex_lock(&ss->write_lock); /* new files exist that the index does not know */
   qp__sessions_wait_idle(ss);
   rc = qp__sessions_renew(s, err);
   if (!rc)
@@ -202,7 +202,7 @@ qp__sessions_load_locked(struct qp_store *s, struct qp_err *err)
   if (x.torn)
     qp__log(&s->log, QP_LOG_WARN, "session", "%s ends in a half-written line", QP__SESSION_INDEX);
   qp__mutex_lock(&ss->lock);
-  qp__session_index_release(&ss->index); /* of a store whose index could not be written */
+  qp__session_index_release(&ss->index); /* the index could not be written before */
   ss->index = x;
   ss->loaded = true;
   qp__mutex_unlock(&ss->lock);
@@ -247,7 +247,8 @@ publish(void *arg)
   qp__mutex_unlock(&ss->lock);
 }
 
-/* Room in the table for this commit and all that are under way: publishing cannot fail. */
+/* Reserves space in the table for this commit and all unfinished ones, so publishing cannot
+ * fail. */
 static bool
 begin(struct qp__sessions *ss, struct qp__open_session *o)
 {
@@ -275,7 +276,7 @@ end(struct qp__sessions *ss, struct qp__open_session *o)
   qp__mutex_unlock(&ss->lock);
 }
 
-/* The end of the index once the commit is staged. */
+/* The end of the index after the commit is staged. */
 static void
 advance_index(struct qp__sessions *ss, const struct qp__session_commit *c,
               const struct qp__driver_change *changes)
@@ -287,7 +288,7 @@ advance_index(struct qp__sessions *ss, const struct qp__session_commit *c,
   qp__mutex_lock(&ss->lock);
   ss->index.end = last->offset + last->bytes.len;
   ss->index.torn = 0;
-  if (last->bytes.len) /* else only a torn tail was cut */
+  if (last->bytes.len) /* otherwise only a torn tail was cut */
     ss->index.last = c->sum;
   qp__mutex_unlock(&ss->lock);
 }
@@ -364,8 +365,8 @@ set_of(struct qp__sessions *ss, const uint8_t key[16])
   return &ss->open[key[0] % QP__OPEN_SETS];
 }
 
-/* Lets go of the one of a full set that was used longest ago. While all of them are being written
- * there may be more. */
+/* Removes the least recently used session of a full set. While all of them are being written the
+ * set may be larger. */
 static void
 evict(struct qp__sessions *ss, struct qp__open_session **set)
 {
@@ -449,7 +450,7 @@ take_sum(void *arg, const struct qp__chunk_line *line, struct qp_err *err)
   return rc;
 }
 
-/* Reads what a session is: its line, or where it has none its messages; and the newest chunk. */
+/* Reads a session: its line, or its messages if it has no line; and the newest chunk. */
 static enum qp_rc
 read_open(struct qp_store *s, const char *id, const struct qp__session_slot *slot,
           struct qp__open_session *o, struct qp_err *err)
@@ -476,7 +477,7 @@ read_open(struct qp_store *s, const char *id, const struct qp__session_slot *slo
             "session '%s' ends in a half-written line of %llu bytes, which an append cuts", id,
             (unsigned long long)o->end.torn);
   if (slot->newest == QP__NO_CHUNK)
-    o->line->messages = 0; /* they are gone, and it begins anew */
+    o->line->messages = 0; /* its files are missing, so it starts empty */
   return QP_OK;
 }
 
@@ -501,7 +502,7 @@ qp__open_session(struct qp_store *s, const char *id, struct qp__open_session **o
     *out = o;
     return QP_OK;
   }
-  if (!qp__session_slot_copy(ss, key, &slot)) /* it stays so: nothing of it is under way */
+  if (!qp__session_slot_copy(ss, key, &slot)) /* this cannot change: it has no unfinished commit */
     return qp__no_session(id, err);
   o = qp__alloc0(1, sizeof(*o));
   if (!o)

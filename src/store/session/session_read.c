@@ -1,9 +1,9 @@
 /* session_read.c - reading sessions: windows of messages, getting, listing. See session_int.h.
  *
- * A window is found first, backwards from the newest chunk, and then read forwards: so its memory
- * is that of a few pieces, however long it is. Lines that are no messages are counted and passed
- * over. A session may be deleted or taken over while it is read, by another process too: then a
- * file is missing, and the reading begins anew as long as nothing has been visited. */
+ * A window is first located, backwards from the newest chunk, and then read forwards, so it needs
+ * little memory, however long it is. Lines that are not messages are counted and skipped. A session
+ * may be deleted or changed while it is read, also by another process: then a file is missing, and
+ * the reading starts again unless something was visited already. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,10 +42,10 @@ find_newest(struct qp_store *s, const char *id, const struct qp__chunklog *log, 
 
 /* ---- finding a window ---- */
 
-/* The part of a window that lies in one chunk. */
+/* The part of a window in one chunk. */
 struct span {
   uint32_t chunk;
-  bool dirty; /* there are lines in it that are no messages */
+  bool dirty; /* it contains lines that are not messages */
   uint64_t start;
   uint64_t end;
 };
@@ -54,12 +54,12 @@ struct window {
   uint64_t wants;
   uint64_t found;
   uint64_t bad;
-  struct span *spans; /* the newest first */
+  struct span *spans; /* newest first */
   size_t count;
   size_t cap;
-  bool looking; /* all are found, but the first is the result of a tool: is there an older one? */
+  bool looking; /* all are found, but the first is a tool result: is there an older message? */
   bool older;
-  /* where it begins when results at its beginning are left out */
+  /* its start if tool results at the beginning are omitted */
   uint64_t kept;
   size_t kept_spans;
   uint64_t kept_start;
@@ -114,7 +114,7 @@ find_line(void *arg, const struct qp__chunk_line *line, struct qp_err *err)
   return QP_OK;
 }
 
-/* QP_NOTFOUND: a file went while it was read. */
+/* QP_NOTFOUND: a file was removed in the meantime. */
 static enum qp_rc
 find_window(const struct qp__chunklog *log, uint32_t newest, struct window *w, struct qp_err *err)
 {
@@ -139,7 +139,7 @@ struct visiting {
   struct qp__buf text; /* a line without its checksum */
   uint32_t before;     /* checksum of the line before … */
   bool is_known;       /* … unless the window begins in the middle of a chunk */
-  bool is_wrong;       /* a checksum of the span */
+  bool is_wrong;       /* a checksum in the span is wrong */
 };
 
 static enum qp_rc
@@ -201,7 +201,7 @@ tell_bad_lines(struct qp_store *s, const char *id, uint64_t bad)
             (unsigned long long)bad);
 }
 
-/* One attempt. QP_NOTFOUND: files went meanwhile, and nothing was visited. */
+/* One attempt. QP_NOTFOUND: files were removed in the meantime, and nothing was visited. */
 static enum qp_rc
 read_once(struct qp_store *s, const char *id, uint64_t max_history, struct visiting *v,
           struct qp_session_reading *out, struct qp_err *err)
@@ -303,7 +303,7 @@ qp__session_survey(struct qp_store *s, const char *id, struct qp__session **out,
 
 /* ---- getting ---- */
 
-/* What is at hand of the index: the text of index.jsonl, or NULL for the file itself. */
+/* Reads a slot from the text of index.jsonl, or from the file if that is NULL. */
 static enum qp_rc
 read_slot(struct qp_store *s, const char *id, const struct qp__session_slot *slot,
           const struct qp__buf *text, struct qp__session **out, struct qp_err *err)
@@ -340,8 +340,9 @@ try_table(struct qp_store *s, const char *id, const uint8_t key[16], struct qp__
   return read_slot(s, id, &slot, NULL, out, err);
 }
 
-/* The writer's own table knows where the line is. A compaction moves the lines and then tells the
- * table, with write_lock held: whoever looked between the two looks again once it is over. */
+/* The writer's own table knows the offset of the line. A compaction first moves the lines and then
+ * updates the table, holding write_lock: a reader that looked between the two waits and looks
+ * again. */
 static enum qp_rc
 get_by_table(struct qp_store *s, const char *id, const uint8_t key[16], struct qp__session **out,
              struct qp_err *err)
@@ -401,11 +402,11 @@ qp_session_get(struct qp_store *store, const char *id, qp_session_visit *visit, 
 
 /* ---- listing ---- */
 
-/* One of those that are to be visited. */
+/* A session that will be visited. */
 struct listed {
   int64_t updated_at;
   struct qp__session_slot slot;
-  struct qp__session *session; /* where there is no line; else it is read again */
+  struct qp__session *session; /* if there is no line; otherwise it is read again */
 };
 
 struct list {
@@ -413,7 +414,7 @@ struct list {
   size_t count;
 };
 
-/* The one that was changed last first. */
+/* Most recently changed first. */
 static int
 by_time(const void *a, const void *b)
 {
@@ -445,7 +446,7 @@ list_lines(struct qp_store *s, const struct qp__session_index *x, const struct q
   return QP_OK;
 }
 
-/* Sessions that have files and no line. */
+/* Sessions that have files but no line. */
 static enum qp_rc
 list_found(struct qp_store *s, const struct qp__session_index *x, const struct qp__buf *ids,
            struct list *l, struct qp_err *err)
