@@ -1,5 +1,5 @@
-/* catalogue.c - keeps the database of the catalogue up to date: refreshing, the thread that follows
- * the marks, rebuilding. See catalogue_int.h for the rules. */
+/* catalogue.c - keeps the database of the catalogue up to date: refreshing, the thread that
+ * processes the marks, rebuilding. See catalogue_int.h for the rules. */
 #include "store/catalogue/catalogue.h"
 
 #include <errno.h>
@@ -10,10 +10,10 @@
 #include "os/file.h"
 #include "store/catalogue/catalogue_int.h"
 
-#define FOLLOW_MS 200  /* from the first mark to the moment when the thread does its work */
+#define FOLLOW_MS 200  /* delay between the first mark and the work of the thread */
 #define RETRY_MS 10000 /* … and after a failure */
 
-/* Moves the marks to the contexts that are looked at. With db_lock too. */
+/* Moves the marked contexts to `taken`. The caller also holds db_lock. */
 static void
 take_marks(struct qp__catalogue *cat)
 {
@@ -30,7 +30,7 @@ take_marks(struct qp__catalogue *cat)
 
 /* ---- refreshing ---- */
 
-/* Contexts that could not be opened may be all right by now: nothing marks them then. */
+/* Contexts that could not be opened may be readable by now, without a mark. */
 static enum qp_rc
 retry_broken(struct qp__catalogue *cat, struct qp_err *err)
 {
@@ -53,7 +53,7 @@ retry_broken(struct qp__catalogue *cat, struct qp_err *err)
   return rc;
 }
 
-/* Of contexts whose text the file does not have yet the overlay shall have all. */
+/* For contexts whose text is not yet in the file, the overlay must have all of it. */
 static enum qp_rc
 take_due(struct qp__catalogue *cat, struct qp_err *err)
 {
@@ -66,7 +66,7 @@ take_due(struct qp__catalogue *cat, struct qp_err *err)
   return rc;
 }
 
-/* Opens the databases and takes what has to be looked at. */
+/* Opens the databases and takes the contexts to check. */
 static enum qp_rc
 begin_refresh(struct qp__catalogue *cat, bool text, struct qp_err *err)
 {
@@ -74,7 +74,7 @@ begin_refresh(struct qp__catalogue *cat, bool text, struct qp_err *err)
 
   if (rc)
     return rc;
-  if (cat->store->readonly && cat->main.handle) /* nobody marks what another process does */
+  if (cat->store->readonly && cat->main.handle) /* changes of another process set no marks here */
     rc = qp__cat_trust(cat, err);
   else if (cat->store->readonly)
     cat->needs_pass = true;
@@ -95,7 +95,7 @@ begin_refresh(struct qp__catalogue *cat, bool text, struct qp_err *err)
   return rc;
 }
 
-/* Everything that was marked is worked off. What has come since is marked. */
+/* All marked contexts are processed. Later changes are marked again. */
 static void
 end_refresh(struct qp__catalogue *cat, bool text)
 {
@@ -128,7 +128,7 @@ try_refresh(struct qp__catalogue *cat, bool text, struct qp_err *err)
   return rc;
 }
 
-/* After a failure: does without what has failed. False: there is nothing left to do without. */
+/* After a failure: continues without the part that failed. False: there is no alternative left. */
 static bool
 step_back(struct qp__catalogue *cat, enum qp_rc rc, const struct qp_err *why)
 {
@@ -163,7 +163,8 @@ refresh(struct qp__catalogue *cat, bool text, struct qp_err *err)
   struct qp_err why = { QP_OK, "" };
   enum qp_rc rc;
 
-  qp__cat_try_file(cat); /* once: else a file with room for this alone would be tried for ever */
+  qp__cat_try_file(
+      cat); /* once: otherwise a file with space for only this would be tried forever */
   rc = try_refresh(cat, text, &why);
   while (rc && step_back(cat, rc, &why))
     rc = try_refresh(cat, text, &why);
@@ -181,7 +182,7 @@ qp__cat_try_again(struct qp__catalogue *cat, enum qp_rc rc)
   if (!rc || rc == QP_NOMEM || rc == QP_INVALID)
     return false;
   qp__mutex_lock(&cat->db_lock);
-  cat->into = &cat->over; /* the file cannot even be read: there is no use in an overlay */
+  cat->into = &cat->over; /* the file cannot even be read, so an overlay over it is useless */
   again = step_back(cat, rc, &why);
   qp__mutex_unlock(&cat->db_lock);
   return again;
@@ -189,8 +190,8 @@ qp__cat_try_again(struct qp__catalogue *cat, enum qp_rc rc)
 
 /* ---- reading ---- */
 
-/* Follows commits from now on: the catalogue is in use. A reader, when there is nothing to wait
- * for and one that nobody uses; or NULL. */
+/* From now on the catalogue is in use and follows commits. Returns an unused reader if there is
+ * nothing to wait for, or NULL. */
 static struct qp__cat_reader *
 read_at_once(struct qp__catalogue *cat, bool text)
 {
@@ -215,7 +216,8 @@ qp__cat_begin_reading(struct qp__catalogue *cat, bool text, bool again, struct q
   if (reader)
     return QP_OK;
   qp__mutex_lock(&cat->db_lock);
-  if (!again || !cat->opened || !cat->store->readonly) /* a list that goes on is that of before */
+  if (!again || !cat->opened ||
+      !cat->store->readonly) /* a following page must be consistent with the first */
     rc = refresh(cat, text, err);
   if (!rc) {
     qp__mutex_lock(&cat->lock);
@@ -255,7 +257,7 @@ add_ms(struct timespec *t, long ms)
   }
 }
 
-/* Waits, with the lock held, until the time is over or the store is closed. */
+/* Waits, with the lock held, until the time has passed or the store is closed. */
 static void
 pause_for(struct qp__catalogue *cat, long ms)
 {
@@ -268,8 +270,8 @@ pause_for(struct qp__catalogue *cat, long ms)
     ;
 }
 
-/* Works off what is marked, one transaction at a time, so that nobody waits long for db_lock. What
- * fails is tried again later: nothing that was taken is forgotten. */
+/* Processes the marks, one transaction at a time, so that other threads get db_lock soon. After a
+ * failure it is tried again later: nothing that was taken is lost. */
 static enum qp_rc
 follow_once(struct qp__catalogue *cat, struct qp_err *err)
 {
@@ -279,7 +281,7 @@ follow_once(struct qp__catalogue *cat, struct qp_err *err)
 
   while (more && !rc) {
     qp__mutex_lock(&cat->db_lock);
-    if (first && cat->alone) /* perhaps others can use it by now */
+    if (first && cat->alone) /* other connections may be possible by now */
       qp__cat_close(cat);
     if (first)
       qp__cat_try_file(cat);
@@ -300,7 +302,7 @@ follow_once(struct qp__catalogue *cat, struct qp_err *err)
   return rc;
 }
 
-/* Compares all contexts, a few at a time, and works off what was found. */
+/* Compares all contexts, a few at a time, and processes the differences. */
 static enum qp_rc
 compare_slowly(struct qp__catalogue *cat, struct qp_err *err)
 {
@@ -359,8 +361,8 @@ follow(void *arg)
 
 /* ---- life ---- */
 
-/* What is left to do for a file that others will use. When its rows cannot be trusted it is left as
- * it is: who needs it compares all contexts. */
+/* Completes a file that other processes will use. If its rows cannot be trusted it stays as it is:
+ * the next user compares all contexts. */
 static void
 finish(struct qp__catalogue *cat)
 {
@@ -415,7 +417,7 @@ erase(struct qp__catalogue *cat, struct qp_err *err)
       rc = qp__cat_scrub(cat, &why);
     else if (!rc)
       rc = qp__fail(&why, QP_IO, "it cannot be written");
-    if (rc) { /* it is derived: better none than one with what must not be there */
+    if (rc) { /* it is derived: better no catalogue than one with erased text */
       qp__log(&s->log, QP_LOG_WARN, "catalogue",
               "%s is deleted and rebuilt, because erased text must not stay in it: %s",
               QP__CATALOGUE_NAME, why.msg);

@@ -1,28 +1,28 @@
-/* catalogue_behind.c - the file catalogue.behind. By it a process knows, without looking at every
- * context, that the rows of catalogue.db are right (catalogue_trust.c compares the two). Nothing
+/* catalogue_behind.c - the file catalogue.behind. It tells a process, without checking every
+ * context, which rows of catalogue.db are correct (catalogue_trust.c compares the two). Nothing
  * here uses SQLite.
  *
- * The file catalogue.behind names the contexts whose rows may be wrong:
+ * The file names the contexts whose rows may be wrong:
  *   quipu-behind 1 00f1ae04bb0d77ce
  *   0198c3f2-6a4e-7c11-9d0e-0242ac120002
  *   …
- * A context is named before its change counts as carried out, by a plain write. So
- *   - after the end of a process, however it ended, the file names every context that may be behind
- *     but for commits that are still in the journal; the driver adds those
+ * A context is added before its change counts as applied, by a plain write. So
+ *   - after the end of a process, however it ended, the file names every context whose row may be
+ *     wrong, except for commits that are still in the journal; the driver adds those
  *     (store/files/journal/replay_touched.c);
- *   - after a power cut what the file has lost is in the journal: who empties the journal first
- *     makes the whole file system durable.
- * Names are removed only when SQLite has made durable the rows that they stand for.
+ *   - after a power cut, the names that the file has lost are in the journal: before the journal is
+ *     emptied, the whole file system is synced.
+ * Names are removed only after SQLite has made the rows durable.
  *
- * The number in the first line is that of the writer's session, and so is state.epoch in the
- * database: the two belong together. A session that begins changes the database first, which keeps
- * the number before. When the numbers differ (one of the files is an old copy, or is lost) the rows
- * are not trusted, and all contexts are compared.
+ * The number in the first line is that of the writer's session. It must be equal to state.epoch in
+ * the database. A new session changes the database first, which also keeps the previous number. If
+ * the numbers differ (one of the files is an old copy, or is lost), the rows are not trusted, and
+ * all contexts are compared.
  *
- * Programs that know nothing of this file may still add and remove contexts: then the directories
- * have other times than state.dirs says, and all contexts are compared too. What such programs
- * change in place is seen at once for contexts in old formats, which are all looked at, and
- * otherwise by the comparison in the background, or by `quipu reindex`. */
+ * Programs that do not know this file may still add and remove contexts: then the times of the
+ * directories differ from state.dirs, and all contexts are compared too. Changes of such programs
+ * inside contexts are found at once for old formats, which are always checked, and otherwise by the
+ * comparison in the background, or by `quipu reindex`. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>

@@ -1,4 +1,4 @@
-/* catalogue_db.c - the catalogue's database: opening, making it anew, statements, failures. */
+/* catalogue_db.c - the database of the catalogue: opening, recreating, statements, errors. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -10,9 +10,9 @@
 #include "base/err.h"
 #include "store/catalogue/catalogue_int.h"
 
-#define VERSION 4 /* a database of another one is made anew */
+#define VERSION 4 /* a database of another version is recreated */
 #define BUSY_MS 5000
-#define READERS_MAX 8    /* connections that are kept though nobody uses them */
+#define READERS_MAX 8    /* unused connections that are kept */
 #define READER_KB "1000" /* cache of one of them */
 
 static const char schema[] =
@@ -36,16 +36,16 @@ static const char schema[] =
     "complete INTEGER NOT NULL, dirs BLOB, probe INTEGER NOT NULL, dropped INTEGER NOT NULL);"
     "INSERT INTO state VALUES (0, 0, 0, NULL, 0, 0);";
 
-/* The indexes that lists need. A new database gets them once it has its rows: rows come in the
- * order of their ids, and to keep these indexes meanwhile, two pages anywhere would be written for
- * each row, the more so the more rows there are. */
+/* The indexes that lists need. A new database gets them after its rows: rows are inserted in the
+ * order of their ids, and keeping these indexes up to date meanwhile would write two random pages
+ * per row, slower with every row. */
 static const char order[] =
     "PRAGMA temp_store = MEMORY;"
     "CREATE INDEX IF NOT EXISTS context_updated ON context (updated, id);"
     "CREATE INDEX IF NOT EXISTS context_owner ON context (owner, updated, id);"
     "PRAGMA temp_store = DEFAULT";
 
-/* What is deleted gives its place back, a little at a time; the log of changes stays small. */
+/* Deleted rows return their space, a little at a time; the log of changes stays small. */
 static const char file_settings[] =
     "PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; "
     "PRAGMA journal_size_limit = 4194304";
@@ -146,7 +146,7 @@ qp__cat_do(struct qp__cat_db *db, enum qp__cat_sql sql, struct qp_err *err)
   return rc ? rc : qp__cat_run(db, st, err);
 }
 
-/* A failed bind leaves null in its place, which no column of ours takes for what is bound. */
+/* A failed bind leaves null, which every column that we bind rejects. */
 
 void
 qp__cat_bind_id(sqlite3_stmt *st, int at, const struct qp_uuid *id)
@@ -182,7 +182,7 @@ close_db(struct qp__cat_db *db)
   memset(db, 0, sizeof(*db));
 }
 
-/* Frees those that nobody uses; those that are in use are of yesterday when they are given back. */
+/* Frees the unused readers; those in use are outdated when they are returned. */
 static void
 close_readers(struct qp__catalogue *cat)
 {
@@ -240,8 +240,7 @@ read_version(sqlite3 *db, int *out)
   return code;
 }
 
-/* SQL: hidden(id). Whether the overlay says what is to be known of a context, and not this
- * database. */
+/* SQL: hidden(id). Whether the overlay, and not this database, has the row of a context. */
 static void
 is_hidden(sqlite3_context *context, int n, sqlite3_value **values)
 {
@@ -258,7 +257,7 @@ is_hidden(sqlite3_context *context, int n, sqlite3_value **values)
   sqlite3_result_int(context, found);
 }
 
-/* An empty database becomes one of ours. SQLITE_NOTADB: it is another version's. */
+/* Initializes an empty database. SQLITE_NOTADB: it has another version. */
 static int
 prepare_db(sqlite3 *db, bool only_read, struct qp__cat_set *hidden)
 {
@@ -283,8 +282,8 @@ prepare_db(sqlite3 *db, bool only_read, struct qp__cat_set *hidden)
   return code;
 }
 
-/* `name` "" is a database that SQLite keeps in memory as long as it is small. `hidden`, or NULL, is
- * what the function of that name looks at. */
+/* `name` "" is a database that SQLite keeps in memory while it is small. `hidden`, or NULL, is the
+ * set that the function of that name uses. */
 static int
 open_db(const char *name, int flags, const char *settings, struct qp__cat_set *hidden,
         sqlite3 **out)
@@ -307,7 +306,7 @@ open_db(const char *name, int flags, const char *settings, struct qp__cat_set *h
   return code;
 }
 
-/* The file's name without links, as SQLite wants it. False: there is none. */
+/* The name of the file without links, as SQLite requires. False: there is none. */
 static bool
 file_name(const struct qp__catalogue *cat, char out[PATH_MAX])
 {
@@ -319,8 +318,8 @@ file_name(const struct qp__catalogue *cat, char out[PATH_MAX])
   return snprintf(out + n, PATH_MAX - n, "/%s", QP__CATALOGUE_NAME) < (int)(PATH_MAX - n);
 }
 
-/* SQLite would let everybody read it. Only when there is none: to close a file that is in use would
- * take its locks away. */
+/* Creates the file, because SQLite would make it readable for everybody. Only if there is none:
+ * closing a file that is in use would release its locks. */
 static void
 make_file(struct qp__catalogue *cat)
 {
@@ -331,8 +330,8 @@ make_file(struct qp__catalogue *cat)
     (void)s->os->close(s->os->self, fd);
 }
 
-/* When there is no room for the memory that connections share, the one connection that writes can
- * do without: the file is its own then. */
+/* If there is no space for the memory that connections share, the one connection that writes can
+ * work without it: then it has the file exclusively. */
 static int
 open_file(struct qp__catalogue *cat)
 {
@@ -367,7 +366,7 @@ open_overlay(struct qp__catalogue *cat, struct qp_err *err)
   return code ? qp__cat_fail(&cat->over, code, err) : QP_OK;
 }
 
-/* Opens catalogue.db, if that can be done. */
+/* Opens catalogue.db, if possible. */
 static void
 open_main(struct qp__catalogue *cat)
 {
@@ -518,9 +517,9 @@ qp__cat_remove(struct qp__catalogue *cat, struct qp_err *err)
   return qp__cat_unlink(cat, err);
 }
 
-/* The index of words keeps what has gone until all its parts are one; the other pages have remains
- * of what was in them before, until all are written anew. The log then holds old pages and must be
- * emptied, which needs that nobody reads by it. */
+/* The index of words keeps removed text until all its parts are merged into one; other pages
+ * contain remains of old rows until the file is rewritten. Then the log contains old pages and must
+ * be emptied, which requires that no connection reads from it. */
 enum qp_rc
 qp__cat_scrub(struct qp__catalogue *cat, struct qp_err *err)
 {

@@ -1,38 +1,38 @@
-/* catalogue_int.h - the catalogue inside: shared by the files catalogue*.c.
+/* catalogue_int.h - internals of the catalogue, shared by the files catalogue*.c.
  *
- * An SQLite database with one row for each context and one for each message that has text: the file
- * catalogue.db in the data directory. Beside it there may be a second database of the same form in
- * memory, the overlay: it has the rows that the file lacks. A list reads both. The overlay is used
- *   - by a store that is only read: it never writes the file;
- *   - when the file cannot be written, for instance because the disk is full. As soon as it can be
- *     written again, it catches up and the overlay goes;
- *   - when there is no usable file at all (a store in memory, a bad disk): it has all rows then.
+ * An SQLite database with one row per context and one per message that has text: the file
+ * catalogue.db in the data directory. There may be a second database of the same form in memory,
+ * the overlay: it has the rows that the file lacks. A list reads both. The overlay is used
+ *   - by a read-only store: it never writes the file;
+ *   - if the file cannot be written, for instance because the disk is full. When it can be written
+ *     again, the file is brought up to date and the overlay is dropped;
+ *   - if there is no usable file at all (a store in memory, a bad disk): then it has all rows.
  *
- * (1) Who commits leaves the id of the context in a small set, the marks, and goes on. A list or a
- *     search first brings the rows of all marked contexts up to date, and a search the text too: so
- *     both see everything that was committed before they began.
- * (2) catalogue.behind names the contexts whose rows may not be right in the file (see
- *     catalogue_behind.c). So a process that opens the catalogue, also after a crash, looks at
- *     those contexts alone, and trusts all other rows.
+ * (1) A commit only adds the id of its context to a small set, the marks. A list or a search first
+ *     brings the rows of all marked contexts up to date, and a search also their text: so both see
+ *     everything that was committed before they began.
+ * (2) catalogue.behind names the contexts whose rows in the file may be wrong (see
+ *     catalogue_behind.c). So a process that opens the catalogue, also after a crash, checks only
+ *     those contexts and trusts all other rows.
  * (3) A row has a stamp, made of the sizes, times and inodes of the context's files before they
- *     were read. A context whose stamp is that of its row is not opened.
- * (4) A comparison looks at the stamps of all contexts. It is made at once when the rows cannot be
- *     trusted or are few, else in the background, in small steps, once in each process that has a
- *     thread for it: it finds what other programs have changed.
+ *     were read. A context whose stamp is equal to that of its row is not opened.
+ * (4) A comparison checks the stamps of all contexts. It is made at once if the rows cannot be
+ *     trusted or are few, otherwise in the background, in small steps, once per process that has a
+ *     thread for it: it finds changes of other programs.
  * (5) Of a row's messages the first `indexed` (in the order of the context's tree) are in the index
- *     of words, and `digest` is made of their ids and of who of them is in the trash. When it is no
- *     longer that of the tree, the text of the context is indexed anew. So it does not matter what
+ *     of words; `digest` is made of their ids and of which of them are in the trash. If it differs
+ *     from that of the tree, the text of the context is indexed again. So it does not matter what
  *     has changed a context.
- * (6) When nothing is marked and nothing is left to do, a list or a search takes no lock for longer
- *     than a moment: it reads by a connection of its own, beside all others.
- * (7) A page of a list is kept, and is right until something is marked: `version` moves on then,
- *     which happens before the commit is acknowledged.
- * (8) Each step is one transaction of bounded size. `summary` is the only thing in here that cannot
- *     be made again; nobody sets it yet.
+ * (6) If nothing is marked and no work is left, a list or a search holds a lock only for a moment:
+ *     it reads with its own connection, in parallel with others.
+ * (7) A page of a list is cached and is valid until something is marked: `version` changes then,
+ *     before the commit is acknowledged.
+ * (8) Each step is one transaction of limited size. `summary` is the only data that cannot be
+ *     rebuilt; nothing sets it yet.
  *
- * Locks: db_lock for everything about the databases; while it is held contexts are opened, so
- * nobody may wait for it who holds a lock of the store or a claim. `lock` for the marks, the file
- * catalogue.behind and the thread; it is the last of all locks. */
+ * Locks: db_lock for everything about the databases. Contexts are opened while it is held, so a
+ * thread that holds a lock of the store or a claim must not wait for it. `lock` for the marks, the
+ * file catalogue.behind and the thread; it is the last of all locks. */
 #ifndef QP_STORE_CATALOGUE_CATALOGUE_INT_H
 #define QP_STORE_CATALOGUE_CATALOGUE_INT_H
 
@@ -43,7 +43,7 @@
 #include "store/catalogue/catalogue.h"
 #include "store/context/context_int.h"
 
-/* X(name, text). Prepared once each. */
+/* X(name, text). Each is prepared once. */
 #define QP__CAT_SQL_MAP(X)                                                                        \
   X(BEGIN, "BEGIN IMMEDIATE")                                                                     \
   X(COMMIT, "COMMIT")                                                                             \
@@ -112,41 +112,41 @@ enum qp__cat_sql {
       QP__CAT__MAX,
 };
 
-/* A connection and its statements; one thread at a time. */
+/* A connection and its statements; used by one thread at a time. */
 struct qp__cat_db {
   sqlite3 *handle; /* NULL: not open */
   sqlite3_stmt *statements[QP__CAT__MAX];
 };
 
-/* A connection that only reads, beside the one that writes. */
+/* A read-only connection beside the one that writes. */
 struct qp__cat_reader {
   struct qp__cat_db db;
   uint64_t generation; /* of the file that it has open */
   struct qp__cat_reader *next;
 };
 
-/* A set of ids: a hash table in which none is a free place. All zero is an empty one. */
+/* A set of ids: a hash table in which the zero id is a free slot. All zero is an empty set. */
 struct qp__cat_set {
   struct qp_uuid *table;
   size_t count, cap;
 };
 
-/* What a list or a search need not wait for, as long as there are no marks. */
+/* What is complete, so that a list or a search need not wait while there are no marks. */
 enum qp__cat_ready {
   QP__CAT_STALE,
-  QP__CAT_ROWS, /* all rows are right */
+  QP__CAT_ROWS, /* all rows are correct */
   QP__CAT_TEXT, /* and all words */
 };
 
-/* Of the directories that contexts are in: when a name was last added or removed. */
+/* When a name was last added to or removed from the directories of contexts. */
 struct qp__cat_dirs {
   int64_t ns[2];
 };
 
-/* A page of a list, which others may be visiting. */
+/* A page of a list; other threads may be visiting it. */
 struct qp__cat_page;
-#define QP__CAT_PAGES 16   /* that are kept */
-#define QP__CAT_SMALL 1000 /* so many rows are compared in the first list of a process */
+#define QP__CAT_PAGES 16   /* cached pages */
+#define QP__CAT_SMALL 1000 /* this many rows are compared in the first list of a process */
 
 struct qp__catalogue {
   struct qp_store *store;
@@ -156,25 +156,25 @@ struct qp__catalogue {
   /* The databases: under db_lock. */
   struct qp__mutex db_lock;
   bool opened;
-  bool no_file;              /* catalogue.db is of no use to this process */
-  bool alone;                /* main has the file for itself: no other connection can open it */
+  bool no_file;              /* this process cannot use catalogue.db */
+  bool alone;                /* main has the file exclusively: no other connection can open it */
   bool ordered;              /* main has all its indexes */
-  bool complained;           /* that the file cannot be written was logged */
-  bool trusted;              /* the rows of main are right, but for what is named as behind */
-  bool needs_pass;           /* all contexts must be compared before the rows are right */
+  bool complained;           /* it was logged that the file cannot be written */
+  bool trusted;              /* the rows of main are correct, except for contexts named as behind */
+  bool needs_pass;           /* all contexts must be compared before the rows are correct */
   bool compare_due;          /* … or should be, in the background */
-  bool merging;              /* the full text is being merged, because of `dropped` */
+  bool merging;              /* the full text index is being merged, because of `dropped` */
   struct qp__cat_db main;    /* catalogue.db, if it can be used */
   struct qp__cat_db over;    /* the overlay, if it is in use */
-  struct qp__cat_db *into;   /* the one of them that is brought up to date */
+  struct qp__cat_db *into;   /* main or over: the one that is brought up to date */
   struct qp__cat_set hidden; /* contexts whose rows are in the overlay, or nowhere */
-  struct qp_uuid *taken;     /* contexts that are to be looked at */
+  struct qp_uuid *taken;     /* contexts to check */
   size_t taken_count, taken_cap;
-  struct qp__cat_dirs dirs; /* as main knows them */
-  uint64_t listed;          /* contexts that the last comparison found */
-  uint64_t finished;        /* contexts that were brought up to date, text and all */
-  size_t dropped;           /* messages whose text has gone since the index was last merged … */
-  size_t dropped_kept;      /* … as main knows it */
+  struct qp__cat_dirs dirs; /* as stored in main */
+  uint64_t listed;          /* number of contexts in the last comparison */
+  uint64_t finished;        /* number of contexts brought up to date, including their text */
+  size_t dropped;      /* messages whose text was removed since the index was last merged … */
+  size_t dropped_kept; /* … as stored in main */
 
   /* Marks, readers and the thread: under lock. */
   struct qp__mutex lock;
@@ -182,20 +182,21 @@ struct qp__catalogue {
   struct qp__cat_set marks;
   bool all;       /* marks were lost: every context may have changed */
   bool broken;    /* some contexts cannot be opened, and are tried again each time */
-  bool looked;    /* it is known whether there is a catalogue.db */
+  bool looked;    /* it is known whether catalogue.db exists */
   bool following; /* the database is in use: keep it up to date in the background */
   bool stopping;
   bool started;
   enum qp__cat_ready ready;
-  uint64_t version; /* marks and other files so far: who has it has seen all that was committed */
+  uint64_t version; /* number of marks and file changes so far: a reader with this version has seen
+                       all commits */
   struct qp__cat_page *pages[QP__CAT_PAGES]; /* or NULL */
-  size_t next_page;                          /* to be replaced */
-  struct qp__cat_reader *readers;            /* that nobody uses now */
+  size_t next_page;                          /* the next page to replace */
+  struct qp__cat_reader *readers;            /* unused connections */
   size_t reader_count;
-  uint64_t generation;       /* grows when the file is another */
+  uint64_t generation;       /* increases when the file is replaced */
   int behind;                /* catalogue.behind, or -1 */
-  off_t behind_end;          /* of it */
-  struct qp__cat_set noted;  /* that it names, as far as this process knows */
+  off_t behind_end;          /* its length */
+  struct qp__cat_set noted;  /* the contexts that it names, as far as this process knows */
   unsigned changing;         /* contexts that were noted and will be marked */
   struct qp__cat_dirs first; /* as the directories were before this process changed them */
   pthread_t thread;
@@ -203,70 +204,71 @@ struct qp__catalogue {
 
 /* ---- catalogue_set.c ---- */
 
-/* False: no memory. */
+/* False: out of memory. */
 bool qp__cat_set_add(struct qp__cat_set *set, const struct qp_uuid *id);
 bool qp__cat_set_has(const struct qp__cat_set *set, const struct qp_uuid *id);
 void qp__cat_set_release(struct qp__cat_set *set);
 
 /* ---- catalogue_vfs.c ---- */
 
-/* The name of SQLite's file layer with memory that is shared between processes in such a way that
- * a full disk is a failure and not the end of the process. NULL: it cannot be had. */
+/* The name of an SQLite file layer whose shared memory reports a full disk as an error instead of
+ * killing the process. NULL: not available. */
 const char *qp__cat_vfs(void);
 
 /* ---- catalogue_db.c: with db_lock ---- */
 
-/* Opens the databases unless they are open; makes the file anew when it is damaged or another
- * version's. */
+/* Opens the databases unless they are open; recreates the file if it is damaged or has another
+ * version. */
 enum qp_rc qp__cat_open(struct qp__catalogue *cat, struct qp_err *err);
 void qp__cat_close(struct qp__catalogue *cat);
-/* Closes them and removes the files: the next open makes them anew. */
+/* Closes them and removes the files: the next open recreates them. */
 enum qp_rc qp__cat_remove(struct qp__catalogue *cat, struct qp_err *err);
-/* Has the file, which is in use, and its log of changes hold nothing but what its rows say. */
+/* Rewrites the file, which is in use, and its log, so that they contain nothing but the current
+ * rows. */
 enum qp_rc qp__cat_scrub(struct qp__catalogue *cat, struct qp_err *err);
-/* Gives the file, which is in use, the indexes that it lacks. A failure is logged. */
+/* Creates the indexes that the file, which is in use, lacks. A failure is logged. */
 void qp__cat_order(struct qp__catalogue *cat);
-/* From now on the overlay is brought up to date and no longer the file. */
+/* From now on the overlay is brought up to date instead of the file. */
 enum qp_rc qp__cat_use_overlay(struct qp__catalogue *cat, struct qp_err *err);
-/* The other way round, if the file can be written: what the overlay has is taken again. */
+/* The reverse, if the file can be written: the contexts in the overlay are checked again. */
 void qp__cat_try_file(struct qp__catalogue *cat);
-/* The file has all that the overlay had. */
+/* The file has everything that the overlay had. */
 void qp__cat_drop_overlay(struct qp__catalogue *cat);
 
-/* A new reader, with db_lock: what it opens is the file of the main connection. NULL: there is
- * none, use that one. */
+/* A new reader, under db_lock: it opens the file of the main connection. NULL: not available, use
+ * the main connection. */
 struct qp__cat_reader *qp__cat_reader_new(struct qp__catalogue *cat);
-/* One that nobody uses, or NULL; with `lock`. */
+/* An unused reader, or NULL; the caller holds `lock`. */
 struct qp__cat_reader *qp__cat_reader_take(struct qp__catalogue *cat);
-/* Without locks. */
+/* The caller holds no lock. */
 void qp__cat_reader_put(struct qp__catalogue *cat, struct qp__cat_reader *reader);
 
 /* ---- catalogue_db.c: with whatever guards the connection ---- */
 
-/* A statement, ready to be bound. Borrowed. */
+/* A statement, ready for binding. Borrowed. */
 enum qp_rc qp__cat_use(struct qp__cat_db *db, enum qp__cat_sql sql, sqlite3_stmt **out,
                        struct qp_err *err);
-/* *row: there is one. At the end, and on failure, the statement is reset. */
+/* *row: whether there is a row. At the end, and after a failure, the statement is reset. */
 enum qp_rc qp__cat_step(struct qp__cat_db *db, sqlite3_stmt *st, bool *row, struct qp_err *err);
 /* Runs a statement without rows to its end. */
 enum qp_rc qp__cat_run(struct qp__cat_db *db, sqlite3_stmt *st, struct qp_err *err);
 enum qp_rc qp__cat_do(struct qp__cat_db *db, enum qp__cat_sql sql, struct qp_err *err);
-/* The failure of the last call of SQLite. */
+/* The error of the last SQLite call. */
 enum qp_rc qp__cat_fail(const struct qp__cat_db *db, int code, struct qp_err *err);
 void qp__cat_bind_id(sqlite3_stmt *st, int at, const struct qp_uuid *id);
 /* NULL: null. */
 void qp__cat_bind_text(sqlite3_stmt *st, int at, const char *text);
-/* None when it is no id. */
+/* Zeros if it is not an id. */
 struct qp_uuid qp__cat_column_id(sqlite3_stmt *st, int at);
 
 /* ---- catalogue_words.c ---- */
 
-/* Makes our tokenizer known to a connection. 0 or SQLite's code. */
+/* Registers our tokenizer at a connection. Returns 0 or an SQLite code. */
 int qp__cat_add_tokenizer(sqlite3 *db);
 
 /* ---- catalogue_marks.c ---- */
 
-/* What the marks need of the database (catalogue.c). catalogue_marks.c refers to it weakly: a
+/* What the marks need from the database (catalogue.c). catalogue_marks.c refers to it weakly: a
  * program that neither lists nor searches nor runs turns links without it and without SQLite. */
 struct qp__cat_database {
   void *(*follow)(void *cat); /* the thread */
@@ -276,62 +278,63 @@ struct qp__cat_database {
 };
 extern const struct qp__cat_database qp__cat_database __attribute__((visibility("hidden")));
 
-/* With `lock`, all of these. */
+/* The caller of all of these holds `lock`. */
 void qp__cat_add_mark(struct qp__catalogue *cat, const struct qp_uuid *id);
-/* Any row may be wrong from now on. */
+/* From now on any row may be wrong. */
 void qp__cat_lose_marks(struct qp__catalogue *cat);
-/* Starts the thread if it is wanted and not running. */
+/* Starts the thread if it is needed and not running. */
 void qp__cat_start_thread(struct qp__catalogue *cat);
-/* Removes the files of the catalogue, which must be closed. Without locks. */
+/* Removes the files of the catalogue, which must be closed. The caller holds no lock. */
 enum qp_rc qp__cat_unlink(struct qp__catalogue *cat, struct qp_err *err);
 
 /* ---- catalogue_behind.c ---- */
 
-/* With `lock`: this context is about to change, or has changed; catalogue.behind names it now. */
+/* The caller holds `lock`: this context is about to change, or has changed; adds it to
+ * catalogue.behind. */
 void qp__cat_note(struct qp__catalogue *cat, const struct qp_uuid *id);
-/* The text of catalogue.behind, which is changed. False: it cannot be understood; *out may have
- * some of its names then. */
+/* Parses the text of catalogue.behind, which is modified. False: invalid; *out may have some of its
+ * names. */
 bool qp__cat_parse_behind(char *text, size_t len, uint64_t *epoch, struct qp__cat_set *out);
-/* With `lock`: forgets and removes the file, and without it nobody trusts the rows. */
+/* The caller holds `lock`: forgets and removes the file; without it no process trusts the rows. */
 void qp__cat_forget_behind(struct qp__catalogue *cat);
-/* With `lock`: writes a new file that names the contexts of these sets (`b` may be NULL). False: it
- * could not be written, and the file is gone. */
+/* The caller holds `lock`: writes a new file that names the contexts of these sets (`b` may be
+ * NULL). False: it could not be written and is removed. */
 bool qp__cat_replace_behind(struct qp__catalogue *cat, uint64_t epoch, const struct qp__cat_set *a,
                             const struct qp__cat_set *b);
 /* False: the file is missing or malformed. */
 bool qp__cat_read_behind(struct qp__catalogue *cat, uint64_t *epoch, struct qp__cat_set *out);
-/* The directories as they are now. */
+/* The current times of the directories. */
 struct qp__cat_dirs qp__cat_look_at_dirs(const struct qp__catalogue *cat);
 
 /* ---- catalogue_trust.c ---- */
 
-/* With db_lock, when main is open: whether its rows can be trusted, and takes the contexts that it
- * may be behind with. For a store that is only read this is asked again with each list. */
+/* The caller holds db_lock and main is open: whether its rows can be trusted; takes the contexts
+ * whose rows may be wrong. In a read-only store this is checked with each list. */
 enum qp_rc qp__cat_trust(struct qp__catalogue *cat, struct qp_err *err);
-/* With db_lock, when main has everything that was taken: its rows are to be trusted from now on,
- * and catalogue.behind names what is marked. Nothing that fails here does any harm. */
+/* The caller holds db_lock and main has everything that was taken: from now on its rows are
+ * trusted, and catalogue.behind names the marked contexts. A failure here does no harm. */
 void qp__cat_write_behind(struct qp__catalogue *cat);
 
 /* ---- catalogue_update.c: with db_lock ---- */
 
-/* This context is to be looked at. */
+/* Adds a context to those that are checked. */
 enum qp_rc qp__cat_take(struct qp__catalogue *cat, const struct qp_uuid *id, struct qp_err *err);
-/* Takes all contexts that a statement with one column finds. */
+/* Takes all contexts that a statement with one column returns. */
 enum qp_rc qp__cat_take_found(struct qp__catalogue *cat, struct qp__cat_db *db,
                               enum qp__cat_sql sql, struct qp_err *err);
-/* Whether the row of a context is not that of its files. */
+/* Whether the row of a context differs from its files. */
 enum qp_rc qp__cat_differs(struct qp__catalogue *cat, const struct qp_uuid *id, bool *out,
                            struct qp_err *err);
-/* Takes every context whose row is not right. Not `at_once`: db_lock is given up between the steps,
- * and the comparison ends when the store is closed or the file becomes another one. */
+/* Takes every context whose row is wrong. If not `at_once`, releases db_lock between the steps, and
+ * stops when the store is closed or the file is replaced. */
 enum qp_rc qp__cat_compare(struct qp__catalogue *cat, bool at_once, struct qp_err *err);
-/* One transaction's work: rows of contexts that were taken, and with `text` the words. *more: there
- * is something left. */
+/* The work of one transaction: rows of contexts that were taken, and with `text` the words. *more:
+ * work is left. */
 enum qp_rc qp__cat_work(struct qp__catalogue *cat, bool text, bool *more, struct qp_err *err);
 
 /* ---- catalogue_text.c ---- */
 
-/* Appends what of a stored message shall be found. */
+/* Appends the searchable text of a stored message. */
 enum qp_rc qp__cat_message_text(struct qp_bytes json, struct qp__buf *out, struct qp_err *err);
 
 /* ---- catalogue_query.c ---- */
@@ -340,13 +343,13 @@ void qp__cat_forget_pages(struct qp__catalogue *cat);
 
 /* ---- catalogue.c ---- */
 
-/* Brings the rows, and with `text` the words, up to date with all that was committed before, and
- * hands out a connection to read by: a reader, or NULL with db_lock held and main and the overlay
- * to be used. Given back with qp__cat_end_reading. `again`: the page follows one that was read. */
+/* Brings the rows, and with `text` the words, up to date with everything committed before, and
+ * returns a connection for reading: a reader, or NULL with db_lock held, then main and the overlay
+ * are used. Released with qp__cat_end_reading. `again`: the page follows another page. */
 enum qp_rc qp__cat_begin_reading(struct qp__catalogue *cat, bool text, bool again,
                                  struct qp__cat_reader **out, struct qp_err *err);
 void qp__cat_end_reading(struct qp__catalogue *cat, struct qp__cat_reader *reader);
-/* Reading has failed: whether it is worth to try again, without the file that failed. */
+/* Reading has failed: whether to try again, without the file that failed. */
 bool qp__cat_try_again(struct qp__catalogue *cat, enum qp_rc rc);
 
 #endif

@@ -1,6 +1,6 @@
 /* catalogue_marks.c - what every store does for its catalogue, with or without the database: it
  * marks the contexts that change, names them in catalogue.behind, and erases. Nothing here uses
- * SQLite, so that a program that only stores links without it. */
+ * SQLite, so a program that only stores links without it. */
 #include <errno.h>
 #include <string.h>
 
@@ -46,7 +46,7 @@ qp__cat_start_thread(struct qp__catalogue *cat)
     cat->started = pthread_create(&cat->thread, NULL, qp__cat_database.follow, cat) == 0;
 }
 
-/* Marks one context, or with NULL all of them. */
+/* Marks one context, or all contexts if NULL. */
 static void
 mark(struct qp__catalogue *cat, const struct qp_uuid *id)
 {
@@ -180,8 +180,8 @@ qp__cat_unlink(struct qp__catalogue *cat, struct qp_err *err)
   return QP_OK;
 }
 
-/* Without the database the text cannot be taken out of the file, so the file is deleted. It is
- * derived: the next list or search builds it again. */
+/* Without the database the text cannot be removed from the file, so the file is deleted. It is
+ * derived: the next list or search rebuilds it. */
 enum qp_rc
 qp__catalogue_erase(struct qp__catalogue *cat, struct qp_err *err)
 {

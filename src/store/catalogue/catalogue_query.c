@@ -1,5 +1,5 @@
-/* catalogue_query.c - lists and searches. A page is read as a whole into an arena, and visited when
- * no lock is held any more. */
+/* catalogue_query.c - lists and searches. A page is read as a whole into an arena, and visited
+ * after all locks are released. */
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -15,9 +15,9 @@
 
 #define LIMIT_DEFAULT 50
 #define LIMIT_MAX 1000
-#define QUERY_MAX 4096 /* bytes of a search */
+#define QUERY_MAX 4096 /* maximum length of a search in bytes */
 #define TERMS_MAX 64
-#define KEPT_LIMIT 200 /* rows of a page that is kept */
+#define KEPT_LIMIT 200 /* maximum number of rows of a cached page */
 
 static uint32_t
 clamp_limit(uint32_t limit)
@@ -25,7 +25,7 @@ clamp_limit(uint32_t limit)
   return !limit ? LIMIT_DEFAULT : limit > LIMIT_MAX ? LIMIT_MAX : limit;
 }
 
-/* A column's text in the arena; NULL for null. *bad: no memory. */
+/* The text of a column in the arena; NULL for null. *bad: out of memory. */
 static const char *
 keep_text(struct qp__arena *arena, sqlite3_stmt *st, int at, bool *bad)
 {
@@ -65,9 +65,9 @@ give_cursor(const char *text, bool more, char **out, struct qp_err *err)
 
 /* ---- lists ---- */
 
-/* Filled by one thread; afterwards it does not change but for `refs`. */
+/* Filled by one thread; afterwards only `refs` changes. */
 struct qp__cat_page {
-  unsigned refs; /* under the catalogue's lock */
+  unsigned refs; /* guarded by the lock of the catalogue */
   uint64_t version;
   const char *owner, *cursor; /* of the query, or NULL; in the arena */
   struct qp__arena arena;
@@ -113,14 +113,15 @@ new_page(const struct qp_catalogue_query *q)
 
 /* ---- pages that are kept ---- */
 
-/* One of now, with a reference, or NULL. *version is that of now, 0 when none may be kept. */
+/* A valid cached page with a reference, or NULL. *version is the current version, 0 if the page
+ * must not be cached. */
 static struct qp__cat_page *
 find_page(struct qp__catalogue *cat, const struct qp_catalogue_query *q, uint64_t *version)
 {
   struct qp__cat_page *found = NULL;
 
   qp__mutex_lock(&cat->lock);
-  cat->following = true; /* as with any other list */
+  cat->following = true; /* like any other list */
   *version = cat->broken || cat->store->readonly ? 0 : cat->version;
   for (size_t i = 0; i < QP__CAT_PAGES && !found && *version; i++) {
     struct qp__cat_page *page = cat->pages[i];
@@ -147,7 +148,7 @@ put_page(struct qp__catalogue *cat, struct qp__cat_page *page)
     free_page(page);
 }
 
-/* Keeps a page that was read when the catalogue had this version, unless it has moved on. */
+/* Caches a page that was read at this version, unless the version has changed. */
 static void
 keep_page(struct qp__catalogue *cat, struct qp__cat_page *page, uint64_t version)
 {
@@ -218,7 +219,7 @@ keep_row(struct qp__cat_page *page, sqlite3_stmt *st)
   return !bad;
 }
 
-/* A statement of a list, and the row that it stands at. */
+/* A statement of a list, and its current row. */
 struct source {
   struct qp__cat_db *db;
   sqlite3_stmt *st;
@@ -252,7 +253,7 @@ open_source(struct source *s, struct qp__cat_db *db, const struct qp_catalogue_q
   return qp__cat_step(db, s->st, &s->row, err);
 }
 
-/* Whether the row of a comes before that of b: what was changed last comes first. */
+/* Whether the row of a is before that of b: most recently changed first. */
 static bool
 comes_first(const struct source *a, const struct source *b)
 {
@@ -270,7 +271,7 @@ comes_first(const struct source *a, const struct source *b)
   return memcmp(i.b, j.b, sizeof(i.b)) > 0;
 }
 
-/* From one database or two, either of which may be closed. */
+/* From one or two databases; either may be closed. */
 static enum qp_rc
 read_rows(struct qp__cat_db *main, struct qp__cat_db *over, const struct qp_catalogue_query *q,
           struct qp__cat_page *page, struct qp_err *err)
@@ -313,7 +314,7 @@ read_list(struct qp__catalogue *cat, const struct qp_catalogue_query *q, struct 
   return rc;
 }
 
-/* The page of a query, with a reference: one that is kept, or a new one. */
+/* The page of a query, with a reference: a cached page or a new one. */
 static enum qp_rc
 get_page(struct qp__catalogue *cat, const struct qp_catalogue_query *q, struct qp__cat_page **out,
          struct qp_err *err)
@@ -426,7 +427,7 @@ qp_owner_bytes(struct qp_store *store, const char *owner, uint64_t enough, uint6
 /* ---- what a person types ---- */
 
 struct terms {
-  struct qp__buf wanted; /* in the language of FTS5, which no input can break */
+  struct qp__buf wanted; /* in the syntax of FTS5; escaped, so that no input can break it */
   struct qp__buf unwanted;
   size_t count;
 };
@@ -454,7 +455,7 @@ is_space(char c)
   return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\f' || c == '\v';
 }
 
-/* Words, "phrases", -words and -"phrases", and the beginnings of words, as in wor*. */
+/* Words, "phrases", -words and -"phrases", and prefixes of words, as in wor*. */
 static void
 split_terms(struct terms *t, const char *s)
 {
@@ -480,7 +481,7 @@ split_terms(struct terms *t, const char *s)
   }
 }
 
-/* The query for SQLite in *out. */
+/* Writes the query for SQLite to *out. */
 static enum qp_rc
 make_match(const char *text, struct qp__buf *out, struct qp_err *err)
 {
@@ -539,7 +540,8 @@ parse_hit_cursor(const char *cursor, double *rank, int64_t *row, struct qp_err *
   return errno || last == end + 1 || *last ? bad_cursor(err) : QP_OK;
 }
 
-/* Hits of the overlay have these numbers on top, so that a cursor tells which of the two it is. */
+/* This is added to row numbers of the overlay, so that a cursor says which database it belongs
+ * to. */
 #define OVER_ROWS ((int64_t)1 << 48)
 
 static bool

@@ -4,9 +4,9 @@
 #include "base/alloc.h"
 #include "store/catalogue/catalogue_int.h"
 
-#define FIRST 64 /* places in the table at first; a power of two */
+#define FIRST 64 /* initial size of the table; a power of two */
 
-/* Where the id is in the table, or would be. */
+/* The slot of the id in the table, or the free slot for it. */
 static size_t
 find_place(const struct qp_uuid *table, size_t cap, const struct qp_uuid *id)
 {

@@ -1,17 +1,17 @@
-/* catalogue_text.c - what of a message can be found: its text, the names and arguments of the tools
- * that it calls, and the result of a tool. What a model thought is left out. Of JSON values the
- * strings count, not the keys. */
+/* catalogue_text.c - the searchable text of a message: its text, the names and arguments of the
+ * tools that it calls, and the result of a tool. Thinking is not searchable. Of JSON values the
+ * strings are used, not the keys. */
 #include <string.h>
 
 #include "base/err.h"
 #include "model/message.h"
 #include "store/catalogue/catalogue_int.h"
 
-#define TEXT_MAX ((size_t)256 << 10) /* of one message; what is behind that is not found */
-#define DEPTH_MAX 32                 /* of arguments and results */
+#define TEXT_MAX ((size_t)256 << 10) /* per message; later text is not found */
+#define DEPTH_MAX 32                 /* levels of arguments and results */
 
-/* Appends text, on a line of its own, as much as there is room for, cut between characters. Control
- * characters become spaces: two of them mark words in a snippet. */
+/* Appends text on a new line, as much as fits, cut between characters. Control characters become
+ * spaces: two of them mark words in a snippet. */
 static void
 add_text(struct qp__buf *out, const char *s, size_t n)
 {

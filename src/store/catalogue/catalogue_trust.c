@@ -1,11 +1,11 @@
-/* catalogue_trust.c - whether the rows of catalogue.db can be trusted, by what catalogue.behind
- * says (catalogue_behind.c has the rules). */
+/* catalogue_trust.c - decides whether the rows of catalogue.db can be trusted, using
+ * catalogue.behind (catalogue_behind.c has the rules). */
 #include <string.h>
 
 #include "base/err.h"
 #include "store/catalogue/catalogue_int.h"
 
-#define NAMES_MAX 256 /* more are too many to look at with each first list */
+#define NAMES_MAX 256 /* with more names the file is rewritten */
 
 struct db_state {
   uint64_t epoch, before;
@@ -56,7 +56,7 @@ new_epoch(struct qp__catalogue *cat, uint64_t *out)
   return !cat->store->os->random(cat->store->os->self, out, sizeof(*out));
 }
 
-/* Whether there are no more rows than are compared with each first list. */
+/* Whether there are so few rows that all are compared in the first list. */
 static enum qp_rc
 is_small(struct qp__catalogue *cat, bool *out, struct qp_err *err)
 {
@@ -73,7 +73,8 @@ is_small(struct qp__catalogue *cat, bool *out, struct qp_err *err)
   return rc;
 }
 
-/* Takes the contexts of the set whose rows are wrong. *any: one that this process did not note. */
+/* Takes the contexts of the set whose rows are wrong. *any: one of them was not noted by this
+ * process. */
 static enum qp_rc
 take_behind(struct qp__catalogue *cat, const struct qp__cat_set *behind, bool *any,
             struct qp_err *err)
@@ -116,14 +117,14 @@ take_old(struct qp__catalogue *cat, struct qp_err *err)
   return rc;
 }
 
-/* Begins a session of this writer: a new number, and the names go on. */
+/* Begins a session of this writer: with a new number; the names stay. */
 static void
 begin_session(struct qp__catalogue *cat, const struct qp__cat_set *behind)
 {
   uint64_t epoch;
 
   if (!new_epoch(cat, &epoch) || set_epoch(cat, epoch, NULL)) {
-    cat->compare_due = true; /* the old number still holds */
+    cat->compare_due = true; /* the old number is still valid */
     return;
   }
   qp__mutex_lock(&cat->lock);
@@ -139,8 +140,8 @@ qp__cat_trust(struct qp__catalogue *cat, struct qp_err *err)
   struct db_state state;
   uint64_t epoch = 0;
   bool small = true, explained = false;
-  bool readable =
-      qp__cat_read_behind(cat, &epoch, &behind); /* first: names only go when the rows are there */
+  bool readable = qp__cat_read_behind(
+      cat, &epoch, &behind); /* first: names are removed only after the rows are written */
   enum qp_rc rc = read_state(cat, &state, err);
 
   if (!rc)
@@ -172,7 +173,7 @@ qp__cat_trust(struct qp__catalogue *cat, struct qp_err *err)
   return rc;
 }
 
-/* Whether all that SQLite has written is durable. */
+/* Whether everything that SQLite has written is durable. */
 static bool
 make_durable(struct qp__catalogue *cat)
 {
@@ -193,7 +194,7 @@ qp__cat_write_behind(struct qp__catalogue *cat)
   if (cat->into != &cat->main || cat->over.handle || cat->needs_pass || cat->taken_count)
     return;
   qp__mutex_lock(&cat->lock);
-  names = cat->changing ? 0 : cat->noted.count; /* who changes one must find it noted */
+  names = cat->changing ? 0 : cat->noted.count; /* a context that is changing must stay noted */
   ok = cat->behind >= 0;
   qp__mutex_unlock(&cat->lock);
   if (cat->trusted && ok && names <= NAMES_MAX)

@@ -1,4 +1,5 @@
-/* catalogue_update.c - from contexts to rows and words. See catalogue_int.h for the rules. */
+/* catalogue_update.c - updates the rows and words of contexts. See catalogue_int.h for the
+ * rules. */
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,14 +9,14 @@
 #include "base/vec.h"
 #include "store/catalogue/catalogue_int.h"
 
-/* What one transaction does at most, give or take one context's row. */
+/* The limits of one transaction; the row of one context may exceed them. */
 #define STEP_ROWS 64
 #define STEP_MESSAGES 512
 #define STEP_BYTES ((size_t)1 << 20)
 
 /* ---- digests ---- */
 
-/* Of messages [from, to) of the tree, on top of the digest of those before them. */
+/* The digest of messages [from, to) of the tree, continuing the digest of those before them. */
 static uint64_t
 add_digest(uint64_t digest, const struct qp__tree *tree, uint32_t from, uint32_t to)
 {
@@ -35,12 +36,12 @@ add_digest(uint64_t digest, const struct qp__tree *tree, uint32_t from, uint32_t
 
 /* ---- rows ---- */
 
-/* What a database has of a context. */
+/* What a database has about a context. */
 struct known {
   int64_t n; /* 0: there is no row */
   uint32_t indexed;
   uint64_t digest;
-  bool good; /* the stamp is one, and the row that of a context that could be opened */
+  bool good; /* it has a stamp, and the row is that of a context that could be opened */
   uint8_t stamp[16];
 };
 
@@ -68,14 +69,14 @@ find_row(struct qp__cat_db *db, const struct qp_uuid *id, struct known *out, str
   return rc;
 }
 
-/* Of the context's files as they are now; zeros when there is nothing to tell by. */
+/* The stamp of the current files of a context; zeros if there is none. */
 static void
 make_stamp(struct qp_store *s, const struct qp_uuid *id, uint8_t out[16])
 {
   (void)s->driver->context_peek(s->self, id, NULL, out, NULL);
 }
 
-/* A context without a row is not looked at: a new catalogue has none. */
+/* A context without a row is not checked: a new catalogue has none. */
 enum qp_rc
 qp__cat_differs(struct qp__catalogue *cat, const struct qp_uuid *id, bool *out, struct qp_err *err)
 {
@@ -107,7 +108,7 @@ run_for(struct qp__catalogue *cat, enum qp__cat_sql sql, int64_t n, struct qp_er
   return qp__cat_run(cat->into, st, err);
 }
 
-/* All text of a context goes here, and only here. */
+/* The only function that removes the text of a context. */
 static enum qp_rc
 drop_text(struct qp__catalogue *cat, int64_t n, struct qp_err *err)
 {
@@ -153,8 +154,8 @@ bind_context(sqlite3_stmt *st, struct qp_context *c, const struct qp__view *v, u
   (void)sqlite3_bind_int64(st, 19, (int64_t)v->meta_bytes);
 }
 
-/* Whether all that is staged in a context is published: a commit is carried out in the files first,
- * and a stamp that was made in between is one of a later row. */
+/* Whether all staged commits of a context are published. A commit is applied to the files first, so
+ * a stamp taken between the two belongs to a later row. */
 static bool
 is_published(struct qp_context *c, const struct qp__view *v, uint32_t messages)
 {
@@ -168,8 +169,8 @@ is_published(struct qp_context *c, const struct qp__view *v, uint32_t messages)
   return published;
 }
 
-/* The row of a context that is open. The text of what was indexed before and is no longer so goes
- * here; what is missing is `due`. */
+/* Writes the row of an open context. Removes text that was indexed and is no longer valid; `due` is
+ * what is missing. */
 static enum qp_rc
 put_row(struct qp__catalogue *cat, struct qp_context *c, const uint8_t stamp[16],
         struct qp_err *err)
@@ -204,7 +205,7 @@ put_row(struct qp__catalogue *cat, struct qp_context *c, const uint8_t stamp[16]
   return rc;
 }
 
-/* The row of a context that cannot be opened: it is there, and says why. */
+/* The row of a context that cannot be opened; it contains the error. */
 static enum qp_rc
 put_broken(struct qp__catalogue *cat, const struct qp_uuid *id, const struct qp_err *why,
            struct qp_err *err)
@@ -238,7 +239,7 @@ update_row(struct qp__catalogue *cat, const struct qp_uuid *id, struct qp_err *e
   bool fresh = false;
   enum qp_rc rc;
 
-  make_stamp(cat->store, id, stamp); /* before it is read: what changes later is seen later */
+  make_stamp(cat->store, id, stamp); /* before it is read: later changes are found later */
   if (cat->into == &cat->over && cat->main.handle && !qp__cat_set_add(&cat->hidden, id))
     return qp__fail_nomem(err, "the catalogue");
   rc = qp__context_look(cat->store, id, &c, &fresh, &cause);
@@ -255,7 +256,7 @@ update_row(struct qp__catalogue *cat, const struct qp_uuid *id, struct qp_err *e
 
 /* ---- text ---- */
 
-/* The stored bytes of a message, in *text, without a place in the pool for them; empty when there
+/* Reads the stored bytes of a message to *text, without caching them in the pool; empty if there
  * are none. */
 static enum qp_rc
 read_message(struct qp_context *c, uint32_t slot, struct qp__buf *text, struct qp_err *err)
@@ -305,7 +306,7 @@ put_text(struct qp__catalogue *cat, int64_t n, const struct qp__entry *e, struct
   return qp__cat_run(cat->into, st, err);
 }
 
-/* What is left of a transaction. */
+/* What is left of the limits of a transaction. */
 struct room {
   size_t rows, messages, bytes;
 };
@@ -316,7 +317,7 @@ use_room(size_t *room, size_t n)
   *room = n < *room ? *room - n : 0;
 }
 
-/* Indexes messages [*at, end) as far as there is room. */
+/* Indexes messages [*at, end) up to the limits. */
 static enum qp_rc
 index_messages(struct qp__catalogue *cat, struct qp_context *c, int64_t n, uint32_t *at,
                uint32_t end, struct room *room, struct qp_err *err)
@@ -335,7 +336,7 @@ index_messages(struct qp__catalogue *cat, struct qp_context *c, int64_t n, uint3
       continue;
     rc = read_message(c, *at, &json, err);
     qp__buf_reset(&text);
-    if (!rc && json.len) /* what cannot be understood has no text */
+    if (!rc && json.len) /* a message that cannot be parsed has no text */
       rc = qp__cat_message_text(qp__buf_bytes(&json), &text, err) == QP_NOMEM ? QP_NOMEM : QP_OK;
     if (!rc && text.len)
       rc = put_text(cat, n, e, qp__buf_bytes(&text), err);
@@ -363,7 +364,7 @@ set_indexed(struct qp__catalogue *cat, int64_t n, uint32_t indexed, uint64_t dig
   return qp__cat_run(cat->into, st, err);
 }
 
-/* A row whose text is due. */
+/* A row whose text must be indexed. */
 struct due {
   int64_t n;
   struct qp_uuid id;
@@ -371,8 +372,7 @@ struct due {
   uint64_t digest;
 };
 
-/* Goes on with a context up to the messages of its row: more may have come, but those are somebody
- * else's mark. */
+/* Continues with a context up to the messages of its row: later messages have set another mark. */
 static enum qp_rc
 index_context(struct qp__catalogue *cat, struct qp_context *c, const struct due *due,
               struct room *room, struct qp_err *err)
@@ -384,7 +384,7 @@ index_context(struct qp__catalogue *cat, struct qp_context *c, const struct due 
   enum qp_rc rc;
 
   digest = due->messages <= visible ? add_digest(0, tree, 0, at) : ~due->digest;
-  if (digest != due->digest) /* it has changed since its row was made */
+  if (digest != due->digest) /* it has changed since its row was written */
     return update_row(cat, &due->id, err);
   rc = index_messages(cat, c, due->n, &at, due->messages, room, err);
   if (!rc)
@@ -393,7 +393,7 @@ index_context(struct qp__catalogue *cat, struct qp_context *c, const struct due 
   return rc;
 }
 
-/* The next row whose text is due. */
+/* Handles the next row whose text must be indexed. */
 static enum qp_rc
 index_next(struct qp__catalogue *cat, struct room *room, bool *found, struct qp_err *err)
 {
@@ -416,7 +416,7 @@ index_next(struct qp__catalogue *cat, struct room *room, bool *found, struct qp_
   rc = qp__context_look(cat->store, &due.id, &c, &fresh, err);
   if (rc == QP_NOMEM)
     return rc;
-  if (rc) /* deleted or damaged since then */
+  if (rc) /* deleted or damaged in the meantime */
     return update_row(cat, &due.id, err);
   rc = index_context(cat, c, &due, room, err);
   qp__context_end_look(c, fresh);
@@ -456,8 +456,8 @@ qp__cat_take_found(struct qp__catalogue *cat, struct qp__cat_db *db, enum qp__ca
 
 /* ---- comparing all ---- */
 
-#define CHUNK 256        /* contexts that are compared at a time */
-#define CHUNK_PAUSE_MS 4 /* between two of them in the background */
+#define CHUNK 256        /* contexts per step of a comparison */
+#define CHUNK_PAUSE_MS 4 /* pause between two steps in the background */
 
 struct ids {
   struct qp_uuid *at;
@@ -478,7 +478,7 @@ compare_ids(const void *a, const void *b)
   return memcmp(a, b, sizeof(struct qp_uuid));
 }
 
-/* Lets others have the database for a while. False: it is not the same any more. */
+/* Lets other threads use the database for a moment. False: it was replaced. */
 static bool
 give_way(struct qp__catalogue *cat)
 {
@@ -524,7 +524,7 @@ compare_stamps(struct qp__catalogue *cat, const struct ids *ids, bool at_once, b
   return rc;
 }
 
-/* Rows without a context. */
+/* Takes the rows without a context. */
 static enum qp_rc
 compare_rows(struct qp__catalogue *cat, struct qp__cat_db *db, const struct ids *ids, bool at_once,
              bool *ended, struct qp_err *err)
@@ -619,7 +619,7 @@ do_step(struct qp__catalogue *cat, bool text, size_t *done, bool *more, struct q
   return rc;
 }
 
-/* The times that the directories had before the step, if it made rows in the file. */
+/* Stores the times of the directories before the step, if it wrote rows to the file. */
 static enum qp_rc
 keep_dirs(struct qp__catalogue *cat, const struct qp__cat_dirs *dirs, struct qp_err *err)
 {
@@ -637,10 +637,10 @@ keep_dirs(struct qp__catalogue *cat, const struct qp__cat_dirs *dirs, struct qp_
   return rc;
 }
 
-#define MERGE_AFTER 1024 /* messages that have gone */
+#define MERGE_AFTER 1024 /* removed messages */
 
-/* What was deleted gives its place back, a little each time. The index of words keeps what has gone
- * until its parts are merged; a merge that changes nothing is at its end. */
+/* Deleted rows return their space, a little at a time. The index of words keeps removed text until
+ * its parts are merged; a merge that changes nothing is complete. */
 static enum qp_rc
 tidy(struct qp__catalogue *cat, struct qp_err *err)
 {
@@ -657,8 +657,8 @@ tidy(struct qp__catalogue *cat, struct qp_err *err)
   return rc ? rc : qp__cat_do(cat->into, QP__CAT_VACUUM, err);
 }
 
-/* How much has gone, also for the next process: many that drop a little are as one that drops much.
- * A merge that is not at its end begins anew there. */
+/* Stores how much was removed, also for the next process: many small removals count like a large
+ * one. An incomplete merge starts again there. */
 static enum qp_rc
 keep_dropped(struct qp__catalogue *cat, size_t *kept, struct qp_err *err)
 {

@@ -1,14 +1,14 @@
-/* catalogue_vfs.c - SQLite's own file layer, but for two things.
+/* catalogue_vfs.c - SQLite's own file layer with two changes.
  *
- * (1) SQLite opens whatever has the name of one of its files, and waits for ever when that is a
- * named pipe. Here only regular files are opened. Anything else makes the database one that is
- * none, so that it is removed and made anew like a damaged one.
+ * (1) SQLite opens any file with the right name, and waits forever if that is a named pipe. Here
+ *     only regular files are opened. Anything else counts as an invalid database, so that it is
+ *     removed and recreated like a damaged one.
  *
- * (2) The connections to a database share memory in a file, catalogue.db-shm, which SQLite makes
- * longer by writing a byte into each 4096 bytes of it. On a file system with smaller blocks that
- * leaves holes. When the disk is full, whoever writes into a hole is killed by SIGBUS. So each part
- * of that memory is filled here, once, before SQLite uses it; when that cannot be done the caller
- * gets SQLITE_FULL. */
+ * (2) The connections to a database share memory in a file, catalogue.db-shm, which SQLite extends
+ *     by writing one byte into each 4096 bytes of it. On a file system with smaller blocks that
+ *     leaves holes. If the disk is full, a process that writes into a hole is killed by SIGBUS. So
+ *     each part of that memory is filled here, once, before SQLite uses it; if that fails the
+ *     caller gets SQLITE_FULL. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -31,7 +31,7 @@ static struct qp__mutex lock = QP__MUTEX_INIT(QP__RANK_CATALOGUE_VFS);
 static const sqlite3_io_methods *inner_methods; /* of the first database that was opened */
 static sqlite3_io_methods methods;              /* the same, with map_shared */
 
-/* Gives each page its place on the disk. A kernel that cannot do that leaves things as they are. */
+/* Allocates the disk blocks of each page. On a kernel that cannot do that, nothing changes. */
 static int
 fill_pages(volatile void *start, size_t n)
 {
@@ -58,7 +58,7 @@ map_shared(sqlite3_file *file, int region, int size, int extend, void volatile *
   return rc;
 }
 
-/* Whether there is nothing of this name, or a regular file. Links are refused by SQLite. */
+/* Whether the name does not exist, or is a regular file. SQLite itself rejects links. */
 static bool
 may_open(const char *name, const char *suffix)
 {
@@ -71,8 +71,8 @@ may_open(const char *name, const char *suffix)
   return os->stat_root(os->self, AT_FDCWD, path, &st) || S_ISREG(st.st_mode);
 }
 
-/* The file is SQLite's own, with another table of functions. The shared memory, which SQLite opens
- * without asking its layer, is looked at together with the database. */
+/* The file is SQLite's own with another function table. SQLite opens the shared memory without
+ * calling this layer, so it is checked together with the database. */
 static int
 open_file(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, int flags, int *out)
 {

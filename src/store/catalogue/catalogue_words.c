@@ -1,10 +1,10 @@
-/* catalogue_words.c - how text is cut into words for the catalogue's index.
+/* catalogue_words.c - splits text into words for the index of the catalogue.
  *
- * SQLite's own tokenizer "unicode61" takes whatever stands between spaces and signs for a word and
- * forgets case and accents. In scripts that are written without spaces that makes a word of a whole
- * sentence, so here every character of those is a word of its own, and what a person types in such
- * a script is a phrase: found wherever it stands, one character is enough. Hangul is among them
- * because its words end in particles. */
+ * SQLite's own tokenizer "unicode61" uses everything between spaces and punctuation as a word and
+ * ignores case and accents. In scripts without spaces a whole sentence would be one word. So here
+ * every character of such a script is a word, and a search text in such a script is a phrase: it is
+ * found anywhere, even a single character. Hangul is included because its words end with
+ * particles. */
 #include <stdint.h>
 #include <string.h>
 
@@ -13,10 +13,10 @@
 
 struct words {
   fts5_tokenizer inner; /* unicode61 */
-  Fts5Tokenizer *state; /* of it */
+  Fts5Tokenizer *state; /* its state */
 };
 
-/* Ranges of characters that are words. */
+/* Ranges of characters that are words by themselves. */
 static const struct {
   uint32_t first, last;
 } alone[] = {
@@ -34,7 +34,7 @@ static const struct {
   { 0x20000, 0x3ffff }, /* Han B and on */
 };
 
-/* The length of the character at s, and its number; a byte that begins none counts alone. */
+/* The length of the character at s, and its code point; an invalid byte counts as one character. */
 static int
 next_char(const unsigned char *s, int n, uint32_t *out)
 {
@@ -60,7 +60,7 @@ stands_alone(uint32_t c)
   return false;
 }
 
-/* Hands the inner tokenizer's words on, at their place in the whole text. */
+/* Passes the words of the inner tokenizer on, with their offsets in the whole text. */
 struct shift {
   void *context;
   int (*token)(void *, int, const char *, int, int, int);
