@@ -1,16 +1,16 @@
-/* index_fold.c - index.log into index.json.
+/* index_fold.c - folds index.log into index.json.
  *
- * A fold costs as much as the index is long, and is wanted when the log has outgrown index.json: so
- * its cost spread over the appends between two folds is constant. The new index.json is written and
- * synced in tmp/ while appends go on; its commit renames it to its place and puts an index.log in
- * place that holds only the lines since the fold began.
+ * The cost of a fold grows with the index, and it is done when the log is longer than index.json:
+ * so the cost per append between two folds is constant. The new index.json is written and synced in
+ * tmp/ while appends continue; its commit renames it to its place and replaces index.log by one
+ * with only the lines since the start of the fold.
  *
- * The commit does not hold the new index.json, only its rename. That can be replayed as long as no
- * earlier commit that is replayed too puts another file in its place; the creation of the context
- * does. So while that is still in the journal the commit holds the content as well. A context that
- * was built (files_build.c) needs none of this: its commit only renames its directory, and when
- * that is replayed the source is gone, or the directory is not yet in its place and moves there
- * with the new index.json in it. */
+ * The commit contains only the rename of the new index.json, not its content. It can be replayed as
+ * long as no earlier replayed commit puts another file in its place; the creation of the context
+ * does. So while the creation is still in the journal, the commit contains the content too. For a
+ * context that was built (files_build.c) this is not necessary: its commit only renames its
+ * directory. If that is replayed, either the source no longer exists, or the directory is moved to
+ * its place with the new index.json in it. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,7 +21,7 @@
 #include "os/file.h"
 #include "store/files/files.h"
 
-#define FOLD_MIN ((uint64_t)128 << 10) /* smaller logs are not worth it */
+#define FOLD_MIN ((uint64_t)128 << 10) /* smaller logs are not folded */
 #define PIECE ((size_t)256 << 10)
 
 bool
@@ -70,14 +70,14 @@ qp__files_renew(void *self, void *context, void *fresh)
   c->json_bytes = now->json_bytes;
   c->log_bytes = now->log_bytes;
   c->fold_void = c->folding;
-  c->dir_ready_count = 0; /* replaying its creation makes the context without empty directories */
+  c->dir_ready_count = 0; /* a replay of its creation creates no empty directories */
   c->events_ready = false;
   qp__fctx_free(fresh);
 }
 
 /* ---- contexts whose creation, deletion or the like may be replayed ---- */
 
-/* Forgets those that the journal has forgotten. */
+/* Removes the contexts whose creation is no longer in the journal. */
 static void
 prune_fresh(struct qp__files *f)
 {
@@ -111,7 +111,7 @@ qp__fresh_commit(struct qp__files *f, const struct qp_uuid *id, uint64_t seq)
   qp__mutex_lock(&f->fresh_lock);
   for (size_t i = 0; i < f->fresh_count; i++)
     if (f->fresh[i].seq == UINT64_MAX && qp_uuid_equal(&f->fresh[i].id, id))
-      f->fresh[i].seq = seq; /* 0 is forgotten at once */
+      f->fresh[i].seq = seq; /* 0 is removed at once */
   qp__mutex_unlock(&f->fresh_lock);
 }
 
@@ -235,7 +235,7 @@ qp__files_fold_write(void *self, void *context, const struct qp__tree *tree, uin
 
 /* ---- the commit ---- */
 
-/* Adds the new index.json and the new index.log; *log receives the latter's content. */
+/* Adds the new index.json and the new index.log; *log receives the content of the latter. */
 static enum qp_rc
 add_fold_ops(struct qp__txn *txn, const struct qp__fctx *c, struct qp__buf *log, struct qp_err *err)
 {
@@ -267,7 +267,7 @@ add_fold_ops(struct qp__txn *txn, const struct qp__fctx *c, struct qp__buf *log,
   return qp__txn_add(txn, &log_op, NULL, false, err);
 }
 
-/* The context's counters after a fold was staged. */
+/* Sets the counters of the context after a fold was staged. */
 static void
 note_fold(struct qp__files *f, struct qp__fctx *c, size_t log_bytes)
 {
@@ -327,7 +327,7 @@ add_rewrite_ops(struct qp__txn *txn, const struct qp__fctx *c, struct qp__buf *l
   char path[QP__PATH_MAX];
   struct qp__op op = { .kind = QP__OP_PUT,
                        .path = path,
-                       .data = with->meta }; /* no backup: it may be bad */
+                       .data = with->meta }; /* no backup: the old one may be damaged */
   enum qp_rc rc = with->before ? with->before(with->arg, txn, err) : QP_OK;
 
   if (!rc)

@@ -1,8 +1,8 @@
-/* index_line.c - one line of an index into memory; see index.h for its forms.
+/* index_line.c - parses one line of an index; see index.h for its forms.
  *
- * Opening a context of 100,000 messages is this file's inner loop. take_fixed() knows the one form
- * that we write and costs about a tenth of a microsecond a line; a line in any other form goes to
- * the JSON library (take_json). */
+ * Opening a context of 100,000 messages spends most of its time here. take_fixed() knows only the
+ * form that we write and costs about a tenth of a microsecond per line; a line in any other form is
+ * parsed by the JSON library (take_json). */
 #include <errno.h>
 #include <string.h>
 
@@ -13,14 +13,15 @@
 #include "model/message.h"
 #include "store/files/index/index_int.h"
 
-#define OFFSET_MAX ((uint64_t)INT64_MAX / 16) /* of a frame: beyond any file */
-#define SCAN_MAX 500000 /* entries: about a third of the time that their table of ids would take */
+#define OFFSET_MAX ((uint64_t)INT64_MAX / 16) /* of a frame: larger than any file */
+#define SCAN_MAX \
+  500000 /* entries: scanning them takes about a third of the time of building the table of ids */
 
-/* What a line says before its parent is looked up. */
+/* The content of a line before its parent is looked up. */
 struct parsed {
   struct qp__entry entry;
-  struct qp_uuid parent; /* unless it follows */
-  bool follows;          /* its parent is the entry before */
+  struct qp_uuid parent; /* unless `follows` */
+  bool follows;          /* its parent is the previous entry */
   bool weak;             /* its checksum is wrong */
   const char *id_text;   /* 36 characters, or NULL */
 };
@@ -49,11 +50,12 @@ same8(const char *a, const char *b)
   return x == y;
 }
 
-/* Nothing here looks where the line ends (QP__LINE_PAD): what is expected never matches the brace,
- * the checksum or the newline that follow there. Only what takes anything up to a quote must look.
+/* Nothing here checks for the end of the line (QP__LINE_PAD): the expected text never matches the
+ * brace, the checksum or the newline there. Only functions that accept any text up to a quote must
+ * check.
  *
- * Whether n bytes, 4 to 16 and constant, are equal: two comparisons of words that overlap. For most
- * of these lengths the compiler would call memcmp(). */
+ * SAME: whether n bytes, 4 to 16 and constant, are equal: two overlapping comparisons of words. For
+ * most of these lengths the compiler would call memcmp(). */
 #define SAME(a, b, n)                                           \
   ((n) < 8 ? same4((a), (b)) && same4((a) + (n)-4, (b) + (n)-4) \
            : same8((a), (b)) && same8((a) + (n)-8, (b) + (n)-8))
@@ -71,7 +73,7 @@ skip_char(const char **p, char c)
   return true;
 }
 
-/* A number of at most `digits` digits, which are not enough for 2^64. */
+/* A number of at most `digits` digits, which must be too few for 2^64. */
 static inline bool
 take_digits(const char **p, int digits, uint64_t *out)
 {
@@ -108,22 +110,23 @@ take_id(const char **p, struct qp_uuid *out)
   return true;
 }
 
-/* Eight characters that shall be digits where `mask` has 15, and as in `form` where it has 0. *out
- * has the value of each digit in its byte, the first one in the lowest; the other bytes are 0. */
+/* Eight characters that must be digits where `mask` has 15, and equal to `form` where it has 0.
+ * *out has the value of each digit in its byte, the first in the lowest; the other bytes are 0. */
 static inline bool
 eight_of_time(const char *s, const char *form, const char *mask, uint64_t *out)
 {
   uint64_t m = qp__word_at(mask);
   uint64_t v = qp__word_at(s) ^ qp__word_at(form);
 
-  /* When no value is above 15, none leaves its byte by adding 6, and those above 9 become 16. */
+  /* If no value is above 15, adding 6 does not overflow a byte, and values above 9 become 16 or
+   * more. */
   if ((v & ~m) || ((v + m / 15 * 6) & ~m))
     return false;
   *out = v;
   return true;
 }
 
-/* "2026-11-15T19:55:40.123Z"; the date is mostly that of the line before. */
+/* "2026-11-15T19:55:40.123Z"; the date is usually that of the previous line. */
 static bool
 take_time(struct qp__index_reader *r, const char **p, int64_t *out)
 {
@@ -145,7 +148,7 @@ take_time(struct qp__index_reader *r, const char **p, int64_t *out)
   if (!eight_of_time(s + 11, "00:00:00", "\17\17\0\17\17\0\17\17", &a) ||
       !eight_of_time(s + 16, ":00.000Z", "\0\17\17\0\17\17\17\0", &b))
     return false;
-  a = a * 10 + (a >> 8); /* two digits become a number, in the place of the first */
+  a = a * 10 + (a >> 8); /* combines two digits to a number, at the position of the first */
   b = b * 10 + (b >> 8);
   h = a & 0xff;
   m = a >> 24 & 0xff;
@@ -255,7 +258,7 @@ qp__branch_dir_ok(const char *s, size_t n)
   return true;
 }
 
-/* The directory's number; it is mostly that of the line before. */
+/* The number of the directory; usually that of the previous line. */
 static bool
 take_dir(struct qp__index_reader *r, const char **p, const char *e, uint16_t *out, bool *nomem)
 {
@@ -286,7 +289,7 @@ take_dir(struct qp__index_reader *r, const char **p, const char *e, uint16_t *ou
 bool
 qp__pack_name_ok(const char *s, size_t n)
 {
-  static const char form[] = "archive/0000-00.jsonl.zst"; /* a 0 stands for any digit */
+  static const char form[] = "archive/0000-00.jsonl.zst"; /* a 0 means any digit */
 
   if (n == strlen(QP__PACK_ALL) && memcmp(s, QP__PACK_ALL, n) == 0)
     return true;
@@ -298,7 +301,7 @@ qp__pack_name_ok(const char *s, size_t n)
   return true;
 }
 
-/* The number of a frame; it is mostly that of the line before. */
+/* The number of a frame; usually that of the previous line. */
 static int
 find_frame(struct qp__index_reader *r, const char *pack, size_t len, uint64_t offset, uint32_t *out)
 {
@@ -326,7 +329,7 @@ find_frame(struct qp__index_reader *r, const char *pack, size_t len, uint64_t of
   return 0;
 }
 
-/* A status that is not "unavailable" is that of the place. */
+/* A status other than "unavailable" is determined by the place. */
 static void
 status_by_place(struct qp__entry *e)
 {
@@ -335,7 +338,7 @@ status_by_place(struct qp__entry *e)
                           memory_order_relaxed);
 }
 
-/* The parent's id is mostly written as that of the entry before was. */
+/* The parent's id is usually spelled like the id of the previous entry. */
 static bool
 take_parent(const struct qp__index_reader *r, const char **p, struct parsed *out)
 {
@@ -347,7 +350,7 @@ take_parent(const struct qp__index_reader *r, const char **p, struct parsed *out
   return true;
 }
 
-/* What stands behind the status up to the end of the line. */
+/* The fields after the status up to the end of the line. */
 static bool
 take_place(struct qp__index_reader *r, const char **p, const char *e, struct qp__entry *entry,
            bool *nomem)
@@ -384,7 +387,7 @@ take_place(struct qp__index_reader *r, const char **p, const char *e, struct qp_
   return true;
 }
 
-/* Takes the end off a line: its checksum, if there is one, and the brace. False: the sum is wrong,
+/* Removes the end of a line: its checksum, if it has one, and the brace. False: the sum is wrong,
  * or there is no brace. */
 static bool
 take_sum(const char *p, const char **e)
@@ -404,8 +407,8 @@ take_sum(const char *p, const char **e)
   return qp__hex_decode8(end + sizeof(key) - 1, &said) && said == qp__sum(p, (size_t)(end - p));
 }
 
-/* False: not in the fixed form, its checksum is wrong, or memory is out (*nomem). Nothing has
- * changed then but the list of directories. */
+/* False: not in the fixed form, its checksum is wrong, or out of memory (*nomem). Then only the
+ * list of directories may have changed. */
 static bool
 take_fixed(struct qp__index_reader *r, const char *p, const char *e, struct parsed *out,
            bool *nomem)
@@ -437,7 +440,7 @@ take_fixed(struct qp__index_reader *r, const char *p, const char *e, struct pars
 
 /* ---- one entry in any form ---- */
 
-/* The fields behind the status. */
+/* The fields after the status. */
 static enum qp_rc
 place_of_json(struct qp__index_reader *r, const json_t *o, struct qp__entry *e, struct qp_err *err)
 {
@@ -517,9 +520,9 @@ entry_of_json(struct qp__index_reader *r, const json_t *o, struct parsed *out, s
 
 /* ---- adding what was read ---- */
 
-/* The slot of an id, or QP__NO_SLOT. The tree's table of ids costs a good part of all reading, and
- * many who open a context never need it. What is looked for here is mostly near the end: so the
- * entries are scanned from there, until that has become too much. */
+/* The slot of an id, or QP__NO_SLOT. Building the tree's table of ids is a large part of the
+ * reading time, and often nobody needs it. The ids searched here are usually near the end: so the
+ * entries are scanned from there, up to a limit. */
 enum qp_rc
 qp__index_find_id(struct qp__index_reader *r, const struct qp_uuid *id, uint32_t *out,
                   struct qp_err *err)
@@ -555,11 +558,11 @@ find_parent(struct qp__index_reader *r, const struct parsed *p, uint32_t *out, s
   return rc;
 }
 
-/* In the log an entry moves the head of the branch that it is filed under. */
+/* In the log an entry moves the head of its branch. */
 static enum qp_rc
 move_head(struct qp__index_reader *r, uint16_t dir, uint32_t slot, struct qp_err *err)
 {
-  const char *name = qp__tree_dir_name(&r->image->tree, dir) + 7; /* behind "branch-" */
+  const char *name = qp__tree_dir_name(&r->image->tree, dir) + 7; /* after "branch-" */
   struct qp__buf decoded;
   enum qp_rc rc = QP_OK;
 
@@ -586,7 +589,7 @@ move_head(struct qp__index_reader *r, uint16_t dir, uint32_t slot, struct qp_err
   return QP_OK;
 }
 
-/* Whether a line of the log is in index.json already, because that is newer. */
+/* Whether a line of the log is already in index.json, because that is newer. */
 static bool
 is_old_line(const struct qp__index_reader *r)
 {
@@ -594,8 +597,8 @@ is_old_line(const struct qp__index_reader *r)
          r->report->log_generation < r->report->generation;
 }
 
-/* Whether the id is there already: only asked in the log, where a fold that was cut short can leave
- * lines that index.json has too. */
+/* Whether the id exists already: only checked in the log, where an interrupted fold can leave lines
+ * that are also in index.json. */
 static enum qp_rc
 is_known(struct qp__index_reader *r, const struct qp_uuid *id, uint32_t *slot, struct qp_err *err)
 {
@@ -639,7 +642,7 @@ add_parsed(struct qp__index_reader *r, struct parsed *p, struct qp_err *err)
     return rc;
   r->past_fold = r->past_fold || is_old_line(r);
   if (slot != QP__NO_SLOT && r->marks && !r->in_log)
-    r->marks[slot] |= QP__MARK_UNREACHED; /* until a head is found to lead to it */
+    r->marks[slot] |= QP__MARK_UNREACHED; /* until a head is found that leads to it */
   if (slot == QP__NO_SLOT) {
     status_by_place(&p->entry);
     rc = find_parent(r, p, &p->entry.parent, err);
@@ -656,7 +659,7 @@ add_parsed(struct qp__index_reader *r, struct parsed *p, struct qp_err *err)
 
 /* ---- other lines of the log ---- */
 
-/* {"set":…}: what became of a message. */
+/* {"set":…}: changes the status of a message. */
 static enum qp_rc
 take_set(struct qp__index_reader *r, const json_t *o, struct qp_err *err)
 {
@@ -690,7 +693,7 @@ take_set(struct qp__index_reader *r, const json_t *o, struct qp_err *err)
   return QP_OK;
 }
 
-/* A line takes a branch away from where it leads to. */
+/* A line moves a branch away from its head. */
 static void
 mark_left(struct qp__index_reader *r, const char *branch)
 {
@@ -700,7 +703,7 @@ mark_left(struct qp__index_reader *r, const char *branch)
   for (uint32_t slot = head ? head->slot : QP__NO_SLOT;
        slot != QP__NO_SLOT && !(r->marks[slot] & QP__MARK_LEFT);
        slot = qp__tree_at(tree, slot)->parent) {
-    if (!qp__tree_at(tree, slot)->size) /* what is above a placeholder is only a guess */
+    if (!qp__tree_at(tree, slot)->size) /* the ancestors of a placeholder are only a guess */
       break;
     r->marks[slot] |= QP__MARK_LEFT;
   }
@@ -728,7 +731,7 @@ take_change(struct qp__index_reader *r, const json_t *o, struct qp_err *err)
       rc = qp__index_find_id(r, &id, &slot, err);
       if (rc)
         return rc;
-      if (slot == QP__NO_SLOT) { /* the head stays where it was */
+      if (slot == QP__NO_SLOT) { /* the head does not move */
         r->report->bad_heads++;
         return QP_OK;
       }
@@ -783,7 +786,7 @@ take_change_line(struct qp__index_reader *r, json_t *o, struct qp_err *err)
   return rc || is_old_line(r) ? rc : take_change(r, o, err);
 }
 
-/* A line in any form. QP_INVALID: it says nothing sensible. */
+/* A line in any form. QP_INVALID: it is invalid. */
 static enum qp_rc
 take_json(struct qp__index_reader *r, const char *line, size_t len, struct qp_err *err)
 {

@@ -1,6 +1,5 @@
-/* index_read.c - index.json and index.log into memory; see index.h for their form, index_line.c for
- * their lines. An index.json in another shape than ours, reformatted by hand say, is read as a
- * whole. */
+/* index_read.c - reads index.json and index.log; see index.h for their form, index_line.c for their
+ * lines. An index.json in another layout, for example reformatted by hand, is parsed as a whole. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -12,7 +11,7 @@
 #include "os/lines.h"
 #include "store/files/index/index_int.h"
 
-#define GENERATION_MAX ((int64_t)1 << 53) /* nobody folds so often */
+#define GENERATION_MAX ((int64_t)1 << 53) /* larger than any real number of folds */
 #define INDEX_JSON_MAX ((size_t)1 << 30)
 
 /* ---- index.json ---- */
@@ -72,7 +71,7 @@ take_heads(struct qp__index_reader *r, json_t *heads, struct qp_err *err)
       rc = qp__index_find_id(r, &id, &slot, err);
       if (rc)
         return rc;
-      if (slot == QP__NO_SLOT) { /* better no head than a wrong one: the load looks for another */
+      if (slot == QP__NO_SLOT) { /* better no head than a wrong one: the load searches another */
         r->report->bad_heads++;
         continue;
       }
@@ -83,7 +82,7 @@ take_heads(struct qp__index_reader *r, json_t *heads, struct qp_err *err)
   return QP_OK;
 }
 
-/* The sum behind the heads is that of the object without its entries. */
+/* The sum after the heads covers the object without its entries. */
 static enum qp_rc
 check_json_sum(json_t *top, json_t *heads, json_t *sum, struct qp_err *err)
 {
@@ -108,7 +107,7 @@ check_json_sum(json_t *top, json_t *heads, json_t *sum, struct qp_err *err)
   return rc;
 }
 
-/* Parses a line that is a whole object but for a piece that `fix_head` and `fix_tail` supply. */
+/* Parses a line that is an incomplete object; `fix_head` and `fix_tail` complete it. */
 static enum qp_rc
 parse_completed(const char *fix_head, const char *line, size_t len, const char *fix_tail,
                 json_t **out, struct qp_err *err)
@@ -155,7 +154,7 @@ take_last_line(struct qp__index_reader *r, const char *line, size_t len, struct 
   return rc;
 }
 
-/* Whether a failure says something about the file and not about us. */
+/* Whether a failure means that the file is damaged, not that we failed. */
 static bool
 is_damage(enum qp_rc rc)
 {
@@ -187,14 +186,14 @@ json_line(void *arg, const char *line, size_t len, uint64_t end, struct qp_err *
   return r->tolerant && is_damage(rc) ? QP_OK : rc;
 }
 
-/* Whether something is in the place of a file that is none. */
+/* Whether something else is in the place of a regular file. */
 static bool
 is_other_type(int sys)
 {
   return sys == -ELOOP || sys == -ENOTDIR || sys == -EISDIR || sys == -ENOTSUP || sys == -ENXIO;
 }
 
-/* index.json in a shape of its own: all of it at once. */
+/* Reads an index.json in another layout as a whole. */
 static enum qp_rc
 read_json_whole(struct qp__index_reader *r, const struct qp__os *os, int root, const char *path,
                 struct qp_err *err)
@@ -235,7 +234,7 @@ read_json_whole(struct qp__index_reader *r, const struct qp__os *os, int root, c
   return rc;
 }
 
-/* Empties what a failed attempt left in the image. */
+/* Removes what a failed attempt left in the image. */
 static void
 start_over(struct qp__index_reader *r)
 {
@@ -258,7 +257,7 @@ start_over(struct qp__index_reader *r)
   r->report->bad_heads = 0;
 }
 
-/* A directory or a pipe can be opened like a file, and then not be read. */
+/* A directory or a pipe can be opened like a file, but not read. */
 static bool
 is_regular(const struct qp__os *os, int fd)
 {
@@ -267,7 +266,7 @@ is_regular(const struct qp__os *os, int fd)
   return !os->fstat(os->self, fd, &st) && S_ISREG(st.st_mode);
 }
 
-/* index.json line by line. QP_INVALID: it is not so, or not complete. */
+/* Reads index.json line by line. QP_INVALID: another layout, or incomplete. */
 static enum qp_rc
 read_json_lines(struct qp__index_reader *r, const struct qp__os *os, int root, const char *path,
                 struct qp_err *err)
@@ -293,8 +292,8 @@ read_json_lines(struct qp__index_reader *r, const struct qp__os *os, int root, c
   return rc;
 }
 
-/* All of it when it is sound, in our shape or any other; else nothing, or for who mends it what is
- * left of it. */
+/* Reads a valid index.json completely, in any layout. Of a damaged one reads nothing or, for a
+ * repair, what is left of it. */
 static enum qp_rc
 read_json(struct qp__index_reader *r, const struct qp__os *os, int root, const char *path,
           struct qp_err *err)
@@ -349,7 +348,7 @@ log_line(void *arg, const char *line, size_t len, uint64_t end, struct qp_err *e
       json_decref(o);
       return is_damage(rc) ? QP_OK : rc;
     }
-    json_decref(o); /* no header: an ordinary line, or damage */
+    json_decref(o); /* not a header: an ordinary line, or damage */
     r->report->log_headless = true;
     if (rc && !is_damage(rc))
       return rc;
@@ -411,7 +410,7 @@ read_file(struct qp__index_reader *r, read_fn *fn, const struct qp__os *os, int 
   return rc;
 }
 
-/* What no head in index.json leads to was known to be garbage when it was written. */
+/* Messages that no head in index.json reaches were known to be garbage when it was written. */
 static void
 unmark_reached(const struct qp__index_reader *r)
 {
@@ -468,9 +467,8 @@ enum qp_rc
 qp__index_read(const struct qp__os *os, int root, const char *dir, struct qp__image *image,
                struct qp__index_report *report, struct qp_err *err)
 {
-  /* A writer in another process may be at work: when it folds between our two reads the log is
-   * newer or older, when it appends while we read the last line may be cut off. Then we read
-   * again. */
+  /* A writer in another process may be active: if it folds between our two reads, the log is newer
+   * or older; if it appends while we read, the last line may be incomplete. Then we read again. */
   for (int attempt = 0; attempt < 8; attempt++) {
     struct qp__index_reader r = { .image = image, .report = report };
     enum qp_rc rc = read_both(&r, os, root, dir, err);
@@ -482,6 +480,6 @@ qp__index_read(const struct qp__os *os, int root, const char *dir, struct qp__im
     if (report->log_generation <= report->generation && attempt > 1)
       return QP_OK;
   }
-  report->json_damaged = true; /* older than the log: lines between the two are lost */
+  report->json_damaged = true; /* older than the log: the lines between the two are lost */
   return QP_OK;
 }

@@ -16,19 +16,19 @@
 
 #define MESSAGE_FILE_MAX ((size_t)256 << 20)
 
-/* An entry on its way into the tree. */
+/* An entry before it is added to the tree. */
 struct found {
   struct qp__entry entry;
   struct qp_uuid parent;
-  bool from_file; /* no line names it, and a branch may lead to it */
-  bool weak;      /* from a line that may be wrong: the message itself knows better */
-  bool sure;      /* weak, and confirmed by a message that has the line's hash */
-  bool lost;      /* a placeholder: it is known only as the parent of others */
+  bool from_file; /* no line names it, so a branch may lead to it */
+  bool weak;      /* from a line that may be wrong: the message itself is more reliable */
+  bool sure;      /* weak, but confirmed by a message that has the hash of the line */
+  bool lost;      /* a placeholder: known only as the parent of other messages */
   bool made;      /* a new one */
   bool added;
   bool visiting;
   struct found *below; /* the child that waits for it */
-  size_t group;        /* while placeholders find their place: see reattach() */
+  size_t group;        /* used while placeholders get their parents: see reattach() */
 };
 
 struct rebuild {
@@ -38,7 +38,7 @@ struct rebuild {
   struct found *list;
   size_t count;
   size_t cap;
-  size_t sorted; /* so many at the front are sorted by id */
+  size_t sorted; /* the number of elements at the front that are sorted by id */
   bool scan;     /* as in struct qp__problems */
   bool distrust; /* likewise */
 };
@@ -71,7 +71,7 @@ find_among(const struct rebuild *r, size_t count, const struct qp_uuid *id)
   return count ? bsearch(&key, r->list, count, sizeof(*r->list), by_id) : NULL;
 }
 
-/* Room for one more, zeroed; it counts once the caller says so. */
+/* A new zeroed element; the caller increases the count. */
 static struct found *
 new_found(struct rebuild *r, struct qp_err *err)
 {
@@ -108,13 +108,13 @@ take_line(void *arg, const struct qp__entry *entry, const struct qp_uuid *parent
   memcpy(&found->entry, entry, sizeof(*entry));
   found->parent = *parent;
   found->weak = weak || r->distrust;
-  if (!entry->size) /* a placeholder: the message may have come back */
+  if (!entry->size) /* a placeholder: the message may exist again */
     found->weak = found->lost = true;
   r->count++;
   return QP_OK;
 }
 
-/* By id; of two with the same id the better one first: a line that is right, then any line. */
+/* By id; of two with the same id the more reliable first: a correct line, then any line. */
 static int
 by_id_and_worth(const void *a, const void *b)
 {
@@ -127,7 +127,7 @@ by_id_and_worth(const void *a, const void *b)
   return order ? order : x->weak - y->weak;
 }
 
-/* Sorts all by id; of two with the same id one goes. */
+/* Sorts all by id; removes duplicates. */
 static void
 sort_found(struct rebuild *r)
 {
@@ -143,8 +143,8 @@ sort_found(struct rebuild *r)
 
 /* ---- entries from files ---- */
 
-/* The entry that a stored message makes. QP_INVALID: it is no message, or another one than `id`,
- * which may be NULL. */
+/* The entry of a stored message. QP_INVALID: not a message, or not the message `id`, which may be
+ * NULL. */
 static enum qp_rc
 entry_of_message(struct qp__tree *tree, const char *dir, const struct qp_uuid *id,
                  struct qp_bytes text, struct found *out, struct qp_err *err)
@@ -200,7 +200,7 @@ qp__message_file_valid(struct qp__files *f, const struct qp__fctx *c, struct qp_
   return rc == QP_NOMEM || sys == -ENOMEM ? qp__fail_nomem(err, "checking a context") : QP_OK;
 }
 
-/* The message at the end of the list, beyond its count, was read: does it tell anything new? */
+/* The message after the end of the list was read: adds it if it is new. */
 static enum qp_rc
 offer(struct rebuild *r, struct found *found, struct qp_err *err)
 {
@@ -221,7 +221,7 @@ offer(struct rebuild *r, struct found *found, struct qp_err *err)
          memcmp(line->entry.hash, found->entry.hash, sizeof(found->entry.hash)) == 0;
   if (!line->weak || line->sure || (r->distrust && !same && !line->lost))
     return QP_OK;
-  if (same) { /* where it is, the line knows as well */
+  if (same) { /* the line knows its place as well */
     found->entry.dir = line->entry.dir;
     atomic_init(&found->entry.place, atomic_load(&line->entry.place));
     atomic_init(&found->entry.status, atomic_load(&line->entry.status));
@@ -233,7 +233,7 @@ offer(struct rebuild *r, struct found *found, struct qp_err *err)
   return QP_OK;
 }
 
-/* Reads a file that may hold a message: in the directory `dir`, or elsewhere (NULL). */
+/* Reads a file that may contain a message: in the directory `dir`, or elsewhere (NULL). */
 static enum qp_rc
 take_path(struct rebuild *r, const char *path, const char *dir, const struct qp_uuid *id,
           struct qp_err *err)
@@ -254,14 +254,14 @@ take_path(struct rebuild *r, const char *path, const char *dir, const struct qp_
                           qp__buf_bytes(&text), found, err);
     if (!rc)
       rc = offer(r, found, err);
-    if (rc == QP_INVALID || rc == QP_TOOBIG) /* not a message: a check tells of it */
+    if (rc == QP_INVALID || rc == QP_TOOBIG) /* not a message: a check reports it */
       rc = QP_OK;
   }
   qp__buf_release(&text);
   return rc;
 }
 
-/* Whether a line that is right says that the message of this name is here. */
+/* Whether a correct line says that the message of this name is here. */
 static enum qp_rc
 is_expected(struct rebuild *r, const char *dir, const struct qp_uuid *id, bool *out,
             struct qp_err *err)
@@ -304,7 +304,7 @@ take_stray(void *arg, const char *path, const struct qp_uuid *id, struct qp_err 
 
 /* ---- entries from the trash ---- */
 
-/* Nothing tells since when it is there: since now. Nor which branch it comes from. */
+/* The time of its deletion and its branch are unknown: uses the current time. */
 static enum qp_rc
 take_trashed(struct rebuild *r, const struct qp_uuid *id, struct qp_err *err)
 {
@@ -421,7 +421,7 @@ take_pack(void *arg, const char *name, struct qp_err *err)
   qp__context_path(path, r->context, name);
   rc = qp__pack_scan(r->files->os, r->files->root, path, qp__dict_path(dict, r->context, name),
                      take_packed, &w, &damaged, err);
-  return rc == QP_NOTFOUND || rc == QP_CORRUPT ? QP_OK : rc; /* a check tells of it */
+  return rc == QP_NOTFOUND || rc == QP_CORRUPT ? QP_OK : rc; /* a check reports it */
 }
 
 /* ---- lines with a wrong id ---- */
@@ -437,7 +437,7 @@ has_namesake(const struct rebuild *r, const struct found *line)
   return false;
 }
 
-/* Drops lines that may be wrong, and are: the message that has their hash has another id. */
+/* Drops weak lines that are wrong: the message with their hash has another id. */
 static void
 drop_misnamed(struct rebuild *r)
 {
@@ -454,8 +454,8 @@ drop_misnamed(struct rebuild *r)
 
 /* ---- what is lost ---- */
 
-/* A message that is nowhere, and whose children are: an entry stands for it, so that they stay what
- * they were, a part of the history before them. Its place is told by its id alone. */
+/* Adds an entry for a missing message that has children, so that they stay connected to the history
+ * before them. Only its id is known. */
 static enum qp_rc
 add_placeholders(struct rebuild *r, struct qp_err *err)
 {
@@ -492,7 +492,7 @@ add_placeholders(struct rebuild *r, struct qp_err *err)
   return QP_OK;
 }
 
-/* The group of messages that hang together, by one of them. */
+/* The group of connected messages that contains this one. */
 static size_t
 group_of(struct rebuild *r, size_t i)
 {
@@ -510,8 +510,8 @@ by_time(const void *a, const void *b)
   return x->entry.time != y->entry.time ? (x->entry.time < y->entry.time ? -1 : 1) : by_id(x, y);
 }
 
-/* The newest message before the lost one in the order of time that does not follow from it; of the
- * same directory, if there is one. */
+/* The newest message before the lost one in the order of time that is not its descendant; from the
+ * same directory, if possible. */
 static struct found *
 find_before(struct rebuild *r, struct found **list, size_t count, const struct found *lost)
 {
@@ -530,20 +530,21 @@ find_before(struct rebuild *r, struct found **list, size_t count, const struct f
   return best;
 }
 
-/* In an index that is sound as far as it goes: the history goes on where the branch ends in it. */
+/* If the index is valid but incomplete: the history continues at the head of the branch. */
 static void
 take_head_as_parent(const struct rebuild *r, struct found *f)
 {
   const struct qp__image *image = r->image;
-  const char *dir = qp__tree_dir_name(&image->tree, f->entry.dir) + 7; /* behind "branch-" */
+  const char *dir = qp__tree_dir_name(&image->tree, f->entry.dir) + 7; /* after "branch-" */
 
-  for (size_t i = 0; i < image->head_count; i++) /* a name with escapes is not found, and no harm */
+  for (size_t i = 0; i < image->head_count;
+       i++) /* a name with escapes is not found, which does no harm */
     if (strcmp(image->heads[i].name, dir) == 0 && image->heads[i].slot != QP__NO_SLOT)
       f->parent = qp__tree_at(&image->tree, image->heads[i].slot)->id;
 }
 
-/* Gives placeholders parents, the earliest first. What was above a lost message nobody knows; the
- * history before it is the best guess, and nothing of it is left hanging in the air. */
+/* Gives parents to placeholders, earliest first. The real parent of a lost message is unknown; the
+ * history before it is the best guess, and it keeps all messages connected. */
 static enum qp_rc
 reattach(struct rebuild *r, struct qp_err *err)
 {
@@ -609,9 +610,8 @@ add_one(struct rebuild *r, struct found *f, uint64_t *bad_parents, struct qp__re
   return QP_OK;
 }
 
-/* Adds a message after its ancestors: up along the parents that are missing, and down again. A
- * parent that is nowhere, or that is its own descendant, is left out: the message becomes a
- * root. */
+/* Adds a message after its ancestors: up along the missing parents, and down again. If a parent is
+ * missing or is its own descendant, the message becomes a root. */
 static enum qp_rc
 add_with_ancestors(struct rebuild *r, struct found *f, uint64_t *bad_parents,
                    struct qp__rebuilt *out, struct qp_err *err)
@@ -651,7 +651,7 @@ add_all(struct rebuild *r, uint64_t *bad_parents, struct qp__rebuilt *out, struc
   return rc;
 }
 
-/* Begins with an empty image and the entries of the lines that are left. */
+/* Starts with an empty image and the entries of the remaining lines. */
 static enum qp_rc
 take_lines(struct rebuild *r, struct qp_err *err)
 {
@@ -665,8 +665,8 @@ take_lines(struct rebuild *r, struct qp_err *err)
   return rc;
 }
 
-/* Reads the lines over what was found. What they say of messages that no branch reaches counts when
- * nothing is missing between them. */
+/* Applies the lines to the rebuilt tree. What they say about unreached messages is used only if no
+ * line is missing. */
 static enum qp_rc
 apply_lines(struct rebuild *r, struct qp__index_report *now, struct qp__rebuilt *out,
             struct qp_err *err)
@@ -690,7 +690,7 @@ apply_lines(struct rebuild *r, struct qp__index_report *now, struct qp__rebuilt 
   return rc;
 }
 
-/* The index is sound as far as it goes: what no branch reaches is garbage. */
+/* The index is valid but incomplete: what no branch reaches is garbage. */
 static enum qp_rc
 mark_garbage(const struct qp__image *image, struct qp__rebuilt *out, struct qp_err *err)
 {
@@ -754,7 +754,7 @@ qp__index_rebuild(struct qp__files *f, const struct qp__fctx *c, bool damaged,
 
 /* ---- heads ---- */
 
-/* The newest time that a line tells. */
+/* The newest time in a line. */
 static int64_t
 newest_line(const struct qp__image *image, const struct qp__rebuilt *r)
 {
@@ -772,7 +772,7 @@ newest_line(const struct qp__image *image, const struct qp__rebuilt *r)
   return newest;
 }
 
-/* By its id, which begins with a time as well when quipu gave it. */
+/* Compares ids; those of quipu begin with a time too. */
 static bool
 is_later(const struct qp__tree *tree, const struct qp__entry *e, uint32_t slot)
 {
@@ -800,7 +800,7 @@ qp__rebuilt_heads(struct qp__image *image, const struct qp__rebuilt *r, bool dam
 
   for (size_t i = 0; i < r->count; i++) {
     const struct qp__entry *e = qp__tree_at(tree, r->slots[i]);
-    const char *dir = qp__tree_dir_name(tree, e->dir) + 7; /* behind "branch-" */
+    const char *dir = qp__tree_dir_name(tree, e->dir) + 7; /* after "branch-" */
     struct qp__head *head;
     struct qp__buf name;
     enum qp_rc rc;

@@ -1,4 +1,4 @@
-/* index_write.c - the lines of index.json and index.log; see index.h. */
+/* index_write.c - writes the lines of index.json and index.log; see index.h. */
 #include <string.h>
 
 #include "base/json.h"
@@ -35,7 +35,7 @@ add_number(struct qp__buf *out, uint64_t v)
   (void)qp__buf_add(out, digits + at, sizeof(digits) - at);
 }
 
-/* A branch name as a JSON string: it may hold quotes and any character but controls. */
+/* A branch name as a JSON string: it may contain quotes and any character except controls. */
 static void
 add_string(struct qp__buf *out, const char *s)
 {
@@ -49,7 +49,7 @@ add_string(struct qp__buf *out, const char *s)
   json_decref(value);
 }
 
-/* Where a message is that has no file of its own. */
+/* The place of a message without its own file. */
 static void
 add_place(struct qp__buf *out, const struct qp__tree *tree, const struct qp__entry *e)
 {
@@ -71,7 +71,7 @@ add_place(struct qp__buf *out, const struct qp__tree *tree, const struct qp__ent
   }
 }
 
-/* One entry without newline. Written by hand: it is the fixed form that the fast reader knows. */
+/* One entry without newline, in exactly the fixed form that the fast reader knows. */
 static void
 add_entry(struct qp__buf *out, const struct qp__tree *tree, const struct qp__entry *e,
           const struct qp_uuid *parent, const char *dir)
@@ -116,7 +116,7 @@ close_line(struct qp__buf *out, size_t start)
 {
   qp__sum_close(out, start);
   (void)qp__buf_add_char(out, '\n');
-  return out->rc; /* of all appends, not of the last one */
+  return out->rc; /* of all appends, not only of the last one */
 }
 
 enum qp_rc
@@ -135,7 +135,7 @@ qp__index_entry_line(struct qp__buf *out, const struct qp__tree *tree, const str
 {
   add_entry(out, tree, e, parent, dir);
   (void)qp__buf_add_char(out, '\n');
-  return out->rc; /* of all appends, not of the last one */
+  return out->rc; /* of all appends, not only of the last one */
 }
 
 enum qp_rc
@@ -247,7 +247,7 @@ qp__index_json_tail(struct qp__buf *out, const struct qp_uuid *context, uint64_t
                     uint32_t count, const struct qp__tree *tree, const struct qp__head *heads,
                     size_t n)
 {
-  struct qp__buf rest; /* the object without its entries: what its sum is of */
+  struct qp__buf rest; /* the object without its entries, which the sum covers */
 
   qp__buf_init(&rest, out->limit);
   add_json_head(&rest, context, generation, count);

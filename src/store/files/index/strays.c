@@ -1,5 +1,5 @@
-/* strays.c - messages where no message should be: a file that somebody moved within the directory
- * of its context, or whose bytes are in a file of another name. See strays.h. */
+/* strays.c - messages in wrong places: a file that was moved within the directory of its context,
+ * or whose bytes are in a file with another name. See strays.h. */
 #include "store/files/index/strays.h"
 
 #include <dirent.h>
@@ -17,7 +17,7 @@
 #define MESSAGE_FILE_MAX ((size_t)256 << 20)
 #define FOREIGN_FILE_MAX (16 << 20)
 #define SPOILT_MAX 8  /* bytes that may differ in a copy of the same message */
-#define STRAYS_MAX 16 /* files that are kept of one message */
+#define STRAYS_MAX 16 /* maximum number of files per message */
 
 struct qp_bytes
 qp__message_trim(struct qp_bytes text)
@@ -36,7 +36,7 @@ struct names {
   size_t cap;
 };
 
-/* Whether a file that has not the name of a message is one of the store's. */
+/* Whether a file without the name of a message is a file of the store. */
 static bool
 is_ours(const char *dir, const char *name)
 {
@@ -66,7 +66,7 @@ take_name(void *arg, const char *name, unsigned char type)
   return n->list[n->count++] ? 0 : -ENOMEM;
 }
 
-/* `all`: also files that have not the name of a message, unless they are very long. */
+/* `all`: also files without the name of a message, unless they are very long. */
 static enum qp_rc
 visit_dir(struct qp__files *f, const struct qp__fctx *c, const char *dir, bool all,
           qp__stray_fn *fn, void *arg, struct qp_err *err)
@@ -185,8 +185,8 @@ qp__find_file(struct qp__files *f, struct qp__fctx *c, const uint8_t hash[16])
 
 /* ---- rescue ---- */
 
-/* Writes a message to messages/<id>.json or, where that is taken, to messages/<id>.1.json and so
- * on. A file that holds it already will do; *rescued is set when there was none. */
+/* Writes a message to messages/<id>.json or, if that exists, to messages/<id>.1.json and so on. If
+ * a file already contains it, nothing is written; *rescued is set if a file was written. */
 static int
 put_stray(struct qp__files *f, const struct qp__fctx *c, const struct qp_uuid *id,
           struct qp_bytes text, bool *rescued)
@@ -218,7 +218,7 @@ put_stray(struct qp__files *f, const struct qp__fctx *c, const struct qp_uuid *i
   return sys;
 }
 
-/* Whether a text is the owner's with a few bytes changed, its id perhaps among them. */
+/* Whether a text is the owner's message with a few changed bytes, possibly in its id. */
 static bool
 is_spoilt_copy(struct qp_bytes text, struct qp_bytes own)
 {
@@ -248,7 +248,7 @@ qp__rescue(struct qp__files *f, const struct qp__fctx *c, const char *path, stru
       !qp_uuid_is_none(&m->id))
     sys = put_stray(f, c, &m->id, qp__buf_bytes(&text), rescued);
   else if (sys != -EIO && sys != -ENOMEM)
-    sys = 0; /* nothing that could be lost */
+    sys = 0; /* nothing can be lost */
   qp_message_free(m);
   qp__buf_release(&text);
   return sys ? qp__fail_sys(err, sys, "cannot keep the message in '%s'", path) : QP_OK;
@@ -290,7 +290,7 @@ qp__files_rescue(void *self, void *context, const struct qp__tree *tree,
   else
     qp__message_path(path, c, qp__tree_dir_name(tree, entry->dir), &entry->id);
   rc = qp__rescue(self, c, path, content, &did, err);
-  if (did) /* what is known of the files is no longer true */
+  if (did) /* the cached list of files is outdated */
     qp__finds_release(&c->finds);
   *rescued = *rescued || did;
   return rc;

@@ -1,12 +1,12 @@
-/* pack_cache.c - reads single messages out of packs. See pack.h.
+/* pack_cache.c - reads single messages from packs. See pack.h.
  *
- * Three small things are kept: descriptors of packs with their dictionaries, decoders, and the
- * frames that were used last, so that reading in order decompresses each frame once. The one lock
- * guards these tables only; nobody holds it while a file is read or a frame is decompressed.
+ * The cache holds descriptors of packs with their dictionaries, decoders, and the most recently
+ * used frames, so that reading in order decompresses each frame once. The lock guards only these
+ * tables; it is not held while a file is read or a frame is decompressed.
  *
- * A pack in use has references; one that was dropped or driven out lives until its last reader is
- * done, and no frame of it is kept any more. A pack that was opened while a drop took place may be
- * the old one, and is not kept either: `drops` tells. */
+ * A pack in use has references; a pack that was dropped or evicted lives until its last reader is
+ * done, and its frames are not cached any more. A pack that was opened during a drop may be the old
+ * file, so it is not cached either: `drops` detects this. */
 #include "store/files/pack/pack_int.h"
 
 #include <string.h>
@@ -19,17 +19,17 @@
 
 #define PACKS_MAX 64
 #define FRAMES_MAX 64
-#define FRAME_KEPT_MAX (4 * QP__FRAME_TARGET) /* a larger one has hardly a second message */
+#define FRAME_KEPT_MAX (4 * QP__FRAME_TARGET) /* a larger frame rarely has a second message */
 #define DECODERS_MAX 8
-#define IN_KEPT_MAX ((size_t)256 << 10) /* of a decoder that waits */
+#define IN_KEPT_MAX ((size_t)256 << 10) /* of an unused decoder */
 
 struct pack {
-  uint64_t number; /* no other pack has or had it */
+  uint64_t number; /* unique, never reused */
   uint64_t hash;   /* of its path */
   uint64_t used;
   unsigned refs;
   bool kept;        /* in the table */
-  ZSTD_DDict *dict; /* NULL: not needed so far */
+  ZSTD_DDict *dict; /* NULL: not needed yet */
   int fd;
   char path[];
 };
@@ -45,7 +45,7 @@ struct slot {
 struct qp__pack_cache {
   const struct qp__os *os;
   int root;
-  struct qp__mutex lock; /* of all that follows, and of refs, used, kept and dict of a pack */
+  struct qp__mutex lock; /* guards everything below, and refs, used, kept and dict of a pack */
   uint64_t clock;
   uint64_t drops;
   uint64_t next_number;
@@ -90,8 +90,8 @@ free_pack(struct qp__pack_cache *c, struct pack *p)
   qp__free(p);
 }
 
-/* The pack and its frames leave the tables. Answers it when nobody uses it: it must
- * be freed then. */
+/* Removes the pack and its frames from the tables. Returns it if it is unused: the caller must free
+ * it. */
 static struct pack *
 let_go(struct qp__pack_cache *c, size_t i)
 {
@@ -137,8 +137,8 @@ find_pack(struct qp__pack_cache *c, const char *path, uint64_t hash)
   return NULL;
 }
 
-/* Puts a pack in the table, in the place of the one that was not used for longest; not when a drop
- * took place since `drops`, or another thread was faster. */
+/* Adds a pack to the table in place of the least recently used one, unless a drop happened since
+ * `drops`, or another thread was faster. */
 static void
 keep_pack(struct qp__pack_cache *c, struct pack *p, uint64_t drops)
 {
@@ -244,8 +244,7 @@ find_frame(struct qp__pack_cache *c, const struct pack *p, uint64_t offset)
   return NULL;
 }
 
-/* Keeps a frame in the place of the one that was not used for longest. Two threads may keep the
- * same one. */
+/* Caches a frame in place of the least recently used one. Two threads may cache the same frame. */
 static void
 keep_frame(struct qp__pack_cache *c, const struct pack *p, uint64_t offset, struct qp__blob *b)
 {
@@ -301,7 +300,7 @@ give_decoder(struct qp__pack_cache *c, struct qp__decoder *d)
   qp__decoder_free(d);
 }
 
-/* The pack's dictionary, which has the number `id`; it stays the pack's. */
+/* Loads the dictionary with the number `id` for the pack, which owns it. */
 static enum qp_rc
 need_dict(struct qp__pack_cache *c, struct pack *p, const char *dict_path, unsigned id,
           const ZSTD_DDict **out, struct qp_err *err)
@@ -329,7 +328,7 @@ need_dict(struct qp__pack_cache *c, struct pack *p, const char *dict_path, unsig
   return QP_OK;
 }
 
-/* How much a frame may hold in which the message at `pos` has `size` bytes. */
+/* The maximum content of a frame in which the message at `pos` has `size` bytes. */
 static size_t
 frame_limit(uint32_t pos, uint32_t size)
 {

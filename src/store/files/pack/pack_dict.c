@@ -1,8 +1,9 @@
 /* pack_dict.c - trains dictionaries for packs. See pack.h.
  *
- * A dictionary holds what messages of a context have in common, so that a small frame compresses as
- * if it came behind many others. Whether it pays is measured on samples that it was not trained
- * with: every fourth. These are compressed as a pack does it, with the dictionary and without. */
+ * A dictionary contains what the messages of a context have in common, so that a small frame
+ * compresses as well as if it followed many others. Whether it pays is measured on every fourth
+ * sample, which is not used for training: these samples are compressed like in a pack, with and
+ * without the dictionary. */
 #include "store/files/pack/pack_int.h"
 
 #include <string.h>
@@ -13,10 +14,10 @@
 
 #define DICT_BYTES ((size_t)32 << 10)
 #define SAMPLES_MIN 64
-#define BYTES_MIN ((size_t)64 << 10) /* of samples: less gives no dictionary worth its name */
-#define EACH 4                       /* one of so many samples is for the measurement */
+#define BYTES_MIN ((size_t)64 << 10) /* of samples: fewer do not give a useful dictionary */
+#define EACH 4                       /* one in this many samples is for the measurement */
 
-/* Samples in two heaps. */
+/* The samples, divided into two parts. */
 struct heaps {
   char *train;
   size_t train_len;
@@ -58,7 +59,7 @@ fill_heaps(struct heaps *h, struct qp_bytes samples, const size_t *sizes, size_t
   return true;
 }
 
-/* Bytes that `text` takes in frames; 0: it cannot be compressed. */
+/* The compressed size of `text` in frames; 0: it cannot be compressed. */
 static size_t
 packed_size(ZSTD_CCtx *cctx, struct qp_bytes text, char *out, size_t cap)
 {
@@ -76,7 +77,7 @@ packed_size(ZSTD_CCtx *cctx, struct qp_bytes text, char *out, size_t cap)
   return sum;
 }
 
-/* *out: how many bytes the dictionary saves on the heap for the measurement, or 0. */
+/* *out: the number of bytes that the dictionary saves on the samples for the measurement, or 0. */
 static enum qp_rc
 measure(const struct heaps *h, struct qp_bytes dict, size_t *out, struct qp_err *err)
 {
@@ -116,7 +117,7 @@ train(const struct heaps *h, uint64_t scale, struct qp__buf *out, struct qp_err 
   len = ZDICT_trainFromBuffer(room, DICT_BYTES, h->train, h->sizes, (unsigned)h->count);
   dict.data = room;
   dict.len = len;
-  /* Samples that have nothing in common give an error, and no dictionary. */
+  /* Samples that have nothing in common give an error and no dictionary. */
   if (!ZDICT_isError(len) && ZSTD_getDictID_fromDict(room, len)) {
     rc = measure(h, dict, &saved, err);
     if (!rc && saved > len / EACH / (scale ? scale : 1) && qp__buf_add(out, room, len))

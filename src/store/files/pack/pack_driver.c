@@ -1,4 +1,5 @@
-/* pack_driver.c - messages into packs and out of them: the slots of the driver. See repack.h. */
+/* pack_driver.c - the driver functions that move messages into packs and out of them. See
+ * repack.h. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -11,10 +12,9 @@
 #include "os/file.h"
 #include "store/files/pack/repack.h"
 
-#define SAMPLE_BYTES ((size_t)4 << 20) /* that a dictionary is made from */
+#define SAMPLE_BYTES ((size_t)4 << 20) /* samples for a dictionary */
 
-/* Removes the files of messages that are in packs. What cannot be removed is left for the next
- * gc. */
+/* Removes the files of packed messages. The next gc removes those that cannot be removed now. */
 static void
 remove_files(struct qp__repack *r)
 {
@@ -22,7 +22,7 @@ remove_files(struct qp__repack *r)
   char path[QP__PATH_MAX];
   char name[QP_UUID_TEXT + 8];
   char id[QP_UUID_TEXT];
-  uint16_t open = 0; /* the directory that `dir` is a descriptor of */
+  uint16_t open = 0; /* the number of the directory that `dir` is a descriptor of */
   int dir = -1;
 
   for (size_t i = 0; i < r->moved_count; i++) {
@@ -42,8 +42,8 @@ remove_files(struct qp__repack *r)
   qp__close(f->os, dir);
 }
 
-/* Removes directories that nothing is in: they may have grown large. The commit has renamed
- * something, so the journal holds none of them open. */
+/* Removes empty directories: they may have grown large. The commit contained a rename, so the
+ * journal has none of them open. */
 static void
 remove_directories(struct qp__repack *r)
 {
@@ -62,7 +62,7 @@ remove_directories(struct qp__repack *r)
 /* ---- by month ---- */
 
 struct dated {
-  uint32_t month; /* since the year 0 */
+  uint32_t month; /* counted from the year 0 */
   uint32_t slot;
 };
 
@@ -77,7 +77,7 @@ by_month(const void *a, const void *b)
   return x->slot < y->slot ? -1 : x->slot > y->slot;
 }
 
-/* The month of a time in UTC; its text begins "2025-05". */
+/* The month of a time in UTC; its text begins like "2025-05". */
 static uint32_t
 month_of(int64_t time)
 {
@@ -90,7 +90,7 @@ month_of(int64_t time)
   return year * 12 + (uint32_t)((text[5] - '0') * 10 + (text[6] - '0')) - 1;
 }
 
-/* One month: its pack as it is, if something is in it, and the new messages behind that. */
+/* One month: its existing pack unchanged, if it has messages, then the new messages. */
 static enum qp_rc
 archive_month(struct qp__repack *r, const struct dated *list, size_t n, struct qp_err *err)
 {
@@ -162,7 +162,7 @@ archive(struct qp__repack *r, int64_t before, bool dry_run, bool *staged, struct
 
 /* ---- all in one ---- */
 
-/* Trains a dictionary with messages from all over the context. */
+/* Trains a dictionary with messages from all parts of the context. */
 static enum qp_rc
 make_dict(struct qp__repack *r, const uint32_t *slots, size_t n, struct qp__buf *dict,
           struct qp_err *err)
@@ -198,7 +198,7 @@ make_dict(struct qp__repack *r, const uint32_t *slots, size_t n, struct qp__buf 
   return rc;
 }
 
-/* Whether a message that is not in the one pack could be. */
+/* Whether a message that is not in the single pack could be moved there. */
 static enum qp_rc
 is_wanted(struct qp__repack *r, bool *out, struct qp_err *err)
 {
@@ -273,7 +273,7 @@ compress(struct qp__repack *r, bool dry_run, bool *staged, struct qp_err *err)
 
 /* ---- out of packs ---- */
 
-/* Gives the message in r->text a file of its own. It is a second copy until the commit. */
+/* Writes the message in r->text to its own file. It is a second copy until the commit. */
 static enum qp_rc
 write_file(struct qp__repack *r, const struct qp__entry *e, struct qp_err *err)
 {
@@ -344,7 +344,7 @@ decompress(struct qp__repack *r, bool dry_run, bool *staged, struct qp_err *err)
 
 /* ---- the slot ---- */
 
-/* What a run that was cut short has left. */
+/* Removes what an interrupted run left. */
 static enum qp_rc
 remove_leftover(void *arg, const char *path, uint64_t bytes, struct qp_err *err)
 {
@@ -352,7 +352,7 @@ remove_leftover(void *arg, const char *path, uint64_t bytes, struct qp_err *err)
 
   (void)bytes;
   (void)err;
-  (void)f->os->unlinkat(f->os->self, f->root, path, 0); /* or another time */
+  (void)f->os->unlinkat(f->os->self, f->root, path, 0); /* if this fails, a later run does it */
   return QP_OK;
 }
 

@@ -1,4 +1,4 @@
-/* pack_frame.c - one frame of a pack: found, checked, decompressed. See pack_int.h. */
+/* pack_frame.c - finds, checks and decompresses one frame of a pack. See pack_int.h. */
 #include "store/files/pack/pack_int.h"
 
 #include <errno.h>
@@ -12,9 +12,9 @@
 #include "base/str.h"
 #include "os/file.h"
 
-#define READ_FIRST ((size_t)8 << 10) /* most frames are shorter, with their header */
+#define READ_FIRST ((size_t)8 << 10) /* most frames are shorter, including their header */
 #define FRAME_HEADER_MAX 18          /* of a zstd frame */
-#define DESCRIPTOR_AT 4              /* the byte of flags behind the magic number */
+#define DESCRIPTOR_AT 4              /* the flags after the magic number */
 #define CHECKSUM_FLAG 4
 #define IN_LIMIT (QP__FRAME_MAX + QP__FRAME_MAX / 128 + QP__PACK_HEADER_MAX + READ_FIRST)
 
@@ -58,7 +58,7 @@ qp__pack_file_open(const struct qp__os *os, int root, const char *path, int *fd,
 {
   struct stat st;
   int rc;
-  /* O_NONBLOCK: a named pipe in the place of a pack must not hang us. */
+  /* O_NONBLOCK: opening a named pipe in the place of a pack must not block. */
   int opened = qp__open(os, root, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0);
 
   if (opened < 0)
@@ -91,7 +91,7 @@ fail_frame(const struct qp__pack_file *file, uint64_t offset, const char *why, s
                   (unsigned long long)offset, why);
 }
 
-/* Has `want` bytes from `offset` on in d->in, or all that there are. */
+/* Makes `want` bytes from `offset` on available in d->in, or all up to the end of the file. */
 static enum qp_rc
 read_more(const struct qp__pack_file *file, struct qp__decoder *d, uint64_t offset, size_t want,
           struct qp_err *err)
@@ -116,7 +116,7 @@ read_more(const struct qp__pack_file *file, struct qp__decoder *d, uint64_t offs
   return QP_OK;
 }
 
-/* *frame_at: where the zstd frame begins in d->in. */
+/* *frame_at: the offset of the zstd frame in d->in. */
 static enum qp_rc
 skip_header(const struct qp__pack_file *file, struct qp__decoder *d, uint64_t offset,
             size_t *frame_at, struct qp_err *err)

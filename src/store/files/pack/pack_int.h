@@ -1,8 +1,8 @@
-/* pack_int.h - what the files behind pack.h share: limits, and reading one frame.
+/* pack_int.h - shared by the files behind pack.h: limits, and reading one frame.
  *
- * Nothing that a pack says is believed before it is checked: a frame tells how much it holds, and
- * no memory is taken for more than the reader can use. Frames are decompressed in one piece into
- * memory of exactly that size, so the window that a frame asks for plays no part. */
+ * The content of a pack is not trusted before it is checked: a frame says how much it contains, and
+ * no more memory is allocated than the reader can use. Frames are decompressed at once into memory
+ * of exactly that size, so the window size in a frame has no effect. */
 #ifndef QP_STORE_FILES_PACK_PACK_INT_H
 #define QP_STORE_FILES_PACK_PACK_INT_H
 
@@ -10,13 +10,14 @@
 
 #include "store/files/pack/pack.h"
 
-/* A frame is closed when it has this many bytes: one message costs the decompression of one frame.
+/* A frame is closed when it has this many bytes: reading one message decompresses one frame.
  * docs/ARCHITECTURE.md has the measurements behind this and the level. */
 #define QP__FRAME_TARGET ((size_t)16 << 10)
 #define QP__PACK_LEVEL 9
-/* A frame with more than this has one message. */
+/* A larger frame contains one message. */
 #define QP__FRAME_MANY_MAX ((size_t)1 << 20)
-#define QP__FRAME_MAX (((size_t)256 << 20) + 1) /* one message, of the size that a rebuild reads */
+#define QP__FRAME_MAX \
+  (((size_t)256 << 20) + 1) /* one message of the maximum size that a rebuild reads */
 #define QP__PACK_HEADER_MAX ((size_t)64 << 10)
 #define QP__DICT_MAX ((size_t)112 << 10)
 
@@ -27,37 +28,37 @@
 #define QP__PACK_SUM_LEN 8
 void qp__pack_sum(char out[QP__PACK_SUM_LEN], struct qp_bytes dirs);
 
-/* What decompression needs; belongs to one thread at a time. */
+/* The state for decompression; belongs to one thread at a time. */
 struct qp__decoder {
   ZSTD_DCtx *dctx;
-  struct qp__buf in; /* bytes of the file from where the last frame was looked for */
+  struct qp__buf in; /* bytes of the file from the start of the last search */
   struct qp__decoder *next;
 };
-/* NULL: no memory. */
+/* NULL: out of memory. */
 struct qp__decoder *qp__decoder_new(void);
 void qp__decoder_free(struct qp__decoder *d); /* NULL is allowed */
 
 struct qp__pack_file {
   const struct qp__os *os;
   int fd;
-  const char *path; /* for sentences */
+  const char *path; /* for error messages */
 };
 
-/* Opens a pack. QP_NOTFOUND; QP_CORRUPT: it is no regular file. */
+/* Opens a pack. QP_NOTFOUND; QP_CORRUPT: not a regular file. */
 enum qp_rc qp__pack_file_open(const struct qp__os *os, int root, const char *path, int *fd,
                               uint64_t *bytes, struct qp_err *err);
 
-/* A frame that is in decoder->in completely. */
+/* A frame that is completely in decoder->in. */
 struct qp__frame_place {
   struct qp_bytes header; /* content of the skippable frame, or empty */
   struct qp_bytes frame;  /* the zstd frame */
-  size_t content;         /* bytes that it holds */
+  size_t content;         /* its decompressed size */
   unsigned dict_id;       /* 0: none */
-  uint64_t next;          /* where the file goes on */
+  uint64_t next;          /* file offset after it */
 };
 
-/* Finds the frame at `offset`, which is a zstd frame or the skippable one that stands before it.
- * QP_CORRUPT: there is none, it is cut short, or holds more than `limit`. */
+/* Finds the frame at `offset`, which is a zstd frame or the skippable frame before it. QP_CORRUPT:
+ * there is no frame, it is incomplete, or contains more than `limit`. */
 enum qp_rc qp__frame_find(const struct qp__pack_file *file, struct qp__decoder *d, uint64_t offset,
                           size_t limit, struct qp__frame_place *out, struct qp_err *err);
 /* Decompresses place->content bytes to `out` and checks them. `dict` may be NULL. */
@@ -65,8 +66,8 @@ enum qp_rc qp__frame_decode(const struct qp__pack_file *file, struct qp__decoder
                             const struct qp__frame_place *place, const ZSTD_DDict *dict, char *out,
                             struct qp_err *err);
 
-/* Loads root/path (may be NULL) if it is the dictionary `id`, which `file` needs. QP_CORRUPT when
- * it is not. Free with ZSTD_freeDDict. */
+/* Loads root/path (may be NULL) if it is the dictionary `id` that `file` needs; otherwise
+ * QP_CORRUPT. Free with ZSTD_freeDDict. */
 enum qp_rc qp__dict_load(const struct qp__pack_file *file, int root, const char *path, unsigned id,
                          ZSTD_DDict **out, struct qp_err *err);
 

@@ -1,6 +1,5 @@
-/* pack_repair.c - a pack that is damaged is written again with what can be read of it. What it was
- * goes to lost/: somebody may yet find the dictionary that it lacks, or a better copy of the
- * disk. */
+/* pack_repair.c - rewrites a damaged pack with all readable messages. The damaged file is kept in
+ * lost/, because its missing dictionary or a better copy of the disk may be found later. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -13,7 +12,7 @@
 
 #define COPY_PIECE ((size_t)256 << 10)
 
-/* A copy of a file of the context, in lost/; of one that is empty or not there, none. */
+/* Copies a file of the context to lost/, unless it is empty or missing. */
 static enum qp_rc
 copy_to_lost(struct qp__repack *r, const char *name, struct qp_err *err)
 {
@@ -55,7 +54,7 @@ copy_to_lost(struct qp__repack *r, const char *name, struct qp_err *err)
   return sys < 0 ? qp__fail_sys(err, sys, "cannot copy '%s' to '%s'", from, to) : QP_OK;
 }
 
-/* Writes what can be read of a pack to a new one; what cannot is lost from now on. */
+/* Writes the readable messages of a pack to a new one; the others are lost from now on. */
 static enum qp_rc
 write_readable(struct qp__repack *r, const char *name, struct qp_err *err)
 {

@@ -1,8 +1,8 @@
-/* pack_scan.c - walks through a whole pack, over damage too. See pack.h.
+/* pack_scan.c - visits a whole pack and skips damaged parts. See pack.h.
  *
- * Where no sound frame begins the next magic number is searched. Neither of the two can stand in a
- * message, because JSON has no plain control characters and UTF-8 no byte 0xfd; where one turns up
- * by chance the checksum of the frame tells. */
+ * Where no valid frame begins, the next magic number is searched. Neither of the two can be part of
+ * a message, because JSON has no unescaped control characters and UTF-8 no byte 0xfd; if one occurs
+ * by chance, the checksum of the frame fails. */
 #include "store/files/pack/pack_int.h"
 
 #include <string.h>
@@ -30,7 +30,7 @@ struct scan {
 
 /* ---- the header ---- */
 
-/* Whether the header's sum is that of its text up to there, as we write it. */
+/* Whether the sum in the header is correct for the text before it. */
 static bool
 sum_ok(struct qp_bytes header)
 {
@@ -49,8 +49,7 @@ sum_ok(struct qp_bytes header)
          memcmp(dirs.data + dirs.len + strlen(after), sum, sizeof(sum)) == 0;
 }
 
-/* Takes the directories of the frame that follows; a header that says nothing sensible is damage.
- * QP_NOMEM. */
+/* Reads the directories of the next frame; an invalid header is damage. QP_NOMEM. */
 static enum qp_rc
 read_header(struct scan *s, struct qp_bytes header, struct qp_err *err)
 {
@@ -76,7 +75,7 @@ read_header(struct scan *s, struct qp_bytes header, struct qp_err *err)
   return QP_OK;
 }
 
-/* The directory of the next message; *run and *left are where we are in the list. */
+/* The directory of the next message; *run and *left are the position in the list. */
 static const char *
 next_dir(const struct scan *s, size_t *run, json_int_t *left)
 {
@@ -143,7 +142,7 @@ decode(struct scan *s, const struct qp__frame_place *place, struct qp_err *err)
   return rc;
 }
 
-/* Whether a header begins here, or a frame: one whose header is lost is worth having too. */
+/* Whether a header or a frame begins here: a frame without its header is useful too. */
 static bool
 is_mark(const char *p)
 {
@@ -156,8 +155,8 @@ is_mark(const char *p)
          memcmp(p + QP__SKIPPABLE_LEN, QP__PACK_HEADER_BEGIN, strlen(QP__PACK_HEADER_BEGIN)) == 0;
 }
 
-/* Finds the next place from `from` on where a frame can begin; the file's end when there is none.
- * What is shorter than a mark is no frame. */
+/* Finds the next offset from `from` on where a frame can begin; the end of the file if there is
+ * none. Fewer bytes than a magic number cannot be a frame. */
 static enum qp_rc
 search(struct scan *s, uint64_t from, uint64_t *out, struct qp_err *err)
 {

@@ -1,7 +1,7 @@
-/* pack_write.c - makes packs. See pack.h.
+/* pack_write.c - writes packs. See pack.h.
  *
- * Lines are gathered until they fill a frame; then its header and the compressed frame go to the
- * file in one write. Compression has no window beyond the frame, so frames stand alone. */
+ * Lines are collected until they fill a frame; then its header and the compressed frame are written
+ * at once. Frames are compressed independently of each other. */
 #include "store/files/pack/pack_int.h"
 
 #include <fcntl.h>
@@ -21,12 +21,12 @@ struct qp__pack_writer {
   char *name;
   int fd;
   ZSTD_CCtx *cctx;
-  uint64_t end;         /* bytes of the file so far */
-  struct qp__buf lines; /* of the frame that is open */
+  uint64_t end;         /* length of the file so far */
+  struct qp__buf lines; /* of the open frame */
   struct qp__buf dirs;  /* runs of directories in it: [["branch-main",34],["branch-b" */
-  char *dir;            /* of the run that is open, or NULL */
+  char *dir;            /* of the open run, or NULL */
   uint32_t run;         /* its messages */
-  struct qp__buf out;   /* header and frame on their way to the file */
+  struct qp__buf out;   /* header and frame before they are written */
   bool failed;
   bool finished;
 };
@@ -60,7 +60,8 @@ qp__pack_create(const struct qp__os *os, int dirfd, const char *name, struct qp_
   struct qp__pack_writer *w;
   enum qp_rc rc;
 
-  /* A frame names its dictionary by this number: without one nobody could tell. */
+  /* A frame names its dictionary by this number; without it a reader could not find the
+   * dictionary. */
   if (dict.len && (dict.len > QP__DICT_MAX || !ZSTD_getDictID_fromDict(dict.data, dict.len)))
     return qp__fail(err, QP_INVALID, "cannot create the pack '%s': invalid dictionary", name);
   w = qp__alloc0(1, sizeof(*w));
@@ -114,7 +115,7 @@ put_le32(char out[4], uint32_t v)
     out[i] = (char)(v >> (8 * i));
 }
 
-/* Closes the run of directories that is open. */
+/* Closes the open run of directories. */
 static void
 end_run(struct qp__pack_writer *w)
 {
@@ -173,7 +174,7 @@ write_frame(struct qp__pack_writer *w, struct qp_err *err)
   return QP_OK;
 }
 
-/* The message that comes belongs in `dir`. Changes nothing on failure. */
+/* The next message belongs to `dir`. After a failure nothing has changed. */
 static enum qp_rc
 begin_run(struct qp__pack_writer *w, const char *dir, struct qp_err *err)
 {
@@ -194,7 +195,7 @@ static enum qp_rc
 add_message(struct qp__pack_writer *w, const char *dir, struct qp_bytes json, uint64_t *frame,
             uint32_t *pos, struct qp_err *err)
 {
-  /* Room in the header for one more run, and for the rest of it. */
+  /* The header needs space for one more run and its end. */
   bool full = w->lines.len >= QP__FRAME_TARGET || (w->lines.len && json.len >= QP__FRAME_TARGET) ||
               w->dirs.len + 2 * strlen(dir) + 256 > QP__PACK_HEADER_MAX;
   enum qp_rc rc = full ? write_frame(w, err) : QP_OK;

@@ -26,20 +26,21 @@ qp__repack_begin(struct qp__repack *r, struct qp__files *f, struct qp__fctx *c,
   return r->moved ? QP_OK : qp__fail_nomem(err, "packing messages");
 }
 
-/* `keep` what was made: the commit may yet come to pass. */
+/* `keep`: keeps the new files, because the commit may still succeed. */
 void
 qp__repack_end(struct qp__repack *r, bool keep)
 {
   const struct qp__files *f = r->files;
 
   for (size_t i = 0; i < r->made_count && !keep; i++)
-    (void)f->os->unlinkat(f->os->self, f->tmp, r->made[i].temp, 0); /* else the next open does */
+    (void)f->os->unlinkat(f->os->self, f->tmp, r->made[i].temp,
+                          0); /* otherwise the next open does it */
   qp__free(r->made);
   qp__free(r->moved);
   qp__buf_release(&r->text);
 }
 
-/* The size of a file of the context; 0: there is none. */
+/* The size of a file of the context; 0 if it does not exist. */
 uint64_t
 qp__repack_size(const struct qp__files *f, const struct qp__fctx *c, const char *name)
 {
@@ -65,8 +66,8 @@ qp__files_pack_bytes(void *self, void *context, const struct qp__tree *tree)
   return bytes;
 }
 
-/* The content of a message into r->text. *ok false: it cannot be read, and stays where it is; a
- * pack that it should be in cannot go then. */
+/* Reads the content of a message to r->text. *ok false: it cannot be read and stays in its place;
+ * then its pack must not be removed. */
 enum qp_rc
 qp__repack_read(struct qp__repack *r, const struct qp__entry *e, bool *ok, struct qp_err *err)
 {
@@ -86,7 +87,7 @@ qp__repack_read(struct qp__repack *r, const struct qp__entry *e, bool *ok, struc
   return rc;
 }
 
-/* A new name in tmp/ for what shall become `name`. */
+/* A new name in tmp/ for the later `name`. */
 enum qp_rc
 qp__repack_new(struct qp__repack *r, const char *name, struct qp__made **out, struct qp_err *err)
 {
@@ -139,8 +140,8 @@ qp__packer_start(struct qp__repack *r, const char *name, struct qp_bytes dict,
   return rc ? rc : qp__pack_create(f->os, f->tmp, made->temp, dict, 0, &out->writer, err);
 }
 
-/* Adds the content in r->text. The entry's place is the new one from now on: its old one is not
- * needed any more. */
+/* Adds the content in r->text. The entry gets the new place; the old place is not needed any
+ * more. */
 enum qp_rc
 qp__packer_add(struct qp__packer *p, uint32_t slot, struct qp_err *err)
 {
@@ -169,7 +170,7 @@ qp__packer_add(struct qp__packer *p, uint32_t slot, struct qp_err *err)
   return QP_OK;
 }
 
-/* Ends the pack; one without messages comes to nothing. */
+/* Finishes the pack; a pack without messages is removed. */
 enum qp_rc
 qp__packer_finish(struct qp__packer *p, uint64_t *bytes, struct qp_err *err)
 {
@@ -185,7 +186,7 @@ qp__packer_finish(struct qp__packer *p, uint64_t *bytes, struct qp_err *err)
   return rc;
 }
 
-/* Puts messages, given by their slots, into a new pack. */
+/* Adds messages, given by their slots, to a new pack. */
 enum qp_rc
 qp__packer_fill(struct qp__packer *p, const uint32_t *slots, size_t n, struct qp_err *err)
 {
@@ -236,7 +237,7 @@ add_renames(void *arg, struct qp__txn *txn, struct qp_err *err)
   return rc;
 }
 
-/* Packs that nothing is in any more, and a dictionary that none of the new files is. */
+/* Removes packs without messages, and a dictionary that the new files do not need. */
 static enum qp_rc
 add_unlinks(void *arg, struct qp__txn *txn, struct qp_err *err)
 {
