@@ -1,6 +1,8 @@
 /* alloc.c - see alloc.h. */
 #include "base/alloc.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,6 +46,25 @@ char *
 qp__strdup(const char *s)
 {
   return qp__strndup(s, strlen(s));
+}
+
+char *
+qp__strf(const char *fmt, ...)
+{
+  va_list args;
+  va_list again;
+  char *text;
+  int n;
+
+  va_start(args, fmt);
+  va_copy(again, args);
+  n = vsnprintf(NULL, 0, fmt, args);
+  text = n < 0 ? NULL : qp__alloc((size_t)n + 1);
+  if (text)
+    (void)vsnprintf(text, (size_t)n + 1, fmt, again);
+  va_end(again);
+  va_end(args);
+  return text;
 }
 
 void

@@ -11,10 +11,11 @@ is_tail(unsigned char c)
   return (c & 0xc0) == 0x80;
 }
 
-/* The length of the UTF-8 sequence at s, or 0 if it is invalid. */
-static size_t
-sequence_len(const unsigned char *s, size_t n)
+size_t
+qp__utf8_len(const char *text, size_t n)
 {
+  const unsigned char *s = (const unsigned char *)text;
+
   if (s[0] < 0x80)
     return 1;
   if (s[0] >= 0xc2 && s[0] <= 0xdf)
@@ -52,7 +53,7 @@ qp__utf8_ok(const char *text, size_t n)
         continue;
       }
     }
-    len = sequence_len(s + i, n - i);
+    len = qp__utf8_len(text + i, n - i);
     if (!len)
       return false;
     i += len;

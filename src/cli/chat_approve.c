@@ -9,9 +9,9 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "cli/chat.h"
 #include "cli/chat_text.h"
-#include "cli/mem.h"
 #include "cli/out.h"
 
 #define IDS_MAX 256
@@ -66,10 +66,10 @@ put_argument(FILE *f, const char *key, const json_t *value)
     text += n;
     left -= n;
   }
-  cli_free(json);
+  qp__free(json);
 }
 
-/* The whole question as it is shown, released with cli_free(); NULL: no memory. */
+/* The whole question as it is shown, released with qp__free(); NULL: no memory. */
 static char *
 make_question(const json_t *call)
 {
@@ -84,7 +84,7 @@ make_question(const json_t *call)
   bool failed;
 
   if (!f) {
-    cli_free(json);
+    qp__free(json);
     return NULL;
   }
   fputs("allow ", f);
@@ -104,10 +104,10 @@ make_question(const json_t *call)
   }
   failed = ferror(f) != 0;
   failed |= fclose(f) != 0;
-  cli_free(json);
+  qp__free(json);
   if (!failed)
     return text;
-  cli_free(text);
+  qp__free(text);
   return NULL;
 }
 
@@ -211,7 +211,7 @@ put_question(struct chat *chat, const json_t *call, enum answer *answer, bool *o
   (void)fflush(chat->view.f);
   if (refused)
     *answer = ANSWER_NO;
-  cli_free(text);
+  qp__free(text);
   return rc;
 }
 

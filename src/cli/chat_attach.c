@@ -2,10 +2,12 @@
  * UTF-8 as text with the name of the file before it. */
 #include "cli/chat_attach.h"
 
+#include <sodium.h>
 #include <string.h>
 
+#include "base/alloc.h"
+#include "base/buf.h"
 #include "cli/input.h"
-#include "cli/mem.h"
 #include "cli/out.h"
 
 #define ATTACHMENT_MAX ((size_t)8 << 20)
@@ -33,29 +35,20 @@ picture_type(const char *data, size_t len)
   return NULL;
 }
 
-/* "data:image/png;base64,…", released with cli_free(); NULL: no memory. */
+/* "data:image/png;base64,…", released with qp__free(); NULL: no memory. */
 static char *
 data_url(const char *type, const unsigned char *data, size_t len)
 {
-  static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  size_t size = strlen(type) + sizeof("data:;base64,") + (len + 2) / 3 * 4;
-  char *url = cli_realloc(NULL, size, 1);
-  char *out;
+  size_t size = strlen(type) + sizeof("data:;base64,");
+  size_t encoded =
+      sodium_base64_encoded_len(len, sodium_base64_VARIANT_ORIGINAL); /* with its NUL */
+  char *url = qp__alloc(size + encoded);
+  int head;
 
   if (!url)
     return NULL;
-  out = url + snprintf(url, size, "data:%s;base64,", type);
-  for (size_t i = 0; i < len; i += 3) {
-    size_t n = len - i < 3 ? len - i : 3;
-    unsigned v = (unsigned)data[i] << 16 | (n > 1 ? (unsigned)data[i + 1] << 8 : 0) |
-                 (n > 2 ? data[i + 2] : 0);
-
-    *out++ = digits[v >> 18];
-    *out++ = digits[v >> 12 & 63];
-    *out++ = n > 1 ? digits[v >> 6 & 63] : '=';
-    *out++ = n > 2 ? digits[v & 63] : '=';
-  }
-  *out = '\0';
+  head = snprintf(url, size, "data:%s;base64,", type);
+  (void)sodium_bin2base64(url + head, encoded, data, len, sodium_base64_VARIANT_ORIGINAL);
   return url;
 }
 
@@ -64,17 +57,13 @@ text_part(const char *path, const char *data, size_t len)
 {
   const char *slash = strrchr(path, '/');
   const char *name = slash ? slash + 1 : path;
-  size_t size = strlen(name) + sizeof("File :\n") + len;
-  char *text = cli_realloc(NULL, size, 1);
+  struct qp__buf text;
   json_t *part = NULL;
-  int head;
 
-  if (!text)
-    return NULL;
-  head = snprintf(text, size, "File %s:\n", name);
-  memcpy(text + head, data, len);
-  part = json_pack("{s:s, s:s%}", "type", "text", "text", text, (size_t)head + len);
-  cli_free(text);
+  qp__buf_init(&text, SIZE_MAX / 4);
+  if (!qp__buf_addf(&text, "File %s:\n", name) && !qp__buf_add(&text, data, len))
+    part = json_pack("{s:s, s:s%}", "type", "text", "text", text.data, text.len);
+  qp__buf_release(&text);
   return part;
 }
 
@@ -102,8 +91,8 @@ cli_chat_attach(const char *path, json_t *parts, const char **kind, struct qp_er
   if (!rc && (!part || json_array_append_new(parts, part)))
     rc = cli_fail_nomem(err);
   *kind = type ? type : "text";
-  cli_free(url);
-  cli_free(data);
+  qp__free(url);
+  qp__free(data);
   return rc;
 }
 
@@ -125,7 +114,7 @@ cli_chat_message(const char *text, json_t *parts, struct qp_message **out, struc
     rc = json ? qp_message_parse((struct qp_bytes){ json, strlen(json) }, out, err)
               : cli_fail_nomem(err);
   }
-  cli_free(json);
+  qp__free(json);
   json_decref(whole);
   json_decref(content);
   return rc;

@@ -1,10 +1,10 @@
 /* chat_command.c - the commands of `quipu chat`, one table: what begins with a slash. */
 #include <string.h>
 
+#include "base/alloc.h"
 #include "cli/chat.h"
 #include "cli/chat_attach.h"
 #include "cli/chat_text.h"
-#include "cli/mem.h"
 #include "cli/out.h"
 
 #define HISTORY_DEFAULT 10
@@ -396,6 +396,6 @@ cli_chat_command(struct chat *chat, const char *line, struct qp_err *err)
   copy[len] = '\0';
   rc = run(chat, copy, rest, err);
   (void)fflush(chat->view.f);
-  cli_free(copy);
+  qp__free(copy);
   return rc && rc != QP_STOPPED ? cli_chat_complain(chat, err) : rc;
 }

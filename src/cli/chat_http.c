@@ -189,14 +189,12 @@ add_header(struct request *r, const char *name, const char *value)
 static bool
 fill_request(const struct chat_http *http, struct request *r, const char *path, const json_t *body)
 {
-  size_t size = strlen(http->base) + strlen(path) + 1;
   bool good = true;
   char token[HEADER_MAX];
 
-  *r = (struct request){ .url = qp__alloc(size) };
+  *r = (struct request){ .url = qp__strf("%s%s", http->base, path) };
   if (!r->url)
     return false;
-  (void)snprintf(r->url, size, "%s%s", http->base, path);
   if (body) {
     r->body = json_dumps(body, JSON_COMPACT);
     good = r->body && add_header(r, "Content-Type", "application/json");
@@ -348,7 +346,7 @@ take_event(void *arg, const struct qp__sse_event *event, struct qp_err *err)
 }
 
 static size_t
-take_stream(char *data, size_t size, size_t count, void *arg)
+take_stream(const char *data, size_t size, size_t count, void *arg)
 {
   struct streaming *s = arg;
   struct qp_bytes bytes = { data, size * count };

@@ -15,9 +15,10 @@
 #include <unistd.h>
 #include <wchar.h>
 
+#include "base/alloc.h"
+#include "base/buf.h"
 #include "cli/chat_interrupt.h"
 #include "cli/input.h"
-#include "cli/mem.h"
 #include "cli/out.h"
 
 #define LINE_LIMIT ((size_t)16 << 20)
@@ -42,22 +43,10 @@ struct chat_input {
   char *pasted; /* text of several lines: the editor has `mark` in its place … */
   size_t pasted_len;
   char mark[HELD_MAX]; /* … "[pasted 3 lines]"; "": nothing is pasted */
-  char *text;          /* the whole line */
-  size_t len, cap;
+  struct qp__buf text; /* the whole line */
 };
 
 /* ---- the history ---- */
-
-static char *
-join(const char *a, const char *b, const char *c)
-{
-  size_t size = strlen(a) + strlen(b) + strlen(c) + 1;
-  char *path = cli_realloc(NULL, size, 1);
-
-  if (path)
-    (void)snprintf(path, size, "%s%s%s", a, b, c);
-  return path;
-}
 
 /* Makes the directories above a file that are missing, for their owner only. */
 static void
@@ -77,9 +66,9 @@ history_path(void)
   const char *home = getenv("HOME");
 
   if (state && state[0] == '/')
-    return join(state, "/quipu/chat_history", "");
+    return qp__strf("%s%s%s", state, "/quipu/chat_history", "");
   if (home && home[0] == '/')
-    return join(home, "/.local/state", "/quipu/chat_history");
+    return qp__strf("%s%s%s", home, "/.local/state", "/quipu/chat_history");
   return NULL;
 }
 
@@ -106,9 +95,9 @@ keep_line(struct chat_input *in)
 {
   HistEvent event;
 
-  if (!in->history || !in->text[0])
+  if (!in->history || !in->text.len)
     return;
-  (void)history(in->history, &event, H_ENTER, in->text);
+  (void)history(in->history, &event, H_ENTER, in->text.data);
   if (in->history_file)
     (void)history(in->history, &event, H_SAVE, in->history_file);
 }
@@ -158,7 +147,7 @@ hold(struct chat_input *in, const char *bytes, size_t n)
   in->held_to = n;
 }
 
-/* Reads what is pasted up to its end; true: it is in *out, to be released with cli_free(). */
+/* Reads what is pasted up to its end; true: it is in *out, to be released with qp__free(). */
 static bool
 read_paste(struct chat_input *in, char **out, size_t *len)
 {
@@ -169,7 +158,7 @@ read_paste(struct chat_input *in, char **out, size_t *len)
 
   for (;;) {
     if (n + 1 >= cap) {
-      char *grown = n < LINE_LIMIT ? cli_realloc(text, cap * 2 + 256, 1) : NULL;
+      char *grown = n < LINE_LIMIT ? qp__realloc(text, cap * 2 + 256) : NULL;
 
       if (!grown)
         break;
@@ -186,7 +175,7 @@ read_paste(struct chat_input *in, char **out, size_t *len)
       return true;
     }
   }
-  cli_free(text);
+  qp__free(text);
   return false;
 }
 
@@ -218,11 +207,11 @@ take_paste(struct chat_input *in)
     lines += text[i] == '\n';
   if (lines == 1 && len <= sizeof(in->held) && !in->mark[0]) {
     hold(in, text, len);
-    cli_free(text);
+    qp__free(text);
     return;
   }
   if (in->mark[0]) { /* the second one joins the first */
-    char *joined = cli_realloc(in->pasted, in->pasted_len + len + 2, 1);
+    char *joined = qp__realloc(in->pasted, in->pasted_len + len + 2);
 
     if (joined) {
       joined[in->pasted_len] = '\n';
@@ -230,7 +219,7 @@ take_paste(struct chat_input *in)
       in->pasted = joined;
       in->pasted_len += len + 1;
     }
-    cli_free(text);
+    qp__free(text);
     return;
   }
   in->pasted = text;
@@ -326,15 +315,15 @@ open_editor(struct chat_input *in, struct qp_err *err)
 enum qp_rc
 cli_input_open(bool tty, struct chat_input **out, struct qp_err *err)
 {
-  struct chat_input *in = cli_realloc(NULL, 1, sizeof(*in));
+  struct chat_input *in = qp__alloc0(1, sizeof(*in));
   enum qp_rc rc;
 
   if (!in)
     return cli_fail_nomem(err);
-  *in = (struct chat_input){ .editor = NULL };
+  qp__buf_init(&in->text, SIZE_MAX / 4);
   rc = tty ? open_editor(in, err) : cli_lines_open(&in->lines, "-", LINE_LIMIT, err);
   if (rc)
-    cli_free(in);
+    qp__free(in);
   else
     *out = in;
   return rc;
@@ -351,10 +340,10 @@ cli_input_close(struct chat_input *in)
     cli_lines_close(&in->lines);
   if (in->history)
     history_end(in->history);
-  cli_free(in->history_file);
-  cli_free(in->pasted);
-  cli_free(in->text);
-  cli_free(in);
+  qp__free(in->history_file);
+  qp__free(in->pasted);
+  qp__buf_release(&in->text);
+  qp__free(in);
 }
 
 /* ---- lines ---- */
@@ -362,20 +351,7 @@ cli_input_close(struct chat_input *in)
 static enum qp_rc
 add_text(struct chat_input *in, const char *text, size_t len, struct qp_err *err)
 {
-  if (in->len + len + 1 > in->cap) {
-    size_t cap = (in->len + len + 1) * 2;
-    char *grown = cli_realloc(in->text, cap, 1);
-
-    if (!grown)
-      return cli_fail_nomem(err);
-    in->text = grown;
-    in->cap = cap;
-  }
-  if (len)
-    memcpy(in->text + in->len, text, len);
-  in->len += len;
-  in->text[in->len] = '\0';
-  return QP_OK;
+  return qp__buf_add(&in->text, text, len) ? cli_fail_nomem(err) : QP_OK;
 }
 
 /* Adds a line of the editor, with the pasted text in the place of its mark. */
@@ -390,7 +366,7 @@ add_edited(struct chat_input *in, const char *line, size_t len, struct qp_err *e
     rc = add_text(in, in->pasted, in->pasted_len, err);
   if (mark && !rc)
     rc = add_text(in, mark + strlen(in->mark), len - before - strlen(in->mark), err);
-  cli_free(in->pasted);
+  qp__free(in->pasted);
   in->pasted = NULL;
   in->mark[0] = '\0';
   return rc;
@@ -466,24 +442,24 @@ cli_input_line(struct chat_input *in, const char *prompt, const char *preset, bo
 
   if (rc)
     return rc;
-  in->len = 0;
+  qp__buf_reset(&in->text);
   (void)snprintf(in->prompt, sizeof(in->prompt), "%s", prompt);
   if (in->editor && preset)
     el_push(in->editor, preset);
   for (;;) {
-    size_t from = in->len;
+    size_t from = in->text.len;
 
     rc = in->editor ? edited_line(in, typed, err) : plain_line(in, typed, err);
     if (rc || *typed == CHAT_INTERRUPT || (*typed == CHAT_END && !from))
       return rc;
-    if (*typed == CHAT_END || in->len == from || in->text[in->len - 1] != '\\')
+    if (*typed == CHAT_END || in->text.len == from || in->text.data[in->text.len - 1] != '\\')
       break;
-    in->text[in->len - 1] = '\n';
+    in->text.data[in->text.len - 1] = '\n';
     (void)snprintf(in->prompt, sizeof(in->prompt), "  ");
   }
   *typed = CHAT_LINE;
   if (keep && in->editor)
     keep_line(in);
-  *line = in->text;
+  *line = qp__buf_bytes(&in->text).data;
   return QP_OK;
 }

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "cli/chat_text.h"
 #include "cli/cli.h"
-#include "cli/mem.h"
 #include "cli/out.h"
 
 #define DIM "\x1b[2m"
@@ -192,7 +192,7 @@ cli_view_result(struct chat_view *view, const json_t *result)
     text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
     if (text)
       put_lines(view, text, strlen(text));
-    cli_free(text);
+    qp__free(text);
   }
   dim(view, false);
   (void)fflush(view->f);
@@ -321,7 +321,7 @@ show_calls(struct chat_view *view, const json_t *calls)
     char *text = json_dumps(json_object_get(call, "arguments"), JSON_COMPACT | JSON_ENCODE_ANY);
 
     show_call(view, cli_metadata_text(call, "tool_name"), text ? text : "");
-    cli_free(text);
+    qp__free(text);
   }
 }
 

@@ -103,7 +103,7 @@ enum qp_rc cli_context_find(struct cli *cli, const char *text, struct qp_uuid *o
  * the store was opened for writing. */
 enum qp_rc cli_context_open(struct cli *cli, const char *text, struct qp_context **out,
                             struct qp_err *err);
-/* The ids of all contexts, newest first, released with cli_free(). */
+/* The ids of all contexts, newest first, released with qp__free(). */
 enum qp_rc cli_context_ids(struct cli *cli, struct qp_uuid **out, size_t *count,
                            struct qp_err *err);
 

@@ -6,9 +6,9 @@
  * further is saved. */
 #include <string.h>
 
+#include "base/alloc.h"
 #include "cli/cli.h"
 #include "cli/input.h"
-#include "cli/mem.h"
 #include "cli/out.h"
 
 #define LINE_LIMIT ((size_t)32 << 20) /* twice the store's limit: escapes may fill a line */
@@ -95,7 +95,7 @@ add_text(struct cli *cli, const struct cli_args *args, struct qp_context *contex
   rc = print_id(cli, &id, 0, err);
 out:
   qp_message_free(message);
-  cli_free(owned);
+  qp__free(owned);
   return rc;
 }
 
@@ -263,17 +263,17 @@ add_lines(struct cli *cli, const struct cli_args *args, struct qp_context *conte
   if (rc)
     return rc;
   feed.max = (size_t)batch;
-  feed.messages = cli_realloc(NULL, feed.max, sizeof(*feed.messages));
-  feed.lines = cli_realloc(NULL, feed.max, sizeof(*feed.lines));
-  feed.results = cli_realloc(NULL, feed.max, sizeof(*feed.results));
+  feed.messages = qp__alloc0(feed.max, sizeof(*feed.messages));
+  feed.lines = qp__alloc0(feed.max, sizeof(*feed.lines));
+  feed.results = qp__alloc0(feed.max, sizeof(*feed.results));
   if (!feed.messages || !feed.lines || !feed.results)
     rc = cli_fail_nomem(err);
   else
     rc = feed_lines(&feed, &in, err);
   drop_messages(&feed);
-  cli_free(feed.messages);
-  cli_free(feed.lines);
-  cli_free(feed.results);
+  qp__free(feed.messages);
+  qp__free(feed.lines);
+  qp__free(feed.results);
   cli_lines_close(&in);
   if (!rc && feed.bad)
     rc = cli_fail(err, feed.first.rc, "%llu of %llu lines were not saved",

@@ -9,13 +9,14 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
+#include "base/json.h"
 #include "cli/chat.h"
 #include "cli/chat_attach.h"
 #include "cli/chat_http.h"
 #include "cli/chat_interrupt.h"
 #include "cli/engine_setup.h"
 #include "cli/input.h"
-#include "cli/mem.h"
 #include "cli/out.h"
 #include "http/server.h"
 
@@ -55,25 +56,20 @@ cli_chat_rests(const char *state)
 json_t *
 cli_chat_json(const char *text, size_t len)
 {
-  json_t *value = json_loadb(text, len, JSON_ALLOW_NUL | JSON_DECODE_ANY, NULL);
+  json_t *value = NULL;
 
-  if (!value || !cli_json_failed())
-    return value;
-  json_decref(value);
-  return NULL;
+  (void)qp__json_parse_own_object("an answer", (struct qp_bytes){ text, len }, &value, NULL);
+  return value;
 }
 
 enum qp_rc
 cli_chat_set(char **text, const char *value, struct qp_err *err)
 {
-  size_t size = value ? strlen(value) + 1 : 0;
-  char *copy = value ? cli_realloc(NULL, size, 1) : NULL;
+  char *copy = value ? qp__strdup(value) : NULL;
 
   if (value && !copy)
     return cli_fail_nomem(err);
-  if (value)
-    memcpy(copy, value, size);
-  cli_free(*text);
+  qp__free(*text);
   *text = copy;
   return QP_OK;
 }
@@ -407,21 +403,17 @@ converse(struct chat *chat, struct qp_err *err)
 
 /* ---- the server ---- */
 
-/* "DIR/NAME" behind a prefix, of the data directory. Released with cli_free(); NULL: no memory. */
+/* "DIR/NAME" behind a prefix, of the data directory. Released with qp__free(); NULL: no memory. */
 static char *
 data_path(const struct cli *cli, const char *prefix, const char *name)
 {
   const char *dir = strncmp(cli->data, "file:", 5) == 0 ? cli->data + 5 : cli->data;
-  size_t size = strlen(prefix) + strlen(dir) + strlen(name) + 2;
-  char *path = cli_realloc(NULL, size, 1);
 
-  if (path)
-    (void)snprintf(path, size, "%s%s/%s", prefix, dir, name);
-  return path;
+  return qp__strf("%s%s/%s", prefix, dir, name);
 }
 
 /* Where the server that holds the data directory is: the socket in it, else the URL in its lock
- * file; NULL: there is none. Released with cli_free(). */
+ * file; NULL: there is none. Released with qp__free(). */
 static char *
 holder_url(const struct cli *cli)
 {
@@ -433,18 +425,18 @@ holder_url(const struct cli *cli)
   size_t len;
 
   if (url && cli_http_listens(url + strlen("unix:"))) {
-    cli_free(path);
+    qp__free(path);
     return url;
   }
-  cli_free(url);
+  qp__free(url);
   url = NULL;
   if (path && cli_read_all(path, LOCK_MAX, &text, &len, &err) == QP_OK)
     lock = cli_chat_json(text, len);
   if (cli_metadata_text(lock, "url")[0])
     (void)cli_chat_set(&url, cli_metadata_text(lock, "url"), &err);
   json_decref(lock);
-  cli_free(text);
-  cli_free(path);
+  qp__free(text);
+  qp__free(path);
   return url;
 }
 
@@ -487,7 +479,7 @@ open_data(struct chat *chat, const struct cli_config *config, const char *key, s
     rc = cli_http_open(url, key, true, &chat->http, err);
   else if (!rc)
     rc = start_inside(chat, config, err);
-  cli_free(url);
+  qp__free(url);
   return rc;
 }
 
@@ -542,8 +534,8 @@ run_chat(struct cli *cli, const struct cli_args *args, struct qp_err *err)
   cli_interrupt_end();
   cli_view_close(&chat.view);
   cli_config_release(&config);
-  cli_free(chat.model);
-  cli_free(chat.title);
+  qp__free(chat.model);
+  qp__free(chat.title);
   json_decref(chat.attached);
   return rc;
 }

@@ -9,9 +9,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
+#include "base/vec.h"
 #include "cli/cli.h"
 #include "cli/export_md.h"
-#include "cli/mem.h"
 #include "cli/out.h"
 
 enum { OPT_FORMAT, OPT_BRANCH, OPT_OUTPUT };
@@ -40,7 +41,7 @@ struct export
   struct qp_context *context;
   json_t *meta;
   struct branch *branches;
-  size_t branch_count;
+  size_t branch_count, branch_cap;
   const struct branch *branch; /* of md and jsonl */
   struct export_md md;
   FILE *f;
@@ -60,18 +61,16 @@ struct target {
 static enum qp_rc
 open_temporary(struct target *target, struct qp_err *err)
 {
-  size_t size = strlen(target->path) + 32;
   int fd;
 
-  target->temporary = cli_realloc(NULL, size, 1);
+  target->temporary = qp__strf("%s.part-%ld", target->path, (long)getpid());
   if (!target->temporary)
     return cli_fail_nomem(err);
-  (void)snprintf(target->temporary, size, "%s.part-%ld", target->path, (long)getpid());
   fd = open(target->temporary, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
   if (fd < 0) {
     enum qp_rc rc = cli_fail_errno(err, errno, "cannot write '%.150s'", target->path);
 
-    cli_free(target->temporary);
+    qp__free(target->temporary);
     target->temporary = NULL;
     return rc;
   }
@@ -123,7 +122,7 @@ target_close(struct target *target, enum qp_rc rc, struct qp_err *err)
   }
   if (target->temporary && !complete)
     (void)unlink(target->temporary);
-  cli_free(target->temporary);
+  qp__free(target->temporary);
   return rc;
 }
 
@@ -133,23 +132,16 @@ static enum qp_rc
 add_branch(void *arg, const struct qp_branch_info *info)
 {
   struct export *ex = arg;
-  struct branch *grown = cli_realloc(ex->branches, ex->branch_count + 1, sizeof(*grown));
-  size_t len = strlen(info->name) + 1;
-  char *name;
-
-  if (!grown)
-    return cli_fail_nomem(ex->err);
-  ex->branches = grown;
-  name = cli_realloc(NULL, len, 1);
-  if (!name)
-    return cli_fail_nomem(ex->err);
-  memcpy(name, info->name, len);
-  ex->branches[ex->branch_count++] = (struct branch){
-    .name = name,
+  struct branch branch = {
+    .name = qp__strdup(info->name),
     .active = info->active,
     .messages = info->messages,
   };
-  return QP_OK;
+
+  if (branch.name && qp__vec_push(ex->branches, ex->branch_count, ex->branch_cap, branch))
+    return QP_OK;
+  qp__free(branch.name);
+  return cli_fail_nomem(ex->err);
 }
 
 static enum qp_rc
@@ -454,8 +446,8 @@ run_export(struct cli *cli, const struct cli_args *args, struct qp_err *err)
       rc = report(&ex, target.path, err);
   }
   for (size_t i = 0; i < ex.branch_count; i++)
-    cli_free(ex.branches[i].name);
-  cli_free(ex.branches);
+    qp__free(ex.branches[i].name);
+  qp__free(ex.branches);
   json_decref(ex.meta);
   qp_context_close(ex.context);
   return rc;

@@ -8,9 +8,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/vec.h"
 #include "cli/cli.h"
-#include "cli/mem.h"
 #include "cli/out.h"
 #include "cli/progress.h"
 
@@ -60,7 +60,6 @@ static enum qp_rc
 add_found(void *arg, const char *path, enum qp_legacy format, uint64_t bytes)
 {
   struct work *w = arg;
-  size_t n = strlen(path) + 1;
   char *copy;
 
   (void)format;
@@ -68,10 +67,9 @@ add_found(void *arg, const char *path, enum qp_legacy format, uint64_t bytes)
     return QP_STOPPED;
   if (!qp__vec_reserve(w->list, w->count, w->cap, 1))
     return QP_NOMEM;
-  copy = cli_realloc(NULL, n, 1);
+  copy = qp__strdup(path);
   if (!copy)
     return QP_NOMEM;
-  memcpy(copy, path, n);
   w->list[w->count++] = (struct found){ .path = copy, .bytes = bytes };
   w->bytes += bytes;
   return QP_OK;
@@ -104,15 +102,13 @@ find_in_data(struct work *w, struct qp_err *err)
   enum qp_rc rc = QP_OK;
 
   for (size_t i = 0; i < sizeof(places) / sizeof(places[0]) && !rc; i++) {
-    size_t n = strlen(w->cli->data) + strlen(places[i]) + 2;
-    char *path = cli_realloc(NULL, n, 1);
+    char *path = qp__strf("%s/%s", w->cli->data, places[i]);
 
     if (!path)
       return cli_fail_nomem(err);
-    (void)snprintf(path, n, "%s/%s", w->cli->data, places[i]);
     if (access(path, F_OK) == 0)
       rc = find_at(w, path, err);
-    cli_free(path);
+    qp__free(path);
   }
   return rc;
 }
@@ -351,8 +347,8 @@ run_migrate(struct cli *cli, const struct cli_args *args, struct qp_err *err)
     rc = print_summary(&w, err);
   }
   for (size_t i = 0; i < w.count; i++)
-    cli_free(w.list[i].path);
-  cli_free(w.list);
+    qp__free(w.list[i].path);
+  qp__free(w.list);
   (void)pthread_mutex_destroy(&w.lock);
   return rc ? rc : judge(&w, err);
 }

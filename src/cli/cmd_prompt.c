@@ -1,9 +1,9 @@
 /* cmd_prompt.c - `quipu prompt`: system prompts, which conversations refer to by id. */
 #include <string.h>
 
+#include "base/alloc.h"
 #include "cli/cli.h"
 #include "cli/input.h"
-#include "cli/mem.h"
 #include "cli/out.h"
 
 #define CONTENT_LIMIT ((size_t)4 << 20) /* the library has a lower one of its own */
@@ -200,7 +200,7 @@ act(struct cli *cli, const struct cli_args *args, size_t action, struct qp_err *
     if (!rc)
       rc =
           action == DO_CREATE ? create_prompt(cli, &prompt, err) : update_prompt(cli, &prompt, err);
-    cli_free(owned);
+    qp__free(owned);
     return rc;
   case DO_DELETE:
     return delete_prompt(cli, prompt.id, err);

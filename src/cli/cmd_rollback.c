@@ -1,8 +1,8 @@
 /* cmd_rollback.c - `quipu rollback`: conversations back into the old format. */
 #include <signal.h>
 
+#include "base/alloc.h"
 #include "cli/cli.h"
-#include "cli/mem.h"
 #include "cli/out.h"
 #include "cli/progress.h"
 
@@ -100,7 +100,7 @@ choose(struct cli *cli, const struct cli_args *args, struct qp_uuid **ids, size_
 
   if (args->values[OPT_ALL])
     return cli_context_ids(cli, ids, count, err);
-  *ids = cli_realloc(NULL, args->words.count, sizeof(**ids));
+  *ids = qp__alloc0(args->words.count, sizeof(**ids));
   if (!*ids)
     return cli_fail_nomem(err);
   for (; *count < args->words.count && !rc; (*count)++)
@@ -153,7 +153,7 @@ run_rollback(struct cli *cli, const struct cli_args *args, struct qp_err *err)
   }
   for (size_t i = 0; i < count && !rc && !stopped && !cli_out_failed(); i++)
     rc = roll_back(&t, &ids[i], err);
-  cli_free(ids);
+  qp__free(ids);
   if (rc)
     return rc;
   cli_progress_end(&t.progress);

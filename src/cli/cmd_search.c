@@ -1,8 +1,9 @@
 /* cmd_search.c - `quipu search`: messages by the words in them. */
 #include <string.h>
 
+#include "base/alloc.h"
+#include "base/buf.h"
 #include "cli/cli.h"
-#include "cli/mem.h"
 #include "cli/out.h"
 
 #define PAGE 1000 /* hits that are asked for at a time */
@@ -85,23 +86,17 @@ visit_hit(void *arg, const struct qp_search_hit *hit)
 static char *
 join_words(const struct cli_words *words)
 {
-  size_t n = 1;
-  size_t at = 0;
-  char *text;
+  struct qp__buf text;
+  char *joined;
 
-  for (size_t i = 0; i < words->count; i++)
-    n += strlen(words->at[i]) + 1;
-  text = cli_realloc(NULL, n, 1);
-  for (size_t i = 0; i < words->count && text; i++) {
-    size_t len = strlen(words->at[i]);
-
-    memcpy(text + at, words->at[i], len);
-    text[at + len] = ' ';
-    at += len + 1;
+  qp__buf_init(&text, SIZE_MAX / 4);
+  for (size_t i = 0; i < words->count; i++) {
+    (void)qp__buf_add_str(&text, i ? " " : "");
+    (void)qp__buf_add_str(&text, words->at[i]);
   }
-  if (text)
-    text[at ? at - 1 : 0] = 0;
-  return text;
+  joined = text.rc ? NULL : qp__buf_take(&text, NULL);
+  qp__buf_release(&text);
+  return joined;
 }
 
 static enum qp_rc
@@ -148,7 +143,7 @@ run_search(struct cli *cli, const struct cli_args *args, struct qp_err *err)
     return cli_fail_nomem(err);
   query.text = text;
   rc = search_all(&search, &query, limit, err);
-  cli_free(text);
+  qp__free(text);
   return rc && cli_out_failed() ? QP_OK : rc;
 }
 

@@ -3,6 +3,7 @@
  * The line on standard output says that it answers, and where: whoever started it waits for that
  * line. Everything else is on standard error: a line a request, and warnings. SIGHUP reads the
  * configuration again; see config.h for where it comes from. */
+#include <malloc.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -11,12 +12,13 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
+#include "base/alloc.h"
 #include "cli/cli.h"
 #include "cli/config.h"
 #include "cli/engine_setup.h"
 #include "cli/input.h"
-#include "cli/mem.h"
 #include "cli/out.h"
 #include "http/server.h"
 
@@ -70,14 +72,11 @@ static char *
 mask_copy(const char **text)
 {
   const char *url = strstr(*text, "://");
-  size_t size = strlen(*text) + 1;
   char *copy;
 
   if (!url || !strchr(url, '@'))
     return NULL;
-  copy = cli_realloc(NULL, size, 1);
-  if (copy)
-    memcpy(copy, *text, size);
+  copy = qp__strdup(*text);
   *text = copy ? cli_mask(copy) : "out of memory: a log line with a URL was left out";
   return copy;
 }
@@ -109,7 +108,7 @@ log_line(void *arg, enum qp_log_level level, const char *feature, const char *te
   else
     log_logfmt(now, names[level], feature, text);
   funlockfile(stderr);
-  cli_free(masked);
+  qp__free(masked);
 }
 
 static void say(struct serve_log *log, enum qp_log_level level, const char *fmt, ...)
@@ -162,8 +161,8 @@ release_pair(struct pair *pair)
 {
   if (pair->key)
     explicit_bzero(pair->key, pair->key_len);
-  cli_free(pair->cert);
-  cli_free(pair->key);
+  qp__free(pair->cert);
+  qp__free(pair->key);
   *pair = (struct pair){ 0 };
 }
 
@@ -331,6 +330,17 @@ guard_memory(void)
   (void)prctl(PR_SET_DUMPABLE, 0);
 }
 
+/* Threads share heaps, one for two processors: each of its own would keep what it once needed. */
+static void
+share_heaps(void)
+{
+#ifdef M_ARENA_MAX
+  long processors = sysconf(_SC_NPROCESSORS_ONLN);
+
+  (void)mallopt(M_ARENA_MAX, processors > 3 ? (int)processors / 2 : 1);
+#endif
+}
+
 /* Before any thread begins, so that all of them leave these signals to the main one. */
 static void
 block_signals(sigset_t *set)
@@ -404,7 +414,7 @@ serve(struct serving *s, struct qp_err *err)
   enum qp_rc rc;
 
   guard_memory();
-  cli_share_heaps();
+  share_heaps();
   block_signals(&signals);
   set_log(s, &s->config);
   cli->data = s->config.values[CONFIG_DATA].text;

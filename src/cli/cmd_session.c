@@ -5,9 +5,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
+#include "base/json.h"
 #include "cli/cli.h"
 #include "cli/input.h"
-#include "cli/mem.h"
 #include "cli/out.h"
 
 #define LINE_LIMIT ((size_t)32 << 20) /* twice the store's limit: escapes may fill a line */
@@ -194,9 +195,9 @@ append_text(struct feed *feed, const struct cli_args *args, struct qp_err *err)
     rc = append_one(feed, (struct qp_bytes){ json, strlen(json) }, 0, err);
   else
     rc = cli_fail(err, QP_INVALID, "the text and the role must be valid UTF-8");
-  cli_free(json);
+  qp__free(json);
   json_decref(o);
-  cli_free(owned);
+  qp__free(owned);
   return rc;
 }
 
@@ -313,18 +314,15 @@ print_message(void *arg, struct qp_bytes json)
   const json_t *content;
   const char *role;
   const char *time;
-  json_t *o;
+  json_t *o = NULL;
 
   if (view->cli->json) {
     (void)fwrite(json.data, 1, json.len, stdout);
     putchar('\n');
     return cli_out_failed() ? QP_STOPPED : QP_OK;
   }
-  o = json_loadb(json.data, json.len, JSON_ALLOW_NUL, NULL);
-  if (!o || cli_json_failed()) {
-    json_decref(o);
-    return cli_fail_nomem(view->err);
-  }
+  if (qp__json_parse_object("a message", json, &o, view->err))
+    return view->err->rc;
   role = json_string_value(json_object_get(o, "role"));
   time = json_string_value(json_object_get(o, "timestamp"));
   content = json_object_get(o, "content");

@@ -1,7 +1,7 @@
 /* cmd_size.c - `quipu size`: bytes of one conversation, its branches and its event log, or of all
  * conversations, which only their indexes are asked for. */
+#include "base/alloc.h"
 #include "cli/cli.h"
-#include "cli/mem.h"
 #include "cli/out.h"
 
 #define NO_MESSAGES UINT64_MAX /* for a line that counts none */
@@ -205,7 +205,7 @@ size_all(struct cli *cli, struct qp_err *err)
     if (!first.rc)
       first = *err;
   }
-  cli_free(ids);
+  qp__free(ids);
   rc = print_total(cli, counted, &sum, err);
   if (rc || !first.rc)
     return rc;

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "cli/cli.h"
 #include "cli/input.h"
-#include "cli/mem.h"
 #include "cli/out.h"
 #include "tool/grant.h"
 #include "tool/once.h"
@@ -50,9 +50,9 @@ struct setup {
 static void
 release_setup(struct setup *s)
 {
-  cli_free(s->mcp);
-  cli_free(s->policy);
-  cli_free(s->lines);
+  qp__free(s->mcp);
+  qp__free(s->policy);
+  qp__free(s->lines);
 }
 
 static enum qp_rc
@@ -63,7 +63,7 @@ split_lines(struct setup *s, struct qp_err *err)
 
   for (const char *p = s->policy; *p; p++)
     count += *p == '\n';
-  s->lines = cli_realloc(NULL, count + 2, sizeof(*s->lines));
+  s->lines = qp__alloc0(count + 2, sizeof(*s->lines));
   if (!s->lines)
     return cli_fail_nomem(err);
   for (char *p = s->policy; p;) {
@@ -128,7 +128,7 @@ list_tool(void *arg, const struct qp__tool_info *tool)
         "{s:s, s:s, s:s, s:s, s:b, s:s, s:s, s:o, s:o}", "name", tool->name, "title", tool->title,
         "description", tool->description, "source", tool->source, "changes", tool->changes,
         "policy", tool->policy, "display_preference", qp_display_name(tool->display), "ui_hints",
-        json_loads(tool->ui_hints, 0, NULL), "input_schema", json_loads(tool->schema, 0, NULL));
+        cli_json_read(tool->ui_hints), "input_schema", cli_json_read(tool->schema));
 
     return cli_put_json(object, view->err);
   }
@@ -169,11 +169,11 @@ print_result(void *arg, const struct qp__tool_once_result *result)
   struct view *view = arg;
 
   if (view->cli->json)
-    view->rc = cli_put_json(json_pack("{s:s, s:s, s:b, s:b, s:I, s:o}", "name", view->name,
-                                      "outcome", result->outcome, "is_error", result->is_error,
-                                      "cut", result->cut, "ms", (json_int_t)result->ms, "result",
-                                      json_loads(result->json, JSON_DECODE_ANY, NULL)),
-                            view->err);
+    view->rc =
+        cli_put_json(json_pack("{s:s, s:s, s:b, s:b, s:I, s:o}", "name", view->name, "outcome",
+                               result->outcome, "is_error", result->is_error, "cut", result->cut,
+                               "ms", (json_int_t)result->ms, "result", cli_json_read(result->json)),
+                     view->err);
   else if (!result->is_error || !result->text)
     cli_put_text(stdout, result->text ? result->text : result->json,
                  strlen(result->text ? result->text : result->json), 0);
@@ -203,7 +203,7 @@ put_rule(const struct cli *cli, json_t *rule, struct qp_err *err)
   fputs(cli->tty ? "  " : "\t", stdout);
   cli_put_snippet(stdout, arguments, strlen(arguments), SIZE_MAX);
   putchar('\n');
-  cli_free(arguments);
+  qp__free(arguments);
   return cli_out_failed() ? QP_STOPPED : QP_OK;
 }
 
@@ -266,7 +266,7 @@ act(struct cli *cli, const struct cli_args *args, size_t action, struct qp_err *
     printf("%s (rule %zu)\n", verdict, rule);
   else if (!rc && verdict)
     printf("%s (default)\n", verdict);
-  cli_free(input);
+  qp__free(input);
   release_setup(&s);
   return rc ? rc : view.rc;
 }

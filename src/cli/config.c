@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "cli/cli.h"
 #include "cli/config_int.h"
-#include "cli/mem.h"
 #include "cli/out.h"
 
 #define WHERE_TEXT 400
@@ -94,12 +94,12 @@ cli_config_release(struct cli_config *config)
   for (size_t i = 0; i < CONFIG_COUNT; i++)
     cli_config_value_release(&config->values[i]);
   for (size_t i = 0; i < config->provider_count; i++) {
-    cli_free(config->providers[i].name);
+    qp__free(config->providers[i].name);
     for (size_t k = 0; k < CONFIG_PROVIDER_FIELDS; k++)
       cli_config_value_release(&config->providers[i].values[k]);
   }
-  cli_free(config->providers);
-  cli_free(config->file);
+  qp__free(config->providers);
+  qp__free(config->file);
   config->providers = NULL;
   config->provider_count = 0;
   config->file = NULL;

@@ -6,10 +6,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "cli/cli.h"
 #include "cli/config_int.h"
 #include "cli/input.h"
-#include "cli/mem.h"
 #include "cli/out.h"
 
 #define FILE_MAX ((size_t)256 << 10)
@@ -71,11 +71,11 @@ take_provider(struct reading *r, const char *name)
               NULL);
     return NULL;
   }
-  list = cli_realloc(c->providers, c->provider_count + 1, sizeof(*list));
+  list = qp__realloc(c->providers, (c->provider_count + 1) * sizeof(*list));
   if (list) {
     c->providers = list;
     list += c->provider_count;
-    *list = (struct cli_config_provider){ .name = cli_config_copy(name) };
+    *list = (struct cli_config_provider){ .name = qp__strdup(name) };
   }
   if (!list || !list->name) {
     r->failed_line = r->line;
@@ -226,7 +226,7 @@ read_file(struct cli_config *config, bool in_data, struct qp_err *err)
     rc = cli_fail(err, r.err.rc, "%s", r.err.msg);
   else if (bad)
     rc = cli_fail_nomem(err);
-  cli_free(text);
+  qp__free(text);
   return rc;
 }
 
@@ -235,16 +235,12 @@ static enum qp_rc
 path_in_data(const char *data, char **out, struct qp_err *err)
 {
   const char *dir = strncmp(data, "file:", 5) == 0 ? data + 5 : data;
-  size_t size = strlen(dir) + sizeof("/" CONFIG_NAME);
 
   *out = NULL;
   if (strncmp(data, "memory:", 7) == 0)
     return QP_OK;
-  *out = cli_realloc(NULL, size, 1);
-  if (!*out)
-    return cli_fail_nomem(err);
-  (void)snprintf(*out, size, "%s/" CONFIG_NAME, dir);
-  return QP_OK;
+  *out = qp__strf("%s/" CONFIG_NAME, dir);
+  return *out ? QP_OK : cli_fail_nomem(err);
 }
 
 static enum qp_rc
@@ -257,7 +253,7 @@ find_file(struct cli_config *config, const struct cli_config_input *in, bool *in
 
   *in_data = false;
   if (given) {
-    config->file = cli_config_copy(given);
+    config->file = qp__strdup(given);
     return config->file ? QP_OK : cli_fail_nomem(err);
   }
   rc = path_in_data(in->data ? in->data : CLI_DATA_DEFAULT, &config->file, err);
@@ -266,10 +262,10 @@ find_file(struct cli_config *config, const struct cli_config_input *in, bool *in
   *in_data = config->file && access(config->file, F_OK) == 0;
   if (*in_data)
     return QP_OK;
-  cli_free(config->file);
+  qp__free(config->file);
   config->file = NULL;
   if (access(CONFIG_SYSTEM_FILE, F_OK) == 0) {
-    config->file = cli_config_copy(CONFIG_SYSTEM_FILE);
+    config->file = qp__strdup(CONFIG_SYSTEM_FILE);
     return config->file ? QP_OK : cli_fail_nomem(err);
   }
   return QP_OK;

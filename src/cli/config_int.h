@@ -35,7 +35,6 @@ enum qp_rc cli_config_value_set(const struct cli_config_row *row, const char *wh
 /* The items of a list or of lines, once all of them are there. */
 enum qp_rc cli_config_value_split(const struct cli_config_row *row, struct cli_config_value *value,
                                   struct qp_err *err);
-char *cli_config_copy(const char *text); /* NULL: no memory */
 
 /* ---- config_file.c ---- */
 

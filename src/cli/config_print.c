@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "cli/config_int.h"
-#include "cli/mem.h"
 #include "cli/out.h"
 
 static const char *const source_names[] = { "default", "file", "environment", "flag" };
@@ -36,13 +36,11 @@ print_source(const struct cli_config *config, enum config_id id)
 static void
 put_masked(const char *text)
 {
-  char *copy = cli_realloc(NULL, strlen(text) + 1, 1);
+  char *copy = qp__strdup(text);
 
-  if (copy) {
-    memcpy(copy, text, strlen(text) + 1);
+  if (copy)
     cli_put_word(stdout, cli_mask(copy));
-  }
-  cli_free(copy);
+  qp__free(copy);
 }
 
 /* An empty value has no line of its own: in a file it would be a value all the same. */
@@ -119,17 +117,16 @@ cli_config_print(const struct cli_config *config)
 static json_t *
 shown(const struct cli_config_row *row, const struct cli_config_value *value)
 {
-  char *copy = value->text ? cli_realloc(NULL, strlen(value->text) + 1, 1) : NULL;
+  char *copy = value->text ? qp__strdup(value->text) : NULL;
   json_t *text;
 
   if (row->type == CONFIG_SECRET || !copy) {
-    cli_free(copy);
+    qp__free(copy);
     return row->type == CONFIG_SECRET ? json_boolean(value->text && value->text[0])
                                       : cli_json_string(value->text ? "" : NULL);
   }
-  memcpy(copy, value->text, strlen(value->text) + 1);
   text = cli_json_string(cli_mask(copy));
-  cli_free(copy);
+  qp__free(copy);
   return text;
 }
 

@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "cli/config_int.h"
-#include "cli/mem.h"
 #include "cli/out.h"
 
 /* Nothing of a secret stays in memory that others get. */
@@ -13,26 +13,15 @@ wipe(char *text)
 {
   if (text)
     explicit_bzero(text, strlen(text));
-  cli_free(text);
+  qp__free(text);
 }
 
 void
 cli_config_value_release(struct cli_config_value *value)
 {
   wipe(value->text);
-  cli_free(value->items);
+  qp__free(value->items);
   *value = (struct cli_config_value){ 0 };
-}
-
-char *
-cli_config_copy(const char *text)
-{
-  size_t len = strlen(text);
-  char *copy = cli_realloc(NULL, len + 1, 1);
-
-  if (copy)
-    memcpy(copy, text, len + 1);
-  return copy;
 }
 
 /* The place of `word` among those that '|' separates in `words`; SIZE_MAX: none of them. */
@@ -144,7 +133,7 @@ grow(struct cli_config_value *value, size_t more, size_t *used)
   char *grown;
 
   *used = value->text ? strlen(value->text) : 0;
-  grown = cli_realloc(value->text, *used + more + 2, 1);
+  grown = qp__realloc(value->text, *used + more + 2);
   if (grown)
     value->text = grown;
   return grown;
@@ -246,7 +235,7 @@ cli_config_value_set(const struct cli_config_row *row, const char *what, enum co
     return add_items(value, text, err);
   if (row->type == CONFIG_LINES)
     return add_lines(value, text, source == CONFIG_FROM_FILE, err);
-  value->text = cli_config_copy(text);
+  value->text = qp__strdup(text);
   return value->text ? QP_OK : cli_fail_nomem(err);
 }
 
@@ -262,7 +251,7 @@ cli_config_value_split(const struct cli_config_row *row, struct cli_config_value
 
   for (const char *s = value->text; *s; s++)
     count += *s == between;
-  value->items = cli_realloc(NULL, (count + 1) * sizeof(*value->items) + size, 1);
+  value->items = qp__alloc((count + 1) * sizeof(*value->items) + size);
   if (!value->items)
     return cli_fail_nomem(err);
   at = (char *)(value->items + count + 1);

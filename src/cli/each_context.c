@@ -1,7 +1,7 @@
 /* each_context.c - see each_context.h. */
 #include "cli/each_context.h"
 
-#include "cli/mem.h"
+#include "base/alloc.h"
 #include "cli/out.h"
 
 #define MANY 10 /* contexts, from which on it is told how far we are */
@@ -74,7 +74,7 @@ cli_each_context(struct cli *cli, const struct cli_words *words, bool all, cli_e
       cli_progress_step(&run.progress, 1, 0);
   }
   cli_progress_end(&run.progress);
-  cli_free(ids);
+  qp__free(ids);
   if (out->old)
     cli_warn("%llu context%s in an old format skipped; 'quipu migrate' converts old contexts",
              (unsigned long long)out->old, out->old == 1 ? " is" : "s are");

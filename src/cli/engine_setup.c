@@ -8,9 +8,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/alloc.h"
+#include "base/vec.h"
 #include "cli/config_int.h"
 #include "cli/input.h"
-#include "cli/mem.h"
 #include "cli/out.h"
 #include "tool/once.h"
 
@@ -26,9 +27,9 @@ struct setup {
   struct qp_provider_spec *providers;
   size_t provider_count;
   char **texts; /* of files */
-  size_t text_count;
+  size_t text_count, text_cap;
   const char **rules;
-  size_t rule_count;
+  size_t rule_count, rule_cap;
   const char **variables; /* "NAME=value", ends with NULL */
   const char **hidden;    /* paths, ends with NULL */
   char models_name[WHAT_TEXT], demo_name[WHAT_TEXT], mcp_name[WHAT_TEXT];
@@ -40,13 +41,13 @@ release_setup(struct setup *s)
 {
   for (size_t i = 0; i < s->text_count; i++) {
     explicit_bzero(s->texts[i], strlen(s->texts[i])); /* it may be a key */
-    cli_free(s->texts[i]);
+    qp__free(s->texts[i]);
   }
-  cli_free(s->texts);
-  cli_free(s->providers);
-  cli_free(s->rules);
-  cli_free(s->variables);
-  cli_free(s->hidden);
+  qp__free(s->texts);
+  qp__free(s->providers);
+  qp__free(s->rules);
+  qp__free(s->variables);
+  qp__free(s->hidden);
 }
 
 static void warn(const struct setup *s, const char *fmt, ...) QP_PRINTF(2, 3);
@@ -86,15 +87,10 @@ is_open_to_all(const char *path)
 static enum qp_rc
 keep_text(struct setup *s, char *text, struct qp_err *err)
 {
-  char **texts = text ? cli_realloc(s->texts, s->text_count + 1, sizeof(*texts)) : NULL;
-
-  if (!texts) {
-    cli_free(text);
-    return cli_fail_nomem(err);
-  }
-  s->texts = texts;
-  s->texts[s->text_count++] = text;
-  return QP_OK;
+  if (text && qp__vec_push(s->texts, s->text_count, s->text_cap, text))
+    return QP_OK;
+  qp__free(text);
+  return cli_fail_nomem(err);
 }
 
 /* All of a file. `what` begins the sentence of a failure. */
@@ -257,7 +253,7 @@ add_providers(struct setup *s, struct qp_err *err)
   const struct cli_config *c = s->config;
   enum qp_rc rc = QP_OK;
 
-  s->providers = cli_realloc(NULL, KNOWN_COUNT + c->provider_count, sizeof(*s->providers));
+  s->providers = qp__alloc0(KNOWN_COUNT + c->provider_count, sizeof(*s->providers));
   if (!s->providers)
     return cli_fail_nomem(err);
   for (size_t i = 0; i < KNOWN_COUNT && !rc; i++)
@@ -294,13 +290,10 @@ warn_of_file(const struct setup *s)
 static enum qp_rc
 add_rule(struct setup *s, const char *what, const char *rule, struct qp_err *err)
 {
-  const char **rules = cli_realloc(s->rules, s->rule_count + 1, sizeof(*rules));
-  enum qp_rc rc = rules ? qp__tool_once_check_rule(rule, err) : cli_fail_nomem(err);
+  enum qp_rc rc = qp__tool_once_check_rule(rule, err);
 
-  if (!rules)
-    return rc;
-  s->rules = rules;
-  s->rules[s->rule_count++] = rule;
+  if (!qp__vec_push(s->rules, s->rule_count, s->rule_cap, rule))
+    return cli_fail_nomem(err);
   s->options.policy = s->rules;
   s->options.policy_count = s->rule_count;
   return rc ? cli_err_prefix(err, what) : QP_OK;
@@ -355,7 +348,6 @@ static enum qp_rc
 add_variable(struct setup *s, const char *name, size_t *count, struct qp_err *err)
 {
   const char *value = getenv(name);
-  size_t size = strlen(name) + (value ? strlen(value) : 0) + 2;
   char *pair;
   enum qp_rc rc;
 
@@ -366,9 +358,7 @@ add_variable(struct setup *s, const char *name, size_t *count, struct qp_err *er
     warn(s, "command_env: there is no variable '%.60s' in the environment", name);
     return QP_OK;
   }
-  pair = cli_realloc(NULL, size, 1);
-  if (pair)
-    (void)snprintf(pair, size, "%s=%s", name, value);
+  pair = qp__strf("%s=%s", name, value);
   rc = keep_text(s, pair, err);
   if (!rc)
     s->variables[(*count)++] = pair;
@@ -384,7 +374,7 @@ set_variables(struct setup *s, struct qp_err *err)
 
   while (names[count])
     count++;
-  s->variables = cli_realloc(NULL, count + 1, sizeof(*s->variables));
+  s->variables = qp__alloc0(count + 1, sizeof(*s->variables));
   if (!s->variables)
     return cli_fail_nomem(err);
   count = 0;
@@ -405,8 +395,7 @@ set_hidden(struct setup *s, struct qp_err *err)
   const struct cli_config *c = s->config;
   size_t count = 0;
 
-  s->hidden =
-      cli_realloc(NULL, sizeof(rows) / sizeof(rows[0]) + c->provider_count + 3, sizeof(char *));
+  s->hidden = qp__alloc0(sizeof(rows) / sizeof(rows[0]) + c->provider_count + 3, sizeof(char *));
   if (!s->hidden)
     return cli_fail_nomem(err);
   if (c->file)
@@ -489,7 +478,7 @@ enum qp_rc
 cli_engine_start(struct cli *cli, const struct cli_config *config, struct qp_engine **out,
                  struct qp_err *err)
 {
-  struct setup *s = cli_realloc(NULL, 1, sizeof(*s));
+  struct setup *s = qp__alloc0(1, sizeof(*s));
   enum qp_rc rc;
 
   if (!s)
@@ -518,6 +507,6 @@ cli_engine_start(struct cli *cli, const struct cli_config *config, struct qp_eng
     rc = qp_engine_start(cli->store, &s->options, out, err);
   }
   release_setup(s);
-  cli_free(s);
+  qp__free(s);
   return rc;
 }

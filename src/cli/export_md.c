@@ -157,7 +157,7 @@ put_call(const struct export_md *md, const struct qp_tool_call *call)
 static enum qp_rc
 put_result(const struct export_md *md, const struct qp_tool_result *result, struct qp_err *err)
 {
-  json_t *value = json_loads(result->result_json, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
+  json_t *value = cli_json_read(result->result_json);
 
   if (!value)
     return cli_fail_nomem(err);

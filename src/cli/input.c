@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/mem.h"
+#include "base/alloc.h"
 #include "cli/out.h"
 
 #define FIRST_SIZE ((size_t)64 << 10)
@@ -29,7 +29,7 @@ cli_lines_close(struct cli_lines *in)
 {
   if (in->owns_fd)
     (void)close(in->fd);
-  cli_free(in->data);
+  qp__free(in->data);
   *in = (struct cli_lines){ .fd = -1, .eof = true };
 }
 
@@ -49,7 +49,7 @@ make_room(struct cli_lines *in, struct qp_err *err)
     return QP_OK;
   if (cap > in->limit + FIRST_SIZE)
     cap = in->limit + FIRST_SIZE;
-  grown = cli_realloc(in->data, cap, 1);
+  grown = qp__realloc(in->data, cap);
   if (!grown)
     return cli_fail_nomem(err);
   in->data = grown;

@@ -30,7 +30,7 @@ enum qp_rc cli_lines_next(struct cli_lines *in, struct qp_bytes *line, bool *mor
 void cli_lines_close(struct cli_lines *in);
 
 /* All of a file, ended by a NUL that *len does not count; "-" is standard input. Released with
- * cli_free(). QP_TOOBIG: more than `limit` bytes. */
+ * qp__free(). QP_TOOBIG: more than `limit` bytes. */
 enum qp_rc cli_read_all(const char *path, size_t limit, char **out, size_t *len,
                         struct qp_err *err);
 

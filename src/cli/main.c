@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
-#include "cli/mem.h"
 #include "cli/out.h"
 
 enum { OPT_DATA, OPT_JSON, OPT_VERBOSE, OPT_HELP, OPT_VERSION };
@@ -193,7 +192,6 @@ main(int argc, char **argv)
     return qp_rc_exit_code(QP_IO);
   (void)signal(SIGPIPE, SIG_IGN);
   (void)signal(SIGXFSZ, SIG_IGN); /* a write over RLIMIT_FSIZE fails, as on a full disk */
-  cli_watch_json();
   (void)setvbuf(stderr, NULL, _IOLBF, BUFSIZ);
   rc = run_command(&cli, argc, argv, &err);
   qp_store_close(cli.store);

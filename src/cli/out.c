@@ -5,8 +5,10 @@
 #include <poll.h>
 #include <stdarg.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "base/json.h"
+#include "base/str.h"
 
 /* ---- errors ---- */
 
@@ -150,23 +152,6 @@ is_tail(unsigned char c)
   return (c & 0xc0) == 0x80;
 }
 
-/* The length of the UTF-8 character at s, or 0 when there is none. */
-static size_t
-char_len(const char *text, size_t n)
-{
-  const unsigned char *s = (const unsigned char *)text;
-
-  if (s[0] < 0x80)
-    return 1;
-  if (s[0] >= 0xc2 && s[0] <= 0xdf)
-    return n >= 2 && is_tail(s[1]) ? 2 : 0;
-  if (n >= 3 && s[0] >= 0xe0 && s[0] <= 0xef && is_tail(s[1]) && is_tail(s[2]))
-    return (s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) ? 0 : 3;
-  if (n >= 4 && s[0] >= 0xf0 && s[0] <= 0xf4 && is_tail(s[1]) && is_tail(s[2]) && is_tail(s[3]))
-    return (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f) ? 0 : 4;
-  return 0;
-}
-
 /* Embeddings, overrides and isolates, U+202A to U+202E and U+2066 to U+2069: they can make a text
  * look like another one. */
 static bool
@@ -177,8 +162,8 @@ turns_writing(const unsigned char *s, size_t n)
           (s[1] == 0x81 && s[2] >= 0xa6 && s[2] <= 0xa9));
 }
 
-/* The same, and 0 for the control characters U+0000 to U+001F and U+007F to U+009F, and for those
- * that turn the direction of writing, as well. */
+/* The length of the UTF-8 character at s. 0: there is none, or it is a control character, U+0000 to
+ * U+001F and U+007F to U+009F, or one that turns the direction of writing. */
 static size_t
 shown_len(const char *s, size_t n)
 {
@@ -187,7 +172,7 @@ shown_len(const char *s, size_t n)
   if (c < 0x20 || c == 0x7f || (c == 0xc2 && n >= 2 && (unsigned char)s[1] < 0xa0) ||
       turns_writing((const unsigned char *)s, n))
     return 0;
-  return char_len(s, n);
+  return qp__utf8_len(s, n);
 }
 
 static void
@@ -268,17 +253,8 @@ cli_put_text(FILE *f, const char *s, size_t n, int indent)
 const char *
 cli_time_text(int64_t ms, char out[CLI_TIME_TEXT])
 {
-  int64_t rest = ((ms % 1000) + 1000) % 1000;
-  time_t seconds = (time_t)((ms - rest) / 1000);
-  struct tm tm;
-  size_t used;
-
-  if (!gmtime_r(&seconds, &tm) || tm.tm_year > 8099 || tm.tm_year < -1900)
-    (void)snprintf(out, CLI_TIME_TEXT, "%s", "0000-01-01T00:00:00.000Z");
-  else {
-    used = strftime(out, CLI_TIME_TEXT, "%Y-%m-%dT%H:%M:%S", &tm);
-    (void)snprintf(out + used, CLI_TIME_TEXT - used, ".%03dZ", (int)rest);
-  }
+  qp__time_format(out, ms);
+  out[QP__TIME_LEN] = '\0';
   return out;
 }
 
@@ -346,7 +322,7 @@ cli_put_json_string(FILE *f, const char *s, size_t n)
 {
   putc('"', f);
   for (size_t i = 0; i < n;) {
-    size_t len = char_len(s + i, n - i);
+    size_t len = qp__utf8_len(s + i, n - i);
     unsigned char c = (unsigned char)s[i];
 
     if (!len)
@@ -362,6 +338,15 @@ cli_put_json_string(FILE *f, const char *s, size_t n)
     i += len ? len : 1;
   }
   putc('"', f);
+}
+
+json_t *
+cli_json_read(const char *text)
+{
+  json_t *value = NULL;
+
+  (void)qp__json_parse("a value", (struct qp_bytes){ text, strlen(text) }, &value, NULL);
+  return value;
 }
 
 json_t *

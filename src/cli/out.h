@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "base/str.h"
 #include "quipu.h"
 
 /* ---- errors ---- */
@@ -43,7 +44,7 @@ void cli_put_snippet(FILE *f, const char *s, size_t n, size_t max);
 /* As it is, every line indented by `indent` spaces, and a newline at the end. */
 void cli_put_text(FILE *f, const char *s, size_t n, int indent);
 
-#define CLI_TIME_TEXT 25 /* "2026-11-15T19:55:40.123Z" and a NUL */
+#define CLI_TIME_TEXT (QP__TIME_LEN + 1) /* with a NUL */
 
 /* RFC 3339 in UTC, as it stands in the files. */
 const char *cli_time_text(int64_t ms, char out[CLI_TIME_TEXT]);
@@ -63,6 +64,8 @@ const char *cli_plural(uint64_t n);
 enum qp_rc cli_put_json(json_t *value, struct qp_err *err);
 /* A JSON string with its quotes; bytes that are not UTF-8 become U+FFFD. */
 void cli_put_json_string(FILE *f, const char *s, size_t n);
+/* The value of a JSON text; NULL: it is none, or memory is out. */
+json_t *cli_json_read(const char *text);
 /* For building objects: a string, or null for NULL; the text of an id, or null for none; a time. */
 json_t *cli_json_string(const char *s);
 json_t *cli_json_uuid(const struct qp_uuid *id);

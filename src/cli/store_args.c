@@ -3,9 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
+#include "base/json.h"
 #include "base/vec.h"
 #include "cli/cli.h"
-#include "cli/mem.h"
 #include "cli/out.h"
 
 #define PREFIX_MIN 4
@@ -163,7 +164,7 @@ cli_context_ids(struct cli *cli, struct qp_uuid **out, size_t *count, struct qp_
   err->msg[0] = '\0';
   rc = qp_context_list(cli->store, add_id, &list, err);
   if (rc) {
-    cli_free(list.ids);
+    qp__free(list.ids);
     return err->msg[0] ? rc : cli_fail_nomem(err);
   }
   if (list.count)
@@ -177,20 +178,13 @@ enum qp_rc
 cli_context_metadata(struct qp_context *context, json_t **out, struct qp_err *err)
 {
   char *text = NULL;
-  size_t len;
+  size_t len = 0;
   enum qp_rc rc = qp_context_metadata(context, &text, &len, err);
-  json_t *value;
 
-  if (rc)
-    return rc;
-  value = json_loadb(text, len, JSON_ALLOW_NUL, NULL);
+  if (!rc)
+    rc = qp__json_parse_own_object("the metadata", (struct qp_bytes){ text, len }, out, err);
   qp_free(text);
-  if (!value || cli_json_failed()) { /* the library's own JSON: only memory can be missing */
-    json_decref(value);
-    return cli_fail_nomem(err);
-  }
-  *out = value;
-  return QP_OK;
+  return rc;
 }
 
 const char *

@@ -135,7 +135,6 @@ open_directory(struct qp__listener *l, const char *path, struct qp_err *err)
   char *parent = qp__strdup(path);
   char *slash = parent ? strrchr(parent, '/') : NULL;
   char whole[PATH_MAX];
-  size_t size;
   int sys;
 
   if (!parent)
@@ -148,14 +147,12 @@ open_directory(struct qp__listener *l, const char *path, struct qp_err *err)
     return qp__fail_sys(err, sys, "cannot open the directory of the socket '%s'", path);
   l->dir = sys;
   slash = strrchr(path, '/');
-  size = strlen(QP__LISTEN_UNIX) + strlen(whole) + strlen(path) + 2;
-  l->url = qp__alloc(size);
-  if (l->url) {
-    (void)snprintf(l->url, size, QP__LISTEN_UNIX "%s/%s", strcmp(whole, "/") == 0 ? "" : whole,
-                   slash ? slash + 1 : path);
-    l->name = strrchr(l->url, '/') + 1;
-  }
-  return l->url ? QP_OK : qp__fail_nomem(err, "starting the server");
+  l->url = qp__strf(QP__LISTEN_UNIX "%s/%s", strcmp(whole, "/") == 0 ? "" : whole,
+                    slash ? slash + 1 : path);
+  if (!l->url)
+    return qp__fail_nomem(err, "starting the server");
+  l->name = strrchr(l->url, '/') + 1;
+  return QP_OK;
 }
 
 /* Removes what a server that was killed has left at the path. */
@@ -225,7 +222,6 @@ open_inside(struct qp__listener *l, struct qp_err *err)
 {
   struct sockaddr_un address = { .sun_family = AF_UNIX };
   socklen_t len = sizeof(address.sun_family);
-  char url[sizeof(QP__LISTEN_UNIX) + sizeof(address.sun_path) + 1];
 
   l->inside = true;
   l->fd = socket(AF_UNIX, SOCKET_FLAGS, 0);
@@ -235,9 +231,8 @@ open_inside(struct qp__listener *l, struct qp_err *err)
   len = sizeof(address);
   if (getsockname(l->fd, (struct sockaddr *)&address, &len) < 0)
     return qp__fail_sys(err, -errno, "cannot get the name of a socket");
-  (void)snprintf(url, sizeof(url), QP__LISTEN_UNIX "@%.*s",
-                 (int)(len - offsetof(struct sockaddr_un, sun_path)) - 1, address.sun_path + 1);
-  l->url = qp__strdup(url);
+  l->url = qp__strf(QP__LISTEN_UNIX "@%.*s",
+                    (int)(len - offsetof(struct sockaddr_un, sun_path)) - 1, address.sun_path + 1);
   return l->url ? QP_OK : qp__fail_nomem(err, "starting the server");
 }
 

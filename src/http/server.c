@@ -409,15 +409,12 @@ static void
 open_data_socket(struct qp__http *http, const struct qp__http_options *o)
 {
   struct qp_err err = { QP_OK, "" };
-  size_t size =
-      o->data ? strlen(QP__LISTEN_UNIX) + strlen(o->data) + sizeof("/" QP__SOCKET_NAME) : 0;
-  char *address = size ? qp__alloc(size) : NULL;
+  char *address = o->data ? qp__strf(QP__LISTEN_UNIX "%s/" QP__SOCKET_NAME, o->data) : NULL;
 
   if (!address || o->read_only || qp__listener_is_unix(&http->main)) {
     qp__free(address);
     return;
   }
-  (void)snprintf(address, size, QP__LISTEN_UNIX "%s/" QP__SOCKET_NAME, o->data);
   if (qp__listener_open(&http->local, address, false, &err) ||
       start_daemon(http, &http->local, o, &err)) {
     http->log(http->log_arg, QP_LOG_WARN, "http", err.msg);

@@ -258,6 +258,7 @@ test_alloc_answers_null(void **state)
   assert_null(qp__realloc(s, 100));
   assert_null(qp__strdup("x"));
   assert_null(qp__strndup("xyz", 2));
+  assert_null(qp__strf("%d", 7));
   assert_true(alloc_fault_fired());
   alloc_fault_disarm();
   assert_string_equal(s, "four");
@@ -265,6 +266,10 @@ test_alloc_answers_null(void **state)
   qp__free(NULL);
   s = qp__strndup("xyz", 2);
   assert_string_equal(s, "xy");
+  qp__free(s);
+  s = qp__strf("%s/%0300d", "dir", 7);
+  assert_int_equal(strlen(s), 304);
+  assert_string_equal(s + 301, "007");
   qp__free(s);
   s = qp__alloc0(0, 0);
   assert_non_null(s);
