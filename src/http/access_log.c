@@ -27,7 +27,7 @@ client(const struct qp__request *r, char out[INET6_ADDRSTRLEN])
   return bytes && inet_ntop(address->sa_family, bytes, out, INET6_ADDRSTRLEN) ? out : "-";
 }
 
-/* Text of a request with no byte in it that needs quotes in logfmt or could fake a line. */
+/* Copies a text of a request without bytes that need quotes in logfmt or could fake a line. */
 static const char *
 plain(const char *text, char *out, size_t size)
 {

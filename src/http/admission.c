@@ -36,8 +36,8 @@ name_len(const char *host)
   return bracket ? (size_t)(bracket - host) + 1 : strcspn(host, ":");
 }
 
-/* "localhost" and the loopback addresses; and where other machines reach the server, any address:
- * no name can be made to lead here then, since there is none. */
+/* Accepts "localhost" and the loopback addresses; if other machines can reach the server, any
+ * numeric address: it is not a name, so DNS rebinding is impossible. */
 static bool
 is_own_address(const char *host, bool exposed)
 {
@@ -60,7 +60,7 @@ is_own_address(const char *host, bool exposed)
   return inet_pton(AF_INET6, text + 1, &v6) == 1 && (exposed || IN6_IS_ADDR_LOOPBACK(&v6));
 }
 
-/* One of the names that --allow-host gave. One without a port stands for every port. */
+/* One of the names of --allow-host. A name without a port matches every port. */
 static bool
 is_named_host(const struct qp__settings *settings, const char *host)
 {
@@ -81,8 +81,8 @@ is_allowed(const struct qp__settings *settings, const char *origin)
   return false;
 }
 
-/* The server's scheme and the Host that the request itself names; a name that was given to the
- * server may also be behind a proxy that speaks TLS. */
+/* The server's scheme and the Host of the request; for a name of --allow-host also https, because a
+ * proxy with TLS may be in front. */
 static bool
 is_same_origin(const struct qp__settings *settings, const char *origin, const char *host)
 {
@@ -127,7 +127,7 @@ qp__guard_check(struct qp__request *r, struct qp_err *err)
 
 /* ---- keys ---- */
 
-/* The key in the Authorization header; empty: there is none. */
+/* The key in the Authorization header; empty: none. */
 static struct qp_bytes
 sent_key(const struct qp__request *r)
 {
@@ -141,7 +141,7 @@ sent_key(const struct qp__request *r)
   return key;
 }
 
-/* What is wrong with a key is not told: a guess learns nothing. */
+/* The response does not say what is wrong with a key, so guessing reveals nothing. */
 static enum qp_rc
 fail_key(struct qp__request *r, bool sent, struct qp_err *err)
 {

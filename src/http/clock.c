@@ -1,5 +1,5 @@
-/* clock.c - the server's two clocks. The seam of os/os.h counts milliseconds, which is too coarse
- * for the time that a request takes. */
+/* clock.c - the two clocks of the server. os/os.h counts milliseconds, which is too coarse for the
+ * duration of a request. */
 #include "http/clock.h"
 
 #include <time.h>

@@ -15,8 +15,8 @@
 
 /* ---- the lock ---- */
 
-/* Many share it, or one has it alone; those who want it alone go first. Unlike a lock of the
- * system's it may be released by another thread than took it: the one that made a save durable. */
+/* Shared or exclusive; waiting exclusive users go first. Unlike a pthread lock it may be released
+ * by another thread: the one that made a save durable. */
 static void
 take(struct qp__change_lock *l, bool alone)
 {
@@ -95,7 +95,7 @@ qp__change_end(struct qp__request *r, struct qp__held *held, enum qp_rc rc,
 
 /* ---- failures ---- */
 
-/* Whether a change failed because it could not be saved, and not because it was a bad one. */
+/* Whether a change failed because it could not be saved, and not because it was invalid. */
 static bool
 is_failed_save(const struct qp__held *held, enum qp_rc rc)
 {
@@ -130,7 +130,8 @@ note_failure(struct qp__held *held, enum qp_rc rc, const struct qp_err *err)
   f->version = qp_context_version(held->context);
   f->at = qp__clock_wall_ms();
   (void)snprintf(f->message, sizeof(f->message), "%s", err->msg[0] ? err->msg : qp_rc_text(rc));
-  while (!qp__utf8_ok(f->message, strlen(f->message))) /* a sentence may be cut in a character */
+  while (
+      !qp__utf8_ok(f->message, strlen(f->message))) /* the message may be cut inside a character */
     f->message[strlen(f->message) - 1] = '\0';
   (void)pthread_mutex_unlock(&held->change.lock);
   (void)atomic_fetch_add(&held->failures, 1);
@@ -189,7 +190,7 @@ qp__change_recover(struct qp__http *http, struct qp_err *err)
     return rc;
   rc = qp_store_recover(http->store, err);
   if (rc) {
-    if (rc != QP_READONLY) /* it was opened so, or is told with each change */
+    if (rc != QP_READONLY) /* the store was opened read-only, or it is reported with each change */
       http->log(http->log_arg, QP_LOG_WARN, "save", err->msg);
     return rc;
   }

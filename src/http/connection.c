@@ -1,6 +1,6 @@
-/* connection.c - see connection.h. The list is changed by the threads of the server and walked by
- * the one that sweeps; the socket of a listed connection is open, because libmicrohttpd closes it
- * after its last notice. */
+/* connection.c - see connection.h. The threads of the server change the list, the sweeping thread
+ * reads it. The socket of a listed connection is open, because libmicrohttpd closes it after its
+ * last notification. */
 #include "http/connection.h"
 
 #include <gnutls/gnutls.h>
@@ -18,16 +18,17 @@
 struct qp__connection {
   struct qp__connection *next, *prev;
   struct qp__http *http;
-  struct MHD_Connection *mhd; /* for its own thread alone */
+  struct MHD_Connection *mhd; /* used only by its own thread */
   int fd;
   enum qp__peer peer;
   atomic_int phase;
   atomic_llong since_us;
-  _Atomic(const char *) thread; /* that reads its requests: the address of that thread's `mine` */
-  atomic_bool chunked;          /* the body that comes, if one does */
+  _Atomic(const char *)
+      thread;          /* the thread that reads its requests: the address of that thread's `mine` */
+  atomic_bool chunked; /* the current body, if any */
 };
 
-static _Thread_local char mine; /* nothing is kept in it */
+static _Thread_local char mine; /* only its address is used */
 
 enum qp_rc
 qp__connections_init(struct qp__connections *all, struct qp_err *err)
@@ -58,7 +59,7 @@ qp__connection_phase(struct MHD_Connection *connection, enum qp__phase phase)
 
   if (!c)
     return;
-  if (phase == QP__PHASE_HEADER) /* libmicrohttpd may free the header now: it is not looked at */
+  if (phase == QP__PHASE_HEADER) /* libmicrohttpd may free the header now: it is not used */
     atomic_store_explicit(&c->thread, NULL, memory_order_relaxed);
   atomic_store_explicit(&c->since_us, qp__clock_us(), memory_order_relaxed);
   atomic_store_explicit(&c->phase, (int)phase, memory_order_release);
@@ -104,7 +105,7 @@ qp__connection_peer(struct MHD_Connection *connection)
 
 /* ---- begin and end ---- */
 
-/* Without memory for it the connection works, unwatched. */
+/* If memory runs out, the connection works without being watched. */
 static struct qp__connection *
 begin(struct qp__http *http, struct MHD_Connection *connection)
 {
@@ -113,7 +114,7 @@ begin(struct qp__http *http, struct MHD_Connection *connection)
   unsigned timeout_s = qp__http_settings(http)->timeout_s;
   struct qp__connection *c = info ? qp__alloc0(1, sizeof(*c)) : NULL;
 
-  if (timeout_s != http->timeout_s) /* a reload changed it */
+  if (timeout_s != http->timeout_s) /* changed by a reload */
     (void)MHD_set_connection_option(connection, MHD_CONNECTION_OPTION_TIMEOUT, timeout_s);
   if (!c)
     return NULL;
@@ -180,7 +181,7 @@ is_over(struct qp__connection *c, const struct qp__settings *settings, int64_t n
              (int64_t)limit_s * 1000000;
 }
 
-/* The thread that has the connection sees it end, and closes it. */
+/* The thread that has the connection detects the end and closes it. */
 void
 qp__connections_sweep(struct qp__http *http)
 {
@@ -199,7 +200,7 @@ qp__connections_sweep(struct qp__http *http)
 
 /* ---- what libmicrohttpd would answer itself ---- */
 
-/* The whole answer to a request that is not read any further. */
+/* The complete response to a request that is not read any further. */
 static void
 answer_invalid(struct qp__connection *c, const char *message)
 {
@@ -219,7 +220,8 @@ answer_invalid(struct qp__connection *c, const char *message)
                    "Cache-Control: no-store\r\n"
                    "Content-Length: %d\r\n\r\n%s",
                n, body);
-  /* What cannot be sent at once is not sent: the client gets no answer then, but no wrong one. */
+  /* If it cannot be sent at once, it is not sent: the client then gets no response, but no wrong
+   * one. */
   if (info && info->tls_session)
     (void)gnutls_record_send(info->tls_session, text, (size_t)n);
   else
@@ -228,8 +230,8 @@ answer_invalid(struct qp__connection *c, const char *message)
   atomic_store(&c->phase, QP__PHASE_ANSWER);
 }
 
-/* All connections of this thread whose header is coming and has a bad length: no other answer than
- * this one awaits any of them. */
+/* All connections of this thread that are receiving a header with a bad length: all of them get
+ * this response. */
 static void
 refuse_lengths(struct qp__http *http)
 {
@@ -239,8 +241,8 @@ refuse_lengths(struct qp__http *http)
       answer_invalid(c, "the Content-Length must be a number");
 }
 
-/* The connection of this thread that receives a body in chunks. When there are several, nobody can
- * tell which of them it is, and libmicrohttpd answers. */
+/* The connection of this thread that receives a chunked body. If there are several, it is unknown
+ * which one is meant, and libmicrohttpd answers. */
 static void
 refuse_chunks(struct qp__http *http)
 {

@@ -1,4 +1,4 @@
-/* context_json.c - a context as clients see it. */
+/* context_json.c - see context_json.h. */
 #include "http/context_json.h"
 
 #include <string.h>
@@ -83,7 +83,7 @@ emit_branch_head(struct qp_store *store, const char *owner, struct qp__buf *out,
   if (rc)
     qp__emit_str(out, "system_prompt", NULL);
   if (rc == QP_NOMEM && !out->rc)
-    out->rc = QP_NOMEM; /* it may be there */
+    out->rc = QP_NOMEM; /* a member may be missing */
   qp__emit_time(out, "created_at", branch->created_at);
 }
 
@@ -96,7 +96,7 @@ qp__branch_emit(struct qp_store *store, const char *owner, struct qp__buf *out,
 }
 
 struct finding {
-  const char *name; /* NULL: the active one */
+  const char *name; /* NULL: the active branch */
   char *found;
   uint64_t messages;
 };
@@ -133,13 +133,13 @@ qp__branch_find(struct qp_context *context, const char *name, char **found, uint
 
 /* ---- messages of all branches ---- */
 
-/* Ids that were seen; open addressing, a power of two, none is an empty place. */
+/* A set of ids; open addressing, a power of two, zeros mark a free slot. */
 struct seen {
   struct qp_uuid *ids;
   size_t cap, count;
 };
 
-/* True when it is new; *failed: no memory. */
+/* True if it is new; *failed: out of memory. */
 static bool
 see(struct seen *seen, const struct qp_uuid *id, bool *failed)
 {
@@ -180,7 +180,7 @@ struct full {
   struct qp__buf *out; /* the branches */
   struct qp__buf pool; /* the messages */
   struct seen seen;
-  uint64_t first_new; /* position of the first message of a branch that no branch before has */
+  uint64_t first_new; /* position of the first message that is in no earlier branch */
   bool failed;
   bool messages;
 };
@@ -207,8 +207,8 @@ pool_message(void *arg, const struct qp_message_info *info, struct qp_bytes json
   return full->pool.rc;
 }
 
-/* What a branch has in common with another is the beginning of both, so its new messages are its
- * last ones. */
+/* Two branches can only share their beginning, so the new messages of a branch are its last
+ * ones. */
 static enum qp_rc
 render_branch(void *arg, const struct qp_branch_info *branch)
 {
@@ -289,7 +289,7 @@ emit_metadata(struct qp__buf *out, const json_t *metadata, int64_t updated_at)
   emit_field(out, "active_branch", json_object_get(metadata, "active_branch_name"));
 }
 
-/* The prompt of the configuration, as the caller sees it. False: no memory. */
+/* Shows the prompt of the configuration as the caller sees it. False: out of memory. */
 static bool
 show_config_prompt(json_t *metadata, const char *owner)
 {

@@ -1,15 +1,15 @@
-/* context_json.h - a context as clients see it.
+/* context_json.h - the JSON of a context for clients.
  *
  *   {"id","parent_id","title","created_at","updated_at","state","state_detail"?,"config":{…},
  *    "owner","active_branch","branches":[branch…],"extra"?}
  *
- * and in its full form each branch has "message_ids", and "message_pool" has every message of every
- * branch by its id. A branch is
+ * In the full form each branch has "message_ids", and "message_pool" has every message of every
+ * branch by id. A branch is
  *
  *   {"name","active","head","messages","message_bytes","system_prompt_id",
  *    "system_prompt":{"id","name","description","content"}|null,"created_at"}
  *
- * where the prompt is the text that its id stands for at this moment. */
+ * with the current content of the prompt. */
 #ifndef QP_HTTP_CONTEXT_JSON_H
 #define QP_HTTP_CONTEXT_JSON_H
 
@@ -17,26 +17,26 @@
 #include "http/request.h"
 
 /* The form without messages, as `owner` (owner.h) sees it, and its validator, which changes exactly
- * when the body does. */
+ * when the body changes. */
 enum qp_rc qp__context_render(struct qp__held *held, const char *owner, struct qp__buf *out,
                               char etag[QP__ETAG_TEXT], struct qp_err *err);
 /* The same with all messages. */
 enum qp_rc qp__context_render_full(struct qp__held *held, const char *owner, struct qp__buf *out,
                                    char etag[QP__ETAG_TEXT], struct qp_err *err);
-/* One branch, as an element. */
+/* One branch, as an element of an array. */
 void qp__branch_emit(struct qp_store *store, const char *owner, struct qp__buf *out,
                      const struct qp_branch_info *branch);
 
-/* The branch by name (NULL: the active one): its name, released with qp__free(), and the number of
- * its messages. QP_NOTFOUND "Branch not found". */
+/* Finds a branch by name (NULL: the active branch): its name, released with qp__free(), and the
+ * number of its messages. QP_NOTFOUND "Branch not found". */
 enum qp_rc qp__branch_find(struct qp_context *context, const char *name, char **found,
                            uint64_t *messages, struct qp_err *err);
 
-/* The metadata without the branches, as an object, "updated_at" being that of the last change of
- * any kind; release it with json_decref(). */
+/* The metadata without the branches, as an object; "updated_at" is the time of the last change of
+ * any kind. Release with json_decref(). */
 enum qp_rc qp__context_metadata(struct qp_context *context, json_t **out, struct qp_err *err);
 
-/* The same as it is to be shown: a change that could not be saved makes it Failed
+/* The same for showing: after a change that could not be saved the state is Failed
  * (conditional_change.h). */
 enum qp_rc qp__context_shown(struct qp__held *held, json_t **out, struct qp_err *err);
 

@@ -1,4 +1,4 @@
-/* dto.c - flat messages out of stored bytes. */
+/* dto.c - see dto.h. */
 #include "http/dto.h"
 
 #include <string.h>
@@ -9,7 +9,7 @@
 
 #define PENDING_TEXT_MAX ((size_t)16 << 20)
 
-/* The stored fields, in the order of their names below; empty where there is none. */
+/* The stored fields, in the order of their names below; empty if absent. */
 enum {
   F_ID,
   F_PARENT,
@@ -31,7 +31,7 @@ static const char *const names[FIELDS] = {
 static const struct qp_bytes null_token = { "null", 4 };
 static const struct qp_bytes empty_array = { "[]", 2 };
 
-/* The field of that key, or FIELDS. Stored messages have their known fields in the order of the
+/* The field of that key, or FIELDS. The known fields of stored messages are in the order of the
  * table, so the search begins at `*next`. */
 static size_t
 find_field(struct qp_bytes key, size_t *next)
@@ -80,8 +80,8 @@ read_part(struct qp_bytes json)
   return part;
 }
 
-/* All texts of the parts of one type as one string. An escape is never cut by joining what is
- * written between quotes. */
+/* Joins the texts of all parts of one type to one string. Joining escaped texts never cuts an
+ * escape. */
 static void
 emit_texts(struct qp__buf *out, const char *name, struct qp_bytes content, const char *type,
            bool always)

@@ -1,4 +1,4 @@
-/* emit.c - writing JSON answers field by field into a buffer. */
+/* emit.c - see emit.h. */
 #include "http/emit.h"
 
 #include <string.h>
@@ -6,7 +6,7 @@
 #include "base/json.h"
 #include "base/str.h"
 
-/* Almost all keys are names of our own; those of unknown fields may be anything. */
+/* Almost all keys are our own names; those of unknown fields may contain anything. */
 static bool
 is_plain(const char *key)
 {
@@ -16,7 +16,7 @@ is_plain(const char *key)
   return true;
 }
 
-/* The comma, the key, and room for `more` bytes behind them. False: there is none. */
+/* Adds the comma and the key, and reserves `more` bytes. False: failed. */
 static bool
 begin(struct qp__buf *b, const char *key, size_t more)
 {

@@ -3,7 +3,7 @@
 
 #include "http/http_int.h"
 
-/* The engine, which is there until leave; NULL: there is none, or not any more. */
+/* The engine, valid until leave; NULL: there is none (any more). */
 static struct qp_engine *
 enter(struct qp__http *http)
 {

@@ -1,21 +1,22 @@
-/* engine_use.h - the engine, as requests use it. The server stops it before it ends its own
- * threads, so a request says when it begins and ends to use it. Subscriptions may be ended at any
- * time. */
+/* engine_use.h - how requests use the engine. The server stops the engine before it ends its own
+ * threads, so a request must mark when it starts and stops using it. Subscriptions may be ended at
+ * any time. */
 #ifndef QP_HTTP_ENGINE_USE_H
 #define QP_HTTP_ENGINE_USE_H
 
 #include "http/request.h"
 #include "quipu_turns.h"
 
-/* 503: the server is stopping, or has no engine. On QP_OK and only then the caller calls leave. */
+/* 503: the server is stopping, or has no engine. After QP_OK, and only then, the caller must call
+ * leave. */
 enum qp_rc qp__turns_enter(struct qp__request *r, struct qp_engine **out, struct qp_err *err);
 void qp__turns_leave(struct qp__http *http);
 
-/* Ends what goes on in a context that is to be deleted: whoever waits for it is answered, who
- * follows it is told its end. */
+/* Ends the turn of a context that will be deleted: waiting requests are answered, and streams
+ * end. */
 void qp__turns_let_go(struct qp__http *http, const struct qp_uuid *context);
 
-/* Has the engine start MCP servers that are not running. */
+/* Makes the engine start MCP servers that are not running. */
 void qp__turns_refresh(struct qp__http *http);
 
 /* Waits until no request uses the engine, and stops it. */

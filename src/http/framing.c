@@ -28,9 +28,9 @@ is_plain_value(const char *s)
   return true;
 }
 
-/* libmicrohttpd 0.9 takes the second line of a header for a part of the header's name, which it
- * moves to another place for that. In every other case the name, a colon (which became a NUL),
- * spaces and the value lie one behind the other, as they came. */
+/* libmicrohttpd 0.9 treats the second line of a header as part of its name, which it moves to
+ * another place. In every other case the name, a colon (replaced by NUL), spaces and the value are
+ * adjacent, as received. */
 static bool
 is_folded(const char *name, const char *value)
 {
@@ -42,10 +42,10 @@ is_folded(const char *name, const char *value)
   return false;
 }
 
-/* Every header lies in the buffer where it was received, the next one right behind it: value, CR
- * and LF (which became NULs), name. A gap of another size is what libmicrohttpd 0.9 accepts and
- * does
- * not show: a bare LF, a NUL, a line without a name (which it takes for the end of the header). */
+/* Every header is in the buffer where it was received, directly after the previous one: value, CR
+ * and LF (replaced by NULs), name. A gap of another size means something that libmicrohttpd 0.9
+ * accepts but does not show: a bare LF, a NUL, a line without a name (which it takes for the end of
+ * the header). */
 static bool
 is_next_line(const char *end, const char *next)
 {

@@ -1,8 +1,8 @@
-/* h_action.c - actions: what makes a context do something.
+/* h_action.c - the actions of a context.
  *
- * The answer comes when the turn rests; with "Prefer: respond-async" as soon as what was asked for
- * is durable; and with "Accept: text/event-stream" it is the events of the turn. Either way the
- * turn is the engine's affair: a client that goes away changes nothing. */
+ * The response is sent when the turn stops; with "Prefer: respond-async" as soon as the action is
+ * durable; with "Accept: text/event-stream" it is the stream of the turn's events. In each case the
+ * engine runs the turn: it continues if the client disconnects. */
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -63,7 +63,7 @@ static const struct qp__body_field *const fields_of[] = {
   [QP_ACTION_SWITCH_BRANCH] = switch_fields,
 };
 
-/* The last word of the route's path says which action it is. */
+/* The last segment of the route's path names the action. */
 static enum qp_action_kind
 kind_of(const struct qp__route *route)
 {
@@ -73,15 +73,15 @@ kind_of(const struct qp__route *route)
   return kind;
 }
 
-/* An action on its way, between the two halves of the handler; in the arena. */
+/* An action between the two halves of the handler; in the arena. */
 struct acting {
-  struct qp__turn_ticket *ticket; /* until the answer; NULL: the turn is not counted */
-  struct qp_action action;         /* its strings are those of `body` */
+  struct qp__turn_ticket *ticket; /* until the response; NULL: the turn is not counted */
+  struct qp_action action;        /* its strings point into `body` */
   json_t *body;
   struct qp_message *message;
   uint64_t last;
   bool async, streams;
-  /* what came of it */
+  /* the result */
   char branch[BRANCH_TEXT];
   char state[STATE_TEXT];
   struct qp_uuid saved;
@@ -91,7 +91,7 @@ struct acting {
 
 /* ---- the body ---- */
 
-/* Content is a text, or blocks as a message has them. */
+/* Content is a text, or an array of parts as in a message. */
 static enum qp_rc
 read_content(struct acting *a, struct qp_err *err)
 {
@@ -115,7 +115,7 @@ read_content(struct acting *a, struct qp_err *err)
   return rc;
 }
 
-/* A list of ids of calls. */
+/* Reads a list of call ids. */
 static enum qp_rc
 read_ids(struct qp__request *r, const struct acting *a, const char *key, const char *const **out,
          size_t *count, struct qp_err *err)
@@ -167,7 +167,7 @@ read_body(struct qp__request *r, struct acting *a, struct qp_err *err)
 
 /* ---- the header ---- */
 
-/* Whether a header, a list with parameters, has this word. */
+/* Whether a header, a list with parameters, contains this word. */
 static bool
 header_has(const struct qp__request *r, const char *header, const char *word)
 {
@@ -195,7 +195,7 @@ read_header(struct qp__request *r, struct acting *a, struct qp_err *err)
 
 /* ---- the second half ---- */
 
-/* The state and, beside it, what came of the action. */
+/* The state, and the result of the action. */
 static enum qp_rc
 answer_state(struct qp__request *r, const struct acting *a, struct qp_err *err)
 {
@@ -204,7 +204,7 @@ answer_state(struct qp__request *r, const struct acting *a, struct qp_err *err)
 
   if (rc)
     return rc;
-  b->data[--b->len] = '\0'; /* the closing brace, which comes again */
+  b->data[--b->len] = '\0'; /* removes the closing brace, which is added again */
   qp__emit_uuid(b, "message_id", &a->saved);
   qp__emit_uint(b, "seq", a->seq);
   qp__emit_bool(b, "replayed", a->replayed);
@@ -216,8 +216,8 @@ answer_state(struct qp__request *r, const struct acting *a, struct qp_err *err)
   return QP_OK;
 }
 
-/* A turn that cannot be saved is 500, for whatever reason: its state is Failed then, and the turn
- * is lost, which is more than that a change was not made. The code tells the reason. */
+/* A turn that cannot be saved is always 500: its state is Failed and the turn is lost, which is
+ * worse than a rejected change. The code says why. */
 static void
 fail_turn(struct qp__request *r, enum qp_rc rc)
 {
@@ -251,7 +251,7 @@ answer_action(struct qp__request *r, struct qp_err *err)
 
 /* ---- the first half ---- */
 
-/* It rests, or is durable, or has failed: called on the engine's thread. */
+/* It has stopped, is durable, or has failed: called on the engine's thread. */
 static void
 end_action(void *arg, const struct qp_action_result *result, enum qp_rc rc,
            const struct qp_err *err)
@@ -268,7 +268,7 @@ end_action(void *arg, const struct qp_action_result *result, enum qp_rc rc,
   qp__work_unpark(r, rc, err);
 }
 
-/* Hands the action over and parks the request. */
+/* Passes the action to the engine and parks the request. */
 static enum qp_rc
 begin_action(struct qp__request *r, struct acting *a, struct qp_err *err)
 {
@@ -315,7 +315,7 @@ qp__h_action(struct qp__request *r, struct qp_err *err)
   }
   if (!rc)
     rc = begin_action(r, a, err);
-  qp_message_free(a->message); /* the engine has copied what it needs */
+  qp_message_free(a->message); /* the engine has copied it */
   json_decref(a->body);
   return rc;
 }

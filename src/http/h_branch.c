@@ -1,5 +1,5 @@
-/* h_branch.c - branches of a context. A request changes one thing, so that all of it happens or
- * nothing. */
+/* h_branch.c - branches of a context. A request makes one change, so it is carried out completely
+ * or not at all. */
 #include <string.h>
 
 #include "base/err.h"
@@ -15,7 +15,7 @@ struct listing {
   struct qp_store *store;
   const char *owner;
   struct qp__buf *out;
-  const char *only; /* the one that is wanted, or NULL for all */
+  const char *only; /* the wanted branch, or NULL for all */
   bool found;
 };
 
@@ -31,7 +31,7 @@ list_branch(void *arg, const struct qp_branch_info *branch)
   return listing->out->rc;
 }
 
-/* One branch as the whole answer. */
+/* One branch as the response. */
 static enum qp_rc
 answer(struct qp__request *r, struct qp__held *held, const char *name, struct qp_err *err)
 {
@@ -43,7 +43,7 @@ answer(struct qp__request *r, struct qp__held *held, const char *name, struct qp
   return rc;
 }
 
-/* Says that the branch is not there in the words that the other routes use. */
+/* Reports a missing branch with the same message as the other routes. */
 static enum qp_rc
 check_there(struct qp__held *held, const char *name, struct qp_err *err)
 {
@@ -128,7 +128,7 @@ fork_branch(struct qp__request *r, struct qp__held *held, const json_t *object, 
                       err);
   rc = qp__change_end(r, held, rc, err);
   if (rc == QP_NOTFOUND)
-    rc = QP_INVALID; /* what the body names, not the path */
+    rc = QP_INVALID; /* the body names it, not the path */
   if (!rc)
     rc = answer(r, held, name, err);
   if (!rc)
@@ -213,7 +213,7 @@ update(struct qp__request *r, struct qp__held *held, json_t *object, struct qp_e
   rc = change_branch(held, name, object, err);
   rc = qp__change_end(r, held, rc, err);
   if (rc == QP_NOTFOUND)
-    rc = QP_INVALID; /* what the body names, not the path */
+    rc = QP_INVALID; /* the body names it, not the path */
   return rc ? rc : answer(r, held, new_name ? new_name : name, err);
 }
 

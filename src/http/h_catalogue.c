@@ -1,4 +1,4 @@
-/* h_catalogue.c - lists of contexts, search and what an owner has stored, from the catalogue: no
+/* h_catalogue.c - lists of contexts, search and the usage of an owner, from the catalogue: no
  * context is opened. */
 #include <string.h>
 
@@ -10,7 +10,7 @@
 
 #define LIMIT_DEFAULT 50
 #define LIMIT_MAX 1000
-#define OWNER_MAX 256 /* bytes of the longest that a context can have */
+#define OWNER_MAX 256 /* longest owner name of a context in bytes */
 
 static enum qp_rc
 read_limit(const struct qp__request *r, uint32_t *out, struct qp_err *err)
@@ -22,7 +22,7 @@ read_limit(const struct qp__request *r, uint32_t *out, struct qp_err *err)
   return rc;
 }
 
-/* Ends a page that was begun with '{' and an array. */
+/* Ends a page that began with '{' and an array. */
 static void
 end_page(struct qp__buf *out, const char *next_cursor)
 {
@@ -82,7 +82,7 @@ qp__h_context_list(struct qp__request *r, struct qp_err *err)
 
 /* ---- search ---- */
 
-/* The snippet in parts, each of which says whether it was searched for. */
+/* The snippet in parts, each marked whether it was searched for. */
 static void
 emit_snippet(struct qp__buf *out, const char *snippet)
 {

@@ -25,7 +25,7 @@ set_etag(struct qp__request *r, const char *etag, struct qp_err *err)
   return QP_OK;
 }
 
-/* The context as it is now, without messages. */
+/* The current context, without messages. */
 static enum qp_rc
 answer(struct qp__request *r, struct qp__held *held, struct qp_err *err)
 {
@@ -65,7 +65,8 @@ static const struct qp__body_field create_fields[] = {
   { 0 },
 };
 
-/* Whose it shall be is for callers without an owner to say: what others make is their owner's. */
+/* Only callers without an owner may set the owner: contexts of other callers belong to their
+ * owner. */
 static enum qp_rc
 check_owner(const struct qp__request *r, const json_t *object, struct qp_err *err)
 {
@@ -90,13 +91,13 @@ take_id(const json_t *object, const char *key, struct qp_uuid *out)
     (void)!qp_uuid_parse(text, out, NULL);
 }
 
-/* The prompt that the caller calls by an id. */
+/* Replaces the prompt id of the caller by the stored id. */
 static enum qp_rc
 refer(struct qp__request *r, json_t *object, struct qp_err *err)
 {
   enum qp_rc rc = qp__owner_prompt_field(r, object, err);
 
-  return rc == QP_NOTFOUND ? QP_INVALID : rc; /* what the body refers to, not what the path names */
+  return rc == QP_NOTFOUND ? QP_INVALID : rc; /* the body names it, not the path */
 }
 
 static enum qp_rc
@@ -129,7 +130,7 @@ create(struct qp__request *r, const json_t *object, struct qp_uuid *id, struct q
     *id = qp_context_id(context);
   qp_context_close(context);
   qp__buf_release(&text);
-  return rc == QP_NOTFOUND ? QP_INVALID : rc; /* what the body refers to, not what the path names */
+  return rc == QP_NOTFOUND ? QP_INVALID : rc; /* the body names it, not the path */
 }
 
 enum qp_rc
@@ -236,7 +237,7 @@ static const struct qp__body_field update_fields[] = {
   { 0 },
 };
 
-/* Moves the fields that stand for one of the config into it. A field cannot be said twice. */
+/* Moves top-level fields that belong to the config into it. A field must not be given twice. */
 static enum qp_rc
 gather_config(json_t *object, struct qp_err *err)
 {
@@ -283,7 +284,7 @@ update(struct qp__request *r, struct qp__held *held, json_t *object, struct qp_e
   if (!rc) {
     rc = qp_context_update(held->context, qp__buf_bytes(&patch), err);
     if (rc == QP_NOTFOUND)
-      rc = QP_INVALID; /* the prompt that the body names */
+      rc = QP_INVALID; /* the prompt in the body */
     rc = qp__change_end(r, held, rc, err);
     if (!rc && json_object_get(object, "owner"))
       qp__streams_moved(&r->http->streams, &held->id, qp__body_string(object, "owner"));

@@ -1,4 +1,4 @@
-/* h_engine.c - what turns can use: models and tools. */
+/* h_engine.c - the models and tools that turns can use. */
 #include "base/err.h"
 #include "http/emit.h"
 #include "http/engine_use.h"
@@ -8,7 +8,7 @@
 
 typedef enum qp_rc lister(struct qp_engine *engine, char **out, size_t *len, struct qp_err *err);
 
-/* Adds another list to the object that is open, under `key`. */
+/* Adds another list to the open object, under `key`. */
 static enum qp_rc
 add_list(struct qp__request *r, struct qp_engine *engine, const char *key, lister *list,
          struct qp_err *err)
@@ -23,7 +23,7 @@ add_list(struct qp__request *r, struct qp_engine *engine, const char *key, liste
   return rc;
 }
 
-/* With the default model beside the list, or the states of MCP servers. */
+/* Adds the default model to the list, or the states of MCP servers. */
 static enum qp_rc
 answer_list(struct qp__request *r, const char *key, lister *list, bool with_default,
             struct qp_err *err)

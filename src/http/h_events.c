@@ -1,4 +1,4 @@
-/* h_events.c - following a context. */
+/* h_events.c - following the events of a context. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,9 +9,9 @@
 #include "http/open_contexts.h"
 #include "http/stream.h"
 
-#define AFTER_MAX 9007199254740991 /* numbers up to this one are exact in every client */
+#define AFTER_MAX 9007199254740991 /* every client can represent numbers up to this one exactly */
 
-/* The number after which events are wanted: that of a client that comes back, or of the query. */
+/* The number after which events are wanted: of a client that reconnects, or of the query. */
 static enum qp_rc
 read_after(struct qp__request *r, uint64_t *out, struct qp_err *err)
 {

@@ -1,5 +1,4 @@
-/* h_health.c - what a supervisor asks: is it alive, does it take work, what has it done; and what
- * can be asked at all. */
+/* h_health.c - health, readiness, metrics, and the index page. */
 #include "base/err.h"
 #include "http/clock.h"
 #include "http/conditional_change.h"
@@ -21,7 +20,7 @@ say(struct qp__request *r, const char *status)
   qp__emit_close(b, '}');
 }
 
-/* For whoever opens the address to see what is there. */
+/* A short overview for people who open the URL. */
 enum qp_rc
 qp__h_index(struct qp__request *r, struct qp_err *err)
 {
@@ -46,9 +45,8 @@ qp__h_healthz(struct qp__request *r, struct qp_err *err)
   return QP_OK;
 }
 
-/* A store that an earlier failure has stopped may have recovered by now; and the disk may be full
- * although nobody has written since. Both are tried at most once a second, however often it is
- * asked. */
+/* A stopped store may have recovered by now, and the disk may be full although nothing was written.
+ * Both are checked at most once per second, however many requests there are. */
 static enum qp_rc
 try_store(struct qp__http *http, struct qp_err *why)
 {

@@ -1,7 +1,7 @@
-/* h_message.c - the messages of a branch, in pages; and saving one.
+/* h_message.c - the messages of a branch, in pages; and saving a message.
  *
- * A page ends with a cursor: 'o' (oldest first) or 'n' (newest first) and the id of the last
- * message it showed. The next page begins behind that message, whatever was added since. */
+ * A page ends with a cursor: 'o' (oldest first) or 'n' (newest first) and the id of its last
+ * message. The next page begins after that message, whatever was added since. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -19,7 +19,7 @@
 #define LIMIT_DEFAULT 50
 #define LIMIT_MAX 1000
 
-/* Where the deprecation is explained, the operation in the contract, and what to call instead. */
+/* Links to the description of the deprecated operation and to its replacement. */
 #define DEPRECATION_LINK                                               \
   "</openapi.json#/paths/~1v1~1contexts~1%%7Bid%%7D~1messages/post>; " \
   "rel=\"deprecation\"; type=\"application/json\", "                   \
@@ -62,7 +62,7 @@ see_id(void *arg, const struct qp_message_info *info, struct qp_bytes json)
   return QP_OK;
 }
 
-/* From a cursor to the number of messages before the page. */
+/* Converts a cursor to the number of messages before the page. */
 static enum qp_rc
 read_cursor(const char *cursor, struct qp_context *context, struct page *page, bool order_given,
             struct qp_err *err)
@@ -124,7 +124,7 @@ take_message(void *arg, const struct qp_message_info *info, struct qp_bytes json
 
   if (page->shown == LIMIT_MAX)
     return QP_OK;
-  /* Each one begins anew, so that there is no comma before it. */
+  /* Each message starts a new list, so that there is no comma before it. */
   (void)qp__buf_add_char(&page->text, '[');
   qp__dto_message(&page->text, NULL, info, json);
   if (!page->shown)
@@ -195,7 +195,8 @@ static const struct qp__body_field message_fields[] = {
   { "branch", QP__TYPE_STRING, false, false },  { 0 },
 };
 
-/* The message in the body; *branch is the field "branch" or the query's, in the arena, or NULL. */
+/* The message in the body; *branch is the field "branch" or that of the query, in the arena, or
+ * NULL. */
 static enum qp_rc
 read_message(struct qp__request *r, struct qp_message **out, const char **branch,
              struct qp_err *err)
@@ -242,7 +243,7 @@ tell_deprecation(struct qp__request *r, struct qp_err *err)
   return QP_OK;
 }
 
-/* A message on its way, between the two halves of the handler. */
+/* A message between the two halves of the handler. */
 struct saving {
   const char *branch;
   uint64_t last;
@@ -259,13 +260,13 @@ end_save(void *arg, enum qp_rc rc, const struct qp_err *err)
   qp__work_unpark(r, rc, err);
 }
 
-/* Ends the rendered state with the id of the message. */
+/* Adds the id of the message to the rendered state. */
 static void
 end_answer(struct qp__request *r, const struct saving *s)
 {
   struct qp__buf *b = &r->reply.body;
 
-  b->data[--b->len] = '\0'; /* the closing brace, which comes again */
+  b->data[--b->len] = '\0'; /* removes the closing brace, which is added again */
   qp__emit_uuid(b, "message_id", &s->id);
   qp__emit_close(b, '}');
   r->reply.status = MHD_HTTP_CREATED;
@@ -298,8 +299,8 @@ answer_save(struct qp__request *r, struct qp_err *err)
   return QP_OK;
 }
 
-/* Changes of all kinds are grouped into one sync, but messages are what many clients send at once:
- * they do not even keep a worker until then. */
+/* All kinds of changes are grouped into one sync, but messages are what many clients send at the
+ * same time: so they do not occupy a worker until then. */
 static enum qp_rc
 begin_save(struct qp__request *r, struct saving *s, struct qp_message *message, struct qp_err *err)
 {

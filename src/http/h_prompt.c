@@ -1,4 +1,4 @@
-/* h_prompt.c - system prompts. Contexts hold them by reference, so a change is seen by all. */
+/* h_prompt.c - system prompts. Contexts refer to them, so a change applies to all contexts. */
 #include <string.h>
 
 #include "base/err.h"
@@ -7,7 +7,7 @@
 #include "http/http_int.h"
 #include "http/owner.h"
 
-/* Shows a prompt that is not somebody else's. */
+/* Shows a prompt unless it belongs to another owner. */
 static enum qp_rc
 emit_prompt(void *arg, const struct qp_prompt *prompt)
 {
@@ -36,14 +36,14 @@ not_found(enum qp_rc rc, struct qp_err *err)
                                                : rc;
 }
 
-/* `stored` is an id that qp__owner_prompt or qp__owner_stored gave. */
+/* `stored` is an id from qp__owner_prompt or qp__owner_stored. */
 static enum qp_rc
 answer(struct qp__request *r, const char *stored, struct qp_err *err)
 {
   return not_found(qp_prompt_get(r->http->store, stored, emit_prompt, r, err), err);
 }
 
-/* One of all prompts. A shared one is left out where the caller has its own of that name. */
+/* Lists a prompt. A shared prompt is omitted if the caller has its own with the same name. */
 static enum qp_rc
 list_prompt(void *arg, const struct qp_prompt *prompt)
 {
@@ -82,7 +82,7 @@ qp__h_prompt_get(struct qp__request *r, struct qp_err *err)
 
 /* ---- changes ---- */
 
-/* The stored id of the prompt of the path, if the caller may change it; it need not be there. */
+/* The stored id of the prompt in the path, if the caller may change it; it need not exist. */
 static enum qp_rc
 find_own(struct qp__request *r, const char **stored, struct qp_err *err)
 {
@@ -187,7 +187,7 @@ qp__h_prompt_update(struct qp__request *r, struct qp_err *err)
   if (!rc)
     rc = find_own(r, &stored, err);
   if (!rc)
-    rc = answer(r, stored, err); /* is it there at all? */
+    rc = answer(r, stored, err); /* check that it exists */
   if (!rc) {
     qp__buf_reset(&r->reply.body);
     prompt = from_body(stored, object);

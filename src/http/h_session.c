@@ -1,4 +1,4 @@
-/* h_session.c - sessions: linear histories of bots. Stored lines are handed out as they are. */
+/* h_session.c - sessions: linear histories of bots. Stored lines are returned unchanged. */
 #include "base/err.h"
 #include "http/emit.h"
 #include "http/handlers.h"
@@ -8,7 +8,7 @@
 #define LAST_DEFAULT 50
 #define LAST_MAX 10000
 
-/* Shows a session that is not somebody else's. */
+/* Shows a session unless it belongs to another owner. */
 static enum qp_rc
 emit_session(void *arg, const struct qp_session_info *session)
 {
@@ -44,7 +44,7 @@ answer(struct qp__request *r, const char *stored, struct qp_err *err)
   return not_found(qp_session_get(r->http->store, stored, emit_session, r, err), err);
 }
 
-/* The stored id of the session of the path, which need not be there. */
+/* The stored id of the session in the path, which need not exist. */
 static enum qp_rc
 read_id(struct qp__request *r, const char **stored, struct qp_err *err)
 {

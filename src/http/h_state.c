@@ -1,4 +1,4 @@
-/* h_state.c - what clients poll. */
+/* h_state.c - polling the state of a context. */
 #include "base/err.h"
 #include "http/handlers.h"
 #include "http/http_int.h"
@@ -15,8 +15,8 @@ render_state(struct qp__request *r, struct qp_err *err)
   return rc ? rc : qp__state_answer(r, r->held, last, err);
 }
 
-/* Most polls are answered here, in the thread of the connection: the context is open, and what it
- * is asked for has been rendered. */
+/* Most polls are answered here, in the thread of the connection: the context is open, and its state
+ * has been rendered. */
 enum qp_rc
 qp__h_state(struct qp__request *r, struct qp_err *err)
 {

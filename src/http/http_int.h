@@ -20,15 +20,15 @@
 
 struct qp__http {
   struct qp_store *store;
-  struct qp_engine *engine;  /* NULL: there is none, or it was stopped; under the lock */
-  unsigned engine_users;     /* requests that use it (engine_use.h); under the lock */
-  struct qp__listener main;  /* where it was told to listen */
+  struct qp_engine *engine;  /* NULL: no engine, or it was stopped; guarded by the lock */
+  unsigned engine_users;     /* requests that use it (engine_use.h); guarded by the lock */
+  struct qp__listener main;  /* the configured address */
   struct qp__listener local; /* the socket in the data directory */
   bool read_only;            /* see server.h */
   struct qp__keys *keys;     /* never NULL */
   struct qp__uuid_gen ids;
-  struct qp__settings *_Atomic settings; /* in force; never NULL while requests come */
-  unsigned timeout_s;                    /* that libmicrohttpd was started with */
+  struct qp__settings *_Atomic settings; /* current; never NULL while requests are accepted */
+  unsigned timeout_s;                    /* with which libmicrohttpd was started */
   struct qp__connections connections;
   qp_log_fn *log; /* never NULL */
   void *log_arg;
@@ -38,7 +38,7 @@ struct qp__http {
     pthread_mutex_t lock;
     int64_t at_us; /* 0: never */
     struct qp_err result;
-  } probe; /* whether the disk has room, for readyz */
+  } probe; /* whether the disk has space, for readyz */
   struct qp__metrics metrics;
   struct qp__holds holds;
   struct qp__streams streams;
@@ -46,14 +46,15 @@ struct qp__http {
   struct qp__quotas quotas;
 
   atomic_bool stopping;
-  bool sealed;        /* no worker takes a request any more; under the lock */
-  atomic_uint active; /* requests whose first line has come and whose answer is not sent */
-  unsigned waiting;   /* requests that workers have (work.h); under the lock */
+  bool sealed;        /* workers accept no more requests; guarded by the lock */
+  atomic_uint active; /* requests whose first line was received and whose response is not sent */
+  unsigned waiting;   /* requests that workers have (work.h); guarded by the lock */
   pthread_mutex_t lock;
-  pthread_cond_t quiet; /* active became 0 while stopping, or waiting or engine_users did */
+  pthread_cond_t quiet; /* signalled when active becomes 0 while stopping, or when waiting or
+                           engine_users becomes 0 */
 };
 
-#define QP__HEADER_MAX ((size_t)512 << 10) /* no limit of a header is above it */
+#define QP__HEADER_MAX ((size_t)512 << 10) /* upper bound of all header limits */
 
 static inline const struct qp__settings *
 qp__http_settings(struct qp__http *http)

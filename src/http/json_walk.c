@@ -1,4 +1,4 @@
-/* json_walk.c - walking over stored JSON text. */
+/* json_walk.c - see json_walk.h. */
 #include "http/json_walk.h"
 
 #include <string.h>
@@ -11,7 +11,7 @@ skip_space(const char *p, const char *end)
   return p;
 }
 
-/* Behind the string that begins at p. */
+/* The position after the string that begins at p. */
 static const char *
 skip_string(const char *p, const char *end)
 {
@@ -24,7 +24,7 @@ skip_string(const char *p, const char *end)
   return end;
 }
 
-/* Behind the value that begins at p. */
+/* The position after the value that begins at p. */
 static const char *
 skip_value(const char *p, const char *end)
 {
@@ -76,7 +76,7 @@ qp__walk_into(struct qp_bytes value)
   const char *p;
 
   if (!value.len)
-    return w; /* it may have no bytes at all */
+    return w; /* it may be empty */
   end = value.data + value.len;
   p = skip_space(value.data, end);
   w.at = w.end = end;

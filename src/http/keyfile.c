@@ -1,4 +1,4 @@
-/* keyfile.c - keys.json: reading it, and changing it in one step. */
+/* keyfile.c - reads keys.json and changes it atomically. */
 #include "http/keyfile.h"
 
 #include <errno.h>
@@ -20,7 +20,7 @@
 #define FILE_MAX ((size_t)64 << 20)
 #define ID_BYTES 4
 #define SECRET_BYTES 32
-#define SECRET_AT (3 + QP__KEY_ID) /* behind "qk_", the id and "_" */
+#define SECRET_AT (3 + QP__KEY_ID) /* after "qk_", the id and "_" */
 
 _Static_assert(QP__KEY_HASH == crypto_hash_sha256_BYTES, "SHA-256");
 _Static_assert(QP__KEY_TEXT == SECRET_AT + (SECRET_BYTES * 4 + 2) / 3 + 1, "qk_ID_SECRET");
@@ -121,7 +121,7 @@ copy_id(const char *id, struct qp__key *key, struct qp_err *err)
   return QP_OK;
 }
 
-/* The texts of a key: all of them were strings, or missing. */
+/* Copies the texts of a key: each is a string, or missing. */
 static enum qp_rc
 take_texts(struct qp__key *key, const char *name, const char *owner, const char *scope,
            const char *hash, struct qp_err *err)
@@ -209,7 +209,7 @@ check_root(const json_t *root, json_t **keys, struct qp_err *err)
   return json_is_array(*keys) ? QP_OK : damaged(err, "\"keys\" is not an array");
 }
 
-/* The whole file as a value, released with json_decref(); NULL in *root: there is none. */
+/* The whole file as a value, released with json_decref(); NULL in *root: no file. */
 static enum qp_rc
 read_root(const struct qp__os *os, int dir, json_t **root, struct qp_err *err)
 {
@@ -326,13 +326,13 @@ new_root(void)
   return root;
 }
 
-/* What one change works on. */
+/* The state of one change. */
 struct edit {
   const struct qp__os *os;
   int dir;
   int lock;
   json_t *root;
-  json_t *keys; /* of root */
+  json_t *keys; /* points into root */
   struct qp__keyfile file;
 };
 
@@ -345,7 +345,7 @@ end_edit(struct edit *e)
   qp__close(e->os, e->dir);
 }
 
-/* Ended with end_edit, whatever it answers. */
+/* Must be ended with end_edit, whatever it returns. */
 static enum qp_rc
 begin_edit(struct edit *e, const struct qp__os *os, const char *data, struct qp_err *err)
 {
@@ -393,7 +393,7 @@ find_key(const struct qp__keyfile *file, const char *id)
   return NULL;
 }
 
-/* A text whose id no other key of the file has. */
+/* A new key text whose id is unique in the file. */
 static enum qp_rc
 make_text(const struct edit *e, char text[QP__KEY_TEXT], struct qp_err *err)
 {
@@ -417,7 +417,7 @@ make_text(const struct edit *e, char text[QP__KEY_TEXT], struct qp_err *err)
   return QP_OK;
 }
 
-/* The key as it is written down; NULL: no memory. */
+/* The JSON of a key; NULL: out of memory. */
 static json_t *
 encode_key(const struct edit *e, const struct qp__key_spec *spec, const char *text)
 {

@@ -1,4 +1,4 @@
-/* keyfile.h - keys.json in the data directory: who may call the server, and to do what.
+/* keyfile.h - keys.json in the data directory: the keys for calling the server, and their scopes.
  *
  *   {
  *     "format": "quipu-keys",
@@ -9,14 +9,14 @@
  *     ]
  *   }
  *
- * A key is the text qk_ID_SECRET: ID is 8 hex digits, which tell it from others and may be seen;
- * SECRET is 256 random bits in base64url. "hash" is the SHA-256 of the whole text in hex, so the
- * file gives no key away. A key without an owner ("owner": null) is for everything. A file without
- * keys in it is not the same as no file: keys.h says why.
+ * A key is the text qk_ID_SECRET: ID is 8 hex digits, which identify it and are not secret; SECRET
+ * is 256 random bits in base64url. "hash" is the SHA-256 of the whole text in hex, so the file
+ * reveals no key. A key without an owner ("owner": null) has access to everything. A file without
+ * keys is not the same as no file: see keys.h.
  *
- * A change is written to keys.json.new, synced, and renamed over keys.json, under an exclusive
- * flock on keys.lock. The store's own lock has no part in it, so that keys can be made and revoked
- * while a server runs. Fields that are not known here are kept. */
+ * A change is written to keys.json.new, synced, and renamed to keys.json, under an exclusive flock
+ * on keys.lock. The lock of the store is not used, so keys can be created and revoked while a
+ * server runs. Unknown fields are kept. */
 #ifndef QP_HTTP_KEYFILE_H
 #define QP_HTTP_KEYFILE_H
 
@@ -33,15 +33,15 @@
 
 struct qp__os;
 
-/* The right that a key has, or that a request needs; each has those before it. */
+/* The scope that a key has, or that a request needs; each includes those before it. */
 enum qp__scope { QP__SCOPE_NONE, QP__SCOPE_READ, QP__SCOPE_WRITE, QP__SCOPE_ADMIN };
 
 /* "read", "write", "admin". */
 const char *qp__scope_name(enum qp__scope scope);
-/* QP_INVALID: none of these. */
+/* QP_INVALID: unknown name. */
 enum qp_rc qp__scope_parse(const char *name, enum qp__scope *out, struct qp_err *err);
 
-/* Whether a text can be an owner: 1 to 64 of [A-Za-z0-9_.-], not starting with '.'. */
+/* Whether a text is a valid owner: 1 to 64 of [A-Za-z0-9_.-], not starting with '.'. */
 bool qp__owner_ok(const char *name);
 
 struct qp__key {
@@ -54,26 +54,26 @@ struct qp__key {
   uint8_t hash[QP__KEY_HASH];
 };
 
-/* Sorted by id. Begin with zeros; release it. */
+/* Sorted by id. Initialize with zeros; release it. */
 struct qp__keyfile {
   struct qp__key *keys;
   size_t count;
   bool there; /* the file exists */
 };
 
-/* `os` NULL: the real one, in all of these. `data` is the data directory as qp_store_open takes it.
- * *fd is closed with qp__keydir_close. QP_NOTFOUND: there is no such directory. QP_INVALID: a store
- * in memory has none. */
+/* In all of these, `os` NULL means the real one. `data` is the data directory as for qp_store_open.
+ * *fd is closed with qp__keydir_close. QP_NOTFOUND: no such directory. QP_INVALID: a store in
+ * memory has none. */
 enum qp_rc qp__keydir_open(const struct qp__os *os, const char *data, int *fd, struct qp_err *err);
 void qp__keydir_close(const struct qp__os *os, int fd); /* -1 is allowed */
 
-/* Reads the file in the directory. No file is QP_OK. QP_CORRUPT: it is damaged, or of a later
- * version. */
+/* Reads the file in the directory. A missing file is QP_OK. QP_CORRUPT: it is damaged, or of a
+ * later version. */
 enum qp_rc qp__keyfile_load(const struct qp__os *os, int dir, struct qp__keyfile *out,
                             struct qp_err *err);
 void qp__keyfile_release(struct qp__keyfile *file);
 
-/* What a new key shall be; its id, time and hash are made. */
+/* The properties of a new key; id, time and hash are generated. */
 struct qp__key_spec {
   const char *name;  /* or NULL */
   const char *owner; /* or NULL */
@@ -81,21 +81,22 @@ struct qp__key_spec {
   int64_t expires_at; /* 0: never */
 };
 
-/* Makes a key and writes it down; text is the only copy of the secret. The directory must be there.
- * QP_INVALID: a name or an owner that cannot be one. */
+/* Creates a key and stores it; text is the only copy of the secret. The directory must exist.
+ * QP_INVALID: an invalid name or owner. */
 enum qp_rc qp__key_create(const struct qp__os *os, const char *data,
                           const struct qp__key_spec *spec, char text[QP__KEY_TEXT],
                           struct qp_err *err);
-/* Takes the key with this id out of the file; left (may be NULL) is how many are there then.
+/* Removes the key with this id from the file; left (may be NULL) is the number of remaining keys.
  * QP_NOTFOUND. */
 enum qp_rc qp__key_revoke(const struct qp__os *os, const char *data, const char *id, size_t *left,
                           struct qp_err *err);
 typedef enum qp_rc qp__key_visit(void *arg, const struct qp__key *key);
-/* Visits all keys, the oldest first. */
+/* Visits all keys, oldest first. */
 enum qp_rc qp__key_list(const struct qp__os *os, const char *data, qp__key_visit *visit, void *arg,
                         struct qp_err *err);
 
-/* The id in the text of a key, and the hash of the text. False: it has not the form of one. */
+/* The id in the text of a key, and the hash of the text. False: it does not have the form of a
+ * key. */
 bool qp__key_read(struct qp_bytes text, char id[QP__KEY_ID], uint8_t hash[QP__KEY_HASH]);
 
 #endif

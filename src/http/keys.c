@@ -1,4 +1,4 @@
-/* keys.c - the keys of a running server. */
+/* keys.c - see keys.h. */
 #include "http/keys.h"
 
 #include <errno.h>
@@ -15,7 +15,7 @@
 
 #define LOOK_MS 1000
 
-/* What tells one version of the file from another. */
+/* Distinguishes versions of the file. */
 struct stamp {
   bool there;
   ino_t inode;
@@ -27,13 +27,13 @@ struct qp__keys {
   const struct qp__os *os;
   qp_log_fn *log;
   void *log_arg;
-  int dir;                /* -1: there is no file, ever */
-  _Atomic int64_t due_ms; /* when the file is looked at next */
-  atomic_bool closed;     /* file.there, for a look without the lock */
+  int dir;                /* -1: there is never a file */
+  _Atomic int64_t due_ms; /* when the file is checked next */
+  atomic_bool closed;     /* file.there, readable without the lock */
 
   pthread_rwlock_t lock;
   struct stamp stamp;
-  struct qp__keyfile file; /* `there` and no key, when it is damaged */
+  struct qp__keyfile file; /* `there` without keys if it is damaged */
 };
 
 static void
@@ -106,14 +106,14 @@ load(struct qp__keys *k, const struct stamp *stamp, struct qp_err *err)
                          "back or the server is started again");
   } else if (!rc) {
     (void)snprintf(line, sizeof(line), "%s has %zu keys", QP__KEYFILE_NAME, count);
-    /* News only when it changes while the server runs. */
+    /* Log it as news only if it changes while the server runs. */
     say(k, atomic_load(&k->due_ms) ? QP_LOG_INFO : QP_LOG_DEBUG,
         stamp->there ? line : "there is no " QP__KEYFILE_NAME);
   }
   return rc;
 }
 
-/* The stamp is taken before the file is read, so that a change in between is seen the next time.
+/* The stamp is taken before the file is read, so that a change in between is found the next time.
  * Only one thread at a time is here. */
 static enum qp_rc
 refresh(struct qp__keys *k, struct qp_err *err)
@@ -126,7 +126,7 @@ refresh(struct qp__keys *k, struct qp_err *err)
   return is_same(&now, &k->stamp) ? QP_OK : load(k, &now, err);
 }
 
-/* The one whose exchange succeeds looks; INT64_MAX keeps others out meanwhile. */
+/* The thread whose exchange succeeds checks the file; INT64_MAX keeps others out meanwhile. */
 static void
 refresh_if_due(struct qp__keys *k, bool now)
 {
@@ -208,7 +208,7 @@ compare_id(const void *id, const void *key)
   return strcmp(id, ((const struct qp__key *)key)->id);
 }
 
-/* With the lock. */
+/* The caller holds the lock. */
 static bool
 is_good(const struct qp__keys *k, struct qp_bytes text, struct qp__caller *out)
 {

@@ -38,7 +38,7 @@ qp__listener_is_unix(const struct qp__listener *l)
 
 /* ---- TCP ---- */
 
-/* "127.0.0.1:7878", "localhost:0", "[::1]:7878" into its two halves. */
+/* Splits "127.0.0.1:7878", "localhost:0", "[::1]:7878". */
 static enum qp_rc
 split_address(const char *text, char host[64], const char **port, struct qp_err *err)
 {
@@ -155,7 +155,7 @@ open_directory(struct qp__listener *l, const char *path, struct qp_err *err)
   return QP_OK;
 }
 
-/* Removes what a server that was killed has left at the path. */
+/* Removes the socket of a killed server. */
 static enum qp_rc
 remove_stale(const struct qp__listener *l, const struct sockaddr_un *address, struct qp_err *err)
 {
@@ -203,7 +203,8 @@ open_unix(struct qp__listener *l, const char *path, struct qp_err *err)
   if (rc)
     return rc;
   l->fd = socket(AF_UNIX, SOCKET_FLAGS, 0);
-  /* The mode of an unbound socket is that of its file; nobody can connect before listen(). */
+  /* The mode of an unbound socket becomes that of its file; connecting is impossible before
+   * listen(). */
   if (l->fd < 0 || fchmod(l->fd, SOCKET_MODE) < 0 ||
       bind(l->fd, (const struct sockaddr *)&address, sizeof(address)) < 0)
     return qp__fail_sys(err, -errno, "cannot create the socket '%s'", path);
@@ -216,7 +217,7 @@ open_unix(struct qp__listener *l, const char *path, struct qp_err *err)
   return QP_OK;
 }
 
-/* The system chooses a name that is free. */
+/* The system chooses a free name. */
 static enum qp_rc
 open_inside(struct qp__listener *l, struct qp_err *err)
 {

@@ -1,4 +1,4 @@
-/* metrics.c - counting, and the text that a Prometheus server reads. */
+/* metrics.c - counting, and the text for Prometheus. */
 #include "http/metrics.h"
 
 #include "http/clock.h"

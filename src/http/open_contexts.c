@@ -1,4 +1,4 @@
-/* open_contexts.c - contexts shared by requests. */
+/* open_contexts.c - see open_contexts.h. */
 #include "http/open_contexts.h"
 
 #include <string.h>
@@ -55,7 +55,7 @@ qp__render_release(struct qp__render *render)
   memset(render, 0, sizeof(*render));
 }
 
-/* It is in no list any more. Without the table's lock. */
+/* It is in no list any more. The caller does not hold the table's lock. */
 static void
 free_held(struct qp__held *held)
 {
@@ -115,7 +115,7 @@ take_out(struct qp__held *held)
   h->render_bytes -= held->render_bytes;
 }
 
-/* The oldest idle one when there are too many, out of all lists; or NULL. */
+/* Removes the oldest idle context from all lists if there are too many; or NULL. */
 static struct qp__held *
 pick_surplus(struct qp__holds *h)
 {
@@ -151,8 +151,8 @@ fail_not_found(struct qp_err *err)
   return qp__fail(err, QP_NOTFOUND, "Context not found");
 }
 
-/* A new entry that is in the table, or the one that is there, in use by the caller. QP_NOTFOUND: it
- * is being deleted. */
+/* A new entry of the table, or the existing one, in use by the caller. QP_NOTFOUND: it is being
+ * deleted. */
 static enum qp_rc
 enter(struct qp__holds *h, const struct qp_uuid *id, struct qp__held **out, bool *is_new,
       struct qp_err *err)
@@ -194,7 +194,7 @@ enter(struct qp__holds *h, const struct qp_uuid *id, struct qp__held **out, bool
   return rc;
 }
 
-/* For whomever. */
+/* For any owner. */
 static enum qp_rc
 get(struct qp__holds *h, const char *text, struct qp__held **out, struct qp_err *err)
 {
@@ -227,8 +227,8 @@ get(struct qp__holds *h, const char *text, struct qp__held **out, struct qp_err 
   return QP_OK;
 }
 
-/* Of a context that cannot be opened nobody knows whose it is, so an owner may not even learn that
- * it is there; but of a disk that fails, and may do so for anything, it is told. */
+/* The owner of a context that cannot be opened is unknown, so a caller with an owner must not learn
+ * that it exists. But errors of the disk, which can affect any context, are reported. */
 static bool
 is_about_context(enum qp_rc rc)
 {
@@ -367,7 +367,7 @@ qp__held_resize(struct qp__held *held, size_t render_bytes)
 
 /* ---- deleting ---- */
 
-/* Nobody else finds the context from here on; false: somebody else deletes it already. */
+/* From here on no other request finds the context; false: another request deletes it already. */
 static bool
 condemn(struct qp__held *held, struct qp__request *r)
 {
@@ -395,8 +395,8 @@ qp__held_delete(struct qp__request *r, const char *text, qp__handler *then, stru
   qp__work_park(r, then, false);
   if (condemn(held, r)) {
     r->condemned = held;
-    qp__turns_let_go(r->http, &held->id); /* who waits for its turn is answered */
-    qp__held_put(held);                   /* who is the last to do this ends the waiting */
+    qp__turns_let_go(r->http, &held->id); /* requests that wait for its turn are answered */
+    qp__held_put(held);                   /* the last user ends the waiting */
   } else {
     qp__held_put(held);
     (void)fail_not_found(err);
@@ -422,8 +422,8 @@ qp__held_end_delete(struct qp__request *r, struct qp_err *err)
   id = held->id;
   qp_context_close(held->context);
   held->context = NULL;
-  qp__turns_let_go(r->http, &id);                 /* of what began while it was let go of before */
-  rc = qp__request_flag(r, "erase", &erase, err); /* it was looked at before */
+  qp__turns_let_go(r->http, &id);                 /* ends turns that began in the meantime */
+  rc = qp__request_flag(r, "erase", &erase, err); /* it was checked before */
   if (!rc)
     rc = erase ? qp_context_erase(h->store, &id, err) : qp_context_delete(h->store, &id, err);
   (void)pthread_mutex_lock(&h->lock);

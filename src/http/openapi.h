@@ -1,5 +1,5 @@
-/* openapi.h - the contract of the server, api/openapi.json, as it is served. The build makes the
- * bytes (tools/embed.c). */
+/* openapi.h - the API description, api/openapi.json, as it is served. The build embeds it
+ * (tools/embed.c). */
 #ifndef QP_HTTP_OPENAPI_H
 #define QP_HTTP_OPENAPI_H
 

@@ -1,4 +1,4 @@
-/* owner.c - whose a thing is. */
+/* owner.c - see owner.h. */
 #include "http/owner.h"
 
 #include <string.h>
@@ -105,7 +105,7 @@ qp__owner_prompt(struct qp__request *r, const char *id, const char **out, struct
   if (!rc)
     rc = qp_prompt_get(r->http->store, own, ignore_prompt, NULL, err);
   if (!rc || rc == QP_CORRUPT) {
-    *out = own; /* a damaged one is the caller's too */
+    *out = own; /* a damaged prompt belongs to the caller too */
     return QP_OK;
   }
   if (rc != QP_NOTFOUND && rc != QP_INVALID)

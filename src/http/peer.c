@@ -1,5 +1,5 @@
-/* peer.c - see peer.h. A server starts nothing but tools, so every descendant is one. Commands
- * cannot leave their place below the server (tool/supervisor.h). */
+/* peer.c - see peer.h. A server starts only tools, so every descendant is a tool. Commands cannot
+ * leave their place below the server (tool/supervisor.h). */
 #include "http/peer.h"
 
 #include <fcntl.h>
@@ -13,11 +13,11 @@
 #include "os/file.h"
 #include "os/os.h"
 
-#define ANCESTORS_MAX 1000 /* against a loop that processes coming and going could make */
+#define ANCESTORS_MAX 1000 /* protects against a loop while processes start and end */
 
 static const struct qp__os *const os = &qp__os_posix;
 
-/* 0: there is no such process. */
+/* 0: no such process. */
 static pid_t
 parent_of(int proc, pid_t pid)
 {
@@ -35,7 +35,7 @@ parent_of(int proc, pid_t pid)
   if (got <= 0)
     return 0;
   text[got] = '\0';
-  /* "PID (name) STATE PPID …"; the name may hold anything, so its end is the last ')'. */
+  /* "PID (name) STATE PPID …"; the name may contain anything, so it ends at the last ')'. */
   end = strrchr(text, ')');
   return end && strlen(end) > 4 ? (pid_t)strtol(end + 4, NULL, 10) : 0;
 }
@@ -68,7 +68,7 @@ qp__peer_of(int fd)
     return QP__PEER_OTHER;
   if (who.pid == os->pid(os->self))
     return QP__PEER_SELF;
-  /* Process 0 is one that this one cannot see, in another container; a child would be seen. */
+  /* Process 0 is invisible from here, in another container; a child would be visible. */
   if (who.pid > 0) {
     int proc = os->open_root(os->self, "/proc", 0);
 

@@ -1,5 +1,5 @@
-/* quota.c - see quota.h. Requests of a minute are counted as a bucket that holds as many as the
- * limit and is filled evenly. That a turn has ended is told by the events of its context. */
+/* quota.c - see quota.h. Requests per minute are a token bucket of the size of the limit that is
+ * refilled evenly. The events of a context show that its turn has ended. */
 #include "http/quota.h"
 
 #include <stdatomic.h>
@@ -16,8 +16,8 @@
 struct qp__quota_row {
   struct qp__quota_row *next;
   int64_t full_us;               /* when the bucket will be full again */
-  unsigned under_way;            /* requests */
-  unsigned turns;                /* that have begun and are not swept */
+  unsigned under_way;            /* requests in progress */
+  unsigned turns;                /* started and not yet removed */
   char name[QP__OWNER_TEXT + 2]; /* "k" and the id of a key, "o" and an owner */
 };
 
@@ -25,7 +25,7 @@ struct qp__turn_ticket {
   struct qp__turn_ticket *next;
   struct qp__quota_row *row;
   struct qp_subscription *subscription;
-  atomic_bool held; /* by its request */
+  atomic_bool held; /* used by its request */
   atomic_bool over;
 };
 
@@ -36,7 +36,7 @@ qp__quotas_init(struct qp__quotas *all, struct qp_err *err)
   return pthread_mutex_init(&all->lock, NULL) ? qp__fail_nomem(err, "starting the server") : QP_OK;
 }
 
-/* With the lock. The row of this name; NULL: no memory. */
+/* The caller holds the lock. The row of this name; NULL: out of memory. */
 static struct qp__quota_row *
 row_of(struct qp__quotas *all, char kind, const char *name)
 {
@@ -79,7 +79,7 @@ static enum qp_rc QP_PRINTF(4, 5)
 
 /* ---- requests ---- */
 
-/* With the lock. How long until there is room for one more request; 0: it is counted. */
+/* The caller holds the lock. Microseconds until one more request is allowed; 0: it is counted. */
 static int64_t
 take_request(struct qp__quota_row *row, unsigned limit)
 {
@@ -172,8 +172,8 @@ take_event(void *arg, const struct qp_event_info *event)
     atomic_store(&ticket->over, true);
 }
 
-/* Takes those that have ended out of the table. They are released by the caller, without the lock,
- * because the engine's thread may be in their callback. */
+/* Removes ended turns from the table. The caller releases them without the lock, because the
+ * engine's thread may be in their callback. */
 static struct qp__turn_ticket *
 take_ended(struct qp__quotas *all, bool every)
 {
@@ -231,7 +231,7 @@ qp__quotas_release(struct qp__quotas *all)
   (void)pthread_mutex_destroy(&all->lock);
 }
 
-/* Puts the ticket into the table unless there are as many as are allowed. */
+/* Adds the ticket to the table unless the limit is reached. */
 static bool
 enlist(struct qp__quotas *all, const struct qp__caller *caller, unsigned limit,
        struct qp__turn_ticket *ticket)

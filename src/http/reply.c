@@ -1,7 +1,7 @@
-/* reply.c - sending answers: JSON, errors, the headers that all of them have, validators.
+/* reply.c - sends responses: JSON, errors, common headers, validators.
  *
  * An error is {"error":{"code","message"}}. Code and status come from QP_RC_MAP, or from
- * qp__request_fail for what only HTTP knows. */
+ * qp__request_fail for errors that exist only in HTTP. */
 #include <sodium.h>
 #include <stdio.h>
 #include <string.h>
@@ -129,7 +129,7 @@ qp__reply_response(struct qp__shared *body, const char *type)
   return NULL;
 }
 
-/* Of what the handler made. */
+/* From the result of the handler. */
 static struct MHD_Response *
 make_response(struct qp__reply *reply)
 {

@@ -1,4 +1,4 @@
-/* request.c - decoding a request: path, query, body. Nothing in here trusts a byte of it. */
+/* request.c - decodes a request: path, query, body. No byte of it is trusted. */
 #include "http/request.h"
 
 #include <stdarg.h>
@@ -79,7 +79,8 @@ qp__request_header(const struct qp__request *r, const char *name)
 
 /* ---- path and query ---- */
 
-/* Decodes %XX, and '+' as a space in a query. The result is UTF-8 without control characters. */
+/* Decodes %XX, and '+' as a space in a query. The result must be UTF-8 without control
+ * characters. */
 static enum qp_rc
 decode(struct qp__request *r, const char *s, size_t n, bool plus, char **out, struct qp_err *err)
 {
@@ -109,7 +110,7 @@ decode(struct qp__request *r, const char *s, size_t n, bool plus, char **out, st
   return QP_OK;
 }
 
-/* "http://host/path" is another way to ask for "/path" of the Host "host". */
+/* "http://host/path" means "/path" with the Host "host". */
 static enum qp_rc
 skip_origin(const struct qp__request *r, const char **path, struct qp_err *err)
 {
@@ -134,7 +135,7 @@ decode_path(struct qp__request *r, struct qp_err *err)
   const char *s = r->path;
 
   if (strcmp(s, "*") == 0 && strcmp(r->method, "OPTIONS") == 0)
-    return QP_OK; /* of the server itself */
+    return QP_OK; /* "*": about the server itself */
   if (*s != '/') {
     enum qp_rc rc = skip_origin(r, &s, err);
 

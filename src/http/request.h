@@ -1,9 +1,9 @@
-/* request.h - one request from its first line to its last byte, and the answer to it.
+/* request.h - one request from its first line to its last byte, and the response to it.
  *
- * server.c collects it, route.c finds its handler, work.c runs that in a thread that may wait, and
- * reply.c sends what it made. A handler decodes, calls the library, and fills `reply` or sets
- * `stream`; when it returns another code than QP_OK, the answer is the error, whatever is in
- * `reply`. Everything in the arena lives as long as the request. */
+ * server.c receives it, route.c finds its handler, work.c runs that in a thread that may block, and
+ * reply.c sends the result. A handler decodes, calls the library, and fills `reply` or sets
+ * `stream`; if it returns a code other than QP_OK, the response is the error, whatever `reply`
+ * contains. Everything in the arena lives as long as the request. */
 #ifndef QP_HTTP_REQUEST_H
 #define QP_HTTP_REQUEST_H
 
@@ -33,15 +33,15 @@ struct qp__stream;
 typedef enum qp_rc qp__handler(struct qp__request *r, struct qp_err *err);
 
 enum qp__stage {
-  QP__STAGE_LINE,    /* its first line is there */
-  QP__STAGE_BODY,    /* its header is there and good */
+  QP__STAGE_LINE,    /* its first line was received */
+  QP__STAGE_BODY,    /* its header was received and is valid */
   QP__STAGE_AWAY,    /* the connection is suspended; a worker has the request (work.h) */
   QP__STAGE_BACK,    /* `then` runs next, in the thread of the connection */
-  QP__STAGE_DONE,    /* the handler is done: `outcome` and `reply` are the answer */
-  QP__STAGE_REPLIED, /* the answer is queued */
+  QP__STAGE_DONE,    /* the handler is done: `outcome` and `reply` are the response */
+  QP__STAGE_REPLIED, /* the response is queued */
 };
 
-/* The bytes of a body that several answers send. */
+/* The bytes of a body that several responses send. */
 struct qp__shared {
   atomic_uint refs;
   size_t len;
@@ -57,26 +57,26 @@ struct qp__reply {
     const char *name, *value;
   } headers[QP__REPLY_HEADERS];
   size_t header_count;
-  struct MHD_Response *ready; /* complete and borrowed, sent instead of all that; or NULL */
+  struct MHD_Response *ready; /* a complete, borrowed response, sent instead; or NULL */
   size_t ready_bytes;
 };
 
 struct qp__request {
   struct qp__http *http;
-  const struct qp__settings *settings; /* those in force when it began */
+  const struct qp__settings *settings; /* the settings when it began */
   struct MHD_Connection *connection;
   enum qp__stage stage;
   const struct qp__route *route; /* NULL until it is found */
   const char *method;
   char *path; /* as it was sent, without the query */
-  /* Where libmicrohttpd has the address, and behind it; set while the header is checked. The line
-   * of the request begins at `line`. */
+  /* The URL in the buffer of libmicrohttpd, and its end; set while the header is checked. The
+   * request line begins at `line`. */
   const char *line, *line_end;
   struct qp__arena arena;
   char *segments[QP__SEGMENTS_MAX]; /* decoded */
   size_t segment_count;
-  const char *params[2];       /* what stands for the {…} of the route's pattern */
-  struct qp__caller caller;    /* who it is; set before a handler runs (admission.h) */
+  const char *params[2];       /* the values for {…} in the pattern of the route */
+  struct qp__caller caller;    /* set before a handler runs (admission.h) */
   struct qp__quota_row *quota; /* that counts it (quota.h), or NULL */
   struct {
     const char *name, *value;
@@ -84,32 +84,32 @@ struct qp__request {
   size_t query_count;
   const char *query_text; /* as it was sent, or NULL */
   struct qp__buf body;
-  bool too_big;          /* the body went over its limit; the rest is read and dropped */
-  uint64_t dropped;      /* bytes of that */
-  bool close;            /* the connection ends with the answer */
-  struct qp_err outcome; /* what is wrong with the header, told when the request is over; or what
-                          * came of the handler */
+  bool too_big;          /* the body exceeded its limit; the rest is read and dropped */
+  uint64_t dropped;      /* dropped bytes */
+  bool close;            /* the connection is closed after the response */
+  struct qp_err outcome; /* the error in the header, sent when the request is complete; or the
+                            result of the handler */
   unsigned fail_status;  /* of qp__request_fail, or 0 */
   const char *fail_code;
-  const char *fail_state; /* of the context, for a state that does not allow an action; or NULL */
+  const char *fail_state; /* the state that does not allow an action; or NULL */
   /* of a request that a worker has (work.h) */
   struct qp__request *next;   /* in the queue */
-  qp__handler *then;          /* what runs next; NULL: nothing */
+  qp__handler *then;          /* the next handler to run; NULL: none */
   bool quick;                 /* … in the thread of the connection */
-  atomic_int halves;          /* of parking: that the handler returns, and that the waiting ends */
-  struct qp_err waited;       /* how it ended */
-  struct qp__held *held;      /* given back when the handler is done, or NULL */
-  struct qp__held *condemned; /* that it deletes, or NULL */
-  struct qp__stream *stream;  /* the answer, instead of `reply`; or NULL */
-  void *kept;                 /* the handler's, in the arena */
+  atomic_int halves;          /* of parking: the handler returns, and the waiting ends */
+  struct qp_err waited;       /* the result of the waiting */
+  struct qp__held *held;      /* released when the handler is done, or NULL */
+  struct qp__held *condemned; /* the context that it deletes, or NULL */
+  struct qp__stream *stream;  /* the response, instead of `reply`; or NULL */
+  void *kept;                 /* data of the handler, in the arena */
   struct qp__reply reply;
-  enum MHD_Result queued; /* of an answer that the handler itself has sent */
+  enum MHD_Result queued; /* result of a response that the handler itself has queued */
   unsigned sent_status;
   size_t sent_bytes;
   int64_t started_us;
 };
 
-/* NULL: no memory. `uri` is the path and query as they were sent. */
+/* NULL: out of memory. `uri` is the path and query as received. */
 struct qp__request *qp__request_new(struct qp__http *http, struct MHD_Connection *connection,
                                     const char *uri);
 void qp__request_free(struct qp__request *r);
@@ -117,7 +117,7 @@ void qp__request_free(struct qp__request *r);
 /* Decodes path and query. QP_INVALID. */
 enum qp_rc qp__request_decode(struct qp__request *r, struct qp_err *err);
 
-/* Fails with a status that no code of QP_RC_MAP stands for. Returns QP_INVALID. */
+/* Fails with a status that has no code in QP_RC_MAP. Returns QP_INVALID. */
 enum qp_rc qp__request_fail(struct qp__request *r, unsigned status, const char *code,
                             struct qp_err *err, const char *fmt, ...) QP_PRINTF(5, 6);
 
@@ -128,10 +128,10 @@ const char *qp__request_header(const struct qp__request *r, const char *name);
 
 /* NULL: not given. */
 const char *qp__request_query(const struct qp__request *r, const char *name);
-/* *out is untouched when it is not given. QP_INVALID: not a number from min to max. */
+/* *out is unchanged if it is not given. QP_INVALID: not a number from min to max. */
 enum qp_rc qp__request_number(const struct qp__request *r, const char *name, uint64_t min,
                               uint64_t max, uint64_t *out, struct qp_err *err);
-/* False when it is not given. QP_INVALID: neither 'true' nor 'false'. */
+/* False if it is not given. QP_INVALID: neither 'true' nor 'false'. */
 enum qp_rc qp__request_flag(const struct qp__request *r, const char *name, bool *out,
                             struct qp_err *err);
 
@@ -139,29 +139,29 @@ enum qp_rc qp__request_flag(const struct qp__request *r, const char *name, bool 
 
 enum qp__type {
   QP__TYPE_STRING,
-  QP__TYPE_UUID, /* a string that is one */
+  QP__TYPE_UUID, /* a string with a UUID */
   QP__TYPE_UINT,
   QP__TYPE_BOOL,
   QP__TYPE_OBJECT,
   QP__TYPE_ANY,
 };
 
-/* A field that a body may have; a table of them ends with a row without a name. */
+/* A field of a body; a table of fields ends with a row without a name. */
 struct qp__body_field {
   const char *name;
   enum qp__type type;
   bool required;
-  bool nullable; /* null is a value of its own; else it counts as a wrong type */
+  bool nullable; /* null is a valid value; otherwise it is a wrong type */
 };
 
 /* Decodes the body, a JSON object, and checks it against the table: unknown, missing and wrong
  * fields are QP_INVALID. *out is released with json_decref(). */
 enum qp_rc qp__request_object(struct qp__request *r, const struct qp__body_field *table,
                               json_t **out, struct qp_err *err);
-/* The same where every field may be left out: an empty body counts as an empty object. */
+/* The same if all fields are optional: an empty body counts as an empty object. */
 enum qp_rc qp__request_optional_object(struct qp__request *r, const struct qp__body_field *table,
                                        json_t **out, struct qp_err *err);
-/* The string at `key`, or NULL when it is missing or null. Borrowed. */
+/* The string at `key`, or NULL if it is missing or null. Borrowed. */
 const char *qp__body_string(const json_t *object, const char *key);
 
 /* ---- answers ---- */
@@ -169,24 +169,25 @@ const char *qp__body_string(const json_t *object, const char *key);
 /* Adds a header; `value` must live as long as the request. */
 void qp__reply_header(struct qp__request *r, const char *name, const char *value);
 
-/* X(name, value). The headers that every answer with a body has. */
+/* X(name, value). The headers of every response with a body. */
 #define QP__COMMON_HEADER_MAP(X)                                             \
   X("X-Content-Type-Options", "nosniff")                                     \
   X("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'") \
   X("Referrer-Policy", "no-referrer")                                        \
   X("Cross-Origin-Resource-Policy", "same-origin")
-/* Adds a Location: `prefix` and the name, which is percent-encoded. Both are copied. */
+/* Adds a Location: `prefix` and the percent-encoded name. Both are copied. */
 enum qp_rc qp__reply_location(struct qp__request *r, const char *prefix, const char *name,
                               struct qp_err *err);
-/* Sends the reply, or for a code other than QP_OK the error. MHD_NO: the connection must end. */
+/* Sends the reply, or the error for a code other than QP_OK. MHD_NO: the connection must be
+ * closed. */
 enum MHD_Result qp__reply_send(struct qp__request *r, enum qp_rc rc, const struct qp_err *err);
-/* Sends a response of the handler's own with the headers that all answers have, and releases it. */
+/* Adds the common headers to a response of the handler, sends it and releases it. */
 enum MHD_Result qp__reply_own(struct qp__request *r, struct MHD_Response *response);
-/* A response of `body`, to which it adds a reference, with the headers that all answers have but a
- * 304: whoever gets that has them. That is a body NULL. NULL: no memory. */
+/* A response with `body`, of which it takes a reference, and the common headers. `body` NULL: a
+ * 304, which has none of these headers. NULL: out of memory. */
 struct MHD_Response *qp__reply_response(struct qp__shared *body, const char *type);
 
-/* Takes the bytes out of `body`, in one reference. NULL: no memory, and they are there still. */
+/* Moves the bytes of `body` into one reference. NULL: out of memory, `body` is unchanged. */
 struct qp__shared *qp__shared_new(struct qp__buf *body);
 struct qp__shared *qp__shared_ref(struct qp__shared *body);
 void qp__shared_unref(struct qp__shared *body); /* NULL is allowed */
@@ -195,7 +196,7 @@ void qp__shared_unref(struct qp__shared *body); /* NULL is allowed */
 
 /* The strong validator of a body: its hash. */
 void qp__etag(char out[QP__ETAG_TEXT], struct qp_bytes body);
-/* Whether a list of validators, as in If-Match and If-None-Match, has this one or is "*". With
+/* Whether a list of validators, as in If-Match and If-None-Match, contains this one or is "*". With
  * `weak`, W/"x" counts as "x". */
 bool qp__etag_in(const char *list, const char *etag, bool weak);
 

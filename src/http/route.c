@@ -1,4 +1,4 @@
-/* route.c - the route table and finding a row in it. */
+/* route.c - the route table and its search. */
 #include "http/route.h"
 
 #include <string.h>
@@ -112,7 +112,8 @@ qp__route_number(const struct qp__route *route)
 
 /* ---- finding ---- */
 
-/* How many bytes of `pattern` the segment is, which ends there at '/' or its end; else 0. */
+/* The number of bytes of `pattern` if its segment is equal, ended by '/' or its end; otherwise
+ * 0. */
 static size_t
 same_segment(const char *pattern, const char *segment)
 {
@@ -123,7 +124,7 @@ same_segment(const char *pattern, const char *segment)
   return !segment[n] && (!pattern[n] || pattern[n] == '/') ? n : 0;
 }
 
-/* Whether the decoded path fits the pattern; params receives what stands for its {…}. */
+/* Whether the decoded path matches the pattern; params receives the values of its {…}. */
 static bool
 fits(const struct qp__request *r, const char *pattern, const char *params[2])
 {
@@ -187,7 +188,7 @@ check_query(const struct qp__request *r, struct qp_err *err)
   return QP_OK;
 }
 
-/* The methods of all rows that fit, as Allow lists them; NULL: no memory. */
+/* The methods of all matching rows, for Allow; NULL: out of memory. */
 static const char *
 allowed(struct qp__request *r)
 {
@@ -206,8 +207,8 @@ allowed(struct qp__request *r)
   return text;
 }
 
-/* The question of a browser whether a page of another origin may send what it wants to, and of
- * anybody which methods there are. */
+/* Answers the preflight request of a browser for a page of another origin, and requests for the
+ * methods of a path. */
 static void
 answer_options(struct qp__request *r, const char *allow)
 {

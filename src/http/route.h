@@ -1,25 +1,26 @@
-/* route.h - the one table of what the server can be asked. */
+/* route.h - the table of all routes of the server. */
 #ifndef QP_HTTP_ROUTE_H
 #define QP_HTTP_ROUTE_H
 
 #include "http/request.h"
 
 enum qp__route_flags {
-  QP__ROUTE_BODY = 1u << 0,       /* takes a JSON body */
-  QP__ROUTE_DEPRECATED = 1u << 1, /* works, and says that there is a better one */
-  QP__ROUTE_GLOBAL = 1u << 2,     /* tells of all owners: not for a key with one */
-  QP__ROUTE_QUICK = 1u << 3,      /* its handler runs in the thread of the connection and must not
-                                   * wait; when it would have to, it sets r->then (work.h) */
-  QP__ROUTE_STORES = 1u << 4,     /* stores something: not for an owner who has used up its bytes */
+  QP__ROUTE_BODY = 1u << 0,       /* has a JSON body */
+  QP__ROUTE_DEPRECATED = 1u << 1, /* works, but another route replaces it */
+  QP__ROUTE_GLOBAL = 1u << 2,     /* reports about all owners: not for a key with an owner */
+  QP__ROUTE_QUICK = 1u << 3, /* its handler runs in the thread of the connection and must not block;
+                                if it would have to, it sets r->then (work.h) */
+  QP__ROUTE_STORES =
+      1u << 4, /* stores something: not for an owner who has reached the byte limit */
 };
 
 struct qp__route {
   const char *method;
-  const char *path; /* "{…}" stands for one segment; "/v1" also for "/api" */
+  const char *path; /* "{…}" matches one segment; "/v1" also matches "/api" */
   qp__handler *handle;
-  enum qp__scope scope; /* the right that a key must have */
+  enum qp__scope scope; /* the scope that a key must have */
   unsigned flags;
-  const char *query; /* the parameters it takes, separated by spaces; NULL: none */
+  const char *query; /* the accepted query parameters, separated by spaces; NULL: none */
 };
 
 /* Finds the route of a decoded request and sets r->route and r->params; checks the names in its
@@ -27,7 +28,7 @@ struct qp__route {
  * then and r->route is NULL. */
 enum qp_rc qp__route_find(struct qp__request *r, struct qp_err *err);
 
-/* Its number, below qp__route_count(); for NULL QP__ROUTES_MAX. */
+/* Its number, below qp__route_count(); QP__ROUTES_MAX for NULL. */
 size_t qp__route_number(const struct qp__route *route);
 size_t qp__route_count(void);
 const struct qp__route *qp__route_at(size_t number);

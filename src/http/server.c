@@ -1,17 +1,17 @@
 /* server.c - the life of the server and of its requests, on libmicrohttpd.
  *
  * A few threads share the listening socket; each waits for its connections with epoll and runs
- * their handlers. A request passes here in this order:
- *   begin_request   its first line is there: it is counted and gets its struct
- *   take_header     the header is there: framing, guard, route, size; what fails here is answered
- *                   before a byte of the body is read
- *   take_body       the body comes in pieces, up to the limit
- *   run             the handler makes the answer: at once, or in a worker while the connection is
- *                   suspended (work.h)
- *   end_request     it is sent, or the connection is lost: logged, counted, freed
+ * their handlers. A request passes these functions:
+ *   begin_request   its first line was received: it is counted and gets its struct
+ *   take_header     its header was received: framing, admission, route, size; errors are answered
+ *                   before the body is read
+ *   take_body       the body arrives in pieces, up to the limit
+ *   run             the handler makes the response: at once, or in a worker while the connection
+ *                   is suspended (work.h)
+ *   end_request     the response is sent, or the connection is lost: logged, counted, freed
  *
- * Stopping: no new connection is taken, requests that have begun are answered with "Connection:
- * close", and when there is none left, or after stop_timeout_s, the threads end. */
+ * Stopping: no new connections are accepted, running requests are answered with "Connection:
+ * close", and when none is left, or after stop_timeout_s, the threads end. */
 #include "http/server.h"
 
 #include <fcntl.h>
@@ -45,8 +45,7 @@
 #define DESCRIPTORS_COUNTED 65536
 #define CONNECTIONS_ADDRESS 256
 #define ANSWER_MEMORY \
-  ((size_t)8 << 10) /* of a connection, besides the request's header; all of it
-                                         * is cleared for each request */
+  ((size_t)8 << 10) /* per connection, besides the header; cleared for each request */
 #define DROPPED_MAX ((uint64_t)64 << 20)
 #define THREADS_MAX 8
 #define LOCAL_CONNECTIONS 256
@@ -86,7 +85,7 @@ end_request(void *cls, struct MHD_Connection *connection, void **con_cls,
     qp__metrics_count(&http->metrics, qp__route_number(r->route), r->sent_status, us);
     qp__access_log(r, us);
   }
-  qp__stream_free(r->stream); /* that could not be sent */
+  qp__stream_free(r->stream); /* it could not be sent */
   qp__quota_leave(r);
   qp__request_free(r);
   if (atomic_fetch_sub(&http->active, 1) == 1 && atomic_load(&http->stopping)) {
@@ -122,7 +121,7 @@ check_body(struct qp__request *r, const struct qp__framing *f, struct qp_err *er
   return QP_OK;
 }
 
-/* Who may not call does not learn what else is wrong. */
+/* A caller without permission does not learn what else is wrong. */
 static enum qp_rc
 find_route(struct qp__request *r, struct qp_err *err)
 {
@@ -164,14 +163,14 @@ take_header(struct qp__request *r, const char *method, const char *version, stru
     r->close |= rc != QP_OK; /* its body is not read */
     return rc;
   }
-  /* An answer at this point would end the connection, which is good for other requests. */
+  /* A response at this point would close the connection, which can be used for other requests. */
   r->outcome = *err;
   r->outcome.rc = rc;
   return QP_OK;
 }
 
-/* An answer cannot be queued before the body is over, so what is too much is read and dropped; but
- * not for ever. */
+/* A response cannot be queued before the body is complete, so the rest is read and dropped, up to a
+ * limit. */
 static enum MHD_Result
 take_body(struct qp__request *r, const char *data, size_t *size)
 {
@@ -189,7 +188,7 @@ take_body(struct qp__request *r, const char *data, size_t *size)
   return MHD_YES;
 }
 
-/* Whether the whole request is good; what is wrong with it otherwise. */
+/* Whether the whole request is valid; otherwise the error. */
 static enum qp_rc
 check_whole(const struct qp__request *r, struct qp_err *err)
 {
@@ -227,7 +226,7 @@ run(struct qp__request *r, qp__handler *quick)
   return r->stage == QP__STAGE_REPLIED ? r->queued : qp__reply_send(r, rc, &err);
 }
 
-/* What a worker has made. */
+/* Sends the result of a worker. */
 static enum MHD_Result
 send_outcome(struct qp__request *r)
 {
@@ -255,7 +254,7 @@ handle(void *cls, struct MHD_Connection *connection, const char *url, const char
   (void)cls;
   (void)url;
   if (!r)
-    return MHD_NO; /* there was no memory for it */
+    return MHD_NO; /* out of memory */
   switch (r->stage) {
   case QP__STAGE_LINE:
     rc = take_header(r, method, version, &err);
@@ -290,7 +289,7 @@ static void QP_PRINTF(2, 0) pass_log(void *cls, const char *fmt, va_list args)
 
   (void)vsnprintf(line, sizeof(line), fmt, args);
   line[strcspn(line, "\n")] = '\0';
-  if (strstr(line, "<html>")) /* an answer that it is about to send */
+  if (strstr(line, "<html>")) /* a response that it is about to send */
     qp__connections_refuse(http, line);
   http->log(http->log_arg, QP_LOG_DEBUG, "http", line);
 }
@@ -307,9 +306,9 @@ count_descriptors(uint64_t limit)
   return open;
 }
 
-/* Each connection is a descriptor. The system's usual limit of 1024 is a soft one, so it is raised.
- * Half of what is left then, but from KEPT_MIN to KEPT_MAX, is not for connections: the store, the
- * tools and the models need some too, and clients that do nothing must not stop the writes. */
+/* Each connection is a descriptor. The usual limit of 1024 is a soft limit, so it is raised. Half
+ * of the rest, at least KEPT_MIN and at most KEPT_MAX, is not for connections: the store, the tools
+ * and the models need descriptors too, and idle clients must not stop writes. */
 static unsigned
 limit_connections(struct qp__http *http, unsigned wanted)
 {
@@ -403,8 +402,8 @@ open_address(struct qp__http *http, const char *address, struct qp_err *err)
   return QP_OK;
 }
 
-/* The socket in the data directory, for programs on this machine. It is an offer: where it cannot
- * be made, the log says why. */
+/* Opens the socket in the data directory, for programs on this machine. It is optional: if it
+ * fails, the log says why. */
 static void
 open_data_socket(struct qp__http *http, const struct qp__http_options *o)
 {
@@ -449,14 +448,14 @@ init_locks(struct qp__http *http, struct qp_err *err)
   }
   if (good) {
     qp__uuid_gen_init(&http->ids);
-    (void)pthread_mutex_init(&http->probe.lock, NULL); /* on Linux it cannot fail */
+    (void)pthread_mutex_init(&http->probe.lock, NULL); /* cannot fail on Linux */
     return QP_OK;
   }
   (void)pthread_mutex_destroy(&http->lock);
   return qp__fail_nomem(err, "starting the server");
 }
 
-/* What has a lock of its own: all of it or nothing. */
+/* Initializes the parts that have their own locks: all or none. */
 static enum qp_rc
 init_parts(struct qp__http *http, const struct qp__http_options *o, struct qp_err *err)
 {
@@ -565,7 +564,8 @@ qp__http_reload(struct qp__http *http, const struct qp__http_options *options, s
   }
   settings->older = old;
   atomic_store(&http->settings, settings);
-  (void)atomic_fetch_add(&http->holds.epoch, 1); /* answers that are kept have headers of the old */
+  (void)atomic_fetch_add(&http->holds.epoch,
+                         1); /* cached responses have headers of the old settings */
   return QP_OK;
 }
 
@@ -578,8 +578,8 @@ qp__http_tick(struct qp__http *http)
   qp__streams_tick(&http->streams, http->keys);
 }
 
-/* The time for requests that have begun; turns that last longer are interrupted then, which answers
- * those who wait for them. */
+/* Waits for running requests; then longer turns are interrupted, which answers the requests that
+ * wait for them. */
 static void
 wait_until_quiet(struct qp__http *http)
 {
@@ -594,13 +594,13 @@ wait_until_quiet(struct qp__http *http)
   (void)pthread_mutex_unlock(&http->lock);
   qp__turns_stop(http);
   (void)pthread_mutex_lock(&http->lock);
-  while (http->waiting) /* their connections must not go; what they wait for ends by itself */
+  while (http->waiting) /* their connections must stay; what they wait for ends by itself */
     (void)pthread_cond_wait(&http->quiet, &http->lock);
   http->sealed = true;
   (void)pthread_mutex_unlock(&http->lock);
 }
 
-/* Who connects now is refused, not left waiting. */
+/* New connections are rejected instead of waiting. */
 static void
 quiesce(struct qp__listener *l)
 {
@@ -618,7 +618,7 @@ qp__http_stop(struct qp__http *http)
   if (http->main.daemon) {
     quiesce(&http->main);
     quiesce(&http->local);
-    qp__streams_end(&http->streams); /* they would last for ever; the clients come back */
+    qp__streams_end(&http->streams); /* they would not end by themselves; clients reconnect */
     wait_until_quiet(http);
     MHD_stop_daemon(http->main.daemon);
     if (http->local.daemon)

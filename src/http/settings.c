@@ -22,7 +22,7 @@ free_list(char **list)
   qp__free(list);
 }
 
-/* NULL: no memory. */
+/* NULL: out of memory. */
 static char **
 copy_list(const char *const *list)
 {

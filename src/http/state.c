@@ -1,4 +1,4 @@
-/* state.c - rendering the state of a context, and using what was rendered again. */
+/* state.c - renders the state of a context, and reuses rendered bodies. */
 #include "http/state.h"
 
 #include <string.h>
@@ -14,8 +14,8 @@
 #include "http/http_int.h"
 #include "quipu_events.h"
 
-#define CACHED_MAX ((size_t)8 << 20) /* a larger body is made for each poll */
-#define PENDING_WINDOW 64            /* newest messages in which calls may wait */
+#define CACHED_MAX ((size_t)8 << 20) /* a larger body is rendered for each poll */
+#define PENDING_WINDOW 64            /* newest messages that are searched for pending calls */
 
 /* ---- rendering ---- */
 
@@ -24,8 +24,8 @@ struct rendering {
   struct qp__pending pending;
   char *name; /* of the branch */
   uint64_t total;
-  uint64_t skip; /* messages that are seen and not shown */
-  bool no_skip;  /* there must be none */
+  uint64_t skip; /* messages that are read but not shown */
+  bool no_skip;  /* fail if messages must be skipped */
 };
 
 static enum qp_rc
@@ -43,7 +43,7 @@ show(void *arg, const struct qp_message_info *info, struct qp_bytes json)
   return x->out->rc;
 }
 
-/* The first message to look at, and how many of those are only looked at. */
+/* The first message to read, and how many messages are only read, not shown. */
 static uint64_t
 window(struct rendering *x, uint64_t last)
 {
@@ -56,7 +56,7 @@ window(struct rendering *x, uint64_t last)
   return x->total - seen;
 }
 
-/* Counts messages up to the first that calls a tool or tells what one gave. */
+/* Counts messages up to the first with a tool call or a tool result. */
 struct quiet {
   uint64_t count;
   bool over;
@@ -73,7 +73,7 @@ count_quiet(void *arg, const struct qp_message_info *info, struct qp_bytes json)
   return QP_OK;
 }
 
-/* Leaves out what is only looked at and has nothing to tell; its content is not even read. */
+/* Skips messages that are not shown and have no tool calls; their content is not even read. */
 static enum qp_rc
 pass_quiet(struct rendering *x, struct qp_context *context, uint64_t *first, struct qp_err *err)
 {
@@ -119,8 +119,8 @@ render_state(struct qp__buf *out, const json_t *metadata)
   }
 }
 
-/* The newest event that the state knows of; while an answer is being streamed, the one before its
- * first piece: the state has none of them. */
+/* The newest event that the state includes; while an answer is streamed, the event before its first
+ * piece: the state includes none of them. */
 static enum qp_rc
 find_last_event(struct qp_context *context, const json_t *metadata, uint64_t *out,
                 struct qp_err *err)
@@ -152,7 +152,7 @@ render_whole(struct qp__held *held, const char *branch, uint64_t last, bool no_s
   x->no_skip = no_skip;
   qp__pending_init(&x->pending);
   rc = qp__context_shown(held, &metadata, err);
-  if (!rc) /* before the messages are read, which may be newer then but not older */
+  if (!rc) /* before the messages are read: they may be newer, but not older */
     rc = find_last_event(held->context, metadata, &last_event, err);
   if (!rc)
     rc = qp__json_time("the metadata", metadata, "updated_at", &updated_at, err);
@@ -214,7 +214,7 @@ drop_render(struct qp__held *held, struct qp__render *render)
   qp__render_release(render);
 }
 
-/* What is the same for all clients but those that need headers of their own. */
+/* The response for all clients that need no special headers. */
 static struct MHD_Response *
 make_response(struct qp__http *http, struct qp__shared *body, const char *etag)
 {
@@ -231,8 +231,8 @@ make_response(struct qp__http *http, struct qp__shared *body, const char *etag)
   return NULL;
 }
 
-/* Keeps `made` with its body, a reference that it takes, instead of what there was for `last`; not
- * when there is no memory. */
+/* Keeps `made` with its body, whose reference it takes, in place of the old one for `last`; not if
+ * memory runs out. */
 static void
 keep_render(struct qp__http *http, struct qp__held *held, const struct qp__render *made)
 {
@@ -257,7 +257,8 @@ count(atomic_ullong *counter)
   (void)atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
 }
 
-/* Whether the shared answers will not do: a page of another origin must be named in its own. */
+/* Whether the shared responses cannot be used: a response to a page of another origin must name
+ * that origin. */
 static bool
 needs_own_headers(const struct qp__request *r)
 {
@@ -272,7 +273,7 @@ is_unchanged(const struct qp__request *r, const struct qp__render *render)
   return known && qp__etag_in(known, render->etag, true);
 }
 
-/* An answer of its own on the rendered body. */
+/* A separate response with the rendered body. */
 static enum qp_rc
 answer_alone(struct qp__request *r, const struct qp__render *render, struct qp_err *err)
 {
@@ -287,7 +288,7 @@ answer_alone(struct qp__request *r, const struct qp__render *render, struct qp_e
   return QP_OK;
 }
 
-/* The versions of all that a body is made of, as they are now. */
+/* The current versions of everything that a body contains. */
 static struct qp__render
 versions_now(struct qp__held *held, uint64_t last)
 {
@@ -313,8 +314,8 @@ find_fresh(struct qp__request *r, struct qp__held *held, const struct qp__render
   return render;
 }
 
-/* MHD counts who uses a response; this is one more. It is queued while the lock keeps the response
- * alive; from then on MHD does. */
+/* MHD counts the references to a response. It is queued while the lock keeps the response alive;
+ * from then on MHD does. */
 static bool
 send_shared(struct qp__request *r, const struct qp__render *render)
 {
@@ -348,7 +349,7 @@ qp__state_quick(struct qp__request *r, struct qp__held *held, uint64_t last)
   return sent;
 }
 
-/* Renders anew into *made, whose body the caller releases. */
+/* Renders into *made; the caller releases its body. */
 static enum qp_rc
 render_anew(struct qp__request *r, struct qp__held *held, struct qp__render *made,
             struct qp_err *err)
@@ -379,7 +380,7 @@ answer_rendered(struct qp__request *r, struct qp__held *held, uint64_t last, str
     return rc;
   rc = answer_alone(r, &made, err);
   if (!rc && made.body->len <= CACHED_MAX)
-    keep_render(r->http, held, &made); /* without memory the next poll renders again */
+    keep_render(r->http, held, &made); /* if memory runs out the next poll renders again */
   else
     qp__shared_unref(made.body);
   return rc;

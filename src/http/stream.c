@@ -14,16 +14,16 @@
 #include "http/owner.h"
 
 #define WAITING_MAX ((size_t)1 << 20) /* bytes that may wait for a slow client … */
-#define BUFFER_MAX ((size_t)4 << 20)  /* … before one event more, which has 1 MiB at most */
-#define KEEP_MAX ((size_t)4 << 10)    /* an empty buffer of more is freed */
-#define BLOCK 512                     /* bytes that libmicrohttpd sets aside for a response */
+#define BUFFER_MAX ((size_t)4 << 20)  /* … plus one event, which has at most 1 MiB */
+#define KEEP_MAX ((size_t)4 << 10)    /* a larger empty buffer is freed */
+#define BLOCK 512                     /* bytes that libmicrohttpd allocates for a response */
 #define KERNEL_BUFFER (256 << 10)
 #define COMMENT_US 15000000
 #define GREETING ": quipu\nretry: 2000\n\n"
 #define COMMENT ":\n\n"
 
 struct qp__stream {
-  struct qp__stream *next, *prev; /* under the lock of all */
+  struct qp__stream *next, *prev; /* guarded by the lock of all streams */
   struct qp__streams *all;
   struct MHD_Connection *connection;
   struct qp__holds *holds;
@@ -32,14 +32,14 @@ struct qp__stream {
   struct qp_subscription *subscription;
   bool of_turn;
 
-  pthread_mutex_t lock; /* of what follows */
+  pthread_mutex_t lock; /* guards everything below */
   struct qp__buf text;  /* to be sent … */
-  size_t sent;          /* … from here on */
+  size_t sent;          /* … from this offset on */
   bool suspended;       /* the connection waits to be resumed */
-  bool closed;          /* nothing is added any more */
-  bool cut;             /* behind what is there it ends, and not well: the client was too slow, or
-                         * may not follow any more */
-  int64_t sent_us;      /* when something was last sent */
+  bool closed;          /* nothing more is added */
+  bool cut; /* the connection is closed after the buffer: the client was too slow, or may not follow
+               any more */
+  int64_t sent_us; /* when something was last sent */
 };
 
 /* ---- all of them ---- */
@@ -95,7 +95,7 @@ delist(struct qp__stream *s)
   (void)pthread_mutex_unlock(&s->all->lock);
 }
 
-/* With the stream's lock: has the connection look again. */
+/* The caller holds the stream's lock: resumes the connection. */
 static void
 wake(struct qp__stream *s)
 {
@@ -105,7 +105,7 @@ wake(struct qp__stream *s)
   MHD_resume_connection(s->connection);
 }
 
-/* With the stream's lock: forgets all of its text. */
+/* The caller holds the stream's lock: drops all its text. */
 static void
 clear_text(struct qp__stream *s)
 {
@@ -116,7 +116,8 @@ clear_text(struct qp__stream *s)
     qp__buf_reset(&s->text);
 }
 
-/* With the lock of all: its caller may not follow any more, and gets nothing of what waits. */
+/* The caller holds the lock of all streams: its caller may not follow any more, and gets no more
+ * events. */
 static void
 cut_off(struct qp__stream *s)
 {
@@ -149,7 +150,7 @@ qp__streams_tick(struct qp__streams *all, struct qp__keys *keys)
       cut_off(s);
     (void)pthread_mutex_lock(&s->lock);
     if (s->suspended && now - s->sent_us >= COMMENT_US) {
-      (void)qp__buf_add_str(&s->text, COMMENT); /* if it fails, the next one is soon enough */
+      (void)qp__buf_add_str(&s->text, COMMENT); /* if it fails, the next one is early enough */
       wake(s);
     }
     (void)pthread_mutex_unlock(&s->lock);
@@ -200,7 +201,7 @@ qp__stream_tells_rest(const struct qp_event_info *event)
   return rests;
 }
 
-/* With the stream's lock: forgets what was sent, once that is most of it. */
+/* The caller holds the stream's lock: drops the sent text when that is most of the buffer. */
 static void
 compact(struct qp__stream *s)
 {
@@ -214,8 +215,8 @@ compact(struct qp__stream *s)
   s->sent = 0;
 }
 
-/* With the stream's lock. A client that is too far behind gets what waits for it and is cut off;
- * with the number of the last event that it got it comes back, and gets further each time. */
+/* The caller holds the stream's lock. A client that is too far behind gets the buffered events and
+ * is disconnected; it can reconnect with the number of its last event. */
 static void
 add_event(struct qp__stream *s, const struct qp_event_info *event)
 {
@@ -231,7 +232,7 @@ add_event(struct qp__stream *s, const struct qp_event_info *event)
                      event->type);
   (void)qp__buf_add(&s->text, event->json.data, event->json.len);
   (void)qp__buf_add_str(&s->text, "\n\n");
-  if (s->text.rc && s->text.data) { /* not half of it */
+  if (s->text.rc && s->text.data) { /* not a part of it */
     s->text.len = before;
     s->text.data[before] = '\0';
   }
@@ -244,7 +245,7 @@ take_event(void *arg, const struct qp_event_info *event)
 {
   struct qp__stream *s = arg;
 
-  /* Whoever is told of a state and polls then must not be shown an older one. */
+  /* A client that sees a state event and then polls must not get an older state. */
   if (event && strcmp(event->type, "state") == 0)
     qp__holds_show_now(s->holds, &s->context);
   (void)pthread_mutex_lock(&s->lock);
@@ -321,7 +322,7 @@ qp__stream_new(struct qp__request *r, uint64_t after, bool of_turn, struct qp__s
     rc = qp_engine_subscribe(engine, &s->context, after, take_event, s, &s->subscription, err);
     qp__turns_leave(r->http);
   }
-  /* Whoever gave it to another owner may have looked before it was listed. */
+  /* The owner may have changed before the stream was listed. */
   if (!rc && owner && !qp_context_belongs_to(r->held->context, owner))
     rc = qp__fail(err, QP_NOTFOUND, "Context not found");
   if (rc)
@@ -343,7 +344,7 @@ qp__stream_free(struct qp__stream *s)
   qp__free(s);
 }
 
-/* The kernel would let some megabytes wait for each slow client. */
+/* Otherwise the kernel would buffer megabytes for each slow client. */
 static void
 limit_kernel_buffer(struct MHD_Connection *connection)
 {
@@ -366,7 +367,7 @@ qp__stream_send(struct qp__request *r, struct qp__stream *s, struct qp_err *err)
     return qp__fail_nomem(err, "following a context");
   }
   limit_kernel_buffer(r->connection);
-  if (qp__http_stopping(r->http)) /* whoever stopped it may have looked before it was listed */
+  if (qp__http_stopping(r->http)) /* the stop may have happened before the stream was listed */
     qp__stream_close(s);
   r->reply.type = "text/event-stream";
   qp__reply_header(r, "X-Accel-Buffering", "no");

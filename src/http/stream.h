@@ -1,20 +1,20 @@
-/* stream.h - a client that is sent the events of a context as they happen: server-sent events.
+/* stream.h - sends the events of a context to a client as they happen: server-sent events.
  *
  *   id: 17
  *   event: text
  *   data: {"seq":17,"time":"…","type":"text",…}
  *
- * The engine's thread puts events into the stream's buffer, the thread of the connection sends
- * them; while there is nothing to send the connection is suspended. A comment is sent now and then,
- * which tells proxies that the connection lives and this server that the client does. Whoever is
- * so slow that the buffer is full gets what is in it and is cut off, and can come back with the
- * last number it has seen.
+ * The engine's thread puts events into the buffer of the stream, the thread of the connection sends
+ * them; while the buffer is empty the connection is suspended. A comment is sent from time to time:
+ * it shows proxies that the connection is alive, and shows this server whether the client is. If a
+ * client is so slow that the buffer is full, it gets the buffered events and is disconnected; it
+ * can reconnect with the last number it has seen.
  *
- * A stream may be that of one turn: then it ends when the context rests.
+ * A stream may be limited to one turn: then it ends when the turn stops.
  *
- * It lasts as long as its caller may see the context: when the key is revoked, expires or changes
- * (looked at once a second), or the context gets another owner, it is cut off, and what waited to
- * be sent is dropped. */
+ * A stream is open only while its caller may see the context: if the key is revoked, expires or
+ * changes (checked once per second), or the context gets another owner, the client is disconnected,
+ * and unsent events are dropped. */
 #ifndef QP_HTTP_STREAM_H
 #define QP_HTTP_STREAM_H
 
@@ -25,7 +25,7 @@
 
 struct qp__stream;
 
-/* All streams of a server, for the comments and the end. */
+/* All streams of a server, for the comments and for ending them. */
 struct qp__streams {
   pthread_mutex_t lock;
   struct qp__stream *first;
@@ -33,31 +33,31 @@ struct qp__streams {
 };
 
 enum qp_rc qp__streams_init(struct qp__streams *all, struct qp_err *err);
-/* There must be none. */
+/* There must be no stream. */
 void qp__streams_release(struct qp__streams *all);
 size_t qp__streams_count(struct qp__streams *all);
-/* Sends comments where it is time, and cuts off the streams of callers whose key is not valid any
- * more. To be called about once a second. */
+/* Sends comments when they are due, and disconnects callers whose key is no longer valid. To be
+ * called about once per second. */
 void qp__streams_tick(struct qp__streams *all, struct qp__keys *keys);
-/* The context belongs to `owner` now (NULL: to nobody): cuts off the streams of other owners. */
+/* The context belongs to `owner` now (NULL: to nobody): disconnects the streams of other owners. */
 void qp__streams_moved(struct qp__streams *all, const struct qp_uuid *context, const char *owner);
-/* Ends all of them, after what they have is sent. */
+/* Ends all streams after their buffers are sent. */
 void qp__streams_end(struct qp__streams *all);
 
-/* Follows the context r->held from behind event `after` (quipu_turns.h); of_turn: until it rests.
- * *out is released with qp__stream_free() as long as it is not sent. QP_NOTFOUND: it belongs to
- * another owner meanwhile. */
+/* Follows the context r->held after event `after` (quipu_turns.h); of_turn: until the turn stops.
+ * *out is released with qp__stream_free() unless it is sent. QP_NOTFOUND: it belongs to another
+ * owner now. */
 enum qp_rc qp__stream_new(struct qp__request *r, uint64_t after, bool of_turn,
                           struct qp__stream **out, struct qp_err *err);
 void qp__stream_free(struct qp__stream *s); /* NULL is allowed */
-/* Nothing more comes; what is there is sent. */
+/* Ends the stream after its buffer is sent. */
 void qp__stream_close(struct qp__stream *s);
-/* Makes it the answer, which takes it over. */
+/* Makes it the response, which takes ownership. */
 enum qp_rc qp__stream_send(struct qp__request *r, struct qp__stream *s, struct qp_err *err);
 
 /* Whether a context in this state does nothing by itself. */
 bool qp__stream_rests(const char *state);
-/* Whether an event tells that its context is in such a state from now on. */
+/* Whether an event says that its context is in such a state from now on. */
 bool qp__stream_tells_rest(const struct qp_event_info *event);
 
 #endif

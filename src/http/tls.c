@@ -55,7 +55,7 @@ parse_key(struct qp__tls *tls, struct qp_bytes pem, struct qp_err *err)
   return QP_OK;
 }
 
-/* Whether the public halves of the two are the same. */
+/* Whether both have the same public key. */
 static enum qp_rc
 check_pair(const struct qp__tls *tls, struct qp_err *err)
 {
@@ -138,7 +138,7 @@ qp__tls_retrieve(gnutls_session_t session, const struct gnutls_cert_retr_st *inf
                  gnutls_pcert_st **certs, unsigned *cert_count, gnutls_ocsp_data_st **ocsp,
                  unsigned *ocsp_count, gnutls_privkey_t *key, unsigned *flags)
 {
-  /* libmicrohttpd makes its connection the session's pointer. */
+  /* libmicrohttpd stores its connection as the pointer of the session. */
   const struct qp__settings *settings = qp__connection_settings(gnutls_session_get_ptr(session));
   struct qp__tls *tls = settings ? settings->tls : NULL;
 
@@ -150,6 +150,6 @@ qp__tls_retrieve(gnutls_session_t session, const struct gnutls_cert_retr_st *inf
   *ocsp = NULL;
   *ocsp_count = 0;
   *key = tls->key;
-  *flags = 0; /* they stay ours */
+  *flags = 0; /* we keep their ownership */
   return 0;
 }

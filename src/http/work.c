@@ -6,7 +6,7 @@
 #include "http/http_int.h"
 #include "http/quota.h"
 
-/* Workers that changes leave free for requests that read. */
+/* Workers that are reserved for requests that read. */
 #define KEPT_FREE(workers) ((workers) / 4 + ((workers) < 4 && (workers) > 1))
 
 /* ---- one request ---- */
@@ -19,13 +19,13 @@ run_route(struct qp__request *r, struct qp_err *err)
   enum qp_rc rc = QP_OK;
 
   if (r->route->scope >= QP__SCOPE_WRITE)
-    (void)qp__change_recover(r->http, &ignored); /* if it fails, the handler is told why */
+    (void)qp__change_recover(r->http, &ignored); /* if it fails, the handler gets the reason */
   if (r->route->flags & QP__ROUTE_STORES)
     rc = qp__quota_bytes(r, err);
   return rc ? rc : r->route->handle(r, err);
 }
 
-/* The connection goes on, in its thread. */
+/* The connection continues, in its thread. */
 static void
 resume(struct qp__request *r, enum qp__stage stage)
 {
@@ -33,13 +33,13 @@ resume(struct qp__request *r, enum qp__stage stage)
 
   r->stage = stage;
   MHD_resume_connection(r->connection);
-  (void)pthread_mutex_lock(&http->lock); /* whoever stops the server waits for this */
+  (void)pthread_mutex_lock(&http->lock); /* a stop of the server waits for this */
   if (--http->waiting == 0)
     (void)pthread_cond_signal(&http->quiet);
   (void)pthread_mutex_unlock(&http->lock);
 }
 
-/* There is an answer. */
+/* The response is ready. */
 static void
 complete(struct qp__request *r, enum qp_rc rc)
 {
@@ -49,7 +49,7 @@ complete(struct qp__request *r, enum qp_rc rc)
   resume(r, QP__STAGE_DONE);
 }
 
-/* Runs the handler, and each half that follows at once. */
+/* Runs the handler, and each half that can follow at once. */
 static void
 run_request(struct qp__request *r)
 {
@@ -64,7 +64,7 @@ run_request(struct qp__request *r)
       return;
     }
     if (atomic_fetch_sub(&r->halves, 1) > 1)
-      return; /* it is parked; who unparks it goes on with it */
+      return; /* it is parked; unpark continues it */
     if (r->quick) {
       resume(r, QP__STAGE_BACK);
       return;
@@ -101,7 +101,7 @@ may_change(const struct qp__work *w)
   return w->changes.first && w->changing < w->max - KEPT_FREE(w->max);
 }
 
-/* The next one that may run now, or NULL. */
+/* The next request that may run now, or NULL. */
 static struct qp__request *
 pick(struct qp__work *w, bool *changes)
 {
@@ -140,8 +140,8 @@ run_worker(void *arg)
   return NULL;
 }
 
-/* Has somebody look at the queue: one who is idle, or a new worker. Whoever is busy looks when he
- * is done. False: there is nobody at all. */
+/* Makes a worker look at the queue: an idle one, or a new one. Busy workers look when they are
+ * done. False: there is no worker at all. */
 static bool
 call_worker(struct qp__work *w)
 {
@@ -155,7 +155,7 @@ call_worker(struct qp__work *w)
 
 /* ---- giving to a worker ---- */
 
-/* False: the queue is full, or there is no worker and none can be made. */
+/* False: the queue is full, or there is no worker and none can be created. */
 static bool
 queue_new(struct qp__work *w, struct qp__request *r)
 {
@@ -169,7 +169,7 @@ queue_new(struct qp__work *w, struct qp__request *r)
     put(lane, r);
     good = call_worker(w);
     if (!good)
-      (void)take(lane); /* the only one, for nobody has ever run */
+      (void)take(lane); /* it is the only one, because no worker has ever run */
   }
   (void)pthread_mutex_unlock(&w->lock);
   return good;
@@ -226,7 +226,7 @@ qp__work_unpark(struct qp__request *r, enum qp_rc rc, const struct qp_err *err)
     r->waited = *err;
   r->waited.rc = rc;
   if (atomic_fetch_sub(&r->halves, 1) > 1)
-    return; /* the handler has not returned yet; its worker goes on with it then */
+    return; /* the handler has not returned yet; its worker continues with it then */
   if (r->quick) {
     resume(r, QP__STAGE_BACK);
     return;
