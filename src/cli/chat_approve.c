@@ -1,9 +1,9 @@
-/* chat_approve.c - asking a person whether a tool may run. Every answer is an action of its own,
- * and durable before the next question.
+/* chat_approve.c - asks a person whether a tool may run. Every answer is a separate action, and
+ * durable before the next question.
  *
  * The person sees everything that will run: all arguments to their last byte, with control
- * characters and direction marks spelled out. What does not fit on the screen is shown page by
- * page, and the question is asked behind the last page. */
+ * characters and direction marks escaped. A question that does not fit on the screen is shown page
+ * by page, and can be answered after the last page. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -15,7 +15,7 @@
 #include "cli/out.h"
 
 #define IDS_MAX 256
-#define ONE_LINE_MAX 300 /* bytes of arguments that are shown on one line, as JSON */
+#define ONE_LINE_MAX 300 /* longest arguments that are shown on one line, as JSON */
 #define ROWS_DEFAULT 24
 #define COLUMNS_DEFAULT 80
 #define ROWS_KEPT 3 /* of a page, for the question */
@@ -44,7 +44,7 @@ read_answer(const char *line)
 
 /* ---- what is asked about ---- */
 
-/* One argument in lines of its own; a string as it is, line by line. */
+/* One argument on separate lines; a string unchanged, line by line. */
 static void
 put_argument(FILE *f, const char *key, const json_t *value)
 {
@@ -69,7 +69,7 @@ put_argument(FILE *f, const char *key, const json_t *value)
   qp__free(json);
 }
 
-/* The whole question as it is shown, released with qp__free(); NULL: no memory. */
+/* The text of the question, released with qp__free(); NULL: out of memory. */
 static char *
 make_question(const json_t *call)
 {
@@ -111,8 +111,8 @@ make_question(const json_t *call)
   return NULL;
 }
 
-/* The bytes of the next row of a screen that is `columns` wide. A character beyond ASCII counts as
- * two columns: a row that is too short does no harm. */
+/* The bytes of the next row of a screen of this width. A character beyond ASCII counts as two
+ * columns: a row that is too short does no harm. */
 static size_t
 row_len(const char *text, size_t columns)
 {
@@ -131,8 +131,8 @@ row_len(const char *text, size_t columns)
   return text[i] ? i + 1 : i;
 }
 
-/* Prints a long question in pages. *refused: the person said no before its end; *over: nobody
- * answers. */
+/* Prints a long question in pages. *refused: the person said no before the end; *over: the input
+ * has ended. */
 static enum qp_rc
 put_pages(struct chat *chat, const char *text, bool *refused, bool *over, struct qp_err *err)
 {
@@ -192,7 +192,7 @@ decide(struct chat *chat, const json_t *pending, enum answer answer, const char 
   return cli_chat_act(chat, &action, err);
 }
 
-/* Shows the question. *answer is set when the person has answered before its end. */
+/* Shows the question. *answer is set if the person answered before its end. */
 static enum qp_rc
 put_question(struct chat *chat, const json_t *call, enum answer *answer, bool *over,
              struct qp_err *err)
@@ -215,7 +215,8 @@ put_question(struct chat *chat, const json_t *call, enum answer *answer, bool *o
   return rc;
 }
 
-/* Shows the rule that "always" would store, and asks whether to. *answer is NONE: it is not to. */
+/* Shows the rule that "always" would store, and asks for confirmation. *answer is NONE: not
+ * confirmed. */
 static enum qp_rc
 confirm_rule(struct chat *chat, const json_t *call, enum answer *answer, bool *over,
              struct qp_err *err)
@@ -270,7 +271,7 @@ cli_chat_approve(struct chat *chat, const json_t *pending, bool *left, struct qp
     if (!over && answer != ANSWER_NONE)
       return decide(chat, pending, answer, line, err);
     if (!over && strcasecmp(line, "always") == 0)
-      continue; /* no rule: the question stands */
+      continue; /* no rule: ask again */
     if (!over)
       cli_view_note(
           &chat->view,

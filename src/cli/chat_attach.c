@@ -1,5 +1,5 @@
-/* chat_attach.c - files that go with the next message: pictures as pictures, anything else that is
- * UTF-8 as text with the name of the file before it. */
+/* chat_attach.c - files that are sent with the next message: images as images, other UTF-8 files as
+ * text after the name of the file. */
 #include "cli/chat_attach.h"
 
 #include <sodium.h>
@@ -35,13 +35,13 @@ picture_type(const char *data, size_t len)
   return NULL;
 }
 
-/* "data:image/png;base64,…", released with qp__free(); NULL: no memory. */
+/* "data:image/png;base64,…", released with qp__free(); NULL: out of memory. */
 static char *
 data_url(const char *type, const unsigned char *data, size_t len)
 {
   size_t size = strlen(type) + sizeof("data:;base64,");
   size_t encoded =
-      sodium_base64_encoded_len(len, sodium_base64_VARIANT_ORIGINAL); /* with its NUL */
+      sodium_base64_encoded_len(len, sodium_base64_VARIANT_ORIGINAL); /* including the NUL */
   char *url = qp__alloc(size + encoded);
   int head;
 

@@ -1,4 +1,4 @@
-/* chat_attach.h - files that go with a message of `quipu chat`. */
+/* chat_attach.h - files that are sent with a message of `quipu chat`. */
 #ifndef QP_CLI_CHAT_ATTACH_H
 #define QP_CLI_CHAT_ATTACH_H
 
@@ -6,9 +6,9 @@
 
 #include "quipu.h"
 
-/* Appends the file as a part to the array `parts`. *kind is "text" or the type of a picture. */
+/* Appends the file as a part to the array `parts`. *kind is "text" or the type of an image. */
 enum qp_rc cli_chat_attach(const char *path, json_t *parts, const char **kind, struct qp_err *err);
-/* A message of the user: the text, then the parts. */
+/* A user message: the text, then the parts. */
 enum qp_rc cli_chat_message(const char *text, json_t *parts, struct qp_message **out,
                             struct qp_err *err);
 

@@ -1,4 +1,4 @@
-/* chat_command.c - the commands of `quipu chat`, one table: what begins with a slash. */
+/* chat_command.c - the commands of `quipu chat` that begin with a slash, one table. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -9,13 +9,13 @@
 
 #define HISTORY_DEFAULT 10
 #define HISTORY_MAX 1000
-#define EDIT_WINDOW 200 /* newest messages in which the last one of the user is looked for */
+#define EDIT_WINDOW 200 /* newest messages that are searched for the last user message */
 #define NAME_MAX_SHOWN 60
 #define LIST_DEFAULT 20
 #define LIST_MAX 1000
 #define TEXT_MAX_SHOWN 100
 
-/* `rest` is what stands behind the name, without spaces around it; "" when there is nothing. */
+/* `rest` is the text after the name, without surrounding spaces; "" if there is none. */
 typedef enum qp_rc run_fn(struct chat *chat, const char *rest, struct qp_err *err);
 
 enum { TAKES_NOTHING, TAKES_MAYBE, TAKES_TEXT };
@@ -176,7 +176,7 @@ run_switch(struct chat *chat, const char *rest, struct qp_err *err)
 {
   struct qp_action action = { .kind = QP_ACTION_SWITCH_BRANCH, .branch = rest };
 
-  return cli_chat_act(chat, &action, err); /* no turn begins by it */
+  return cli_chat_act(chat, &action, err); /* it starts no turn */
 }
 
 static enum qp_rc
@@ -205,7 +205,7 @@ run_regenerate(struct chat *chat, const char *rest, struct qp_err *err)
   return cli_chat_turn(chat, &action, err);
 }
 
-/* The newest message of the user's; NULL when there is none. */
+/* The newest user message; NULL if there is none. */
 static const json_t *
 last_of_user(const json_t *messages)
 {
@@ -218,7 +218,7 @@ last_of_user(const json_t *messages)
   return NULL;
 }
 
-/* Lets the person change the text; *given is "" when there is nothing to send. */
+/* Lets the person change the text; *given is "" if there is nothing to send. */
 static enum qp_rc
 edit_text(struct chat *chat, const json_t *message, const char **given, struct qp_err *err)
 {

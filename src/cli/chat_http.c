@@ -22,20 +22,20 @@
 #define LINE_MAX_BYTES ((size_t)64 << 20)
 #define CONNECT_TIMEOUT_S 10L
 #define ANSWER_TIMEOUT_S 120L
-#define SILENCE_S 60L /* the server says something every 15 s */
+#define SILENCE_S 60L /* the server sends something every 15 s */
 #define POLL_MS 1000
 #define HEADER_MAX 512
 #define UNIX "unix:"
-#define UNIX_BASE "http://127.0.0.1" /* what such a server is called in requests */
+#define UNIX_BASE "http://127.0.0.1" /* the name of such a server in requests */
 
 struct chat_http {
-  char *name;   /* as it was given, for sentences */
-  char *base;   /* URL without a slash at its end */
-  char *socket; /* path of a Unix socket to connect to, or its name when it is abstract; or NULL */
+  char *name;   /* as it was given, for error messages */
+  char *base;   /* URL without a trailing slash */
+  char *socket; /* path of a Unix socket, or its name if it is abstract; or NULL */
   char *key;    /* or NULL */
   bool own;
-  struct qp__http *inside; /* the server, when it is in this process */
-  CURL *asking;            /* keep their connections */
+  struct qp__http *inside; /* the server, if it is in this process */
+  CURL *asking;            /* reuse their connections */
   CURL *streaming;
   CURLM *multi;
   char reason[CURL_ERROR_SIZE];
@@ -325,9 +325,9 @@ out:
 struct streaming {
   const struct chat_stream *stream;
   CURL *easy;
-  struct qp__buf body; /* of a refusal */
+  struct qp__buf body; /* of an error response */
   struct qp__sse sse;
-  bool over; /* there were enough events */
+  bool over; /* no more events are wanted */
 };
 
 static enum qp_rc
@@ -363,7 +363,7 @@ take_stream(const char *data, size_t size, size_t count, void *arg)
   return rc && !s->over ? 0 : bytes.len;
 }
 
-/* Runs the transfer to its end; *code is libcurl's. */
+/* Runs the transfer to its end; *code is that of libcurl. */
 static enum qp_rc
 run_stream(struct chat_http *http, struct streaming *s, CURLcode *code, struct qp_err *err)
 {

@@ -1,5 +1,5 @@
 /* chat_input.c - see chat_input.h. The history is in $XDG_STATE_HOME/quipu/chat_history, by default
- * ~/.local/state/quipu/chat_history, for its owner only, and is saved with every line. */
+ * ~/.local/state/quipu/chat_history, readable only by its owner, and is saved with every line. */
 #include "cli/chat_input.h"
 
 #include <errno.h>
@@ -25,30 +25,30 @@
 #define HISTORY_LINES 1000
 #define PROMPT_MAX 64
 #define HELD_MAX 128
-#define PASTE_ON "\x1b[?2004h" /* the terminal marks what is pasted … */
+#define PASTE_ON "\x1b[?2004h" /* makes the terminal mark pasted text … */
 #define PASTE_OFF "\x1b[?2004l"
-#define PASTE_BEGIN "\x1b[200~" /* … by these */
+#define PASTE_BEGIN "\x1b[200~" /* … with these */
 #define PASTE_END "\x1b[201~"
 
 struct chat_input {
   struct cli_lines lines; /* without a terminal */
-  EditLine *editor;       /* with one */
+  EditLine *editor;       /* with a terminal */
   History *history;       /* may be NULL, as may its file */
   char *history_file;
   char prompt[PROMPT_MAX];
   bool interrupted;
-  char held[HELD_MAX]; /* bytes that come before those of the terminal */
+  char held[HELD_MAX]; /* bytes that are read before those of the terminal */
   size_t held_from, held_to;
-  bool pastes;  /* the terminal can tell what is pasted */
-  char *pasted; /* text of several lines: the editor has `mark` in its place … */
+  bool pastes;  /* the terminal marks pasted text */
+  char *pasted; /* pasted text of several lines: the editor shows `mark` instead … */
   size_t pasted_len;
-  char mark[HELD_MAX]; /* … "[pasted 3 lines]"; "": nothing is pasted */
+  char mark[HELD_MAX]; /* … "[pasted 3 lines]"; "": nothing was pasted */
   struct qp__buf text; /* the whole line */
 };
 
 /* ---- the history ---- */
 
-/* Makes the directories above a file that are missing, for their owner only. */
+/* Creates the missing directories above a file, for their owner only. */
 static void
 make_parents(char *path)
 {
@@ -72,7 +72,7 @@ history_path(void)
   return NULL;
 }
 
-/* Without a place for it, or one that cannot be read, the history begins empty. */
+/* If it has no place or cannot be read, the history starts empty. */
 static void
 open_history(struct chat_input *in)
 {
@@ -114,7 +114,7 @@ get_prompt(EditLine *editor)
   return in ? in->prompt : none;
 }
 
-/* The next byte of the terminal: 1, or 0 at the end, or -1 when Ctrl-C was pressed. */
+/* The next byte of the terminal: 1, 0 at the end, or -1 if Ctrl-C was pressed. */
 static int
 read_terminal(struct chat_input *in, char *out)
 {
@@ -147,7 +147,7 @@ hold(struct chat_input *in, const char *bytes, size_t n)
   in->held_to = n;
 }
 
-/* Reads what is pasted up to its end; true: it is in *out, to be released with qp__free(). */
+/* Reads pasted text up to its end; true: it is in *out, released with qp__free(). */
 static bool
 read_paste(struct chat_input *in, char **out, size_t *len)
 {
@@ -179,7 +179,7 @@ read_paste(struct chat_input *in, char **out, size_t *len)
   return false;
 }
 
-/* Line breaks of a terminal are carriage returns. Those at the end are not part of the text. */
+/* Terminals send line breaks as carriage returns. Those at the end are not part of the text. */
 static void
 plain_breaks(char *text, size_t *len)
 {
@@ -191,8 +191,8 @@ plain_breaks(char *text, size_t *len)
   text[*len] = '\0';
 }
 
-/* Something is pasted. One line is typed for the user; of several the editor gets a mark, which is
- * replaced when the line is complete: a line editor cannot show them. */
+/* Handles pasted text. One line is inserted like typed text. For several lines the editor gets a
+ * mark, which is replaced when the line is complete, because a line editor cannot show them. */
 static void
 take_paste(struct chat_input *in)
 {
@@ -210,7 +210,7 @@ take_paste(struct chat_input *in)
     qp__free(text);
     return;
   }
-  if (in->mark[0]) { /* the second one joins the first */
+  if (in->mark[0]) { /* the second paste is appended to the first */
     char *joined = qp__realloc(in->pasted, in->pasted_len + len + 2);
 
     if (joined) {
@@ -228,7 +228,7 @@ take_paste(struct chat_input *in)
   hold(in, in->mark, strlen(in->mark));
 }
 
-/* The next byte for the editor: one that is held back, or one of the terminal. */
+/* The next byte for the editor: a held one, or one of the terminal. */
 static int
 read_byte(struct chat_input *in, char *out)
 {
@@ -256,7 +256,7 @@ read_byte(struct chat_input *in, char *out)
   }
 }
 
-/* A character for the editor. What is no UTF-8 is passed over. */
+/* The next character for the editor. Bytes that are not UTF-8 are skipped. */
 static int
 get_char(EditLine *editor, wchar_t *out)
 {
@@ -279,8 +279,8 @@ get_char(EditLine *editor, wchar_t *out)
   }
 }
 
-/* The editor needs to know how the terminal's characters are made of bytes. All our text is UTF-8,
- * so this is assumed where the environment says nothing of it. */
+/* The editor needs the character encoding of the terminal. All our text is UTF-8, so this is
+ * assumed if the environment does not name an encoding. */
 static void
 use_utf8(void)
 {
@@ -305,7 +305,7 @@ open_editor(struct chat_input *in, struct qp_err *err)
   (void)el_set(in->editor, EL_GETCFN, get_char);
   if (in->history)
     (void)el_set(in->editor, EL_HIST, history, in->history);
-  (void)el_source(in->editor, NULL); /* ~/.editrc, where there is one */
+  (void)el_source(in->editor, NULL); /* ~/.editrc, if it exists */
   in->pastes = !term || strcmp(term, "dumb") != 0;
   return QP_OK;
 }
@@ -354,7 +354,7 @@ add_text(struct chat_input *in, const char *text, size_t len, struct qp_err *err
   return qp__buf_add(&in->text, text, len) ? cli_fail_nomem(err) : QP_OK;
 }
 
-/* Adds a line of the editor, with the pasted text in the place of its mark. */
+/* Adds a line of the editor, with the pasted text in place of its mark. */
 static enum qp_rc
 add_edited(struct chat_input *in, const char *line, size_t len, struct qp_err *err)
 {
@@ -397,7 +397,7 @@ edited_line(struct chat_input *in, enum chat_typed *typed, struct qp_err *err)
   return add_edited(in, line, (size_t)len, err);
 }
 
-/* Waits for input or Ctrl-C, unless a whole line has come already. */
+/* Waits for input or Ctrl-C, unless a complete line was received already. */
 static bool
 interrupted_before_line(const struct chat_input *in)
 {
@@ -409,7 +409,7 @@ interrupted_before_line(const struct chat_input *in)
     return cli_interrupt_take();
   cli_interrupt_listen(true);
   while (poll(fds, 2, -1) < 0 && errno == EINTR) {
-    /* a signal; if it was Ctrl-C the pipe tells */
+    /* a signal; if it was Ctrl-C the pipe is readable */
   }
   cli_interrupt_listen(false);
   return cli_interrupt_take();
@@ -438,7 +438,7 @@ enum qp_rc
 cli_input_line(struct chat_input *in, const char *prompt, const char *preset, bool keep,
                enum chat_typed *typed, const char **line, struct qp_err *err)
 {
-  enum qp_rc rc = cli_out_flush(err); /* what was said before is seen before anything is asked */
+  enum qp_rc rc = cli_out_flush(err); /* earlier output must be visible before the prompt */
 
   if (rc)
     return rc;

@@ -1,5 +1,5 @@
-/* chat_interrupt.c - see chat_interrupt.h. The handler writes a byte to a pipe and nothing else, so
- * it does not matter which thread the signal reaches. */
+/* chat_interrupt.c - see chat_interrupt.h. The handler only writes a byte to a pipe, so it does not
+ * matter which thread receives the signal. */
 #include "cli/chat_interrupt.h"
 
 #include <errno.h>
@@ -9,7 +9,7 @@
 
 #include "cli/out.h"
 
-/* Of the process, as signals are. */
+/* Of the process, like signals. */
 static int pipe_fds[2] = { -1, -1 };
 static struct sigaction before;
 static sigset_t signals;
@@ -22,7 +22,7 @@ on_signal(int signo)
 
   (void)signo;
   if (write(pipe_fds[1], "", 1) < 0) {
-    /* It is full of signals that nobody has taken yet. */
+    /* The pipe is full of signals that were not handled yet. */
   }
   errno = error;
 }

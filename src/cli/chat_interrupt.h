@@ -1,8 +1,8 @@
-/* chat_interrupt.h - Ctrl-C as something that can be waited for and does not end the program.
+/* chat_interrupt.h - Ctrl-C as an event that can be waited for and does not end the program.
  *
- * The signals of the terminal are for the main thread alone, and only while it waits: the line
- * editor has handlers for them that must not run beside it. So they are blocked from the beginning,
- * as every thread that is started later inherits it, and let through where the main one waits. */
+ * Only the main thread receives the signals of the terminal, and only while it waits: the line
+ * editor has signal handlers that must not run at other times. So the signals are blocked from the
+ * beginning, which every later thread inherits, and unblocked while the main thread waits. */
 #ifndef QP_CLI_CHAT_INTERRUPT_H
 #define QP_CLI_CHAT_INTERRUPT_H
 
@@ -10,11 +10,11 @@
 
 #include "quipu.h"
 
-/* Catches SIGINT from now on. Before any thread is started. */
+/* Catches SIGINT from now on. Must be called before any thread is started. */
 enum qp_rc cli_interrupt_begin(struct qp_err *err);
-/* SIGINT does again what it did. */
+/* Restores the previous effect of SIGINT. */
 void cli_interrupt_end(void);
-/* The main thread waits now: signals come through, until it says that it does not. */
+/* The main thread starts or stops waiting: unblocks or blocks the signals. */
 void cli_interrupt_listen(bool listen);
 /* Becomes readable when Ctrl-C was pressed. */
 int cli_interrupt_fd(void);

@@ -33,7 +33,7 @@ set_style(struct chat_markdown *m)
   m->style_code = code;
 }
 
-/* The columns that a text takes; control characters count as they are spelled, "\x1b". */
+/* The number of columns of a text; control characters count as their escapes, "\x1b". */
 static size_t
 columns(const char *text, size_t len)
 {
@@ -58,7 +58,7 @@ put(struct chat_markdown *m, const char *text, size_t len)
   m->column += columns(text, len);
 }
 
-/* Prints the word that is held back, on the next line when it does not fit on this one. */
+/* Prints the held word, on the next line if it does not fit on this one. */
 static void
 put_word(struct chat_markdown *m)
 {
@@ -89,7 +89,7 @@ add_to_word(struct chat_markdown *m, char c)
 
 /* ---- marks ---- */
 
-/* What was counted turns out to be ordinary text, or the mark that it is. */
+/* The counted characters are complete: prints them as text or applies the mark. */
 static void
 end_marks(struct chat_markdown *m, char next)
 {
@@ -145,7 +145,7 @@ end_line(struct chat_markdown *m)
   m->at_start = true;
 }
 
-/* A '-', '*' or '+' and a blank begin the item of a list; its other lines are indented. */
+/* A '-', '*' or '+' and a blank begin a list item; its other lines are indented. */
 static void
 begin_item(struct chat_markdown *m)
 {
@@ -178,7 +178,7 @@ feed_char(struct chat_markdown *m, char c)
     return;
   }
   end_marks(m, c);
-  if (c == ' ' && m->heading && m->at_start) { /* the blank behind the hashes */
+  if (c == ' ' && m->heading && m->at_start) { /* the blank after the hashes */
     m->at_start = false;
     return;
   }

@@ -1,8 +1,8 @@
 /* chat_server.c - see chat_server.h.
  *
- * An action has an Idempotency-Key of its own, so that it can be asked again when the connection
- * was lost before the answer. When the stream of a turn breaks off, it goes on from the last event
- * that was seen. */
+ * Each action has its own Idempotency-Key, so that it can be repeated if the connection was lost
+ * before the response. If the stream of a turn breaks off, it continues from the last event that
+ * was received. */
 #include "cli/chat_server.h"
 
 #include <errno.h>
@@ -17,10 +17,10 @@
 #define PATH_MAX_BYTES 1024
 #define KEY_TEXT 33
 #define TRIES 5
-#define PAUSE_NS 400000000L /* between tries; times their number */
+#define PAUSE_NS 400000000L /* between attempts; times their number */
 #define PAGE_MAX 1000u
 
-/* "/v1/contexts/ID" and what follows. */
+/* "/v1/contexts/ID" and `rest`. */
 static const char *
 context_path(const struct qp_uuid *id, const char *rest, char out[PATH_MAX_BYTES])
 {
@@ -30,7 +30,7 @@ context_path(const struct qp_uuid *id, const char *rest, char out[PATH_MAX_BYTES
   return out;
 }
 
-/* One field of what is answered to a GET. */
+/* One field of the response to a GET. */
 static enum qp_rc
 get_field(struct chat_http *http, const char *path, const char *field, json_t **out,
           struct qp_err *err)
@@ -47,7 +47,7 @@ get_field(struct chat_http *http, const char *path, const char *field, json_t **
 
 /* ---- contexts ---- */
 
-/* The beginning of an id, among all contexts. */
+/* Searches the beginning of an id among all contexts. */
 struct search {
   const char *prefix;
   size_t found;
@@ -228,8 +228,8 @@ struct turn {
   struct chat_http *http;
   struct qp_uuid id;
   struct chat_watch *watch;
-  uint64_t seq; /* of the newest event that was seen; 0: none */
-  bool rested;  /* the last state that was told is one of rest */
+  uint64_t seq; /* number of the newest event; 0: none */
+  bool rested;  /* the last state means that the turn has stopped */
 };
 
 static bool
@@ -273,7 +273,7 @@ pause_before(int try)
   (void)nanosleep(&pause, NULL);
 }
 
-/* Where the context is now. *seq: the newest event that this state knows of. */
+/* The current state. *seq: the newest event that it includes. */
 static enum qp_rc
 read_state(struct turn *turn, bool *rests, uint64_t *seq, struct qp_err *err)
 {
@@ -290,7 +290,7 @@ read_state(struct turn *turn, bool *rests, uint64_t *seq, struct qp_err *err)
   return QP_OK;
 }
 
-/* From the last event that was seen on, or from now, until the context rests. */
+/* Follows the context from the last event, or from now, until the turn stops. */
 static enum qp_rc
 go_on(struct turn *turn, struct qp_err *err)
 {
@@ -353,7 +353,7 @@ uuid_or_none(const struct qp_uuid *id)
   return qp_uuid_is_none(id) ? NULL : json_string(qp_uuid_text(id, text));
 }
 
-/* The parts of a message; NULL: no memory. */
+/* The parts of a message; NULL: out of memory. */
 static json_t *
 message_content(const struct qp_message *message)
 {

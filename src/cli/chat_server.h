@@ -1,8 +1,8 @@
-/* chat_server.h - what `quipu chat` asks of a server: one that runs elsewhere, or the one in this
- * process (chat_http.h). All of it is called on the main thread.
+/* chat_server.h - the requests of `quipu chat` to a server: another process, or the one in this
+ * process (chat_http.h). All functions are called on the main thread.
  *
- * JSON values that are handed out belong to the caller. Their fields are those of the HTTP
- * interface, docs/http-api.md. */
+ * Returned JSON values belong to the caller. Their fields are those of the HTTP API,
+ * docs/http-api.md. */
 #ifndef QP_CLI_CHAT_SERVER_H
 #define QP_CLI_CHAT_SERVER_H
 
@@ -12,11 +12,10 @@
 #include "cli/chat_http.h"
 #include "quipu_turns.h"
 
-/* The context that a text names, by its id or the beginning of it. */
+/* The context with this id or beginning of an id. */
 enum qp_rc cli_server_find(struct chat_http *http, const char *text, struct qp_uuid *id,
                            struct qp_err *err);
-/* The contexts that were changed last, newest first: an array of {"id", "title", "updated_at",
- * "messages"}. */
+/* The most recently changed contexts: an array of {"id", "title", "updated_at", "messages"}. */
 enum qp_rc cli_server_list(struct chat_http *http, unsigned count, json_t **out,
                            struct qp_err *err);
 enum qp_rc cli_server_create(struct chat_http *http, const char *model, const char *title,

@@ -1,6 +1,6 @@
-/* chat_view.h - how a conversation looks: events as they happen, and messages that are stored.
+/* chat_view.h - shows a conversation: events as they happen, and stored messages.
  *
- * On a terminal what is not the answer itself is dimmed; elsewhere nothing but text is written. */
+ * On a terminal everything except the answer itself is dimmed; elsewhere only text is written. */
 #ifndef QP_CLI_CHAT_VIEW_H
 #define QP_CLI_CHAT_VIEW_H
 
@@ -15,26 +15,26 @@ enum chat_block { CHAT_BLOCK_NONE, CHAT_BLOCK_TEXT, CHAT_BLOCK_THINKING };
 
 struct chat_view {
   FILE *f;
-  bool styled;           /* Markdown is shown, not spelled: a terminal, and NO_COLOR is not set */
-  enum chat_block block; /* that is being written */
-  bool in_line;          /* something stands on this line */
-  struct chat_markdown markdown; /* of a block of text, while `styled` */
-  json_t *calls;                 /* of the answer: the names of its calls by their blocks … */
-  json_t *names;                 /* … and by their ids */
+  bool styled;                   /* Markdown is rendered: on a terminal, and NO_COLOR is not set */
+  enum chat_block block;         /* that is being printed */
+  bool in_line;                  /* the current line is not empty */
+  struct chat_markdown markdown; /* of a text block, if `styled` */
+  json_t *calls;                 /* of the answer: the names of its calls by block … */
+  json_t *names;                 /* … and by id */
 };
 
 void cli_view_open(struct chat_view *view, FILE *f, bool tty);
 void cli_view_close(struct chat_view *view);
 
-/* One event. Not of type "message": what that tells of must be loaded. */
+/* Shows one event, except type "message", whose content must be loaded. */
 void cli_view_event(struct chat_view *view, const char *type, const json_t *event);
-/* Ends the line and the block that is being written. */
+/* Ends the current line and block. */
 void cli_view_end(struct chat_view *view);
-/* A remark, on a line of its own. */
+/* A message of the program, on a separate line. */
 void cli_view_note(struct chat_view *view, const char *fmt, ...) QP_PRINTF(2, 3);
-/* What a tool gave, in a few lines. */
+/* The result of a tool, in a few lines. */
 void cli_view_result(struct chat_view *view, const json_t *result);
-/* The beginning of a tool call, on one line that is not ended. */
+/* The beginning of a tool call, without ending the line. */
 void cli_view_call(struct chat_view *view, const char *name, const char *arguments);
 /* A stored message. */
 void cli_view_message(struct chat_view *view, const json_t *message);

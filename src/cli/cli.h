@@ -1,5 +1,5 @@
-/* cli.h - what the commands of `quipu` share: their table row, the options that all of them
- * take, and the way to a store and its contexts. Only quipu.h is used of the library. */
+/* cli.h - shared by the commands of `quipu`: their table row, the common options, and opening a
+ * store and its contexts. Of the library only quipu.h is used. */
 #ifndef QP_CLI_CLI_H
 #define QP_CLI_CLI_H
 
@@ -15,14 +15,14 @@
 
 struct cli;
 
-/* A command's arguments: values[i] belongs to row i of its option table. */
+/* The arguments of a command: values[i] belongs to row i of its option table. */
 struct cli_args {
   const char *values[CLI_OPTIONS_MAX];
   struct cli_repeats repeats;
   struct cli_words words;
 };
 
-/* Does the command's work and writes its output. Returns a code with a sentence in *err; main
+/* Does the work of the command and writes its output. Returns a code with a message in *err; main
  * prints it. */
 typedef enum qp_rc cli_run(struct cli *cli, const struct cli_args *args, struct qp_err *err);
 
@@ -30,7 +30,7 @@ struct cli_command {
   const char *name;
   cli_run *run;
   const char *summary;              /* one line, for the list of commands */
-  const char *usage[CLI_USAGE_MAX]; /* what follows "quipu name", a line each; ends with NULL */
+  const char *usage[CLI_USAGE_MAX]; /* what follows "quipu name", one line each; ends with NULL */
   const char *about;                /* paragraphs for `quipu help name` */
   const struct cli_option *options;
   size_t words_min, words_max;
@@ -45,9 +45,9 @@ struct cli {
   enum cli_data_source data_from;
   bool json;
   bool verbose;
-  bool tty;               /* a person reads standard output */
+  bool tty;               /* standard output is a terminal */
   struct qp_store *store; /* opened by cli_open, closed by main */
-  qp_log_fn *log;         /* where the library's lines go; NULL: to standard error, for people */
+  qp_log_fn *log; /* receives the log lines of the library; NULL: standard error, for people */
   void *log_arg;
 };
 
@@ -58,11 +58,11 @@ extern const struct cli_command cli_cmd_new, cli_cmd_add, cli_cmd_ls, cli_cmd_se
     cli_cmd_export, cli_cmd_chat, cli_cmd_tool, cli_cmd_serve, cli_cmd_debug, cli_cmd_version,
     cli_cmd_help;
 
-/* The help of one command; NULL: the overview. Into `json` or for a person. */
+/* The help of one command; NULL: the overview. As JSON, or for a person. */
 enum qp_rc cli_help(struct cli *cli, const struct cli_command *command, struct qp_err *err);
-/* The overview for one who typed `quipu` alone. */
+/* The overview for `quipu` without arguments. */
 void cli_help_short(const struct cli *cli);
-/* NULL when there is none; then *err names the nearest. */
+/* NULL if not found; then *err names the nearest command. */
 const struct cli_command *cli_command_find(const struct cli *cli, const char *name,
                                            struct qp_err *err);
 
@@ -70,37 +70,36 @@ const struct cli_command *cli_command_find(const struct cli *cli, const char *na
 
 struct cli_action {
   const char *name;
-  size_t words_min, words_max; /* words after the action's name */
-  const char *words;           /* how they are called: "NAME", "OLD NEW" */
+  size_t words_min, words_max; /* arguments after the name of the action */
+  const char *words;           /* their names: "NAME", "OLD NEW" */
 };
 
-/* The index of the action called `name` in a table that ends with a row without a name. Checks
- * the number of its words and that every option given goes with it. */
+/* The index of the action `name` in a table that ends with a row without a name. Checks the number
+ * of its arguments and that every given option is allowed. */
 enum qp_rc cli_action_find(const struct cli_command *command, const struct cli_args *args,
                            const struct cli_action *actions, const char *name, size_t words,
                            size_t *out, struct qp_err *err);
 
 /* ---- the store ---- */
 
-/* The library's lines, for people on standard error: warnings always, the rest with --verbose.
+/* Log lines of the library for people on standard error: warnings always, the rest with --verbose.
  * `arg` is the struct cli. */
 void cli_log(void *arg, enum qp_log_level level, const char *feature, const char *text);
 
 enum cli_open_mode {
-  CLI_READ,   /* no lock; goes on while another process writes */
-  CLI_WRITE,  /* the store must be there */
-  CLI_CREATE, /* the store is made when there is none */
+  CLI_READ,   /* no lock; works while another process writes */
+  CLI_WRITE,  /* the store must exist */
+  CLI_CREATE, /* the store is created if it does not exist */
 };
 
 /* Opens cli->data into cli->store. */
 enum qp_rc cli_open(struct cli *cli, enum cli_open_mode mode, struct qp_err *err);
 
-/* The context that `text` names: its id, or the beginning of it when no other context's begins
- * so. */
+/* The context with the id `text`, or with the only id that begins with it. */
 enum qp_rc cli_context_find(struct cli *cli, const char *text, struct qp_uuid *out,
                             struct qp_err *err);
-/* The same, opened; close it with qp_context_close(). One in an old format is migrated first where
- * the store was opened for writing. */
+/* The same, opened; close it with qp_context_close(). A context in an old format is migrated first
+ * if the store was opened for writing. */
 enum qp_rc cli_context_open(struct cli *cli, const char *text, struct qp_context **out,
                             struct qp_err *err);
 /* The ids of all contexts, newest first, released with qp__free(). */
@@ -109,10 +108,10 @@ enum qp_rc cli_context_ids(struct cli *cli, struct qp_uuid **out, size_t *count,
 
 /* The context's metadata as an object; release it with json_decref(). */
 enum qp_rc cli_context_metadata(struct qp_context *context, json_t **out, struct qp_err *err);
-/* The string at `key`, or "" when there is none. Borrowed. */
+/* The string at `key`, or "" if there is none. Borrowed. */
 const char *cli_metadata_text(const json_t *object, const char *key);
 
-/* A message's id, which must be complete; `option` begins the sentence of a failure. */
+/* Parses the complete id of a message; `option` begins the error message. */
 enum qp_rc cli_message_id(const char *option, const char *text, struct qp_uuid *out,
                           struct qp_err *err);
 

@@ -1,9 +1,9 @@
 /* cmd_add.c - `quipu add`: appends messages and prints the id of each as soon as it is durable.
  *
- * Promise: an id that has been printed belongs to a message that survives kill -9 and a power
- * cut, and ids come in the order of the lines. So an id is printed only after the library's
- * QP_OK, standard output is flushed at once, and when it cannot be written any more nothing
- * further is saved. */
+ * Promise: a printed id belongs to a message that survives kill -9 and a power cut, and ids are
+ * printed in the order of the lines. So an id is printed only after the library returned QP_OK,
+ * standard output is flushed at once, and if it cannot be written any more nothing further is
+ * saved. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -11,9 +11,10 @@
 #include "cli/input.h"
 #include "cli/out.h"
 
-#define LINE_LIMIT ((size_t)32 << 20) /* twice the store's limit: escapes may fill a line */
+#define LINE_LIMIT \
+  ((size_t)32 << 20) /* twice the limit of the store: a line may consist of escapes */
 #define BATCH_MAX 10000
-#define BATCH_BYTES ((size_t)16 << 20) /* lines of a batch; more of them go into the next one */
+#define BATCH_BYTES ((size_t)16 << 20) /* bytes per batch; further lines go into the next one */
 
 enum { OPT_ROLE, OPT_TEXT, OPT_BRANCH, OPT_PARENT, OPT_JSONL, OPT_BATCH, OPT_KEEP_GOING };
 
@@ -45,8 +46,8 @@ print_id(struct cli *cli, const struct qp_uuid *id, uint64_t line, struct qp_err
   return cli_out_flush(err);
 }
 
-/* The text of --text; *owned is to be freed. One newline at the end of standard input is not
- * part of it. */
+/* The text of --text; *owned must be freed. One newline at the end of standard input is not part of
+ * it. */
 static enum qp_rc
 get_text(const char *given, char **owned, struct qp_bytes *out, struct qp_err *err)
 {
@@ -107,23 +108,23 @@ struct feed {
   const char *branch;
   bool keep_going;
   uint64_t saved, bad;
-  struct qp_err first; /* of the bad lines */
-  size_t max;          /* messages of a batch; 1: no batches */
-  size_t count;        /* messages waiting, and their lines' bytes */
+  struct qp_err first; /* of the invalid lines */
+  size_t max;          /* messages per batch; 1: no batches */
+  size_t count;        /* waiting messages, and the bytes of their lines */
   size_t bytes;
   struct qp_message **messages; /* `max` of each */
   uint64_t *lines;
   struct qp_save_result *results;
 };
 
-/* A failure that concerns one line: the next may be better. */
+/* Whether a failure concerns only one line. */
 static bool
 is_bad_line(enum qp_rc rc)
 {
   return rc == QP_INVALID || rc == QP_TOOBIG || rc == QP_EXISTS || rc == QP_CONFLICT;
 }
 
-/* Reports a line that was not saved. QP_OK when the rest shall still be tried. */
+/* Reports a line that was not saved. QP_OK: continue with the rest. */
 static enum qp_rc
 line_failed(struct feed *feed, uint64_t line, struct qp_err *err)
 {
@@ -148,7 +149,8 @@ drop_messages(struct feed *feed)
   feed->bytes = 0;
 }
 
-/* Saves what waits, prints the ids in order, and reports the lines that could not be saved. */
+/* Saves the waiting messages, prints the ids in order, and reports the lines that could not be
+ * saved. */
 static enum qp_rc
 flush_batch(struct feed *feed, struct qp_err *err)
 {
@@ -198,7 +200,7 @@ is_blank(struct qp_bytes line)
   return true;
 }
 
-/* A line that cannot be read comes after all that wait: they are saved first. */
+/* An invalid line follows all waiting messages: they are saved first. */
 static enum qp_rc
 bad_line(struct feed *feed, uint64_t line, const struct qp_err *why, struct qp_err *err)
 {
@@ -320,7 +322,7 @@ run_add(struct cli *cli, const struct cli_args *args, struct qp_err *err)
     rc = cli_open(cli, CLI_WRITE, err);
   if (!rc)
     rc = cli_context_open(cli, args->words.at[0], &context, err);
-  if (!rc) /* a wrong branch shall be told before any input is read */
+  if (!rc) /* a wrong branch must be reported before any input is read */
     rc = qp_messages_index(context, args->values[OPT_BRANCH], 0, 0, ignore_message, NULL, err);
   if (!rc)
     rc = args->values[OPT_JSONL] ? add_lines(cli, args, context, err)

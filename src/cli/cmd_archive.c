@@ -1,4 +1,4 @@
-/* cmd_archive.c - `quipu archive`: old messages into compressed files, a month each. */
+/* cmd_archive.c - `quipu archive`: moves old messages into compressed files, one per month. */
 #include "cli/cli.h"
 #include "cli/duration.h"
 #include "cli/packing_report.h"

@@ -24,7 +24,7 @@ static const struct cli_option restore_options[] = {
 struct watch {
   struct cli *cli;
   bool drawn;
-  const char *phase; /* shown last */
+  const char *phase; /* last shown */
 };
 
 static void
@@ -93,7 +93,7 @@ report_json(const struct qp_backup_report *r, const char *path)
                    (json_int_t)r->problems, "removed", (json_int_t)r->removed);
 }
 
-/* The copy is whole; what the check found is in the store, too. */
+/* The copy is complete; the problems that the check found are also in the store. */
 static enum qp_rc
 verdict(const struct qp_backup_report *r, const char *what, struct qp_err *err)
 {

@@ -34,12 +34,12 @@ static const struct cli_action actions[] = {
 
 struct listing {
   struct cli *cli;
-  const char *only; /* the one branch to print, or NULL */
+  const char *only; /* the only branch to print, or NULL */
   struct qp_err *err;
   size_t width; /* of the longest name, in characters */
 };
 
-/* Characters of UTF-8 text, which are about as wide on a terminal. */
+/* The number of UTF-8 characters, which is about the width on a terminal. */
 static size_t
 text_width(const char *s)
 {
@@ -114,7 +114,7 @@ list_branches(struct cli *cli, struct qp_context *context, const char *only, str
   return rc ? rc : qp_branch_list(context, print_branch, &listing, err);
 }
 
-/* Tells what was done: one sentence, or the branch as it is now. */
+/* Reports what was done: one sentence, or the current branch. */
 static enum qp_rc
 report(struct cli *cli, struct qp_context *context, const char *verb, const char *name,
        struct qp_err *err)

@@ -1,10 +1,11 @@
 /* cmd_chat.c - `quipu chat`: a conversation at the terminal.
  *
- * It talks to a server: one that is named, the one that holds the data directory, or else one that
- * it starts in this process and for this process alone. Nothing is kept here that matters: whatever
+ * It uses a server: the named one, the one that has the data directory open, or a server that it
+ * starts in this process and only for this process. It has no important state of its own: whatever
  * happens to this program, the context is as its last event said, and can be opened again.
  *
- * Without a terminal lines come from a pipe, output is plain, and the first failure ends it. */
+ * Without a terminal it reads lines from a pipe, prints plain text, and ends at the first
+ * failure. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -22,10 +23,10 @@
 
 #define LOCK_MAX 4096
 #define BODY_MAX ((size_t)256 << 20)  /* of a request to the server in this process */
-#define INSIDE_TIMEOUT_S (24u * 3600) /* its connections may be idle that long */
-#define SHOWN_AT_FIRST 2              /* messages of a conversation that is opened */
+#define INSIDE_TIMEOUT_S (24u * 3600) /* its connections may be idle this long */
+#define SHOWN_AT_FIRST 2              /* messages shown of an opened conversation */
 #define RESULTS_WINDOW 64
-#define TITLE_MAX 60 /* bytes of a title that is made of the first message */
+#define TITLE_MAX 60 /* bytes of a title made from the first message */
 
 enum { OPT_CONFIG = CONFIG_ENGINE_FLAGS, OPT_NEW, OPT_MODEL, OPT_BRANCH, OPT_SERVER, OPT_KEY };
 
@@ -87,7 +88,7 @@ cli_chat_complain(struct chat *chat, struct qp_err *err)
 
 /* ---- turns ---- */
 
-/* A tool's result is stored: it is loaded and shown. */
+/* Loads and shows a stored tool result. */
 static void
 show_result(struct chat *chat, const json_t *event)
 {
@@ -144,7 +145,7 @@ follow(struct chat *chat, const char *state, struct qp_err *err)
   return rc;
 }
 
-/* The calls that wait for somebody and that nobody has decided about yet. */
+/* The calls that wait for approval and were not decided yet. */
 static json_t *
 undecided(const json_t *look)
 {
@@ -186,8 +187,8 @@ ask(struct chat *chat, const json_t *look, bool *over, struct qp_err *err)
   return rc && rc != QP_STOPPED ? cli_chat_complain(chat, err) : rc;
 }
 
-/* Brings the context to where a message can be sent. `ours`: a turn that this program began, whose
- * failure is the answer. */
+/* Continues until a message can be sent. `ours`: a turn that this program started; its failure is
+ * returned. */
 static enum qp_rc
 wait_until_ready(struct chat *chat, bool ours, struct qp_err *err)
 {
@@ -227,12 +228,12 @@ cli_chat_turn(struct chat *chat, struct qp_action *action, struct qp_err *err)
 
   if (!rc)
     rc = wait_until_ready(chat, true, err);
-  if (!rc || rc == QP_STOPPED || rc == QP_NOMEM) /* without memory it is not known how it went */
+  if (!rc || rc == QP_STOPPED || rc == QP_NOMEM) /* if memory ran out the result is unknown */
     return rc;
   return cli_chat_complain(chat, err);
 }
 
-/* A title for a conversation that got none: the beginning of its first line, cut between words. */
+/* A title for a conversation without one: the beginning of its first line, cut between words. */
 static void
 make_title(const char *text, char out[TITLE_MAX + 4])
 {
@@ -324,7 +325,7 @@ cli_chat_enter(struct chat *chat, const struct qp_uuid *id, struct qp_err *err)
   return wait_until_ready(chat, false, err);
 }
 
-/* The conversation that was changed last; *id stays none when the store is empty. */
+/* The most recently changed conversation; *id stays zero if the store is empty. */
 static enum qp_rc
 find_newest(struct chat *chat, struct qp_uuid *id, struct qp_err *err)
 {
@@ -403,7 +404,7 @@ converse(struct chat *chat, struct qp_err *err)
 
 /* ---- the server ---- */
 
-/* "DIR/NAME" behind a prefix, of the data directory. Released with qp__free(); NULL: no memory. */
+/* A prefix and "DIR/NAME" of the data directory. Released with qp__free(); NULL: out of memory. */
 static char *
 data_path(const struct cli *cli, const char *prefix, const char *name)
 {
@@ -412,8 +413,8 @@ data_path(const struct cli *cli, const char *prefix, const char *name)
   return qp__strf("%s%s/%s", prefix, dir, name);
 }
 
-/* Where the server that holds the data directory is: the socket in it, else the URL in its lock
- * file; NULL: there is none. Released with qp__free(). */
+/* The address of the server that has the data directory open: the socket in it, otherwise the URL
+ * in its lock file; NULL: none. Released with qp__free(). */
 static char *
 holder_url(const struct cli *cli)
 {
@@ -440,7 +441,7 @@ holder_url(const struct cli *cli)
   return url;
 }
 
-/* A server on the store that was opened. */
+/* Starts a server on the opened store. */
 static enum qp_rc
 start_inside(struct chat *chat, const struct cli_config *config, struct qp_err *err)
 {

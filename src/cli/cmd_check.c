@@ -1,5 +1,5 @@
-/* cmd_check.c - `quipu check`: compares index, files, hashes and branches, and mends what can be
- * mended. */
+/* cmd_check.c - `quipu check`: compares index, files, hashes and branches, and repairs what can be
+ * repaired. */
 #include "cli/cli.h"
 #include "cli/out.h"
 
@@ -13,7 +13,7 @@ static const struct cli_option options[] = {
 struct findings {
   struct cli *cli;
   struct qp_err *err;
-  enum qp_rc rc; /* the first failure to print one */
+  enum qp_rc rc; /* the first failure to print a problem */
 };
 
 static void

@@ -1,5 +1,5 @@
-/* cmd_compress.c - `quipu compress` and `quipu decompress`: all messages of a conversation into one
- * compressed file, and back. */
+/* cmd_compress.c - `quipu compress` and `quipu decompress`: moves all messages of a conversation
+ * into one compressed file, and back. */
 #include "cli/cli.h"
 #include "cli/out.h"
 #include "cli/packing_report.h"

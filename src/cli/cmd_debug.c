@@ -1,4 +1,4 @@
-/* cmd_debug.c - `quipu debug`: how quipu works inside, for those who look. */
+/* cmd_debug.c - `quipu debug`: prints internals of quipu. */
 #include <string.h>
 
 #include "cli/cli.h"
@@ -63,8 +63,8 @@ put_cell(enum qp__state from, enum qp__event event, struct qp__transition cell, 
                       err);
 }
 
-/* One arrow for all events that lead from a state to another. Failures, cancelling and restarts are
- * left out where they only hide the way of a turn: they are in the table. */
+/* Draws one arrow for all events between two states. Failures, cancelling and restarts are omitted
+ * if they would only hide the normal path of a turn: the table has them. */
 static bool
 is_drawn(enum qp__event event)
 {

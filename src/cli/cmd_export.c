@@ -1,8 +1,8 @@
-/* cmd_export.c - `quipu export`: a conversation as a document for people, as lines or as one object
+/* cmd_export.c - `quipu export`: a conversation as a document for people, or as lines or one object
  * for programs.
  *
- * Messages are written one by one as the library visits them; nothing holds more than one of them.
- * A file of --output gets its name only when it is complete. */
+ * Messages are written one by one as the library visits them; only one is in memory at a time. The
+ * file of --output gets its name only when it is complete. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -27,7 +27,7 @@ static const struct cli_option options[] = {
 enum format { FORMAT_MD, FORMAT_JSON, FORMAT_JSONL, FORMAT_COUNT };
 static const char *const format_names[] = { "md", "json", "jsonl" };
 
-/* A branch as it was when the export began. */
+/* A branch at the start of the export. */
 struct branch {
   char *name;
   bool active;
@@ -42,7 +42,7 @@ struct export
   json_t *meta;
   struct branch *branches;
   size_t branch_count, branch_cap;
-  const struct branch *branch; /* of md and jsonl */
+  const struct branch *branch; /* for md and jsonl */
   struct export_md md;
   FILE *f;
   uint64_t written;
@@ -54,7 +54,7 @@ struct export
 
 struct target {
   const char *path; /* NULL: standard output */
-  char *temporary;  /* NULL: it is written in place, being no plain file */
+  char *temporary;  /* NULL: written in place, because it is not a regular file */
   FILE *f;
 };
 
@@ -97,8 +97,7 @@ target_open(struct target *target, const char *path, struct qp_err *err)
   return target->f ? QP_OK : cli_fail_errno(err, errno, "cannot write '%.150s'", path);
 }
 
-/* Gives a complete file its name, or removes what is not complete. Returns rc, or its own
- * failure. */
+/* Renames a complete file, or removes an incomplete one. Returns rc, or its own failure. */
 static enum qp_rc
 target_close(struct target *target, enum qp_rc rc, struct qp_err *err)
 {
@@ -197,7 +196,7 @@ put_stored(const struct export *ex, struct qp_bytes json)
   (void)fwrite(json.data, 1, json.len, ex->f);
 }
 
-/* A stored line cannot say that it is unavailable, so there is none then. */
+/* The stored form cannot mark a message as unavailable, so it is omitted. */
 static enum qp_rc
 write_line(void *arg, const struct qp_message_info *info, struct qp_bytes json)
 {
@@ -254,8 +253,8 @@ same_at(struct export *ex, const struct branch *a, const struct branch *b, uint6
   return rc;
 }
 
-/* How many messages two branches have in common. These are the first of both, because the parent
- * of a message is the same in all branches: so halving finds the place where they part. */
+/* The number of messages that two branches share. These are the first messages of both, because the
+ * parent of a message is the same in all branches: so a binary search finds the end. */
 static enum qp_rc
 shared(struct export *ex, const struct branch *a, const struct branch *b, uint64_t *out)
 {
@@ -278,7 +277,7 @@ shared(struct export *ex, const struct branch *a, const struct branch *b, uint64
   return QP_OK;
 }
 
-/* The messages of branch `i` that no branch before it has. */
+/* The messages of branch `i` that no earlier branch has. */
 static enum qp_rc
 write_own(struct export *ex, size_t i)
 {
@@ -389,7 +388,7 @@ write_all(struct export *ex, struct qp_err *err)
   if (!rc && ex->unavailable)
     return cli_fail(err, QP_UNAVAILABLE, "%llu message%s could not be exported",
                     (unsigned long long)ex->unavailable, cli_plural(ex->unavailable));
-  if (rc == QP_STOPPED) /* the file says why when it is closed */
+  if (rc == QP_STOPPED) /* closing the file reports the reason */
     return ex->f == stdout ? rc : QP_OK;
   return rc;
 }

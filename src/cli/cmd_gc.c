@@ -1,4 +1,4 @@
-/* cmd_gc.c - `quipu gc`: messages that no branch reaches, into the trash and then away. */
+/* cmd_gc.c - `quipu gc`: moves unreachable messages to the trash and later deletes them. */
 #include "cli/cli.h"
 #include "cli/duration.h"
 #include "cli/each_context.h"
@@ -22,7 +22,7 @@ struct run {
   struct qp_gc_report sum;
 };
 
-/* Adds the numbers to `object`, which it takes. */
+/* Adds the numbers to `object`, of which it takes ownership. */
 static json_t *
 report_json(const struct run *run, const struct qp_gc_report *r, json_t *object)
 {

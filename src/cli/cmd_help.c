@@ -1,4 +1,4 @@
-/* cmd_help.c - `quipu help` and `quipu version`: everything is printed from the tables. */
+/* cmd_help.c - `quipu help` and `quipu version`, printed from the tables. */
 #include <string.h>
 
 #include "cli/cli.h"

@@ -1,5 +1,5 @@
-/* cmd_import.c - `quipu import`: conversations out of files of other programs. Which format a file
- * has is found out by looking for words that every file of that format holds. */
+/* cmd_import.c - `quipu import`: imports conversations from files of other programs. The format of
+ * a file is detected by words that every file of that format contains. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -30,8 +30,9 @@ typedef enum qp_rc import_fn(struct qp_store *store, const char *path, unsigned 
 
 static const struct format {
   const char *name;
-  import_fn *import;            /* NULL: 'quipu migrate' reads it */
-  const char *marks[MARKS_MAX]; /* one of these is in every file of it; shorter than MARK_MAX */
+  import_fn *import; /* NULL: 'quipu migrate' reads it */
+  const char
+      *marks[MARKS_MAX]; /* every file of the format contains one of these; shorter than MARK_MAX */
 } formats[] = {
   { "localstorage",
     qp_localstorage_import,
@@ -63,12 +64,12 @@ read_piece(int fd, char *out, size_t n)
   return got;
 }
 
-/* The format of the file; *out is NULL when it is none that we know. */
+/* The format of the file; *out is NULL if it is unknown. */
 static enum qp_rc
 detect(const char *path, const struct format **out, struct qp_err *err)
 {
   char text[MARK_MAX + PIECE];
-  size_t kept = 0; /* from the piece before: a mark may lie across the border */
+  size_t kept = 0; /* from the previous block: a mark may cross the border */
   int fd = open(path, O_RDONLY | O_CLOEXEC);
   ssize_t got = 0;
 
@@ -106,7 +107,7 @@ write_all(int fd, const char *data, size_t n, struct qp_err *err)
   return QP_OK;
 }
 
-/* Copies what cannot be read twice, a pipe or the like, to a temporary file. */
+/* Copies input that cannot be read twice, such as a pipe, to a temporary file. */
 static enum qp_rc
 spool(int from, char path[PATH_MAX], struct qp_err *err)
 {
@@ -129,7 +130,7 @@ spool(int from, char path[PATH_MAX], struct qp_err *err)
   return rc;
 }
 
-/* A path that the library can read: `out`. *spooled is to be removed afterwards. */
+/* A path that the library can read: `out`. *spooled: it must be removed afterwards. */
 static enum qp_rc
 find_file(const char *word, char out[PATH_MAX], bool *spooled, struct qp_err *err)
 {
@@ -159,9 +160,9 @@ find_file(const char *word, char out[PATH_MAX], bool *spooled, struct qp_err *er
 /* ---- reporting ---- */
 
 struct counts {
-  uint64_t chats;   /* that became contexts, or got something new */
-  uint64_t already; /* chats that were there */
-  uint64_t prompts; /* new ones */
+  uint64_t chats;   /* imported, or extended */
+  uint64_t already; /* chats that exist already */
+  uint64_t prompts; /* new prompts */
   uint64_t messages;
   uint64_t failed; /* items of any kind */
   uint64_t notes;
@@ -172,7 +173,7 @@ struct import {
   const char *file;
   bool dry;
   struct counts count;
-  struct qp_err first; /* failure */
+  struct qp_err first; /* first failure */
   struct qp_err *err;
 };
 
@@ -252,7 +253,7 @@ print_report(struct import *im, const char *item, const struct qp_import_report 
   bool failed = report->outcome == QP_IMPORT_FAILED;
 
   if (!failed && !is_chat(report) && strncmp(item, "prompt ", 7) != 0)
-    printf("note: "); /* nothing but a remark */
+    printf("note: "); /* only a note */
   else
     printf("%s: ", outcome_word(im, report));
   cli_put_word(stdout, item);
@@ -260,7 +261,7 @@ print_report(struct import *im, const char *item, const struct qp_import_report 
     fputs(": ", stdout);
     cli_put_word(stdout, report->err.msg);
   } else if (is_chat(report)) {
-    if (!strstr(item, qp_uuid_text(&report->context, id))) /* it has another one here */
+    if (!strstr(item, qp_uuid_text(&report->context, id))) /* its id has changed */
       printf(" as %s", id);
     if (report->outcome == QP_IMPORT_DONE)
       printf(", %llu message%s, %s", (unsigned long long)report->messages,
@@ -339,7 +340,7 @@ import_file(struct import *im, const char *word, struct qp_err *err)
   return rc;
 }
 
-/* A dry run needs no store: one that is empty stands in for it. */
+/* A dry run needs no store: an empty one in memory is used. */
 static enum qp_rc
 open_store(struct cli *cli, bool dry, struct qp_err *err)
 {

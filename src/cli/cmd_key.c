@@ -1,5 +1,5 @@
-/* cmd_key.c - `quipu key`: who may call the server. Works beside a running server, which takes a
- * change up by itself. */
+/* cmd_key.c - `quipu key`: manages the keys for calling the server. Works while a server runs,
+ * which reads the changes by itself. */
 #include <string.h>
 
 #include "cli/cli.h"
@@ -98,7 +98,7 @@ list_keys(struct cli *cli, struct qp_err *err)
 
 /* ---- create and revoke ---- */
 
-/* The directory must be quipu's; that a server holds it is no matter. */
+/* The directory must be a data directory; a server may have it open. */
 static enum qp_rc
 make_directory(struct cli *cli, struct qp_err *err)
 {

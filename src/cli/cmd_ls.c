@@ -1,8 +1,8 @@
-/* cmd_ls.c - `quipu ls`: one line a conversation, the one that was changed last first. */
+/* cmd_ls.c - `quipu ls`: one line per conversation, most recently changed first. */
 #include "cli/cli.h"
 #include "cli/out.h"
 
-#define PAGE 1000 /* rows that are asked for at a time */
+#define PAGE 1000 /* rows per query */
 
 enum { OPT_LIMIT };
 

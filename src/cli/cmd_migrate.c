@@ -1,7 +1,7 @@
-/* cmd_migrate.c - `quipu migrate`: takes over the conversations of an older program.
+/* cmd_migrate.c - `quipu migrate`: migrates the conversations of an older program.
  *
- * Threads take one source after the other; what became of it is told as it comes. Each migration is
- * complete or has not happened, so the command can be ended at any point and given again. */
+ * Threads process the sources; results are reported as they come. Each migration is complete or has
+ * not happened, so the command can be stopped at any time and run again. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -28,7 +28,7 @@ static const struct cli_option options[] = {
 struct found {
   char *path;
   uint64_t bytes;
-  struct qp_uuid id; /* once it is migrated */
+  struct qp_uuid id; /* after its migration */
 };
 
 struct work {
@@ -38,7 +38,7 @@ struct work {
   size_t count, cap;
   uint64_t bytes;
 
-  pthread_mutex_t lock; /* of all below, and of the output */
+  pthread_mutex_t lock; /* guards everything below, and the output */
   size_t next;
   struct cli_progress progress;
   uint64_t migrated, already, failed, messages, stored, notes;
@@ -75,7 +75,7 @@ add_found(void *arg, const char *path, enum qp_legacy format, uint64_t bytes)
   return QP_OK;
 }
 
-/* Everything at or below one path. What could not be looked at is a failure like others. */
+/* Finds everything at or below one path. A path that cannot be read is a failure like others. */
 static enum qp_rc
 find_at(struct work *w, const char *path, struct qp_err *err)
 {
@@ -94,7 +94,7 @@ find_at(struct work *w, const char *path, struct qp_err *err)
   return QP_OK;
 }
 
-/* Without a PATH: what lies in the data directory itself. */
+/* Without a PATH: finds the old contexts in the data directory itself. */
 static enum qp_rc
 find_in_data(struct work *w, struct qp_err *err)
 {
@@ -168,7 +168,7 @@ print_text(const struct work *w, const struct found *f, const struct qp_import_r
   }
 }
 
-/* With the lock held. */
+/* The caller holds the lock. */
 static void
 account(struct work *w, struct found *f, const struct qp_import_report *r)
 {
@@ -240,7 +240,7 @@ by_id(const void *a, const void *b)
                 sizeof(struct qp_uuid));
 }
 
-/* A dry run makes nothing that a second file with the same id could meet. */
+/* A dry run creates nothing, so it cannot detect a second file with the same id in the store. */
 static void
 find_twins(struct work *w)
 {

@@ -1,5 +1,5 @@
-/* cmd_new.c - `quipu new`: starts a conversation and prints its id alone, ready for CTX=$(quipu
- * new …). */
+/* cmd_new.c - `quipu new`: creates a conversation and prints only its id, for CTX=$(quipu new
+ * …). */
 #include "cli/cli.h"
 #include "cli/out.h"
 

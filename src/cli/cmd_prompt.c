@@ -6,7 +6,7 @@
 #include "cli/input.h"
 #include "cli/out.h"
 
-#define CONTENT_LIMIT ((size_t)4 << 20) /* the library has a lower one of its own */
+#define CONTENT_LIMIT ((size_t)4 << 20) /* the library has its own, lower limit */
 
 enum { OPT_ID, OPT_NAME, OPT_DESCRIPTION, OPT_CONTENT, OPT_FILE, OPT_RAW };
 
@@ -104,7 +104,7 @@ show_prompt(void *arg, const struct qp_prompt *prompt)
 
 /* ---- actions ---- */
 
-/* The text of --content or --file; NULL when there is neither. *owned is to be freed. */
+/* The text of --content or --file; NULL if neither is given. *owned must be freed. */
 static enum qp_rc
 get_content(const struct cli_args *args, char **owned, const char **out, struct qp_err *err)
 {

@@ -1,4 +1,4 @@
-/* cmd_reindex.c - `quipu reindex`: makes the catalogue anew. */
+/* cmd_reindex.c - `quipu reindex`: rebuilds the catalogue. */
 #include "cli/cli.h"
 #include "cli/out.h"
 #include "cli/progress.h"

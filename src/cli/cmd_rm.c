@@ -1,4 +1,4 @@
-/* cmd_rm.c - `quipu rm`: deletes a conversation, after a question. */
+/* cmd_rm.c - `quipu rm`: deletes a conversation, after a confirmation. */
 #include <string.h>
 #include <unistd.h>
 
@@ -14,7 +14,7 @@ static const struct cli_option options[] = {
   { 0 },
 };
 
-/* QP_STOPPED when the answer is anything but yes. */
+/* QP_STOPPED unless the answer is yes. */
 static enum qp_rc
 ask(struct cli *cli, const struct qp_uuid *id, struct qp_err *err)
 {

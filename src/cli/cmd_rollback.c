@@ -1,4 +1,4 @@
-/* cmd_rollback.c - `quipu rollback`: conversations back into the old format. */
+/* cmd_rollback.c - `quipu rollback`: converts conversations back to the old format. */
 #include <signal.h>
 
 #include "base/alloc.h"
@@ -91,7 +91,7 @@ roll_back(struct tally *t, const struct qp_uuid *id, struct qp_err *err)
   return rc;
 }
 
-/* The ids that the words name, or all. */
+/* The named ids, or all. */
 static enum qp_rc
 choose(struct cli *cli, const struct cli_args *args, struct qp_uuid **ids, size_t *count,
        struct qp_err *err)

@@ -1,4 +1,4 @@
-/* cmd_search.c - `quipu search`: messages by the words in them. */
+/* cmd_search.c - `quipu search`: finds messages by their words. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -6,7 +6,7 @@
 #include "cli/cli.h"
 #include "cli/out.h"
 
-#define PAGE 1000 /* hits that are asked for at a time */
+#define PAGE 1000 /* hits per query */
 #define LIMIT_DEFAULT 20
 
 enum { OPT_LIMIT, OPT_OWNER };
@@ -22,7 +22,7 @@ struct search {
   struct qp_err *err;
 };
 
-/* On one line; on a terminal the words that were searched for are bold. */
+/* On one line; on a terminal the searched words are bold. */
 static void
 put_snippet(const struct cli *cli, const char *s)
 {
@@ -82,7 +82,7 @@ visit_hit(void *arg, const struct qp_search_hit *hit)
   return cli_out_failed() ? QP_STOPPED : print_hit(search->cli, hit, search->err);
 }
 
-/* All words of the command line, with spaces between them; NULL: no memory. */
+/* All words of the command line, joined by spaces; NULL: out of memory. */
 static char *
 join_words(const struct cli_words *words)
 {

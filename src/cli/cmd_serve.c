@@ -1,8 +1,8 @@
-/* cmd_serve.c - `quipu serve`: the HTTP server, until a signal ends it.
+/* cmd_serve.c - `quipu serve`: the HTTP server, until a signal stops it.
  *
- * The line on standard output says that it answers, and where: whoever started it waits for that
- * line. Everything else is on standard error: a line a request, and warnings. SIGHUP reads the
- * configuration again; see config.h for where it comes from. */
+ * The line on standard output says that it is ready, and its address: a program that starts the
+ * server waits for that line. Everything else goes to standard error: one line per request, and
+ * warnings. SIGHUP reads the configuration again; see config.h for its sources. */
 #include <malloc.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -43,7 +43,7 @@ _Static_assert(sizeof(options) / sizeof(options[0]) <= CLI_OPTIONS_MAX, "a value
 
 /* ---- the log ---- */
 
-/* What a reload can change of it, read by every thread. */
+/* The settings that a reload can change, read by every thread. */
 struct serve_log {
   atomic_int level; /* enum qp_log_level */
   atomic_bool json;
@@ -66,8 +66,8 @@ log_logfmt(const char *now, const char *level, const char *feature, const char *
   putc('\n', stderr);
 }
 
-/* A copy without passwords of URLs; NULL: there are none, or there is no memory for it, and then
- * *text is a sentence about that. */
+/* A copy without the passwords in URLs; NULL: there are none, or memory ran out, then *text is a
+ * message about that. */
 static char *
 mask_copy(const char **text)
 {
@@ -131,7 +131,7 @@ say(struct serve_log *log, enum qp_log_level level, const char *fmt, ...)
 struct serving {
   struct cli *cli;
   struct cli_config_input input;
-  struct cli_config config; /* in force */
+  struct cli_config config; /* the current configuration */
   struct serve_log log;
   struct qp_engine *engine; /* until the server has started and owns it */
   struct qp__http *http;
@@ -150,7 +150,7 @@ set_log(struct serving *s, const struct cli_config *config)
   atomic_store(&s->log.json, config->values[CONFIG_LOG_FORMAT].number == 1);
 }
 
-/* The certificate and its key, as long as the server is started or told anew. */
+/* The certificate and its key while the server is started or reloaded. */
 struct pair {
   char *cert, *key;
   size_t cert_len, key_len;
@@ -202,7 +202,7 @@ warn_of_key(struct serving *s, const struct cli_config *config)
     say(&s->log, QP_LOG_WARN, "tls_key '%.200s' can be read by every user of this machine", path);
 }
 
-/* Where keys.json is; NULL: the store is not in the file system. */
+/* The directory of keys.json; NULL: the store is not in the file system. */
 static const char *
 directory_of(const char *data)
 {
@@ -263,7 +263,8 @@ tell_change(struct serving *s, enum config_id id, const char *was, const char *i
         key, was, is);
 }
 
-/* Keeps what cannot change while the server runs as it is, and says what does not and what does. */
+/* Keeps the values that cannot change while the server runs, and logs which values change and which
+ * do not. */
 static void
 keep_fixed_values(struct serving *s, struct cli_config *fresh)
 {
@@ -299,7 +300,7 @@ reload(struct serving *s)
     rc = read_pair(&fresh, &pair, &err);
   if (!rc) {
     fill_options(s, &fresh, &pair, &o);
-    o.max_header = (size_t)s->config.values[CONFIG_MAX_HEADER].number; /* not before a restart */
+    o.max_header = (size_t)s->config.values[CONFIG_MAX_HEADER].number; /* needs a restart */
     rc = qp__http_reload(s->http, &o, &err);
     release_pair(&pair);
   }
@@ -319,8 +320,8 @@ reload(struct serving *s)
 
 /* ---- running ---- */
 
-/* The memory of the server holds keys of providers and conversations: no core file is written of
- * it, and no other process of the same user can read it or attach to it. */
+/* The memory of the server contains keys of providers and conversations: no core file is written,
+ * and no other process of the same user can read it or attach to it. */
 static void
 guard_memory(void)
 {
@@ -330,7 +331,8 @@ guard_memory(void)
   (void)prctl(PR_SET_DUMPABLE, 0);
 }
 
-/* Threads share heaps, one for two processors: each of its own would keep what it once needed. */
+/* Threads share heaps, one per two processors: separate heaps would keep the memory that each once
+ * needed. */
 static void
 share_heaps(void)
 {
@@ -341,7 +343,7 @@ share_heaps(void)
 #endif
 }
 
-/* Before any thread begins, so that all of them leave these signals to the main one. */
+/* Called before any thread is started, so that only the main thread receives these signals. */
 static void
 block_signals(sigset_t *set)
 {
@@ -381,8 +383,8 @@ tell_url(const struct serving *s, struct qp_err *err)
   return rc ? rc : cli_out_flush(err);
 }
 
-/* Opens the store. Where a full disk keeps it from finishing what a crash cut short, nothing can be
- * served yet: it waits for room, or for a signal. */
+/* Opens the store. If a full disk prevents the recovery after a crash, waits for free space or for
+ * a signal. */
 static enum qp_rc
 open_store(struct serving *s, bool reads, const sigset_t *signals, struct qp_err *err)
 {
@@ -446,7 +448,7 @@ serve(struct serving *s, struct qp_err *err)
   qp__http_stop(s->http);
   if (!reads && qp_store_announce(cli->store, "", &late))
     say(&s->log, QP_LOG_WARN, "%s", late.msg);
-  qp_store_close(cli->store); /* while there is a log for what it says */
+  qp_store_close(cli->store); /* while its log lines can still be written */
   cli->store = NULL;
   return rc;
 }

@@ -1,6 +1,6 @@
 /* cmd_session.c - `quipu session`: linear histories for bots.
  *
- * `append` makes the promise of `quipu add`: a number that was printed belongs to a message that
+ * `append` makes the same promise as `quipu add`: a printed number belongs to a message that
  * survives kill -9 and a power cut. It is the number of the message in its session, from 1. */
 #include <string.h>
 #include <unistd.h>
@@ -11,7 +11,8 @@
 #include "cli/input.h"
 #include "cli/out.h"
 
-#define LINE_LIMIT ((size_t)32 << 20) /* twice the store's limit: escapes may fill a line */
+#define LINE_LIMIT \
+  ((size_t)32 << 20) /* twice the limit of the store: a line may consist of escapes */
 #define DEFAULT_HISTORY 50
 #define SNIPPET 200
 #define INDENT 4
@@ -145,12 +146,12 @@ struct feed {
   struct cli *cli;
   const char *id;
   bool keep_going;
-  uint64_t number; /* messages that the session has */
+  uint64_t number; /* number of messages of the session */
   uint64_t saved, bad;
-  struct qp_err first; /* of the bad lines */
+  struct qp_err first; /* of the invalid lines */
 };
 
-/* Appends and says so. */
+/* Appends a message and prints its number. */
 static enum qp_rc
 append_one(struct feed *feed, struct qp_bytes json, uint64_t line, struct qp_err *err)
 {
@@ -210,7 +211,7 @@ is_blank(struct qp_bytes line)
   return true;
 }
 
-/* Reports a line that was not saved. QP_OK when the rest shall still be tried. */
+/* Reports a line that was not saved. QP_OK: continue with the rest. */
 static enum qp_rc
 line_failed(struct feed *feed, uint64_t line, struct qp_err *err)
 {
@@ -282,7 +283,7 @@ append_messages(struct cli *cli, const struct cli_args *args, struct qp_err *err
   if (!path && feed.keep_going)
     return cli_fail(err, QP_INVALID, "--keep-going needs --jsonl");
   rc = cli_open(cli, CLI_WRITE, err);
-  if (!rc) /* a wrong id shall be told before any input is read */
+  if (!rc) /* a wrong id must be reported before any input is read */
     rc = qp_session_get(cli->store, feed.id, note_count, &feed, err);
   if (rc)
     return rc;
@@ -363,7 +364,7 @@ read_session(struct cli *cli, const struct cli_args *args, struct qp_err *err)
   if (rc)
     return rc;
   if (!reading.messages && qp_session_get(cli->store, id, ignore_session, NULL, err) == QP_NOTFOUND)
-    cli_warn("%s", err->msg); /* it reads as empty all the same */
+    cli_warn("%s", err->msg); /* it still counts as empty */
   return QP_OK;
 }
 

@@ -1,14 +1,14 @@
 /* cmd_show.c - `quipu show`: a conversation, for a person, as one JSON object, as ids or as stored
  * lines.
  *
- * Messages are printed one by one as the library visits them; nothing holds more than one of
- * them. A message that is unavailable is marked and never ends the output. */
+ * Messages are printed one by one as the library visits them; only one is in memory at a time. An
+ * unavailable message is marked and never ends the output. */
 #include <string.h>
 
 #include "cli/cli.h"
 #include "cli/out.h"
 
-#define SNIPPET 200 /* bytes shown of arguments, results, addresses and thoughts */
+#define SNIPPET 200 /* bytes shown of arguments, results, URLs and thinking */
 #define INDENT 4
 
 enum {
@@ -38,10 +38,10 @@ static const struct cli_option options[] = {
 
 struct show {
   struct cli *cli;
-  const char *branch;    /* as asked for, or NULL */
-  bool found;            /* the branch is there */
+  const char *branch;    /* the requested name, or NULL */
+  bool found;            /* the branch exists */
   const char *name;      /* its name, from the metadata */
-  uint64_t total;        /* its messages */
+  uint64_t total;        /* number of its messages */
   uint64_t first, count; /* the window, counted from 0 */
   json_t *meta;
   uint64_t shown;
@@ -83,7 +83,7 @@ read_window(const struct cli_args *args, struct show *show, struct qp_err *err)
 
 /* ---- the conversation ---- */
 
-/* Adds what the index knows of a branch to its definition in the metadata. */
+/* Adds the data of the index to the definition of a branch in the metadata. */
 static enum qp_rc
 merge_branch(void *arg, const struct qp_branch_info *branch)
 {
@@ -298,8 +298,8 @@ show_id(void *arg, const struct qp_message_info *info, struct qp_bytes json)
   return cli_out_failed() ? QP_STOPPED : QP_OK;
 }
 
-/* The stored bytes as they are; an object with the id and the status in place of an unavailable
- * message, which a stored line cannot say and --raw therefore leaves out. */
+/* The stored bytes unchanged; for an unavailable message an object with the id and the status,
+ * which --raw omits, because a stored line cannot contain it. */
 static enum qp_rc
 show_stored(void *arg, const struct qp_message_info *info, struct qp_bytes json)
 {
@@ -356,8 +356,8 @@ show_raw(struct show *show, struct qp_context *context, struct qp_err *err)
   return rc;
 }
 
-/* The metadata's own fields, then "branch", "message_count" and "messages" instead of fields of
- * that name that a program may have put there. */
+/* The fields of the metadata, then "branch", "message_count" and "messages", which replace fields
+ * of these names that a program may have added. */
 static enum qp_rc
 show_json(struct show *show, struct qp_context *context, bool messages, struct qp_err *err)
 {

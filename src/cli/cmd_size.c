@@ -1,14 +1,14 @@
-/* cmd_size.c - `quipu size`: bytes of one conversation, its branches and its event log, or of all
- * conversations, which only their indexes are asked for. */
+/* cmd_size.c - `quipu size`: the size of one conversation, its branches and its event log, or of
+ * all conversations, for which only the indexes are read. */
 #include "base/alloc.h"
 #include "cli/cli.h"
 #include "cli/out.h"
 
-#define NO_MESSAGES UINT64_MAX /* for a line that counts none */
+#define NO_MESSAGES UINT64_MAX /* for a line without a number of messages */
 
 static const struct cli_option options[] = { { 0 } };
 
-/* One line: what it is, bytes, messages, and the name of a branch. */
+/* One line: a label, bytes, messages, and the name of a branch. */
 static void
 print_line(const struct cli *cli, const char *label, uint64_t bytes, uint64_t messages,
            const char *name)
@@ -30,7 +30,7 @@ print_line(const struct cli *cli, const char *label, uint64_t bytes, uint64_t me
   putchar('\n');
 }
 
-/* What the files of the context take, as far as the index knows. */
+/* The size of the files of the context, according to the index. */
 static uint64_t
 disk_bytes(const struct qp_size *size)
 {
@@ -52,7 +52,7 @@ size_json(json_t *head, const struct qp_size *size)
                 (json_int_t)size->trashed_bytes, "disk_bytes", (json_int_t)disk_bytes(size)));
 }
 
-/* Where the messages are, when not all are in files of their own. */
+/* The places of the messages, if not all are in their own files. */
 static void
 print_places(const struct cli *cli, const struct qp_size *size)
 {
@@ -68,7 +68,7 @@ print_places(const struct cli *cli, const struct qp_size *size)
 
 struct branches {
   struct cli *cli;
-  json_t *array; /* filled instead of printing, when there is one */
+  json_t *array; /* filled instead of printing, if not NULL */
 };
 
 static enum qp_rc

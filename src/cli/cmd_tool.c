@@ -1,4 +1,4 @@
-/* cmd_tool.c - `quipu tool`: what tools there are, calling one by hand, and asking the policy. */
+/* cmd_tool.c - `quipu tool`: lists the tools, calls one by hand, and tests the policy. */
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>

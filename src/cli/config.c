@@ -1,5 +1,4 @@
-/* config.c - the table of the configuration, and its values from all of their sources; see
- * config.h. */
+/* config.c - the table of the configuration, and its values from all sources; see config.h. */
 #include "cli/config.h"
 
 #include <ctype.h>
@@ -68,7 +67,7 @@ cli_config_is_secret(enum config_id id)
   return cli_config_rows[id].type == CONFIG_SECRET;
 }
 
-/* The variable of other programs that gives a value too; NULL: none does. */
+/* The variable of other programs for a value; NULL: none. */
 static const char *
 other_variable(enum config_id id)
 {

@@ -187,12 +187,12 @@ enum config_source { CONFIG_FROM_DEFAULT, CONFIG_FROM_FILE, CONFIG_FROM_ENV, CON
 
 struct cli_config_value {
   enum config_source source;
-  unsigned line;   /* of the file */
-  char *text;      /* as it was given; a list's values are separated by one space, lines by a line
-                    * break; never NULL */
-  uint64_t number; /* of a number or size; of a choice its place; of a switch 0 or 1 */
-  char **items;    /* of a list and of lines: ends with NULL */
-  const char *variable; /* that gave it, when it is one of another program; else NULL */
+  unsigned line; /* of the file */
+  char *text;    /* as it was given; the values of a list are separated by one space, lines by line
+                    breaks; never NULL */
+  uint64_t number;      /* of a number or size; the index of a choice; 0 or 1 for a switch */
+  char **items;         /* of a list or lines: ends with NULL */
+  const char *variable; /* the variable of another program that set it, otherwise NULL */
 };
 
 /* A section [provider.NAME]. */
@@ -208,11 +208,11 @@ struct cli_config {
   size_t provider_count;
 };
 
-/* What the command line gave. */
+/* The input from the command line. */
 struct cli_config_input {
-  /* The flags that the command has: values[i], and option i of `repeats`, are of row first + i.
-   * `quipu serve` has all: 0 and CONFIG_FLAGS; one that runs turns without a server has
-   * CONFIG_ENGINE_FIRST and CONFIG_ENGINE_FLAGS. Repeats of other options are passed over. */
+  /* The flags of the command: values[i], and option i of `repeats`, belong to row first + i. `quipu
+   * serve` has all: 0 and CONFIG_FLAGS; a command that runs turns without a server has
+   * CONFIG_ENGINE_FIRST and CONFIG_ENGINE_FLAGS. Repeats of other options are ignored. */
   enum config_id first;
   size_t count;
   const char *const *values;
@@ -222,14 +222,14 @@ struct cli_config_input {
   bool data_is_flag;
 };
 
-/* Reads everything anew. *out is released with cli_config_release(), also when this fails. The file
- * is that of --config or $QUIPU_CONFIG, which must be there; else the one in the data directory;
- * else CONFIG_SYSTEM_FILE. */
+/* Reads all sources. *out is released with cli_config_release(), also after a failure. The file is
+ * that of --config or $QUIPU_CONFIG, which must exist; otherwise the one in the data directory;
+ * otherwise CONFIG_SYSTEM_FILE. */
 enum qp_rc cli_config_load(const struct cli_config_input *in, struct cli_config *out,
                            struct qp_err *err);
 void cli_config_release(struct cli_config *config);
 
-/* As an INI file with a comment on the origin of each value; or as JSON, with all of the table. */
+/* As an INI file with a comment on the source of each value; or as JSON, with the whole table. */
 void cli_config_print(const struct cli_config *config);
 json_t *cli_config_json(const struct cli_config *config);
 

@@ -1,5 +1,5 @@
-/* config_file.c - quipu.conf: an INI file as inih reads it. '#' and ';' begin comments, a line that
- * is indented goes on with the value before it. */
+/* config_file.c - reads quipu.conf, an INI file, with inih. '#' and ';' start comments; an indented
+ * line continues the value before it. */
 #include <ini.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,12 +19,12 @@
 #define PROVIDER_NAME_MAX 32 /* inih cuts the names of sections at 49 bytes */
 #define PROVIDER_NAME_CHARS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
 
-/* What inih's callbacks share. */
+/* Shared by the callbacks of inih. */
 struct reading {
   struct cli_config *config;
-  bool in_data;   /* the file lies in the data directory */
+  bool in_data;   /* the file is in the data directory */
   const char *at; /* the rest of the text */
-  unsigned line;  /* handed out last */
+  unsigned line;  /* number of the last line */
   unsigned failed_line;
   struct qp_err err; /* of failed_line, when that is not 0 */
 };
@@ -49,7 +49,7 @@ provider_name(const char *section)
   return strncmp(section, PROVIDER_PREFIX, n) == 0 ? section + n : NULL;
 }
 
-/* The provider of that name, made when there is none; NULL: the reading has failed. */
+/* The provider of that name, created if necessary; NULL: failed. */
 static struct cli_config_provider *
 take_provider(struct reading *r, const char *name)
 {
@@ -122,7 +122,7 @@ is_section(const char *name)
   return false;
 }
 
-/* A section without a key in it is never told by inih. */
+/* inih does not report a section without keys. */
 static void
 check_section_line(struct reading *r, const char *line)
 {
@@ -230,7 +230,7 @@ read_file(struct cli_config *config, bool in_data, struct qp_err *err)
   return rc;
 }
 
-/* The path of quipu.conf in the data directory; NULL in *out: that is none of the file system. */
+/* The path of quipu.conf in the data directory; NULL in *out: not in the file system. */
 static enum qp_rc
 path_in_data(const char *data, char **out, struct qp_err *err)
 {

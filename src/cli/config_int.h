@@ -1,14 +1,13 @@
-/* config_int.h - the table of config.h as data, for the files that read and print it: config.c puts
- * the sources together, config_file.c reads quipu.conf, config_value.c understands one value,
- * config_print.c prints. */
+/* config_int.h - the table of config.h as data: config.c combines the sources, config_file.c reads
+ * quipu.conf, config_value.c parses one value, config_print.c prints. */
 #ifndef QP_CLI_CONFIG_INT_H
 #define QP_CLI_CONFIG_INT_H
 
 #include "cli/config.h"
 
 struct cli_config_row {
-  const char *flag;  /* the key and the variable are made of it */
-  const char *value; /* what a value is called; of a choice: the words */
+  const char *flag;  /* the key and the variable are derived from it */
+  const char *value; /* the name of a value; for a choice: the words */
   const char *section;
   uint64_t min, max;
   const char *fallback;
@@ -26,13 +25,12 @@ const char *cli_config_variable(enum config_id id, char out[CLI_CONFIG_NAME]);
 /* ---- config_value.c ---- */
 
 void cli_config_value_release(struct cli_config_value *value);
-/* Understands `text` and keeps it in *value. A source that is looked at later takes the place of
- * one before it; the same source again adds to a list and is otherwise a mistake. `what` begins the
- * sentence of it. */
+/* Parses `text` and stores it in *value. A later source replaces an earlier one; the same source
+ * again extends a list and is otherwise an error. `what` begins the error message. */
 enum qp_rc cli_config_value_set(const struct cli_config_row *row, const char *what,
                                 enum config_source source, unsigned line, const char *text,
                                 struct cli_config_value *value, struct qp_err *err);
-/* The items of a list or of lines, once all of them are there. */
+/* Splits a list or lines into items, when all of them are known. */
 enum qp_rc cli_config_value_split(const struct cli_config_row *row, struct cli_config_value *value,
                                   struct qp_err *err);
 

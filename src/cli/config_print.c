@@ -1,6 +1,6 @@
-/* config_print.c - the configuration as it is in effect: an INI file for people, which can be read
- * again, and JSON for programs, which also has the table that docs/configuration.md is made of. Of
- * a secret both only say that it is set. */
+/* config_print.c - prints the current configuration: an INI file for people, which can be read
+ * again, and JSON for programs, with the table for docs/configuration.md. Of a secret both only say
+ * that it is set. */
 #include <stdio.h>
 #include <string.h>
 
@@ -32,7 +32,7 @@ print_source(const struct cli_config *config, enum config_id id)
   }
 }
 
-/* A value without the passwords of URLs. */
+/* A value without the passwords in URLs. */
 static void
 put_masked(const char *text)
 {
@@ -43,7 +43,7 @@ put_masked(const char *text)
   qp__free(copy);
 }
 
-/* An empty value has no line of its own: in a file it would be a value all the same. */
+/* An empty value is not printed: in a file it would be a value. */
 static void
 print_value(const struct cli_config *config, enum config_id id)
 {
@@ -113,7 +113,7 @@ cli_config_print(const struct cli_config *config)
     print_provider(&config->providers[i]);
 }
 
-/* Of a secret whether it is there, of all else the text, without the passwords of URLs. */
+/* Whether a secret is set; of other values the text, without the passwords in URLs. */
 static json_t *
 shown(const struct cli_config_row *row, const struct cli_config_value *value)
 {

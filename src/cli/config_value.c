@@ -1,4 +1,4 @@
-/* config_value.c - one value of the configuration: its text, checked and understood. */
+/* config_value.c - checks and parses one value of the configuration. */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "cli/config_int.h"
 #include "cli/out.h"
 
-/* Nothing of a secret stays in memory that others get. */
+/* Overwrites a secret before its memory is freed. */
 static void
 wipe(char *text)
 {
@@ -24,7 +24,7 @@ cli_config_value_release(struct cli_config_value *value)
   *value = (struct cli_config_value){ 0 };
 }
 
-/* The place of `word` among those that '|' separates in `words`; SIZE_MAX: none of them. */
+/* The index of `word` in `words`, which are separated by '|'; SIZE_MAX: not found. */
 static size_t
 find_word(const char *words, const char *word)
 {
@@ -62,7 +62,7 @@ read_bytes(const struct cli_config_row *row, const char *what, const char *text,
   return QP_OK;
 }
 
-/* Dollars with at most six digits behind the point, in millionths. */
+/* Dollars with at most six digits after the point, in millionths. */
 static enum qp_rc
 read_money(const struct cli_config_row *row, const char *what, const char *text, uint64_t *out,
            struct qp_err *err)
@@ -126,7 +126,7 @@ read_number(const struct cli_config_row *row, const char *what, const char *text
   return QP_OK;
 }
 
-/* Makes room for `more` bytes and a NUL behind what *value has; *used is the length of that. */
+/* Reserves `more` bytes and a NUL after the text of *value; *used is its length. */
 static char *
 grow(struct cli_config_value *value, size_t more, size_t *used)
 {
@@ -139,8 +139,8 @@ grow(struct cli_config_value *value, size_t more, size_t *used)
   return grown;
 }
 
-/* Appends the values in `text`, each behind one space. inih leaves a comment behind them where the
- * line is indented. */
+/* Appends the values in `text`, separated by one space. inih keeps a comment after them if the line
+ * is indented. */
 static enum qp_rc
 add_items(struct cli_config_value *value, const char *text, struct qp_err *err)
 {
@@ -162,7 +162,7 @@ add_items(struct cli_config_value *value, const char *text, struct qp_err *err)
   return QP_OK;
 }
 
-/* The length of the line at `text`, without blanks at its end and, in a file, without a comment. */
+/* The length of the line at `text`, without trailing blanks and, in a file, without a comment. */
 static size_t
 line_length(const char *text, bool in_file)
 {
@@ -239,7 +239,7 @@ cli_config_value_set(const struct cli_config_row *row, const char *what, enum co
   return value->text ? QP_OK : cli_fail_nomem(err);
 }
 
-/* The items are the words, or lines, of a copy behind their array. */
+/* The items are the words or lines of a copy, which follows their array in memory. */
 enum qp_rc
 cli_config_value_split(const struct cli_config_row *row, struct cli_config_value *value,
                        struct qp_err *err)

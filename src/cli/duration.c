@@ -39,7 +39,7 @@ days_in_month(int year, int month)
   return days[month] + (month == 1 && leap);
 }
 
-/* A negative number of months lies after it. False when the calendar does not reach that far. */
+/* A negative number of months means after it. False if the calendar does not reach that far. */
 static bool
 months_before(int64_t now, int64_t months, int64_t *out)
 {

@@ -4,7 +4,7 @@
 #include "base/alloc.h"
 #include "cli/out.h"
 
-#define MANY 10 /* contexts, from which on it is told how far we are */
+#define MANY 10 /* from this number of contexts on the progress is shown */
 
 /* One run over contexts. */
 struct run {
@@ -38,7 +38,7 @@ do_one(struct run *run, const struct qp_uuid *id)
     run->out->done++;
   else if (run->all && rc == QP_READONLY)
     run->out->old++;
-  else if (!run->all || rc != QP_NOTFOUND) /* else: deleted since its id was listed */
+  else if (!run->all || rc != QP_NOTFOUND) /* otherwise: deleted since its id was listed */
     note_failure(run, qp_uuid_text(id, text), &err);
 }
 

@@ -1,5 +1,5 @@
-/* each_context.h - one operation on many contexts: what fails is told and counted, and the others
- * go on. */
+/* each_context.h - one operation on many contexts: failures are reported and counted, and the
+ * others continue. */
 #ifndef QP_CLI_EACH_CONTEXT_H
 #define QP_CLI_EACH_CONTEXT_H
 
@@ -13,16 +13,16 @@ typedef enum qp_rc cli_each_fn(struct cli *cli, const struct qp_uuid *id,
 struct cli_each {
   uint64_t done;
   uint64_t failed;
-  uint64_t old;        /* in an old format, which is no failure: these can only be read */
-  struct qp_err first; /* of the failures */
+  uint64_t old;        /* in an old format and therefore skipped, which is no failure */
+  struct qp_err first; /* first failure */
 };
 
-/* All contexts that are named by `words`, or with `all` every one. Failing is in *out, not in the
- * answer, unless it concerns all of them. */
+/* All contexts named by `words`, or every context with `all`. Failures are in *out, not in the
+ * result, unless they concern all contexts. */
 enum qp_rc cli_each_context(struct cli *cli, const struct cli_words *words, bool all,
                             cli_each_fn *fn, void *arg, struct cli_each *out, struct qp_err *err);
 
-/* The command's answer: QP_OK when nothing failed, else the code of the first failure. */
+/* The result of the command: QP_OK if nothing failed, otherwise the code of the first failure. */
 enum qp_rc cli_each_verdict(const struct cli_each *each, struct qp_err *err);
 
 /* {"contexts": …, "failed": …}, the beginning of a total; NULL: no memory. */

@@ -1,4 +1,4 @@
-/* engine_setup.c - from the configuration to the options of an engine; see engine_setup.h. */
+/* engine_setup.c - converts the configuration to the options of an engine; see engine_setup.h. */
 #include "cli/engine_setup.h"
 
 #include <ctype.h>
@@ -19,14 +19,14 @@
 #define KEY_LIMIT ((size_t)16 << 10)
 #define WHAT_TEXT 300
 
-/* Everything that the options point to. */
+/* Owns everything that the options point to. */
 struct setup {
   struct cli *cli;
   const struct cli_config *config;
   struct qp_engine_options options;
   struct qp_provider_spec *providers;
   size_t provider_count;
-  char **texts; /* of files */
+  char **texts; /* contents of files */
   size_t text_count, text_cap;
   const char **rules;
   size_t rule_count, rule_cap;
@@ -83,7 +83,7 @@ is_open_to_all(const char *path)
   return stat(path, &st) == 0 && st.st_mode & S_IRWXO;
 }
 
-/* Takes a text that lives as long as the setup; NULL is no memory. */
+/* Keeps a text until the setup is released; NULL: out of memory. */
 static enum qp_rc
 keep_text(struct setup *s, char *text, struct qp_err *err)
 {
@@ -93,7 +93,7 @@ keep_text(struct setup *s, char *text, struct qp_err *err)
   return cli_fail_nomem(err);
 }
 
-/* All of a file. `what` begins the sentence of a failure. */
+/* Reads a whole file. `what` begins the error message. */
 static enum qp_rc
 read_text(struct setup *s, const char *what, const char *path, size_t limit, char **out,
           struct qp_err *err)
@@ -113,7 +113,7 @@ read_text(struct setup *s, const char *what, const char *path, size_t limit, cha
   return QP_OK;
 }
 
-/* The file that a row names, and how sentences on it begin. */
+/* Reads the file that a row names, and sets the beginning of its error messages. */
 static enum qp_rc
 read_row(struct setup *s, enum config_id id, const char **out, char name[WHAT_TEXT],
          struct qp_err *err)
@@ -133,7 +133,7 @@ read_row(struct setup *s, enum config_id id, const char **out, char name[WHAT_TE
 
 /* ---- providers ---- */
 
-/* A key is one line; blanks around it do not belong to it. */
+/* A key is one line; surrounding blanks are removed. */
 static enum qp_rc
 read_key(struct setup *s, const char *what, const char *path, const char **out, struct qp_err *err)
 {
@@ -158,8 +158,8 @@ read_key(struct setup *s, const char *what, const char *path, const char **out, 
   return QP_OK;
 }
 
-/* The key itself or the one in the file, whichever is from the source that goes first. `what` is
- * what the file's row is called. */
+/* The key or the key in the file, whichever is from the source with the higher priority. `what`
+ * names the row of the file. */
 static enum qp_rc
 choose_key(struct setup *s, const char *what, const struct cli_config_value *key,
            const struct cli_config_value *file, const char **out, struct qp_err *err)
@@ -176,7 +176,7 @@ choose_key(struct setup *s, const char *what, const struct cli_config_value *key
   return QP_OK;
 }
 
-/* Those that have rows of the table. The later ones go first where no model is named. */
+/* The providers with rows in the table. The later ones are preferred if no model is named. */
 static const struct known {
   const char *name;
   enum config_id url, model;
@@ -192,8 +192,8 @@ static const struct known {
 
 #define KNOWN_COUNT (sizeof(known) / sizeof(known[0]))
 
-/* It is there when there is a key; or an address, which may need none; Ollama never does. An
- * address of Anthropic that was meant for other programs is not enough. */
+/* A provider is available if it has a key; or a URL, because that server may need no key; Ollama
+ * needs none. An Anthropic URL that was meant for other programs is not enough. */
 static bool
 is_wanted(const struct setup *s, const struct known *k, const struct qp_provider_spec *spec)
 {
@@ -299,7 +299,7 @@ add_rule(struct setup *s, const char *what, const char *rule, struct qp_err *err
   return rc ? cli_err_prefix(err, what) : QP_OK;
 }
 
-/* Those of `rule` first, then those of the file that `policy` names. */
+/* Those of `rule` first, then those of the `policy` file. */
 static enum qp_rc
 add_rules(struct setup *s, struct qp_err *err)
 {
@@ -343,7 +343,7 @@ set_workspace(struct setup *s, struct qp_err *err)
   return QP_OK;
 }
 
-/* A variable that commands get, with the value that it has here. */
+/* A variable for commands, with its current value. */
 static enum qp_rc
 add_variable(struct setup *s, const char *name, size_t *count, struct qp_err *err)
 {
@@ -351,7 +351,7 @@ add_variable(struct setup *s, const char *name, size_t *count, struct qp_err *er
   char *pair;
   enum qp_rc rc;
 
-  if (strchr(name, '=')) /* its value is not for a sentence */
+  if (strchr(name, '=')) /* its value must not be in an error message */
     return cli_fail(err, QP_INVALID, "command_env: '%.*s' must be a name without a value",
                     (int)strcspn(name, "="), name);
   if (!value) {
@@ -385,7 +385,7 @@ set_variables(struct setup *s, struct qp_err *err)
   return rc;
 }
 
-/* Files that no tool may reach; the directory of the store is added by the engine. */
+/* Files that tools must not reach; the engine adds the directory of the store. */
 static enum qp_rc
 set_hidden(struct setup *s, struct qp_err *err)
 {

@@ -86,7 +86,7 @@ put_quoted(const struct export_md *md, struct qp_bytes text)
   }
 }
 
-/* An address inside <…>: what would end it is percent-encoded. */
+/* A URL inside <…>: characters that would end it are percent-encoded. */
 static void
 put_address(const struct export_md *md, const char *url)
 {
@@ -106,7 +106,7 @@ put_image(const struct export_md *md, const char *url)
   char size[CLI_BYTES_TEXT];
   const char *data = strncmp(url, "data:", 5) == 0 ? strchr(url, ',') : NULL;
 
-  if (data) { /* its bytes are in the message: they are named and not repeated */
+  if (data) { /* its bytes are in the message: they are described and not repeated */
     fputs("*(an image in the message itself, ", md->f);
     cli_put_wordn(md->f, url, (size_t)(data - url));
     fprintf(md->f, ", %s)*\n", cli_bytes_text(strlen(data + 1), size));
@@ -147,13 +147,13 @@ put_call(const struct export_md *md, const struct qp_tool_call *call)
   put_code(md, call->tool_name);
   fputs(" (", md->f);
   put_code(md, call->id);
-  if (call->approval != QP_APPROVAL_PENDING) /* what was decided later is told by the result */
+  if (call->approval != QP_APPROVAL_PENDING) /* the result shows later decisions */
     fprintf(md->f, ", %s", qp_approval_name(call->approval));
   fputs(")\n", md->f);
   put_fenced(md, "json", (struct qp_bytes){ call->arguments_json, strlen(call->arguments_json) });
 }
 
-/* A result that is a text is shown as that text, any other as JSON. */
+/* A result that is a string is shown as text, any other as JSON. */
 static enum qp_rc
 put_result(const struct export_md *md, const struct qp_tool_result *result, struct qp_err *err)
 {

@@ -1,5 +1,5 @@
-/* input.c - see input.h. Reads with read(2) and not with stdio: a line must be handed out when
- * it arrives on a pipe, and memory must follow the longest line and not the length of the input. */
+/* input.c - see input.h. Uses read(2) instead of stdio: a line must be returned when it arrives on
+ * a pipe, and memory must depend on the longest line, not on the length of the input. */
 #include "cli/input.h"
 
 #include <errno.h>
@@ -33,7 +33,7 @@ cli_lines_close(struct cli_lines *in)
   *in = (struct cli_lines){ .fd = -1, .eof = true };
 }
 
-/* Makes room behind `end`: first by moving what is left to the front, then by growing. */
+/* Makes space after `end`: first by moving the rest to the front, then by growing. */
 static enum qp_rc
 make_room(struct cli_lines *in, struct qp_err *err)
 {
@@ -78,7 +78,7 @@ read_more(struct cli_lines *in, struct qp_err *err)
 enum qp_rc
 cli_lines_next(struct cli_lines *in, struct qp_bytes *line, bool *more, struct qp_err *err)
 {
-  size_t seen = 0; /* bytes from start that hold no newline */
+  size_t seen = 0; /* bytes from start without a newline */
 
   for (;;) {
     size_t have = in->end - in->start;

@@ -1,5 +1,4 @@
-/* input.h - what the command line reads: lines that arrive one by one, and whole files, both
- * with a limit. */
+/* input.h - reads lines as they arrive, and whole files, both with a limit. */
 #ifndef QP_CLI_INPUT_H
 #define QP_CLI_INPUT_H
 
@@ -13,23 +12,23 @@ struct cli_lines {
   int fd;
   bool owns_fd;
   bool eof;
-  bool skipping; /* inside a line that was too long */
+  bool skipping; /* inside of a line that is too long */
   size_t limit;  /* of a line, without its newline */
-  char *data;    /* read and not yet handed out: data[start .. end - 1] */
+  char *data;    /* read but not yet returned: data[start .. end - 1] */
   size_t start, end, cap;
-  uint64_t number; /* of the line handed out last, from 1 */
+  uint64_t number; /* of the last returned line, from 1 */
 };
 
 /* Lines of a file; "-" is standard input. */
 enum qp_rc cli_lines_open(struct cli_lines *in, const char *path, size_t limit, struct qp_err *err);
-/* The next line without its newline, as soon as it has arrived; *more is false at the end. The
+/* The next line without its newline, as soon as it was received; *more is false at the end. The
  * line is borrowed until the next call. QP_TOOBIG: a line over the limit, which the next call
- * passes over. */
+ * skips. */
 enum qp_rc cli_lines_next(struct cli_lines *in, struct qp_bytes *line, bool *more,
                           struct qp_err *err);
 void cli_lines_close(struct cli_lines *in);
 
-/* All of a file, ended by a NUL that *len does not count; "-" is standard input. Released with
+/* A whole file, ended by a NUL that *len does not count; "-" is standard input. Released with
  * qp__free(). QP_TOOBIG: more than `limit` bytes. */
 enum qp_rc cli_read_all(const char *path, size_t limit, char **out, size_t *len,
                         struct qp_err *err);

@@ -1,10 +1,9 @@
-/* main.c - the command line `quipu`: the table of commands, the options that all of them take, and
- * the way from arguments to an exit code. Each command is a file cmd_*.c with its own option table.
+/* main.c - the command line `quipu`: the table of commands, the common options, and the exit code.
+ * Each command is a file cmd_*.c with its own option table.
  *
- * Every failure is reported here and nowhere else: one sentence on standard error and the exit
- * code that QP_RC_MAP gives its code. A reader of standard output who went away (`quipu ls |
- * head -1`) is no failure to talk about: the store is closed and the process ends by SIGPIPE, as
- * shells expect. */
+ * All failures are reported here: one sentence on standard error and the exit code of the code in
+ * QP_RC_MAP. If the reader of standard output has gone (`quipu ls | head -1`), nothing is reported:
+ * the store is closed and the process ends by SIGPIPE, as shells expect. */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -155,9 +154,9 @@ run_command(struct cli *cli, int argc, char **argv, struct qp_err *err)
 
 /* ---- the process ---- */
 
-/* A descriptor 0, 1 or 2 that the caller closed would be given to a file of the store, and
- * output would land in that file. These stand in for it and fail: 0 when it is read, 1 and 2
- * when they are written. */
+/* If the caller closed descriptor 0, 1 or 2, a file of the store would get that number, and output
+ * would be written into it. These placeholders prevent that: reading 0 fails, and so does writing 1
+ * and 2. */
 static bool
 fill_standard_fds(void)
 {
@@ -167,7 +166,7 @@ fill_standard_fds(void)
   return true;
 }
 
-/* Errors in the options come before --json is read, so it is looked for here. */
+/* Errors in the options are reported before --json is parsed, so it is searched here. */
 static bool
 wants_json(int argc, char **argv)
 {

@@ -5,7 +5,7 @@
 
 #include "cli/out.h"
 
-#define NAME_MAX_LEN 32 /* longer words are like no option */
+#define NAME_MAX_LEN 32 /* longer words are not similar to any option */
 
 /* ---- the nearest name ---- */
 
@@ -17,8 +17,7 @@ min3(size_t a, size_t b, size_t c)
   return ab < c ? ab : c;
 }
 
-/* How many letters must be added, removed, changed or swapped with their neighbour to make b of
- * a. */
+/* The number of letters to add, remove, change or swap with their neighbour to turn a into b. */
 static size_t
 distance(const char *a, const char *b)
 {
@@ -44,7 +43,7 @@ distance(const char *a, const char *b)
   return rows[la][lb];
 }
 
-/* The beginning of a name is as near as one wrong letter. */
+/* A prefix of a name is as near as one wrong letter. */
 static size_t
 unlikeness(const char *typed, const char *known)
 {
@@ -140,8 +139,8 @@ add_repeat(struct slot slot, const char *value, struct qp_err *err)
   return QP_OK;
 }
 
-/* Stores what was given for an option. `inlined` is the part after "=" or the letter, or NULL;
- * then the value is the next argument. */
+/* Stores the value of an option. `inlined` is the part after "=" or the letter, or NULL; then the
+ * value is the next argument. */
 static enum qp_rc
 set_option(struct slot slot, const char *inlined, int argc, char **argv, int *pos,
            struct qp_err *err)
@@ -156,7 +155,7 @@ set_option(struct slot slot, const char *inlined, int argc, char **argv, int *po
     value = "";
   } else if (!value && strcmp(slot.option->value, "yes|no") == 0 &&
              (*pos + 1 >= argc || argv[*pos + 1][0] == '-')) {
-    value = "yes"; /* a switch that is only named is on */
+    value = "yes"; /* a switch without a value is on */
   } else if (!value) {
     if (*pos + 1 >= argc)
       return cli_fail(err, QP_INVALID, "option --%s needs a value: --%s %s", slot.option->name,
@@ -223,7 +222,7 @@ cli_opts_parse(const struct cli_optset *sets, size_t set_count, int argc, char *
 
 /* ---- checks ---- */
 
-/* Is `word` one of the words in `list`, which are separated by single spaces? */
+/* Whether `word` is in `list`, which is separated by single spaces. */
 static bool
 listed(const char *list, const char *word)
 {

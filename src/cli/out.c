@@ -89,7 +89,7 @@ cli_mask(char *text)
       if (*p == '@')
         host = p;
     colon = host ? memchr(at, ':', (size_t)(host - at)) : NULL;
-    if (colon && host - colon > 4) { /* three stars tell nothing of its length */
+    if (colon && host - colon > 4) { /* three stars do not reveal its length */
       memmove(colon + 4, host, strlen(host) + 1);
       host = colon + 4;
     }
@@ -162,8 +162,8 @@ turns_writing(const unsigned char *s, size_t n)
           (s[1] == 0x81 && s[2] >= 0xa6 && s[2] <= 0xa9));
 }
 
-/* The length of the UTF-8 character at s. 0: there is none, or it is a control character, U+0000 to
- * U+001F and U+007F to U+009F, or one that turns the direction of writing. */
+/* The length of the UTF-8 character at s. 0: invalid, or a control character, U+0000 to U+001F and
+ * U+007F to U+009F, or one that changes the writing direction. */
 static size_t
 shown_len(const char *s, size_t n)
 {
@@ -399,7 +399,7 @@ cli_out_flush(struct qp_err *err)
   return cli_fail_errno(err, errno, "cannot write to standard output");
 }
 
-/* stdio forgets the reason of a failed write, but a pipe knows that nobody reads it. */
+/* stdio forgets the reason of a failed write, but a pipe knows that it has no reader. */
 static bool
 nobody_reads(void)
 {

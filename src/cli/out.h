@@ -1,8 +1,8 @@
-/* out.h - what the command line writes: text for people, JSON for programs, errors.
+/* out.h - the output of the command line: text for people, JSON for programs, errors.
  *
- * Text that came from outside (messages, titles, names, arguments) reaches a person only through
- * the functions here, which spell control characters as \xNN: no stored text can drive a
- * terminal. A failed write to standard output is noticed once, by cli_out_close; cli_out_failed
+ * Text from outside (messages, titles, names, arguments) is printed for people only with the
+ * functions here, which escape control characters as \xNN: so stored text cannot control a
+ * terminal. A failed write to standard output is reported once, by cli_out_close; cli_out_failed
  * lets a long loop stop early. */
 #ifndef QP_CLI_OUT_H
 #define QP_CLI_OUT_H
@@ -17,16 +17,16 @@
 
 /* ---- errors ---- */
 
-/* Fills *err and returns rc, so that a failure is one line. */
+/* Fills *err and returns rc, so that failing is one line. */
 enum qp_rc cli_fail(struct qp_err *err, enum qp_rc rc, const char *fmt, ...) QP_PRINTF(3, 4);
 /* The same for an error number, whose text is appended. */
 enum qp_rc cli_fail_errno(struct qp_err *err, int error, const char *fmt, ...) QP_PRINTF(3, 4);
 enum qp_rc cli_fail_nomem(struct qp_err *err);
-/* Puts "`what`: " before the sentence that is there; returns err->rc. */
+/* Prepends "`what`: " to the message; returns err->rc. */
 enum qp_rc cli_err_prefix(struct qp_err *err, const char *what);
 
-/* Puts stars in the place of the passwords of all URLs in a text ("https://user:***@host"), in
- * place. Returns the text. */
+/* Replaces the passwords of all URLs in a text by stars ("https://user:***@host"), in place.
+ * Returns the text. */
 char *cli_mask(char *text);
 /* One line on standard error: "quipu: …", or with `json` the error as a JSON object. */
 void cli_report(const struct qp_err *err, bool json);
@@ -36,17 +36,17 @@ void cli_trace(const char *feature, const char *text);
 
 /* ---- text for people ---- */
 
-/* On one line: newlines and tabs are spelled out too. */
+/* On one line: newlines and tabs are escaped too. */
 void cli_put_word(FILE *f, const char *s);
 void cli_put_wordn(FILE *f, const char *s, size_t n);
-/* At most `max` bytes of it, cut between characters and ended by "…". */
+/* At most `max` bytes, cut between characters and ended by "…". */
 void cli_put_snippet(FILE *f, const char *s, size_t n, size_t max);
-/* As it is, every line indented by `indent` spaces, and a newline at the end. */
+/* Unchanged, with every line indented by `indent` spaces, and a newline at the end. */
 void cli_put_text(FILE *f, const char *s, size_t n, int indent);
 
 #define CLI_TIME_TEXT (QP__TIME_LEN + 1) /* with a NUL */
 
-/* RFC 3339 in UTC, as it stands in the files. */
+/* RFC 3339 in UTC, as in the files. */
 const char *cli_time_text(int64_t ms, char out[CLI_TIME_TEXT]);
 /* "2026-11-15 19:55:40" of such a text. */
 void cli_put_time(FILE *f, const char *rfc3339);
@@ -60,26 +60,30 @@ const char *cli_plural(uint64_t n);
 
 /* ---- JSON ---- */
 
-/* One line of JSON on standard output. Takes `value`; NULL means that memory was out. */
+/* One line of JSON on standard output. Takes ownership of `value`; NULL means that memory ran
+ * out. */
 enum qp_rc cli_put_json(json_t *value, struct qp_err *err);
 /* A JSON string with its quotes; bytes that are not UTF-8 become U+FFFD. */
 void cli_put_json_string(FILE *f, const char *s, size_t n);
-/* The value of a JSON text; NULL: it is none, or memory is out. */
+/* The value of a JSON text; NULL: invalid, or out of memory. */
 json_t *cli_json_read(const char *text);
-/* For building objects: a string, or null for NULL; the text of an id, or null for none; a time. */
+/* For building objects: a string, or null for NULL; the text of an id, or null for zeros; a
+ * time. */
 json_t *cli_json_string(const char *s);
 json_t *cli_json_uuid(const struct qp_uuid *id);
 json_t *cli_json_time(int64_t ms);
-/* The fields of `more` behind those of `object`. Takes both; NULL when one is, or memory is out. */
+/* Appends the fields of `more` to `object`. Takes ownership of both; NULL if one is NULL, or out of
+ * memory. */
 json_t *cli_json_join(json_t *object, json_t *more);
 
 /* ---- standard output ---- */
 
-/* A write failed: nobody reads on, or the disk is full. */
+/* A write failed: the reader has gone, or the disk is full. */
 bool cli_out_failed(void);
-/* What was printed so far reaches the reader now. */
+/* Flushes the output. */
 enum qp_rc cli_out_flush(struct qp_err *err);
-/* QP_OK when all was written; else says why not. *broken: nobody reads standard output any more. */
+/* QP_OK if everything was written; otherwise the error. *broken: the reader of standard output has
+ * gone. */
 enum qp_rc cli_out_close(bool *broken, struct qp_err *err);
 
 #endif

@@ -27,7 +27,7 @@ print_amount(const struct cli_space *space, const struct qp_space_report *r)
   putchar('\n');
 }
 
-/* Adds the numbers to `object`, which it takes. */
+/* Adds the numbers to `object`, of which it takes ownership. */
 static json_t *
 amount_json(const struct cli_space *space, const struct qp_space_report *r, json_t *object)
 {

@@ -1,5 +1,5 @@
-/* packing_report.h - what archive, compress and decompress share: going over contexts, a line for
- * each and one for all. */
+/* packing_report.h - shared by archive, compress and decompress: processes contexts and prints one
+ * line per context and a total. */
 #ifndef QP_CLI_PACKING_REPORT_H
 #define QP_CLI_PACKING_REPORT_H
 
@@ -16,7 +16,7 @@ struct cli_space {
   bool dry_run;
 };
 
-/* On the contexts that are named, or on all. Opens the store. */
+/* For the named contexts, or all. Opens the store. */
 enum qp_rc cli_space_run(struct cli *cli, const struct cli_words *words, bool all,
                          const struct cli_space *space, struct qp_err *err);
 

@@ -9,7 +9,7 @@
 #include "cli/out.h"
 
 #define BAR 24         /* characters */
-#define TTY_EVERY 0.1  /* seconds between two looks of the bar */
+#define TTY_EVERY 0.1  /* seconds between two updates of the bar */
 #define LINE_EVERY 5.0 /* and between two plain lines */
 
 static double

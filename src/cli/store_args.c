@@ -1,4 +1,4 @@
-/* store_args.c - from the words of the command line to an open store and its contexts. */
+/* store_args.c - opens the store and the contexts that the command line names. */
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -88,7 +88,7 @@ fail_ambiguous(const struct search *s, struct qp_err *err)
                   s->found, list, s->found > CANDIDATES_MAX ? " …" : "");
 }
 
-/* Hexadecimal digits with dashes, as an id begins. */
+/* Hexadecimal digits with dashes, like the beginning of an id. */
 static bool
 is_prefix(const char *text, size_t len)
 {
