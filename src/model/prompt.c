@@ -1,6 +1,7 @@
 /* prompt.c - a system prompt: creating, changing, JSON. The stored form is in prompt.h. */
 #include "model/prompt.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -218,4 +219,22 @@ qp__prompt_view(const struct qp__prompt *p)
   };
 
   return view;
+}
+
+void
+qp__prompt_path(char out[QP__PROMPT_PATH], const char *id)
+{
+  (void)snprintf(out, QP__PROMPT_PATH, QP__PROMPT_DIR "/%s.json", id);
+}
+
+bool
+qp__prompt_file_id(const char *name, char id[QP__PROMPT_ID_MAX + 1])
+{
+  size_t n = strlen(name);
+
+  if (n <= 5 || n - 5 > QP__PROMPT_ID_MAX || strcmp(name + n - 5, ".json") != 0)
+    return false;
+  memcpy(id, name, n - 5);
+  id[n - 5] = 0;
+  return qp__prompt_id_check(id, NULL) == QP_OK;
 }

@@ -8,6 +8,7 @@
 #include <jansson.h>
 
 #include "base/buf.h"
+#include "model/meta.h"
 #include "quipu.h"
 
 #define QP__PROMPT_MAX ((size_t)1 << 20) /* maximum size of the content in bytes */
@@ -36,5 +37,12 @@ enum qp_rc qp__prompt_change(struct qp__prompt *p, const struct qp_prompt *chang
 /* Borrowed view for the public interface. */
 struct qp_prompt qp__prompt_view(const struct qp__prompt *p);
 void qp__prompt_free(struct qp__prompt *p);
+
+/* The plain file of a prompt in the store, "prompts/{id}.json", and the id that a name in prompts/
+ * has; false: it is no name of ours. */
+#define QP__PROMPT_DIR "prompts"
+#define QP__PROMPT_PATH (QP__PROMPT_ID_MAX + 32)
+void qp__prompt_path(char out[QP__PROMPT_PATH], const char *id);
+bool qp__prompt_file_id(const char *name, char id[QP__PROMPT_ID_MAX + 1]);
 
 #endif

@@ -604,13 +604,13 @@ visit_prompt(void *arg, const char *id)
   struct qp_err err = { QP_OK, "" };
   struct qp__seal seal = { .state = QP__SUM_NONE };
   struct qp__buf text;
-  char path[QP__PROMPT_ID_MAX + 32];
+  char path[QP__PROMPT_PATH];
   bool told = false;
   enum qp_rc rc;
 
-  (void)snprintf(path, sizeof(path), "prompts/%s.json", id);
+  qp__prompt_path(path, id);
   qp__buf_init(&text, 8 * QP__PROMPT_MAX);
-  rc = k->store->driver->prompt_read(k->store->self, id, &text, &err);
+  rc = qp__prompt_read(k->store, id, &text, &err);
   if (!rc)
     rc = qp__seal_look(qp__buf_bytes(&text), 0, &seal, &err);
   if (!rc)
@@ -656,7 +656,7 @@ qp_store_check(struct qp_store *store, const struct qp_uuid *context, unsigned f
       err->msg[0] = 0;
     rc = store->driver->context_list(store->self, visit_context, &k, err);
     if (!rc)
-      rc = store->driver->prompt_list(store->self, visit_prompt, &k, err);
+      rc = qp__prompt_ids(store, visit_prompt, &k, err);
     if (!rc)
       rc = qp__sessions_check(store, &k.problems, err);
     if (!rc)

@@ -36,16 +36,14 @@ enum qp__driver_change_kind {
   QP__CHANGE_DROP,    /* `branch` is deleted; its messages stay */
   QP__CHANGE_STATUS,  /* message `id` has `status`; LIVE: it is at its usual place */
   QP__CHANGE_TRASH,   /* message `id` moves to the trash, time `at`; `bytes` is its content where
-                           * that has no place of its own (it is packed), else empty */
+                       * that has no place of its own (it is packed), else empty */
   QP__CHANGE_UNTRASH, /* message `id` moves from the trash to its usual place */
   QP__CHANGE_CONTENT, /* the stored bytes of message `id`, whose entry is known, are restored */
-  QP__CHANGE_PROMPT,  /* system prompt `branch` is `bytes`; no context */
-  QP__CHANGE_PROMPT_DROP, /* system prompt `branch` is deleted; no context */
 
-  /* Plain files: named sequences of bytes, for sessions, events, keys and blobs. A name looks like
-   * "sessions/index.jsonl"; a driver may store it as rows of a table. With a context the name is
-   * "contexts/{id}/events/…", and deleting the context deletes the file. The changes of one commit
-   * are applied in their order. */
+  /* Plain files: named sequences of bytes, for prompts, sessions, events, keys and blobs. A name
+   * looks like "sessions/index.jsonl"; a driver may store it as rows of a table. With a context the
+   * name is "contexts/{id}/events/…", and deleting the context deletes the file. The changes of one
+   * commit are applied in their order. */
   QP__CHANGE_FILE_PUT,    /* the file `path` holds exactly `bytes` */
   QP__CHANGE_FILE_APPEND, /* `bytes` are written at `offset` of `path`, which is its end; with `cut`
                            * everything behind `offset` is removed first. Creates the file. */
@@ -57,8 +55,8 @@ enum qp__driver_change_kind {
 
 struct qp__driver_change {
   enum qp__driver_change_kind kind;
-  void *context;      /* the driver's handle of the context */
-  const char *branch; /* or the prompt's id */
+  void *context; /* the driver's handle of the context */
+  const char *branch;
   const char *to;
   struct qp_uuid id;
   struct qp_uuid parent; /* of a message */
@@ -66,7 +64,7 @@ struct qp__driver_change {
   int64_t at;
   const struct qp__entry *entry; /* of a message: all but its place in the tree */
   const char *dir;               /* of a message: the directory that entry->dir stands for */
-  struct qp_bytes bytes;         /* stored form of a message, metadata or a prompt; of a file */
+  struct qp_bytes bytes;         /* stored form of a message or metadata; of a file */
   const char *path;              /* of a plain file */
   uint64_t offset;               /* in it */
   bool cut;
@@ -165,12 +163,6 @@ struct qp__driver_gc {
                       bool dry_run, struct qp_gc_report *out, struct qp_err *err);
 };
 
-/* The stored form of a system prompt that is created with a context. */
-struct qp__new_prompt {
-  const char *id;
-  struct qp_bytes text;
-};
-
 /* A rename that is part of the commit of a build; names below the data directory. */
 struct qp__build_move {
   const char *from;
@@ -189,16 +181,16 @@ struct qp__driver_build {
   enum qp_rc (*put)(void *self, void *build, size_t number, const struct qp_uuid *id,
                     struct qp_bytes bytes, struct qp__buf *back, struct qp_err *err);
   /* A name below tmp/ for a file that the caller writes and the commit moves; finish() makes it
-   * durable. QP_INVALID: the store is not a directory. */
+   * durable. NULL in a driver without struct qp__driver_directory. */
   enum qp_rc (*temp)(void *self, void *build, char out[64], struct qp_err *err);
   /* Adds metadata, index and heads, and makes everything durable. May take the tree of `image`. */
   enum qp_rc (*finish)(void *self, void *build, struct qp_bytes meta, struct qp__image *image,
                        struct qp_err *err);
-  /* With the context claimed: the context, the prompts and the moves become visible together.
-   * After QP_IO the commit may be visible when the store is opened again. QP_EXISTS. */
-  enum qp_rc (*commit)(void *self, void *build, const struct qp__new_prompt *prompts,
-                       size_t prompt_count, const struct qp__build_move *moves, size_t n,
-                       struct qp_err *err);
+  /* With the context claimed: the context, the plain files that `puts` (FILE_PUT) name and the
+   * moves become visible together. After QP_IO the commit may be visible when the store is opened
+   * again. QP_EXISTS. */
+  enum qp_rc (*commit)(void *self, void *build, struct qp__driver_change *puts, size_t put_count,
+                       const struct qp__build_move *moves, size_t n, struct qp_err *err);
   void (*free)(void *self, void *build); /* removes what was not committed */
   /* Calls fn(arg, 0) … fn(arg, n - 1), several at a time. NULL: the front calls them in turn. */
   void (*each)(void *self, size_t n, qp__piece_fn *fn, void *arg);
@@ -332,7 +324,6 @@ struct qp__driver_stats {
   uint64_t commits, syncs, checkpoints, folds, recovered;
 };
 
-typedef enum qp_rc qp__name_visit(void *arg, const char *name);
 /* `regular`: it is a plain file, not something else that somebody put there. */
 typedef enum qp_rc qp__file_visit(void *arg, const char *name, bool regular);
 
@@ -399,9 +390,6 @@ struct qp__driver {
    * hash. QP_NOTFOUND; QP_CORRUPT: there is something else in its place. */
   enum qp_rc (*read)(void *self, void *context, const struct qp__tree *tree,
                      const struct qp__entry *entry, struct qp__buf *out, struct qp_err *err);
-  enum qp_rc (*prompt_read)(void *self, const char *id, struct qp__buf *out,
-                            struct qp_err *err); /* QP_NOTFOUND */
-  enum qp_rc (*prompt_list)(void *self, qp__name_visit *visit, void *arg, struct qp_err *err);
   /* Plain files. All three see what is committed, and perhaps the beginning of an append that is
    * being committed. file_read appends `n` bytes from `offset` on, fewer only at the end of the
    * file. QP_NOTFOUND, QP_CORRUPT (not a plain file). */

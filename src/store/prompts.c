@@ -16,6 +16,39 @@
 /* ---- reading ---- */
 
 enum qp_rc
+qp__prompt_read(struct qp_store *s, const char *id, struct qp__buf *out, struct qp_err *err)
+{
+  char path[QP__PROMPT_PATH];
+  enum qp_rc rc;
+
+  qp__prompt_path(path, id);
+  rc = s->driver->file_read(s->self, path, 0, FILE_MAX + 1, out, err);
+  return rc == QP_NOTFOUND ? qp__fail(err, rc, "there is no system prompt '%s'", id) : rc;
+}
+
+struct listing {
+  qp__prompt_id_visit *visit;
+  void *arg;
+};
+
+static enum qp_rc
+visit_file(void *arg, const char *name, bool regular)
+{
+  const struct listing *l = arg;
+  char id[QP__PROMPT_ID_MAX + 1];
+
+  return regular && qp__prompt_file_id(name, id) ? l->visit(l->arg, id) : QP_OK;
+}
+
+enum qp_rc
+qp__prompt_ids(struct qp_store *s, qp__prompt_id_visit *visit, void *arg, struct qp_err *err)
+{
+  struct listing l = { visit, arg };
+
+  return s->driver->file_list(s->self, QP__PROMPT_DIR, visit_file, &l, err);
+}
+
+enum qp_rc
 qp__prompt_load(struct qp_store *s, const char *id, struct qp__prompt **out, struct qp_err *err)
 {
   struct qp__prompt *p = NULL;
@@ -26,7 +59,7 @@ qp__prompt_load(struct qp_store *s, const char *id, struct qp__prompt **out, str
   if (rc)
     return rc;
   qp__buf_init(&text, FILE_MAX);
-  rc = s->driver->prompt_read(s->self, id, &text, err);
+  rc = qp__prompt_read(s, id, &text, err);
   if (!rc)
     rc = qp__seal_look(qp__buf_bytes(&text), 0, &seal, err);
   if (!rc) {
@@ -36,9 +69,9 @@ qp__prompt_load(struct qp_store *s, const char *id, struct qp__prompt **out, str
       rc = qp__fail(err, QP_CORRUPT, "the file of system prompt '%s' is damaged", id);
   }
   if (!rc && seal.state == QP__SUM_WRONG) {
-    char path[QP__PROMPT_ID_MAX + 32];
+    char path[QP__PROMPT_PATH];
 
-    (void)snprintf(path, sizeof(path), "prompts/%s.json", id);
+    qp__prompt_path(path, id);
     qp__warn_checksum(s, "prompt", path);
   }
   if (rc)
@@ -95,9 +128,9 @@ by_text(const void *a, const void *b)
 static bool
 is_held(const struct qp_store *s, const char *id)
 {
-  char path[QP__PROMPT_ID_MAX + 32];
+  char path[QP__PROMPT_PATH];
 
-  (void)snprintf(path, sizeof(path), "prompts/%s.json", id);
+  qp__prompt_path(path, id);
   return qp__is_file_held(s, path);
 }
 
@@ -132,7 +165,7 @@ enum qp_rc
 qp_prompt_list(struct qp_store *store, qp_prompt_visit *visit, void *arg, struct qp_err *err)
 {
   struct ids ids = { 0 };
-  enum qp_rc rc = store->driver->prompt_list(store->self, collect_id, &ids, err);
+  enum qp_rc rc = qp__prompt_ids(store, collect_id, &ids, err);
 
   if (rc == QP_NOMEM)
     rc = qp__fail_nomem(err, "listing prompts");
@@ -153,7 +186,8 @@ qp_prompt_list(struct qp_store *store, qp_prompt_visit *visit, void *arg, struct
 static enum qp_rc
 save_prompt(struct qp_store *s, const struct qp__prompt *p, struct qp_err *err)
 {
-  struct qp__driver_change change = { .kind = QP__CHANGE_PROMPT, .branch = p->id };
+  char path[QP__PROMPT_PATH];
+  struct qp__driver_change change = { .kind = QP__CHANGE_FILE_PUT, .path = path };
   struct qp__commit commit = { .changes = &change, .count = 1 };
   struct qp__buf text;
   enum qp_rc rc;
@@ -162,6 +196,7 @@ save_prompt(struct qp_store *s, const struct qp__prompt *p, struct qp_err *err)
   qp__buf_init(&text, FILE_MAX);
   rc = qp__prompt_seal(p, &text, err);
   if (!rc) {
+    qp__prompt_path(path, p->id);
     change.bytes = qp__buf_bytes(&text);
     rc = qp__commit_prepare(s, &change, 1, err);
   }
@@ -301,7 +336,7 @@ mend_prompt(struct qp_store *s, char *id, struct qp__prompt **out, struct qp_err
 
   qp__buf_init(&text, FILE_MAX);
   qp__buf_init(&mended, FILE_MAX);
-  rc = s->driver->prompt_read(s->self, id, &text, err);
+  rc = qp__prompt_read(s, id, &text, err);
   if (!rc)
     rc = qp__seal_mend(qp__buf_bytes(&text), 0, accept_prompt, id, &mended, err);
   if (!rc)
@@ -449,6 +484,7 @@ commit_deletion(struct qp_store *s, const char *id, struct referrer *list, size_
 {
   struct qp__driver_change *changes = qp__alloc0(n + 1, sizeof(*changes));
   struct qp__commit commit = { .changes = changes, .count = n + 1 };
+  char path[QP__PROMPT_PATH];
   enum qp_rc rc = QP_OK;
 
   if (!changes)
@@ -461,8 +497,9 @@ commit_deletion(struct qp_store *s, const char *id, struct referrer *list, size_
     commit.effects = &list[i].effect;
   }
   if (!rc) {
-    changes[n].kind = QP__CHANGE_PROMPT_DROP;
-    changes[n].branch = id;
+    qp__prompt_path(path, id);
+    changes[n].kind = QP__CHANGE_FILE_DROP;
+    changes[n].path = path;
     rc = qp__commit_prepare(s, changes, n + 1, err);
   }
   if (!rc) {

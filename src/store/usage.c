@@ -164,12 +164,12 @@ static enum qp_rc
 count_prompts(struct qp_store *s, struct names *names, int64_t *total, struct qp_err *err)
 {
   struct qp__buf text;
-  enum qp_rc rc = s->driver->prompt_list(s->self, keep_prompt, names, err);
+  enum qp_rc rc = qp__prompt_ids(s, keep_prompt, names, err);
 
   qp__buf_init(&text, (size_t)8 << 20);
   for (size_t at = 0; at < names->list.len && !rc; at += strlen(names->list.data + at) + 1) {
     qp__buf_reset(&text);
-    rc = s->driver->prompt_read(s->self, names->list.data + at, &text, err);
+    rc = qp__prompt_read(s, names->list.data + at, &text, err);
     if (rc == QP_NOTFOUND || rc == QP_CORRUPT)
       rc = QP_OK;
     *total += (int64_t)text.len;
@@ -188,7 +188,7 @@ count(struct qp_store *s, const char *owner, qp__usage_contexts_fn *contexts, in
   enum qp_rc rc = contexts(s->catalogue, owner, &total, err);
 
   qp__buf_init(&names.list, (size_t)1 << 30);
-  if (!rc && s->driver->file_list)
+  if (!rc)
     rc = count_sessions(s, &names, &total, err);
   if (!rc)
     rc = count_prompts(s, &names, &total, err);

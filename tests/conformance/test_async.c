@@ -178,8 +178,6 @@ test_closing_the_store_waits_for_all_saves(void **state)
   assert_int_equal(told.count, MANY);
   assert_int_equal(told.failed, 0);
   open_store(f);
-  if (!f->driver->durable)
-    return;
   c = open_context(f, &id);
   expect_numbers(c, MANY);
   qp_context_close(c);
@@ -248,7 +246,7 @@ main(void)
     cmocka_unit_test(test_saves_are_told_in_their_order_and_seen_by_then),
     cmocka_unit_test(test_a_save_that_cannot_begin_is_told_by_its_answer_alone),
     cmocka_unit_test(test_a_context_may_be_closed_and_deleted_while_saves_are_under_way),
-    cmocka_unit_test(test_closing_the_store_waits_for_all_saves),
+    needs(test_closing_the_store_waits_for_all_saves, NEEDS_DIRECTORY),
   };
   const struct CMUnitTest with_syncs[] = {
     cmocka_unit_test(test_saves_share_a_sync_with_each_other_and_with_those_who_wait),

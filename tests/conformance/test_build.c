@@ -461,10 +461,10 @@ int
 main(void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_a_built_context_is_like_any_other),
-    cmocka_unit_test(test_what_cannot_be_built_leaves_nothing),
-    cmocka_unit_test(test_an_id_that_is_taken),
-    cmocka_unit_test(test_a_prompt_that_it_refers_to_can_be_deleted),
+    needs(test_a_built_context_is_like_any_other, NEEDS_BUILD),
+    needs(test_what_cannot_be_built_leaves_nothing, NEEDS_BUILD),
+    needs(test_an_id_that_is_taken, NEEDS_BUILD),
+    needs(test_a_prompt_that_it_refers_to_can_be_deleted, NEEDS_BUILD),
   };
   const struct CMUnitTest crashes[] = {
     cmocka_unit_test(test_the_power_goes_at_any_moment),

@@ -620,7 +620,7 @@ main(void)
     cmocka_unit_test(test_what_a_person_types_is_understood),
     cmocka_unit_test(test_no_query_is_an_error_of_syntax),
     cmocka_unit_test(test_hits_come_in_pages),
-    cmocka_unit_test(test_garbage_is_not_found),
+    needs(test_garbage_is_not_found, NEEDS_GC | NEEDS_PACK),
     cmocka_unit_test(test_reindex_makes_it_anew),
     cmocka_unit_test(test_the_bytes_of_an_owner_follow_every_change),
     cmocka_unit_test(test_a_question_for_an_owner_costs_no_reading),

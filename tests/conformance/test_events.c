@@ -139,8 +139,6 @@ test_a_line_has_the_form_of_the_documentation(void **state)
   OK(qp_events_append(c, &event, 1, NULL, &failure));
   expect_events(c, 0, 9, "7:tool.call-1_x");
   qp_context_close(c);
-  if (!f->driver->durable)
-    return;
   text = read_file(context_path(f, &id, "/events/events.1.jsonl"), &len);
   assert_string_equal(text,
                       "{\"seq\":7,\"time\":\"2023-11-14T22:13:20.123Z\",\"type\":\"tool.call-1_x\","
@@ -599,13 +597,13 @@ main(void)
 {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_events_are_numbered_and_read_in_windows),
-    cmocka_unit_test(test_a_line_has_the_form_of_the_documentation),
+    needs(test_a_line_has_the_form_of_the_documentation, NEEDS_DIRECTORY),
     cmocka_unit_test(test_what_cannot_be_an_event_changes_nothing),
     cmocka_unit_test(test_an_append_that_is_too_large_changes_nothing),
     cmocka_unit_test(test_numbers_go_on_behind_a_gap_after_a_load),
     cmocka_unit_test(test_a_visitor_ends_the_reading_with_its_answer),
     cmocka_unit_test(test_the_oldest_chunks_go_when_the_log_is_long),
-    cmocka_unit_test(test_events_stay_through_all_work_on_space_and_go_with_the_context),
+    needs(test_events_stay_through_all_work_on_space_and_go_with_the_context, NEEDS_PACK),
     cmocka_unit_test(test_a_key_is_used_once_and_its_result_survives),
     cmocka_unit_test(test_keys_are_bounded_in_number),
     cmocka_unit_test(test_a_key_is_kept_for_a_day),

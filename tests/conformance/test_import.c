@@ -521,8 +521,6 @@ test_a_store_for_reading_allows_a_dry_run_only(void **state)
   struct fixture *f = *state;
   struct told told = { .count = 0 };
 
-  if (!f->driver->durable)
-    skip();
   close_store(f);
   f->options.flags |= QP_STORE_READONLY;
   open_store(f);
@@ -559,8 +557,6 @@ test_a_message_over_the_limit(void **state)
   struct fixture *f = *state;
   struct told told;
 
-  if (!f->driver->durable)
-    skip();
   close_store(f);
   f->options.max_message = 320;
   open_store(f);
@@ -575,20 +571,20 @@ int
 main(void)
 {
   static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_every_form_and_every_form_again),
-    cmocka_unit_test(test_a_chat_is_a_context_like_others),
-    cmocka_unit_test(test_a_dry_run_tells_the_same_and_writes_nothing),
-    cmocka_unit_test(test_items_that_cannot_be_taken_are_told_by_their_place),
-    cmocka_unit_test(test_a_chat_of_many_images),
-    cmocka_unit_test(test_prompts_of_chats),
-    cmocka_unit_test(test_a_chat_that_has_grown),
-    cmocka_unit_test(test_a_chat_that_has_grown_since_it_was_compressed),
-    cmocka_unit_test(test_what_does_not_fit_is_left_alone),
-    cmocka_unit_test(test_another_context_with_that_id),
-    cmocka_unit_test(test_files_that_are_no_dumps),
-    cmocka_unit_test(test_a_store_for_reading_allows_a_dry_run_only),
-    cmocka_unit_test(test_a_visitor_can_end_it),
-    cmocka_unit_test(test_a_message_over_the_limit),
+    needs(test_every_form_and_every_form_again, NEEDS_BUILD),
+    needs(test_a_chat_is_a_context_like_others, NEEDS_BUILD),
+    needs(test_a_dry_run_tells_the_same_and_writes_nothing, NEEDS_BUILD),
+    needs(test_items_that_cannot_be_taken_are_told_by_their_place, NEEDS_BUILD),
+    needs(test_a_chat_of_many_images, NEEDS_BUILD),
+    needs(test_prompts_of_chats, NEEDS_BUILD),
+    needs(test_a_chat_that_has_grown, NEEDS_BUILD),
+    needs(test_a_chat_that_has_grown_since_it_was_compressed, NEEDS_BUILD | NEEDS_PACK),
+    needs(test_what_does_not_fit_is_left_alone, NEEDS_BUILD),
+    needs(test_another_context_with_that_id, NEEDS_BUILD),
+    needs(test_files_that_are_no_dumps, NEEDS_BUILD),
+    needs(test_a_store_for_reading_allows_a_dry_run_only, NEEDS_BUILD | NEEDS_DIRECTORY),
+    needs(test_a_visitor_can_end_it, NEEDS_BUILD),
+    needs(test_a_message_over_the_limit, NEEDS_BUILD | NEEDS_DIRECTORY),
   };
 
   return run_on_all("import", tests, COUNT(tests));

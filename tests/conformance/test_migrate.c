@@ -700,16 +700,16 @@ int
 main(void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_bad_sources),
-    cmocka_unit_test(test_odd_sources),
-    cmocka_unit_test(test_the_same_source_again_changes_nothing),
-    cmocka_unit_test(test_a_dry_run_writes_nothing),
-    cmocka_unit_test(test_a_target_that_exists_is_left_alone),
-    cmocka_unit_test(test_prompts_become_system_prompts),
-    cmocka_unit_test(test_a_prompt_of_another_content_gets_an_id_of_its_own),
-    cmocka_unit_test(test_a_rollback_brings_prompts_back),
-    cmocka_unit_test(test_a_context_that_was_never_old),
-    cmocka_unit_test(test_a_rollback_into_a_directory_overwrites_nothing),
+    needs(test_bad_sources, NEEDS_BUILD),
+    needs(test_odd_sources, NEEDS_BUILD),
+    needs(test_the_same_source_again_changes_nothing, NEEDS_BUILD),
+    needs(test_a_dry_run_writes_nothing, NEEDS_BUILD),
+    needs(test_a_target_that_exists_is_left_alone, NEEDS_BUILD),
+    needs(test_prompts_become_system_prompts, NEEDS_BUILD),
+    needs(test_a_prompt_of_another_content_gets_an_id_of_its_own, NEEDS_BUILD),
+    needs(test_a_rollback_brings_prompts_back, NEEDS_BUILD),
+    needs(test_a_context_that_was_never_old, NEEDS_BUILD),
+    needs(test_a_rollback_into_a_directory_overwrites_nothing, NEEDS_BUILD),
   };
   const struct CMUnitTest files[] = {
     cmocka_unit_test(test_a_file_that_lies_in_the_store_too),

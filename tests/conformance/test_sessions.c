@@ -331,8 +331,6 @@ a_reader_beside_the_writer_sees_what_is_committed(void **state)
   struct fixture reader = *f;
   const char *url = pathf("file:%s", f->data);
 
-  if (!f->driver->durable)
-    return;
   OK(qp_store_open(url, &options, &reader.store, &failure));
   expect_sessions(&reader, "");
   new_session(f, "a", 2);
@@ -593,7 +591,7 @@ main(void)
     cmocka_unit_test(a_session_whose_files_are_gone_begins_anew),
     cmocka_unit_test(a_torn_index_is_cut_by_the_next_line),
     cmocka_unit_test(a_check_tells_of_damage_and_repairs_what_it_can),
-    cmocka_unit_test(a_reader_beside_the_writer_sees_what_is_committed),
+    needs(a_reader_beside_the_writer_sees_what_is_committed, NEEDS_DIRECTORY),
     cmocka_unit_test(an_append_is_one_commit_and_one_sync),
     cmocka_unit_test(any_number_of_sessions_can_be_written_in_turn),
     cmocka_unit_test(many_threads_write_and_read_sessions),

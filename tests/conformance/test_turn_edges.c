@@ -548,8 +548,6 @@ test_an_answer_that_begins_when_nothing_can_be_saved_any_more(void **state)
   struct turn_answer fails;
   struct qp_context *c;
 
-  if (!f->driver->durable)
-    return;
   watch_calls(f);
   turn_rig_init(&rig, f, NULL);
   open_shop(&shop, &rig, "openai");
@@ -661,7 +659,7 @@ main(void)
     cmocka_unit_test(test_a_stop_while_an_approval_is_saved_does_not_run_the_tool),
     cmocka_unit_test(test_all_who_release_a_context_are_woken),
     cmocka_unit_test(test_a_release_waits_for_who_reads_the_log),
-    cmocka_unit_test(test_an_answer_that_begins_when_nothing_can_be_saved_any_more),
+    needs(test_an_answer_that_begins_when_nothing_can_be_saved_any_more, NEEDS_DIRECTORY),
   };
 
   return run_on_all("turn_edges", tests, COUNT(tests));

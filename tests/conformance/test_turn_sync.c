@@ -17,14 +17,6 @@ open_gated(struct turn_rig *rig, struct fixture *f, const char *script)
   turn_rig_start(rig);
 }
 
-static bool
-has_files(void **state)
-{
-  const struct fixture *f = *state;
-
-  return f->driver->durable;
-}
-
 static void *
 stop_engine(void *arg)
 {
@@ -41,8 +33,6 @@ test_a_message_that_is_being_saved_does_not_keep_the_engine_from_stopping(void *
   struct turn_answer sent;
   pthread_t thread;
 
-  if (!has_files(state))
-    return;
   open_gated(&rig, *state, SCRIPT("{\"delay_ms\":2000},{\"text\":\"late\"}"));
   turn_listen(&rig, 0);
   os_gate_shut(QP__SLOT_FDATASYNC, NULL);
@@ -67,8 +57,6 @@ test_nothing_is_told_before_its_sync(void **state)
   struct turn_rig rig;
   struct turn_answer sent;
 
-  if (!has_files(state))
-    return;
   open_gated(&rig, *state, SCRIPT("{\"text\":\"Good.\"}"));
   turn_listen(&rig, 0);
   os_gate_shut(QP__SLOT_FDATASYNC, NULL);
@@ -97,8 +85,9 @@ int
 main(void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_a_message_that_is_being_saved_does_not_keep_the_engine_from_stopping),
-    cmocka_unit_test(test_nothing_is_told_before_its_sync),
+    needs(test_a_message_that_is_being_saved_does_not_keep_the_engine_from_stopping,
+          NEEDS_DIRECTORY),
+    needs(test_nothing_is_told_before_its_sync, NEEDS_DIRECTORY),
   };
 
   return run_on_all("turn_sync", tests, COUNT(tests));

@@ -107,14 +107,6 @@ go_on(struct turn_rig *rig)
   turn_rig_release(rig);
 }
 
-static bool
-is_durable(void **state)
-{
-  const struct fixture *f = *state;
-
-  return f->driver->durable;
-}
-
 static void
 test_kill_while_the_model_is_silent(void **state)
 {
@@ -127,8 +119,6 @@ test_kill_while_the_model_is_silent(void **state)
   };
   struct turn_rig rig;
 
-  if (!is_durable(state))
-    return;
   play(&rig, state, &scene);
   go_on(&rig);
 }
@@ -145,8 +135,6 @@ test_kill_in_the_middle_of_an_answer(void **state)
   };
   struct turn_rig rig;
 
-  if (!is_durable(state))
-    return;
   play(&rig, state, &scene);
   /* The events of the answer are still there for those who come back, under their numbers. */
   turn_listen(&rig, 0);
@@ -168,8 +156,6 @@ test_kill_while_a_person_is_asked(void **state)
   struct turn_rig rig;
   struct turn_answer answer;
 
-  if (!is_durable(state))
-    return;
   play(&rig, state, &scene);
   assert_false(file_exists(pathf("%s/a.txt", rig.workspace)));
   answer = turn_approve(&rig, "w1", NULL);
@@ -196,8 +182,6 @@ test_kill_while_a_tool_runs_does_not_run_it_again(void **state)
   struct turn_rig rig;
   struct turn_answer answer;
 
-  if (!is_durable(state))
-    return;
   play(&rig, state, &scene);
   answer = turn_do(&rig, QP_ACTION_RETRY);
   assert_string_equal(answer.state, "Idle");
@@ -225,8 +209,6 @@ test_kill_while_a_retry_is_awaited(void **state)
   };
   struct turn_rig rig;
 
-  if (!is_durable(state))
-    return;
   play(&rig, state, &scene);
   go_on(&rig);
 }
@@ -243,8 +225,6 @@ test_kill_at_rest(void **state)
   };
   struct turn_rig rig;
 
-  if (!is_durable(state))
-    return;
   play(&rig, state, &scene);
   go_on(&rig);
 }
@@ -253,12 +233,12 @@ int
 main(void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_kill_while_the_model_is_silent),
-    cmocka_unit_test(test_kill_in_the_middle_of_an_answer),
-    cmocka_unit_test(test_kill_while_a_person_is_asked),
-    cmocka_unit_test(test_kill_while_a_tool_runs_does_not_run_it_again),
-    cmocka_unit_test(test_kill_while_a_retry_is_awaited),
-    cmocka_unit_test(test_kill_at_rest),
+    needs(test_kill_while_the_model_is_silent, NEEDS_DIRECTORY),
+    needs(test_kill_in_the_middle_of_an_answer, NEEDS_DIRECTORY),
+    needs(test_kill_while_a_person_is_asked, NEEDS_DIRECTORY),
+    needs(test_kill_while_a_tool_runs_does_not_run_it_again, NEEDS_DIRECTORY),
+    needs(test_kill_while_a_retry_is_awaited, NEEDS_DIRECTORY),
+    needs(test_kill_at_rest, NEEDS_DIRECTORY),
   };
 
   return run_on_all("turn_kill", tests, COUNT(tests));

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "store/context/context_int.h"
+
 #define FIRST_TIME 1750000000000 /* of messages: some day in 2025 … */
 #define TIME_SPAN 10000000000    /* … and the four months from then on */
 
@@ -440,8 +442,11 @@ run(struct op *op, struct qp_store *store, struct qp_err *err)
 {
   struct qp_prompt prompt = { .id = op->prompt, .content = op->text };
   struct qp_context *c = NULL;
+  bool packs = op->kind == OP_ARCHIVE || op->kind == OP_COMPRESS || op->kind == OP_DECOMPRESS;
   enum qp_rc rc;
 
+  if (packs && !store->driver->pack) /* the same answer, and nothing changes */
+    return qp_context_gc(store, &op->context, INT64_MAX, QP_SPACE_DRY_RUN, NULL, err);
   switch (op->kind) {
   case OP_CREATE:
     return run_create(op, store, err);

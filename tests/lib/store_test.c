@@ -11,17 +11,57 @@
 #include <unistd.h>
 
 #include "alloc_fault.h"
+#include "map_driver.h"
 #include "os_gate.h"
 #include "store/store_int.h"
 
 _Thread_local struct qp_err failure;
 
 static const struct driver drivers[] = {
-  { "memory", false, 0 },
-  { "file", true, 0 },
-  { "file without threads", true, QP_STORE_NO_THREAD },
+  { "map", &map_driver, false, 0 },
+  { "memory", &qp__driver_memory, false, 0 },
+  { "file", &qp__driver_files, true, 0 },
+  { "file without threads", &qp__driver_files, true, QP_STORE_NO_THREAD },
 };
-#define FILES_ALONE (&drivers[2])
+#define FILES_ALONE (&drivers[3])
+
+/* enum needs: which pointer of the driver says that it has it. */
+static const struct {
+  unsigned what;
+  const char *name;
+  size_t at;
+} capabilities[] = {
+  { NEEDS_DIRECTORY, "directory", offsetof(struct qp__driver, directory) },
+  { NEEDS_BUILD, "build", offsetof(struct qp__driver, build) },
+  { NEEDS_PACK, "pack", offsetof(struct qp__driver, pack) },
+  { NEEDS_GC, "gc", offsetof(struct qp__driver, gc) },
+  { NEEDS_OLD, "old", offsetof(struct qp__driver, old) },
+  { NEEDS_ERASE, "erase", offsetof(struct qp__driver, erase) },
+  { NEEDS_BACKUP, "backup", offsetof(struct qp__driver, backup) },
+  { NEEDS_PROCESS, "process", offsetof(struct qp__driver, process) },
+};
+
+/* The name of something that the driver lacks of this, or NULL. */
+static const char *
+lacks(const struct driver *d, unsigned what)
+{
+  if (what & NEEDS_REOPEN && !d->durable)
+    return "reopen";
+  for (size_t i = 0; i < COUNT(capabilities); i++) {
+    const void *p;
+
+    memcpy(&p, (const char *)d->driver + capabilities[i].at, sizeof(p));
+    if (what & capabilities[i].what && !p)
+      return capabilities[i].name;
+  }
+  return NULL;
+}
+
+bool
+has(const struct fixture *f, unsigned what)
+{
+  return !lacks(f->driver, what);
+}
 
 /* ---- text that grows ---- */
 
@@ -156,6 +196,14 @@ end_fixture(void **state)
   return 0;
 }
 
+/* What runs instead of a test that needs more than the driver has; its state is the name. */
+static void
+skip_test(void **state)
+{
+  print_message("needs the capability '%s'\n", (const char *)*state);
+  skip();
+}
+
 static int
 run_on(const char *suite, const struct CMUnitTest *tests, size_t n, const struct driver *first,
        size_t count)
@@ -169,16 +217,18 @@ run_on(const char *suite, const struct CMUnitTest *tests, size_t n, const struct
   for (size_t i = 0; i < n * count; i++) {
     const struct driver *d = &first[i % count];
     size_t len = strlen(tests[i / count].name) + strlen(d->name) + 4;
+    const char *missing;
     char *name = malloc(len);
 
     if (!name)
       return 1;
     (void)snprintf(name, len, "%s [%s]", tests[i / count].name, d->name);
+    missing = lacks(d, (unsigned)(uintptr_t)tests[i / count].initial_state);
     all[i].name = name;
-    all[i].test_func = tests[i / count].test_func;
-    all[i].setup_func = make_fixture;
-    all[i].teardown_func = end_fixture;
-    all[i].initial_state = (void *)d;
+    all[i].test_func = missing ? skip_test : tests[i / count].test_func;
+    all[i].setup_func = missing ? NULL : make_fixture;
+    all[i].teardown_func = missing ? NULL : end_fixture;
+    all[i].initial_state = missing ? (void *)missing : (void *)d;
   }
   failed = _cmocka_run_group_tests(suite, all, n * count, NULL, NULL);
   for (size_t i = 0; i < n * count; i++)
@@ -202,10 +252,10 @@ run_on_files(const char *suite, const struct CMUnitTest *tests, size_t n)
 void
 open_store(struct fixture *f)
 {
-  const char *url = f->driver->durable ? f->data : "memory:";
+  const char *where = f->driver->durable ? f->data : "";
 
   assert_null(f->store);
-  OK(qp__store_open_os(url, &f->options, f->os, &f->store, &failure));
+  OK(qp__store_open_driver(f->driver->driver, where, &f->options, f->os, &f->store, &failure));
 }
 
 void

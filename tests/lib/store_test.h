@@ -45,11 +45,33 @@ void expect_id(const struct qp_uuid *got, const struct qp_uuid *want);
 
 /* ---- the fixture ---- */
 
+struct qp__driver;
+
 struct driver {
   const char *name;
+  const struct qp__driver *driver;
   bool durable;   /* what is closed can be opened again */
   unsigned flags; /* enum qp_store_flags */
 };
+
+/* What a test needs beyond the core of a driver (store/driver.h). A test that needs nothing is
+ * listed as cmocka_unit_test(f), any other one as needs(f, NEEDS_GC | NEEDS_PACK). Where a driver
+ * lacks something, the test is skipped, and its output names what is missing. */
+enum needs {
+  NEEDS_REOPEN = 1, /* a store that is closed can be opened again */
+  NEEDS_DIRECTORY = 2,
+  NEEDS_BUILD = 4,
+  NEEDS_PACK = 8,
+  NEEDS_GC = 16,
+  NEEDS_OLD = 32,
+  NEEDS_ERASE = 64,
+  NEEDS_BACKUP = 128,
+  NEEDS_PROCESS = 256,
+};
+#define needs(f, what)                           \
+  {                                              \
+#f, f, NULL, NULL, (void *)(uintptr_t)(what) \
+  }
 
 struct fixture {
   const struct driver *driver;
@@ -66,11 +88,14 @@ struct fixture {
   size_t log_len;
 };
 
-/* Run every test once on each driver (run_on_all), or on the file driver without threads, which
- * makes every run the same (run_on_files). The names of the tests show the driver. Returns what
- * main returns. */
+/* Run every test once on each driver that has what it needs (run_on_all), or on the file driver
+ * without threads, which makes every run the same (run_on_files). The names of the tests show the
+ * driver. Returns what main returns. */
 int run_on_all(const char *suite, const struct CMUnitTest *tests, size_t n);
 int run_on_files(const char *suite, const struct CMUnitTest *tests, size_t n);
+
+/* Whether the driver of the fixture has all of this (enum needs). */
+bool has(const struct fixture *f, unsigned what);
 
 void open_store(struct fixture *f);
 void close_store(struct fixture *f);

@@ -81,7 +81,6 @@ commit(struct qp__driver_change *changes, size_t n)
   void *ticket = NULL;
   struct qp_err err = { QP_OK, "" };
 
-  driver.ahead->prepare(self, changes, n);
   assert_int_equal(driver.stage(self, changes, n, published, NULL, &ticket, &err), QP_OK);
   assert_int_equal(driver.finish(self, ticket, &err), QP_OK);
 }

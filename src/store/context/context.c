@@ -563,7 +563,7 @@ qp__check_prompt(struct qp_store *s, const char *id, struct qp_err *err)
   if (rc)
     return rc;
   qp__buf_init(&text, (size_t)8 << 20);
-  rc = s->driver->prompt_read(s->self, id, &text, err);
+  rc = qp__prompt_read(s, id, &text, err);
   qp__buf_release(&text);
   return rc;
 }

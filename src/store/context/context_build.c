@@ -20,6 +20,7 @@
 struct prompt {
   struct qp__prompt *prompt;
   struct qp__buf text;
+  char path[QP__PROMPT_PATH];
   bool replaceable;
 };
 
@@ -407,9 +408,10 @@ check_references(struct qp__build *b, const struct qp__meta *meta, struct qp_err
 
 /* The prompts that are not there yet, in *list (for qp__free). */
 static enum qp_rc
-choose_prompts(struct qp__build *b, struct qp__new_prompt **list, size_t *count, struct qp_err *err)
+choose_prompts(struct qp__build *b, struct qp__driver_change **list, size_t *count,
+               struct qp_err *err)
 {
-  struct qp__new_prompt *chosen = qp__alloc(b->prompt_count * sizeof(*chosen));
+  struct qp__driver_change *chosen = qp__alloc0(b->prompt_count + 1, sizeof(*chosen));
   enum qp_rc rc = QP_OK;
 
   QP_ASSERT_HELD(&b->store->prompt_lock);
@@ -417,13 +419,15 @@ choose_prompts(struct qp__build *b, struct qp__new_prompt **list, size_t *count,
   if (!chosen)
     return qp__fail_nomem(err, "building a context");
   for (size_t i = 0; i < b->prompt_count && !rc; i++) {
-    const struct prompt *p = &b->prompts[i];
+    struct prompt *p = &b->prompts[i];
     struct qp__prompt *there = NULL;
 
     rc = qp__prompt_load(b->store, p->prompt->id, &there, err);
     if (rc == QP_NOTFOUND) {
-      chosen[*count].id = p->prompt->id;
-      chosen[(*count)++].text = qp__buf_bytes(&p->text);
+      qp__prompt_path(p->path, p->prompt->id);
+      chosen[*count].kind = QP__CHANGE_FILE_PUT;
+      chosen[*count].path = p->path;
+      chosen[(*count)++].bytes = qp__buf_bytes(&p->text);
       rc = QP_OK;
     } else if (!rc && !p->replaceable && strcmp(there->content, p->prompt->content) != 0) {
       rc = qp__fail(err, QP_CONFLICT, "system prompt '%s' was changed in the meantime",
@@ -445,7 +449,7 @@ qp__build_commit(struct qp__build *b, const struct qp__meta *meta,
 {
   struct qp_store *s = b->store;
   struct qp_context *claim = NULL;
-  struct qp__new_prompt *prompts = NULL;
+  struct qp__driver_change *prompts = NULL;
   struct qp__buf text;
   size_t n = 0;
   enum qp_rc rc = qp__build_set_heads(b, meta, heads, head_count, err);

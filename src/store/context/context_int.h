@@ -290,6 +290,13 @@ enum qp_rc qp__check_changeable(const struct qp_context *c, struct qp_err *err);
 
 /* ---- prompts.c ---- */
 
+/* The stored bytes of a system prompt. QP_NOTFOUND, QP_CORRUPT. */
+enum qp_rc qp__prompt_read(struct qp_store *s, const char *id, struct qp__buf *out,
+                           struct qp_err *err);
+/* The ids of all system prompts, in any order. */
+typedef enum qp_rc qp__prompt_id_visit(void *arg, const char *id);
+enum qp_rc qp__prompt_ids(struct qp_store *s, qp__prompt_id_visit *visit, void *arg,
+                          struct qp_err *err);
 /* A system prompt; released with qp__prompt_free(). QP_NOTFOUND, QP_CORRUPT. */
 struct qp__prompt;
 enum qp_rc qp__prompt_load(struct qp_store *s, const char *id, struct qp__prompt **out,

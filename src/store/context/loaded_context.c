@@ -115,6 +115,101 @@ qp__image_drop_head(struct qp__image *image, const char *name)
   *head = image->heads[--image->head_count];
 }
 
+/* ---- changes ---- */
+
+bool
+qp__image_copy(struct qp__image *to, const struct qp__image *from)
+{
+  if (!qp__tree_reserve(&to->tree, from->tree.count))
+    return false;
+  for (uint32_t i = 0; i < from->tree.count; i++) {
+    struct qp__entry e;
+
+    if (qp__tree_translate(&to->tree, &from->tree, qp__tree_at(&from->tree, i), &e))
+      return false;
+    (void)qp__tree_load(&to->tree, &e);
+  }
+  for (size_t i = 0; i < from->head_count; i++)
+    if (!qp__image_set_head(to, from->heads[i].name, from->heads[i].slot))
+      return false;
+  qp__tree_publish(&to->tree, to->tree.count, to->tree.pending_bytes);
+  return true;
+}
+
+bool
+qp__image_reserve(struct qp__image *image, const struct qp__driver_change *change, size_t n)
+{
+  static const struct qp_uuid none;
+  uint32_t slot;
+  uint16_t dir;
+
+  if (!qp__tree_find(&image->tree, &none, true, &slot)) /* makes the table that finds ids */
+    return false;
+  if (change->kind == QP__CHANGE_MESSAGE)
+    return qp__tree_reserve(&image->tree, n) &&
+           !qp__tree_dir(&image->tree, change->dir, strlen(change->dir), &dir);
+  return (change->kind != QP__CHANGE_HEAD && change->kind != QP__CHANGE_RENAME) ||
+         qp__image_reserve_heads(image, n);
+}
+
+static uint32_t
+slot_of(struct qp__image *image, const struct qp_uuid *id)
+{
+  uint32_t slot = QP__NO_SLOT;
+
+  if (!qp_uuid_is_none(id))
+    (void)qp__tree_find(&image->tree, id, true, &slot);
+  return slot;
+}
+
+static uint32_t
+add_message(struct qp__image *image, const struct qp__driver_change *change)
+{
+  struct qp__entry e;
+  uint32_t slot;
+
+  memcpy(&e, change->entry, sizeof(e));
+  e.parent = slot_of(image, &change->parent);
+  (void)qp__tree_dir(&image->tree, change->dir, strlen(change->dir), &e.dir);
+  slot = qp__tree_add(&image->tree, &e);
+  qp__image_head(image, change->branch)->slot = slot;
+  return slot;
+}
+
+uint32_t
+qp__image_apply(struct qp__image *image, const struct qp__driver_change *change, char **name)
+{
+  uint32_t slot = slot_of(image, &change->id);
+  struct qp__entry *e = slot == QP__NO_SLOT ? NULL : qp__tree_at(&image->tree, slot);
+
+  switch (change->kind) {
+  case QP__CHANGE_MESSAGE:
+    return add_message(image, change);
+  case QP__CHANGE_HEAD:
+    qp__image_put_head(image, name, slot);
+    break;
+  case QP__CHANGE_RENAME:
+    qp__image_put_name(image, change->branch, name);
+    break;
+  case QP__CHANGE_DROP:
+    qp__image_drop_head(image, change->branch);
+    break;
+  case QP__CHANGE_STATUS:
+    if (e)
+      atomic_store(&e->status, (uint8_t)change->status);
+    break;
+  case QP__CHANGE_TRASH:
+  case QP__CHANGE_UNTRASH:
+    if (e)
+      qp__tree_set_place(&image->tree, e,
+                         change->kind == QP__CHANGE_TRASH ? qp__place_trash(change->at) : 0);
+    break;
+  default:
+    break;
+  }
+  return slot;
+}
+
 /* ---- mending ---- */
 
 static enum qp_rc

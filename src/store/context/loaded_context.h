@@ -35,6 +35,17 @@ void qp__image_put_head(struct qp__image *image, char **name, uint32_t slot);
 void qp__image_put_name(struct qp__image *image, const char *old_name, char **name);
 void qp__image_drop_head(struct qp__image *image, const char *name);
 
+/* For drivers that keep an image: a copy of tree and heads into an empty image (false: no memory);
+ * and a change applied to it. reserve makes room for n such changes, so that applying them cannot
+ * fail (false: no memory). *name is an allocated copy of the branch that a HEAD or RENAME names;
+ * when apply takes it over, it is NULL afterwards. Returns the slot of the message, if there is
+ * one. */
+struct qp__driver_change;
+bool qp__image_copy(struct qp__image *to, const struct qp__image *from);
+bool qp__image_reserve(struct qp__image *image, const struct qp__driver_change *change, size_t n);
+uint32_t qp__image_apply(struct qp__image *image, const struct qp__driver_change *change,
+                         char **name);
+
 struct qp__problems;
 
 /* Gives branches of their own to messages that no branch reaches, one for each end of a history.

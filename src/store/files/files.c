@@ -50,12 +50,6 @@ qp__context_path(char out[QP__PATH_MAX], const struct qp__fctx *c, const char *n
   (void)snprintf(out, QP__PATH_MAX, "%s/%s", c->path, name);
 }
 
-void
-qp__prompt_path(char out[QP__PATH_MAX], const char *id)
-{
-  (void)snprintf(out, QP__PATH_MAX, "prompts/%s.json", id);
-}
-
 bool
 qp__message_file_id(const char *name, struct qp_uuid *id)
 {
@@ -75,18 +69,6 @@ qp__context_dir_id(const char *name, struct qp_uuid *id)
 
   return strlen(name) == QP__UUID_LEN && qp__uuid_decode(name, id) &&
          strcmp(qp_uuid_text(id, text), name) == 0;
-}
-
-bool
-qp__prompt_file_id(const char *name, char id[QP__PROMPT_ID_MAX + 1])
-{
-  size_t n = strlen(name);
-
-  if (n <= 5 || n - 5 > QP__PROMPT_ID_MAX || strcmp(name + n - 5, ".json") != 0)
-    return false;
-  memcpy(id, name, n - 5);
-  id[n - 5] = 0;
-  return qp__prompt_id_check(id, NULL) == QP_OK;
 }
 
 void
@@ -625,58 +607,6 @@ purge(void *self, void *context, struct qp__image *image, const bool *gone, bool
   return qp__files_purge(self, context, image, gone, dry_run, out, err);
 }
 
-/* ---- prompts ---- */
-
-static enum qp_rc
-read_prompt(void *self, const char *id, struct qp__buf *out, struct qp_err *err)
-{
-  struct qp__files *f = self;
-  char path[QP__PATH_MAX];
-  enum qp_rc rc;
-  int sys;
-
-  qp__prompt_path(path, id);
-  rc = qp__files_release_path(f, path, err);
-  if (rc)
-    return rc;
-  sys = qp__file_read(f->os, f->root, path, out);
-  if (sys == -ENOENT)
-    return qp__fail(err, QP_NOTFOUND, "there is no system prompt '%s'", id);
-  return sys ? qp__read_failure(sys, path, err) : QP_OK;
-}
-
-struct name_list {
-  qp__name_visit *visit;
-  void *arg;
-  enum qp_rc rc;
-};
-
-static int
-visit_prompt_name(void *arg, const char *name, unsigned char type)
-{
-  struct name_list *l = arg;
-  char id[QP__PROMPT_ID_MAX + 1];
-
-  if (type != DT_REG || !qp__prompt_file_id(name, id))
-    return 0;
-  l->rc = l->visit(l->arg, id);
-  return l->rc ? 1 : 0;
-}
-
-static enum qp_rc
-list_prompts(void *self, qp__name_visit *visit, void *arg, struct qp_err *err)
-{
-  struct qp__files *f = self;
-  struct name_list l = { visit, arg, QP_OK };
-  int sys = f->os->listdir(f->os->self, f->root, "prompts", visit_prompt_name, &l);
-
-  if (sys == -ENOENT)
-    return QP_OK;
-  if (sys < 0)
-    return qp__fail_sys(err, sys, "cannot list 'prompts'");
-  return l.rc;
-}
-
 /* ---- the rest ---- */
 
 static enum qp_rc
@@ -842,8 +772,6 @@ const struct qp__driver qp__driver_files = {
   .stage = qp__files_stage,
   .finish = qp__files_finish,
   .read = qp__files_read,
-  .prompt_read = read_prompt,
-  .prompt_list = list_prompts,
   .file_read = qp__plain_read,
   .file_size = qp__plain_size,
   .file_list = qp__plain_list,

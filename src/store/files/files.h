@@ -1,7 +1,7 @@
 /* files.h - what the files of the file driver share. See docs/formats.md for the layout of the data
  * directory.
  *
- *   files.c      opening and closing, contexts, prompts
+ *   files.c      opening and closing, contexts
  *   directory_lock.c       who may write, and what others are told of it
  *   reserve.c    room for recovery and deletion on a full disk
  *   files_load.c       a context from its files, and what can be saved of a damaged one
@@ -29,6 +29,7 @@
 
 #include "base/mutex.h"
 #include "formats/legacy.h"
+#include "model/prompt.h"
 #include "store/driver.h"
 #include "store/files/directory_lock.h"
 #include "store/files/index/index.h"
@@ -163,7 +164,6 @@ void qp__message_path(char out[QP__PATH_MAX], const struct qp__fctx *c, const ch
 /* "contexts/<id>/trash/<id>.json", and anything else in a context's directory. */
 void qp__trash_path(char out[QP__PATH_MAX], const struct qp__fctx *c, const struct qp_uuid *id);
 void qp__context_path(char out[QP__PATH_MAX], const struct qp__fctx *c, const char *name);
-void qp__prompt_path(char out[QP__PATH_MAX], const char *id);
 
 /* replay_touched.c: the catalogue is behind with what the journal holds. */
 void qp__files_note_touched(struct qp__files *f);
@@ -250,8 +250,8 @@ enum qp_rc qp__files_build_put(void *self, void *build, size_t number, const str
 enum qp_rc qp__files_build_temp(void *self, void *build, char out[64], struct qp_err *err);
 enum qp_rc qp__files_build_finish(void *self, void *build, struct qp_bytes meta,
                                   struct qp__image *image, struct qp_err *err);
-enum qp_rc qp__files_build_commit(void *self, void *build, const struct qp__new_prompt *prompts,
-                                  size_t prompt_count, const struct qp__build_move *moves, size_t n,
+enum qp_rc qp__files_build_commit(void *self, void *build, struct qp__driver_change *puts,
+                                  size_t put_count, const struct qp__build_move *moves, size_t n,
                                   struct qp_err *err);
 void qp__files_build_free(void *self, void *build);
 
@@ -364,7 +364,6 @@ enum qp_rc qp__message_files(struct qp__files *f, const struct qp__fctx *c, qp__
 /* "<uuid>.json", "<uuid>" and "<id>.json", in the one spelling that we write. */
 bool qp__message_file_id(const char *name, struct qp_uuid *id);
 bool qp__context_dir_id(const char *name, struct qp_uuid *id);
-bool qp__prompt_file_id(const char *name, char id[QP__PROMPT_ID_MAX + 1]);
 /* Whether the file holds the message that its name says, or another one that the tree lacks. */
 enum qp_rc qp__message_file_valid(struct qp__files *f, const struct qp__fctx *c,
                                   struct qp__tree *tree, const char *dir, const struct qp_uuid *id,

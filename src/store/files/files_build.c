@@ -460,31 +460,29 @@ stage_and_finish(struct qp__files *f, struct build *b, struct qp_err *err)
   return rc;
 }
 
-/* Adds a prompt: its content is written now, so that the commit only renames it. */
+/* Adds a plain file: its content is written now, so that the commit only renames it. */
 static enum qp_rc
-add_prompt(struct qp__files *f, struct qp__txn *txn, const struct qp__new_prompt *prompt,
-           struct qp_err *err)
+add_put(struct qp__files *f, struct qp__txn *txn, const struct qp__driver_change *put,
+        struct qp_err *err)
 {
-  char path[QP__PATH_MAX];
   char name[QP__TEMP_NAME_LEN];
-  struct qp__op op = { .kind = QP__OP_PUT, .path = path, .data = prompt->text };
+  struct qp__op op = { .kind = QP__OP_PUT, .path = put->path, .data = put->bytes };
   enum qp_rc rc;
   int sys;
 
-  qp__prompt_path(path, prompt->id);
   qp__files_temp_name(f, name);
-  sys = qp__file_create(f->os, f->tmp, name, prompt->text);
+  sys = qp__file_create(f->os, f->tmp, name, put->bytes);
   if (sys)
-    return qp__fail_sys(err, sys, "cannot write '%s'", path);
+    return qp__fail_sys(err, sys, "cannot write '%s'", put->path);
   rc = qp__txn_add(txn, &op, name, false, err);
   if (rc)
     remove_temp(f, name);
   return rc;
 }
 
-/* Removes the contents of prompts that come to nothing. */
+/* Removes the contents of files that are not committed. */
 static void
-drop_prompts(struct qp__files *f, const struct qp__txn *txn)
+drop_puts(struct qp__files *f, const struct qp__txn *txn)
 {
   for (size_t i = 0; i < txn->op_count; i++)
     if (txn->staged[i])
@@ -492,9 +490,8 @@ drop_prompts(struct qp__files *f, const struct qp__txn *txn)
 }
 
 enum qp_rc
-qp__files_build_commit(void *self, void *build, const struct qp__new_prompt *prompts,
-                       size_t prompt_count, const struct qp__build_move *moves, size_t n,
-                       struct qp_err *err)
+qp__files_build_commit(void *self, void *build, struct qp__driver_change *puts, size_t put_count,
+                       const struct qp__build_move *moves, size_t n, struct qp_err *err)
 {
   struct qp__files *f = self;
   struct build *b = build;
@@ -512,8 +509,8 @@ qp__files_build_commit(void *self, void *build, const struct qp__new_prompt *pro
     rc = qp__fresh_forget(f, &b->target.id, err);
   if (!rc && !b->journalled)
     rc = qp__txn_init(&b->txn, err);
-  for (size_t i = 0; i < prompt_count && !rc; i++)
-    rc = add_prompt(f, &b->txn, &prompts[i], err);
+  for (size_t i = 0; i < put_count && !rc; i++)
+    rc = add_put(f, &b->txn, &puts[i], err);
   for (size_t i = 0; i < n && !rc; i++)
     rc = add_rename(&b->txn, moves[i].from, moves[i].to, 0, err);
   (void)snprintf(from, sizeof(from), "tmp/%s", b->top);
@@ -522,6 +519,6 @@ qp__files_build_commit(void *self, void *build, const struct qp__new_prompt *pro
   if (!rc)
     rc = stage_and_finish(f, b, err);
   if (rc && !b->kept)
-    drop_prompts(f, &b->txn);
+    drop_puts(f, &b->txn);
   return rc;
 }

@@ -28,8 +28,8 @@ static bool
 has_content(const struct qp__driver_change *ch)
 {
   return ch->kind == QP__CHANGE_MESSAGE || ch->kind == QP__CHANGE_META ||
-         ch->kind == QP__CHANGE_CONTENT || ch->kind == QP__CHANGE_PROMPT ||
-         ch->kind == QP__CHANGE_FILE_PUT || (ch->kind == QP__CHANGE_TRASH && ch->bytes.len);
+         ch->kind == QP__CHANGE_CONTENT || ch->kind == QP__CHANGE_FILE_PUT ||
+         (ch->kind == QP__CHANGE_TRASH && ch->bytes.len);
 }
 
 static bool
@@ -120,16 +120,6 @@ prepare_move(struct qp__files *f, struct qp__driver_change *ch)
   if (!sys && S_ISREG(st.st_mode))
     ch->prepared = by_rename;
   return QP_OK;
-}
-
-/* What waits for a prompt comes first. */
-static void
-prepare_prompt(struct qp__files *f, struct qp__driver_change *ch)
-{
-  char path[QP__PATH_MAX];
-
-  qp__prompt_path(path, ch->branch);
-  ch->rc = qp__files_release_path(f, path, &ch->err);
 }
 
 struct prepare {
@@ -351,7 +341,6 @@ makes_room(const struct qp__driver_change *changes, size_t n)
     switch (changes[i].kind) {
     case QP__CHANGE_DROP:
     case QP__CHANGE_TRASH:
-    case QP__CHANGE_PROMPT_DROP:
     case QP__CHANGE_FILE_DROP:
       return true;
     default:
@@ -386,8 +375,6 @@ qp__files_prepare(void *self, struct qp__driver_change *changes, size_t n)
       changes[i].rc = make_dir(f, &changes[i]);
     else if (qp__is_file_change(&changes[i]))
       qp__plain_prepare(f, &changes[i]);
-    else if (changes[i].kind == QP__CHANGE_PROMPT || changes[i].kind == QP__CHANGE_PROMPT_DROP)
-      prepare_prompt(f, &changes[i]);
     if (!changes[i].rc && changes[i].kind == QP__CHANGE_CONTENT)
       changes[i].rc = check_place(f, &changes[i]);
     if (!changes[i].rc &&
@@ -488,8 +475,6 @@ add_line(struct qp__buf *out, const struct qp__driver_change *ch)
     return qp__index_status_line(out, &ch->id, QP_STATUS_LIVE, 0);
   case QP__CHANGE_META:
   case QP__CHANGE_CONTENT:
-  case QP__CHANGE_PROMPT:
-  case QP__CHANGE_PROMPT_DROP:
   case QP__CHANGE_FILE_PUT:
   case QP__CHANGE_FILE_APPEND:
   case QP__CHANGE_FILE_RENAME:
@@ -545,14 +530,6 @@ op_of_change(const struct qp__driver_change *ch, char path[QP__PATH_MAX], struct
   case QP__CHANGE_META:
     (void)snprintf(path, QP__PATH_MAX, "%s/metadata.json", c->path);
     op->flags = QP__OP_BACKUP;
-    return true;
-  case QP__CHANGE_PROMPT:
-    qp__prompt_path(path, ch->branch);
-    return true;
-  case QP__CHANGE_PROMPT_DROP:
-    qp__prompt_path(path, ch->branch);
-    op->kind = QP__OP_UNLINK;
-    op->data.len = 0;
     return true;
   case QP__CHANGE_FILE_PUT:
   case QP__CHANGE_FILE_APPEND:

@@ -1,5 +1,5 @@
-/* side_files.c - files of the data directory that belong to no context's index: sessions, blobs,
- * events.
+/* side_files.c - files of the data directory that belong to no context's index: prompts,
+ * sessions, blobs, events.
  *
  * They change through the journal as all others do. Their directories are made when the first file
  * comes; a replay makes what is missing above a file, so the directory needs no operation of its

@@ -62,15 +62,6 @@ qp__mem_build_put(void *self, void *build, size_t number, const struct qp_uuid *
 }
 
 enum qp_rc
-qp__mem_build_temp(void *self, void *build, char out[64], struct qp_err *err)
-{
-  (void)self;
-  (void)build;
-  out[0] = 0;
-  return qp__fail(err, QP_INVALID, "a memory store keeps no files");
-}
-
-enum qp_rc
 qp__mem_build_finish(void *self, void *build, struct qp_bytes meta, struct qp__image *image,
                      struct qp_err *err)
 {
@@ -86,34 +77,9 @@ qp__mem_build_finish(void *self, void *build, struct qp_bytes meta, struct qp__i
   return QP_OK;
 }
 
-/* All of them are there, or those that are have no text and do not count. */
-static bool
-add_prompts(struct qp__memory *m, const struct qp__new_prompt *prompts, size_t n)
-{
-  struct qp__mem_bytes *texts = qp__alloc0(n, sizeof(*texts));
-  bool ok = texts != NULL;
-
-  QP_ASSERT_HELD(&m->lock);
-  for (size_t i = 0; i < n && ok; i++)
-    ok = qp__mem_prompt_need(m, prompts[i].id) && qp__mem_copy(&texts[i], prompts[i].text);
-  for (size_t i = 0; i < n && texts; i++) {
-    struct qp__mem_prompt *p = ok ? *qp__mem_prompt_find(m, prompts[i].id) : NULL;
-
-    if (p) {
-      qp__free(p->text.data);
-      p->text = texts[i];
-    } else {
-      qp__free(texts[i].data);
-    }
-  }
-  qp__free(texts);
-  return ok;
-}
-
 enum qp_rc
-qp__mem_build_commit(void *self, void *build, const struct qp__new_prompt *prompts,
-                     size_t prompt_count, const struct qp__build_move *moves, size_t n,
-                     struct qp_err *err)
+qp__mem_build_commit(void *self, void *build, struct qp__driver_change *puts, size_t put_count,
+                     const struct qp__build_move *moves, size_t n, struct qp_err *err)
 {
   struct qp__memory *m = self;
   struct qp__mem_context *c = build;
@@ -121,9 +87,8 @@ qp__mem_build_commit(void *self, void *build, const struct qp__new_prompt *promp
   char text[QP_UUID_TEXT];
   enum qp_rc rc = QP_OK;
 
-  (void)moves;
-  if (n)
-    return qp__fail(err, QP_MISUSE, "a memory store keeps no files");
+  (void)moves; /* there are none without a data directory */
+  (void)n;
   copy = qp__alloc0(1, sizeof(*copy));
   if (!copy)
     return qp__fail_nomem(err, "building a context");
@@ -131,9 +96,11 @@ qp__mem_build_commit(void *self, void *build, const struct qp__new_prompt *promp
   qp__mutex_lock(&m->lock);
   if (*qp__mem_find(m, &c->id)) {
     rc = qp__fail(err, QP_EXISTS, "context %s exists already", qp_uuid_text(&c->id, text));
-  } else if (!add_prompts(m, prompts, prompt_count)) {
+  } else if (!qp__mem_files_reserve(&m->files, puts, put_count)) {
     rc = qp__fail_nomem(err, "building a context");
   } else { /* everything moves to the copy, and qp__mem_build_free frees an empty shell */
+    for (size_t i = 0; i < put_count; i++)
+      qp__mem_files_apply(&m->files, &puts[i]);
     copy->id = c->id;
     copy->meta = c->meta;
     copy->messages = c->messages;
@@ -150,6 +117,7 @@ qp__mem_build_commit(void *self, void *build, const struct qp__new_prompt *promp
     m->contexts = copy;
     m->commits++;
   }
+  qp__mem_files_tidy(&m->files, puts, put_count);
   qp__mutex_unlock(&m->lock);
   if (rc)
     qp__mem_context_free(copy);

@@ -2,8 +2,8 @@
  *
  *   memory.c  opening and closing, contexts, commits, reading
  *   memory_build.c   a whole context at once
- *   memory_packing.c   messages that are packed, and messages that go
- *   memory_files.c   files that belong to no context's index
+ *   memory_gc.c   messages that are deleted for good
+ *   memory_files.c   plain files: prompts, sessions, events, blobs
  *
  * All of it is guarded by the one lock of struct qp__memory. */
 #ifndef QP_STORE_MEMORY_MEMORY_INT_H
@@ -29,16 +29,9 @@ struct qp__mem_context {
   size_t cap;
 };
 
-struct qp__mem_prompt {
-  struct qp__mem_prompt *next;
-  char *id;
-  struct qp__mem_bytes text;
-};
-
 struct qp__memory {
   struct qp__mutex lock;
   struct qp__mem_context *contexts;
-  struct qp__mem_prompt *prompts;
   struct qp__mem_files files;
   uint64_t commits;
   uint64_t staged;     /* commits that have their place in the order … */
@@ -46,34 +39,27 @@ struct qp__memory {
   pthread_cond_t turn; /* `published` has grown */
 };
 
-/* memory.c. copy: false when there is no memory. The finds answer where the pointer to the thing
- * is, or the NULL at the end of the list; need makes a prompt that is not there. */
+/* memory.c. copy: false when there is no memory. find: where the pointer to the context is, or the
+ * NULL at the end of the list. */
 bool qp__mem_copy(struct qp__mem_bytes *out, struct qp_bytes from);
 void qp__mem_context_free(struct qp__mem_context *c);
 struct qp__mem_context **qp__mem_find(struct qp__memory *m, const struct qp_uuid *id);
-struct qp__mem_prompt **qp__mem_prompt_find(struct qp__memory *m, const char *id);
-struct qp__mem_prompt *qp__mem_prompt_need(struct qp__memory *m, const char *id);
 
-/* memory_packing.c: driver slots. */
-enum qp_rc qp__mem_repack(void *self, void *context, struct qp__image *image,
-                          enum qp__packing packing, int64_t before, bool dry_run,
-                          struct qp_space_report *out, struct qp_err *err);
-uint64_t qp__mem_pack_bytes(void *self, void *context, const struct qp__tree *tree);
+/* memory_gc.c: struct qp__driver_gc. */
 enum qp_rc qp__mem_purge(void *self, void *context, struct qp__image *image, const bool *gone,
                          bool dry_run, struct qp_gc_report *out, struct qp_err *err);
 
-/* memory_build.c: driver slots. */
+/* memory_build.c: struct qp__driver_build. */
 enum qp_rc qp__mem_build_begin(void *self, const struct qp_uuid *id, void **out,
                                struct qp_err *err);
 enum qp_rc qp__mem_build_reserve(void *self, void *build, const char *dir, size_t n,
                                  struct qp_err *err);
 enum qp_rc qp__mem_build_put(void *self, void *build, size_t number, const struct qp_uuid *id,
                              struct qp_bytes bytes, struct qp__buf *back, struct qp_err *err);
-enum qp_rc qp__mem_build_temp(void *self, void *build, char out[64], struct qp_err *err);
 enum qp_rc qp__mem_build_finish(void *self, void *build, struct qp_bytes meta,
                                 struct qp__image *image, struct qp_err *err);
-enum qp_rc qp__mem_build_commit(void *self, void *build, const struct qp__new_prompt *prompts,
-                                size_t prompt_count, const struct qp__build_move *moves, size_t n,
+enum qp_rc qp__mem_build_commit(void *self, void *build, struct qp__driver_change *puts,
+                                size_t put_count, const struct qp__build_move *moves, size_t n,
                                 struct qp_err *err);
 void qp__mem_build_free(void *self, void *build);
 

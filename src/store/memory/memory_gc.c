@@ -1,55 +1,10 @@
-/* memory_packing.c - packing and purging in the memory driver: a packed message is only marked
- * so. */
+/* memory_gc.c - messages of the memory driver that are deleted for good. */
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/uuid.h"
 #include "store/memory/memory_int.h"
-
-enum qp_rc
-qp__mem_repack(void *self, void *context, struct qp__image *image, enum qp__packing packing,
-               int64_t before, bool dry_run, struct qp_space_report *out, struct qp_err *err)
-{
-  static const char name[] = "messages";
-  struct qp__memory *m = self;
-  struct qp__mem_context *c = context;
-  struct qp__tree *tree = &c->image.tree;
-  uint32_t pack;
-  uint32_t frame = 0;
-  int sys;
-
-  (void)image;
-  qp__mutex_lock(&m->lock);
-  sys = qp__tree_pack(tree, name, strlen(name), &pack);
-  if (!sys)
-    sys = qp__tree_frame(tree, pack, 0, &frame);
-  for (uint32_t slot = 0; slot < tree->count && !sys; slot++) {
-    struct qp__entry *e = qp__tree_at(tree, slot);
-    enum qp__place_kind from = packing == QP__PACKING_NONE ? QP__PLACE_PACK : QP__PLACE_FILE;
-
-    if (qp__entry_kind(e) != from || (packing == QP__PACKING_OLD && e->time >= before))
-      continue;
-    out->messages++;
-    out->bytes_before += e->size;
-    out->bytes_after += e->size;
-    if (!dry_run)
-      qp__tree_set_place(tree, e, packing == QP__PACKING_NONE ? 0 : qp__place_pack(frame, 0));
-  }
-  if (!sys && !dry_run && out->messages)
-    m->commits++;
-  qp__mutex_unlock(&m->lock);
-  return sys ? qp__fail_sys(err, sys, "packing messages") : QP_OK;
-}
-
-uint64_t
-qp__mem_pack_bytes(void *self, void *context, const struct qp__tree *tree)
-{
-  (void)self;
-  (void)context;
-  (void)tree;
-  return 0;
-}
 
 /* An image and the list of contents without what is gone. False: no memory. */
 static bool

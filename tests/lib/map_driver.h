@@ -1,0 +1,11 @@
+/* map_driver.h - the smallest driver that the front accepts: a map from names to bytes, and no
+ * capability at all. It shows what the core of store/driver.h asks for; the conformance suite runs
+ * on it. It ends the program when memory is out. */
+#ifndef MAP_DRIVER_H
+#define MAP_DRIVER_H
+
+#include "store/driver.h"
+
+extern const struct qp__driver map_driver;
+
+#endif
