@@ -485,8 +485,11 @@ qp__tree_load(struct qp__tree *t, const struct qp__entry *e)
 {
   uint32_t slot = add_entry(t, e);
 
-  if (atomic_load_explicit(&t->ids, memory_order_relaxed))
+  if (atomic_load_explicit(&t->ids, memory_order_relaxed)) {
+    qp__mutex_lock(&t->ids_lock);
     table_insert(t, slot);
+    qp__mutex_unlock(&t->ids_lock);
+  }
   return slot;
 }
 
@@ -496,7 +499,9 @@ qp__tree_add(struct qp__tree *t, const struct qp__entry *e)
   uint32_t slot;
 
   qp__mutex_lock(&t->ids_lock); /* a reader may be making the table just now */
-  slot = qp__tree_load(t, e);
+  slot = add_entry(t, e);
+  if (atomic_load_explicit(&t->ids, memory_order_relaxed))
+    table_insert(t, slot);
   qp__mutex_unlock(&t->ids_lock);
   return slot;
 }

@@ -184,13 +184,14 @@ take_key(void *arg, const struct qp__chunk_line *line, struct qp_err *err)
   key.chunk = key.staged_chunk = line->chunk;
   key.offset = line->start;
   key.len = (uint32_t)(line->end - line->start);
+  qp__mutex_lock(&e->lock);
   old = qp__key_find(e, key.hash);
-  if (!old && !reserve_key(e))
-    return qp__fail_nomem(err, "reading idempotency keys");
-  if (!old)
+  if (!old && reserve_key(e))
     old = &e->list[e->key_count++];
-  *old = key;
-  return QP_OK;
+  if (old)
+    *old = key;
+  qp__mutex_unlock(&e->lock);
+  return old ? QP_OK : qp__fail_nomem(err, "reading idempotency keys");
 }
 
 static enum qp_rc

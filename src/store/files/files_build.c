@@ -116,6 +116,14 @@ leave_journal(struct build *b)
   QP_ASSERT_HELD(&b->lock);
 }
 
+static void
+stop_journalling(struct build *b)
+{
+  qp__mutex_lock(&b->lock);
+  leave_journal(b);
+  qp__mutex_unlock(&b->lock);
+}
+
 /* Tells the journal of a file or directory that was made below tmp/. */
 static void
 tell_journal(struct qp__files *f, struct build *b, enum qp__op_kind kind, const char *path,
@@ -190,7 +198,7 @@ qp__files_build_begin(void *self, const struct qp_uuid *id, void **out, struct q
   qp__mutex_init(&b->lock, QP__RANK_FILES_BUILD);
   b->journalled = true;
   if (pool) /* the commit moves a directory away, and must not do so again when it is replayed */
-    leave_journal(b);
+    stop_journalling(b);
   qp__files_temp_name(f, b->top);
   (void)snprintf(path, sizeof(path), "tmp/%s", b->top);
   rc = make_directory(f, b, path, err);
@@ -346,7 +354,7 @@ make_index(struct qp__files *f, struct build *b, const struct qp__image *image, 
     return rc;
   qp__buf_init(&text, f->build_journal_max);
   if (qp__file_read(f->os, f->root, path, &text))
-    leave_journal(b);
+    stop_journalling(b);
   else
     tell_journal(f, b, QP__OP_PUT, path, qp__buf_bytes(&text));
   qp__buf_release(&text);
