@@ -17,7 +17,7 @@ compare_keys(const void *a, const void *b)
   return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* The keys that only `was` has, sorted. Few, as a rule: what they cost does not matter. */
+/* The keys that only `was` has, sorted. They are usually few, so their cost does not matter. */
 static bool
 walk_added(const struct qp__step *at, json_t *as, json_t *was, qp__diff_fn *fn, void *arg)
 {
@@ -104,7 +104,7 @@ struct making {
   bool guarded;
 };
 
-/* Fails when memory is out, which is also what a walk without a place means. */
+/* Fails if memory runs out; so does a walk without a path. */
 static bool
 add_change(void *arg, const struct qp__step *at, json_t *as, json_t *was)
 {
@@ -154,8 +154,7 @@ child_of(const json_t *value, const json_t *step)
   return json_is_integer(step) && i >= 0 ? json_array_get(value, (size_t)i) : NULL;
 }
 
-/* Puts `child` in its place; NULL: takes away what is there. A step that does not fit does
- * nothing. */
+/* Sets `child`; NULL: removes it. A step that does not match does nothing. */
 static int
 set_child(json_t *value, const json_t *step, json_t *child)
 {
@@ -164,7 +163,7 @@ set_child(json_t *value, const json_t *step, json_t *child)
   if (json_is_string(step) && json_is_object(value)) {
     if (child)
       return json_object_set_nocheck(value, json_string_value(step), child);
-    (void)json_object_del(value, json_string_value(step)); /* it may not be there */
+    (void)json_object_del(value, json_string_value(step)); /* it may be absent */
   } else if (json_is_integer(step) && json_is_array(value) && child && i >= 0 &&
              (size_t)i < json_array_size(value)) {
     return json_array_set(value, (size_t)i, child);
@@ -172,7 +171,7 @@ set_child(json_t *value, const json_t *step, json_t *child)
   return 0;
 }
 
-/* Whether all containers on the way are there, and what stands at its end is `as`. */
+/* Whether all containers on the path exist, and the value at its end is `as`. */
 static bool
 fits(const json_t *root, const json_t *path, const json_t *as, bool guarded)
 {
@@ -189,8 +188,7 @@ fits(const json_t *root, const json_t *path, const json_t *as, bool guarded)
   return n > 0 && (as ? at && json_equal(at, as) : !at);
 }
 
-/* A container that others hold too is replaced by a copy of our own, so that nobody else sees the
- * change. */
+/* A container with other owners is replaced by a copy, so that they do not see the change. */
 static int
 apply_one(json_t **root, const json_t *path, json_t *was)
 {

@@ -1,8 +1,8 @@
-/* legacy.c - an old context, opened: what there is in it, message by message. See legacy.h.
+/* legacy.c - an opened old context and its messages. See legacy.h.
  *
- * Opening goes through four steps: legacy_scan.c walks over the file (or legacy_pool.c over the
- * files), legacy_order.c makes a tree of the lists, legacy_meta.c makes the metadata; here it is
- * put together. After that nothing changes, and any thread may ask. */
+ * Opening has four steps: legacy_scan.c reads the file (or legacy_pool.c the files), legacy_order.c
+ * turns the lists into a tree, legacy_meta.c builds the metadata, and this file combines them.
+ * After that nothing changes, and any thread may read. */
 #include "formats/legacy_int.h"
 
 #include <errno.h>
@@ -40,7 +40,7 @@ qp__legacy_notef(struct qp__legacy *l, struct qp_err *err, const char *fmt, ...)
   return QP_OK;
 }
 
-/* The last note says how many there were beside those that are kept. */
+/* The last note says how many notes were dropped. */
 static enum qp_rc
 close_notes(struct qp__legacy *l, struct qp_err *err)
 {
@@ -104,7 +104,7 @@ read_id(struct qp__legacy *l, struct qp_err *err)
   return QP_OK;
 }
 
-/* Whether it is a context at all, before anything is made of it. */
+/* Checks that it is a context, before anything is built. */
 static enum qp_rc
 check_context(const struct qp__legacy *l, struct qp_err *err)
 {
@@ -129,7 +129,7 @@ base_name(const char *path)
   return slash ? slash + 1 : path;
 }
 
-/* {id}.json, {id} of a directory; other names are odd but do no harm. */
+/* {id}.json, or {id} for a directory; other names are noted but do no harm. */
 static enum qp_rc
 check_name(struct qp__legacy *l, const char *path, struct qp_err *err)
 {
@@ -356,7 +356,7 @@ qp__legacy_key_text(const struct qp__legacy *l, uint32_t entry, char out[QP_UUID
   }
 }
 
-/* The bytes of a node, from the big file or from its own. */
+/* The bytes of a node, from the single file or from its own file. */
 static enum qp_rc
 read_bytes(const struct qp__legacy *l, uint32_t entry, const char *what, struct qp__buf *out,
            struct qp_err *err)

@@ -1,7 +1,7 @@
-/* legacy_context.c - a meta as an old context: what comes back on a rollback, but for messages.
+/* legacy_context.c - converts a meta to an old context, as a rollback writes it, without messages.
  *
- * The order of the keys is that in which the old program writes them. A meta that was old once has
- * in its "legacy", and in that of its branches, what the new form cannot say (legacy_meta.c). The
+ * The keys are in the order in which the old program writes them. A migrated meta has in its
+ * "legacy", and in that of its branches, what the new form cannot express (legacy_meta.c). The
  * changes there are guarded: what was changed in quipu since then is not changed back. */
 #include "formats/legacy_int.h"
 
@@ -53,7 +53,7 @@ int
 qp__legacy_add_others(json_t *to, const json_t *from, const char *const *known,
                       const char *const *taken)
 {
-  void *iter = json_object_iter((json_t *)from); /* jansson's iterators know no const */
+  void *iter = json_object_iter((json_t *)from); /* jansson's iterators take no const */
 
   for (; iter; iter = json_object_iter_next((json_t *)from, iter)) {
     const char *key = json_object_iter_key(iter);
@@ -75,8 +75,8 @@ qp__legacy_is_listed(const char *const *list, const char *key)
   return false;
 }
 
-/* Sets a field to what `from` has there; else, when `preset` is not NULL, to that, which is taken
- * over. */
+/* Copies a field of `from`; if it is missing and `preset` is not NULL, sets that, and takes
+ * ownership of it. */
 static int
 set_or(json_t *to, const char *key, const json_t *from, json_t *preset)
 {
@@ -190,7 +190,7 @@ prompt_back(const json_t *legacy, const char *id, const char *content)
     return json_null();
   qp__legacy_prompt_hash(content, hash);
   if (!was_hash || !was_id || strcmp(hash, was_hash) != 0)
-    was = NULL; /* another prompt than the one that it came with */
+    was = NULL; /* another prompt than the imported one */
   o = json_object();
   if (qp__json_set_str(o, "id", was ? was_id : id) || qp__json_set_str(o, "content", content) ||
       qp__legacy_add_others(o, json_object_get(was, "others"), known, NULL)) {

@@ -1,10 +1,10 @@
-/* legacy_detect.c - is this an old context? By looking at the first kilobytes.
+/* legacy_detect.c - detects an old context by the first kilobytes of a file.
  *
  * An old context is an object with a "message_pool" that is an object, or with "branches" that is
- * one and another key of a context beside it. Files of quipu say so in "format". When a file ends
- * or breaks before that is clear, what there was until then decides: an id and a configuration are
- * enough. A file that holds nothing, or no JSON, is told only by its name: where it should be a
- * context, whoever opens it learns what is wrong with it. */
+ * an object and another key of a context. Files of quipu have a "format". If a file ends or is
+ * invalid before this is decided, the part read so far decides: an id and a configuration are
+ * enough. An empty file, or one that is not JSON, is judged only by its name: if it should be a
+ * context, opening it reports what is wrong. */
 #include "formats/legacy_int.h"
 
 #include <fcntl.h>
@@ -17,20 +17,20 @@
 
 #define LOOK_AT ((uint64_t)64 << 10)
 
-/* What was seen. */
+/* What was found. */
 struct evidence {
   bool id;       /* a UUID */
   bool config;   /* an object */
   bool branches; /* an object */
   bool pool;     /* an object */
   bool active;   /* a string */
-  bool quipu;    /* one of our own */
-  bool json;     /* it begins as JSON does */
-  bool whole;    /* it was read to its end, and is sound */
-  bool broken;   /* it ends, or is no JSON, before anything was clear */
+  bool quipu;    /* a file of quipu itself */
+  bool json;     /* it begins like JSON */
+  bool whole;    /* it was read to its end, and is valid */
+  bool broken;   /* it ends, or is invalid, before anything was decided */
 };
 
-/* Looks at one value of the top; the scanner stands before it. */
+/* Checks one top-level value; the scanner is before it. */
 static bool
 look_at_value(struct qp__scan *s, struct evidence *seen)
 {
@@ -44,7 +44,7 @@ look_at_value(struct qp__scan *s, struct evidence *seen)
   seen->pool = seen->pool || (qp__scan_is(s, "message_pool") && c == '{');
   seen->active = seen->active || (qp__scan_is(s, "active_branch_name") && c == '"');
   if (seen->pool)
-    return false; /* as clear as it can be, and perhaps very long */
+    return false; /* this decides, and the value may be very long */
   if (c != '"' || (!id && !format))
     return qp__scan_skip(s);
   if (!qp__scan_string(s))
@@ -70,7 +70,7 @@ look(struct qp__scan *s, struct evidence *seen)
   seen->whole = qp__scan_end(s);
 }
 
-/* `named`: its name is that of an old context. */
+/* `named`: it has the name of an old context. */
 static bool
 judge(const struct evidence *seen, bool named)
 {

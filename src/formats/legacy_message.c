@@ -30,7 +30,7 @@
 static const char *const old_fields[] = {
   "role", "content", "tool_calls", "tool_result", "metadata", "message_type", "rich_type", NULL,
 };
-/* Names that mean something else in a stored message. */
+/* Names with another meaning in a stored message. */
 static const char *const taken_fields[] = {
   "id", "parent_id", "type", "created_at", "text", QP__LEGACY_FIELD, NULL,
 };
@@ -45,7 +45,7 @@ static const char *const result_fields[] = {
   "request_id", "result", "is_error", "display_preference", NULL,
 };
 
-/* A string that the model takes as a word: not empty, no NUL. */
+/* A string that the model accepts: not empty, no NUL. */
 static bool
 is_word(const json_t *v)
 {
@@ -84,7 +84,7 @@ is_old_part(const json_t *part)
   return is_type(part, "text") || is_type(part, "image");
 }
 
-/* Whether the model takes the part. */
+/* Whether the model accepts the part. */
 static bool
 is_sound_part(const json_t *part)
 {
@@ -101,7 +101,7 @@ is_sound_part(const json_t *part)
   return true;
 }
 
-/* The optional string of a part that the model leaves out when it is null. */
+/* The optional string of a part that the model omits if it is null. */
 static const char *
 null_field(const json_t *part)
 {
@@ -159,7 +159,7 @@ old_parts(const json_t *content)
   return list;
 }
 
-/* Whether `content` is what old programs know of `whole`. */
+/* Whether `content` has the parts of `whole` that old programs know. */
 static bool
 is_whole_content(const json_t *whole, const json_t *content)
 {
@@ -223,7 +223,7 @@ content_back(const json_t *content, const json_t *metadata)
 
 /* ---- tools ---- */
 
-/* The id of a call or a tool's name; one that is empty gets a name that says so. */
+/* The id of a call or the name of a tool; an empty one gets a placeholder. */
 static int
 set_word(json_t *to, const char *key, json_t *value)
 {
@@ -299,7 +299,7 @@ calls_forth(const struct qp__place *at, const json_t *message, json_t *m, struct
   return rc;
 }
 
-/* Tools of the old programs say in their result whether they failed. */
+/* The result of an old tool contains whether it failed. */
 static bool
 says_error(const json_t *result)
 {
@@ -358,7 +358,7 @@ result_back(json_t *result, bool late)
 
 /* ---- metadata of messages that quipu made ---- */
 
-/* Whether all parts are such as old programs know. */
+/* Whether old programs know all parts. */
 static bool
 only_old_parts(const json_t *content)
 {
@@ -380,7 +380,7 @@ add_whole_content(json_t *metadata, json_t *content)
   return bad;
 }
 
-/* Its time, and its content where that holds parts that old programs do not know. */
+/* Its time, and its content if that has parts that old programs do not know. */
 static json_t *
 born_metadata(const json_t *m)
 {
@@ -418,7 +418,7 @@ type_of(const json_t *message, const json_t *m)
   return qp_message_type_name((enum qp_message_type)type);
 }
 
-/* Everything but "legacy", in the stored order. */
+/* Everything except "legacy", in the stored order. */
 static enum qp_rc
 fields_forth(const struct qp__place *at, json_t *message, const struct qp__legacy_origin *origin,
              json_t *m, struct qp_err *err)
@@ -438,7 +438,7 @@ fields_forth(const struct qp__place *at, json_t *message, const struct qp__legac
   bad = qp__json_set_uuid(m, "id", &origin->id) ||
         qp__json_set_uuid(m, "parent_id", &origin->parent) ||
         qp__json_set_str(m, "role", qp_role_name((enum qp_role)role)) ||
-        qp__json_set_str(m, "type", "") || /* its place: what it is follows below */
+        qp__json_set_str(m, "type", "") || /* reserves its position; the value is set below */
         (origin->time && qp__json_set_time(m, "created_at", origin->time)) ||
         json_object_set_new(m, "content", content_forth(message));
   if (bad)
@@ -456,7 +456,7 @@ fields_forth(const struct qp__place *at, json_t *message, const struct qp__legac
   return QP_OK;
 }
 
-/* What "legacy" says before the differences are known. */
+/* The fields of "legacy" without the differences. */
 static json_t *
 make_legacy(const json_t *message, const struct qp__legacy_origin *origin)
 {
@@ -478,7 +478,7 @@ make_legacy(const json_t *message, const struct qp__legacy_origin *origin)
   return legacy;
 }
 
-/* Adds what back() would get wrong. */
+/* Adds what back() would not restore. */
 static enum qp_rc
 add_differences(const struct qp__place *at, json_t *node, const struct qp__legacy_origin *origin,
                 json_t *m, json_t *legacy, struct qp_err *err)
@@ -549,7 +549,7 @@ old_role(const json_t *m)
   return names[i];
 }
 
-/* The old message, in the order in which the old program writes it; NULL: no memory. */
+/* The old message, in the order of the old program; NULL: out of memory. */
 static json_t *
 message_back(const json_t *m, const json_t *legacy)
 {

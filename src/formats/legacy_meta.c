@@ -30,12 +30,12 @@ static const char *const context_fields[] = {
   "id",    "parent_id", "config", "message_pool", "branches", "active_branch_name", "current_state",
   "title", NULL,
 };
-/* Names that mean something else in a meta. */
+/* Names with another meaning in a meta. */
 static const char *const meta_taken[] = {
   "format",       "version",        "created_at", "updated_at",
   "state_detail", QP__LEGACY_FIELD, QP__SEAL_KEY, NULL,
 };
-/* Where late programs write these, so that they stay in one order. */
+/* The position of fields that only late programs write. */
 static const char *const context_late[] = {
   "continuation_count",
   "continuation_reasons",
@@ -72,7 +72,7 @@ add_listed(json_t *to, const json_t *from, const char *const *list)
   return 0;
 }
 
-/* Drops an object that is empty, as "extra" of a meta wants it. */
+/* Releases an empty object, as "extra" of a meta requires. */
 static json_t *
 or_null(json_t *object)
 {
@@ -118,7 +118,7 @@ read_parent(struct qp__legacy *l, struct qp_err *err)
   return qp__legacy_notef(l, err, "the parent_id of the context is not a UUID: omitted");
 }
 
-/* Checks the configuration; a reference to a prompt that cannot exist here is left out. */
+/* Checks the configuration; an invalid reference to a prompt is omitted. */
 static enum qp_rc
 read_config(struct qp__legacy *l, struct qp_err *err)
 {
@@ -152,7 +152,7 @@ out:
 
 /* ---- names of branches ---- */
 
-/* A name that quipu allows, made of one that it does not: what is readable of it, and a hash. */
+/* A valid name from an invalid one: its readable characters, and a hash. */
 static char *
 allowed_name(const char *key)
 {
@@ -202,7 +202,7 @@ name_branch(struct qp__legacy *l, struct qp__legacy_list *list, json_t *taken, s
 
 /* ---- branches ---- */
 
-/* An id for a prompt, made of one that quipu does not allow. */
+/* A valid id for a prompt from an invalid one. */
 static void
 allowed_prompt_id(const char *id, char out[QP__PROMPT_ID_MAX + 1])
 {
@@ -218,7 +218,7 @@ allowed_prompt_id(const char *id, char out[QP__PROMPT_ID_MAX + 1])
   out[n] = 0;
 }
 
-/* A prompt that the branch holds as a copy becomes a reference and is told to the caller. */
+/* The prompt copy of a branch becomes a reference and is returned to the caller. */
 static enum qp_rc
 read_prompt(struct qp__legacy *l, struct qp__branch_def *b, const json_t *branch, json_t *legacy,
             struct qp_err *err)
@@ -258,7 +258,7 @@ read_prompt(struct qp__legacy *l, struct qp__branch_def *b, const json_t *branch
   return rc;
 }
 
-/* How the ids of the list were spelled, as far as it matters. */
+/* Records how the ids of the list were spelled, if necessary. */
 static int
 add_spelling(const struct qp__legacy_list *list, json_t *legacy)
 {
@@ -275,7 +275,7 @@ add_spelling(const struct qp__legacy_list *list, json_t *legacy)
     char place[24];
 
     if (list->items[odd->at] == QP__LEGACY_NONE)
-      continue; /* stands among those that are missing, as it is spelled */
+      continue; /* it is among the missing ones, in its spelling */
     (void)snprintf(place, sizeof(place), "%lu", (unsigned long)odd->at);
     bad = qp__json_set_str(spelled, place, odd->text);
   }
@@ -284,7 +284,7 @@ add_spelling(const struct qp__legacy_list *list, json_t *legacy)
   return bad;
 }
 
-/* The changes between what comes back by itself and the original. */
+/* The changes between the converted form and the original. */
 static enum qp_rc
 add_changes(const struct qp__legacy *l, json_t *legacy, json_t *guess, json_t *original,
             size_t above, struct qp_err *err)
@@ -384,12 +384,12 @@ add_branch(struct qp__legacy *l, const struct qp__legacy_list *list, struct qp_e
   rc = qp__meta_branch_add(l->meta, list->name, time, &base, err);
   if (rc)
     return rc;
-  b = qp__meta_branch(l->meta, list->name); /* the last one, for they come in their order */
+  b = qp__meta_branch(l->meta, list->name); /* the last one, because they are in order */
   l->heads[l->meta->branch_count - 1] = (struct qp__legacy_head){ list->name, head };
   return read_branch(l, list, b, err);
 }
 
-/* The branch of a context that has none. */
+/* Creates the branch of a context that has none. */
 static enum qp_rc
 make_main(struct qp__legacy *l, struct qp_err *err)
 {
@@ -462,7 +462,7 @@ read_active(struct qp__legacy *l, const struct qp__legacy_list **active, struct 
 
   *active = name ? find_list(l, name) : NULL;
   if (!*active && l->list_count)
-    *active = &l->lists[0]; /* "main" where there is one */
+    *active = &l->lists[0]; /* "main" if it exists */
   if (!qp__str_replace(&l->meta->active, *active ? (*active)->name : QP__BRANCH_MAIN))
     return qp__fail_nomem(err, l->what);
   if (!name)
@@ -474,7 +474,7 @@ read_active(struct qp__legacy *l, const struct qp__legacy_list **active, struct 
   return rc;
 }
 
-/* Whether the last message of the branch that calls tools waits for an approval. */
+/* Whether the last message with tool calls on the branch waits for an approval. */
 static bool
 has_pending(const struct qp__legacy *l, const struct qp__legacy_list *list)
 {
@@ -549,7 +549,7 @@ start_legacy(const struct qp__legacy *l)
   return legacy;
 }
 
-/* A reference to a prompt that the caller drops, because it leads nowhere, comes back too. */
+/* The caller drops a reference to a missing prompt; a rollback restores it. */
 static int
 add_prompt_change(const struct qp__legacy *l, json_t *legacy)
 {
@@ -615,7 +615,7 @@ context_legacy(struct qp__legacy *l, struct qp_err *err)
   return rc;
 }
 
-/* What is written must be read again. */
+/* Checks that the result can be read again. */
 static enum qp_rc
 check_size(const struct qp__legacy *l, struct qp_err *err)
 {

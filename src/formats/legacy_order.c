@@ -1,17 +1,17 @@
-/* legacy_order.c - the lists of the branches become a tree.
+/* legacy_order.c - turns the lists of the branches into a tree.
  *
- * In the old format a branch is a list of ids, and a message may stand in many lists, or twice in
- * one, behind different ones each time. In quipu a message has one parent. So:
+ * In the old format a branch is a list of ids, and a message may be in many lists, or twice in one,
+ * after different messages. In quipu a message has one parent. So:
  *
- * (1) Branches are taken in this order: "main", then the others by their keys, bytewise. What comes
- *     out depends on what the source says and never on the order in which it says it.
- * (2) The first time that a message is met it becomes an item with its own id; its parent is the
- *     item before it. Met again behind the same item, it is that item: branches share it. Met
- *     behind another one, it becomes a copy, whose id is a hash of the context, the parent and the
+ * (1) Branches are processed in this order: "main", then the others by key, bytewise. The result
+ *     depends on the content of the source, never on its order.
+ * (2) The first occurrence of a message becomes an item with its own id; its parent is the item
+ *     before it. Another occurrence after the same item is that item: branches share it. After
+ *     another item it becomes a copy, whose id is a hash of the context, the parent and the
  *     message, so that the same source gives the same id. A message with the id of all zeros, which
- *     means "none" here, is such a copy too.
- * (3) Messages that no list names come last, in the order of their ids, behind their parent_id
- *     where that leads somewhere. A loop is cut at the message whose parent was met on the way.
+ *     means "no id" here, is such a copy too.
+ * (3) Messages in no list are last, in the order of their ids, below their parent_id if that
+ *     exists. A loop is cut at the message whose parent was visited before.
  * (4) A parent has a lower number than its children. */
 #include "formats/legacy_int.h"
 
@@ -58,7 +58,7 @@ first_cell(const struct qp__legacy_table *t, const struct qp_uuid *id)
   return (uint32_t)h & t->mask;
 }
 
-/* The entry with that id, or NONE; *cell is where it stands or would stand. */
+/* The entry with that id, or NONE; *cell is its slot or the free slot for it. */
 static uint32_t
 find_entry(const struct qp__legacy *l, const struct qp_uuid *id, uint32_t *cell)
 {
@@ -111,7 +111,7 @@ derive_id(const struct qp__legacy *l, const struct qp_uuid *parent, const struct
   (void)crypto_generichash_update(&h, parent->b, sizeof(parent->b));
   (void)crypto_generichash_update(&h, id->b, sizeof(id->b));
   (void)crypto_generichash_final(&h, out.b, sizeof(out.b));
-  out.b[6] = (uint8_t)((out.b[6] & 0x0f) | 0x80); /* version 8: of the maker's own design */
+  out.b[6] = (uint8_t)((out.b[6] & 0x0f) | 0x80); /* version 8: custom */
   out.b[8] = (uint8_t)((out.b[8] & 0x3f) | 0x80);
   return out;
 }
@@ -134,7 +134,7 @@ find_copy(const struct qp__legacy_copies *c, const struct qp_uuid *id, uint32_t 
   return QP__LEGACY_NONE;
 }
 
-/* Makes room for one more copy, in the arrays and in the table. */
+/* Reserves space for one more copy, in the arrays and in the table. */
 static enum qp_rc
 grow_copies(struct qp__legacy *l, struct qp_err *err)
 {
@@ -238,7 +238,7 @@ place_copy(struct qp__legacy *l, uint32_t entry, uint32_t parent, uint32_t branc
   return QP_OK;
 }
 
-/* The item of a message behind `parent`. */
+/* The item of a message after `parent`. */
 static enum qp_rc
 place(struct qp__legacy *l, uint32_t entry, uint32_t parent, uint32_t branch, uint32_t *out,
       struct qp_err *err)
@@ -273,7 +273,7 @@ compare_lists(const void *a, const void *b)
   return main_first ? main_first : strcmp(x, y);
 }
 
-/* The element of a list as it is spelled; odds are met in their order. */
+/* The element of a list in its spelling; the odd ids are in order. */
 static const char *
 spelled(const struct qp__legacy_list *list, size_t at, size_t *odd, char out[QP_UUID_TEXT])
 {
@@ -330,7 +330,7 @@ order_branch(struct qp__legacy *l, uint32_t branch, struct qp_err *err)
       list->own = prev;
   }
   list->head = prev;
-  qp__free(list->ids); /* items say the same in a quarter of the space */
+  qp__free(list->ids); /* items contain the same in a quarter of the space */
   list->ids = NULL;
   return rc;
 }
@@ -346,9 +346,9 @@ compare_orphans(const void *a, const void *b, void *arg)
                 &qp__legacy_entry(l, *(const uint32_t *)b)->id, sizeof(struct qp_uuid));
 }
 
-#define MARK (QP__LEGACY_NONE - 1) /* the item of an entry while it is on the way */
+#define MARK (QP__LEGACY_NONE - 1) /* the item of an entry that is being visited */
 
-/* Puts an orphan and those above it in the tree. `way` has room for all orphans. */
+/* Adds an orphan and its ancestors to the tree. `way` has space for all orphans. */
 static enum qp_rc
 place_orphan(struct qp__legacy *l, uint32_t entry, uint32_t *way, struct qp_err *err)
 {
@@ -428,8 +428,8 @@ inherit_times(struct qp__legacy *l)
   }
 }
 
-/* A message without a time gets that of the one before it, else that of the next one that has one,
- * else the file's. */
+/* A message without a time gets that of the message before it, otherwise that of the next one that
+ * has one, otherwise that of the file. */
 static void
 fill_times(struct qp__legacy *l)
 {
@@ -437,8 +437,8 @@ fill_times(struct qp__legacy *l)
   for (uint32_t i = 0; i < l->item_count; i++) {
     uint32_t up = l->items[i].parent;
 
-    /* The first child that has one decides. Each item gets its time once, so this is no more than
-     * one walk over all of them. */
+    /* The first child with a time decides. Each item gets its time once, so this visits each item
+     * only once. */
     for (; l->items[i].time && up != QP__LEGACY_NONE && !l->items[up].time;
          up = l->items[up].parent)
       l->items[up].time = l->items[i].time;

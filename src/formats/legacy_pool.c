@@ -1,13 +1,13 @@
-/* legacy_pool.c - an old context that is a directory: context.json, and a file a message.
+/* legacy_pool.c - an old context that is a directory: context.json, and one file per message.
  *
- *   context.json                 the context, its "message_pool" empty as a rule
+ *   context.json                 the context, usually with an empty "message_pool"
  *   messages_pool/{uuid}.json    one node each: {"id", "message", "parent_id"}
- *   system_prompt.json           a copy of the last prompt that was sent; not taken over
+ *   system_prompt.json           a copy of the last prompt that was sent; not imported
  *
- * The key of a message is the name of its file. Files with other names are not looked at, and a
- * file that is no message is left out and noted, as the old program did: its id is then one that
- * the pool lacks. The hash is made of the names, each with its NUL, and the bytes of all files that
- * are looked at, in the order of their names. */
+ * The key of a message is the name of its file. Files with other names are ignored, and an invalid
+ * message file is omitted and noted, as the old program did: its id then counts as missing. The
+ * hash covers the names, each with its NUL, and the bytes of all these files, in the order of their
+ * names. */
 #include "formats/legacy_int.h"
 
 #include <dirent.h>
@@ -78,7 +78,7 @@ qp__legacy_file_path(const struct qp__legacy *l, uint32_t entry, char out[QP__LE
   (void)snprintf(out, QP__LEGACY_FILE_PATH, FOLDER "/%s.json", key);
 }
 
-/* What a message file says; false and s->rc when it is none. */
+/* Reads a message file; false and s->rc if it is invalid. */
 static bool
 scan_file(struct qp__scan *s, struct qp__legacy_entry *e, bool *odd_time)
 {
@@ -87,7 +87,7 @@ scan_file(struct qp__scan *s, struct qp__legacy_entry *e, bool *odd_time)
   return qp__legacy_scan_node(s, e, odd_time) && qp__scan_end(s);
 }
 
-/* A failure that lies in the file and not in the machine. */
+/* Whether a failure is caused by the file and not by the system. */
 static bool
 is_bad_file(enum qp_rc rc)
 {

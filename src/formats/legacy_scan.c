@@ -1,10 +1,9 @@
-/* legacy_scan.c - one walk over an old context's file: where each message lies and the little that
- * must be known of it, the lists of the branches, and all the rest as one small value.
+/* legacy_scan.c - reads the file of an old context once: the offset of each message and the little
+ * that must be known about it, the lists of the branches, and everything else as one small value.
  *
- * The rest is put together as text on the way: everything of the file but the messages, for which
- * {} stands, and the elements of message_ids, for which [] stands. The JSON reader takes that, and
- * with it finds keys that are there twice. The lists belong to the branches in the order of the
- * keys in that text. */
+ * Everything else is collected as text: the whole file with {} in place of the messages, and [] in
+ * place of the elements of message_ids. The JSON parser reads that text, and detects duplicate
+ * keys. The lists belong to the branches in the order of the keys in that text. */
 #include "formats/legacy_int.h"
 
 #include <stdio.h>
@@ -19,7 +18,7 @@
 
 /* ---- ids and how they are spelled ---- */
 
-enum spelling { LOWER = 1, UPPER = 2 }; /* bits: an id without letters is both */
+enum spelling { LOWER = 1, UPPER = 2 }; /* bits: an id without letters has both */
 
 static unsigned
 spelling_of(const char *text)
@@ -35,7 +34,7 @@ spelling_of(const char *text)
   return found;
 }
 
-/* Takes the scanner's string as an id. */
+/* Parses the scanner's string as an id. */
 static bool
 text_uuid(const struct qp__scan *s, struct qp_uuid *out)
 {
@@ -80,7 +79,7 @@ qp__legacy_add_entry(struct qp__legacy *l, const struct qp__legacy_entry *e, con
 
   if (l->entry_count % QP__LEGACY_BLOCK == 0 && !add_block(l))
     return false;
-  l->entry_count++; /* the block is released with the others, whatever follows */
+  l->entry_count++; /* the block is released with the others in any case */
   slot = qp__legacy_entry(l, l->entry_count - 1);
   *slot = *e;
   slot->item = QP__LEGACY_NONE;
@@ -131,7 +130,7 @@ scan_calls(struct qp__scan *s, struct qp__legacy_entry *e)
   return !s->rc;
 }
 
-/* created_at of the metadata; *odd is set when it is there and says no time. */
+/* created_at of the metadata; sets *odd if it is present but invalid. */
 static bool
 scan_time(struct qp__scan *s, struct qp__legacy_entry *e, bool *odd)
 {
@@ -198,7 +197,7 @@ scan_parent(struct qp__scan *s, struct qp__legacy_entry *e)
     return qp__scan_skip(s);
   if (!qp__scan_string(s))
     return false;
-  (void)text_uuid(s, &e->parent); /* what is no id leads nowhere */
+  (void)text_uuid(s, &e->parent); /* an invalid id counts as no parent */
   return true;
 }
 
@@ -327,11 +326,11 @@ scan_ids(struct qp__scan *s, struct qp__legacy_list *list)
   return !s->rc;
 }
 
-/* What was just passed is not kept, and `instead` is. */
+/* The text just passed is not kept; `instead` is. */
 static bool
 stand_in(struct qp__scan *s, struct qp__buf *rest, const char *instead)
 {
-  (void)qp__buf_add_str(rest, instead); /* the scanner finds out when it failed */
+  (void)qp__buf_add_str(rest, instead); /* the scanner detects a failure */
   qp__scan_keep(s, rest);
   return !s->rc;
 }
@@ -359,7 +358,7 @@ scan_branch(struct qp__legacy *l, struct qp__scan *s, struct qp__buf *rest)
   if (!list)
     return fail_nomem(s);
   if (qp__scan_peek(s) != '{')
-    return qp__scan_skip(s); /* whoever reads the rest complains */
+    return qp__scan_skip(s); /* the parser of the rest reports it */
   if (!qp__scan_open(s, '{'))
     return false;
   for (bool first = true; qp__scan_more(s, '}', first); first = false) {
@@ -421,7 +420,7 @@ scan_top(struct qp__legacy *l, struct qp__scan *s, struct qp__buf *rest)
   return ok && !s->rc && qp__scan_end(s);
 }
 
-/* Each list learns the key of its branch. */
+/* Assigns the keys of the branches to the lists. */
 static enum qp_rc
 name_lists(struct qp__legacy *l, struct qp_err *err)
 {

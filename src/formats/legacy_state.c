@@ -1,11 +1,11 @@
 /* legacy_state.c - the states of old contexts.
  *
- * On disk a state is a string, or an object of one key when something belongs to it; early programs
- * spell it AwaitingLLMResponse, late ones awaiting_l_l_m_response. Here all spellings of a state
- * are one: letters in lower case, underscores left out.
+ * On disk a state is a string, or an object with one key if it has data; early programs write
+ * AwaitingLLMResponse, late ones awaiting_l_l_m_response. Names are compared in lower case and
+ * without underscores.
  *
- * Only four of them matter to whoever opens the context again. All others are steps of a turn that
- * nobody is carrying out any more: the user goes on from Idle. */
+ * Only four states matter when the context is opened again. All others are steps of a turn that no
+ * program executes any more: they become Idle. */
 #include "formats/legacy_int.h"
 
 #include <string.h>
@@ -90,7 +90,7 @@ is_spelling(const char *s, const char *name)
   return !*name;
 }
 
-/* The name and what belongs to it. False: it is neither a string nor an object of one key. */
+/* The name and its data. False: neither a string nor an object with one key. */
 static bool
 split(const json_t *value, const char **name, json_t **payload)
 {
@@ -103,7 +103,7 @@ split(const json_t *value, const char **name, json_t **payload)
   }
   if (!json_is_object(value) || json_object_size(value) != 1)
     return false;
-  iter = json_object_iter((json_t *)value); /* jansson's iterators know no const */
+  iter = json_object_iter((json_t *)value); /* jansson's iterators take no const */
   *name = json_object_iter_key(iter);
   *payload = json_object_iter_value(iter);
   return true;
@@ -149,7 +149,7 @@ first_of(json_t *detail, const char *a, const char *b, const char *c)
   return v ? v : json_object_get(detail, c);
 }
 
-/* Sets a field that the old loader needs, unless it is there. `value` is taken over. */
+/* Sets a field that the old program requires, unless it is set. Takes ownership of `value`. */
 static int
 need(json_t *payload, const char *key, json_t *value)
 {

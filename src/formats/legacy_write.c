@@ -1,9 +1,9 @@
-/* legacy_write.c - a context in the old monolithic format, written piece by piece.
+/* legacy_write.c - writes a context in the old monolithic format, piece by piece.
  *
- * Pretty-printed with two spaces, as the old program does, keys in its order: the fields of the
- * context up to "message_pool", the nodes, the branches, the fields behind them. The writer holds
- * the context without messages and branches, one branch at a time, the ids that were written, and
- * what the copies are copies of. */
+ * Indented by two spaces, like the old program, keys in its order: the fields of the context up to
+ * "message_pool", the nodes, the branches, the remaining fields. The writer holds the context
+ * without messages and branches, one branch at a time, the ids that were written, and the original
+ * ids of copies. */
 #include "formats/legacy_int.h"
 
 #include <stdio.h>
@@ -16,7 +16,7 @@
 #define WHAT "the context in the old format"
 #define SMALLEST 64 /* cells */
 
-/* Ids, each with a value when `values` is not NULL. A cell of zeros is free. */
+/* Ids, each with a value if `values` is not NULL. A cell of zeros is free. */
 struct id_map {
   struct qp_uuid *ids;
   struct qp_uuid *values;
@@ -36,17 +36,17 @@ struct qp__legacy_writer {
   uint8_t key[16];  /* of the hashes */
 
   struct id_map written; /* old ids of the nodes */
-  bool wrote_none;       /* and that of all zeros */
+  bool wrote_none;       /* and the id of all zeros */
   struct id_map copies;  /* stored id to old id */
 
   const struct qp__branch_def *branch;
   json_t *fields;  /* of the branch */
-  json_t *missing; /* place to id, or NULL */
-  json_t *spelled; /* place to id, or NULL */
+  json_t *missing; /* position → id, or NULL */
+  json_t *spelled; /* position → id, or NULL */
   bool upper;      /* its ids are written in upper case */
   bool opened;     /* its beginning was written */
-  bool empty;      /* and no field behind it */
-  size_t given;    /* fields of it that were written or left out */
+  bool empty;      /* and no field after it */
+  size_t given;    /* fields of it that were written or skipped */
   size_t ids;      /* ids of it that were written */
 };
 
@@ -106,7 +106,7 @@ grow_map(const struct qp__legacy_writer *w, struct id_map *map, bool valued)
   return true;
 }
 
-/* `id` is not none; value NULL: a map without values. False: no memory. */
+/* `id` is not zero; value NULL: a map without values. False: out of memory. */
 static bool
 put_id(const struct qp__legacy_writer *w, struct id_map *map, const struct qp_uuid *id,
        const struct qp_uuid *value)
@@ -123,7 +123,7 @@ put_id(const struct qp__legacy_writer *w, struct id_map *map, const struct qp_uu
   return true;
 }
 
-/* What the old format calls a stored message. */
+/* The id of a stored message in the old format. */
 static struct qp_uuid
 old_id_of(const struct qp__legacy_writer *w, const struct qp_uuid *id)
 {
@@ -142,7 +142,7 @@ start_line(struct qp__buf *out, size_t level)
     (void)qp__buf_add(out, "  ", 2);
 }
 
-/* The beginning of a field, up to its value. False: no memory. */
+/* The beginning of a field, up to its value. False: out of memory. */
 static bool
 put_key(struct qp__buf *out, size_t level, bool first, const char *key)
 {
@@ -214,7 +214,7 @@ qp__legacy_begin(const struct qp__meta *meta, struct qp__buf *out, struct qp__le
   w->meta = meta;
   w->first_field = true;
   w->first_item = true;
-  memcpy(w->key, &w, sizeof(w)); /* where it lies is not known to whoever chose the ids */
+  memcpy(w->key, &w, sizeof(w)); /* an address that the author of the ids cannot know */
   rc = qp__legacy_context_back(meta, false, &w->context, err);
   if (rc)
     goto out;
@@ -238,7 +238,7 @@ out:
 
 /* ---- nodes ---- */
 
-/* Remembers that the node is written; false and *again when it was before. */
+/* Records that the node is written; false and *again if it was written before. */
 static bool
 mark_written(struct qp__legacy_writer *w, const struct qp_uuid *id, bool *again)
 {
@@ -253,7 +253,7 @@ mark_written(struct qp__legacy_writer *w, const struct qp_uuid *id, bool *again)
   return *again || put_id(w, &w->written, id, NULL);
 }
 
-/* The key as it was spelled. */
+/* The key in its original spelling. */
 static void
 node_key(const struct qp_message *m, const struct qp_uuid *id, char out[QP_UUID_TEXT])
 {
@@ -350,7 +350,7 @@ put_fields(struct qp__legacy_writer *w, const char *stop)
       break;
     if (!stop && w->ids && strcmp(key, "message_ids") == 0) {
       w->given++;
-      continue; /* they stand there already */
+      continue; /* they are written already */
     }
     if (!put_field(w->out, 3, w->empty, key, value))
       return false;
@@ -415,7 +415,7 @@ at_place(const json_t *places, size_t place)
              : NULL;
 }
 
-/* Ids that the pool lacked and that stood here. */
+/* Writes the ids at this position that the pool lacked. */
 static bool
 put_missing(struct qp__legacy_writer *w)
 {
@@ -446,7 +446,7 @@ qp__legacy_branch_id(struct qp__legacy_writer *w, const struct qp_uuid *id, stru
   return done(w, ok && put_id_text(w, text), err);
 }
 
-/* Whether it is the branch that a context without branches got, as it was then. */
+/* Whether it is the branch that was created for a context without branches, unchanged. */
 static bool
 is_made(const struct qp__legacy_writer *w)
 {

@@ -1,4 +1,4 @@
-/* localstorage.c - a dump as a whole: its keys, and which chat and which messages are the newest.
+/* localstorage.c - reads a whole dump: its keys, and the newest form of each chat and its messages.
  * See localstorage.h for the forms. */
 #include "formats/localstorage.h"
 
@@ -18,11 +18,11 @@
 #define MESSAGES_PREFIX "copilot_messages_"
 #define V2_PREFIX "copilot_messages_v2_"
 
-/* Keys that are read, or all that begin so; the others are the page's own. */
+/* The keys, or prefixes of keys, that are read; others are ignored. */
 static const struct {
   const char *name;
   bool prefix;
-  bool object; /* its value is an object; else an array */
+  bool object; /* its value is an object; otherwise an array */
 } known_keys[] = {
   { "copilot_chats_v3", false, false },
   { "copilot_chats_v2", false, false },
@@ -54,8 +54,8 @@ hex4(const char *s, const char *end)
   return end - s >= 4 && qp__hex_decode(b, s, 2) ? b[0] << 8 | b[1] : -1;
 }
 
-/* The next "\uD83D" or the like in JSON text that has no other half: what is left of a character
- * that a page cut in two. NULL: there is none. */
+/* The next "\uD83D" or the like in JSON text without its other half: the rest of a character that a
+ * page cut in two. NULL: none. */
 static const char *
 find_half(const char *s, const char *end)
 {
@@ -74,7 +74,7 @@ find_half(const char *s, const char *end)
   return NULL;
 }
 
-/* Turns every half into U+FFFD, and returns how many there were. */
+/* Replaces every half by U+FFFD, and returns their number. */
 static size_t
 mend_halves(char *text, size_t n)
 {
@@ -97,7 +97,7 @@ note_halves(struct qp__ls *ls, const char *item, size_t count)
                      count, count == 1 ? "" : "s");
 }
 
-/* Reads a value that is a string: the JSON in it. *out is new. */
+/* Parses the JSON in a string value. *out is new. */
 static enum qp_rc
 parse_string(struct qp__ls *ls, const char *key, const json_t *value, json_t **out,
              struct qp_err *err)
@@ -135,7 +135,7 @@ find_known_key(const char *key, bool *object)
   return false;
 }
 
-/* Puts the value of a key into ls->keys, parsed. A bad one is noted and left out. */
+/* Stores the parsed value of a key in ls->keys. An invalid one is noted and omitted. */
 static enum qp_rc
 read_key(struct qp__ls *ls, const char *key, json_t *value, bool object, struct qp_err *err)
 {
@@ -168,7 +168,7 @@ out:
   return rc;
 }
 
-/* Takes the keys out of the dump one by one, so that not all of it is in memory twice. */
+/* Removes the keys from the dump one by one, so that it is not in memory twice. */
 static enum qp_rc
 read_keys(struct qp__ls *ls, const char *what, json_t *dump, struct qp_err *err)
 {
@@ -196,7 +196,7 @@ read_keys(struct qp__ls *ls, const char *what, json_t *dump, struct qp_err *err)
   return rc;
 }
 
-/* The object of keys: the whole text, or what stands in "localStorage". *out is new. */
+/* The object of keys: the whole text, or the value of "localStorage". *out is new. */
 static enum qp_rc
 read_dump(struct qp__ls *ls, const char *what, struct qp__buf *text, json_t **out,
           struct qp_err *err)
@@ -233,7 +233,7 @@ read_dump(struct qp__ls *ls, const char *what, struct qp__buf *text, json_t **ou
 
 /* ---- messages of a chat ---- */
 
-/* An array of messages; something else is noted and passed over. */
+/* An array of messages; anything else is noted and skipped. */
 static bool
 is_messages(struct qp__ls *ls, const char *id, const json_t *value, json_t **out, enum qp_rc *rc)
 {
@@ -251,7 +251,7 @@ is_messages(struct qp__ls *ls, const char *id, const json_t *value, json_t **out
   return false;
 }
 
-/* The value of the key that is `prefix` and the chat's id. */
+/* The value of the key that consists of `prefix` and the id of the chat. */
 static enum qp_rc
 get_keyed(const struct qp__ls *ls, const char *prefix, const char *id, json_t **out,
           struct qp_err *err)
@@ -270,8 +270,8 @@ get_keyed(const struct qp__ls *ls, const char *prefix, const char *id, json_t **
   return QP_OK;
 }
 
-/* The newest messages that the dump has of a chat. Those of v3 stand in the chat; in v1 that is
- * possible too, but an empty list says nothing there. */
+/* The newest messages of a chat in the dump. In v3 they are in the chat; in v1 that is possible
+ * too, but there an empty list means nothing. */
 static enum qp_rc
 find_messages(struct qp__ls *ls, struct qp__ls_source *source, bool whole, struct qp_err *err)
 {
@@ -305,7 +305,7 @@ find_messages(struct qp__ls *ls, struct qp__ls_source *source, bool whole, struc
 
 /* ---- chats ---- */
 
-/* QP_INVALID: it cannot be taken. */
+/* QP_INVALID: it cannot be imported. */
 static enum qp_rc
 check_chat(const json_t *chat, struct qp__ls_source *out, struct qp_err *err)
 {
@@ -347,7 +347,7 @@ add_chat(struct qp__ls *ls, const struct qp__ls_source *source, size_t list, str
   return QP_OK;
 }
 
-/* One chat of list `list`. One that a newer list has is passed over. */
+/* One chat of list `list`. A chat that is also in a newer list is skipped. */
 static enum qp_rc
 read_chat(struct qp__ls *ls, size_t list, const char *form, const char *item, json_t *chat,
           struct qp_err *err)
@@ -438,7 +438,7 @@ find_orphans(struct qp__ls *ls, struct qp_err *err)
 
 /* ---- all of it ---- */
 
-/* The array at a key; that of the backup has a name in it. */
+/* The array at a key; in the backup it is a field of the value. */
 static json_t *
 get_list(const struct qp__ls *ls, const char *key, const char *name)
 {

@@ -16,7 +16,7 @@
 #include "formats/ls_int.h"
 #include "model/meta_int.h"
 
-/* A chat on its way. */
+/* A chat that is being converted. */
 struct taking {
   const struct qp__ls_source *source;
   struct qp__ls_chat *chat;
@@ -50,7 +50,7 @@ qp__ls_chat_free(struct qp__ls_chat *chat)
 
 /* ---- metadata ---- */
 
-/* A field of the chat, else of its configuration. */
+/* A field of the chat, otherwise of its configuration. */
 static const char *
 take_either(struct taking *t, const char *key)
 {
@@ -59,8 +59,7 @@ take_either(struct taking *t, const char *key)
   return s || !t->config ? s : qp__ls_take_string(t->config_rest, t->config, key);
 }
 
-/* The title, cut between two characters where it is too long. The whole of it stays in `rest`
- * then. */
+/* The title, cut between two characters if it is too long; then `rest` keeps the whole title. */
 static enum qp_rc
 take_title(struct taking *t, char out[QP__TITLE_MAX + 1], struct qp_err *err)
 {
@@ -81,7 +80,7 @@ take_title(struct taking *t, char out[QP__TITLE_MAX + 1], struct qp_err *err)
   return QP_OK;
 }
 
-/* The model that the chat names, else the one that gave its last answer. */
+/* The model that the chat names, otherwise that of its last answer. */
 static const char *
 find_model(struct taking *t)
 {
@@ -114,12 +113,12 @@ make_meta(struct taking *t, struct qp_err *err)
   if (!spec.mode)
     spec.mode = take_either(t, "toolCategory");
   rc = qp__meta_new(&spec, t->source->created_at, &t->chat->meta, err);
-  if (rc == QP_INVALID) /* a model or a mode of a kind that quipu does not take */
+  if (rc == QP_INVALID) /* the type of model or mode is invalid for quipu */
     return qp__fail(err, rc, "the configuration of the chat cannot be imported");
   return rc;
 }
 
-/* Which prompt the chat uses. Its text stays in `rest` unless the dump's prompt says the same. */
+/* Finds the prompt of the chat. Its text stays in `rest` unless the prompt in the dump is equal. */
 static enum qp_rc
 take_prompt(struct taking *t, const struct qp__ls *ls, struct qp_err *err)
 {
@@ -177,7 +176,7 @@ hash_source(const struct qp__ls_source *source, char out[33], struct qp_err *err
   return rc;
 }
 
-/* What is left of the chat, and of its configuration in it. 0 or -1. */
+/* Collects the remaining fields of the chat and of its configuration. 0 or -1. */
 static int
 gather_rest(struct taking *t, json_t *own)
 {
@@ -220,7 +219,7 @@ out:
 
 /* ---- tool calls ---- */
 
-/* For each call that has a result, the place of the last one. NULL: no memory. */
+/* For each call with a result, the position of the last one. NULL: out of memory. */
 static json_t *
 find_results(const struct qp__ls_chat *chat)
 {
@@ -238,7 +237,7 @@ find_results(const struct qp__ls_chat *chat)
   return places;
 }
 
-/* Where the last message stands that is not a result. */
+/* The position of the last message that is not a result. */
 static size_t
 last_word(const struct qp__ls_chat *chat)
 {
@@ -249,9 +248,9 @@ last_word(const struct qp__ls_chat *chat)
   return n ? n - 1 : 0;
 }
 
-/* Sets the approvals of all tool calls: a call with a result is approved; one without is pending in
- * the last message and denied in all others, for the chat went on without it. The state follows
- * from that. */
+/* Sets the approvals of all tool calls: a call with a result is approved; a call without one is
+ * pending in the last message and denied in all others, because the chat continued without it. Sets
+ * the state accordingly. */
 static enum qp_rc
 set_approvals(struct qp__ls_chat *chat, struct qp_err *err)
 {
@@ -306,7 +305,7 @@ take_messages(struct taking *t, struct qp_err *err)
 
 /* ---- all of it ---- */
 
-/* When the chat was changed last: as it says, else as its last message does. */
+/* The time of the last change: as in the chat, otherwise that of its last message. */
 static void
 take_update_time(struct taking *t)
 {

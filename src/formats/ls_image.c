@@ -1,9 +1,8 @@
-/* ls_image.c - pictures of a dump: from data URLs to blobs.
+/* ls_image.c - images of a dump: converts data URLs to blobs.
  *
- * A picture is "data:<media type>[;…];base64,<digits>", "data:<media type>[;…],<escaped bytes>",
- * base64 digits alone, or the address of a picture elsewhere, which stays an address. What should
- * be bytes and cannot be decoded is kept, as text, in a blob of its own, and the message refers to
- * that by a part of type "unreadable_image". */
+ * An image is "data:<media type>[;…];base64,<digits>", "data:<media type>[;…],<escaped bytes>",
+ * only base64 digits, or a URL, which stays a URL. Data that cannot be decoded is kept as text in a
+ * blob, and the message refers to it with a part of type "unreadable_image". */
 #include <sodium.h>
 #include <string.h>
 #include <strings.h>
@@ -23,12 +22,12 @@
 struct picture {
   const char *media; /* media type, or NULL */
   size_t media_len;
-  char *data; /* decoded; the picture's own */
+  char *data; /* decoded; owned */
   size_t len;
   const char *problem; /* why it could not be decoded, or NULL */
 };
 
-/* Base64 with or without its padding; white space is passed over. False: no memory. */
+/* Base64 with or without padding; white space is skipped. False: out of memory. */
 static bool
 decode_base64(const char *text, size_t n, struct picture *out)
 {
@@ -53,7 +52,7 @@ decode_base64(const char *text, size_t n, struct picture *out)
   return true;
 }
 
-/* Bytes of which some are written %XX. False: no memory. */
+/* Bytes, some of them as %XX. False: out of memory. */
 static bool
 decode_escaped(const char *text, size_t n, struct picture *out)
 {
@@ -75,7 +74,7 @@ decode_escaped(const char *text, size_t n, struct picture *out)
   return true;
 }
 
-/* The part behind "data:". False: no memory. */
+/* The part after "data:". False: out of memory. */
 static bool
 decode_data_url(const char *text, size_t n, struct picture *out)
 {
@@ -99,14 +98,14 @@ decode_data_url(const char *text, size_t n, struct picture *out)
   return digits ? decode_base64(comma + 1, n, out) : decode_escaped(comma + 1, n, out);
 }
 
-/* An address has a scheme; base64 has no colon. */
+/* A URL has a scheme; base64 has no colon. */
 static bool
 is_address(const char *source)
 {
   return strchr(source, ':') != NULL;
 }
 
-/* False: no memory. */
+/* False: out of memory. */
 static bool
 decode(const char *source, size_t n, struct picture *out)
 {
@@ -120,7 +119,7 @@ decode(const char *source, size_t n, struct picture *out)
 
 /* ---- blobs ---- */
 
-/* Takes `data` over, also on failure. */
+/* Takes ownership of `data`, also after a failure. */
 static enum qp_rc
 add_blob(struct qp__ls_chat *chat, char *data, size_t len, char url[URL_LEN], struct qp_err *err)
 {
@@ -159,7 +158,7 @@ qp__ls_keep_part(struct qp_message *m, const char *type, json_t *value, struct q
   return rc;
 }
 
-/* A picture that could not be decoded: its text becomes a blob. `fields` may be NULL. */
+/* For an image that could not be decoded: its text becomes a blob. `fields` may be NULL. */
 static enum qp_rc
 add_unreadable(struct qp__ls_chat *chat, struct qp_message *m, const char *item, const char *source,
                size_t n, const char *problem, json_t *fields, struct qp_err *err)
@@ -191,8 +190,8 @@ add_unreadable(struct qp__ls_chat *chat, struct qp_message *m, const char *item,
   return rc;
 }
 
-/* Adds the picture that `source` describes. `fields` are those of the part beside its URL, or NULL;
- * they get a media type when they have none. */
+/* Adds the image in `source`. `fields` are the other fields of the part, or NULL; a missing media
+ * type is added. */
 static enum qp_rc
 add_picture(struct qp__ls_chat *chat, struct qp_message *m, const char *item, const char *source,
             const char *detail, json_t *fields, struct qp_err *err)
@@ -242,7 +241,7 @@ qp__ls_image_part(struct qp__ls_chat *chat, struct qp_message *m, const char *it
   return rc;
 }
 
-/* Moves a field to the part, perhaps under another name. 0 or -1. */
+/* Moves a field to the part, possibly under another name. 0 or -1. */
 static int
 move_field(json_t *fields, const char *to, json_t *rest, const json_t *image, const char *from,
            bool fits)
@@ -250,7 +249,7 @@ move_field(json_t *fields, const char *to, json_t *rest, const json_t *image, co
   return fits ? json_object_set(fields, to, qp__ls_take(rest, image, from)) : 0;
 }
 
-/* What is known of an image besides its bytes. `rest` loses what was taken. 0 or -1. */
+/* Moves the description of an image from `rest` to `fields`. 0 or -1. */
 static int
 describe(json_t *fields, json_t *rest, const json_t *image)
 {

@@ -15,14 +15,14 @@
 #include "base/vec.h"
 #include "formats/ls_int.h"
 
-/* A message on its way. */
+/* A message that is being converted. */
 struct taking {
   struct qp__ls_chat *chat;
   const json_t *object;
   json_t *rest;
   struct qp_message *message;
   size_t position;
-  char item[40]; /* what notes are about: "message 3" */
+  char item[40]; /* the subject of notes: "message 3" */
 };
 
 static enum qp_rc
@@ -55,7 +55,7 @@ add_text(struct qp_message *m, const json_t *text, json_t *rest, struct qp_err *
   return rc;
 }
 
-/* {"type": "image_url", "image_url": {"url", "detail"}}. *taken: it is one. */
+/* {"type": "image_url", "image_url": {"url", "detail"}}. *taken: it is such a part. */
 static enum qp_rc
 take_image_url(struct taking *t, json_t *rest, const json_t *part, bool *taken, struct qp_err *err)
 {
@@ -114,7 +114,7 @@ take_part(struct taking *t, json_t *part, struct qp_err *err)
   if (rc || taken)
     return rc;
   for (size_t i = 0; i < sizeof(ours) / sizeof(ours[0]); i++)
-    if (strcmp(type, ours[i]) == 0) /* not as we would have it */
+    if (strcmp(type, ours[i]) == 0) /* not in our form */
       return qp__ls_keep_part(t->message, "unknown", part, err);
   return qp__message_put_part(t->message, &other, part, err);
 }
@@ -143,7 +143,7 @@ take_images(struct taking *t, struct qp_err *err)
   enum qp_rc rc = QP_OK;
 
   if (!json_is_array(images))
-    return QP_OK; /* null, or nothing that we know: it stays */
+    return QP_OK; /* null, or an unknown value: it stays */
   (void)qp__ls_take(t->rest, t->object, "images");
   for (size_t i = 0; i < json_array_size(images) && !rc; i++)
     rc = qp__ls_image_add(t->chat, t->message, t->item, json_array_get(images, i), err);
@@ -194,8 +194,8 @@ take_calls(struct taking *t, struct qp_err *err)
   return rc;
 }
 
-/* The inner {tool_name, result, display_preference}: what the tool gave goes to *value, the rest
- * to the view and to `extra`. Any other value is what the tool gave. */
+/* The inner {tool_name, result, display_preference}: the result of the tool becomes *value, the
+ * rest goes to the view and to `extra`. Any other value is the result itself. */
 static enum qp_rc
 take_inner_result(struct taking *t, json_t *result, struct qp_tool_result *view, json_t *extra,
                   json_t **value, struct qp_err *err)
@@ -222,7 +222,7 @@ take_inner_result(struct taking *t, json_t *result, struct qp_tool_result *view,
     (void)qp__ls_take(rest, result, "display_preference");
   }
   if (!rc && json_equal(json_object_get(rest, "tool_name"), json_object_get(extra, "tool_name")))
-    (void)qp__ls_take(rest, result, "tool_name"); /* the message said it already */
+    (void)qp__ls_take(rest, result, "tool_name"); /* the message has it already */
   if (!rc && json_object_size(rest) && json_object_set(t->rest, "result", rest))
     rc = no_memory(err);
   json_decref(rest);
@@ -263,7 +263,7 @@ take_result(struct taking *t, struct qp_err *err)
 
 /* ---- who and what kind ---- */
 
-/* A message may be empty, but one that never had a content is odd. */
+/* A message may be empty, but a message without a content is noted. */
 static enum qp_rc
 note_empty(struct taking *t, struct qp_err *err)
 {
@@ -274,7 +274,7 @@ note_empty(struct taking *t, struct qp_err *err)
   return qp__ls_note(&t->chat->notes, t->item, QP_OK, "it has no content") ? QP_OK : no_memory(err);
 }
 
-/* What the message is, by "type" and by what it holds. */
+/* Determines the kind of message by "type" and its fields. */
 static enum qp_rc
 take_body(struct taking *t, struct qp_err *err)
 {
@@ -353,7 +353,7 @@ take_id(struct taking *t, json_t *seen, struct qp_err *err)
   return QP_OK;
 }
 
-/* A message without a time has that of the one before it, the first one that of the chat. */
+/* A message without a time gets that of the message before it, the first one that of the chat. */
 static enum qp_rc
 take_time(struct taking *t, struct qp_err *err)
 {
@@ -429,7 +429,7 @@ fail:
   return no_memory(err);
 }
 
-/* What is left over. */
+/* Keeps the remaining fields. */
 static enum qp_rc
 keep_rest(struct taking *t, struct qp_err *err)
 {
@@ -439,7 +439,7 @@ keep_rest(struct taking *t, struct qp_err *err)
   return qp__ls_set_rest(t->message->extra, t->rest) ? no_memory(err) : QP_OK;
 }
 
-/* Behind the last message that was taken. */
+/* After the last imported message. */
 static void
 link_message(struct taking *t)
 {

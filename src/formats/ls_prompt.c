@@ -30,7 +30,7 @@ qp__ls_prompt_find(const struct qp__ls *ls, const char *old_id)
   return place ? &ls->prompts[json_integer_value(place)] : NULL;
 }
 
-/* Fields of the prompt that quipu has no place for: is_default and the rest. 0 or -1. */
+/* Keeps the fields of the prompt that quipu does not have: is_default and the rest. 0 or -1. */
 static int
 keep_rest(const json_t *object, json_t *rest, const struct qp__ls_prompt *p, json_t **out)
 {
@@ -51,8 +51,7 @@ keep_rest(const json_t *object, json_t *rest, const struct qp__ls_prompt *p, jso
   return 0;
 }
 
-/* A prompt that has an id. Its name and description are told apart from its content: only that
- * must be there. */
+/* Converts a prompt with an id. Name and description are optional, the content is required. */
 static enum qp_rc
 convert(const char *what, const json_t *object, struct qp__ls_prompt *out, struct qp_err *err)
 {

@@ -1,4 +1,4 @@
-/* ls_take.c - what the files of this format share: notes, taking fields, ids. See ls_int.h. */
+/* ls_take.c - shared helpers: notes, removing fields, ids. See ls_int.h. */
 #include <sodium.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,15 +1,15 @@
 /* alloc_fault.h - makes a chosen allocation fail.
  *
- * Needs the linker's --wrap=malloc, --wrap=calloc and --wrap=realloc, which turn every call in our
- * own code to the functions here; jansson comes in through its hooks. All threads count together. A
- * loop that tries every point:
+ * Needs the linker options --wrap=malloc, --wrap=calloc and --wrap=realloc, which redirect every
+ * call in our own code to the functions here; jansson is redirected through its hooks. The
+ * allocations of all threads are counted together. A loop that tries every point:
  *
  *   for (long n = 1; fired; n++) {
  *     alloc_fault_arm(n);
- *     ... call what is tested ...
+ *     ... call the tested function ...
  *     fired = alloc_fault_fired();
  *     alloc_fault_disarm();
- *     ... check what came out ...
+ *     ... check the result ...
  *   } */
 #ifndef ALLOC_FAULT_H
 #define ALLOC_FAULT_H

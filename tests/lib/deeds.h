@@ -1,5 +1,5 @@
-/* deeds.h - everything that can be done with a store, each as one deed in a place that was made
- * ready for it. Tests do all of them over and over, with one thing going wrong at a time. */
+/* deeds.h - all operations on a store, each with the preparation that it needs. Tests run all of
+ * them repeatedly, with one failure at a time. */
 #ifndef DEEDS_H
 #define DEEDS_H
 

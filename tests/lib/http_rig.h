@@ -1,5 +1,5 @@
-/* http_rig.h - the server without sockets: requests go through decoding, the route table and the
- * handlers, on a store in memory. Headers cannot be given: there is no connection to have them. */
+/* http_rig.h - the server without sockets: requests pass decoding, the route table and the
+ * handlers, on a store in memory. Requests have no headers, because there is no connection. */
 #ifndef HTTP_RIG_H
 #define HTTP_RIG_H
 

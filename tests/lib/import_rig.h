@@ -1,8 +1,9 @@
-/* import_rig.h - an import that can be cut short at any point, and what must hold afterwards.
+/* import_rig.h - an import that can be interrupted at any point, and the checks after it.
  *
- * The store has the chats of a first dump. A second one has more of one of them, a chat that is
- * new, images and prompts. However importing that one ends: each chat is as it was or as the second
- * dump has it, whole, and the latter when that was said; and importing it again brings the rest. */
+ * The store has the chats of a first dump. A second dump has more messages of one of them, a new
+ * chat, images and prompts. However the import of the second dump ends: each chat is either as
+ * before or completely as in the second dump, and the latter if its import was reported as done;
+ * and importing again adds the rest. */
 #ifndef IMPORT_RIG_H
 #define IMPORT_RIG_H
 

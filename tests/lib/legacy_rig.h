@@ -1,5 +1,5 @@
-/* legacy_rig.h - old contexts for tests: opening them, storing them as the store would, and writing
- * them back. All of it in a file system in memory unless a test says otherwise. */
+/* legacy_rig.h - old contexts for tests: opening them, storing them like the store does, and
+ * writing them back. In a file system in memory, unless a test chooses another. */
 #ifndef LEGACY_RIG_H
 #define LEGACY_RIG_H
 

@@ -1,4 +1,4 @@
-/* legacy_text.h - pieces of old contexts as text, put together by the tests of src/formats. */
+/* legacy_text.h - fragments of old contexts as text, which the tests of src/formats combine. */
 #ifndef LEGACY_TEXT_H
 #define LEGACY_TEXT_H
 

@@ -1,4 +1,4 @@
-/* llm_fuzz.h - what the fuzzers of the codecs share. */
+/* llm_fuzz.h - shared by the fuzzers of the model protocols. */
 #ifndef LLM_FUZZ_H
 #define LLM_FUZZ_H
 

@@ -1,5 +1,5 @@
-/* llm_server.h - an HTTP server of a few lines on the loop of a test, which answers every request
- * with bytes that the test chose, in pieces of its choice, and remembers what it was asked. */
+/* llm_server.h - a small HTTP server on the event loop of a test. It answers every request with
+ * bytes that the test chose, in blocks that the test chose, and records the requests. */
 #ifndef LLM_SERVER_H
 #define LLM_SERVER_H
 

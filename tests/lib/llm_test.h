@@ -1,12 +1,12 @@
-/* llm_test.h - for the tests of src/llm: answers read in pieces of any size and told as text, and
- * requests made of JSON.
+/* llm_test.h - for the tests of src/llm: reads answers in blocks of any size and prints them as
+ * text, and builds requests from JSON.
  *
- * An answer as text has a line for each event:
+ * An answer as text has one line per event:
  *   start id=msg_1 model=m
- *   text 0 "…"            thinking, signature, other, arguments alike
+ *   text 0 "…"            likewise thinking, signature, other, arguments
  *   call 1 toolu_1 get
  *   end 1 {"a": 1}
- *   usage in=12 read=0 write=0 out=20     and " 1h=…", " reasoning=…" where they are not 0
+ *   usage in=12 read=0 write=0 out=20     and " 1h=…", " reasoning=…" if they are not 0
  *   stop 2 tool_use       the number is that of enum qp__llm_stop
  * and at the end "complete", "fault <name> <message>" or "failed <code>". */
 #ifndef LLM_TEST_H

@@ -1,5 +1,5 @@
-/* ls_test.h - what the tests of LocalStorage dumps share. JSON in these tests is written with ' for
- * ", and helpers that must succeed assert it. */
+/* ls_test.h - shared by the tests of LocalStorage dumps. JSON in these tests is written with '
+ * instead of ", and helpers that must succeed assert it. */
 #ifndef LS_TEST_H
 #define LS_TEST_H
 

@@ -1,9 +1,8 @@
-/* model.h - a store as one would write it down on paper: lists of what there is, in the plainest
- * form.
+/* model.h - the expected content of a store, in the simplest possible form: lists.
  *
  * Tests make each change in a store and in a model and compare the two. The model has no files, no
  * cache and no tree: a branch is the list of its messages from the first to the last. It ends the
- * program when memory is out, so it must not be used while allocations are made to fail. */
+ * program when memory runs out, so it must not be used while allocations are made to fail. */
 #ifndef MODEL_H
 #define MODEL_H
 

@@ -1,8 +1,9 @@
 /* os_fault.c - see os_fault.h.
  *
- * (1) The lock is held while a call is counted and judged, never while the inner call runs.
- * (2) opened[] has every open descriptor with the path that it was opened by, from the root on. It
- *     is removed before the inner close, because the number may be given out again at once. */
+ * (1) The lock is held while a call is counted and the decision is made, never during the inner
+ *     call.
+ * (2) opened[] has every open descriptor with its path from the root on. It is removed before the
+ *     inner close, because the number may be reused at once. */
 #include "os_fault.h"
 
 #include <errno.h>

@@ -1,9 +1,9 @@
-/* os_fault.h - a twin of any struct qp__os that counts the calls and makes a chosen one fail.
+/* os_fault.h - a wrapper of any struct qp__os that counts the calls and makes a chosen one fail.
  *
- * Counted are the calls of every slot in enum qp__os_slot, as far as the filters let them through;
- * pid, the clocks and close never fail. A call that is made to fail does not reach the inner one. A
- * test that wants to see every point of failure arms n = 1, 2, 3, … until qp__os_fault_fired() says
- * no. All functions may be called from any thread, new and free excepted. */
+ * Counted are the calls of every function in enum qp__os_slot that the filters select; pid, the
+ * clocks and close never fail. A call that is made to fail does not reach the inner implementation.
+ * To try every point of failure, a test arms n = 1, 2, 3, … until qp__os_fault_fired() returns
+ * false. All functions may be called from any thread, except new and free. */
 #ifndef QP_OS_FAULT_H
 #define QP_OS_FAULT_H
 

@@ -1,8 +1,8 @@
-/* os_gate.h - a twin of another struct qp__os in which chosen calls wait at a gate until it is
- * opened: for tests that hold one thread in the middle of something and look what others can do.
- * It also counts the bytes that pass.
+/* os_gate.h - a wrapper of another struct qp__os in which chosen calls wait at a gate until it is
+ * opened: for tests that hold one thread in the middle of a call and check what other threads can
+ * do. It also counts the bytes that pass.
  *
- * There is one gate for the whole process, open at first. */
+ * There is one gate for the whole process, initially open. */
 #ifndef OS_GATE_H
 #define OS_GATE_H
 

@@ -1,9 +1,9 @@
-/* os_sim.c - the slots of the simulated file system: what callers see.
+/* os_sim.c - the functions of the simulated file system, as callers see them.
  *
- * Every slot takes the lock, answers -EIO when the machine is off, works on the cached state and
- * records what it changed as pending (os_sim_cut.c). Memory is taken before anything is changed, so
- * that -ENOMEM leaves everything as it was. Only listdir gives the lock away before it calls the
- * visitor, which may call other slots. */
+ * Every function takes the lock, returns -EIO if the power is off, works on the cached state and
+ * records its changes as pending (os_sim_cut.c). Memory is allocated before anything is changed, so
+ * -ENOMEM changes nothing. Only listdir releases the lock before it calls the visitor, which may
+ * call other functions. */
 #include "os_sim.h"
 
 #include <dirent.h>

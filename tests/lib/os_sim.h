@@ -1,18 +1,18 @@
-/* os_sim.h - a file system in memory that forgets like a real one when its power is cut.
+/* os_sim.h - a file system in memory that loses data like a real one when its power is cut.
  *
- * What a call changes is seen by every later call at once, but is only cached. It becomes durable
+ * Every later call sees a change at once, but the change is only cached. It becomes durable
  *   - content and length of a file: by fdatasync or fsync of a descriptor of it,
  *   - the entries of a directory: by fsync of that directory; a rename by fsync of either side,
  *   - everything: by syncfs.
- * A file's entry and its content have nothing to do with each other, and making a directory durable
- * does not make the entry durable that leads to it. Only open_root with `create` makes the
- * directory's own entry durable too, as the real one does.
+ * The entry of a file and its content are independent, and making a directory durable does not make
+ * its own entry in the parent durable. Only open_root with `create` also makes the directory's own
+ * entry durable, like the real implementation.
  *
- * Its clock starts at a fixed time and goes on by a millisecond with every look at it; its random
- * bytes and all choices at a power cut come from the seed: the same calls from one thread give the
- * same results. Names are listed in no order. There are no links, no permissions and no users.
- * open_root resolves its path from the top of the simulated tree, which has only "/" at first.
- * Numbers of descriptors are not given out twice. All functions may be called from any thread. */
+ * Its clock starts at a fixed time and advances by a millisecond with every call; its random bytes
+ * and all choices at a power cut depend on the seed: the same calls from one thread give the same
+ * results. Names are listed in no particular order. There are no links, no permissions and no
+ * users. open_root resolves its path from the top of the simulated tree, which initially has only
+ * "/". Descriptor numbers are never reused. All functions may be called from any thread. */
 #ifndef QP_OS_SIM_H
 #define QP_OS_SIM_H
 

@@ -1,15 +1,16 @@
-/* os_sim_cut.c - what the simulated disk knows, what is still on its way there, and the power cut.
+/* os_sim_cut.c - the durable state of the simulated disk, the pending operations, and the power
+ * cut.
  *
- * Which pending operations on directories may become durable together is the whole art. A set of
- * them is sound when with every operation it has
- * (a) all earlier ones on the same directory or directories,
- * (b) for a move between two directories, all earlier ones that put the target directory, or one
- *     above it, in its place: what moves must not end in a directory that nothing leads to,
- * (c) for the removal of a directory, all earlier ones on that directory: what was moved out of it
- *     must not be lost with it.
- * Journaling file systems promise at least this. A sync goes through the operations from the last
- * to the first and takes along what these rules demand; the power cut goes from the first to the
- * last and drops what lacks something. */
+ * The important question is which pending directory operations may become durable together. A set
+ * of them is valid if with every operation it contains
+ * (a) all earlier operations on the same directory or directories,
+ * (b) for a move between two directories, all earlier operations that put the target directory, or
+ *     one above it, in its place: the moved entry must not end in an unreachable directory,
+ * (c) for the removal of a directory, all earlier operations on that directory: an entry that was
+ *     moved out of it must not be lost with it.
+ * Journaling file systems guarantee at least this. A sync processes the operations from the last to
+ * the first and includes what these rules require; the power cut processes them from the first to
+ * the last and drops those that lack something. */
 #include "os_sim_int.h"
 
 #include <assert.h>

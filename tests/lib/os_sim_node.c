@@ -1,7 +1,7 @@
-/* os_sim_node.c - the material of the simulated file system: contents, directories, inodes.
+/* os_sim_node.c - the parts of the simulated file system: contents, directories, inodes.
  *
- * A journal segment is 8 MiB of zeros most of its life, so a content is a table of pages that are
- * made when the first byte other than 0 is written to them. */
+ * A journal segment consists mostly of zeros, so a content is a table of pages that are allocated
+ * when the first byte other than 0 is written to them. */
 #include "os_sim_int.h"
 
 #include <errno.h>

@@ -1,6 +1,7 @@
-/* os_sim_tree.c - the cached tree of the simulated file system: finding a path, changing things.
+/* os_sim_tree.c - the cached tree of the simulated file system: finding a path, making changes.
  *
- * Every change has its twin in what is pending; both take their memory before anything changes. */
+ * Every change is also recorded as pending; the memory for both is allocated before anything
+ * changes. */
 #include "os_sim_int.h"
 
 #include <errno.h>

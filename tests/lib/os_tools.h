@@ -1,5 +1,5 @@
-/* os_tools.h - short forms of the calls through the seam, for tests. A call that must succeed
- * asserts that it does. Paths are relative to the directory `dir`. */
+/* os_tools.h - short forms of the calls through struct qp__os, for tests. Calls that must succeed
+ * assert it. Paths are relative to the directory `dir`. */
 #ifndef OS_TOOLS_H
 #define OS_TOOLS_H
 

@@ -1,5 +1,5 @@
-/* pack_rig.h - what the tests of packs share: messages to put in, a file system in memory to put
- * them on, and reading that compares. What must succeed asserts that it does. */
+/* pack_rig.h - shared by the tests of packs: messages, a file system in memory, and reading that
+ * compares. Helpers that must succeed assert it. */
 #ifndef PACK_RIG_H
 #define PACK_RIG_H
 

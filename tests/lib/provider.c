@@ -1,5 +1,5 @@
-/* provider.c - see provider.h. What goes wrong here ends the process: a failed assertion of cmocka
- * jumps, which another thread must not do. */
+/* provider.c - see provider.h. A failure here ends the process: a failed cmocka assertion jumps,
+ * which is not allowed in another thread. */
 #include "provider.h"
 
 #include <netinet/in.h>

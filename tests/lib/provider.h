@@ -1,7 +1,7 @@
-/* provider.h - a provider of models on a thread of its own: an HTTP server on the loopback address
- * that answers every request with a stream of events, one event of each answer at every beat.
+/* provider.h - a provider of models on its own thread: an HTTP server on the loopback address that
+ * answers every request with an event stream, one event of each answer per beat.
  *
- * What it is asked and what it says is the test's: a function that makes the answer. */
+ * The test supplies the function that creates the answers. */
 #ifndef PROVIDER_H
 #define PROVIDER_H
 

@@ -1,10 +1,10 @@
 /* scenario.h - operations that a test makes in a store and in a model (model.h), chosen by hand or
- * at random, and what must hold of a store afterwards.
+ * at random, and the checks after them.
  *
- * An operation is made in three steps, so that faults can be let loose in the second alone:
- *   op_*            choose it; its messages and ids are made here
- *   op_run          make it in a store
- *   op_apply        write it down in the model, which also knows how the store had to answer */
+ * An operation has three steps, so that failures can be limited to the second:
+ *   op_*            chooses it and creates its messages and ids
+ *   op_run          performs it in a store
+ *   op_apply        records it in the model, which also knows the expected result */
 #ifndef SCENARIO_H
 #define SCENARIO_H
 

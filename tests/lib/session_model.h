@@ -1,5 +1,5 @@
-/* session_model.h - what the sessions of a store should be, and operations on both. As scenario.h
- * for contexts: an operation is chosen, made in a store, and written down in the model. */
+/* session_model.h - the expected sessions of a store, and operations on both. Like scenario.h for
+ * contexts: an operation is chosen, performed in a store, and recorded in the model. */
 #ifndef SESSION_MODEL_H
 #define SESSION_MODEL_H
 

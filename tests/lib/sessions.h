@@ -1,5 +1,5 @@
 /* sessions.h - short forms for tests of sessions. As in store_test.h, helpers that must succeed
- * assert it. They work on every driver: files are looked at through it. */
+ * assert it. They work with every driver: files are accessed through it. */
 #ifndef SESSIONS_H
 #define SESSIONS_H
 

@@ -1,5 +1,5 @@
-/* store_damage.h - a context that is spoilt by hand, and the ways in which a store meets that: a
- * check that writes nothing, a repair, a reader, and a writer that just goes on. File driver. */
+/* store_damage.h - a context that is damaged on purpose, and the operations that encounter the
+ * damage: a check without repair, a repair, a reader, and a writer that continues. File driver. */
 #ifndef STORE_DAMAGE_H
 #define STORE_DAMAGE_H
 

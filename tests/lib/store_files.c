@@ -1,4 +1,4 @@
-/* store_files.c - the part of store_test.h that looks at files, and spoils them. */
+/* store_files.c - the part of store_test.h that reads and damages files. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -1,10 +1,10 @@
-/* store_test.h - what the tests of the store share: a temporary place, a store in it on one of the
- * drivers, short forms of the calls, and pictures of the files.
+/* store_test.h - shared by the tests of the store: a temporary directory, a store in it with one of
+ * the drivers, short forms of the calls, and snapshots of the files.
  *
- * Every test function gets a struct fixture: a directory of its own, removed afterwards, with
+ * Every test function gets a struct fixture: a private directory, removed afterwards, with
  *   data/      the data directory of a file store
- *   outside/   a few files that nothing may ever touch; the end of a test makes sure of it
- * Helpers that must succeed assert it; none of them may be called from another thread, because a
+ *   outside/   a few files that must never change; the end of a test checks this
+ * Helpers that must succeed assert it; they must not be called from another thread, because a
  * failed assertion jumps. */
 #ifndef STORE_TEST_H
 #define STORE_TEST_H

@@ -1,5 +1,5 @@
-/* tool_rig.h - tools on a loop of their own with a workspace that is removed afterwards, and calls
- * that are waited for. */
+/* tool_rig.h - tools on their own event loop with a workspace that is removed afterwards, and calls
+ * that wait for the result. */
 #ifndef TOOL_RIG_H
 #define TOOL_RIG_H
 

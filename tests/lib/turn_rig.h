@@ -1,7 +1,7 @@
-/* turn_rig.h - an engine on the store of a fixture with a scripted demo model, actions that are
- * waited for, and a record of what a subscriber hears.
+/* turn_rig.h - an engine on the store of a fixture with a scripted demo model, actions that wait
+ * for their end, and a record of the events of a subscriber.
  *
- * Nothing here waits by sleeping: the engine's callbacks wake it. What takes longer than a minute
+ * Nothing here sleeps: the callbacks of the engine wake it. An operation of more than a minute
  * fails the test. */
 #ifndef TURN_RIG_H
 #define TURN_RIG_H
