@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "base/idset.h"
 #include "base/json.h"
 #include "base/str.h"
 #include "http/conditional_change.h"
@@ -133,55 +134,14 @@ qp__branch_find(struct qp_context *context, const char *name, char **found, uint
 
 /* ---- messages of all branches ---- */
 
-/* A set of ids; open addressing, a power of two, zeros mark a free slot. */
-struct seen {
-  struct qp_uuid *ids;
-  size_t cap, count;
-};
-
-/* True if it is new; *failed: out of memory. */
-static bool
-see(struct seen *seen, const struct qp_uuid *id, bool *failed)
-{
-  uint64_t hash;
-  size_t at;
-
-  if (seen->count * 2 >= seen->cap) {
-    struct seen grown = { NULL, seen->cap ? seen->cap * 2 : 256, 0 };
-
-    grown.ids = qp__alloc0(grown.cap, sizeof(*grown.ids));
-    if (!grown.ids) {
-      *failed = true;
-      return false;
-    }
-    for (size_t i = 0; i < seen->cap; i++)
-      if (!qp_uuid_is_none(&seen->ids[i]))
-        (void)see(&grown, &seen->ids[i], failed);
-    qp__free(seen->ids);
-    *seen = grown;
-  }
-  memcpy(&hash, id->b + 8, sizeof(hash));
-  hash *= 0x9e3779b97f4a7c15u;
-  at = (size_t)(hash >> 20) & (seen->cap - 1);
-  while (!qp_uuid_is_none(&seen->ids[at])) {
-    if (qp_uuid_equal(&seen->ids[at], id))
-      return false;
-    at = (at + 1) & (seen->cap - 1);
-  }
-  seen->ids[at] = *id;
-  seen->count++;
-  return true;
-}
-
 struct full {
   struct qp_store *store;
   const char *owner;
   struct qp_context *context;
   struct qp__buf *out; /* the branches */
   struct qp__buf pool; /* the messages */
-  struct seen seen;
+  struct qp__idset seen;
   uint64_t first_new; /* position of the first message that is in no earlier branch */
-  bool failed;
   bool messages;
 };
 
@@ -189,12 +149,15 @@ static enum qp_rc
 list_id(void *arg, const struct qp_message_info *info, struct qp_bytes json)
 {
   struct full *full = arg;
+  size_t seen = full->seen.count;
 
   (void)json;
   qp__emit_uuid(full->out, NULL, &info->id);
-  if (see(&full->seen, &info->id, &full->failed) && full->first_new == UINT64_MAX)
+  if (!qp__idset_add(&full->seen, &info->id))
+    return QP_NOMEM;
+  if (full->seen.count > seen && full->first_new == UINT64_MAX)
     full->first_new = info->position;
-  return full->failed ? QP_NOMEM : QP_OK;
+  return QP_OK;
 }
 
 static enum qp_rc
@@ -348,7 +311,7 @@ render(struct qp__held *held, const char *owner, bool messages, struct qp__buf *
 out:
   json_decref(metadata);
   qp__buf_release(&full.pool);
-  qp__free(full.seen.ids);
+  qp__idset_release(&full.seen);
   return rc;
 }
 

@@ -5,10 +5,12 @@
  * call and the rest in `later`, because results come first whenever they were saved. */
 #include "llm/history.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "base/idset.h"
 #include "base/json.h"
 #include "base/vec.h"
 #include "llm/body_writer.h"
@@ -39,10 +41,9 @@ struct builder {
   size_t open_count, open_cap;
   struct qp__block *later;
   size_t later_count, later_cap;
-  const char **ids; /* open addressing; power of two slots */
-  size_t id_count, id_slots;
-  bool paused; /* the last answer was paused by its provider */
-  bool begun;  /* a message other than the system's has come */
+  struct qp__idset ids; /* hashes of the ids that were sent */
+  bool paused;          /* the last answer was paused by its provider */
+  bool begun;           /* a message other than the system's has come */
 };
 
 static const char what[] = "a history for a model";
@@ -101,58 +102,14 @@ put_later_text(struct builder *b, struct qp_bytes text, struct qp_err *err)
 
 /* ---- ids ---- */
 
-static size_t
-hash_of(const char *s)
-{
-  uint64_t h = 1469598103934665603u;
-
-  for (; *s; s++)
-    h = (h ^ (unsigned char)*s) * 1099511628211u;
-  return (size_t)h;
-}
-
-/* The slot of an id, or the free one where it belongs. */
-static const char **
-id_slot(const char **ids, size_t slots, const char *id)
-{
-  size_t i = hash_of(id) & (slots - 1);
-
-  while (ids[i] && strcmp(ids[i], id) != 0)
-    i = (i + 1) & (slots - 1);
-  return &ids[i];
-}
-
-static bool
-grow_ids(struct builder *b)
-{
-  size_t slots = b->id_slots ? b->id_slots * 2 : 32;
-  const char **ids;
-
-  if (b->id_count * 2 < b->id_slots)
-    return true;
-  ids = qp__alloc0(slots, sizeof(*ids));
-  if (!ids)
-    return false;
-  for (size_t i = 0; i < b->id_slots; i++)
-    if (b->ids[i])
-      *id_slot(ids, slots, b->ids[i]) = b->ids[i];
-  qp__free(b->ids);
-  b->ids = ids;
-  b->id_slots = slots;
-  return true;
-}
-
 /* The id as it is sent: of the allowed characters, and not one that was there before. */
 static const char *
 make_wire_id(struct builder *b, const char *stored)
 {
   char id[WIRE_ID_MAX + 24];
+  struct qp_uuid key;
   size_t n = 0;
-  const char **slot;
-  struct qp__buf numbered;
 
-  if (!grow_ids(b))
-    return NULL;
   for (; n < WIRE_ID_MAX && stored[n]; n++) {
     char c = stored[n];
     bool good = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
@@ -161,23 +118,12 @@ make_wire_id(struct builder *b, const char *stored)
     id[n] = good ? c : '_';
   }
   id[n] = 0;
-  slot = id_slot(b->ids, b->id_slots, id);
-  qp__buf_init(&numbered, sizeof(id));
-  for (size_t k = 2; *slot; k++) {
-    qp__buf_reset(&numbered);
-    if (qp__buf_addf(&numbered, "%.*s_%zu", (int)n, id, k))
-      break;
-    slot = id_slot(b->ids, b->id_slots, numbered.data);
+  key = qp__idset_text(id, n);
+  for (size_t k = 2; qp__idset_has(&b->ids, &key); k++) {
+    (void)snprintf(id + n, sizeof(id) - n, "_%zu", k);
+    key = qp__idset_text(id, strlen(id));
   }
-  if (!*slot)
-    *slot = qp__arena_strdup(&b->h->arena, numbered.len ? numbered.data : id);
-  else
-    slot = NULL;
-  qp__buf_release(&numbered);
-  if (!slot || !*slot)
-    return NULL;
-  b->id_count++;
-  return *slot;
+  return qp__idset_add(&b->ids, &key) ? qp__arena_strdup(&b->h->arena, id) : NULL;
 }
 
 /* ---- the user's side ---- */
@@ -522,7 +468,7 @@ qp__history_init(struct qp__history *h, const struct qp__llm_request *request, u
     rc = finish(&b, err);
   qp__free(b.open);
   qp__free(b.later);
-  qp__free(b.ids);
+  qp__idset_release(&b.ids);
   return rc;
 }
 

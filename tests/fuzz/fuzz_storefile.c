@@ -116,7 +116,7 @@ try_file(char mode, const uint8_t *data, size_t size)
 static void
 try_behind(const uint8_t *data, size_t size)
 {
-  struct qp__cat_set set = { NULL, 0, 0 };
+  struct qp__idset set = { NULL, 0, 0 };
   char *text = malloc(size + 1);
   uint64_t epoch = 0;
 
@@ -125,7 +125,7 @@ try_behind(const uint8_t *data, size_t size)
   memcpy(text, data, size);
   text[size] = 0;
   (void)qp__cat_parse_behind(text, size, &epoch, &set);
-  qp__cat_set_release(&set);
+  qp__idset_release(&set);
   free(text);
 }
 

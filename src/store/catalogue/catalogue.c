@@ -25,7 +25,7 @@ take_marks(struct qp__catalogue *cat)
   cat->needs_pass |= cat->all;
   cat->trusted &= !cat->all;
   cat->all = false;
-  qp__cat_set_release(&cat->marks);
+  qp__idset_release(&cat->marks);
 }
 
 /* ---- refreshing ---- */
@@ -61,7 +61,7 @@ take_due(struct qp__catalogue *cat, struct qp_err *err)
   enum qp_rc rc = qp__cat_take_found(cat, &cat->main, QP__CAT_ROW_ALL_DUE, err);
 
   for (size_t i = from; i < cat->taken_count && !rc; i++)
-    if (!qp__cat_set_add(&cat->hidden, &cat->taken[i]))
+    if (!qp__idset_add(&cat->hidden, &cat->taken[i]))
       rc = qp__fail_nomem(err, "the catalogue");
   return rc;
 }

@@ -75,7 +75,7 @@ qp__cat_forget_behind(struct qp__catalogue *cat)
     return;
   qp__close(s->os, cat->behind);
   cat->behind = -1;
-  qp__cat_set_release(&cat->noted);
+  qp__idset_release(&cat->noted);
   (void)s->os->unlinkat(s->os->self, cat->store->root, QP__BEHIND_NAME, 0);
 }
 
@@ -111,10 +111,10 @@ qp__cat_note(struct qp__catalogue *cat, const struct qp_uuid *id)
     cat->following |= !s->os->fstatat(s->os->self, cat->store->root, QP__CATALOGUE_NAME, &st);
     open_file(cat);
   }
-  if (cat->behind < 0 || qp__cat_set_has(&cat->noted, id))
+  if (cat->behind < 0 || qp__idset_has(&cat->noted, id))
     return;
   (void)write_line(line, id);
-  if (!qp__cat_set_add(&cat->noted, id) ||
+  if (!qp__idset_add(&cat->noted, id) ||
       qp__write_at(s->os, cat->behind, line, sizeof(line), cat->behind_end))
     qp__cat_forget_behind(cat);
   else
@@ -122,12 +122,12 @@ qp__cat_note(struct qp__catalogue *cat, const struct qp_uuid *id)
 }
 
 bool
-qp__cat_replace_behind(struct qp__catalogue *cat, uint64_t epoch, const struct qp__cat_set *a,
-                       const struct qp__cat_set *b)
+qp__cat_replace_behind(struct qp__catalogue *cat, uint64_t epoch, const struct qp__idset *a,
+                       const struct qp__idset *b)
 {
-  const struct qp__cat_set *sets[2] = { a, b };
+  const struct qp__idset *sets[2] = { a, b };
   struct qp_store *s = cat->store;
-  struct qp__cat_set noted = { 0 };
+  struct qp__idset noted = { 0 };
   struct qp__buf text;
   char temp[64];
   bool ok = true;
@@ -138,9 +138,9 @@ qp__cat_replace_behind(struct qp__catalogue *cat, uint64_t epoch, const struct q
     for (size_t i = 0; sets[k] && i < sets[k]->cap && ok; i++) {
       char line[LINE_LEN];
 
-      if (qp_uuid_is_none(&sets[k]->table[i]) || qp__cat_set_has(&noted, &sets[k]->table[i]))
+      if (qp_uuid_is_none(&sets[k]->table[i]) || qp__idset_has(&noted, &sets[k]->table[i]))
         continue;
-      ok = qp__cat_set_add(&noted, &sets[k]->table[i]) &&
+      ok = qp__idset_add(&noted, &sets[k]->table[i]) &&
            !qp__buf_add(&text, line, write_line(line, &sets[k]->table[i]));
     }
   s->driver->directory->temp_name(s->self, temp);
@@ -152,19 +152,19 @@ qp__cat_replace_behind(struct qp__catalogue *cat, uint64_t epoch, const struct q
   }
   qp__buf_release(&text);
   if (!ok) {
-    qp__cat_set_release(&noted);
+    qp__idset_release(&noted);
     qp__cat_forget_behind(cat);
     return false;
   }
   qp__close(s->os, cat->behind);
   open_file(cat);
-  qp__cat_set_release(&cat->noted);
+  qp__idset_release(&cat->noted);
   cat->noted = noted;
   return cat->behind >= 0;
 }
 
 bool
-qp__cat_parse_behind(char *text, size_t len, uint64_t *epoch, struct qp__cat_set *out)
+qp__cat_parse_behind(char *text, size_t len, uint64_t *epoch, struct qp__idset *out)
 {
   char *end = NULL;
   bool ok = len >= HEADER_LEN && memcmp(text, HEADER, sizeof(HEADER) - 1) == 0 &&
@@ -181,13 +181,13 @@ qp__cat_parse_behind(char *text, size_t len, uint64_t *epoch, struct qp__cat_set
     if (!ok)
       break;
     text[at + LINE_LEN - 1] = 0;
-    ok = !qp_uuid_parse(text + at, &id, NULL) && qp__cat_set_add(out, &id);
+    ok = !qp_uuid_parse(text + at, &id, NULL) && qp__idset_add(out, &id);
   }
   return ok;
 }
 
 bool
-qp__cat_read_behind(struct qp__catalogue *cat, uint64_t *epoch, struct qp__cat_set *out)
+qp__cat_read_behind(struct qp__catalogue *cat, uint64_t *epoch, struct qp__idset *out)
 {
   struct qp__buf text;
   bool ok;

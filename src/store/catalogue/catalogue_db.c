@@ -209,7 +209,7 @@ void
 qp__cat_drop_overlay(struct qp__catalogue *cat)
 {
   close_db(&cat->over);
-  qp__cat_set_release(&cat->hidden);
+  qp__idset_release(&cat->hidden);
 }
 
 void
@@ -244,7 +244,7 @@ read_version(sqlite3 *db, int *out)
 static void
 is_hidden(sqlite3_context *context, int n, sqlite3_value **values)
 {
-  const struct qp__cat_set *hidden = sqlite3_user_data(context);
+  const struct qp__idset *hidden = sqlite3_user_data(context);
   const void *blob = sqlite3_value_blob(values[0]);
   struct qp_uuid id;
   bool found = false;
@@ -252,14 +252,14 @@ is_hidden(sqlite3_context *context, int n, sqlite3_value **values)
   (void)n;
   if (hidden && hidden->count && blob && sqlite3_value_bytes(values[0]) == (int)sizeof(id.b)) {
     memcpy(id.b, blob, sizeof(id.b));
-    found = qp__cat_set_has(hidden, &id);
+    found = qp__idset_has(hidden, &id);
   }
   sqlite3_result_int(context, found);
 }
 
 /* Initializes an empty database. SQLITE_NOTADB: it has another version. */
 static int
-prepare_db(sqlite3 *db, bool only_read, struct qp__cat_set *hidden)
+prepare_db(sqlite3 *db, bool only_read, struct qp__idset *hidden)
 {
   char sql[64];
   int version = 0;
@@ -285,8 +285,7 @@ prepare_db(sqlite3 *db, bool only_read, struct qp__cat_set *hidden)
 /* `name` "" is a database that SQLite keeps in memory while it is small. `hidden`, or NULL, is the
  * set that the function of that name uses. */
 static int
-open_db(const char *name, int flags, const char *settings, struct qp__cat_set *hidden,
-        sqlite3 **out)
+open_db(const char *name, int flags, const char *settings, struct qp__idset *hidden, sqlite3 **out)
 {
   sqlite3 *db = NULL;
   int code = sqlite3_open_v2(name, &db, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE,

@@ -39,6 +39,7 @@
 #include <pthread.h>
 #include <sqlite3.h>
 
+#include "base/idset.h"
 #include "base/mutex.h"
 #include "store/catalogue/catalogue.h"
 #include "store/context/context_int.h"
@@ -125,12 +126,6 @@ struct qp__cat_reader {
   struct qp__cat_reader *next;
 };
 
-/* A set of ids: a hash table in which the zero id is a free slot. All zero is an empty set. */
-struct qp__cat_set {
-  struct qp_uuid *table;
-  size_t count, cap;
-};
-
 /* What is complete, so that a list or a search need not wait while there are no marks. */
 enum qp__cat_ready {
   QP__CAT_STALE,
@@ -156,19 +151,19 @@ struct qp__catalogue {
   /* The databases: under db_lock. */
   struct qp__mutex db_lock;
   bool opened;
-  bool no_file;              /* this process cannot use catalogue.db */
-  bool alone;                /* main has the file exclusively: no other connection can open it */
-  bool ordered;              /* main has all its indexes */
-  bool complained;           /* it was logged that the file cannot be written */
-  bool trusted;              /* the rows of main are correct, except for contexts named as behind */
-  bool needs_pass;           /* all contexts must be compared before the rows are correct */
-  bool compare_due;          /* … or should be, in the background */
-  bool merging;              /* the full text index is being merged, because of `dropped` */
-  struct qp__cat_db main;    /* catalogue.db, if it can be used */
-  struct qp__cat_db over;    /* the overlay, if it is in use */
-  struct qp__cat_db *into;   /* main or over: the one that is brought up to date */
-  struct qp__cat_set hidden; /* contexts whose rows are in the overlay, or nowhere */
-  struct qp_uuid *taken;     /* contexts to check */
+  bool no_file;            /* this process cannot use catalogue.db */
+  bool alone;              /* main has the file exclusively: no other connection can open it */
+  bool ordered;            /* main has all its indexes */
+  bool complained;         /* it was logged that the file cannot be written */
+  bool trusted;            /* the rows of main are correct, except for contexts named as behind */
+  bool needs_pass;         /* all contexts must be compared before the rows are correct */
+  bool compare_due;        /* … or should be, in the background */
+  bool merging;            /* the full text index is being merged, because of `dropped` */
+  struct qp__cat_db main;  /* catalogue.db, if it can be used */
+  struct qp__cat_db over;  /* the overlay, if it is in use */
+  struct qp__cat_db *into; /* main or over: the one that is brought up to date */
+  struct qp__idset hidden; /* contexts whose rows are in the overlay, or nowhere */
+  struct qp_uuid *taken;   /* contexts to check */
   size_t taken_count, taken_cap;
   struct qp__cat_dirs dirs; /* as stored in main */
   uint64_t listed;          /* number of contexts in the last comparison */
@@ -179,7 +174,7 @@ struct qp__catalogue {
   /* Marks, readers and the thread: under lock. */
   struct qp__mutex lock;
   pthread_cond_t wake;
-  struct qp__cat_set marks;
+  struct qp__idset marks;
   bool all;       /* marks were lost: every context may have changed */
   bool broken;    /* some contexts cannot be opened, and are tried again each time */
   bool looked;    /* it is known whether catalogue.db exists */
@@ -196,18 +191,11 @@ struct qp__catalogue {
   uint64_t generation;       /* increases when the file is replaced */
   int behind;                /* catalogue.behind, or -1 */
   off_t behind_end;          /* its length */
-  struct qp__cat_set noted;  /* the contexts that it names, as far as this process knows */
+  struct qp__idset noted;    /* the contexts that it names, as far as this process knows */
   unsigned changing;         /* contexts that were noted and will be marked */
   struct qp__cat_dirs first; /* as the directories were before this process changed them */
   pthread_t thread;
 };
-
-/* ---- catalogue_set.c ---- */
-
-/* False: out of memory. */
-bool qp__cat_set_add(struct qp__cat_set *set, const struct qp_uuid *id);
-bool qp__cat_set_has(const struct qp__cat_set *set, const struct qp_uuid *id);
-void qp__cat_set_release(struct qp__cat_set *set);
 
 /* ---- catalogue_vfs.c ---- */
 
@@ -294,15 +282,15 @@ enum qp_rc qp__cat_unlink(struct qp__catalogue *cat, struct qp_err *err);
 void qp__cat_note(struct qp__catalogue *cat, const struct qp_uuid *id);
 /* Parses the text of catalogue.behind, which is modified. False: invalid; *out may have some of its
  * names. */
-bool qp__cat_parse_behind(char *text, size_t len, uint64_t *epoch, struct qp__cat_set *out);
+bool qp__cat_parse_behind(char *text, size_t len, uint64_t *epoch, struct qp__idset *out);
 /* The caller holds `lock`: forgets and removes the file; without it no process trusts the rows. */
 void qp__cat_forget_behind(struct qp__catalogue *cat);
 /* The caller holds `lock`: writes a new file that names the contexts of these sets (`b` may be
  * NULL). False: it could not be written and is removed. */
-bool qp__cat_replace_behind(struct qp__catalogue *cat, uint64_t epoch, const struct qp__cat_set *a,
-                            const struct qp__cat_set *b);
+bool qp__cat_replace_behind(struct qp__catalogue *cat, uint64_t epoch, const struct qp__idset *a,
+                            const struct qp__idset *b);
 /* False: the file is missing or malformed. */
-bool qp__cat_read_behind(struct qp__catalogue *cat, uint64_t *epoch, struct qp__cat_set *out);
+bool qp__cat_read_behind(struct qp__catalogue *cat, uint64_t *epoch, struct qp__idset *out);
 /* The current times of the directories. */
 struct qp__cat_dirs qp__cat_look_at_dirs(const struct qp__catalogue *cat);
 

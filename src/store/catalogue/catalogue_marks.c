@@ -27,14 +27,14 @@ qp__cat_lose_marks(struct qp__catalogue *cat)
 {
   QP_ASSERT_HELD(&cat->lock);
   cat->all = true;
-  qp__cat_set_release(&cat->marks);
+  qp__idset_release(&cat->marks);
   qp__cat_forget_behind(cat);
 }
 
 void
 qp__cat_add_mark(struct qp__catalogue *cat, const struct qp_uuid *id)
 {
-  if (!cat->all && (cat->marks.count >= MARKS_MAX || !qp__cat_set_add(&cat->marks, id)))
+  if (!cat->all && (cat->marks.count >= MARKS_MAX || !qp__idset_add(&cat->marks, id)))
     qp__cat_lose_marks(cat);
 }
 
@@ -144,8 +144,8 @@ qp__catalogue_free(struct qp__catalogue *cat)
     qp__cat_database.close(cat);
   if (cat->store->self)
     qp__close(cat->store->os, cat->behind);
-  qp__cat_set_release(&cat->marks);
-  qp__cat_set_release(&cat->noted);
+  qp__idset_release(&cat->marks);
+  qp__idset_release(&cat->noted);
   qp__free(cat->taken);
   qp__free(cat->where);
   (void)pthread_cond_destroy(&cat->wake);

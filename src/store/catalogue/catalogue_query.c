@@ -672,7 +672,7 @@ qp_search(struct qp_store *store, const struct qp_search_query *query, qp_search
 
 static enum qp_rc
 visit_state(struct qp__cat_db *db, const char *state, qp_context_visit *visit, void *arg,
-            struct qp__cat_set *hidden, struct qp_err *err)
+            struct qp__idset *hidden, struct qp_err *err)
 {
   sqlite3_stmt *st;
   bool row = true;
@@ -686,7 +686,7 @@ visit_state(struct qp__cat_db *db, const char *state, qp_context_visit *visit, v
     if (!rc && row) {
       struct qp_uuid id = qp__cat_column_id(st, 0);
 
-      if (!hidden || !qp__cat_set_has(hidden, &id))
+      if (!hidden || !qp__idset_has(hidden, &id))
         rc = visit(arg, &id);
     }
   }

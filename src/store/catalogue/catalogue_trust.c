@@ -76,7 +76,7 @@ is_small(struct qp__catalogue *cat, bool *out, struct qp_err *err)
 /* Takes the contexts of the set whose rows are wrong. *any: one of them was not noted by this
  * process. */
 static enum qp_rc
-take_behind(struct qp__catalogue *cat, const struct qp__cat_set *behind, bool *any,
+take_behind(struct qp__catalogue *cat, const struct qp__idset *behind, bool *any,
             struct qp_err *err)
 {
   enum qp_rc rc = QP_OK;
@@ -92,7 +92,7 @@ take_behind(struct qp__catalogue *cat, const struct qp__cat_set *behind, bool *a
     if (!rc && differs)
       rc = qp__cat_take(cat, id, err);
     qp__mutex_lock(&cat->lock);
-    *any |= differs && !qp__cat_set_has(&cat->noted, id);
+    *any |= differs && !qp__idset_has(&cat->noted, id);
     qp__mutex_unlock(&cat->lock);
   }
   return rc;
@@ -119,7 +119,7 @@ take_old(struct qp__catalogue *cat, struct qp_err *err)
 
 /* Begins a session of this writer: with a new number; the names stay. */
 static void
-begin_session(struct qp__catalogue *cat, const struct qp__cat_set *behind)
+begin_session(struct qp__catalogue *cat, const struct qp__idset *behind)
 {
   uint64_t epoch;
 
@@ -135,7 +135,7 @@ begin_session(struct qp__catalogue *cat, const struct qp__cat_set *behind)
 enum qp_rc
 qp__cat_trust(struct qp__catalogue *cat, struct qp_err *err)
 {
-  struct qp__cat_set behind = { 0 };
+  struct qp__idset behind = { 0 };
   struct qp__cat_dirs now;
   struct db_state state;
   uint64_t epoch = 0;
@@ -169,7 +169,7 @@ qp__cat_trust(struct qp__catalogue *cat, struct qp_err *err)
     if (!rc && !cat->store->readonly)
       begin_session(cat, &behind);
   }
-  qp__cat_set_release(&behind);
+  qp__idset_release(&behind);
   return rc;
 }
 

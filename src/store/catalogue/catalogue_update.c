@@ -81,8 +81,7 @@ enum qp_rc
 qp__cat_differs(struct qp__catalogue *cat, const struct qp_uuid *id, bool *out, struct qp_err *err)
 {
   static const uint8_t none[16];
-  bool in_main =
-      cat->main.handle && (cat->into == &cat->main || !qp__cat_set_has(&cat->hidden, id));
+  bool in_main = cat->main.handle && (cat->into == &cat->main || !qp__idset_has(&cat->hidden, id));
   struct known known;
   uint8_t stamp[16];
   enum qp_rc rc = find_row(in_main ? &cat->main : &cat->over, id, &known, err);
@@ -240,7 +239,7 @@ update_row(struct qp__catalogue *cat, const struct qp_uuid *id, struct qp_err *e
   enum qp_rc rc;
 
   make_stamp(cat->store, id, stamp); /* before it is read: later changes are found later */
-  if (cat->into == &cat->over && cat->main.handle && !qp__cat_set_add(&cat->hidden, id))
+  if (cat->into == &cat->over && cat->main.handle && !qp__idset_add(&cat->hidden, id))
     return qp__fail_nomem(err, "the catalogue");
   rc = qp__context_look(cat->store, id, &c, &fresh, &cause);
   if (rc == QP_NOTFOUND)

@@ -1,0 +1,26 @@
+/* idset.h - a set of ids: a hash table. All zero is an empty set.
+ *
+ * Ids may come from outside, so the place of an id depends on a random key of the process: nobody
+ * can choose ids that all want the same place. */
+#ifndef QP_BASE_IDSET_H
+#define QP_BASE_IDSET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "quipu.h"
+
+struct qp__idset {
+  struct qp_uuid *table; /* the zero id is a free slot; it cannot be a member */
+  size_t count, cap;
+};
+
+/* False: out of memory; the set is as it was. `count` tells whether the id is new. */
+bool qp__idset_add(struct qp__idset *set, const struct qp_uuid *id);
+bool qp__idset_has(const struct qp__idset *set, const struct qp_uuid *id);
+void qp__idset_release(struct qp__idset *set);
+
+/* An id that stands for a text in a set: a hash of 16 bytes, other in each process. */
+struct qp_uuid qp__idset_text(const char *text, size_t n);
+
+#endif
