@@ -9,8 +9,8 @@
 #include <jansson.h>
 
 #include "base/buf.h"
+#include "base/json_scan.h"
 
-#define QP__JSON_DEPTH 512 /* deeper values are rejected */
 /* The memory that the values of one text may need, without the bytes of strings: about 200,000
  * empty objects or a million numbers. */
 #define QP__JSON_TREE_MAX ((size_t)64 << 20)

@@ -15,31 +15,6 @@ struct writer {
   bool pretty;
 };
 
-/* The number of bytes from s on that need no escape, counted in steps of eight, so possibly too
- * small. */
-static size_t
-plain_words(const char *s, size_t n)
-{
-  const uint64_t ones = 0x0101010101010101u;
-  const uint64_t highs = 0x8080808080808080u;
-  size_t i = 0;
-
-  for (; n - i >= 8; i += 8) {
-    uint64_t w;
-    uint64_t quote;
-    uint64_t slash;
-
-    memcpy(&w, s + i, 8);
-    quote = w ^ '"' * ones;
-    slash = w ^ '\\' * ones;
-    /* A byte of x below k sets its top bit in (x - k) & ~x, unless a lower byte borrowed before. */
-    if (((w - 0x20 * ones) & ~w & highs) | ((quote - ones) & ~quote & highs) |
-        ((slash - ones) & ~slash & highs))
-      break;
-  }
-  return i;
-}
-
 static void
 write_string(struct qp__buf *out, const char *s, size_t n)
 {
@@ -48,11 +23,9 @@ write_string(struct qp__buf *out, const char *s, size_t n)
 
   (void)qp__buf_add_char(out, '"');
   while (s < end) {
-    const char *p = s + plain_words(s, (size_t)(end - s));
+    const char *p = qp__json_plain_end(s, end);
     unsigned char c;
 
-    while (p < end && *p != '"' && *p != '\\' && (unsigned char)*p >= 0x20)
-      p++;
     (void)qp__buf_add(out, s, (size_t)(p - s));
     if (p == end)
       break;

@@ -1,48 +1,45 @@
-/* jsonscan.h - walking over a JSON file of any size without holding it.
+/* jsonscan.h - reading a JSON file of any size without holding it in memory.
  *
- * The file is read once, from its start to its end, in windows of QP__SCAN_WINDOW bytes. Whoever
- * walks asks for one thing after the other: open this bracket, is there one more, which key, skip
- * this value. Everything that is passed is checked as strictly as base/json.h checks it: syntax,
- * UTF-8, halves of surrogate pairs, at most QP__JSON_DEPTH levels; only keys that are there twice
- * and numbers out of range are left to whoever reads a value itself.
+ * The file is read once, from start to end, in windows of QP__SCAN_WINDOW bytes. The caller asks
+ * for one token after the other: open this bracket, does a member follow, which key, skip this
+ * value. Everything that is passed is checked as strictly as base/json.h checks it; only duplicate
+ * keys and numbers out of range are left to the reader of a value (base/json_scan.h).
  *
- * Every function that answers bool answers false after a failure, which is remembered in rc and
- * told once, with the place: "`what`: not valid JSON: a string has no end (byte 4711)". A hash is
- * made of the bytes on the way. Memory: a window and the longest string that is asked for. */
+ * Every function that returns bool returns false after a failure, which is kept in rc and reported
+ * once, with its place: "`what`: not valid JSON: an unknown escape in a string (byte 4711)". The
+ * bytes are hashed on the way. Memory: one window and the longest string that is asked for. */
 #ifndef QP_FORMATS_JSONSCAN_H
 #define QP_FORMATS_JSONSCAN_H
 
 #include <sodium.h>
 
-#include "base/buf.h"
+#include "base/json_scan.h"
 #include "os/os.h"
 
 #define QP__SCAN_WINDOW ((size_t)256 << 10)
-#define QP__SCAN_TEXT_MAX 1024 /* bytes of a string, as it is written, that are kept */
+#define QP__SCAN_TEXT_MAX 1024 /* bytes of a string that are kept */
 
 struct qp__scan {
+  struct qp__json_scan json; /* first; the text of the window that was not passed yet */
   const struct qp__os *os;
   int fd;
   const char *what;
-  crypto_generichash_state *hash; /* or NULL; takes every byte that is read */
+  crypto_generichash_state *hash; /* or NULL; gets every byte that is read */
   struct qp_err *err;
   enum qp_rc rc;
 
   char *window;
-  size_t len;    /* bytes of whole characters in the window */
-  size_t carry;  /* bytes behind them: the beginning of a character */
-  size_t pos;    /* the next byte of the window */
+  size_t carry;  /* bytes behind json.end: the beginning of a character */
   uint64_t base; /* the window's place in the file */
-  uint64_t most; /* no more bytes of the file are read than these; 0: all */
+  uint64_t most; /* read no more bytes of the file than these; 0: all */
   uint64_t read; /* bytes of the file that were read and hashed */
-  bool ended;    /* nothing comes behind this window */
-  size_t depth;  /* brackets that are open */
+  bool ended;    /* this window is the last */
 
   struct qp__buf *keep; /* receives what is passed, or NULL */
-  size_t kept;          /* bytes of the window that it has, or shall not have */
+  const char *kept;     /* the next byte of the window that it shall receive */
 
   struct qp__buf text; /* the last string that was asked for */
-  bool text_cut;       /* it is longer than QP__SCAN_TEXT_MAX, and this is not all of it */
+  bool text_cut;       /* it is longer than QP__SCAN_TEXT_MAX; `text` is only its beginning */
 };
 
 /* False: no memory. */

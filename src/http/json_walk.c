@@ -3,123 +3,67 @@
 
 #include <string.h>
 
-static const char *
-skip_space(const char *p, const char *end)
-{
-  while (p < end && (*p == ' ' || *p == '\n' || *p == '\r' || *p == '\t'))
-    p++;
-  return p;
-}
-
-/* The position after the string that begins at p. */
-static const char *
-skip_string(const char *p, const char *end)
-{
-  for (p++; p < end; p++) {
-    if (*p == '\\' && p + 1 < end)
-      p++;
-    else if (*p == '"')
-      return p + 1;
-  }
-  return end;
-}
-
-/* The position after the value that begins at p. */
-static const char *
-skip_value(const char *p, const char *end)
-{
-  size_t depth = 0;
-
-  while (p < end) {
-    switch (*p) {
-    case '"':
-      p = skip_string(p, end);
-      break;
-    case '{':
-    case '[':
-      depth++;
-      p++;
-      break;
-    case '}':
-    case ']':
-      if (!depth)
-        return p;
-      depth--;
-      p++;
-      break;
-    case ',':
-    case ' ':
-    case '\n':
-    case '\r':
-    case '\t':
-      if (!depth)
-        return p;
-      p++;
-      continue;
-    default:
-      p++;
-      if (p < end && *p != ',' && *p != '}' && *p != ']')
-        continue;
-      break;
-    }
-    if (!depth)
-      return p;
-  }
-  return end;
-}
-
 struct qp__walk
 qp__walk_into(struct qp_bytes value)
 {
-  struct qp__walk w = { "", "" };
-  const char *end;
-  const char *p;
+  struct qp__walk w = { .scan = { .at = "", .end = "" } };
+  int c;
 
   if (!value.len)
-    return w; /* it may be empty */
-  end = value.data + value.len;
-  p = skip_space(value.data, end);
-  w.at = w.end = end;
-  if (p < end && (*p == '{' || *p == '['))
-    w.at = p + 1;
+    return w; /* it may have no bytes at all */
+  w.scan.at = value.data;
+  w.scan.end = value.data + value.len;
+  c = qp__json_scan_peek(&w.scan);
+  if (c == '{' || c == '[')
+    (void)qp__json_scan_open(&w.scan);
+  else
+    w.scan.at = w.scan.end;
   return w;
+}
+
+/* The first byte of the next element or member, behind the comma; -1: the walk is over. */
+static int
+next(struct qp__json_scan *s)
+{
+  int c = s->problem ? -1 : qp__json_scan_peek(s);
+
+  if (c == ',') {
+    s->at++;
+    c = qp__json_scan_peek(s);
+  }
+  return c == ']' || c == '}' ? -1 : c;
+}
+
+/* Passes a value; *value is its text. */
+static bool
+take_value(struct qp__json_scan *s, struct qp_bytes *value)
+{
+  (void)qp__json_scan_peek(s);
+  value->data = s->at;
+  if (!qp__json_scan_skip(s))
+    return false;
+  value->len = (size_t)(s->at - value->data);
+  return true;
 }
 
 bool
 qp__walk_element(struct qp__walk *w, struct qp_bytes *value)
 {
-  const char *p = skip_space(w->at, w->end);
-
-  if (p < w->end && *p == ',')
-    p = skip_space(p + 1, w->end);
-  if (p >= w->end || *p == ']' || *p == '}')
-    return false;
-  w->at = skip_value(p, w->end);
-  value->data = p;
-  value->len = (size_t)(w->at - p);
-  return value->len > 0;
+  return next(&w->scan) >= 0 && take_value(&w->scan, value);
 }
 
 bool
 qp__walk_member(struct qp__walk *w, struct qp_bytes *key, struct qp_bytes *value)
 {
-  const char *p = skip_space(w->at, w->end);
+  struct qp__json_scan *s = &w->scan;
 
-  if (p < w->end && *p == ',')
-    p = skip_space(p + 1, w->end);
-  if (p >= w->end || *p != '"')
+  if (next(s) != '"')
     return false;
-  key->data = p + 1;
-  p = skip_string(p, w->end);
-  key->len = (size_t)(p - key->data) - 1;
-  p = skip_space(p, w->end);
-  if (p >= w->end || *p != ':')
+  key->data = s->at + 1;
+  if (!qp__json_scan_key(s, NULL))
     return false;
-  p = skip_space(p + 1, w->end);
-  w->at = skip_value(p, w->end);
-  value->data = p;
-  value->len = (size_t)(w->at - p);
-  return value->len > 0;
+  key->len = (size_t)(s->at - key->data) - 1;
+  return qp__json_scan_colon(s) && take_value(s, value);
 }
 
 bool

@@ -6,12 +6,10 @@
 #ifndef QP_HTTP_JSON_WALK_H
 #define QP_HTTP_JSON_WALK_H
 
-#include <stdbool.h>
-
-#include "quipu.h"
+#include "base/json_scan.h"
 
 struct qp__walk {
-  const char *at, *end;
+  struct qp__json_scan scan;
 };
 
 /* Enters an object or array; for other values the walk is empty. */

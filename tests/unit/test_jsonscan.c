@@ -131,7 +131,38 @@ a_window_may_end_anywhere(void **state)
   }
 }
 
-/* What the reader of whole values takes and refuses, the scanner takes and refuses too. */
+/* Text that comes in pieces of one byte. */
+struct drops {
+  struct qp__json_scan json; /* first */
+  const char *next, *end;
+};
+
+static bool
+next_drop(struct qp__json_scan *json)
+{
+  struct drops *d = (struct drops *)json;
+
+  if (d->next == d->end)
+    return false;
+  json->at = d->next++;
+  json->end = d->next;
+  return true;
+}
+
+/* Whether base/json_scan.h accepts a text, whole  or byte by byte. */
+static bool
+accepts(struct qp_bytes text, bool whole)
+{
+  struct drops d = { .json = { .at = text.data, .end = text.data, .refill = next_drop } };
+
+  d.next = text.data;
+  d.end = text.data + text.len;
+  if (whole)
+    d.json = (struct qp__json_scan){ .at = text.data, .end = text.data + text.len };
+  return qp__json_scan_skip(&d.json) && qp__json_scan_peek(&d.json) < 0;
+}
+
+/* What the reader of whole values accepts, the scanners accept too, and nothing else. */
 static void
 agrees_with_the_reader(void **state)
 {
@@ -209,9 +240,29 @@ agrees_with_the_reader(void **state)
     assert_int_equal(taken, r.scan.rc == QP_OK);
     if (taken != (qp__json_parse("text", bytes, &value, NULL) == QP_OK))
       fail_msg("the scanner and the reader disagree about %s", texts[i]);
+    if (qp__utf8_ok(bytes.data, bytes.len) &&
+        (accepts(bytes, true) != taken || accepts(bytes, false) != taken))
+      fail_msg("the scan in pieces and the reader disagree about %s", texts[i]);
     json_decref(value);
     stop(&r);
   }
+}
+
+/* A string is decoded the same way wherever its text is split. */
+static void
+strings_are_decoded_across_pieces(void **state)
+{
+  static const char text[] = "esc\\\"\\\\\\/\\b\\u00e4\\ud83d\\ude00 \xc3\xa4\"";
+  struct drops d = { .json = { .at = text, .end = text, .refill = next_drop } };
+  struct qp__buf out;
+
+  (void)state;
+  d.next = text;
+  d.end = text + strlen(text);
+  qp__buf_init(&out, BIG);
+  assert_true(qp__json_scan_string(&d.json, &out));
+  assert_string_equal(out.data, "esc\"\\/\b\xc3\xa4\xf0\x9f\x98\x80 \xc3\xa4");
+  qp__buf_release(&out);
 }
 
 /* A string that is longer than anybody asks for is passed whole and kept in part. */
@@ -224,7 +275,7 @@ long_strings_are_cut(void **state)
   (void)state;
   qp__buf_init(&text, BIG);
   (void)qp__buf_add_char(&text, '"');
-  while (text.len <= QP__SCAN_TEXT_MAX + 1)
+  while (text.len <= 2 * QP__SCAN_TEXT_MAX + 1)
     (void)qp__buf_add_str(&text, "\\n");
   (void)qp__buf_add_str(&text, "\" ");
   start(&r, text.data, text.len, NULL);
@@ -308,6 +359,7 @@ main(void)
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_window_may_end_anywhere),
     cmocka_unit_test(agrees_with_the_reader),
+    cmocka_unit_test(strings_are_decoded_across_pieces),
     cmocka_unit_test(long_strings_are_cut),
     cmocka_unit_test(changes_lead_from_one_value_to_the_other),
   };
