@@ -15,6 +15,7 @@
 #include "http/handlers.h"
 #include "http/http_int.h"
 #include "http/state.h"
+#include "model/message.h"
 
 #define LIMIT_DEFAULT 50
 #define LIMIT_MAX 1000
@@ -202,24 +203,19 @@ read_message(struct qp__request *r, struct qp_message **out, const char **branch
              struct qp_err *err)
 {
   json_t *object = NULL;
-  struct qp__buf text;
   enum qp_rc rc = qp__request_object(r, message_fields, &object, err);
 
   if (rc)
     return rc;
   *branch = qp__request_query(r, "branch");
-  if (!json_object_get(object, "branch")) {
-    rc = qp_message_parse(qp__buf_bytes(&r->body), out, err);
-  } else {
+  if (json_object_get(object, "branch")) {
     *branch = qp__arena_strdup(&r->arena, qp__body_string(object, "branch"));
-    qp__buf_init(&text, r->settings->max_body * 6);
     (void)json_object_del(object, "branch");
-    (void)qp__json_write(&text, object);
-    rc = *branch ? qp__buf_check(&text, "the message", err) : qp__fail_nomem(err, "the message");
-    if (!rc)
-      rc = qp_message_parse(qp__buf_bytes(&text), out, err);
-    qp__buf_release(&text);
+    if (!*branch)
+      rc = qp__fail_nomem(err, "the message");
   }
+  if (!rc)
+    rc = qp__message_from_input(object, out, err);
   json_decref(object);
   return rc;
 }

@@ -17,8 +17,9 @@
 
 #define QP__EVENT_SEQ_MAX (((uint64_t)1 << 53) - 1)
 
-/* Appends the line with its newline. QP_INVALID: invalid type, time or data. */
-enum qp_rc qp__event_encode(const struct qp_event *event, uint64_t seq, int64_t now,
+/* Appends the line with its newline. `trusted`: qp__json_write() wrote the data, and it is not
+ * parsed. QP_INVALID: invalid type, time or data. */
+enum qp_rc qp__event_encode(const struct qp_event *event, bool trusted, uint64_t seq, int64_t now,
                             struct qp__buf *out, struct qp_err *err);
 
 struct qp__event_head {
@@ -33,7 +34,7 @@ enum qp_rc qp__event_decode(struct qp_bytes line, struct qp__event_head *out, st
 
 /* QP_INVALID, QP_TOOBIG. */
 enum qp_rc qp__key_check(const char *key, struct qp_err *err);
-enum qp_rc qp__key_encode(const char *key, int64_t time, struct qp_bytes result,
+enum qp_rc qp__key_encode(const char *key, int64_t time, struct qp_bytes result, bool trusted,
                           struct qp__buf *out, struct qp_err *err);
 
 struct qp__key_line {

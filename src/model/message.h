@@ -59,7 +59,9 @@ struct qp_message {
 /* Like qp_message_parse; `what` begins the error message ("line 3", "message 0192…"). */
 enum qp_rc qp__message_decode(const char *what, struct qp_bytes json, struct qp_message **out,
                               struct qp_err *err);
-/* The same from a JSON object of at most QP__JSON_DEPTH levels; parts of it are shared. */
+/* qp_message_parse of a parsed object; parts of it are shared. */
+enum qp_rc qp__message_from_input(const json_t *root, struct qp_message **out, struct qp_err *err);
+/* qp__message_decode of an object of at most QP__JSON_DEPTH levels; parts of it are shared. */
 enum qp_rc qp__message_from_value(const char *what, const json_t *root, struct qp_message **out,
                                   struct qp_err *err);
 /* The stored form as a new value that shares parts with the message; NULL: out of memory. */

@@ -222,21 +222,28 @@ qp__message_decode(const char *what, struct qp_bytes json, struct qp_message **o
 }
 
 enum qp_rc
-qp_message_parse(struct qp_bytes json, struct qp_message **out, struct qp_err *err)
+qp__message_from_input(const json_t *root, struct qp_message **out, struct qp_err *err)
 {
   static const char *const contents[] = { "text", "content", "tool_calls", "tool_result" };
   struct qp__place at = { "message", "" };
-  json_t *root = NULL;
   bool has_content = false;
-  enum qp_rc rc = qp__json_parse_object(at.what, json, &root, err);
 
   for (size_t i = 0; i < sizeof(contents) / sizeof(contents[0]); i++)
     has_content = has_content || qp__field_get(root, contents[i]);
   /* The stored form always has "content", so all of them can be missing only in input. */
-  if (!rc && !has_content && qp__field_get(root, "role"))
-    rc = qp__field_fail(&at, "content", "is missing", err);
+  if (!has_content && qp__field_get(root, "role"))
+    return qp__field_fail(&at, "content", "is missing", err);
+  return qp__message_from_value(at.what, root, out, err);
+}
+
+enum qp_rc
+qp_message_parse(struct qp_bytes json, struct qp_message **out, struct qp_err *err)
+{
+  json_t *root = NULL;
+  enum qp_rc rc = qp__json_parse_object("message", json, &root, err);
+
   if (!rc)
-    rc = qp__message_from_value(at.what, root, out, err);
+    rc = qp__message_from_input(root, out, err);
   json_decref(root);
   return rc;
 }

@@ -102,6 +102,8 @@ bool qp__meta_equal(const struct qp__meta *a, const struct qp__meta *b);
 /* Applies a patch as qp_context_update describes; does not change updated_at. After a failure m may
  * be partly changed, so patch a clone. */
 enum qp_rc qp__meta_patch(struct qp__meta *m, struct qp_bytes patch, struct qp_err *err);
+/* The same with a parsed object; m shares parts of it. */
+enum qp_rc qp__meta_patch_value(struct qp__meta *m, const json_t *patch, struct qp_err *err);
 
 /* NULL: no such branch. Borrowed, valid until branches change. */
 struct qp__branch_def *qp__meta_branch(const struct qp__meta *m, const char *name);

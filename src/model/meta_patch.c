@@ -162,25 +162,30 @@ patch_parent(const struct qp__place *at, const json_t *patch, struct qp__meta *m
 }
 
 enum qp_rc
-qp__meta_patch(struct qp__meta *m, struct qp_bytes patch, struct qp_err *err)
+qp__meta_patch_value(struct qp__meta *m, const json_t *patch, struct qp_err *err)
 {
   struct qp__place at = { WHAT, "" };
-  json_t *root = NULL;
-  enum qp_rc rc;
+  enum qp_rc rc = check_fixed(&at, patch, err);
 
-  rc = qp__json_parse_object(WHAT, patch, &root, err);
   if (!rc)
-    rc = check_fixed(&at, root, err);
+    rc = patch_title(&at, patch, m, err);
   if (!rc)
-    rc = patch_title(&at, root, m, err);
+    rc = patch_parent(&at, patch, m, err);
   if (!rc)
-    rc = patch_parent(&at, root, m, err);
+    rc = patch_config(&at, patch, m, err);
   if (!rc)
-    rc = patch_config(&at, root, m, err);
+    rc = patch_state(&at, patch, m, err);
+  return rc ? rc : patch_extra(patch, m, err);
+}
+
+enum qp_rc
+qp__meta_patch(struct qp__meta *m, struct qp_bytes patch, struct qp_err *err)
+{
+  json_t *root = NULL;
+  enum qp_rc rc = qp__json_parse_object(WHAT, patch, &root, err);
+
   if (!rc)
-    rc = patch_state(&at, root, m, err);
-  if (!rc)
-    rc = patch_extra(root, m, err);
+    rc = qp__meta_patch_value(m, root, err);
   json_decref(root);
   return rc;
 }

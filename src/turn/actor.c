@@ -783,13 +783,14 @@ static void
 flush(struct qp__actor *t)
 {
   struct qp__commit_notice *notice = qp__alloc0(1, sizeof(*notice));
+  struct qp_change change = { .size = sizeof(change) };
+  static const struct qp__own_json own;
   struct qp_event *events = NULL;
   struct qp_err err;
-  size_t count = 0;
   enum qp_rc rc;
 
   if (notice)
-    events = qp__feed_stage(&t->feed, &count);
+    events = qp__feed_stage(&t->feed, &change.event_count);
   if (!events) {
     qp__free(notice);
     return;
@@ -797,9 +798,10 @@ flush(struct qp__actor *t)
   notice->post.run = on_flushed;
   notice->actor = t;
   notice->first_seq = events[0].seq;
-  notice->last_seq = events[count - 1].seq;
+  notice->last_seq = events[change.event_count - 1].seq;
   t->flushing++;
-  rc = qp_events_append_async(t->context, events, count, NULL, post_commit_end, notice, &err);
+  change.events = events;
+  rc = qp__context_commit(t->context, &change, &own, post_commit_end, notice, &err);
   qp__free(events);
   if (!rc)
     return;

@@ -10,7 +10,6 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
-#include "base/json.h"
 #include "store/context/context_int.h"
 #include "turn/actor.h"
 #include "turn/event_batch.h"
@@ -21,7 +20,7 @@ struct load {
   uv_work_t work; /* first */
   struct qp__actor *actor;
   struct qp_context *context;
-  json_t *metadata;
+  struct qp__view *view; /* of the metadata */
   enum qp__state state;
   char *branch;
   struct qp_event_range range;
@@ -36,7 +35,7 @@ load_free(struct load *l)
 {
   qp__event_batch_release(&l->pieces);
   qp_context_close(l->context);
-  json_decref(l->metadata);
+  qp__view_unref(l->view);
   json_decref(l->stored);
   qp_message_free(l->answer);
   qp__free(l->branch);
@@ -45,28 +44,22 @@ load_free(struct load *l)
 
 /* ---- in the worker ---- */
 
+static const json_t *
+detail_of(const struct load *l)
+{
+  return l->view->meta->state_detail;
+}
+
 static enum qp_rc
 read_metadata(struct load *l)
 {
-  const char *state = NULL;
   const char *branch;
-  char *text = NULL;
-  size_t len = 0;
-  enum qp_rc rc = qp_context_summary(l->context, &text, &len, &l->err);
 
-  if (!rc)
-    rc = qp__json_parse_object("the metadata", (struct qp_bytes){ text, len }, &l->metadata,
-                               &l->err);
-  qp_free(text);
-  if (rc)
-    return rc;
-  state = json_string_value(json_object_get(l->metadata, "current_state"));
-  if (!state || !qp__state_find(state, &l->state))
-    return qp__fail(&l->err, QP_CORRUPT, "the context has an unknown state");
-  branch =
-      json_string_value(json_object_get(json_object_get(l->metadata, "state_detail"), "branch"));
+  l->view = qp__view_get(l->context);
+  l->state = l->view->meta->state;
+  branch = json_string_value(json_object_get(detail_of(l), "branch"));
   if (!branch)
-    branch = json_string_value(json_object_get(l->metadata, "active_branch_name"));
+    branch = l->view->meta->active;
   l->branch = qp__strdup(branch ? branch : "main");
   return l->branch ? QP_OK : qp__fail_nomem(&l->err, "a turn");
 }
@@ -142,8 +135,7 @@ keep_piece(void *arg, const struct qp_event_info *info)
 static enum qp_rc
 read_pieces(struct load *l)
 {
-  json_t *detail = json_object_get(l->metadata, "state_detail");
-  uint64_t from = (uint64_t)json_integer_value(json_object_get(detail, "answer_seq"));
+  uint64_t from = (uint64_t)json_integer_value(json_object_get(detail_of(l), "answer_seq"));
   enum qp_rc rc;
 
   if (!from || !l->range.newest)
@@ -186,7 +178,7 @@ read_count(const json_t *object, struct qp__turn_count *out)
 static void
 read_facts(struct qp__actor *t, struct load *l)
 {
-  json_t *detail = json_object_get(l->metadata, "state_detail");
+  const json_t *detail = detail_of(l);
   json_t *error = json_object_get(detail, "error");
   struct qp__turn_facts *f = &t->open->facts;
   const char *kind = json_string_value(json_object_get(error, "kind"));
@@ -197,7 +189,7 @@ read_facts(struct qp__actor *t, struct load *l)
   f->branch = l->branch;
   l->branch = NULL;
   read_count(detail, &f->count);
-  read_count(json_object_get(l->metadata, "usage"), &f->total);
+  read_count(json_object_get(l->view->meta->extra, "usage"), &f->total);
   f->attempt = (unsigned)json_integer_value(json_object_get(detail, "attempt"));
   (void)snprintf(f->error.kind, sizeof(f->error.kind), "%s", kind ? kind : "");
   (void)snprintf(f->error.message, sizeof(f->error.message), "%s", message ? message : "");
@@ -208,11 +200,10 @@ read_facts(struct qp__actor *t, struct load *l)
 static enum qp_rc
 restore(struct qp__actor *t, struct load *l, struct qp_err *err)
 {
-  json_t *detail = json_object_get(l->metadata, "state_detail");
   enum qp_rc rc = QP_OK;
 
   if (l->answer)
-    rc = qp__round_load(t, l->answer, json_object_get(detail, "decisions"), err);
+    rc = qp__round_load(t, l->answer, json_object_get(detail_of(l), "decisions"), err);
   for (size_t i = 0; !rc && i < t->call_count; i++)
     t->calls[i].stored = json_object_get(l->stored, t->calls[i].id) != NULL;
   for (const struct qp__event_copy *piece = l->pieces.first; !rc && piece; piece = piece->next)

@@ -7,11 +7,11 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/vec.h"
+#include "store/context/context_int.h"
 #include "turn/actor.h"
 
 #define PICO 1e12          /* of a dollar */
 #define MICRO_PICO 1000000 /* millionths of a millionth in a millionth */
-#define PATCH_MAX ((size_t)1 << 20)
 
 /* ---- limits ---- */
 
@@ -451,30 +451,24 @@ qp__transition_commit(struct qp__actor *t, qp_done_fn *done, void *arg, struct q
   struct qp__pending_transition *m = &t->open->transition;
   struct qp_branch_change branches[3];
   struct qp_change change = { .size = sizeof(change) };
+  struct qp__own_json own = { m->patch };
   struct qp_event *events;
-  struct qp__buf patch;
   enum qp_rc rc;
 
-  qp__buf_init(&patch, PATCH_MAX);
   events = qp__feed_stage(&t->feed, &change.event_count);
   if (change.event_count && !events)
     return qp__fail_nomem(err, "a turn");
-  (void)qp__json_write(&patch, m->patch);
-  rc = qp__buf_check(&patch, "the state of a turn", err);
   if (events)
     m->first_seq = events[0].seq;
   change.branch_changes = branches;
   change.branch_change_count = make_branch_changes(m, branches);
-  change.metadata = qp__buf_bytes(&patch);
   change.branch = m->facts.branch;
   change.messages = m->messages;
   change.message_count = m->message_count;
   change.events = events;
   change.key = m->key;
   change.key_result = m->key_result;
-  if (!rc)
-    rc = qp_context_commit(t->context, &change, NULL, done, arg, err);
+  rc = qp__context_commit(t->context, &change, &own, done, arg, err);
   qp__free(events);
-  qp__buf_release(&patch);
   return rc;
 }

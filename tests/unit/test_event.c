@@ -44,7 +44,8 @@ test_an_event_is_read_as_it_was_written(void **state)
     struct qp__buf out;
 
     qp__buf_init(&out, 4096);
-    assert_int_equal(qp__event_encode(&event, cases[i].seq, 1700000000123, &out, NULL), QP_OK);
+    assert_int_equal(qp__event_encode(&event, false, cases[i].seq, 1700000000123, &out, NULL),
+                     QP_OK);
     assert_string_equal(out.data, cases[i].want);
     line = (struct qp_bytes){ out.data, out.len - 1 };
     assert_int_equal(qp__event_decode(line, &head, NULL), QP_OK);
@@ -103,9 +104,9 @@ test_a_key_is_read_as_it_was_written(void **state)
   (void)state;
   qp__buf_init(&out, 4096);
   qp__buf_init(&result, 4096);
-  assert_int_equal(
-      qp__key_encode("a\"\\\xc3\xbc", 1700000000123, bytes_of("[1, {\"a\":null}]"), &out, NULL),
-      QP_OK);
+  assert_int_equal(qp__key_encode("a\"\\\xc3\xbc", 1700000000123, bytes_of("[1, {\"a\":null}]"),
+                                  false, &out, NULL),
+                   QP_OK);
   assert_string_equal(out.data, want);
   assert_int_equal(qp__key_decode((struct qp_bytes){ out.data, out.len - 1 }, &line, &result, NULL),
                    QP_OK);
@@ -125,6 +126,29 @@ test_a_key_is_read_as_it_was_written(void **state)
 }
 
 static void
+test_trusted_text_is_written_as_it_would_be_after_a_parse(void **state)
+{
+  static const char *const texts[] = { "{}", "{\"a\":1,\"b\":[\"\\n\",0.5,{\"c\":null}]}" };
+
+  (void)state;
+  for (size_t i = 0; i < COUNT(texts); i++) {
+    struct qp_event event = { .type = "t", .data = bytes_of(texts[i]) };
+    struct qp__buf out[4];
+
+    for (size_t k = 0; k < 4; k++)
+      qp__buf_init(&out[k], 4096);
+    for (size_t k = 0; k < 2; k++) {
+      assert_int_equal(qp__event_encode(&event, k == 1, 7, 9, &out[k], NULL), QP_OK);
+      assert_int_equal(qp__key_encode("k", 9, event.data, k == 1, &out[2 + k], NULL), QP_OK);
+    }
+    assert_string_equal(out[0].data, out[1].data);
+    assert_string_equal(out[2].data, out[3].data);
+    for (size_t k = 0; k < 4; k++)
+      qp__buf_release(&out[k]);
+  }
+}
+
+static void
 test_a_result_has_a_bound(void **state)
 {
   char text[QP_KEY_RESULT_MAX + 2];
@@ -134,13 +158,14 @@ test_a_result_has_a_bound(void **state)
   memset(text, 'x', sizeof(text));
   text[0] = text[QP_KEY_RESULT_MAX - 1] = '"';
   qp__buf_init(&out, (size_t)QP_KEY_RESULT_MAX * 2);
-  assert_int_equal(qp__key_encode("k", 0, (struct qp_bytes){ text, QP_KEY_RESULT_MAX }, &out, NULL),
-                   QP_OK);
+  assert_int_equal(
+      qp__key_encode("k", 0, (struct qp_bytes){ text, QP_KEY_RESULT_MAX }, false, &out, NULL),
+      QP_OK);
   text[QP_KEY_RESULT_MAX - 1] = 'x';
   text[QP_KEY_RESULT_MAX] = '"';
   qp__buf_reset(&out);
   assert_int_equal(
-      qp__key_encode("k", 0, (struct qp_bytes){ text, QP_KEY_RESULT_MAX + 1 }, &out, NULL),
+      qp__key_encode("k", 0, (struct qp_bytes){ text, QP_KEY_RESULT_MAX + 1 }, false, &out, NULL),
       QP_TOOBIG);
   qp__buf_release(&out);
 }
@@ -152,6 +177,7 @@ main(void)
     cmocka_unit_test(test_an_event_is_read_as_it_was_written),
     cmocka_unit_test(test_other_lines_are_no_events),
     cmocka_unit_test(test_a_key_is_read_as_it_was_written),
+    cmocka_unit_test(test_trusted_text_is_written_as_it_would_be_after_a_parse),
     cmocka_unit_test(test_a_result_has_a_bound),
   };
 

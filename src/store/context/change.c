@@ -35,6 +35,7 @@ struct work {
   void *arg;
   /* until it is staged */
   const struct qp_change *change;
+  const struct qp__own_json *own; /* or NULL */
   bool prompts_locked;
   bool needs_prompts; /* to be locked: nothing was done */
   struct qp__meta *meta;
@@ -351,11 +352,12 @@ patch_metadata(struct work *w, struct qp_err *err)
   const char *prompt;
   enum qp_rc rc;
 
-  if (!w->change->metadata.data)
+  if (!w->change->metadata.data && !(w->own && w->own->metadata))
     return QP_OK;
   rc = own_meta(w, err);
   if (!rc)
-    rc = qp__meta_patch(w->meta, w->change->metadata, err);
+    rc = w->own && w->own->metadata ? qp__meta_patch_value(w->meta, w->own->metadata, err)
+                                    : qp__meta_patch(w->meta, w->change->metadata, err);
   if (rc)
     return rc;
   prompt = config_prompt(w->meta);
@@ -472,9 +474,10 @@ plan_events(struct work *w, struct qp_err *err)
   enum qp_rc rc = QP_OK;
 
   if (change->event_count)
-    rc = qp__events_plan(w->context, change->events, change->event_count, &w->events, err);
+    rc = qp__events_plan(w->context, change->events, change->event_count, w->own != NULL,
+                         &w->events, err);
   if (!rc && change->key)
-    rc = qp__events_plan_key(w->context, change->key, change->key_result,
+    rc = qp__events_plan_key(w->context, change->key, change->key_result, w->own != NULL,
                              change->flags & QP_CHANGE_NEW_RESULT, &w->events, err);
   return rc;
 }
@@ -538,6 +541,7 @@ stage(struct work *w, struct qp_err *err)
   if (rc)
     put_back(w);
   w->change = NULL; /* the caller's */
+  w->own = NULL;
   return rc;
 }
 
@@ -623,8 +627,8 @@ names_prompt(const struct qp_change *change)
 
 /* One attempt to stage it. *out is NULL when the prompts must be locked. */
 static enum qp_rc
-attempt(struct qp_context *c, const struct qp_change *change, bool prompts_locked, qp_done_fn *done,
-        void *arg, struct work **out, struct qp_err *err)
+attempt(struct qp_context *c, const struct qp_change *change, const struct qp__own_json *own,
+        bool prompts_locked, qp_done_fn *done, void *arg, struct work **out, struct qp_err *err)
 {
   struct work *w = new_work(c, change);
   enum qp_rc rc;
@@ -632,6 +636,7 @@ attempt(struct qp_context *c, const struct qp_change *change, bool prompts_locke
   *out = NULL;
   if (!w)
     return qp__fail_nomem(err, "changing a context");
+  w->own = own;
   w->pending.finish = finish_later;
   w->done = done;
   w->arg = arg;
@@ -661,26 +666,27 @@ take_change(const struct qp_change *change, struct qp_change *out, struct qp_err
   return QP_OK;
 }
 
-enum qp_rc
-qp__context_commit(struct qp_context *context, const struct qp_change *change, struct qp_uuid *id,
-                   uint64_t *first_event, qp_done_fn *done, void *arg, struct qp_err *err)
+/* *id (may be NULL) receives the id of the last message; `own` may be NULL. */
+static enum qp_rc
+commit(struct qp_context *context, const struct qp_change *change, const struct qp__own_json *own,
+       struct qp_uuid *id, uint64_t *first_event, qp_done_fn *done, void *arg, struct qp_err *err)
 {
   struct qp_store *s = context->store;
   struct qp_uuid last_id = { { 0 } };
   uint64_t first;
-  struct qp_change own;
+  struct qp_change copy;
   struct work *w = NULL;
-  enum qp_rc rc = take_change(change, &own, err);
+  enum qp_rc rc = take_change(change, &copy, err);
 
   if (!rc)
     rc = qp__check_changeable(context, err);
   if (!rc)
-    rc = fetch_back(context, &own, err);
-  if (!rc && !names_prompt(&own))
-    rc = attempt(context, &own, false, done, arg, &w, err);
+    rc = fetch_back(context, &copy, err);
+  if (!rc && !names_prompt(&copy))
+    rc = attempt(context, &copy, own, false, done, arg, &w, err);
   if (!rc && !w) {
     qp__mutex_lock(&s->prompt_lock);
-    rc = attempt(context, &own, true, done, arg, &w, err);
+    rc = attempt(context, &copy, own, true, done, arg, &w, err);
     qp__mutex_unlock(&s->prompt_lock);
   }
   if (rc || !w)
@@ -692,22 +698,51 @@ qp__context_commit(struct qp_context *context, const struct qp_change *change, s
     rc = finish(w, err);
   if (rc)
     return rc;
-  if (id && own.message_count)
+  if (id && copy.message_count)
     *id = last_id;
-  if (first_event && own.event_count)
+  if (first_event && copy.event_count)
     *first_event = first;
   /* Of a change that nobody waits for the outputs may be gone when `done` has been called. */
   return done ? finish(w, err) : QP_OK;
 }
 
 enum qp_rc
+qp__context_commit(struct qp_context *context, const struct qp_change *change,
+                   const struct qp__own_json *own, qp_done_fn *done, void *arg, struct qp_err *err)
+{
+  return commit(context, change, own, NULL, NULL, done, arg, err);
+}
+
+enum qp_rc
 qp_context_commit(struct qp_context *context, const struct qp_change *change, uint64_t *first_event,
                   qp_done_fn *done, void *arg, struct qp_err *err)
 {
-  return qp__context_commit(context, change, NULL, first_event, done, arg, err);
+  return commit(context, change, NULL, NULL, first_event, done, arg, err);
 }
 
 /* ---- changes of one part ---- */
+
+enum qp_rc
+qp_message_save(struct qp_context *context, const char *branch, struct qp_message *message,
+                struct qp_uuid *id, struct qp_err *err)
+{
+  struct qp_change change = {
+    .size = sizeof(change), .branch = branch, .messages = &message, .message_count = 1
+  };
+
+  return commit(context, &change, NULL, id, NULL, NULL, NULL, err);
+}
+
+enum qp_rc
+qp_message_save_async(struct qp_context *context, const char *branch, struct qp_message *message,
+                      struct qp_uuid *id, qp_done_fn *done, void *arg, struct qp_err *err)
+{
+  struct qp_change change = {
+    .size = sizeof(change), .branch = branch, .messages = &message, .message_count = 1
+  };
+
+  return commit(context, &change, NULL, id, NULL, done, arg, err);
+}
 
 enum qp_rc
 qp_context_update(struct qp_context *context, struct qp_bytes patch, struct qp_err *err)

@@ -250,6 +250,19 @@ enum qp_rc qp__commit_prepare(struct qp_store *s, struct qp__driver_change *chan
 /* A clone of the latest metadata with a new updated_at. With the write lock. */
 enum qp_rc qp__clone_meta(struct qp_context *c, struct qp__meta **out, struct qp_err *err);
 
+/* ---- change.c ---- */
+
+/* JSON of the library itself, which is not parsed again: the data of the events and the result of
+ * the key are what qp__json_write() wrote. */
+struct qp__own_json {
+  const json_t *metadata; /* used in the place of the change's patch, or NULL */
+};
+
+/* qp_context_commit with JSON of the library itself. */
+enum qp_rc qp__context_commit(struct qp_context *context, const struct qp_change *change,
+                              const struct qp__own_json *own, qp_done_fn *done, void *arg,
+                              struct qp_err *err);
+
 /* ---- context.c, for store_recover.c ---- */
 
 /* Lets nothing be loaded, claimed, made or deleted until release, and gathers the contexts that are

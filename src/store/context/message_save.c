@@ -1,5 +1,5 @@
 /* message_save.c - new messages: the steps from struct qp_message to a file and an entry of the
- * index (message_save.h), and batches. One message alone is a change as any other (change.c). */
+ * index (message_save.h), and batches. A single message is a change like others (change.c). */
 #include "store/context/message_save.h"
 
 #include <errno.h>
@@ -118,28 +118,6 @@ qp__saving_dir(struct qp_context *c, const struct qp__branch *b, uint16_t *dir, 
   if (sys == -E2BIG)
     return qp__fail(err, QP_TOOBIG, "too many branches were created in this context");
   return sys ? qp__fail_nomem(err, "saving a message") : QP_OK;
-}
-
-enum qp_rc
-qp_message_save(struct qp_context *context, const char *branch, struct qp_message *message,
-                struct qp_uuid *id, struct qp_err *err)
-{
-  struct qp_change change = {
-    .size = sizeof(change), .branch = branch, .messages = &message, .message_count = 1
-  };
-
-  return qp__context_commit(context, &change, id, NULL, NULL, NULL, err);
-}
-
-enum qp_rc
-qp_message_save_async(struct qp_context *context, const char *branch, struct qp_message *message,
-                      struct qp_uuid *id, qp_done_fn *done, void *arg, struct qp_err *err)
-{
-  struct qp_change change = {
-    .size = sizeof(change), .branch = branch, .messages = &message, .message_count = 1
-  };
-
-  return qp__context_commit(context, &change, id, NULL, done, arg, err);
 }
 
 /* ---- several messages ---- */

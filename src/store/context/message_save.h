@@ -1,5 +1,5 @@
-/* message_save.h - a message on its way into a context: message_save.c has the steps, which
- * message_save.c (batches) and change.c (everything else) go with the context's write lock held. */
+/* message_save.h - the steps that save a message. message_save.c (batches) and change.c (all other
+ * changes) call them with the context's write lock held. */
 #ifndef QP_STORE_CONTEXT_MESSAGE_SAVE_H
 #define QP_STORE_CONTEXT_MESSAGE_SAVE_H
 
@@ -32,12 +32,5 @@ void qp__saving_change(const struct qp__saving *v, const struct qp__branch *b,
 void qp__saving_remember(const struct qp__saving *v, uint32_t slot);
 /* The message as it was before. */
 void qp__saving_put_back(struct qp__saving *v);
-
-/* ---- change.c ---- */
-
-/* qp_context_commit; *id (may be NULL) receives the id of the last message. */
-enum qp_rc qp__context_commit(struct qp_context *context, const struct qp_change *change,
-                              struct qp_uuid *id, uint64_t *first_event, qp_done_fn *done,
-                              void *arg, struct qp_err *err);
 
 #endif

@@ -299,7 +299,7 @@ choose_number(const struct qp_event *event, uint64_t next, uint64_t *out, struct
 }
 
 enum qp_rc
-qp__events_plan(struct qp_context *c, const struct qp_event *events, size_t count,
+qp__events_plan(struct qp_context *c, const struct qp_event *events, size_t count, bool trusted,
                 struct qp__events_plan *out, struct qp_err *err)
 {
   struct qp_store *s = c->store;
@@ -319,7 +319,7 @@ qp__events_plan(struct qp_context *c, const struct qp_event *events, size_t coun
     if (!rc && i == 0)
       out->first = out->last;
     if (!rc)
-      rc = qp__event_encode(&events[i], out->last, now, &out->log->lines, err);
+      rc = qp__event_encode(&events[i], trusted, out->last, now, &out->log->lines, err);
     next = out->last + 1;
   }
   out->log->line_count = count;
@@ -350,8 +350,8 @@ check_unused(struct qp_context *c, struct qp__events *e, const struct qp__key *k
 }
 
 enum qp_rc
-qp__events_plan_key(struct qp_context *c, const char *key, struct qp_bytes result, bool again,
-                    struct qp__events_plan *out, struct qp_err *err)
+qp__events_plan_key(struct qp_context *c, const char *key, struct qp_bytes result, bool trusted,
+                    bool again, struct qp__events_plan *out, struct qp_err *err)
 {
   struct qp_store *s = c->store;
   struct qp__events *e;
@@ -373,7 +373,7 @@ qp__events_plan_key(struct qp_context *c, const char *key, struct qp_bytes resul
   out->keys = qp__ring_plan_new(&e->keys, QP_KEY_RESULT_MAX * 2);
   if (!out->keys)
     return qp__fail_nomem(err, "storing an idempotency key");
-  rc = qp__key_encode(key, out->key.time, result, &out->keys->lines, err);
+  rc = qp__key_encode(key, out->key.time, result, trusted, &out->keys->lines, err);
   out->keys->line_count = 1;
   if (!rc)
     rc = qp__ring_plan(out->keys, 0, err);

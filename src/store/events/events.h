@@ -69,12 +69,13 @@ struct qp__events_plan {
 /* Loads the log if it is not in memory; `keys`: also the keys. */
 enum qp_rc qp__events_need(struct qp_context *c, bool keys, struct qp__events **out,
                            struct qp_err *err);
-/* Adds to a plan, which must be released also after a failure. plan_key: QP_EXISTS, unless
- * `again`. */
+/* Adds to a plan, which must be released also after a failure. `trusted` as in model/event.h.
+ * plan_key: QP_EXISTS, unless `again`. */
 enum qp_rc qp__events_plan(struct qp_context *c, const struct qp_event *events, size_t count,
-                           struct qp__events_plan *out, struct qp_err *err);
+                           bool trusted, struct qp__events_plan *out, struct qp_err *err);
 enum qp_rc qp__events_plan_key(struct qp_context *c, const char *key, struct qp_bytes result,
-                               bool again, struct qp__events_plan *out, struct qp_err *err);
+                               bool trusted, bool again, struct qp__events_plan *out,
+                               struct qp_err *err);
 void qp__events_plan_release(struct qp__events_plan *p);
 size_t qp__events_change_count(const struct qp__events_plan *p);
 void qp__events_changes(const struct qp__events_plan *p, void *context,
