@@ -39,26 +39,26 @@ enum qp_rc cli_server_tools(struct chat_http *http, json_t **out, struct qp_err 
 
 /* ---- turns ---- */
 
-/* Something that happened in the turn; docs/turns.md has the types. Borrowed. */
+/* An event of the turn; docs/turns.md lists the types. Borrowed. */
 typedef void chat_event_fn(void *arg, const char *type, const json_t *event);
 
 struct chat_watch {
   chat_event_fn *event;
   void *arg;
-  bool cancelled; /* set when the user has cancelled the turn by Ctrl-C */
+  bool cancelled; /* set if the user cancelled the turn with Ctrl-C */
 };
 
-/* Does it, and tells what happens until the context rests. Ctrl-C cancels the turn. QP_STOPPED here
- * and below: Ctrl-C was pressed again while the turn was being cancelled. */
+/* Performs an action, and reports the events until the turn stops. Ctrl-C cancels the turn.
+ * QP_STOPPED here and below: Ctrl-C was pressed again while the turn was being cancelled. */
 enum qp_rc cli_server_act(struct chat_http *http, const struct qp_action *action,
                           struct chat_watch *watch, struct qp_err *err);
-/* Tells what happens in a turn that somebody else has begun, until the context rests. */
+/* Reports the events of a running turn until it stops. */
 enum qp_rc cli_server_follow(struct chat_http *http, const struct qp_uuid *id,
                              struct chat_watch *watch, struct qp_err *err);
 
 /* Idle, Failed or AwaitingToolApproval. */
 bool cli_chat_rests(const char *state);
-/* A JSON text of a server's. NULL: it is none, or memory is out. */
+/* Parses JSON text of a server. NULL: invalid, or out of memory. */
 json_t *cli_chat_json(const char *text, size_t len);
 
 #endif

@@ -12,7 +12,7 @@
 
 #define DIM "\x1b[2m"
 #define PLAIN "\x1b[0m"
-#define ARGUMENTS_MAX 300 /* bytes shown of a call's arguments */
+#define ARGUMENTS_MAX 300 /* bytes shown of the arguments of a call */
 #define RESULT_LINES 5
 #define RESULT_WIDTH 200
 #define NOTE_MAX 800
@@ -24,7 +24,7 @@ cli_view_open(struct chat_view *view, FILE *f, bool tty)
 
   *view = (struct chat_view){ .f = f };
   view->styled = tty && !(no_color && no_color[0]);
-  view->calls = json_object(); /* without memory calls have no names, and nothing else changes */
+  view->calls = json_object(); /* if memory runs out, calls are shown without names */
   view->names = json_object();
 }
 
@@ -152,7 +152,7 @@ put_lines(struct chat_view *view, const char *text, size_t len)
     fprintf(view->f, "  … %zu more line%s\n", more, cli_plural(more));
 }
 
-/* What a command wrote, and how it ended. */
+/* The output of a command, and how it ended. */
 static bool
 put_command(struct chat_view *view, const json_t *value)
 {

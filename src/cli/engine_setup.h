@@ -33,10 +33,10 @@
 #include "cli/config.h"
 #include "quipu_turns.h"
 
-/* Reads the files that the configuration names and starts an engine on cli->store, which logs to
- * where cli->log does. A failure is one sentence with the key, and the file, that it is about.
- * Warns of keys that every user of the machine can read. *out is released with qp_engine_stop(),
- * before the store is closed. */
+/* Reads the files that the configuration names and starts an engine on cli->store, which logs like
+ * cli->log. An error names the key, and the file, that it is about. Warns about keys that every
+ * user of the machine can read. *out is released with qp_engine_stop(), before the store is
+ * closed. */
 enum qp_rc cli_engine_start(struct cli *cli, const struct cli_config *config,
                             struct qp_engine **out, struct qp_err *err);
 

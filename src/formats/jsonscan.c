@@ -105,7 +105,7 @@ no_memory(struct qp__scan *s)
 
 /* ---- windows ---- */
 
-/* Puts what was passed of this window into `keep`. */
+/* Appends the passed text of this window to `keep`. */
 static bool
 flush_kept(struct qp__scan *s)
 {
@@ -125,11 +125,11 @@ flush_kept(struct qp__scan *s)
 void
 qp__scan_keep(struct qp__scan *s, struct qp__buf *keep)
 {
-  (void)flush_kept(s); /* a failure is remembered */
+  (void)flush_kept(s); /* the buffer remembers a failure */
   s->keep = keep;
 }
 
-/* How many bytes at the end of the window begin a character that the window does not hold whole. */
+/* The number of bytes at the end of the window that are an incomplete character. */
 static size_t
 open_character(const char *data, size_t n)
 {
@@ -143,7 +143,7 @@ open_character(const char *data, size_t n)
   return 0;
 }
 
-/* Where the first byte stands that belongs to no character. */
+/* The position of the first invalid byte. */
 static size_t
 first_bad(const char *data, size_t n)
 {
@@ -161,7 +161,7 @@ first_bad(const char *data, size_t n)
   return i;
 }
 
-/* Brings the next window. False: the end, or a failure. */
+/* Reads the next window. False: the end, or a failure. */
 static bool
 load(struct qp__json_scan *json)
 {
@@ -217,7 +217,7 @@ end_text(struct qp__scan *s, bool good)
   if (!result(s, good))
     return false;
   s->text_cut = s->text.rc == QP_TOOBIG;
-  if (!s->text.rc && !s->text.data) /* an empty string has memory too */
+  if (!s->text.rc && !s->text.data) /* an empty string needs memory too */
     (void)qp__buf_reserve(&s->text, 1);
   return s->text.rc == QP_NOMEM ? no_memory(s) : true;
 }

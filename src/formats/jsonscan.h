@@ -30,51 +30,50 @@ struct qp__scan {
 
   char *window;
   size_t carry;  /* bytes behind json.end: the beginning of a character */
-  uint64_t base; /* the window's place in the file */
+  uint64_t base; /* file offset of the window */
   uint64_t most; /* read no more bytes of the file than these; 0: all */
   uint64_t read; /* bytes of the file that were read and hashed */
   bool ended;    /* this window is the last */
 
-  struct qp__buf *keep; /* receives what is passed, or NULL */
+  struct qp__buf *keep; /* receives the text that is passed, or NULL */
   const char *kept;     /* the next byte of the window that it shall receive */
 
   struct qp__buf text; /* the last string that was asked for */
   bool text_cut;       /* it is longer than QP__SCAN_TEXT_MAX; `text` is only its beginning */
 };
 
-/* False: no memory. */
+/* False: out of memory. */
 bool qp__scan_init(struct qp__scan *s, const struct qp__os *os, int fd, const char *what,
                    crypto_generichash_state *hash, struct qp_err *err);
-/* Begins with another file; memory is kept. */
+/* Starts with another file; keeps the memory. */
 void qp__scan_restart(struct qp__scan *s, int fd, const char *what, struct qp_err *err);
 void qp__scan_release(struct qp__scan *s); /* also on a zeroed struct */
 
-/* The next byte that is no white space, which stays where it is; -1 at the end and after a
- * failure. */
+/* The next byte that is not white space, without passing it; -1 at the end and after a failure. */
 int qp__scan_peek(struct qp__scan *s);
-/* Where the next byte stands in the file. */
+/* The file offset of the next byte. */
 uint64_t qp__scan_at(const struct qp__scan *s);
 
 /* Passes an opening bracket, '{' or '['. */
 bool qp__scan_open(struct qp__scan *s, char bracket);
-/* Whether there is one more behind the opening bracket (`first`) or behind a value. Passes the
- * comma, or else the closing bracket. False after a failure too: look at rc. */
+/* Whether there is another element after the opening bracket (`first`) or after a value. Passes the
+ * comma or the closing bracket. Also false after a failure: check rc. */
 bool qp__scan_more(struct qp__scan *s, char closing, bool first);
-/* Passes a key and its colon; text holds the key. */
+/* Passes a key and its colon; text is the key. */
 bool qp__scan_key(struct qp__scan *s);
-/* Passes a string; text holds it. */
+/* Passes a string; text is the string. */
 bool qp__scan_string(struct qp__scan *s);
 /* Passes a value of any kind. */
 bool qp__scan_skip(struct qp__scan *s);
-/* Passes what stands behind the value, which must be white space; the whole file is hashed then. */
+/* Passes the rest of the file, which must be white space; then the whole file is hashed. */
 bool qp__scan_end(struct qp__scan *s);
-/* Reads to the end without looking, also after a failure that lies in the text, so that the hash is
- * that of the whole file. False: it cannot be read, which is told. */
+/* Reads to the end without checking, also after an error in the text, so that the hash covers the
+ * whole file. False: it cannot be read, and the error is set. */
 bool qp__scan_drain(struct qp__scan *s, struct qp_err *err);
 
 /* Whether the last string is `word`. */
 bool qp__scan_is(const struct qp__scan *s, const char *word);
-/* From here on what is passed goes to `keep`; NULL: nowhere. */
+/* From here on the passed text is appended to `keep`; NULL: not kept. */
 void qp__scan_keep(struct qp__scan *s, struct qp__buf *keep);
 
 /* Fails with "`what`: `problem` (byte N)". Always false. */

@@ -1,6 +1,6 @@
-/* legacy_compare.c - is what was stored what the source says? One line a difference:
+/* legacy_compare.c - compares what was stored with the source. One line per difference:
  *   message 3f0c…: message.content[0].text: was "abc", is "abd"
- * "was" is the source's side. */
+ * "was" is the value in the source. */
 #include "formats/legacy_int.h"
 
 #include <stdio.h>
@@ -12,7 +12,7 @@
 #include "base/str.h"
 #include "formats/jsondiff.h"
 
-#define SHOWN 60 /* bytes of a value */
+#define SHOWN 60 /* bytes shown of a value */
 #define WHAT "the differences"
 
 struct lines {
@@ -21,7 +21,7 @@ struct lines {
   bool no_memory;
 };
 
-/* A value as a line shows it. */
+/* A value in a line. */
 static void
 show(struct qp__buf *out, const json_t *value)
 {
@@ -71,7 +71,7 @@ list_differences(const char *what, json_t *is, json_t *was, struct qp__buf *out,
 {
   struct lines lines = { out, what, false };
 
-  (void)qp__diff_walk(is, was, add_line, &lines); /* what went wrong is in the buffer */
+  (void)qp__diff_walk(is, was, add_line, &lines); /* the buffer remembers a failure */
   if (lines.no_memory)
     return qp__fail_nomem(err, WHAT);
   return qp__buf_check(out, WHAT, err);
@@ -160,7 +160,7 @@ compare_list(const void *name, const void *list)
   return strcmp(name, (*(const struct qp__legacy_list *const *)list)->name);
 }
 
-/* The prompt that the branch came with, or NULL. */
+/* The imported prompt of the branch, or NULL. */
 static const struct qp__legacy_prompt *
 prompt_of(const struct qp__legacy *l, const char *branch)
 {

@@ -1,9 +1,9 @@
-/* legacy_walk.c - every old context below a path of the user's.
+/* legacy_walk.c - finds every old context below a path of the user.
  *
- * Looked into are files whose name ends in .json or begins with a UUID, and directories that have a
- * context.json. Not looked into: links, what ends in .old, contexts of quipu itself, and the
- * directories of a store that hold other things than contexts. A directory is sorted as its name
- * with a '/', so that whole paths come in bytewise order. */
+ * Checked are files whose name ends with .json or begins with a UUID, and directories that have a
+ * context.json. Skipped are links, names that end with .old, contexts of quipu itself, and the
+ * directories of a store that have other content than contexts. A directory is sorted like its name
+ * with a '/', so that whole paths are in bytewise order. */
 #include "formats/legacy_int.h"
 
 #include <dirent.h>
@@ -19,16 +19,16 @@
 struct walk {
   const struct qp__os *os;
   int root;
-  const char *prefix; /* the user's path, and what stands between it and ours */
+  const char *prefix; /* the path of the user, and the separator after it */
   const char *joint;
   qp_legacy_visit *visit;
   void *arg;
-  enum qp_rc failed; /* the first failure on the way that did not end the walk */
+  enum qp_rc failed; /* the first failure that did not stop the walk */
   struct qp_err why;
 };
 
 struct name {
-  char *text; /* of a plain directory with a '/' at the end */
+  char *text; /* a plain directory has a '/' at the end */
   bool is_dir;
   enum qp_legacy format;
   uint64_t bytes;
@@ -60,7 +60,7 @@ ends_in(const char *name, const char *end)
   return n >= m && strcmp(name + n - m, end) == 0;
 }
 
-/* Whether a file with that name is worth a look. */
+/* Whether a file with that name must be checked. */
 static bool
 is_candidate(const char *name)
 {
@@ -98,7 +98,7 @@ compare_names(const void *a, const void *b)
 
 /* ---- failures on the way ---- */
 
-/* Remembers a failure that concerns one path. What is gone by now is none. */
+/* Records a failure that concerns one path. A path that was removed is no failure. */
 static enum qp_rc
 pass_over(struct walk *w, enum qp_rc rc, const struct qp_err *why)
 {
@@ -126,7 +126,7 @@ join(const char *dir, const char *joint, const char *name, struct qp__buf *out, 
 
 /* ---- walking ---- */
 
-/* What there is at a path below the root. */
+/* Detects what is at a path below the root. */
 static enum qp_rc
 look(struct walk *w, const char *path, struct name *name, struct qp_err *err)
 {
@@ -164,7 +164,7 @@ tell(const struct walk *w, const char *path, const struct name *name, struct qp_
   return rc;
 }
 
-/* Directories of a store that hold no contexts of anybody's. */
+/* Directories of a store that contain no contexts. */
 static bool
 is_store_part(const struct names *names, const char *name)
 {
@@ -175,8 +175,7 @@ is_store_part(const struct names *names, const char *name)
   return names->has_lock && qp__legacy_is_listed(parts, name);
 }
 
-/* Lists a directory and finds out what its entries are. Nothing is in *names when there is nothing
- * to look at. */
+/* Lists a directory and detects its entries. *names is empty if there is nothing to check. */
 static enum qp_rc
 list(struct walk *w, const char *dir, struct names *names, struct qp_err *err)
 {
@@ -223,7 +222,7 @@ list(struct walk *w, const char *dir, struct names *names, struct qp_err *err)
   return rc;
 }
 
-/* A path in the kernel has at most a few thousand components, and so are the calls deep. */
+/* A path in the kernel has at most a few thousand components, which limits the recursion. */
 static enum qp_rc
 walk_directory(struct walk *w, const char *dir, struct qp_err *err)
 {
@@ -246,7 +245,7 @@ walk_directory(struct walk *w, const char *dir, struct qp_err *err)
 
 /* ---- the user's path ---- */
 
-/* Splits "a/b/c" into the directory "a/b" and the name "c". NULL: no memory. */
+/* Splits "a/b/c" into the directory "a/b" and the name "c". NULL: out of memory. */
 static char *
 parent_of(const char *path, const char **name)
 {

@@ -1,7 +1,8 @@
-/* localstorage.h - a dump of what a chat page kept in its browser's LocalStorage.
+/* localstorage.h - reads a dump of the LocalStorage of a chat page.
  *
- * A dump is a JSON object of keys; a value is JSON, or a string that holds JSON, as LocalStorage
- * itself has it. {"localStorage": {…}} around it is accepted. Five forms are known, newest first:
+ * A dump is a JSON object of keys; a value is JSON, or a string that contains JSON, as in
+ * LocalStorage itself. {"localStorage": {…}} around it is accepted. Five forms are known, newest
+ * first:
  *
  *   v3        copilot_chats_v3: whole chats with their messages
  *   v2        copilot_chats_v2, and copilot_messages_v2_<id> for each chat
@@ -10,16 +11,16 @@
  *   v1        copilot_chats, and copilot_messages: {id: […]}
  *
  * and prompts in copilot_custom_system_prompts_v2, copilot_system_prompts_v1, the backup and
- * copilot_system_prompts. All other keys are the page's own business and are passed over. A dump
- * may hold several forms: of each chat, and of each prompt, the newest one counts.
+ * copilot_system_prompts. All other keys are ignored. A dump may have several forms: of each chat,
+ * and of each prompt, the newest form is used.
  *
- * What cannot be taken is written down as a note with a code other than QP_OK and left out; the
- * rest is not touched by it. What quipu has no field for stays in a field "localstorage" of the
- * metadata, the message, the part, the call or the prompt. docs/formats.md tells where each field
- * goes.
+ * What cannot be imported is recorded as a note with a code other than QP_OK and omitted; this does
+ * not affect the rest. Data for which quipu has no field is kept in a field "localstorage" of the
+ * metadata, the message, the part, the call or the prompt. docs/formats.md describes the mapping of
+ * all fields.
  *
- * Everything depends on the dump alone: the same chat gives the same ids and the same bytes each
- * time, and the first messages of a longer chat are those of the shorter one. */
+ * The result depends only on the dump: the same chat always gives the same ids and the same bytes,
+ * and the first messages of a longer chat are those of the shorter one. */
 #ifndef QP_FORMATS_LOCALSTORAGE_H
 #define QP_FORMATS_LOCALSTORAGE_H
 
@@ -32,13 +33,13 @@
 #include "quipu.h"
 
 #define QP__LS_FIELD "localstorage"
-#define QP__LS_MAX ((size_t)512 << 20) /* of a dump; reading one takes a few times its size */
+#define QP__LS_MAX ((size_t)512 << 20) /* of a dump; reading one needs a few times its size */
 
 /* ---- what a person should know ---- */
 
 struct qp__ls_note {
   char *item;        /* "message 3", "key copilot_chats_v2"; NULL: the chat itself */
-  struct qp_err err; /* QP_OK: it was taken, with this remark; else why it was not */
+  struct qp_err err; /* QP_OK: imported, with this remark; otherwise why it was not */
 };
 
 /* A zeroed struct is an empty list. */
@@ -53,14 +54,14 @@ void qp__ls_notes_release(struct qp__ls_notes *notes);
 
 struct qp__ls_prompt {
   const char *old_id;        /* borrowed from the dump */
-  struct qp__prompt *prompt; /* ready to be stored, but for its times */
+  struct qp__prompt *prompt; /* ready to be stored, except its times */
 };
 
 struct qp__ls_source {
-  const char *id;     /* as the dump has it; borrowed, as the rest */
+  const char *id;     /* in the dump; borrowed, like the rest */
   const char *form;   /* "v2" */
-  const json_t *chat; /* an object with a sound id, title and createdAt */
-  json_t *messages;   /* an array; NULL: there are none */
+  const json_t *chat; /* an object with a valid id, title and createdAt */
+  json_t *messages;   /* an array; NULL: none */
   int64_t created_at;
 };
 
@@ -68,15 +69,15 @@ struct qp__ls {
   json_t *keys; /* owns everything that is borrowed here */
   struct qp__ls_prompt *prompts;
   size_t prompt_count, prompt_cap;
-  json_t *prompt_ids; /* place in the list by old id */
+  json_t *prompt_ids; /* old id → position in the list */
   struct qp__ls_source *chats;
   size_t chat_count, chat_cap;
-  json_t *chat_ids; /* a key for each id: which list it is from; false: refused */
+  json_t *chat_ids; /* a key for each id: the list it is from; false: rejected */
   struct qp__ls_notes notes;
 };
 
-/* `what` begins the sentence of a failure. The text is changed where it holds halves of surrogate
- * pairs, and not needed any more afterwards. QP_INVALID: not JSON, or no dump that we know. */
+/* `what` begins the error message. The text is modified if it has halves of surrogate pairs, and is
+ * not needed afterwards. QP_INVALID: not JSON, or not a known dump. */
 enum qp_rc qp__ls_open(const char *what, struct qp__buf *text, struct qp__ls **out,
                        struct qp_err *err);
 void qp__ls_close(struct qp__ls *ls);
@@ -91,26 +92,26 @@ struct qp__ls_blob {
 
 struct qp__ls_chat {
   struct qp__meta *meta;        /* without a reference to a prompt */
-  struct qp_message **messages; /* each with id, time and the one before it as its parent */
+  struct qp_message **messages; /* each with id, time and the previous message as its parent */
   size_t count, cap;
-  struct qp__ls_blob *blobs; /* that the messages refer to; none twice */
+  struct qp__ls_blob *blobs; /* that the messages refer to, without duplicates */
   size_t blob_count, blob_cap;
   json_t *blob_ids;        /* a key for each of them */
-  char *prompt_id;         /* of the prompt that it uses, as quipu has it, or NULL */
-  const char *prompt_old;  /* the same as the dump has it */
+  char *prompt_id;         /* the id of its prompt in quipu, or NULL */
+  const char *prompt_old;  /* the same in the dump */
   bool prompt_known;       /* the dump has that prompt */
-  const char *prompt_text; /* its text as the chat has it, or NULL; borrowed from the dump */
+  const char *prompt_text; /* its text in the chat, or NULL; borrowed from the dump */
   size_t max_message;
   struct qp__ls_notes notes;
 };
 
-/* Converts chat i of the dump. Messages that cannot be taken, or that would be larger than
- * `max_message` bytes, are in the notes, by their place. */
+/* Converts chat i of the dump. Messages that cannot be imported, or would be larger than
+ * `max_message` bytes, are in the notes, with their position. */
 enum qp_rc qp__ls_chat_load(const struct qp__ls *ls, size_t i, size_t max_message,
                             struct qp__ls_chat **out, struct qp_err *err);
 void qp__ls_chat_free(struct qp__ls_chat *chat);
 
-/* The id of chat `id` as a context. */
+/* The id of the context for chat `id`. */
 struct qp_uuid qp__ls_chat_uuid(const char *id);
 
 #endif

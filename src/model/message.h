@@ -1,6 +1,6 @@
-/* message.h - one message: who said it, what it holds, which tools it calls or answers.
+/* message.h - one message: its role, its content, the tools that it calls or a tool result.
  *
- * Stored form, one line of JSON with these keys in this order (absent ones are left out):
+ * Stored form, one line of JSON with these keys in this order (absent ones are omitted):
  *   {"id":"…","parent_id":"…"|null,"role":"user","type":"text",
  *    "created_at":"2026-11-15T19:55:40.123Z",
  *    "content":[{"type":"text","text":"…"},{"type":"image","url":"…","detail":"…"},
@@ -8,12 +8,12 @@
  *    "tool_calls":[{"id":"…","tool_name":"…","arguments":…,"approval_status":"Pending",
  *                   "display_preference":"Default","ui_hints":{…}}],
  *    "tool_result":{"request_id":"…","result":…,"is_error":false,"display_preference":"Default"},
- *    "metadata":{…}, …unknown fields in the order in which they came}
+ *    "metadata":{…}, …unknown fields in the order of the input}
  * Unknown fields are kept at every level: in the message, in a part, in a tool call, in the result;
- * a part of unknown "type" is kept whole. Short form accepted on input:
+ * a part of an unknown "type" is kept unchanged. Short form accepted on input:
  * {"role":"user","text":"hi"}.
  *
- * Strings live in the message's arena; a message belongs to one thread at a time. */
+ * Strings are in the arena of the message; a message belongs to one thread at a time. */
 #ifndef QP_MODEL_MESSAGE_H
 #define QP_MODEL_MESSAGE_H
 
@@ -25,7 +25,7 @@
 
 struct qp__part {
   struct qp_part view;
-  json_t *extra; /* unknown fields, or NULL; of QP_PART_OTHER: the whole part */
+  json_t *extra; /* unknown fields, or NULL; for QP_PART_OTHER: the whole part */
 };
 
 struct qp__tool_call {

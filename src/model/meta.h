@@ -1,19 +1,19 @@
-/* meta.h - what metadata.json holds: a context without its messages.
+/* meta.h - the content of metadata.json: a context without its messages.
  *
- * Written pretty (two spaces) with a newline at the end, keys in this order:
+ * Indented by two spaces, with a newline at the end, keys in this order:
  *   { "format": "quipu-context", "version": 1, "id": "…", "parent_id": null, "title": null,
  *     "created_at": "…", "updated_at": "…",
  *     "config": { "model_id": "demo", "mode": "chat", "agent_role": "actor", "parameters": {},
  *                 "system_prompt_id": null, …unknown },
  *     "branches": { "main": { "name": "main", "system_prompt_id": null, "user_prompt": null,
  *                             "created_at": "…", "base": null, …unknown } },
- *     "active_branch_name": "main", "current_state": "Idle", "state_detail": {…} only when there is
- *     one, "owner": "…" likewise, …unknown, "quipu_sum": "…" }
- * "base" is the message that the branch was forked from. Heads are not here: the index has them.
- * Branches are kept sorted by name (bytewise).
+ *     "active_branch_name": "main", "current_state": "Idle", "state_detail": {…} (optional),
+ *     "owner": "…" (optional), …unknown, "quipu_sum": "…" }
+ * "base" is the message from which the branch was forked. The heads are in the index, not here.
+ * Branches are sorted by name (bytewise).
  *
  * A published meta is immutable and shared between threads; to change one, clone it, change the
- * clone and publish that. So nothing in here may change on reading (no lazily built parts). */
+ * clone and publish that. So reading must not change anything (no lazily built parts). */
 #ifndef QP_MODEL_META_H
 #define QP_MODEL_META_H
 
@@ -54,7 +54,7 @@ struct qp__branch_def {
   char *system_prompt_id; /* or NULL */
   char *user_prompt;      /* or NULL */
   int64_t created_at;
-  struct qp_uuid base; /* or none */
+  struct qp_uuid base; /* or zeros */
   json_t *extra;       /* unknown fields, or NULL */
 };
 
