@@ -86,6 +86,33 @@ qp__chat_has_images(const struct qp__history *h, const struct qp__llm_turn *turn
 }
 
 void
+qp__chat_open(struct qp__buf *out, const char *role)
+{
+  qp__wire_open(out, '{');
+  qp__wire_str(out, "role", role);
+}
+
+enum qp_rc
+qp__chat_messages(struct qp__encoder *e, qp__chat_turn_fn *user, qp__chat_turn_fn *assistant,
+                  struct qp_err *err)
+{
+  const struct qp__history *h = &e->history;
+  enum qp_rc rc = QP_OK;
+
+  qp__wire_key(e->out, "messages");
+  qp__wire_open(e->out, '[');
+  if (h->system.len) {
+    qp__chat_open(e->out, "system");
+    qp__wire_text(e->out, "content", qp__buf_bytes(&h->system));
+    qp__wire_close(e->out, '}');
+  }
+  for (size_t i = 0; !rc && i < h->turn_count; i++)
+    rc = (h->turns[i].assistant ? assistant : user)(e, &h->turns[i], err);
+  qp__wire_close(e->out, ']');
+  return rc;
+}
+
+void
 qp__chat_tools(struct qp__buf *out, const struct qp__llm_request *request)
 {
   static const struct qp_bytes no_arguments = { "{\"type\":\"object\",\"properties\":{}}", 33 };

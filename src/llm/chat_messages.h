@@ -22,6 +22,14 @@ enum qp_rc qp__chat_images(const struct qp__history *h, const struct qp__llm_tur
                            qp__chat_image_fn *fn, void *arg, struct qp_err *err);
 bool qp__chat_has_images(const struct qp__history *h, const struct qp__llm_turn *turn);
 
+/* Opens a message of `role`. */
+void qp__chat_open(struct qp__buf *out, const char *role);
+typedef enum qp_rc qp__chat_turn_fn(struct qp__encoder *e, const struct qp__llm_turn *turn,
+                                    struct qp_err *err);
+/* Writes "messages": the system prompt and every turn by the function of its role. */
+enum qp_rc qp__chat_messages(struct qp__encoder *e, qp__chat_turn_fn *user,
+                             qp__chat_turn_fn *assistant, struct qp_err *err);
+
 /* Writes "tools" in the form {"type":"function","function":{…}}; nothing when there is none. */
 void qp__chat_tools(struct qp__buf *out, const struct qp__llm_request *request);
 

@@ -70,16 +70,14 @@ write_user(struct qp__encoder *e, const struct qp__llm_turn *turn, struct qp_err
 
     if (block->kind != QP__BLOCK_RESULT)
       continue;
-    qp__wire_open(e->out, '{');
-    qp__wire_str(e->out, "role", "tool");
+    qp__chat_open(e->out, "tool");
     qp__wire_str(e->out, "tool_name", block->name);
     rc = qp__chat_result(e->out, block, err);
     qp__wire_close(e->out, '}');
   }
   if (rc || (!has_images && !qp__chat_has(h, turn, QP__BLOCK_TEXT)))
     return rc;
-  qp__wire_open(e->out, '{');
-  qp__wire_str(e->out, "role", "user");
+  qp__chat_open(e->out, "user");
   rc = qp__chat_text(e->out, "content", h, turn, QP__BLOCK_TEXT, err);
   if (!rc && has_images) {
     qp__wire_key(e->out, "images");
@@ -117,34 +115,16 @@ write_calls(const struct qp__encoder *e, const struct qp__llm_turn *turn)
 }
 
 static enum qp_rc
-write_messages(struct qp__encoder *e, struct qp_err *err)
+write_assistant(struct qp__encoder *e, const struct qp__llm_turn *turn, struct qp_err *err)
 {
   const struct qp__history *h = &e->history;
-  enum qp_rc rc = QP_OK;
+  enum qp_rc rc;
 
-  qp__wire_key(e->out, "messages");
-  qp__wire_open(e->out, '[');
-  if (h->system.len) {
-    qp__wire_open(e->out, '{');
-    qp__wire_str(e->out, "role", "system");
-    qp__wire_text(e->out, "content", qp__buf_bytes(&h->system));
-    qp__wire_close(e->out, '}');
-  }
-  for (size_t i = 0; !rc && i < h->turn_count; i++) {
-    const struct qp__llm_turn *turn = &h->turns[i];
-
-    if (!turn->assistant) {
-      rc = write_user(e, turn, err);
-      continue;
-    }
-    qp__wire_open(e->out, '{');
-    qp__wire_str(e->out, "role", "assistant");
-    rc = qp__chat_text(e->out, "content", h, turn, QP__BLOCK_TEXT, err);
-    if (qp__chat_has(h, turn, QP__BLOCK_CALL))
-      write_calls(e, turn);
-    qp__wire_close(e->out, '}');
-  }
-  qp__wire_close(e->out, ']');
+  qp__chat_open(e->out, "assistant");
+  rc = qp__chat_text(e->out, "content", h, turn, QP__BLOCK_TEXT, err);
+  if (qp__chat_has(h, turn, QP__BLOCK_CALL))
+    write_calls(e, turn);
+  qp__wire_close(e->out, '}');
   return rc;
 }
 
@@ -153,7 +133,7 @@ write_body(struct qp__encoder *e, struct qp_err *err)
 {
   write_params(e);
   qp__chat_tools(e->out, e->request);
-  return write_messages(e, err);
+  return qp__chat_messages(e, write_user, write_assistant, err);
 }
 
 static enum qp_rc

@@ -36,13 +36,6 @@ write_params(const struct qp__encoder *e)
   qp__wire_fields(e->out, p->extra);
 }
 
-static void
-open_message(const struct qp__encoder *e, const char *role)
-{
-  qp__wire_open(e->out, '{');
-  qp__wire_str(e->out, "role", role);
-}
-
 /* ---- the user's side ---- */
 
 static enum qp_rc
@@ -92,7 +85,7 @@ write_results(const struct qp__encoder *e, const struct qp__llm_turn *turn, stru
 
     if (block->kind != QP__BLOCK_RESULT)
       continue;
-    open_message(e, "tool");
+    qp__chat_open(e->out, "tool");
     qp__wire_str(e->out, "tool_call_id", block->id);
     rc = qp__chat_result(e->out, block, err);
     qp__wire_close(e->out, '}');
@@ -110,7 +103,7 @@ write_user(struct qp__encoder *e, const struct qp__llm_turn *turn, struct qp_err
   if (rc)
     return rc;
   if (qp__chat_has_images(h, turn)) {
-    open_message(e, "user");
+    qp__chat_open(e->out, "user");
     qp__wire_key(e->out, "content");
     qp__wire_open(e->out, '[');
     rc = qp__chat_images(h, turn, write_image, e, err);
@@ -123,7 +116,7 @@ write_user(struct qp__encoder *e, const struct qp__llm_turn *turn, struct qp_err
     qp__wire_close(e->out, ']');
     qp__wire_close(e->out, '}');
   } else if (has_text) {
-    open_message(e, "user");
+    qp__chat_open(e->out, "user");
     rc = qp__chat_text(e->out, "content", h, turn, QP__BLOCK_TEXT, err);
     qp__wire_close(e->out, '}');
   }
@@ -183,12 +176,12 @@ write_calls(const struct qp__encoder *e, const struct qp__llm_turn *turn, struct
 }
 
 static enum qp_rc
-write_assistant(const struct qp__encoder *e, const struct qp__llm_turn *turn, struct qp_err *err)
+write_assistant(struct qp__encoder *e, const struct qp__llm_turn *turn, struct qp_err *err)
 {
   const struct qp__history *h = &e->history;
   enum qp_rc rc = QP_OK;
 
-  open_message(e, "assistant");
+  qp__chat_open(e->out, "assistant");
   if (qp__chat_has(h, turn, QP__BLOCK_TEXT)) {
     rc = qp__chat_text(e->out, "content", h, turn, QP__BLOCK_TEXT, err);
   } else {
@@ -204,31 +197,11 @@ write_assistant(const struct qp__encoder *e, const struct qp__llm_turn *turn, st
 }
 
 static enum qp_rc
-write_messages(struct qp__encoder *e, struct qp_err *err)
-{
-  const struct qp__history *h = &e->history;
-  enum qp_rc rc = QP_OK;
-
-  qp__wire_key(e->out, "messages");
-  qp__wire_open(e->out, '[');
-  if (h->system.len) {
-    open_message(e, "system");
-    qp__wire_text(e->out, "content", qp__buf_bytes(&h->system));
-    qp__wire_close(e->out, '}');
-  }
-  for (size_t i = 0; !rc && i < h->turn_count; i++)
-    rc = h->turns[i].assistant ? write_assistant(e, &h->turns[i], err)
-                               : write_user(e, &h->turns[i], err);
-  qp__wire_close(e->out, ']');
-  return rc;
-}
-
-static enum qp_rc
 write_body(struct qp__encoder *e, struct qp_err *err)
 {
   write_params(e);
   qp__chat_tools(e->out, e->request);
-  return write_messages(e, err);
+  return qp__chat_messages(e, write_user, write_assistant, err);
 }
 
 static enum qp_rc
