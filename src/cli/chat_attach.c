@@ -84,7 +84,7 @@ cli_chat_attach(const char *path, json_t *parts, const char **kind, struct qp_er
     url = data_url(type, (const unsigned char *)data, len);
     part = url ? json_pack("{s:s, s:s}", "type", "image", "url", url) : NULL;
   } else if (memchr(data, '\0', len) || !(part = text_part(path, data, len))) {
-    rc = cli_fail(err, QP_INVALID,
+    rc = qp__fail(err, QP_INVALID,
                   "cannot attach '%.200s': it is neither text nor a PNG, JPEG, GIF or WebP picture",
                   path);
   }

@@ -227,7 +227,7 @@ edit_text(struct chat *chat, const json_t *message, const char **given, struct q
   enum qp_rc rc;
 
   if (!chat->tty || strchr(old, '\n'))
-    return cli_fail(err, QP_INVALID, "/edit needs the new text: /edit TEXT");
+    return qp__fail(err, QP_INVALID, "/edit needs the new text: /edit TEXT");
   rc = cli_input_line(chat->input, "edit> ", old, false, &typed, given, err);
   if (!rc && typed != CHAT_LINE)
     *given = "";
@@ -246,7 +246,7 @@ run_edit(struct chat *chat, const char *rest, struct qp_err *err)
     return rc;
   message = last_of_user(messages);
   if (!message)
-    rc = cli_fail(err, QP_NOTFOUND, "there is no message of yours to edit");
+    rc = qp__fail(err, QP_NOTFOUND, "there is no message of yours to edit");
   if (!rc)
     rc = qp_uuid_parse(cli_metadata_text(message, "id"), &action.target, err);
   if (!rc && !rest[0])
@@ -351,11 +351,11 @@ static enum qp_rc
 check(const struct chat *chat, const struct command *c, const char *rest, struct qp_err *err)
 {
   if (c->takes == TAKES_NOTHING && rest[0])
-    return cli_fail(err, QP_INVALID, "/%s takes no argument", c->name);
+    return qp__fail(err, QP_INVALID, "/%s takes no argument", c->name);
   if (c->takes == TAKES_TEXT && !rest[0])
-    return cli_fail(err, QP_INVALID, "/%s needs an argument: %s", c->name, c->words);
+    return qp__fail(err, QP_INVALID, "/%s needs an argument: %s", c->name, c->words);
   if (c->needs_context && qp_uuid_is_none(&chat->id))
-    return cli_fail(err, QP_NOTFOUND, "the conversation has not begun; write something first");
+    return qp__fail(err, QP_NOTFOUND, "the conversation has not begun; write something first");
   return QP_OK;
 }
 
@@ -373,8 +373,8 @@ run(struct chat *chat, const char *name, const char *rest, struct qp_err *err)
     cli_nearest(name, c->name, &best);
   }
   if (best)
-    return cli_fail(err, QP_INVALID, "there is no /%.60s; did you mean /%s?", name, best);
-  return cli_fail(err, QP_INVALID,
+    return qp__fail(err, QP_INVALID, "there is no /%.60s; did you mean /%s?", name, best);
+  return qp__fail(err, QP_INVALID,
                   "there is no /%.60s; /help lists the commands, and text that begins with '/' is "
                   "sent as '//…'",
                   name);

@@ -67,7 +67,7 @@ check_url(const char *url, struct qp_err *err)
   if (strncmp(url, "http://", 7) == 0 || strncmp(url, "https://", 8) == 0 ||
       (strncmp(url, UNIX, strlen(UNIX)) == 0 && url[strlen(UNIX)]))
     return QP_OK;
-  return cli_fail(err, QP_INVALID,
+  return qp__fail(err, QP_INVALID,
                   "'%.100s' is not the URL of a server: http://…, https://… or unix:PATH", url);
 }
 
@@ -109,7 +109,7 @@ cli_http_open(const char *url, const char *key, bool own, struct chat_http **out
   if (rc)
     return rc;
   if (key && strpbrk(key, "\r\n"))
-    return cli_fail(err, QP_INVALID, "the key for the server has a line break in it");
+    return qp__fail(err, QP_INVALID, "the key for the server has a line break in it");
   while (!path && len && url[len - 1] == '/')
     len--;
   rc = open_client(url, len, path ? UNIX_BASE : NULL, path, key, out, err);
@@ -258,9 +258,9 @@ refused(const struct chat_http *http, long status, const struct qp__buf *body, s
   if (rc == QP_OK)
     rc = QP_IO;
   if (message[0])
-    (void)cli_fail(err, rc, "%s", message);
+    (void)qp__fail(err, rc, "%s", message);
   else
-    (void)cli_fail(err, rc,
+    (void)qp__fail(err, rc,
                    "%.150s returned status %ld without an error of quipu; is it a quipu server?",
                    http->name, status);
   json_decref(answer);
@@ -270,7 +270,7 @@ refused(const struct chat_http *http, long status, const struct qp__buf *body, s
 static enum qp_rc
 unreachable(const struct chat_http *http, CURLcode code, struct qp_err *err)
 {
-  return cli_fail(err, QP_IO, "%.150s: %s", http->name,
+  return qp__fail(err, QP_IO, "%.150s: %s", http->name,
                   http->reason[0] ? http->reason : curl_easy_strerror(code));
 }
 
@@ -309,7 +309,7 @@ cli_http_ask(struct chat_http *http, const char *method, const char *path, const
   else if (out) {
     value = cli_chat_json(qp__buf_bytes(&answer).data, answer.len);
     if (!json_is_object(value))
-      rc = cli_fail(err, QP_IO, "%.150s is not a quipu server: it sent no JSON object", http->name);
+      rc = qp__fail(err, QP_IO, "%.150s is not a quipu server: it sent no JSON object", http->name);
     else
       *out = json_incref(value);
   }
@@ -379,7 +379,7 @@ run_stream(struct chat_http *http, struct streaming *s, CURLcode *code, struct q
       cli_interrupt_listen(false);
     }
     if (bad)
-      return cli_fail(err, QP_IO, "%.150s: %s", http->name, curl_multi_strerror(bad));
+      return qp__fail(err, QP_IO, "%.150s: %s", http->name, curl_multi_strerror(bad));
     if (http->inside)
       qp__http_tick(http->inside);
     if (cli_interrupt_take()) {

@@ -296,7 +296,7 @@ open_editor(struct chat_input *in, struct qp_err *err)
   use_utf8();
   in->editor = el_init("quipu", stdin, stdout, stderr);
   if (!in->editor)
-    return cli_fail(err, QP_IO, "cannot edit lines on this terminal");
+    return qp__fail(err, QP_IO, "cannot edit lines on this terminal");
   open_history(in);
   (void)el_set(in->editor, EL_CLIENTDATA, in);
   (void)el_set(in->editor, EL_SIGNAL, 1);

@@ -39,9 +39,9 @@ cli_interrupt_begin(struct qp_err *err)
   (void)sigaddset(&signals, SIGCONT);
   (void)sigaddset(&signals, SIGWINCH);
   if (pipe2(pipe_fds, O_CLOEXEC | O_NONBLOCK))
-    return cli_fail_errno(err, errno, "cannot watch for Ctrl-C");
+    return qp__fail_sys(err, -errno, "cannot watch for Ctrl-C");
   if (sigaction(SIGINT, &action, &before))
-    return cli_fail_errno(err, errno, "cannot watch for Ctrl-C");
+    return qp__fail_sys(err, -errno, "cannot watch for Ctrl-C");
   (void)pthread_sigmask(SIG_BLOCK, &signals, &mask_before);
   return QP_OK;
 }

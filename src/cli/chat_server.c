@@ -42,7 +42,7 @@ get_field(struct chat_http *http, const char *path, const char *field, json_t **
     return rc;
   *out = json_incref(json_object_get(answer, field));
   json_decref(answer);
-  return *out ? QP_OK : cli_fail(err, QP_IO, "the server's answer has no '%s'", field);
+  return *out ? QP_OK : qp__fail(err, QP_IO, "the server's answer has no '%s'", field);
 }
 
 /* ---- contexts ---- */
@@ -107,9 +107,9 @@ cli_server_find(struct chat_http *http, const char *text, struct qp_uuid *id, st
   if (rc)
     return rc;
   if (search.found == 0)
-    return cli_fail(err, QP_NOTFOUND, "no context has an id that begins with '%.60s'", text);
+    return qp__fail(err, QP_NOTFOUND, "no context has an id that begins with '%.60s'", text);
   if (search.found > 1)
-    return cli_fail(err, QP_INVALID, "'%.60s' is ambiguous: %zu ids begin with it", text,
+    return qp__fail(err, QP_INVALID, "'%.60s' is ambiguous: %zu ids begin with it", text,
                     search.found);
   *id = search.id;
   return QP_OK;
@@ -154,7 +154,7 @@ cli_server_look(struct chat_http *http, const struct qp_uuid *id, json_t **out, 
   if (!rc && (json_object_set(state, "title", json_object_get(context, "title")) ||
               json_object_set(state, "model_id",
                               json_object_get(json_object_get(context, "config"), "model_id"))))
-    rc = cli_fail(err, QP_IO, "the server's answer has no model or no title");
+    rc = qp__fail(err, QP_IO, "the server's answer has no model or no title");
   json_decref(context);
   if (rc)
     json_decref(state);
@@ -253,7 +253,7 @@ on_interrupt(void *arg, struct qp_err *err)
   enum qp_rc rc;
 
   if (turn->watch->cancelled)
-    return cli_fail(err, QP_STOPPED, "stopped by Ctrl-C; %s",
+    return qp__fail(err, QP_STOPPED, "stopped by Ctrl-C; %s",
                     cli_http_is_inside(turn->http) ? "the turn is interrupted"
                                                    : "the server continues the turn");
   turn->watch->cancelled = true;
@@ -403,7 +403,7 @@ make_key(char out[KEY_TEXT], struct qp_err *err)
   unsigned char bytes[16];
 
   if (getrandom(bytes, sizeof(bytes), 0) != (ssize_t)sizeof(bytes))
-    return cli_fail_errno(err, errno, "cannot create an idempotency key");
+    return qp__fail_sys(err, -errno, "cannot create an idempotency key");
   for (size_t i = 0; i < sizeof(bytes); i++)
     (void)snprintf(out + 2 * i, 3, "%02x", bytes[i]);
   return QP_OK;

@@ -231,7 +231,7 @@ feed_lines(struct feed *feed, struct cli_lines *in, struct qp_err *err)
       rc = bad_line(feed, in->number, &why, err);
     } else if (rc) {
       rc = flush_batch(feed, err);
-      return rc ? rc : cli_fail(err, why.rc, "%s", why.msg);
+      return rc ? rc : qp__fail(err, why.rc, "%s", why.msg);
     } else {
       feed->lines[feed->count++] = in->number;
       feed->bytes += line.len;
@@ -278,7 +278,7 @@ add_lines(struct cli *cli, const struct cli_args *args, struct qp_context *conte
   qp__free(feed.results);
   cli_lines_close(&in);
   if (!rc && feed.bad)
-    rc = cli_fail(err, feed.first.rc, "%llu of %llu lines were not saved",
+    rc = qp__fail(err, feed.first.rc, "%llu of %llu lines were not saved",
                   (unsigned long long)feed.bad, (unsigned long long)(feed.bad + feed.saved));
   return rc;
 }
@@ -291,14 +291,14 @@ check_options(const struct cli_args *args, struct qp_err *err)
   bool lines = args->values[OPT_JSONL] != NULL;
 
   if (lines == (args->values[OPT_TEXT] != NULL))
-    return cli_fail(err, QP_INVALID,
+    return qp__fail(err, QP_INVALID,
                     lines ? "--text and --jsonl cannot be used together"
                           : "nothing to add: give --text TEXT or --jsonl FILE");
   if (lines && (args->values[OPT_ROLE] || args->values[OPT_PARENT]))
-    return cli_fail(err, QP_INVALID, "--%s cannot be used with --jsonl: each line has its own",
+    return qp__fail(err, QP_INVALID, "--%s cannot be used with --jsonl: each line has its own",
                     args->values[OPT_ROLE] ? "role" : "parent");
   if (!lines && (args->values[OPT_BATCH] || args->values[OPT_KEEP_GOING]))
-    return cli_fail(err, QP_INVALID, "--%s needs --jsonl",
+    return qp__fail(err, QP_INVALID, "--%s needs --jsonl",
                     args->values[OPT_BATCH] ? "batch" : "keep-going");
   return QP_OK;
 }

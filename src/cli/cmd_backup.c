@@ -77,7 +77,7 @@ parse_keep(const char *text, unsigned *out, struct qp_err *err)
   errno = 0;
   n = strtoul(text, &end, 10);
   if (errno || *end || text[0] < '0' || text[0] > '9' || n < 1 || n > 1000000)
-    return cli_fail(err, QP_INVALID, "--keep must be a number from 1 to 1000000, not '%s'", text);
+    return qp__fail(err, QP_INVALID, "--keep must be a number from 1 to 1000000, not '%s'", text);
   *out = (unsigned)n;
   return QP_OK;
 }
@@ -99,7 +99,7 @@ verdict(const struct qp_backup_report *r, const char *what, struct qp_err *err)
 {
   if (!r->problems)
     return QP_OK;
-  return cli_fail(err, QP_CORRUPT,
+  return qp__fail(err, QP_CORRUPT,
                   "the %s is complete, but has %llu problem%s that the store had when it was "
                   "copied; run 'quipu check' on the store",
                   what, (unsigned long long)r->problems, cli_plural(r->problems));

@@ -156,7 +156,7 @@ rewind_branch(struct cli *cli, const struct cli_args *args, struct qp_context *c
   enum qp_rc rc = QP_OK;
 
   if (!to_text)
-    return cli_fail(err, QP_INVALID,
+    return qp__fail(err, QP_INVALID,
                     "--to is missing: give --to MSG, or --to none to empty the branch");
   empty = strcmp(to_text, "none") == 0;
   if (!empty)
@@ -175,7 +175,7 @@ set_prompt(struct cli *cli, const struct cli_args *args, struct qp_context *cont
   enum qp_rc rc;
 
   if (!prompt == !args->values[OPT_NONE])
-    return cli_fail(err, QP_INVALID,
+    return qp__fail(err, QP_INVALID,
                     "the prompt is missing: give its id, or --none to remove the reference");
   rc = qp_branch_set_prompt(context, name, prompt, err);
   return rc ? rc

@@ -171,13 +171,13 @@ ask(struct chat *chat, const json_t *look, bool *over, struct qp_err *err)
 
   if (!json_array_size(pending)) {
     json_decref(pending);
-    return cli_fail(err, QP_CONFLICT,
+    return qp__fail(err, QP_CONFLICT,
                     "the context waits for approval, but has no pending tool call");
   }
   rc = cli_chat_approve(chat, pending, over, err);
   json_decref(pending);
   if (!rc && *over) {
-    rc = cli_fail(err, QP_STOPPED,
+    rc = qp__fail(err, QP_STOPPED,
                   "a tool call still waits for approval; 'quipu chat %s' asks again",
                   qp_uuid_text(&chat->id, id));
     if (chat->tty)
@@ -213,7 +213,7 @@ wait_until_ready(struct chat *chat, bool ours, struct qp_err *err)
     else
       over = true;
     if (over && strcmp(state, "Failed") == 0 && ours && !chat->tty)
-      rc = cli_fail(err, QP_IO, "the turn failed: %s", why);
+      rc = qp__fail(err, QP_IO, "the turn failed: %s", why);
     else if (over && strcmp(state, "Failed") == 0)
       cli_view_note(&chat->view, "failed: %s; /retry asks the model again", why);
     json_decref(look);
@@ -358,7 +358,7 @@ begin(struct chat *chat, const struct cli_args *args, struct qp_err *err)
     return rc;
   if (qp_uuid_is_none(&id)) {
     if (args->values[OPT_BRANCH])
-      return cli_fail(err, QP_NOTFOUND, "a new conversation has no branch '%.200s'",
+      return qp__fail(err, QP_NOTFOUND, "a new conversation has no branch '%.200s'",
                       args->values[OPT_BRANCH]);
     if (chat->tty)
       cli_view_note(&chat->view, "a new conversation; /help lists commands");
@@ -388,7 +388,7 @@ converse(struct chat *chat, struct qp_err *err)
       break;
     if (typed == CHAT_INTERRUPT) {
       if (!chat->tty)
-        rc = cli_fail(err, QP_STOPPED, "stopped by a signal");
+        rc = qp__fail(err, QP_STOPPED, "stopped by a signal");
       continue;
     }
     line += strspn(line, " \t");
@@ -514,9 +514,9 @@ run_chat(struct cli *cli, const struct cli_args *args, struct qp_err *err)
   enum qp_rc rc;
 
   if (cli->json)
-    return cli_fail(err, QP_INVALID, "'quipu chat' is for people; programs talk to 'quipu serve'");
+    return qp__fail(err, QP_INVALID, "'quipu chat' is for people; programs talk to 'quipu serve'");
   if (args->values[OPT_NEW] && args->words.count)
-    return cli_fail(err, QP_INVALID, "--new cannot be used with the id of a context");
+    return qp__fail(err, QP_INVALID, "--new cannot be used with the id of a context");
   chat.attached = json_array();
   cli_view_open(&chat.view, stdout, chat.tty);
   rc = chat.attached ? cli_interrupt_begin(err) : cli_fail_nomem(err);

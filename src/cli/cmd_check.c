@@ -86,7 +86,7 @@ run_check(struct cli *cli, const struct cli_args *args, struct qp_err *err)
   if (rc || sum.problems <= sum.repaired)
     return rc;
   left = sum.problems - sum.repaired;
-  return cli_fail(err, QP_CORRUPT,
+  return qp__fail(err, QP_CORRUPT,
                   repair ? "%llu problem%s could not be repaired"
                          : "%llu problem%s found; --repair repairs what can be repaired",
                   (unsigned long long)left, cli_plural(left));

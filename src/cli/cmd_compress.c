@@ -35,7 +35,7 @@ run_either(struct cli *cli, const struct cli_args *args, struct cli_space *space
   bool all = args->values[OPT_ALL] != NULL;
 
   if (all == (args->words.count > 0))
-    return cli_fail(err, QP_INVALID, "name the conversations to %s, or use --all, but not both",
+    return qp__fail(err, QP_INVALID, "name the conversations to %s, or use --all, but not both",
                     space->verb);
   space->dry_run = args->values[OPT_DRY_RUN] != NULL;
   return cli_space_run(cli, &args->words, all, space, err);

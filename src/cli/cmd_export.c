@@ -68,7 +68,7 @@ open_temporary(struct target *target, struct qp_err *err)
     return cli_fail_nomem(err);
   fd = open(target->temporary, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
   if (fd < 0) {
-    enum qp_rc rc = cli_fail_errno(err, errno, "cannot write '%.150s'", target->path);
+    enum qp_rc rc = qp__fail_sys(err, -errno, "cannot write '%.150s'", target->path);
 
     qp__free(target->temporary);
     target->temporary = NULL;
@@ -94,7 +94,7 @@ target_open(struct target *target, const char *path, struct qp_err *err)
   if (stat(path, &st) != 0 || S_ISREG(st.st_mode))
     return open_temporary(target, err);
   target->f = fopen(path, "we");
-  return target->f ? QP_OK : cli_fail_errno(err, errno, "cannot write '%.150s'", path);
+  return target->f ? QP_OK : qp__fail_sys(err, -errno, "cannot write '%.150s'", path);
 }
 
 /* Renames a complete file, or removes an incomplete one. Returns rc, or its own failure. */
@@ -111,12 +111,12 @@ target_close(struct target *target, enum qp_rc rc, struct qp_err *err)
     int error = errno;
 
     if ((fclose(target->f) || failed) && complete) {
-      rc = cli_fail_errno(err, error, "cannot write '%.150s'", target->path);
+      rc = qp__fail_sys(err, -error, "cannot write '%.150s'", target->path);
       complete = false;
     }
   }
   if (target->temporary && complete && rename(target->temporary, target->path)) {
-    rc = cli_fail_errno(err, errno, "cannot write '%.150s'", target->path);
+    rc = qp__fail_sys(err, -errno, "cannot write '%.150s'", target->path);
     complete = false;
   }
   if (target->temporary && !complete)
@@ -151,7 +151,7 @@ find_branch(struct export *ex, const char *name, struct qp_err *err)
       ex->branch = &ex->branches[i];
       return QP_OK;
     }
-  return cli_fail(err, QP_NOTFOUND,
+  return qp__fail(err, QP_NOTFOUND,
                   "no branch '%.200s' in this context; 'quipu branch CTX' lists them",
                   name ? name : cli_metadata_text(ex->meta, "active_branch_name"));
 }
@@ -364,9 +364,9 @@ find_format(struct cli *cli, const struct cli_args *args, enum format *out, stru
       name = NULL;
     }
   if (name)
-    return cli_fail(err, QP_INVALID, "--format is md, json or jsonl, not '%.60s'", name);
+    return qp__fail(err, QP_INVALID, "--format is md, json or jsonl, not '%.60s'", name);
   if (*out == FORMAT_JSON && args->values[OPT_BRANCH])
-    return cli_fail(err, QP_INVALID,
+    return qp__fail(err, QP_INVALID,
                     "--branch needs --format md or jsonl: json exports the whole context");
   return QP_OK;
 }
@@ -386,7 +386,7 @@ write_all(struct export *ex, struct qp_err *err)
                            ex->format == FORMAT_MD ? write_md : write_line, ex, err);
   }
   if (!rc && ex->unavailable)
-    return cli_fail(err, QP_UNAVAILABLE, "%llu message%s could not be exported",
+    return qp__fail(err, QP_UNAVAILABLE, "%llu message%s could not be exported",
                     (unsigned long long)ex->unavailable, cli_plural(ex->unavailable));
   if (rc == QP_STOPPED) /* closing the file reports the reason */
     return ex->f == stdout ? rc : QP_OK;

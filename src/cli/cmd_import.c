@@ -74,7 +74,7 @@ detect(const char *path, const struct format **out, struct qp_err *err)
   ssize_t got = 0;
 
   if (fd < 0)
-    return cli_fail_errno(err, errno, "cannot open '%.150s'", path);
+    return qp__fail_sys(err, -errno, "cannot open '%.150s'", path);
   *out = NULL;
   while (!*out && (got = read_piece(fd, text + kept, PIECE)) > 0) {
     size_t n = kept + (size_t)got;
@@ -84,7 +84,7 @@ detect(const char *path, const struct format **out, struct qp_err *err)
     memmove(text, text + n - kept, kept);
   }
   if (got < 0)
-    (void)cli_fail_errno(err, errno, "cannot read '%.150s'", path);
+    (void)qp__fail_sys(err, -errno, "cannot read '%.150s'", path);
   (void)close(fd);
   return got < 0 ? err->rc : QP_OK;
 }
@@ -100,7 +100,7 @@ write_all(int fd, const char *data, size_t n, struct qp_err *err)
     if (put < 0 && errno == EINTR)
       continue;
     if (put < 0)
-      return cli_fail_errno(err, errno, "cannot write a temporary file");
+      return qp__fail_sys(err, -errno, "cannot write a temporary file");
     data += put;
     n -= (size_t)put;
   }
@@ -121,10 +121,10 @@ spool(int from, char path[PATH_MAX], struct qp_err *err)
   fd = mkstemp(path);
   if (fd < 0) {
     path[0] = 0;
-    return cli_fail_errno(err, errno, "cannot create a temporary file");
+    return qp__fail_sys(err, -errno, "cannot create a temporary file");
   }
   while (!rc && (got = read_piece(from, piece, sizeof(piece))) != 0)
-    rc = got < 0 ? cli_fail_errno(err, errno, "cannot read the input")
+    rc = got < 0 ? qp__fail_sys(err, -errno, "cannot read the input")
                  : write_all(fd, piece, (size_t)got, err);
   (void)close(fd);
   return rc;
@@ -141,14 +141,14 @@ find_file(const char *word, char out[PATH_MAX], bool *spooled, struct qp_err *er
   *spooled = false;
   if (strcmp(word, "-") != 0) {
     if (stat(word, &st))
-      return cli_fail_errno(err, errno, "cannot open '%.150s'", word);
+      return qp__fail_sys(err, -errno, "cannot open '%.150s'", word);
     if (S_ISDIR(st.st_mode))
-      return cli_fail(err, QP_INVALID, "'%.150s' is a directory; name the files in it", word);
+      return qp__fail(err, QP_INVALID, "'%.150s' is a directory; name the files in it", word);
     if (S_ISREG(st.st_mode) && realpath(word, out))
       return QP_OK;
     fd = open(word, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
-      return cli_fail_errno(err, errno, "cannot open '%.150s'", word);
+      return qp__fail_sys(err, -errno, "cannot open '%.150s'", word);
   }
   rc = spool(fd, out, err);
   *spooled = out[0] != 0;
@@ -328,9 +328,9 @@ import_file(struct import *im, const char *word, struct qp_err *err)
   if (!rc)
     rc = detect(path, &format, err);
   if (!rc && !format)
-    rc = cli_fail(err, QP_INVALID, "'%.150s' has no format that quipu can import", word);
+    rc = qp__fail(err, QP_INVALID, "'%.150s' has no format that quipu can import", word);
   if (!rc && !format->import)
-    rc = cli_fail(err, QP_INVALID, "'%.150s' is a context of an older program: use 'quipu migrate'",
+    rc = qp__fail(err, QP_INVALID, "'%.150s' is a context of an older program: use 'quipu migrate'",
                   word);
   if (!rc)
     rc = format->import(im->cli->store, path, im->dry ? QP_IMPORT_DRY_RUN : 0, visit_report, im,
@@ -371,11 +371,11 @@ run_import(struct cli *cli, const struct cli_args *args, struct qp_err *err)
   if (rc)
     return rc;
   if (bad_count)
-    return cli_fail(err, bad.rc, "%zu of %zu files could not be read", bad_count,
+    return qp__fail(err, bad.rc, "%zu of %zu files could not be read", bad_count,
                     args->words.count);
   if (!im.count.failed)
     return QP_OK;
-  return cli_fail(err, im.first.rc, "%llu item%s left out", (unsigned long long)im.count.failed,
+  return qp__fail(err, im.first.rc, "%llu item%s left out", (unsigned long long)im.count.failed,
                   im.count.failed == 1 ? " was" : "s were");
 }
 

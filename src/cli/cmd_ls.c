@@ -62,7 +62,7 @@ visit_row(void *arg, const struct qp_catalogue_row *row)
     return cli_out_failed() ? QP_STOPPED : print_row(listing->cli, row, listing->err);
   cli_warn("%s cannot be opened: %s", qp_uuid_text(&row->id, id), row->error);
   if (!listing->first.rc)
-    (void)cli_fail(&listing->first, row->rc, "%s", row->error);
+    (void)qp__fail(&listing->first, row->rc, "%s", row->error);
   return QP_OK;
 }
 

@@ -295,10 +295,10 @@ static enum qp_rc
 judge(const struct work *w, struct qp_err *err)
 {
   if (stopped)
-    return cli_fail(err, QP_STOPPED,
+    return qp__fail(err, QP_STOPPED,
                     "stopped; migrated contexts are kept, run the same command to continue");
   if (w->failed)
-    return cli_fail(err, w->first.rc, "%llu of %llu could not be migrated; the first: %.200s",
+    return qp__fail(err, w->first.rc, "%llu of %llu could not be migrated; the first: %.200s",
                     (unsigned long long)w->failed,
                     (unsigned long long)(w->count ? w->count : w->failed), w->first.msg);
   return QP_OK;

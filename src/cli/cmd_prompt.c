@@ -115,12 +115,12 @@ get_content(const struct cli_args *args, char **owned, const char **out, struct 
   if (!args->values[OPT_FILE])
     return QP_OK;
   if (*out)
-    return cli_fail(err, QP_INVALID, "--content and --file cannot be used together");
+    return qp__fail(err, QP_INVALID, "--content and --file cannot be used together");
   rc = cli_read_all(args->values[OPT_FILE], CONTENT_LIMIT, owned, &len, err);
   if (rc)
     return rc;
   if (memchr(*owned, '\0', len))
-    return cli_fail(err, QP_INVALID, "the text of the prompt contains a NUL byte");
+    return qp__fail(err, QP_INVALID, "the text of the prompt contains a NUL byte");
   *out = *owned;
   return QP_OK;
 }
@@ -132,7 +132,7 @@ create_prompt(struct cli *cli, struct qp_prompt *prompt, struct qp_err *err)
   enum qp_rc rc;
 
   if (!prompt->content)
-    return cli_fail(err, QP_INVALID,
+    return qp__fail(err, QP_INVALID,
                     "the text of the prompt is missing: give --content TEXT or --file FILE");
   rc = cli_open(cli, CLI_CREATE, err);
   if (!rc)
@@ -153,7 +153,7 @@ update_prompt(struct cli *cli, struct qp_prompt *prompt, struct qp_err *err)
   enum qp_rc rc;
 
   if (!prompt->content && !prompt->name && !prompt->description)
-    return cli_fail(err, QP_INVALID,
+    return qp__fail(err, QP_INVALID,
                     "nothing to change; give --content, --file, --name or --description");
   rc = cli_open(cli, CLI_WRITE, err);
   if (!rc)

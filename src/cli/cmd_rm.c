@@ -31,7 +31,7 @@ ask(struct cli *cli, const struct qp_uuid *id, struct qp_err *err)
           (unsigned long long)size.messages, cli_plural(size.messages));
   (void)fflush(stderr);
   if (!fgets(answer, sizeof(answer), stdin) || (answer[0] != 'y' && answer[0] != 'Y'))
-    return cli_fail(err, QP_STOPPED, "nothing was deleted");
+    return qp__fail(err, QP_STOPPED, "nothing was deleted");
   return QP_OK;
 }
 
@@ -43,7 +43,7 @@ run_rm(struct cli *cli, const struct cli_args *args, struct qp_err *err)
   enum qp_rc rc;
 
   if (!args->values[OPT_YES] && !isatty(STDIN_FILENO))
-    return cli_fail(err, QP_INVALID,
+    return qp__fail(err, QP_INVALID,
                     "cannot ask for confirmation: standard input is not a terminal; use --yes to "
                     "delete without asking");
   rc = cli_open(cli, CLI_WRITE, err);

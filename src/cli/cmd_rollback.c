@@ -125,9 +125,9 @@ finish(const struct tally *t, size_t count, struct qp_err *err)
   if (rc)
     return rc;
   if (stopped)
-    return cli_fail(err, QP_STOPPED, "stopped; run the same command to continue");
+    return qp__fail(err, QP_STOPPED, "stopped; run the same command to continue");
   if (t->failed)
-    return cli_fail(err, t->first.rc, "%llu of %zu could not be rolled back; the first: %.200s",
+    return qp__fail(err, t->first.rc, "%llu of %zu could not be rolled back; the first: %.200s",
                     (unsigned long long)t->failed, count, t->first.msg);
   return QP_OK;
 }
@@ -141,7 +141,7 @@ run_rollback(struct cli *cli, const struct cli_args *args, struct qp_err *err)
   enum qp_rc rc;
 
   if (!args->values[OPT_ALL] == !args->words.count)
-    return cli_fail(err, QP_INVALID, "name the contexts, or give --all");
+    return qp__fail(err, QP_INVALID, "name the contexts, or give --all");
   rc = cli_open(cli, t.to ? CLI_READ : CLI_WRITE, err);
   if (!rc)
     rc = choose(cli, args, &ids, &count, err);

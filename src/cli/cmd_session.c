@@ -195,7 +195,7 @@ append_text(struct feed *feed, const struct cli_args *args, struct qp_err *err)
   if (json)
     rc = append_one(feed, (struct qp_bytes){ json, strlen(json) }, 0, err);
   else
-    rc = cli_fail(err, QP_INVALID, "the text and the role must be valid UTF-8");
+    rc = qp__fail(err, QP_INVALID, "the text and the role must be valid UTF-8");
   qp__free(json);
   json_decref(o);
   qp__free(owned);
@@ -251,7 +251,7 @@ append_lines(struct feed *feed, const char *path, struct qp_err *err)
   }
   cli_lines_close(&in);
   if (!rc && feed->bad)
-    rc = cli_fail(err, feed->first.rc, "%llu of %llu lines were not saved",
+    rc = qp__fail(err, feed->first.rc, "%llu of %llu lines were not saved",
                   (unsigned long long)feed->bad, (unsigned long long)(feed->bad + feed->saved));
   return rc;
 }
@@ -275,13 +275,13 @@ append_messages(struct cli *cli, const struct cli_args *args, struct qp_err *err
   enum qp_rc rc;
 
   if ((path != NULL) == (args->values[OPT_TEXT] != NULL))
-    return cli_fail(err, QP_INVALID,
+    return qp__fail(err, QP_INVALID,
                     path ? "--text and --jsonl cannot be used together"
                          : "nothing to add: give --text TEXT or --jsonl FILE");
   if (path && args->values[OPT_ROLE])
-    return cli_fail(err, QP_INVALID, "--role cannot be used with --jsonl: each line has its own");
+    return qp__fail(err, QP_INVALID, "--role cannot be used with --jsonl: each line has its own");
   if (!path && feed.keep_going)
-    return cli_fail(err, QP_INVALID, "--keep-going needs --jsonl");
+    return qp__fail(err, QP_INVALID, "--keep-going needs --jsonl");
   rc = cli_open(cli, CLI_WRITE, err);
   if (!rc) /* a wrong id must be reported before any input is read */
     rc = qp_session_get(cli->store, feed.id, note_count, &feed, err);
@@ -380,7 +380,7 @@ remove_session(struct cli *cli, const struct cli_args *args, struct qp_err *err)
   enum qp_rc rc;
 
   if (!args->values[OPT_YES] && !isatty(STDIN_FILENO))
-    return cli_fail(err, QP_INVALID,
+    return qp__fail(err, QP_INVALID,
                     "cannot ask for confirmation: standard input is not a terminal; use --yes to "
                     "delete without asking");
   rc = cli_open(cli, CLI_WRITE, err);
@@ -395,7 +395,7 @@ remove_session(struct cli *cli, const struct cli_args *args, struct qp_err *err)
             cli_plural(feed.number));
     (void)fflush(stderr);
     if (!fgets(answer, sizeof(answer), stdin) || (answer[0] != 'y' && answer[0] != 'Y'))
-      return cli_fail(err, QP_STOPPED, "nothing was deleted");
+      return qp__fail(err, QP_STOPPED, "nothing was deleted");
   }
   erase = args->values[OPT_ERASE] != NULL;
   rc = erase ? qp_session_erase(cli->store, id, err) : qp_session_delete(cli->store, id, err);

@@ -63,7 +63,7 @@ read_window(const struct cli_args *args, struct show *show, struct qp_err *err)
   for (size_t i = 0; i < sizeof(starts) / sizeof(starts[0]); i++)
     given += values[starts[i]] != NULL;
   if (given > 1 || (values[OPT_COUNT] && !values[OPT_FROM]))
-    return cli_fail(err, QP_INVALID, "choose one: --last N, --first N, or --from K with --count N");
+    return qp__fail(err, QP_INVALID, "choose one: --last N, --first N, or --from K with --count N");
   if (values[OPT_LAST])
     rc = cli_opts_number("--last", values[OPT_LAST], 0, UINT64_MAX, &n, err);
   if (!rc && values[OPT_FIRST])
@@ -116,7 +116,7 @@ read_context(struct show *show, struct qp_context *context, struct qp_err *err)
   if (rc)
     return err->msg[0] ? rc : cli_fail_nomem(err);
   if (!show->found || !show->name)
-    return cli_fail(
+    return qp__fail(
         err, QP_NOTFOUND, "no branch '%.200s' in this context; 'quipu branch CTX' lists them",
         show->branch ? show->branch : cli_metadata_text(show->meta, "active_branch_name"));
   return QP_OK;
@@ -351,7 +351,7 @@ show_raw(struct show *show, struct qp_context *context, struct qp_err *err)
   show->raw = true;
   rc = qp_messages_range(context, show->branch, show->first, show->count, show_stored, show, err);
   if (!rc && show->unavailable)
-    return cli_fail(err, QP_UNAVAILABLE, "%llu message%s could not be printed",
+    return qp__fail(err, QP_UNAVAILABLE, "%llu message%s could not be printed",
                     (unsigned long long)show->unavailable, cli_plural(show->unavailable));
   return rc;
 }
@@ -400,7 +400,7 @@ run_show(struct cli *cli, const struct cli_args *args, struct qp_err *err)
   enum qp_rc rc;
 
   if ((args->values[OPT_IDS] != NULL) + (args->values[OPT_RAW] != NULL) + !messages > 1)
-    return cli_fail(err, QP_INVALID, "choose one of --no-messages, --ids and --raw");
+    return qp__fail(err, QP_INVALID, "choose one of --no-messages, --ids and --raw");
   rc = cli_open(cli, CLI_READ, err);
   if (!rc)
     rc = cli_context_open(cli, args->words.at[0], &context, err);

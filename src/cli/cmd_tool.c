@@ -90,7 +90,7 @@ read_options(struct cli *cli, const struct cli_args *args, struct setup *s, stru
   s->once.log = cli_log;
   s->once.log_arg = cli;
   if (!realpath(dir, s->workspace))
-    return cli_fail_errno(err, errno, "the workspace '%.200s'", dir);
+    return qp__fail_sys(err, -errno, "the workspace '%.200s'", dir);
   s->once.workspace = s->workspace;
   s->hidden[0] = strncmp(cli->data, "file:", 5) == 0 ? cli->data + 5 : cli->data;
   s->hidden[1] = "/etc/quipu";
@@ -178,7 +178,7 @@ print_result(void *arg, const struct qp__tool_once_result *result)
     cli_put_text(stdout, result->text ? result->text : result->json,
                  strlen(result->text ? result->text : result->json), 0);
   if (result->is_error && !view->rc)
-    view->rc = cli_fail(view->err, QP_IO, "%s: %s", view->name,
+    view->rc = qp__fail(view->err, QP_IO, "%s: %s", view->name,
                         result->text ? result->text : result->outcome);
 }
 
@@ -217,7 +217,7 @@ run_rules(struct cli *cli, const struct cli_args *args, struct qp_err *err)
   enum qp_rc rc;
 
   if (args->words.count > 1 && (args->words.count != 3 || strcmp(args->words.at[1], "rm") != 0))
-    return cli_fail(err, QP_INVALID,
+    return qp__fail(err, QP_INVALID,
                     "'quipu tool rules' lists the rules, 'rules rm ID' removes one");
   rc = qp__grants_open(&grants, cli->data, err);
   if (!rc && args->words.count > 1)

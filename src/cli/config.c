@@ -228,7 +228,7 @@ finish(struct cli_config *config, struct qp_err *err)
     if (cli_config_rows[i].type == CONFIG_LIST || cli_config_rows[i].type == CONFIG_LINES)
       rc = cli_config_value_split(&cli_config_rows[i], &config->values[i], err);
   if (!rc && cert != key)
-    rc = cli_fail(err, QP_INVALID, "tls_cert and tls_key must both be set: %s is missing",
+    rc = qp__fail(err, QP_INVALID, "tls_cert and tls_key must both be set: %s is missing",
                   cert ? "tls_key" : "tls_cert");
   return rc;
 }

@@ -35,7 +35,7 @@ fail_here(struct reading *r, const char *sentence, const char *name, const char 
   if (r->failed_line)
     return;
   r->failed_line = r->line;
-  (void)cli_fail(&r->err, QP_INVALID, "'%.200s' line %u: %s '%.60s'%s%s", r->config->file, r->line,
+  (void)qp__fail(&r->err, QP_INVALID, "'%.200s' line %u: %s '%.60s'%s%s", r->config->file, r->line,
                  sentence, name, hint ? "; did you mean " : "", hint ? hint : "");
 }
 
@@ -149,7 +149,7 @@ next_line(char *out, int size, void *arg)
   n += r->at[n] == '\n';
   if (n >= (size_t)size) {
     r->failed_line = r->line;
-    (void)cli_fail(&r->err, QP_INVALID,
+    (void)qp__fail(&r->err, QP_INVALID,
                    "'%.200s' line %u is longer than %d bytes; a list may go on in indented lines",
                    r->config->file, r->line, size - 2);
     return NULL;
@@ -218,12 +218,12 @@ read_file(struct cli_config *config, bool in_data, struct qp_err *err)
   r.at = text;
   bad = ini_parse_stream(next_line, &r, take_key, &r);
   if (strlen(text) != len)
-    rc = cli_fail(err, QP_INVALID, "'%.200s' contains a NUL byte", config->file);
+    rc = qp__fail(err, QP_INVALID, "'%.200s' contains a NUL byte", config->file);
   else if (bad > 0 && (!r.failed_line || (unsigned)bad < r.failed_line))
-    rc = cli_fail(err, QP_INVALID, "'%.200s' line %d is neither [section] nor key = value",
+    rc = qp__fail(err, QP_INVALID, "'%.200s' line %d is neither [section] nor key = value",
                   config->file, bad);
   else if (r.failed_line)
-    rc = cli_fail(err, r.err.rc, "%s", r.err.msg);
+    rc = qp__fail(err, r.err.rc, "%s", r.err.msg);
   else if (bad)
     rc = cli_fail_nomem(err);
   qp__free(text);

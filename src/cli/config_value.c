@@ -55,7 +55,7 @@ read_bytes(const struct cli_config_row *row, const char *what, const char *text,
   (void)snprintf(digits, sizeof(digits), "%.*s", (int)(unit ? len - 1 : len), text);
   if (len >= sizeof(digits) || cli_opts_number(what, digits, 0, row->max >> shift, &n, err) ||
       n << shift < row->min)
-    return cli_fail(err, QP_INVALID,
+    return qp__fail(err, QP_INVALID,
                     "%s must be a size from %llu to %llu bytes, as 65536, 64K or 1M, not '%.40s'",
                     what, (unsigned long long)row->min, (unsigned long long)row->max, text);
   *out = n << shift;
@@ -78,7 +78,7 @@ read_money(const struct cli_config_row *row, const char *what, const char *text,
   for (size_t i = 0; good && i < 6; i++)
     n = n * 10 + (i < part ? (uint64_t)(text[whole + 1 + i] - '0') : 0);
   if (!good || n < row->min || n > row->max)
-    return cli_fail(err, QP_INVALID, "%s must be dollars up to %llu, as 2 or 0.25, not '%.40s'",
+    return qp__fail(err, QP_INVALID, "%s must be dollars up to %llu, as 2 or 0.25, not '%.40s'",
                     what, (unsigned long long)row->max / 1000000, text);
   *out = n;
   return QP_OK;
@@ -90,7 +90,7 @@ read_switch(const char *what, const char *text, uint64_t *out, struct qp_err *er
   size_t at = find_word("no|off|false|0|yes|on|true|1", text);
 
   if (at == SIZE_MAX)
-    return cli_fail(err, QP_INVALID, "%s must be yes or no, not '%.40s'", what, text);
+    return qp__fail(err, QP_INVALID, "%s must be yes or no, not '%.40s'", what, text);
   *out = at >= 4;
   return QP_OK;
 }
@@ -107,7 +107,7 @@ read_number(const struct cli_config_row *row, const char *what, const char *text
   case CONFIG_LINES:
   case CONFIG_SECRET:
     return text[0] || !row->fallback[0] ? QP_OK
-                                        : cli_fail(err, QP_INVALID, "%s needs a value", what);
+                                        : qp__fail(err, QP_INVALID, "%s needs a value", what);
   case CONFIG_NUMBER:
     return cli_opts_number(what, text, row->min, row->max, out, err);
   case CONFIG_BYTES:
@@ -121,7 +121,7 @@ read_number(const struct cli_config_row *row, const char *what, const char *text
   }
   place = find_word(row->value, text);
   if (place == SIZE_MAX)
-    return cli_fail(err, QP_INVALID, "%s must be one of %s, not '%.40s'", what, row->value, text);
+    return qp__fail(err, QP_INVALID, "%s must be one of %s, not '%.40s'", what, row->value, text);
   *out = place;
   return QP_OK;
 }
@@ -220,9 +220,9 @@ cli_config_value_set(const struct cli_config_row *row, const char *what, enum co
   enum qp_rc rc;
 
   if (!is_printable(row, text))
-    return cli_fail(err, QP_INVALID, "%s contains a control character", what);
+    return qp__fail(err, QP_INVALID, "%s contains a control character", what);
   if (again && !list)
-    return cli_fail(err, QP_INVALID, "%s is set twice", what);
+    return qp__fail(err, QP_INVALID, "%s is set twice", what);
   rc = read_number(row, what, text, &number, err);
   if (rc)
     return rc;

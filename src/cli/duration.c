@@ -80,11 +80,11 @@ shift(const char *what, const char *text, int64_t now, int sign, int64_t *out, s
       continue;
     if (count > COUNT_MAX ||
         (units[i].months && !months_before(now, -sign * count * units[i].months, &time)))
-      return cli_fail(err, QP_INVALID, "%s: '%.40s' is too long a time", what, text);
+      return qp__fail(err, QP_INVALID, "%s: '%.40s' is too long a time", what, text);
     *out = units[i].months ? time : now + sign * count * units[i].ms;
     return QP_OK;
   }
-  return cli_fail(err, QP_INVALID, "%s must be a time such as 12h, 90d, 2w, 6mo or 1y, not '%.40s'",
+  return qp__fail(err, QP_INVALID, "%s must be a time such as 12h, 90d, 2w, 6mo or 1y, not '%.40s'",
                   what, text);
 }
 
@@ -103,7 +103,7 @@ cli_time_after(const char *what, const char *text, int64_t now, int64_t *out, st
   if (rc)
     return rc;
   if (time <= now || time > TIME_MAX)
-    return cli_fail(err, QP_INVALID, "%s: '%.40s' is too %s a time", what, text,
+    return qp__fail(err, QP_INVALID, "%s: '%.40s' is too %s a time", what, text,
                     time <= now ? "short" : "long");
   *out = time;
   return QP_OK;

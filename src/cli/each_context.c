@@ -89,8 +89,8 @@ cli_each_verdict(const struct cli_each *each, struct qp_err *err)
   if (!each->failed)
     return QP_OK;
   if (all == 1)
-    return cli_fail(err, each->first.rc, "%s", each->first.msg);
-  return cli_fail(err, each->first.rc, "%llu of %llu contexts failed, the first because: %.200s",
+    return qp__fail(err, each->first.rc, "%s", each->first.msg);
+  return qp__fail(err, each->first.rc, "%llu of %llu contexts failed, the first because: %.200s",
                   (unsigned long long)each->failed, all, each->first.msg);
 }
 

@@ -108,7 +108,7 @@ read_text(struct setup *s, const char *what, const char *path, size_t limit, cha
   if (rc)
     return rc;
   if (strlen(text) != len)
-    return cli_fail(err, QP_INVALID, "%s: '%.200s' contains a NUL byte", what, path);
+    return qp__fail(err, QP_INVALID, "%s: '%.200s' contains a NUL byte", what, path);
   *out = text;
   return QP_OK;
 }
@@ -148,10 +148,10 @@ read_key(struct setup *s, const char *what, const char *path, const char **out, 
   for (n = strlen(text); n && isspace((unsigned char)text[n - 1]);)
     text[--n] = '\0';
   if (!n)
-    return cli_fail(err, QP_INVALID, "%s: there is no key in '%.200s'", what, path);
+    return qp__fail(err, QP_INVALID, "%s: there is no key in '%.200s'", what, path);
   for (const char *c = text; *c; c++)
     if (isspace((unsigned char)*c) || iscntrl((unsigned char)*c))
-      return cli_fail(err, QP_INVALID, "%s: '%.200s' must contain only the key", what, path);
+      return qp__fail(err, QP_INVALID, "%s: '%.200s' must contain only the key", what, path);
   if (is_open_to_all(path))
     warn(s, "%s '%.200s' can be read by every user of this machine", what, path);
   *out = text;
@@ -169,7 +169,7 @@ choose_key(struct setup *s, const char *what, const struct cli_config_value *key
 
   *out = has_key ? key->text : NULL;
   if (has_key && has_file && key->source == file->source)
-    return cli_fail(err, QP_INVALID, "%s: both the key and its file are set; remove one of them",
+    return qp__fail(err, QP_INVALID, "%s: both the key and its file are set; remove one of them",
                     what);
   if (has_file && (!has_key || file->source > key->source))
     return read_key(s, what, file->text, out, err);
@@ -336,9 +336,9 @@ set_workspace(struct setup *s, struct qp_err *err)
   if (!dir)
     return QP_OK;
   if (!realpath(dir, s->workspace) || stat(s->workspace, &st))
-    return cli_fail_errno(err, errno, "workspace '%.200s'", dir);
+    return qp__fail_sys(err, -errno, "workspace '%.200s'", dir);
   if (!S_ISDIR(st.st_mode))
-    return cli_fail(err, QP_INVALID, "workspace '%.200s' is not a directory", dir);
+    return qp__fail(err, QP_INVALID, "workspace '%.200s' is not a directory", dir);
   s->options.workspace = s->workspace;
   return QP_OK;
 }
@@ -352,7 +352,7 @@ add_variable(struct setup *s, const char *name, size_t *count, struct qp_err *er
   enum qp_rc rc;
 
   if (strchr(name, '=')) /* its value must not be in an error message */
-    return cli_fail(err, QP_INVALID, "command_env: '%.*s' must be a name without a value",
+    return qp__fail(err, QP_INVALID, "command_env: '%.*s' must be a name without a value",
                     (int)strcspn(name, "="), name);
   if (!value) {
     warn(s, "command_env: there is no variable '%.60s' in the environment", name);

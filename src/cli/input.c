@@ -19,7 +19,7 @@ cli_lines_open(struct cli_lines *in, const char *path, size_t limit, struct qp_e
   int fd = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
 
   if (fd < 0)
-    return cli_fail_errno(err, errno, "cannot open '%.150s'", path);
+    return qp__fail_sys(err, -errno, "cannot open '%.150s'", path);
   *in = (struct cli_lines){ .fd = fd, .owns_fd = !standard, .limit = limit };
   return QP_OK;
 }
@@ -69,7 +69,7 @@ read_more(struct cli_lines *in, struct qp_err *err)
     got = read(in->fd, in->data + in->end, in->cap - in->end);
   while (got < 0 && errno == EINTR);
   if (got < 0)
-    return cli_fail_errno(err, errno, "cannot read the input");
+    return qp__fail_sys(err, -errno, "cannot read the input");
   in->eof = got == 0;
   in->end += (size_t)got;
   return QP_OK;
@@ -97,7 +97,7 @@ cli_lines_next(struct cli_lines *in, struct qp_bytes *line, bool *more, struct q
     } else if (len > in->limit) {
       in->number++;
       in->skipping = true;
-      return cli_fail(err, QP_TOOBIG, "longer than %zu bytes", in->limit);
+      return qp__fail(err, QP_TOOBIG, "longer than %zu bytes", in->limit);
     } else if (complete && (newline || len)) {
       *line = (struct qp_bytes){ from, len };
       *more = true;
@@ -134,7 +134,7 @@ cli_read_all(const char *path, size_t limit, char **out, size_t *len, struct qp_
       goto out;
   }
   if (in.end > limit) {
-    rc = cli_fail(err, QP_TOOBIG, "the input is longer than %zu bytes", limit);
+    rc = qp__fail(err, QP_TOOBIG, "the input is longer than %zu bytes", limit);
     goto out;
   }
   rc = in.end == in.cap ? make_room(&in, err) : QP_OK;

@@ -46,9 +46,9 @@ cli_command_find(const struct cli *cli, const char *name, struct qp_err *err)
     cli_nearest(name, cli->commands[i]->name, &best);
   }
   if (best)
-    (void)cli_fail(err, QP_INVALID, "unknown command '%.60s'; did you mean '%s'?", name, best);
+    (void)qp__fail(err, QP_INVALID, "unknown command '%.60s'; did you mean '%s'?", name, best);
   else
-    (void)cli_fail(err, QP_INVALID, "unknown command '%.60s'; 'quipu help' lists the commands",
+    (void)qp__fail(err, QP_INVALID, "unknown command '%.60s'; 'quipu help' lists the commands",
                    name);
   return NULL;
 }
@@ -65,15 +65,15 @@ cli_action_find(const struct cli_command *command, const struct cli_args *args,
     if (strcmp(actions[i].name, name) != 0)
       continue;
     if (words < actions[i].words_min || words > actions[i].words_max)
-      return cli_fail(err, QP_INVALID, "'%s %s' takes %s; see 'quipu help %s'", command->name, name,
+      return qp__fail(err, QP_INVALID, "'%s %s' takes %s; see 'quipu help %s'", command->name, name,
                       actions[i].words[0] ? actions[i].words : "no more arguments", command->name);
     *out = i;
     return cli_opts_check_action(command->options, args->values, command->name, name, err);
   }
   if (best)
-    return cli_fail(err, QP_INVALID, "'%s' has no action '%.60s'; did you mean '%s'?",
+    return qp__fail(err, QP_INVALID, "'%s' has no action '%.60s'; did you mean '%s'?",
                     command->name, name, best);
-  return cli_fail(err, QP_INVALID, "'%s' has no action '%.60s'; 'quipu help %s' lists the actions",
+  return qp__fail(err, QP_INVALID, "'%s' has no action '%.60s'; 'quipu help %s' lists the actions",
                   command->name, name, command->name);
 }
 
@@ -90,7 +90,7 @@ apply_globals(struct cli *cli, const char *const *values, struct qp_err *err)
   cli->data = values[OPT_DATA];
   cli->data_from = CLI_DATA_FROM_FLAG;
   if (cli->data && !cli->data[0])
-    return cli_fail(err, QP_INVALID, "--data needs a directory");
+    return qp__fail(err, QP_INVALID, "--data needs a directory");
   if (!cli->data) {
     bool given = from_env && from_env[0];
 
@@ -106,10 +106,10 @@ check_words(const struct cli_command *command, const struct cli_args *args, stru
   size_t count = args->words.count;
 
   if (count < command->words_min)
-    return cli_fail(err, QP_INVALID, "missing argument; usage: quipu %s %s", command->name,
+    return qp__fail(err, QP_INVALID, "missing argument; usage: quipu %s %s", command->name,
                     command->usage[0]);
   if (count > command->words_max)
-    return cli_fail(err, QP_INVALID, "unexpected argument '%.60s'; usage: quipu %s %s",
+    return qp__fail(err, QP_INVALID, "unexpected argument '%.60s'; usage: quipu %s %s",
                     args->words.at[command->words_max], command->name, command->usage[0]);
   return QP_OK;
 }
@@ -146,7 +146,7 @@ run_command(struct cli *cli, int argc, char **argv, struct qp_err *err)
     return cli_cmd_version.run(cli, &args, err);
   if (!command) {
     cli_help_short(cli);
-    return cli_fail(err, QP_INVALID, "no command was given");
+    return qp__fail(err, QP_INVALID, "no command was given");
   }
   rc = check_words(command, &args, err);
   return rc ? rc : command->run(cli, &args, err);

@@ -113,9 +113,9 @@ unknown_option(const struct cli_optset *sets, size_t set_count, const char *name
         cli_nearest(typed, sets[s].table[i].name, &best);
   }
   if (best)
-    return cli_fail(err, QP_INVALID, "unknown option --%.*s; did you mean --%s?", (int)len, name,
+    return qp__fail(err, QP_INVALID, "unknown option --%.*s; did you mean --%s?", (int)len, name,
                     best);
-  return cli_fail(err, QP_INVALID, "unknown option --%.*s; --help lists the options",
+  return qp__fail(err, QP_INVALID, "unknown option --%.*s; --help lists the options",
                   len > 80 ? 80 : (int)len, name);
 }
 
@@ -133,7 +133,7 @@ add_repeat(struct slot slot, const char *value, struct qp_err *err)
   struct cli_repeats *repeats = slot.set->repeats;
 
   if (repeats->count == CLI_REPEATS_MAX)
-    return cli_fail(err, QP_INVALID, "option --%s is given too often", slot.option->name);
+    return qp__fail(err, QP_INVALID, "option --%s is given too often", slot.option->name);
   repeats->at[repeats->count].option = (size_t)(slot.option - slot.set->table);
   repeats->at[repeats->count++].value = value;
   return QP_OK;
@@ -148,17 +148,17 @@ set_option(struct slot slot, const char *inlined, int argc, char **argv, int *po
   const char *value = inlined;
 
   if (*slot.value && !may_repeat(slot.option))
-    return cli_fail(err, QP_INVALID, "option --%s is given twice", slot.option->name);
+    return qp__fail(err, QP_INVALID, "option --%s is given twice", slot.option->name);
   if (!slot.option->value) {
     if (inlined)
-      return cli_fail(err, QP_INVALID, "option --%s takes no value", slot.option->name);
+      return qp__fail(err, QP_INVALID, "option --%s takes no value", slot.option->name);
     value = "";
   } else if (!value && strcmp(slot.option->value, "yes|no") == 0 &&
              (*pos + 1 >= argc || argv[*pos + 1][0] == '-')) {
     value = "yes"; /* a switch without a value is on */
   } else if (!value) {
     if (*pos + 1 >= argc)
-      return cli_fail(err, QP_INVALID, "option --%s needs a value: --%s %s", slot.option->name,
+      return qp__fail(err, QP_INVALID, "option --%s needs a value: --%s %s", slot.option->name,
                       slot.option->name, slot.option->value);
     value = argv[++*pos];
   }
@@ -180,7 +180,7 @@ parse_option(const struct cli_optset *sets, size_t set_count, int argc, char **a
   if (arg[1] != '-') {
     slot = find_letter(sets, set_count, arg[1]);
     if (!slot.option)
-      return cli_fail(err, QP_INVALID, "unknown option %.80s; --help lists the options", arg);
+      return qp__fail(err, QP_INVALID, "unknown option %.80s; --help lists the options", arg);
     return set_option(slot, arg[2] ? arg + 2 : NULL, argc, argv, pos, err);
   }
   equals = strchr(arg, '=');
@@ -242,7 +242,7 @@ cli_opts_check_action(const struct cli_option *table, const char *const *values,
 {
   for (size_t i = 0; table[i].name; i++)
     if (values[i] && table[i].only && !listed(table[i].only, action))
-      return cli_fail(err, QP_INVALID,
+      return qp__fail(err, QP_INVALID,
                       "option --%s cannot be used with '%s %s'; see 'quipu help %s'", table[i].name,
                       command, action, command);
   return QP_OK;
@@ -263,9 +263,9 @@ cli_opts_number(const char *what, const char *text, uint64_t min, uint64_t max, 
   }
   if (!ok || n < min || n > max) {
     if (max == UINT64_MAX)
-      return cli_fail(err, QP_INVALID, "%s must be a whole number, %llu or more, not '%.40s'", what,
+      return qp__fail(err, QP_INVALID, "%s must be a whole number, %llu or more, not '%.40s'", what,
                       (unsigned long long)min, text);
-    return cli_fail(err, QP_INVALID, "%s must be a whole number from %llu to %llu, not '%.40s'",
+    return qp__fail(err, QP_INVALID, "%s must be a whole number from %llu to %llu, not '%.40s'",
                     what, (unsigned long long)min, (unsigned long long)max, text);
   }
   *out = n;

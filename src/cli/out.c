@@ -13,56 +13,9 @@
 /* ---- errors ---- */
 
 enum qp_rc
-cli_fail(struct qp_err *err, enum qp_rc rc, const char *fmt, ...)
-{
-  va_list args;
-
-  err->rc = rc;
-  va_start(args, fmt);
-  (void)vsnprintf(err->msg, sizeof(err->msg), fmt, args);
-  va_end(args);
-  return rc;
-}
-
-static enum qp_rc
-rc_of_errno(int error)
-{
-  switch (error) {
-  case ENOENT:
-    return QP_NOTFOUND;
-  case EACCES:
-  case EPERM:
-    return QP_DENIED;
-  case ENOSPC:
-  case EDQUOT:
-    return QP_FULL;
-  case ENOMEM:
-    return QP_NOMEM;
-  default:
-    return QP_IO;
-  }
-}
-
-enum qp_rc
-cli_fail_errno(struct qp_err *err, int error, const char *fmt, ...)
-{
-  const char *text = strerrordesc_np(error);
-  va_list args;
-  size_t used;
-
-  err->rc = rc_of_errno(error);
-  va_start(args, fmt);
-  (void)vsnprintf(err->msg, sizeof(err->msg), fmt, args);
-  va_end(args);
-  used = strlen(err->msg);
-  (void)snprintf(err->msg + used, sizeof(err->msg) - used, ": %s", text ? text : "unknown error");
-  return err->rc;
-}
-
-enum qp_rc
 cli_fail_nomem(struct qp_err *err)
 {
-  return cli_fail(err, QP_NOMEM, "out of memory");
+  return qp__fail(err, QP_NOMEM, "out of memory");
 }
 
 enum qp_rc
@@ -396,7 +349,7 @@ cli_out_flush(struct qp_err *err)
 {
   if (fflush(stdout) == 0)
     return QP_OK;
-  return cli_fail_errno(err, errno, "cannot write to standard output");
+  return qp__fail_sys(err, -errno, "cannot write to standard output");
 }
 
 /* stdio forgets the reason of a failed write, but a pipe knows that it has no reader. */
@@ -416,10 +369,10 @@ cli_out_close(bool *broken, struct qp_err *err)
 
   *broken = false;
   if (!rc && failed)
-    rc = cli_fail(err, QP_IO, "cannot write to standard output");
+    rc = qp__fail(err, QP_IO, "cannot write to standard output");
   if (rc)
     *broken = nobody_reads();
   else if (fclose(stdout))
-    rc = cli_fail_errno(err, errno, "cannot write to standard output");
+    rc = qp__fail_sys(err, -errno, "cannot write to standard output");
   return rc;
 }

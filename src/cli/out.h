@@ -12,15 +12,12 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "base/err.h"
 #include "base/str.h"
 #include "quipu.h"
 
 /* ---- errors ---- */
 
-/* Fills *err and returns rc, so that failing is one line. */
-enum qp_rc cli_fail(struct qp_err *err, enum qp_rc rc, const char *fmt, ...) QP_PRINTF(3, 4);
-/* The same for an error number, whose text is appended. */
-enum qp_rc cli_fail_errno(struct qp_err *err, int error, const char *fmt, ...) QP_PRINTF(3, 4);
 enum qp_rc cli_fail_nomem(struct qp_err *err);
 /* Prepends "`what`: " to the message; returns err->rc. */
 enum qp_rc cli_err_prefix(struct qp_err *err, const char *what);

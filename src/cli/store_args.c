@@ -42,7 +42,7 @@ cli_open(struct cli *cli, enum cli_open_mode mode, struct qp_err *err)
   enum qp_rc rc = qp_store_open(cli->data, &options, &cli->store, err);
 
   if (rc == QP_NOTFOUND && mode != CLI_CREATE)
-    return cli_fail(err, rc,
+    return qp__fail(err, rc,
                     "no quipu data in '%.150s'; 'quipu new' creates it, --data selects "
                     "another directory",
                     cli->data);
@@ -84,7 +84,7 @@ fail_ambiguous(const struct search *s, struct qp_err *err)
     used +=
         (size_t)snprintf(list + used, sizeof(list) - used, " %s", qp_uuid_text(&s->first[i], text));
   }
-  return cli_fail(err, QP_INVALID, "'%s' is ambiguous: %zu ids begin with it:%s%s", s->prefix,
+  return qp__fail(err, QP_INVALID, "'%s' is ambiguous: %zu ids begin with it:%s%s", s->prefix,
                   s->found, list, s->found > CANDIDATES_MAX ? " …" : "");
 }
 
@@ -112,7 +112,7 @@ cli_context_find(struct cli *cli, const char *text, struct qp_uuid *out, struct 
   if (search.len == QP_UUID_TEXT - 1)
     return qp_uuid_parse(text, out, err);
   if (!is_prefix(text, search.len))
-    return cli_fail(err, QP_INVALID,
+    return qp__fail(err, QP_INVALID,
                     "'%.60s' is not the id of a context, nor the first %d or more "
                     "characters of one",
                     text, PREFIX_MIN);
@@ -120,7 +120,7 @@ cli_context_find(struct cli *cli, const char *text, struct qp_uuid *out, struct 
   if (rc)
     return rc;
   if (search.found == 0)
-    return cli_fail(err, QP_NOTFOUND, "no context has an id that begins with '%s'", text);
+    return qp__fail(err, QP_NOTFOUND, "no context has an id that begins with '%s'", text);
   if (search.found > 1)
     return fail_ambiguous(&search, err);
   *out = search.first[0];
