@@ -1,5 +1,5 @@
-/* test_async.c - saves that nobody waits for: they are durable when they are told to be, in order,
- * and share their syncs with each other and with those who wait. */
+/* test_async.c - asynchronous saves: they are durable when their callback says so, in order, and
+ * share their syncs with each other and with synchronous saves. */
 #include <stdatomic.h>
 #include <stdio.h>
 

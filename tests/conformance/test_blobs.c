@@ -1,5 +1,5 @@
-/* test_blobs.c - what every store driver promises of blobs: kept by their hash, once, and never
- * handed out with another content. */
+/* test_blobs.c - the contract of every store driver for blobs: stored by their hash, once, and
+ * never returned with other content. */
 #include <stdio.h>
 
 #include "store_test.h"

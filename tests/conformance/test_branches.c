@@ -1,5 +1,5 @@
-/* test_branches.c - what every store driver promises of branches: fork, switch, rename, delete,
- * rewind, and the names that they may have. */
+/* test_branches.c - the contract of every store driver for branches: fork, switch, rename, delete,
+ * rewind, and valid names. */
 #include <stdio.h>
 
 #include "store_test.h"

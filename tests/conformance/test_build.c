@@ -1,5 +1,5 @@
-/* test_build.c - whole contexts at once (store/context/context_build.h), on every driver, and on a
- * machine whose power goes at any moment. */
+/* test_build.c - adding whole contexts at once (store/context/context_build.h), with every driver,
+ * and with a power cut at any moment. */
 #include <stdio.h>
 
 #include "model/message.h"

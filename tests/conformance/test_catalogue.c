@@ -1,5 +1,5 @@
-/* test_catalogue.c - what the catalogue of every store driver promises: a list or a search sees all
- * that was committed before it began, and no input is an error of syntax. */
+/* test_catalogue.c - the contract of the catalogue of every store driver: a list or a search sees
+ * everything that was committed before it began, and no input is a syntax error. */
 #include <stdio.h>
 
 #include "store_test.h"

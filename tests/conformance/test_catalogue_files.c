@@ -1,6 +1,6 @@
-/* test_catalogue_files.c - the catalogue as a file that may be lost, old, damaged or in the way at
- * any time: lists and searches are right all the same, and no commit ever fails because of it. And
- * that what it is kept up to date with, step by step, is what it would be if it were made anew. */
+/* test_catalogue_files.c - the file of the catalogue may be lost, old, damaged or blocked at any
+ * time: lists and searches are still correct, and no commit ever fails because of it. And a
+ * catalogue that was updated step by step is equal to a rebuilt one. */
 #include <dirent.h>
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,7 +1,7 @@
-/* test_catalogue_large.c - the catalogue of a store with many contexts, which nobody compares one
- * by one. What a list costs does not depend on how many there are; whatever was changed is listed
- * all the same, also after the sudden end of a process; and a catalogue.db that can be neither
- * written nor read is no trouble for anyone. A few contexts count as many here. */
+/* test_catalogue_large.c - the catalogue of a store with too many contexts to compare each of them.
+ * The cost of a list does not depend on their number; every change is listed, also after a crash;
+ * and a catalogue.db that can be neither written nor read causes no failure. In these tests a few
+ * contexts already count as many. */
 #include <sqlite3.h>
 #include <stdatomic.h>
 #include <stdio.h>

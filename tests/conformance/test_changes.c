@@ -1,5 +1,5 @@
-/* test_changes.c - commits of many parts: all of it or nothing, the same as its parts one by one,
- * and without waiting. */
+/* test_changes.c - commits of several parts: all or nothing, equal to the separate commits of the
+ * parts, and asynchronous. */
 #include <stdatomic.h>
 #include <stdio.h>
 

@@ -1,5 +1,5 @@
-/* test_contexts.c - what every store driver promises of stores and contexts: create, open, close,
- * delete, list, metadata, size. */
+/* test_contexts.c - the contract of every store driver for stores and contexts: create, open,
+ * close, delete, list, metadata, size. */
 #include <stdio.h>
 
 #include "store_test.h"

@@ -1,7 +1,7 @@
-/* test_damage.c - message files that were spoilt by hand: the rest loads with a warning, what is
- * lost is marked, what has another copy comes back, and a repair makes the store sound again.
+/* test_damage.c - damaged message files: the rest loads with a warning, lost messages are marked,
+ * messages with another copy are restored, and a repair makes the store valid again.
  *
- * File driver. The store is closed while something is spoilt, unless the test says otherwise. */
+ * File driver. The store is closed while files are damaged, unless a test says otherwise. */
 #include <stdio.h>
 #include <sys/stat.h>
 #include <sys/wait.h>

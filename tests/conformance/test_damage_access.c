@@ -1,8 +1,8 @@
-/* test_damage_access.c - what a store meets from outside: another version, another process, a full
- * disk, no permission, a file system for reading only. Refusals are one sentence, nothing is lost,
- * and all is well again when the cause is gone.
+/* test_damage_access.c - external problems of a store: another version, another process, a full
+ * disk, no permission, a read-only file system. Errors are one sentence, nothing is lost, and
+ * everything works again when the cause is removed.
  *
- * File driver. What needs a user other than root, or a mount, happens in a child process. */
+ * File driver. Tests that need a user other than root, or a mount, run in a child process. */
 #include <grp.h>
 #include <sched.h>
 #include <signal.h>

@@ -1,6 +1,6 @@
-/* test_damage_index.c - index.json and index.log spoilt by hand: the context loads with a warning,
- * nothing that is still somewhere is lost, a check names what is wrong, and a repair makes it
- * sound. */
+/* test_damage_index.c - damaged index.json and index.log: the context loads with a warning, no
+ * message that still exists is lost, a check names the problem, and a repair makes the context
+ * valid. */
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
-/* test_damage_meta.c - metadata.json spoilt by hand, files that contradict each other, files of a
- * newer version. */
+/* test_damage_meta.c - a damaged metadata.json, files that contradict each other, files of a newer
+ * version. */
 #include <stdio.h>
 
 #include "store_damage.h"

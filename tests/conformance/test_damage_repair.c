@@ -1,7 +1,7 @@
-/* test_damage_repair.c - what a repair must find again: messages that were moved, whose entry in
- * the index was changed, or that an older copy of the index does not know; what it does with small
- * files whose checksum is wrong; and that a check does not take a deletion or a broken disk for
- * damage. File driver. */
+/* test_damage_repair.c - what a repair must find: messages that were moved, whose index entry was
+ * changed, or that an older copy of the index does not contain; how it handles small files with a
+ * wrong checksum; and that a check does not report a deletion or a failing disk as damage. File
+ * driver. */
 #include <fcntl.h>
 #include <ftw.h>
 #include <stdio.h>

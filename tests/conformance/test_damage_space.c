@@ -1,6 +1,6 @@
-/* test_damage_space.c - archives, dictionaries and the trash, damaged, lost or in somebody's way;
- * an index that is made again from them; what operations leave behind; and a reader in another
- * process while everything moves. File driver. */
+/* test_damage_space.c - archives, dictionaries and the trash that are damaged, lost or blocked; an
+ * index that is rebuilt from them; what operations leave behind; and a reader in another process
+ * while messages are moved. File driver. */
 #include <stdio.h>
 #include <unistd.h>
 

@@ -1,6 +1,6 @@
-/* test_damage_store.c - what is strange about a data directory as a whole: foreign files, links and
- * other things in the place of contexts and directories, damaged prompts. Refusals are one
- * sentence, and nothing is ever written outside. File driver. */
+/* test_damage_store.c - problems of a whole data directory: foreign files, links and other things
+ * in place of contexts and directories, damaged prompts. Errors are one sentence, and nothing is
+ * ever written outside. File driver. */
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>

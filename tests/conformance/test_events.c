@@ -1,4 +1,4 @@
-/* test_events.c - the event log of a context: numbers that are never given twice, windows, bounds,
+/* test_events.c - the event log of a context: numbers that are never reused, windows, limits,
  * damage; and idempotency keys. */
 #include <stdio.h>
 

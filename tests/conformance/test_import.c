@@ -1,5 +1,6 @@
-/* test_import.c - LocalStorage dumps into every kind of store: whole chats, once, and whatever
- * cannot be taken is told. Where each field goes is in unit/test_localstorage.c. */
+/* test_import.c - importing LocalStorage dumps into every kind of store: whole chats, once, and
+ * everything that cannot be imported is reported. unit/test_localstorage.c tests the mapping of the
+ * fields. */
 #include <stdio.h>
 
 #include "ls_test.h"

@@ -1,5 +1,5 @@
-/* test_messages.c - what every store driver promises of saving messages, one by one and in batches,
- * and that all that is in a message comes back. */
+/* test_messages.c - the contract of every store driver for saving messages, one by one and in
+ * batches: everything in a message is returned unchanged. */
 #include <sodium.h>
 #include <stdio.h>
 

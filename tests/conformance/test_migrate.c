@@ -1,5 +1,5 @@
-/* test_migrate.c - migrations and rollbacks beyond the scenarios of the specification: sources that
- * are none, prompts, the same source again, what is in the way. On every driver that can. */
+/* test_migrate.c - migrations and rollbacks beyond the scenarios of the specification: invalid
+ * sources, prompts, the same source again, blocked paths. With every driver that supports them. */
 #include <errno.h>
 #include <stdio.h>
 #include <sys/stat.h>

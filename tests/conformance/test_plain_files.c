@@ -1,5 +1,5 @@
-/* test_plain_files.c - files of the store that belong to no context: any number of changes to them
- * is one commit, and they read back on every driver. */
+/* test_plain_files.c - files of the store that belong to no context: several changes are one
+ * commit, and every driver reads them back. */
 #include "store_test.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* test_prompts.c - what every store driver promises of system prompts: kept once, referred to by
- * contexts and branches, and gone with every reference. */
+/* test_prompts.c - the contract of every store driver for system prompts: stored once, referred to
+ * by contexts and branches, and deleted with every reference. */
 #include <stdio.h>
 
 #include "store_test.h"

@@ -1,5 +1,5 @@
-/* test_reading.c - what every store driver promises of reading: by id, by range, without content,
- * from memory the second time. */
+/* test_reading.c - the contract of every store driver for reading: by id, by range, without
+ * content, and from memory the second time. */
 #include <stdio.h>
 
 #include "store_test.h"

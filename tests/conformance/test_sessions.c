@@ -1,5 +1,5 @@
-/* test_sessions.c - sessions beyond their specification (test_spec_001.c): what is refused, damage
- * and repair, several readers and writers, and a model that random operations are compared with. */
+/* test_sessions.c - sessions beyond their specification (test_spec_001.c): invalid input, damage
+ * and repair, several readers and writers, and random operations compared with a model. */
 #include <stdatomic.h>
 #include <stdio.h>
 

@@ -1,6 +1,6 @@
-/* test_space.c - archive, compress, decompress and gc, on every driver: what is moved can be read
- * as before, what nobody reaches can be had back for a while, and who has nothing to do writes
- * nothing. */
+/* test_space.c - archive, compress, decompress and gc, with every driver: moved messages can be
+ * read as before, unreachable messages can be restored for a while, and an operation without work
+ * writes nothing. */
 #include <stdatomic.h>
 #include <stdio.h>
 

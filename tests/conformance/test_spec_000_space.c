@@ -1,6 +1,6 @@
-/* test_spec_000_space.c - scenarios of the specification "separated storage" that are about disk
- * space: size, archives, compression, garbage, and what happens to damaged archives. On files,
- * whose names and contents the specification tells. */
+/* test_spec_000_space.c - scenarios of the specification "separated storage" about disk space:
+ * size, archives, compression, garbage, and damaged archives. With files, whose names and contents
+ * the specification defines. */
 #include <stdio.h>
 #include <zstd.h>
 

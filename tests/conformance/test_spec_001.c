@@ -1,5 +1,5 @@
-/* test_spec_001.c - session chunking: every row and sentence of the specification, on every driver,
- * and each fault of the program that the format comes from. */
+/* test_spec_001.c - session chunking: every row and sentence of the specification, with every
+ * driver, and each bug of the program from which the format comes. */
 #include "sessions.h"
 
 /* A session's message as the old program wrote it. */

@@ -1,6 +1,6 @@
-/* test_spec_004.c - scenarios of the specification "context API" that concern the store: system
- * prompts, the display of tool calls, and what becomes of LocalStorage data. One test each, on the
- * file driver, called after the title of its scenario. */
+/* test_spec_004.c - scenarios of the specification "context API" about the store: system prompts,
+ * the display of tool calls, and the import of LocalStorage data. One test each, with the file
+ * driver, named after the scenario. */
 #include <stdio.h>
 
 #include "store_test.h"

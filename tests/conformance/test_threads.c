@@ -1,5 +1,5 @@
-/* test_threads.c - what every store driver promises to threads: they may all use one store and one
- * context at once, nothing is lost or mixed up, and who reads never waits for who writes.
+/* test_threads.c - the contract of every store driver for threads: all may use one store and one
+ * context at once, nothing is lost or mixed up, and readers never wait for writers.
  *
  * Only the main thread may use the helpers that assert; the others count their failures. */
 #include <stdatomic.h>

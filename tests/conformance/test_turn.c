@@ -1,4 +1,5 @@
-/* test_turn.c - turns: what spec 003 and the tool parts of spec 004 ask of the engine. */
+/* test_turn.c - turns: the requirements of spec 003 and of the tool parts of spec 004 for the
+ * engine. */
 #include <stdio.h>
 
 #include "turn_rig.h"

@@ -1,5 +1,5 @@
-/* test_turn_edges.c - turns at the edges: a stop, a release and a failing disk that come in the
- * middle of something; answers that their provider pauses; images, which a worker reads. */
+/* test_turn_edges.c - turns in special situations: a stop, a release or a failing disk in the
+ * middle of an operation; answers that their provider pauses; images, which a worker reads. */
 #include <stdio.h>
 #include <unistd.h>
 

@@ -1,5 +1,5 @@
-/* test_turn_many.c - many contexts at once, driven and watched from many threads. Meant for the
- * thread sanitizer too. */
+/* test_turn_many.c - many contexts at once, used and followed from many threads. Also for the
+ * thread sanitizer. */
 #include <stdio.h>
 
 #include "turn_rig.h"

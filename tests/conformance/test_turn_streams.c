@@ -1,7 +1,7 @@
 /* test_turn_streams.c - a thousand models that answer at once, over real HTTP, from a provider that
- * says nothing before all of them were asked: every text is right, every log is without a gap, and
- * the syncs are shared. Meanwhile some turns are cancelled, and subscribers go away and come back,
- * from another thread. Meant for the thread sanitizer too. */
+ * sends nothing before it has received all requests: every text is correct, every log is complete,
+ * and the syncs are shared. Meanwhile another thread cancels some turns, and subscribers disconnect
+ * and reconnect. Also for the thread sanitizer. */
 #include <stdio.h>
 
 #include "provider.h"

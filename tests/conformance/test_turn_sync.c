@@ -1,5 +1,5 @@
-/* test_turn_sync.c - turns whose commits stand in their sync: what is said and done meanwhile, and
- * what is not. */
+/* test_turn_sync.c - turns while their commits wait for the sync: what is published and done in the
+ * meantime, and what is not. */
 #include "os_gate.h"
 #include "turn_rig.h"
 

@@ -1,9 +1,9 @@
-/* test_turn_kill.c - kill -9 in every state in which a turn can be found, and the start after it:
- * what was acknowledged is there, partial answers are kept and marked, no tool runs twice, what
- * waits for a person goes on waiting, and the context takes the next message.
+/* test_turn_kill.c - kill -9 in every state of a turn, and the start after it: acknowledged
+ * messages exist, partial answers are kept and marked, no tool runs twice, pending calls still wait
+ * for approval, and the context accepts the next message.
  *
- * The victim is a child process with an engine of its own; it tells through a pipe when it has
- * heard the sign and what it heard is durable. */
+ * The victim is a child process with its own engine; it reports through a pipe when the awaited
+ * event has happened and is durable. */
 #include <signal.h>
 #include <stdio.h>
 #include <sys/wait.h>

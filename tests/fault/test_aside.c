@@ -1,8 +1,8 @@
-/* test_aside.c - one context that cannot be written stays alone with that.
+/* test_aside.c - a context that cannot be written does not affect others.
  *
- * The directory of one context answers -EACCES to every call that would change it, as when it
- * belongs to somebody else. Its commits fail, and say why; all others go on, while the store runs
- * and when it starts. What was durable is kept, and is there when the directory can be written. */
+ * The directory of one context returns -EACCES for every change, as if it belonged to another user.
+ * Its commits fail with the reason; all other contexts work, while the store runs and when it
+ * starts. Durable changes are kept, and are applied when the directory can be written. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

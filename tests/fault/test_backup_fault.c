@@ -1,8 +1,8 @@
-/* test_backup_fault.c - a backup and a restore when any one system call fails.
+/* test_backup_fault.c - a backup and a restore with a failure of every single system call.
  *
- * Whatever call fails: a backup that says it is done is whole and restores to every message; one
- * that fails leaves no directory that looks like a backup, no open descriptor, and a store that is
- * as it was. A restore that fails leaves no store behind. */
+ * A backup that reports success is complete and restores every message; one that fails leaves no
+ * directory that looks like a backup, no open descriptor, and an unchanged store. A restore that
+ * fails leaves no store. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

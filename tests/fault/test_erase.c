@@ -1,8 +1,8 @@
-/* test_erase.c - erasing when a call fails and when the power goes, at every step.
+/* test_erase.c - erasing with a failing call and with a power cut at every step.
  *
- * When it was acknowledged, no file has the text any more, also after a power cut in the same
- * moment. When it was not, then after the next start either everything is as before or no file has
- * the text. What others have is untouched. */
+ * After an acknowledged erase no file contains the text, also after a power cut at the same moment.
+ * Otherwise, after the next start, either nothing has changed or no file contains the text. Other
+ * data is unchanged. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

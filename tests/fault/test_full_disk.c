@@ -1,7 +1,7 @@
-/* test_full_disk.c - a disk without a free byte: the process dies, the next one recovers with the
- * help of the reserve (store/files/reserve.h), can be read, deletes, and takes writes again by
- * itself when there is room. Nothing that was acknowledged is lost, also when the power is cut at
- * any moment of that. The store lives in the simulated file system (tests/lib/os_sim.h). */
+/* test_full_disk.c - a disk without a free byte: the process crashes; the next one recovers with
+ * the help of the reserve (store/files/reserve.h), can read and delete, and accepts writes again by
+ * itself when there is space. Nothing acknowledged is lost, also with a power cut at any moment.
+ * The store is in the simulated file system (tests/lib/os_sim.h). */
 #include <fcntl.h>
 #include <stdio.h>
 

@@ -1,7 +1,7 @@
-/* test_http_life.c - starting a server and telling it anew, whatever allocation fails.
+/* test_http_life.c - starting and reloading a server, with a failure of every allocation.
  *
- * A start gives a whole server or "out of memory"; a reload takes all of the new settings or none.
- * That nothing leaks is AddressSanitizer's to say. */
+ * A start gives a complete server or "out of memory"; a reload applies all new settings or none.
+ * AddressSanitizer checks for leaks. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

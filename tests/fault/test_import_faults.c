@@ -1,5 +1,5 @@
-/* test_import_faults.c - an import that meets a failing system call, a failing allocation or a
- * power cut at any point; what must hold is in lib/import_rig.h. */
+/* test_import_faults.c - an import with a failing system call, a failing allocation or a power cut
+ * at any point; lib/import_rig.h has the conditions that must hold. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

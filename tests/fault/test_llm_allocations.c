@@ -1,6 +1,6 @@
-/* test_llm_allocations.c - src/llm with every allocation failing once, and with all failing from
- * each one on: the answer is QP_OK and what it is with enough memory, or QP_NOMEM and nothing. That
- * nothing leaks is AddressSanitizer's to say. */
+/* test_llm_allocations.c - src/llm with every allocation failing once, and with all allocations
+ * failing from each one on: the result is QP_OK and the same as with enough memory, or QP_NOMEM and
+ * nothing. AddressSanitizer checks for leaks. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,8 +1,8 @@
-/* test_mend.c - a damaged archive is written again by a repair, and whatever call fails meanwhile,
- * nothing is lost and the next repair finishes it.
+/* test_mend.c - a repair rewrites a damaged archive, and whichever call fails, nothing is lost and
+ * the next repair completes it.
  *
- * The archive has something behind its end that is no part of it: so it is damaged, and every
- * message in it can be read. */
+ * The archive has additional bytes after its end: so it is damaged, but every message in it can be
+ * read. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

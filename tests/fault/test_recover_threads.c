@@ -1,5 +1,5 @@
-/* test_recover_threads.c - recovery in place while others go on: writers that wait and writers that
- * do not, readers, those who open and close.
+/* test_recover_threads.c - recovery of a running store while other threads continue: synchronous
+ * and asynchronous writers, readers, and threads that open and close contexts.
  *
  * Only the main thread may use the helpers that assert; the others count their failures. */
 #include <setjmp.h>

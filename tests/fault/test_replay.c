@@ -1,7 +1,9 @@
-/* test_replay.c - a replay needs no more room than there is, and nobody sees half of one.
+/* test_replay.c - a replay needs no more space than there is, and a partial replay is never
+ * visible.
  *
- * A process fills a disk with few inodes, deletes what filled it, goes on with another context and
- * dies. Whoever opens the store then, to read or to write, sees all of it, or is told why not. */
+ * A process fills a disk with few inodes, deletes what filled it, continues with another context
+ * and crashes. A process that then opens the store, to read or to write, sees everything, or gets
+ * the reason for a failure. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* test_turn_disk.c - the disk does not answer while a rule of the answer "always" is stored: the
- * engine goes on with everything else. */
+/* test_turn_disk.c - the disk does not respond while a rule of the answer "always" is stored: the
+ * engine continues with everything else. */
 #include "os_gate.h"
 #include "turn_rig.h"
 

@@ -1,8 +1,8 @@
 /* test_turn_faults.c - turns while the disk or the memory fails.
  *
- * Whatever single system call fails, and whatever single allocation: the action is answered once;
- * what was acknowledged is there after the store was opened again; the context is at rest then, and
- * takes the next message. */
+ * Whichever single system call or allocation fails: the action is answered once; acknowledged data
+ * exists after the store was opened again; then the turn has stopped, and the context accepts the
+ * next message. */
 #include "alloc_fault.h"
 #include "turn_rig.h"
 

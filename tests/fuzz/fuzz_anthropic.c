@@ -1,4 +1,4 @@
-/* fuzz_anthropic.c - any bytes as an answer of the Messages API; see lib/llm_fuzz.h. */
+/* fuzz_anthropic.c - arbitrary bytes as a response of the Messages API; see lib/llm_fuzz.h. */
 #include <stdint.h>
 
 #include "llm_fuzz.h"

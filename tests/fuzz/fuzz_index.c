@@ -1,5 +1,5 @@
-/* fuzz_index.c - any bytes as index.json and index.log. Reading them must not crash, and what was
- * read, written again as a fold writes it or as a log, must read as the same.
+/* fuzz_index.c - arbitrary bytes as index.json and index.log. Reading them must not crash, and the
+ * result, written again as index.json or as a log, must read as the same.
  *
  * The input is index.json, a line "=====", and index.log; without that line there is no log. */
 #include <stdint.h>

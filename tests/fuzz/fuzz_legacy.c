@@ -1,5 +1,5 @@
-/* fuzz_legacy.c - whatever opens as an old context must be detected as one, store without a
- * difference, come back as the same value, and be stored as the same bytes when it is opened
+/* fuzz_legacy.c - everything that opens as an old context must be detected as one, be stored
+ * without a difference, convert back to the same value, and give the same bytes when it is migrated
  * again. */
 #include <stdint.h>
 #include <stdio.h>

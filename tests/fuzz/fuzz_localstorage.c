@@ -1,7 +1,7 @@
-/* fuzz_localstorage.c - whatever is read as a dump gives messages, metadata and prompts that can be
- * stored: they encode, decode again and encode to the same bytes; messages follow each other, no
- * two have one id, and blobs have the names of their content. What is refused is refused with a
- * sentence. */
+/* fuzz_localstorage.c - everything that is read as a dump gives messages, metadata and prompts that
+ * can be stored: they encode, decode and encode to the same bytes; each message follows the one
+ * before it, ids are unique, and blobs have the names of their content. Invalid input gives an
+ * error message. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

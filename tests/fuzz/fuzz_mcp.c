@@ -1,5 +1,5 @@
-/* fuzz_mcp.c - what an MCP server may send: lines in pieces, and messages. The first byte says how
- * the rest is cut; however it is, the same lines must come out. */
+/* fuzz_mcp.c - the output of an MCP server: lines in blocks, and messages. The first byte chooses
+ * the size of the blocks, which must not change the lines. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

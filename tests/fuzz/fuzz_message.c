@@ -1,4 +1,5 @@
-/* fuzz_message.c - whatever decodes must encode, decode again and encode to the same bytes. */
+/* fuzz_message.c - everything that decodes must encode, decode again and encode to the same
+ * bytes. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

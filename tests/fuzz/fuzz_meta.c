@@ -1,5 +1,5 @@
-/* fuzz_meta.c - whatever decodes as metadata must encode, decode again and encode to the same
- * bytes; and whatever is taken as a patch must leave metadata of which the same is true. */
+/* fuzz_meta.c - everything that decodes as metadata must encode, decode again and encode to the
+ * same bytes; the same must hold after every accepted patch. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

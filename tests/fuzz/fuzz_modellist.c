@@ -1,7 +1,6 @@
-/* fuzz_modellist.c - anything as the answers of a server to the questions for its models. The first
- * byte says whether it has the protocol of Ollama; the rest is the answers, one behind the other,
- * with a line break between. What is kept has a name that is not too long and a window that is not
- * negative, and the questions come to an end. */
+/* fuzz_modellist.c - arbitrary responses of a server to the requests for its models. The first byte
+ * says whether it has the protocol of Ollama; the rest is the responses, separated by line breaks.
+ * Stored names are not too long, windows are not negative, and the requests come to an end. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-/* fuzz_openai.c - any bytes as an answer of Chat Completions and of Ollama; see lib/llm_fuzz.h. */
+/* fuzz_openai.c - arbitrary bytes as a response of Chat Completions and of Ollama; see
+ * lib/llm_fuzz.h. */
 #include <stdint.h>
 
 #include "llm_fuzz.h"

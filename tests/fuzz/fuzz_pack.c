@@ -1,8 +1,8 @@
-/* fuzz_pack.c - any bytes as a pack. Scanning must not crash; every message that a scan finds can
- * be read at its place with the same bytes, and a pack written from them gives them back.
+/* fuzz_pack.c - arbitrary bytes as a pack. Scanning must not crash; every message that a scan finds
+ * can be read at its place with the same bytes, and a pack written from them returns them.
  *
- * The input is a pack; when its first byte is not that of a magic number, the rest of it is the
- * content of one frame, in lines. */
+ * The input is a pack; if its first byte is not that of a magic number, the rest is the content of
+ * one frame, in lines. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

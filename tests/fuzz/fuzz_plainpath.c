@@ -1,5 +1,5 @@
-/* fuzz_plainpath.c - a path from outside, made plain: it is plain then, and stays as it is. The
- * input is also the path argument of a call that rules look at. */
+/* fuzz_plainpath.c - normalizing an arbitrary path: the result is normalized, and normalizing it
+ * again changes nothing. The input is also the path argument of a call that rules check. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* fuzz_regex.c - a pattern and a line from outside: the pattern is refused with a reason or
- * compiled, and every match ends. The input is the pattern, a NUL, and the line. */
+/* fuzz_regex.c - an arbitrary pattern and line: the pattern is rejected with a reason or compiled,
+ * and every match ends. The input is the pattern, a NUL, and the line. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

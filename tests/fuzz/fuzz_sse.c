@@ -1,4 +1,5 @@
-/* fuzz_sse.c - however a stream is cut, its events are the same. The first byte chooses the cut. */
+/* fuzz_sse.c - the events of a stream do not depend on how it is split. The first byte chooses the
+ * split. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
-/* fuzz_terminal.c - anything that a model says, on its way to a terminal. The first byte is the
- * width of the terminal, the second how the text is cut into pieces; however it is cut, the same
- * comes out, and no control character but the styles of chat_markdown.c and line breaks. */
+/* fuzz_terminal.c - arbitrary text of a model, printed to a terminal. The first byte is the width
+ * of the terminal, the second how the text is split; the output does not depend on the split, and
+ * has no control characters except the styles of chat_markdown.c and line breaks. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,6 @@
-/* fuzz_tool_config.c - what people write: mcp.json, rules of a policy as a line, patterns. Anything
- * is taken or refused with a reason; a pattern without wildcards matches itself alone. */
+/* fuzz_tool_config.c - files that people write: mcp.json, policy rules as a line, patterns.
+ * Everything is accepted or rejected with a reason; a pattern without wildcards matches only
+ * itself. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* test_base.c - all of src/base but JSON, which has test_json.c. */
+/* test_base.c - all of src/base except JSON, which has test_json.c. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* test_chunklog.c - store/log/chunklog.h: which files belong to a log, what an append is, and
- * reading from both ends, with lines of every length. */
+/* test_chunklog.c - store/log/chunklog.h: which files belong to a log, appending, and reading from
+ * both ends, with lines of every length. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* test_event.c - the lines of events and keys: what is written is read again, and nothing else is
- * taken for one. */
+/* test_event.c - the lines of events and keys: written lines can be read, and no other line is
+ * accepted. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

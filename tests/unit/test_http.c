@@ -1,5 +1,5 @@
-/* test_http.c - the parts of the server that need no socket: the route table is what the contract
- * says; validators, walking over stored text, flat messages, calls that wait. */
+/* test_http.c - the parts of the server that need no socket: the route table agrees with
+ * api/openapi.yaml; validators, walking over stored text, flat messages, pending calls. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

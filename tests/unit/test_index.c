@@ -1,5 +1,5 @@
-/* test_index.c - src/store/files/index/index_read.c, index_line.c and index_write.c: what is
- * written comes back, in our form and in any other. */
+/* test_index.c - src/store/files/index/index_read.c, index_line.c and index_write.c: a written
+ * index reads back as the same, in our form and in any other. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

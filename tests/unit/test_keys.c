@@ -1,4 +1,4 @@
-/* test_keys.c - src/http/keyfile.c and keys.c: the file of keys, and a server's view of it. */
+/* test_keys.c - src/http/keyfile.c and keys.c: the key file, and how a server uses it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>

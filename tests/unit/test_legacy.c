@@ -1,6 +1,6 @@
-/* test_legacy.c - src/formats: what an old context says is there after it was stored, and comes
- * back value for value: every variant of the old formats, in tables. Trees of branches have
- * test_legacy_order.c, broken sources test_legacy_bad.c. */
+/* test_legacy.c - src/formats: an old context is stored completely, and converts back value for
+ * value: every variant of the old formats, in tables. test_legacy_order.c tests trees of branches,
+ * test_legacy_bad.c invalid sources. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>

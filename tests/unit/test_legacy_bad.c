@@ -1,5 +1,5 @@
-/* test_legacy_bad.c - src/formats: sources that are no sound contexts give one clear sentence, and
- * never a crash; and only old contexts are taken for old contexts. */
+/* test_legacy_bad.c - src/formats: invalid sources give one clear error, and never a crash; and
+ * only old contexts are detected as old contexts. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

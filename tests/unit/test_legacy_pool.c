@@ -1,4 +1,4 @@
-/* test_legacy_pool.c - src/formats: contexts that are a directory with one file a message, and
+/* test_legacy_pool.c - src/formats: contexts that are a directory with one file per message, and
  * finding old contexts in a tree. */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
-/* test_legacy_write.c - src/formats: the old format of contexts that were never old, and of those
- * that went on in quipu: what was changed there is not changed back. */
+/* test_legacy_write.c - src/formats: writing the old format of contexts that were created in quipu,
+ * and of migrated contexts that were changed in quipu: these changes are kept. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

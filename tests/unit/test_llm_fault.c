@@ -1,4 +1,4 @@
-/* test_llm_fault.c - llm/fault.h: what providers answer when they do not answer, row by row. */
+/* test_llm_fault.c - llm/fault.h: how error responses of providers are classified, row by row. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* test_llm_history.c - llm/history.h: the rules one by one, and random histories, which must obey
- * all of them and grow without changing what was there. */
+ * all rules and grow without changing their beginning. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* test_llm_images.c - pictures in the results of tools, as each protocol sends them; models that
- * take no images; what is known of models while quipu runs. */
+/* test_llm_images.c - images in the results of tools, as each protocol sends them; models that
+ * accept no images; what quipu learns about models while it runs. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* test_llm_modellist.c - what servers report of their models, in the shapes that their sources
- * print (tests/fixtures/models; docs/providers.md says which sources were read). */
+/* test_llm_modellist.c - the models that servers report, in the formats of their sources
+ * (tests/fixtures/models; docs/providers.md says which sources were read). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

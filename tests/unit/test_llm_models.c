@@ -1,4 +1,4 @@
-/* test_llm_models.c - llm/models.h: which row a name gets, rows of one's own, and money. */
+/* test_llm_models.c - llm/models.h: which row a name gets, custom rows, and costs. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

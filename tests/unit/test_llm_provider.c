@@ -1,5 +1,5 @@
-/* test_llm_provider.c - llm/provider.h: the environment, configuration, and who is asked for which
- * model. */
+/* test_llm_provider.c - llm/provider.h: the environment, the configuration, and which provider a
+ * model gets. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

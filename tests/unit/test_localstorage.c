@@ -1,5 +1,5 @@
-/* test_localstorage.c - dumps of a browser's LocalStorage: every form, where each field of a chat
- * goes, and every kind of item that cannot be taken. Messages are in test_ls_message.c. */
+/* test_localstorage.c - dumps of a browser's LocalStorage: every form, the mapping of each field of
+ * a chat, and every kind of item that cannot be imported. Messages are in test_ls_message.c. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* test_ls_message.c - the messages and images of a LocalStorage dump, one by one: what becomes of
- * each, and what is said of it. */
+/* test_ls_message.c - the messages and images of a LocalStorage dump, one by one: the converted
+ * message and the notes. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,5 +1,6 @@
-/* test_mcp.c - the MCP client against tests/lib/mcp_server.mjs over stdio: both eras, requests that
- * the server sends, servers that hang, die, talk nonsense, and change their tools. */
+/* test_mcp.c - the MCP client against tests/lib/mcp_server.mjs over stdio: both generations of the
+ * protocol, requests of the server, servers that hang, die, send invalid messages, and change their
+ * tools. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

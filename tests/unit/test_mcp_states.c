@@ -1,5 +1,5 @@
-/* test_mcp_states.c - the MCP client and servers that are slow, refuse, die, restart and flood:
- * their states, the tries to start them again, and the log of what they print. */
+/* test_mcp_states.c - the MCP client with servers that are slow, reject requests, die, restart and
+ * flood: their states, the restarts, and the log of their output. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,5 @@
-/* test_message_input.c - src/model: what a client's message must have, and copies of messages. */
+/* test_message_input.c - src/model: requirements for the message of a client, and copies of
+ * messages. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

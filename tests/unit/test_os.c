@@ -1,4 +1,5 @@
-/* test_os.c - the real system behind the seam, and what holds for all that stand in for it. */
+/* test_os.c - the real operating system behind struct qp__os, and the common contract of all
+ * implementations. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* test_os_fault.c - the twin that makes the Nth call fail. */
+/* test_os_fault.c - the wrapper that makes the Nth call fail. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* test_os_sim.c - the simulated disk: what a power cut leaves of files and names. */
+/* test_os_sim.c - the simulated disk: which files and names remain after a power cut. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* test_pack.c - src/store/files/pack*.c and pack_dict.c: places and order, dictionaries, the cache,
- * many threads, and what the zstd tool makes of a pack. */
+ * many threads, and reading a pack with the zstd tool. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* test_pack_damage.c - packs with damage at every byte, hostile ones, and failures of every call
- * and allocation: never a crash, never other bytes than those that were written. */
+/* test_pack_damage.c - packs with damage at every byte, hostile packs, and failures of every call
+ * and allocation: never a crash, and never other bytes than those that were written. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* test_policy_paths.c - src/tool/plainpath.c, and rules of a policy against arguments that try to
- * get around them: other spellings of a path, other names of an argument, lists, dots in names. */
+/* test_policy_paths.c - src/tool/plainpath.c, and policy rules against arguments that try to bypass
+ * them: other spellings of a path, other names of an argument, lists, dots in names. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

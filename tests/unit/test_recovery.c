@@ -1,4 +1,4 @@
-/* test_recovery.c - what the journal gives back after a crash, and to readers. */
+/* test_recovery.c - what the journal restores after a crash, and what readers see. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

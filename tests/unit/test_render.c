@@ -1,6 +1,6 @@
 /* test_render.c - when a rendered state may be shown again: at most one rendering in 100 ms while a
- * context changes quickly, and what a finished action left is shown at once. A clock of the test's
- * own, random events, and the two laws checked after each. */
+ * context changes quickly, and the result of a finished action is shown at once. Uses its own clock
+ * and random events, and checks both rules after each event. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* test_llm_sse.c - base/sse.h: every stream below, whole, byte by byte and cut at every place. */
+/* test_sse.c - base/sse.h: every stream below as a whole, byte by byte and split at every place. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* test_tool_sandbox.c - the sandbox of run_command, tried by what gets out of weak ones: files that
- * it must not read, sockets, signals, and processes that outlive their command or the server. */
+/* test_tool_sandbox.c - the sandbox of run_command, tested with typical escapes: reading forbidden
+ * files, sockets, signals, and processes that outlive their command or the server. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,8 +1,8 @@
 /* test_turn_cells.c - every cell of the state machine, driven through the one function that applies
- * events, on a real engine and store: a legal one is durable in its new state, an illegal one
- * changes nothing.
+ * events, with a real engine and store: a legal transition is durable in its new state, an illegal
+ * one changes nothing.
  *
- * The actor is in the stage RELEASING, so that no step begins, and has a job, so that it is not
+ * The actor is in the stage RELEASING, so that no step starts, and has a job, so that it is not
  * freed. */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,5 @@
-/* test_walls.c - the checks of base/assert.h and base/mutex.h stop what they are to stop. */
+/* test_walls.c - the checks of base/assert.h and base/mutex.h detect what they are meant to
+ * detect. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,4 @@
-/* test_writer_pause.c - src/store/files/writer_pause.c: a backup sees every writer that is at
- * work. */
+/* test_writer_pause.c - src/store/files/writer_pause.c: a backup detects every active writer. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
