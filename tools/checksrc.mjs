@@ -16,9 +16,9 @@ const layers = {
   base: 0,
   os: 1,
   model: 2,
-  formats: 3,
   store: 4,
   net: 4,
+  old: 5,
   llm: 5,
   tool: 5,
   compact: 6,
@@ -165,6 +165,8 @@ function checkInclude(file, line, name, quoted) {
     complain(file, line, `the server includes "${name}"; it reaches the store by public headers only`);
   } else if (!(layer in layers) || !(target in layers)) {
     complain(file, line, `"${name}": tools/checksrc.mjs does not know the layer of one side`);
+  } else if (target === 'old' && layer !== 'old') {
+    complain(file, line, `"${name}": what serves only old programs is reached through store/old_formats.h`);
   } else if (target !== layer && layers[target] >= layers[layer]) {
     complain(file, line, `${layer} includes "${name}", but ${target} is not below ${layer}`);
   }

@@ -22,7 +22,7 @@ const areas = {
   base: 'Input and output in general',
   os: 'Operating system',
   model: 'Messages, metadata and prompts',
-  formats: 'Old formats',
+  old: 'Old formats',
   store: 'The store',
   llm: 'Models',
   tool: 'Tools, rules and MCP servers',

@@ -1,5 +1,5 @@
 /* json_scan.h - the tokens of JSON text. The reader of values (json_read.c), the scanner of large
- * files (formats/jsonscan.h) and the walk over stored text (http/json_walk.h) are built on it.
+ * files (old/jsonscan.h) and the walk over stored text (http/json_walk.h) are built on it.
  *
  * Checked: syntax, escapes, halves of surrogate pairs, at most QP__JSON_DEPTH levels. Not checked:
  * UTF-8 (the caller checks it before), duplicate keys, and whether a number fits.

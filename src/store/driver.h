@@ -196,7 +196,7 @@ struct qp__driver_build {
   void (*each)(void *self, size_t n, qp__piece_fn *fn, void *arg);
 };
 
-/* Where a store has a context in an old format (formats/legacy.h), or the backup that a migration
+/* Where a store has a context in an old format (src/old), or the backup that a migration
  * kept. */
 struct qp__old_place {
   enum qp_legacy format; /* QP_LEGACY_NONE: there is none */
@@ -217,6 +217,8 @@ struct qp__driver_old {
   /* Turns a claimed context back: it is deleted, and `from` (a durable file below tmp/, or the
    * backup) becomes contexts/{id}.json, or contexts/{id} when it is a directory. Atomic. */
   enum qp_rc (*revert)(void *self, const struct qp_uuid *id, const char *from, struct qp_err *err);
+  /* Migrates a context of the store that is in an old format; any other one is left as it is. */
+  enum qp_rc (*migrate)(struct qp_store *s, const struct qp_uuid *id, struct qp_err *err);
 };
 
 /* Recovery after an uncertain commit. After a failure that leaves open what became of some commits

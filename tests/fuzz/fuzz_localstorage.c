@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "formats/localstorage.h"
 #include "model/blob_name.h"
+#include "old/localstorage.h"
 
 #define BIG ((size_t)1 << 30)
 #define MESSAGE_MAX ((size_t)1 << 20)

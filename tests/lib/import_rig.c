@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "formats/localstorage.h"
+#include "old/localstorage.h"
 #include "os/file.h"
 
 #define CALL                                                                                    \

@@ -6,7 +6,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-#include "formats/legacy.h"
+#include "old/legacy.h"
 
 /* What a store would hold: the bytes of metadata.json and of every message, in their order. */
 struct legacy_stored {

@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "formats/localstorage.h"
+#include "old/localstorage.h"
 
 #define LS_MESSAGE_MAX ((size_t)16 << 20)
 #ifndef COUNT

@@ -1,4 +1,4 @@
-/* test_jsonscan.c - src/formats/jsonscan.c and jsondiff.c: walking over JSON that does not fit in a
+/* test_jsonscan.c - src/old/jsonscan.c and jsondiff.c: walking over JSON that does not fit in a
  * window, and lists of changes. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,8 +12,8 @@
 
 #include "alloc_fault.h"
 #include "base/json.h"
-#include "formats/jsondiff.h"
-#include "formats/jsonscan.h"
+#include "old/jsondiff.h"
+#include "old/jsonscan.h"
 #include "os/file.h"
 #include "os_sim.h"
 

@@ -1,4 +1,4 @@
-/* test_legacy_order.c - src/formats/legacy_order.c: how lists of ids become a tree, and lists
+/* test_legacy_order.c - src/old/legacy_order.c: how lists of ids become a tree, and lists
  * again. Messages are single letters here: "a" is the message with the id aaaaaaaa-…. */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -265,7 +265,7 @@ migrate_first(struct qp_store *s, const struct qp_uuid *id, struct qp_err *err)
   c = wait_for(s, id);
   is_new = c && !c->old;
   qp__mutex_unlock(&s->lock);
-  return is_new ? QP_OK : qp__migrate_in_place(s, id, err);
+  return is_new ? QP_OK : s->driver->old->migrate(s, id, err);
 }
 
 /* In a store that is only read, another process may have changed a context that is in memory: then

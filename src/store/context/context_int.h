@@ -323,11 +323,6 @@ enum qp_rc qp__prompt_repair(struct qp_store *s, const char *id, bool *mended, s
 /* Logs that a file below the data directory has a wrong checksum, once for each file. */
 void qp__warn_checksum(struct qp_store *s, const char *feature, const char *path);
 
-/* ---- migrate.c ---- */
-
-/* Migrates a context of the store that is in an old format; one that is not stays as it is. */
-enum qp_rc qp__migrate_in_place(struct qp_store *s, const struct qp_uuid *id, struct qp_err *err);
-
 /* ---- prompts.c ---- */
 
 struct qp__prompt;

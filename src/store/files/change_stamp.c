@@ -46,7 +46,7 @@ qp__files_stamp(void *self, const struct qp_uuid *id, uint8_t out[16])
   }
   if (fd >= 0)
     (void)f->os->close(f->os->self, fd);
-  if (!any && !qp__old_find(f, id, &old, NULL) && old.format != QP_LEGACY_NONE) {
+  if (!any && !qp__old_formats.capability.find(f, id, &old, NULL) && old.format != QP_LEGACY_NONE) {
     take_facts(&old.st, &facts[0]);
     any = true;
   }

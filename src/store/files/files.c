@@ -92,8 +92,7 @@ qp__fctx_free(struct qp__fctx *c)
   qp__buf_release(&c->fold_content);
   qp__free(c->dir_ready);
   qp__finds_release(&c->finds);
-  qp__legacy_close(c->old);
-  qp__legacy_close(c->backup);
+  qp__old_formats.close(c);
   qp__free(c);
 }
 
@@ -416,10 +415,10 @@ list_contexts(void *self, qp_context_visit *visit, void *arg, struct qp_err *err
   int sys = f->os->listdir(f->os->self, f->root, "contexts", visit_context_name, &l);
 
   if (sys == -ENOENT)
-    return qp__old_list(f, visit, arg, err);
+    return qp__old_formats.list(f, visit, arg, err);
   if (sys < 0)
     return qp__fail_sys(err, sys, "cannot list 'contexts'");
-  return l.rc ? l.rc : qp__old_list(f, visit, arg, err);
+  return l.rc ? l.rc : qp__old_formats.list(f, visit, arg, err);
 }
 
 static enum qp_rc
@@ -441,8 +440,8 @@ peek_context(void *self, const struct qp_uuid *id, struct qp__buf *meta, uint8_t
     return qp__files_check_held(f, id, err);
   (void)snprintf(path, sizeof(path), "%s/metadata.json", c.path);
   sys = qp__file_read(f->os, f->root, path, meta);
-  if (sys == -ENOENT && !qp__old_find(f, id, &old, NULL) && old.format != QP_LEGACY_NONE &&
-      !old.newer)
+  if (sys == -ENOENT && !qp__old_formats.capability.find(f, id, &old, NULL) &&
+      old.format != QP_LEGACY_NONE && !old.newer)
     return QP_OK; /* it has none */
   return sys ? qp__fail_sys(err, sys, "cannot read '%s'", path) : QP_OK;
 }
@@ -528,7 +527,7 @@ create_context(void *self, const struct qp_uuid *id, struct qp_bytes meta, struc
     return qp__fail_sys(err, sys, "cannot stat '%s'", target.path);
   rc = qp__reserve_admit(&f->reserve, err);
   if (!rc)
-    rc = qp__old_find(f, id, &old, err);
+    rc = qp__old_formats.capability.find(f, id, &old, err);
   if (!rc && old.format != QP_LEGACY_NONE)
     rc = qp__fail(err, QP_EXISTS, "'%s' exists already", old.path);
   if (rc)
@@ -716,12 +715,6 @@ static const struct qp__driver_build build = {
   .each = run_each,
 };
 
-static const struct qp__driver_old old = {
-  .find = qp__old_find,
-  .find_backup = qp__old_backup_find,
-  .revert = qp__files_revert,
-};
-
 static const struct qp__driver_recovery recovery = {
   .check_writes = check_writes,
   .is_stopped = is_stopped,
@@ -782,7 +775,7 @@ const struct qp__driver qp__driver_files = {
   .pack = &pack,
   .gc = &gc,
   .build = &build,
-  .old = &old,
+  .old = &qp__old_formats.capability,
   .recovery = &recovery,
   .held = &held,
   .erase = &erase,

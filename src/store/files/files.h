@@ -13,7 +13,6 @@
  *   pack_repair.c       packs that are damaged
  *   trash.c      messages that are gone, and what operations leave behind
  *   files_build.c      a whole context at once
- *   old_contexts.c        contexts in old formats
  *   remove.c     contexts that go, or go back to an old format
  *   files_check.c  files that the index does not know
  *   replay_touched.c    contexts that the journal changes, for the catalogue
@@ -28,7 +27,6 @@
 #include <stdatomic.h>
 
 #include "base/mutex.h"
-#include "formats/legacy.h"
 #include "model/prompt.h"
 #include "store/driver.h"
 #include "store/files/directory_lock.h"
@@ -37,6 +35,7 @@
 #include "store/files/journal/journal.h"
 #include "store/files/pack/pack.h"
 #include "store/files/reserve.h"
+#include "store/old_formats.h"
 #include "store/workers.h"
 
 #define QP__CTX_PATH_LEN 48  /* "contexts/" and a UUID */
@@ -97,6 +96,8 @@ struct qp__files {
 };
 
 #define QP__PACK_NAME_LEN 32 /* "archive/2025-05.jsonl.zst" */
+
+struct qp__legacy; /* src/old */
 
 /* What was found while a lost message was looked for, kept for the next one: see message_file.c. */
 struct qp__finds {
@@ -262,29 +263,6 @@ enum qp_rc qp__files_sync(struct qp__files *f, struct qp_err *err);
 /* ---- change_stamp.c ---- */
 
 void qp__files_stamp(void *self, const struct qp_uuid *id, uint8_t out[16]);
-
-/* old_contexts.c: contexts of older programs in the data directory, and driver slots for them. */
-enum qp_rc qp__old_find(void *self, const struct qp_uuid *id, struct qp__old_place *out,
-                        struct qp_err *err);
-enum qp_rc qp__old_backup_find(void *self, const struct qp_uuid *id, struct qp__old_place *out,
-                               struct qp_err *err);
-/* Whether the directory of a context, which has no index, is one of an older program. */
-enum qp_rc qp__old_is_pool(struct qp__files *f, const struct qp__fctx *c, bool *out,
-                           struct qp_err *err);
-/* Fills the image from an old context; QP_NOTFOUND. */
-enum qp_rc qp__old_load(struct qp__files *f, struct qp__fctx *c, struct qp__image *image,
-                        struct qp_err *err);
-/* Converts a message of such a context again. */
-enum qp_rc qp__old_read(const struct qp__fctx *c, const struct qp__tree *tree,
-                        const struct qp__entry *entry, struct qp__buf *out, struct qp_err *err);
-/* Looks for a message that has the entry's hash in the backup. */
-enum qp_rc qp__old_salvage(struct qp__files *f, struct qp__fctx *c, const struct qp__entry *entry,
-                           struct qp__buf *out, struct qp_err *err);
-/* Visits the contexts that have an old form and no directory. */
-enum qp_rc qp__old_list(struct qp__files *f, qp_context_visit *visit, void *arg,
-                        struct qp_err *err);
-/* "<uuid>.json", "<uuid>.json.old", "<uuid>.old". */
-bool qp__old_name(const char *name, struct qp_uuid *id, bool *backup);
 
 /* mirror.c: a driver slot. */
 enum qp_rc qp__files_mirror(void *self, struct qp__mirror *job, struct qp_err *err);

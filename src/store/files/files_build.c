@@ -158,7 +158,7 @@ check_target(struct qp__files *f, const struct build *b, bool *pool, struct qp_e
 {
   struct qp__old_place old;
   struct stat st;
-  enum qp_rc rc = qp__old_find(f, &b->target.id, &old, err);
+  enum qp_rc rc = qp__old_formats.capability.find(f, &b->target.id, &old, err);
   int sys;
 
   if (rc)

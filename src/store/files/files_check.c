@@ -391,7 +391,7 @@ check_old_name(struct check *k, const char *path, const struct qp_uuid *id, bool
 {
   struct qp__old_place place;
 
-  if (qp__old_find(k->files, id, &place, NULL))
+  if (qp__old_formats.capability.find(k->files, id, &place, NULL))
     return;
   if (backup && !place.newer && place.format == QP_LEGACY_NONE)
     qp__problem(k->problems, QP_PROBLEM_LEFTOVER, id, path, false, true,
@@ -410,7 +410,7 @@ check_context_name(void *arg, const char *name, unsigned char type)
   bool backup;
 
   (void)snprintf(path, sizeof(path), "contexts/%s", name);
-  if (qp__old_name(name, &id, &backup))
+  if (qp__old_formats.name(name, &id, &backup))
     check_old_name(k, path, &id, backup);
   else if (!qp__context_dir_id(name, &id))
     tell_foreign(k->problems, NULL, path);

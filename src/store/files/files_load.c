@@ -414,7 +414,7 @@ load_image(struct qp__files *f, struct qp__fctx *c, struct qp__image *image,
   enum qp_rc rc = qp__index_read(f->os, f->root, c->path, image, &report, err);
 
   if (!rc && report.json_missing && report.log_missing)
-    rc = qp__old_is_pool(f, c, old, err);
+    rc = qp__old_formats.is_pool(f, c, old, err);
   if (rc || *old)
     return rc;
   damaged = is_index_damaged(&report);
@@ -476,7 +476,7 @@ qp__files_load(void *self, const struct qp_uuid *id, struct qp__image *image,
   if (!rc)
     rc = load_image(f, c, image, problems, &mended, &old, err);
   if (rc == QP_NOTFOUND || old)
-    rc = qp__old_load(f, c, image, err);
+    rc = qp__old_formats.load(f, c, image, err);
   if (!rc && mended && problems->repair && !f->readonly)
     rc = write_mended(f, c, image, err);
   if (rc)

@@ -99,7 +99,7 @@ qp__files_read(void *self, void *context, const struct qp__tree *tree,
   const struct qp__fctx *c = context;
 
   if (c->old)
-    return qp__old_read(c, tree, entry, out, err);
+    return qp__old_formats.read(c, tree, entry, out, err);
   return read_at(self, context, tree, atomic_load_explicit(&entry->place, memory_order_relaxed),
                  entry, out, err);
 }
@@ -418,7 +418,7 @@ look_in_all_files(struct search *s)
 static bool
 look_in_backup(struct search *s)
 {
-  return is_found(s, qp__old_salvage(s->files, s->context, s->entry, s->out, NULL));
+  return is_found(s, qp__old_formats.salvage(s->files, s->context, s->entry, s->out, NULL));
 }
 
 enum qp_rc

@@ -1,0 +1,243 @@
+/* import.c - a dump of a browser's LocalStorage into a store: prompts first, then chat by chat.
+ * How a dump is read is in old/localstorage.h. */
+#include "old/import.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/err.h"
+#include "old/import_report.h"
+#include "os/file.h"
+
+struct importing {
+  struct qp_store *store;
+  unsigned flags;
+  qp_import_visit *visit;
+  void *arg;
+  struct qp__ls *dump;
+};
+
+/* ---- the file ---- */
+
+static enum qp_rc
+read_failure(int sys, const char *path, struct qp_err *err)
+{
+  if (sys == -EOVERFLOW)
+    return qp__fail(err, QP_TOOBIG, "'%.150s' is larger than %zu MiB", path, QP__LS_MAX >> 20);
+  if (sys == -ENOTSUP || sys == -EISDIR)
+    return qp__fail(err, QP_INVALID, "'%.150s' is not a regular file", path);
+  return qp__fail_sys(err, sys, "cannot read '%.150s'", path);
+}
+
+/* The last component of a path. */
+static const char *
+base_name(const char *path)
+{
+  const char *base = path;
+
+  for (const char *p = path; *p; p++)
+    if (*p == '/')
+      base = p + 1;
+  return base;
+}
+
+/* Reads a file by the user's path. */
+static enum qp_rc
+read_file(const struct qp__os *os, const char *path, struct qp__buf *out, struct qp_err *err)
+{
+  const char *base = base_name(path);
+  char *dir = base > path ? qp__strndup(path, (size_t)(base - path)) : qp__strdup(".");
+  int sys;
+  int fd;
+
+  if (!dir)
+    return qp__fail_nomem(err, "reading a dump");
+  fd = os->open_root(os->self, dir, 0);
+  qp__free(dir);
+  if (fd < 0)
+    return read_failure(fd, path, err);
+  sys = qp__file_read(os, fd, base, out);
+  qp__close(os, fd);
+  return sys ? read_failure(sys, path, err) : QP_OK;
+}
+
+static enum qp_rc
+open_dump(const struct qp__os *os, const char *path, struct qp__ls **out, struct qp_err *err)
+{
+  struct qp__buf text;
+  char what[80];
+  enum qp_rc rc;
+
+  (void)snprintf(what, sizeof(what), "%.70s", base_name(path));
+  qp__buf_init(&text, QP__LS_MAX);
+  rc = read_file(os, path, &text, err);
+  if (!rc)
+    rc = qp__ls_open(what, &text, out, err);
+  qp__buf_release(&text);
+  return rc;
+}
+
+/* ---- telling ---- */
+
+/* Hands the report out and releases it. */
+static enum qp_rc
+tell(struct importing *im, const char *item, struct qp_import_report *report)
+{
+  enum qp_rc rc = QP_OK;
+
+  if (report->err.rc)
+    report->outcome = QP_IMPORT_FAILED;
+  if (im->visit)
+    rc = im->visit(im->arg, item, report);
+  qp_import_report_release(report);
+  return rc;
+}
+
+/* A note about something that is not a chat or a prompt that was taken. */
+static enum qp_rc
+tell_note(struct importing *im, const char *before, const struct qp__ls_note *note)
+{
+  struct qp_import_report report = { .outcome = QP_IMPORT_DONE };
+  char item[300];
+
+  (void)snprintf(item, sizeof(item), "%.120s%s%.150s", before, before[0] ? ", " : "", note->item);
+  if (note->err.rc)
+    report.err = note->err;
+  else if (!qp__report_note(&report, "%s", note->err.msg))
+    (void)qp__fail_nomem(&report.err, item);
+  return tell(im, item, &report);
+}
+
+/* ---- prompts ---- */
+
+/* Compares a stored prompt with one of the dump. */
+static enum qp_rc
+compare_prompt(void *arg, const struct qp_prompt *stored)
+{
+  const struct qp__prompt *p = arg;
+
+  return strcmp(stored->content, p->content) == 0 ? QP_OK : QP_STOPPED;
+}
+
+static enum qp_rc
+import_prompt(struct importing *im, struct qp__prompt *p, struct qp_import_report *report)
+{
+  struct qp_err *err = &report->err;
+  enum qp_rc rc = qp_prompt_get(im->store, p->id, compare_prompt, p, err);
+
+  if (!rc) {
+    report->outcome = QP_IMPORT_ALREADY;
+    return QP_OK;
+  }
+  if (rc == QP_STOPPED)
+    return qp__fail(err, QP_EXISTS, "system prompt '%s' exists with another text, which is kept",
+                    p->id);
+  if (rc != QP_NOTFOUND)
+    return rc;
+  report->outcome = QP_IMPORT_DONE;
+  if (im->flags & QP_IMPORT_DRY_RUN)
+    return QP_OK;
+  return qp__prompt_add(im->store, p, err);
+}
+
+static enum qp_rc
+import_prompts(struct importing *im)
+{
+  static const struct qp_err fine = { QP_OK, "" };
+  enum qp_rc rc = QP_OK;
+
+  for (size_t i = 0; i < im->dump->prompt_count && !rc; i++) {
+    struct qp__ls_prompt *p = &im->dump->prompts[i];
+    struct qp_import_report report = { .outcome = QP_IMPORT_DONE };
+    char item[160];
+
+    (void)snprintf(item, sizeof(item), "prompt %.140s", p->old_id);
+    if (strcmp(p->old_id, p->prompt->id) != 0 &&
+        !qp__report_note(&report, "its id is %s here", p->prompt->id))
+      (void)qp__fail_nomem(&report.err, item);
+    else if (!import_prompt(im, p->prompt, &report))
+      report.err = fine;
+    rc = tell(im, item, &report);
+  }
+  return rc;
+}
+
+/* ---- chats ---- */
+
+/* The notes of a chat that was taken become those of its report. False: no memory. */
+static bool
+add_notes(struct qp_import_report *report, const struct qp__ls_notes *notes)
+{
+  for (size_t i = 0; i < notes->count; i++) {
+    const struct qp__ls_note *n = &notes->list[i];
+
+    if (!n->err.rc &&
+        !qp__report_note(report, "%s%s%s", n->item ? n->item : "", n->item ? ": " : "", n->err.msg))
+      return false;
+  }
+  return true;
+}
+
+/* Tells of each message that was left out. */
+static enum qp_rc
+tell_left_out(struct importing *im, const char *item, const struct qp__ls_notes *notes)
+{
+  enum qp_rc rc = QP_OK;
+
+  for (size_t i = 0; i < notes->count && !rc; i++)
+    if (notes->list[i].err.rc)
+      rc = tell_note(im, item, &notes->list[i]);
+  return rc;
+}
+
+static enum qp_rc
+import_chat(struct importing *im, size_t i)
+{
+  const struct qp__ls_source *source = &im->dump->chats[i];
+  static const struct qp_err fine = { QP_OK, "" };
+  struct qp_import_report report = { .context = qp__ls_chat_uuid(source->id) };
+  struct qp__ls_chat *chat = NULL;
+  char item[120];
+  bool taken;
+  enum qp_rc rc = qp__ls_chat_load(im->dump, i, im->store->max_message, &chat, &report.err);
+
+  (void)snprintf(item, sizeof(item), "chat %.110s", source->id);
+  if (!rc && !add_notes(&report, &chat->notes))
+    rc = qp__fail_nomem(&report.err, item);
+  if (!rc)
+    rc = qp__import_chat(im->store, chat, im->flags, &report);
+  if (!rc)
+    report.err = fine;
+  taken = !rc;
+  rc = tell(im, item, &report);
+  if (!rc && taken)
+    rc = tell_left_out(im, item, &chat->notes);
+  qp__ls_chat_free(chat);
+  return rc;
+}
+
+enum qp_rc
+qp_localstorage_import(struct qp_store *store, const char *path, unsigned flags,
+                       qp_import_visit *visit, void *arg, struct qp_err *err)
+{
+  struct importing im = { .store = store, .flags = flags, .visit = visit, .arg = arg };
+  enum qp_rc rc = flags & QP_IMPORT_DRY_RUN ? QP_OK : qp__check_writable(store, err);
+
+  if (!rc)
+    rc = open_dump(store->os, path, &im.dump, err);
+  if (rc)
+    return rc;
+  if (err)
+    err->msg[0] = 0;
+  rc = import_prompts(&im);
+  for (size_t i = 0; i < im.dump->chat_count && !rc; i++)
+    rc = import_chat(&im, i);
+  for (size_t i = 0; i < im.dump->notes.count && !rc; i++)
+    rc = tell_note(&im, "", &im.dump->notes.list[i]);
+  if (rc && err && !err->msg[0])
+    (void)qp__fail(err, rc, "the import was stopped: %s", qp_rc_text(rc));
+  qp__ls_close(im.dump);
+  return rc;
+}
