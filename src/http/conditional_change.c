@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/json.h"
 #include "base/str.h"
 #include "http/clock.h"
@@ -34,6 +35,7 @@ static void
 release(struct qp__change_lock *l)
 {
   (void)pthread_mutex_lock(&l->lock);
+  QP_ASSERT(l->alone ? !l->shared : l->shared > 0);
   if (l->alone)
     l->alone = false;
   else

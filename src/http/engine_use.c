@@ -1,6 +1,7 @@
 /* engine_use.c - see engine_use.h. */
 #include "http/engine_use.h"
 
+#include "base/assert.h"
 #include "http/http_int.h"
 
 /* The engine, valid until leave; NULL: there is none (any more). */
@@ -33,6 +34,7 @@ void
 qp__turns_leave(struct qp__http *http)
 {
   (void)pthread_mutex_lock(&http->lock);
+  QP_ASSERT(http->engine_users);
   if (--http->engine_users == 0)
     (void)pthread_cond_signal(&http->quiet);
   (void)pthread_mutex_unlock(&http->lock);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/err.h"
 #include "http/engine_use.h"
 #include "http/http_int.h"
@@ -287,6 +288,7 @@ qp__held_put(struct qp__held *held)
     return;
   h = held->holds;
   (void)pthread_mutex_lock(&h->lock);
+  QP_ASSERT(held->refs);
   if (--held->refs == 0) {
     if (held->stage == QP__HELD_DYING) {
       deleter = held->deleter;

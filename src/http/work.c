@@ -1,6 +1,7 @@
 /* work.c - see work.h. */
 #include "http/work.h"
 
+#include "base/assert.h"
 #include "base/err.h"
 #include "http/conditional_change.h"
 #include "http/http_int.h"
@@ -34,6 +35,7 @@ resume(struct qp__request *r, enum qp__stage stage)
   r->stage = stage;
   MHD_resume_connection(r->connection);
   (void)pthread_mutex_lock(&http->lock); /* a stop of the server waits for this */
+  QP_ASSERT(http->waiting);
   if (--http->waiting == 0)
     (void)pthread_cond_signal(&http->quiet);
   (void)pthread_mutex_unlock(&http->lock);
@@ -88,6 +90,7 @@ take(struct qp__work_lane *lane)
 {
   struct qp__request *r = lane->first;
 
+  QP_ASSERT(r && lane->queued);
   lane->first = r->next;
   if (!lane->first)
     lane->last = &lane->first;
@@ -129,6 +132,7 @@ run_worker(void *arg)
       (void)pthread_mutex_unlock(&w->lock);
       run_request(r);
       (void)pthread_mutex_lock(&w->lock);
+      QP_ASSERT(w->changing >= changes);
       w->changing -= changes;
     } else {
       w->idle++;
@@ -212,6 +216,7 @@ qp__work_begin(struct qp__request *r, struct qp_err *err)
 void
 qp__work_park(struct qp__request *r, qp__handler *then, bool quick)
 {
+  QP_ASSERT(!r->then && then);
   r->then = then;
   r->quick = quick;
   atomic_store(&r->halves, 2);
