@@ -19,8 +19,8 @@
 /* Once, before anything else uses jansson. */
 void alloc_fault_init(void);
 
-/* The nth allocation from now on fails, those after it succeed again; 1 (and 0) is the very next
- * one. Forgets what fired before. */
+/* The nth allocation from now on fails, later ones succeed; 1 (and 0) is the next one. Resets
+ * `fired`. */
 void alloc_fault_arm(long n);
 /* The same, but all later ones fail too. */
 void alloc_fault_arm_all(long n);

@@ -14,18 +14,18 @@ struct place {
   struct rng rng;
   struct qp_uuid id;    /* a context with a few messages, a branch "alt" and the prompt "p0" */
   struct qp_uuid other; /* another one */
-  struct op killed;     /* an operation that came to nothing and can be tried again, or count 0 */
+  struct op killed;     /* a failed operation that can be tried again, or count 0 */
 };
 
 struct deed {
   const char *name;
-  /* Makes the place ready; asserts. NULL: there is nothing yet. */
+  /* Prepares the store; asserts. NULL: nothing to prepare. */
   void (*set_up)(struct place *p);
-  /* The deed is this operation … */
+  /* The operation … */
   struct op (*choose)(struct place *p);
-  /* … or, where that is NULL, this, which changes nothing that a model knows of. */
+  /* … or, if that is NULL, this function, which changes nothing that the model knows. */
   enum qp_rc (*act)(struct place *p, struct qp_err *err);
-  bool files_only; /* it needs a store that is there after it was closed */
+  bool files_only; /* needs a store that can be opened again after closing */
 };
 
 extern const struct deed deeds[];
@@ -40,7 +40,7 @@ void place_release(struct place *p);
 /* Without threads and with small journal segments. */
 enum qp_rc place_open(struct place *p, struct qp_err *err);
 void place_close(struct place *p);
-/* Does what must succeed, and writes it down; asserts. Takes the operation over. */
+/* Performs an operation that must succeed, and records it; asserts. Takes ownership of it. */
 void place_make(struct place *p, struct op op);
 
 #endif

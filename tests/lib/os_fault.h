@@ -41,37 +41,36 @@ enum qp__os_slot {
 };
 
 enum qp__os_fault_kind {
-  QP__FAULT_EIO,    /* the call answers -EIO */
+  QP__FAULT_EIO,    /* the call returns -EIO */
   QP__FAULT_ENOSPC, /* -ENOSPC from a call that can need space, -EIO from the others */
   QP__FAULT_EINTR,  /* -EINTR, once, from openat, pread, pwrite, flock or a sync */
   QP__FAULT_SHORT,  /* a pread or pwrite of 2 bytes or more transfers half of them */
 };
 
-/* `inner` must outlive it. NULL: no memory. */
+/* `inner` must outlive it. NULL: out of memory. */
 struct qp__os_fault *qp__os_fault_new(const struct qp__os *inner);
 void qp__os_fault_free(struct qp__os_fault *f); /* NULL is allowed; does not close descriptors */
 
 /* Borrowed; valid until free. */
 const struct qp__os *qp__os_fault_os(struct qp__os_fault *f);
 
-/* The nth counted call from now on fails (1, and 0 too: the next one); where the kind makes no
- * sense for that call, the first one after it where it does. `persistent`: every later call fails
- * as well, until disarmed; not for QP__FAULT_EINTR, which would never end. */
+/* The nth counted call from now on fails (1, and also 0: the next one); if the kind does not apply
+ * to that call, the next call to which it applies. `persistent`: every later call fails as well,
+ * until disarmed; not for QP__FAULT_EINTR, which would never end. */
 void qp__os_fault_arm(struct qp__os_fault *f, uint64_t n, enum qp__os_fault_kind kind,
                       bool persistent);
 void qp__os_fault_disarm(struct qp__os_fault *f);
 /* Whether a call failed since it was last armed. */
 bool qp__os_fault_fired(struct qp__os_fault *f);
 
-/* Counts and fails only calls that concern a path with `part` in it: the path that is passed, with
- * the path that its directory was opened by in front, or the one that the descriptor was opened by.
- * Paths begin below the root; only open_root is compared with the user's. NULL: all calls.
- * -ENOMEM. */
+/* Counts and fails only calls about a path that contains `part`: the path of the directory
+ * descriptor and the given path, or the path of the descriptor. Paths begin below the root; only
+ * open_root uses the path of the user. NULL: all calls. -ENOMEM. */
 int qp__os_fault_filter(struct qp__os_fault *f, const char *part);
-/* Counts and fails only calls of this slot; QP__SLOT__MAX: of all. */
+/* Counts and fails only calls of this function; QP__SLOT__MAX: of all. */
 void qp__os_fault_only(struct qp__os_fault *f, enum qp__os_slot slot);
 
-/* Counted calls since the beginning or since reset: of all slots, of one. */
+/* Counted calls since the start or since reset: of all functions, of one. */
 uint64_t qp__os_fault_calls(struct qp__os_fault *f);
 uint64_t qp__os_fault_count(struct qp__os_fault *f, enum qp__os_slot slot);
 void qp__os_fault_reset(struct qp__os_fault *f);

@@ -14,20 +14,20 @@
 /* `inner` must outlive its use. */
 const struct qp__os *os_gate_over(const struct qp__os *inner);
 
-/* From now on calls of this slot wait: QP__SLOT_OPENAT whose path holds `part`, QP__SLOT_FDATASYNC,
- * QP__SLOT_SYNCFS or QP__SLOT_RANDOM. */
+/* From now on calls of this function wait: QP__SLOT_OPENAT with a path that contains `part`,
+ * QP__SLOT_FDATASYNC, QP__SLOT_SYNCFS or QP__SLOT_RANDOM. */
 void os_gate_shut(enum qp__os_slot slot, const char *part);
 /* From now on syncs of every kind wait. */
 void os_gate_shut_syncs(void);
-/* From now on opens that make a new file (O_EXCL) wait. */
+/* From now on opens that create a new file (O_EXCL) wait. */
 void os_gate_shut_creation(void);
-/* Waits until n calls stand at the gate. False: that did not happen within a minute. */
+/* Waits until n calls wait at the gate. False: this did not happen within a minute. */
 bool os_gate_await(unsigned n);
-/* Lets all go, and all that come later. */
+/* Releases all waiting and later calls. */
 void os_gate_open(void);
 
-/* From now on what makes or changes a file answers -error, and with EMFILE whatever opens one; 0:
- * nothing does. The journal, which has its full size already, and what is open are spared. */
+/* From now on calls that create or change a file return -error, and with EMFILE all opens; 0: none.
+ * Excluded are the journal, which already has its full size, and open files. */
 void os_gate_refuse(int error);
 
 /* Bytes read and written since the last reset. */

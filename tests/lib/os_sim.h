@@ -23,36 +23,36 @@
 
 struct qp__os_sim;
 
-/* NULL: no memory. */
+/* NULL: out of memory. */
 struct qp__os_sim *qp__os_sim_new(uint64_t seed);
 void qp__os_sim_free(struct qp__os_sim *s); /* NULL is allowed */
 
 /* Borrowed; valid until free. */
 const struct qp__os *qp__os_sim_os(struct qp__os_sim *s);
 
-/* Cuts the power and starts again: all descriptors and locks are gone, what was durable is there,
- * and of what was only cached a random part: each write is dropped, kept or torn, each truncation
- * dropped or kept. Changes of directories are kept from the first up to some point, most of the
- * time one point for the whole tree, else one for each directory; a file that moves between two
- * directories is then in exactly one of them. -ENOMEM: the machine stays off; call it again. */
+/* Cuts the power and restarts: all descriptors and locks are lost, durable data is kept, and of
+ * cached data a random part: each write is dropped, kept or torn, each truncation is dropped or
+ * kept. Directory changes are kept from the first up to some point, usually one point for the whole
+ * tree, otherwise one per directory; a file that moves between two directories is then in exactly
+ * one of them. -ENOMEM: the machine stays off; call it again. */
 int qp__os_sim_power_cut(struct qp__os_sim *s);
 
-/* After n more mutations (0: at once) the machine is off: every slot that can fail answers -EIO
- * until qp__os_sim_power_cut(). close still forgets the descriptor. */
+/* After n more mutations (0: at once) the machine is off: every function that can fail returns -EIO
+ * until qp__os_sim_power_cut(). close still releases the descriptor. */
 void qp__os_sim_cut_after(struct qp__os_sim *s, uint64_t n);
 bool qp__os_sim_is_off(struct qp__os_sim *s);
 
-/* Successful calls so far that changed something, cached or durable: creating and truncating opens,
- * pwrite, ftruncate, set_mtime, the syncs, mkdirat, unlinkat, renameat. */
+/* The number of successful calls that changed something, cached or durable: creating and truncating
+ * opens, pwrite, ftruncate, set_mtime, the syncs, mkdirat, unlinkat, renameat. */
 uint64_t qp__os_sim_mutations(struct qp__os_sim *s);
 
-/* The sum of the lengths of all files is at most `bytes`: a write that reaches beyond is short, and
- * -ENOSPC when not a single byte fits. 0: no limit. */
+/* The total length of all files is at most `bytes`: a write beyond that is short, and -ENOSPC if
+ * not a single byte fits. 0: no limit. */
 void qp__os_sim_set_capacity(struct qp__os_sim *s, uint64_t bytes);
-/* There are at most n files and directories, those that are removed and still open included: making
- * one more answers -ENOSPC. 0: no limit. */
+/* There are at most n files and directories, including those that are removed and still open:
+ * creating one more returns -ENOSPC. 0: no limit. */
 void qp__os_sim_set_inodes(struct qp__os_sim *s, uint64_t n);
-/* What counts for these two now. */
+/* The current values for these two limits. */
 uint64_t qp__os_sim_bytes(struct qp__os_sim *s);
 uint64_t qp__os_sim_inodes(struct qp__os_sim *s);
 

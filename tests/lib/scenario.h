@@ -27,9 +27,9 @@ uint64_t rng_next(struct rng *r);
 uint64_t rng_below(struct rng *r, uint64_t n);
 struct qp_uuid rng_uuid(struct rng *r);
 
-/* QUIPU_TEST_LONG is set: the long form of a test is wanted. */
+/* QUIPU_TEST_LONG is set: run the long form of the test. */
 bool test_is_long(void);
-/* QUIPU_TEST_SEED, or `seed` when it is not set. */
+/* QUIPU_TEST_SEED, or `seed` if it is not set. */
 uint64_t test_seed(uint64_t seed);
 
 /* ---- operations ---- */
@@ -53,23 +53,23 @@ enum op_kind {
   OP_ARCHIVE, /* messages older than `note` */
   OP_COMPRESS,
   OP_DECOMPRESS,
-  OP_GC, /* with so many milliseconds of grace: `note`, which is 0 or OP_GRACE */
+  OP_GC, /* with a grace period of `note` milliseconds, which is 0 or OP_GRACE */
   OP__MAX,
 };
 
-#define OP_GRACE INT64_MAX /* a time that never ends */
+#define OP_GRACE INT64_MAX /* never expires */
 
 struct op_message {
   struct qp_message *message;
   struct qp_uuid id;
-  enum qp_rc rc; /* what saving it gave */
+  enum qp_rc rc; /* result of saving it */
 };
 
 struct op {
   enum op_kind kind;
   struct qp_uuid context;
-  char branch[MODEL_NAME]; /* "": the active one */
-  char name[MODEL_NAME];   /* of what is made: a branch */
+  char branch[MODEL_NAME]; /* "": the active branch */
+  char name[MODEL_NAME];   /* name of the new branch */
   char prompt[MODEL_TEXT]; /* "": none */
   char text[MODEL_TEXT];   /* a title, or the content of a prompt */
   int64_t note;
@@ -77,7 +77,7 @@ struct op {
   struct qp_uuid at;
   struct op_message *messages;
   size_t count;
-  enum qp_rc rc; /* what op_run answered */
+  enum qp_rc rc; /* result of op_run */
 };
 
 const char *op_name(enum op_kind kind);
@@ -92,29 +92,29 @@ struct op op_save(struct rng *r, const struct qp_uuid *context, const char *bran
                   size_t size);
 struct op op_prompt(enum op_kind kind, const char *id, const char *content);
 
-/* What a random operation may be. */
+/* Which random operations are possible. */
 struct mix {
-  size_t contexts; /* at most so many */
-  size_t batch;    /* messages in one batch, at most */
-  size_t messages; /* in one context, at most; a context that has so many is deleted */
+  size_t contexts; /* maximum number */
+  size_t batch;    /* maximum messages per batch */
+  size_t messages; /* maximum per context; a context with so many is deleted */
   bool failing;    /* also operations that must fail */
   bool space;      /* also archive, compress, decompress and gc */
 };
 struct op op_random(struct rng *r, const struct model *m, const struct mix *mix);
 
 enum qp_rc op_run(struct op *op, struct qp_store *store, struct qp_err *err);
-/* How the store must answer. When that is QP_OK, the model changes; messages of a batch that failed
- * by themselves are left out. */
+/* The expected result of the store. If it is QP_OK, the model changes; messages of a batch that
+ * failed individually are skipped. */
 enum qp_rc op_apply(struct op *op, struct model *m);
 
 /* ---- what must hold ---- */
 
-/* A check finds nothing, not even harmless things, and sees as many messages as the model has. */
+/* A check finds nothing, not even harmless leftovers, and counts as many messages as the model. */
 bool store_is_clean(struct qp_store *store, const struct model *m, char why[MODEL_WHY]);
 
-/* The store is as the model says, or, with `pending`, as if that operation were complete, which is
- * then written down. And it is clean; only what an operation that was cut short has left behind may
- * lie about, until a gc, which is made then. */
+/* The store agrees with the model or, with `pending`, with the model after that operation, which is
+ * then recorded. And a check finds nothing except leftovers of an interrupted operation, which a gc
+ * then removes. */
 bool store_is_right(struct qp_store *store, struct model *m, struct op *pending,
                     char why[MODEL_WHY]);
 

@@ -30,16 +30,16 @@
 
 /* ---- expecting ---- */
 
-/* What calls write their sentence to: OK(qp_store_check(…, &failure)). */
+/* The error of the last call: OK(qp_store_check(…, &failure)). */
 extern _Thread_local struct qp_err failure;
 
 #define OK(call) (clear_failure(), expect_rc((call), QP_OK, #call, __FILE__, __LINE__))
-/* Also that there is one sentence, without a line break. */
+/* Also checks that there is one message without a line break. */
 #define FAILS(call, rc) (clear_failure(), expect_rc((call), (rc), #call, __FILE__, __LINE__))
 
 void clear_failure(void);
 void expect_rc(enum qp_rc got, enum qp_rc want, const char *call, const char *file, int line);
-/* The sentence of the last failure holds this text. */
+/* The message of the last failure contains this text. */
 void expect_sentence(const char *part);
 void expect_id(const struct qp_uuid *got, const struct qp_uuid *want);
 
@@ -50,7 +50,7 @@ struct qp__driver;
 struct driver {
   const char *name;
   const struct qp__driver *driver;
-  bool durable;   /* what is closed can be opened again */
+  bool durable;   /* a closed store can be opened again */
   unsigned flags; /* enum qp_store_flags */
 };
 
@@ -77,13 +77,13 @@ struct fixture {
   const struct driver *driver;
   char dir[PATH_LEN];
   char data[PATH_LEN];
-  struct qp_store_options options; /* of the next open */
+  struct qp_store_options options; /* for the next open */
   const struct qp__os *os;         /* likewise */
-  struct qp__os_fault *fault;      /* what watch_calls() made, or NULL */
+  struct qp__os_fault *fault;      /* created by watch_calls(), or NULL */
   struct qp_store *store;
-  char *outside; /* a picture of outside/ as it was at first */
+  char *outside; /* a snapshot of outside/ at the start */
   pthread_mutex_t lock;
-  unsigned warnings; /* lines of level warning or error, under `lock` */
+  unsigned warnings; /* log lines of level warning or error, guarded by `lock` */
   char *log;         /* those lines */
   size_t log_len;
 };
@@ -99,16 +99,16 @@ bool has(const struct fixture *f, unsigned what);
 
 void open_store(struct fixture *f);
 void close_store(struct fixture *f);
-/* Everything leaves the memory, so that the next open of a context reads it from the driver. */
+/* Removes everything from memory, so that the next open of a context reads it from the driver. */
 void reload(struct fixture *f);
-/* Opens the store again on an operating system that counts its calls and can fail them (f->fault);
- * bytes are counted by os_gate.h, whose gate stands before it. */
+/* Opens the store again with a struct qp__os that counts its calls and can make them fail
+ * (f->fault); os_gate.h before it counts the bytes. */
 void watch_calls(struct fixture *f);
-/* Calls since the last reset that concern a path with `part` in it (NULL: all); of one slot, or of
- * all (QP__SLOT__MAX). From count_calls_to() on, until another one, only those are counted. */
+/* Calls since the last reset about a path that contains `part` (NULL: all); of one function, or of
+ * all (QP__SLOT__MAX). After count_calls_to() only those are counted, until the next call of it. */
 void count_calls_to(struct fixture *f, const char *part);
 uint64_t calls_of(struct fixture *f, enum qp__os_slot slot);
-/* Forgets the warnings so far. */
+/* Resets the warnings. */
 void forget_warnings(struct fixture *f);
 void expect_warning(struct fixture *f, const char *part);
 void expect_outside_untouched(struct fixture *f);
@@ -122,21 +122,20 @@ struct qp_store_stats stats(struct fixture *f);
 struct qp_bytes bytes_of(const char *text);
 struct qp_uuid id_of(const char *text);
 struct qp_message *new_text(enum qp_role role, const char *text);
-/* Saves a user's message. */
+/* Saves a user message. */
 struct qp_uuid say(struct qp_context *c, const char *branch, const char *text);
 /* Saves n messages "<word>0", "<word>1", … in one batch; ids (may be NULL) receives theirs. */
 void say_many(struct qp_context *c, const char *branch, const char *word, size_t n,
               struct qp_uuid *ids);
-/* The texts of the branch's messages, with a space after each but the last. */
+/* The texts of the branch's messages, separated by spaces. */
 void expect_texts(struct qp_context *c, const char *branch, const char *want);
 /* The stored bytes of a message; the caller frees them. */
 char *stored(struct qp_context *c, const struct qp_uuid *id);
 /* The caller decrefs. */
 json_t *metadata_of(struct qp_context *c);
-/* Pointers in it are gone, apart from a prompt's id, which is kept in a static buffer. */
+/* Pointers in it are invalid, except the id of a prompt, which is in a static buffer. */
 struct qp_branch_info branch_of(struct qp_context *c, const char *name);
-/* The names of all branches as they are visited, the active one with a star, separated by
- * spaces. */
+/* The names of all branches in order, the active one with a star, separated by spaces. */
 void expect_branches(struct qp_context *c, const char *want);
 void set_prompt(struct fixture *f, const char *id, const char *content);
 
@@ -157,20 +156,20 @@ struct findings {
   } list[FINDINGS_MAX];
 };
 
-/* Checks the whole store. Asserts what holds for every check: paths are relative to the data
- * directory, details are sentences, the summary counts what was visited. */
+/* Checks the whole store. Asserts what every check must fulfil: paths are relative to the data
+ * directory, details are sentences, and the summary counts what was visited. */
 void check_store(struct fixture *f, unsigned flags, struct findings *out);
-/* Exactly one finding of this kind, whose path ends so; its place in the list. */
+/* Exactly one finding of this kind, whose path ends like this; returns its index. */
 size_t expect_finding(const struct findings *found, enum qp_problem_kind kind,
                       const char *path_end);
-/* Not a word, not even a harmless one. */
+/* No finding at all, not even a harmless one. */
 void expect_no_findings(struct fixture *f);
 /* No problems; harmless findings are allowed. */
 void expect_sound(struct fixture *f);
 
 /* ---- files ---- */
 
-/* Formats a path into one of several buffers that are used in turn. */
+/* Formats a path into one of several buffers that are used in rotation. */
 const char *pathf(const char *fmt, ...) QP_PRINTF(1, 2);
 const char *context_path(struct fixture *f, const struct qp_uuid *id, const char *rest);
 const char *message_path(struct fixture *f, const struct qp_uuid *context, const char *dir,
@@ -190,23 +189,24 @@ void move_file(const char *from, const char *to);
 void remove_file(const char *path);
 void remove_tree(const char *path);
 void make_directory(const char *path);
-/* Everything below `path`, and itself: gives it to a user, takes away or gives back the right to
+/* For `path` and everything below it: changes the owner, removes or restores the permission to
  * write. */
 void give_tree(const char *path, unsigned user);
 void set_writable(const char *path, bool writable);
-/* Files (not directories) below `dir` whose path ends so. */
+/* Files (not directories) below `dir` whose path ends like this. */
 size_t count_files(const char *dir, const char *end);
 
-/* A line for everything below `dir`, sorted by path: type, path and, for what is not a directory,
- * inode, time of change to the nanosecond, size and a hash of the content. The caller frees it. */
+/* One line for everything below `dir`, sorted by path: type, path and, except for directories,
+ * inode, modification time to the nanosecond, size and a hash of the content. The caller frees
+ * it. */
 char *take_picture(const char *dir);
-/* The lines "+path", "-path" and "~path" of what is new, gone and different in `after`, sorted by
+/* The lines "+path", "-path" and "~path" of what is new, removed and changed in `after`, sorted by
  * path. The caller frees it. */
 char *compare_pictures(const char *before, const char *after);
 /* compare_pictures() gives exactly these lines. */
 void expect_difference(const char *before, const char *after, const char *want);
-/* The same for what a commit changes in the data directory, apart from one segment of the journal
- * and an empty directory in tmp/. */
+/* The same for the changes of a commit in the data directory, except one segment of the journal and
+ * an empty directory in tmp/. */
 void expect_changes(const char *before, const char *after, const char *want);
 
 #endif
