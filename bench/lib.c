@@ -141,7 +141,7 @@ bench_store_open(const struct bench *b, const char *name)
 struct qp_context *
 bench_context_create(struct qp_store *store, const char *title)
 {
-  struct qp_context_spec spec = { .title = title };
+  struct qp_context_spec spec = { .size = sizeof(struct qp_context_spec), .title = title };
   struct qp_context *context;
   struct qp_err err;
 

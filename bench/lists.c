@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "quipu_turns.h"
+#include "quipu/turns.h"
 
 #define OPENS 5 /* a block */
 #define PAGE 50
@@ -97,7 +97,9 @@ count_row(void *arg, const struct qp_catalogue_row *row)
 static char *
 list(struct qp_store *store, const char *cursor, unsigned limit)
 {
-  struct qp_catalogue_query query = { .cursor = cursor, .limit = limit };
+  struct qp_catalogue_query query = { .size = sizeof(struct qp_catalogue_query),
+                                      .cursor = cursor,
+                                      .limit = limit };
   char *next = NULL;
   struct qp_err err;
   unsigned rows = 0;

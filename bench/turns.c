@@ -65,7 +65,9 @@ static void
 make_contexts(void *arg, unsigned thread)
 {
   struct making *m = arg;
-  struct qp_context_spec spec = { .title = "of a turn", .model_id = "openai/local" };
+  struct qp_context_spec spec = { .size = sizeof(struct qp_context_spec),
+                                  .title = "of a turn",
+                                  .model_id = "openai/local" };
   struct qp_context *context;
   struct qp_err err;
 

@@ -28,7 +28,7 @@ save_line(struct qp_context *context, enum qp_role role, const char *text, struc
 static enum qp_rc
 save_input(struct qp_store *store, struct qp_err *err)
 {
-  struct qp_context_spec spec = { .title = "Stored only" };
+  struct qp_context_spec spec = { .size = sizeof(struct qp_context_spec), .title = "Stored only" };
   struct qp_context *context = NULL;
   char id_text[QP_UUID_TEXT];
   char line[4096];

@@ -58,6 +58,7 @@ static enum qp_rc
 make_context(struct qp_store *store, struct qp_context **out, struct qp_err *err)
 {
   struct qp_context_spec spec = {
+    .size = sizeof(struct qp_context_spec),
     .title = "The tour of libquipu",
     .model_id = "demo",
     .system_prompt_id = PROMPT_ID,
@@ -189,7 +190,7 @@ main(int argc, char **argv)
 
   if (argc != 2) {
     fprintf(stderr, "usage: tour DIRECTORY\n");
-    return qp_rc_exit_code(QP_INVALID);
+    return 2;
   }
   printf("libquipu %s, data in %s\n", qp_version(), argv[1]);
   rc = qp_store_open(argv[1], NULL, &store, &err);
@@ -209,5 +210,5 @@ main(int argc, char **argv)
     rc = check(store, &err);
 out:
   qp_store_close(store);
-  return qp_rc_exit_code(say(rc, &err));
+  return say(rc, &err) != QP_OK;
 }

@@ -152,8 +152,8 @@ function checkInclude(file, line, name, quoted) {
   const target = /^(\w+)\//.exec(name)?.[1];
   const isPublic = fs.existsSync(path.join(root, 'include', name));
 
-  if (file.startsWith('examples/') && quoted && !isPublic)
-    complain(file, line, `an example includes "${name}", which a library user does not have`);
+  if (/^(examples|tests\/embed)\//.test(file) && quoted && !isPublic)
+    complain(file, line, `it includes "${name}", which a library user does not have`);
   if (layer && name === 'curl/curl.h' && !curlMay.includes(file))
     complain(file, line, 'only net/client.c uses libcurl, so that the rules for requests are in one place');
   if (!layer || !quoted || isPublic) return;
@@ -254,12 +254,12 @@ function checkLists() {
   const stem = (file) => path.basename(file, '.c');
   const below = (dir) => (file) => file.slice(dir.length + 1);
   const isTest = (file) => stem(file).startsWith('test_');
-  const isHelper = (file) => /^tests\/(unit|conformance|fault|crash)\//.test(file) && !isTest(file);
+  const isHelper = (file) => /^tests\/(unit|conformance|fault|crash|embed)\//.test(file) && !isTest(file);
 
   listed('src/meson.build', null, list('src', '.c'), below('src'));
   listed('tests/meson.build', 'test_lib_sources', list('tests/lib', '.c'), below('tests'));
   listed('tests/meson.build', 'fuzzers', list('tests/fuzz', '.c'), stem);
-  for (const suite of ['unit', 'conformance', 'fault', 'crash'])
+  for (const suite of ['unit', 'conformance', 'fault', 'crash', 'embed'])
     listed('tests/meson.build', `${suite}_tests`, list(`tests/${suite}`, '.c').filter(isTest), stem);
   listed('tests/meson.build', null, list('tests', '.c').filter(isHelper), below('tests'));
   const bench = list('bench', '.c');

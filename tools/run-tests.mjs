@@ -18,7 +18,7 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
-const allSuites = ['unit', 'conformance', 'fault', 'crash', 'e2e'];
+const allSuites = ['unit', 'conformance', 'fault', 'crash', 'embed', 'e2e'];
 const usage = `usage: tools/run-tests.mjs [--build DIR] [--suite ${allSuites.join('|')}]...
                            [--jobs N] [--timeout SECONDS] [NAME]...
 NAME runs only the files whose name contains it, such as unit/test_buf.`;

@@ -10,10 +10,8 @@ static const struct rc_row {
   enum qp_rc rc;
   const char *name;
   const char *text;
-  int exit_code;
-  int http;
 } rows[] = {
-#define ROW(name, num, text, exit_code, http) { QP_##name, #name, text, exit_code, http },
+#define ROW(name, num, text) { QP_##name, #name, text },
   QP_RC_MAP(ROW)
 #undef ROW
 };
@@ -37,18 +35,6 @@ const char *
 qp_rc_text(enum qp_rc rc)
 {
   return find_row(rc)->text;
-}
-
-int
-qp_rc_exit_code(enum qp_rc rc)
-{
-  return find_row(rc)->exit_code;
-}
-
-int
-qp_rc_http_status(enum qp_rc rc)
-{
-  return find_row(rc)->http;
 }
 
 const char *

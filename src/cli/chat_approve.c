@@ -174,7 +174,7 @@ decide(struct chat *chat, const json_t *pending, enum answer answer, const char 
 {
   const char *ids[IDS_MAX];
   size_t count = answer == ANSWER_ALL ? json_array_size(pending) : 1;
-  struct qp_action action = { .kind = QP_ACTION_APPROVE_TOOLS };
+  struct qp_action action = { .size = sizeof(struct qp_action), .kind = QP_ACTION_APPROVE_TOOLS };
 
   if (count > IDS_MAX)
     count = IDS_MAX; /* the others are asked about again */
@@ -245,7 +245,7 @@ confirm_rule(struct chat *chat, const json_t *call, enum answer *answer, bool *o
 enum qp_rc
 cli_chat_approve(struct chat *chat, const json_t *pending, bool *left, struct qp_err *err)
 {
-  struct qp_action cancel = { .kind = QP_ACTION_CANCEL };
+  struct qp_action cancel = { .size = sizeof(struct qp_action), .kind = QP_ACTION_CANCEL };
   const json_t *call = json_array_get(pending, 0);
   enum answer answer = ANSWER_NONE;
   bool over = false;

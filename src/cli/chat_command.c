@@ -174,7 +174,9 @@ run_history(struct chat *chat, const char *rest, struct qp_err *err)
 static enum qp_rc
 run_switch(struct chat *chat, const char *rest, struct qp_err *err)
 {
-  struct qp_action action = { .kind = QP_ACTION_SWITCH_BRANCH, .branch = rest };
+  struct qp_action action = { .size = sizeof(struct qp_action),
+                              .kind = QP_ACTION_SWITCH_BRANCH,
+                              .branch = rest };
 
   return cli_chat_act(chat, &action, err); /* it starts no turn */
 }
@@ -190,7 +192,7 @@ run_fork(struct chat *chat, const char *rest, struct qp_err *err)
 static enum qp_rc
 run_retry(struct chat *chat, const char *rest, struct qp_err *err)
 {
-  struct qp_action action = { .kind = QP_ACTION_RETRY };
+  struct qp_action action = { .size = sizeof(struct qp_action), .kind = QP_ACTION_RETRY };
 
   (void)rest;
   return cli_chat_turn(chat, &action, err);
@@ -199,7 +201,7 @@ run_retry(struct chat *chat, const char *rest, struct qp_err *err)
 static enum qp_rc
 run_regenerate(struct chat *chat, const char *rest, struct qp_err *err)
 {
-  struct qp_action action = { .kind = QP_ACTION_REGENERATE };
+  struct qp_action action = { .size = sizeof(struct qp_action), .kind = QP_ACTION_REGENERATE };
 
   (void)rest;
   return cli_chat_turn(chat, &action, err);
@@ -237,7 +239,7 @@ edit_text(struct chat *chat, const json_t *message, const char **given, struct q
 static enum qp_rc
 run_edit(struct chat *chat, const char *rest, struct qp_err *err)
 {
-  struct qp_action action = { .kind = QP_ACTION_EDIT_MESSAGE };
+  struct qp_action action = { .size = sizeof(struct qp_action), .kind = QP_ACTION_EDIT_MESSAGE };
   json_t *messages = NULL;
   const json_t *message;
   enum qp_rc rc = cli_server_messages(chat->http, &chat->id, EDIT_WINDOW, &messages, err);

@@ -233,8 +233,8 @@ set_common(struct chat_http *http, CURL *easy, const struct request *r, const ch
 static enum qp_rc
 rc_of_name(const char *name, long status)
 {
-#define NAMED(code, number, text, exit_code, http) \
-  if (strcmp(name, #code) == 0)                    \
+#define NAMED(code, number, text) \
+  if (strcmp(name, #code) == 0)   \
     return QP_##code;
   QP_RC_MAP(NAMED)
 #undef NAMED

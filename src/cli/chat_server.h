@@ -10,7 +10,7 @@
 #include <stdbool.h>
 
 #include "cli/chat_http.h"
-#include "quipu_turns.h"
+#include "quipu/turns.h"
 
 /* The context with this id or beginning of an id. */
 enum qp_rc cli_server_find(struct chat_http *http, const char *text, struct qp_uuid *id,

@@ -58,6 +58,8 @@ extern const struct cli_command cli_cmd_new, cli_cmd_add, cli_cmd_ls, cli_cmd_se
     cli_cmd_export, cli_cmd_chat, cli_cmd_tool, cli_cmd_serve, cli_cmd_debug, cli_cmd_version,
     cli_cmd_help;
 
+/* The exit code of the program; cmd_help.c has the table. */
+int cli_exit_code(enum qp_rc rc);
 /* The help of one command; NULL: the overview. As JSON, or for a person. */
 enum qp_rc cli_help(struct cli *cli, const struct cli_command *command, struct qp_err *err);
 /* The overview for `quipu` without arguments. */

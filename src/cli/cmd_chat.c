@@ -50,8 +50,9 @@ _Static_assert(sizeof(options) / sizeof(options[0]) <= CLI_OPTIONS_MAX, "a value
 bool
 cli_chat_rests(const char *state)
 {
-  return strcmp(state, "Idle") == 0 || strcmp(state, "Failed") == 0 ||
-         strcmp(state, "AwaitingToolApproval") == 0;
+  enum qp_state known;
+
+  return qp_state_find(state, &known) && qp_state_awaits_client(known);
 }
 
 json_t *
@@ -263,7 +264,9 @@ create(struct chat *chat, const char *text, struct qp_err *err)
 static enum qp_rc
 send(struct chat *chat, const char *text, struct qp_err *err)
 {
-  struct qp_action action = { .kind = QP_ACTION_SEND_MESSAGE, .text = { text, strlen(text) } };
+  struct qp_action action = { .size = sizeof(struct qp_action),
+                              .kind = QP_ACTION_SEND_MESSAGE,
+                              .text = { text, strlen(text) } };
   struct qp_message *message = NULL;
   enum qp_rc rc = QP_OK;
 
@@ -345,7 +348,8 @@ find_newest(struct chat *chat, struct qp_uuid *id, struct qp_err *err)
 static enum qp_rc
 begin(struct chat *chat, const struct cli_args *args, struct qp_err *err)
 {
-  struct qp_action to_branch = { .kind = QP_ACTION_SWITCH_BRANCH,
+  struct qp_action to_branch = { .size = sizeof(struct qp_action),
+                                 .kind = QP_ACTION_SWITCH_BRANCH,
                                  .branch = args->values[OPT_BRANCH] };
   struct qp_uuid id = { { 0 } };
   enum qp_rc rc = cli_chat_set(&chat->model, args->values[OPT_MODEL], err);

@@ -19,7 +19,7 @@ static const struct cli_action actions[] = {
   { 0 },
 };
 
-typedef enum qp_rc visit_cell(enum qp__state from, enum qp__event event, struct qp__transition cell,
+typedef enum qp_rc visit_cell(enum qp_state from, enum qp__event event, struct qp__transition cell,
                               void *arg, struct qp_err *err);
 
 static enum qp_rc
@@ -29,36 +29,36 @@ each_cell(visit_cell *visit, void *arg, struct qp_err *err)
 
   for (int state = 0; state < QP__STATES && !rc; state++)
     for (int event = 0; event < QP__EVENTS && !rc; event++) {
-      struct qp__transition cell = qp__fsm_next((enum qp__state)state, (enum qp__event)event);
+      struct qp__transition cell = qp__fsm_next((enum qp_state)state, (enum qp__event)event);
 
       if (cell.legal)
-        rc = visit((enum qp__state)state, (enum qp__event)event, cell, arg, err);
+        rc = visit((enum qp_state)state, (enum qp__event)event, cell, arg, err);
     }
   return rc;
 }
 
 static enum qp_rc
-print_cell(enum qp__state from, enum qp__event event, struct qp__transition cell, void *arg,
+print_cell(enum qp_state from, enum qp__event event, struct qp__transition cell, void *arg,
            struct qp_err *err)
 {
   int *last = arg;
 
   (void)err;
   if (*last != (int)from)
-    printf("%s%s\n", *last < 0 ? "" : "\n", qp__state_name(from));
+    printf("%s%s\n", *last < 0 ? "" : "\n", qp_state_name(from));
   *last = (int)from;
-  printf("  %-52s -> %-21s  %s\n", qp__event_text(event), qp__state_name(cell.to),
+  printf("  %-52s -> %-21s  %s\n", qp__event_text(event), qp_state_name(cell.to),
          qp__step_text(cell.step));
   return QP_OK;
 }
 
 static enum qp_rc
-put_cell(enum qp__state from, enum qp__event event, struct qp__transition cell, void *arg,
+put_cell(enum qp_state from, enum qp__event event, struct qp__transition cell, void *arg,
          struct qp_err *err)
 {
   (void)arg;
-  return cli_put_json(json_pack("{s:s, s:s, s:s, s:s}", "state", qp__state_name(from), "event",
-                                qp__event_name(event), "to", qp__state_name(cell.to), "action",
+  return cli_put_json(json_pack("{s:s, s:s, s:s, s:s}", "state", qp_state_name(from), "event",
+                                qp__event_name(event), "to", qp_state_name(cell.to), "action",
                                 qp__step_text(cell.step)),
                       err);
 }
@@ -73,7 +73,7 @@ is_drawn(enum qp__event event)
 }
 
 static void
-print_arrow(enum qp__state from, enum qp__state to)
+print_arrow(enum qp_state from, enum qp_state to)
 {
   bool any = false;
 
@@ -85,7 +85,7 @@ print_arrow(enum qp__state from, enum qp__state to)
     if (any)
       printf("\\n");
     else
-      printf("  %s -> %s [label=\"", qp__state_name(from), qp__state_name(to));
+      printf("  %s -> %s [label=\"", qp_state_name(from), qp_state_name(to));
     any = true;
     printf("%s", qp__event_text((enum qp__event)event));
   }
@@ -101,11 +101,11 @@ print_dot(void)
          "  node [shape=box, style=rounded, fontname=\"sans-serif\"];\n"
          "  edge [fontname=\"sans-serif\", fontsize=10];\n");
   for (int state = 0; state < QP__STATES; state++)
-    if (!qp__fsm_is_busy((enum qp__state)state))
-      printf("  %s [penwidth=2];\n", qp__state_name((enum qp__state)state));
+    if (!qp__fsm_is_busy((enum qp_state)state))
+      printf("  %s [penwidth=2];\n", qp_state_name((enum qp_state)state));
   for (int from = 0; from < QP__STATES; from++)
     for (int to = 0; to < QP__STATES; to++)
-      print_arrow((enum qp__state)from, (enum qp__state)to);
+      print_arrow((enum qp_state)from, (enum qp_state)to);
   printf("}\n");
 }
 

@@ -6,13 +6,15 @@
 
 static const struct cli_option no_options[] = { { 0 } };
 
+/* In the order of the exit codes. Scripts know these numbers: they never change. */
 static const struct {
-  const char *name, *text;
   int exit_code;
+  enum qp_rc rc;
 } codes[] = {
-#define ROW(name, num, text, exit_code, http) { #name, text, exit_code },
-  QP_RC_MAP(ROW)
-#undef ROW
+  { 0, QP_OK },          { 2, QP_INVALID }, { 3, QP_NOTFOUND }, { 4, QP_BUSY },
+  { 5, QP_EXISTS },      { 6, QP_TOOBIG },  { 7, QP_READONLY }, { 8, QP_CONFLICT },
+  { 9, QP_UNAVAILABLE }, { 10, QP_NOMEM },  { 11, QP_IO },      { 12, QP_CORRUPT },
+  { 13, QP_MISUSE },     { 14, QP_FULL },   { 15, QP_DENIED },  { 16, QP_STOPPED },
 };
 
 #define LEFT_WIDTH 24
@@ -145,18 +147,13 @@ cli_help(struct cli *cli, const struct cli_command *command, struct qp_err *err)
 
 /* ---- exit codes ---- */
 
-/* The row after the one with exit code `last`, in the order of exit codes; CODE_COUNT at the
- * end. */
-static size_t
-next_code(int last)
+int
+cli_exit_code(enum qp_rc rc)
 {
-  size_t best = CODE_COUNT;
-
   for (size_t i = 0; i < CODE_COUNT; i++)
-    if (codes[i].exit_code > last &&
-        (best == CODE_COUNT || codes[i].exit_code < codes[best].exit_code))
-      best = i;
-  return best;
+    if (codes[i].rc == rc)
+      return codes[i].exit_code;
+  return cli_exit_code(QP_IO);
 }
 
 static enum qp_rc
@@ -164,13 +161,16 @@ print_exit_codes(struct cli *cli, struct qp_err *err)
 {
   enum qp_rc rc = QP_OK;
 
-  for (size_t i = next_code(-1); i < CODE_COUNT && !rc; i = next_code(codes[i].exit_code)) {
+  for (size_t i = 0; i < CODE_COUNT && !rc; i++) {
+    const char *name = qp_rc_name(codes[i].rc);
+    const char *text = qp_rc_text(codes[i].rc);
+
     if (cli->json)
-      rc = cli_put_json(json_pack("{s:i, s:s, s:s}", "exit_code", codes[i].exit_code, "code",
-                                  codes[i].name, "text", codes[i].text),
-                        err);
+      rc = cli_put_json(
+          json_pack("{s:i, s:s, s:s}", "exit_code", codes[i].exit_code, "code", name, "text", text),
+          err);
     else
-      printf("%3d  %-12s %s\n", codes[i].exit_code, codes[i].name, codes[i].text);
+      printf("%3d  %-12s %s\n", codes[i].exit_code, name, text);
   }
   return rc;
 }

@@ -23,6 +23,7 @@ print_row(struct cli *cli, const struct qp_catalogue_row *row, struct qp_err *er
   const char *title = row->title ? row->title : "";
   char created[CLI_TIME_TEXT];
   char updated[CLI_TIME_TEXT];
+  const char *state = qp_state_name(row->state);
   char id[QP_UUID_TEXT];
 
   (void)cli_time_text(row->created_at, created);
@@ -31,7 +32,7 @@ print_row(struct cli *cli, const struct qp_catalogue_row *row, struct qp_err *er
     return cli_put_json(json_pack("{s:o, s:s, s:s, s:s, s:I, s:I, s:s, s:b}", "id",
                                   cli_json_uuid(&row->id), "title", title, "created_at", created,
                                   "updated_at", updated, "branches", (json_int_t)row->branches,
-                                  "messages", (json_int_t)row->messages, "state", row->state,
+                                  "messages", (json_int_t)row->messages, "state", state,
                                   "needs_migration", row->needs_migration),
                         err);
   fputs(qp_uuid_text(&row->id, id), stdout);
@@ -41,11 +42,11 @@ print_row(struct cli *cli, const struct qp_catalogue_row *row, struct qp_err *er
     printf("  %3llu branch%s  %6llu message%s  ", (unsigned long long)row->branches,
            row->branches == 1 ? "  " : "es", (unsigned long long)row->messages,
            row->messages == 1 ? " " : "s");
-    cli_put_word(stdout, row->state);
+    cli_put_word(stdout, state);
     fputs("  ", stdout);
   } else {
     printf("\t%s\t%s\t%llu\t%llu\t%s\t", created, updated, (unsigned long long)row->branches,
-           (unsigned long long)row->messages, row->state);
+           (unsigned long long)row->messages, state);
   }
   cli_put_word(stdout, title[0] ? title : "-");
   puts(!row->needs_migration ? "" : cli->tty ? "  (old format)" : "\told format");
@@ -69,7 +70,7 @@ visit_row(void *arg, const struct qp_catalogue_row *row)
 static enum qp_rc
 list_all(struct listing *listing, uint64_t limit, struct qp_err *err)
 {
-  struct qp_catalogue_query query = { .cursor = NULL };
+  struct qp_catalogue_query query = { .size = sizeof(struct qp_catalogue_query), .cursor = NULL };
   char *cursor = NULL;
   enum qp_rc rc = QP_OK;
 

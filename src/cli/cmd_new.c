@@ -22,6 +22,7 @@ static enum qp_rc
 run_new(struct cli *cli, const struct cli_args *args, struct qp_err *err)
 {
   struct qp_context_spec spec = {
+    .size = sizeof(struct qp_context_spec),
     .title = args->values[OPT_TITLE],
     .model_id = args->values[OPT_MODEL],
     .mode = args->values[OPT_MODE],

@@ -127,7 +127,8 @@ static enum qp_rc
 run_search(struct cli *cli, const struct cli_args *args, struct qp_err *err)
 {
   struct search search = { cli, err };
-  struct qp_search_query query = { .owner = args->values[OPT_OWNER] };
+  struct qp_search_query query = { .size = sizeof(struct qp_search_query),
+                                   .owner = args->values[OPT_OWNER] };
   uint64_t limit = LIMIT_DEFAULT;
   char *text;
   enum qp_rc rc = QP_OK;

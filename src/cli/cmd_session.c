@@ -112,6 +112,7 @@ static enum qp_rc
 new_session(struct cli *cli, const struct cli_args *args, struct qp_err *err)
 {
   struct qp_session_spec spec = {
+    .size = sizeof(struct qp_session_spec),
     .id = args->values[OPT_ID],
     .title = args->values[OPT_TITLE],
     .agent_id = args->values[OPT_AGENT],

@@ -209,6 +209,7 @@ add_known(struct setup *s, const struct known *k, struct qp_err *err)
 {
   const struct cli_config_value *v = s->config->values;
   struct qp_provider_spec spec = {
+    .size = sizeof(struct qp_provider_spec),
     .name = k->name,
     .base_url = text_of(s, k->url),
     .model = text_of(s, k->model),
@@ -237,6 +238,7 @@ add_own(struct setup *s, const struct cli_config_provider *provider, struct qp_e
   char what[80];
 
   *spec = (struct qp_provider_spec){
+    .size = sizeof(struct qp_provider_spec),
     .name = provider->name,
     .protocol = protocols[v[CONFIG_PROVIDER_PROTOCOL].number],
     .base_url = v[CONFIG_PROVIDER_URL].text,

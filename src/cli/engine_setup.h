@@ -31,7 +31,7 @@
 
 #include "cli/cli.h"
 #include "cli/config.h"
-#include "quipu_turns.h"
+#include "quipu/turns.h"
 
 /* Reads the files that the configuration names and starts an engine on cli->store, which logs like
  * cli->log. An error names the key, and the file, that it is about. Warns about keys that every

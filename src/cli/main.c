@@ -1,9 +1,9 @@
 /* main.c - the command line `quipu`: the table of commands, the common options, and the exit code.
  * Each command is a file cmd_*.c with its own option table.
  *
- * All failures are reported here: one sentence on standard error and the exit code of the code in
- * QP_RC_MAP. If the reader of standard output has gone (`quipu ls | head -1`), nothing is reported:
- * the store is closed and the process ends by SIGPIPE, as shells expect. */
+ * All failures are reported here: one sentence on standard error and the exit code
+ * (cli_exit_code). If the reader of standard output has gone (`quipu ls | head -1`), nothing is
+ * reported: the store is closed and the process ends by SIGPIPE, as shells expect. */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -188,7 +188,7 @@ main(int argc, char **argv)
   enum qp_rc rc;
 
   if (!fill_standard_fds())
-    return qp_rc_exit_code(QP_IO);
+    return cli_exit_code(QP_IO);
   (void)signal(SIGPIPE, SIG_IGN);
   (void)signal(SIGXFSZ, SIG_IGN); /* a write over RLIMIT_FSIZE fails, as on a full disk */
   (void)setvbuf(stderr, NULL, _IOLBF, BUFSIZ);
@@ -207,5 +207,5 @@ main(int argc, char **argv)
     err.rc = rc;
     cli_report(&err, json);
   }
-  return qp_rc_exit_code(rc);
+  return cli_exit_code(rc);
 }

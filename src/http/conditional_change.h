@@ -1,8 +1,8 @@
 /* conditional_change.h - changing a context under a condition (If-Match), and reporting a change
  * that could not be saved.
  *
- * A change that the disk rejects (no space, an error, no permission) is answered with the status of
- * its code in QP_RC_MAP and logged once, and the context is shown in the state Failed, with
+ * A change that the disk rejects (no space, an error, no permission) is answered with its status
+ * (qp__http_status) and logged once, and the context is shown in the state Failed, with
  *   "state_detail": {"error": {"code","message"}, "failed_at"}
  * This cannot be stored, because the disk rejects writes. It is kept in memory until the next
  * successful change, until the context is released (open_contexts.h) or until the server ends. The

@@ -5,7 +5,7 @@
 #define QP_HTTP_ENGINE_USE_H
 
 #include "http/request.h"
-#include "quipu_turns.h"
+#include "quipu/turns.h"
 
 /* 503: the server is stopping, or has no engine. After QP_OK, and only then, the caller must call
  * leave. */

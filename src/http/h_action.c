@@ -18,7 +18,6 @@
 #include "model/message.h"
 
 #define BRANCH_TEXT 256
-#define STATE_TEXT 32
 #define IDS_MAX 256
 
 /* ---- what can be asked ---- */
@@ -83,7 +82,7 @@ struct acting {
   bool async, streams;
   /* the result */
   char branch[BRANCH_TEXT];
-  char state[STATE_TEXT];
+  enum qp_state state;
   struct qp_uuid saved;
   uint64_t seq;
   bool replayed;
@@ -231,14 +230,14 @@ answer_action(struct qp__request *r, struct qp_err *err)
   const struct acting *a = r->kept;
   enum qp_rc rc = qp__change_told(r->held, r->waited.rc, &r->waited);
 
-  qp__quota_turn_begun(a->ticket, !rc && !qp__stream_rests(a->state));
-  if (!rc && a->streams && qp__stream_rests(a->state))
+  qp__quota_turn_begun(a->ticket, !rc && !qp_state_awaits_client(a->state));
+  if (!rc && a->streams && qp_state_awaits_client(a->state))
     qp__stream_close(r->stream);
   if (!rc)
     return a->streams ? QP_OK : answer_state(r, a, err);
   *err = r->waited;
-  if (rc == QP_CONFLICT && a->state[0])
-    r->fail_state = a->state;
+  if (rc == QP_CONFLICT)
+    r->fail_state = qp_state_name(a->state);
   if (rc == QP_FULL || rc == QP_DENIED)
     fail_turn(r, rc);
   if (rc == QP_STOPPED && !qp__http_stopping(r->http))
@@ -260,7 +259,7 @@ end_action(void *arg, const struct qp_action_result *result, enum qp_rc rc,
   struct acting *a = r->kept;
 
   (void)snprintf(a->branch, sizeof(a->branch), "%s", result->branch ? result->branch : "");
-  (void)snprintf(a->state, sizeof(a->state), "%s", result->state);
+  a->state = result->state;
   a->saved = result->message;
   a->seq = result->seq;
   a->replayed = result->replayed;
@@ -302,6 +301,7 @@ qp__h_action(struct qp__request *r, struct qp_err *err)
     return qp__fail_nomem(err, "an action");
   memset(a, 0, sizeof(*a));
   r->kept = a;
+  a->action.size = sizeof(a->action);
   a->action.kind = kind_of(r->route);
   rc = read_header(r, a, err);
   if (!rc)

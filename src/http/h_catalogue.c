@@ -53,7 +53,7 @@ emit_row(void *arg, const struct qp_catalogue_row *row)
   qp__emit_uint(out, "branches", row->branches);
   qp__emit_str(out, "model_id", row->model_id);
   qp__emit_str(out, "mode", row->mode);
-  qp__emit_str(out, "state", row->state);
+  qp__emit_str(out, "state", qp_state_name(row->state));
   qp__emit_str(out, "owner", row->owner);
   qp__emit_str(out, "summary", row->summary);
   qp__emit_bool(out, "needs_migration", row->needs_migration);
@@ -64,7 +64,8 @@ emit_row(void *arg, const struct qp_catalogue_row *row)
 enum qp_rc
 qp__h_context_list(struct qp__request *r, struct qp_err *err)
 {
-  struct qp_catalogue_query query = { .owner = qp__owner(r),
+  struct qp_catalogue_query query = { .size = sizeof(struct qp_catalogue_query),
+                                      .owner = qp__owner(r),
                                       .cursor = qp__request_query(r, "cursor") };
   struct qp__buf *b = &r->reply.body;
   char *next = NULL;
@@ -124,7 +125,8 @@ emit_hit(void *arg, const struct qp_search_hit *hit)
 enum qp_rc
 qp__h_search(struct qp__request *r, struct qp_err *err)
 {
-  struct qp_search_query query = { .text = qp__request_query(r, "q"),
+  struct qp_search_query query = { .size = sizeof(struct qp_search_query),
+                                   .text = qp__request_query(r, "q"),
                                    .owner = qp__owner(r),
                                    .cursor = qp__request_query(r, "cursor") };
   struct qp__buf *b = &r->reply.body;

@@ -104,6 +104,7 @@ static enum qp_rc
 create(struct qp__request *r, const json_t *object, struct qp_uuid *id, struct qp_err *err)
 {
   struct qp_context_spec spec = {
+    .size = sizeof(struct qp_context_spec),
     .title = qp__body_string(object, "title"),
     .model_id = qp__body_string(object, "model_id"),
     .mode = qp__body_string(object, "mode"),

@@ -101,7 +101,7 @@ read_chunk_size(const json_t *object, uint32_t *out, struct qp_err *err)
 enum qp_rc
 qp__h_session_create(struct qp__request *r, struct qp_err *err)
 {
-  struct qp_session_spec spec = { 0 };
+  struct qp_session_spec spec = { .size = sizeof(struct qp_session_spec) };
   json_t *object = NULL;
   char *id = NULL;
   enum qp_rc rc = qp__request_optional_object(r, create_fields, &object, err);

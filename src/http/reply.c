@@ -1,7 +1,7 @@
 /* reply.c - sends responses: JSON, errors, common headers, validators.
  *
- * An error is {"error":{"code","message"}}. Code and status come from QP_RC_MAP, or from
- * qp__request_fail for errors that exist only in HTTP. */
+ * An error is {"error":{"code","message"}}. Code and status are those of the enum qp_rc
+ * (qp__http_status), or come from qp__request_fail for errors that exist only in HTTP. */
 #include <sodium.h>
 #include <stdio.h>
 #include <string.h>
@@ -140,6 +140,41 @@ make_response(struct qp__reply *reply)
   return reply->shared ? qp__reply_response(reply->shared, reply->type) : NULL;
 }
 
+/* ---- errors ---- */
+
+unsigned
+qp__http_status(enum qp_rc rc)
+{
+  switch (rc) {
+  case QP_OK:
+    return MHD_HTTP_OK;
+  case QP_INVALID:
+    return MHD_HTTP_BAD_REQUEST;
+  case QP_NOTFOUND:
+    return MHD_HTTP_NOT_FOUND;
+  case QP_EXISTS:
+  case QP_CONFLICT:
+    return MHD_HTTP_CONFLICT;
+  case QP_UNAVAILABLE:
+    return MHD_HTTP_GONE;
+  case QP_TOOBIG:
+    return MHD_HTTP_CONTENT_TOO_LARGE;
+  case QP_NOMEM:
+  case QP_BUSY:
+  case QP_READONLY:
+    return MHD_HTTP_SERVICE_UNAVAILABLE;
+  case QP_FULL:
+    return MHD_HTTP_INSUFFICIENT_STORAGE;
+  case QP_IO:
+  case QP_CORRUPT:
+  case QP_MISUSE:
+  case QP_DENIED:
+  case QP_STOPPED:
+    break;
+  }
+  return MHD_HTTP_INTERNAL_SERVER_ERROR;
+}
+
 /* ---- sending ---- */
 
 static void
@@ -152,7 +187,7 @@ render_error(struct qp__request *r, enum qp_rc rc, const struct qp_err *err)
   reply->type = NULL;
   qp__shared_unref(reply->shared);
   reply->shared = NULL;
-  reply->status = r->fail_status ? r->fail_status : (unsigned)qp_rc_http_status(rc);
+  reply->status = r->fail_status ? r->fail_status : qp__http_status(rc);
   if (reply->status == MHD_HTTP_SERVICE_UNAVAILABLE)
     qp__reply_header(r, "Retry-After", "1");
   qp__buf_reset(&reply->body);

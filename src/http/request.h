@@ -117,7 +117,9 @@ void qp__request_free(struct qp__request *r);
 /* Decodes path and query. QP_INVALID. */
 enum qp_rc qp__request_decode(struct qp__request *r, struct qp_err *err);
 
-/* Fails with a status that has no code in QP_RC_MAP. Returns QP_INVALID. */
+/* The status of an error. */
+unsigned qp__http_status(enum qp_rc rc);
+/* Fails with a status and a code that no enum qp_rc has. Returns QP_INVALID. */
 enum qp_rc qp__request_fail(struct qp__request *r, unsigned status, const char *code,
                             struct qp_err *err, const char *fmt, ...) QP_PRINTF(5, 6);
 

@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#include "quipu_turns.h"
+#include "quipu/turns.h"
 
 #define QP__SOCKET_NAME "quipu.sock"
 

@@ -12,7 +12,7 @@
 #include "http/dto.h"
 #include "http/emit.h"
 #include "http/http_int.h"
-#include "quipu_events.h"
+#include "quipu/events.h"
 
 #define CACHED_MAX ((size_t)8 << 20) /* a larger body is rendered for each poll */
 #define PENDING_WINDOW 64            /* newest messages that are searched for pending calls */

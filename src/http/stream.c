@@ -179,24 +179,18 @@ qp__streams_end(struct qp__streams *all)
 /* ---- from the engine ---- */
 
 bool
-qp__stream_rests(const char *state)
-{
-  return strcmp(state, "Idle") == 0 || strcmp(state, "Failed") == 0 ||
-         strcmp(state, "AwaitingToolApproval") == 0;
-}
-
-bool
 qp__stream_tells_rest(const struct qp_event_info *event)
 {
   json_t *object = NULL;
-  const char *state;
+  enum qp_state state;
+  const char *name;
   bool rests;
 
   if (strcmp(event->type, "state") != 0 ||
       qp__json_parse_object("an event", event->json, &object, NULL))
     return false;
-  state = json_string_value(json_object_get(object, "state"));
-  rests = state && qp__stream_rests(state);
+  name = json_string_value(json_object_get(object, "state"));
+  rests = name && qp_state_find(name, &state) && qp_state_awaits_client(state);
   json_decref(object);
   return rests;
 }

@@ -21,7 +21,7 @@
 #include <pthread.h>
 
 #include "http/request.h"
-#include "quipu_turns.h"
+#include "quipu/turns.h"
 
 struct qp__stream;
 
@@ -44,7 +44,7 @@ void qp__streams_moved(struct qp__streams *all, const struct qp_uuid *context, c
 /* Ends all streams after their buffers are sent. */
 void qp__streams_end(struct qp__streams *all);
 
-/* Follows the context r->held after event `after` (quipu_turns.h); of_turn: until the turn stops.
+/* Follows the context r->held after event `after` (quipu/turns.h); of_turn: until the turn stops.
  * *out is released with qp__stream_free() unless it is sent. QP_NOTFOUND: it belongs to another
  * owner now. */
 enum qp_rc qp__stream_new(struct qp__request *r, uint64_t after, bool of_turn,
@@ -55,9 +55,7 @@ void qp__stream_close(struct qp__stream *s);
 /* Makes it the response, which takes ownership. */
 enum qp_rc qp__stream_send(struct qp__request *r, struct qp__stream *s, struct qp_err *err);
 
-/* Whether a context in this state does nothing by itself. */
-bool qp__stream_rests(const char *state);
-/* Whether an event says that its context is in such a state from now on. */
+/* Whether an event says that its context waits for a client from now on. */
 bool qp__stream_tells_rest(const struct qp_event_info *event);
 
 #endif

@@ -33,7 +33,7 @@ static const char *const meta_fields[] = {
 
 static const char *const state_list[] = {
 #define STATE_NAME(name, text) text,
-  QP__STATE_MAP(STATE_NAME)
+  QP_STATE_MAP(STATE_NAME)
 #undef STATE_NAME
 };
 
@@ -43,21 +43,28 @@ static const struct qp__names state_names = {
 };
 
 const char *
-qp__state_name(enum qp__state state)
+qp_state_name(enum qp_state state)
 {
   return qp__names_get(&state_names, (unsigned)state);
 }
 
 bool
-qp__state_find(const char *name, enum qp__state *out)
+qp_state_find(const char *name, enum qp_state *out)
 {
   for (size_t i = 0; i < state_names.count; i++) {
     if (strcmp(state_list[i], name) == 0) {
-      *out = (enum qp__state)i;
+      *out = (enum qp_state)i;
       return true;
     }
   }
   return false;
+}
+
+bool
+qp_state_awaits_client(enum qp_state state)
+{
+  return state == QP_STATE_IDLE || state == QP_STATE_FAILED ||
+         state == QP_STATE_AWAITING_TOOL_APPROVAL;
 }
 
 /* ---- small parts ---- */
@@ -270,7 +277,7 @@ qp__meta_new(const struct qp_context_spec *spec, int64_t now_ms, struct qp__meta
   m->parent_id = spec->parent_id;
   m->created_at = now_ms;
   m->updated_at = now_ms;
-  m->state = QP__STATE_IDLE;
+  m->state = QP_STATE_IDLE;
   rc = config_of_spec(spec, &m->config, err);
   if (rc)
     goto out;
@@ -365,7 +372,7 @@ check_format(const struct qp__place *at, const json_t *root, struct qp_err *err)
 }
 
 enum qp_rc
-qp__meta_read_state(const struct qp__place *at, const json_t *root, enum qp__state *out,
+qp__meta_read_state(const struct qp__place *at, const json_t *root, enum qp_state *out,
                     struct qp_err *err)
 {
   const char *name = NULL;
@@ -374,7 +381,7 @@ qp__meta_read_state(const struct qp__place *at, const json_t *root, enum qp__sta
 
   if (rc || !name)
     return rc;
-  if (!qp__state_find(name, out))
+  if (!qp_state_find(name, out))
     return qp__fail(err, QP_INVALID, "%s: \"current_state\" must be one of %s", at->what,
                     qp__names_list(&state_names, all, sizeof(all)));
   return QP_OK;
@@ -506,7 +513,7 @@ static int
 encode_last(const struct qp__meta *m, json_t *o)
 {
   if (qp__json_set_str(o, "active_branch_name", m->active) ||
-      qp__json_set_str(o, "current_state", qp__state_name(m->state)))
+      qp__json_set_str(o, "current_state", qp_state_name(m->state)))
     return -1;
   if (m->state_detail && json_object_set(o, "state_detail", m->state_detail))
     return -1;

@@ -29,26 +29,6 @@
 #define QP__OWNER_MAX 256
 #define QP__META_MAX ((size_t)4 << 20)
 
-#define QP__STATE_MAP(X)                              \
-  X(IDLE, "Idle")                                     \
-  X(PROCESSING_USER_MESSAGE, "ProcessingUserMessage") \
-  X(AWAITING_LLM_RESPONSE, "AwaitingLLMResponse")     \
-  X(STREAMING_LLM_RESPONSE, "StreamingLLMResponse")   \
-  X(PROCESSING_LLM_RESPONSE, "ProcessingLLMResponse") \
-  X(AWAITING_TOOL_APPROVAL, "AwaitingToolApproval")   \
-  X(EXECUTING_TOOLS, "ExecutingTools")                \
-  X(PROCESSING_TOOL_RESULTS, "ProcessingToolResults") \
-  X(GENERATING_RESPONSE, "GeneratingResponse")        \
-  X(COMPACTING, "Compacting")                         \
-  X(TRANSIENT_FAILURE, "TransientFailure")            \
-  X(FAILED, "Failed")
-
-enum qp__state {
-#define QP__STATE_ENUM(name, text) QP__STATE_##name,
-  QP__STATE_MAP(QP__STATE_ENUM)
-#undef QP__STATE_ENUM
-};
-
 struct qp__branch_def {
   char *name;
   char *system_prompt_id; /* or NULL */
@@ -68,16 +48,13 @@ struct qp__meta {
   struct qp__branch_def *branches; /* sorted by name */
   size_t branch_count;
   char *active; /* names one of the branches, unless decoded from a damaged file */
-  enum qp__state state;
+  enum qp_state state;
   json_t *state_detail; /* object or NULL */
   json_t *extra;        /* unknown fields and the owner, or NULL */
 };
 
 /* The owner of the context, or NULL. Borrowed. */
 const char *qp__meta_owner(const struct qp__meta *m);
-
-const char *qp__state_name(enum qp__state state);
-bool qp__state_find(const char *name, enum qp__state *out);
 
 /* QP_INVALID, with the reason: empty, too long, control characters, bad UTF-8. */
 enum qp_rc qp__branch_name_check(const char *name, struct qp_err *err);

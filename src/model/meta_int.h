@@ -15,7 +15,7 @@ enum qp_rc qp__meta_check_title(const char *what, const char *title, struct qp_e
 enum qp_rc qp__config_build(const char *what, const json_t *from, json_t **out, struct qp_err *err);
 
 /* Reads "current_state"; the state is unchanged if the field is missing or null. */
-enum qp_rc qp__meta_read_state(const struct qp__place *at, const json_t *root, enum qp__state *out,
+enum qp_rc qp__meta_read_state(const struct qp__place *at, const json_t *root, enum qp_state *out,
                                struct qp_err *err);
 
 /* The problem with a name or id ("must not be empty"), or NULL. qp__branch_name_problem returns

@@ -198,7 +198,7 @@ enum qp_rc qp__legacy_order(struct qp__legacy *l, struct qp_err *err);
 
 /* The state of an old context: its name in the original spelling and its data. */
 struct qp__legacy_state {
-  enum qp__state state;
+  enum qp_state state;
   json_t *detail; /* borrowed object, or NULL */
   bool known;
   bool in_turn; /* the turn was unfinished, and is Idle now */
@@ -207,7 +207,7 @@ struct qp__legacy_state {
 void qp__legacy_state_read(const json_t *value, bool pending, struct qp__legacy_state *out);
 /* The state in the old format; a new value, or NULL: out of memory. `time` is used if the late form
  * needs a time. */
-json_t *qp__legacy_state_write(enum qp__state state, json_t *detail, bool late, int64_t time);
+json_t *qp__legacy_state_write(enum qp_state state, json_t *detail, bool late, int64_t time);
 
 /* ---- legacy_message.c ---- */
 

@@ -15,44 +15,44 @@
 
 static const struct {
   const char *name;
-  enum qp__state state;
+  enum qp_state state;
   bool in_turn;
 } states[] = {
-  { "idle", QP__STATE_IDLE, false },
-  { "awaitingtoolapproval", QP__STATE_AWAITING_TOOL_APPROVAL, false },
-  { "transientfailure", QP__STATE_TRANSIENT_FAILURE, false },
-  { "failed", QP__STATE_FAILED, false },
+  { "idle", QP_STATE_IDLE, false },
+  { "awaitingtoolapproval", QP_STATE_AWAITING_TOOL_APPROVAL, false },
+  { "transientfailure", QP_STATE_TRANSIENT_FAILURE, false },
+  { "failed", QP_STATE_FAILED, false },
   /* both forms */
-  { "processingusermessage", QP__STATE_IDLE, true },
-  { "awaitingllmresponse", QP__STATE_IDLE, true },
-  { "streamingllmresponse", QP__STATE_IDLE, true },
-  { "processingllmresponse", QP__STATE_IDLE, true },
-  { "processingtoolresults", QP__STATE_IDLE, true },
-  { "generatingresponse", QP__STATE_IDLE, true },
+  { "processingusermessage", QP_STATE_IDLE, true },
+  { "awaitingllmresponse", QP_STATE_IDLE, true },
+  { "streamingllmresponse", QP_STATE_IDLE, true },
+  { "processingllmresponse", QP_STATE_IDLE, true },
+  { "processingtoolresults", QP_STATE_IDLE, true },
+  { "generatingresponse", QP_STATE_IDLE, true },
   /* the early form */
-  { "executingtools", QP__STATE_IDLE, true },
+  { "executingtools", QP_STATE_IDLE, true },
   /* the late form */
-  { "resolvingfilereferences", QP__STATE_IDLE, true },
-  { "enhancingsystemprompt", QP__STATE_IDLE, true },
-  { "optimizingcontext", QP__STATE_IDLE, true },
-  { "preparingllmrequest", QP__STATE_IDLE, true },
-  { "connectingtollm", QP__STATE_IDLE, true },
-  { "connectingllm", QP__STATE_IDLE, true },
-  { "parsingtoolcalls", QP__STATE_IDLE, true },
-  { "executingtool", QP__STATE_IDLE, true },
-  { "collectingtoolresults", QP__STATE_IDLE, true },
-  { "toolautoloop", QP__STATE_IDLE, true },
-  { "switchingbranch", QP__STATE_IDLE, true },
-  { "mergingbranches", QP__STATE_IDLE, true },
-  { "savingmessage", QP__STATE_IDLE, true },
-  { "savingcontext", QP__STATE_IDLE, true },
-  { "loadingmessages", QP__STATE_IDLE, true },
-  { "compressingmessages", QP__STATE_IDLE, true },
-  { "generatingsummary", QP__STATE_IDLE, true },
-  { "waitingforrecovery", QP__STATE_IDLE, true },
-  { "initializing", QP__STATE_IDLE, true },
-  { "paused", QP__STATE_IDLE, true },
-  { "cancelling", QP__STATE_IDLE, true },
+  { "resolvingfilereferences", QP_STATE_IDLE, true },
+  { "enhancingsystemprompt", QP_STATE_IDLE, true },
+  { "optimizingcontext", QP_STATE_IDLE, true },
+  { "preparingllmrequest", QP_STATE_IDLE, true },
+  { "connectingtollm", QP_STATE_IDLE, true },
+  { "connectingllm", QP_STATE_IDLE, true },
+  { "parsingtoolcalls", QP_STATE_IDLE, true },
+  { "executingtool", QP_STATE_IDLE, true },
+  { "collectingtoolresults", QP_STATE_IDLE, true },
+  { "toolautoloop", QP_STATE_IDLE, true },
+  { "switchingbranch", QP_STATE_IDLE, true },
+  { "mergingbranches", QP_STATE_IDLE, true },
+  { "savingmessage", QP_STATE_IDLE, true },
+  { "savingcontext", QP_STATE_IDLE, true },
+  { "loadingmessages", QP_STATE_IDLE, true },
+  { "compressingmessages", QP_STATE_IDLE, true },
+  { "generatingsummary", QP_STATE_IDLE, true },
+  { "waitingforrecovery", QP_STATE_IDLE, true },
+  { "initializing", QP_STATE_IDLE, true },
+  { "paused", QP_STATE_IDLE, true },
+  { "cancelling", QP_STATE_IDLE, true },
 };
 
 /* How each of our states is written. */
@@ -60,18 +60,18 @@ static const struct {
   const char *early;
   const char *late;
 } spellings[] = {
-  [QP__STATE_IDLE] = { "Idle", "idle" },
-  [QP__STATE_PROCESSING_USER_MESSAGE] = { "ProcessingUserMessage", "processing_user_message" },
-  [QP__STATE_AWAITING_LLM_RESPONSE] = { "AwaitingLLMResponse", "awaiting_l_l_m_response" },
-  [QP__STATE_STREAMING_LLM_RESPONSE] = { "StreamingLLMResponse", "streaming_l_l_m_response" },
-  [QP__STATE_PROCESSING_LLM_RESPONSE] = { "ProcessingLLMResponse", "processing_l_l_m_response" },
-  [QP__STATE_AWAITING_TOOL_APPROVAL] = { "AwaitingToolApproval", "awaiting_tool_approval" },
-  [QP__STATE_EXECUTING_TOOLS] = { "ExecutingTools", "executing_tool" },
-  [QP__STATE_PROCESSING_TOOL_RESULTS] = { "ProcessingToolResults", "processing_tool_results" },
-  [QP__STATE_GENERATING_RESPONSE] = { "GeneratingResponse", "generating_response" },
-  [QP__STATE_COMPACTING] = { "Idle", "optimizing_context" },
-  [QP__STATE_TRANSIENT_FAILURE] = { "TransientFailure", "transient_failure" },
-  [QP__STATE_FAILED] = { "Failed", "failed" },
+  [QP_STATE_IDLE] = { "Idle", "idle" },
+  [QP_STATE_PROCESSING_USER_MESSAGE] = { "ProcessingUserMessage", "processing_user_message" },
+  [QP_STATE_AWAITING_LLM_RESPONSE] = { "AwaitingLLMResponse", "awaiting_l_l_m_response" },
+  [QP_STATE_STREAMING_LLM_RESPONSE] = { "StreamingLLMResponse", "streaming_l_l_m_response" },
+  [QP_STATE_PROCESSING_LLM_RESPONSE] = { "ProcessingLLMResponse", "processing_l_l_m_response" },
+  [QP_STATE_AWAITING_TOOL_APPROVAL] = { "AwaitingToolApproval", "awaiting_tool_approval" },
+  [QP_STATE_EXECUTING_TOOLS] = { "ExecutingTools", "executing_tool" },
+  [QP_STATE_PROCESSING_TOOL_RESULTS] = { "ProcessingToolResults", "processing_tool_results" },
+  [QP_STATE_GENERATING_RESPONSE] = { "GeneratingResponse", "generating_response" },
+  [QP_STATE_COMPACTING] = { "Idle", "optimizing_context" },
+  [QP_STATE_TRANSIENT_FAILURE] = { "TransientFailure", "transient_failure" },
+  [QP_STATE_FAILED] = { "Failed", "failed" },
 };
 
 /* Whether `s` is a spelling of `name`. */
@@ -116,7 +116,7 @@ qp__legacy_state_read(const json_t *value, bool pending, struct qp__legacy_state
   json_t *payload;
 
   memset(out, 0, sizeof(*out));
-  out->state = QP__STATE_IDLE;
+  out->state = QP_STATE_IDLE;
   if (!value) {
     out->known = true;
     return;
@@ -130,11 +130,11 @@ qp__legacy_state_read(const json_t *value, bool pending, struct qp__legacy_state
     out->state = states[i].state;
     out->in_turn = states[i].in_turn;
   }
-  if (out->state == QP__STATE_AWAITING_TOOL_APPROVAL && !pending) {
-    out->state = QP__STATE_IDLE;
+  if (out->state == QP_STATE_AWAITING_TOOL_APPROVAL && !pending) {
+    out->state = QP_STATE_IDLE;
     out->in_turn = true;
   }
-  if (out->state != QP__STATE_IDLE && json_is_object(payload))
+  if (out->state != QP_STATE_IDLE && json_is_object(payload))
     out->detail = payload;
 }
 
@@ -176,21 +176,21 @@ time_value(int64_t time)
 }
 
 static int
-complete(json_t *payload, json_t *detail, enum qp__state state, bool late, int64_t time)
+complete(json_t *payload, json_t *detail, enum qp_state state, bool late, int64_t time)
 {
   json_t *error = first_of(detail, "error", "error_message", "error_type");
 
   switch (state) {
-  case QP__STATE_AWAITING_TOOL_APPROVAL:
+  case QP_STATE_AWAITING_TOOL_APPROVAL:
     return need(payload, "pending_requests", json_array()) ||
            need(payload, "tool_names", json_array());
-  case QP__STATE_EXECUTING_TOOLS:
+  case QP_STATE_EXECUTING_TOOLS:
     return need(payload, "tool_name", json_string("")) || need(payload, "attempt", json_integer(1));
-  case QP__STATE_TRANSIENT_FAILURE:
+  case QP_STATE_TRANSIENT_FAILURE:
     return need(payload, late ? "error_type" : "error", or_string(error, "")) ||
            need(payload, "retry_count", json_integer(0)) ||
            (late && need(payload, "max_retries", json_integer(3)));
-  case QP__STATE_FAILED:
+  case QP_STATE_FAILED:
     if (!late)
       return need(payload, "error", or_string(error, ""));
     return need(payload, "error_message", or_string(error, "")) ||
@@ -201,15 +201,14 @@ complete(json_t *payload, json_t *detail, enum qp__state state, bool late, int64
 }
 
 static bool
-has_payload(enum qp__state state, bool late)
+has_payload(enum qp_state state, bool late)
 {
-  return state == QP__STATE_TRANSIENT_FAILURE || state == QP__STATE_FAILED ||
-         (late &&
-          (state == QP__STATE_AWAITING_TOOL_APPROVAL || state == QP__STATE_EXECUTING_TOOLS));
+  return state == QP_STATE_TRANSIENT_FAILURE || state == QP_STATE_FAILED ||
+         (late && (state == QP_STATE_AWAITING_TOOL_APPROVAL || state == QP_STATE_EXECUTING_TOOLS));
 }
 
 json_t *
-qp__legacy_state_write(enum qp__state state, json_t *detail, bool late, int64_t time)
+qp__legacy_state_write(enum qp_state state, json_t *detail, bool late, int64_t time)
 {
   const char *name = late ? spellings[state].late : spellings[state].early;
   json_t *payload;

@@ -103,7 +103,9 @@ static enum qp_rc
 make_meta(struct taking *t, struct qp_err *err)
 {
   char title[QP__TITLE_MAX + 1];
-  struct qp_context_spec spec = { .id = qp__ls_chat_uuid(t->source->id), .title = title };
+  struct qp_context_spec spec = { .size = sizeof(struct qp_context_spec),
+                                  .id = qp__ls_chat_uuid(t->source->id),
+                                  .title = title };
   enum qp_rc rc = take_title(t, title, err);
 
   if (rc)
@@ -273,7 +275,7 @@ set_approvals(struct qp__ls_chat *chat, struct qp_err *err)
       waits = waits || approval == QP_APPROVAL_PENDING;
     }
   }
-  chat->meta->state = waits ? QP__STATE_AWAITING_TOOL_APPROVAL : QP__STATE_IDLE;
+  chat->meta->state = waits ? QP_STATE_AWAITING_TOOL_APPROVAL : QP_STATE_IDLE;
   json_decref(results);
   return QP_OK;
 }

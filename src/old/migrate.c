@@ -630,18 +630,6 @@ qp__migrate_in_place(struct qp_store *s, const struct qp_uuid *id, struct qp_err
   return rc;
 }
 
-const char *
-qp_legacy_name(enum qp_legacy format)
-{
-  static const char *const names[] = {
-#define NAME(name, text) [QP_LEGACY_##name] = text,
-    QP_LEGACY_MAP(NAME)
-#undef NAME
-  };
-
-  return (size_t)format < sizeof(names) / sizeof(names[0]) ? names[format] : "unknown";
-}
-
 enum qp_rc
 qp_legacy_find(const char *path, qp_legacy_visit *visit, void *arg, struct qp_err *err)
 {

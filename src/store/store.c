@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "base/sized.h"
 #include "base/sum.h"
 #include "os/file.h"
 #include "store/context/context_int.h"
@@ -179,17 +180,13 @@ qp__store_open_driver(const struct qp__driver *driver, const char *where,
                       const struct qp_store_options *options, const struct qp__os *os,
                       struct qp_store **out, struct qp_err *err)
 {
-  struct qp_store_options o = { 0 };
+  struct qp_store_options o;
   struct qp__driver_options d = { 0 };
   struct qp_store *s;
-  enum qp_rc rc;
+  enum qp_rc rc = qp__sized_copy("struct qp_store_options", options, &o, sizeof(o), err);
 
-  if (options) {
-    if (options->size > sizeof(o))
-      return qp__fail(err, QP_MISUSE,
-                      "the options have an unknown version: they are of a newer quipu");
-    memcpy(&o, options, options->size ? options->size : sizeof(o));
-  }
+  if (rc)
+    return rc;
   if (sodium_init() < 0)
     return qp__fail(err, QP_IO, "cannot start libsodium");
   s = qp__alloc0(1, sizeof(*s));

@@ -172,9 +172,9 @@ resolve_regenerate(struct qp__actor *t, struct qp__input *in, struct qp_err *err
   in->event = QP__EVENT_RETRY;
   if (rc)
     return rc;
-  if (t->state == QP__STATE_TRANSIENT_FAILURE)
+  if (t->state == QP_STATE_TRANSIENT_FAILURE)
     return qp__fail(err, QP_CONFLICT, "a turn is running: the context is %s",
-                    qp__state_name(t->state));
+                    qp_state_name(t->state));
   if (qp_uuid_is_none(&from)) {
     from = head;
   } else {
@@ -200,7 +200,7 @@ resolve_retry(struct qp__actor *t, struct qp__input *in, struct qp_err *err)
   enum qp_rc rc;
 
   in->event = QP__EVENT_RETRY;
-  if (t->state == QP__STATE_TRANSIENT_FAILURE)
+  if (t->state == QP_STATE_TRANSIENT_FAILURE)
     name = t->open->facts.branch;
   rc = find_branch(t, in->request, name, &branch, &head, err);
   if (rc)
@@ -260,7 +260,7 @@ resolve_approve(struct qp__actor *t, struct qp__input *in, struct qp_err *err)
   struct qp__action_request *request = in->request;
   enum qp_rc rc;
 
-  if (t->state != QP__STATE_AWAITING_TOOL_APPROVAL)
+  if (t->state != QP_STATE_AWAITING_TOOL_APPROVAL)
     return qp__fail(err, QP_INVALID, "No pending tool approvals");
   request->branch = qp__arena_strdup(&request->arena, t->open->facts.branch);
   if (!request->branch)
@@ -329,7 +329,7 @@ resolve(struct qp__actor *t, struct qp__input *in, struct qp_err *err)
 
   if (event != QP__EVENTS && !qp__fsm_next(t->state, event).legal)
     return qp__fail(err, QP_CONFLICT, "%s is not possible while the context is %s",
-                    qp_action_name(in->request->a.kind), qp__state_name(t->state));
+                    qp_action_name(in->request->a.kind), qp_state_name(t->state));
   return by_kind[in->request->a.kind](t, in, err);
 }
 
@@ -415,7 +415,7 @@ qp__actor_do_action(struct qp__actor *t, struct qp__input *in)
   }
   rc = request->a.key ? replay(t, request, &err) : QP_NOTFOUND;
   if (rc == QP_OK) {
-    if (request->a.wait && !qp__state_awaits_client(t->state)) {
+    if (request->a.wait && !qp_state_awaits_client(t->state)) {
       request->next = t->waiting;
       t->waiting = request;
     } else {

@@ -66,12 +66,6 @@ qp__actor_free(struct qp__actor *t)
   qp__release_done(released);
 }
 
-bool
-qp__state_awaits_client(enum qp__state state)
-{
-  return !qp__fsm_is_busy(state) || state == QP__STATE_AWAITING_TOOL_APPROVAL;
-}
-
 /* ---- actions ---- */
 
 void
@@ -102,7 +96,7 @@ void
 qp__action_answer(struct qp__actor *t, struct qp__action_request *request, const struct qp_err *err)
 {
   struct qp_action_result result = {
-    .state = t ? qp__state_name(t->state) : "",
+    .state = t ? t->state : QP_STATE_IDLE,
     .message = request->saved,
     .branch = request->branch,
     .seq = t ? newest_visible_seq(t) : 0,
@@ -263,18 +257,18 @@ qp__actor_stop_work(struct qp__actor *t)
 
 /* Ends the work that does not belong to the next state. */
 static void
-stop_other_work(struct qp__actor *t, enum qp__state to)
+stop_other_work(struct qp__actor *t, enum qp_state to)
 {
-  bool asks = to == QP__STATE_AWAITING_LLM_RESPONSE || to == QP__STATE_GENERATING_RESPONSE ||
-              to == QP__STATE_STREAMING_LLM_RESPONSE;
+  bool asks = to == QP_STATE_AWAITING_LLM_RESPONSE || to == QP_STATE_GENERATING_RESPONSE ||
+              to == QP_STATE_STREAMING_LLM_RESPONSE;
 
-  if (to != QP__STATE_TRANSIENT_FAILURE)
+  if (to != QP_STATE_TRANSIENT_FAILURE)
     stop_timer(t);
   if (!asks)
     stop_call(t);
-  if (to != QP__STATE_EXECUTING_TOOLS)
+  if (to != QP_STATE_EXECUTING_TOOLS)
     qp__round_stop(t);
-  if (to != QP__STATE_STREAMING_LLM_RESPONSE)
+  if (to != QP_STATE_STREAMING_LLM_RESPONSE)
     t->number++; /* only that state continues the work of the state before it */
 }
 
@@ -403,18 +397,18 @@ enter(struct qp__actor *t, enum qp__event event, const struct qp__action_request
 
   QP_ASSERT(cell.legal);
   qp__log(&t->engine->log, QP_LOG_DEBUG, "turn", "context %s: %s -> %s (%s)",
-          qp_uuid_text(&t->id, id), qp__state_name(t->state), qp__state_name(cell.to),
+          qp_uuid_text(&t->id, id), qp_state_name(t->state), qp_state_name(cell.to),
           request ? qp_action_name(request->a.kind) : qp__event_name(event));
   t->state = cell.to;
 }
 
 void
-qp__actor_enter_stored(struct qp__actor *t, enum qp__state state)
+qp__actor_enter_stored(struct qp__actor *t, enum qp_state state)
 {
   char id[QP_UUID_TEXT];
 
   qp__log(&t->engine->log, QP_LOG_DEBUG, "turn", "context %s: opened in state %s",
-          qp_uuid_text(&t->id, id), qp__state_name(state));
+          qp_uuid_text(&t->id, id), qp_state_name(state));
   t->state = state;
 }
 
@@ -517,7 +511,7 @@ qp__actor_apply(struct qp__actor *t, struct qp__input *in, struct qp_err *err)
 
   if (!cell.legal)
     return qp__fail(err, QP_CONFLICT, "%s, which the state %s does not allow",
-                    qp__event_text(in->event), qp__state_name(t->state));
+                    qp__event_text(in->event), qp_state_name(t->state));
   if (!only_saves(cell.step) || t->stage == QP__ACTOR_RELEASING ||
       t->engine->phase != QP__ENGINE_RUNNING)
     return begin_transition(t, in, cell, err);
@@ -551,7 +545,7 @@ qp__actor_save_failed(struct qp__actor *t, const struct qp_err *failure,
   struct qp_err err;
 
   qp__log(&t->engine->log, QP_LOG_ERROR, "turn", "context %s in state %s: saving failed: %s",
-          qp_uuid_text(&t->id, id), qp__state_name(t->state), failure->msg);
+          qp_uuid_text(&t->id, id), qp_state_name(t->state), failure->msg);
   t->engine->unclean = true;
   set_error(&in.error, "save", failure->msg);
   qp__actor_stop_work(t);
@@ -577,7 +571,7 @@ commit_succeeded(struct qp__actor *t, struct qp__pending_transition *m)
   bool stops = t->engine->phase != QP__ENGINE_RUNNING;
   bool failed = m->event == QP__EVENT_SAVE_FAILED;
   bool ends = stops && m->event == QP__EVENT_RESTART;
-  bool halts = stops && !qp__state_awaits_client(m->to.to);
+  bool halts = stops && !qp_state_awaits_client(m->to.to);
 
   enter(t, m->event, request);
   QP_ASSERT(t->state == m->to.to);
@@ -598,7 +592,7 @@ commit_succeeded(struct qp__actor *t, struct qp__pending_transition *m)
     qp__round_release(t);        /* every call has its stored result */
   if (m == &t->open->transition) /* the step of `earlier` is `transition`, which is under way */
     start_work(t, m, halts);
-  if (qp__state_awaits_client(t->state))
+  if (qp_state_awaits_client(t->state))
     answer_waiting(t, failed ? &m->failure : ends ? &stopped : NULL);
 }
 
@@ -676,7 +670,7 @@ process(struct qp__actor *t, struct qp__input *in)
     ; /* of work that has ended */
   else if (!qp__fsm_next(t->state, in->event).legal)
     qp__log(&t->engine->log, QP_LOG_DEBUG, "turn", "%s in state %s changes nothing",
-            qp__event_name(in->event), qp__state_name(t->state));
+            qp__event_name(in->event), qp_state_name(t->state));
   else if (qp__actor_apply(t, in, &err))
     qp__actor_save_failed(t, &err, NULL);
   free_input(t, in);
@@ -745,12 +739,12 @@ qp__actor_pump(struct qp__actor *t)
       break;
     process(t, dequeue(t));
   }
-  if (t->stage == QP__ACTOR_OPEN && !is_committing(t) && qp__state_awaits_client(t->state))
+  if (t->stage == QP__ACTOR_OPEN && !is_committing(t) && qp_state_awaits_client(t->state))
     answer_waiting(t, NULL); /* of contexts that needed no recovery */
   t->engine->pumped = NULL;
   if (QP_CHECKED && qp__check_due(&t->feed.check_credit, t->feed.count))
     QP_ASSERT(!qp__actor_violation(t));
-  if (has_nothing_to_do(t) && (t->stage != QP__ACTOR_OPEN || qp__state_awaits_client(t->state)))
+  if (has_nothing_to_do(t) && (t->stage != QP__ACTOR_OPEN || qp_state_awaits_client(t->state)))
     close_context(t);
 }
 

@@ -207,7 +207,7 @@ struct qp__actor {
   enum qp__actor_stage stage;
   unsigned jobs;     /* in workers: it cannot be freed */
   unsigned flushing; /* commits of streamed lines that are under way */
-  enum qp__state state;
+  enum qp_state state;
 
   struct qp__input *inbox, **inbox_end;
   struct qp__actor_open *open;        /* NULL in the stage CLOSED */
@@ -268,11 +268,9 @@ void qp__actor_flush(struct qp__actor *t);
  * actor unless it has a job. */
 void qp__actor_flush_if_large(struct qp__actor *t);
 /* The context was opened in this state. */
-void qp__actor_enter_stored(struct qp__actor *t, enum qp__state state);
+void qp__actor_enter_stored(struct qp__actor *t, enum qp_state state);
 /* RESTART, before everything else in the inbox. */
 void qp__actor_restart(struct qp__actor *t);
-/* Whether the context stays in this state until a client acts. */
-bool qp__state_awaits_client(enum qp__state state);
 /* Calls the callback of an action and frees it; err NULL: success. */
 void qp__action_answer(struct qp__actor *t, struct qp__action_request *request,
                        const struct qp_err *err);

@@ -2,7 +2,7 @@
 #include "turn/actor.h"
 
 /* The state that the actor has, or will have when the commit that is under way is durable. */
-static enum qp__state
+static enum qp_state
 next_state(const struct qp__actor *t)
 {
   return t->open && t->open->transition.under_way ? t->open->transition.to.to : t->state;
@@ -51,16 +51,16 @@ check_inbox(const struct qp__actor *t)
 static const char *
 check_work(const struct qp__actor *t)
 {
-  enum qp__state state = next_state(t);
-  bool asks = state == QP__STATE_AWAITING_LLM_RESPONSE || state == QP__STATE_GENERATING_RESPONSE ||
-              state == QP__STATE_STREAMING_LLM_RESPONSE;
+  enum qp_state state = next_state(t);
+  bool asks = state == QP_STATE_AWAITING_LLM_RESPONSE || state == QP_STATE_GENERATING_RESPONSE ||
+              state == QP_STATE_STREAMING_LLM_RESPONSE;
   size_t running = 0;
 
   for (size_t i = 0; i < t->call_count; i++)
     running += t->calls[i].run != NULL;
   if (running != t->running)
     return "'running' is not the number of tools that run";
-  if (t->running && state != QP__STATE_EXECUTING_TOOLS)
+  if (t->running && state != QP_STATE_EXECUTING_TOOLS)
     return "tools run in another state than ExecutingTools";
   if (t->call && !asks)
     return "a model is called in a state without a model call";
@@ -68,7 +68,7 @@ check_work(const struct qp__actor *t)
     return "a model is called and no answer is expected";
   if (t->answer != QP__ANSWER_NONE && !t->open)
     return "an answer is expected in a context that is not open";
-  if (t->timer && state != QP__STATE_TRANSIENT_FAILURE)
+  if (t->timer && state != QP_STATE_TRANSIENT_FAILURE)
     return "the retry timer runs in another state than TransientFailure";
   return NULL;
 }
@@ -84,9 +84,9 @@ check_progress(const struct qp__actor *t)
     return NULL;
   if (t->inbox)
     return "an input is not processed although nothing is committed";
-  if (t->waiting && qp__state_awaits_client(t->state))
+  if (t->waiting && qp_state_awaits_client(t->state))
     return "a client waits for the end of a turn that has ended";
-  if (!qp__state_awaits_client(t->state) && !works)
+  if (!qp_state_awaits_client(t->state) && !works)
     return "a turn has not ended and nothing will continue it";
   return NULL;
 }

@@ -21,7 +21,7 @@ struct load {
   struct qp__actor *actor;
   struct qp_context *context;
   struct qp__view *view; /* of the metadata */
-  enum qp__state state;
+  enum qp_state state;
   char *branch;
   struct qp_event_range range;
   struct qp_message *answer;     /* the last one, or NULL */
@@ -65,10 +65,10 @@ read_metadata(struct load *l)
 }
 
 static bool
-needs_calls(enum qp__state state)
+needs_calls(enum qp_state state)
 {
-  return state == QP__STATE_AWAITING_TOOL_APPROVAL || state == QP__STATE_EXECUTING_TOOLS ||
-         state == QP__STATE_PROCESSING_LLM_RESPONSE || state == QP__STATE_PROCESSING_TOOL_RESULTS;
+  return state == QP_STATE_AWAITING_TOOL_APPROVAL || state == QP_STATE_EXECUTING_TOOLS ||
+         state == QP_STATE_PROCESSING_LLM_RESPONSE || state == QP_STATE_PROCESSING_TOOL_RESULTS;
 }
 
 struct find_head {
@@ -159,7 +159,7 @@ read_context(uv_work_t *work)
     rc = qp_events_range(l->context, &l->range, &l->err);
   if (!rc && needs_calls(l->state))
     rc = read_calls(l);
-  if (!rc && l->state == QP__STATE_STREAMING_LLM_RESPONSE)
+  if (!rc && l->state == QP_STATE_STREAMING_LLM_RESPONSE)
     rc = read_pieces(l);
   l->err.rc = rc;
 }
@@ -233,7 +233,7 @@ adopt_context(struct qp__actor *t, struct load *l, struct qp_err *err)
   read_facts(t, l);
   if (l->range.next > t->feed.next_seq)
     t->feed.next_seq = l->range.next;
-  if (!qp__state_awaits_client(t->state))
+  if (!qp_state_awaits_client(t->state))
     qp__actor_restart(t);
 }
 
@@ -276,7 +276,7 @@ load_from_memory(struct qp__actor *t)
   if (!l)
     return false;
   l->context = qp__context_in_memory(t->engine->store, &t->id);
-  good = l->context && !read_metadata(l) && qp__state_awaits_client(l->state) &&
+  good = l->context && !read_metadata(l) && qp_state_awaits_client(l->state) &&
          !needs_calls(l->state) && !qp_events_range(l->context, &l->range, &l->err);
   if (good)
     adopt_context(t, l, &err);

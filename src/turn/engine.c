@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "base/sized.h"
 #include "store/context/context_int.h"
 #include "turn/actor.h"
 #include "turn/discover.h"
@@ -136,7 +137,7 @@ run_release(struct qp_engine *e, struct qp__post *post)
   r->next = e->releases;
   e->releases = r;
   t->stage = QP__ACTOR_RELEASING;
-  t->engine->unclean |= !qp__state_awaits_client(t->state);
+  t->engine->unclean |= !qp_state_awaits_client(t->state);
   qp__feed_end_subs(&t->feed);
   qp__actor_pump(t);
 }
@@ -256,7 +257,7 @@ drain(struct qp_engine *e)
       qp__feed_end_subs(&t->feed);
       /* While a commit is under way: commit_succeeded() does it. */
       if (t->stage == QP__ACTOR_OPEN && !t->open->transition.under_way &&
-          !qp__state_awaits_client(t->state))
+          !qp_state_awaits_client(t->state))
         qp__actor_enqueue_event(t, QP__EVENT_RESTART, 0);
       qp__actor_pump(t);
     }
@@ -432,27 +433,25 @@ enum qp_rc
 qp_engine_start(struct qp_store *store, const struct qp_engine_options *options,
                 struct qp_engine **out, struct qp_err *err)
 {
-  static const struct qp_engine_options defaults = { .size = sizeof(defaults) };
-  struct qp_engine *e = qp__alloc0(1, sizeof(*e));
-  enum qp_rc rc;
+  struct qp_engine_options own;
+  struct qp_engine *e = NULL;
+  enum qp_rc rc = qp__sized_copy("struct qp_engine_options", options, &own, sizeof(own), err);
   int sys;
 
+  if (rc)
+    return rc;
+  e = qp__alloc0(1, sizeof(*e));
   if (!e)
     return qp__fail_nomem(err, "starting the engine");
-  if (!options)
-    options = &defaults;
   e->store = store;
   e->os = store->os;
   e->last = &e->first;
   (void)pthread_mutex_init(&e->lock, NULL);
   (void)pthread_cond_init(&e->changed, NULL);
   qp__uuid_gen_init(&e->ids);
-  if (options->size != sizeof(*options))
-    rc = qp__fail(err, QP_MISUSE, "the engine's options are of another version");
-  else
-    rc = qp__engine_apply_options(e, options, err);
+  rc = qp__engine_apply_options(e, &own, err);
   if (!rc)
-    rc = open_loop(e, options, err);
+    rc = open_loop(e, &own, err);
   if (rc)
     goto out;
   sys = start_thread(e);

@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/sized.h"
 #include "base/str.h"
 #include "llm/codec.h"
 #include "model/message.h"
@@ -241,8 +242,11 @@ qp_engine_act(struct qp_engine *engine, const struct qp_action *action, qp_actio
               void *arg, struct qp_err *err)
 {
   struct qp__action_request *request;
-  enum qp_rc rc = check_action(action, err);
+  struct qp_action own;
+  enum qp_rc rc = qp__sized_copy("struct qp_action", action, &own, sizeof(own), err);
 
+  if (!rc)
+    rc = check_action(&own, err);
   if (rc)
     return rc;
   request = qp__alloc0(1, sizeof(*request));
@@ -251,7 +255,7 @@ qp_engine_act(struct qp_engine *engine, const struct qp_action *action, qp_actio
   request->post.run = run_act;
   request->done = done;
   request->arg = arg;
-  rc = copy_action(request, action, err);
+  rc = copy_action(request, &own, err);
   if (rc) {
     qp__action_free(request);
     return rc;
@@ -527,4 +531,10 @@ qp_engine_default_model(const struct qp_engine *engine)
   const char *found = atomic_load(&engine->default_name);
 
   return found ? found : engine->model;
+}
+
+void
+qp_engine_limits(const struct qp_engine *engine, struct qp_limits *out)
+{
+  *out = engine->limits;
 }

@@ -30,17 +30,17 @@ add_context(void *arg, const struct qp_uuid *id)
 static void
 search_catalogue(uv_work_t *work)
 {
-  static const enum qp__state states[] = {
-#define STATE(name, text) QP__STATE_##name,
-    QP__STATE_MAP(STATE)
+  static const enum qp_state states[] = {
+#define STATE(name, text) QP_STATE_##name,
+    QP_STATE_MAP(STATE)
 #undef STATE
   };
   struct search *s = (struct search *)work;
   enum qp_rc rc = QP_OK;
 
   for (size_t i = 0; i < sizeof(states) / sizeof(states[0]) && !rc; i++)
-    if (!qp__state_awaits_client(states[i]))
-      rc = qp__catalogue_in_state(s->engine->store->catalogue, qp__state_name(states[i]),
+    if (!qp_state_awaits_client(states[i]))
+      rc = qp__catalogue_in_state(s->engine->store->catalogue, qp_state_name(states[i]),
                                   add_context, s, &s->err);
   s->err.rc = rc;
 }

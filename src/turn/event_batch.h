@@ -2,7 +2,7 @@
 #ifndef QP_TURN_EVENT_BATCH_H
 #define QP_TURN_EVENT_BATCH_H
 
-#include "quipu_events.h"
+#include "quipu/events.h"
 
 struct qp__event_copy {
   struct qp__event_copy *next;

@@ -3,9 +3,9 @@
 
 /* A cell stands for "in this state, on this event, go to that state and do this". What is not here
  * is illegal. */
-#define GO(state, act)                      \
-  {                                         \
-    true, QP__STATE_##state, QP__STEP_##act \
+#define GO(state, act)                     \
+  {                                        \
+    true, QP_STATE_##state, QP__STEP_##act \
   }
 
 /* In every state of a turn that talks to the store. */
@@ -23,7 +23,7 @@
   [QP__EVENT_RESTART] = GO(FAILED, NONE), FAILURES
 
 static const struct qp__transition table[QP__STATES][QP__EVENTS] = {
-  [QP__STATE_IDLE] = {
+  [QP_STATE_IDLE] = {
     [QP__EVENT_SEND] = GO(PROCESSING_USER_MESSAGE, SAVE_MESSAGE),
     [QP__EVENT_SWITCH] = GO(IDLE, NONE),
     [QP__EVENT_RETRY] = GO(AWAITING_LLM_RESPONSE, CALL_MODEL),
@@ -31,15 +31,15 @@ static const struct qp__transition table[QP__STATES][QP__EVENTS] = {
     [QP__EVENT_SAVE_FAILED] = GO(FAILED, STOP),
     [QP__EVENT_RESTART] = GO(IDLE, NONE),
   },
-  [QP__STATE_PROCESSING_USER_MESSAGE] = {
+  [QP_STATE_PROCESSING_USER_MESSAGE] = {
     [QP__EVENT_SAVED] = GO(AWAITING_LLM_RESPONSE, CALL_MODEL),
     [QP__EVENT_TOO_LONG] = GO(COMPACTING, SHORTEN),
     [QP__EVENT_CANCEL] = GO(IDLE, STOP),
     [QP__EVENT_RESTART] = GO(FAILED, NONE),
     FAILURES,
   },
-  [QP__STATE_AWAITING_LLM_RESPONSE] = { ASKING },
-  [QP__STATE_STREAMING_LLM_RESPONSE] = {
+  [QP_STATE_AWAITING_LLM_RESPONSE] = { ASKING },
+  [QP_STATE_STREAMING_LLM_RESPONSE] = {
     [QP__EVENT_ANSWER_ENDED] = GO(PROCESSING_LLM_RESPONSE, SAVE_ANSWER),
     /* What was shown is kept: trying again by itself would say it twice. */
     [QP__EVENT_ANSWER_CUT] = GO(FAILED, SAVE_PARTIAL),
@@ -51,7 +51,7 @@ static const struct qp__transition table[QP__STATES][QP__EVENTS] = {
     [QP__EVENT_SAVE_FAILED] = GO(FAILED, STOP),
     [QP__EVENT_RESTART] = GO(FAILED, SAVE_PARTIAL),
   },
-  [QP__STATE_PROCESSING_LLM_RESPONSE] = {
+  [QP_STATE_PROCESSING_LLM_RESPONSE] = {
     [QP__EVENT_NO_CALLS] = GO(IDLE, NONE),
     [QP__EVENT_PAUSED] = GO(GENERATING_RESPONSE, CALL_MODEL),
     [QP__EVENT_CALLS_FREE] = GO(EXECUTING_TOOLS, RUN_TOOLS),
@@ -64,7 +64,7 @@ static const struct qp__transition table[QP__STATES][QP__EVENTS] = {
     /* The answer may be stored or not; what was streamed of it is in the log of events. */
     [QP__EVENT_RESTART] = GO(FAILED, SAVE_PARTIAL),
   },
-  [QP__STATE_AWAITING_TOOL_APPROVAL] = {
+  [QP_STATE_AWAITING_TOOL_APPROVAL] = {
     [QP__EVENT_APPROVE] = GO(EXECUTING_TOOLS, RUN_TOOLS),
     [QP__EVENT_DENY] = GO(PROCESSING_TOOL_RESULTS, SAVE_RESULTS),
     [QP__EVENT_DECIDE] = GO(AWAITING_TOOL_APPROVAL, ASK),
@@ -72,7 +72,7 @@ static const struct qp__transition table[QP__STATES][QP__EVENTS] = {
     [QP__EVENT_SAVE_FAILED] = GO(FAILED, STOP),
     [QP__EVENT_RESTART] = GO(AWAITING_TOOL_APPROVAL, NONE),
   },
-  [QP__STATE_EXECUTING_TOOLS] = {
+  [QP_STATE_EXECUTING_TOOLS] = {
     [QP__EVENT_TOOLS_ENDED] = GO(PROCESSING_TOOL_RESULTS, SAVE_RESULTS),
     [QP__EVENT_CANCEL] = GO(IDLE, CLOSE_CALLS),
     [QP__EVENT_SAVE_FAILED] = GO(FAILED, STOP),
@@ -81,7 +81,7 @@ static const struct qp__transition table[QP__STATES][QP__EVENTS] = {
     /* A tool that may have run is never run again by itself. */
     [QP__EVENT_RESTART] = GO(FAILED, CLOSE_CALLS),
   },
-  [QP__STATE_PROCESSING_TOOL_RESULTS] = {
+  [QP_STATE_PROCESSING_TOOL_RESULTS] = {
     [QP__EVENT_SAVED] = GO(GENERATING_RESPONSE, CALL_MODEL),
     [QP__EVENT_TOO_LONG] = GO(COMPACTING, SHORTEN),
     [QP__EVENT_CANCEL] = GO(IDLE, CLOSE_CALLS),
@@ -90,22 +90,22 @@ static const struct qp__transition table[QP__STATES][QP__EVENTS] = {
     [QP__EVENT_LIMIT] = GO(FAILED, CLOSE_CALLS),
     [QP__EVENT_RESTART] = GO(FAILED, CLOSE_CALLS),
   },
-  [QP__STATE_GENERATING_RESPONSE] = { ASKING },
-  [QP__STATE_COMPACTING] = {
+  [QP_STATE_GENERATING_RESPONSE] = { ASKING },
+  [QP_STATE_COMPACTING] = {
     [QP__EVENT_COMPACTED] = GO(AWAITING_LLM_RESPONSE, CALL_MODEL),
     [QP__EVENT_COMPACTED_ALONE] = GO(IDLE, NONE),
     [QP__EVENT_CANCEL] = GO(IDLE, STOP),
     [QP__EVENT_RESTART] = GO(FAILED, NONE),
     FAILURES,
   },
-  [QP__STATE_TRANSIENT_FAILURE] = {
+  [QP_STATE_TRANSIENT_FAILURE] = {
     [QP__EVENT_TIMER] = GO(AWAITING_LLM_RESPONSE, CALL_MODEL),
     [QP__EVENT_RETRY] = GO(AWAITING_LLM_RESPONSE, CALL_MODEL),
     [QP__EVENT_CANCEL] = GO(IDLE, STOP),
     [QP__EVENT_RESTART] = GO(FAILED, NONE),
     FAILURES,
   },
-  [QP__STATE_FAILED] = {
+  [QP_STATE_FAILED] = {
     [QP__EVENT_SEND] = GO(PROCESSING_USER_MESSAGE, SAVE_MESSAGE),
     [QP__EVENT_SWITCH] = GO(FAILED, NONE),
     [QP__EVENT_RETRY] = GO(AWAITING_LLM_RESPONSE, CALL_MODEL),
@@ -117,13 +117,13 @@ static const struct qp__transition table[QP__STATES][QP__EVENTS] = {
 };
 
 struct qp__transition
-qp__fsm_next(enum qp__state state, enum qp__event event)
+qp__fsm_next(enum qp_state state, enum qp__event event)
 {
   return table[state][event];
 }
 
 bool
-qp__fsm_is_busy(enum qp__state state)
+qp__fsm_is_busy(enum qp_state state)
 {
   return !table[state][QP__EVENT_SEND].legal;
 }

@@ -16,7 +16,7 @@
 
 #include "model/meta.h"
 
-#define QP__STATES (QP__STATE_FAILED + 1)
+#define QP__STATES (QP_STATE_FAILED + 1)
 
 /* What can happen. The text says it as `quipu debug fsm` prints it. */
 #define QP__EVENT_MAP(X)                                              \
@@ -80,14 +80,14 @@ enum qp__step {
 
 struct qp__transition {
   bool legal;
-  enum qp__state to;
+  enum qp_state to;
   enum qp__step step;
 };
 
 /* The cell of the table. */
-struct qp__transition qp__fsm_next(enum qp__state state, enum qp__event event);
+struct qp__transition qp__fsm_next(enum qp_state state, enum qp__event event);
 /* Whether a turn is under way, so that a new message must wait. */
-bool qp__fsm_is_busy(enum qp__state state);
+bool qp__fsm_is_busy(enum qp_state state);
 
 const char *qp__event_name(enum qp__event event); /* "ANSWER_BEGAN" */
 const char *qp__event_text(enum qp__event event);

@@ -7,6 +7,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/sized.h"
 #include "llm/demo.h"
 #include "store/context/context_int.h"
 #include "tool/mcp.h"
@@ -101,16 +102,21 @@ add_providers(struct qp_engine *e, const struct qp_engine_options *o, struct qp_
       rc = qp__llm_providers_add(&e->providers, &demo, err);
   }
   for (size_t i = 0; !rc && i < o->provider_count; i++) {
-    const struct qp_provider_spec *from = &o->providers[i];
-    struct qp__llm_provider_spec spec = {
-      .name = from->name,
-      .protocol = from->protocol,
-      .base_url = from->base_url,
-      .key = from->key,
-      .model = from->model,
-    };
+    const char *given = (const char *)o->providers + i * o->providers->size;
+    struct qp_provider_spec from;
+    struct qp__llm_provider_spec spec;
 
-    if (!from->name)
+    rc = qp__sized_copy("struct qp_provider_spec", given, &from, sizeof(from), err);
+    if (rc)
+      break;
+    spec = (struct qp__llm_provider_spec){
+      .name = from.name,
+      .protocol = from.protocol,
+      .base_url = from.base_url,
+      .key = from.key,
+      .model = from.model,
+    };
+    if (!from.name)
       rc = qp__fail(err, QP_INVALID, "a provider has no name");
     else
       rc = qp__llm_providers_add(&e->providers, &spec, err);

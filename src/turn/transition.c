@@ -65,7 +65,7 @@ static bool
 begins_turn(const struct qp__actor *t, enum qp__event event)
 {
   return event == QP__EVENT_SEND ||
-         (event == QP__EVENT_RETRY && t->state != QP__STATE_TRANSIENT_FAILURE);
+         (event == QP__EVENT_RETRY && t->state != QP_STATE_TRANSIENT_FAILURE);
 }
 
 static enum qp_rc
@@ -92,12 +92,12 @@ make_facts(struct qp__actor *t, const struct qp__input *in, struct qp_err *err)
   if (begins_turn(t, in->event) || in->event == QP__EVENT_RETRY ||
       in->event == QP__EVENT_ANSWER_ENDED)
     f->attempt = 0;
-  if (in->event == QP__EVENT_RESTART && m->to.to == QP__STATE_FAILED) {
+  if (in->event == QP__EVENT_RESTART && m->to.to == QP_STATE_FAILED) {
     (void)snprintf(f->error.kind, sizeof(f->error.kind), "interrupted");
     (void)snprintf(f->error.message, sizeof(f->error.message),
-                   "the engine ended in the middle of the turn (%s)", qp__state_name(t->state));
+                   "the engine ended in the middle of the turn (%s)", qp_state_name(t->state));
   }
-  if (m->to.to == QP__STATE_TRANSIENT_FAILURE) {
+  if (m->to.to == QP_STATE_TRANSIENT_FAILURE) {
     f->attempt++;
     f->retry_at = qp__engine_now_ms(t->engine) + pause_ms(t, f->attempt, in->retry_after_ms);
   }
@@ -171,11 +171,11 @@ save_answer(struct qp__actor *t, struct qp_err *err)
 
 /* What a call that has no result gets in its place. */
 static const char *
-why_closed(enum qp__state state, enum qp__event event)
+why_closed(enum qp_state state, enum qp__event event)
 {
   if (event == QP__EVENT_CANCEL)
     return "the turn was cancelled before the tool had answered";
-  if (state == QP__STATE_EXECUTING_TOOLS)
+  if (state == QP_STATE_EXECUTING_TOOLS)
     return "the turn was interrupted before the tool had answered; it may have run";
   return "the turn ended before the tool had run";
 }
@@ -264,9 +264,9 @@ pending_array(const struct qp__actor *t)
 }
 
 static bool
-has_decisions(enum qp__state state)
+has_decisions(enum qp_state state)
 {
-  return state == QP__STATE_AWAITING_TOOL_APPROVAL || state == QP__STATE_EXECUTING_TOOLS;
+  return state == QP_STATE_AWAITING_TOOL_APPROVAL || state == QP_STATE_EXECUTING_TOOLS;
 }
 
 /* NULL: no memory. */
@@ -274,11 +274,11 @@ static json_t *
 make_detail(const struct qp__actor *t)
 {
   const struct qp__turn_facts *f = &t->open->transition.facts;
-  enum qp__state to = t->open->transition.to.to;
+  enum qp_state to = t->open->transition.to.to;
   json_t *detail;
   int bad = 0;
 
-  if (to == QP__STATE_IDLE)
+  if (to == QP_STATE_IDLE)
     return json_null();
   detail = json_object();
   if (!detail)
@@ -299,7 +299,7 @@ make_detail(const struct qp__actor *t)
     bad |= json_object_set_new(detail, "answer_seq", json_integer((json_int_t)f->answer_seq));
   if (has_decisions(to))
     bad |= json_object_set_new(detail, "decisions", decisions_object(t));
-  if (to == QP__STATE_AWAITING_TOOL_APPROVAL)
+  if (to == QP_STATE_AWAITING_TOOL_APPROVAL)
     bad |= json_object_set_new(detail, "pending", pending_array(t));
   if (bad) {
     json_decref(detail);
@@ -318,7 +318,7 @@ make_patch(struct qp__actor *t, struct qp_err *err)
   if (!detail)
     return qp__fail_nomem(err, "a turn");
   m->patch =
-      json_pack("{s:s, s:o}", "current_state", qp__state_name(m->to.to), "state_detail", detail);
+      json_pack("{s:s, s:o}", "current_state", qp_state_name(m->to.to), "state_detail", detail);
   if (m->patch && total->tokens &&
       json_object_set_new(m->patch, "usage",
                           json_pack("{s:I, s:f}", "tokens", (json_int_t)total->tokens, "cost_usd",
@@ -351,7 +351,7 @@ static enum qp_rc
 add_state_line(struct qp__actor *t, int64_t now, struct qp_err *err)
 {
   json_t *detail = json_object_get(t->open->transition.patch, "state_detail");
-  json_t *data = json_pack("{s:s}", "state", qp__state_name(t->open->transition.to.to));
+  json_t *data = json_pack("{s:s}", "state", qp_state_name(t->open->transition.to.to));
 
   if (data && json_is_object(detail) && json_object_set(data, "detail", detail)) {
     json_decref(data);

@@ -124,7 +124,9 @@ add_all(struct qp__build *b, struct source *s, struct qp_err *err)
 static enum qp_rc
 make_meta(const struct qp_uuid *id, const char *prompt, struct qp__meta **out, struct qp_err *err)
 {
-  struct qp_context_spec spec = { .id = *id, .title = "built" };
+  struct qp_context_spec spec = { .size = sizeof(struct qp_context_spec),
+                                  .id = *id,
+                                  .title = "built" };
   struct qp__meta *meta = NULL;
   enum qp_rc rc;
 
@@ -241,7 +243,7 @@ test_an_id_that_is_taken(void **state)
   struct source s = make_source(5);
   struct source other = make_source(5);
   struct qp_uuid id = id_of(CONTEXT);
-  struct qp_context_spec spec = { .id = id };
+  struct qp_context_spec spec = { .size = sizeof(struct qp_context_spec), .id = id };
   struct qp__build *b = NULL;
   struct qp__meta *meta = NULL;
   struct qp__build_head heads[] = { { "alt/1", id_at(&s, 7) }, { "main", id_at(&s, 4) } };
@@ -297,7 +299,7 @@ open_sim(struct story *x, struct qp_err *err)
 static enum qp_rc
 create_and_say(struct qp_store *store, const struct qp_uuid *id, struct qp_err *err)
 {
-  struct qp_context_spec spec = { .id = *id };
+  struct qp_context_spec spec = { .size = sizeof(struct qp_context_spec), .id = *id };
   struct qp_message *m = new_text(QP_ROLE_USER, "by hand");
   struct qp_context *c = NULL;
   enum qp_rc rc = qp_context_create(store, &spec, &c, err);

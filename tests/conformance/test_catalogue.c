@@ -38,7 +38,7 @@ take_row(void *arg, const struct qp_catalogue_row *row)
   rows->at[i].id = row->id;
   copy_text(rows->at[i].title, sizeof(rows->at[i].title), row->title);
   copy_text(rows->at[i].owner, sizeof(rows->at[i].owner), row->owner);
-  copy_text(rows->at[i].state, sizeof(rows->at[i].state), row->state);
+  copy_text(rows->at[i].state, sizeof(rows->at[i].state), qp_state_name(row->state));
   copy_text(rows->at[i].model, sizeof(rows->at[i].model), row->model_id);
   copy_text(rows->at[i].mode, sizeof(rows->at[i].mode), row->mode);
   rows->at[i].created = row->created_at;
@@ -54,7 +54,9 @@ static void
 list_page(struct fixture *f, const char *owner, const char *cursor, uint32_t limit,
           struct rows *out)
 {
-  struct qp_catalogue_query q = { .owner = owner, .cursor = cursor, .limit = limit };
+  struct qp_catalogue_query q = {
+    .size = sizeof(struct qp_catalogue_query), .owner = owner, .cursor = cursor, .limit = limit
+  };
 
   memset(out, 0, sizeof(*out));
   OK(qp_catalogue_list(f->store, &q, take_row, out, &out->cursor, &failure));
@@ -97,7 +99,9 @@ take_hit(void *arg, const struct qp_search_hit *hit)
 static enum qp_rc
 try_search(struct fixture *f, const char *text, const char *owner, struct hits *out)
 {
-  struct qp_search_query q = { .text = text, .owner = owner };
+  struct qp_search_query q = { .size = sizeof(struct qp_search_query),
+                               .text = text,
+                               .owner = owner };
 
   memset(out, 0, sizeof(*out));
   return qp_search(f->store, &q, take_hit, out, NULL, &failure);
@@ -132,7 +136,9 @@ static void
 test_a_list_sees_every_change_at_once(void **state)
 {
   struct fixture *f = *state;
-  struct qp_context_spec spec = { .title = "first", .owner = "ann", .model_id = "m1" };
+  struct qp_context_spec spec = {
+    .size = sizeof(struct qp_context_spec), .title = "first", .owner = "ann", .model_id = "m1"
+  };
   struct qp_context *c = NULL;
   struct qp_uuid id;
   struct qp_size size;
@@ -186,7 +192,9 @@ test_pages_follow_each_other(void **state)
 
   for (int i = 0; i < 7; i++) {
     char title[] = "t0";
-    struct qp_context_spec spec = { .title = title, .owner = i % 2 ? "odd" : "even" };
+    struct qp_context_spec spec = { .size = sizeof(struct qp_context_spec),
+                                    .title = title,
+                                    .owner = i % 2 ? "odd" : "even" };
     struct qp_context *c = NULL;
     struct qp_message *m = new_text(QP_ROLE_USER, "x");
 
@@ -250,8 +258,10 @@ test_bad_cursors_are_refused(void **state)
 
   qp_context_close(new_context(f));
   for (size_t i = 0; i < COUNT(bad); i++) {
-    struct qp_catalogue_query q = { .cursor = bad[i] };
-    struct qp_search_query s = { .text = "x", .cursor = bad[i] };
+    struct qp_catalogue_query q = { .size = sizeof(struct qp_catalogue_query), .cursor = bad[i] };
+    struct qp_search_query s = { .size = sizeof(struct qp_search_query),
+                                 .text = "x",
+                                 .cursor = bad[i] };
 
     FAILS(qp_catalogue_list(f->store, &q, take_row, &rows, &cursor, &failure), QP_INVALID);
     if (strcmp(bad[i], "1/2") != 0)
@@ -270,7 +280,9 @@ static void
 test_a_search_sees_every_change_at_once(void **state)
 {
   struct fixture *f = *state;
-  struct qp_context_spec spec = { .title = "about fish", .owner = "ann" };
+  struct qp_context_spec spec = { .size = sizeof(struct qp_context_spec),
+                                  .title = "about fish",
+                                  .owner = "ann" };
   struct qp_context *c = NULL;
   struct qp_uuid first;
   struct qp_uuid id;
@@ -399,7 +411,7 @@ test_hits_come_in_pages(void **state)
 {
   struct fixture *f = *state;
   struct qp_context *c = new_context(f);
-  struct qp_search_query q = { .text = "fish", .limit = 4 };
+  struct qp_search_query q = { .size = sizeof(struct qp_search_query), .text = "fish", .limit = 4 };
   struct hits all = { 0 };
   char *cursor = NULL;
 
@@ -528,9 +540,13 @@ static void
 test_the_bytes_of_an_owner_follow_every_change(void **state)
 {
   struct fixture *f = *state;
-  struct qp_context_spec spec = { .title = "first", .owner = "ann" };
-  struct qp_context_spec other = { .title = "second", .owner = "anna" };
-  struct qp_session_spec session = { .id = "ann:log" };
+  struct qp_context_spec spec = { .size = sizeof(struct qp_context_spec),
+                                  .title = "first",
+                                  .owner = "ann" };
+  struct qp_context_spec other = { .size = sizeof(struct qp_context_spec),
+                                   .title = "second",
+                                   .owner = "anna" };
+  struct qp_session_spec session = { .size = sizeof(struct qp_session_spec), .id = "ann:log" };
   struct qp_prompt prompt = { .id = "ann:terse", .content = "Be brief." };
   struct qp_context *c = NULL;
   struct qp_uuid id;
@@ -589,7 +605,7 @@ static void
 test_a_question_for_an_owner_costs_no_reading(void **state)
 {
   struct fixture *f = *state;
-  struct qp_context_spec spec = { .owner = "ann" };
+  struct qp_context_spec spec = { .size = sizeof(struct qp_context_spec), .owner = "ann" };
   struct qp_context *c = NULL;
 
   if (f->driver->durable && f->driver->flags & QP_STORE_NO_THREAD)

@@ -48,12 +48,12 @@ line_of_row(void *arg, const struct qp_catalogue_row *row)
   char id[QP_UUID_TEXT];
   char text[512];
 
-  (void)snprintf(text, sizeof(text), "%s %s %lld %lld %llu %llu %llu %s %s",
-                 qp_uuid_text(&row->id, id), row->title ? row->title : "-",
-                 (long long)row->created_at, (long long)row->updated_at,
-                 (unsigned long long)row->messages, (unsigned long long)row->bytes,
-                 (unsigned long long)row->branches, row->error ? row->error : row->state,
-                 row->owner ? row->owner : "-");
+  (void)snprintf(
+      text, sizeof(text), "%s %s %lld %lld %llu %llu %llu %s %s", qp_uuid_text(&row->id, id),
+      row->title ? row->title : "-", (long long)row->created_at, (long long)row->updated_at,
+      (unsigned long long)row->messages, (unsigned long long)row->bytes,
+      (unsigned long long)row->branches, row->error ? row->error : qp_state_name(row->state),
+      row->owner ? row->owner : "-");
   add_line(arg, text);
   return QP_OK;
 }
@@ -75,7 +75,9 @@ line_of_hit(void *arg, const struct qp_search_hit *hit)
 static void
 take_hits(struct qp_store *store, const char *words, struct lines *out)
 {
-  struct qp_search_query search = { .text = words, .limit = 100 };
+  struct qp_search_query search = { .size = sizeof(struct qp_search_query),
+                                    .text = words,
+                                    .limit = 100 };
   char *cursor = NULL;
 
   do {
@@ -93,7 +95,7 @@ take_hits(struct qp_store *store, const char *words, struct lines *out)
 static void
 take_lines(struct qp_store *store, const char *words, struct lines *out)
 {
-  struct qp_catalogue_query list = { .limit = 1000 };
+  struct qp_catalogue_query list = { .size = sizeof(struct qp_catalogue_query), .limit = 1000 };
 
   OK(qp_catalogue_list(store, &list, line_of_row, out, NULL, &failure));
   if (words)
@@ -133,7 +135,9 @@ static size_t
 count_hits(struct qp_store *store, const char *words)
 {
   static struct lines lines;
-  struct qp_search_query search = { .text = words, .limit = 1000 };
+  struct qp_search_query search = { .size = sizeof(struct qp_search_query),
+                                    .text = words,
+                                    .limit = 1000 };
   size_t n;
 
   OK(qp_search(store, &search, line_of_hit, &lines, NULL, &failure));
@@ -549,7 +553,9 @@ count_hit(void *arg, const struct qp_search_hit *hit)
 static bool
 sees_own(struct qp_store *store, const struct qp_uuid *id, uint64_t messages, const char *word)
 {
-  struct qp_search_query search = { .text = word, .limit = 10 };
+  struct qp_search_query search = { .size = sizeof(struct qp_search_query),
+                                    .text = word,
+                                    .limit = 10 };
   struct own_row own = { .id = *id, .messages = UINT64_MAX };
   unsigned hits = 0;
   struct qp_err err;

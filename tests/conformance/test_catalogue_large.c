@@ -155,7 +155,7 @@ count_hit(void *arg, const struct qp_search_hit *hit)
 static size_t
 rows_of(struct qp_store *store)
 {
-  struct qp_catalogue_query query = { .limit = 1000 };
+  struct qp_catalogue_query query = { .size = sizeof(struct qp_catalogue_query), .limit = 1000 };
   size_t n = 0;
 
   OK(qp_catalogue_list(store, &query, count_row, &n, NULL, &failure));
@@ -165,7 +165,7 @@ rows_of(struct qp_store *store)
 static uint64_t
 messages_of(struct qp_store *store)
 {
-  struct qp_catalogue_query query = { .limit = 1000 };
+  struct qp_catalogue_query query = { .size = sizeof(struct qp_catalogue_query), .limit = 1000 };
   uint64_t n = 0;
 
   OK(qp_catalogue_list(store, &query, add_messages, &n, NULL, &failure));
@@ -175,7 +175,9 @@ messages_of(struct qp_store *store)
 static size_t
 hits_of(struct qp_store *store, const char *text)
 {
-  struct qp_search_query query = { .text = text, .limit = 1000 };
+  struct qp_search_query query = { .size = sizeof(struct qp_search_query),
+                                   .text = text,
+                                   .limit = 1000 };
   size_t n = 0;
 
   OK(qp_search(store, &query, count_hit, &n, NULL, &failure));
@@ -259,7 +261,7 @@ static void
 test_every_page_of_a_list_costs_the_same(void **state)
 {
   struct fixture *f = *state;
-  struct qp_catalogue_query query = { .limit = 5 };
+  struct qp_catalogue_query query = { .size = sizeof(struct qp_catalogue_query), .limit = 5 };
   struct qp__cat_reader *reader;
   char *cursor = NULL;
   size_t n = 0;

@@ -368,7 +368,7 @@ do_one_by_one(struct qp_context *c, const struct parts *p)
   for (size_t i = 0; i < p->message_count && !rc; i++)
     rc = qp_message_save(c, p->branch, p->messages[i], NULL, &failure);
   if (!rc && p->event_count)
-    rc = qp_events_append(c, p->events, p->event_count, NULL, &failure);
+    rc = qp_events_append(c, p->events, p->event_count, NULL, NULL, NULL, &failure);
   return rc;
 }
 
@@ -508,7 +508,7 @@ test_events_of_many_contexts_share_a_sync(void **state)
     for (uint64_t k = 1; k <= 3; k++) {
       uint64_t seq = 0;
 
-      OK(qp_events_append_async(contexts[i], &event, 1, &seq, note, NULL, &failure));
+      OK(qp_events_append(contexts[i], &event, 1, &seq, note, NULL, &failure));
       assert_int_equal(seq, k);
       if (i == 0 && k == 1)
         assert_true(os_gate_await(1));
@@ -600,9 +600,8 @@ write_events(void *arg)
   struct qp_event events[3] = { { .type = "a" }, { .type = "b" }, { .type = "c" } };
 
   for (int i = 0; i < ROUNDS && !w->failed; i++)
-    w->failed =
-        i % 2 ? qp_events_append(w->context, events, 3, &w->numbers[i], NULL)
-              : qp_events_append_async(w->context, events, 3, &w->numbers[i], note, NULL, NULL);
+    w->failed = i % 2 ? qp_events_append(w->context, events, 3, &w->numbers[i], NULL, NULL, NULL)
+                      : qp_events_append(w->context, events, 3, &w->numbers[i], note, NULL, NULL);
   atomic_fetch_sub(w->running, 1);
   return NULL;
 }

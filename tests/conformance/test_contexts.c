@@ -191,6 +191,7 @@ test_create_takes_everything_from_the_spec(void **state)
 {
   struct fixture *f = *state;
   struct qp_context_spec spec = {
+    .size = sizeof(struct qp_context_spec),
     .id = id_of("018f0000-0000-7000-8000-00000000abcd"),
     .parent_id = id_of("018F0000-0000-7000-8000-00000000ABCE"),
     .title = "Über \"alles\" \xf0\x9f\x98\x80",
@@ -234,7 +235,7 @@ static void
 test_create_with_a_taken_id_fails_and_changes_nothing(void **state)
 {
   struct fixture *f = *state;
-  struct qp_context_spec spec = { .title = "other" };
+  struct qp_context_spec spec = { .size = sizeof(struct qp_context_spec), .title = "other" };
   struct qp_context *first = new_context(f);
   struct qp_context *c = NULL;
   uint64_t commits;
@@ -282,6 +283,7 @@ test_create_refuses_what_cannot_be_and_leaves_nothing(void **state)
   memset(long_title, 'x', sizeof(long_title) - 1);
   long_title[sizeof(long_title) - 1] = 0;
   for (size_t i = 0; i < COUNT(bad); i++) {
+    bad[i].spec.size = sizeof(bad[i].spec);
     bad[i].spec.id = id;
     FAILS(qp_context_create(f->store, &bad[i].spec, &c, &failure), bad[i].rc);
     assert_null(c);
@@ -429,7 +431,7 @@ static void
 test_a_deleted_id_can_be_used_again_and_begins_empty(void **state)
 {
   struct fixture *f = *state;
-  struct qp_context_spec spec = { .title = "second" };
+  struct qp_context_spec spec = { .size = sizeof(struct qp_context_spec), .title = "second" };
   struct qp_context *c = new_context(f);
 
   (void)say(c, NULL, "old");
@@ -499,7 +501,7 @@ static void
 test_a_context_belongs_to_its_owner(void **state)
 {
   struct fixture *f = *state;
-  struct qp_context_spec spec = { .owner = "alice" };
+  struct qp_context_spec spec = { .size = sizeof(struct qp_context_spec), .owner = "alice" };
   struct qp_context *nobodys = new_context(f);
   struct qp_context *c = NULL;
   struct qp_uuid id;

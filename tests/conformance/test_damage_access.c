@@ -21,7 +21,7 @@ static const char context_name[] = "018f0000-0000-7000-8000-00000000aaaa";
 static struct qp_uuid
 fill(struct fixture *f)
 {
-  struct qp_context_spec spec = { .system_prompt_id = "p" };
+  struct qp_context_spec spec = { .size = sizeof(struct qp_context_spec), .system_prompt_id = "p" };
   struct qp_context *c = NULL;
   struct qp_uuid id;
 

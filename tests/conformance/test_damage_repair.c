@@ -718,7 +718,7 @@ count_hit(void *arg, const struct qp_search_hit *hit)
 static void
 use_store(struct fixture *f, const struct qp_uuid *id)
 {
-  const struct qp_search_query query = { .text = "knot" };
+  const struct qp_search_query query = { .size = sizeof(struct qp_search_query), .text = "knot" };
 
   for (unsigned flags = 0; flags < 2; flags++) {
     struct qp_check_summary sum;
@@ -752,7 +752,7 @@ test_nothing_waits_for_a_pipe_in_the_place_of_a_file(void **state)
   struct fixture *f = *state;
   struct story s = make_story(f);
   static const char *const beside[] = { "", "-wal", "-shm", "-journal" };
-  struct qp_session_spec spec = { .id = "bot" };
+  struct qp_session_spec spec = { .size = sizeof(struct qp_session_spec), .id = "bot" };
   char blob[QP_BLOB_ID];
   size_t rows = 0;
 

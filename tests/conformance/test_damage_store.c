@@ -13,7 +13,7 @@ static const char context_name[] = "018f0000-0000-7000-8000-00000000aaaa";
 static struct qp_uuid
 fill(struct fixture *f)
 {
-  struct qp_context_spec spec = { .system_prompt_id = "p" };
+  struct qp_context_spec spec = { .size = sizeof(struct qp_context_spec), .system_prompt_id = "p" };
   struct qp_context *c = NULL;
   struct qp_uuid id;
 
@@ -134,7 +134,8 @@ count_context(void *arg, const struct qp_uuid *id)
 static void
 expect_no_context(struct fixture *f, const char *path)
 {
-  struct qp_context_spec spec = { .id = id_of(context_name) };
+  struct qp_context_spec spec = { .size = sizeof(struct qp_context_spec),
+                                  .id = id_of(context_name) };
   struct qp_uuid real = fill(f);
   struct qp_context *c = NULL;
   struct findings found;

@@ -15,7 +15,7 @@ append(struct qp_context *c, const char *type, const char *data)
   struct qp_event event = { .type = type, .data = bytes_of(data) };
   uint64_t seq = 0;
 
-  OK(qp_events_append(c, &event, 1, &seq, &failure));
+  OK(qp_events_append(c, &event, 1, &seq, NULL, NULL, &failure));
   return seq;
 }
 
@@ -33,7 +33,7 @@ append_many(struct qp_context *c, const char *word, size_t n)
     events[i].type = word;
     events[i].data = bytes_of(data[i]);
   }
-  OK(qp_events_append(c, events, n, &seq, &failure));
+  OK(qp_events_append(c, events, n, &seq, NULL, NULL, &failure));
   free(events);
   free(data);
   return seq;
@@ -136,7 +136,7 @@ test_a_line_has_the_form_of_the_documentation(void **state)
   char *text;
   size_t len;
 
-  OK(qp_events_append(c, &event, 1, NULL, &failure));
+  OK(qp_events_append(c, &event, 1, NULL, NULL, NULL, &failure));
   expect_events(c, 0, 9, "7:tool.call-1_x");
   qp_context_close(c);
   text = read_file(context_path(f, &id, "/events/events.1.jsonl"), &len);
@@ -178,10 +178,10 @@ test_what_cannot_be_an_event_changes_nothing(void **state)
     uint64_t first = 4711;
 
     events[1].data = bytes_of(bad[i].data);
-    FAILS(qp_events_append(c, events, 2, &first, &failure), bad[i].rc);
+    FAILS(qp_events_append(c, events, 2, &first, NULL, NULL, &failure), bad[i].rc);
     assert_int_equal(first, 4711);
   }
-  OK(qp_events_append(c, NULL, 0, NULL, &failure));
+  OK(qp_events_append(c, NULL, 0, NULL, NULL, NULL, &failure));
   assert_int_equal(append(c, "two", ""), 2);
   expect_events(c, 0, 9, "1:one 2:two");
   qp_context_close(c);
@@ -201,10 +201,10 @@ test_an_append_that_is_too_large_changes_nothing(void **state)
   memcpy(data, "{\"a\":\"", 6);
   memcpy(data + n - 2, "\"}", 3);
   event.data = bytes_of(data);
-  FAILS(qp_events_append(c, &event, 1, NULL, &failure), QP_TOOBIG);
+  FAILS(qp_events_append(c, &event, 1, NULL, NULL, NULL, &failure), QP_TOOBIG);
   memcpy(data + ((size_t)3 << 20) - 2, "\"}", 3);
   event.data = bytes_of(data);
-  OK(qp_events_append(c, &event, 1, NULL, &failure));
+  OK(qp_events_append(c, &event, 1, NULL, NULL, NULL, &failure));
   assert_int_equal(append(c, "small", ""), 2);
   expect_events(c, 0, 9, "1:big 2:small");
   free(data);
@@ -239,7 +239,7 @@ test_numbers_go_on_behind_a_gap_after_a_load(void **state)
     assert_true(r.newest + 1 == r.next && r.safe == r.newest + MILLION);
   }
   event.seq = r.next + 500;
-  OK(qp_events_append(c, &event, 1, NULL, &failure));
+  OK(qp_events_append(c, &event, 1, NULL, NULL, NULL, &failure));
   assert_true(append(c, "next", "") == event.seq + 1);
   qp_context_close(c);
 }
@@ -424,7 +424,7 @@ test_readers_in_another_store_follow(void **state)
   OK(qp_context_commit(c, &change, NULL, NULL, NULL, &failure));
   OK(qp_idempotency_find(reader, "k", &result, &len, &failure));
   qp_free(result);
-  FAILS(qp_events_append(reader, &event, 1, NULL, &failure), QP_READONLY);
+  FAILS(qp_events_append(reader, &event, 1, NULL, NULL, NULL, &failure), QP_READONLY);
   qp_context_close(reader);
   qp_store_close(store);
   qp_context_close(c);
@@ -437,7 +437,7 @@ test_events_stay_through_all_work_on_space_and_go_with_the_context(void **state)
 {
   struct fixture *f = *state;
   struct qp_context *c = new_context(f);
-  struct qp_context_spec spec = { .title = NULL };
+  struct qp_context_spec spec = { .size = sizeof(struct qp_context_spec), .title = NULL };
   struct qp_uuid id = qp_context_id(c);
 
   spec.id = id;

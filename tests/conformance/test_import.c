@@ -478,7 +478,8 @@ static void
 test_another_context_with_that_id(void **state)
 {
   struct fixture *f = *state;
-  struct qp_context_spec spec = { .id = id_of("0197c0de-1111-7222-8333-444455556666"),
+  struct qp_context_spec spec = { .size = sizeof(struct qp_context_spec),
+                                  .id = id_of("0197c0de-1111-7222-8333-444455556666"),
                                   .title = "Mine" };
   struct qp_context *c = NULL;
   struct told told;

@@ -298,7 +298,9 @@ static void
 test_a_target_that_exists_is_left_alone(void **state)
 {
   struct fixture *f = *state;
-  struct qp_context_spec spec = { .id = id_of(OLD_ID), .title = "mine" };
+  struct qp_context_spec spec = { .size = sizeof(struct qp_context_spec),
+                                  .id = id_of(OLD_ID),
+                                  .title = "mine" };
   struct qp_context *c = NULL;
 
   OK(qp_context_create(f->store, &spec, &c, &failure));

@@ -87,7 +87,8 @@ config_prompt(struct qp_context *c)
 static struct qp_context *
 context_with(struct fixture *f, const char *prompt)
 {
-  struct qp_context_spec spec = { .system_prompt_id = prompt };
+  struct qp_context_spec spec = { .size = sizeof(struct qp_context_spec),
+                                  .system_prompt_id = prompt };
   struct qp_context *c = NULL;
 
   OK(qp_context_create(f->store, &spec, &c, &failure));

@@ -228,7 +228,9 @@ static void *
 create_context(void *arg)
 {
   struct rivals *v = arg;
-  struct qp_context_spec spec = { .id = v->id, .system_prompt_id = "p0" };
+  struct qp_context_spec spec = { .size = sizeof(struct qp_context_spec),
+                                  .id = v->id,
+                                  .system_prompt_id = "p0" };
   struct qp_context *c = NULL;
 
   atomic_store(&v->creating, true);

@@ -14,7 +14,7 @@ ids_are_checked(void **state)
 {
   static const char *const bad[] = { "", "a/b", "a\nb", "a\x7f", "a\xc2\x85", "\xff", "../../x" };
   struct fixture *f = *state;
-  struct qp_session_spec spec = { 0 };
+  struct qp_session_spec spec = { .size = sizeof(struct qp_session_spec) };
   char longest[130];
   char *id = NULL;
 
@@ -238,7 +238,10 @@ sessions_are_found_again_when_the_index_is_lost(void **state)
   info = session_info(f, "a");
   assert_int_equal(info.messages, 4);
   assert_int_equal(info.created_at, 1767225600000);
-  FAILS(qp_session_create(f->store, &(struct qp_session_spec){ .id = "b" }, NULL, &failure),
+  FAILS(qp_session_create(
+            f->store,
+            &(struct qp_session_spec){ .size = sizeof(struct qp_session_spec), .id = "b" }, NULL,
+            &failure),
         QP_EXISTS);
 }
 
@@ -341,7 +344,10 @@ a_reader_beside_the_writer_sees_what_is_committed(void **state)
   FAILS(append_json(&reader, "a", "{\"role\":\"user\",\"content\":\"x\"}"), QP_READONLY);
   FAILS(qp_session_delete(reader.store, "a", &failure), QP_READONLY);
   FAILS(qp_session_set_chunk_size(reader.store, "a", 4, &failure), QP_READONLY);
-  FAILS(qp_session_create(reader.store, &(struct qp_session_spec){ .id = "b" }, NULL, &failure),
+  FAILS(qp_session_create(
+            reader.store,
+            &(struct qp_session_spec){ .size = sizeof(struct qp_session_spec), .id = "b" }, NULL,
+            &failure),
         QP_READONLY);
   tell(f, "a", "user", "m4");
   expect_window(&reader, "a", 2, "m3 m4");
@@ -427,7 +433,9 @@ write_sessions(void *arg)
 
   (void)snprintf(own, sizeof(own), "own%d", number);
   for (int i = 0; i < EACH; i++) {
-    struct qp_session_spec spec = { .id = own, .chunk_size = 3 };
+    struct qp_session_spec spec = { .size = sizeof(struct qp_session_spec),
+                                    .id = own,
+                                    .chunk_size = 3 };
     char json[80];
     struct qp_bytes bytes = { json, 0 };
 

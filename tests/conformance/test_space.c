@@ -4,7 +4,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
-#include "quipu_backup.h"
+#include "quipu/backup.h"
 #include "store/store_int.h"
 #include "store_test.h"
 

@@ -36,6 +36,7 @@ scenario_context_metadata_storage_structure(void **state)
 {
   struct fixture *f = *state;
   struct qp_context_spec spec = {
+    .size = sizeof(struct qp_context_spec),
     .parent_id = id_of("018f0000-0000-7000-8000-000000000001"),
     .model_id = "claude-x",
     .mode = "plan",

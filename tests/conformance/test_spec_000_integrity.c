@@ -227,7 +227,8 @@ scenario_atomic_directory_creation(void **state)
 {
   struct fixture *f = *state;
   static const enum qp__os_fault_kind kinds[] = { QP__FAULT_EIO, QP__FAULT_ENOSPC };
-  struct qp_context_spec spec = { .title = "whole or not at all" };
+  struct qp_context_spec spec = { .size = sizeof(struct qp_context_spec),
+                                  .title = "whole or not at all" };
   uint64_t failed = 0;
 
   watch_calls(f);

@@ -262,7 +262,9 @@ static void
 the_title_is_the_first_user_message_50_characters(void **state)
 {
   struct fixture *f = *state;
-  struct qp_session_spec spec = { .id = "named", .title = "My own" };
+  struct qp_session_spec spec = { .size = sizeof(struct qp_session_spec),
+                                  .id = "named",
+                                  .title = "My own" };
 
   new_session(f, "s", 100);
   tell(f, "s", "system", "be terse");

@@ -95,7 +95,8 @@ static void
 scenario_delete_system_prompt(void **state)
 {
   struct fixture *f = *state;
-  struct qp_context_spec spec = { .system_prompt_id = "guide" };
+  struct qp_context_spec spec = { .size = sizeof(struct qp_context_spec),
+                                  .system_prompt_id = "guide" };
   struct qp_context *c = NULL;
   struct qp_uuid ids[2];
   json_t *meta;

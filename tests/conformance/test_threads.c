@@ -378,7 +378,7 @@ static void *
 fight_over_contexts(void *arg)
 {
   struct crew *crew = arg;
-  struct qp_context_spec spec = { .id = { { 0 } } };
+  struct qp_context_spec spec = { .size = sizeof(struct qp_context_spec), .id = { { 0 } } };
   struct qp_err err;
 
   for (int i = 0; i < 60; i++) {
@@ -440,7 +440,8 @@ fight_over_prompts(void *arg)
 
   for (int i = 0; i < 30; i++) {
     struct qp_context *c = NULL;
-    struct qp_context_spec spec = { .system_prompt_id = "p" };
+    struct qp_context_spec spec = { .size = sizeof(struct qp_context_spec),
+                                    .system_prompt_id = "p" };
     enum qp_rc rc = qp_prompt_create(crew->f->store, &p, NULL, &err);
 
     if (rc && rc != QP_EXISTS)

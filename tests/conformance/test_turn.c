@@ -298,7 +298,7 @@ test_actions_are_checked_before_they_are_taken(void **state)
 {
   static const char *const ids[] = { "a" };
   struct turn_rig rig;
-  struct qp_action a = { .kind = QP_ACTION_SEND_MESSAGE };
+  struct qp_action a = { .size = sizeof(a), .kind = QP_ACTION_SEND_MESSAGE };
 
   turn_rig_init(&rig, *state, NULL);
   turn_rig_start(&rig);
@@ -306,14 +306,16 @@ test_actions_are_checked_before_they_are_taken(void **state)
   a.text = bytes_of("hi");
   a.key = "";
   FAILS(qp_engine_act(rig.engine, &a, NULL, NULL, &failure), QP_INVALID);
-  a = (struct qp_action){ .kind = QP_ACTION_APPROVE_TOOLS };
+  a = (struct qp_action){ .size = sizeof(a), .kind = QP_ACTION_APPROVE_TOOLS };
   FAILS(qp_engine_act(rig.engine, &a, NULL, NULL, &failure), QP_INVALID);
   a.approved = a.denied = ids;
   a.approved_count = a.denied_count = 1;
   FAILS(qp_engine_act(rig.engine, &a, NULL, NULL, &failure), QP_INVALID);
-  a = (struct qp_action){ .kind = QP_ACTION_SWITCH_BRANCH };
+  a = (struct qp_action){ .size = sizeof(a), .kind = QP_ACTION_SWITCH_BRANCH };
   FAILS(qp_engine_act(rig.engine, &a, NULL, NULL, &failure), QP_INVALID);
-  a = (struct qp_action){ .kind = QP_ACTION_EDIT_MESSAGE, .text = bytes_of("hi") };
+  a = (struct qp_action){ .size = sizeof(a),
+                          .kind = QP_ACTION_EDIT_MESSAGE,
+                          .text = bytes_of("hi") };
   FAILS(qp_engine_act(rig.engine, &a, NULL, NULL, &failure), QP_INVALID);
   turn_rig_release(&rig);
 }

@@ -68,9 +68,11 @@ open_shop(struct shop *shop, struct turn_rig *rig, const char *protocol)
   (void)pthread_mutex_init(&shop->lock, NULL);
   provider_start(&shop->provider,
                  strcmp(protocol, "openai") == 0 ? answer_openai : answer_anthropic, shop);
-  shop->spec = (struct qp_provider_spec){
-    .name = "shop", .protocol = protocol, .base_url = shop->provider.url, .key = "k"
-  };
+  shop->spec = (struct qp_provider_spec){ .size = sizeof(struct qp_provider_spec),
+                                          .name = "shop",
+                                          .protocol = protocol,
+                                          .base_url = shop->provider.url,
+                                          .key = "k" };
   rig->options.providers = &shop->spec;
   rig->options.provider_count = 1;
   c = open_context(rig->f, &rig->id);
@@ -172,7 +174,10 @@ test_images_are_read_beside_the_loop(void **state)
   turn_begin(&rig, &send, &answer);
   if (f->driver->durable) {
     assert_true(os_gate_await(1));
-    OK(qp_context_create(f->store, &(struct qp_context_spec){ .model_id = "demo" }, &c, &failure));
+    OK(qp_context_create(
+        f->store,
+        &(struct qp_context_spec){ .size = sizeof(struct qp_context_spec), .model_id = "demo" }, &c,
+        &failure));
     other = turn_act(&rig, (struct qp_action){ .kind = QP_ACTION_SEND_MESSAGE,
                                                .context = qp_context_id(c),
                                                .text = bytes_of("are you there") });

@@ -54,7 +54,7 @@ on_answer(void *arg, const struct qp_action_result *result, enum qp_rc rc, const
   (void)err;
   (void)pthread_mutex_lock(&crowd->lock);
   crowd->answered++;
-  crowd->well += rc == QP_OK && strcmp(result->state, "Idle") == 0;
+  crowd->well += rc == QP_OK && result->state == QP_STATE_IDLE;
   (void)pthread_cond_broadcast(&crowd->changed);
   (void)pthread_mutex_unlock(&crowd->lock);
 }
@@ -72,7 +72,8 @@ send_all(void *arg)
   const struct driver_thread *d = arg;
 
   for (unsigned i = d->first; i < CONTEXTS; i += THREADS) {
-    struct qp_action send = { .kind = QP_ACTION_SEND_MESSAGE,
+    struct qp_action send = { .size = sizeof(struct qp_action),
+                              .kind = QP_ACTION_SEND_MESSAGE,
                               .context = d->crowd->list[i].id,
                               .text = { "tell me", 7 },
                               .wait = true };

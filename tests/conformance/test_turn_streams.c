@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "provider.h"
-#include "quipu_turns.h"
+#include "quipu/turns.h"
 #include "store_test.h"
 
 #define STREAMS 1000 /* on the driver that a server uses; on the others FEWER */
@@ -73,7 +73,7 @@ on_answer(void *arg, const struct qp_action_result *result, enum qp_rc rc, const
   (void)err;
   (void)pthread_mutex_lock(&crowd->lock);
   crowd->answered++;
-  crowd->well += rc == QP_OK && strcmp(result->state, "Idle") == 0;
+  crowd->well += rc == QP_OK && result->state == QP_STATE_IDLE;
   (void)pthread_cond_broadcast(&crowd->changed);
   (void)pthread_mutex_unlock(&crowd->lock);
 }
@@ -89,7 +89,9 @@ on_word(struct stream *s, const json_t *line)
   if (s->heard == s->leave_at)
     s->wants = true;
   if (s->heard == s->cancel_at) {
-    struct qp_action cancel = { .kind = QP_ACTION_CANCEL, .context = s->id };
+    struct qp_action cancel = { .size = sizeof(struct qp_action),
+                                .kind = QP_ACTION_CANCEL,
+                                .context = s->id };
 
     s->wrong |= qp_engine_act(s->crowd->engine, &cancel, NULL, NULL, NULL) != QP_OK;
   }
@@ -145,7 +147,7 @@ create_all(void *arg)
   struct crowd *crowd = helper->crowd;
 
   for (size_t i = helper->first; i < crowd->count; i += THREADS) {
-    struct qp_context_spec spec = { .model_id = "local/m" };
+    struct qp_context_spec spec = { .size = sizeof(struct qp_context_spec), .model_id = "local/m" };
     struct qp_context *c = NULL;
 
     if (qp_context_create(crowd->f->store, &spec, &c, NULL))
@@ -165,7 +167,8 @@ send_all(void *arg)
   for (size_t i = helper->first; i < crowd->count; i += THREADS) {
     char text[64];
     int len = snprintf(text, sizeof(text), "say number %zu", i);
-    struct qp_action send = { .kind = QP_ACTION_SEND_MESSAGE,
+    struct qp_action send = { .size = sizeof(struct qp_action),
+                              .kind = QP_ACTION_SEND_MESSAGE,
                               .context = crowd->list[i].id,
                               .text = { text, (size_t)len },
                               .wait = true };
@@ -322,7 +325,9 @@ test_a_thousand_streams_at_once(void **state)
 {
   struct fixture *f = *state;
   struct provider provider = { .beat_ms = 5 };
-  struct qp_provider_spec spec = { .name = "local", .protocol = "openai" };
+  struct qp_provider_spec spec = { .size = sizeof(struct qp_provider_spec),
+                                   .name = "local",
+                                   .protocol = "openai" };
   struct qp_engine_options options = { .size = sizeof(options),
                                        .providers = &spec,
                                        .provider_count = 1 };

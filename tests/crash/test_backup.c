@@ -240,7 +240,7 @@ static void *
 write_and_delete(void *arg)
 {
   struct work *w = arg;
-  struct qp_context_spec spec = { .title = "short-lived" };
+  struct qp_context_spec spec = { .size = sizeof(struct qp_context_spec), .title = "short-lived" };
   struct qp_err err;
 
   while (may_write(w->shared, 1)) {
@@ -334,8 +334,8 @@ set_up(void **state)
 {
   const char *tmp = getenv("TMPDIR");
   struct rig *r = calloc(1, sizeof(*r));
-  struct qp_session_spec spec = { .id = "bot" };
-  struct qp_context_spec title = { .title = "kept" };
+  struct qp_session_spec spec = { .size = sizeof(struct qp_session_spec), .id = "bot" };
+  struct qp_context_spec title = { .size = sizeof(struct qp_context_spec), .title = "kept" };
   struct qp_store *store = NULL;
   struct qp_err err;
 

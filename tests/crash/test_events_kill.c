@@ -45,7 +45,7 @@ open_rig(const struct rig *x, struct qp_store **store, struct qp_context **c)
   struct qp_store_options options = { .size = sizeof(options),
                                       .journal_bytes = (size_t)256 << 10,
                                       .event_bytes = (size_t)64 << 10 };
-  struct qp_context_spec spec = { .id = x->id };
+  struct qp_context_spec spec = { .size = sizeof(struct qp_context_spec), .id = x->id };
   struct qp_err err;
   enum qp_rc rc = qp_store_open(x->dir, &options, store, &err);
 

@@ -45,6 +45,26 @@ test('it says what is wrong', () => {
 });
 
 
+test('examples/engine runs a turn with a tool call that it approves', (t) => {
+  const dir = tempDir(t);
+  const data = path.join(dir, 'data');
+  fs.mkdirSync(path.join(dir, 'workspace'));
+  const args = [data, path.join(dir, 'workspace'), 'Note this, please.'];
+  const result = spawnSync(path.join(build, 'examples', 'engine'), args, { encoding: 'utf8' });
+  assert.equal(result.status, 0, result.stderr);
+  assert.equal(result.stderr, '');
+  assert.match(result.stdout, /^a turn has at most 200 tool calls$/m);
+  const events = [...result.stdout.matchAll(/^(\w[\w.]*) (\{.*\})$/gm)].map(([, type, json]) => ({ type, ...JSON.parse(json) }));
+  const states = events.filter((event) => event.type === 'state').map((event) => event.state);
+  assert.equal(states.at(-1), 'Idle');
+  assert.ok(states.includes('AwaitingToolApproval') && states.includes('ExecutingTools'), states.join(' '));
+  assert.match(result.stdout, /^the engine asks whether call-1 may run: yes$/m);
+  assert.match(result.stdout, /^the context is Idle$/m);
+  assert.equal(fs.readFileSync(path.join(dir, 'workspace', 'notes.txt'), 'utf8'), 'a knot\n');
+  const roles = [...result.stdout.matchAll(/^saved (\w+): /gm)].map((found) => found[1]);
+  assert.deepEqual(roles, ['user', 'assistant', 'tool', 'assistant']);
+});
+
 // ---- linking ----
 
 const optional = /lib(curl|uv|sqlite3|pcre2-8)\b/;

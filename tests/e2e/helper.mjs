@@ -13,7 +13,7 @@ export const build = path.resolve(process.env.QUIPU_BUILD ?? 'build');
 export const bin = path.resolve(process.env.QUIPU_BIN ?? path.join(build, 'quipu'));
 export const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 
-// From QP_RC_MAP in include/quipu.h.
+// From the table in src/cli/cmd_help.c.
 export const exit = {
   OK: 0,
   INVALID: 2,

@@ -1,5 +1,4 @@
-// The shared library shows what include/quipu.h and the headers that it includes declare, and nothing
-// else.
+// The shared libraries export what the headers in include/ declare, and nothing else.
 
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
@@ -10,8 +9,8 @@ import test from 'node:test';
 import { build } from './helper.mjs';
 
 // Names that the dynamic linker gives to others. Sanitizers add some of their own.
-function exported() {
-  const out = execFileSync('nm', ['-D', '--defined-only', '--format=posix', path.join(build, 'libquipu.so')], {
+function exported(library = 'libquipu.so') {
+  const out = execFileSync('nm', ['-D', '--defined-only', '--format=posix', path.join(build, library)], {
     encoding: 'utf8',
   });
   return out
@@ -21,9 +20,11 @@ function exported() {
 }
 
 // Functions that the headers promise, by the name before their first parenthesis.
-function declared() {
-  const text = ['include/quipu.h', 'include/quipu_events.h', 'include/quipu_turns.h', 'include/quipu_backup.h', 'include/quipu_catalogue.h']
-    .map((file) => fs.readFileSync(file, 'utf8').replace(/\/\*[^]*?\*\//g, ''))
+function declared(isWanted = () => true) {
+  const text = fs
+    .readdirSync('include', { recursive: true })
+    .filter((name) => name.endsWith('.h') && isWanted(name))
+    .map((file) => fs.readFileSync(path.join('include', file), 'utf8').replace(/\/\*[^]*?\*\//g, ''))
     .join('\n');
   return [...text.matchAll(/^QP_API\b([^;]*);/gm)].map((found) => /(\w+)\(/.exec(found[1].replace('QP_MUST_CHECK', ''))[1]);
 }
@@ -39,4 +40,10 @@ test('every function of quipu.h is exported, and no other', () => {
   assert.ok(functions.length > 60, `${functions.length} functions were found in the header`);
   assert.equal(new Set(functions).size, functions.length);
   assert.deepEqual(exported().sort(), [...functions].sort());
+});
+
+test('libquipu-store exports everything but lists, search and the engine', () => {
+  const functions = declared((name) => !/(catalogue|turns)\.h$/.test(name));
+  assert.ok(functions.length > 60);
+  assert.deepEqual(exported('libquipu-store.so').sort(), functions.sort());
 });

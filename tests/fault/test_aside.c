@@ -535,7 +535,7 @@ expect_prompt(struct qp_store *store, const char *id, const char *content)
 static void
 rig_make_more(struct rig *x)
 {
-  struct qp_session_spec spec = { .id = "one" };
+  struct qp_session_spec spec = { .size = sizeof(struct qp_session_spec), .id = "one" };
   struct qp_prompt prompt = { .id = "p-one", .name = "p", .content = text_of_prompt };
   struct qp_err err;
 

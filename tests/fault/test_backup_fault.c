@@ -55,8 +55,8 @@ set_up(void **state)
 {
   const char *tmp = getenv("TMPDIR");
   struct rig *r = calloc(1, sizeof(*r));
-  struct qp_context_spec spec = { .title = "kept" };
-  struct qp_session_spec session = { .id = "bot\\s" };
+  struct qp_context_spec spec = { .size = sizeof(struct qp_context_spec), .title = "kept" };
+  struct qp_session_spec session = { .size = sizeof(struct qp_session_spec), .id = "bot\\s" };
   struct qp_context *c = NULL;
   struct qp_store *store = NULL;
   struct qp_err err;

@@ -78,7 +78,7 @@ rig_close(struct rig *x)
 static struct qp_uuid
 make_context(struct rig *x, const char *text)
 {
-  struct qp_context_spec spec = { .title = text };
+  struct qp_context_spec spec = { .size = sizeof(struct qp_context_spec), .title = text };
   struct qp_context *c = NULL;
   struct qp_err err = { QP_OK, "" };
   struct qp_uuid id;
@@ -100,7 +100,7 @@ make_context(struct rig *x, const char *text)
 static void
 make_session(struct rig *x, const char *id, const char *text)
 {
-  struct qp_session_spec spec = { .id = id, .title = text };
+  struct qp_session_spec spec = { .size = sizeof(struct qp_session_spec), .id = id, .title = text };
   struct qp_err err = { QP_OK, "" };
   char line[128];
 

@@ -89,7 +89,7 @@ static void
 make_others(struct disk *d)
 {
   static const char line[] = "{\"role\":\"user\",\"content\":\"hello\"}";
-  struct qp_session_spec spec = { .id = "bot" };
+  struct qp_session_spec spec = { .size = sizeof(struct qp_session_spec), .id = "bot" };
   struct qp_prompt prompt = { .id = "p", .name = "p", .content = "Be brief." };
   struct qp_context *c = new_context(&d->f);
   struct qp_uuid id = qp_context_id(c);

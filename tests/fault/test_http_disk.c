@@ -21,7 +21,7 @@
 #include "http/server.h"
 #include "old_context.h"
 #include "os_gate.h"
-#include "quipu_turns.h"
+#include "quipu/turns.h"
 #include "turn_rig.h"
 
 #define PATIENCE_S 60 /* after it the test has failed */
@@ -127,7 +127,7 @@ at(const struct rig *rig, unsigned context, const char *rest)
 static void
 make_contexts(struct rig *rig)
 {
-  const struct qp_session_spec session = { .id = "s" };
+  const struct qp_session_spec session = { .size = sizeof(struct qp_session_spec), .id = "s" };
 
   for (unsigned i = 0; i < CONTEXTS; i++) {
     struct qp_context *c = new_context(rig->f);

@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 #include "os_sim.h"
-#include "quipu_turns.h"
+#include "quipu/turns.h"
 #include "scenario.h"
 #include "store/store_int.h"
 #include "turn_rig.h"
@@ -108,7 +108,9 @@ test_powercut_soon_after_a_start_leaves_no_turn_in_the_middle(void **state)
 
   (void)state;
   for (uint64_t seed = 1; seed <= seeds; seed++) {
-    struct qp_action send = { .kind = QP_ACTION_SEND_MESSAGE, .text = bytes_of("begin") };
+    struct qp_action send = { .size = sizeof(struct qp_action),
+                              .kind = QP_ACTION_SEND_MESSAGE,
+                              .text = bytes_of("begin") };
     struct turn_answer sent;
     struct life life;
 

@@ -54,7 +54,9 @@ check_round_trip(const struct qp__meta *m)
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-  static const struct qp_context_spec spec = { .id = { { 1 } }, .title = "a title" };
+  static const struct qp_context_spec spec = { .size = sizeof(struct qp_context_spec),
+                                               .id = { { 1 } },
+                                               .title = "a title" };
   struct qp_bytes input = { (const char *)data, size };
   struct qp__meta *m = NULL;
   struct qp_err err = { QP_OK, "" };

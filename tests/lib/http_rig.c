@@ -48,9 +48,10 @@ static enum qp_rc
 fill(struct qp_store *store, struct qp_err *err)
 {
   static const struct qp_prompt prompt = { .id = "p", .name = "P", .content = "Be brief." };
-  static const struct qp_session_spec session = { .id = "s" };
+  static const struct qp_session_spec session = { .size = sizeof(struct qp_session_spec),
+                                                  .id = "s" };
   static const char line[] = "{\"role\":\"user\",\"content\":\"Hello\"}";
-  struct qp_context_spec spec = { .title = "Cords" };
+  struct qp_context_spec spec = { .size = sizeof(struct qp_context_spec), .title = "Cords" };
   struct qp_context *context = NULL;
   enum qp_rc rc = qp_uuid_parse(RIG_CONTEXT, &spec.id, err);
 
@@ -143,6 +144,6 @@ unsigned
 http_rig_status(const struct qp__request *r, enum qp_rc rc)
 {
   if (rc)
-    return r->fail_status ? r->fail_status : (unsigned)qp_rc_http_status(rc);
+    return r->fail_status ? r->fail_status : qp__http_status(rc);
   return r->reply.status ? r->reply.status : MHD_HTTP_OK;
 }

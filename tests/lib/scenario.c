@@ -366,7 +366,7 @@ or_null(const char *text)
 static enum qp_rc
 run_create(const struct op *op, struct qp_store *store, struct qp_err *err)
 {
-  struct qp_context_spec spec = { .id = op->context };
+  struct qp_context_spec spec = { .size = sizeof(struct qp_context_spec), .id = op->context };
   struct qp_context *c = NULL;
   enum qp_rc rc;
 

@@ -75,7 +75,9 @@ enum qp_rc
 sm_op_run(const struct sm_op *op, struct qp_store *store, struct qp_err *err)
 {
   const char *id = sm_ids[op->session];
-  struct qp_session_spec spec = { .id = id, .chunk_size = op->chunk_size };
+  struct qp_session_spec spec = { .size = sizeof(struct qp_session_spec),
+                                  .id = id,
+                                  .chunk_size = op->chunk_size };
 
   switch (op->kind) {
   case SM_CREATE:

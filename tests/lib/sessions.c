@@ -8,7 +8,9 @@
 void
 new_session(struct fixture *f, const char *id, uint32_t chunk_size)
 {
-  struct qp_session_spec spec = { .id = id, .chunk_size = chunk_size };
+  struct qp_session_spec spec = { .size = sizeof(struct qp_session_spec),
+                                  .id = id,
+                                  .chunk_size = chunk_size };
 
   OK(qp_session_create(f->store, &spec, NULL, &failure));
 }

@@ -90,7 +90,7 @@ on_answer(void *arg, const struct qp_action_result *result, enum qp_rc rc, const
   a->rc = rc;
   a->times++;
   (void)snprintf(a->msg, sizeof(a->msg), "%s", rc ? err->msg : "");
-  (void)snprintf(a->state, sizeof(a->state), "%s", result->state);
+  (void)snprintf(a->state, sizeof(a->state), "%s", qp_state_name(result->state));
   (void)snprintf(a->branch, sizeof(a->branch), "%s", result->branch ? result->branch : "");
   a->message = result->message;
   a->seq = result->seq;
@@ -105,6 +105,7 @@ turn_try(struct turn_rig *rig, const struct qp_action *action, struct turn_answe
 {
   struct qp_action a = *action;
 
+  a.size = sizeof(a);
   memset(answer, 0, sizeof(*answer));
   answer->rig = rig;
   if (qp_uuid_is_none(&a.context))

@@ -37,7 +37,7 @@ decode(const char *json)
 static struct qp_context_spec
 a_spec(void)
 {
-  struct qp_context_spec spec = { .title = NULL };
+  struct qp_context_spec spec = { .size = sizeof(struct qp_context_spec), .title = NULL };
 
   assert_int_equal(qp_uuid_parse(ID, &spec.id, NULL), QP_OK);
   return spec;

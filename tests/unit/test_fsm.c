@@ -10,12 +10,12 @@
 
 #include "turn/fsm.h"
 
-#define EACH_STATE(s) (enum qp__state s = 0; (int)(s) < QP__STATES; (s)++)
+#define EACH_STATE(s) (enum qp_state s = 0; (int)(s) < QP__STATES; (s)++)
 #define EACH_EVENT(e) (enum qp__event e = 0; (e) < QP__EVENTS; (e)++)
 
 /* The states that can be reached from `from`, by events other than those in `without`. */
 static void
-reach(enum qp__state from, const bool *without, bool seen[QP__STATES])
+reach(enum qp_state from, const bool *without, bool seen[QP__STATES])
 {
   seen[from] = true;
   for
@@ -35,7 +35,7 @@ test_every_state_is_reached_from_idle(void **state)
   bool seen[QP__STATES] = { false };
 
   (void)state;
-  reach(QP__STATE_IDLE, without, seen);
+  reach(QP_STATE_IDLE, without, seen);
   for
     EACH_STATE(s)
   assert_true(seen[s]);
@@ -59,7 +59,7 @@ test_every_turn_can_come_to_rest_without_a_person(void **state)
       if (!qp__fsm_is_busy(s))
         continue;
       reach(s, without, seen);
-      assert_true(seen[QP__STATE_IDLE]);
+      assert_true(seen[QP_STATE_IDLE]);
     }
 }
 
@@ -72,9 +72,9 @@ test_whatever_is_busy_can_be_cancelled_and_is_idle_then(void **state)
     {
       struct qp__transition cell = qp__fsm_next(s, QP__EVENT_CANCEL);
 
-      assert_int_equal(cell.legal, s != QP__STATE_IDLE);
+      assert_int_equal(cell.legal, s != QP_STATE_IDLE);
       if (cell.legal)
-        assert_int_equal(cell.to, QP__STATE_IDLE);
+        assert_int_equal(cell.to, QP_STATE_IDLE);
     }
 }
 
@@ -88,7 +88,7 @@ test_a_failed_save_fails_the_context_in_every_state(void **state)
       struct qp__transition cell = qp__fsm_next(s, QP__EVENT_SAVE_FAILED);
 
       assert_true(cell.legal);
-      assert_int_equal(cell.to, QP__STATE_FAILED);
+      assert_int_equal(cell.to, QP_STATE_FAILED);
       assert_int_equal(cell.step, QP__STEP_STOP);
     }
 }
@@ -103,7 +103,7 @@ test_a_restart_leaves_states_from_which_one_can_go_on(void **state)
       struct qp__transition cell = qp__fsm_next(s, QP__EVENT_RESTART);
 
       assert_true(cell.legal);
-      assert_true(cell.to == QP__STATE_AWAITING_TOOL_APPROVAL || !qp__fsm_is_busy(cell.to));
+      assert_true(cell.to == QP_STATE_AWAITING_TOOL_APPROVAL || !qp__fsm_is_busy(cell.to));
       /* Nothing is called or run by itself. */
       assert_true(cell.step == QP__STEP_NONE || cell.step == QP__STEP_SAVE_PARTIAL ||
                   cell.step == QP__STEP_CLOSE_CALLS);
@@ -123,11 +123,11 @@ test_tools_run_only_when_they_were_decided(void **state)
       {
         struct qp__transition cell = qp__fsm_next(s, e);
 
-        if (!cell.legal || cell.to != QP__STATE_EXECUTING_TOOLS)
+        if (!cell.legal || cell.to != QP_STATE_EXECUTING_TOOLS)
           continue;
         assert_int_equal(cell.step, QP__STEP_RUN_TOOLS);
-        assert_true((s == QP__STATE_PROCESSING_LLM_RESPONSE && e == QP__EVENT_CALLS_FREE) ||
-                    (s == QP__STATE_AWAITING_TOOL_APPROVAL && e == QP__EVENT_APPROVE));
+        assert_true((s == QP_STATE_PROCESSING_LLM_RESPONSE && e == QP__EVENT_CALLS_FREE) ||
+                    (s == QP_STATE_AWAITING_TOOL_APPROVAL && e == QP__EVENT_APPROVE));
       }
 }
 
@@ -142,7 +142,7 @@ test_the_model_is_called_only_in_the_states_that_wait_for_it(void **state)
       {
         struct qp__transition cell = qp__fsm_next(s, e);
         bool waits =
-            cell.to == QP__STATE_AWAITING_LLM_RESPONSE || cell.to == QP__STATE_GENERATING_RESPONSE;
+            cell.to == QP_STATE_AWAITING_LLM_RESPONSE || cell.to == QP_STATE_GENERATING_RESPONSE;
 
         if (cell.legal)
           assert_int_equal(waits, cell.step == QP__STEP_CALL_MODEL);
@@ -155,7 +155,7 @@ test_a_message_is_taken_in_idle_and_failed_only(void **state)
   (void)state;
   for
     EACH_STATE(s)
-  assert_int_equal(qp__fsm_is_busy(s), s != QP__STATE_IDLE && s != QP__STATE_FAILED);
+  assert_int_equal(qp__fsm_is_busy(s), s != QP_STATE_IDLE && s != QP_STATE_FAILED);
 }
 
 static void

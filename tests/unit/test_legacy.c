@@ -293,63 +293,63 @@ a_long_title_is_cut(void **state)
 
 static const struct {
   const char *json;
-  enum qp__state state;
+  enum qp_state state;
   bool note;
 } states[] = {
-  { "\"Idle\"", QP__STATE_IDLE, false },
-  { "\"idle\"", QP__STATE_IDLE, false },
-  { "{\"Idle\":null}", QP__STATE_IDLE, false },
-  { "\"ProcessingUserMessage\"", QP__STATE_IDLE, true },
-  { "\"AwaitingLLMResponse\"", QP__STATE_IDLE, true },
-  { "\"StreamingLLMResponse\"", QP__STATE_IDLE, true },
-  { "\"ProcessingLLMResponse\"", QP__STATE_IDLE, true },
-  { "\"ExecutingTools\"", QP__STATE_IDLE, true },
-  { "\"ProcessingToolResults\"", QP__STATE_IDLE, true },
-  { "\"GeneratingResponse\"", QP__STATE_IDLE, true },
-  { "{\"TransientFailure\":{\"error\":\"timeout\",\"retry_count\":1}}", QP__STATE_TRANSIENT_FAILURE,
+  { "\"Idle\"", QP_STATE_IDLE, false },
+  { "\"idle\"", QP_STATE_IDLE, false },
+  { "{\"Idle\":null}", QP_STATE_IDLE, false },
+  { "\"ProcessingUserMessage\"", QP_STATE_IDLE, true },
+  { "\"AwaitingLLMResponse\"", QP_STATE_IDLE, true },
+  { "\"StreamingLLMResponse\"", QP_STATE_IDLE, true },
+  { "\"ProcessingLLMResponse\"", QP_STATE_IDLE, true },
+  { "\"ExecutingTools\"", QP_STATE_IDLE, true },
+  { "\"ProcessingToolResults\"", QP_STATE_IDLE, true },
+  { "\"GeneratingResponse\"", QP_STATE_IDLE, true },
+  { "{\"TransientFailure\":{\"error\":\"timeout\",\"retry_count\":1}}", QP_STATE_TRANSIENT_FAILURE,
     false },
-  { "{\"Failed\":{\"error\":\"boom\"}}", QP__STATE_FAILED, false },
-  { "\"Failed\"", QP__STATE_FAILED, false },
-  { "{\"Failed\":\"boom\"}", QP__STATE_FAILED, false },
-  { "\"processing_user_message\"", QP__STATE_IDLE, true },
-  { "\"resolving_file_references\"", QP__STATE_IDLE, true },
-  { "\"enhancing_system_prompt\"", QP__STATE_IDLE, true },
-  { "\"optimizing_context\"", QP__STATE_IDLE, true },
-  { "\"preparing_l_l_m_request\"", QP__STATE_IDLE, true },
-  { "\"connecting_to_l_l_m\"", QP__STATE_IDLE, true },
-  { "\"awaiting_l_l_m_response\"", QP__STATE_IDLE, true },
-  { "\"streaming_l_l_m_response\"", QP__STATE_IDLE, true },
-  { "\"processing_l_l_m_response\"", QP__STATE_IDLE, true },
-  { "\"parsing_tool_calls\"", QP__STATE_IDLE, true },
-  { "\"collecting_tool_results\"", QP__STATE_IDLE, true },
-  { "\"processing_tool_results\"", QP__STATE_IDLE, true },
-  { "\"saving_context\"", QP__STATE_IDLE, true },
-  { "\"generating_summary\"", QP__STATE_IDLE, true },
-  { "\"waiting_for_recovery\"", QP__STATE_IDLE, true },
-  { "\"initializing\"", QP__STATE_IDLE, true },
-  { "\"paused\"", QP__STATE_IDLE, true },
-  { "\"cancelling\"", QP__STATE_IDLE, true },
-  { "\"generating_response\"", QP__STATE_IDLE, true },
-  { "\"connecting_l_l_m\"", QP__STATE_IDLE, true },
-  { "{\"executing_tool\":{\"tool_name\":\"t\",\"attempt\":2}}", QP__STATE_IDLE, true },
-  { "{\"tool_auto_loop\":{\"depth\":1,\"tools_executed\":4}}", QP__STATE_IDLE, true },
-  { "{\"switching_branch\":{\"from\":\"a\",\"to\":\"b\"}}", QP__STATE_IDLE, true },
-  { "{\"merging_branches\":{\"source\":\"a\",\"target\":\"b\",\"strategy\":\"s\"}}", QP__STATE_IDLE,
+  { "{\"Failed\":{\"error\":\"boom\"}}", QP_STATE_FAILED, false },
+  { "\"Failed\"", QP_STATE_FAILED, false },
+  { "{\"Failed\":\"boom\"}", QP_STATE_FAILED, false },
+  { "\"processing_user_message\"", QP_STATE_IDLE, true },
+  { "\"resolving_file_references\"", QP_STATE_IDLE, true },
+  { "\"enhancing_system_prompt\"", QP_STATE_IDLE, true },
+  { "\"optimizing_context\"", QP_STATE_IDLE, true },
+  { "\"preparing_l_l_m_request\"", QP_STATE_IDLE, true },
+  { "\"connecting_to_l_l_m\"", QP_STATE_IDLE, true },
+  { "\"awaiting_l_l_m_response\"", QP_STATE_IDLE, true },
+  { "\"streaming_l_l_m_response\"", QP_STATE_IDLE, true },
+  { "\"processing_l_l_m_response\"", QP_STATE_IDLE, true },
+  { "\"parsing_tool_calls\"", QP_STATE_IDLE, true },
+  { "\"collecting_tool_results\"", QP_STATE_IDLE, true },
+  { "\"processing_tool_results\"", QP_STATE_IDLE, true },
+  { "\"saving_context\"", QP_STATE_IDLE, true },
+  { "\"generating_summary\"", QP_STATE_IDLE, true },
+  { "\"waiting_for_recovery\"", QP_STATE_IDLE, true },
+  { "\"initializing\"", QP_STATE_IDLE, true },
+  { "\"paused\"", QP_STATE_IDLE, true },
+  { "\"cancelling\"", QP_STATE_IDLE, true },
+  { "\"generating_response\"", QP_STATE_IDLE, true },
+  { "\"connecting_l_l_m\"", QP_STATE_IDLE, true },
+  { "{\"executing_tool\":{\"tool_name\":\"t\",\"attempt\":2}}", QP_STATE_IDLE, true },
+  { "{\"tool_auto_loop\":{\"depth\":1,\"tools_executed\":4}}", QP_STATE_IDLE, true },
+  { "{\"switching_branch\":{\"from\":\"a\",\"to\":\"b\"}}", QP_STATE_IDLE, true },
+  { "{\"merging_branches\":{\"source\":\"a\",\"target\":\"b\",\"strategy\":\"s\"}}", QP_STATE_IDLE,
     true },
-  { "{\"saving_message\":{\"message_id\":\"" U1 "\"}}", QP__STATE_IDLE, true },
-  { "{\"loading_messages\":{\"loaded\":1,\"total\":2}}", QP__STATE_IDLE, true },
-  { "{\"compressing_messages\":{\"messages_to_compress\":1}}", QP__STATE_IDLE, true },
+  { "{\"saving_message\":{\"message_id\":\"" U1 "\"}}", QP_STATE_IDLE, true },
+  { "{\"loading_messages\":{\"loaded\":1,\"total\":2}}", QP_STATE_IDLE, true },
+  { "{\"compressing_messages\":{\"messages_to_compress\":1}}", QP_STATE_IDLE, true },
   { "{\"transient_failure\":{\"error_type\":\"net\",\"retry_count\":1,\"max_retries\":3}}",
-    QP__STATE_TRANSIENT_FAILURE, false },
+    QP_STATE_TRANSIENT_FAILURE, false },
   { "{\"failed\":{\"error_message\":\"boom\",\"failed_at\":\"2025-11-01T08:00:00Z\"}}",
-    QP__STATE_FAILED, false },
-  { "\"AwaitingToolApproval\"", QP__STATE_IDLE, true }, /* no call is pending */
-  { "{\"awaiting_tool_approval\":{\"pending_requests\":[],\"tool_names\":[]}}", QP__STATE_IDLE,
+    QP_STATE_FAILED, false },
+  { "\"AwaitingToolApproval\"", QP_STATE_IDLE, true }, /* no call is pending */
+  { "{\"awaiting_tool_approval\":{\"pending_requests\":[],\"tool_names\":[]}}", QP_STATE_IDLE,
     true },
-  { "\"Dreaming\"", QP__STATE_IDLE, true },
-  { "{\"idle\":1,\"failed\":2}", QP__STATE_IDLE, true },
-  { "{}", QP__STATE_IDLE, true },
-  { "7", QP__STATE_IDLE, true },
+  { "\"Dreaming\"", QP_STATE_IDLE, true },
+  { "{\"idle\":1,\"failed\":2}", QP_STATE_IDLE, true },
+  { "{}", QP_STATE_IDLE, true },
+  { "7", QP_STATE_IDLE, true },
 };
 
 static void
@@ -386,12 +386,12 @@ pending_calls_keep_waiting(void **state)
   static const struct {
     const char *approval;
     const char *branch;
-    enum qp__state state;
+    enum qp_state state;
   } cases[] = {
-    { "Pending", "main", QP__STATE_AWAITING_TOOL_APPROVAL },
-    { "pending", "main", QP__STATE_AWAITING_TOOL_APPROVAL },
-    { "Approved", "main", QP__STATE_IDLE },
-    { "Pending", "other", QP__STATE_IDLE },
+    { "Pending", "main", QP_STATE_AWAITING_TOOL_APPROVAL },
+    { "pending", "main", QP_STATE_AWAITING_TOOL_APPROVAL },
+    { "Approved", "main", QP_STATE_IDLE },
+    { "Pending", "other", QP_STATE_IDLE },
   };
 
   (void)state;
@@ -412,7 +412,7 @@ pending_calls_keep_waiting(void **state)
     legacy_open_text(&f, text.data);
     assert_int_equal(qp__legacy_meta(f.legacy)->state, cases[i].state);
     assert_int_equal(qp__legacy_meta(f.legacy)->state_detail != NULL,
-                     cases[i].state == QP__STATE_AWAITING_TOOL_APPROVAL);
+                     cases[i].state == QP_STATE_AWAITING_TOOL_APPROVAL);
     legacy_close_text(&f);
     qp__buf_release(&text);
   }
@@ -433,7 +433,7 @@ a_message_is_what_it_was(void **state)
   (void)state;
   legacy_open_text(&f, EARLY_CONTEXT);
   assert_int_equal(qp__legacy_count(f.legacy), 3);
-  assert_int_equal(qp__legacy_meta(f.legacy)->state, QP__STATE_TRANSIENT_FAILURE);
+  assert_int_equal(qp__legacy_meta(f.legacy)->state, QP_STATE_TRANSIENT_FAILURE);
   assert_string_equal(
       json_string_value(json_object_get(qp__legacy_meta(f.legacy)->state_detail, "error")),
       "timeout");
@@ -504,7 +504,7 @@ differences_are_listed(void **state)
 
   qp__buf_reset(&lines);
   assert_int_equal(qp__meta_clone(qp__legacy_meta(f.legacy), &meta, &err), QP_OK);
-  meta->state = QP__STATE_IDLE;
+  meta->state = QP_STATE_IDLE;
   assert_int_equal(qp__meta_branch_add(meta, "new", 1, NULL, &err), QP_OK);
   assert_int_equal(qp__legacy_compare_meta(f.legacy, meta, &lines, &err), QP_OK);
   assert_string_equal(lines.data,

@@ -136,7 +136,10 @@ a_context_of_quipu_is_written_in_the_late_form(void **state)
 {
   static const char *const main_ids[] = { U1, U2, U3, NULL };
   static const char *const none[] = { NULL };
-  struct qp_context_spec spec = { .id = uuid(CTX), .title = "Knots", .system_prompt_id = "terse" };
+  struct qp_context_spec spec = { .size = sizeof(struct qp_context_spec),
+                                  .id = uuid(CTX),
+                                  .title = "Knots",
+                                  .system_prompt_id = "terse" };
   struct qp__meta *meta = NULL;
   struct legacy_open_file f;
   struct qp_message *m = NULL;
@@ -227,37 +230,37 @@ static void
 every_state_is_written(void **state)
 {
   static const struct {
-    enum qp__state state;
+    enum qp_state state;
     const char *detail;
     const char *late;
     const char *early;
   } cases[] = {
-    { QP__STATE_IDLE, NULL, "\"idle\"", "\"Idle\"" },
-    { QP__STATE_PROCESSING_USER_MESSAGE, NULL, "\"processing_user_message\"",
+    { QP_STATE_IDLE, NULL, "\"idle\"", "\"Idle\"" },
+    { QP_STATE_PROCESSING_USER_MESSAGE, NULL, "\"processing_user_message\"",
       "\"ProcessingUserMessage\"" },
-    { QP__STATE_AWAITING_LLM_RESPONSE, NULL, "\"awaiting_l_l_m_response\"",
+    { QP_STATE_AWAITING_LLM_RESPONSE, NULL, "\"awaiting_l_l_m_response\"",
       "\"AwaitingLLMResponse\"" },
-    { QP__STATE_STREAMING_LLM_RESPONSE, NULL, "\"streaming_l_l_m_response\"",
+    { QP_STATE_STREAMING_LLM_RESPONSE, NULL, "\"streaming_l_l_m_response\"",
       "\"StreamingLLMResponse\"" },
-    { QP__STATE_PROCESSING_LLM_RESPONSE, NULL, "\"processing_l_l_m_response\"",
+    { QP_STATE_PROCESSING_LLM_RESPONSE, NULL, "\"processing_l_l_m_response\"",
       "\"ProcessingLLMResponse\"" },
-    { QP__STATE_AWAITING_TOOL_APPROVAL, "{\"tool_names\":[\"t\"]}",
+    { QP_STATE_AWAITING_TOOL_APPROVAL, "{\"tool_names\":[\"t\"]}",
       "{\"awaiting_tool_approval\":{\"tool_names\":[\"t\"],\"pending_requests\":[]}}",
       "\"AwaitingToolApproval\"" },
-    { QP__STATE_EXECUTING_TOOLS, NULL, "{\"executing_tool\":{\"tool_name\":\"\",\"attempt\":1}}",
+    { QP_STATE_EXECUTING_TOOLS, NULL, "{\"executing_tool\":{\"tool_name\":\"\",\"attempt\":1}}",
       "\"ExecutingTools\"" },
-    { QP__STATE_PROCESSING_TOOL_RESULTS, NULL, "\"processing_tool_results\"",
+    { QP_STATE_PROCESSING_TOOL_RESULTS, NULL, "\"processing_tool_results\"",
       "\"ProcessingToolResults\"" },
-    { QP__STATE_GENERATING_RESPONSE, NULL, "\"generating_response\"", "\"GeneratingResponse\"" },
-    { QP__STATE_COMPACTING, NULL, "\"optimizing_context\"", "\"Idle\"" },
-    { QP__STATE_TRANSIENT_FAILURE, "{\"error\":\"e\"}",
+    { QP_STATE_GENERATING_RESPONSE, NULL, "\"generating_response\"", "\"GeneratingResponse\"" },
+    { QP_STATE_COMPACTING, NULL, "\"optimizing_context\"", "\"Idle\"" },
+    { QP_STATE_TRANSIENT_FAILURE, "{\"error\":\"e\"}",
       "{\"transient_failure\":{\"error\":\"e\",\"error_type\":\"e\",\"retry_count\":0,"
       "\"max_retries\":3}}",
       "{\"TransientFailure\":{\"error\":\"e\",\"retry_count\":0}}" },
-    { QP__STATE_FAILED, NULL,
+    { QP_STATE_FAILED, NULL,
       "{\"failed\":{\"error_message\":\"\",\"failed_at\":\"1970-01-01T00:00:00.005Z\"}}",
       "{\"Failed\":{\"error\":\"\"}}" },
-    { QP__STATE_FAILED, "{\"error_message\":\"m\"}",
+    { QP_STATE_FAILED, "{\"error_message\":\"m\"}",
       "{\"failed\":{\"error_message\":\"m\",\"failed_at\":\"1970-01-01T00:00:00.005Z\"}}",
       "{\"Failed\":{\"error_message\":\"m\",\"error\":\"m\"}}" },
   };
@@ -266,7 +269,7 @@ every_state_is_written(void **state)
   for (size_t i = 0; i < COUNT(cases) * 2; i++) {
     bool late = i < COUNT(cases);
     size_t k = i % COUNT(cases);
-    struct qp_context_spec spec = { .id = uuid(CTX) };
+    struct qp_context_spec spec = { .size = sizeof(struct qp_context_spec), .id = uuid(CTX) };
     struct qp__meta *meta = NULL;
     struct qp_err err = { QP_OK, "" };
     struct rig r;
@@ -447,7 +450,7 @@ a_strange_legacy_field_does_no_harm(void **state)
     "7],\"was\":1},{\"at\":[\"message\",0],\"was\":1},{\"at\":[\"gone\",\"x\"],\"was\":1},"
     "{\"at\":[\"id\",\"x\"],\"was\":1},{\"at\":[0],\"was\":1}]}",
   };
-  struct qp_context_spec spec = { .id = uuid(CTX) };
+  struct qp_context_spec spec = { .size = sizeof(struct qp_context_spec), .id = uuid(CTX) };
   struct qp__meta *meta = NULL;
   struct qp_err err = { QP_OK, "" };
   char text[1000];

@@ -199,7 +199,7 @@ test_approvals(void **state)
   assert_int_equal(chat->messages[0]->calls[0].view.approval, QP_APPROVAL_APPROVED);
   assert_int_equal(chat->messages[2]->calls[0].view.approval, QP_APPROVAL_DENIED);
   assert_int_equal(chat->messages[4]->calls[0].view.approval, QP_APPROVAL_PENDING);
-  assert_int_equal(chat->meta->state, QP__STATE_AWAITING_TOOL_APPROVAL);
+  assert_int_equal(chat->meta->state, QP_STATE_AWAITING_TOOL_APPROVAL);
   qp__ls_chat_free(chat);
   qp__ls_close(ls);
 }

@@ -115,7 +115,7 @@ expect_json(const struct qp__meta *m, const char *want)
 static struct qp_context_spec
 a_spec(void)
 {
-  struct qp_context_spec spec = { .title = NULL };
+  struct qp_context_spec spec = { .size = sizeof(struct qp_context_spec), .title = NULL };
 
   assert_int_equal(qp_uuid_parse(ID, &spec.id, NULL), QP_OK);
   return spec;
@@ -140,18 +140,18 @@ test_states_are_found_again(void **state)
     "TransientFailure",
     "Failed",
   };
-  enum qp__state s;
+  enum qp_state s;
 
   (void)state;
   for (unsigned i = 0; i < COUNT(names); i++) {
-    assert_string_equal(qp__state_name((enum qp__state)i), names[i]);
-    assert_true(qp__state_find(names[i], &s));
+    assert_string_equal(qp_state_name((enum qp_state)i), names[i]);
+    assert_true(qp_state_find(names[i], &s));
     assert_int_equal(s, i);
   }
-  assert_int_equal(QP__STATE_FAILED, COUNT(names) - 1);
-  assert_false(qp__state_find("idle", &s));
-  assert_false(qp__state_find("", &s));
-  assert_string_equal(qp__state_name((enum qp__state)12), "unknown");
+  assert_int_equal(QP_STATE_FAILED, COUNT(names) - 1);
+  assert_false(qp_state_find("idle", &s));
+  assert_false(qp_state_find("", &s));
+  assert_string_equal(qp_state_name((enum qp_state)12), "unknown");
 }
 
 static char *
@@ -282,7 +282,7 @@ test_stored_form_comes_back_byte_for_byte(void **state)
   assert_true(m->created_at == NOW && m->updated_at == 1794772541000);
   assert_int_equal(m->branch_count, 2);
   assert_string_equal(m->active, "Idea 2");
-  assert_int_equal(m->state, QP__STATE_FAILED);
+  assert_int_equal(m->state, QP_STATE_FAILED);
   b = qp__meta_branch(m, "Idea 2");
   assert_non_null(b);
   assert_string_equal(b->system_prompt_id, "terse");

@@ -28,7 +28,7 @@ struct visit {
   struct qp__post post; /* first */
   struct rig *rig;
   void (*fn)(struct visit *v, struct qp__actor *t);
-  enum qp__state state;
+  enum qp_state state;
   enum qp__event event;
   enum qp_rc rc;
   bool ready;
@@ -140,7 +140,7 @@ look(struct visit *v, struct qp__actor *t)
 /* ---- what is stored ---- */
 
 static void
-expect_stored(struct rig *rig, enum qp__state state)
+expect_stored(struct rig *rig, enum qp_state state)
 {
   struct qp_context *c = NULL;
   json_t *metadata = NULL;
@@ -152,14 +152,14 @@ expect_stored(struct rig *rig, enum qp__state state)
   assert_int_equal(
       qp__json_parse_object("metadata", (struct qp_bytes){ text, len }, &metadata, NULL), QP_OK);
   assert_string_equal(json_string_value(json_object_get(metadata, "current_state")),
-                      qp__state_name(state));
+                      qp_state_name(state));
   json_decref(metadata);
   qp_free(text);
   qp_context_close(c);
 }
 
 static void
-try_cell(struct rig *rig, enum qp__state state, enum qp__event event)
+try_cell(struct rig *rig, enum qp_state state, enum qp__event event)
 {
   struct qp__transition cell = qp__fsm_next(state, event);
   struct visit v = { .state = state, .event = event };
@@ -172,8 +172,8 @@ try_cell(struct rig *rig, enum qp__state state, enum qp__event event)
     visit(&v, rig, look);
   while (!v.ready);
   if (v.state != (cell.legal ? cell.to : state))
-    fail_msg("%s in %s leads to %s", qp__event_name(event), qp__state_name(state),
-             qp__state_name(v.state));
+    fail_msg("%s in %s leads to %s", qp__event_name(event), qp_state_name(state),
+             qp_state_name(v.state));
   rig->asked += cell.legal && event == QP__EVENT_SEND;
   assert_int_equal(v.answers, rig->asked);
   if (cell.legal) {
@@ -193,7 +193,10 @@ test_every_cell(void **unused)
 
   (void)unused;
   assert_int_equal(qp_store_open("memory:", NULL, &rig.store, NULL), QP_OK);
-  assert_int_equal(qp_context_create(rig.store, &(struct qp_context_spec){ 0 }, &c, NULL), QP_OK);
+  assert_int_equal(
+      qp_context_create(
+          rig.store, &(struct qp_context_spec){ .size = sizeof(struct qp_context_spec) }, &c, NULL),
+      QP_OK);
   rig.id = qp_context_id(c);
   qp_context_close(c);
   assert_int_equal(qp_engine_start(rig.store, NULL, &rig.engine, NULL), QP_OK);
@@ -202,7 +205,7 @@ test_every_cell(void **unused)
   while (!v.ready);
   for (int state = 0; state < QP__STATES; state++)
     for (int event = 0; event < QP__EVENTS; event++)
-      try_cell(&rig, (enum qp__state)state, (enum qp__event)event);
+      try_cell(&rig, (enum qp_state)state, (enum qp__event)event);
   visit(&v, &rig, unpin);
   qp_engine_stop(rig.engine);
   qp_store_close(rig.store);

@@ -152,10 +152,10 @@ test_a_broken_actor_is_found(void **state)
                t->running = 1)); /* a tool runs in the state Idle */
   BREAK_ACTOR(t->call = (struct qp__llm_call *)t);
   BREAK_ACTOR((t->call = (struct qp__llm_call *)t, t->jobs = 1,
-               qp__actor_enter_stored(t, QP__STATE_AWAITING_LLM_RESPONSE))); /* without an answer */
+               qp__actor_enter_stored(t, QP_STATE_AWAITING_LLM_RESPONSE))); /* without an answer */
   BREAK_ACTOR(t->timer = &timer);
   BREAK_ACTOR(t->waiting = &request); /* for the end of a turn that has ended */
-  BREAK_ACTOR(qp__actor_enter_stored(t, QP__STATE_EXECUTING_TOOLS)); /* and nothing runs */
+  BREAK_ACTOR(qp__actor_enter_stored(t, QP_STATE_EXECUTING_TOOLS)); /* and nothing runs */
   BREAK_ACTOR(t->feed.count = 1);
 }
 
@@ -209,7 +209,7 @@ enter_without_transition(void)
   m->under_way = true;
   m->notice = &t->open->notices[0];
   m->event = QP__EVENT_ANSWER_ENDED;
-  m->to = qp__fsm_next(QP__STATE_STREAMING_LLM_RESPONSE, QP__EVENT_ANSWER_ENDED);
+  m->to = qp__fsm_next(QP_STATE_STREAMING_LLM_RESPONSE, QP__EVENT_ANSWER_ENDED);
   m->notice->post.run(&engine, &m->notice->post);
 }
 

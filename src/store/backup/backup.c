@@ -10,6 +10,7 @@
 #include <sys/file.h>
 
 #include "base/err.h"
+#include "base/sized.h"
 #include "base/str.h"
 #include "os/file.h"
 #include "os/names.h"
@@ -49,20 +50,6 @@ qp__backup_tell(struct qp__backup_watch *w, const char *phase, uint64_t files, u
     return;
   w->told = now;
   w->options->progress(w->options->arg, phase, files, bytes);
-}
-
-enum qp_rc
-qp__backup_options(const struct qp_backup_options *in, struct qp_backup_options *out,
-                   struct qp_err *err)
-{
-  memset(out, 0, sizeof(*out));
-  if (!in)
-    return QP_OK;
-  if (in->size > sizeof(*out))
-    return qp__fail(err, QP_MISUSE,
-                    "the options have an unknown version: they are of a newer quipu");
-  memcpy(out, in, in->size ? in->size : sizeof(*out));
-  return QP_OK;
 }
 
 void
@@ -373,11 +360,11 @@ qp_store_backup(struct qp_store *store, const char *dir, const struct qp_backup_
   struct backup b = { .store = store, .os = store->os, .path = dir, .report = &report };
   enum qp_rc rc;
 
-  if (!store->driver->backup)
-    return qp__store_lacks(store, "make backups", err);
-  rc = qp__backup_options(options, &b.options, err);
+  rc = qp__sized_copy("struct qp_backup_options", options, &b.options, sizeof(b.options), err);
   if (rc)
     return rc;
+  if (!store->driver->backup)
+    return qp__store_lacks(store, "make backups", err);
   b.watch = (struct qp__backup_watch){ .options = &b.options, .os = store->os };
   b.dir = b.partial = -1;
   b.info.began_at = store->os->now_ms(store->os->self);

@@ -34,10 +34,6 @@ struct qp__backup_watch {
 };
 void qp__backup_tell(struct qp__backup_watch *w, const char *phase, uint64_t files, uint64_t bytes);
 
-/* Reads the options of a caller, whose version may have fewer fields. */
-enum qp_rc qp__backup_options(const struct qp_backup_options *in, struct qp_backup_options *out,
-                              struct qp_err *err);
-
 /* The backup.json of the directory dirfd/name. QP_NOTFOUND, QP_CORRUPT. */
 enum qp_rc qp__backup_info_read(const struct qp__os *os, int dirfd, const char *name,
                                 struct qp__backup_info *out, struct qp_err *err);

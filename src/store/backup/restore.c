@@ -13,6 +13,7 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "base/sized.h"
 #include "os/file.h"
 #include "os/names.h"
 #include "store/backup/backup_int.h"
@@ -342,7 +343,7 @@ qp__store_restore_os(const char *backup, const char *dir, const struct qp_backup
   enum qp_rc rc;
 
   r.from = r.to = r.data = -1;
-  rc = qp__backup_options(options, &r.options, err);
+  rc = qp__sized_copy("struct qp_backup_options", options, &r.options, sizeof(r.options), err);
   if (rc)
     return rc;
   if (sodium_init() < 0)

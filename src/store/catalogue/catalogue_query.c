@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/err.h"
+#include "base/sized.h"
 #include "base/str.h"
 #include "store/catalogue/catalogue_int.h"
 
@@ -199,6 +200,7 @@ static bool
 keep_row(struct qp__cat_page *page, sqlite3_stmt *st)
 {
   struct qp_catalogue_row *r = &page->rows[page->count++];
+  const char *state;
   bool bad = false;
 
   r->id = qp__cat_column_id(st, 0);
@@ -210,7 +212,8 @@ keep_row(struct qp__cat_page *page, sqlite3_stmt *st)
   r->branches = (uint64_t)sqlite3_column_int64(st, 6);
   r->model_id = keep_text(&page->arena, st, 7, &bad);
   r->mode = keep_text(&page->arena, st, 8, &bad);
-  r->state = keep_text(&page->arena, st, 9, &bad);
+  state = (const char *)sqlite3_column_text(st, 9);
+  bad |= state && !qp_state_find(state, &r->state);
   r->owner = keep_text(&page->arena, st, 10, &bad);
   r->summary = keep_text(&page->arena, st, 11, &bad);
   r->needs_migration = sqlite3_column_int(st, 12) != 0;
@@ -345,12 +348,14 @@ enum qp_rc
 qp_catalogue_list(struct qp_store *store, const struct qp_catalogue_query *query,
                   qp_catalogue_visit *visit, void *arg, char **next_cursor, struct qp_err *err)
 {
-  const struct qp_catalogue_query none = { .limit = 0 };
   struct qp__catalogue *cat = store->catalogue;
+  struct qp_catalogue_query own;
   struct qp__cat_page *page = NULL;
   char cursor[80];
-  enum qp_rc rc = get_page(cat, query ? query : &none, &page, err);
+  enum qp_rc rc = qp__sized_copy("struct qp_catalogue_query", query, &own, sizeof(own), err);
 
+  if (!rc)
+    rc = get_page(cat, &own, &page, err);
   if (rc)
     return rc;
   for (size_t i = 0; i < page->count && !rc; i++)
@@ -639,20 +644,24 @@ qp_search(struct qp_store *store, const struct qp_search_query *query, qp_search
           void *arg, char **next_cursor, struct qp_err *err)
 {
   struct qp__catalogue *cat = store->catalogue;
-  struct hit_page page = { .limit = clamp_limit(query->limit) };
+  struct qp_search_query own;
+  struct hit_page page = { .limit = 0 };
   struct qp__buf match;
   char cursor[80];
-  enum qp_rc rc;
+  enum qp_rc rc = qp__sized_copy("struct qp_search_query", query, &own, sizeof(own), err);
 
+  if (rc)
+    return rc;
+  page.limit = clamp_limit(own.limit);
   page.hits = qp__alloc0(page.limit, sizeof(*page.hits));
   if (!page.hits)
     return qp__fail_nomem(err, "a search");
   qp__buf_init(&match, (size_t)8 * QUERY_MAX);
-  rc = make_match(query->text, &match, err);
+  rc = make_match(own.text, &match, err);
   if (!rc) {
-    rc = read_search(cat, query, &match, &page, err);
+    rc = read_search(cat, &own, &match, &page, err);
     while (qp__cat_try_again(cat, rc))
-      rc = read_search(cat, query, &match, &page, err);
+      rc = read_search(cat, &own, &match, &page, err);
   }
   for (size_t i = 0; i < page.count && !rc; i++)
     rc = visit(arg, &page.hits[i]);

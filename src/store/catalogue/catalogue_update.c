@@ -147,7 +147,7 @@ bind_context(sqlite3_stmt *st, struct qp_context *c, const struct qp__view *v, u
   (void)sqlite3_bind_int64(st, 7, (int64_t)m->branch_count);
   qp__cat_bind_text(st, 8, json_string_value(json_object_get(m->config, "model_id")));
   qp__cat_bind_text(st, 9, json_string_value(json_object_get(m->config, "mode")));
-  qp__cat_bind_text(st, 10, qp__state_name(m->state));
+  qp__cat_bind_text(st, 10, qp_state_name(m->state));
   qp__cat_bind_text(st, 11, qp__meta_owner(m));
   (void)sqlite3_bind_int(st, 12, c->old);
   (void)sqlite3_bind_int64(st, 19, (int64_t)v->meta_bytes);

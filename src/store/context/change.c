@@ -19,6 +19,7 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/sized.h"
 #include "model/message.h"
 #include "store/context/message_save.h"
 #include "store/events/events.h"
@@ -657,10 +658,10 @@ attempt(struct qp_context *c, const struct qp_change *change, const struct qp__o
 static enum qp_rc
 take_change(const struct qp_change *change, struct qp_change *out, struct qp_err *err)
 {
-  memset(out, 0, sizeof(*out));
-  if (change->size > sizeof(*out))
-    return qp__fail(err, QP_MISUSE, "the change has an unknown version: it is of a newer quipu");
-  memcpy(out, change, change->size ? change->size : sizeof(*out));
+  enum qp_rc rc = qp__sized_copy("struct qp_change", change, out, sizeof(*out), err);
+
+  if (rc)
+    return rc;
   if (out->message_count > QP_CHANGE_MESSAGES)
     return qp__fail(err, QP_TOOBIG, "a change has at most %d messages", QP_CHANGE_MESSAGES);
   return QP_OK;
@@ -756,16 +757,7 @@ qp_context_update(struct qp_context *context, struct qp_bytes patch, struct qp_e
 
 enum qp_rc
 qp_events_append(struct qp_context *context, const struct qp_event *events, size_t count,
-                 uint64_t *first, struct qp_err *err)
-{
-  struct qp_change change = { .size = sizeof(change), .events = events, .event_count = count };
-
-  return qp_context_commit(context, &change, first, NULL, NULL, err);
-}
-
-enum qp_rc
-qp_events_append_async(struct qp_context *context, const struct qp_event *events, size_t count,
-                       uint64_t *first, qp_done_fn *done, void *arg, struct qp_err *err)
+                 uint64_t *first, qp_done_fn *done, void *arg, struct qp_err *err)
 {
   struct qp_change change = { .size = sizeof(change), .events = events, .event_count = count };
 

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "base/sized.h"
 #include "store/blobs.h"
 #include "store/erase.h"
 #include "store/events/events.h"
@@ -631,9 +632,11 @@ enum qp_rc
 qp_context_create(struct qp_store *store, const struct qp_context_spec *spec,
                   struct qp_context **out, struct qp_err *err)
 {
-  struct qp_context_spec own = spec ? *spec : (struct qp_context_spec){ .title = NULL };
-  enum qp_rc rc = qp__check_writable(store, err);
+  struct qp_context_spec own;
+  enum qp_rc rc = qp__sized_copy("struct qp_context_spec", spec, &own, sizeof(own), err);
 
+  if (!rc)
+    rc = qp__check_writable(store, err);
   if (!rc && qp_uuid_is_none(&own.id))
     rc = qp__store_new_id(store, &own.id, err);
   if (rc)
@@ -760,6 +763,16 @@ qp_context_belongs_to(struct qp_context *context, const char *owner)
 
   qp__view_unref(v);
   return same;
+}
+
+enum qp_state
+qp_context_state(struct qp_context *context)
+{
+  struct qp__view *v = qp__view_get(context);
+  enum qp_state state = v->meta->state;
+
+  qp__view_unref(v);
+  return state;
 }
 
 /* With `head` without the branches, and with the time of the last change of any kind. */

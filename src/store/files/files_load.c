@@ -215,7 +215,7 @@ static enum qp_rc
 invent_meta(const struct qp__fctx *c, const struct qp__image *image, struct qp__meta **out,
             struct qp_err *err)
 {
-  struct qp_context_spec spec = { .id = c->id };
+  struct qp_context_spec spec = { .size = sizeof(struct qp_context_spec), .id = c->id };
   int64_t time = image->tree.count ? qp__tree_at(&image->tree, 0)->time : 0;
   struct qp__meta *meta = NULL;
   enum qp_rc rc = qp__meta_new(&spec, time, &meta, err);

@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/seal.h"
+#include "base/sized.h"
 #include "store/blobs.h"
 #include "store/erase.h"
 #include "store/session/session_int.h"
@@ -168,13 +169,15 @@ enum qp_rc
 qp_session_create(struct qp_store *store, const struct qp_session_spec *spec, char **id,
                   struct qp_err *err)
 {
-  struct qp_session_spec own = *spec;
+  struct qp_session_spec own;
   struct qp__session *line = NULL;
   char made[QP_UUID_TEXT];
   struct qp_uuid fresh;
   char *copy = NULL;
-  enum qp_rc rc = qp__check_writable(store, err);
+  enum qp_rc rc = qp__sized_copy("struct qp_session_spec", spec, &own, sizeof(own), err);
 
+  if (!rc)
+    rc = qp__check_writable(store, err);
   if (!rc && !own.id) {
     rc = qp__store_new_id(store, &fresh, err);
     if (!rc)

@@ -278,7 +278,7 @@ survey_line(void *arg, const struct qp__chunk_line *line, struct qp_err *err)
 enum qp_rc
 qp__session_survey(struct qp_store *s, const char *id, struct qp__session **out, struct qp_err *err)
 {
-  struct qp_session_spec spec = { .id = id };
+  struct qp_session_spec spec = { .size = sizeof(struct qp_session_spec), .id = id };
   struct qp__chunk_list list = { NULL, 0, 0 };
   struct qp__session *session = NULL;
   char name[QP__SESSION_NAME_LEN];

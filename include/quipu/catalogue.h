@@ -1,0 +1,105 @@
+/* quipu/catalogue.h - lists of contexts, search, and how much is stored for an owner. Not in
+ * libquipu-store. The rules of quipu.h hold here.
+ *
+ * The catalogue holds what is known about all contexts without opening them, and the words of their
+ * messages. It is derived: when it is lost or damaged it is rebuilt automatically. Every list and
+ * search sees everything that was committed before it began. A store on files keeps it in
+ * catalogue.db, starting with the first list, search or qp_store_reindex(). A read-only store
+ * compares catalogue.db with the contexts at each call, and writes nothing. */
+#ifndef QUIPU_CATALOGUE_H
+#define QUIPU_CATALOGUE_H
+
+#include "quipu/context.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Strings may be NULL. */
+struct qp_catalogue_row {
+  struct qp_uuid id;
+  const char *title;
+  int64_t created_at;
+  int64_t updated_at; /* as in struct qp_context_info */
+  uint64_t messages;
+  uint64_t bytes; /* of the messages */
+  uint64_t branches;
+  const char *model_id;
+  const char *mode;
+  enum qp_state state;
+  const char *owner;
+  const char *summary;
+  bool needs_migration; /* it is in an old format */
+  enum qp_rc rc;        /* not QP_OK: the context cannot be opened, and only its id is known */
+  const char *error;    /* the reason */
+};
+
+struct qp_catalogue_query {
+  size_t size;
+  const char *owner;  /* only contexts of this owner; NULL: all */
+  const char *cursor; /* where the previous page ended; NULL: the first page */
+  uint32_t limit;     /* rows per page; 0: 50; at most 1000 */
+};
+
+typedef enum qp_rc qp_catalogue_visit(void *arg, const struct qp_catalogue_row *row);
+/* Visits one page of the contexts, the one that changed last first. `query` may be NULL.
+ * *next_cursor (may be NULL) receives the cursor of the next page, or NULL after the last page;
+ * release it with qp_free(). A context that changes between two pages moves to the front; no other
+ * context is skipped or visited twice. QP_INVALID: the cursor is malformed. */
+QP_API QP_MUST_CHECK enum qp_rc qp_catalogue_list(struct qp_store *store,
+                                                  const struct qp_catalogue_query *query,
+                                                  qp_catalogue_visit *visit, void *arg,
+                                                  char **next_cursor, struct qp_err *err);
+
+/* The number of bytes that the store keeps for `owner`: the messages and metadata of its contexts,
+ * and the sessions and prompts whose ids begin with "OWNER:". Events, blobs and indexes are not
+ * counted. The first call counts them; later calls cost the same however much is stored. Deletions
+ * are not subtracted at once: a total up to `enough` may be too high. With 0 it is exact. */
+QP_API QP_MUST_CHECK enum qp_rc qp_owner_bytes(struct qp_store *store, const char *owner,
+                                               uint64_t enough, uint64_t *out, struct qp_err *err);
+
+#define QP_MARK_BEGIN "\x02" /* around each word in a snippet that was searched for */
+#define QP_MARK_END "\x03"
+
+struct qp_search_hit {
+  struct qp_uuid context;
+  const char *title; /* of the context, or NULL */
+  struct qp_uuid message;
+  enum qp_role role;
+  int64_t created_at;
+  const char *snippet; /* some words of the text, with marks; other control characters are removed,
+                        * except line breaks and tabs */
+  double rank;         /* lower is better */
+};
+
+struct qp_search_query {
+  size_t size;
+  const char *text;   /* words, "phrases", -excluded words, beginnings* of words */
+  const char *owner;  /* as in struct qp_catalogue_query */
+  const char *cursor; /* as there */
+  uint32_t limit;     /* as there */
+};
+
+typedef enum qp_rc qp_search_visit(void *arg, const struct qp_search_hit *hit);
+/* Visits the messages that contain all these words in their text, in a tool call or in a tool
+ * result, the best first. Messages of deleted branches are found until garbage collection removes
+ * them. Case and accents are ignored. In scripts without spaces any part of a sentence is found.
+ * *next_cursor as for qp_catalogue_list(). QP_INVALID: the text has no words, or the cursor is
+ * malformed. */
+QP_API QP_MUST_CHECK enum qp_rc qp_search(struct qp_store *store,
+                                          const struct qp_search_query *query,
+                                          qp_search_visit *visit, void *arg, char **next_cursor,
+                                          struct qp_err *err);
+
+/* `done` of `total` contexts are indexed. When it returns anything but QP_OK, the rebuild ends; the
+ * missing contexts are indexed when they are needed. */
+typedef enum qp_rc qp_reindex_visit(void *arg, uint64_t done, uint64_t total);
+/* Rebuilds the catalogue. `visit` may be NULL. */
+QP_API QP_MUST_CHECK enum qp_rc qp_store_reindex(struct qp_store *store, qp_reindex_visit *visit,
+                                                 void *arg, struct qp_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
