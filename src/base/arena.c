@@ -1,6 +1,7 @@
 /* arena.c - blocks of at least BLOCK_LEN bytes, filled from the front. A request larger than a
  * quarter of that gets its own block, so that little space is wasted at the end of a block. */
 #include "base/arena.h"
+#include "base/assert.h"
 
 #include <stdalign.h>
 #include <stdint.h>
@@ -39,6 +40,7 @@ qp__arena_alloc(struct qp__arena *a, size_t n)
   struct qp__arena_block *b = a->blocks;
   char *p;
 
+  QP_ASSERT(!b || b->used <= b->cap);
   if (n > SIZE_MAX - alignof(max_align_t))
     return NULL;
   n = (n + alignof(max_align_t) - 1) & ~(alignof(max_align_t) - 1);

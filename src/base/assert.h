@@ -8,7 +8,7 @@
  *                  writing and returns QP_CORRUPT; the sentence begins with "internal error: ".
  *
  * QP_CHECKED is 0 or 1. A function that walks a whole structure is called in checked builds only,
- * by if (QP_CHECKED) qp__thing_check(...), for a large structure only if qp__check_due says so. */
+ * by if (QP_CHECKED) qp__thing_invariants(...); a large structure only if qp__check_due. */
 #ifndef QP_BASE_ASSERT_H
 #define QP_BASE_ASSERT_H
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/err.h"
 
 #define FIRST_CAP 120
@@ -49,6 +50,8 @@ qp__buf_reserve(struct qp__buf *b, size_t more)
   size_t cap = b->cap ? b->cap : FIRST_CAP;
   char *data;
 
+  QP_ASSERT(b->len <= b->cap);
+  QP_ASSERT(b->data || !b->len);
   if (more > b->limit || b->len > b->limit - more)
     return remember(b, QP_TOOBIG);
   if (b->data && b->len + more <= b->cap)

@@ -6,6 +6,7 @@
 #include <sys/auxv.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 
 #define FIRST 64 /* slots at first; a power of two */
 
@@ -84,4 +85,19 @@ qp__idset_text(const char *text, size_t n)
   (void)crypto_generichash(id.b, sizeof(id.b), (const unsigned char *)text, n, process_key(),
                            crypto_shorthash_KEYBYTES);
   return id;
+}
+
+void
+qp__idset_invariants(const struct qp__idset *set)
+{
+  size_t count = 0;
+
+  QP_ASSERT((set->cap & (set->cap - 1)) == 0 && set->count <= set->cap / 2);
+  for (size_t i = 0; i < set->cap; i++) {
+    if (qp_uuid_is_none(&set->table[i]))
+      continue;
+    QP_ASSERT(find_slot(set->table, set->cap, &set->table[i]) == i);
+    count++;
+  }
+  QP_ASSERT(count == set->count);
 }

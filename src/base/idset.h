@@ -19,6 +19,8 @@ struct qp__idset {
 bool qp__idset_add(struct qp__idset *set, const struct qp_uuid *id);
 bool qp__idset_has(const struct qp__idset *set, const struct qp_uuid *id);
 void qp__idset_release(struct qp__idset *set);
+/* Asserts that each id is where it is looked for, and that `count` is right. */
+void qp__idset_invariants(const struct qp__idset *set);
 
 /* An id that stands for a text in a set: a hash of 16 bytes, other in each process. */
 struct qp_uuid qp__idset_text(const char *text, size_t n);

@@ -222,6 +222,8 @@ become(struct qp_context *c, struct qp__image *image, struct qp_err *err)
   changed |= show_view(c, view);
   if (changed)
     atomic_fetch_add_explicit(&c->version, 1, memory_order_release);
+  if (QP_CHECKED)
+    qp__context_invariants(c, false);
   return QP_OK;
 }
 

@@ -60,6 +60,7 @@ run_worker(void *arg)
 void
 qp__workers_release(struct qp__workers *w)
 {
+  QP_ASSERT(!w->stopping);
   qp__mutex_lock(&w->lock);
   w->stopping = true;
   (void)pthread_cond_broadcast(&w->work);
@@ -78,6 +79,7 @@ hand_over(struct qp__workers *w, qp__job_fn *fn, void *arg)
   struct qp__job *job = w->limit ? qp__alloc(sizeof(*job)) : NULL;
   bool taken;
 
+  QP_ASSERT(fn);
   if (!job)
     return false;
   job->next = NULL;
@@ -166,6 +168,7 @@ qp__workers_each(struct qp__workers *w, size_t n, qp__piece_fn *fn, void *arg)
 {
   struct pieces p = { .workers = w, .fn = fn, .arg = arg, .n = n };
 
+  QP_ASSERT(fn);
   for (unsigned i = 1; i < w->limit && i < n; i++) {
     qp__mutex_lock(&w->lock);
     p.helpers++;

@@ -193,9 +193,13 @@ struct qp__catalogue {
   off_t behind_end;          /* its length */
   struct qp__idset noted;    /* the contexts that it names, as far as this process knows */
   unsigned changing;         /* contexts that were noted and will be marked */
+  uint32_t unchecked;        /* for qp__check_due */
   struct qp__cat_dirs first; /* as the directories were before this process changed them */
   pthread_t thread;
 };
+
+/* catalogue_marks.c: asserts what holds for marks, readers and the thread; with `lock`. */
+void qp__catalogue_invariants(const struct qp__catalogue *cat);
 
 /* ---- catalogue_vfs.c ---- */
 

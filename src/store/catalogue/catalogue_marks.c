@@ -34,6 +34,8 @@ qp__cat_lose_marks(struct qp__catalogue *cat)
 void
 qp__cat_add_mark(struct qp__catalogue *cat, const struct qp_uuid *id)
 {
+  QP_ASSERT_HELD(&cat->lock);
+  QP_ASSERT(!qp_uuid_is_none(id));
   if (!cat->all && (cat->marks.count >= MARKS_MAX || !qp__idset_add(&cat->marks, id)))
     qp__cat_lose_marks(cat);
 }
@@ -63,6 +65,20 @@ mark(struct qp__catalogue *cat, const struct qp_uuid *id)
   qp__cat_start_thread(cat);
   if (first && cat->started)
     (void)pthread_cond_signal(&cat->wake);
+  if (QP_CHECKED && qp__check_due(&cat->unchecked, cat->marks.cap + cat->noted.cap))
+    qp__catalogue_invariants(cat);
+}
+
+void
+qp__catalogue_invariants(const struct qp__catalogue *cat)
+{
+  QP_ASSERT_HELD(&cat->lock);
+  qp__idset_invariants(&cat->marks);
+  qp__idset_invariants(&cat->noted);
+  QP_ASSERT(cat->marks.count <= MARKS_MAX);
+  QP_ASSERT(!cat->all || !cat->marks.count); /* lost marks: all contexts count as marked */
+  QP_ASSERT(!cat->started || cat->store->background);
+  QP_ASSERT(!cat->reader_count == !cat->readers);
 }
 
 void
@@ -92,6 +108,7 @@ qp__catalogue_end(struct qp__catalogue *cat, const struct qp_uuid *id)
   if (cat->store->readonly)
     return;
   qp__mutex_lock(&cat->lock);
+  QP_ASSERT(cat->changing);
   cat->changing--;
   mark(cat, id);
   qp__mutex_unlock(&cat->lock);
@@ -140,6 +157,7 @@ qp__catalogue_free(struct qp__catalogue *cat)
   qp__mutex_unlock(&cat->lock);
   if (cat->started)
     (void)pthread_join(cat->thread, NULL);
+  QP_ASSERT(!cat->changing);
   if (has_database())
     qp__cat_database.close(cat);
   if (cat->store->self)

@@ -82,6 +82,7 @@ qp__committer_join(struct qp__committer *c, struct qp__pending *p)
 {
   bool joined;
 
+  QP_ASSERT(p->finish);
   if (!c->allowed)
     return false;
   qp__mutex_lock(&c->lock);
@@ -101,6 +102,7 @@ qp__committer_join(struct qp__committer *c, struct qp__pending *p)
 void
 qp__committer_go(struct qp__committer *c, struct qp__pending *p)
 {
+  QP_ASSERT(!p->ready);
   qp__mutex_lock(&c->lock);
   p->ready = true;
   if (c->first == p)

@@ -34,6 +34,7 @@ find_place(struct qp_store *s, const struct qp_uuid *id)
 static size_t
 weight(const struct qp_context *c)
 {
+  QP_ASSERT(c->tree.count >= atomic_load(&c->tree.visible));
   return sizeof(*c) + 8192 + (size_t)c->tree.count * (sizeof(struct qp__entry) + 8);
 }
 
@@ -83,6 +84,9 @@ free_context(struct qp_context *c)
 {
   if (!c)
     return;
+  QP_ASSERT(!c->idle);
+  if (QP_CHECKED && !atomic_load(&c->stale))
+    qp__context_invariants(c, true);
   if (c->driver)
     c->store->driver->context_free(c->store->self, c->driver);
   qp__view_unref(c->view);
@@ -227,6 +231,8 @@ load_context(struct qp_context *c, struct qp_err *err)
     c->old = image.old;
     rc = adopt_image(c, &image, err);
   }
+  if (QP_CHECKED && !rc)
+    qp__context_invariants(c, true);
   qp__image_release(&image);
   return rc;
 }
@@ -387,6 +393,7 @@ end_fold(struct qp_context *c, bool forget)
   struct qp_store *s = c->store;
 
   qp__mutex_lock(&s->lock);
+  QP_ASSERT(c->folds && c->refs >= c->folds);
   c->folds--;
   drop_reference(c, forget);
   (void)pthread_cond_broadcast(&s->ready);

@@ -161,6 +161,7 @@ struct qp__fold {
 static void
 free_fold(struct qp__fold *f)
 {
+  QP_ASSERT(!f || f->context);
   if (!f)
     return;
   qp__view_unref(f->view);
@@ -247,6 +248,7 @@ fold_if_wanted(struct qp_context *c)
 static void
 unlock_all(struct qp__commit *commit)
 {
+  QP_ASSERT(commit->effects || !commit->added_count);
   for (struct qp__effect *e = commit->effects; e; e = e->next)
     qp__mutex_unlock(&e->context->write_lock);
 }
@@ -275,14 +277,34 @@ qp__commit_prepare(struct qp_store *s, struct qp__driver_change *changes, size_t
   return rc;
 }
 
+/* Whether the parents and heads of a commit are messages that exist once it is carried out. */
+static bool
+fits(const struct qp__commit *commit)
+{
+  for (size_t i = 0; i < commit->added_count; i++)
+    if (commit->added[i].parent != QP__NO_SLOT && commit->added[i].parent >= commit->slot + i)
+      return false;
+  for (const struct qp__effect *e = commit->effects; e; e = e->next) {
+    bool adds = commit->added_count && e == commit->effects;
+    uint32_t count = adds ? commit->visible : e->context->tree.count;
+
+    for (size_t i = 0; i < e->move_count; i++)
+      if (e->moves[i].head != QP__NO_SLOT && e->moves[i].head >= count)
+        return false;
+  }
+  return true;
+}
+
 enum qp_rc
 qp__commit_stage(struct qp_store *s, struct qp__commit *commit, struct qp_err *err)
 {
   struct qp_context *first = commit->effects ? commit->effects->context : NULL;
   enum qp_rc rc = QP_OK;
 
-  for (struct qp__effect *e = commit->effects; e && !rc; e = e->next)
+  for (struct qp__effect *e = commit->effects; e && !rc; e = e->next) {
+    QP_ASSERT_HELD(&e->context->write_lock);
     rc = qp__check_changeable(e->context, err);
+  }
   if (first && commit->added_count) {
     uint64_t bytes = first->tree.pending_bytes;
 
@@ -292,12 +314,18 @@ qp__commit_stage(struct qp_store *s, struct qp__commit *commit, struct qp_err *e
     commit->visible = first->tree.count + (uint32_t)commit->added_count;
     commit->bytes = bytes;
   }
+  if (!rc && !QP_ENSURE(fits(commit)))
+    rc = qp__fail(
+        err, QP_CORRUPT,
+        "internal error: a commit refers to a message that does not exist; it was refused");
   commit->recoveries = atomic_load(&s->recoveries);
   if (!rc)
     rc = s->driver->stage(s->self, commit->changes, commit->count, publish, commit, &commit->ticket,
                           err);
   if (!rc) {
     advance(commit);
+    if (QP_CHECKED && first && qp__check_due(&first->unchecked, first->tree.count))
+      qp__context_invariants(first, false);
     atomic_store_explicit(&commit->advanced, true, memory_order_release);
     commit->fold = first ? fold_if_wanted(first) : NULL;
     commit->queued = commit->pending && qp__committer_join(&s->committer, commit->pending);
@@ -318,6 +346,7 @@ qp__commit_finish(struct qp_store *s, struct qp__commit *commit, struct qp_err *
 {
   enum qp_rc rc = s->driver->finish(s->self, commit->ticket, err);
 
+  QP_ASSERT(!commit->effects || atomic_load(&commit->advanced));
   if (rc) {
     forget_views(commit); /* not published: that reference is still ours */
     if (was_set_aside(s, commit))
@@ -337,6 +366,7 @@ qp__commit_later(struct qp_store *s, struct qp__commit *commit)
 {
   struct qp__pending *p = commit->pending;
 
+  QP_ASSERT(commit->pending);
   if (commit->queued)
     qp__committer_go(&s->committer, p);
   else

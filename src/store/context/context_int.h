@@ -66,6 +66,7 @@ struct qp_context {
 
   struct qp__mutex write_lock;
   struct qp__view *staged_view;
+  uint32_t unchecked; /* for qp__check_due */
 
   /* guarded by the store's lock */
   enum qp__context_stage stage;
@@ -179,6 +180,9 @@ enum qp_rc qp__context_look(struct qp_store *s, const struct qp_uuid *id, struct
 void qp__context_end_look(struct qp_context *c, bool fresh);
 
 struct qp__view *qp__view_get(struct qp_context *c); /* a new reference */
+/* Asserts what holds for its tree, branches and heads. With the write lock, or `alone`: nobody else
+ * uses it. */
+void qp__context_invariants(struct qp_context *c, bool alone);
 void qp__view_unref(struct qp__view *v);
 /* The branch by name (NULL: the active one); borrowed from the view. QP_NOTFOUND. */
 enum qp_rc qp__view_branch(const struct qp__view *v, const char *name, struct qp__branch **out,

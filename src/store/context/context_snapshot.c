@@ -37,6 +37,7 @@ new_branch(const char *name)
 static void
 unref_branch(struct qp__branch *b)
 {
+  QP_ASSERT(!b || atomic_load(&b->refs) > 0);
   if (b && atomic_fetch_sub_explicit(&b->refs, 1, memory_order_acq_rel) == 1) {
     qp__free(b->dir);
     qp__free(b);
@@ -48,6 +49,7 @@ unref_branch(struct qp__branch *b)
 void
 qp__view_unref(struct qp__view *v)
 {
+  QP_ASSERT(!v || atomic_load(&v->refs) > 0);
   if (!v || atomic_fetch_sub_explicit(&v->refs, 1, memory_order_acq_rel) != 1)
     return;
   for (size_t i = 0; v->branches && i < v->meta->branch_count; i++)
@@ -133,4 +135,32 @@ qp__view_new(struct qp__meta *meta, const struct qp__view *old, struct qp__view 
   }
   *out = v;
   return QP_OK;
+}
+
+/* ---- invariants ---- */
+
+static void
+check_view(const struct qp__view *v, const struct qp__tree *tree)
+{
+  QP_ASSERT(atomic_load(&v->refs) > 0);
+  for (size_t i = 0; i < v->meta->branch_count; i++) {
+    const struct qp__branch *b = v->branches[i];
+    uint32_t head = atomic_load_explicit(&b->head, memory_order_acquire);
+
+    QP_ASSERT(atomic_load(&b->refs) > 0);
+    QP_ASSERT(strcmp(b->name, v->meta->branches[i].name) == 0);
+    QP_ASSERT(head == QP__NO_SLOT || head < atomic_load(&tree->visible));
+    QP_ASSERT(b->staged_head == QP__NO_SLOT || b->staged_head < tree->count);
+  }
+}
+
+void
+qp__context_invariants(struct qp_context *c, bool alone)
+{
+  QP_ASSERT(alone || qp__mutex_held(&c->write_lock));
+  if (!c->staged_view) /* it could not be loaded */
+    return;
+  qp__tree_invariants(&c->tree, alone);
+  check_view(c->staged_view, &c->tree);
+  QP_ASSERT(!alone || c->view);
 }

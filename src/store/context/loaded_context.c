@@ -46,6 +46,7 @@ qp__image_put_head(struct qp__image *image, char **name, uint32_t slot)
 {
   struct qp__head *head = qp__image_head(image, *name);
 
+  QP_ASSERT(*name && (slot == QP__NO_SLOT || slot < image->tree.count));
   if (!head) {
     head = &image->heads[image->head_count++];
     head->name = *name;

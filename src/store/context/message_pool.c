@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 
 #define ITEM_COST 96 /* what an item costs beside its bytes */
 #define BUCKETS_MIN 64
@@ -34,6 +35,7 @@ qp__blob_new(size_t len)
 void
 qp__blob_unref(struct qp__blob *b)
 {
+  QP_ASSERT(!b || atomic_load(&b->refs) > 0);
   if (b && atomic_fetch_sub_explicit(&b->refs, 1, memory_order_acq_rel) == 1)
     qp__free(b);
 }
@@ -61,6 +63,8 @@ hash_key(uint64_t context, uint32_t slot)
 static void
 unlink_use(struct qp__pool_shard *s, struct qp__pool_item *it)
 {
+  QP_ASSERT_HELD(&s->lock);
+  QP_ASSERT(s->count && s->newest && s->oldest);
   if (it->newer)
     it->newer->older = it->older;
   else
@@ -74,6 +78,7 @@ unlink_use(struct qp__pool_shard *s, struct qp__pool_item *it)
 static void
 link_newest(struct qp__pool_shard *s, struct qp__pool_item *it)
 {
+  QP_ASSERT_HELD(&s->lock);
   it->newer = NULL;
   it->older = s->newest;
   if (s->newest)
@@ -89,6 +94,8 @@ find_place(struct qp__pool_shard *s, uint64_t context, uint32_t slot)
 {
   struct qp__pool_item **at = &s->buckets[(hash_key(context, slot) >> 8) & (s->bucket_count - 1)];
 
+  QP_ASSERT_HELD(&s->lock);
+  QP_ASSERT(s->bucket_count && !(s->bucket_count & (s->bucket_count - 1)));
   while (*at && ((*at)->context != context || (*at)->slot != slot))
     at = &(*at)->chain;
   return at;
@@ -99,6 +106,9 @@ remove_item(struct qp__pool_shard *s, struct qp__pool_item **at)
 {
   struct qp__pool_item *it = *at;
 
+  QP_ASSERT_HELD(&s->lock);
+  QP_ASSERT(it && s->count && s->bytes >= it->blob->len + ITEM_COST);
+  QP_ASSERT(atomic_load(&it->blob->refs) > 0);
   *at = it->chain;
   unlink_use(s, it);
   s->count--;
@@ -116,6 +126,7 @@ grow_buckets(struct qp__pool_shard *s)
   size_t old_count = s->bucket_count;
   struct qp__pool_item **buckets;
 
+  QP_ASSERT_HELD(&s->lock);
   if (s->count < s->bucket_count)
     return;
   buckets = qp__alloc0(count, sizeof(struct qp__pool_item *));
@@ -151,8 +162,11 @@ qp__pool_release(struct qp__pool *p)
   for (int i = 0; i < QP__POOL_SHARDS; i++) {
     struct qp__pool_shard *s = &p->shards[i];
 
+    qp__mutex_lock(&s->lock);
     while (s->oldest)
       remove_item(s, find_place(s, s->oldest->context, s->oldest->slot));
+    QP_ASSERT(!s->count && !s->bytes);
+    qp__mutex_unlock(&s->lock);
     qp__free(s->buckets);
     qp__mutex_release(&s->lock);
   }
@@ -186,6 +200,7 @@ qp__pool_put(struct qp__pool *p, uint64_t context, uint32_t slot, struct qp__blo
   struct qp__pool_item *it;
   struct qp__pool_item **at;
 
+  QP_ASSERT(atomic_load(&blob->refs) > 0);
   if (blob->len + ITEM_COST > p->shard_budget)
     return;
   it = qp__alloc(sizeof(*it));

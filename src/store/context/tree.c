@@ -118,6 +118,7 @@ grow_blocks(struct qp__tree *t, size_t need)
   struct qp__entry **blocks;
   size_t cap = t->block_cap ? t->block_cap : 4;
 
+  QP_ASSERT(t->count <= t->block_cap * QP__TREE_BLOCK);
   if (need <= t->block_cap)
     return true;
   while (cap < need)
@@ -199,6 +200,7 @@ add_entry(struct qp__tree *t, const struct qp__entry *from)
     else
       e->jump = e->parent;
   }
+  QP_ASSERT(e->parent == QP__NO_SLOT || (e->parent < slot && e->jump < slot));
   t->count++;
   t->pending_bytes += e->size;
   count_place(t, e, true);
@@ -220,6 +222,8 @@ qp__tree_slot(const struct qp__tree *t, const struct qp__entry *e)
 void
 qp__tree_publish(struct qp__tree *t, uint32_t count, uint64_t bytes)
 {
+  QP_ASSERT(count <= t->count && bytes <= t->pending_bytes);
+  QP_ASSERT(count >= atomic_load(&t->visible));
   atomic_store_explicit(&t->bytes, bytes, memory_order_relaxed);
   atomic_store_explicit(&t->visible, count, memory_order_release);
 }
@@ -229,6 +233,7 @@ qp__tree_ancestor(const struct qp__tree *t, uint32_t slot, uint32_t depth)
 {
   const struct qp__entry *e = qp__tree_at(t, slot);
 
+  QP_ASSERT(depth <= e->depth);
   while (e->depth > depth) {
     const struct qp__entry *j = qp__tree_at(t, e->jump);
 
@@ -330,6 +335,7 @@ qp__place_status(uint64_t place)
 void
 qp__tree_set_place(struct qp__tree *t, struct qp__entry *e, uint64_t place)
 {
+  QP_ASSERT(qp__place_kind(place) != QP__PLACE_PACK || qp__place_frame(place) < t->frame_count);
   count_place(t, e, false);
   atomic_store_explicit(&e->place, place, memory_order_relaxed);
   atomic_store_explicit(&e->status, (uint8_t)qp__place_status(place), memory_order_relaxed);
@@ -363,6 +369,7 @@ qp__tree_frame(struct qp__tree *t, uint32_t pack, uint64_t offset, uint32_t *out
 {
   size_t low = t->frame_count > FRAMES_LOOK ? t->frame_count - FRAMES_LOOK : 0;
 
+  QP_ASSERT(pack < t->pack_count);
   for (size_t i = t->frame_count; i-- > low;) {
     if (t->frames[i].pack == pack && t->frames[i].offset == offset) {
       *out = (uint32_t)i;
@@ -382,6 +389,8 @@ qp__tree_frame(struct qp__tree *t, uint32_t pack, uint64_t offset, uint32_t *out
 const char *
 qp__tree_pack_of(const struct qp__tree *t, uint64_t place)
 {
+  QP_ASSERT(qp__place_kind(place) == QP__PLACE_PACK);
+  QP_ASSERT(qp__place_frame(place) < t->frame_count);
   return t->packs[t->frames[qp__place_frame(place)].pack];
 }
 
@@ -432,6 +441,8 @@ put_cell(struct qp__tree *t, struct qp__id_table *table, uint32_t slot)
 {
   uint32_t at = hash_id(&qp__tree_at(t, slot)->id) & table->mask;
 
+  QP_ASSERT_HELD(&t->ids_lock);
+  QP_ASSERT(table->used < table->mask);
   while (atomic_load_explicit(&table->cells[at], memory_order_relaxed))
     at = (at + 1) & table->mask;
   atomic_store_explicit(&table->cells[at], slot + 1, memory_order_release);
@@ -555,5 +566,74 @@ qp__tree_find(struct qp__tree *t, const struct qp_uuid *id, bool all, uint32_t *
       *out = cell - 1;
       return true;
     }
+  }
+}
+
+/* ---- invariants ---- */
+
+static void
+check_parents(const struct qp__tree *t, uint32_t slot)
+{
+  const struct qp__entry *e = qp__tree_at(t, slot);
+  const struct qp__entry *p;
+
+  if (e->parent == QP__NO_SLOT) {
+    QP_ASSERT(e->depth == 0 && e->jump == slot);
+    QP_ASSERT(e->path_bytes == e->size);
+    return;
+  }
+  QP_ASSERT(e->parent < slot);
+  QP_ASSERT(e->jump < slot);
+  p = qp__tree_at(t, e->parent);
+  QP_ASSERT(e->depth == p->depth + 1);
+  QP_ASSERT(e->path_bytes == p->path_bytes + e->size);
+  QP_ASSERT(qp__tree_at(t, e->jump)->depth < e->depth);
+}
+
+static void
+check_place(const struct qp__tree *t, const struct qp__entry *e)
+{
+  uint64_t place = atomic_load_explicit(&e->place, memory_order_relaxed);
+  uint8_t status = atomic_load_explicit(&e->status, memory_order_relaxed);
+
+  QP_ASSERT(qp__place_kind(place) <= QP__PLACE_TRASH);
+  QP_ASSERT(qp__place_kind(place) != QP__PLACE_FILE || place == 0);
+  if (qp__place_kind(place) == QP__PLACE_PACK) {
+    QP_ASSERT(qp__place_frame(place) < t->frame_count);
+    QP_ASSERT(t->frames[qp__place_frame(place)].pack < t->pack_count);
+  }
+  QP_ASSERT(status == (uint8_t)qp__place_status(place) || status == QP_STATUS_UNAVAILABLE);
+}
+
+void
+qp__tree_invariants(const struct qp__tree *t, bool alone)
+{
+  uint32_t visible = atomic_load_explicit(&t->visible, memory_order_acquire);
+  uint64_t bytes = 0, packed = 0, packed_bytes = 0, trashed = 0, trashed_bytes = 0;
+
+  QP_ASSERT(visible <= t->count);
+  QP_ASSERT(t->count <= t->block_cap * QP__TREE_BLOCK);
+  QP_ASSERT(t->dir_count <= t->dir_cap && t->pack_count <= t->pack_cap);
+  QP_ASSERT(t->frame_count <= t->frame_cap);
+  for (uint32_t slot = 0; slot < t->count; slot++) {
+    const struct qp__entry *e = qp__tree_at(t, slot);
+
+    check_parents(t, slot);
+    bytes += e->size;
+    if (!alone)
+      continue;
+    check_place(t, e);
+    packed += qp__entry_kind(e) == QP__PLACE_PACK;
+    packed_bytes += qp__entry_kind(e) == QP__PLACE_PACK ? e->size : 0;
+    trashed += qp__entry_kind(e) == QP__PLACE_TRASH;
+    trashed_bytes += qp__entry_kind(e) == QP__PLACE_TRASH ? e->size : 0;
+  }
+  QP_ASSERT(t->pending_bytes == bytes);
+  QP_ASSERT(visible < t->count || atomic_load(&t->bytes) == bytes);
+  if (alone) {
+    QP_ASSERT(atomic_load(&t->packed_count) == packed);
+    QP_ASSERT(atomic_load(&t->packed_bytes) == packed_bytes);
+    QP_ASSERT(atomic_load(&t->trashed_count) == trashed);
+    QP_ASSERT(atomic_load(&t->trashed_bytes) == trashed_bytes);
   }
 }

@@ -187,4 +187,8 @@ uint32_t qp__tree_ancestor(const struct qp__tree *t, uint32_t slot, uint32_t dep
 
 void qp__tree_info(const struct qp__tree *t, uint32_t slot, struct qp_message_info *out);
 
+/* Asserts all of the above, for the writer. `alone`: no other thread uses the tree, so that places
+ * do not change meanwhile. */
+void qp__tree_invariants(const struct qp__tree *t, bool alone);
+
 #endif

@@ -418,6 +418,7 @@ drop_keys(struct qp__events *e, uint32_t lowest)
 {
   size_t kept = 0;
 
+  QP_ASSERT_HELD(&e->lock);
   for (size_t i = 0; i < e->key_count; i++)
     if (e->list[i].staged_chunk >= lowest)
       e->list[kept++] = e->list[i];
@@ -429,6 +430,7 @@ advance_key(struct qp__events *e, struct qp__events_plan *p)
 {
   struct qp__key *key;
 
+  QP_ASSERT(p->keys && e->key_count <= e->key_cap);
   qp__ring_advance(p->keys);
   p->key.shown = true;
   p->key.chunk = p->key.staged_chunk = e->keys.end.number;
@@ -452,12 +454,16 @@ advance_key(struct qp__events *e, struct qp__events_plan *p)
 void
 qp__events_advance(struct qp__events_plan *p)
 {
+  QP_ASSERT(p->events && (p->log || p->keys));
   if (p->log) {
     qp__ring_advance(p->log);
+    QP_ASSERT(p->first >= atomic_load(&p->events->next));
     atomic_store(&p->events->next, p->last + 1);
   }
   if (p->keys)
     advance_key(p->events, p);
+  if (QP_CHECKED)
+    qp__events_invariants(p->events);
 }
 
 void
@@ -466,9 +472,12 @@ qp__events_publish(struct qp__events_plan *p)
   struct qp__events *e = p->events;
   struct qp__key *key;
 
+  QP_ASSERT(p->events && (p->log || p->keys));
   qp__mutex_lock(&e->lock);
   if (p->log) {
     qp__ring_publish(p->log);
+    QP_ASSERT(p->first > e->newest && p->last >= p->first);
+    QP_ASSERT(p->last < atomic_load(&e->next));
     e->newest = p->last;
   }
   if (p->keys) {
@@ -482,6 +491,30 @@ qp__events_publish(struct qp__events_plan *p)
       key->staged_chunk = staged;
       key->time = time;
     }
+  }
+  qp__mutex_unlock(&e->lock);
+}
+
+/* ---- invariants ---- */
+
+#define KEYS_LOOK 64 /* of the newest keys */
+
+void
+qp__events_invariants(struct qp__events *e)
+{
+  size_t from = e->key_count > KEYS_LOOK ? e->key_count - KEYS_LOOK : 0;
+
+  qp__mutex_lock(&e->lock);
+  qp__ring_invariants(&e->log);
+  if (e->keys_loaded)
+    qp__ring_invariants(&e->keys);
+  QP_ASSERT(e->newest < atomic_load(&e->next));
+  QP_ASSERT(e->key_count <= e->key_cap);
+  QP_ASSERT(!e->key_count || e->keys_loaded);
+  for (size_t i = from; i < e->key_count; i++) {
+    QP_ASSERT(qp__key_find(e, e->list[i].hash) == &e->list[i]); /* each hash once */
+    QP_ASSERT(e->keys.staged.count && e->list[i].staged_chunk >= e->keys.staged.list[0].n);
+    QP_ASSERT(!e->list[i].shown || e->list[i].len);
   }
   qp__mutex_unlock(&e->lock);
 }

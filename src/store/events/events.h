@@ -99,6 +99,9 @@ void qp__key_hash(const char *key, uint8_t out[16]);
 /* The caller holds the lock. NULL: not found. */
 struct qp__key *qp__key_find(struct qp__events *e, const uint8_t hash[16]);
 
+/* Asserts what holds for numbers, keys and rings; for the writer. */
+void qp__events_invariants(struct qp__events *e);
+
 /* ---- checking, events_check.c ---- */
 
 /* `driver`: the driver's handle of the context. With repair no other caller has it. */

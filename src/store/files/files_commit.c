@@ -549,6 +549,7 @@ add_append(struct qp__txn *txn, const struct lines *l, struct qp_err *err)
   char path[QP__PATH_MAX];
   struct qp__op op = { .kind = QP__OP_APPEND, .path = path };
 
+  QP_ASSERT(!l->text.len || l->text.data[l->text.len - 1] == '\n');
   if (!l->context || !l->text.len)
     return QP_OK;
   (void)snprintf(path, sizeof(path), "%s/index.log", l->context->path);
@@ -602,6 +603,7 @@ build_txn(struct qp__txn *txn, struct qp__driver_change *changes, size_t n, stru
 static enum qp_rc
 keep_for_fold(struct qp__fctx *c, const struct qp__buf *text, struct qp_err *err)
 {
+  QP_ASSERT(!c || c->folding || !c->fold_tail.len);
   if (!c || !c->folding)
     return QP_OK;
   if (qp__buf_add(&c->fold_tail, text->data, text->len))
@@ -665,6 +667,7 @@ qp__files_stage(void *self, struct qp__driver_change *changes, size_t n, qp__sto
 static void
 drop_contents(struct qp__files *f, const struct qp__txn *txn)
 {
+  QP_ASSERT(txn->state == QP__TXN_DONE);
   for (size_t i = 0; i < txn->op_count; i++)
     if (txn->staged[i])
       (void)f->os->unlinkat(f->os->self, f->tmp, txn->staged[i], 0);

@@ -19,6 +19,8 @@ reserve(struct qp__ring_chunks *c, size_t count)
 static void
 move_on(struct qp__ring_chunks *c, const struct qp__ring_plan *p)
 {
+  QP_ASSERT(c->count >= p->drops && c->count - p->drops + p->begins <= c->cap);
+  QP_ASSERT(c->count - p->drops + p->begins > 0);
   if (p->drops) {
     c->count -= p->drops;
     memmove(c->list, c->list + p->drops, c->count * sizeof(*c->list));
@@ -158,6 +160,7 @@ plan_drops(struct qp__ring_plan *p, struct qp_err *err)
 {
   const struct qp__ring *r = p->ring;
 
+  QP_ASSERT(!p->drops && !p->paths);
   if (!p->begins || r->staged.count + 1 <= r->keep)
     return QP_OK;
   p->drops = r->staged.count + 1 - r->keep;
@@ -178,6 +181,7 @@ qp__ring_plan(struct qp__ring_plan *p, uint64_t first, struct qp_err *err)
   enum qp_rc rc = qp__chunk_plan(&r->log, &r->end, qp__buf_bytes(&p->lines), full ? 1 : UINT32_MAX,
                                  NULL, &p->chunk, err);
 
+  QP_ASSERT(p->line_count && p->lines.len && p->lines.data[p->lines.len - 1] == '\n');
   if (rc)
     return rc;
   p->chunk.next.lines += p->line_count - 1;
@@ -220,8 +224,13 @@ qp__ring_offset(const struct qp__ring_plan *p)
 void
 qp__ring_advance(struct qp__ring_plan *p)
 {
+  QP_ASSERT(p->ring->staged.count + p->begins - p->drops <= p->ring->staged.cap);
+  QP_ASSERT(p->lines.len && p->chunk.next.number);
+  QP_ASSERT(p->begins || p->chunk.next.end > p->ring->end.end);
   move_on(&p->ring->staged, p);
   p->ring->end = p->chunk.next;
+  QP_ASSERT(!p->begins || p->ring->staged.count <= p->ring->keep);
+  QP_ASSERT(p->ring->staged.list[p->ring->staged.count - 1].n == p->ring->end.number);
 }
 
 void
@@ -229,4 +238,30 @@ qp__ring_publish(struct qp__ring_plan *p)
 {
   QP_ASSERT_HELD(p->ring->lock);
   move_on(&p->ring->shown, p);
+}
+
+/* ---- invariants ---- */
+
+static void
+check_chunks(const struct qp__ring_chunks *c)
+{
+  QP_ASSERT(c->count <= c->cap);
+  for (size_t i = 0; i < c->count; i++) {
+    QP_ASSERT(c->list[i].n);
+    QP_ASSERT(!i || c->list[i].n > c->list[i - 1].n);
+  }
+}
+
+void
+qp__ring_invariants(const struct qp__ring *r)
+{
+  const struct qp__ring_chunks *staged = &r->staged, *shown = &r->shown;
+
+  QP_ASSERT_HELD(r->lock);
+  check_chunks(staged);
+  check_chunks(shown);
+  if (!staged->count || !shown->count)
+    return;
+  QP_ASSERT(shown->list[shown->count - 1].n <= staged->list[staged->count - 1].n);
+  QP_ASSERT(shown->list[0].n <= staged->list[0].n);
 }

@@ -76,4 +76,7 @@ uint64_t qp__ring_offset(const struct qp__ring_plan *p);
 void qp__ring_advance(struct qp__ring_plan *p); /* after staging; cannot fail */
 void qp__ring_publish(struct qp__ring_plan *p); /* the caller holds *lock */
 
+/* Asserts what holds for both states; for the writer, with *lock held. */
+void qp__ring_invariants(const struct qp__ring *r);
+
 #endif

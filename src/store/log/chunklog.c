@@ -181,6 +181,7 @@ qp__chunk_plan(const struct qp__chunklog *log, const struct qp__chunk_end *now,
   struct qp__chunk_end *next = &out->next;
   struct qp__driver_change *ch;
 
+  QP_ASSERT(capacity);
   memset(out->changes, 0, sizeof(out->changes));
   out->count = 0;
   *next = *now;

@@ -172,12 +172,11 @@ qp__sessions_free(struct qp__sessions *ss)
 void
 qp__sessions_wait_idle(struct qp__sessions *ss)
 {
+  QP_ASSERT_HELD(&ss->write_lock);
   qp__mutex_lock(&ss->lock);
   while (ss->under_way)
     qp__mutex_wait(&ss->lock, &ss->idle);
   qp__mutex_unlock(&ss->lock);
-
-  QP_ASSERT_HELD(&ss->write_lock);
 }
 
 enum qp_rc

@@ -38,6 +38,8 @@ qp__files_fold_start(void *self, void *context)
 {
   struct qp__fctx *c = context;
 
+  QP_ASSERT(!c->folding && !c->fold_name[0]);
+  QP_ASSERT(!c->fold_tail.len && !c->fold_content.len);
   (void)self;
   c->folding = true;
   c->fold_void = false;
@@ -51,6 +53,7 @@ qp__files_fold_abort(void *self, void *context)
   struct qp__files *f = self;
   struct qp__fctx *c = context;
 
+  QP_ASSERT(c->folding);
   if (c->fold_name[0])
     (void)f->os->unlinkat(f->os->self, f->tmp, c->fold_name, 0);
   c->folding = false;
@@ -65,6 +68,7 @@ qp__files_renew(void *self, void *context, void *fresh)
   struct qp__fctx *c = context;
   const struct qp__fctx *now = fresh;
 
+  QP_ASSERT(!qp_uuid_is_none(&c->id) && qp_uuid_equal(&c->id, &now->id));
   (void)self;
   c->generation = now->generation;
   c->json_bytes = now->json_bytes;
@@ -97,6 +101,7 @@ qp__fresh_add(struct qp__files *f, const struct qp_uuid *id, bool contents, stru
   struct qp__fresh added = { *id, UINT64_MAX, contents };
   enum qp_rc rc = QP_OK;
 
+  QP_ASSERT(!qp_uuid_is_none(id));
   qp__mutex_lock(&f->fresh_lock);
   prune_fresh(f);
   if (!qp__vec_push(f->fresh, f->fresh_count, f->fresh_cap, added))
@@ -220,6 +225,7 @@ qp__files_fold_write(void *self, void *context, const struct qp__tree *tree, uin
   enum qp_rc rc;
   int sys;
 
+  QP_ASSERT(c->folding && !c->fold_name[0]);
   qp__files_temp_name(f, c->fold_name);
   rc = qp__files_index_write(f, f->tmp, c->fold_name, &x, true, &c->fold_bytes, err);
   if (rc)
@@ -245,6 +251,7 @@ add_fold_ops(struct qp__txn *txn, const struct qp__fctx *c, struct qp__buf *log,
   struct qp__op log_op = { .kind = QP__OP_PUT, .path = to };
   enum qp_rc rc;
 
+  QP_ASSERT(c->folding && c->fold_name[0]);
   (void)snprintf(from, sizeof(from), "tmp/%s", c->fold_name);
   (void)snprintf(to, sizeof(to), "%s/index.json", c->path);
   json_op.data.data = to;
@@ -271,6 +278,7 @@ add_fold_ops(struct qp__txn *txn, const struct qp__fctx *c, struct qp__buf *log,
 static void
 note_fold(struct qp__files *f, struct qp__fctx *c, size_t log_bytes)
 {
+  QP_ASSERT(c->fold_bytes && log_bytes);
   c->generation++;
   c->json_bytes = c->fold_bytes;
   c->log_bytes = log_bytes;

@@ -23,6 +23,63 @@ body_len(const struct qp__txn *txn)
   return txn->frame.len - QP__FRAME_HEADER_LEN;
 }
 
+/* ---- invariants ---- */
+
+#define QUEUE_LOOK 64 /* commits of the queue that are looked at */
+
+static void
+check_segments(const struct qp__journal *j)
+{
+  uint64_t seq = 0;
+
+  QP_ASSERT(j->live_count <= MAX_SEGMENTS);
+  QP_ASSERT(j->live_count || j->poison);
+  for (size_t i = 0; i < j->live_count; i++) {
+    const struct qp__segment *s = &j->live[i];
+
+    QP_ASSERT(s->fd >= 0 && s->number && s->number < j->next_number);
+    QP_ASSERT(s->end >= QP__SEGMENT_START && s->end <= s->size && s->end % 8 == 0);
+    QP_ASSERT((s->end > QP__SEGMENT_START) == (s->last_seq > 0));
+    QP_ASSERT(!s->last_seq || s->last_seq > seq);
+    seq = s->last_seq ? s->last_seq : seq;
+  }
+  QP_ASSERT(seq < j->next_seq);
+  QP_ASSERT(j->spare.fd < 0 || (j->spare.number < j->next_number && !j->preparing));
+  QP_ASSERT(j->spare.fd < 0 || j->spare.end == QP__SEGMENT_START);
+}
+
+static void
+check_queue(const struct qp__journal *j)
+{
+  const struct qp__txn *t = j->queue;
+  size_t n = 0;
+
+  QP_ASSERT(!t || !j->poison);
+  QP_ASSERT(!t || (j->queue_tail->seq == j->next_seq - 1 && !j->queue_tail->next));
+  for (; t && n < QUEUE_LOOK; t = t->next, n++) {
+    const struct qp__segment *s = &j->live[t->segment - j->live_base];
+
+    QP_ASSERT(t->state == QP__TXN_STAGED && !t->taken);
+    QP_ASSERT(t->seq > j->applied_seq && t->seq < j->next_seq);
+    QP_ASSERT(!t->next || t->next->seq == t->seq + 1);
+    QP_ASSERT(t->segment >= j->live_base && t->segment < j->live_base + j->live_count);
+    QP_ASSERT(t->offset >= QP__SEGMENT_START);
+    QP_ASSERT(t->offset + qp__frame_space(body_len(t)) <= s->end);
+  }
+}
+
+void
+qp__journal_invariants(const struct qp__journal *j)
+{
+  QP_ASSERT_HELD(&j->lock);
+  check_segments(j);
+  check_queue(j);
+  QP_ASSERT(j->forgotten_seq <= j->applied_seq && j->applied_seq < j->next_seq);
+  QP_ASSERT(!j->syncing || j->leading);
+  QP_ASSERT(!j->poison || (j->refusal && j->poison_err.msg[0]));
+  QP_ASSERT(atomic_load(&j->held_count) == j->held.count);
+}
+
 /* ---- poison ---- */
 
 static pthread_cond_t *
@@ -36,6 +93,7 @@ wake_slot(struct qp__journal *j, uint64_t seq)
 static void
 finish(struct qp__txn *txn)
 {
+  QP_ASSERT(txn->state == QP__TXN_STAGED);
   txn->state = QP__TXN_DONE;
 }
 
@@ -72,6 +130,8 @@ poison(struct qp__journal *j, const struct qp_err *cause)
     (void)pthread_cond_broadcast(&j->wake[i]);
   (void)pthread_cond_broadcast(&j->turn);
   (void)pthread_cond_broadcast(&j->wanted);
+  if (QP_CHECKED)
+    qp__journal_invariants(j);
 }
 
 void
@@ -255,6 +315,8 @@ qp__journal_run_checkpoint(struct qp__journal *j, struct qp_err *err)
   else
     j->stats.checkpoints++;
   j->checkpointing = false;
+  if (QP_CHECKED)
+    qp__journal_invariants(j);
   (void)pthread_cond_broadcast(&j->turn);
   return rc ? qp__journal_answer(j, err) : QP_OK;
 }
@@ -355,6 +417,8 @@ enqueue(struct qp__journal *j, struct qp__txn *txn, uint64_t space)
   else
     j->queue = txn;
   j->queue_tail = txn;
+  if (QP_CHECKED)
+    qp__journal_invariants(j);
 }
 
 /* What a commit changes and is held, or NULL. */
@@ -497,12 +561,23 @@ join_frames(struct qp__journal *j, const struct qp__txn *group)
 {
   static const char padding[8];
 
+  QP_ASSERT(group->next);
   qp__buf_reset(&j->group);
   for (const struct qp__txn *t = group; t; t = t->next) {
     (void)qp__buf_add(&j->group, t->frame.data, t->frame.len);
     (void)qp__buf_add(&j->group, padding, (size_t)qp__frame_space(body_len(t)) - t->frame.len);
   }
   return j->group.rc == QP_OK;
+}
+
+/* A frame outside of its segment, or one out of order, would end the replay of all behind it. */
+static bool
+has_its_place(const struct qp__segment *s, const struct qp__txn *t)
+{
+  uint64_t end = t->offset + qp__frame_space(body_len(t));
+
+  return t->offset >= QP__SEGMENT_START && end <= s->size &&
+         (!t->next || (t->next->seq == t->seq + 1 && t->next->offset == end));
 }
 
 /* Writes a group's frames, with one call where that can be done, and syncs. */
@@ -515,8 +590,13 @@ write_group(struct qp__journal *j, const struct qp__segment *s, struct qp__txn *
 
   if (rc)
     return rc;
-  for (struct qp__txn *t = group; t; t = t->next)
+  for (struct qp__txn *t = group; t; t = t->next) {
+    if (!QP_ENSURE(has_its_place(s, t)))
+      return qp__fail(err, QP_CORRUPT,
+                      "internal error: commit %llu has no place in the journal's segment",
+                      (unsigned long long)t->seq);
     qp__frame_seal(s, t->frame.data, body_len(t), t->seq);
+  }
   if (group->next && join_frames(j, group)) {
     sys = qp__write_at(j->os, s->fd, j->group.data, j->group.len, (off_t)group->offset);
   } else {
@@ -684,6 +764,8 @@ qp__journal_lead(struct qp__journal *j)
     group = next;
   }
   j->leading--;
+  if (QP_CHECKED)
+    qp__journal_invariants(j);
   qp__gate_leave(&j->gate);
   (void)pthread_cond_broadcast(&j->turn);
   if (j->options.background && qp__journal_applied_segments(j))
@@ -699,6 +781,8 @@ qp__journal_finish(struct qp__journal *j, struct qp__txn *txn, struct qp_err *er
 {
   enum qp_rc rc;
 
+  QP_ASSERT(txn->seq); /* it was staged */
+  QP_ASSERT_NOT_HELD(&j->lock);
   qp__mutex_lock(&j->lock);
   while (txn->state != QP__TXN_DONE) {
     if (!txn->taken && !j->syncing)

@@ -81,6 +81,8 @@ size_t qp__journal_applied_segments(const struct qp__journal *j);
 bool qp__journal_is_quiet(const struct qp__journal *j);
 bool qp__journal_is_empty(const struct qp__journal *j);
 bool qp__journal_wants_spare(struct qp__journal *j);
+/* Asserts what holds for segments, numbers and the queue whenever the lock is free. */
+void qp__journal_invariants(const struct qp__journal *j);
 /* See journal.c; both give up the lock. */
 enum qp_rc qp__journal_run_checkpoint(struct qp__journal *j, struct qp_err *err);
 void qp__journal_lead(struct qp__journal *j);

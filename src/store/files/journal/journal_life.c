@@ -120,6 +120,7 @@ take_first_segment(struct qp__journal *j, struct qp__recovery *r, struct qp_err 
 {
   enum qp_rc rc = QP_OK;
 
+  QP_ASSERT(j->live_count == 0);
   if (j->next_number <= r->last_number)
     j->next_number = r->last_number + 1;
   j->live[0] = r->segment;
@@ -147,6 +148,7 @@ mark_live(struct qp__journal *j, bool live)
 static void
 close_segments(struct qp__journal *j)
 {
+  QP_ASSERT(j->live_count <= MAX_SEGMENTS);
   for (size_t i = 0; i < j->live_count; i++)
     qp__segment_close(j->os, &j->live[i]);
   j->live_count = 0;
@@ -204,12 +206,15 @@ qp__journal_mend(struct qp__journal *j, struct qp_err *err)
 void
 qp__journal_resume(struct qp__journal *j)
 {
+  QP_ASSERT_NOT_HELD(&j->lock);
   qp__mutex_lock(&j->lock);
   if (j->poison) {
     qp__log(&j->options.log, QP_LOG_WARN, "journal", "the store takes writes again");
     mark_live(j, true);
   }
   j->poison = QP_OK;
+  if (QP_CHECKED)
+    qp__journal_invariants(j);
   (void)pthread_cond_broadcast(&j->turn);
   (void)pthread_cond_broadcast(&j->wanted);
   qp__mutex_unlock(&j->lock);
@@ -380,6 +385,10 @@ qp__journal_open(const struct qp__os *os, int root, int tmp,
   if (rc)
     goto out;
   mark_live(j, true);
+  qp__mutex_lock(&j->lock);
+  if (QP_CHECKED)
+    qp__journal_invariants(j);
+  qp__mutex_unlock(&j->lock);
   if (options->background) {
     int sys = pthread_create(&j->thread, NULL, run_background, j);
 
@@ -411,6 +420,9 @@ qp__journal_close(struct qp__journal *j)
     (void)pthread_join(j->thread, NULL);
   (void)qp__journal_checkpoint(j, NULL); /* if it fails, the next open replays */
   qp__mutex_lock(&j->lock);
+  QP_ASSERT(!j->queue && !j->leading && !j->checkpointing && !j->preparing);
+  if (QP_CHECKED)
+    qp__journal_invariants(j);
   wipe_last(j);
   qp__mutex_unlock(&j->lock);
   free_journal(j);

@@ -40,6 +40,7 @@ grow_hints(struct qp__txn *txn)
   char **staged;
   bool *done;
 
+  QP_ASSERT(txn->op_count <= txn->staged_cap);
   if (txn->op_count < txn->staged_cap)
     return true;
   staged = qp__realloc(txn->staged, cap * sizeof(*staged));
@@ -61,6 +62,8 @@ qp__txn_add(struct qp__txn *txn, const struct qp__op *op, const char *staged, bo
   char *copy = NULL;
   size_t before = txn->frame.len;
 
+  QP_ASSERT(txn->state == QP__TXN_NEW && txn->frame.len >= QP__FRAME_HEADER_LEN + 4);
+  QP_ASSERT(op->path && op->path[0] && op->path[0] != '/');
   if (strlen(op->path) >= QP__PATH_MAX)
     return qp__fail(err, QP_TOOBIG, "the path '%.40s…' is too long", op->path);
   if (!grow_hints(txn))
