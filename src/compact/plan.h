@@ -14,10 +14,10 @@
  *      b. All messages before the cut are covered by a summary.
  *      c. Tool outputs and images behind the cut become stubs too, the newest with as much of their
  *         beginning and end as fits, and the cut moves forward inside the last turn.
- *  (3) The cut is at a turn boundary: the first kept message is the user's. 6 messages are kept, but
- *      not more than 20,000 tokens or a quarter of the window. Only when the last turn is larger
- *      than that, the cut is inside it; then the user's message of that turn is *carried*: sent
- *      behind the summary as it was.
+ *  (3) The cut is at a turn boundary: the first kept message is the user's. 6 messages are kept,
+ *      but not more than 20,000 tokens or a quarter of the window. Only when the last turn is
+ *      larger than that, the cut is inside it; then the user's message of that turn is *carried*:
+ *      sent behind the summary as it was.
  *  (4) A cut never parts a tool call from any of its results.
  *  (5) System prompt, tools, pinned messages, the summary and the last user message are never
  *      shortened. If they do not fit, the plan is QP__PLAN_TOO_LONG and says which part is large.

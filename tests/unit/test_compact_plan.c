@@ -1,7 +1,7 @@
 /* test_compact_plan.c - compact/plan.h: when a conversation is compacted, and where it is cut.
  *
- * A history is a text with one word per item: u user, a assistant, c calls a tool, r result, n note,
- * i user with an image; then its tokens; "*" behind it: pinned. "u10 c20 r5000* a30". */
+ * A history is a text with one word per item: u user, a assistant, c calls a tool, r result, n
+ * note, i user with an image; then its tokens; "*" behind it: pinned. "u10 c20 r5000* a30". */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
