@@ -7,9 +7,9 @@
 #include "base/buf.h"
 #include "bench.h"
 #include "compact.h"
-#include "history.h"
 #include "compact/count.h"
 #include "compact/extract.h"
+#include "history.h"
 
 #define TEXT_MAX ((size_t)64 << 20)
 #define WAYS 4

@@ -180,22 +180,78 @@ column(uint32_t c)
   return c < 0x80 && small >= 'a' && small <= 'z' ? small - 'a' : 26;
 }
 
+#define WORD3(a, b, c) ((uint32_t)(a) << 16 | (uint32_t)(b) << 8 | (uint32_t)(c))
+
+enum language { UNKNOWN, ENGLISH, FOREIGN };
+
 /* Words of up to three letters that nearly every sentence of a language has. Their share says
  * whether the other words are English, which has the cheapest words, another language, or code. */
-static const char english_words[] =
-    " the of and to in is it on as be or we you are for not can was i a ";
-static const char foreign_words[] =
-    " der die das und ist ein zu mit von den dem im auf sie es er le la "
-    "les des un une et que pas el los de por con il che di en het ";
-
-static bool
-is_in(const char *words, const char *word, size_t n)
+static enum language
+language_of(const char *word, size_t n)
 {
-  char key[6] = " ";
+  const unsigned char *w = (const unsigned char *)word;
 
-  memcpy(key + 1, word, n);
-  key[n + 1] = ' ';
-  return strstr(words, key) != NULL;
+  switch (WORD3(w[0], n > 1 ? w[1] : 0, n > 2 ? w[2] : 0)) {
+  case WORD3('t', 'h', 'e'):
+  case WORD3('o', 'f', '\0'):
+  case WORD3('a', 'n', 'd'):
+  case WORD3('t', 'o', '\0'):
+  case WORD3('i', 'n', '\0'):
+  case WORD3('i', 's', '\0'):
+  case WORD3('i', 't', '\0'):
+  case WORD3('o', 'n', '\0'):
+  case WORD3('a', 's', '\0'):
+  case WORD3('b', 'e', '\0'):
+  case WORD3('o', 'r', '\0'):
+  case WORD3('w', 'e', '\0'):
+  case WORD3('y', 'o', 'u'):
+  case WORD3('a', 'r', 'e'):
+  case WORD3('f', 'o', 'r'):
+  case WORD3('n', 'o', 't'):
+  case WORD3('c', 'a', 'n'):
+  case WORD3('w', 'a', 's'):
+  case WORD3('i', '\0', '\0'):
+  case WORD3('a', '\0', '\0'):
+    return ENGLISH;
+  case WORD3('d', 'e', 'r'):
+  case WORD3('d', 'i', 'e'):
+  case WORD3('d', 'a', 's'):
+  case WORD3('u', 'n', 'd'):
+  case WORD3('i', 's', 't'):
+  case WORD3('e', 'i', 'n'):
+  case WORD3('z', 'u', '\0'):
+  case WORD3('m', 'i', 't'):
+  case WORD3('v', 'o', 'n'):
+  case WORD3('d', 'e', 'n'):
+  case WORD3('d', 'e', 'm'):
+  case WORD3('i', 'm', '\0'):
+  case WORD3('a', 'u', 'f'):
+  case WORD3('s', 'i', 'e'):
+  case WORD3('e', 's', '\0'):
+  case WORD3('e', 'r', '\0'):
+  case WORD3('l', 'e', '\0'):
+  case WORD3('l', 'a', '\0'):
+  case WORD3('l', 'e', 's'):
+  case WORD3('d', 'e', 's'):
+  case WORD3('u', 'n', '\0'):
+  case WORD3('u', 'n', 'e'):
+  case WORD3('e', 't', '\0'):
+  case WORD3('q', 'u', 'e'):
+  case WORD3('p', 'a', 's'):
+  case WORD3('e', 'l', '\0'):
+  case WORD3('l', 'o', 's'):
+  case WORD3('d', 'e', '\0'):
+  case WORD3('p', 'o', 'r'):
+  case WORD3('c', 'o', 'n'):
+  case WORD3('i', 'l', '\0'):
+  case WORD3('c', 'h', 'e'):
+  case WORD3('d', 'i', '\0'):
+  case WORD3('e', 'n', '\0'):
+  case WORD3('h', 'e', 't'):
+    return FOREIGN;
+  default:
+    return UNKNOWN;
+  }
 }
 
 /* What the walk has found. */
@@ -231,10 +287,10 @@ latin_cost(struct cursor *at, struct tally *tally)
   tally->word_ends += cost;
   tally->words++;
   if (at->p - start <= 3 && !capitals) {
-    size_t n = (size_t)(at->p - start);
+    enum language language = language_of(start, (size_t)(at->p - start));
 
-    tally->english += is_in(english_words, start, n);
-    tally->foreign += is_in(foreign_words, start, n);
+    tally->english += language == ENGLISH;
+    tally->foreign += language == FOREIGN;
   }
   return TOKEN + cost;
 }

@@ -208,11 +208,16 @@ replaces(const struct qp__statement *later, const struct qp__statement *earlier)
   if (!differs)
     return false;
   shared = shared_keys(later, earlier);
-  if (later->correction)
-    return shared && 2 * shared >= smaller;
+  /* Two identifiers are two things, unless the identifier itself is what was corrected. */
+  if ((kinds & 1u << QP__LEX_ID) && kinds != 1u << QP__LEX_ID &&
+      later->values[QP__LEX_ID] != earlier->values[QP__LEX_ID])
+    return false;
+  if (later->correction) /* names differ: "Anna's budget" is not "Ben's budget" */
+    return shared && (shared == smaller || (shared >= 3 && 4 * shared >= 3 * smaller));
   /* Without a word like "now" or "instead" only the same sentence with another value counts, when
    * it says what is: "book seat 5" does not take back "book seat 4". */
-  return shared >= 2 && shared == larger && has_phrase(later->text, equals) &&
+  return shared >= 2 && shared == larger && later->kind != QP__STATEMENT_WISH &&
+         earlier->kind != QP__STATEMENT_WISH && has_phrase(later->text, equals) &&
          has_phrase(earlier->text, equals);
 }
 

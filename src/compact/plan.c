@@ -87,6 +87,18 @@ qp__plan_items(const struct qp_message *const *messages, size_t count, qp__plan_
     item->tokens = qp__count_sum(&parts);
     rest = item->tokens - parts.results - parts.images;
     item->stub_tokens = smaller(item->tokens, rest + QP__PLAN_STUB_TOKENS);
+    if (messages[i]->role == QP_ROLE_USER && messages[i]->metadata) {
+      const json_t *recall = json_object_get(messages[i]->metadata, "recall");
+      const json_t *text = json_object_get(recall, "text");
+      struct qp_bytes bytes = { json_string_value(text), json_string_length(text) };
+
+      if (bytes.data && bytes.len)
+        rest = QP__PLAN_FRAME_TOKENS + qp__count_text(bytes);
+      else
+        rest = 0;
+      item->tokens += rest;
+      item->stub_tokens += rest;
+    }
     if (stubbed && stubbed(arg, i))
       item->tokens = item->stub_tokens;
   }
@@ -270,7 +282,8 @@ kept_bound(const struct planner *p)
 {
   int64_t bound = smaller(p->policy->keep_tokens, p->in->window / 4);
 
-  return smaller(bound, share(p, p->policy->target) - p->fixed - BUDGET_MIN);
+  return smaller(bound,
+                 share(p, p->policy->target) - p->fixed - QP__PLAN_FRAME_TOKENS - BUDGET_MIN);
 }
 
 /* Chooses the cut so that at most `bound` tokens are kept: at the turn that keeps the wanted number
@@ -315,13 +328,13 @@ weigh_cut(const struct planner *p, size_t cut, int64_t *stays, int64_t *covered)
 {
   size_t carry = carried(p, cut);
 
-  *stays = p->fixed + size_from(p, cut);
+  *stays = p->fixed + QP__PLAN_FRAME_TOKENS + size_from(p, cut);
   *covered = scaled(p, p->in->summary);
   for (size_t i = 0; i < cut; i++) {
     int64_t size = scaled(p, p->in->items[i].tokens);
 
     if (p->in->items[i].pinned || i == carry)
-      *stays += size;
+      *stays += size + QP__PLAN_QUOTE_TOKENS;
     else
       *covered += size;
   }
@@ -492,7 +505,9 @@ qp__plan_make(const struct qp__plan_input *in, struct qp__arena *arena, struct q
     plan.why = over ? QP__WHY_FIXED : QP__WHY_NO_GAIN;
     plan.after = plan.before;
   }
-  if (plan.action == QP__PLAN_NONE ? over && plan.why != QP__WHY_BELOW : plan.after > in->window) {
+  /* A compaction must leave a little more room than nothing, because sizes are estimates. */
+  if (plan.action == QP__PLAN_NONE ? over && plan.why != QP__WHY_BELOW
+                                   : plan.after > in->window - in->window / 50) {
     plan.why = plan.action == QP__PLAN_NONE ? plan.why : QP__WHY_FIXED;
     plan.action = QP__PLAN_TOO_LONG;
     plan.edit_count = 0;

@@ -35,6 +35,9 @@
 
 #define QP__PLAN_FAILURES 3      /* open the breaker */
 #define QP__PLAN_STUB_TOKENS 160 /* at most, of the stub of a message */
+#define QP__PLAN_FRAME_TOKENS \
+  120 /* around a summary, beside its budget; the same for recalled text */
+#define QP__PLAN_QUOTE_TOKENS 30 /* around a covered call or result that is pinned */
 #define QP__PLAN_NONE_AT SIZE_MAX
 
 enum qp__plan_mode { QP__PLAN_AUTO, QP__PLAN_MANUAL, QP__PLAN_OFF };

@@ -312,6 +312,84 @@ qp__record_choose(const struct qp__record *records, size_t count, qp__record_hol
   return NULL;
 }
 
+static const struct qp__record_stub *
+find_old_stub(const struct qp__record *old, const struct qp_uuid *id)
+{
+  for (size_t i = 0; old && i < old->stub_count; i++)
+    if (qp_uuid_equal(&old->stubs[i].id, id))
+      return &old->stubs[i];
+  return NULL;
+}
+
+/* Stubs of the items behind the cut: those of the plan, else those that they had. */
+static enum qp_rc
+take_stubs(const struct qp__plan *plan, const struct qp__plan_item *items, size_t count,
+           const struct qp__record *old, struct qp__arena *arena, struct qp__record *out,
+           struct qp_err *err)
+{
+  size_t next = 0;
+
+  out->stubs = qp__arena_alloc(arena, (count + 1) * sizeof(*out->stubs));
+  if (!out->stubs)
+    return qp__fail_nomem(err, what);
+  for (size_t i = plan->cut; i < count; i++) {
+    const struct qp__record_stub *stub = find_old_stub(old, &items[i].id);
+
+    while (next < plan->edit_count && plan->edits[next].item < i)
+      next++;
+    if (next < plan->edit_count && plan->edits[next].item == i)
+      out->stubs[out->stub_count++] =
+          (struct qp__record_stub){ items[i].id, plan->edits[next].keep };
+    else if (stub)
+      out->stubs[out->stub_count++] = *stub;
+  }
+  return QP_OK;
+}
+
+enum qp_rc
+qp__record_from_plan(const struct qp__plan *plan, const struct qp__plan_item *items, size_t count,
+                     const struct qp__record *old, struct qp__arena *arena, struct qp__record *out,
+                     struct qp_err *err)
+{
+  struct qp__record r = { .reason = qp__plan_why_name(plan->why), .narrative = "", .ledger = "" };
+  bool has_user = false;
+  enum qp_rc rc;
+
+  r.cost = -1;
+  r.tokens_before = plan->before;
+  r.tokens_after = plan->after;
+  r.covered = (old ? old->covered : 0) + plan->cut;
+  if (old) {
+    r.parent = old->id;
+    r.last = old->last;
+    if (!plan->cut) {
+      r.narrative = old->narrative;
+      r.ledger = old->ledger;
+      r.generation = old->generation;
+      r.recall = old->recall;
+      memcpy(r.hash, old->hash, QP__CHAIN);
+    }
+  }
+  if (plan->cut)
+    r.last = items[plan->cut - 1].id;
+  for (size_t i = 0; i < count; i++)
+    has_user = has_user || items[i].kind == QP__ITEM_USER;
+  r.shown = qp__arena_alloc(arena, 1 * sizeof(*r.shown));
+  if (!r.shown)
+    return qp__fail_nomem(err, what);
+  if (plan->carry != QP__PLAN_NONE_AT)
+    r.shown[r.shown_count++] = items[plan->carry].id;
+  else if (old && old->shown_count && !plan->cut) {
+    r.shown = old->shown;
+    r.shown_count = old->shown_count;
+  } else if (old && old->shown_count && !has_user)
+    r.shown[r.shown_count++] = old->shown[old->shown_count - 1];
+  rc = take_stubs(plan, items, count, old, arena, &r, err);
+  if (!rc)
+    *out = r;
+  return rc;
+}
+
 enum qp_rc
 qp__record_undo(const struct qp__record *records, size_t count, qp__record_holds *holds, void *arg,
                 struct qp__record *out, struct qp_err *err)

@@ -27,8 +27,7 @@
 
 #include <jansson.h>
 
-#include "base/arena.h"
-#include "quipu.h"
+#include "compact/plan.h"
 
 #define QP__RECORD_GENERATIONS 4
 #define QP__RECORD_TEXT_MAX ((size_t)4 << 20) /* of narrative and ledger each */
@@ -86,6 +85,13 @@ typedef bool qp__record_holds(void *arg, uint64_t covered, const struct qp_uuid 
  * `holds` is asked at most once per record, newest first. */
 const struct qp__record *qp__record_choose(const struct qp__record *records, size_t count,
                                            qp__record_holds *holds, void *arg);
+
+/* The range, the shown messages and the stubs of a new record, from a plan for the view of `old`
+ * (or NULL). Lists are in the arena. A message that was carried before stays shown as long as no
+ * later message of the user is in the view. The caller adds id, hash and texts. */
+enum qp_rc qp__record_from_plan(const struct qp__plan *plan, const struct qp__plan_item *items,
+                                size_t count, const struct qp__record *old, struct qp__arena *arena,
+                                struct qp__record *out, struct qp_err *err);
 
 /* What undo would undo: the record in use. QP_NOTFOUND: there is none. `out` gets an id and a time
  * from the caller. */

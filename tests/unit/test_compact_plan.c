@@ -120,7 +120,7 @@ at_the_threshold_six_messages_are_kept(void **state)
   assert_int_equal(r->plan.carry, QP__PLAN_NONE_AT);
   assert_true(r->plan.after <= 60000);
   assert_in_range(r->plan.summary_budget, 1, 100000 / 8);
-  assert_int_equal(r->plan.after, 1000 + r->plan.summary_budget);
+  assert_int_equal(r->plan.after, 1000 + QP__PLAN_FRAME_TOKENS + r->plan.summary_budget);
 }
 
 static void
@@ -263,7 +263,8 @@ pinned_messages_stay_and_are_counted(void **state)
   rig_init(r, 10000);
   say(r, "u1500* a6500 u100 a100 u100 a100 u100 a100 u100");
   expect(decide(r), QP__PLAN_SUMMARISE, QP__WHY_THRESHOLD, 2);
-  assert_int_equal(r->plan.after, 1500 + 700 + r->plan.summary_budget);
+  assert_int_equal(r->plan.after, 1500 + QP__PLAN_QUOTE_TOKENS + 700 + QP__PLAN_FRAME_TOKENS +
+                                      r->plan.summary_budget);
   rig_init(r, 10000);
   say(r, "u10500* a100 u100");
   expect(decide(r), QP__PLAN_TOO_LONG, QP__WHY_FIXED, 0);
