@@ -346,6 +346,19 @@ same_text(const char *a, const char *b)
   return a == b || (a && b && strcmp(a, b) == 0);
 }
 
+/* The new metadata shares parts of the patch, so it gets a copy: the caller's is used and freed by
+ * another thread. */
+static enum qp_rc
+patch_own(struct work *w, struct qp_err *err)
+{
+  json_t *patch = json_deep_copy(w->own->metadata);
+  enum qp_rc rc =
+      patch ? qp__meta_patch_value(w->meta, patch, err) : qp__fail_nomem(err, "changing a context");
+
+  json_decref(patch);
+  return rc;
+}
+
 static enum qp_rc
 patch_metadata(struct work *w, struct qp_err *err)
 {
@@ -357,7 +370,7 @@ patch_metadata(struct work *w, struct qp_err *err)
     return QP_OK;
   rc = own_meta(w, err);
   if (!rc)
-    rc = w->own && w->own->metadata ? qp__meta_patch_value(w->meta, w->own->metadata, err)
+    rc = w->own && w->own->metadata ? patch_own(w, err)
                                     : qp__meta_patch(w->meta, w->change->metadata, err);
   if (rc)
     return rc;
