@@ -195,9 +195,13 @@ static bool
 found_by_search(const struct run *r, const struct qp__recall *recall, const struct fact *f)
 {
   struct qp__recall_hit hits[10];
-  size_t n =
-      qp__recall_search(recall, (struct qp_bytes){ f->question, strlen(f->question) }, hits, 10);
+  struct qp_err failed = { QP_OK, "" };
+  size_t n = 0;
   bool found = false;
+
+  bench_ok(qp__recall_search(recall, (struct qp_bytes){ f->question, strlen(f->question) }, hits,
+                             10, &n, &failed),
+           &failed, "a search");
 
   for (size_t i = 0; i < n && !found; i++) {
     struct qp_err err = { QP_OK, "" };

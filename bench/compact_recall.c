@@ -291,7 +291,9 @@ take(struct exam *e, FILE *report)
     size_t found[TOP], n, k = 0;
     double a, b;
 
-    n = qp__recall_search(recall, (struct qp_bytes){ q->text, strlen(q->text) }, hits, TOP);
+    bench_ok(qp__recall_search(recall, (struct qp_bytes){ q->text, strlen(q->text) }, hits, TOP, &n,
+                               &err),
+             &err, "a search");
     for (size_t h = 0; h < n; h++)
       found[h] = (size_t)hits[h].at - 1;
     a = grade(e, q, found, n);

@@ -20,6 +20,7 @@ struct writer {
   int64_t left;        /* of all */
   int64_t section;     /* of this section */
   const char *heading; /* not written yet */
+  bool no_memory;
 };
 
 static void
@@ -37,6 +38,7 @@ put_line(struct writer *w)
 
   if (w->heading)
     cost += qp__count_text((struct qp_bytes){ w->heading, strlen(w->heading) }) + 2;
+  w->no_memory = w->no_memory || w->line.rc == QP_NOMEM;
   if (cost > w->section || w->line.rc)
     return false;
   if (w->heading)
@@ -224,6 +226,8 @@ write_once(const struct qp__source *source, struct qp__ledger *ledger, int64_t b
   rc = write_wishes(&w, source, ledger, &arena, err);
   qp__buf_release(&w.line);
   qp__arena_release(&arena);
+  if (!rc && w.no_memory)
+    rc = qp__fail_nomem(err, what);
   if (!rc)
     rc = qp__buf_check(out, what, err);
   while (!rc && out->len > start && out->data[out->len - 1] == '\n')

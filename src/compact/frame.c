@@ -270,14 +270,17 @@ qp__frame_check(struct qp_bytes narrative, enum qp__llm_stop stop, size_t calls,
 /* ---- what nobody asked for ---- */
 
 /* Whether at least six in ten words of a line are in one message of the user. */
-static bool
-is_said_by_user(struct qp_bytes line, const struct qp__source *source, struct qp__arena *arena)
+static enum qp_rc
+find_in_user(struct qp_bytes line, const struct qp__source *source, struct qp__arena *arena,
+             bool *said, struct qp_err *err)
 {
   uint64_t keys[WISH_KEYS];
   struct qp__lexer lexer;
   struct qp__lexeme l;
   size_t n = 0;
+  enum qp_rc rc;
 
+  *said = false;
   qp__lexer_init(&lexer, line);
   while (n < WISH_KEYS && qp__lexer_next(&lexer, &l))
     if (!qp__lex_is_stop(&l) && !(l.p > line.data && l.p[-1] == '#'))
@@ -288,8 +291,11 @@ is_said_by_user(struct qp_bytes line, const struct qp__source *source, struct qp
     struct qp_bytes text;
     size_t found = 0;
 
-    if (m->role != QP_ROLE_USER || m->has_result || qp__source_text(m, arena, &text, NULL))
+    if (m->role != QP_ROLE_USER || m->has_result)
       continue;
+    rc = qp__source_text(m, arena, &text, err);
+    if (rc)
+      return rc;
     qp__lexer_init(&lexer, text);
     while (qp__lexer_next(&lexer, &l)) {
       uint64_t key = qp__lex_key(&l);
@@ -300,10 +306,11 @@ is_said_by_user(struct qp_bytes line, const struct qp__source *source, struct qp
           found++;
         }
     }
-    if (10 * found >= 6 * n)
-      return true;
+    *said = 10 * found >= 6 * n;
+    if (*said)
+      return QP_OK;
   }
-  return false;
+  return QP_OK;
 }
 
 static bool
@@ -329,8 +336,9 @@ qp__frame_clean(struct qp_bytes narrative, const struct qp__source *source, stru
   const char *end = narrative.data + narrative.len;
   struct qp__arena arena = { NULL };
   bool wishes = false;
+  enum qp_rc rc = QP_OK;
 
-  for (const char *p = narrative.data; p < end;) {
+  for (const char *p = narrative.data; !rc && p < end;) {
     const char *stop = memchr(p, '\n', (size_t)(end - p));
     struct qp_bytes line = { p, (size_t)((stop ? stop : end) - p) };
     bool heading = line.len && (*p == '#' || (line.len > 4 && memcmp(p, "**", 2) == 0));
@@ -342,8 +350,8 @@ qp__frame_clean(struct qp_bytes narrative, const struct qp__source *source, stru
     } else if (line.len > 2) {
       bool step = wishes || has_word(line, "next step") || has_word(line, "next:");
 
-      keep = step ? is_said_by_user(line, source, &arena)
-                  : !qp__reads_like_orders(line) || is_said_by_user(line, source, &arena);
+      if (step || qp__reads_like_orders(line))
+        rc = find_in_user(line, source, &arena, &keep, err);
     }
     if (keep) {
       (void)qp__buf_add(out, line.data, line.len);
@@ -353,5 +361,5 @@ qp__frame_clean(struct qp_bytes narrative, const struct qp__source *source, stru
     p = stop ? stop + 1 : end;
   }
   qp__arena_release(&arena);
-  return qp__buf_check(out, what, err);
+  return rc ? rc : qp__buf_check(out, what, err);
 }

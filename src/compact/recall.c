@@ -167,27 +167,31 @@ hash_text(struct qp_bytes text)
 }
 
 /* The call that message i answers, as a text. */
-static struct qp_bytes
-call_text(struct qp__recall *r, size_t i)
+static enum qp_rc
+read_call(struct qp__recall *r, size_t i, struct qp_bytes *out, struct qp_err *err)
 {
   const struct qp_message *m = r->source.messages[i];
 
+  *out = (struct qp_bytes){ "", 0 };
   for (size_t k = i; m->has_result && k-- > 0 && i - k < 64;)
     for (size_t c = 0; c < r->source.messages[k]->call_count; c++) {
       const struct qp_tool_call *call = &r->source.messages[k]->calls[c].view;
-      struct qp__buf text;
+      const char *args = call->arguments_json ? call->arguments_json : "";
+      size_t name = strlen(call->tool_name), len = strlen(args);
       char *copy;
 
       if (strcmp(call->id, m->result.request_id) != 0)
         continue;
-      qp__buf_init(&text, 1 << 20);
-      (void)qp__buf_addf(&text, "%s %s", call->tool_name,
-                         call->arguments_json ? call->arguments_json : "");
-      copy = text.rc ? NULL : qp__arena_strndup(&r->arena, text.data, text.len);
-      qp__buf_release(&text);
-      return (struct qp_bytes){ copy ? copy : "", copy ? strlen(copy) : 0 };
+      copy = qp__arena_alloc(&r->arena, name + len + 2);
+      if (!copy)
+        return qp__fail_nomem(err, what);
+      memcpy(copy, call->tool_name, name);
+      copy[name] = ' ';
+      memcpy(copy + name + 1, args, len);
+      *out = (struct qp_bytes){ copy, name + len + 1 };
+      return QP_OK;
     }
-  return (struct qp_bytes){ "", 0 };
+  return QP_OK;
 }
 
 static enum qp_rc
@@ -197,10 +201,10 @@ add_message(struct qp__recall *r, uint32_t i, struct qp_err *err)
   struct document *d = &r->documents[i];
   enum qp_rc rc = qp__source_text(m, &r->arena, &d->text, err);
 
-  if (rc)
-    return rc;
-  d->call = call_text(r, i);
-  rc = add_text(r, d->text, i, err);
+  if (!rc)
+    rc = read_call(r, i, &d->call, err);
+  if (!rc)
+    rc = add_text(r, d->text, i, err);
   if (!rc)
     rc = add_text(r, d->call, i, err);
   for (size_t c = 0; !rc && c < m->call_count; c++) {
@@ -392,29 +396,33 @@ score_all(const struct qp__recall *r, const struct query *q)
   return scores;
 }
 
-size_t
+enum qp_rc
 qp__recall_search(const struct qp__recall *r, struct qp_bytes text, struct qp__recall_hit *hits,
-                  size_t max)
+                  size_t max, size_t *count, struct qp_err *err)
 {
-  size_t n = r->source.count, count = 0;
+  size_t n = r->source.count, found = 0;
   struct qp__recall_hit *all = qp__alloc((n + 1) * sizeof(*all));
+  enum qp_rc rc = QP_OK;
   struct query q;
   double *scores;
 
   query_init(&q, text);
   scores = score_all(r, &q);
-  for (size_t i = 0; all && scores && i < n; i++)
+  if (!all || !scores) {
+    rc = qp__fail_nomem(err, what);
+    goto out;
+  }
+  for (size_t i = 0; i < n; i++)
     if (scores[i] > 0 && !r->documents[i].is_copied)
-      all[count++] =
+      all[found++] =
           (struct qp__recall_hit){ r->source.first + i, r->source.messages[i]->id, scores[i] };
-  if (all)
-    qsort(all, count, sizeof(*all), by_score);
-  count = count < max ? count : max;
-  if (count)
-    memcpy(hits, all, count * sizeof(*hits));
+  qsort(all, found, sizeof(*all), by_score);
+  *count = found < max ? found : max;
+  memcpy(hits, all, *count * sizeof(*hits));
+out:
   qp__free(scores);
   qp__free(all);
-  return count;
+  return rc;
 }
 
 /* ---- showing ---- */
@@ -505,10 +513,10 @@ qp__recall_for(const struct qp__recall *r, struct qp_bytes message, int64_t budg
                struct qp__buf *out, struct qp_err *err)
 {
   struct qp__recall_hit hits[10];
-  size_t n = qp__recall_search(r, message, hits, 10);
+  size_t n = 0;
   struct qp__buf line;
   struct query q;
-  enum qp_rc rc = QP_OK;
+  enum qp_rc rc = qp__recall_search(r, message, hits, 10, &n, err);
 
   query_init(&q, message);
   qp__buf_init(&line, 1 << 20);

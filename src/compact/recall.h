@@ -35,9 +35,10 @@ enum qp_rc qp__recall_new(const struct qp__source *source, struct qp__recall **o
                           struct qp_err *err);
 void qp__recall_free(struct qp__recall *recall);
 
-/* The best hits, at most `max`; returns their number. */
-size_t qp__recall_search(const struct qp__recall *recall, struct qp_bytes query,
-                         struct qp__recall_hit *hits, size_t max);
+/* The best hits, at most `max`; *count of them. QP_NOMEM. */
+enum qp_rc qp__recall_search(const struct qp__recall *recall, struct qp_bytes query,
+                             struct qp__recall_hit *hits, size_t max, size_t *count,
+                             struct qp_err *err);
 
 /* Appends the part of a message that has most of the query, about QP__RECALL_SNIPPET bytes, on one
  * line. */

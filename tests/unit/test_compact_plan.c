@@ -28,6 +28,7 @@ struct rig {
 static void
 rig_init(struct rig *r, int64_t window)
 {
+  qp__arena_release(&r->arena);
   memset(r, 0, sizeof(*r));
   r->policy = qp__plan_default;
   r->in.policy = &r->policy;

@@ -68,7 +68,9 @@ static uint64_t
 first_hit(const struct rig *r, const char *query)
 {
   struct qp__recall_hit hits[10];
-  size_t n = qp__recall_search(r->recall, bytes_of(query), hits, 10);
+  size_t n = 0;
+
+  assert_int_equal(qp__recall_search(r->recall, bytes_of(query), hits, 10, &n, NULL), QP_OK);
 
   return n ? hits[0].at : 0;
 }
@@ -93,8 +95,11 @@ copies_are_listed_once(void **state)
 {
   struct rig *r = *state;
   struct qp__recall_hit hits[10];
+  size_t n = 0;
 
-  assert_int_equal(qp__recall_search(r->recall, bytes_of("noted thing"), hits, 10), 1);
+  assert_int_equal(qp__recall_search(r->recall, bytes_of("noted thing"), hits, 10, &n, NULL),
+                   QP_OK);
+  assert_int_equal(n, 1);
   assert_int_equal(hits[0].at, 18);
 }
 
