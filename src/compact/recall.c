@@ -257,14 +257,17 @@ qp__recall_new(const struct qp__source *source, struct qp__recall **out, struct 
 {
   struct qp__recall *r = qp__alloc0(1, sizeof(*r));
   double sum = 0;
-  enum qp_rc rc;
+  enum qp_rc rc = QP_OK;
 
   assert(source->count < UINT32_MAX);
   if (!r)
     return qp__fail_nomem(err, what);
   r->source = *source;
   r->documents = qp__alloc0(source->count + 1, sizeof(*r->documents));
-  rc = r->documents && grow_terms(r) ? QP_OK : qp__fail_nomem(err, what);
+  if (!r->documents || !grow_terms(r)) {
+    qp__recall_free(r);
+    return qp__fail_nomem(err, what);
+  }
   for (size_t i = 0; !rc && i < source->count; i++) {
     rc = add_message(r, (uint32_t)i, err);
     sum += (double)r->documents[i].length;
@@ -360,8 +363,10 @@ doublings(double x)
 {
   double n = 0;
 
-  for (; x >= 2; x /= 2)
+  while (x >= 2) {
+    x /= 2;
     n++;
+  }
   return n + x - 1;
 }
 
@@ -397,7 +402,7 @@ score_all(const struct qp__recall *r, const struct query *q)
 }
 
 enum qp_rc
-qp__recall_search(const struct qp__recall *r, struct qp_bytes text, struct qp__recall_hit *hits,
+qp__recall_search(const struct qp__recall *r, struct qp_bytes query, struct qp__recall_hit *hits,
                   size_t max, size_t *count, struct qp_err *err)
 {
   size_t n = r->source.count, found = 0;
@@ -406,7 +411,7 @@ qp__recall_search(const struct qp__recall *r, struct qp_bytes text, struct qp__r
   struct query q;
   double *scores;
 
-  query_init(&q, text);
+  query_init(&q, query);
   scores = score_all(r, &q);
   if (!all || !scores) {
     rc = qp__fail_nomem(err, what);
