@@ -22,6 +22,7 @@
  *   quipu/import.h     conversations of older programs
  *   quipu/catalogue.h  lists of contexts and search (not in libquipu-store)
  *   quipu/turns.h      the engine that calls models and tools (not in libquipu-store)
+ *   quipu/compaction.h what a model is sent of a long history (not in libquipu-store)
  *
  * These rules hold for every function:
  *
@@ -49,6 +50,7 @@
 #include "quipu/blob.h"
 #include "quipu/catalogue.h"
 #include "quipu/check.h"
+#include "quipu/compaction.h"
 #include "quipu/context.h"
 #include "quipu/events.h"
 #include "quipu/import.h"

@@ -52,6 +52,16 @@ struct qp_limits {
   uint64_t context_cost;   /* of all turns of a context; default: no limit */
 };
 
+/* How contexts are compacted that say nothing else in their configuration (docs/compaction.md).
+ * Zero: the default. */
+struct qp_compaction_options {
+  const char *mode;       /* "auto" (default), "manual", "off" */
+  unsigned threshold;     /* percent of the window at which "auto" compacts, 10 to 95; default 80 */
+  unsigned keep;          /* messages that stay as they are, 1 to 1000; default 6 */
+  const char *summarizer; /* "fast" (default), "own", "built-in", or the name of a model */
+  unsigned recall_tokens; /* recalled for a message of the user; default 500; UINT_MAX: none */
+};
+
 struct qp_engine_options {
   size_t size;
   unsigned flags; /* enum qp_engine_flags */
@@ -78,6 +88,7 @@ struct qp_engine_options {
   /* Absolute paths that no tool may reach, besides the directory of the store: configuration, files
    * with keys. Ends with NULL; may be NULL. QP_INVALID when the workspace contains one of them. */
   const char *const *hidden;
+  struct qp_compaction_options compaction;
 };
 
 /* Starts an engine and its thread. Turns that an earlier engine did not finish are ended first (see
@@ -105,7 +116,13 @@ QP_API void qp_engine_limits(const struct qp_engine *engine, struct qp_limits *o
  * RETRY          calls the model again, also after a failure
  * REGENERATE     asks for another answer to the same question, on a new branch
  * EDIT_MESSAGE   sends another message in the place of an earlier one, on a new branch
- * SWITCH_BRANCH  makes another branch the active branch */
+ * SWITCH_BRANCH  makes another branch the active branch
+ * COMPACT        replaces the older part of a branch by a summary in what the model is sent
+ * UNDO_COMPACT   the last compaction of a branch counts no more
+ * REDO_COMPACT   the compaction that was undone last counts again
+ * EDIT_SUMMARY   replaces the text of the summary that is in use
+ * EXPAND         covered messages are sent again beside the summary
+ * PIN, UNPIN     a message is always sent as it is, or no longer */
 #define QP_ACTION_MAP(X)            \
   X(SEND_MESSAGE, "send_message")   \
   X(APPROVE_TOOLS, "approve_tools") \
@@ -113,7 +130,14 @@ QP_API void qp_engine_limits(const struct qp_engine *engine, struct qp_limits *o
   X(RETRY, "retry")                 \
   X(REGENERATE, "regenerate")       \
   X(EDIT_MESSAGE, "edit_message")   \
-  X(SWITCH_BRANCH, "switch_branch")
+  X(SWITCH_BRANCH, "switch_branch") \
+  X(COMPACT, "compact")             \
+  X(UNDO_COMPACT, "undo_compact")   \
+  X(REDO_COMPACT, "redo_compact")   \
+  X(EDIT_SUMMARY, "edit_summary")   \
+  X(EXPAND, "expand")               \
+  X(PIN, "pin")                     \
+  X(UNPIN, "unpin")
 
 enum qp_action_kind {
 #define QP_ACTION_ENUM(name, text) QP_ACTION_##name,
@@ -136,12 +160,16 @@ struct qp_action {
   /* True: `done` is called when the context is at rest or waits for a person. False: as soon as the
    * action is durable. */
   bool wait;
-  struct qp_bytes text;             /* SEND_MESSAGE, EDIT_MESSAGE: the text of a user message … */
-  const struct qp_message *message; /* … or a whole message with the role user, instead of text */
-  /* SWITCH_BRANCH: the branch to switch to. SEND_MESSAGE, RETRY: the branch to use; NULL: the
-   * active branch. REGENERATE, EDIT_MESSAGE: the name of the new branch; NULL: a name is made. */
+  /* SEND_MESSAGE, EDIT_MESSAGE: the text of a user message. EDIT_SUMMARY: the new summary. */
+  struct qp_bytes text;
+  const struct qp_message *message; /* a whole message with the role user, instead of a text */
+  /* SWITCH_BRANCH: the branch to switch to. SEND_MESSAGE, RETRY and the actions about compaction:
+   * the branch to use; NULL: the active branch. REGENERATE, EDIT_MESSAGE: the name of the new
+   * branch; NULL: a name is made. */
   const char *branch;
-  struct qp_uuid target; /* EDIT_MESSAGE: the message. REGENERATE: the answer; none: the last one */
+  /* EDIT_MESSAGE, PIN, UNPIN: the message. REGENERATE: the answer; none: the last one. COMPACT: the
+   * last message that may be covered; none: as usual. EXPAND: the first message. */
+  struct qp_uuid target;
   const char *const *approved; /* APPROVE_TOOLS: ids of calls that may run … */
   size_t approved_count;
   const char *const *denied; /* … and of calls that may not; the other calls keep waiting */
@@ -150,6 +178,8 @@ struct qp_action {
   /* APPROVE_TOOLS: allow calls like the approved ones without asking from now on, in all contexts
    * of the same owner (docs/tools.md). */
   bool always;
+  const char *instructions; /* COMPACT: what the summary should pay attention to; may be NULL */
+  struct qp_uuid last;      /* EXPAND: the last message; none: the same as `target` */
 };
 
 /* Strings are borrowed during the call. */
@@ -163,8 +193,9 @@ struct qp_action_result {
 
 /* Called once for each accepted action, on the engine's thread. It must return quickly, may call
  * qp_engine_act() and must not write to the store. QP_CONFLICT: the state of the context does not
- * allow the action. QP_NOTFOUND: the context, branch, message or call does not exist. QP_INVALID:
- * no tool call waits for approval. In these cases nothing has changed. QP_IO and similar: the
+ * allow the action, or there is nothing to compact. QP_NOTFOUND: the context, branch, message or
+ * call does not exist, or there is nothing to undo. QP_INVALID: no tool call waits for approval. In
+ * these cases nothing has changed. QP_IO and similar: the
  * action could not be saved, and the context is Failed. A turn that fails later does not make its
  * action fail: see result->state. */
 typedef void qp_action_fn(void *arg, const struct qp_action_result *result, enum qp_rc rc,

@@ -390,7 +390,20 @@ action_body(const struct qp_action *a)
                      a->always ? json_true() : NULL);
   case QP_ACTION_RETRY:
   case QP_ACTION_SWITCH_BRANCH:
+  case QP_ACTION_UNDO_COMPACT:
+  case QP_ACTION_REDO_COMPACT:
     return json_pack("{s:s*}", "branch", a->branch);
+  case QP_ACTION_COMPACT:
+    return json_pack("{s:o*, s:s*, s:s*}", "up_to", uuid_or_none(&a->target), "instructions",
+                     a->instructions, "branch", a->branch);
+  case QP_ACTION_EDIT_SUMMARY:
+    return json_pack("{s:s%, s:s*}", "text", a->text.data, a->text.len, "branch", a->branch);
+  case QP_ACTION_EXPAND:
+    return json_pack("{s:o*, s:o*, s:s*}", "from", uuid_or_none(&a->target), "to",
+                     uuid_or_none(&a->last), "branch", a->branch);
+  case QP_ACTION_PIN:
+  case QP_ACTION_UNPIN:
+    return json_pack("{s:o*}", "message_id", uuid_or_none(&a->target));
   case QP_ACTION_CANCEL:
     break;
   }

@@ -310,6 +310,14 @@ resolve_cancel(struct qp__actor *t, struct qp__input *in, struct qp_err *err)
 }
 
 static enum qp_rc
+resolve_compact(struct qp__actor *t, struct qp__input *in, struct qp_err *err)
+{
+  (void)t;
+  return qp__fail(err, QP_CONFLICT, "%s is not possible in this version",
+                  qp_action_name(in->request->a.kind));
+}
+
+static enum qp_rc
 resolve(struct qp__actor *t, struct qp__input *in, struct qp_err *err)
 {
   static enum qp_rc (*const by_kind[])(struct qp__actor * t, struct qp__input * in,
@@ -317,13 +325,19 @@ resolve(struct qp__actor *t, struct qp__input *in, struct qp_err *err)
     [QP_ACTION_SEND_MESSAGE] = resolve_send,     [QP_ACTION_APPROVE_TOOLS] = resolve_approve,
     [QP_ACTION_CANCEL] = resolve_cancel,         [QP_ACTION_RETRY] = resolve_retry,
     [QP_ACTION_REGENERATE] = resolve_regenerate, [QP_ACTION_EDIT_MESSAGE] = resolve_edit,
-    [QP_ACTION_SWITCH_BRANCH] = resolve_switch,
+    [QP_ACTION_SWITCH_BRANCH] = resolve_switch,  [QP_ACTION_COMPACT] = resolve_compact,
+    [QP_ACTION_UNDO_COMPACT] = resolve_compact,  [QP_ACTION_REDO_COMPACT] = resolve_compact,
+    [QP_ACTION_EDIT_SUMMARY] = resolve_compact,  [QP_ACTION_EXPAND] = resolve_compact,
+    [QP_ACTION_PIN] = resolve_compact,           [QP_ACTION_UNPIN] = resolve_compact,
   };
   static const enum qp__event events[] = {
     [QP_ACTION_SEND_MESSAGE] = QP__EVENT_SEND,    [QP_ACTION_APPROVE_TOOLS] = QP__EVENTS,
     [QP_ACTION_CANCEL] = QP__EVENT_CANCEL,        [QP_ACTION_RETRY] = QP__EVENT_RETRY,
     [QP_ACTION_REGENERATE] = QP__EVENT_RETRY,     [QP_ACTION_EDIT_MESSAGE] = QP__EVENT_SEND,
-    [QP_ACTION_SWITCH_BRANCH] = QP__EVENT_SWITCH,
+    [QP_ACTION_SWITCH_BRANCH] = QP__EVENT_SWITCH, [QP_ACTION_COMPACT] = QP__EVENTS,
+    [QP_ACTION_UNDO_COMPACT] = QP__EVENTS,        [QP_ACTION_REDO_COMPACT] = QP__EVENTS,
+    [QP_ACTION_EDIT_SUMMARY] = QP__EVENTS,        [QP_ACTION_EXPAND] = QP__EVENTS,
+    [QP_ACTION_PIN] = QP__EVENTS,                 [QP_ACTION_UNPIN] = QP__EVENTS,
   };
   enum qp__event event = events[in->request->a.kind];
 

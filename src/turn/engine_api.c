@@ -14,6 +14,8 @@
 
 #define KEY_MAX 255
 #define IDS_MAX 256
+#define SUMMARY_MAX (256 << 10)
+#define INSTRUCTIONS_MAX 4000
 #define LIST_MAX ((size_t)16 << 20)
 #define DOLLARS 1e6 /* prices are in millionths */
 
@@ -97,6 +99,30 @@ check_message(const struct qp_action *a, struct qp_err *err)
 }
 
 static enum qp_rc
+check_summary(const struct qp_action *a, struct qp_err *err)
+{
+  if (a->text.len == 0)
+    return qp__fail(err, QP_INVALID, "the summary is empty");
+  if (a->text.len > SUMMARY_MAX)
+    return qp__fail(err, QP_TOOBIG, "the summary is longer than %d KiB", SUMMARY_MAX >> 10);
+  if (!qp__utf8_ok(a->text.data, a->text.len) || memchr(a->text.data, 0, a->text.len))
+    return qp__fail(err, QP_INVALID, "the summary is not valid UTF-8");
+  return QP_OK;
+}
+
+static enum qp_rc
+check_instructions(const struct qp_action *a, struct qp_err *err)
+{
+  if (!a->instructions)
+    return QP_OK;
+  if (strlen(a->instructions) > INSTRUCTIONS_MAX)
+    return qp__fail(err, QP_TOOBIG, "the instructions are longer than %d bytes", INSTRUCTIONS_MAX);
+  if (!qp__utf8_ok(a->instructions, strlen(a->instructions)))
+    return qp__fail(err, QP_INVALID, "the instructions are not valid UTF-8");
+  return QP_OK;
+}
+
+static enum qp_rc
 check_action(const struct qp_action *a, struct qp_err *err)
 {
   enum qp_rc rc;
@@ -117,6 +143,15 @@ check_action(const struct qp_action *a, struct qp_err *err)
     return check_ids(a, err);
   case QP_ACTION_SWITCH_BRANCH:
     return a->branch ? QP_OK : qp__fail(err, QP_INVALID, "the branch is not named");
+  case QP_ACTION_EDIT_SUMMARY:
+    return check_summary(a, err);
+  case QP_ACTION_EXPAND:
+  case QP_ACTION_PIN:
+  case QP_ACTION_UNPIN:
+    return qp_uuid_is_none(&a->target) ? qp__fail(err, QP_INVALID, "the message is not named")
+                                       : QP_OK;
+  case QP_ACTION_COMPACT:
+    return check_instructions(a, err);
   default:
     return QP_OK;
   }
@@ -166,6 +201,12 @@ make_digest(struct qp__action_request *request, const struct qp_action *a, struc
   enum qp_rc rc = QP_OK;
   int bad = !rest || qp__json_set_uuid(rest, "target", &a->target);
 
+  if (!bad && !qp_uuid_is_none(&a->last))
+    bad |= qp__json_set_uuid(rest, "last", &a->last);
+  if (!bad && a->instructions)
+    bad |= qp__json_set_str(rest, "instructions", a->instructions);
+  if (!bad && a->kind == QP_ACTION_EDIT_SUMMARY)
+    bad |= qp__json_set_strn(rest, "text", a->text.data, a->text.len);
   if (!bad && a->always)
     bad |= json_object_set_new(rest, "always", json_true());
   for (size_t i = 0; i < a->approved_count; i++)
@@ -203,11 +244,18 @@ copy_action(struct qp__action_request *request, const struct qp_action *a, struc
   if ((a->key && !copy_string(arena, &request->a.key)) ||
       (a->branch && !copy_string(arena, &request->a.branch)) ||
       (a->reason && !copy_string(arena, &request->a.reason)) ||
+      (a->instructions && !copy_string(arena, &request->a.instructions)) ||
       !copy_list(arena, &request->a.approved, a->approved_count) ||
       !copy_list(arena, &request->a.denied, a->denied_count))
     return qp__fail_nomem(err, "an action");
   if (a->kind == QP_ACTION_SEND_MESSAGE || a->kind == QP_ACTION_EDIT_MESSAGE)
     rc = copy_message(request, a, err);
+  if (a->kind == QP_ACTION_EDIT_SUMMARY) {
+    request->a.text.data = qp__arena_strndup(arena, a->text.data, a->text.len);
+    request->a.text.len = a->text.len;
+    if (!request->a.text.data)
+      rc = qp__fail_nomem(err, "an action");
+  }
   if (!rc && a->key)
     rc = make_digest(request, a, err);
   return rc;
