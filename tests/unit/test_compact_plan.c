@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "compact/compact_settings.h"
 #include "compact/plan.h"
 #include "llm_test.h"
 
@@ -418,6 +419,83 @@ tear_down(void **state)
   return 0;
 }
 
+/* ---- settings ---- */
+
+static enum qp_rc
+read_settings(const char *text, struct qp__compact_settings *settings, struct qp_err *err)
+{
+  json_t *value = json_loads(text, JSON_DECODE_ANY, NULL);
+  enum qp_rc rc;
+
+  assert_non_null(value);
+  rc = qp__compact_settings_read(value, settings, err);
+  json_decref(value);
+  return rc;
+}
+
+static void
+settings_change_what_they_name(void **state)
+{
+  struct qp__compact_settings s;
+  struct qp_err err = { QP_OK, "" };
+
+  (void)state;
+  qp__compact_settings_init(&s);
+  assert_int_equal(qp__compact_settings_read(NULL, &s, &err), QP_OK);
+  assert_int_equal(read_settings("null", &s, &err), QP_OK);
+  assert_int_equal(read_settings("{}", &s, &err), QP_OK);
+  assert_int_equal(s.policy.threshold, 80);
+  assert_int_equal(s.policy.prepare, 70);
+  assert_int_equal(s.policy.target, 60);
+  assert_int_equal(s.policy.keep, 6);
+  assert_false(s.own_threshold);
+  assert_string_equal(s.summarizer, "fast");
+  assert_int_equal(s.recall_tokens, 500);
+  assert_int_equal(read_settings("{\"mode\":\"off\",\"threshold\":40,\"keep\":2,"
+                                 "\"summarizer\":\"openai/small\",\"recall_tokens\":0}",
+                                 &s, &err),
+                   QP_OK);
+  assert_int_equal(s.policy.mode, QP__PLAN_OFF);
+  assert_int_equal(s.policy.threshold, 40);
+  assert_true(s.policy.prepare < 40 && s.policy.target < 40);
+  assert_true(s.own_threshold);
+  assert_int_equal(s.policy.keep, 2);
+  assert_string_equal(s.summarizer, "openai/small");
+  assert_int_equal(s.recall_tokens, 0);
+}
+
+/* A refused value changes nothing, and the error names the field. */
+static void
+bad_settings_are_refused(void **state)
+{
+  static const struct {
+    const char *text, *field;
+  } cases[] = {
+    { "7", "must be an object" },
+    { "{\"mode\":\"always\"}", "compaction.mode" },
+    { "{\"mode\":1}", "compaction.mode" },
+    { "{\"threshold\":9}", "compaction.threshold" },
+    { "{\"threshold\":96}", "compaction.threshold" },
+    { "{\"threshold\":\"80\"}", "compaction.threshold" },
+    { "{\"keep\":0}", "compaction.keep" },
+    { "{\"keep\":3,\"recall_tokens\":-1}", "compaction.recall_tokens" },
+    { "{\"keep\":3,\"summarizer\":\"\"}", "compaction.summarizer" },
+    { "{\"keep\":3,\"treshold\":50}", "no field \"treshold\"" },
+  };
+
+  (void)state;
+  for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    struct qp__compact_settings s;
+    struct qp_err err = { QP_OK, "" };
+
+    qp__compact_settings_init(&s);
+    assert_int_equal(read_settings(cases[i].text, &s, &err), QP_INVALID);
+    if (!strstr(err.msg, cases[i].field))
+      fail_msg("%s: %s", cases[i].text, err.msg);
+    assert_int_equal(s.policy.keep, 6);
+  }
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int
@@ -440,6 +518,8 @@ main(void)
     TEST(edges_have_defined_answers),
     TEST(after_a_compaction_a_fifth_of_the_window_is_free),
     TEST(items_are_read_from_messages),
+    TEST(settings_change_what_they_name),
+    TEST(bad_settings_are_refused),
   };
 
   return cmocka_run_group_tests_name("compact_plan", tests, NULL, NULL);
