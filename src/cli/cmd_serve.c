@@ -223,6 +223,7 @@ fill_options(struct serving *s, const struct cli_config *config, const struct pa
     .read_only = v[CONFIG_READ_ONLY].number != 0,
     .listen = v[CONFIG_LISTEN].text,
     .data = directory_of(v[CONFIG_DATA].text),
+    .ui_dir = v[CONFIG_UI_DIR].text[0] ? v[CONFIG_UI_DIR].text : NULL,
     .threads = (unsigned)v[CONFIG_THREADS].number,
     .connections = (unsigned)v[CONFIG_CONNECTIONS].number,
     .connections_address = (unsigned)v[CONFIG_CONNECTIONS_PER_ADDRESS].number,

@@ -48,6 +48,8 @@ enum config_type {
       "how long a stop waits for running requests")                                                \
   ROW(READ_ONLY, "read-only", 0, "yes|no", "server", SWITCH, 0, 0, false, "no",                    \
       "only read; runs no turns and takes no lock, so another process may write")                  \
+  NONE(UI_DIR, "ui-dir", 0, "DIR", "server", TEXT, 0, 0, false, "",                                \
+       "serve the web page from this directory, for its development")                              \
   NONE(TLS_CERT, "tls-cert", 0, "FILE", "tls", TEXT, 0, 0, true, "",                               \
        "certificate and its chain in PEM form; enables https")                                     \
   NONE(TLS_KEY, "tls-key", 0, "FILE", "tls", TEXT, 0, 0, true, "",                                 \

@@ -1,4 +1,4 @@
-/* h_health.c - health, readiness, metrics, and the index page. */
+/* h_health.c - health, readiness, metrics, and the API description. */
 #include "base/err.h"
 #include "http/clock.h"
 #include "http/conditional_change.h"
@@ -18,23 +18,6 @@ say(struct qp__request *r, const char *status)
   qp__emit_str(b, "status", status);
   qp__emit_str(b, "version", qp_version());
   qp__emit_close(b, '}');
-}
-
-/* A short overview for people who open the URL. */
-enum qp_rc
-qp__h_index(struct qp__request *r, struct qp_err *err)
-{
-  struct qp__buf *b = &r->reply.body;
-
-  (void)err;
-  qp__emit_open(b, NULL, '{');
-  qp__emit_str(b, "name", "quipu");
-  qp__emit_str(b, "version", qp_version());
-  qp__emit_str(b, "api", "/v1");
-  qp__emit_str(b, "contract", "/openapi.json");
-  qp__emit_str(b, "health", "/healthz");
-  qp__emit_close(b, '}');
-  return QP_OK;
 }
 
 enum qp_rc

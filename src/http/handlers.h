@@ -5,7 +5,9 @@
 #include "http/route.h"
 
 /* h_health.c */
-qp__handler qp__h_index, qp__h_healthz, qp__h_readyz, qp__h_metrics, qp__h_openapi;
+qp__handler qp__h_healthz, qp__h_readyz, qp__h_metrics, qp__h_openapi;
+/* h_page.c */
+qp__handler qp__h_index, qp__h_page, qp__h_favicon, qp__h_asset;
 /* h_context.c */
 qp__handler qp__h_context_create, qp__h_context_get, qp__h_context_size, qp__h_context_update,
     qp__h_context_delete;

@@ -25,6 +25,7 @@ struct qp__http {
   struct qp__listener main;  /* the configured address */
   struct qp__listener local; /* the socket in the data directory */
   bool read_only;            /* see server.h */
+  int ui_dir;                /* the directory of the page; -1: it is embedded */
   struct qp__keys *keys;     /* never NULL */
   struct qp__uuid_gen ids;
   struct qp__settings *_Atomic settings; /* current; never NULL while requests are accepted */

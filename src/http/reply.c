@@ -99,15 +99,19 @@ drop_shared(void *cls)
 
 /* ---- responses ---- */
 
-/* `type` NULL: there is no body. */
+/* `type` NULL: there is no body. `policy` NULL: the common one. */
 static bool
-add_common(struct MHD_Response *response, const char *type)
+add_common(struct MHD_Response *response, const char *type, const char *policy)
 {
   bool good = !type || MHD_add_response_header(response, "Content-Type", type) == MHD_YES;
 
-  for (size_t i = 0; good && i < sizeof(common_headers) / sizeof(common_headers[0]); i++)
-    good = MHD_add_response_header(response, common_headers[i].name, common_headers[i].value) ==
-           MHD_YES;
+  for (size_t i = 0; good && i < sizeof(common_headers) / sizeof(common_headers[0]); i++) {
+    const char *name = common_headers[i].name;
+    bool own = policy && strcmp(name, "Content-Security-Policy") == 0;
+
+    good =
+        MHD_add_response_header(response, name, own ? policy : common_headers[i].value) == MHD_YES;
+  }
   return good;
 }
 
@@ -123,10 +127,38 @@ qp__reply_response(struct qp__shared *body, const char *type)
   if (!response)
     return NULL;
   (void)qp__shared_ref(body);
-  if (add_common(response, !body->len ? NULL : type ? type : "application/json"))
+  if (add_common(response, !body->len ? NULL : type ? type : "application/json", NULL))
     return response;
   MHD_destroy_response(response);
   return NULL;
+}
+
+/* A response whose bytes need no reference, or whose policy is its own. */
+static struct MHD_Response *
+make_special(const struct qp__reply *reply)
+{
+  bool fixed = reply->fixed.data != NULL;
+  struct MHD_Response *response =
+      fixed ? MHD_create_response_from_buffer(
+                  reply->fixed.len, (void *)(uintptr_t)reply->fixed.data, MHD_RESPMEM_PERSISTENT)
+            : MHD_create_response_from_buffer(reply->body.len, reply->body.data,
+                                              MHD_RESPMEM_MUST_COPY);
+
+  if (response && add_common(response, reply->type, reply->policy))
+    return response;
+  if (response)
+    MHD_destroy_response(response);
+  return NULL;
+}
+
+static size_t
+length_of(const struct qp__reply *reply)
+{
+  if (reply->status == MHD_HTTP_NOT_MODIFIED)
+    return 0;
+  if (reply->fixed.data)
+    return reply->fixed.len;
+  return reply->shared ? reply->shared->len : reply->body.len;
 }
 
 /* From the result of the handler. */
@@ -135,6 +167,8 @@ make_response(struct qp__reply *reply)
 {
   if (reply->status == MHD_HTTP_NOT_MODIFIED)
     return qp__reply_response(NULL, NULL);
+  if (reply->policy)
+    return make_special(reply);
   if (!reply->shared)
     reply->shared = qp__shared_new(&reply->body);
   return reply->shared ? qp__reply_response(reply->shared, reply->type) : NULL;
@@ -187,6 +221,8 @@ render_error(struct qp__request *r, enum qp_rc rc, const struct qp_err *err)
   reply->type = NULL;
   qp__shared_unref(reply->shared);
   reply->shared = NULL;
+  reply->fixed = (struct qp_bytes){ NULL, 0 };
+  reply->policy = NULL;
   reply->status = r->fail_status ? r->fail_status : qp__http_status(rc);
   if (reply->status == MHD_HTTP_SERVICE_UNAVAILABLE)
     qp__reply_header(r, "Retry-After", "1");
@@ -243,7 +279,7 @@ qp__reply_send(struct qp__request *r, enum qp_rc rc, const struct qp_err *err)
   response = make_response(reply);
   if (!response)
     return MHD_NO;
-  r->sent_bytes = reply->status != MHD_HTTP_NOT_MODIFIED ? reply->shared->len : 0;
+  r->sent_bytes = length_of(reply);
   result = MHD_NO;
   if (add_headers(r, response))
     result = MHD_queue_response(r->connection, r->sent_status, response);
@@ -258,7 +294,7 @@ qp__reply_own(struct qp__request *r, struct MHD_Response *response)
 
   r->stage = QP__STAGE_REPLIED;
   r->sent_status = r->reply.status ? r->reply.status : MHD_HTTP_OK;
-  if (add_common(response, r->reply.type) && add_headers(r, response))
+  if (add_common(response, r->reply.type, r->reply.policy) && add_headers(r, response))
     result = MHD_queue_response(r->connection, r->sent_status, response);
   MHD_destroy_response(response);
   return result;

@@ -53,6 +53,8 @@ struct qp__reply {
   const char *type; /* NULL: application/json */
   struct qp__buf body;
   struct qp__shared *shared; /* sent instead of `body`, a reference; or NULL */
+  struct qp_bytes fixed;     /* sent instead of `body`; it lives as long as the process */
+  const char *policy;        /* the Content-Security-Policy; NULL: that of QP__COMMON_HEADER_MAP */
   struct {
     const char *name, *value;
   } headers[QP__REPLY_HEADERS];

@@ -10,6 +10,9 @@
 
 static const struct qp__route routes[] = {
   { "GET", "/", qp__h_index, QP__SCOPE_NONE, QP__ROUTE_QUICK, NULL },
+  { "GET", "/c/{id}", qp__h_page, QP__SCOPE_NONE, QP__ROUTE_QUICK, NULL },
+  { "GET", "/favicon.svg", qp__h_favicon, QP__SCOPE_NONE, QP__ROUTE_QUICK, NULL },
+  { "GET", "/assets/{name}", qp__h_asset, QP__SCOPE_NONE, QP__ROUTE_QUICK, NULL },
   { "GET", "/healthz", qp__h_healthz, QP__SCOPE_NONE, QP__ROUTE_QUICK, NULL },
   { "GET", "/readyz", qp__h_readyz, QP__SCOPE_NONE, 0, NULL },
   { "GET", "/metrics", qp__h_metrics, QP__SCOPE_READ, QP__ROUTE_GLOBAL, NULL },

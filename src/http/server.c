@@ -34,6 +34,7 @@
 #include "http/framing.h"
 #include "http/http_int.h"
 #include "http/listen.h"
+#include "http/page.h"
 #include "http/route.h"
 #include "http/tls.h"
 #include "os/os.h"
@@ -519,6 +520,7 @@ qp__http_start(const struct qp__http_options *options, struct qp__http **out, st
   qp__listener_init(&http->local);
   http->store = options->store;
   http->read_only = options->read_only;
+  http->ui_dir = -1;
   http->log = options->log ? options->log : log_nothing;
   http->log_arg = options->log_arg;
   http->started_ms = qp__clock_wall_ms();
@@ -526,6 +528,8 @@ qp__http_start(const struct qp__http_options *options, struct qp__http **out, st
   http->timeout_s = rc ? 0 : qp__http_settings(http)->timeout_s;
   if (!rc)
     rc = qp__keys_open(&qp__os_posix, options->data, http->log, http->log_arg, &http->keys, err);
+  if (!rc && options->ui_dir)
+    rc = qp__page_open_dir(options->ui_dir, &http->ui_dir, err);
   if (!rc)
     rc = open_address(http, options->listen, err);
   http->engine = rc ? NULL : options->engine;
@@ -632,6 +636,7 @@ qp__http_stop(struct qp__http *http)
   qp__streams_release(&http->streams);
   qp__quotas_release(&http->quotas);
   qp__keys_close(http->keys);
+  qp__page_close_dir(http->ui_dir);
   qp__holds_release(&http->holds);
   qp__uuid_gen_release(&http->ids);
   (void)pthread_mutex_destroy(&http->probe.lock);

@@ -21,6 +21,7 @@ struct qp__http_options {
   const char
       *data; /* the data directory, for keys.json and for the socket QP__SOCKET_NAME (unless the
                 server is read-only or listens on a Unix socket anyway); NULL: there are no keys */
+  const char *ui_dir;           /* files of the page, instead of the embedded ones; or NULL */
   unsigned threads;             /* default: the number of processors, at most 8 */
   unsigned workers;             /* threads that may wait for the disk (work.h); default 64 */
   unsigned queue;               /* requests that may wait for a worker; default 4096 */

@@ -9,7 +9,8 @@ export const contract = new Contract(readJson());
 // "operationId status" of everything that was answered in this process.
 export const seen = new Set();
 
-const general = contract.doc['x-every-response'].headers;
+const common = contract.doc['x-every-response'].headers;
+const page = { ...common, ...contract.doc['x-page-response'].headers };
 const pointers = {
   400: '#/components/responses/Invalid',
   401: '#/components/responses/Unauthorized',
@@ -60,11 +61,13 @@ function known(method, target) {
 
 function checkHeaders(where, status, headers, response, op) {
   const get = (name) => headers.get(name) ?? undefined;
+  const isPage = op?.node['x-page'] && status < 400 && get('content-type') !== 'application/json';
+  const general = isPage ? page : common;
   for (const [name, value] of Object.entries(general)) {
     if (status === 304 && get(name.toLowerCase()) === undefined) continue; // what the client has, has them
     assert.equal(get(name.toLowerCase()), value, `${where}: ${name}`);
   }
-  assert.match(get('cache-control') ?? '', get('etag') ? /^private, no-cache$/ : /^no-store$/, `${where}: Cache-Control`);
+  assert.match(get('cache-control') ?? '', isPage ? /^private, no-cache$|^public, max-age=31536000, immutable$/ : get('etag') ? /^private, no-cache$/ : /^no-store$/, `${where}: Cache-Control`);
   const listed = new Map(response.headers);
   if (op?.node.deprecated && !listed.has('deprecation')) {
     // Its errors say so too, when they come from its handler.

@@ -125,6 +125,12 @@ async function walkTurns(server, go) {
   seen.add('followContext 200'); // an answer without an end is checked by the client of streams
 }
 
+// A file that the page refers to.
+async function assetName(server) {
+  const { text } = await server.ask('GET', '/', undefined, { accept: 'text/html' });
+  return /"\/assets\/([^"]+)"/.exec(text)[1];
+}
+
 test('every operation gives every success that the contract promises', async (t) => {
   const calling = { call: 'write_file', arguments: { path: 'a.txt', content: 'a' }, id: 'call_1' };
   const steps = [{ after_tool: 'write_file', times: 100, play: [{ text: 'As you like.' }] }, { match: 'write', play: [calling] }];
@@ -132,6 +138,10 @@ test('every operation gives every success that the contract promises', async (t)
   const go = walker(server);
   seen.clear();
   for (const id of ['getIndex', 'getHealth', 'getReadiness', 'getMetrics']) await go(id, 200);
+  for (const [id, params] of [['getIndex', {}], ['getConversationPage', { id: 'any' }], ['getIcon', {}], ['getAsset', { name: await assetName(server) }]]) {
+    const page = await go(id, 200, { params, headers: { accept: 'text/html' } });
+    await go(id, 304, { params, headers: { accept: 'text/html', 'if-none-match': page.headers.get('etag') } });
+  }
   const { etag } = Object.fromEntries((await go('getContract', 200)).headers);
   await go('getContract', 304, { headers: { 'if-none-match': etag } });
   await walkContexts(go);
