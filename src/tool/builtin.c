@@ -239,7 +239,7 @@ qp__job_addf(struct qp__job *job, const char *fmt, ...)
   n = vsnprintf(line, sizeof(line), fmt, args);
   va_end(args);
   if (n < 0 || (size_t)n >= sizeof(line))
-    return true; /* a name that no system call takes either */
+    return true; /* longer than any name that a system call accepts */
   return qp__job_add(job, line, (size_t)n);
 }
 
@@ -289,7 +289,7 @@ after_work(uv_work_t *request, int status)
   if (job->call && job->rc)
     qp__tool_run_fail(job->call, job->err.msg);
   else if (job->call) {
-    /* The limit has been kept already, but for the note. */
+    /* The tool has already kept to the limit; only the note is added to it. */
     job->call->output_limit += NOTE_ROOM;
     qp__tool_run_end(job->call, QP__TOOL_DONE, json_stringn(out.data, out.len), job->cut);
   }

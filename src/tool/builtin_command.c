@@ -21,7 +21,7 @@
 
 #define TEMP_DEFAULT "/tmp"
 #define SECONDS_MAX 3600
-#define BACKSTOP_MS 5000 /* a killed command that does not end is given up after that */
+#define BACKSTOP_MS 5000 /* how long to wait for a killed command to end */
 #define LIST_MAX 64      /* of paths and of variables */
 #define ARGV_MAX 4096
 #define ENV_TEXT 4200
@@ -118,9 +118,9 @@ static const char *const network_paths[] = {
   "/etc/protocols", "/etc/services",    "/etc/hostname",  "/run/systemd/resolve",
 };
 
-/* Configuration that a repository of the workspace brings along must not choose what git runs.
- * This holds for these settings; .gitattributes with filters and aliases of .git/config are not
- * among them, so .git must not be written without asking (policy.h). */
+/* The configuration of a repository in the workspace must not choose what git runs. These settings
+ * prevent that. They do not cover filters of .gitattributes and aliases of .git/config, so writing
+ * to .git always asks (policy.h). */
 static const char *const git_settings[][2] = {
   { "core.fsmonitor", "false" },
   { "core.hooksPath", "/dev/null" },
@@ -345,7 +345,7 @@ on_end(void *arg, int code, int signal)
   c->call = NULL;
   if (call) {
     value = describe(c, code, signal, &cut);
-    call->output_limit = SIZE_MAX; /* the outputs have kept it */
+    call->output_limit = SIZE_MAX; /* the outputs were limited while they were read */
     qp__tool_run_end(call, outcome, value, cut);
   }
   uv_close((uv_handle_t *)&c->timer, clean_up);
@@ -410,7 +410,7 @@ plan_argv(struct plan *plan, const json_t *command, struct qp_err *err)
   return QP_OK;
 }
 
-/* A variable of the configuration comes in the place of ours. */
+/* A configured variable replaces ours of the same name. */
 static void
 put_env(struct plan *plan, size_t *count, const char *entry)
 {

@@ -15,7 +15,7 @@
 #include "tool/regex.h"
 #include "tool/text.h"
 
-#define HARD_MAX 8 /* lines on which the pattern takes too long, before the search is given up */
+#define HARD_MAX 8 /* the search ends after this many lines on which a match reached its limits */
 #define LINE_LEN ((size_t)8 << 10)
 #define SHOWN_LEN 300 /* bytes of a line in the answer */
 #define CHUNK ((size_t)64 << 10)
@@ -25,7 +25,7 @@
 struct grepping {
   struct qp__job *job;
   struct qp__regex *regex;
-  unsigned hard;     /* lines that were passed over because they took too long */
+  unsigned hard;     /* lines that were skipped because a match reached its limits */
   const char *files; /* only files that match this glob; NULL: all */
   size_t skip;
   int64_t found, max;
@@ -81,8 +81,9 @@ try_line(struct grepping *g, const char *path, uint64_t number, const char *line
   }
 }
 
-/* Whole lines of the chunk; *rest is what has no end yet and stays at its front. A line that fills
- * the chunk is tried with what is there, and its rest is passed over. */
+/* Tries all complete lines of the chunk. *rest is the length of the incomplete last line, which is
+ * moved to the front. A line that fills the chunk is tried with these bytes, and the rest of it is
+ * skipped. */
 static enum qp_rc
 try_chunk(struct grepping *g, const char *path, size_t have, bool last, uint64_t *number,
           bool *passing, size_t *rest, struct qp_err *err)
@@ -122,7 +123,7 @@ grep_file(struct grepping *g, const char *path, struct qp_err *err)
   enum qp_rc rc = QP_OK;
 
   if (qp__workspace_open_file(w, path, &fd, &size, NULL))
-    return QP_OK; /* gone, or not ours to read */
+    return QP_OK; /* deleted meanwhile, or not readable */
   while (got > 0 && !rc && !g->enough) {
     got = qp__read_at(w->os, fd, g->chunk + rest, CHUNK - rest, at);
     if (got < 0 || (at == 0 && qp__text_is_binary(g->chunk, (size_t)got)))

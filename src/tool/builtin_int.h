@@ -11,8 +11,8 @@
 #include "base/buf.h"
 #include "tool/tool_int.h"
 
-#define QP__JOB_FILE_MAX ((size_t)16 << 20) /* of a file that is taken as a whole */
-#define QP__JOB_GLOB_MAX 1000 /* bytes of a glob: matching takes time pattern * path */
+#define QP__JOB_FILE_MAX ((size_t)16 << 20) /* of a file that is read as a whole */
+#define QP__JOB_GLOB_MAX 1000 /* bytes of a glob: matching costs pattern length * path length */
 
 enum qp__arg_type {
   QP__ARG_NONE, /* ends the list */
@@ -55,7 +55,7 @@ struct qp__job {
   struct qp__tool_run *call; /* NULL: it was cancelled. Only on the loop's thread */
 
   const struct qp__workspace *workspace;
-  json_t *visiting;         /* arguments with a path to be judged; NULL: no rule looks at paths */
+  json_t *visiting;         /* arguments with a path to be judged; NULL: no rule concerns paths */
   enum qp__verdict verdict; /* on the call itself */
   atomic_bool stop;
   struct qp__buf out; /* UTF-8; has room for a note behind `limit` */
@@ -73,7 +73,7 @@ bool qp__job_boolean(const struct qp__job *job, const char *name);
 enum qp_rc qp__job_path(const struct qp__job *job, const char *name,
                         char out[QP__WORKSPACE_PATH_MAX], struct qp_err *err);
 
-/* Whether the call may see this plain path, which it comes across in a directory: it is not hidden,
+/* Whether the call may see this plain path, which it found in a directory: the path is not hidden,
  * and the policy is not stricter on the same call with this path than on the call itself. */
 bool qp__job_may_visit(struct qp__job *job, const char *plain);
 

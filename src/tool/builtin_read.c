@@ -27,7 +27,7 @@ struct reading {
   bool full;           /* they are over the limit, or the last one has been passed */
 };
 
-/* Takes what is wanted of a piece of the file. */
+/* Appends the wanted lines of a piece of the file. */
 static enum qp_rc
 take_piece(struct reading *r, const char *data, size_t n, struct qp_err *err)
 {
@@ -119,7 +119,7 @@ read_file(struct qp__job *job, struct qp_err *err)
     size_t n = job->cut ? qp__text_fit(r.text.data, r.text.len, r.text.len - 1) : r.text.len;
     size_t before = job->out.limit;
 
-    job->out.limit = 3 * job->limit + before; /* a byte that is no UTF-8 becomes three */
+    job->out.limit = 3 * job->limit + before; /* each byte of invalid UTF-8 becomes three bytes */
     if (qp__text_add(&job->out, qp__buf_bytes(&r.text).data, n))
       rc = qp__fail_nomem(err, "read_file");
     if (job->out.len > job->limit) {

@@ -32,8 +32,8 @@ set_has(const char *p, unsigned char c, const char **end)
   return found != negated;
 }
 
-/* Whether the one element at *p takes the byte c; *p moves behind it. `wild`: it was no plain
- * byte. */
+/* Whether the element at *p matches the byte c; *p moves behind it. `wild`: the element is a
+ * wildcard. */
 static bool
 take_one(const char **p, char c, bool *wild)
 {
@@ -67,7 +67,7 @@ match(const char *pattern, char pattern_end, const char *text, size_t len, const
   const char *p = pattern;
   const char *end = text + len;
   const char *star = NULL; /* behind the last '*' */
-  const char *from = NULL; /* where the text that it takes ends */
+  const char *from = NULL; /* where the text that it matches ends */
   bool wild;
 
   while (text < end) {

@@ -89,7 +89,7 @@ check_root(const json_t *root, struct qp_err *err)
   return QP_OK;
 }
 
-/* *out is NULL when there is no file. */
+/* *out is NULL if the file does not exist. */
 static enum qp_rc
 read_rules(struct qp__grants *g, json_t **out, struct qp_err *err)
 {
@@ -123,7 +123,7 @@ same_file(const struct stat *a, const struct stat *b)
          a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
 }
 
-/* Reads the file again if it is another one. On failure there are no rules. */
+/* Reads the file again if it was replaced or changed. On failure there are no rules. */
 static enum qp_rc
 refresh(struct qp__grants *g, struct qp_err *err)
 {
@@ -196,7 +196,7 @@ replace(struct qp__grants *g, json_t *rules, struct qp_err *err)
   return rc;
 }
 
-/* The lock of other processes; -1 where there is no file. */
+/* Locks rules.lock against other processes; *fd is -1 without a file. */
 static enum qp_rc
 take_lock(struct qp__grants *g, int *fd, struct qp_err *err)
 {
@@ -274,7 +274,8 @@ new_rule(struct qp__grants *g, const char *owner, const json_t *call)
   return NULL;
 }
 
-/* The rules with one more, as a new array; NULL in *out: it is there already. With both locks. */
+/* The rules and a new one, as a new array; *out is NULL if the rule exists already. With both
+ * locks. */
 static enum qp_rc
 add(struct qp__grants *g, const char *owner, const json_t *call, json_t **out, struct qp_err *err)
 {

@@ -27,7 +27,7 @@ struct qp__hidden {
   size_t count;
 };
 
-/* `paths` are absolute and end with NULL; NULL: none. QP_TOOBIG: there are too many. */
+/* `paths` are absolute and end with NULL; NULL: no paths. QP_TOOBIG: too many paths. */
 enum qp_rc qp__hidden_init(struct qp__hidden *hidden, const char *const *paths, struct qp_err *err);
 
 enum qp__hidden_kind qp__hidden_find(const struct qp__hidden *hidden, const struct stat *st);

@@ -57,8 +57,8 @@ text_block(json_t *text)
   return block;
 }
 
-/* The block as it is, or what stands for it; *left is what other text may still take, *media what
- * images and sounds may. New. */
+/* The block itself, or a note in its place. *left is the room for other text, *media the room for
+ * images and sounds. New. */
 static json_t *
 limit_block(json_t *block, size_t *left, size_t *media, struct qp__buf *scratch, bool *cut)
 {

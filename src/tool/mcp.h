@@ -12,8 +12,8 @@
 struct qp__tools;
 struct qp__mcp_config;
 
-/* Copies what it needs of the configuration. Fails for want of memory only; a server that cannot be
- * started is told in the log and by its calls. */
+/* Copies what it needs of the configuration. Fails only when memory runs out. If the server cannot
+ * be started, the log and its calls report that. */
 enum qp_rc qp__mcp_add(struct qp__tools *tools, const struct qp__mcp_config *config,
                        struct qp_err *err);
 

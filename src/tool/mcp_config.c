@@ -61,7 +61,7 @@ add_variable(const struct reader *r, struct qp__buf *out, const char *p, size_t 
   return qp__buf_add(out, otherwise + 2, n - len - 2) ? nomem(err) : QP_OK;
 }
 
-/* The text with its variables, in the arena. `prefix` and `middle` come before it. */
+/* The text with its variables replaced, in the arena, after `prefix` and `middle`. */
 static enum qp_rc
 expand(const struct reader *r, const char *prefix, const char *middle, const char *text,
        const char **out, struct qp_err *err)

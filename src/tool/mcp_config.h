@@ -5,10 +5,10 @@
  *     "remote": {"url": "https://host/mcp", "headers": {"Authorization": "Bearer ${TOKEN:-none}"}}
  *   }}
  *
- * "servers" is taken for "mcpServers" too. A server has a command or a url; one with "disabled":
- * true is left out; "trusted": true believes it when it says that a tool only reads. ${NAME} and
- * ${NAME:-otherwise} in command, args, env, url and headers are variables of our own environment.
- * Unknown fields are for other programs and are passed over. */
+ * "servers" is accepted instead of "mcpServers". A server has a command or a url. A server with
+ * "disabled": true is skipped. With "trusted": true we believe a server that declares a tool as
+ * reading only. ${NAME} and ${NAME:-default} in command, args, env, url and headers are replaced by
+ * variables of our environment. Unknown fields belong to other programs and are ignored. */
 #ifndef QP_TOOL_MCP_CONFIG_H
 #define QP_TOOL_MCP_CONFIG_H
 
@@ -32,7 +32,7 @@ struct qp__mcp_configs {
   struct qp__arena arena; /* holds all of it */
 };
 
-/* `what` begins the sentence of a failure, such as the file's name. QP_INVALID, QP_NOMEM. */
+/* `what` begins the error message, for example the name of the file. QP_INVALID, QP_NOMEM. */
 enum qp_rc qp__mcp_configs_parse(const char *what, struct qp_bytes json,
                                  struct qp__mcp_configs *out, struct qp_err *err);
 void qp__mcp_configs_release(struct qp__mcp_configs *configs);

@@ -1,19 +1,19 @@
 /* mcp_http.c - an MCP server over Streamable HTTP.
  *
- * Every message of ours is a POST; its answer is JSON, or a stream of events that ends with the
- * answer and may hold requests and notices of the server before it. An exchange is one HTTP request
- * of these kinds:
+ * Each of our messages is a POST. Its answer is JSON, or a stream of events that ends with the
+ * answer and may contain requests and notifications of the server before it. An exchange is one
+ * HTTP request of these kinds:
  *
- *   POST    of a message; when its stream breaks off before the answer and had event ids, the rest
- *           is asked for by GET with Last-Event-ID, up to TRIES_MAX times
- *   GET     the server's own stream, of the handshake era; a server without one says 405. It is
+ *   POST    a message. If its stream breaks off before the answer and had event ids, GET with
+ *           Last-Event-ID requests the rest, up to TRIES_MAX times
+ *   GET     the server's own stream, in the handshake era; a server without one answers 405. It is
  *           opened again when it ends
- *   DELETE  the end of a session
+ *   DELETE  ends a session
  *
- * In the handshake era the server may give a session id. A 404, or a 400 that speaks of the
- * session, means that it does not know it any more, for instance after a restart; it is greeted
- * again. In the stateless era headers repeat the method and the tool's name, and to cancel a
- * request is to end its exchange. Secrets of the headers are in no log. */
+ * In the handshake era the server may issue a session id. A 404, or a 400 whose text mentions the
+ * session, means that the server no longer knows it, for instance after a restart; then the
+ * handshake is repeated. In the stateless era headers repeat the method and the name of the tool,
+ * and a request is cancelled by ending its exchange. Secrets of the headers are never logged. */
 #include <sodium.h>
 #include <stdio.h>
 #include <string.h>
@@ -46,11 +46,11 @@ struct exchange {
   enum kind kind;
   struct qp__net_request *request; /* NULL: it waits to be sent again */
   uv_timer_t timer;                /* for that */
-  int64_t id;                      /* of the MCP request that it waits for; 0: none */
+  int64_t id;                      /* of the MCP request that it waits for; 0: no request */
   int status;
   bool in_session; /* it named the session */
   bool opened;     /* of LISTEN: the stream was open once */
-  bool greets;     /* it ends the handshake; nothing is asked before the server has taken it */
+  bool greets;     /* it ends the handshake; no request is sent before the server has accepted it */
   bool is_stream;
   unsigned tries;
   uint64_t began; /* its last HTTP request */
@@ -63,7 +63,7 @@ struct http {
   struct qp__mcp *server;
   struct exchange *exchanges;
   uv_timer_t closer;         /* closing it is the end */
-  char session[SESSION_MAX]; /* "": none */
+  char session[SESSION_MAX]; /* "": no session */
   bool stopping;
 };
 
@@ -108,7 +108,7 @@ on_exchange_closed(uv_handle_t *handle)
   finish_if_done(h);
 }
 
-/* The server has taken the end of the handshake, or is not waited for any longer. */
+/* The server has accepted the end of the handshake, or we stop waiting for it. */
 static void
 end_greeting(struct exchange *x)
 {
@@ -175,7 +175,7 @@ take_text(struct exchange *x, const char *text, size_t n)
   return QP_OK;
 }
 
-/* What is no JSON is somebody's way to keep a stream alive, and is passed over. */
+/* Some servers send events without JSON to keep the stream alive; these are ignored. */
 static enum qp_rc
 take_event(void *arg, const struct qp__sse_event *event, struct qp_err *err)
 {
@@ -290,14 +290,14 @@ read_refusal(const struct exchange *x, char *out, size_t size)
   json_decref(value);
 }
 
-/* Whether a refusal means that the server does not know our session (any more). */
+/* Whether a refusal means that the server does not know our session. */
 static bool
 is_expired(const struct exchange *x, const char *said)
 {
   return x->in_session && (x->status == 404 || (x->status == 400 && strcasestr(said, "session")));
 }
 
-/* An answer that is no success. */
+/* Handles a response whose status is not a success. */
 static void
 take_refusal(struct exchange *x)
 {
@@ -398,7 +398,7 @@ add_line(struct lines *l, const char *name, const char *value)
   l->at[l->count++] = l->text[l->used++];
 }
 
-/* A value that a header cannot hold is sent in base64, in a frame that says so. */
+/* A value that is not allowed in a header is sent in base64, marked as such. */
 static void
 add_encoded(struct lines *l, const char *name, const char *value)
 {
@@ -446,8 +446,8 @@ add_headers(struct exchange *x, struct lines *l, const struct qp__mcp_out *out)
     add_line(l, "Last-Event-ID", x->sse.id);
 }
 
-/* Begins the exchange's next HTTP request: `out` by POST; without it, what comes after the last
- * event that was seen, by GET; or DELETE. */
+/* Begins the next HTTP request of the exchange: POST of `out`; without `out`, GET of the events
+ * after the last one that was seen; or DELETE. */
 static enum qp_rc
 start_request(struct exchange *x, const struct qp__mcp_out *out, struct qp_err *err)
 {

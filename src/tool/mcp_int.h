@@ -1,25 +1,25 @@
-/* mcp_int.h - what the files of the MCP client share.
+/* mcp_int.h - shared by the files of the MCP client.
  *
  *   mcp_server.c  one server: its state, requests and answers, starting and failing
  *   mcp_life.c    adding a server, reporting its state, closing it
  *   mcp_log.c     what a server prints, as a bounded number of log lines
  *   mcp_tools.c   its tools, calls and results, as a source of tools
- *   mcp_stdio.c   transport: a child process, one message a line
+ *   mcp_stdio.c   transport: a child process, one message per line
  *   mcp_http.c    transport: Streamable HTTP
  *
- * States of a server, and who leads from one to the next:
+ * States of a server, and what ends each state:
  *
- *   OFF        nothing runs; the timer waits for the next try   the timer, or a call (qp__mcp_wake)
- *   PROBING    "server/discover" is asked; a server of the       an answer, or PROBE_MS
- *              stateless era answers it
- *   GREETING   "initialize" is asked (and discover perhaps too)  an answer
- *   LISTING    "tools/list" is asked, page by page               the last page
- *   READY      calls are sent; the list may be asked again
- *   STOPPING   the transport has been told to end                qp__mcp_ended
+ *   OFF        nothing runs; the timer waits for a new try        the timer, or qp__mcp_wake
+ *   PROBING    "server/discover" was sent; servers of the        an answer, or PROBE_MS
+ *              stateless era answer it
+ *   GREETING   "initialize" was sent (and perhaps discover)      an answer
+ *   LISTING    "tools/list" is sent, page by page                the last page
+ *   READY      calls are sent; the list may be requested again
+ *   STOPPING   the transport is being stopped                    qp__mcp_ended
  *
- * From every state but OFF qp__mcp_ended leads to OFF: the transport is gone. The timer then starts
- * the server again: at once when it was ready, else (and when it fails again soon) after pauses of
- * 1, 2, 4 … 60 s. */
+ * qp__mcp_ended changes every state to OFF: the transport is closed. The timer then starts the
+ * server again: at once if it was ready, otherwise (and if it fails again soon) after pauses of 1,
+ * 2, 4 … 60 s. */
 #ifndef QP_TOOL_MCP_INT_H
 #define QP_TOOL_MCP_INT_H
 
@@ -36,15 +36,15 @@ enum qp__mcp_era { QP__ERA_UNKNOWN, QP__ERA_LEGACY, QP__ERA_MODERN };
 /* One message on its way out. */
 struct qp__mcp_out {
   struct qp_bytes text; /* JSON, without a line break */
-  int64_t id;           /* of our request; 0: it is none, no answer comes */
-  const char *method;   /* NULL: an answer of ours */
+  int64_t id;           /* of our request; 0: not a request, no answer is expected */
+  const char *method;   /* NULL: this message answers the server */
   const char *name;     /* of the tool, in tools/call; else NULL */
 };
 
 struct qp__mcp_transport {
   void *self;
   enum qp_rc (*send)(void *self, const struct qp__mcp_out *out, struct qp_err *err);
-  /* The answer to this request is not wanted any more. */
+  /* The answer to this request is no longer wanted. */
   void (*forget)(void *self, int64_t id);
   /* The message that ends the handshake was sent last. qp__mcp_greeted() follows when the server
    * has it, now or later. */
@@ -88,9 +88,9 @@ struct qp__mcp_call {
 
 /* What a server has printed in the present interval. */
 struct qp__mcp_quota {
-  uv_timer_t timer;    /* runs until the interval ends; its loop is not kept alive by it */
-  size_t lines, bytes; /* logged */
-  uint64_t printed;    /* bytes, logged or not */
+  uv_timer_t timer;                /* runs until the interval ends; does not keep its loop alive */
+  size_t lines, bytes;             /* logged */
+  uint64_t printed;                /* bytes, logged or not */
   uint64_t left_lines, left_bytes; /* not logged */
   void (*resume)(void *arg);       /* called when the interval ends, or NULL */
   void *resume_arg;
@@ -111,7 +111,7 @@ struct qp__mcp {
   uv_timer_t timer;  /* of PROBING, of the whole start, and while OFF of the next try */
   uint64_t deadline; /* of the start under way */
   uint64_t ready_at; /* when this run became READY; 0: not yet */
-  bool first;        /* its first start has not come to an end */
+  bool first;        /* its first start has not ended yet */
   bool closing;
   char why[240];   /* why it is being stopped; "": it was not asked to */
   char fault[240]; /* why it failed last; "": it is ready, or was never tried */
@@ -133,16 +133,16 @@ struct qp__mcp {
 
 /* ---- mcp_server.c ---- */
 
-/* Starts the server if it is off and its pause is over. False: it is not, and *err says why. */
+/* Starts the server if it is off and its pause is over. False: it is off, and *err says why. */
 bool qp__mcp_wake(struct qp__mcp *server, struct qp_err *err);
-/* Forgets all requests; nobody hears of them. */
+/* Drops all requests without calling anything. */
 void qp__mcp_drop_requests(struct qp__mcp *server);
-/* Sends a request; takes `params` (NULL: no memory). */
+/* Sends a request; owns `params` from now on (NULL: out of memory). */
 enum qp_rc qp__mcp_request(struct qp__mcp *server, enum qp__mcp_purpose purpose, const char *method,
                            json_t *params, struct qp__mcp_call *call, struct qp_err *err);
-/* The request of a call is not wanted any more. */
+/* The request of a call is no longer wanted. */
 void qp__mcp_cancel(struct qp__mcp *server, int64_t id);
-/* Stops the transport; the sentence goes to the log and to the calls. */
+/* Stops the transport; `why` is logged and becomes the error of the calls. */
 void qp__mcp_fail(struct qp__mcp *server, const char *why);
 /* The list has been read. */
 void qp__mcp_listed(struct qp__mcp *server);
@@ -151,15 +151,15 @@ json_t *qp__mcp_answer(struct qp__mcp *server, const char *method, int64_t *code
 
 /* From the transport. `message` is borrowed. */
 void qp__mcp_message(struct qp__mcp *server, const json_t *message);
-/* No answer to this request will come. `expired`: because the server does not know our session. */
+/* This request gets no answer. `expired`: because the server does not know our session. */
 void qp__mcp_unanswered(struct qp__mcp *server, int64_t id, const char *why, bool expired);
-/* The server does not know our session any more: greets it again. */
+/* The server no longer knows our session: repeats the handshake. */
 void qp__mcp_expired(struct qp__mcp *server);
 /* The server has the end of the handshake and can be asked. */
 void qp__mcp_greeted(struct qp__mcp *server);
 /* A request got no response at all. When no other request waits, the server counts as failed. */
 void qp__mcp_unreachable(struct qp__mcp *server, const char *why);
-/* The transport is gone; it has freed itself. */
+/* The transport has ended and has freed itself. */
 void qp__mcp_ended(struct qp__mcp *server, const char *why);
 
 /* ---- mcp_log.c ---- */

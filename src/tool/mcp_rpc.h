@@ -25,17 +25,17 @@ struct qp__rpc {
   enum qp__rpc_kind kind;
   json_t *id;
   const char *method;
-  json_t *params; /* NULL: none */
+  json_t *params; /* NULL: no parameters */
   json_t *result;
   int64_t code;
   const char *message;
 };
 
-/* QP_INVALID: it is no message of JSON-RPC. */
+/* QP_INVALID: not a message of JSON-RPC. */
 enum qp_rc qp__rpc_read(const json_t *message, struct qp__rpc *out, struct qp_err *err);
 
-/* Each appends one message without a line break. `params` and `result` may be NULL: none, and {}.
- * Failures stay in *out. */
+/* Each appends one message without a line break. Without `params` (NULL) the message has none;
+ * without `result` it is {}. Failures stay in *out. */
 void qp__rpc_request(struct qp__buf *out, int64_t id, const char *method, const json_t *params);
 void qp__rpc_notification(struct qp__buf *out, const char *method, const json_t *params);
 void qp__rpc_result(struct qp__buf *out, const json_t *id, const json_t *result);
@@ -43,8 +43,8 @@ void qp__rpc_error(struct qp__buf *out, const json_t *id, int64_t code, const ch
 
 /* ---- lines ---- */
 
-/* A line without its line break, and without a '\r' before it; empty lines are left out. `line` is
- * NULL for one that was over the limit and has been passed over. */
+/* A line without its line break, and without a '\r' before it; empty lines are skipped. `line` is
+ * NULL for a line that was over the limit and was skipped. */
 typedef void qp__rpc_line(void *arg, const char *line, size_t n);
 
 struct qp__rpc_lines {

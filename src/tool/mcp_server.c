@@ -29,7 +29,7 @@ set_state(struct qp__mcp *server, enum qp__mcp_state state)
   server->state = state;
 }
 
-/* Its start has come to an end, good or bad. */
+/* Its start has ended, successfully or not. */
 static void
 end_start(struct qp__mcp *server)
 {
@@ -229,7 +229,7 @@ qp__mcp_request(struct qp__mcp *server, enum qp__mcp_purpose purpose, const char
   return rc;
 }
 
-/* Takes `params`. */
+/* Owns `params` from now on. */
 static enum qp_rc
 notify(struct qp__mcp *server, const char *method, json_t *params, struct qp_err *err)
 {
@@ -245,7 +245,7 @@ notify(struct qp__mcp *server, const char *method, json_t *params, struct qp_err
   return rc;
 }
 
-/* Removes a request from the list; NULL: there is none (it was cancelled). */
+/* Removes a request from the list; NULL: it is not in the list (it was cancelled). */
 static struct qp__mcp_request *
 take_request(struct qp__mcp *server, int64_t id)
 {
@@ -280,7 +280,7 @@ qp__mcp_cancel(struct qp__mcp *server, int64_t id)
 
 /* ---- starting ---- */
 
-/* The rest of the start has until the deadline. To be called when PROBING is left. */
+/* Gives the rest of the start until the deadline. Call it when PROBING ends. */
 static void
 await_start(struct qp__mcp *server)
 {
@@ -435,7 +435,7 @@ take_discovery(struct qp__mcp *server, const json_t *result)
   const char *one = json_string_value(json_object_get(result, "protocolVersion"));
 
   if (server->state != QP__MCP_PROBING && server->state != QP__MCP_GREETING)
-    return; /* it came late, and the handshake is done */
+    return; /* it is late: the handshake is done */
   if (!has_version(json_object_get(result, "supportedVersions"), QP__MCP_MODERN) &&
       !(one && strcmp(one, QP__MCP_MODERN) == 0)) {
     if (server->state == QP__MCP_PROBING)
@@ -482,7 +482,7 @@ take_greeting(struct qp__mcp *server, const json_t *result)
   qp__mcp_fail(server, why);
 }
 
-/* The answer to a request is an error, or will never come. */
+/* The answer to a request is an error, or no answer will arrive. */
 static void
 take_failure(struct qp__mcp *server, struct qp__mcp_request *request, const char *why)
 {
@@ -496,17 +496,17 @@ take_failure(struct qp__mcp *server, struct qp__mcp_request *request, const char
       qp__mcp_fail(server, why);
     break;
   case QP__MCP_INITIALIZE:
-    /* A server of the stateless era that was slow to say so may still answer the other question. */
+    /* A slow server of the stateless era may still answer "server/discover". */
     (void)snprintf(sentence, sizeof(sentence), "cannot initialize: %.200s", why);
     if (server->state == QP__MCP_GREETING && !is_asked(server, QP__MCP_DISCOVER)) {
-      server->era = QP__ERA_UNKNOWN; /* perhaps it was taken for what it is not */
+      server->era = QP__ERA_UNKNOWN; /* perhaps its era was detected wrongly */
       qp__mcp_fail(server, sentence);
     }
     break;
   case QP__MCP_LIST:
     (void)snprintf(sentence, sizeof(sentence), "it does not tell its tools: %.200s", why);
     server->listing = false;
-    if (server->state == QP__MCP_READY) { /* it has told them before */
+    if (server->state == QP__MCP_READY) { /* its tools are known from before */
       qp__log(&server->tools->log, QP_LOG_WARN, "mcp", "%s: %s", name_of(server), sentence);
     } else {
       server->era = QP__ERA_UNKNOWN;
@@ -591,7 +591,7 @@ qp__mcp_unanswered(struct qp__mcp *server, int64_t id, const char *why, bool exp
   qp__free(request);
 }
 
-/* ---- what the server asks and tells ---- */
+/* ---- requests and notifications of the server ---- */
 
 /* "file://" and the path, with what a URI does not allow as %XX. */
 static json_t *

@@ -1,12 +1,12 @@
-/* mcp_stdio.c - an MCP server as a child process: one message a line on its standard input and
- * output. What it prints on standard error goes to the log (mcp_log.c) and means nothing; nor do
- * lines on its standard output that are no JSON. Of a server that floods its standard error no more
- * is read for a while; one that floods its standard output with such lines has failed. To end it,
- * its input is closed; after GRACE_MS it gets SIGTERM, then SIGKILL. What it has started ends with
- * it (process.h).
+/* mcp_stdio.c - an MCP server as a child process: one message per line on its standard input and
+ * output. Its standard error is logged (mcp_log.c) and has no other effect; the same holds for
+ * lines of its standard output that are not JSON. While a server floods its standard error, reading
+ * it pauses. A server that floods its standard output with invalid lines has failed. To end it, its
+ * input is closed; after GRACE_MS it gets SIGTERM, then SIGKILL. Its own children end with it
+ * (process.h).
  *
- * Its environment has what a program needs to find its files, and what the configuration gives it:
- * no keys of ours. */
+ * Its environment contains what a program needs to find its files, and the configured variables:
+ * none of our keys. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +20,7 @@
 #define GRACE_MS 2000
 #define ENV_MAX 1100
 
-/* Variables of ours that it gets. */
+/* Variables of our environment that it gets. */
 static const char *const inherited[] = { "HOME",  "LANG", "LOGNAME", "PATH",
                                          "SHELL", "TERM", "TMPDIR",  "USER" };
 

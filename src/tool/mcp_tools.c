@@ -1,8 +1,8 @@
 /* mcp_tools.c - the tools of an MCP server as a source of tools: the list, calls and results.
  *
- * The list is read page by page into `pages` and takes the place of the old one when the last page
- * is there. A tool's name for the model is mcp__SERVER__TOOL with every character that a provider
- * refuses replaced by '_'; when that is too long or taken, its end is a hash of both names. */
+ * The list is read page by page into `pages` and replaces the old one after the last page. The
+ * model sees a tool as mcp__SERVER__TOOL, with every character that a provider refuses replaced by
+ * '_'. If that name is too long or used already, it ends with a hash of both names. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 
 #define PAGES_MAX 100
 #define TOOLS_MAX 1000
-#define NAME_MAX_LEN 64 /* what providers take */
+#define NAME_MAX_LEN 64 /* what providers accept */
 #define HASH_LEN 9      /* '_' and eight digits */
 #define ROUNDS_MAX 8
 #define SCHEMA_MAX ((size_t)1 << 20)
@@ -35,7 +35,7 @@ hash(const char *a, const char *b)
   return h;
 }
 
-/* `hashed`: the plain form is too long or taken. */
+/* `hashed`: the plain form is too long or used already. */
 static void
 make_name(char out[NAME_MAX_LEN + 1], const char *server, const char *tool, bool hashed)
 {
@@ -171,7 +171,7 @@ swap_list(struct qp__mcp *server)
     qsort(sorted, count, sizeof(*sorted), compare_tools);
   for (size_t i = 0; i < count && good; i++) {
     if (i > 0 && compare_tools(&sorted[i - 1], &sorted[i]) == 0)
-      continue; /* told twice */
+      continue; /* listed twice */
     good = describe(server, &memory, sorted[i], list, names, kept);
     kept++;
   }
@@ -217,7 +217,7 @@ finish_list(struct qp__mcp *server)
     return;
   }
   if (!server->first)
-    qp__tools_tell_change(server->tools); /* else the end of the start tells it */
+    qp__tools_tell_change(server->tools); /* otherwise the end of the start reports it */
   if (server->list_again) {
     server->list_again = false;
     if (qp__mcp_ask_list(server, &err))
@@ -347,8 +347,8 @@ source_cancel(void *self, struct qp__tool_run *call)
 
 /* ---- results ---- */
 
-/* What the server wants to know before it goes on; the stateless era's way of asking. New; NULL
- * with a sentence: it cannot be answered. */
+/* The server's questions during a call, in the stateless era, and their answers. New; NULL with a
+ * sentence: they cannot be answered. */
 static json_t *
 answer_inputs(struct qp__mcp *server, const json_t *result, struct qp_err *err)
 {
@@ -371,7 +371,7 @@ answer_inputs(struct qp__mcp *server, const json_t *result, struct qp_err *err)
                      method ? method : "?");
       return NULL;
     }
-    bad = json_object_set_new(answers, key, answer) || bad; /* takes it in any case */
+    bad = json_object_set_new(answers, key, answer) || bad; /* owns it in any case */
   }
   bad = bad || json_object_set(more, "inputResponses", answers);
   if (state)
@@ -410,7 +410,8 @@ is_text(const json_t *block)
   return type && strcmp(type, "text") == 0 && json_is_string(json_object_get(block, "text"));
 }
 
-/* Blocks of text alone become one text; others stay as they are. New; NULL: no memory. */
+/* Text blocks are joined to one text; a list with other blocks stays as it is. New; NULL: out of
+ * memory. */
 static json_t *
 join_content(json_t *content)
 {

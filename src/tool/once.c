@@ -108,8 +108,7 @@ on_late(uv_timer_t *timer)
   *(bool *)timer->data = true;
 }
 
-/* A server may tell of tools a little later than it tells its first list, so one that is not there
- * is waited for. */
+/* A server may announce tools shortly after its first list, so an unknown tool is waited for. */
 static enum qp_rc
 find_tool(struct once *o, const char *name, struct qp_err *err)
 {

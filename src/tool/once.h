@@ -11,7 +11,7 @@ struct qp__tool_once {
   struct qp_bytes mcp;       /* the text of an mcp.json; empty: no servers */
   const char *mcp_name;      /* how sentences call it */
   const char *const *policy; /* rules as lines, ends with NULL; NULL: the defaults */
-  const char *const *hidden; /* paths that no tool may reach, ends with NULL; NULL: none */
+  const char *const *hidden; /* paths that no tool may reach, ends with NULL; NULL: no paths */
   uint64_t timeout_ms;       /* 0: the default */
   qp_log_fn *log;
   void *log_arg;
@@ -55,13 +55,13 @@ enum qp_rc qp__tool_once_call(const struct qp__tool_once *options, const char *n
                               void (*take)(void *arg, const struct qp__tool_once_result *result),
                               void *arg, struct qp_err *err);
 
-/* Who would decide about this call: *verdict is "auto", "ask" or "deny", *rule the number of the
- * rule that says so, from 1, or 0. */
+/* What the policy decides about this call: *verdict is "auto", "ask" or "deny", *rule the number of
+ * the rule that decides, from 1, or 0 for the default. */
 enum qp_rc qp__tool_once_judge(const struct qp__tool_once *options, const char *name,
                                const char *arguments, const char **verdict, size_t *rule,
                                struct qp_err *err);
 
-/* Whether a line can be among the rules. QP_INVALID: the sentence says why not. */
+/* Whether a line is a valid rule. QP_INVALID: the message says why not. */
 enum qp_rc qp__tool_once_check_rule(const char *line, struct qp_err *err);
 
 #endif

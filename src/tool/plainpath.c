@@ -22,7 +22,7 @@ put(struct text *t, const char *data, size_t n)
   return true;
 }
 
-/* Takes the last component away. False: there is none, or it is "..". */
+/* Removes the last component. False: the path has no component, or its last one is "..". */
 static bool
 drop_last(struct text *t, size_t start)
 {
@@ -37,8 +37,8 @@ drop_last(struct text *t, size_t start)
   return true;
 }
 
-/* Appends the components of a path; `start` is where those that ".." may take away begin. An
- * absolute path cannot lead out; a relative one begins with ".." then. */
+/* Appends the components of a path. ".." removes components only after `start`. An absolute path
+ * stays below its root; a relative path that leads out begins with "..". */
 static bool
 put_parts(struct text *t, size_t start, const char *path, bool absolute)
 {
@@ -61,7 +61,7 @@ put_parts(struct text *t, size_t start, const char *path, bool absolute)
   return true;
 }
 
-/* The length of "https://host" at the front of an address; 0: it is none. */
+/* The length of "https://host" at the front of an address; 0: not an address. */
 static size_t
 address_len(const char *path)
 {
@@ -75,7 +75,7 @@ address_len(const char *path)
   return n + 3 + strcspn(path + n + 3, "/?#");
 }
 
-/* What is left of a plain absolute path behind a root; NULL: it is elsewhere. */
+/* The rest of a plain absolute path below a root; NULL: it is not below the root. */
 static const char *
 behind(const char *root, const char *path)
 {

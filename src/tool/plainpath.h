@@ -11,15 +11,15 @@
 
 #define QP__PLAIN_MAX 8192 /* with its NUL */
 
-/* Where relative paths begin: the workspace. Both NULL: nobody knows. */
+/* Where relative paths begin: the workspace. Both NULL: unknown. */
 struct qp__plain_root {
   const char *path; /* absolute, as it was given */
-  const char *real; /* the same without links; NULL: likewise */
+  const char *real; /* the same without links; NULL: unknown */
 };
 
 /* Without ".", "..", "//" and a '/' at the end. A path inside the root is relative to it ("." is
- * the root itself), any other one is absolute; without a root one that leads out begins with "..".
- * Of an address such as https://host/path only the part behind the host changes. False: it is too
+ * the root itself), any other path is absolute. Without a root, a path that leads out begins with
+ * "..". Of an address such as https://host/path only the part after the host changes. False: too
  * long. */
 bool qp__plain_path(const struct qp__plain_root *root, const char *path, char out[QP__PLAIN_MAX]);
 

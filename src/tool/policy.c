@@ -95,7 +95,7 @@ add_condition(struct qp__policy_rule *rule, const char *argument, const char *pa
   return c->argument && c->pattern ? QP_OK : qp__fail_nomem(err, "a tool policy");
 }
 
-/* Takes what is in *rule, also when it fails. */
+/* Owns the content of *rule, also on failure. */
 static enum qp_rc
 add_rule(struct qp__policy *policy, struct qp__policy_rule *rule, struct qp_err *err)
 {

@@ -7,11 +7,11 @@
 #include "base/buf.h"
 #include "tool/glob.h"
 
-#define VALUE_MAX ((size_t)1 << 20) /* matching takes time pattern * value */
+#define VALUE_MAX ((size_t)1 << 20) /* matching costs pattern length * value length */
 #define PATH_LOOK_MAX 4096          /* a longer text does not look like a path */
 #define DEPTH_MAX 32                /* of lists and objects in an argument */
 
-/* What a wildcard of an auto rule does not take. */
+/* What a wildcard of an auto rule does not match. */
 #define NOT_ALLOWED ";&|`$<>(){}\\\n\r"
 
 /* ---- what an argument is ---- */
@@ -76,8 +76,8 @@ is_path(const char *name, const char *value)
           strncasecmp(value, "file:", 5) == 0);
 }
 
-/* Calls `visit` for each string of a value, with the name that is nearest to it, until it answers
- * true. What is nested too deeply counts as such a string. */
+/* Calls `visit` for each string of a value, with the nearest name, until it returns true. A value
+ * that is nested too deeply counts as one more string. */
 static bool
 any_string(const char *name, const json_t *value, int depth,
            bool (*visit)(void *arg, const char *name, const json_t *string), void *arg)
@@ -165,8 +165,8 @@ visit_path(void *arg, const char *name, const json_t *string)
              : !is_text_name(name);
 }
 
-/* Each name of the path that begins with a dot must be one that the pattern has, written with its
- * dot. "" allows no such name. */
+/* Each component of the path that begins with a dot must be in the pattern, written with its dot.
+ * The pattern "" allows no such component. */
 static bool
 dots_are_named(const char *pattern, const char *plain)
 {
@@ -236,7 +236,8 @@ string_matches_narrow(const struct looking *l, const char *name, const json_t *s
 
 /* ---- an argument ---- */
 
-/* A list of strings, joined by spaces; new. NULL: it is none, or too long, or memory is out. */
+/* A list of strings, joined by spaces; new. NULL: not a list of strings, too long, or out of
+ * memory. */
 static json_t *
 join(const json_t *list)
 {
@@ -268,7 +269,8 @@ list_matches_wide(const struct looking *l, const json_t *list)
 
   json_decref(joined);
   for (size_t i = 0; i < json_array_size(list) && !is; i++)
-    is = string_matches_wide(l, json_array_get(list, i)); /* join() says that it is a string */
+    is = string_matches_wide(l,
+                             json_array_get(list, i)); /* join() has checked that it is a string */
   return is;
 }
 
@@ -346,7 +348,7 @@ visit_dots(void *arg, const char *name, const json_t *string)
 
   if (!is_path_name(name))
     return false;
-  if (!is_readable(string)) /* no tool of ours takes such a path */
+  if (!is_readable(string)) /* no built-in tool accepts such a path */
     return json_string_value(string)[0] == '.' ||
            memmem(json_string_value(string), json_string_length(string), "/.", 2);
   return !qp__plain_path(&call->root, json_string_value(string), plain) ||

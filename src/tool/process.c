@@ -1,6 +1,6 @@
 /* process.c - see process.h.
  *
- * The end is noticed by a descriptor of the process (pidfd); where the kernel has none, by looking
+ * A descriptor of the process (pidfd) reports its end; on kernels without pidfd a timer checks
  * every POLL_MS. */
 #include "tool/process.h"
 
@@ -42,12 +42,12 @@ struct qp__process {
   uv_loop_t *loop;
   struct qp__process *next; /* in `running` */
   pid_t pid;                /* of the supervisor */
-  int pidfd;                /* -1: none */
+  int pidfd;                /* -1: not supported */
   uv_poll_t poll;           /* on pidfd */
   uv_timer_t timer;         /* looking, stopping, lingering */
   uv_pipe_t pipes[PIPES];
-  bool open[PIPES];   /* the handle is there and not being closed */
-  unsigned closing;   /* handles whose close callback has not come */
+  bool open[PIPES];   /* the handle is open and not being closed */
+  unsigned closing;   /* handles whose close callback was not called yet */
   bool reaped;        /* the supervisor has ended */
   uint64_t grace_ms;  /* of stop; 0: not stopping */
   uint64_t signal_at; /* when, while stopping, the timer sends next_signal */
@@ -155,7 +155,7 @@ close_pipe(struct qp__process *p, int i)
   close_handle(p, (uv_handle_t *)&p->pipes[i]);
 }
 
-/* Once the child is reaped and its output is at an end, the timer's handle goes last. */
+/* When the child is reaped and its output has ended, the timer's handle is closed last. */
 static void
 finish_if_done(struct qp__process *p)
 {
@@ -175,7 +175,7 @@ on_lingered(uv_timer_t *timer)
   finish_if_done(p);
 }
 
-/* Looks whether the supervisor has ended, and with it the child and all that it started. */
+/* Checks whether the supervisor has ended, and with it the child and its descendants. */
 static bool
 reap(struct qp__process *p)
 {
@@ -184,7 +184,7 @@ reap(struct qp__process *p)
 
   if (pid == 0 || (pid < 0 && errno != ECHILD))
     return false;
-  if (pid == p->pid) { /* else somebody ignores SIGCHLD, and how it ended is lost */
+  if (pid == p->pid) { /* otherwise SIGCHLD is ignored here, and the exit status is lost */
     p->code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
     p->signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
   }
@@ -375,7 +375,7 @@ find_program(const struct qp__process_spec *spec, char out[PATH_MAX], struct qp_
     if (len >= PATH_MAX)
       return qp__fail(err, QP_INVALID, "the program's path is too long");
     memcpy(out, name, len + 1);
-    return QP_OK; /* exec says what is wrong with it */
+    return QP_OK; /* exec reports what is wrong with it */
   }
   for (; len > 0; dir++) {
     size_t n = strcspn(dir, ":");
@@ -401,7 +401,7 @@ struct start {
   char program[PATH_MAX];
   pid_t parent;
   int child[PIPES]; /* the child's ends */
-  int ours[PIPES];  /* -1: none */
+  int ours[PIPES];  /* -1: no pipe */
   int report[2];    /* the child writes here why it could not start */
 };
 
@@ -413,7 +413,7 @@ close_fd(int *fd)
   *fd = -1;
 }
 
-/* A descriptor that is none of the standard three. */
+/* A copy of the descriptor that is not one of the standard three. */
 static int
 lift(int fd)
 {
@@ -560,7 +560,8 @@ fork_child(struct start *s, pid_t *out, struct qp_err *err)
 
   s->parent = getpid();
   (void)sigfillset(&all);
-  (void)pthread_sigmask(SIG_SETMASK, &all, &before); /* no handler of ours runs in the child */
+  (void)pthread_sigmask(SIG_SETMASK, &all,
+                        &before); /* our signal handlers must not run in the child */
   pid = fork();
   if (pid == 0)
     run_supervisor(s);

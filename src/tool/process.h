@@ -1,16 +1,15 @@
 /* process.h - a child process with pipes, on a libuv loop.
  *
- * It is made by fork and exec here and not by uv_spawn, because a sandbox (sandbox.h) must be put
- * on between the two. The child is the leader of a session and a process group of its own; it has
- * the three standard descriptors and no other, default signal handling, and exactly the environment
- * that it is given. A supervisor (supervisor.h) stands between us and the child: nothing that the
- * child starts outlives it, or the thread of ours that started it, whatever groups and sessions it
- * makes.
+ * It is created by fork and exec and not by uv_spawn, because a sandbox (sandbox.h) must be entered
+ * between the two. The child is the leader of a new session and a new process group. It has the
+ * three standard descriptors and no other, default signal handling, and exactly the given
+ * environment. A supervisor (supervisor.h) is between us and the child: no descendant of the child
+ * outlives the child, or our thread that started it, whatever groups and sessions it creates.
  *
  * (1) `end` is called exactly once, when the child and all its descendants have ended and its
- *     output is at an end. A process that the kernel cannot end is not waited for longer than
+ *     output has ended. A process that the kernel cannot end is not waited for longer than
  *     LINGER_MS (process.c).
- * (2) After `end` the process is gone; before it, it cannot be released, only killed. */
+ * (2) After `end` the process is freed; before, it can only be killed. */
 #ifndef QP_TOOL_PROCESS_H
 #define QP_TOOL_PROCESS_H
 
@@ -27,7 +26,7 @@ struct qp__process_spec {
   const char *const *argv;           /* argv[0] without '/' is looked for in PATH of env */
   const char *const *env;            /* "NAME=value" */
   int cwd;                           /* a directory's descriptor; -1: as here */
-  const struct qp__sandbox *sandbox; /* NULL: none. Needed until start returns */
+  const struct qp__sandbox *sandbox; /* NULL: no sandbox. Needed until start returns */
   bool input;                        /* standard input is a pipe, else /dev/null */
 
   /* `stream` is 1 for standard output, 2 for standard error. */
@@ -37,7 +36,7 @@ struct qp__process_spec {
   void *arg;
 };
 
-/* QP_NOTFOUND: there is no such program. QP_DENIED, QP_IO, QP_NOMEM. */
+/* QP_NOTFOUND: the program does not exist. QP_DENIED, QP_IO, QP_NOMEM. */
 enum qp_rc qp__process_start(uv_loop_t *loop, const struct qp__process_spec *spec,
                              struct qp__process **out, struct qp_err *err);
 
@@ -50,7 +49,7 @@ enum qp_rc qp__process_write_line(struct qp__process *process, const char *data,
                                   struct qp_err *err);
 void qp__process_close_input(struct qp__process *process);
 
-/* Reads no more of a stream (1 or 2), or goes on reading: a child that prints faster waits. */
+/* Stops reading a stream (1 or 2), or continues: a child that prints faster has to wait. */
 void qp__process_pause(struct qp__process *process, int stream, bool pause);
 
 /* SIGKILL ends the child and all that it started; any other signal is sent to its group as

@@ -1,9 +1,9 @@
 /* regex.c - see regex.h.
  *
- * PCRE2 counts backtracking anew for each position of the text where a match is tried. So one call
- * takes at most MATCH_LIMIT steps for each byte of the text: for a line of 8 KiB 160 million, which
- * is about two seconds in the worst pattern that we found. Patterns like (a+)+b reach the limit at
- * the first position, after less than a millisecond. */
+ * PCRE2 counts backtracking separately for each position of the text where a match is tried. So one
+ * call needs at most MATCH_LIMIT steps for each byte of the text: for a line of 8 KiB 160 million
+ * steps, which take about two seconds with the worst pattern that we found. Patterns like (a+)+b
+ * reach the limit at the first position, after less than a millisecond. */
 #include "tool/regex.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8

@@ -1,8 +1,9 @@
 /* sandbox.c - see sandbox.h. The C library has no functions for Landlock, and the kernel headers of
- * the build machine may be older than the kernel, so the structures stand here.
+ * the build machine may be older than the kernel, so the structures are defined here.
  *
- * Landlock can only allow: a rule for a directory holds for all below it. Where something hidden is
- * below, the directory is not allowed itself, but each of its entries that does not lead there. */
+ * Landlock can only allow: a rule for a directory holds for everything below it. If something
+ * hidden is below a directory, the directory itself is not allowed; instead each of its other
+ * entries is allowed. */
 #include "tool/sandbox.h"
 
 #include <dirent.h>
@@ -112,7 +113,7 @@ handled_fs(int version)
   return fs;
 }
 
-/* Rights that make sense for something that is no directory. */
+/* Rights that make sense for something that is not a directory. */
 static uint64_t
 file_rights(uint64_t rights)
 {
@@ -127,7 +128,7 @@ struct rules {
 static enum qp_rc allow_entries(const struct rules *r, int dir, uint64_t rights, int depth,
                                 struct qp_err *err);
 
-/* Takes the descriptor. `path` is for sentences. */
+/* Owns the descriptor from now on. `path` is for error messages. */
 static enum qp_rc
 allow_fd(const struct rules *r, int fd, const char *path, uint64_t rights, int depth,
          struct qp_err *err)
@@ -154,8 +155,8 @@ allow_fd(const struct rules *r, int fd, const char *path, uint64_t rights, int d
   return rc;
 }
 
-/* Entries that cannot be opened, or that are links, are left out: what a link leads to is allowed
- * where it is, or not at all. */
+/* Entries that cannot be opened and links are skipped: the target of a link is allowed where it is,
+ * or not at all. */
 static enum qp_rc
 allow_entries(const struct rules *r, int dir, uint64_t rights, int depth, struct qp_err *err)
 {
@@ -273,7 +274,7 @@ qp__sandbox_release(struct qp__sandbox *sandbox)
 
 /* ---- in the child ---- */
 
-/* Lowers a limit; one that is lower already stays. */
+/* Lowers a limit; a lower limit stays. */
 static int
 lower(int resource, uint64_t value)
 {
@@ -290,9 +291,9 @@ lower(int resource, uint64_t value)
   return setrlimit((__rlimit_resource_t)resource, &limit) < 0 ? errno : 0;
 }
 
-/* Of the capabilities that root has, those stay that are about a file's owner and permissions.
- * Others reach around Landlock: with CAP_PERFMON, for one, /proc/PID/environ of any process can be
- * read. Who has none keeps none. */
+/* Of root's capabilities, only those for the owner and the permissions of files stay. Others bypass
+ * Landlock: for example, with CAP_PERFMON /proc/PID/environ of any process can be read. A process
+ * without capabilities gets none. */
 static int
 drop_capabilities(void)
 {
@@ -303,7 +304,8 @@ drop_capabilities(void)
 
   for (int cap = 0; cap < 64; cap++)
     if (cap >= 32 || !(kept & 1u << cap))
-      (void)prctl(PR_CAPBSET_DROP, cap, 0, 0, 0); /* refused to whoever has none, or no such one */
+      (void)prctl(PR_CAPBSET_DROP, cap, 0, 0,
+                  0); /* fails without privileges, or for an unknown capability */
   (void)prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
   if (syscall(SYS_capget, &header, data) < 0)
     return errno;

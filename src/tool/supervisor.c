@@ -1,9 +1,9 @@
 /* supervisor.c - see supervisor.h.
  *
  * Descendants are found in /proc, which lists processes in the order of their numbers, so parents
- * mostly come before their children. Each is killed as soon as it is found. A process that has its
- * SIGKILL cannot fork any more, and one that was forked meanwhile has a higher number and is found
- * in the same pass or in the next, so a program that forks all the time does not get away. */
+ * mostly precede their children. Each is killed as soon as it is found. A process with a pending
+ * SIGKILL cannot fork. A process that was forked meanwhile has a higher number and is found in the
+ * same pass or in the next one, so a program that forks all the time cannot escape. */
 #include "tool/supervisor.h"
 
 #include <errno.h>
@@ -164,8 +164,8 @@ struct command {
   int status;
 };
 
-/* Fetches every child that has ended. False: there is no child any more. The command's group is
- * killed while the command is a zombie: until then nobody else can have its number. */
+/* Fetches every child that has ended. False: no child is left. The command's group is killed while
+ * the command is a zombie, because until then its number cannot be reused. */
 static bool
 reap(struct command *c)
 {
@@ -226,8 +226,8 @@ read_hex(const char **at)
   return n;
 }
 
-/* A line of /proc/self/maps, "START-END rw-p OFFSET DEVICE INODE   NAME": gives memory of no file
- * back to the system, unless `kept` is in it. */
+/* A line of /proc/self/maps, "START-END rw-p OFFSET DEVICE INODE   NAME": returns memory without a
+ * file to the system, unless `kept` is in it. */
 static void
 drop_mapping(const char *line, const uintptr_t kept[KEPT])
 {
@@ -246,8 +246,8 @@ drop_mapping(const char *line, const uintptr_t kept[KEPT])
   (void)syscall(SYS_madvise, start, end - start, MADV_DONTNEED);
 }
 
-/* Our memory is a copy of the parent's: pages that the parent changes later would be there twice
- * for as long as we live, and its secrets too. Needed are the stack, errno and what is static. */
+/* Our memory is a copy of the parent's: pages that the parent changes later would exist twice as
+ * long as we live, and its secrets too. We need only the stack, errno and static data. */
 static void
 drop_memory(void)
 {

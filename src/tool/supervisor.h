@@ -1,12 +1,12 @@
-/* supervisor.h - a process between us and a command or an MCP server, which sees to it that nothing
- * of the command outlives it or us.
+/* supervisor.h - a process between us and a command or an MCP server. It ensures that no process of
+ * the command outlives the command or us.
  *
- * The supervisor is a child of ours that never calls exec. It is the "subreaper" of everything that
- * the command starts: a process whose parent has ended becomes its child, also when it made a
- * session of its own. When the command has ended, when we ask for it, or when the thread that
- * started it has ended (kill -9 of the whole process too), it kills all its descendants and then
- * ends as the command ended: with its exit code or by its signal. This needs no privileges, no
- * cgroup and no namespace. It keeps next to nothing of our memory. */
+ * The supervisor is a child of ours that never calls exec. It is the "subreaper" of all processes
+ * that the command starts: a process whose parent has ended becomes its child, also one with a
+ * session of its own. When the command has ended, when we request it, or when the thread that
+ * started it has ended (also by kill -9 of the whole process), it kills all its descendants and
+ * then ends as the command ended: with its exit code or by its signal. This needs no privileges, no
+ * cgroup and no namespace. It keeps very little of our memory. */
 #ifndef QP_TOOL_SUPERVISOR_H
 #define QP_TOOL_SUPERVISOR_H
 
@@ -22,8 +22,8 @@ int qp__supervisor_begin(pid_t parent);
 /* Waits for the command `child` and its end; does not return. */
 _Noreturn void qp__supervisor_run(pid_t child);
 
-/* The parent of a process as /proc says; 0: there is no such process. System calls only. *running
- * (may be NULL): it is not a zombie. */
+/* The parent of a process according to /proc; 0: the process does not exist. System calls only.
+ * *running (may be NULL): it is not a zombie. */
 pid_t qp__process_parent(pid_t pid, bool *running);
 
 #endif

@@ -14,7 +14,7 @@
 #include "os/file.h"
 
 #define DEPTH_MAX 200
-#define NAMES_SIZE 4096 /* names that one pass takes: removing while listing may skip some */
+#define NAMES_SIZE 4096 /* names per pass: removing while listing may skip some */
 
 enum qp_rc
 qp__tempdir_make(struct qp__tempdir *t, const struct qp__os *os, const char *parent,
@@ -81,7 +81,7 @@ remove_dir(const struct qp__os *os, int dir, const char *name, int depth)
   return rc ? rc : os->unlinkat(os->self, dir, name, AT_REMOVEDIR);
 }
 
-/* Goes on after a failure, and answers the first one. */
+/* Continues after a failure, and returns the first one. */
 static int
 remove_content(const struct qp__os *os, int dir, int depth)
 {

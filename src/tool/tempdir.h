@@ -9,15 +9,15 @@
 
 struct qp__tempdir {
   const struct qp__os *os;
-  int parent; /* -1: there is none */
+  int parent; /* -1: not created */
   char name[QP__TEMPDIR_NAME];
 };
 
 /* Makes a directory with a random name below `parent`, an absolute path, for its owner alone. */
 enum qp_rc qp__tempdir_make(struct qp__tempdir *t, const struct qp__os *os, const char *parent,
                             struct qp_err *err);
-/* Removes it, links not followed; what cannot be removed stays, and is told. Also on one that was
- * never made. */
+/* Removes the directory without following links. What cannot be removed stays and is reported. May
+ * be called on a directory that was never created. */
 enum qp_rc qp__tempdir_remove(struct qp__tempdir *t, struct qp_err *err);
 
 #endif

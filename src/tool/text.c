@@ -9,7 +9,7 @@
 
 #define REPLACEMENT "\xef\xbf\xbd"
 
-/* How many bytes the character at s has; 0: it is none, or NUL. */
+/* The number of bytes of the character at s; 0: invalid, or NUL. */
 static size_t
 character(const char *s, size_t n)
 {

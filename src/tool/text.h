@@ -1,4 +1,4 @@
-/* text.h - text that goes to a model: always UTF-8, never longer than its limit. */
+/* text.h - text for a model: always UTF-8, never longer than its limit. */
 #ifndef QP_TOOL_TEXT_H
 #define QP_TOOL_TEXT_H
 
@@ -12,7 +12,7 @@ enum qp_rc qp__text_add(struct qp__buf *out, const char *data, size_t n);
 /* How many of the first n bytes stay when at most `max` may: never half a character. */
 size_t qp__text_fit(const char *data, size_t n, size_t max);
 
-/* Whether a file that begins with these bytes is no text: it has a NUL byte. */
+/* Whether a file that begins with these bytes is binary: it has a NUL byte. */
 bool qp__text_is_binary(const char *data, size_t n);
 
 /* The beginning and the end of a long output, and how much is missing between them. At most
@@ -22,15 +22,16 @@ struct qp__tail {
   struct qp__buf head; /* the first half of the limit */
   char *ring;          /* the last bytes behind the head */
   size_t ring_size;
-  size_t ring_at;  /* where the next byte goes */
-  uint64_t behind; /* bytes that came after the head was full */
+  size_t ring_at;  /* where the next byte is put */
+  uint64_t behind; /* bytes after the head was full */
   bool failed;     /* no memory: only the head counts */
 };
 
 void qp__tail_init(struct qp__tail *t, size_t limit);
 void qp__tail_release(struct qp__tail *t);
 void qp__tail_add(struct qp__tail *t, const char *data, size_t n);
-/* Appends what is held as text, with a note in the place of what is missing. *cut: there is one. */
+/* Appends the held bytes as text, with a note in place of what is missing. *cut: something is
+ * missing. */
 enum qp_rc qp__tail_text(const struct qp__tail *t, struct qp__buf *out, bool *cut);
 
 #endif

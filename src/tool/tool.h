@@ -6,10 +6,10 @@
  * (mcp.h). Files are read and written in libuv's worker threads, commands are child processes, MCP
  * servers are child processes or HTTP servers; nothing blocks the loop.
  *
- * (1) Every call gets exactly one result, on a later turn of the loop: what the tool answered, or
- *     an error result when there is no such tool, the arguments are wrong, it took too long, it was
+ * (1) Every call gets exactly one result, in a later iteration of the loop: what the tool answered,
+ *     or an error result if the tool is unknown, the arguments are wrong, it timed out, it was
  *     cancelled, or its process or server died. No call is ever stuck.
- * (2) A result is never over the output limit; what was cut has a note in its place.
+ * (2) A result is never over the output limit; a note replaces what was cut.
  * (3) Calls run in parallel and end in any order.
  * (4) The order of the tools is stable, so that prompt caches hit: built-in tools first, then each
  *     server's in the order of the configuration, by name.
@@ -61,7 +61,7 @@ struct qp__tool_run;
 /* Start from zeros; a zero field means its default. Strings are copied. */
 struct qp__tools_options {
   const struct qp__os *os;    /* default: qp__os_posix */
-  struct qp__net_client *net; /* for MCP servers; default: a client of its own */
+  struct qp__net_client *net; /* for MCP servers; default: a new client */
   struct qp__log log;
   const char *workspace;           /* an absolute path; NULL: no built-in tools */
   const struct qp__policy *policy; /* borrowed until close, unchanged; NULL: the defaults */
@@ -86,24 +86,24 @@ struct qp__tools_options {
   uint64_t mcp_pause_ms;        /* the first pause before a new try; default 1 s */
   uint64_t mcp_log_interval_ms; /* in which log lines of a server are counted; default 10 s */
 
-  /* Tools came or went: read the list again. May be NULL. */
+  /* The list of tools has changed: read it again. May be NULL. */
   void (*changed)(void *arg);
   void *changed_arg;
 };
 
-/* The built-in tools are there at once. QP_NOTFOUND: there is no such workspace. Release with
+/* The built-in tools are available at once. QP_NOTFOUND: the workspace does not exist. Release with
  * qp__tools_close(). */
 enum qp_rc qp__tools_open(uv_loop_t *loop, const struct qp__tools_options *options,
                           struct qp__tools **out, struct qp_err *err);
 
-/* Cancels every call, stops every server, and when all of it has ended calls `closed` (may be
- * NULL), the last thing that is heard of it. */
+/* Cancels every call and stops every server. When all have ended, calls `closed` (may be NULL) as
+ * the last thing. */
 void qp__tools_close(struct qp__tools *tools, void (*closed)(void *arg), void *arg);
 
 /* ---- what there is ---- */
 
-/* How many MCP servers have neither told their tools nor failed yet. When one does, `changed` of
- * the options is called. */
+/* The number of MCP servers that have neither listed their tools nor failed yet. When one does,
+ * `changed` of the options is called. */
 size_t qp__tools_starting(const struct qp__tools *tools);
 /* Starts every server that is not running now, without waiting for its pause to end. */
 void qp__tools_retry(struct qp__tools *tools);
@@ -124,7 +124,7 @@ bool qp__tools_server(const struct qp__tools *tools, size_t i, struct qp__tool_s
 
 size_t qp__tools_count(const struct qp__tools *tools);
 const struct qp__tool *qp__tools_at(const struct qp__tools *tools, size_t i);
-/* NULL: there is none. */
+/* NULL: not found. */
 const struct qp__tool *qp__tools_find(const struct qp__tools *tools, const char *name);
 
 /* Who decides about this call. Arguments that are paths are made plain before rules see them, of
@@ -133,27 +133,28 @@ const struct qp__tool *qp__tools_find(const struct qp__tools *tools, const char 
 enum qp__verdict qp__tools_judge(const struct qp__tools *tools, const char *name,
                                  const char *arguments, size_t *rule);
 
-/* What a grant (grant.h) for a call is compared by: {"tool", "arguments"} with all arguments that
- * are paths or commands, and of run_command with all arguments. A new value; NULL: there is no such
- * tool, the arguments are no JSON object, or there is no memory. */
+/* The form of a call that a grant (grant.h) is compared with: {"tool", "arguments"} with all
+ * arguments that are paths or commands, and of run_command with all arguments. A new value; NULL:
+ * the tool is unknown, the arguments are not a JSON object, or out of memory. */
 json_t *qp__tools_narrow(const struct qp__tools *tools, const char *name, const char *arguments);
 
 /* ---- calling ---- */
 
-/* Called once. The call is gone when it returns. It may start and cancel other calls. */
+/* Called once. The call is freed when it returns. It may start and cancel other calls. */
 typedef void qp__tool_done(void *arg, const struct qp__tool_result *result);
 
 struct qp__tool_request {
   const char *name;
   const char *arguments; /* JSON text of an object; NULL and "" are {} */
   uint64_t timeout_ms;   /* 0: the default of the options */
-  size_t output_limit;   /* 0: likewise */
+  size_t output_limit;   /* 0: the default */
   qp__tool_done *done;
   void *arg;
 };
 
-/* Policy is not asked here. Fails only for want of memory (QP_NOMEM) or when the tools are being
- * closed (QP_MISUSE); all else is an error result. *out (may be NULL) is borrowed until `done`. */
+/* Does not check the policy. Fails only when memory runs out (QP_NOMEM) or when the tools are being
+ * closed (QP_MISUSE); all other failures are error results. *out (may be NULL) is borrowed until
+ * `done`. */
 enum qp_rc qp__tools_call(struct qp__tools *tools, const struct qp__tool_request *request,
                           struct qp__tool_run **out, struct qp_err *err);
 
@@ -161,7 +162,8 @@ enum qp_rc qp__tools_call(struct qp__tools *tools, const struct qp__tool_request
  * descendant of one. Nobody of them may ask the server to approve a call. From any thread. */
 bool qp__tools_owns_pid(long pid);
 
-/* Stops the call; its result, QP__TOOL_CANCELLED unless it was there already, comes as ever. */
+/* Stops the call. `done` is called as usual, with QP__TOOL_CANCELLED unless the call has already
+ * ended. */
 void qp__tool_run_cancel(struct qp__tool_run *call);
 
 #endif

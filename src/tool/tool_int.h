@@ -1,8 +1,8 @@
-/* tool_int.h - what tool.c and the sources of tools share.
+/* tool_int.h - shared by tool.c and the sources of tools.
  *
  * A source is a family of tools: the built-in ones, or one MCP server. It works on the loop's
- * thread, never blocks and never answers from within its call(): qp__tool_run_end() only puts the
- * result down, the callback comes on a later turn. */
+ * thread and never blocks. It never answers from within its call(): qp__tool_run_end() only stores
+ * the result, and the callback is called in a later iteration of the loop. */
 #ifndef QP_TOOL_TOOL_INT_H
 #define QP_TOOL_TOOL_INT_H
 
@@ -18,7 +18,7 @@ struct qp__tool_source {
   const struct qp__tool *(*at)(void *self, size_t i);
 
   /* Begins a call; `tool` is one of its own and `arguments` an object, both borrowed. Ends it by
-   * qp__tool_run_end(), now or later, exactly once, unless cancel() came first. */
+   * qp__tool_run_end(), now or later, exactly once, unless cancel() was called before. */
   void (*call)(void *self, const struct qp__tool *tool, json_t *arguments,
                struct qp__tool_run *call);
   /* Stops the work of a call that has not ended. The source forgets the call. */
@@ -28,8 +28,8 @@ struct qp__tool_source {
   void (*server)(void *self, struct qp__tool_server *out);
   void (*retry)(void *self);
 
-  /* Begins to close. Calls have ended. Whatever goes on in it is held (below); the last unhold ends
-   * it, and then free() is called. */
+  /* Begins to close. Calls have ended. Everything that still runs in it is held (below); the last
+   * unhold ends it, and then free() is called. */
   void (*close)(void *self);
   void (*free)(void *self);
 };
@@ -38,14 +38,14 @@ struct qp__tool_run {
   struct qp__tools *tools;
   struct qp__tool_run *next, *prev;
   struct qp__tool_source *source; /* NULL: it has ended or never began */
-  uv_timer_t timer;               /* its timeout; then the turn on which the callback comes */
+  uv_timer_t timer; /* its timeout; then the iteration in which the callback is called */
   uint64_t began;
   uint64_t timeout_ms;
   size_t output_limit;
   qp__tool_done *done;
   void *arg;
   void *work;               /* the source's own */
-  void (*stop)(void *work); /* likewise */
+  void (*stop)(void *work); /* the same */
 
   /* Once it has ended. */
   enum qp__tool_outcome outcome;
@@ -65,11 +65,11 @@ struct qp__tools {
   void (*changed)(void *arg);
   void *changed_arg;
 
-  struct qp__workspace workspace; /* path is NULL: none */
+  struct qp__workspace workspace; /* path is NULL: no workspace */
   struct qp__hidden *hidden;      /* what the workspace must not show; NULL: nothing */
   struct qp__tool_source *sources;
   struct qp__tool_run *calls;
-  size_t starting;   /* servers whose first start has not come to an end */
+  size_t starting;   /* servers whose first start has not ended */
   json_t *no_memory; /* the value of a result when memory is out */
 
   uv_timer_t closer; /* the turn on which `closed` is called */
@@ -83,16 +83,16 @@ struct qp__tools {
 enum qp__verdict qp__tools_judge_call(const struct qp__tools *tools, const struct qp__tool *tool,
                                       const json_t *arguments, size_t *rule);
 
-/* Adds a source behind the others; it is released with the tools. */
+/* Adds a source at the end; it is released with the tools. */
 void qp__tools_add_source(struct qp__tools *tools, struct qp__tool_source *source);
-/* Tells whoever asked that tools came or went. */
+/* Reports that the list of tools has changed. */
 void qp__tools_tell_change(struct qp__tools *tools);
 
-/* Something that must end before the tools are gone: a handle, a process, a job. */
+/* Something that must end before the tools are freed: a handle, a process, a job. */
 void qp__tools_hold(struct qp__tools *tools);
 void qp__tools_unhold(struct qp__tools *tools);
 
-/* Takes `value`; NULL means that memory is out. */
+/* Owns `value` from now on; NULL means out of memory. */
 void qp__tool_run_end(struct qp__tool_run *call, enum qp__tool_outcome outcome, json_t *value,
                       bool cut);
 /* For a source that keeps the time itself: the call's own timeout, from now. */

@@ -71,7 +71,7 @@ qp__workspace_close(struct qp__workspace *w)
 
 /* ---- paths ---- */
 
-/* What is left of an absolute path behind the workspace's own; NULL: it is elsewhere. */
+/* The rest of an absolute path below the workspace; NULL: it is not below it. */
 static const char *
 below_root(const struct qp__workspace *w, const char *path)
 {
@@ -255,7 +255,7 @@ make_parents(const struct qp__workspace *w, const char *plain)
   return 0;
 }
 
-/* A name beside `plain` that nobody has. */
+/* A new unused name beside `plain`. */
 static int
 name_temp(const struct qp__workspace *w, const char *plain, char out[QP__WORKSPACE_PATH_MAX])
 {

@@ -1,16 +1,17 @@
 /* workspace.h - one directory that the paths of a model cannot leave.
  *
- * A path is first made plain: relative to the workspace, without ".", ".." and empty components.
- * An absolute path is taken when it begins with the workspace's own; one that would leave the
- * workspace is refused. Because no symbolic link is ever followed (the seam of os.h resolves every
- * component by openat2 below the directory's descriptor, or by a walk with O_NOFOLLOW), that plain
- * path means the same file as the model's, also when somebody puts a link into its way meanwhile.
+ * A path is first made plain: relative to the workspace, without ".", ".." and empty components. An
+ * absolute path is accepted if it begins with the path of the workspace. A path that would leave
+ * the workspace is refused. No symbolic link is ever followed: the seam of os.h resolves every
+ * component by openat2 below the directory's descriptor, or by a walk with O_NOFOLLOW. So the plain
+ * path means the same file as the model's, even if another program creates a link in its way
+ * meanwhile.
  *
- * Paths that are hidden (hidden.h) are refused by reach() and left out of walks; the other
- * functions do not look at them.
+ * Hidden paths (hidden.h) are refused by reach() and skipped by walks; the other functions do not
+ * check them.
  *
- * The descriptor stays open, so that a workspace that is moved or replaced stays the same
- * directory. All functions but open and close may be called from any thread. */
+ * The descriptor stays open, so a workspace that is moved or replaced stays the same directory. All
+ * functions but open and close may be called from any thread. */
 #ifndef QP_TOOL_WORKSPACE_H
 #define QP_TOOL_WORKSPACE_H
 
@@ -47,8 +48,8 @@ bool qp__workspace_is_hidden(const struct qp__workspace *w, const char *plain);
 enum qp_rc qp__workspace_reach(const struct qp__workspace *w, const char *plain,
                                struct qp_err *err);
 
-/* For system calls below, on a plain path: the sentence and code of a failure, in words that help a
- * model. `deed` is such as "read". */
+/* For system calls below, on a plain path: the code and message of a failure, in words that help a
+ * model. `deed` is a verb such as "read". */
 enum qp_rc qp__workspace_fail(int neg_errno, const char *deed, const char *path,
                               struct qp_err *err);
 
@@ -60,9 +61,9 @@ enum qp_rc qp__workspace_open_file(const struct qp__workspace *w, const char *pl
 enum qp_rc qp__workspace_read(const struct qp__workspace *w, const char *plain, struct qp__buf *out,
                               struct qp_err *err);
 
-/* Puts a file in the place of whatever regular file is there, at once: a reader sees the old or the
- * new content, and after a power cut it is one of the two. Missing directories are made. A file
- * that is replaced keeps its permissions. *made (may be NULL): there was none. */
+/* Replaces or creates a regular file atomically: a reader sees the old or the new content, also
+ * after a power cut. Missing directories are created. A replaced file keeps its permissions. *made
+ * (may be NULL): the file is new. */
 enum qp_rc qp__workspace_write(const struct qp__workspace *w, const char *plain,
                                struct qp_bytes data, bool *made, struct qp_err *err);
 
@@ -71,10 +72,10 @@ enum qp_rc qp__workspace_write(const struct qp__workspace *w, const char *plain,
 typedef enum qp_rc qp__workspace_visit(void *arg, const char *plain, unsigned char type,
                                        struct qp_err *err);
 
-/* Visits everything below a directory, in bytewise order of each directory's names, links not
- * followed; directories called ".git" and what is hidden are left out. What cannot be listed is
- * passed over, unless it is the directory itself. QP_STOPPED: *stop (an atomic bool, may be NULL)
- * was set. */
+/* Visits everything below a directory without following links, in bytewise order of each
+ * directory's names. Directories called ".git" and hidden paths are skipped. Directories that
+ * cannot be listed are skipped, unless it is the first one. QP_STOPPED: *stop (an atomic bool, may
+ * be NULL) was set. */
 enum qp_rc qp__workspace_walk(const struct qp__workspace *w, const char *plain,
                               qp__workspace_visit *visit, void *arg, const _Atomic bool *stop,
                               struct qp_err *err);
