@@ -16,7 +16,7 @@
 static const char what[] = "an answer";
 
 struct qp__answer_block {
-  enum qp__llm_event_kind kind; /* TEXT, THINKING, OTHER or CALL; START: nothing has come yet */
+  enum qp__llm_event_kind kind; /* TEXT, THINKING, OTHER or CALL; START: nothing was received yet */
   struct qp__buf text;          /* or the arguments, or JSON */
   struct qp__buf signature;
   char *id;
@@ -141,7 +141,7 @@ feed_block(struct qp__answer *a, const struct qp__llm_event *event, struct qp_er
   case QP__LLM_ARGUMENTS:
     rc = add_text(a, &b->text, event->text, err);
     break;
-  case QP__LLM_CALL_END: /* has all of the arguments; they count for what was not told in pieces */
+  case QP__LLM_CALL_END: /* has all of the arguments; used if they were not reported in pieces */
     a->bytes -= b->text.len;
     qp__buf_reset(&b->text);
     rc = add_text(a, &b->text, event->text, err);
@@ -215,7 +215,7 @@ qp__answer_call_count(const struct qp__answer *a)
 
 /* ---- the message ---- */
 
-/* A value that fits into a message, or NULL with QP_OK when the text is none. */
+/* A value that fits into a message, or NULL with QP_OK if the text is not JSON. */
 static enum qp_rc
 parse_fitting(struct qp_bytes text, size_t above, json_t **out, struct qp_err *err)
 {

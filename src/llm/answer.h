@@ -1,18 +1,18 @@
-/* answer.h - the events of an answer put together into a message that can be stored, at any time.
+/* answer.h - joins the events of an answer to a message that can be stored, at any time.
  *
- * The message is the assistant's, with parts and tool calls in the order of the blocks. A call that
- * stands before a part of the same message has "after_parts" in its stored form: how many parts
- * come before it; without it a call comes behind all parts. Arguments that are not JSON are kept as
- * a string: what runs tools sees that they are no object. Calls whose end has not come are left
- * out: nobody knows what they would have been. Metadata:
+ * The message is the assistant's, with parts and tool calls in the order of the blocks. A call
+ * before a part of the same message has "after_parts" in its stored form: the number of parts
+ * before it. Without "after_parts" a call follows all parts. Arguments that are not JSON are kept
+ * as a string, so that the code that runs tools sees that they are not an object. Incomplete calls
+ * are left out. Metadata:
  *
  *   {"provider":"anthropic","model":"claude-…","response_id":"msg_…",
  *    "tokens":{"prompt_tokens":…,"completion_tokens":…,"total_tokens":…,"cache_read_tokens":…,
  *              "cache_write_tokens":…,"reasoning_tokens":…},
  *    "cost_usd":0.0123,"stop_reason":"end_turn","interrupted":true}
  *
- * where "prompt_tokens" is all input, the last three counts are left out when they are 0, and
- * "interrupted" when it is not. */
+ * "prompt_tokens" is all input. The last three counts are left out when they are 0, and
+ * "interrupted" when it is false. */
 #ifndef QP_LLM_ANSWER_H
 #define QP_LLM_ANSWER_H
 
@@ -46,8 +46,8 @@ struct qp__answer {
 void qp__answer_init(struct qp__answer *a, const char *provider);
 void qp__answer_release(struct qp__answer *a);
 
-/* Takes an event; has the form of qp__llm_event_fn, `arg` is the answer. QP_TOOBIG, QP_NOMEM: the
- * answer is as before. */
+/* Adds an event; has the form of qp__llm_event_fn, `arg` is the answer. QP_TOOBIG, QP_NOMEM: the
+ * answer is unchanged. */
 enum qp_rc qp__answer_feed(void *arg, const struct qp__llm_event *event, struct qp_err *err);
 
 /* Whether there is anything to keep: text, thinking or a complete call. */

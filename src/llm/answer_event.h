@@ -15,13 +15,13 @@ struct qp__llm_usage {
   int64_t input;          /* not from and not to a cache */
   int64_t cache_read;     /* read from the provider's prompt cache */
   int64_t cache_write;    /* written to it */
-  int64_t cache_write_1h; /* of cache_write, what is kept for an hour */
+  int64_t cache_write_1h; /* of cache_write, the part that is cached for an hour */
   int64_t output;
-  int64_t reasoning; /* of output, where the provider says it */
+  int64_t reasoning; /* of output, if the provider reports it */
 };
 
 enum qp__llm_stop {
-  QP__LLM_STOP_NONE,     /* not told yet */
+  QP__LLM_STOP_NONE,     /* not reported yet */
   QP__LLM_STOP_END,      /* the model is done */
   QP__LLM_STOP_TOOLS,    /* it waits for results */
   QP__LLM_STOP_LENGTH,   /* max_tokens */
@@ -41,7 +41,7 @@ enum qp__llm_event_kind {
   QP__LLM_CALL,      /* block, id, name: a tool call begins */
   QP__LLM_ARGUMENTS, /* block, text: more of its arguments */
   QP__LLM_CALL_END,  /* block, text: all of its arguments; JSON unless the model wrote nonsense */
-  QP__LLM_USAGE,     /* usage: what is known by now; replaces what was told before */
+  QP__LLM_USAGE,     /* usage: what is known so far; replaces earlier values */
   QP__LLM_STOP,      /* stop, name: the provider's own word for it */
 };
 

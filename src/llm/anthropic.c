@@ -1,13 +1,13 @@
 /* anthropic.c - requests of the Messages API (POST /v1/messages).
  *
- * Order of the body: model, limits, parameters, tools, system, messages; what grows is last, so
- * that the bytes before it stay the same from turn to turn. The prompt cache of the provider goes
- * by tools, system, messages too.
+ * Order of the body: model, limits, parameters, tools, system, messages. The growing part is last,
+ * so that the bytes before it stay the same from turn to turn. The prompt cache of the provider has
+ * the same order: tools, system, messages.
  *
- * At most four cache breakpoints are allowed. One stands behind the system prompt (and the tools
- * before it), three behind the last three turns of the user: each of these was the end of an
- * earlier request, so the cache has an entry at exactly that place, however many blocks of tool
- * results lie between. */
+ * At most four cache breakpoints are allowed. One is after the system prompt (and the tools before
+ * it), three are after the last three turns of the user. Each of these was the end of an earlier
+ * request, so the cache has an entry at exactly that place, however many blocks of tool results are
+ * between. */
 #include "llm/anthropic.h"
 
 #include "llm/body_writer.h"
@@ -101,7 +101,7 @@ write_system(const struct qp__encoder *e)
 
 /* ---- blocks ---- */
 
-/* The fields of an image block, or of the text that stands for it. */
+/* The fields of an image block, or of the text that replaces it. */
 static enum qp_rc
 write_image(const struct qp__encoder *e, const char *url, struct qp_err *err)
 {
@@ -189,7 +189,7 @@ write_block(const struct qp__encoder *e, const struct qp__block *block, bool bre
 {
   enum qp_rc rc = QP_OK;
 
-  if (block->kind == QP__BLOCK_OTHER) { /* as it came */
+  if (block->kind == QP__BLOCK_OTHER) { /* as it was received */
     qp__wire_next(e->out);
     (void)qp__json_write(e->out, block->value);
     return QP_OK;
@@ -223,7 +223,7 @@ write_block(const struct qp__encoder *e, const struct qp__block *block, bool bre
   return rc;
 }
 
-/* How many turns of the user come behind turn `i`. */
+/* The number of turns of the user after turn `i`. */
 static size_t
 users_behind(const struct qp__history *h, size_t i)
 {

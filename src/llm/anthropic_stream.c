@@ -1,10 +1,10 @@
 /* anthropic_stream.c - answers of the Messages API.
  *
  * message_start, then for each block content_block_start, deltas and content_block_stop, then
- * message_delta with the reason and message_stop; ping and error at any time. Blocks are told apart
+ * message_delta with the reason and message_stop; ping and error at any time. Blocks are identified
  * by their "index": llama.cpp lets them overlap and stops them all at the end. Numbers in "usage"
- * are totals, so they are assigned. Unknown events and deltas are ignored; a block of an unknown
- * type is kept whole, because it must be sent back as it came. */
+ * are totals, so they are assigned. Unknown events and deltas are ignored. A block of an unknown
+ * type is kept as a whole, because it must be sent back unchanged. */
 #include "llm/anthropic.h"
 
 #include <stdio.h>
@@ -21,7 +21,7 @@ enum block_kind { BLOCK_TEXT, BLOCK_THINKING, BLOCK_CALL, BLOCK_OTHER };
 
 struct block {
   json_int_t index; /* the provider's number of it */
-  size_t number;    /* ours */
+  size_t number;    /* our number */
   enum block_kind kind;
   bool open;
   struct qp__buf input; /* pieces of JSON */
@@ -33,7 +33,7 @@ struct reader {
   struct qp__sse sse;
   struct block *blocks;
   size_t block_count, block_cap;
-  bool complete; /* message_stop has come */
+  bool complete; /* message_stop was received */
 };
 
 /* ---- blocks ---- */
@@ -129,8 +129,8 @@ add_input(struct reader *r, struct block *b, struct qp_bytes text, struct qp_err
   return rc;
 }
 
-/* The block that a delta is for. Text whose block never began begins one; *out stays NULL for
- * others. */
+/* The block of a delta. Text without content_block_start begins a block; for other deltas *out
+ * stays NULL. */
 static enum qp_rc
 block_for(struct reader *r, json_int_t index, const char *delta_type, struct block **out,
           struct qp_err *err)
@@ -367,7 +367,7 @@ qp__anthropic_feed(void *self, struct qp_bytes bytes, struct qp_err *err)
   return qp__sse_feed(&r->sse, bytes, on_event, r, err);
 }
 
-/* A message that is not streamed is one that has all its blocks at once. */
+/* An answer that is not streamed has all its blocks at once. */
 enum qp_rc
 qp__anthropic_whole(void *self, struct qp_bytes body, struct qp_err *err)
 {

@@ -79,7 +79,7 @@ qp__wire_raw(struct qp__buf *out, const char *key, struct qp_bytes json)
   (void)qp__buf_add(out, json.data, json.len);
 }
 
-/* The fields of an object as fields of the one that is open. */
+/* Writes the fields of an object into the open object. */
 static inline void
 qp__wire_fields(struct qp__buf *out, json_t *object)
 {

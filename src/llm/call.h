@@ -1,12 +1,11 @@
-/* call.h - one question to a model and its answer, on a loop of libuv.
+/* call.h - one request to a model and its answer, on a libuv loop.
  *
- * An engine belongs to one loop, and everything here is called on that loop's thread only.
- * Thousands of calls share the thread. Callbacks come from the loop, never from within start or
- * cancel. Whether a failed call is repeated is the caller's decision: the fault says what would
- * help.
+ * An engine belongs to one loop, and all functions are called on that loop's thread only. Thousands
+ * of calls share the thread. Callbacks are called from the loop, never from within start or cancel.
+ * The caller decides whether a failed call is repeated: the fault says what would help.
  *
- * A key is sent to the provider's own URL and to no other (net/client.h), and is removed from the
- * message of a fault. The process must ignore SIGPIPE. */
+ * A key is sent only to the provider's own URL (net/client.h), and is removed from the message of a
+ * fault. The process must ignore SIGPIPE. */
 #ifndef QP_LLM_CALL_H
 #define QP_LLM_CALL_H
 
@@ -23,11 +22,11 @@ struct qp__llm_engine;
 struct qp__llm_call;
 
 struct qp__llm_call_fns {
-  /* Events in their order. An answer other than QP_OK ends the call with QP__FAULT_INTERNAL. It may
-   * cancel this call and start or cancel others. */
+  /* Events in their order. A return value other than QP_OK ends the call with QP__FAULT_INTERNAL.
+   * It may cancel this call and start or cancel others. */
   qp__llm_event_fn *event;
-  /* Once, last, and never after a cancel. NULL: the answer is complete. The call is gone when it is
-   * called. Events before a fault are good: the text so far can be kept. */
+  /* Called once, last, and never after a cancel. NULL: the answer is complete. The call is freed
+   * before. Events before a fault are valid: the text so far can be kept. */
   void (*done)(void *arg, const struct qp__llm_fault *fault);
   void *arg;
 };
@@ -41,8 +40,8 @@ void qp__llm_engine_close(struct qp__llm_engine *engine);
 /* How many calls have not ended. */
 size_t qp__llm_engine_calls(const struct qp__llm_engine *engine);
 
-/* Writes the body of the request, which a call would write itself: for a thread that has the time.
- * The demo has none. */
+/* Writes the body of the request, for a caller that does this in a worker thread. Otherwise the
+ * call writes it itself. The demo has no body. */
 enum qp_rc qp__llm_encode(const struct qp__llm_provider *provider,
                           const struct qp__llm_request *request, struct qp__buf *body,
                           struct qp_err *err);
@@ -54,7 +53,7 @@ enum qp_rc qp__llm_call_start(struct qp__llm_engine *engine,
                               const struct qp__llm_request *request,
                               const struct qp__llm_call_fns *fns, struct qp__llm_call **out,
                               struct qp_err *err);
-/* Ends a call that has not ended; nothing is told of it any more. */
+/* Ends a call that has not ended; no callback is called any more. */
 void qp__llm_call_cancel(struct qp__llm_call *call);
 
 #endif

@@ -27,7 +27,7 @@ struct qp__llm_engine {
   size_t call_count;
 };
 
-/* Takes the call off the list, frees it and calls `done`. */
+/* Removes the call from the list, frees it and calls `done`. */
 void qp__llm_call_finish(struct qp__llm_call *call, const struct qp__llm_fault *fault);
 
 /* ---- HTTP (http_call.c) ---- */

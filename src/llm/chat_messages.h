@@ -1,5 +1,5 @@
-/* chat_messages.h - what requests of Chat Completions and of Ollama have in common: a message has
- * one text, a result is a message of its own. */
+/* chat_messages.h - shared by requests of Chat Completions and of Ollama: a message has one text,
+ * and each result is a separate message. */
 #ifndef QP_LLM_CHAT_MESSAGES_H
 #define QP_LLM_CHAT_MESSAGES_H
 
@@ -10,7 +10,8 @@
 enum qp_rc qp__chat_text(struct qp__buf *out, const char *key, const struct qp__history *h,
                          const struct qp__llm_turn *turn, enum qp__block_kind kind,
                          struct qp_err *err);
-/* The text of a result; one of an error says so, because these protocols have no flag for it. */
+/* The text of a result. The text of an error says so, because these protocols have no flag for
+ * it. */
 enum qp_rc qp__chat_result(struct qp__buf *out, const struct qp__block *block, struct qp_err *err);
 
 bool qp__chat_has(const struct qp__history *h, const struct qp__llm_turn *turn,
@@ -30,7 +31,7 @@ typedef enum qp_rc qp__chat_turn_fn(struct qp__encoder *e, const struct qp__llm_
 enum qp_rc qp__chat_messages(struct qp__encoder *e, qp__chat_turn_fn *user,
                              qp__chat_turn_fn *assistant, struct qp_err *err);
 
-/* Writes "tools" in the form {"type":"function","function":{…}}; nothing when there is none. */
+/* Writes "tools" in the form {"type":"function","function":{…}}; nothing without tools. */
 void qp__chat_tools(struct qp__buf *out, const struct qp__llm_request *request);
 
 #endif

@@ -15,25 +15,25 @@ struct qp__llm_codec {
   const char *name;
   const char *path; /* of the request, behind the base URL */
 
-  /* Appends the body. The same request always gives the same bytes; what a longer history has in
-   * common with a shorter one (history.h) comes first and is the same in both. QP_INVALID: there is
-   * nothing to send. */
+  /* Appends the body. The same request always gives the same bytes. If a history extends another
+   * one (history.h), their bodies begin with the same bytes. QP_INVALID: there is nothing to
+   * send. */
   enum qp_rc (*encode)(const struct qp__llm_request *request, struct qp__buf *out,
                        struct qp_err *err);
 
   /* A reader of one answer with a good status. */
   enum qp_rc (*open)(struct qp__llm_sink sink, void **out, struct qp_err *err);
-  /* More bytes of the stream. An error that the provider sends is not a failure of this call: it
-   * is told at the end. QP_INVALID: what came is not the protocol. */
+  /* More bytes of the stream. An error that the provider sends is not a failure of this call: end()
+   * reports it. QP_INVALID: the bytes violate the protocol. */
   enum qp_rc (*feed)(void *self, struct qp_bytes bytes, struct qp_err *err);
-  /* Instead of feed: a body that came at once, from a server that does not stream. */
+  /* Instead of feed: a complete body, from a server that does not stream. */
   enum qp_rc (*whole)(void *self, struct qp_bytes body, struct qp_err *err);
-  /* Whether the answer is over: its terminator or an error has come, so that nothing more is
-   * waited for. */
+  /* Whether the answer has ended: its terminator or an error was received, so nothing more is
+   * expected. */
   bool (*over)(const void *self);
-  /* There is no more. fault->kind is QP__FAULT_NONE when the answer is complete, else *fault is the
-   * error that the provider sent, or QP__FAULT_CUT. Fails only when the receiver of a last event
-   * does. */
+  /* Called at the end of the bytes. fault->kind is QP__FAULT_NONE if the answer is complete;
+   * otherwise *fault is the error that the provider sent, or QP__FAULT_CUT. Fails only if the
+   * receiver of a last event fails. */
   enum qp_rc (*end)(void *self, struct qp__llm_fault *fault, struct qp_err *err);
   void (*close)(void *self); /* NULL is allowed */
 };

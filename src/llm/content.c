@@ -13,7 +13,7 @@
 static const char what[] = "a tool's result";
 static const char blind[] = "; not sent, because the model does not take images";
 
-/* Types that providers take. */
+/* Types that providers accept. */
 static const char *const image_types[] = { "image/png", "image/jpeg", "image/gif", "image/webp" };
 
 static const char *

@@ -13,16 +13,16 @@ struct qp__content {
   size_t image_count;
 };
 
-/* A string is the text; nothing at all: the text of the message; blocks: their texts and images,
- * with a stub of type and size in the place of each block that is no text; all else: its JSON.
- * Without `with_images` there are none, and the stubs say so. Everything is in the arena or
- * borrowed from the message. */
+/* A string is the text. Without a value, the text of the message is used. Of blocks: their texts
+ * and images, and for each other block a stub with its type and size. Any other value: its JSON.
+ * Without `with_images` images become stubs too. Everything is in the arena or borrowed from the
+ * message. */
 enum qp_rc qp__content_of_result(const struct qp_message *m, bool with_images,
                                  struct qp__arena *arena, struct qp__content *out,
                                  struct qp_err *err);
 
-/* The text that stands for an image that is not sent because the model does not take images. NULL:
- * no memory. */
+/* The text that replaces an image that is not sent because the model does not accept images. NULL:
+ * out of memory. */
 const char *qp__content_stub(const char *url, struct qp__arena *arena);
 
 #endif

@@ -158,7 +158,7 @@ escape_value(const char *s, size_t n)
   return b[0] << 8 | b[1];
 }
 
-/* Copies the text with what is no character replaced. */
+/* Copies the text with invalid characters replaced. */
 static void
 mend(struct qp__buf *out, struct qp_bytes text)
 {
@@ -176,7 +176,7 @@ mend(struct qp__buf *out, struct qp_bytes text)
       n = low >= 0xdc00 && low <= 0xdfff ? 12 : 6;
       (void)qp__buf_add(out, n == 12 ? s : replacement, n == 12 ? 12 : strlen(replacement));
     } else if (*s == '\\' && left > 1 && (unsigned char)s[1] < 0x80) {
-      n = 2; /* so that "\\u" is not taken for an escape */
+      n = 2; /* so that "\\u" is not read as an escape */
       (void)qp__buf_add(out, s, n);
     } else {
       n = character_length(s, left);

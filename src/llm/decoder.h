@@ -1,5 +1,5 @@
-/* decoder.h - what the readers of all protocols share: telling events, and events that are almost
- * JSON. */
+/* decoder.h - shared by the readers of all protocols: reporting events, and reading events that are
+ * almost JSON. */
 #ifndef QP_LLM_DECODER_H
 #define QP_LLM_DECODER_H
 
@@ -13,15 +13,15 @@ struct qp__decoder {
   struct qp__llm_fault fault;        /* an error that the provider sent, or kind NONE */
   size_t blocks;                     /* begun so far */
   enum qp__llm_event_kind more_kind; /* of qp__decoder_more(): what its last block is … */
-  size_t more_block;                 /* … and which; none yet when in_more is false */
+  size_t more_block;                 /* … and which; unset while in_more is false */
   bool in_more;
   bool started;
-  bool over; /* the terminator or an error has come; what follows is ignored */
+  bool over; /* the terminator or an error was received; what follows is ignored */
 };
 
 void qp__decoder_init(struct qp__decoder *d, struct qp__llm_sink sink);
 
-/* Each tells one event; empty text is not told. */
+/* Each reports one event; empty text is not reported. */
 enum qp_rc qp__decoder_start(struct qp__decoder *d, const char *id, const char *model,
                              struct qp_err *err); /* the first time only; NULL is "" */
 enum qp_rc qp__decoder_text(struct qp__decoder *d, enum qp__llm_event_kind kind, size_t block,
@@ -48,11 +48,11 @@ enum qp_rc qp__decoder_end(const struct qp__decoder *d, bool complete, struct qp
  * and of UTF-8 sequences become U+FFFD. */
 enum qp_rc qp__decoder_parse(struct qp_bytes text, json_t **out, struct qp_err *err);
 
-/* The string at `key`; none and other types are empty. Borrowed. */
+/* The string at `key`; empty if it is missing or has another type. Borrowed. */
 struct qp_bytes qp__decoder_bytes(const json_t *object, const char *key);
 /* The same; NULL when it is missing or empty. */
 const char *qp__decoder_string(const json_t *object, const char *key);
-/* Assigns a number that is there and is not negative. */
+/* Assigns the number at `key` if it exists and is not negative. */
 void qp__decoder_count(const json_t *object, const char *key, int64_t *out);
 
 #endif

@@ -13,7 +13,7 @@
 
 struct qp__demo_call {
   struct qp__llm_call *call;
-  bool over; /* told or cancelled: the call is gone */
+  bool over; /* reported or cancelled: the call is freed */
   uv_timer_t timer;
   struct qp__demo_play play;
   size_t at;     /* item */
@@ -56,7 +56,7 @@ finish(struct qp__demo_call *demo, const struct qp__llm_fault *fault)
 
 /* ---- playing ---- */
 
-/* Tells an event. False: there is no call any more. */
+/* Reports an event. False: the call was freed. */
 static bool
 tell(struct qp__demo_call *demo, const struct qp__llm_event *event)
 {
@@ -170,7 +170,7 @@ play_end(struct qp__demo_call *demo)
     finish(demo, NULL);
 }
 
-/* One item, or one word of it. Sets the time until the next; false: there is no next. */
+/* Plays one item, or one word of it. Sets the time until the next; false: it was the last. */
 static bool
 play_item(struct qp__demo_call *demo, int64_t *wait)
 {
@@ -272,7 +272,7 @@ choose(struct qp__demo_call *demo, struct qp__demo_script *script,
   if (!rc) {
     hear(&h, &heard);
     demo->usage.input = count_input(&h);
-    /* A copy that ends in a NUL, for those who look for words. */
+    /* A copy that ends with NUL, for functions that search words. */
     heard.text.data = qp__arena_strndup(&demo->play.arena, heard.text.data, heard.text.len);
     if (!heard.text.data)
       rc = qp__fail_nomem(err, "a call of the demo");

@@ -1,28 +1,28 @@
-/* demo.h - the model that is built in: no network, no key, no intelligence, and it says so.
+/* demo.h - the built-in model: no network, no key, no intelligence, and it says so.
  *
- * It answers word by word, calls a tool when it is asked in plain words for something that a tool
- * on offer does ("list the files", "read notes.txt", "run `date`"), and tells what the tool said. A
- * script makes it say and do other things, for tests and tours:
+ * It answers word by word. It calls a tool when it is asked in plain words for something that an
+ * available tool does ("list the files", "read notes.txt", "run `date`"), and repeats what the tool
+ * returned. A script makes it say and do other things, for tests and tours:
  *
- *   {"interval_ms": 20,                      between words; default 20, 0 is as fast as it goes
+ *   {"interval_ms": 20,                      between words; default 20, 0 is as fast as possible
  *    "steps": [
  *      {"match": "*weather*",                a shell pattern for the last text of the user, case
- *                                            ignored; without it any text fits
- *       "after_tool": "get_weather",         the last thing said is a result of that tool
- *       "times": 2,                          how often it is used; default: 1, with "match" ever
+ *                                            ignored; without it any text matches
+ *       "after_tool": "get_weather",         the last message is a result of that tool
+ *       "times": 2,                          how often it is used; default: 1, with "match" always
  *       "play": [
  *         {"thinking": "…", "signature": "…"},
  *         {"text": "…"},
  *         {"call": "tool", "arguments": {…}, "id": "call_1"},
  *         {"delay_ms": 100},
  *         {"usage": {"input": 10, "cache_read": 0, "cache_write": 0, "output": 20}},
- *         {"stop": "max_tokens"},            default: end_turn, or tool_use behind a call
+ *         {"stop": "max_tokens"},            default: end_turn, or tool_use after a call
  *         {"cut": true},                     the answer breaks off
  *         {"error": {"status": 529, "type": "overloaded_error", "message": "…",
  *                    "retry_after_ms": 500}}]}]}
  *
- * The first step of the list that fits and is not used up is played; when none is, the demo answers
- * by itself. */
+ * The first step of the list that matches and is not used up is played. If there is no such step,
+ * the demo answers by itself. */
 #ifndef QP_LLM_DEMO_H
 #define QP_LLM_DEMO_H
 
@@ -39,7 +39,7 @@ enum qp_rc qp__demo_script_parse(const char *what, struct qp_bytes json,
                                  struct qp__demo_script **out, struct qp_err *err);
 void qp__demo_script_free(struct qp__demo_script *script); /* NULL is allowed */
 
-/* ---- within the demo: what is played ---- */
+/* ---- internal to the demo: what is played ---- */
 
 enum qp__demo_kind {
   QP__DEMO_TEXT,     /* text */
@@ -65,7 +65,7 @@ struct qp__demo_item {
 #define QP__DEMO_OWN_ITEMS 2
 #define QP__DEMO_INTERVAL_MS 20
 
-/* What is played: a step of a script, or what the demo made up in the arena. */
+/* What is played: a step of a script, or an answer that the demo made in the arena. */
 struct qp__demo_play {
   const struct qp__demo_item *items;
   size_t count;
@@ -81,10 +81,10 @@ struct qp__demo_heard {
   struct qp_bytes result; /* its text, in the arena of the play */
 };
 
-/* The step that fits, counted as used. False: none. */
+/* The step that matches, counted as used. False: no step matches. */
 bool qp__demo_script_find(struct qp__demo_script *script, const struct qp__demo_heard *heard,
                           struct qp__demo_play *play);
-/* What the demo says and does by itself. QP_NOMEM. */
+/* The demo's own answer, without a script. QP_NOMEM. */
 enum qp_rc qp__demo_improvise(const struct qp__llm_request *request,
                               const struct qp__demo_heard *heard, struct qp__demo_play *play,
                               struct qp_err *err);

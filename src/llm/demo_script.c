@@ -28,7 +28,7 @@ struct qp__demo_script {
   size_t count;
 };
 
-/* Where the reader stands, for sentences. */
+/* The place in the script, for error messages. */
 struct reader {
   struct qp__demo_script *script;
   const char *what;
@@ -98,7 +98,7 @@ read_call(struct reader *r, const struct qp__place *at, const json_t *object,
   if (rc)
     return rc;
   qp__buf_init(&text, (size_t)16 << 20);
-  if (json_is_string(arguments)) /* anything at all, such as JSON that was cut */
+  if (json_is_string(arguments)) /* any text is allowed, for example incomplete JSON */
     (void)qp__buf_add(&text, json_string_value(arguments), json_string_length(arguments));
   else if (arguments)
     (void)qp__json_write(&text, arguments);
@@ -130,7 +130,7 @@ read_usage(const struct qp__place *at, const json_t *usage, struct qp__demo_item
   return rc;
 }
 
-/* An error is judged as one that a provider answers. */
+/* The error is classified like one that a provider returns. */
 static enum qp_rc
 read_error(struct reader *r, const struct qp__place *at, const json_t *error,
            struct qp__demo_item *item, struct qp_err *err)
@@ -155,7 +155,7 @@ read_error(struct reader *r, const struct qp__place *at, const json_t *error,
   return QP_OK;
 }
 
-/* One key says what an item is. */
+/* The key that is present determines the kind of the item. */
 static enum qp_rc
 read_item(struct reader *r, const struct qp__place *at, const json_t *object,
           struct qp__demo_item *item, struct qp_err *err)
@@ -315,7 +315,7 @@ qp__demo_script_free(struct qp__demo_script *script)
 
 /* ---- choosing ---- */
 
-/* A text is not ended by a NUL when it has one inside; the pattern sees what is before it. */
+/* A text may have a NUL inside; the pattern sees only what is before it. */
 static bool
 fits(const struct step *step, const struct qp__demo_heard *heard)
 {

@@ -1,7 +1,7 @@
-/* demo_words.c - what the demo model says and does by itself.
+/* demo_words.c - what the demo model says and does without a script.
  *
- * It knows a few phrases and the tools that they ask for. Whatever else it hears it answers with
- * who it is and how to get a real model; it never pretends to have understood. */
+ * It knows a few phrases and the tools that they request. To everything else it answers who it is
+ * and how to get a real model; it never pretends to have understood. */
 #include "llm/demo.h"
 
 #include <string.h>
@@ -14,8 +14,8 @@
 
 enum subject {
   SUBJECT_NONE, /* the directory itself */
-  SUBJECT_PATH, /* a word with a dot or a slash in it, or what is quoted */
-  SUBJECT_REST, /* what is quoted, else the rest of the sentence */
+  SUBJECT_PATH, /* a word with a dot or a slash in it, or the quoted text */
+  SUBJECT_REST, /* the quoted text, otherwise the rest of the sentence */
 };
 
 static const struct intent {
@@ -60,7 +60,7 @@ find_intent(const struct qp__llm_request *request, struct qp_bytes text, const c
   return NULL;
 }
 
-/* What stands between two quotes of the same kind; false: nothing. `from` moves behind it. */
+/* The text between two quotes of the same kind; false: no quotes. `from` moves behind it. */
 static bool
 find_quoted(const char **from, struct qp_bytes *out)
 {

@@ -3,8 +3,8 @@
  * Providers agree on little: {"type":"error","error":{"type","message"}} (Anthropic),
  * {"error":{"message","type","param","code"}} (OpenAI and most others; "code" may be a number),
  * {"error":"sentence"} (Ollama), {"message"} or {"detail"} (proxies), HTML (networks of proxies).
- * So the sentence, a type and a code are fished out of whatever there is; words that are known
- * decide first, and the status decides what they leave open. */
+ * So the message, a type and a code are extracted from any of these forms. Known words decide
+ * first, and otherwise the status decides. */
 #include "llm/fault.h"
 
 #include <stdarg.h>
@@ -148,7 +148,7 @@ qp__fault_from_err(struct qp__llm_fault *out, const struct qp_err *err)
 
 /* ---- judging ---- */
 
-/* What an error says of itself. */
+/* The type, code and message of an error. */
 struct words {
   const char *type;
   char code[64];
@@ -205,8 +205,8 @@ static const struct rule said[] = {
   { "credit balance is too low", QP__FAULT_QUOTA },
 };
 
-/* What servers say of a picture that their model does not take; with any status (llama.cpp: 500,
- * OpenRouter: 404). */
+/* Messages of servers about an image that their model does not accept; with any status (llama.cpp:
+ * 500, OpenRouter: 404). */
 static const char *const about_images[] = {
   "image input is not supported", "support image input",
   "does not support image",       "do not support image",
@@ -303,7 +303,7 @@ kind_of_status(int status)
   return status >= 400 ? QP__FAULT_REQUEST : QP__FAULT_PROTOCOL;
 }
 
-/* The number behind some words; the text behind the number, or NULL when there is none. */
+/* The number after some words; returns the text after the number, or NULL if there is no number. */
 static const char *
 number_behind(const char *text, const char *words, int64_t *out)
 {

@@ -10,25 +10,25 @@
 #include "quipu.h"
 
 /* X(constant, name, what may be done). */
-#define QP__FAULT_MAP(X)                                                                        \
-  X(NONE, "none", NONE)                                                                         \
-  X(CONNECT, "connect", RETRY)       /* no connection, no such host, TLS */                     \
-  X(TIMEOUT, "timeout", RETRY)       /* no first byte, or silence in the middle */              \
-  X(CUT, "cut", RETRY)               /* the stream ended without its terminator */              \
-  X(PROTOCOL, "protocol", RETRY)     /* what came is not what the protocol says */              \
-  X(RATE, "rate_limit", RETRY)       /* 429 */                                                  \
-  X(OVERLOADED, "overloaded", RETRY) /* 529, 503 */                                             \
-  X(SERVER, "server", RETRY)         /* other 5xx, 408, 409 */                                  \
-  X(TOO_LONG, "too_long", COMPACT)   /* the prompt is longer than the window */                 \
-  X(TOO_LARGE, "too_large", SHRINK)  /* 413: the body is larger than the provider takes */      \
-  X(HISTORY, "history", REPAIR)      /* tool calls and results do not fit together */           \
-  X(THINKING, "thinking", REPAIR)    /* thinking of another time; leave it out and try again */ \
-  X(IMAGES, "images", REPAIR)        /* the model takes no images; leave them out, try again */ \
-  X(AUTH, "auth", FATAL)             /* 401, 403 */                                             \
-  X(QUOTA, "quota", FATAL)           /* 402, no credit left */                                  \
-  X(MODEL, "model", FATAL)           /* 404: no such model, or no such path */                  \
-  X(REQUEST, "request", FATAL)       /* any other 4xx */                                        \
-  X(INTERNAL, "internal", FATAL)     /* on our side: out of memory, over a limit */
+#define QP__FAULT_MAP(X)                                                                           \
+  X(NONE, "none", NONE)                                                                            \
+  X(CONNECT, "connect", RETRY)       /* no connection, unknown host, TLS */                        \
+  X(TIMEOUT, "timeout", RETRY)       /* no first byte, or silence in the middle */                 \
+  X(CUT, "cut", RETRY)               /* the stream ended without its terminator */                 \
+  X(PROTOCOL, "protocol", RETRY)     /* the answer violates the protocol */                        \
+  X(RATE, "rate_limit", RETRY)       /* 429 */                                                     \
+  X(OVERLOADED, "overloaded", RETRY) /* 529, 503 */                                                \
+  X(SERVER, "server", RETRY)         /* other 5xx, 408, 409 */                                     \
+  X(TOO_LONG, "too_long", COMPACT)   /* the prompt is longer than the window */                    \
+  X(TOO_LARGE, "too_large", SHRINK)  /* 413: the body is larger than the provider accepts */       \
+  X(HISTORY, "history", REPAIR)      /* tool calls and results do not fit together */              \
+  X(THINKING, "thinking", REPAIR)    /* thinking of another time; leave it out and try again */    \
+  X(IMAGES, "images", REPAIR)    /* the model does not accept images; leave them out, try again */ \
+  X(AUTH, "auth", FATAL)         /* 401, 403 */                                                    \
+  X(QUOTA, "quota", FATAL)       /* 402, no credit left */                                         \
+  X(MODEL, "model", FATAL)       /* 404: unknown model, or unknown path */                         \
+  X(REQUEST, "request", FATAL)   /* any other 4xx */                                               \
+  X(INTERNAL, "internal", FATAL) /* on our side: out of memory, over a limit */
 
 enum qp__fault_kind {
 #define QP__FAULT_ENUM(name, text, action) QP__FAULT_##name,
@@ -65,7 +65,7 @@ struct qp__llm_head {
 };
 
 void qp__llm_head_init(struct qp__llm_head *head);
-/* Takes one header line; others than those of use here are ignored. `now_ms` is for dates. */
+/* Reads one header line; unknown headers are ignored. `now_ms` is for dates. */
 void qp__llm_head_feed(struct qp__llm_head *head, struct qp_bytes name, struct qp_bytes value,
                        int64_t now_ms);
 
@@ -80,7 +80,7 @@ int64_t qp__fault_backoff_ms(const struct qp__llm_fault *fault, unsigned attempt
 /* Fills *out; the message is cut where it is too long. */
 void qp__fault_set(struct qp__llm_fault *out, enum qp__fault_kind kind, const char *fmt, ...)
     QP_PRINTF(3, 4);
-/* The fault of a failure of ours. */
+/* The fault for an error of our own. */
 void qp__fault_from_err(struct qp__llm_fault *out, const struct qp_err *err);
 
 /* Judges an answer by its status and body, which may be anything. */

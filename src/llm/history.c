@@ -1,8 +1,8 @@
 /* history.c - see history.h.
  *
- * One walk over the messages. An assistant's blocks go to the list at once; what the user's side
- * says until the next assistant's message waits in two places, results in a slot for each open
- * call and the rest in `later`, because results come first whenever they were saved. */
+ * One walk over the messages. An assistant's blocks are added to the list at once. The user's
+ * messages before the next assistant's message are collected: results in a slot for each open call
+ * and the rest in `later`, because results are sent first, whenever they were saved. */
 #include "llm/history.h"
 
 #include <stdio.h>
@@ -35,7 +35,7 @@ struct open_call {
 struct builder {
   struct qp__history *h;
   unsigned keep;
-  bool blind; /* the model does not take images */
+  bool blind; /* the model does not accept images */
   const char *owner;
   struct open_call *open; /* of the assistant's turn that was last */
   size_t open_count, open_cap;
@@ -43,7 +43,7 @@ struct builder {
   size_t later_count, later_cap;
   struct qp__idset ids; /* hashes of the ids that were sent */
   bool paused;          /* the last answer was paused by its provider */
-  bool begun;           /* a message other than the system's has come */
+  bool begun;           /* a message other than the system's was read */
 };
 
 static const char what[] = "a history for a model";
@@ -102,7 +102,7 @@ put_later_text(struct builder *b, struct qp_bytes text, struct qp_err *err)
 
 /* ---- ids ---- */
 
-/* The id as it is sent: of the allowed characters, and not one that was there before. */
+/* The id as it is sent: only allowed characters, and unique. */
 static const char *
 make_wire_id(struct builder *b, const char *stored)
 {
@@ -249,7 +249,7 @@ ends_with_user(const struct qp__history *h)
   return h->turn_count && !h->turns[h->turn_count - 1].assistant;
 }
 
-/* Ends the user's turn: results by the order of the calls, then the rest. */
+/* Ends the user's turn: results in the order of the calls, then the rest. */
 static enum qp_rc
 end_user(struct builder *b, struct qp_err *err)
 {
@@ -257,7 +257,7 @@ end_user(struct builder *b, struct qp_err *err)
 
   if (!b->open_count && !b->later_count)
     return QP_OK;
-  /* The user's turn goes on when nothing of the answer in between was kept. */
+  /* The user's turn continues if nothing of the answer in between was kept. */
   rc = ends_with_user(b->h) ? QP_OK : open_turn(b->h, false, err);
   for (size_t i = 0; !rc && i < b->open_count; i++) {
     struct open_call *call = &b->open[i];
@@ -326,12 +326,13 @@ put_part(struct builder *b, const struct qp_message *m, const struct qp__part *p
       return QP_OK;
     return put_block(b->h, &block, err);
   case QP_PART_IMAGE:
-    return QP_OK; /* no provider takes an image as the assistant's */
+    return QP_OK; /* no provider accepts an image from the assistant */
   }
   return QP_OK;
 }
 
-/* Where a call stands among the parts: "after_parts" of its stored form, else behind them all. */
+/* The place of a call among the parts: "after_parts" of its stored form, otherwise after all
+ * parts. */
 static size_t
 place_of(const struct qp_message *m, const struct qp__tool_call *call)
 {
@@ -367,7 +368,7 @@ is_thought(const struct qp__block *block)
          (block->kind == QP__BLOCK_OTHER && type && strcmp(type, "redacted_thinking") == 0);
 }
 
-/* Takes thinking off the end of the assistant's turn, and the turn away when it is empty. */
+/* Removes thinking from the end of the assistant's turn, and the turn if it is empty then. */
 static void
 trim_assistant(struct builder *b)
 {
@@ -402,7 +403,7 @@ add_assistant(struct builder *b, const struct qp_message *m, struct qp_err *err)
     return rc;
   b->paused = stop && strcmp(stop, "pause_turn") == 0;
   trim_assistant(b);
-  if (is_first && ends_with_user(b->h)) /* nothing was kept, so nothing needs an opening */
+  if (is_first && ends_with_user(b->h)) /* nothing was kept, so no turn needs an opening */
     b->h->turn_count = b->h->block_count = 0;
   return QP_OK;
 }

@@ -1,24 +1,24 @@
 /* history.h - stored messages as the turns that providers accept.
  *
- * Providers refuse a history in which a tool call has no result, in which results stand apart from
- * their calls, or in which a text is empty; stored histories have all of that, after crashes,
+ * Providers refuse a history in which a tool call has no result, in which results are separated
+ * from their calls, or in which a text is empty. Stored histories have all of that, after crashes,
  * cancels, imports and edits. Here they become turns of user and assistant in strict alternation:
  *
  *  (1) The first turn and the last one are the user's. Only an answer that the provider itself
- *      paused stays last, so that it can go on.
- *  (2) All calls of an assistant's turn are answered in the user's turn behind it, in the order of
- *      the calls and before anything else; a call without a result gets one that says so.
+ *      paused stays last, so that it can continue.
+ *  (2) All calls of an assistant's turn are answered in the next turn of the user, in the order of
+ *      the calls and before anything else. A call without a result gets a result that says so.
  *  (3) A result without its call, or a second one, becomes text.
- *  (4) Ids of calls are made of [A-Za-z0-9_-] and are unique in the whole history.
- *  (5) Texts of white space only are left out, so are messages without content.
- *  (6) Thinking is kept as it was, with its signature, or left out; never changed, never last.
- *  (7) Images of results stand apart from their text. For a model that takes no images
- *      (QP__LLM_NO_IMAGES) a text of type and size stands for each of them.
- *  (8) System messages at the beginning join the system prompt; later ones are notes in a user's
- *      turn, so that the prompt's bytes stay what they were.
+ *  (4) Ids of calls consist of [A-Za-z0-9_-] and are unique in the whole history.
+ *  (5) Texts of white space only are left out, and so are messages without content.
+ *  (6) Thinking is kept unchanged, with its signature, or left out; it is never last.
+ *  (7) Images of results are separate from their text. For a model that does not accept images
+ *      (QP__LLM_NO_IMAGES) a text with type and size replaces each of them.
+ *  (8) System messages at the beginning join the system prompt. Later ones are notes in a user's
+ *      turn, so that the bytes of the prompt do not change.
  *
- * A history that grew by messages gives the same turns as before, up to the last turn of the user,
- * which may have got more blocks (or, where it only stood in for a missing one, other blocks). */
+ * If messages are appended to a history, its turns stay the same up to the last turn of the user.
+ * That turn may get more blocks (or other blocks, if it only replaced a missing turn). */
 #ifndef QP_LLM_HISTORY_H
 #define QP_LLM_HISTORY_H
 
@@ -67,9 +67,9 @@ enum qp__history_keep {
   QP__KEEP_OTHER = 1u << 2,    /* blocks of unknown kind, of answers of the provider `owner` */
 };
 
-/* Borrows from the request. `owner` is what metadata.provider of an answer must be for its blocks
- * of unknown kind to be kept. QP_INVALID: there is no message. Release with qp__history_release(),
- * also after a failure. */
+/* Borrows from the request. Blocks of unknown kind are kept only if metadata.provider of their
+ * answer is `owner`. QP_INVALID: there is no message. Release with qp__history_release(), also
+ * after a failure. */
 enum qp_rc qp__history_init(struct qp__history *h, const struct qp__llm_request *request,
                             unsigned keep, const char *owner, struct qp_err *err);
 void qp__history_release(struct qp__history *h);

@@ -1,7 +1,7 @@
 /* http_call.c - a call over HTTP.
  *
- * The request is encoded once. The answer goes from libcurl's buffer through the codec's reader to
- * the caller's callback without being kept; only these are kept: the body of an error, up to
+ * The request is encoded once. The answer passes from libcurl's buffer through the codec's reader
+ * to the caller's callback without being stored. Only these are stored: the body of an error, up to
  * 64 KiB, and the answer of a server that does not stream.
  *
  * `done` is called as soon as the end mark of the answer was received, not when the server ends the
@@ -72,7 +72,7 @@ end_answer(struct qp__http_call *http, const char *why, struct qp__llm_fault *fa
   return rc;
 }
 
-/* Says how the call ended: `fault` is set, or the answer is complete. */
+/* Reports how the call ended: `fault` is set, or the answer is complete. */
 static void
 judge(struct qp__http_call *http, enum qp__net_outcome outcome, const char *why,
       struct qp__llm_fault *fault)

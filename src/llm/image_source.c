@@ -1,5 +1,5 @@
-/* image_source.c - see image_source.h. The type of a blob is told by its first bytes; providers
- * take these four types and no other. */
+/* image_source.c - see image_source.h. The first bytes of a blob determine its type; providers
+ * accept only these four types. */
 #include "llm/image_source.h"
 
 #include <sodium.h>

@@ -1,12 +1,12 @@
-/* image_source.h - an image part as providers take it: an address on the web, or bytes in
- * base64. */
+/* image_source.h - an image part in the forms that providers accept: an address on the web, or
+ * bytes in base64. */
 #ifndef QP_LLM_IMAGE_SOURCE_H
 #define QP_LLM_IMAGE_SOURCE_H
 
 #include "llm/model_request.h"
 
 enum qp__llm_image_kind {
-  QP__IMAGE_NONE, /* not available: a blob that is gone, an address that means nothing to others */
+  QP__IMAGE_NONE, /* not available: a deleted blob, or an address that only this machine can use */
   QP__IMAGE_URL,  /* url */
   QP__IMAGE_DATA, /* media type, base64 */
 };
@@ -19,13 +19,13 @@ struct qp__llm_image {
   struct qp__buf bytes; /* what base64 points into, for blobs */
 };
 
-/* Looks at the address of an image: "https://…", "data:image/png;base64,…" or "quipu:blobs/…".
+/* Reads the address of an image: "https://…", "data:image/png;base64,…" or "quipu:blobs/…".
  * QP_NOMEM, QP_TOOBIG. Release with qp__llm_image_release(), also after a failure. */
 enum qp_rc qp__llm_image_init(struct qp__llm_image *image, const char *url,
                               const struct qp__llm_request *request, struct qp_err *err);
 void qp__llm_image_release(struct qp__llm_image *image);
 
-/* What is said to the model in the place of an image that is not there. */
+/* The text that replaces an image that is not available. */
 extern const char qp__llm_image_missing[];
 
 #endif

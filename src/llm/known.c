@@ -36,7 +36,7 @@ find(struct qp__known *k, const char *provider, const char *id)
   return NULL;
 }
 
-/* The row, made when there is none; NULL: no memory. */
+/* The row, created if it does not exist; NULL: out of memory. */
 static struct qp__known_model *
 get(struct qp__known *k, const char *provider, const char *id)
 {

@@ -1,5 +1,5 @@
-/* known.h - what is learned of models while quipu runs: which ones a server has, their windows, and
- * which take no images. Used by several threads at once. */
+/* known.h - what quipu learns about models while it runs: which models a server has, their windows,
+ * and which do not accept images. Used by several threads at once. */
 #ifndef QP_LLM_KNOWN_H
 #define QP_LLM_KNOWN_H
 
@@ -14,11 +14,11 @@ struct qp__known_model {
   char *id;       /* as the provider calls it */
   int64_t window; /* 0: not known */
   bool listed;    /* the server has it */
-  bool blind;     /* the server says that it takes no images */
+  bool blind;     /* the server reports that it does not accept images */
   bool refused;   /* it has refused images */
 };
 
-/* What a server says of a model and images. */
+/* What a server reports about a model and images. */
 enum qp__sight { QP__SIGHT_UNKNOWN, QP__SIGHT_IMAGES, QP__SIGHT_NONE };
 
 struct qp__known {
@@ -34,16 +34,16 @@ void qp__known_release(struct qp__known *k);
  * QP_NOMEM. */
 enum qp_rc qp__known_add(struct qp__known *k, const char *provider, const char *id, int64_t window,
                          enum qp__sight sight, struct qp_err *err);
-/* Notes that a server does not have a model, or none that answers questions. */
+/* Notes that a server does not have a model, or has it but not for chat. */
 void qp__known_drop(struct qp__known *k, const char *provider, const char *id);
-/* Forgets which models the server has, before they are added anew. */
+/* Forgets which models the server has, before they are added again. */
 void qp__known_unlist(struct qp__known *k, const char *provider);
 
 /* Notes that a model has refused images; without memory it is learned again. */
 void qp__known_set_blind(struct qp__known *k, const char *provider, const char *id);
 bool qp__known_is_blind(struct qp__known *k, const char *provider, const char *id);
 
-/* The first model that the server has, in the arena. QP_NOTFOUND: none is known. */
+/* The first model that the server has, in the arena. QP_NOTFOUND: no model is known. */
 enum qp_rc qp__known_first(struct qp__known *k, const char *provider, struct qp__arena *arena,
                            const char **out, struct qp_err *err);
 /* Calls `fn` for each model that a server has, until it answers other than QP_OK. It must not call

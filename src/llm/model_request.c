@@ -42,7 +42,7 @@ take_count(const json_t *object, const char *key, int64_t *out, struct qp_err *e
   return QP_OK;
 }
 
-/* A string stands for a list of one. */
+/* A string counts as a list of one. */
 static enum qp_rc
 take_stop(const json_t *object, json_t **out, struct qp_err *err)
 {

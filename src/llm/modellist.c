@@ -10,7 +10,7 @@
 #define ID_MAX 150
 #define SHOWN_MAX 16 /* models of Ollama that are asked for one by one */
 
-/* What a list or a server says of one model. */
+/* What a list or a server reports about one model. */
 struct row {
   const char *id;
   int64_t window;  /* 0: not said */
@@ -61,7 +61,7 @@ says(const json_t *object, const char *key, const char *value)
   return text && strcmp(text, value) == 0;
 }
 
-/* A number of tokens; 0: there is none. */
+/* A number of tokens; 0: missing. */
 static int64_t
 tokens_at(const json_t *object, const char *key)
 {
@@ -82,7 +82,7 @@ has_word(const json_t *list, const char *word)
   return false;
 }
 
-/* What a list of abilities says of one; an empty one says nothing. */
+/* What a list of abilities says about images; an empty list says nothing. */
 static enum qp__sight
 sight_of(const json_t *list, const char *word)
 {
@@ -105,8 +105,8 @@ keep(struct qp__modellist *m, const struct row *row)
 
 /* ---- lists ---- */
 
-/* LM Studio and Together say the type of a model, Mistral and Ollama its abilities, OpenRouter what
- * it makes. */
+/* LM Studio and Together report the type of a model, Mistral and Ollama its abilities, OpenRouter
+ * its outputs. */
 static bool
 is_for_chat(const json_t *row)
 {
@@ -188,7 +188,7 @@ read_row(const json_t *json, struct row *out)
   return true;
 }
 
-/* vLLM says no window of an adapter (LoRA); it has the one of the model that is its parent. */
+/* vLLM reports no window for an adapter (LoRA); the window of its parent model is used. */
 static int64_t
 window_of_parent(const json_t *list, const json_t *row)
 {
@@ -200,8 +200,8 @@ window_of_parent(const json_t *list, const json_t *row)
   return 0;
 }
 
-/* What the owner of a model tells of the server. Ollama gives the namespace of the model as the
- * owner, which is "library" for its own; all its names have a tag behind ':'. */
+/* Which server it is, as far as the owner of a model shows it. Ollama reports the namespace of the
+ * model as its owner, which is "library" for its own; all its names have a tag after ':'. */
 static enum qp__modellist_step
 step_behind(const json_t *json, const struct row *row)
 {
@@ -228,8 +228,8 @@ step_behind_list(const struct qp__modellist *m, const json_t *list)
   return next;
 }
 
-/* Models that the server has loaded come first: the first one is asked by default, and asking
- * another one makes the server load it. */
+/* Loaded models are put first: the first model is the default, and another one would have to be
+ * loaded by the server. */
 static void
 keep_list(struct qp__modellist *m, const json_t *list)
 {
@@ -260,7 +260,7 @@ read_list(struct qp__modellist *m, const json_t *root)
   next = step_behind_list(m, list);
   if (next != QP__MODELLIST_STUDIO)
     keep_list(m, list);
-  else /* its own list says more, and which models are for chat */
+  else /* its own list has more details, and shows which models are for chat */
     m->plain = json_incref((json_t *)list);
   return next;
 }
@@ -382,7 +382,7 @@ qp__modellist_read(struct qp__modellist *m, const json_t *root)
     if (root)
       read_show(m, root);
     m->shown++;
-    /* A server that knows no such question is not Ollama. */
+    /* A server that does not know this request is not Ollama. */
     next = root || m->is_ollama || m->shown > 1 ? QP__MODELLIST_SHOW : QP__MODELLIST_END;
     break;
   case QP__MODELLIST_PS:

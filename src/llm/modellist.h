@@ -1,12 +1,12 @@
-/* modellist.h - reads what servers report of their models, and keeps it in `known`.
+/* modellist.h - reads what servers report about their models, and keeps it in `known`.
  *
- * Read are GET /models of the protocol of OpenAI (of llama.cpp, vLLM, LM Studio, OpenRouter,
- * Mistral, Together and others), /props of llama.cpp, /api/v0/models of LM Studio, and /api/tags,
- * /api/show and /api/ps of Ollama. docs/providers.md says which fields count.
+ * These answers are read: GET /models of the protocol of OpenAI (of llama.cpp, vLLM, LM Studio,
+ * OpenRouter, Mistral, Together and others), /props of llama.cpp, /api/v0/models of LM Studio, and
+ * /api/tags, /api/show and /api/ps of Ollama. docs/providers.md lists the fields that are used.
  *
- * A window is kept only when the server says with which window the model runs. Ollama and LM Studio
- * also tell the longest window that a model was trained for; that one is kept only when it is
- * shorter than what is assumed of a model of which nothing is known. */
+ * A window is kept only if the server reports with which window the model runs. Ollama and LM
+ * Studio also report the longest window that a model was trained for; it is kept only if it is
+ * shorter than the window that is assumed for an unknown model. */
 #ifndef QP_LLM_MODELLIST_H
 #define QP_LLM_MODELLIST_H
 
@@ -39,8 +39,8 @@ void qp__modellist_init(struct qp__modellist *m, struct qp__known *known, const 
                         bool is_ollama);
 void qp__modellist_release(struct qp__modellist *m);
 
-/* Reads the answer to the present step, and goes to the next one. `root` is NULL when there was no
- * good answer. */
+/* Reads the answer to the present step, and moves to the next one. `root` is NULL if there was no
+ * usable answer. */
 void qp__modellist_read(struct qp__modellist *m, const json_t *root);
 
 /* The model to ask Ollama for, in the step SHOW. */

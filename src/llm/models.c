@@ -1,5 +1,5 @@
-/* models.c - see models.h. Windows and prices as the providers published them up to November 2026;
- * a family's row at the end stands for what is not listed, without prices. */
+/* models.c - see models.h. Windows and prices as the providers published them up to November 2026.
+ * The row of a family, at the end, is used for its models that are not listed; it has no prices. */
 #include "llm/models.h"
 
 #include <string.h>

@@ -1,8 +1,8 @@
-/* models.h - what is known of models: their windows, limits and prices.
+/* models.h - what is known about models: their windows, limits and prices.
  *
- * Prices are in millionths of a dollar for a million tokens, so that $0.0125 is 12500 and a cost is
- * a whole number: tokens times price, in millionths of a millionth of a dollar. The table that is
- * built in is a help, not the truth: configuration adds rows, which win. */
+ * Prices are in millionths of a dollar per million tokens, so that $0.0125 is 12500 and a cost is a
+ * whole number: tokens times price, in millionths of a millionth of a dollar. The built-in table
+ * may be outdated: rows of the configuration replace its rows. */
 #ifndef QP_LLM_MODELS_H
 #define QP_LLM_MODELS_H
 
@@ -23,7 +23,7 @@ enum qp__model_origin {
 
 struct qp__model {
   const char *id;       /* also the beginning of longer names: "claude-x" of "claude-x-20260101" */
-  const char *provider; /* "anthropic", "openai", "demo"; "" when nothing says it */
+  const char *provider; /* "anthropic", "openai", "demo"; "" if unknown */
   int64_t window;       /* tokens of input and output together */
   int64_t max_output;
   int64_t input, output, cache_read, cache_write, cache_write_1h;
@@ -41,17 +41,16 @@ struct qp__models {
 /* A zeroed struct is the table that is built in. */
 void qp__models_release(struct qp__models *models);
 
-/* Adds a row from an object: "id", "provider", "window", "max_output", and in dollars for a million
- * tokens "input_price", "output_price", "cache_read_price", "cache_write_price". What is missing
- * comes from the row that the name had before. QP_INVALID. */
+/* Adds a row from an object: "id", "provider", "window", "max_output", and in dollars per million
+ * tokens "input_price", "output_price", "cache_read_price", "cache_write_price". Missing fields are
+ * copied from the row that the name had before. QP_INVALID. */
 enum qp_rc qp__models_add(struct qp__models *models, const json_t *object, struct qp_err *err);
 
-/* The row of that name, else the longest that is its beginning, else what is assumed. Borrowed
- * until the next row is added. */
+/* The row of that name, otherwise the row with the longest name that the name begins with,
+ * otherwise the defaults. Borrowed until the next row is added. */
 const struct qp__model *qp__models_get(const struct qp__models *models, const char *id);
 
-/* All rows that stand for a model of their own, first those that were added; NULL behind the
- * last. */
+/* All rows of single models, first those that were added; NULL after the last. */
 const struct qp__model *qp__models_at(const struct qp__models *models, size_t i);
 
 /* What a usage costs; -1: the prices are not known. */

@@ -1,8 +1,8 @@
-/* ollama.c - Ollama's own protocol (POST /api/chat), because its Chat Completions take no window:
- * there "num_ctx" stays at a small default, and a longer prompt is cut without a word.
+/* ollama.c - Ollama's own protocol (POST /api/chat), because its Chat Completions have no field for
+ * the window: there "num_ctx" stays at a small default, and a longer prompt is cut silently.
  *
- * The answer is one JSON object a line: "message" with "content", "thinking" and "tool_calls",
- * whose arguments are complete objects; the last line has "done":true, the reason and the counts.
+ * The answer is one JSON object per line: "message" with "content", "thinking" and "tool_calls",
+ * whose arguments are complete objects. The last line has "done":true, the reason and the counts.
  * An error is {"error":"sentence"}. */
 #include <string.h>
 
@@ -147,7 +147,7 @@ encode(const struct qp__llm_request *request, struct qp__buf *out, struct qp_err
 struct reader {
   struct qp__decoder d;
   struct qp__toolstream tools;
-  struct qp__buf line; /* the beginning of a line whose end has not come */
+  struct qp__buf line; /* the beginning of an incomplete line */
   bool complete;
 };
 

@@ -1,8 +1,8 @@
 /* openai.c - requests of Chat Completions (POST /chat/completions), as OpenAI, OpenRouter, vLLM,
- * llama.cpp, Ollama and many others take them.
+ * llama.cpp, Ollama and many others accept them.
  *
- * A text is a string wherever no image stands beside it: many servers know nothing else. Images of
- * tool results follow in a user's message, because a "tool" message takes text only. */
+ * A text without an image beside it is sent as a string: many servers accept nothing else. Images
+ * of tool results follow in a user's message, because a "tool" message may only have text. */
 #include "llm/openai.h"
 
 #include "llm/body_writer.h"
@@ -125,8 +125,8 @@ write_user(struct qp__encoder *e, const struct qp__llm_turn *turn, struct qp_err
 
 /* ---- the assistant's side ---- */
 
-/* The arguments are JSON inside a string. What the model wrote and was no JSON is kept as a string
- * (answer.h), and goes back as it came. */
+/* The arguments are JSON inside a string. Arguments of the model that were not JSON are stored as a
+ * string (answer.h), and are sent back unchanged. */
 static enum qp_rc
 write_arguments(const struct qp__encoder *e, json_t *value, struct qp_err *err)
 {

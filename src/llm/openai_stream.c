@@ -1,9 +1,9 @@
 /* openai_stream.c - answers of Chat Completions.
  *
- * One JSON object an event, "choices" with a "delta" in it, and "[DONE]" at the end. What servers
- * do differently: "choices" null, empty or absent beside "usage"; "delta" null; "content" null or a
- * list of parts; thinking in "reasoning_content" or "reasoning"; an {"error"} in the middle of a
- * good stream; a body that is no stream, with "message" for "delta"; no "[DONE]", or no
+ * One JSON object per event, "choices" with a "delta" in it, and "[DONE]" at the end. Servers
+ * differ: "choices" null, empty or absent beside "usage"; "delta" null; "content" null or a list of
+ * parts; thinking in "reasoning_content" or "reasoning"; an {"error"} in the middle of a good
+ * stream; a body that is not a stream, with "message" for "delta"; no "[DONE]", or no
  * "finish_reason". Either of the last two makes an answer complete; without both it was cut. */
 #include "llm/openai.h"
 
@@ -23,7 +23,7 @@ struct reader {
   enum qp__llm_stop stop;
   char reason[64]; /* finish_reason, or "" */
   bool has_usage;
-  bool complete; /* finish_reason or [DONE] has come */
+  bool complete; /* finish_reason or [DONE] was received */
 };
 
 /* ---- delta ---- */
@@ -95,7 +95,7 @@ take_reason(struct reader *r, const char *reason)
 
 /* ---- usage ---- */
 
-/* "prompt_tokens" counts what came from the cache too. */
+/* "prompt_tokens" includes the tokens from the cache. */
 static enum qp_rc
 take_usage(struct reader *r, const json_t *usage, struct qp_err *err)
 {

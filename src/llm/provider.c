@@ -145,7 +145,7 @@ make(const struct qp__llm_provider_spec *spec, struct qp__llm_provider *out, str
     rc = check_url(name, url, err);
   if (rc)
     return rc;
-  /* Only OpenAI itself wants the new name of the field; others know the old one. */
+  /* Only OpenAI itself requires the new name of the field; other servers know the old one. */
   if (p.codec == &qp__codec_openai && strcmp(url, protocol->url) == 0)
     p.flags |= QP__LLM_MAX_COMPLETION;
   p.connect_ms = or_default(spec->connect_ms, CONNECT_MS);
@@ -275,7 +275,8 @@ qp__llm_resolve(const struct qp__llm_providers *p, const struct qp__models *mode
     *wire_model = slash + 1;
     return QP_OK;
   }
-  /* A provider that passes models of others on is asked for "anthropic/…"; the demo is not. */
+  /* "anthropic/…" may be a model of a provider that offers models of others; the demo is not
+   * one. */
   protocol = slash && !last->codec ? find_protocol_n(model, (size_t)(slash - model)) : NULL;
   if (protocol && protocol->key_env)
     return fail_no_key(model, protocol, err);

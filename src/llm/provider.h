@@ -1,7 +1,7 @@
-/* provider.h - whom models are asked from: a protocol, an address, a key.
+/* provider.h - where models are: a protocol, an address, a key.
  *
- * "demo" is always there; "anthropic" and "openai" are there when the environment has their keys;
- * configuration adds others, or puts its own in their place. */
+ * "demo" always exists. "anthropic" and "openai" exist when the environment has their keys. The
+ * configuration adds providers or replaces these. */
 #ifndef QP_LLM_PROVIDER_H
 #define QP_LLM_PROVIDER_H
 
@@ -10,14 +10,14 @@
 
 struct qp__demo_script;
 
-/* What configuration says of a provider. Strings may be NULL: the protocol's default. */
+/* The configuration of a provider. Strings may be NULL: the protocol's default. */
 struct qp__llm_provider_spec {
   const char *name;     /* [A-Za-z0-9_-]+ */
   const char *protocol; /* "anthropic", "openai", "ollama", "demo"; NULL: the name */
   const char *base_url; /* "http://127.0.0.1:8080/v1" */
   const char *key;
   const char *const *headers;     /* more of them, "anthropic-beta: a,b"; ends with NULL */
-  const char *model;              /* asked when a context names none */
+  const char *model;              /* the model for contexts that do not name one */
   int64_t connect_ms;             /* until there is a connection; 0: 10 s */
   int64_t first_byte_ms;          /* from the start until the answer begins; 0: 5 min */
   int64_t idle_ms;                /* silence in the middle of an answer; 0: 2 min */
@@ -57,14 +57,14 @@ void qp__llm_providers_release(struct qp__llm_providers *p);
 /* Adds a provider, or replaces the one of that name. QP_INVALID. */
 enum qp_rc qp__llm_providers_add(struct qp__llm_providers *p,
                                  const struct qp__llm_provider_spec *spec, struct qp_err *err);
-/* NULL: there is none of that name. Borrowed until the next is added. */
+/* NULL: no provider has that name. Borrowed until the next is added. */
 const struct qp__llm_provider *qp__llm_providers_find(const struct qp__llm_providers *p,
                                                       const char *name);
 
-/* Whom to ask for a model, and what it is called there. "name/model" names the provider; else the
- * table of models does; a model of which nothing is known goes to the provider that was added last.
- * NULL and "": the model of that provider. So without keys the demo answers. QP_NOTFOUND: the
- * model's provider has no key; the sentence says how to give it one. Borrowed. */
+/* The provider of a model, and the name of the model there. "name/model" names the provider;
+ * otherwise the table of models does. An unknown model belongs to the provider that was added last.
+ * NULL and "": the default model of that provider. So without keys the demo answers. QP_NOTFOUND:
+ * the model's provider has no key; the message says how to set it. Borrowed. */
 enum qp_rc qp__llm_resolve(const struct qp__llm_providers *p, const struct qp__models *models,
                            const char *model, const struct qp__llm_provider **provider,
                            const char **wire_model, struct qp_err *err);

@@ -15,7 +15,7 @@ struct qp__toolpiece_call {
   json_int_t index;         /* or NO_INDEX */
   char *id;                 /* the server's, or NULL */
   char *name;               /* or NULL: not known yet */
-  size_t block;             /* ours, once it is told */
+  size_t block;             /* our number, once it was reported */
   bool told;                /* QP__LLM_CALL was sent */
   struct qp__buf arguments; /* all of them so far */
 };
@@ -41,7 +41,7 @@ qp__toolstream_release(struct qp__toolstream *t)
 
 /* ---- which call ---- */
 
-/* What a piece says of itself. */
+/* The fields that identify a piece. */
 struct piece {
   json_int_t index;
   const char *id;
@@ -161,7 +161,8 @@ take_piece(struct qp__toolstream *t, const struct piece *p, struct qp_err *err)
     rc = learn(&call->id, p->id, err);
   if (!rc)
     rc = learn(&call->name, p->name, err);
-  before = call->told ? call->arguments.len : 0; /* what came before the name is told with it */
+  before = call->told ? call->arguments.len
+                      : 0; /* what was received before the name is reported with it */
   if (!rc)
     rc = add_arguments(call, p->arguments, err);
   if (rc || !call->name)
@@ -222,7 +223,7 @@ qp__toolstream_end(struct qp__toolstream *t, struct qp_err *err)
   for (size_t i = 0; !rc && i < t->count; i++) {
     struct qp__toolpiece_call *call = &t->calls[i];
 
-    if (!call->told) { /* the name never came */
+    if (!call->told) { /* the name was never received */
       rc = tell_call(t, call, "unnamed", err);
       if (!rc)
         rc = qp__decoder_text(t->d, QP__LLM_ARGUMENTS, call->block, qp__buf_bytes(&call->arguments),

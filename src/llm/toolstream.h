@@ -1,15 +1,16 @@
-/* toolstream.h - tool calls out of the pieces that servers of Chat Completions send.
+/* toolstream.h - assembles tool calls from the pieces that servers of Chat Completions send.
  *
- * By the book a call is known by "index", and its first piece has id and name. In the field the
- * index is missing, or 0 for every call; the id is missing, or only in the first piece, or in all;
- * arguments come before the name. Which call a piece belongs to:
- *   - an id that is known: that call;
- *   - an id that is new: a new call, unless the call of that index has no id from the server yet
- *   and the piece does not bring a second name for it;
+ * According to the specification a call is identified by "index", and its first piece has id and
+ * name. Real servers differ: the index is missing, or 0 for every call; the id is missing, or only
+ * in the first piece, or in all; arguments are sent before the name. Which call a piece belongs to:
+ *   - a known id: that call;
+ *   - a new id: a new call, unless the call of that index has no id from the server yet and the
+ *     piece does not bring a second name for it;
  *   - no id, an index: the newest call of that index, or a new one;
- *   - neither: a second name begins a new call; else the call at the same place in the list when
- *   the list has several pieces, else the newest call. A call is told once its name is known; a
- *   call that the server gave no id gets "call_<n>". */
+ *   - neither: a second name begins a new call; otherwise the call at the same place in the list
+ *     if the list has several pieces, otherwise the newest call.
+ * A call is reported once its name is known. A call without an id from the server gets
+ * "call_<n>". */
 #ifndef QP_LLM_TOOLSTREAM_H
 #define QP_LLM_TOOLSTREAM_H
 
