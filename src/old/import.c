@@ -95,7 +95,7 @@ tell(struct importing *im, const char *item, struct qp_import_report *report)
   return rc;
 }
 
-/* A note about something that is not a chat or a prompt that was taken. */
+/* Reports a note that does not belong to an imported chat or prompt. */
 static enum qp_rc
 tell_note(struct importing *im, const char *before, const struct qp__ls_note *note)
 {
@@ -166,7 +166,7 @@ import_prompts(struct importing *im)
 
 /* ---- chats ---- */
 
-/* The notes of a chat that was taken become those of its report. False: no memory. */
+/* Copies the notes of an imported chat to its report. False: out of memory. */
 static bool
 add_notes(struct qp_import_report *report, const struct qp__ls_notes *notes)
 {
@@ -180,7 +180,7 @@ add_notes(struct qp_import_report *report, const struct qp__ls_notes *notes)
   return true;
 }
 
-/* Tells of each message that was left out. */
+/* Reports each message that was skipped. */
 static enum qp_rc
 tell_left_out(struct importing *im, const char *item, const struct qp__ls_notes *notes)
 {

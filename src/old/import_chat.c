@@ -1,12 +1,12 @@
-/* import_chat.c - one chat of a dump into a store.
+/* import_chat.c - imports one chat of a dump into a store.
  *
- * A new chat goes through the builder, so that it is there completely or not at all; its blobs and
- * its prompt come before it, and stay when it fails, for they are whole by themselves.
+ * A new chat is stored by the builder, completely or not at all. Its blobs and its prompt are
+ * stored before it. They stay if the chat fails, because they are complete by themselves.
  *
- * A chat that is there has a hash of its source in its metadata. The same hash: nothing is to be
- * done. Otherwise, when nobody has changed the context since it was imported and all of its
- * messages are the first ones of the chat now, the new ones and the new metadata follow in one
- * commit. A context that was changed is left alone. */
+ * An imported chat has a hash of its source in its metadata. If the hash is equal, nothing is done.
+ * Otherwise the context is extended in one commit by the new messages and the new metadata, but
+ * only if it was not changed since its import and all of its messages are the first ones of the
+ * chat. A changed context is left alone. */
 #include <sodium.h>
 #include <stdio.h>
 #include <string.h>
@@ -23,7 +23,7 @@
 
 #define MAIN "main"
 
-/* ---- what goes before a chat ---- */
+/* ---- blobs and prompt of a chat ---- */
 
 static enum qp_rc
 put_blobs(struct qp_store *s, const struct qp__ls_chat *chat, struct qp_err *err)
@@ -68,8 +68,8 @@ make_prompt(struct qp_store *s, const char *id, const char *text, struct qp_err 
   return rc == QP_EXISTS ? QP_OK : rc; /* made since we looked */
 }
 
-/* Lets branch "main" refer to the chat's prompt, which is made of the chat's text where there is
- * none yet. A reference that leads nowhere is left out, with a note. */
+/* Lets branch "main" refer to the prompt of the chat, which is created from the chat's text if
+ * necessary. A reference to an unknown prompt is left out, with a note. */
 static enum qp_rc
 refer_to_prompt(struct qp_store *s, struct qp__ls_chat *chat, bool dry,
                 struct qp_import_report *report, struct qp_err *err)
@@ -153,7 +153,7 @@ build_context(struct qp_store *s, struct qp__ls_chat *chat, struct qp_import_rep
   return rc;
 }
 
-/* ---- a context that is there ---- */
+/* ---- a context that exists already ---- */
 
 static const char *
 source_text(const struct qp__meta *meta, const char *key)
@@ -192,9 +192,9 @@ is_untouched(const struct qp__meta *meta)
 struct growth {
   struct qp_context *context;
   struct qp__ls_chat *chat;
-  size_t old;            /* messages that are there */
+  size_t old;            /* messages that are stored already */
   size_t count;          /* messages that are new */
-  struct qp__buf *texts; /* of the new ones */
+  struct qp__buf *texts; /* of the new messages */
   struct qp__entry *entries;
   struct qp__driver_change *changes; /* and one for the metadata */
   struct qp__buf meta;
@@ -209,8 +209,8 @@ is_same(const struct qp__entry *a, const struct qp__entry *b)
          memcmp(a->hash, b->hash, sizeof(a->hash)) == 0;
 }
 
-/* Gives the calls of a message the approvals that they have in the stored one: these depend on what
- * the chat had after it when it was imported. */
+/* Copies the approvals of the stored message to the calls of a message: they depend on the messages
+ * that followed when it was imported. */
 static enum qp_rc
 adopt_approvals(struct qp_context *c, uint32_t slot, struct qp_message *m, struct qp_err *err)
 {
@@ -249,7 +249,7 @@ compare_message(struct growth *g, size_t i, uint32_t slot, struct qp__buf *text,
   return left_alone("a message of the context is another one in the dump", err);
 }
 
-/* With the write lock: all messages of the context are the first ones of the chat. */
+/* With the write lock: whether all messages of the context are the first ones of the chat. */
 static enum qp_rc
 compare_messages(struct growth *g, struct qp_err *err)
 {
@@ -381,8 +381,8 @@ sum_bytes(const struct growth *g)
   return bytes;
 }
 
-/* Takes what is new in the chat over into the context that an earlier import made; with `look` it
- * only finds out whether that can be done. */
+/* Adds what is new in the chat to the context of an earlier import; with `look` it only checks
+ * whether that is possible. */
 static enum qp_rc
 grow_context(struct qp_context *c, struct qp__ls_chat *chat, bool look,
              struct qp_import_report *report, struct qp_err *err)
@@ -410,7 +410,7 @@ grow_context(struct qp_context *c, struct qp__ls_chat *chat, bool look,
   return rc;
 }
 
-/* A context that is there: the same, one that can grow, or somebody else's. */
+/* A context that exists: it is equal, it can be extended, or it has another source. */
 static enum qp_rc
 meet_context(struct qp_context *c, struct qp__ls_chat *chat, bool dry,
              struct qp_import_report *report, struct qp_err *err)
@@ -445,7 +445,7 @@ meet_context(struct qp_context *c, struct qp__ls_chat *chat, bool dry,
 
 /* ---- all of it ---- */
 
-/* What the messages of a chat will take. */
+/* The bytes that the messages of a chat need. */
 static enum qp_rc
 measure(struct qp_store *s, const struct qp__ls_chat *chat, uint64_t *bytes, struct qp_err *err)
 {

@@ -1,4 +1,4 @@
-/* import_report.h - what an import or a migration tells of one thing. */
+/* import_report.h - the report about one imported or migrated item. */
 #ifndef QP_OLD_IMPORT_REPORT_H
 #define QP_OLD_IMPORT_REPORT_H
 

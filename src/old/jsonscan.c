@@ -210,7 +210,7 @@ qp__scan_peek(struct qp__scan *s)
 
 /* ---- tokens ---- */
 
-/* A string of which `good` says whether it was passed: whether `text` holds it. */
+/* Ends the reading of a string; `good`: it was read completely, so that `text` holds it. */
 static bool
 end_text(struct qp__scan *s, bool good)
 {

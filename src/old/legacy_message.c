@@ -1,20 +1,20 @@
-/* legacy_message.c - an old message to a stored one, and back.
+/* legacy_message.c - converts an old message to a stored one, and back.
  *
  * Old, below the key of the pool (docs/formats.md, "Old formats"):
  *   {"id", "message": {"role", "content", "tool_calls"?, "tool_result"?, "metadata"|null,
  *                      "message_type" (late), "rich_type"?, …}, "parent_id"|null, …}
  *
- * Both directions are made on values and share what they do not change. forth() makes exactly the
- * form that the model writes. What back() would not bring back by itself is found by calling it:
- * the list of changes between its answer and the original is kept in the message,
+ * Both directions work on JSON values and share the parts that they do not change. forth() makes
+ * exactly the form that the model writes. To find out what back() would not restore, it is called:
+ * the list of changes between its result and the original is kept in the message,
  *   "legacy": {"form": "early"|"late", "id": "…" of a copy, "key": "…" as it was spelled,
  *              "differs": [changes, see jsondiff.h]}
- * so that back() gives the original whatever was in it. A part of the content that the model would
- * refuse is kept as {"type": "legacy", "value": …}.
+ * so that back() always restores the original. A part of the content that the model would refuse is
+ * kept as {"type": "legacy", "value": …}.
  *
- * A message that was made by quipu has no "legacy". It is written in the late form; parts that the
- * old programs do not know would stop their loader, so the whole content then stands in
- * metadata.extra.quipu_content too, and comes back from there. */
+ * A message that was made by quipu has no "legacy". It is written in the late form. Parts that the
+ * old programs do not know would stop their loader, so the whole content is then also stored in
+ * metadata.extra.quipu_content, and is read from there. */
 #include "old/legacy_int.h"
 
 #include <string.h>

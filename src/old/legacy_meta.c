@@ -1,16 +1,16 @@
-/* legacy_meta.c - an old context without its messages to a meta.
+/* legacy_meta.c - converts an old context without its messages to a meta.
  *
- * What the meta cannot say goes into fields "legacy", which legacy_context.c reads:
- *   of the context  {"form": "early"|"late", "time": "…" of the file where times come from it,
+ * What the meta cannot express is kept in fields "legacy", which legacy_context.c reads:
+ *   of the context  {"form": "early"|"late", "time": "…" of the file if times were read from it,
  *                    "differs": [guarded changes, see jsondiff.h]}
  *   of a branch     {"key": "…" and "as": the name that was made of it, "upper": true or
- *                    "spelled": {place: id} where ids were not in lower case,
+ *                    "spelled": {place: id} if ids were not in lower case,
  *                    "missing": {place: id} of ids that the pool lacks,
  *                    "prompt": {"id", "hash", "others"} of a prompt that it held as a copy,
- *                    "made": true when the source has no branches,
+ *                    "made": true if the source has no branches,
  *                    "differs": […]}
- * The changes are found as in legacy_message.c: by making the old form of what came out and
- * comparing it with the original. */
+ * The changes are found as in legacy_message.c: by converting the result back and comparing it with
+ * the original. */
 #include "old/legacy_int.h"
 
 #include <stdio.h>
@@ -275,7 +275,7 @@ add_spelling(const struct qp__legacy_list *list, json_t *legacy)
     char place[24];
 
     if (list->items[odd->at] == QP__LEGACY_NONE)
-      continue; /* it is among the missing ones, in its spelling */
+      continue; /* it is one of the missing ids, as it was spelled */
     (void)snprintf(place, sizeof(place), "%lu", (unsigned long)odd->at);
     bad = qp__json_set_str(spelled, place, odd->text);
   }

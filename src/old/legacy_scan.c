@@ -326,7 +326,7 @@ scan_ids(struct qp__scan *s, struct qp__legacy_list *list)
   return !s->rc;
 }
 
-/* The text just passed is not kept; `instead` is. */
+/* The text that was just read is not kept, but `instead`. */
 static bool
 stand_in(struct qp__scan *s, struct qp__buf *rest, const char *instead)
 {

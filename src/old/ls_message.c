@@ -5,8 +5,8 @@
  *   {…, role: "assistant", type: "tool_result", toolCallId, toolName,
  *    result: {tool_name, result, display_preference}, isError}
  *
- * Values are shared with the dump. A message stands in an array there, so that no value lies deeper
- * in the converted message than it did in the dump. */
+ * Values are shared with the dump. Messages are elements of an array there, so no value is nested
+ * deeper in the converted message than in the dump. */
 #include <stdio.h>
 #include <string.h>
 
@@ -55,7 +55,7 @@ add_text(struct qp_message *m, const json_t *text, json_t *rest, struct qp_err *
   return rc;
 }
 
-/* {"type": "image_url", "image_url": {"url", "detail"}}. *taken: it is such a part. */
+/* {"type": "image_url", "image_url": {"url", "detail"}}. *taken: it has this form. */
 static enum qp_rc
 take_image_url(struct taking *t, json_t *rest, const json_t *part, bool *taken, struct qp_err *err)
 {
@@ -195,7 +195,7 @@ take_calls(struct taking *t, struct qp_err *err)
 }
 
 /* The inner {tool_name, result, display_preference}: the result of the tool becomes *value, the
- * rest goes to the view and to `extra`. Any other value is the result itself. */
+ * rest is kept in the view and in `extra`. Any other value is the result itself. */
 static enum qp_rc
 take_inner_result(struct taking *t, json_t *result, struct qp_tool_result *view, json_t *extra,
                   json_t **value, struct qp_err *err)

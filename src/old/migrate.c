@@ -1,18 +1,18 @@
-/* migrate.c - contexts of older programs into the store.
+/* migrate.c - migrates contexts of older programs into the store.
  *
- * One migration: the source is opened (old/legacy.h), its messages go through a builder, each
- * one is read back and compared with the source, then metadata and branches are compared, and one
- * commit makes the context appear and moves the source to its backup:
+ * One migration: the source is opened (old/legacy.h) and its messages are written by a builder.
+ * Each is read back and compared with the source, then metadata and branches are compared. One
+ * commit makes the context visible and moves the source to its backup:
  *   source                                         afterwards
  *   contexts/{id}.json, conversations/{id}.json    contexts/{id}.json.old
  *   contexts/{id}/ with context.json               contexts/{id}.old/
- *   a file or directory elsewhere                  untouched; a copy is the backup
+ *   a file or directory elsewhere                  unchanged; a copy is the backup
  * Every difference is a note, and any difference ends the migration.
  *
- * The metadata keeps, beside what old/legacy.h put there,
- *   "legacy": {"source": {"hash": "…" of the source, "fingerprint": "…" of what was stored}}
- * The first tells that the same source is migrated again, the second (rollback.c) whether anything
- * has changed since. */
+ * Besides the fields of old/legacy.h the metadata keeps
+ *   "legacy": {"source": {"hash": "…" of the source, "fingerprint": "…" of the stored context}}
+ * The hash shows that the same source is migrated again, the fingerprint (rollback.c) whether the
+ * context has changed since. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sodium.h>
@@ -30,7 +30,7 @@
 #include "os/file.h"
 
 #define DIFFERENCES_MAX ((size_t)1 << 20) /* of text a message */
-#define NOTES_MAX 200                     /* differences that are told one by one */
+#define NOTES_MAX 200                     /* differences that are reported one by one */
 
 /* ---- one at a time ---- */
 
@@ -45,7 +45,7 @@ is_migrating(const struct qp_store *s, const struct qp_uuid *id)
   return m != NULL;
 }
 
-/* Waits until nobody else migrates this context. */
+/* Waits until no other thread migrates this context. */
 static void
 enter(struct qp_store *s, struct qp__migrating *m)
 {
@@ -72,7 +72,7 @@ leave(struct qp_store *s, struct qp__migrating *m)
 
 /* ---- the source ---- */
 
-/* Divides the user's path: the directory is opened, m->name is the rest. */
+/* Splits the user's path: opens the directory; m->name is the rest. */
 static enum qp_rc
 open_parent(struct qp__migration *m, struct qp_err *err)
 {
@@ -142,7 +142,7 @@ check_unchanged(struct qp__migration *m, struct qp_err *err)
   return QP_OK;
 }
 
-/* ---- what is there already ---- */
+/* ---- a context that exists already ---- */
 
 static const json_t *
 source_of(const struct qp__meta *meta)
@@ -150,7 +150,7 @@ source_of(const struct qp__meta *meta)
   return json_object_get(json_object_get(meta->extra, "legacy"), "source");
 }
 
-/* The context is there. The same source: *already; else QP_EXISTS. */
+/* The context exists. The same source: *already; otherwise QP_EXISTS. */
 static enum qp_rc
 compare_existing(struct qp__migration *m, bool *already, struct qp_err *err)
 {
@@ -404,7 +404,7 @@ record_source(struct qp__migration *m, const uint8_t fingerprint[16], struct qp_
   return bad ? qp__fail_nomem(err, "migrating a context") : QP_OK;
 }
 
-/* m->meta, with "legacy" of its own to write to. */
+/* A copy of m->meta with its own "legacy", which can be changed. */
 static enum qp_rc
 make_meta(struct qp__migration *m, struct qp_err *err)
 {
@@ -541,7 +541,7 @@ run(struct qp__migration *m, struct qp_err *err)
   if (!rc && already) {
     struct qp_uuid id = m->report->context;
 
-    qp_import_report_release(m->report); /* what was odd was told the first time */
+    qp_import_report_release(m->report); /* notes were reported by the first migration */
     m->report->context = id;
     m->report->outcome = QP_IMPORT_ALREADY;
   } else if (!rc)

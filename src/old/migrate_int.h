@@ -38,8 +38,8 @@ struct qp__migration {
 enum qp_rc qp__migrate_in_place(struct qp_store *s, const struct qp_uuid *id, struct qp_err *err);
 
 /* Prompts: those of a file system_prompts.json beside the source or up to two directories above it,
- * and those that branches hold as copies, go to the builder; references in m->meta that lead
- * nowhere are cleared, with a note. */
+ * and those that branches hold as copies, are given to the builder. References in m->meta to
+ * unknown prompts are cleared, with a note. */
 enum qp_rc qp__migrate_prompts(struct qp__migration *m, struct qp_err *err);
 
 #endif

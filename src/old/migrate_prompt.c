@@ -2,14 +2,14 @@
  *
  * The old program kept prompts in one file, system_prompts.json,
  *   {"<id>": {"id": "<id>", "content": "…"}}
- * in its data directory, that is beside the sources or above them. A context refers to one by
- * config.system_prompt_id; a branch holds a copy {id, content}. Here all of them are system prompts
- * that are referred to.
- *   - What the store has already stays as it is.
- *   - An id that cannot be one of ours, or that means another content, gets a new one that is
- *     derived from it by a hash: the same prompt always gets the same id.
- *   - A reference that leads nowhere is cleared. The metadata knows what it was (old/legacy.h),
- *     so that a rollback brings it back. */
+ * in its data directory, that is beside the sources or above them. A context refers to a prompt by
+ * config.system_prompt_id; a branch holds a copy {id, content}. Here all of them become system
+ * prompts with references.
+ *   - A prompt that exists in the store stays unchanged.
+ *   - An id that is not valid here, or that belongs to a prompt with another content, is replaced
+ *     by an id that is derived from it by a hash: the same prompt always gets the same id.
+ *   - A reference to an unknown prompt is cleared. The metadata keeps it (old/legacy.h), so that a
+ *     rollback restores it. */
 #include <errno.h>
 #include <sodium.h>
 #include <stdio.h>
@@ -54,7 +54,7 @@ derive_id(const char *id, const char *content, char out[QP__PROMPT_ID_MAX + 1])
   out[n + 2 * HASH_BYTES] = 0;
 }
 
-/* What a reference to `id` leads to: the id itself, where it can be one of ours. */
+/* The target of a reference to `id`: the id itself if it is valid here. */
 static void
 target_id(const char *id, char out[QP__PROMPT_ID_MAX + 1])
 {
@@ -64,7 +64,7 @@ target_id(const char *id, char out[QP__PROMPT_ID_MAX + 1])
     derive_id(id, "", out);
 }
 
-/* Whether there is such a prompt, or will be, and whether it has this content (NULL: any). */
+/* Whether the prompt exists, or will exist, and whether it has this content (NULL: any). */
 static enum qp_rc
 look_up(struct qp__migration *m, const char *id, const char *content, bool *there, bool *same,
         struct qp_err *err)
@@ -79,7 +79,7 @@ look_up(struct qp__migration *m, const char *id, const char *content, bool *ther
                        : queued ? strcmp(queued, content) == 0
                                 : false);
   qp__prompt_free(p);
-  if (rc == QP_CORRUPT) { /* a damaged one is nobody's content */
+  if (rc == QP_CORRUPT) { /* a damaged prompt has no known content */
     *there = true;
     *same = !content;
     return QP_OK;
@@ -146,8 +146,8 @@ take_file(struct qp__migration *m, struct qp_bytes text, struct qp_err *err)
   return rc;
 }
 
-/* Looks in the source's directory and those above it; the first file that there is counts. What
- * cannot be read there is no reason not to migrate. */
+/* Searches the source's directory and those above it; the first file that exists is used. A file
+ * that cannot be read does not stop the migration. */
 static enum qp_rc
 find_file(struct qp__migration *m, struct qp__buf *text, bool *found, struct qp_err *err)
 {

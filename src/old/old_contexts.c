@@ -1,10 +1,10 @@
-/* old_contexts.c - contexts of older programs that lie in the data directory, as they are read:
+/* old_contexts.c - reads contexts of older programs in the data directory:
  *   contexts/{id}.json           the whole context in one file
- *   contexts/{id}/context.json   and messages_pool/, a file a message
+ *   contexts/{id}/context.json   and messages_pool/, one file per message
  *   conversations/{id}.json      where an older program kept the first of these
- * and what is left of them after their migration, for a rollback and for messages that get lost:
+ * and their backups after a migration, for a rollback and for lost messages:
  *   contexts/{id}.json.old, contexts/{id}.old/
- * A context that is there in the new format too is that; the old form beside it is left alone.
+ * If a context also exists in the new format, the new format is used and the old one is ignored.
  *
  * An old context is opened like any other. Each message is converted once to know its size and
  * hash, and again when it is read: its text is not kept. */
@@ -27,7 +27,7 @@
 
 /* ---- where they are ---- */
 
-/* Whether there is such a thing, of this type (S_IFREG, S_IFDIR). */
+/* Whether it exists and has this type (S_IFREG, S_IFDIR). */
 static enum qp_rc
 look(struct qp__files *f, const char *path, mode_t type, bool *out, struct stat *st,
      struct qp_err *err)
@@ -40,7 +40,7 @@ look(struct qp__files *f, const char *path, mode_t type, bool *out, struct stat 
   return QP_OK;
 }
 
-/* Whether a directory is one of an older program: it has that program's file and none of ours. */
+/* Whether a directory belongs to an older program: it has that program's file and none of ours. */
 static enum qp_rc
 look_into(struct qp__files *f, const char *dir, bool *pool, struct qp_err *err)
 {
@@ -75,7 +75,7 @@ is_pool(struct qp__files *f, const struct qp__fctx *c, bool *out, struct qp_err 
   return look_into(f, c->path, out, err);
 }
 
-/* The first of these files that there is. */
+/* The first of these files that exists. */
 static enum qp_rc
 find_file(struct qp__files *f, const struct qp_uuid *id, const char *const *dirs, size_t n,
           const char *end, struct qp__old_place *out, struct qp_err *err)
@@ -240,7 +240,7 @@ find_dir(struct qp__tree *tree, const char *branch, uint16_t *out)
   return ok;
 }
 
-/* Puts a converted message in the tree. One that cannot be converted is unavailable. */
+/* Adds a converted message to the tree. A message that cannot be converted is unavailable. */
 static enum qp_rc
 add_item(struct qp__tree *tree, const struct loading *l, size_t i, struct qp_err *err)
 {

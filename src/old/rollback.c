@@ -1,13 +1,12 @@
-/* rollback.c - a context back into the old monolithic format.
+/* rollback.c - converts a context back to the old monolithic format.
  *
- * A context that is what its migration made of it (qp__fingerprint) comes back as its backup, byte
- * for byte. Any other is written anew (old/legacy.h), piece by piece: memory does not grow with
- * the texts. Inside the store one commit turns the context into the old form; the directory goes,
- * and the backup where it was used. Elsewhere a file is written safely and the store stays as it
- * is.
+ * If a context is unchanged since its migration (qp__fingerprint), the result is its backup, byte
+ * for byte. Otherwise it is written again (old/legacy.h), piece by piece, so that memory does not
+ * grow with the texts. Inside the store one commit replaces the context by the old form and removes
+ * its directory, and also the backup if that was used. With a target elsewhere a file is written
+ * safely and the store stays unchanged.
  *
- * A message that is lost ends a rollback: an old file that silently lacks it would be taken for
- * complete. */
+ * A lost message ends a rollback: an old file without it would look complete. */
 #include "old/rollback.h"
 
 #include <errno.h>
@@ -40,7 +39,7 @@ struct rollback {
   void *driver;                /* of the context */
   bool old;                    /* it is in an old format already */
   struct qp__old_place backup; /* or, of an old one, itself */
-  bool unchanged;              /* the backup says all of it */
+  bool unchanged;              /* the backup has the same content */
   /* the file that is written */
   int dirfd;
   const char *path;
@@ -81,7 +80,7 @@ hash_meta(crypto_generichash_state *state, const struct qp__meta *meta, struct q
   return rc;
 }
 
-/* The content of a prompt that a branch refers to; one that is not there says nothing. */
+/* The content of a prompt that a branch refers to; a missing prompt adds nothing. */
 static enum qp_rc
 hash_prompt(crypto_generichash_state *state, struct qp_store *s, const struct qp__build *build,
             const char *id, struct qp_err *err)
@@ -277,7 +276,7 @@ write_context(struct rollback *r, struct qp_err *err)
   return rc;
 }
 
-/* Writes r->path anew and syncs it. The time of the old file is part of what it says. */
+/* Writes r->path and syncs it. The time of the old file is part of its content. */
 static enum qp_rc
 write_file(struct rollback *r, struct qp_err *err)
 {
@@ -300,7 +299,7 @@ write_file(struct rollback *r, struct qp_err *err)
 
 /* ---- loading ---- */
 
-/* Whether the fingerprint in the metadata is that of what is there now. */
+/* Whether the fingerprint in the metadata matches the present content. */
 static enum qp_rc
 look_for_changes(struct rollback *r, struct qp_err *err)
 {
@@ -347,7 +346,7 @@ count_all(struct rollback *r)
 
 /* ---- inside the store ---- */
 
-/* contexts/{id}.json may be there, if it says the same. */
+/* contexts/{id}.json may exist if its content is the same. */
 static enum qp_rc
 check_place(struct rollback *r, const char *from, struct qp_err *err)
 {

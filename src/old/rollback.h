@@ -1,4 +1,4 @@
-/* rollback.h - what a migration leaves for a way back. */
+/* rollback.h - what a migration keeps for a rollback. */
 #ifndef QP_OLD_ROLLBACK_H
 #define QP_OLD_ROLLBACK_H
 
