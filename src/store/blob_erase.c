@@ -1,11 +1,11 @@
-/* blob_erase.c - blobs that only what is erased referred to.
+/* blob_erase.c - erases blobs to which only erased items referred.
  *
- * A blob has no owner and no count of those who refer to it, because erasing is rare and a count
- * would have to be kept with every message. So whoever erases reads everything else, without a
- * lock: when nothing names the blob, it is moved away, everything is read once more, because a
- * message may have come meanwhile, and only then it is overwritten. One that is stored again
- * meanwhile stays. It is moved to blobs/{hash}.{random}, which a start does not delete as it does
- * tmp/: after a crash the erasure, which begins again, finds it there. */
+ * A blob has no owner and no reference count, because erasing is rare and a count would have to be
+ * kept with every message. So an erasure reads all other data, without a lock. If nothing refers to
+ * the blob, the blob is moved away, everything is read a second time, because a message may have
+ * been added meanwhile, and only then the blob is overwritten. A blob that is stored again
+ * meanwhile stays. It is moved to blobs/{hash}.{random}, which a start does not delete, unlike
+ * tmp/: after a crash the erasure begins again and finds it there. */
 #include <stdio.h>
 #include <string.h>
 
@@ -69,7 +69,7 @@ keep_named(struct qp__doomed *d, struct qp_bytes text)
 
 /* ---- reading ---- */
 
-/* Somebody who looks at texts. */
+/* A reader that searches texts. */
 struct reader {
   struct qp_store *store;
   struct qp__buf *ids;       /* collects into this, or … */
@@ -107,7 +107,7 @@ read_context(struct reader *r, const struct qp_uuid *id, void *driver, struct qp
     if (!rc)
       rc = look_at(r, qp__buf_bytes(&text));
     else if (rc == QP_NOTFOUND || rc == QP_CORRUPT || rc == QP_UNAVAILABLE)
-      rc = QP_OK; /* what is lost refers to nothing */
+      rc = QP_OK; /* a lost message refers to nothing */
   }
   qp__buf_release(&text);
   return rc;
@@ -270,7 +270,7 @@ find_moved(void *arg, const char *name, bool regular)
   return QP_OK;
 }
 
-/* Brings back those that something names now; with `all`, everything. */
+/* Moves blobs back that something refers to now; with `all`, every blob. */
 static enum qp_rc
 bring_back(struct qp_store *s, struct qp__doomed *d, bool all, struct qp_err *err)
 {
@@ -350,7 +350,7 @@ qp__blobs_erase(struct qp_store *s, struct qp_bytes ids, struct qp_err *err)
   }
   qp__mutex_lock(&s->blob_lock);
   d.next = s->doomed;
-  s->doomed = &d; /* cppcheck-suppress autoVariables; erase() takes it out again */
+  s->doomed = &d; /* cppcheck-suppress autoVariables; erase() clears it again */
   qp__mutex_unlock(&s->blob_lock);
   (void)pthread_rwlock_wrlock(&s->import_lock); /* who has stored blobs and no message yet */
   (void)pthread_rwlock_unlock(&s->import_lock);

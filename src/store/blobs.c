@@ -40,7 +40,7 @@ read_blob(struct qp_store *s, const char *id, struct qp__buf *out, struct qp_err
   return QP_OK;
 }
 
-/* Whether the blob is there, unharmed. QP_OK: it is; QP_NOTFOUND: it has to be written. */
+/* Whether the blob exists and is intact. QP_NOTFOUND: it has to be written. */
 static enum qp_rc
 find_blob(struct qp_store *s, const char *id, uint64_t len, struct qp_err *err)
 {
@@ -194,7 +194,7 @@ check_name(void *arg, const char *name, bool regular)
   qp__buf_reset(&k->text);
   rc = read_blob(k->store, name, &k->text, &k->err);
   if (rc == QP_OK || rc == QP_NOMEM || rc == QP_NOTFOUND)
-    return rc == QP_NOTFOUND ? QP_OK : rc; /* gone since it was listed */
+    return rc == QP_NOTFOUND ? QP_OK : rc; /* deleted since it was listed */
   if (!qp__problem_io(k->problems, rc, &k->err))
     return rc;
   qp__problem(k->problems, rc == QP_CORRUPT ? QP_PROBLEM_BLOB_DAMAGED : QP_PROBLEM_UNREADABLE, NULL,

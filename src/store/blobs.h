@@ -24,10 +24,10 @@ enum qp_rc qp__blobs_of_session(struct qp_store *s, const char *id, struct qp__b
 /* Overwrites and removes those of them that nothing in the store refers to. Reads everything; holds
  * no lock meanwhile. */
 enum qp_rc qp__blobs_erase(struct qp_store *s, struct qp_bytes ids, struct qp_err *err);
-/* Somebody stores this blob: one that is being erased stays. */
+/* This blob is stored now: if it is being erased, it stays. */
 void qp__blob_keep(struct qp_store *s, const char *id);
 
-/* Compares every blob with its name; tells of foreign files beside them. */
+/* Compares every blob with its name; reports foreign files beside them. */
 enum qp_rc qp__blobs_check(struct qp_store *s, struct qp__problems *problems, struct qp_err *err);
 
 #endif

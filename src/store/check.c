@@ -1,16 +1,16 @@
-/* check.c - is everything there, unharmed, and does everything agree?
+/* check.c - checks that everything exists, is intact and consistent.
  *
- * A check without repair loads each context for itself and writes nothing; it may run beside a
- * writer. Because that one may delete or change the context meanwhile, what is wrong with a context
- * is told only when it is there still, and when another look finds something too.
+ * A check without repair loads each context separately and writes nothing; it may run beside a
+ * writer. Because the writer may delete or change the context meanwhile, a problem of a context is
+ * reported only if the context still exists and a second check finds a problem too.
  *
- * With repair it takes the context for itself: nobody may have it open. A repair goes round until a
- * round has nothing left over for the next: a message whose entry in the index is wrong makes the
- * next round believe messages rather than their entries, and one that was found in the place of
- * another is taken in by the next round.
+ * With repair it claims the context: nobody else may have it open. A repair runs in rounds until a
+ * round leaves no work: after a message with a wrong entry in the index, the next round trusts
+ * messages more than their entries, and a message that was found in the place of another is added
+ * by the next round.
  *
- * What cannot be read because the disk reports an error is told, and the check ends with that
- * error: nothing is known about it, and a repair must not write on such a disk. */
+ * If the disk reports an error, the error is reported and ends the check: nothing is known about
+ * the data, and a repair must not write to such a disk. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -41,7 +41,7 @@ struct checking {
   bool meta_changed;
   bool again;    /* a repair left something for another round … */
   bool distrust; /* … in which messages count more than the index */
-  /* of a check without repair: what is not told yet */
+  /* of a check without repair: what is not reported yet */
   struct held *held;
   size_t held_count;
   size_t held_cap;
@@ -79,7 +79,7 @@ commit_change(struct checking *k, struct qp__driver_change *change, struct qp_er
   return rc ? rc : qp__commit(s, &commit, err);
 }
 
-/* A message in the trash is restored there, any other one in a file of its own. */
+/* A message in the trash is restored there, any other one in its own file. */
 static enum qp_rc
 restore_content(struct checking *k, const struct qp__entry *e, struct qp_bytes bytes,
                 struct qp_err *err)
@@ -213,7 +213,7 @@ damaged_message(struct checking *k, struct qp__entry *e, enum qp_rc why, const s
   return rc;
 }
 
-/* A message that was given up and is there again. */
+/* A message that was marked unavailable and exists again. */
 static enum qp_rc
 returned_message(struct checking *k, struct qp__entry *e, struct qp_err *err)
 {
@@ -246,7 +246,8 @@ find_difference(const struct qp__tree *tree, const struct qp__entry *e, const st
                                                               : NULL;
 }
 
-/* The content is what the hash says: then it is right, and so must the rest of the entry be. */
+/* The content has the hash of the entry: then it is right, and the rest of the entry must match
+ * it. */
 static enum qp_rc
 compare_entry(struct checking *k, const struct qp__entry *e, struct qp_bytes text,
               struct qp_err *err)
@@ -305,8 +306,8 @@ check_message(struct checking *k, uint32_t slot, struct qp__buf *text, struct qp
 
 /* ---- references ---- */
 
-/* A reference to a system prompt; `branch` NULL: of the configuration. One that leads nowhere is
- * told and, with repair, taken out of the metadata. */
+/* A reference to a system prompt; `branch` NULL: of the configuration. A reference to an unknown
+ * prompt is reported and, with repair, removed from the metadata. */
 static enum qp_rc
 check_reference(struct checking *k, const char *branch, const char *prompt, struct qp_err *err)
 {
@@ -427,7 +428,7 @@ is_finding(enum qp_rc rc)
   return rc == QP_CORRUPT || rc == QP_DENIED || rc == QP_INVALID || rc == QP_IO;
 }
 
-/* One look at a context, and with repair one round of it. */
+/* Checks a context once; with repair this is one round. */
 static enum qp_rc
 check_once(struct checking *k, const struct qp_uuid *id, struct qp_err *err)
 {
@@ -488,7 +489,7 @@ repair_context(struct checking *k, const struct qp_uuid *id, struct qp_err *err)
   return rc;
 }
 
-/* ---- problems that are not told yet ---- */
+/* ---- problems that are not reported yet ---- */
 
 static void
 hold_problem(void *arg, const struct qp_problem *problem)
@@ -571,8 +572,8 @@ visit_context(void *arg, const struct qp_uuid *id)
   return rc;
 }
 
-/* A prompt with a wrong checksum. Valid content counts; of one that is not valid, for the reason
- * `cause`, one changed byte can be found. *told: that was done, or was reported. */
+/* A prompt with a wrong checksum. Valid content counts. If it is not valid, for the reason `cause`,
+ * one changed byte can be found. *told: that was done, or was reported. */
 static enum qp_rc
 report_checksum(struct checking *k, const char *id, const char *path, const char *cause, bool *told)
 {

@@ -35,8 +35,8 @@ enum qp__driver_change_kind {
   QP__CHANGE_RENAME,  /* `branch` is renamed to `to` */
   QP__CHANGE_DROP,    /* `branch` is deleted; its messages stay */
   QP__CHANGE_STATUS,  /* message `id` has `status`; LIVE: it is at its usual place */
-  QP__CHANGE_TRASH,   /* message `id` moves to the trash, time `at`; `bytes` is its content where
-                       * that has no place of its own (it is packed), else empty */
+  QP__CHANGE_TRASH,   /* message `id` moves to the trash, time `at`; `bytes` is its content if it
+                         is packed, otherwise empty */
   QP__CHANGE_UNTRASH, /* message `id` moves from the trash to its usual place */
   QP__CHANGE_CONTENT, /* the stored bytes of message `id`, whose entry is known, are restored */
 
@@ -92,13 +92,13 @@ struct qp__problems {
   void *arg;
   uint64_t count; /* without harmless ones */
   uint64_t repaired;
-  bool repair;               /* repair what can be repaired */
-  bool told;                 /* a load that failed has reported why */
-  bool scan;                 /* when loading: look for messages that the index does not list … */
-  bool distrust;             /* … and trust messages rather than their lines in the index */
-  bool thorough;             /* a check: search every file for lost messages */
+  bool repair;   /* repair what can be repaired */
+  bool told;     /* a load that failed has reported why */
+  bool scan;     /* when loading: search for messages that the index does not list … */
+  bool distrust; /* … and trust messages rather than their lines in the index */
+  bool thorough; /* a check: search every file for lost messages */
   const struct qp__log *log; /* also gets each problem, as a warning; or NULL */
-  struct qp_err disk;        /* the first input or output error; rc QP_OK: there was none */
+  struct qp_err disk;        /* the first input or output error; rc QP_OK: no error */
 };
 /* Remembers an input or output error: what cannot be read for that reason is not known to be
  * damaged. False: it must end the check, because a repair would write on what it guesses. */
@@ -138,15 +138,15 @@ struct qp__driver_fold {
 enum qp__packing {
   QP__PACKING_OLD,  /* those that have a file of their own and are older than `before`: by month */
   QP__PACKING_ALL,  /* all of them in one pack */
-  QP__PACKING_NONE, /* each in a file of its own */
+  QP__PACKING_NONE, /* each in its own file */
 };
 
 /* Packing: many messages in one compressed file. Without it: archive, compress and decompress fail
  * with qp__store_lacks(), and no message is ever packed. */
 struct qp__driver_pack {
-  /* The caller has claimed the context. `image` was just loaded; but for a dry run it is no longer
-   * right afterwards. Messages in the trash stay there. Atomic. QP_CORRUPT: a pack that would have
-   * to be removed holds a message that cannot be read. */
+  /* The caller has claimed the context. `image` was just loaded; except after a dry run it is
+   * invalid afterwards. Messages in the trash stay there. Atomic. QP_CORRUPT: a pack that would
+   * have to be removed holds a message that cannot be read. */
   enum qp_rc (*repack)(void *self, void *context, struct qp__image *image, enum qp__packing packing,
                        int64_t before, bool dry_run, struct qp_space_report *out,
                        struct qp_err *err);
@@ -157,8 +157,8 @@ struct qp__driver_pack {
 /* Purging: deleting messages for good. Without it: gc fails with qp__store_lacks(). */
 struct qp__driver_gc {
   /* Deletes the messages whose slots are set in `gone`, none of which is the parent of a message
-   * that stays, and what earlier operations left over; it counts only the latter. The caller has
-   * claimed the context; `image` as for repack. Atomic. */
+   * that stays. Also deletes what earlier operations left over, and counts only that. The caller
+   * has claimed the context; `image` as for repack. Atomic. */
   enum qp_rc (*purge)(void *self, void *context, struct qp__image *image, const bool *gone,
                       bool dry_run, struct qp_gc_report *out, struct qp_err *err);
 };
@@ -169,7 +169,7 @@ struct qp__build_move {
   const char *to;
 };
 
-/* Building: a whole context at once (context_build.h), for imports and migrations. Nobody sees it
+/* Building: a whole context at once (context_build.h), for imports and migrations. It is invisible
  * before commit(). Without it: an import or migration fails with qp__store_lacks(). */
 struct qp__driver_build {
   enum qp_rc (*begin)(void *self, const struct qp_uuid *id, void **out,
@@ -183,7 +183,8 @@ struct qp__driver_build {
   /* A name below tmp/ for a file that the caller writes and the commit moves; finish() makes it
    * durable. NULL in a driver without struct qp__driver_directory. */
   enum qp_rc (*temp)(void *self, void *build, char out[64], struct qp_err *err);
-  /* Adds metadata, index and heads, and makes everything durable. May take the tree of `image`. */
+  /* Adds metadata, index and heads, and makes everything durable. May move the tree out of
+   * `image`. */
   enum qp_rc (*finish)(void *self, void *build, struct qp_bytes meta, struct qp__image *image,
                        struct qp_err *err);
   /* With the context claimed: the context, the plain files that `puts` (FILE_PUT) name and the
@@ -196,20 +197,19 @@ struct qp__driver_build {
   void (*each)(void *self, size_t n, qp__piece_fn *fn, void *arg);
 };
 
-/* Where a store has a context in an old format (src/old), or the backup that a migration
- * kept. */
+/* Where a store has a context in an old format (src/old), or the backup that a migration kept. */
 struct qp__old_place {
-  enum qp_legacy format; /* QP_LEGACY_NONE: there is none */
+  enum qp_legacy format; /* QP_LEGACY_NONE: not found */
   bool newer;            /* the context exists in the new format, which is used */
   char path[64];         /* of the file or directory, below the data directory */
   struct stat st;        /* of that */
 };
 
 /* Old formats: contexts that older programs wrote into the same data directory. context_list() and
- * context_load() know them; such an image has `old` set and is read only. Without it: the store has
+ * context_load() find them; such an image has `old` set and is read only. Without it: the store has
  * no such contexts, and a rollback into the store fails with qp__store_lacks(). */
 struct qp__driver_old {
-  /* Both return QP_OK also when there is none. */
+  /* Both return QP_OK also if nothing was found. */
   enum qp_rc (*find)(void *self, const struct qp_uuid *id, struct qp__old_place *out,
                      struct qp_err *err);
   enum qp_rc (*find_backup)(void *self, const struct qp_uuid *id, struct qp__old_place *out,
@@ -221,19 +221,19 @@ struct qp__driver_old {
   enum qp_rc (*migrate)(struct qp_store *s, const struct qp_uuid *id, struct qp_err *err);
 };
 
-/* Recovery after an uncertain commit. After a failure that leaves open what became of some commits
- * (a failed sync, a lost connection) such a driver refuses all writes: it is stopped. Without it:
- * every failed commit is known not to be stored, and the front goes on. */
+/* Recovery after an uncertain commit. After a failure that leaves it unknown whether some commits
+ * are stored (a failed sync, a lost connection) such a driver refuses all writes: it is stopped.
+ * Without it: every failed commit is known not to be stored, and the front continues. */
 struct qp__driver_recovery {
   /* QP_OK: a write would be accepted now; else why not. */
   enum qp_rc (*check_writes)(void *self, struct qp_err *err);
   bool (*is_stopped)(void *self);
-  /* Decides for each uncertain commit, in their order, whether it is stored; after the first that
-   * is not stored none is. May be tried again. Called with the write locks of all contexts. Writes
-   * fail until resume(). */
+  /* Decides for each uncertain commit, in their order, whether it is stored; all commits after the
+   * first lost one are lost too. May be tried again. Called with the write locks of all contexts.
+   * Writes fail until resume(). */
   enum qp_rc (*mend)(void *self, struct qp_err *err);
-  /* Before resume(): `context` takes over what `fresh`, a handle loaded after mend(), knows;
-   * `fresh` is freed. */
+  /* Before resume(): `context` gets the state of `fresh`, a handle loaded after mend(); `fresh` is
+   * freed. */
   void (*renew)(void *self, void *context, void *fresh);
   void (*resume)(void *self);
 };
@@ -286,10 +286,10 @@ struct qp__driver_salvage {
 /* One writing process with a journal. Without it: announce and checkpoint do nothing, and an engine
  * looks for interrupted turns at every start. */
 struct qp__driver_process {
-  /* Other processes that find the store in use are told this URL. */
+  /* Other processes that find the store in use report this URL. */
   enum qp_rc (*announce)(void *self, const char *url, struct qp_err *err);
-  /* An engine starts (open) or has ended with every turn at rest. *left: the last engine that
-   * started did not end so, and contexts may be in the middle of a turn. */
+  /* An engine starts (open) or has ended with every turn at rest. *left: the last engine did not
+   * end so, and contexts may be in the middle of a turn. */
   enum qp_rc (*mark_turns)(void *self, bool open, bool *left, struct qp_err *err);
   enum qp_rc (*checkpoint)(void *self, struct qp_err *err); /* empties the journal */
 };
@@ -326,7 +326,7 @@ struct qp__driver_stats {
   uint64_t commits, syncs, checkpoints, folds, recovered;
 };
 
-/* `regular`: it is a plain file, not something else that somebody put there. */
+/* `regular`: it is a plain file, and not something else in its place. */
 typedef enum qp_rc qp__file_visit(void *arg, const char *name, bool regular);
 
 struct qp__driver {
@@ -335,9 +335,10 @@ struct qp__driver {
 
   /* ---- store ---- */
 
-  /* Opens the store; `where` is the URL behind "scheme:". Returns after recovery: what was
-   * acknowledged before is readable. One thread. QP_BUSY: another process has it. QP_NOTFOUND:
-   * nothing is there and `create` is not set. QP_INVALID: `where` cannot be a store. */
+  /* Opens the store; `where` is the URL after "scheme:". Returns after recovery: everything that
+   * was acknowledged before is readable. One thread. QP_BUSY: another process has it open.
+   * QP_NOTFOUND: it does not exist and `create` is not set. QP_INVALID: `where` cannot be a
+   * store. */
   enum qp_rc (*open)(const char *where, const struct qp__driver_options *options, void **out,
                      struct qp_err *err);
   /* Called once, when no other call is running and all handles are freed. */
@@ -366,8 +367,8 @@ struct qp__driver {
    * atomic when it returns. QP_EXISTS. */
   enum qp_rc (*context_create)(void *self, const struct qp_uuid *id, struct qp_bytes meta,
                                struct qp_err *err);
-  /* Deletes a context with everything in it, also its plain files. Durable and atomic. Nobody has a
-   * handle of it. QP_NOTFOUND. */
+  /* Deletes a context with everything in it, also its plain files. Durable and atomic. The caller
+   * ensures that no handle of it exists. QP_NOTFOUND. */
   enum qp_rc (*context_delete)(void *self, const struct qp_uuid *id, struct qp_err *err);
 
   /* ---- commits ---- */
@@ -375,15 +376,15 @@ struct qp__driver {
   /* Gives the changes, which are one commit, their place in the order of commits. All of them
    * become durable, or none. The caller holds the write locks of the contexts that they name, so
    * calls for one context arrive in the order of their commits; calls for different contexts arrive
-   * at the same time. The changes and their bytes may be gone when it returns. On failure nothing
-   * happened and the changes stay prepared. After success finish() follows, always. */
+   * at the same time. The caller may free the changes and their bytes when it returns. On failure
+   * nothing happened and the changes stay prepared. After success finish() follows, always. */
   enum qp_rc (*stage)(void *self, struct qp__driver_change *changes, size_t n,
                       qp__store_publish *publish, void *arg, void **ticket, struct qp_err *err);
-  /* Returns when the commit is durable and readable, after publish(arg) was called, in any thread;
-   * publish is called once per commit, in the order of the commits of each context, and not when
+  /* Returns when the commit is durable and readable, after publish(arg) was called, in any thread.
+   * publish is called once per commit, in the order of the commits of each context, and not if
    * finish() fails. Called without the write locks, in any thread and any order. On failure the
-   * commit and all later ones of the context are not stored, or nobody knows (struct
-   * qp__driver_recovery). */
+   * commit and all later ones of the context are not stored, or it is unknown whether they are
+   * (struct qp__driver_recovery). */
   enum qp_rc (*finish)(void *self, void *ticket, struct qp_err *err);
 
   /* ---- reading ---- */
@@ -401,7 +402,7 @@ struct qp__driver {
   /* Visits the names in a directory, in any order; a missing directory is empty. */
   enum qp_rc (*file_list)(void *self, const char *dir, qp__file_visit *visit, void *arg,
                           struct qp_err *err);
-  /* Looks for what the front cannot see: data without an entry, foreign files. Without a context
+  /* Searches for what the front cannot see: data without an entry, foreign files. Without a context
    * (NULL, and no image) for what belongs to no context. The front itself checks every message,
    * prompt, session and event. */
   enum qp_rc (*check)(void *self, void *context, struct qp__image *image,

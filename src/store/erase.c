@@ -110,7 +110,7 @@ clean(struct qp_store *s, struct qp_err *err)
   return sys ? qp__fail_sys(err, sys, "cannot sync the data directory") : QP_OK;
 }
 
-/* A file that comes back after a power cut costs a cleaning and does no harm: it is not synced. */
+/* Not synced: if the file exists again after a power cut, the cleaning is only repeated. */
 static void
 forget(struct qp_store *s, const char *name)
 {

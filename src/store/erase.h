@@ -1,17 +1,17 @@
-/* erase.h - deleting so that no file of the store holds what was deleted any more.
+/* erase.h - deletes so that no file of the store contains the deleted text any more.
  *
- * A deletion makes something invisible and removes its files. Its text may still be where things of
- * several owners are: in the journal, the catalogue, the index of sessions. Erasing cleans these
- * too, whole, whoever they are of, and returns when that is done and durable. Blobs that only what
- * was deleted referred to go as well (blob_erase.c):
+ * A deletion makes something invisible and removes its files. Its text may still be in files that
+ * several owners share: the journal, the catalogue, the index of sessions. Erasing cleans these
+ * files completely, for all owners, and returns when that is done and durable. Blobs to which only
+ * the deleted item referred are erased too (blob_erase.c):
  *
- *   1. journal/{name}.erase says that this is to be done; it names the blobs that what is deleted
- *      refers to, a line each. It is durable before
+ *   1. journal/{name}.erase marks the erasure. It lists the blobs that the deleted item refers to,
+ *      one per line. It is durable before
  *   2. the deletion is committed.
- *   3. The places are cleaned; then the file goes.
+ *   3. The shared files are cleaned; then the marker is removed.
  *
- * A start that finds such a file does step 3 again. So after a crash either the deletion was not
- * committed, and all is as before, or the erasing is completed by the next start of a writer. */
+ * A start that finds a marker repeats step 3. So after a crash either the deletion was not
+ * committed, and everything is as before, or the next start of a writer completes the erasure. */
 #ifndef QP_STORE_ERASE_H
 #define QP_STORE_ERASE_H
 

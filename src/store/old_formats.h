@@ -30,7 +30,7 @@ struct qp__old_formats {
   /* Converts a message of such a context again. */
   enum qp_rc (*read)(const struct qp__fctx *c, const struct qp__tree *tree,
                      const struct qp__entry *entry, struct qp__buf *out, struct qp_err *err);
-  /* Looks for a message that has the entry's hash in the backup that a migration kept. */
+  /* Searches the backup that a migration kept for a message with the entry's hash. */
   enum qp_rc (*salvage)(struct qp__files *f, struct qp__fctx *c, const struct qp__entry *entry,
                         struct qp__buf *out, struct qp_err *err);
 };

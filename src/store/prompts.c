@@ -134,7 +134,7 @@ is_held(const struct qp_store *s, const char *id)
   return qp__is_file_held(s, path);
 }
 
-/* One prompt of a list. A bad file must not hide the others; check tells of it. */
+/* One prompt of a list. A damaged file must not hide the others; check reports it. */
 static enum qp_rc
 visit_listed(struct qp_store *s, const char *id, qp_prompt_visit *visit, void *arg,
              struct qp_err *err)
@@ -204,7 +204,7 @@ save_prompt(struct qp_store *s, const struct qp__prompt *p, struct qp_err *err)
     rc = qp__commit(s, &commit, err);
   if (!rc) {
     qp__usage_add_named(&s->usage, p->id, text.len);
-    qp__usage_removed(&s->usage); /* the one that was there before, if there was one */
+    qp__usage_removed(&s->usage); /* the previous one, if there was one */
   }
   qp__buf_release(&text);
   return rc;
@@ -392,7 +392,7 @@ add_candidate(void *arg, const struct qp_uuid *id)
   return qp__vec_push(d->contexts, d->count, d->cap, *id) ? QP_OK : QP_NOMEM;
 }
 
-/* Only a look at the bytes: most contexts need not be opened. */
+/* Only searches the bytes: most contexts need not be opened. */
 static enum qp_rc
 collect_referrer(void *arg, const struct qp_uuid *id)
 {
@@ -412,8 +412,9 @@ by_context_id(const void *a, const void *b)
   return memcmp(a, b, sizeof(struct qp_uuid));
 }
 
-/* The contexts that may refer to the prompt, each once, by id: write locks of several contexts are
- * always taken in one order. One in memory may do so by a commit that is not in its file yet. */
+/* The contexts that may refer to the prompt, each once, ordered by id: write locks of several
+ * contexts are always taken in this order. A context in memory may have a reference in a commit
+ * that is not in its file yet. */
 static enum qp_rc
 find_candidates(struct deletion *d, struct qp_err *err)
 {
@@ -447,11 +448,12 @@ build_referrer(struct qp_store *s, const struct qp_uuid *id, const char *prompt,
 
   *refers = false;
   if (rc == QP_NOTFOUND || rc == QP_CORRUPT)
-    return QP_OK; /* gone, or nothing that could be changed */
+    return QP_OK; /* deleted, or without anything to change */
   if (rc)
     return rc;
   qp__mutex_lock(&c->write_lock);
-  /* One in an old format keeps its references; those that lead nowhere go when it is migrated. */
+  /* A context in an old format keeps its references; a migration clears those to unknown
+   * prompts. */
   if (!c->old && qp__meta_uses_prompt(c->staged_view->meta, prompt)) {
     rc = qp__clone_meta(c, &meta, err);
     qp__buf_init(&out->text, QP__META_MAX);

@@ -1,18 +1,18 @@
-/* store_recover.c - a store that takes writes again after a failure, without being closed.
+/* store_recover.c - makes a store writable again after a failure, without closing it.
  *
- * After a failed sync, or a commit that is durable and could not be carried out, the driver refuses
- * everything (journal.h), and what is in memory is wrong in two ways: writers have staged states
- * that will never be, and commits whose fate was open may turn out to be there after all. Readers
- * are right all the time: they see what was carried out, which is never taken back.
+ * After a failed sync, or when a durable commit could not be applied, the driver refuses all writes
+ * (journal.h). Then the state in memory is wrong in two ways: writers have staged states that will
+ * never be stored, and commits whose outcome was unknown may turn out to be stored. Readers are
+ * right all the time: they see what was applied, which is never undone.
  *
- * So the stored state is always what readers see and perhaps some commits more. Recovery
- *   1. keeps writers out: it has all their locks, and nothing is being loaded or rewritten;
- *   2. has the driver decide about the open commits (mend);
- *   3. loads each context that is open once more and brings the one in memory up to that: the
- *      entries that nobody has seen are forgotten, those that are stored are added, and heads and
- *      metadata are published as by a commit;
- *   4. lets the driver go on (resume).
- * When a step fails, the driver still refuses everything, and all of it can be done again.
+ * So the stored state is always what readers see, and perhaps some commits more. Recovery
+ *   1. excludes writers: it holds all their locks, and nothing is being loaded or rewritten;
+ *   2. lets the driver decide about the uncertain commits (mend);
+ *   3. loads each open context again and updates the one in memory: entries that were never
+ *      visible are dropped, stored ones are added, and heads and metadata are published as by a
+ *      commit;
+ *   4. lets the driver continue (resume).
+ * If a step fails, the driver still refuses all writes, and recovery can be tried again.
  *
  * Locks are taken in the usual order: prompt_lock, write locks by id, then those of sessions. */
 #include <fcntl.h>
@@ -78,8 +78,8 @@ same_place(const struct qp__tree *a, uint64_t x, const struct qp__tree *b, uint6
          a->frames[qp__place_frame(x)].offset == b->frames[qp__place_frame(y)].offset;
 }
 
-/* Whether the context in memory can become what the image says while others read it: it only grows,
- * and no message is in another pack. */
+/* Whether the context in memory can be changed to the image while others read it: it only grows,
+ * and no message moved to another pack. */
 static bool
 can_become(const struct qp_context *c, const struct qp__image *image)
 {
@@ -104,8 +104,8 @@ can_become(const struct qp_context *c, const struct qp__image *image)
   return true;
 }
 
-/* Room for all entries that are stored, and the view of the stored metadata, or a reference to the
- * one that readers have when it says the same. */
+/* Allocates room for all stored entries, and the view of the stored metadata, or a reference to the
+ * readers' view if that is equal. */
 static enum qp_rc
 make_ready(struct qp_context *c, struct qp__image *image, struct qp__view **view,
            struct qp_err *err)
@@ -147,7 +147,7 @@ add_entries(struct qp_context *c, const struct qp__image *image, struct qp_err *
   return QP_OK;
 }
 
-/* Messages that went into the trash or came back. */
+/* Messages that were moved to the trash or restored. */
 static bool
 move_entries(struct qp_context *c, const struct qp__image *image, uint32_t visible)
 {
@@ -227,7 +227,7 @@ become(struct qp_context *c, struct qp__image *image, struct qp_err *err)
   return QP_OK;
 }
 
-/* Brings a context up to what is stored. */
+/* Updates a context to the stored state. */
 static enum qp_rc
 renew(struct qp_context *c, struct qp_err *err)
 {

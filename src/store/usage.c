@@ -40,7 +40,7 @@ qp__usage_release(struct qp__usage *usage)
 
 /* ---- what commits tell ---- */
 
-/* With the lock. NULL: nobody has asked for this owner. */
+/* With the lock. NULL: this owner was never counted. */
 static struct qp__usage_row *
 find_row(struct qp__usage *usage, const char *owner, size_t n, struct qp__usage_row ***slot)
 {
@@ -140,7 +140,7 @@ keep_prompt(void *arg, const char *id)
   return is_owned(names, id) ? qp__buf_add(&names->list, id, strlen(id) + 1) : QP_OK;
 }
 
-/* What has gone since it was listed counts nothing. */
+/* Sessions that were deleted since they were listed do not count. */
 static enum qp_rc
 count_sessions(struct qp_store *s, struct names *names, int64_t *total, struct qp_err *err)
 {
@@ -199,7 +199,7 @@ count(struct qp_store *s, const char *owner, qp__usage_contexts_fn *contexts, in
   return rc;
 }
 
-/* With the lock: the row of an owner, made when there is none; NULL: no memory. */
+/* With the lock: the row of an owner, created if necessary; NULL: out of memory. */
 static struct qp__usage_row *
 get_row(struct qp__usage *usage, const char *owner)
 {
@@ -219,7 +219,7 @@ get_row(struct qp__usage *usage, const char *owner)
   return row;
 }
 
-/* Whether the total will do: one that is not too high, or that is low enough in any case. */
+/* Whether the total is good enough: it is exact, or low enough in any case. */
 static bool
 will_do(const struct qp__usage *usage, const struct qp__usage_row *row, uint64_t enough)
 {
@@ -277,7 +277,7 @@ qp__usage_bytes(struct qp_store *store, const char *owner, uint64_t enough,
     return QP_OK;
   qp__mutex_lock(&usage->counting);
   qp__mutex_lock(&usage->lock);
-  good = will_do(usage, row, enough); /* somebody else has counted it */
+  good = will_do(usage, row, enough); /* another thread has counted it */
   qp__mutex_unlock(&usage->lock);
   if (!good)
     rc = count_row(store, row, contexts, err);

@@ -1,16 +1,16 @@
 /* usage.h - how many bytes the store keeps for an owner.
  *
- * Counted are, as they are before compression: the messages and the metadata of the owner's
- * contexts, and the owner's sessions and system prompts, whose stored ids begin with "OWNER:". Not
- * counted: events of turns, which have a limit of their own in each context; blobs, which belong to
- * nobody; indexes and the journal.
+ * The sizes before compression count: of the messages and the metadata of the owner's contexts, and
+ * of the owner's sessions and system prompts, whose stored ids begin with "OWNER:". These do not
+ * count: events of turns, which have their own limit per context; blobs, which have no owner;
+ * indexes and the journal.
  *
- * (1) An owner is counted when somebody asks for it first. From then on every commit adds what it
- *     stores, so that a question costs the same however much is stored.
- * (2) Deletions are not subtracted. They make the total one that may be too high, and it is counted
- *     anew only when somebody asks who cannot do with a total that is too high.
- * (3) While an owner is counted others go on: what they add may then be in the total twice, never
- *     not at all. Such a total counts as one that may be too high. */
+ * (1) An owner is counted at the first query. From then on every commit adds what it stores, so
+ *     a query costs the same however much is stored.
+ * (2) Deletions are not subtracted. After a deletion the total may be too high. It is counted
+ *     again only for a caller that needs an exact total.
+ * (3) While an owner is counted, writers continue: what they add may be in the total twice, but is
+ *     never missing. Such a total counts as possibly too high. */
 #ifndef QP_STORE_USAGE_H
 #define QP_STORE_USAGE_H
 
@@ -36,14 +36,14 @@ struct qp__usage {
 void qp__usage_init(struct qp__usage *usage);
 void qp__usage_release(struct qp__usage *usage);
 
-/* So much more is stored for `owner`, or less. NULL: for nobody. To be called when a count that
- * begins now would find it. Costs next to nothing while nobody has asked for an owner. */
+/* So many bytes more, or less, are stored for `owner` (NULL: for no owner). Call it when a count
+ * that begins now would find them. Costs almost nothing while no owner was counted. */
 void qp__usage_add(struct qp__usage *usage, const char *owner, int64_t bytes);
 /* The same for a session or a prompt, whose id may begin with the owner. */
 void qp__usage_add_named(struct qp__usage *usage, const char *id, uint64_t bytes);
-/* Something may have gone. */
+/* Something may have been deleted. */
 void qp__usage_removed(struct qp__usage *usage);
-/* Anything may have changed: all owners are counted anew. */
+/* Anything may have changed: all owners are counted again. */
 void qp__usage_forget(struct qp__usage *usage);
 
 /* Counts the bytes of the contexts of an owner: qp__catalogue_owner_bytes. It is passed in because

@@ -72,7 +72,7 @@ qp__workers_release(struct qp__workers *w)
   qp__mutex_release(&w->lock);
 }
 
-/* False: no thread could be had for it. */
+/* False: no thread could be started for it. */
 static bool
 hand_over(struct qp__workers *w, qp__job_fn *fn, void *arg)
 {
@@ -141,8 +141,8 @@ help(void *arg)
   qp__mutex_unlock(&w->lock);
 }
 
-/* Takes back the helpers of `p` that have not begun. Waiting for them could
- * wait for a job that waits for the caller. */
+/* Takes back the helpers of `p` that have not begun. Waiting for them could be a deadlock: they may
+ * be queued behind a job that waits for the caller. */
 static void
 recall_helpers(struct qp__workers *w, struct pieces *p)
 {

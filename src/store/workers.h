@@ -39,7 +39,7 @@ void qp__workers_init(struct qp__workers *w, unsigned limit);
 /* Finishes all jobs first. */
 void qp__workers_release(struct qp__workers *w);
 
-/* Runs fn(arg) some time later in a thread of the pool, or at once when there is none. */
+/* Runs fn(arg) later in a thread of the pool, or at once if the pool has no threads. */
 void qp__workers_run(struct qp__workers *w, qp__job_fn *fn, void *arg);
 
 /* Calls fn(arg, 0) … fn(arg, n - 1), several at a time, and returns when all are done. */

@@ -1,19 +1,20 @@
 /* change.c - one commit of many parts: branches, metadata, messages, events, a key.
  *
- * Everything that changes a context comes through here, but for batches of messages, imports, the
- * trash and the deletion of prompts. With the context's write lock held, a struct work goes
- * through the parts of a struct qp_change in their order and keeps what the context is by then:
- *   meta    the latest metadata, a clone from the first change of it on
+ * Every change of a context is made here, except batches of messages, imports, the trash and the
+ * deletion of prompts. With the context's write lock held, a struct work goes through the parts of
+ * a struct qp_change in their order and tracks the resulting state:
+ *   meta    the latest metadata, a clone from its first change on
  *   heads   of the branches that have moved or are new, by name; all others are where the staged
  *           view has them
  * and gathers the driver's changes. Then the changes are prepared and staged as one commit, whose
  * effect is a view of the metadata (if that has changed), the moved heads, the new entries and the
- * plan of the events. Until it is staged nothing of the context is touched, so a failure leaves
- * nothing to undo but the ids in the caller's messages.
+ * plan of the events. Until it is staged the context is unchanged, so after a failure only the ids
+ * in the caller's messages must be reset.
  *
- * The lock of the prompts comes first where a prompt is referred to that was not before. Whether
- * the metadata does is known only when it is patched: then the work is begun again with the lock.
- * It is given up when the commit is staged; who deletes a prompt looks at the staged metadata. */
+ * If a part refers to a prompt that the context did not refer to before, the lock of the prompts is
+ * taken first. Whether the metadata does is known only after it was patched: then the work begins
+ * again with the lock. The lock is released when the commit is staged, because the deletion of a
+ * prompt reads the staged metadata. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -30,9 +31,9 @@ struct head {
 };
 
 struct work {
-  struct qp__pending pending; /* first, so that it leads to the rest */
+  struct qp__pending pending; /* first, so that a pointer to it is a pointer to the work */
   struct qp_context *context;
-  qp_done_fn *done; /* or NULL: somebody waits */
+  qp_done_fn *done; /* NULL: the caller waits */
   void *arg;
   /* until it is staged */
   const struct qp_change *change;
@@ -57,7 +58,7 @@ struct work {
 
 /* ---- life ---- */
 
-/* With room for what the change can bring; the arrays stand behind it. */
+/* With room for everything that the change can add; the arrays are behind it. */
 static struct work *
 new_work(struct qp_context *c, const struct qp_change *change)
 {
@@ -101,7 +102,7 @@ put_back(struct work *w)
 
 /* ---- what the context is by now ---- */
 
-/* The view that the context has then; before the metadata is complete, the one that it has. */
+/* The view after the change; before the metadata is complete, the present one. */
 static struct qp__view *
 next_view(const struct work *w)
 {
@@ -496,7 +497,7 @@ plan_events(struct work *w, struct qp_err *err)
   return rc;
 }
 
-/* Goes through all parts. With the write lock. */
+/* Processes all parts. With the write lock. */
 static enum qp_rc
 build(struct work *w, struct qp_err *err)
 {
@@ -609,7 +610,7 @@ finish(struct work *w, struct qp_err *err)
 
 /* ---- the call ---- */
 
-/* Brings messages that branches shall lead to back from the trash. What cannot be found is not told
+/* Restores messages from the trash that branches shall point to. Missing messages are not reported
  * here. */
 static enum qp_rc
 fetch_back(struct qp_context *c, const struct qp_change *change, struct qp_err *err)
@@ -716,7 +717,7 @@ commit(struct qp_context *context, const struct qp_change *change, const struct 
     *id = last_id;
   if (first_event && copy.event_count)
     *first_event = first;
-  /* Of a change that nobody waits for the outputs may be gone when `done` has been called. */
+  /* if the change is asynchronous, the outputs may be freed when `done` was called */
   return done ? finish(w, err) : QP_OK;
 }
 

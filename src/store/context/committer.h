@@ -1,13 +1,13 @@
-/* committer.h - commits that no caller waits for: one thread finishes them and tells.
+/* committer.h - one thread finishes commits that no caller waits for, and calls their callbacks.
  *
  * A commit is staged by its caller, joins the queue while the locks that ordered it are held, and
- * goes when the caller is done with it. The thread finishes the oldest one; as whoever finishes
- * leads all that is staged at that moment through one sync, the rest of the queue is mostly
- * finished by that too, and so are callers who wait for theirs.
+ * may be finished when the caller releases it (qp__committer_go). The thread finishes the oldest
+ * commit. Because finishing one commit syncs everything that is staged at that moment, most of the
+ * queue is finished by that too, and so are commits of callers that wait.
  *
- * Whoever begins several commits one after the other can hold the thread meanwhile, so that it does
- * not run off with the first one and they share a sync. A hold ends by itself after a moment: a
- * commit that waits for room in the journal would else wait for ever. */
+ * A caller that begins several commits one after the other can hold the thread meanwhile, so that
+ * it does not start with the first one and they share a sync. A hold ends by itself after a moment:
+ * otherwise a commit that waits for room in the journal would wait for ever. */
 #ifndef QP_STORE_CONTEXT_COMMITTER_H
 #define QP_STORE_CONTEXT_COMMITTER_H
 
@@ -21,7 +21,7 @@
 struct qp__pending {
   void (*finish)(struct qp__pending *p); /* may free it */
   struct qp__pending *next;
-  bool ready; /* the caller has let go of it */
+  bool ready; /* the caller has released it */
 };
 
 struct qp__committer {
@@ -30,7 +30,7 @@ struct qp__committer {
   const struct qp__os *os;
   struct qp__pending *first, **last;
   pthread_t thread;
-  bool allowed; /* a thread may be had */
+  bool allowed; /* a thread may be started */
   bool started;
   bool stopping;
   int64_t held_until; /* by the monotonic clock; 0: it is not held */
@@ -41,13 +41,13 @@ void qp__committer_init(struct qp__committer *c, const struct qp__os *os, bool a
 /* Settles everything first. */
 void qp__committer_release(struct qp__committer *c);
 
-/* Takes its place in the queue. False: there is no thread, and the caller finishes it himself. */
+/* Adds it to the queue. False: there is no thread, and the caller must finish it. */
 bool qp__committer_join(struct qp__committer *c, struct qp__pending *p);
-/* It may be finished from now on, and is perhaps gone when this returns. */
+/* It may be finished from now on, and may be freed when this returns. */
 void qp__committer_go(struct qp__committer *c, struct qp__pending *p);
 
-/* Has the thread wait with what comes now. For one caller at a time; a second hold is the first
- * one's again. */
+/* Lets the thread wait with commits that join now. For one caller at a time; a second hold has no
+ * effect. */
 void qp__committer_hold(struct qp__committer *c);
 void qp__committer_let_go(struct qp__committer *c);
 

@@ -1,7 +1,7 @@
 /* context.c - contexts in memory: opened once, shared, kept for a while after their last user.
  *
- * The store's table holds every context that is in memory or being loaded, made or deleted. One
- * that is BUSY belongs to the thread that made it so; others wait. */
+ * The store's table holds every context that is in memory or being loaded, created or deleted. A
+ * BUSY context belongs to the thread that set this state; other threads wait. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -147,8 +147,7 @@ add_busy(struct qp_store *s, const struct qp_uuid *id)
   return c;
 }
 
-/* The context if it is in memory, once nobody is busy with it; else NULL, once
- * it may be made. */
+/* The context if it is in memory, once it is not BUSY; otherwise NULL, once it may be created. */
 static struct qp_context *
 wait_for(struct qp_store *s, const struct qp_uuid *id)
 {
@@ -160,7 +159,7 @@ wait_for(struct qp_store *s, const struct qp_uuid *id)
   return c;
 }
 
-/* Ends BUSY: the context becomes usable, or goes. */
+/* Ends BUSY: the context becomes usable, or is freed. */
 static void
 end_busy(struct qp_context *c, bool keep)
 {
@@ -221,7 +220,7 @@ load_context(struct qp_context *c, struct qp_err *err)
   qp__image_init(&image);
   if (qp__is_held(s, &c->id)) {
     rc = qp__release_held(s, &c->id, err);
-    qp__catalogue_mark(s->catalogue, &c->id); /* its files are others now */
+    qp__catalogue_mark(s->catalogue, &c->id); /* its files have changed */
   }
   if (!rc)
     rc = s->driver->context_load(s->self, &c->id, &image, &problems, &c->driver, err);
@@ -246,7 +245,7 @@ ignore_message(void *arg, const struct qp_message_info *info, struct qp_bytes js
   return QP_OK;
 }
 
-/* Brings the messages of every branch into the pool. */
+/* Reads the messages of every branch into the pool. */
 static enum qp_rc
 load_messages(struct qp_context *c, struct qp_err *err)
 {
@@ -275,8 +274,8 @@ migrate_first(struct qp_store *s, const struct qp_uuid *id, struct qp_err *err)
   return is_new ? QP_OK : s->driver->old->migrate(s, id, err);
 }
 
-/* In a store that is only read, another process may have changed a context that is in memory: then
- * whoever has it keeps what it was, and it is loaded afresh for the others. */
+/* In a read-only store another process may have changed a context that is in memory. Then its
+ * present users keep the old state, and it is loaded again for new ones. */
 static bool
 is_outdated(const struct qp_context *c, const uint8_t stamp[16])
 {
@@ -349,7 +348,7 @@ qp__context_in_memory(struct qp_store *s, const struct qp_uuid *id)
   return c;
 }
 
-/* `forget`: it need not be kept. */
+/* `forget`: it need not stay in memory. */
 static void
 drop_reference(struct qp_context *c, bool forget)
 {
@@ -621,13 +620,13 @@ make_context(struct qp_store *s, const struct qp_context_spec *spec, struct qp_c
   rc = create_context(s, spec, err);
   if (!rc) {
     rc = load_context(c, err);
-    if (rc && s->driver->context_delete(s->self, &spec->id, NULL)) /* take it back */
+    if (rc && s->driver->context_delete(s->self, &spec->id, NULL)) /* undo it */
       rc = qp__fail(err, QP_IO, "context %s was created and cannot be opened",
                     qp_uuid_text(&spec->id, text));
   }
   c->newborn = true;
   stored = rc ? 0 : (int64_t)c->view->meta_bytes;
-  end_busy(c, rc == QP_OK); /* c may be gone */
+  end_busy(c, rc == QP_OK); /* c may be freed */
   qp__catalogue_end(s->catalogue, &spec->id);
   qp__usage_add(&s->usage, spec->owner, stored);
   if (!rc)
@@ -665,7 +664,7 @@ qp__context_claim(struct qp_store *s, const struct qp_uuid *id, struct qp_contex
   char text[QP_UUID_TEXT];
 
   qp__mutex_lock(&s->lock);
-  while ((c = wait_for(s, id)) && c->refs && c->refs == c->folds) /* nobody but a fold has it */
+  while ((c = wait_for(s, id)) && c->refs && c->refs == c->folds) /* only a fold uses it */
     qp__mutex_wait(&s->lock, &s->ready);
   if (c && c->refs) {
     qp__mutex_unlock(&s->lock);
@@ -737,7 +736,7 @@ qp_context_erase(struct qp_store *store, const struct qp_uuid *id, struct qp_err
   }
   rc = store->driver->erase ? store->driver->erase->context(store->self, id, err)
                             : store->driver->context_delete(store->self, id, err);
-  qp__context_unclaim(claim); /* which tells the catalogue */
+  qp__context_unclaim(claim); /* which updates the catalogue */
   return qp__erase_end(store, text, again, rc, err);
 }
 

@@ -16,7 +16,7 @@
 
 #define WINDOW 1024 /* messages whose entries are gathered at a time */
 
-/* A prompt that comes with the context. */
+/* A prompt that is stored with the context. */
 struct prompt {
   struct qp__prompt *prompt;
   struct qp__buf text;
@@ -474,7 +474,7 @@ qp__build_commit(struct qp__build *b, const struct qp__meta *meta,
   if (!rc)
     rc = s->driver->build->commit(s->self, b->driver, prompts, n, moves, move_count, err);
   qp__context_unclaim(claim);
-  qp__usage_forget(&s->usage); /* a whole context has come, and perhaps prompts */
+  qp__usage_forget(&s->usage); /* a whole context was added, and perhaps prompts */
   qp__mutex_unlock(&s->prompt_lock);
   qp__free(prompts);
   return rc;

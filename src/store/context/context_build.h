@@ -22,8 +22,8 @@ enum qp_rc qp__build_begin(struct qp_store *s, const struct qp_uuid *id, struct 
 enum qp_rc qp__build_begin_dry(struct qp_store *s, const struct qp_uuid *id, struct qp__build **out,
                                struct qp_err *err);
 
-/* Where a message comes from: called by workers, for different numbers at the same time. The
- * message must have id, parent and time, and is released by the builder. */
+/* The source of a message: called by workers, for different numbers at the same time. The message
+ * must have id, parent and time, and is released by the builder. */
 typedef enum qp_rc qp__build_source(void *arg, size_t i, struct qp_message **out,
                                     struct qp_err *err);
 /* Called by a worker with the stored bytes of message i as they were read back from its file: a
@@ -31,7 +31,7 @@ typedef enum qp_rc qp__build_source(void *arg, size_t i, struct qp_message **out
 typedef enum qp_rc qp__build_verify(void *arg, size_t i, struct qp_bytes json, struct qp_err *err);
 
 /* Adds messages first … first + n - 1 of the source to the directory of `branch`. A parent was
- * added before or stands before its child in the same call. Memory does not grow with n beyond the
+ * added before or precedes its child in the same call. Memory does not grow with n beyond the
  * index. `verify` may be NULL. */
 enum qp_rc qp__build_add(struct qp__build *b, const char *branch, size_t first, size_t n,
                          qp__build_source *source, qp__build_verify *verify, void *arg,
@@ -47,12 +47,12 @@ enum qp_rc qp__build_path(struct qp__build *b, const struct qp_uuid *head, struc
  * one will do; else its content must be the same, or the commit fails with QP_CONFLICT. */
 enum qp_rc qp__build_prompt(struct qp__build *b, const struct qp_prompt *prompt, bool replaceable,
                             struct qp_err *err);
-/* The content of a prompt that the commit will make; NULL: it makes no such prompt. */
+/* The content of a prompt that the commit will create; NULL: it does not create this prompt. */
 const char *qp__build_prompt_content(const struct qp__build *b, const char *id);
 
 struct qp__build_head {
   const char *branch;
-  struct qp_uuid id; /* none: an empty branch */
+  struct qp_uuid id; /* zeros: an empty branch */
 };
 
 struct qp__build_move; /* driver.h; `from` may be a file that qp__build_temp made */
@@ -67,10 +67,10 @@ enum qp_rc qp__build_set_heads(struct qp__build *b, const struct qp__meta *meta,
                                const struct qp__build_head *heads, size_t n, struct qp_err *err);
 const struct qp__image *qp__build_image(const struct qp__build *b);
 
-/* Makes the context appear. `meta` stays the caller's and defines the branches that `heads` has;
- * system prompts that it refers to must be there (QP_NOTFOUND). QP_EXISTS: there is such a context
- * by now; a directory of an old format that stands in its place becomes {id}.old. QP_BUSY: a handle
- * on the context (in an old format) is open. Not twice. */
+/* Makes the context visible. `meta` stays the caller's and defines the branches in `heads`; system
+ * prompts that it refers to must exist (QP_NOTFOUND). QP_EXISTS: the context exists by now; a
+ * directory of an old format in its place becomes {id}.old. QP_BUSY: a handle on the context (in an
+ * old format) is open. Not twice. */
 enum qp_rc qp__build_commit(struct qp__build *b, const struct qp__meta *meta,
                             const struct qp__build_head *heads, size_t head_count,
                             const struct qp__build_move *moves, size_t move_count,

@@ -36,8 +36,8 @@ qp__check_changeable(const struct qp_context *c, struct qp_err *err)
 
 /* ---- publication ---- */
 
-/* What an effect stores, for the owner of the context. `old` is the view before, or NULL: the same.
- * To be called once the catalogue is told. */
+/* Counts the stored bytes of an effect for the owner of the context. `old` is the view before, or
+ * NULL: unchanged. Call it after the catalogue was marked. */
 static void
 count_effect(const struct qp__commit *commit, const struct qp__effect *e,
              const struct qp__view *old)
@@ -65,7 +65,7 @@ publish(void *arg)
 {
   struct qp__commit *commit = arg;
 
-  /* Another thread may lead this commit through before its own thread has left advance(). */
+  /* Another thread may finish this commit before its own thread has left advance(). */
   while (!atomic_load_explicit(&commit->advanced, memory_order_acquire))
     (void)sched_yield();
   for (struct qp__effect *e = commit->effects; e; e = e->next) {
@@ -90,7 +90,7 @@ publish(void *arg)
       atomic_fetch_add_explicit(&c->version, 1, memory_order_release);
       qp__catalogue_mark(c->store->catalogue, &c->id);
       count_effect(commit, e, old);
-    } /* events alone change nothing that the version or the catalogue tells of */
+    } /* events do not change the version or the catalogue */
     qp__view_unref(old);
   }
 }
@@ -123,8 +123,8 @@ advance(struct qp__commit *commit)
 
 /* ---- contexts that are set aside ---- */
 
-/* The files of a context cannot be written, and what is in memory is
- * ahead of them. Whoever asks next opens it anew. */
+/* The files of a context cannot be written, and the state in memory is ahead of them. The next open
+ * loads it again. */
 static void
 set_aside(struct qp_context *c)
 {
@@ -133,9 +133,9 @@ set_aside(struct qp_context *c)
     qp__context_retire(c);
 }
 
-/* Whether a commit failed because of one of its places alone: a context, or a prompt that it
- * deletes. What it did in the others is carried out and not published: they are behind.
- * If the store is not stopped, nothing else can have failed, unless it was stopped and has
+/* Whether a commit failed because of only one of its places: a context, or a prompt that it
+ * deletes. Its effects elsewhere are applied but not published: those contexts are behind. If the
+ * store is not stopped, this is the only possible cause, unless the store was stopped and has
  * recovered since the commit was staged: then all contexts are up to date. */
 static bool
 was_set_aside(const struct qp_store *s, const struct qp__commit *commit)
@@ -151,7 +151,7 @@ was_set_aside(const struct qp_store *s, const struct qp__commit *commit)
 /* ---- folds ---- */
 
 struct qp__fold {
-  struct qp_context *context; /* with a reference of its own */
+  struct qp_context *context; /* with its own reference */
   uint32_t count;
   struct qp__head *heads;
   size_t head_count;
@@ -214,7 +214,7 @@ run_fold(void *arg)
 
   qp__mutex_lock(&c->write_lock);
   if (!rc)
-    rc = qp__check_changeable(c, &err); /* its files may be others now */
+    rc = qp__check_changeable(c, &err); /* its files may have changed */
   if (!rc)
     rc = s->driver->fold->finish(s->self, c->driver, &ticket, &err);
   if (rc)
@@ -230,7 +230,7 @@ run_fold(void *arg)
   }
   if (rc)
     qp__log(&s->log, QP_LOG_WARN, "fold", "the index could not be folded: %s", err.msg);
-  qp__catalogue_mark(s->catalogue, &c->id); /* its files are others now */
+  qp__catalogue_mark(s->catalogue, &c->id); /* its files have changed */
   free_fold(f);
 }
 
@@ -330,7 +330,7 @@ qp__commit_stage(struct qp_store *s, struct qp__commit *commit, struct qp_err *e
     commit->fold = first ? fold_if_wanted(first) : NULL;
     commit->queued = commit->pending && qp__committer_join(&s->committer, commit->pending);
   } else {
-    /* With the locks: what is prepared is the contexts' too. */
+    /* With the locks: prepared changes refer to the contexts. */
     qp__changes_discard(s, commit->changes, commit->count);
     forget_views(commit);
     for (struct qp__effect *e = commit->effects; e; e = e->next)
@@ -348,7 +348,7 @@ qp__commit_finish(struct qp_store *s, struct qp__commit *commit, struct qp_err *
 
   QP_ASSERT(!commit->effects || atomic_load(&commit->advanced));
   if (rc) {
-    forget_views(commit); /* not published: that reference is still ours */
+    forget_views(commit); /* not published: we still own that reference */
     if (was_set_aside(s, commit))
       for (struct qp__effect *e = commit->effects; e; e = e->next) {
         qp__mutex_lock(&e->context->write_lock);

@@ -1,17 +1,17 @@
 /* context_int.h - a store and its contexts in memory; shared by the files of the front.
  *
- * A context is shared by all who opened it and counts them. What readers see of it is published:
+ * A context is shared by all its users and counts them. Readers see what is published:
  *   view     the metadata and the branches, immutable; replaced as a whole when metadata changes
  *   heads    of each branch, an atomic slot
  *   tree     the entries below tree.visible
- * A reader takes a reference to the view (view_lock, held for a few instructions and never over
- * input or output), loads a head once, and from there on everything that it follows never changes.
+ * A reader takes a reference to the view (view_lock, held for a few instructions and never during
+ * input or output) and loads a head once. Everything that it follows from there never changes.
  *
- * A writer holds write_lock from looking at the state until its commit is staged; what it left for
- * the next writer is in staged_view, staged heads and the tree's unpublished entries. Publication
+ * A writer holds write_lock from reading the state until its commit is staged. The state for the
+ * next writer is in staged_view, staged heads and the tree's unpublished entries. Publication
  * happens in the order of commits, so readers see each of these states in turn. After a failed
- * commit the store is poisoned (journal.h), so that states that were staged on top of it are never
- * used; store_recover.c brings the contexts back to what is stored. */
+ * commit the store is stopped (journal.h), so that states that were staged on top of it are never
+ * used; store_recover.c sets the contexts back to the stored state. */
 #ifndef QP_STORE_CONTEXT_CONTEXT_INT_H
 #define QP_STORE_CONTEXT_CONTEXT_INT_H
 
@@ -70,8 +70,8 @@ struct qp_context {
 
   /* guarded by the store's lock */
   enum qp__context_stage stage;
-  unsigned refs;            /* users, folds and saves under way, looks of the catalogue */
-  unsigned folds;           /* of these, the ones that are no users */
+  unsigned refs;            /* users, running folds and saves, the catalogue while it reads */
+  unsigned folds;           /* of these, the ones that are not users */
   struct qp_context *chain; /* in the store's table */
   struct qp_context *idle_newer, *idle_older;
   bool idle;
@@ -87,7 +87,7 @@ struct qp__fold; /* context_commit.c */
 struct qp_store {
   const struct qp__driver *driver;
   void *self;              /* the driver's */
-  int root;                /* the data directory; -1: the store has none */
+  int root;                /* the data directory; -1: the store has no directory */
   const struct qp__os *os; /* io's */
   struct qp__os_count io;
   struct qp__log log;
@@ -112,7 +112,7 @@ struct qp_store {
   struct qp__usage usage;
 
   struct qp__mutex lock;
-  pthread_cond_t ready; /* a context is no longer busy */
+  pthread_cond_t ready; /* a context is no longer BUSY */
   struct qp_context *table[QP__CONTEXT_BUCKETS];
   struct qp_context *idle_newest, *idle_oldest;
   size_t idle_bytes;
@@ -120,7 +120,7 @@ struct qp_store {
   uint64_t open_count;
   unsigned busy_count;             /* contexts that are BUSY */
   bool recovering;                 /* nothing becomes BUSY */
-  atomic_ullong recoveries;        /* completed ones; grows with all write locks held */
+  atomic_ullong recoveries;        /* completed recoveries; increases with all write locks held */
   struct qp__migrating *migrating; /* contexts that are being migrated now */
 };
 
@@ -132,8 +132,8 @@ struct qp__migrating {
 
 /* ---- driver.c: how the front uses its driver ---- */
 
-/* The stored bytes of a message in *text. When those are damaged or missing, *why says how, and the
- * bytes are those of another copy (*copy is set); QP_UNAVAILABLE: there is none. */
+/* The stored bytes of a message in *text. If they are damaged or missing, *why says how, and the
+ * bytes are those of another copy (*copy is set); QP_UNAVAILABLE: there is no other copy. */
 enum qp_rc qp__stored_read(struct qp_store *s, void *context, const struct qp__tree *tree,
                            const struct qp__entry *entry, struct qp__buf *text, bool *copy,
                            struct qp_err *why);
@@ -152,10 +152,10 @@ enum qp_rc qp__store_mark_turns(struct qp_store *s, bool open, bool *left, struc
 /* ---- context.c ---- */
 
 enum qp_rc qp__store_new_id(struct qp_store *s, struct qp_uuid *out, struct qp_err *err);
-/* QP_NOTFOUND when there is no such prompt; NULL is fine. With prompt_lock held it stays true. */
+/* QP_NOTFOUND if the prompt does not exist; NULL is allowed. With prompt_lock held the result stays
+ * true. */
 enum qp_rc qp__check_prompt(struct qp_store *s, const char *id, struct qp_err *err);
-/* Lets go of all idle contexts, or of the oldest until the rest is within bounds. With the lock
- * held. */
+/* Drops all idle contexts, or the oldest until the rest is within bounds. With the lock held. */
 void qp__contexts_evict(struct qp_store *s, bool all);
 /* A context that can be opened without waiting and without touching a file, its events included, as
  * qp_context_open() gives it; else NULL. */
@@ -164,24 +164,24 @@ struct qp_context *qp__context_in_memory(struct qp_store *s, const struct qp_uui
 /* Visits the contexts that are in memory and usable; with the lock held, so it must be quick. */
 enum qp_rc qp__contexts_in_memory(struct qp_store *s, qp_context_visit *visit, void *arg);
 
-/* Takes a context out of everybody's reach until unclaim, which accepts NULL. QP_BUSY: it is
+/* Makes a context inaccessible for others until unclaim, which accepts NULL. QP_BUSY: it is
  * open. */
 enum qp_rc qp__context_claim(struct qp_store *s, const struct qp_uuid *id, struct qp_context **out,
                              struct qp_err *err);
 void qp__context_unclaim(struct qp_context *claim);
-/* A reference for work that goes on without a user, and its end: who claims the context waits for
- * that. */
+/* A reference for work that continues without a user, and its end: claiming the context waits for
+ * it. */
 void qp__context_pin(struct qp_context *c);
 void qp__context_unpin(struct qp_context *c);
-/* Opens a context for a short look: for everybody else it is as if nobody had opened it, and who
- * claims it waits. *fresh (for end_look) tells that it was not in memory before. */
+/* Opens a context for a short read: it does not count as open for others, but claiming it waits.
+ * *fresh (for end_look): it was not in memory before. */
 enum qp_rc qp__context_look(struct qp_store *s, const struct qp_uuid *id, struct qp_context **out,
                             bool *fresh, struct qp_err *err);
 void qp__context_end_look(struct qp_context *c, bool fresh);
 
 struct qp__view *qp__view_get(struct qp_context *c); /* a new reference */
-/* Asserts what holds for its tree, branches and heads. With the write lock, or `alone`: nobody else
- * uses it. */
+/* Asserts the invariants of its tree, branches and heads. With the write lock, or `alone`: no other
+ * thread uses it. */
 void qp__context_invariants(struct qp_context *c, bool alone);
 void qp__view_unref(struct qp__view *v);
 /* The branch by name (NULL: the active one); borrowed from the view. QP_NOTFOUND. */
@@ -189,8 +189,8 @@ enum qp_rc qp__view_branch(const struct qp__view *v, const char *name, struct qp
                            struct qp_err *err);
 /* The latest of the metadata's time and those of the heads. */
 int64_t qp__view_time(const struct qp__view *v, const struct qp__tree *tree);
-/* A view of `meta`, which it takes over also on failure; branches known to `old` are shared with
- * it. */
+/* A view of `meta`, which it owns from now on, also on failure; branches known to `old` are shared
+ * with it. */
 enum qp_rc qp__view_new(struct qp__meta *meta, const struct qp__view *old, struct qp__view **out,
                         struct qp_err *err);
 
@@ -202,11 +202,11 @@ struct qp__move {
   uint32_t head;
 };
 
-/* What becomes visible when a commit is in place. Chained when it concerns several contexts, each
- * of which stands there once. */
+/* What becomes visible when a commit is applied. A list if it concerns several contexts, each of
+ * which occurs once. */
 struct qp__effect {
   struct qp_context *context;
-  struct qp__view *view; /* new metadata, or NULL; taken over when the commit is staged */
+  struct qp__view *view; /* new metadata, or NULL; owned by the commit once it is staged */
   const struct qp__move *moves;
   size_t move_count;
   struct qp__events_plan *events; /* or NULL */
@@ -244,11 +244,11 @@ enum qp_rc qp__commit(struct qp_store *s, struct qp__commit *commit, struct qp_e
  * thread and with everything that *commit points to still there, but for the changes. */
 enum qp_rc qp__commit_stage(struct qp_store *s, struct qp__commit *commit, struct qp_err *err);
 enum qp_rc qp__commit_finish(struct qp_store *s, struct qp__commit *commit, struct qp_err *err);
-/* Has `pending` finish a staged commit: in the committer's thread, or where there is none at once.
- * The commit may be gone when this returns. */
+/* Lets `pending` finish a staged commit: in the committer's thread, or without a committer at once.
+ * The commit may be freed when this returns. */
 void qp__commit_later(struct qp_store *s, struct qp__commit *commit);
 
-/* Prepares changes: QP_OK when all of them are, else none is any more. */
+/* Prepares changes: QP_OK if all of them are prepared, otherwise none is. */
 enum qp_rc qp__commit_prepare(struct qp_store *s, struct qp__driver_change *changes, size_t n,
                               struct qp_err *err);
 /* A clone of the latest metadata with a new updated_at. With the write lock. */
@@ -277,12 +277,12 @@ struct qp__gathered {
 };
 enum qp_rc qp__contexts_gather(struct qp_store *s, struct qp__gathered *out, struct qp_err *err);
 void qp__contexts_release(struct qp_store *s, struct qp__gathered *g);
-/* Nobody finds it any more; its users keep it. With the store's lock free. */
+/* New users do not find it any more; its present users keep it. With the store's lock free. */
 void qp__context_retire(struct qp_context *c);
 
 /* ---- packing.c ---- */
 
-/* A context that nobody else can open, as it is stored. */
+/* A context that only the claimer can use, as it is stored. */
 struct qp__claimed {
   struct qp_store *store;
   struct qp_context *claim;
@@ -297,8 +297,8 @@ void qp__claimed_release(struct qp__claimed *c);
 
 /* ---- gc.c ---- */
 
-/* A branch is about to lead to this message: brings it and its ancestors back from the trash.
- * Without the write lock. */
+/* A branch will point to this message: restores it and its ancestors from the trash. Without the
+ * write lock. */
 enum qp_rc qp__context_untrash(struct qp_context *c, uint32_t slot, struct qp_err *err);
 
 /* QP_READONLY when the store is, or the context is in an old format. */
@@ -318,8 +318,8 @@ enum qp_rc qp__prompt_ids(struct qp_store *s, qp__prompt_id_visit *visit, void *
 struct qp__prompt;
 enum qp_rc qp__prompt_load(struct qp_store *s, const char *id, struct qp__prompt **out,
                            struct qp_err *err);
-/* Writes its file again with a checksum that fits. *mended: it was not valid, because of one
- * changed byte, which its checksum told. QP_NOTFOUND: it cannot be mended. */
+/* Writes its file again with a valid checksum. *mended: its content was invalid because of one
+ * changed byte, which the checksum identified. QP_NOTFOUND: it cannot be repaired. */
 enum qp_rc qp__prompt_repair(struct qp_store *s, const char *id, bool *mended, struct qp_err *err);
 
 /* ---- store.c ---- */
@@ -337,8 +337,8 @@ enum qp_rc qp__prompt_add(struct qp_store *s, struct qp__prompt *p, struct qp_er
 /* ---- message_read.c ---- */
 
 /* The stored bytes of a message without the newline, from the pool or the driver, checked against
- * the index. QP_UNAVAILABLE: no copy is left (its status says so from then on). *out is the
- * caller's. */
+ * the index. QP_UNAVAILABLE: no copy is left (its status says so from then on). The caller owns
+ * *out. */
 enum qp_rc qp__message_blob(struct qp_context *c, uint32_t slot, struct qp__blob **out,
                             struct qp_err *err);
 

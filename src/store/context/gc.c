@@ -1,10 +1,10 @@
-/* gc.c - messages that no branch reaches: into the trash, back from it, and away for good.
+/* gc.c - messages that no branch reaches: moves them to the trash, restores them, deletes them.
  *
- * (1) Every descendant of a message in the trash is in the trash: children go there before their
- *     parents and come back after them. So nothing that a branch reaches is ever in the trash, and
- *     who comes back needs only those of his ancestors that stand in a row above him.
- * (2) A message is purged only when all its children are: no entry ever lacks its parent.
- * Each step is a commit of its own and leaves a sound context behind. */
+ * (1) Every descendant of a message in the trash is in the trash: children are moved there before
+ *     their parents and are restored after them. So a message that a branch reaches is never in the
+ *     trash, and to restore a message only the unbroken row of ancestors above it is restored.
+ * (2) A message is deleted only when all its children are: no entry ever lacks its parent.
+ * Each step is a separate commit and leaves a consistent context. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -108,7 +108,7 @@ is_trashed(const struct qp__tree *tree, uint32_t slot)
   return qp__entry_kind(qp__tree_at(tree, slot)) == QP__PLACE_TRASH;
 }
 
-/* Adds the topmost ones of those that stand above `slot` in the trash, itself included. */
+/* Adds the topmost entries of the row of trashed entries that ends with `slot`. */
 static void
 add_topmost(struct batch *b, uint32_t slot)
 {
@@ -171,7 +171,7 @@ mark_reached(struct gc *g)
       g->reached[slot] = true;
 }
 
-/* Commits what is in the batch and writes it down in the tree. */
+/* Commits the batch and updates the tree. */
 static enum qp_rc
 flush(struct gc *g, struct qp_err *err)
 {
@@ -185,8 +185,8 @@ flush(struct gc *g, struct qp_err *err)
   return rc;
 }
 
-/* The content of a message that is in an archive: in the trash it has a file. One that is lost has
- * none there either. */
+/* The content of a message in an archive: in the trash it gets a file. A lost message has no
+ * content there either. */
 static enum qp_rc
 add_content(struct gc *g, struct qp__driver_change *ch, struct qp__buf *text, struct qp_err *err)
 {
@@ -209,8 +209,8 @@ add_content(struct gc *g, struct qp__driver_change *ch, struct qp__buf *text, st
   return QP_OK;
 }
 
-/* Puts every message that no head reaches in the trash, the youngest first, and takes out of it
- * what one does reach, which only a mended index can have. */
+/* Moves every message that no head reaches to the trash, the youngest first. Restores reachable
+ * messages, which only a repaired index can have there. */
 static enum qp_rc
 move_all(struct gc *g, struct qp_err *err)
 {

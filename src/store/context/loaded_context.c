@@ -259,7 +259,8 @@ find_newest(const struct qp__tree *tree, const char *branch, uint32_t *out)
   return ok;
 }
 
-/* A branch without a head gets its newest message, else the one that it was forked from. */
+/* A branch without a head gets its newest message, otherwise the message that it was forked
+ * from. */
 static enum qp_rc
 mend_heads(struct qp__image *image, struct qp__problems *problems, bool *changed,
            struct qp_err *err)
@@ -313,8 +314,8 @@ qp__image_mend(struct qp__image *image, struct qp__problems *problems, bool *cha
 
 /* ---- recovering ---- */
 
-/* The name that a branch for this message gets: that of the branch that it was saved to, where
- * there is none of that name, else one that says what it is. */
+/* The name of a branch for this message: the name of the branch that it was saved to, if that is
+ * unused, otherwise a name that describes it. */
 static enum qp_rc
 name_recovered(const struct qp__image *image, uint32_t slot, struct qp__buf *out)
 {
@@ -375,7 +376,7 @@ qp__image_recover(struct qp__image *image, const uint8_t *garbage, struct qp__pr
     for (uint32_t slot = image->heads[i].slot; slot != QP__NO_SLOT && !reached[slot];
          slot = qp__tree_at(tree, slot)->parent)
       reached[slot] = true;
-  for (uint32_t end = tree->count; end-- > 0 && !rc;) { /* children stand behind their parents */
+  for (uint32_t end = tree->count; end-- > 0 && !rc;) { /* children follow their parents */
     uint32_t count = 0;
 
     if (reached[end] || (garbage && garbage[end]) ||

@@ -23,23 +23,23 @@ struct qp__image {
 void qp__image_init(struct qp__image *image);
 void qp__image_release(struct qp__image *image);
 
-/* NULL: no such branch. */
+/* NULL: the branch does not exist. */
 struct qp__head *qp__image_head(const struct qp__image *image, const char *name);
 /* Adds the branch or moves its head. False: no memory. */
 bool qp__image_set_head(struct qp__image *image, const char *name, uint32_t slot);
 bool qp__image_rename_head(struct qp__image *image, const char *name, const char *new_name);
-/* The same without a failure: there must be room (reserve) for a branch that is new, and its name
- * is taken over, *name is NULL then. */
+/* The same without a failure: reserve must have made room for a new branch, and its name is moved
+ * out of *name, which is NULL then. */
 bool qp__image_reserve_heads(struct qp__image *image, size_t more);
 void qp__image_put_head(struct qp__image *image, char **name, uint32_t slot);
 void qp__image_put_name(struct qp__image *image, const char *old_name, char **name);
 void qp__image_drop_head(struct qp__image *image, const char *name);
 
-/* For drivers that keep an image: a copy of tree and heads into an empty image (false: no memory);
- * and a change applied to it. reserve makes room for n such changes, so that applying them cannot
- * fail (false: no memory). *name is an allocated copy of the branch that a HEAD or RENAME names;
- * when apply takes it over, it is NULL afterwards. Returns the slot of the message, if there is
- * one. */
+/* For drivers that keep an image: a copy of tree and heads into an empty image (false: out of
+ * memory); and a change applied to it. reserve makes room for n such changes, so that applying them
+ * cannot fail (false: out of memory). *name is an allocated copy of the branch that a HEAD or
+ * RENAME names; if apply uses it, it is NULL afterwards. Returns the slot of the message, if there
+ * is one. */
 struct qp__driver_change;
 bool qp__image_copy(struct qp__image *to, const struct qp__image *from);
 bool qp__image_reserve(struct qp__image *image, const struct qp__driver_change *change, size_t n);
@@ -48,13 +48,13 @@ uint32_t qp__image_apply(struct qp__image *image, const struct qp__driver_change
 
 struct qp__problems;
 
-/* Gives branches of their own to messages that no branch reaches, one for each end of a history.
- * What is in the trash or has its byte set in `garbage` (one a slot) is left alone. After mend. */
+/* Creates branches for messages that no branch reaches, one for each end of a history. Messages in
+ * the trash or with their byte set in `garbage` (one per slot) are skipped. After mend. */
 enum qp_rc qp__image_recover(struct qp__image *image, const uint8_t *garbage,
                              struct qp__problems *problems, bool *changed, struct qp_err *err);
 
 /* Makes metadata and heads agree: every branch has a definition and a head, the active branch
- * exists. What had to be changed is told to `problems`; *changed says whether anything was. */
+ * exists. Changes are reported to `problems`; *changed: there were some. */
 enum qp_rc qp__image_mend(struct qp__image *image, struct qp__problems *problems, bool *changed,
                           struct qp_err *err);
 

@@ -208,7 +208,7 @@ qp__pool_put(struct qp__pool *p, uint64_t context, uint32_t slot, struct qp__blo
     return;
   qp__mutex_lock(&s->lock);
   grow_buckets(s);
-  if (!s->bucket_count || *(at = find_place(s, context, slot))) { /* no table, or there already */
+  if (!s->bucket_count || *(at = find_place(s, context, slot))) { /* no table, or in it already */
     qp__free(it);
   } else {
     it->context = context;

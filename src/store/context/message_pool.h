@@ -1,8 +1,8 @@
-/* message_pool.h - the stored bytes of messages, kept in memory after their first use.
+/* message_pool.h - keeps the stored bytes of messages in memory after their first use.
  *
- * One pool serves all contexts of a store under one budget; what was not used for longest goes
- * first. A blob stays valid while somebody holds a reference, also after the pool has let go of it.
- * Any thread. */
+ * One pool serves all contexts of a store under one budget; the least recently used bytes are
+ * dropped first. A blob stays valid while a reference to it exists, also after the pool has dropped
+ * it. Any thread. */
 #ifndef QP_STORE_CONTEXT_MESSAGE_POOL_H
 #define QP_STORE_CONTEXT_MESSAGE_POOL_H
 
@@ -44,8 +44,7 @@ void qp__pool_release(struct qp__pool *p);
 
 /* A new reference, or NULL. `context` is a number that no other context of the store has or had. */
 struct qp__blob *qp__pool_get(struct qp__pool *p, uint64_t context, uint32_t slot);
-/* Keeps the blob if there is room; takes a reference of its own. Failing to keep it is no
- * failure. */
+/* Keeps the blob if there is room, with its own reference. It is not an error if there is none. */
 void qp__pool_put(struct qp__pool *p, uint64_t context, uint32_t slot, struct qp__blob *blob);
 /* Lets go of one message. */
 void qp__pool_drop(struct qp__pool *p, uint64_t context, uint32_t slot);

@@ -131,8 +131,7 @@ qp_message_load(struct qp_context *context, const struct qp_uuid *id, struct qp_
 
 /* ---- by range ---- */
 
-/* Calls the visitor for one message; without content when `content` is false or none is to be
- * had. */
+/* Calls the visitor for one message; without content if `content` is false or it is unavailable. */
 static enum qp_rc
 visit_one(struct qp_context *c, uint32_t slot, bool content, qp_message_visit *visit, void *arg,
           struct qp_err *err)

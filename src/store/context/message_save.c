@@ -1,5 +1,6 @@
 /* message_save.c - new messages: the steps from struct qp_message to a file and an entry of the
- * index (message_save.h), and batches. A single message is a change like others (change.c). */
+ * index (message_save.h), and batches. A single message is saved as a change of one part
+ * (change.c). */
 #include "store/context/message_save.h"
 
 #include <errno.h>
@@ -151,8 +152,7 @@ by_id(const void *a, const void *b)
   return order ? order : (x->at < y->at ? -1 : 1);
 }
 
-/* An id may stand only once in a batch: the first message that has it keeps it. False: no
- * memory. */
+/* An id may occur only once in a batch: the first message keeps it. False: out of memory. */
 static bool
 refuse_repeated(struct batch *b)
 {
@@ -177,8 +177,8 @@ refuse_repeated(struct batch *b)
   return true;
 }
 
-/* Makes every message that goes on the child of the one before it. From message `from` on; those
- * before it have their parents already. */
+/* Makes every message that continues a history the child of the one before it. From message `from`
+ * on; those before it have their parents already. */
 static void
 chain(struct batch *b, size_t from)
 {

@@ -16,7 +16,7 @@ struct qp__saving {
 };
 
 void qp__saving_begin(struct qp__saving *v, struct qp_context *c, struct qp_message *m);
-/* Chooses id and time. QP_EXISTS: an id that is taken. */
+/* Chooses id and time. QP_EXISTS: the id is used already. */
 enum qp_rc qp__saving_name(struct qp__saving *v, struct qp_err *err);
 /* QP_CONFLICT: the message names a parent, and that is not the head. */
 enum qp_rc qp__saving_check_parent(const struct qp_message *m, const struct qp_uuid *head,
@@ -28,7 +28,7 @@ enum qp_rc qp__saving_dir(struct qp_context *c, const struct qp__branch *b, uint
 enum qp_rc qp__saving_encode(struct qp__saving *v, uint16_t dir, struct qp_err *err);
 void qp__saving_change(const struct qp__saving *v, const struct qp__branch *b,
                        struct qp__driver_change *out);
-/* Whoever asks next for a message that was just saved finds it in memory. */
+/* Puts a message that was just saved into the pool. */
 void qp__saving_remember(const struct qp__saving *v, uint32_t slot);
 /* The message as it was before. */
 void qp__saving_put_back(struct qp__saving *v);

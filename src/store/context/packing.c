@@ -1,7 +1,7 @@
-/* packing.c - how the messages of a context are kept: each in a file, or many in an archive.
+/* packing.c - how the messages of a context are stored: each in a file, or many in an archive.
  *
- * Everything here takes the context for itself, so that no reader of this process holds the place
- * of a message while it changes. The driver does the work. */
+ * Every function here claims the context, so that no reader of this process uses the place of a
+ * message while it changes. The driver does the work. */
 #include <string.h>
 
 #include "base/err.h"

@@ -91,8 +91,8 @@ qp__tree_move(struct qp__tree *to, struct qp__tree *from)
   from->retired = NULL;
 }
 
-/* Keeps memory that was replaced until no reader can look at it, which is when the tree goes.
- * Arrays grow by doubling, so all retired ones together are smaller than the live one. */
+/* Keeps replaced memory as long as readers may use it, which is until the tree is freed. Arrays
+ * grow by doubling, so all retired ones together are smaller than the live one. */
 static bool
 retire(struct qp__tree *t, void *memory)
 {
@@ -158,7 +158,7 @@ qp__tree_reserve(struct qp__tree *t, size_t n)
   return true;
 }
 
-/* Counts an entry for what its place is, or takes it back. */
+/* Counts an entry by its place, or undoes that. */
 static void
 count_place(struct qp__tree *t, const struct qp__entry *e, bool add)
 {
@@ -469,8 +469,8 @@ build_table(struct qp__tree *t, uint32_t count)
   return table;
 }
 
-/* Without memory for a larger table the lookup table is given up; the next
- * lookup makes a new one. */
+/* Without memory for a larger table the lookup table is dropped; the next lookup makes a new
+ * one. */
 static void
 table_insert(struct qp__tree *t, uint32_t slot)
 {
@@ -482,7 +482,7 @@ table_insert(struct qp__tree *t, uint32_t slot)
 
     if (!retire(t, table)) {
       qp__free(larger);
-      larger = table->used < table->mask - 1 ? table : NULL; /* fuller than we like, or given up */
+      larger = table->used < table->mask - 1 ? table : NULL; /* fuller than intended, or dropped */
     }
     table = larger;
     atomic_store_explicit(&t->ids, table, memory_order_release);

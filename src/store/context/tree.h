@@ -1,13 +1,12 @@
 /* tree.h - the index of one context in memory: what is known of each message without opening it.
  *
  * Entries are numbered by slots in the order in which they were committed and never move or change,
- * apart from their status and their place. Each knows its parent's slot, so they form a tree as
- * commits do in git, and a second ancestor further up (jump), chosen so that any ancestor is
+ * apart from their status and their place. Each has its parent's slot, so they form a tree as
+ * commits do in git, and the slot of an ancestor further up (jump), chosen so that any ancestor is
  * reached in O(log depth) steps (Myers 1983).
  *
  * Threads: one writer at a time (the context's write lock) calls reserve, add, set_dir and publish.
- * Readers call the rest at any time without a lock; they see the entries below `visible` and
- * nothing else. */
+ * Readers call the rest at any time without a lock; they see only the entries below `visible`. */
 #ifndef QP_STORE_CONTEXT_TREE_H
 #define QP_STORE_CONTEXT_TREE_H
 
@@ -20,7 +19,7 @@
 
 /* Where the content of a message is: the kind in the two highest bits, then what the kind needs. */
 enum qp__place_kind {
-  QP__PLACE_FILE,  /* in a file of its own; the whole place is 0 */
+  QP__PLACE_FILE,  /* in its own file; the whole place is 0 */
   QP__PLACE_PACK,  /* in a pack: 30 bits for the frame, see qp__tree_frame(), 32 for the position */
   QP__PLACE_TRASH, /* in the trash since this time, in milliseconds since 1970 */
 };
@@ -70,7 +69,7 @@ struct qp__tree {
   size_t frame_cap;
   /* Of all entries whose place is of that kind. */
   _Atomic uint64_t packed_count, packed_bytes, trashed_count, trashed_bytes;
-  struct qp__retired *retired; /* arrays that a reader may still look at; freed with the tree */
+  struct qp__retired *retired; /* arrays that a reader may still use; freed with the tree */
 };
 
 void qp__tree_init(struct qp__tree *t);
@@ -101,7 +100,7 @@ qp__tree_room(struct qp__tree *t)
 {
   return t->count % QP__TREE_BLOCK || qp__tree_reserve(t, 1);
 }
-/* Adds an entry: everything but path_bytes, jump and depth comes from *e. Returns its slot. */
+/* Adds an entry: everything but path_bytes, jump and depth is copied from *e. Returns its slot. */
 uint32_t qp__tree_add(struct qp__tree *t, const struct qp__entry *e);
 /* The same for a tree that no other thread has seen yet. */
 uint32_t qp__tree_load(struct qp__tree *t, const struct qp__entry *e);
@@ -154,7 +153,7 @@ qp__place_time(uint64_t place)
   return (int64_t)(place & 0x3fffffffffffffff);
 }
 
-/* The status of a message that can be had from there. */
+/* The status of a message that can be read from there. */
 enum qp_message_status qp__place_status(uint64_t place);
 static inline enum qp__place_kind
 qp__entry_kind(const struct qp__entry *e)
@@ -178,8 +177,8 @@ int qp__tree_translate(struct qp__tree *t, const struct qp__tree *from, const st
 
 /* ---- looking up ---- */
 
-/* *out is QP__NO_SLOT when there is none. `all` also finds what is not visible yet: the writer
- * only. False: no memory. */
+/* *out is QP__NO_SLOT if it is not found. `all` also finds entries that are not visible yet: only
+ * for the writer. False: out of memory. */
 bool qp__tree_find(struct qp__tree *t, const struct qp_uuid *id, bool all, uint32_t *out);
 
 /* The ancestor of `slot` at `depth`, itself included; depth must not be greater than its own. */
