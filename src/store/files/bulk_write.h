@@ -26,7 +26,7 @@ struct qp__plan;
 #define QP__GUARD_NAME_LEN 32
 #define QP__GUARD_PREFIX "guard-"
 
-/* `paths` is one path a line. Makes tmp/`name`, durably; on failure there is none. */
+/* `paths` has one path per line. Creates tmp/`name`, durably; on failure it does not exist. */
 enum qp_rc qp__guard_write(const struct qp__os *os, int tmp, const char *name,
                            struct qp_bytes paths, struct qp_err *err);
 

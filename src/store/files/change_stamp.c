@@ -1,6 +1,6 @@
-/* change_stamp.c - telling that a context has changed without reading it: the sizes, times of
- * change and inodes of the files that its metadata and its index are in. Each of them is either
- * replaced by a new file or grows. */
+/* change_stamp.c - detects that a context has changed without reading it: by the sizes, times of
+ * change and inodes of the files of its metadata and its index. Each of them is either replaced by
+ * a new file or grows. */
 #include <fcntl.h>
 #include <string.h>
 

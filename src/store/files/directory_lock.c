@@ -25,9 +25,9 @@ _Static_assert(LINE_LEN > QP__LOCK_URL_MAX + 128, "every line fits");
 
 /* ---- the line ---- */
 
-/* What quipu.lock says; 0 and "" where it says nothing. */
+/* The content of quipu.lock; 0 and "" if it is empty. */
 struct line {
-  bool known; /* it is a line of ours */
+  bool known; /* the line was written by quipu */
   int64_t version, pid;
   char url[QP__LOCK_URL_MAX + 1];
   bool turns;
@@ -136,7 +136,7 @@ qp__lock_mark(struct qp__lock *l, bool open, bool *left, struct qp_err *err)
     return qp__fail(err, QP_READONLY, "the store was opened for reading only");
   if (open) {
     sys = l->os->fstatat(l->os->self, l->root, MARK_NAME, &st);
-    *left = sys != -ENOENT; /* also when that cannot be told */
+    *left = sys != -ENOENT; /* also if this cannot be determined */
     return make_mark(l, err);
   }
   sys = l->os->unlinkat(l->os->self, l->root, MARK_NAME, 0);
@@ -205,12 +205,12 @@ lock_file(struct qp__lock *l)
     if (!sys)
       sys = l->os->fstatat(l->os->self, l->root, QP__LOCK_NAME, &named);
     if (sys == -ENOENT || (!sys && !is_same(&l->file, &named)))
-      sys = -ESTALE; /* somebody has just replaced it */
+      sys = -ESTALE; /* another process has just replaced it */
   }
   return sys;
 }
 
-/* Remembers the name of the directory, so that qp__lock_check can look where it leads, also after a
+/* Remembers the path of the directory, so that qp__lock_check can resolve it again, also after a
  * change of the working directory. */
 static int
 keep_name(struct qp__lock *l, const char *where)
@@ -259,9 +259,9 @@ qp__lock_take(struct qp__lock *l, const struct qp__os *os, int root, const char 
   read_line(os, root, &line);
   rc = check_version(&line, where, err);
   if (!rc && (line.turns || (!line.known && !fresh)))
-    rc = make_mark(l, err); /* before the line that said so is gone */
+    rc = make_mark(l, err); /* before the line that announces it is overwritten */
   if (!rc)
-    (void)write_line(l); /* a convenience: it is no reason not to go on */
+    (void)write_line(l); /* only a convenience: a failure does not matter */
   return rc;
 }
 

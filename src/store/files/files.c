@@ -1,8 +1,8 @@
 /* files.c - the file driver: a data directory of plain files. See files.h for its parts.
  *
- * One process at a time writes (directory_lock.h). A reader needs no lock: when it finds commits in
- * the journal and nobody writing, it finishes them first, under the lock, as a writer would; if
- * that cannot be done it refuses. */
+ * One process at a time writes (directory_lock.h). A reader needs no lock. If it finds commits in
+ * the journal and no writer, it finishes them first, under the lock, as a writer would; if that
+ * fails, it refuses to read. */
 #include "store/files/files.h"
 
 #include <dirent.h>
@@ -142,7 +142,7 @@ look_at_name(void *arg, const char *name, unsigned char type)
 {
   struct look *l = arg;
 
-  if (strcmp(name, "quipu.conf") == 0) /* a server's, which may come before the data */
+  if (strcmp(name, "quipu.conf") == 0) /* the configuration of a server may exist before the data */
     return 0;
   l->any = true;
   if (strcmp(name, QP__LOCK_NAME) == 0 ||
@@ -151,7 +151,7 @@ look_at_name(void *arg, const char *name, unsigned char type)
   return 0;
 }
 
-/* Refuses a directory that is somebody else's: opening for writing makes files in it. */
+/* Refuses a directory of another program: opening for writing creates files in it. */
 static enum qp_rc
 look_before_use(struct qp__files *f, const char *where, bool create, bool *fresh,
                 struct qp_err *err)
@@ -190,8 +190,8 @@ make_directories(struct qp__files *f, const char *where, struct qp_err *err)
   return QP_OK;
 }
 
-/* Names in tmp/ begin at a number that no session before had: what an earlier one left there, or a
- * power cut brings back, must not be taken for ours. */
+/* Names in tmp/ begin at a number that no earlier session used: files that an earlier one left
+ * there, or that a power cut restores, must not be confused with ours. */
 static enum qp_rc
 choose_temp_names(struct qp__files *f, struct qp_err *err)
 {
@@ -266,9 +266,9 @@ finish_commits(struct qp__files *f, const char *where, const struct qp__driver_o
   return rc;
 }
 
-/* A crashed writer may have left commits in the journal that the files lack, all of them or in
- * part. If nobody writes now they are finished here. If that cannot be done nothing is read: what
- * the files show is the past, or a mixture. */
+/* A crashed writer may have left commits in the journal that the files lack, completely or in part.
+ * Without a writer they are finished here. If that fails, nothing is read: the files show an old
+ * state, or a mixture. */
 static enum qp_rc
 finish_for_reader(struct qp__files *f, const char *where, const struct qp__driver_options *options,
                   struct qp_err *err)
@@ -280,7 +280,7 @@ finish_for_reader(struct qp__files *f, const char *where, const struct qp__drive
   if (rc || state != QP__JOURNAL_UNPLAYED)
     return rc;
   rc = finish_commits(f, where, options, &cause);
-  if (rc == QP_BUSY) { /* a writer has come meanwhile, or is still at its recovery */
+  if (rc == QP_BUSY) { /* a writer has started meanwhile, or is still recovering */
     rc = qp__journal_look(f->os, f->root, &state, err);
     if (!rc && state == QP__JOURNAL_UNPLAYED)
       rc = qp__fail(err, QP_BUSY, "%.200s, which is still recovering from a crash; try again",
@@ -295,7 +295,7 @@ finish_for_reader(struct qp__files *f, const char *where, const struct qp__drive
   return rc;
 }
 
-/* What could not be written to single contexts is tried again, unless somebody writes. */
+/* Tries again to write the held commits of single contexts, unless a writer is active. */
 static enum qp_rc
 release_for_reader(struct qp__files *f, const char *where, const struct qp__driver_options *options,
                    struct qp_err *err)
@@ -309,7 +309,7 @@ release_for_reader(struct qp__files *f, const char *where, const struct qp__driv
   rc = qp__journal_look(f->os, f->root, &state, err);
   if (rc || state == QP__JOURNAL_LIVE)
     return rc;
-  (void)finish_commits(f, where, options, &ignored); /* if not, those contexts say so */
+  (void)finish_commits(f, where, options, &ignored); /* if it fails, those contexts report it */
   qp__aside_release(&f->held);
   return qp__files_find_held(f, err);
 }
@@ -442,11 +442,12 @@ peek_context(void *self, const struct qp_uuid *id, struct qp__buf *meta, uint8_t
   sys = qp__file_read(f->os, f->root, path, meta);
   if (sys == -ENOENT && !qp__old_formats.capability.find(f, id, &old, NULL) &&
       old.format != QP_LEGACY_NONE && !old.newer)
-    return QP_OK; /* it has none */
+    return QP_OK; /* the directory does not exist */
   return sys ? qp__fail_sys(err, sys, "cannot read '%s'", path) : QP_OK;
 }
 
-/* A file or directory of a new context, made in tmp/ now and told to the journal for a replay. */
+/* A file or directory of a new context, created in tmp/ now and added to the commit for a
+ * replay. */
 static enum qp_rc
 make_piece(struct qp__files *f, struct qp__txn *txn, const char *top, const char *name,
            enum qp__op_kind kind, struct qp_bytes data, struct qp_err *err)
@@ -643,7 +644,7 @@ mend_journal(void *self, struct qp_err *err)
   rc = qp__journal_mend(f->journal, err);
   if (rc == QP_FULL && qp__reserve_give(&f->reserve))
     rc = qp__journal_mend(f->journal, err);
-  qp__pack_cache_drop(f->packs, ""); /* a commit that failed may have brought others */
+  qp__pack_cache_drop(f->packs, ""); /* a failed commit may have changed packs */
   return rc;
 }
 

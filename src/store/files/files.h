@@ -1,23 +1,23 @@
-/* files.h - what the files of the file driver share. See docs/formats.md for the layout of the data
+/* files.h - shared by the files of the file driver. See docs/formats.md for the layout of the data
  * directory.
  *
- *   files.c      opening and closing, contexts
- *   directory_lock.c       who may write, and what others are told of it
- *   reserve.c    room for recovery and deletion on a full disk
- *   files_load.c       a context from its files, and what can be saved of a damaged one
- *   index_rebuild.c    what an index has lost, from the message files
- *   files_commit.c     changes into file operations; the journal does the rest
- *   index_fold.c       index.log into index.json
- *   message_file.c    the content of a message, from wherever it is
- *   pack_driver.c      messages into packs and out of them, with repack.c
- *   pack_repair.c       packs that are damaged
- *   trash.c      messages that are gone, and what operations leave behind
+ *   files.c            opening and closing, contexts
+ *   directory_lock.c   who may write, and what a server announces
+ *   reserve.c          room for recovery and deletion on a full disk
+ *   files_load.c       loads a context from its files, also a damaged one
+ *   index_rebuild.c    rebuilds lost parts of an index from the message files
+ *   files_commit.c     translates changes to file operations; the journal does the rest
+ *   index_fold.c       merges index.log into index.json
+ *   message_file.c     the content of a message, wherever it is
+ *   pack_driver.c      moves messages into packs and out of them, with repack.c
+ *   pack_repair.c      damaged packs
+ *   trash.c            deleted messages, and leftovers of operations
  *   files_build.c      a whole context at once
- *   remove.c     contexts that go, or go back to an old format
- *   files_check.c  files that the index does not know
- *   replay_touched.c    contexts that the journal changes, for the catalogue
- *   side_files.c      files that belong to no context's index
- *   mirror.c     a copy of everything as of one commit, with journal_tail.c and writer_pause.c
+ *   remove.c           deletes contexts, or converts them back to an old format
+ *   files_check.c      files that the index does not list
+ *   replay_touched.c   contexts that the journal changes, for the catalogue
+ *   side_files.c       files that belong to no context's index
+ *   mirror.c           a copy of everything as of one commit (journal_tail.c, writer_pause.c)
  *
  * Threads: struct qp__files is shared; its fields do not change after open, apart from atomics. A
  * struct qp__fctx is guarded by the write lock of its context. */
@@ -44,7 +44,7 @@
 #define QP__STOCK_MAX 8
 #define QP__BUILD_JOURNAL_MAX ((size_t)4 << 20)
 
-/* Empty files in tmp/, made ahead by a worker while nobody waits, for contents to come. */
+/* Empty files in tmp/ for later contents, created ahead by a worker while no caller waits. */
 struct qp__stock {
   struct qp__mutex lock;
   struct qp__stock_file {
@@ -56,8 +56,8 @@ struct qp__stock {
   bool filling;
 };
 
-/* A sync of the file system for several threads: those who come while one is under way share the
- * next. */
+/* A sync of the file system for several threads: threads that arrive during a sync share the next
+ * one. */
 struct qp__group_sync {
   struct qp__mutex lock;
   pthread_cond_t done;
@@ -73,7 +73,7 @@ struct qp__files {
   int root;
   int tmp;                    /* -1 when readonly */
   struct qp__lock lock;       /* not held when readonly */
-  struct qp__reserve reserve; /* none when readonly */
+  struct qp__reserve reserve; /* not used if readonly */
   bool readonly;
   size_t max_message;
   struct qp__journal *journal; /* NULL when readonly */
@@ -99,7 +99,7 @@ struct qp__files {
 
 struct qp__legacy; /* src/old */
 
-/* What was found while a lost message was looked for, kept for the next one: see message_file.c. */
+/* Results of searching a lost message, kept for the next search: see message_file.c. */
 struct qp__finds {
   struct qp__image *index; /* as it was on the disk then, or NULL */
   bool scanned;            /* the list is made */
@@ -134,7 +134,7 @@ struct qp__fctx {
   char path[QP__CTX_PATH_LEN];
   uint64_t generation; /* of index.json, once all that is staged is applied */
   uint64_t json_bytes;
-  uint64_t log_bytes;                /* where the next line of index.log goes */
+  uint64_t log_bytes;                /* the offset of the next line of index.log */
   struct qp__buf fold_tail;          /* lines staged since the fold began */
   char fold_name[QP__TEMP_NAME_LEN]; /* of the new index.json in tmp/, or "" */
   uint64_t fold_bytes;
@@ -148,7 +148,7 @@ struct qp__fctx {
   struct qp__legacy *backup; /* what it was migrated from, once it was asked for (old_lock) */
   size_t backup_at;          /* where the last message was found in it */
   bool folding;
-  bool fold_void;    /* what the fold began with is no longer so: it comes to nothing */
+  bool fold_void;    /* the state at the start of the fold has changed: the fold is discarded */
   bool events_ready; /* its directory of events is known to exist */
   bool thorough;     /* loaded by a check: see struct qp__problems */
   bool backup_tried;
@@ -175,10 +175,10 @@ bool qp__files_held(void *self, const struct qp_uuid *id);
 enum qp_rc qp__files_check_held(struct qp__files *f, const struct qp_uuid *id, struct qp_err *err);
 bool qp__files_path_held(void *self, const char *path);
 unsigned qp__files_releases(void *self);
-/* The file of a session, a prompt or a blob: writes what waits for it. Fails while that cannot be
- * done; the file must be neither read nor changed then. */
+/* The file of a session, a prompt or a blob: writes its held commits. While that fails, the file
+ * must neither be read nor changed. */
 enum qp_rc qp__files_release_path(struct qp__files *f, const char *path, struct qp_err *err);
-/* For a reader: which ones must not be read. */
+/* For a reader: which files must not be read. */
 enum qp_rc qp__files_find_held(struct qp__files *f, struct qp_err *err);
 enum qp_rc qp__files_release(void *self, const struct qp_uuid *id, struct qp_err *err);
 
@@ -197,7 +197,7 @@ enum qp_rc qp__files_finish(void *self, void *ticket, struct qp_err *err);
 void qp__files_drop_stock(struct qp__files *f);
 enum qp_rc qp__files_commit(struct qp__files *f, struct qp__txn *txn, struct qp_err *err);
 
-/* index_fold.c: driver slots, and a whole fold of an image that nobody else has yet. */
+/* index_fold.c: driver slots, and a whole fold of an image that no other thread has yet. */
 bool qp__files_wants_fold(void *self, void *context);
 void qp__files_fold_start(void *self, void *context);
 enum qp_rc qp__files_fold_write(void *self, void *context, const struct qp__tree *tree,
@@ -211,11 +211,11 @@ void qp__files_renew(void *self, void *context, void *fresh);
 typedef enum qp_rc qp__ops_fn(void *arg, struct qp__txn *txn, struct qp_err *err);
 struct qp__rewrite {
   struct qp_bytes meta; /* a new metadata.json, or empty */
-  qp__ops_fn *before;   /* adds what is carried out before the index is replaced, or NULL … */
-  qp__ops_fn *after;    /* … and what after it */
+  qp__ops_fn *before; /* adds operations that are applied before the index is replaced, or NULL … */
+  qp__ops_fn *after; /* … and what after it */
   void *arg;
-  bool staged; /* out: the commit is on its way; if the call failed, opening the store again tells
-                * what became of it, and what it renames must stay */
+  bool staged; /* out: the commit is staged; if the call failed, only opening the store again shows
+                  whether it is stored, and what it renames must stay */
 };
 enum qp_rc qp__files_rewrite(struct qp__files *f, struct qp__fctx *c, const struct qp__image *image,
                              struct qp__rewrite *with, struct qp_err *err);
@@ -234,8 +234,8 @@ enum qp_rc qp__files_index_write(struct qp__files *f, int dirfd, const char *nam
                                  const struct qp__index_content *x, bool sync, uint64_t *bytes,
                                  struct qp_err *err);
 
-/* Before and after a commit that struct qp__fresh tells of; `seq` 0: it came to nothing. forget
- * makes sure that no such commit of this context is ever replayed. */
+/* Before and after a commit that struct qp__fresh describes; `seq` 0: it failed. forget makes sure
+ * that no such commit of this context is ever replayed. */
 enum qp_rc qp__fresh_add(struct qp__files *f, const struct qp_uuid *id, bool contents,
                          struct qp_err *err);
 void qp__fresh_commit(struct qp__files *f, const struct qp_uuid *id, uint64_t seq);
@@ -256,8 +256,8 @@ enum qp_rc qp__files_build_commit(void *self, void *build, struct qp__driver_cha
                                   struct qp_err *err);
 void qp__files_build_free(void *self, void *build);
 
-/* Makes everything durable that was written before the call. A failure poisons the journal: the
- * system tells of it once, and a checkpoint would not see it any more. */
+/* Makes everything durable that was written before the call. A failure stops the journal: the
+ * system reports it only once, and a checkpoint would not see it. */
 enum qp_rc qp__files_sync(struct qp__files *f, struct qp_err *err);
 
 /* ---- change_stamp.c ---- */
@@ -288,16 +288,17 @@ enum qp_rc qp__files_read(void *self, void *context, const struct qp__tree *tree
 enum qp_rc qp__files_salvage(void *self, void *context, const struct qp__tree *tree,
                              const struct qp__entry *entry, struct qp__buf *out,
                              struct qp_err *err);
-/* The stored bytes, checked, without a newline; also another copy. QP_UNAVAILABLE: there is none;
- * any other failure says nothing about the message. */
+/* The stored bytes, checked, without a newline; also from another copy. QP_UNAVAILABLE: there is no
+ * copy; any other failure says nothing about the message. */
 enum qp_rc qp__files_content(struct qp__files *f, struct qp__fctx *c, const struct qp__tree *tree,
                              const struct qp__entry *entry, struct qp__buf *out,
                              struct qp_err *err);
 void qp__finds_release(struct qp__finds *finds);
-/* What a system call says of a file that should be ours: QP_NOTFOUND, QP_CORRUPT or what it is. */
+/* The code for a failed system call on a file that should be ours: QP_NOTFOUND, QP_CORRUPT or the
+ * code of the error. */
 enum qp_rc qp__read_failure(int sys, const char *path, struct qp_err *err);
 
-/* The path of the dictionary of a pack, in `out`, or NULL for one that has none. */
+/* The path of the dictionary of a pack, in `out`, or NULL for a pack without one. */
 const char *qp__dict_path(char out[QP__PATH_MAX], const struct qp__fctx *c, const char *pack);
 /* Whether any message is in this pack. */
 bool qp__pack_is_used(const struct qp__tree *tree, const char *name);
@@ -307,7 +308,7 @@ enum qp_rc qp__pack_files(struct qp__files *f, const struct qp__fctx *c, qp__pac
                           void *arg, struct qp_err *err);
 
 /* pack_driver.c, repack.c: driver slots. pack_repair.c: a pack that cannot be read to its end is
- * written again with what can be read of it. What it was goes to lost/. */
+ * written again with its readable part. The damaged pack is moved to lost/. */
 enum qp_rc qp__files_repack(void *self, void *context, struct qp__image *image,
                             enum qp__packing packing, int64_t before, bool dry_run,
                             struct qp_space_report *out, struct qp_err *err);
@@ -334,7 +335,7 @@ enum qp_rc qp__files_check(void *self, void *context, struct qp__image *image,
                            struct qp__problems *problems, struct qp_err *err);
 
 /* Visits the message files of a context: directory below messages/ ("branch-main"), file name, and
- * the d_type. Names that are none of ours are visited too. A missing messages/ is empty. */
+ * the d_type. Foreign names are visited too. A missing messages/ is empty. */
 typedef enum qp_rc qp__message_file_fn(void *arg, const char *dir, const char *name,
                                        unsigned char type, struct qp_err *err);
 enum qp_rc qp__message_files(struct qp__files *f, const struct qp__fctx *c, qp__message_file_fn *fn,

@@ -1,23 +1,23 @@
 /* files_build.c - a whole context at once: its files are written below tmp/{name}, and one commit
  * renames the directory to contexts/{id}.
  *
- * Before that commit everything must be durable. A small context goes to the journal with all its
- * contents, as one that is created does: writing them once more in a row costs less than having the
- * file system look for a few hundred small files. A large one is synced by one syncfs, most of it
- * ahead, while more files are written; then the journal holds no content, only renames.
+ * Before that commit everything must be durable. A small context is written to the journal with all
+ * its contents, like a newly created one: one more sequential write costs less than syncing a few
+ * hundred small files. A large context is synced by one syncfs, most of it ahead, while more files
+ * are written; then the journal holds no content, only renames.
  *
- * Why renames alone can be replayed. A rename whose source is gone was done before; the source is
- * durable before the commit is staged, and recovery empties tmp/ only when all is replayed. So each
- * rename alone can be repeated. But a replay begins with the oldest commit, and an earlier one that
- * uses the same names would spoil it: the deletion of a context of this id would move the new
- * directory away, and the rename that put it there is not repeated because its source is gone.
- * Likewise a creation of the same id, or a rollback. Therefore, before the commit is staged, the
- * journal forgets every earlier commit that renamed a context of this id (qp__fresh_forget). What
- * comes later does no harm: a deletion or a fold only renames from names that were never used
- * before, and a creation holds its contents.
+ * Why renames alone can be replayed. A rename whose source does not exist was done before; the
+ * source is durable before the commit is staged, and recovery empties tmp/ only after the replay.
+ * So each rename alone can be repeated. But a replay begins with the oldest commit, and an earlier
+ * one that uses the same names would break it: the deletion of a context of this id would move the
+ * new directory away, and the rename that put it there is not repeated because its source does not
+ * exist. The same holds for a creation of the same id, or a rollback. Therefore, before the commit
+ * is staged, the journal forgets every earlier commit that renamed a context of this id
+ * (qp__fresh_forget). Later commits do no harm: a deletion or a fold only renames from names that
+ * were never used before, and a creation holds its contents.
  *
  * A directory of an old format in the place of the new one becomes {id}.old in the same operation
- * (QP__OP_KEEP): as two operations the first of them, replayed, would move the new one. */
+ * (QP__OP_KEEP): as two operations, a replay of the first one would move the new directory. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -39,7 +39,7 @@ struct build {
   size_t temp_count;
   char dir[QP__PATH_MAX]; /* of the messages that are put now, "" at first */
   int dirfd;
-  bool kept;             /* the commit is there, or may be: nothing may be removed */
+  bool kept;             /* the commit is stored, or may be: nothing may be removed */
   size_t unsynced;       /* files since the last sync ahead */
   struct qp__mutex lock; /* of what follows */
   struct qp__txn txn;
@@ -88,7 +88,7 @@ qp__files_sync(struct qp__files *f, struct qp_err *err)
     else
       run_sync(f);
   }
-  failed = s->failed >= mine; /* later ones may have succeeded: what they did not write is lost */
+  failed = s->failed >= mine; /* later syncs may have succeeded: what they did not write is lost */
   qp__mutex_unlock(&s->lock);
   return failed ? qp__fail(err, QP_IO, "cannot sync the data directory") : QP_OK;
 }
@@ -99,7 +99,7 @@ sync_ahead(void *arg)
 {
   struct qp__files *f = arg;
 
-  (void)qp__files_sync(f, NULL); /* a failure poisons the journal, and the commit tells */
+  (void)qp__files_sync(f, NULL); /* a failure stops the journal, and the commit reports it */
   atomic_store(&f->syncing_ahead, false);
 }
 
@@ -124,7 +124,7 @@ stop_journalling(struct build *b)
   qp__mutex_unlock(&b->lock);
 }
 
-/* Tells the journal of a file or directory that was made below tmp/. */
+/* Adds a file or directory that was created below tmp/ to the commit. */
 static void
 tell_journal(struct qp__files *f, struct build *b, enum qp__op_kind kind, const char *path,
              struct qp_bytes bytes)
@@ -151,7 +151,7 @@ make_directory(struct qp__files *f, struct build *b, const char *path, struct qp
   return QP_OK;
 }
 
-/* QP_EXISTS: there is such a context in the new format. *pool: a directory of an old one is in its
+/* QP_EXISTS: the context exists in the new format. *pool: a directory of an old one is in its
  * place. */
 static enum qp_rc
 check_target(struct qp__files *f, const struct build *b, bool *pool, struct qp_err *err)
@@ -337,7 +337,7 @@ make_file(struct qp__files *f, struct build *b, const char *name, struct qp_byte
   return QP_OK;
 }
 
-/* An index.json that is short is told to the journal as well. */
+/* A short index.json is also written to the journal. */
 static enum qp_rc
 make_index(struct qp__files *f, struct build *b, const struct qp__image *image, struct qp_err *err)
 {
@@ -420,7 +420,7 @@ add_rename(struct qp__txn *txn, const char *from, const char *to, unsigned flags
   return qp__txn_add(txn, &op, NULL, false, err);
 }
 
-/* Nothing may stand where an old directory goes. */
+/* The name that an old directory gets must not be in use. */
 static enum qp_rc
 check_old_name(struct qp__files *f, const struct build *b, struct qp_err *err)
 {
@@ -435,7 +435,7 @@ check_old_name(struct qp__files *f, const struct build *b, struct qp_err *err)
   return sys == -ENOENT ? QP_OK : qp__fail_sys(err, sys, "cannot stat '%s'", path);
 }
 
-/* After the commit is staged a rename that cannot be done would end all writing: look first. */
+/* After the commit is staged a failed rename would stop all writing: check before. */
 static enum qp_rc
 check_move(struct qp__files *f, const struct qp__build_move *move, struct qp_err *err)
 {

@@ -1,11 +1,11 @@
-/* files_check.c - what is in a data directory and in no index.
+/* files_check.c - files in a data directory that no index lists.
  *
- * A message file without an entry is told, and with repair the load takes it into the index. What
- * is none of ours is told, as harmless, and left alone; a link or the like where something of ours
- * should be is a problem. What operations have left behind is told, as harmless, and with repair
+ * A message file without an entry is reported, and with repair the load adds it to the index.
+ * Foreign files are reported, as harmless, and left alone; a link or the like in place of one of
+ * our files is a problem. Leftovers of operations are reported, as harmless, and with repair
  * removed. A pack that cannot be read to its end is a problem even if no message is missing; with
- * repair it is written again. A writer in another process may add messages while we look: before a
- * file is called unindexed the index is read again. */
+ * repair it is written again. A writer in another process may add messages meanwhile: before a file
+ * is reported as unindexed, the index is read again. */
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>
@@ -44,7 +44,7 @@ struct check {
 static const struct known_name {
   const char *name;
   unsigned char type;
-  bool told; /* a load tells when it has not this type */
+  bool told; /* a load reports if it has another type */
 } known_names[] = {
   { "metadata.json", DT_REG, true }, { "metadata.json.bak", DT_REG, false },
   { "index.json", DT_REG, true },    { "index.log", DT_REG, true },
@@ -199,7 +199,7 @@ check_pack(void *arg, const char *name, struct qp_err *err)
   return rc;
 }
 
-/* With repair: what is lost is in no pack any more, so that the others in it can be moved. */
+/* With repair: removes lost messages from the packs, so that the other messages can be moved. */
 static enum qp_rc
 mend_packs(struct check *k, struct qp_err *err)
 {
@@ -270,10 +270,10 @@ check_file(void *arg, const char *dir, const char *name, unsigned char type, str
   else if (strcmp(qp__tree_dir_name(k->tree, qp__tree_at(k->tree, slot)->dir), dir) != 0)
     qp__problem(k->problems, QP_PROBLEM_FOREIGN_FILE, &k->context->id, path, false, true,
                 "a second copy of a message that the index has elsewhere");
-  return QP_OK; /* of a known message in its place the check has told already */
+  return QP_OK; /* the check has reported a known message in its place already */
 }
 
-/* Tells of a file that has no entry. */
+/* Reports a file that has no entry. */
 static enum qp_rc
 tell_unindexed(struct check *k, const struct unindexed *u, struct qp_err *err)
 {
@@ -300,7 +300,7 @@ tell_unindexed(struct check *k, const struct unindexed *u, struct qp_err *err)
   return QP_OK;
 }
 
-/* Reads the index once more and tells of the files that it still does not know. */
+/* Reads the index again and reports the files that it still does not list. */
 static enum qp_rc
 confirm(struct check *k, struct qp_err *err)
 {
@@ -384,8 +384,7 @@ check_root_name(void *arg, const char *name, unsigned char type)
   return 0;
 }
 
-/* An old form of a context, or what was kept of it: known, as long as the context is there and is
- * this one. */
+/* An old form of a context, or its backup: known, as long as the context exists and is this one. */
 static void
 check_old_name(struct check *k, const char *path, const struct qp_uuid *id, bool backup)
 {

@@ -1,10 +1,10 @@
-/* files_commit.c - changes into file operations.
+/* files_commit.c - translates changes to file operations.
  *
- * prepare writes each new content to a file in tmp/, so that what needs space fails before anything
- * is decided; after the commit the file is only renamed to its place. The messages of a large batch
- * are created in their places at once, under a guard (bulk_write.h). An operation on index.log is
- * an append at a known offset: lines of one context stand in the order in which they were
- * staged. */
+ * prepare writes each new content to a file in tmp/, so that everything that needs space fails
+ * before anything is decided; after the commit the file is only renamed to its place. The messages
+ * of a large batch are created in their places at once, under a guard (bulk_write.h). An operation
+ * on index.log is an append at a known offset: the lines of one context are in the order in which
+ * they were staged. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -87,7 +87,7 @@ check_place(struct qp__files *f, struct qp__driver_change *ch)
 /* What `prepared` points to for a file that the commit moves. */
 static char by_rename[1];
 
-/* A message on its way into the trash or out of it. What is lost has no file that could be moved:
+/* A message that moves to the trash or is restored. A lost message has no file that could be moved:
  * then only its line changes. */
 static enum qp_rc
 prepare_move(struct qp__files *f, struct qp__driver_change *ch)
@@ -131,7 +131,7 @@ struct prepare {
 /* What `prepared` points to for a file that is in its place already. */
 static char in_place[1];
 
-/* False: something is in the way, and the file goes through tmp/ as others do. */
+/* False: something is in its place, and the file is written to tmp/ like others. */
 static bool
 create_in_place(struct prepare *p, struct qp__driver_change *ch)
 {
@@ -153,7 +153,7 @@ create_in_place(struct prepare *p, struct qp__driver_change *ch)
 /* ---- the stock ---- */
 
 /* A name in one of the directories tmp/0 … tmp/7: with one directory for all, the threads that
- * create files there and the one that renames them away would wait for each other. */
+ * create files there and the one that renames them would wait for each other. */
 static void
 spread_name(struct qp__files *f, char name[QP__TEMP_NAME_LEN])
 {
@@ -239,8 +239,8 @@ qp__files_drop_stock(struct qp__files *f)
 
 /* ---- contents ---- */
 
-/* Writes a content to a file in tmp/, whose name is returned in `name`; on failure there is
- * none. */
+/* Writes a content to a file in tmp/, whose name is returned in `name`; on failure it does not
+ * exist. */
 static int
 create_in_tmp(struct qp__files *f, char name[QP__TEMP_NAME_LEN], struct qp_bytes bytes)
 {
@@ -333,7 +333,7 @@ open_message_dir(struct qp__files *f, const struct qp__driver_change *ch, int fl
   return qp__open(f->os, f->root, path, flags | O_DIRECTORY | O_NOFOLLOW, 0);
 }
 
-/* Whether something goes by these changes. */
+/* Whether these changes free space. */
 static bool
 makes_room(const struct qp__driver_change *changes, size_t n)
 {
@@ -394,8 +394,7 @@ qp__files_prepare(void *self, struct qp__driver_change *changes, size_t n)
       qp__reserve_note(&f->reserve);
 }
 
-/* Removes the files of a batch that comes to nothing, and then its guard: in this order also on the
- * disk. */
+/* Removes the files of a batch that failed, and then its guard: in this order also on the disk. */
 static void
 drop_guarded(struct qp__files *f, struct qp__driver_change *changes, size_t n)
 {
@@ -484,8 +483,8 @@ add_line(struct qp__buf *out, const struct qp__driver_change *ch)
   return QP_MISUSE;
 }
 
-/* The file operations of a message that moves into the trash or out of it. A content that is put
- * in the trash comes out of a pack; a file that was left of it goes. */
+/* The file operations of a message that moves to the trash or is restored. A content that is put in
+ * the trash was in a pack; a leftover file of it is removed. */
 static enum qp_rc
 add_move(struct qp__txn *txn, const struct qp__driver_change *ch, struct qp_err *err)
 {
@@ -512,7 +511,7 @@ add_move(struct qp__txn *txn, const struct qp__driver_change *ch, struct qp_err 
   return rc ? rc : qp__txn_add(txn, &old, NULL, false, err);
 }
 
-/* The file operation of a change, beside its line. False: it has none. */
+/* The file operation of a change, beside its line. False: it has no operation. */
 static bool
 op_of_change(const struct qp__driver_change *ch, char path[QP__PATH_MAX], struct qp__op *op)
 {
@@ -558,7 +557,7 @@ add_append(struct qp__txn *txn, const struct lines *l, struct qp_err *err)
   return qp__txn_add(txn, &op, NULL, false, err);
 }
 
-/* The guard goes in the commit that makes its files valid. */
+/* The guard is removed in the commit that makes its files valid. */
 static enum qp_rc
 add_guard_removal(struct qp__txn *txn, const struct qp__fctx *c, struct qp_err *err)
 {
@@ -571,9 +570,8 @@ add_guard_removal(struct qp__txn *txn, const struct qp__fctx *c, struct qp_err *
   return qp__txn_add(txn, &op, NULL, false, err);
 }
 
-/* Builds the commit. Contents come first and the lines of a context last, so that whoever reads a
- * line in another process finds the file that it tells of. Changes of one context stand
- * together. */
+/* Builds the commit. Contents are first and the lines of a context last, so that another process
+ * that reads a line finds its file. Changes of one context are together. */
 static enum qp_rc
 build_txn(struct qp__txn *txn, struct qp__driver_change *changes, size_t n, struct lines *l,
           struct qp_err *err)
@@ -663,7 +661,8 @@ qp__files_stage(void *self, struct qp__driver_change *changes, size_t n, qp__sto
 
 /* ---- finish ---- */
 
-/* The contents of a commit that failed: if it comes after all, the journal has its own copies. */
+/* The contents of a commit that failed: if it turns out to be stored, the journal has its own
+ * copies. */
 static void
 drop_contents(struct qp__files *f, const struct qp__txn *txn)
 {

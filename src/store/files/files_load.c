@@ -1,14 +1,13 @@
-/* files_load.c - a context from its files, and what can be saved of a damaged one.
+/* files_load.c - loads a context from its files, and what can be saved of a damaged one.
  *
- * Sound files are read as they are: metadata.json, index.json, index.log. Damage never ends a load
- * when something is left to load:
- *   metadata.json  from its checksum where one byte has changed, else from metadata.json.bak, else
- *                  from the journal, else made up from the index; one that is valid but has a wrong
- *                  checksum is used, and reported
- *   index.json, index.log  from the lines that are left and from the message files
- *   (index_rebuild.h); a
- *                  head that is lost is the newest message of the branch's directory
- * A writer puts the mended files in place at once, so that its own lines have something to
+ * Intact files are read as they are: metadata.json, index.json, index.log. Damage never ends a load
+ * if something is left to load:
+ *   metadata.json   corrected by its checksum if one byte has changed; otherwise from
+ *                   metadata.json.bak, otherwise from the journal, otherwise derived from the
+ *                   index. A valid file with a wrong checksum is used, and reported
+ *   index.json,     from the remaining lines and from the message files (index_rebuild.h). A lost
+ *   index.log       head becomes the newest message of the branch's directory
+ * A writer puts the repaired files in place at once, so that its own lines have something to
  * follow. */
 #include <dirent.h>
 #include <errno.h>
@@ -209,8 +208,7 @@ define_branches(const struct qp__tree *tree, struct qp__meta *meta, struct qp_er
   return rc == QP_NOMEM ? qp__fail_nomem(err, "loading a context") : rc;
 }
 
-/* Metadata that says no more than the index does, or than the directories where that is lost
- * too. */
+/* Metadata derived from the index, or from the directories if the index is lost too. */
 static enum qp_rc
 invent_meta(const struct qp__fctx *c, const struct qp__image *image, struct qp__meta **out,
             struct qp_err *err)
@@ -229,7 +227,7 @@ invent_meta(const struct qp__fctx *c, const struct qp__image *image, struct qp__
   return rc;
 }
 
-/* Where metadata came from when metadata.json is damaged, and why. */
+/* Where metadata was read from because metadata.json is damaged, and why. */
 struct meta_source {
   const char *name; /* NULL: metadata.json can be used */
   struct qp_err why;
@@ -297,7 +295,7 @@ report_checksum(struct qp__files *f, const struct qp__fctx *c, struct qp__proble
 
 /* ---- the index ---- */
 
-/* Tells what was wrong with the index. `added` messages came back from their files. */
+/* Reports what was wrong with the index. `added` messages were restored from their files. */
 static void
 tell_of_index(const struct qp__fctx *c, const struct qp__index_report *report, size_t added,
               size_t lost, struct qp__problems *problems)
@@ -361,8 +359,8 @@ look_at_context(struct qp__files *f, const struct qp__fctx *c, struct qp_err *er
   return QP_OK;
 }
 
-/* What is mended must have a place to be written to. A link or the like may be replaced, a
- * directory may not: it is not ours to remove. */
+/* Repaired files must have a place to be written to. A link or the like may be replaced, but not a
+ * directory: quipu does not remove directories that it did not create. */
 static enum qp_rc
 check_places(struct qp__files *f, const struct qp__fctx *c, struct qp__problems *problems,
              struct qp_err *err)
@@ -401,7 +399,7 @@ write_mended(struct qp__files *f, struct qp__fctx *c, const struct qp__image *im
   return rc;
 }
 
-/* Index, metadata and heads as far as they can be had. *mended: not as the files have them. *old:
+/* Index, metadata and heads as far as they can be read. *mended: they differ from the files. *old:
  * it is in an old format, and nothing was read. */
 static enum qp_rc
 load_image(struct qp__files *f, struct qp__fctx *c, struct qp__image *image,

@@ -1,5 +1,5 @@
-/* held_files.c - what is set aside, as the rest of the driver sees it: whether, and another try.
- * See held_commits.h. */
+/* held_files.c - held commits, as the rest of the driver sees them: whether there are any, and
+ * another try. See held_commits.h. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,11 +1,11 @@
-/* message_file.c - the content of a message: from its file, a pack or the trash; and where else it
- * may be when it is not there.
+/* message_file.c - the content of a message: from its file, a pack or the trash; and other places
+ * to search if it is not there.
  *
- * A copy counts when it has the size and the hash that the index tells. Besides damage there is one
- * good reason why a message is not where our index says: this process only reads, and the one that
- * writes has moved it meanwhile. So a reader looks at the index on the disk before it searches.
- * What a search costs does not depend on how many messages are lost: the newer index and the list
- * of all that is in the packs are kept with the context. */
+ * A copy is valid if it has the size and the hash of the index. A message can be elsewhere without
+ * damage: this process only reads, and the writer has moved it meanwhile. So a reader reads the
+ * index on the disk again before it searches. The cost of a search does not depend on the number of
+ * lost messages: the newer index and the list of everything in the packs are kept with the
+ * context. */
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
@@ -20,7 +20,7 @@
 #include "store/files/index/strays.h"
 #include "store/files/journal/journal_recover.h"
 
-#define LINE_END_MAX 64 /* white space that is passed over behind a message */
+#define LINE_END_MAX 64 /* white space that is ignored after a message */
 
 /* ---- reading ---- */
 
@@ -225,7 +225,7 @@ by_hash(const void *a, const void *b)
   return memcmp(((const struct qp__find *)a)->hash, ((const struct qp__find *)b)->hash, 16);
 }
 
-/* Makes the list of what is in the packs. */
+/* Lists the contents of the packs. */
 static enum qp_rc
 scan_packs(struct qp__files *f, struct qp__fctx *c, struct qp_err *err)
 {
@@ -302,7 +302,7 @@ look_in_journal(struct search *s)
   return is_found(s, qp__journal_salvage(s->files->os, s->files->root, path, s->out, NULL));
 }
 
-/* At the place that the newest known index tells. */
+/* At the place that the newest known index names. */
 static bool
 look_at_its_place(struct search *s)
 {
@@ -353,7 +353,7 @@ look_in_packs(struct search *s)
 
   if (old && look_in_list(s))
     return true;
-  if (old && !s->files->readonly) /* nobody has changed a pack since */
+  if (old && !s->files->readonly) /* no pack has changed since */
     return false;
   return !scan_packs(s->files, s->context, NULL) && look_in_list(s);
 }
@@ -430,7 +430,7 @@ qp__files_salvage(void *self, void *context, const struct qp__tree *tree,
   char id[QP_UUID_TEXT];
   bool found;
 
-  if (!entry->size) /* a placeholder: nobody knows what it was */
+  if (!entry->size) /* a placeholder: its content is unknown */
     return qp__fail(err, QP_NOTFOUND, "message %s is lost", qp_uuid_text(&entry->id, id));
   found = !s.context->old && look_in_files(&s);
 

@@ -2,22 +2,21 @@
  *
  * First everything is copied although it changes meanwhile. The journal, which is followed
  * (journal_tail.h), names each file that a commit changes, before it changes. These are copied
- * again, once the commit is carried out, and again, until few are left; then the writer is asked
- * for a pause (writer_pause.h), in which the last ones are copied. No commit is under way in the
- * pause, so the copy is exactly what the last commit before it left. A pause during which a commit
- * came nevertheless does not count.
+ * again after the commit was applied, and again, until few are left. Then the writer is asked for a
+ * pause (writer_pause.h), in which the last ones are copied. No commit is in progress in the pause,
+ * so the copy is exactly the state after the last commit before it. A pause in which a commit was
+ * made nevertheless does not count.
  *
- * What waits for a context, a session or another thing that cannot be written (held_commits.h) is
- * copied too, to the same place: who opens the copy carries it out. One for which something waited
- * when it was last looked is compared as a whole in the pause, because it is carried out without a
- * commit.
+ * Held commits of a context, a session or another item that cannot be written (held_commits.h) are
+ * copied too, to the same place: opening the copy applies them. An item that had held commits is
+ * compared as a whole in the pause, because they are applied without a new commit.
  *
- * Not copied: the rest of journal/ and tmp/ (no commit is open), the catalogue (it is made again),
- * locks, links and whatever else is not ours. keys.json, rules.json and quipu.conf change without
- * commits, each by a rename: they are copied in the pause.
+ * Not copied: the rest of journal/ and tmp/ (no commit is open), the catalogue (it is rebuilt),
+ * locks, links and foreign files. keys.json, rules.json and quipu.conf change without commits, each
+ * by a rename: they are copied in the pause.
  *
- * Times: a copy has the time of its source. A file whose copy has the same size and time is the
- * same, unless it may have changed again within the same tick of the clock: a time that is not
+ * Times: a copy has the time of its source. A file whose copy has the same size and time is
+ * unchanged, unless it may have changed again within the same tick of the clock: a time that is not
  * clearly older than the copy does not count. */
 #include "store/backup/mirror.h"
 
@@ -83,8 +82,8 @@ is_ours(const char *path)
   return false;
 }
 
-/* What a path in a commit stands for. Messages come out of packs as files that no commit names:
- * where a pack changes, the whole context has to be looked at. */
+/* The length of the path to copy for a path of a commit. Messages are moved from packs to files
+ * that no commit names: if a pack changes, the whole context is copied. */
 static size_t
 path_that_counts(const char *path)
 {
@@ -170,15 +169,15 @@ time_ms(const struct stat *st)
   return (int64_t)st->st_mtim.tv_sec * 1000 + st->st_mtim.tv_nsec / 1000000;
 }
 
-/* Files whose names stand for their content. */
+/* Files whose names are hashes or unique ids of their content. */
 static bool
 never_changes(const char *path)
 {
   return strncmp(path, "blobs/", 6) == 0 || strstr(path, "/messages/branch-");
 }
 
-/* Whether the file at dir/path is a copy of a file with *st, made when or after `made_ms`; a
- * negative one stands for "any time". */
+/* Whether the file at dir/path is a copy of a file with *st, made at or after `made_ms`; negative:
+ * at any time. */
 static bool
 is_copy(struct mirror *m, int dir, const char *path, const struct stat *st, int64_t made_ms)
 {
@@ -218,7 +217,7 @@ copy_bytes(struct mirror *m, int in, int out, const char *path, struct qp_err *e
   return rc;
 }
 
-/* Removes what is at `path` in the copy. */
+/* Removes `path` from the copy. */
 static enum qp_rc
 drop(struct mirror *m, const char *path, struct qp_err *err)
 {
@@ -228,7 +227,7 @@ drop(struct mirror *m, const char *path, struct qp_err *err)
                                 : QP_OK;
 }
 
-/* A new file in the copy; the old one goes, because it may be linked to an older backup. */
+/* A new file in the copy; the old one is removed, because it may be linked to an older backup. */
 static int
 create(struct mirror *m, const char *path)
 {
@@ -457,7 +456,7 @@ wait_until_carried_out(struct mirror *m, struct qp_err *err)
   return rc;
 }
 
-/* One round while others write. */
+/* One round while other processes write. */
 static enum qp_rc
 copy_round(struct mirror *m, bool *everything, struct qp_err *err)
 {
@@ -514,8 +513,8 @@ drop_guarded(void *arg, const char *path, struct qp_err *err)
   return drop(arg, path, err);
 }
 
-/* Files of batches that are not committed go from the copy (bulk_write.h). A batch that is given up
- * removes its guard in this moment: look again then. */
+/* Removes files of uncommitted batches from the copy (bulk_write.h). A batch that fails removes its
+ * guard at this moment: then check again. */
 static enum qp_rc
 drop_uncommitted(struct mirror *m, struct qp_err *err)
 {
@@ -533,7 +532,7 @@ drop_uncommitted(struct mirror *m, struct qp_err *err)
   return rc;
 }
 
-/* With the pause: the rest. *done: the copy is that of one commit. */
+/* With the pause: the rest. *done: the copy is the state of one commit. */
 static enum qp_rc
 copy_rest(struct mirror *m, bool whatever, bool *done, struct qp_err *err)
 {

@@ -1,10 +1,10 @@
-/* remove.c - contexts that go: deleted, or turned back into an old format.
+/* remove.c - deletes contexts, or converts them back to an old format.
  *
- * What goes is renamed into tmp/ by the commit and removed afterwards; what a crash leaves there,
- * the next start removes. Turning back follows the rule of files_build.c: its commit puts something
- * in a place by a rename alone, so the journal first forgets every earlier commit that renamed a
- * context of this id. A deletion only renames to names that were never used before, and needs no
- * such care. */
+ * The commit renames what is deleted into tmp/, and it is removed afterwards; leftovers of a crash
+ * are removed by the next start. Converting back follows the rule of files_build.c: its commit puts
+ * something in a place only by a rename, so the journal first forgets every earlier commit that
+ * renamed a context of this id. A deletion only renames to names that were never used before, and
+ * needs no such care. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -32,7 +32,7 @@ static const struct form {
 };
 #define FORMS (sizeof(forms) / sizeof(forms[0]))
 
-/* A commit that takes things away, and the names in tmp/ that they get. */
+/* A commit that removes things, and the names in tmp/ that they get. */
 struct removal {
   struct qp__files *files;
   struct qp__txn txn;
@@ -60,8 +60,8 @@ wipe_file(const struct qp__os *os, int dir, const char *path, const char *zeros)
   qp__close(os, fd);
 }
 
-/* All files of a tree. What cannot be overwritten is removed nevertheless, and that is what counts:
- * a failure here is none. */
+/* Overwrites all files of a tree. Failures are ignored: the files are removed in any case, which is
+ * what matters. */
 static void
 wipe_tree(const struct qp__os *os, int dir, const char *path, const char *zeros, int depth)
 {
@@ -94,7 +94,7 @@ qp__files_wipe(void *self, const char *const *paths, size_t n, struct qp_err *er
   for (size_t i = 0; i < n && zeros; i++)
     wipe_tree(f->os, f->root, paths[i], zeros, 0);
   qp__free(zeros);
-  (void)qp__syncfs(f->os, f->root); /* what is written to a file that is removed never arrives */
+  (void)qp__syncfs(f->os, f->root); /* writes to a removed file may never reach the disk */
   for (size_t i = 0; i < n && !sys; i++) {
     sys = qp__tree_remove(f->os, f->root, paths[i]);
     if (sys)
@@ -125,8 +125,8 @@ is_namesake(void *arg, const char *name, unsigned char type)
   return strncmp(name, arg, 8) == 0;
 }
 
-/* Copies of damaged packs (pack_repair.c). Their names had only the beginning of the context's id
- * once: these go when no other context is meant. */
+/* Copies of damaged packs (pack_repair.c). In older versions their names had only the beginning of
+ * the context's id: these are removed if no other context has the same beginning. */
 static enum qp_rc
 erase_lost(struct qp__files *f, const char *id, struct qp_err *err)
 {
@@ -175,7 +175,7 @@ add_rename(struct removal *r, const char *from, const char *to, unsigned flags, 
   return qp__txn_add(&r->txn, &op, NULL, false, err);
 }
 
-/* Adds that `path` goes. *there: it exists. */
+/* Adds the removal of `path`. *there: it exists. */
 static enum qp_rc
 take_away(struct removal *r, const char *path, bool *there, struct qp_err *err)
 {
@@ -249,7 +249,7 @@ qp__files_delete(void *self, const struct qp_uuid *id, bool erase, struct qp_err
   return rc;
 }
 
-/* Adds that the directory of an old format comes back. */
+/* Adds the restoration of the directory of an old format. */
 static enum qp_rc
 bring_directory(struct removal *r, const char *from, const char *to, struct qp_err *err)
 {

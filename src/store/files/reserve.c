@@ -21,7 +21,7 @@ qp__reserve_init(struct qp__reserve *r, const struct qp__os *os, int root, uint6
 
   memset(r, 0, sizeof(*r));
   if (os->space(os->self, root, &room, &total))
-    return; /* then nothing can be told about room */
+    return; /* then the free space is unknown */
   r->os = os;
   r->root = root;
   r->log = *log;
@@ -47,7 +47,7 @@ room_of(const struct qp__reserve *r)
   return r->os->space(r->os->self, r->root, &room, &total) ? UINT64_MAX : room;
 }
 
-/* Makes the file; false: there is no room for it. */
+/* Creates the file; false: there is not enough space. */
 static bool
 make(struct qp__reserve *r)
 {
@@ -141,7 +141,7 @@ qp__reserve_note(struct qp__reserve *r)
   qp__log(&r->log, QP_LOG_ERROR, "reserve", "the disk is full: a write found no room");
 }
 
-/* Looks again, but not too often. */
+/* Checks again, but not too often. */
 static void
 look_sometimes(struct qp__reserve *r)
 {

@@ -1,17 +1,17 @@
-/* reserve.h - room that is kept for what makes room.
+/* reserve.h - space that is reserved for operations that free space.
  *
- * journal/reserve is a file without content that takes up space. On a full disk it is given up, so
+ * journal/reserve is a file without content that occupies space. On a full disk it is released, so
  * that a recovery can be finished and contexts can be deleted, compressed and collected: all of
- * these need a little room first. While it is given up, whatever would make the store grow is
- * refused with QP_FULL, else that would eat up the room at once. It is made again as soon as there
- * is room for it and some more; who asks whether the store takes writes has it looked after, at
- * most once a second.
+ * these need some space first. While it is released, every operation that makes the store grow is
+ * refused with QP_FULL; otherwise it would use that space at once. It is created again as soon as
+ * there is room for it and some more. This is checked when a caller asks whether the store accepts
+ * writes, at most once per second.
  *
- * Its size is two segments of the journal (16 MiB): one for a segment when there is none, one for
- * the files that a replay or a deletion writes before it removes others. On a small disk it is a
- * 32nd of that. Where the file system cannot set room aside there is no reserve.
+ * Its size is two segments of the journal (16 MiB): one for a missing segment, one for the files
+ * that a replay or a deletion writes before it removes others. On a small disk it is a 32nd of
+ * that. On a file system that cannot reserve space there is no reserve.
  *
- * All functions may be called from any thread, init and release excepted. */
+ * All functions except init and release may be called from any thread. */
 #ifndef QP_STORE_FILES_RESERVE_H
 #define QP_STORE_FILES_RESERVE_H
 
@@ -34,27 +34,27 @@ struct qp__reserve {
   uint64_t margin;       /* less than this is called full */
   struct qp__mutex lock; /* of the file and the rest */
   int64_t looked_ms;     /* when it was last tried to make it */
-  atomic_bool full;      /* there was too little room when somebody looked or wrote */
-  atomic_bool given;     /* it is given up */
+  atomic_bool full;      /* there was too little space at the last check or write */
+  atomic_bool given;     /* it is released */
 };
 
-/* The directory `journal` is there. `most`: the size on a large disk. */
+/* The directory `journal` exists. `most`: the size on a large disk. */
 void qp__reserve_init(struct qp__reserve *r, const struct qp__os *os, int root, uint64_t most,
                       const struct qp__log *log);
 void qp__reserve_release(struct qp__reserve *r);
 
 /* At the start, after the recovery: makes it if it is not there, and sees what room there is. */
 void qp__reserve_start(struct qp__reserve *r);
-/* Gives it up. False: there was none. */
+/* Releases it. False: it did not exist. */
 bool qp__reserve_give(struct qp__reserve *r);
-/* Before something that makes room: gives it up if there is next to none. */
+/* Before an operation that frees space: releases it if almost no space is left. */
 void qp__reserve_before(struct qp__reserve *r);
 /* A write found no room. */
 void qp__reserve_note(struct qp__reserve *r);
 
-/* Whether there is room: QP_FULL with a sentence. Looks again if there was none. */
+/* Whether there is space: QP_FULL with a message. Checks again if there was none. */
 enum qp_rc qp__reserve_check(struct qp__reserve *r, struct qp_err *err);
-/* Whether the store may grow; QP_FULL while the reserve is given up. */
+/* Whether the store may grow; QP_FULL while the reserve is released. */
 enum qp_rc qp__reserve_admit(struct qp__reserve *r, struct qp_err *err);
 
 #endif

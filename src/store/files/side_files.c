@@ -1,9 +1,8 @@
-/* side_files.c - files of the data directory that belong to no context's index: prompts,
- * sessions, blobs, events.
+/* side_files.c - files of the data directory that belong to no context's index: prompts, sessions,
+ * blobs, events.
  *
- * They change through the journal as all others do. Their directories are made when the first file
- * comes; a replay makes what is missing above a file, so the directory needs no operation of its
- * own. */
+ * They change through the journal like all others. Their directories are created with the first
+ * file; a replay creates missing directories above a file, so a directory needs no operation. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -54,7 +53,7 @@ make_events_dir(struct qp__files *f, struct qp__fctx *c, struct qp_err *err)
   return QP_OK;
 }
 
-/* A file of ours may take the place of another file, and of nothing else. */
+/* A file may replace another file, but nothing else. */
 static enum qp_rc
 check_place(struct qp__files *f, const char *path, struct qp_err *err)
 {

@@ -1,10 +1,10 @@
-/* trash.c - what goes for good: messages that have been in the trash for long enough, and what
- * operations that were cut short have left behind.
+/* trash.c - final deletion: of messages that were in the trash long enough, and of leftovers of
+ * interrupted operations.
  *
- * A purge first commits an index that does not know the messages, together with packs that do not
- * hold them, then removes their files. What is cut short in between leaves files in trash/ that no
- * entry names, which the next purge takes with it. A second copy of a message is removed only when
- * the first one, where the index says it is, has been read and is right. */
+ * A purge first commits an index without the messages, together with packs without them, and then
+ * removes their files. An interruption leaves files in trash/ without an entry, which the next
+ * purge removes. A second copy of a message is removed only after the first one, at the place that
+ * the index names, was read and is valid. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -52,7 +52,7 @@ find_entry(struct leftovers *l, const struct qp_uuid *id, const struct qp__entry
   return QP_OK;
 }
 
-/* Whether the message can be had from where the index says it is. */
+/* Whether the message can be read from the place that the index names. */
 static enum qp_rc
 is_in_place(struct leftovers *l, const struct qp__entry *e, bool *out, struct qp_err *err)
 {
@@ -111,7 +111,7 @@ take_name(void *arg, const char *name, unsigned char type)
   return qp__vec_push(n->ids, n->count, n->cap, id) ? 0 : -ENOMEM;
 }
 
-/* Files in trash/ of messages that are elsewhere, or nowhere any more. */
+/* Files in trash/ of messages that are elsewhere, or not stored any more. */
 static enum qp_rc
 look_in_trash(struct leftovers *l, struct qp_err *err)
 {
@@ -268,7 +268,7 @@ copy_kept(struct purge *p, const bool *gone, struct qp_err *err)
   return ok ? QP_OK : qp__fail_nomem(err, "forgetting messages");
 }
 
-/* A message in a pack that nothing is known of any more ends the scan. */
+/* An unknown message in a pack ends the scan. */
 static enum qp_rc
 look_for_forgotten(void *arg, const char *dir, uint64_t frame, uint32_t pos, struct qp_bytes json,
                    struct qp_err *err)
@@ -303,7 +303,7 @@ holds_forgotten(struct purge *p, const char *name, bool *out, struct qp_err *err
   return *out ? QP_OK : rc;
 }
 
-/* Writes the pack once more, with what is known of alone and with the same dictionary. */
+/* Writes the pack again, with the known messages only and with the same dictionary. */
 static enum qp_rc
 write_without(struct purge *p, struct qp__repack *r, const char *name, struct qp_err *err)
 {
@@ -333,9 +333,8 @@ write_without(struct purge *p, struct qp__repack *r, const char *name, struct qp
   return rc;
 }
 
-/* Commits an index without the messages. A pack that holds one of them goes, or is written again
- * without it: deleted is deleted, and an index that is made again from packs must not bring it
- * back. */
+/* Commits an index without the messages. A pack that holds one of them is removed, or written again
+ * without it: an index that is rebuilt from packs must not restore it. */
 static enum qp_rc
 forget(struct purge *p, const bool *gone, struct qp_err *err)
 {

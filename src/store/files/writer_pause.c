@@ -62,7 +62,7 @@ qp__gate_release(struct qp__gate *g)
   (void)pthread_cond_destroy(&g->nap);
 }
 
-/* False: the lock was not to be had until the moment `until`. Without `wait` it is tried once. */
+/* False: the lock was not available until the time `until`. Without `wait` it is tried once. */
 static bool
 lock_shared(struct qp__gate *g, struct qp__mutex *mutex, int fd, bool wait, int64_t until)
 {
@@ -106,7 +106,7 @@ qp__gate_leave(struct qp__gate *g)
 
 /* ---- the backup's side ---- */
 
-/* Opens a directory and takes its lock. */
+/* Opens a directory and locks it. */
 static int
 take(const struct qp__os *os, int root, const char *name, int *out)
 {

@@ -28,7 +28,7 @@ struct qp__gate {
   struct qp__log log;
   int tmp;            /* the caller's */
   uint64_t session;   /* a random number of this journal (segment.h), or 0 */
-  int contexts;       /* -1: there is none, as in tests of the journal alone */
+  int contexts;       /* -1: not used, as in tests of the journal alone */
   unsigned inside;    /* threads between enter and leave */
   bool impatient;     /* a pause took too long: the gate does not count until it was open again */
   pthread_cond_t nap; /* never signalled: for waiting a moment */
@@ -49,11 +49,11 @@ void qp__gate_leave(struct qp__gate *g);
 /* ---- the backup's side ---- */
 
 struct qp__pause {
-  int gate; /* tmp/, locked; -1: none */
+  int gate; /* tmp/, locked; -1: not locked */
 };
 
 /* Waits until the writer is quiet. 0 or -errno; without tmp/ and contexts/, which the first writer
- * makes, there is nobody to wait for. */
+ * creates, there is no writer to wait for. */
 int qp__pause_begin(const struct qp__os *os, int root, struct qp__pause *out);
 void qp__pause_end(const struct qp__os *os, struct qp__pause *p);
 

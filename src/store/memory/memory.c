@@ -324,7 +324,7 @@ stage(void *self, struct qp__driver_change *changes, size_t n, qp__store_publish
   qp__mem_files_tidy(&m->files, changes, n);
   qp__mutex_unlock(&m->lock);
   for (size_t i = 0; i < n; i++)
-    qp__free(changes[i].prepared); /* what was not taken over */
+    qp__free(changes[i].prepared); /* what was not moved into the store */
   if (rc)
     qp__free(t);
   else

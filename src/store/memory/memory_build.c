@@ -1,5 +1,5 @@
-/* memory_build.c - a whole context at once in the memory driver: it is made beside the others and
- * added to them when it is complete. */
+/* memory_build.c - a whole context at once in the memory driver: it is built separately and added
+ * to the store when it is complete. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -7,7 +7,7 @@
 #include "base/uuid.h"
 #include "store/memory/memory_int.h"
 
-/* A context that nobody sees yet; put is called by one thread, because there are no others. */
+/* A context that is not visible yet; put is called by one thread only. */
 enum qp_rc
 qp__mem_build_begin(void *self, const struct qp_uuid *id, void **out, struct qp_err *err)
 {
@@ -87,7 +87,7 @@ qp__mem_build_commit(void *self, void *build, struct qp__driver_change *puts, si
   char text[QP_UUID_TEXT];
   enum qp_rc rc = QP_OK;
 
-  (void)moves; /* there are none without a data directory */
+  (void)moves; /* without a data directory there are no moves */
   (void)n;
   copy = qp__alloc0(1, sizeof(*copy));
   if (!copy)
@@ -131,6 +131,6 @@ qp__mem_build_free(void *self, void *build)
 
   (void)self;
   for (size_t i = c->image.tree.count; c->messages && i < c->cap; i++)
-    qp__free(c->messages[i].data); /* those that never came into the tree */
+    qp__free(c->messages[i].data); /* contents that were not added to the tree */
   qp__mem_context_free(c);
 }

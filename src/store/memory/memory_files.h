@@ -1,8 +1,8 @@
 /* memory_files.h - the plain files of a memory store: bytes by path.
  *
- * A commit reserves first: every file that its changes name is entered, and its memory is large
- * enough for what they put there, so that carrying them out cannot fail. An entry that is not
- * `there` is no file: it is kept from reserve to tidy only. The caller holds the store's lock. */
+ * A commit reserves first: it adds an entry for every file that its changes name, with enough
+ * memory for their bytes, so that applying them cannot fail. An entry without `there` is not a
+ * file: it exists only from reserve to tidy. The caller holds the store's lock. */
 #ifndef QP_STORE_MEMORY_MEMORY_FILES_H
 #define QP_STORE_MEMORY_MEMORY_FILES_H
 
@@ -25,7 +25,7 @@ struct qp__mem_files {
 
 void qp__mem_files_release(struct qp__mem_files *files);
 
-/* Changes of other kinds are passed over. False: no memory. */
+/* Changes of other kinds are ignored. False: out of memory. */
 bool qp__mem_files_reserve(struct qp__mem_files *files, const struct qp__driver_change *changes,
                            size_t n);
 void qp__mem_files_apply(struct qp__mem_files *files, const struct qp__driver_change *change);
@@ -33,10 +33,10 @@ void qp__mem_files_apply(struct qp__mem_files *files, const struct qp__driver_ch
 void qp__mem_files_tidy(struct qp__mem_files *files, const struct qp__driver_change *changes,
                         size_t n);
 
-/* Every file below a directory goes. */
+/* Removes every file below a directory. */
 void qp__mem_files_drop_below(struct qp__mem_files *files, const char *dir);
 
-/* NULL: there is none. */
+/* NULL: not found. */
 const struct qp__mem_file *qp__mem_files_find(const struct qp__mem_files *files, const char *path);
 /* Appends the names in a directory, each with its NUL. */
 enum qp_rc qp__mem_files_names(const struct qp__mem_files *files, const char *dir,

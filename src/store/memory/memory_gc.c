@@ -6,7 +6,7 @@
 #include "base/uuid.h"
 #include "store/memory/memory_int.h"
 
-/* An image and the list of contents without what is gone. False: no memory. */
+/* An image and the list of contents without the deleted messages. False: out of memory. */
 static bool
 copy_kept(const struct qp__mem_context *c, const bool *gone, struct qp__image *image,
           struct qp__mem_bytes *messages)

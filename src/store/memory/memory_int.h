@@ -39,8 +39,8 @@ struct qp__memory {
   pthread_cond_t turn; /* `published` has grown */
 };
 
-/* memory.c. copy: false when there is no memory. find: where the pointer to the context is, or the
- * NULL at the end of the list. */
+/* memory.c. copy: false if memory runs out. find: where the pointer to the context is, or the NULL
+ * at the end of the list. */
 bool qp__mem_copy(struct qp__mem_bytes *out, struct qp_bytes from);
 void qp__mem_context_free(struct qp__mem_context *c);
 struct qp__mem_context **qp__mem_find(struct qp__memory *m, const struct qp_uuid *id);

@@ -59,7 +59,7 @@ qp__op_reader_init(struct qp__op_reader *r, struct qp_bytes body)
   return QP_OK;
 }
 
-/* Copies a path and refuses what no path of ours looks like: the checksum proves that we wrote it,
+/* Copies a path and refuses paths that quipu never writes: the checksum proves that quipu wrote it,
  * this proves that it cannot lead out of the data directory. */
 static bool
 take_path(char out[QP__PATH_MAX], const char *s, size_t n)
@@ -137,7 +137,7 @@ forget_all(struct qp__applier *a)
     drop_kept(a, &a->kept[i]);
 }
 
-/* Another file takes the place of this one. */
+/* Another file replaces this one. */
 static void
 forget_path(struct qp__applier *a, const char *path)
 {
@@ -216,8 +216,8 @@ open_temp(struct qp__applier *a, const char *name, const char **base)
   return open_kept(a, path, (size_t)n, O_PATH | O_DIRECTORY);
 }
 
-/* Keeps the old content as path.bak: the new file changes places with it, so that there is never a
- * moment without one. No backup is no failure: the content itself is safe. */
+/* Keeps the old content as path.bak: the two files are exchanged, so that one always exists. A
+ * missing backup is not a failure: the content itself is safe. */
 static int
 put_with_backup(struct qp__applier *a, int tmp, const char *temp, int dir, const char *base)
 {
@@ -284,7 +284,7 @@ apply_append(struct qp__applier *a, const struct qp__op *op)
   return rc ? rc : qp__write_at(a->os, fd, op->data.data, op->data.len, (off_t)op->offset);
 }
 
-/* What stands at the new path of a RENAME goes where its flags say. */
+/* Moves away what is at the new path of a RENAME, as its flags say. */
 static int
 clear_target(struct qp__applier *a, const struct qp__op *op)
 {
@@ -307,7 +307,8 @@ clear_target(struct qp__applier *a, const struct qp__op *op)
   return rc == -ENOENT ? 0 : rc;
 }
 
-/* First the target is cleared, then the source comes: when that is gone, both are done. */
+/* First the target is cleared, then the source is renamed: if the source does not exist, both were
+ * done. */
 static int
 apply_rename(struct qp__applier *a, const struct qp__op *op)
 {

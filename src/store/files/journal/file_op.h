@@ -1,4 +1,4 @@
-/* file_op.h - the file operations that a commit is made of, and how they are carried out.
+/* file_op.h - the file operations of a commit, and how they are applied.
  *
  * Encoded in a journal frame, little-endian:
  *   count:u32  then per operation
@@ -6,9 +6,9 @@
  * `path` is relative to the data directory. `data` is the content of a PUT, the bytes of an APPEND,
  * the new path of a RENAME and empty otherwise.
  *
- * Every operation may be carried out any number of times: replaying all of a journal gives the same
- * files whatever part of it had been carried out before. How a replay differs from the first time
- * is in replay_plan.h. */
+ * Every operation may be applied any number of times: replaying a whole journal gives the same
+ * files, whatever part of it was applied before. replay_plan.h describes how a replay differs from
+ * the first time. */
 #ifndef QP_STORE_FILES_JOURNAL_FILE_OP_H
 #define QP_STORE_FILES_JOURNAL_FILE_OP_H
 
@@ -21,15 +21,16 @@ enum qp__op_kind {
   QP__OP_PUT = 1,    /* the file has exactly this content */
   QP__OP_APPEND = 2, /* the file has these bytes at this offset */
   QP__OP_RENAME = 3, /* path becomes data */
-  QP__OP_UNLINK = 4, /* there is no such file */
-  QP__OP_MKDIR = 5,  /* there is such a directory */
+  QP__OP_UNLINK = 4, /* the file does not exist afterwards */
+  QP__OP_MKDIR = 5,  /* the directory exists afterwards */
 };
 
 enum qp__op_flags {
   QP__OP_BACKUP = 1, /* PUT: what was there stays as `path`.bak */
   QP__OP_CUT = 2,    /* APPEND: the file is cut at the offset first */
   QP__OP_KEEP = 2,   /* RENAME: what was at the new path before becomes that path with ".old" */
-  QP__OP_DROP = 4,   /* RENAME: what was there goes to tmp/, by the last name of the old path */
+  QP__OP_DROP =
+      4, /* RENAME: what was there is moved to tmp/, under the last component of the old path */
 };
 
 struct qp__op {
@@ -71,7 +72,7 @@ struct qp__applier {
     uint64_t used;
   } kept[QP__KEPT_MAX]; /* directories and logs that were used last */
   uint64_t clock;
-  uint64_t next_name; /* for temporary files of its own */
+  uint64_t next_name; /* for its own temporary files */
 };
 
 void qp__applier_init(struct qp__applier *a, const struct qp__os *os, int root, int tmp);

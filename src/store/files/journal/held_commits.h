@@ -1,22 +1,22 @@
-/* held_commits.h - commits that are durable and cannot be carried out in one place.
+/* held_commits.h - commits that are durable but cannot be applied in one place.
  *
- * When the directory of a context cannot be written (its owner has changed, something else stands
- * in its place, a bad block), its commits must neither be lost nor stop all others. What they do in
- * that context goes to a file journal/{id of the context}.held; what they do elsewhere is carried
- * out. The file is made durable by the same sync that lets the journal forget the commits, so it
- * costs the journal no room. The context is not read and not written until its file is carried out:
- * with every attempt to load it, and with every start.
+ * When the directory of a context cannot be written (its owner has changed, something else is in
+ * its place, a bad block), its commits must neither be lost nor stop all others. Their operations
+ * in that context are kept in a file journal/{id of the context}.held; their other operations are
+ * applied. The file is made durable by the same sync that lets the journal forget the commits, so
+ * they need no room in the journal. The context is neither read nor written until its file was
+ * applied, which is tried at every load and at every start.
  *
- * The same holds for the other things whose files stand alone. Here each has an id as well:
+ * The same holds for the other items with separate files. Here each has an id as well:
  *   {uuid}         a context         prompt-{id}  a system prompt
  *   session-{id}   a session         sessions     the index of all sessions
  *   blob-{hash}    a blob
- * These are tried again with every attempt to read or change one of their files.
+ * For these it is tried again whenever one of their files is read or changed.
  *
- * The file is a row of frames as in a segment (segment.h), under the key "quipu held  v01", without
- * a header; the first frame that does not match ends it. `seq` is the hash of the commit's own
- * frame in the journal: so a replay after a crash can tell which commits it has twice. The body has
- * the operations of the commit that concern this one, and those in tmp/. */
+ * The file is a sequence of frames as in a segment (segment.h), under the key "quipu held  v01",
+ * without a header; the first frame that does not match ends it. `seq` is the hash of the commit's
+ * own frame in the journal, so that a replay after a crash recognises commits that it has twice.
+ * The body has the operations of the commit that concern this item, and those in tmp/. */
 #ifndef QP_STORE_FILES_JOURNAL_HELD_COMMITS_H
 #define QP_STORE_FILES_JOURNAL_HELD_COMMITS_H
 
@@ -43,11 +43,11 @@ struct qp__aside_list {
 
 /* The entry, or NULL. */
 const struct qp__aside *qp__aside_find(const struct qp__aside_list *l, const char *id);
-/* Adds it, unless it is there. False: no memory. */
+/* Adds it, unless the list has it. False: out of memory. */
 bool qp__aside_note(struct qp__aside_list *l, const char *id, const struct qp_err *cause);
 void qp__aside_forget(struct qp__aside_list *l, const char *id);
 void qp__aside_release(struct qp__aside_list *l);
-/* Whether a name in journal/ is that of such a file. */
+/* Whether a name in journal/ is the name of such a file. */
 bool qp__aside_parse_name(const char *name, char id[QP__ASIDE_ID_LEN]);
 /* Adds all that have a file in `dir`, which is root/journal. */
 enum qp_rc qp__aside_scan(const struct qp__os *os, int dir, struct qp__aside_list *l,
@@ -60,9 +60,9 @@ const char *qp__aside_text(const char *id, char out[QP__ASIDE_TEXT]);
 /* Where its files are, relative to the data directory: a directory with all of them. */
 void qp__aside_place(const char *id, char out[QP__PATH_MAX]);
 
-/* The one that a path belongs to; false: to none of these. */
+/* The item that a path belongs to; false: to none. */
 bool qp__aside_id_of(const char *path, char id[QP__ASIDE_ID_LEN]);
-/* The one that an operation changes; of a rename from one to another, the first. */
+/* The item that an operation changes; of a rename from one to another, the first. */
 bool qp__aside_id_of_op(const struct qp__op *op, char id[QP__ASIDE_ID_LEN]);
 /* Whether an operation changes this one. */
 bool qp__aside_concerns(const struct qp__op *op, const char *id);
@@ -73,7 +73,7 @@ bool qp__aside_touched(struct qp_bytes body, const char *id);
 bool qp__aside_is_local(int sys, bool hard);
 /* Whether the operations of a frame change any context. */
 bool qp__aside_in_context(struct qp_bytes body);
-/* What the callers of one that is held are told. */
+/* The error for callers that use a held item. */
 enum qp_rc qp__aside_fail(const struct qp__aside *h, struct qp_err *err);
 
 /* Adds what a frame does there to the end of dir/{id}{suffix}. `key` is the frame's hash. */

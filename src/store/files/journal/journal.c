@@ -1,5 +1,5 @@
-/* journal.c - commits on their way through the stations. See journal.h for what is promised,
- * journal_int.h for locks and segments, segment.h for the bytes. */
+/* journal.c - commits from staging to publication. See journal.h for the promises, journal_int.h
+ * for locks and segments, segment.h for the bytes. */
 #include "store/files/journal/journal.h"
 
 #include <errno.h>
@@ -15,7 +15,7 @@
 #include "store/files/journal/journal_int.h"
 #include "store/files/journal/segment.h"
 
-#define APPLY_TRIES 10000 /* of an operation for which there is no memory or no descriptor */
+#define APPLY_TRIES 10000 /* of an operation that lacks memory or a descriptor */
 
 static size_t
 body_len(const struct qp__txn *txn)
@@ -88,8 +88,8 @@ wake_slot(struct qp__journal *j, uint64_t seq)
   return &j->wake[seq % WAKE_SLOTS];
 }
 
-/* With the lock held. The commit's thread may free it as soon as it gets the lock; it is woken by
- * whoever calls this, best without the lock, so that it does not wake only to wait for that. */
+/* With the lock held. The commit's thread may free it as soon as it gets the lock. The caller wakes
+ * that thread, best without the lock, so that it need not wait for the lock. */
 static void
 finish(struct qp__txn *txn)
 {
@@ -97,15 +97,15 @@ finish(struct qp__txn *txn)
   txn->state = QP__TXN_DONE;
 }
 
-/* Whether it is a failure that a caller should be told as it is: there is nothing wrong with the
- * disk or with what is stored. */
+/* Whether a failure is returned to the caller as it is: the disk and the stored data are in
+ * order. */
 static bool
 is_passing(enum qp_rc rc)
 {
   return rc == QP_FULL || rc == QP_READONLY || rc == QP_NOMEM;
 }
 
-/* The first failure stays; commits that no leader has taken fail at once. */
+/* The first failure is kept; commits that no leader has fail at once. */
 static void
 poison(struct qp__journal *j, const struct qp_err *cause)
 {
@@ -227,9 +227,9 @@ qp__journal_wants_spare(struct qp__journal *j)
 
 /* ---- checkpoint ---- */
 
-/* Gives up the lock while it works. Forgets the first segment, whose commits are
- * applied and durable. Its frames are made invalid before anything else: an old segment that came
- * back after a power cut, when later ones are gone, would undo what followed it. */
+/* Releases the lock while it works. Forgets the first segment, whose commits are applied and
+ * durable. Its frames are made invalid first: an old segment that reappeared after a power cut,
+ * without the later ones, would undo what followed it. */
 static enum qp_rc
 drop_first(struct qp__journal *j, struct qp_err *err)
 {
@@ -271,9 +271,9 @@ drop_first(struct qp__journal *j, struct qp_err *err)
   return rc;
 }
 
-/* Gives up the lock while it syncs. Makes durable what is applied now and forgets the
- * segments that hold nothing else; the last one too when no commit came meanwhile. A failed sync
- * poisons: the pages may be lost, and only the journal still has them. */
+/* Releases the lock while it syncs. Makes everything durable that is applied now and forgets the
+ * segments that hold nothing else; the last one too if there was no new commit. A failed sync stops
+ * the journal: the pages may be lost, and only the journal still has them. */
 enum qp_rc
 qp__journal_run_checkpoint(struct qp__journal *j, struct qp_err *err)
 {
@@ -345,8 +345,8 @@ qp__journal_forgotten(struct qp__journal *j)
 
 /* ---- stage ---- */
 
-/* May give up the lock. On a full disk the segments that are there have to do: one
- * step towards an empty one. */
+/* May release the lock. On a full disk the existing segments must suffice: one step towards an
+ * empty one. */
 static enum qp_rc
 empty_segments(struct qp__journal *j, struct qp_err *err)
 {
@@ -357,8 +357,8 @@ empty_segments(struct qp__journal *j, struct qp_err *err)
   return j->poison ? qp__journal_answer(j, err) : QP_OK;
 }
 
-/* May give up the lock. Makes a segment that takes a frame of `space` bytes the last
- * one, or waits for something that brings that nearer; the caller looks again. */
+/* May release the lock. Makes a segment with room for a frame of `space` bytes the last one, or
+ * waits for progress towards that; the caller checks again. */
 static enum qp_rc
 next_segment(struct qp__journal *j, uint64_t space, struct qp_err *err)
 {
@@ -378,7 +378,8 @@ next_segment(struct qp__journal *j, uint64_t space, struct qp_err *err)
     qp__mutex_wait(&j->lock, &j->turn);
     return QP_OK;
   }
-  if (j->spare.fd >= 0 && j->spare.size < size) { /* an outsize frame: the spare is no use to it */
+  if (j->spare.fd >= 0 &&
+      j->spare.size < size) { /* a very large frame: the spare segment is too small */
     char name[QP__SEGMENT_NAME_LEN];
 
     qp__segment_name(name, j->spare.number);
@@ -464,7 +465,7 @@ qp__journal_stage(struct qp__journal *j, struct qp__txn *txn, struct qp_err *err
 
 /* ---- forgetting ---- */
 
-/* Whether the last segment, which takes more commits, has this one. */
+/* Whether this commit is in the last segment, which receives further commits. */
 static bool
 in_last_segment(const struct qp__journal *j, uint64_t seq)
 {
@@ -473,8 +474,8 @@ in_last_segment(const struct qp__journal *j, uint64_t seq)
   return j->live_count == 1 || seq > j->live[j->live_count - 2].last_seq;
 }
 
-/* May give up the lock. One step towards a journal that has forgotten commit `seq`;
- * the caller looks again. */
+/* May release the lock. One step towards a journal that has forgotten commit `seq`; the caller
+ * checks again. */
 static enum qp_rc
 step_to_forget(struct qp__journal *j, uint64_t seq, struct qp_err *err)
 {
@@ -483,7 +484,7 @@ step_to_forget(struct qp__journal *j, uint64_t seq, struct qp_err *err)
   if (j->poison)
     return qp__journal_answer(j, err);
   if (j->applied_seq >= seq && !qp__journal_is_quiet(j) && in_last_segment(j, seq))
-    return next_segment(j, 0, err); /* others go on: let them do so elsewhere */
+    return next_segment(j, 0, err); /* others continue to commit: let them use another segment */
   if (j->applied_seq >= seq && (qp__journal_is_quiet(j) || qp__journal_applied_segments(j)))
     return qp__journal_run_checkpoint(j, err);
   qp__mutex_wait(&j->lock, &j->turn);
@@ -532,7 +533,7 @@ qp__journal_barrier(struct qp__journal *j, struct qp_err *err)
 
 /* ---- sync and apply ---- */
 
-/* Takes the oldest staged commits that are neighbours in one segment. */
+/* Takes the oldest staged commits that are adjacent in one segment. */
 static struct qp__txn *
 take_group(struct qp__journal *j)
 {
@@ -554,8 +555,7 @@ take_group(struct qp__journal *j)
   return first;
 }
 
-/* The frames of a group as they stand in the segment, one behind the other; false: no memory for
- * that. */
+/* The frames of a group as they are in the segment, one after the other; false: out of memory. */
 static bool
 join_frames(struct qp__journal *j, const struct qp__txn *group)
 {
@@ -639,7 +639,7 @@ apply_op(struct qp__journal *j, const struct qp__op *op, const char *staged, boo
   }
   sys = qp__op_apply(&j->applier, op, staged);
   for (unsigned tries = 0; is_lack(sys) && tries < APPLY_TRIES; tries++) {
-    (void)sched_yield(); /* others give memory and descriptors back all the time */
+    (void)sched_yield(); /* other threads free memory and descriptors all the time */
     sys = qp__op_apply(&j->applier, op, staged);
   }
   if (!sys)
@@ -657,8 +657,8 @@ apply_op(struct qp__journal *j, const struct qp__op *op, const char *staged, boo
   return *held ? QP_OK : rc;
 }
 
-/* Keeps what a commit does in places that are held. The list has one user that adds to it, this
- * one; what is taken from it meanwhile was carried out, and only files of the past are. */
+/* Keeps the operations of a commit in places that are held. Only this function adds to the list.
+ * What is removed from it meanwhile was applied, and concerns only earlier files. */
 static enum qp_rc
 hold_txn(struct qp__journal *j, struct qp__txn *txn, struct qp_bytes body, struct qp_err *err)
 {
@@ -677,9 +677,9 @@ hold_txn(struct qp__journal *j, struct qp__txn *txn, struct qp_bytes body, struc
   return rc;
 }
 
-/* A failure ends everything; one that concerns a context alone is the commit's own, in txn->rc. A
- * commit that changes no context is published nevertheless: it is durable, and what is in memory is
- * right once it is carried out. */
+/* A failure stops everything; a failure of only one context is stored in txn->rc, for this commit.
+ * A commit that changes no context is published nevertheless: it is durable, and the state in
+ * memory is right once it is applied. */
 static enum qp_rc
 apply_txn(struct qp__journal *j, struct qp__txn *txn, struct qp_err *err)
 {
@@ -707,8 +707,7 @@ apply_txn(struct qp__journal *j, struct qp__txn *txn, struct qp_err *err)
   return rc;
 }
 
-/* Gives up the lock while it works. Brings one group through the sync and apply
- * stations. */
+/* Releases the lock while it works. Syncs and applies one group. */
 void
 qp__journal_lead(struct qp__journal *j)
 {
@@ -794,7 +793,8 @@ qp__journal_finish(struct qp__journal *j, struct qp__txn *txn, struct qp_err *er
   if (rc && err)
     *err = txn->err;
   if (!rc && !j->options.background && qp__journal_applied_segments(j))
-    (void)qp__journal_run_checkpoint(j, NULL); /* a failure poisons, and the next commit tells */
+    (void)qp__journal_run_checkpoint(
+        j, NULL); /* a failure stops the journal, and the next commit reports it */
   qp__mutex_unlock(&j->lock);
   return rc;
 }

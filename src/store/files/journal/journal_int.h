@@ -1,9 +1,9 @@
-/* journal_int.h - what the parts of the journal share: journal.c brings commits through their
- * stations, journal_life.c opens, mends and closes it, and brings back contexts that are set aside.
+/* journal_int.h - shared by the parts of the journal: journal.c stages, syncs and applies commits;
+ * journal_life.c opens, mends and closes it, and releases held contexts.
  *
- * Locking: `lock` guards every field below "shared". A leader works without it: `syncing` keeps
- * other leaders out of the sync station, and the apply station is entered in the order of commit
- * numbers (applied_seq), so the applier and the segment files have one user each at any time.
+ * Locking: `lock` guards every field below "shared". A leader works without it: `syncing` excludes
+ * other leaders from the sync step, and the apply step is entered in the order of commit numbers
+ * (applied_seq), so the applier and the segment files have one user each at any time.
  *
  * Segments: live[0 .. live_count) are in use, the last one receives frames; `spare` is ready to
  * follow it. A segment before the last one is retired: a checkpoint forgets it once all its commits
@@ -34,7 +34,7 @@ struct qp__journal {
 
   /* shared */
   struct qp__mutex lock;
-  pthread_cond_t wake[WAKE_SLOTS]; /* a commit is done, or may lead */
+  pthread_cond_t wake[WAKE_SLOTS]; /* a commit is finished, or may lead */
   pthread_cond_t turn;             /* applied_seq or poison or live_count changed */
   pthread_cond_t wanted;           /* the background thread has something to do */
   struct qp__segment live[MAX_SEGMENTS];
@@ -44,15 +44,15 @@ struct qp__journal {
   uint64_t next_number;
   uint64_t next_seq;      /* of the next commit to be staged */
   uint64_t applied_seq;   /* all commits up to here are applied */
-  uint64_t forgotten_seq; /* all commits up to here are in no segment any more */
-  struct qp__txn *queue;  /* staged, not yet taken by a leader; oldest first */
+  uint64_t forgotten_seq; /* no segment contains a commit up to this number */
+  struct qp__txn *queue;  /* staged, without a leader yet; oldest first */
   struct qp__txn *queue_tail;
   bool syncing;       /* a leader is in the sync station */
   bool checkpointing; /* a thread is in checkpoint() */
   bool preparing;     /* a thread makes the spare */
   bool stopping;
   unsigned leading;   /* threads in the sync or the apply station, or on the way between them */
-  enum qp_rc refusal; /* while it is poisoned: what new writes are told */
+  enum qp_rc refusal; /* while it is stopped: the code for new writes */
   enum qp_rc poison;
   struct qp_err poison_err;
   bool mend_failed;
@@ -62,16 +62,16 @@ struct qp__journal {
   struct qp__aside_list held; /* contexts whose commits wait: see held_commits.h */
   pthread_t thread;
 
-  atomic_uint held_count;        /* of `held`, for a look without the lock */
-  atomic_uint releases;          /* of what is no context, so far */
-  struct qp__mutex release_lock; /* one context at a time is brought back; taken before `lock` */
+  atomic_uint held_count;        /* length of `held`, readable without the lock */
+  atomic_uint releases;          /* of items other than contexts, so far */
+  struct qp__mutex release_lock; /* one context at a time is released; locked before `lock` */
 };
 
-/* All with the lock held. Those that say so give it up while they work. */
+/* All with the lock held. Functions that release it while they work say so. */
 
 /* The answer of a poisoned journal to what it has not begun: nothing of that will ever be there. */
 enum qp_rc qp__journal_answer(const struct qp__journal *j, struct qp_err *err);
-/* Whether this process is still the one that writes; needs no lock. */
+/* Whether this process may still write; needs no lock. */
 enum qp_rc qp__journal_may_write(const struct qp__journal *j, struct qp_err *err);
 /* Makes the spare segment, at least `size` long; gives up the lock. */
 enum qp_rc qp__journal_prepare_spare(struct qp__journal *j, uint64_t size, struct qp_err *err);

@@ -113,8 +113,8 @@ qp__journal_check(struct qp__journal *j, struct qp_err *err)
   return rc;
 }
 
-/* After recovery the journal holds no frame: takes over the segment it left, or makes the first
- * one. */
+/* After recovery the journal holds no frame: uses the segment that recovery left, or creates the
+ * first one. */
 static enum qp_rc
 take_first_segment(struct qp__journal *j, struct qp__recovery *r, struct qp_err *err)
 {
@@ -172,7 +172,7 @@ qp__journal_mend(struct qp__journal *j, struct qp_err *err)
     return QP_OK;
   }
   mark_live(j, false); /* until resume */
-  close_segments(j);   /* a poisoned journal uses none */
+  close_segments(j);   /* a stopped journal uses none */
   qp__applier_release(&j->applier);
   lost = j->lost;
   j->lost = false;
@@ -251,7 +251,7 @@ run_background(void *arg)
       (void)qp__journal_run_checkpoint(j, NULL);
     } else if (!j->poison && qp__journal_wants_spare(j)) {
       if (qp__journal_prepare_spare(j, j->options.segment_bytes, NULL))
-        (void)wait_idle(j); /* no room: the next stage tells its caller */
+        (void)wait_idle(j); /* no space: the next stage reports it to its caller */
     } else if (wait_idle(j)) {
       if (j->next_seq == seen && qp__journal_is_quiet(j))
         (void)qp__journal_run_checkpoint(j, NULL);

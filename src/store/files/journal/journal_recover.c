@@ -79,12 +79,12 @@ struct walk {
   const struct qp__os *os;
   frame_fn *fn;
   void *arg;
-  uint64_t after; /* frames up to this number are passed over */
-  bool rewrite;   /* the frames are written where they stand, and fn is not called */
+  uint64_t after; /* frames up to this number are skipped */
+  bool rewrite;   /* the frames are written again in their places, and fn is not called */
   struct qp__buf buf;
-  uint64_t seq; /* of the frame before; 0: none yet */
+  uint64_t seq; /* of the previous frame; 0: no frame yet */
   uint64_t frames;
-  uint64_t replayed;        /* of these, the ones that were not passed over */
+  uint64_t replayed;        /* of these, the ones that were not skipped */
   bool ended;               /* a frame's number did not follow */
   struct qp__segment *open; /* NULL, or room for SEGMENTS_MAX: they stay open */
   size_t open_count;
@@ -226,7 +226,7 @@ clear_segments(const struct qp__os *os, int dir, const struct number_list *list,
     }
     out->last_number = list->numbers[i];
     if (!rc && out->segment.fd < 0 && s.size == segment_bytes) {
-      s.stale = out->replayed ? s.size : 0; /* nobody has counted what it held */
+      s.stale = out->replayed ? s.size : 0; /* the end of its old frames is unknown */
       out->segment = s;
       continue;
     }
@@ -254,7 +254,7 @@ is_kept(const struct cleaning *c, const char *name)
          memmem(c->kept.data, c->kept.len, line, (size_t)n);
 }
 
-/* What cannot be removed only takes space, unless it is a guard (rule (4) of bulk_write.h). */
+/* What cannot be removed only occupies space, unless it is a guard (rule (4) of bulk_write.h). */
 static int
 remove_temp(void *arg, const char *name, unsigned char type)
 {
@@ -426,7 +426,7 @@ hold_failed(struct replay *r, const struct qp__log *log, struct qp__aside_list *
   return rc;
 }
 
-/* Notes what the frames of {id}.held take from tmp/. */
+/* Notes the files in tmp/ that the frames of {id}.held need. */
 static enum qp_rc
 keep_sources(void *arg, const struct frame *frame, struct qp_err *err)
 {
@@ -448,7 +448,7 @@ keep_sources(void *arg, const struct frame *frame, struct qp_err *err)
 
 /* ---- all of it ---- */
 
-/* Carries out what is held for a context and not in the journal. *failed: what became of it. */
+/* Applies what is held for a context and not in the journal. *failed: the result. */
 static enum qp_rc
 play_held(struct replay *r, const char *id, struct qp_err *failed, struct qp_err *err)
 {
@@ -471,7 +471,7 @@ play_held(struct replay *r, const char *id, struct qp_err *failed, struct qp_err
   return rc;
 }
 
-/* What is held is older than what the journal has, and comes first. */
+/* Held commits are older than those in the journal, and are applied first. */
 static enum qp_rc
 play_all_held(struct replay *r, struct qp_err *err)
 {
@@ -687,7 +687,7 @@ qp__journal_mark_live(const struct qp__os *os, int dir, bool live)
 {
   int sys;
 
-  do /* a reader that looks has it for a moment; only the one in memory does not wait */
+  do /* a checking reader has it only for a moment; the simulated system does not wait */
     sys = os->flock(os->self, dir, live ? LOCK_EX : LOCK_UN);
   while (sys == -EINTR || sys == -EWOULDBLOCK);
   return sys;
@@ -714,7 +714,7 @@ qp__journal_look(const struct qp__os *os, int root, enum qp__journal_state *out,
   enum qp_rc rc = walk_journal(os, root, stop_at_first, NULL, err);
 
   *out = QP__JOURNAL_EMPTY;
-  if (rc == QP_OK || rc == QP_NOTFOUND) /* none: nothing was ever written */
+  if (rc == QP_OK || rc == QP_NOTFOUND) /* not found: nothing was ever written */
     return QP_OK;
   if (rc == QP_STOPPED)
     rc = is_live(os, root, &live, err);

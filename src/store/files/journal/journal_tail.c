@@ -1,8 +1,8 @@
 /* journal_tail.c - see journal_tail.h.
  *
- * The frames of one segment follow each other; then comes the first frame of a segment with a
- * higher number. A segment that is emptied has another key at once, so that its descriptor, which
- * stays open, shows no frame of it any more. Numbers tell whether a frame is missing. */
+ * The frames of one segment follow each other; the next one is the first frame of a segment with a
+ * higher number. A segment that is emptied gets another key at once, so that its descriptor, which
+ * stays open, shows no valid frame any more. The numbers show whether a frame is missing. */
 #include "store/files/journal/journal_tail.h"
 
 #include <errno.h>
@@ -54,7 +54,7 @@ report_op(struct qp__jtail *t, const struct qp__op *op, struct qp_err *err)
   enum qp_rc rc;
 
   if (op->kind == QP__OP_MKDIR)
-    return QP_OK; /* what goes into it is reported */
+    return QP_OK; /* what is added to it is reported */
   rc = report(t, op->path, err);
   if (!rc && op->kind == QP__OP_RENAME) {
     rc = report(t, op->data.data, err);
@@ -121,7 +121,7 @@ read_frames(struct qp__jtail *t, bool *any, struct qp_err *err)
 
 struct search {
   uint64_t after;
-  uint64_t best; /* the lowest number above `after`; 0: none */
+  uint64_t best; /* the lowest number above `after`; 0: not found */
 };
 
 static int
@@ -136,7 +136,7 @@ consider(void *arg, const char *name, unsigned char type)
   return 0;
 }
 
-/* The segments behind the current one: goes on with the first that has a frame. *moved: it did. */
+/* The segments after the current one: continues with the first that has a frame. *moved: it did. */
 static enum qp_rc
 next_segment(struct qp__jtail *t, bool *moved, struct qp_err *err)
 {
@@ -162,7 +162,7 @@ next_segment(struct qp__jtail *t, bool *moved, struct qp_err *err)
     search.after = search.best;
     rc = qp__segment_open(t->os, t->dir, search.best, false, &s, err);
     if (rc == QP_CORRUPT && first && t->odd != search.best) {
-      t->odd = search.best; /* perhaps it is the one in use, and gets a new key: look again later */
+      t->odd = search.best; /* perhaps it is in use and gets a new key: check again later */
       t->gap = true;
       return QP_OK;
     }
@@ -178,7 +178,7 @@ next_segment(struct qp__jtail *t, bool *moved, struct qp_err *err)
       continue;
     }
     if (first) {
-      t->gap = true; /* nobody knows what was before */
+      t->gap = true; /* earlier frames are unknown */
     } else {         /* it has a frame, so the one before gets no more; its last may be new */
       rc = read_frames(t, &any, err);
       if (rc) {
@@ -243,7 +243,7 @@ qp__jtail_poll(struct qp__jtail *t, struct qp_err *err)
         rc = look_at_key(t, &again, err);
       again = again || any;
       if (!rc && again)
-        continue; /* a frame may have come since; only then the next segment can be in use */
+        continue; /* a frame may have been added since; only then the next segment can be in use */
     }
     if (!rc)
       rc = next_segment(t, &again, err);

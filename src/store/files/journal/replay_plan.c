@@ -276,7 +276,7 @@ get_child(struct qp__plan *p, struct qp__node *dir, const char *name, struct qp_
 
 static int evict(struct qp__plan *p, struct qp__node *n);
 
-/* Where nothing is, a new directory. What is there and is none goes to lost/. */
+/* Creates the directory if nothing is there. Anything else that is there is moved to lost/. */
 static int
 become_dir(struct qp__plan *p, struct qp__node **n)
 {
@@ -299,7 +299,8 @@ become_dir(struct qp__plan *p, struct qp__node **n)
   return 0;
 }
 
-/* The directory of the last component of `path`. Without `make` *dir is NULL when there is none. */
+/* The directory of the last component of `path`. Without `make` *dir is NULL if it does not
+ * exist. */
 static int
 find_dir(struct qp__plan *p, const char *path, bool make, struct qp__node **dir, const char **name)
 {
@@ -379,7 +380,7 @@ is_above(const struct qp__node *a, const struct qp__node *n)
   return n == a;
 }
 
-/* Gives a node another place; what is there is gone. */
+/* Moves a node to another place; what was there is removed. */
 static int
 move_node(struct qp__plan *p, struct qp__node *n, struct qp__node *dir, const char *name)
 {
@@ -392,7 +393,7 @@ move_node(struct qp__plan *p, struct qp__node *n, struct qp__node *dir, const ch
   if (rc || there == n)
     return rc;
   if (is_above(n, dir) || is_above(there, n))
-    return 0; /* no journal of ours says so */
+    return 0; /* quipu never writes such a journal */
   if (!qp__node_path(n, from) || !qp__node_path(there, to))
     return -ENAMETOOLONG;
   moved = new_node(p, NULL, name);
@@ -427,8 +428,8 @@ move_node(struct qp__plan *p, struct qp__node *n, struct qp__node *dir, const ch
   return 0;
 }
 
-/* Frees a name for us: what is there was put there by somebody else, and its owner finds it in
- * lost/. One strange file must not keep a whole store from opening. */
+/* Frees a name: what is there was not created by quipu, and its owner finds it in lost/. One
+ * foreign file must not prevent opening a whole store. */
 static int
 evict(struct qp__plan *p, struct qp__node *n)
 {
@@ -526,7 +527,7 @@ plan_append(struct qp__plan *p, const struct qp__op *op, const struct qp__piece 
   return 0;
 }
 
-/* What stands at the new path of a RENAME goes where its flags say. */
+/* Moves away what is at the new path of a RENAME, as its flags say. */
 static int
 clear_target(struct qp__plan *p, const struct qp__op *op)
 {
@@ -550,13 +551,13 @@ clear_target(struct qp__plan *p, const struct qp__op *op)
     return -ENAMETOOLONG;
   rc = find_node(p, aside, &old);
   if (!rc && old && op->flags & QP__OP_KEEP)
-    rc = evict(p, old); /* not ours */
+    rc = evict(p, old); /* foreign */
   if (!rc)
     rc = find_dir(p, aside, true, &dir, &name);
   return rc ? rc : move_node(p, there, dir, name);
 }
 
-/* *wait: what is planned so far must be carried out first, and then this again. */
+/* *wait: the plan so far must be executed first, and then this again. */
 static int
 plan_rename(struct qp__plan *p, const struct qp__op *op, bool *wait)
 {
@@ -653,7 +654,7 @@ qp__plan_fail(struct qp__plan *p, const char *path, int sys, struct qp_err *err)
   return rc;
 }
 
-/* An operation of a context that has failed: what it takes from tmp/ must stay there. */
+/* An operation of a context that has failed: the file in tmp/ that it needs must stay there. */
 static int
 keep_source(struct qp__plan *p, const struct qp__op *op)
 {

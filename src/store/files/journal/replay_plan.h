@@ -1,27 +1,28 @@
-/* replay_plan.h - a replay that is planned before it is carried out.
+/* replay_plan.h - a replay that is planned before it is executed.
  *
- * Carrying out the operations of a journal one after the other makes again what a later one
- * removes, and needs room for it; and whoever reads meanwhile, or after a failure in the middle,
- * sees the past. So the operations are first carried out in memory, on a picture of the directory
- * tree: what they do not touch is what the disk has, everything else is as they leave it. Then the
- * difference between the disk and that picture is carried out:
- *   1. what is gone at the end is removed;
+ * Applying the operations of a journal one after the other would create again what a later one
+ * removes, and needs space for it. A reader meanwhile, or after a failure in the middle, would see
+ * an old state. So the operations are first applied in memory, to a model of the directory tree:
+ * parts that they do not touch are as on the disk, everything else is as they leave it. Then the
+ * difference between the disk and the model is written:
+ *   1. what does not exist at the end is removed;
  *   2. files and directories that move, and whose content is only on the disk, are renamed, in the
  *      order of the journal;
- *   3. directories are made, and each file that was written gets its last content, once. A file
- *      that has it already is written in its place, so that the next sync takes it to the disk.
- * So a replay needs no more room than the state had that it leads to.
+ *   3. directories are created, and each file that was written gets its last content, once. A file
+ *      that has it already is written again in its place, so that the next sync writes it to the
+ *      disk.
+ * So a replay needs no more space than the state that it produces.
  *
- * What an operation means in a replay: PUT, APPEND and MKDIR make missing directories; what stands
- * in their way and was not made by quipu goes to lost/. A RENAME whose source is not there was done
- * before. What a RENAME replaces is removed, unless its flags say otherwise. A directory that MKDIR
- * makes in tmp/ begins empty. Nothing is left in tmp/.
+ * What an operation means in a replay: PUT, APPEND and MKDIR create missing directories; things in
+ * their way that quipu did not create are moved to lost/. A RENAME whose source does not exist was
+ * done before. What a RENAME replaces is removed, unless its flags say otherwise. A directory that
+ * MKDIR creates in tmp/ begins empty. Nothing is left in tmp/.
  *
- * The order above is safe to be cut off anywhere: a plan that is made again from what is there then
- * leads to the same state, for commits that follow the rule of files_build.c. A file or directory
- * that was changed and then moves away with a content that only the disk has is not moved before
- * those changes are on the disk: qp__plan_op carries out what is planned so far when it meets such
- * a rename. (The store makes none; another order of commits must not cost data.) */
+ * This order may be interrupted anywhere: a plan that is made again from the present state leads to
+ * the same result, for commits that follow the rule of files_build.c. A file or directory that was
+ * changed and then moves away with a content that is only on the disk is not moved before those
+ * changes are on the disk: at such a rename qp__plan_op executes the plan so far. (The store makes
+ * no such rename; but another order of commits must not lose data.) */
 #ifndef QP_STORE_FILES_JOURNAL_REPLAY_PLAN_H
 #define QP_STORE_FILES_JOURNAL_REPLAY_PLAN_H
 
@@ -34,9 +35,9 @@
 
 struct qp__plan;
 
-/* `in_place`: in a running store. Files are then never changed where they are, because somebody may
- * read them, and what others have in tmp/ stays. `hard`: a failure of the disk in the files of one
- * context is taken for one of that context alone. NULL: no memory. */
+/* `in_place`: in a running store. Then files are never changed in place, because they may be read,
+ * and files of others in tmp/ stay. `hard`: a disk error in the files of one context counts as a
+ * failure of that context alone. NULL: out of memory. */
 struct qp__plan *qp__plan_new(const struct qp__os *os, int root, int tmp, bool in_place, bool hard);
 void qp__plan_free(struct qp__plan *p); /* NULL is allowed */
 
@@ -45,8 +46,8 @@ void qp__plan_free(struct qp__plan *p); /* NULL is allowed */
 enum qp_rc qp__plan_op(struct qp__plan *p, const struct qp__op *op, int fd, uint64_t at,
                        struct qp_err *err);
 
-/* Carries it out. After a failure it cannot be used again, but a new one can be made. A failure
- * that concerns one context alone ends nothing: the rest of what is planned for it is omitted. */
+/* Executes the plan. After a failure it cannot be used again, but a new one can be made. A failure
+ * of one context alone does not end it: the rest of what is planned for that context is omitted. */
 enum qp_rc qp__plan_run(struct qp__plan *p, struct qp_err *err);
 /* Leaves out a context from now on. */
 enum qp_rc qp__plan_give_up(struct qp__plan *p, const char *id, const struct qp_err *cause,

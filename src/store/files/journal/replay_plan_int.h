@@ -29,7 +29,7 @@ struct qp__node {
   char *base;   /* where the disk has it when the plan is made; NULL: it is made by operations */
   bool has_content;
   struct qp__piece content; /* of a file: all of it, … */
-  struct qp__piece *pieces; /* … and what is written on top */
+  struct qp__piece *pieces; /* … and what is written over it */
   size_t piece_count;
   size_t piece_cap;
   char name[];
@@ -39,7 +39,7 @@ struct qp__node {
 struct qp__plan_move {
   char *from;
   char *to;
-  size_t before; /* the move of the same thing before this one, plus 1; 0: none */
+  size_t before; /* the previous move of the same item, plus 1; 0: none */
   bool needed;   /* a mark of replay_run.c */
 };
 
@@ -77,7 +77,7 @@ bool qp__node_is_temp(const struct qp__node *n);
 enum qp_rc qp__plan_fail(struct qp__plan *p, const char *path, int sys, struct qp_err *err);
 /* Whether a path is in a context that has failed. */
 bool qp__plan_has_failed(const struct qp__plan *p, const char *path);
-/* Carries out what is planned so far. `last`: it is the end, and what is in tmp/ is not needed. */
+/* Executes the plan so far. `last`: this is the end, and the files in tmp/ are not needed. */
 enum qp_rc qp__plan_carry_out(struct qp__plan *p, bool last, struct qp_err *err);
 
 #endif

@@ -16,7 +16,7 @@
 
 struct run {
   struct qp__plan *plan;
-  bool last;  /* what is in tmp/ is not needed any more */
+  bool last;  /* the files in tmp/ are not needed any more */
   bool early; /* nothing has moved yet */
   bool shrunk;
   struct qp__buf content;
@@ -61,7 +61,7 @@ is_moving(const struct qp__plan *p, const char *path)
   return false;
 }
 
-/* Takes the sources of the moves that are needed. */
+/* Collects the sources of the moves that are needed. */
 static void
 sort_sources(struct qp__plan *p)
 {
@@ -89,8 +89,8 @@ need_moves_of(struct qp__plan *p, const struct qp__node *n, bool last)
     need_moves_of(p, c, last);
 }
 
-/* Only what is there at the end need move; the rest is removed where it is. But a directory that
- * is gone at the end moves all the same when something is later taken out of it. */
+/* Only what exists at the end must move; the rest is removed where it is. But a directory that does
+ * not exist at the end moves too if something is later moved out of it. */
 static int
 choose_moves(struct qp__plan *p, bool last)
 {
@@ -120,8 +120,8 @@ temp_name(struct qp__plan *p, char out[TEMP_NAME_LEN])
   (void)snprintf(out, TEMP_NAME_LEN, "replay-%llu", (unsigned long long)p->next_name++);
 }
 
-/* Removes what the disk has there. A directory first goes to tmp/, so that nobody sees half of it;
- * it goes where it is when that cannot be. */
+/* Removes what is there on the disk. A directory is first moved to tmp/, so that readers never see
+ * a part of it; if that fails, it is removed in place. */
 static int
 remove_at(struct qp__plan *p, const char *path)
 {
@@ -146,7 +146,7 @@ remove_at(struct qp__plan *p, const char *path)
   return rc;
 }
 
-/* Names of a directory that is made anew. */
+/* Names of a directory that is created again. */
 struct extras {
   struct run *run;
   const struct qp__node *dir;
@@ -174,7 +174,7 @@ remove_extra(void *arg, const char *name, unsigned char type)
   return remove_at(x->run->plan, path);
 }
 
-/* Whatever a directory has that is made anew must be in the plan. */
+/* Removes everything from a new directory that is not in the plan. */
 static int
 remove_extras(struct run *r, const struct qp__node *n, const char *path)
 {
@@ -187,14 +187,14 @@ remove_extras(struct run *r, const struct qp__node *n, const char *path)
     return rc == -ENOENT || rc == -ENOTDIR ? 0 : rc;
   if (!S_ISDIR(st.st_mode))
     return r->early && is_moving(p, path) ? 0 : remove_at(p, path);
-  while (!rc && x.any) { /* a listing may skip names while others are removed: look again */
+  while (!rc && x.any) { /* a listing may skip names while others are removed: list again */
     x.any = false;
     rc = p->os->listdir(p->os->self, p->root, path, remove_extra, &x);
   }
   return rc;
 }
 
-/* A file that is made anew: no directory may be there. */
+/* A file that is created: a directory in its place is removed. */
 static int
 remove_directory(struct run *r, const char *path)
 {
@@ -253,7 +253,7 @@ remove_temp(void *arg, const char *name, unsigned char type)
   for (size_t i = 0; i < p->kept_count; i++)
     if (strcmp(p->kept[i], name) == 0)
       return 0;
-  (void)qp__tree_remove(p->os, p->tmp, name); /* what stays takes space, no more */
+  (void)qp__tree_remove(p->os, p->tmp, name); /* what stays only occupies space */
   return 0;
 }
 
@@ -366,9 +366,9 @@ write_in_place(struct run *r, const char *path)
   return rc;
 }
 
-/* A file that has its content is written all the same: a sync that failed may have left it in
- * memory alone. Otherwise a new file takes its place; when there is no room for both at a time, and
- * nobody can be reading, the old one is written over. */
+/* A file that has its content already is written again: after a failed sync it may be only in
+ * memory. Otherwise a new file replaces it. If there is no space for both at a time, and it cannot
+ * be read by others, the old one is overwritten. */
 static int
 write_whole(struct run *r, const struct qp__node *n, const char *path)
 {
@@ -394,7 +394,7 @@ write_whole(struct run *r, const struct qp__node *n, const char *path)
   return rc;
 }
 
-/* What is written to a file that the disk has, or to one that begins empty. */
+/* Writes the changes of a file that is on the disk, or of one that begins empty. */
 static int
 write_pieces(struct run *r, const struct qp__node *n, const char *path)
 {

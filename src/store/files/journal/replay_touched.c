@@ -1,6 +1,6 @@
-/* replay_touched.c - catalogue.behind when commits are carried out that a crash has cut short: the
- * contexts that they change are appended to it first (store/catalogue/catalogue_behind.c). So the
- * catalogue knows afterwards which of its rows are old. When they cannot be appended the file goes:
+/* replay_touched.c - updates catalogue.behind when interrupted commits are replayed: the contexts
+ * that they change are appended to it first (store/catalogue/catalogue_behind.c). So the catalogue
+ * knows afterwards which of its rows are outdated. If they cannot be appended the file is removed:
  * without it the catalogue compares all contexts. */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,13 +21,13 @@ add_line(void *arg, const struct qp_uuid *id)
   struct lines *lines = arg;
   char text[QP_UUID_TEXT];
 
-  if (qp_uuid_equal(&lines->last, id)) /* commits come in rows */
+  if (qp_uuid_equal(&lines->last, id)) /* commits of one context often follow each other */
     return QP_OK;
   lines->last = *id;
   return qp__buf_addf(&lines->text, "%s\n", qp_uuid_text(id, text));
 }
 
-/* Contexts that were set aside, and perhaps are not any more when the store is open. */
+/* Contexts with held commits, which may be released when the store is opened. */
 static enum qp_rc
 add_held(struct qp__files *f, struct lines *lines)
 {

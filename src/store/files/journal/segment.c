@@ -185,7 +185,7 @@ qp__segment_reset(const struct qp__os *os, struct qp__segment *s, struct qp_err 
 {
   static const char nothing[QP__FRAME_HEADER_LEN];
 
-  /* The new key is what counts; this spares every reader to come the hashing of a stale frame. */
+  /* The new key invalidates it; this spares later readers the hashing of a stale frame. */
   (void)qp__write_at(os, s->fd, nothing, sizeof(nothing), QP__SEGMENT_START);
   return write_header(os, s, err);
 }

@@ -1,5 +1,5 @@
-/* transaction.c - building a commit: the frame that goes to the journal, and what is known of each
- * operation beside it. See journal.h. */
+/* transaction.c - builds a commit: the frame for the journal, and additional data of each
+ * operation. See journal.h. */
 #include <string.h>
 
 #include "base/alloc.h"
