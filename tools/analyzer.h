@@ -5,16 +5,6 @@
 #ifndef QP_TOOLS_ANALYZER_H
 #define QP_TOOLS_ANALYZER_H
 
-#ifdef ANALYZE_CLI
-
-#include "cli/out.h"
-
-#define cli_fail(err, rc, ...) ((void)(cli_fail)((err), (rc), __VA_ARGS__), (rc))
-#define cli_fail_errno(err, error, ...) ((void)(cli_fail_errno)((err), (error), __VA_ARGS__), QP_IO)
-#define cli_fail_nomem(err) ((void)(cli_fail_nomem)(err), QP_NOMEM)
-
-#else
-
 #include "base/err.h"
 
 #define qp__fail(err, rc, ...) ((void)(qp__fail)((err), (rc), __VA_ARGS__), (rc))
@@ -22,5 +12,9 @@
   ((void)(qp__fail_sys)((err), (neg_errno), __VA_ARGS__), QP_IO)
 #define qp__fail_nomem(err, what) ((void)(qp__fail_nomem)((err), (what)), QP_NOMEM)
 
+#ifdef ANALYZE_CLI
+#include "cli/out.h"
+#define cli_fail_nomem(err) ((void)(cli_fail_nomem)(err), QP_NOMEM)
 #endif
+
 #endif

@@ -55,10 +55,11 @@ qp__build_begin(struct qp_store *s, const struct qp_uuid *id, struct qp__build *
   struct qp__build *b = NULL;
   enum qp_rc rc = qp__check_writable(s, err);
 
-  if (!rc && !s->driver->build)
-    rc = qp__store_lacks(s, "take whole contexts", err);
-  if (!rc)
-    rc = qp__build_begin_dry(s, id, &b, err);
+  if (rc)
+    return rc;
+  if (!s->driver->build)
+    return qp__store_lacks(s, "take whole contexts", err);
+  rc = qp__build_begin_dry(s, id, &b, err);
   if (!rc)
     rc = s->driver->build->begin(s->self, id, &b->driver, err);
   if (rc)
