@@ -78,6 +78,8 @@ struct qp_search_query {
   const char *owner;  /* as in struct qp_catalogue_query */
   const char *cursor; /* as there */
   uint32_t limit;     /* as there */
+  /* Only messages of this context, in the order in which they were saved; none: of all. */
+  struct qp_uuid context;
 };
 
 typedef enum qp_rc qp_search_visit(void *arg, const struct qp_search_hit *hit);

@@ -182,6 +182,29 @@ typedef enum qp_rc qp_branch_visit(void *arg, const struct qp_branch_info *branc
 QP_API QP_MUST_CHECK enum qp_rc qp_branch_list(struct qp_context *context, qp_branch_visit *visit,
                                                void *arg, struct qp_err *err);
 
+/* A branch, compared with another one. */
+struct qp_branch_fork {
+  const char *name;
+  struct qp_uuid head;  /* none: the branch is empty */
+  uint64_t messages;    /* from the first message to the head */
+  uint64_t shared;      /* of these, from the first one on: messages that both branches have */
+  struct qp_uuid first; /* the first message that the other branch does not have, or none */
+  int64_t created_at;
+};
+
+typedef enum qp_rc qp_branch_fork_visit(void *arg, const struct qp_branch_fork *fork);
+/* Visits the branches in the order of their names, each compared with `branch`; `branch` itself is
+ * visited too. Computed from the index; the cost per branch is O(log n) for n messages. */
+QP_API QP_MUST_CHECK enum qp_rc qp_branch_forks(struct qp_context *context, const char *branch,
+                                                qp_branch_fork_visit *visit, void *arg,
+                                                struct qp_err *err);
+/* A branch that has message `id`: `prefer` if it has it, otherwise the first one by name. Computed
+ * from the index. Release *out with qp_free(). QP_NOTFOUND: there is no such message, or its branch
+ * was deleted. */
+QP_API QP_MUST_CHECK enum qp_rc qp_branch_of_message(struct qp_context *context,
+                                                     const struct qp_uuid *id, const char *prefer,
+                                                     char **out, struct qp_err *err);
+
 /* Makes a branch `name` whose head is message `at`, or for NULL the head of branch `from`. No
  * message is copied. */
 QP_API QP_MUST_CHECK enum qp_rc qp_branch_fork(struct qp_context *context, const char *name,

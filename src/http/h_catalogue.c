@@ -83,9 +83,8 @@ qp__h_context_list(struct qp__request *r, struct qp_err *err)
 
 /* ---- search ---- */
 
-/* The snippet in parts, each marked whether it was searched for. */
-static void
-emit_snippet(struct qp__buf *out, const char *snippet)
+void
+qp__emit_snippet(struct qp__buf *out, const char *snippet)
 {
   bool match = false;
 
@@ -117,7 +116,7 @@ emit_hit(void *arg, const struct qp_search_hit *hit)
   qp__emit_uuid(out, "message_id", &hit->message);
   qp__emit_str(out, "role", qp_role_name(hit->role));
   qp__emit_time(out, "created_at", hit->created_at);
-  emit_snippet(out, hit->snippet);
+  qp__emit_snippet(out, hit->snippet);
   qp__emit_close(out, '}');
   return out->rc;
 }

@@ -13,6 +13,12 @@ qp__handler qp__h_context_create, qp__h_context_get, qp__h_context_size, qp__h_c
     qp__h_context_delete;
 /* h_catalogue.c */
 qp__handler qp__h_context_list, qp__h_search;
+/* The snippet of a hit in parts, each marked whether it was searched for. */
+void qp__emit_snippet(struct qp__buf *out, const char *snippet);
+/* h_outline.c */
+qp__handler qp__h_outline;
+/* h_find.c */
+qp__handler qp__h_previews, qp__h_find;
 /* h_message.c */
 qp__handler qp__h_message_list, qp__h_message_save;
 /* h_state.c */

@@ -35,6 +35,11 @@ static const struct qp__route routes[] = {
   { "DELETE", "/v1/contexts/{id}", qp__h_context_delete, QP__SCOPE_WRITE, 0, "erase" },
   { "GET", "/v1/contexts/{id}/size", qp__h_context_size, QP__SCOPE_READ, 0, NULL },
 
+  { "GET", "/v1/contexts/{id}/outline", qp__h_outline, QP__SCOPE_READ, 0, "branch max from to" },
+  { "GET", "/v1/contexts/{id}/previews", qp__h_previews, QP__SCOPE_READ, 0, "ids" },
+  { "GET", "/v1/contexts/{id}/find", qp__h_find, QP__SCOPE_READ, 0,
+    "q message branch limit cursor" },
+
   { "GET", "/v1/contexts/{id}/messages", qp__h_message_list, QP__SCOPE_READ, 0,
     "branch limit offset cursor order" },
   { "POST", "/v1/contexts/{id}/messages", qp__h_message_save, QP__SCOPE_WRITE,

@@ -58,6 +58,9 @@ async function walkContexts(go) {
   await go('getState', 304, { ...at, headers: { 'if-none-match': etag } });
   await go('getContextSize', 200, at);
   await go('listMessages', 200, at);
+  await go('getOutline', 200, at);
+  await go('getPreviews', 200, { ...at, query: `?ids=${message_id}` });
+  await go('findInContext', 200, { ...at, query: '?q=knotted' });
   await go('listBranches', 200, at);
   const branch = { params: { ...at.params, name: 'other' } };
   await go('forkBranch', 201, { ...at, body: { ...example('forkBranch'), at: message_id } });

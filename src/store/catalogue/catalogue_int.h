@@ -95,7 +95,9 @@
                         "ORDER BY rank, words.rowid LIMIT ?5")                                    \
   X(SEARCH_OWNER, QP__CAT_HIT "WHERE words MATCH ?1 AND NOT hidden(c.id) AND c.owner = ?6 "       \
                               "AND (?2 OR (rank, words.rowid) > (?3, ?4)) "                       \
-                              "ORDER BY rank, words.rowid LIMIT ?5")
+                              "ORDER BY rank, words.rowid LIMIT ?5")                              \
+  X(SEARCH_CONTEXT, QP__CAT_HIT "WHERE words MATCH ?1 AND NOT hidden(c.id) AND c.id = ?6 "        \
+                                "AND (?2 OR words.rowid > ?4) ORDER BY words.rowid LIMIT ?5")
 
 #define QP__CAT_ROW                                                                            \
   "SELECT id, title, created, updated, messages, bytes, branches, model, mode, state, owner, " \

@@ -570,6 +570,7 @@ static enum qp_rc
 find_hits(struct source *s, struct qp__cat_db *db, const struct qp_search_query *q,
           struct qp_bytes match, uint32_t limit, int64_t on_top, struct qp_err *err)
 {
+  bool one = !qp_uuid_is_none(&q->context);
   double rank = 0;
   int64_t after = 0;
   enum qp_rc rc = QP_OK;
@@ -578,7 +579,11 @@ find_hits(struct source *s, struct qp__cat_db *db, const struct qp_search_query 
   if (q->cursor)
     rc = parse_hit_cursor(q->cursor, &rank, &after, err);
   if (!rc)
-    rc = qp__cat_use(db, q->owner ? QP__CAT_SEARCH_OWNER : QP__CAT_SEARCH, &s->st, err);
+    rc = qp__cat_use(db,
+                     one        ? QP__CAT_SEARCH_CONTEXT
+                     : q->owner ? QP__CAT_SEARCH_OWNER
+                                : QP__CAT_SEARCH,
+                     &s->st, err);
   if (rc)
     return rc;
   (void)sqlite3_bind_text(s->st, 1, match.data, (int)match.len, SQLITE_STATIC);
@@ -586,7 +591,9 @@ find_hits(struct source *s, struct qp__cat_db *db, const struct qp_search_query 
   (void)sqlite3_bind_double(s->st, 3, rank);
   (void)sqlite3_bind_int64(s->st, 4, after < INT64_MIN + on_top ? after : after - on_top);
   (void)sqlite3_bind_int64(s->st, 5, (int64_t)limit + 1);
-  if (q->owner)
+  if (one)
+    qp__cat_bind_id(s->st, 6, &q->context);
+  else if (q->owner)
     qp__cat_bind_text(s->st, 6, q->owner);
   return qp__cat_step(db, s->st, &s->row, err);
 }
