@@ -5,7 +5,6 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
-#include "base/json.h"
 #include "tool/glob.h"
 #include "tool/policy_arg.h"
 
@@ -194,79 +193,6 @@ qp__policy_add_line(struct qp__policy *policy, const char *line, struct qp_err *
     return rc;
   }
   return add_rule(policy, &rule, err);
-}
-
-/* ---- from JSON ---- */
-
-static enum qp_rc
-parse_when(struct qp__policy_rule *rule, json_t *when, struct qp_err *err)
-{
-  enum qp_rc rc = QP_OK;
-  const char *key;
-  json_t *value;
-
-  json_object_foreach (when, key, value) {
-    const char *pattern = NULL;
-
-    rc = qp__json_string("a tool policy's \"when\"", when, key, &pattern, err);
-    if (!rc && !pattern)
-      rc = qp__fail(err, QP_INVALID, "a tool policy's \"when\": \"%.60s\" must be a string", key);
-    if (!rc)
-      rc = add_condition(rule, key, pattern, err);
-    if (rc)
-      break;
-  }
-  return rc;
-}
-
-static enum qp_rc
-parse_rule(struct qp__policy_rule *rule, json_t *object, struct qp_err *err)
-{
-  static const char what[] = "a tool policy";
-  const char *action = "";
-  const char *tool = "";
-  json_t *when = NULL;
-  const char *key;
-  json_t *value;
-  enum qp_rc rc;
-
-  if (!json_is_object(object))
-    return qp__fail(err, QP_INVALID, "%s is an object with \"action\" and \"tool\"", what);
-  json_object_foreach (object, key, value)
-    if (strcmp(key, "action") != 0 && strcmp(key, "tool") != 0 && strcmp(key, "when") != 0)
-      return qp__fail(err, QP_INVALID, "%s has no field \"%.60s\"", what, key);
-  rc = qp__json_string(what, object, "action", &action, err);
-  if (!rc)
-    rc = qp__json_string(what, object, "tool", &tool, err);
-  if (!rc)
-    rc = qp__json_object(what, object, "when", &when, err);
-  if (!rc)
-    rc = set_verdict(rule, action, err);
-  if (!rc)
-    rc = set_tool(rule, tool, err);
-  return rc || !when ? rc : parse_when(rule, when, err);
-}
-
-enum qp_rc
-qp__policy_add_json(struct qp__policy *policy, const json_t *rules, struct qp_err *err)
-{
-  size_t before = policy->count;
-  enum qp_rc rc = QP_OK;
-
-  if (!json_is_array(rules))
-    return qp__fail(err, QP_INVALID, "tool policies are an array of rules");
-  for (size_t i = 0; i < json_array_size(rules) && !rc; i++) {
-    struct qp__policy_rule rule = { .verdict = QP__ASK };
-
-    rc = parse_rule(&rule, json_array_get(rules, i), err);
-    if (rc)
-      release_rule(&rule);
-    else
-      rc = add_rule(policy, &rule, err);
-  }
-  while (rc && policy->count > before)
-    release_rule(&policy->rules[--policy->count]);
-  return rc;
 }
 
 /* ---- judging ---- */

@@ -59,10 +59,6 @@ void qp__policy_release(struct qp__policy *policy);
  * begins with '#' add nothing. QP_INVALID. */
 enum qp_rc qp__policy_add_line(struct qp__policy *policy, const char *line, struct qp_err *err);
 
-/* Adds the rules of an array [{"action": "deny", "tool": "write_file", "when": {"path":
- * "*.pem"}}, …]; all or none. QP_INVALID. */
-enum qp_rc qp__policy_add_json(struct qp__policy *policy, const json_t *rules, struct qp_err *err);
-
 struct qp__policy_call {
   const char *tool;
   bool changes;

@@ -40,11 +40,10 @@ enum { IN, OUT, ERR, PIPES };
 
 struct qp__process {
   uv_loop_t *loop;
-  struct qp__process *next; /* in `running` */
-  pid_t pid;                /* of the supervisor */
-  int pidfd;                /* -1: not supported */
-  uv_poll_t poll;           /* on pidfd */
-  uv_timer_t timer;         /* looking, stopping, lingering */
+  pid_t pid;        /* of the supervisor */
+  int pidfd;        /* -1: not supported */
+  uv_poll_t poll;   /* on pidfd */
+  uv_timer_t timer; /* looking, stopping, lingering */
   uv_pipe_t pipes[PIPES];
   bool open[PIPES];   /* the handle is open and not being closed */
   unsigned closing;   /* handles whose close callback was not called yet */
@@ -58,61 +57,6 @@ struct qp__process {
   void *arg;
   char buffer[READ_SIZE];
 };
-
-/* ---- all processes ---- */
-
-static pthread_mutex_t running_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct qp__process *running;
-
-static void
-enroll(struct qp__process *p)
-{
-  (void)pthread_mutex_lock(&running_lock);
-  p->next = running;
-  running = p;
-  (void)pthread_mutex_unlock(&running_lock);
-}
-
-static void
-strike(struct qp__process *p)
-{
-  struct qp__process **at = &running;
-
-  (void)pthread_mutex_lock(&running_lock);
-  while (*at && *at != p)
-    at = &(*at)->next;
-  if (*at)
-    *at = p->next;
-  (void)pthread_mutex_unlock(&running_lock);
-}
-
-static bool
-is_running(pid_t pid, bool *any)
-{
-  struct qp__process *p;
-
-  (void)pthread_mutex_lock(&running_lock);
-  for (p = running; p && p->pid != pid; p = p->next)
-    continue;
-  *any = running != NULL;
-  (void)pthread_mutex_unlock(&running_lock);
-  return p != NULL;
-}
-
-bool
-qp__process_owns(long pid)
-{
-  bool any = false;
-
-  for (pid_t at = (pid_t)pid; at > 1;) {
-    if (is_running(at, &any))
-      return true;
-    at = any ? qp__process_parent(at, NULL) : 0;
-    if (at == 0)
-      return any;
-  }
-  return false;
-}
 
 /* ---- the end ---- */
 
@@ -188,7 +132,6 @@ reap(struct qp__process *p)
     p->code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
     p->signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
   }
-  strike(p);
   p->reaped = true;
   return true;
 }
@@ -303,11 +246,9 @@ on_written(uv_write_t *request, int status)
   qp__free(request->data);
 }
 
-static enum qp_rc
-write_copy(struct qp__process *process, const char *data, size_t n, const char *end,
-           struct qp_err *err)
+enum qp_rc
+qp__process_write_line(struct qp__process *process, const char *data, size_t n, struct qp_err *err)
 {
-  size_t more = strlen(end);
   struct writing *w;
   uv_buf_t buf;
 
@@ -315,28 +256,16 @@ write_copy(struct qp__process *process, const char *data, size_t n, const char *
     return QP_OK;
   if (uv_stream_get_write_queue_size((uv_stream_t *)&process->pipes[IN]) + n > WAITING_MAX)
     return qp__fail(err, QP_TOOBIG, "the process does not read its input");
-  w = qp__alloc(sizeof(*w) + n + more);
+  w = qp__alloc(sizeof(*w) + n + 1);
   if (!w)
     return qp__fail_nomem(err, "writing to a process");
   memcpy(w->data, data, n);
-  memcpy(w->data + n, end, more);
+  w->data[n] = '\n';
   w->request.data = w;
-  buf = uv_buf_init(w->data, (unsigned)(n + more));
+  buf = uv_buf_init(w->data, (unsigned)(n + 1));
   if (uv_write(&w->request, (uv_stream_t *)&process->pipes[IN], &buf, 1, on_written) < 0)
     qp__free(w);
   return QP_OK;
-}
-
-enum qp_rc
-qp__process_write(struct qp__process *process, const char *data, size_t n, struct qp_err *err)
-{
-  return write_copy(process, data, n, "", err);
-}
-
-enum qp_rc
-qp__process_write_line(struct qp__process *process, const char *data, size_t n, struct qp_err *err)
-{
-  return write_copy(process, data, n, "\n", err);
 }
 
 void
@@ -635,7 +564,6 @@ qp__process_start(uv_loop_t *loop, const struct qp__process_spec *spec, struct q
   rc = make_pipes(&s) ? fork_child(&s, &p->pid, err)
                       : qp__fail_sys(err, -errno, "cannot create the pipes of a process");
   if (!rc) {
-    enroll(p);
     watch(p, &s);
     *out = p;
     p = NULL;

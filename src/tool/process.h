@@ -40,11 +40,8 @@ struct qp__process_spec {
 enum qp_rc qp__process_start(uv_loop_t *loop, const struct qp__process_spec *spec,
                              struct qp__process **out, struct qp_err *err);
 
-/* Writes to standard input; the bytes are copied. QP_TOOBIG: the child does not read, and too much
- * waits for it. Nothing is said when it has closed its input or ended. */
-enum qp_rc qp__process_write(struct qp__process *process, const char *data, size_t n,
-                             struct qp_err *err);
-/* The same with a line break behind it; both are written or neither. */
+/* Writes a line to standard input; the bytes are copied, and a line break is added. QP_TOOBIG: the
+ * child does not read, and too much waits for it. QP_OK also if it has closed its input or ended. */
 enum qp_rc qp__process_write_line(struct qp__process *process, const char *data, size_t n,
                                   struct qp_err *err);
 void qp__process_close_input(struct qp__process *process);
@@ -58,10 +55,5 @@ void qp__process_kill(struct qp__process *process, int signal);
 /* Closes its input; when it has not ended after `grace_ms` it gets SIGTERM, and SIGKILL after as
  * long again. */
 void qp__process_stop(struct qp__process *process, uint64_t grace_ms);
-
-/* Whether a process is one that was started here and has not ended, or a descendant of one; a
- * number that no process has counts as one when any is running, because nobody can tell any more.
- * From any thread. */
-bool qp__process_owns(long pid);
 
 #endif

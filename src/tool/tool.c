@@ -460,9 +460,3 @@ qp__tools_call(struct qp__tools *tools, const struct qp__tool_request *request,
     *out = call;
   return QP_OK;
 }
-
-bool
-qp__tools_owns_pid(long pid)
-{
-  return qp__process_owns(pid);
-}

@@ -158,10 +158,6 @@ struct qp__tool_request {
 enum qp_rc qp__tools_call(struct qp__tools *tools, const struct qp__tool_request *request,
                           struct qp__tool_run **out, struct qp_err *err);
 
-/* Whether a process of this machine was started by a tool: a command, an MCP server, or a
- * descendant of one. Nobody of them may ask the server to approve a call. From any thread. */
-bool qp__tools_owns_pid(long pid);
-
 /* Stops the call. `done` is called as usual, with QP__TOOL_CANCELLED unless the call has already
  * ended. */
 void qp__tool_run_cancel(struct qp__tool_run *call);

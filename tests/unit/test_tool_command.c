@@ -470,7 +470,7 @@ test_stopping_closes_the_input_then_asks_then_kills(void **state)
     struct talk t;
 
     start(&loop, &t, rows[i].script);
-    assert_int_equal(qp__process_write(t.process, "hello\n", 6, NULL), QP_OK);
+    assert_int_equal(qp__process_write_line(t.process, "hello", 5, NULL), QP_OK);
     qp__process_stop(t.process, i == 0 ? 5000 : 200);
     while (!t.ended)
       assert_true(uv_run(&loop, UV_RUN_ONCE) || t.ended);
@@ -550,12 +550,12 @@ test_writing_to_a_child_that_has_gone_is_harmless(void **state)
   start(&loop, &t, "exec 0<&-; echo closed; sleep 0.2");
   while (!*t.output[1])
     assert_true(uv_run(&loop, UV_RUN_ONCE));
-  assert_int_equal(qp__process_write(t.process, much, 100000, NULL), QP_OK);
+  assert_int_equal(qp__process_write_line(t.process, much, 100000, NULL), QP_OK);
   while (!t.ended)
     assert_true(uv_run(&loop, UV_RUN_ONCE) || t.ended);
   /* One that does not read holds up no more than a bounded amount. */
   start(&loop, &t, "sleep 100");
-  assert_int_equal(qp__process_write(t.process, much, (size_t)65 << 20, NULL), QP_TOOBIG);
+  assert_int_equal(qp__process_write_line(t.process, much, (size_t)65 << 20, NULL), QP_TOOBIG);
   qp__process_kill(t.process, SIGKILL);
   while (!t.ended)
     assert_true(uv_run(&loop, UV_RUN_ONCE) || t.ended);

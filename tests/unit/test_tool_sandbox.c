@@ -434,38 +434,6 @@ test_a_daemon_ends_when_the_server_is_killed(void **state)
   tool_rig_remove(&rig);
 }
 
-static void
-test_processes_of_tools_are_known(void **state)
-{
-  struct tool_rig rig;
-  struct tool_answer answer;
-  struct qp__tool_run *call;
-  long pid;
-
-  (void)state;
-  assert_false(qp__tools_owns_pid((long)getpid()));
-  assert_false(qp__tools_owns_pid(1));
-  assert_false(qp__tools_owns_pid(0));
-  assert_false(qp__tools_owns_pid(-1));
-  tool_rig_init(&rig, (struct qp__tools_options){ 0 });
-  tool_put(&rig, "work/run.sh", DAEMON "mv pid ready; sleep 1000");
-  call = tool_start(&rig, "run_command", "{\"command\":[\"bash\",\"run.sh\"]}", 0, &answer);
-  assert_non_null(call);
-  while (!tool_has(&rig, "work/ready"))
-    (void)usleep(1000);
-  pid = strtol(tool_get(&rig, "work/ready"), NULL, 10);
-  assert_true(qp__tools_owns_pid(pid)); /* although it made a session of its own */
-  assert_false(qp__tools_owns_pid((long)getpid()));
-  assert_false(qp__tools_owns_pid((long)getppid()));
-  assert_false(qp__tools_owns_pid(1));
-  qp__tool_run_cancel(call);
-  tool_wait(&rig, &answer.done);
-  tool_answer_release(&answer);
-  tool_rig_release(&rig);
-  assert_false(is_alive(pid));
-  assert_false(qp__tools_owns_pid(pid));
-}
-
 /* ---- the data directory ---- */
 
 static void
@@ -620,7 +588,6 @@ main(void)
     cmocka_unit_test(test_a_fork_bomb_ends_with_its_command),
     cmocka_unit_test(test_exit_codes_and_signals_pass_through_the_supervisor),
     cmocka_unit_test(test_a_daemon_ends_when_the_server_is_killed),
-    cmocka_unit_test(test_processes_of_tools_are_known),
     cmocka_unit_test(test_a_data_directory_in_the_workspace_is_masked),
     cmocka_unit_test(test_a_workspace_in_the_data_directory_is_refused),
     cmocka_unit_test(test_a_bind_mount_of_the_data_directory_is_masked),
