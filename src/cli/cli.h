@@ -76,11 +76,12 @@ struct cli_action {
   const char *words;           /* their names: "NAME", "OLD NEW" */
 };
 
-/* The index of the action `name` in a table that ends with a row without a name. Checks the number
- * of its arguments and that every given option is allowed. */
+/* The action that the word number `at` names; without that word the first action of the table,
+ * which ends with a row without a name. Checks the number of its arguments and that every given
+ * option is allowed. */
 enum qp_rc cli_action_find(const struct cli_command *command, const struct cli_args *args,
-                           const struct cli_action *actions, const char *name, size_t words,
-                           size_t *out, struct qp_err *err);
+                           const struct cli_action *actions, size_t at, size_t *out,
+                           struct qp_err *err);
 
 /* ---- the store ---- */
 

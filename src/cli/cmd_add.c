@@ -191,15 +191,6 @@ flush_batch(struct feed *feed, struct qp_err *err)
   return failed.rc;
 }
 
-static bool
-is_blank(struct qp_bytes line)
-{
-  for (size_t i = 0; i < line.len; i++)
-    if (line.data[i] != ' ' && line.data[i] != '\t' && line.data[i] != '\r')
-      return false;
-  return true;
-}
-
 /* An invalid line follows all waiting messages: they are saved first. */
 static enum qp_rc
 bad_line(struct feed *feed, uint64_t line, const struct qp_err *why, struct qp_err *err)
@@ -223,8 +214,6 @@ feed_lines(struct feed *feed, struct cli_lines *in, struct qp_err *err)
 
     if (!rc && !more)
       return flush_batch(feed, err);
-    if (!rc && is_blank(line))
-      continue;
     if (!rc)
       rc = qp_message_parse(line, &feed->messages[feed->count], &why);
     if (is_bad_line(rc)) {

@@ -216,13 +216,10 @@ act(struct cli *cli, const struct cli_args *args, size_t action, struct qp_conte
 static enum qp_rc
 run_branch(struct cli *cli, const struct cli_args *args, struct qp_err *err)
 {
-  bool said = args->words.count > 1;
   struct qp_context *context = NULL;
   size_t action;
-  enum qp_rc rc;
+  enum qp_rc rc = cli_action_find(&cli_cmd_branch, args, actions, 1, &action, err);
 
-  rc = cli_action_find(&cli_cmd_branch, args, actions, said ? args->words.at[1] : "list",
-                       said ? args->words.count - 2 : 0, &action, err);
   if (!rc)
     rc = cli_open(cli, action == DO_LIST ? CLI_READ : CLI_WRITE, err);
   if (!rc)

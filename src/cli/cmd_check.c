@@ -6,7 +6,7 @@
 enum { OPT_REPAIR };
 
 static const struct cli_option options[] = {
-  [OPT_REPAIR] = { "repair", 0, NULL, "mend what can be mended", NULL },
+  [OPT_REPAIR] = { "repair", 0, NULL, "repair what can be repaired", NULL },
   { 0 },
 };
 

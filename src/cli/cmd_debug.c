@@ -114,8 +114,7 @@ run_debug(struct cli *cli, const struct cli_args *args, struct qp_err *err)
 {
   size_t action = 0;
   int last = -1;
-  enum qp_rc rc = cli_action_find(&cli_cmd_debug, args, actions, args->words.at[0],
-                                  args->words.count - 1, &action, err);
+  enum qp_rc rc = cli_action_find(&cli_cmd_debug, args, actions, 0, &action, err);
 
   if (rc)
     return rc;

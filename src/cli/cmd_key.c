@@ -172,10 +172,8 @@ revoke_key(struct cli *cli, const char *id, struct qp_err *err)
 static enum qp_rc
 run_key(struct cli *cli, const struct cli_args *args, struct qp_err *err)
 {
-  bool said = args->words.count > 0;
   size_t action;
-  enum qp_rc rc = cli_action_find(&cli_cmd_key, args, actions, said ? args->words.at[0] : "list",
-                                  said ? args->words.count - 1 : 0, &action, err);
+  enum qp_rc rc = cli_action_find(&cli_cmd_key, args, actions, 0, &action, err);
 
   if (rc)
     return rc;

@@ -217,12 +217,9 @@ act(struct cli *cli, const struct cli_args *args, size_t action, struct qp_err *
 static enum qp_rc
 run_prompt(struct cli *cli, const struct cli_args *args, struct qp_err *err)
 {
-  bool said = args->words.count > 0;
   size_t action;
-  enum qp_rc rc;
+  enum qp_rc rc = cli_action_find(&cli_cmd_prompt, args, actions, 0, &action, err);
 
-  rc = cli_action_find(&cli_cmd_prompt, args, actions, said ? args->words.at[0] : "list",
-                       said ? args->words.count - 1 : 0, &action, err);
   return rc ? rc : act(cli, args, action, err);
 }
 

@@ -1,8 +1,8 @@
 /* cmd_rm.c - `quipu rm`: deletes a conversation, after a confirmation. */
 #include <string.h>
-#include <unistd.h>
 
 #include "cli/cli.h"
+#include "cli/input.h"
 #include "cli/out.h"
 
 enum { OPT_YES, OPT_ERASE };
@@ -20,19 +20,13 @@ ask(struct cli *cli, const struct qp_uuid *id, struct qp_err *err)
 {
   struct qp_context *context = NULL;
   struct qp_size size = { 0 };
-  char answer[16] = "";
   char text[QP_UUID_TEXT];
   struct qp_err damaged;
 
   if (qp_context_open(cli->store, id, QP_LOAD_NONE, &context, &damaged) == QP_OK)
     qp_context_size(context, &size);
   qp_context_close(context);
-  fprintf(stderr, "Delete %s with %llu message%s for good? [y/N] ", qp_uuid_text(id, text),
-          (unsigned long long)size.messages, cli_plural(size.messages));
-  (void)fflush(stderr);
-  if (!fgets(answer, sizeof(answer), stdin) || (answer[0] != 'y' && answer[0] != 'Y'))
-    return qp__fail(err, QP_STOPPED, "nothing was deleted");
-  return QP_OK;
+  return cli_confirm("", qp_uuid_text(id, text), size.messages, err);
 }
 
 static enum qp_rc
@@ -40,16 +34,12 @@ run_rm(struct cli *cli, const struct cli_args *args, struct qp_err *err)
 {
   char text[QP_UUID_TEXT];
   struct qp_uuid id;
-  enum qp_rc rc;
+  enum qp_rc rc = cli_confirm_check(args->values[OPT_YES], err);
 
-  if (!args->values[OPT_YES] && !isatty(STDIN_FILENO))
-    return qp__fail(err, QP_INVALID,
-                    "cannot ask for confirmation: standard input is not a terminal; use --yes to "
-                    "delete without asking");
-  rc = cli_open(cli, CLI_WRITE, err);
-  if (rc)
-    return rc;
-  rc = cli_context_find(cli, args->words.at[0], &id, err);
+  if (!rc)
+    rc = cli_open(cli, CLI_WRITE, err);
+  if (!rc)
+    rc = cli_context_find(cli, args->words.at[0], &id, err);
   if (!rc && !args->values[OPT_YES])
     rc = ask(cli, &id, err);
   if (!rc)
@@ -70,14 +60,15 @@ const struct cli_command cli_cmd_rm = {
   .run = run_rm,
   .summary = "delete a context permanently",
   .usage = { "CTX [--yes] [--erase]" },
-  .about = "Deletes a conversation with all its messages and branches. Asks first; where\n"
-           "nobody can answer, --yes is needed.\n"
+  .about = "Deletes a context with all its messages and branches. Asks for confirmation; if\n"
+           "standard input is not a terminal, --yes is required.\n"
            "\n"
-           "The files of the conversation are removed. Its text may stay for a while in files\n"
-           "that all conversations share: the journal and the search index. --erase cleans these\n"
-           "too, which takes longer in a large store, and ends when no file of the data directory\n"
-           "holds the text. Images (blobs), backups and snapshots are not touched, and what a\n"
-           "disk keeps of removed files is not under quipu's control: see docs/security.md.",
+           "The files of the context are removed. Its text may stay for a while in files that\n"
+           "all contexts share: the journal and the search index. --erase also cleans these\n"
+           "files, and erases images that nothing else refers to. That takes longer in a large\n"
+           "store. When the command ends, no file of the data directory contains the text.\n"
+           "Backups and snapshots are not changed, and a disk may keep copies of removed data:\n"
+           "see docs/security.md.",
   .options = options,
   .words_min = 1,
   .words_max = 1,

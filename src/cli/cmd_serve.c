@@ -494,28 +494,28 @@ const struct cli_command cli_cmd_serve = {
   .summary = "start the HTTP server",
   .usage = { "[--listen ADDR:PORT|unix:PATH] [--config FILE] [options]",
              "--print-config [options]" },
-  .about = "Serves the data directory over HTTP and prints one line with its URL when it\n"
-           "answers. The log is on standard error. SIGTERM and SIGINT end it: requests that\n"
-           "have begun are answered first. SIGHUP reads the configuration again. Once there\n"
-           "is a key ('quipu key create'), every request needs one; an address that other\n"
-           "machines reach is listened on only then. Requests by foreign web pages are\n"
-           "refused.\n"
-           "\n"
-           "It also listens on the Unix socket " QP__SOCKET_NAME
-           " in the data directory, which only its\n"
-           "own user can open; 'quipu chat' uses it. With --listen unix:PATH it listens there\n"
-           "and nowhere else. Requests from tools that it has started are refused there.\n"
-           "\n"
-           "On a full disk it can be read and things can be deleted; writes are taken again\n"
-           "when there is room. With --read-only it changes nothing, runs no turns and takes\n"
-           "no lock: several can run beside one that writes.\n"
-           "\n"
-           "Every option is also a key of " CONFIG_NAME
-           " and a variable of the environment: --max-body\n"
-           "is max_body and QUIPU_MAX_BODY. An option goes before the environment, and that\n"
-           "before the file.\n"
-           "\n"
-           "  quipu serve --listen 127.0.0.1:7878\n"
-           "  curl http://127.0.0.1:7878/healthz",
+  .about =
+      "Serves the data directory over HTTP, and prints its URL when it is ready. The log is\n"
+      "on standard error. SIGTERM and SIGINT stop the server; running requests are\n"
+      "answered first. SIGHUP reads the configuration again. If a key exists ('quipu key\n"
+      "create'), every request needs a key. Without a key the server only listens on\n"
+      "addresses that other machines cannot reach. Requests by foreign web pages are\n"
+      "refused.\n"
+      "\n"
+      "The server also listens on the Unix socket " QP__SOCKET_NAME
+      " in the data directory, which\n"
+      "only its own user can open; 'quipu chat' uses it. With --listen unix:PATH it listens\n"
+      "only there. On these sockets requests from its own tools are refused.\n"
+      "\n"
+      "On a full disk the server still answers reads and deletions; it accepts writes again\n"
+      "when there is space. With --read-only it changes nothing, runs no turns and does not\n"
+      "lock the data directory: several such servers can run beside one that writes.\n"
+      "\n"
+      "Every option is also a key of " CONFIG_NAME " and an environment variable: --max-body is\n"
+      "max_body and QUIPU_MAX_BODY. Options override the environment, and the environment\n"
+      "overrides the file.\n"
+      "\n"
+      "  quipu serve --listen 127.0.0.1:7878\n"
+      "  curl http://127.0.0.1:7878/healthz",
   .options = options,
 };

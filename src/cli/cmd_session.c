@@ -3,7 +3,6 @@
  * `append` makes the same promise as `quipu add`: a printed number belongs to a message that
  * survives kill -9 and a power cut. It is the number of the message in its session, from 1. */
 #include <string.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/json.h"
@@ -203,15 +202,6 @@ append_text(struct feed *feed, const struct cli_args *args, struct qp_err *err)
   return rc;
 }
 
-static bool
-is_blank(struct qp_bytes line)
-{
-  for (size_t i = 0; i < line.len; i++)
-    if (line.data[i] != ' ' && line.data[i] != '\t' && line.data[i] != '\r')
-      return false;
-  return true;
-}
-
 /* Reports a line that was not saved. QP_OK: continue with the rest. */
 static enum qp_rc
 line_failed(struct feed *feed, uint64_t line, struct qp_err *err)
@@ -243,8 +233,6 @@ append_lines(struct feed *feed, const char *path, struct qp_err *err)
     rc = cli_lines_next(&in, &line, &more, err);
     if (!rc && !more)
       break;
-    if (!rc && is_blank(line))
-      continue;
     if (!rc)
       rc = append_one(feed, line, in.number, err);
     if (rc)
@@ -376,30 +364,17 @@ remove_session(struct cli *cli, const struct cli_args *args, struct qp_err *err)
 {
   struct feed feed = { 0 };
   const char *id = args->words.at[1];
-  char answer[16] = "";
-  bool erase;
-  enum qp_rc rc;
+  bool erase = args->values[OPT_ERASE] != NULL;
+  enum qp_rc rc = cli_confirm_check(args->values[OPT_YES], err);
 
-  if (!args->values[OPT_YES] && !isatty(STDIN_FILENO))
-    return qp__fail(err, QP_INVALID,
-                    "cannot ask for confirmation: standard input is not a terminal; use --yes to "
-                    "delete without asking");
-  rc = cli_open(cli, CLI_WRITE, err);
+  if (!rc)
+    rc = cli_open(cli, CLI_WRITE, err);
   if (!rc)
     rc = qp_session_get(cli->store, id, note_count, &feed, err);
-  if (rc)
-    return rc;
-  if (!args->values[OPT_YES]) {
-    fputs("Delete session ", stderr);
-    cli_put_word(stderr, id);
-    fprintf(stderr, " with %llu message%s for good? [y/N] ", (unsigned long long)feed.number,
-            cli_plural(feed.number));
-    (void)fflush(stderr);
-    if (!fgets(answer, sizeof(answer), stdin) || (answer[0] != 'y' && answer[0] != 'Y'))
-      return qp__fail(err, QP_STOPPED, "nothing was deleted");
-  }
-  erase = args->values[OPT_ERASE] != NULL;
-  rc = erase ? qp_session_erase(cli->store, id, err) : qp_session_delete(cli->store, id, err);
+  if (!rc && !args->values[OPT_YES])
+    rc = cli_confirm("session ", id, feed.number, err);
+  if (!rc)
+    rc = erase ? qp_session_erase(cli->store, id, err) : qp_session_delete(cli->store, id, err);
   if (rc)
     return rc;
   if (cli->json)
@@ -415,12 +390,9 @@ remove_session(struct cli *cli, const struct cli_args *args, struct qp_err *err)
 static enum qp_rc
 run_session(struct cli *cli, const struct cli_args *args, struct qp_err *err)
 {
-  bool said = args->words.count > 0;
   size_t action;
-  enum qp_rc rc;
+  enum qp_rc rc = cli_action_find(&cli_cmd_session, args, actions, 0, &action, err);
 
-  rc = cli_action_find(&cli_cmd_session, args, actions, said ? args->words.at[0] : "ls",
-                       said ? args->words.count - 1 : 0, &action, err);
   if (rc)
     return rc;
   switch (action) {
@@ -444,21 +416,20 @@ const struct cli_command cli_cmd_session = {
   .usage = { "[ls]", "new [--id ID] [--title T] [--agent A] [--source S] [--chunk-size N]",
              "append ID --text T [--role R]", "append ID --jsonl FILE [--keep-going]",
              "read ID [--max-history N]", "rm ID [--yes] [--erase]" },
-  .about = "A session is a history without branches, in files of --chunk-size messages each;\n"
-           "an append costs the same however long it is. 'new' prints the id. 'append' prints\n"
-           "the number of each message in its session; a number that was printed belongs to a\n"
-           "message that survives kill -9 and a power cut.\n"
+  .about = "A session is a history without branches, in files of --chunk-size messages each.\n"
+           "The cost of an append does not grow with its length. 'new' prints the id. 'append'\n"
+           "prints the number of each message in its session. When a number is printed, its\n"
+           "message survives kill -9 and a power cut.\n"
            "\n"
-           "Lines of --jsonl are {\"role\":\"user\",\"content\":\"hi\"}, with \"timestamp\",\n"
-           "\"tool_calls\" and \"tool_call_id\" where there are any. The first bad line ends it,\n"
-           "unless --keep-going is given.\n"
+           "Each line of --jsonl is {\"role\":\"user\",\"content\":\"hi\"}, optionally with\n"
+           "\"timestamp\", \"tool_calls\" and \"tool_call_id\"; empty lines are skipped. The\n"
+           "command stops at the first invalid line, unless --keep-going is given.\n"
            "\n"
-           "'read' prints the last messages, the oldest of them first; with --json as they are\n"
-           "stored, one a line. It never begins with the result of a tool whose call would be\n"
-           "left out. An unknown session is empty. 'ls' begins with the one that was changed\n"
-           "last; elsewhere than on a terminal separated by tabs: id, created, updated,\n"
-           "messages, chunks, title. 'rm --erase' is what 'quipu rm --erase' is for\n"
-           "conversations: see there.\n"
+           "'read' prints the last messages, oldest first; with --json as they are stored, one\n"
+           "per line. The result of a tool is never printed without its call. An unknown\n"
+           "session counts as empty. 'ls' prints one line per session, most recently changed\n"
+           "first. In a pipe its columns are separated by tabs: id, created, updated, messages,\n"
+           "chunks, title. For 'rm --erase' see 'quipu help rm'.\n"
            "\n"
            "Examples:\n"
            "  quipu session new --id bot-7\n"

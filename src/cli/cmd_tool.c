@@ -274,12 +274,9 @@ act(struct cli *cli, const struct cli_args *args, size_t action, struct qp_err *
 static enum qp_rc
 run_tool(struct cli *cli, const struct cli_args *args, struct qp_err *err)
 {
-  bool said = args->words.count > 0;
   size_t action;
-  enum qp_rc rc;
+  enum qp_rc rc = cli_action_find(&cli_cmd_tool, args, actions, 0, &action, err);
 
-  rc = cli_action_find(&cli_cmd_tool, args, actions, said ? args->words.at[0] : "list",
-                       said ? args->words.count - 1 : 0, &action, err);
   if (!rc && action == DO_RULES)
     return run_rules(cli, args, err);
   return rc ? rc : act(cli, args, action, err);
@@ -293,14 +290,14 @@ const struct cli_command cli_cmd_tool = {
              "call NAME [JSON] [--workspace DIR] [--mcp FILE] [--timeout SECONDS]",
              "judge NAME [JSON] [--workspace DIR] [--mcp FILE] [--policy FILE]", "rules [rm ID]" },
   .about = "Tools work inside the workspace and cannot leave it; run_command is confined by\n"
-           "Landlock. MCP servers come from a standard mcp.json and are started for the\n"
-           "command. 'call' runs a tool at once, whatever the policy says: it is you who\n"
-           "calls. JSON '-' is read from standard input. 'judge' tells what would happen if\n"
-           "a model called it. The list elsewhere than on a terminal is separated by tabs:\n"
-           "policy, name, source, description; then for each MCP server: 'server', name,\n"
-           "state (ready or failed), its tools and why it failed. 'rules' lists what was\n"
-           "answered with 'always': id, owner, tool, arguments. 'rules rm' removes one, also\n"
-           "while a server runs, and calls like it are asked about again. See docs/tools.md.\n"
+           "Landlock. MCP servers are read from a standard mcp.json and are started for the\n"
+           "command. 'call' runs a tool at once and does not check the policy. JSON '-' is read\n"
+           "from standard input. 'judge' prints what the policy decides if a model makes this\n"
+           "call. In a pipe the columns of the list are separated by tabs: policy, name, source,\n"
+           "description; then for each MCP server: 'server', name, state (ready or failed), its\n"
+           "tools and the reason of a failure. 'rules' lists the calls that were answered with\n"
+           "'always': id, owner, tool, arguments. 'rules rm' removes a rule, also while a server\n"
+           "runs; then such calls need approval again. See docs/tools.md.\n"
            "\n"
            "  quipu tool call grep '{\"pattern\": \"main\"}' --workspace src\n"
            "  quipu tool call run_command '{\"command\": \"make test\"}' --json\n"

@@ -75,6 +75,14 @@ read_more(struct cli_lines *in, struct qp_err *err)
   return QP_OK;
 }
 
+static bool
+is_blank(const char *s, size_t n)
+{
+  while (n && (s[n - 1] == ' ' || s[n - 1] == '\t' || s[n - 1] == '\r'))
+    n--;
+  return n == 0;
+}
+
 enum qp_rc
 cli_lines_next(struct cli_lines *in, struct qp_bytes *line, bool *more, struct qp_err *err)
 {
@@ -99,10 +107,13 @@ cli_lines_next(struct cli_lines *in, struct qp_bytes *line, bool *more, struct q
       in->skipping = true;
       return qp__fail(err, QP_TOOBIG, "longer than %zu bytes", in->limit);
     } else if (complete && (newline || len)) {
-      *line = (struct qp_bytes){ from, len };
-      *more = true;
       in->start += newline ? len + 1 : len;
       in->number++;
+      seen = 0;
+      if (is_blank(from, len))
+        continue;
+      *line = (struct qp_bytes){ from, len };
+      *more = true;
       return QP_OK;
     } else if (in->eof) {
       *more = false;
@@ -147,4 +158,29 @@ cli_read_all(const char *path, size_t limit, char **out, size_t *len, struct qp_
 out:
   cli_lines_close(&in);
   return rc;
+}
+
+enum qp_rc
+cli_confirm_check(bool yes, struct qp_err *err)
+{
+  return yes || isatty(STDIN_FILENO)
+             ? QP_OK
+             : qp__fail(err, QP_INVALID,
+                        "cannot ask for confirmation: standard input is not a terminal; use --yes "
+                        "to delete without asking");
+}
+
+enum qp_rc
+cli_confirm(const char *kind, const char *id, uint64_t messages, struct qp_err *err)
+{
+  char answer[16] = "";
+
+  fprintf(stderr, "Delete %s", kind);
+  cli_put_word(stderr, id);
+  fprintf(stderr, " with %llu message%s for good? [y/N] ", (unsigned long long)messages,
+          cli_plural(messages));
+  (void)fflush(stderr);
+  if (fgets(answer, sizeof(answer), stdin) && (answer[0] == 'y' || answer[0] == 'Y'))
+    return QP_OK;
+  return qp__fail(err, QP_STOPPED, "nothing was deleted");
 }

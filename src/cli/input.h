@@ -1,4 +1,4 @@
-/* input.h - reads lines as they arrive, and whole files, both with a limit. */
+/* input.h - reads lines as they arrive, whole files, both with a limit, and confirmations. */
 #ifndef QP_CLI_INPUT_H
 #define QP_CLI_INPUT_H
 
@@ -21,8 +21,8 @@ struct cli_lines {
 
 /* Lines of a file; "-" is standard input. */
 enum qp_rc cli_lines_open(struct cli_lines *in, const char *path, size_t limit, struct qp_err *err);
-/* The next line without its newline, as soon as it was received; *more is false at the end. The
- * line is borrowed until the next call. QP_TOOBIG: a line over the limit, which the next call
+/* The next line without its newline, as soon as it was received; lines of white space are skipped,
+ * but counted. *more is false at the end. The line is borrowed until the next call. QP_TOOBIG: a line over the limit, which the next call
  * skips. */
 enum qp_rc cli_lines_next(struct cli_lines *in, struct qp_bytes *line, bool *more,
                           struct qp_err *err);
@@ -32,5 +32,10 @@ void cli_lines_close(struct cli_lines *in);
  * qp__free(). QP_TOOBIG: more than `limit` bytes. */
 enum qp_rc cli_read_all(const char *path, size_t limit, char **out, size_t *len,
                         struct qp_err *err);
+
+/* Before a deletion. check: QP_INVALID if the user has to confirm it (not `yes`) and cannot be
+ * asked. The other asks; QP_STOPPED: the user did not confirm it. */
+enum qp_rc cli_confirm_check(bool yes, struct qp_err *err);
+enum qp_rc cli_confirm(const char *kind, const char *id, uint64_t messages, struct qp_err *err);
 
 #endif

@@ -55,9 +55,11 @@ cli_command_find(const struct cli *cli, const char *name, struct qp_err *err)
 
 enum qp_rc
 cli_action_find(const struct cli_command *command, const struct cli_args *args,
-                const struct cli_action *actions, const char *name, size_t words, size_t *out,
-                struct qp_err *err)
+                const struct cli_action *actions, size_t at, size_t *out, struct qp_err *err)
 {
+  bool named = args->words.count > at;
+  const char *name = named ? args->words.at[at] : actions[0].name;
+  size_t words = named ? args->words.count - at - 1 : 0;
   const char *best = NULL;
 
   for (size_t i = 0; actions[i].name; i++) {

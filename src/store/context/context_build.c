@@ -374,7 +374,7 @@ qp__build_set_heads(struct qp__build *b, const struct qp__meta *meta,
     uint32_t slot = QP__NO_SLOT;
 
     if (!qp__meta_branch(meta, heads[i].branch))
-      return qp__fail(err, QP_MISUSE, "branch '%.80s' has a head and is not defined",
+      return qp__fail(err, QP_MISUSE, "branch '%.80s' has a head but no definition",
                       heads[i].branch);
     if (!qp_uuid_is_none(&heads[i].id)) {
       if (!qp__tree_find(&b->image.tree, &heads[i].id, true, &slot))

@@ -195,7 +195,7 @@ check_pack(void *arg, const char *name, struct qp_err *err)
   if (!rc)
     qp__problem(k->problems, QP_PROBLEM_PACK_DAMAGED, &k->context->id, name, k->problems->repair,
                 false, "%s%s", cause.msg[0] ? cause.msg : "it cannot be read to its end",
-                k->problems->repair ? "; what it was is in lost/" : "");
+                k->problems->repair ? "; the damaged file is in lost/" : "");
   return rc;
 }
 

@@ -47,7 +47,7 @@ find_entry(struct leftovers *l, const struct qp_uuid *id, const struct qp__entry
   uint32_t slot;
 
   if (!qp__tree_find(&l->image->tree, id, true, &slot))
-    return qp__fail_nomem(err, "looking for what is left over");
+    return qp__fail_nomem(err, "searching for leftovers");
   *out = slot == QP__NO_SLOT ? NULL : qp__tree_at(&l->image->tree, slot);
   return QP_OK;
 }
