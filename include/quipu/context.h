@@ -58,6 +58,7 @@ struct qp_context_spec {
   const char *system_prompt_id;
   const char *parameters_json; /* a JSON object; default {} */
   const char *owner;           /* the user that the context belongs to, 1 to 256 bytes */
+  const char *tools_json;      /* tools that the client runs itself: a JSON array (docs/tools.md) */
 };
 
 /* Creates a context with an empty branch "main", as a whole or not at all. After a failure the same

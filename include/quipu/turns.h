@@ -122,7 +122,8 @@ QP_API void qp_engine_limits(const struct qp_engine *engine, struct qp_limits *o
  * REDO_COMPACT   the compaction that was undone last counts again
  * EDIT_SUMMARY   replaces the text of the summary that is in use
  * EXPAND         covered messages are sent again beside the summary
- * PIN, UNPIN     a message is always sent as it is, or no longer */
+ * PIN, UNPIN     a message is always sent as it is, or no longer
+ * SUBMIT_TOOL_RESULTS  brings results of tools that the client runs itself */
 #define QP_ACTION_MAP(X)            \
   X(SEND_MESSAGE, "send_message")   \
   X(APPROVE_TOOLS, "approve_tools") \
@@ -137,7 +138,8 @@ QP_API void qp_engine_limits(const struct qp_engine *engine, struct qp_limits *o
   X(EDIT_SUMMARY, "edit_summary")   \
   X(EXPAND, "expand")               \
   X(PIN, "pin")                     \
-  X(UNPIN, "unpin")
+  X(UNPIN, "unpin")                 \
+  X(SUBMIT_TOOL_RESULTS, "submit_tool_results")
 
 enum qp_action_kind {
 #define QP_ACTION_ENUM(name, text) QP_ACTION_##name,
@@ -180,6 +182,12 @@ struct qp_action {
   bool always;
   const char *instructions; /* COMPACT: what the summary should pay attention to; may be NULL */
   struct qp_uuid last;      /* EXPAND: the last message; none: the same as `target` */
+  /* SEND_MESSAGE, EDIT_MESSAGE: the tools of this turn that the client runs itself, a JSON array
+   * (docs/tools.md), instead of those in the configuration of the context; NULL: those. */
+  const char *tools_json;
+  /* SUBMIT_TOOL_RESULTS: results of calls that wait for the client; other calls keep waiting. */
+  const struct qp_tool_result *results;
+  size_t result_count;
 };
 
 /* Strings are borrowed during the call. */
@@ -194,8 +202,8 @@ struct qp_action_result {
 /* Called once for each accepted action, on the engine's thread. It must return quickly, may call
  * qp_engine_act() and must not write to the store. QP_CONFLICT: the state of the context does not
  * allow the action, or there is nothing to compact. QP_NOTFOUND: the context, branch, message or
- * call does not exist, or there is nothing to undo. QP_INVALID: no tool call waits for approval. In
- * these cases nothing has changed. QP_IO and similar: the
+ * call does not exist, or there is nothing to undo. QP_INVALID: no tool call waits for approval, or
+ * the call does not wait for a result. In these cases nothing has changed. QP_IO and similar: the
  * action could not be saved, and the context is Failed. A turn that fails later does not make its
  * action fail: see result->state. */
 typedef void qp_action_fn(void *arg, const struct qp_action_result *result, enum qp_rc rc,

@@ -405,6 +405,7 @@ action_body(const struct qp_action *a)
   case QP_ACTION_UNPIN:
     return json_pack("{s:o*}", "message_id", uuid_or_none(&a->target));
   case QP_ACTION_CANCEL:
+  case QP_ACTION_SUBMIT_TOOL_RESULTS: /* the chat runs no tools */
     break;
   }
   return json_object();

@@ -146,6 +146,31 @@ follow(struct chat *chat, const char *state, struct qp_err *err)
   return rc;
 }
 
+/* Whether the program that offered the tool runs the call. */
+static bool
+is_client_call(const json_t *call)
+{
+  return strcmp(cli_metadata_text(call, "kind"), "client") == 0;
+}
+
+/* Shows the calls that wait for the result of another program. Returns how many there are. */
+static size_t
+show_waiting(struct chat *chat, const json_t *pending)
+{
+  size_t count = 0;
+  json_t *call;
+  size_t i;
+
+  json_array_foreach (pending, i, call) {
+    if (!is_client_call(call))
+      continue;
+    count++;
+    cli_view_note(&chat->view, "waiting for the result of %s (%s), which another program runs",
+                  cli_metadata_text(call, "tool_name"), cli_metadata_text(call, "id"));
+  }
+  return count;
+}
+
 /* The calls that wait for approval and were not decided yet. */
 static json_t *
 undecided(const json_t *look)
@@ -156,7 +181,7 @@ undecided(const json_t *look)
   size_t i;
 
   json_array_foreach (json_object_get(look, "pending_tool_calls"), i, call) {
-    if (!json_object_get(decisions, cli_metadata_text(call, "id")))
+    if (!json_object_get(decisions, cli_metadata_text(call, "id")) && !is_client_call(call))
       (void)json_array_append(list, call);
   }
   return list;
@@ -172,8 +197,14 @@ ask(struct chat *chat, const json_t *look, bool *over, struct qp_err *err)
 
   if (!json_array_size(pending)) {
     json_decref(pending);
-    return qp__fail(err, QP_CONFLICT,
-                    "the context waits for approval, but has no pending tool call");
+    if (!show_waiting(chat, json_object_get(look, "pending_tool_calls")))
+      return qp__fail(err, QP_CONFLICT,
+                      "the context waits for approval, but has no pending tool call");
+    *over = true;
+    return chat->tty ? QP_OK
+                     : qp__fail(err, QP_STOPPED,
+                                "a tool call waits for the result of the program that offered the "
+                                "tool");
   }
   rc = cli_chat_approve(chat, pending, over, err);
   json_decref(pending);

@@ -2,13 +2,18 @@
  *
  * The response is sent when the turn stops; with "Prefer: respond-async" as soon as the action is
  * durable; with "Accept: text/event-stream" it is the stream of the turn's events. In each case the
- * engine runs the turn: it continues if the client disconnects. */
+ * engine runs the turn: it continues if the client disconnects.
+ *
+ * The response has the messages of the turn: from the newest message of the user on. "?last=N" and
+ * "?messages=all" ask for other ones. Paths that begin with /api answer with all, as ever. */
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
+#include "base/alloc.h"
 #include "base/err.h"
 #include "http/conditional_change.h"
+#include "http/context_json.h"
 #include "http/emit.h"
 #include "http/engine_use.h"
 #include "http/handlers.h"
@@ -19,12 +24,16 @@
 
 #define BRANCH_TEXT 256
 #define IDS_MAX 256
+#define LAST_TURN (QP__LAST_ALL - 1)
+#define TURN_FIRST 32 /* messages in which the beginning of the turn is searched first */
+#define TURN_MAX 512  /* messages of a turn that are shown without being asked for */
 
 /* ---- what can be asked ---- */
 
 static const struct qp__body_field send_fields[] = {
   { "content", QP__TYPE_ANY, true, false },
   { "branch", QP__TYPE_STRING, false, true },
+  { "tools", QP__TYPE_ANY, false, true },
   { 0 },
 };
 static const struct qp__body_field approve_fields[] = {
@@ -48,10 +57,15 @@ static const struct qp__body_field edit_fields[] = {
   { "message_id", QP__TYPE_UUID, true, false },
   { "content", QP__TYPE_ANY, true, false },
   { "branch", QP__TYPE_STRING, false, true },
+  { "tools", QP__TYPE_ANY, false, true },
   { 0 },
 };
 static const struct qp__body_field switch_fields[] = {
   { "branch", QP__TYPE_STRING, true, false },
+  { 0 },
+};
+static const struct qp__body_field submit_fields[] = {
+  { "results", QP__TYPE_ANY, true, false },
   { 0 },
 };
 
@@ -59,7 +73,7 @@ static const struct qp__body_field *const fields_of[] = {
   [QP_ACTION_SEND_MESSAGE] = send_fields,     [QP_ACTION_APPROVE_TOOLS] = approve_fields,
   [QP_ACTION_CANCEL] = cancel_fields,         [QP_ACTION_RETRY] = retry_fields,
   [QP_ACTION_REGENERATE] = regenerate_fields, [QP_ACTION_EDIT_MESSAGE] = edit_fields,
-  [QP_ACTION_SWITCH_BRANCH] = switch_fields,
+  [QP_ACTION_SWITCH_BRANCH] = switch_fields,  [QP_ACTION_SUBMIT_TOOL_RESULTS] = submit_fields,
 };
 
 /* The last segment of the route's path names the action. */
@@ -78,8 +92,9 @@ struct acting {
   struct qp_action action;        /* its strings point into `body` */
   json_t *body;
   struct qp_message *message;
-  uint64_t last;
+  uint64_t last; /* newest messages to show; LAST_TURN: those of the turn */
   bool async, streams;
+  bool fails; /* a failed turn is an error */
   /* the result */
   char branch[BRANCH_TEXT];
   enum qp_state state;
@@ -143,6 +158,55 @@ read_ids(struct qp__request *r, const struct acting *a, const char *key, const c
 }
 
 static enum qp_rc
+read_tools(struct qp__request *r, struct acting *a, struct qp_err *err)
+{
+  return qp__request_write(r, json_object_get(a->body, "tools"), &a->action.tools_json, err);
+}
+
+/* One of "results": {"tool_call_id", "result" or "error"}. */
+static enum qp_rc
+read_result(struct qp__request *r, const json_t *object, struct qp_tool_result *out,
+            struct qp_err *err)
+{
+  const json_t *result = json_object_get(object, "result");
+  const json_t *error = json_object_get(object, "error");
+
+  out->request_id = qp__body_string(object, "tool_call_id");
+  if (!out->request_id || json_object_size(object) != 2 || !result == !error)
+    return qp__fail(err, QP_INVALID,
+                    "each of 'results' must have \"tool_call_id\", and either \"result\" or "
+                    "\"error\"");
+  out->is_error = error != NULL;
+  out->result_json = "null";
+  return qp__request_write(r, result ? result : error, &out->result_json, err);
+}
+
+static enum qp_rc
+read_results(struct qp__request *r, struct acting *a, struct qp_err *err)
+{
+  const json_t *list = json_object_get(a->body, "results");
+  size_t n = json_array_size(list);
+  struct qp_tool_result *results;
+  enum qp_rc rc = QP_OK;
+
+  if (!list)
+    return QP_OK;
+  if (n == 0)
+    return qp__fail(err, QP_INVALID, "'results' must be a list of results, with at least one");
+  if (n > IDS_MAX)
+    return qp__fail(err, QP_TOOBIG, "'results' has more than %d results", IDS_MAX);
+  results = qp__arena_alloc(&r->arena, n * sizeof(*results));
+  if (!results)
+    return qp__fail_nomem(err, "an action");
+  memset(results, 0, n * sizeof(*results));
+  for (size_t i = 0; !rc && i < n; i++)
+    rc = read_result(r, json_array_get(list, i), &results[i], err);
+  a->action.results = results;
+  a->action.result_count = n;
+  return rc;
+}
+
+static enum qp_rc
 read_body(struct qp__request *r, struct acting *a, struct qp_err *err)
 {
   const struct qp__body_field *fields = fields_of[a->action.kind];
@@ -155,6 +219,10 @@ read_body(struct qp__request *r, struct acting *a, struct qp_err *err)
     rc = read_ids(r, a, "approved", &a->action.approved, &a->action.approved_count, err);
   if (!rc)
     rc = read_ids(r, a, "denied", &a->action.denied, &a->action.denied_count, err);
+  if (!rc)
+    rc = read_tools(r, a, err);
+  if (!rc)
+    rc = read_results(r, a, err);
   if (rc)
     return rc;
   a->action.reason = qp__body_string(a->body, "reason");
@@ -181,26 +249,110 @@ header_has(const struct qp__request *r, const char *header, const char *word)
   return false;
 }
 
+/* "messages=all" or "last=N"; the default is the turn. */
+static enum qp_rc
+read_last(struct qp__request *r, struct acting *a, struct qp_err *err)
+{
+  const char *messages = qp__request_query(r, "messages");
+
+  if (messages && strcmp(messages, "all") != 0 && strcmp(messages, "turn") != 0)
+    return qp__fail(err, QP_INVALID, "'messages' must be 'turn' or 'all'");
+  if (messages && qp__request_query(r, "last"))
+    return qp__fail(err, QP_INVALID, "give 'last' or 'messages', not both");
+  a->last = strcmp(r->segments[0], "api") == 0 ? QP__LAST_ALL : LAST_TURN;
+  if (messages)
+    a->last = strcmp(messages, "all") == 0 ? QP__LAST_ALL : LAST_TURN;
+  return qp__request_number(r, "last", 0, 1000000, &a->last, err);
+}
+
 static enum qp_rc
 read_header(struct qp__request *r, struct acting *a, struct qp_err *err)
 {
+  const char *fail = qp__request_query(r, "fail");
+
   a->action.key = qp__request_header(r, "Idempotency-Key");
   a->streams = header_has(r, "Accept", "text/event-stream");
   a->async = !a->streams && header_has(r, "Prefer", "respond-async");
   a->action.wait = !a->streams && !a->async;
-  a->last = QP__LAST_ALL;
-  return qp__request_number(r, "last", 0, 1000000, &a->last, err);
+  a->fails = fail != NULL;
+  if (fail && strcmp(fail, "error") != 0)
+    return qp__fail(err, QP_INVALID, "'fail' must be 'error'");
+  return read_last(r, a, err);
 }
 
 /* ---- the second half ---- */
+
+struct turn_start {
+  uint64_t seen;  /* messages */
+  uint64_t since; /* … from the newest of the user on; 0: none was seen */
+};
+
+static enum qp_rc
+see_role(void *arg, const struct qp_message_info *info, struct qp_bytes json)
+{
+  struct turn_start *start = arg;
+
+  (void)json;
+  start->since = info->role == QP_ROLE_USER ? 1 : start->since ? start->since + 1 : 0;
+  start->seen++;
+  return QP_OK;
+}
+
+/* How many messages the turn has so far, at most TURN_MAX. Reads no message. */
+static enum qp_rc
+count_turn(struct qp__request *r, const char *branch, uint64_t *out, struct qp_err *err)
+{
+  struct turn_start start = { 0 };
+  uint64_t total = 0;
+  char *name = NULL;
+  enum qp_rc rc = qp__branch_find(r->held->context, branch, &name, &total, err);
+
+  for (uint64_t n = TURN_FIRST; !rc && !start.since; n = TURN_MAX) {
+    uint64_t count = n < total ? n : total;
+
+    start = (struct turn_start){ 0 };
+    rc = qp_messages_index(r->held->context, name, total - count, count, see_role, &start, err);
+    if (n == TURN_MAX || count == total)
+      break;
+  }
+  *out = start.since ? start.since : start.seen;
+  qp__free(name);
+  return rc;
+}
+
+/* For clients that look at the status only. */
+static enum qp_rc
+fail_failed(struct qp__request *r, struct qp_err *err)
+{
+  json_t *metadata = NULL;
+  enum qp_rc rc = qp__context_shown(r->held, &metadata, err);
+  const json_t *error = json_object_get(json_object_get(metadata, "state_detail"), "error");
+  const char *kind = qp__body_string(error, "kind");
+  const char *message = qp__body_string(error, "message");
+
+  if (!rc) {
+    r->fail_state = qp_state_name(QP_STATE_FAILED);
+    rc = qp__request_fail(r, MHD_HTTP_BAD_GATEWAY, "TURN_FAILED", err, "the turn failed (%s): %s",
+                          kind ? kind : "unknown", message ? message : "no reason is stored");
+  }
+  json_decref(metadata);
+  return rc;
+}
 
 /* The state, and the result of the action. */
 static enum qp_rc
 answer_state(struct qp__request *r, const struct acting *a, struct qp_err *err)
 {
   struct qp__buf *b = &r->reply.body;
-  enum qp_rc rc = qp__state_render(r->held, a->branch, a->last, b, err);
+  uint64_t last = a->last;
+  enum qp_rc rc = QP_OK;
 
+  if (a->fails && !a->async && a->state == QP_STATE_FAILED)
+    return fail_failed(r, err);
+  if (last == LAST_TURN)
+    rc = count_turn(r, a->branch, &last, err);
+  if (!rc)
+    rc = qp__state_render(r->held, a->branch, last, b, err);
   if (rc)
     return rc;
   b->data[--b->len] = '\0'; /* removes the closing brace, which is added again */

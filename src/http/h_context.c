@@ -61,6 +61,7 @@ static const struct qp__body_field create_fields[] = {
   { "agent_role", QP__TYPE_STRING, false, false },
   { "system_prompt_id", QP__TYPE_STRING, false, true },
   { "parameters", QP__TYPE_OBJECT, false, false },
+  { "tools", QP__TYPE_ANY, false, true },
   { "owner", QP__TYPE_STRING, false, true },
   { 0 },
 };
@@ -112,25 +113,19 @@ create(struct qp__request *r, const json_t *object, struct qp_uuid *id, struct q
     .system_prompt_id = qp__body_string(object, "system_prompt_id"),
     .owner = qp__owner(r) ? qp__owner(r) : qp__body_string(object, "owner"),
   };
-  const json_t *parameters = json_object_get(object, "parameters");
   struct qp_context *context = NULL;
-  struct qp__buf text;
-  enum qp_rc rc = QP_OK;
+  enum qp_rc rc =
+      qp__request_write(r, json_object_get(object, "parameters"), &spec.parameters_json, err);
 
-  qp__buf_init(&text, r->settings->max_body * 6);
   take_id(object, "id", &spec.id);
   take_id(object, "parent_id", &spec.parent_id);
-  if (parameters) {
-    (void)qp__json_write(&text, parameters);
-    rc = qp__buf_check(&text, "\"parameters\"", err);
-    spec.parameters_json = text.data;
-  }
+  if (!rc)
+    rc = qp__request_write(r, json_object_get(object, "tools"), &spec.tools_json, err);
   if (!rc)
     rc = qp_context_create(r->http->store, &spec, &context, err);
   if (!rc)
     *id = qp_context_id(context);
   qp_context_close(context);
-  qp__buf_release(&text);
   return rc == QP_NOTFOUND ? QP_INVALID : rc; /* the body names it, not the path */
 }
 
@@ -229,6 +224,7 @@ static const struct qp__body_field update_fields[] = {
   { "title", QP__TYPE_STRING, false, true },
   { "parent_id", QP__TYPE_UUID, false, true },
   { "config", QP__TYPE_OBJECT, false, false },
+  { "tools", QP__TYPE_ANY, false, true },
   { "model_id", QP__TYPE_STRING, false, false },
   { "mode", QP__TYPE_STRING, false, false },
   { "agent_role", QP__TYPE_STRING, false, false },
@@ -242,8 +238,8 @@ static const struct qp__body_field update_fields[] = {
 static enum qp_rc
 gather_config(json_t *object, struct qp_err *err)
 {
-  static const char *const flat[] = { "model_id", "mode", "agent_role", "system_prompt_id",
-                                      "parameters" };
+  static const char *const flat[] = { "model_id",         "mode",       "agent_role",
+                                      "system_prompt_id", "parameters", "tools" };
 
   for (size_t i = 0; i < sizeof(flat) / sizeof(flat[0]); i++) {
     json_t *value = json_object_get(object, flat[i]);

@@ -344,6 +344,23 @@ qp__request_optional_object(struct qp__request *r, const struct qp__body_field *
   return qp__request_object(r, table, out, err);
 }
 
+enum qp_rc
+qp__request_write(struct qp__request *r, const json_t *value, const char **out, struct qp_err *err)
+{
+  struct qp__buf text;
+  enum qp_rc rc;
+
+  if (!value || json_is_null(value))
+    return QP_OK;
+  qp__buf_init(&text, r->settings->max_body * 6);
+  (void)qp__json_write(&text, value);
+  rc = qp__buf_check(&text, "a value of the body", err);
+  if (!rc && !(*out = qp__arena_strndup(&r->arena, text.data, text.len)))
+    rc = qp__fail_nomem(err, "a request");
+  qp__buf_release(&text);
+  return rc;
+}
+
 const char *
 qp__body_string(const json_t *object, const char *key)
 {

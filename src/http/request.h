@@ -165,6 +165,9 @@ enum qp_rc qp__request_object(struct qp__request *r, const struct qp__body_field
 /* The same if all fields are optional: an empty body counts as an empty object. */
 enum qp_rc qp__request_optional_object(struct qp__request *r, const struct qp__body_field *table,
                                        json_t **out, struct qp_err *err);
+/* A value of the body as JSON text in the arena; *out is unchanged if it is NULL or null. */
+enum qp_rc qp__request_write(struct qp__request *r, const json_t *value, const char **out,
+                             struct qp_err *err);
 /* The string at `key`, or NULL if it is missing or null. Borrowed. */
 const char *qp__body_string(const json_t *object, const char *key);
 

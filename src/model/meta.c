@@ -15,6 +15,7 @@
 #include "base/json.h"
 #include "base/seal.h"
 #include "base/str.h"
+#include "model/client_tool.h"
 
 #ifndef JANSSON_THREAD_SAFE_REFCOUNT
 #error "this jansson does not count references atomically"
@@ -213,6 +214,24 @@ add_parameters(json_t *raw, const char *json, struct qp_err *err)
 }
 
 static enum qp_rc
+add_tools(json_t *raw, const char *json, struct qp_err *err)
+{
+  const char *what = "new context";
+  json_t *tools = NULL;
+  enum qp_rc rc;
+
+  if (!json)
+    return QP_OK;
+  rc = qp__json_parse_outside(what, (struct qp_bytes){ json, strlen(json) }, &tools, err);
+  if (!rc)
+    rc = qp__client_tools_check(what, tools, err);
+  if (!rc && json_object_set(raw, "tools", tools))
+    rc = qp__fail_nomem(err, "a context");
+  json_decref(tools);
+  return rc;
+}
+
+static enum qp_rc
 config_of_spec(const struct qp_context_spec *spec, json_t **out, struct qp_err *err)
 {
   json_t *raw = json_object();
@@ -228,6 +247,8 @@ config_of_spec(const struct qp_context_spec *spec, json_t **out, struct qp_err *
     rc = add_word(raw, "system_prompt_id", spec->system_prompt_id, err);
   if (!rc)
     rc = add_parameters(raw, spec->parameters_json, err);
+  if (!rc)
+    rc = add_tools(raw, spec->tools_json, err);
   if (!rc)
     rc = qp__config_build("new context", raw, out, err);
   json_decref(raw);

@@ -5,6 +5,7 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/seal.h"
+#include "model/client_tool.h"
 
 #define WHAT "change"
 
@@ -75,6 +76,11 @@ patch_config(const struct qp__place *at, const json_t *patch, struct qp__meta *m
     return QP_OK;
   if (!json_is_object(change))
     return qp__field_fail(at, "config", "must be an object", err);
+  if (qp__field_get(change, "tools")) {
+    rc = qp__client_tools_check("config", qp__field_get(change, "tools"), err);
+    if (rc)
+      return rc;
+  }
   merged = merge(m->config, change);
   if (!merged)
     return qp__fail_nomem(err, WHAT);

@@ -6,6 +6,8 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "model/client_tool.h"
+#include "store/context/context_int.h"
 #include "turn/actor.h"
 
 #define BRANCH_MAX 200
@@ -110,12 +112,27 @@ fork_at(struct qp__actor *t, struct qp__input *in, const char *base, const struc
 
 /* ---- what each action means ---- */
 
+/* No tool of the client may have the name of one of the server. */
+static enum qp_rc
+check_tools(const struct qp__actor *t, const struct qp__action_request *request, struct qp_err *err)
+{
+  struct qp__view *v = qp__view_get(t->context);
+  const json_t *tools = request->tools ? request->tools : json_object_get(v->meta->config, "tools");
+  enum qp_rc rc = qp__round_check_names(t, tools, err);
+
+  qp__view_unref(v);
+  return rc;
+}
+
 static enum qp_rc
 resolve_send(struct qp__actor *t, struct qp__input *in, struct qp_err *err)
 {
   struct qp_uuid head;
+  enum qp_rc rc = check_tools(t, in->request, err);
 
   in->event = QP__EVENT_SEND;
+  if (rc)
+    return rc;
   return find_branch(t, in->request, in->request->a.branch, &in->request->branch, &head, err);
 }
 
@@ -128,6 +145,8 @@ resolve_edit(struct qp__actor *t, struct qp__input *in, struct qp_err *err)
   enum qp_rc rc = find_branch(t, in->request, NULL, &active, &head, err);
 
   in->event = QP__EVENT_SEND;
+  if (!rc)
+    rc = check_tools(t, in->request, err);
   if (!rc)
     rc = qp_message_find(t->context, &in->request->a.target, &info, err);
   if (rc)
@@ -225,15 +244,21 @@ resolve_switch(struct qp__actor *t, struct qp__input *in, struct qp_err *err)
   return find_branch(t, in->request, in->request->a.branch, &in->request->branch, &head, err);
 }
 
-/* Every id must be of a call that waits, and stand once. */
+/* Every id must be of a call that waits, and stand once. A call that the client runs can only be
+ * denied. */
 static enum qp_rc
-check_ids(const struct qp__actor *t, const char *const *ids, size_t count, struct qp_err *err)
+check_ids(const struct qp__actor *t, const char *const *ids, size_t count, bool approved,
+          struct qp_err *err)
 {
   for (size_t i = 0; i < count; i++) {
     const struct qp__actor_call *call = qp__round_find(t, ids[i]);
 
     if (!call || call->approval != QP_APPROVAL_PENDING)
       return qp__fail(err, QP_INVALID, "No pending tool approval '%.80s'", ids[i]);
+    if (call->client && approved)
+      return qp__fail(err, QP_INVALID,
+                      "the tool call '%.80s' is run by the client: submit its result instead",
+                      ids[i]);
   }
   return QP_OK;
 }
@@ -254,6 +279,20 @@ apply_decisions(struct qp__actor *t, struct qp__action_request *request, struct 
   return QP_OK;
 }
 
+/* What follows from calls that were decided or answered. */
+static enum qp__event
+event_of_calls(const struct qp__actor *t)
+{
+  switch (qp__round_event(t)) {
+  case QP__EVENT_CALLS_ASK:
+    return QP__EVENT_DECIDE;
+  case QP__EVENT_CALLS_FREE:
+    return QP__EVENT_APPROVE;
+  default:
+    return QP__EVENT_DENY;
+  }
+}
+
 static enum qp_rc
 resolve_approve(struct qp__actor *t, struct qp__input *in, struct qp_err *err)
 {
@@ -265,9 +304,9 @@ resolve_approve(struct qp__actor *t, struct qp__input *in, struct qp_err *err)
   request->branch = qp__arena_strdup(&request->arena, t->open->facts.branch);
   if (!request->branch)
     return qp__fail_nomem(err, "a turn");
-  rc = check_ids(t, request->a.approved, request->a.approved_count, err);
+  rc = check_ids(t, request->a.approved, request->a.approved_count, true, err);
   if (!rc)
-    rc = check_ids(t, request->a.denied, request->a.denied_count, err);
+    rc = check_ids(t, request->a.denied, request->a.denied_count, false, err);
   if (!rc && request->a.always && request->rules != QP__RULES_STORED) {
     in->event = QP__EVENTS; /* not yet: the request comes back when the rules are stored */
     return qp__round_store_rules(t, request, err);
@@ -276,17 +315,44 @@ resolve_approve(struct qp__actor *t, struct qp__input *in, struct qp_err *err)
     rc = apply_decisions(t, request, err);
   if (rc)
     return rc;
-  switch (qp__round_event(t)) {
-  case QP__EVENT_CALLS_ASK:
-    in->event = QP__EVENT_DECIDE;
-    break;
-  case QP__EVENT_CALLS_FREE:
-    in->event = QP__EVENT_APPROVE;
-    break;
-  default:
-    in->event = QP__EVENT_DENY;
-    break;
+  in->event = event_of_calls(t);
+  return QP_OK;
+}
+
+static enum qp_rc
+check_results(const struct qp__actor *t, const struct qp_action *a, struct qp_err *err)
+{
+  for (size_t i = 0; i < a->result_count; i++) {
+    const char *id = a->results[i].request_id;
+    const struct qp__actor_call *call = qp__round_find(t, id);
+
+    if (!call || !call->client)
+      return qp__fail(err, QP_INVALID, "no tool call '%.80s' waits for a result of the client", id);
+    if (call->approval != QP_APPROVAL_PENDING)
+      return qp__fail(err, QP_CONFLICT, "the tool call '%.80s' has a result already", id);
   }
+  return QP_OK;
+}
+
+static enum qp_rc
+resolve_submit(struct qp__actor *t, struct qp__input *in, struct qp_err *err)
+{
+  struct qp__action_request *request = in->request;
+  enum qp_rc rc = check_results(t, &request->a, err);
+
+  if (rc)
+    return rc;
+  request->branch = qp__arena_strdup(&request->arena, t->open->facts.branch);
+  if (!request->branch)
+    return qp__fail_nomem(err, "a turn");
+  for (size_t i = 0; i < request->a.result_count; i++) {
+    struct qp__actor_call *call = qp__round_find(t, request->a.results[i].request_id);
+
+    call->result = json_incref(json_array_get(request->values, i));
+    call->is_error = request->a.results[i].is_error;
+    call->approval = QP_APPROVAL_APPROVED;
+  }
+  in->event = event_of_calls(t);
   return QP_OK;
 }
 
@@ -294,6 +360,14 @@ resolve_approve(struct qp__actor *t, struct qp__input *in, struct qp_err *err)
 static void
 undo_decisions(struct qp__actor *t, const struct qp__action_request *request)
 {
+  for (size_t i = 0; i < request->a.result_count; i++) {
+    struct qp__actor_call *call = qp__round_find(t, request->a.results[i].request_id);
+
+    json_decref(call->result);
+    call->result = NULL;
+    call->stored = false;
+    call->approval = QP_APPROVAL_PENDING;
+  }
   for (size_t i = 0; i < request->a.approved_count; i++)
     qp__round_find(t, request->a.approved[i])->approval = QP_APPROVAL_PENDING;
   for (size_t i = 0; i < request->a.denied_count; i++)
@@ -322,22 +396,38 @@ resolve(struct qp__actor *t, struct qp__input *in, struct qp_err *err)
 {
   static enum qp_rc (*const by_kind[])(struct qp__actor * t, struct qp__input * in,
                                        struct qp_err * err) = {
-    [QP_ACTION_SEND_MESSAGE] = resolve_send,     [QP_ACTION_APPROVE_TOOLS] = resolve_approve,
-    [QP_ACTION_CANCEL] = resolve_cancel,         [QP_ACTION_RETRY] = resolve_retry,
-    [QP_ACTION_REGENERATE] = resolve_regenerate, [QP_ACTION_EDIT_MESSAGE] = resolve_edit,
-    [QP_ACTION_SWITCH_BRANCH] = resolve_switch,  [QP_ACTION_COMPACT] = resolve_compact,
-    [QP_ACTION_UNDO_COMPACT] = resolve_compact,  [QP_ACTION_REDO_COMPACT] = resolve_compact,
-    [QP_ACTION_EDIT_SUMMARY] = resolve_compact,  [QP_ACTION_EXPAND] = resolve_compact,
-    [QP_ACTION_PIN] = resolve_compact,           [QP_ACTION_UNPIN] = resolve_compact,
+    [QP_ACTION_SEND_MESSAGE] = resolve_send,
+    [QP_ACTION_APPROVE_TOOLS] = resolve_approve,
+    [QP_ACTION_CANCEL] = resolve_cancel,
+    [QP_ACTION_RETRY] = resolve_retry,
+    [QP_ACTION_REGENERATE] = resolve_regenerate,
+    [QP_ACTION_EDIT_MESSAGE] = resolve_edit,
+    [QP_ACTION_SWITCH_BRANCH] = resolve_switch,
+    [QP_ACTION_COMPACT] = resolve_compact,
+    [QP_ACTION_UNDO_COMPACT] = resolve_compact,
+    [QP_ACTION_REDO_COMPACT] = resolve_compact,
+    [QP_ACTION_EDIT_SUMMARY] = resolve_compact,
+    [QP_ACTION_EXPAND] = resolve_compact,
+    [QP_ACTION_PIN] = resolve_compact,
+    [QP_ACTION_UNPIN] = resolve_compact,
+    [QP_ACTION_SUBMIT_TOOL_RESULTS] = resolve_submit,
   };
   static const enum qp__event events[] = {
-    [QP_ACTION_SEND_MESSAGE] = QP__EVENT_SEND,    [QP_ACTION_APPROVE_TOOLS] = QP__EVENTS,
-    [QP_ACTION_CANCEL] = QP__EVENT_CANCEL,        [QP_ACTION_RETRY] = QP__EVENT_RETRY,
-    [QP_ACTION_REGENERATE] = QP__EVENT_RETRY,     [QP_ACTION_EDIT_MESSAGE] = QP__EVENT_SEND,
-    [QP_ACTION_SWITCH_BRANCH] = QP__EVENT_SWITCH, [QP_ACTION_COMPACT] = QP__EVENTS,
-    [QP_ACTION_UNDO_COMPACT] = QP__EVENTS,        [QP_ACTION_REDO_COMPACT] = QP__EVENTS,
-    [QP_ACTION_EDIT_SUMMARY] = QP__EVENTS,        [QP_ACTION_EXPAND] = QP__EVENTS,
-    [QP_ACTION_PIN] = QP__EVENTS,                 [QP_ACTION_UNPIN] = QP__EVENTS,
+    [QP_ACTION_SEND_MESSAGE] = QP__EVENT_SEND,
+    [QP_ACTION_APPROVE_TOOLS] = QP__EVENTS,
+    [QP_ACTION_CANCEL] = QP__EVENT_CANCEL,
+    [QP_ACTION_RETRY] = QP__EVENT_RETRY,
+    [QP_ACTION_REGENERATE] = QP__EVENT_RETRY,
+    [QP_ACTION_EDIT_MESSAGE] = QP__EVENT_SEND,
+    [QP_ACTION_SWITCH_BRANCH] = QP__EVENT_SWITCH,
+    [QP_ACTION_COMPACT] = QP__EVENTS,
+    [QP_ACTION_UNDO_COMPACT] = QP__EVENTS,
+    [QP_ACTION_REDO_COMPACT] = QP__EVENTS,
+    [QP_ACTION_EDIT_SUMMARY] = QP__EVENTS,
+    [QP_ACTION_EXPAND] = QP__EVENTS,
+    [QP_ACTION_PIN] = QP__EVENTS,
+    [QP_ACTION_UNPIN] = QP__EVENTS,
+    [QP_ACTION_SUBMIT_TOOL_RESULTS] = QP__EVENT_DENY,
   };
   enum qp__event event = events[in->request->a.kind];
 
@@ -446,7 +536,8 @@ qp__actor_do_action(struct qp__actor *t, struct qp__input *in)
     return; /* a worker stores its rules */
   if (!rc) {
     rc = qp__actor_apply(t, in, &err);
-    if (rc && request->a.kind == QP_ACTION_APPROVE_TOOLS)
+    if (rc && (request->a.kind == QP_ACTION_APPROVE_TOOLS ||
+               request->a.kind == QP_ACTION_SUBMIT_TOOL_RESULTS))
       undo_decisions(t, request);
     if (rc && !is_refusal(rc)) {
       qp__actor_save_failed(t, &err, request);

@@ -72,6 +72,8 @@ void
 qp__action_free(struct qp__action_request *request)
 {
   qp_message_free(request->message);
+  json_decref(request->tools);
+  json_decref(request->values);
   qp__arena_release(&request->arena);
   qp__free(request);
 }

@@ -37,7 +37,9 @@
  *   {"branch":"main","rounds":1,"calls":2,"tokens":900,"cost_usd":0.01,     the turn so far
  *    "error":{"kind":"rate_limit","message":"…","status":429},             Failed, TransientFailure
  *    "attempt":1,"retry_at":"…",                                           TransientFailure
- *    "decisions":{"call_1":{"approval":"Denied","reason":"…"}}}            AwaitingToolApproval …
+ *    "decisions":{"call_1":{"approval":"Denied","reason":"…"}},            AwaitingToolApproval …
+ *    "pending":[{"id":"…","tool_name":"…","kind":"approval"},              AwaitingToolApproval
+ *               {"id":"…","tool_name":"…","kind":"client","arguments":…}]}
  *
  * and "usage" beside it: {"tokens":…,"cost_usd":…} of all turns of the context. */
 #ifndef QP_TURN_ACTOR_H
@@ -91,6 +93,8 @@ struct qp__action_request {
   struct qp_action a;              /* strings are in the arena */
   struct qp__arena arena;
   struct qp_message *message; /* to be saved, or NULL */
+  json_t *tools;              /* of the client for this turn, or NULL: those of the context */
+  json_t *values;             /* of the submitted results, an array; or NULL */
   enum qp__rules_phase rules;
   char digest[33]; /* of the action's content, in hexadecimal */
   qp_action_fn *done;
@@ -107,6 +111,7 @@ struct qp__actor_call {
   enum qp_display display;
   enum qp_approval approval; /* PENDING: not decided */
   bool by_policy;            /* decided without asking a person */
+  bool client;               /* the client runs it: PENDING until its result is submitted */
   char *reason;              /* of the denial, or NULL */
   bool stored;               /* its result is in a stored message */
   json_t *result;            /* NULL: none yet */
@@ -317,10 +322,16 @@ void qp__round_release(struct qp__actor *t);
 enum qp__event qp__round_event(const struct qp__actor *t);
 void qp__round_run(struct qp__actor *t);
 void qp__round_stop(struct qp__actor *t);
+/* Adds the results that the request submits to the pending transition. */
+enum qp_rc qp__round_add_submitted(struct qp__actor *t, const struct qp__action_request *request,
+                                   struct qp_err *err);
 /* Adds one message per call whose result is not stored to the pending transition. A call without a
  * result gets an error: that it was denied, or `sentence`. */
 enum qp_rc qp__round_close(struct qp__actor *t, const char *sentence, struct qp_err *err);
 struct qp__actor_call *qp__round_find(const struct qp__actor *t, const char *id);
+/* QP_INVALID: a tool of the client has the name of a tool of the server. */
+enum qp_rc qp__round_check_names(const struct qp__actor *t, const json_t *client_tools,
+                                 struct qp_err *err);
 /* Allows calls like those that the request approves, without asking, from now on. A worker stores
  * the rules; then the request is in the inbox again. */
 enum qp_rc qp__round_store_rules(struct qp__actor *t, struct qp__action_request *request,

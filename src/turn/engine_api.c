@@ -8,6 +8,8 @@
 #include "base/sized.h"
 #include "base/str.h"
 #include "llm/codec.h"
+#include "model/client_tool.h"
+#include "model/field.h"
 #include "model/message.h"
 #include "turn/actor.h"
 #include "turn/discover.h"
@@ -16,6 +18,7 @@
 #define IDS_MAX 256
 #define SUMMARY_MAX (256 << 10)
 #define INSTRUCTIONS_MAX 4000
+#define RESULT_BYTES ((size_t)1 << 20) /* of one submitted result */
 #define LIST_MAX ((size_t)16 << 20)
 #define DOLLARS 1e6 /* prices are in millionths */
 
@@ -72,6 +75,29 @@ check_ids(const struct qp_action *a, struct qp_err *err)
       if (strcmp(a->approved[i], a->denied[j]) == 0)
         return qp__fail(err, QP_INVALID, "the call '%.80s' is both approved and denied",
                         a->approved[i]);
+  return QP_OK;
+}
+
+static enum qp_rc
+check_results(const struct qp_action *a, struct qp_err *err)
+{
+  if (a->result_count == 0)
+    return qp__fail(err, QP_INVALID, "no result is submitted");
+  if (a->result_count > IDS_MAX)
+    return qp__fail(err, QP_TOOBIG, "more than %d results are submitted", IDS_MAX);
+  for (size_t i = 0; i < a->result_count; i++) {
+    const struct qp_tool_result *result = &a->results[i];
+
+    if (!result->request_id || !*result->request_id || !result->result_json)
+      return qp__fail(err, QP_INVALID, "a result names no tool call, or has no value");
+    if (strlen(result->result_json) > RESULT_BYTES)
+      return qp__fail(err, QP_TOOBIG, "the result of the tool call '%.80s' has more than %zu bytes",
+                      result->request_id, RESULT_BYTES);
+    for (size_t j = 0; j < i; j++)
+      if (strcmp(result->request_id, a->results[j].request_id) == 0)
+        return qp__fail(err, QP_INVALID, "the tool call '%.80s' has two results",
+                        result->request_id);
+  }
   return QP_OK;
 }
 
@@ -141,6 +167,8 @@ check_action(const struct qp_action *a, struct qp_err *err)
     return check_message(a, err);
   case QP_ACTION_APPROVE_TOOLS:
     return check_ids(a, err);
+  case QP_ACTION_SUBMIT_TOOL_RESULTS:
+    return check_results(a, err);
   case QP_ACTION_SWITCH_BRANCH:
     return a->branch ? QP_OK : qp__fail(err, QP_INVALID, "the branch is not named");
   case QP_ACTION_EDIT_SUMMARY:
@@ -187,6 +215,62 @@ copy_list(struct qp__arena *arena, const char *const **list, size_t count)
   return copy != NULL;
 }
 
+static enum qp_rc
+copy_tools(struct qp__action_request *request, const char *json, struct qp_err *err)
+{
+  enum qp_rc rc;
+
+  if (!json)
+    return QP_OK;
+  rc = qp__json_parse_outside("tools", (struct qp_bytes){ json, strlen(json) }, &request->tools,
+                              err);
+  return rc ? rc : qp__client_tools_check("the action", request->tools, err);
+}
+
+/* The results with their ids in the arena, and their values. */
+static enum qp_rc
+copy_results(struct qp__action_request *request, const struct qp_action *a, struct qp_err *err)
+{
+  struct qp_tool_result *copy =
+      qp__arena_alloc(&request->arena, (a->result_count + 1) * sizeof(*copy));
+  enum qp_rc rc = QP_OK;
+
+  request->values = json_array();
+  if (!copy || !request->values)
+    return qp__fail_nomem(err, "an action");
+  for (size_t i = 0; !rc && i < a->result_count; i++) {
+    struct qp_bytes text = { a->results[i].result_json, strlen(a->results[i].result_json) };
+    json_t *value = NULL;
+
+    copy[i] = a->results[i];
+    copy[i].result_json = NULL; /* it is in `values` */
+    rc = qp__json_parse_outside("the result", text, &value, err);
+    if (!rc)
+      rc = qp__value_check_depth("the result", value, 2, err); /* a message and its result */
+    if (!rc && (json_array_append(request->values, value) ||
+                !copy_string(&request->arena, &copy[i].request_id)))
+      rc = qp__fail_nomem(err, "an action");
+    json_decref(value);
+  }
+  request->a.results = copy;
+  return rc;
+}
+
+/* The ids of results and whether they are errors. NULL: no memory. */
+static json_t *
+result_heads(const struct qp_action *a)
+{
+  json_t *heads = json_object();
+
+  for (size_t i = 0; heads && i < a->result_count; i++)
+    if (json_object_set_new(heads, a->results[i].request_id,
+                            json_boolean(a->results[i].is_error))) {
+      json_decref(heads);
+      heads = NULL;
+    }
+  return heads;
+}
+
 /* Two actions with the same digest ask for the same. */
 static enum qp_rc
 make_digest(struct qp__action_request *request, const struct qp_action *a, struct qp_err *err)
@@ -209,6 +293,11 @@ make_digest(struct qp__action_request *request, const struct qp_action *a, struc
     bad |= qp__json_set_strn(rest, "text", a->text.data, a->text.len);
   if (!bad && a->always)
     bad |= json_object_set_new(rest, "always", json_true());
+  if (!bad && request->tools)
+    bad |= json_object_set(rest, "tools", request->tools);
+  if (!bad && a->result_count)
+    bad |= json_object_set_new(rest, "results", result_heads(a)) ||
+           json_object_set(rest, "values", request->values);
   for (size_t i = 0; i < a->approved_count; i++)
     bad |= json_array_append_new(json_object_get(rest, "approved"), json_string(a->approved[i]));
   for (size_t i = 0; i < a->denied_count; i++)
@@ -256,6 +345,10 @@ copy_action(struct qp__action_request *request, const struct qp_action *a, struc
     if (!request->a.text.data)
       rc = qp__fail_nomem(err, "an action");
   }
+  if (!rc && a->kind != QP_ACTION_SUBMIT_TOOL_RESULTS)
+    rc = copy_tools(request, a->tools_json, err);
+  else if (!rc)
+    rc = copy_results(request, a, err);
   if (!rc && a->key)
     rc = make_digest(request, a, err);
   return rc;

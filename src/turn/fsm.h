@@ -23,9 +23,9 @@
   X(SEND, "a message is sent")                                        \
   X(RETRY, "a retry is asked for")                                    \
   X(CANCEL, "the turn is cancelled")                                  \
-  X(APPROVE, "the calls are decided, some may run")                   \
-  X(DENY, "the calls are decided, none may run")                      \
-  X(DECIDE, "some calls are decided, others still wait")              \
+  X(APPROVE, "no call waits any more, some may run")                  \
+  X(DENY, "no call waits any more, none may run")                     \
+  X(DECIDE, "some calls are settled, others still wait")              \
   X(SWITCH, "another branch becomes the active one")                  \
   X(COMPACT, "a compaction is asked for")                             \
   X(SAVED, "what came last is durable")                               \
@@ -37,7 +37,7 @@
   X(PAUSED, "the provider paused the stored answer")                  \
   X(CALLS_FREE, "its calls are all decided by the policy, some run")  \
   X(CALLS_BARRED, "its calls are all denied by the policy")           \
-  X(CALLS_ASK, "some of its calls wait for a person")                 \
+  X(CALLS_ASK, "some of its calls wait for a person or a client")     \
   X(TOOLS_ENDED, "every call has its result")                         \
   X(TOO_LONG, "the history does not fit the model")                   \
   X(COMPACTED, "the history is shorter")                              \
@@ -63,7 +63,7 @@ enum qp__event {
   X(KEEP_DELTAS, "keep what comes")                         \
   X(SAVE_ANSWER, "save the answer, look at its calls")      \
   X(SAVE_PARTIAL, "save what there is, marked interrupted") \
-  X(ASK, "wait for a person")                               \
+  X(ASK, "wait for a person or a client")                   \
   X(RUN_TOOLS, "run the tools")                             \
   X(SAVE_RESULTS, "save the results")                       \
   X(SHORTEN, "compact the history")                         \

@@ -22,6 +22,8 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "model/client_tool.h"
+#include "store/context/context_int.h"
 #include "turn/actor.h"
 #include "turn/discover.h"
 #include "turn/question.h"
@@ -432,9 +434,17 @@ on_prepared(uv_work_t *work, int status)
 static void
 make_question(struct qp__actor *t)
 {
-  struct qp__question *q =
-      qp__question_new(t->engine, t->context, t->open->facts.branch, t->call_flags);
+  struct qp__view *v = qp__view_get(t->context);
+  struct qp_err err = { QP_OK, "" };
+  struct qp__question *q;
 
+  (void)qp__round_check_names(t, qp__client_tools_get(v->meta), &err);
+  qp__view_unref(v);
+  if (err.rc) { /* a server has got such a tool since, or the configuration was changed */
+    qp__actor_enqueue_error(t, QP__EVENT_FINAL_ERROR, t->number, "request", err.msg);
+    return;
+  }
+  q = qp__question_new(t->engine, t->context, t->open->facts.branch, t->call_flags);
   if (!q) {
     qp__actor_enqueue_error(t, QP__EVENT_FINAL_ERROR, t->number, "internal", "out of memory");
     return;

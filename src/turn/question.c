@@ -7,20 +7,52 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/vec.h"
+#include "model/client_tool.h"
+#include "store/context/context_int.h"
 
 #define SYSTEM_MAX ((size_t)16 << 20)
 
 /* ---- on the engine's thread ---- */
 
+/* Those that the client runs itself, behind those of the server. */
+static bool
+copy_client_tools(struct qp__question *q, const json_t *tools, struct qp__llm_tool *list)
+{
+  for (size_t i = 0; i < json_array_size(tools); i++) {
+    const json_t *tool = json_array_get(tools, i);
+    const char *name = json_string_value(json_object_get(tool, "name"));
+    const char *description = json_string_value(json_object_get(tool, "description"));
+    const json_t *schema = json_object_get(tool, "parameters");
+    struct qp__buf text;
+    bool good;
+
+    qp__buf_init(&text, QP__CLIENT_TOOLS_BYTES);
+    if (json_is_object(schema))
+      (void)qp__json_write(&text, schema);
+    else
+      (void)qp__buf_add_str(&text, "{\"type\":\"object\",\"properties\":{}}");
+    list[i].name = qp__arena_strdup(&q->arena, name ? name : "");
+    list[i].description = qp__arena_strdup(&q->arena, description ? description : "");
+    list[i].schema.data = text.rc ? NULL : qp__arena_strndup(&q->arena, text.data, text.len);
+    list[i].schema.len = text.len;
+    good = list[i].name && list[i].description && list[i].schema.data;
+    qp__buf_release(&text);
+    if (!good)
+      return false;
+  }
+  return true;
+}
+
 /* Copies the list of tools, which may change while the worker writes. */
 static bool
-copy_tools(struct qp__question *q)
+copy_tools(struct qp__question *q, const json_t *client_tools)
 {
   const struct qp__tools *tools = q->engine->tools;
   size_t n = qp__tools_count(tools);
-  struct qp__llm_tool *list = qp__arena_alloc(&q->arena, (n + 1) * sizeof(*list));
+  size_t more = json_array_size(client_tools);
+  struct qp__llm_tool *list = qp__arena_alloc(&q->arena, (n + more + 1) * sizeof(*list));
 
-  if (!list)
+  if (!list || !copy_client_tools(q, client_tools, list + n))
     return false;
   for (size_t i = 0; i < n; i++) {
     const struct qp__tool *tool = qp__tools_at(tools, i);
@@ -33,7 +65,7 @@ copy_tools(struct qp__question *q)
     list[i].schema = (struct qp_bytes){ schema, strlen(schema) };
   }
   q->request.tools = list;
-  q->request.tool_count = n;
+  q->request.tool_count = n + more;
   return true;
 }
 
@@ -42,6 +74,8 @@ qp__question_new(struct qp_engine *e, struct qp_context *context, const char *br
                  unsigned flags)
 {
   struct qp__question *q = qp__alloc0(1, sizeof(*q));
+  struct qp__view *v;
+  bool good;
 
   if (!q)
     return NULL;
@@ -52,7 +86,10 @@ qp__question_new(struct qp_engine *e, struct qp_context *context, const char *br
   qp__buf_init(&q->system, SYSTEM_MAX);
   qp__buf_init(&q->body, QP__LLM_BODY_MAX);
   q->branch = qp__strdup(branch);
-  if (!q->branch || !copy_tools(q)) {
+  v = qp__view_get(context);
+  good = q->branch && copy_tools(q, qp__client_tools_get(v->meta));
+  qp__view_unref(v);
+  if (!good) {
     qp__question_free(q);
     return NULL;
   }

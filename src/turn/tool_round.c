@@ -2,13 +2,18 @@
  *
  * Every call of a stored answer gets exactly one result in a stored message: what the tool
  * answered, or an error that says why it did not. Calls that name no tool, or whose arguments are
- * no object, are let through: the tools answer them with an error that helps the model. */
+ * no object, are let through: the tools answer them with an error that helps the model.
+ *
+ * A call of a tool that the client runs itself has "kind": "client" in the stored answer. It waits
+ * in AwaitingToolApproval, like a call that waits for a person. Its result is stored as soon as it
+ * is submitted. The server's own tools run when no call waits any more. */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "model/client_tool.h"
 #include "model/message.h"
 #include "model/meta.h"
 #include "store/context/context_int.h"
@@ -52,6 +57,23 @@ qp__round_find(const struct qp__actor *t, const char *id)
   return NULL;
 }
 
+static bool
+is_marked(const json_t *extra)
+{
+  const char *kind = json_string_value(json_object_get(extra, "kind"));
+
+  return kind && strcmp(kind, "client") == 0;
+}
+
+/* Marks a call in an answer that will be saved. */
+static enum qp_rc
+mark(struct qp__tool_call *call, struct qp_err *err)
+{
+  if (!call->extra)
+    call->extra = json_object();
+  return qp__json_set_str(call->extra, "kind", "client") ? qp__fail_nomem(err, "a turn") : QP_OK;
+}
+
 /* The calls of a message, with the approvals that it has. */
 static enum qp_rc
 copy_calls(struct qp__actor *t, const struct qp_message *answer, struct qp_err *err)
@@ -74,6 +96,7 @@ copy_calls(struct qp__actor *t, const struct qp_message *answer, struct qp_err *
     call->arguments = qp__strdup(from.arguments_json);
     call->approval = from.approval;
     call->display = from.display;
+    call->client = is_marked(answer->calls[i].extra);
     if (!call->id || !call->name || !call->arguments)
       return qp__fail_nomem(err, "the tool calls of an answer");
   }
@@ -203,20 +226,43 @@ check_policy(const struct qp__actor *t, const struct qp__actor_call *call)
 }
 
 enum qp_rc
+qp__round_check_names(const struct qp__actor *t, const json_t *client_tools, struct qp_err *err)
+{
+  for (size_t i = 0; i < json_array_size(client_tools); i++) {
+    const json_t *tool = json_array_get(client_tools, i);
+    const char *name = json_string_value(json_object_get(tool, "name"));
+
+    if (name && qp__tools_find(t->engine->tools, name))
+      return qp__fail(err, QP_INVALID,
+                      "the tool '%.64s' of the client has the name of a tool of the server; give "
+                      "it another name",
+                      name);
+  }
+  return QP_OK;
+}
+
+enum qp_rc
 qp__round_begin(struct qp__actor *t, struct qp_message *answer, bool barred, struct qp_err *err)
 {
   enum qp_rc rc = copy_calls(t, answer, err);
+  struct qp__view *v;
 
   if (rc)
     return rc;
-  for (size_t i = 0; i < t->call_count; i++) {
+  v = qp__view_get(t->context);
+  for (size_t i = 0; !rc && i < t->call_count; i++) {
     struct qp__actor_call *call = &t->calls[i];
 
-    call->approval = barred ? QP_APPROVAL_PENDING : check_policy(t, call);
+    call->client = !barred && !qp__tools_find(t->engine->tools, call->name) &&
+                   qp__client_tool_find(qp__client_tools_get(v->meta), call->name);
+    if (call->client)
+      rc = mark(&answer->calls[i], err);
+    call->approval = barred || call->client ? QP_APPROVAL_PENDING : check_policy(t, call);
     call->by_policy = call->approval != QP_APPROVAL_PENDING;
     answer->calls[i].view.approval = barred ? QP_APPROVAL_DENIED : call->approval;
   }
-  return QP_OK;
+  qp__view_unref(v);
+  return rc;
 }
 
 enum qp_rc
@@ -243,24 +289,26 @@ qp__round_load(struct qp__actor *t, const struct qp_message *answer, const json_
   return rc;
 }
 
-static size_t
-count_approval(const struct qp__actor *t, enum qp_approval approval)
+/* Whether the engine runs the call when no call waits any more. */
+static bool
+may_run(const struct qp__actor_call *call)
 {
-  size_t n = 0;
-
-  for (size_t i = 0; i < t->call_count; i++)
-    n += t->calls[i].approval == approval;
-  return n;
+  return call->approval == QP_APPROVAL_APPROVED && !call->client && !call->stored && !call->result;
 }
 
 enum qp__event
 qp__round_event(const struct qp__actor *t)
 {
+  bool some = false;
+
   if (t->call_count == 0)
     return QP__EVENT_NO_CALLS;
-  if (count_approval(t, QP_APPROVAL_PENDING))
-    return QP__EVENT_CALLS_ASK;
-  return count_approval(t, QP_APPROVAL_APPROVED) ? QP__EVENT_CALLS_FREE : QP__EVENT_CALLS_BARRED;
+  for (size_t i = 0; i < t->call_count; i++) {
+    if (t->calls[i].approval == QP_APPROVAL_PENDING)
+      return QP__EVENT_CALLS_ASK;
+    some |= may_run(&t->calls[i]);
+  }
+  return some ? QP__EVENT_CALLS_FREE : QP__EVENT_CALLS_BARRED;
 }
 
 /* ---- running ---- */
@@ -330,7 +378,7 @@ qp__round_run(struct qp__actor *t)
   t->number++;
   t->running = 0;
   for (size_t i = 0; i < t->call_count; i++)
-    if (t->calls[i].approval == QP_APPROVAL_APPROVED && !t->calls[i].result)
+    if (may_run(&t->calls[i]))
       start(t, i);
   if (t->running == 0)
     qp__actor_enqueue_event(t, QP__EVENT_TOOLS_ENDED, t->number);
@@ -372,14 +420,16 @@ static enum qp_rc
 note_decision(struct qp_message *message, const struct qp__actor_call *call, struct qp_err *err)
 {
   bool decided = call->approval != QP_APPROVAL_PENDING;
+  bool submitted = call->client && call->result;
   char metadata[128];
   char ms[32] = "";
 
-  if (call->result)
+  if (call->result && !submitted)
     (void)snprintf(ms, sizeof(ms), ",\"ms\":%llu", (unsigned long long)call->ms);
   (void)snprintf(metadata, sizeof(metadata), "{\"approval_status\":\"%s\"%s%s}",
                  qp_approval_name(call->approval),
                  !decided          ? ""
+                 : submitted       ? ",\"decided_by\":\"client\""
                  : call->by_policy ? ",\"decided_by\":\"policy\""
                                    : ",\"decided_by\":\"person\"",
                  ms);
@@ -423,6 +473,21 @@ out:
   qp_message_free(message);
   qp__buf_release(&text);
   json_decref(value);
+  return rc;
+}
+
+enum qp_rc
+qp__round_add_submitted(struct qp__actor *t, const struct qp__action_request *request,
+                        struct qp_err *err)
+{
+  enum qp_rc rc = QP_OK;
+
+  for (size_t i = 0; !rc && i < request->a.result_count; i++) {
+    struct qp__actor_call *call = qp__round_find(t, request->a.results[i].request_id);
+
+    rc = add_result(t, call, "", err);
+    call->stored = true;
+  }
   return rc;
 }
 

@@ -7,6 +7,7 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/vec.h"
+#include "model/client_tool.h"
 #include "store/context/context_int.h"
 #include "turn/actor.h"
 
@@ -198,6 +199,11 @@ make_messages(struct qp__actor *t, struct qp__input *in, struct qp_err *err)
     return save_answer(t, err);
   case QP__STEP_SAVE_PARTIAL:
     return save_partial(t, err);
+  case QP__STEP_ASK:
+  case QP__STEP_RUN_TOOLS:
+    if (in->request && in->request->a.kind == QP_ACTION_SUBMIT_TOOL_RESULTS)
+      return qp__round_add_submitted(t, in->request, err);
+    return QP_OK;
   case QP__STEP_SAVE_RESULTS:
     return qp__round_close(t, "the tool did not answer", err);
   case QP__STEP_CLOSE_CALLS:
@@ -246,6 +252,24 @@ decisions_object(const struct qp__actor *t)
   return object;
 }
 
+/* NULL: no memory. */
+static json_t *
+pending_object(const struct qp__actor_call *call)
+{
+  json_t *object = json_pack("{s:s, s:s, s:s}", "id", call->id, "tool_name", call->name, "kind",
+                             call->client ? "client" : "approval");
+  struct qp_bytes text = { call->arguments, strlen(call->arguments) };
+  json_t *arguments = NULL;
+
+  if (object && call->client &&
+      (qp__json_parse("arguments", text, &arguments, NULL) ||
+       json_object_set_new(object, "arguments", arguments))) {
+    json_decref(object);
+    return NULL;
+  }
+  return object;
+}
+
 static json_t *
 pending_array(const struct qp__actor *t)
 {
@@ -254,8 +278,7 @@ pending_array(const struct qp__actor *t)
 
   for (size_t i = 0; good && i < t->call_count; i++)
     if (t->calls[i].approval == QP_APPROVAL_PENDING)
-      good = json_array_append_new(array, json_pack("{s:s, s:s}", "id", t->calls[i].id, "tool_name",
-                                                    t->calls[i].name)) == 0;
+      good = json_array_append_new(array, pending_object(&t->calls[i])) == 0;
   if (!good) {
     json_decref(array);
     return NULL;
@@ -308,8 +331,26 @@ make_detail(const struct qp__actor *t)
   return detail;
 }
 
+/* The tools of the client for a turn that begins: a list of its own, or none, which removes that of
+ * the turn before. Returns 0 or -1. */
+static int
+set_turn_tools(struct qp__actor *t, const struct qp__input *in, json_t *patch)
+{
+  struct qp__view *v;
+  json_t *old;
+
+  if (in->event != QP__EVENT_SEND || !in->request)
+    return 0;
+  if (in->request->tools)
+    return json_object_set(patch, QP__TURN_TOOLS, in->request->tools);
+  v = qp__view_get(t->context);
+  old = json_object_get(v->meta->extra, QP__TURN_TOOLS);
+  qp__view_unref(v);
+  return old ? json_object_set_new(patch, QP__TURN_TOOLS, json_null()) : 0;
+}
+
 static enum qp_rc
-make_patch(struct qp__actor *t, struct qp_err *err)
+make_patch(struct qp__actor *t, const struct qp__input *in, struct qp_err *err)
 {
   struct qp__pending_transition *m = &t->open->transition;
   const struct qp__turn_count *total = &m->facts.total;
@@ -319,10 +360,11 @@ make_patch(struct qp__actor *t, struct qp_err *err)
     return qp__fail_nomem(err, "a turn");
   m->patch =
       json_pack("{s:s, s:o}", "current_state", qp_state_name(m->to.to), "state_detail", detail);
-  if (m->patch && total->tokens &&
-      json_object_set_new(m->patch, "usage",
-                          json_pack("{s:I, s:f}", "tokens", (json_int_t)total->tokens, "cost_usd",
-                                    (double)total->cost / PICO))) {
+  if (m->patch && ((total->tokens &&
+                    json_object_set_new(m->patch, "usage",
+                                        json_pack("{s:I, s:f}", "tokens", (json_int_t)total->tokens,
+                                                  "cost_usd", (double)total->cost / PICO))) ||
+                   set_turn_tools(t, in, m->patch))) {
     json_decref(m->patch);
     m->patch = NULL;
   }
@@ -407,7 +449,7 @@ qp__transition_prepare(struct qp__actor *t, struct qp__input *in, struct qp_err 
   if (!rc)
     rc = make_messages(t, in, err);
   if (!rc)
-    rc = make_patch(t, err);
+    rc = make_patch(t, in, err);
   if (!rc)
     rc = make_lines(t, err);
   if (!rc && in->request && in->request->a.key)

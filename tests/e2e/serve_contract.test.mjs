@@ -119,6 +119,9 @@ async function walkTurns(server, go) {
   await go('deleteRule', 204, { params: { id: rules[0].id } });
   await again();
   await both('cancelTurn', example('cancelTurn'), again);
+  const offer = () => chat.does('send_message', { content: 'ask', tools: [{ name: 'clock' }] });
+  await offer();
+  await both('submitToolResults', { results: [{ tool_call_id: 'call_2', result: 'noon' }] }, offer);
   await chat.send('hi');
   await both('retryTurn', example('retryTurn'));
   await both('regenerateAnswer', {});
@@ -136,7 +139,12 @@ async function assetName(server) {
 
 test('every operation gives every success that the contract promises', async (t) => {
   const calling = { call: 'write_file', arguments: { path: 'a.txt', content: 'a' }, id: 'call_1' };
-  const steps = [{ after_tool: 'write_file', times: 100, play: [{ text: 'As you like.' }] }, { match: 'write', play: [calling] }];
+  const steps = [
+    { after_tool: 'write_file', times: 100, play: [{ text: 'As you like.' }] },
+    { after_tool: 'clock', times: 100, play: [{ text: 'Late.' }] },
+    { match: 'write', play: [calling] },
+    { match: 'ask', play: [{ call: 'clock', arguments: {}, id: 'call_2' }] },
+  ];
   const server = await serveTurns(t, { steps, work: makeWorkspace(t).work });
   const go = walker(server);
   seen.clear();

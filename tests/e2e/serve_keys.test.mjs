@@ -74,6 +74,7 @@ const requests = {
   'GET /v1/contexts/{id}/events': (x) => [`/v1/contexts/${x.context}/events`, undefined, 200],
   'POST /v1/contexts/{id}/actions/send_message': (x) => [`/v1/contexts/${x.context}/actions/send_message`, { content: 'more of alicemark' }, 200],
   'POST /v1/contexts/{id}/actions/approve_tools': (x) => [`/v1/contexts/${x.context}/actions/approve_tools`, { approved: ['call_1'] }, 400],
+  'POST /v1/contexts/{id}/actions/submit_tool_results': (x) => [`/v1/contexts/${x.context}/actions/submit_tool_results`, { results: [{ tool_call_id: 'call_1', result: 1 }] }, 409],
   'POST /v1/contexts/{id}/actions/cancel': (x) => [`/v1/contexts/${x.context}/actions/cancel`, {}, 409],
   'POST /v1/contexts/{id}/actions/retry': (x) => [`/v1/contexts/${x.context}/actions/retry`, {}, 200],
   'POST /v1/contexts/{id}/actions/regenerate': (x) => [`/v1/contexts/${x.context}/actions/regenerate`, {}, 200],

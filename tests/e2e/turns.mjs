@@ -96,13 +96,14 @@ export class Chat {
     return new Chat(server, this.id, this);
   }
 
-  act(action, body, headers = {}) {
-    return this.server.ask('POST', `${this.at}/actions/${action}`, body, { ...this.headers, ...headers });
+  // With all messages of the branch, unless the query asks for others.
+  act(action, body, headers = {}, query = '?messages=all') {
+    return this.server.ask('POST', `${this.at}/actions/${action}${query}`, body, { ...this.headers, ...headers });
   }
 
   // An action that goes well; gives the body.
-  async does(action, body, headers = {}, query = '') {
-    const answer = await this.server.ask('POST', `${this.at}/actions/${action}${query}`, body, { ...this.headers, ...headers });
+  async does(action, body, headers = {}, query = undefined) {
+    const answer = await this.act(action, body, headers, query);
     assert.equal(answer.status, 200, `${action}: ${answer.text}`);
     assert.ok(rests.includes(answer.body.state), answer.text);
     return answer.body;

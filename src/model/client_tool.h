@@ -1,0 +1,23 @@
+/* client_tool.h - tools that a client runs itself: the model is offered them, a call of one waits
+ * until the client submits its result (docs/tools.md).
+ *
+ * A list of them is JSON, in "config.tools" of the metadata, and in "turn_tools" for the turn that
+ * was begun with a list of its own, which then replaces the other:
+ *   [{"name":"get_weather","description":"…","parameters":{JSON Schema of an object}}] */
+#ifndef QP_MODEL_CLIENT_TOOL_H
+#define QP_MODEL_CLIENT_TOOL_H
+
+#include "model/meta.h"
+
+#define QP__CLIENT_TOOLS_MAX 128
+#define QP__CLIENT_TOOLS_BYTES ((size_t)256 << 10) /* of the list as JSON */
+#define QP__TURN_TOOLS "turn_tools"
+
+/* QP_INVALID, with the path of the wrong field; QP_TOOBIG. `what` begins the message. */
+enum qp_rc qp__client_tools_check(const char *what, const json_t *tools, struct qp_err *err);
+/* The list for the present turn, or NULL. Borrowed. */
+const json_t *qp__client_tools_get(const struct qp__meta *m);
+/* NULL: none has that name. Borrowed. */
+const json_t *qp__client_tool_find(const json_t *tools, const char *name);
+
+#endif
