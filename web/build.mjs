@@ -1,0 +1,119 @@
+#!/usr/bin/env node
+// Builds the web page: TypeScript and CSS of web/src into files with hashed names.
+//
+//   node web/build.mjs OUTDIR [--watch]     write OUTDIR/index.html, OUTDIR/favicon.svg, OUTDIR/assets/*
+//   node web/build.mjs OUTDIR --sizes       the same, and print the sizes as JSON
+//   node web/build.mjs --types [--check]    write web/src/gen/api.d.ts from api/openapi.yaml, or check it
+//
+// OUTDIR/assets is emptied first.
+
+import fs from 'node:fs';
+import path from 'node:path';
+import zlib from 'node:zlib';
+import { fileURLToPath } from 'node:url';
+
+const here = path.dirname(fileURLToPath(import.meta.url));
+const root = path.dirname(here);
+const types = path.join(here, 'src', 'gen', 'api.d.ts');
+
+// The types of every request and answer.
+async function generateTypes(check) {
+  const { default: openapi, astToString } = await import('openapi-typescript');
+  const ast = await openapi(new URL(`file://${path.join(root, 'api', 'openapi.yaml')}`));
+  const text = `// Generated from api/openapi.yaml by web/build.mjs.\n${astToString(ast)}`;
+  fs.mkdirSync(path.dirname(types), { recursive: true });
+  if (fs.existsSync(types) && fs.readFileSync(types, 'utf8') === text) return;
+  if (check) {
+    process.stderr.write('web/src/gen/api.d.ts:1: out of date; run node web/build.mjs --types\n');
+    process.exit(1);
+  }
+  fs.writeFileSync(types, text);
+}
+
+// Leaves out what the page does not use: the finder of bare links in markdown-it (off by default) and
+// the packages for chemistry, physics and MediaWiki in temml.
+const leaner = {
+  name: 'leaner',
+  setup(build) {
+    build.onResolve({ filter: /^linkify-it$/ }, () => ({ path: 'linkify-it', namespace: 'unused' }));
+    build.onLoad({ filter: /.*/, namespace: 'unused' }, () => ({ contents: 'export class LinkifyIt {}' }));
+    build.onLoad({ filter: /temml\.mjs$/ }, ({ path: file }) => {
+      const text = fs.readFileSync(file, 'utf8');
+      const from = text.search(/\/\*{20,}\s+\*\s+\*\s+Temml mhchem\.js/);
+      const to = text.indexOf('\n// Helper functions\n', from);
+      if (from < 0 || to < 0) throw new Error(`${file}: its packages are not where they were; look at "leaner"`);
+      return { contents: text.slice(0, from) + text.slice(to) };
+    });
+  },
+};
+
+async function bundle(out, watch) {
+  const esbuild = await import('esbuild');
+  const assets = path.join(out, 'assets');
+  fs.rmSync(assets, { recursive: true, force: true });
+  const options = {
+    absWorkingDir: root,
+    entryPoints: { quipu: path.join(here, 'src', 'main.tsx'), style: path.join(here, 'src', 'style', 'main.css') },
+    outdir: assets,
+    entryNames: '[name]-[hash]',
+    chunkNames: '[name]-[hash]',
+    assetNames: '[name]-[hash]',
+    bundle: true,
+    splitting: true,
+    format: 'esm',
+    target: ['es2022', 'chrome115', 'firefox120', 'safari17'],
+    minify: !watch,
+    sourcemap: watch ? 'inline' : false,
+    legalComments: 'none',
+    metafile: true,
+    jsx: 'automatic',
+    jsxImportSource: 'preact',
+    loader: { '.svg': 'file' },
+    logLevel: 'warning',
+    plugins: [leaner, { name: 'page', setup: (build) => void build.onEnd((result) => result.metafile && writePage(out, result.metafile)) }],
+  };
+  if (!watch) return void (await esbuild.build(options));
+  const context = await esbuild.context(options);
+  await context.watch();
+}
+
+// index.html names the two entries; nothing in it is inline, so the strict policy holds.
+function writePage(out, metafile) {
+  const outputs = Object.entries(metafile.outputs).map(([file, about]) => ({ file: path.resolve(root, file), ...about }));
+  const entry = (source) => outputs.find((one) => one.entryPoint === source);
+  const urlOf = (one) => `/assets/${path.basename(one.file)}`;
+  const script = entry('web/src/main.tsx');
+  const style = entry('web/src/style/main.css');
+  fs.copyFileSync(path.join(here, 'icon.svg'), path.join(out, 'favicon.svg'));
+  const page = fs
+    .readFileSync(path.join(here, 'index.html'), 'utf8')
+    .replace('{{script}}', urlOf(script))
+    .replace('{{style}}', urlOf(style));
+  fs.writeFileSync(path.join(out, 'index.html'), page);
+  if (flags.includes('--sizes')) printSizes(out, outputs, script);
+}
+
+// `first`: what the page loads before anything is clicked.
+function printSizes(out, outputs, script) {
+  const first = new Set([script.file]);
+  for (const file of first) {
+    const about = outputs.find((one) => one.file === file);
+    for (const used of about.imports) if (used.kind === 'import-statement') first.add(path.resolve(root, used.path));
+  }
+  const sizes = fs.readdirSync(path.join(out, 'assets')).sort().map((name) => {
+    const bytes = fs.readFileSync(path.join(out, 'assets', name));
+    return { name, first: name.endsWith('.css') || first.has(path.join(out, 'assets', name)), bytes: bytes.length, gzip: zlib.gzipSync(bytes, { level: 9 }).length };
+  });
+  process.stdout.write(`${JSON.stringify(sizes, null, 2)}\n`);
+}
+
+const [out, ...flags] = process.argv.slice(2);
+if (!out) {
+  process.stderr.write('usage: node web/build.mjs OUTDIR [--watch|--sizes] | --types [--check]\n');
+  process.exit(2);
+}
+if (out === '--types') await generateTypes(flags.includes('--check'));
+else {
+  fs.mkdirSync(out, { recursive: true });
+  await bundle(path.resolve(out), flags.includes('--watch'));
+}

@@ -1,0 +1,102 @@
+// The page: list at the left, a view in the middle, and what floats above both.
+
+import { render, type VNode } from 'preact';
+import { useEffect } from 'preact/hooks';
+import { Chat } from './chat/chat';
+import { needsKey } from './lib/api';
+import { dismiss, loadModels, loadPrompts, loadRows, notes, route, sidebarOpen } from './lib/store';
+import { Home } from './views/home';
+import { lazyView } from './views/lazy-view';
+import { Palette, useShortcuts } from './views/palette';
+import { Button } from './views/parts';
+import { Sidebar } from './views/sidebar';
+import { SignIn } from './views/sign-in';
+
+const Prompts = lazyView(() => import('./views/prompts').then((module) => module.Prompts));
+const Usage = lazyView(() => import('./views/usage').then((module) => module.Usage));
+const Storage = lazyView(() => import('./views/storage').then((module) => module.Storage));
+const Import = lazyView(() => import('./views/import').then((module) => module.Import));
+const Settings = lazyView(() => import('./views/settings').then((module) => module.SettingsView));
+
+function loadAll(): void {
+  void loadRows();
+  void loadModels();
+  void loadPrompts();
+}
+
+function App(): VNode {
+  useShortcuts();
+  useEffect(() => {
+    loadAll();
+    const again = () => {
+      if (document.visibilityState === 'visible') void loadRows();
+    };
+    document.addEventListener('visibilitychange', again);
+    addEventListener('online', again);
+    return () => {
+      document.removeEventListener('visibilitychange', again);
+      removeEventListener('online', again);
+    };
+  }, []);
+  const { view, id } = route.value;
+  useEffect(() => {
+    if (view !== 'chat') document.title = view === 'home' ? 'quipu' : `${view[0]?.toUpperCase()}${view.slice(1)} · quipu`;
+  }, [view]);
+  if (needsKey.value) return <SignIn onDone={loadAll} />;
+  return (
+    <>
+      <a class="skip" href="#composer" onClick={(event) => { event.preventDefault(); document.getElementById('composer')?.focus(); }}>
+        To the message box
+      </a>
+      <div class="shell" onClick={(event) => event.target === event.currentTarget && (sidebarOpen.value = false)}>
+        <Sidebar />
+        {sidebarOpen.value && <div class="scrim" onClick={() => (sidebarOpen.value = false)} />}
+        {view === 'home' && <Home />}
+        {view === 'chat' && <Chat key={id} id={id} />}
+        {view === 'prompts' && <Prompts />}
+        {view === 'usage' && <Usage />}
+        {view === 'storage' && <Storage />}
+        {view === 'import' && <Import />}
+        {view === 'settings' && <Settings />}
+      </div>
+      <Palette />
+      <Notes />
+    </>
+  );
+}
+
+function Notes(): VNode {
+  return (
+    <div class="notes" role="status" aria-live="polite">
+      {notes.value.map((note) => (
+        <div key={note.id} class="note">
+          <span>{note.text}</span>
+          {note.action && (
+            <Button
+              small
+              onClick={() => {
+                dismiss(note);
+                note.action?.run();
+              }}
+            >
+              {note.action.label}
+            </Button>
+          )}
+          <Button
+            small
+            kind="quiet"
+            icon="close"
+            label="Close"
+            onClick={() => {
+              dismiss(note);
+              note.action?.otherwise?.();
+            }}
+          />
+        </div>
+      ))}
+    </div>
+  );
+}
+
+const root = document.getElementById('app');
+if (root) render(<App />, root);

@@ -1,0 +1,82 @@
+// Long work of the server: started here, followed until it ends.
+
+import type { VNode } from 'preact';
+import { useEffect, useState } from 'preact/hooks';
+import { ask, Problem, remove, sentence } from '../lib/api';
+import type { Job } from '../lib/types';
+import { count } from '../lib/words';
+import { Button, Notice } from './parts';
+
+const every = 400;
+
+export async function startJob(path: string, body: unknown = {}, raw?: BodyInit): Promise<Job> {
+  const options = raw === undefined ? { method: 'POST', body } : { method: 'POST', raw, headers: { 'content-type': 'application/json' } };
+  return (await ask<{ job: Job }>(path, options)).job;
+}
+
+export const hasJobs = async (): Promise<boolean> => {
+  try {
+    await ask('/jobs');
+    return true;
+  } catch (error) {
+    return !(error instanceof Problem && (error.status === 404 || error.status === 405));
+  }
+};
+
+const problemOf = (job: Job): string => (typeof job.error === 'string' ? job.error : (job.error?.message ?? ''));
+
+export function JobView({ job: first, label, onEnd }: { job: Job; label: string; onEnd?: (job: Job) => void }): VNode {
+  const [job, setJob] = useState(first);
+  const [problem, setProblem] = useState('');
+  useEffect(() => {
+    let gone = false;
+    const look = async () => {
+      for (let now = first; !gone; ) {
+        if (now.state !== 'running') return onEnd?.(now);
+        await new Promise((resolve) => setTimeout(resolve, every));
+        try {
+          const found = await ask<Job | { job: Job }>(`/jobs/${first.id}`);
+          now = 'job' in found ? found.job : found;
+          if (!gone) setJob(now);
+        } catch (error) {
+          return setProblem(sentence(error));
+        }
+      }
+      return undefined;
+    };
+    void look();
+    return () => void (gone = true);
+  }, [first.id]);
+  const isRunning = job.state === 'running';
+  return (
+    <div class="job" role="status">
+      <div class="job-head">
+        <strong>{label}</strong>
+        <span class="faint">{isRunning ? (job.total > 0 ? `${count(job.done)} of ${count(job.total)}` : 'working') : job.state}</span>
+        <span class="push" />
+        {isRunning && (
+          <Button small onClick={() => void remove(`/jobs/${job.id}`)}>
+            Stop
+          </Button>
+        )}
+      </div>
+      <progress aria-label={label} {...(isRunning && job.total === 0 ? {} : { value: isRunning ? job.done : 1, max: isRunning ? Math.max(1, job.total) : 1 })} />
+      {(problem || problemOf(job)) && <Notice kind="error">{problem || problemOf(job)}</Notice>}
+      {!isRunning && job.report && <Report report={job.report} />}
+    </div>
+  );
+}
+
+function Report({ report }: { report: Record<string, unknown> }): VNode {
+  const words = (name: string) => name.replaceAll('_', ' ');
+  return (
+    <dl class="facts">
+      {Object.entries(report).map(([name, value]) => (
+        <div key={name}>
+          <dt>{words(name)}</dt>
+          <dd>{typeof value === 'number' ? count(value) : Array.isArray(value) ? (value.length === 0 ? 'none' : <pre tabIndex={0}>{value.map((one) => (typeof one === 'string' ? one : JSON.stringify(one))).join('\n')}</pre>) : typeof value === 'object' ? JSON.stringify(value) : String(value)}</dd>
+        </div>
+      ))}
+    </dl>
+  );
+}

@@ -1,0 +1,48 @@
+// The frame of views that are not a conversation.
+
+import type { ComponentChildren, VNode } from 'preact';
+import { sidebarOpen } from '../lib/store';
+import { Button } from './parts';
+
+export function Page({ title, lead, children, acts }: { title: string; lead?: string; children: ComponentChildren; acts?: ComponentChildren }): VNode {
+  return (
+    <main class="page" tabIndex={-1}>
+      <header class="page-head">
+        <Button class="only-phone" icon="menu" kind="quiet" label="Conversations" onClick={() => (sidebarOpen.value = true)} />
+        <div>
+          <h1>{title}</h1>
+          {lead && <p class="faint">{lead}</p>}
+        </div>
+        <span class="push" />
+        {acts}
+      </header>
+      {children}
+    </main>
+  );
+}
+
+export interface Bar {
+  label: string;
+  value: number;
+  shown: string;
+  href?: string;
+  parts?: { name: string; value: number }[];
+}
+
+// Sizes as bars, largest first: readable as a list too.
+export function Bars({ bars, label }: { bars: Bar[]; label: string }): VNode {
+  const most = Math.max(1, ...bars.map((bar) => bar.value));
+  return (
+    <ul class="bars" aria-label={label}>
+      {bars.map((bar, n) => (
+        <li key={n}>
+          {bar.href ? <a href={bar.href}>{bar.label}</a> : <span>{bar.label}</span>}
+          <div class="bar">
+            <i style={{ width: `${Math.max(0.6, (bar.value / most) * 100)}%` }} />
+          </div>
+          <span class="bar-value">{bar.shown}</span>
+        </li>
+      ))}
+    </ul>
+  );
+}

@@ -1,0 +1,179 @@
+// Tokens and money: per day and per conversation. The figures are those that providers reported with
+// their answers.
+
+import type { VNode } from 'preact';
+import { useEffect, useState } from 'preact/hooks';
+import { ask, sentence, tryAsk } from '../lib/api';
+import { chatHash, models, rows } from '../lib/store';
+import type { Message } from '../lib/types';
+import { count, money, plural, tokens } from '../lib/words';
+import { Bars, Page } from './page';
+import { Empty, Loading, Notice } from './parts';
+
+interface Day {
+  day: string;
+  input: number;
+  output: number;
+  cost_usd: number;
+  turns: number;
+}
+
+interface Sum extends Omit<Day, 'day'> {
+  id: string;
+  title: string;
+}
+
+const recent = 40; // conversations that are read when the server has no sums
+const perConversation = 200; // newest messages of each
+
+interface Figures {
+  days: Day[];
+  conversations: Sum[];
+  isPartial: boolean;
+}
+
+async function gather(onProgress: (done: number, total: number) => void): Promise<Figures> {
+  const daily = await tryAsk<{ days: Day[] }>('/usage/daily?days=30');
+  const days = new Map<string, Day>();
+  const conversations: Sum[] = [];
+  const some = rows.value.slice(0, recent);
+  let isPartial = rows.value.length > recent;
+  for (const [n, row] of some.entries()) {
+    onProgress(n, some.length);
+    const page = await ask<{ messages: Message[]; total: number }>(`/contexts/${row.id}/messages?order=newest&limit=${perConversation}`).catch(() => ({ messages: [], total: 0 }));
+    if (page.total > perConversation) isPartial = true;
+    const sum: Sum = { id: row.id, title: row.title || 'Untitled', input: 0, output: 0, cost_usd: 0, turns: 0 };
+    for (const message of page.messages) {
+      const meta = message.metadata as { tokens?: { prompt_tokens?: number; completion_tokens?: number }; cost_usd?: number } | null;
+      if (message.role !== 'assistant' || !meta?.tokens) continue;
+      const one = { input: meta.tokens.prompt_tokens ?? 0, output: meta.tokens.completion_tokens ?? 0, cost_usd: meta.cost_usd ?? 0, turns: 1 };
+      const day = message.created_at.slice(0, 10);
+      const old = days.get(day) ?? { day, input: 0, output: 0, cost_usd: 0, turns: 0 };
+      days.set(day, { day, input: old.input + one.input, output: old.output + one.output, cost_usd: old.cost_usd + one.cost_usd, turns: old.turns + 1 });
+      sum.input += one.input;
+      sum.output += one.output;
+      sum.cost_usd += one.cost_usd;
+      sum.turns++;
+    }
+    if (sum.turns > 0) conversations.push(sum);
+  }
+  conversations.sort((a, b) => b.cost_usd - a.cost_usd || b.input + b.output - a.input - a.output);
+  return { days: daily?.days ?? [...days.values()].sort((a, b) => a.day.localeCompare(b.day)), conversations, isPartial };
+}
+
+export function Usage(): VNode {
+  const [figures, setFigures] = useState<Figures | null>(null);
+  const [progress, setProgress] = useState('');
+  const [problem, setProblem] = useState('');
+  const ready = rows.value.length > 0;
+  useEffect(() => {
+    gather((done, total) => setProgress(`${done} of ${total} conversations`)).then(setFigures, (error: unknown) => setProblem(sentence(error)));
+  }, [ready]);
+  const all = figures?.days.reduce((sum, day) => ({ input: sum.input + day.input, output: sum.output + day.output, cost: sum.cost + day.cost_usd, turns: sum.turns + day.turns }), { input: 0, output: 0, cost: 0, turns: 0 });
+  return (
+    <Page title="Usage" lead="Tokens and cost as the providers reported them.">
+      {problem && <Notice kind="error">{problem}</Notice>}
+      {!figures && !problem && <Loading label={`Adding up ${progress}`} />}
+      {figures && all && all.turns === 0 && (
+        <Empty title="Nothing used yet">
+          <p>After the first answer, tokens and cost appear here, per day and per conversation.</p>
+        </Empty>
+      )}
+      {figures && all && all.turns > 0 && (
+        <>
+          <dl class="tiles">
+            <div>
+              <dt>Answers</dt>
+              <dd>{count(all.turns)}</dd>
+            </div>
+            <div>
+              <dt>Tokens in</dt>
+              <dd>{tokens(all.input)}</dd>
+            </div>
+            <div>
+              <dt>Tokens out</dt>
+              <dd>{tokens(all.output)}</dd>
+            </div>
+            <div>
+              <dt>Cost</dt>
+              <dd>{money(all.cost)}</dd>
+            </div>
+          </dl>
+          <section>
+            <h2>Per day</h2>
+            <DayChart days={figures.days} />
+          </section>
+          <section>
+            <h2>Per conversation</h2>
+            <Bars label="Tokens per conversation" bars={figures.conversations.slice(0, 20).map((one) => ({ label: one.title, value: one.input + one.output, shown: `${tokens(one.input + one.output)} · ${money(one.cost_usd)} · ${plural(one.turns, 'answer')}`, href: chatHash(one.id) }))} />
+          </section>
+          {figures.isPartial && <p class="faint">Counted over the newest {recent} conversations and the newest {perConversation} messages of each.</p>}
+        </>
+      )}
+      <section>
+        <h2>Models</h2>
+        <div class="md-table" role="region" aria-label="Models" tabIndex={0}>
+          <table>
+            <thead>
+              <tr>
+                <th>Model</th>
+                <th>Window</th>
+                <th>In, per million</th>
+                <th>Out, per million</th>
+              </tr>
+            </thead>
+            <tbody>
+              {models.value?.models
+                .filter((model) => model.available)
+                .map((model) => (
+                  <tr key={`${model.provider}/${model.id}`}>
+                    <td>
+                      {model.provider}/{model.id}
+                    </td>
+                    <td>{tokens(model.window)}</td>
+                    <td>{model.input_price === undefined ? 'unknown' : money(model.input_price)}</td>
+                    <td>{model.output_price === undefined ? 'unknown' : money(model.output_price)}</td>
+                  </tr>
+                ))}
+            </tbody>
+          </table>
+        </div>
+      </section>
+    </Page>
+  );
+}
+
+function DayChart({ days }: { days: Day[] }): VNode {
+  const shown = days.slice(-30);
+  const most = Math.max(1, ...shown.map((day) => day.input + day.output));
+  const width = 640;
+  const height = 150;
+  const step = width / Math.max(shown.length, 10);
+  return (
+    <figure class="chart">
+      <svg viewBox={`0 0 ${width} ${height + 22}`} role="img" aria-label={`Tokens per day: ${shown.map((day) => `${day.day} ${day.input + day.output}`).join(', ')}`}>
+        <path class="chart-base" d={`M0 ${height}H${width}`} />
+        {shown.map((day, n) => {
+          const out = (day.output / most) * (height - 10);
+          const into = (day.input / most) * (height - 10);
+          const x = n * step + step * 0.15;
+          return (
+            <g key={day.day}>
+              <title>{`${day.day}: ${count(day.input)} in, ${count(day.output)} out, ${money(day.cost_usd)}`}</title>
+              <rect class="chart-in" x={x} y={height - into} width={step * 0.7} height={into} rx="2" />
+              <rect class="chart-out" x={x} y={height - into - out} width={step * 0.7} height={Math.max(1, out)} rx="2" />
+              {(shown.length <= 12 || n % 5 === 0) && (
+                <text x={x + step * 0.35} y={height + 16} text-anchor="middle">
+                  {day.day.slice(5)}
+                </text>
+              )}
+            </g>
+          );
+        })}
+      </svg>
+      <figcaption class="legend-line">
+        <i class="chart-in" /> in <i class="chart-out" /> out
+      </figcaption>
+    </figure>
+  );
+}
