@@ -574,6 +574,36 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/contexts/{id}/actions/submit_tool_results": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the context.
+                 * @example 0192f0c4-7a10-7c3e-9b1d-3f6a2c8e5d01
+                 */
+                id: components["parameters"]["ContextId"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Bring the results of tools that the client runs itself
+         * @description For calls of tools in `config.tools` or in `tools` of `send_message`: they wait in
+         *     `AwaitingToolApproval`, with `"kind": "client"`, over restarts and without a time limit.
+         *     Brings the results of some or all of them; calls that are not listed keep waiting. Each
+         *     result is stored at once. When no call waits any more, the tools of the server run and the
+         *     model continues.
+         */
+        post: operations["submitToolResults"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/contexts/{id}/actions/cancel": {
         parameters: {
             query?: never;
@@ -972,7 +1002,7 @@ export interface components {
          * @description The kind of error, for programs.
          * @enum {string}
          */
-        ErrorCode: "INVALID" | "UNAUTHORIZED" | "DENIED" | "READONLY" | "NOTFOUND" | "METHOD_NOT_ALLOWED" | "EXISTS" | "CONFLICT" | "PRECONDITION_FAILED" | "TOOBIG" | "UNSUPPORTED_MEDIA_TYPE" | "TOO_MANY_REQUESTS" | "HEADER_TOO_LARGE" | "IO" | "CORRUPT" | "MISUSE" | "NOMEM" | "BUSY" | "OVERLOADED" | "STOPPING" | "NO_ENGINE" | "FULL" | "OWNER_FULL";
+        ErrorCode: "INVALID" | "UNAUTHORIZED" | "DENIED" | "READONLY" | "NOTFOUND" | "METHOD_NOT_ALLOWED" | "EXISTS" | "CONFLICT" | "PRECONDITION_FAILED" | "TOOBIG" | "UNSUPPORTED_MEDIA_TYPE" | "TOO_MANY_REQUESTS" | "HEADER_TOO_LARGE" | "IO" | "CORRUPT" | "MISUSE" | "NOMEM" | "BUSY" | "OVERLOADED" | "STOPPING" | "NO_ENGINE" | "FULL" | "OWNER_FULL" | "TURN_FAILED";
         /** @description One sentence for people. */
         ErrorMessage: string;
         InvalidError: {
@@ -1059,6 +1089,14 @@ export interface components {
                 /** @enum {unknown} */
                 code: components["schemas"]["ErrorCode"];
                 message: components["schemas"]["ErrorMessage"];
+            };
+        };
+        TurnFailedError: {
+            error: {
+                /** @constant */
+                code: components["schemas"]["ErrorCode"];
+                message: components["schemas"]["ErrorMessage"];
+                state: components["schemas"]["StateName"];
             };
         };
         UnavailableError: {
@@ -1181,6 +1219,8 @@ export interface components {
             agent_role?: components["schemas"]["Text"];
             system_prompt_id?: components["schemas"]["PromptIdOrNull"];
             parameters?: Record<string, never>;
+            /** @description Tools that the client runs itself (`actions/submit_tool_results`). */
+            tools?: components["schemas"]["ClientTools"] | null;
         };
         ContextChange: {
             title?: components["schemas"]["Title"];
@@ -1193,12 +1233,16 @@ export interface components {
                 parameters?: Record<string, never> | null;
                 system_prompt_id?: components["schemas"]["PromptIdOrNull"];
                 workspace_path?: components["schemas"]["TextOrNull"];
+                /** @description Tools that the client runs itself (`actions/submit_tool_results`). */
+                tools?: components["schemas"]["ClientTools"] | null;
             };
             model_id?: components["schemas"]["Text"];
             mode?: components["schemas"]["Text"];
             agent_role?: components["schemas"]["Text"];
             system_prompt_id?: components["schemas"]["PromptIdOrNull"];
             parameters?: Record<string, never>;
+            /** @description Tools that the client runs itself (`actions/submit_tool_results`). */
+            tools?: components["schemas"]["ClientTools"] | null;
         };
         Size: {
             messages: components["schemas"]["Count"];
@@ -1292,6 +1336,8 @@ export interface components {
             approval_status: "Pending" | "Approved" | "Denied";
             display_preference: components["schemas"]["Display"];
             ui_hints?: Record<string, never>;
+            /** @description `client`: a tool of the client, which brings the result (`actions/submit_tool_results`). Absent: a tool of the server. */
+            kind?: string;
         };
         /** @description Unknown fields are kept. */
         ToolResult: {
@@ -1578,6 +1624,25 @@ export interface components {
             content: components["schemas"]["Content"];
             /** @description The branch to append to. Default: the active branch. */
             branch?: components["schemas"]["OptionalBranch"];
+            /** @description The tools of this turn that the client runs itself, instead of those of the context. Retries of the turn use them too. */
+            tools?: components["schemas"]["ClientTools"] | null;
+        };
+        /** @description Tools that the client runs itself, at most 256 KiB of JSON. A name must differ from the names of the other tools, also of those of the server. */
+        ClientTools: components["schemas"]["ClientTool"][];
+        ClientTool: {
+            name: string;
+            description?: string | null;
+            /** @description The JSON Schema of the arguments, of type object. Default: no arguments. */
+            parameters?: Record<string, never> | null;
+        };
+        SubmitToolResults: {
+            results: {
+                tool_call_id: string;
+                /** @description What the tool answered. */
+                result?: unknown;
+                /** @description Why it failed, for the model. */
+                error?: unknown;
+            }[];
         };
         /** @description At least one call must be listed. */
         ApproveTools: {
@@ -1623,6 +1688,8 @@ export interface components {
             content: components["schemas"]["Content"];
             /** @description The name of the new branch. Default: the server chooses a name. */
             branch?: components["schemas"]["OptionalBranch"];
+            /** @description The tools of this turn that the client runs itself, instead of those of the context. Retries of the turn use them too. */
+            tools?: components["schemas"]["ClientTools"] | null;
         };
         SwitchBranch: {
             branch: components["schemas"]["BranchName"];
@@ -2170,6 +2237,24 @@ export interface components {
                 "application/json": components["schemas"]["FailedError"];
             };
         };
+        /** @description Only with `fail=error`: the turn failed, for example because the provider rejected the request or could not answer it. The message names the kind of the failure. The context is `Failed`, and `retry` or the next message is possible. */
+        TurnFailed: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "error": {
+                 *         "code": "TURN_FAILED",
+                 *         "message": "the turn failed (rate_limit): too many requests",
+                 *         "state": "Failed"
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["TurnFailedError"];
+            };
+        };
         /**
          * @description Temporarily not possible; try again. `OVERLOADED`: too many requests are waiting for the
          *     disk. `READONLY`: the store or its file system is read-only, or the server was started with
@@ -2245,6 +2330,19 @@ export interface components {
         ListCursor: string;
         /** @description Return only this many of the newest messages. Default: all messages. */
         Last: number;
+        /**
+         * @description Which messages the response has: those of the turn, from the newest message of the user on
+         *     (at most 512), or all. Cannot be combined with `last`. Default: `turn`; on paths that begin
+         *     with `/api`: `all`.
+         */
+        TurnMessages: "turn" | "all";
+        /** @description Return only this many of the newest messages, also of earlier turns. Default: the messages of the turn, see `messages`. */
+        LastOfTurn: number;
+        /**
+         * @description `error`: if the turn fails, the response is an error (502, `TURN_FAILED`) instead of 200 with
+         *     the state `Failed`. Without effect on streams and with `Prefer: respond-async`.
+         */
+        Fail: "error";
         /**
          * @description An action with the same key is performed only once, for 24 hours and also across restarts.
          *     The same key with a different body is rejected with 409. A key has 1 to 255 printable
@@ -3850,8 +3948,19 @@ export interface operations {
     sendMessage: {
         parameters: {
             query?: {
-                /** @description Return only this many of the newest messages. Default: all messages. */
-                last?: components["parameters"]["Last"];
+                /** @description Return only this many of the newest messages, also of earlier turns. Default: the messages of the turn, see `messages`. */
+                last?: components["parameters"]["LastOfTurn"];
+                /**
+                 * @description Which messages the response has: those of the turn, from the newest message of the user on
+                 *     (at most 512), or all. Cannot be combined with `last`. Default: `turn`; on paths that begin
+                 *     with `/api`: `all`.
+                 */
+                messages?: components["parameters"]["TurnMessages"];
+                /**
+                 * @description `error`: if the turn fails, the response is an error (502, `TURN_FAILED`) instead of 200 with
+                 *     the state `Failed`. Without effect on streams and with `Prefer: respond-async`.
+                 */
+                fail?: components["parameters"]["Fail"];
             };
             header?: {
                 /**
@@ -4009,6 +4118,7 @@ export interface operations {
             415: components["responses"]["WrongType"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["Failed"];
+            502: components["responses"]["TurnFailed"];
             503: components["responses"]["Unavailable"];
             507: components["responses"]["Full"];
         };
@@ -4016,8 +4126,19 @@ export interface operations {
     approveTools: {
         parameters: {
             query?: {
-                /** @description Return only this many of the newest messages. Default: all messages. */
-                last?: components["parameters"]["Last"];
+                /** @description Return only this many of the newest messages, also of earlier turns. Default: the messages of the turn, see `messages`. */
+                last?: components["parameters"]["LastOfTurn"];
+                /**
+                 * @description Which messages the response has: those of the turn, from the newest message of the user on
+                 *     (at most 512), or all. Cannot be combined with `last`. Default: `turn`; on paths that begin
+                 *     with `/api`: `all`.
+                 */
+                messages?: components["parameters"]["TurnMessages"];
+                /**
+                 * @description `error`: if the turn fails, the response is an error (502, `TURN_FAILED`) instead of 200 with
+                 *     the state `Failed`. Without effect on streams and with `Prefer: respond-async`.
+                 */
+                fail?: components["parameters"]["Fail"];
             };
             header?: {
                 /**
@@ -4181,6 +4302,197 @@ export interface operations {
             415: components["responses"]["WrongType"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["Failed"];
+            502: components["responses"]["TurnFailed"];
+            503: components["responses"]["Unavailable"];
+            507: components["responses"]["Full"];
+        };
+    };
+    submitToolResults: {
+        parameters: {
+            query?: {
+                /** @description Return only this many of the newest messages, also of earlier turns. Default: the messages of the turn, see `messages`. */
+                last?: components["parameters"]["LastOfTurn"];
+                /**
+                 * @description Which messages the response has: those of the turn, from the newest message of the user on
+                 *     (at most 512), or all. Cannot be combined with `last`. Default: `turn`; on paths that begin
+                 *     with `/api`: `all`.
+                 */
+                messages?: components["parameters"]["TurnMessages"];
+                /**
+                 * @description `error`: if the turn fails, the response is an error (502, `TURN_FAILED`) instead of 200 with
+                 *     the state `Failed`. Without effect on streams and with `Prefer: respond-async`.
+                 */
+                fail?: components["parameters"]["Fail"];
+            };
+            header?: {
+                /**
+                 * @description An action with the same key is performed only once, for 24 hours and also across restarts.
+                 *     The same key with a different body is rejected with 409. A key has 1 to 255 printable
+                 *     characters. A repeated request gets `replayed: true` and the same `message_id`, `seq` and
+                 *     `branch` as the first request. The rest of the response, especially `state` and `messages`,
+                 *     is the current content of the context. Like the first time, the response is sent when the
+                 *     turn stops, or at once with `Prefer: respond-async`.
+                 * @example 2b7c7d1e-8b1a-4d3f-9a52-0e8f6c1f7a10
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                /**
+                 * @description `respond-async`: answer 202 as soon as the action is durable.
+                 * @example respond-async
+                 */
+                Prefer?: components["parameters"]["Prefer"];
+                /**
+                 * @description `text/event-stream`: answer with the events of the turn while they happen.
+                 * @example text/event-stream
+                 */
+                Accept?: components["parameters"]["Accept"];
+            };
+            path: {
+                /**
+                 * @description The id of the context.
+                 * @example 0192f0c4-7a10-7c3e-9b1d-3f6a2c8e5d01
+                 */
+                id: components["parameters"]["ContextId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "results": [
+                 *         {
+                 *           "tool_call_id": "call_1",
+                 *           "result": {
+                 *             "sky": "blue",
+                 *             "celsius": 19
+                 *           }
+                 *         },
+                 *         {
+                 *           "tool_call_id": "call_2",
+                 *           "error": "there is no such town"
+                 *         }
+                 *       ]
+                 *     }
+                 */
+                "application/json": components["schemas"]["SubmitToolResults"];
+            };
+        };
+        responses: {
+            /**
+             * @description The turn has stopped. With `Accept: text/event-stream`, the response is the stream of
+             *     the turn's events until the turn stops. The turn continues even if the client
+             *     disconnects.
+             */
+            200: {
+                headers: {
+                    "X-Accel-Buffering": components["headers"]["XAccelBuffering"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "0192f0c4-7a10-7c3e-9b1d-3f6a2c8e5d01",
+                     *       "state": "Idle",
+                     *       "branch": "main",
+                     *       "total": 2,
+                     *       "messages": [
+                     *         {
+                     *           "id": "0192f0c4-7a55-7d20-8f3b-0a1b2c3d4e5f",
+                     *           "role": "user",
+                     *           "type": "text",
+                     *           "text": "A quipu is a record kept in knotted cords.",
+                     *           "images": [],
+                     *           "tool_calls": [],
+                     *           "tool_result": null,
+                     *           "created_at": "2026-11-15T19:55:40.123Z",
+                     *           "parent_id": null,
+                     *           "metadata": null
+                     *         },
+                     *         {
+                     *           "id": "0192f0c4-7b01-7a11-8c22-5d6e7f809102",
+                     *           "role": "assistant",
+                     *           "type": "text",
+                     *           "text": "Each cord hangs from a main one, and knots stand for numbers.",
+                     *           "images": [],
+                     *           "tool_calls": [],
+                     *           "tool_result": null,
+                     *           "created_at": "2026-11-15T19:55:42.507Z",
+                     *           "parent_id": "0192f0c4-7a55-7d20-8f3b-0a1b2c3d4e5f",
+                     *           "metadata": {
+                     *             "provider": "demo",
+                     *             "model": "demo",
+                     *             "stop_reason": "end_turn"
+                     *           }
+                     *         }
+                     *       ],
+                     *       "pending_tool_calls": [],
+                     *       "last_event_id": 21,
+                     *       "updated_at": "2026-11-15T19:55:42.509Z",
+                     *       "message_id": "0192f0c4-7a55-7d20-8f3b-0a1b2c3d4e5f",
+                     *       "seq": 21,
+                     *       "replayed": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ActionAnswer"];
+                    /**
+                     * @example : quipu
+                     *     retry: 2000
+                     *
+                     *     id: 12
+                     *     event: text
+                     *     data: {"seq":12,"time":"2026-11-15T19:55:41.020Z","type":"text","block":0,"text":"Each "}
+                     */
+                    "text/event-stream": components["schemas"]["EventStream"];
+                };
+            };
+            /** @description The action is durable and the turn continues. Sent if the request has `Prefer: respond-async`. */
+            202: {
+                headers: {
+                    "Preference-Applied": components["headers"]["PreferenceApplied"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "0192f0c4-7a10-7c3e-9b1d-3f6a2c8e5d01",
+                     *       "state": "ProcessingUserMessage",
+                     *       "branch": "main",
+                     *       "total": 1,
+                     *       "messages": [
+                     *         {
+                     *           "id": "0192f0c4-7a55-7d20-8f3b-0a1b2c3d4e5f",
+                     *           "role": "user",
+                     *           "type": "text",
+                     *           "text": "A quipu is a record kept in knotted cords.",
+                     *           "images": [],
+                     *           "tool_calls": [],
+                     *           "tool_result": null,
+                     *           "created_at": "2026-11-15T19:55:40.123Z",
+                     *           "parent_id": null,
+                     *           "metadata": null
+                     *         }
+                     *       ],
+                     *       "pending_tool_calls": [],
+                     *       "last_event_id": 2,
+                     *       "updated_at": "2026-11-15T19:55:42.509Z",
+                     *       "message_id": "0192f0c4-7a55-7d20-8f3b-0a1b2c3d4e5f",
+                     *       "seq": 2,
+                     *       "replayed": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ActionAnswer"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Denied"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["WrongState"];
+            413: components["responses"]["TooBig"];
+            415: components["responses"]["WrongType"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["Failed"];
+            502: components["responses"]["TurnFailed"];
             503: components["responses"]["Unavailable"];
             507: components["responses"]["Full"];
         };
@@ -4188,8 +4500,19 @@ export interface operations {
     cancelTurn: {
         parameters: {
             query?: {
-                /** @description Return only this many of the newest messages. Default: all messages. */
-                last?: components["parameters"]["Last"];
+                /** @description Return only this many of the newest messages, also of earlier turns. Default: the messages of the turn, see `messages`. */
+                last?: components["parameters"]["LastOfTurn"];
+                /**
+                 * @description Which messages the response has: those of the turn, from the newest message of the user on
+                 *     (at most 512), or all. Cannot be combined with `last`. Default: `turn`; on paths that begin
+                 *     with `/api`: `all`.
+                 */
+                messages?: components["parameters"]["TurnMessages"];
+                /**
+                 * @description `error`: if the turn fails, the response is an error (502, `TURN_FAILED`) instead of 200 with
+                 *     the state `Failed`. Without effect on streams and with `Prefer: respond-async`.
+                 */
+                fail?: components["parameters"]["Fail"];
             };
             header?: {
                 /**
@@ -4343,6 +4666,7 @@ export interface operations {
             415: components["responses"]["WrongType"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["Failed"];
+            502: components["responses"]["TurnFailed"];
             503: components["responses"]["Unavailable"];
             507: components["responses"]["Full"];
         };
@@ -4350,8 +4674,19 @@ export interface operations {
     retryTurn: {
         parameters: {
             query?: {
-                /** @description Return only this many of the newest messages. Default: all messages. */
-                last?: components["parameters"]["Last"];
+                /** @description Return only this many of the newest messages, also of earlier turns. Default: the messages of the turn, see `messages`. */
+                last?: components["parameters"]["LastOfTurn"];
+                /**
+                 * @description Which messages the response has: those of the turn, from the newest message of the user on
+                 *     (at most 512), or all. Cannot be combined with `last`. Default: `turn`; on paths that begin
+                 *     with `/api`: `all`.
+                 */
+                messages?: components["parameters"]["TurnMessages"];
+                /**
+                 * @description `error`: if the turn fails, the response is an error (502, `TURN_FAILED`) instead of 200 with
+                 *     the state `Failed`. Without effect on streams and with `Prefer: respond-async`.
+                 */
+                fail?: components["parameters"]["Fail"];
             };
             header?: {
                 /**
@@ -4509,6 +4844,7 @@ export interface operations {
             415: components["responses"]["WrongType"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["Failed"];
+            502: components["responses"]["TurnFailed"];
             503: components["responses"]["Unavailable"];
             507: components["responses"]["Full"];
         };
@@ -4516,8 +4852,19 @@ export interface operations {
     regenerateAnswer: {
         parameters: {
             query?: {
-                /** @description Return only this many of the newest messages. Default: all messages. */
-                last?: components["parameters"]["Last"];
+                /** @description Return only this many of the newest messages, also of earlier turns. Default: the messages of the turn, see `messages`. */
+                last?: components["parameters"]["LastOfTurn"];
+                /**
+                 * @description Which messages the response has: those of the turn, from the newest message of the user on
+                 *     (at most 512), or all. Cannot be combined with `last`. Default: `turn`; on paths that begin
+                 *     with `/api`: `all`.
+                 */
+                messages?: components["parameters"]["TurnMessages"];
+                /**
+                 * @description `error`: if the turn fails, the response is an error (502, `TURN_FAILED`) instead of 200 with
+                 *     the state `Failed`. Without effect on streams and with `Prefer: respond-async`.
+                 */
+                fail?: components["parameters"]["Fail"];
             };
             header?: {
                 /**
@@ -4675,6 +5022,7 @@ export interface operations {
             415: components["responses"]["WrongType"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["Failed"];
+            502: components["responses"]["TurnFailed"];
             503: components["responses"]["Unavailable"];
             507: components["responses"]["Full"];
         };
@@ -4682,8 +5030,19 @@ export interface operations {
     editMessage: {
         parameters: {
             query?: {
-                /** @description Return only this many of the newest messages. Default: all messages. */
-                last?: components["parameters"]["Last"];
+                /** @description Return only this many of the newest messages, also of earlier turns. Default: the messages of the turn, see `messages`. */
+                last?: components["parameters"]["LastOfTurn"];
+                /**
+                 * @description Which messages the response has: those of the turn, from the newest message of the user on
+                 *     (at most 512), or all. Cannot be combined with `last`. Default: `turn`; on paths that begin
+                 *     with `/api`: `all`.
+                 */
+                messages?: components["parameters"]["TurnMessages"];
+                /**
+                 * @description `error`: if the turn fails, the response is an error (502, `TURN_FAILED`) instead of 200 with
+                 *     the state `Failed`. Without effect on streams and with `Prefer: respond-async`.
+                 */
+                fail?: components["parameters"]["Fail"];
             };
             header?: {
                 /**
@@ -4842,6 +5201,7 @@ export interface operations {
             415: components["responses"]["WrongType"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["Failed"];
+            502: components["responses"]["TurnFailed"];
             503: components["responses"]["Unavailable"];
             507: components["responses"]["Full"];
         };
@@ -4849,8 +5209,19 @@ export interface operations {
     switchBranch: {
         parameters: {
             query?: {
-                /** @description Return only this many of the newest messages. Default: all messages. */
-                last?: components["parameters"]["Last"];
+                /** @description Return only this many of the newest messages, also of earlier turns. Default: the messages of the turn, see `messages`. */
+                last?: components["parameters"]["LastOfTurn"];
+                /**
+                 * @description Which messages the response has: those of the turn, from the newest message of the user on
+                 *     (at most 512), or all. Cannot be combined with `last`. Default: `turn`; on paths that begin
+                 *     with `/api`: `all`.
+                 */
+                messages?: components["parameters"]["TurnMessages"];
+                /**
+                 * @description `error`: if the turn fails, the response is an error (502, `TURN_FAILED`) instead of 200 with
+                 *     the state `Failed`. Without effect on streams and with `Prefer: respond-async`.
+                 */
+                fail?: components["parameters"]["Fail"];
             };
             header?: {
                 /**
@@ -5008,6 +5379,7 @@ export interface operations {
             415: components["responses"]["WrongType"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["Failed"];
+            502: components["responses"]["TurnFailed"];
             503: components["responses"]["Unavailable"];
             507: components["responses"]["Full"];
         };
@@ -5015,8 +5387,19 @@ export interface operations {
     approvePendingTools: {
         parameters: {
             query?: {
-                /** @description Return only this many of the newest messages. Default: all messages. */
-                last?: components["parameters"]["Last"];
+                /** @description Return only this many of the newest messages, also of earlier turns. Default: the messages of the turn, see `messages`. */
+                last?: components["parameters"]["LastOfTurn"];
+                /**
+                 * @description Which messages the response has: those of the turn, from the newest message of the user on
+                 *     (at most 512), or all. Cannot be combined with `last`. Default: `turn`; on paths that begin
+                 *     with `/api`: `all`.
+                 */
+                messages?: components["parameters"]["TurnMessages"];
+                /**
+                 * @description `error`: if the turn fails, the response is an error (502, `TURN_FAILED`) instead of 200 with
+                 *     the state `Failed`. Without effect on streams and with `Prefer: respond-async`.
+                 */
+                fail?: components["parameters"]["Fail"];
             };
             header?: {
                 /**
@@ -5176,6 +5559,7 @@ export interface operations {
             415: components["responses"]["WrongType"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["Failed"];
+            502: components["responses"]["TurnFailed"];
             503: components["responses"]["Unavailable"];
             507: components["responses"]["Full"];
         };
