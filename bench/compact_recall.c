@@ -56,7 +56,7 @@ static const char *const months[] = { "",        "January",  "February", "March"
                                       "May",     "June",     "July",     "August", "September",
                                       "October", "November", "December" };
 
-static const struct qp__tool_call *
+static const struct qp__message_call *
 call_of(const struct exam *e, size_t i)
 {
   const struct qp_message *m = e->h.messages[i];
@@ -161,7 +161,7 @@ make_questions(struct exam *e)
 {
   for (size_t i = 0; i < e->h.count; i++) {
     const struct qp_message *m = e->h.messages[i];
-    const struct qp__tool_call *call = call_of(e, i);
+    const struct qp__message_call *call = call_of(e, i);
     json_t *result;
 
     if (m->role == QP_ROLE_USER)
@@ -345,7 +345,7 @@ bench_compact_recall(FILE *report)
   e.texts = bench_alloc(e.h.count * sizeof(*e.texts));
   e.calls = bench_alloc(e.h.count * sizeof(*e.calls));
   for (size_t i = 0; i < e.h.count; i++) {
-    const struct qp__tool_call *call = call_of(&e, i);
+    const struct qp__message_call *call = call_of(&e, i);
 
     bench_ok(qp__source_text(e.h.messages[i], &e.arena, &e.texts[i], &err), &err, "a text");
     e.calls[i] = call ? call->view.arguments_json : NULL;

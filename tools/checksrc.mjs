@@ -187,6 +187,16 @@ function checkBasenames(files) {
   }
 }
 
+// Two names that differ by one underscore are read as one. qp_free() and qp__free() do the same.
+function checkUnderscores(headers) {
+  const names = (file, form) => strip(fs.readFileSync(path.join(root, file), 'utf8')).code.match(form) ?? [];
+  const known = new Set(headers('include').flatMap((file) => names(file, /\bqp_[a-z]\w*/g)));
+  for (const file of headers('src'))
+    for (const name of new Set(names(file, /\bqp__[a-z]\w*/g)))
+      if (known.has(name.replace('qp__', 'qp_')) && name !== 'qp__free')
+        complain(file, 1, `${name} and ${name.replace('qp__', 'qp_')} differ by one underscore; rename it`);
+}
+
 function checkIncludes(file, lines, codeLines) {
   const own = file.replace(/^src\//, '').replace(/\.c$/, '.h');
   const hasOwn = file.endsWith('.c') && fs.existsSync(path.join(root, 'src', own));
@@ -273,5 +283,6 @@ function checkLists() {
 for (const dir of ['include', 'src', 'tests', 'bench', 'examples'])
   for (const file of list(dir, '.c', '.h')) checkFile(file);
 checkBasenames(list('src', '.c', '.h'));
+checkUnderscores((dir) => list(dir, '.h'));
 checkLists();
 process.exitCode = violations > 0 ? 1 : 0;

@@ -19,8 +19,8 @@ static const struct cli_action actions[] = {
   { 0 },
 };
 
-typedef enum qp_rc visit_cell(enum qp_state from, enum qp__event event, struct qp__transition cell,
-                              void *arg, struct qp_err *err);
+typedef enum qp_rc visit_cell(enum qp_state from, enum qp__turn_event event,
+                              struct qp__transition cell, void *arg, struct qp_err *err);
 
 static enum qp_rc
 each_cell(visit_cell *visit, void *arg, struct qp_err *err)
@@ -29,16 +29,16 @@ each_cell(visit_cell *visit, void *arg, struct qp_err *err)
 
   for (int state = 0; state < QP__STATES && !rc; state++)
     for (int event = 0; event < QP__EVENTS && !rc; event++) {
-      struct qp__transition cell = qp__fsm_next((enum qp_state)state, (enum qp__event)event);
+      struct qp__transition cell = qp__fsm_next((enum qp_state)state, (enum qp__turn_event)event);
 
       if (cell.legal)
-        rc = visit((enum qp_state)state, (enum qp__event)event, cell, arg, err);
+        rc = visit((enum qp_state)state, (enum qp__turn_event)event, cell, arg, err);
     }
   return rc;
 }
 
 static enum qp_rc
-print_cell(enum qp_state from, enum qp__event event, struct qp__transition cell, void *arg,
+print_cell(enum qp_state from, enum qp__turn_event event, struct qp__transition cell, void *arg,
            struct qp_err *err)
 {
   int *last = arg;
@@ -53,7 +53,7 @@ print_cell(enum qp_state from, enum qp__event event, struct qp__transition cell,
 }
 
 static enum qp_rc
-put_cell(enum qp_state from, enum qp__event event, struct qp__transition cell, void *arg,
+put_cell(enum qp_state from, enum qp__turn_event event, struct qp__transition cell, void *arg,
          struct qp_err *err)
 {
   (void)arg;
@@ -66,7 +66,7 @@ put_cell(enum qp_state from, enum qp__event event, struct qp__transition cell, v
 /* Draws one arrow for all events between two states. Failures, cancelling and restarts are omitted
  * if they would only hide the normal path of a turn: the table has them. */
 static bool
-is_drawn(enum qp__event event)
+is_drawn(enum qp__turn_event event)
 {
   return event != QP__EVENT_SAVE_FAILED && event != QP__EVENT_FINAL_ERROR &&
          event != QP__EVENT_LIMIT && event != QP__EVENT_CANCEL && event != QP__EVENT_RESTART;
@@ -78,16 +78,16 @@ print_arrow(enum qp_state from, enum qp_state to)
   bool any = false;
 
   for (int event = 0; event < QP__EVENTS; event++) {
-    struct qp__transition cell = qp__fsm_next(from, (enum qp__event)event);
+    struct qp__transition cell = qp__fsm_next(from, (enum qp__turn_event)event);
 
-    if (!cell.legal || cell.to != to || !is_drawn((enum qp__event)event))
+    if (!cell.legal || cell.to != to || !is_drawn((enum qp__turn_event)event))
       continue;
     if (any)
       printf("\\n");
     else
       printf("  %s -> %s [label=\"", qp_state_name(from), qp_state_name(to));
     any = true;
-    printf("%s", qp__event_text((enum qp__event)event));
+    printf("%s", qp__event_text((enum qp__turn_event)event));
   }
   if (any)
     printf("\"];\n");

@@ -21,9 +21,9 @@ struct cli_lines {
 
 /* Lines of a file; "-" is standard input. */
 enum qp_rc cli_lines_open(struct cli_lines *in, const char *path, size_t limit, struct qp_err *err);
-/* The next line without its newline, as soon as it was received; lines of white space are skipped,
- * but counted. *more is false at the end. The line is borrowed until the next call. QP_TOOBIG: a line over the limit, which the next call
- * skips. */
+/* The next line without its newline, as soon as it was received; *more is false at the end. Lines
+ * of white space are counted, but skipped. The line is borrowed until the next call. QP_TOOBIG: a
+ * line over the limit, which the next call skips. */
 enum qp_rc cli_lines_next(struct cli_lines *in, struct qp_bytes *line, bool *more,
                           struct qp_err *err);
 void cli_lines_close(struct cli_lines *in);

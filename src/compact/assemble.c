@@ -92,8 +92,8 @@ cut_text(struct qp_bytes text, int64_t tokens, bool end)
 }
 
 enum qp_rc
-qp__view_stub(const struct qp__tool_call *call, struct qp_bytes output, uint64_t at, int64_t keep,
-              bool recall, struct qp__buf *out, struct qp_err *err)
+qp__view_stub(const struct qp__message_call *call, struct qp_bytes output, uint64_t at,
+              int64_t keep, bool recall, struct qp__buf *out, struct qp_err *err)
 {
   struct qp_bytes head = { "", 0 }, tail = { "", 0 };
 
@@ -166,7 +166,7 @@ push_note(struct qp__view *v, const char *metadata, const struct qp__buf *text, 
   return push_made(v, m, err);
 }
 
-static const struct qp__tool_call *
+static const struct qp__message_call *
 find_call(const struct qp_message *const *messages, size_t i)
 {
   const char *id = messages[i]->result.request_id;
@@ -180,7 +180,7 @@ find_call(const struct qp_message *const *messages, size_t i)
 
 /* The same result with a stub as its content. */
 static enum qp_rc
-make_result_stub(const struct qp_message *m, const struct qp__tool_call *call, uint64_t at,
+make_result_stub(const struct qp_message *m, const struct qp__message_call *call, uint64_t at,
                  int64_t keep, bool recall, struct qp_message **out, struct qp_err *err)
 {
   struct qp__content content = { .text = { "", 0 } };

@@ -53,7 +53,7 @@ enum qp_rc qp__view_summary(const struct qp__record *record, struct qp__buf *out
 
 /* Appends the text that stands for a tool output: tool, arguments, size and number, and `keep`
  * tokens of its beginning and end. `call` may be NULL. */
-enum qp_rc qp__view_stub(const struct qp__tool_call *call, struct qp_bytes output, uint64_t at,
+enum qp_rc qp__view_stub(const struct qp__message_call *call, struct qp_bytes output, uint64_t at,
                          int64_t keep, bool recall, struct qp__buf *out, struct qp_err *err);
 
 /* Whether each result has its call before it, as providers require: for a last check before

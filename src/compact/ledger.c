@@ -415,7 +415,7 @@ bytes_of(const char *s)
 
 /* The command line that a tool is asked to run, or an empty text. */
 static struct qp_bytes
-command_of(const struct qp__tool_call *call)
+command_of(const struct qp__message_call *call)
 {
   static const char *const keys[] = { "command", "cmd", "script", "shell" };
 
@@ -454,7 +454,7 @@ text_key(const char *tool, const char *arguments)
 }
 
 static enum qp_rc
-add_call(struct qp__ledger *ledger, const struct qp__tool_call *call, uint64_t at,
+add_call(struct qp__ledger *ledger, const struct qp__message_call *call, uint64_t at,
          struct qp_err *err)
 {
   const char *name = call->view.tool_name ? call->view.tool_name : "";

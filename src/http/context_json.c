@@ -14,7 +14,7 @@
 #include "http/owner.h"
 
 enum qp_rc
-qp__context_metadata(struct qp_context *context, json_t **out, struct qp_err *err)
+qp__metadata_object(struct qp_context *context, json_t **out, struct qp_err *err)
 {
   char *text = NULL;
   size_t len = 0;
@@ -30,7 +30,7 @@ enum qp_rc
 qp__context_shown(struct qp__held *held, json_t **out, struct qp_err *err)
 {
   json_t *metadata = NULL;
-  enum qp_rc rc = qp__context_metadata(held->context, &metadata, err);
+  enum qp_rc rc = qp__metadata_object(held->context, &metadata, err);
 
   if (rc)
     return rc;

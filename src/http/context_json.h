@@ -34,7 +34,7 @@ enum qp_rc qp__branch_find(struct qp_context *context, const char *name, char **
 
 /* The metadata without the branches, as an object; "updated_at" is the time of the last change of
  * any kind. Release with json_decref(). */
-enum qp_rc qp__context_metadata(struct qp_context *context, json_t **out, struct qp_err *err);
+enum qp_rc qp__metadata_object(struct qp_context *context, json_t **out, struct qp_err *err);
 
 /* The same for showing: after a change that could not be saved the state is Failed
  * (conditional_change.h). */

@@ -264,7 +264,7 @@ static enum qp_rc
 put_call(const struct qp__answer *a, struct qp_message *m, const struct qp__answer_block *b,
          size_t parts, struct qp_err *err)
 {
-  struct qp__tool_call call = { .view = { .id = b->id, .tool_name = b->name } };
+  struct qp__message_call call = { .view = { .id = b->id, .tool_name = b->name } };
   const char *hints = NULL;
   enum qp_rc rc = parse_fitting(qp__buf_bytes(&b->text), CALL_VALUE_ABOVE, &call.arguments, err);
 

@@ -277,7 +277,7 @@ end_user(struct builder *b, struct qp_err *err)
 /* ---- the assistant's side ---- */
 
 static enum qp_rc
-put_call(struct builder *b, const struct qp__tool_call *call, struct qp_err *err)
+put_call(struct builder *b, const struct qp__message_call *call, struct qp_err *err)
 {
   struct qp__block block = {
     .kind = QP__BLOCK_CALL,
@@ -305,7 +305,7 @@ is_own(const struct builder *b, const struct qp_message *m)
 }
 
 static enum qp_rc
-put_part(struct builder *b, const struct qp_message *m, const struct qp__part *part,
+put_part(struct builder *b, const struct qp_message *m, const struct qp__part_data *part,
          struct qp_err *err)
 {
   struct qp__block block = { .part = &part->view, .text = part->view.text, .value = part->extra };
@@ -334,7 +334,7 @@ put_part(struct builder *b, const struct qp_message *m, const struct qp__part *p
 /* The place of a call among the parts: "after_parts" of its stored form, otherwise after all
  * parts. */
 static size_t
-place_of(const struct qp_message *m, const struct qp__tool_call *call)
+place_of(const struct qp_message *m, const struct qp__message_call *call)
 {
   const json_t *after = json_object_get(call->extra, "after_parts");
   json_int_t n = json_integer_value(after);

@@ -260,7 +260,7 @@ qp__message_put_part(struct qp_message *m, const struct qp_part *part, json_t *e
     return qp__fail_nomem(err, "a part of a message");
   if (!qp__vec_reserve(m->parts, m->part_count, m->part_cap, 1))
     return qp__fail_nomem(err, "a part of a message");
-  m->parts[m->part_count++] = (struct qp__part){ .view = copy, .extra = json_incref(extra) };
+  m->parts[m->part_count++] = (struct qp__part_data){ .view = copy, .extra = json_incref(extra) };
   return QP_OK;
 }
 
@@ -337,9 +337,9 @@ copy_value(const json_t *value, json_t **out)
 }
 
 static enum qp_rc
-clone_call(struct qp_message *m, const struct qp__tool_call *from, struct qp_err *err)
+clone_call(struct qp_message *m, const struct qp__message_call *from, struct qp_err *err)
 {
-  struct qp__tool_call call = *from;
+  struct qp__message_call call = *from;
   enum qp_rc rc = QP_OK;
 
   call.arguments = call.ui_hints = call.extra = NULL;

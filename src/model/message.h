@@ -23,12 +23,12 @@
 #include "base/buf.h"
 #include "quipu.h"
 
-struct qp__part {
+struct qp__part_data {
   struct qp_part view;
   json_t *extra; /* unknown fields, or NULL; for QP_PART_OTHER: the whole part */
 };
 
-struct qp__tool_call {
+struct qp__message_call {
   struct qp_tool_call view;
   json_t *arguments; /* the value of view.arguments_json */
   json_t *ui_hints;  /* object or NULL */
@@ -44,9 +44,9 @@ struct qp_message {
   enum qp_role role;
   enum qp_message_type type;
   int64_t created_at; /* 0: not set */
-  struct qp__part *parts;
+  struct qp__part_data *parts;
   size_t part_count, part_cap;
-  struct qp__tool_call *calls;
+  struct qp__message_call *calls;
   size_t call_count, call_cap;
   bool has_result;
   struct qp_tool_result result;

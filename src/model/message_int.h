@@ -25,7 +25,7 @@ enum qp_rc qp__message_check_str(const char *what, const char *s, struct qp_err 
 enum qp_rc qp__message_put_part(struct qp_message *m, const struct qp_part *part, json_t *extra,
                                 struct qp_err *err);
 /* The JSON texts in the views are ignored; they are generated from the values. */
-enum qp_rc qp__message_put_call(struct qp_message *m, const struct qp__tool_call *call,
+enum qp_rc qp__message_put_call(struct qp_message *m, const struct qp__message_call *call,
                                 struct qp_err *err);
 enum qp_rc qp__message_put_result(struct qp_message *m, const struct qp_tool_result *view,
                                   json_t *value, json_t *extra, struct qp_err *err);

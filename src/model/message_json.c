@@ -252,7 +252,7 @@ qp_message_parse(struct qp_bytes json, struct qp_message **out, struct qp_err *e
 
 /* A new value; NULL: out of memory. The text was checked when the part was created. */
 static json_t *
-encode_part(const struct qp__part *part)
+encode_part(const struct qp__part_data *part)
 {
   const struct qp_part *view = &part->view;
   json_t *o;

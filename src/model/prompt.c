@@ -16,7 +16,7 @@ static const char *const prompt_fields[] = {
 };
 
 void
-qp__prompt_free(struct qp__prompt *p)
+qp__prompt_free(struct qp__stored_prompt *p)
 {
   if (!p)
     return;
@@ -64,9 +64,10 @@ copy_str(const char *s, char **out)
 
 /* Builds a prompt from `view`, which must have been checked; takes a reference to `extra`. */
 static enum qp_rc
-make(const struct qp_prompt *view, json_t *extra, struct qp__prompt **out, struct qp_err *err)
+make(const struct qp_prompt *view, json_t *extra, struct qp__stored_prompt **out,
+     struct qp_err *err)
 {
-  struct qp__prompt *p = qp__alloc0(1, sizeof(*p));
+  struct qp__stored_prompt *p = qp__alloc0(1, sizeof(*p));
 
   if (!p || !copy_str(view->id, &p->id) || !copy_str(view->name, &p->name) ||
       !copy_str(view->description, &p->description) || !copy_str(view->content, &p->content)) {
@@ -81,7 +82,7 @@ make(const struct qp_prompt *view, json_t *extra, struct qp__prompt **out, struc
 }
 
 enum qp_rc
-qp__prompt_new(const struct qp_prompt *prompt, int64_t now_ms, struct qp__prompt **out,
+qp__prompt_new(const struct qp_prompt *prompt, int64_t now_ms, struct qp__stored_prompt **out,
                struct qp_err *err)
 {
   struct qp_prompt view = *prompt;
@@ -126,7 +127,7 @@ read_fields(const struct qp__place *at, const json_t *root, struct qp_prompt *vi
 }
 
 enum qp_rc
-qp__prompt_decode(const char *what, struct qp_bytes json, struct qp__prompt **out,
+qp__prompt_decode(const char *what, struct qp_bytes json, struct qp__stored_prompt **out,
                   struct qp_err *err)
 {
   struct qp__place at = { what, "" };
@@ -148,7 +149,7 @@ qp__prompt_decode(const char *what, struct qp_bytes json, struct qp__prompt **ou
 }
 
 enum qp_rc
-qp__prompt_encode(const struct qp__prompt *p, struct qp__buf *out, struct qp_err *err)
+qp__prompt_encode(const struct qp__stored_prompt *p, struct qp__buf *out, struct qp_err *err)
 {
   json_t *o = json_object();
 
@@ -164,7 +165,7 @@ qp__prompt_encode(const struct qp__prompt *p, struct qp__buf *out, struct qp_err
 }
 
 enum qp_rc
-qp__prompt_seal(const struct qp__prompt *p, struct qp__buf *out, struct qp_err *err)
+qp__prompt_seal(const struct qp__stored_prompt *p, struct qp__buf *out, struct qp_err *err)
 {
   size_t start = out->len;
   enum qp_rc rc = qp__prompt_encode(p, out, err);
@@ -183,7 +184,7 @@ replace(char **slot, char *copy)
 }
 
 enum qp_rc
-qp__prompt_change(struct qp__prompt *p, const struct qp_prompt *change, int64_t now_ms,
+qp__prompt_change(struct qp__stored_prompt *p, const struct qp_prompt *change, int64_t now_ms,
                   struct qp_err *err)
 {
   char *name = NULL;
@@ -207,7 +208,7 @@ qp__prompt_change(struct qp__prompt *p, const struct qp_prompt *change, int64_t 
 }
 
 struct qp_prompt
-qp__prompt_view(const struct qp__prompt *p)
+qp__prompt_view(const struct qp__stored_prompt *p)
 {
   struct qp_prompt view = {
     .id = p->id,

@@ -13,7 +13,7 @@
 
 #define QP__PROMPT_MAX ((size_t)1 << 20) /* maximum size of the content in bytes */
 
-struct qp__prompt {
+struct qp__stored_prompt {
   char *id;
   char *name;        /* or NULL */
   char *description; /* or NULL */
@@ -24,19 +24,21 @@ struct qp__prompt {
 };
 
 /* Checks every string; prompt->id and content must be set. Both times become `now_ms`. */
-enum qp_rc qp__prompt_new(const struct qp_prompt *prompt, int64_t now_ms, struct qp__prompt **out,
-                          struct qp_err *err);
-enum qp_rc qp__prompt_decode(const char *what, struct qp_bytes json, struct qp__prompt **out,
+enum qp_rc qp__prompt_new(const struct qp_prompt *prompt, int64_t now_ms,
+                          struct qp__stored_prompt **out, struct qp_err *err);
+enum qp_rc qp__prompt_decode(const char *what, struct qp_bytes json, struct qp__stored_prompt **out,
                              struct qp_err *err);
-enum qp_rc qp__prompt_encode(const struct qp__prompt *p, struct qp__buf *out, struct qp_err *err);
+enum qp_rc qp__prompt_encode(const struct qp__stored_prompt *p, struct qp__buf *out,
+                             struct qp_err *err);
 /* The same with its checksum (base/seal.h): the content of the prompt's file. */
-enum qp_rc qp__prompt_seal(const struct qp__prompt *p, struct qp__buf *out, struct qp_err *err);
+enum qp_rc qp__prompt_seal(const struct qp__stored_prompt *p, struct qp__buf *out,
+                           struct qp_err *err);
 /* Replaces the fields that are not NULL in `change`, and updated_at. */
-enum qp_rc qp__prompt_change(struct qp__prompt *p, const struct qp_prompt *change, int64_t now_ms,
-                             struct qp_err *err);
+enum qp_rc qp__prompt_change(struct qp__stored_prompt *p, const struct qp_prompt *change,
+                             int64_t now_ms, struct qp_err *err);
 /* Borrowed view for the public interface. */
-struct qp_prompt qp__prompt_view(const struct qp__prompt *p);
-void qp__prompt_free(struct qp__prompt *p);
+struct qp_prompt qp__prompt_view(const struct qp__stored_prompt *p);
+void qp__prompt_free(struct qp__stored_prompt *p);
 
 /* The plain file of a prompt in the store, "prompts/{id}.json", and the id that a name in prompts/
  * has; false: it is no name of ours. */

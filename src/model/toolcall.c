@@ -39,9 +39,9 @@ dump_to_arena(struct qp__arena *arena, const json_t *value)
 }
 
 enum qp_rc
-qp__message_put_call(struct qp_message *m, const struct qp__tool_call *call, struct qp_err *err)
+qp__message_put_call(struct qp_message *m, const struct qp__message_call *call, struct qp_err *err)
 {
-  struct qp__tool_call copy = *call;
+  struct qp__message_call copy = *call;
 
   copy.view.id = qp__arena_strdup(&m->arena, call->view.id);
   copy.view.tool_name = qp__arena_strdup(&m->arena, call->view.tool_name);
@@ -133,7 +133,7 @@ check_call(const struct qp_tool_call *call, struct qp_err *err)
 enum qp_rc
 qp_message_add_tool_call(struct qp_message *m, const struct qp_tool_call *call, struct qp_err *err)
 {
-  struct qp__tool_call c = { .view = *call };
+  struct qp__message_call c = { .view = *call };
   enum qp_rc rc;
 
   rc = check_call(call, err);
@@ -220,7 +220,7 @@ static enum qp_rc
 decode_call(const struct qp__place *at, const json_t *object, struct qp_message *m,
             struct qp_err *err)
 {
-  struct qp__tool_call c = { .view = { .id = NULL } };
+  struct qp__message_call c = { .view = { .id = NULL } };
   unsigned approval = QP_APPROVAL_PENDING;
   unsigned display = QP_DISPLAY_DEFAULT;
   enum qp_rc rc;
@@ -299,7 +299,7 @@ qp__tool_result_decode(const char *what, const json_t *tool_result, struct qp_me
 /* ---- to JSON ---- */
 
 static json_t *
-encode_call(const struct qp__tool_call *call)
+encode_call(const struct qp__message_call *call)
 {
   const struct qp_tool_call *view = &call->view;
   json_t *o = json_object();

@@ -116,13 +116,13 @@ tell_note(struct importing *im, const char *before, const struct qp__ls_note *no
 static enum qp_rc
 compare_prompt(void *arg, const struct qp_prompt *stored)
 {
-  const struct qp__prompt *p = arg;
+  const struct qp__stored_prompt *p = arg;
 
   return strcmp(stored->content, p->content) == 0 ? QP_OK : QP_STOPPED;
 }
 
 static enum qp_rc
-import_prompt(struct importing *im, struct qp__prompt *p, struct qp_import_report *report)
+import_prompt(struct importing *im, struct qp__stored_prompt *p, struct qp_import_report *report)
 {
   struct qp_err *err = &report->err;
   enum qp_rc rc = qp_prompt_get(im->store, p->id, compare_prompt, p, err);

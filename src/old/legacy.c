@@ -21,7 +21,7 @@
 /* ---- notes ---- */
 
 enum qp_rc
-qp__legacy_notef(struct qp__legacy *l, struct qp_err *err, const char *fmt, ...)
+qp__legacy_notef(struct qp__legacy_source *l, struct qp_err *err, const char *fmt, ...)
 {
   char text[400];
   va_list args;
@@ -42,7 +42,7 @@ qp__legacy_notef(struct qp__legacy *l, struct qp_err *err, const char *fmt, ...)
 
 /* The last note says how many notes were dropped. */
 static enum qp_rc
-close_notes(struct qp__legacy *l, struct qp_err *err)
+close_notes(struct qp__legacy_source *l, struct qp_err *err)
 {
   char text[80];
 
@@ -59,7 +59,7 @@ close_notes(struct qp__legacy *l, struct qp_err *err)
 /* ---- opening ---- */
 
 void
-qp__legacy_close(struct qp__legacy *l)
+qp__legacy_close(struct qp__legacy_source *l)
 {
   size_t blocks;
 
@@ -92,7 +92,7 @@ qp__legacy_close(struct qp__legacy *l)
 }
 
 static enum qp_rc
-read_id(struct qp__legacy *l, struct qp_err *err)
+read_id(struct qp__legacy_source *l, struct qp_err *err)
 {
   json_t *id = json_object_get(l->context, "id");
 
@@ -106,7 +106,7 @@ read_id(struct qp__legacy *l, struct qp_err *err)
 
 /* Checks that it is a context, before anything is built. */
 static enum qp_rc
-check_context(const struct qp__legacy *l, struct qp_err *err)
+check_context(const struct qp__legacy_source *l, struct qp_err *err)
 {
   const char *format = json_string_value(json_object_get(l->context, "format"));
   json_t *pool = json_object_get(l->context, "message_pool");
@@ -131,7 +131,7 @@ base_name(const char *path)
 
 /* {id}.json, or {id} for a directory; other names are noted but do no harm. */
 static enum qp_rc
-check_name(struct qp__legacy *l, const char *path, struct qp_err *err)
+check_name(struct qp__legacy_source *l, const char *path, struct qp_err *err)
 {
   const char *name = base_name(path);
   size_t n = strcspn(name, ".");
@@ -145,7 +145,7 @@ check_name(struct qp__legacy *l, const char *path, struct qp_err *err)
 }
 
 static enum qp_rc
-read_monolith(struct qp__legacy *l, struct qp_err *err)
+read_monolith(struct qp__legacy_source *l, struct qp_err *err)
 {
   crypto_generichash_state hash;
   struct qp__scan s;
@@ -161,7 +161,7 @@ read_monolith(struct qp__legacy *l, struct qp_err *err)
 }
 
 static enum qp_rc
-open_file(struct qp__legacy *l, int dirfd, const char *path, struct qp_err *err)
+open_file(struct qp__legacy_source *l, int dirfd, const char *path, struct qp_err *err)
 {
   struct stat st;
   int rc = l->os->fstatat(l->os->self, dirfd, path, &st);
@@ -181,7 +181,7 @@ open_file(struct qp__legacy *l, int dirfd, const char *path, struct qp_err *err)
 }
 
 static enum qp_rc
-read_all(struct qp__legacy *l, const char *path, struct qp_err *err)
+read_all(struct qp__legacy_source *l, const char *path, struct qp_err *err)
 {
   enum qp_rc rc;
 
@@ -205,9 +205,9 @@ read_all(struct qp__legacy *l, const char *path, struct qp_err *err)
 
 enum qp_rc
 qp__legacy_open(const struct qp__os *os, int dirfd, const char *path, const char *what,
-                struct qp__legacy **out, struct qp_err *err)
+                struct qp__legacy_source **out, struct qp_err *err)
 {
-  struct qp__legacy *l = qp__alloc0(1, sizeof(*l));
+  struct qp__legacy_source *l = qp__alloc0(1, sizeof(*l));
   enum qp_rc rc;
 
   if (!l)
@@ -236,61 +236,61 @@ out:
 /* ---- asking ---- */
 
 enum qp_legacy
-qp__legacy_format(const struct qp__legacy *l)
+qp__legacy_format(const struct qp__legacy_source *l)
 {
   return l->format;
 }
 
 struct qp_uuid
-qp__legacy_id(const struct qp__legacy *l)
+qp__legacy_id(const struct qp__legacy_source *l)
 {
   return l->id;
 }
 
 void
-qp__legacy_hash(const struct qp__legacy *l, uint8_t out[16])
+qp__legacy_hash(const struct qp__legacy_source *l, uint8_t out[16])
 {
   memcpy(out, l->hash, sizeof(l->hash));
 }
 
 const struct qp__meta *
-qp__legacy_meta(const struct qp__legacy *l)
+qp__legacy_meta(const struct qp__legacy_source *l)
 {
   return l->meta;
 }
 
 size_t
-qp__legacy_note_count(const struct qp__legacy *l)
+qp__legacy_note_count(const struct qp__legacy_source *l)
 {
   return l->note_count;
 }
 
 const char *
-qp__legacy_note(const struct qp__legacy *l, size_t i)
+qp__legacy_note(const struct qp__legacy_source *l, size_t i)
 {
   return l->notes[i];
 }
 
 size_t
-qp__legacy_head_count(const struct qp__legacy *l)
+qp__legacy_head_count(const struct qp__legacy_source *l)
 {
   return l->meta->branch_count;
 }
 
 void
-qp__legacy_head(const struct qp__legacy *l, size_t i, struct qp__legacy_head *out)
+qp__legacy_head(const struct qp__legacy_source *l, size_t i, struct qp__legacy_head *out)
 {
   *out = l->heads[i];
 }
 
 size_t
-qp__legacy_prompt_count(const struct qp__legacy *l)
+qp__legacy_prompt_count(const struct qp__legacy_source *l)
 {
   return l->prompt_count;
 }
 
 void
-qp__legacy_prompt(const struct qp__legacy *l, size_t i, struct qp__legacy_prompt *out)
+qp__legacy_prompt(const struct qp__legacy_source *l, size_t i, struct qp__legacy_prompt *out)
 {
   *out = l->prompts[i];
 }
@@ -298,13 +298,13 @@ qp__legacy_prompt(const struct qp__legacy *l, size_t i, struct qp__legacy_prompt
 /* ---- messages ---- */
 
 struct qp_uuid
-qp__legacy_source_id(const struct qp__legacy *l, uint32_t item)
+qp__legacy_source_id(const struct qp__legacy_source *l, uint32_t item)
 {
   return qp__legacy_entry(l, l->items[item].entry)->id;
 }
 
 struct qp_uuid
-qp__legacy_new_id(const struct qp__legacy *l, uint32_t item)
+qp__legacy_new_id(const struct qp__legacy_source *l, uint32_t item)
 {
   uint32_t copy = l->items[item].copy;
 
@@ -312,13 +312,13 @@ qp__legacy_new_id(const struct qp__legacy *l, uint32_t item)
 }
 
 size_t
-qp__legacy_count(const struct qp__legacy *l)
+qp__legacy_count(const struct qp__legacy_source *l)
 {
   return l->item_count;
 }
 
 void
-qp__legacy_item(const struct qp__legacy *l, size_t i, struct qp__legacy_item *out)
+qp__legacy_item(const struct qp__legacy_source *l, size_t i, struct qp__legacy_item *out)
 {
   const struct qp__legacy_place *p = &l->items[i];
 
@@ -331,7 +331,7 @@ qp__legacy_item(const struct qp__legacy *l, size_t i, struct qp__legacy_item *ou
 }
 
 void
-qp__legacy_key_text(const struct qp__legacy *l, uint32_t entry, char out[QP_UUID_TEXT])
+qp__legacy_key_text(const struct qp__legacy_source *l, uint32_t entry, char out[QP_UUID_TEXT])
 {
   const struct qp__legacy_entry *e = qp__legacy_entry(l, entry);
   size_t low = 0;
@@ -358,7 +358,7 @@ qp__legacy_key_text(const struct qp__legacy *l, uint32_t entry, char out[QP_UUID
 
 /* The bytes of a node, from the single file or from its own file. */
 static enum qp_rc
-read_bytes(const struct qp__legacy *l, uint32_t entry, const char *what, struct qp__buf *out,
+read_bytes(const struct qp__legacy_source *l, uint32_t entry, const char *what, struct qp__buf *out,
            struct qp_err *err)
 {
   const struct qp__legacy_entry *e = qp__legacy_entry(l, entry);
@@ -383,8 +383,8 @@ read_bytes(const struct qp__legacy *l, uint32_t entry, const char *what, struct 
 }
 
 enum qp_rc
-qp__legacy_read_node(const struct qp__legacy *l, uint32_t entry, const char *what, json_t **out,
-                     struct qp_err *err)
+qp__legacy_read_node(const struct qp__legacy_source *l, uint32_t entry, const char *what,
+                     json_t **out, struct qp_err *err)
 {
   struct qp__buf text;
   enum qp_rc rc;
@@ -398,7 +398,7 @@ qp__legacy_read_node(const struct qp__legacy *l, uint32_t entry, const char *wha
 }
 
 void
-qp__legacy_what(const struct qp__legacy *l, uint32_t item, char out[QP__LEGACY_WHAT])
+qp__legacy_what(const struct qp__legacy_source *l, uint32_t item, char out[QP__LEGACY_WHAT])
 {
   struct qp_uuid id = qp__legacy_source_id(l, item);
   char text[QP_UUID_TEXT];
@@ -407,7 +407,7 @@ qp__legacy_what(const struct qp__legacy *l, uint32_t item, char out[QP__LEGACY_W
 }
 
 enum qp_rc
-qp__legacy_message(const struct qp__legacy *l, size_t i, struct qp_message **out,
+qp__legacy_message(const struct qp__legacy_source *l, size_t i, struct qp_message **out,
                    struct qp_err *err)
 {
   const struct qp__legacy_place *p = &l->items[i];

@@ -38,7 +38,7 @@
 #include "os/os.h"
 #include "quipu.h"
 
-struct qp__legacy;
+struct qp__legacy_source;
 
 /* Checks the first kilobytes of a file, or of context.json in a directory. `path` is relative to
  * dirfd. QP_LEGACY_NONE: not an old context, which is no failure. A file that is empty or not JSON
@@ -49,22 +49,22 @@ enum qp_rc qp__legacy_detect(const struct qp__os *os, int dirfd, const char *pat
 /* Opens a source; `what` begins every error message. QP_INVALID, QP_TOOBIG, QP_CORRUPT: not a valid
  * context; the error names the place in the file. */
 enum qp_rc qp__legacy_open(const struct qp__os *os, int dirfd, const char *path, const char *what,
-                           struct qp__legacy **out, struct qp_err *err);
-void qp__legacy_close(struct qp__legacy *l);
+                           struct qp__legacy_source **out, struct qp_err *err);
+void qp__legacy_close(struct qp__legacy_source *l);
 
-enum qp_legacy qp__legacy_format(const struct qp__legacy *l);
-struct qp_uuid qp__legacy_id(const struct qp__legacy *l);
+enum qp_legacy qp__legacy_format(const struct qp__legacy_source *l);
+struct qp_uuid qp__legacy_id(const struct qp__legacy_source *l);
 /* BLAKE2b-128 of the bytes of the source; for a directory, of the names and bytes of its files in
  * order. */
-void qp__legacy_hash(const struct qp__legacy *l, uint8_t out[16]);
+void qp__legacy_hash(const struct qp__legacy_source *l, uint8_t out[16]);
 /* Ready to be stored, with "legacy"; borrowed. Its system_prompt_ids (of the configuration and of
  * branches) are those of the source: the caller clears references to missing prompts, in a clone,
  * and may give the prompt of a branch another id. A rollback restores them. */
-const struct qp__meta *qp__legacy_meta(const struct qp__legacy *l);
+const struct qp__meta *qp__legacy_meta(const struct qp__legacy_source *l);
 
 /* Sentences about unusual content and how it was handled; borrowed. */
-size_t qp__legacy_note_count(const struct qp__legacy *l);
-const char *qp__legacy_note(const struct qp__legacy *l, size_t i);
+size_t qp__legacy_note_count(const struct qp__legacy_source *l);
+const char *qp__legacy_note(const struct qp__legacy_source *l, size_t i);
 
 /* Messages in the order of storing: parents first, the messages of one branch directory in runs. */
 struct qp__legacy_item {
@@ -73,23 +73,24 @@ struct qp__legacy_item {
   int64_t time;
   const char *branch; /* the branch of its directory */
 };
-size_t qp__legacy_count(const struct qp__legacy *l);
-void qp__legacy_item(const struct qp__legacy *l, size_t i, struct qp__legacy_item *out);
+size_t qp__legacy_count(const struct qp__legacy_source *l);
+void qp__legacy_item(const struct qp__legacy_source *l, size_t i, struct qp__legacy_item *out);
 /* The message, with id, parent and time, ready to be stored. */
-enum qp_rc qp__legacy_message(const struct qp__legacy *l, size_t i, struct qp_message **out,
+enum qp_rc qp__legacy_message(const struct qp__legacy_source *l, size_t i, struct qp_message **out,
                               struct qp_err *err);
 /* Reads message i of the source again, converts `stored` to the old form and compares the two.
  * Appends each difference to *differences as one line. */
-enum qp_rc qp__legacy_compare(const struct qp__legacy *l, size_t i, const struct qp_message *stored,
-                              struct qp__buf *differences, struct qp_err *err);
+enum qp_rc qp__legacy_compare(const struct qp__legacy_source *l, size_t i,
+                              const struct qp_message *stored, struct qp__buf *differences,
+                              struct qp_err *err);
 
 struct qp__legacy_head {
   const char *branch;
   struct qp_uuid id; /* zeros: empty */
 };
 /* One for each branch of the metadata, in that order. */
-size_t qp__legacy_head_count(const struct qp__legacy *l);
-void qp__legacy_head(const struct qp__legacy *l, size_t i, struct qp__legacy_head *out);
+size_t qp__legacy_head_count(const struct qp__legacy_source *l);
+void qp__legacy_head(const struct qp__legacy_source *l, size_t i, struct qp__legacy_head *out);
 
 /* A prompt that a branch contains as a copy. */
 struct qp__legacy_prompt {
@@ -97,15 +98,15 @@ struct qp__legacy_prompt {
   const char *id;
   const char *content;
 };
-size_t qp__legacy_prompt_count(const struct qp__legacy *l);
-void qp__legacy_prompt(const struct qp__legacy *l, size_t i, struct qp__legacy_prompt *out);
+size_t qp__legacy_prompt_count(const struct qp__legacy_source *l);
+void qp__legacy_prompt(const struct qp__legacy_source *l, size_t i, struct qp__legacy_prompt *out);
 
 /* Compares stored metadata, converted back, with that of the source. */
-enum qp_rc qp__legacy_compare_meta(const struct qp__legacy *l, const struct qp__meta *stored,
+enum qp_rc qp__legacy_compare_meta(const struct qp__legacy_source *l, const struct qp__meta *stored,
                                    struct qp__buf *differences, struct qp_err *err);
 /* Compares the stored messages of a branch, from the root to the head, with the list of the
  * source. */
-enum qp_rc qp__legacy_compare_branch(const struct qp__legacy *l, const char *branch,
+enum qp_rc qp__legacy_compare_branch(const struct qp__legacy_source *l, const char *branch,
                                      const struct qp_uuid *ids, size_t count,
                                      struct qp__buf *differences, struct qp_err *err);
 

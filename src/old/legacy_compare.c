@@ -105,7 +105,7 @@ compare_times(const char *what, const char *field, int64_t is, int64_t was, stru
 /* ---- messages ---- */
 
 enum qp_rc
-qp__legacy_compare(const struct qp__legacy *l, size_t i, const struct qp_message *stored,
+qp__legacy_compare(const struct qp__legacy_source *l, size_t i, const struct qp_message *stored,
                    struct qp__buf *differences, struct qp_err *err)
 {
   uint32_t parent = l->items[i].parent;
@@ -162,13 +162,13 @@ compare_list(const void *name, const void *list)
 
 /* The imported prompt of the branch, or NULL. */
 static const struct qp__legacy_prompt *
-prompt_of(const struct qp__legacy *l, const char *branch)
+prompt_of(const struct qp__legacy_source *l, const char *branch)
 {
   return bsearch(branch, l->prompts, l->prompt_count, sizeof(*l->prompts), compare_prompt);
 }
 
 static const struct qp__legacy_list *
-list_of(const struct qp__legacy *l, const char *name)
+list_of(const struct qp__legacy_source *l, const char *name)
 {
   struct qp__legacy_list **found;
 
@@ -177,7 +177,7 @@ list_of(const struct qp__legacy *l, const char *name)
 }
 
 static enum qp_rc
-compare_branch_def(const struct qp__legacy *l, const struct qp__legacy_list *list,
+compare_branch_def(const struct qp__legacy_source *l, const struct qp__legacy_list *list,
                    const struct qp__meta *stored, struct qp__buf *differences, struct qp_err *err)
 {
   json_t *was = json_object_get(json_object_get(l->context, "branches"), list->key);
@@ -205,7 +205,7 @@ compare_branch_def(const struct qp__legacy *l, const struct qp__legacy_list *lis
 }
 
 enum qp_rc
-qp__legacy_compare_meta(const struct qp__legacy *l, const struct qp__meta *stored,
+qp__legacy_compare_meta(const struct qp__legacy_source *l, const struct qp__meta *stored,
                         struct qp__buf *differences, struct qp_err *err)
 {
   json_t *was = NULL;
@@ -233,8 +233,9 @@ qp__legacy_compare_meta(const struct qp__legacy *l, const struct qp__meta *store
 /* ---- branches ---- */
 
 enum qp_rc
-qp__legacy_compare_branch(const struct qp__legacy *l, const char *branch, const struct qp_uuid *ids,
-                          size_t count, struct qp__buf *differences, struct qp_err *err)
+qp__legacy_compare_branch(const struct qp__legacy_source *l, const char *branch,
+                          const struct qp_uuid *ids, size_t count, struct qp__buf *differences,
+                          struct qp_err *err)
 {
   const struct qp__legacy_list *list = list_of(l, branch);
   size_t at = 0;

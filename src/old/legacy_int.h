@@ -93,7 +93,7 @@ struct qp__legacy_copies {
   struct qp__legacy_table table;
 };
 
-struct qp__legacy {
+struct qp__legacy_source {
   const struct qp__os *os;
   int fd; /* the file, or the directory */
   enum qp_legacy format;
@@ -130,7 +130,7 @@ struct qp__legacy {
 };
 
 static inline struct qp__legacy_entry *
-qp__legacy_entry(const struct qp__legacy *l, uint32_t i)
+qp__legacy_entry(const struct qp__legacy_source *l, uint32_t i)
 {
   return &l->blocks[i / QP__LEGACY_BLOCK][i % QP__LEGACY_BLOCK];
 }
@@ -144,18 +144,18 @@ qp__legacy_time_of(const struct stat *st)
 /* ---- legacy.c ---- */
 
 /* Adds a note; above QP__LEGACY_NOTES they are only counted. QP_NOMEM. */
-enum qp_rc qp__legacy_notef(struct qp__legacy *l, struct qp_err *err, const char *fmt, ...)
+enum qp_rc qp__legacy_notef(struct qp__legacy_source *l, struct qp_err *err, const char *fmt, ...)
     QP_PRINTF(3, 4);
 /* The id of a stored message in the old format and in the new one. */
-struct qp_uuid qp__legacy_source_id(const struct qp__legacy *l, uint32_t item);
-struct qp_uuid qp__legacy_new_id(const struct qp__legacy *l, uint32_t item);
+struct qp_uuid qp__legacy_source_id(const struct qp__legacy_source *l, uint32_t item);
+struct qp_uuid qp__legacy_new_id(const struct qp__legacy_source *l, uint32_t item);
 /* The key of an entry in its original spelling. */
-void qp__legacy_key_text(const struct qp__legacy *l, uint32_t entry, char out[QP_UUID_TEXT]);
+void qp__legacy_key_text(const struct qp__legacy_source *l, uint32_t entry, char out[QP_UUID_TEXT]);
 /* Reads the node of an entry again; `what` begins the error message. *out is new. */
-enum qp_rc qp__legacy_read_node(const struct qp__legacy *l, uint32_t entry, const char *what,
+enum qp_rc qp__legacy_read_node(const struct qp__legacy_source *l, uint32_t entry, const char *what,
                                 json_t **out, struct qp_err *err);
 /* "source: message 3f0c…", with the id in the source. */
-void qp__legacy_what(const struct qp__legacy *l, uint32_t item, char out[QP__LEGACY_WHAT]);
+void qp__legacy_what(const struct qp__legacy_source *l, uint32_t item, char out[QP__LEGACY_WHAT]);
 
 /* ---- legacy_detect.c ---- */
 
@@ -168,12 +168,15 @@ bool qp__legacy_is_named(const char *path);
 /* ---- legacy_scan.c ---- */
 
 /* Reads a context from `fd` to the end of the file: context, entries and lists. */
-enum qp_rc qp__legacy_scan_context(struct qp__legacy *l, struct qp__scan *s, struct qp_err *err);
+enum qp_rc qp__legacy_scan_context(struct qp__legacy_source *l, struct qp__scan *s,
+                                   struct qp_err *err);
 /* Reads one node; the scanner is before it. *odd_time: its created_at is not a valid time. */
 bool qp__legacy_scan_node(struct qp__scan *s, struct qp__legacy_entry *e, bool *odd_time);
-bool qp__legacy_note_time(struct qp__legacy *l, const struct qp_uuid *id, struct qp_err *err);
+bool qp__legacy_note_time(struct qp__legacy_source *l, const struct qp_uuid *id,
+                          struct qp_err *err);
 /* Adds an entry with the key `key`, 36 characters. False: out of memory. */
-bool qp__legacy_add_entry(struct qp__legacy *l, const struct qp__legacy_entry *e, const char *key);
+bool qp__legacy_add_entry(struct qp__legacy_source *l, const struct qp__legacy_entry *e,
+                          const char *key);
 void qp__legacy_list_release(struct qp__legacy_list *list);
 
 /* ---- legacy_pool.c ---- */
@@ -182,17 +185,17 @@ void qp__legacy_list_release(struct qp__legacy_list *list);
 #define QP__LEGACY_CONTEXT_FILE "context.json"
 
 /* Reads context.json of a directory, and messages_pool/. */
-enum qp_rc qp__legacy_pool_read(struct qp__legacy *l, struct qp_err *err);
+enum qp_rc qp__legacy_pool_read(struct qp__legacy_source *l, struct qp_err *err);
 /* The path of the message of an entry. */
-void qp__legacy_file_path(const struct qp__legacy *l, uint32_t entry,
+void qp__legacy_file_path(const struct qp__legacy_source *l, uint32_t entry,
                           char out[QP__LEGACY_FILE_PATH]);
 
 /* ---- legacy_order.c ---- */
 
 /* Makes it possible to find entries by id. QP_INVALID: a duplicate id. */
-enum qp_rc qp__legacy_index(struct qp__legacy *l, struct qp_err *err);
+enum qp_rc qp__legacy_index(struct qp__legacy_source *l, struct qp_err *err);
 /* Builds items from entries and lists. */
-enum qp_rc qp__legacy_order(struct qp__legacy *l, struct qp_err *err);
+enum qp_rc qp__legacy_order(struct qp__legacy_source *l, struct qp_err *err);
 
 /* ---- legacy_state.c ---- */
 
@@ -230,9 +233,9 @@ enum qp_rc qp__legacy_back(const json_t *m, const struct qp_uuid *old_id,
 /* ---- legacy_meta.c ---- */
 
 /* Builds meta, heads and prompts. */
-enum qp_rc qp__legacy_meta_make(struct qp__legacy *l, struct qp_err *err);
+enum qp_rc qp__legacy_meta_make(struct qp__legacy_source *l, struct qp_err *err);
 /* The context of the source with empty "message_pool" and "branches"; a new value. */
-enum qp_rc qp__legacy_original(const struct qp__legacy *l, json_t **out, struct qp_err *err);
+enum qp_rc qp__legacy_original(const struct qp__legacy_source *l, json_t **out, struct qp_err *err);
 
 /* ---- legacy_context.c ---- */
 

@@ -85,7 +85,7 @@ or_null(json_t *object)
 /* ---- small fields ---- */
 
 static enum qp_rc
-read_title(struct qp__legacy *l, struct qp_err *err)
+read_title(struct qp__legacy_source *l, struct qp_err *err)
 {
   json_t *title = qp__field_get(l->context, "title");
   size_t n = json_string_length(title);
@@ -106,7 +106,7 @@ read_title(struct qp__legacy *l, struct qp_err *err)
 }
 
 static enum qp_rc
-read_parent(struct qp__legacy *l, struct qp_err *err)
+read_parent(struct qp__legacy_source *l, struct qp_err *err)
 {
   json_t *parent = qp__field_get(l->context, "parent_id");
 
@@ -120,7 +120,7 @@ read_parent(struct qp__legacy *l, struct qp_err *err)
 
 /* Checks the configuration; an invalid reference to a prompt is omitted. */
 static enum qp_rc
-read_config(struct qp__legacy *l, struct qp_err *err)
+read_config(struct qp__legacy_source *l, struct qp_err *err)
 {
   struct qp__place at = { l->what, "" };
   json_t *config = NULL;
@@ -179,7 +179,8 @@ allowed_name(const char *key)
 }
 
 static enum qp_rc
-name_branch(struct qp__legacy *l, struct qp__legacy_list *list, json_t *taken, struct qp_err *err)
+name_branch(struct qp__legacy_source *l, struct qp__legacy_list *list, json_t *taken,
+            struct qp_err *err)
 {
   const char *problem = NULL;
   enum qp_rc rc = qp__branch_name_problem(list->key, &problem, err);
@@ -220,8 +221,8 @@ allowed_prompt_id(const char *id, char out[QP__PROMPT_ID_MAX + 1])
 
 /* The prompt copy of a branch becomes a reference and is returned to the caller. */
 static enum qp_rc
-read_prompt(struct qp__legacy *l, struct qp__branch_def *b, const json_t *branch, json_t *legacy,
-            struct qp_err *err)
+read_prompt(struct qp__legacy_source *l, struct qp__branch_def *b, const json_t *branch,
+            json_t *legacy, struct qp_err *err)
 {
   static const char *const known[] = { "id", "content", NULL };
   json_t *prompt = json_object_get(branch, "system_prompt");
@@ -286,7 +287,7 @@ add_spelling(const struct qp__legacy_list *list, json_t *legacy)
 
 /* The changes between the converted form and the original. */
 static enum qp_rc
-add_changes(const struct qp__legacy *l, json_t *legacy, json_t *guess, json_t *original,
+add_changes(const struct qp__legacy_source *l, json_t *legacy, json_t *guess, json_t *original,
             size_t above, struct qp_err *err)
 {
   json_t *changes = NULL;
@@ -300,8 +301,8 @@ add_changes(const struct qp__legacy *l, json_t *legacy, json_t *guess, json_t *o
 }
 
 static enum qp_rc
-branch_legacy(struct qp__legacy *l, const struct qp__legacy_list *list, struct qp__branch_def *b,
-              json_t *branch, json_t *legacy, struct qp_err *err)
+branch_legacy(struct qp__legacy_source *l, const struct qp__legacy_list *list,
+              struct qp__branch_def *b, json_t *branch, json_t *legacy, struct qp_err *err)
 {
   const char *content = NULL;
   json_t *guess = NULL;
@@ -326,8 +327,8 @@ branch_legacy(struct qp__legacy *l, const struct qp__legacy_list *list, struct q
 
 /* `b` has its name, and "legacy" as its only unknown field. */
 static enum qp_rc
-read_branch(struct qp__legacy *l, const struct qp__legacy_list *list, struct qp__branch_def *b,
-            struct qp_err *err)
+read_branch(struct qp__legacy_source *l, const struct qp__legacy_list *list,
+            struct qp__branch_def *b, struct qp_err *err)
 {
   json_t *branch = json_object_get(json_object_get(l->context, "branches"), list->key);
   json_t *ids = json_object_get(branch, "message_ids");
@@ -369,7 +370,7 @@ compare_names(const void *a, const void *b)
 }
 
 static enum qp_rc
-add_branch(struct qp__legacy *l, const struct qp__legacy_list *list, struct qp_err *err)
+add_branch(struct qp__legacy_source *l, const struct qp__legacy_list *list, struct qp_err *err)
 {
   int64_t time = list->own == QP__LEGACY_NONE ? l->meta->created_at : l->items[list->own].time;
   struct qp_uuid base = { { 0 } };
@@ -391,7 +392,7 @@ add_branch(struct qp__legacy *l, const struct qp__legacy_list *list, struct qp_e
 
 /* Creates the branch of a context that has none. */
 static enum qp_rc
-make_main(struct qp__legacy *l, struct qp_err *err)
+make_main(struct qp__legacy_source *l, struct qp_err *err)
 {
   json_t *legacy = json_object();
   json_t *extra = json_object();
@@ -412,7 +413,7 @@ make_main(struct qp__legacy *l, struct qp_err *err)
 }
 
 static enum qp_rc
-read_branches(struct qp__legacy *l, struct qp_err *err)
+read_branches(struct qp__legacy_source *l, struct qp_err *err)
 {
   struct qp__place at = { l->what, "" };
   json_t *branches = NULL;
@@ -445,7 +446,7 @@ read_branches(struct qp__legacy *l, struct qp_err *err)
 /* ---- the active branch and the state ---- */
 
 static const struct qp__legacy_list *
-find_list(const struct qp__legacy *l, const char *key)
+find_list(const struct qp__legacy_source *l, const char *key)
 {
   for (size_t i = 0; i < l->list_count; i++)
     if (strcmp(l->lists[i].key, key) == 0)
@@ -454,7 +455,7 @@ find_list(const struct qp__legacy *l, const char *key)
 }
 
 static enum qp_rc
-read_active(struct qp__legacy *l, const struct qp__legacy_list **active, struct qp_err *err)
+read_active(struct qp__legacy_source *l, const struct qp__legacy_list **active, struct qp_err *err)
 {
   json_t *value = qp__field_get(l->context, "active_branch_name");
   const char *name = is_clean(value) ? json_string_value(value) : NULL;
@@ -476,7 +477,7 @@ read_active(struct qp__legacy *l, const struct qp__legacy_list **active, struct 
 
 /* Whether the last message with tool calls on the branch waits for an approval. */
 static bool
-has_pending(const struct qp__legacy *l, const struct qp__legacy_list *list)
+has_pending(const struct qp__legacy_source *l, const struct qp__legacy_list *list)
 {
   for (size_t i = list ? list->count : 0; i-- > 0;) {
     uint32_t item = list->items[i];
@@ -492,7 +493,7 @@ has_pending(const struct qp__legacy *l, const struct qp__legacy_list *list)
 }
 
 static enum qp_rc
-read_state(struct qp__legacy *l, const struct qp__legacy_list *active, struct qp_err *err)
+read_state(struct qp__legacy_source *l, const struct qp__legacy_list *active, struct qp_err *err)
 {
   json_t *value = qp__field_get(l->context, "current_state");
   struct qp__legacy_state state;
@@ -519,7 +520,7 @@ read_state(struct qp__legacy *l, const struct qp__legacy_list *active, struct qp
 /* ---- the whole ---- */
 
 static void
-set_times(struct qp__legacy *l)
+set_times(struct qp__legacy_source *l)
 {
   int64_t first = l->item_count ? l->items[0].time : l->file_time;
   int64_t last = first;
@@ -536,7 +537,7 @@ set_times(struct qp__legacy *l)
 }
 
 static json_t *
-start_legacy(const struct qp__legacy *l)
+start_legacy(const struct qp__legacy_source *l)
 {
   json_t *legacy = json_object();
   bool late = json_object_get(l->context, "continuation_count") != NULL;
@@ -551,7 +552,7 @@ start_legacy(const struct qp__legacy *l)
 
 /* The caller drops a reference to a missing prompt; a rollback restores it. */
 static int
-add_prompt_change(const struct qp__legacy *l, json_t *legacy)
+add_prompt_change(const struct qp__legacy_source *l, json_t *legacy)
 {
   json_t *id = json_object_get(l->meta->config, "system_prompt_id");
   json_t *changes = json_object_get(legacy, "differs");
@@ -577,7 +578,7 @@ add_prompt_change(const struct qp__legacy *l, json_t *legacy)
 }
 
 enum qp_rc
-qp__legacy_original(const struct qp__legacy *l, json_t **out, struct qp_err *err)
+qp__legacy_original(const struct qp__legacy_source *l, json_t **out, struct qp_err *err)
 {
   json_t *original = qp__json_copy(l->context);
 
@@ -592,7 +593,7 @@ qp__legacy_original(const struct qp__legacy *l, json_t **out, struct qp_err *err
 }
 
 static enum qp_rc
-context_legacy(struct qp__legacy *l, struct qp_err *err)
+context_legacy(struct qp__legacy_source *l, struct qp_err *err)
 {
   json_t *legacy = start_legacy(l);
   json_t *original = NULL;
@@ -617,7 +618,7 @@ context_legacy(struct qp__legacy *l, struct qp_err *err)
 
 /* Checks that the result can be read again. */
 static enum qp_rc
-check_size(const struct qp__legacy *l, struct qp_err *err)
+check_size(const struct qp__legacy_source *l, struct qp_err *err)
 {
   struct qp__buf text;
   enum qp_rc rc;
@@ -632,7 +633,7 @@ check_size(const struct qp__legacy *l, struct qp_err *err)
 }
 
 enum qp_rc
-qp__legacy_meta_make(struct qp__legacy *l, struct qp_err *err)
+qp__legacy_meta_make(struct qp__legacy_source *l, struct qp_err *err)
 {
   const struct qp__legacy_list *active = NULL;
   enum qp_rc rc;

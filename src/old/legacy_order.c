@@ -27,7 +27,8 @@
 /* ---- ids to numbers ---- */
 
 static enum qp_rc
-make_table(struct qp__legacy *l, struct qp__legacy_table *t, size_t count, struct qp_err *err)
+make_table(struct qp__legacy_source *l, struct qp__legacy_table *t, size_t count,
+           struct qp_err *err)
 {
   size_t cells = 16;
   int rc;
@@ -60,7 +61,7 @@ first_cell(const struct qp__legacy_table *t, const struct qp_uuid *id)
 
 /* The entry with that id, or NONE; *cell is its slot or the free slot for it. */
 static uint32_t
-find_entry(const struct qp__legacy *l, const struct qp_uuid *id, uint32_t *cell)
+find_entry(const struct qp__legacy_source *l, const struct qp_uuid *id, uint32_t *cell)
 {
   const struct qp__legacy_table *t = &l->table;
   uint32_t at = first_cell(t, id);
@@ -77,7 +78,7 @@ find_entry(const struct qp__legacy *l, const struct qp_uuid *id, uint32_t *cell)
 }
 
 enum qp_rc
-qp__legacy_index(struct qp__legacy *l, struct qp_err *err)
+qp__legacy_index(struct qp__legacy_source *l, struct qp_err *err)
 {
   enum qp_rc rc = make_table(l, &l->table, l->entry_count, err);
 
@@ -99,7 +100,7 @@ qp__legacy_index(struct qp__legacy *l, struct qp_err *err)
 /* ---- copies ---- */
 
 static struct qp_uuid
-derive_id(const struct qp__legacy *l, const struct qp_uuid *parent, const struct qp_uuid *id)
+derive_id(const struct qp__legacy_source *l, const struct qp_uuid *parent, const struct qp_uuid *id)
 {
   static const char tag[] = "quipu copy of an old message";
   crypto_generichash_state h;
@@ -136,7 +137,7 @@ find_copy(const struct qp__legacy_copies *c, const struct qp_uuid *id, uint32_t 
 
 /* Reserves space for one more copy, in the arrays and in the table. */
 static enum qp_rc
-grow_copies(struct qp__legacy *l, struct qp_err *err)
+grow_copies(struct qp__legacy_source *l, struct qp_err *err)
 {
   struct qp__legacy_copies *c = &l->copies;
   struct qp__legacy_table bigger = { NULL, 0, { 0 } };
@@ -175,8 +176,8 @@ grow_copies(struct qp__legacy *l, struct qp_err *err)
 /* ---- items ---- */
 
 static enum qp_rc
-add_item(struct qp__legacy *l, uint32_t entry, uint32_t parent, uint32_t branch, uint32_t copy,
-         uint32_t *out, struct qp_err *err)
+add_item(struct qp__legacy_source *l, uint32_t entry, uint32_t parent, uint32_t branch,
+         uint32_t copy, uint32_t *out, struct qp_err *err)
 {
   size_t cap = l->item_cap;
   struct qp__legacy_place *items;
@@ -203,8 +204,8 @@ add_item(struct qp__legacy *l, uint32_t entry, uint32_t parent, uint32_t branch,
 }
 
 static enum qp_rc
-place_copy(struct qp__legacy *l, uint32_t entry, uint32_t parent, uint32_t branch, uint32_t *out,
-           struct qp_err *err)
+place_copy(struct qp__legacy_source *l, uint32_t entry, uint32_t parent, uint32_t branch,
+           uint32_t *out, struct qp_err *err)
 {
   struct qp__legacy_copies *c = &l->copies;
   struct qp_uuid above = { { 0 } };
@@ -240,7 +241,7 @@ place_copy(struct qp__legacy *l, uint32_t entry, uint32_t parent, uint32_t branc
 
 /* The item of a message after `parent`. */
 static enum qp_rc
-place(struct qp__legacy *l, uint32_t entry, uint32_t parent, uint32_t branch, uint32_t *out,
+place(struct qp__legacy_source *l, uint32_t entry, uint32_t parent, uint32_t branch, uint32_t *out,
       struct qp_err *err)
 {
   struct qp__legacy_entry *e = qp__legacy_entry(l, entry);
@@ -285,7 +286,7 @@ spelled(const struct qp__legacy_list *list, size_t at, size_t *odd, char out[QP_
 }
 
 static enum qp_rc
-note_missing(struct qp__legacy *l, struct qp__legacy_list *list, size_t at, const char *id,
+note_missing(struct qp__legacy_source *l, struct qp__legacy_list *list, size_t at, const char *id,
              struct qp_err *err)
 {
   char place_text[24];
@@ -300,7 +301,7 @@ note_missing(struct qp__legacy *l, struct qp__legacy_list *list, size_t at, cons
 }
 
 static enum qp_rc
-order_branch(struct qp__legacy *l, uint32_t branch, struct qp_err *err)
+order_branch(struct qp__legacy_source *l, uint32_t branch, struct qp_err *err)
 {
   struct qp__legacy_list *list = &l->lists[branch];
   uint32_t before = l->item_count;
@@ -340,7 +341,7 @@ order_branch(struct qp__legacy *l, uint32_t branch, struct qp_err *err)
 static int
 compare_orphans(const void *a, const void *b, void *arg)
 {
-  const struct qp__legacy *l = arg;
+  const struct qp__legacy_source *l = arg;
 
   return memcmp(&qp__legacy_entry(l, *(const uint32_t *)a)->id,
                 &qp__legacy_entry(l, *(const uint32_t *)b)->id, sizeof(struct qp_uuid));
@@ -350,7 +351,7 @@ compare_orphans(const void *a, const void *b, void *arg)
 
 /* Adds an orphan and its ancestors to the tree. `way` has space for all orphans. */
 static enum qp_rc
-place_orphan(struct qp__legacy *l, uint32_t entry, uint32_t *way, struct qp_err *err)
+place_orphan(struct qp__legacy_source *l, uint32_t entry, uint32_t *way, struct qp_err *err)
 {
   uint32_t parent = QP__LEGACY_NONE;
   size_t n = 0;
@@ -380,7 +381,7 @@ place_orphan(struct qp__legacy *l, uint32_t entry, uint32_t *way, struct qp_err 
 }
 
 static enum qp_rc
-order_orphans(struct qp__legacy *l, struct qp_err *err)
+order_orphans(struct qp__legacy_source *l, struct qp_err *err)
 {
   uint32_t *orphans = NULL;
   uint32_t *way = NULL;
@@ -418,7 +419,7 @@ out:
 /* ---- times ---- */
 
 static void
-inherit_times(struct qp__legacy *l)
+inherit_times(struct qp__legacy_source *l)
 {
   for (uint32_t i = 0; i < l->item_count; i++) {
     struct qp__legacy_place *p = &l->items[i];
@@ -431,7 +432,7 @@ inherit_times(struct qp__legacy *l)
 /* A message without a time gets that of the message before it, otherwise that of the next one that
  * has one, otherwise that of the file. */
 static void
-fill_times(struct qp__legacy *l)
+fill_times(struct qp__legacy_source *l)
 {
   inherit_times(l);
   for (uint32_t i = 0; i < l->item_count; i++) {
@@ -453,7 +454,7 @@ fill_times(struct qp__legacy *l)
 }
 
 enum qp_rc
-qp__legacy_order(struct qp__legacy *l, struct qp_err *err)
+qp__legacy_order(struct qp__legacy_source *l, struct qp_err *err)
 {
   enum qp_rc rc = QP_OK;
 

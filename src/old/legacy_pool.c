@@ -54,7 +54,7 @@ compare_names(const void *a, const void *b)
 }
 
 static enum qp_rc
-list_names(struct qp__legacy *l, struct names *names, struct qp_err *err)
+list_names(struct qp__legacy_source *l, struct names *names, struct qp_err *err)
 {
   int rc = l->os->listdir(l->os->self, l->fd, FOLDER, collect_name, names);
 
@@ -70,7 +70,8 @@ list_names(struct qp__legacy *l, struct names *names, struct qp_err *err)
 }
 
 void
-qp__legacy_file_path(const struct qp__legacy *l, uint32_t entry, char out[QP__LEGACY_FILE_PATH])
+qp__legacy_file_path(const struct qp__legacy_source *l, uint32_t entry,
+                     char out[QP__LEGACY_FILE_PATH])
 {
   char key[QP_UUID_TEXT];
 
@@ -95,8 +96,8 @@ is_bad_file(enum qp_rc rc)
 }
 
 static enum qp_rc
-read_open_file(struct qp__legacy *l, struct qp__scan *s, int fd, const char *path, const char *key,
-               struct qp_err *err)
+read_open_file(struct qp__legacy_source *l, struct qp__scan *s, int fd, const char *path,
+               const char *key, struct qp_err *err)
 {
   struct qp__legacy_entry e = { .flags = QP__LEGACY_FILE };
   struct qp_err why = { QP_OK, "" };
@@ -116,7 +117,7 @@ read_open_file(struct qp__legacy *l, struct qp__scan *s, int fd, const char *pat
 }
 
 static enum qp_rc
-read_file(struct qp__legacy *l, struct qp__scan *s, const char *key, struct qp_err *err)
+read_file(struct qp__legacy_source *l, struct qp__scan *s, const char *key, struct qp_err *err)
 {
   char path[QP__LEGACY_FILE_PATH];
   enum qp_rc rc;
@@ -132,7 +133,7 @@ read_file(struct qp__legacy *l, struct qp__scan *s, const char *key, struct qp_e
 }
 
 static enum qp_rc
-read_context(struct qp__legacy *l, struct qp__scan *s, struct qp_err *err)
+read_context(struct qp__legacy_source *l, struct qp__scan *s, struct qp_err *err)
 {
   static const char name[] = QP__LEGACY_CONTEXT_FILE;
   char what[QP__LEGACY_WHAT];
@@ -157,7 +158,7 @@ read_context(struct qp__legacy *l, struct qp__scan *s, struct qp_err *err)
 }
 
 static enum qp_rc
-note_others(struct qp__legacy *l, struct qp_err *err)
+note_others(struct qp__legacy_source *l, struct qp_err *err)
 {
   struct stat st;
 
@@ -169,7 +170,7 @@ note_others(struct qp__legacy *l, struct qp_err *err)
 }
 
 enum qp_rc
-qp__legacy_pool_read(struct qp__legacy *l, struct qp_err *err)
+qp__legacy_pool_read(struct qp__legacy_source *l, struct qp_err *err)
 {
   crypto_generichash_state hash;
   struct names names = { NULL, 0, 0 };

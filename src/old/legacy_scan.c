@@ -61,7 +61,7 @@ fail_nomem(struct qp__scan *s)
 /* ---- messages ---- */
 
 static bool
-add_block(struct qp__legacy *l)
+add_block(struct qp__legacy_source *l)
 {
   size_t n = l->entry_count / QP__LEGACY_BLOCK;
 
@@ -72,7 +72,7 @@ add_block(struct qp__legacy *l)
 }
 
 bool
-qp__legacy_add_entry(struct qp__legacy *l, const struct qp__legacy_entry *e, const char *key)
+qp__legacy_add_entry(struct qp__legacy_source *l, const struct qp__legacy_entry *e, const char *key)
 {
   unsigned spelling = spelling_of(key);
   struct qp__legacy_entry *slot;
@@ -236,7 +236,7 @@ qp__legacy_scan_node(struct qp__scan *s, struct qp__legacy_entry *e, bool *odd_t
 }
 
 bool
-qp__legacy_note_time(struct qp__legacy *l, const struct qp_uuid *id, struct qp_err *err)
+qp__legacy_note_time(struct qp__legacy_source *l, const struct qp_uuid *id, struct qp_err *err)
 {
   char text[QP_UUID_TEXT];
 
@@ -246,7 +246,7 @@ qp__legacy_note_time(struct qp__legacy *l, const struct qp_uuid *id, struct qp_e
 
 /* A key and its node. */
 static bool
-scan_entry(struct qp__legacy *l, struct qp__scan *s)
+scan_entry(struct qp__legacy_source *l, struct qp__scan *s)
 {
   struct qp__legacy_entry e = { .len = 0 };
   char key[QP__UUID_LEN];
@@ -271,7 +271,7 @@ scan_entry(struct qp__legacy *l, struct qp__scan *s)
 }
 
 static bool
-scan_pool(struct qp__legacy *l, struct qp__scan *s)
+scan_pool(struct qp__legacy_source *l, struct qp__scan *s)
 {
   if (!qp__scan_open(s, '{'))
     return false;
@@ -336,7 +336,7 @@ stand_in(struct qp__scan *s, struct qp__buf *rest, const char *instead)
 }
 
 static struct qp__legacy_list *
-add_list(struct qp__legacy *l)
+add_list(struct qp__legacy_source *l)
 {
   struct qp__legacy_list list = {
     .lower = true,
@@ -351,7 +351,7 @@ add_list(struct qp__legacy *l)
 }
 
 static bool
-scan_branch(struct qp__legacy *l, struct qp__scan *s, struct qp__buf *rest)
+scan_branch(struct qp__legacy_source *l, struct qp__scan *s, struct qp__buf *rest)
 {
   struct qp__legacy_list *list = add_list(l);
 
@@ -377,7 +377,7 @@ scan_branch(struct qp__legacy *l, struct qp__scan *s, struct qp__buf *rest)
 }
 
 static bool
-scan_branches(struct qp__legacy *l, struct qp__scan *s, struct qp__buf *rest)
+scan_branches(struct qp__legacy_source *l, struct qp__scan *s, struct qp__buf *rest)
 {
   if (qp__scan_peek(s) != '{')
     return qp__scan_skip(s);
@@ -392,7 +392,7 @@ scan_branches(struct qp__legacy *l, struct qp__scan *s, struct qp__buf *rest)
 /* ---- the whole ---- */
 
 static bool
-scan_top(struct qp__legacy *l, struct qp__scan *s, struct qp__buf *rest)
+scan_top(struct qp__legacy_source *l, struct qp__scan *s, struct qp__buf *rest)
 {
   bool ok = true;
   int c = qp__scan_peek(s);
@@ -422,7 +422,7 @@ scan_top(struct qp__legacy *l, struct qp__scan *s, struct qp__buf *rest)
 
 /* Assigns the keys of the branches to the lists. */
 static enum qp_rc
-name_lists(struct qp__legacy *l, struct qp_err *err)
+name_lists(struct qp__legacy_source *l, struct qp_err *err)
 {
   json_t *branches = json_object_get(l->context, "branches");
   size_t i = 0;
@@ -439,7 +439,7 @@ name_lists(struct qp__legacy *l, struct qp_err *err)
 }
 
 enum qp_rc
-qp__legacy_scan_context(struct qp__legacy *l, struct qp__scan *s, struct qp_err *err)
+qp__legacy_scan_context(struct qp__legacy_source *l, struct qp__scan *s, struct qp_err *err)
 {
   char what[QP__LEGACY_WHAT];
   struct qp__buf rest;

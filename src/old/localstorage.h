@@ -53,8 +53,8 @@ void qp__ls_notes_release(struct qp__ls_notes *notes);
 /* ---- a dump ---- */
 
 struct qp__ls_prompt {
-  const char *old_id;        /* borrowed from the dump */
-  struct qp__prompt *prompt; /* ready to be stored, except its times */
+  const char *old_id;               /* borrowed from the dump */
+  struct qp__stored_prompt *prompt; /* ready to be stored, except its times */
 };
 
 struct qp__ls_source {

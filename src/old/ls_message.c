@@ -155,7 +155,7 @@ take_images(struct taking *t, struct qp_err *err)
 static enum qp_rc
 take_call(struct taking *t, size_t i, json_t *object, struct qp_err *err)
 {
-  struct qp__tool_call call = { .view = { .id = NULL } };
+  struct qp__message_call call = { .view = { .id = NULL } };
   json_t *rest = json_is_object(object) ? qp__json_copy(object) : NULL;
   enum qp_rc rc = QP_OK;
 

@@ -186,7 +186,7 @@ static enum qp_rc
 compare_old(struct qp__migration *m, struct qp_err *err)
 {
   struct qp_store *s = m->store;
-  struct qp__legacy *other = NULL;
+  struct qp__legacy_source *other = NULL;
   char id[QP_UUID_TEXT];
   uint8_t ours[16];
   uint8_t theirs[16] = { 0 };

@@ -19,7 +19,7 @@ struct qp__migration {
   int dirfd;        /* of that */
   const char *name; /* of the source in it */
   bool own_dirfd;
-  struct qp__legacy *source;
+  struct qp__legacy_source *source;
   struct qp_uuid id;
   struct stat st;             /* of the source when it was opened */
   struct qp__old_place place; /* of the context in the store, where it is in an old format */

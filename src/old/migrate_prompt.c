@@ -70,7 +70,7 @@ look_up(struct qp__migration *m, const char *id, const char *content, bool *ther
         struct qp_err *err)
 {
   const char *queued = qp__build_prompt_content(m->build, id);
-  struct qp__prompt *p = NULL;
+  struct qp__stored_prompt *p = NULL;
   struct qp_err cause = { QP_OK, "" };
   enum qp_rc rc = qp__prompt_load(m->store, id, &p, &cause);
 

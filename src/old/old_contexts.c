@@ -203,7 +203,7 @@ list_old(struct qp__files *f, qp_context_visit *visit, void *arg, struct qp_err 
 /* ---- loading ---- */
 
 struct loading {
-  const struct qp__legacy *source;
+  const struct qp__legacy_source *source;
   size_t first;
   struct qp__entry *entries;
   enum qp_rc *results;
@@ -265,7 +265,7 @@ add_item(struct qp__tree *tree, const struct loading *l, size_t i, struct qp_err
 }
 
 static enum qp_rc
-load_items(struct qp__files *f, const struct qp__legacy *source, struct qp__tree *tree,
+load_items(struct qp__files *f, const struct qp__legacy_source *source, struct qp__tree *tree,
            struct qp_err *err)
 {
   size_t count = qp__legacy_count(source);
@@ -289,7 +289,7 @@ load_items(struct qp__files *f, const struct qp__legacy *source, struct qp__tree
 }
 
 static enum qp_rc
-load_heads(const struct qp__legacy *source, struct qp__image *image, struct qp_err *err)
+load_heads(const struct qp__legacy_source *source, struct qp__image *image, struct qp_err *err)
 {
   for (size_t i = 0; i < qp__legacy_head_count(source); i++) {
     struct qp__legacy_head head;
@@ -331,7 +331,7 @@ load_old(struct qp__files *f, struct qp__fctx *c, struct qp__image *image, struc
 
 /* The stored form of message i, at the end of *out. What the source does not give is damage. */
 static enum qp_rc
-convert(const struct qp__legacy *source, size_t i, struct qp__buf *out, struct qp_err *err)
+convert(const struct qp__legacy_source *source, size_t i, struct qp__buf *out, struct qp_err *err)
 {
   struct qp_message *m = NULL;
   enum qp_rc rc = qp__legacy_message(source, i, &m, err);
@@ -350,7 +350,7 @@ read_old(const struct qp__fctx *c, const struct qp__tree *tree, const struct qp_
 }
 
 /* The backup of the context, or NULL. */
-static struct qp__legacy *
+static struct qp__legacy_source *
 open_backup(struct qp__files *f, struct qp__fctx *c)
 {
   struct qp__old_place place;
@@ -364,7 +364,7 @@ open_backup(struct qp__files *f, struct qp__fctx *c)
 
 /* Its number; messages are mostly asked for in their order. */
 static bool
-find_item(const struct qp__legacy *source, const struct qp_uuid *id, size_t *at)
+find_item(const struct qp__legacy_source *source, const struct qp_uuid *id, size_t *at)
 {
   size_t count = qp__legacy_count(source);
 
@@ -386,7 +386,7 @@ salvage_old(struct qp__files *f, struct qp__fctx *c, const struct qp__entry *ent
             struct qp__buf *out, struct qp_err *err)
 {
   size_t start = out->len;
-  struct qp__legacy *source;
+  struct qp__legacy_source *source;
   bool found;
   enum qp_rc rc;
 

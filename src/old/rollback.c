@@ -86,7 +86,7 @@ hash_prompt(crypto_generichash_state *state, struct qp_store *s, const struct qp
             const char *id, struct qp_err *err)
 {
   const char *content = build ? qp__build_prompt_content(build, id) : NULL;
-  struct qp__prompt *p = NULL;
+  struct qp__stored_prompt *p = NULL;
   enum qp_rc rc = content ? QP_OK : qp__prompt_load(s, id, &p, err);
 
   if (rc == QP_NOTFOUND || rc == QP_CORRUPT)
@@ -237,7 +237,7 @@ write_branch(struct rollback *r, struct qp__legacy_writer *w, const struct qp__b
              struct qp_err *err)
 {
   const struct qp__head *h = qp__image_head(&r->image, b->name);
-  struct qp__prompt *p = NULL;
+  struct qp__stored_prompt *p = NULL;
   enum qp_rc rc = QP_OK;
 
   if (b->system_prompt_id)

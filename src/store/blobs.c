@@ -182,13 +182,13 @@ check_name(void *arg, const char *name, bool regular)
 
   (void)snprintf(path, sizeof(path), DIR "/%s", name);
   if (!qp__blob_name_ok(name)) {
-    qp__problem(k->problems, QP_PROBLEM_FOREIGN_FILE, NULL, path, false, true,
-                "not a file of quipu; left unchanged");
+    qp__report_problem(k->problems, QP_PROBLEM_FOREIGN_FILE, NULL, path, false, true,
+                       "not a file of quipu; left unchanged");
     return QP_OK;
   }
   if (!regular) {
-    qp__problem(k->problems, QP_PROBLEM_WRONG_TYPE, NULL, path, false, false,
-                "not a regular file; links are never followed");
+    qp__report_problem(k->problems, QP_PROBLEM_WRONG_TYPE, NULL, path, false, false,
+                       "not a regular file; links are never followed");
     return QP_OK;
   }
   qp__buf_reset(&k->text);
@@ -197,8 +197,9 @@ check_name(void *arg, const char *name, bool regular)
     return rc == QP_NOTFOUND ? QP_OK : rc; /* deleted since it was listed */
   if (!qp__problem_io(k->problems, rc, &k->err))
     return rc;
-  qp__problem(k->problems, rc == QP_CORRUPT ? QP_PROBLEM_BLOB_DAMAGED : QP_PROBLEM_UNREADABLE, NULL,
-              path, false, false, "%s", k->err.msg);
+  qp__report_problem(k->problems,
+                     rc == QP_CORRUPT ? QP_PROBLEM_BLOB_DAMAGED : QP_PROBLEM_UNREADABLE, NULL, path,
+                     false, false, "%s", k->err.msg);
   return QP_OK;
 }
 

@@ -156,13 +156,13 @@ restore_message(struct checking *k, struct qp__entry *e, enum qp_problem_kind ki
     rc = set_status(k, e, qp__entry_kind(e) == QP__PLACE_TRASH ? QP_STATUS_TRASHED : QP_STATUS_LIVE,
                     &own);
   if (rc == QP_EXISTS) { /* something is in its place that cannot be replaced */
-    qp__problem(&k->problems, kind, &k->id, path, false, false,
-                "%.120s; another copy was found, but %.120s", cause, own.msg);
+    qp__report_problem(&k->problems, kind, &k->id, path, false, false,
+                       "%.120s; another copy was found, but %.120s", cause, own.msg);
     return QP_OK;
   }
   if (!rc)
-    qp__problem(&k->problems, kind, &k->id, path, k->problems.repair, false,
-                "%s; another copy was found", cause);
+    qp__report_problem(&k->problems, kind, &k->id, path, k->problems.repair, false,
+                       "%s; another copy was found", cause);
   else if (err)
     *err = own;
   return rc;
@@ -198,16 +198,17 @@ damaged_message(struct checking *k, struct qp__entry *e, enum qp_rc why, const s
       rc = restore_message(k, e, kind, path, cause->msg, qp__buf_bytes(&copy), err);
   } else if (!e->size && why == QP_CORRUPT) { /* a placeholder, and there is something */
     k->again = k->distrust = !k->problems.distrust;
-    qp__problem(&k->problems, kind, &k->id, path, k->problems.repair && k->distrust, true,
-                "a file of a message that is not in the index");
+    qp__report_problem(&k->problems, kind, &k->id, path, k->problems.repair && k->distrust, true,
+                       "a file of a message that is not in the index");
   } else if (is_marked(e)) {
-    qp__problem(&k->problems, kind, &k->id, path, false, true, "marked as lost");
+    qp__report_problem(&k->problems, kind, &k->id, path, false, true, "marked as lost");
   } else {
     if (mark)
       rc = set_status(k, e, QP_STATUS_UNAVAILABLE, err);
     if (!rc)
-      qp__problem(&k->problems, kind, &k->id, path, mark, false, "%s; no other copy was found%s",
-                  cause->msg, mark ? ", the message is marked unavailable" : "");
+      qp__report_problem(&k->problems, kind, &k->id, path, mark, false,
+                         "%s; no other copy was found%s", cause->msg,
+                         mark ? ", the message is marked unavailable" : "");
   }
   qp__buf_release(&copy);
   return rc;
@@ -224,8 +225,8 @@ returned_message(struct checking *k, struct qp__entry *e, struct qp_err *err)
   if (k->problems.repair)
     rc = set_status(k, e, qp__place_status(atomic_load(&e->place)), err);
   if (!rc)
-    qp__problem(&k->problems, QP_PROBLEM_MESSAGE_MISSING, &k->id, path, k->problems.repair, true,
-                "the message was marked unavailable, but can be read");
+    qp__report_problem(&k->problems, QP_PROBLEM_MESSAGE_MISSING, &k->id, path, k->problems.repair,
+                       true, "the message was marked unavailable, but can be read");
   return rc;
 }
 
@@ -267,14 +268,14 @@ compare_entry(struct checking *k, const struct qp__entry *e, struct qp_bytes tex
   qp_message_free(m);
   path_of_message(k, e, path);
   if (rc) {
-    qp__problem(&k->problems, QP_PROBLEM_MESSAGE_CORRUPT, &k->id, path, false, false,
-                "its hash is right, but it is not a valid message: %.200s", cause.msg);
+    qp__report_problem(&k->problems, QP_PROBLEM_MESSAGE_CORRUPT, &k->id, path, false, false,
+                       "its hash is right, but it is not a valid message: %.200s", cause.msg);
   } else if (field) {
     bool repaired = k->problems.repair && !k->problems.distrust;
 
     k->again = k->distrust = repaired;
-    qp__problem(&k->problems, QP_PROBLEM_INDEX_DAMAGED, &k->id, path, repaired, false,
-                "the index has another %s than the message itself", field);
+    qp__report_problem(&k->problems, QP_PROBLEM_INDEX_DAMAGED, &k->id, path, repaired, false,
+                       "the index has another %s than the message itself", field);
   }
   return QP_OK;
 }
@@ -321,9 +322,10 @@ check_reference(struct checking *k, const char *branch, const char *prompt, stru
   }
   if (rc != QP_NOTFOUND && rc != QP_INVALID)
     return QP_OK;
-  qp__problem(&k->problems, QP_PROBLEM_PROMPT_MISSING, &k->id, "metadata.json", k->problems.repair,
-              false, "%s%.100s refers to system prompt '%.60s', which does not exist",
-              branch ? "branch " : "the configuration", branch ? branch : "", prompt);
+  qp__report_problem(&k->problems, QP_PROBLEM_PROMPT_MISSING, &k->id, "metadata.json",
+                     k->problems.repair, false,
+                     "%s%.100s refers to system prompt '%.60s', which does not exist",
+                     branch ? "branch " : "the configuration", branch ? branch : "", prompt);
   k->meta_changed = true;
   return k->problems.repair ? qp__meta_set_prompt(k->image.meta, branch, NULL, err) : QP_OK;
 }
@@ -375,8 +377,8 @@ old_path(struct checking *k, struct qp__old_place *place)
 static void
 tell_of_old(struct checking *k, const char *path, const char *cause)
 {
-  qp__problem(&k->problems, QP_PROBLEM_OLD_FORMAT, &k->id, path, false, cause == NULL, "%s",
-              cause ? cause : "in an old format; convert it with 'quipu migrate'");
+  qp__report_problem(&k->problems, QP_PROBLEM_OLD_FORMAT, &k->id, path, false, cause == NULL, "%s",
+                     cause ? cause : "in an old format; convert it with 'quipu migrate'");
 }
 
 /* Every message was converted when it was loaded: those that could not be are known. */
@@ -457,11 +459,11 @@ check_once(struct checking *k, const struct qp_uuid *id, struct qp_err *err)
     if (path)
       tell_of_old(k, path, cause.msg);
     else if (!k->problems.told)
-      qp__problem(&k->problems,
-                  rc == QP_DENIED || rc == QP_IO || qp__is_held(s, id)
-                      ? QP_PROBLEM_UNREADABLE
-                      : QP_PROBLEM_METADATA_DAMAGED,
-                  id, "metadata.json", false, false, "%s", cause.msg);
+      qp__report_problem(&k->problems,
+                         rc == QP_DENIED || rc == QP_IO || qp__is_held(s, id)
+                             ? QP_PROBLEM_UNREADABLE
+                             : QP_PROBLEM_METADATA_DAMAGED,
+                         id, "metadata.json", false, false, "%s", cause.msg);
     rc = QP_OK;
   } else if (err) {
     *err = cause;
@@ -587,13 +589,15 @@ report_checksum(struct checking *k, const char *id, const char *path, const char
   if (rc)
     qp__log(&k->store->log, QP_LOG_ERROR, "check", "%s", err.msg);
   else if (mended)
-    qp__problem(&k->problems, QP_PROBLEM_PROMPT_DAMAGED, NULL, path, true, false,
-                "%.200s; one changed character was restored by its checksum", cause ? cause : "");
+    qp__report_problem(&k->problems, QP_PROBLEM_PROMPT_DAMAGED, NULL, path, true, false,
+                       "%.200s; one changed character was restored by its checksum",
+                       cause ? cause : "");
   else if (!cause)
-    qp__problem(&k->problems, QP_PROBLEM_CHECKSUM_WRONG, NULL, path, k->problems.repair, false,
-                "its checksum is wrong: it was edited by hand or is damaged; the content is %s "
-                "as it is",
-                k->problems.repair ? "kept" : "used");
+    qp__report_problem(
+        &k->problems, QP_PROBLEM_CHECKSUM_WRONG, NULL, path, k->problems.repair, false,
+        "its checksum is wrong: it was edited by hand or is damaged; the content is %s "
+        "as it is",
+        k->problems.repair ? "kept" : "used");
   return rc;
 }
 
@@ -601,7 +605,7 @@ static enum qp_rc
 visit_prompt(void *arg, const char *id)
 {
   struct checking *k = arg;
-  struct qp__prompt *p = NULL;
+  struct qp__stored_prompt *p = NULL;
   struct qp_err err = { QP_OK, "" };
   struct qp__seal seal = { .state = QP__SUM_NONE };
   struct qp__buf text;
@@ -632,7 +636,8 @@ visit_prompt(void *arg, const char *id)
     return QP_OK;
   if (!qp__problem_io(&k->problems, rc, &err))
     return rc;
-  qp__problem(&k->problems, QP_PROBLEM_PROMPT_DAMAGED, NULL, path, false, false, "%s", err.msg);
+  qp__report_problem(&k->problems, QP_PROBLEM_PROMPT_DAMAGED, NULL, path, false, false, "%s",
+                     err.msg);
   return QP_OK;
 }
 

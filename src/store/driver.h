@@ -105,9 +105,9 @@ struct qp__problems {
 bool qp__problem_io(struct qp__problems *p, enum qp_rc rc, const struct qp_err *cause);
 /* `path` is relative to the context's directory, or begins with "contexts/" or "conversations/";
  * without a context it is relative to the data directory. */
-void qp__problem(struct qp__problems *p, enum qp_problem_kind kind, const struct qp_uuid *context,
-                 const char *path, bool repaired, bool harmless, const char *fmt, ...)
-    QP_PRINTF(7, 8);
+void qp__report_problem(struct qp__problems *p, enum qp_problem_kind kind,
+                        const struct qp_uuid *context, const char *path, bool repaired,
+                        bool harmless, const char *fmt, ...) QP_PRINTF(7, 8);
 
 /* ---- capabilities ---- */
 

@@ -49,9 +49,10 @@ qp__prompt_ids(struct qp_store *s, qp__prompt_id_visit *visit, void *arg, struct
 }
 
 enum qp_rc
-qp__prompt_load(struct qp_store *s, const char *id, struct qp__prompt **out, struct qp_err *err)
+qp__prompt_load(struct qp_store *s, const char *id, struct qp__stored_prompt **out,
+                struct qp_err *err)
 {
-  struct qp__prompt *p = NULL;
+  struct qp__stored_prompt *p = NULL;
   struct qp__seal seal;
   struct qp__buf text;
   enum qp_rc rc = qp__prompt_id_check(id, err);
@@ -86,7 +87,7 @@ enum qp_rc
 qp_prompt_get(struct qp_store *store, const char *id, qp_prompt_visit *visit, void *arg,
               struct qp_err *err)
 {
-  struct qp__prompt *p = NULL;
+  struct qp__stored_prompt *p = NULL;
   struct qp_prompt view;
   enum qp_rc rc = qp__prompt_load(store, id, &p, err);
 
@@ -139,7 +140,7 @@ static enum qp_rc
 visit_listed(struct qp_store *s, const char *id, qp_prompt_visit *visit, void *arg,
              struct qp_err *err)
 {
-  struct qp__prompt *p = NULL;
+  struct qp__stored_prompt *p = NULL;
   struct qp_prompt view;
   struct qp_err cause = { QP_OK, "" };
   enum qp_rc rc = qp__prompt_load(s, id, &p, &cause);
@@ -184,7 +185,7 @@ qp_prompt_list(struct qp_store *store, qp_prompt_visit *visit, void *arg, struct
 
 /* Commits one prompt, and nothing else. */
 static enum qp_rc
-save_prompt(struct qp_store *s, const struct qp__prompt *p, struct qp_err *err)
+save_prompt(struct qp_store *s, const struct qp__stored_prompt *p, struct qp_err *err)
 {
   char path[QP__PROMPT_PATH];
   struct qp__driver_change change = { .kind = QP__CHANGE_FILE_PUT, .path = path };
@@ -211,7 +212,7 @@ save_prompt(struct qp_store *s, const struct qp__prompt *p, struct qp_err *err)
 }
 
 static enum qp_rc
-add_prompt(struct qp_store *s, const struct qp__prompt *p, struct qp_err *err)
+add_prompt(struct qp_store *s, const struct qp__stored_prompt *p, struct qp_err *err)
 {
   enum qp_rc rc = qp__check_prompt(s, p->id, err);
 
@@ -222,7 +223,7 @@ add_prompt(struct qp_store *s, const struct qp__prompt *p, struct qp_err *err)
 }
 
 enum qp_rc
-qp__prompt_add(struct qp_store *s, struct qp__prompt *p, struct qp_err *err)
+qp__prompt_add(struct qp_store *s, struct qp__stored_prompt *p, struct qp_err *err)
 {
   enum qp_rc rc = qp__check_writable(s, err);
 
@@ -238,7 +239,7 @@ qp__prompt_add(struct qp_store *s, struct qp__prompt *p, struct qp_err *err)
 static enum qp_rc
 create_prompt(struct qp_store *s, const struct qp_prompt *prompt, struct qp_err *err)
 {
-  struct qp__prompt *p = NULL;
+  struct qp__stored_prompt *p = NULL;
   enum qp_rc rc = qp__prompt_new(prompt, s->os->now_ms(s->os->self), &p, err);
 
   if (rc)
@@ -283,7 +284,7 @@ qp_prompt_create(struct qp_store *store, const struct qp_prompt *prompt, char **
 enum qp_rc
 qp_prompt_update(struct qp_store *store, const struct qp_prompt *prompt, struct qp_err *err)
 {
-  struct qp__prompt *p = NULL;
+  struct qp__stored_prompt *p = NULL;
   enum qp_rc rc = qp__check_writable(store, err);
 
   if (!rc && !prompt->id)
@@ -302,9 +303,9 @@ qp_prompt_update(struct qp_store *store, const struct qp_prompt *prompt, struct 
 }
 
 static enum qp_rc
-decode_own(const char *id, struct qp_bytes text, struct qp__prompt **out, struct qp_err *err)
+decode_own(const char *id, struct qp_bytes text, struct qp__stored_prompt **out, struct qp_err *err)
 {
-  struct qp__prompt *p = NULL;
+  struct qp__stored_prompt *p = NULL;
   enum qp_rc rc = qp__prompt_decode(id, text, &p, err);
 
   if (!rc && strcmp(p->id, id) != 0)
@@ -319,7 +320,7 @@ decode_own(const char *id, struct qp_bytes text, struct qp__prompt **out, struct
 static enum qp_rc
 accept_prompt(void *arg, struct qp_bytes text, struct qp_err *err)
 {
-  struct qp__prompt *p = NULL;
+  struct qp__stored_prompt *p = NULL;
   enum qp_rc rc = decode_own(arg, text, &p, err);
 
   qp__prompt_free(p);
@@ -328,7 +329,7 @@ accept_prompt(void *arg, struct qp_bytes text, struct qp_err *err)
 
 /* A prompt whose file is not valid because one byte was changed. */
 static enum qp_rc
-mend_prompt(struct qp_store *s, char *id, struct qp__prompt **out, struct qp_err *err)
+mend_prompt(struct qp_store *s, char *id, struct qp__stored_prompt **out, struct qp_err *err)
 {
   struct qp__buf text;
   struct qp__buf mended;
@@ -349,7 +350,7 @@ mend_prompt(struct qp_store *s, char *id, struct qp__prompt **out, struct qp_err
 enum qp_rc
 qp__prompt_repair(struct qp_store *s, const char *id, bool *mended, struct qp_err *err)
 {
-  struct qp__prompt *p = NULL;
+  struct qp__stored_prompt *p = NULL;
   char own[QP__PROMPT_ID_MAX + 1];
   enum qp_rc rc;
 

@@ -40,8 +40,8 @@ qp_problem_name(enum qp_problem_kind kind)
 }
 
 void
-qp__problem(struct qp__problems *p, enum qp_problem_kind kind, const struct qp_uuid *context,
-            const char *path, bool repaired, bool harmless, const char *fmt, ...)
+qp__report_problem(struct qp__problems *p, enum qp_problem_kind kind, const struct qp_uuid *context,
+                   const char *path, bool repaired, bool harmless, const char *fmt, ...)
 {
   static const struct qp_uuid none;
   char detail[320];

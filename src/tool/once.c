@@ -135,7 +135,7 @@ struct calling {
 };
 
 static void
-on_done(void *arg, const struct qp__tool_result *result)
+on_done(void *arg, const struct qp__tool_run_result *result)
 {
   static const char *const outcomes[] = {
     [QP__TOOL_DONE] = "done",

@@ -41,7 +41,7 @@ enum qp_rc qp__process_start(uv_loop_t *loop, const struct qp__process_spec *spe
                              struct qp__process **out, struct qp_err *err);
 
 /* Writes a line to standard input; the bytes are copied, and a line break is added. QP_TOOBIG: the
- * child does not read, and too much waits for it. QP_OK also if it has closed its input or ended. */
+ * child does not read, and too much waits for it. QP_OK also if it has closed its input. */
 enum qp_rc qp__process_write_line(struct qp__process *process, const char *data, size_t n,
                                   struct qp_err *err);
 void qp__process_close_input(struct qp__process *process);

@@ -43,22 +43,20 @@ to_pid(const char *name)
 
 /* "PID (name) STATE PPID …"; the name may hold anything, so its end is the last ')'. */
 static pid_t
-parse_stat(const char *text, bool *running)
+parse_stat(const char *text)
 {
   const char *end = strrchr(text, ')');
   pid_t parent = 0;
 
   if (!end || strlen(end) < 5)
     return 0;
-  if (running)
-    *running = !strchr("ZX", end[2]);
   for (const char *p = end + 4; *p >= '0' && *p <= '9'; p++)
     parent = parent * 10 + (*p - '0');
   return parent;
 }
 
 static pid_t
-read_parent(int proc, const char *pid, bool *running)
+read_parent(int proc, const char *pid)
 {
   char path[32];
   char text[512];
@@ -78,25 +76,7 @@ read_parent(int proc, const char *pid, bool *running)
   if (got <= 0)
     return 0;
   text[got] = 0;
-  return parse_stat(text, running);
-}
-
-pid_t
-qp__process_parent(pid_t pid, bool *running)
-{
-  char name[16];
-  char *at = name + sizeof(name) - 1;
-  int proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  pid_t parent;
-
-  if (proc < 0)
-    return 0;
-  *at = 0;
-  for (; pid > 0 && at > name; pid /= 10)
-    *--at = (char)('0' + pid % 10);
-  parent = read_parent(proc, at, running);
-  (void)close(proc);
-  return parent;
+  return parse_stat(text);
 }
 
 /* ---- killing ---- */
@@ -128,7 +108,7 @@ static void
 look_at(int proc, const char *name)
 {
   pid_t pid = to_pid(name);
-  pid_t parent = pid > 0 ? read_parent(proc, name, NULL) : 0;
+  pid_t parent = pid > 0 ? read_parent(proc, name) : 0;
 
   if (parent <= 0 || !is_descendant(parent))
     return;

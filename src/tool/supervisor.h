@@ -22,8 +22,4 @@ int qp__supervisor_begin(pid_t parent);
 /* Waits for the command `child` and its end; does not return. */
 _Noreturn void qp__supervisor_run(pid_t child);
 
-/* The parent of a process according to /proc; 0: the process does not exist. System calls only.
- * *running (may be NULL): it is not a zombie. */
-pid_t qp__process_parent(pid_t pid, bool *running);
-
 #endif

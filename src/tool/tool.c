@@ -330,7 +330,7 @@ free_call(uv_handle_t *handle)
 static void
 deliver(struct qp__tool_run *call)
 {
-  struct qp__tool_result result = {
+  struct qp__tool_run_result result = {
     .outcome = call->outcome,
     .value = call->value ? call->value : call->tools->no_memory,
     .is_error = call->outcome != QP__TOOL_DONE,

@@ -46,7 +46,7 @@ enum qp__tool_outcome {
   QP__TOOL_CANCELLED, /* by qp__tool_run_cancel or qp__tools_close */
 };
 
-struct qp__tool_result {
+struct qp__tool_run_result {
   enum qp__tool_outcome outcome;
   json_t *value; /* a string is text; else any JSON. Borrowed during the callback; never NULL */
   bool is_error; /* outcome is not QP__TOOL_DONE */
@@ -141,7 +141,7 @@ json_t *qp__tools_narrow(const struct qp__tools *tools, const char *name, const 
 /* ---- calling ---- */
 
 /* Called once. The call is freed when it returns. It may start and cancel other calls. */
-typedef void qp__tool_done(void *arg, const struct qp__tool_result *result);
+typedef void qp__tool_done(void *arg, const struct qp__tool_run_result *result);
 
 struct qp__tool_request {
   const char *name;

@@ -280,7 +280,7 @@ apply_decisions(struct qp__actor *t, struct qp__action_request *request, struct 
 }
 
 /* What follows from calls that were decided or answered. */
-static enum qp__event
+static enum qp__turn_event
 event_of_calls(const struct qp__actor *t)
 {
   switch (qp__round_event(t)) {
@@ -412,7 +412,7 @@ resolve(struct qp__actor *t, struct qp__input *in, struct qp_err *err)
     [QP_ACTION_UNPIN] = resolve_compact,
     [QP_ACTION_SUBMIT_TOOL_RESULTS] = resolve_submit,
   };
-  static const enum qp__event events[] = {
+  static const enum qp__turn_event events[] = {
     [QP_ACTION_SEND_MESSAGE] = QP__EVENT_SEND,
     [QP_ACTION_APPROVE_TOOLS] = QP__EVENTS,
     [QP_ACTION_CANCEL] = QP__EVENT_CANCEL,
@@ -429,7 +429,7 @@ resolve(struct qp__actor *t, struct qp__input *in, struct qp_err *err)
     [QP_ACTION_UNPIN] = QP__EVENTS,
     [QP_ACTION_SUBMIT_TOOL_RESULTS] = QP__EVENT_DENY,
   };
-  enum qp__event event = events[in->request->a.kind];
+  enum qp__turn_event event = events[in->request->a.kind];
 
   if (event != QP__EVENTS && !qp__fsm_next(t->state, event).legal)
     return qp__fail(err, QP_CONFLICT, "%s is not possible while the context is %s",

@@ -170,7 +170,7 @@ set_error(struct qp__turn_error *error, const char *kind, const char *sentence)
 
 /* A new input in the inbox. NULL: out of memory; then the inbox gets FINAL_ERROR instead, once. */
 static struct qp__input *
-add_input(struct qp__actor *t, enum qp__event event, uint64_t number)
+add_input(struct qp__actor *t, enum qp__turn_event event, uint64_t number)
 {
   struct qp__input *in = &t->open->spare;
   bool good = true;
@@ -193,13 +193,13 @@ add_input(struct qp__actor *t, enum qp__event event, uint64_t number)
 }
 
 void
-qp__actor_enqueue_event(struct qp__actor *t, enum qp__event event, uint64_t number)
+qp__actor_enqueue_event(struct qp__actor *t, enum qp__turn_event event, uint64_t number)
 {
   (void)add_input(t, event, number);
 }
 
 void
-qp__actor_enqueue_error(struct qp__actor *t, enum qp__event event, uint64_t number,
+qp__actor_enqueue_error(struct qp__actor *t, enum qp__turn_event event, uint64_t number,
                         const char *kind, const char *sentence)
 {
   struct qp__input *in = add_input(t, event, number);
@@ -209,7 +209,7 @@ qp__actor_enqueue_error(struct qp__actor *t, enum qp__event event, uint64_t numb
 }
 
 void
-qp__actor_enqueue_fault(struct qp__actor *t, enum qp__event event, uint64_t number,
+qp__actor_enqueue_fault(struct qp__actor *t, enum qp__turn_event event, uint64_t number,
                         const struct qp__llm_fault *fault, int64_t retry_after_ms)
 {
   struct qp__input *in = add_input(t, event, number);
@@ -307,7 +307,7 @@ start_timer(struct qp__actor *t)
 
 /* The event, or LIMIT when a limit is reached. */
 static void
-enqueue_within_limits(struct qp__actor *t, enum qp__event event)
+enqueue_within_limits(struct qp__actor *t, enum qp__turn_event event)
 {
   struct qp_err err;
 
@@ -318,7 +318,7 @@ enqueue_within_limits(struct qp__actor *t, enum qp__event event)
 }
 
 /* The event that follows from the answer that is being saved. */
-static enum qp__event
+static enum qp__turn_event
 answer_event(const struct qp__actor *t)
 {
   return t->open->transition.paused ? QP__EVENT_PAUSED : qp__round_event(t);
@@ -327,7 +327,7 @@ answer_event(const struct qp__actor *t)
 static void
 enqueue_answer_event(struct qp__actor *t)
 {
-  enum qp__event event = answer_event(t);
+  enum qp__turn_event event = answer_event(t);
 
   if (event == QP__EVENT_NO_CALLS)
     qp__actor_enqueue_event(t, event, 0);
@@ -392,7 +392,7 @@ start_step(struct qp__actor *t, enum qp__step step)
 
 /* The only function that changes the state of an open context. */
 static void
-enter(struct qp__actor *t, enum qp__event event, const struct qp__action_request *request)
+enter(struct qp__actor *t, enum qp__turn_event event, const struct qp__action_request *request)
 {
   struct qp__transition cell = qp__fsm_next(t->state, event);
   char id[QP_UUID_TEXT];
@@ -797,7 +797,7 @@ flush(struct qp__actor *t)
   notice->last_seq = events[change.event_count - 1].seq;
   t->flushing++;
   change.events = events;
-  rc = qp__context_commit(t->context, &change, &own, post_commit_end, notice, &err);
+  rc = qp__change_commit(t->context, &change, &own, post_commit_end, notice, &err);
   qp__free(events);
   if (!rc)
     return;

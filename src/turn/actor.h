@@ -66,7 +66,7 @@ struct qp__input {
   struct qp__input *next;
   bool in_use;    /* of those that are part of struct qp__actor_open */
   bool is_action; /* `request` was not looked at yet, and `event` is not known */
-  enum qp__event event;
+  enum qp__turn_event event;
   uint64_t number;                    /* of the work that it comes from; 0: none */
   struct qp__action_request *request; /* its action, or NULL; owned. It may contain the input */
   struct qp__turn_error error;
@@ -150,7 +150,7 @@ struct qp__pending_transition {
   bool under_way;
   struct qp__commit_notice *notice; /* of its commit; one of struct qp__actor_open */
   struct qp__transition to;
-  enum qp__event event;
+  enum qp__turn_event event;
   struct qp__action_request *request; /* owned, or NULL */
   struct qp_err failure;              /* of SAVE_FAILED: the action is answered with it */
   struct qp__turn_facts facts;        /* become the actor's when it is durable */
@@ -250,11 +250,11 @@ enum qp_rc qp__actor_apply(struct qp__actor *t, struct qp__input *in, struct qp_
 /* Appends to the inbox; takes ownership. */
 void qp__actor_enqueue(struct qp__actor *t, struct qp__input *in);
 /* The same for an event alone. When out of memory: FINAL_ERROR instead. */
-void qp__actor_enqueue_event(struct qp__actor *t, enum qp__event event, uint64_t number);
-void qp__actor_enqueue_error(struct qp__actor *t, enum qp__event event, uint64_t number,
+void qp__actor_enqueue_event(struct qp__actor *t, enum qp__turn_event event, uint64_t number);
+void qp__actor_enqueue_error(struct qp__actor *t, enum qp__turn_event event, uint64_t number,
                              const char *kind, const char *sentence);
 /* The same for an error of a provider. */
-void qp__actor_enqueue_fault(struct qp__actor *t, enum qp__event event, uint64_t number,
+void qp__actor_enqueue_fault(struct qp__actor *t, enum qp__turn_event event, uint64_t number,
                              const struct qp__llm_fault *fault, int64_t retry_after_ms);
 /* A commit failed, or could not be begun: the context becomes Failed, and the action (NULL: none;
  * owned from now on) is answered with the failure. */
@@ -319,7 +319,7 @@ enum qp_rc qp__round_load(struct qp__actor *t, const struct qp_message *answer,
                           const json_t *decisions, struct qp_err *err);
 void qp__round_release(struct qp__actor *t);
 /* The event that follows from the calls: NO_CALLS, CALLS_FREE, CALLS_BARRED, CALLS_ASK. */
-enum qp__event qp__round_event(const struct qp__actor *t);
+enum qp__turn_event qp__round_event(const struct qp__actor *t);
 void qp__round_run(struct qp__actor *t);
 void qp__round_stop(struct qp__actor *t);
 /* Adds the results that the request submits to the pending transition. */

@@ -117,7 +117,7 @@ static const struct qp__transition table[QP__STATES][QP__EVENTS] = {
 };
 
 struct qp__transition
-qp__fsm_next(enum qp_state state, enum qp__event event)
+qp__fsm_next(enum qp_state state, enum qp__turn_event event)
 {
   return table[state][event];
 }
@@ -129,7 +129,7 @@ qp__fsm_is_busy(enum qp_state state)
 }
 
 const char *
-qp__event_name(enum qp__event event)
+qp__event_name(enum qp__turn_event event)
 {
   static const char *const names[] = {
 #define EVENT_NAME(name, text) #name,
@@ -141,7 +141,7 @@ qp__event_name(enum qp__event event)
 }
 
 const char *
-qp__event_text(enum qp__event event)
+qp__event_text(enum qp__turn_event event)
 {
   static const char *const texts[] = {
 #define EVENT_TEXT(name, text) text,

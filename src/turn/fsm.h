@@ -48,7 +48,7 @@
   X(TIMER, "the time to wait is over")                                \
   X(RESTART, "the engine starts and finds the context so")
 
-enum qp__event {
+enum qp__turn_event {
 #define QP__EVENT_ENUM(name, text) QP__EVENT_##name,
   QP__EVENT_MAP(QP__EVENT_ENUM)
 #undef QP__EVENT_ENUM
@@ -85,12 +85,12 @@ struct qp__transition {
 };
 
 /* The cell of the table. */
-struct qp__transition qp__fsm_next(enum qp_state state, enum qp__event event);
+struct qp__transition qp__fsm_next(enum qp_state state, enum qp__turn_event event);
 /* Whether a turn is under way, so that a new message must wait. */
 bool qp__fsm_is_busy(enum qp_state state);
 
-const char *qp__event_name(enum qp__event event); /* "ANSWER_BEGAN" */
-const char *qp__event_text(enum qp__event event);
+const char *qp__event_name(enum qp__turn_event event); /* "ANSWER_BEGAN" */
+const char *qp__event_text(enum qp__turn_event event);
 const char *qp__step_text(enum qp__step step);
 
 #endif

@@ -346,7 +346,7 @@ learn(struct qp__actor *t, enum qp__fault_kind kind)
 }
 
 /* The event that follows from a provider's error. */
-static enum qp__event
+static enum qp__turn_event
 fault_event(struct qp__actor *t, const struct qp__llm_fault *fault, int64_t *retry_after)
 {
   bool again = t->open->facts.attempt < t->engine->retries;
@@ -378,7 +378,7 @@ on_call_done(void *arg, const struct qp__llm_fault *fault)
     qp__actor_enqueue_event(t, QP__EVENT_ANSWER_ENDED, t->number);
   } else {
     int64_t retry_after = fault->retry_after_ms;
-    enum qp__event event = fault_event(t, fault, &retry_after);
+    enum qp__turn_event event = fault_event(t, fault, &retry_after);
 
     t->open->asked.tokens = fault->tokens;
     t->open->asked.window = fault->window;

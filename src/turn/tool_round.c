@@ -67,7 +67,7 @@ is_marked(const json_t *extra)
 
 /* Marks a call in an answer that will be saved. */
 static enum qp_rc
-mark(struct qp__tool_call *call, struct qp_err *err)
+mark(struct qp__message_call *call, struct qp_err *err)
 {
   if (!call->extra)
     call->extra = json_object();
@@ -296,7 +296,7 @@ may_run(const struct qp__actor_call *call)
   return call->approval == QP_APPROVAL_APPROVED && !call->client && !call->stored && !call->result;
 }
 
-enum qp__event
+enum qp__turn_event
 qp__round_event(const struct qp__actor *t)
 {
   bool some = false;
@@ -324,7 +324,7 @@ add_progress_line(struct qp__actor *t, const char *type, json_t *data)
 }
 
 static void
-on_result(void *arg, const struct qp__tool_result *result)
+on_result(void *arg, const struct qp__tool_run_result *result)
 {
   struct qp__actor_run *run = arg;
   struct qp__actor *t = run->actor;

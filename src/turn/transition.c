@@ -63,7 +63,7 @@ pause_ms(const struct qp__actor *t, unsigned attempt, int64_t retry_after_ms)
 }
 
 static bool
-begins_turn(const struct qp__actor *t, enum qp__event event)
+begins_turn(const struct qp__actor *t, enum qp__turn_event event)
 {
   return event == QP__EVENT_SEND ||
          (event == QP__EVENT_RETRY && t->state != QP_STATE_TRANSIENT_FAILURE);
@@ -172,7 +172,7 @@ save_answer(struct qp__actor *t, struct qp_err *err)
 
 /* What a call that has no result gets in its place. */
 static const char *
-why_closed(enum qp_state state, enum qp__event event)
+why_closed(enum qp_state state, enum qp__turn_event event)
 {
   if (event == QP__EVENT_CANCEL)
     return "the turn was cancelled before the tool had answered";
@@ -510,7 +510,7 @@ qp__transition_commit(struct qp__actor *t, qp_done_fn *done, void *arg, struct q
   change.events = events;
   change.key = m->key;
   change.key_result = m->key_result;
-  rc = qp__context_commit(t->context, &change, &own, done, arg, err);
+  rc = qp__change_commit(t->context, &change, &own, done, arg, err);
   qp__free(events);
   return rc;
 }

@@ -23,7 +23,7 @@ die(const char *why, const char *detail)
 static bool
 take(const struct legacy_file *file, struct legacy_stored *stored, struct qp__buf *back)
 {
-  struct qp__legacy *l = NULL;
+  struct qp__legacy_source *l = NULL;
   struct qp_err err = { QP_OK, "" };
   struct qp__buf differences;
   enum qp_legacy format = QP_LEGACY_NONE;

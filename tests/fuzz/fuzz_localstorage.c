@@ -122,10 +122,10 @@ check_chat(const struct qp__ls_chat *chat)
 }
 
 static void
-check_prompt(const struct qp__prompt *p)
+check_prompt(const struct qp__stored_prompt *p)
 {
   struct qp_err err = { QP_OK, "" };
-  struct qp__prompt *again = NULL;
+  struct qp__stored_prompt *again = NULL;
   struct qp__buf text;
 
   qp__buf_init(&text, BIG);

@@ -46,7 +46,7 @@ legacy_stored_equal(const struct legacy_stored *a, const struct legacy_stored *b
 }
 
 static enum qp_rc
-store_meta(const struct qp__legacy *l, struct legacy_stored *s, struct qp__buf *differences,
+store_meta(const struct qp__legacy_source *l, struct legacy_stored *s, struct qp__buf *differences,
            struct qp_err *err)
 {
   struct qp__meta *again = NULL;
@@ -70,7 +70,7 @@ store_meta(const struct qp__legacy *l, struct legacy_stored *s, struct qp__buf *
 }
 
 static enum qp_rc
-store_message(const struct qp__legacy *l, size_t i, struct legacy_stored *s,
+store_message(const struct qp__legacy_source *l, size_t i, struct legacy_stored *s,
               struct qp__buf *differences, struct qp_err *err)
 {
   struct qp_message *m = NULL;
@@ -134,7 +134,7 @@ path_to(const struct legacy_stored *s, const struct qp_uuid *head, struct qp_uui
 }
 
 static enum qp_rc
-compare_branches(const struct qp__legacy *l, const struct legacy_stored *s,
+compare_branches(const struct qp__legacy_source *l, const struct legacy_stored *s,
                  struct qp__buf *differences, struct qp_err *err)
 {
   enum qp_rc rc = QP_OK;
@@ -154,8 +154,8 @@ compare_branches(const struct qp__legacy *l, const struct legacy_stored *s,
 }
 
 enum qp_rc
-legacy_store(const struct qp__legacy *l, struct legacy_stored *out, struct qp__buf *differences,
-             struct qp_err *err)
+legacy_store(const struct qp__legacy_source *l, struct legacy_stored *out,
+             struct qp__buf *differences, struct qp_err *err)
 {
   struct legacy_stored s = { NULL, 0, NULL, NULL, 0 };
   size_t count = qp__legacy_count(l);
@@ -197,7 +197,7 @@ write_nodes(struct qp__legacy_writer *w, const struct legacy_stored *s, struct q
 }
 
 static const char *
-prompt_content(const struct qp__legacy *l, const char *branch)
+prompt_content(const struct qp__legacy_source *l, const char *branch)
 {
   struct qp__legacy_prompt prompt;
 
@@ -211,8 +211,8 @@ prompt_content(const struct qp__legacy *l, const char *branch)
 
 static enum qp_rc
 write_branch(struct qp__legacy_writer *w, const struct legacy_stored *s,
-             const struct qp__branch_def *b, const struct qp_uuid *head, const struct qp__legacy *l,
-             struct qp_err *err)
+             const struct qp__branch_def *b, const struct qp_uuid *head,
+             const struct qp__legacy_source *l, struct qp_err *err)
 {
   struct qp_uuid *ids = NULL;
   size_t count = 0;
@@ -229,8 +229,8 @@ write_branch(struct qp__legacy_writer *w, const struct legacy_stored *s,
 }
 
 enum qp_rc
-legacy_write_back(const struct legacy_stored *s, const struct qp__legacy *l, struct qp__buf *out,
-                  struct qp_err *err)
+legacy_write_back(const struct legacy_stored *s, const struct qp__legacy_source *l,
+                  struct qp__buf *out, struct qp_err *err)
 {
   struct qp_bytes json = { s->meta, s->meta_len };
   struct qp__legacy_writer *w = NULL;
@@ -284,7 +284,7 @@ legacy_file_release(struct legacy_file *f)
 }
 
 enum qp_rc
-legacy_file_open(const struct legacy_file *f, struct qp__legacy **out, struct qp_err *err)
+legacy_file_open(const struct legacy_file *f, struct qp__legacy_source **out, struct qp_err *err)
 {
   return qp__legacy_open(f->os, f->dir, CTX ".json", "source", out, err);
 }
@@ -293,7 +293,7 @@ static enum qp_rc
 store_and_write(const struct legacy_file *f, struct legacy_stored *stored, struct qp__buf *back,
                 struct qp_err *err)
 {
-  struct qp__legacy *l = NULL;
+  struct qp__legacy_source *l = NULL;
   struct qp__buf differences;
   enum qp_rc rc;
 
@@ -339,7 +339,7 @@ legacy_close_text(struct legacy_open_file *f)
 }
 
 bool
-legacy_has_note(const struct qp__legacy *l, const char *part)
+legacy_has_note(const struct qp__legacy_source *l, const char *part)
 {
   for (size_t i = 0; i < qp__legacy_note_count(l); i++)
     if (strstr(qp__legacy_note(l, i), part))

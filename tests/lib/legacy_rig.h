@@ -20,13 +20,13 @@ struct legacy_stored {
 /* Converts everything and encodes it. `differences` receives what qp__legacy_compare and its
  * siblings find, on what was decoded from those bytes again. QP_OK, or the first failure; *out is
  * untouched then. */
-enum qp_rc legacy_store(const struct qp__legacy *l, struct legacy_stored *out,
+enum qp_rc legacy_store(const struct qp__legacy_source *l, struct legacy_stored *out,
                         struct qp__buf *differences, struct qp_err *err);
 void legacy_stored_release(struct legacy_stored *s);
 bool legacy_stored_equal(const struct legacy_stored *a, const struct legacy_stored *b);
 
 /* Writes the old format of what is stored. Prompts come from the source `l` (may be NULL). */
-enum qp_rc legacy_write_back(const struct legacy_stored *s, const struct qp__legacy *l,
+enum qp_rc legacy_write_back(const struct legacy_stored *s, const struct qp__legacy_source *l,
                              struct qp__buf *out, struct qp_err *err);
 
 /* ---- in a file system in memory ---- */
@@ -42,7 +42,7 @@ struct legacy_file {
 void legacy_file_make(struct legacy_file *f, const char *text);
 void legacy_file_make_bytes(struct legacy_file *f, const char *data, size_t len);
 void legacy_file_release(struct legacy_file *f);
-enum qp_rc legacy_file_open(const struct legacy_file *f, struct qp__legacy **out,
+enum qp_rc legacy_file_open(const struct legacy_file *f, struct qp__legacy_source **out,
                             struct qp_err *err);
 /* Opens, stores, compares, writes back. Differences are a failure. */
 enum qp_rc legacy_there_and_back(const struct legacy_file *f, struct qp__buf *back,
@@ -51,12 +51,12 @@ enum qp_rc legacy_there_and_back(const struct legacy_file *f, struct qp__buf *ba
 /* The same with a source that must open; `what` is "source". */
 struct legacy_open_file {
   struct legacy_file file;
-  struct qp__legacy *legacy;
+  struct qp__legacy_source *legacy;
 };
 void legacy_open_text(struct legacy_open_file *f, const char *text);
 void legacy_close_text(struct legacy_open_file *f);
 /* Whether a note has `part` in it. */
-bool legacy_has_note(const struct qp__legacy *l, const char *part);
+bool legacy_has_note(const struct qp__legacy_source *l, const char *part);
 
 /* Asserts: what comes back is the same value, nothing differs on the way, and the second time gives
  * the same bytes, in the store and in the old format. */

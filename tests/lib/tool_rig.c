@@ -107,7 +107,7 @@ tool_rig_release(struct tool_rig *rig)
 /* ---- calls ---- */
 
 static void
-on_done(void *arg, const struct qp__tool_result *result)
+on_done(void *arg, const struct qp__tool_run_result *result)
 {
   struct tool_answer *answer = arg;
 

@@ -11,7 +11,7 @@
 #include "turn/fsm.h"
 
 #define EACH_STATE(s) (enum qp_state s = 0; (int)(s) < QP__STATES; (s)++)
-#define EACH_EVENT(e) (enum qp__event e = 0; (e) < QP__EVENTS; (e)++)
+#define EACH_EVENT(e) (enum qp__turn_event e = 0; (e) < QP__EVENTS; (e)++)
 
 /* The states that can be reached from `from`, by events other than those in `without`. */
 static void

@@ -527,7 +527,7 @@ differences_are_listed(void **state)
 /* ---- threads ---- */
 
 struct asker {
-  const struct qp__legacy *legacy;
+  const struct qp__legacy_source *legacy;
   struct qp__buf stored; /* all messages */
   struct qp__buf differences;
   enum qp_rc rc;
@@ -585,7 +585,7 @@ threads_may_ask_at_once(void **state)
 static void
 must_be_refused(const char *data, size_t len)
 {
-  struct qp__legacy *l = NULL;
+  struct qp__legacy_source *l = NULL;
   struct qp_err err = { QP_OK, "" };
   struct legacy_file file;
 

@@ -126,7 +126,7 @@ each_broken_source_gives_its_sentence(void **state)
 {
   (void)state;
   for (size_t i = 0; i < COUNT(broken); i++) {
-    struct qp__legacy *l = NULL;
+    struct qp__legacy_source *l = NULL;
     struct qp_err err = { QP_OK, "" };
     struct legacy_file file;
 
@@ -219,7 +219,7 @@ nesting_has_a_limit(void **state)
 
   (void)state;
   for (size_t i = 0; i < COUNT(places); i++) {
-    struct qp__legacy *l = NULL;
+    struct qp__legacy_source *l = NULL;
     struct qp_err err = { QP_OK, "" };
     struct legacy_file file;
     struct qp__buf text;
@@ -276,7 +276,7 @@ what_is_kept_aside_stays_readable(void **state)
 static void
 metadata_has_a_limit(void **state)
 {
-  struct qp__legacy *l = NULL;
+  struct qp__legacy_source *l = NULL;
   struct qp_err err = { QP_OK, "" };
   struct legacy_file file;
   struct qp__buf text;
@@ -388,7 +388,7 @@ static void
 a_name_that_is_not_the_id_is_noted(void **state)
 {
   struct qp_bytes bytes = { EARLY_CONTEXT, strlen(EARLY_CONTEXT) };
-  struct qp__legacy *l = NULL;
+  struct qp__legacy_source *l = NULL;
   struct legacy_file file;
   struct qp_err err = { QP_OK, "" };
 

@@ -138,7 +138,7 @@ draw(const struct sketch *s, struct qp__buf *out)
 /* ---- what came out ---- */
 
 static struct qp_uuid
-old_id(const struct qp__legacy *l, size_t i)
+old_id(const struct qp__legacy_source *l, size_t i)
 {
   struct qp_message *m = NULL;
   struct qp_err err = { QP_OK, "" };
@@ -152,7 +152,7 @@ old_id(const struct qp__legacy *l, size_t i)
 
 /* "a" or "a2": the second message that is made of a. The id of all zeros is never its own. */
 static void
-name_item(const struct qp__legacy *l, size_t i, struct qp__buf *out)
+name_item(const struct qp__legacy_source *l, size_t i, struct qp__buf *out)
 {
   struct qp_uuid old = old_id(l, i);
   int number = qp_uuid_is_none(&old) ? 2 : 1;
@@ -168,7 +168,7 @@ name_item(const struct qp__legacy *l, size_t i, struct qp__buf *out)
 }
 
 static size_t
-item_of(const struct qp__legacy *l, const struct qp_uuid *id)
+item_of(const struct qp__legacy_source *l, const struct qp_uuid *id)
 {
   struct qp__legacy_item item;
   size_t i = 0;
@@ -182,7 +182,7 @@ item_of(const struct qp__legacy *l, const struct qp_uuid *id)
 }
 
 static void
-describe(const struct qp__legacy *l, struct qp__buf *tree, struct qp__buf *heads)
+describe(const struct qp__legacy_source *l, struct qp__buf *tree, struct qp__buf *heads)
 {
   struct qp__legacy_item item;
   struct qp__legacy_head head;

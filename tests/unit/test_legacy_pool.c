@@ -89,7 +89,7 @@ make_pool(struct tree *t, size_t files)
 }
 
 static enum qp_rc
-open_pool(const struct tree *t, struct qp__legacy **out, struct qp_err *err)
+open_pool(const struct tree *t, struct qp__legacy_source **out, struct qp_err *err)
 {
   return qp__legacy_open(t->os, t->dir, CTX, "source", out, err);
 }
@@ -119,7 +119,7 @@ a_directory_comes_back_as_a_monolith(void **state)
   struct qp__buf differences;
   struct qp__buf back;
   struct qp_err err = { QP_OK, "" };
-  struct qp__legacy *l = NULL;
+  struct qp__legacy_source *l = NULL;
   enum qp_legacy format;
   struct tree t;
   json_t *is = NULL;
@@ -173,7 +173,7 @@ the_hash_is_of_names_and_bytes(void **state)
 
   (void)state;
   for (size_t i = 0; i < COUNT(pool_files); i++) {
-    struct qp__legacy *l = NULL;
+    struct qp__legacy_source *l = NULL;
     struct tree t;
 
     make_pool(&t, i + 1);
@@ -219,7 +219,7 @@ broken_directories_give_sentences(void **state)
 
   (void)state;
   for (size_t i = 0; i < COUNT(cases); i++) {
-    struct qp__legacy *l = NULL;
+    struct qp__legacy_source *l = NULL;
     struct qp_err err = { QP_OK, "" };
     struct tree t;
 
@@ -235,7 +235,7 @@ broken_directories_give_sentences(void **state)
 static void
 a_directory_without_messages(void **state)
 {
-  struct qp__legacy *l = NULL;
+  struct qp__legacy_source *l = NULL;
   struct qp_err err = { QP_OK, "" };
   struct tree t;
 
@@ -254,7 +254,7 @@ static enum qp_rc
 convert_pool(const struct tree *t, struct qp_err *err)
 {
   struct legacy_stored stored = { NULL, 0, NULL, NULL, 0 };
-  struct qp__legacy *l = NULL;
+  struct qp__legacy_source *l = NULL;
   struct qp__buf lines;
   enum qp_rc rc;
 

@@ -304,7 +304,7 @@ static const char shared[] =
 
 /* Writes what a source became, all or only those messages that are not in `without`. */
 static void
-write_nodes(struct rig *r, const struct qp__legacy *l, size_t without)
+write_nodes(struct rig *r, const struct qp__legacy_source *l, size_t without)
 {
   for (size_t i = 0; i < qp__legacy_count(l); i++) {
     struct qp_message *m = NULL;
@@ -318,7 +318,7 @@ write_nodes(struct rig *r, const struct qp__legacy *l, size_t without)
 }
 
 static const char *
-id_of(const struct qp__legacy *l, size_t i, char out[QP_UUID_TEXT])
+id_of(const struct qp__legacy_source *l, size_t i, char out[QP_UUID_TEXT])
 {
   struct qp__legacy_item item;
 

@@ -37,10 +37,10 @@ bytes(const char *s)
   return b;
 }
 
-static struct qp__prompt *
+static struct qp__stored_prompt *
 decode(const char *json)
 {
-  struct qp__prompt *p = NULL;
+  struct qp__stored_prompt *p = NULL;
   struct qp_err err;
 
   if (qp__prompt_decode("base.json", bytes(json), &p, &err))
@@ -49,7 +49,7 @@ decode(const char *json)
 }
 
 static void
-expect_json(const struct qp__prompt *p, const char *want)
+expect_json(const struct qp__stored_prompt *p, const char *want)
 {
   struct qp__buf b;
   struct qp_err err;
@@ -64,7 +64,7 @@ expect_json(const struct qp__prompt *p, const char *want)
 static void
 test_stored_form_comes_back_byte_for_byte(void **state)
 {
-  struct qp__prompt *p = decode(rich);
+  struct qp__stored_prompt *p = decode(rich);
   struct qp_prompt view = qp__prompt_view(p);
 
   (void)state;
@@ -86,7 +86,7 @@ test_new_and_missing_fields(void **state)
                              "  \"created_at\": \"2026-11-15T19:55:40.123Z\",\n"
                              "  \"updated_at\": \"2026-11-15T19:55:40.123Z\"\n}\n";
   struct qp_prompt spec = { .id = "p", .content = "", .created_at = 5, .updated_at = 6 };
-  struct qp__prompt *p = NULL;
+  struct qp__stored_prompt *p = NULL;
 
   (void)state;
   assert_int_equal(qp__prompt_new(&spec, NOW, &p, NULL), QP_OK);
@@ -114,7 +114,7 @@ test_new_checks_every_string(void **state)
       "system prompt: \"description\" is not valid UTF-8" },
   };
   struct qp_prompt big = { .id = "p" };
-  struct qp__prompt *p = NULL;
+  struct qp__stored_prompt *p = NULL;
   struct qp_err err;
   char *text = qp__alloc(QP__PROMPT_MAX + 2);
 
@@ -160,7 +160,7 @@ test_wrong_input_is_refused_with_the_name_of_the_field(void **state)
     { "{\"id\":\"p\",\"content\":\"\",\"updated_at\":\"x\"}",
       "p.json: \"updated_at\" must be a time such as \"2026-11-15T19:55:40.123Z\"" },
   };
-  struct qp__prompt *p = NULL;
+  struct qp__stored_prompt *p = NULL;
   struct qp_err err;
 
   (void)state;
@@ -175,7 +175,7 @@ test_wrong_input_is_refused_with_the_name_of_the_field(void **state)
 static void
 test_change_replaces_what_is_given(void **state)
 {
-  struct qp__prompt *p = decode(rich);
+  struct qp__stored_prompt *p = decode(rich);
   struct qp_prompt change = { .id = "ignored", .content = "New." };
   struct qp_prompt bad = { .content = "x", .name = "\xff" };
   struct qp_err err;
@@ -210,8 +210,8 @@ test_everything_survives_every_failing_allocation(void **state)
     long n;
 
     for (n = 1; fired; n++) {
-      struct qp__prompt *made = NULL;
-      struct qp__prompt *p = NULL;
+      struct qp__stored_prompt *made = NULL;
+      struct qp__stored_prompt *p = NULL;
       struct qp__buf text;
       struct qp_err err;
       enum qp_rc rc;

@@ -29,7 +29,7 @@ struct visit {
   struct rig *rig;
   void (*fn)(struct visit *v, struct qp__actor *t);
   enum qp_state state;
-  enum qp__event event;
+  enum qp__turn_event event;
   enum qp_rc rc;
   bool ready;
   unsigned answers;
@@ -159,7 +159,7 @@ expect_stored(struct rig *rig, enum qp_state state)
 }
 
 static void
-try_cell(struct rig *rig, enum qp_state state, enum qp__event event)
+try_cell(struct rig *rig, enum qp_state state, enum qp__turn_event event)
 {
   struct qp__transition cell = qp__fsm_next(state, event);
   struct visit v = { .state = state, .event = event };
@@ -205,7 +205,7 @@ test_every_cell(void **unused)
   while (!v.ready);
   for (int state = 0; state < QP__STATES; state++)
     for (int event = 0; event < QP__EVENTS; event++)
-      try_cell(&rig, (enum qp_state)state, (enum qp__event)event);
+      try_cell(&rig, (enum qp_state)state, (enum qp__turn_event)event);
   visit(&v, &rig, unpin);
   qp_engine_stop(rig.engine);
   qp_store_close(rig.store);

@@ -722,8 +722,8 @@ commit(struct qp_context *context, const struct qp_change *change, const struct 
 }
 
 enum qp_rc
-qp__context_commit(struct qp_context *context, const struct qp_change *change,
-                   const struct qp__own_json *own, qp_done_fn *done, void *arg, struct qp_err *err)
+qp__change_commit(struct qp_context *context, const struct qp_change *change,
+                  const struct qp__own_json *own, qp_done_fn *done, void *arg, struct qp_err *err)
 {
   return commit(context, change, own, NULL, NULL, done, arg, err);
 }

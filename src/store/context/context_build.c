@@ -18,7 +18,7 @@
 
 /* A prompt that is stored with the context. */
 struct prompt {
-  struct qp__prompt *prompt;
+  struct qp__stored_prompt *prompt;
   struct qp__buf text;
   char path[QP__PROMPT_PATH];
   bool replaceable;
@@ -421,7 +421,7 @@ choose_prompts(struct qp__build *b, struct qp__driver_change **list, size_t *cou
     return qp__fail_nomem(err, "building a context");
   for (size_t i = 0; i < b->prompt_count && !rc; i++) {
     struct prompt *p = &b->prompts[i];
-    struct qp__prompt *there = NULL;
+    struct qp__stored_prompt *there = NULL;
 
     rc = qp__prompt_load(b->store, p->prompt->id, &there, err);
     if (rc == QP_NOTFOUND) {

@@ -263,9 +263,9 @@ struct qp__own_json {
 };
 
 /* qp_context_commit with JSON of the library itself. */
-enum qp_rc qp__context_commit(struct qp_context *context, const struct qp_change *change,
-                              const struct qp__own_json *own, qp_done_fn *done, void *arg,
-                              struct qp_err *err);
+enum qp_rc qp__change_commit(struct qp_context *context, const struct qp_change *change,
+                             const struct qp__own_json *own, qp_done_fn *done, void *arg,
+                             struct qp_err *err);
 
 /* ---- context.c, for store_recover.c ---- */
 
@@ -315,8 +315,8 @@ typedef enum qp_rc qp__prompt_id_visit(void *arg, const char *id);
 enum qp_rc qp__prompt_ids(struct qp_store *s, qp__prompt_id_visit *visit, void *arg,
                           struct qp_err *err);
 /* A system prompt; released with qp__prompt_free(). QP_NOTFOUND, QP_CORRUPT. */
-struct qp__prompt;
-enum qp_rc qp__prompt_load(struct qp_store *s, const char *id, struct qp__prompt **out,
+struct qp__stored_prompt;
+enum qp_rc qp__prompt_load(struct qp_store *s, const char *id, struct qp__stored_prompt **out,
                            struct qp_err *err);
 /* Writes its file again with a valid checksum. *mended: its content was invalid because of one
  * changed byte, which the checksum identified. QP_NOTFOUND: it cannot be repaired. */
@@ -329,10 +329,10 @@ void qp__warn_checksum(struct qp_store *s, const char *feature, const char *path
 
 /* ---- prompts.c ---- */
 
-struct qp__prompt;
+struct qp__stored_prompt;
 
 /* Stores a prompt as it is, with its unknown fields; its times are now. QP_EXISTS. */
-enum qp_rc qp__prompt_add(struct qp_store *s, struct qp__prompt *p, struct qp_err *err);
+enum qp_rc qp__prompt_add(struct qp_store *s, struct qp__stored_prompt *p, struct qp_err *err);
 
 /* ---- message_read.c ---- */
 

@@ -226,8 +226,9 @@ mend_definitions(struct qp__image *image, struct qp__problems *problems, bool *c
 
     if (qp__meta_branch(meta, name))
       continue;
-    qp__problem(problems, QP_PROBLEM_BRANCH_UNDEFINED, &meta->id, "metadata.json", problems->repair,
-                false, "branch '%s' is in the index and not in metadata.json", name);
+    qp__report_problem(problems, QP_PROBLEM_BRANCH_UNDEFINED, &meta->id, "metadata.json",
+                       problems->repair, false,
+                       "branch '%s' is in the index and not in metadata.json", name);
     *changed = true;
     rc = qp__meta_branch_add(meta, name, meta->updated_at, &none, err);
   }
@@ -273,8 +274,8 @@ mend_heads(struct qp__image *image, struct qp__problems *problems, bool *changed
 
     if (qp__image_head(image, def->name))
       continue;
-    qp__problem(problems, QP_PROBLEM_HEAD_MISSING, &meta->id, "index.json", problems->repair, false,
-                "branch '%s' has no head in the index", def->name);
+    qp__report_problem(problems, QP_PROBLEM_HEAD_MISSING, &meta->id, "index.json", problems->repair,
+                       false, "branch '%s' has no head in the index", def->name);
     *changed = true;
     if (!find_newest(&image->tree, def->name, &slot) ||
         (slot == QP__NO_SLOT && !qp_uuid_is_none(&def->base) &&
@@ -303,9 +304,10 @@ qp__image_mend(struct qp__image *image, struct qp__problems *problems, bool *cha
   if (!rc && (!meta->active || !qp__meta_branch(meta, meta->active))) {
     const char *name = qp__meta_branch(meta, "main") ? "main" : meta->branches[0].name;
 
-    qp__problem(problems, QP_PROBLEM_ACTIVE_MISSING, &meta->id, "metadata.json", problems->repair,
-                false, "the active branch '%s' does not exist; '%s' is active now",
-                meta->active ? meta->active : "", name);
+    qp__report_problem(problems, QP_PROBLEM_ACTIVE_MISSING, &meta->id, "metadata.json",
+                       problems->repair, false,
+                       "the active branch '%s' does not exist; '%s' is active now",
+                       meta->active ? meta->active : "", name);
     *changed = true;
     rc = qp__meta_set_active(meta, name, err);
   }
@@ -354,10 +356,10 @@ recover_at(struct qp__image *image, uint32_t slot, uint32_t count, struct qp__pr
   if (!rc && !qp__image_set_head(image, name.data, slot))
     rc = qp__fail_nomem(err, "recovering messages");
   if (!rc)
-    qp__problem(problems, QP_PROBLEM_MESSAGE_RECOVERED, &image->meta->id, "index.json",
-                problems->repair, true, "%lu message%s that no branch reached: on branch '%s' %s",
-                (unsigned long)count, count == 1 ? "" : "s", name.data,
-                problems->repair ? "now" : "after a repair");
+    qp__report_problem(
+        problems, QP_PROBLEM_MESSAGE_RECOVERED, &image->meta->id, "index.json", problems->repair,
+        true, "%lu message%s that no branch reached: on branch '%s' %s", (unsigned long)count,
+        count == 1 ? "" : "s", name.data, problems->repair ? "now" : "after a repair");
   qp__buf_release(&name);
   return rc;
 }

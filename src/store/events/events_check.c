@@ -92,7 +92,8 @@ check_chunk(struct checking *k, const struct qp__chunklog *log, uint32_t n, stru
     return QP_OK;
   if ((rc == QP_DENIED || rc == QP_CORRUPT || rc == QP_IO) &&
       qp__problem_io(k->problems, rc, &cause)) {
-    qp__problem(k->problems, QP_PROBLEM_UNREADABLE, k->id, path, false, false, "%s", cause.msg);
+    qp__report_problem(k->problems, QP_PROBLEM_UNREADABLE, k->id, path, false, false, "%s",
+                       cause.msg);
     return QP_OK;
   }
   if (rc && err)
@@ -103,12 +104,12 @@ check_chunk(struct checking *k, const struct qp__chunklog *log, uint32_t n, stru
   if (k->problems->repair)
     rc = write_again(k, path, err);
   if (!rc && k->bad)
-    qp__problem(k->problems, QP_PROBLEM_EVENTS_DAMAGED, k->id, path, k->problems->repair, false,
-                "%llu of its lines are not valid %s", (unsigned long long)k->bad,
-                k->keys ? "keys" : "events in the order of their numbers");
+    qp__report_problem(k->problems, QP_PROBLEM_EVENTS_DAMAGED, k->id, path, k->problems->repair,
+                       false, "%llu of its lines are not valid %s", (unsigned long long)k->bad,
+                       k->keys ? "keys" : "events in the order of their numbers");
   if (!rc && k->torn)
-    qp__problem(k->problems, QP_PROBLEM_EVENTS_DAMAGED, k->id, path, k->problems->repair, false,
-                "it ends in a half-written line");
+    qp__report_problem(k->problems, QP_PROBLEM_EVENTS_DAMAGED, k->id, path, k->problems->repair,
+                       false, "it ends in a half-written line");
   return rc;
 }
 

@@ -97,7 +97,7 @@ struct qp__files {
 
 #define QP__PACK_NAME_LEN 32 /* "archive/2025-05.jsonl.zst" */
 
-struct qp__legacy; /* src/old */
+struct qp__legacy_source; /* src/old */
 
 /* Results of searching a lost message, kept for the next search: see message_file.c. */
 struct qp__finds {
@@ -144,9 +144,10 @@ struct qp__fctx {
   uint8_t *dir_ready; /* per directory of the tree: it is known to exist */
   size_t dir_ready_count;
   struct qp__finds finds;
-  struct qp__legacy *old;    /* the source of a context in an old format, or NULL */
-  struct qp__legacy *backup; /* what it was migrated from, once it was asked for (old_lock) */
-  size_t backup_at;          /* where the last message was found in it */
+  struct qp__legacy_source *old; /* the source of a context in an old format, or NULL */
+  struct qp__legacy_source
+      *backup;      /* what it was migrated from, once it was asked for (old_lock) */
+  size_t backup_at; /* where the last message was found in it */
   bool folding;
   bool fold_void;    /* the state at the start of the fold has changed: the fold is discarded */
   bool events_ready; /* its directory of events is known to exist */

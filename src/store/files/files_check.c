@@ -66,8 +66,8 @@ find_known_name(const char *name)
 static void
 tell_foreign(struct qp__problems *problems, const struct qp_uuid *context, const char *path)
 {
-  qp__problem(problems, QP_PROBLEM_FOREIGN_FILE, context, path, false, true,
-              "not a file of quipu; left unchanged");
+  qp__report_problem(problems, QP_PROBLEM_FOREIGN_FILE, context, path, false, true,
+                     "not a file of quipu; left unchanged");
 }
 
 static int
@@ -81,9 +81,9 @@ check_name(void *arg, const char *name, unsigned char type)
   if (!known)
     tell_foreign(k->problems, &k->context->id, path);
   else if (known && known->type != type && !known->told)
-    qp__problem(k->problems, QP_PROBLEM_WRONG_TYPE, &k->context->id, path, false, false,
-                "not a %s; links are never followed",
-                known->type == DT_DIR ? "directory" : "regular file");
+    qp__report_problem(k->problems, QP_PROBLEM_WRONG_TYPE, &k->context->id, path, false, false,
+                       "not a %s; links are never followed",
+                       known->type == DT_DIR ? "directory" : "regular file");
   return 0;
 }
 
@@ -98,8 +98,8 @@ check_inner_name(struct check *k, const char *dir, const char *name, unsigned ch
   if (!ours)
     tell_foreign(k->problems, &k->context->id, path);
   else if (type != DT_REG)
-    qp__problem(k->problems, QP_PROBLEM_WRONG_TYPE, &k->context->id, path, false, false,
-                "not a regular file; links are never followed");
+    qp__report_problem(k->problems, QP_PROBLEM_WRONG_TYPE, &k->context->id, path, false, false,
+                       "not a regular file; links are never followed");
 }
 
 static int
@@ -187,15 +187,16 @@ check_pack(void *arg, const char *name, struct qp_err *err)
     return rc;
   }
   if (rc && rc != QP_CORRUPT && rc != QP_NOTFOUND) {
-    qp__problem(k->problems, QP_PROBLEM_UNREADABLE, &k->context->id, name, false, false, "%s",
-                cause.msg);
+    qp__report_problem(k->problems, QP_PROBLEM_UNREADABLE, &k->context->id, name, false, false,
+                       "%s", cause.msg);
     return QP_OK;
   }
   rc = k->problems->repair ? qp__files_mend_pack(f, k->context, k->image, name, err) : QP_OK;
   if (!rc)
-    qp__problem(k->problems, QP_PROBLEM_PACK_DAMAGED, &k->context->id, name, k->problems->repair,
-                false, "%s%s", cause.msg[0] ? cause.msg : "it cannot be read to its end",
-                k->problems->repair ? "; the damaged file is in lost/" : "");
+    qp__report_problem(k->problems, QP_PROBLEM_PACK_DAMAGED, &k->context->id, name,
+                       k->problems->repair, false, "%s%s",
+                       cause.msg[0] ? cause.msg : "it cannot be read to its end",
+                       k->problems->repair ? "; the damaged file is in lost/" : "");
   return rc;
 }
 
@@ -223,9 +224,9 @@ tell_leftover(void *arg, const char *path, uint64_t bytes, struct qp_err *err)
   bool removed = k->problems->repair && !os->unlinkat(os->self, k->files->root, path, 0);
 
   (void)err;
-  qp__problem(k->problems, QP_PROBLEM_LEFTOVER, &k->context->id, path, removed, true,
-              "%llu unused bytes that an operation left behind%s", (unsigned long long)bytes,
-              removed ? ", removed" : "");
+  qp__report_problem(k->problems, QP_PROBLEM_LEFTOVER, &k->context->id, path, removed, true,
+                     "%llu unused bytes that an operation left behind%s", (unsigned long long)bytes,
+                     removed ? ", removed" : "");
   return QP_OK;
 }
 
@@ -253,8 +254,8 @@ check_file(void *arg, const char *dir, const char *name, unsigned char type, str
   (void)snprintf(path, sizeof(path), "%s/messages/%s%s%s", k->context->path, dir ? dir : "",
                  dir ? "/" : "", name);
   if (!dir && type != DT_DIR && strncmp(name, "branch-", 7) == 0) {
-    qp__problem(k->problems, QP_PROBLEM_WRONG_TYPE, &k->context->id, path, false, false,
-                "not a directory; links are never followed");
+    qp__report_problem(k->problems, QP_PROBLEM_WRONG_TYPE, &k->context->id, path, false, false,
+                       "not a directory; links are never followed");
     return QP_OK;
   }
   if (!dir || !qp__message_file_id(name, &id)) {
@@ -268,8 +269,8 @@ check_file(void *arg, const char *dir, const char *name, unsigned char type, str
   if (slot == QP__NO_SLOT)
     tell_foreign(k->problems, &k->context->id, path);
   else if (strcmp(qp__tree_dir_name(k->tree, qp__tree_at(k->tree, slot)->dir), dir) != 0)
-    qp__problem(k->problems, QP_PROBLEM_FOREIGN_FILE, &k->context->id, path, false, true,
-                "a second copy of a message that the index has elsewhere");
+    qp__report_problem(k->problems, QP_PROBLEM_FOREIGN_FILE, &k->context->id, path, false, true,
+                       "a second copy of a message that the index has elsewhere");
   return QP_OK; /* the check has reported a known message in its place already */
 }
 
@@ -290,13 +291,13 @@ tell_unindexed(struct check *k, const struct unindexed *u, struct qp_err *err)
     return rc;
   if (!valid) {
     qp__message_path(path, k->context, u->dir, &u->id);
-    qp__problem(k->problems, QP_PROBLEM_FOREIGN_FILE, &k->context->id, path, false, true,
-                "named like a message, but not a message; left unchanged");
+    qp__report_problem(k->problems, QP_PROBLEM_FOREIGN_FILE, &k->context->id, path, false, true,
+                       "named like a message, but not a message; left unchanged");
     return QP_OK;
   }
   (void)snprintf(path, sizeof(path), "%s/messages", k->context->path);
-  qp__problem(k->problems, QP_PROBLEM_MESSAGE_UNINDEXED, &k->context->id, path, false, false,
-              "message %s has a file and no entry in the index", id);
+  qp__report_problem(k->problems, QP_PROBLEM_MESSAGE_UNINDEXED, &k->context->id, path, false, false,
+                     "message %s has a file and no entry in the index", id);
   return QP_OK;
 }
 
@@ -343,8 +344,8 @@ check_context(struct check *k, struct qp_err *err)
   listed = !rc;
   if ((rc == QP_DENIED || rc == QP_CORRUPT || rc == QP_IO) &&
       qp__problem_io(k->problems, rc, &cause)) {
-    qp__problem(k->problems, QP_PROBLEM_UNREADABLE, &k->context->id, k->context->path, false, false,
-                "%s", cause.msg);
+    qp__report_problem(k->problems, QP_PROBLEM_UNREADABLE, &k->context->id, k->context->path, false,
+                       false, "%s", cause.msg);
     rc = QP_OK;
   }
   if (rc && err)
@@ -393,11 +394,12 @@ check_old_name(struct check *k, const char *path, const struct qp_uuid *id, bool
   if (qp__old_formats.capability.find(k->files, id, &place, NULL))
     return;
   if (backup && !place.newer && place.format == QP_LEGACY_NONE)
-    qp__problem(k->problems, QP_PROBLEM_LEFTOVER, id, path, false, true,
-                "the backup of a context that does not exist");
+    qp__report_problem(k->problems, QP_PROBLEM_LEFTOVER, id, path, false, true,
+                       "the backup of a context that does not exist");
   else if (!backup && place.newer)
-    qp__problem(k->problems, QP_PROBLEM_OLD_FORMAT, id, path, false, true,
-                "the old form of a context that also exists in the new form; left unchanged");
+    qp__report_problem(
+        k->problems, QP_PROBLEM_OLD_FORMAT, id, path, false, true,
+        "the old form of a context that also exists in the new form; left unchanged");
 }
 
 static int
@@ -414,8 +416,8 @@ check_context_name(void *arg, const char *name, unsigned char type)
   else if (!qp__context_dir_id(name, &id))
     tell_foreign(k->problems, NULL, path);
   else if (type != DT_DIR)
-    qp__problem(k->problems, QP_PROBLEM_WRONG_TYPE, &id, path, false, false,
-                "not a directory; links are never followed");
+    qp__report_problem(k->problems, QP_PROBLEM_WRONG_TYPE, &id, path, false, false,
+                       "not a directory; links are never followed");
   return 0;
 }
 
@@ -430,8 +432,8 @@ check_prompt_name(void *arg, const char *name, unsigned char type)
   if (!qp__prompt_file_id(name, id))
     tell_foreign(k->problems, NULL, path);
   else if (type != DT_REG)
-    qp__problem(k->problems, QP_PROBLEM_WRONG_TYPE, NULL, path, false, false,
-                "not a regular file; links are never followed");
+    qp__report_problem(k->problems, QP_PROBLEM_WRONG_TYPE, NULL, path, false, false,
+                       "not a regular file; links are never followed");
   return 0;
 }
 

@@ -285,10 +285,10 @@ report_checksum(struct qp__files *f, const struct qp__fctx *c, struct qp__proble
     return rc;
   if (!rc && sum == QP__SUM_RIGHT)
     qp__time_format(time, backup->updated_at);
-  qp__problem(problems, QP_PROBLEM_CHECKSUM_WRONG, &c->id, "metadata.json", rewrite, false,
-              "its checksum is wrong: it was edited by hand or is damaged; %s%s%s",
-              rewrite ? "the content is kept as it is" : "the content is used as it is",
-              time[0] ? "; metadata.json.bak is sound and has the version of " : "", time);
+  qp__report_problem(problems, QP_PROBLEM_CHECKSUM_WRONG, &c->id, "metadata.json", rewrite, false,
+                     "its checksum is wrong: it was edited by hand or is damaged; %s%s%s",
+                     rewrite ? "the content is kept as it is" : "the content is used as it is",
+                     time[0] ? "; metadata.json.bak is sound and has the version of " : "", time);
   qp__meta_free(backup);
   return QP_OK;
 }
@@ -306,33 +306,37 @@ tell_of_index(const struct qp__fctx *c, const struct qp__index_report *report, s
                                                                 : NULL;
 
   if (json)
-    qp__problem(problems, QP_PROBLEM_INDEX_DAMAGED, &c->id, "index.json", problems->repair, false,
-                "index.json is %s; %zu messages were restored from their files and archives", json,
-                added);
+    qp__report_problem(
+        problems, QP_PROBLEM_INDEX_DAMAGED, &c->id, "index.json", problems->repair, false,
+        "index.json is %s; %zu messages were restored from their files and archives", json, added);
   if (log)
-    qp__problem(problems, QP_PROBLEM_INDEX_DAMAGED, &c->id, "index.log", problems->repair, false,
-                "index.log is %s; %zu messages were restored from their files", log, added);
+    qp__report_problem(problems, QP_PROBLEM_INDEX_DAMAGED, &c->id, "index.log", problems->repair,
+                       false, "index.log is %s; %zu messages were restored from their files", log,
+                       added);
   else if (report->log_torn)
-    qp__problem(problems, QP_PROBLEM_INDEX_TORN, &c->id, "index.log", problems->repair, false,
-                "its last line is incomplete; %zu messages were restored from their files", added);
+    qp__report_problem(
+        problems, QP_PROBLEM_INDEX_TORN, &c->id, "index.log", problems->repair, false,
+        "its last line is incomplete; %zu messages were restored from their files", added);
   else if (!json && added)
-    qp__problem(problems, QP_PROBLEM_MESSAGE_UNINDEXED, &c->id, "messages", problems->repair, false,
-                "%zu message files had no entry in the index", added);
+    qp__report_problem(problems, QP_PROBLEM_MESSAGE_UNINDEXED, &c->id, "messages", problems->repair,
+                       false, "%zu message files had no entry in the index", added);
   if (report->bad_heads)
-    qp__problem(problems, QP_PROBLEM_HEAD_MISSING, &c->id, "index.json", problems->repair, false,
-                "%llu branch heads are missing messages", (unsigned long long)report->bad_heads);
+    qp__report_problem(problems, QP_PROBLEM_HEAD_MISSING, &c->id, "index.json", problems->repair,
+                       false, "%llu branch heads are missing messages",
+                       (unsigned long long)report->bad_heads);
   if (report->bad_parents)
-    qp__problem(problems, QP_PROBLEM_PARENT_MISSING, &c->id, "index.json", problems->repair, false,
-                "%llu messages have a missing parent; each now begins a separate history",
-                (unsigned long long)report->bad_parents);
+    qp__report_problem(problems, QP_PROBLEM_PARENT_MISSING, &c->id, "index.json", problems->repair,
+                       false,
+                       "%llu messages have a missing parent; each now begins a separate history",
+                       (unsigned long long)report->bad_parents);
   if (lost)
-    qp__problem(
+    qp__report_problem(
         problems, QP_PROBLEM_PARENT_MISSING, &c->id, "index.json", problems->repair, false,
         "%zu message%s lost, only the id is known; later messages stay connected by a placeholder",
         lost, lost == 1 ? " is" : "s are");
   if (report->log_generation < report->generation && !json && !log)
-    qp__problem(problems, QP_PROBLEM_MIXED_COPY, &c->id, "index.log", problems->repair, false,
-                "index.log is older than index.json: an older copy has replaced it");
+    qp__report_problem(problems, QP_PROBLEM_MIXED_COPY, &c->id, "index.log", problems->repair,
+                       false, "index.log is older than index.json: an older copy has replaced it");
 }
 
 static bool
@@ -374,8 +378,8 @@ check_places(struct qp__files *f, const struct qp__fctx *c, struct qp__problems 
     (void)snprintf(path, sizeof(path), "%s/%s", c->path, names[i]);
     if (f->os->fstatat(f->os->self, f->root, path, &st) || !S_ISDIR(st.st_mode))
       continue;
-    qp__problem(problems, QP_PROBLEM_WRONG_TYPE, &c->id, names[i], false, false,
-                "a directory in the place of a file: move it away");
+    qp__report_problem(problems, QP_PROBLEM_WRONG_TYPE, &c->id, names[i], false, false,
+                       "a directory in the place of a file: move it away");
     problems->told = true;
     return qp__fail(err, QP_CORRUPT, "'%s' is a directory: move it away", path);
   }
@@ -429,8 +433,9 @@ load_image(struct qp__files *f, struct qp__fctx *c, struct qp__image *image,
   if (rc)
     goto out;
   if (from.name)
-    qp__problem(problems, QP_PROBLEM_METADATA_DAMAGED, &c->id, "metadata.json", problems->repair,
-                false, "%.160s; restored from %s", from.why.msg, from.name);
+    qp__report_problem(problems, QP_PROBLEM_METADATA_DAMAGED, &c->id, "metadata.json",
+                       problems->repair, false, "%.160s; restored from %s", from.why.msg,
+                       from.name);
   else if (from.sum == QP__SUM_WRONG)
     rc = report_checksum(f, c, problems, err);
   if (rc)

@@ -338,20 +338,22 @@ tell_lines(struct checking *k, const char *path, const char *what, uint64_t bad,
            uint64_t wrong)
 {
   if (bad > mended)
-    qp__problem(k->problems, QP_PROBLEM_SESSION_DAMAGED, NULL, path, false, false,
-                "%llu of its lines are not valid %s", (unsigned long long)(bad - mended), what);
+    qp__report_problem(k->problems, QP_PROBLEM_SESSION_DAMAGED, NULL, path, false, false,
+                       "%llu of its lines are not valid %s", (unsigned long long)(bad - mended),
+                       what);
   if (mended)
-    qp__problem(
+    qp__report_problem(
         k->problems, QP_PROBLEM_SESSION_DAMAGED, NULL, path, true, false,
         "%llu of its lines were not valid %s because of one changed character each, which was "
         "restored by their checksums",
         (unsigned long long)mended, what);
   if (wrong)
-    qp__problem(k->problems, QP_PROBLEM_CHECKSUM_WRONG, NULL, path, k->problems->repair, false,
-                "%llu of its lines %s a wrong checksum: the file was edited by hand or is damaged, "
-                "or a line is missing; the content is %s as it is",
-                (unsigned long long)wrong, wrong == 1 ? "has" : "have",
-                k->problems->repair ? "kept" : "used");
+    qp__report_problem(
+        k->problems, QP_PROBLEM_CHECKSUM_WRONG, NULL, path, k->problems->repair, false,
+        "%llu of its lines %s a wrong checksum: the file was edited by hand or is damaged, "
+        "or a line is missing; the content is %s as it is",
+        (unsigned long long)wrong, wrong == 1 ? "has" : "have",
+        k->problems->repair ? "kept" : "used");
 }
 
 static enum qp_rc
@@ -380,8 +382,9 @@ tell_chunks(struct checking *k, struct qp_err *err)
     if (k->problems->repair && !rewrite)
       rc = cut_file(k->store, path, chunk->end, err);
     if (!rc)
-      qp__problem(k->problems, QP_PROBLEM_SESSION_DAMAGED, NULL, path, k->problems->repair, false,
-                  "it ends in %llu bytes of a half-written line", (unsigned long long)chunk->torn);
+      qp__report_problem(k->problems, QP_PROBLEM_SESSION_DAMAGED, NULL, path, k->problems->repair,
+                         false, "it ends in %llu bytes of a half-written line",
+                         (unsigned long long)chunk->torn);
   }
   return rc;
 }
@@ -400,17 +403,17 @@ tell_line(struct checking *k, struct qp_err *err)
   if (rc)
     return rc;
   if (!had_line)
-    qp__problem(k->problems, QP_PROBLEM_SESSION_DAMAGED, NULL, QP__SESSION_INDEX,
-                k->problems->repair, false,
-                "session '%.100s' has files, but is not in the index of sessions", k->id);
+    qp__report_problem(k->problems, QP_PROBLEM_SESSION_DAMAGED, NULL, QP__SESSION_INDEX,
+                       k->problems->repair, false,
+                       "session '%.100s' has files, but is not in the index of sessions", k->id);
   else if (!k->count)
-    qp__problem(k->problems, QP_PROBLEM_SESSION_DAMAGED, NULL, QP__SESSION_INDEX,
-                k->problems->repair, false,
-                "session '%.100s' is in the index of sessions, but has no files", k->id);
+    qp__report_problem(k->problems, QP_PROBLEM_SESSION_DAMAGED, NULL, QP__SESSION_INDEX,
+                       k->problems->repair, false,
+                       "session '%.100s' is in the index of sessions, but has no files", k->id);
   else
-    qp__problem(k->problems, QP_PROBLEM_SESSION_DAMAGED, NULL, QP__SESSION_INDEX,
-                k->problems->repair, false,
-                "session '%.100s' should have %llu messages, and has %llu", k->id, says, has);
+    qp__report_problem(
+        k->problems, QP_PROBLEM_SESSION_DAMAGED, NULL, QP__SESSION_INDEX, k->problems->repair,
+        false, "session '%.100s' should have %llu messages, and has %llu", k->id, says, has);
   return QP_OK;
 }
 
@@ -433,8 +436,8 @@ check_session(struct checking *k, const char *id, struct qp_err *err)
     rc = QP_OK; /* a writer has it */
   else if ((rc == QP_DENIED || rc == QP_CORRUPT || rc == QP_IO) &&
            qp__problem_io(k->problems, rc, &cause)) {
-    qp__problem(k->problems, QP_PROBLEM_UNREADABLE, NULL, QP__SESSION_DIR, false, false, "%s",
-                cause.msg);
+    qp__report_problem(k->problems, QP_PROBLEM_UNREADABLE, NULL, QP__SESSION_DIR, false, false,
+                       "%s", cause.msg);
     rc = QP_OK;
   } else if (rc) {
     if (err)
@@ -462,11 +465,11 @@ check_name(void *arg, const char *file, bool regular)
 
   (void)snprintf(path, sizeof(path), QP__SESSION_DIR "/%s", file);
   if (!ours)
-    qp__problem(k->problems, QP_PROBLEM_FOREIGN_FILE, NULL, path, false, true,
-                "not a file of quipu; left unchanged");
+    qp__report_problem(k->problems, QP_PROBLEM_FOREIGN_FILE, NULL, path, false, true,
+                       "not a file of quipu; left unchanged");
   else if (!regular)
-    qp__problem(k->problems, QP_PROBLEM_WRONG_TYPE, NULL, path, false, false,
-                "not a regular file; links are never followed");
+    qp__report_problem(k->problems, QP_PROBLEM_WRONG_TYPE, NULL, path, false, false,
+                       "not a regular file; links are never followed");
   return QP_OK;
 }
 
@@ -490,9 +493,9 @@ check_index(struct checking *k, const struct qp__session_index *x, struct qp_err
   if (k->problems->repair && !rewrite)
     rc = cut_file(k->store, QP__SESSION_INDEX, x->end, err);
   if (!rc)
-    qp__problem(k->problems, QP_PROBLEM_SESSION_DAMAGED, NULL, QP__SESSION_INDEX,
-                k->problems->repair, false, "it ends in %llu bytes of a half-written line",
-                (unsigned long long)x->torn);
+    qp__report_problem(k->problems, QP_PROBLEM_SESSION_DAMAGED, NULL, QP__SESSION_INDEX,
+                       k->problems->repair, false, "it ends in %llu bytes of a half-written line",
+                       (unsigned long long)x->torn);
   return rc;
 }
 
@@ -585,14 +588,14 @@ qp__sessions_check(struct qp_store *s, struct qp__problems *problems, struct qp_
     rc = s->driver->file_size(s->self, QP__SESSION_INDEX, &size,
                               &cause); /* tries again to write waiting changes */
     if (rc)
-      qp__problem(problems, QP_PROBLEM_UNREADABLE, NULL, QP__SESSION_INDEX, false, false, "%s",
-                  cause.msg);
+      qp__report_problem(problems, QP_PROBLEM_UNREADABLE, NULL, QP__SESSION_INDEX, false, false,
+                         "%s", cause.msg);
     if (rc)
       return QP_OK;
   }
   if (rc) { /* not even the directory can be read */
-    qp__problem(problems, QP_PROBLEM_UNREADABLE, NULL, QP__SESSION_DIR, false, false, "%s",
-                cause.msg);
+    qp__report_problem(problems, QP_PROBLEM_UNREADABLE, NULL, QP__SESSION_DIR, false, false, "%s",
+                       cause.msg);
     return QP_OK;
   }
   if (!problems->repair)
