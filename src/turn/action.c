@@ -1,4 +1,4 @@
-/* action.c - actions: what clients ask for, understood in the state in which they come. */
+/* action.c - actions of clients, interpreted in the state in which they arrive. */
 #include <stdio.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@
 #include "turn/actor.h"
 
 #define BRANCH_MAX 200
-#define BRANCH_BASE 180 /* what is kept of a name when a number is put behind it */
+#define BRANCH_BASE 180 /* how much of a name is kept when a number is appended */
 #define RESULT_MAX 4096
 
 /* ---- branches ---- */
@@ -244,7 +244,7 @@ resolve_switch(struct qp__actor *t, struct qp__input *in, struct qp_err *err)
   return find_branch(t, in->request, in->request->a.branch, &in->request->branch, &head, err);
 }
 
-/* Every id must be of a call that waits, and stand once. A call that the client runs can only be
+/* Every id must belong to a waiting call and occur once. A call that the client runs can only be
  * denied. */
 static enum qp_rc
 check_ids(const struct qp__actor *t, const char *const *ids, size_t count, bool approved,
@@ -308,7 +308,7 @@ resolve_approve(struct qp__actor *t, struct qp__input *in, struct qp_err *err)
   if (!rc)
     rc = check_ids(t, request->a.denied, request->a.denied_count, false, err);
   if (!rc && request->a.always && request->rules != QP__RULES_STORED) {
-    in->event = QP__EVENTS; /* not yet: the request comes back when the rules are stored */
+    in->event = QP__EVENTS; /* not yet: the request is continued when the rules are stored */
     return qp__round_store_rules(t, request, err);
   }
   if (!rc)
@@ -356,7 +356,7 @@ resolve_submit(struct qp__actor *t, struct qp__input *in, struct qp_err *err)
   return QP_OK;
 }
 
-/* Nobody has decided about these calls after all. */
+/* The calls are undecided again: the decision could not be stored. */
 static void
 undo_decisions(struct qp__actor *t, const struct qp__action_request *request)
 {
@@ -462,7 +462,7 @@ qp__action_key_result(struct qp__actor *t, struct qp__action_request *request, s
   return copy ? QP_OK : qp__fail_nomem(err, "a turn");
 }
 
-/* Fills in what an earlier action with that key has led to. QP_NOTFOUND: there was none. */
+/* Fills in the result of an earlier action with that key. QP_NOTFOUND: the key was not used. */
 static enum qp_rc
 replay(struct qp__actor *t, struct qp__action_request *request, struct qp_err *err)
 {

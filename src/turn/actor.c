@@ -335,7 +335,7 @@ enqueue_answer_event(struct qp__actor *t)
     enqueue_within_limits(t, event);
 }
 
-/* Says by how much the request is too long, and which part of it is long. */
+/* Reports by how much the request is too long, and which part of it is long. */
 static void
 fail_too_long(struct qp__actor *t)
 {
@@ -479,7 +479,7 @@ only_saves(enum qp__step step)
          step == QP__STEP_SAVE_ANSWER;
 }
 
-/* Stages the transition that follows the one that has just begun. When that is not possible, its
+/* Stages the transition that follows the one that has just begun. If that is not possible, its
  * event is enqueued once the first is durable. */
 static void
 begin_next_transition(struct qp__actor *t)
@@ -559,7 +559,7 @@ static void
 start_work(struct qp__actor *t, const struct qp__pending_transition *m, bool halts)
 {
   if (halts)
-    qp__actor_restart(t); /* nothing begins any more: recover as the next engine would */
+    qp__actor_restart(t); /* nothing is started any more: recover as the next engine would */
   else if (t->stage != QP__ACTOR_RELEASING)
     start_step(t, m->to.step);
 }
@@ -620,7 +620,7 @@ commit_failed(struct qp__actor *t)
   if (t->open->earlier.under_way) {
     failure = t->open->earlier.notice->err;
     request = drop_transition(t, &t->open->earlier);
-    (void)drop_transition(t, &t->open->transition); /* it has no action of its own */
+    (void)drop_transition(t, &t->open->transition); /* it has no action */
   } else {
     request = drop_transition(t, &t->open->transition);
   }
@@ -678,7 +678,7 @@ process(struct qp__actor *t, struct qp__input *in)
   free_input(t, in);
 }
 
-/* Nothing is under way, and nobody waits for anything. */
+/* Nothing runs, and no client waits. */
 static bool
 has_nothing_to_do(const struct qp__actor *t)
 {
@@ -700,7 +700,7 @@ qp__actor_reject_all(struct qp__actor *t, const struct qp_err *err)
   answer_waiting(t, err);
 }
 
-/* Closes the context, and frees the actor when nobody subscribes. */
+/* Closes the context, and frees the actor if it has no subscriber. */
 static void
 close_context(struct qp__actor *t)
 {

@@ -67,7 +67,7 @@ struct qp__input {
   bool in_use;    /* of those that are part of struct qp__actor_open */
   bool is_action; /* `request` was not looked at yet, and `event` is not known */
   enum qp__turn_event event;
-  uint64_t number;                    /* of the work that it comes from; 0: none */
+  uint64_t number;                    /* of the work that sent it; 0: none */
   struct qp__action_request *request; /* its action, or NULL; owned. It may contain the input */
   struct qp__turn_error error;
   struct qp_err failure;  /* of SAVE_FAILED, and of an action whose rules could not be stored */

@@ -1,5 +1,5 @@
-/* discover.c - see discover.h. One probe per provider; its steps follow each other, and whatever
- * fails ends it with what is known by then. */
+/* discover.c - see discover.h. One probe per provider; its steps follow each other, and a failure
+ * ends it with what is known so far. */
 #include "turn/discover.h"
 
 #include <stdio.h>
@@ -137,7 +137,7 @@ on_end(void *arg, enum qp__net_outcome outcome, const char *why)
     end_probe(p);
 }
 
-/* The URL of the present step: paths of servers' own stand beside "/v1". */
+/* The URL of the present step: a server's own paths are beside "/v1". */
 static void
 make_url(const struct qp__probe *p, char *out, size_t size)
 {

@@ -473,7 +473,7 @@ model_object(const struct qp_engine *e, const struct qp__model *model)
   return object;
 }
 
-/* Whether the table's row stands for a model of a server that reports its models itself. */
+/* Whether the row of the table is a model of a server that reports its models itself. */
 static bool
 is_elsewhere(const struct qp_engine *e, const struct qp__model *model)
 {
@@ -488,7 +488,7 @@ struct listing {
   json_t *list;
 };
 
-/* A model that a server has reported; one that was configured is in the list already. */
+/* A model that a server has reported; configured models are in the list already. */
 static enum qp_rc
 list_known(void *arg, const struct qp__known_model *known)
 {

@@ -48,7 +48,7 @@ struct qp__line {
 };
 
 /* A subscriber. `lock` (recursive) is held while fn runs, so that unsubscribe can wait for that.
- * What is not under it belongs to the engine's thread. */
+ * Fields that it does not guard belong to the engine's thread. */
 struct qp_subscription {
   struct qp__post leave;        /* first; of its end */
   struct qp_subscription *next; /* in its feed */

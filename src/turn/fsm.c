@@ -1,8 +1,8 @@
 /* fsm.c - the table of the state machine. */
 #include "turn/fsm.h"
 
-/* A cell stands for "in this state, on this event, go to that state and do this". What is not here
- * is illegal. */
+/* A cell means: in this state, on this event, change to that state and do this step. A missing cell
+ * is an illegal event. */
 #define GO(state, act)                     \
   {                                        \
     true, QP_STATE_##state, QP__STEP_##act \
@@ -41,7 +41,7 @@ static const struct qp__transition table[QP__STATES][QP__EVENTS] = {
   [QP_STATE_AWAITING_LLM_RESPONSE] = { ASKING },
   [QP_STATE_STREAMING_LLM_RESPONSE] = {
     [QP__EVENT_ANSWER_ENDED] = GO(PROCESSING_LLM_RESPONSE, SAVE_ANSWER),
-    /* What was shown is kept: trying again by itself would say it twice. */
+    /* What was shown is kept: an automatic retry would show it twice. */
     [QP__EVENT_ANSWER_CUT] = GO(FAILED, SAVE_PARTIAL),
     [QP__EVENT_PASSING_ERROR] = GO(FAILED, SAVE_PARTIAL),
     [QP__EVENT_FINAL_ERROR] = GO(FAILED, SAVE_PARTIAL),

@@ -1,16 +1,15 @@
 /* fsm.h - the state machine of a turn: twelve states, the events that reach them, one table.
  *
- * A turn goes round like this; the picture of the whole is in docs/turns.md, made by
- * `quipu debug fsm --dot`:
+ * The usual way of a turn; docs/turns.md has the whole graph, made by `quipu debug fsm --dot`:
  *
  *   Idle -> ProcessingUserMessage -> AwaitingLLMResponse -> StreamingLLMResponse
  *        -> ProcessingLLMResponse -> Idle
  *                                 -> AwaitingToolApproval -> ExecutingTools
  *                                    -> ProcessingToolResults -> GeneratingResponse -> Streaming…
  *
- * The machine decides and does nothing: it has no clock, no file and no thread. The engine feeds it
- * what happened and takes the step that it names, after the new state is durable. An event
- * that the table does not know in a state changes nothing. */
+ * The machine only decides: it has no clock, no file and no thread. The engine feeds it events and
+ * does the step that it names, after the new state is durable. An event that the table does not
+ * have for a state changes nothing. */
 #ifndef QP_TURN_FSM_H
 #define QP_TURN_FSM_H
 
@@ -18,7 +17,7 @@
 
 #define QP__STATES (QP_STATE_FAILED + 1)
 
-/* What can happen. The text says it as `quipu debug fsm` prints it. */
+/* The events. The text is what `quipu debug fsm` prints. */
 #define QP__EVENT_MAP(X)                                              \
   X(SEND, "a message is sent")                                        \
   X(RETRY, "a retry is asked for")                                    \

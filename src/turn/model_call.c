@@ -107,7 +107,7 @@ qp__actor_take_answer(struct qp__actor *t, bool interrupted, struct qp_message *
     if (model->origin == QP__MODEL_ASSUMED && t->model)
       model = t->model;
     if (model->origin == QP__MODEL_CONFIGURED || !asked || asked->official)
-      cost = qp__model_cost(model, u); /* others may have other prices */
+      cost = qp__model_cost(model, u); /* other providers may have other prices */
     f->count.tokens += tokens;
     f->total.tokens += tokens;
     f->count.cost += cost > 0 ? cost : 0;
@@ -440,7 +440,7 @@ make_question(struct qp__actor *t)
 
   (void)qp__round_check_names(t, qp__client_tools_get(v->meta), &err);
   qp__view_unref(v);
-  if (err.rc) { /* a server has got such a tool since, or the configuration was changed */
+  if (err.rc) { /* the tool was added since, or the configuration was changed */
     qp__actor_enqueue_error(t, QP__EVENT_FINAL_ERROR, t->number, "request", err.msg);
     return;
   }

@@ -124,7 +124,7 @@ add_providers(struct qp_engine *e, const struct qp_engine_options *o, struct qp_
   return rc;
 }
 
-/* A model that nobody can be asked for is a mistake now, not in the middle of a turn. */
+/* An unknown default model is reported now, not in the middle of a turn. */
 static enum qp_rc
 set_model(struct qp_engine *e, const char *model, struct qp_err *err)
 {

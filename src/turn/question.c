@@ -142,7 +142,7 @@ add_prompt(void *arg, const struct qp_prompt *prompt)
   return qp__buf_add_str(&q->system, prompt->content);
 }
 
-/* The branch's prompt, else the context's. One that is gone is none. */
+/* The branch's prompt, otherwise the context's. A deleted prompt counts as "no prompt". */
 static enum qp_rc
 read_prompt(struct qp__question *q)
 {
@@ -193,7 +193,7 @@ read_blob(void *arg, const char *id, struct qp__buf *out, struct qp_err *err)
   return rc ? qp__buf_check(out, "a blob", err) : QP_OK;
 }
 
-/* Providers and models are the engine's from its start to its end, and nobody changes them. */
+/* Providers and models do not change while the engine runs. */
 static enum qp_rc
 write_request(struct qp__question *q)
 {

@@ -1,6 +1,6 @@
-/* question.h - what is asked of a model, made ready in a worker: the history, the prompt and its
- * blobs are read there and the body of the request is written there, so that neither a slow disk
- * nor a long history holds up the other contexts of the engine. */
+/* question.h - a request to a model, prepared in a worker: the history, the prompt and its blobs
+ * are read there and the body is written there, so that neither a slow disk nor a long history
+ * delays other contexts of the engine. */
 #ifndef QP_TURN_QUESTION_H
 #define QP_TURN_QUESTION_H
 
@@ -34,7 +34,7 @@ struct qp__question {
  * memory. */
 struct qp__question *qp__question_new(struct qp_engine *e, struct qp_context *context,
                                       const char *branch, unsigned flags);
-/* In a worker: all the rest. */
+/* In a worker: the rest of the preparation. */
 void qp__question_prepare(struct qp__question *q);
 void qp__question_free(struct qp__question *q);
 

@@ -18,7 +18,7 @@ struct reading {
   struct qp_engine *engine;
   struct qp_subscription *sub;
   uint64_t after;
-  bool gap; /* events after it are not kept any more */
+  bool gap; /* events after it are not stored any more */
   struct qp__event_batch kept;
   struct qp_err err;
 };
@@ -214,7 +214,7 @@ qp_engine_unsubscribe(struct qp_subscription *sub)
   (void)pthread_mutex_lock(&sub->lock);
   sub->dead = true;
   ended = !sub->engine;
-  if (!ended) { /* the lock keeps the engine: it ends every subscriber before it goes */
+  if (!ended) { /* the lock protects the engine: it ends every subscriber before it is freed */
     sub->leave.run = run_leave;
     qp__engine_post(sub->engine, &sub->leave);
   }

@@ -23,7 +23,7 @@
 
 /* A call that runs. It outlives its turn when that has no more use for it. */
 struct qp__actor_run {
-  struct qp__actor *actor; /* NULL: nobody waits */
+  struct qp__actor *actor; /* NULL: the result is not wanted any more */
   size_t index;
   struct qp__tool_run *call;
 };
@@ -289,7 +289,7 @@ qp__round_load(struct qp__actor *t, const struct qp_message *answer, const json_
   return rc;
 }
 
-/* Whether the engine runs the call when no call waits any more. */
+/* Whether the engine runs the call once no call waits. */
 static bool
 may_run(const struct qp__actor_call *call)
 {
@@ -313,7 +313,7 @@ qp__round_event(const struct qp__actor *t)
 
 /* ---- running ---- */
 
-/* A line that nobody needs to have: without memory there is none. */
+/* A progress line is optional: without memory it is left out. */
 static void
 add_progress_line(struct qp__actor *t, const char *type, json_t *data)
 {
@@ -414,8 +414,8 @@ missing_result(const struct qp__actor_call *call, const char *sentence)
   return json_string("a person has refused this call");
 }
 
-/* Who decided what about the call, and how long its tool took: the stored answer cannot tell, for
- * it was stored before. */
+/* Who decided about the call, and how long its tool took. The stored answer does not have this,
+ * because it was stored before. */
 static enum qp_rc
 note_decision(struct qp_message *message, const struct qp__actor_call *call, struct qp_err *err)
 {

@@ -47,7 +47,7 @@ qp__actor_over_limit(const struct qp_limits *l, const struct qp__turn_facts *fac
 
 /* ---- facts ---- */
 
-/* How long to wait before the next try; `attempt` counts the failed ones. */
+/* The pause before the next try; `attempt` is the number of failed tries. */
 static int64_t
 pause_ms(const struct qp__actor *t, unsigned attempt, int64_t retry_after_ms)
 {
@@ -331,7 +331,7 @@ make_detail(const struct qp__actor *t)
   return detail;
 }
 
-/* The tools of the client for a turn that begins: a list of its own, or none, which removes that of
+/* The client's tools for a turn that begins: its own list, or nothing, which removes the list of
  * the turn before. Returns 0 or -1. */
 static int
 set_turn_tools(struct qp__actor *t, const struct qp__input *in, json_t *patch)
@@ -399,7 +399,8 @@ add_state_line(struct qp__actor *t, int64_t now, struct qp_err *err)
     json_decref(data);
     data = NULL;
   }
-  /* That an answer begins is no news of anything saved, and its first word shall not wait. */
+  /* `answer` events are published before the commit: they announce nothing durable, and the first
+   * word of an answer must not wait. */
   return qp__feed_add(&t->feed, "state", data, now,
                       t->open->transition.event != QP__EVENT_ANSWER_BEGAN, err);
 }
