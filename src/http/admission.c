@@ -127,13 +127,16 @@ qp__guard_check(struct qp__request *r, struct qp_err *err)
 
 /* ---- keys ---- */
 
-/* The key in the Authorization header; empty: none. */
+/* The key in the Authorization header, or in that of Anthropic's clients; empty: none. */
 static struct qp_bytes
 sent_key(const struct qp__request *r)
 {
   const char *value = qp__request_header(r, MHD_HTTP_HEADER_AUTHORIZATION);
+  const char *plain = qp__request_header(r, "x-api-key"); /* of clients of Anthropic */
   struct qp_bytes key = { "", 0 };
 
+  if (!value && plain)
+    return (struct qp_bytes){ plain, strlen(plain) };
   if (!value || strncasecmp(value, "Bearer ", 7) != 0)
     return key;
   key.data = value + 7 + strspn(value + 7, " ");

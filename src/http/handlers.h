@@ -40,4 +40,15 @@ qp__handler qp__h_prompt_list, qp__h_prompt_get, qp__h_prompt_create, qp__h_prom
 qp__handler qp__h_session_list, qp__h_session_get, qp__h_session_create, qp__h_session_update,
     qp__h_session_delete, qp__h_session_messages, qp__h_session_append;
 
+/* openai/h_openai.c */
+qp__handler qp__h_openai_chat, qp__h_openai_models, qp__h_openai_model;
+/* openai/h_responses.c */
+qp__handler qp__h_response_create, qp__h_response_get, qp__h_response_delete, qp__h_response_cancel,
+    qp__h_response_inputs, qp__h_response_count;
+/* openai/h_conversations.c */
+qp__handler qp__h_conversation_create, qp__h_conversation_get, qp__h_conversation_update,
+    qp__h_conversation_delete, qp__h_items_add, qp__h_items_list, qp__h_item_get, qp__h_item_delete;
+/* anthropic/h_anthropic.c */
+qp__handler qp__h_anthropic_messages, qp__h_anthropic_count;
+
 #endif

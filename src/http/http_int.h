@@ -8,6 +8,7 @@
 
 #include "base/uuid.h"
 #include "http/connection.h"
+#include "http/face/prefix.h"
 #include "http/keys.h"
 #include "http/listen.h"
 #include "http/metrics.h"
@@ -45,6 +46,7 @@ struct qp__http {
   struct qp__streams streams;
   struct qp__work work;
   struct qp__quotas quotas;
+  struct qp__prefixes prefixes;
 
   atomic_bool stopping;
   bool sealed;        /* workers accept no more requests; guarded by the lock */

@@ -8,7 +8,7 @@
 
 #include "base/buf.h"
 
-#define QP__ROUTES_MAX 64
+#define QP__ROUTES_MAX 128
 #define QP__LATENCY_BUCKETS 12
 
 struct qp__route_metrics {

@@ -11,6 +11,7 @@
 #include "base/str.h"
 #include "http/admission.h"
 #include "http/emit.h"
+#include "http/face/face_error.h"
 #include "http/http_int.h"
 #include "http/request.h"
 
@@ -216,6 +217,7 @@ render_error(struct qp__request *r, enum qp_rc rc, const struct qp_err *err)
 {
   struct qp__reply *reply = &r->reply;
   const char *code = r->fail_code ? r->fail_code : qp_rc_name(rc);
+  const char *message = err->msg[0] ? err->msg : qp_rc_text(rc);
 
   reply->ready = NULL;
   reply->type = NULL;
@@ -227,10 +229,12 @@ render_error(struct qp__request *r, enum qp_rc rc, const struct qp_err *err)
   if (reply->status == MHD_HTTP_SERVICE_UNAVAILABLE)
     qp__reply_header(r, "Retry-After", "1");
   qp__buf_reset(&reply->body);
+  if (qp__face_error(r, reply->status, code, message))
+    return;
   qp__emit_open(&reply->body, NULL, '{');
   qp__emit_open(&reply->body, "error", '{');
   qp__emit_str(&reply->body, "code", code);
-  qp__emit_str(&reply->body, "message", err->msg[0] ? err->msg : qp_rc_text(rc));
+  qp__emit_str(&reply->body, "message", message);
   if (r->fail_state)
     qp__emit_str(&reply->body, "state", r->fail_state);
   qp__emit_close(&reply->body, '}');
@@ -243,6 +247,7 @@ add_headers(struct qp__request *r, struct MHD_Response *response)
   bool cached = false;
   bool good = true;
 
+  qp__face_headers(r);
   for (size_t i = 0; good && i < r->reply.header_count; i++) {
     cached |= strcmp(r->reply.headers[i].name, "Cache-Control") == 0;
     good = MHD_add_response_header(response, r->reply.headers[i].name, r->reply.headers[i].value) ==

@@ -174,7 +174,7 @@ decode_pair(struct qp__request *r, const char *s, size_t n, struct qp_err *err)
     rc = decode(r, equals + 1, n - name_len - 1, true, &value, err);
   if (rc)
     return rc;
-  if (qp__request_query(r, name))
+  if (qp__request_query(r, name) && !strstr(name, "[]")) /* "name[]" is a list */
     return qp__fail(err, QP_INVALID, "duplicate query parameter '%.60s'", name);
   r->query[r->query_count].name = name;
   r->query[r->query_count++].value = value ? value : "";

@@ -18,7 +18,7 @@
 
 #define QP__SEGMENTS_MAX 8
 #define QP__QUERY_MAX 16
-#define QP__REPLY_HEADERS 8
+#define QP__REPLY_HEADERS 12
 #define QP__REPLY_MAX ((size_t)1 << 30)
 
 struct qp__held;
@@ -93,6 +93,7 @@ struct qp__request {
                             result of the handler */
   unsigned fail_status;  /* of qp__request_fail, or 0 */
   const char *fail_code;
+  const char *fail_param; /* the field that is wrong, for faces of other protocols; or NULL */
   const char *fail_state; /* the state that does not allow an action; or NULL */
   /* of a request that a worker has (work.h) */
   struct qp__request *next;   /* in the queue */

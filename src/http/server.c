@@ -476,9 +476,14 @@ init_parts(struct qp__http *http, const struct qp__http_options *o, struct qp_er
   rc = qp__quotas_init(&http->quotas, err);
   if (rc)
     goto no_quotas;
+  rc = qp__prefixes_init(&http->prefixes, err);
+  if (rc)
+    goto no_prefixes;
   rc = init_locks(http, err);
   if (!rc)
     return QP_OK;
+  qp__prefixes_release(&http->prefixes);
+no_prefixes:
   qp__quotas_release(&http->quotas);
 no_quotas:
   qp__work_release(&http->work);
@@ -635,6 +640,7 @@ qp__http_stop(struct qp__http *http)
   qp__connections_release(&http->connections);
   qp__streams_release(&http->streams);
   qp__quotas_release(&http->quotas);
+  qp__prefixes_release(&http->prefixes);
   qp__keys_close(http->keys);
   qp__page_close_dir(http->ui_dir);
   qp__holds_release(&http->holds);

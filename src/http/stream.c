@@ -29,7 +29,9 @@ struct qp__stream {
   struct qp__holds *holds;
   struct qp_uuid context;
   struct qp__caller caller;
-  struct qp_subscription *subscription;
+  struct qp_subscription *subscription; /* NULL: its owner fills it … */
+  void (*end)(void *arg);               /* … and is told when it is freed */
+  void *end_arg;
   bool of_turn;
 
   pthread_mutex_t lock; /* guards everything below */
@@ -288,28 +290,66 @@ end_stream(void *cls)
 
 /* ---- life ---- */
 
+/* NULL: out of memory. */
+static struct qp__stream *
+make_stream(struct qp__request *r)
+{
+  struct qp__stream *s = qp__alloc0(1, sizeof(*s));
+
+  if (!s || pthread_mutex_init(&s->lock, NULL)) {
+    qp__free(s);
+    return NULL;
+  }
+  s->all = &r->http->streams;
+  s->connection = r->connection;
+  s->holds = &r->http->holds;
+  s->context = r->held ? r->held->id : (struct qp_uuid){ { 0 } };
+  s->caller = r->caller;
+  s->sent_us = qp__clock_us();
+  qp__buf_init(&s->text, BUFFER_MAX);
+  enlist(s);
+  return s;
+}
+
+enum qp_rc
+qp__stream_open(struct qp__request *r, void (*end)(void *arg), void *arg, struct qp__stream **out,
+                struct qp_err *err)
+{
+  struct qp__stream *s = make_stream(r);
+
+  if (!s)
+    return qp__fail_nomem(err, "a stream");
+  s->end = end;
+  s->end_arg = arg;
+  *out = s;
+  return QP_OK;
+}
+
+void
+qp__stream_write(struct qp__stream *s, struct qp_bytes text)
+{
+  (void)pthread_mutex_lock(&s->lock);
+  compact(s);
+  if (!s->closed && s->text.len - s->sent > WAITING_MAX)
+    s->cut = s->closed = true;
+  if (!s->closed && qp__buf_add(&s->text, text.data, text.len))
+    s->cut = s->closed = true;
+  wake(s);
+  (void)pthread_mutex_unlock(&s->lock);
+}
+
 enum qp_rc
 qp__stream_new(struct qp__request *r, uint64_t after, bool of_turn, struct qp__stream **out,
                struct qp_err *err)
 {
   const char *owner = qp__owner(r);
-  struct qp__stream *s = qp__alloc0(1, sizeof(*s));
+  struct qp__stream *s = make_stream(r);
   struct qp_engine *engine = NULL;
   enum qp_rc rc;
 
-  if (!s || pthread_mutex_init(&s->lock, NULL)) {
-    qp__free(s);
+  if (!s)
     return qp__fail_nomem(err, "following a context");
-  }
-  s->all = &r->http->streams;
-  s->connection = r->connection;
-  s->holds = &r->http->holds;
-  s->context = r->held->id;
-  s->caller = r->caller;
   s->of_turn = of_turn;
-  s->sent_us = qp__clock_us();
-  qp__buf_init(&s->text, BUFFER_MAX);
-  enlist(s);
   rc = qp__buf_add_str(&s->text, GREETING) ? qp__fail_nomem(err, "following a context")
                                            : qp__turns_enter(r, &engine, err);
   if (!rc) {
@@ -333,6 +373,8 @@ qp__stream_free(struct qp__stream *s)
     return;
   delist(s);
   qp_engine_unsubscribe(s->subscription);
+  if (s->end)
+    s->end(s->end_arg);
   (void)pthread_mutex_destroy(&s->lock);
   qp__buf_release(&s->text);
   qp__free(s);

@@ -49,6 +49,12 @@ void qp__streams_end(struct qp__streams *all);
  * owner now. */
 enum qp_rc qp__stream_new(struct qp__request *r, uint64_t after, bool of_turn,
                           struct qp__stream **out, struct qp_err *err);
+/* A stream that its owner fills with qp__stream_write(); it follows nothing. `end` is called when
+ * it is freed, in any case once. */
+enum qp_rc qp__stream_open(struct qp__request *r, void (*end)(void *arg), void *arg,
+                           struct qp__stream **out, struct qp_err *err);
+/* Adds text, from any thread. A client that is too slow is disconnected, as above. */
+void qp__stream_write(struct qp__stream *s, struct qp_bytes text);
 void qp__stream_free(struct qp__stream *s); /* NULL is allowed */
 /* Ends the stream after its buffer is sent. */
 void qp__stream_close(struct qp__stream *s);

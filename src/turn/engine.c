@@ -9,6 +9,7 @@
 #include "base/sized.h"
 #include "store/context/context_int.h"
 #include "turn/actor.h"
+#include "turn/ask.h"
 #include "turn/discover.h"
 
 /* ---- small things ---- */
@@ -249,6 +250,7 @@ static void
 drain(struct qp_engine *e)
 {
   e->phase = QP__ENGINE_DRAINING;
+  qp__asks_end(e);
   for (size_t i = 0; i < QP__ACTOR_BUCKETS; i++) {
     struct qp__actor *next;
 

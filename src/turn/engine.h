@@ -69,6 +69,7 @@ struct qp_engine {
   _Atomic(const char *) default_name;     /* then this is the name, once it is known, or NULL */
   struct qp__arena names;                 /* of that */
   struct qp__probe *probes;               /* requests of discover.c that are running */
+  struct qp__ask *asks;                   /* questions of ask.h that are running */
   bool discovering;                       /* providers are being asked for their models */
   uint64_t discovered_at;                 /* by the loop's clock */
   struct qp__demo_script *script;

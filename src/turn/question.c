@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/vec.h"
 #include "model/client_tool.h"
+#include "model/message.h"
 #include "store/context/context_int.h"
 
 #define SYSTEM_MAX ((size_t)16 << 20)
@@ -65,6 +66,7 @@ copy_tools(struct qp__question *q, const json_t *client_tools)
     list[i].schema = (struct qp_bytes){ schema, strlen(schema) };
   }
   q->request.tools = list;
+  q->server_tools = n;
   q->request.tool_count = n + more;
   return true;
 }
@@ -193,6 +195,34 @@ read_blob(void *arg, const char *id, struct qp__buf *out, struct qp_err *err)
   return rc ? qp__buf_check(out, "a blob", err) : QP_OK;
 }
 
+/* The settings of this turn, which win over those of the context: "request" in the metadata of the
+ * message that began it, {"model","system","parameters","server_tools"}. */
+static const json_t *
+turn_settings(const struct qp__question *q)
+{
+  for (size_t i = q->count; i-- > 0;)
+    if (q->messages[i]->role == QP_ROLE_USER)
+      return json_object_get(q->messages[i]->metadata, "request");
+  return NULL;
+}
+
+static enum qp_rc
+apply_settings(struct qp__question *q, const json_t *settings)
+{
+  const json_t *system = json_object_get(settings, "system");
+
+  if (json_is_false(json_object_get(settings, "server_tools"))) {
+    q->request.tools += q->server_tools;
+    q->request.tool_count -= q->server_tools;
+  }
+  if (!json_is_string(system))
+    return QP_OK;
+  qp__buf_reset(&q->system);
+  if (qp__buf_add(&q->system, json_string_value(system), json_string_length(system)))
+    return qp__buf_check(&q->system, "the instructions", &q->err);
+  return QP_OK;
+}
+
 /* Providers and models do not change while the engine runs. */
 static enum qp_rc
 write_request(struct qp__question *q)
@@ -200,14 +230,22 @@ write_request(struct qp__question *q)
   struct qp_engine *e = q->engine;
   struct qp__llm_request *request = &q->request;
   json_t *config = json_object_get(q->metadata, "config");
-  const char *model = json_string_value(json_object_get(config, "model_id"));
+  const json_t *settings = turn_settings(q);
+  const json_t *parameters = json_object_get(settings, "parameters");
+  const char *model = json_string_value(json_object_get(settings, "model"));
   enum qp_rc rc;
 
   if (!model || !*model)
+    model = json_string_value(json_object_get(config, "model_id"));
+  if (!model || !*model)
     model = e->model;
+  if (!json_is_object(parameters))
+    parameters = json_object_get(config, "parameters");
   rc = qp__llm_resolve(&e->providers, &e->models, model, &q->provider, &request->model, &q->err);
   if (!rc)
-    rc = qp__llm_params_init(&request->params, json_object_get(config, "parameters"), &q->err);
+    rc = apply_settings(q, settings);
+  if (!rc)
+    rc = qp__llm_params_init(&request->params, parameters, &q->err);
   if (rc)
     return rc;
   if (!*request->model)

@@ -21,6 +21,7 @@ struct qp__question {
   const struct qp__model *model;
   struct qp__llm_request request; /* borrows from what follows */
   struct qp__arena arena;         /* the tools */
+  size_t server_tools;            /* of these, the first are tools of the server */
   struct qp_message **messages;
   size_t count, cap;
   json_t *metadata;

@@ -126,6 +126,14 @@ expect_query(const struct qp__route *route, const json_t *operation)
              route->query);
 }
 
+/* Routes of other protocols have contracts of their own, which e2e/face_contract compares. */
+static bool
+is_face(const struct qp__route *route)
+{
+  return strncmp(route->path, "/openai/", 8) == 0 || strncmp(route->path, "/anthropic/", 11) == 0 ||
+         strncmp(route->path, "/ai/", 4) == 0;
+}
+
 static void
 test_route_table_is_the_contract(void **state)
 {
@@ -133,12 +141,17 @@ test_route_table_is_the_contract(void **state)
   const char *path;
   json_t *item;
   size_t operations = 0;
+  size_t faces = 0;
 
   (void)state;
   for (size_t i = 0; i < qp__route_count(); i++) {
     const struct qp__route *route = qp__route_at(i);
     const json_t *operation = find_operation(route);
 
+    if (is_face(route)) {
+      faces++;
+      continue;
+    }
     if (!operation)
       fail_msg("the contract does not tell of %s %s", route->method, route->path);
     assert_string_equal(json_string_value(json_object_get(operation, "x-scope")),
@@ -151,7 +164,7 @@ test_route_table_is_the_contract(void **state)
   }
   json_object_foreach (json_object_get(contract, "paths"), path, item)
     operations += json_object_size(item) - (json_object_get(item, "parameters") != NULL);
-  assert_int_equal(operations, qp__route_count());
+  assert_int_equal(operations + faces, qp__route_count());
   assert_string_equal(
       json_string_value(json_object_get(json_object_get(contract, "info"), "version")),
       qp_version());

@@ -1,0 +1,253 @@
+/* wish.c - see wish.h. */
+#include "http/face/wish.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/err.h"
+#include "base/json.h"
+
+#define SCHEMA_MAX ((size_t)16 << 20)
+
+void
+qp__wish_init(struct qp__wish *w, const char *protocol)
+{
+  memset(w, 0, sizeof(*w));
+  w->protocol = protocol;
+  w->model = "";
+}
+
+void
+qp__wish_release(struct qp__wish *w)
+{
+  json_decref(w->messages);
+  json_decref(w->tools);
+  json_decref(w->parameters);
+  json_decref(w->extra);
+  json_decref(w->format);
+  memset(w, 0, sizeof(*w));
+}
+
+enum qp_rc
+qp__wish_refuse(struct qp__request *r, struct qp_err *err, const char *param, const char *fmt, ...)
+{
+  char text[sizeof(err->msg)];
+  va_list args;
+
+  va_start(args, fmt);
+  (void)vsnprintf(text, sizeof(text), fmt, args);
+  va_end(args);
+  if (param)
+    r->fail_param = qp__arena_strdup(&r->arena, param);
+  return qp__fail(err, QP_INVALID, "%s", text);
+}
+
+bool
+qp__wish_add(json_t *array, json_t *value)
+{
+  return value && array && json_array_append_new(array, value) == 0;
+}
+
+bool
+qp__wish_set(json_t *object, const char *key, json_t *value)
+{
+  return value && object && json_object_set_new(object, key, value) == 0;
+}
+
+json_t *
+qp__wish_text(const json_t *text)
+{
+  return json_pack("{s:s, s:O}", "type", "text", "text", text);
+}
+
+json_t *
+qp__wish_image(const char *url, const char *detail)
+{
+  return json_pack("{s:s, s:s, s:s*}", "type", "image", "url", url, "detail", detail);
+}
+
+enum qp_rc
+qp__wish_read_context(struct qp__request *r, struct qp__wish *w, const json_t *metadata,
+                      struct qp_err *err)
+{
+  const char *header = qp__request_header(r, "X-Quipu-Context");
+  const json_t *named = json_object_get(metadata, "quipu_context");
+
+  if (named && !json_is_string(named))
+    return qp__wish_refuse(r, err, "metadata.quipu_context", "it must be a string");
+  w->context = header && *header ? header : json_string_value(named);
+  if (w->context && (!*w->context || strlen(w->context) > 200))
+    return qp__wish_refuse(r, err, "metadata.quipu_context",
+                           "the name of a context has 1 to 200 bytes");
+  return QP_OK;
+}
+
+/* ---- tools ---- */
+
+static const char empty_schema[] = "{\"type\":\"object\",\"properties\":{}}";
+
+static bool
+write_tool(struct qp__request *r, const json_t *tool, struct qp__llm_tool *out)
+{
+  const json_t *schema = json_object_get(tool, "parameters");
+  struct qp__buf text;
+  const char *copy;
+
+  qp__buf_init(&text, SCHEMA_MAX);
+  if (json_is_object(schema))
+    (void)qp__json_write(&text, schema);
+  else
+    (void)qp__buf_add_str(&text, empty_schema);
+  copy = text.rc ? NULL : qp__arena_strndup(&r->arena, text.data, text.len);
+  out->name = json_string_value(json_object_get(tool, "name"));
+  out->description = json_string_value(json_object_get(tool, "description"));
+  out->schema = (struct qp_bytes){ copy, text.len };
+  qp__buf_release(&text);
+  return copy != NULL;
+}
+
+/* A provider that cannot be told to use no tool, or only one, is not offered the others. */
+enum qp_rc
+qp__wish_tools(struct qp__request *r, const struct qp__wish *w, struct qp__llm_tool **out,
+               size_t *count, struct qp_err *err)
+{
+  size_t n = w->choice == QP__CHOICE_NONE ? 0 : json_array_size(w->tools);
+  struct qp__llm_tool *list = qp__arena_alloc(&r->arena, (n + 1) * sizeof(*list));
+
+  if (!list)
+    return qp__fail_nomem(err, "the tools");
+  *count = 0;
+  for (size_t i = 0; i < n; i++)
+    if (!write_tool(r, json_array_get(w->tools, i), &list[(*count)++]))
+      return qp__fail_nomem(err, "the tools");
+  *out = list;
+  return QP_OK;
+}
+
+char **
+qp__wish_tool_names(const struct qp__wish *w)
+{
+  size_t n = json_array_size(w->tools);
+  size_t bytes = (n + 1) * sizeof(char *);
+  char **names;
+  char *at;
+
+  for (size_t i = 0; i < n; i++)
+    bytes += json_string_length(json_object_get(json_array_get(w->tools, i), "name")) + 1;
+  names = qp__alloc(bytes);
+  if (!names)
+    return NULL;
+  at = (char *)(names + n + 1);
+  for (size_t i = 0; i < n; i++) {
+    const json_t *name = json_object_get(json_array_get(w->tools, i), "name");
+
+    names[i] = at;
+    memcpy(at, json_string_value(name), json_string_length(name) + 1);
+    at += json_string_length(name) + 1;
+  }
+  names[n] = NULL;
+  return names;
+}
+
+/* ---- parameters ---- */
+
+static bool
+choose_openai(const struct qp__wish *w, json_t *extra)
+{
+  static const char *const words[] = {
+    [QP__CHOICE_AUTO] = "auto", [QP__CHOICE_NONE] = "none", [QP__CHOICE_ANY] = "required"
+  };
+
+  if (!json_array_size(w->tools))
+    return true;
+  if (w->one_call && !qp__wish_set(extra, "parallel_tool_calls", json_false()))
+    return false;
+  if (w->choice == QP__CHOICE_TOOL)
+    return qp__wish_set(
+        extra, "tool_choice",
+        json_pack("{s:s, s:{s:s}}", "type", "function", "function", "name", w->choice_tool));
+  return w->choice == QP__CHOICE_UNSET || w->choice == QP__CHOICE_NONE ||
+         qp__wish_set(extra, "tool_choice", json_string(words[w->choice]));
+}
+
+static bool
+choose_anthropic(const struct qp__wish *w, json_t *extra)
+{
+  json_t *choice;
+
+  if (!json_array_size(w->tools) || w->choice == QP__CHOICE_NONE ||
+      (w->choice == QP__CHOICE_UNSET && !w->one_call))
+    return true;
+  choice = json_pack("{s:s}", "type",
+                     w->choice == QP__CHOICE_ANY    ? "any"
+                     : w->choice == QP__CHOICE_TOOL ? "tool"
+                                                    : "auto");
+  if (choice && w->choice == QP__CHOICE_TOOL &&
+      !qp__wish_set(choice, "name", json_string(w->choice_tool))) {
+    json_decref(choice);
+    return false;
+  }
+  if (choice && w->one_call && !qp__wish_set(choice, "disable_parallel_tool_use", json_true())) {
+    json_decref(choice);
+    return false;
+  }
+  return qp__wish_set(extra, "tool_choice", choice);
+}
+
+/* response_format of Chat Completions for other protocols. */
+static enum qp_rc
+set_format(struct qp__request *r, const struct qp__wish *w, const char *protocol, json_t *extra,
+           struct qp_err *err)
+{
+  const char *type = json_string_value(json_object_get(w->format, "type"));
+  const json_t *schema = json_object_get(json_object_get(w->format, "json_schema"), "schema");
+  bool good = true;
+
+  if (!w->format || !type || strcmp(type, "text") == 0 || strcmp(protocol, "demo") == 0)
+    return QP_OK;
+  if (strcmp(protocol, "openai") == 0)
+    good = qp__wish_set(extra, "response_format", json_incref(w->format));
+  else if (strcmp(protocol, "ollama") == 0)
+    good =
+        qp__wish_set(extra, "format",
+                     json_is_object(schema) ? json_incref((json_t *)schema) : json_string("json"));
+  else if (json_is_object(schema))
+    good = qp__wish_set(
+        extra, "output_config",
+        json_pack("{s:{s:s, s:O}}", "format", "type", "json_schema", "schema", schema));
+  else
+    return qp__wish_refuse(r, err, "response_format",
+                           "the provider of this model has no JSON mode without a schema; use "
+                           "json_schema");
+  return good ? QP_OK : qp__fail_nomem(err, "the parameters");
+}
+
+enum qp_rc
+qp__wish_parameters(struct qp__request *r, const struct qp__wish *w, const char *protocol,
+                    json_t **out, struct qp_err *err)
+{
+  bool same = strcmp(protocol, w->protocol) == 0;
+  json_t *all = w->parameters ? qp__json_copy(w->parameters) : json_object();
+  json_t *extra = same && w->extra ? qp__json_copy(w->extra) : json_object();
+  enum qp_rc rc = QP_OK;
+  bool good = all && extra;
+
+  if (good && strcmp(protocol, "openai") == 0)
+    good = choose_openai(w, extra);
+  else if (good && strcmp(protocol, "anthropic") == 0)
+    good = choose_anthropic(w, extra);
+  if (good)
+    rc = set_format(r, w, protocol, extra, err);
+  if (good && !rc && json_object_size(extra))
+    good = json_object_set(all, "extra_body", extra) == 0;
+  json_decref(extra);
+  if (!good)
+    rc = qp__fail_nomem(err, "the parameters");
+  if (rc)
+    json_decref(all);
+  else
+    *out = all;
+  return rc;
+}

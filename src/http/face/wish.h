@@ -1,0 +1,67 @@
+/* wish.h - what a client of another protocol asks for, in quipu's words.
+ *
+ * The decoder of a protocol fills it from a request; exchange.h answers it. Messages are in the
+ * stored form of a message (model/message.h). Everything is borrowed from the request's body or in
+ * the request's arena, except the JSON values, which the wish owns. */
+#ifndef QP_HTTP_WISH_H
+#define QP_HTTP_WISH_H
+
+#include "http/request.h"
+#include "llm/model_request.h"
+
+#define QP__WISH_MESSAGES_MAX 100000
+#define QP__WISH_TOOLS_MAX 512
+
+enum qp__choice {
+  QP__CHOICE_UNSET,
+  QP__CHOICE_AUTO,
+  QP__CHOICE_NONE,
+  QP__CHOICE_ANY, /* some tool must be called */
+  QP__CHOICE_TOOL /* this one */
+};
+
+struct qp__wish {
+  const char *protocol; /* of the client: "openai", "anthropic" */
+  const char *model;
+  const char *system; /* besides system messages; NULL: none */
+  json_t *messages;   /* array */
+  json_t *tools;      /* array of {"name","description"?,"parameters"}, or NULL */
+  json_t *parameters; /* object: max_tokens, temperature, top_p, stop, thinking, effort */
+  json_t *extra;      /* object: fields that go to a provider of the same protocol unchanged */
+  json_t *format;     /* Chat Completions: response_format, or NULL */
+  enum qp__choice choice;
+  const char *choice_tool;
+  bool one_call; /* at most one tool call at a time */
+  bool stream;
+  const char *context; /* the context that keeps the exchange: an id, a name, "new"; NULL: none */
+};
+
+void qp__wish_init(struct qp__wish *w, const char *protocol);
+void qp__wish_release(struct qp__wish *w);
+
+/* Reads the header X-Quipu-Context, or "quipu_context" of the request's metadata. */
+enum qp_rc qp__wish_read_context(struct qp__request *r, struct qp__wish *w, const json_t *metadata,
+                                 struct qp_err *err);
+
+/* The parameters for a provider of `protocol`, as in the config of a context: new. QP_INVALID: the
+ * provider cannot do what is asked; r->fail_param names the field. */
+enum qp_rc qp__wish_parameters(struct qp__request *r, const struct qp__wish *w,
+                               const char *protocol, json_t **out, struct qp_err *err);
+/* The tools for a provider: in the arena. */
+enum qp_rc qp__wish_tools(struct qp__request *r, const struct qp__wish *w,
+                          struct qp__llm_tool **out, size_t *count, struct qp_err *err);
+/* Their names, ending with NULL, for a face: one allocation. NULL: out of memory. */
+char **qp__wish_tool_names(const struct qp__wish *w);
+
+/* Fails with 400; `param` names the field in the form of the protocol, "messages[3].content". */
+enum qp_rc qp__wish_refuse(struct qp__request *r, struct qp_err *err, const char *param,
+                           const char *fmt, ...) QP_PRINTF(4, 5);
+
+/* Helpers for decoders. All take over `value`; false: out of memory. */
+bool qp__wish_add(json_t *array, json_t *value);
+bool qp__wish_set(json_t *object, const char *key, json_t *value);
+/* {"type":"text","text":…} and {"type":"image","url":…}. NULL: out of memory. */
+json_t *qp__wish_text(const json_t *text);
+json_t *qp__wish_image(const char *url, const char *detail);
+
+#endif

@@ -1,0 +1,478 @@
+/* chat_request.c - see chat_request.h. */
+#include "http/openai/chat_request.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/json.h"
+
+#define AT_MAX 120
+
+/* What the table of docs/openai.md says of a field. */
+enum treatment {
+  READ,   /* by the code below */
+  PASS,   /* sent to a provider of this protocol; other providers do not get it */
+  IGNORE, /* has no effect here */
+  REFUSE, /* 400, unless it has the value that means nothing */
+};
+
+static const struct {
+  const char *name;
+  enum treatment treatment;
+} fields[] = {
+  { "model", READ },
+  { "messages", READ },
+  { "stream", READ },
+  { "stream_options", READ },
+  { "tools", READ },
+  { "tool_choice", READ },
+  { "parallel_tool_calls", READ },
+  { "response_format", READ },
+  { "max_tokens", READ },
+  { "max_completion_tokens", READ },
+  { "temperature", READ },
+  { "top_p", READ },
+  { "stop", READ },
+  { "reasoning_effort", READ },
+  { "metadata", READ },
+  { "n", REFUSE },
+  { "logprobs", REFUSE },
+  { "top_logprobs", REFUSE },
+  { "logit_bias", REFUSE },
+  { "audio", REFUSE },
+  { "modalities", REFUSE },
+  { "functions", REFUSE },
+  { "function_call", REFUSE },
+  { "web_search_options", REFUSE },
+  { "moderation", REFUSE },
+  { "seed", PASS },
+  { "presence_penalty", PASS },
+  { "frequency_penalty", PASS },
+  { "verbosity", PASS },
+  { "prediction", PASS },
+  { "service_tier", PASS },
+  { "user", PASS },
+  { "safety_identifier", PASS },
+  { "prompt_cache_key", PASS },
+  { "prompt_cache_retention", PASS },
+  { "prompt_cache_options", PASS },
+  { "store", IGNORE },
+};
+
+static enum treatment
+treatment_of(const char *name)
+{
+  for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
+    if (strcmp(fields[i].name, name) == 0)
+      return fields[i].treatment;
+  return PASS; /* what servers of this protocol have added */
+}
+
+/* Whether the value of a refused field asks for nothing. */
+static bool
+is_harmless(const char *name, const json_t *value)
+{
+  if (json_is_null(value) || json_is_false(value))
+    return true;
+  if (strcmp(name, "n") == 0)
+    return json_integer_value(value) == 1;
+  if (strcmp(name, "top_logprobs") == 0)
+    return json_is_integer(value) && json_integer_value(value) == 0;
+  if (strcmp(name, "logit_bias") == 0)
+    return json_is_object(value) && json_object_size(value) == 0;
+  if (strcmp(name, "modalities") == 0)
+    return json_array_size(value) == 1 && json_string_value(json_array_get(value, 0)) &&
+           strcmp(json_string_value(json_array_get(value, 0)), "text") == 0;
+  return strcmp(name, "function_call") == 0 && json_string_value(value) &&
+         strcmp(json_string_value(value), "none") == 0;
+}
+
+/* ---- content ---- */
+
+static enum qp_rc
+read_part(struct qp__request *r, const json_t *part, const char *at, json_t *out,
+          struct qp_err *err)
+{
+  const char *type = json_string_value(json_object_get(part, "type"));
+  const json_t *text = json_object_get(part, "text");
+  const json_t *image = json_object_get(part, "image_url");
+  const char *url = json_is_string(image) ? json_string_value(image)
+                                          : json_string_value(json_object_get(image, "url"));
+  bool good = true;
+
+  if (!type)
+    return qp__wish_refuse(r, err, at, "%s: a content part needs a \"type\"", at);
+  if (strcmp(type, "refusal") == 0)
+    text = json_object_get(part, "refusal");
+  if (strcmp(type, "text") == 0 || strcmp(type, "refusal") == 0) {
+    if (!json_is_string(text))
+      return qp__wish_refuse(r, err, at, "%s: \"text\" must be a string", at);
+    good = qp__wish_add(out, qp__wish_text(text));
+  } else if (strcmp(type, "image_url") == 0) {
+    if (!url)
+      return qp__wish_refuse(r, err, at, "%s: \"image_url\" needs a \"url\"", at);
+    good =
+        qp__wish_add(out, qp__wish_image(url, json_string_value(json_object_get(image, "detail"))));
+  } else {
+    return qp__wish_refuse(r, err, at, "%s: content parts of type \"%.40s\" are not supported", at,
+                           type);
+  }
+  return good ? QP_OK : qp__fail_nomem(err, "a message");
+}
+
+/* A string or parts, as the parts of a message: new. */
+static enum qp_rc
+read_content(struct qp__request *r, const json_t *content, const char *at, json_t **out,
+             struct qp_err *err)
+{
+  json_t *parts = json_array();
+  enum qp_rc rc = parts ? QP_OK : qp__fail_nomem(err, "a message");
+
+  if (!rc && json_is_string(content)) {
+    if (json_string_length(content) && !qp__wish_add(parts, qp__wish_text(content)))
+      rc = qp__fail_nomem(err, "a message");
+  } else if (!rc && content && !json_is_null(content) && !json_is_array(content)) {
+    rc = qp__wish_refuse(r, err, at, "%s must be a string or a list of parts", at);
+  }
+  for (size_t i = 0; !rc && json_is_array(content) && i < json_array_size(content); i++) {
+    char inner[AT_MAX];
+
+    (void)snprintf(inner, sizeof(inner), "%.80s[%zu]", at, i);
+    rc = read_part(r, json_array_get(content, i), inner, parts, err);
+  }
+  if (rc)
+    json_decref(parts);
+  else
+    *out = parts;
+  return rc;
+}
+
+json_t *
+qp__openai_arguments(const json_t *text)
+{
+  json_t *value = NULL;
+  const struct qp_bytes bytes = { json_string_value(text), json_string_length(text) };
+  enum qp_rc rc;
+
+  if (!bytes.len)
+    return json_object();
+  rc = qp__json_parse_outside("arguments", bytes, &value, NULL);
+  if (rc == QP_NOMEM)
+    return NULL;
+  return rc ? json_incref((json_t *)text) : value;
+}
+
+static enum qp_rc
+read_calls(struct qp__request *r, const json_t *calls, const char *at, json_t *message,
+           struct qp_err *err)
+{
+  json_t *list;
+
+  if (!calls || json_is_null(calls))
+    return QP_OK;
+  if (!json_is_array(calls))
+    return qp__wish_refuse(r, err, at, "%s must be a list", at);
+  list = json_array();
+  for (size_t i = 0; list && i < json_array_size(calls); i++) {
+    const json_t *call = json_array_get(calls, i);
+    const json_t *function = json_object_get(call, "function");
+    const json_t *id = json_object_get(call, "id");
+    const json_t *name = json_object_get(function, "name");
+    const json_t *arguments = json_object_get(function, "arguments");
+
+    if (!json_is_string(id) || !json_is_string(name) || !json_is_string(arguments)) {
+      json_decref(list);
+      return qp__wish_refuse(r, err, at,
+                             "%s[%zu] needs \"id\" and \"function\" with \"name\" and "
+                             "\"arguments\", all strings",
+                             at, i);
+    }
+    if (!qp__wish_add(list,
+                      json_pack("{s:O, s:O, s:o, s:s}", "id", id, "tool_name", name, "arguments",
+                                qp__openai_arguments(arguments), "approval_status", "Approved"))) {
+      json_decref(list);
+      list = NULL;
+    }
+  }
+  if (!qp__wish_set(message, "tool_calls", list))
+    return qp__fail_nomem(err, "a message");
+  return QP_OK;
+}
+
+/* ---- messages ---- */
+
+/* The result of a tool: its text, or a list of blocks when it has images. */
+static json_t *
+result_of(const json_t *parts)
+{
+  struct qp__buf text;
+  json_t *value;
+
+  for (size_t i = 0; i < json_array_size(parts); i++)
+    if (!json_object_get(json_array_get(parts, i), "text"))
+      return json_incref((json_t *)parts);
+  qp__buf_init(&text, (size_t)64 << 20);
+  for (size_t i = 0; i < json_array_size(parts); i++) {
+    const json_t *part = json_object_get(json_array_get(parts, i), "text");
+
+    (void)qp__buf_add(&text, i ? "\n" : "", i ? 1 : 0);
+    (void)qp__buf_add(&text, json_string_value(part), json_string_length(part));
+  }
+  value = text.rc ? NULL : json_stringn(text.len ? text.data : "", text.len);
+  qp__buf_release(&text);
+  return value;
+}
+
+static enum qp_rc
+read_tool_message(struct qp__request *r, const json_t *m, const char *at, json_t *content,
+                  json_t **out, struct qp_err *err)
+{
+  const json_t *id = json_object_get(m, "tool_call_id");
+
+  if (!json_is_string(id))
+    return qp__wish_refuse(r, err, at, "%s: a message of a tool needs a \"tool_call_id\"", at);
+  *out = json_pack("{s:s, s:{s:O, s:o, s:b}}", "role", "tool", "tool_result", "request_id", id,
+                   "result", result_of(content), "is_error", 0);
+  return *out ? QP_OK : qp__fail_nomem(err, "a message");
+}
+
+static enum qp_rc
+add_thinking(const json_t *m, json_t *content, struct qp_err *err)
+{
+  const json_t *text = json_object_get(m, "reasoning_content");
+  json_t *part;
+
+  if (!json_is_string(text) || !json_string_length(text))
+    return QP_OK;
+  part = json_pack("{s:s, s:O}", "type", "thinking", "text", text);
+  return part && json_array_insert_new(content, 0, part) == 0 ? QP_OK
+                                                              : qp__fail_nomem(err, "a message");
+}
+
+static enum qp_rc
+read_message(struct qp__request *r, const json_t *m, const char *at, json_t **out,
+             struct qp_err *err)
+{
+  const char *role = json_string_value(json_object_get(m, "role"));
+  json_t *content = NULL;
+  char inner[AT_MAX];
+  enum qp_rc rc;
+
+  if (role && strcmp(role, "developer") == 0)
+    role = "system";
+  if (!role || (strcmp(role, "system") != 0 && strcmp(role, "user") != 0 &&
+                strcmp(role, "assistant") != 0 && strcmp(role, "tool") != 0))
+    return qp__wish_refuse(r, err, at,
+                           "%s: \"role\" must be system, developer, user, assistant or tool", at);
+  (void)snprintf(inner, sizeof(inner), "%.80s.content", at);
+  rc = read_content(r, json_object_get(m, "content"), inner, &content, err);
+  if (!rc && strcmp(role, "tool") == 0) {
+    rc = read_tool_message(r, m, at, content, out, err);
+  } else if (!rc) {
+    if (strcmp(role, "assistant") == 0)
+      rc = add_thinking(m, content, err);
+    *out = json_pack("{s:s, s:O}", "role", role, "content", content);
+    if (!rc && !*out)
+      rc = qp__fail_nomem(err, "a message");
+    (void)snprintf(inner, sizeof(inner), "%.80s.tool_calls", at);
+    if (!rc && strcmp(role, "assistant") == 0)
+      rc = read_calls(r, json_object_get(m, "tool_calls"), inner, *out, err);
+  }
+  json_decref(content);
+  return rc;
+}
+
+static enum qp_rc
+read_messages(struct qp__request *r, const json_t *messages, struct qp__wish *w, struct qp_err *err)
+{
+  enum qp_rc rc = QP_OK;
+
+  if (!json_is_array(messages) || !json_array_size(messages))
+    return qp__wish_refuse(r, err, "messages", "\"messages\" must be a list of messages");
+  if (json_array_size(messages) > QP__WISH_MESSAGES_MAX)
+    return qp__fail(err, QP_TOOBIG, "\"messages\" has more than %d elements",
+                    QP__WISH_MESSAGES_MAX);
+  w->messages = json_array();
+  if (!w->messages)
+    return qp__fail_nomem(err, "the messages");
+  for (size_t i = 0; !rc && i < json_array_size(messages); i++) {
+    json_t *message = NULL;
+    char at[AT_MAX];
+
+    (void)snprintf(at, sizeof(at), "messages[%zu]", i);
+    rc = read_message(r, json_array_get(messages, i), at, &message, err);
+    if (rc)
+      json_decref(message);
+    else if (!qp__wish_add(w->messages, message))
+      rc = qp__fail_nomem(err, "the messages");
+  }
+  return rc;
+}
+
+/* ---- tools ---- */
+
+enum qp_rc
+qp__openai_tool(struct qp__request *r, const json_t *function, const char *at, struct qp__wish *w,
+                struct qp_err *err)
+{
+  const char *name = json_string_value(json_object_get(function, "name"));
+  json_t *schema = json_object_get(function, "parameters");
+  json_t *description = json_object_get(function, "description");
+
+  if (!name || !*name || strlen(name) > 128)
+    return qp__wish_refuse(r, err, at, "%s: a function needs a \"name\" of 1 to 128 bytes", at);
+  if (schema && !json_is_object(schema) && !json_is_null(schema))
+    return qp__wish_refuse(r, err, at, "%s: \"parameters\" must be a JSON Schema", at);
+  if (!w->tools)
+    w->tools = json_array();
+  if (!qp__wish_add(w->tools, json_pack("{s:s, s:O*, s:O*}", "name", name, "description",
+                                        json_is_string(description) ? description : NULL,
+                                        "parameters", json_is_object(schema) ? schema : NULL)))
+    return qp__fail_nomem(err, "the tools");
+  return QP_OK;
+}
+
+static enum qp_rc
+read_tools(struct qp__request *r, const json_t *tools, struct qp__wish *w, struct qp_err *err)
+{
+  enum qp_rc rc = QP_OK;
+
+  if (!tools || json_is_null(tools))
+    return QP_OK;
+  if (!json_is_array(tools) || json_array_size(tools) > QP__WISH_TOOLS_MAX)
+    return qp__wish_refuse(r, err, "tools", "\"tools\" must be a list of at most %d tools",
+                           QP__WISH_TOOLS_MAX);
+  for (size_t i = 0; !rc && i < json_array_size(tools); i++) {
+    const json_t *tool = json_array_get(tools, i);
+    const char *type = json_string_value(json_object_get(tool, "type"));
+    const json_t *function = json_object_get(tool, "function");
+    char at[AT_MAX];
+
+    (void)snprintf(at, sizeof(at), "tools[%zu]", i);
+    if (!type || strcmp(type, "function") != 0)
+      return qp__wish_refuse(r, err, at, "%s: only tools of type \"function\" are supported", at);
+    rc = qp__openai_tool(r, function ? function : tool, at, w, err);
+  }
+  return rc;
+}
+
+static enum qp_rc
+read_choice(struct qp__request *r, const json_t *choice, struct qp__wish *w, struct qp_err *err)
+{
+  static const struct {
+    const char *word;
+    enum qp__choice choice;
+  } words[] = { { "auto", QP__CHOICE_AUTO },
+                { "none", QP__CHOICE_NONE },
+                { "required", QP__CHOICE_ANY } };
+  const char *word = json_string_value(choice);
+  const char *name =
+      json_string_value(json_object_get(json_object_get(choice, "function"), "name"));
+
+  if (!choice || json_is_null(choice))
+    return QP_OK;
+  for (size_t i = 0; word && i < sizeof(words) / sizeof(words[0]); i++)
+    if (strcmp(word, words[i].word) == 0) {
+      w->choice = words[i].choice;
+      return QP_OK;
+    }
+  if (!name)
+    name = json_string_value(json_object_get(choice, "name")); /* of the Responses API */
+  if (!name)
+    return qp__wish_refuse(r, err, "tool_choice",
+                           "\"tool_choice\" must be auto, none, required or a function");
+  w->choice = QP__CHOICE_TOOL;
+  w->choice_tool = name;
+  return QP_OK;
+}
+
+/* ---- the rest ---- */
+
+enum qp_rc
+qp__openai_number(struct qp__request *r, const json_t *body, const char *key, const char *as,
+                  json_t *parameters, struct qp_err *err)
+{
+  json_t *value = json_object_get(body, key);
+
+  if (!value || json_is_null(value))
+    return QP_OK;
+  if (!json_is_number(value))
+    return qp__wish_refuse(r, err, key, "\"%s\" must be a number", key);
+  return json_object_set(parameters, as, value) ? qp__fail_nomem(err, "the parameters") : QP_OK;
+}
+
+static enum qp_rc
+read_parameters(struct qp__request *r, const json_t *body, struct qp__wish *w, struct qp_err *err)
+{
+  json_t *effort = json_object_get(body, "reasoning_effort");
+  json_t *stop = json_object_get(body, "stop");
+  json_t *p = w->parameters = json_object();
+  enum qp_rc rc = p ? QP_OK : qp__fail_nomem(err, "the parameters");
+
+  if (!rc)
+    rc = qp__openai_number(r, body, "max_tokens", "max_tokens", p, err);
+  if (!rc) /* the newer name wins */
+    rc = qp__openai_number(r, body, "max_completion_tokens", "max_tokens", p, err);
+  if (!rc)
+    rc = qp__openai_number(r, body, "temperature", "temperature", p, err);
+  if (!rc)
+    rc = qp__openai_number(r, body, "top_p", "top_p", p, err);
+  if (!rc && json_is_string(effort) && json_object_set(p, "effort", effort))
+    rc = qp__fail_nomem(err, "the parameters");
+  if (!rc && stop && !json_is_null(stop) && json_object_set(p, "stop", stop))
+    rc = qp__fail_nomem(err, "the parameters");
+  return rc;
+}
+
+/* Fields that are refused, and those for providers of this protocol. */
+static enum qp_rc
+read_others(struct qp__request *r, const json_t *body, struct qp__wish *w, struct qp_err *err)
+{
+  const char *key;
+  json_t *value;
+
+  w->extra = json_object();
+  if (!w->extra)
+    return qp__fail_nomem(err, "the parameters");
+  json_object_foreach ((json_t *)body, key, value) {
+    enum treatment treatment = treatment_of(key);
+
+    if (treatment == REFUSE && !is_harmless(key, value))
+      return qp__wish_refuse(r, err, key, "\"%s\" is not supported", key);
+    if (treatment == PASS && !json_is_null(value) && json_object_set(w->extra, key, value))
+      return qp__fail_nomem(err, "the parameters");
+  }
+  (void)json_object_del(w->extra, "system"); /* ours to write (llm/model_request.c) */
+  return QP_OK;
+}
+
+enum qp_rc
+qp__chat_request_read(struct qp__request *r, const json_t *body, struct qp__wish *w,
+                      bool *wants_usage, struct qp_err *err)
+{
+  const json_t *model = json_object_get(body, "model");
+  const json_t *format = json_object_get(body, "response_format");
+  enum qp_rc rc = QP_OK;
+
+  if (!json_is_string(model))
+    return qp__wish_refuse(r, err, "model", "\"model\" must be the name of a model");
+  w->model = json_string_value(model);
+  w->stream = json_is_true(json_object_get(body, "stream"));
+  *wants_usage =
+      json_is_true(json_object_get(json_object_get(body, "stream_options"), "include_usage"));
+  w->one_call = json_is_false(json_object_get(body, "parallel_tool_calls"));
+  w->format = json_is_object(format) ? json_incref((json_t *)format) : NULL;
+  rc = read_others(r, body, w, err);
+  if (!rc)
+    rc = read_messages(r, json_object_get(body, "messages"), w, err);
+  if (!rc)
+    rc = read_tools(r, json_object_get(body, "tools"), w, err);
+  if (!rc)
+    rc = read_choice(r, json_object_get(body, "tool_choice"), w, err);
+  if (!rc)
+    rc = read_parameters(r, body, w, err);
+  if (!rc)
+    rc = qp__wish_read_context(r, w, json_object_get(body, "metadata"), err);
+  return rc;
+}

@@ -1,0 +1,50 @@
+// The contracts of other protocols in api/ have exactly the routes of the server, with their scopes
+// and query parameters; and no owner sees anything of another one through them.
+
+import assert from 'node:assert/strict';
+import fs from 'node:fs';
+import path from 'node:path';
+import test from 'node:test';
+import { contracts, openai, root, serveFaces, thrown } from './face.mjs';
+import { ok } from './helper.mjs';
+
+test('routes, scopes and query parameters are those of the route table', () => {
+  const table = fs.readFileSync(path.join(root, 'src/http/route.c'), 'utf8');
+  const rows = [...table.matchAll(/\{ "([A-Z]+)", "(\/(?:openai|anthropic|ai)\/[^"]*)",\s*qp__h_\w+,\s*QP__SCOPE_(\w+),([^}]*)\}(?=,)/g)]
+    .map(([, method, route, scope, rest]) => `${method} ${route} ${scope.toLowerCase()} ${/QP__ROUTE_BODY/.test(rest) ? 'body' : '-'} ${/"([^"]*)"\s*$/.exec(rest.trim())?.[1] ?? ''}`.trim());
+  const told = Object.values(contracts).flatMap((doc) =>
+    Object.entries(doc.paths).flatMap(([route, item]) =>
+      Object.entries(item).map(([method, op]) => `${method.toUpperCase()} ${route} ${op['x-scope']} ${op.requestBody ? 'body' : '-'} ${(op.parameters ?? []).map((one) => one.name).join(' ')}`.trim())));
+  assert.ok(rows.length > 18);
+  assert.deepEqual(rows.sort(), told.sort());
+});
+
+test('an owner sees nothing of another one', async (t) => {
+  const first = await serveFaces(t);
+  const { data } = first;
+  await first.stop();
+  const keys = Object.fromEntries(['alice', 'bob'].map((owner) => [owner, ok(data, ['key', 'create', '--owner', owner]).trim().split('\n').at(-1).split(/\s/).at(-1)]));
+  const server = await serveFaces(t, { data, dir: path.dirname(data) });
+  const [alice, bob] = ['alice', 'bob'].map((owner) => openai(server, { apiKey: keys[owner] }));
+  assert.equal((await thrown(openai(server).models.list())).status, 401);
+  const { data: chat, response } = await alice.chat.completions.create({ model: 'demo', messages: [{ role: 'user', content: 'hello' }] }, { headers: { 'X-Quipu-Context': 'same name' } }).withResponse();
+  assert.ok(chat.id);
+  const context = response.headers.get('x-quipu-context');
+  const answer = await alice.responses.create({ model: 'demo', input: 'hello' });
+  const conversation = await alice.conversations.create({ items: [{ type: 'message', role: 'user', content: 'mine' }] });
+  const item = (await alice.conversations.items.list(conversation.id)).data[0];
+  const asked = [
+    () => bob.chat.completions.create({ model: 'demo', messages: [{ role: 'user', content: 'x' }] }, { headers: { 'X-Quipu-Context': context } }),
+    () => bob.responses.retrieve(answer.id), () => bob.responses.delete(answer.id), () => bob.responses.cancel(answer.id), () => bob.responses.inputItems.list(answer.id),
+    () => bob.conversations.retrieve(conversation.id), () => bob.conversations.update(conversation.id, { metadata: {} }), () => bob.conversations.delete(conversation.id),
+    () => bob.conversations.items.list(conversation.id), () => bob.conversations.items.create(conversation.id, { items: [] }),
+    () => bob.conversations.items.retrieve(item.id, { conversation_id: conversation.id }), () => bob.conversations.items.delete(item.id, { conversation_id: conversation.id }),
+    () => bob.responses.create({ model: 'demo', input: 'x', conversation: conversation.id }),
+  ];
+  for (const one of asked) assert.equal((await thrown(one())).status, 404, String(one));
+  assert.equal((await thrown(bob.responses.create({ model: 'demo', input: 'x', previous_response_id: answer.id }))).code, 'previous_response_not_found');
+  // The same name is another context.
+  const other = await bob.chat.completions.create({ model: 'demo', messages: [{ role: 'user', content: 'hello' }] }, { headers: { 'X-Quipu-Context': 'same name' } }).withResponse();
+  assert.notEqual(other.response.headers.get('x-quipu-context'), context);
+  assert.equal((await alice.responses.retrieve(answer.id)).output_text, 'Knots, and knots.');
+});
