@@ -21,6 +21,7 @@
  *   quipu/backup.h     backup and restore
  *   quipu/import.h     conversations of older programs
  *   quipu/catalogue.h  lists of contexts and search (not in libquipu-store)
+ *   quipu/queue.h      messages that wait for the end of a turn (not in libquipu-store)
  *   quipu/turns.h      the engine that calls models and tools (not in libquipu-store)
  *   quipu/compaction.h what a model is sent of a long history (not in libquipu-store)
  *
@@ -56,6 +57,7 @@
 #include "quipu/import.h"
 #include "quipu/message.h"
 #include "quipu/prompt.h"
+#include "quipu/queue.h"
 #include "quipu/session.h"
 #include "quipu/space.h"
 #include "quipu/store.h"

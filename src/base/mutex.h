@@ -17,6 +17,7 @@ enum qp__rank {
   QP__RANK_NONE, /* its order is not checked */
   /* server */
   /* engine */
+  QP__RANK_QUEUES, /* turn/queue.h: whose queue is being changed */
   /* store */
   QP__RANK_USAGE_COUNT,     /* usage.h: one owner is counted at a time */
   QP__RANK_CATALOGUE_DB,    /* the catalogue's databases; opens contexts */

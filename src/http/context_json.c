@@ -212,7 +212,7 @@ emit_extra(struct qp__buf *out, const json_t *metadata)
   static const char *const known[] = {
     "format",        "version",      "id",     "parent_id", "title",
     "created_at",    "updated_at",   "config", "branches",  "active_branch_name",
-    "current_state", "state_detail", "owner",
+    "current_state", "state_detail", "owner",  "queue",
   };
   const char *key;
   json_t *value;

@@ -33,6 +33,8 @@ qp__handler qp__h_usage;
 /* h_branch.c */
 qp__handler qp__h_branch_list, qp__h_branch_get, qp__h_branch_fork, qp__h_branch_update,
     qp__h_branch_delete;
+/* h_queue.c */
+qp__handler qp__h_queue_list, qp__h_queue_add, qp__h_queue_edit, qp__h_queue_drop, qp__h_queue_send;
 /* h_prompt.c */
 qp__handler qp__h_prompt_list, qp__h_prompt_get, qp__h_prompt_create, qp__h_prompt_update,
     qp__h_prompt_delete;

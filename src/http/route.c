@@ -67,6 +67,14 @@ static const struct qp__route routes[] = {
   { "POST", "/v1/contexts/{id}/tools/approve", qp__h_action, QP__SCOPE_WRITE, QP__ROUTE_BODY,
     "last messages fail" },
 
+  { "GET", "/v1/contexts/{id}/queue", qp__h_queue_list, QP__SCOPE_READ, 0, NULL },
+  { "POST", "/v1/contexts/{id}/queue", qp__h_queue_add, QP__SCOPE_WRITE,
+    QP__ROUTE_BODY | QP__ROUTE_STORES, NULL },
+  { "PATCH", "/v1/contexts/{id}/queue/{item}", qp__h_queue_edit, QP__SCOPE_WRITE,
+    QP__ROUTE_BODY | QP__ROUTE_STORES, NULL },
+  { "DELETE", "/v1/contexts/{id}/queue/{item}", qp__h_queue_drop, QP__SCOPE_WRITE, 0, NULL },
+  { "POST", "/v1/contexts/{id}/queue/{item}/send", qp__h_queue_send, QP__SCOPE_WRITE, 0, NULL },
+
   { "GET", "/v1/contexts/{id}/branches", qp__h_branch_list, QP__SCOPE_READ, 0, NULL },
   { "POST", "/v1/contexts/{id}/branches", qp__h_branch_fork, QP__SCOPE_WRITE,
     QP__ROUTE_BODY | QP__ROUTE_STORES, NULL },

@@ -596,6 +596,8 @@ commit_succeeded(struct qp__actor *t, struct qp__pending_transition *m)
     start_work(t, m, halts);
   if (qp_state_awaits_client(t->state))
     answer_waiting(t, failed ? &m->failure : ends ? &stopped : NULL);
+  if (t->state == QP_STATE_IDLE)
+    qp__queue_attend(t);
 }
 
 /* The transition will never be durable. Returns its action, which the caller owns now. */

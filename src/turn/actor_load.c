@@ -235,6 +235,7 @@ adopt_context(struct qp__actor *t, struct load *l, struct qp_err *err)
     t->feed.next_seq = l->range.next;
   if (!qp_state_awaits_client(t->state))
     qp__actor_restart(t);
+  qp__queue_attend(t);
 }
 
 static void

@@ -30,6 +30,7 @@
 #include "quipu.h"
 #include "tool/grant.h"
 #include "tool/tool.h"
+#include "turn/queue.h"
 
 #define QP__ACTOR_BUCKETS 1024 /* a power of two */
 #define QP__RETRY_MS 500       /* the first pause, as in llm/fault.h */
@@ -74,6 +75,7 @@ struct qp_engine {
   uint64_t discovered_at;                 /* by the loop's clock */
   struct qp__demo_script *script;
   struct qp__policy policy;
+  struct qp__queues queues;
   struct qp__grants grants; /* calls that a person has allowed for good */
   struct qp__net_client *net;
   struct qp__llm_engine *llm;

@@ -155,6 +155,7 @@ qp__engine_apply_options(struct qp_engine *e, const struct qp_engine_options *o,
 {
   enum qp_rc rc = QP_OK;
 
+  qp__queues_init(&e->queues);
   set_numbers(e, o);
   qp__grants_init(&e->grants, e->os, e->store->root, &e->log);
   qp__known_init(&e->known);
@@ -172,6 +173,7 @@ qp__engine_apply_options(struct qp_engine *e, const struct qp_engine_options *o,
 void
 qp__engine_release_options(struct qp_engine *e)
 {
+  qp__queues_release(&e->queues);
   qp__policy_release(&e->policy);
   qp__grants_release(&e->grants);
   qp__llm_providers_release(&e->providers);

@@ -127,6 +127,13 @@ async function walkTurns(server, go) {
   await both('regenerateAnswer', {});
   await both('editMessage', { ...example('editMessage'), message_id: (await chat.state()).messages[0].id });
   await both('switchBranch', { branch: 'main' });
+  await again(); // it waits for approval, so that messages wait too
+  const waiting = { params: { ...at.params, item: (await go('queueMessage', 202, { ...at, body: example('queueMessage') })).body.message_id } };
+  await go('listQueue', 200, at);
+  await go('editQueuedMessage', 200, { ...waiting, body: example('editQueuedMessage') });
+  await go('dropQueuedMessage', 204, waiting);
+  waiting.params.item = (await go('queueMessage', 202, { ...at, body: example('queueMessage') })).body.message_id;
+  await go('sendQueuedMessage', 202, waiting);
   (await chat.follow({ after: 0 })).close();
   seen.add('followContext 200'); // an answer without an end is checked by the client of streams
 }
@@ -168,12 +175,12 @@ test('what the contract refuses, the server refuses', async (t) => {
   const server = await serve(t);
   const { id } = await server.expect(201, 'POST', '/v1/contexts', {});
   for (const op of contract.operations) {
-    const path = op.route.replace('{id}', id).replace('{name}', 'main');
+    const path = op.route.replace('{id}', id).replace('{name}', 'main').replace('{item}', id);
     await server.refuses(400, 'INVALID', /unknown query parameter 'surely-not'/, op.method, `${path}?surely-not=1`, op.body && {});
     if (op.method === 'DELETE') await server.refuses(400, 'INVALID', /does not accept a body/, op.method, path, {});
   }
   for (const op of contract.operations.filter((one) => one.body && contract.resolve(one.body.schema).node.additionalProperties === false)) {
-    const path = op.route.replace('{id}', op.route.includes('system-prompts') ? 'p' : id).replace('{name}', 'main');
+    const path = op.route.replace('{id}', op.route.includes('system-prompts') ? 'p' : id).replace('{name}', 'main').replace('{item}', id);
     const answer = await server.ask(op.method, path, { 'surely-not': 1 });
     assert.ok([400, 404].includes(answer.status), `${op.id}: ${answer.text}`);
     if (!/prompts|sessions/.test(op.route)) assert.match(answer.body.error.message, /unknown field "surely-not"/);
