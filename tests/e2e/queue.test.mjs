@@ -112,7 +112,7 @@ test('a queue survives kill -9 in the middle of a turn, and goes on after the ne
   assert.equal((await there.state()).state, 'Failed');
   assert.deepEqual((await queue(there)).map((item) => item.text), ['one', 'two']);
   assert.deepEqual(users(await there.state()), ['user: long'], 'after a failed turn it waits');
-  await there.send('hello');
+  await there.begin('send_message', { content: 'hello' });
   await until(async () => (await queue(there)).length === 0 && (await there.state()).state === 'Idle');
   assert.deepEqual(users(await there.state()), ['user: long', 'user: hello', 'user: one', 'user: two']);
 });
