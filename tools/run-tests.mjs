@@ -1,6 +1,6 @@
 #!/usr/bin/env node
-// Runs the tests of a build directory: every C test program that Meson knows and every
-// tests/e2e/*.test.mjs, each in a process group of its own with a time limit and a temporary
+// Runs the tests of a build directory: every C test program that Meson knows, every
+// tests/e2e/*.test.mjs and every tests/web/*.test.mjs (the page in a browser), each in a process group of its own with a time limit and a temporary
 // directory of its own.
 //
 // One line a file, the output of those that failed, and at the very end the sum over all test
@@ -18,7 +18,7 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
-const allSuites = ['unit', 'conformance', 'fault', 'crash', 'embed', 'e2e'];
+const allSuites = ['unit', 'conformance', 'fault', 'crash', 'embed', 'e2e', 'web'];
 const usage = `usage: tools/run-tests.mjs [--build DIR] [--suite ${allSuites.join('|')}]...
                            [--jobs N] [--timeout SECONDS] [NAME]...
 NAME runs only the files whose name contains it, such as unit/test_buf.`;
@@ -98,13 +98,13 @@ function listPrograms(build) {
   }));
 }
 
-function listScripts() {
-  const dir = path.join(root, 'tests', 'e2e');
+function listScripts(suite) {
+  const dir = path.join(root, 'tests', suite);
   const all = fs.existsSync(dir) ? fs.readdirSync(dir) : [];
   const names = all.filter((name) => name.endsWith('.test.mjs'));
   return names.sort().map((name) => ({
-    name: `e2e/${name.slice(0, -'.test.mjs'.length)}`,
-    suite: 'e2e',
+    name: `${suite}/${name.slice(0, -'.test.mjs'.length)}`,
+    suite,
     command: [process.execPath, '--test-reporter=spec', path.join(dir, name)],
     count: countNode,
   }));
@@ -276,12 +276,12 @@ process.on('exit', cleanUp);
 process.stdout.on('error', () => process.exit(1)); // nobody reads on
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => process.exit(130));
 
-const known = [...listPrograms(options.build), ...listScripts()];
+const known = [...listPrograms(options.build), ...listScripts('e2e'), ...listScripts('web')];
 const asked = known.filter((file) => options.suites.includes(file.suite));
 const files = asked.filter(
   (file) => options.names.length === 0 || options.names.some((name) => file.name.includes(name)),
 );
-if (files.some((file) => file.suite === 'e2e')) options.bin = buildProgram(options);
+if (files.some((file) => file.suite === 'e2e' || file.suite === 'web')) options.bin = buildProgram(options);
 const total = await runAll(files, options, scratch);
 
 const isEmpty = (suite) => !files.some((file) => file.suite === suite);

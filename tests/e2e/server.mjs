@@ -7,9 +7,9 @@ import path from 'node:path';
 import { check, checkRaw } from './contract.mjs';
 import { Running, tempDir } from './helper.mjs';
 
-// Starts it on a free port. `server.url` has no slash at its end.
-export async function serve(t, { data = path.join(tempDir(t), 'data'), args = [], env = {}, as = {} } = {}) {
-  const process = new Running(t, data, ['serve', '--listen', '127.0.0.1:0', ...args], env, as);
+// Starts it on a free port, or on `port`. `server.url` has no slash at its end.
+export async function serve(t, { data = path.join(tempDir(t), 'data'), args = [], env = {}, as = {}, port = 0 } = {}) {
+  const process = new Running(t, data, ['serve', '--listen', `127.0.0.1:${port}`, ...args], env, as);
   const line = await process.next();
   const url = /^quipu serves (http:\/\/127\.0\.0\.1:\d+)$/.exec(line)?.[1];
   assert.ok(url, `the readiness line, not ${line}\n${process.stderr}`);

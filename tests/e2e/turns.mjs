@@ -55,7 +55,7 @@ export async function serveTurns(t, options = {}) {
 }
 
 async function start(t, settings) {
-  const { data, dir, steps, work, rules = [], mcp, args = [], env = {} } = settings;
+  const { data, dir, steps, work, rules = [], mcp, args = [], env = {}, port } = settings;
   const put = (name, value) => {
     fs.writeFileSync(path.join(dir, name), JSON.stringify(value));
     return path.join(dir, name);
@@ -65,7 +65,7 @@ async function start(t, settings) {
   if (work) flags.push('--workspace', work);
   if (mcp) flags.push('--mcp', put('mcp.json', { mcpServers: mcp }));
   for (const rule of rules) flags.push('--rule', rule);
-  const server = await serve(t, { data, args: flags, env: { ...bare, ...env } });
+  const server = await serve(t, { data, args: flags, env: { ...bare, ...env }, port });
   server.settings = settings;
   return server;
 }

@@ -28,8 +28,13 @@ interface Metadata {
 
 const metaOf = (message: Stored): Metadata => (message.metadata ?? {}) as Metadata;
 
+const isLost = (message: Stored): boolean => message.status === 'unavailable' || (message.text === null && !message.tool_calls.length && !message.tool_result);
+
+// Whether the row of an answer that was streamed can go on with it.
+export const isAnswer = (message: Stored): boolean => message.role === 'assistant' && !isLost(message);
+
 export function Message({ chat, message, alternatives, isLast }: { chat: Conversation; message: Stored; alternatives?: Alternatives | undefined; isLast: boolean }): VNode {
-  if (message.status === 'unavailable' || (message.text === null && !message.tool_calls.length && !message.tool_result))
+  if (isLost(message))
     return (
       <article class="message lost" aria-label="Message that is not available">
         <p class="faint">
@@ -164,15 +169,24 @@ function Images({ urls }: { urls: string[] }): VNode | null {
 
 // ---- answers ----
 
-function AssistantMessage({ chat, message, alternatives, isLast }: { chat: Conversation; message: Stored; alternatives: Alternatives | undefined; isLast: boolean }): VNode {
-  const meta = metaOf(message);
-  const hasText = Boolean(message.text);
+// Stored or being written: one component, so that the nodes stay when an answer becomes durable.
+export function AssistantMessage({ chat, message, answer, alternatives, isLast }: { chat: Conversation; message?: Stored; answer?: Answer; alternatives?: Alternatives | undefined; isLast: boolean }): VNode {
+  const meta = message ? metaOf(message) : {};
+  const text = message ? (message.text ?? '') : answer ? textOf(answer) : '';
+  const thinking = message ? (message.thinking ?? '') : answer ? thinkingOf(answer) : '';
+  const isWriting = answer !== undefined && !answer.done;
+  const running = chat.turn.value.tools;
+  const isRunning = (id: string) => running.some((tool) => tool.id === id && !tool.ended);
+  const calls: ToolCall[] = message
+    ? message.tool_calls
+    : (answer?.blocks ?? []).filter((block) => block.kind === 'call').map((block) => ({ id: block.id ?? '', tool_name: block.name ?? '', arguments: parse(block.text), approval_status: 'Pending', display_preference: 'Default' }));
   return (
-    <article class="message assistant" aria-label={`Answer, ${shortTime(message.created_at)}`}>
-      {message.thinking && <Thinking id={message.id} text={message.thinking} live={false} />}
-      {hasText && <Markdown text={message.text ?? ''} />}
-      {message.tool_calls.map((call) => (
-        <CallLine key={call.id} call={call} waiting={chat.pending.value.some((one) => one.id === call.id)} />
+    <article class="message assistant" aria-label={message ? `Answer, ${shortTime(message.created_at)}` : 'Answer, being written'} aria-busy={isWriting}>
+      {thinking && <Thinking id={answer?.key ?? message?.id ?? ''} text={thinking} live={isWriting && !text} />}
+      {text && <Markdown text={text} streaming={isWriting} />}
+      {isWriting && !text && !thinking && calls.length === 0 && <Writing label="The answer begins" />}
+      {calls.map((call) => (
+        <CallLine key={call.id} call={call} writing={isWriting} running={isRunning(call.id)} waiting={message !== undefined && chat.pending.value.some((one) => one.id === call.id)} />
       ))}
       {meta.interrupted && (
         <p class="mark-line">
@@ -185,14 +199,18 @@ function AssistantMessage({ chat, message, alternatives, isLast }: { chat: Conve
         </p>
       )}
       <footer class={`message-bar${isLast ? ' shown' : ''}`}>
-        {alternatives && <Arrows chat={chat} alternatives={alternatives} />}
-        <span class="acts">
-          {hasText && <CopyButton text={() => message.text ?? ''} label="Copy" />}
-          <Button small kind="quiet" icon="retry" label="Answer again on a new branch" disabled={chat.busy.value} onClick={() => void chat.regenerate(message.id)} />
-          <PinButton chat={chat} message={message} isPinned={message.pinned === true} />
-          <BranchMenu chat={chat} message={message} />
-        </span>
-        <Usage meta={meta} time={message.created_at} />
+        {message && (
+          <>
+            {alternatives && <Arrows chat={chat} alternatives={alternatives} />}
+            <span class="acts">
+              {text && <CopyButton text={() => text} label="Copy" />}
+              <Button small kind="quiet" icon="retry" label="Answer again on a new branch" disabled={chat.busy.value} onClick={() => void chat.regenerate(message.id)} />
+              <PinButton chat={chat} message={message} isPinned={message.pinned === true} />
+              <BranchMenu chat={chat} message={message} />
+            </span>
+            <Usage meta={meta} time={message.created_at} />
+          </>
+        )}
       </footer>
     </article>
   );
@@ -203,24 +221,6 @@ function Usage({ meta, time }: { meta: Metadata; time: string }): VNode {
   const parts = [meta.model, used?.total_tokens ? `${tokens(used.total_tokens)} tokens` : '', meta.cost_usd ? money(meta.cost_usd) : '', shortTime(time)].filter(Boolean);
   const title = [fullTime(time), used ? `${count(used.prompt_tokens ?? 0)} in, ${count(used.completion_tokens ?? 0)} out` : ''].filter(Boolean).join(' · ');
   return <time dateTime={time} title={title}>{parts.join(' · ')}</time>;
-}
-
-export function LiveAnswer({ chat, answer }: { chat: Conversation; answer: Answer }): VNode {
-  const text = textOf(answer);
-  const thinking = thinkingOf(answer);
-  const calls = answer.blocks.filter((block) => block.kind === 'call');
-  const running = chat.turn.value.tools;
-  return (
-    <article class="message assistant" aria-label="Answer, being written" aria-busy={!answer.done}>
-      {thinking && <Thinking id={answer.key} text={thinking} live={!text && !answer.done} />}
-      {text && <Markdown text={text} streaming={!answer.done} />}
-      {!text && !thinking && calls.length === 0 && !answer.done && <Writing label="Answer begins" />}
-      {calls.map((call, n) => (
-        <CallLine key={call.id ?? n} call={{ id: call.id ?? '', tool_name: call.name ?? '', arguments: parse(call.text), approval_status: 'Pending', display_preference: 'Default' }} writing={!answer.done} running={running.find((tool) => tool.id === call.id)?.ended === undefined && running.some((tool) => tool.id === call.id)} />
-      ))}
-      <footer class="message-bar" aria-hidden="true" />
-    </article>
-  );
 }
 
 function parse(text: string): unknown {

@@ -7,10 +7,10 @@ import { signal } from '@preact/signals';
 import type { VNode } from 'preact';
 import { useLayoutEffect, useMemo, useReducer, useRef } from 'preact/hooks';
 import { Icon } from '../views/parts';
-import { alternativesOf } from './branches';
-import type { Conversation } from './conversation';
+import { type Alternatives, alternativesOf } from './branches';
+import type { Conversation, Row } from './conversation';
 import { CompactionMark, markersOf } from './compaction';
-import { LiveAnswer, Message, Sending } from './message';
+import { AssistantMessage, isAnswer, Message, Sending } from './message';
 import { Tail } from './tail';
 
 type List = Virtualizer<HTMLElement, HTMLElement>;
@@ -129,11 +129,7 @@ export function Thread({ chat }: { chat: Conversation }): VNode {
             return (
               <div key={item.key} class={`row${id && highlighted.value === id ? ' found' : ''}`} data-index={item.index} data-id={id || undefined} ref={virtual.measureElement} style={{ transform: `translateY(${item.start}px)` }}>
                 <div class="column">
-                  {row.kind === 'message' && <Message chat={chat} message={row.message} alternatives={alternatives.get(item.index)} isLast={item.index === total - 1} />}
-                  {row.kind === 'missing' && <Missing />}
-                  {row.kind === 'sending' && <Sending parts={row.parts} />}
-                  {row.kind === 'answer' && <LiveAnswer chat={chat} answer={row.answer} />}
-                  {row.kind === 'tail' && <Tail chat={chat} />}
+                  {content(chat, row, alternatives.get(item.index), item.index === total - 1)}
                   {id && markers.get(id)?.map((marker) => <CompactionMark key={marker.id} chat={chat} marker={marker} />)}
                 </div>
               </div>
@@ -148,6 +144,22 @@ export function Thread({ chat }: { chat: Conversation }): VNode {
       )}
     </div>
   );
+}
+
+function content(chat: Conversation, row: Row, alternatives: Alternatives | undefined, isLast: boolean): VNode {
+  switch (row.kind) {
+    case 'message':
+      if (isAnswer(row.message)) return <AssistantMessage chat={chat} message={row.message} alternatives={alternatives} isLast={isLast} />;
+      return <Message chat={chat} message={row.message} alternatives={alternatives} isLast={isLast} />;
+    case 'answer':
+      return <AssistantMessage chat={chat} answer={row.answer} isLast={false} />;
+    case 'sending':
+      return <Sending parts={row.parts} />;
+    case 'missing':
+      return <Missing />;
+    case 'tail':
+      return <Tail chat={chat} />;
+  }
 }
 
 // The place of a message that is on its way.
