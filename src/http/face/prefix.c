@@ -42,11 +42,11 @@ hash_value(crypto_generichash_state *state, const json_t *value)
   qp__buf_release(&text);
 }
 
-struct qp__chain
-qp__chain_add(const struct qp__chain *before, const struct qp_message *m)
+struct qp__prefix_hash
+qp__prefix_add(const struct qp__prefix_hash *before, const struct qp_message *m)
 {
   crypto_generichash_state state;
-  struct qp__chain chain;
+  struct qp__prefix_hash chain;
   uint64_t images = 0;
 
   (void)crypto_generichash_init(&state, NULL, 0, sizeof(chain.b));
@@ -77,7 +77,7 @@ qp__chain_add(const struct qp__chain *before, const struct qp_message *m)
 
 struct entry {
   struct qp_uuid id;
-  struct qp__chain chain;
+  struct qp__prefix_hash chain;
 };
 
 struct qp__prefix_table {
@@ -169,7 +169,7 @@ grow(struct qp__prefix_table *t)
 }
 
 static enum qp_rc
-add(struct qp__prefix_table *t, const struct qp_uuid *id, const struct qp__chain *chain,
+add(struct qp__prefix_table *t, const struct qp_uuid *id, const struct qp__prefix_hash *chain,
     struct qp_err *err)
 {
   if (t->count >= ENTRIES_MAX)
@@ -187,8 +187,8 @@ add(struct qp__prefix_table *t, const struct qp_uuid *id, const struct qp__chain
 
 struct reading {
   struct qp__prefix_table *table;
-  struct qp__chain chain; /* of the message before */
-  uint64_t known;         /* how many messages of the branch the table has */
+  struct qp__prefix_hash chain; /* of the message before */
+  uint64_t known;               /* how many messages of the branch the table has */
   struct qp_err *err;
 };
 
@@ -218,7 +218,7 @@ take(void *arg, const struct qp_message_info *info, struct qp_bytes json)
   rc = qp_message_parse(json, &message, r->err);
   if (rc)
     return rc;
-  r->chain = qp__chain_add(&r->chain, message);
+  r->chain = qp__prefix_add(&r->chain, message);
   qp_message_free(message);
   return add(r->table, &info->id, &r->chain, r->err);
 }
@@ -341,7 +341,7 @@ qp__prefix_find(struct qp__prefixes *all, struct qp_context *context,
   const struct qp_uuid id = qp_context_id(context);
   struct qp__prefix_table *t = take_table(all, &id);
   struct heads heads = { context, t, err };
-  struct qp__chain chain = { { 0 } };
+  struct qp__prefix_hash chain = { { 0 } };
   enum qp_rc rc;
 
   *matched = 0;
@@ -351,7 +351,7 @@ qp__prefix_find(struct qp__prefixes *all, struct qp_context *context,
   for (size_t i = 0; !rc && i < count; i++) {
     const struct entry *e;
 
-    chain = qp__chain_add(&chain, history[i]);
+    chain = qp__prefix_add(&chain, history[i]);
     e = find(t, t->by_chain, offsetof(struct entry, chain), chain.b);
     if (!e)
       break; /* no longer part is stored either */

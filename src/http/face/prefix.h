@@ -15,12 +15,13 @@
 
 #define QP__CHAIN_BYTES 16
 
-struct qp__chain {
+struct qp__prefix_hash {
   uint8_t b[QP__CHAIN_BYTES];
 };
 
 /* The chain of `message` behind `before` (zeros: it is the first). */
-struct qp__chain qp__chain_add(const struct qp__chain *before, const struct qp_message *message);
+struct qp__prefix_hash qp__prefix_add(const struct qp__prefix_hash *before,
+                                      const struct qp_message *message);
 
 struct qp__prefix_table;
 
