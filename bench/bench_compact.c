@@ -59,21 +59,21 @@ report_estimator(FILE *report)
 
 /* Seconds to build the view of a compacted history and to encode it. */
 static double
-time_views(const struct qp__view_input *in)
+time_views(const struct qp__sent_input *in)
 {
   double start = bench_now();
   struct qp_err err = { QP_OK, "" };
 
   for (int i = 0; i < VIEWS; i++) {
-    struct qp__view view;
+    struct qp__sent view;
     struct qp__buf out;
 
     qp__buf_init(&out, TEXT_MAX);
-    bench_ok(qp__view_init(&view, in, &err), &err, "the view");
+    bench_ok(qp__sent_init(&view, in, &err), &err, "the view");
     for (size_t m = 0; m < view.count; m++)
       bench_ok(qp__message_encode(view.messages[m], &out, &err), &err, "a message");
     qp__buf_release(&out);
-    qp__view_release(&view);
+    qp__sent_release(&view);
   }
   return (bench_now() - start) / VIEWS;
 }
@@ -81,7 +81,7 @@ time_views(const struct qp__view_input *in)
 /* A history of so many messages, compacted: all but the last twelve are covered. */
 static void
 make_compacted(struct bench_history *h, size_t messages, struct qp__record *record,
-               struct qp__view_input *in, struct qp__buf *narrative, struct qp__buf *ledger)
+               struct qp__sent_input *in, struct qp__buf *narrative, struct qp__buf *ledger)
 {
   struct qp_err err = { QP_OK, "" };
   size_t turns = messages / 10;
@@ -108,7 +108,7 @@ report_request(FILE *report)
   static const size_t sizes[2] = { 1000, 100000 };
   struct bench_history h[2] = { { 0 }, { 0 } };
   struct qp__record record[2] = { { .cost = -1 }, { .cost = -1 } };
-  struct qp__view_input in[2] = { { 0 }, { 0 } };
+  struct qp__sent_input in[2] = { { 0 }, { 0 } };
   struct qp__buf texts[2][2];
   double ratio[BLOCKS], time[2][BLOCKS];
 

@@ -158,8 +158,8 @@ compact(struct run *r, struct qp__record *record, struct qp__buf *narrative, str
   struct qp__plan_item *items = NULL;
   struct qp__plan_input in = { .reason = QP__REASON_REQUEST, .window = WINDOW, .reserve = 2000 };
   struct qp__plan plan;
-  struct qp__view view;
-  struct qp__view_input vin = { .record = record };
+  struct qp__sent view;
+  struct qp__sent_input vin = { .record = record };
 
   bench_ok(qp__plan_items(all + from, r->h.count - from, NULL, NULL, NULL, &arena, &items, &err),
            &err, "items");
@@ -182,11 +182,11 @@ compact(struct run *r, struct qp__record *record, struct qp__buf *narrative, str
   record->generation++;
   vin.tail = all + record->covered;
   vin.tail_count = r->h.count - (size_t)record->covered;
-  bench_ok(qp__view_init(&view, &vin, &err), &err, "the view");
+  bench_ok(qp__sent_init(&view, &vin, &err), &err, "the view");
   qp__buf_reset(view_text);
   for (size_t i = 0; i < view.count; i++)
     bench_ok(qp__message_encode(view.messages[i], view_text, &err), &err, "the view");
-  qp__view_release(&view);
+  qp__sent_release(&view);
   qp__arena_release(&arena);
   return record->covered;
 }

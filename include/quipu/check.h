@@ -37,7 +37,8 @@ enum qp_check_flags {
   X(UNREADABLE, "a file that cannot be read")                                      \
   X(MESSAGE_RECOVERED, "messages that no branch reached are on a new branch")      \
   X(MIXED_COPY, "files of different ages: an older copy was put over a newer one") \
-  X(CHECKSUM_WRONG, "wrong checksum: a file was edited by hand or is damaged")
+  X(CHECKSUM_WRONG, "wrong checksum: a file was edited by hand or is damaged")     \
+  X(COMPACTION_DAMAGED, "a compaction record cannot be read")
 
 enum qp_problem_kind {
 #define QP_PROBLEM_ENUM(name, text) QP_PROBLEM_##name,

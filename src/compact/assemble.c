@@ -42,7 +42,7 @@ add_framed(struct qp__buf *out, const char *text)
 }
 
 enum qp_rc
-qp__view_summary(const struct qp__record *r, struct qp__buf *out, struct qp_err *err)
+qp__sent_summary(const struct qp__record *r, struct qp__buf *out, struct qp_err *err)
 {
   (void)qp__buf_addf(out, "%s messages=\"#1-#%llu\">\n", frame_open,
                      (unsigned long long)r->covered);
@@ -92,7 +92,7 @@ cut_text(struct qp_bytes text, int64_t tokens, bool end)
 }
 
 enum qp_rc
-qp__view_stub(const struct qp__message_call *call, struct qp_bytes output, uint64_t at,
+qp__sent_stub(const struct qp__message_call *call, struct qp_bytes output, uint64_t at,
               int64_t keep, bool recall, struct qp__buf *out, struct qp_err *err)
 {
   struct qp_bytes head = { "", 0 }, tail = { "", 0 };
@@ -129,7 +129,7 @@ qp__view_stub(const struct qp__message_call *call, struct qp_bytes output, uint6
 /* ---- messages ---- */
 
 static enum qp_rc
-push(struct qp__view *v, const struct qp_message *m, struct qp_err *err)
+push(struct qp__sent *v, const struct qp_message *m, struct qp_err *err)
 {
   if (!qp__vec_push(v->messages, v->count, v->cap, m))
     return qp__fail_nomem(err, what);
@@ -138,7 +138,7 @@ push(struct qp__view *v, const struct qp_message *m, struct qp_err *err)
 
 /* Owns the message also when it fails. */
 static enum qp_rc
-push_made(struct qp__view *v, struct qp_message *m, struct qp_err *err)
+push_made(struct qp__sent *v, struct qp_message *m, struct qp_err *err)
 {
   if (!qp__vec_push(v->made, v->made_count, v->made_cap, m)) {
     qp_message_free(m);
@@ -149,7 +149,7 @@ push_made(struct qp__view *v, struct qp_message *m, struct qp_err *err)
 
 /* A text of the program, sent as the user's but marked. */
 static enum qp_rc
-push_note(struct qp__view *v, const char *metadata, const struct qp__buf *text, struct qp_err *err)
+push_note(struct qp__sent *v, const char *metadata, const struct qp__buf *text, struct qp_err *err)
 {
   struct qp_message *m = NULL;
   enum qp_rc rc = qp__buf_check(text, what, err);
@@ -193,7 +193,7 @@ make_result_stub(const struct qp_message *m, const struct qp__message_call *call
   qp__buf_init(&json, TEXT_MAX);
   rc = qp__content_of_result(m, false, &arena, &content, err);
   if (!rc)
-    rc = qp__view_stub(call, content.text, at, keep, recall, &text, err);
+    rc = qp__sent_stub(call, content.text, at, keep, recall, &text, err);
   if (!rc) {
     (void)qp__json_write_string(&json, text.data, text.len);
     rc = qp__buf_check(&json, what, err);
@@ -259,7 +259,7 @@ make_image_stub(const struct qp_message *m, uint64_t at, struct qp_message **out
 
 /* A covered call or result as a text, because the other half of the pair is not sent. */
 static enum qp_rc
-push_quoted(struct qp__view *v, const struct qp_message *m, uint64_t at, struct qp_err *err)
+push_quoted(struct qp__sent *v, const struct qp_message *m, uint64_t at, struct qp_err *err)
 {
   struct qp__content content = { .text = { "", 0 } };
   struct qp__arena arena = { NULL };
@@ -302,7 +302,7 @@ find_stub(const struct qp__record *r, const struct qp_uuid *id)
 }
 
 static enum qp_rc
-push_recalled(struct qp__view *v, const struct qp_message *m, struct qp_err *err)
+push_recalled(struct qp__sent *v, const struct qp_message *m, struct qp_err *err)
 {
   const char *recalled =
       json_string_value(json_object_get(json_object_get(m->metadata, "recall"), "text"));
@@ -324,7 +324,7 @@ push_recalled(struct qp__view *v, const struct qp_message *m, struct qp_err *err
 }
 
 static enum qp_rc
-push_tail(struct qp__view *v, const struct qp__view_input *in, size_t i, struct qp_err *err)
+push_tail(struct qp__sent *v, const struct qp__sent_input *in, size_t i, struct qp_err *err)
 {
   const struct qp_message *m = in->tail[i];
   const struct qp__record_stub *stub = find_stub(in->record, &m->id);
@@ -345,7 +345,7 @@ push_tail(struct qp__view *v, const struct qp__view_input *in, size_t i, struct 
 }
 
 enum qp_rc
-qp__view_init(struct qp__view *v, const struct qp__view_input *in, struct qp_err *err)
+qp__sent_init(struct qp__sent *v, const struct qp__sent_input *in, struct qp_err *err)
 {
   enum qp_rc rc = QP_OK;
 
@@ -354,7 +354,7 @@ qp__view_init(struct qp__view *v, const struct qp__view_input *in, struct qp_err
     struct qp__buf text;
 
     qp__buf_init(&text, TEXT_MAX);
-    rc = qp__view_summary(in->record, &text, err);
+    rc = qp__sent_summary(in->record, &text, err);
     if (!rc)
       rc = push_note(v, "{\"compact\":\"summary\"}", &text, err);
     qp__buf_release(&text);
@@ -370,7 +370,7 @@ qp__view_init(struct qp__view *v, const struct qp__view_input *in, struct qp_err
 }
 
 void
-qp__view_release(struct qp__view *v)
+qp__sent_release(struct qp__sent *v)
 {
   for (size_t i = 0; i < v->made_count; i++)
     qp_message_free(v->made[i]);
@@ -382,7 +382,7 @@ qp__view_release(struct qp__view *v)
 /* ---- the check ---- */
 
 bool
-qp__view_is_paired(const struct qp_message *const *messages, size_t count)
+qp__sent_is_paired(const struct qp_message *const *messages, size_t count)
 {
   for (size_t i = 0; i < count; i++)
     if (messages[i]->has_result && !find_call(messages, i))

@@ -24,7 +24,7 @@
 #include "compact/record.h"
 #include "model/message.h"
 
-struct qp__view_input {
+struct qp__sent_input {
   const struct qp__record *record; /* in use, or NULL */
   /* Covered messages that are pinned or in record->shown, in their order, with their numbers. */
   const struct qp_message *const *shown;
@@ -35,7 +35,7 @@ struct qp__view_input {
   size_t tail_count;
 };
 
-struct qp__view {
+struct qp__sent {
   const struct qp_message **messages; /* borrowed from the input, or from `made` */
   size_t count, cap;
   struct qp_message **made; /* owned */
@@ -43,21 +43,21 @@ struct qp__view {
 };
 
 /* QP_NOMEM. Release the view also after a failure; the input must live as long as the view. */
-enum qp_rc qp__view_init(struct qp__view *view, const struct qp__view_input *input,
+enum qp_rc qp__sent_init(struct qp__sent *view, const struct qp__sent_input *input,
                          struct qp_err *err);
-void qp__view_release(struct qp__view *view);
+void qp__sent_release(struct qp__sent *view);
 
 /* Appends the text of the summary as it is sent. */
-enum qp_rc qp__view_summary(const struct qp__record *record, struct qp__buf *out,
+enum qp_rc qp__sent_summary(const struct qp__record *record, struct qp__buf *out,
                             struct qp_err *err);
 
 /* Appends the text that stands for a tool output: tool, arguments, size and number, and `keep`
  * tokens of its beginning and end. `call` may be NULL. */
-enum qp_rc qp__view_stub(const struct qp__message_call *call, struct qp_bytes output, uint64_t at,
+enum qp_rc qp__sent_stub(const struct qp__message_call *call, struct qp_bytes output, uint64_t at,
                          int64_t keep, bool recall, struct qp__buf *out, struct qp_err *err);
 
 /* Whether each result has its call before it, as providers require: for a last check before
  * sending. */
-bool qp__view_is_paired(const struct qp_message *const *messages, size_t count);
+bool qp__sent_is_paired(const struct qp_message *const *messages, size_t count);
 
 #endif

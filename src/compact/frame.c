@@ -134,7 +134,7 @@ add_message(const struct qp_message *m, uint64_t at, int64_t room, struct qp__ar
   (void)qp__buf_addf(out, "#%llu %s:\n", (unsigned long long)at, name_of(m));
   if (qp__count_text(text) > room) {
     qp__buf_init(&part, TEXT_MAX);
-    rc = qp__view_stub(NULL, text, at, room - 40 > 0 ? room - 40 : 1, false, &part, err);
+    rc = qp__sent_stub(NULL, text, at, room - 40 > 0 ? room - 40 : 1, false, &part, err);
     add_safe(out, qp__buf_bytes(&part));
     qp__buf_release(&part);
   } else
@@ -203,7 +203,7 @@ qp__frame_merge(const struct qp_bytes *parts, size_t count, int64_t room, int64_
     qp__buf_init(&part, TEXT_MAX);
     (void)qp__buf_addf(out, "<transcript>\n");
     if (used > room) /* two parts that are too long together: each gets half */
-      rc = qp__view_stub(NULL, parts[i], 0, room / (int64_t)n - 60 > 0 ? room / (int64_t)n - 60 : 1,
+      rc = qp__sent_stub(NULL, parts[i], 0, room / (int64_t)n - 60 > 0 ? room / (int64_t)n - 60 : 1,
                          false, &part, err);
     add_safe(out, used > room ? qp__buf_bytes(&part) : parts[i]);
     (void)qp__buf_addf(out, "\n%s\n", frame_close);

@@ -540,7 +540,9 @@ remedy(enum qp__plan_why why)
   case QP__WHY_NOTHING_NEW:
     return "it was compacted and is still too long";
   default:
-    return "the parts that are never shortened do not fit";
+    return "the parts that are never shortened do not fit: send less at once, or choose a model "
+           "with "
+           "a larger window";
   }
 }
 

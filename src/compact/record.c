@@ -8,11 +8,13 @@
 #include "base/json.h"
 #include "base/str.h"
 
+#define KINDS (sizeof(kind_names) / sizeof(kind_names[0]))
+
 static const char what[] = "compaction record";
-static const char *const kind_names[] = { "compact", "undo", "redo" };
+static const char *const kind_names[] = { "compact", "undo", "redo", "prepared" };
 
 void
-qp__chain_add(uint8_t chain[QP__CHAIN], const struct qp_uuid *id, const uint8_t hash[QP__CHAIN])
+qp__record_link(uint8_t chain[QP__CHAIN], const struct qp_uuid *id, const uint8_t hash[QP__CHAIN])
 {
   uint8_t link[3 * QP__CHAIN];
 
@@ -88,6 +90,12 @@ set_compaction(json_t *object, const struct qp__record *r)
          set_int(object, "generation", r->generation);
 }
 
+static bool
+has_summary(enum qp__record_kind kind)
+{
+  return kind == QP__RECORD_COMPACT || kind == QP__RECORD_PREPARED;
+}
+
 json_t *
 qp__record_to_json(const struct qp__record *r)
 {
@@ -96,8 +104,8 @@ qp__record_to_json(const struct qp__record *r)
   if (!object || qp__json_set_uuid(object, "id", &r->id) ||
       qp__json_set_str(object, "kind", kind_names[r->kind]) ||
       qp__json_set_time(object, "created_at", r->created_at) ||
-      (r->kind == QP__RECORD_COMPACT ? set_compaction(object, r)
-                                     : qp__json_set_uuid(object, "target", &r->target))) {
+      (has_summary(r->kind) ? set_compaction(object, r)
+                            : qp__json_set_uuid(object, "target", &r->target))) {
     json_decref(object);
     return NULL;
   }
@@ -267,16 +275,16 @@ qp__record_from_json(const json_t *value, struct qp__arena *arena, struct qp__re
     return rc;
   if (qp_uuid_is_none(&r.id))
     return qp__fail(err, QP_INVALID, "%s: \"id\" is missing", what);
-  for (r.kind = QP__RECORD_COMPACT; kind && r.kind <= QP__RECORD_REDO; r.kind++)
+  for (r.kind = QP__RECORD_COMPACT; kind && r.kind < KINDS; r.kind++)
     if (strcmp(kind, kind_names[r.kind]) == 0)
       break;
-  if (!kind || r.kind > QP__RECORD_REDO)
-    return qp__fail(err, QP_INVALID, "%s: \"kind\" must be compact, undo or redo", what);
-  if (r.kind == QP__RECORD_COMPACT)
+  if (!kind || r.kind >= KINDS)
+    return qp__fail(err, QP_INVALID, "%s: \"kind\" must be compact, undo, redo or prepared", what);
+  if (has_summary(r.kind))
     rc = read_compaction(value, arena, &r, err);
   else
     rc = qp__json_uuid(what, value, "target", &r.target, err);
-  if (!rc && r.kind != QP__RECORD_COMPACT && qp_uuid_is_none(&r.target))
+  if (!rc && !has_summary(r.kind) && qp_uuid_is_none(&r.target))
     rc = qp__fail(err, QP_INVALID, "%s: \"target\" is missing", what);
   if (!rc)
     *out = r;
@@ -290,7 +298,7 @@ static bool
 is_undone(const struct qp__record *records, size_t count, size_t i)
 {
   for (size_t k = count; k-- > i + 1;)
-    if (records[k].kind != QP__RECORD_COMPACT && qp_uuid_equal(&records[k].target, &records[i].id))
+    if (!has_summary(records[k].kind) && qp_uuid_equal(&records[k].target, &records[i].id))
       return records[k].kind == QP__RECORD_UNDO;
   return false;
 }
@@ -305,8 +313,26 @@ const struct qp__record *
 qp__record_choose(const struct qp__record *records, size_t count, qp__record_holds *holds,
                   void *arg)
 {
+  const struct qp__record *stubs = NULL;
+
+  for (size_t i = count; i-- > 0;) {
+    if (records[i].kind != QP__RECORD_COMPACT || is_undone(records, count, i) ||
+        !does_hold(&records[i], holds, arg))
+      continue;
+    if (records[i].covered)
+      return &records[i];
+    if (!stubs)
+      stubs = &records[i];
+  }
+  return stubs;
+}
+
+const struct qp__record *
+qp__record_prepared(const struct qp__record *records, size_t count, uint64_t covered,
+                    qp__record_holds *holds, void *arg)
+{
   for (size_t i = count; i-- > 0;)
-    if (records[i].kind == QP__RECORD_COMPACT && !is_undone(records, count, i) &&
+    if (records[i].kind == QP__RECORD_PREPARED && records[i].covered > covered &&
         does_hold(&records[i], holds, arg))
       return &records[i];
   return NULL;

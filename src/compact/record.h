@@ -9,10 +9,11 @@
  *    "model":"…"|null,"prompt_version":1,"tokens_before":81200,"tokens_after":9100,
  *    "cost":1250,"generation":3}
  *   {"id":"…","kind":"undo","target":"…","created_at":"…"}      also "redo"
+ * A record of the kind "prepared" has the fields of a compaction.
  * Unknown fields are ignored. A record never refers to a later one.
  *
  *  (1) `covered` messages from the start of the branch are replaced by narrative and ledger; `last`
- *      is the last of them, and `hash` the chain over all of them (qp__chain_add). A record with
+ *      is the last of them, and `hash` the chain over all of them (qp__record_link). A record with
  *      covered 0 has no summary, only stubs.
  *  (2) A record holds for a branch whose first `covered` messages have that hash. So branches
  *      inherit the records made before they were forked, and an edit of a covered message makes
@@ -34,7 +35,12 @@
 #define QP__RECORD_LIST_MAX 100000            /* shown, stubs */
 #define QP__CHAIN 16
 
-enum qp__record_kind { QP__RECORD_COMPACT, QP__RECORD_UNDO, QP__RECORD_REDO };
+enum qp__record_kind {
+  QP__RECORD_COMPACT,
+  QP__RECORD_UNDO,
+  QP__RECORD_REDO,
+  QP__RECORD_PREPARED, /* a summary made ahead of need; in use from the record that takes it over */
+};
 
 struct qp__record_stub {
   struct qp_uuid id;
@@ -68,7 +74,7 @@ struct qp__record {
 
 /* Starts with zeros. Adds one message to the hash of those before it; `hash` is that of its stored
  * bytes (struct qp_message_info). */
-void qp__chain_add(uint8_t chain[QP__CHAIN], const struct qp_uuid *id,
+void qp__record_link(uint8_t chain[QP__CHAIN], const struct qp_uuid *id,
                    const uint8_t hash[QP__CHAIN]);
 
 /* A new value; NULL: no memory. */
@@ -81,8 +87,9 @@ enum qp_rc qp__record_from_json(const json_t *value, struct qp__arena *arena,
 typedef bool qp__record_holds(void *arg, uint64_t covered, const struct qp_uuid *last,
                               const uint8_t hash[QP__CHAIN]);
 
-/* The newest record that is not undone and holds for the branch, NULL: the branch is sent whole.
- * `holds` is asked at most once per record, newest first. */
+/* The newest record that is not undone and holds for the branch, NULL: the branch is sent whole. A
+ * record that covers nothing holds for every branch and gives way to one that does: it was made on
+ * a branch where no other held. `holds` is asked at most once per record, newest first. */
 const struct qp__record *qp__record_choose(const struct qp__record *records, size_t count,
                                            qp__record_holds *holds, void *arg);
 
@@ -108,6 +115,10 @@ enum qp_rc qp__record_edit(const struct qp__record *old, const char *narrative,
 /* A copy of `old` that also shows these covered messages; the list is in the arena. */
 enum qp_rc qp__record_expand(const struct qp__record *old, const struct qp_uuid *ids, size_t count,
                              struct qp__arena *arena, struct qp__record *out, struct qp_err *err);
+
+/* The newest prepared summary that holds for the branch and covers more than `covered`, or NULL. */
+const struct qp__record *qp__record_prepared(const struct qp__record *records, size_t count,
+                                             uint64_t covered, qp__record_holds *holds, void *arg);
 
 /* Whether the next narrative extends the one of `old` or is rebuilt from the originals (also when
  * there is none). */

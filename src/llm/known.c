@@ -156,3 +156,16 @@ qp__known_each(struct qp__known *k,
   (void)pthread_mutex_unlock(&k->lock);
   return rc;
 }
+
+int64_t
+qp__known_window(struct qp__known *k, const char *provider, const char *id)
+{
+  const struct qp__known_model *row;
+  int64_t window;
+
+  (void)pthread_mutex_lock(&k->lock);
+  row = find(k, provider, id);
+  window = row ? row->window : 0;
+  (void)pthread_mutex_unlock(&k->lock);
+  return window;
+}

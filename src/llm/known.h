@@ -43,6 +43,9 @@ void qp__known_unlist(struct qp__known *k, const char *provider);
 void qp__known_set_blind(struct qp__known *k, const char *provider, const char *id);
 bool qp__known_is_blind(struct qp__known *k, const char *provider, const char *id);
 
+/* The window that the server reported for a model; 0: not known. */
+int64_t qp__known_window(struct qp__known *k, const char *provider, const char *id);
+
 /* The first model that the server has, in the arena. QP_NOTFOUND: no model is known. */
 enum qp_rc qp__known_first(struct qp__known *k, const char *provider, struct qp__arena *arena,
                            const char **out, struct qp_err *err);

@@ -262,3 +262,17 @@ qp__usage_is_suspect(const struct qp__llm_usage *usage, int64_t estimate)
     return false;
   return all + usage->output == 4096 || (estimate > 1024 && all < estimate / 2);
 }
+
+const char *
+qp__models_fast(const char *provider)
+{
+  static const char *const fast[][2] = {
+    { "anthropic", "claude-haiku-4-5" },
+    { "openai", "gpt-5-mini" },
+  };
+
+  for (size_t i = 0; i < COUNT(fast); i++)
+    if (strcmp(fast[i][0], provider) == 0)
+      return fast[i][1];
+  return NULL;
+}

@@ -53,6 +53,9 @@ const struct qp__model *qp__models_get(const struct qp__models *models, const ch
 /* All rows of single models, first those that were added; NULL after the last. */
 const struct qp__model *qp__models_at(const struct qp__models *models, size_t i);
 
+/* The provider's small and cheap model, for summaries; NULL: none is known. */
+const char *qp__models_fast(const char *provider);
+
 /* What a usage costs; -1: the prices are not known. */
 int64_t qp__model_cost(const struct qp__model *model, const struct qp__llm_usage *usage);
 

@@ -23,7 +23,7 @@
 #include "model/message.h"
 #include "model/prompt.h"
 #include "store/blobs.h"
-#include "store/context/context_int.h"
+#include "store/context/record_file.h"
 #include "store/events/events.h"
 #include "store/session/session_int.h"
 
@@ -418,6 +418,8 @@ check_loaded(struct checking *k, struct qp_err *err)
     rc = save_meta(k, err);
   if (!rc)
     rc = qp__events_check(k->store, &k->id, k->driver, &k->problems, err);
+  if (!rc)
+    rc = qp__records_check(k->store, &k->id, k->driver, &k->problems, err);
   if (!rc)
     rc = k->store->driver->check(k->store->self, k->driver, &k->image, &k->problems, err);
   return rc;

@@ -42,8 +42,8 @@ enum qp__driver_change_kind {
 
   /* Plain files: named sequences of bytes, for prompts, sessions, events, keys and blobs. A name
    * looks like "sessions/index.jsonl"; a driver may store it as rows of a table. With a context the
-   * name is "contexts/{id}/events/…", and deleting the context deletes the file. The changes of one
-   * commit are applied in their order. */
+   * name is "contexts/{id}/events/…" or "contexts/{id}/compactions/…", and deleting the context
+   * deletes the file. The changes of one commit are applied in their order. */
   QP__CHANGE_FILE_PUT,    /* the file `path` holds exactly `bytes` */
   QP__CHANGE_FILE_APPEND, /* `bytes` are written at `offset` of `path`, which is its end; with `cut`
                            * everything behind `offset` is removed first. Creates the file. */
@@ -435,6 +435,11 @@ extern const struct qp__driver qp__driver_memory;
  * everything but its directory and its place in the tree. QP_TOOBIG: over `max` bytes. */
 enum qp_rc qp__message_store_form(const struct qp_message *m, size_t max, struct qp__buf *text,
                                   struct qp__entry *entry, struct qp_err *err);
+
+/* The directory of compaction records in that of a context (context/record_file.h), and the id that
+ * the name of a file in it stands for. False: it is no record. */
+#define QP__RECORD_DIR "compactions"
+bool qp__record_name_id(const char *name, struct qp_uuid *id);
 
 /* BLAKE2b-128. */
 void qp__content_hash(uint8_t out[16], struct qp_bytes bytes);

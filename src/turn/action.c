@@ -8,7 +8,7 @@
 #include "base/str.h"
 #include "model/client_tool.h"
 #include "store/context/context_int.h"
-#include "turn/actor.h"
+#include "turn/compacting.h"
 
 #define BRANCH_MAX 200
 #define BRANCH_BASE 180 /* how much of a name is kept when a number is appended */
@@ -384,14 +384,6 @@ resolve_cancel(struct qp__actor *t, struct qp__input *in, struct qp_err *err)
 }
 
 static enum qp_rc
-resolve_compact(struct qp__actor *t, struct qp__input *in, struct qp_err *err)
-{
-  (void)t;
-  return qp__fail(err, QP_CONFLICT, "%s is not possible in this version",
-                  qp_action_name(in->request->a.kind));
-}
-
-static enum qp_rc
 resolve(struct qp__actor *t, struct qp__input *in, struct qp_err *err)
 {
   static enum qp_rc (*const by_kind[])(struct qp__actor * t, struct qp__input * in,
@@ -403,13 +395,13 @@ resolve(struct qp__actor *t, struct qp__input *in, struct qp_err *err)
     [QP_ACTION_REGENERATE] = resolve_regenerate,
     [QP_ACTION_EDIT_MESSAGE] = resolve_edit,
     [QP_ACTION_SWITCH_BRANCH] = resolve_switch,
-    [QP_ACTION_COMPACT] = resolve_compact,
-    [QP_ACTION_UNDO_COMPACT] = resolve_compact,
-    [QP_ACTION_REDO_COMPACT] = resolve_compact,
-    [QP_ACTION_EDIT_SUMMARY] = resolve_compact,
-    [QP_ACTION_EXPAND] = resolve_compact,
-    [QP_ACTION_PIN] = resolve_compact,
-    [QP_ACTION_UNPIN] = resolve_compact,
+    [QP_ACTION_COMPACT] = qp__resolve_compact,
+    [QP_ACTION_UNDO_COMPACT] = qp__resolve_adjust,
+    [QP_ACTION_REDO_COMPACT] = qp__resolve_adjust,
+    [QP_ACTION_EDIT_SUMMARY] = qp__resolve_adjust,
+    [QP_ACTION_EXPAND] = qp__resolve_adjust,
+    [QP_ACTION_PIN] = qp__resolve_pin,
+    [QP_ACTION_UNPIN] = qp__resolve_pin,
     [QP_ACTION_SUBMIT_TOOL_RESULTS] = resolve_submit,
   };
   static const enum qp__turn_event events[] = {
@@ -420,13 +412,13 @@ resolve(struct qp__actor *t, struct qp__input *in, struct qp_err *err)
     [QP_ACTION_REGENERATE] = QP__EVENT_RETRY,
     [QP_ACTION_EDIT_MESSAGE] = QP__EVENT_SEND,
     [QP_ACTION_SWITCH_BRANCH] = QP__EVENT_SWITCH,
-    [QP_ACTION_COMPACT] = QP__EVENTS,
-    [QP_ACTION_UNDO_COMPACT] = QP__EVENTS,
-    [QP_ACTION_REDO_COMPACT] = QP__EVENTS,
-    [QP_ACTION_EDIT_SUMMARY] = QP__EVENTS,
-    [QP_ACTION_EXPAND] = QP__EVENTS,
-    [QP_ACTION_PIN] = QP__EVENTS,
-    [QP_ACTION_UNPIN] = QP__EVENTS,
+    [QP_ACTION_COMPACT] = QP__EVENT_COMPACT,
+    [QP_ACTION_UNDO_COMPACT] = QP__EVENT_ADJUST,
+    [QP_ACTION_REDO_COMPACT] = QP__EVENT_ADJUST,
+    [QP_ACTION_EDIT_SUMMARY] = QP__EVENT_ADJUST,
+    [QP_ACTION_EXPAND] = QP__EVENT_ADJUST,
+    [QP_ACTION_PIN] = QP__EVENT_ADJUST,
+    [QP_ACTION_UNPIN] = QP__EVENT_ADJUST,
     [QP_ACTION_SUBMIT_TOOL_RESULTS] = QP__EVENT_DENY,
   };
   enum qp__turn_event event = events[in->request->a.kind];
@@ -533,7 +525,7 @@ qp__actor_do_action(struct qp__actor *t, struct qp__input *in)
   }
   rc = resolve(t, in, &err);
   if (!rc && in->event == QP__EVENTS)
-    return; /* a worker stores its rules */
+    return; /* a worker stores its rules, or reads its records */
   if (!rc) {
     rc = qp__actor_apply(t, in, &err);
     if (rc && (request->a.kind == QP_ACTION_APPROVE_TOOLS ||

@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "base/str.h"
 #include "store/context/context_int.h"
+#include "turn/compacting.h"
 
 #define FLUSH_BYTES ((size_t)2 << 20) /* this many bytes of lines do not wait for the next tick */
 
@@ -74,6 +75,8 @@ qp__action_free(struct qp__action_request *request)
   qp_message_free(request->message);
   json_decref(request->tools);
   json_decref(request->values);
+  qp__shorten_drop(request->shortening);
+  qp__adjustment_free(request->adjustment);
   qp__arena_release(&request->arena);
   qp__free(request);
 }
@@ -255,6 +258,7 @@ qp__actor_stop_work(struct qp__actor *t)
   stop_timer(t);
   stop_call(t);
   qp__round_stop(t);
+  qp__actor_stop_shortening(t, true);
 }
 
 /* Ends the work that does not belong to the next state. */
@@ -270,6 +274,8 @@ stop_other_work(struct qp__actor *t, enum qp_state to)
     stop_call(t);
   if (to != QP_STATE_EXECUTING_TOOLS)
     qp__round_stop(t);
+  if (to != QP_STATE_COMPACTING)
+    qp__actor_stop_shortening(t, false);
   if (to != QP_STATE_STREAMING_LLM_RESPONSE)
     t->number++; /* only that state continues the work of the state before it */
 }
@@ -335,33 +341,20 @@ enqueue_answer_event(struct qp__actor *t)
     enqueue_within_limits(t, event);
 }
 
-/* Reports by how much the request is too long, and which part of it is long. */
+/* The history is shorter: asks the model, unless the summary has used up a limit. */
 static void
-fail_too_long(struct qp__actor *t)
+call_after_compaction(struct qp__actor *t)
 {
-  const struct qp__actor_asked *asked = &t->open->asked;
-  bool one = asked->largest_bytes > asked->all_bytes / 2;
-  char sentence[320];
-  char figures[100] = "";
+  struct qp_err err;
 
-  if (asked->tokens && asked->window)
-    (void)snprintf(figures, sizeof(figures), " (%lld tokens, and the window has %lld)",
-                   (long long)asked->tokens, (long long)asked->window);
-  else if (asked->window)
-    (void)snprintf(figures, sizeof(figures), " (the window has %lld tokens)",
-                   (long long)asked->window);
-  (void)snprintf(sentence, sizeof(sentence),
-                 "the request does not fit the window of the model '%.60s'%s: %s", asked->model,
-                 figures,
-                 one ? "most of it is one message; send it in parts, or choose a model with a "
-                       "larger window"
-                     : "the conversation is too long; start a new one, or choose a model with a "
-                       "larger window");
-  qp__actor_enqueue_error(t, QP__EVENT_FINAL_ERROR, 0, "too_long", sentence);
+  if (qp__actor_over_limit(&t->engine->limits, &t->open->facts, &err))
+    qp__actor_enqueue_error(t, QP__EVENT_LIMIT, 0, "limit", err.msg);
+  else
+    qp__actor_call_model(t);
 }
 
 static void
-start_step(struct qp__actor *t, enum qp__step step)
+start_step(struct qp__actor *t, enum qp__step step, enum qp__turn_event event)
 {
   switch (step) {
   case QP__STEP_SAVE_MESSAGE:
@@ -369,7 +362,10 @@ start_step(struct qp__actor *t, enum qp__step step)
     enqueue_within_limits(t, QP__EVENT_SAVED);
     break;
   case QP__STEP_CALL_MODEL:
-    qp__actor_call_model(t);
+    if (event == QP__EVENT_COMPACTED)
+      call_after_compaction(t);
+    else
+      qp__actor_call_model(t);
     break;
   case QP__STEP_SAVE_ANSWER:
     enqueue_answer_event(t);
@@ -378,7 +374,7 @@ start_step(struct qp__actor *t, enum qp__step step)
     qp__round_run(t);
     break;
   case QP__STEP_SHORTEN:
-    fail_too_long(t); /* there is no compaction yet */
+    qp__actor_shorten(t);
     break;
   case QP__STEP_WAIT:
     start_timer(t);
@@ -422,7 +418,12 @@ qp__actor_restart(struct qp__actor *t)
 
   t->inbox_end = &t->inbox;
   t->inbox = NULL;
-  qp__actor_enqueue_event(t, QP__EVENT_RESTART, 0);
+  /* A compaction that a person asked for is not made, and no turn is lost. */
+  qp__actor_enqueue_event(t,
+                          t->state == QP_STATE_COMPACTING && t->open->facts.alone
+                              ? QP__EVENT_COMPACTED_ALONE
+                              : QP__EVENT_RESTART,
+                          0);
   if (!first)
     return;
   *t->inbox_end = first;
@@ -561,7 +562,7 @@ start_work(struct qp__actor *t, const struct qp__pending_transition *m, bool hal
   if (halts)
     qp__actor_restart(t); /* nothing is started any more: recover as the next engine would */
   else if (t->stage != QP__ACTOR_RELEASING)
-    start_step(t, m->to.step);
+    start_step(t, m->to.step, m->event);
 }
 
 /* The transition is durable. */
@@ -572,7 +573,7 @@ commit_succeeded(struct qp__actor *t, struct qp__pending_transition *m)
   struct qp__action_request *request = m->request;
   bool stops = t->engine->phase != QP__ENGINE_RUNNING;
   bool failed = m->event == QP__EVENT_SAVE_FAILED;
-  bool ends = stops && m->event == QP__EVENT_RESTART;
+  bool ends = stops && (m->event == QP__EVENT_RESTART || m->event == QP__EVENT_COMPACTED_ALONE);
   bool halts = stops && !qp_state_awaits_client(m->to.to);
 
   enter(t, m->event, request);
@@ -685,7 +686,7 @@ static bool
 has_nothing_to_do(const struct qp__actor *t)
 {
   return !t->inbox && !is_committing(t) && !t->flushing && !t->jobs && !t->waiting && !t->call &&
-         !t->timer;
+         !t->timer && !t->shortening;
 }
 
 void
@@ -743,6 +744,8 @@ qp__actor_pump(struct qp__actor *t)
       break;
     process(t, dequeue(t));
   }
+  if (t->stage == QP__ACTOR_OPEN && !is_committing(t))
+    qp__actor_save_prepared(t);
   if (t->stage == QP__ACTOR_OPEN && !is_committing(t) && qp_state_awaits_client(t->state))
     answer_waiting(t, NULL); /* of contexts that needed no recovery */
   t->engine->pumped = NULL;

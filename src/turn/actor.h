@@ -16,7 +16,8 @@
  * (2) Nothing outside begins before its reason is durable: the user's message before the model is
  *     called, the decision about a tool before the tool runs.
  * (3) Work belongs to a state: a model call to AwaitingLLMResponse, GeneratingResponse and
- *     StreamingLLMResponse, tools to ExecutingTools, the timer to TransientFailure. A transition to
+ *     StreamingLLMResponse, tools to ExecutingTools, the timer to TransientFailure, a compaction to
+ *     Compacting, unless it is prepared ahead of need. A transition to
  *     another state ends it. Work has a number; inputs of work that has ended are recognised by it
  *     and dropped.
  * (4) An input that the table does not have in the present state changes nothing. An action is
@@ -37,6 +38,7 @@
  *   {"branch":"main","rounds":1,"calls":2,"tokens":900,"cost_usd":0.01,     the turn so far
  *    "error":{"kind":"rate_limit","message":"…","status":429},             Failed, TransientFailure
  *    "attempt":1,"retry_at":"…",                                           TransientFailure
+ *    "reason":"threshold","alone":true,                                    Compacting
  *    "decisions":{"call_1":{"approval":"Denied","reason":"…"}},            AwaitingToolApproval …
  *    "pending":[{"id":"…","tool_name":"…","kind":"approval"},              AwaitingToolApproval
  *               {"id":"…","tool_name":"…","kind":"client","arguments":…}]}
@@ -46,6 +48,8 @@
 #define QP_TURN_ACTOR_H
 
 #include "base/arena.h"
+#include "compact/count.h"
+#include "compact/plan.h"
 #include "llm/answer.h"
 #include "llm/models.h"
 #include "turn/engine.h"
@@ -53,6 +57,9 @@
 #include "turn/fsm.h"
 
 struct qp__action_request;
+struct qp__adjustment;
+struct qp__shortening;
+struct qp__view_change;
 
 /* An error, as it is stored in the state's detail. */
 struct qp__turn_error {
@@ -78,10 +85,11 @@ struct qp__input {
   struct qp_uuid fork_at; /* none: an empty branch */
 };
 
-/* The rules of the answer "always" (tool/grant.h). */
+/* What a worker does for an action before it can be applied: storing the rules of the answer
+ * "always" (tool/grant.h), planning a compaction, reading its records, recalling messages. */
 enum qp__rules_phase {
   QP__RULES_NONE,
-  QP__RULES_STORED,
+  QP__RULES_STORED, /* it is done */
   QP__RULES_FAILED, /* `failure` of the input says why */
 };
 
@@ -96,7 +104,9 @@ struct qp__action_request {
   json_t *tools;              /* of the client for this turn, or NULL: those of the context */
   json_t *values;             /* of the submitted results, an array; or NULL */
   enum qp__rules_phase rules;
-  char digest[33]; /* of the action's content, in hexadecimal */
+  struct qp__shortening *shortening; /* of COMPACT, once it is planned; owned */
+  struct qp__adjustment *adjustment; /* of UNDO_COMPACT and the like, once it is made; owned */
+  char digest[33];                   /* of the action's content, in hexadecimal */
   qp_action_fn *done;
   void *arg;
   /* Results. */
@@ -133,6 +143,8 @@ struct qp__turn_facts {
   unsigned attempt;                   /* failed attempts of the present model call */
   int64_t retry_at;
   uint64_t answer_seq; /* the first event of the present answer in the log; 0: none */
+  bool alone;          /* Compacting: no turn waits for it */
+  bool overflowed;     /* the history was compacted because the provider had refused the request */
   char *branch;        /* of the turn; NULL: not known yet */
 };
 
@@ -162,6 +174,7 @@ struct qp__pending_transition {
   struct qp_uuid fork_at;
   const char *key; /* of the action, or NULL; borrowed from it */
   struct qp_bytes key_result;
+  struct qp__view_change *view; /* of compaction; owned, or NULL */
   uint64_t first_seq, last_seq; /* of the lines that it commits; 0: none */
   uint64_t own_seq;             /* lines before it were streamed, and waited for a commit */
   bool paused;                  /* of an answer: the provider wants to be called again */
@@ -172,8 +185,10 @@ struct qp__actor_asked {
   const struct qp__llm_provider *provider; /* the engine's */
   char model[160];                         /* the provider's name of it */
   size_t body_bytes;                       /* of the request */
-  size_t all_bytes, largest_bytes;         /* of the messages; of the largest one */
+  size_t all_bytes;                        /* of the messages behind the covered part */
   int64_t tokens, window;                  /* of a request that is too long, as reported; or 0 */
+  struct qp__budget budget;                /* of the request, as estimated */
+  int64_t summary_tokens;                  /* of it */
 };
 
 /* What an actor needs only while its context is open. Most actors in memory have subscribers and
@@ -229,8 +244,11 @@ struct qp__actor {
   struct qp__actor_call *calls;
   size_t call_count;
   size_t running;
-  uv_timer_t *timer;   /* of TransientFailure */
-  unsigned call_flags; /* enum qp__llm_request_flags, learned from a failure */
+  uv_timer_t *timer;                   /* of TransientFailure */
+  unsigned call_flags;                 /* enum qp__llm_request_flags, learned from a failure */
+  struct qp__shortening *shortening;   /* a compaction that is being made, or NULL; shorten.h */
+  bool shorten_waits;                  /* Compacting waits for what is prepared ahead of need */
+  enum qp__plan_reason compact_reason; /* of the present Compacting */
 };
 
 struct qp__actor *qp__actor_new(struct qp_engine *e, const struct qp_uuid *id);

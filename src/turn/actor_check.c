@@ -77,7 +77,7 @@ check_work(const struct qp__actor *t)
 static const char *
 check_progress(const struct qp__actor *t)
 {
-  bool works = t->call || t->timer || t->running || t->jobs ||
+  bool works = t->call || t->timer || t->running || t->jobs || t->shortening || t->flushing ||
                (t->delayed_model && t->delayed_model == t->number);
 
   if (t->stage != QP__ACTOR_OPEN || t->open->transition.under_way)

@@ -191,6 +191,8 @@ read_facts(struct qp__actor *t, struct load *l)
   read_count(detail, &f->count);
   read_count(json_object_get(l->view->meta->extra, "usage"), &f->total);
   f->attempt = (unsigned)json_integer_value(json_object_get(detail, "attempt"));
+  f->alone = json_is_true(json_object_get(detail, "alone"));
+  f->overflowed = json_is_true(json_object_get(detail, "overflowed"));
   (void)snprintf(f->error.kind, sizeof(f->error.kind), "%s", kind ? kind : "");
   (void)snprintf(f->error.message, sizeof(f->error.message), "%s", message ? message : "");
   f->error.status = (int)json_integer_value(json_object_get(error, "status"));

@@ -24,6 +24,7 @@
 #include "base/arena.h"
 #include "base/log.h"
 #include "base/uuid.h"
+#include "compact/compact_settings.h"
 #include "llm/call.h"
 #include "llm/known.h"
 #include "os/os.h"
@@ -76,7 +77,8 @@ struct qp_engine {
   struct qp__demo_script *script;
   struct qp__policy policy;
   struct qp__queues queues;
-  struct qp__grants grants; /* calls that a person has allowed for good */
+  struct qp__compact_settings compaction; /* of contexts that say nothing else */
+  struct qp__grants grants;               /* calls that a person has allowed for good */
   struct qp__net_client *net;
   struct qp__llm_engine *llm;
   struct qp__tools *tools;

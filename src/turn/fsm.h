@@ -27,6 +27,7 @@
   X(DECIDE, "some calls are settled, others still wait")              \
   X(SWITCH, "another branch becomes the active one")                  \
   X(COMPACT, "a compaction is asked for")                             \
+  X(ADJUST, "a record or a pin changes what the model is sent")       \
   X(SAVED, "what came last is durable")                               \
   X(SAVE_FAILED, "a save failed")                                     \
   X(ANSWER_BEGAN, "the model begins to answer")                       \

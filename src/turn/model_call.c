@@ -24,7 +24,7 @@
 #include "base/str.h"
 #include "model/client_tool.h"
 #include "store/context/context_int.h"
-#include "turn/actor.h"
+#include "turn/compacting.h"
 #include "turn/discover.h"
 #include "turn/question.h"
 
@@ -357,7 +357,8 @@ fault_event(struct qp__actor *t, const struct qp__llm_fault *fault, int64_t *ret
       return fault->kind == QP__FAULT_CUT ? QP__EVENT_ANSWER_CUT : QP__EVENT_PASSING_ERROR;
     return QP__EVENT_FINAL_ERROR;
   case QP__ACTION_COMPACT:
-    return QP__EVENT_TOO_LONG;
+    t->compact_reason = QP__REASON_OVERFLOW;
+    return t->open->facts.overflowed ? QP__EVENT_FINAL_ERROR : QP__EVENT_TOO_LONG;
   case QP__ACTION_REPAIR:
     if (!again || !learn(t, fault->kind))
       return QP__EVENT_FINAL_ERROR;
@@ -390,18 +391,20 @@ on_call_done(void *arg, const struct qp__llm_fault *fault)
 static enum qp_rc
 start_call(struct qp__actor *t, const struct qp__question *q, struct qp_err *err)
 {
+  const struct qp__conversation *c = &q->conversation;
   struct qp__llm_call_fns fns = { on_event, on_call_done, t };
 
-  t->model = q->model;
+  t->model = c->model;
   t->open->asked = (struct qp__actor_asked){
-    .provider = q->provider,
+    .provider = c->provider,
     .body_bytes = q->body.len,
-    .all_bytes = q->all_bytes,
-    .largest_bytes = q->largest_bytes,
+    .all_bytes = c->all_bytes,
+    .budget = c->budget,
+    .summary_tokens = c->summary_tokens,
   };
   (void)snprintf(t->open->asked.model, sizeof(t->open->asked.model), "%s", q->request.model);
-  begin_answer(t, q->provider->name);
-  return qp__llm_call_start(t->engine->llm, q->provider, &q->request, &fns, &t->call, err);
+  begin_answer(t, c->provider->name);
+  return qp__llm_call_start(t->engine->llm, c->provider, &q->request, &fns, &t->call, err);
 }
 
 static void
@@ -421,11 +424,20 @@ on_prepared(uv_work_t *work, int status)
   if (q->number == t->number && t->stage == QP__ACTOR_OPEN) {
     if (status)
       (void)qp__fail(&err, QP_STOPPED, "reading the history was stopped");
-    if (!err.rc)
+    if (!err.rc && q->must_compact) {
+      t->compact_reason = QP__REASON_CHECK;
+      qp__actor_enqueue_event(t, QP__EVENT_TOO_LONG, t->number);
+    } else if (!err.rc) {
       err.rc = start_call(t, q, &err);
+      if (!err.rc && q->must_prepare)
+        qp__actor_prepare_summary(t);
+    }
     if (err.rc)
       qp__actor_enqueue_error(t, QP__EVENT_FINAL_ERROR, t->number,
-                              err.rc == QP_NOTFOUND ? "model" : "request", err.msg);
+                              err.rc == QP_NOTFOUND ? "model"
+                              : err.rc == QP_TOOBIG ? "too_long"
+                                                    : "request",
+                              err.msg);
   }
   qp__question_free(q);
   qp__actor_pump(t);

@@ -150,6 +150,27 @@ set_model(struct qp_engine *e, const char *model, struct qp_err *err)
   return rc;
 }
 
+static enum qp_rc
+set_compaction(struct qp_engine *e, const struct qp_compaction_options *o, struct qp_err *err)
+{
+  json_t *value = json_pack("{s:s*, s:s*}", "mode", o->mode, "summarizer", o->summarizer);
+  int bad = !value;
+  enum qp_rc rc;
+
+  qp__compact_settings_init(&e->compaction);
+  if (o->threshold)
+    bad |= json_object_set_new(value, "threshold", json_integer(o->threshold));
+  if (o->keep)
+    bad |= json_object_set_new(value, "keep", json_integer(o->keep));
+  if (o->recall_tokens)
+    bad |= json_object_set_new(value, "recall_tokens",
+                               json_integer(o->recall_tokens == UINT_MAX ? 0 : o->recall_tokens));
+  rc = bad ? qp__fail_nomem(err, "the settings of compaction")
+           : qp__compact_settings_read(value, &e->compaction, err);
+  json_decref(value);
+  return rc;
+}
+
 enum qp_rc
 qp__engine_apply_options(struct qp_engine *e, const struct qp_engine_options *o, struct qp_err *err)
 {
@@ -159,7 +180,8 @@ qp__engine_apply_options(struct qp_engine *e, const struct qp_engine_options *o,
   set_numbers(e, o);
   qp__grants_init(&e->grants, e->os, e->store->root, &e->log);
   qp__known_init(&e->known);
-  if (o->models_json)
+  rc = set_compaction(e, &o->compaction, err);
+  if (!rc && o->models_json)
     rc = add_models(e, o, err);
   if (!rc)
     rc = add_providers(e, o, err);

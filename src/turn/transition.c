@@ -9,7 +9,7 @@
 #include "base/vec.h"
 #include "model/client_tool.h"
 #include "store/context/context_int.h"
-#include "turn/actor.h"
+#include "turn/compacting.h"
 
 #define PICO 1e12          /* of a dollar */
 #define MICRO_PICO 1000000 /* millionths of a millionth in a millionth */
@@ -85,9 +85,14 @@ make_facts(struct qp__actor *t, const struct qp__input *in, struct qp_err *err)
     if (!f->branch)
       return qp__fail_nomem(err, "a turn");
   }
-  if (in->event != QP__EVENT_SWITCH)
+  if (in->event != QP__EVENT_SWITCH && in->event != QP__EVENT_ADJUST)
     f->error = in->error;
   f->retry_at = 0;
+  f->alone = in->event == QP__EVENT_COMPACT;
+  if (m->to.to == QP_STATE_COMPACTING)
+    f->overflowed = t->compact_reason == QP__REASON_OVERFLOW;
+  else if (in->event == QP__EVENT_ANSWER_ENDED || begins_turn(t, in->event))
+    f->overflowed = false;
   if (begins_turn(t, in->event))
     memset(&f->count, 0, sizeof(f->count));
   if (begins_turn(t, in->event) || in->event == QP__EVENT_RETRY ||
@@ -292,6 +297,14 @@ has_decisions(enum qp_state state)
   return state == QP_STATE_AWAITING_TOOL_APPROVAL || state == QP_STATE_EXECUTING_TOOLS;
 }
 
+static const char *
+reason_name(enum qp__plan_reason reason)
+{
+  return qp__plan_why_name(reason == QP__REASON_REQUEST    ? QP__WHY_REQUEST
+                           : reason == QP__REASON_OVERFLOW ? QP__WHY_OVERFLOW
+                                                           : QP__WHY_THRESHOLD);
+}
+
 /* NULL: no memory. */
 static json_t *
 make_detail(const struct qp__actor *t)
@@ -318,6 +331,12 @@ make_detail(const struct qp__actor *t)
     bad |= json_object_set_new(detail, "attempt", json_integer(f->attempt));
   if (f->retry_at)
     bad |= qp__json_set_time(detail, "retry_at", f->retry_at);
+  if (to == QP_STATE_COMPACTING)
+    bad |= qp__json_set_str(detail, "reason", reason_name(t->compact_reason));
+  if (f->alone)
+    bad |= json_object_set_new(detail, "alone", json_true());
+  if (f->overflowed)
+    bad |= json_object_set_new(detail, "overflowed", json_true());
   if (f->answer_seq)
     bad |= json_object_set_new(detail, "answer_seq", json_integer((json_int_t)f->answer_seq));
   if (has_decisions(to))
@@ -349,6 +368,29 @@ set_turn_tools(struct qp__actor *t, const struct qp__input *in, json_t *patch)
   return old ? json_object_set_new(patch, QP__TURN_TOOLS, json_null()) : 0;
 }
 
+/* How full the window is with the answer that is saved. */
+static int
+set_window(struct qp__actor *t)
+{
+  struct qp__pending_transition *m = &t->open->transition;
+  const struct qp__actor_asked *asked = &t->open->asked;
+  const struct qp__llm_usage *u = &t->open->answer.usage;
+  int64_t estimate = asked->budget.used.value - asked->budget.reserve.value;
+  int64_t used = u->input + u->cache_read + u->cache_write;
+  bool reported = t->open->answer.has_usage && !t->open->answer.estimated && used > 0 &&
+                  !qp__usage_is_suspect(u, estimate);
+  struct qp_uuid id;
+
+  if (!asked->budget.window.value || !m->message_count || !m->facts.branch)
+    return 0;
+  id = qp_message_id(m->messages[m->message_count - 1]);
+  used = (reported ? used : estimate) + u->output - u->reasoning + asked->budget.reserve.value;
+  return json_object_set_new(
+      m->patch, "window",
+      qp__window_object(asked, m->facts.branch, &id, used,
+                        reported ? QP__ORIGIN_PROVIDER : QP__ORIGIN_ESTIMATE));
+}
+
 static enum qp_rc
 make_patch(struct qp__actor *t, const struct qp__input *in, struct qp_err *err)
 {
@@ -365,6 +407,11 @@ make_patch(struct qp__actor *t, const struct qp__input *in, struct qp_err *err)
                                         json_pack("{s:I, s:f}", "tokens", (json_int_t)total->tokens,
                                                   "cost_usd", (double)total->cost / PICO))) ||
                    set_turn_tools(t, in, m->patch))) {
+    json_decref(m->patch);
+    m->patch = NULL;
+  }
+  if (m->patch && ((m->view && m->view->patch && json_object_update(m->patch, m->view->patch)) ||
+                   (m->to.step == QP__STEP_SAVE_ANSWER && set_window(t)))) {
     json_decref(m->patch);
     m->patch = NULL;
   }
@@ -414,6 +461,31 @@ add_answer_line(struct qp__actor *t, int64_t now, struct qp_err *err)
                       now, false, err);
 }
 
+/* What is new about compaction. */
+static enum qp_rc
+add_compaction_lines(struct qp__actor *t, int64_t now, struct qp_err *err)
+{
+  struct qp__pending_transition *m = &t->open->transition;
+  struct qp__view_change *view = m->view;
+  enum qp_rc rc = QP_OK;
+
+  if (m->to.to == QP_STATE_COMPACTING)
+    rc = qp__feed_add(&t->feed, "compact_started",
+                      json_pack("{s:s, s:s*}", "reason", reason_name(t->compact_reason), "branch",
+                                m->facts.branch),
+                      now, true, err);
+  if (!rc && t->state == QP_STATE_COMPACTING && m->to.to == QP_STATE_FAILED)
+    rc = qp__feed_add(&t->feed, "compact_failed",
+                      json_pack("{s:s*, s:s, s:s}", "branch", m->facts.branch, "reason",
+                                reason_name(t->compact_reason), "error", m->facts.error.message),
+                      now, true, err);
+  if (!rc && view && view->failed)
+    rc = qp__feed_add(&t->feed, "compact_failed", json_incref(view->failed), now, true, err);
+  if (!rc && view && view->line)
+    rc = qp__feed_add(&t->feed, view->type, json_incref(view->line), now, true, err);
+  return rc;
+}
+
 static enum qp_rc
 make_lines(struct qp__actor *t, struct qp_err *err)
 {
@@ -431,12 +503,27 @@ make_lines(struct qp__actor *t, struct qp_err *err)
   for (size_t i = 0; !rc && i < m->message_count; i++)
     rc = add_message_line(t, m->messages[i], now, err);
   if (!rc)
+    rc = add_compaction_lines(t, now, err);
+  if (!rc)
     rc = add_state_line(t, now, err);
   m->last_seq = t->feed.next_seq - 1;
   return rc;
 }
 
 /* ---- the whole ---- */
+
+/* Of the events that change what the model is sent. */
+static enum qp_rc
+make_view_change(struct qp__actor *t, struct qp__input *in, struct qp_err *err)
+{
+  struct qp__pending_transition *m = &t->open->transition;
+
+  if (in->event != QP__EVENT_COMPACTED && in->event != QP__EVENT_COMPACTED_ALONE &&
+      in->event != QP__EVENT_ADJUST)
+    return QP_OK;
+  m->view = qp__alloc0(1, sizeof(*m->view));
+  return m->view ? qp__actor_take_change(t, in, m->view, err) : qp__fail_nomem(err, "a turn");
+}
 
 enum qp_rc
 qp__transition_prepare(struct qp__actor *t, struct qp__input *in, struct qp_err *err)
@@ -449,6 +536,8 @@ qp__transition_prepare(struct qp__actor *t, struct qp__input *in, struct qp_err 
   m->fork_at = in->fork_at;
   if (!rc)
     rc = make_messages(t, in, err);
+  if (!rc)
+    rc = make_view_change(t, in, err);
   if (!rc)
     rc = make_patch(t, in, err);
   if (!rc)
@@ -467,6 +556,9 @@ qp__transition_release(struct qp__pending_transition *m)
     qp_message_free(m->messages[i]);
   qp__free(m->messages);
   json_decref(m->patch);
+  if (m->view)
+    qp__view_change_release(m->view);
+  qp__free(m->view);
   qp__free(m->facts.branch);
   memset(m, 0, sizeof(*m));
 }
@@ -494,7 +586,7 @@ qp__transition_commit(struct qp__actor *t, qp_done_fn *done, void *arg, struct q
   struct qp__pending_transition *m = &t->open->transition;
   struct qp_branch_change branches[3];
   struct qp_change change = { .size = sizeof(change) };
-  struct qp__own_json own = { m->patch };
+  struct qp__own_json own = { .metadata = m->patch };
   struct qp_event *events;
   enum qp_rc rc;
 
@@ -503,6 +595,10 @@ qp__transition_commit(struct qp__actor *t, qp_done_fn *done, void *arg, struct q
     return qp__fail_nomem(err, "a turn");
   if (events)
     m->first_seq = events[0].seq;
+  if (m->view && m->view->record.len) {
+    own.record_id = m->view->record_id;
+    own.record = qp__buf_bytes(&m->view->record);
+  }
   change.branch_changes = branches;
   change.branch_change_count = make_branch_changes(m, branches);
   change.branch = m->facts.branch;

@@ -97,8 +97,8 @@ compact(struct qp__buf *out, struct qp_err *err)
   struct qp__arena arena = { NULL };
   struct qp__plan_item *items = NULL;
   struct qp__record record, back;
-  struct qp__view_input view_in = { .record = &back, .shown_at = at, .shown_count = 1 };
-  struct qp__view view = { 0 };
+  struct qp__sent_input view_in = { .record = &back, .shown_at = at, .shown_count = 1 };
+  struct qp__sent view = { 0 };
   json_t *json = NULL;
   struct qp__plan plan;
   enum qp_rc rc =
@@ -126,10 +126,10 @@ compact(struct qp__buf *out, struct qp_err *err)
   view_in.tail = source.messages + 4;
   view_in.tail_count = 1;
   if (!rc)
-    rc = qp__view_init(&view, &view_in, err);
+    rc = qp__sent_init(&view, &view_in, err);
   for (size_t i = 0; !rc && i < view.count; i++)
     rc = qp__message_encode(view.messages[i], out, err);
-  qp__view_release(&view);
+  qp__sent_release(&view);
   json_decref(json);
   qp__arena_release(&arena);
   return rc;

@@ -172,12 +172,12 @@ is_shown(const struct qp__record *r, const struct qp_uuid *id)
 }
 
 static void
-build_view(const struct talk *t, const struct qp__record *r, struct qp__view *view)
+build_view(const struct talk *t, const struct qp__record *r, struct qp__sent *view)
 {
   const struct qp_message *shown[MESSAGES_MAX];
   uint64_t at[MESSAGES_MAX];
   size_t covered = r ? (size_t)r->covered : 0;
-  struct qp__view_input in = { .record = r, .shown = shown, .shown_at = at };
+  struct qp__sent_input in = { .record = r, .shown = shown, .shown_at = at };
 
   for (size_t i = 0; i < covered; i++)
     if (t->pinned[i] || is_shown(r, &t->messages[i]->id)) {
@@ -186,13 +186,13 @@ build_view(const struct talk *t, const struct qp__record *r, struct qp__view *vi
     }
   in.tail = (const struct qp_message *const *)t->messages + covered;
   in.tail_count = t->count - covered;
-  assert_int_equal(qp__view_init(view, &in, NULL), QP_OK);
+  assert_int_equal(qp__sent_init(view, &in, NULL), QP_OK);
 }
 
 static char *
 encode(const struct talk *t, const struct qp__record *r)
 {
-  struct qp__view view;
+  struct qp__sent view;
   struct qp__buf out;
 
   build_view(t, r, &view);
@@ -201,7 +201,7 @@ encode(const struct talk *t, const struct qp__record *r)
     assert_int_equal(qp__message_encode(view.messages[i], &out, NULL), QP_OK);
     (void)qp__buf_add_char(&out, '\n');
   }
-  qp__view_release(&view);
+  qp__sent_release(&view);
   return qp__buf_take(&out, NULL);
 }
 
@@ -219,7 +219,7 @@ tokens_of(struct talk *t, const struct qp_message *m)
 }
 
 static bool
-has_message(const struct qp__view *view, const struct qp_message *m)
+has_message(const struct qp__sent *view, const struct qp_message *m)
 {
   for (size_t i = 0; i < view->count; i++)
     if (view->messages[i] == m || qp_uuid_equal(&view->messages[i]->id, &m->id))
@@ -232,7 +232,7 @@ check_view(struct talk *t, const struct qp__record *r)
 {
   int64_t tokens = t->system + t->tools + t->reserve;
   size_t last_user = MESSAGES_MAX;
-  struct qp__view view;
+  struct qp__sent view;
 
   build_view(t, r, &view);
   for (size_t i = 0; i < view.count; i++)
@@ -270,7 +270,7 @@ check_view(struct talk *t, const struct qp__record *r)
     if (m->has_result && caller < n)
       fail_msg("a cut at %zu parts the call %zu from its result %zu", n, caller, n + i);
   }
-  qp__view_release(&view);
+  qp__sent_release(&view);
 }
 
 /* ---- compaction ---- */
@@ -350,7 +350,7 @@ prepare(struct talk *t, const struct qp__record **in_use)
                                .count = count,
                                .last_head = t->last_head };
   struct qp__plan_item *items = NULL;
-  struct qp__view view;
+  struct qp__sent view;
   struct qp__plan plan;
 
   assert_int_equal(qp__plan_items((const struct qp_message *const *)t->messages + asked.from, count,
@@ -366,7 +366,7 @@ prepare(struct talk *t, const struct qp__record **in_use)
              view.messages[i]->id.b[15] + 256 * view.messages[i]->id.b[14] <= (int)old->covered)
       in.pins += tokens_of(t, view.messages[i]);
   }
-  qp__view_release(&view);
+  qp__sent_release(&view);
   in.items = items;
   assert_int_equal(qp__plan_make(&in, &t->arena, &plan, NULL), QP_OK);
   *in_use = old;

@@ -219,12 +219,12 @@ the_hash_depends_on_every_message_and_their_order(void **state)
   uint8_t a[QP__CHAIN] = { 0 }, b[QP__CHAIN] = { 0 }, c[QP__CHAIN] = { 0 };
 
   (void)state;
-  qp__chain_add(a, &ids[0], hash[0]);
-  qp__chain_add(a, &ids[1], hash[1]);
-  qp__chain_add(b, &ids[1], hash[1]);
-  qp__chain_add(b, &ids[0], hash[0]);
-  qp__chain_add(c, &ids[0], hash[0]);
-  qp__chain_add(c, &ids[1], hash[0]);
+  qp__record_link(a, &ids[0], hash[0]);
+  qp__record_link(a, &ids[1], hash[1]);
+  qp__record_link(b, &ids[1], hash[1]);
+  qp__record_link(b, &ids[0], hash[0]);
+  qp__record_link(c, &ids[0], hash[0]);
+  qp__record_link(c, &ids[1], hash[0]);
   assert_memory_not_equal(a, b, QP__CHAIN);
   assert_memory_not_equal(a, c, QP__CHAIN);
 }
@@ -243,7 +243,7 @@ the_hash_depends_on_every_message_and_their_order(void **state)
   "{\"role\":\"user\",\"text\":\"go on\",\"metadata\":{\"recall\":{\"text\":\"#2 old\"}}}]"
 
 static char *
-view_text(const struct qp__view *view)
+view_text(const struct qp__sent *view)
 {
   struct qp__buf out;
   struct qp_err err = { QP_OK, "" };
@@ -261,18 +261,18 @@ without_a_record_the_view_is_the_history(void **state)
 {
   size_t n;
   struct qp_message **list = llm_messages(HISTORY, &n);
-  struct qp__view_input in = { .tail = (const struct qp_message *const *)list, .tail_count = n };
+  struct qp__sent_input in = { .tail = (const struct qp_message *const *)list, .tail_count = n };
   struct qp_err err = { QP_OK, "" };
-  struct qp__view view;
+  struct qp__sent view;
 
   (void)state;
-  assert_int_equal(qp__view_init(&view, &in, &err), QP_OK);
+  assert_int_equal(qp__sent_init(&view, &in, &err), QP_OK);
   assert_int_equal(view.count, n + 1); /* and what was recalled for the last message */
   for (size_t i = 0; i + 1 < n; i++)
     assert_ptr_equal(view.messages[i], list[i]);
   assert_ptr_equal(view.messages[n], list[n - 1]);
   assert_non_null(strstr(view.messages[n - 1]->parts[0].view.text.data, "#2 old"));
-  qp__view_release(&view);
+  qp__sent_release(&view);
   llm_messages_free(list);
 }
 
@@ -285,14 +285,14 @@ the_view_has_summary_shown_messages_and_tail_with_stubs(void **state)
   const uint64_t shown_at[] = { 3, 5 };
   struct qp__record_stub stubs[] = { { id_of(3), 0 }, { id_of(4), 0 } };
   struct qp__record r = record_of(9, 40);
-  struct qp__view_input in = { .record = &r,
+  struct qp__sent_input in = { .record = &r,
                                .shown = shown,
                                .shown_at = shown_at,
                                .shown_count = 2,
                                .tail = (const struct qp_message *const *)list,
                                .tail_count = n };
   struct qp_err err = { QP_OK, "" };
-  struct qp__view view, longer;
+  struct qp__sent view, longer;
   char *text, *more;
 
   (void)state;
@@ -302,8 +302,8 @@ the_view_has_summary_shown_messages_and_tail_with_stubs(void **state)
   r.stubs = stubs;
   r.stub_count = 2;
   r.recall = true;
-  assert_int_equal(qp__view_init(&view, &in, &err), QP_OK);
-  assert_true(qp__view_is_paired(view.messages, view.count));
+  assert_int_equal(qp__sent_init(&view, &in, &err), QP_OK);
+  assert_true(qp__sent_is_paired(view.messages, view.count));
   text = view_text(&view);
   assert_non_null(strstr(text, "messages=\\\"#1-#40\\\""));
   assert_non_null(strstr(text, "search_history"));
@@ -318,20 +318,20 @@ the_view_has_summary_shown_messages_and_tail_with_stubs(void **state)
 
   /* Without the last message it is a prefix, to the byte. */
   in.tail_count = n - 1;
-  assert_int_equal(qp__view_init(&longer, &in, &err), QP_OK);
+  assert_int_equal(qp__sent_init(&longer, &in, &err), QP_OK);
   more = view_text(&longer);
   assert_memory_equal(more, text, strlen(more));
   qp_free(text);
   qp_free(more);
-  qp__view_release(&view);
-  qp__view_release(&longer);
+  qp__sent_release(&view);
+  qp__sent_release(&longer);
   r.recall = false;
-  assert_int_equal(qp__view_init(&view, &in, &err), QP_OK);
+  assert_int_equal(qp__sent_init(&view, &in, &err), QP_OK);
   text = view_text(&view);
   assert_null(strstr(text, "search_history"));
   assert_null(strstr(text, "read_history"));
   qp_free(text);
-  qp__view_release(&view);
+  qp__sent_release(&view);
   llm_messages_free(list);
 }
 
@@ -360,7 +360,7 @@ a_stub_keeps_to_its_size(void **state)
   for (int64_t keep = 0; keep < 3000; keep += 500) {
     qp__buf_reset(&out);
     assert_int_equal(
-        qp__view_stub(&list[0]->calls[0], qp__buf_bytes(&text), 123456, keep, true, &out, &err),
+        qp__sent_stub(&list[0]->calls[0], qp__buf_bytes(&text), 123456, keep, true, &out, &err),
         QP_OK);
     assert_in_range(qp__count_text(qp__buf_bytes(&out)), keep * 9 / 10,
                     keep + QP__PLAN_STUB_TOKENS);

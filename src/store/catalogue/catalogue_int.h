@@ -27,8 +27,8 @@
  *     it reads with its own connection, in parallel with others.
  * (7) A page of a list is cached and is valid until something is marked: `version` changes then,
  *     before the commit is acknowledged.
- * (8) Each step is one transaction of limited size. `summary` is the only data that cannot be
- *     rebuilt; nothing sets it yet.
+ * (8) Each step is one transaction of limited size. `summary` is that of the newest compaction,
+ *     which the metadata has ("compaction").
  *
  * Locks: db_lock for everything about the databases. Contexts are opened while it is held, so a
  * thread that holds a lock of the store or a claim must not wait for it. `lock` for the marks, the
@@ -52,12 +52,13 @@
   X(ROW_FIND, "SELECT n, indexed, digest, stamp, error IS NULL FROM context WHERE id = ?1")       \
   X(ROW_PUT,                                                                                      \
     "INSERT INTO context (id, title, created, updated, messages, bytes, branches, model, mode, "  \
-    "state, owner, old, error, stamp, indexed, digest, due, rc, meta) "                           \
+    "state, owner, old, error, stamp, indexed, digest, due, rc, meta, summary) "                  \
     "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, "   \
-    "?19) "                                                                                       \
+    "?19, ?20) "                                                                                  \
     "ON CONFLICT (id) DO UPDATE SET title = ?2, created = ?3, updated = ?4, messages = ?5, "      \
     "bytes = ?6, branches = ?7, model = ?8, mode = ?9, state = ?10, owner = ?11, old = ?12, "     \
-    "error = ?13, stamp = ?14, indexed = ?15, digest = ?16, due = ?17, rc = ?18, meta = ?19")     \
+    "error = ?13, stamp = ?14, indexed = ?15, digest = ?16, due = ?17, rc = ?18, meta = ?19, "    \
+    "summary = ?20")                                                                              \
   X(ROW_DROP, "DELETE FROM context WHERE n = ?1")                                                 \
   X(ROW_BROKEN, "SELECT id FROM context WHERE error IS NOT NULL")                                 \
   X(ROW_OLD, "SELECT id FROM context WHERE old = 1")                                              \

@@ -151,6 +151,9 @@ bind_context(sqlite3_stmt *st, struct qp_context *c, const struct qp__view *v, u
   qp__cat_bind_text(st, 11, qp__meta_owner(m));
   (void)sqlite3_bind_int(st, 12, c->old);
   (void)sqlite3_bind_int64(st, 19, (int64_t)v->meta_bytes);
+  qp__cat_bind_text(
+      st, 20,
+      json_string_value(json_object_get(json_object_get(m->extra, "compaction"), "summary")));
 }
 
 /* Whether all staged commits of a context are published. A commit is applied to the files first, so

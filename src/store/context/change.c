@@ -1,4 +1,5 @@
-/* change.c - one commit of many parts: branches, metadata, messages, events, a key.
+/* change.c - one commit of many parts: branches, metadata, messages, a compaction record, events, a
+ * key.
  *
  * Every change of a context is made here, except batches of messages, imports, the trash and the
  * deletion of prompts. With the context's write lock held, a struct work goes through the parts of
@@ -23,6 +24,7 @@
 #include "base/sized.h"
 #include "model/message.h"
 #include "store/context/message_save.h"
+#include "store/context/record_file.h"
 #include "store/events/events.h"
 
 struct head {
@@ -43,6 +45,7 @@ struct work {
   struct qp__meta *meta;
   struct qp__driver_change *changes;
   size_t count;
+  char record_path[QP__RECORD_PATH];
   struct head *heads;
   size_t head_count;
   /* until it is finished */
@@ -497,6 +500,20 @@ plan_events(struct work *w, struct qp_err *err)
   return rc;
 }
 
+/* The compaction record that the commit adds. */
+static void
+add_record(struct work *w)
+{
+  struct qp__driver_change *ch;
+
+  if (!w->own || !w->own->record.len)
+    return;
+  qp__record_path(&w->context->id, &w->own->record_id, w->record_path);
+  ch = add_change(w, QP__CHANGE_FILE_PUT);
+  ch->path = w->record_path;
+  ch->bytes = w->own->record;
+}
+
 /* Processes all parts. With the write lock. */
 static enum qp_rc
 build(struct work *w, struct qp_err *err)
@@ -506,7 +523,7 @@ build(struct work *w, struct qp_err *err)
 
   if (rc)
     return rc;
-  w->changes = qp__alloc0(1 + change->branch_change_count + change->message_count +
+  w->changes = qp__alloc0(2 + change->branch_change_count + change->message_count +
                               qp__events_change_count(&w->events),
                           sizeof(*w->changes));
   if (!w->changes)
@@ -523,6 +540,7 @@ build(struct work *w, struct qp_err *err)
   if (rc)
     return rc;
   add_moves(w);
+  add_record(w);
   qp__events_changes(&w->events, w->context->driver, w->changes + w->count);
   w->count += qp__events_change_count(&w->events);
   return QP_OK;

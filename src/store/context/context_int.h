@@ -260,6 +260,9 @@ enum qp_rc qp__clone_meta(struct qp_context *c, struct qp__meta **out, struct qp
  * the key are what qp__json_write() wrote. */
 struct qp__own_json {
   const json_t *metadata; /* used in the place of the change's patch, or NULL */
+  /* A compaction record (record_file.h) that the commit adds, with its checksum; or empty. */
+  struct qp_uuid record_id;
+  struct qp_bytes record;
 };
 
 /* qp_context_commit with JSON of the library itself. */

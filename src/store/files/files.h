@@ -149,9 +149,10 @@ struct qp__fctx {
       *backup;      /* what it was migrated from, once it was asked for (old_lock) */
   size_t backup_at; /* where the last message was found in it */
   bool folding;
-  bool fold_void;    /* the state at the start of the fold has changed: the fold is discarded */
-  bool events_ready; /* its directory of events is known to exist */
-  bool thorough;     /* loaded by a check: see struct qp__problems */
+  bool fold_void;     /* the state at the start of the fold has changed: the fold is discarded */
+  bool events_ready;  /* its directory of events is known to exist */
+  bool records_ready; /* the same for compaction records */
+  bool thorough;      /* loaded by a check: see struct qp__problems */
   bool backup_tried;
 };
 

@@ -49,7 +49,7 @@ static const struct known_name {
   { "metadata.json", DT_REG, true }, { "metadata.json.bak", DT_REG, false },
   { "index.json", DT_REG, true },    { "index.log", DT_REG, true },
   { "messages", DT_DIR, false },     { "messages.jsonl.zst", DT_REG, false },
-  { "archive", DT_DIR, false },      { "compactions", DT_DIR, false },
+  { "archive", DT_DIR, false },      { QP__RECORD_DIR, DT_DIR, false },
   { "trash", DT_DIR, false },        { QP__PACK_DICT, DT_REG, false },
   { "events", DT_DIR, false },
 };
@@ -132,6 +132,15 @@ check_events_name(void *arg, const char *name, unsigned char type)
                (len == 11 && memcmp(name, "idempotency", 11) == 0));
 
   check_inner_name(arg, "events", name, type, ours);
+  return 0;
+}
+
+static int
+check_record_name(void *arg, const char *name, unsigned char type)
+{
+  struct qp_uuid id;
+
+  check_inner_name(arg, QP__RECORD_DIR, name, type, qp__record_name_id(name, &id));
   return 0;
 }
 
@@ -339,7 +348,8 @@ check_context(struct check *k, struct qp_err *err)
   else if (!(rc = qp__message_files(f, k->context, check_file, k, &cause)) &&
            !(rc = check_inner(k, "archive", check_archive_name, &cause)) &&
            !(rc = check_inner(k, "trash", check_trash_name, &cause)) &&
-           !(rc = check_inner(k, "events", check_events_name, &cause)))
+           !(rc = check_inner(k, "events", check_events_name, &cause)) &&
+           !(rc = check_inner(k, QP__RECORD_DIR, check_record_name, &cause)))
     rc = qp__leftovers(f, k->context, k->image, tell_leftover, k, &cause);
   listed = !rc;
   if ((rc == QP_DENIED || rc == QP_CORRUPT || rc == QP_IO) &&

@@ -1,5 +1,5 @@
 /* side_files.c - files of the data directory that belong to no context's index: prompts, sessions,
- * blobs, events.
+ * blobs, events, compaction records.
  *
  * They change through the journal like all others. Their directories are created with the first
  * file; a replay creates missing directories above a file, so a directory needs no operation. */
@@ -36,20 +36,22 @@ make_dir(struct qp__files *f, const char *path, struct qp_err *err)
   return QP_OK;
 }
 
-/* The same for the events of a context, once while it is in memory. */
+/* The same for the events or the compaction records of a context, once while it is in memory. */
 static enum qp_rc
-make_events_dir(struct qp__files *f, struct qp__fctx *c, struct qp_err *err)
+make_inner_dir(struct qp__files *f, struct qp__fctx *c, const char *file, struct qp_err *err)
 {
+  bool record = strstr(file, "/" QP__RECORD_DIR "/") != NULL;
+  bool *ready = record ? &c->records_ready : &c->events_ready;
   char path[QP__PATH_MAX];
   int sys;
 
-  if (c->events_ready)
+  if (*ready)
     return QP_OK;
-  qp__context_path(path, c, "events");
+  qp__context_path(path, c, record ? QP__RECORD_DIR : "events");
   sys = qp__dir_make(f->os, f->root, path);
   if (sys)
     return qp__fail_sys(err, sys, "cannot create the directory '%s'", path);
-  c->events_ready = true;
+  *ready = true;
   return QP_OK;
 }
 
@@ -72,7 +74,7 @@ qp__plain_prepare(struct qp__files *f, struct qp__driver_change *ch)
   if (ch->rc || ch->kind == QP__CHANGE_FILE_DROP)
     return;
   if (ch->context)
-    ch->rc = make_events_dir(f, ch->context, &ch->err);
+    ch->rc = make_inner_dir(f, ch->context, ch->path, &ch->err);
   else
     ch->rc = make_dir(f, ch->kind == QP__CHANGE_FILE_RENAME ? ch->to : ch->path, &ch->err);
   if (!ch->rc && ch->kind == QP__CHANGE_FILE_PUT)

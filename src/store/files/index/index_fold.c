@@ -76,6 +76,7 @@ qp__files_renew(void *self, void *context, void *fresh)
   c->fold_void = c->folding;
   c->dir_ready_count = 0; /* a replay of its creation creates no empty directories */
   c->events_ready = false;
+  c->records_ready = false;
   qp__fctx_free(fresh);
 }
 
