@@ -50,6 +50,8 @@ qp__handler qp__h_response_create, qp__h_response_get, qp__h_response_delete, qp
 /* openai/h_conversations.c */
 qp__handler qp__h_conversation_create, qp__h_conversation_get, qp__h_conversation_update,
     qp__h_conversation_delete, qp__h_items_add, qp__h_items_list, qp__h_item_get, qp__h_item_delete;
+/* aisdk/h_ai.c */
+qp__handler qp__h_ai_chat, qp__h_ai_stream, qp__h_ai_messages, qp__h_ai_stop;
 /* anthropic/h_anthropic.c */
 qp__handler qp__h_anthropic_messages, qp__h_anthropic_count;
 

@@ -216,5 +216,5 @@ end(struct qp__face *f, const struct qp__llm_fault *fault)
 }
 
 const struct qp__face_form qp__messages_form = {
-  begin, item_begin, item_more, item_end, end, NULL, false,
+  begin, item_begin, item_more, item_end, end, NULL, NULL, false,
 };

@@ -270,6 +270,8 @@ qp__face_result(struct qp__face *f, const char *id, struct qp_bytes result, bool
       f->form->item_result(f, item);
     return;
   }
+  if (f->form->stray_result)
+    f->form->stray_result(f, id, result, failed);
 }
 
 void

@@ -43,6 +43,8 @@ struct qp__face_form {
   /* `fault` NULL: the answer is complete. */
   void (*end)(struct qp__face *f, const struct qp__llm_fault *fault);
   void (*item_result)(struct qp__face *f, struct qp__item *item); /* of the server; may be NULL */
+  /* The result of a call that an earlier answer of the same turn made; may be NULL. */
+  void (*stray_result)(struct qp__face *f, const char *id, struct qp_bytes result, bool failed);
   bool shows_server_calls; /* calls of tools of the server are items for the client too */
 };
 

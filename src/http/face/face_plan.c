@@ -52,6 +52,17 @@ create(struct qp__request *r, const struct qp_uuid *id, const char *title, struc
 }
 
 enum qp_rc
+qp__face_context_find(struct qp__request *r, const char *name, struct qp_err *err)
+{
+  struct qp_uuid id;
+  char text[QP_UUID_TEXT];
+
+  if (qp_uuid_parse(name, &id, NULL))
+    id = id_of_name(qp__owner(r), name);
+  return qp__held_get(r, qp_uuid_text(&id, text), &r->held, err);
+}
+
+enum qp_rc
 qp__face_context(struct qp__request *r, const char *name, struct qp_err *err)
 {
   struct qp_uuid id = { { 0 } };
@@ -338,6 +349,71 @@ qp__face_plan_make(struct qp__request *r, const struct qp__wish *w, struct qp__f
   release_talk(&talk);
   if (rc)
     qp__face_plan_release(plan);
+  return rc;
+}
+
+/* ---- where a message is ---- */
+
+struct search {
+  struct qp__request *r;
+  struct qp_uuid id;
+  uint64_t position;
+  const char *preferred;
+  const char *found;
+  uint64_t messages; /* of the branch */
+  bool hit, failed;
+};
+
+static enum qp_rc
+compare(void *arg, const struct qp_message_info *info, struct qp_bytes json)
+{
+  struct search *s = arg;
+
+  (void)json;
+  s->hit = qp_uuid_equal(&info->id, &s->id);
+  return QP_OK;
+}
+
+static enum qp_rc
+see_branch(void *arg, const struct qp_branch_info *branch)
+{
+  struct search *s = arg;
+  bool better =
+      !s->found || branch->active || (s->preferred && strcmp(branch->name, s->preferred) == 0);
+  enum qp_rc rc;
+
+  if (branch->messages <= s->position || !better ||
+      (s->found && s->preferred && strcmp(s->found, s->preferred) == 0))
+    return QP_OK;
+  s->hit = false;
+  rc = qp_messages_index(s->r->held->context, branch->name, s->position, 1, compare, s, NULL);
+  if (rc || !s->hit)
+    return rc;
+  s->found = qp__arena_strdup(&s->r->arena, branch->name);
+  s->messages = branch->messages;
+  s->failed |= !s->found;
+  return QP_OK;
+}
+
+enum qp_rc
+qp__face_find_message(struct qp__request *r, const struct qp_uuid *id, const char *preferred,
+                      const char **branch, uint64_t *position, uint64_t *messages,
+                      struct qp_err *err)
+{
+  struct search search = { .r = r, .id = *id, .preferred = preferred };
+  struct qp_message_info info;
+  enum qp_rc rc = qp_message_find(r->held->context, id, &info, err);
+
+  if (rc)
+    return rc;
+  search.position = *position = info.position;
+  rc = qp_branch_list(r->held->context, see_branch, &search, err);
+  if (!rc && search.failed)
+    rc = qp__fail_nomem(err, "finding a message");
+  if (!rc && !search.found)
+    rc = qp__fail(err, QP_NOTFOUND, "no branch has this message");
+  *branch = search.found;
+  *messages = search.messages;
   return rc;
 }
 

@@ -18,10 +18,13 @@
 #include "http/http_int.h"
 #include "model/message.h"
 
+#define EVENTS_PAGE 1000
+
 struct qp__face_turn {
   struct qp_subscription *subscription;
   struct qp_context *context; /* to read results */
   struct qp_uuid first;       /* the message that began the turn */
+  uint64_t rest_after;        /* events up to this number do not end the answer */
   struct qp_uuid start;       /* the same for an action that stores none, or none */
   pthread_mutex_t lock;       /* of what follows */
   struct qp__exchange *x;     /* NULL: freed */
@@ -222,10 +225,12 @@ see_message(struct qp__face_turn *turn, const json_t *o, struct qp_err *err)
     return QP_OK;
   if (!turn->begun && strcmp(role, "assistant") != 0)
     see_first(turn, &id);
-  if (strcmp(role, "tool") != 0 || turn->over)
+  if (turn->over || strcmp(role, "user") == 0)
     return QP_OK;
   rc = qp_message_load(turn->context, &id, &message, err); /* it was saved now: it is in memory */
-  if (!rc)
+  if (!rc && strcmp(role, "assistant") == 0)
+    turn->x->face.cancelled = json_is_true(json_object_get(message->metadata, "interrupted"));
+  else if (!rc)
     rc = qp__face_message(&turn->x->face, message, err);
   qp_message_free(message);
   return rc;
@@ -262,12 +267,12 @@ end_failed(struct qp__face_turn *turn, const json_t *detail)
 }
 
 static void
-see_state(struct qp__face_turn *turn, const json_t *o)
+see_state(struct qp__face_turn *turn, const json_t *o, uint64_t seq)
 {
   const char *name = json_string_value(json_object_get(o, "state"));
   enum qp_state state;
 
-  if (!turn->begun || !name || !qp_state_find(name, &state))
+  if (!turn->begun || !name || !qp_state_find(name, &state) || seq <= turn->rest_after)
     return;
   if (state == QP_STATE_FAILED) {
     end_failed(turn, json_object_get(o, "detail"));
@@ -289,7 +294,7 @@ take_event(struct qp__face_turn *turn, const struct qp_event_info *event, struct
   if (strcmp(event->type, "message") == 0) {
     rc = see_message(turn, o, err);
   } else if (strcmp(event->type, "state") == 0) {
-    see_state(turn, o);
+    see_state(turn, o, event->seq);
   } else if (turn->begun && strcmp(event->type, "answer") == 0) {
     const char *model = json_string_value(json_object_get(o, "model"));
 
@@ -362,7 +367,7 @@ on_done(void *arg, const struct qp_action_result *result, enum qp_rc rc, const s
 /* `acts`: an action follows, which has a reference. */
 static enum qp_rc
 follow(struct qp__request *r, struct qp__exchange *x, struct qp_engine *engine, uint64_t after,
-       bool acts, const struct qp_uuid *start, struct qp_err *err)
+       bool acts, const struct qp_uuid *start, uint64_t rest_after, struct qp_err *err)
 {
   struct qp__face_turn *turn = qp__alloc0(1, sizeof(*turn));
   enum qp_rc rc;
@@ -373,7 +378,7 @@ follow(struct qp__request *r, struct qp__exchange *x, struct qp_engine *engine, 
   }
   turn->refs = acts ? 2 : 1;
   turn->x = x;
-  turn->begun = false;
+  turn->rest_after = rest_after;
   turn->start = start ? *start : (struct qp_uuid){ { 0 } };
   x->turn = turn;
   rc = qp_context_open(r->http->store, &r->held->id, QP_LOAD_NONE, &turn->context, err);
@@ -386,7 +391,7 @@ follow(struct qp__request *r, struct qp__exchange *x, struct qp_engine *engine, 
 
 enum qp_rc
 qp__face_turn_follow(struct qp__request *r, struct qp__exchange *x, uint64_t after,
-                     struct qp_err *err)
+                     uint64_t rest_after, struct qp_err *err)
 {
   struct qp_engine *engine = NULL;
   struct qp__http *http = r->http;
@@ -395,13 +400,56 @@ qp__face_turn_follow(struct qp__request *r, struct qp__exchange *x, uint64_t aft
   if (rc)
     return rc;
   qp__work_park(r, qp__exchange_answer, false);
-  rc = follow(r, x, engine, after, false, NULL, err);
+  rc = follow(r, x, engine, after, false, NULL, rest_after, err);
   if (rc) {
     x->request = NULL;
     r->then = NULL;
   }
   qp__turns_leave(http);
   return rc;
+}
+
+/* ---- where a turn is in the log ---- */
+
+struct finding {
+  char id[QP_UUID_TEXT];
+  uint64_t seq; /* of the message's event; 0: not found */
+  uint64_t last;
+};
+
+static enum qp_rc
+see_event(void *arg, const struct qp_event_info *event)
+{
+  struct finding *f = arg;
+
+  f->last = event->seq;
+  if (strcmp(event->type, "message") != 0 || !memmem(event->json.data, event->json.len, f->id, 36))
+    return QP_OK;
+  f->seq = event->seq;
+  return QP_STOPPED;
+}
+
+uint64_t
+qp__face_find_event(struct qp__request *r, const struct qp_uuid *message, uint64_t *newest)
+{
+  struct qp_context *context = r->held->context;
+  struct qp_event_range range = { .oldest = 0 };
+  struct finding f = { .seq = 0 };
+
+  (void)qp_uuid_text(message, f.id);
+  if (qp_events_range(context, &range, NULL) || !range.newest)
+    return 0;
+  if (newest)
+    *newest = range.newest;
+  f.last = range.oldest - 1;
+  while (!f.seq && f.last < range.newest) {
+    uint64_t before = f.last;
+    enum qp_rc rc = qp_events_read(context, before, EVENTS_PAGE, see_event, &f, NULL);
+
+    if ((rc && rc != QP_STOPPED) || f.last == before)
+      break;
+  }
+  return f.seq;
 }
 
 /* ---- an answer that is stored already ---- */
@@ -544,7 +592,7 @@ make_action(struct qp__request *r, const struct qp__face_plan *plan, struct qp_a
     a->denied = plan->denied;
     a->denied_count = plan->denied_count;
     a->reason = plan->reason;
-  } else if (!qp_uuid_is_none(&plan->regenerate)) {
+  } else if (plan->again) {
     a->kind = QP_ACTION_REGENERATE;
     a->target = plan->regenerate;
     a->branch = NULL;
@@ -555,8 +603,7 @@ make_action(struct qp__request *r, const struct qp__face_plan *plan, struct qp_a
 }
 
 static void
-on_cancelled(void *arg, const struct qp_action_result *result, enum qp_rc rc,
-             const struct qp_err *err)
+on_acted(void *arg, const struct qp_action_result *result, enum qp_rc rc, const struct qp_err *err)
 {
   (void)result;
   (void)rc; /* it may have ended by itself */
@@ -564,20 +611,30 @@ on_cancelled(void *arg, const struct qp_action_result *result, enum qp_rc rc,
   (void)sem_post(arg);
 }
 
-/* Ends calls that wait for a client that does not answer them. This is rare, and the worker waits
- * for it: what follows needs its effect. */
+/* An action before that of the plan: ends calls that wait for a client that does not answer them,
+ * or decides about calls while others get their results. This is rare, and the worker waits for it:
+ * what follows needs its effect. */
 static enum qp_rc
-cancel_calls(struct qp__request *r, struct qp_engine *engine, struct qp_err *err)
+act_first(struct qp__request *r, const struct qp__face_plan *plan, struct qp_engine *engine,
+          struct qp_err *err)
 {
-  const struct qp_action cancel = {
-    .size = sizeof(cancel), .kind = QP_ACTION_CANCEL, .context = r->held->id, .wait = true
+  const struct qp_action action = {
+    .size = sizeof(action),
+    .kind = plan->cancel ? QP_ACTION_CANCEL : QP_ACTION_APPROVE_TOOLS,
+    .context = r->held->id,
+    .wait = plan->cancel,
+    .approved = plan->approved,
+    .approved_count = plan->approved_count,
+    .denied = plan->denied,
+    .denied_count = plan->denied_count,
+    .reason = plan->reason,
   };
   sem_t done;
   enum qp_rc rc;
 
   if (sem_init(&done, 0, 0))
     return qp__fail_nomem(err, "a turn");
-  rc = qp_engine_act(engine, &cancel, on_cancelled, &done, err);
+  rc = qp_engine_act(engine, &action, on_acted, &done, err);
   while (!rc && sem_wait(&done))
     continue; /* a signal */
   (void)sem_destroy(&done);
@@ -596,8 +653,8 @@ qp__face_turn_run(struct qp__request *r, struct qp__exchange *x, struct qp__face
 
   if (rc)
     return rc;
-  if (plan->cancel)
-    rc = cancel_calls(r, engine, err);
+  if (plan->cancel || (plan->results && plan->approved_count + plan->denied_count))
+    rc = act_first(r, plan, engine, err);
   if (!rc)
     rc = save_before(r, plan, err);
   if (!rc)
@@ -610,7 +667,7 @@ qp__face_turn_run(struct qp__request *r, struct qp__exchange *x, struct qp__face
   qp__work_park(r, qp__exchange_answer, false);
   if (action.kind == QP_ACTION_SEND_MESSAGE || action.kind == QP_ACTION_SUBMIT_TOOL_RESULTS)
     plan->start = (struct qp_uuid){ { 0 } }; /* an event tells it */
-  rc = follow(r, x, engine, QP_SEQ_NOW, true, &plan->start, err);
+  rc = follow(r, x, engine, QP_SEQ_NOW, true, &plan->start, 0, err);
   if (!rc) {
     rc = qp_engine_act(engine, &action, on_done, x->turn, err);
     if (rc)

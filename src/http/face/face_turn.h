@@ -16,6 +16,9 @@
  * The response names its id in the header X-Quipu-Context. QP_NOTFOUND. */
 enum qp_rc qp__face_context(struct qp__request *r, const char *name, struct qp_err *err);
 
+/* The same for a context that exists. */
+enum qp_rc qp__face_context_find(struct qp__request *r, const char *name, struct qp_err *err);
+
 /* What a turn does. Everything is borrowed. */
 struct qp__face_plan {
   const char *branch;        /* NULL: the active branch */
@@ -24,6 +27,7 @@ struct qp__face_plan {
   json_t *results;           /* messages of tools: results of calls that wait for the client */
   json_t *tools;             /* of the client; NULL: none */
   struct qp_uuid start;      /* the message behind which the answer comes, when none is sent */
+  bool again;                /* another answer to the last message */
   struct qp_uuid regenerate; /* an answer: another one to the same message */
   bool cancel;               /* ends the calls that wait first */
   const char *const *approved, *const *denied; /* calls that wait for approval */
@@ -44,6 +48,11 @@ void qp__face_plan_release(struct qp__face_plan *plan);
  * there (NULL: the active one, in an empty context), or a new one. In the arena. */
 enum qp_rc qp__face_branch(struct qp__request *r, const struct qp_uuid *at, const char **out,
                            struct qp_err *err);
+/* A branch of r->held with a message: `preferred` if it has it, else the active one, else any. Its
+ * name is in the arena; *messages is the number of its messages. QP_NOTFOUND. */
+enum qp_rc qp__face_find_message(struct qp__request *r, const struct qp_uuid *id,
+                                 const char *preferred, const char **branch, uint64_t *position,
+                                 uint64_t *messages, struct qp_err *err);
 /* A new branch that ends at `at` (none: it is empty). */
 enum qp_rc qp__face_fork(struct qp__request *r, const struct qp_uuid *at, const char **out,
                          struct qp_err *err);
@@ -55,9 +64,14 @@ enum qp_rc qp__face_turn_run(struct qp__request *r, struct qp__exchange *x,
 /* All of the above, for protocols without state of their own. */
 enum qp_rc qp__face_turn_begin(struct qp__request *r, struct qp__exchange *x,
                                const struct qp__wish *w, struct qp_err *err);
-/* Follows the turn in r->held whose first message is the event behind number `after`. */
+/* Follows the turn in r->held whose first message is the event behind number `after`. The answer
+ * ends where the turn stops for the first time behind event `rest_after`. */
 enum qp_rc qp__face_turn_follow(struct qp__request *r, struct qp__exchange *x, uint64_t after,
-                                struct qp_err *err);
+                                uint64_t rest_after, struct qp_err *err);
+/* The number of the event that tells of a message in r->held; 0: the log does not have it. *newest
+ * is that of the newest durable event. */
+uint64_t qp__face_find_event(struct qp__request *r, const struct qp_uuid *message,
+                             uint64_t *newest);
 
 /* The turn itself continues. NULL is allowed. */
 void qp__face_turn_free(struct qp__face_turn *turn);

@@ -236,4 +236,4 @@ end(struct qp__face *f, const struct qp__llm_fault *fault)
 }
 
 const struct qp__face_form qp__chat_form = { begin, item_begin, item_more, item_end,
-                                             end,   NULL,       false };
+                                             end,   NULL,       NULL,      false };

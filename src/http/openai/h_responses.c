@@ -19,7 +19,6 @@
 #include "model/message.h"
 
 #define SEQ_MAX 9007199254740991
-#define EVENTS_PAGE 1000
 
 /* ---- create: where it belongs ---- */
 
@@ -368,45 +367,6 @@ answer_stored(struct qp__request *r, const char *id, struct qp_err *err)
 
 /* ---- following ---- */
 
-struct finding {
-  char id[QP_UUID_TEXT];
-  uint64_t seq; /* of the message's event; 0: not found */
-  uint64_t last;
-};
-
-static enum qp_rc
-see_event(void *arg, const struct qp_event_info *event)
-{
-  struct finding *f = arg;
-
-  f->last = event->seq;
-  if (strcmp(event->type, "message") != 0 || !memmem(event->json.data, event->json.len, f->id, 36))
-    return QP_OK;
-  f->seq = event->seq;
-  return QP_STOPPED;
-}
-
-/* The number of the event that tells of the first message; 0: the log does not have it. */
-static uint64_t
-find_event(struct qp_context *context, const struct qp_uuid *first)
-{
-  struct qp_event_range range = { .oldest = 0 };
-  struct finding f = { .seq = 0 };
-
-  (void)qp_uuid_text(first, f.id);
-  if (qp_events_range(context, &range, NULL) || !range.newest)
-    return 0;
-  f.last = range.oldest - 1;
-  while (!f.seq && f.last < range.newest) {
-    uint64_t before = f.last;
-    enum qp_rc rc = qp_events_read(context, before, EVENTS_PAGE, see_event, &f, NULL);
-
-    if ((rc && rc != QP_STOPPED) || f.last == before)
-      break;
-  }
-  return f.seq;
-}
-
 /* Names of the functions of the client, as qp__wish_tool_names(). */
 static char **
 tool_names(const json_t *tools)
@@ -476,8 +436,8 @@ begin_stream(struct qp__request *r, struct qp__exchange *x, uint64_t after, stru
       x->client_tools = tool_names(json_object_get(echo, "tools"));
       x->face.client_tools = x->client_tools;
     }
-    seq = find_event(r->held->context, &s.first);
-    rc = seq ? qp__face_turn_follow(r, x, seq - 1, err) : stream_stored(r, x, r->params[0], err);
+    seq = qp__face_find_event(r, &s.first, NULL);
+    rc = seq ? qp__face_turn_follow(r, x, seq - 1, 0, err) : stream_stored(r, x, r->params[0], err);
   }
   qp__stored_response_release(&s);
   return rc;

@@ -485,5 +485,5 @@ end(struct qp__face *f, const struct qp__llm_fault *fault)
 }
 
 const struct qp__face_form qp__responses_form = {
-  begin, item_begin, item_more, item_end, end, item_result, true,
+  begin, item_begin, item_more, item_end, end, item_result, NULL, true,
 };

@@ -68,49 +68,6 @@ qp__conversation_find(struct qp__request *r, const char *id, struct qp_err *err)
   return rc == QP_NOTFOUND ? qp__fail(err, rc, "Conversation with id '%.80s' not found.", id) : rc;
 }
 
-/* ---- where a message is ---- */
-
-struct search {
-  struct qp__request *r;
-  struct qp_uuid id;
-  uint64_t position;
-  const char *preferred;
-  const char *found;
-  uint64_t messages; /* of the branch */
-  bool hit, failed;
-};
-
-static enum qp_rc
-compare(void *arg, const struct qp_message_info *info, struct qp_bytes json)
-{
-  struct search *s = arg;
-
-  (void)json;
-  s->hit = qp_uuid_equal(&info->id, &s->id);
-  return QP_OK;
-}
-
-static enum qp_rc
-see_branch(void *arg, const struct qp_branch_info *branch)
-{
-  struct search *s = arg;
-  bool better =
-      !s->found || branch->active || (s->preferred && strcmp(branch->name, s->preferred) == 0);
-  enum qp_rc rc;
-
-  if (branch->messages <= s->position || !better ||
-      (s->found && s->preferred && strcmp(s->found, s->preferred) == 0))
-    return QP_OK;
-  s->hit = false;
-  rc = qp_messages_index(s->r->held->context, branch->name, s->position, 1, compare, s, NULL);
-  if (rc || !s->hit)
-    return rc;
-  s->found = qp__arena_strdup(&s->r->arena, branch->name);
-  s->messages = branch->messages;
-  s->failed |= !s->found;
-  return QP_OK;
-}
-
 /* ---- its messages ---- */
 
 struct walk {
@@ -254,8 +211,6 @@ load_record(struct qp__request *r, struct qp__stored_response *out, struct qp_er
     return rc;
   out->record = json_incref(json_object_get(message->metadata, "response"));
   out->inputs = (uint64_t)json_integer_value(json_object_get(out->record, "inputs"));
-  if (!out->inputs || out->inputs > out->position + 1)
-    out->inputs = 1;
   out->background =
       json_is_true(json_object_get(json_object_get(out->record, "echo"), "background"));
   qp_message_free(message);
@@ -266,8 +221,7 @@ static enum qp_rc
 find(struct qp__request *r, const char *id, struct qp__face *face, struct qp__stored_response *out,
      struct qp_err *err)
 {
-  struct search search = { .r = r };
-  struct qp_message_info info;
+  uint64_t messages = 0;
   struct qp_uuid context;
   enum qp_rc rc;
 
@@ -278,28 +232,19 @@ find(struct qp__request *r, const char *id, struct qp__face *face, struct qp__st
   if (!rc && is_deleted(r, id))
     rc = QP_NOTFOUND;
   if (!rc)
-    rc = qp_message_find(r->held->context, &out->first, &info, err);
+    rc = load_record(r, out, err);
+  if (!rc)
+    rc = qp__face_find_message(r, &out->first,
+                               json_string_value(json_object_get(out->record, "branch")),
+                               &out->branch, &out->position, &messages, err);
   if (rc)
     return rc;
-  out->position = info.position;
-  rc = load_record(r, out, err);
-  if (rc)
-    return rc;
-  search.id = out->first;
-  search.position = info.position;
-  search.preferred = json_string_value(json_object_get(out->record, "branch"));
-  rc = qp_branch_list(r->held->context, see_branch, &search, err);
-  if (!rc && search.failed)
-    rc = qp__fail_nomem(err, "a response");
-  if (!rc && !search.found)
-    rc = QP_NOTFOUND;
-  if (rc)
-    return rc;
-  out->branch = search.found;
-  out->end = info.position + 1;
+  if (!out->inputs || out->inputs > out->position + 1)
+    out->inputs = 1;
+  out->end = out->position + 1;
   out->last = out->first;
   rc = walk_messages(r, face, out, err);
-  out->is_head = out->end == search.messages;
+  out->is_head = out->end == messages;
   return rc ? rc : read_state(r, face, out, err);
 }
 
