@@ -101,7 +101,6 @@ a_message_at_any_time(void **state)
   assert_false(qp__answer_has_content(&a));
   feed_stream(&a, &qp__codec_anthropic, everything);
   assert_true(qp__answer_has_content(&a));
-  assert_int_equal(qp__answer_call_count(&a), 1);
   expect_message(&a, true, 1500000000,
                  "\"role\":\"assistant\",\"type\":\"tool_call\"," PARTS
                  "],\"metadata\":{\"provider\":\"anthropic\",\"model\":\"m\",\"response_id\":"
@@ -123,7 +122,6 @@ a_message_at_any_time(void **state)
     feed_stream(&a, &qp__codec_anthropic, whole.data);
     qp__buf_release(&whole);
   }
-  assert_int_equal(qp__answer_call_count(&a), 2);
   expect_message(&a, false, -1,
                  "\"role\":\"assistant\",\"type\":\"tool_call\"," PARTS
                  ",{\"id\":\"b\",\"tool_name\":\"g\",\"arguments\":\"{\\\"te\",\"approval_status\":"

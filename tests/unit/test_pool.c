@@ -84,12 +84,6 @@ test_what_was_put_can_be_had(void **state)
   assert_true(has(&p, 1, 2));
   assert_false(has(&p, 2, 2));
   assert_int_equal(qp__pool_bytes(&p), 200 + 3 * COST);
-  qp__pool_drop(&p, 1, 1);
-  qp__pool_drop(&p, 1, 1);
-  qp__pool_drop(&p, 9, 9);
-  assert_false(has(&p, 1, 1));
-  assert_true(has(&p, 2, 1));
-  assert_int_equal(qp__pool_bytes(&p), 100 + 2 * COST);
   qp__pool_release(&p);
 }
 
@@ -122,7 +116,6 @@ test_a_blob_outlives_its_place(void **state)
   b = qp__pool_get(&p, 1, 1);
   assert_non_null(b);
   assert_int_equal(b->data[b->len], 0);
-  qp__pool_drop(&p, 1, 1);
   qp__pool_release(&p);
   assert_int_equal(b->data[0], 1); /* ours still */
   qp__blob_unref(b);
@@ -204,10 +197,6 @@ test_many_items_are_found(void **state)
     assert_true(has(&p, i % 7, i));
   assert_false(has(&p, 1, 0));
   assert_int_equal(qp__pool_bytes(&p), 30000 * (12 + COST));
-  for (uint32_t i = 0; i < 30000; i += 2)
-    qp__pool_drop(&p, i % 7, i);
-  for (uint32_t i = 0; i < 30000; i++)
-    assert_int_equal(has(&p, i % 7, i), i % 2);
   qp__pool_release(&p);
 }
 
@@ -273,8 +262,6 @@ use_pool(void *arg)
       memcpy(b->data, &slot, 4);
       qp__pool_put(&s->pool, 1, slot, b);
     }
-    if (i % 50 == 0)
-      qp__pool_drop(&s->pool, 1, slot);
     qp__blob_unref(b);
   }
   return NULL;

@@ -226,19 +226,6 @@ qp__pool_put(struct qp__pool *p, uint64_t context, uint32_t slot, struct qp__blo
   qp__mutex_unlock(&s->lock);
 }
 
-void
-qp__pool_drop(struct qp__pool *p, uint64_t context, uint32_t slot)
-{
-  struct qp__pool_shard *s = shard_of(p, context, slot);
-  struct qp__pool_item **at;
-
-  qp__mutex_lock(&s->lock);
-  at = s->bucket_count ? find_place(s, context, slot) : NULL;
-  if (at && *at)
-    remove_item(s, at);
-  qp__mutex_unlock(&s->lock);
-}
-
 size_t
 qp__pool_bytes(struct qp__pool *p)
 {

@@ -46,8 +46,6 @@ void qp__pool_release(struct qp__pool *p);
 struct qp__blob *qp__pool_get(struct qp__pool *p, uint64_t context, uint32_t slot);
 /* Keeps the blob if there is room, with its own reference. It is not an error if there is none. */
 void qp__pool_put(struct qp__pool *p, uint64_t context, uint32_t slot, struct qp__blob *blob);
-/* Lets go of one message. */
-void qp__pool_drop(struct qp__pool *p, uint64_t context, uint32_t slot);
 size_t qp__pool_bytes(struct qp__pool *p);
 
 #endif
