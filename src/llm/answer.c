@@ -203,6 +203,16 @@ qp__answer_has_content(const struct qp__answer *a)
   return false;
 }
 
+size_t
+qp__answer_call_count(const struct qp__answer *a)
+{
+  size_t n = 0;
+
+  for (size_t i = 0; i < a->block_count; i++)
+    n += a->blocks[i].kind == QP__LLM_CALL && a->blocks[i].ended;
+  return n;
+}
+
 /* ---- the message ---- */
 
 /* A value that fits into a message, or NULL with QP_OK if the text is not JSON. */

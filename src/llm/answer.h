@@ -52,6 +52,7 @@ enum qp_rc qp__answer_feed(void *arg, const struct qp__llm_event *event, struct 
 
 /* Whether there is anything to keep: text, thinking or a complete call. */
 bool qp__answer_has_content(const struct qp__answer *a);
+size_t qp__answer_call_count(const struct qp__answer *a); /* complete ones */
 
 /* The message so far. `cost` is in millionths of a millionth of a dollar (models.h); below 0: not
  * known. Free with qp_message_free(). */
