@@ -69,11 +69,16 @@ QP_API QP_MUST_CHECK enum qp_rc qp_message_new(enum qp_role role, struct qp_mess
 /* A new message with one text part. */
 QP_API QP_MUST_CHECK enum qp_rc qp_message_new_text(enum qp_role role, struct qp_bytes text,
                                                     struct qp_message **out, struct qp_err *err);
-/* Decodes the stored form of a message, or the short form {"role": …, "text": …}. Unknown fields
+/* Decodes the stored form of a message, the short form {"role": …, "text": …}, or a message as the
+ * APIs of OpenAI and Anthropic have it, with at most one tool result. Unknown fields
  * are kept, and qp_message_json() writes them again. QP_INVALID: the sentence names the wrong
  * field. */
 QP_API QP_MUST_CHECK enum qp_rc qp_message_parse(struct qp_bytes json, struct qp_message **out,
                                                  struct qp_err *err);
+/* The same for a message in the form of OpenAI or Anthropic, which can be several messages here: a
+ * tool result is a message of its own. *count messages are in `out`, which has room for `max`. */
+QP_API QP_MUST_CHECK enum qp_rc qp_message_parse_all(struct qp_bytes json, struct qp_message **out,
+                                                     size_t max, size_t *count, struct qp_err *err);
 /* NULL is allowed. */
 QP_API void qp_message_free(struct qp_message *message);
 

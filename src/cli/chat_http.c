@@ -320,6 +320,40 @@ out:
   return rc;
 }
 
+enum qp_rc
+cli_http_pass(struct chat_http *http, const char *path, struct qp_bytes body, char **out,
+              struct qp_err *err)
+{
+  struct qp__buf answer;
+  struct request r;
+  long status = 0;
+  CURLcode code;
+  enum qp_rc rc = QP_OK;
+
+  qp__buf_init(&answer, BODY_MAX);
+  if (!fill_request(http, &r, path, NULL) || !(r.body = qp__strndup(body.data, body.len)) ||
+      !add_header(&r, "Content-Type", "application/json")) {
+    rc = cli_fail_nomem(err);
+    goto out;
+  }
+  set_common(http, http->asking, &r, "POST");
+  (void)curl_easy_setopt(http->asking, CURLOPT_TIMEOUT, ANSWER_TIMEOUT_S);
+  (void)curl_easy_setopt(http->asking, CURLOPT_WRITEFUNCTION, take_body);
+  (void)curl_easy_setopt(http->asking, CURLOPT_WRITEDATA, &answer);
+  code = curl_easy_perform(http->asking);
+  (void)curl_easy_getinfo(http->asking, CURLINFO_RESPONSE_CODE, &status);
+  if (code)
+    rc = unreachable(http, code, err);
+  else if (status > 299 && status != 400 && status != 404)
+    rc = refused(http, status, &answer, err);
+  else if (!(*out = qp__buf_take(&answer, NULL)))
+    rc = cli_fail_nomem(err);
+out:
+  qp__buf_release(&answer);
+  request_release(&r);
+  return rc;
+}
+
 /* ---- streams ---- */
 
 struct streaming {

@@ -29,6 +29,11 @@ void cli_http_close(struct chat_http *http); /* NULL is allowed */
 enum qp_rc cli_http_ask(struct chat_http *http, const char *method, const char *path,
                         const json_t *body, json_t **out, struct qp_err *err);
 
+/* Posts a body as it is. *out is the body of the response, whatever its status, unless that says
+ * that the caller may not ask or that the server is not there; released with qp__free(). */
+enum qp_rc cli_http_pass(struct chat_http *http, const char *path, struct qp_bytes body, char **out,
+                         struct qp_err *err);
+
 struct chat_stream {
   const char *path;
   const json_t *body; /* sent with POST; NULL: GET */

@@ -14,6 +14,7 @@
 #define LINE_LIMIT \
   ((size_t)32 << 20) /* twice the limit of the store: a line may consist of escapes */
 #define BATCH_MAX 10000
+#define LINE_MESSAGES 256              /* that one line can be: its tool results */
 #define BATCH_BYTES ((size_t)16 << 20) /* bytes per batch; further lines go into the next one */
 
 enum { OPT_ROLE, OPT_TEXT, OPT_BRANCH, OPT_PARENT, OPT_JSONL, OPT_BATCH, OPT_KEEP_GOING };
@@ -210,21 +211,23 @@ feed_lines(struct feed *feed, struct cli_lines *in, struct qp_err *err)
     struct qp_err why = { QP_OK, "" };
     struct qp_bytes line;
     bool more = true;
+    size_t count = 0;
     enum qp_rc rc = cli_lines_next(in, &line, &more, &why);
 
     if (!rc && !more)
       return flush_batch(feed, err);
     if (!rc)
-      rc = qp_message_parse(line, &feed->messages[feed->count], &why);
+      rc = qp_message_parse_all(line, feed->messages + feed->count, LINE_MESSAGES, &count, &why);
     if (is_bad_line(rc)) {
       rc = bad_line(feed, in->number, &why, err);
     } else if (rc) {
       rc = flush_batch(feed, err);
       return rc ? rc : qp__fail(err, why.rc, "%s", why.msg);
     } else {
-      feed->lines[feed->count++] = in->number;
+      while (count-- > 0)
+        feed->lines[feed->count++] = in->number;
       feed->bytes += line.len;
-      if (feed->count == feed->max || feed->bytes >= BATCH_BYTES)
+      if (feed->count >= feed->max || feed->bytes >= BATCH_BYTES)
         rc = flush_batch(feed, err);
     }
     if (rc)
@@ -254,9 +257,9 @@ add_lines(struct cli *cli, const struct cli_args *args, struct qp_context *conte
   if (rc)
     return rc;
   feed.max = (size_t)batch;
-  feed.messages = qp__alloc0(feed.max, sizeof(*feed.messages));
-  feed.lines = qp__alloc0(feed.max, sizeof(*feed.lines));
-  feed.results = qp__alloc0(feed.max, sizeof(*feed.results));
+  feed.messages = qp__alloc0(feed.max + LINE_MESSAGES, sizeof(*feed.messages));
+  feed.lines = qp__alloc0(feed.max + LINE_MESSAGES, sizeof(*feed.lines));
+  feed.results = qp__alloc0(feed.max + LINE_MESSAGES, sizeof(*feed.results));
   if (!feed.messages || !feed.lines || !feed.results)
     rc = cli_fail_nomem(err);
   else

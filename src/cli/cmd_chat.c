@@ -19,9 +19,9 @@
 #include "cli/engine_setup.h"
 #include "cli/input.h"
 #include "cli/out.h"
+#include "cli/server_find.h"
 #include "http/server.h"
 
-#define LOCK_MAX 4096
 #define BODY_MAX ((size_t)256 << 20)  /* of a request to the server in this process */
 #define INSIDE_TIMEOUT_S (24u * 3600) /* its connections may be idle this long */
 #define SHOWN_AT_FIRST 2              /* messages shown of an opened conversation */
@@ -439,43 +439,6 @@ converse(struct chat *chat, struct qp_err *err)
 
 /* ---- the server ---- */
 
-/* A prefix and "DIR/NAME" of the data directory. Released with qp__free(); NULL: out of memory. */
-static char *
-data_path(const struct cli *cli, const char *prefix, const char *name)
-{
-  const char *dir = strncmp(cli->data, "file:", 5) == 0 ? cli->data + 5 : cli->data;
-
-  return qp__strf("%s%s/%s", prefix, dir, name);
-}
-
-/* The address of the server that has the data directory open: the socket in it, otherwise the URL
- * in its lock file; NULL: none. Released with qp__free(). */
-static char *
-holder_url(const struct cli *cli)
-{
-  char *url = data_path(cli, "unix:", QP__SOCKET_NAME);
-  char *path = data_path(cli, "", "quipu.lock");
-  char *text = NULL;
-  json_t *lock = NULL;
-  struct qp_err err;
-  size_t len;
-
-  if (url && cli_http_listens(url + strlen("unix:"))) {
-    qp__free(path);
-    return url;
-  }
-  qp__free(url);
-  url = NULL;
-  if (path && cli_read_all(path, LOCK_MAX, &text, &len, &err) == QP_OK)
-    lock = cli_chat_json(text, len);
-  if (cli_metadata_text(lock, "url")[0])
-    (void)cli_chat_set(&url, cli_metadata_text(lock, "url"), &err);
-  json_decref(lock);
-  qp__free(text);
-  qp__free(path);
-  return url;
-}
-
 /* Starts a server on the opened store. */
 static enum qp_rc
 start_inside(struct chat *chat, const struct cli_config *config, struct qp_err *err)
@@ -510,7 +473,7 @@ open_data(struct chat *chat, const struct cli_config *config, const char *key, s
   cli->data = config->values[CONFIG_DATA].text;
   rc = cli_open(cli, CLI_CREATE, err);
   if (rc == QP_BUSY)
-    url = holder_url(cli);
+    url = cli_server_holder(cli);
   if (url)
     rc = cli_http_open(url, key, true, &chat->http, err);
   else if (!rc)

@@ -193,33 +193,83 @@ static const struct qp__body_field message_fields[] = {
   { "tool_result", QP__TYPE_ANY, false, true }, { "metadata", QP__TYPE_ANY, false, true },
   { "type", QP__TYPE_STRING, false, true },     { "id", QP__TYPE_UUID, false, true },
   { "parent_id", QP__TYPE_UUID, false, true },  { "created_at", QP__TYPE_STRING, false, true },
-  { "branch", QP__TYPE_STRING, false, false },  { 0 },
+  { "branch", QP__TYPE_STRING, false, false },  { "tool_call_id", QP__TYPE_STRING, false, false },
+  { "name", QP__TYPE_STRING, false, false },    { 0 },
 };
 
-/* The message in the body; *branch is the field "branch" or that of the query, in the arena, or
- * NULL. */
-static enum qp_rc
-read_message(struct qp__request *r, struct qp_message **out, const char **branch,
-             struct qp_err *err)
-{
-  json_t *object = NULL;
-  enum qp_rc rc = qp__request_object(r, message_fields, &object, err);
+/* Messages between the two halves of the handler; in the arena. */
+struct saving {
+  const char *branch;
+  uint64_t last;
+  struct qp_message *messages[QP_CHANGE_MESSAGES];
+  size_t count;
+  struct qp_uuid ids[QP_CHANGE_MESSAGES];
+};
 
-  if (rc)
-    return rc;
-  *branch = qp__request_query(r, "branch");
-  if (json_object_get(object, "branch")) {
-    *branch = qp__arena_strdup(&r->arena, qp__body_string(object, "branch"));
-    (void)json_object_del(object, "branch");
-    if (!*branch)
-      rc = qp__fail_nomem(err, "the message");
-  }
+static enum qp_rc
+read_message(struct saving *s, const json_t *object, struct qp_err *err)
+{
+  size_t count = 0;
+  enum qp_rc rc = QP_OK;
+
+  if (!json_is_object(object))
+    return qp__fail(err, QP_INVALID, "a message must be an object");
+  rc = qp__body_check(object, message_fields, err);
   if (!rc)
-    rc = qp__message_from_input(object, out, err);
-  json_decref(object);
+    rc = qp__messages_from_input(object, s->messages + s->count, QP_CHANGE_MESSAGES - s->count,
+                                 &count, err);
+  s->count += count;
   return rc;
 }
 
+/* The field "branch" of a single message names the branch, like the query. */
+static enum qp_rc
+read_branch(struct qp__request *r, struct saving *s, json_t *body, struct qp_err *err)
+{
+  const json_t *branch = json_object_get(body, "branch");
+
+  s->branch = qp__request_query(r, "branch");
+  if (!json_is_string(branch))
+    return QP_OK; /* none, or its type is reported with those of the other fields */
+  s->branch = qp__arena_strdup(&r->arena, json_string_value(branch));
+  (void)json_object_del(body, "branch");
+  return s->branch ? QP_OK : qp__fail_nomem(err, "the message");
+}
+
+static enum qp_rc
+read_messages(struct qp__request *r, struct saving *s, struct qp_err *err)
+{
+  json_t *body = NULL;
+  bool one;
+  size_t n;
+  enum qp_rc rc = qp__json_parse_outside("the body", qp__buf_bytes(&r->body), &body, err);
+
+  if (rc)
+    return rc;
+  n = json_array_size(body);
+  one = json_is_object(body);
+  rc = read_branch(r, s, body, err);
+  if (!rc && one)
+    rc = read_message(s, body, err);
+  else if (!rc && n == 0)
+    rc = qp__fail(err, QP_INVALID, "the body must be a message, or a list with at least one");
+  else if (!rc && n > QP_CHANGE_MESSAGES)
+    rc = qp__fail(err, QP_TOOBIG, "the body has more than %d messages", QP_CHANGE_MESSAGES);
+  for (size_t i = 0; !rc && i < n; i++) {
+    struct qp_err why = { QP_OK, "" };
+
+    if (json_object_get(json_array_get(body, i), "branch"))
+      (void)qp__fail(&why, QP_INVALID, "\"branch\" of a list belongs into the query");
+    else
+      why.rc = read_message(s, json_array_get(body, i), &why);
+    if (why.rc)
+      rc = qp__fail(err, why.rc, "message %zu of the list: %s", i + 1, why.msg);
+  }
+  json_decref(body);
+  return rc;
+}
+
+/* Paths of older programs. */
 static enum qp_rc
 tell_deprecation(struct qp__request *r, struct qp_err *err)
 {
@@ -227,6 +277,8 @@ tell_deprecation(struct qp__request *r, struct qp_err *err)
   struct qp__buf link;
   const char *copy;
 
+  if (strcmp(r->segments[0], "api") != 0)
+    return QP_OK;
   qp__access_warn(r, "Deprecated endpoint used");
   qp__buf_init(&link, 1000);
   (void)qp__buf_addf(&link, DEPRECATION_LINK, qp_uuid_text(&r->held->id, id));
@@ -239,14 +291,7 @@ tell_deprecation(struct qp__request *r, struct qp_err *err)
   return QP_OK;
 }
 
-/* A message between the two halves of the handler. */
-struct saving {
-  const char *branch;
-  uint64_t last;
-  struct qp_uuid id;
-};
-
-/* Called by a thread of the store: the message is durable, or could not be saved. */
+/* Called by a thread of the store: the messages are durable, or could not be saved. */
 static void
 end_save(void *arg, enum qp_rc rc, const struct qp_err *err)
 {
@@ -256,14 +301,18 @@ end_save(void *arg, enum qp_rc rc, const struct qp_err *err)
   qp__work_unpark(r, rc, err);
 }
 
-/* Adds the id of the message to the rendered state. */
+/* Adds the ids of the messages to the rendered state. */
 static void
 end_answer(struct qp__request *r, const struct saving *s)
 {
   struct qp__buf *b = &r->reply.body;
 
   b->data[--b->len] = '\0'; /* removes the closing brace, which is added again */
-  qp__emit_uuid(b, "message_id", &s->id);
+  qp__emit_uuid(b, "message_id", &s->ids[s->count - 1]);
+  qp__emit_open(b, "message_ids", '[');
+  for (size_t i = 0; i < s->count; i++)
+    qp__emit_uuid(b, NULL, &s->ids[i]);
+  qp__emit_close(b, ']');
   qp__emit_close(b, '}');
   r->reply.status = MHD_HTTP_CREATED;
 }
@@ -290,23 +339,33 @@ answer_save(struct qp__request *r, struct qp_err *err)
     return rc;
   if (s->last == 1 && qp__state_render_newest(r->held, s->branch, &r->reply.body))
     end_answer(r, s);
-  else
+  else if (r->quick)
     r->then = answer_slowly;
+  else
+    return answer_slowly(r, err);
   return QP_OK;
 }
 
 /* All kinds of changes are grouped into one sync, but messages are what many clients send at the
- * same time: so they do not occupy a worker until then. */
+ * same time: so they do not occupy a worker until then. A list is one commit. */
 static enum qp_rc
-begin_save(struct qp__request *r, struct saving *s, struct qp_message *message, struct qp_err *err)
+begin_save(struct qp__request *r, struct saving *s, struct qp_err *err)
 {
+  struct qp_change change = {
+    .size = sizeof(change),
+    .branch = s->branch,
+    .messages = s->messages,
+    .message_count = s->count,
+  };
   enum qp_rc rc = qp__change_begin(r, r->held, err);
 
   if (rc)
     return rc;
   r->kept = s;
   qp__work_park(r, answer_save, true);
-  rc = qp_message_save_async(r->held->context, s->branch, message, &s->id, end_save, r, err);
+  rc = qp_context_commit(r->held->context, &change, NULL, end_save, r, err);
+  for (size_t i = 0; !rc && i < s->count; i++) /* the second half waits until this one returns */
+    s->ids[i] = qp_message_id(s->messages[i]);
   if (rc)
     end_save(r, rc, err);
   return QP_OK;
@@ -316,22 +375,22 @@ enum qp_rc
 qp__h_message_save(struct qp__request *r, struct qp_err *err)
 {
   struct saving *s = qp__arena_alloc(&r->arena, sizeof(*s));
-  struct qp_message *message = NULL;
   enum qp_rc rc;
 
   if (!s)
     return qp__fail_nomem(err, "saving a message");
-  s->branch = NULL;
-  s->last = 1;
-  rc = qp__request_number(r, "last", 0, 1000000, &s->last, err);
-  if (!rc)
-    rc = qp__held_get(r, r->params[0], &r->held, err);
+  memset(s, 0, sizeof(*s));
+  rc = qp__held_get(r, r->params[0], &r->held, err);
   if (!rc)
     rc = tell_deprecation(r, err);
   if (!rc)
-    rc = read_message(r, &message, &s->branch, err);
+    rc = read_messages(r, s, err);
+  s->last = s->count;
   if (!rc)
-    rc = begin_save(r, s, message, err);
-  qp_message_free(message);
+    rc = qp__request_number(r, "last", 0, 1000000, &s->last, err);
+  if (!rc)
+    rc = begin_save(r, s, err);
+  for (size_t i = 0; i < s->count; i++)
+    qp_message_free(s->messages[i]);
   return rc;
 }

@@ -27,6 +27,8 @@ qp__handler qp__h_state;
 qp__handler qp__h_action;
 /* h_events.c */
 qp__handler qp__h_events;
+/* mcp/h_mcp.c */
+qp__handler qp__h_mcp;
 /* h_engine.c */
 qp__handler qp__h_models, qp__h_tools, qp__h_rule_list, qp__h_rule_delete;
 qp__handler qp__h_usage;

@@ -45,6 +45,7 @@ struct qp__http {
   struct qp__holds holds;
   struct qp__streams streams;
   struct qp__work work;
+  struct qp__key_log *key_log; /* never NULL */
   struct qp__quotas quotas;
   struct qp__prefixes prefixes;
 

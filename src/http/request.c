@@ -294,8 +294,8 @@ type_problem(enum qp__type type, const json_t *value)
   return NULL;
 }
 
-static enum qp_rc
-check_fields(const json_t *object, const struct qp__body_field *table, struct qp_err *err)
+enum qp_rc
+qp__body_check(const json_t *object, const struct qp__body_field *table, struct qp_err *err)
 {
   const char *key;
   json_t *value;
@@ -327,7 +327,7 @@ qp__request_object(struct qp__request *r, const struct qp__body_field *table, js
   enum qp_rc rc = qp__json_parse_outside_object("the body", qp__buf_bytes(&r->body), &object, err);
 
   if (!rc)
-    rc = check_fields(object, table, err);
+    rc = qp__body_check(object, table, err);
   if (rc)
     json_decref(object);
   else

@@ -22,6 +22,7 @@
 #define QP__REPLY_MAX ((size_t)1 << 30)
 
 struct qp__held;
+struct qp__key_name;
 struct qp__http;
 struct qp__quota_row;
 struct qp__request;
@@ -101,6 +102,7 @@ struct qp__request {
   bool quick;                 /* … in the thread of the connection */
   atomic_int halves;          /* of parking: the handler returns, and the waiting ends */
   struct qp_err waited;       /* the result of the waiting */
+  struct qp__key_name *key;   /* of a request that idempotency.h keeps, or NULL; in the arena */
   struct qp__held *held;      /* released when the handler is done, or NULL */
   struct qp__held *condemned; /* the context that it deletes, or NULL */
   struct qp__stream *stream;  /* the response, instead of `reply`; or NULL */
@@ -163,6 +165,9 @@ struct qp__body_field {
  * fields are QP_INVALID. *out is released with json_decref(). */
 enum qp_rc qp__request_object(struct qp__request *r, const struct qp__body_field *table,
                               json_t **out, struct qp_err *err);
+/* The check alone, of an object that was decoded. */
+enum qp_rc qp__body_check(const json_t *object, const struct qp__body_field *table,
+                          struct qp_err *err);
 /* The same if all fields are optional: an empty body counts as an empty object. */
 enum qp_rc qp__request_optional_object(struct qp__request *r, const struct qp__body_field *table,
                                        json_t **out, struct qp_err *err);

@@ -18,6 +18,8 @@ static const struct qp__route routes[] = {
   { "GET", "/metrics", qp__h_metrics, QP__SCOPE_READ, QP__ROUTE_GLOBAL, NULL },
   { "GET", "/openapi.json", qp__h_openapi, QP__SCOPE_NONE, QP__ROUTE_QUICK, NULL },
 
+  { "POST", "/mcp", qp__h_mcp, QP__SCOPE_READ, QP__ROUTE_BODY | QP__ROUTE_OWN_KEY, "write" },
+
   { "GET", "/v1/search", qp__h_search, QP__SCOPE_READ, 0, "q limit cursor" },
   { "GET", "/v1/models", qp__h_models, QP__SCOPE_READ, 0, NULL },
   { "GET", "/v1/tools", qp__h_tools, QP__SCOPE_READ, 0, NULL },
@@ -43,7 +45,7 @@ static const struct qp__route routes[] = {
   { "GET", "/v1/contexts/{id}/messages", qp__h_message_list, QP__SCOPE_READ, 0,
     "branch limit offset cursor order" },
   { "POST", "/v1/contexts/{id}/messages", qp__h_message_save, QP__SCOPE_WRITE,
-    QP__ROUTE_BODY | QP__ROUTE_STORES | QP__ROUTE_DEPRECATED, "branch last" },
+    QP__ROUTE_BODY | QP__ROUTE_STORES, "branch last" },
   { "GET", "/v1/contexts/{id}/state", qp__h_state, QP__SCOPE_READ, QP__ROUTE_QUICK, "last" },
 
   { "GET", "/v1/contexts/{id}/events", qp__h_events, QP__SCOPE_READ, 0, "after" },

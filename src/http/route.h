@@ -5,9 +5,9 @@
 #include "http/request.h"
 
 enum qp__route_flags {
-  QP__ROUTE_BODY = 1u << 0,       /* has a JSON body */
-  QP__ROUTE_DEPRECATED = 1u << 1, /* works, but another route replaces it */
-  QP__ROUTE_GLOBAL = 1u << 2,     /* reports about all owners: not for a key with an owner */
+  QP__ROUTE_BODY = 1u << 0,    /* has a JSON body */
+  QP__ROUTE_OWN_KEY = 1u << 1, /* its handler honours Idempotency-Key itself (idempotency.h) */
+  QP__ROUTE_GLOBAL = 1u << 2,  /* reports about all owners: not for a key with an owner */
   QP__ROUTE_QUICK = 1u << 3, /* its handler runs in the thread of the connection and must not block;
                                 if it would have to, it sets r->then (work.h) */
   QP__ROUTE_STORES =

@@ -33,6 +33,7 @@
 #include "http/engine_use.h"
 #include "http/framing.h"
 #include "http/http_int.h"
+#include "http/key_log.h"
 #include "http/listen.h"
 #include "http/page.h"
 #include "http/route.h"
@@ -532,6 +533,8 @@ qp__http_start(const struct qp__http_options *options, struct qp__http **out, st
   rc = use_settings(http, options, err);
   http->timeout_s = rc ? 0 : qp__http_settings(http)->timeout_s;
   if (!rc)
+    rc = qp__key_log_new(&qp__os_posix, options->data, &http->key_log, err);
+  if (!rc)
     rc = qp__keys_open(&qp__os_posix, options->data, http->log, http->log_arg, &http->keys, err);
   if (!rc && options->ui_dir)
     rc = qp__page_open_dir(options->ui_dir, &http->ui_dir, err);
@@ -642,6 +645,7 @@ qp__http_stop(struct qp__http *http)
   qp__quotas_release(&http->quotas);
   qp__prefixes_release(&http->prefixes);
   qp__keys_close(http->keys);
+  qp__key_log_free(http->key_log);
   qp__page_close_dir(http->ui_dir);
   qp__holds_release(&http->holds);
   qp__uuid_gen_release(&http->ids);

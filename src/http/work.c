@@ -5,6 +5,7 @@
 #include "base/err.h"
 #include "http/conditional_change.h"
 #include "http/http_int.h"
+#include "http/idempotency.h"
 #include "http/quota.h"
 
 /* Workers that are reserved for requests that read. */
@@ -16,12 +17,15 @@ static enum qp_rc
 run_route(struct qp__request *r, struct qp_err *err)
 {
   struct qp_err ignored;
-
-  enum qp_rc rc = QP_OK;
+  bool replayed = false;
+  enum qp_rc rc;
 
   if (r->route->scope >= QP__SCOPE_WRITE)
     (void)qp__change_recover(r->http, &ignored); /* if it fails, the handler gets the reason */
-  if (r->route->flags & QP__ROUTE_STORES)
+  rc = qp__idempotency_begin(r, &replayed, err);
+  if (replayed)
+    return rc;
+  if (!rc && r->route->flags & QP__ROUTE_STORES)
     rc = qp__quota_bytes(r, err);
   return rc ? rc : r->route->handle(r, err);
 }
@@ -45,6 +49,7 @@ resume(struct qp__request *r, enum qp__stage stage)
 static void
 complete(struct qp__request *r, enum qp_rc rc)
 {
+  qp__idempotency_end(r, rc);
   qp__held_put(r->held);
   r->held = NULL;
   r->outcome.rc = rc;
@@ -218,7 +223,7 @@ qp__work_park(struct qp__request *r, qp__handler *then, bool quick)
 {
   QP_ASSERT(!r->then && then);
   r->then = then;
-  r->quick = quick;
+  r->quick = quick && !r->key; /* the response to a request with a key is stored first */
   atomic_store(&r->halves, 2);
 }
 

@@ -221,8 +221,8 @@ qp__message_decode(const char *what, struct qp_bytes json, struct qp_message **o
   return rc;
 }
 
-enum qp_rc
-qp__message_from_input(const json_t *root, struct qp_message **out, struct qp_err *err)
+static enum qp_rc
+from_own_form(const json_t *root, struct qp_message **out, struct qp_err *err)
 {
   static const char *const contents[] = { "text", "content", "tool_calls", "tool_result" };
   struct qp__place at = { "message", "" };
@@ -237,14 +237,46 @@ qp__message_from_input(const json_t *root, struct qp_message **out, struct qp_er
 }
 
 enum qp_rc
-qp_message_parse(struct qp_bytes json, struct qp_message **out, struct qp_err *err)
+qp__messages_from_input(const json_t *root, struct qp_message **out, size_t max, size_t *count,
+                        struct qp_err *err)
+{
+  json_t *list = NULL;
+  size_t n = 0;
+  enum qp_rc rc = qp__message_translate(root, &list, err);
+
+  if (!rc && json_array_size(list) > max)
+    rc = qp__fail(err, QP_TOOBIG, "a message has more than %zu tool results", max);
+  for (; !rc && n < json_array_size(list); n += !rc)
+    rc = from_own_form(json_array_get(list, n), &out[n], err);
+  while (rc && n > 0)
+    qp_message_free(out[--n]);
+  json_decref(list);
+  *count = n;
+  return rc;
+}
+
+enum qp_rc
+qp_message_parse_all(struct qp_bytes json, struct qp_message **out, size_t max, size_t *count,
+                     struct qp_err *err)
 {
   json_t *root = NULL;
   enum qp_rc rc = qp__json_parse_object("message", json, &root, err);
 
   if (!rc)
-    rc = qp__message_from_input(root, out, err);
+    rc = qp__messages_from_input(root, out, max, count, err);
   json_decref(root);
+  return rc;
+}
+
+enum qp_rc
+qp_message_parse(struct qp_bytes json, struct qp_message **out, struct qp_err *err)
+{
+  struct qp_message *message = NULL;
+  size_t count = 0;
+  enum qp_rc rc = qp_message_parse_all(json, &message, 1, &count, err);
+
+  if (!rc)
+    *out = message;
   return rc;
 }
 

@@ -55,6 +55,7 @@ const routes = [...fs.readFileSync('src/http/route.c', 'utf8').matchAll(/\{ "([A
 const message = { role: 'user', text: 'and alicemark again' };
 const requests = {
   'GET /metrics': () => ['/metrics', undefined, 200],
+  'POST /mcp': () => ['/mcp', { jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: 'search_conversations', arguments: { query: 'alicemark' } } }, 200],
   'GET /v1/search': () => ['/v1/search?q=alicemark', undefined, 200],
   'GET /v1/models': () => ['/v1/models', undefined, 200],
   'GET /v1/tools': () => ['/v1/tools', undefined, 200],

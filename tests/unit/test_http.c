@@ -158,8 +158,6 @@ test_route_table_is_the_contract(void **state)
                         scopes[route->scope]);
     assert_int_equal(json_object_get(operation, "requestBody") != NULL,
                      (route->flags & QP__ROUTE_BODY) != 0);
-    assert_int_equal(json_is_true(json_object_get(operation, "deprecated")),
-                     (route->flags & QP__ROUTE_DEPRECATED) != 0);
     expect_query(route, operation);
   }
   json_object_foreach (json_object_get(contract, "paths"), path, item)

@@ -111,7 +111,8 @@ function errors(contract) {
   const rows = new Map();
   const add = (status, { content, node }) => {
     if (status < 400 || !content) return;
-    const { code } = contract.resolve(content.schema).node.properties.error.properties;
+    const { code } = contract.resolve(content.schema).node.properties.error.properties ?? {};
+    if (!code) return; // an error of another protocol
     rows.set(status, [status, (code.enum ?? [code.const]).map((one) => `\`${one}\``).join(', '), cell(node.description)]);
   };
   for (const op of contract.operations) for (const [status, response] of op.responses) add(status, response);

@@ -63,7 +63,7 @@ function* lintParameters(contract, op) {
 function* lintResponse(contract, status, { node, pointer, headers, content, contents }) {
   if (!node.description) yield `${pointer}: it has no description`;
   if (content && bodyless.includes(status)) yield `${pointer}: a ${status} has no body`;
-  if (!content && !bodyless.includes(status)) yield `${pointer}: it has no content`;
+  if (!content && !bodyless.includes(status) && !node['x-empty']) yield `${pointer}: it has no content`;
   for (const one of contents) yield* lintContent(contract, pointer, one);
   if (status >= 400 && content && !/Error'?$/.test(content.node.schema.$ref ?? ''))
     yield `${pointer}: it is not an error by its schema`;

@@ -1,0 +1,521 @@
+/* key_log.c - see key_log.h. The table in memory has one entry per key, with the place of its
+ * response in the file; the lock guards both. */
+#include "http/key_log.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <sodium.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/err.h"
+#include "base/sum.h"
+#include "os/file.h"
+
+#define BUCKETS 4096 /* a power of two */
+#define KEEP_MS ((int64_t)24 * 3600 * 1000)
+#define LOG_MAX ((off_t)64 << 20)
+#define REPLY_MAX ((size_t)64 << 20)
+#define FRAME 8
+#define HEAD (1 + 2 * QP__KEY_HASH_LEN + 8)
+#define NEW_NAME QP__KEY_LOG_NAME ".new"
+#define BOX_MORE (crypto_secretbox_NONCEBYTES + crypto_secretbox_MACBYTES)
+
+enum kind { KIND_BEGUN = 1, KIND_DONE = 2, KIND_VOID = 3 };
+
+struct entry {
+  struct entry *next;
+  uint8_t name[QP__KEY_HASH_LEN];
+  uint8_t digest[QP__KEY_HASH_LEN];
+  int64_t time;
+  enum qp__key_state state;
+  off_t at;    /* of its newest record in the file … */
+  size_t len;  /* … and its length with the frame */
+  off_t moved; /* while the file is written again: its new place */
+  char *plain; /* without a file: the response */
+  size_t plain_len;
+};
+
+struct qp__key_log {
+  const struct qp__os *os;
+  char *data;  /* the directory; NULL: in memory only */
+  int dir, fd; /* -1: not open yet */
+  pthread_mutex_t lock;
+  off_t size;
+  off_t compact_at; /* the size at which it is written again */
+  size_t swept;     /* the bucket that is looked at next */
+  struct entry *buckets[BUCKETS];
+};
+
+/* ---- numbers ---- */
+
+static void
+put_le(uint8_t *out, uint64_t value, size_t bytes)
+{
+  for (size_t i = 0; i < bytes; i++)
+    out[i] = (uint8_t)(value >> (8 * i));
+}
+
+static uint64_t
+get_le(const uint8_t *in, size_t bytes)
+{
+  uint64_t value = 0;
+
+  for (size_t i = bytes; i-- > 0;)
+    value = value << 8 | in[i];
+  return value;
+}
+
+static void
+hash(uint8_t *out, size_t n, const char *purpose, const char *owner, const char *key)
+{
+  crypto_generichash_state state;
+
+  (void)crypto_generichash_init(&state, NULL, 0, n);
+  (void)crypto_generichash_update(&state, (const uint8_t *)purpose, strlen(purpose) + 1);
+  if (owner) /* an owner is never empty */
+    (void)crypto_generichash_update(&state, (const uint8_t *)owner, strlen(owner));
+  (void)crypto_generichash_update(&state, (const uint8_t *)"", 1);
+  (void)crypto_generichash_update(&state, (const uint8_t *)key, strlen(key));
+  (void)crypto_generichash_final(&state, out, n);
+}
+
+void
+qp__key_name_make(const char *owner, const char *key, struct qp__key_name *out)
+{
+  hash(out->name, sizeof(out->name), "quipu key", owner, key);
+  hash(out->secret, sizeof(out->secret), "quipu key box", owner, key);
+}
+
+static enum qp_rc
+add_zeros(struct qp__buf *out, size_t n)
+{
+  enum qp_rc rc = qp__buf_reserve(out, n);
+
+  if (rc)
+    return rc;
+  memset(out->data + out->len, 0, n + 1);
+  out->len += n;
+  return QP_OK;
+}
+
+/* ---- the table; with the lock ---- */
+
+static struct entry **
+find(struct qp__key_log *log, const uint8_t *name)
+{
+  struct entry **at = &log->buckets[get_le(name, 4) & (BUCKETS - 1)];
+
+  while (*at && memcmp((*at)->name, name, sizeof((*at)->name)) != 0)
+    at = &(*at)->next;
+  return at;
+}
+
+static void
+drop(struct entry **at)
+{
+  struct entry *entry = *at;
+
+  *at = entry->next;
+  qp__free(entry->plain);
+  qp__free(entry);
+}
+
+static struct entry *
+add(struct qp__key_log *log, const uint8_t *name, const uint8_t *digest, int64_t time)
+{
+  struct entry **at = find(log, name);
+  struct entry *entry = qp__alloc0(1, sizeof(*entry));
+
+  if (!entry)
+    return NULL;
+  memcpy(entry->name, name, sizeof(entry->name));
+  memcpy(entry->digest, digest, sizeof(entry->digest));
+  entry->time = time;
+  entry->next = *at; /* NULL: a name is added once */
+  *at = entry;
+  return entry;
+}
+
+/* Drops what is old in one bucket, so that a table in use stays small. */
+static void
+sweep(struct qp__key_log *log, int64_t now)
+{
+  struct entry **at = &log->buckets[log->swept++ & (BUCKETS - 1)];
+
+  while (*at)
+    if ((*at)->state != QP__KEY_RUNNING && now - (*at)->time > KEEP_MS)
+      drop(at);
+    else
+      at = &(*at)->next;
+}
+
+/* ---- the file; with the lock ---- */
+
+/* A record; the response of "done" is sealed. Released with qp__buf_release(). */
+static enum qp_rc
+make_record(struct qp__key_log *log, struct qp__buf *out, enum kind kind,
+            const struct qp__key_name *key, int64_t time, const struct qp_bytes *reply,
+            struct qp_err *err)
+{
+  size_t len = HEAD + (reply ? BOX_MORE + reply->len : 0);
+  uint8_t *p;
+
+  qp__buf_init(out, REPLY_MAX + 1024);
+  if (add_zeros(out, FRAME + len))
+    return qp__buf_check(out, "the response to a request with a key", err);
+  p = (uint8_t *)out->data + FRAME;
+  p[0] = (uint8_t)kind;
+  memcpy(p + 1, key->name, sizeof(key->name));
+  memcpy(p + 1 + QP__KEY_HASH_LEN, key->digest, sizeof(key->digest));
+  put_le(p + HEAD - 8, (uint64_t)time, 8);
+  if (reply) {
+    uint8_t *nonce = p + HEAD;
+
+    if (log->os->random(log->os->self, nonce, crypto_secretbox_NONCEBYTES))
+      return qp__fail(err, QP_IO, "cannot get random bytes");
+    (void)crypto_secretbox_easy(nonce + crypto_secretbox_NONCEBYTES, (const uint8_t *)reply->data,
+                                reply->len, nonce, key->secret);
+  }
+  put_le((uint8_t *)out->data, len, 4);
+  put_le((uint8_t *)out->data + 4, qp__sum((const char *)p, len), 4);
+  return QP_OK;
+}
+
+/* Appends durably. After a failure the end of the file is cut off by the next append or start. */
+static enum qp_rc
+append(struct qp__key_log *log, const struct qp__buf *record, struct qp_err *err)
+{
+  int bad = qp__write_at(log->os, log->fd, record->data, record->len, log->size);
+
+  if (!bad)
+    bad = qp__fdatasync(log->os, log->fd);
+  if (bad)
+    return qp__fail_sys(err, bad, "cannot write '%s'", QP__KEY_LOG_NAME);
+  log->size += (off_t)record->len;
+  return QP_OK;
+}
+
+/* Reads a whole record at an offset. QP_NOTFOUND: there is none, or it is damaged. */
+static enum qp_rc
+read_record(struct qp__key_log *log, int fd, off_t at, struct qp__buf *out, struct qp_err *err)
+{
+  uint8_t frame[FRAME];
+  size_t len;
+  ssize_t n = qp__read_at(log->os, fd, frame, sizeof(frame), at);
+
+  if (n < 0)
+    return qp__fail_sys(err, (int)n, "cannot read '%s'", QP__KEY_LOG_NAME);
+  len = (size_t)get_le(frame, 4);
+  if (n < FRAME || len < HEAD || len > HEAD + BOX_MORE + REPLY_MAX)
+    return qp__fail(err, QP_NOTFOUND, "no record");
+  qp__buf_reset(out);
+  if (add_zeros(out, len))
+    return qp__buf_check(out, "the response to a request with a key", err);
+  n = qp__read_at(log->os, fd, out->data, len, at + FRAME);
+  if (n < 0)
+    return qp__fail_sys(err, (int)n, "cannot read '%s'", QP__KEY_LOG_NAME);
+  if ((size_t)n < len || qp__sum(out->data, len) != (uint32_t)get_le(frame + 4, 4))
+    return qp__fail(err, QP_NOTFOUND, "no record");
+  return QP_OK;
+}
+
+/* One record of an existing file. */
+static enum qp_rc
+take_record(struct qp__key_log *log, const struct qp__buf *record, off_t at, struct qp_err *err)
+{
+  const uint8_t *p = (const uint8_t *)record->data;
+  int64_t time = (int64_t)get_le(p + HEAD - 8, 8);
+  struct entry **old = find(log, p + 1);
+  struct entry *entry;
+
+  if (*old)
+    drop(old);
+  if (p[0] == KIND_VOID || log->os->now_ms(log->os->self) - time > KEEP_MS)
+    return QP_OK;
+  entry = add(log, p + 1, p + 1 + QP__KEY_HASH_LEN, time);
+  if (!entry)
+    return qp__fail_nomem(err, "requests with keys");
+  entry->state = p[0] == KIND_DONE ? QP__KEY_DONE : QP__KEY_UNKNOWN;
+  entry->at = at;
+  entry->len = FRAME + record->len;
+  return QP_OK;
+}
+
+static enum qp_rc
+load(struct qp__key_log *log, struct qp_err *err)
+{
+  struct qp__buf record;
+  enum qp_rc rc = QP_OK;
+
+  qp__buf_init(&record, REPLY_MAX + 1024);
+  while (!rc) {
+    rc = read_record(log, log->fd, log->size, &record, err);
+    if (!rc)
+      rc = take_record(log, &record, log->size, err);
+    if (!rc)
+      log->size += (off_t)(FRAME + record.len);
+  }
+  qp__buf_release(&record);
+  return rc == QP_NOTFOUND ? QP_OK : rc;
+}
+
+/* Copies the newest record of each key to a new file. */
+static enum qp_rc
+copy_live(struct qp__key_log *log, int fd, off_t *size, struct qp_err *err)
+{
+  struct qp__buf bytes;
+  enum qp_rc rc = QP_OK;
+
+  qp__buf_init(&bytes, REPLY_MAX + 1024);
+  for (size_t i = 0; !rc && i < BUCKETS; i++)
+    for (struct entry *entry = log->buckets[i]; !rc && entry; entry = entry->next) {
+      ssize_t n;
+
+      qp__buf_reset(&bytes);
+      rc = add_zeros(&bytes, entry->len) ? qp__buf_check(&bytes, "requests with keys", err) : QP_OK;
+      n = rc ? 0 : qp__read_at(log->os, log->fd, bytes.data, entry->len, entry->at);
+      if (!rc && n >= 0)
+        n = qp__write_at(log->os, fd, bytes.data, (size_t)n, *size);
+      if (!rc && n < 0)
+        rc = qp__fail_sys(err, (int)n, "cannot write '%s'", NEW_NAME);
+      entry->moved = *size;
+      *size += (off_t)entry->len;
+    }
+  qp__buf_release(&bytes);
+  return rc;
+}
+
+static void
+forget_all(struct qp__key_log *log)
+{
+  for (size_t i = 0; i < BUCKETS; i++)
+    while (log->buckets[i])
+      drop(&log->buckets[i]);
+}
+
+/* Writes the file again without what is old. */
+static enum qp_rc
+compact(struct qp__key_log *log, struct qp_err *err)
+{
+  const struct qp__os *os = log->os;
+  int fd = qp__open(os, log->dir, NEW_NAME, O_RDWR | O_CREAT | O_TRUNC, 0600);
+  off_t size = 0;
+  int bad = 0;
+  enum qp_rc rc = fd < 0 ? qp__fail_sys(err, fd, "cannot create '%s'", NEW_NAME) : QP_OK;
+
+  if (!rc)
+    rc = copy_live(log, fd, &size, err);
+  if (!rc && ((bad = qp__fdatasync(os, fd)) ||
+              (bad = os->renameat(os->self, log->dir, NEW_NAME, log->dir, QP__KEY_LOG_NAME, 0)) ||
+              (bad = qp__fsync(os, log->dir))))
+    rc = qp__fail_sys(err, bad, "cannot replace '%s'", QP__KEY_LOG_NAME);
+  if (rc) {
+    qp__close(os, fd);
+    return rc;
+  }
+  for (size_t i = 0; i < BUCKETS; i++)
+    for (struct entry *entry = log->buckets[i]; entry; entry = entry->next)
+      entry->at = entry->moved;
+  qp__close(os, log->fd);
+  log->fd = fd;
+  log->size = size;
+  log->compact_at = 2 * size > LOG_MAX ? 2 * size : LOG_MAX;
+  return QP_OK;
+}
+
+/* ---- life ---- */
+
+/* With the first request that has a key. */
+static enum qp_rc
+open_file(struct qp__key_log *log, struct qp_err *err)
+{
+  enum qp_rc rc;
+  int fd;
+
+  if (log->dir < 0)
+    log->dir = log->os->open_root(log->os->self, log->data, 0);
+  if (log->dir < 0)
+    return qp__fail_sys(err, log->dir, "cannot open '%s'", log->data);
+  fd = qp__open(log->os, log->dir, QP__KEY_LOG_NAME, O_RDWR | O_CREAT, 0600);
+  if (fd < 0)
+    return qp__fail_sys(err, fd, "cannot open '%s' in '%s'", QP__KEY_LOG_NAME, log->data);
+  log->fd = fd;
+  log->size = 0;
+  log->compact_at = LOG_MAX;
+  rc = load(log, err);
+  if (!rc && log->size)
+    rc = compact(log, err);
+  if (rc) {
+    forget_all(log);
+    qp__close(log->os, log->fd);
+    log->fd = -1;
+  }
+  return rc;
+}
+
+enum qp_rc
+qp__key_log_new(const struct qp__os *os, const char *data, struct qp__key_log **out,
+                struct qp_err *err)
+{
+  struct qp__key_log *log = qp__alloc0(1, sizeof(*log));
+
+  if (!log)
+    return qp__fail_nomem(err, "requests with keys");
+  log->os = os;
+  log->dir = log->fd = -1;
+  (void)pthread_mutex_init(&log->lock, NULL); /* cannot fail on Linux */
+  if (data && !(log->data = qp__strdup(data))) {
+    qp__key_log_free(log);
+    return qp__fail_nomem(err, "requests with keys");
+  }
+  *out = log;
+  return QP_OK;
+}
+
+void
+qp__key_log_free(struct qp__key_log *log)
+{
+  if (!log)
+    return;
+  forget_all(log);
+  qp__close(log->os, log->fd);
+  qp__close(log->os, log->dir);
+  (void)pthread_mutex_destroy(&log->lock);
+  qp__free(log->data);
+  qp__free(log);
+}
+
+/* ---- requests; with the lock ---- */
+
+/* Appends the response of a finished request. */
+static enum qp_rc
+replay(struct qp__key_log *log, const struct entry *entry, const struct qp__key_name *key,
+       struct qp__buf *reply, struct qp_err *err)
+{
+  struct qp__buf record;
+  const uint8_t *box;
+  size_t len;
+  enum qp_rc rc;
+
+  if (!log->data)
+    return qp__buf_add(reply, entry->plain, entry->plain_len)
+               ? qp__buf_check(reply, "the response", err)
+               : QP_OK;
+  qp__buf_init(&record, REPLY_MAX + 1024);
+  rc = read_record(log, log->fd, entry->at, &record, err);
+  if (rc == QP_NOTFOUND || (!rc && record.len < HEAD + BOX_MORE))
+    rc = qp__fail(err, QP_CORRUPT, "'%s' is damaged", QP__KEY_LOG_NAME);
+  if (rc)
+    goto out;
+  box = (const uint8_t *)record.data + HEAD;
+  len = record.len - HEAD - BOX_MORE;
+  rc = add_zeros(reply, len) ? qp__buf_check(reply, "the response", err) : QP_OK;
+  if (!rc && crypto_secretbox_open_easy(
+                 (uint8_t *)reply->data + reply->len - len, box + crypto_secretbox_NONCEBYTES,
+                 record.len - HEAD - crypto_secretbox_NONCEBYTES, box, key->secret))
+    rc = qp__fail(err, QP_CORRUPT, "'%s' is damaged", QP__KEY_LOG_NAME);
+out:
+  qp__buf_release(&record);
+  return rc;
+}
+
+static enum qp_rc
+begin_new(struct qp__key_log *log, const struct qp__key_name *key, int64_t now, struct qp_err *err)
+{
+  struct entry *entry = NULL;
+  struct qp__buf record;
+  off_t at = log->size;
+  enum qp_rc rc = make_record(log, &record, KIND_BEGUN, key, now, NULL, err);
+
+  if (!rc && log->data)
+    rc = append(log, &record, err);
+  if (!rc && !(entry = add(log, key->name, key->digest, now)))
+    rc = qp__fail_nomem(err, "a request with a key");
+  if (entry) {
+    entry->state = QP__KEY_RUNNING;
+    entry->at = at;
+    entry->len = record.len;
+  }
+  qp__buf_release(&record);
+  return rc;
+}
+
+enum qp_rc
+qp__key_log_begin(struct qp__key_log *log, const struct qp__key_name *key, enum qp__key_state *out,
+                  struct qp__buf *reply, struct qp_err *err)
+{
+  int64_t now = log->os->now_ms(log->os->self);
+  struct entry **at;
+  enum qp_rc rc = QP_OK;
+
+  (void)pthread_mutex_lock(&log->lock);
+  if (log->data && log->fd < 0)
+    rc = open_file(log, err);
+  sweep(log, now);
+  if (!rc && log->size > log->compact_at)
+    rc = compact(log, err);
+  at = find(log, key->name);
+  if (*at && (*at)->state != QP__KEY_RUNNING && now - (*at)->time > KEEP_MS)
+    drop(at);
+  if (rc) {
+    ;
+  } else if (!*at) {
+    *out = QP__KEY_NEW;
+    rc = begin_new(log, key, now, err);
+  } else {
+    *out = memcmp((*at)->digest, key->digest, sizeof(key->digest)) ? QP__KEY_OTHER : (*at)->state;
+    if (*out == QP__KEY_DONE)
+      rc = replay(log, *at, key, reply, err);
+  }
+  (void)pthread_mutex_unlock(&log->lock);
+  return rc;
+}
+
+static enum qp_rc
+keep_plain(struct entry *entry, const struct qp_bytes *reply, struct qp_err *err)
+{
+  entry->plain = qp__strndup(reply->data, reply->len);
+  entry->plain_len = reply->len;
+  return entry->plain ? QP_OK : qp__fail_nomem(err, "the response to a request with a key");
+}
+
+enum qp_rc
+qp__key_log_end(struct qp__key_log *log, const struct qp__key_name *key,
+                const struct qp_bytes *reply, struct qp_err *err)
+{
+  struct entry **at;
+  struct qp__buf record;
+  enum qp_rc rc;
+
+  (void)pthread_mutex_lock(&log->lock);
+  at = find(log, key->name);
+  rc = make_record(log, &record, reply ? KIND_DONE : KIND_VOID, key, (*at)->time, reply, err);
+  (*at)->state = QP__KEY_UNKNOWN;
+  if (!rc && log->data) {
+    off_t place = log->size;
+
+    rc = append(log, &record, err);
+    if (!rc) {
+      (*at)->at = place;
+      (*at)->len = record.len;
+    }
+  } else if (!rc && reply) {
+    rc = keep_plain(*at, reply, err);
+  }
+  if (!rc && reply)
+    (*at)->state = QP__KEY_DONE;
+  else if (!rc)
+    drop(at);
+  qp__buf_release(&record);
+  (void)pthread_mutex_unlock(&log->lock);
+  return rc;
+}
+
+void
+qp__key_log_lose(struct qp__key_log *log, const struct qp__key_name *key)
+{
+  (void)pthread_mutex_lock(&log->lock);
+  (*find(log, key->name))->state = QP__KEY_UNKNOWN;
+  (void)pthread_mutex_unlock(&log->lock);
+}
