@@ -71,7 +71,7 @@ static const struct qp__route routes[] = {
 
   { "GET", "/v1/contexts/{id}/queue", qp__h_queue_list, QP__SCOPE_READ, 0, NULL },
   { "POST", "/v1/contexts/{id}/queue", qp__h_queue_add, QP__SCOPE_WRITE,
-    QP__ROUTE_BODY | QP__ROUTE_STORES, NULL },
+    QP__ROUTE_BODY | QP__ROUTE_STORES | QP__ROUTE_OWN_KEY, NULL },
   { "PATCH", "/v1/contexts/{id}/queue/{item}", qp__h_queue_edit, QP__SCOPE_WRITE,
     QP__ROUTE_BODY | QP__ROUTE_STORES, NULL },
   { "DELETE", "/v1/contexts/{id}/queue/{item}", qp__h_queue_drop, QP__SCOPE_WRITE, 0, NULL },
@@ -110,11 +110,11 @@ static const struct qp__route routes[] = {
 
   /* Other protocols; each has its own contract in api/. */
   { "POST", "/openai/v1/chat/completions", qp__h_openai_chat, QP__SCOPE_WRITE,
-    QP__ROUTE_BODY | QP__ROUTE_STORES, NULL },
+    QP__ROUTE_BODY | QP__ROUTE_STORES | QP__ROUTE_OWN_KEY, NULL },
   { "GET", "/openai/v1/models", qp__h_openai_models, QP__SCOPE_READ, 0, NULL },
   { "GET", "/openai/v1/models/{id}", qp__h_openai_model, QP__SCOPE_READ, 0, NULL },
   { "POST", "/openai/v1/responses", qp__h_response_create, QP__SCOPE_WRITE,
-    QP__ROUTE_BODY | QP__ROUTE_STORES, NULL },
+    QP__ROUTE_BODY | QP__ROUTE_STORES | QP__ROUTE_OWN_KEY, NULL },
   { "POST", "/openai/v1/responses/input_tokens", qp__h_response_count, QP__SCOPE_READ,
     QP__ROUTE_BODY, NULL },
   { "GET", "/openai/v1/responses/{id}", qp__h_response_get, QP__SCOPE_READ, 0,
@@ -139,12 +139,13 @@ static const struct qp__route routes[] = {
     "include[]" },
   { "DELETE", "/openai/v1/conversations/{id}/items/{item}", qp__h_item_delete, QP__SCOPE_WRITE, 0,
     NULL },
-  { "POST", "/ai/chat", qp__h_ai_chat, QP__SCOPE_WRITE, QP__ROUTE_BODY | QP__ROUTE_STORES, NULL },
+  { "POST", "/ai/chat", qp__h_ai_chat, QP__SCOPE_WRITE,
+    QP__ROUTE_BODY | QP__ROUTE_STORES | QP__ROUTE_OWN_KEY, NULL },
   { "GET", "/ai/chat/{id}", qp__h_ai_messages, QP__SCOPE_READ, 0, NULL },
   { "GET", "/ai/chat/{id}/stream", qp__h_ai_stream, QP__SCOPE_READ, 0, NULL },
   { "POST", "/ai/chat/{id}/stop", qp__h_ai_stop, QP__SCOPE_WRITE, QP__ROUTE_BODY, NULL },
   { "POST", "/anthropic/v1/messages", qp__h_anthropic_messages, QP__SCOPE_WRITE,
-    QP__ROUTE_BODY | QP__ROUTE_STORES, "beta" },
+    QP__ROUTE_BODY | QP__ROUTE_STORES | QP__ROUTE_OWN_KEY, "beta" },
   { "POST", "/anthropic/v1/messages/count_tokens", qp__h_anthropic_count, QP__SCOPE_READ,
     QP__ROUTE_BODY, "beta" },
 };
