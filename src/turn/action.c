@@ -9,6 +9,7 @@
 #include "model/client_tool.h"
 #include "store/context/context_int.h"
 #include "turn/compacting.h"
+#include "turn/recalling.h"
 
 #define BRANCH_MAX 200
 #define BRANCH_BASE 180 /* how much of a name is kept when a number is appended */
@@ -131,9 +132,11 @@ resolve_send(struct qp__actor *t, struct qp__input *in, struct qp_err *err)
   enum qp_rc rc = check_tools(t, in->request, err);
 
   in->event = QP__EVENT_SEND;
-  if (rc)
-    return rc;
-  return find_branch(t, in->request, in->request->a.branch, &in->request->branch, &head, err);
+  if (!rc)
+    rc = find_branch(t, in->request, in->request->a.branch, &in->request->branch, &head, err);
+  if (!rc && qp__recall_is_wanted(t, in->request) && qp__recall_for_request(t, in->request))
+    in->event = QP__EVENTS; /* not yet: the request comes back with what was recalled */
+  return rc;
 }
 
 static enum qp_rc

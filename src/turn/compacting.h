@@ -15,6 +15,8 @@
 #include "turn/actor.h"
 #include "turn/shorten.h"
 
+struct qp__view;
+
 #define QP__MARKS_MAX 8
 #define QP__PINS_MAX 1000
 
@@ -43,6 +45,9 @@ enum qp_rc qp__actor_take_change(struct qp__actor *t, struct qp__input *in,
                                  struct qp__view_change *out, struct qp_err *err);
 void qp__view_change_release(struct qp__view_change *change);
 
+/* Whether something is covered on the branch, as the metadata says; in compaction_api.c. */
+bool qp__branch_is_compacted(struct qp_context *context, const struct qp__view *v,
+                             const char *branch);
 /* A copy of "compaction" of the metadata, or a new object; NULL: no memory. */
 json_t *qp__compaction_state(struct qp_context *context);
 /* Writes a record as its file has it. */

@@ -143,6 +143,23 @@ find_head(const struct qp__view *v, const char *branch, uint32_t *head, struct q
   return rc;
 }
 
+bool
+qp__branch_is_compacted(struct qp_context *context, const struct qp__view *v, const char *branch)
+{
+  const json_t *marks = json_object_get(json_object_get(v->meta->extra, "compaction"), "marks");
+  uint32_t head = QP__NO_SLOT;
+  const json_t *mark;
+  struct qp_err ignored;
+  size_t i;
+
+  if (!json_array_size(marks) || find_head(v, branch, &head, &ignored))
+    return false;
+  json_array_foreach (marks, i, mark)
+    if (mark_holds(context, head, mark))
+      return true;
+  return false;
+}
+
 enum qp_rc
 qp_compaction_marks(struct qp_context *context, const char *branch, char **out, size_t *len,
                     struct qp_err *err)

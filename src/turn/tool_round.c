@@ -17,7 +17,8 @@
 #include "model/message.h"
 #include "model/meta.h"
 #include "store/context/context_int.h"
-#include "turn/actor.h"
+#include "turn/conversation.h"
+#include "turn/recalling.h"
 
 #define RESULT_MAX ((size_t)8 << 20)
 
@@ -323,29 +324,60 @@ add_progress_line(struct qp__actor *t, const char *type, json_t *data)
   }
 }
 
-static void
-on_result(void *arg, const struct qp__tool_run_result *result)
+/* Takes the result of a call. False: nobody waits for it. */
+static bool
+take_result(struct qp__actor_run *run, json_t *value, bool is_error, uint64_t ms)
 {
-  struct qp__actor_run *run = arg;
   struct qp__actor *t = run->actor;
   struct qp__actor_call *call;
 
   if (!t) {
     qp__free(run);
-    return;
+    return false;
   }
   call = &t->calls[run->index];
   qp__free(run);
   call->run = NULL;
-  call->result = json_incref(result->value);
-  call->is_error = result->is_error;
-  call->ms = result->ms;
+  call->result = json_incref(value);
+  call->is_error = is_error;
+  call->ms = ms;
   add_progress_line(t, "tool_end",
                     json_pack("{s:s, s:s, s:b, s:I}", "id", call->id, "name", call->name,
                               "is_error", call->is_error, "ms", (json_int_t)call->ms));
   if (--t->running == 0)
     qp__actor_enqueue_event(t, QP__EVENT_TOOLS_ENDED, t->number);
-  qp__actor_pump(t);
+  return true;
+}
+
+static void
+on_result(void *arg, const struct qp__tool_run_result *result)
+{
+  struct qp__actor_run *run = arg;
+  struct qp__actor *t = run->actor;
+
+  if (take_result(run, result->value, result->is_error, result->ms))
+    qp__actor_pump(t);
+}
+
+/* The caller pumps. */
+static void
+on_recalled(void *arg, json_t *value, bool is_error, uint64_t ms)
+{
+  (void)take_result(arg, value, is_error, ms);
+}
+
+/* The tools of the server go first: one may have the name of a recall tool. */
+static bool
+start_call(struct qp__actor *t, const struct qp__actor_call *call, struct qp__actor_run *run)
+{
+  struct qp__tool_request request = {
+    .name = call->name, .arguments = call->arguments, .done = on_result, .arg = run
+  };
+  struct qp_err err;
+
+  if (qp__recall_is_tool(call->name) && !qp__tools_find(t->engine->tools, call->name))
+    return qp__recall_start(t, call->name, call->arguments, on_recalled, run);
+  return !qp__tools_call(t->engine->tools, &request, &run->call, &err);
 }
 
 /* A call that cannot even be begun has an error as result. */
@@ -354,16 +386,12 @@ start(struct qp__actor *t, size_t i)
 {
   struct qp__actor_call *call = &t->calls[i];
   struct qp__actor_run *run = qp__alloc0(1, sizeof(*run));
-  struct qp__tool_request request = {
-    .name = call->name, .arguments = call->arguments, .done = on_result, .arg = run
-  };
-  struct qp_err err;
 
   if (!run)
     return;
   run->actor = t;
   run->index = i;
-  if (qp__tools_call(t->engine->tools, &request, &run->call, &err)) {
+  if (!start_call(t, call, run)) {
     qp__free(run);
     return;
   }
@@ -394,7 +422,8 @@ qp__round_stop(struct qp__actor *t)
       continue;
     t->calls[i].run = NULL;
     run->actor = NULL;
-    qp__tool_run_cancel(run->call);
+    if (run->call) /* a search in the history ends by itself */
+      qp__tool_run_cancel(run->call);
   }
   t->running = 0;
 }

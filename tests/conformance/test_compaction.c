@@ -630,6 +630,74 @@ test_records_are_checked_and_deleted_with_their_context(void **state)
   turn_rig_release(&rig);
 }
 
+/* ---- recall ---- */
+
+static void
+test_the_model_searches_and_reads_what_is_covered(void **state)
+{
+  struct turn_rig rig;
+  const char *story;
+
+  init_rig(
+      &rig, *state,
+      SCRIPT("{\"match\":\"find it\",\"times\":1,\"play\":[{\"call\":\"search_history\","
+             "\"arguments\":{\"query\":\"order number 1003\"},\"id\":\"s1\"},{\"call\":"
+             "\"read_history\",\"arguments\":{\"id\":\"#7\",\"max_tokens\":200},"
+             "\"id\":\"r1\"},{\"call\":\"read_history\",\"arguments\":{},\"id\":\"r2\"}]}," ANY));
+  talk(&rig, 45);
+  turn_rig_start(&rig);
+  assert_string_equal(turn_send(&rig, "hello").state, "Idle");
+  assert_string_equal(turn_send(&rig, "find it").state, "Idle");
+  story = turn_story(&rig);
+  assert_non_null(strstr(story, "tool: s1"));
+  assert_non_null(strstr(story, "#7 (user, id "));
+  assert_non_null(strstr(story, "tool: r1"));
+  assert_non_null(strstr(story, "#7 user:"));
+  assert_non_null(strstr(story, "there is more: read_history"));
+  assert_non_null(strstr(story, "tool! r2"));
+  turn_rig_release(&rig);
+}
+
+static void
+test_what_is_recalled_is_stored_with_the_message(void **state)
+{
+  struct turn_rig rig;
+  struct qp_context *c;
+  struct qp_message *m = NULL;
+  struct turn_answer answer;
+  char *text = NULL;
+  char *view;
+  size_t len;
+
+  init_rig(&rig, *state, SCRIPT(ANY));
+  talk(&rig, 45);
+  turn_rig_start(&rig);
+  assert_string_equal(turn_send(&rig, "hello").state, "Idle");
+  answer = turn_send(&rig, "What did I say about order number 1003?");
+  assert_string_equal(answer.state, "Idle");
+  c = open_context(rig.f, &rig.id);
+  OK(qp_message_load(c, &answer.message, &m, &failure));
+  OK(qp_message_json(m, &text, &len, &failure));
+  assert_non_null(strstr(text, "\"recall\""));
+  assert_non_null(strstr(text, "1003"));
+  qp_free(text);
+  qp_message_free(m);
+  qp_context_close(c);
+  view = ask_view(&rig, NULL);
+  assert_non_null(strstr(view, "recalled="));
+  qp_free(view);
+  configure(&rig, "{\"recall_tokens\":0}");
+  answer = turn_send(&rig, "And about order number 1004?");
+  c = open_context(rig.f, &rig.id);
+  OK(qp_message_load(c, &answer.message, &m, &failure));
+  OK(qp_message_json(m, &text, &len, &failure));
+  assert_null(strstr(text, "\"recall\""));
+  qp_free(text);
+  qp_message_free(m);
+  qp_context_close(c);
+  turn_rig_release(&rig);
+}
+
 int
 main(void)
 {
@@ -650,6 +718,8 @@ main(void)
     cmocka_unit_test(test_branches_use_the_record_that_covers_them),
     cmocka_unit_test(test_a_second_compaction_writes_only_its_own_record),
     cmocka_unit_test(test_records_are_checked_and_deleted_with_their_context),
+    cmocka_unit_test(test_the_model_searches_and_reads_what_is_covered),
+    cmocka_unit_test(test_what_is_recalled_is_stored_with_the_message),
   };
 
   return run_on_all("compaction", tests, COUNT(tests));
