@@ -210,14 +210,17 @@ read_message(struct qp__request *r, const json_t *m, const char *at, struct qp__
 {
   const char *role = string_at(m, "role");
   const json_t *content = json_object_get(m, "content");
-  json_t *parts = json_array();
-  json_t *calls = json_array();
-  enum qp_rc rc = parts && calls ? QP_OK : qp__fail_nomem(err, "a message");
+  json_t *parts;
+  json_t *calls;
+  enum qp_rc rc;
 
-  if (!rc && (!role || (strcmp(role, "user") != 0 && strcmp(role, "assistant") != 0 &&
-                        strcmp(role, "system") != 0)))
-    rc = qp__wish_refuse(r, err, at, "%s: \"role\" must be user, assistant or system", at);
-  else if (!rc && json_is_string(content))
+  if (!role || (strcmp(role, "user") != 0 && strcmp(role, "assistant") != 0 &&
+                strcmp(role, "system") != 0))
+    return qp__wish_refuse(r, err, at, "%s: \"role\" must be user, assistant or system", at);
+  parts = json_array();
+  calls = json_array();
+  rc = parts && calls ? QP_OK : qp__fail_nomem(err, "a message");
+  if (!rc && json_is_string(content))
     rc = json_string_length(content) == 0 || qp__wish_add(parts, qp__wish_text(content))
              ? QP_OK
              : qp__fail_nomem(err, "a message");

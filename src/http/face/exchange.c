@@ -268,7 +268,7 @@ qp__exchange_ask(struct qp__request *r, struct qp__exchange *x, const struct qp_
       r->then = NULL; /* nothing waits */
     }
   }
-  for (size_t i = 0; i < spec.message_count; i++)
+  for (size_t i = 0; messages && i < spec.message_count; i++)
     qp_message_free(messages[i]);
   json_decref(parameters);
   qp__turns_leave(http);

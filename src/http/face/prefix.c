@@ -316,8 +316,10 @@ put_table(struct qp__prefixes *all, struct qp__prefix_table *t)
   while (all->count > 1 && (all->count > TABLES_MAX || all->entries > ENTRIES_MAX)) {
     struct qp__prefix_table **last = &all->newest;
 
-    while ((*last)->older)
+    while (*last && (*last)->older)
       last = &(*last)->older;
+    if (!*last)
+      break;
     all->count--;
     all->entries -= (*last)->count;
     (*last)->older = old;
