@@ -5,7 +5,7 @@ import type { VNode } from 'preact';
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import { sentence, tryAsk } from '../lib/api';
 import { chatHash, deleteConversation, go, listChanged, loadTools, modelNamed, models, notify, type Panel, panel, prompts, route, sidebarOpen, togglePanel, tools, updateRow } from '../lib/store';
-import type { FindHit } from '../lib/types';
+import type { FindHit, Outline } from '../lib/types';
 import { plural, shortTime } from '../lib/words';
 import { lazyView } from '../views/lazy-view';
 import { ModelChoice } from '../views/model-choice';
@@ -114,7 +114,7 @@ function useJump(chat: Conversation): void {
 }
 
 async function onShownBranch(chat: Conversation, id: string): Promise<boolean> {
-  return outlineOf(chat).items.some((item) => item.id === id);
+  return outlineOf(chat).items.some((item) => item.id !== '' && item.id === id);
 }
 
 // ---- title bar ----
@@ -344,7 +344,12 @@ function Find({ chat }: { chat: Conversation }): VNode {
 export const lastWordOpen = (query: string): string => (/[\p{L}\p{N}]$/u.test(query) ? `${query}*` : query);
 
 function OutlinePanel({ chat }: { chat: Conversation }): VNode {
-  const outline = outlineOf(chat);
+  // All of it, whatever the length: it has no texts.
+  const [whole, setWhole] = useState<Outline | null>(null);
+  useEffect(() => {
+    tryAsk<Outline>(`/contexts/${chat.id}/outline?max=20000`).then((found) => setWhole(found ?? null), () => setWhole(null));
+  }, [chat, chat.outline.value]);
+  const outline = whole?.branch === chat.branch.value ? whole : outlineOf(chat);
   const own = outline.items.filter((item) => item.role === 'user' || (item.alternatives ?? 1) > 1 || item.pinned || item.kind === 'compaction');
   const [texts, setTexts] = useState<Record<string, string>>({});
   const shownIds = own.slice(-400).map((item) => item.id);

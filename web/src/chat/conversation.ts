@@ -9,6 +9,7 @@ import type { Branch, Compaction, Context, Event, Message, Outline, Queued, Stat
 
 const pageSize = 40;
 const atOpening = 24;
+const landmarks = 150; // of the outline; the rest of a long conversation comes as sums
 
 export interface Part {
   type: 'text' | 'image';
@@ -308,7 +309,7 @@ export class Conversation {
   }
 
   async loadOutline(): Promise<void> {
-    const outline = await tryAsk<Outline>(`${this.at}/outline?max=600`).catch(() => undefined);
+    const outline = await tryAsk<Outline>(`${this.at}/outline?max=${landmarks}`).catch(() => undefined);
     if (this.closed) return;
     if (outline) this.outline.value = outline;
   }
@@ -344,7 +345,7 @@ export class Conversation {
     const text = parts.length === 1 && parts[0]?.type === 'text' ? (parts[0].text ?? '') : parts;
     if (this.busy.value || this.turn.value.state === 'AwaitingToolApproval') {
       return this.attempt(async () => {
-        await act(this.id, 'send_message', { content: text, queue: true });
+        await post(`${this.at}/queue`, { content: text }, { 'idempotency-key': crypto.randomUUID() });
         await this.loadQueue();
       });
     }

@@ -6,7 +6,7 @@
 import { signal } from '@preact/signals';
 import type { VNode } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { tryAsk } from '../lib/api';
+import { inPath, tryAsk } from '../lib/api';
 import type { Outline, OutlineItem } from '../lib/types';
 import { plural } from '../lib/words';
 import type { Conversation } from './conversation';
@@ -23,9 +23,16 @@ export const marks = signal<number[]>([]);
 // The outline of the server; without one, what is loaded.
 export function outlineOf(chat: Conversation): Outline {
   const known = chat.outline.value;
-  if (known && known.branch === chat.branch.value) return known.count >= chat.total.value ? known : { ...known, count: chat.total.value };
+  if (known && known.branch === chat.branch.value) return { ...known, count: Math.max(known.count, chat.total.value), items: withSums(known) };
   const items = chat.loaded().map(([index, message]): OutlineItem => ({ at: index + 1, id: message.id, role: message.role }));
   return { branch: chat.branch.value, count: chat.total.value, items, branches: [] };
+}
+
+// A long conversation lists its newest landmarks; before them a knot stands for a stretch.
+function withSums(outline: Outline): OutlineItem[] {
+  const first = outline.items[0]?.at ?? Infinity;
+  const sums = (outline.buckets ?? []).filter((sum) => sum.from < first);
+  return [...sums.map((sum): OutlineItem => ({ at: sum.from, id: '', role: sum.prompts > 0 ? 'user' : 'assistant' })), ...outline.items];
 }
 
 export function layout(count: number, height: number): (at: number) => number {
@@ -52,6 +59,10 @@ const previews = new Map<string, string>();
 async function previewOf(chat: Conversation, item: OutlineItem): Promise<string> {
   const loaded = chat.message(item.at - 1);
   if (loaded?.text) return loaded.text.slice(0, 160);
+  if (!item.id) {
+    const page = await tryAsk<{ messages: { text: string | null }[] }>(`/contexts/${chat.id}/messages?branch=${inPath(chat.branch.value)}&offset=${item.at - 1}&limit=1`).catch(() => undefined);
+    return page?.messages[0]?.text?.slice(0, 160) ?? '';
+  }
   const known = previews.get(item.id);
   if (known !== undefined) return known;
   const found = await tryAsk<{ previews: { id: string; text?: string; preview?: string }[] }>(`/contexts/${chat.id}/previews?ids=${item.id}`).catch(() => undefined);
@@ -151,7 +162,7 @@ export function Cord({ chat }: { chat: Conversation }): VNode | null {
           {covered > 0 && <Wrapped from={y(1) - 6} to={y(covered) + 4} />}
           <SideCords chat={chat} outline={outline} y={y} />
           {thin(outline.items, y).map((item) => (
-            <Knot key={item.id} item={item} y={y(item.at)} />
+            <Knot key={item.at} item={item} y={y(item.at)} />
           ))}
           {isLive && <circle class="cord-live" cx={axis} cy={end + Math.min(14, most / 2)} r="3" />}
           {marks.value.map((at) => (

@@ -247,12 +247,16 @@ function Queue({ chat, items }: { chat: Conversation; items: Queued[] }): VNode 
 }
 
 function QueuedItem({ chat, item }: { chat: Conversation; item: Queued }): VNode {
-  const text = item.text ?? (typeof item.content === 'string' ? item.content : ((item.content as { text?: string }[] | undefined) ?? []).map((part) => part.text ?? '').join('\n'));
+  const { text } = item;
   const [value, setValue] = useState<string | null>(null);
   return (
     <div class="queued">
       {value === null ? (
-        <p dir="auto">{text}</p>
+        <p dir="auto">
+          {text}
+          {item.images > 0 && <span class="faint"> {item.images === 1 ? '1 image' : `${item.images} images`}</span>}
+          {item.error && <span class="error-detail">{item.error}</span>}
+        </p>
       ) : (
         <textarea aria-label="Waiting message" value={value} rows={2} onInput={(event) => setValue(event.currentTarget.value)} />
       )}

@@ -36,9 +36,9 @@ async function hang(chat: Conversation): Promise<Hung[]> {
   });
 }
 
-const left = 40;
-const gap = 92;
-const head = 18;
+const left = 60;
+const gap = 110;
+const head = 14;
 
 export function Tree({ chat, onClose }: { chat: Conversation; onClose: () => void }): VNode {
   const [cords, setCords] = useState<Hung[] | null>(null);
@@ -51,11 +51,11 @@ export function Tree({ chat, onClose }: { chat: Conversation; onClose: () => voi
   if (problem) return <Notice kind="error">{problem}</Notice>;
   if (!cords) return <Loading label="Drawing the branches" />;
   const longest = Math.max(1, ...cords.map((cord) => cord.branch.messages));
-  const step = Math.min(26, 420 / longest);
+  const step = Math.max(4, Math.min(34, 440 / longest));
   const y = (at: number) => head + 14 + at * step;
   const x = (n: number) => left + n * gap;
   const width = x(cords.length - 1) + gap;
-  const height = y(longest) + 16;
+  const height = Math.max(y(longest), ...cords.map((cord) => y(cord.forkAt) + 70)) + 16;
   const active = chat.branch.value;
   const choose = async (name: string) => {
     if (name !== active) await chat.switchBranch(name);
@@ -70,17 +70,17 @@ export function Tree({ chat, onClose }: { chat: Conversation; onClose: () => voi
             const from = cord.parent < 0 ? head : y(cord.forkAt);
             const own = cord.branch.messages - (cord.parent < 0 ? 0 : cord.forkAt);
             const end = y(cord.branch.messages);
-            const start = cord.parent < 0 ? `M${x(n)} ${head}` : `M${x(cord.parent)} ${from}C${x(cord.parent)} ${from + 22} ${x(n)} ${from} ${x(n)} ${from + 24}`;
+            const start = cord.parent < 0 ? `M${x(n)} ${head}` : `M${x(cord.parent)} ${from}C${x(cord.parent)} ${from + 26} ${x(n)} ${from - 4} ${x(n)} ${from + 30}`;
             const every = Math.max(1, Math.ceil(own / 40));
             const knots: VNode[] = [];
             for (let k = 1; k <= own; k += every) {
               const at = y((cord.parent < 0 ? 0 : cord.forkAt) + k);
-              knots.push(<rect key={k} x={x(n) - 4} y={Math.max(at, from + (cord.parent < 0 ? 0 : 24)) - 3} width="8" height="5.500" rx="2.700" />);
+              knots.push(<rect key={k} x={x(n) - 7} y={Math.max(at, from + (cord.parent < 0 ? 0 : 30)) - 4.5} width="14" height="9" rx="4.500" />);
             }
             return (
               <g key={cord.branch.name} class={`tree-cord${cord.branch.name === active ? ' on' : ''}`} onClick={() => void choose(cord.branch.name)}>
-                <path class="tree-touch" d={`${start}V${Math.max(end, from + 30)}`} />
-                <path class="tree-line" d={`${start}V${Math.max(end, from + 30)}`} />
+                <path class="tree-touch" d={`${start}V${Math.max(end, from + 44)}`} />
+                <path class="tree-line" d={`${start}V${Math.max(end, from + 44)}`} />
                 {knots}
               </g>
             );

@@ -796,6 +796,91 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/contexts/{id}/queue": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the context.
+                 * @example 0192f0c4-7a10-7c3e-9b1d-3f6a2c8e5d01
+                 */
+                id: components["parameters"]["ContextId"];
+            };
+            cookie?: never;
+        };
+        /** The messages that wait for the end of the running turn */
+        get: operations["listQueue"];
+        put?: never;
+        /**
+         * Send a message as soon as no turn is running
+         * @description The message is durable when the response is sent. When a turn ends and the context is
+         *     `Idle`, the server sends the first message of the queue by itself; if no turn is running it
+         *     does so at once. After a turn that `Failed`, the queue waits for the next turn that ends well
+         *     or for `POST …/send`. The message keeps its id when it is sent, so it is sent once, also
+         *     after a crash. Each change of the queue is an event `queue`. A queue holds at most 50
+         *     messages and 2 MiB.
+         */
+        post: operations["queueMessage"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/contexts/{id}/queue/{item}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the context.
+                 * @example 0192f0c4-7a10-7c3e-9b1d-3f6a2c8e5d01
+                 */
+                id: components["parameters"]["ContextId"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** Remove a message that waits */
+        delete: operations["dropQueuedMessage"];
+        options?: never;
+        head?: never;
+        /**
+         * Change the text of a message that waits
+         * @description Its images stay. 404 means that the message was sent or dropped in the meantime.
+         */
+        patch: operations["editQueuedMessage"];
+        trace?: never;
+    };
+    "/v1/contexts/{id}/queue/{item}/send": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the context.
+                 * @example 0192f0c4-7a10-7c3e-9b1d-3f6a2c8e5d01
+                 */
+                id: components["parameters"]["ContextId"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Send a message that waits now
+         * @description It becomes the first of the queue, the running turn is cancelled, and the message is sent. The response does not wait for that: follow the events.
+         */
+        post: operations["sendQueuedMessage"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/contexts/{id}/branches": {
         parameters: {
             query?: never;
@@ -1471,7 +1556,7 @@ export interface components {
          */
         EventStream: string;
         /** @description One event of a context. */
-        Event: components["schemas"]["StateEvent"] | components["schemas"]["MessageEvent"] | components["schemas"]["BranchEvent"] | components["schemas"]["AnswerEvent"] | components["schemas"]["PieceEvent"] | components["schemas"]["CallEvent"] | components["schemas"]["UsageEvent"] | components["schemas"]["StopEvent"] | components["schemas"]["ToolStartEvent"] | components["schemas"]["ToolEndEvent"] | components["schemas"]["GapEvent"];
+        Event: components["schemas"]["StateEvent"] | components["schemas"]["MessageEvent"] | components["schemas"]["BranchEvent"] | components["schemas"]["AnswerEvent"] | components["schemas"]["PieceEvent"] | components["schemas"]["CallEvent"] | components["schemas"]["UsageEvent"] | components["schemas"]["StopEvent"] | components["schemas"]["ToolStartEvent"] | components["schemas"]["ToolEndEvent"] | components["schemas"]["QueueEvent"] | components["schemas"]["GapEvent"];
         /** @description Increases from event to event of a context. Numbers may be missing. */
         EventNumber: number;
         /** @description The context has a new state. The state is durable, except StreamingLLMResponse. */
@@ -1606,6 +1691,49 @@ export interface components {
             name: string;
             is_error: boolean;
             ms: number;
+        };
+        /** @description The queue of the context has changed. Read it again. */
+        QueueEvent: {
+            seq: components["schemas"]["EventNumber"];
+            time: components["schemas"]["Time"];
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "queue";
+            /** @description The number of messages that wait. */
+            items: number;
+        };
+        Queue: {
+            items: components["schemas"]["QueueItem"][];
+        };
+        /** @description A message that waits. It keeps its id when it is sent. */
+        QueueItem: {
+            id: components["schemas"]["Id"];
+            text: string;
+            /** @description The number of its images. */
+            images: number;
+            /** @description The branch to send it on. Null: the branch that is active then. */
+            branch: string | null;
+            created_at: components["schemas"]["Time"];
+            /** @description Why it could not be sent, for example because its branch was deleted. It is tried again after it is edited or sent with `POST …/send`. */
+            error: string | null;
+        };
+        QueueMessage: {
+            content: components["schemas"]["Content"];
+            branch?: components["schemas"]["OptionalBranch"];
+        };
+        QueueEdit: {
+            text: string;
+        };
+        QueueAnswer: {
+            /** @description The message; null: it was sent in the meantime. */
+            queued: components["schemas"]["QueueItem"] | null;
+            message_id: components["schemas"]["Id"];
+            /** @description The number of messages that wait. */
+            items: number;
+            /** @description It was queued before with the same key. */
+            replayed: boolean;
         };
         /** @description Older events are no longer kept. Read the state again. */
         GapEvent: {
@@ -5616,6 +5744,282 @@ export interface operations {
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["Failed"];
             503: components["responses"]["Unavailable"];
+        };
+    };
+    listQueue: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the context.
+                 * @example 0192f0c4-7a10-7c3e-9b1d-3f6a2c8e5d01
+                 */
+                id: components["parameters"]["ContextId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The messages in the order in which they will be sent. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "items": [
+                     *         {
+                     *           "id": "0192f0c4-7a55-7d20-8f3b-0a1b2c3d4e5f",
+                     *           "text": "And the colours?",
+                     *           "images": 0,
+                     *           "branch": null,
+                     *           "created_at": "2026-11-15T19:55:40.123Z",
+                     *           "error": null
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Queue"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Denied"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["Failed"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    queueMessage: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description An action with the same key is performed only once, for 24 hours and also across restarts.
+                 *     The same key with a different body is rejected with 409. A key has 1 to 255 printable
+                 *     characters. A repeated request gets `replayed: true` and the same `message_id`, `seq` and
+                 *     `branch` as the first request. The rest of the response, especially `state` and `messages`,
+                 *     is the current content of the context. Like the first time, the response is sent when the
+                 *     turn stops, or at once with `Prefer: respond-async`.
+                 * @example 2b7c7d1e-8b1a-4d3f-9a52-0e8f6c1f7a10
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                /**
+                 * @description The id of the context.
+                 * @example 0192f0c4-7a10-7c3e-9b1d-3f6a2c8e5d01
+                 */
+                id: components["parameters"]["ContextId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "content": "And the colours?"
+                 *     }
+                 */
+                "application/json": components["schemas"]["QueueMessage"];
+            };
+        };
+        responses: {
+            /** @description The message is in the queue, or was sent already. */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "queued": {
+                     *         "id": "0192f0c4-7a55-7d20-8f3b-0a1b2c3d4e5f",
+                     *         "text": "And the colours?",
+                     *         "images": 0,
+                     *         "branch": null,
+                     *         "created_at": "2026-11-15T19:55:40.123Z",
+                     *         "error": null
+                     *       },
+                     *       "message_id": "0192f0c4-7a55-7d20-8f3b-0a1b2c3d4e5f",
+                     *       "items": 1,
+                     *       "replayed": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["QueueAnswer"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Denied"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooBig"];
+            415: components["responses"]["WrongType"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["Failed"];
+            503: components["responses"]["Unavailable"];
+            507: components["responses"]["Full"];
+        };
+    };
+    dropQueuedMessage: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the context.
+                 * @example 0192f0c4-7a10-7c3e-9b1d-3f6a2c8e5d01
+                 */
+                id: components["parameters"]["ContextId"];
+                /**
+                 * @description The id of the message in the queue.
+                 * @example 0192f0c4-7a55-7d20-8f3b-0a1b2c3d4e5f
+                 */
+                item: components["schemas"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The message will not be sent. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Denied"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["Failed"];
+            503: components["responses"]["Unavailable"];
+            507: components["responses"]["Full"];
+        };
+    };
+    editQueuedMessage: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the context.
+                 * @example 0192f0c4-7a10-7c3e-9b1d-3f6a2c8e5d01
+                 */
+                id: components["parameters"]["ContextId"];
+                /**
+                 * @description The id of the message in the queue.
+                 * @example 0192f0c4-7a55-7d20-8f3b-0a1b2c3d4e5f
+                 */
+                item: components["schemas"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "text": "And what do the colours mean?"
+                 *     }
+                 */
+                "application/json": components["schemas"]["QueueEdit"];
+            };
+        };
+        responses: {
+            /** @description The changed message. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "queued": {
+                     *         "id": "0192f0c4-7a55-7d20-8f3b-0a1b2c3d4e5f",
+                     *         "text": "And the colours?",
+                     *         "images": 0,
+                     *         "branch": null,
+                     *         "created_at": "2026-11-15T19:55:40.123Z",
+                     *         "error": null
+                     *       },
+                     *       "message_id": "0192f0c4-7a55-7d20-8f3b-0a1b2c3d4e5f",
+                     *       "items": 1,
+                     *       "replayed": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["QueueAnswer"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Denied"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooBig"];
+            415: components["responses"]["WrongType"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["Failed"];
+            503: components["responses"]["Unavailable"];
+            507: components["responses"]["Full"];
+        };
+    };
+    sendQueuedMessage: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the context.
+                 * @example 0192f0c4-7a10-7c3e-9b1d-3f6a2c8e5d01
+                 */
+                id: components["parameters"]["ContextId"];
+                /**
+                 * @description The id of the message in the queue.
+                 * @example 0192f0c4-7a55-7d20-8f3b-0a1b2c3d4e5f
+                 */
+                item: components["schemas"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The message will be sent next, or was just sent. */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "queued": {
+                     *         "id": "0192f0c4-7a55-7d20-8f3b-0a1b2c3d4e5f",
+                     *         "text": "And the colours?",
+                     *         "images": 0,
+                     *         "branch": null,
+                     *         "created_at": "2026-11-15T19:55:40.123Z",
+                     *         "error": null
+                     *       },
+                     *       "message_id": "0192f0c4-7a55-7d20-8f3b-0a1b2c3d4e5f",
+                     *       "items": 1,
+                     *       "replayed": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["QueueAnswer"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Denied"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["Failed"];
+            503: components["responses"]["Unavailable"];
+            507: components["responses"]["Full"];
         };
     };
     listBranches: {

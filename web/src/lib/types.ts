@@ -112,9 +112,10 @@ export interface FindHit {
 
 export interface Queued {
   id: string;
-  text?: string;
-  content?: unknown;
+  text: string;
+  images: number;
   created_at: string;
+  error: string | null; // why it could not be sent
 }
 
 export interface Job {

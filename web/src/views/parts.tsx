@@ -47,7 +47,7 @@ const paths: Record<string, string> = {
 
 export function Icon({ name, size = 18 }: { name: string; size?: number }): VNode {
   return (
-    <svg class="icon" width={size} height={size} viewBox="0 0 20 20" fill="none" stroke="currentColor" stroke-width="1.6" stroke-linecap="round" stroke-linejoin="round" aria-hidden="true">
+    <svg class="icon" width={size} height={size} viewBox="0 0 20 20" fill="none" stroke="currentColor" stroke-width={name === 'more' ? 2.4 : 1.6} stroke-linecap="round" stroke-linejoin="round" aria-hidden="true">
       <path d={paths[name] ?? paths.tool} />
     </svg>
   );

@@ -143,8 +143,17 @@ export function Usage(): VNode {
   );
 }
 
+// The days up to today without a gap, so that distances are true.
+function everyDay(days: Day[], n: number): Day[] {
+  const known = new Map(days.map((day) => [day.day, day]));
+  return Array.from({ length: n }, (_, at) => {
+    const day = new Date(Date.now() - (n - 1 - at) * 86_400_000).toISOString().slice(0, 10);
+    return known.get(day) ?? { day, input: 0, output: 0, cost_usd: 0, turns: 0 };
+  });
+}
+
 function DayChart({ days }: { days: Day[] }): VNode {
-  const shown = days.slice(-30);
+  const shown = everyDay(days, 30);
   const most = Math.max(1, ...shown.map((day) => day.input + day.output));
   const width = 640;
   const height = 150;
@@ -161,7 +170,7 @@ function DayChart({ days }: { days: Day[] }): VNode {
             <g key={day.day}>
               <title>{`${day.day}: ${count(day.input)} in, ${count(day.output)} out, ${money(day.cost_usd)}`}</title>
               <rect class="chart-in" x={x} y={height - into} width={step * 0.7} height={into} rx="2" />
-              <rect class="chart-out" x={x} y={height - into - out} width={step * 0.7} height={Math.max(1, out)} rx="2" />
+              <rect class="chart-out" x={x} y={height - into - out} width={step * 0.7} height={out} rx="2" />
               {(shown.length <= 12 || n % 5 === 0) && (
                 <text x={x + step * 0.35} y={height + 16} text-anchor="middle">
                   {day.day.slice(5)}
