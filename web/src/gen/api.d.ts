@@ -158,6 +158,29 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/mcp": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * The MCP server
+         * @description Streamable HTTP of the Model Context Protocol, revisions 2024-11-05 to 2025-11-25 and
+         *     2026-07-28. Every request is answered by itself with JSON: there are no sessions and no
+         *     streams. docs/mcp-server.md lists tools and resources. Only reading is offered unless the
+         *     address has `write=true` and the key may write.
+         */
+        post: operations["callMcp"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/search": {
         parameters: {
             query?: never;
@@ -475,12 +498,15 @@ export interface paths {
         get: operations["listMessages"];
         put?: never;
         /**
-         * Append a message to a branch
-         * @deprecated
-         * @description Answers after the message is durable. Deprecated, because it only stores:
-         *     `actions/send_message` also lets the model answer. It will continue to work. Its responses
-         *     have the header `Deprecation`, and a `Link` to this description and to the operation that
-         *     replaces it.
+         * Append messages to a branch
+         * @description Stores a message as it is, or a list of up to 256 messages in one commit, and answers when
+         *     all of it is durable. No model is called: that is `actions/send_message`. Besides the form of
+         *     quipu, messages of OpenAI's API (`tool_calls` with `function`, `tool_call_id`, `image_url` …)
+         *     and of Anthropic's API (blocks `tool_use`, `tool_result`, `thinking`, `image`) are accepted.
+         *     A message with several tool results becomes several messages.
+         *
+         *     The spelling `/api/contexts/{id}/messages` is deprecated: its responses have the header
+         *     `Deprecation`, and a `Link` to this description and to `actions/send_message`.
          */
         post: operations["saveMessage"];
         delete?: never;
@@ -1433,13 +1459,20 @@ export interface components {
         };
         /**
          * @description Either `text` or `content`, which is a string or an array of parts. Missing fields get
-         *     default values.
+         *     default values. Messages of OpenAI's and Anthropic's APIs are accepted as they are.
          */
         NewMessage: {
-            role: components["schemas"]["Role"];
+            /**
+             * @description `developer` is stored as `system`.
+             * @enum {string}
+             */
+            role: "system" | "user" | "assistant" | "tool" | "developer";
             text?: string | null;
             content?: null | string | components["schemas"]["NewPart"][];
-            tool_calls?: null | components["schemas"]["NewToolCall"][];
+            tool_calls?: null | (components["schemas"]["NewToolCall"] | components["schemas"]["FunctionCall"])[];
+            /** @description Of a message of the role `tool`: the call of which `content` is the result. */
+            tool_call_id?: string;
+            name?: string;
             tool_result?: components["schemas"]["NewToolResult"] | null;
             metadata?: Record<string, never> | null;
             type?: components["schemas"]["MessageType"] | null;
@@ -1472,6 +1505,15 @@ export interface components {
             /** @enum {unknown} */
             display_preference?: "Default" | "Collapsible" | "Hidden" | null;
             ui_hints?: Record<string, never> | null;
+        };
+        /** @description A tool call as OpenAI's API has it. It is stored as approved. */
+        FunctionCall: {
+            id: string;
+            function: {
+                name: string;
+                /** @description JSON as text. */
+                arguments?: unknown;
+            };
         };
         NewToolResult: {
             request_id: string;
@@ -1523,7 +1565,15 @@ export interface components {
              */
             last_event_id: components["schemas"]["Count"];
             updated_at: components["schemas"]["Time"];
+            /** @description The last of the new messages. */
             message_id: components["schemas"]["Id"];
+            /** @description All new messages, in their order. */
+            message_ids: components["schemas"]["Id"][];
+        };
+        McpAnswer: Record<string, never> | unknown[];
+        /** @description A JSON-RPC error, or an error of the API about the request itself. */
+        McpError: {
+            error: Record<string, never>;
         };
         /** @description The state of the context and the result of the action. */
         ActionAnswer: {
@@ -2258,6 +2308,23 @@ export interface components {
                 "application/json": components["schemas"]["ConflictError"];
             };
         };
+        /** @description The `Idempotency-Key` was used for another request, or its first request is still being carried out or was interrupted. Nothing was changed. */
+        KeyConflict: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "error": {
+                 *         "code": "CONFLICT",
+                 *         "message": "the key '7' was used for another request"
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["ConflictError"];
+            };
+        };
         /**
          * @description The state of the context, which is in `error.state`, does not allow the action; or the
          *     `Idempotency-Key` was used for another action; or the new branch exists already. Nothing was
@@ -2482,6 +2549,15 @@ export interface components {
          */
         IdempotencyKey: string;
         /**
+         * @description A request with the same key is carried out only once, for 24 hours and also across restarts:
+         *     a repetition gets the same response, with the header `Idempotency-Replayed`. The same key
+         *     with another method, path, query or body is rejected with 409, and so is a key whose first
+         *     request is still being carried out or was interrupted by a crash. A request that failed may
+         *     be repeated with its key. Keys of different owners are independent.
+         * @example 2b7c7d1e-8b1a-4d3f-9a52-0e8f6c1f7a10
+         */
+        RequestKey: string;
+        /**
          * @description `respond-async`: answer 202 as soon as the action is durable.
          * @example respond-async
          */
@@ -2531,12 +2607,12 @@ export interface components {
          */
         Location: string;
         /**
-         * @description This operation is deprecated.
+         * @description Only on paths that begin with `/api`: they are deprecated.
          * @example true
          */
         Deprecation: "true";
         /**
-         * @description Links to the description of the deprecated operation and to its replacement.
+         * @description Only on paths that begin with `/api`: links to the description of the deprecated operation and to its replacement.
          * @example </openapi.json#/paths/~1v1~1contexts~1%7Bid%7D~1messages/post>; rel="deprecation"
          */
         Link: string;
@@ -2873,6 +2949,102 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
+    callMcp: {
+        parameters: {
+            query?: {
+                /** @description Offer tools that change something. Needs a key with the scope write. */
+                write?: boolean;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "jsonrpc": "2.0",
+                 *       "id": 1,
+                 *       "method": "tools/list"
+                 *     }
+                 */
+                "application/json": Record<string, never> | unknown[];
+            };
+        };
+        responses: {
+            /** @description The response, or a list of responses. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "jsonrpc": "2.0",
+                     *       "id": 1,
+                     *       "result": {
+                     *         "tools": []
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["McpAnswer"];
+                };
+            };
+            /** @description Notifications and responses need no response. */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Not JSON, not JSON-RPC, an unknown revision, or headers that contradict the body. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "jsonrpc": "2.0",
+                     *       "id": null,
+                     *       "error": {
+                     *         "code": -32700,
+                     *         "message": "the body is no JSON"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["McpError"];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Denied"];
+            /** @description There is no such method. Only in revision 2026-07-28; before, the status is 200. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "jsonrpc": "2.0",
+                     *       "id": 1,
+                     *       "error": {
+                     *         "code": -32601,
+                     *         "message": "there is no method 'x'"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["McpError"];
+                };
+            };
+            413: components["responses"]["TooBig"];
+            415: components["responses"]["WrongType"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["Failed"];
+            503: components["responses"]["Unavailable"];
+            507: components["responses"]["Full"];
+        };
+    };
     searchMessages: {
         parameters: {
             query: {
@@ -3136,7 +3308,17 @@ export interface operations {
     deleteRule: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /**
+                 * @description A request with the same key is carried out only once, for 24 hours and also across restarts:
+                 *     a repetition gets the same response, with the header `Idempotency-Replayed`. The same key
+                 *     with another method, path, query or body is rejected with 409, and so is a key whose first
+                 *     request is still being carried out or was interrupted by a crash. A request that failed may
+                 *     be repeated with its key. Keys of different owners are independent.
+                 * @example 2b7c7d1e-8b1a-4d3f-9a52-0e8f6c1f7a10
+                 */
+                "Idempotency-Key"?: components["parameters"]["RequestKey"];
+            };
             path: {
                 /**
                  * @description The id of a rule.
@@ -3153,6 +3335,7 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Denied"];
             404: components["responses"]["NotFound"];
+            409: components["responses"]["KeyConflict"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["Failed"];
             503: components["responses"]["Unavailable"];
@@ -3215,7 +3398,17 @@ export interface operations {
     createContext: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /**
+                 * @description A request with the same key is carried out only once, for 24 hours and also across restarts:
+                 *     a repetition gets the same response, with the header `Idempotency-Replayed`. The same key
+                 *     with another method, path, query or body is rejected with 409, and so is a key whose first
+                 *     request is still being carried out or was interrupted by a crash. A request that failed may
+                 *     be repeated with its key. Keys of different owners are independent.
+                 * @example 2b7c7d1e-8b1a-4d3f-9a52-0e8f6c1f7a10
+                 */
+                "Idempotency-Key"?: components["parameters"]["RequestKey"];
+            };
             path?: never;
             cookie?: never;
         };
@@ -3380,6 +3573,15 @@ export interface operations {
                  * @example "6f1ed002ab5595859014ebf0951522d9"
                  */
                 "If-Match"?: components["parameters"]["IfMatch"];
+                /**
+                 * @description A request with the same key is carried out only once, for 24 hours and also across restarts:
+                 *     a repetition gets the same response, with the header `Idempotency-Replayed`. The same key
+                 *     with another method, path, query or body is rejected with 409, and so is a key whose first
+                 *     request is still being carried out or was interrupted by a crash. A request that failed may
+                 *     be repeated with its key. Keys of different owners are independent.
+                 * @example 2b7c7d1e-8b1a-4d3f-9a52-0e8f6c1f7a10
+                 */
+                "Idempotency-Key"?: components["parameters"]["RequestKey"];
             };
             path: {
                 /**
@@ -3480,6 +3682,15 @@ export interface operations {
                  * @example "6f1ed002ab5595859014ebf0951522d9"
                  */
                 "If-Match"?: components["parameters"]["IfMatch"];
+                /**
+                 * @description A request with the same key is carried out only once, for 24 hours and also across restarts:
+                 *     a repetition gets the same response, with the header `Idempotency-Replayed`. The same key
+                 *     with another method, path, query or body is rejected with 409, and so is a key whose first
+                 *     request is still being carried out or was interrupted by a crash. A request that failed may
+                 *     be repeated with its key. Keys of different owners are independent.
+                 * @example 2b7c7d1e-8b1a-4d3f-9a52-0e8f6c1f7a10
+                 */
+                "Idempotency-Key"?: components["parameters"]["RequestKey"];
             };
             path: {
                 /**
@@ -3497,6 +3708,7 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Denied"];
             404: components["responses"]["NotFound"];
+            409: components["responses"]["KeyConflict"];
             412: components["responses"]["NotMatched"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["Failed"];
@@ -3514,6 +3726,15 @@ export interface operations {
                  * @example "6f1ed002ab5595859014ebf0951522d9"
                  */
                 "If-Match"?: components["parameters"]["IfMatch"];
+                /**
+                 * @description A request with the same key is carried out only once, for 24 hours and also across restarts:
+                 *     a repetition gets the same response, with the header `Idempotency-Replayed`. The same key
+                 *     with another method, path, query or body is rejected with 409, and so is a key whose first
+                 *     request is still being carried out or was interrupted by a crash. A request that failed may
+                 *     be repeated with its key. Keys of different owners are independent.
+                 * @example 2b7c7d1e-8b1a-4d3f-9a52-0e8f6c1f7a10
+                 */
+                "Idempotency-Key"?: components["parameters"]["RequestKey"];
             };
             path: {
                 /**
@@ -3921,7 +4142,7 @@ export interface operations {
                  * @example main
                  */
                 branch?: components["parameters"]["Branch"];
-                /** @description The number of newest messages to include in the response. */
+                /** @description The number of newest messages to include in the response. Default: the appended ones. */
                 last?: number;
             };
             header?: {
@@ -3931,6 +4152,15 @@ export interface operations {
                  * @example "6f1ed002ab5595859014ebf0951522d9"
                  */
                 "If-Match"?: components["parameters"]["IfMatch"];
+                /**
+                 * @description A request with the same key is carried out only once, for 24 hours and also across restarts:
+                 *     a repetition gets the same response, with the header `Idempotency-Replayed`. The same key
+                 *     with another method, path, query or body is rejected with 409, and so is a key whose first
+                 *     request is still being carried out or was interrupted by a crash. A request that failed may
+                 *     be repeated with its key. Keys of different owners are independent.
+                 * @example 2b7c7d1e-8b1a-4d3f-9a52-0e8f6c1f7a10
+                 */
+                "Idempotency-Key"?: components["parameters"]["RequestKey"];
             };
             path: {
                 /**
@@ -3949,7 +4179,7 @@ export interface operations {
                  *       "text": "A quipu is a record kept in knotted cords."
                  *     }
                  */
-                "application/json": components["schemas"]["NewMessage"];
+                "application/json": components["schemas"]["NewMessage"] | components["schemas"]["NewMessage"][];
             };
         };
         responses: {
@@ -3984,7 +4214,10 @@ export interface operations {
                      *       "pending_tool_calls": [],
                      *       "last_event_id": 0,
                      *       "updated_at": "2026-11-15T19:55:40.123Z",
-                     *       "message_id": "0192f0c4-7a55-7d20-8f3b-0a1b2c3d4e5f"
+                     *       "message_id": "0192f0c4-7a55-7d20-8f3b-0a1b2c3d4e5f",
+                     *       "message_ids": [
+                     *         "0192f0c4-7a55-7d20-8f3b-0a1b2c3d4e5f"
+                     *       ]
                      *     }
                      */
                     "application/json": components["schemas"]["SavedMessage"];
@@ -6083,6 +6316,15 @@ export interface operations {
                  * @example "6f1ed002ab5595859014ebf0951522d9"
                  */
                 "If-Match"?: components["parameters"]["IfMatch"];
+                /**
+                 * @description A request with the same key is carried out only once, for 24 hours and also across restarts:
+                 *     a repetition gets the same response, with the header `Idempotency-Replayed`. The same key
+                 *     with another method, path, query or body is rejected with 409, and so is a key whose first
+                 *     request is still being carried out or was interrupted by a crash. A request that failed may
+                 *     be repeated with its key. Keys of different owners are independent.
+                 * @example 2b7c7d1e-8b1a-4d3f-9a52-0e8f6c1f7a10
+                 */
+                "Idempotency-Key"?: components["parameters"]["RequestKey"];
             };
             path: {
                 /**
@@ -6202,6 +6444,15 @@ export interface operations {
                  * @example "6f1ed002ab5595859014ebf0951522d9"
                  */
                 "If-Match"?: components["parameters"]["IfMatch"];
+                /**
+                 * @description A request with the same key is carried out only once, for 24 hours and also across restarts:
+                 *     a repetition gets the same response, with the header `Idempotency-Replayed`. The same key
+                 *     with another method, path, query or body is rejected with 409, and so is a key whose first
+                 *     request is still being carried out or was interrupted by a crash. A request that failed may
+                 *     be repeated with its key. Keys of different owners are independent.
+                 * @example 2b7c7d1e-8b1a-4d3f-9a52-0e8f6c1f7a10
+                 */
+                "Idempotency-Key"?: components["parameters"]["RequestKey"];
             };
             path: {
                 /**
@@ -6273,6 +6524,15 @@ export interface operations {
                  * @example "6f1ed002ab5595859014ebf0951522d9"
                  */
                 "If-Match"?: components["parameters"]["IfMatch"];
+                /**
+                 * @description A request with the same key is carried out only once, for 24 hours and also across restarts:
+                 *     a repetition gets the same response, with the header `Idempotency-Replayed`. The same key
+                 *     with another method, path, query or body is rejected with 409, and so is a key whose first
+                 *     request is still being carried out or was interrupted by a crash. A request that failed may
+                 *     be repeated with its key. Keys of different owners are independent.
+                 * @example 2b7c7d1e-8b1a-4d3f-9a52-0e8f6c1f7a10
+                 */
+                "Idempotency-Key"?: components["parameters"]["RequestKey"];
             };
             path: {
                 /**
@@ -6313,6 +6573,15 @@ export interface operations {
                  * @example "6f1ed002ab5595859014ebf0951522d9"
                  */
                 "If-Match"?: components["parameters"]["IfMatch"];
+                /**
+                 * @description A request with the same key is carried out only once, for 24 hours and also across restarts:
+                 *     a repetition gets the same response, with the header `Idempotency-Replayed`. The same key
+                 *     with another method, path, query or body is rejected with 409, and so is a key whose first
+                 *     request is still being carried out or was interrupted by a crash. A request that failed may
+                 *     be repeated with its key. Keys of different owners are independent.
+                 * @example 2b7c7d1e-8b1a-4d3f-9a52-0e8f6c1f7a10
+                 */
+                "Idempotency-Key"?: components["parameters"]["RequestKey"];
             };
             path: {
                 /**
@@ -6419,7 +6688,17 @@ export interface operations {
     createPrompt: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /**
+                 * @description A request with the same key is carried out only once, for 24 hours and also across restarts:
+                 *     a repetition gets the same response, with the header `Idempotency-Replayed`. The same key
+                 *     with another method, path, query or body is rejected with 409, and so is a key whose first
+                 *     request is still being carried out or was interrupted by a crash. A request that failed may
+                 *     be repeated with its key. Keys of different owners are independent.
+                 * @example 2b7c7d1e-8b1a-4d3f-9a52-0e8f6c1f7a10
+                 */
+                "Idempotency-Key"?: components["parameters"]["RequestKey"];
+            };
             path?: never;
             cookie?: never;
         };
@@ -6514,7 +6793,17 @@ export interface operations {
     putPrompt: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /**
+                 * @description A request with the same key is carried out only once, for 24 hours and also across restarts:
+                 *     a repetition gets the same response, with the header `Idempotency-Replayed`. The same key
+                 *     with another method, path, query or body is rejected with 409, and so is a key whose first
+                 *     request is still being carried out or was interrupted by a crash. A request that failed may
+                 *     be repeated with its key. Keys of different owners are independent.
+                 * @example 2b7c7d1e-8b1a-4d3f-9a52-0e8f6c1f7a10
+                 */
+                "Idempotency-Key"?: components["parameters"]["RequestKey"];
+            };
             path: {
                 /**
                  * @description The id of the system prompt.
@@ -6558,6 +6847,7 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Denied"];
             404: components["responses"]["NotFound"];
+            409: components["responses"]["KeyConflict"];
             413: components["responses"]["TooBig"];
             415: components["responses"]["WrongType"];
             429: components["responses"]["TooManyRequests"];
@@ -6569,7 +6859,17 @@ export interface operations {
     deletePrompt: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /**
+                 * @description A request with the same key is carried out only once, for 24 hours and also across restarts:
+                 *     a repetition gets the same response, with the header `Idempotency-Replayed`. The same key
+                 *     with another method, path, query or body is rejected with 409, and so is a key whose first
+                 *     request is still being carried out or was interrupted by a crash. A request that failed may
+                 *     be repeated with its key. Keys of different owners are independent.
+                 * @example 2b7c7d1e-8b1a-4d3f-9a52-0e8f6c1f7a10
+                 */
+                "Idempotency-Key"?: components["parameters"]["RequestKey"];
+            };
             path: {
                 /**
                  * @description The id of the system prompt.
@@ -6586,6 +6886,7 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Denied"];
             404: components["responses"]["NotFound"];
+            409: components["responses"]["KeyConflict"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["Failed"];
             503: components["responses"]["Unavailable"];
@@ -6595,7 +6896,17 @@ export interface operations {
     updatePrompt: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /**
+                 * @description A request with the same key is carried out only once, for 24 hours and also across restarts:
+                 *     a repetition gets the same response, with the header `Idempotency-Replayed`. The same key
+                 *     with another method, path, query or body is rejected with 409, and so is a key whose first
+                 *     request is still being carried out or was interrupted by a crash. A request that failed may
+                 *     be repeated with its key. Keys of different owners are independent.
+                 * @example 2b7c7d1e-8b1a-4d3f-9a52-0e8f6c1f7a10
+                 */
+                "Idempotency-Key"?: components["parameters"]["RequestKey"];
+            };
             path: {
                 /**
                  * @description The id of the system prompt.
@@ -6639,6 +6950,7 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Denied"];
             404: components["responses"]["NotFound"];
+            409: components["responses"]["KeyConflict"];
             413: components["responses"]["TooBig"];
             415: components["responses"]["WrongType"];
             429: components["responses"]["TooManyRequests"];
@@ -6695,7 +7007,17 @@ export interface operations {
     createSession: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /**
+                 * @description A request with the same key is carried out only once, for 24 hours and also across restarts:
+                 *     a repetition gets the same response, with the header `Idempotency-Replayed`. The same key
+                 *     with another method, path, query or body is rejected with 409, and so is a key whose first
+                 *     request is still being carried out or was interrupted by a crash. A request that failed may
+                 *     be repeated with its key. Keys of different owners are independent.
+                 * @example 2b7c7d1e-8b1a-4d3f-9a52-0e8f6c1f7a10
+                 */
+                "Idempotency-Key"?: components["parameters"]["RequestKey"];
+            };
             path?: never;
             cookie?: never;
         };
@@ -6808,7 +7130,17 @@ export interface operations {
                  */
                 erase?: components["parameters"]["Erase"];
             };
-            header?: never;
+            header?: {
+                /**
+                 * @description A request with the same key is carried out only once, for 24 hours and also across restarts:
+                 *     a repetition gets the same response, with the header `Idempotency-Replayed`. The same key
+                 *     with another method, path, query or body is rejected with 409, and so is a key whose first
+                 *     request is still being carried out or was interrupted by a crash. A request that failed may
+                 *     be repeated with its key. Keys of different owners are independent.
+                 * @example 2b7c7d1e-8b1a-4d3f-9a52-0e8f6c1f7a10
+                 */
+                "Idempotency-Key"?: components["parameters"]["RequestKey"];
+            };
             path: {
                 /**
                  * @description The id of the session, percent-encoded where necessary.
@@ -6825,6 +7157,7 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Denied"];
             404: components["responses"]["NotFound"];
+            409: components["responses"]["KeyConflict"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["Failed"];
             503: components["responses"]["Unavailable"];
@@ -6834,7 +7167,17 @@ export interface operations {
     updateSession: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /**
+                 * @description A request with the same key is carried out only once, for 24 hours and also across restarts:
+                 *     a repetition gets the same response, with the header `Idempotency-Replayed`. The same key
+                 *     with another method, path, query or body is rejected with 409, and so is a key whose first
+                 *     request is still being carried out or was interrupted by a crash. A request that failed may
+                 *     be repeated with its key. Keys of different owners are independent.
+                 * @example 2b7c7d1e-8b1a-4d3f-9a52-0e8f6c1f7a10
+                 */
+                "Idempotency-Key"?: components["parameters"]["RequestKey"];
+            };
             path: {
                 /**
                  * @description The id of the session, percent-encoded where necessary.
@@ -6881,6 +7224,7 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Denied"];
             404: components["responses"]["NotFound"];
+            409: components["responses"]["KeyConflict"];
             413: components["responses"]["TooBig"];
             415: components["responses"]["WrongType"];
             429: components["responses"]["TooManyRequests"];
@@ -6943,7 +7287,17 @@ export interface operations {
     appendToSession: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /**
+                 * @description A request with the same key is carried out only once, for 24 hours and also across restarts:
+                 *     a repetition gets the same response, with the header `Idempotency-Replayed`. The same key
+                 *     with another method, path, query or body is rejected with 409, and so is a key whose first
+                 *     request is still being carried out or was interrupted by a crash. A request that failed may
+                 *     be repeated with its key. Keys of different owners are independent.
+                 * @example 2b7c7d1e-8b1a-4d3f-9a52-0e8f6c1f7a10
+                 */
+                "Idempotency-Key"?: components["parameters"]["RequestKey"];
+            };
             path: {
                 /**
                  * @description The id of the session, percent-encoded where necessary.
@@ -6991,6 +7345,7 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Denied"];
             404: components["responses"]["NotFound"];
+            409: components["responses"]["KeyConflict"];
             413: components["responses"]["TooBig"];
             415: components["responses"]["WrongType"];
             429: components["responses"]["TooManyRequests"];
