@@ -534,6 +534,8 @@ qp__actor_do_action(struct qp__actor *t, struct qp__input *in)
     if (rc && (request->a.kind == QP_ACTION_APPROVE_TOOLS ||
                request->a.kind == QP_ACTION_SUBMIT_TOOL_RESULTS))
       undo_decisions(t, request);
+    if (rc && request->a.kind == QP_ACTION_COMPACT)
+      qp__actor_stop_shortening(t, true); /* its plan */
     if (rc && !is_refusal(rc)) {
       qp__actor_save_failed(t, &err, request);
       return;

@@ -737,6 +737,8 @@ qp__actor_pump(struct qp__actor *t)
     qp__actor_stop_work(t);
     qp__actor_reject_all(t, &released);
   }
+  if (t->stage == QP__ACTOR_OPEN && !is_committing(t))
+    qp__actor_save_prepared(t);
   while (!is_committing(t) && t->inbox) {
     if (t->stage == QP__ACTOR_CLOSED)
       qp__actor_load(t);
@@ -744,8 +746,6 @@ qp__actor_pump(struct qp__actor *t)
       break;
     process(t, dequeue(t));
   }
-  if (t->stage == QP__ACTOR_OPEN && !is_committing(t))
-    qp__actor_save_prepared(t);
   if (t->stage == QP__ACTOR_OPEN && !is_committing(t) && qp_state_awaits_client(t->state))
     answer_waiting(t, NULL); /* of contexts that needed no recovery */
   t->engine->pumped = NULL;

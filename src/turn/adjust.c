@@ -127,7 +127,7 @@ work(uv_work_t *w)
 {
   struct qp__adjustment *a = (struct qp__adjustment *)w;
   struct qp__conversation *c = &a->conversation;
-  enum qp_rc rc = qp__conversation_records(c, &a->err);
+  enum qp_rc rc = qp__conversation_records(c, true, &a->err);
 
   if (!rc)
     switch (a->request->a.kind) {

@@ -176,7 +176,7 @@ qp__actor_prepare_summary(struct qp__actor *t)
 {
   struct qp__shortening *s;
 
-  if (t->shortening)
+  if (t->shortening || t->engine->phase != QP__ENGINE_RUNNING)
     return;
   s = qp__shorten_new(t, QP__SHORTEN_PREPARE, t->open->facts.branch);
   if (s && qp__shorten_start(s))
@@ -424,7 +424,8 @@ take_compaction(struct qp__actor *t, struct qp__view_change *out, struct qp_err 
     asked.budget.messages =
         (struct qp__count){ .text = s->record.tokens_after - c->budget.reserve.value -
                                     c->budget.system - c->budget.tools };
-    bad = push_mark(state, &s->record, s->kept) || set_summary(state, &s->record);
+    bad = push_mark(state, &s->record, s->kept) ||
+          (s->record.covered && set_summary(state, &s->record));
     out->record_id = s->record.id;
     out->record = s->text;
     qp__buf_init(&s->text, 0);

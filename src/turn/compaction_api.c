@@ -80,7 +80,7 @@ qp_compactions(struct qp_context *context, const char *branch, char **out, size_
 
   if (rc)
     return rc;
-  rc = qp__conversation_records(&c, err);
+  rc = qp__conversation_records(&c, true, err);
   if (!rc)
     rc = give(records_object(&c), out, len, err);
   qp__conversation_release(&c);

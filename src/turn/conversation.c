@@ -243,11 +243,11 @@ read_records(struct qp__conversation *c, bool all, struct qp_err *err)
 }
 
 enum qp_rc
-qp__conversation_records(struct qp__conversation *c, struct qp_err *err)
+qp__conversation_records(struct qp__conversation *c, bool all, struct qp_err *err)
 {
   enum qp_rc rc = read_metadata(c, err);
 
-  return rc ? rc : read_records(c, true, err);
+  return rc ? rc : read_records(c, all, err);
 }
 
 /* ---- messages ---- */

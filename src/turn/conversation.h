@@ -59,8 +59,8 @@ struct qp__conversation {
 enum qp_rc qp__conversation_read(struct qp__conversation *c, struct qp_err *err);
 void qp__conversation_release(struct qp__conversation *c);
 
-/* Reads the records only, all of them, and chooses. Needs no engine. */
-enum qp_rc qp__conversation_records(struct qp__conversation *c, struct qp_err *err);
+/* Reads the records only, all of them or until one is chosen. Needs no engine. */
+enum qp_rc qp__conversation_records(struct qp__conversation *c, bool all, struct qp_err *err);
 /* Whether a record holds for the branch; of qp__record_choose(), `arg` is the conversation. */
 bool qp__conversation_holds(void *arg, uint64_t covered, const struct qp_uuid *last,
                             const uint8_t hash[QP__CHAIN]);

@@ -8,8 +8,8 @@
 #include "base/err.h"
 #include "base/sized.h"
 #include "store/context/context_int.h"
-#include "turn/actor.h"
 #include "turn/ask.h"
+#include "turn/compacting.h"
 #include "turn/discover.h"
 
 /* ---- small things ---- */
@@ -260,7 +260,8 @@ drain(struct qp_engine *e)
       /* While a commit is under way: commit_succeeded() does it. */
       if (t->stage == QP__ACTOR_OPEN && !t->open->transition.under_way &&
           !qp_state_awaits_client(t->state))
-        qp__actor_enqueue_event(t, QP__EVENT_RESTART, 0);
+        qp__actor_restart(t);
+      qp__actor_stop_shortening(t, true);
       qp__actor_pump(t);
     }
   }

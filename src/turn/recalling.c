@@ -241,7 +241,7 @@ work(uv_work_t *w)
 {
   struct job *j = (struct job *)w;
   struct qp__conversation *c = &j->conversation;
-  enum qp_rc rc = qp__conversation_records(c, &j->err);
+  enum qp_rc rc = qp__conversation_records(c, false, &j->err);
 
   if (!rc && j->reads)
     rc = read_messages(j);

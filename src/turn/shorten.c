@@ -738,7 +738,9 @@ on_worked(uv_work_t *w, int status)
     s->err.rc = qp__fail(&s->err, QP_STOPPED, "reading the history was stopped");
   if (s->dropped || t->stage != QP__ACTOR_OPEN) {
     s->dropped = true;
-    if (t->stage == QP__ACTOR_OPEN || !s->request)
+    if (t->shortening == s)
+      t->shortening = NULL;
+    if (!s->request)
       qp__shorten_drop(s);
     else
       qp__actor_shortened(t, s);
