@@ -61,6 +61,7 @@
 #include "quipu/session.h"
 #include "quipu/space.h"
 #include "quipu/store.h"
+#include "quipu/tools.h"
 #include "quipu/turns.h"
 
 #endif

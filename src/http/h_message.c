@@ -363,8 +363,12 @@ begin_save(struct qp__request *r, struct saving *s, struct qp_err *err)
     return rc;
   r->kept = s;
   qp__work_park(r, answer_save, true);
-  rc = qp_context_commit(r->held->context, &change, NULL, end_save, r, err);
-  for (size_t i = 0; !rc && i < s->count; i++) /* the second half waits until this one returns */
+  if (s->count == 1)
+    rc = qp_message_save_async(r->held->context, s->branch, s->messages[0], &s->ids[0], end_save, r,
+                               err);
+  else
+    rc = qp_context_commit(r->held->context, &change, NULL, end_save, r, err);
+  for (size_t i = 0; s->count > 1 && !rc && i < s->count; i++) /* the other half has not begun */
     s->ids[i] = qp_message_id(s->messages[i]);
   if (rc)
     end_save(r, rc, err);

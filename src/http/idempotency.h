@@ -1,8 +1,8 @@
 /* idempotency.h - the header Idempotency-Key: a request that changes something is carried out once,
  * and who repeats it gets the same response, for 24 hours and over restarts.
  *
- * This is the one place for all routes with POST, PUT, PATCH and DELETE, except
- * actions, whose keys the engine stores in their commits, and those marked QP__ROUTE_OWN_KEY. A worker calls
+ * This is the one place for all routes with POST, PUT, PATCH and DELETE, except actions, whose keys
+ * the engine stores in their commits, and routes that are marked QP__ROUTE_OWN_KEY. A worker calls
  * begin before the handler and end after its last half, so that no connection thread waits. A
  * request that failed changed nothing, and may be repeated with the same key. */
 #ifndef QP_HTTP_IDEMPOTENCY_H

@@ -346,6 +346,8 @@ open_file(struct qp__key_log *log, struct qp_err *err)
   rc = load(log, err);
   if (!rc && log->size)
     rc = compact(log, err);
+  else if (!rc && (fd = qp__fsync(log->os, log->dir))) /* it may be new */
+    rc = qp__fail_sys(err, fd, "cannot sync '%s'", log->data);
   if (rc) {
     forget_all(log);
     qp__close(log->os, log->fd);

@@ -2,6 +2,7 @@
  * their results are submitted; mixed with tools of the server and with approvals. */
 #include <stdio.h>
 
+#include "quipu/tools.h"
 #include "turn_rig.h"
 
 #define SCRIPT(steps) "{\"interval_ms\":0,\"steps\":[" steps "]}"
@@ -14,17 +15,11 @@
   "[{\"name\":\"weather\",\"description\":\"Tells the weather\",\"parameters\":{\"type\":" \
   "\"object\",\"properties\":{\"town\":{\"type\":\"string\"}}}}]"
 #define ONE_CALL SCRIPT(STEP(CALL("weather", "c1", "{\"town\":\"Cusco\"}")) "," STEP(TEXT("Dry.")))
-#define MIXED                                                                                      \
-  SCRIPT(STEP(CALL("read_file", "r1", "{\"path\":\"notes.txt\"}") "," CALL(                        \
-      "write_file", "w1",                                                                          \
-      "{\"path\":\"a.txt\",\"content\":\"x\"}") "," CALL("weather", "c1",                          \
-                                                         "{\"town\":\"Cusco\"}") "," CALL("weathe" \
-                                                                                          "r",     \
-                                                                                          "c2",    \
-                                                                                          "{\"tow" \
-                                                                                          "n\":"   \
-                                                                                          "\"Lima" \
-                                                                                          "\"}")) "," STEP(TEXT("Done.")))
+#define READ CALL("read_file", "r1", "{\"path\":\"notes.txt\"}")
+#define WRITE CALL("write_file", "w1", "{\"path\":\"a.txt\",\"content\":\"x\"}")
+#define CUSCO CALL("weather", "c1", "{\"town\":\"Cusco\"}")
+#define LIMA CALL("weather", "c2", "{\"town\":\"Lima\"}")
+#define MIXED SCRIPT(STEP(READ "," WRITE "," CUSCO "," LIMA) "," STEP(TEXT("Done.")))
 
 static void
 configure(struct turn_rig *rig, const char *tools)
@@ -266,10 +261,120 @@ test_lists_of_tools_are_checked(void **state)
   turn_rig_release(&rig);
 }
 
+/* ---- tools of the embedding program ---- */
+
+struct own {
+  pthread_t thread;
+  struct qp_tool_task *task;
+  pthread_mutex_t lock;
+  pthread_cond_t changed;
+  unsigned calls;
+  char arguments[100];
+};
+
+static void *
+answer_later(void *arg)
+{
+  struct own *own = arg;
+
+  assert_int_equal(qp_tool_task_end(own->task, "[1,{\"a\":2}]", false, NULL), QP_OK);
+  return NULL;
+}
+
+static void
+call_own(void *arg, const char *arguments, struct qp_tool_task *task)
+{
+  struct own *own = arg;
+
+  (void)pthread_mutex_lock(&own->lock);
+  own->task = task;
+  own->calls++;
+  (void)snprintf(own->arguments, sizeof(own->arguments), "%s", arguments);
+  (void)pthread_cond_signal(&own->changed);
+  (void)pthread_mutex_unlock(&own->lock);
+}
+
+static void
+call_and_answer_later(void *arg, const char *arguments, struct qp_tool_task *task)
+{
+  struct own *own = arg;
+
+  call_own(arg, arguments, task);
+  assert_int_equal(pthread_create(&own->thread, NULL, answer_later, own), 0);
+}
+
+static void
+call_and_answer_badly(void *arg, const char *arguments, struct qp_tool_task *task)
+{
+  call_own(arg, arguments, task);
+  assert_int_equal(qp_tool_task_end(task, "no json", false, NULL), QP_INVALID);
+}
+
+static struct qp_tool_spec
+own_spec(struct own *own, const char *name, qp_tool_fn *call)
+{
+  return (struct qp_tool_spec){
+    .size = sizeof(struct qp_tool_spec), .name = name, .call = call, .arg = own
+  };
+}
+
+static void
+test_a_tool_of_the_program_answers_from_any_thread(void **state)
+{
+  struct own own = { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
+  struct qp_tool_spec later = own_spec(&own, "later", call_and_answer_later);
+  struct qp_tool_spec badly = own_spec(&own, "badly", call_and_answer_badly);
+  struct turn_rig rig;
+
+  begin(&rig, state,
+        SCRIPT(STEP(CALL("later", "l1", "{\"x\":1}")) "," STEP(CALL("badly", "b1", "{}")) "," STEP(
+            TEXT("Done."))));
+  OK(qp_engine_add_tool(rig.engine, &later, &failure));
+  OK(qp_engine_add_tool(rig.engine, &badly, &failure));
+  assert_int_equal(qp_engine_add_tool(rig.engine, &later, &failure), QP_EXISTS);
+  later.name = "read_file";
+  assert_int_equal(qp_engine_add_tool(rig.engine, &later, &failure), QP_EXISTS);
+  later.name = "two words";
+  assert_int_equal(qp_engine_add_tool(rig.engine, &later, &failure), QP_INVALID);
+  assert_string_equal(turn_send(&rig, "go").state, "Idle");
+  (void)pthread_join(own.thread, NULL);
+  assert_int_equal(own.calls, 2);
+  assert_non_null(strstr(turn_story(&rig), "tool: l1 [1,{\"a\":2}]\n"));
+  assert_non_null(strstr(turn_story(&rig), "tool! b1 "));
+  turn_rig_release(&rig);
+}
+
+static void
+test_a_cancelled_task_is_told_and_ended_by_the_program(void **state)
+{
+  struct own own = { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
+  struct qp_tool_spec slow = own_spec(&own, "slow", call_own);
+  struct qp_action send = { .kind = QP_ACTION_SEND_MESSAGE, .text = bytes_of("go") };
+  struct turn_rig rig;
+  struct turn_answer answer;
+
+  begin(&rig, state, SCRIPT(STEP(CALL("slow", "s1", "{}"))));
+  slow.timeout_ms = UINT64_MAX;
+  OK(qp_engine_add_tool(rig.engine, &slow, &failure));
+  turn_begin(&rig, &send, &answer);
+  (void)pthread_mutex_lock(&own.lock);
+  while (!own.calls)
+    (void)pthread_cond_wait(&own.changed, &own.lock);
+  (void)pthread_mutex_unlock(&own.lock);
+  assert_false(qp_tool_task_is_cancelled(own.task));
+  assert_string_equal(turn_do(&rig, QP_ACTION_CANCEL).state, "Idle");
+  assert_true(qp_tool_task_is_cancelled(own.task));
+  assert_int_equal(qp_tool_task_end(own.task, "1", false, NULL), QP_OK);
+  assert_non_null(strstr(turn_story(&rig), "tool! s1 \"the turn was cancelled"));
+  turn_rig_release(&rig); /* stops the engine, which waits for every task */
+}
+
 int
 main(void)
 {
   const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_a_tool_of_the_program_answers_from_any_thread),
+    cmocka_unit_test(test_a_cancelled_task_is_told_and_ended_by_the_program),
     cmocka_unit_test(test_a_call_waits_for_its_result_over_a_restart),
     cmocka_unit_test(test_mixed_with_tools_of_the_server_and_approval),
     cmocka_unit_test(test_what_is_refused_changes_nothing),

@@ -26,13 +26,28 @@ struct scene {
   const char *state; /* after the start … */
   const char *error; /* … and its error's kind */
   const char *story; /* … and how the messages begin */
+  const char *tools; /* of the client, or NULL */
+  const char *first; /* a call of them whose result is submitted before the kill, or NULL */
 };
+
+static struct turn_answer
+submit(struct turn_rig *rig, const char *id)
+{
+  struct qp_tool_result result = { .request_id = id, .result_json = "\"noon\"" };
+  struct qp_action action = { .kind = QP_ACTION_SUBMIT_TOOL_RESULTS,
+                              .results = &result,
+                              .result_count = 1 };
+
+  return turn_act(rig, action);
+}
 
 /* In the child: runs until it is killed. */
 static void
 be_victim(struct turn_rig *rig, const struct scene *scene, int told)
 {
-  struct qp_action send = { .kind = QP_ACTION_SEND_MESSAGE, .text = bytes_of("begin") };
+  struct qp_action send = { .kind = QP_ACTION_SEND_MESSAGE,
+                            .text = bytes_of("begin"),
+                            .tools_json = scene->tools };
   struct qp_event_range range = { .newest = 0 };
   struct turn_answer sent;
   struct qp_context *c;
@@ -47,6 +62,8 @@ be_victim(struct turn_rig *rig, const struct scene *scene, int told)
   turn_begin(rig, &send, &sent);
   turn_wait(&sent);
   turn_hear(rig, scene->sign);
+  if (scene->first)
+    assert_int_equal(submit(rig, scene->first).rc, QP_OK);
   c = open_context(rig->f, &rig->id);
   while (range.newest < rig->last_seq)
     OK(qp_events_range(c, &range, &failure));
@@ -165,6 +182,41 @@ test_kill_while_a_person_is_asked(void **state)
   turn_rig_release(&rig);
 }
 
+/* What the client has submitted is there, the other call still waits, and the tool of the server,
+ * which was not run before, runs once. */
+static void
+test_kill_while_the_client_runs_its_tools(void **state)
+{
+  const struct scene scene = {
+    .script = SCRIPT(STEP(CALL("clock", "c1", "{}") "," CALL("clock", "c2", "{}") "," CALL(
+        "run_command", "r1", "{\"command\":\"echo once >> log.txt\"}"))),
+    .policy = "auto run_command",
+    .tools = "[{\"name\":\"clock\"}]",
+    .first = "c2",
+    .sign = "\"state\":\"AwaitingToolApproval\"",
+    .state = "AwaitingToolApproval",
+    .error = "",
+    .story = "user: begin\nassistant: [clock c1 Pending] [clock c2 Pending] "
+             "[run_command r1 Approved]\ntool: c2 \"noon\"\n",
+  };
+  struct turn_rig rig;
+  size_t len;
+  char *log;
+
+  play(&rig, state, &scene);
+  assert_false(file_exists(pathf("%s/log.txt", rig.workspace)));
+  assert_int_equal(submit(&rig, "c2").rc, QP_CONFLICT);
+  assert_string_equal(submit(&rig, "c1").state, "Idle");
+  assert_non_null(strstr(turn_story(&rig), "tool: c1 \"noon\"\n"));
+  assert_non_null(strstr(turn_story(&rig), "assistant: Good.\n"));
+  if (file_exists(pathf("%s/log.txt", rig.workspace))) { /* unless there is no sandbox */
+    log = read_file(pathf("%s/log.txt", rig.workspace), &len);
+    assert_string_equal(log, "once\n");
+    free(log);
+  }
+  go_on(&rig);
+}
+
 static void
 test_kill_while_a_tool_runs_does_not_run_it_again(void **state)
 {
@@ -236,6 +288,7 @@ main(void)
     needs(test_kill_while_the_model_is_silent, NEEDS_DIRECTORY),
     needs(test_kill_in_the_middle_of_an_answer, NEEDS_DIRECTORY),
     needs(test_kill_while_a_person_is_asked, NEEDS_DIRECTORY),
+    needs(test_kill_while_the_client_runs_its_tools, NEEDS_DIRECTORY),
     needs(test_kill_while_a_tool_runs_does_not_run_it_again, NEEDS_DIRECTORY),
     needs(test_kill_while_a_retry_is_awaited, NEEDS_DIRECTORY),
     needs(test_kill_at_rest, NEEDS_DIRECTORY),

@@ -44,6 +44,14 @@ test('it says what is wrong', () => {
   assert.match(result.stderr, /^tour: [A-Z]+: \S/);
 });
 
+test('examples/agent runs a turn with a tool of its own', (t) => {
+  const result = spawnSync(path.join(build, 'examples', 'agent'), [path.join(tempDir(t), 'data')], { encoding: 'utf8' });
+  assert.equal(result.status, 0, result.stderr);
+  assert.match(result.stdout, /^the model calls count_knots with \{"cord":"o-o--o"\}$/m);
+  assert.match(result.stdout, /^the context is Idle$/m);
+  assert.match(result.stdout, /"result":\{"knots":3\}/);
+  assert.match(result.stdout, /It has three knots\./);
+});
 
 test('examples/engine runs a turn with a tool call that it approves', (t) => {
   const dir = tempDir(t);

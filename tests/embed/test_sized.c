@@ -147,6 +147,31 @@ start_with_provider(const void *provider)
   return start_engine(&options);
 }
 
+static void
+end_at_once(void *arg, const char *arguments, struct qp_tool_task *task)
+{
+  (void)arg;
+  (void)arguments;
+  (void)qp_tool_task_end(task, "null", false, NULL);
+}
+
+static enum qp_rc
+add_tool(const void *spec)
+{
+  struct qp_engine_options options = QP_INIT(struct qp_engine_options);
+  struct qp_engine *engine = NULL;
+  struct qp_store *store = NULL;
+  enum qp_rc rc = qp_store_open("memory:", NULL, &store, NULL);
+
+  if (!rc)
+    rc = qp_engine_start(store, &options, &engine, NULL);
+  if (!rc)
+    rc = qp_engine_add_tool(engine, spec, NULL);
+  qp_engine_stop(engine);
+  qp_store_close(store);
+  return rc;
+}
+
 /* ---- the table ---- */
 
 static const struct qp_store_options store_options = { .size = sizeof(store_options),
@@ -170,6 +195,9 @@ static const struct qp_action action = { .size = sizeof(action), .kind = QP_ACTI
 static const struct qp_engine_options engine_options = { .size = sizeof(engine_options),
                                                          .flags = QP_ENGINE_QUICK_START,
                                                          .limits = { .rounds = 3 } };
+static const struct qp_tool_spec tool_spec = { .size = sizeof(tool_spec),
+                                               .name = "nothing",
+                                               .call = end_at_once };
 static const struct qp_provider_spec provider_spec = { .size = sizeof(provider_spec),
                                                        .name = "mine",
                                                        .protocol = "demo" };
@@ -189,6 +217,7 @@ static const struct {
   { "qp_catalogue_query", &list_query, sizeof(list_query), list },
   { "qp_search_query", &search_query, sizeof(search_query), search },
   { "qp_action", &action, sizeof(action), act },
+  { "qp_tool_spec", &tool_spec, sizeof(tool_spec), add_tool },
   { "qp_engine_options", &engine_options, sizeof(engine_options), start_engine },
   { "qp_provider_spec", &provider_spec, sizeof(provider_spec), start_with_provider },
 };

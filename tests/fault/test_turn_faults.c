@@ -160,6 +160,67 @@ test_a_refused_cancel_loses_nothing_that_was_streamed(void **state)
   assert_true(refused > 0);
 }
 
+#define CLIENT_CALL(id) "{\"call\":\"clock\",\"id\":\"" id "\",\"arguments\":{}}"
+#define CLIENT_SCRIPT \
+  "{\"interval_ms\":0,\"steps\":[{\"play\":[" CLIENT_CALL("c1") "," CLIENT_CALL("c2") "]}]}"
+#define LATE_SCRIPT \
+  "{\"interval_ms\":0,\"steps\":[{\"match\":\"*\",\"play\":[{\"text\":\"Late.\"}]}]}"
+
+/* Submits a result while allocations fail: it is stored once, or the call still waits. */
+static void
+test_a_submitted_result_is_stored_once_or_not_at_all(void **state)
+{
+  struct fixture *f = *state;
+  unsigned refused = 0;
+  bool fired = true;
+
+  for (long n = 1; fired; n += 5) {
+    struct qp_tool_result result = { .request_id = "c1", .result_json = "{\"at\":\"noon\"}" };
+    struct qp_action send = { .kind = QP_ACTION_SEND_MESSAGE,
+                              .text = bytes_of("hello"),
+                              .tools_json = "[{\"name\":\"clock\"}]",
+                              .wait = true };
+    struct qp_action submit = {
+      .kind = QP_ACTION_SUBMIT_TOOL_RESULTS, .results = &result, .result_count = 1, .wait = true
+    };
+    struct turn_rig rig;
+    struct turn_answer answer;
+    const char *first;
+
+    turn_rig_init(&rig, f, CLIENT_SCRIPT);
+    turn_rig_start(&rig);
+    assert_string_equal(turn_act(&rig, send).state, "AwaitingToolApproval");
+    submit.context = rig.id;
+    memset(&answer, 0, sizeof(answer));
+    alloc_fault_arm(n);
+    if (turn_try(&rig, &submit, &answer) == QP_OK)
+      turn_wait(&answer);
+    else
+      answer.rc = QP_NOMEM;
+    fired = alloc_fault_fired();
+    alloc_fault_disarm();
+    turn_rig_stop(&rig);
+    close_store(f);
+    open_store(f);
+    rig.options.demo_script = LATE_SCRIPT;
+    turn_rig_start(&rig);
+    first = strstr(turn_story(&rig), "tool: c1 ");
+    if (answer.rc == QP_NOMEM && strcmp(turn_stored_state(&rig), "AwaitingToolApproval") == 0) {
+      refused++;
+      assert_null(first);
+      assert_int_equal(turn_act(&rig, submit).rc, QP_OK);
+    } else if (answer.rc == QP_OK) {
+      assert_non_null(first);
+      assert_null(strstr(first + 1, "tool: c1 "));
+      result.request_id = "c2";
+      assert_string_equal(turn_act(&rig, submit).state, "Idle");
+    }
+    turn_rig_release(&rig);
+    forget_warnings(f);
+  }
+  assert_true(refused > 0);
+}
+
 int
 main(void)
 {
@@ -167,6 +228,7 @@ main(void)
     cmocka_unit_test(test_whatever_system_call_fails),
     cmocka_unit_test(test_whatever_allocation_fails),
     cmocka_unit_test(test_a_refused_cancel_loses_nothing_that_was_streamed),
+    cmocka_unit_test(test_a_submitted_result_is_stored_once_or_not_at_all),
   };
 
   alloc_fault_init();

@@ -1,6 +1,6 @@
-/* h_mcp.c - see mcpd.h. The era of a request is that of its envelope: with
- * params._meta."io.modelcontextprotocol/protocolVersion" it is of the stateless era ("modern"), else
- * of the older one with its handshake, which needs no state here either.
+/* h_mcp.c - see mcpd.h. The era of a request is that of its envelope: with a protocolVersion in
+ * params._meta it is of the stateless era ("modern"), else of the older one with its handshake,
+ * which needs no state here either.
  *
  *                        legacy                          modern
  *   begins with          initialize                      nothing; server/discover
