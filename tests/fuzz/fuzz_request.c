@@ -49,7 +49,7 @@ judge(const struct qp__request *r, enum qp_rc rc, const struct qp_err *err)
 
   if (rc && (!err->msg[0] || status < 400))
     die("refused without a reason", r->path);
-  if (status >= 500)
+  if (status >= 500 && !(r->fail_code && strcmp(r->fail_code, "NO_ENGINE") == 0))
     die(err->msg, r->path);
   if (!rc && r->reply.body.rc)
     die("half of an answer", r->path);
