@@ -14,7 +14,7 @@ import { disclosure } from './disclosure';
 
 // ---- the mark at the cut ----
 
-const textOf = (one: Compaction): string => String(one.text ?? one.summary ?? one.narrative ?? '');
+const textOf = (one: Compaction): string => one.narrative ?? '';
 
 // The compaction that the model sees now, by the last message that it covers.
 export function markersOf(chat: Conversation): Map<string, Compaction[]> {
@@ -48,6 +48,12 @@ export function CompactionMark({ chat, marker }: { chat: Conversation; marker: C
         <summary>Read the summary that the model sees</summary>
         {editing === null ? (
           <>
+            {record.ledger && (
+              <details {...disclosure(`${marker.id}:ledger`)}>
+                <summary>Facts kept word for word</summary>
+                <Markdown text={record.ledger} />
+              </details>
+            )}
             {text ? <Markdown text={text} /> : <p class="faint">The summary has no text: old tool results were cleared.</p>}
             <p class="faint">Every message above is still here and still searchable. Only the model's view is shorter.</p>
             <div class="row-end">
@@ -165,12 +171,12 @@ export function WindowPanel({ chat }: { chat: Conversation }): VNode {
           </dd>
         </div>
       </dl>
-      {about.breaker && <Notice>Compacting failed three times and is paused. Compact by hand or choose a model with a larger window.</Notice>}
+      {about.breaker && <Notice>The model that summarises failed three times. Summaries are now made without a model, from the messages themselves.</Notice>}
       {chat.canCompact.value && (
         <>
           <label class="field">
             Compaction
-            <select value={about.mode ?? 'auto'} onChange={(event) => void chat.configure({ compaction: { mode: event.currentTarget.value } })}>
+            <select value={about.mode ?? 'auto'} onChange={(event) => void chat.configure({ compaction: { ...(chat.context.value?.config as { compaction?: object } | undefined)?.compaction, mode: event.currentTarget.value } })}>
               <option value="auto">automatic, near the limit</option>
               <option value="manual">only when I ask</option>
               <option value="off">off</option>
@@ -284,6 +290,7 @@ function ModelView({ chat, onClose }: { chat: Conversation; onClose: () => void 
   const plain = (one: SentView['messages'][0]): string => {
     if (typeof one.text === 'string') return one.text;
     if (typeof one.content === 'string') return one.content;
+    if (Array.isArray(one.content)) return (one.content as { text?: string }[]).map((part) => part.text ?? JSON.stringify(part, null, 2)).join('\n');
     return JSON.stringify(one.content ?? one.tool_result ?? one, null, 2);
   };
   return (

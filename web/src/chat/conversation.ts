@@ -38,6 +38,7 @@ export class Conversation {
   readonly window = signal<Window | undefined>(undefined);
   readonly outline = signal<Outline | null>(null);
   readonly compactions = signal<Compaction[]>([]);
+  readonly pins = signal<ReadonlySet<string>>(new Set());
   readonly canCompact = signal(false);
   readonly queue = signal<Queued[] | null>(null); // null: the server has no queue
   readonly status = signal<Status>('open');
@@ -320,10 +321,13 @@ export class Conversation {
   }
 
   async loadCompactions(): Promise<void> {
-    const found = await tryAsk<{ active: string | null; compactions: Compaction[] }>(`${this.at}/compactions`).catch(() => undefined);
+    const found = await tryAsk<{ active: string | null; compactions: Compaction[]; pins?: string[] }>(`${this.at}/compactions`).catch(() => undefined);
     if (this.closed) return;
-    this.canCompact.value = found !== undefined;
-    this.compactions.value = found?.compactions ?? [];
+    batch(() => {
+      this.canCompact.value = found !== undefined;
+      this.compactions.value = (found?.compactions ?? []).filter((one) => (one.kind ?? 'compact') === 'compact');
+      this.pins.value = new Set(found?.pins);
+    });
   }
 
   // ---- actions ----

@@ -62,7 +62,6 @@ function UserMessage({ chat, message, alternatives }: { chat: Conversation; mess
   const [editing, setEditing] = useState(false);
   const text = message.text ?? '';
   const recall = metaOf(message).recall;
-  const isPinned = message.pinned === true;
   return (
     <article class="message user" aria-label={`You, ${shortTime(message.created_at)}`}>
       {editing ? (
@@ -90,7 +89,7 @@ function UserMessage({ chat, message, alternatives }: { chat: Conversation; mess
         <span class="acts">
           <CopyButton text={() => text} label="Copy" />
           <Button small kind="quiet" icon="edit" label="Edit and ask again" disabled={chat.busy.value} onClick={() => setEditing(true)} />
-          <PinButton chat={chat} message={message} isPinned={isPinned} />
+          <PinButton chat={chat} message={message} />
           <BranchMenu chat={chat} message={message} />
         </span>
         <time dateTime={message.created_at} title={fullTime(message.created_at)}>
@@ -205,7 +204,7 @@ export function AssistantMessage({ chat, message, answer, alternatives, isLast }
             <span class="acts">
               {text && <CopyButton text={() => text} label="Copy" />}
               <Button small kind="quiet" icon="retry" label="Answer again on a new branch" disabled={chat.busy.value} onClick={() => void chat.regenerate(message.id)} />
-              <PinButton chat={chat} message={message} isPinned={message.pinned === true} />
+              <PinButton chat={chat} message={message} />
               <BranchMenu chat={chat} message={message} />
             </span>
             <Usage meta={meta} time={message.created_at} />
@@ -272,10 +271,11 @@ export function Arrows({ chat, alternatives }: { chat: Conversation; alternative
   );
 }
 
-function PinButton({ chat, message, isPinned }: { chat: Conversation; message: Stored; isPinned: boolean }): VNode | null {
+function PinButton({ chat, message }: { chat: Conversation; message: Stored }): VNode | null {
   if (!chat.canCompact.value) return null;
+  const isPinned = message.pinned === true || chat.pins.value.has(message.id);
   return (
-    <Button small kind="quiet" icon="pin" class={isPinned ? 'on' : ''} aria-pressed={isPinned} label={isPinned ? 'Unpin: may be compacted' : 'Pin: never compacted'} onClick={() => void chat.action(isPinned ? 'unpin' : 'pin', { message_id: message.id }).then((ok) => (ok ? chat.reload() : undefined))} />
+    <Button small kind="quiet" icon="pin" class={isPinned ? 'on' : ''} aria-pressed={isPinned} label={isPinned ? 'Unpin: may be compacted' : 'Pin: never compacted'} onClick={() => void chat.action(isPinned ? 'unpin' : 'pin', { message_id: message.id })} />
   );
 }
 

@@ -205,7 +205,10 @@ function What({ call, isEdited }: { call: ToolCall; isEdited: boolean }): VNode 
           <span class="faint">change against the file as it is now</span>
         </figcaption>
         <pre tabIndex={0} aria-label={`Change of ${preview.path}`}>
-          <code dir="ltr">{preview.diff ? <DiffLines text={preview.diff} /> : 'The file does not change.'}</code>
+          <code dir="ltr">
+            {preview.binary ? 'The file is not text.' : preview.diff ? <DiffLines text={preview.diff} /> : 'The file does not change.'}
+            {preview.cut && <span class="diff-meta">… the rest of the change is too long to show</span>}
+          </code>
         </pre>
       </figure>
     );
@@ -227,7 +230,12 @@ function What({ call, isEdited }: { call: ToolCall; isEdited: boolean }): VNode 
       </figure>
     );
   }
-  return <Arguments value={call.arguments} />;
+  return (
+    <>
+      {preview?.kind === 'arguments' && preview.error && !isEdited && <Notice>This call will fail: {preview.error}</Notice>}
+      <Arguments value={call.arguments} />
+    </>
+  );
 }
 
 // ---- messages that wait for their turn ----

@@ -33,10 +33,17 @@ export class Splitter {
   private env: Record<string, unknown> = {};
 
   update(text: string, streaming: boolean): Block[] {
-    if (!text.startsWith(this.text.slice(0, this.offset))) this.reset();
+    if (!this.continues(text)) this.reset();
     this.text = text;
     if (streaming) return this.tail();
     return this.finish();
+  }
+
+  // Whether the text still begins with what was settled. While it streams it only grows, so the end of
+  // the settled part tells.
+  private continues(text: string): boolean {
+    const from = Math.max(0, this.offset - 200);
+    return text.length >= this.offset && text.slice(from, this.offset) === this.text.slice(from, this.offset);
   }
 
   private reset(): void {
@@ -118,8 +125,8 @@ export class Splitter {
 
   // All but the last group: the last one may still grow.
   private settle(groups: { source: string; tokens: Token[]; start: number }[]): void {
-    for (const group of groups.slice(0, -1))
-      this.settled = [...this.settled, { key: this.settled.length, kind: 'tokens', source: group.source, tokens: group.tokens, settled: true }];
+    if (groups.length > 1) this.settled = this.settled.slice();
+    for (const group of groups.slice(0, -1)) this.settled.push({ key: this.settled.length, kind: 'tokens', source: group.source, tokens: group.tokens, settled: true });
     this.offset += groups.at(-1)?.start ?? 0;
   }
 }

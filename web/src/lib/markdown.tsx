@@ -14,19 +14,42 @@ const flowing = new Set(['p', 'li', 'blockquote', 'th', 'td', 'ul', 'ol']);
 
 const attribute = (token: Token | null, name: string): string => String(token?.attrGet(name) ?? '');
 
+// Blocks are grouped: a group whose blocks are all settled is the same vnode again, and Preact does not
+// look into it. So the cost of a flush does not grow with the answer.
+const groupSize = 16;
+
 export function Markdown({ text, streaming = false }: { text: string; streaming?: boolean }): VNode {
   const splitter = useRef<Splitter>(null);
-  const nodes = useRef(new Map<number, { block: Block; node: VNode }>());
+  const groups = useRef<{ node: VNode; settled: Block | undefined }[]>([]);
   splitter.current ??= new Splitter();
-  const shown = splitter.current.update(text, streaming).map((block) => {
+  const blocks = splitter.current.update(text, streaming);
+  const count = Math.ceil(blocks.length / groupSize);
+  const shown: VNode[] = [];
+  for (let n = 0; n < count; n++) {
+    const last = blocks[(n + 1) * groupSize - 1];
+    const old = groups.current[n];
+    if (old?.settled && old.settled === last) {
+      shown.push(old.node);
+      continue;
+    }
+    const node = <BlockGroup key={n} blocks={blocks.slice(n * groupSize, (n + 1) * groupSize)} />;
+    groups.current[n] = { node, settled: last?.settled ? last : undefined };
+    shown.push(node);
+  }
+  groups.current.length = count;
+  return <div class="md">{shown}</div>;
+}
+
+function BlockGroup({ blocks }: { blocks: Block[] }): VNode {
+  const nodes = useRef(new Map<number, { block: Block; node: VNode }>());
+  const shown = blocks.map((block) => {
     const old = nodes.current.get(block.key);
-    // The same vnode again: Preact does not look into it.
-    if (old && block.settled && old.block === block) return old.node;
+    if (old && old.block === block) return old.node;
     const node = <MarkdownBlock key={block.key} block={block} />;
     nodes.current.set(block.key, { block, node });
     return node;
   });
-  return <div class="md">{shown}</div>;
+  return <div class="md-group">{shown}</div>;
 }
 
 // One top-level block. A fence has the same component while it is open and after it was closed, so its

@@ -39,9 +39,9 @@ export interface Detail {
 
 // What a tool says that it will do, computed against the files as they are.
 export type Preview =
-  | { kind: 'diff'; path: string; diff: string; base?: string }
+  | { kind: 'diff'; path: string; diff: string; base?: string; cut?: boolean; binary?: boolean }
   | { kind: 'command'; command: string | string[]; directory?: string }
-  | { kind: 'arguments' };
+  | { kind: 'arguments'; error?: string };
 
 // What takes the room of the model's window.
 export interface Window {
@@ -65,11 +65,9 @@ export interface Compaction {
   tokens_before?: number;
   tokens_after?: number;
   model?: string;
-  text?: string;
-  summary?: string;
+  kind?: 'compact' | 'undo' | 'redo';
   narrative?: string;
-  ledger?: unknown;
-  [more: string]: unknown;
+  ledger?: string;
 }
 
 export interface OutlineItem {
