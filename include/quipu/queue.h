@@ -1,8 +1,9 @@
 /* quipu/queue.h - messages that wait until the running turn of their context ends. Not in
  * libquipu-store. The rules of quipu.h hold here.
  *
- * The queue is part of the context and durable. When a turn ends and the context is Idle, the engine
- * sends the first message by itself, and each further message after the turn of the one before it.
+ * The queue is part of the context and durable. When a turn ends and the context is Idle, the
+ * engine sends the first message by itself. Each further message follows after the turn of the one
+ * before it.
  * After a failed turn the queue waits: the next turn that ends well, or qp_queue_send_now(),
  * continues it. A message keeps its id when it is sent, so it is sent once, also after a crash.
  * An event "queue" reports each change.

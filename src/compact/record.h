@@ -75,7 +75,7 @@ struct qp__record {
 /* Starts with zeros. Adds one message to the hash of those before it; `hash` is that of its stored
  * bytes (struct qp_message_info). */
 void qp__record_link(uint8_t chain[QP__CHAIN], const struct qp_uuid *id,
-                   const uint8_t hash[QP__CHAIN]);
+                     const uint8_t hash[QP__CHAIN]);
 
 /* A new value; NULL: no memory. */
 json_t *qp__record_to_json(const struct qp__record *record);

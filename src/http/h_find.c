@@ -47,7 +47,7 @@ emit_place(struct finding *f, const struct qp_uuid *id)
   return f->out->rc;
 }
 
-/* The index of words may still have a message that garbage collection has removed: it is skipped. */
+/* The index of words may still have a message that garbage collection removed: it is skipped. */
 static enum qp_rc
 emit_hit(void *arg, const struct qp_search_hit *hit)
 {

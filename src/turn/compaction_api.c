@@ -231,7 +231,8 @@ estimate(struct qp_engine *e, struct qp_context *context, const struct qp__view 
   asked->budget.used.value = asked->budget.messages.text + asked->budget.reserve.value;
 }
 
-/* "window" of the metadata for this branch with what came since, or an estimate; NULL: no memory. */
+/* "window" of the metadata for this branch with what was added since, or an estimate; NULL: out of
+ * memory. */
 static json_t *
 figures(struct qp_engine *e, struct qp_context *context, const struct qp__view *v,
         const char *branch, uint32_t head, const json_t *mark)

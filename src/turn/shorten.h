@@ -6,8 +6,8 @@
  *   worker   checks and cleans the narrative, or writes one without a model; makes the ledger
  *   loop     writes the record; the actor commits it
  *
- * An actor has one at a time (`shortening`): for the turn that waits in Compacting, for a person who
- * asked, or ahead of need. Dropping one is always safe: nothing is stored before the end. */
+ * An actor has one at a time (`shortening`): for the turn that waits in Compacting, for a person
+ * who asked, or ahead of need. Dropping one is always safe: nothing is stored before the end. */
 #ifndef QP_TURN_SHORTEN_H
 #define QP_TURN_SHORTEN_H
 

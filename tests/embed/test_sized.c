@@ -124,6 +124,12 @@ act(const void *action)
 }
 
 static enum qp_rc
+add_to_queue(const void *spec)
+{
+  return qp_queue_add(w.engine, spec, NULL, NULL, NULL);
+}
+
+static enum qp_rc
 start_engine(const void *options)
 {
   struct qp_engine *engine = NULL;
@@ -192,6 +198,7 @@ static const struct qp_search_query search_query = { .size = sizeof(search_query
                                                      .text = "word",
                                                      .limit = 2 };
 static const struct qp_action action = { .size = sizeof(action), .kind = QP_ACTION_CANCEL };
+static const struct qp_queue_spec queue_spec = { .size = sizeof(queue_spec), .text = { "hi", 2 } };
 static const struct qp_engine_options engine_options = { .size = sizeof(engine_options),
                                                          .flags = QP_ENGINE_QUICK_START,
                                                          .limits = { .rounds = 3 } };
@@ -218,6 +225,7 @@ static const struct {
   { "qp_search_query", &search_query, sizeof(search_query), search },
   { "qp_action", &action, sizeof(action), act },
   { "qp_tool_spec", &tool_spec, sizeof(tool_spec), add_tool },
+  { "qp_queue_spec", &queue_spec, sizeof(queue_spec), add_to_queue },
   { "qp_engine_options", &engine_options, sizeof(engine_options), start_engine },
   { "qp_provider_spec", &provider_spec, sizeof(provider_spec), start_with_provider },
 };

@@ -1,7 +1,7 @@
 /* ui_message.h - UI messages of the AI SDK and the messages of a context.
  *
- * A message of the user is one UI message; its own id is "ui" in its metadata. All answers of a turn
- * are one UI message, whose id names the message that began the turn: "turn-" and its id. */
+ * A message of the user is one UI message; its own id is "ui" in its metadata. All answers of a
+ * turn are one UI message, whose id names the message that began the turn: "turn-" and its id. */
 #ifndef QP_HTTP_UI_MESSAGE_H
 #define QP_HTTP_UI_MESSAGE_H
 
