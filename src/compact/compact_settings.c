@@ -90,8 +90,8 @@ read_summarizer(const json_t *value, char out[QP__SUMMARIZER_TEXT], struct qp_er
   if (rc || !text)
     return rc;
   if (!text[0] || strlen(text) >= QP__SUMMARIZER_TEXT)
-    return qp__field_fail(&place, "summarizer", "must be fast, own, built-in or a model's name",
-                          err);
+    return qp__field_fail(&place, "summarizer",
+                          "must be fast, own, built-in or the name of a model", err);
   memcpy(out, text, strlen(text) + 1);
   return QP_OK;
 }

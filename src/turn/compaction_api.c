@@ -231,7 +231,7 @@ estimate(struct qp_engine *e, struct qp_context *context, const struct qp__view 
   asked->budget.used.value = asked->budget.messages.text + asked->budget.reserve.value;
 }
 
-/* "window" of the metadata for this branch with what was added since, or an estimate; NULL: out of
+/* "window" of the metadata for this branch with what came since, or an estimate; NULL: no
  * memory. */
 static json_t *
 figures(struct qp_engine *e, struct qp_context *context, const struct qp__view *v,

@@ -32,24 +32,27 @@ enum qp__shorten_phase {
 struct qp__shortening {
   uv_work_t work; /* first */
   struct qp__actor *actor;
+  struct qp__action_request *request; /* that waits for the plan, or NULL; owned */
   enum qp__shorten_purpose purpose;
   enum qp__shorten_phase phase;
-  bool dropped;                       /* nobody waits: free it when the worker has ended */
-  struct qp__action_request *request; /* that waits for the plan, or NULL; owned */
+  enum qp__plan_reason reason;
+  unsigned attempt;   /* of the present request to the summariser */
+  bool dropped;       /* nobody waits: free it when the worker has ended */
+  bool without_model; /* no model may be asked */
+  bool has_record;    /* else nothing is to be done */
+  bool asking;        /* `answer` is in use */
+  bool failed;        /* the summariser, twice; `failure` says why */
 
   /* What is asked for. */
-  enum qp__plan_reason reason;
   struct qp_uuid up_to; /* the last message that may be covered, or none */
   const char *instructions;
   int64_t refused_tokens, refused_window; /* as the provider said; 0: unknown */
-  bool without_model;
 
   /* The plan. */
   struct qp__conversation conversation;
   struct qp__plan_input input;
   struct qp__plan plan;
   struct qp__record record; /* strings are in the conversation's arena */
-  bool has_record;          /* else nothing is to be done */
   size_t kept;              /* messages that are sent as they are */
 
   /* The covered messages, from the first of the branch on. */
@@ -68,12 +71,9 @@ struct qp__shortening {
   size_t merged; /* parts that the present request merges; 0: it is one of the bodies */
   struct qp__answer answer;
   struct qp__llm_call *call;
-  bool asking; /* `answer` is in use */
-  unsigned attempt;
   struct qp__buf narrative;
 
   /* Results. */
-  bool failed; /* the summariser, twice; `failure` says why */
   char failure[320];
   uint64_t tokens;
   int64_t cost;

@@ -1,5 +1,5 @@
-/* test_compaction_model.c - summaries that a model writes: what it is asked, which answers are used,
- * and what happens when it fails. */
+/* test_compaction_model.c - summaries that a model writes: what it is asked, which answers are
+ * used, and what happens when it fails. */
 #include <sched.h>
 #include <stdio.h>
 
