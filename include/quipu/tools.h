@@ -17,7 +17,8 @@ extern "C" {
 struct qp_tool_task;
 
 /* Begins a call. It is called on the engine's thread and must return quickly: it ends the task at
- * once, or hands it to another thread. `arguments_json` is a JSON object, valid until it returns. */
+ * once, or hands it to another thread. `arguments_json` is a JSON object, which is valid until it
+ * returns. */
 typedef void qp_tool_fn(void *arg, const char *arguments_json, struct qp_tool_task *task);
 
 struct qp_tool_spec {
