@@ -59,6 +59,7 @@ struct qp_context_spec {
   const char *parameters_json; /* a JSON object; default {} */
   const char *owner;           /* the user that the context belongs to, 1 to 256 bytes */
   const char *tools_json;      /* tools that the client runs itself: a JSON array (docs/tools.md) */
+  const char *compaction_json; /* a JSON object: docs/compaction.md; default: that of the engine */
 };
 
 /* Creates a context with an empty branch "main", as a whole or not at all. After a failure the same

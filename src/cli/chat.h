@@ -9,8 +9,7 @@
 
 struct chat {
   struct cli *cli;
-  struct chat_http *http;  /* client of the server */
-  struct qp__http *inside; /* that server, if it runs in this process */
+  struct chat_http *http; /* client of the server; see link.h */
   struct chat_input *input;
   struct chat_view view;
   bool tty;            /* standard input and output are a terminal */

@@ -261,6 +261,84 @@ run_edit(struct chat *chat, const char *rest, struct qp_err *err)
   return rc;
 }
 
+/* ---- compaction ---- */
+
+static enum qp_rc
+compact_by(struct chat *chat, enum qp_action_kind kind, const char *rest, struct qp_err *err)
+{
+  struct qp_action action = { .size = sizeof(struct qp_action), .kind = kind };
+
+  if (kind == QP_ACTION_COMPACT && rest[0])
+    action.instructions = rest;
+  return cli_chat_turn(chat, &action, err);
+}
+
+static enum qp_rc
+run_compact(struct chat *chat, const char *rest, struct qp_err *err)
+{
+  return compact_by(chat, QP_ACTION_COMPACT, rest, err);
+}
+
+static enum qp_rc
+run_undo_compact(struct chat *chat, const char *rest, struct qp_err *err)
+{
+  return compact_by(chat, QP_ACTION_UNDO_COMPACT, rest, err);
+}
+
+static enum qp_rc
+run_redo_compact(struct chat *chat, const char *rest, struct qp_err *err)
+{
+  return compact_by(chat, QP_ACTION_REDO_COMPACT, rest, err);
+}
+
+/* Message number N of the active branch, or the last message of the person. */
+static enum qp_rc
+find_message(struct chat *chat, const char *number, struct qp_uuid *out, struct qp_err *err)
+{
+  json_t *list = NULL;
+  const json_t *message;
+  uint64_t at = 0;
+  enum qp_rc rc;
+
+  number += number[0] == '#';
+  if (!number[0]) {
+    rc = cli_server_messages(chat->http, &chat->id, EDIT_WINDOW, &list, err);
+    message = last_of_user(list);
+  } else {
+    rc = cli_opts_number("the number of the message", number, 1, UINT32_MAX, &at, err);
+    if (!rc)
+      rc = cli_server_message_at(chat->http, &chat->id, NULL, at, &list, err);
+    message = json_array_get(list, 0);
+  }
+  if (!rc && !message)
+    rc = qp__fail(err, QP_NOTFOUND, "there is no such message in this branch");
+  if (!rc)
+    rc = qp_uuid_parse(cli_metadata_text(message, "id"), out, err);
+  json_decref(list);
+  return rc;
+}
+
+static enum qp_rc
+pin_by(struct chat *chat, enum qp_action_kind kind, const char *rest, struct qp_err *err)
+{
+  struct qp_action action = { .size = sizeof(struct qp_action), .kind = kind };
+  enum qp_rc rc = find_message(chat, rest, &action.target, err);
+
+  return rc ? rc : cli_chat_turn(chat, &action, err);
+}
+
+static enum qp_rc
+run_pin(struct chat *chat, const char *rest, struct qp_err *err)
+{
+  return pin_by(chat, QP_ACTION_PIN, rest, err);
+}
+
+static enum qp_rc
+run_unpin(struct chat *chat, const char *rest, struct qp_err *err)
+{
+  return pin_by(chat, QP_ACTION_UNPIN, rest, err);
+}
+
 /* ---- the conversation ---- */
 
 static enum qp_rc
@@ -325,6 +403,14 @@ static const struct command commands[] = {
   { "branches", "", "the branches; * is the active one", run_branches, TAKES_NOTHING, true },
   { "switch", "NAME", "go on in another branch", run_switch, TAKES_TEXT, true },
   { "fork", "NAME", "go on in a new branch from here", run_fork, TAKES_TEXT, true },
+  { "compact", "[WISH]", "send a summary of the older messages from now on", run_compact,
+    TAKES_MAYBE, true },
+  { "undo-compact", "", "send the messages themselves again", run_undo_compact, TAKES_NOTHING,
+    true },
+  { "redo-compact", "", "use the summary that was undone again", run_redo_compact, TAKES_NOTHING,
+    true },
+  { "pin", "[N]", "never summarise message N (your last one)", run_pin, TAKES_MAYBE, true },
+  { "unpin", "[N]", "message N may be summarised again", run_unpin, TAKES_MAYBE, true },
   { "tools", "", "the tools that the model has", run_tools, TAKES_NOTHING, false },
   { "models", "", "the models that can be asked", run_models, TAKES_NOTHING, false },
   { "model", "NAME", "use this model from now on", run_model, TAKES_TEXT, false },

@@ -174,6 +174,45 @@ cli_server_messages(struct chat_http *http, const struct qp_uuid *id, unsigned c
   return get_field(http, context_path(id, rest, path), "messages", out, err);
 }
 
+/* Appends "branch=…" to a path, encoded. */
+static void
+add_branch(char path[PATH_MAX_BYTES], const char *branch)
+{
+  static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~";
+  size_t n = strlen(path);
+
+  if (!branch)
+    return;
+  n += (size_t)snprintf(path + n, PATH_MAX_BYTES - n, "%cbranch=", strchr(path, '?') ? '&' : '?');
+  for (; *branch && n + 4 < PATH_MAX_BYTES; branch++)
+    n += (size_t)snprintf(path + n, PATH_MAX_BYTES - n, strchr(plain, *branch) ? "%c" : "%%%02X",
+                          (unsigned char)*branch);
+}
+
+enum qp_rc
+cli_server_message_at(struct chat_http *http, const struct qp_uuid *id, const char *branch,
+                      uint64_t at, json_t **out, struct qp_err *err)
+{
+  char rest[64];
+  char path[PATH_MAX_BYTES];
+
+  (void)snprintf(rest, sizeof(rest), "/messages?limit=1&offset=%llu", (unsigned long long)at - 1);
+  (void)context_path(id, rest, path);
+  add_branch(path, branch);
+  return get_field(http, path, "messages", out, err);
+}
+
+enum qp_rc
+cli_server_read(struct chat_http *http, const struct qp_uuid *id, const char *what,
+                const char *branch, json_t **out, struct qp_err *err)
+{
+  char path[PATH_MAX_BYTES];
+
+  (void)context_path(id, what, path);
+  add_branch(path, branch);
+  return cli_http_ask(http, "GET", path, NULL, out, err);
+}
+
 enum qp_rc
 cli_server_branches(struct chat_http *http, const struct qp_uuid *id, json_t **out,
                     struct qp_err *err)
@@ -450,4 +489,15 @@ cli_server_act(struct chat_http *http, const struct qp_action *action, struct ch
     rc = go_on(&turn, err);
   json_decref(body);
   return rc;
+}
+
+enum qp_rc
+cli_server_ask_action(struct chat_http *http, const struct qp_uuid *id, const char *action,
+                      const json_t *body, json_t **out, struct qp_err *err)
+{
+  char path[PATH_MAX_BYTES];
+  char rest[64];
+
+  (void)snprintf(rest, sizeof(rest), "/actions/%s?last=0", action);
+  return cli_http_ask(http, "POST", context_path(id, rest, path), body, out, err);
 }

@@ -26,6 +26,13 @@ enum qp_rc cli_server_look(struct chat_http *http, const struct qp_uuid *id, jso
 /* The last `count` messages of the active branch, oldest first. */
 enum qp_rc cli_server_messages(struct chat_http *http, const struct qp_uuid *id, unsigned count,
                                json_t **out, struct qp_err *err);
+/* Message number `at`, counted from 1, of a branch (NULL: the active one): an array of one message,
+ * or of none. */
+enum qp_rc cli_server_message_at(struct chat_http *http, const struct qp_uuid *id,
+                                 const char *branch, uint64_t at, json_t **out, struct qp_err *err);
+/* GET of "/view", "/compactions" and so on of the context, for a branch (NULL: the active one). */
+enum qp_rc cli_server_read(struct chat_http *http, const struct qp_uuid *id, const char *what,
+                           const char *branch, json_t **out, struct qp_err *err);
 /* An array of {"name", "active", "messages"}. */
 enum qp_rc cli_server_branches(struct chat_http *http, const struct qp_uuid *id, json_t **out,
                                struct qp_err *err);
@@ -52,6 +59,10 @@ struct chat_watch {
  * QP_STOPPED here and below: Ctrl-C was pressed again while the turn was being cancelled. */
 enum qp_rc cli_server_act(struct chat_http *http, const struct qp_action *action,
                           struct chat_watch *watch, struct qp_err *err);
+/* Performs an action and waits until it is done, without its events. */
+enum qp_rc cli_server_ask_action(struct chat_http *http, const struct qp_uuid *id,
+                                 const char *action, const json_t *body, json_t **out,
+                                 struct qp_err *err);
 /* Reports the events of a running turn until it stops. */
 enum qp_rc cli_server_follow(struct chat_http *http, const struct qp_uuid *id,
                              struct chat_watch *watch, struct qp_err *err);

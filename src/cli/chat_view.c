@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "cli/chat_text.h"
 #include "cli/cli.h"
+#include "cli/marks.h"
 #include "cli/out.h"
 
 #define DIM "\x1b[2m"
@@ -283,6 +284,73 @@ on_branch(struct chat_view *view, const json_t *event)
   cli_view_note(view, "branch %s", cli_metadata_text(event, "branch"));
 }
 
+static unsigned long long
+number(const json_t *event, const char *key)
+{
+  return (unsigned long long)json_integer_value(json_object_get(event, key));
+}
+
+static void
+on_compact_started(struct chat_view *view, const json_t *event)
+{
+  (void)event;
+  cli_view_note(view, "compacting: older messages are being summarised");
+}
+
+static void
+on_compact(struct chat_view *view, const json_t *event)
+{
+  char text[CLI_MARK_TEXT];
+  double cost = json_number_value(json_object_get(event, "cost_usd"));
+
+  if (cost > 0)
+    cli_view_note(view, "%s; %llu → %llu tokens; $%.4f", cli_mark_text(event, text),
+                  number(event, "tokens_before"), number(event, "tokens_after"), cost);
+  else
+    cli_view_note(view, "%s; %llu → %llu tokens", cli_mark_text(event, text),
+                  number(event, "tokens_before"), number(event, "tokens_after"));
+}
+
+static void
+on_compact_failed(struct chat_view *view, const json_t *event)
+{
+  cli_view_note(view, "compacting failed: %s", cli_metadata_text(event, "error"));
+}
+
+static void
+on_compaction(struct chat_view *view, const json_t *event)
+{
+  static const struct {
+    const char *action, *text;
+  } texts[] = {
+    { "undo", "the compaction is undone; the model gets the messages again" },
+    { "redo", "the compaction is used again" },
+    { "edit", "the summary is changed" },
+    { "expand", "covered messages are sent again" },
+    { "pin", "pinned: this message is always sent unchanged" },
+    { "unpin", "no longer pinned" },
+  };
+  const char *action = cli_metadata_text(event, "action");
+
+  for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+    if (strcmp(texts[i].action, action) == 0)
+      cli_view_note(view, "%s", texts[i].text);
+}
+
+void
+cli_view_gauge(struct chat_view *view, const json_t *window)
+{
+  unsigned long long used = number(window, "used");
+  unsigned long long all = number(window, "window");
+  const char *sure =
+      strcmp(cli_metadata_text(json_object_get(window, "origins"), "used"), "provider") == 0 ? ""
+                                                                                             : "~";
+
+  if (all)
+    cli_view_note(view, "window: %s%llu of %llu tokens, %llu %%", sure, used, all,
+                  used * 100 / all);
+}
+
 static void
 on_gap(struct chat_view *view, const json_t *event)
 {
@@ -297,10 +365,20 @@ cli_view_event(struct chat_view *view, const char *type, const json_t *event)
     const char *type;
     void (*show)(struct chat_view *view, const json_t *event);
   } table[] = {
-    { "text", on_text },         { "thinking", on_thinking },     { "call", on_call },
-    { "call_end", on_call_end }, { "tool_start", on_tool_start }, { "answer", on_answer },
-    { "stop", on_stop },         { "state", on_state },           { "branch", on_branch },
+    { "text", on_text },
+    { "thinking", on_thinking },
+    { "call", on_call },
+    { "call_end", on_call_end },
+    { "tool_start", on_tool_start },
+    { "answer", on_answer },
+    { "stop", on_stop },
+    { "state", on_state },
+    { "branch", on_branch },
     { "gap", on_gap },
+    { "compact", on_compact },
+    { "compaction", on_compaction },
+    { "compact_started", on_compact_started },
+    { "compact_failed", on_compact_failed },
   };
 
   for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)

@@ -204,6 +204,15 @@ bad_line(struct feed *feed, uint64_t line, const struct qp_err *why, struct qp_e
   return line_failed(feed, line, err);
 }
 
+/* A line of `quipu export` that says where the conversation was compacted: it is no message. */
+static bool
+is_mark(struct qp_bytes line)
+{
+  static const char begin[] = "{\"compaction\":";
+
+  return line.len >= sizeof(begin) - 1 && memcmp(line.data, begin, sizeof(begin) - 1) == 0;
+}
+
 static enum qp_rc
 feed_lines(struct feed *feed, struct cli_lines *in, struct qp_err *err)
 {
@@ -216,6 +225,8 @@ feed_lines(struct feed *feed, struct cli_lines *in, struct qp_err *err)
 
     if (!rc && !more)
       return flush_batch(feed, err);
+    if (!rc && is_mark(line))
+      continue;
     if (!rc)
       rc = qp_message_parse_all(line, feed->messages + feed->count, LINE_MESSAGES, &count, &why);
     if (is_bad_line(rc)) {

@@ -6,7 +6,6 @@
  *
  * Without a terminal it reads lines from a pipe, prints plain text, and ends at the first
  * failure. */
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -16,15 +15,10 @@
 #include "cli/chat_attach.h"
 #include "cli/chat_http.h"
 #include "cli/chat_interrupt.h"
-#include "cli/engine_setup.h"
-#include "cli/input.h"
+#include "cli/link.h"
 #include "cli/out.h"
-#include "cli/server_find.h"
-#include "http/server.h"
 
-#define BODY_MAX ((size_t)256 << 20)  /* of a request to the server in this process */
-#define INSIDE_TIMEOUT_S (24u * 3600) /* its connections may be idle this long */
-#define SHOWN_AT_FIRST 2              /* messages shown of an opened conversation */
+#define SHOWN_AT_FIRST 2 /* messages shown of an opened conversation */
 #define RESULTS_WINDOW 64
 #define TITLE_MAX 60 /* bytes of a title made from the first message */
 
@@ -244,6 +238,8 @@ wait_until_ready(struct chat *chat, bool ours, struct qp_err *err)
       rc = follow(chat, state, err);
     else
       over = true;
+    if (over && ours && chat->tty)
+      cli_view_gauge(&chat->view, json_object_get(look, "window"));
     if (over && strcmp(state, "Failed") == 0 && ours && !chat->tty)
       rc = qp__fail(err, QP_IO, "the turn failed: %s", why);
     else if (over && strcmp(state, "Failed") == 0)
@@ -337,6 +333,7 @@ show_beginning(struct chat *chat, const json_t *look)
   cli_view_note(&chat->view, "branch %.200s, model %.100s, %lld message%s; /help lists commands",
                 cli_metadata_text(look, "branch"), model[0] ? model : "by default", total,
                 cli_plural((uint64_t)total));
+  cli_view_gauge(&chat->view, json_object_get(look, "window"));
   if (cli_server_messages(chat->http, &chat->id, SHOWN_AT_FIRST, &messages, &err))
     return;
   json_array_foreach (messages, i, message) {
@@ -437,78 +434,19 @@ converse(struct chat *chat, struct qp_err *err)
   return rc;
 }
 
-/* ---- the server ---- */
-
-/* Starts a server on the opened store. */
-static enum qp_rc
-start_inside(struct chat *chat, const struct cli_config *config, struct qp_err *err)
-{
-  struct cli *cli = chat->cli;
-  struct qp__http_options o = {
-    .store = cli->store,
-    .log = cli->log ? cli->log : cli_log,
-    .log_arg = cli->log ? cli->log_arg : cli,
-    .max_body = BODY_MAX,
-    .timeout_s = INSIDE_TIMEOUT_S,
-    .header_timeout_s = INSIDE_TIMEOUT_S,
-    .no_access_log = true,
-  };
-  enum qp_rc rc = cli_engine_start(cli, config, &o.engine, err);
-
-  if (rc)
-    return rc;
-  rc = qp__http_start(&o, &chat->inside, err);
-  if (rc)
-    qp_engine_stop(o.engine);
-  return rc ? rc : cli_http_open_inside(chat->inside, &chat->http, err);
-}
-
-static enum qp_rc
-open_data(struct chat *chat, const struct cli_config *config, const char *key, struct qp_err *err)
-{
-  struct cli *cli = chat->cli;
-  char *url = NULL;
-  enum qp_rc rc;
-
-  cli->data = config->values[CONFIG_DATA].text;
-  rc = cli_open(cli, CLI_CREATE, err);
-  if (rc == QP_BUSY)
-    url = cli_server_holder(cli);
-  if (url)
-    rc = cli_http_open(url, key, true, &chat->http, err);
-  else if (!rc)
-    rc = start_inside(chat, config, err);
-  qp__free(url);
-  return rc;
-}
-
-static enum qp_rc
-open_server(struct chat *chat, const struct cli_args *args, struct cli_config *config,
-            struct qp_err *err)
-{
-  const char *key = args->values[OPT_KEY] ? args->values[OPT_KEY] : getenv("QUIPU_KEY");
-  struct cli_config_input in = {
-    .first = CONFIG_ENGINE_FIRST,
-    .count = CONFIG_ENGINE_FLAGS,
-    .values = args->values,
-    .repeats = &args->repeats,
-    .file = args->values[OPT_CONFIG],
-    .data = chat->cli->data_from == CLI_DATA_FROM_DEFAULT ? NULL : chat->cli->data,
-    .data_is_flag = chat->cli->data_from == CLI_DATA_FROM_FLAG,
-  };
-  enum qp_rc rc;
-
-  if (args->values[OPT_SERVER])
-    return cli_http_open(args->values[OPT_SERVER], key, false, &chat->http, err);
-  rc = cli_config_load(&in, config, err);
-  return rc ? rc : open_data(chat, config, key, err);
-}
-
 static enum qp_rc
 run_chat(struct cli *cli, const struct cli_args *args, struct qp_err *err)
 {
   struct chat chat = { .cli = cli, .tty = cli->tty && isatty(STDIN_FILENO) == 1 };
-  struct cli_config config = { .file = NULL };
+  struct cli_link_spec spec = {
+    .args = args,
+    .flags = CONFIG_ENGINE_FLAGS,
+    .config = args->values[OPT_CONFIG],
+    .server = args->values[OPT_SERVER],
+    .key = args->values[OPT_KEY],
+    .create = true,
+  };
+  struct cli_link link = { .http = NULL };
   enum qp_rc rc;
 
   if (cli->json)
@@ -519,7 +457,8 @@ run_chat(struct cli *cli, const struct cli_args *args, struct qp_err *err)
   cli_view_open(&chat.view, stdout, chat.tty);
   rc = chat.attached ? cli_interrupt_begin(err) : cli_fail_nomem(err);
   if (!rc)
-    rc = open_server(&chat, args, &config, err);
+    rc = cli_link_open(cli, &spec, &link, err);
+  chat.http = link.http;
   if (!rc)
     rc = cli_input_open(chat.tty, &chat.input, err);
   if (!rc)
@@ -528,11 +467,9 @@ run_chat(struct cli *cli, const struct cli_args *args, struct qp_err *err)
     rc = converse(&chat, err);
   cli_view_end(&chat.view);
   cli_input_close(chat.input);
-  cli_http_close(chat.http);
-  qp__http_stop(chat.inside);
+  cli_link_close(&link);
   cli_interrupt_end();
   cli_view_close(&chat.view);
-  cli_config_release(&config);
   qp__free(chat.model);
   qp__free(chat.title);
   json_decref(chat.attached);

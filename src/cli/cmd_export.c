@@ -13,6 +13,7 @@
 #include "base/vec.h"
 #include "cli/cli.h"
 #include "cli/export_md.h"
+#include "cli/marks.h"
 #include "cli/out.h"
 
 enum { OPT_FORMAT, OPT_BRANCH, OPT_OUTPUT };
@@ -43,6 +44,7 @@ struct export
   struct branch *branches;
   size_t branch_count, branch_cap;
   const struct branch *branch; /* for md and jsonl */
+  json_t *marks;               /* of that branch */
   struct export_md md;
   FILE *f;
   uint64_t written;
@@ -182,9 +184,12 @@ static enum qp_rc
 write_md(void *arg, const struct qp_message_info *info, struct qp_bytes json)
 {
   struct export *ex = arg;
+  const json_t *mark = cli_marks_after(ex->marks, &info->id);
   enum qp_rc rc = cli_export_md_message(&ex->md, info, json, ex->err);
 
   count_message(ex, info);
+  if (!rc && mark)
+    cli_export_md_mark(&ex->md, mark);
   return rc ? rc : go_on(ex);
 }
 
@@ -201,11 +206,17 @@ static enum qp_rc
 write_line(void *arg, const struct qp_message_info *info, struct qp_bytes json)
 {
   struct export *ex = arg;
+  const json_t *mark = cli_marks_after(ex->marks, &info->id);
 
   count_message(ex, info);
   if (info->status != QP_STATUS_UNAVAILABLE) {
     put_stored(ex, json);
     putc('\n', ex->f);
+  }
+  if (mark) {
+    fputs("{\"compaction\":", ex->f);
+    (void)json_dumpf(mark, ex->f, JSON_COMPACT);
+    fputs("}\n", ex->f);
   }
   return go_on(ex);
 }
@@ -317,12 +328,18 @@ static enum qp_rc
 write_branch(struct export *ex, const struct branch *branch)
 {
   struct id_list list = { .f = ex->f };
-  enum qp_rc rc;
+  json_t *marks = NULL;
+  enum qp_rc rc = cli_marks_load(ex->context, branch->name, &marks, ex->err);
 
+  if (rc)
+    return rc;
   cli_put_json_string(ex->f, branch->name, strlen(branch->name));
   fprintf(ex->f, ":{\"active\":%s,\"message_ids\":[", branch->active ? "true" : "false");
   rc = qp_messages_index(ex->context, branch->name, 0, branch->messages, write_id, &list, ex->err);
-  fputs("]}", ex->f);
+  fputs("],\"compactions\":", ex->f);
+  (void)json_dumpf(marks, ex->f, JSON_COMPACT);
+  putc('}', ex->f);
+  json_decref(marks);
   return rc;
 }
 
@@ -402,6 +419,8 @@ read_context(struct export *ex, const char *branch, struct qp_err *err)
     rc = qp_branch_list(ex->context, add_branch, ex, err);
   if (!rc && ex->format != FORMAT_JSON)
     rc = find_branch(ex, branch, err);
+  if (!rc && ex->branch)
+    rc = cli_marks_load(ex->context, ex->branch->name, &ex->marks, err);
   return rc;
 }
 
@@ -447,6 +466,7 @@ run_export(struct cli *cli, const struct cli_args *args, struct qp_err *err)
   for (size_t i = 0; i < ex.branch_count; i++)
     qp__free(ex.branches[i].name);
   qp__free(ex.branches);
+  json_decref(ex.marks);
   json_decref(ex.meta);
   qp_context_close(ex.context);
   return rc;
@@ -465,6 +485,8 @@ const struct cli_command cli_cmd_export = {
            "         their messages, and \"messages\", each once, parents before children\n\n"
            "  quipu export CTX -o talk.md\n"
            "  quipu export CTX --format jsonl | quipu add OTHER --jsonl -\n\n"
+           "Where the conversation was compacted, md has a note, jsonl a line with the field\n"
+           "\"compaction\", and json a list \"compactions\" in the branch.\n\n"
            "FILE appears when it is complete. A message whose file is damaged or missing is\n"
            "marked as unavailable (jsonl leaves it out), and the exit code is 9.",
   .options = options,

@@ -6,7 +6,10 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/link.h"
+#include "cli/marks.h"
 #include "cli/out.h"
+#include "cli/show_view.h"
 
 #define SNIPPET 200 /* bytes shown of arguments, results, URLs and thinking */
 #define INDENT 4
@@ -20,6 +23,10 @@ enum {
   OPT_BRANCH,
   OPT_IDS,
   OPT_RAW,
+  OPT_VIEW,
+  OPT_CONFIG,
+  OPT_SERVER,
+  OPT_KEY,
 };
 
 static const struct cli_option options[] = {
@@ -31,6 +38,10 @@ static const struct cli_option options[] = {
   [OPT_BRANCH] = { "branch", 'b', "B", "the branch to use (default: the active branch)", NULL },
   [OPT_IDS] = { "ids", 0, NULL, "print only the ids of the messages", NULL },
   [OPT_RAW] = { "raw", 0, NULL, "print the stored messages, one per line", NULL },
+  [OPT_VIEW] = { "view", 0, "model", "print what the model would be sent now", NULL },
+  [OPT_CONFIG] = { "config", 'c', "FILE", "with --view: configuration file", NULL },
+  [OPT_SERVER] = { "server", 's', "URL", "with --view: use this server", NULL },
+  [OPT_KEY] = { "key", 0, "KEY", "with --view: key for the server", NULL },
   { 0 },
 };
 
@@ -44,6 +55,7 @@ struct show {
   uint64_t total;        /* number of its messages */
   uint64_t first, count; /* the window, counted from 0 */
   json_t *meta;
+  json_t *marks; /* where the branch was compacted */
   uint64_t shown;
   uint64_t unavailable;
   bool raw;
@@ -254,6 +266,15 @@ warn_unavailable(struct show *show, const struct qp_message_info *info)
            qp_uuid_text(&info->id, id));
 }
 
+static void
+print_mark(const json_t *mark)
+{
+  char text[CLI_MARK_TEXT];
+
+  if (mark)
+    printf("\n--- %s ---\n", cli_mark_text(mark, text));
+}
+
 static enum qp_rc
 show_message(void *arg, const struct qp_message_info *info, struct qp_bytes json)
 {
@@ -278,6 +299,7 @@ show_message(void *arg, const struct qp_message_info *info, struct qp_bytes json
     print_content(message);
     qp_message_free(message);
   }
+  print_mark(cli_marks_after(show->marks, &info->id));
   return cli_out_failed() ? QP_STOPPED : QP_OK;
 }
 
@@ -356,8 +378,8 @@ show_raw(struct show *show, struct qp_context *context, struct qp_err *err)
   return rc;
 }
 
-/* The fields of the metadata, then "branch", "message_count" and "messages", which replace fields
- * of these names that a program may have added. */
+/* The fields of the metadata, then "branch", "compactions", "message_count" and "messages", which
+ * replace fields of these names that a program may have added. */
 static enum qp_rc
 show_json(struct show *show, struct qp_context *context, bool messages, struct qp_err *err)
 {
@@ -365,6 +387,7 @@ show_json(struct show *show, struct qp_context *context, bool messages, struct q
 
   (void)json_object_del(show->meta, "messages");
   if (json_object_set_new(show->meta, "branch", json_string(show->name)) ||
+      json_object_set(show->meta, "compactions", show->marks) ||
       json_object_set_new(show->meta, "message_count", json_integer((json_int_t)show->total)))
     return cli_fail_nomem(err);
   putchar('{');
@@ -391,6 +414,29 @@ show_text(struct show *show, struct qp_context *context, bool messages, struct q
                            err);
 }
 
+/* --view model: an engine knows the model, its tools and the prompt. */
+static enum qp_rc
+run_view(struct cli *cli, const struct cli_args *args, struct qp_err *err)
+{
+  const char *const *v = args->values;
+  struct cli_link_spec spec = {
+    .args = args, .config = v[OPT_CONFIG], .server = v[OPT_SERVER], .key = v[OPT_KEY]
+  };
+  struct cli_link link = { .http = NULL };
+  enum qp_rc rc;
+
+  if (strcmp(v[OPT_VIEW], "model") != 0)
+    return qp__fail(err, QP_INVALID, "--view is 'model', not '%.60s'", v[OPT_VIEW]);
+  for (int i = OPT_NO_MESSAGES; i < OPT_VIEW; i++)
+    if (v[i] && i != OPT_BRANCH)
+      return qp__fail(err, QP_INVALID, "--%s cannot be used with --view model", options[i].name);
+  rc = cli_link_open(cli, &spec, &link, err);
+  if (!rc)
+    rc = cli_show_view(cli, link.http, args->words.at[0], v[OPT_BRANCH], err);
+  cli_link_close(&link);
+  return rc;
+}
+
 static enum qp_rc
 run_show(struct cli *cli, const struct cli_args *args, struct qp_err *err)
 {
@@ -399,6 +445,8 @@ run_show(struct cli *cli, const struct cli_args *args, struct qp_err *err)
   struct qp_context *context = NULL;
   enum qp_rc rc;
 
+  if (args->values[OPT_VIEW])
+    return run_view(cli, args, err);
   if ((args->values[OPT_IDS] != NULL) + (args->values[OPT_RAW] != NULL) + !messages > 1)
     return qp__fail(err, QP_INVALID, "choose one of --no-messages, --ids and --raw");
   rc = cli_open(cli, CLI_READ, err);
@@ -408,6 +456,8 @@ run_show(struct cli *cli, const struct cli_args *args, struct qp_err *err)
     rc = read_context(&show, context, err);
   if (!rc)
     rc = read_window(args, &show, err);
+  if (!rc)
+    rc = cli_marks_load(context, show.name, &show.marks, err);
   if (rc)
     goto out;
   if (args->values[OPT_IDS])
@@ -419,6 +469,7 @@ run_show(struct cli *cli, const struct cli_args *args, struct qp_err *err)
   else
     rc = show_text(&show, context, messages, err);
 out:
+  json_decref(show.marks);
   json_decref(show.meta);
   qp_context_close(context);
   return rc;
@@ -429,12 +480,15 @@ const struct cli_command cli_cmd_show = {
   .run = run_show,
   .summary = "print a context or a part of it",
   .usage = { "CTX [--branch B] [--last N | --first N | --from K [--count N]]", "CTX --no-messages",
-             "CTX --ids", "CTX --raw" },
+             "CTX --ids", "CTX --raw",
+             "CTX --view model [--branch B] [--config FILE | --server URL [--key KEY]]" },
   .about = "Prints the metadata of a context and the messages of one branch, oldest first.\n"
            "Messages are numbered from #1; times are UTC. --no-messages and --ids read no\n"
            "message file.\n\n"
            "--raw prints lines that 'quipu add --jsonl' can read:\n"
            "  quipu show CTX --raw | quipu add OTHER --jsonl -\n\n"
+           "--view model prints exactly what the model would be sent: the system prompt, the\n"
+           "names of the tools, the summary of a compacted conversation, and the messages.\n\n"
            "A message whose file is damaged or missing is marked [unavailable]; --raw\n"
            "leaves it out, and the exit code is 9.",
   .options = options,

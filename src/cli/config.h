@@ -147,7 +147,17 @@ enum config_type {
   ROW(RETRIES, "retries", 0, "N", "turns", NUMBER, 0, 100, false, "3",                             \
       "how often a model call is retried after a temporary failure")                               \
   ROW(RETRY_PAUSE, "retry-pause", 0, "MS", "turns", NUMBER, 1, 600000, false, "500",               \
-      "milliseconds before the first retry; doubles each time")
+      "milliseconds before the first retry; doubles each time")                                    \
+  ROW(COMPACTION, "compaction", 0, "off|manual|auto", "compaction", CHOICE, 0, 0, false, "auto",   \
+      "when a conversation that fills the model's window is compacted")                            \
+  ROW(COMPACTION_THRESHOLD, "compaction-threshold", 0, "PERCENT", "compaction", NUMBER, 10, 95,    \
+      false, "80", "share of the window at which 'auto' compacts")                                 \
+  ROW(COMPACTION_KEEP, "compaction-keep", 0, "N", "compaction", NUMBER, 1, 1000, false, "6",       \
+      "newest messages that a compaction leaves unchanged")                                        \
+  ROW(SUMMARIZER, "summarizer", 0, "fast|own|built-in|MODEL", "compaction", TEXT, 0, 0, false,     \
+      "fast", "who writes summaries: a small model, the context's model, no model")                \
+  ROW(RECALL_TOKENS, "recall-tokens", 0, "N", "compaction", NUMBER, 0, 20000, false, "500",        \
+      "tokens of covered messages that are sent with a new message; 0: none")
 
 #define CONFIG_MUCH UINT64_C(1000000000000) /* tokens, or millionths of a dollar */
 

@@ -460,6 +460,23 @@ set_numbers(struct setup *s)
   o->log_arg = s->cli->log ? s->cli->log_arg : s->cli;
 }
 
+/* Defaults are left to the engine, which reports where a number comes from. */
+static void
+set_compaction(struct setup *s)
+{
+  static const char *const modes[] = { "off", "manual", "auto" };
+  const struct cli_config_value *v = s->config->values;
+  struct qp_compaction_options *c = &s->options.compaction;
+
+  c->mode = modes[v[CONFIG_COMPACTION].number];
+  if (v[CONFIG_COMPACTION_THRESHOLD].source != CONFIG_FROM_DEFAULT)
+    c->threshold = (unsigned)v[CONFIG_COMPACTION_THRESHOLD].number;
+  c->keep = (unsigned)v[CONFIG_COMPACTION_KEEP].number;
+  c->summarizer = text_of(s, CONFIG_SUMMARIZER);
+  c->recall_tokens =
+      v[CONFIG_RECALL_TOKENS].number ? (unsigned)v[CONFIG_RECALL_TOKENS].number : UINT_MAX;
+}
+
 static enum qp_rc
 read_files(struct setup *s, struct qp_err *err)
 {
@@ -492,6 +509,7 @@ cli_engine_start(struct cli *cli, const struct cli_config *config, struct qp_eng
   };
   set_numbers(s);
   set_confinement(s);
+  set_compaction(s);
   s->options.model = text_of(s, CONFIG_DEFAULT_MODEL);
   rc = read_files(s, err);
   if (!rc)

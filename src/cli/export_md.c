@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/marks.h"
 #include "cli/out.h"
 
 #define FENCE_MIN 3
@@ -227,6 +228,14 @@ cli_export_md_message(const struct export_md *md, const struct qp_message_info *
     rc = put_content(md, message, err);
   qp_message_free(message);
   return rc;
+}
+
+void
+cli_export_md_mark(const struct export_md *md, const json_t *mark)
+{
+  char text[CLI_MARK_TEXT];
+
+  fprintf(md->f, "\n---\n\n*%s*\n\n---\n", cli_mark_text(mark, text));
 }
 
 /* ---- the conversation ---- */

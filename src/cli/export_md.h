@@ -23,4 +23,7 @@ void cli_export_md_head(const struct export_md *md, const json_t *meta, const ch
 enum qp_rc cli_export_md_message(const struct export_md *md, const struct qp_message_info *info,
                                  struct qp_bytes json, struct qp_err *err);
 
+/* Where the conversation was compacted (marks.h). */
+void cli_export_md_mark(const struct export_md *md, const json_t *mark);
+
 #endif

@@ -48,6 +48,7 @@ static const struct cli_command *const commands[] = {
   &cli_cmd_rm,
   &cli_cmd_export,
   &cli_cmd_chat,
+  &cli_cmd_compact,
   &cli_cmd_tool,
   &cli_cmd_serve,
   &cli_cmd_mcp,

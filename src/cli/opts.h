@@ -22,7 +22,7 @@ struct cli_option {
   const char *only; /* the actions that allow it, separated by spaces; NULL: all */
 };
 
-#define CLI_OPTIONS_MAX 64
+#define CLI_OPTIONS_MAX 80
 #define CLI_REPEATS_MAX 64
 
 /* The second and later values of repeated options, in order. */

@@ -210,9 +210,10 @@ static void
 emit_extra(struct qp__buf *out, const json_t *metadata)
 {
   static const char *const known[] = {
-    "format",        "version",      "id",     "parent_id", "title",
-    "created_at",    "updated_at",   "config", "branches",  "active_branch_name",
-    "current_state", "state_detail", "owner",  "queue",
+    "format",        "version",      "id",     "parent_id",  "title",
+    "created_at",    "updated_at",   "config", "branches",   "active_branch_name",
+    "current_state", "state_detail", "owner",  "compaction", "pins",
+    "window",        "queue",
   };
   const char *key;
   json_t *value;

@@ -239,6 +239,16 @@ qp__dto_message(struct qp__buf *out, const char *name, const struct qp_message_i
   qp__emit_close(out, '}');
 }
 
+void
+qp__dto_pinned(struct qp__buf *out)
+{
+  if (out->rc)
+    return;
+  out->data[--out->len] = '\0'; /* the closing brace, which is added again */
+  qp__emit_bool(out, "pinned", true);
+  qp__emit_close(out, '}');
+}
+
 /* ---- calls that wait ---- */
 
 void

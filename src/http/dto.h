@@ -18,6 +18,9 @@
 void qp__dto_message(struct qp__buf *out, const char *name, const struct qp_message_info *info,
                      struct qp_bytes json);
 
+/* Adds "pinned" to the message that was written last. */
+void qp__dto_pinned(struct qp__buf *out);
+
 #define QP__PENDING_MAX 256
 
 /* Tool calls that wait for approval: calls with the status "Pending" without a result in a later

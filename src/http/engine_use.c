@@ -4,9 +4,8 @@
 #include "base/assert.h"
 #include "http/http_int.h"
 
-/* The engine, valid until leave; NULL: there is none (any more). */
-static struct qp_engine *
-enter(struct qp__http *http)
+struct qp_engine *
+qp__turns_try(struct qp__http *http)
 {
   struct qp_engine *engine;
 
@@ -20,7 +19,7 @@ enter(struct qp__http *http)
 enum qp_rc
 qp__turns_enter(struct qp__request *r, struct qp_engine **out, struct qp_err *err)
 {
-  *out = enter(r->http);
+  *out = qp__turns_try(r->http);
   if (*out)
     return QP_OK;
   if (qp__http_stopping(r->http))
@@ -43,7 +42,7 @@ qp__turns_leave(struct qp__http *http)
 void
 qp__turns_let_go(struct qp__http *http, const struct qp_uuid *context)
 {
-  struct qp_engine *engine = enter(http);
+  struct qp_engine *engine = qp__turns_try(http);
 
   if (!engine)
     return;
@@ -54,7 +53,7 @@ qp__turns_let_go(struct qp__http *http, const struct qp_uuid *context)
 void
 qp__turns_refresh(struct qp__http *http)
 {
-  struct qp_engine *engine = enter(http);
+  struct qp_engine *engine = qp__turns_try(http);
 
   if (!engine)
     return;

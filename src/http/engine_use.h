@@ -10,6 +10,8 @@
 /* 503: the server is stopping, or has no engine. After QP_OK, and only then, the caller must call
  * leave. */
 enum qp_rc qp__turns_enter(struct qp__request *r, struct qp_engine **out, struct qp_err *err);
+/* The same without an error: NULL if there is none. */
+struct qp_engine *qp__turns_try(struct qp__http *http);
 void qp__turns_leave(struct qp__http *http);
 
 /* Ends the turn of a context that will be deleted: waiting requests are answered, and streams

@@ -12,6 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "http/compaction_json.h"
 #include "http/conditional_change.h"
 #include "http/context_json.h"
 #include "http/emit.h"
@@ -68,13 +69,65 @@ static const struct qp__body_field submit_fields[] = {
   { "results", QP__TYPE_ANY, true, false },
   { 0 },
 };
+static const struct qp__body_field compact_fields[] = {
+  { "branch", QP__TYPE_STRING, false, true },
+  { "up_to", QP__TYPE_UUID, false, true },
+  { "instructions", QP__TYPE_STRING, false, true },
+  { "dry_run", QP__TYPE_BOOL, false, false },
+  { 0 },
+};
+static const struct qp__body_field summary_fields[] = {
+  { "text", QP__TYPE_STRING, true, false },
+  { "branch", QP__TYPE_STRING, false, true },
+  { 0 },
+};
+static const struct qp__body_field expand_fields[] = {
+  { "from", QP__TYPE_UUID, true, false },
+  { "to", QP__TYPE_UUID, true, false },
+  { "branch", QP__TYPE_STRING, false, true },
+  { 0 },
+};
+static const struct qp__body_field pin_fields[] = {
+  { "message_id", QP__TYPE_UUID, true, false },
+  { 0 },
+};
 
 static const struct qp__body_field *const fields_of[] = {
-  [QP_ACTION_SEND_MESSAGE] = send_fields,     [QP_ACTION_APPROVE_TOOLS] = approve_fields,
-  [QP_ACTION_CANCEL] = cancel_fields,         [QP_ACTION_RETRY] = retry_fields,
-  [QP_ACTION_REGENERATE] = regenerate_fields, [QP_ACTION_EDIT_MESSAGE] = edit_fields,
-  [QP_ACTION_SWITCH_BRANCH] = switch_fields,  [QP_ACTION_SUBMIT_TOOL_RESULTS] = submit_fields,
+  [QP_ACTION_SEND_MESSAGE] = send_fields,
+  [QP_ACTION_APPROVE_TOOLS] = approve_fields,
+  [QP_ACTION_CANCEL] = cancel_fields,
+  [QP_ACTION_RETRY] = retry_fields,
+  [QP_ACTION_REGENERATE] = regenerate_fields,
+  [QP_ACTION_EDIT_MESSAGE] = edit_fields,
+  [QP_ACTION_SWITCH_BRANCH] = switch_fields,
+  [QP_ACTION_SUBMIT_TOOL_RESULTS] = submit_fields,
+  [QP_ACTION_COMPACT] = compact_fields,
+  [QP_ACTION_UNDO_COMPACT] = retry_fields,
+  [QP_ACTION_REDO_COMPACT] = retry_fields,
+  [QP_ACTION_EDIT_SUMMARY] = summary_fields,
+  [QP_ACTION_EXPAND] = expand_fields,
+  [QP_ACTION_PIN] = pin_fields,
+  [QP_ACTION_UNPIN] = pin_fields,
 };
+
+/* Whether an action may call a model, so that it counts as a turn of its owner. */
+static bool
+calls_model(enum qp_action_kind kind)
+{
+  switch (kind) {
+  case QP_ACTION_CANCEL:
+  case QP_ACTION_SWITCH_BRANCH:
+  case QP_ACTION_UNDO_COMPACT:
+  case QP_ACTION_REDO_COMPACT:
+  case QP_ACTION_EDIT_SUMMARY:
+  case QP_ACTION_EXPAND:
+  case QP_ACTION_PIN:
+  case QP_ACTION_UNPIN:
+    return false;
+  default:
+    return true;
+  }
+}
 
 /* The last segment of the route's path names the action. */
 static enum qp_action_kind
@@ -95,6 +148,8 @@ struct acting {
   uint64_t last; /* newest messages to show; LAST_TURN: those of the turn */
   bool async, streams;
   bool fails; /* a failed turn is an error */
+  bool dry_run;
+  bool locked; /* the lock of a condition (If-Match) is held until the action is done */
   /* the result */
   char branch[BRANCH_TEXT];
   enum qp_state state;
@@ -157,6 +212,16 @@ read_ids(struct qp__request *r, const struct acting *a, const char *key, const c
   return QP_OK;
 }
 
+/* The id in a field that was checked with the body; nothing if it is missing. */
+static void
+read_id(const struct acting *a, const char *key, struct qp_uuid *out)
+{
+  const char *text = qp__body_string(a->body, key);
+
+  if (text)
+    (void)!qp_uuid_parse(text, out, NULL);
+}
+
 static enum qp_rc
 read_tools(struct qp__request *r, struct acting *a, struct qp_err *err)
 {
@@ -210,7 +275,7 @@ static enum qp_rc
 read_body(struct qp__request *r, struct acting *a, struct qp_err *err)
 {
   const struct qp__body_field *fields = fields_of[a->action.kind];
-  const char *id;
+  const json_t *summary;
   enum qp_rc rc = qp__request_optional_object(r, fields, &a->body, err);
 
   if (!rc)
@@ -228,8 +293,16 @@ read_body(struct qp__request *r, struct acting *a, struct qp_err *err)
   a->action.reason = qp__body_string(a->body, "reason");
   a->action.always = json_is_true(json_object_get(a->body, "always"));
   a->action.branch = qp__body_string(a->body, "branch");
-  id = qp__body_string(a->body, "message_id");
-  return id ? qp_uuid_parse(id, &a->action.target, err) : QP_OK;
+  a->action.instructions = qp__body_string(a->body, "instructions");
+  a->dry_run = json_is_true(json_object_get(a->body, "dry_run"));
+  summary = json_object_get(a->body, "text");
+  if (summary)
+    a->action.text = (struct qp_bytes){ json_string_value(summary), json_string_length(summary) };
+  read_id(a, "message_id", &a->action.target);
+  read_id(a, "up_to", &a->action.target);
+  read_id(a, "from", &a->action.target);
+  read_id(a, "to", &a->action.last);
+  return QP_OK;
 }
 
 /* ---- the header ---- */
@@ -352,7 +425,7 @@ answer_state(struct qp__request *r, const struct acting *a, struct qp_err *err)
   if (last == LAST_TURN)
     rc = count_turn(r, a->branch, &last, err);
   if (!rc)
-    rc = qp__state_render(r->held, a->branch, last, b, err);
+    rc = qp__state_render(r->http, r->held, a->branch, last, b, err);
   if (rc)
     return rc;
   b->data[--b->len] = '\0'; /* removes the closing brace, which is added again */
@@ -415,8 +488,23 @@ end_action(void *arg, const struct qp_action_result *result, enum qp_rc rc,
   a->saved = result->message;
   a->seq = result->seq;
   a->replayed = result->replayed;
+  if (a->locked)
+    qp__change_release(r->held);
   qp__held_show_now(r->held);
   qp__work_unpark(r, rc, err);
+}
+
+/* Checks If-Match. No other request changes the context until the action is done; but nobody waits
+ * for a model. */
+static enum qp_rc
+begin_condition(struct qp__request *r, struct acting *a, struct qp_err *err)
+{
+  enum qp_rc rc = qp__change_begin(r, r->held, err);
+
+  a->locked = !rc && !calls_model(a->action.kind);
+  if (!rc && !a->locked)
+    qp__change_release(r->held);
+  return rc;
 }
 
 /* Passes the action to the engine and parks the request. */
@@ -429,7 +517,9 @@ begin_action(struct qp__request *r, struct acting *a, struct qp_err *err)
 
   if (rc)
     return rc;
-  if (a->action.kind != QP_ACTION_CANCEL && a->action.kind != QP_ACTION_SWITCH_BRANCH)
+  if (qp__request_header(r, "If-Match"))
+    rc = begin_condition(r, a, err);
+  if (!rc && calls_model(a->action.kind))
     rc = qp__quota_turn(r, engine, &a->ticket, err);
   if (rc) {
     qp__turns_leave(http);
@@ -437,6 +527,8 @@ begin_action(struct qp__request *r, struct acting *a, struct qp_err *err)
   }
   qp__work_park(r, answer_action, false);
   rc = qp_engine_act(engine, &a->action, end_action, r, err);
+  if (rc && a->locked)
+    qp__change_release(r->held);
   if (rc)
     qp__work_unpark(r, rc, err);
   qp__turns_leave(http);
@@ -462,11 +554,12 @@ qp__h_action(struct qp__request *r, struct qp_err *err)
     rc = read_body(r, a, err);
   if (!rc) {
     a->action.context = r->held->id;
-    if (a->streams)
+    if (a->streams && !a->dry_run)
       rc = qp__stream_new(r, QP_SEQ_NOW, true, &r->stream, err);
   }
   if (!rc)
-    rc = begin_action(r, a, err);
+    rc = a->dry_run ? qp__compact_plan_answer(r, a->action.branch, &a->action.target, err)
+                    : begin_action(r, a, err);
   qp_message_free(a->message); /* the engine has copied it */
   json_decref(a->body);
   return rc;

@@ -4,6 +4,7 @@
 
 #include "base/err.h"
 #include "base/json.h"
+#include "http/compaction_json.h"
 #include "http/conditional_change.h"
 #include "http/context_json.h"
 #include "http/emit.h"
@@ -62,6 +63,7 @@ static const struct qp__body_field create_fields[] = {
   { "system_prompt_id", QP__TYPE_STRING, false, true },
   { "parameters", QP__TYPE_OBJECT, false, false },
   { "tools", QP__TYPE_ANY, false, true },
+  { "compaction", QP__TYPE_OBJECT, false, false },
   { "owner", QP__TYPE_STRING, false, true },
   { 0 },
 };
@@ -122,6 +124,8 @@ create(struct qp__request *r, const json_t *object, struct qp_uuid *id, struct q
   if (!rc)
     rc = qp__request_write(r, json_object_get(object, "tools"), &spec.tools_json, err);
   if (!rc)
+    rc = qp__request_write(r, json_object_get(object, "compaction"), &spec.compaction_json, err);
+  if (!rc)
     rc = qp_context_create(r->http->store, &spec, &context, err);
   if (!rc)
     *id = qp_context_id(context);
@@ -142,6 +146,8 @@ qp__h_context_create(struct qp__request *r, struct qp_err *err)
     rc = check_owner(r, object, err);
   if (!rc)
     rc = refer(r, object, err);
+  if (!rc)
+    rc = qp__compact_settings_check(json_object_get(object, "compaction"), err);
   if (!rc)
     rc = create(r, object, &id, err);
   json_decref(object);
@@ -230,6 +236,7 @@ static const struct qp__body_field update_fields[] = {
   { "agent_role", QP__TYPE_STRING, false, false },
   { "system_prompt_id", QP__TYPE_STRING, false, true },
   { "parameters", QP__TYPE_OBJECT, false, false },
+  { "compaction", QP__TYPE_OBJECT, false, false },
   { "owner", QP__TYPE_STRING, false, true },
   { 0 },
 };
@@ -238,8 +245,8 @@ static const struct qp__body_field update_fields[] = {
 static enum qp_rc
 gather_config(json_t *object, struct qp_err *err)
 {
-  static const char *const flat[] = { "model_id",         "mode",       "agent_role",
-                                      "system_prompt_id", "parameters", "tools" };
+  static const char *const flat[] = { "model_id",   "mode",  "agent_role", "system_prompt_id",
+                                      "parameters", "tools", "compaction" };
 
   for (size_t i = 0; i < sizeof(flat) / sizeof(flat[0]); i++) {
     json_t *value = json_object_get(object, flat[i]);
@@ -272,6 +279,9 @@ update(struct qp__request *r, struct qp__held *held, json_t *object, struct qp_e
     rc = check_owner(r, object, err);
   if (!rc)
     rc = refer(r, json_object_get(object, "config"), err);
+  if (!rc)
+    rc = qp__compact_settings_check(
+        json_object_get(json_object_get(object, "config"), "compaction"), err);
   if (!rc) {
     (void)qp__json_write(&patch, object);
     rc = qp__buf_check(&patch, "the change", err);

@@ -8,6 +8,7 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "http/access_log.h"
+#include "http/compaction_json.h"
 #include "http/conditional_change.h"
 #include "http/context_json.h"
 #include "http/dto.h"
@@ -36,6 +37,7 @@ struct page {
   bool newest;
   uint64_t first, count; /* positions in the branch */
 
+  struct qp__idset pins;
   struct qp__buf text; /* the messages, oldest first */
   size_t ends[LIMIT_MAX];
   size_t shown;
@@ -119,6 +121,18 @@ read_page(const struct qp__request *r, struct qp_context *context, struct page *
 }
 
 static enum qp_rc
+read_pins(struct qp_context *context, struct page *page, struct qp_err *err)
+{
+  json_t *metadata = NULL;
+  enum qp_rc rc = qp__metadata_object(context, &metadata, err);
+
+  if (!rc)
+    rc = qp__pins_read(metadata, &page->pins, err);
+  json_decref(metadata);
+  return rc;
+}
+
+static enum qp_rc
 take_message(void *arg, const struct qp_message_info *info, struct qp_bytes json)
 {
   struct page *page = arg;
@@ -128,6 +142,8 @@ take_message(void *arg, const struct qp_message_info *info, struct qp_bytes json
   /* Each message starts a new list, so that there is no comma before it. */
   (void)qp__buf_add_char(&page->text, '[');
   qp__dto_message(&page->text, NULL, info, json);
+  if (qp__idset_has(&page->pins, &info->id))
+    qp__dto_pinned(&page->text);
   if (!page->shown)
     page->oldest_id = info->id;
   page->newest_id = info->id;
@@ -135,11 +151,13 @@ take_message(void *arg, const struct qp_message_info *info, struct qp_bytes json
   return page->text.rc;
 }
 
-static void
-emit_page(const struct page *page, struct qp__buf *out)
+static enum qp_rc
+emit_page(const struct page *page, struct qp_context *context, struct qp__buf *out,
+          struct qp_err *err)
 {
   bool more = page->offset + page->shown < page->total;
   char cursor[QP_UUID_TEXT + 1];
+  enum qp_rc rc;
 
   qp__emit_open(out, NULL, '{');
   qp__emit_open(out, "messages", '[');
@@ -155,7 +173,9 @@ emit_page(const struct page *page, struct qp__buf *out)
   (void)qp_uuid_text(page->newest ? &page->oldest_id : &page->newest_id, cursor + 1);
   qp__emit_str(out, "next_cursor", more && page->shown ? cursor : NULL);
   qp__emit_str(out, "branch", page->branch);
+  rc = qp__compact_marks_emit(context, page->branch, out, err);
   qp__emit_close(out, '}');
+  return rc;
 }
 
 enum qp_rc
@@ -171,15 +191,18 @@ qp__h_message_list(struct qp__request *r, struct qp_err *err)
   rc = qp__held_get(r, r->params[0], &held, err);
   if (!rc)
     rc = read_page(r, held->context, page, err);
+  if (!rc)
+    rc = read_pins(held->context, page, err);
   if (!rc && page->count)
     rc = qp_messages_range(held->context, page->branch, page->first, page->count, take_message,
                            page, err);
   if (!rc)
     rc = qp__buf_check(&page->text, "the messages", err);
   if (!rc)
-    emit_page(page, &r->reply.body);
+    rc = emit_page(page, held->context, &r->reply.body, err);
   qp__held_put(held);
   qp__buf_release(&page->text);
+  qp__idset_release(&page->pins);
   qp__free(page->branch);
   qp__free(page);
   return rc;
@@ -321,7 +344,7 @@ static enum qp_rc
 answer_slowly(struct qp__request *r, struct qp_err *err)
 {
   const struct saving *s = r->kept;
-  enum qp_rc rc = qp__state_render(r->held, s->branch, s->last, &r->reply.body, err);
+  enum qp_rc rc = qp__state_render(NULL, r->held, s->branch, s->last, &r->reply.body, err);
 
   if (!rc)
     end_answer(r, s);

@@ -25,6 +25,8 @@ qp__handler qp__h_message_list, qp__h_message_save;
 qp__handler qp__h_state;
 /* h_action.c: of all actions */
 qp__handler qp__h_action;
+/* h_compaction.c */
+qp__handler qp__h_compaction_list, qp__h_view;
 /* h_events.c */
 qp__handler qp__h_events;
 /* mcp/h_mcp.c */

@@ -8,11 +8,13 @@
 #include "base/json.h"
 #include "http/admission.h"
 #include "http/clock.h"
+#include "http/compaction_json.h"
 #include "http/context_json.h"
 #include "http/dto.h"
 #include "http/emit.h"
+#include "http/engine_use.h"
 #include "http/http_int.h"
-#include "quipu/events.h"
+#include "quipu/compaction.h"
 
 #define CACHED_MAX ((size_t)8 << 20) /* a larger body is rendered for each poll */
 #define PENDING_WINDOW 64            /* newest messages that are searched for pending calls */
@@ -22,6 +24,7 @@
 struct rendering {
   struct qp__buf *out;
   struct qp__pending pending;
+  struct qp__idset pins;
   char *name; /* of the branch */
   uint64_t total;
   uint64_t skip; /* messages that are read but not shown */
@@ -40,6 +43,8 @@ show(void *arg, const struct qp_message_info *info, struct qp_bytes json)
     return QP_OK;
   }
   qp__dto_message(x->out, NULL, info, json);
+  if (qp__idset_has(&x->pins, &info->id))
+    qp__dto_pinned(x->out);
   return x->out->rc;
 }
 
@@ -136,9 +141,31 @@ find_last_event(struct qp_context *context, const json_t *metadata, uint64_t *ou
   return QP_OK;
 }
 
+/* How full the window of the model is. A state without it is still a state: only a lack of memory
+ * is a failure. */
 static enum qp_rc
-render_whole(struct qp__held *held, const char *branch, uint64_t last, bool no_skip,
-             struct qp__buf *out, struct qp_err *err)
+render_window(struct qp__http *http, struct qp__held *held, const char *branch, struct qp__buf *out,
+              struct qp_err *err)
+{
+  struct qp_engine *engine = http ? qp__turns_try(http) : NULL;
+  struct qp_err ignored;
+  char *text = NULL;
+  size_t len = 0;
+  enum qp_rc rc;
+
+  if (!engine)
+    return QP_OK;
+  rc = qp_engine_window(engine, held->context, branch, &text, &len, &ignored);
+  qp__turns_leave(http);
+  if (!rc)
+    qp__emit_raw(out, "window", (struct qp_bytes){ text, len });
+  qp_free(text);
+  return rc == QP_NOMEM ? qp__fail_nomem(err, "the state") : QP_OK;
+}
+
+static enum qp_rc
+render_whole(struct qp__http *http, struct qp__held *held, const char *branch, uint64_t last,
+             bool no_skip, struct qp__buf *out, struct qp_err *err)
 {
   struct rendering *x = qp__alloc0(1, sizeof(*x));
   json_t *metadata = NULL;
@@ -158,6 +185,8 @@ render_whole(struct qp__held *held, const char *branch, uint64_t last, bool no_s
     rc = qp__json_time("the metadata", metadata, "updated_at", &updated_at, err);
   if (!rc)
     rc = qp__branch_find(held->context, branch, &x->name, &x->total, err);
+  if (!rc)
+    rc = qp__pins_read(metadata, &x->pins, err);
   if (rc)
     goto out;
   qp__emit_open(out, NULL, '{');
@@ -166,6 +195,8 @@ render_whole(struct qp__held *held, const char *branch, uint64_t last, bool no_s
   qp__pending_decided(&x->pending,
                       json_object_get(json_object_get(metadata, "state_detail"), "decisions"));
   qp__pending_emit(&x->pending, out, "pending_tool_calls");
+  if (!rc)
+    rc = render_window(http, held, x->name, out, err);
   qp__emit_uint(out, "last_event_id", last_event);
   qp__emit_time(out, "updated_at", updated_at);
   qp__emit_close(out, '}');
@@ -175,21 +206,22 @@ out:
   json_decref(metadata);
   qp__free(x->name);
   qp__pending_release(&x->pending);
+  qp__idset_release(&x->pins);
   qp__free(x);
   return rc;
 }
 
 enum qp_rc
-qp__state_render(struct qp__held *held, const char *branch, uint64_t last, struct qp__buf *out,
-                 struct qp_err *err)
+qp__state_render(struct qp__http *http, struct qp__held *held, const char *branch, uint64_t last,
+                 struct qp__buf *out, struct qp_err *err)
 {
-  return render_whole(held, branch, last, false, out, err);
+  return render_whole(http, held, branch, last, false, out, err);
 }
 
 bool
 qp__state_render_newest(struct qp__held *held, const char *branch, struct qp__buf *out)
 {
-  bool good = !render_whole(held, branch, 1, true, out, NULL);
+  bool good = !render_whole(NULL, held, branch, 1, true, out, NULL);
 
   if (!good)
     qp__buf_reset(out);
@@ -358,7 +390,7 @@ render_anew(struct qp__request *r, struct qp__held *held, struct qp__render *mad
 
   count(&r->http->metrics.renders);
   made->made_us = qp__clock_us();
-  rc = qp__state_render(held, NULL, made->last, &r->reply.body, err);
+  rc = qp__state_render(r->http, held, NULL, made->last, &r->reply.body, err);
   if (rc)
     return rc;
   qp__etag(made->etag, qp__buf_bytes(&r->reply.body));

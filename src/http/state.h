@@ -1,7 +1,7 @@
 /* state.h - the state of a context and the messages of a branch, as clients poll them.
  *
  *   {"id","state","state_detail"?,"branch","total","messages":[…],"pending_tool_calls":[…],
- *    "last_event_id","updated_at"}
+ *    "window"?,"last_event_id","updated_at"}
  *
  * "messages" are all messages of the branch, or its newest `last`; "total" counts all. A client
  * that follows the events after "last_event_id" misses nothing. A body is rendered once and kept
@@ -16,9 +16,10 @@
 
 #define QP__LAST_ALL UINT64_MAX
 
-/* Appends the state; branch NULL: the active branch. */
-enum qp_rc qp__state_render(struct qp__held *held, const char *branch, uint64_t last,
-                            struct qp__buf *out, struct qp_err *err);
+/* Appends the state; branch NULL: the active branch. `http` NULL: without "window", which says how
+ * full the window of the model is (quipu/compaction.h). */
+enum qp_rc qp__state_render(struct qp__http *http, struct qp__held *held, const char *branch,
+                            uint64_t last, struct qp__buf *out, struct qp_err *err);
 /* The same with only the newest message of the branch, which was just saved and so is in memory.
  * False: more must be read, or it failed; `out` is unchanged. */
 bool qp__state_render_newest(struct qp__held *held, const char *branch, struct qp__buf *out);

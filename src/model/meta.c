@@ -194,20 +194,21 @@ add_word(json_t *raw, const char *key, const char *value, struct qp_err *err)
 }
 
 static enum qp_rc
-add_parameters(json_t *raw, const char *json, struct qp_err *err)
+add_object(json_t *raw, const char *key, const char *json, struct qp_err *err)
 {
   struct qp_bytes text = { json, json ? strlen(json) : 0 };
-  const char *what = "new context: parameters";
+  char what[40];
   json_t *value = NULL;
   enum qp_rc rc;
 
   if (!json)
     return QP_OK;
+  (void)snprintf(what, sizeof(what), "new context: %s", key);
   rc = qp__json_parse_object(what, text, &value, err);
   if (!rc)
     rc = qp__value_check_depth(what, value, 2,
                                err); /* two levels above it: the context and its config */
-  if (!rc && json_object_set(raw, "parameters", value))
+  if (!rc && json_object_set(raw, key, value))
     rc = qp__fail_nomem(err, "a context");
   json_decref(value);
   return rc;
@@ -246,7 +247,9 @@ config_of_spec(const struct qp_context_spec *spec, json_t **out, struct qp_err *
   if (!rc)
     rc = add_word(raw, "system_prompt_id", spec->system_prompt_id, err);
   if (!rc)
-    rc = add_parameters(raw, spec->parameters_json, err);
+    rc = add_object(raw, "parameters", spec->parameters_json, err);
+  if (!rc)
+    rc = add_object(raw, "compaction", spec->compaction_json, err);
   if (!rc)
     rc = add_tools(raw, spec->tools_json, err);
   if (!rc)

@@ -57,7 +57,7 @@ test('every row of the table works as key, flag and variable', (t) => {
     switch: 'no',
     secret: 'sk-hidden',
   };
-  const value = (row) => (row.key === 'log_format' ? 'json' : other[row.type]);
+  const value = (row) => ({ log_format: 'json', compaction: 'manual' })[row.key] ?? other[row.type];
   const { data, file } = place(t);
   const all = (source, args, env) => {
     const found = effective({ environment: 'x', flag: data }[source], args, env);

@@ -168,7 +168,8 @@ test('every operation gives every success that the contract promises', async (t)
   await walkTurns(server, go);
   await go('callMcp', 200, { body: example('callMcp') });
   await go('callMcp', 202, { body: { jsonrpc: '2.0', method: 'notifications/initialized' } });
-  const promised = contract.operations.flatMap((op) => [...op.responses.keys()].filter((status) => status < 400).map((status) => `${op.id} ${status}`));
+  const later = contract.operations.filter((op) => op.node.tags[0] === 'compaction'); // e2e/compact_*
+  const promised = contract.operations.filter((op) => !later.includes(op)).flatMap((op) => [...op.responses.keys()].filter((status) => status < 400).map((status) => `${op.id} ${status}`));
   assert.ok(promised.length > 30);
   assert.deepEqual(promised.filter((one) => !seen.has(one)), []);
 });

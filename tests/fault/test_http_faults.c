@@ -194,7 +194,7 @@ test_state(void **state)
   assert_non_null(r);
   assert_int_equal(qp__held_get(r, RIG_CONTEXT, &held, &err), QP_OK);
   qp__buf_init(&want, QP__REPLY_MAX);
-  assert_int_equal(qp__state_render(held, NULL, QP__LAST_ALL, &want, &err), QP_OK);
+  assert_int_equal(qp__state_render(NULL, held, NULL, QP__LAST_ALL, &want, &err), QP_OK);
   assert_non_null(strstr(want.data, "\"pending_tool_calls\":[{\"id\":\"c1\""));
   for (long n = 1; fired; n++) {
     struct qp__buf got;
@@ -202,7 +202,7 @@ test_state(void **state)
 
     qp__buf_init(&got, QP__REPLY_MAX);
     alloc_fault_arm(n);
-    rc = qp__state_render(held, NULL, QP__LAST_ALL, &got, &err);
+    rc = qp__state_render(NULL, held, NULL, QP__LAST_ALL, &got, &err);
     fired = alloc_fault_fired();
     alloc_fault_disarm();
     if (rc)

@@ -765,6 +765,251 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/contexts/{id}/actions/compact": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the context.
+                 * @example 0192f0c4-7a10-7c3e-9b1d-3f6a2c8e5d01
+                 */
+                id: components["parameters"]["ContextId"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Compact the conversation now
+         * @description Replaces the older messages by a summary in what the model is sent from now on. The messages
+         *     themselves stay as they are and can always be read. `dry_run` shows what would happen, and
+         *     changes nothing. If nothing can be gained, the response is 409 and nothing has changed.
+         *     Allowed in `Idle` and `Failed`, unless compaction is `off` for this context.
+         */
+        post: operations["compactContext"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/contexts/{id}/actions/undo_compact": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the context.
+                 * @example 0192f0c4-7a10-7c3e-9b1d-3f6a2c8e5d01
+                 */
+                id: components["parameters"]["ContextId"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Undo the compaction that is in use
+         * @description The model is sent what it was sent before that compaction, byte for byte. The record stays
+         *     and `redo_compact` uses it again. In mode `auto` the next message may compact again, if the
+         *     conversation is over the threshold. 404 if nothing is compacted.
+         */
+        post: operations["undoCompaction"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/contexts/{id}/actions/redo_compact": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the context.
+                 * @example 0192f0c4-7a10-7c3e-9b1d-3f6a2c8e5d01
+                 */
+                id: components["parameters"]["ContextId"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Use the compaction that was undone last again
+         * @description 404 if none was undone; 409 if there is a newer compaction.
+         */
+        post: operations["redoCompaction"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/contexts/{id}/actions/edit_summary": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the context.
+                 * @example 0192f0c4-7a10-7c3e-9b1d-3f6a2c8e5d01
+                 */
+                id: components["parameters"]["ContextId"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Replace the narrative of the summary
+         * @description Makes a new record for the same messages. The old record stays, and `undo_compact` brings it
+         *     back. The list of exact values beside the narrative is made from the messages and does not
+         *     change. 404 if nothing is compacted.
+         */
+        post: operations["editSummary"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/contexts/{id}/actions/expand": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the context.
+                 * @example 0192f0c4-7a10-7c3e-9b1d-3f6a2c8e5d01
+                 */
+                id: components["parameters"]["ContextId"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Send some of the covered messages again, unchanged
+         * @description The messages from `from` to `to` are sent beside the summary that covers them. Makes a new
+         *     record; `undo_compact` brings the old one back. 404 if nothing is compacted or a message is
+         *     not covered.
+         */
+        post: operations["expandMessages"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/contexts/{id}/actions/pin": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the context.
+                 * @example 0192f0c4-7a10-7c3e-9b1d-3f6a2c8e5d01
+                 */
+                id: components["parameters"]["ContextId"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Always send this message unchanged
+         * @description A pinned message is never summarised and never shortened. Pinning a message twice changes
+         *     nothing.
+         */
+        post: operations["pinMessage"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/contexts/{id}/actions/unpin": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the context.
+                 * @example 0192f0c4-7a10-7c3e-9b1d-3f6a2c8e5d01
+                 */
+                id: components["parameters"]["ContextId"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Remove the pin of a message */
+        post: operations["unpinMessage"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/contexts/{id}/compactions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the context.
+                 * @example 0192f0c4-7a10-7c3e-9b1d-3f6a2c8e5d01
+                 */
+                id: components["parameters"]["ContextId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * The compaction records and the pins of a context
+         * @description All records, oldest first, also those that were undone and those of other branches. `active`
+         *     is the one that is in use on the branch.
+         */
+        get: operations["listCompactions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/contexts/{id}/view": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the context.
+                 * @example 0192f0c4-7a10-7c3e-9b1d-3f6a2c8e5d01
+                 */
+                id: components["parameters"]["ContextId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * What the model would be sent now
+         * @description The system prompt, the names of the tools and the messages as the next call of the model
+         *     would have them: the summary, covered messages that are shown nevertheless, and the newest
+         *     messages, in which old tool outputs may be stubs. It does not compact; a message that is
+         *     sent next may. The summary is a message with `metadata.compact` = `summary`.
+         */
+        get: operations["getView"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/contexts/{id}/tools/approve": {
         parameters: {
             query?: never;
@@ -1257,6 +1502,26 @@ export interface components {
             agent_role: string;
             parameters: Record<string, never>;
             system_prompt_id: components["schemas"]["PromptIdOrNull"];
+            compaction?: components["schemas"]["CompactionSettings"];
+        };
+        /**
+         * @description When and how this conversation is compacted. A field that is missing has the value of the
+         *     server's configuration. docs/compaction.md explains the fields.
+         */
+        CompactionSettings: {
+            /**
+             * @description `auto`: when the threshold is reached. `manual`: only by the action `compact`. `off`: never; a request that does not fit fails with `too_long` and the sizes of all parts.
+             * @enum {string}
+             */
+            mode?: "off" | "manual" | "auto";
+            /** @description Percent of the window at which `auto` compacts. */
+            threshold?: number;
+            /** @description The number of newest messages that are kept unchanged. Fewer are kept when they have more than 20,000 tokens or a quarter of the window. */
+            keep?: number;
+            /** @description Who writes the summary: `fast` (the provider's small model), `own` (the model of the context), `built-in` (no model), or the name of a model. */
+            summarizer?: string;
+            /** @description Covered messages that fit a new user message are sent along with it, up to so many tokens; 0: none. */
+            recall_tokens?: number;
         };
         Context: {
             id: components["schemas"]["Id"];
@@ -1332,6 +1597,7 @@ export interface components {
             parameters?: Record<string, never>;
             /** @description Tools that the client runs itself (`actions/submit_tool_results`). */
             tools?: components["schemas"]["ClientTools"] | null;
+            compaction?: components["schemas"]["CompactionSettings"];
         };
         ContextChange: {
             title?: components["schemas"]["Title"];
@@ -1346,6 +1612,8 @@ export interface components {
                 workspace_path?: components["schemas"]["TextOrNull"];
                 /** @description Tools that the client runs itself (`actions/submit_tool_results`). */
                 tools?: components["schemas"]["ClientTools"] | null;
+                /** @description Replaces all settings of compaction. null restores the defaults. */
+                compaction?: components["schemas"]["CompactionSettings"] | null;
             };
             model_id?: components["schemas"]["Text"];
             mode?: components["schemas"]["Text"];
@@ -1354,6 +1622,7 @@ export interface components {
             parameters?: Record<string, never>;
             /** @description Tools that the client runs itself (`actions/submit_tool_results`). */
             tools?: components["schemas"]["ClientTools"] | null;
+            compaction?: components["schemas"]["CompactionSettings"];
         };
         Size: {
             messages: components["schemas"]["Count"];
@@ -1437,6 +1706,11 @@ export interface components {
              * @constant
              */
             status?: "unavailable";
+            /**
+             * @description Present only if the message is pinned.
+             * @constant
+             */
+            pinned?: true;
         };
         /** @description Unknown fields are kept. */
         ToolCall: {
@@ -1524,6 +1798,11 @@ export interface components {
         };
         MessagePage: {
             messages: components["schemas"]["Message"][];
+            /**
+             * @description Where the conversation was compacted: each entry belongs behind the message `after`. The
+             *     last one is the one in use.
+             */
+            compactions: components["schemas"]["Marker"][];
             /** @description The number of messages of the branch. */
             total: components["schemas"]["Count"];
             /** @description null on the last page. */
@@ -1541,6 +1820,7 @@ export interface components {
             messages: components["schemas"]["Message"][];
             /** @description The calls that wait for approval. */
             pending_tool_calls: components["schemas"]["ToolCall"][];
+            window?: components["schemas"]["Window"];
             /**
              * @description The number of the newest event that this state includes. To miss nothing, follow the
              *     events after this number.
@@ -1559,6 +1839,7 @@ export interface components {
             messages: components["schemas"]["Message"][];
             /** @description The calls that wait for approval. */
             pending_tool_calls: components["schemas"]["ToolCall"][];
+            window?: components["schemas"]["Window"];
             /**
              * @description The number of the newest event that this state includes. To miss nothing, follow the
              *     events after this number.
@@ -1575,6 +1856,148 @@ export interface components {
         McpError: {
             error: Record<string, never>;
         };
+        /**
+         * @description How much of the model's window the conversation fills, in tokens, as it would be sent now.
+         *     Missing on a server that runs no turns, and in the response to `POST …/messages`.
+         */
+        Window: {
+            /** @description Everything that would be sent, and the reserve. */
+            used: components["schemas"]["Count"];
+            /** @description The window of the model. */
+            window: components["schemas"]["Count"];
+            /** @description The number of tokens at which the conversation is compacted. */
+            threshold: components["schemas"]["Count"];
+            /** @description Kept free for the answer. */
+            reserve: components["schemas"]["Count"];
+            /** @description Where each number comes from. */
+            origins: {
+                /** @enum {string} */
+                used: "provider" | "estimate";
+                /** @enum {string} */
+                window: "user" | "provider" | "table" | "default";
+                /** @enum {string} */
+                threshold: "user" | "default";
+                /** @enum {string} */
+                reserve: "user" | "table" | "default";
+            };
+            /** @description An estimate of what is sent, by kind. */
+            parts: {
+                system: components["schemas"]["Count"];
+                tools: components["schemas"]["Count"];
+                summary: components["schemas"]["Count"];
+                text: components["schemas"]["Count"];
+                thinking: components["schemas"]["Count"];
+                calls: components["schemas"]["Count"];
+                results: components["schemas"]["Count"];
+                images: components["schemas"]["Count"];
+            };
+            /** @enum {string} */
+            mode: "off" | "manual" | "auto";
+            /** @description The compaction in use. */
+            compaction: null | components["schemas"]["Marker"];
+            /** @description Whether the summariser failed three times in a row, so that the built-in summariser is used from now on. */
+            breaker: boolean;
+        };
+        /** @description A compaction as an item of the history. */
+        Marker: {
+            id: components["schemas"]["Id"];
+            /** @description The last message that the summary covers; the mark belongs behind it. */
+            after: components["schemas"]["Id"];
+            /** @description The same as `after`. */
+            last: components["schemas"]["Id"];
+            /** @description The number of messages that the summary replaces. */
+            covered: components["schemas"]["Count"];
+            /** @description The number of newer messages that were kept unchanged. */
+            kept: components["schemas"]["Count"];
+            tokens_before: components["schemas"]["Count"];
+            tokens_after: components["schemas"]["Count"];
+            created_at: components["schemas"]["Time"];
+        };
+        Compactions: {
+            /** @description The record in use on the branch; null if the branch is sent whole. */
+            active: components["schemas"]["IdOrNull"];
+            compactions: components["schemas"]["CompactionRecord"][];
+            /** @description The pinned messages. */
+            pins: components["schemas"]["Id"][];
+        };
+        /** @description What a compaction did (`kind` = `compact`), or that one was undone or redone. Records are only added, never changed. */
+        CompactionRecord: {
+            id: components["schemas"]["Id"];
+            /** @enum {string} */
+            kind: "compact" | "undo" | "redo";
+            /** @description The record that was undone or redone. */
+            target?: components["schemas"]["Id"];
+            /** @description The record that this one replaced. */
+            parent?: components["schemas"]["IdOrNull"];
+            created_at: components["schemas"]["Time"];
+            reason?: string;
+            /** @description The number of messages, from the start of the branch, that the summary replaces. */
+            covered?: components["schemas"]["Count"];
+            last?: components["schemas"]["IdOrNull"];
+            /** @description Of the covered messages. The record holds for branches that begin with them. */
+            hash?: string;
+            narrative?: string;
+            /** @description Exact values, listed from the messages by the server itself. */
+            ledger?: string;
+            /** @description The model that wrote the narrative; null for the built-in summariser. */
+            model?: string | null;
+            tokens_before?: components["schemas"]["Count"];
+            tokens_after?: components["schemas"]["Count"];
+            /** @description In millionths of a dollar; -1 if it is not known. */
+            cost?: number;
+            /** @description 1 for a summary of the messages themselves, one more for each extension of a summary; at most 4. */
+            generation?: number;
+        } & {
+            [key: string]: unknown;
+        };
+        View: {
+            model: string;
+            system: string | null;
+            tools: string[];
+            /** @description In the stored form. */
+            messages: Record<string, never>[];
+            tokens: components["schemas"]["Count"];
+        };
+        /** @description What a compaction would do. */
+        CompactPlan: {
+            /** @constant */
+            dry_run: true;
+            plan: {
+                /** @enum {string} */
+                action: "none" | "stub" | "summarise" | "trim" | "too_long";
+                covered: components["schemas"]["Count"];
+                kept: components["schemas"]["Count"];
+                tokens_before: components["schemas"]["Count"];
+                tokens_after: components["schemas"]["Count"];
+                /** @description As the built-in summariser writes it; a dry run calls no model. */
+                narrative: string | null;
+                ledger: string | null;
+                why: string;
+            };
+        };
+        Compact: {
+            branch?: components["schemas"]["OptionalBranch"];
+            /** @description Cover messages up to this one at most. The cut is moved back to a point between turns. */
+            up_to?: components["schemas"]["IdOrNull"];
+            /** @description What the summary should pay attention to. */
+            instructions?: string | null;
+            dry_run?: boolean;
+        };
+        BranchOnly: {
+            branch?: components["schemas"]["OptionalBranch"];
+        };
+        EditSummary: {
+            branch?: components["schemas"]["OptionalBranch"];
+            text: string;
+        };
+        Expand: {
+            branch?: components["schemas"]["OptionalBranch"];
+            from: components["schemas"]["Id"];
+            to: components["schemas"]["Id"];
+        };
+        Pin: {
+            message_id: components["schemas"]["Id"];
+        };
         /** @description The state of the context and the result of the action. */
         ActionAnswer: {
             id: components["schemas"]["Id"];
@@ -1587,6 +2010,7 @@ export interface components {
             messages: components["schemas"]["Message"][];
             /** @description The calls that wait for approval. */
             pending_tool_calls: components["schemas"]["ToolCall"][];
+            window?: components["schemas"]["Window"];
             /**
              * @description The number of the newest event that this state includes. To miss nothing, follow the
              *     events after this number.
@@ -1606,7 +2030,7 @@ export interface components {
          */
         EventStream: string;
         /** @description One event of a context. */
-        Event: components["schemas"]["StateEvent"] | components["schemas"]["MessageEvent"] | components["schemas"]["BranchEvent"] | components["schemas"]["AnswerEvent"] | components["schemas"]["PieceEvent"] | components["schemas"]["CallEvent"] | components["schemas"]["UsageEvent"] | components["schemas"]["StopEvent"] | components["schemas"]["ToolStartEvent"] | components["schemas"]["ToolEndEvent"] | components["schemas"]["QueueEvent"] | components["schemas"]["GapEvent"];
+        Event: components["schemas"]["StateEvent"] | components["schemas"]["MessageEvent"] | components["schemas"]["BranchEvent"] | components["schemas"]["AnswerEvent"] | components["schemas"]["PieceEvent"] | components["schemas"]["CallEvent"] | components["schemas"]["UsageEvent"] | components["schemas"]["StopEvent"] | components["schemas"]["ToolStartEvent"] | components["schemas"]["ToolEndEvent"] | components["schemas"]["QueueEvent"] | components["schemas"]["CompactStartedEvent"] | components["schemas"]["CompactEvent"] | components["schemas"]["CompactFailedEvent"] | components["schemas"]["CompactionEvent"] | components["schemas"]["GapEvent"];
         /** @description Increases from event to event of a context. Numbers may be missing. */
         EventNumber: number;
         /** @description The context has a new state. The state is durable, except StreamingLLMResponse. */
@@ -1620,6 +2044,7 @@ export interface components {
             type: "state";
             state: components["schemas"]["StateName"];
             detail?: Record<string, never>;
+            window?: components["schemas"]["Window"];
         };
         /** @description A message was stored. */
         MessageEvent: {
@@ -1784,6 +2209,74 @@ export interface components {
             items: number;
             /** @description It was queued before with the same key. */
             replayed: boolean;
+        };
+        /** @description A summary is being made. The conversation is not compacted yet. */
+        CompactStartedEvent: {
+            seq: components["schemas"]["EventNumber"];
+            time: components["schemas"]["Time"];
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "compact_started";
+            branch: string;
+            /** @description threshold, request or overflow */
+            reason: string;
+        };
+        /** @description The conversation was compacted. The record is durable. */
+        CompactEvent: {
+            seq: components["schemas"]["EventNumber"];
+            time: components["schemas"]["Time"];
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "compact";
+            id: components["schemas"]["Id"];
+            branch: string;
+            covered: components["schemas"]["Count"];
+            kept: components["schemas"]["Count"];
+            tokens_before: components["schemas"]["Count"];
+            tokens_after: components["schemas"]["Count"];
+            reason: string;
+            /** @description Of the summary; null if it is not known. */
+            cost_usd: number | null;
+            /** @description The model that wrote the narrative; null for the built-in summariser. */
+            model: string | null;
+            /** @description The number of messages whose tool outputs were replaced by stubs. */
+            stubs?: components["schemas"]["Count"];
+            /** @description Whether the model has the tools that find covered messages again. */
+            recall?: boolean;
+        };
+        /** @description A compaction failed; nothing has changed. */
+        CompactFailedEvent: {
+            seq: components["schemas"]["EventNumber"];
+            time: components["schemas"]["Time"];
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "compact_failed";
+            branch: string;
+            reason: string;
+            error: string;
+            /** @description Whether it was the third failure in a row. */
+            breaker?: boolean;
+        };
+        /** @description A compaction was undone, redone, edited or expanded, or a message pinned or unpinned. */
+        CompactionEvent: {
+            seq: components["schemas"]["EventNumber"];
+            time: components["schemas"]["Time"];
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "compaction";
+            /** @enum {string} */
+            action: "undo" | "redo" | "edit" | "expand" | "pin" | "unpin";
+            id?: components["schemas"]["Id"];
+            message_id?: components["schemas"]["Id"];
+            branch: string;
         };
         /** @description Older events are no longer kept. Read the state again. */
         GapEvent: {
@@ -4119,7 +4612,8 @@ export interface operations {
                      *       ],
                      *       "total": 2,
                      *       "next_cursor": "n0192f0c4-7a55-7d20-8f3b-0a1b2c3d4e5f",
-                     *       "branch": "main"
+                     *       "branch": "main",
+                     *       "compactions": []
                      *     }
                      */
                     "application/json": components["schemas"]["MessagePage"];
@@ -4289,6 +4783,31 @@ export interface operations {
                      *         }
                      *       ],
                      *       "pending_tool_calls": [],
+                     *       "window": {
+                     *         "used": 5120,
+                     *         "window": 200000,
+                     *         "threshold": 160000,
+                     *         "reserve": 4096,
+                     *         "origins": {
+                     *           "used": "provider",
+                     *           "window": "table",
+                     *           "threshold": "default",
+                     *           "reserve": "table"
+                     *         },
+                     *         "parts": {
+                     *           "system": 200,
+                     *           "tools": 700,
+                     *           "summary": 0,
+                     *           "text": 124,
+                     *           "thinking": 0,
+                     *           "calls": 0,
+                     *           "results": 0,
+                     *           "images": 0
+                     *         },
+                     *         "mode": "auto",
+                     *         "compaction": null,
+                     *         "breaker": false
+                     *       },
                      *       "last_event_id": 0,
                      *       "updated_at": "2026-11-15T19:55:40.123Z"
                      *     }
@@ -4344,6 +4863,12 @@ export interface operations {
                  * @example text/event-stream
                  */
                 Accept?: components["parameters"]["Accept"];
+                /**
+                 * @description Perform the request only if the context still has this `ETag` (from a `GET` with or without
+                 *     messages); otherwise answer 412. A list of ETags or `*` is also allowed.
+                 * @example "6f1ed002ab5595859014ebf0951522d9"
+                 */
+                "If-Match"?: components["parameters"]["IfMatch"];
             };
             path: {
                 /**
@@ -4475,6 +5000,7 @@ export interface operations {
             403: components["responses"]["Denied"];
             404: components["responses"]["NotFound"];
             409: components["responses"]["WrongState"];
+            412: components["responses"]["NotMatched"];
             413: components["responses"]["TooBig"];
             415: components["responses"]["WrongType"];
             429: components["responses"]["TooManyRequests"];
@@ -4522,6 +5048,12 @@ export interface operations {
                  * @example text/event-stream
                  */
                 Accept?: components["parameters"]["Accept"];
+                /**
+                 * @description Perform the request only if the context still has this `ETag` (from a `GET` with or without
+                 *     messages); otherwise answer 412. A list of ETags or `*` is also allowed.
+                 * @example "6f1ed002ab5595859014ebf0951522d9"
+                 */
+                "If-Match"?: components["parameters"]["IfMatch"];
             };
             path: {
                 /**
@@ -4659,6 +5191,7 @@ export interface operations {
             403: components["responses"]["Denied"];
             404: components["responses"]["NotFound"];
             409: components["responses"]["WrongState"];
+            412: components["responses"]["NotMatched"];
             413: components["responses"]["TooBig"];
             415: components["responses"]["WrongType"];
             429: components["responses"]["TooManyRequests"];
@@ -4706,6 +5239,12 @@ export interface operations {
                  * @example text/event-stream
                  */
                 Accept?: components["parameters"]["Accept"];
+                /**
+                 * @description Perform the request only if the context still has this `ETag` (from a `GET` with or without
+                 *     messages); otherwise answer 412. A list of ETags or `*` is also allowed.
+                 * @example "6f1ed002ab5595859014ebf0951522d9"
+                 */
+                "If-Match"?: components["parameters"]["IfMatch"];
             };
             path: {
                 /**
@@ -4849,6 +5388,7 @@ export interface operations {
             403: components["responses"]["Denied"];
             404: components["responses"]["NotFound"];
             409: components["responses"]["WrongState"];
+            412: components["responses"]["NotMatched"];
             413: components["responses"]["TooBig"];
             415: components["responses"]["WrongType"];
             429: components["responses"]["TooManyRequests"];
@@ -4896,6 +5436,12 @@ export interface operations {
                  * @example text/event-stream
                  */
                 Accept?: components["parameters"]["Accept"];
+                /**
+                 * @description Perform the request only if the context still has this `ETag` (from a `GET` with or without
+                 *     messages); otherwise answer 412. A list of ETags or `*` is also allowed.
+                 * @example "6f1ed002ab5595859014ebf0951522d9"
+                 */
+                "If-Match"?: components["parameters"]["IfMatch"];
             };
             path: {
                 /**
@@ -5023,6 +5569,7 @@ export interface operations {
             403: components["responses"]["Denied"];
             404: components["responses"]["NotFound"];
             409: components["responses"]["WrongState"];
+            412: components["responses"]["NotMatched"];
             413: components["responses"]["TooBig"];
             415: components["responses"]["WrongType"];
             429: components["responses"]["TooManyRequests"];
@@ -5070,6 +5617,12 @@ export interface operations {
                  * @example text/event-stream
                  */
                 Accept?: components["parameters"]["Accept"];
+                /**
+                 * @description Perform the request only if the context still has this `ETag` (from a `GET` with or without
+                 *     messages); otherwise answer 412. A list of ETags or `*` is also allowed.
+                 * @example "6f1ed002ab5595859014ebf0951522d9"
+                 */
+                "If-Match"?: components["parameters"]["IfMatch"];
             };
             path: {
                 /**
@@ -5201,6 +5754,7 @@ export interface operations {
             403: components["responses"]["Denied"];
             404: components["responses"]["NotFound"];
             409: components["responses"]["WrongState"];
+            412: components["responses"]["NotMatched"];
             413: components["responses"]["TooBig"];
             415: components["responses"]["WrongType"];
             429: components["responses"]["TooManyRequests"];
@@ -5248,6 +5802,12 @@ export interface operations {
                  * @example text/event-stream
                  */
                 Accept?: components["parameters"]["Accept"];
+                /**
+                 * @description Perform the request only if the context still has this `ETag` (from a `GET` with or without
+                 *     messages); otherwise answer 412. A list of ETags or `*` is also allowed.
+                 * @example "6f1ed002ab5595859014ebf0951522d9"
+                 */
+                "If-Match"?: components["parameters"]["IfMatch"];
             };
             path: {
                 /**
@@ -5379,6 +5939,7 @@ export interface operations {
             403: components["responses"]["Denied"];
             404: components["responses"]["NotFound"];
             409: components["responses"]["WrongState"];
+            412: components["responses"]["NotMatched"];
             413: components["responses"]["TooBig"];
             415: components["responses"]["WrongType"];
             429: components["responses"]["TooManyRequests"];
@@ -5426,6 +5987,12 @@ export interface operations {
                  * @example text/event-stream
                  */
                 Accept?: components["parameters"]["Accept"];
+                /**
+                 * @description Perform the request only if the context still has this `ETag` (from a `GET` with or without
+                 *     messages); otherwise answer 412. A list of ETags or `*` is also allowed.
+                 * @example "6f1ed002ab5595859014ebf0951522d9"
+                 */
+                "If-Match"?: components["parameters"]["IfMatch"];
             };
             path: {
                 /**
@@ -5558,6 +6125,7 @@ export interface operations {
             403: components["responses"]["Denied"];
             404: components["responses"]["NotFound"];
             409: components["responses"]["WrongState"];
+            412: components["responses"]["NotMatched"];
             413: components["responses"]["TooBig"];
             415: components["responses"]["WrongType"];
             429: components["responses"]["TooManyRequests"];
@@ -5605,6 +6173,12 @@ export interface operations {
                  * @example text/event-stream
                  */
                 Accept?: components["parameters"]["Accept"];
+                /**
+                 * @description Perform the request only if the context still has this `ETag` (from a `GET` with or without
+                 *     messages); otherwise answer 412. A list of ETags or `*` is also allowed.
+                 * @example "6f1ed002ab5595859014ebf0951522d9"
+                 */
+                "If-Match"?: components["parameters"]["IfMatch"];
             };
             path: {
                 /**
@@ -5736,6 +6310,7 @@ export interface operations {
             403: components["responses"]["Denied"];
             404: components["responses"]["NotFound"];
             409: components["responses"]["WrongState"];
+            412: components["responses"]["NotMatched"];
             413: components["responses"]["TooBig"];
             415: components["responses"]["WrongType"];
             429: components["responses"]["TooManyRequests"];
@@ -5743,6 +6318,1403 @@ export interface operations {
             502: components["responses"]["TurnFailed"];
             503: components["responses"]["Unavailable"];
             507: components["responses"]["Full"];
+        };
+    };
+    compactContext: {
+        parameters: {
+            query?: {
+                /** @description Return only this many of the newest messages, also of earlier turns. Default: the messages of the turn, see `messages`. */
+                last?: components["parameters"]["LastOfTurn"];
+                /**
+                 * @description Which messages the response has: those of the turn, from the newest message of the user on
+                 *     (at most 512), or all. Cannot be combined with `last`. Default: `turn`; on paths that begin
+                 *     with `/api`: `all`.
+                 */
+                messages?: components["parameters"]["TurnMessages"];
+                /**
+                 * @description `error`: if the turn fails, the response is an error (502, `TURN_FAILED`) instead of 200 with
+                 *     the state `Failed`. Without effect on streams and with `Prefer: respond-async`.
+                 */
+                fail?: components["parameters"]["Fail"];
+            };
+            header?: {
+                /**
+                 * @description An action with the same key is performed only once, for 24 hours and also across restarts.
+                 *     The same key with a different body is rejected with 409. A key has 1 to 255 printable
+                 *     characters. A repeated request gets `replayed: true` and the same `message_id`, `seq` and
+                 *     `branch` as the first request. The rest of the response, especially `state` and `messages`,
+                 *     is the current content of the context. Like the first time, the response is sent when the
+                 *     turn stops, or at once with `Prefer: respond-async`.
+                 * @example 2b7c7d1e-8b1a-4d3f-9a52-0e8f6c1f7a10
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                /**
+                 * @description `respond-async`: answer 202 as soon as the action is durable.
+                 * @example respond-async
+                 */
+                Prefer?: components["parameters"]["Prefer"];
+                /**
+                 * @description `text/event-stream`: answer with the events of the turn while they happen.
+                 * @example text/event-stream
+                 */
+                Accept?: components["parameters"]["Accept"];
+                /**
+                 * @description Perform the request only if the context still has this `ETag` (from a `GET` with or without
+                 *     messages); otherwise answer 412. A list of ETags or `*` is also allowed.
+                 * @example "6f1ed002ab5595859014ebf0951522d9"
+                 */
+                "If-Match"?: components["parameters"]["IfMatch"];
+            };
+            path: {
+                /**
+                 * @description The id of the context.
+                 * @example 0192f0c4-7a10-7c3e-9b1d-3f6a2c8e5d01
+                 */
+                id: components["parameters"]["ContextId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "instructions": "Keep every price.",
+                 *       "dry_run": false
+                 *     }
+                 */
+                "application/json": components["schemas"]["Compact"];
+            };
+        };
+        responses: {
+            /**
+             * @description The compaction is durable; or with `dry_run`, what it would do. With `Accept:
+             *     text/event-stream`, the response is the stream of events.
+             */
+            200: {
+                headers: {
+                    "X-Accel-Buffering": components["headers"]["XAccelBuffering"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "dry_run": true,
+                     *       "plan": {
+                     *         "action": "summarise",
+                     *         "covered": 234,
+                     *         "kept": 6,
+                     *         "tokens_before": 164000,
+                     *         "tokens_after": 21000,
+                     *         "narrative": "Goal: move the flight of Mei Davis to 20 May.",
+                     *         "ledger": "- #12 reservation 4WQ150",
+                     *         "why": "request"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ActionAnswer"] | components["schemas"]["CompactPlan"];
+                    /**
+                     * @example : quipu
+                     *     retry: 2000
+                     *
+                     *     id: 41
+                     *     event: compact_started
+                     *     data: {"seq":41,"time":"2026-11-15T19:55:41.020Z","type":"compact_started","branch":"main","reason":"request"}
+                     */
+                    "text/event-stream": components["schemas"]["EventStream"];
+                };
+            };
+            /** @description The action is durable and the turn continues. Sent if the request has `Prefer: respond-async`. */
+            202: {
+                headers: {
+                    "Preference-Applied": components["headers"]["PreferenceApplied"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "0192f0c4-7a10-7c3e-9b1d-3f6a2c8e5d01",
+                     *       "state": "ProcessingUserMessage",
+                     *       "branch": "main",
+                     *       "total": 1,
+                     *       "messages": [
+                     *         {
+                     *           "id": "0192f0c4-7a55-7d20-8f3b-0a1b2c3d4e5f",
+                     *           "role": "user",
+                     *           "type": "text",
+                     *           "text": "A quipu is a record kept in knotted cords.",
+                     *           "images": [],
+                     *           "tool_calls": [],
+                     *           "tool_result": null,
+                     *           "created_at": "2026-11-15T19:55:40.123Z",
+                     *           "parent_id": null,
+                     *           "metadata": null
+                     *         }
+                     *       ],
+                     *       "pending_tool_calls": [],
+                     *       "last_event_id": 2,
+                     *       "updated_at": "2026-11-15T19:55:42.509Z",
+                     *       "message_id": "0192f0c4-7a55-7d20-8f3b-0a1b2c3d4e5f",
+                     *       "seq": 2,
+                     *       "replayed": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ActionAnswer"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Denied"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["WrongState"];
+            412: components["responses"]["NotMatched"];
+            413: components["responses"]["TooBig"];
+            415: components["responses"]["WrongType"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["Failed"];
+            502: components["responses"]["TurnFailed"];
+            503: components["responses"]["Unavailable"];
+            507: components["responses"]["Full"];
+        };
+    };
+    undoCompaction: {
+        parameters: {
+            query?: {
+                /** @description Return only this many of the newest messages, also of earlier turns. Default: the messages of the turn, see `messages`. */
+                last?: components["parameters"]["LastOfTurn"];
+                /**
+                 * @description Which messages the response has: those of the turn, from the newest message of the user on
+                 *     (at most 512), or all. Cannot be combined with `last`. Default: `turn`; on paths that begin
+                 *     with `/api`: `all`.
+                 */
+                messages?: components["parameters"]["TurnMessages"];
+                /**
+                 * @description `error`: if the turn fails, the response is an error (502, `TURN_FAILED`) instead of 200 with
+                 *     the state `Failed`. Without effect on streams and with `Prefer: respond-async`.
+                 */
+                fail?: components["parameters"]["Fail"];
+            };
+            header?: {
+                /**
+                 * @description An action with the same key is performed only once, for 24 hours and also across restarts.
+                 *     The same key with a different body is rejected with 409. A key has 1 to 255 printable
+                 *     characters. A repeated request gets `replayed: true` and the same `message_id`, `seq` and
+                 *     `branch` as the first request. The rest of the response, especially `state` and `messages`,
+                 *     is the current content of the context. Like the first time, the response is sent when the
+                 *     turn stops, or at once with `Prefer: respond-async`.
+                 * @example 2b7c7d1e-8b1a-4d3f-9a52-0e8f6c1f7a10
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                /**
+                 * @description `respond-async`: answer 202 as soon as the action is durable.
+                 * @example respond-async
+                 */
+                Prefer?: components["parameters"]["Prefer"];
+                /**
+                 * @description `text/event-stream`: answer with the events of the turn while they happen.
+                 * @example text/event-stream
+                 */
+                Accept?: components["parameters"]["Accept"];
+                /**
+                 * @description Perform the request only if the context still has this `ETag` (from a `GET` with or without
+                 *     messages); otherwise answer 412. A list of ETags or `*` is also allowed.
+                 * @example "6f1ed002ab5595859014ebf0951522d9"
+                 */
+                "If-Match"?: components["parameters"]["IfMatch"];
+            };
+            path: {
+                /**
+                 * @description The id of the context.
+                 * @example 0192f0c4-7a10-7c3e-9b1d-3f6a2c8e5d01
+                 */
+                id: components["parameters"]["ContextId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "branch": "main"
+                 *     }
+                 */
+                "application/json": components["schemas"]["BranchOnly"];
+            };
+        };
+        responses: {
+            /**
+             * @description The turn has stopped. With `Accept: text/event-stream`, the response is the stream of
+             *     the turn's events until the turn stops. The turn continues even if the client
+             *     disconnects.
+             */
+            200: {
+                headers: {
+                    "X-Accel-Buffering": components["headers"]["XAccelBuffering"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "0192f0c4-7a10-7c3e-9b1d-3f6a2c8e5d01",
+                     *       "state": "Idle",
+                     *       "branch": "main",
+                     *       "total": 2,
+                     *       "messages": [
+                     *         {
+                     *           "id": "0192f0c4-7a55-7d20-8f3b-0a1b2c3d4e5f",
+                     *           "role": "user",
+                     *           "type": "text",
+                     *           "text": "A quipu is a record kept in knotted cords.",
+                     *           "images": [],
+                     *           "tool_calls": [],
+                     *           "tool_result": null,
+                     *           "created_at": "2026-11-15T19:55:40.123Z",
+                     *           "parent_id": null,
+                     *           "metadata": null
+                     *         },
+                     *         {
+                     *           "id": "0192f0c4-7b01-7a11-8c22-5d6e7f809102",
+                     *           "role": "assistant",
+                     *           "type": "text",
+                     *           "text": "Each cord hangs from a main one, and knots stand for numbers.",
+                     *           "images": [],
+                     *           "tool_calls": [],
+                     *           "tool_result": null,
+                     *           "created_at": "2026-11-15T19:55:42.507Z",
+                     *           "parent_id": "0192f0c4-7a55-7d20-8f3b-0a1b2c3d4e5f",
+                     *           "metadata": {
+                     *             "provider": "demo",
+                     *             "model": "demo",
+                     *             "stop_reason": "end_turn"
+                     *           }
+                     *         }
+                     *       ],
+                     *       "pending_tool_calls": [],
+                     *       "last_event_id": 21,
+                     *       "updated_at": "2026-11-15T19:55:42.509Z",
+                     *       "message_id": "0192f0c4-7a55-7d20-8f3b-0a1b2c3d4e5f",
+                     *       "seq": 21,
+                     *       "replayed": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ActionAnswer"];
+                    /**
+                     * @example : quipu
+                     *     retry: 2000
+                     *
+                     *     id: 12
+                     *     event: text
+                     *     data: {"seq":12,"time":"2026-11-15T19:55:41.020Z","type":"text","block":0,"text":"Each "}
+                     */
+                    "text/event-stream": components["schemas"]["EventStream"];
+                };
+            };
+            /** @description The action is durable and the turn continues. Sent if the request has `Prefer: respond-async`. */
+            202: {
+                headers: {
+                    "Preference-Applied": components["headers"]["PreferenceApplied"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "0192f0c4-7a10-7c3e-9b1d-3f6a2c8e5d01",
+                     *       "state": "ProcessingUserMessage",
+                     *       "branch": "main",
+                     *       "total": 1,
+                     *       "messages": [
+                     *         {
+                     *           "id": "0192f0c4-7a55-7d20-8f3b-0a1b2c3d4e5f",
+                     *           "role": "user",
+                     *           "type": "text",
+                     *           "text": "A quipu is a record kept in knotted cords.",
+                     *           "images": [],
+                     *           "tool_calls": [],
+                     *           "tool_result": null,
+                     *           "created_at": "2026-11-15T19:55:40.123Z",
+                     *           "parent_id": null,
+                     *           "metadata": null
+                     *         }
+                     *       ],
+                     *       "pending_tool_calls": [],
+                     *       "last_event_id": 2,
+                     *       "updated_at": "2026-11-15T19:55:42.509Z",
+                     *       "message_id": "0192f0c4-7a55-7d20-8f3b-0a1b2c3d4e5f",
+                     *       "seq": 2,
+                     *       "replayed": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ActionAnswer"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Denied"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["WrongState"];
+            412: components["responses"]["NotMatched"];
+            413: components["responses"]["TooBig"];
+            415: components["responses"]["WrongType"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["Failed"];
+            502: components["responses"]["TurnFailed"];
+            503: components["responses"]["Unavailable"];
+            507: components["responses"]["Full"];
+        };
+    };
+    redoCompaction: {
+        parameters: {
+            query?: {
+                /** @description Return only this many of the newest messages, also of earlier turns. Default: the messages of the turn, see `messages`. */
+                last?: components["parameters"]["LastOfTurn"];
+                /**
+                 * @description Which messages the response has: those of the turn, from the newest message of the user on
+                 *     (at most 512), or all. Cannot be combined with `last`. Default: `turn`; on paths that begin
+                 *     with `/api`: `all`.
+                 */
+                messages?: components["parameters"]["TurnMessages"];
+                /**
+                 * @description `error`: if the turn fails, the response is an error (502, `TURN_FAILED`) instead of 200 with
+                 *     the state `Failed`. Without effect on streams and with `Prefer: respond-async`.
+                 */
+                fail?: components["parameters"]["Fail"];
+            };
+            header?: {
+                /**
+                 * @description An action with the same key is performed only once, for 24 hours and also across restarts.
+                 *     The same key with a different body is rejected with 409. A key has 1 to 255 printable
+                 *     characters. A repeated request gets `replayed: true` and the same `message_id`, `seq` and
+                 *     `branch` as the first request. The rest of the response, especially `state` and `messages`,
+                 *     is the current content of the context. Like the first time, the response is sent when the
+                 *     turn stops, or at once with `Prefer: respond-async`.
+                 * @example 2b7c7d1e-8b1a-4d3f-9a52-0e8f6c1f7a10
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                /**
+                 * @description `respond-async`: answer 202 as soon as the action is durable.
+                 * @example respond-async
+                 */
+                Prefer?: components["parameters"]["Prefer"];
+                /**
+                 * @description `text/event-stream`: answer with the events of the turn while they happen.
+                 * @example text/event-stream
+                 */
+                Accept?: components["parameters"]["Accept"];
+                /**
+                 * @description Perform the request only if the context still has this `ETag` (from a `GET` with or without
+                 *     messages); otherwise answer 412. A list of ETags or `*` is also allowed.
+                 * @example "6f1ed002ab5595859014ebf0951522d9"
+                 */
+                "If-Match"?: components["parameters"]["IfMatch"];
+            };
+            path: {
+                /**
+                 * @description The id of the context.
+                 * @example 0192f0c4-7a10-7c3e-9b1d-3f6a2c8e5d01
+                 */
+                id: components["parameters"]["ContextId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "branch": "main"
+                 *     }
+                 */
+                "application/json": components["schemas"]["BranchOnly"];
+            };
+        };
+        responses: {
+            /**
+             * @description The turn has stopped. With `Accept: text/event-stream`, the response is the stream of
+             *     the turn's events until the turn stops. The turn continues even if the client
+             *     disconnects.
+             */
+            200: {
+                headers: {
+                    "X-Accel-Buffering": components["headers"]["XAccelBuffering"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "0192f0c4-7a10-7c3e-9b1d-3f6a2c8e5d01",
+                     *       "state": "Idle",
+                     *       "branch": "main",
+                     *       "total": 2,
+                     *       "messages": [
+                     *         {
+                     *           "id": "0192f0c4-7a55-7d20-8f3b-0a1b2c3d4e5f",
+                     *           "role": "user",
+                     *           "type": "text",
+                     *           "text": "A quipu is a record kept in knotted cords.",
+                     *           "images": [],
+                     *           "tool_calls": [],
+                     *           "tool_result": null,
+                     *           "created_at": "2026-11-15T19:55:40.123Z",
+                     *           "parent_id": null,
+                     *           "metadata": null
+                     *         },
+                     *         {
+                     *           "id": "0192f0c4-7b01-7a11-8c22-5d6e7f809102",
+                     *           "role": "assistant",
+                     *           "type": "text",
+                     *           "text": "Each cord hangs from a main one, and knots stand for numbers.",
+                     *           "images": [],
+                     *           "tool_calls": [],
+                     *           "tool_result": null,
+                     *           "created_at": "2026-11-15T19:55:42.507Z",
+                     *           "parent_id": "0192f0c4-7a55-7d20-8f3b-0a1b2c3d4e5f",
+                     *           "metadata": {
+                     *             "provider": "demo",
+                     *             "model": "demo",
+                     *             "stop_reason": "end_turn"
+                     *           }
+                     *         }
+                     *       ],
+                     *       "pending_tool_calls": [],
+                     *       "last_event_id": 21,
+                     *       "updated_at": "2026-11-15T19:55:42.509Z",
+                     *       "message_id": "0192f0c4-7a55-7d20-8f3b-0a1b2c3d4e5f",
+                     *       "seq": 21,
+                     *       "replayed": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ActionAnswer"];
+                    /**
+                     * @example : quipu
+                     *     retry: 2000
+                     *
+                     *     id: 12
+                     *     event: text
+                     *     data: {"seq":12,"time":"2026-11-15T19:55:41.020Z","type":"text","block":0,"text":"Each "}
+                     */
+                    "text/event-stream": components["schemas"]["EventStream"];
+                };
+            };
+            /** @description The action is durable and the turn continues. Sent if the request has `Prefer: respond-async`. */
+            202: {
+                headers: {
+                    "Preference-Applied": components["headers"]["PreferenceApplied"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "0192f0c4-7a10-7c3e-9b1d-3f6a2c8e5d01",
+                     *       "state": "ProcessingUserMessage",
+                     *       "branch": "main",
+                     *       "total": 1,
+                     *       "messages": [
+                     *         {
+                     *           "id": "0192f0c4-7a55-7d20-8f3b-0a1b2c3d4e5f",
+                     *           "role": "user",
+                     *           "type": "text",
+                     *           "text": "A quipu is a record kept in knotted cords.",
+                     *           "images": [],
+                     *           "tool_calls": [],
+                     *           "tool_result": null,
+                     *           "created_at": "2026-11-15T19:55:40.123Z",
+                     *           "parent_id": null,
+                     *           "metadata": null
+                     *         }
+                     *       ],
+                     *       "pending_tool_calls": [],
+                     *       "last_event_id": 2,
+                     *       "updated_at": "2026-11-15T19:55:42.509Z",
+                     *       "message_id": "0192f0c4-7a55-7d20-8f3b-0a1b2c3d4e5f",
+                     *       "seq": 2,
+                     *       "replayed": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ActionAnswer"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Denied"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["WrongState"];
+            412: components["responses"]["NotMatched"];
+            413: components["responses"]["TooBig"];
+            415: components["responses"]["WrongType"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["Failed"];
+            502: components["responses"]["TurnFailed"];
+            503: components["responses"]["Unavailable"];
+            507: components["responses"]["Full"];
+        };
+    };
+    editSummary: {
+        parameters: {
+            query?: {
+                /** @description Return only this many of the newest messages, also of earlier turns. Default: the messages of the turn, see `messages`. */
+                last?: components["parameters"]["LastOfTurn"];
+                /**
+                 * @description Which messages the response has: those of the turn, from the newest message of the user on
+                 *     (at most 512), or all. Cannot be combined with `last`. Default: `turn`; on paths that begin
+                 *     with `/api`: `all`.
+                 */
+                messages?: components["parameters"]["TurnMessages"];
+                /**
+                 * @description `error`: if the turn fails, the response is an error (502, `TURN_FAILED`) instead of 200 with
+                 *     the state `Failed`. Without effect on streams and with `Prefer: respond-async`.
+                 */
+                fail?: components["parameters"]["Fail"];
+            };
+            header?: {
+                /**
+                 * @description An action with the same key is performed only once, for 24 hours and also across restarts.
+                 *     The same key with a different body is rejected with 409. A key has 1 to 255 printable
+                 *     characters. A repeated request gets `replayed: true` and the same `message_id`, `seq` and
+                 *     `branch` as the first request. The rest of the response, especially `state` and `messages`,
+                 *     is the current content of the context. Like the first time, the response is sent when the
+                 *     turn stops, or at once with `Prefer: respond-async`.
+                 * @example 2b7c7d1e-8b1a-4d3f-9a52-0e8f6c1f7a10
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                /**
+                 * @description `respond-async`: answer 202 as soon as the action is durable.
+                 * @example respond-async
+                 */
+                Prefer?: components["parameters"]["Prefer"];
+                /**
+                 * @description `text/event-stream`: answer with the events of the turn while they happen.
+                 * @example text/event-stream
+                 */
+                Accept?: components["parameters"]["Accept"];
+                /**
+                 * @description Perform the request only if the context still has this `ETag` (from a `GET` with or without
+                 *     messages); otherwise answer 412. A list of ETags or `*` is also allowed.
+                 * @example "6f1ed002ab5595859014ebf0951522d9"
+                 */
+                "If-Match"?: components["parameters"]["IfMatch"];
+            };
+            path: {
+                /**
+                 * @description The id of the context.
+                 * @example 0192f0c4-7a10-7c3e-9b1d-3f6a2c8e5d01
+                 */
+                id: components["parameters"]["ContextId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "text": "Goal: book a flight to Cusco. Decided: the one on 20 May."
+                 *     }
+                 */
+                "application/json": components["schemas"]["EditSummary"];
+            };
+        };
+        responses: {
+            /**
+             * @description The turn has stopped. With `Accept: text/event-stream`, the response is the stream of
+             *     the turn's events until the turn stops. The turn continues even if the client
+             *     disconnects.
+             */
+            200: {
+                headers: {
+                    "X-Accel-Buffering": components["headers"]["XAccelBuffering"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "0192f0c4-7a10-7c3e-9b1d-3f6a2c8e5d01",
+                     *       "state": "Idle",
+                     *       "branch": "main",
+                     *       "total": 2,
+                     *       "messages": [
+                     *         {
+                     *           "id": "0192f0c4-7a55-7d20-8f3b-0a1b2c3d4e5f",
+                     *           "role": "user",
+                     *           "type": "text",
+                     *           "text": "A quipu is a record kept in knotted cords.",
+                     *           "images": [],
+                     *           "tool_calls": [],
+                     *           "tool_result": null,
+                     *           "created_at": "2026-11-15T19:55:40.123Z",
+                     *           "parent_id": null,
+                     *           "metadata": null
+                     *         },
+                     *         {
+                     *           "id": "0192f0c4-7b01-7a11-8c22-5d6e7f809102",
+                     *           "role": "assistant",
+                     *           "type": "text",
+                     *           "text": "Each cord hangs from a main one, and knots stand for numbers.",
+                     *           "images": [],
+                     *           "tool_calls": [],
+                     *           "tool_result": null,
+                     *           "created_at": "2026-11-15T19:55:42.507Z",
+                     *           "parent_id": "0192f0c4-7a55-7d20-8f3b-0a1b2c3d4e5f",
+                     *           "metadata": {
+                     *             "provider": "demo",
+                     *             "model": "demo",
+                     *             "stop_reason": "end_turn"
+                     *           }
+                     *         }
+                     *       ],
+                     *       "pending_tool_calls": [],
+                     *       "last_event_id": 21,
+                     *       "updated_at": "2026-11-15T19:55:42.509Z",
+                     *       "message_id": "0192f0c4-7a55-7d20-8f3b-0a1b2c3d4e5f",
+                     *       "seq": 21,
+                     *       "replayed": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ActionAnswer"];
+                    /**
+                     * @example : quipu
+                     *     retry: 2000
+                     *
+                     *     id: 12
+                     *     event: text
+                     *     data: {"seq":12,"time":"2026-11-15T19:55:41.020Z","type":"text","block":0,"text":"Each "}
+                     */
+                    "text/event-stream": components["schemas"]["EventStream"];
+                };
+            };
+            /** @description The action is durable and the turn continues. Sent if the request has `Prefer: respond-async`. */
+            202: {
+                headers: {
+                    "Preference-Applied": components["headers"]["PreferenceApplied"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "0192f0c4-7a10-7c3e-9b1d-3f6a2c8e5d01",
+                     *       "state": "ProcessingUserMessage",
+                     *       "branch": "main",
+                     *       "total": 1,
+                     *       "messages": [
+                     *         {
+                     *           "id": "0192f0c4-7a55-7d20-8f3b-0a1b2c3d4e5f",
+                     *           "role": "user",
+                     *           "type": "text",
+                     *           "text": "A quipu is a record kept in knotted cords.",
+                     *           "images": [],
+                     *           "tool_calls": [],
+                     *           "tool_result": null,
+                     *           "created_at": "2026-11-15T19:55:40.123Z",
+                     *           "parent_id": null,
+                     *           "metadata": null
+                     *         }
+                     *       ],
+                     *       "pending_tool_calls": [],
+                     *       "last_event_id": 2,
+                     *       "updated_at": "2026-11-15T19:55:42.509Z",
+                     *       "message_id": "0192f0c4-7a55-7d20-8f3b-0a1b2c3d4e5f",
+                     *       "seq": 2,
+                     *       "replayed": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ActionAnswer"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Denied"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["WrongState"];
+            412: components["responses"]["NotMatched"];
+            413: components["responses"]["TooBig"];
+            415: components["responses"]["WrongType"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["Failed"];
+            502: components["responses"]["TurnFailed"];
+            503: components["responses"]["Unavailable"];
+            507: components["responses"]["Full"];
+        };
+    };
+    expandMessages: {
+        parameters: {
+            query?: {
+                /** @description Return only this many of the newest messages, also of earlier turns. Default: the messages of the turn, see `messages`. */
+                last?: components["parameters"]["LastOfTurn"];
+                /**
+                 * @description Which messages the response has: those of the turn, from the newest message of the user on
+                 *     (at most 512), or all. Cannot be combined with `last`. Default: `turn`; on paths that begin
+                 *     with `/api`: `all`.
+                 */
+                messages?: components["parameters"]["TurnMessages"];
+                /**
+                 * @description `error`: if the turn fails, the response is an error (502, `TURN_FAILED`) instead of 200 with
+                 *     the state `Failed`. Without effect on streams and with `Prefer: respond-async`.
+                 */
+                fail?: components["parameters"]["Fail"];
+            };
+            header?: {
+                /**
+                 * @description An action with the same key is performed only once, for 24 hours and also across restarts.
+                 *     The same key with a different body is rejected with 409. A key has 1 to 255 printable
+                 *     characters. A repeated request gets `replayed: true` and the same `message_id`, `seq` and
+                 *     `branch` as the first request. The rest of the response, especially `state` and `messages`,
+                 *     is the current content of the context. Like the first time, the response is sent when the
+                 *     turn stops, or at once with `Prefer: respond-async`.
+                 * @example 2b7c7d1e-8b1a-4d3f-9a52-0e8f6c1f7a10
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                /**
+                 * @description `respond-async`: answer 202 as soon as the action is durable.
+                 * @example respond-async
+                 */
+                Prefer?: components["parameters"]["Prefer"];
+                /**
+                 * @description `text/event-stream`: answer with the events of the turn while they happen.
+                 * @example text/event-stream
+                 */
+                Accept?: components["parameters"]["Accept"];
+                /**
+                 * @description Perform the request only if the context still has this `ETag` (from a `GET` with or without
+                 *     messages); otherwise answer 412. A list of ETags or `*` is also allowed.
+                 * @example "6f1ed002ab5595859014ebf0951522d9"
+                 */
+                "If-Match"?: components["parameters"]["IfMatch"];
+            };
+            path: {
+                /**
+                 * @description The id of the context.
+                 * @example 0192f0c4-7a10-7c3e-9b1d-3f6a2c8e5d01
+                 */
+                id: components["parameters"]["ContextId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "from": "0192f0c4-7a55-7d20-8f3b-0a1b2c3d4e5f",
+                 *       "to": "0192f0c4-7b01-7a11-8c22-5d6e7f809102"
+                 *     }
+                 */
+                "application/json": components["schemas"]["Expand"];
+            };
+        };
+        responses: {
+            /**
+             * @description The turn has stopped. With `Accept: text/event-stream`, the response is the stream of
+             *     the turn's events until the turn stops. The turn continues even if the client
+             *     disconnects.
+             */
+            200: {
+                headers: {
+                    "X-Accel-Buffering": components["headers"]["XAccelBuffering"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "0192f0c4-7a10-7c3e-9b1d-3f6a2c8e5d01",
+                     *       "state": "Idle",
+                     *       "branch": "main",
+                     *       "total": 2,
+                     *       "messages": [
+                     *         {
+                     *           "id": "0192f0c4-7a55-7d20-8f3b-0a1b2c3d4e5f",
+                     *           "role": "user",
+                     *           "type": "text",
+                     *           "text": "A quipu is a record kept in knotted cords.",
+                     *           "images": [],
+                     *           "tool_calls": [],
+                     *           "tool_result": null,
+                     *           "created_at": "2026-11-15T19:55:40.123Z",
+                     *           "parent_id": null,
+                     *           "metadata": null
+                     *         },
+                     *         {
+                     *           "id": "0192f0c4-7b01-7a11-8c22-5d6e7f809102",
+                     *           "role": "assistant",
+                     *           "type": "text",
+                     *           "text": "Each cord hangs from a main one, and knots stand for numbers.",
+                     *           "images": [],
+                     *           "tool_calls": [],
+                     *           "tool_result": null,
+                     *           "created_at": "2026-11-15T19:55:42.507Z",
+                     *           "parent_id": "0192f0c4-7a55-7d20-8f3b-0a1b2c3d4e5f",
+                     *           "metadata": {
+                     *             "provider": "demo",
+                     *             "model": "demo",
+                     *             "stop_reason": "end_turn"
+                     *           }
+                     *         }
+                     *       ],
+                     *       "pending_tool_calls": [],
+                     *       "last_event_id": 21,
+                     *       "updated_at": "2026-11-15T19:55:42.509Z",
+                     *       "message_id": "0192f0c4-7a55-7d20-8f3b-0a1b2c3d4e5f",
+                     *       "seq": 21,
+                     *       "replayed": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ActionAnswer"];
+                    /**
+                     * @example : quipu
+                     *     retry: 2000
+                     *
+                     *     id: 12
+                     *     event: text
+                     *     data: {"seq":12,"time":"2026-11-15T19:55:41.020Z","type":"text","block":0,"text":"Each "}
+                     */
+                    "text/event-stream": components["schemas"]["EventStream"];
+                };
+            };
+            /** @description The action is durable and the turn continues. Sent if the request has `Prefer: respond-async`. */
+            202: {
+                headers: {
+                    "Preference-Applied": components["headers"]["PreferenceApplied"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "0192f0c4-7a10-7c3e-9b1d-3f6a2c8e5d01",
+                     *       "state": "ProcessingUserMessage",
+                     *       "branch": "main",
+                     *       "total": 1,
+                     *       "messages": [
+                     *         {
+                     *           "id": "0192f0c4-7a55-7d20-8f3b-0a1b2c3d4e5f",
+                     *           "role": "user",
+                     *           "type": "text",
+                     *           "text": "A quipu is a record kept in knotted cords.",
+                     *           "images": [],
+                     *           "tool_calls": [],
+                     *           "tool_result": null,
+                     *           "created_at": "2026-11-15T19:55:40.123Z",
+                     *           "parent_id": null,
+                     *           "metadata": null
+                     *         }
+                     *       ],
+                     *       "pending_tool_calls": [],
+                     *       "last_event_id": 2,
+                     *       "updated_at": "2026-11-15T19:55:42.509Z",
+                     *       "message_id": "0192f0c4-7a55-7d20-8f3b-0a1b2c3d4e5f",
+                     *       "seq": 2,
+                     *       "replayed": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ActionAnswer"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Denied"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["WrongState"];
+            412: components["responses"]["NotMatched"];
+            413: components["responses"]["TooBig"];
+            415: components["responses"]["WrongType"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["Failed"];
+            502: components["responses"]["TurnFailed"];
+            503: components["responses"]["Unavailable"];
+            507: components["responses"]["Full"];
+        };
+    };
+    pinMessage: {
+        parameters: {
+            query?: {
+                /** @description Return only this many of the newest messages, also of earlier turns. Default: the messages of the turn, see `messages`. */
+                last?: components["parameters"]["LastOfTurn"];
+                /**
+                 * @description Which messages the response has: those of the turn, from the newest message of the user on
+                 *     (at most 512), or all. Cannot be combined with `last`. Default: `turn`; on paths that begin
+                 *     with `/api`: `all`.
+                 */
+                messages?: components["parameters"]["TurnMessages"];
+                /**
+                 * @description `error`: if the turn fails, the response is an error (502, `TURN_FAILED`) instead of 200 with
+                 *     the state `Failed`. Without effect on streams and with `Prefer: respond-async`.
+                 */
+                fail?: components["parameters"]["Fail"];
+            };
+            header?: {
+                /**
+                 * @description An action with the same key is performed only once, for 24 hours and also across restarts.
+                 *     The same key with a different body is rejected with 409. A key has 1 to 255 printable
+                 *     characters. A repeated request gets `replayed: true` and the same `message_id`, `seq` and
+                 *     `branch` as the first request. The rest of the response, especially `state` and `messages`,
+                 *     is the current content of the context. Like the first time, the response is sent when the
+                 *     turn stops, or at once with `Prefer: respond-async`.
+                 * @example 2b7c7d1e-8b1a-4d3f-9a52-0e8f6c1f7a10
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                /**
+                 * @description `respond-async`: answer 202 as soon as the action is durable.
+                 * @example respond-async
+                 */
+                Prefer?: components["parameters"]["Prefer"];
+                /**
+                 * @description `text/event-stream`: answer with the events of the turn while they happen.
+                 * @example text/event-stream
+                 */
+                Accept?: components["parameters"]["Accept"];
+                /**
+                 * @description Perform the request only if the context still has this `ETag` (from a `GET` with or without
+                 *     messages); otherwise answer 412. A list of ETags or `*` is also allowed.
+                 * @example "6f1ed002ab5595859014ebf0951522d9"
+                 */
+                "If-Match"?: components["parameters"]["IfMatch"];
+            };
+            path: {
+                /**
+                 * @description The id of the context.
+                 * @example 0192f0c4-7a10-7c3e-9b1d-3f6a2c8e5d01
+                 */
+                id: components["parameters"]["ContextId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "message_id": "0192f0c4-7a55-7d20-8f3b-0a1b2c3d4e5f"
+                 *     }
+                 */
+                "application/json": components["schemas"]["Pin"];
+            };
+        };
+        responses: {
+            /**
+             * @description The turn has stopped. With `Accept: text/event-stream`, the response is the stream of
+             *     the turn's events until the turn stops. The turn continues even if the client
+             *     disconnects.
+             */
+            200: {
+                headers: {
+                    "X-Accel-Buffering": components["headers"]["XAccelBuffering"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "0192f0c4-7a10-7c3e-9b1d-3f6a2c8e5d01",
+                     *       "state": "Idle",
+                     *       "branch": "main",
+                     *       "total": 2,
+                     *       "messages": [
+                     *         {
+                     *           "id": "0192f0c4-7a55-7d20-8f3b-0a1b2c3d4e5f",
+                     *           "role": "user",
+                     *           "type": "text",
+                     *           "text": "A quipu is a record kept in knotted cords.",
+                     *           "images": [],
+                     *           "tool_calls": [],
+                     *           "tool_result": null,
+                     *           "created_at": "2026-11-15T19:55:40.123Z",
+                     *           "parent_id": null,
+                     *           "metadata": null
+                     *         },
+                     *         {
+                     *           "id": "0192f0c4-7b01-7a11-8c22-5d6e7f809102",
+                     *           "role": "assistant",
+                     *           "type": "text",
+                     *           "text": "Each cord hangs from a main one, and knots stand for numbers.",
+                     *           "images": [],
+                     *           "tool_calls": [],
+                     *           "tool_result": null,
+                     *           "created_at": "2026-11-15T19:55:42.507Z",
+                     *           "parent_id": "0192f0c4-7a55-7d20-8f3b-0a1b2c3d4e5f",
+                     *           "metadata": {
+                     *             "provider": "demo",
+                     *             "model": "demo",
+                     *             "stop_reason": "end_turn"
+                     *           }
+                     *         }
+                     *       ],
+                     *       "pending_tool_calls": [],
+                     *       "last_event_id": 21,
+                     *       "updated_at": "2026-11-15T19:55:42.509Z",
+                     *       "message_id": "0192f0c4-7a55-7d20-8f3b-0a1b2c3d4e5f",
+                     *       "seq": 21,
+                     *       "replayed": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ActionAnswer"];
+                    /**
+                     * @example : quipu
+                     *     retry: 2000
+                     *
+                     *     id: 12
+                     *     event: text
+                     *     data: {"seq":12,"time":"2026-11-15T19:55:41.020Z","type":"text","block":0,"text":"Each "}
+                     */
+                    "text/event-stream": components["schemas"]["EventStream"];
+                };
+            };
+            /** @description The action is durable and the turn continues. Sent if the request has `Prefer: respond-async`. */
+            202: {
+                headers: {
+                    "Preference-Applied": components["headers"]["PreferenceApplied"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "0192f0c4-7a10-7c3e-9b1d-3f6a2c8e5d01",
+                     *       "state": "ProcessingUserMessage",
+                     *       "branch": "main",
+                     *       "total": 1,
+                     *       "messages": [
+                     *         {
+                     *           "id": "0192f0c4-7a55-7d20-8f3b-0a1b2c3d4e5f",
+                     *           "role": "user",
+                     *           "type": "text",
+                     *           "text": "A quipu is a record kept in knotted cords.",
+                     *           "images": [],
+                     *           "tool_calls": [],
+                     *           "tool_result": null,
+                     *           "created_at": "2026-11-15T19:55:40.123Z",
+                     *           "parent_id": null,
+                     *           "metadata": null
+                     *         }
+                     *       ],
+                     *       "pending_tool_calls": [],
+                     *       "last_event_id": 2,
+                     *       "updated_at": "2026-11-15T19:55:42.509Z",
+                     *       "message_id": "0192f0c4-7a55-7d20-8f3b-0a1b2c3d4e5f",
+                     *       "seq": 2,
+                     *       "replayed": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ActionAnswer"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Denied"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["WrongState"];
+            412: components["responses"]["NotMatched"];
+            413: components["responses"]["TooBig"];
+            415: components["responses"]["WrongType"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["Failed"];
+            502: components["responses"]["TurnFailed"];
+            503: components["responses"]["Unavailable"];
+            507: components["responses"]["Full"];
+        };
+    };
+    unpinMessage: {
+        parameters: {
+            query?: {
+                /** @description Return only this many of the newest messages, also of earlier turns. Default: the messages of the turn, see `messages`. */
+                last?: components["parameters"]["LastOfTurn"];
+                /**
+                 * @description Which messages the response has: those of the turn, from the newest message of the user on
+                 *     (at most 512), or all. Cannot be combined with `last`. Default: `turn`; on paths that begin
+                 *     with `/api`: `all`.
+                 */
+                messages?: components["parameters"]["TurnMessages"];
+                /**
+                 * @description `error`: if the turn fails, the response is an error (502, `TURN_FAILED`) instead of 200 with
+                 *     the state `Failed`. Without effect on streams and with `Prefer: respond-async`.
+                 */
+                fail?: components["parameters"]["Fail"];
+            };
+            header?: {
+                /**
+                 * @description An action with the same key is performed only once, for 24 hours and also across restarts.
+                 *     The same key with a different body is rejected with 409. A key has 1 to 255 printable
+                 *     characters. A repeated request gets `replayed: true` and the same `message_id`, `seq` and
+                 *     `branch` as the first request. The rest of the response, especially `state` and `messages`,
+                 *     is the current content of the context. Like the first time, the response is sent when the
+                 *     turn stops, or at once with `Prefer: respond-async`.
+                 * @example 2b7c7d1e-8b1a-4d3f-9a52-0e8f6c1f7a10
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                /**
+                 * @description `respond-async`: answer 202 as soon as the action is durable.
+                 * @example respond-async
+                 */
+                Prefer?: components["parameters"]["Prefer"];
+                /**
+                 * @description `text/event-stream`: answer with the events of the turn while they happen.
+                 * @example text/event-stream
+                 */
+                Accept?: components["parameters"]["Accept"];
+                /**
+                 * @description Perform the request only if the context still has this `ETag` (from a `GET` with or without
+                 *     messages); otherwise answer 412. A list of ETags or `*` is also allowed.
+                 * @example "6f1ed002ab5595859014ebf0951522d9"
+                 */
+                "If-Match"?: components["parameters"]["IfMatch"];
+            };
+            path: {
+                /**
+                 * @description The id of the context.
+                 * @example 0192f0c4-7a10-7c3e-9b1d-3f6a2c8e5d01
+                 */
+                id: components["parameters"]["ContextId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "message_id": "0192f0c4-7a55-7d20-8f3b-0a1b2c3d4e5f"
+                 *     }
+                 */
+                "application/json": components["schemas"]["Pin"];
+            };
+        };
+        responses: {
+            /**
+             * @description The turn has stopped. With `Accept: text/event-stream`, the response is the stream of
+             *     the turn's events until the turn stops. The turn continues even if the client
+             *     disconnects.
+             */
+            200: {
+                headers: {
+                    "X-Accel-Buffering": components["headers"]["XAccelBuffering"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "0192f0c4-7a10-7c3e-9b1d-3f6a2c8e5d01",
+                     *       "state": "Idle",
+                     *       "branch": "main",
+                     *       "total": 2,
+                     *       "messages": [
+                     *         {
+                     *           "id": "0192f0c4-7a55-7d20-8f3b-0a1b2c3d4e5f",
+                     *           "role": "user",
+                     *           "type": "text",
+                     *           "text": "A quipu is a record kept in knotted cords.",
+                     *           "images": [],
+                     *           "tool_calls": [],
+                     *           "tool_result": null,
+                     *           "created_at": "2026-11-15T19:55:40.123Z",
+                     *           "parent_id": null,
+                     *           "metadata": null
+                     *         },
+                     *         {
+                     *           "id": "0192f0c4-7b01-7a11-8c22-5d6e7f809102",
+                     *           "role": "assistant",
+                     *           "type": "text",
+                     *           "text": "Each cord hangs from a main one, and knots stand for numbers.",
+                     *           "images": [],
+                     *           "tool_calls": [],
+                     *           "tool_result": null,
+                     *           "created_at": "2026-11-15T19:55:42.507Z",
+                     *           "parent_id": "0192f0c4-7a55-7d20-8f3b-0a1b2c3d4e5f",
+                     *           "metadata": {
+                     *             "provider": "demo",
+                     *             "model": "demo",
+                     *             "stop_reason": "end_turn"
+                     *           }
+                     *         }
+                     *       ],
+                     *       "pending_tool_calls": [],
+                     *       "last_event_id": 21,
+                     *       "updated_at": "2026-11-15T19:55:42.509Z",
+                     *       "message_id": "0192f0c4-7a55-7d20-8f3b-0a1b2c3d4e5f",
+                     *       "seq": 21,
+                     *       "replayed": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ActionAnswer"];
+                    /**
+                     * @example : quipu
+                     *     retry: 2000
+                     *
+                     *     id: 12
+                     *     event: text
+                     *     data: {"seq":12,"time":"2026-11-15T19:55:41.020Z","type":"text","block":0,"text":"Each "}
+                     */
+                    "text/event-stream": components["schemas"]["EventStream"];
+                };
+            };
+            /** @description The action is durable and the turn continues. Sent if the request has `Prefer: respond-async`. */
+            202: {
+                headers: {
+                    "Preference-Applied": components["headers"]["PreferenceApplied"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "0192f0c4-7a10-7c3e-9b1d-3f6a2c8e5d01",
+                     *       "state": "ProcessingUserMessage",
+                     *       "branch": "main",
+                     *       "total": 1,
+                     *       "messages": [
+                     *         {
+                     *           "id": "0192f0c4-7a55-7d20-8f3b-0a1b2c3d4e5f",
+                     *           "role": "user",
+                     *           "type": "text",
+                     *           "text": "A quipu is a record kept in knotted cords.",
+                     *           "images": [],
+                     *           "tool_calls": [],
+                     *           "tool_result": null,
+                     *           "created_at": "2026-11-15T19:55:40.123Z",
+                     *           "parent_id": null,
+                     *           "metadata": null
+                     *         }
+                     *       ],
+                     *       "pending_tool_calls": [],
+                     *       "last_event_id": 2,
+                     *       "updated_at": "2026-11-15T19:55:42.509Z",
+                     *       "message_id": "0192f0c4-7a55-7d20-8f3b-0a1b2c3d4e5f",
+                     *       "seq": 2,
+                     *       "replayed": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ActionAnswer"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Denied"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["WrongState"];
+            412: components["responses"]["NotMatched"];
+            413: components["responses"]["TooBig"];
+            415: components["responses"]["WrongType"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["Failed"];
+            502: components["responses"]["TurnFailed"];
+            503: components["responses"]["Unavailable"];
+            507: components["responses"]["Full"];
+        };
+    };
+    listCompactions: {
+        parameters: {
+            query?: {
+                /**
+                 * @description The name of the branch. Default: the active branch.
+                 * @example main
+                 */
+                branch?: components["parameters"]["Branch"];
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the context.
+                 * @example 0192f0c4-7a10-7c3e-9b1d-3f6a2c8e5d01
+                 */
+                id: components["parameters"]["ContextId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The records. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "active": "0192f0d1-1111-7d20-8f3b-0a1b2c3d4e5f",
+                     *       "compactions": [
+                     *         {
+                     *           "id": "0192f0d1-1111-7d20-8f3b-0a1b2c3d4e5f",
+                     *           "parent": null,
+                     *           "kind": "compact",
+                     *           "created_at": "2026-11-15T20:10:02.000Z",
+                     *           "reason": "threshold",
+                     *           "covered": 234,
+                     *           "last": "0192f0c4-7b01-7a11-8c22-5d6e7f809102",
+                     *           "hash": "0f1e2d3c4b5a69788796a5b4c3d2e1f0",
+                     *           "shown": [],
+                     *           "stubs": [],
+                     *           "narrative": "Goal: move the flight of Mei Davis to 20 May.",
+                     *           "ledger": "- #12 reservation 4WQ150",
+                     *           "recall": true,
+                     *           "model": "claude-haiku-4-5",
+                     *           "prompt_version": 1,
+                     *           "tokens_before": 164000,
+                     *           "tokens_after": 21000,
+                     *           "cost": 41200,
+                     *           "generation": 1
+                     *         }
+                     *       ],
+                     *       "pins": []
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Compactions"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Denied"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["Failed"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getView: {
+        parameters: {
+            query?: {
+                /**
+                 * @description The name of the branch. Default: the active branch.
+                 * @example main
+                 */
+                branch?: components["parameters"]["Branch"];
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the context.
+                 * @example 0192f0c4-7a10-7c3e-9b1d-3f6a2c8e5d01
+                 */
+                id: components["parameters"]["ContextId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The view. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "model": "demo/demo",
+                     *       "system": "You are a careful assistant.",
+                     *       "tools": [
+                     *         "read_file",
+                     *         "search_history",
+                     *         "read_history"
+                     *       ],
+                     *       "messages": [
+                     *         {
+                     *           "role": "user",
+                     *           "content": [
+                     *             {
+                     *               "type": "text",
+                     *               "text": "A quipu is a record kept in knotted cords."
+                     *             }
+                     *           ]
+                     *         }
+                     *       ],
+                     *       "tokens": 5120
+                     *     }
+                     */
+                    "application/json": components["schemas"]["View"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Denied"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["Failed"];
+            503: components["responses"]["Unavailable"];
         };
     };
     approvePendingTools: {
@@ -5783,6 +7755,12 @@ export interface operations {
                  * @example text/event-stream
                  */
                 Accept?: components["parameters"]["Accept"];
+                /**
+                 * @description Perform the request only if the context still has this `ETag` (from a `GET` with or without
+                 *     messages); otherwise answer 412. A list of ETags or `*` is also allowed.
+                 * @example "6f1ed002ab5595859014ebf0951522d9"
+                 */
+                "If-Match"?: components["parameters"]["IfMatch"];
             };
             path: {
                 /**
@@ -5916,6 +7894,7 @@ export interface operations {
             403: components["responses"]["Denied"];
             404: components["responses"]["NotFound"];
             409: components["responses"]["WrongState"];
+            412: components["responses"]["NotMatched"];
             413: components["responses"]["TooBig"];
             415: components["responses"]["WrongType"];
             429: components["responses"]["TooManyRequests"];

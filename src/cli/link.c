@@ -1,0 +1,86 @@
+/* link.c - see link.h. */
+#include "cli/link.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "cli/engine_setup.h"
+#include "cli/server_find.h"
+#include "http/server.h"
+
+#define BODY_MAX ((size_t)256 << 20)  /* of a request to the server in this process */
+#define INSIDE_TIMEOUT_S (24u * 3600) /* its connections may be idle this long */
+
+/* Starts a server on the opened store. */
+static enum qp_rc
+start_inside(struct cli *cli, struct cli_link *link, struct qp_err *err)
+{
+  struct qp__http_options o = {
+    .store = cli->store,
+    .log = cli->log ? cli->log : cli_log,
+    .log_arg = cli->log ? cli->log_arg : cli,
+    .max_body = BODY_MAX,
+    .timeout_s = INSIDE_TIMEOUT_S,
+    .header_timeout_s = INSIDE_TIMEOUT_S,
+    .no_access_log = true,
+  };
+  enum qp_rc rc = cli_engine_start(cli, &link->config, &o.engine, err);
+
+  if (rc)
+    return rc;
+  rc = qp__http_start(&o, &link->inside, err);
+  if (rc)
+    qp_engine_stop(o.engine);
+  return rc ? rc : cli_http_open_inside(link->inside, &link->http, err);
+}
+
+static enum qp_rc
+open_data(struct cli *cli, const struct cli_link_spec *spec, const char *key, struct cli_link *link,
+          struct qp_err *err)
+{
+  char *url = NULL;
+  enum qp_rc rc;
+
+  cli->data = link->config.values[CONFIG_DATA].text;
+  rc = cli_open(cli, spec->create ? CLI_CREATE : CLI_WRITE, err);
+  if (rc == QP_BUSY)
+    url = cli_server_holder(cli);
+  if (url)
+    rc = cli_http_open(url, key, true, &link->http, err);
+  else if (!rc)
+    rc = start_inside(cli, link, err);
+  qp__free(url);
+  return rc;
+}
+
+enum qp_rc
+cli_link_open(struct cli *cli, const struct cli_link_spec *spec, struct cli_link *link,
+              struct qp_err *err)
+{
+  const char *key = spec->key ? spec->key : getenv("QUIPU_KEY");
+  struct cli_config_input in = {
+    .first = CONFIG_ENGINE_FIRST,
+    .count = spec->flags,
+    .values = spec->args->values,
+    .repeats = &spec->args->repeats,
+    .file = spec->config,
+    .data = cli->data_from == CLI_DATA_FROM_DEFAULT ? NULL : cli->data,
+    .data_is_flag = cli->data_from == CLI_DATA_FROM_FLAG,
+  };
+  enum qp_rc rc;
+
+  memset(link, 0, sizeof(*link));
+  if (spec->server)
+    return cli_http_open(spec->server, key, false, &link->http, err);
+  rc = cli_config_load(&in, &link->config, err);
+  return rc ? rc : open_data(cli, spec, key, link, err);
+}
+
+void
+cli_link_close(struct cli_link *link)
+{
+  cli_http_close(link->http);
+  qp__http_stop(link->inside);
+  cli_config_release(&link->config);
+}

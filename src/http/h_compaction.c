@@ -1,0 +1,121 @@
+/* h_compaction.c - reading what was compacted, and what a model would be sent. The actions are in
+ * h_action.c. */
+#include "base/err.h"
+#include "compact/compact_settings.h"
+#include "http/compaction_json.h"
+#include "http/emit.h"
+#include "http/engine_use.h"
+#include "http/handlers.h"
+#include "http/http_int.h"
+#include "quipu/compaction.h"
+
+/* The body is a text that the library made. */
+static enum qp_rc
+answer_text(struct qp__request *r, enum qp_rc rc, char *text, size_t len, struct qp_err *err)
+{
+  if (!rc) {
+    (void)qp__buf_add(&r->reply.body, text, len);
+    rc = qp__buf_check(&r->reply.body, "the answer", err);
+  }
+  qp_free(text);
+  return rc;
+}
+
+enum qp_rc
+qp__h_compaction_list(struct qp__request *r, struct qp_err *err)
+{
+  struct qp__held *held = NULL;
+  char *text = NULL;
+  size_t len = 0;
+  enum qp_rc rc = qp__held_get(r, r->params[0], &held, err);
+
+  if (rc)
+    return rc;
+  rc = qp_compactions(held->context, qp__request_query(r, "branch"), &text, &len, err);
+  qp__held_put(held);
+  return answer_text(r, rc, text, len, err);
+}
+
+enum qp_rc
+qp__h_view(struct qp__request *r, struct qp_err *err)
+{
+  struct qp_engine *engine = NULL;
+  struct qp__held *held = NULL;
+  char *text = NULL;
+  size_t len = 0;
+  enum qp_rc rc = qp__held_get(r, r->params[0], &held, err);
+
+  if (rc)
+    return rc;
+  rc = qp__turns_enter(r, &engine, err);
+  if (!rc) {
+    rc = qp_engine_view(engine, held->context, qp__request_query(r, "branch"), &text, &len, err);
+    qp__turns_leave(r->http);
+  }
+  qp__held_put(held);
+  return answer_text(r, rc, text, len, err);
+}
+
+enum qp_rc
+qp__compact_plan_answer(struct qp__request *r, const char *branch, const struct qp_uuid *up_to,
+                        struct qp_err *err)
+{
+  struct qp__buf *b = &r->reply.body;
+  struct qp_engine *engine = NULL;
+  char *text = NULL;
+  size_t len = 0;
+  enum qp_rc rc = qp__turns_enter(r, &engine, err);
+
+  if (rc)
+    return rc;
+  rc = qp_engine_compact_plan(engine, r->held->context, branch, up_to, &text, &len, err);
+  qp__turns_leave(r->http);
+  if (!rc) {
+    qp__emit_open(b, NULL, '{');
+    qp__emit_bool(b, "dry_run", true);
+    qp__emit_raw(b, "plan", (struct qp_bytes){ text, len });
+    qp__emit_close(b, '}');
+    rc = qp__buf_check(b, "the plan", err);
+  }
+  qp_free(text);
+  return rc;
+}
+
+enum qp_rc
+qp__compact_marks_emit(struct qp_context *context, const char *branch, struct qp__buf *out,
+                       struct qp_err *err)
+{
+  char *text = NULL;
+  size_t len = 0;
+  enum qp_rc rc = qp_compaction_marks(context, branch, &text, &len, err);
+
+  if (!rc)
+    qp__emit_raw(out, "compactions", (struct qp_bytes){ text, len });
+  qp_free(text);
+  return rc;
+}
+
+enum qp_rc
+qp__pins_read(const json_t *metadata, struct qp__idset *out, struct qp_err *err)
+{
+  const json_t *pin;
+  size_t i;
+
+  json_array_foreach (json_object_get(metadata, "pins"), i, pin) {
+    struct qp_uuid id;
+
+    if (json_is_string(pin) && !qp_uuid_parse(json_string_value(pin), &id, NULL) &&
+        !qp__idset_add(out, &id))
+      return qp__fail_nomem(err, "the pinned messages");
+  }
+  return QP_OK;
+}
+
+enum qp_rc
+qp__compact_settings_check(const json_t *settings, struct qp_err *err)
+{
+  struct qp__compact_settings checked;
+
+  qp__compact_settings_init(&checked);
+  return qp__compact_settings_read(settings, &checked, err);
+}
