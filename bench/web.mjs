@@ -113,7 +113,9 @@ async function flushes() {
 }
 
 async function paints() {
-  const server = await serveTurns(t, { steps: [{ match: '*', times: 999, play: [{ text: longAnswer(3000) }] }] });
+  const data = fs.mkdtempSync(fs.existsSync('/dev/shm') ? '/dev/shm/quipu-bench-' : path.join(os.tmpdir(), 'quipu-bench-'));
+  ends.push(() => fs.rmSync(data, { recursive: true, force: true }));
+  const server = await serveTurns(t, { data: path.join(data, 'data'), steps: [{ match: '*', times: 999, play: [{ text: longAnswer(3000) }] }] });
   const make = async (from) => {
     for (let n = from; n < 10_000; n += 16) await fetch(`${server.url}/v1/contexts`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ title: `Conversation ${n}` }) });
   };

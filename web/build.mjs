@@ -65,6 +65,7 @@ async function bundle(out, watch) {
     minify: !watch,
     sourcemap: watch ? 'inline' : false,
     legalComments: 'none',
+    drop: ['console', 'debugger'],
     metafile: true,
     jsx: 'automatic',
     jsxImportSource: 'preact',

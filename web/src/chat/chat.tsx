@@ -220,7 +220,7 @@ function SidePanel({ chat }: { chat: Conversation }): VNode | null {
   const name = panel.value;
   if (!name) return null;
   return (
-    <aside class="panel" aria-label={panelTitles[name]} onKeyDown={(event) => event.key === 'Escape' && (panel.value = '')}>
+    <aside class="panel" aria-label={panelTitles[name]} onKeyDown={(event) => event.key === 'Escape' && !(event.target as HTMLElement).closest('dialog') && (panel.value = '')}>
       <header>
         <h2>{panelTitles[name]}</h2>
         <Button icon="close" kind="quiet" label="Close panel" onClick={() => (panel.value = '')} />

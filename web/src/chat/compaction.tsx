@@ -44,12 +44,12 @@ export function CompactionMark({ chat, marker }: { chat: Conversation; marker: C
           {marker.tokens_before ? ` · ${tokens(marker.tokens_before)} → ${tokens(marker.tokens_after ?? 0)} tokens` : ''}
         </p>
       </div>
-      <details {...disclosure(`${marker.id}:summary`)}>
+      <details {...disclosure(`${chat.id}:summary`)}>
         <summary>Read the summary that the model sees</summary>
         {editing === null ? (
           <>
             {record.ledger && (
-              <details {...disclosure(`${marker.id}:ledger`)}>
+              <details {...disclosure(`${chat.id}:ledger`)}>
                 <summary>Facts kept word for word</summary>
                 <Markdown text={record.ledger} />
               </details>
