@@ -17,7 +17,7 @@ export type Hit = Schemas['Hit'];
 export type Session = Schemas['Session'];
 export type Rule = Schemas['Rule'];
 
-export interface State extends Omit<Schemas['State'], 'messages' | 'pending_tool_calls' | 'state_detail'> {
+export interface State extends Omit<Schemas['State'], 'messages' | 'pending_tool_calls' | 'state_detail' | 'window'> {
   messages: Message[];
   pending_tool_calls: ToolCall[];
   state_detail?: Detail;
