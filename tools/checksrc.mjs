@@ -80,7 +80,9 @@ const bans = [
 const cliMay = ['http/keyfile.h', 'http/server.h', 'tool/grant.h', 'tool/once.h', 'turn/fsm.h'];
 // What the server may include besides the public headers, its own, base and os: a body is a tree of values,
 // which public headers do not know.
-const httpMay = ['model/message.h'];
+// Besides messages, what the faces of other protocols need: asking a model without a context, the words in
+// which models answer, and the estimate of tokens.
+const httpMay = ['model/message.h', 'turn/ask.h', 'llm/answer_event.h', 'llm/fault.h', 'llm/model_request.h', 'compact/count.h'];
 
 const curlMay = ['src/net/client.c', 'src/cli/chat_http.c'];
 

@@ -1,7 +1,6 @@
 /* face.c - see face.h. */
 #include "http/face/face.h"
 
-#include <sodium.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -12,15 +11,29 @@
 #include "base/vec.h"
 #include "http/clock.h"
 #include "http/emit.h"
-#include "llm/answer.h"
+#include "os/os.h"
 
-#define OUT_MAX ((size_t)128 << 20) /* text of QP__ANSWER_MAX bytes, escaped several times */
+#define ANSWER_MAX ((size_t)12 << 20) /* bytes of text, thinking and arguments */
+#define OUT_MAX ((size_t)128 << 20)   /* text of ANSWER_MAX bytes, escaped several times */
 #define ID_BYTES 16
+
+bool
+qp__face_random(char *out, size_t bytes)
+{
+  const struct qp__os *os = &qp__os_posix;
+  uint8_t random[ID_BYTES];
+
+  out[0] = '\0';
+  if (bytes > sizeof(random) || os->random(os->self, random, bytes))
+    return false;
+  qp__hex_encode(out, random, bytes);
+  out[2 * bytes] = '\0';
+  return true;
+}
 
 void
 qp__face_init(struct qp__face *f, const struct qp__face_form *form, const char *id_prefix)
 {
-  uint8_t random[ID_BYTES];
   char hex[2 * ID_BYTES + 1];
 
   memset(f, 0, sizeof(*f));
@@ -28,9 +41,8 @@ qp__face_init(struct qp__face *f, const struct qp__face_form *form, const char *
   f->created = qp__clock_wall_ms() / 1000;
   f->round = 1;
   qp__buf_init(&f->out, OUT_MAX);
-  randombytes_buf(random, sizeof(random));
-  qp__hex_encode(hex, random, sizeof(random));
-  (void)snprintf(f->id, sizeof(f->id), "%s%.*s", id_prefix, 2 * ID_BYTES, hex);
+  (void)qp__face_random(hex, ID_BYTES); /* without it an id that nobody can look up is shorter */
+  (void)snprintf(f->id, sizeof(f->id), "%s%s", id_prefix, hex);
 }
 
 static void
@@ -121,8 +133,8 @@ add_item(struct qp__face *f, enum qp__item_kind kind, const struct qp__llm_event
     qp__free(item);
     return NULL;
   }
-  qp__buf_init(&item->text, QP__ANSWER_MAX + 1);
-  qp__buf_init(&item->result, QP__ANSWER_MAX + 1);
+  qp__buf_init(&item->text, ANSWER_MAX + 1);
+  qp__buf_init(&item->result, ANSWER_MAX + 1);
   item->kind = kind;
   item->block = event->block;
   item->round = f->round;
@@ -153,8 +165,8 @@ static enum qp_rc
 add_text(struct qp__face *f, struct qp__item *item, struct qp_bytes text, struct qp_err *err)
 {
   f->bytes += text.len;
-  if (f->bytes > QP__ANSWER_MAX)
-    return qp__fail(err, QP_TOOBIG, "the answer is longer than %zu bytes", QP__ANSWER_MAX);
+  if (f->bytes > ANSWER_MAX)
+    return qp__fail(err, QP_TOOBIG, "the answer is longer than %zu bytes", ANSWER_MAX);
   if (qp__buf_add(&item->text, text.data, text.len))
     return qp__fail_nomem(err, "an answer");
   if (text.len && shows(f, item))

@@ -73,6 +73,9 @@ struct qp__face {
   char *const *client_tools; /* names; ends with NULL. NULL: every call is the client's */
 };
 
+/* Random bytes in hexadecimal digits, 2 * bytes of them and a NUL. False: there are none. */
+bool qp__face_random(char *out, size_t bytes);
+
 /* `id_prefix` and a random id make the id of the answer. */
 void qp__face_init(struct qp__face *f, const struct qp__face_form *form, const char *id_prefix);
 void qp__face_release(struct qp__face *f);

@@ -2,11 +2,12 @@
  * other protocols look at. */
 #include "http/face/face_error.h"
 
-#include <sodium.h>
 #include <string.h>
 
-#include "base/str.h"
 #include "http/emit.h"
+#include "http/face/face.h"
+
+#define ID_BYTES 12
 
 enum family { NONE, OPENAI, ANTHROPIC, AISDK };
 
@@ -123,15 +124,11 @@ void
 qp__face_headers(struct qp__request *r)
 {
   enum family family = family_of(r);
-  uint8_t random[12];
-  char value[4 + 2 * sizeof(random) + 1] = "req_";
+  char value[4 + 2 * ID_BYTES + 1] = "req_";
   const char *copy;
 
-  if (family != OPENAI && family != ANTHROPIC)
+  if ((family != OPENAI && family != ANTHROPIC) || !qp__face_random(value + 4, ID_BYTES))
     return;
-  randombytes_buf(random, sizeof(random));
-  qp__hex_encode(value + 4, random, sizeof(random));
-  value[sizeof(value) - 1] = '\0';
   copy = qp__arena_strdup(&r->arena, value);
   if (copy)
     qp__reply_header(r, family == OPENAI ? "x-request-id" : "request-id", copy);

@@ -6,13 +6,13 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/json.h"
-#include "base/str.h"
 #include "http/engine_use.h"
 #include "http/face/face_turn.h"
 #include "http/http_int.h"
 #include "http/owner.h"
 #include "model/message.h"
 
+#define NAME_BYTES 6
 #define SYSTEM_MAX ((size_t)16 << 20)
 
 /* ---- the context ---- */
@@ -196,13 +196,11 @@ enum qp_rc
 qp__face_fork(struct qp__request *r, const struct qp_uuid *at, const char **out, struct qp_err *err)
 {
   struct qp_context *context = r->held->context;
-  uint8_t random[6];
-  char name[8 + 2 * sizeof(random)] = "client-";
+  char name[8 + 2 * NAME_BYTES] = "client-";
   enum qp_rc rc;
 
-  randombytes_buf(random, sizeof(random));
-  qp__hex_encode(name + 7, random, sizeof(random));
-  name[7 + 2 * sizeof(random)] = '\0';
+  if (!qp__face_random(name + 7, NAME_BYTES))
+    return qp__fail(err, QP_IO, "cannot get random bytes for the name of a branch");
   *out = qp__arena_strdup(&r->arena, name);
   if (!*out)
     return qp__fail_nomem(err, "a branch");
