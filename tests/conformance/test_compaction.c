@@ -630,6 +630,110 @@ test_records_are_checked_and_deleted_with_their_context(void **state)
   turn_rig_release(&rig);
 }
 
+/* ---- histories without much text ---- */
+
+/* Appends a message that is given as JSON. */
+static void
+append(struct turn_rig *rig, const char *json)
+{
+  struct qp_context *c = open_context(rig->f, &rig->id);
+  struct qp_message *m = NULL;
+
+  OK(qp_message_parse(bytes_of(json), &m, &failure));
+  OK(qp_message_save(c, NULL, m, NULL, &failure));
+  qp_message_free(m);
+  qp_context_close(c);
+}
+
+static void
+test_old_tool_outputs_become_stubs_first(void **state)
+{
+  struct turn_rig rig;
+  struct qp__buf text;
+  json_t *records;
+  json_t *record;
+  char *view;
+
+  init_rig(&rig, *state,
+           SCRIPT("{\"match\":\"read it\",\"times\":1,\"play\":[{\"call\":\"read_history\","
+                  "\"arguments\":{\"id\":\"3\",\"max_tokens\":300},\"id\":\"r1\"}]}," ANY));
+  append(&rig, "{\"role\":\"user\",\"text\":\"look at the log\"}");
+  append(&rig, "{\"role\":\"assistant\",\"content\":[],\"tool_calls\":[{\"id\":\"c1\","
+               "\"tool_name\":\"read_file\",\"arguments\":{\"path\":\"big.log\"}}]}");
+  qp__buf_init(&text, (size_t)1 << 20);
+  (void)qp__buf_add_str(&text, "{\"role\":\"tool\",\"tool_result\":{\"request_id\":\"c1\","
+                               "\"result\":\"");
+  for (int i = 0; i < 700; i++)
+    (void)qp__buf_addf(&text, "entry %d ", i);
+  (void)qp__buf_add_str(&text, "\"}}");
+  append(&rig, text.data);
+  qp__buf_release(&text);
+  talk(&rig, 14);
+  turn_rig_start(&rig);
+  assert_string_equal(turn_send(&rig, "hello").state, "Idle");
+  records = ask_records(&rig, NULL);
+  record = json_array_get(json_object_get(records, "compactions"), 0);
+  assert_int_equal(number(record, "covered"), 0);
+  assert_int_equal(json_array_size(json_object_get(record, "stubs")), 1);
+  json_decref(records);
+  view = ask_view(&rig, NULL);
+  assert_non_null(strstr(view, "bytes of tool output left out to save space: #3, read_file"));
+  assert_null(strstr(view, "entry 350"));
+  assert_non_null(strstr(view, "order number 1000")); /* nothing else is left out */
+  qp_free(view);
+  turn_rig_release(&rig);
+}
+
+static void
+test_a_history_of_images_fits(void **state)
+{
+  struct turn_rig rig;
+  char *view;
+
+  init_rig(&rig, *state, SCRIPT(ANY));
+  for (int i = 0; i < 8; i++) {
+    append(&rig, "{\"role\":\"user\",\"content\":[{\"type\":\"image\",\"url\":"
+                 "\"https://example.org/a.png\"}]}");
+    append(&rig, "{\"role\":\"assistant\",\"text\":\"A picture.\"}");
+  }
+  turn_rig_start(&rig);
+  assert_string_equal(turn_send(&rig, "hello").state, "Idle");
+  assert_int_equal(record_count(&rig), 1);
+  view = ask_view(&rig, NULL);
+  assert_non_null(strstr(view, "hello"));
+  qp_free(view);
+  turn_rig_release(&rig);
+}
+
+static void
+test_a_restart_while_a_person_compacts_loses_no_turn(void **state)
+{
+  struct turn_rig rig;
+  struct qp_context *c;
+
+  init_rig(&rig, *state, SCRIPT(ANY));
+  talk(&rig, 30);
+  c = open_context(rig.f, &rig.id);
+  OK(qp_context_update(c,
+                       bytes_of("{\"current_state\":\"Compacting\",\"state_detail\":{\"branch\":"
+                                "\"main\",\"alone\":true,\"reason\":\"request\"}}"),
+                       &failure));
+  qp_context_close(c);
+  turn_rig_start(&rig);
+  assert_string_equal(turn_stored_state(&rig), "Idle");
+  turn_rig_stop(&rig);
+  c = open_context(rig.f, &rig.id);
+  OK(qp_context_update(c,
+                       bytes_of("{\"current_state\":\"Compacting\",\"state_detail\":{\"branch\":"
+                                "\"main\",\"reason\":\"threshold\"}}"),
+                       &failure));
+  qp_context_close(c);
+  turn_rig_start(&rig);
+  assert_string_equal(turn_stored_state(&rig), "Failed");
+  assert_string_equal(turn_detail(&rig, "error", "kind"), "interrupted");
+  turn_rig_release(&rig);
+}
+
 /* ---- recall ---- */
 
 static void
@@ -718,6 +822,9 @@ main(void)
     cmocka_unit_test(test_branches_use_the_record_that_covers_them),
     cmocka_unit_test(test_a_second_compaction_writes_only_its_own_record),
     cmocka_unit_test(test_records_are_checked_and_deleted_with_their_context),
+    cmocka_unit_test(test_old_tool_outputs_become_stubs_first),
+    cmocka_unit_test(test_a_history_of_images_fits),
+    cmocka_unit_test(test_a_restart_while_a_person_compacts_loses_no_turn),
     cmocka_unit_test(test_the_model_searches_and_reads_what_is_covered),
     cmocka_unit_test(test_what_is_recalled_is_stored_with_the_message),
   };
