@@ -894,8 +894,8 @@ export interface paths {
         /**
          * Send some of the covered messages again, unchanged
          * @description The messages from `from` to `to` are sent beside the summary that covers them. Makes a new
-         *     record; `undo_compact` brings the old one back. 404 if nothing is compacted or a message is
-         *     not covered.
+         *     record; `undo_compact` brings the old one back. 404 if nothing is compacted; 400 if a message
+         *     is not covered.
          */
         post: operations["expandMessages"];
         delete?: never;
@@ -946,7 +946,10 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Remove the pin of a message */
+        /**
+         * Remove the pin of a message
+         * @description 404 if the message is not pinned.
+         */
         post: operations["unpinMessage"];
         delete?: never;
         options?: never;
