@@ -56,8 +56,7 @@ extern const struct cli_command cli_cmd_new, cli_cmd_add, cli_cmd_ls, cli_cmd_se
     cli_cmd_rollback, cli_cmd_check, cli_cmd_size, cli_cmd_gc, cli_cmd_archive, cli_cmd_compress,
     cli_cmd_decompress, cli_cmd_backup, cli_cmd_restore, cli_cmd_reindex, cli_cmd_rm,
     cli_cmd_export, cli_cmd_chat, cli_cmd_compact, cli_cmd_tool, cli_cmd_serve, cli_cmd_mcp,
-    cli_cmd_debug,
-    cli_cmd_version, cli_cmd_help;
+    cli_cmd_debug, cli_cmd_version, cli_cmd_help;
 
 /* The exit code of the program; cmd_help.c has the table. */
 int cli_exit_code(enum qp_rc rc);
