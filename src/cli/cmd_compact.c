@@ -1,6 +1,6 @@
-/* cmd_compact.c - `quipu compact`: compacts a conversation, shows what that would do, undoes it, and
- * pins messages. It acts through a server (link.h), as `quipu chat` does: only an engine can call
- * the model that writes the summary. */
+/* cmd_compact.c - `quipu compact`: compacts a conversation, shows what that would do, undoes it,
+ * and pins messages. It acts through a server (link.h), as `quipu chat` does: only an engine can
+ * call the model that writes the summary. */
 #include <string.h>
 
 #include "cli/chat_server.h"
