@@ -83,6 +83,7 @@ test('the tree shows every branch: switch, label, compare, delete', async (t) =>
   await sides.filter({ hasText: 'The second answer.' }).waitFor();
   await page.keyboard.press('Escape');
   await page.getByTitle('All branches as a picture').click();
+  await page.locator('.tree-cord').nth(1).waitFor({ state: 'attached' });
   assert.equal(await page.locator('.tree-cord').count(), 2);
   await page.getByRole('button', { name: `Actions for ${other}` }).click();
   await page.getByRole('menuitem', { name: 'Label…' }).click();
@@ -131,7 +132,7 @@ test('usage and storage are charts of real figures', async (t) => {
   await chat.send('Count');
   const { page } = await open(t, server, '#/usage');
   await page.locator('.tiles div', { hasText: 'Tokens in' }).filter({ hasText: '1.2k' }).waitFor();
-  await page.locator('.chart rect').first().waitFor();
+  await page.locator('.chart rect').last().waitFor();
   await page.goto(`${server.url}/#/storage`);
   await page.locator('.bars a', { hasText: 'Counted' }).waitFor();
   await page.getByRole('button', { name: /Details of/ }).first().click();
