@@ -2,6 +2,7 @@
  * line to it. docs/mcp-server.md has what clients see.
  *
  *   h_mcp.c           HTTP, JSON-RPC, both eras of the protocol
+ *   mcpd.c            what the others share
  *   mcpd_tools.c      tools/list, tools/call
  *   mcpd_resources.c  resources/list, resources/templates/list, resources/read
  *

@@ -31,54 +31,51 @@ static const struct tool {
   const char *name, *title, *description, *schema;
   bool changes;
   qp__mcpd_method *run;
-} tools
-    [] = {
-      { "search_conversations", "Search conversations",
-        "Finds messages in all stored conversations by their words. \"quotes\" keep words "
-        "together. "
-        "Returns the conversation, the message and the text around the match.",
-        SCHEMA("\"query\":" STRING("the words to search for") ",\"limit\":" LIMIT(
-                   50, 10) ",\"cursor\":" STRING("next_cursor of the page before"),
-               "\"query\""),
-        false, search },
-      { "list_conversations", "List conversations",
-        "Lists conversations, the one that was changed last first, with id, title and time.",
-        SCHEMA("\"limit\":" LIMIT(100, 20) ",\"cursor\":" STRING("next_cursor of the page before"),
-               ""),
-        false, list },
-      { "read_conversation", "Read a conversation",
-        "Shows messages of a conversation: the newest ones, or with order \"oldest\" from the "
-        "beginning.",
-        SCHEMA(
-            "\"id\":" STRING("the id of the conversation") ",\"branch\":" STRING(
-                "default: the active branch") ",\"order\":{\"type\":\"string\",\"enum\":["
-                                              "\"newest\",\"oldest\"],\"description\":\"default "
-                                              "newest\"},\"limit\":" LIMIT(
-                                                  200, 30) ",\"cursor\":" STRING("next_cursor of "
-                                                                                 "the page before"),
-            "\"id\""),
-        false, read_one },
-      { "save_message", "Save a message",
-        "Appends a message to a conversation as it is. Without \"id\" a new conversation begins.",
-        SCHEMA("\"id\":" STRING("the id of the conversation") ",\"text\":" STRING(
-                   "the text of the message") ",\"role\":{\"type\":\"string\",\"enum\":[\"user\","
-                                              "\"assistant\",\"system\"],\"description\":\"default "
-                                              "user\"},\"branch\":" STRING(
-                                                  "default: the active branch") ",\"title\""
-                                                                                ":" STRING("of a "
-                                                                                           "new "
-                                                                                           "convers"
-                                                                                           "ation"),
-               "\"text\""),
-        true, save },
-      { "branch", "Branch a conversation",
-        "Begins a branch of a conversation at a message, by default at its end. The other branches "
-        "stay as they are.",
-        SCHEMA("\"id\":" STRING("the id of the conversation") ",\"name\":" STRING(
-                   "the name of the new branch") ",\"at\":" STRING("the id of its last message"),
-               "\"id\",\"name\""),
-        true, branch },
-    };
+} tools[] = {
+  { "search_conversations", "Search conversations",
+    "Finds messages in all stored conversations by their words. \"quotes\" keep words "
+    "together. "
+    "Returns the conversation, the message and the text around the match.",
+    SCHEMA("\"query\":" STRING("the words to search for") ",\"limit\":" LIMIT(
+               50, 10) ",\"cursor\":" STRING("next_cursor of the page before"),
+           "\"query\""),
+    false, search },
+  { "list_conversations", "List conversations",
+    "Lists conversations, the one that was changed last first, with id, title and time.",
+    SCHEMA("\"limit\":" LIMIT(100, 20) ",\"cursor\":" STRING("next_cursor of the page before"), ""),
+    false, list },
+  { "read_conversation", "Read a conversation",
+    "Shows messages of a conversation: the newest ones, or with order \"oldest\" from the "
+    "beginning.",
+    SCHEMA("\"id\":" STRING("the id of the conversation") ",\"branch\":" STRING(
+               "default: the active branch") ",\"order\":{\"type\":\"string\",\"enum\":["
+                                             "\"newest\",\"oldest\"],\"description\":\"default "
+                                             "newest\"},\"limit\":" LIMIT(
+                                                 200, 30) ",\"cursor\":" STRING("next_cursor of "
+                                                                                "the page before"),
+           "\"id\""),
+    false, read_one },
+  { "save_message", "Save a message",
+    "Appends a message to a conversation as it is. Without \"id\" a new conversation begins.",
+    SCHEMA("\"id\":" STRING("the id of the conversation") ",\"text\":" STRING(
+               "the text of the message") ",\"role\":{\"type\":\"string\",\"enum\":[\"user\","
+                                          "\"assistant\",\"system\"],\"description\":\"default "
+                                          "user\"},\"branch\":" STRING(
+                                              "default: the active branch") ",\"title\""
+                                                                            ":" STRING("of a "
+                                                                                       "new "
+                                                                                       "convers"
+                                                                                       "ation"),
+           "\"text\""),
+    true, save },
+  { "branch", "Branch a conversation",
+    "Begins a branch of a conversation at a message, by default at its end. The other branches "
+    "stay as they are.",
+    SCHEMA("\"id\":" STRING("the id of the conversation") ",\"name\":" STRING(
+               "the name of the new branch") ",\"at\":" STRING("the id of its last message"),
+           "\"id\",\"name\""),
+    true, branch },
+};
 
 enum { TOOLS = sizeof(tools) / sizeof(tools[0]) };
 
