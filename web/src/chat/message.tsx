@@ -53,7 +53,7 @@ export function Message({ chat, message, alternatives, isLast }: { chat: Convers
         </details>
       </article>
     );
-  return <AssistantMessage chat={chat} message={message} alternatives={alternatives} isLast={isLast} />;
+  return <AssistantMessage chat={chat} message={message} alternatives={alternatives} isLast={isLast} wasStreamed={false} />;
 }
 
 // ---- the user's own messages ----
@@ -169,7 +169,7 @@ function Images({ urls }: { urls: string[] }): VNode | null {
 // ---- answers ----
 
 // Stored or being written: one component, so that the nodes stay when an answer becomes durable.
-export function AssistantMessage({ chat, message, answer, alternatives, isLast }: { chat: Conversation; message?: Stored; answer?: Answer; alternatives?: Alternatives | undefined; isLast: boolean }): VNode {
+export function AssistantMessage({ chat, message, answer, alternatives, isLast, wasStreamed = true }: { chat: Conversation; message?: Stored; answer?: Answer; alternatives?: Alternatives | undefined; isLast: boolean; wasStreamed?: boolean }): VNode {
   const meta = message ? metaOf(message) : {};
   const text = message ? (message.text ?? '') : answer ? textOf(answer) : '';
   const thinking = message ? (message.thinking ?? '') : answer ? thinkingOf(answer) : '';
@@ -180,7 +180,7 @@ export function AssistantMessage({ chat, message, answer, alternatives, isLast }
     ? message.tool_calls
     : (answer?.blocks ?? []).filter((block) => block.kind === 'call').map((block) => ({ id: block.id ?? '', tool_name: block.name ?? '', arguments: parse(block.text), approval_status: 'Pending', display_preference: 'Default' }));
   return (
-    <article class="message assistant" aria-label={message ? `Answer, ${shortTime(message.created_at)}` : 'Answer, being written'} aria-busy={isWriting}>
+    <article class={`message assistant${wasStreamed ? ' streamed' : ''}`} aria-label={message ? `Answer, ${shortTime(message.created_at)}` : 'Answer, being written'} aria-busy={isWriting}>
       {thinking && <Thinking id={answer?.key ?? message?.id ?? ''} text={thinking} live={isWriting && !text} />}
       {text && <Markdown text={text} streaming={isWriting} />}
       {isWriting && !text && !thinking && calls.length === 0 && <Writing label="The answer begins" />}

@@ -149,7 +149,7 @@ export function Thread({ chat }: { chat: Conversation }): VNode {
 function content(chat: Conversation, row: Row, alternatives: Alternatives | undefined, isLast: boolean): VNode {
   switch (row.kind) {
     case 'message':
-      if (isAnswer(row.message)) return <AssistantMessage chat={chat} message={row.message} alternatives={alternatives} isLast={isLast} />;
+      if (isAnswer(row.message)) return <AssistantMessage chat={chat} message={row.message} alternatives={alternatives} isLast={isLast} wasStreamed={row.key !== row.message.id} />;
       return <Message chat={chat} message={row.message} alternatives={alternatives} isLast={isLast} />;
     case 'answer':
       return <AssistantMessage chat={chat} answer={row.answer} isLast={false} />;
