@@ -188,6 +188,9 @@ struct qp_action {
   /* SUBMIT_TOOL_RESULTS: results of calls that wait for the client; other calls keep waiting. */
   const struct qp_tool_result *results;
   size_t result_count;
+  /* APPROVE_TOOLS: arguments that a person has changed, a JSON object {call id: arguments}, or NULL.
+   * The policy is checked again: QP_INVALID if it does not allow them. */
+  const char *arguments_json;
 };
 
 /* Strings are borrowed during the call. */
@@ -197,6 +200,8 @@ struct qp_action_result {
   const char *branch;     /* of the action; never NULL when rc is QP_OK */
   uint64_t seq;           /* of the newest event; subscribe after it to follow what happens next */
   bool replayed;          /* the action was executed before, with the same key */
+  /* APPROVE_TOOLS with `always`: the stored rules, a JSON array of {"tool", "arguments"}; or NULL. */
+  const char *rules_json;
 };
 
 /* Called once for each accepted action, on the engine's thread. It must return quickly, may call

@@ -44,29 +44,54 @@ read_answer(const char *line)
 
 /* ---- what is asked about ---- */
 
-/* One argument on separate lines; a string unchanged, line by line. */
+/* A text line by line, each indented. */
 static void
-put_argument(FILE *f, const char *key, const json_t *value)
+put_lines(FILE *f, const char *indent, const char *text, size_t left)
 {
-  char *json = json_is_string(value) ? NULL : json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
-  const char *text = json ? json : json_string_value(value);
-  size_t left = json ? strlen(json) : json_string_length(value);
-
-  fputs("  ", f);
-  cli_chat_put_line(f, key, strlen(key), SIZE_MAX);
-  fputs(":\n", f);
   while (text && left) {
     const char *end = memchr(text, '\n', left);
     size_t n = end ? (size_t)(end - text) : left;
 
-    fputs("    ", f);
+    fputs(indent, f);
     cli_chat_put_line(f, text, n, SIZE_MAX);
     putc('\n', f);
     n += end ? 1 : 0;
     text += n;
     left -= n;
   }
+}
+
+/* One argument on separate lines; a string unchanged, line by line. */
+static void
+put_argument(FILE *f, const char *key, const json_t *value)
+{
+  char *json = json_is_string(value) ? NULL : json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
+
+  fputs("  ", f);
+  cli_chat_put_line(f, key, strlen(key), SIZE_MAX);
+  fputs(":\n", f);
+  put_lines(f, "    ", json ? json : json_string_value(value),
+            json ? strlen(json) : json_string_length(value));
   qp__free(json);
+}
+
+/* What the tool says that the call will do: the diff of a file, or why it will fail. */
+static void
+put_preview(FILE *f, const json_t *preview)
+{
+  const json_t *diff = json_object_get(preview, "diff");
+  const char *error = json_string_value(json_object_get(preview, "error"));
+
+  put_lines(f, "  ", json_string_value(diff), json_string_length(diff));
+  if (json_is_true(json_object_get(preview, "cut")))
+    fputs("  ... (the diff is too long to be shown as a whole)\n", f);
+  if (json_is_true(json_object_get(preview, "binary")))
+    fputs("  (the file is not a text)\n", f);
+  if (error) {
+    fputs("  this call will fail: ", f);
+    cli_chat_put_line(f, error, strlen(error), SIZE_MAX);
+    putc('\n', f);
+  }
 }
 
 /* The text of the question, released with qp__free(); NULL: out of memory. */
@@ -87,6 +112,7 @@ make_question(const json_t *call)
     qp__free(json);
     return NULL;
   }
+  put_preview(f, json_object_get(call, "preview"));
   fputs("allow ", f);
   cli_chat_put_line(f, name, strlen(name), SIZE_MAX);
   if (strlen(json) <= ONE_LINE_MAX || !json_is_object(arguments)) {

@@ -165,6 +165,25 @@ show_waiting(struct chat *chat, const json_t *pending)
   return count;
 }
 
+/* A copy of the call with what the tool says that it will do. */
+static json_t *
+with_preview(const json_t *look, json_t *call)
+{
+  const json_t *pending = json_object_get(json_object_get(look, "state_detail"), "pending");
+  const char *id = cli_metadata_text(call, "id");
+  json_t *copy = json_copy(call);
+  json_t *one;
+  size_t i;
+
+  json_array_foreach (pending, i, one) {
+    json_t *preview = json_object_get(one, "preview");
+
+    if (preview && strcmp(cli_metadata_text(one, "id"), id) == 0)
+      (void)json_object_set(copy, "preview", preview);
+  }
+  return copy;
+}
+
 /* The calls that wait for approval and were not decided yet. */
 static json_t *
 undecided(const json_t *look)
@@ -176,7 +195,7 @@ undecided(const json_t *look)
 
   json_array_foreach (json_object_get(look, "pending_tool_calls"), i, call) {
     if (!json_object_get(decisions, cli_metadata_text(call, "id")) && !is_client_call(call))
-      (void)json_array_append(list, call);
+      (void)json_array_append_new(list, with_preview(look, call));
   }
   return list;
 }

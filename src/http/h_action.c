@@ -12,6 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "base/json.h"
 #include "http/compaction_json.h"
 #include "http/conditional_change.h"
 #include "http/context_json.h"
@@ -38,11 +39,9 @@ static const struct qp__body_field send_fields[] = {
   { 0 },
 };
 static const struct qp__body_field approve_fields[] = {
-  { "approved", QP__TYPE_ANY, false, true },
-  { "denied", QP__TYPE_ANY, false, true },
-  { "reason", QP__TYPE_STRING, false, true },
-  { "always", QP__TYPE_BOOL, false, false },
-  { 0 },
+  { "approved", QP__TYPE_ANY, false, true },     { "denied", QP__TYPE_ANY, false, true },
+  { "reason", QP__TYPE_STRING, false, true },    { "always", QP__TYPE_BOOL, false, false },
+  { "arguments", QP__TYPE_OBJECT, false, true }, { 0 },
 };
 static const struct qp__body_field cancel_fields[] = { { 0 } };
 static const struct qp__body_field retry_fields[] = {
@@ -156,6 +155,7 @@ struct acting {
   struct qp_uuid saved;
   uint64_t seq;
   bool replayed;
+  const char *rules; /* JSON, in the arena; or NULL */
 };
 
 /* ---- the body ---- */
@@ -271,6 +271,25 @@ read_results(struct qp__request *r, struct acting *a, struct qp_err *err)
   return rc;
 }
 
+/* Arguments of calls that a person has changed. */
+static enum qp_rc
+read_edits(struct qp__request *r, struct acting *a, struct qp_err *err)
+{
+  const json_t *edits = json_object_get(a->body, "arguments");
+  struct qp__buf text;
+  enum qp_rc rc;
+
+  if (a->action.kind != QP_ACTION_APPROVE_TOOLS || !json_is_object(edits))
+    return QP_OK;
+  qp__buf_init(&text, r->settings->max_body);
+  (void)qp__json_write(&text, edits);
+  rc = qp__buf_check(&text, "the changed arguments", err);
+  if (!rc && !(a->action.arguments_json = qp__arena_strndup(&r->arena, text.data, text.len)))
+    rc = qp__fail_nomem(err, "an action");
+  qp__buf_release(&text);
+  return rc;
+}
+
 static enum qp_rc
 read_body(struct qp__request *r, struct acting *a, struct qp_err *err)
 {
@@ -292,6 +311,9 @@ read_body(struct qp__request *r, struct acting *a, struct qp_err *err)
     return rc;
   a->action.reason = qp__body_string(a->body, "reason");
   a->action.always = json_is_true(json_object_get(a->body, "always"));
+  rc = read_edits(r, a, err);
+  if (rc)
+    return rc;
   a->action.branch = qp__body_string(a->body, "branch");
   a->action.instructions = qp__body_string(a->body, "instructions");
   a->dry_run = json_is_true(json_object_get(a->body, "dry_run"));
@@ -432,6 +454,8 @@ answer_state(struct qp__request *r, const struct acting *a, struct qp_err *err)
   qp__emit_uuid(b, "message_id", &a->saved);
   qp__emit_uint(b, "seq", a->seq);
   qp__emit_bool(b, "replayed", a->replayed);
+  if (a->rules)
+    qp__emit_raw(b, "rules", (struct qp_bytes){ a->rules, strlen(a->rules) });
   qp__emit_close(b, '}');
   if (a->async) {
     r->reply.status = MHD_HTTP_ACCEPTED;
@@ -488,6 +512,8 @@ end_action(void *arg, const struct qp_action_result *result, enum qp_rc rc,
   a->saved = result->message;
   a->seq = result->seq;
   a->replayed = result->replayed;
+  if (result->rules_json)
+    a->rules = qp__arena_strdup(&r->arena, result->rules_json);
   if (a->locked)
     qp__change_release(r->held);
   qp__held_show_now(r->held);

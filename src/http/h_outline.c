@@ -190,10 +190,6 @@ add_compactions(struct outline *o, struct qp_err *err)
   size_t len = 0;
   enum qp_rc rc = qp_compaction_marks(o->context, o->branch, &marks, &len, err);
 
-  if (rc == QP_MISUSE) { /* this build cannot compact */
-    qp__emit_raw(b, "compactions", (struct qp_bytes){ "[]", 2 });
-    return QP_OK;
-  }
   if (rc)
     return rc;
   qp__emit_raw(b, "compactions", (struct qp_bytes){ marks, len });

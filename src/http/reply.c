@@ -140,8 +140,8 @@ make_special(const struct qp__reply *reply)
 {
   bool fixed = reply->fixed.data != NULL;
   struct MHD_Response *response =
-      fixed ? MHD_create_response_from_buffer(
-                  reply->fixed.len, (void *)(uintptr_t)reply->fixed.data, MHD_RESPMEM_PERSISTENT)
+      fixed ? MHD_create_response_from_buffer(reply->fixed.len, (char *)reply->fixed.data,
+                                              MHD_RESPMEM_PERSISTENT)
             : MHD_create_response_from_buffer(reply->body.len, reply->body.data,
                                               MHD_RESPMEM_MUST_COPY);
 

@@ -257,6 +257,15 @@ qp__job_note(struct qp__job *job, const char *fmt, ...)
   (void)qp__buf_addf(&job->out, "[%s]", note);
 }
 
+const struct qp__builtin *
+qp__builtin_find(const char *name)
+{
+  for (size_t i = 0; i < TOOL_COUNT; i++)
+    if (strcmp(table[i]->tool.name, name) == 0)
+      return table[i];
+  return NULL;
+}
+
 /* ---- jobs ---- */
 
 static void
@@ -332,6 +341,7 @@ start_job(struct qp__builtins *b, const struct qp__builtin *builtin, json_t *arg
   job->call = call;
   job->workspace = &b->tools->workspace;
   job->limit = call->output_limit;
+  memcpy(job->base, call->base, sizeof(job->base));
   atomic_init(&job->stop, false);
   qp__buf_init(&job->out, call->output_limit + NOTE_ROOM);
   call->work = job;

@@ -33,6 +33,7 @@ struct qp__arg {
 
 #define QP__ARGS_MAX 8
 
+struct qp__file_change;
 struct qp__job;
 
 struct qp__builtin {
@@ -40,6 +41,8 @@ struct qp__builtin {
   struct qp__arg args[QP__ARGS_MAX];
   /* In a worker thread: writes the answer to job->out, or fails with a sentence for the model. */
   enum qp_rc (*run)(struct qp__job *job, struct qp_err *err);
+  /* Of a tool that changes a file: what it would write; or NULL. In a worker thread. */
+  enum qp_rc (*plan)(const struct qp__job *job, struct qp__file_change *change, struct qp_err *err);
 };
 
 /* run is NULL: it is not a job but a child process. */
@@ -57,6 +60,7 @@ struct qp__job {
   const struct qp__workspace *workspace;
   json_t *visiting;         /* arguments with a path to be judged; NULL: no rule concerns paths */
   enum qp__verdict verdict; /* on the call itself */
+  char base[QP__PREVIEW_BASE]; /* what the file must be, or "" */
   atomic_bool stop;
   struct qp__buf out; /* UTF-8; has room for a note behind `limit` */
   size_t limit;
@@ -87,6 +91,27 @@ void qp__job_note(struct qp__job *job, const char *fmt, ...) QP_PRINTF(2, 3);
 /* Checks arguments against the table. QP_INVALID. */
 enum qp_rc qp__builtin_check(const struct qp__builtin *builtin, const json_t *arguments,
                              struct qp_err *err);
+
+/* NULL: there is no built-in tool of that name. From any thread. */
+const struct qp__builtin *qp__builtin_find(const char *name);
+
+/* ---- changes of files (builtin_write.c) ---- */
+
+/* What a tool makes of a file. */
+struct qp__file_change {
+  char path[QP__WORKSPACE_PATH_MAX];
+  bool exists; /* before it */
+  bool gone;   /* after it */
+  struct qp__buf before, after;
+  size_t count; /* replacements of edit_file */
+};
+void qp__file_change_init(struct qp__file_change *change);
+void qp__file_change_release(struct qp__file_change *change);
+/* What the job would write; nothing is changed. The failures are those of the tool itself. */
+enum qp_rc qp__file_change_plan(const struct qp__job *job, struct qp__file_change *change,
+                                struct qp_err *err);
+/* The hash that stands for the content of a file; of one that does not exist: 32 zeros. */
+void qp__file_change_base(const struct qp__file_change *change, char out[QP__PREVIEW_BASE]);
 
 /* ---- run_command ---- */
 

@@ -1,9 +1,11 @@
 /* builtin_write.c - write_file, edit_file and delete_file. */
 #include <errno.h>
+#include <sodium.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "base/str.h"
 #include "tool/builtin_int.h"
 
 static struct qp_bytes
@@ -14,20 +16,108 @@ bytes_of(const struct qp__job *job, const char *name)
   return (struct qp_bytes){ json_string_value(value), json_string_length(value) };
 }
 
+/* ---- planned changes ---- */
+
+void
+qp__file_change_init(struct qp__file_change *change)
+{
+  memset(change, 0, sizeof(*change));
+  qp__buf_init(&change->before, QP__JOB_FILE_MAX);
+  qp__buf_init(&change->after, 2 * QP__JOB_FILE_MAX);
+}
+
+void
+qp__file_change_release(struct qp__file_change *change)
+{
+  qp__buf_release(&change->before);
+  qp__buf_release(&change->after);
+}
+
+void
+qp__file_change_base(const struct qp__file_change *change, char out[QP__PREVIEW_BASE])
+{
+  uint8_t hash[(QP__PREVIEW_BASE - 1) / 2] = { 0 };
+  struct qp_bytes text = qp__buf_bytes(&change->before);
+
+  if (change->exists)
+    (void)crypto_generichash(hash, sizeof(hash), (const uint8_t *)text.data, text.len, NULL, 0);
+  qp__hex_encode(out, hash, sizeof(hash));
+  out[QP__PREVIEW_BASE - 1] = '\0';
+}
+
+static enum qp_rc
+read_before(const struct qp__job *job, struct qp__file_change *change, struct qp_err *err)
+{
+  struct qp_err cause = { QP_OK, "" };
+  enum qp_rc rc = qp__workspace_read(job->workspace, change->path, &change->before, &cause);
+
+  change->exists = rc == QP_OK;
+  if (rc && rc != QP_NOTFOUND && err)
+    *err = cause;
+  return rc == QP_NOTFOUND ? QP_OK : rc;
+}
+
+enum qp_rc
+qp__file_change_plan(const struct qp__job *job, struct qp__file_change *change, struct qp_err *err)
+{
+  return job->builtin->plan(job, change, err);
+}
+
+/* Fails if the file is not the one that was shown to the person who approved the call. */
+static enum qp_rc
+check_base(const struct qp__job *job, const struct qp__file_change *change, struct qp_err *err)
+{
+  char base[QP__PREVIEW_BASE];
+
+  if (!job->base[0])
+    return QP_OK;
+  qp__file_change_base(change, base);
+  if (strcmp(base, job->base) == 0)
+    return QP_OK;
+  return qp__fail(err, QP_CONFLICT,
+                  "'%.200s' has changed since this call was shown for approval, so nothing was "
+                  "done; read the file again and repeat the call",
+                  change->path);
+}
+
 /* ---- write_file ---- */
+
+static enum qp_rc
+plan_write(const struct qp__job *job, struct qp__file_change *change, struct qp_err *err)
+{
+  struct qp_bytes content = bytes_of(job, "content");
+  enum qp_rc rc = qp__job_path(job, "path", change->path, err);
+
+  if (!rc)
+    rc = read_before(job, change, err);
+  if (!rc) {
+    (void)qp__buf_add(&change->after, content.data, content.len);
+    rc = qp__buf_check(&change->after, "the file", err);
+  }
+  return rc;
+}
 
 static enum qp_rc
 write_file(struct qp__job *job, struct qp_err *err)
 {
   struct qp_bytes content = bytes_of(job, "content");
-  char path[QP__WORKSPACE_PATH_MAX];
+  struct qp__file_change change;
   bool made = false;
-  enum qp_rc rc = qp__job_path(job, "path", path, err);
+  enum qp_rc rc;
 
+  qp__file_change_init(&change);
+  rc = qp__job_path(job, "path", change.path, err);
+  if (!rc && job->base[0]) {
+    rc = read_before(job, &change, err);
+    if (!rc)
+      rc = check_base(job, &change, err);
+  }
   if (!rc)
-    rc = qp__workspace_write(job->workspace, path, content, &made, err);
+    rc = qp__workspace_write(job->workspace, change.path, content, &made, err);
   if (!rc)
-    (void)qp__job_addf(job, "%s %s: %zu bytes", made ? "created" : "replaced", path, content.len);
+    (void)qp__job_addf(job, "%s %s: %zu bytes", made ? "created" : "replaced", change.path,
+                       content.len);
+  qp__file_change_release(&change);
   return rc;
 }
 
@@ -43,6 +133,7 @@ const struct qp__builtin qp__builtin_write_file = {
   .args = { { "path", QP__ARG_PATH, true, 0, 0, "path of the file, relative to the workspace" },
             { "content", QP__ARG_STRING, true, 0, 0, "all of its new content" } },
   .run = write_file,
+  .plan = plan_write,
 };
 
 /* ---- edit_file ---- */
@@ -94,39 +185,47 @@ check_edit(const char *path, size_t count, bool all, struct qp_err *err)
 }
 
 static enum qp_rc
-edit_file(struct qp__job *job, struct qp_err *err)
+plan_edit(const struct qp__job *job, struct qp__file_change *change, struct qp_err *err)
 {
   struct qp_bytes old = bytes_of(job, "old_string");
   struct qp_bytes new = bytes_of(job, "new_string");
-  char path[QP__WORKSPACE_PATH_MAX];
-  struct qp__buf before;
-  struct qp__buf after;
-  size_t count = 0;
   enum qp_rc rc;
 
   if (old.len == 0)
     return qp__fail(err, QP_INVALID, "edit_file: old_string is empty");
   if (old.len == new.len && memcmp(old.data, new.data, old.len) == 0)
     return qp__fail(err, QP_INVALID, "edit_file: old_string and new_string are the same");
-  qp__buf_init(&before, QP__JOB_FILE_MAX);
-  qp__buf_init(&after, 2 * QP__JOB_FILE_MAX);
-  rc = qp__job_path(job, "path", path, err);
+  rc = qp__job_path(job, "path", change->path, err);
   if (!rc)
-    rc = qp__workspace_read(job->workspace, path, &before, err);
+    rc = qp__workspace_read(job->workspace, change->path, &change->before, err);
+  change->exists = !rc;
+  if (!rc)
+    rc = check_base(job, change, err);
   if (!rc) {
-    count = count_matches(qp__buf_bytes(&before), old);
-    rc = check_edit(path, count, qp__job_boolean(job, "replace_all"), err);
+    change->count = count_matches(qp__buf_bytes(&change->before), old);
+    rc = check_edit(change->path, change->count, qp__job_boolean(job, "replace_all"), err);
   }
   if (!rc) {
-    replace(&after, qp__buf_bytes(&before), old, new);
-    rc = qp__buf_check(&after, "the edited file", err);
+    replace(&change->after, qp__buf_bytes(&change->before), old, new);
+    rc = qp__buf_check(&change->after, "the edited file", err);
   }
+  return rc;
+}
+
+static enum qp_rc
+edit_file(struct qp__job *job, struct qp_err *err)
+{
+  struct qp__file_change change;
+  enum qp_rc rc;
+
+  qp__file_change_init(&change);
+  rc = plan_edit(job, &change, err);
   if (!rc)
-    rc = qp__workspace_write(job->workspace, path, qp__buf_bytes(&after), NULL, err);
+    rc = qp__workspace_write(job->workspace, change.path, qp__buf_bytes(&change.after), NULL, err);
   if (!rc)
-    (void)qp__job_addf(job, "edited %s: %zu replacement%s", path, count, count == 1 ? "" : "s");
-  qp__buf_release(&before);
-  qp__buf_release(&after);
+    (void)qp__job_addf(job, "edited %s: %zu replacement%s", change.path, change.count,
+                       change.count == 1 ? "" : "s");
+  qp__file_change_release(&change);
   return rc;
 }
 
@@ -144,27 +243,51 @@ const struct qp__builtin qp__builtin_edit_file = {
             { "new_string", QP__ARG_STRING, true, 0, 0, "what comes in its place" },
             { "replace_all", QP__ARG_BOOLEAN, false, 0, 0, "replace every one of them" } },
   .run = edit_file,
+  .plan = plan_edit,
 };
 
 /* ---- delete_file ---- */
 
 static enum qp_rc
+plan_delete(const struct qp__job *job, struct qp__file_change *change, struct qp_err *err)
+{
+  enum qp_rc rc = qp__job_path(job, "path", change->path, err);
+
+  if (!rc && strcmp(change->path, ".") == 0)
+    rc = qp__fail(err, QP_INVALID, "the workspace itself cannot be deleted");
+  if (!rc)
+    rc = qp__workspace_read(job->workspace, change->path, &change->before, err);
+  change->exists = !rc;
+  change->gone = true;
+  return rc;
+}
+
+static enum qp_rc
 delete_file(struct qp__job *job, struct qp_err *err)
 {
   const struct qp__workspace *w = job->workspace;
-  char path[QP__WORKSPACE_PATH_MAX];
-  enum qp_rc rc = qp__job_path(job, "path", path, err);
+  struct qp__file_change change;
+  enum qp_rc rc;
   int done;
 
-  if (rc)
-    return rc;
-  if (strcmp(path, ".") == 0)
-    return qp__fail(err, QP_INVALID, "the workspace itself cannot be deleted");
-  done = w->os->unlinkat(w->os->self, w->fd, path, 0);
-  if (done)
-    return qp__workspace_fail(done, "delete", path, err);
-  (void)qp__job_addf(job, "deleted %s", path);
-  return QP_OK;
+  qp__file_change_init(&change);
+  rc = qp__job_path(job, "path", change.path, err);
+  if (!rc && strcmp(change.path, ".") == 0)
+    rc = qp__fail(err, QP_INVALID, "the workspace itself cannot be deleted");
+  if (!rc && job->base[0]) {
+    rc = read_before(job, &change, err);
+    if (!rc)
+      rc = check_base(job, &change, err);
+  }
+  if (!rc) {
+    done = w->os->unlinkat(w->os->self, w->fd, change.path, 0);
+    if (done)
+      rc = qp__workspace_fail(done, "delete", change.path, err);
+  }
+  if (!rc)
+    (void)qp__job_addf(job, "deleted %s", change.path);
+  qp__file_change_release(&change);
+  return rc;
 }
 
 const struct qp__builtin qp__builtin_delete_file = {
@@ -176,4 +299,5 @@ const struct qp__builtin qp__builtin_delete_file = {
             .changes = true },
   .args = { { "path", QP__ARG_PATH, true, 0, 0, "path of the file, relative to the workspace" } },
   .run = delete_file,
+  .plan = plan_delete,
 };

@@ -446,6 +446,8 @@ qp__tools_call(struct qp__tools *tools, const struct qp__tool_request *request,
   call->output_limit = request->output_limit ? request->output_limit : tools->output_limit;
   call->done = request->done;
   call->arg = request->arg;
+  if (request->base)
+    (void)snprintf(call->base, sizeof(call->base), "%s", request->base);
   call->next = tools->calls;
   if (call->next)
     call->next->prev = call;

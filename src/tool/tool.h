@@ -138,6 +138,20 @@ enum qp__verdict qp__tools_judge(const struct qp__tools *tools, const char *name
  * the tool is unknown, the arguments are not a JSON object, or out of memory. */
 json_t *qp__tools_narrow(const struct qp__tools *tools, const char *name, const char *arguments);
 
+/* What a call will do, for a person who decides about it; an object:
+ *   {"kind":"diff","path","diff","base","cut"?,"binary"?}   of a tool that changes a file: a unified
+ *              diff against the file as it is now. "base" stands for its content (see `base` below)
+ *   {"kind":"command","command","directory"}               of run_command
+ *   {"kind":"arguments","error"?}                          of all others; and of a call that will fail
+ * `limit`: bytes of the diff. Reads files: it is called in a worker thread. A new value; NULL: out
+ * of memory. */
+json_t *qp__tools_preview(const struct qp__tools *tools, const char *name, const char *arguments,
+                          size_t limit);
+/* Whether the preview of a call of this tool reads files. */
+bool qp__tools_preview_reads(const char *name);
+
+#define QP__PREVIEW_BASE 33 /* 32 hexadecimal digits and a NUL */
+
 /* ---- calling ---- */
 
 /* Called once. The call is freed when it returns. It may start and cancel other calls. */
@@ -148,6 +162,8 @@ struct qp__tool_request {
   const char *arguments; /* JSON text of an object; NULL and "" are {} */
   uint64_t timeout_ms;   /* 0: the default of the options */
   size_t output_limit;   /* 0: the default */
+  const char *base; /* "base" of the preview that a person has approved, or NULL: the call fails
+                            if the file is another one by now */
   qp__tool_done *done;
   void *arg;
 };

@@ -44,8 +44,9 @@ struct qp__tool_run {
   size_t output_limit;
   qp__tool_done *done;
   void *arg;
-  void *work;               /* the source's own */
-  void (*stop)(void *work); /* the same */
+  void *work;                  /* the source's own */
+  void (*stop)(void *work);    /* the same */
+  char base[QP__PREVIEW_BASE]; /* of the request; "": none */
 
   /* Once it has ended. */
   enum qp__tool_outcome outcome;

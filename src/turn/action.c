@@ -310,6 +310,9 @@ resolve_approve(struct qp__actor *t, struct qp__input *in, struct qp_err *err)
   rc = check_ids(t, request->a.approved, request->a.approved_count, true, err);
   if (!rc)
     rc = check_ids(t, request->a.denied, request->a.denied_count, false, err);
+  qp__round_undo_edits(t); /* those of a request whose rules could not be stored */
+  if (!rc && request->edits)
+    rc = qp__round_edit(t, request, err);
   if (!rc && request->a.always && request->rules != QP__RULES_STORED) {
     in->event = QP__EVENTS; /* not yet: the request is continued when the rules are stored */
     return qp__round_store_rules(t, request, err);
@@ -375,6 +378,7 @@ undo_decisions(struct qp__actor *t, const struct qp__action_request *request)
     qp__round_find(t, request->a.approved[i])->approval = QP_APPROVAL_PENDING;
   for (size_t i = 0; i < request->a.denied_count; i++)
     qp__round_find(t, request->a.denied[i])->approval = QP_APPROVAL_PENDING;
+  qp__round_undo_edits(t);
 }
 
 static enum qp_rc

@@ -77,6 +77,7 @@ qp__action_free(struct qp__action_request *request)
   json_decref(request->values);
   qp__shorten_drop(request->shortening);
   qp__adjustment_free(request->adjustment);
+  json_decref(request->edits);
   qp__arena_release(&request->arena);
   qp__free(request);
 }
@@ -106,6 +107,7 @@ qp__action_answer(struct qp__actor *t, struct qp__action_request *request, const
     .branch = request->branch,
     .seq = t ? newest_visible_seq(t) : 0,
     .replayed = request->replayed,
+    .rules_json = request->stored_rules,
   };
   static const struct qp_err fine = { QP_OK, "" };
 
@@ -334,9 +336,13 @@ static void
 enqueue_answer_event(struct qp__actor *t)
 {
   enum qp__turn_event event = answer_event(t);
+  struct qp_err err;
 
   if (event == QP__EVENT_NO_CALLS)
     qp__actor_enqueue_event(t, event, 0);
+  else if (event == QP__EVENT_CALLS_ASK &&
+           !qp__actor_over_limit(&t->engine->limits, &t->open->facts, &err))
+    qp__round_preview(t); /* then it enqueues the event */
   else
     enqueue_within_limits(t, event);
 }
@@ -494,6 +500,11 @@ begin_next_transition(struct qp__actor *t)
   if (in.event != QP__EVENT_NO_CALLS &&
       qp__actor_over_limit(&t->engine->limits, &t->open->transition.facts, &err))
     return;
+  if (in.event == QP__EVENT_CALLS_ASK) {
+    if (qp__round_preview_reads(t))
+      return;
+    qp__round_preview_now(t);
+  }
   cell = qp__fsm_next(t->open->transition.to.to, in.event);
   if (!cell.legal)
     return;

@@ -102,6 +102,7 @@ struct qp__action_request {
   struct qp__arena arena;
   struct qp_message *message; /* to be saved, or NULL */
   json_t *tools;              /* of the client for this turn, or NULL: those of the context */
+  json_t *edits;              /* changed arguments by the ids of calls, or NULL */
   json_t *values;             /* of the submitted results, an array; or NULL */
   enum qp__rules_phase rules;
   struct qp__shortening *shortening; /* of COMPACT, once it is planned; owned */
@@ -111,7 +112,8 @@ struct qp__action_request {
   void *arg;
   /* Results. */
   struct qp_uuid saved;
-  char *branch; /* that the action applies to; in the arena */
+  char *branch;       /* that the action applies to; in the arena */
+  char *stored_rules; /* a JSON array; in the arena; or NULL */
   bool replayed;
 };
 
@@ -119,12 +121,15 @@ struct qp__action_request {
 struct qp__actor_call {
   char *id, *name, *arguments;
   enum qp_display display;
-  enum qp_approval approval; /* PENDING: not decided */
-  bool by_policy;            /* decided without asking a person */
-  bool client;               /* the client runs it: PENDING until its result is submitted */
-  char *reason;              /* of the denial, or NULL */
-  bool stored;               /* its result is in a stored message */
-  json_t *result;            /* NULL: none yet */
+  enum qp_approval approval;   /* PENDING: not decided */
+  bool by_policy;              /* decided without asking a person */
+  bool client;                 /* the client runs it: PENDING until its result is submitted */
+  char *reason;                /* of the denial, or NULL */
+  char *original;              /* the arguments before a person changed them, or NULL */
+  json_t *preview;             /* what it will do (tool/tool.h), or NULL */
+  char base[QP__PREVIEW_BASE]; /* of the file that was shown; "": none */
+  bool stored;                 /* its result is in a stored message */
+  json_t *result;              /* NULL: none yet */
   bool is_error;
   uint64_t ms;
   struct qp__actor_run *run; /* while it runs */
@@ -355,6 +360,22 @@ enum qp_rc qp__round_check_names(const struct qp__actor *t, const json_t *client
  * the rules; then the request is in the inbox again. */
 enum qp_rc qp__round_store_rules(struct qp__actor *t, struct qp__action_request *request,
                                  struct qp_err *err);
+
+/* ---- call_preview.c ---- */
+
+/* Whether previews of the calls that wait for a person read files. If not, preview_now makes them;
+ * else preview makes them in a worker, and then enqueues CALLS_ASK. */
+bool qp__round_preview_reads(const struct qp__actor *t);
+void qp__round_preview_now(struct qp__actor *t);
+void qp__round_preview(struct qp__actor *t);
+/* The previews of a stored state: "pending" of its detail. */
+enum qp_rc qp__round_load_previews(struct qp__actor *t, const json_t *pending, struct qp_err *err);
+/* Gives the calls the arguments that a person has changed. QP_INVALID: the policy does not allow
+ * them, or the call is not approved; nothing has changed then. */
+enum qp_rc qp__round_edit(struct qp__actor *t, const struct qp__action_request *request,
+                          struct qp_err *err);
+/* Undoes this for the calls that are still pending. */
+void qp__round_undo_edits(struct qp__actor *t);
 
 /* ---- action.c: actions ---- */
 

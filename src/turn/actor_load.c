@@ -206,6 +206,8 @@ restore(struct qp__actor *t, struct load *l, struct qp_err *err)
 
   if (l->answer)
     rc = qp__round_load(t, l->answer, json_object_get(detail_of(l), "decisions"), err);
+  if (!rc && l->answer)
+    rc = qp__round_load_previews(t, json_object_get(detail_of(l), "pending"), err);
   for (size_t i = 0; !rc && i < t->call_count; i++)
     t->calls[i].stored = json_object_get(l->stored, t->calls[i].id) != NULL;
   for (const struct qp__event_copy *piece = l->pieces.first; !rc && piece; piece = piece->next)

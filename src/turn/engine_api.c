@@ -291,6 +291,8 @@ make_digest(struct qp__action_request *request, const struct qp_action *a, struc
     bad |= qp__json_set_str(rest, "instructions", a->instructions);
   if (!bad && a->kind == QP_ACTION_EDIT_SUMMARY)
     bad |= qp__json_set_strn(rest, "text", a->text.data, a->text.len);
+  if (!bad && request->edits)
+    bad |= json_object_set(rest, "arguments", request->edits);
   if (!bad && a->always)
     bad |= json_object_set_new(rest, "always", json_true());
   if (!bad && request->tools)
@@ -321,6 +323,28 @@ make_digest(struct qp__action_request *request, const struct qp_action *a, struc
   return rc;
 }
 
+/* Changed arguments: an object of objects. */
+static enum qp_rc
+copy_edits(struct qp__action_request *request, const char *text, struct qp_err *err)
+{
+  const char *id;
+  json_t *value;
+  enum qp_rc rc;
+
+  if (!text)
+    return QP_OK;
+  rc = qp__json_parse_outside_object("arguments", (struct qp_bytes){ text, strlen(text) },
+                                     &request->edits, err);
+  if (rc)
+    return rc;
+  json_object_foreach (request->edits, id, value) {
+    if (!json_is_object(value))
+      return qp__fail(err, QP_INVALID,
+                      "the changed arguments of the call '%.80s' must be an object", id);
+  }
+  return QP_OK;
+}
+
 static enum qp_rc
 copy_action(struct qp__action_request *request, const struct qp_action *a, struct qp_err *err)
 {
@@ -349,6 +373,8 @@ copy_action(struct qp__action_request *request, const struct qp_action *a, struc
     rc = copy_tools(request, a->tools_json, err);
   else if (!rc)
     rc = copy_results(request, a, err);
+  if (!rc && a->kind == QP_ACTION_APPROVE_TOOLS)
+    rc = copy_edits(request, a->arguments_json, err);
   if (!rc && a->key)
     rc = make_digest(request, a, err);
   return rc;

@@ -42,6 +42,8 @@ qp__round_release(struct qp__actor *t)
     qp__free(call->name);
     qp__free(call->arguments);
     qp__free(call->reason);
+    qp__free(call->original);
+    json_decref(call->preview);
     json_decref(call->result);
   }
   qp__free(t->calls);
@@ -146,6 +148,18 @@ store_rules(uv_work_t *work)
     job->err.rc = qp__grants_add(grants, job->owner, json_array_get(job->rules, i), &job->err);
 }
 
+/* For the answer to the action; without memory it does not name the rules. */
+static void
+keep_rules(struct qp__action_request *request, const json_t *rules)
+{
+  struct qp__buf text;
+
+  qp__buf_init(&text, RESULT_MAX);
+  if (request->rules == QP__RULES_STORED && !qp__json_write(&text, rules))
+    request->stored_rules = qp__arena_strndup(&request->arena, text.data, text.len);
+  qp__buf_release(&text);
+}
+
 static void
 on_rules_stored(uv_work_t *work, int status)
 {
@@ -158,6 +172,7 @@ on_rules_stored(uv_work_t *work, int status)
     (void)qp__fail(&job->err, QP_STOPPED, "storing a rule was stopped");
   request->rules = job->err.rc ? QP__RULES_FAILED : QP__RULES_STORED;
   request->input.failure = job->err;
+  keep_rules(request, job->rules);
   free_rule_job(job);
   qp__actor_enqueue(t, &request->input);
   qp__actor_pump(t);
@@ -266,6 +281,24 @@ qp__round_begin(struct qp__actor *t, struct qp_message *answer, bool barred, str
   return rc;
 }
 
+/* The changed arguments of an approved call, and the file that was shown. */
+static enum qp_rc
+load_edit(struct qp__actor_call *call, const json_t *decision, struct qp_err *err)
+{
+  const char *edited = json_string_value(json_object_get(decision, "arguments"));
+  const char *base = json_string_value(json_object_get(decision, "base"));
+  char *copy = edited ? qp__strdup(edited) : NULL;
+
+  (void)snprintf(call->base, sizeof(call->base), "%s", base ? base : "");
+  if (edited && !copy)
+    return qp__fail_nomem(err, "the tool calls of an answer");
+  if (copy) {
+    call->original = call->arguments;
+    call->arguments = copy;
+  }
+  return QP_OK;
+}
+
 enum qp_rc
 qp__round_load(struct qp__actor *t, const struct qp_message *answer, const json_t *decisions,
                struct qp_err *err)
@@ -286,6 +319,8 @@ qp__round_load(struct qp__actor *t, const struct qp_message *answer, const json_
     call->by_policy = json_is_true(json_object_get(decision, "policy"));
     if (reason && !(call->reason = qp__strdup(reason)))
       rc = qp__fail_nomem(err, "the tool calls of an answer");
+    if (!rc)
+      rc = load_edit(call, decision, err);
   }
   return rc;
 }
@@ -324,6 +359,19 @@ add_progress_line(struct qp__actor *t, const char *type, json_t *data)
   }
 }
 
+/* A new reference to the result. The model does not know what a person has changed, so a text says
+ * it; without memory the text stays as it is. */
+static json_t *
+tell_edit(const struct qp__actor_call *call, json_t *value)
+{
+  json_t *told = NULL;
+
+  if (call->original && json_is_string(value))
+    told = json_sprintf("[the user has changed the arguments of this call to %s]\n%s",
+                        call->arguments, json_string_value(value));
+  return told ? told : json_incref(value);
+}
+
 /* Takes the result of a call. False: nobody waits for it. */
 static bool
 take_result(struct qp__actor_run *run, json_t *value, bool is_error, uint64_t ms)
@@ -338,7 +386,7 @@ take_result(struct qp__actor_run *run, json_t *value, bool is_error, uint64_t ms
   call = &t->calls[run->index];
   qp__free(run);
   call->run = NULL;
-  call->result = json_incref(value);
+  call->result = tell_edit(call, value);
   call->is_error = is_error;
   call->ms = ms;
   add_progress_line(t, "tool_end",
@@ -370,9 +418,11 @@ on_recalled(void *arg, json_t *value, bool is_error, uint64_t ms)
 static bool
 start_call(struct qp__actor *t, const struct qp__actor_call *call, struct qp__actor_run *run)
 {
-  struct qp__tool_request request = {
-    .name = call->name, .arguments = call->arguments, .done = on_result, .arg = run
-  };
+  struct qp__tool_request request = { .name = call->name,
+                                      .arguments = call->arguments,
+                                      .base = call->base[0] ? call->base : NULL,
+                                      .done = on_result,
+                                      .arg = run };
   struct qp_err err;
 
   if (qp__recall_is_tool(call->name) && !qp__tools_find(t->engine->tools, call->name))

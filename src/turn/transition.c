@@ -246,9 +246,11 @@ decisions_object(const struct qp__actor *t)
     if (call->approval == QP_APPROVAL_PENDING)
       continue;
     good = json_object_set_new(object, call->id,
-                               json_pack("{s:s, s:s*, s:b}", "approval",
+                               json_pack("{s:s, s:s*, s:b, s:s*, s:s*}", "approval",
                                          qp_approval_name(call->approval), "reason", call->reason,
-                                         "policy", call->by_policy)) == 0;
+                                         "policy", call->by_policy, "base",
+                                         call->base[0] ? call->base : NULL, "arguments",
+                                         call->original ? call->arguments : NULL)) == 0;
   }
   if (!good) {
     json_decref(object);
@@ -269,6 +271,10 @@ pending_object(const struct qp__actor_call *call)
   if (object && call->client &&
       (qp__json_parse("arguments", text, &arguments, NULL) ||
        json_object_set_new(object, "arguments", arguments))) {
+    json_decref(object);
+    return NULL;
+  }
+  if (object && call->preview && json_object_set(object, "preview", call->preview)) {
     json_decref(object);
     return NULL;
   }

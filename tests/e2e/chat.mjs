@@ -50,7 +50,8 @@ export function scenarios(where, begin) {
       say('*write*', { thinking: 'A file, then.' }, text('I write it.'), writing('a.txt', 'c1')),
     ]);
     const way = await begin(t, s);
-    const question = 'allow write_file {"path":"a.txt","content":"knot"}? [y]es / [n]o / [a]ll / always / reason: \n';
+    const diff = '  --- /dev/null\n  +++ b/a.txt\n  @@ -0,0 +1 @@\n  +knot\n  \\ No newline at end of file\n';
+    const question = `${diff}allow write_file {"path":"a.txt","content":"knot"}? [y]es / [n]o / [a]ll / always / reason: \n`;
     const begun = '[thinking] A file, then.\nI write it.\n→ write_file {"path":"a.txt","content":"knot"}\n' + question;
     const denied = ok(s.data, ['chat', '--new', ...way.more], { input: 'write\nnot today\n' });
     assert.ok(denied.startsWith(begun), denied);
@@ -85,7 +86,7 @@ export function scenarios(where, begin) {
     fails(s.data, ['chat', '--new', ...way.more], 'STOPPED', /still waits for approval; 'quipu chat /, { input: 'write\n' });
     assert.equal(state(s.data), 'AwaitingToolApproval');
     const out = ok(s.data, ['chat', ...way.more], { input: 'yes\n' });
-    assert.match(out, /^allow write_file .*\n[^]*Done\.\n$/);
+    assert.match(out, /^  --- \/dev\/null\n[^]*\nallow write_file .*\n[^]*Done\.\n$/);
     await way.end();
     assert.equal(state(s.data), 'Idle');
   });

@@ -588,7 +588,16 @@ export interface paths {
         put?: never;
         /**
          * Approve or deny pending tool calls
-         * @description Approves some calls and denies others; calls that are not listed stay pending. The approved
+         * @description `state_detail.pending` shows what each call will do, in `preview`:
+         *
+         *     - `{"kind":"diff","path","diff","base"}` for `write_file`, `edit_file` and `delete_file`: a
+         *       unified diff against the file as it was when the model called the tool. `cut` marks a diff
+         *       that was too long, `binary` a file that is no text. If the file has changed when the
+         *       approved call runs, nothing is written, and the result of the call is an error.
+         *     - `{"kind":"command","command","directory"}` for `run_command`.
+         *     - `{"kind":"arguments"}` for all other tools; with `error` for a call that will fail.
+         *
+         *     Approves some calls and denies others; calls that are not listed stay pending. The approved
          *     tools run, and the model continues with their results. The result of a denied call is an
          *     error with the reason. Without pending calls the response is 400 "No pending tool
          *     approvals".
@@ -2024,6 +2033,11 @@ export interface components {
             message_id: components["schemas"]["IdOrNull"];
             /** @description The number of the newest event. To miss nothing, follow the events after this number. */
             seq: components["schemas"]["Count"];
+            /** @description The rules that `always` has stored. */
+            rules?: {
+                tool: string;
+                arguments: Record<string, never>;
+            }[];
             /** @description Whether the action was performed earlier, by a request with the same `Idempotency-Key`. */
             replayed: boolean;
         };
@@ -2326,8 +2340,12 @@ export interface components {
             denied?: components["schemas"]["CallIds"];
             /** @description The reason for denying the calls. The model receives it. */
             reason?: string | null;
-            /** @description From now on, calls like the approved ones run without asking, in all contexts of the same owner, also after a restart. One rule is stored per approved call. The rule names the tool and all arguments that are paths or commands (for `run_command`: all arguments); a call matches if these arguments are exactly equal. Calls that the policy of the server denies stay denied. `GET /v1/tools/rules` lists the rules. */
+            /** @description From now on, calls like the approved ones run without asking, in all contexts of the same owner, also after a restart. One rule is stored per approved call. The rule names the tool and all arguments that are paths or commands (for `run_command`: all arguments); a call matches if these arguments are exactly equal. Calls that the policy of the server denies stay denied. `GET /v1/tools/rules` lists the rules; the response names them in `rules`. */
             always?: boolean;
+            /** @description Arguments that the person has changed, by the ids of approved calls. The policy is checked again with them: 400 if it does not allow them. The result of the call tells the model what was changed. */
+            arguments?: {
+                [key: string]: Record<string, never>;
+            } | null;
         };
         Rules: {
             rules: components["schemas"]["Rule"][];
