@@ -13,7 +13,6 @@
 #include "turn/ask.h"
 
 struct qp__face_turn;
-struct qp__turn_ticket;
 
 struct qp__exchange {
   struct qp__face face;
@@ -21,7 +20,6 @@ struct qp__exchange {
   struct qp__stream *stream;   /* NULL: the answer is one body */
   struct qp__ask *ask;         /* one of the two */
   struct qp__face_turn *turn;
-  struct qp__turn_ticket *ticket;
   struct qp_uuid context;     /* of a turn */
   struct qp__llm_fault fault; /* kind NONE: none */
   char **client_tools;

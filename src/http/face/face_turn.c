@@ -22,13 +22,14 @@
 
 struct qp__face_turn {
   struct qp_subscription *subscription;
-  struct qp_context *context; /* to read results */
-  struct qp_uuid first;       /* the message that began the turn */
-  uint64_t rest_after;        /* events up to this number do not end the answer */
-  struct qp_uuid start;       /* the same for an action that stores none, or none */
-  pthread_mutex_t lock;       /* of what follows */
-  struct qp__exchange *x;     /* NULL: freed */
-  bool begun;                 /* the message that begins the turn was seen */
+  struct qp_context *context;     /* to read results */
+  struct qp_uuid first;           /* the message that began the turn */
+  struct qp__turn_ticket *ticket; /* that counts it (quota.h), or NULL; of the action */
+  uint64_t rest_after;            /* events up to this number do not end the answer */
+  struct qp_uuid start;           /* the same for an action that stores none, or none */
+  pthread_mutex_t lock;           /* of what follows */
+  struct qp__exchange *x;         /* NULL: freed */
+  bool begun;                     /* the message that begins the turn was seen */
   bool over;
   unsigned rounds;
   unsigned refs; /* of the exchange, and of the action until its `done` */
@@ -342,6 +343,7 @@ on_done(void *arg, const struct qp_action_result *result, enum qp_rc rc, const s
 {
   struct qp__face_turn *turn = arg;
 
+  qp__quota_turn_begun(turn->ticket, !rc && !qp_state_awaits_client(result->state));
   (void)pthread_mutex_lock(&turn->lock);
   if (turn->x && !rc && result->replayed && !turn->over) {
     turn->over = true; /* its events are past */
@@ -647,6 +649,7 @@ qp__face_turn_run(struct qp__request *r, struct qp__exchange *x, struct qp__face
 {
   struct qp_engine *engine = NULL;
   struct qp__http *http = r->http;
+  struct qp__turn_ticket *ticket = NULL;
   struct qp_message *message = NULL;
   struct qp_action action;
   enum qp_rc rc = qp__turns_enter(r, &engine, err);
@@ -659,6 +662,8 @@ qp__face_turn_run(struct qp__request *r, struct qp__exchange *x, struct qp__face
     rc = save_before(r, plan, err);
   if (!rc)
     rc = make_action(r, plan, &action, &message, err);
+  if (!rc)
+    rc = qp__quota_turn(r, engine, &ticket, err);
   if (rc) {
     qp_message_free(message);
     qp__turns_leave(http);
@@ -669,11 +674,13 @@ qp__face_turn_run(struct qp__request *r, struct qp__exchange *x, struct qp__face
     plan->start = (struct qp_uuid){ { 0 } }; /* an event tells it */
   rc = follow(r, x, engine, QP_SEQ_NOW, true, &plan->start, 0, err);
   if (!rc) {
+    x->turn->ticket = ticket;
     rc = qp_engine_act(engine, &action, on_done, x->turn, err);
     if (rc)
       unref(x->turn);
   }
   if (rc) {
+    qp__quota_turn_begun(ticket, false);
     x->request = NULL;
     r->then = NULL;
   }
