@@ -220,6 +220,8 @@ write_report(FILE *report)
   bench_compact_facts(report);
   (void)fprintf(report, "## Finding covered messages again (bar: above FTS5)\n\n");
   bench_compact_recall(report);
+  (void)fprintf(report, "## A long conversation with a small window\n\n");
+  bench_compact_run(report);
   (void)fprintf(report, "## Times\n\n");
   report_request(report);
   report_summary(report);

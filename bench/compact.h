@@ -8,5 +8,6 @@
 void bench_compact_extract(FILE *report, bool coding); /* compact_extract.c */
 void bench_compact_facts(FILE *report);                /* compact_facts.c */
 void bench_compact_recall(FILE *report);               /* compact_recall.c */
+void bench_compact_run(FILE *report);                  /* compact_run.c */
 
 #endif
