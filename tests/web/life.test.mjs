@@ -85,7 +85,7 @@ test('an approval in one tab is seen in the other, with what will happen', async
   const state = await chat.state();
   const preview = state.state_detail.pending?.[0]?.preview ?? state.pending_tool_calls[0].preview;
   if (preview) await page.locator('.approval').first().locator('.diff-add', { hasText: '+three knots' }).waitFor();
-  await page.locator('.approval', { hasText: 'echo tied' }).getByText('in .').waitFor();
+  await page.locator('.approval', { hasText: 'echo tied' }).getByText(/^in \S/).waitFor();
   // Denied with a reason in one tab; the other shows what is left.
   const command = second.locator('.approval', { hasText: 'echo tied' });
   await command.getByRole('button', { name: 'Deny' }).click();
