@@ -188,8 +188,8 @@ struct qp_action {
   /* SUBMIT_TOOL_RESULTS: results of calls that wait for the client; other calls keep waiting. */
   const struct qp_tool_result *results;
   size_t result_count;
-  /* APPROVE_TOOLS: arguments that a person has changed, a JSON object {call id: arguments}, or NULL.
-   * The policy is checked again: QP_INVALID if it does not allow them. */
+  /* APPROVE_TOOLS: arguments that a person has changed, a JSON object {call id: arguments}, or
+   * NULL. The policy is checked again: QP_INVALID if it does not allow them. */
   const char *arguments_json;
 };
 
@@ -200,7 +200,7 @@ struct qp_action_result {
   const char *branch;     /* of the action; never NULL when rc is QP_OK */
   uint64_t seq;           /* of the newest event; subscribe after it to follow what happens next */
   bool replayed;          /* the action was executed before, with the same key */
-  /* APPROVE_TOOLS with `always`: the stored rules, a JSON array of {"tool", "arguments"}; or NULL. */
+  /* APPROVE_TOOLS with `always`: the stored rules, a JSON array of {"tool","arguments"}, or NULL */
   const char *rules_json;
 };
 

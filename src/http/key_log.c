@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/err.h"
 #include "base/sum.h"
 #include "os/file.h"
@@ -517,7 +518,11 @@ qp__key_log_end(struct qp__key_log *log, const struct qp__key_name *key,
 void
 qp__key_log_lose(struct qp__key_log *log, const struct qp__key_name *key)
 {
+  struct entry *e;
+
   (void)pthread_mutex_lock(&log->lock);
-  (*find(log, key->name))->state = QP__KEY_UNKNOWN;
+  e = *find(log, key->name);
+  QP_ASSERT(e);
+  e->state = QP__KEY_UNKNOWN;
   (void)pthread_mutex_unlock(&log->lock);
 }

@@ -91,7 +91,7 @@ goes_down(const int *v, int k, int d)
   return k == -d || (k != d && v[k - 1] < v[k + 1]);
 }
 
-/* Walks back from the end of both parts, d changes before it. trace[d] has the diagonals -d to d. */
+/* Walks back from the end of both parts, d changes before it. trace[d]: the diagonals -d to d. */
 static void
 mark_path(const struct part *p, int *const *trace, int d)
 {

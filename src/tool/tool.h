@@ -139,10 +139,11 @@ enum qp__verdict qp__tools_judge(const struct qp__tools *tools, const char *name
 json_t *qp__tools_narrow(const struct qp__tools *tools, const char *name, const char *arguments);
 
 /* What a call will do, for a person who decides about it; an object:
- *   {"kind":"diff","path","diff","base","cut"?,"binary"?}   of a tool that changes a file: a unified
- *              diff against the file as it is now. "base" stands for its content (see `base` below)
+ *   {"kind":"diff","path","diff","base","cut"?,"binary"?}   of a tool that changes a file: a
+ *              unified diff against the file as it is now. "base" stands for its content (see
+ *              `base` below)
  *   {"kind":"command","command","directory"}               of run_command
- *   {"kind":"arguments","error"?}                          of all others; and of a call that will fail
+ *   {"kind":"arguments","error"?}                          of all others, and if a call will fail
  * `limit`: bytes of the diff. Reads files: it is called in a worker thread. A new value; NULL: out
  * of memory. */
 json_t *qp__tools_preview(const struct qp__tools *tools, const char *name, const char *arguments,

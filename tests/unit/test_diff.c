@@ -1,4 +1,4 @@
-/* test_diff.c - unified diffs: the form, and that applying one to the old text gives the new one. */
+/* test_diff.c - unified diffs: their form; applied to the old text, one gives the new text. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

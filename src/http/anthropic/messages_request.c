@@ -214,8 +214,8 @@ read_message(struct qp__request *r, const json_t *m, const char *at, struct qp__
   json_t *calls;
   enum qp_rc rc;
 
-  if (!role || (strcmp(role, "user") != 0 && strcmp(role, "assistant") != 0 &&
-                strcmp(role, "system") != 0))
+  if (!role ||
+      (strcmp(role, "user") != 0 && strcmp(role, "assistant") != 0 && strcmp(role, "system") != 0))
     return qp__wish_refuse(r, err, at, "%s: \"role\" must be user, assistant or system", at);
   parts = json_array();
   calls = json_array();

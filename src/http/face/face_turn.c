@@ -123,9 +123,10 @@ feed_answer(struct qp__face *f, const struct qp_message *m, struct qp_err *err)
       continue;
     event = (struct qp__llm_event){
       .kind = part->kind == QP_PART_TEXT ? QP__LLM_TEXT : QP__LLM_THINKING,
-      .block = block++,
+      .block = block,
       .text = part->text,
     };
+    block++;
     rc = qp__face_feed(f, &event, err);
   }
   for (size_t i = 0; !rc && i < m->call_count; i++)
