@@ -530,7 +530,7 @@ qp__plan_why_name(enum qp__plan_why why)
 }
 
 static const char *
-remedy(enum qp__plan_why why)
+remedy(enum qp__plan_why why, bool one_message)
 {
   switch (why) {
   case QP__WHY_OFF:
@@ -540,9 +540,10 @@ remedy(enum qp__plan_why why)
   case QP__WHY_NOTHING_NEW:
     return "it was compacted and is still too long";
   default:
-    return "the parts that are never shortened do not fit: send less at once, or choose a model "
-           "with "
-           "a larger window";
+    return one_message ? "most of it is one message: send it in parts, or choose a model with a "
+                         "larger window"
+                       : "the parts that are never shortened do not fit: send less at once, or "
+                         "choose a model with a larger window";
   }
 }
 
@@ -550,13 +551,19 @@ enum qp_rc
 qp__plan_too_long(const struct qp__plan_input *in, const struct qp__plan *plan, struct qp_err *err)
 {
   int64_t messages = 0;
+  int64_t largest = 0;
 
-  for (size_t i = 0; i < in->count; i++)
+  for (size_t i = 0; i < in->count; i++) {
     messages += in->items[i].tokens;
+    if (in->items[i].tokens > largest)
+      largest = in->items[i].tokens;
+  }
   return qp__fail(err, QP_TOOBIG,
-                  "too long for the model: %lld of %lld tokens (system prompt %lld, tools %lld, "
-                  "pinned %lld, summary %lld, messages %lld, kept free for the answer %lld); %s",
-                  (long long)plan->before, (long long)in->window, (long long)in->system,
-                  (long long)in->tools, (long long)in->pins, (long long)in->summary,
-                  (long long)messages, (long long)in->reserve, remedy(plan->why));
+                  "too long for the model: %lld tokens and %lld kept free for the answer, and the "
+                  "window has %lld (system prompt %lld, tools %lld, pinned %lld, summary %lld, "
+                  "messages %lld); %s",
+                  (long long)(plan->before - in->reserve), (long long)in->reserve,
+                  (long long)in->window, (long long)in->system, (long long)in->tools,
+                  (long long)in->pins, (long long)in->summary, (long long)messages,
+                  remedy(plan->why, largest > (in->system + in->tools + messages) / 2));
 }

@@ -120,6 +120,8 @@ put_result(struct pieces *p, json_t *id, json_t *value, bool is_error, struct qp
 
   if (!json_is_string(id))
     return qp__fail(err, QP_INVALID, WHAT ": a tool result does not name its call");
+  if (value && !json_is_string(value) && !json_is_array(value) && !json_is_null(value))
+    return qp__fail(err, QP_INVALID, WHAT ": \"content\" must be a string or an array");
   result = json_pack("{s:O, s:o, s:b}", "request_id", id, "result",
                      value ? json_incref(value) : json_string(""), "is_error", is_error);
   return json_array_append_new(p->results, result) ? qp__fail_nomem(err, WHAT) : QP_OK;

@@ -167,12 +167,12 @@ make_plan(struct qp__shortening *s)
   if (s->reason == QP__REASON_OVERFLOW) {
     if (s->refused_window > 0 && s->refused_window < s->input.window)
       s->input.window = s->refused_window;
+    if (s->input.reserve > s->input.window / 8)
+      s->input.reserve = s->input.window / 8;
     if (s->refused_tokens + s->input.reserve > s->input.used)
       s->input.used = s->refused_tokens + s->input.reserve;
     if (s->input.used <= s->input.window)
       s->input.used = s->input.window + 1;
-    if (s->input.reserve > s->input.window / 8)
-      s->input.reserve = s->input.window / 8;
   }
   if (s->purpose == QP__SHORTEN_REQUEST)
     s->input.failures = 0;

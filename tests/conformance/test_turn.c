@@ -505,10 +505,10 @@ test_a_history_that_is_too_long_fails_with_a_sentence(void **state)
   assert_string_equal(answer.state, "Failed");
   assert_string_equal(turn_detail(&rig, "error", "kind"), "too_long");
   assert_string_equal(turn_detail(&rig, "error", "message"),
-                      "too long for the model: 254000 of 32000 tokens (system prompt 0, tools 0, "
-                      "pinned 0, summary 0, messages 5, kept free for the answer 4000); the parts "
-                      "that are never shortened do not fit: send less at once, or choose a model "
-                      "with a larger window");
+                      "too long for the model: 250000 tokens and 4000 kept free for the answer, "
+                      "and the window has 32000 (system prompt 0, tools 0, pinned 0, summary 0, "
+                      "messages 5); most of it is one message: send it in parts, or choose a "
+                      "model with a larger window");
   turn_hear(&rig, "\"state\":\"Failed\"");
   assert_non_null(strstr(turn_states(&rig), "AwaitingLLMResponse Compacting Failed "));
   turn_rig_release(&rig);

@@ -165,9 +165,9 @@ modes_are_honoured(void **state)
   expect(decide(r), QP__PLAN_TOO_LONG, QP__WHY_OFF, 0);
   assert_int_equal(qp__plan_too_long(&r->in, &r->plan, &err), QP_TOOBIG);
   assert_string_equal(err.msg,
-                      "too long for the model: 10200 of 10000 tokens (system prompt 0, tools 0, "
-                      "pinned 0, summary 0, messages 10200, kept free for the answer 0); "
-                      "compaction is off");
+                      "too long for the model: 10200 tokens and 0 kept free for the answer, and "
+                      "the window has 10000 (system prompt 0, tools 0, pinned 0, summary 0, "
+                      "messages 10200); compaction is off");
   r->policy.mode = QP__PLAN_MANUAL;
   expect(decide(r), QP__PLAN_TOO_LONG, QP__WHY_MANUAL, 0);
 }

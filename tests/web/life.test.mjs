@@ -144,6 +144,8 @@ test('a key is asked for, kept for the session only, and never part of an addres
   const server = await serveTurns(t);
   const { ok } = await import('../e2e/helper.mjs');
   const key = ok(server.data, ['key', 'create', '--scope', 'write']).trim();
+  // The server looks at its keys once per second.
+  while ((await fetch(`${server.url}/v1/contexts`)).status !== 401) await new Promise((done) => setTimeout(done, 50));
   const { page, profile } = await open(t, server, '', { expected: [/status of 401/] });
   await see(page, 'Sign in to quipu');
   await page.getByLabel('Key').fill('wrong');
