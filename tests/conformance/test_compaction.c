@@ -305,7 +305,8 @@ test_off_and_too_long_is_an_error_with_all_sizes(void **state)
   turn_rig_start(&rig);
   assert_string_equal(turn_send(&rig, "hello").state, "Failed");
   assert_string_equal(turn_detail(&rig, "error", "kind"), "too_long");
-  assert_non_null(strstr(turn_detail(&rig, "error", "message"), "the window has 4000 (system prompt 0"));
+  assert_non_null(
+      strstr(turn_detail(&rig, "error", "message"), "the window has 4000 (system prompt 0"));
   assert_non_null(strstr(turn_detail(&rig, "error", "message"), "compaction is off"));
   assert_int_equal(record_count(&rig), 0);
   assert_int_equal(turn_do(&rig, QP_ACTION_COMPACT).rc, QP_CONFLICT);
