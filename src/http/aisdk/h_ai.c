@@ -356,7 +356,7 @@ static enum qp_rc
 chat(struct qp__request *r, const json_t *body, const struct qp__wish *w, struct qp__exchange *x,
      struct qp_err *err)
 {
-  struct qp__face_plan plan = { NULL };
+  struct qp__face_plan plan = { .branch = NULL };
   enum qp_rc rc = qp__face_context(r, w->context, err);
 
   if (!rc) {

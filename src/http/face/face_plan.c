@@ -421,7 +421,7 @@ enum qp_rc
 qp__face_turn_begin(struct qp__request *r, struct qp__exchange *x, const struct qp__wish *w,
                     struct qp_err *err)
 {
-  struct qp__face_plan plan = { NULL };
+  struct qp__face_plan plan = { .branch = NULL };
   enum qp_rc rc = qp__face_context(r, w->context, err);
 
   if (rc)

@@ -247,7 +247,7 @@ create(struct qp__request *r, struct qp__response_wish *w, struct qp__exchange *
        struct qp_err *err)
 {
   struct qp__response *p = qp__response_new(json_incref(w->echo));
-  struct qp__face_plan plan = { NULL };
+  struct qp__face_plan plan = { .branch = NULL };
   enum qp_rc rc;
 
   if (!p)
