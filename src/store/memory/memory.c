@@ -272,13 +272,14 @@ static void
 apply(struct qp__memory *m, struct qp__driver_change *ch)
 {
   struct qp__mem_context *c = ch->context;
-  struct qp__mem_bytes *to = &c->meta;
+  struct qp__mem_bytes *to;
   uint32_t slot;
 
   if (qp__is_file_change(ch)) {
     qp__mem_files_apply(&m->files, ch);
     return;
   }
+  to = &c->meta;
   if (ch->kind != QP__CHANGE_META) {
     char *name = ch->prepared;
 
