@@ -63,10 +63,12 @@ struct rig {
   struct findings found; /* by the last backup */
 };
 
-static bool
-is_long(void)
+/* How often a test starts again with a new store. A round costs as much as the store is large, so
+ * many rounds on one store would take hours. */
+static int
+count_stores(int in_long_form)
 {
-  return getenv("QUIPU_TEST_LONG") != NULL;
+  return getenv("QUIPU_TEST_LONG") ? in_long_form : 1;
 }
 
 static int
@@ -589,20 +591,30 @@ let_write(struct rig *r, int churn)
   }
 }
 
+static void
+renew(void **state)
+{
+  tear_down(state);
+  set_up(state);
+}
+
 /* ---- the tests ---- */
 
 static void
 every_backup_under_load_is_a_state_that_the_store_had(void **state)
 {
-  struct rig *r = *state;
+  for (int n = count_stores(20); n > 0; n--) {
+    struct rig *r = *state;
 
-  start_writer(r);
-  for (int i = 0; i < (is_long() ? 60 : 3); i++) {
-    let_write(r, 3);
+    start_writer(r);
+    for (int i = 0; i < 3; i++) {
+      let_write(r, 3);
+      go_round(r);
+    }
+    stop_writer(r);
     go_round(r);
+    renew(state);
   }
-  stop_writer(r);
-  go_round(r);
 }
 
 static void
@@ -611,7 +623,7 @@ a_writer_that_is_killed_during_a_backup_spoils_nothing(void **state)
   struct rig *r = *state;
   unsigned struck = 0;
 
-  for (int i = 0; i < (is_long() ? 30 : 3); i++) {
+  for (int i = 0; i < 3 * count_stores(10); i++) {
     struct qp_backup_report report;
     uint64_t least[CTX_COUNT];
     uint64_t session;
@@ -632,12 +644,7 @@ a_writer_that_is_killed_during_a_backup_spoils_nothing(void **state)
     if (qp_store_restore(r->backups, r->restored, NULL, &report, &err))
       fail_msg("restore: %s", err.msg);
     look_at_restored(r, least, session);
-    /* the counters of the dead may be behind what is stored */
-    atomic_store(&r->shared->session, 0);
-    for (int k = 0; k < CTX_COUNT; k++)
-      atomic_store(&r->shared->acked[k], 0);
-    tear_down(state);
-    set_up(state);
+    renew(state); /* the counters of a killed writer may be behind what is stored */
     r = *state;
   }
   print_message("%u writers died in the middle of a backup\n", struck);
@@ -659,10 +666,10 @@ count_names(const char *dir, bool partial)
   return n;
 }
 
+/* `round` chooses the calls at which backups are killed. */
 static void
-a_backup_that_is_killed_is_never_used(void **state)
+kill_backups(struct rig *r, int round)
 {
-  struct rig *r = *state;
   unsigned whole = 0;
   unsigned cut = 0;
   unsigned long long calls; /* of a backup from its beginning to its end */
@@ -671,7 +678,7 @@ a_backup_that_is_killed_is_never_used(void **state)
   let_write(r, 5);
   go_round(r);
   calls = strike.calls;
-  for (int i = 0; i < (is_long() ? 100 : 8); i++) {
+  for (int i = 8 * round; i < 8 * (round + 1); i++) {
     size_t before = count_names(r->backups, false);
     uint64_t least[CTX_COUNT] = { 0 };
     struct qp_backup_report report;
@@ -698,11 +705,20 @@ a_backup_that_is_killed_is_never_used(void **state)
       fail_msg("restore: %s", err.msg);
     look_at_restored(r, least, 0);
   }
-  print_message("%u backups were cut short, %u came to their end\n", cut, whole);
+  print_message("%u backups were killed, %u were completed\n", cut, whole);
   assert_true(cut > 0);
   go_round(r); /* and removes what they left */
   assert_int_equal(count_names(r->backups, true), 0);
   stop_writer(r);
+}
+
+static void
+a_backup_that_is_killed_is_never_used(void **state)
+{
+  for (int i = 0; i < count_stores(12); i++) {
+    kill_backups(*state, i);
+    renew(state);
+  }
 }
 
 static void
