@@ -2,6 +2,7 @@
 #include "http/listen.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -9,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -255,9 +257,11 @@ void
 qp__listener_shut(struct qp__listener *l)
 {
   struct stat st;
+  int quiet = l->fd >= 0 ? eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK) : -1;
 
-  if (l->fd >= 0)
-    (void)shutdown(l->fd, SHUT_RDWR);
+  if (l->fd >= 0 && (quiet < 0 || dup3(quiet, l->fd, O_CLOEXEC) < 0))
+    (void)shutdown(l->fd, SHUT_RDWR); /* threads of the daemon poll it in vain until they end */
+  qp__close(os, quiet);
   if (l->inode && os->fstatat(os->self, l->dir, l->name, &st) == 0 && st.st_ino == l->inode &&
       st.st_dev == l->device)
     (void)os->unlinkat(os->self, l->dir, l->name, 0);

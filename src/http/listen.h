@@ -35,7 +35,9 @@ void qp__listener_init(struct qp__listener *l);
 enum qp_rc qp__listener_open(struct qp__listener *l, const char *address, bool tls,
                              struct qp_err *err);
 bool qp__listener_is_unix(const struct qp__listener *l);
-/* Rejects new connections from now on. The daemon must be stopped or quiesced (MHD_quiesce). */
+/* Refuses new connections from now on; the daemon may run. The socket is closed and its descriptor
+ * becomes an eventfd that is never ready. MHD_quiesce_daemon() is no alternative: in 0.9.75 it
+ * races with the threads of the daemon, and the one that loses ends the process. */
 void qp__listener_shut(struct qp__listener *l);
 /* Frees; the daemon must be stopped. */
 void qp__listener_release(struct qp__listener *l);

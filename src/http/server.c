@@ -612,13 +612,14 @@ wait_until_quiet(struct qp__http *http)
   (void)pthread_mutex_unlock(&http->lock);
 }
 
-/* New connections are rejected instead of waiting. */
 static void
-quiesce(struct qp__listener *l)
+stop_daemon(struct qp__listener *l)
 {
-  if (l->daemon)
-    (void)MHD_quiesce_daemon(l->daemon);
-  qp__listener_shut(l);
+  if (!l->daemon)
+    return;
+  MHD_stop_daemon(l->daemon);
+  l->daemon = NULL;
+  l->fd = -1; /* MHD_stop_daemon() closes it */
 }
 
 void
@@ -628,13 +629,12 @@ qp__http_stop(struct qp__http *http)
     return;
   atomic_store(&http->stopping, true);
   if (http->main.daemon) {
-    quiesce(&http->main);
-    quiesce(&http->local);
+    qp__listener_shut(&http->main);
+    qp__listener_shut(&http->local);
     qp__streams_end(&http->streams); /* they would not end by themselves; clients reconnect */
     wait_until_quiet(http);
-    MHD_stop_daemon(http->main.daemon);
-    if (http->local.daemon)
-      MHD_stop_daemon(http->local.daemon);
+    stop_daemon(&http->main);
+    stop_daemon(&http->local);
   }
   qp__work_release(&http->work);
   qp__listener_release(&http->main);

@@ -1,4 +1,5 @@
-/* test_http_life.c - starting and reloading a server, with a failure of every allocation.
+/* test_http_life.c - starting and reloading a server, with a failure of every allocation, and
+ * stopping it while clients come and go.
  *
  * A start gives a complete server or "out of memory"; a reload applies all new settings or none.
  * AddressSanitizer checks for leaks. */
@@ -10,8 +11,15 @@
 
 #include <gnutls/gnutls.h>
 #include <gnutls/x509.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "alloc_fault.h"
 #include "http/http_int.h"
@@ -199,6 +207,58 @@ test_reload_of_the_same(void **state)
   qp_store_close(store);
 }
 
+/* Stands in front of the one of the C library, for libmicrohttpd too: other threads run between a
+ * decision to remove a descriptor and its removal. */
+int
+epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
+{
+  if (op == EPOLL_CTL_DEL)
+    (void)usleep(1000);
+  return (int)syscall(SYS_epoll_ctl, epfd, op, fd, event);
+}
+
+/* Connects and disconnects until the server refuses. */
+static void *
+come_and_go(void *arg)
+{
+  const struct sockaddr_in *address = arg;
+  int rc = 0;
+
+  while (rc == 0) {
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    rc = connect(fd, (const struct sockaddr *)address, sizeof(*address));
+    (void)close(fd);
+  }
+  return NULL;
+}
+
+/* The threads of libmicrohttpd are awake while the listening socket is taken from them. */
+static void
+test_stop_while_clients_come_and_go(void **state)
+{
+  struct qp_store *store = open_store();
+  const struct qp__http_options o = { .store = store, .listen = "127.0.0.1:0", .threads = 4 };
+
+  (void)state;
+  for (int i = 0; i < 50; i++) {
+    struct sockaddr_in address = { .sin_family = AF_INET };
+    struct qp__http *http = NULL;
+    pthread_t clients[4];
+    struct qp_err err;
+
+    assert_int_equal(qp__http_start(&o, &http, &err), QP_OK);
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    address.sin_port = htons((uint16_t)strtoul(strrchr(qp__http_url(http), ':') + 1, NULL, 10));
+    for (size_t k = 0; k < 4; k++)
+      assert_int_equal(pthread_create(&clients[k], NULL, come_and_go, &address), 0);
+    qp__http_stop(http);
+    for (size_t k = 0; k < 4; k++)
+      assert_int_equal(pthread_join(clients[k], NULL), 0);
+  }
+  qp_store_close(store);
+}
+
 static void
 test_pairs_that_are_none(void **state)
 {
@@ -231,6 +291,7 @@ main(void)
     cmocka_unit_test(test_start),
     cmocka_unit_test(test_reload),
     cmocka_unit_test(test_reload_of_the_same),
+    cmocka_unit_test(test_stop_while_clients_come_and_go),
     cmocka_unit_test(test_pairs_that_are_none),
   };
 
