@@ -50,7 +50,7 @@ qp__handler qp__h_session_list, qp__h_session_get, qp__h_session_create, qp__h_s
 qp__handler qp__h_openai_chat, qp__h_openai_models, qp__h_openai_model;
 /* openai/h_responses.c */
 qp__handler qp__h_response_create, qp__h_response_get, qp__h_response_delete, qp__h_response_cancel,
-    qp__h_response_inputs, qp__h_response_count;
+    qp__h_response_inputs, qp__h_response_count, qp__h_response_compact;
 /* openai/h_conversations.c */
 qp__handler qp__h_conversation_create, qp__h_conversation_get, qp__h_conversation_update,
     qp__h_conversation_delete, qp__h_items_add, qp__h_items_list, qp__h_item_get, qp__h_item_delete;

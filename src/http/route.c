@@ -131,6 +131,8 @@ static const struct qp__route routes[] = {
   { "GET", "/openai/v1/models/{id}", qp__h_openai_model, QP__SCOPE_READ, 0, NULL },
   { "POST", "/openai/v1/responses", qp__h_response_create, QP__SCOPE_WRITE,
     QP__ROUTE_BODY | QP__ROUTE_STORES | QP__ROUTE_OWN_KEY, NULL },
+  { "POST", "/openai/v1/responses/compact", qp__h_response_compact, QP__SCOPE_WRITE,
+    QP__ROUTE_BODY | QP__ROUTE_STORES, NULL },
   { "POST", "/openai/v1/responses/input_tokens", qp__h_response_count, QP__SCOPE_READ,
     QP__ROUTE_BODY, NULL },
   { "GET", "/openai/v1/responses/{id}", qp__h_response_get, QP__SCOPE_READ, 0,

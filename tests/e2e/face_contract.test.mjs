@@ -43,6 +43,9 @@ test('an owner sees nothing of another one', async (t) => {
   ];
   for (const one of asked) assert.equal((await thrown(one())).status, 404, String(one));
   assert.equal((await thrown(bob.responses.create({ model: 'demo', input: 'x', previous_response_id: answer.id }))).code, 'previous_response_not_found');
+  assert.equal((await thrown(bob.responses.compact({ model: 'demo', previous_response_id: answer.id }))).code, 'previous_response_not_found');
+  const { output } = await alice.responses.compact({ model: 'demo', previous_response_id: answer.id });
+  for (const store of [true, false]) assert.match((await thrown(bob.responses.create({ model: 'demo', store, input: [...output, { role: 'user', content: 'x' }] }))).message, /not made by this server, or its conversation was deleted/);
   // The same name is another context.
   const other = await bob.chat.completions.create({ model: 'demo', messages: [{ role: 'user', content: 'hello' }] }, { headers: { 'X-Quipu-Context': 'same name' } }).withResponse();
   assert.notEqual(other.response.headers.get('x-quipu-context'), context);

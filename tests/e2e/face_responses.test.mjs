@@ -2,8 +2,9 @@
 
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { Agent, OpenAIConversationsSession, OpenAIProvider, Runner, setTracingDisabled, tool } from '@openai/agents';
+import { Agent, OpenAIConversationsSession, OpenAIProvider, OpenAIResponsesCompactionSession, Runner, setTracingDisabled, tool } from '@openai/agents';
 import { z } from 'zod';
+import { prose } from './compact.mjs';
 import { openai, serveFaces, thrown, weather } from './face.mjs';
 import { Model } from './model.mjs';
 import { makeWorkspace, restart, serveTurns } from './turns.mjs';
@@ -197,4 +198,64 @@ test('the Agents SDK: tools in its own process, a chain, a session of conversati
   await runner.run(agent, 'hello', { session });
   assert.ok((await session.getItems()).length >= 6);
   assert.ok(await session.popItem());
+});
+
+test('compact: a response, an input, and what comes of the item', async (t) => {
+  const model = await Model.start(t);
+  const sent = [];
+  model.line.put = (request) => void (sent.push(request.body), request.answer('The knot of item 3 is red.'));
+  const server = await serveTurns(t, { env: model.env });
+  const client = openai(server);
+  const input = Array.from({ length: 40 }, (_, i) => ({ role: i % 2 ? 'assistant' : 'user', content: `Item ${i}: ${prose(i, 80)}` }));
+  const made = await client.responses.compact({ model: 'gpt-knots', input, instructions: 'Keep the colours.' });
+  const item = made.output.at(-1);
+  assert.deepEqual([made.object, item.type], ['response.compaction', 'compaction']);
+  assert.ok(made.output.length > 1 && made.output.slice(0, -1).every((one) => one.role === 'user'));
+  assert.ok(made.usage.output_tokens < made.usage.input_tokens, JSON.stringify(made.usage));
+  assert.match(JSON.stringify(sent), /Keep the colours\./);
+
+  // It continues the conversation, which is still whole.
+  sent.length = 0;
+  const next = await client.responses.create({ model: 'gpt-knots', input: [...made.output, { role: 'user', content: 'Which colour?' }] });
+  assert.equal(next.output_text, 'The knot of item 3 is red.');
+  assert.ok(sent[0].messages.length < 15);
+  assert.match(sent[0].messages[0].content, /^<earlier-conversation/);
+  assert.equal(sent[0].messages.at(-1).content, 'Which colour?');
+  const context = (await client.responses.retrieve(next.id)).id.slice(5, 37).replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-');
+  assert.equal((await server.expect(200, 'GET', `/v1/contexts/${context}/messages?limit=100`)).total, 42);
+
+  // The same without storing: the same messages are sent.
+  const [{ messages }] = sent;
+  sent.length = 0;
+  await client.responses.create({ model: 'gpt-knots', store: false, input: [...made.output, { role: 'user', content: 'Which colour?' }] });
+  assert.deepEqual(sent[0].messages, messages);
+
+  // Of a response; too little to compact; twice from the same item: a branch.
+  const again = await client.responses.compact({ model: 'gpt-knots', previous_response_id: next.id });
+  const fork = await client.responses.create({ model: 'gpt-knots', input: [item, { role: 'user', content: 'And now?' }] });
+  assert.notEqual(fork.id.slice(37), next.id.slice(37));
+  assert.equal(fork.id.slice(5, 37), next.id.slice(5, 37));
+  const short = await client.responses.compact({ model: 'gpt-knots', input: 'hello' });
+  assert.deepEqual(short.output.map((one) => one.type), ['message', 'compaction']);
+  for (const [param, body] of [
+    ['model', { input: 'x' }], ['input', { model: 'm' }], ['input', { model: 'm', input: [{ type: 'compaction', encrypted_content: 'gAAAA' }] }], ['input[0]', { model: 'm', input: [{ type: 'compaction' }] }],
+    ['conversation', { model: 'm', input: 'x', conversation: `conv_${next.id.slice(5, 37)}` }], ['previous_response_id', { model: 'm', previous_response_id: 'resp_1' }],
+  ]) {
+    const error = await thrown(client.responses.compact(body));
+    assert.deepEqual([error.status, error.param], [400, param], error.message);
+  }
+  assert.equal((await thrown(client.responses.create({ model: 'm', input: [item], previous_response_id: next.id }))).param, 'input');
+  assert.equal((await thrown(client.conversations.create({ items: [again.output.at(-1)] }))).status, 400);
+
+  // The session of the Agents SDK that compacts by itself.
+  const runner = new Runner({ modelProvider: new OpenAIProvider({ apiKey: 'none', baseURL: `${server.url}/openai/v1`, useResponses: true }), tracingDisabled: true });
+  for (const compactionMode of ['previous_response_id', 'input']) {
+    const session = new OpenAIResponsesCompactionSession({ client: openai(server), model: 'gpt-knots', compactionMode, shouldTriggerCompaction: () => true });
+    const agent = new Agent({ name: 'Helper', model: 'gpt-knots' });
+    await runner.run(agent, `one ${prose(1, 300)}`, { session });
+    assert.equal((await session.getItems()).at(-1).type, 'compaction');
+    const last = await runner.run(agent, 'two', { session });
+    assert.equal(last.finalOutput, 'The knot of item 3 is red.');
+    assert.deepEqual(sent.at(-1).messages.map((one) => one.role), ['user', 'assistant', 'user']);
+  }
 });

@@ -99,43 +99,6 @@ read_items(struct qp__request *r, const json_t *body, json_t **out, struct qp_er
   return rc;
 }
 
-/* Saves them in one commit; the items of what was saved are appended to `added`, unless NULL. */
-static enum qp_rc
-save_items(struct qp__request *r, const json_t *messages, json_t *added, struct qp_err *err)
-{
-  size_t n = json_array_size(messages);
-  struct qp_message **list = qp__arena_alloc(&r->arena, (n + 1) * sizeof(struct qp_message *));
-  struct qp_save_result *results = qp__arena_alloc(&r->arena, (n + 1) * sizeof(*results));
-  size_t count = 0;
-  enum qp_rc rc = list && results ? QP_OK : qp__fail_nomem(err, "items");
-
-  for (size_t i = 0; !rc && i < n; i++) {
-    rc = qp__message_from_value("items", json_array_get(messages, i), &list[i], err);
-    count += !rc;
-  }
-  if (!rc && n)
-    rc = qp_message_save_batch(r->held->context, NULL, list, n, results, err);
-  for (size_t i = 0; !rc && i < n; i++) {
-    json_t *items;
-
-    if (results[i].err.rc) {
-      *err = results[i].err;
-      rc = err->rc;
-      break;
-    }
-    qp_message_set_id(list[i], &results[i].id);
-    items = added ? qp__items_of(list[i]) : NULL;
-    if (added && (!items || json_array_extend(added, items)))
-      rc = qp__fail_nomem(err, "items");
-    json_decref(items);
-  }
-  for (size_t i = 0; i < count; i++)
-    qp_message_free(list[i]);
-  if (!rc && n)
-    qp__held_show_now(r->held);
-  return rc;
-}
-
 static enum qp_rc
 parse_body(struct qp__request *r, json_t **out, struct qp_err *err)
 {
@@ -160,7 +123,7 @@ qp__h_conversation_create(struct qp__request *r, struct qp_err *err)
   if (!rc)
     rc = set_metadata(r, json_object_get(body, "metadata"), err);
   if (!rc)
-    rc = save_items(r, messages, NULL, err);
+    rc = qp__items_save(r, NULL, messages, NULL, err);
   if (!rc)
     rc = answer_conversation(r, err);
   json_decref(messages);
@@ -240,7 +203,7 @@ qp__h_items_add(struct qp__request *r, struct qp_err *err)
   if (!rc)
     rc = read_items(r, body, &messages, err);
   if (!rc)
-    rc = added ? save_items(r, messages, added, err) : qp__fail_nomem(err, "items");
+    rc = added ? qp__items_save(r, NULL, messages, added, err) : qp__fail_nomem(err, "items");
   if (!rc)
     qp__items_emit(&r->reply.body, added, false);
   json_decref(added);
@@ -363,7 +326,7 @@ delete_item(struct qp__request *r, const struct qp_message *message, const json_
     rc = qp_branch_rewind(r->held->context, branch,
                           qp_uuid_is_none(&info.parent) ? NULL : &info.parent, err);
   if (!rc)
-    rc = save_items(r, again, NULL, err);
+    rc = qp__items_save(r, NULL, again, NULL, err);
   if (!rc)
     qp__held_show_now(r->held);
   qp__free(branch);

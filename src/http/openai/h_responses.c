@@ -22,50 +22,12 @@
 
 /* ---- create: where it belongs ---- */
 
-static enum qp_rc
-fail_locked(struct qp__request *r, struct qp_err *err)
-{
-  r->fail_param = "conversation";
-  return qp__request_fail(r, MHD_HTTP_BAD_REQUEST, "LOCKED", err,
-                          "another response is being made in this conversation; wait until it is "
-                          "complete, or cancel it");
-}
-
 static bool
 is_role(const json_t *message, const char *role)
 {
   const char *own = json_string_value(json_object_get(message, "role"));
 
   return own && strcmp(own, role) == 0;
-}
-
-/* Holds the context and finds the message behind which the input comes; none: at the head of the
- * active branch. */
-static enum qp_rc
-find_place(struct qp__request *r, const struct qp__response_wish *w, struct qp_uuid *at,
-           const char **branch, struct qp_err *err)
-{
-  struct qp__stored_response previous;
-  enum qp_rc rc;
-
-  if (w->conversation)
-    return qp__conversation_find(r, w->conversation, err);
-  if (!w->previous)
-    return qp__face_context(r, "new", err);
-  rc = qp__stored_response_find(r, w->previous, NULL, &previous, err);
-  if (rc == QP_NOTFOUND) {
-    r->fail_param = "previous_response_id";
-    rc = qp__request_fail(r, MHD_HTTP_BAD_REQUEST, "NO_RESPONSE", err,
-                          "Previous response with id '%.80s' not found.", w->previous);
-  } else if (!rc && previous.running) {
-    rc = fail_locked(r, err);
-  }
-  if (!rc) {
-    *at = previous.last;
-    *branch = previous.is_head ? previous.branch : NULL;
-  }
-  qp__stored_response_release(&previous);
-  return rc;
 }
 
 /* The calls that wait in the context, by id: new. */
@@ -81,7 +43,7 @@ read_waiting(struct qp__request *r, json_t **detail, struct qp_err *err)
         "the state", (struct qp_bytes){ info->state_detail_json, strlen(info->state_detail_json) },
         detail, err);
   else if (!rc && !qp_state_awaits_client(info->state))
-    rc = fail_locked(r, err);
+    rc = qp__response_fail_locked(r, err);
   qp_free(info);
   return rc;
 }
@@ -199,7 +161,7 @@ make_plan(struct qp__request *r, const struct qp__response_wish *w, struct qp__f
   const char *waiting;
   json_t *detail = NULL;
   size_t results = count_results(w->wish.messages);
-  enum qp_rc rc = find_place(r, w, &at, &branch, err);
+  enum qp_rc rc = qp__response_place(r, w, &at, &branch, err);
   bool here;
 
   if (!rc)
@@ -259,8 +221,10 @@ create(struct qp__request *r, struct qp__response_wish *w, struct qp__exchange *
   x->client_tools = qp__wish_tool_names(&w->wish);
   if (!x->client_tools)
     return qp__fail_nomem(err, "the tools");
-  if (!w->store)
-    return qp__exchange_ask(r, x, &w->wish, err);
+  if (!w->store) {
+    rc = w->compaction ? qp__compaction_expand(r, w, err) : QP_OK;
+    return rc ? rc : qp__exchange_ask(r, x, &w->wish, err);
+  }
   x->face.client_tools = x->client_tools;
   x->first = begin_response;
   rc = make_plan(r, w, &plan, err);

@@ -298,3 +298,42 @@ qp__items_answer(struct qp__request *r, const char *branch, uint64_t first, uint
   json_decref(p.items);
   return rc;
 }
+
+/* ---- saving ---- */
+
+enum qp_rc
+qp__items_save(struct qp__request *r, const char *branch, const json_t *messages, json_t *added,
+               struct qp_err *err)
+{
+  size_t n = json_array_size(messages);
+  struct qp_message **list = qp__arena_alloc(&r->arena, (n + 1) * sizeof(struct qp_message *));
+  struct qp_save_result *results = qp__arena_alloc(&r->arena, (n + 1) * sizeof(*results));
+  size_t count = 0;
+  enum qp_rc rc = list && results ? QP_OK : qp__fail_nomem(err, "items");
+
+  for (size_t i = 0; !rc && i < n; i++) {
+    rc = qp__message_from_value("items", json_array_get(messages, i), &list[i], err);
+    count += !rc;
+  }
+  if (!rc && n)
+    rc = qp_message_save_batch(r->held->context, branch, list, n, results, err);
+  for (size_t i = 0; !rc && i < n; i++) {
+    json_t *items;
+
+    if (results[i].err.rc) {
+      *err = results[i].err;
+      rc = err->rc;
+      break;
+    }
+    qp_message_set_id(list[i], &results[i].id);
+    items = added ? qp__items_of(list[i]) : NULL;
+    if (added && (!items || json_array_extend(added, items)))
+      rc = qp__fail_nomem(err, "items");
+    json_decref(items);
+  }
+  for (size_t i = 0; i < count; i++)
+    qp_message_free(list[i]);
+  if (!rc && n)
+    qp__held_show_now(r->held);
+  return rc;
+}

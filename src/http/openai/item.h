@@ -17,6 +17,10 @@ bool qp__item_message(const char *item, struct qp_uuid *out);
  * r->held, by the query "after", "limit" and "order". */
 enum qp_rc qp__items_answer(struct qp__request *r, const char *branch, uint64_t first,
                             uint64_t count, struct qp_err *err);
+/* Saves messages in the stored form in one commit; `branch` NULL: the active one. The items of what
+ * was saved are appended to `added`, unless NULL. */
+enum qp_rc qp__items_save(struct qp__request *r, const char *branch, const json_t *messages,
+                          json_t *added, struct qp_err *err);
 /* Writes a list of items with all that a page has. */
 void qp__items_emit(struct qp__buf *out, const json_t *items, bool has_more);
 

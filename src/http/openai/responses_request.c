@@ -172,28 +172,47 @@ read_output(struct qp__request *r, const json_t *item, const char *at, json_t *m
 }
 
 static enum qp_rc
-read_approval(struct qp__request *r, const json_t *item, const char *at, json_t **approvals,
-              struct qp_err *err)
+read_approval(struct qp__request *r, const json_t *item, const char *at,
+              struct qp__response_wish *w, struct qp_err *err)
 {
   const char *id = string_at(item, "approval_request_id");
   const json_t *approve = json_object_get(item, "approve");
 
-  if (!approvals || !id || strncmp(id, "mcpr_", 5) != 0 || !json_is_boolean(approve))
+  if (!w || !id || strncmp(id, "mcpr_", 5) != 0 || !json_is_boolean(approve))
     return qp__wish_refuse(r, err, at,
                            "%s: an mcp_approval_response needs \"approval_request_id\" of a "
                            "request of this server, and \"approve\"",
                            at);
-  if (!*approvals)
-    *approvals = json_array();
-  if (!qp__wish_add(*approvals, json_pack("{s:s, s:O, s:s*}", "call", id + 5, "approve", approve,
-                                          "reason", string_at(item, "reason"))))
+  if (!w->approvals)
+    w->approvals = json_array();
+  if (!qp__wish_add(w->approvals, json_pack("{s:s, s:O, s:s*}", "call", id + 5, "approve", approve,
+                                            "reason", string_at(item, "reason"))))
     return qp__fail_nomem(err, "an item");
+  return QP_OK;
+}
+
+/* It stands for all items before it. */
+static enum qp_rc
+read_compaction(struct qp__request *r, const json_t *item, const char *at, json_t *messages,
+                struct qp__response_wish *w, struct qp_err *err)
+{
+  const char *content = string_at(item, "encrypted_content");
+
+  if (!w || !content)
+    return qp__wish_refuse(r, err, at,
+                           w ? "%s: a compaction needs \"encrypted_content\""
+                             : "%s: items of type \"compaction\" cannot be stored",
+                           at);
+  w->compaction = content;
+  (void)json_array_clear(messages);
+  json_decref(w->approvals);
+  w->approvals = NULL;
   return QP_OK;
 }
 
 static enum qp_rc
 read_item(struct qp__request *r, const json_t *item, const char *at, json_t *messages,
-          json_t **approvals, struct qp_err *err)
+          struct qp__response_wish *w, struct qp_err *err)
 {
   const char *type = string_at(item, "type");
 
@@ -206,7 +225,9 @@ read_item(struct qp__request *r, const json_t *item, const char *at, json_t *mes
   if (is(type, "function_call_output"))
     return read_output(r, item, at, messages, err);
   if (is(type, "mcp_approval_response"))
-    return read_approval(r, item, at, approvals, err);
+    return read_approval(r, item, at, w, err);
+  if (is(type, "compaction"))
+    return read_compaction(r, item, at, messages, w, err);
   /* Clients send back what they got. Reasoning of this face cannot be given to a provider, and
    * calls of the server are in its own history. */
   if (is(type, "reasoning") || is(type, "mcp_call") || is(type, "mcp_list_tools") ||
@@ -217,7 +238,7 @@ read_item(struct qp__request *r, const json_t *item, const char *at, json_t *mes
 
 enum qp_rc
 qp__response_items_read(struct qp__request *r, const json_t *items, const char *at,
-                        json_t *messages, json_t **approvals, struct qp_err *err)
+                        json_t *messages, struct qp__response_wish *w, struct qp_err *err)
 {
   enum qp_rc rc = QP_OK;
 
@@ -227,7 +248,7 @@ qp__response_items_read(struct qp__request *r, const json_t *items, const char *
     char inner[AT_MAX];
 
     (void)snprintf(inner, sizeof(inner), "%.80s[%zu]", at, i);
-    rc = read_item(r, json_array_get(items, i), inner, messages, approvals, err);
+    rc = read_item(r, json_array_get(items, i), inner, messages, w, err);
   }
   return rc;
 }
@@ -248,7 +269,7 @@ read_input(struct qp__request *r, const json_t *input, struct qp__response_wish 
                : qp__fail_nomem(err, "the input");
   if (!json_is_array(input))
     return qp__wish_refuse(r, err, "input", "\"input\" must be a text or a list of items");
-  return qp__response_items_read(r, input, "input", w->wish.messages, &w->approvals, err);
+  return qp__response_items_read(r, input, "input", w->wish.messages, w, err);
 }
 
 /* ---- tools ---- */
@@ -477,6 +498,10 @@ qp__response_request_read(struct qp__request *r, const json_t *body, struct qp__
     rc = qp__metadata_check(r, json_object_get(body, "metadata"), err);
   if (!rc)
     rc = read_input(r, json_object_get(body, "input"), w, err);
+  if (!rc && w->compaction && (w->previous || w->conversation))
+    rc = qp__wish_refuse(r, err, "input",
+                         "an input with a compaction item cannot be used with "
+                         "previous_response_id or conversation: the item names the conversation");
   if (!rc)
     rc = read_tools(r, json_object_get(body, "tools"), w, err);
   if (!rc)

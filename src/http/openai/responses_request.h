@@ -14,6 +14,9 @@ struct qp__response_wish {
   bool server_tools; /* tools has {"type":"mcp","server_label":"quipu"} */
   json_t *echo;      /* what the object of the response repeats */
   json_t *approvals; /* array of {"call","approve","reason"?}, or NULL */
+  /* An item of type "compaction", or NULL. It stands for everything before it, so only the items
+   * behind it are in wish.messages. */
+  const char *compaction;
 };
 
 void qp__response_wish_release(struct qp__response_wish *w);
@@ -22,10 +25,11 @@ void qp__response_wish_release(struct qp__response_wish *w);
 enum qp_rc qp__response_request_read(struct qp__request *r, const json_t *body,
                                      struct qp__response_wish *w, struct qp_err *err);
 
-/* Reads a list of items and appends messages in the stored form; `at` names it. Approvals may be
- * NULL: then such items are refused. */
+/* Reads a list of items and appends messages in the stored form; `at` names it. `w` gets approvals
+ * and a compaction; NULL: such items are refused. */
 enum qp_rc qp__response_items_read(struct qp__request *r, const json_t *items, const char *at,
-                                   json_t *messages, json_t **approvals, struct qp_err *err);
+                                   json_t *messages, struct qp__response_wish *w,
+                                   struct qp_err *err);
 
 /* "metadata" of OpenAI: at most 16 strings. */
 enum qp_rc qp__metadata_check(struct qp__request *r, const json_t *metadata, struct qp_err *err);

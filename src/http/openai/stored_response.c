@@ -7,9 +7,11 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "http/engine_use.h"
 #include "http/face/face_turn.h"
 #include "http/http_int.h"
 #include "model/message.h"
+#include "quipu/compaction.h"
 
 /* ---- ids ---- */
 
@@ -264,4 +266,152 @@ qp__stored_response_release(struct qp__stored_response *s)
 {
   json_decref(s->record);
   s->record = NULL;
+}
+
+/* ---- where a new one belongs ---- */
+
+enum qp_rc
+qp__response_fail_locked(struct qp__request *r, struct qp_err *err)
+{
+  r->fail_param = "conversation";
+  return qp__request_fail(r, MHD_HTTP_BAD_REQUEST, "LOCKED", err,
+                          "another response is being made in this conversation; wait until it is "
+                          "complete, or cancel it");
+}
+
+void
+qp__compaction_ref(const struct qp_uuid *context, const struct qp_uuid *last,
+                   char out[QP__COMPACTION_REF])
+{
+  memcpy(out, "quipu_", 6);
+  write_hex(out + 6, context);
+  write_hex(out + 38, last);
+  out[70] = '\0';
+}
+
+/* Holds the context that a compaction item names, and finds its last message. */
+static enum qp_rc
+find_compaction(struct qp__request *r, const char *ref, struct qp_uuid *at, const char **branch,
+                bool *is_head, struct qp_err *err)
+{
+  struct qp_uuid context;
+  uint64_t position = 0;
+  uint64_t messages = 0;
+  enum qp_rc rc = QP_NOTFOUND;
+
+  if (strncmp(ref, "quipu_", 6) == 0 && strlen(ref) == 70 && qp__hex_uuid(ref + 6, &context) &&
+      qp__hex_uuid(ref + 38, at))
+    rc = hold(r, &context, err);
+  if (!rc)
+    rc = qp__face_find_message(r, at, NULL, branch, &position, &messages, err);
+  *is_head = position + 1 == messages;
+  if (rc == QP_NOTFOUND)
+    return qp__wish_refuse(r, err, "input",
+                           "the compaction item was not made by this server, or its conversation "
+                           "was deleted");
+  return rc;
+}
+
+static enum qp_rc
+place_compaction(struct qp__request *r, const char *ref, struct qp_uuid *at, const char **branch,
+                 struct qp_err *err)
+{
+  bool is_head = false;
+  enum qp_rc rc = find_compaction(r, ref, at, branch, &is_head, err);
+
+  if (!rc && !is_head)
+    *branch = NULL;
+  return rc;
+}
+
+enum qp_rc
+qp__response_place(struct qp__request *r, const struct qp__response_wish *w, struct qp_uuid *at,
+                   const char **branch, struct qp_err *err)
+{
+  struct qp__stored_response previous;
+  enum qp_rc rc;
+
+  if (w->conversation)
+    return qp__conversation_find(r, w->conversation, err);
+  if (w->compaction)
+    return place_compaction(r, w->compaction, at, branch, err);
+  if (!w->previous)
+    return qp__face_context(r, "new", err);
+  rc = qp__stored_response_find(r, w->previous, NULL, &previous, err);
+  if (rc == QP_NOTFOUND) {
+    r->fail_param = "previous_response_id";
+    rc = qp__request_fail(r, MHD_HTTP_BAD_REQUEST, "NO_RESPONSE", err,
+                          "Previous response with id '%.80s' not found.", w->previous);
+  } else if (!rc && previous.running) {
+    rc = qp__response_fail_locked(r, err);
+  }
+  if (!rc) {
+    *at = previous.last;
+    *branch = previous.is_head ? previous.branch : NULL;
+  }
+  qp__stored_response_release(&previous);
+  return rc;
+}
+
+/* ---- a compaction that is expanded ---- */
+
+/* Puts the messages of a view up to `last` before those of the wish. */
+static enum qp_rc
+take_view(struct qp__request *r, const json_t *view, const struct qp_uuid *last,
+          struct qp__response_wish *w, struct qp_err *err)
+{
+  json_t *all = json_array();
+  const json_t *message;
+  char text[QP_UUID_TEXT];
+  bool found = false;
+  bool good = all != NULL;
+  size_t i;
+
+  (void)qp_uuid_text(last, text);
+  json_array_foreach (json_object_get(view, "messages"), i, message) {
+    const char *id = json_string_value(json_object_get(message, "id"));
+
+    if (found || !good)
+      break;
+    good = json_array_append(all, (json_t *)message) == 0;
+    found = id && strcmp(id, text) == 0;
+  }
+  good = good && json_array_extend(all, w->wish.messages) == 0;
+  if (!good || !found) {
+    json_decref(all);
+    return good ? qp__wish_refuse(r, err, "input",
+                                  "the conversation of the compaction item was compacted again "
+                                  "behind it; compact it again, or use \"store\": true")
+                : qp__fail_nomem(err, "a compaction");
+  }
+  json_decref(w->wish.messages);
+  w->wish.messages = all;
+  return QP_OK;
+}
+
+enum qp_rc
+qp__compaction_expand(struct qp__request *r, struct qp__response_wish *w, struct qp_err *err)
+{
+  struct qp_engine *engine = NULL;
+  struct qp_uuid last;
+  const char *branch = NULL;
+  char *text = NULL;
+  size_t len = 0;
+  json_t *view = NULL;
+  bool is_head;
+  enum qp_rc rc = find_compaction(r, w->compaction, &last, &branch, &is_head, err);
+
+  if (!rc)
+    rc = qp__turns_enter(r, &engine, err);
+  if (rc)
+    return rc;
+  rc = qp_engine_view(engine, r->held->context, branch, &text, &len, err);
+  qp__turns_leave(r->http);
+  if (!rc)
+    rc = qp__json_parse_object("the view", (struct qp_bytes){ text, len }, &view, err);
+  if (!rc)
+    rc = take_view(r, view, &last, w, err);
+  json_decref(view);
+  qp_free(text);
+  return rc;
 }

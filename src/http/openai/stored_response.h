@@ -11,6 +11,7 @@
 
 #include "http/face/face.h"
 #include "http/openai/responses_form.h"
+#include "http/openai/responses_request.h"
 #include "http/request.h"
 
 #define QP__RESPONSE_ID 70
@@ -44,5 +45,22 @@ void qp__stored_response_release(struct qp__stored_response *s);
 
 /* Holds the context of a conversation in r->held. QP_NOTFOUND. */
 enum qp_rc qp__conversation_find(struct qp__request *r, const char *id, struct qp_err *err);
+
+/* Fails: a turn runs in the conversation. */
+enum qp_rc qp__response_fail_locked(struct qp__request *r, struct qp_err *err);
+/* Holds the context of a new response in r->held, a new one if the wish names none, and finds the
+ * message `at` behind which its input comes. None: at the head of the active branch. *branch is the
+ * branch that ends there; NULL: there is none, or it is the active one. */
+enum qp_rc qp__response_place(struct qp__request *r, const struct qp__response_wish *w,
+                              struct qp_uuid *at, const char **branch, struct qp_err *err);
+
+/* What a compaction item has as "encrypted_content": it names the context and the last message. It
+ * is no secret: the owner of the context is checked when it comes back. */
+#define QP__COMPACTION_REF 71
+void qp__compaction_ref(const struct qp_uuid *context, const struct qp_uuid *last,
+                        char out[QP__COMPACTION_REF]);
+/* Replaces w->compaction by the messages that a model would be sent for it. */
+enum qp_rc qp__compaction_expand(struct qp__request *r, struct qp__response_wish *w,
+                                 struct qp_err *err);
 
 #endif
