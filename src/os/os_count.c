@@ -9,23 +9,48 @@ count(atomic_ullong *n)
   (void)atomic_fetch_add_explicit(n, 1, memory_order_relaxed);
 }
 
-static int
-count_open_root(void *self, const char *path, int create)
-{
-  struct qp__os_count *c = self;
+/* Defines count_NAME(): passes a call on to the slot NAME, after counting it. The last arguments are
+ * those of the call behind `self`. */
+#define COUNTED(result, name, counter, params, ...)     \
+  static result count_##name params                     \
+  {                                                     \
+    struct qp__os_count *c = self;                      \
+                                                        \
+    count(&c->counter);                                 \
+    return c->inner->name(c->inner->self, __VA_ARGS__); \
+  }
 
-  count(&c->opens);
-  return c->inner->open_root(c->inner->self, path, create);
-}
+COUNTED(int, open_root, opens, (void *self, const char *path, int create), path, create)
+COUNTED(int, stat_root, reads, (void *self, int base, const char *path, struct stat *st), base,
+        path, st)
+COUNTED(ssize_t, pread, reads, (void *self, int fd, void *buf, size_t n, off_t off), fd, buf, n,
+        off)
+COUNTED(ssize_t, pwrite, writes, (void *self, int fd, const void *buf, size_t n, off_t off), fd,
+        buf, n, off)
+COUNTED(int, ftruncate, writes, (void *self, int fd, off_t len), fd, len)
+COUNTED(int, allocate, writes, (void *self, int fd, off_t len), fd, len)
+COUNTED(int, set_mtime, writes, (void *self, int fd, const struct timespec *time), fd, time)
+COUNTED(int, fdatasync, syncs, (void *self, int fd), fd)
+COUNTED(int, fsync, syncs, (void *self, int fd), fd)
+COUNTED(int, syncfs, syncs, (void *self, int fd), fd)
+COUNTED(int, fstat, reads, (void *self, int fd, struct stat *st), fd, st)
+COUNTED(int, fstatat, reads, (void *self, int dirfd, const char *path, struct stat *st), dirfd,
+        path, st)
+COUNTED(int, mkdirat, names, (void *self, int dirfd, const char *path, mode_t mode), dirfd, path,
+        mode)
+COUNTED(int, unlinkat, names, (void *self, int dirfd, const char *path, int flags), dirfd, path,
+        flags)
+COUNTED(int, renameat, names,
+        (void *self, int olddir, const char *from, int newdir, const char *to, unsigned flags),
+        olddir, from, newdir, to, flags)
+COUNTED(int, listdir, reads,
+        (void *self, int dirfd, const char *path, qp__os_name *visit, void *arg), dirfd, path,
+        visit, arg)
+COUNTED(int, linkat, names, (void *self, int olddir, const char *from, int newdir, const char *to),
+        olddir, from, newdir, to)
+COUNTED(int, clone, writes, (void *self, int to, int from), to, from)
 
-static int
-count_stat_root(void *self, int base, const char *path, struct stat *st)
-{
-  struct qp__os_count *c = self;
-
-  count(&c->reads);
-  return c->inner->stat_root(c->inner->self, base, path, st);
-}
+/* Not counted. */
 
 static int
 count_close(void *self, int fd)
@@ -35,156 +60,12 @@ count_close(void *self, int fd)
   return c->inner->close(c->inner->self, fd);
 }
 
-static ssize_t
-count_pread(void *self, int fd, void *buf, size_t n, off_t off)
-{
-  struct qp__os_count *c = self;
-
-  count(&c->reads);
-  return c->inner->pread(c->inner->self, fd, buf, n, off);
-}
-
-static ssize_t
-count_pwrite(void *self, int fd, const void *buf, size_t n, off_t off)
-{
-  struct qp__os_count *c = self;
-
-  count(&c->writes);
-  return c->inner->pwrite(c->inner->self, fd, buf, n, off);
-}
-
-static int
-count_ftruncate(void *self, int fd, off_t len)
-{
-  struct qp__os_count *c = self;
-
-  count(&c->writes);
-  return c->inner->ftruncate(c->inner->self, fd, len);
-}
-
-static int
-count_allocate(void *self, int fd, off_t len)
-{
-  struct qp__os_count *c = self;
-
-  count(&c->writes);
-  return c->inner->allocate(c->inner->self, fd, len);
-}
-
 static int
 count_space(void *self, int fd, uint64_t *room, uint64_t *total)
 {
   struct qp__os_count *c = self;
 
   return c->inner->space(c->inner->self, fd, room, total);
-}
-
-static int
-count_set_mtime(void *self, int fd, const struct timespec *time)
-{
-  struct qp__os_count *c = self;
-
-  count(&c->writes);
-  return c->inner->set_mtime(c->inner->self, fd, time);
-}
-
-static int
-count_fdatasync(void *self, int fd)
-{
-  struct qp__os_count *c = self;
-
-  count(&c->syncs);
-  return c->inner->fdatasync(c->inner->self, fd);
-}
-
-static int
-count_fsync(void *self, int fd)
-{
-  struct qp__os_count *c = self;
-
-  count(&c->syncs);
-  return c->inner->fsync(c->inner->self, fd);
-}
-
-static int
-count_syncfs(void *self, int fd)
-{
-  struct qp__os_count *c = self;
-
-  count(&c->syncs);
-  return c->inner->syncfs(c->inner->self, fd);
-}
-
-static int
-count_fstat(void *self, int fd, struct stat *st)
-{
-  struct qp__os_count *c = self;
-
-  count(&c->reads);
-  return c->inner->fstat(c->inner->self, fd, st);
-}
-
-static int
-count_fstatat(void *self, int dirfd, const char *path, struct stat *st)
-{
-  struct qp__os_count *c = self;
-
-  count(&c->reads);
-  return c->inner->fstatat(c->inner->self, dirfd, path, st);
-}
-
-static int
-count_mkdirat(void *self, int dirfd, const char *path, mode_t mode)
-{
-  struct qp__os_count *c = self;
-
-  count(&c->names);
-  return c->inner->mkdirat(c->inner->self, dirfd, path, mode);
-}
-
-static int
-count_unlinkat(void *self, int dirfd, const char *path, int flags)
-{
-  struct qp__os_count *c = self;
-
-  count(&c->names);
-  return c->inner->unlinkat(c->inner->self, dirfd, path, flags);
-}
-
-static int
-count_renameat(void *self, int olddir, const char *from, int newdir, const char *to, unsigned flags)
-{
-  struct qp__os_count *c = self;
-
-  count(&c->names);
-  return c->inner->renameat(c->inner->self, olddir, from, newdir, to, flags);
-}
-
-static int
-count_listdir(void *self, int dirfd, const char *path, qp__os_name *visit, void *arg)
-{
-  struct qp__os_count *c = self;
-
-  count(&c->reads);
-  return c->inner->listdir(c->inner->self, dirfd, path, visit, arg);
-}
-
-static int
-count_linkat(void *self, int olddir, const char *from, int newdir, const char *to)
-{
-  struct qp__os_count *c = self;
-
-  count(&c->names);
-  return c->inner->linkat(c->inner->self, olddir, from, newdir, to);
-}
-
-static int
-count_clone(void *self, int to, int from)
-{
-  struct qp__os_count *c = self;
-
-  count(&c->writes);
-  return c->inner->clone(c->inner->self, to, from);
 }
 
 static int
