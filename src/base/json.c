@@ -30,121 +30,133 @@ qp__json_copy(const json_t *value)
 
 /* ---- reading fields ---- */
 
-/* The value of the field, or NULL if it is missing or null. */
-static json_t *
-present(const json_t *object, const char *key)
+enum qp_rc
+qp__field_fail(const struct qp__place *at, const char *key, const char *problem, struct qp_err *err)
+{
+  return qp__fail(err, QP_INVALID, "%s: \"%s%s\" %s", at->what, at->path, key, problem);
+}
+
+json_t *
+qp__field_get(const json_t *object, const char *key)
 {
   json_t *v = json_object_get(object, key);
 
   return json_is_null(v) ? NULL : v;
 }
 
-static enum qp_rc
-wrong_type(const char *what, const char *key, const char *type, struct qp_err *err)
-{
-  return qp__fail(err, QP_INVALID, "%s: \"%s\" must be %s", what, key, type);
-}
-
 enum qp_rc
-qp__json_string(const char *what, const json_t *object, const char *key, const char **out,
-                struct qp_err *err)
+qp__field_string(const struct qp__place *at, const json_t *object, const char *key,
+                 const char **out, struct qp_err *err)
 {
-  json_t *v = present(object, key);
+  json_t *v = qp__field_get(object, key);
 
   if (!v)
     return QP_OK;
   if (!json_is_string(v))
-    return wrong_type(what, key, "a string", err);
+    return qp__field_fail(at, key, "must be a string", err);
   if (strlen(json_string_value(v)) != json_string_length(v))
-    return wrong_type(what, key, "a string without NUL characters", err);
+    return qp__field_fail(at, key, "must be a string without NUL characters", err);
   *out = json_string_value(v);
   return QP_OK;
 }
 
 enum qp_rc
-qp__json_int(const char *what, const json_t *object, const char *key, int64_t *out,
-             struct qp_err *err)
+qp__field_text(const struct qp__place *at, const json_t *object, const char *key,
+               struct qp_bytes *out, struct qp_err *err)
 {
-  json_t *v = present(object, key);
+  json_t *v = qp__field_get(object, key);
+
+  if (!v)
+    return QP_OK;
+  if (!json_is_string(v))
+    return qp__field_fail(at, key, "must be a string", err);
+  out->data = json_string_value(v);
+  out->len = json_string_length(v);
+  return QP_OK;
+}
+
+enum qp_rc
+qp__field_int(const struct qp__place *at, const json_t *object, const char *key, int64_t *out,
+              struct qp_err *err)
+{
+  json_t *v = qp__field_get(object, key);
 
   if (!v)
     return QP_OK;
   if (!json_is_integer(v))
-    return wrong_type(what, key, "a whole number", err);
+    return qp__field_fail(at, key, "must be a whole number", err);
   *out = json_integer_value(v);
   return QP_OK;
 }
 
 enum qp_rc
-qp__json_bool(const char *what, const json_t *object, const char *key, bool *out,
-              struct qp_err *err)
+qp__field_bool(const struct qp__place *at, const json_t *object, const char *key, bool *out,
+               struct qp_err *err)
 {
-  json_t *v = present(object, key);
+  json_t *v = qp__field_get(object, key);
 
   if (!v)
     return QP_OK;
   if (!json_is_boolean(v))
-    return wrong_type(what, key, "true or false", err);
+    return qp__field_fail(at, key, "must be true or false", err);
   *out = json_is_true(v);
   return QP_OK;
 }
 
 enum qp_rc
-qp__json_object(const char *what, const json_t *object, const char *key, json_t **out,
-                struct qp_err *err)
+qp__field_object(const struct qp__place *at, const json_t *object, const char *key, json_t **out,
+                 struct qp_err *err)
 {
-  json_t *v = present(object, key);
+  json_t *v = qp__field_get(object, key);
 
   if (!v)
     return QP_OK;
   if (!json_is_object(v))
-    return wrong_type(what, key, "an object", err);
+    return qp__field_fail(at, key, "must be an object", err);
   *out = v;
   return QP_OK;
 }
 
 enum qp_rc
-qp__json_array(const char *what, const json_t *object, const char *key, json_t **out,
-               struct qp_err *err)
+qp__field_array(const struct qp__place *at, const json_t *object, const char *key, json_t **out,
+                struct qp_err *err)
 {
-  json_t *v = present(object, key);
+  json_t *v = qp__field_get(object, key);
 
   if (!v)
     return QP_OK;
   if (!json_is_array(v))
-    return wrong_type(what, key, "an array", err);
+    return qp__field_fail(at, key, "must be an array", err);
   *out = v;
   return QP_OK;
 }
 
 enum qp_rc
-qp__json_uuid(const char *what, const json_t *object, const char *key, struct qp_uuid *out,
-              struct qp_err *err)
+qp__field_uuid(const struct qp__place *at, const json_t *object, const char *key,
+               struct qp_uuid *out, struct qp_err *err)
 {
-  json_t *v = present(object, key);
+  json_t *v = qp__field_get(object, key);
   struct qp_uuid id;
 
   if (!v)
     return QP_OK;
   if (!json_is_string(v) || json_string_length(v) != QP__UUID_LEN ||
       !qp__uuid_decode(json_string_value(v), &id))
-    return wrong_type(what, key, "a UUID", err);
+    return qp__field_fail(at, key, "must be a UUID", err);
   *out = id;
   return QP_OK;
 }
 
 enum qp_rc
-qp__json_time(const char *what, const json_t *object, const char *key, int64_t *out,
-              struct qp_err *err)
+qp__field_time(const struct qp__place *at, const json_t *object, const char *key, int64_t *out,
+               struct qp_err *err)
 {
-  json_t *v = present(object, key);
-  int64_t ms;
+  json_t *v = qp__field_get(object, key);
 
   if (!v)
     return QP_OK;
-  if (!json_is_string(v) || qp__time_parse(json_string_value(v), json_string_length(v), &ms))
-    return wrong_type(what, key, "a time such as \"2026-11-15T19:55:40.123Z\"", err);
-  *out = ms;
+  if (!json_is_string(v) || qp__time_parse(json_string_value(v), json_string_length(v), out))
+    return qp__field_fail(at, key, "must be a time such as \"2026-11-15T19:55:40.123Z\"", err);
   return QP_OK;
 }
 

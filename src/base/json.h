@@ -45,23 +45,49 @@ enum qp_rc qp__json_write_string(struct qp__buf *out, const char *s, size_t n);
  * copy function loses elements when memory runs out.) */
 json_t *qp__json_copy(const json_t *value);
 
-/* Field readers. A missing field or null leaves *out unchanged and returns QP_OK; a wrong type is
- * QP_INVALID "`what`: \"key\" must be a string". Results are borrowed from the object. */
-enum qp_rc qp__json_string(const char *what, const json_t *object, const char *key,
-                           const char **out, struct qp_err *err);
-enum qp_rc qp__json_int(const char *what, const json_t *object, const char *key, int64_t *out,
-                        struct qp_err *err);
-enum qp_rc qp__json_bool(const char *what, const json_t *object, const char *key, bool *out,
-                         struct qp_err *err);
-enum qp_rc qp__json_object(const char *what, const json_t *object, const char *key, json_t **out,
-                           struct qp_err *err);
-enum qp_rc qp__json_array(const char *what, const json_t *object, const char *key, json_t **out,
+/* The position of an object for error messages: `what` begins the message, `path` precedes the name
+ * of the field: "", "tool_result." or "tool_calls[2].". */
+struct qp__place {
+  const char *what;
+  const char *path;
+};
+
+/* QP_INVALID "`what`: \"`path``key`\" `problem`". */
+enum qp_rc qp__field_fail(const struct qp__place *at, const char *key, const char *problem,
                           struct qp_err *err);
-/* A string that is a UUID / an RFC 3339 time. */
-enum qp_rc qp__json_uuid(const char *what, const json_t *object, const char *key,
-                         struct qp_uuid *out, struct qp_err *err);
-enum qp_rc qp__json_time(const char *what, const json_t *object, const char *key, int64_t *out,
-                         struct qp_err *err);
+
+/* The value of a field; NULL if it is missing or null. */
+json_t *qp__field_get(const json_t *object, const char *key);
+
+/* Field readers. A missing field or null leaves *out unchanged and returns QP_OK; a wrong type is
+ * QP_INVALID. Results are borrowed from the object. */
+enum qp_rc qp__field_string(const struct qp__place *at, const json_t *object, const char *key,
+                            const char **out, struct qp_err *err);
+/* A string that may contain NUL characters. */
+enum qp_rc qp__field_text(const struct qp__place *at, const json_t *object, const char *key,
+                          struct qp_bytes *out, struct qp_err *err);
+enum qp_rc qp__field_int(const struct qp__place *at, const json_t *object, const char *key,
+                         int64_t *out, struct qp_err *err);
+enum qp_rc qp__field_bool(const struct qp__place *at, const json_t *object, const char *key,
+                          bool *out, struct qp_err *err);
+enum qp_rc qp__field_object(const struct qp__place *at, const json_t *object, const char *key,
+                            json_t **out, struct qp_err *err);
+enum qp_rc qp__field_array(const struct qp__place *at, const json_t *object, const char *key,
+                           json_t **out, struct qp_err *err);
+enum qp_rc qp__field_uuid(const struct qp__place *at, const json_t *object, const char *key,
+                          struct qp_uuid *out, struct qp_err *err);
+enum qp_rc qp__field_time(const struct qp__place *at, const json_t *object, const char *key,
+                          int64_t *out, struct qp_err *err);
+
+/* The same for an object that is the whole value: "`what`: \"key\" must be a string". */
+#define QP__AT(what) (&(struct qp__place){ (what), "" })
+#define qp__json_string(what, ...) qp__field_string(QP__AT(what), __VA_ARGS__)
+#define qp__json_int(what, ...) qp__field_int(QP__AT(what), __VA_ARGS__)
+#define qp__json_bool(what, ...) qp__field_bool(QP__AT(what), __VA_ARGS__)
+#define qp__json_object(what, ...) qp__field_object(QP__AT(what), __VA_ARGS__)
+#define qp__json_array(what, ...) qp__field_array(QP__AT(what), __VA_ARGS__)
+#define qp__json_uuid(what, ...) qp__field_uuid(QP__AT(what), __VA_ARGS__)
+#define qp__json_time(what, ...) qp__field_time(QP__AT(what), __VA_ARGS__)
 
 /* Field writers. A NULL value means that memory ran out, and they return -1. They return 0 or -1
  * like jansson. */

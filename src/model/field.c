@@ -63,36 +63,6 @@ qp__names_list(const struct qp__names *names, char *out, size_t size)
 /* ---- fields ---- */
 
 enum qp_rc
-qp__field_fail(const struct qp__place *at, const char *key, const char *problem, struct qp_err *err)
-{
-  return qp__fail(err, QP_INVALID, "%s: \"%s%s\" %s", at->what, at->path, key, problem);
-}
-
-json_t *
-qp__field_get(const json_t *object, const char *key)
-{
-  json_t *v = json_object_get(object, key);
-
-  return json_is_null(v) ? NULL : v;
-}
-
-enum qp_rc
-qp__field_string(const struct qp__place *at, const json_t *object, const char *key,
-                 const char **out, struct qp_err *err)
-{
-  json_t *v = qp__field_get(object, key);
-
-  if (!v)
-    return QP_OK;
-  if (!json_is_string(v))
-    return qp__field_fail(at, key, "must be a string", err);
-  if (strlen(json_string_value(v)) != json_string_length(v))
-    return qp__field_fail(at, key, "must be a string without NUL characters", err);
-  *out = json_string_value(v);
-  return QP_OK;
-}
-
-enum qp_rc
 qp__field_need(const struct qp__place *at, const json_t *object, const char *key, const char **out,
                struct qp_err *err)
 {
@@ -110,21 +80,6 @@ qp__field_need(const struct qp__place *at, const json_t *object, const char *key
 }
 
 enum qp_rc
-qp__field_text(const struct qp__place *at, const json_t *object, const char *key,
-               struct qp_bytes *out, struct qp_err *err)
-{
-  json_t *v = qp__field_get(object, key);
-
-  if (!v)
-    return QP_OK;
-  if (!json_is_string(v))
-    return qp__field_fail(at, key, "must be a string", err);
-  out->data = json_string_value(v);
-  out->len = json_string_length(v);
-  return QP_OK;
-}
-
-enum qp_rc
 qp__field_name(const struct qp__place *at, const json_t *object, const char *key,
                const struct qp__names *names, unsigned *out, struct qp_err *err)
 {
@@ -137,77 +92,6 @@ qp__field_name(const struct qp__place *at, const json_t *object, const char *key
       !qp__names_find(names, json_string_value(v), json_string_length(v), out))
     return qp__fail(err, QP_INVALID, "%s: \"%s%s\" must be one of %s", at->what, at->path, key,
                     qp__names_list(names, all, sizeof(all)));
-  return QP_OK;
-}
-
-enum qp_rc
-qp__field_bool(const struct qp__place *at, const json_t *object, const char *key, bool *out,
-               struct qp_err *err)
-{
-  json_t *v = qp__field_get(object, key);
-
-  if (!v)
-    return QP_OK;
-  if (!json_is_boolean(v))
-    return qp__field_fail(at, key, "must be true or false", err);
-  *out = json_is_true(v);
-  return QP_OK;
-}
-
-enum qp_rc
-qp__field_object(const struct qp__place *at, const json_t *object, const char *key, json_t **out,
-                 struct qp_err *err)
-{
-  json_t *v = qp__field_get(object, key);
-
-  if (!v)
-    return QP_OK;
-  if (!json_is_object(v))
-    return qp__field_fail(at, key, "must be an object", err);
-  *out = v;
-  return QP_OK;
-}
-
-enum qp_rc
-qp__field_array(const struct qp__place *at, const json_t *object, const char *key, json_t **out,
-                struct qp_err *err)
-{
-  json_t *v = qp__field_get(object, key);
-
-  if (!v)
-    return QP_OK;
-  if (!json_is_array(v))
-    return qp__field_fail(at, key, "must be an array", err);
-  *out = v;
-  return QP_OK;
-}
-
-enum qp_rc
-qp__field_uuid(const struct qp__place *at, const json_t *object, const char *key,
-               struct qp_uuid *out, struct qp_err *err)
-{
-  json_t *v = qp__field_get(object, key);
-  struct qp_uuid id;
-
-  if (!v)
-    return QP_OK;
-  if (!json_is_string(v) || json_string_length(v) != QP__UUID_LEN ||
-      !qp__uuid_decode(json_string_value(v), &id))
-    return qp__field_fail(at, key, "must be a UUID", err);
-  *out = id;
-  return QP_OK;
-}
-
-enum qp_rc
-qp__field_time(const struct qp__place *at, const json_t *object, const char *key, int64_t *out,
-               struct qp_err *err)
-{
-  json_t *v = qp__field_get(object, key);
-
-  if (!v)
-    return QP_OK;
-  if (!json_is_string(v) || qp__time_parse(json_string_value(v), json_string_length(v), out))
-    return qp__field_fail(at, key, "must be a time such as \"2026-11-15T19:55:40.123Z\"", err);
   return QP_OK;
 }
 

@@ -6,9 +6,7 @@
 #ifndef QP_MODEL_FIELD_H
 #define QP_MODEL_FIELD_H
 
-#include <jansson.h>
-
-#include "base/buf.h"
+#include "base/json.h"
 #include "quipu.h"
 
 /* A closed set of names; the index of a name is the value of its enum constant. */
@@ -24,40 +22,12 @@ const char *qp__names_get(const struct qp__names *names, unsigned value);
 /* Writes "a, b, c", truncated if it does not fit. Returns out. */
 const char *qp__names_list(const struct qp__names *names, char *out, size_t size);
 
-/* The position of an object for error messages: `what` begins the message, `path` precedes the name
- * of the field: "", "tool_result." or "tool_calls[2].". */
-struct qp__place {
-  const char *what;
-  const char *path;
-};
-
-/* QP_INVALID "`what`: \"`path``key`\" `problem`". */
-enum qp_rc qp__field_fail(const struct qp__place *at, const char *key, const char *problem,
-                          struct qp_err *err);
-
-/* The value of a field; NULL if it is missing or null. */
-json_t *qp__field_get(const json_t *object, const char *key);
-
-enum qp_rc qp__field_string(const struct qp__place *at, const json_t *object, const char *key,
-                            const char **out, struct qp_err *err);
-/* Like above, but the field is required and must not be empty. */
+/* A string field that is required and must not be empty. */
 enum qp_rc qp__field_need(const struct qp__place *at, const json_t *object, const char *key,
                           const char **out, struct qp_err *err);
-/* A string that may contain NUL characters. */
-enum qp_rc qp__field_text(const struct qp__place *at, const json_t *object, const char *key,
-                          struct qp_bytes *out, struct qp_err *err);
+/* A string field that is one of the names. */
 enum qp_rc qp__field_name(const struct qp__place *at, const json_t *object, const char *key,
                           const struct qp__names *names, unsigned *out, struct qp_err *err);
-enum qp_rc qp__field_bool(const struct qp__place *at, const json_t *object, const char *key,
-                          bool *out, struct qp_err *err);
-enum qp_rc qp__field_object(const struct qp__place *at, const json_t *object, const char *key,
-                            json_t **out, struct qp_err *err);
-enum qp_rc qp__field_array(const struct qp__place *at, const json_t *object, const char *key,
-                           json_t **out, struct qp_err *err);
-enum qp_rc qp__field_uuid(const struct qp__place *at, const json_t *object, const char *key,
-                          struct qp_uuid *out, struct qp_err *err);
-enum qp_rc qp__field_time(const struct qp__place *at, const json_t *object, const char *key,
-                          int64_t *out, struct qp_err *err);
 
 /* The fields of `object` that are not in `known` (ended by NULL), in order, as a new object; *out
  * is NULL if there are none. The values are shared with `object`. QP_NOMEM. */
