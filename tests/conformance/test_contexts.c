@@ -107,10 +107,14 @@ static void
 test_options_of_a_newer_library_are_refused(void **state)
 {
   struct fixture *f = *state;
-  struct qp_store_options o = { .size = sizeof(o) + 8 };
+  struct {
+    struct qp_store_options o;
+    uint64_t newer;
+  } larger = { { .size = sizeof(larger) }, 1 };
   struct qp_store *s = NULL;
 
-  FAILS(qp_store_open(f->driver->durable ? pathf("%s/copy", f->dir) : "memory:", &o, &s, &failure),
+  FAILS(qp_store_open(f->driver->durable ? pathf("%s/copy", f->dir) : "memory:", &larger.o, &s,
+                      &failure),
         QP_MISUSE);
   assert_null(s);
 }
