@@ -9,15 +9,27 @@ import { Quipu, QuipuError } from '../../clients/js/quipu.mjs';
 import { root, serveFaces, weather } from './face.mjs';
 import { tempDir } from './helper.mjs';
 
-test('python: the client, asyncio, the Session of the Agents SDK, the checkpointer of LangGraph', async (t) => {
-  const server = await serveFaces(t);
+async function unittest(python, args, server, expected) {
   const cwd = path.join(root, 'clients/python');
-  const child = spawn('python3', ['-B', '-m', 'unittest', 'discover', '-s', 'tests'], { cwd, env: { ...process.env, QUIPU_URL: server.url, PYTHONPATH: cwd } });
+  const child = spawn(python, ['-B', ...args], { cwd, env: { ...process.env, QUIPU_URL: server.url, PYTHONPATH: cwd } });
   let told = '';
   for (const stream of [child.stdout, child.stderr]) stream.setEncoding('utf8').on('data', (text) => (told += text));
   const code = await new Promise((resolve) => child.on('close', resolve));
   assert.equal(code, 0, told);
-  assert.match(told, /Ran 5 tests/);
+  assert.match(told, expected);
+}
+
+test('python: the client, asyncio, the Session of the Agents SDK, the checkpointer of LangGraph', async (t) => {
+  await unittest('python3', ['-m', 'unittest', 'discover', '-s', 'tests'], await serveFaces(t), /Ran 5 tests/);
+});
+
+// The packages are not installed by tools/deps. Where a Python has them, it is used.
+test('python: openai, openai-agents and langgraph themselves', async (t) => {
+  const python = process.env.QUIPU_TEST_PYTHON ?? 'python3';
+  const probe = spawnSync(python, ['-c', 'import openai, agents, langgraph.graph'], { encoding: 'utf8' });
+  if (probe.status !== 0) return t.skip(`${python} lacks openai, openai-agents or langgraph; see clients/README.md`);
+  const server = await serveFaces(t);
+  await unittest(python, ['tests/packages.py', '-v'], server, /Ran 6 tests/);
 });
 
 test('javascript: messages, streams, tools of the program, pages, errors, an answer that is lost', async (t) => {

@@ -5,7 +5,8 @@
 
 A checkpoint and the writes of a task are a message each; values are kept as the typed bytes that the
 serializer of LangGraph makes. The newest messages are read first, so the usual question, for the
-newest checkpoint, reads one page.
+newest checkpoint, reads the last two runs and not the whole thread. LangGraph saves in the background:
+the writes of a task may be stored before their checkpoint, but never before the run began.
 """
 
 import asyncio
@@ -79,7 +80,7 @@ class QuipuSaver(BaseCheckpointSaver):
         at = config["configurable"]
         thread, space = at["thread_id"], at.get("checkpoint_ns", "")
         record = {
-            "kind": "checkpoint", "ns": space, "id": checkpoint["id"], "parent": at.get("checkpoint_id"),
+            "kind": "checkpoint", "ns": space, "id": checkpoint["id"], "parent": at.get("checkpoint_id"), "source": metadata.get("source"),
             "checkpoint": self._pack(checkpoint), "metadata": self._pack(metadata),
         }
         self._append(thread, f"checkpoint {checkpoint['id']}", record)
@@ -110,25 +111,31 @@ class QuipuSaver(BaseCheckpointSaver):
     def get_tuple(self, config):
         at = config["configurable"]
         wanted, space, writes = at.get("checkpoint_id"), at.get("checkpoint_ns", ""), []
+        found, begins = None, 0
         for record in self._records(at["thread_id"]):
             if record["ns"] != space:
                 continue
             if record["kind"] == "writes":
                 writes.append(record)
-            elif wanted in (None, record["id"]):
-                return self._tuple(at["thread_id"], record, writes)
-        return None
+            elif not found and wanted not in (None, record["id"]):
+                continue
+            else:
+                found = found or record
+                begins += record["source"] != "loop"  # a run begins with this checkpoint
+                if begins == 2:
+                    break  # it is the run before: see the comment at the top
+        return self._tuple(at["thread_id"], found, writes) if found else None
 
     def list(self, config, *, filter=None, before=None, limit=None):
         threads = [config["configurable"]["thread_id"]] if config else self._threads()
         last = before["configurable"].get("checkpoint_id") if before else None
         found = []
         for thread in threads:
-            writes = []
-            for record in self._records(thread):
+            records = [*self._records(thread)]
+            writes = [record for record in records if record["kind"] == "writes"]
+            for record in records:
                 at = config["configurable"] if config else {}
                 if record["kind"] == "writes":
-                    writes.append(record)
                     continue
                 if "checkpoint_ns" in at and record["ns"] != at["checkpoint_ns"]:
                     continue

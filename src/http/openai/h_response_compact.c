@@ -1,7 +1,7 @@
 /* h_response_compact.c - POST /openai/v1/responses/compact.
  *
- * What is compacted is a branch of a context: the one of "previous_response_id", with "input" at its
- * end; "input" alone is stored in a new context. The action "compact" (docs/compaction.md) shortens
+ * It compacts a branch of a context: the one of "previous_response_id", with "input" at its end;
+ * "input" alone is stored in a new context. The action "compact" (docs/compaction.md) shortens
  * what models are sent of it and removes nothing. The answer has the messages of the user that are
  * still sent as they are, and an item that names the context and its last message: an input that
  * begins with this item continues there. When there is too little to compact, the item is the same
