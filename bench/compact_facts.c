@@ -161,8 +161,9 @@ compact(struct run *r, struct qp__record *record, struct qp__buf *narrative, str
   struct qp__sent view;
   struct qp__sent_input vin = { .record = record };
 
-  bench_ok(qp__plan_items(all + from, r->h.count - from, NULL, NULL, NULL, &arena, &items, &err),
-           &err, "items");
+  bench_ok(
+      qp__plan_items(all + from, NULL, r->h.count - from, NULL, NULL, NULL, &arena, &items, &err),
+      &err, "items");
   in.items = items;
   in.count = r->h.count - from;
   in.summary = record->tokens_after;

@@ -50,6 +50,7 @@ enum qp__rank {
   QP__RANK_CATALOGUE, /* the catalogue's marks */
   QP__RANK_CATALOGUE_VFS,
   QP__RANK_USAGE, /* the table of owners */
+  QP__RANK_SIZES, /* turn/size_cache.h */
 };
 
 struct qp__mutex {

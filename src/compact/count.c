@@ -712,6 +712,16 @@ qp__count_add(struct qp__count *count, const struct qp_message *m)
     add_result(count, m);
 }
 
+void
+qp__count_join(struct qp__count *count, const struct qp__count *more)
+{
+  count->text += more->text;
+  count->thinking += more->thinking;
+  count->calls += more->calls;
+  count->results += more->results;
+  count->images += more->images;
+}
+
 int64_t
 qp__count_sum(const struct qp__count *count)
 {

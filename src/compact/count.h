@@ -41,6 +41,7 @@ struct qp__count {
 };
 
 void qp__count_add(struct qp__count *count, const struct qp_message *message);
+void qp__count_join(struct qp__count *count, const struct qp__count *more);
 int64_t qp__count_sum(const struct qp__count *count);
 /* The sum for one message. */
 int64_t qp__count_message(const struct qp_message *message);

@@ -65,10 +65,24 @@ smaller(int64_t a, int64_t b)
   return a < b ? a : b;
 }
 
+void
+qp__plan_measure(const struct qp_message *message, struct qp__plan_size *out)
+{
+  const json_t *recall = json_object_get(message->metadata, "recall");
+  const json_t *text = json_object_get(recall, "text");
+
+  memset(out, 0, sizeof(*out));
+  qp__count_add(&out->count, message);
+  if (message->role == QP_ROLE_USER && json_string_length(text))
+    out->recall =
+        QP__PLAN_FRAME_TOKENS +
+        qp__count_text((struct qp_bytes){ json_string_value(text), json_string_length(text) });
+}
+
 enum qp_rc
-qp__plan_items(const struct qp_message *const *messages, size_t count, qp__plan_ask *pinned,
-               qp__plan_ask *stubbed, void *arg, struct qp__arena *arena,
-               struct qp__plan_item **out, struct qp_err *err)
+qp__plan_items(const struct qp_message *const *messages, const struct qp__plan_size *sizes,
+               size_t count, qp__plan_ask *pinned, qp__plan_ask *stubbed, void *arg,
+               struct qp__arena *arena, struct qp__plan_item **out, struct qp_err *err)
 {
   struct qp__plan_item *items = qp__arena_alloc(arena, (count + 1) * sizeof(*items));
 
@@ -76,29 +90,21 @@ qp__plan_items(const struct qp_message *const *messages, size_t count, qp__plan_
     return qp__fail_nomem(err, "planning a compaction");
   for (size_t i = 0; i < count; i++) {
     struct qp__plan_item *item = &items[i];
-    struct qp__count parts = { 0 };
+    struct qp__plan_size size;
     int64_t rest;
 
-    qp__count_add(&parts, messages[i]);
+    if (sizes)
+      size = sizes[i];
+    else
+      qp__plan_measure(messages[i], &size);
     item->id = messages[i]->id;
     item->kind = kind_of(messages[i]);
     item->pinned = pinned && pinned(arg, i);
     item->caller = item->kind == QP__ITEM_RESULT ? find_caller(messages, i) : QP__PLAN_NONE_AT;
-    item->tokens = qp__count_sum(&parts);
-    rest = item->tokens - parts.results - parts.images;
-    item->stub_tokens = smaller(item->tokens, rest + QP__PLAN_STUB_TOKENS);
-    if (messages[i]->role == QP_ROLE_USER && messages[i]->metadata) {
-      const json_t *recall = json_object_get(messages[i]->metadata, "recall");
-      const json_t *text = json_object_get(recall, "text");
-      struct qp_bytes bytes = { json_string_value(text), json_string_length(text) };
-
-      if (bytes.data && bytes.len)
-        rest = QP__PLAN_FRAME_TOKENS + qp__count_text(bytes);
-      else
-        rest = 0;
-      item->tokens += rest;
-      item->stub_tokens += rest;
-    }
+    item->tokens = qp__count_sum(&size.count);
+    rest = item->tokens - size.count.results - size.count.images;
+    item->stub_tokens = smaller(item->tokens, rest + QP__PLAN_STUB_TOKENS) + size.recall;
+    item->tokens += size.recall;
     if (stubbed && stubbed(arg, i))
       item->tokens = item->stub_tokens;
   }

@@ -137,12 +137,21 @@ struct qp__plan {
   int64_t summary_budget; /* tokens for narrative and ledger together */
 };
 
-/* Describes messages as items, in the arena. `pinned` and `stubbed` (both may be NULL) answer for
- * the i-th message. Messages that are stubs already must be given as `stubbed`. QP_NOMEM. */
+/* The tokens of a message, which never change. */
+struct qp__plan_size {
+  struct qp__count count;
+  int64_t recall; /* of the text that is sent before it (compact/assemble.h); 0: none */
+};
+void qp__plan_measure(const struct qp_message *message, struct qp__plan_size *out);
+
+/* Describes messages as items, in the arena. `sizes` are theirs; NULL: they are measured here.
+ * `pinned` and `stubbed` (both may be NULL) answer for the i-th message. Messages that are stubs
+ * already must be given as `stubbed`. QP_NOMEM. */
 typedef bool qp__plan_ask(void *arg, size_t i);
-enum qp_rc qp__plan_items(const struct qp_message *const *messages, size_t count,
-                          qp__plan_ask *pinned, qp__plan_ask *stubbed, void *arg,
-                          struct qp__arena *arena, struct qp__plan_item **out, struct qp_err *err);
+enum qp_rc qp__plan_items(const struct qp_message *const *messages,
+                          const struct qp__plan_size *sizes, size_t count, qp__plan_ask *pinned,
+                          qp__plan_ask *stubbed, void *arg, struct qp__arena *arena,
+                          struct qp__plan_item **out, struct qp_err *err);
 
 /* QP_OK for every action, also QP__PLAN_TOO_LONG. QP_NOMEM. */
 enum qp_rc qp__plan_make(const struct qp__plan_input *input, struct qp__arena *arena,

@@ -46,8 +46,10 @@ qp__actor_equip(struct qp__actor *t)
 void
 qp__actor_unequip(struct qp__actor *t)
 {
-  if (t->open)
+  if (t->open) {
     qp__free(t->open->facts.branch);
+    qp__view_change_free(t->open->taken_over);
+  }
   qp__free(t->open);
   t->open = NULL;
 }

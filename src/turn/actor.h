@@ -207,6 +207,7 @@ struct qp__actor_open {
   struct qp__pending_transition earlier;    /* is committed before `transition`, or not under way */
   struct qp__pending_transition transition; /* the last one */
   struct qp__commit_notice notices[2];      /* of the transitions */
+  struct qp__view_change *taken_over;       /* the next transition commits it, or NULL; owned */
 };
 
 enum qp__actor_stage {

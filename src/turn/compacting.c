@@ -10,6 +10,8 @@
 #include "base/seal.h"
 #include "base/str.h"
 #include "store/context/context_int.h"
+#include "store/context/record_file.h"
+#include "turn/question.h"
 
 #define PICO 1e12
 #define SUMMARY_MAX 8192 /* bytes of a summary in the metadata, which is written often */
@@ -376,28 +378,54 @@ qp__actor_save_prepared(struct qp__actor *t)
 /* ---- what a transition commits ---- */
 
 void
-qp__view_change_release(struct qp__view_change *change)
+qp__view_change_free(struct qp__view_change *change)
 {
+  if (!change)
+    return;
   qp__buf_release(&change->record);
   json_decref(change->patch);
   json_decref(change->line);
   json_decref(change->failed);
-  memset(change, 0, sizeof(*change));
+  qp__free(change);
 }
 
 static json_t *
-compact_line(const struct qp__actor *t, const struct qp__shortening *s)
+compact_line(const struct qp__record *r, const char *branch, size_t kept, int64_t cost)
 {
-  const struct qp__record *r = &s->record;
   char id[QP_UUID_TEXT];
 
-  (void)t;
   return json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:s, s:f, s:s?, s:I, s:b}", "id",
-                   qp_uuid_text(&r->id, id), "branch", s->conversation.branch, "covered",
-                   (json_int_t)r->covered, "kept", (json_int_t)s->kept, "tokens_before",
-                   (json_int_t)r->tokens_before, "tokens_after", (json_int_t)r->tokens_after,
-                   "reason", r->reason, "cost_usd", (double)s->cost / PICO, "model", r->model,
-                   "stubs", (json_int_t)r->stub_count, "recall", r->recall);
+                   qp_uuid_text(&r->id, id), "branch", branch, "covered", (json_int_t)r->covered,
+                   "kept", (json_int_t)kept, "tokens_before", (json_int_t)r->tokens_before,
+                   "tokens_after", (json_int_t)r->tokens_after, "reason", r->reason, "cost_usd",
+                   (double)cost / PICO, "model", r->model, "stubs", (json_int_t)r->stub_count,
+                   "recall", r->recall);
+}
+
+/* The last message of a conversation. */
+static struct qp_uuid
+head_of(const struct qp__conversation *c)
+{
+  return c->tail_count ? c->tail[c->tail_count - 1]->id : (struct qp_uuid){ { 0 } };
+}
+
+/* Fills in the news of a record, and what the metadata has of it. False: no memory. */
+static bool
+describe(struct qp__view_change *out, json_t *state, const struct qp__record *r,
+         const struct qp__conversation *c, const struct qp__actor_asked *asked, size_t kept,
+         int64_t cost)
+{
+  struct qp_uuid head = head_of(c);
+
+  if (push_mark(state, r, kept) || (r->covered && set_summary(state, r)))
+    return false;
+  out->record_id = r->id;
+  out->type = "compact";
+  out->line = compact_line(r, c->branch, kept, cost);
+  out->patch =
+      json_pack("{s:o}", "window",
+                qp__window_object(asked, c->branch, &head, r->tokens_after, QP__ORIGIN_ESTIMATE));
+  return out->line && out->patch;
 }
 
 /* Of COMPACTED: the record, what the metadata has of it, and the news. */
@@ -414,7 +442,7 @@ take_compaction(struct qp__actor *t, struct qp__view_change *out, struct qp_err 
   if (!s || s->phase != QP__SHORTEN_DONE)
     return QP_OK;
   c = &s->conversation;
-  head = c->tail_count ? c->tail[c->tail_count - 1]->id : (struct qp_uuid){ { 0 } };
+  head = head_of(c);
   state = qp__compaction_state(t->context);
   add_cost(f, s);
   bad = !state || set_failures(state, s) || qp__json_set_uuid(state, "tried", &head);
@@ -424,17 +452,9 @@ take_compaction(struct qp__actor *t, struct qp__view_change *out, struct qp_err 
     asked.budget.messages =
         (struct qp__count){ .text = s->record.tokens_after - c->budget.reserve.value -
                                     c->budget.system - c->budget.tools };
-    bad = push_mark(state, &s->record, s->kept) ||
-          (s->record.covered && set_summary(state, &s->record));
-    out->record_id = s->record.id;
     out->record = s->text;
     qp__buf_init(&s->text, 0);
-    out->type = "compact";
-    out->line = compact_line(t, s);
-    out->patch = json_pack(
-        "{s:o}", "window",
-        qp__window_object(&asked, c->branch, &head, s->record.tokens_after, QP__ORIGIN_ESTIMATE));
-    bad = bad || !out->line || !out->patch;
+    bad = !describe(out, state, &s->record, c, &asked, s->kept, s->cost);
   } else if (!bad) {
     out->patch = json_object();
     bad = !out->patch;
@@ -443,11 +463,39 @@ take_compaction(struct qp__actor *t, struct qp__view_change *out, struct qp_err 
     out->failed = failed_line(c->branch, s, json_integer_value(json_object_get(state, "failures")));
     bad = !out->failed;
   }
-  if (bad || json_object_set(out->patch, "compaction", state)) {
-    json_decref(state);
-    return qp__fail_nomem(err, what);
-  }
+  bad = bad || json_object_set(out->patch, "compaction", state);
   json_decref(state);
+  return bad ? qp__fail_nomem(err, what) : QP_OK;
+}
+
+enum qp_rc
+qp__actor_take_over(struct qp__actor *t, struct qp__question *q, struct qp_err *err)
+{
+  struct qp__view_change *change = qp__alloc0(1, sizeof(*change));
+  struct qp__conversation *c = &q->conversation;
+  struct qp__actor_asked asked = { .budget = c->budget, .summary_tokens = c->summary_tokens };
+  struct qp_uuid head = head_of(c);
+  json_t *state = qp__compaction_state(t->context);
+  enum qp_rc rc = QP_OK;
+
+  if (change)
+    qp__buf_init(&change->record, QP__RECORD_MAX);
+  if (!change || !state || qp__json_set_uuid(state, "tried", &head))
+    rc = qp__fail_nomem(err, what);
+  if (!rc)
+    rc = qp__engine_new_id(t->engine, &q->record.id, err);
+  if (!rc)
+    rc = qp__record_seal(&q->record, &change->record, err);
+  if (!rc && (!describe(change, state, &q->record, c, &asked, c->tail_count, 0) ||
+              json_object_set(change->patch, "compaction", state)))
+    rc = qp__fail_nomem(err, what);
+  json_decref(state);
+  if (rc) {
+    qp__view_change_free(change);
+    return rc;
+  }
+  qp__view_change_free(t->open->taken_over);
+  t->open->taken_over = change;
   return QP_OK;
 }
 

@@ -43,7 +43,12 @@ void qp__actor_stop_shortening(struct qp__actor *t, bool all);
 /* Fills in what the transition commits, from the compaction that has ended or the action. */
 enum qp_rc qp__actor_take_change(struct qp__actor *t, struct qp__input *in,
                                  struct qp__view_change *out, struct qp_err *err);
-void qp__view_change_release(struct qp__view_change *change);
+void qp__view_change_free(struct qp__view_change *change); /* NULL is allowed */
+
+struct qp__question;
+/* The request that is sent now has a summary that was prepared: the next transition commits its
+ * record. */
+enum qp_rc qp__actor_take_over(struct qp__actor *t, struct qp__question *q, struct qp_err *err);
 
 /* Whether something is covered on the branch, as the metadata says; in compaction_api.c. */
 bool qp__branch_is_compacted(struct qp_context *context, const struct qp__view *v,

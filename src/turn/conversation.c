@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/vec.h"
@@ -55,6 +56,7 @@ qp__conversation_release(struct qp__conversation *c)
   qp__free(c->shown_at);
   qp__free(c->tail);
   qp__free(c->tail_at);
+  qp__free(c->tail_sizes);
   qp__idset_release(&c->pins);
   json_decref(c->metadata);
   qp__llm_params_release(&c->params);
@@ -268,11 +270,13 @@ add_tail(void *arg, const struct qp_message_info *info, struct qp_bytes json)
   if (info->status == QP_STATUS_UNAVAILABLE)
     return QP_OK; /* the model must do without it */
   if (!qp__vec_reserve(c->tail, c->tail_count, c->tail_cap, 1) ||
-      !qp__vec_reserve(c->tail_at, c->tail_count, c->tail_at_cap, 1))
+      !qp__vec_reserve(c->tail_at, c->tail_count, c->tail_at_cap, 1) ||
+      !qp__vec_reserve(c->tail_sizes, c->tail_count, c->tail_sizes_cap, 1))
     return qp__fail_nomem(r->err, what);
   rc = qp_message_parse(json, &message, r->err);
   if (rc)
     return rc;
+  c->tail_sizes[c->tail_count] = qp__size_cache_get(&c->engine->sizes, info->hash, message);
   c->tail_at[c->tail_count] = info->position + 1;
   c->tail[c->tail_count++] = message;
   c->all_bytes += json.len;
@@ -375,13 +379,11 @@ find_model(struct qp__conversation *c, const json_t *settings, struct qp_err *er
 /* Without the server's tools there are no recall tools either, and the summary does not mention
  * them. */
 static enum qp_rc
-drop_server_tools(struct qp__conversation *c, struct qp_err *err)
+silence_record(struct qp__conversation *c, struct qp_err *err)
 {
   struct qp__record *silent;
 
-  c->tools += c->server_tools;
-  c->tool_count -= c->server_tools;
-  if (!c->record || !c->record->recall)
+  if (!c->bare || !c->record || !c->record->recall)
     return QP_OK;
   silent = qp__arena_alloc(&c->arena, sizeof(*silent));
   if (!silent)
@@ -398,8 +400,11 @@ apply_settings(struct qp__conversation *c, const json_t *settings, struct qp_err
   const json_t *system = json_object_get(settings, "system");
   enum qp_rc rc = find_model(c, settings, err);
 
-  if (!rc && json_is_false(json_object_get(settings, "server_tools")))
-    rc = drop_server_tools(c, err);
+  c->bare = json_is_false(json_object_get(settings, "server_tools"));
+  if (c->bare) {
+    c->tools += c->server_tools;
+    c->tool_count -= c->server_tools;
+  }
   if (rc || !json_is_string(system))
     return rc;
   qp__buf_reset(&c->system);
@@ -493,26 +498,50 @@ count_used(const struct qp__conversation *c, int64_t all)
   return qp__anchor_scale(&anchor, all);
 }
 
+/* Counts what is sent by kind. Of the tail only what was made for this view is counted here. */
+static void
+count_sent(struct qp__conversation *c)
+{
+  struct qp__count *all = &c->budget.messages;
+  size_t at = 0; /* in `sent`, whose order compact/assemble.h gives */
+
+  if (c->record && c->record->covered) {
+    qp__count_add(all, c->sent.messages[at++]);
+    c->summary_tokens = qp__count_sum(all);
+  }
+  for (size_t i = 0; i < c->shown_count; i++) {
+    qp__count_add(all, c->sent.messages[at++]);
+    c->pins_tokens += qp__count_message(c->shown[i]) + QP__PLAN_QUOTE_TOKENS;
+  }
+  for (size_t i = 0; i < c->tail_count; i++) {
+    const struct qp__plan_size *size = &c->tail_sizes[i];
+
+    all->text += size->recall;
+    at += size->recall > 0;
+    if (c->sent.messages[at] == c->tail[i])
+      qp__count_join(all, &size->count);
+    else
+      qp__count_add(all, c->sent.messages[at]);
+    at++;
+  }
+  QP_ASSERT(at == c->sent.count);
+}
+
 static enum qp_rc
 measure(struct qp__conversation *c, struct qp_err *err)
 {
   struct qp__budget *b = &c->budget;
   const struct qp_message *const *tail = (const struct qp_message *const *)c->tail;
   int64_t all;
-  enum qp_rc rc =
-      qp__plan_items(tail, c->tail_count, ask_pinned, ask_stubbed, c, &c->arena, &c->items, err);
+  enum qp_rc rc = qp__plan_items(tail, c->tail_sizes, c->tail_count, ask_pinned, ask_stubbed, c,
+                                 &c->arena, &c->items, err);
 
   if (rc)
     return rc;
   set_window(c);
   b->system = c->system.len ? qp__count_text(qp__buf_bytes(&c->system)) : 0;
   b->tools = qp__count_tools(c->tools, c->tool_count);
-  for (size_t i = 0; i < c->sent.count; i++)
-    qp__count_add(&b->messages, c->sent.messages[i]);
-  for (size_t i = 0; i < c->shown_count; i++)
-    c->pins_tokens += qp__count_message(c->shown[i]) + QP__PLAN_QUOTE_TOKENS;
-  if (c->record && c->record->covered)
-    c->summary_tokens = qp__count_message(c->sent.messages[0]);
+  count_sent(c);
   all = b->system + b->tools + c->pins_tokens + c->summary_tokens;
   for (size_t i = 0; i < c->tail_count; i++) {
     const struct qp__record_stub *stub = find_stub(c, i);
@@ -559,7 +588,7 @@ add_recall_tools(struct qp__conversation *c, struct qp_err *err)
 {
   struct qp__llm_tool *list;
 
-  if (!c->record || !c->record->covered || !c->record->recall)
+  if (!c->record || !c->record->covered || !c->record->recall || c->recall_tools)
     return QP_OK;
   list = qp__arena_alloc(&c->arena, (c->tool_count + 2) * sizeof(*list));
   if (!list)
@@ -570,13 +599,35 @@ add_recall_tools(struct qp__conversation *c, struct qp_err *err)
     list[c->tool_count + i] = qp__recall_tools[i];
   c->tools = list;
   c->tool_count += 2;
+  c->recall_tools = true;
   return QP_OK;
+}
+
+/* Builds and measures what is sent. */
+static enum qp_rc
+build(struct qp__conversation *c, struct qp_err *err)
+{
+  struct qp__sent_input input = {
+    .shown = (const struct qp_message *const *)c->shown,
+    .shown_at = c->shown_at,
+    .shown_count = c->shown_count,
+    .tail = (const struct qp_message *const *)c->tail,
+    .tail_count = c->tail_count,
+  };
+  enum qp_rc rc = silence_record(c, err);
+
+  if (!rc)
+    rc = add_recall_tools(c, err);
+  if (rc)
+    return rc;
+  input.record = c->record;
+  rc = qp__sent_init(&c->sent, &input, err);
+  return rc ? rc : measure(c, err);
 }
 
 enum qp_rc
 qp__conversation_read(struct qp__conversation *c, struct qp_err *err)
 {
-  struct qp__sent_input input;
   enum qp_rc rc = read_metadata(c, err);
 
   if (!rc)
@@ -587,18 +638,48 @@ qp__conversation_read(struct qp__conversation *c, struct qp_err *err)
     rc = read_messages(c, err);
   if (!rc)
     rc = apply_settings(c, turn_settings(c), err);
-  if (!rc)
-    rc = add_recall_tools(c, err);
-  if (rc)
-    return rc;
-  input = (struct qp__sent_input){
-    .record = c->record,
-    .shown = (const struct qp_message *const *)c->shown,
-    .shown_at = c->shown_at,
-    .shown_count = c->shown_count,
-    .tail = (const struct qp_message *const *)c->tail,
-    .tail_count = c->tail_count,
-  };
-  rc = qp__sent_init(&c->sent, &input, err);
-  return rc ? rc : measure(c, err);
+  return rc ? rc : build(c, err);
+}
+
+/* Whether a covered message is sent nevertheless. */
+static bool
+is_shown(const struct qp__conversation *c, const struct qp_message *m)
+{
+  for (size_t i = 0; i < c->record->shown_count; i++)
+    if (qp_uuid_equal(&c->record->shown[i], &m->id))
+      return true;
+  return qp__idset_has(&c->pins, &m->id);
+}
+
+enum qp_rc
+qp__conversation_cover(struct qp__conversation *c, const struct qp__record *record, size_t cut,
+                       struct qp_err *err)
+{
+  size_t old = c->shown_count;
+
+  if (!qp__vec_reserve(c->shown, c->shown_count, c->shown_cap, cut) ||
+      !qp__vec_reserve(c->shown_at, c->shown_count, c->shown_at_cap, cut))
+    return qp__fail_nomem(err, what);
+  qp__sent_release(&c->sent);
+  memset(&c->sent, 0, sizeof(c->sent));
+  c->record = record;
+  c->shown_count = 0;
+  for (size_t i = 0; i < old + cut; i++) {
+    struct qp_message *m = i < old ? c->shown[i] : c->tail[i - old];
+    uint64_t at = i < old ? c->shown_at[i] : c->tail_at[i - old];
+
+    if (is_shown(c, m)) {
+      c->shown_at[c->shown_count] = at;
+      c->shown[c->shown_count++] = m;
+    } else {
+      qp_message_free(m);
+    }
+  }
+  c->tail_count -= cut;
+  memmove(c->tail, c->tail + cut, c->tail_count * sizeof(*c->tail));
+  memmove(c->tail_at, c->tail_at + cut, c->tail_count * sizeof(*c->tail_at));
+  memmove(c->tail_sizes, c->tail_sizes + cut, c->tail_count * sizeof(*c->tail_sizes));
+  c->budget.messages = (struct qp__count){ 0 };
+  c->pins_tokens = c->summary_tokens = 0;
+  return build(c, err);
 }

@@ -32,6 +32,8 @@ struct qp__conversation {
   const struct qp__llm_tool *tools; /* of the request; in the arena */
   size_t tool_count;
   size_t server_tools; /* of these, the first are tools of the server */
+  bool bare;           /* the tools of the server are not offered in this turn */
+  bool recall_tools;   /* the last two are the recall tools */
 
   struct qp__record *records; /* the newest ones that were read, oldest first; in the arena */
   size_t record_count;
@@ -41,9 +43,10 @@ struct qp__conversation {
   struct qp_message **shown; /* covered messages that are sent nevertheless */
   uint64_t *shown_at;        /* their numbers, from 1 */
   size_t shown_count, shown_cap, shown_at_cap;
-  struct qp_message **tail; /* the messages behind the covered part … */
-  uint64_t *tail_at;        /* … and their numbers */
-  size_t tail_count, tail_cap, tail_at_cap;
+  struct qp_message **tail;         /* the messages behind the covered part … */
+  uint64_t *tail_at;                /* … their numbers … */
+  struct qp__plan_size *tail_sizes; /* … and their tokens */
+  size_t tail_count, tail_cap, tail_at_cap, tail_sizes_cap;
   struct qp__sent sent; /* what is sent, made of the above */
   size_t all_bytes;     /* of the tail */
 
@@ -58,6 +61,10 @@ struct qp__conversation {
  * does not exist. Release also after a failure. */
 enum qp_rc qp__conversation_read(struct qp__conversation *c, struct qp_err *err);
 void qp__conversation_release(struct qp__conversation *c);
+/* After it was read: covers the first `cut` messages of the tail by this record, which must live as
+ * long as the conversation, and builds and measures again what is sent. */
+enum qp_rc qp__conversation_cover(struct qp__conversation *c, const struct qp__record *record,
+                                  size_t cut, struct qp_err *err);
 
 /* Reads the records only, all of them or until one is chosen. Needs no engine. */
 enum qp_rc qp__conversation_records(struct qp__conversation *c, bool all, struct qp_err *err);

@@ -32,6 +32,7 @@
 #include "tool/grant.h"
 #include "tool/tool.h"
 #include "turn/queue.h"
+#include "turn/size_cache.h"
 
 #define QP__ACTOR_BUCKETS 1024 /* a power of two */
 #define QP__RETRY_MS 500       /* the first pause, as in llm/fault.h */
@@ -78,6 +79,7 @@ struct qp_engine {
   struct qp__policy policy;
   struct qp__queues queues;
   struct qp__compact_settings compaction; /* of contexts that say nothing else */
+  struct qp__size_cache sizes;            /* of messages; used in workers */
   struct qp__grants grants;               /* calls that a person has allowed for good */
   struct qp__net_client *net;
   struct qp__llm_engine *llm;

@@ -428,7 +428,10 @@ on_prepared(uv_work_t *work, int status)
       t->compact_reason = QP__REASON_CHECK;
       qp__actor_enqueue_event(t, QP__EVENT_TOO_LONG, t->number);
     } else if (!err.rc) {
-      err.rc = start_call(t, q, &err);
+      if (q->takes_over)
+        err.rc = qp__actor_take_over(t, q, &err);
+      if (!err.rc)
+        err.rc = start_call(t, q, &err);
       if (!err.rc && q->must_prepare)
         qp__actor_prepare_summary(t);
     }

@@ -9,6 +9,7 @@
 #include "model/client_tool.h"
 #include "model/message.h"
 #include "store/context/context_int.h"
+#include "turn/takeover.h"
 
 #define SYSTEM_MAX ((size_t)16 << 20)
 
@@ -156,7 +157,30 @@ write_request(struct qp__question *q)
   return rc;
 }
 
-/* Whether the conversation fits as it is. */
+/* Covers what a summary that was prepared covers, if there is one that suffices. */
+static enum qp_rc
+take_over(struct qp__question *q, const struct qp__plan_input *input)
+{
+  struct qp__conversation *c = &q->conversation;
+  const struct qp__record *ready = qp__takeover_find(c, input, &q->plan);
+  enum qp_rc rc;
+
+  if (!ready)
+    return QP_OK;
+  rc = qp__record_from_plan(&q->plan, c->items, c->tail_count, c->record, &c->arena, &q->record,
+                            &q->err);
+  if (rc)
+    return rc;
+  qp__takeover_fill(&q->record, ready);
+  q->record.created_at = qp__engine_now_ms(c->engine);
+  rc = qp__conversation_cover(c, &q->record, q->plan.cut, &q->err);
+  q->record.tokens_after = c->budget.used.value;
+  q->takes_over = true;
+  q->must_compact = false;
+  return rc;
+}
+
+/* Whether the conversation fits as it is, or with a summary that was prepared. */
 static enum qp_rc
 decide(struct qp__question *q)
 {
@@ -180,7 +204,7 @@ decide(struct qp__question *q)
     return qp__plan_too_long(&input, &q->plan, &q->err);
   }
   q->must_compact = q->plan.action != QP__PLAN_NONE;
-  return QP_OK;
+  return q->must_compact ? take_over(q, &input) : QP_OK;
 }
 
 void

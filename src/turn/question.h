@@ -3,7 +3,8 @@
  * delays other contexts of the engine.
  *
  * Right before the request is written it is decided whether the conversation must be compacted
- * first; then there is no body. */
+ * first. If a summary was prepared, the request is written with it (takeover.h); else there is no
+ * body. */
 #ifndef QP_TURN_QUESTION_H
 #define QP_TURN_QUESTION_H
 
@@ -21,7 +22,9 @@ struct qp__question {
   struct qp__buf body;
   bool must_compact; /* the request would be too long: nothing was written */
   bool must_prepare; /* a summary should be prepared, and none is */
-  struct qp_err err; /* rc QP_OK: it is ready */
+  bool takes_over;   /* the request has a summary that was prepared; `record` must be committed */
+  struct qp__record record; /* without an id; strings are in the conversation's arena */
+  struct qp_err err;        /* rc QP_OK: it is ready */
 };
 
 /* On the engine's thread, as the tools are now. The context stays open until it is freed. NULL: no

@@ -11,6 +11,7 @@
 #include "compact/frame.h"
 #include "turn/actor.h"
 #include "turn/question.h"
+#include "turn/takeover.h"
 
 #define NARRATIVE_MAX ((size_t)1 << 20)
 #define ATTEMPTS 2
@@ -186,91 +187,24 @@ make_plan(struct qp__shortening *s)
   return rc;
 }
 
-static int64_t
-count_summary(const struct qp__record *r)
-{
-  struct qp__buf text;
-  int64_t tokens = 0;
-
-  qp__buf_init(&text, (size_t)16 << 20);
-  if (!qp__sent_summary(r, &text, NULL))
-    tokens = qp__count_text(qp__buf_bytes(&text));
-  qp__buf_release(&text);
-  return tokens;
-}
-
-/* Uses the summary that was prepared, if what follows it is small enough. */
-static void
-take_prepared(struct qp__shortening *s)
-{
-  const struct qp__conversation *c = &s->conversation;
-  uint64_t from = c->record ? c->record->covered : 0;
-  const struct qp__record *ready =
-      qp__record_prepared(c->records, c->record_count, from, qp__conversation_holds, (void *)c);
-  int64_t all = s->input.system + s->input.tools + s->input.pins + s->input.summary;
-  int64_t after;
-  size_t cut = 0;
-  size_t last_user = QP__PLAN_NONE_AT;
-
-  if (!ready || s->purpose != QP__SHORTEN_TURN)
-    return;
-  after = s->input.system + s->input.tools + s->input.pins + count_summary(ready);
-  for (size_t i = 0; i < c->tail_count; i++) {
-    all += c->items[i].tokens;
-    if (c->items[i].kind == QP__ITEM_USER)
-      last_user = i;
-    if (c->tail_at[i] <= ready->covered) {
-      cut = i + 1;
-      after += c->items[i].pinned ? c->items[i].tokens + QP__PLAN_QUOTE_TOKENS : 0;
-    } else {
-      after += c->items[i].tokens;
-    }
-  }
-  if (all > 0 && s->input.used > s->input.reserve)
-    after = after * (s->input.used - s->input.reserve) / all;
-  after += s->input.reserve;
-  if (!cut || last_user == QP__PLAN_NONE_AT || last_user < cut ||
-      after > s->input.window * s->input.policy->target / 100)
-    return;
-  s->plan.action = QP__PLAN_SUMMARISE;
-  s->plan.cut = cut;
-  s->plan.carry = QP__PLAN_NONE_AT;
-  s->plan.edit_count = 0;
-  s->plan.after = after;
-  s->record.narrative = ready->narrative;
-  s->record.ledger = ready->ledger;
-  s->record.model = ready->model;
-  s->record.generation = ready->generation;
-  s->record.prompt_version = ready->prompt_version;
-}
-
-/* The record without its summary. */
+/* The record, without its summary unless that was prepared. */
 static enum qp_rc
 make_record(struct qp__shortening *s)
 {
   struct qp__conversation *c = &s->conversation;
-  struct qp__record ready;
-  enum qp_rc rc;
+  const struct qp__record *ready =
+      s->purpose == QP__SHORTEN_TURN ? qp__takeover_find(c, &s->input, &s->plan) : NULL;
+  enum qp_rc rc = qp__record_from_plan(&s->plan, c->items, c->tail_count, c->record, &c->arena,
+                                       &s->record, &s->err);
 
-  take_prepared(s);
-  ready = s->record;
-  rc = qp__record_from_plan(&s->plan, c->items, c->tail_count, c->record, &c->arena, &s->record,
-                            &s->err);
   if (rc)
     return rc;
-  if (s->plan.cut)
+  if (ready) {
+    qp__takeover_fill(&s->record, ready);
+  } else if (s->plan.cut) {
     s->record.covered = c->tail_at[s->plan.cut - 1];
-  if (ready.narrative) {
-    s->record.narrative = ready.narrative;
-    s->record.ledger = ready.ledger;
-    s->record.model = ready.model;
-    s->record.generation = ready.generation;
-    s->record.prompt_version = ready.prompt_version;
-    s->record.recall = true;
-    s->record.cost = 0;
-  }
-  if (s->plan.cut)
     rc = make_hash(s);
+  }
   s->kept = c->tail_count - s->plan.cut;
   s->has_record = true;
   return rc;
@@ -475,7 +409,7 @@ write_summary(struct qp__shortening *s)
   s->record.recall = true;
   s->record.model = s->provider ? s->model_name : NULL;
   s->record.prompt_version = s->provider ? QP__FRAME_VERSION : 0;
-  s->record.tokens_after += count_summary(&s->record) - budget - QP__PLAN_FRAME_TOKENS;
+  s->record.tokens_after += qp__sent_summary_tokens(&s->record) - budget - QP__PLAN_FRAME_TOKENS;
   qp__ledger_release(&ledger);
   qp__buf_release(&values);
   qp__buf_release(&narrative);

@@ -524,6 +524,11 @@ make_view_change(struct qp__actor *t, struct qp__input *in, struct qp_err *err)
 {
   struct qp__pending_transition *m = &t->open->transition;
 
+  if (t->open->taken_over) { /* the present request has it */
+    m->view = t->open->taken_over;
+    t->open->taken_over = NULL;
+    return QP_OK;
+  }
   if (in->event != QP__EVENT_COMPACTED && in->event != QP__EVENT_COMPACTED_ALONE &&
       in->event != QP__EVENT_ADJUST)
     return QP_OK;
@@ -562,9 +567,7 @@ qp__transition_release(struct qp__pending_transition *m)
     qp_message_free(m->messages[i]);
   qp__free(m->messages);
   json_decref(m->patch);
-  if (m->view)
-    qp__view_change_release(m->view);
-  qp__free(m->view);
+  qp__view_change_free(m->view);
   qp__free(m->facts.branch);
   memset(m, 0, sizeof(*m));
 }

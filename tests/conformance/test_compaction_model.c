@@ -281,8 +281,11 @@ test_a_summary_is_prepared_ahead_of_need(void **state)
   turn_rig_stop(&rig);
   talk(&rig, 4);
   turn_rig_start(&rig);
+  turn_listen(&rig, 0);
   assert_string_equal(turn_send(&rig, "hello again").state, "Idle");
-  assert_int_equal(summaries(&shop), asked); /* what was prepared is used */
+  assert_int_equal(summaries(&shop), asked); /* what was prepared is used … */
+  assert_true(turn_has_heard(&rig, "\"tokens_after\""));
+  assert_false(turn_has_heard(&rig, "Compacting")); /* … and the turn did not wait for it */
   all = records(&rig);
   assert_int_equal(json_array_size(json_object_get(all, "compactions")), 1);
   json_decref(all);

@@ -102,7 +102,7 @@ compact(struct qp__buf *out, struct qp_err *err)
   json_t *json = NULL;
   struct qp__plan plan;
   enum qp_rc rc =
-      qp__plan_items(source.messages, message_count, NULL, NULL, NULL, &arena, &items, err);
+      qp__plan_items(source.messages, NULL, message_count, NULL, NULL, NULL, &arena, &items, err);
 
   in.items = items;
   in.count = message_count;

@@ -390,7 +390,7 @@ items_are_read_from_messages(void **state)
   struct qp_message **list = llm_messages(json, &n);
 
   rig_init(r, 1000);
-  assert_int_equal(qp__plan_items((const struct qp_message *const *)list, n, NULL, NULL, NULL,
+  assert_int_equal(qp__plan_items((const struct qp_message *const *)list, NULL, n, NULL, NULL, NULL,
                                   &r->arena, &items, &err),
                    QP_OK);
   assert_int_equal(items[0].kind, QP__ITEM_USER);

@@ -353,8 +353,8 @@ prepare(struct talk *t, const struct qp__record **in_use)
   struct qp__sent view;
   struct qp__plan plan;
 
-  assert_int_equal(qp__plan_items((const struct qp_message *const *)t->messages + asked.from, count,
-                                  ask_pinned, ask_stubbed, &asked, &t->arena, &items, NULL),
+  assert_int_equal(qp__plan_items((const struct qp_message *const *)t->messages + asked.from, NULL,
+                                  count, ask_pinned, ask_stubbed, &asked, &t->arena, &items, NULL),
                    QP_OK);
   build_view(t, old, &view);
   for (size_t i = 0; i < view.count; i++) {
