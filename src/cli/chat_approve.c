@@ -11,7 +11,6 @@
 
 #include "base/alloc.h"
 #include "cli/chat.h"
-#include "cli/chat_text.h"
 #include "cli/out.h"
 
 #define IDS_MAX 256
@@ -53,7 +52,7 @@ put_lines(FILE *f, const char *indent, const char *text, size_t left)
     size_t n = end ? (size_t)(end - text) : left;
 
     fputs(indent, f);
-    cli_chat_put_line(f, text, n, SIZE_MAX);
+    cli_put_snippet(f, text, n, SIZE_MAX);
     putc('\n', f);
     n += end ? 1 : 0;
     text += n;
@@ -68,7 +67,7 @@ put_argument(FILE *f, const char *key, const json_t *value)
   char *json = json_is_string(value) ? NULL : json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
 
   fputs("  ", f);
-  cli_chat_put_line(f, key, strlen(key), SIZE_MAX);
+  cli_put_snippet(f, key, strlen(key), SIZE_MAX);
   fputs(":\n", f);
   put_lines(f, "    ", json ? json : json_string_value(value),
             json ? strlen(json) : json_string_length(value));
@@ -89,7 +88,7 @@ put_preview(FILE *f, const json_t *preview)
     fputs("  (the file is not a text)\n", f);
   if (error) {
     fputs("  this call will fail: ", f);
-    cli_chat_put_line(f, error, strlen(error), SIZE_MAX);
+    cli_put_snippet(f, error, strlen(error), SIZE_MAX);
     putc('\n', f);
   }
 }
@@ -114,10 +113,10 @@ make_question(const json_t *call)
   }
   put_preview(f, json_object_get(call, "preview"));
   fputs("allow ", f);
-  cli_chat_put_line(f, name, strlen(name), SIZE_MAX);
+  cli_put_snippet(f, name, strlen(name), SIZE_MAX);
   if (strlen(json) <= ONE_LINE_MAX || !json_is_object(arguments)) {
     putc(' ', f);
-    cli_chat_put_line(f, json, strlen(json), SIZE_MAX);
+    cli_put_snippet(f, json, strlen(json), SIZE_MAX);
     putc('?', f);
   } else {
     fprintf(f, "? (%zu bytes of arguments)\n", strlen(json));
@@ -125,7 +124,7 @@ make_question(const json_t *call)
       put_argument(f, key, value);
     }
     fputs("allow ", f);
-    cli_chat_put_line(f, name, strlen(name), SIZE_MAX);
+    cli_put_snippet(f, name, strlen(name), SIZE_MAX);
     putc('?', f);
   }
   failed = ferror(f) != 0;

@@ -4,7 +4,6 @@
 #include "base/alloc.h"
 #include "cli/chat.h"
 #include "cli/chat_attach.h"
-#include "cli/chat_text.h"
 #include "cli/out.h"
 
 #define HISTORY_DEFAULT 10
@@ -38,7 +37,7 @@ put_field(struct chat *chat, const char *text, int width, size_t max)
 {
   int len = (int)strlen(text);
 
-  cli_chat_put_line(chat->view.f, text, strlen(text), max);
+  cli_put_snippet(chat->view.f, text, strlen(text), max);
   if (width > len)
     fprintf(chat->view.f, "%*s", width - len, "");
 }
@@ -83,7 +82,7 @@ run_list(struct chat *chat, const char *rest, struct qp_err *err)
     const char *title = cli_metadata_text(row, "title");
 
     fputs(strcmp(id, here) == 0 ? "* " : "  ", chat->view.f);
-    cli_chat_put_line(chat->view.f, id, strlen(id), NAME_MAX_SHOWN);
+    cli_put_snippet(chat->view.f, id, strlen(id), NAME_MAX_SHOWN);
     putc(' ', chat->view.f);
     cli_put_time(chat->view.f, cli_metadata_text(row, "updated_at"));
     putc(' ', chat->view.f);

@@ -280,6 +280,22 @@ take_body(char *data, size_t size, size_t count, void *arg)
   return qp__buf_add(arg, data, size * count) ? 0 : size * count;
 }
 
+/* Sends the request and waits for the response: *status, and the body, which is appended. */
+static enum qp_rc
+perform(struct chat_http *http, const struct request *r, const char *method, long *status,
+        struct qp__buf *answer, struct qp_err *err)
+{
+  CURLcode code;
+
+  set_common(http, http->asking, r, method);
+  (void)curl_easy_setopt(http->asking, CURLOPT_TIMEOUT, ANSWER_TIMEOUT_S);
+  (void)curl_easy_setopt(http->asking, CURLOPT_WRITEFUNCTION, take_body);
+  (void)curl_easy_setopt(http->asking, CURLOPT_WRITEDATA, answer);
+  code = curl_easy_perform(http->asking);
+  (void)curl_easy_getinfo(http->asking, CURLINFO_RESPONSE_CODE, status);
+  return code ? unreachable(http, code, err) : QP_OK;
+}
+
 enum qp_rc
 cli_http_ask(struct chat_http *http, const char *method, const char *path, const json_t *body,
              json_t **out, struct qp_err *err)
@@ -288,35 +304,33 @@ cli_http_ask(struct chat_http *http, const char *method, const char *path, const
   json_t *value = NULL;
   struct request r;
   long status = 0;
-  CURLcode code;
-  enum qp_rc rc = QP_OK;
+  enum qp_rc rc;
 
   qp__buf_init(&answer, BODY_MAX);
-  if (!fill_request(http, &r, path, body)) {
-    rc = cli_fail_nomem(err);
-    goto out;
-  }
-  set_common(http, http->asking, &r, method);
-  (void)curl_easy_setopt(http->asking, CURLOPT_TIMEOUT, ANSWER_TIMEOUT_S);
-  (void)curl_easy_setopt(http->asking, CURLOPT_WRITEFUNCTION, take_body);
-  (void)curl_easy_setopt(http->asking, CURLOPT_WRITEDATA, &answer);
-  code = curl_easy_perform(http->asking);
-  (void)curl_easy_getinfo(http->asking, CURLINFO_RESPONSE_CODE, &status);
-  if (code)
-    rc = unreachable(http, code, err);
-  else if (status < 200 || status > 299)
+  rc = fill_request(http, &r, path, body) ? perform(http, &r, method, &status, &answer, err)
+                                          : cli_fail_nomem(err);
+  if (!rc && (status < 200 || status > 299))
     rc = refused(http, status, &answer, err);
-  else if (out) {
+  if (!rc && out) {
     value = cli_chat_json(qp__buf_bytes(&answer).data, answer.len);
     if (!json_is_object(value))
       rc = qp__fail(err, QP_IO, "%.150s is not a quipu server: it sent no JSON object", http->name);
     else
       *out = json_incref(value);
   }
-out:
   json_decref(value);
   qp__buf_release(&answer);
   request_release(&r);
+  return rc;
+}
+
+enum qp_rc
+cli_http_send(struct chat_http *http, const char *method, const char *path, json_t *body,
+              json_t **out, struct qp_err *err)
+{
+  enum qp_rc rc = body ? cli_http_ask(http, method, path, body, out, err) : cli_fail_nomem(err);
+
+  json_decref(body);
   return rc;
 }
 
@@ -327,28 +341,18 @@ cli_http_pass(struct chat_http *http, const char *path, struct qp_bytes body, ch
   struct qp__buf answer;
   struct request r;
   long status = 0;
-  CURLcode code;
-  enum qp_rc rc = QP_OK;
+  enum qp_rc rc;
 
   qp__buf_init(&answer, BODY_MAX);
-  if (!fill_request(http, &r, path, NULL) || !(r.body = qp__strndup(body.data, body.len)) ||
-      !add_header(&r, "Content-Type", "application/json")) {
+  if (fill_request(http, &r, path, NULL) && (r.body = qp__strndup(body.data, body.len)) &&
+      add_header(&r, "Content-Type", "application/json"))
+    rc = perform(http, &r, "POST", &status, &answer, err);
+  else
     rc = cli_fail_nomem(err);
-    goto out;
-  }
-  set_common(http, http->asking, &r, "POST");
-  (void)curl_easy_setopt(http->asking, CURLOPT_TIMEOUT, ANSWER_TIMEOUT_S);
-  (void)curl_easy_setopt(http->asking, CURLOPT_WRITEFUNCTION, take_body);
-  (void)curl_easy_setopt(http->asking, CURLOPT_WRITEDATA, &answer);
-  code = curl_easy_perform(http->asking);
-  (void)curl_easy_getinfo(http->asking, CURLINFO_RESPONSE_CODE, &status);
-  if (code)
-    rc = unreachable(http, code, err);
-  else if (status > 299 && status != 400 && status != 404)
+  if (!rc && status > 299 && status != 400 && status != 404)
     rc = refused(http, status, &answer, err);
-  else if (!(*out = qp__buf_take(&answer, NULL)))
+  if (!rc && !(*out = qp__buf_take(&answer, NULL)))
     rc = cli_fail_nomem(err);
-out:
   qp__buf_release(&answer);
   request_release(&r);
   return rc;

@@ -28,6 +28,9 @@ void cli_http_close(struct chat_http *http); /* NULL is allowed */
  * NULL. */
 enum qp_rc cli_http_ask(struct chat_http *http, const char *method, const char *path,
                         const json_t *body, json_t **out, struct qp_err *err);
+/* The same with a new body, which it releases; NULL: building it ran out of memory. */
+enum qp_rc cli_http_send(struct chat_http *http, const char *method, const char *path, json_t *body,
+                         json_t **out, struct qp_err *err);
 
 /* Posts a body as it is. *out is the body of the response, whatever its status, unless that says
  * that the caller may not ask or that the server is not there; released with qp__free(). */

@@ -130,12 +130,10 @@ cli_server_create(struct chat_http *http, const char *model, const char *title, 
 {
   json_t *body = json_pack("{s:s*, s:s*}", "model_id", model, "title", title);
   json_t *answer = NULL;
-  enum qp_rc rc =
-      body ? cli_http_ask(http, "POST", "/v1/contexts", body, &answer, err) : cli_fail_nomem(err);
+  enum qp_rc rc = cli_http_send(http, "POST", "/v1/contexts", body, &answer, err);
 
   if (!rc)
     rc = qp_uuid_parse(cli_metadata_text(answer, "id"), id, err);
-  json_decref(body);
   json_decref(answer);
   return rc;
 }
@@ -226,27 +224,20 @@ enum qp_rc
 cli_server_fork(struct chat_http *http, const struct qp_uuid *id, const char *name,
                 struct qp_err *err)
 {
-  json_t *body = json_pack("{s:s}", "name", name);
   char path[PATH_MAX_BYTES];
-  enum qp_rc rc =
-      body ? cli_http_ask(http, "POST", context_path(id, "/branches", path), body, NULL, err)
-           : cli_fail_nomem(err);
 
-  json_decref(body);
-  return rc;
+  return cli_http_send(http, "POST", context_path(id, "/branches", path),
+                       json_pack("{s:s}", "name", name), NULL, err);
 }
 
 enum qp_rc
 cli_server_update(struct chat_http *http, const struct qp_uuid *id, const char *field,
                   const char *value, struct qp_err *err)
 {
-  json_t *body = json_pack("{s:s?}", field, value);
   char path[PATH_MAX_BYTES];
-  enum qp_rc rc = body ? cli_http_ask(http, "PATCH", context_path(id, "", path), body, NULL, err)
-                       : cli_fail_nomem(err);
 
-  json_decref(body);
-  return rc;
+  return cli_http_send(http, "PATCH", context_path(id, "", path), json_pack("{s:s?}", field, value),
+                       NULL, err);
 }
 
 enum qp_rc
@@ -288,7 +279,6 @@ on_interrupt(void *arg, struct qp_err *err)
 {
   struct turn *turn = arg;
   char path[PATH_MAX_BYTES];
-  json_t *body;
   enum qp_rc rc;
 
   if (turn->watch->cancelled)
@@ -296,11 +286,8 @@ on_interrupt(void *arg, struct qp_err *err)
                     cli_http_is_inside(turn->http) ? "the turn is interrupted"
                                                    : "the server continues the turn");
   turn->watch->cancelled = true;
-  body = json_object();
-  rc = body ? cli_http_ask(turn->http, "POST", context_path(&turn->id, "/actions/cancel", path),
-                           body, NULL, err)
-            : cli_fail_nomem(err);
-  json_decref(body);
+  rc = cli_http_send(turn->http, "POST", context_path(&turn->id, "/actions/cancel", path),
+                     json_object(), NULL, err);
   return rc == QP_CONFLICT ? QP_OK : rc; /* it has just ended by itself */
 }
 

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "cli/chat_text.h"
 #include "cli/cli.h"
 #include "cli/marks.h"
 #include "cli/out.h"
@@ -84,7 +83,7 @@ put_text(struct chat_view *view, enum chat_block block, const char *text, size_t
   if (block == CHAT_BLOCK_TEXT && view->styled)
     cli_markdown_feed(&view->markdown, text, len);
   else
-    cli_chat_put_text(view->f, text, len);
+    cli_put_piece(view->f, text, len);
   view->in_line = text[len - 1] != '\n';
 }
 
@@ -100,7 +99,7 @@ cli_view_note(struct chat_view *view, const char *fmt, ...)
   cli_view_end(view);
   dim(view, true);
   putc('[', view->f);
-  cli_chat_put_line(view->f, text, strlen(text), NOTE_MAX);
+  cli_put_snippet(view->f, text, strlen(text), NOTE_MAX);
   putc(']', view->f);
   dim(view, false);
   putc('\n', view->f);
@@ -111,9 +110,9 @@ cli_view_note(struct chat_view *view, const char *fmt, ...)
 void
 cli_view_call(struct chat_view *view, const char *name, const char *arguments)
 {
-  cli_chat_put_line(view->f, name, strlen(name), ARGUMENTS_MAX);
+  cli_put_snippet(view->f, name, strlen(name), ARGUMENTS_MAX);
   putc(' ', view->f);
-  cli_chat_put_line(view->f, arguments, strlen(arguments), ARGUMENTS_MAX);
+  cli_put_snippet(view->f, arguments, strlen(arguments), ARGUMENTS_MAX);
 }
 
 static void
@@ -141,7 +140,7 @@ put_lines(struct chat_view *view, const char *text, size_t len)
 
     if (shown < RESULT_LINES) {
       fputs("  ", view->f);
-      cli_chat_put_line(view->f, text + i, stop - i, RESULT_WIDTH);
+      cli_put_snippet(view->f, text + i, stop - i, RESULT_WIDTH);
       putc('\n', view->f);
       shown++;
     } else {
@@ -184,7 +183,7 @@ cli_view_result(struct chat_view *view, const json_t *result)
   dim(view, true);
   if (json_is_true(json_object_get(result, "is_error"))) {
     fputs("  ", view->f);
-    cli_chat_put_line(view->f, name, strlen(name), ARGUMENTS_MAX);
+    cli_put_snippet(view->f, name, strlen(name), ARGUMENTS_MAX);
     fputs(name[0] ? ": error\n" : "error\n", view->f);
   }
   if (json_is_string(value)) {

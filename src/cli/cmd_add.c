@@ -47,27 +47,6 @@ print_id(struct cli *cli, const struct qp_uuid *id, uint64_t line, struct qp_err
   return cli_out_flush(err);
 }
 
-/* The text of --text; *owned must be freed. One newline at the end of standard input is not part of
- * it. */
-static enum qp_rc
-get_text(const char *given, char **owned, struct qp_bytes *out, struct qp_err *err)
-{
-  size_t len;
-  enum qp_rc rc;
-
-  if (strcmp(given, "-") != 0) {
-    *out = (struct qp_bytes){ given, strlen(given) };
-    return QP_OK;
-  }
-  rc = cli_read_all("-", LINE_LIMIT, owned, &len, err);
-  if (rc)
-    return rc;
-  if (len && (*owned)[len - 1] == '\n')
-    len--;
-  *out = (struct qp_bytes){ *owned, len };
-  return QP_OK;
-}
-
 static enum qp_rc
 add_text(struct cli *cli, const struct cli_args *args, struct qp_context *context,
          struct qp_err *err)
@@ -84,7 +63,7 @@ add_text(struct cli *cli, const struct cli_args *args, struct qp_context *contex
   if (!rc && args->values[OPT_PARENT])
     rc = cli_message_id("--parent", args->values[OPT_PARENT], &parent, err);
   if (!rc)
-    rc = get_text(args->values[OPT_TEXT], &owned, &text, err);
+    rc = cli_feed_text(args->values[OPT_TEXT], LINE_LIMIT, &owned, &text, err);
   if (!rc)
     rc = qp_message_new_text(role, text, &message, err);
   if (rc)
@@ -107,39 +86,14 @@ struct feed {
   struct cli *cli;
   struct qp_context *context;
   const char *branch;
-  bool keep_going;
-  uint64_t saved, bad;
-  struct qp_err first; /* of the invalid lines */
-  size_t max;          /* messages per batch; 1: no batches */
-  size_t count;        /* waiting messages, and the bytes of their lines */
+  struct cli_feed lot;
+  size_t max;   /* messages per batch; 1: no batches */
+  size_t count; /* waiting messages, and the bytes of their lines */
   size_t bytes;
   struct qp_message **messages; /* `max` of each */
   uint64_t *lines;
   struct qp_save_result *results;
 };
-
-/* Whether a failure concerns only one line. */
-static bool
-is_bad_line(enum qp_rc rc)
-{
-  return rc == QP_INVALID || rc == QP_TOOBIG || rc == QP_EXISTS || rc == QP_CONFLICT;
-}
-
-/* Reports a line that was not saved. QP_OK: continue with the rest. */
-static enum qp_rc
-line_failed(struct feed *feed, uint64_t line, struct qp_err *err)
-{
-  char what[32];
-
-  (void)snprintf(what, sizeof(what), "line %llu", (unsigned long long)line);
-  (void)cli_err_prefix(err, what);
-  if (!feed->keep_going || !is_bad_line(err->rc))
-    return err->rc;
-  if (!feed->bad++)
-    feed->first = *err;
-  cli_report(err, feed->cli->json);
-  return QP_OK;
-}
 
 static void
 drop_messages(struct feed *feed)
@@ -177,12 +131,13 @@ flush_batch(struct feed *feed, struct qp_err *err)
     if (!line_err->rc && !rc) {
       enum qp_rc print_rc = print_id(feed->cli, &feed->results[i].id, feed->lines[i], err);
 
-      feed->saved++;
+      feed->lot.saved++;
       if (print_rc) {
         drop_messages(feed);
         return print_rc;
       }
-    } else if (!failed.rc && line_err->rc && line_failed(feed, feed->lines[i], line_err)) {
+    } else if (!failed.rc && line_err->rc &&
+               cli_feed_line_failed(&feed->lot, feed->lines[i], line_err)) {
       failed = *line_err;
     }
   }
@@ -201,7 +156,7 @@ bad_line(struct feed *feed, uint64_t line, const struct qp_err *why, struct qp_e
   if (rc)
     return rc;
   *err = *why;
-  return line_failed(feed, line, err);
+  return cli_feed_line_failed(&feed->lot, line, err);
 }
 
 /* A line of `quipu export` that says where the conversation was compacted: it is no message. */
@@ -229,7 +184,7 @@ feed_lines(struct feed *feed, struct cli_lines *in, struct qp_err *err)
       continue;
     if (!rc)
       rc = qp_message_parse_all(line, feed->messages + feed->count, LINE_MESSAGES, &count, &why);
-    if (is_bad_line(rc)) {
+    if (cli_feed_is_bad_line(rc)) {
       rc = bad_line(feed, in->number, &why, err);
     } else if (rc) {
       rc = flush_batch(feed, err);
@@ -254,15 +209,13 @@ add_lines(struct cli *cli, const struct cli_args *args, struct qp_context *conte
     .cli = cli,
     .context = context,
     .branch = args->values[OPT_BRANCH],
-    .keep_going = args->values[OPT_KEEP_GOING] != NULL,
+    .lot = { .json = cli->json, .keep_going = args->values[OPT_KEEP_GOING] != NULL },
     .max = 1,
   };
   struct cli_lines in;
   uint64_t batch = 1;
-  enum qp_rc rc = QP_OK;
+  enum qp_rc rc = cli_opts_number("--batch", args->values[OPT_BATCH], 1, BATCH_MAX, &batch, err);
 
-  if (args->values[OPT_BATCH])
-    rc = cli_opts_number("--batch", args->values[OPT_BATCH], 1, BATCH_MAX, &batch, err);
   if (!rc)
     rc = cli_lines_open(&in, args->values[OPT_JSONL], LINE_LIMIT, err);
   if (rc)
@@ -280,10 +233,7 @@ add_lines(struct cli *cli, const struct cli_args *args, struct qp_context *conte
   qp__free(feed.lines);
   qp__free(feed.results);
   cli_lines_close(&in);
-  if (!rc && feed.bad)
-    rc = qp__fail(err, feed.first.rc, "%llu of %llu lines were not saved",
-                  (unsigned long long)feed.bad, (unsigned long long)(feed.bad + feed.saved));
-  return rc;
+  return rc ? rc : cli_feed_verdict(&feed.lot, err);
 }
 
 /* ---- the command ---- */
@@ -291,19 +241,13 @@ add_lines(struct cli *cli, const struct cli_args *args, struct qp_context *conte
 static enum qp_rc
 check_options(const struct cli_args *args, struct qp_err *err)
 {
-  bool lines = args->values[OPT_JSONL] != NULL;
+  const char *const *v = args->values;
 
-  if (lines == (args->values[OPT_TEXT] != NULL))
-    return qp__fail(err, QP_INVALID,
-                    lines ? "--text and --jsonl cannot be used together"
-                          : "nothing to add: give --text TEXT or --jsonl FILE");
-  if (lines && (args->values[OPT_ROLE] || args->values[OPT_PARENT]))
-    return qp__fail(err, QP_INVALID, "--%s cannot be used with --jsonl: each line has its own",
-                    args->values[OPT_ROLE] ? "role" : "parent");
-  if (!lines && (args->values[OPT_BATCH] || args->values[OPT_KEEP_GOING]))
-    return qp__fail(err, QP_INVALID, "--%s needs --jsonl",
-                    args->values[OPT_BATCH] ? "batch" : "keep-going");
-  return QP_OK;
+  if (v[OPT_JSONL] && v[OPT_PARENT])
+    return qp__fail(err, QP_INVALID, "--parent cannot be used with --jsonl: each line has its own");
+  if (!v[OPT_JSONL] && v[OPT_BATCH])
+    return qp__fail(err, QP_INVALID, "--batch needs --jsonl");
+  return cli_feed_check(v[OPT_TEXT], v[OPT_JSONL], v[OPT_ROLE], v[OPT_KEEP_GOING] != NULL, err);
 }
 
 static enum qp_rc

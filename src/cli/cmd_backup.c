@@ -1,11 +1,10 @@
 /* cmd_backup.c - `quipu backup` and `quipu restore`. */
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "cli/cli.h"
 #include "cli/out.h"
+
+#define KEEP_MAX 1000000
 
 enum { OPT_KEEP, OPT_NO_CHECK };
 enum { OPT_REPLACE, OPT_RESTORE_NO_CHECK };
@@ -66,22 +65,6 @@ show_problem(void *arg, const struct qp_problem *problem)
   cli_warn("%s: %s", problem->path, problem->detail);
 }
 
-static enum qp_rc
-parse_keep(const char *text, unsigned *out, struct qp_err *err)
-{
-  char *end;
-  unsigned long n;
-
-  if (!text)
-    return QP_OK;
-  errno = 0;
-  n = strtoul(text, &end, 10);
-  if (errno || *end || text[0] < '0' || text[0] > '9' || n < 1 || n > 1000000)
-    return qp__fail(err, QP_INVALID, "--keep must be a number from 1 to 1000000, not '%s'", text);
-  *out = (unsigned)n;
-  return QP_OK;
-}
-
 static json_t *
 report_json(const struct qp_backup_report *r, const char *path)
 {
@@ -118,8 +101,10 @@ run_backup(struct cli *cli, const struct cli_args *args, struct qp_err *err)
   struct qp_backup_report r;
   char size[CLI_BYTES_TEXT];
   char path[4096];
-  enum qp_rc rc = parse_keep(args->values[OPT_KEEP], &o.keep, err);
+  uint64_t keep = 0;
+  enum qp_rc rc = cli_opts_number("--keep", args->values[OPT_KEEP], 1, KEEP_MAX, &keep, err);
 
+  o.keep = (unsigned)keep;
   if (!rc)
     rc = cli_open(cli, CLI_READ, err);
   if (!rc)

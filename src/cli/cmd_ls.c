@@ -95,10 +95,8 @@ run_ls(struct cli *cli, const struct cli_args *args, struct qp_err *err)
 {
   struct listing listing = { .cli = cli, .err = err };
   uint64_t limit = UINT64_MAX;
-  enum qp_rc rc = QP_OK;
+  enum qp_rc rc = cli_opts_number("--limit", args->values[OPT_LIMIT], 0, UINT64_MAX, &limit, err);
 
-  if (args->values[OPT_LIMIT])
-    rc = cli_opts_number("--limit", args->values[OPT_LIMIT], 0, UINT64_MAX, &limit, err);
   if (!rc)
     rc = cli_open(cli, CLI_READ, err);
   if (!rc)

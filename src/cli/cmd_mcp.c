@@ -10,16 +10,14 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/buf.h"
-#include "base/err.h"
 #include "cli/chat_http.h"
 #include "cli/cli.h"
 #include "cli/input.h"
+#include "cli/link.h"
 #include "cli/server_find.h"
 #include "http/server.h"
 
 #define LINE_LIMIT ((size_t)16 << 20)
-#define INSIDE_TIMEOUT_S (24u * 3600)
 
 enum { OPT_WRITE, OPT_SERVER, OPT_KEY, OPT_COUNT };
 
@@ -50,25 +48,6 @@ disconnect(struct bridge *b)
 }
 
 static enum qp_rc
-start_inside(struct bridge *b, struct qp_err *err)
-{
-  struct cli *cli = b->cli;
-  struct qp__http_options o = {
-    .store = cli->store,
-    .log = cli->log ? cli->log : cli_log,
-    .log_arg = cli->log ? cli->log_arg : cli,
-    .max_body = LINE_LIMIT,
-    .timeout_s = INSIDE_TIMEOUT_S,
-    .header_timeout_s = INSIDE_TIMEOUT_S,
-    .no_access_log = true,
-    .read_only = !b->writes,
-  };
-  enum qp_rc rc = qp__http_start(&o, &b->inside, err);
-
-  return rc ? rc : cli_http_open_inside(b->inside, &b->http, err);
-}
-
-static enum qp_rc
 connect_to(struct bridge *b, struct qp_err *err)
 {
   char *url;
@@ -86,7 +65,7 @@ connect_to(struct bridge *b, struct qp_err *err)
   if (url)
     rc = cli_http_open(url, b->key, true, &b->http, err);
   else if (!rc)
-    rc = start_inside(b, err);
+    rc = cli_link_inside(b->cli, NULL, !b->writes, &b->inside, &b->http, err);
   qp__free(url);
   return rc;
 }

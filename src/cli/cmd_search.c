@@ -131,10 +131,8 @@ run_search(struct cli *cli, const struct cli_args *args, struct qp_err *err)
                                    .owner = args->values[OPT_OWNER] };
   uint64_t limit = LIMIT_DEFAULT;
   char *text;
-  enum qp_rc rc = QP_OK;
+  enum qp_rc rc = cli_opts_number("--limit", args->values[OPT_LIMIT], 1, UINT64_MAX, &limit, err);
 
-  if (args->values[OPT_LIMIT])
-    rc = cli_opts_number("--limit", args->values[OPT_LIMIT], 1, UINT64_MAX, &limit, err);
   if (!rc)
     rc = cli_open(cli, CLI_READ, err);
   if (rc)

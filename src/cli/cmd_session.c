@@ -119,10 +119,9 @@ new_session(struct cli *cli, const struct cli_args *args, struct qp_err *err)
   };
   uint64_t size = 0;
   char *id = NULL;
-  enum qp_rc rc = QP_OK;
+  enum qp_rc rc =
+      cli_opts_number("--chunk-size", args->values[OPT_CHUNK_SIZE], 1, UINT32_MAX, &size, err);
 
-  if (args->values[OPT_CHUNK_SIZE])
-    rc = cli_opts_number("--chunk-size", args->values[OPT_CHUNK_SIZE], 1, UINT32_MAX, &size, err);
   spec.chunk_size = (uint32_t)size;
   if (!rc)
     rc = cli_open(cli, CLI_CREATE, err);
@@ -145,10 +144,8 @@ new_session(struct cli *cli, const struct cli_args *args, struct qp_err *err)
 struct feed {
   struct cli *cli;
   const char *id;
-  bool keep_going;
   uint64_t number; /* number of messages of the session */
-  uint64_t saved, bad;
-  struct qp_err first; /* of the invalid lines */
+  struct cli_feed lot;
 };
 
 /* Appends a message and prints its number. */
@@ -160,7 +157,7 @@ append_one(struct feed *feed, struct qp_bytes json, uint64_t line, struct qp_err
   if (rc)
     return rc;
   feed->number++;
-  feed->saved++;
+  feed->lot.saved++;
   if (!feed->cli->json)
     printf("%llu\n", (unsigned long long)feed->number);
   else if (line)
@@ -174,23 +171,16 @@ append_one(struct feed *feed, struct qp_bytes json, uint64_t line, struct qp_err
 static enum qp_rc
 append_text(struct feed *feed, const struct cli_args *args, struct qp_err *err)
 {
-  const char *text = args->values[OPT_TEXT];
   const char *role = args->values[OPT_ROLE] ? args->values[OPT_ROLE] : "user";
-  size_t len = strlen(text);
+  struct qp_bytes text;
   char *owned = NULL;
   char *json = NULL;
   json_t *o = NULL;
-  enum qp_rc rc = QP_OK;
+  enum qp_rc rc = cli_feed_text(args->values[OPT_TEXT], LINE_LIMIT, &owned, &text, err);
 
-  if (strcmp(text, "-") == 0) {
-    rc = cli_read_all("-", LINE_LIMIT, &owned, &len, err);
-    if (rc)
-      return rc;
-    if (len && owned[len - 1] == '\n') /* is not part of it */
-      len--;
-    text = owned;
-  }
-  o = json_pack("{s:s, s:o}", "role", role, "content", json_stringn_nocheck(text, len));
+  if (rc)
+    return rc;
+  o = json_pack("{s:s, s:o}", "role", role, "content", json_stringn_nocheck(text.data, text.len));
   json = o ? json_dumps(o, JSON_COMPACT) : NULL;
   if (json)
     rc = append_one(feed, (struct qp_bytes){ json, strlen(json) }, 0, err);
@@ -200,22 +190,6 @@ append_text(struct feed *feed, const struct cli_args *args, struct qp_err *err)
   json_decref(o);
   qp__free(owned);
   return rc;
-}
-
-/* Reports a line that was not saved. QP_OK: continue with the rest. */
-static enum qp_rc
-line_failed(struct feed *feed, uint64_t line, struct qp_err *err)
-{
-  char what[32];
-
-  (void)snprintf(what, sizeof(what), "line %llu", (unsigned long long)line);
-  (void)cli_err_prefix(err, what);
-  if (!feed->keep_going || (err->rc != QP_INVALID && err->rc != QP_TOOBIG))
-    return err->rc;
-  if (!feed->bad++)
-    feed->first = *err;
-  cli_report(err, feed->cli->json);
-  return QP_OK;
 }
 
 static enum qp_rc
@@ -236,13 +210,10 @@ append_lines(struct feed *feed, const char *path, struct qp_err *err)
     if (!rc)
       rc = append_one(feed, line, in.number, err);
     if (rc)
-      rc = line_failed(feed, in.number, err);
+      rc = cli_feed_line_failed(&feed->lot, in.number, err);
   }
   cli_lines_close(&in);
-  if (!rc && feed->bad)
-    rc = qp__fail(err, feed->first.rc, "%llu of %llu lines were not saved",
-                  (unsigned long long)feed->bad, (unsigned long long)(feed->bad + feed->saved));
-  return rc;
+  return rc ? rc : cli_feed_verdict(&feed->lot, err);
 }
 
 static enum qp_rc
@@ -257,21 +228,16 @@ note_count(void *arg, const struct qp_session_info *session)
 static enum qp_rc
 append_messages(struct cli *cli, const struct cli_args *args, struct qp_err *err)
 {
+  bool keep_going = args->values[OPT_KEEP_GOING] != NULL;
   struct feed feed = { .cli = cli,
                        .id = args->words.at[1],
-                       .keep_going = args->values[OPT_KEEP_GOING] != NULL };
+                       .lot = { .json = cli->json, .keep_going = keep_going } };
   const char *path = args->values[OPT_JSONL];
-  enum qp_rc rc;
+  enum qp_rc rc =
+      cli_feed_check(args->values[OPT_TEXT], path, args->values[OPT_ROLE], keep_going, err);
 
-  if ((path != NULL) == (args->values[OPT_TEXT] != NULL))
-    return qp__fail(err, QP_INVALID,
-                    path ? "--text and --jsonl cannot be used together"
-                         : "nothing to add: give --text TEXT or --jsonl FILE");
-  if (path && args->values[OPT_ROLE])
-    return qp__fail(err, QP_INVALID, "--role cannot be used with --jsonl: each line has its own");
-  if (!path && feed.keep_going)
-    return qp__fail(err, QP_INVALID, "--keep-going needs --jsonl");
-  rc = cli_open(cli, CLI_WRITE, err);
+  if (!rc)
+    rc = cli_open(cli, CLI_WRITE, err);
   if (!rc) /* a wrong id must be reported before any input is read */
     rc = qp_session_get(cli->store, feed.id, note_count, &feed, err);
   if (rc)
@@ -342,10 +308,9 @@ read_session(struct cli *cli, const struct cli_args *args, struct qp_err *err)
   struct qp_session_reading reading = { 0 };
   const char *id = args->words.at[1];
   uint64_t n = DEFAULT_HISTORY;
-  enum qp_rc rc = QP_OK;
+  enum qp_rc rc =
+      cli_opts_number("--max-history", args->values[OPT_HISTORY], 0, UINT64_MAX, &n, err);
 
-  if (args->values[OPT_HISTORY])
-    rc = cli_opts_number("--max-history", args->values[OPT_HISTORY], 0, UINT64_MAX, &n, err);
   if (!rc)
     rc = cli_open(cli, CLI_READ, err);
   if (!rc)

@@ -69,20 +69,19 @@ read_window(const struct cli_args *args, struct show *show, struct qp_err *err)
   const char *const *values = args->values;
   uint64_t n = show->total;
   uint64_t k = 1;
-  enum qp_rc rc = QP_OK;
+  enum qp_rc rc;
   int given = 0;
 
   for (size_t i = 0; i < sizeof(starts) / sizeof(starts[0]); i++)
     given += values[starts[i]] != NULL;
   if (given > 1 || (values[OPT_COUNT] && !values[OPT_FROM]))
     return qp__fail(err, QP_INVALID, "choose one: --last N, --first N, or --from K with --count N");
-  if (values[OPT_LAST])
-    rc = cli_opts_number("--last", values[OPT_LAST], 0, UINT64_MAX, &n, err);
-  if (!rc && values[OPT_FIRST])
+  rc = cli_opts_number("--last", values[OPT_LAST], 0, UINT64_MAX, &n, err);
+  if (!rc)
     rc = cli_opts_number("--first", values[OPT_FIRST], 0, UINT64_MAX, &n, err);
-  if (!rc && values[OPT_FROM])
+  if (!rc)
     rc = cli_opts_number("--from", values[OPT_FROM], 1, UINT64_MAX, &k, err);
-  if (!rc && values[OPT_COUNT])
+  if (!rc)
     rc = cli_opts_number("--count", values[OPT_COUNT], 0, UINT64_MAX, &n, err);
   if (rc)
     return rc;

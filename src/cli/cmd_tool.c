@@ -85,7 +85,7 @@ read_options(struct cli *cli, const struct cli_args *args, struct setup *s, stru
   const char *dir = args->values[OPT_WORKSPACE] ? args->values[OPT_WORKSPACE] : ".";
   uint64_t seconds = 0;
   size_t len = 0;
-  enum qp_rc rc = QP_OK;
+  enum qp_rc rc;
 
   s->once.log = cli_log;
   s->once.log_arg = cli;
@@ -95,8 +95,7 @@ read_options(struct cli *cli, const struct cli_args *args, struct setup *s, stru
   s->hidden[0] = strncmp(cli->data, "file:", 5) == 0 ? cli->data + 5 : cli->data;
   s->hidden[1] = "/etc/quipu";
   s->once.hidden = s->hidden;
-  if (args->values[OPT_TIMEOUT])
-    rc = cli_opts_number("--timeout", args->values[OPT_TIMEOUT], 1, 86400, &seconds, err);
+  rc = cli_opts_number("--timeout", args->values[OPT_TIMEOUT], 1, 86400, &seconds, err);
   s->once.timeout_ms = seconds * 1000;
   if (!rc && args->values[OPT_MCP]) {
     rc = cli_read_all(args->values[OPT_MCP], FILE_LIMIT, &s->mcp, &len, err);

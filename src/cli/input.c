@@ -161,6 +161,71 @@ out:
 }
 
 enum qp_rc
+cli_feed_check(const char *text, const char *jsonl, const char *role, bool keep_going,
+               struct qp_err *err)
+{
+  if ((jsonl != NULL) == (text != NULL))
+    return qp__fail(err, QP_INVALID,
+                    jsonl ? "--text and --jsonl cannot be used together"
+                          : "nothing to add: give --text TEXT or --jsonl FILE");
+  if (jsonl && role)
+    return qp__fail(err, QP_INVALID, "--role cannot be used with --jsonl: each line has its own");
+  if (!jsonl && keep_going)
+    return qp__fail(err, QP_INVALID, "--keep-going needs --jsonl");
+  return QP_OK;
+}
+
+enum qp_rc
+cli_feed_text(const char *given, size_t limit, char **owned, struct qp_bytes *out,
+              struct qp_err *err)
+{
+  size_t len;
+  enum qp_rc rc;
+
+  if (strcmp(given, "-") != 0) {
+    *out = (struct qp_bytes){ given, strlen(given) };
+    return QP_OK;
+  }
+  rc = cli_read_all("-", limit, owned, &len, err);
+  if (rc)
+    return rc;
+  if (len && (*owned)[len - 1] == '\n')
+    len--;
+  *out = (struct qp_bytes){ *owned, len };
+  return QP_OK;
+}
+
+bool
+cli_feed_is_bad_line(enum qp_rc rc)
+{
+  return rc == QP_INVALID || rc == QP_TOOBIG || rc == QP_EXISTS || rc == QP_CONFLICT;
+}
+
+enum qp_rc
+cli_feed_line_failed(struct cli_feed *feed, uint64_t line, struct qp_err *err)
+{
+  char what[32];
+
+  (void)snprintf(what, sizeof(what), "line %llu", (unsigned long long)line);
+  (void)cli_err_prefix(err, what);
+  if (!feed->keep_going || !cli_feed_is_bad_line(err->rc))
+    return err->rc;
+  if (!feed->bad++)
+    feed->first = *err;
+  cli_report(err, feed->json);
+  return QP_OK;
+}
+
+enum qp_rc
+cli_feed_verdict(const struct cli_feed *feed, struct qp_err *err)
+{
+  if (!feed->bad)
+    return QP_OK;
+  return qp__fail(err, feed->first.rc, "%llu of %llu lines were not saved",
+                  (unsigned long long)feed->bad, (unsigned long long)(feed->bad + feed->saved));
+}
+
+enum qp_rc
 cli_confirm_check(bool yes, struct qp_err *err)
 {
   return yes || isatty(STDIN_FILENO)

@@ -33,6 +33,29 @@ void cli_lines_close(struct cli_lines *in);
 enum qp_rc cli_read_all(const char *path, size_t limit, char **out, size_t *len,
                         struct qp_err *err);
 
+/* ---- messages of --text or --jsonl ---- */
+
+struct cli_feed {
+  bool json;           /* errors are printed as JSON */
+  bool keep_going;     /* continue after an invalid line */
+  uint64_t saved, bad; /* lines */
+  struct qp_err first; /* of the invalid lines */
+};
+
+/* QP_INVALID unless exactly one of --text and --jsonl is given, with options that fit. */
+enum qp_rc cli_feed_check(const char *text, const char *jsonl, const char *role, bool keep_going,
+                          struct qp_err *err);
+/* The text of --text; *owned must be freed. "-" is standard input, without one newline at its
+ * end. */
+enum qp_rc cli_feed_text(const char *given, size_t limit, char **owned, struct qp_bytes *out,
+                         struct qp_err *err);
+/* Whether a failure concerns only one line. */
+bool cli_feed_is_bad_line(enum qp_rc rc);
+/* Reports a line that was not saved. QP_OK: continue with the rest. */
+enum qp_rc cli_feed_line_failed(struct cli_feed *feed, uint64_t line, struct qp_err *err);
+/* QP_OK if all lines were saved. */
+enum qp_rc cli_feed_verdict(const struct cli_feed *feed, struct qp_err *err);
+
 /* Before a deletion. check: QP_INVALID if the user has to confirm it (not `yes`) and cannot be
  * asked. The other asks; QP_STOPPED: the user did not confirm it. */
 enum qp_rc cli_confirm_check(bool yes, struct qp_err *err);

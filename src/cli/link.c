@@ -12,33 +12,33 @@
 #define BODY_MAX ((size_t)256 << 20)  /* of a request to the server in this process */
 #define INSIDE_TIMEOUT_S (24u * 3600) /* its connections may be idle this long */
 
-/* Starts a server on the opened store. */
-static enum qp_rc
-start_inside(struct cli *cli, struct cli_link *link, struct qp_err *err)
+enum qp_rc
+cli_link_inside(struct cli *cli, struct qp_engine *engine, bool read_only, struct qp__http **inside,
+                struct chat_http **http, struct qp_err *err)
 {
   struct qp__http_options o = {
     .store = cli->store,
+    .engine = engine,
     .log = cli->log ? cli->log : cli_log,
     .log_arg = cli->log ? cli->log_arg : cli,
     .max_body = BODY_MAX,
     .timeout_s = INSIDE_TIMEOUT_S,
     .header_timeout_s = INSIDE_TIMEOUT_S,
     .no_access_log = true,
+    .read_only = read_only,
   };
-  enum qp_rc rc = cli_engine_start(cli, &link->config, &o.engine, err);
+  enum qp_rc rc = qp__http_start(&o, inside, err);
 
-  if (rc)
-    return rc;
-  rc = qp__http_start(&o, &link->inside, err);
-  if (rc)
-    qp_engine_stop(o.engine);
-  return rc ? rc : cli_http_open_inside(link->inside, &link->http, err);
+  if (rc && engine)
+    qp_engine_stop(engine);
+  return rc ? rc : cli_http_open_inside(*inside, http, err);
 }
 
 static enum qp_rc
 open_data(struct cli *cli, const struct cli_link_spec *spec, const char *key, struct cli_link *link,
           struct qp_err *err)
 {
+  struct qp_engine *engine = NULL;
   char *url = NULL;
   enum qp_rc rc;
 
@@ -49,7 +49,9 @@ open_data(struct cli *cli, const struct cli_link_spec *spec, const char *key, st
   if (url)
     rc = cli_http_open(url, key, true, &link->http, err);
   else if (!rc)
-    rc = start_inside(cli, link, err);
+    rc = cli_engine_start(cli, &link->config, &engine, err);
+  if (!rc && engine)
+    rc = cli_link_inside(cli, engine, false, &link->inside, &link->http, err);
   qp__free(url);
   return rc;
 }

@@ -253,8 +253,11 @@ cli_opts_number(const char *what, const char *text, uint64_t min, uint64_t max, 
                 struct qp_err *err)
 {
   uint64_t n = 0;
-  bool ok = *text != '\0';
+  bool ok;
 
+  if (!text)
+    return QP_OK;
+  ok = *text != '\0';
   for (const char *at = text; ok && *at; at++) {
     uint64_t digit = (uint64_t)(*at - '0');
 

@@ -55,7 +55,8 @@ enum qp_rc cli_opts_parse(const struct cli_optset *sets, size_t set_count, int a
 enum qp_rc cli_opts_check_action(const struct cli_option *table, const char *const *values,
                                  const char *command, const char *action, struct qp_err *err);
 
-/* An integer from min to max; `what` begins the error message. */
+/* An integer from min to max; `what` begins the error message. NULL, an option that was not given,
+ * leaves *out unchanged. */
 enum qp_rc cli_opts_number(const char *what, const char *text, uint64_t min, uint64_t max,
                            uint64_t *out, struct qp_err *err);
 

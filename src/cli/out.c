@@ -165,17 +165,51 @@ cli_put_word(FILE *f, const char *s)
   cli_put_wordn(f, s, strlen(s));
 }
 
+/* The marks U+200E, U+200F and U+061C: in a line that mixes directions they can move words. */
+static bool
+is_mark(const unsigned char *s, size_t n)
+{
+  return (n >= 2 && s[0] == 0xd8 && s[1] == 0x9c) ||
+         (n >= 3 && s[0] == 0xe2 && s[1] == 0x80 && (s[2] == 0x8e || s[2] == 0x8f));
+}
+
 void
 cli_put_snippet(FILE *f, const char *s, size_t n, size_t max)
 {
-  size_t cut = n;
+  size_t end = n;
 
   if (n > max)
-    for (cut = max; cut > 0 && is_tail((unsigned char)s[cut]);)
-      cut--;
-  cli_put_wordn(f, s, cut);
-  if (cut < n)
+    for (end = max; end > 0 && is_tail((unsigned char)s[end]);)
+      end--;
+  for (size_t i = 0; i < end;) {
+    size_t run = i;
+
+    while (run < end && !is_mark((const unsigned char *)s + run, end - run))
+      run++;
+    cli_put_wordn(f, s + i, run - i);
+    if (run < end) /* a byte alone is no character: it is escaped, and so are those behind it */
+      cli_put_wordn(f, s + run++, 1);
+    i = run;
+  }
+  if (end < n)
     fputs("…", f);
+}
+
+void
+cli_put_piece(FILE *f, const char *s, size_t n)
+{
+  for (size_t i = 0; i < n;) {
+    size_t run = i;
+
+    while (run < n && s[run] != '\n' && s[run] != '\t' && s[run] != '\r')
+      run++;
+    cli_put_wordn(f, s + i, run - i);
+    if (run < n && s[run] != '\r')
+      putc(s[run], f);
+    else if (run < n && (run + 1 == n || s[run + 1] != '\n'))
+      cli_put_wordn(f, "\r", 1);
+    i = run + 1;
+  }
 }
 
 void

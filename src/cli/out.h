@@ -36,8 +36,11 @@ void cli_trace(const char *feature, const char *text);
 /* On one line: newlines and tabs are escaped too. */
 void cli_put_word(FILE *f, const char *s);
 void cli_put_wordn(FILE *f, const char *s, size_t n);
-/* At most `max` bytes, cut between characters and ended by "…". */
+/* On one line, at most `max` bytes, cut between characters and ended by "…". Marks that change the
+ * direction of writing are escaped too, so that a command cannot look like another one. */
 void cli_put_snippet(FILE *f, const char *s, size_t n, size_t max);
+/* A piece of a longer text: newlines and tabs pass. Of "\r\n" only the newline is printed. */
+void cli_put_piece(FILE *f, const char *s, size_t n);
 /* Unchanged, with every line indented by `indent` spaces, and a newline at the end. */
 void cli_put_text(FILE *f, const char *s, size_t n, int indent);
 

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/str.h"
 #include "cli/chat.h"
 #include "cli/chat_http.h"
 #include "cli/input.h"

@@ -43,7 +43,7 @@ test('backups share what did not change, and --keep deletes the oldest', (t) => 
   const restored = path.join(tempDir(t), 'restored');
   ok(data, ['restore', backups, restored]);
   assert.equal(ids(restored, ctx).length, 4);
-  fails(data, ['backup', backups, '--keep', '0'], 'INVALID', /--keep must be a number from 1/);
+  fails(data, ['backup', backups, '--keep', '0'], 'INVALID', /--keep must be a whole number from 1/);
   fails(data, ['restore', restored, path.join(backups, 'x')], 'NOTFOUND', /is not a backup and contains no backup/);
 });
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "cli/chat_markdown.h"
-#include "cli/chat_text.h"
+#include "cli/out.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -82,8 +82,8 @@ try_text(const char *text, size_t n)
 
   if (!f)
     abort();
-  cli_chat_put_text(f, text, n);
-  cli_chat_put_line(f, text, n, 60);
+  cli_put_piece(f, text, n);
+  cli_put_snippet(f, text, n, 60);
   (void)fclose(f);
   must_be_harmless(&out, false);
   free(out.text);
