@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "base/list.h"
 #include "http/clock.h"
 #include "http/framing.h"
 #include "http/http_int.h"
@@ -127,10 +128,7 @@ begin(struct qp__http *http, struct MHD_Connection *connection)
   atomic_init(&c->phase, QP__PHASE_HEADER);
   atomic_init(&c->since_us, qp__clock_us());
   (void)pthread_mutex_lock(&http->connections.lock);
-  c->next = http->connections.first;
-  if (c->next)
-    c->next->prev = c;
-  http->connections.first = c;
+  qp__list_push(http->connections.first, prev, next, c);
   (void)pthread_mutex_unlock(&http->connections.lock);
   return c;
 }
@@ -139,12 +137,7 @@ static void
 end(struct qp__http *http, struct qp__connection *c)
 {
   (void)pthread_mutex_lock(&http->connections.lock);
-  if (c->prev)
-    c->prev->next = c->next;
-  else
-    http->connections.first = c->next;
-  if (c->next)
-    c->next->prev = c->prev;
+  qp__list_remove(http->connections.first, prev, next, c);
   (void)pthread_mutex_unlock(&http->connections.lock);
   qp__free(c);
 }

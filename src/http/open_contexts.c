@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/err.h"
+#include "base/list.h"
 #include "http/engine_use.h"
 #include "http/http_int.h"
 #include "http/owner.h"
@@ -88,8 +89,7 @@ make_busy(struct qp__held *held)
 
   if (held->refs++)
     return;
-  *(held->newer ? &held->newer->older : &h->newest) = held->older;
-  *(held->older ? &held->older->newer : &h->oldest) = held->newer;
+  qp__list_remove_both(h->newest, h->oldest, newer, older, held);
   held->newer = held->older = NULL;
   h->idle--;
 }
@@ -99,10 +99,7 @@ make_idle(struct qp__held *held)
 {
   struct qp__holds *h = held->holds;
 
-  held->newer = NULL;
-  held->older = h->newest;
-  *(h->newest ? &h->newest->newer : &h->oldest) = held;
-  h->newest = held;
+  qp__list_push_both(h->newest, h->oldest, newer, older, held);
   h->idle++;
 }
 

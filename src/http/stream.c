@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/list.h"
 #include "http/clock.h"
 #include "http/engine_use.h"
 #include "http/http_int.h"
@@ -75,10 +76,7 @@ static void
 enlist(struct qp__stream *s)
 {
   (void)pthread_mutex_lock(&s->all->lock);
-  s->next = s->all->first;
-  if (s->next)
-    s->next->prev = s;
-  s->all->first = s;
+  qp__list_push(s->all->first, prev, next, s);
   s->all->count++;
   (void)pthread_mutex_unlock(&s->all->lock);
 }
@@ -87,12 +85,7 @@ static void
 delist(struct qp__stream *s)
 {
   (void)pthread_mutex_lock(&s->all->lock);
-  if (s->prev)
-    s->prev->next = s->next;
-  else
-    s->all->first = s->next;
-  if (s->next)
-    s->next->prev = s->prev;
+  qp__list_remove(s->all->first, prev, next, s);
   s->all->count--;
   (void)pthread_mutex_unlock(&s->all->lock);
 }

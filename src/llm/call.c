@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "base/list.h"
 
 /* ---- the engine ---- */
 
@@ -71,10 +72,7 @@ qp__llm_call_start(struct qp__llm_engine *e, const struct qp__llm_provider *prov
     qp__free(call);
     return rc;
   }
-  call->next = e->calls;
-  if (e->calls)
-    e->calls->prev = call;
-  e->calls = call;
+  qp__list_push(e->calls, prev, next, call);
   e->call_count++;
   *out = call;
   return QP_OK;
@@ -85,12 +83,7 @@ unlist(struct qp__llm_call *call)
 {
   struct qp__llm_engine *e = call->engine;
 
-  if (call->prev)
-    call->prev->next = call->next;
-  else
-    e->calls = call->next;
-  if (call->next)
-    call->next->prev = call->prev;
+  qp__list_remove(e->calls, prev, next, call);
   e->call_count--;
 }
 

@@ -22,6 +22,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/err.h"
+#include "base/list.h"
 
 #define IDLE_CONNECTIONS 64L /* kept for the next requests */
 #define CONNECT_MS 15000
@@ -162,12 +163,7 @@ remove_request(struct qp__net_request *r)
     at = &(*at)->work_next;
   if (r->in_work)
     *at = r->work_next;
-  if (r->prev)
-    r->prev->next = r->next;
-  else
-    c->requests = r->next;
-  if (r->next)
-    r->next->prev = r->prev;
+  qp__list_remove(c->requests, prev, next, r);
   release_parts(r);
   if (r->state != DRAINING && r->hooks.release)
     r->hooks.release(r->arg);
@@ -678,10 +674,7 @@ qp__net_start(struct qp__net_client *client, const struct qp__net_spec *spec,
   (void)uv_timer_init(client->loop, &r->timer); /* cannot fail */
   r->timer.data = r;
   client->handles++;
-  r->next = client->requests;
-  if (client->requests)
-    client->requests->prev = r;
-  client->requests = r;
+  qp__list_push(client->requests, prev, next, r);
   if (client->busy)
     add_work(r);
   uv_update_time(client->loop);

@@ -12,12 +12,12 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/list.h"
 #include "net/client.h"
 #include "tool/builtin.h"
 #include "tool/hidden.h"
 #include "tool/limit.h"
 #include "tool/policy_arg.h"
-#include "tool/process.h"
 #include "tool/text.h"
 
 #define TIMEOUT_MS 60000
@@ -338,12 +338,7 @@ deliver(struct qp__tool_run *call)
     .ms = uv_now(call->tools->loop) - call->began,
   };
 
-  if (call->prev)
-    call->prev->next = call->next;
-  else
-    call->tools->calls = call->next;
-  if (call->next)
-    call->next->prev = call->prev;
+  qp__list_remove(call->tools->calls, prev, next, call);
   call->done(call->arg, &result);
   json_decref(call->value);
   uv_close((uv_handle_t *)&call->timer, free_call);
@@ -448,10 +443,7 @@ qp__tools_call(struct qp__tools *tools, const struct qp__tool_request *request,
   call->arg = request->arg;
   if (request->base)
     (void)snprintf(call->base, sizeof(call->base), "%s", request->base);
-  call->next = tools->calls;
-  if (call->next)
-    call->next->prev = call;
-  tools->calls = call;
+  qp__list_push(tools->calls, prev, next, call);
   (void)uv_timer_init(tools->loop, &call->timer); /* cannot fail */
   call->timer.data = call;
   uv_update_time(tools->loop);

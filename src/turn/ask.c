@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "base/list.h"
 #include "model/message.h"
 #include "turn/engine.h"
 
@@ -56,25 +57,13 @@ unref(struct qp__ask *ask)
 
 /* ---- on the engine's thread ---- */
 
-static void
-unlist(struct qp__ask *ask)
-{
-  if (!ask->listed)
-    return;
-  ask->listed = false;
-  if (ask->prev)
-    ask->prev->next = ask->next;
-  else
-    ask->engine->asks = ask->next;
-  if (ask->next)
-    ask->next->prev = ask->prev;
-}
-
 /* The engine's part is over. */
 static void
 finish(struct qp__ask *ask, const struct qp__llm_fault *fault)
 {
-  unlist(ask);
+  if (ask->listed)
+    qp__list_remove(ask->engine->asks, prev, next, ask);
+  ask->listed = false;
   ask->call = NULL;
   (void)pthread_mutex_lock(&ask->lock);
   ask->over = true;
@@ -123,10 +112,7 @@ run_begin(struct qp_engine *e, struct qp__post *post)
     return;
   }
   ask->listed = true;
-  ask->next = e->asks;
-  if (e->asks)
-    e->asks->prev = ask;
-  e->asks = ask;
+  qp__list_push(e->asks, prev, next, ask);
 }
 
 static void

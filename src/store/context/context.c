@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "base/list.h"
 #include "base/sized.h"
 #include "store/blobs.h"
 #include "store/erase.h"
@@ -46,14 +47,7 @@ leave_idle(struct qp_context *c)
   QP_ASSERT_HELD(&s->lock);
   if (!c->idle)
     return;
-  if (c->idle_newer)
-    c->idle_newer->idle_older = c->idle_older;
-  else
-    s->idle_newest = c->idle_older;
-  if (c->idle_older)
-    c->idle_older->idle_newer = c->idle_newer;
-  else
-    s->idle_oldest = c->idle_newer;
+  qp__list_remove_both(s->idle_newest, s->idle_oldest, idle_newer, idle_older, c);
   c->idle = false;
   s->idle_bytes -= weight(c);
 }
@@ -66,13 +60,7 @@ enter_idle(struct qp_context *c)
   QP_ASSERT_HELD(&s->lock);
   QP_ASSERT(!c->idle && !c->refs);
   QP_ASSERT(c->stage == QP__CONTEXT_READY);
-  c->idle_newer = NULL;
-  c->idle_older = s->idle_newest;
-  if (s->idle_newest)
-    s->idle_newest->idle_newer = c;
-  else
-    s->idle_oldest = c;
-  s->idle_newest = c;
+  qp__list_push_both(s->idle_newest, s->idle_oldest, idle_newer, idle_older, c);
   c->idle = true;
   s->idle_bytes += weight(c);
 }

@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/list.h"
 
 #define ITEM_COST 96 /* what an item costs beside its bytes */
 #define BUCKETS_MIN 64
@@ -65,27 +66,14 @@ unlink_use(struct qp__pool_shard *s, struct qp__pool_item *it)
 {
   QP_ASSERT_HELD(&s->lock);
   QP_ASSERT(s->count && s->newest && s->oldest);
-  if (it->newer)
-    it->newer->older = it->older;
-  else
-    s->newest = it->older;
-  if (it->older)
-    it->older->newer = it->newer;
-  else
-    s->oldest = it->newer;
+  qp__list_remove_both(s->newest, s->oldest, newer, older, it);
 }
 
 static void
 link_newest(struct qp__pool_shard *s, struct qp__pool_item *it)
 {
   QP_ASSERT_HELD(&s->lock);
-  it->newer = NULL;
-  it->older = s->newest;
-  if (s->newest)
-    s->newest->newer = it;
-  else
-    s->oldest = it;
-  s->newest = it;
+  qp__list_push_both(s->newest, s->oldest, newer, older, it);
 }
 
 /* Where the pointer to the item is, or to the NULL at the chain's end. */

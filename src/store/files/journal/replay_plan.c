@@ -7,8 +7,8 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "base/list.h"
 #include "base/vec.h"
-#include "os/file.h"
 #include "store/files/journal/replay_plan_int.h"
 
 #define TABLE_MIN 1024
@@ -66,11 +66,7 @@ link_node(struct qp__plan *p, struct qp__node *dir, struct qp__node *n)
   n->parent = dir;
   n->chain = p->table[at];
   p->table[at] = n;
-  n->prev = NULL;
-  n->next = dir->first;
-  if (dir->first)
-    dir->first->prev = n;
-  dir->first = n;
+  qp__list_push(dir->first, prev, next, n);
 }
 
 static void
@@ -81,12 +77,7 @@ unlink_node(struct qp__plan *p, struct qp__node *n)
   while (*at != n)
     at = &(*at)->chain;
   *at = n->chain;
-  if (n->prev)
-    n->prev->next = n->next;
-  else
-    n->parent->first = n->next;
-  if (n->next)
-    n->next->prev = n->prev;
+  qp__list_remove(n->parent->first, prev, next, n);
 }
 
 /* NULL: no memory. */
