@@ -1,10 +1,8 @@
 /* sum.c - see sum.h. */
 #include "base/sum.h"
 
-#include <stdio.h>
 #include <string.h>
 
-#include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
 

@@ -1,7 +1,6 @@
 /* assemble.c - see assemble.h. */
 #include "compact/assemble.h"
 
-#include <assert.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -10,7 +9,6 @@
 #include "base/str.h"
 #include "base/vec.h"
 #include "compact/count.h"
-#include "compact/plan.h"
 #include "llm/content.h"
 
 #define TEXT_MAX ((size_t)64 << 20)

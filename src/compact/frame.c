@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "base/vec.h"
 #include "compact/assemble.h"
 #include "compact/count.h"
 

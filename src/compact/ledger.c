@@ -2,7 +2,6 @@
 #include "compact/ledger.h"
 
 #include <ctype.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"

@@ -3,13 +3,11 @@
  * Every section offers its lines in the order of their worth and takes as many as its share of the
  * budget allows; what a section does not need goes to the next ones. The lines that were taken are
  * written in the order of the messages. */
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/err.h"
-#include "base/str.h"
 #include "base/vec.h"
 #include "compact/count.h"
 #include "compact/ledger.h"

@@ -6,7 +6,6 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/err.h"
 #include "http/http_int.h"
 #include "http/owner.h"
 #include "http/route.h"

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "base/json.h"
 #include "base/str.h"
 #include "http/clock.h"
 #include "http/context_json.h"

@@ -7,7 +7,6 @@
 #include "base/err.h"
 #include "base/idset.h"
 #include "base/json.h"
-#include "base/str.h"
 #include "http/conditional_change.h"
 #include "http/dto.h"
 #include "http/emit.h"

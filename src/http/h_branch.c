@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "base/str.h"
 #include "http/conditional_change.h"
 #include "http/context_json.h"
 #include "http/emit.h"

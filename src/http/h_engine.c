@@ -3,7 +3,6 @@
 #include "http/emit.h"
 #include "http/engine_use.h"
 #include "http/handlers.h"
-#include "http/http_int.h"
 #include "http/owner.h"
 
 typedef enum qp_rc lister(struct qp_engine *engine, char **out, size_t *len, struct qp_err *err);

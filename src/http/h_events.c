@@ -3,9 +3,7 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "base/str.h"
 #include "http/handlers.h"
-#include "http/http_int.h"
 #include "http/open_contexts.h"
 #include "http/stream.h"
 

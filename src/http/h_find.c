@@ -4,7 +4,6 @@
 
 #include "base/err.h"
 #include "base/str.h"
-#include "http/context_json.h"
 #include "http/emit.h"
 #include "http/handlers.h"
 #include "http/http_int.h"

@@ -14,7 +14,6 @@
 #include "http/context_json.h"
 #include "http/emit.h"
 #include "http/handlers.h"
-#include "http/http_int.h"
 
 #define ITEMS_DEFAULT 1000
 #define ITEMS_MAX 20000

@@ -1,7 +1,5 @@
 /* h_state.c - polling the state of a context. */
-#include "base/err.h"
 #include "http/handlers.h"
-#include "http/http_int.h"
 #include "http/state.h"
 
 static enum qp_rc

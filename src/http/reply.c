@@ -3,7 +3,6 @@
  * An error is {"error":{"code","message"}}. Code and status are those of the enum qp_rc
  * (qp__http_status), or come from qp__request_fail for errors that exist only in HTTP. */
 #include <sodium.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"

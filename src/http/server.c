@@ -17,7 +17,6 @@
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/resource.h>
@@ -29,7 +28,6 @@
 #include "http/access_log.h"
 #include "http/admission.h"
 #include "http/clock.h"
-#include "http/conditional_change.h"
 #include "http/engine_use.h"
 #include "http/framing.h"
 #include "http/http_int.h"

@@ -1,7 +1,6 @@
 /* answer.c - see answer.h. */
 #include "llm/answer.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"

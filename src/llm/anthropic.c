@@ -13,7 +13,6 @@
 #include "llm/body_writer.h"
 #include "llm/history.h"
 #include "llm/image_source.h"
-#include "model/message.h"
 
 #define DEFAULT_MAX_OUTPUT 8192
 #define USER_BREAKPOINTS 3

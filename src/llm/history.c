@@ -11,7 +11,6 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/idset.h"
-#include "base/json.h"
 #include "base/vec.h"
 #include "llm/body_writer.h"
 #include "llm/content.h"

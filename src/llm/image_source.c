@@ -5,8 +5,6 @@
 #include <sodium.h>
 #include <string.h>
 
-#include "base/err.h"
-
 const char qp__llm_image_missing[] = "[an image that is no longer available]";
 
 static const struct {

@@ -11,7 +11,6 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
-#include "base/json.h"
 #include "base/sse.h"
 #include "llm/decoder.h"
 #include "llm/toolstream.h"

@@ -7,15 +7,11 @@
  * Otherwise the context is extended in one commit by the new messages and the new metadata, but
  * only if it was not changed since its import and all of its messages are the first ones of the
  * chat. A changed context is left alone. */
-#include <sodium.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/err.h"
-#include "base/json.h"
 #include "base/str.h"
-#include "model/prompt.h"
 #include "old/import.h"
 #include "old/import_report.h"
 #include "store/blobs.h"

@@ -5,7 +5,6 @@
  * After that nothing changes, and any thread may read. */
 #include "old/legacy_int.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -14,8 +13,6 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/json.h"
-#include "model/field.h"
-#include "model/message_int.h"
 #include "os/file.h"
 
 /* ---- notes ---- */

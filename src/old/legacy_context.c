@@ -10,7 +10,6 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
-#include "model/field.h"
 #include "old/jsondiff.h"
 
 static const char *const config_fields[] = {

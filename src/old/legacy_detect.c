@@ -8,10 +8,8 @@
 #include "old/legacy_int.h"
 
 #include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
 
-#include "base/alloc.h"
 #include "base/err.h"
 #include "os/file.h"
 

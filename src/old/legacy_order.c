@@ -22,7 +22,6 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/json.h"
-#include "model/message_int.h"
 
 /* ---- ids to numbers ---- */
 

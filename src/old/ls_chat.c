@@ -13,7 +13,6 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
-#include "model/meta_int.h"
 #include "old/ls_int.h"
 
 /* A chat that is being converted. */

@@ -13,9 +13,6 @@
  *   "legacy": {"source": {"hash": "…" of the source, "fingerprint": "…" of the stored context}}
  * The hash shows that the same source is migrated again, the fingerprint (rollback.c) whether the
  * context has changed since. */
-#include <errno.h>
-#include <fcntl.h>
-#include <sodium.h>
 #include <stdio.h>
 #include <string.h>
 

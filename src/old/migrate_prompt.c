@@ -15,7 +15,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/alloc.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"

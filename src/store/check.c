@@ -17,7 +17,6 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
-#include "base/json.h"
 #include "base/seal.h"
 #include "base/vec.h"
 #include "model/message.h"

@@ -6,12 +6,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <errno.h>
 #include <fcntl.h>
 
 #include "base/alloc.h"
 #include "base/err.h"
-#include "base/json.h"
 #include "os/file.h"
 #include "tool/builtin_int.h"
 #include "tool/process.h"

@@ -1,9 +1,7 @@
 /* builtin_write.c - write_file, edit_file and delete_file. */
-#include <errno.h>
 #include <sodium.h>
 #include <string.h>
 
-#include "base/alloc.h"
 #include "base/err.h"
 #include "base/str.h"
 #include "tool/builtin_int.h"

@@ -4,8 +4,6 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
-#include "base/json.h"
-#include "tool/mcp.h"
 #include "tool/mcp_int.h"
 #include "tool/text.h"
 

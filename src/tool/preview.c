@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/err.h"
 #include "base/json.h"
 #include "tool/builtin_int.h"
 #include "tool/diff.h"

@@ -6,7 +6,6 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
-#include "model/client_tool.h"
 #include "store/context/context_int.h"
 #include "turn/compacting.h"
 #include "turn/recalling.h"

@@ -1,7 +1,6 @@
 /* compacting.c - see compacting.h. */
 #include "turn/compacting.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"

@@ -1,7 +1,6 @@
 /* compaction_api.c - the functions of quipu/compaction.h. */
 #include <string.h>
 
-#include "base/alloc.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "model/message.h"

@@ -6,12 +6,10 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/err.h"
 #include "base/json.h"
 #include "llm/codec.h"
 #include "llm/modellist.h"
 #include "net/client.h"
-#include "turn/actor.h"
 
 #define ASK_MS 3000
 #define OLD_MS 60000

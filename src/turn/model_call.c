@@ -17,11 +17,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/alloc.h"
 #include "base/assert.h"
 #include "base/err.h"
 #include "base/json.h"
-#include "base/str.h"
 #include "model/client_tool.h"
 #include "store/context/context_int.h"
 #include "turn/compacting.h"

@@ -12,7 +12,6 @@
 #include "store/context/context_int.h"
 #include "tool/mcp.h"
 #include "tool/mcp_config.h"
-#include "turn/discover.h"
 #include "turn/engine.h"
 
 #define ROUNDS 50

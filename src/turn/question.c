@@ -4,10 +4,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/err.h"
 #include "base/json.h"
 #include "model/client_tool.h"
-#include "model/message.h"
 #include "store/context/context_int.h"
 #include "turn/takeover.h"
 

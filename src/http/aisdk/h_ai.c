@@ -19,7 +19,6 @@
 #include "http/handlers.h"
 #include "http/http_int.h"
 #include "http/openai/chat_request.h"
-#include "model/message.h"
 
 #define PARTS_MAX 4096
 

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/json.h"
 #include "http/emit.h"
 
 struct qp__ui_answer *

@@ -1,7 +1,6 @@
 /* h_anthropic.c - Messages of Anthropic's API. */
 #include <string.h>
 
-#include "base/err.h"
 #include "base/json.h"
 #include "compact/count.h"
 #include "http/anthropic/messages_form.h"

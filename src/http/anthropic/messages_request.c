@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "base/json.h"
 
 #define AT_MAX 120
 #define TEXT_MAX ((size_t)64 << 20)

@@ -11,7 +11,6 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
-#include "base/json.h"
 #include "http/engine_use.h"
 #include "http/face/face_turn.h"
 #include "http/http_int.h"

@@ -10,7 +10,6 @@
 #include "base/str.h"
 #include "base/vec.h"
 #include "http/clock.h"
-#include "http/emit.h"
 #include "os/os.h"
 
 #define ANSWER_MAX ((size_t)12 << 20) /* bytes of text, thinking and arguments */

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "base/json.h"
 #include "base/str.h"
 #include "http/handlers.h"
 #include "http/mcp/mcpd.h"

@@ -9,7 +9,6 @@
 #include "base/json.h"
 #include "http/conditional_change.h"
 #include "http/handlers.h"
-#include "http/http_int.h"
 #include "http/mcp/mcpd.h"
 #include "http/quota.h"
 #include "model/message.h"

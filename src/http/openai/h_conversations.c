@@ -1,7 +1,6 @@
 /* h_conversations.c - Conversations of OpenAI's API. A conversation is a context, its items are the
  * messages of the active branch (item.h). Its metadata is "conversation" in the metadata of the
  * context. */
-#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -11,7 +10,6 @@
 #include "http/emit.h"
 #include "http/face/face_turn.h"
 #include "http/handlers.h"
-#include "http/http_int.h"
 #include "http/openai/item.h"
 #include "http/openai/responses_request.h"
 #include "http/openai/stored_response.h"

@@ -1,7 +1,6 @@
 /* h_openai.c - Chat Completions and the list of models of OpenAI's API. */
 #include <string.h>
 
-#include "base/err.h"
 #include "base/json.h"
 #include "http/emit.h"
 #include "http/engine_use.h"

@@ -2,7 +2,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/alloc.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "compact/count.h"

@@ -14,7 +14,6 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/json.h"
-#include "base/str.h"
 #include "os/file.h"
 #include "os/lines.h"
 #include "os/names.h"

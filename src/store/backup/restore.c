@@ -3,7 +3,6 @@
  * The files are copied to DIR/restore.partial, compared with their hashes, checked and synced, and
  * only then moved to their places, "contexts" last but one: until it exists DIR is not a data
  * directory. An old store is first moved to DIR/replaced-{time}, beginning with "contexts". */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sodium.h>

@@ -5,9 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/alloc.h"
 #include "base/err.h"
-#include "os/file.h"
 #include "store/catalogue/catalogue_int.h"
 
 #define FOLLOW_MS 200  /* delay between the first mark and the work of the thread */

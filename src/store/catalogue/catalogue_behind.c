@@ -23,15 +23,12 @@
  * directories differ from state.dirs, and all contexts are compared too. Changes of such programs
  * inside contexts are found at once for old formats, which are always checked, and otherwise by the
  * comparison in the background, or by `quipu reindex`. */
-#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/err.h"
 #include "os/file.h"
 #include "store/catalogue/catalogue_int.h"
 

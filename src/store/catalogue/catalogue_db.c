@@ -1,5 +1,4 @@
 /* catalogue_db.c - the database of the catalogue: opening, recreating, statements, errors. */
-#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>

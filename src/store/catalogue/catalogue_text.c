@@ -3,7 +3,6 @@
  * strings are used, not the keys. */
 #include <string.h>
 
-#include "base/err.h"
 #include "model/message.h"
 #include "store/catalogue/catalogue_int.h"
 

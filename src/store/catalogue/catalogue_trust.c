@@ -2,7 +2,6 @@
  * catalogue.behind (catalogue_behind.c has the rules). */
 #include <string.h>
 
-#include "base/err.h"
 #include "store/catalogue/catalogue_int.h"
 
 #define NAMES_MAX 256 /* with more names the file is rewritten */

@@ -20,7 +20,6 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
-#include "base/json.h"
 #include "base/sized.h"
 #include "model/message.h"
 #include "store/context/message_save.h"

@@ -7,7 +7,6 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
-#include "base/json.h"
 #include "base/mutex.h"
 #include "base/str.h"
 #include "model/message.h"

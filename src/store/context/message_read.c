@@ -1,7 +1,6 @@
 /* message_read.c - messages back: by id, by range, from the pool or from the driver. */
 #include <string.h>
 
-#include "base/alloc.h"
 #include "base/err.h"
 #include "model/message.h"
 #include "store/context/context_int.h"

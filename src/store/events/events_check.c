@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/err.h"
 #include "store/events/events.h"
 
 #define ATTEMPTS 3

@@ -1,7 +1,6 @@
 /* bulk_write.c - see bulk_write.h. */
 #include "store/files/bulk_write.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 

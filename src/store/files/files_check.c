@@ -14,9 +14,7 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
-#include "base/uuid.h"
 #include "base/vec.h"
-#include "os/file.h"
 #include "store/files/bulk_write.h"
 #include "store/files/files.h"
 #include "store/files/journal/segment.h"

@@ -12,15 +12,12 @@
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/seal.h"
 #include "base/str.h"
-#include "base/uuid.h"
-#include "model/message.h"
 #include "os/file.h"
 #include "os/names.h"
 #include "store/files/files.h"

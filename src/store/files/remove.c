@@ -5,7 +5,6 @@
  * something in a place only by a rename, so the journal first forgets every earlier commit that
  * renamed a context of this id. A deletion only renames to names that were never used before, and
  * needs no such care. */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

@@ -9,7 +9,6 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
-#include "base/uuid.h"
 #include "base/vec.h"
 #include "store/memory/memory_int.h"
 

@@ -4,7 +4,6 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
-#include "base/uuid.h"
 #include "store/memory/memory_int.h"
 
 /* A context that is not visible yet; put is called by one thread only. */

@@ -3,7 +3,6 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
-#include "base/uuid.h"
 #include "store/memory/memory_int.h"
 
 /* An image and the list of contents without the deleted messages. False: out of memory. */

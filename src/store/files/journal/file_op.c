@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/err.h"
 #include "os/file.h"
 
 #define OP_HEADER_LEN 16

@@ -3,13 +3,10 @@
 #include "store/files/journal/journal.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <time.h>
 
-#include "base/alloc.h"
 #include "base/err.h"
 #include "os/file.h"
 #include "store/files/journal/journal_int.h"

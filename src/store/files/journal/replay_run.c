@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/err.h"
 #include "os/file.h"
 #include "store/files/bulk_write.h"
 #include "store/files/journal/replay_plan_int.h"

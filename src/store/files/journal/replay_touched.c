@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <fcntl.h>
 
-#include "base/alloc.h"
 #include "os/file.h"
 #include "store/files/files.h"
 #include "store/files/journal/journal_recover.h"
