@@ -1,5 +1,10 @@
 /* key_log.c - see key_log.h. The table in memory has one entry per key, with the place of its
- * response in the file; the lock guards both. */
+ * response in the file; the lock guards both.
+ *
+ * Threads that append share syncs. Each writes its record with the lock held and then waits. The
+ * first one that finds no sync under way leads: it syncs, without the lock, for all that have
+ * written by then. An entry in the state RUNNING belongs to its request, so it stays in the table
+ * while its request waits. */
 #include "http/key_log.h"
 
 #include <fcntl.h>
@@ -13,6 +18,7 @@
 #include "base/sum.h"
 #include "os/file.h"
 
+#define PENDING 1
 #define BUCKETS 4096 /* a power of two */
 #define KEEP_MS ((int64_t)24 * 3600 * 1000)
 #define LOG_MAX ((off_t)64 << 20)
@@ -30,10 +36,13 @@ struct entry {
   uint8_t digest[QP__KEY_HASH_LEN];
   int64_t time;
   enum qp__key_state state;
-  off_t at;    /* of its newest record in the file … */
+  off_t at;    /* of its newest durable record in the file … */
   size_t len;  /* … and its length with the frame */
-  off_t moved; /* while the file is written again: its new place */
-  char *plain; /* without a file: the response */
+  off_t moved; /* while the file is written again, or while its next record is synced: the place */
+  struct entry *waiting; /* that waits for the same sync */
+  size_t waiting_len;    /* of the record that is synced */
+  int sync;              /* PENDING, 0 or the error */
+  char *plain;           /* without a file: the response */
   size_t plain_len;
 };
 
@@ -45,6 +54,11 @@ struct qp__key_log {
   off_t size;
   off_t compact_at; /* the size at which it is written again */
   size_t swept;     /* the bucket that is looked at next */
+  pthread_cond_t change;
+  struct entry *waiting; /* their records are written, and no sync for them has begun */
+  bool syncing;
+  bool replacing; /* the file is about to be written again: nobody may append */
+  off_t synced;   /* everything before it is durable */
   struct entry *buckets[BUCKETS];
 };
 
@@ -183,18 +197,70 @@ make_record(struct qp__key_log *log, struct qp__buf *out, enum kind kind,
   return QP_OK;
 }
 
-/* Appends durably. After a failure the end of the file is cut off by the next append or start. */
-static enum qp_rc
-append(struct qp__key_log *log, const struct qp__buf *record, struct qp_err *err)
+static void
+end_waiting(struct entry *list, int bad)
 {
-  int bad = qp__write_at(log->os, log->fd, record->data, record->len, log->size);
+  for (; list; list = list->waiting) {
+    if (!bad) { /* here and not in its thread: the file may be written again before that runs */
+      list->at = list->moved;
+      list->len = list->waiting_len;
+    }
+    list->sync = bad;
+  }
+}
 
-  if (!bad)
-    bad = qp__fdatasync(log->os, log->fd);
-  if (bad)
-    return qp__fail_sys(err, bad, "cannot write '%s'", QP__KEY_LOG_NAME);
-  log->size += (off_t)record->len;
-  return QP_OK;
+/* Syncs for all that have written. Gives the lock back in between. When it fails, those that have
+ * written in the meantime fail too: the next record is written over theirs. */
+static void
+lead_sync(struct qp__key_log *log)
+{
+  struct entry *group = log->waiting;
+  off_t size = log->size;
+  int bad;
+
+  log->waiting = NULL;
+  log->syncing = true;
+  (void)pthread_mutex_unlock(&log->lock);
+  bad = qp__fdatasync(log->os, log->fd);
+  (void)pthread_mutex_lock(&log->lock);
+  log->syncing = false;
+  end_waiting(group, bad);
+  if (bad) {
+    end_waiting(log->waiting, bad);
+    log->waiting = NULL;
+    log->size = log->synced;
+  } else {
+    log->synced = size;
+  }
+  (void)pthread_cond_broadcast(&log->change);
+}
+
+/* Appends the newest record of an entry durably. The lock is given back while it waits. After a
+ * failure the end of the file is cut off by the next append or start. */
+static enum qp_rc
+append(struct qp__key_log *log, struct entry *entry, const struct qp__buf *record,
+       struct qp_err *err)
+{
+  int bad;
+
+  while (log->replacing)
+    (void)pthread_cond_wait(&log->change, &log->lock);
+  bad = qp__write_at(log->os, log->fd, record->data, record->len, log->size);
+  if (!bad) {
+    entry->moved = log->size;
+    entry->waiting_len = record->len;
+    entry->sync = PENDING;
+    entry->waiting = log->waiting;
+    log->waiting = entry;
+    log->size += (off_t)record->len;
+    while (entry->sync == PENDING)
+      if (log->syncing)
+        (void)pthread_cond_wait(&log->change, &log->lock);
+      else
+        lead_sync(log);
+    bad = entry->sync;
+  }
+  return bad ? qp__fail_sys(err, bad, "cannot write '%s'", QP__KEY_LOG_NAME) : QP_OK;
 }
 
 /* Reads a whole record at an offset. QP_NOTFOUND: there is none, or it is damaged. */
@@ -273,6 +339,8 @@ copy_live(struct qp__key_log *log, int fd, off_t *size, struct qp_err *err)
     for (struct entry *entry = log->buckets[i]; !rc && entry; entry = entry->next) {
       ssize_t n;
 
+      if (!entry->len)
+        continue; /* it has no record yet */
       qp__buf_reset(&bytes);
       rc = add_zeros(&bytes, entry->len) ? qp__buf_check(&bytes, "requests with keys", err) : QP_OK;
       n = rc ? 0 : qp__read_at(log->os, log->fd, bytes.data, entry->len, entry->at);
@@ -295,7 +363,7 @@ forget_all(struct qp__key_log *log)
       drop(&log->buckets[i]);
 }
 
-/* Writes the file again without what is old. */
+/* Writes the file again without what is old. No thread appends or syncs. */
 static enum qp_rc
 compact(struct qp__key_log *log, struct qp_err *err)
 {
@@ -320,9 +388,24 @@ compact(struct qp__key_log *log, struct qp_err *err)
       entry->at = entry->moved;
   qp__close(os, log->fd);
   log->fd = fd;
-  log->size = size;
+  log->size = log->synced = size;
   log->compact_at = 2 * size > LOG_MAX ? 2 * size : LOG_MAX;
   return QP_OK;
+}
+
+/* The same while the log is in use. The caller's thread waits for those that append. */
+static enum qp_rc
+compact_in_use(struct qp__key_log *log, struct qp_err *err)
+{
+  enum qp_rc rc = QP_OK;
+
+  log->replacing = true;
+  while (log->syncing || log->waiting)
+    (void)pthread_cond_wait(&log->change, &log->lock);
+  rc = compact(log, err);
+  log->replacing = false;
+  (void)pthread_cond_broadcast(&log->change);
+  return rc;
 }
 
 /* ---- life ---- */
@@ -345,6 +428,7 @@ open_file(struct qp__key_log *log, struct qp_err *err)
   log->size = 0;
   log->compact_at = LOG_MAX;
   rc = load(log, err);
+  log->synced = log->size;
   if (!rc && log->size)
     rc = compact(log, err);
   else if (!rc && (fd = qp__fsync(log->os, log->dir))) /* it may be new */
@@ -367,7 +451,8 @@ qp__key_log_new(const struct qp__os *os, const char *data, struct qp__key_log **
     return qp__fail_nomem(err, "requests with keys");
   log->os = os;
   log->dir = log->fd = -1;
-  (void)pthread_mutex_init(&log->lock, NULL); /* cannot fail on Linux */
+  (void)pthread_mutex_init(&log->lock, NULL); /* they cannot fail on Linux */
+  (void)pthread_cond_init(&log->change, NULL);
   if (data && !(log->data = qp__strdup(data))) {
     qp__key_log_free(log);
     return qp__fail_nomem(err, "requests with keys");
@@ -384,6 +469,7 @@ qp__key_log_free(struct qp__key_log *log)
   forget_all(log);
   qp__close(log->os, log->fd);
   qp__close(log->os, log->dir);
+  (void)pthread_cond_destroy(&log->change);
   (void)pthread_mutex_destroy(&log->lock);
   qp__free(log->data);
   qp__free(log);
@@ -426,20 +512,18 @@ out:
 static enum qp_rc
 begin_new(struct qp__key_log *log, const struct qp__key_name *key, int64_t now, struct qp_err *err)
 {
-  struct entry *entry = NULL;
+  struct entry *entry = add(log, key->name, key->digest, now);
   struct qp__buf record;
-  off_t at = log->size;
-  enum qp_rc rc = make_record(log, &record, KIND_BEGUN, key, now, NULL, err);
+  enum qp_rc rc;
 
+  if (!entry)
+    return qp__fail_nomem(err, "a request with a key");
+  entry->state = QP__KEY_RUNNING;
+  rc = make_record(log, &record, KIND_BEGUN, key, now, NULL, err);
   if (!rc && log->data)
-    rc = append(log, &record, err);
-  if (!rc && !(entry = add(log, key->name, key->digest, now)))
-    rc = qp__fail_nomem(err, "a request with a key");
-  if (entry) {
-    entry->state = QP__KEY_RUNNING;
-    entry->at = at;
-    entry->len = record.len;
-  }
+    rc = append(log, entry, &record, err);
+  if (rc)
+    drop(find(log, key->name));
   qp__buf_release(&record);
   return rc;
 }
@@ -456,8 +540,8 @@ qp__key_log_begin(struct qp__key_log *log, const struct qp__key_name *key, enum 
   if (log->data && log->fd < 0)
     rc = open_file(log, err);
   sweep(log, now);
-  if (!rc && log->size > log->compact_at)
-    rc = compact(log, err);
+  if (!rc && log->size > log->compact_at && !log->replacing)
+    rc = compact_in_use(log, err);
   at = find(log, key->name);
   if (*at && (*at)->state != QP__KEY_RUNNING && now - (*at)->time > KEEP_MS)
     drop(at);
@@ -487,29 +571,21 @@ enum qp_rc
 qp__key_log_end(struct qp__key_log *log, const struct qp__key_name *key,
                 const struct qp_bytes *reply, struct qp_err *err)
 {
-  struct entry **at;
+  struct entry *entry;
   struct qp__buf record;
   enum qp_rc rc;
 
   (void)pthread_mutex_lock(&log->lock);
-  at = find(log, key->name);
-  rc = make_record(log, &record, reply ? KIND_DONE : KIND_VOID, key, (*at)->time, reply, err);
-  (*at)->state = QP__KEY_UNKNOWN;
-  if (!rc && log->data) {
-    off_t place = log->size;
-
-    rc = append(log, &record, err);
-    if (!rc) {
-      (*at)->at = place;
-      (*at)->len = record.len;
-    }
-  } else if (!rc && reply) {
-    rc = keep_plain(*at, reply, err);
-  }
-  if (!rc && reply)
-    (*at)->state = QP__KEY_DONE;
-  else if (!rc)
-    drop(at);
+  entry = *find(log, key->name);
+  QP_ASSERT(entry && entry->state == QP__KEY_RUNNING);
+  rc = make_record(log, &record, reply ? KIND_DONE : KIND_VOID, key, entry->time, reply, err);
+  if (!rc && log->data)
+    rc = append(log, entry, &record, err);
+  else if (!rc && reply)
+    rc = keep_plain(entry, reply, err);
+  entry->state = rc ? QP__KEY_UNKNOWN : QP__KEY_DONE;
+  if (!rc && !reply)
+    drop(find(log, key->name));
   qp__buf_release(&record);
   (void)pthread_mutex_unlock(&log->lock);
   return rc;

@@ -1,9 +1,13 @@
 /* test_key_log.c - the list of requests with keys on a file system that loses its power after any
  * change: no request is carried out twice, and a response that was kept comes back as it was. */
+#include <errno.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
 
@@ -143,12 +147,131 @@ test_no_power_cut_makes_a_request_run_twice(void **state)
   }
 }
 
+/* ---- many at once ---- */
+
+#define THREADS 8
+
+/* The disk: the first sync lasts until every thread has written its record. */
+static struct {
+  struct qp__os os;
+  pthread_mutex_t lock;
+  pthread_cond_t change;
+  unsigned writes, syncs, await;
+  int bad; /* of the first sync */
+} disk = { .lock = PTHREAD_MUTEX_INITIALIZER, .change = PTHREAD_COND_INITIALIZER };
+
+static ssize_t
+count_write(void *self, int fd, const void *data, size_t len, off_t at)
+{
+  ssize_t n = qp__os_posix.pwrite(self, fd, data, len, at);
+
+  (void)pthread_mutex_lock(&disk.lock);
+  disk.writes++;
+  (void)pthread_cond_broadcast(&disk.change);
+  (void)pthread_mutex_unlock(&disk.lock);
+  return n;
+}
+
+static int
+slow_sync(void *self, int fd)
+{
+  int bad = 0;
+
+  (void)pthread_mutex_lock(&disk.lock);
+  if (disk.syncs++ == 0)
+    bad = disk.bad;
+  while (disk.writes < disk.await)
+    (void)pthread_cond_wait(&disk.change, &disk.lock);
+  (void)pthread_mutex_unlock(&disk.lock);
+  return bad ? bad : qp__os_posix.fdatasync(self, fd);
+}
+
+struct caller {
+  pthread_t thread;
+  struct qp__key_log *log;
+  struct qp__key_name name;
+  bool ends;
+  enum qp_rc rc;
+};
+
+static void *
+call(void *arg)
+{
+  const struct qp_bytes text = { REPLY, strlen(REPLY) };
+  struct caller *c = arg;
+  enum qp__key_state found;
+  struct qp__buf reply;
+  struct qp_err own;
+
+  qp__buf_init(&reply, 10000);
+  c->rc = c->ends ? qp__key_log_end(c->log, &c->name, &text, &own)
+                  : qp__key_log_begin(c->log, &c->name, &found, &reply, &own);
+  qp__buf_release(&reply);
+  return NULL;
+}
+
+/* All at once; the number of syncs. */
+static unsigned
+call_all(struct caller *callers, bool ends, int bad)
+{
+  disk.writes = disk.syncs = 0;
+  disk.await = THREADS;
+  disk.bad = bad;
+  for (int i = 0; i < THREADS; i++) {
+    callers[i].ends = ends;
+    assert_int_equal(pthread_create(&callers[i].thread, NULL, call, &callers[i]), 0);
+  }
+  for (int i = 0; i < THREADS; i++) {
+    assert_int_equal(pthread_join(callers[i].thread, NULL), 0);
+    assert_int_equal(callers[i].rc, bad ? QP_IO : QP_OK);
+  }
+  disk.await = 0;
+  return disk.syncs;
+}
+
+/* A sync is for all that have written before it; when it fails, all of them fail, and what is
+ * written next can be read. */
+static void
+test_threads_share_syncs(void **state)
+{
+  struct caller callers[THREADS];
+  struct qp__key_log *log = NULL;
+  const char *tmp = getenv("TMPDIR");
+  char dir[256];
+  char first[] = "0";
+
+  (void)state;
+  disk.os = qp__os_posix;
+  disk.os.pwrite = count_write;
+  disk.os.fdatasync = slow_sync;
+  (void)snprintf(dir, sizeof(dir), "%s/key_log.XXXXXX", tmp ? tmp : "/tmp");
+  assert_non_null(mkdtemp(dir));
+  assert_int_equal(qp__key_log_new(&disk.os, dir, &log, &err), QP_OK);
+  for (int i = 0; i < THREADS; i++) {
+    first[0] = (char)('0' + i);
+    callers[i].log = log;
+    callers[i].name = name_of("alice", first, 1);
+  }
+  assert_int_equal(call_all(callers, false, -EIO), 1);
+  assert_int_equal(call_all(callers, false, 0), 2);
+  assert_int_equal(call_all(callers, true, 0), 2);
+  for (int again = 0; again < 2; again++) {
+    for (int i = 0; i < THREADS; i++)
+      expect(log, &callers[i].name, &(struct progress){ true, true });
+    qp__key_log_free(log);
+    log = NULL;
+    assert_int_equal(qp__key_log_new(&qp__os_posix, dir, &log, &err), QP_OK);
+  }
+  qp__key_log_free(log);
+}
+
 int
 main(void)
 {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_keys_are_told_apart),
     cmocka_unit_test(test_no_power_cut_makes_a_request_run_twice),
+    cmocka_unit_test(test_threads_share_syncs),
   };
 
   return cmocka_run_group_tests_name("key_log", tests, NULL, NULL);
