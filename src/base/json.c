@@ -21,11 +21,7 @@ qp__json_copy(const json_t *value)
     bad = json_array_append(copy, json_array_get(value, i));
   for (; iter && !bad; iter = json_object_iter_next((json_t *)value, iter))
     bad = json_object_set_nocheck(copy, json_object_iter_key(iter), json_object_iter_value(iter));
-  if (bad) {
-    json_decref(copy);
-    return NULL;
-  }
-  return copy;
+  return qp__json_built(copy, bad);
 }
 
 /* ---- reading fields ---- */
@@ -161,6 +157,21 @@ qp__field_time(const struct qp__place *at, const json_t *object, const char *key
 }
 
 /* ---- building objects ---- */
+
+json_t *
+qp__json_built(json_t *value, bool bad)
+{
+  if (!bad)
+    return value;
+  json_decref(value);
+  return NULL;
+}
+
+json_t *
+qp__json_push(json_t *array, json_t *item)
+{
+  return qp__json_built(array, json_array_append_new(array, item) != 0);
+}
 
 int
 qp__json_set_str(json_t *object, const char *key, const char *value)

@@ -59,6 +59,13 @@ enum qp_rc qp__field_fail(const struct qp__place *at, const char *key, const cha
 /* The value of a field; NULL if it is missing or null. */
 json_t *qp__field_get(const json_t *object, const char *key);
 
+/* The text of a string; NULL if it is missing or no string. */
+static inline const char *
+qp__json_text(const json_t *object, const char *key)
+{
+  return json_string_value(json_object_get(object, key));
+}
+
 /* Field readers. A missing field or null leaves *out unchanged and returns QP_OK; a wrong type is
  * QP_INVALID. Results are borrowed from the object. */
 enum qp_rc qp__field_string(const struct qp__place *at, const json_t *object, const char *key,
@@ -88,6 +95,13 @@ enum qp_rc qp__field_time(const struct qp__place *at, const json_t *object, cons
 #define qp__json_array(what, ...) qp__field_array(QP__AT(what), __VA_ARGS__)
 #define qp__json_uuid(what, ...) qp__field_uuid(QP__AT(what), __VA_ARGS__)
 #define qp__json_time(what, ...) qp__field_time(QP__AT(what), __VA_ARGS__)
+
+/* For functions that build a value: `value`, or NULL if `bad`, because memory ran out on the way.
+ * Then the value is released. */
+json_t *qp__json_built(json_t *value, bool bad);
+/* Appends to an array and takes ownership of `item`. Returns the array, or NULL if one of them is
+ * NULL or memory ran out. Then the array is released. */
+json_t *qp__json_push(json_t *array, json_t *item);
 
 /* Field writers. A NULL value means that memory ran out, and they return -1. They return 0 or -1
  * like jansson. */

@@ -178,11 +178,7 @@ read_container(struct reader *r, bool is_object)
   for (bool first = true; value && good && qp__json_scan_more(&r->scan, closing, first);
        first = false)
     good = is_object ? read_member(r, value) : !json_array_append_new(value, read_value(r));
-  if (!good || r->scan.problem) {
-    json_decref(value);
-    return NULL;
-  }
-  return value;
+  return qp__json_built(value, !good || r->scan.problem);
 }
 
 static json_t *

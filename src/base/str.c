@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "base/alloc.h"
+
 /* ---- UTF-8 ---- */
 
 static bool
@@ -330,4 +332,28 @@ qp__time_parse(const char *s, size_t n, int64_t *ms)
   *ms = qp__time_days(year, month, day) * DAY_MS +
         (((int64_t)h * 60 + m - zone) * 60 + sec) * 1000 + frac;
   return QP_OK;
+}
+
+int
+qp__str_compare(const void *a, const void *b)
+{
+  return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+bool
+qp__str_replace(char **slot, const char *value)
+{
+  char *copy = value ? qp__strdup(value) : NULL;
+
+  if (value && !copy)
+    return false;
+  qp__free(*slot);
+  *slot = copy;
+  return true;
+}
+
+bool
+qp__str_same(const char *a, const char *b)
+{
+  return a && b ? strcmp(a, b) == 0 : a == b;
 }

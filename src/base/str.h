@@ -29,6 +29,31 @@ void qp__hex_encode(char *out, const uint8_t *in, size_t n);
 bool qp__hex_decode(uint8_t *out, const char *in,
                     size_t n); /* n bytes from 2n digits of either case */
 
+/* Replaces *slot by a copy of `value` (may be NULL). False: out of memory, *slot is unchanged. */
+bool qp__str_replace(char **slot, const char *value);
+/* Whether both are NULL, or both are equal strings. */
+bool qp__str_same(const char *a, const char *b);
+/* For qsort and bsearch over pointers to texts. */
+int qp__str_compare(const void *a, const void *b);
+
+/* A number of n bytes (at most 8), the first byte is the lowest. */
+static inline void
+qp__put_le(void *out, uint64_t value, size_t n)
+{
+  for (size_t i = 0; i < n; i++)
+    ((uint8_t *)out)[i] = (uint8_t)(value >> (8 * i));
+}
+
+static inline uint64_t
+qp__get_le(const void *in, size_t n)
+{
+  uint64_t value = 0;
+
+  for (size_t i = n; i-- > 0;)
+    value = value << 8 | ((const uint8_t *)in)[i];
+  return value;
+}
+
 /* Eight bytes as a number, the first byte is the lowest. */
 static inline uint64_t
 qp__word_at(const char *p)

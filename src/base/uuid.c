@@ -122,3 +122,9 @@ qp_uuid_equal(const struct qp_uuid *a, const struct qp_uuid *b)
 {
   return memcmp(a, b, sizeof(*a)) == 0;
 }
+
+int
+qp__uuid_compare(const void *a, const void *b)
+{
+  return memcmp(a, b, sizeof(struct qp_uuid));
+}

@@ -26,4 +26,7 @@ struct qp_uuid qp__uuid_next(struct qp__uuid_gen *gen, int64_t now_ms, const uin
 void qp__uuid_encode(char out[QP__UUID_LEN], const struct qp_uuid *id);
 bool qp__uuid_decode(const char in[QP__UUID_LEN], struct qp_uuid *out);
 
+/* For qsort and bsearch over ids. */
+int qp__uuid_compare(const void *a, const void *b);
+
 #endif

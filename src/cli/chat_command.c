@@ -17,15 +17,16 @@
 /* `rest` is the text after the name, without surrounding spaces; "" if there is none. */
 typedef enum qp_rc run_fn(struct chat *chat, const char *rest, struct qp_err *err);
 
-enum { TAKES_NOTHING, TAKES_MAYBE, TAKES_TEXT };
+enum { TAKES_NOTHING, TAKES_MAYBE, TAKES_TEXT, TAKES_MESSAGE };
 
 struct command {
   const char *name;
   const char *words; /* for the help */
   const char *help;
-  run_fn *run;
+  run_fn *run; /* NULL: performs the action `kind` */
   int takes;
   bool needs_context;
+  enum qp_action_kind kind;
 };
 
 static run_fn run_help;
@@ -188,24 +189,6 @@ run_fork(struct chat *chat, const char *rest, struct qp_err *err)
   return rc ? rc : run_switch(chat, rest, err);
 }
 
-static enum qp_rc
-run_retry(struct chat *chat, const char *rest, struct qp_err *err)
-{
-  struct qp_action action = { .size = sizeof(struct qp_action), .kind = QP_ACTION_RETRY };
-
-  (void)rest;
-  return cli_chat_turn(chat, &action, err);
-}
-
-static enum qp_rc
-run_regenerate(struct chat *chat, const char *rest, struct qp_err *err)
-{
-  struct qp_action action = { .size = sizeof(struct qp_action), .kind = QP_ACTION_REGENERATE };
-
-  (void)rest;
-  return cli_chat_turn(chat, &action, err);
-}
-
 /* The newest user message; NULL if there is none. */
 static const json_t *
 last_of_user(const json_t *messages)
@@ -260,36 +243,6 @@ run_edit(struct chat *chat, const char *rest, struct qp_err *err)
   return rc;
 }
 
-/* ---- compaction ---- */
-
-static enum qp_rc
-compact_by(struct chat *chat, enum qp_action_kind kind, const char *rest, struct qp_err *err)
-{
-  struct qp_action action = { .size = sizeof(struct qp_action), .kind = kind };
-
-  if (kind == QP_ACTION_COMPACT && rest[0])
-    action.instructions = rest;
-  return cli_chat_turn(chat, &action, err);
-}
-
-static enum qp_rc
-run_compact(struct chat *chat, const char *rest, struct qp_err *err)
-{
-  return compact_by(chat, QP_ACTION_COMPACT, rest, err);
-}
-
-static enum qp_rc
-run_undo_compact(struct chat *chat, const char *rest, struct qp_err *err)
-{
-  return compact_by(chat, QP_ACTION_UNDO_COMPACT, rest, err);
-}
-
-static enum qp_rc
-run_redo_compact(struct chat *chat, const char *rest, struct qp_err *err)
-{
-  return compact_by(chat, QP_ACTION_REDO_COMPACT, rest, err);
-}
-
 /* Message number N of the active branch, or the last message of the person. */
 static enum qp_rc
 find_message(struct chat *chat, const char *number, struct qp_uuid *out, struct qp_err *err)
@@ -317,25 +270,18 @@ find_message(struct chat *chat, const char *number, struct qp_uuid *out, struct 
   return rc;
 }
 
+/* A command that is an action. */
 static enum qp_rc
-pin_by(struct chat *chat, enum qp_action_kind kind, const char *rest, struct qp_err *err)
+act(struct chat *chat, const struct command *c, const char *rest, struct qp_err *err)
 {
-  struct qp_action action = { .size = sizeof(struct qp_action), .kind = kind };
-  enum qp_rc rc = find_message(chat, rest, &action.target, err);
+  struct qp_action action = { .size = sizeof(struct qp_action), .kind = c->kind };
+  enum qp_rc rc = QP_OK;
 
+  if (c->takes == TAKES_MESSAGE)
+    rc = find_message(chat, rest, &action.target, err);
+  if (c->kind == QP_ACTION_COMPACT && rest[0])
+    action.instructions = rest;
   return rc ? rc : cli_chat_turn(chat, &action, err);
-}
-
-static enum qp_rc
-run_pin(struct chat *chat, const char *rest, struct qp_err *err)
-{
-  return pin_by(chat, QP_ACTION_PIN, rest, err);
-}
-
-static enum qp_rc
-run_unpin(struct chat *chat, const char *rest, struct qp_err *err)
-{
-  return pin_by(chat, QP_ACTION_UNPIN, rest, err);
 }
 
 /* ---- the conversation ---- */
@@ -390,33 +336,38 @@ run_quit(struct chat *chat, const char *rest, struct qp_err *err)
 /* ---- the table ---- */
 
 static const struct command commands[] = {
-  { "help", "", "what can be typed", run_help, TAKES_NOTHING, false },
-  { "list", "[N]", "the conversations that were changed last (20)", run_list, TAKES_MAYBE, false },
+  { "help", "", "what can be typed", run_help, TAKES_NOTHING, false, 0 },
+  { "list", "[N]", "the conversations that were changed last (20)", run_list, TAKES_MAYBE, false,
+    0 },
   { "attach", "FILE", "send a picture or a text file with the next message", run_attach, TAKES_TEXT,
-    false },
-  { "history", "[N]", "the last N messages (10)", run_history, TAKES_MAYBE, true },
+    false, 0 },
+  { "history", "[N]", "the last N messages (10)", run_history, TAKES_MAYBE, true, 0 },
   { "edit", "[TEXT]", "another text for your last message, on a new branch", run_edit, TAKES_MAYBE,
-    true },
-  { "regenerate", "", "another answer, on a new branch", run_regenerate, TAKES_NOTHING, true },
-  { "retry", "", "ask the model again, after a failure too", run_retry, TAKES_NOTHING, true },
-  { "branches", "", "the branches; * is the active one", run_branches, TAKES_NOTHING, true },
-  { "switch", "NAME", "go on in another branch", run_switch, TAKES_TEXT, true },
-  { "fork", "NAME", "go on in a new branch from here", run_fork, TAKES_TEXT, true },
-  { "compact", "[WISH]", "send a summary of the older messages from now on", run_compact,
-    TAKES_MAYBE, true },
-  { "undo-compact", "", "send the messages themselves again", run_undo_compact, TAKES_NOTHING,
-    true },
-  { "redo-compact", "", "use the summary that was undone again", run_redo_compact, TAKES_NOTHING,
-    true },
-  { "pin", "[N]", "never summarise message N (your last one)", run_pin, TAKES_MAYBE, true },
-  { "unpin", "[N]", "message N may be summarised again", run_unpin, TAKES_MAYBE, true },
-  { "tools", "", "the tools that the model has", run_tools, TAKES_NOTHING, false },
-  { "models", "", "the models that can be asked", run_models, TAKES_NOTHING, false },
-  { "model", "NAME", "use this model from now on", run_model, TAKES_TEXT, false },
-  { "title", "TEXT", "what the conversation is called", run_title, TAKES_TEXT, false },
-  { "new", "", "begin another conversation", run_new, TAKES_NOTHING, false },
-  { "open", "ID", "go on with another conversation", run_open, TAKES_TEXT, false },
-  { "quit", "", "end; Ctrl-D does too", run_quit, TAKES_NOTHING, false },
+    true, 0 },
+  { "regenerate", "", "another answer, on a new branch", NULL, TAKES_NOTHING, true,
+    QP_ACTION_REGENERATE },
+  { "retry", "", "ask the model again, after a failure too", NULL, TAKES_NOTHING, true,
+    QP_ACTION_RETRY },
+  { "branches", "", "the branches; * is the active one", run_branches, TAKES_NOTHING, true, 0 },
+  { "switch", "NAME", "go on in another branch", run_switch, TAKES_TEXT, true, 0 },
+  { "fork", "NAME", "go on in a new branch from here", run_fork, TAKES_TEXT, true, 0 },
+  { "compact", "[WISH]", "send a summary of the older messages from now on", NULL, TAKES_MAYBE,
+    true, QP_ACTION_COMPACT },
+  { "undo-compact", "", "send the messages themselves again", NULL, TAKES_NOTHING, true,
+    QP_ACTION_UNDO_COMPACT },
+  { "redo-compact", "", "use the summary that was undone again", NULL, TAKES_NOTHING, true,
+    QP_ACTION_REDO_COMPACT },
+  { "pin", "[N]", "never summarise message N (your last one)", NULL, TAKES_MESSAGE, true,
+    QP_ACTION_PIN },
+  { "unpin", "[N]", "message N may be summarised again", NULL, TAKES_MESSAGE, true,
+    QP_ACTION_UNPIN },
+  { "tools", "", "the tools that the model has", run_tools, TAKES_NOTHING, false, 0 },
+  { "models", "", "the models that can be asked", run_models, TAKES_NOTHING, false, 0 },
+  { "model", "NAME", "use this model from now on", run_model, TAKES_TEXT, false, 0 },
+  { "title", "TEXT", "what the conversation is called", run_title, TAKES_TEXT, false, 0 },
+  { "new", "", "begin another conversation", run_new, TAKES_NOTHING, false, 0 },
+  { "open", "ID", "go on with another conversation", run_open, TAKES_TEXT, false, 0 },
+  { "quit", "", "end; Ctrl-D does too", run_quit, TAKES_NOTHING, false, 0 },
   { 0 },
 };
 
@@ -455,7 +406,9 @@ run(struct chat *chat, const char *name, const char *rest, struct qp_err *err)
     if (strcmp(c->name, name) == 0) {
       enum qp_rc rc = check(chat, c, rest, err);
 
-      return rc ? rc : c->run(chat, rest, err);
+      if (!rc)
+        rc = c->run ? c->run(chat, rest, err) : act(chat, c, rest, err);
+      return rc;
     }
     cli_nearest(name, c->name, &best);
   }

@@ -11,6 +11,7 @@
 #include <sys/random.h>
 #include <time.h>
 
+#include "base/json.h"
 #include "cli/cli.h"
 #include "cli/out.h"
 
@@ -364,10 +365,7 @@ strings(const char *const *list, size_t count)
   json_t *array = json_array();
 
   for (size_t i = 0; array && i < count; i++)
-    if (json_array_append_new(array, json_string(list[i]))) {
-      json_decref(array);
-      return NULL;
-    }
+    array = qp__json_push(array, json_string(list[i]));
   return array;
 }
 

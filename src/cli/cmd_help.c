@@ -1,6 +1,7 @@
 /* cmd_help.c - `quipu help` and `quipu version`, printed from the tables. */
 #include <string.h>
 
+#include "base/json.h"
 #include "cli/cli.h"
 #include "cli/out.h"
 
@@ -50,10 +51,7 @@ options_json(const struct cli_option *table)
                             table[i].letter ? json_stringn(&table[i].letter, 1) : json_null(),
                             "value", cli_json_string(table[i].value), "help", table[i].help);
 
-    if (json_array_append_new(array, row)) {
-      json_decref(array);
-      return NULL;
-    }
+    array = qp__json_push(array, row);
   }
   return array;
 }

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/json.h"
 #include "base/vec.h"
 #include "cli/cli.h"
 #include "cli/out.h"
@@ -121,10 +122,7 @@ notes_json(const struct qp_import_report *r)
   json_t *list = json_array();
 
   for (size_t i = 0; i < r->note_count && list; i++)
-    if (json_array_append_new(list, cli_json_string(r->notes[i]))) {
-      json_decref(list);
-      return NULL;
-    }
+    list = qp__json_push(list, cli_json_string(r->notes[i]));
   return list;
 }
 

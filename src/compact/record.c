@@ -33,10 +33,7 @@ shown_to_json(const struct qp__record *r)
   char text[QP_UUID_TEXT];
 
   for (size_t i = 0; list && i < r->shown_count; i++)
-    if (json_array_append_new(list, json_string(qp_uuid_text(&r->shown[i], text)))) {
-      json_decref(list);
-      return NULL;
-    }
+    list = qp__json_push(list, json_string(qp_uuid_text(&r->shown[i], text)));
   return list;
 }
 
@@ -101,15 +98,12 @@ qp__record_to_json(const struct qp__record *r)
 {
   json_t *object = json_object();
 
-  if (!object || qp__json_set_uuid(object, "id", &r->id) ||
-      qp__json_set_str(object, "kind", kind_names[r->kind]) ||
-      qp__json_set_time(object, "created_at", r->created_at) ||
-      (has_summary(r->kind) ? set_compaction(object, r)
-                            : qp__json_set_uuid(object, "target", &r->target))) {
-    json_decref(object);
-    return NULL;
-  }
-  return object;
+  return qp__json_built(object, !object || qp__json_set_uuid(object, "id", &r->id) ||
+                                    qp__json_set_str(object, "kind", kind_names[r->kind]) ||
+                                    qp__json_set_time(object, "created_at", r->created_at) ||
+                                    (has_summary(r->kind)
+                                         ? set_compaction(object, r)
+                                         : qp__json_set_uuid(object, "target", &r->target)));
 }
 
 /* ---- reading ---- */

@@ -114,7 +114,7 @@ log_failure(struct qp__request *r, struct qp__held *held, const struct qp_err *e
   struct qp_err ignored;
 
   if (!qp__metadata_object(held->context, &metadata, &ignored))
-    state = qp__body_string(metadata, "current_state");
+    state = qp__json_text(metadata, "current_state");
   (void)snprintf(line, sizeof(line), "context %s in state %s could not be saved: %s",
                  qp_uuid_text(&held->id, id), state ? state : "unknown", err->msg);
   json_decref(metadata);

@@ -257,7 +257,7 @@ static bool
 show_config_prompt(json_t *metadata, const char *owner)
 {
   json_t *config = json_object_get(metadata, "config");
-  const char *stored = qp__body_string(config, "system_prompt_id");
+  const char *stored = qp__json_text(config, "system_prompt_id");
   const char *id;
 
   if (!stored || !owner)

@@ -216,7 +216,7 @@ read_ids(struct qp__request *r, const struct acting *a, const char *key, const c
 static void
 read_id(const struct acting *a, const char *key, struct qp_uuid *out)
 {
-  const char *text = qp__body_string(a->body, key);
+  const char *text = qp__json_text(a->body, key);
 
   if (text)
     (void)!qp_uuid_parse(text, out, NULL);
@@ -236,7 +236,7 @@ read_result(struct qp__request *r, const json_t *object, struct qp_tool_result *
   const json_t *result = json_object_get(object, "result");
   const json_t *error = json_object_get(object, "error");
 
-  out->request_id = qp__body_string(object, "tool_call_id");
+  out->request_id = qp__json_text(object, "tool_call_id");
   if (!out->request_id || json_object_size(object) != 2 || !result == !error)
     return qp__fail(err, QP_INVALID,
                     "each of 'results' must have \"tool_call_id\", and either \"result\" or "
@@ -309,13 +309,13 @@ read_body(struct qp__request *r, struct acting *a, struct qp_err *err)
     rc = read_results(r, a, err);
   if (rc)
     return rc;
-  a->action.reason = qp__body_string(a->body, "reason");
+  a->action.reason = qp__json_text(a->body, "reason");
   a->action.always = json_is_true(json_object_get(a->body, "always"));
   rc = read_edits(r, a, err);
   if (rc)
     return rc;
-  a->action.branch = qp__body_string(a->body, "branch");
-  a->action.instructions = qp__body_string(a->body, "instructions");
+  a->action.branch = qp__json_text(a->body, "branch");
+  a->action.instructions = qp__json_text(a->body, "instructions");
   a->dry_run = json_is_true(json_object_get(a->body, "dry_run"));
   summary = json_object_get(a->body, "text");
   if (summary)
@@ -422,8 +422,8 @@ fail_failed(struct qp__request *r, struct qp_err *err)
   json_t *metadata = NULL;
   enum qp_rc rc = qp__context_shown(r->held, &metadata, err);
   const json_t *error = json_object_get(json_object_get(metadata, "state_detail"), "error");
-  const char *kind = qp__body_string(error, "kind");
-  const char *message = qp__body_string(error, "message");
+  const char *kind = qp__json_text(error, "kind");
+  const char *message = qp__json_text(error, "message");
 
   if (!rc) {
     r->fail_state = qp_state_name(QP_STATE_FAILED);

@@ -112,8 +112,8 @@ set_location(struct qp__request *r, const char *name, struct qp_err *err)
 static enum qp_rc
 fork_branch(struct qp__request *r, struct qp__held *held, const json_t *object, struct qp_err *err)
 {
-  const char *at_text = qp__body_string(object, "at");
-  const char *name = qp__body_string(object, "name");
+  const char *at_text = qp__json_text(object, "at");
+  const char *name = qp__json_text(object, "name");
   struct qp_uuid at = { { 0 } };
   enum qp_rc rc = QP_OK;
 
@@ -123,8 +123,8 @@ fork_branch(struct qp__request *r, struct qp__held *held, const json_t *object, 
     rc = qp__change_begin(r, held, err);
   if (rc)
     return rc;
-  rc = qp_branch_fork(held->context, name, qp__body_string(object, "from"), at_text ? &at : NULL,
-                      err);
+  rc =
+      qp_branch_fork(held->context, name, qp__json_text(object, "from"), at_text ? &at : NULL, err);
   rc = qp__change_end(r, held, rc, err);
   if (rc == QP_NOTFOUND)
     rc = QP_INVALID; /* the body names it, not the path */
@@ -194,7 +194,7 @@ static enum qp_rc
 update(struct qp__request *r, struct qp__held *held, json_t *object, struct qp_err *err)
 {
   const char *name = r->params[1];
-  const char *new_name = qp__body_string(object, "name");
+  const char *new_name = qp__json_text(object, "name");
   enum qp_rc rc = check_there(held, name, err);
 
   if (!rc && json_object_size(object) != 1)

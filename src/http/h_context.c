@@ -73,7 +73,7 @@ static const struct qp__body_field create_fields[] = {
 static enum qp_rc
 check_owner(const struct qp__request *r, const json_t *object, struct qp_err *err)
 {
-  const char *owner = qp__body_string(object, "owner");
+  const char *owner = qp__json_text(object, "owner");
 
   if (json_object_get(object, "owner") && qp__owner(r))
     return qp__fail(err, QP_INVALID, "\"owner\" cannot be set: the owner of the key is used");
@@ -88,7 +88,7 @@ check_owner(const struct qp__request *r, const json_t *object, struct qp_err *er
 static void
 take_id(const json_t *object, const char *key, struct qp_uuid *out)
 {
-  const char *text = qp__body_string(object, key);
+  const char *text = qp__json_text(object, key);
 
   if (text)
     (void)!qp_uuid_parse(text, out, NULL);
@@ -108,12 +108,12 @@ create(struct qp__request *r, const json_t *object, struct qp_uuid *id, struct q
 {
   struct qp_context_spec spec = {
     .size = sizeof(struct qp_context_spec),
-    .title = qp__body_string(object, "title"),
-    .model_id = qp__body_string(object, "model_id"),
-    .mode = qp__body_string(object, "mode"),
-    .agent_role = qp__body_string(object, "agent_role"),
-    .system_prompt_id = qp__body_string(object, "system_prompt_id"),
-    .owner = qp__owner(r) ? qp__owner(r) : qp__body_string(object, "owner"),
+    .title = qp__json_text(object, "title"),
+    .model_id = qp__json_text(object, "model_id"),
+    .mode = qp__json_text(object, "mode"),
+    .agent_role = qp__json_text(object, "agent_role"),
+    .system_prompt_id = qp__json_text(object, "system_prompt_id"),
+    .owner = qp__owner(r) ? qp__owner(r) : qp__json_text(object, "owner"),
   };
   struct qp_context *context = NULL;
   enum qp_rc rc =
@@ -294,7 +294,7 @@ update(struct qp__request *r, struct qp__held *held, json_t *object, struct qp_e
       rc = QP_INVALID; /* the prompt in the body */
     rc = qp__change_end(r, held, rc, err);
     if (!rc && json_object_get(object, "owner"))
-      qp__streams_moved(&r->http->streams, &held->id, qp__body_string(object, "owner"));
+      qp__streams_moved(&r->http->streams, &held->id, qp__json_text(object, "owner"));
   }
   qp__buf_release(&patch);
   return rc;

@@ -116,9 +116,9 @@ from_body(const char *id, const json_t *object)
 {
   struct qp_prompt prompt = {
     .id = id,
-    .name = qp__body_string(object, "name"),
-    .description = qp__body_string(object, "description"),
-    .content = qp__body_string(object, "content"),
+    .name = qp__json_text(object, "name"),
+    .description = qp__json_text(object, "description"),
+    .content = qp__json_text(object, "content"),
   };
 
   return prompt;
@@ -131,21 +131,6 @@ show_everywhere(struct qp__request *r)
   (void)atomic_fetch_add(&r->http->holds.epoch, 1);
 }
 
-static enum qp_rc
-set_location(struct qp__request *r, const char *id, struct qp_err *err)
-{
-  static const char path[] = "/v1/system-prompts/";
-  size_t n = strlen(id);
-  char *location = qp__arena_alloc(&r->arena, sizeof(path) + n);
-
-  if (!location)
-    return qp__fail_nomem(err, "answering");
-  memcpy(location, path, sizeof(path) - 1);
-  memcpy(location + sizeof(path) - 1, id, n + 1);
-  qp__reply_header(r, "Location", location);
-  return QP_OK;
-}
-
 enum qp_rc
 qp__h_prompt_create(struct qp__request *r, struct qp_err *err)
 {
@@ -156,7 +141,7 @@ qp__h_prompt_create(struct qp__request *r, struct qp_err *err)
   enum qp_rc rc = qp__request_object(r, create_fields, &object, err);
 
   if (!rc)
-    rc = qp__owner_stored(r, qp__body_string(object, "id"), &stored, err);
+    rc = qp__owner_stored(r, qp__json_text(object, "id"), &stored, err);
   if (!rc) {
     prompt = from_body(stored, object);
     rc = qp_prompt_create(r->http->store, &prompt, &id, err);
@@ -169,7 +154,7 @@ qp__h_prompt_create(struct qp__request *r, struct qp_err *err)
     rc = answer(r, id, err);
   }
   if (!rc)
-    rc = set_location(r, qp__owner_visible(qp__owner(r), id), err);
+    rc = qp__reply_location(r, "/v1/system-prompts/", qp__owner_visible(qp__owner(r), id), err);
   r->reply.status = MHD_HTTP_CREATED;
   qp_free(id);
   json_decref(object);

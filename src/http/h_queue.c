@@ -146,7 +146,7 @@ qp__h_queue_add(struct qp__request *r, struct qp_err *err)
   if (!rc)
     rc = read_content(body, &text, &message, err);
   if (!rc)
-    rc = add_message(r, text, message, qp__body_string(body, "branch"), err);
+    rc = add_message(r, text, message, qp__json_text(body, "branch"), err);
   qp_message_free(message);
   json_decref(body);
   return rc;
@@ -176,7 +176,7 @@ qp__h_queue_edit(struct qp__request *r, struct qp_err *err)
   if (!rc)
     rc = qp__turns_enter(r, &engine, err);
   if (!rc) {
-    const char *text = qp__body_string(body, "text");
+    const char *text = qp__json_text(body, "text");
 
     rc = qp_queue_edit(engine, &r->held->id, &id, (struct qp_bytes){ text, strlen(text) }, err);
     qp__turns_leave(r->http);

@@ -109,11 +109,11 @@ qp__h_session_create(struct qp__request *r, struct qp_err *err)
   if (!rc)
     rc = read_chunk_size(object, &spec.chunk_size, err);
   if (!rc)
-    rc = qp__owner_stored(r, qp__body_string(object, "id"), &spec.id, err);
+    rc = qp__owner_stored(r, qp__json_text(object, "id"), &spec.id, err);
   if (!rc) {
-    spec.agent_id = qp__body_string(object, "agent_id");
-    spec.source = qp__body_string(object, "source");
-    spec.title = qp__body_string(object, "title");
+    spec.agent_id = qp__json_text(object, "agent_id");
+    spec.source = qp__json_text(object, "source");
+    spec.title = qp__json_text(object, "title");
     rc = qp_session_create(r->http->store, &spec, &id, err);
     if (rc == QP_EXISTS && qp__owner(r))
       rc = qp__fail(err, rc, "session '%s' exists already",

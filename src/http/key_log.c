@@ -15,6 +15,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/err.h"
+#include "base/str.h"
 #include "base/sum.h"
 #include "os/file.h"
 
@@ -62,24 +63,7 @@ struct qp__key_log {
   struct entry *buckets[BUCKETS];
 };
 
-/* ---- numbers ---- */
-
-static void
-put_le(uint8_t *out, uint64_t value, size_t bytes)
-{
-  for (size_t i = 0; i < bytes; i++)
-    out[i] = (uint8_t)(value >> (8 * i));
-}
-
-static uint64_t
-get_le(const uint8_t *in, size_t bytes)
-{
-  uint64_t value = 0;
-
-  for (size_t i = bytes; i-- > 0;)
-    value = value << 8 | in[i];
-  return value;
-}
+/* ---- names ---- */
 
 static void
 hash(uint8_t *out, size_t n, const char *purpose, const char *owner, const char *key)
@@ -119,7 +103,7 @@ add_zeros(struct qp__buf *out, size_t n)
 static struct entry **
 find(struct qp__key_log *log, const uint8_t *name)
 {
-  struct entry **at = &log->buckets[get_le(name, 4) & (BUCKETS - 1)];
+  struct entry **at = &log->buckets[qp__get_le(name, 4) & (BUCKETS - 1)];
 
   while (*at && memcmp((*at)->name, name, sizeof((*at)->name)) != 0)
     at = &(*at)->next;
@@ -183,7 +167,7 @@ make_record(struct qp__key_log *log, struct qp__buf *out, enum kind kind,
   p[0] = (uint8_t)kind;
   memcpy(p + 1, key->name, sizeof(key->name));
   memcpy(p + 1 + QP__KEY_HASH_LEN, key->digest, sizeof(key->digest));
-  put_le(p + HEAD - 8, (uint64_t)time, 8);
+  qp__put_le(p + HEAD - 8, (uint64_t)time, 8);
   if (reply) {
     uint8_t *nonce = p + HEAD;
 
@@ -192,8 +176,8 @@ make_record(struct qp__key_log *log, struct qp__buf *out, enum kind kind,
     (void)crypto_secretbox_easy(nonce + crypto_secretbox_NONCEBYTES, (const uint8_t *)reply->data,
                                 reply->len, nonce, key->secret);
   }
-  put_le((uint8_t *)out->data, len, 4);
-  put_le((uint8_t *)out->data + 4, qp__sum((const char *)p, len), 4);
+  qp__put_le((uint8_t *)out->data, len, 4);
+  qp__put_le((uint8_t *)out->data + 4, qp__sum((const char *)p, len), 4);
   return QP_OK;
 }
 
@@ -273,7 +257,7 @@ read_record(struct qp__key_log *log, int fd, off_t at, struct qp__buf *out, stru
 
   if (n < 0)
     return qp__fail_sys(err, (int)n, "cannot read '%s'", QP__KEY_LOG_NAME);
-  len = (size_t)get_le(frame, 4);
+  len = (size_t)qp__get_le(frame, 4);
   if (n < FRAME || len < HEAD || len > HEAD + BOX_MORE + REPLY_MAX)
     return qp__fail(err, QP_NOTFOUND, "no record");
   qp__buf_reset(out);
@@ -282,7 +266,7 @@ read_record(struct qp__key_log *log, int fd, off_t at, struct qp__buf *out, stru
   n = qp__read_at(log->os, fd, out->data, len, at + FRAME);
   if (n < 0)
     return qp__fail_sys(err, (int)n, "cannot read '%s'", QP__KEY_LOG_NAME);
-  if ((size_t)n < len || qp__sum(out->data, len) != (uint32_t)get_le(frame + 4, 4))
+  if ((size_t)n < len || qp__sum(out->data, len) != (uint32_t)qp__get_le(frame + 4, 4))
     return qp__fail(err, QP_NOTFOUND, "no record");
   return QP_OK;
 }
@@ -292,7 +276,7 @@ static enum qp_rc
 take_record(struct qp__key_log *log, const struct qp__buf *record, off_t at, struct qp_err *err)
 {
   const uint8_t *p = (const uint8_t *)record->data;
-  int64_t time = (int64_t)get_le(p + HEAD - 8, 8);
+  int64_t time = (int64_t)qp__get_le(p + HEAD - 8, 8);
   struct entry **old = find(log, p + 1);
   struct entry *entry;
 

@@ -316,13 +316,9 @@ new_root(void)
 {
   json_t *root = json_object();
 
-  if (qp__json_set_str(root, "format", "quipu-keys") ||
-      json_object_set_new(root, "version", json_integer(1)) ||
-      json_object_set_new(root, "keys", json_array())) {
-    json_decref(root);
-    return NULL;
-  }
-  return root;
+  return qp__json_built(root, qp__json_set_str(root, "format", "quipu-keys") ||
+                                  json_object_set_new(root, "version", json_integer(1)) ||
+                                  json_object_set_new(root, "keys", json_array()));
 }
 
 /* The state of one change. */

@@ -119,7 +119,7 @@ qp__owner_prompt(struct qp__request *r, const char *id, const char **out, struct
 enum qp_rc
 qp__owner_prompt_field(struct qp__request *r, json_t *object, struct qp_err *err)
 {
-  const char *id = qp__body_string(object, PROMPT_FIELD);
+  const char *id = qp__json_text(object, PROMPT_FIELD);
   const char *stored = NULL;
   enum qp_rc rc;
 

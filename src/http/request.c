@@ -360,9 +360,3 @@ qp__request_write(struct qp__request *r, const json_t *value, const char **out, 
   qp__buf_release(&text);
   return rc;
 }
-
-const char *
-qp__body_string(const json_t *object, const char *key)
-{
-  return json_string_value(json_object_get(object, key));
-}

@@ -7,13 +7,12 @@
 #ifndef QP_HTTP_REQUEST_H
 #define QP_HTTP_REQUEST_H
 
-#include <jansson.h>
 #include <microhttpd.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 
 #include "base/arena.h"
-#include "base/buf.h"
+#include "base/json.h"
 #include "http/keys.h"
 
 #define QP__SEGMENTS_MAX 8
@@ -174,8 +173,6 @@ enum qp_rc qp__request_optional_object(struct qp__request *r, const struct qp__b
 /* A value of the body as JSON text in the arena; *out is unchanged if it is NULL or null. */
 enum qp_rc qp__request_write(struct qp__request *r, const json_t *value, const char **out,
                              struct qp_err *err);
-/* The string at `key`, or NULL if it is missing or null. Borrowed. */
-const char *qp__body_string(const json_t *object, const char *key);
 
 /* ---- answers ---- */
 

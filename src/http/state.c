@@ -115,8 +115,8 @@ render_state(struct qp__buf *out, const json_t *metadata)
 {
   const json_t *detail = json_object_get(metadata, "state_detail");
 
-  qp__emit_str(out, "id", qp__body_string(metadata, "id"));
-  qp__emit_str(out, "state", qp__body_string(metadata, "current_state"));
+  qp__emit_str(out, "id", qp__json_text(metadata, "id"));
+  qp__emit_str(out, "state", qp__json_text(metadata, "current_state"));
   if (detail) {
     qp__emit_raw(out, "state_detail", (struct qp_bytes){ "", 0 });
     (void)qp__json_write(out, detail);

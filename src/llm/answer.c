@@ -309,16 +309,13 @@ tokens_value(const struct qp__llm_usage *u, bool estimated)
   int64_t input = u->input + u->cache_read + u->cache_write;
   json_t *o = json_object();
 
-  if (set_count(o, "prompt_tokens", input) || set_count(o, "completion_tokens", u->output) ||
-      set_count(o, "total_tokens", input + u->output) ||
-      (u->cache_read && set_count(o, "cache_read_tokens", u->cache_read)) ||
-      (u->cache_write && set_count(o, "cache_write_tokens", u->cache_write)) ||
-      (u->reasoning && set_count(o, "reasoning_tokens", u->reasoning)) ||
-      (estimated && json_object_set_new(o, "estimated", json_true()))) {
-    json_decref(o);
-    return NULL;
-  }
-  return o;
+  return qp__json_built(
+      o, set_count(o, "prompt_tokens", input) || set_count(o, "completion_tokens", u->output) ||
+             set_count(o, "total_tokens", input + u->output) ||
+             (u->cache_read && set_count(o, "cache_read_tokens", u->cache_read)) ||
+             (u->cache_write && set_count(o, "cache_write_tokens", u->cache_write)) ||
+             (u->reasoning && set_count(o, "reasoning_tokens", u->reasoning)) ||
+             (estimated && json_object_set_new(o, "estimated", json_true())));
 }
 
 static json_t *
@@ -326,18 +323,16 @@ metadata_value(const struct qp__answer *a, bool interrupted, int64_t cost)
 {
   json_t *o = json_object();
 
-  if (qp__json_set_str(o, "provider", a->provider) ||
-      (a->model[0] && qp__json_set_str(o, "model", a->model)) ||
-      (a->id[0] && qp__json_set_str(o, "response_id", a->id)) ||
-      (a->has_usage && json_object_set_new(o, "tokens", tokens_value(&a->usage, a->estimated))) ||
-      (a->has_usage && cost >= 0 &&
-       json_object_set_new(o, "cost_usd", json_real((double)cost / 1e12))) ||
-      (a->stop && qp__json_set_str(o, "stop_reason", a->stop_reason)) ||
-      (interrupted && json_object_set_new(o, "interrupted", json_true()))) {
-    json_decref(o);
-    return NULL;
-  }
-  return o;
+  return qp__json_built(
+      o, qp__json_set_str(o, "provider", a->provider) ||
+             (a->model[0] && qp__json_set_str(o, "model", a->model)) ||
+             (a->id[0] && qp__json_set_str(o, "response_id", a->id)) ||
+             (a->has_usage &&
+              json_object_set_new(o, "tokens", tokens_value(&a->usage, a->estimated))) ||
+             (a->has_usage && cost >= 0 &&
+              json_object_set_new(o, "cost_usd", json_real((double)cost / 1e12))) ||
+             (a->stop && qp__json_set_str(o, "stop_reason", a->stop_reason)) ||
+             (interrupted && json_object_set_new(o, "interrupted", json_true())));
 }
 
 enum qp_rc

@@ -16,12 +16,6 @@ static const char blind[] = "; not sent, because the model does not take images"
 /* Types that providers accept. */
 static const char *const image_types[] = { "image/png", "image/jpeg", "image/gif", "image/webp" };
 
-static const char *
-string_at(const json_t *object, const char *key)
-{
-  return json_string_value(json_object_get(object, key));
-}
-
 static bool
 is_one_of(const char *word, const char *const *list, size_t count)
 {
@@ -56,7 +50,7 @@ is_content(const json_t *value)
   bool known = false;
 
   for (size_t i = 0; i < json_array_size(value); i++) {
-    const char *type = string_at(json_array_get(value, i), "type");
+    const char *type = qp__json_text(json_array_get(value, i), "type");
 
     if (!type)
       return false;
@@ -109,7 +103,7 @@ read_media(struct reading *r, const char *kind, const json_t *block)
   const json_t *data = json_object_get(block, "data");
   const char *bytes = json_string_value(data);
   size_t n = json_string_length(data);
-  const char *type = string_at(block, "mimeType");
+  const char *type = qp__json_text(block, "mimeType");
   bool is_image = is_one_of(type, image_types, COUNT(image_types)) && is_base64(bytes, n);
   const char *why = !is_image ? "; not sent" : r->with_images ? "" : blind;
 
@@ -126,8 +120,8 @@ read_resource(struct reading *r, const json_t *block)
   const json_t *resource = json_object_get(block, "resource");
   const json_t *text = json_object_get(resource, "text");
   const json_t *blob = json_object_get(resource, "blob");
-  const char *uri = string_at(resource, "uri");
-  const char *type = string_at(resource, "mimeType");
+  const char *uri = qp__json_text(resource, "uri");
+  const char *type = qp__json_text(resource, "mimeType");
 
   begin_line(r);
   if (json_is_string(text)) {
@@ -145,7 +139,7 @@ read_resource(struct reading *r, const json_t *block)
 static bool
 read_block(struct reading *r, const json_t *block)
 {
-  const char *type = string_at(block, "type");
+  const char *type = qp__json_text(block, "type");
   const json_t *text = json_object_get(block, "text");
 
   if (strcmp(type, "text") == 0 && json_is_string(text)) {

@@ -216,12 +216,6 @@ static const char *const about_images[] = {
   "unknown variant `image_url`",  "could not process image",
 };
 
-static const char *
-string_at(const json_t *object, const char *key)
-{
-  return json_string_value(json_object_get(object, key));
-}
-
 static void
 read_words(const json_t *root, struct words *w)
 {
@@ -236,17 +230,17 @@ read_words(const json_t *root, struct words *w)
     return;
   }
   w->error = error;
-  w->message = string_at(error, "message");
-  w->type = string_at(error, "type");
+  w->message = qp__json_text(error, "message");
+  w->type = qp__json_text(error, "type");
   code = json_object_get(error, "code");
   if (json_is_string(code))
     copy_text(w->code, sizeof(w->code), json_string_value(code), json_string_length(code));
   else if (json_is_integer(code))
     (void)snprintf(w->code, sizeof(w->code), "%lld", (long long)json_integer_value(code));
   if (!w->message)
-    w->message = string_at(root, "message");
+    w->message = qp__json_text(root, "message");
   if (!w->message)
-    w->message = string_at(root, "detail");
+    w->message = qp__json_text(root, "detail");
 }
 
 static bool
@@ -393,8 +387,8 @@ qp__fault_from_reply(struct qp__llm_fault *out, const struct qp__llm_head *head,
   if (qp__json_parse_outside_object("body", body, &root, &err) == QP_OK)
     read_words(root, &w);
   judge(out, head, &w);
-  if (!out->request_id[0] && string_at(root, "request_id")) {
-    const char *id = string_at(root, "request_id");
+  if (!out->request_id[0] && qp__json_text(root, "request_id")) {
+    const char *id = qp__json_text(root, "request_id");
 
     copy_text(out->request_id, sizeof(out->request_id), id, strlen(id));
   }

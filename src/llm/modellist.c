@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "llm/models.h"
 
 #define MODELS_MAX 500
@@ -47,16 +48,10 @@ qp__modellist_shown(const struct qp__modellist *m)
 
 /* ---- values ---- */
 
-static const char *
-string_at(const json_t *object, const char *key)
-{
-  return json_string_value(json_object_get(object, key));
-}
-
 static bool
 says(const json_t *object, const char *key, const char *value)
 {
-  const char *text = string_at(object, key);
+  const char *text = qp__json_text(object, key);
 
   return text && strcmp(text, value) == 0;
 }
@@ -166,11 +161,11 @@ read_row(const json_t *json, struct row *out)
     NULL,
   };
   const json_t *status = json_object_get(json, "status");
-  const char *id = string_at(json, "id");
+  const char *id = qp__json_text(json, "id");
   int64_t most = tokens_at(json, "max_context_length");
 
-  id = id ? id : string_at(json, "model");
-  id = id ? id : string_at(json, "name");
+  id = id ? id : qp__json_text(json, "model");
+  id = id ? id : qp__json_text(json, "name");
   if (!id || !*id || strlen(id) > ID_MAX)
     return false;
   *out = (struct row){ .id = id, .chats = is_for_chat(json), .sight = sight_of_row(json) };
@@ -192,7 +187,7 @@ read_row(const json_t *json, struct row *out)
 static int64_t
 window_of_parent(const json_t *list, const json_t *row)
 {
-  const char *parent = string_at(row, "parent");
+  const char *parent = qp__json_text(row, "parent");
 
   for (size_t i = 0; parent && i < json_array_size(list) && i < MODELS_MAX; i++)
     if (says(json_array_get(list, i), "id", parent))
@@ -210,7 +205,7 @@ step_behind(const json_t *json, const struct row *row)
   if (says(json, "owned_by", "organization_owner") && !row->window)
     return QP__MODELLIST_STUDIO;
   if (says(json, "owned_by", "library") ||
-      (!row->window && string_at(json, "owned_by") && strchr(row->id, ':')))
+      (!row->window && qp__json_text(json, "owned_by") && strchr(row->id, ':')))
     return QP__MODELLIST_SHOW;
   return QP__MODELLIST_END;
 }
@@ -316,7 +311,7 @@ num_ctx_of(const char *lines)
 static int64_t
 trained_window(const json_t *info)
 {
-  const char *family = string_at(info, "general.architecture");
+  const char *family = qp__json_text(info, "general.architecture");
   const char *key;
   json_t *value;
 
@@ -338,7 +333,7 @@ read_show(struct qp__modellist *m, const json_t *root)
   const json_t *able = json_object_get(root, "capabilities");
   struct row row = { .id = qp__modellist_shown(m), .sight = sight_of(able, "vision") };
 
-  row.window = num_ctx_of(string_at(root, "parameters"));
+  row.window = num_ctx_of(qp__json_text(root, "parameters"));
   row.longest = trained_window(json_object_get(root, "model_info"));
   if (is_for_chat(root))
     keep(m, &row);

@@ -182,6 +182,13 @@ qp__value_check_depth(const char *what, const json_t *value, size_t above, struc
   return QP_OK;
 }
 
+bool
+qp__value_copy(const json_t *value, json_t **out)
+{
+  *out = value ? json_deep_copy(value) : NULL;
+  return *out || !value;
+}
+
 enum qp_rc
 qp__value_write_new(const char *what, json_t *value, enum qp__value_form form, struct qp__buf *out,
                     struct qp_err *err)

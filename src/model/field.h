@@ -41,6 +41,9 @@ int qp__field_add_rest(json_t *object, json_t *rest);
 enum qp_rc qp__value_check_depth(const char *what, const json_t *value, size_t above,
                                  struct qp_err *err);
 
+/* A deep copy; NULL stays NULL. False: out of memory. */
+bool qp__value_copy(const json_t *value, json_t **out);
+
 enum qp__value_form {
   QP__COMPACT, /* one line without a newline */
   QP__PRETTY,  /* indented lines, each with a newline */

@@ -328,14 +328,6 @@ qp_message_set_metadata(struct qp_message *m, const char *json, struct qp_err *e
 
 /* ---- copying ---- */
 
-/* NULL stays NULL. False: out of memory. */
-static bool
-copy_value(const json_t *value, json_t **out)
-{
-  *out = value ? json_deep_copy(value) : NULL;
-  return *out || !value;
-}
-
 static enum qp_rc
 clone_call(struct qp_message *m, const struct qp__message_call *from, struct qp_err *err)
 {
@@ -343,8 +335,8 @@ clone_call(struct qp_message *m, const struct qp__message_call *from, struct qp_
   enum qp_rc rc = QP_OK;
 
   call.arguments = call.ui_hints = call.extra = NULL;
-  if (!copy_value(from->arguments, &call.arguments) ||
-      !copy_value(from->ui_hints, &call.ui_hints) || !copy_value(from->extra, &call.extra))
+  if (!qp__value_copy(from->arguments, &call.arguments) ||
+      !qp__value_copy(from->ui_hints, &call.ui_hints) || !qp__value_copy(from->extra, &call.extra))
     rc = qp__fail_nomem(err, "a copy of a message");
   if (!rc)
     rc = qp__message_put_call(m, &call, err);
@@ -361,7 +353,7 @@ clone_result(struct qp_message *m, const struct qp_message *from, struct qp_err 
   json_t *extra = NULL;
   enum qp_rc rc = QP_OK;
 
-  if (!copy_value(from->result_value, &value) || !copy_value(from->result_extra, &extra))
+  if (!qp__value_copy(from->result_value, &value) || !qp__value_copy(from->result_extra, &extra))
     rc = qp__fail_nomem(err, "a copy of a message");
   if (!rc)
     rc = qp__message_put_result(m, &from->result, value, extra, err);
@@ -378,7 +370,7 @@ clone_content(struct qp_message *m, const struct qp_message *from, struct qp_err
   for (size_t i = 0; !rc && i < from->part_count; i++) {
     json_t *extra = NULL;
 
-    if (copy_value(from->parts[i].extra, &extra))
+    if (qp__value_copy(from->parts[i].extra, &extra))
       rc = qp__message_put_part(m, &from->parts[i].view, extra, err);
     else
       rc = qp__fail_nomem(err, "a copy of a message");
@@ -406,7 +398,8 @@ qp__message_clone(const struct qp_message *from, struct qp_message **out, struct
   m->type = from->type;
   m->created_at = from->created_at;
   rc = clone_content(m, from, err);
-  if (!rc && (!copy_value(from->metadata, &m->metadata) || !copy_value(from->extra, &m->extra)))
+  if (!rc &&
+      (!qp__value_copy(from->metadata, &m->metadata) || !qp__value_copy(from->extra, &m->extra)))
     rc = qp__fail_nomem(err, "a copy of a message");
   if (rc)
     qp_message_free(m);

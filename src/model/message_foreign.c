@@ -22,12 +22,6 @@ struct pieces {
   json_t *parts, *calls, *results;
 };
 
-static const char *
-text_at(const json_t *object, const char *key)
-{
-  return json_string_value(json_object_get(object, key));
-}
-
 static bool
 is(const char *s, const char *word)
 {
@@ -39,7 +33,7 @@ is_foreign_part(const json_t *part)
 {
   static const char *const types[] = { "tool_use",   "tool_result", "image_url",
                                        "input_text", "output_text", "input_image" };
-  const char *type = text_at(part, "type");
+  const char *type = qp__json_text(part, "type");
 
   for (size_t i = 0; type && i < sizeof(types) / sizeof(types[0]); i++)
     if (strcmp(type, types[i]) == 0)
@@ -54,7 +48,7 @@ is_foreign(const json_t *root)
   const json_t *calls = json_object_get(root, "tool_calls");
   const json_t *content = json_object_get(root, "content");
 
-  if (json_object_get(root, "tool_call_id") || is(text_at(root, "role"), "developer"))
+  if (json_object_get(root, "tool_call_id") || is(qp__json_text(root, "role"), "developer"))
     return true;
   for (size_t i = 0; i < json_array_size(calls); i++)
     if (json_object_get(json_array_get(calls, i), "function"))
@@ -134,33 +128,34 @@ static json_t *
 image_of_source(const json_t *part)
 {
   const json_t *source = json_object_get(part, "source");
-  const char *type = text_at(source, "type");
-  const char *data = text_at(source, "data");
-  const char *media = text_at(source, "media_type");
+  const char *type = qp__json_text(source, "type");
+  const char *data = qp__json_text(source, "data");
+  const char *media = qp__json_text(source, "media_type");
 
   if (is(type, "base64") && data && media)
     return json_pack("{s:s, s:o}", "type", "image", "url",
                      json_sprintf("data:%s;base64,%s", media, data));
-  if (is(type, "url") && text_at(source, "url"))
-    return json_pack("{s:s, s:s}", "type", "image", "url", text_at(source, "url"));
+  if (is(type, "url") && qp__json_text(source, "url"))
+    return json_pack("{s:s, s:s}", "type", "image", "url", qp__json_text(source, "url"));
   return json_incref((json_t *)part);
 }
 
 static json_t *
 translate_part(const json_t *part)
 {
-  const char *type = text_at(part, "type");
+  const char *type = qp__json_text(part, "type");
   const json_t *image = json_object_get(part, "image_url");
-  const char *url = json_is_string(image) ? json_string_value(image) : text_at(image, "url");
-  const char *detail = text_at(json_is_object(image) ? image : part, "detail");
+  const char *url = json_is_string(image) ? json_string_value(image) : qp__json_text(image, "url");
+  const char *detail = qp__json_text(json_is_object(image) ? image : part, "detail");
 
   if ((is(type, "image_url") || is(type, "input_image")) && url)
     return json_pack("{s:s, s:s, s:s*}", "type", "image", "url", url, "detail", detail);
-  if ((is(type, "input_text") || is(type, "output_text")) && text_at(part, "text"))
+  if ((is(type, "input_text") || is(type, "output_text")) && qp__json_text(part, "text"))
     return json_pack("{s:s, s:O}", "type", "text", "text", json_object_get(part, "text"));
   if (is(type, "thinking") && json_object_get(part, "thinking"))
     return json_pack("{s:s, s:O, s:s*}", "type", "thinking", "text",
-                     json_object_get(part, "thinking"), "signature", text_at(part, "signature"));
+                     json_object_get(part, "thinking"), "signature",
+                     qp__json_text(part, "signature"));
   if (is(type, "image") && json_object_get(part, "source"))
     return image_of_source(part);
   return json_incref((json_t *)part);
@@ -177,7 +172,7 @@ take_content(struct pieces *p, json_t *content, struct qp_err *err)
                : QP_OK;
   for (size_t i = 0; !rc && i < json_array_size(content); i++) {
     const json_t *part = json_array_get(content, i);
-    const char *type = text_at(part, "type");
+    const char *type = qp__json_text(part, "type");
 
     if (is(type, "tool_use"))
       rc = put_call(p, json_object_get(part, "id"), json_object_get(part, "name"),
@@ -198,7 +193,7 @@ static json_t *
 make_rest(const json_t *root, const struct pieces *p)
 {
   json_t *rest = qp__json_copy(root);
-  bool developer = is(text_at(root, "role"), "developer");
+  bool developer = is(qp__json_text(root, "role"), "developer");
   int bad = !rest;
 
   if (bad)
@@ -210,11 +205,7 @@ make_rest(const json_t *root, const struct pieces *p)
   bad = bad || json_object_set(rest, "content", p->parts);
   if (!bad && json_array_size(p->calls))
     bad = json_object_set(rest, "tool_calls", p->calls);
-  if (bad) {
-    json_decref(rest);
-    return NULL;
-  }
-  return rest;
+  return qp__json_built(rest, bad);
 }
 
 /* A message of a result. `whole`: it stands for the whole input, and keeps its other fields. */
@@ -231,12 +222,8 @@ make_result(const json_t *root, json_t *result, bool whole)
   }
   if (!bad && !whole && json_object_get(root, "created_at"))
     bad = json_object_set(message, "created_at", json_object_get(root, "created_at"));
-  if (bad || qp__json_set_str(message, "role", "tool") ||
-      json_object_set(message, "tool_result", result)) {
-    json_decref(message);
-    return NULL;
-  }
-  return message;
+  return qp__json_built(message, bad || qp__json_set_str(message, "role", "tool") ||
+                                     json_object_set(message, "tool_result", result));
 }
 
 static enum qp_rc

@@ -303,11 +303,7 @@ encode_part(const struct qp__part_data *part)
           json_object_set_new(o, "text", json_stringn_nocheck(view->text.data, view->text.len)) ||
           (view->signature && qp__json_set_str(o, "signature", view->signature));
   }
-  if (bad || qp__field_add_rest(o, part->extra)) {
-    json_decref(o);
-    return NULL;
-  }
-  return o;
+  return qp__json_built(o, bad || qp__field_add_rest(o, part->extra));
 }
 
 static json_t *
@@ -316,10 +312,7 @@ encode_parts(const struct qp_message *m)
   json_t *list = json_array();
 
   for (size_t i = 0; i < m->part_count; i++) {
-    if (json_array_append_new(list, encode_part(&m->parts[i]))) {
-      json_decref(list);
-      return NULL;
-    }
+    list = qp__json_push(list, encode_part(&m->parts[i]));
   }
   return list;
 }
@@ -352,11 +345,7 @@ qp__message_to_value(const struct qp_message *m)
 {
   json_t *root = json_object();
 
-  if (encode_fields(m, root)) {
-    json_decref(root);
-    return NULL;
-  }
-  return root;
+  return qp__json_built(root, encode_fields(m, root));
 }
 
 enum qp_rc

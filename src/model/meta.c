@@ -71,24 +71,6 @@ qp_state_awaits_client(enum qp_state state)
 /* ---- small parts ---- */
 
 bool
-qp__str_replace(char **slot, const char *value)
-{
-  char *copy = value ? qp__strdup(value) : NULL;
-
-  if (value && !copy)
-    return false;
-  qp__free(*slot);
-  *slot = copy;
-  return true;
-}
-
-bool
-qp__str_same(const char *a, const char *b)
-{
-  return a && b ? strcmp(a, b) == 0 : a == b;
-}
-
-bool
 qp__value_same(const json_t *a, const json_t *b)
 {
   return a && b ? json_equal(a, b) : a == b;
@@ -317,22 +299,15 @@ out:
   return rc;
 }
 
-/* False: out of memory. */
-static bool
-copy_value(const json_t *from, json_t **to)
-{
-  *to = from ? json_deep_copy(from) : NULL;
-  return *to || !from;
-}
-
 enum qp_rc
 qp__meta_clone_head(const struct qp__meta *m, struct qp__meta **out, struct qp_err *err)
 {
   struct qp__meta *copy = qp__alloc0(1, sizeof(*copy));
 
   if (!copy || !qp__str_replace(&copy->title, m->title) ||
-      !qp__str_replace(&copy->active, m->active) || !copy_value(m->config, &copy->config) ||
-      !copy_value(m->state_detail, &copy->state_detail) || !copy_value(m->extra, &copy->extra)) {
+      !qp__str_replace(&copy->active, m->active) || !qp__value_copy(m->config, &copy->config) ||
+      !qp__value_copy(m->state_detail, &copy->state_detail) ||
+      !qp__value_copy(m->extra, &copy->extra)) {
     qp__meta_free(copy);
     return qp__fail_nomem(err, "a context");
   }

@@ -25,11 +25,6 @@ const char *qp__prompt_id_problem(const char *id);
 /* Reads a field with the id of a system prompt, like the functions of field.h. */
 enum qp_rc qp__field_prompt_id(const struct qp__place *at, const json_t *object, const char *key,
                                const char **out, struct qp_err *err);
-
-/* Replaces *slot by a copy of `value` (may be NULL). False: out of memory, *slot is unchanged. */
-bool qp__str_replace(char **slot, const char *value);
-/* Whether both are NULL, or both are equal strings. */
-bool qp__str_same(const char *a, const char *b);
 bool qp__value_same(const json_t *a, const json_t *b);
 
 /* Appends ",", a line break and a field whose value is `level` levels deep. `first`: no comma. */

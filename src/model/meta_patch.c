@@ -56,11 +56,7 @@ merge(json_t *old, json_t *change)
     else
       bad = json_object_set_nocheck(merged, key, value);
   }
-  if (bad) {
-    json_decref(merged);
-    return NULL;
-  }
-  return merged;
+  return qp__json_built(merged, bad);
 }
 
 static enum qp_rc

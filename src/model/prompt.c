@@ -54,14 +54,6 @@ check_texts(const char *what, const struct qp_prompt *p, struct qp_err *err)
   return rc;
 }
 
-/* Copies `s`; NULL stays NULL. False: out of memory. */
-static bool
-copy_str(const char *s, char **out)
-{
-  *out = s ? qp__strdup(s) : NULL;
-  return *out || !s;
-}
-
 /* Builds a prompt from `view`, which must have been checked; takes a reference to `extra`. */
 static enum qp_rc
 make(const struct qp_prompt *view, json_t *extra, struct qp__stored_prompt **out,
@@ -69,8 +61,9 @@ make(const struct qp_prompt *view, json_t *extra, struct qp__stored_prompt **out
 {
   struct qp__stored_prompt *p = qp__alloc0(1, sizeof(*p));
 
-  if (!p || !copy_str(view->id, &p->id) || !copy_str(view->name, &p->name) ||
-      !copy_str(view->description, &p->description) || !copy_str(view->content, &p->content)) {
+  if (!p || !qp__str_replace(&p->id, view->id) || !qp__str_replace(&p->name, view->name) ||
+      !qp__str_replace(&p->description, view->description) ||
+      !qp__str_replace(&p->content, view->content)) {
     qp__prompt_free(p);
     return qp__fail_nomem(err, "a system prompt");
   }
@@ -194,8 +187,9 @@ qp__prompt_change(struct qp__stored_prompt *p, const struct qp_prompt *change, i
 
   if (rc)
     return rc;
-  if (!copy_str(change->name, &name) || !copy_str(change->description, &description) ||
-      !copy_str(change->content, &content)) {
+  if (!qp__str_replace(&name, change->name) ||
+      !qp__str_replace(&description, change->description) ||
+      !qp__str_replace(&content, change->content)) {
     qp__free(name);
     qp__free(description);
     return qp__fail_nomem(err, "a system prompt");

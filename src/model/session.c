@@ -52,21 +52,13 @@ check_text(const char *what, const char *s, struct qp_err *err)
   return QP_OK;
 }
 
-/* Copies `s`; NULL stays NULL. False: out of memory. */
-static bool
-copy_str(const char *s, char **out)
-{
-  *out = s ? qp__strdup(s) : NULL;
-  return *out || !s;
-}
-
 static struct qp__session *
 make(const char *id, const char *agent_id, const char *source, const char *title)
 {
   struct qp__session *s = qp__alloc0(1, sizeof(*s));
 
-  if (s && copy_str(id, &s->id) && copy_str(agent_id, &s->agent_id) &&
-      copy_str(source, &s->source) && copy_str(title, &s->title))
+  if (s && qp__str_replace(&s->id, id) && qp__str_replace(&s->agent_id, agent_id) &&
+      qp__str_replace(&s->source, source) && qp__str_replace(&s->title, title))
     return s;
   qp__session_free(s);
   return NULL;
@@ -207,7 +199,8 @@ read_times(const json_t *root, struct qp__session *s, struct qp_err *err)
 
   s->created_at = read_time(root, "created_at");
   s->updated_at = read_time(root, "updated_at");
-  if (created && !is_our_time(created, s->created_at) && !copy_str(created, &s->created_text))
+  if (created && !is_our_time(created, s->created_at) &&
+      !qp__str_replace(&s->created_text, created))
     return qp__fail_nomem(err, WHAT);
   return QP_OK;
 }

@@ -120,13 +120,9 @@ build(const json_t *root, enum qp_role role, int64_t now, json_t *rest)
   int failed = qp__field_get(root, "timestamp") ? carry(o, root, "timestamp")
                                                 : qp__json_set_time(o, "timestamp", now);
 
-  if (failed || qp__json_set_str(o, "role", qp_role_name(role)) || carry(o, root, "content") ||
-      carry(o, root, "tool_calls") || carry(o, root, "tool_call_id") ||
-      qp__field_add_rest(o, rest)) {
-    json_decref(o);
-    return NULL;
-  }
-  return o;
+  return qp__json_built(o, failed || qp__json_set_str(o, "role", qp_role_name(role)) ||
+                               carry(o, root, "content") || carry(o, root, "tool_calls") ||
+                               carry(o, root, "tool_call_id") || qp__field_add_rest(o, rest));
 }
 
 static enum qp_rc

@@ -304,16 +304,13 @@ encode_call(const struct qp__message_call *call)
   const struct qp_tool_call *view = &call->view;
   json_t *o = json_object();
 
-  if (qp__json_set_str(o, "id", view->id) || qp__json_set_str(o, "tool_name", view->tool_name) ||
-      json_object_set(o, "arguments", call->arguments) ||
-      qp__json_set_str(o, "approval_status", qp_approval_name(view->approval)) ||
-      qp__json_set_str(o, "display_preference", qp_display_name(view->display)) ||
-      (call->ui_hints && json_object_set(o, "ui_hints", call->ui_hints)) ||
-      qp__field_add_rest(o, call->extra)) {
-    json_decref(o);
-    return NULL;
-  }
-  return o;
+  return qp__json_built(
+      o, qp__json_set_str(o, "id", view->id) || qp__json_set_str(o, "tool_name", view->tool_name) ||
+             json_object_set(o, "arguments", call->arguments) ||
+             qp__json_set_str(o, "approval_status", qp_approval_name(view->approval)) ||
+             qp__json_set_str(o, "display_preference", qp_display_name(view->display)) ||
+             (call->ui_hints && json_object_set(o, "ui_hints", call->ui_hints)) ||
+             qp__field_add_rest(o, call->extra));
 }
 
 json_t *
@@ -322,10 +319,7 @@ qp__tool_calls_encode(const struct qp_message *m)
   json_t *list = json_array();
 
   for (size_t i = 0; i < m->call_count; i++) {
-    if (json_array_append_new(list, encode_call(&m->calls[i]))) {
-      json_decref(list);
-      return NULL;
-    }
+    list = qp__json_push(list, encode_call(&m->calls[i]));
   }
   return list;
 }
@@ -335,13 +329,10 @@ qp__tool_result_encode(const struct qp_message *m)
 {
   json_t *o = json_object();
 
-  if (qp__json_set_str(o, "request_id", m->result.request_id) ||
-      json_object_set(o, "result", m->result_value) ||
-      json_object_set_new(o, "is_error", json_boolean(m->result.is_error)) ||
-      qp__json_set_str(o, "display_preference", qp_display_name(m->result.display)) ||
-      qp__field_add_rest(o, m->result_extra)) {
-    json_decref(o);
-    return NULL;
-  }
-  return o;
+  return qp__json_built(
+      o, qp__json_set_str(o, "request_id", m->result.request_id) ||
+             json_object_set(o, "result", m->result_value) ||
+             json_object_set_new(o, "is_error", json_boolean(m->result.is_error)) ||
+             qp__json_set_str(o, "display_preference", qp_display_name(m->result.display)) ||
+             qp__field_add_rest(o, m->result_extra));
 }

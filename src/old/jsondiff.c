@@ -6,16 +6,11 @@
 
 #include "base/alloc.h"
 #include "base/json.h"
+#include "base/str.h"
 
 /* ---- walking ---- */
 
 static bool walk(const struct qp__step *at, json_t *as, json_t *was, qp__diff_fn *fn, void *arg);
-
-static int
-compare_keys(const void *a, const void *b)
-{
-  return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
 
 /* The keys that only `was` has, sorted. They are usually few, so their cost does not matter. */
 static bool
@@ -39,7 +34,7 @@ walk_added(const struct qp__step *at, json_t *as, json_t *was, qp__diff_fn *fn, 
   json_object_foreach (was, key, value)
     if (!json_object_get(as, key))
       keys[count++] = key;
-  qsort(keys, count, sizeof(*keys), compare_keys);
+  qsort(keys, count, sizeof(*keys), qp__str_compare);
   for (size_t i = 0; i < count && ok; i++) {
     struct qp__step step = { .key = keys[i], .up = at };
 

@@ -102,13 +102,9 @@ config_back(const json_t *config, bool late)
     bad = json_object_set(o, "system_prompt_id", prompt);
   if (!bad && (late || (name && strcmp(name, "actor") != 0)))
     bad = json_object_set(o, "agent_role", role);
-  if (bad || set_or(o, "workspace_path", config, NULL) ||
-      set_or(o, "mermaid_diagrams", config, late ? json_true() : NULL) ||
-      qp__legacy_add_others(o, config, config_fields, NULL)) {
-    json_decref(o);
-    return NULL;
-  }
-  return o;
+  return qp__json_built(o, bad || set_or(o, "workspace_path", config, NULL) ||
+                               set_or(o, "mermaid_diagrams", config, late ? json_true() : NULL) ||
+                               qp__legacy_add_others(o, config, config_fields, NULL));
 }
 
 static const char *
@@ -191,12 +187,9 @@ prompt_back(const json_t *legacy, const char *id, const char *content)
   if (!was_hash || !was_id || strcmp(hash, was_hash) != 0)
     was = NULL; /* another prompt than the imported one */
   o = json_object();
-  if (qp__json_set_str(o, "id", was ? was_id : id) || qp__json_set_str(o, "content", content) ||
-      qp__legacy_add_others(o, json_object_get(was, "others"), known, NULL)) {
-    json_decref(o);
-    return NULL;
-  }
-  return o;
+  return qp__json_built(
+      o, qp__json_set_str(o, "id", was ? was_id : id) || qp__json_set_str(o, "content", content) ||
+             qp__legacy_add_others(o, json_object_get(was, "others"), known, NULL));
 }
 
 enum qp_rc

@@ -193,11 +193,7 @@ content_forth(const json_t *message)
   }
   for (size_t i = 0; i < json_array_size(content) && !bad; i++)
     bad = add_part(list, json_array_get(content, i));
-  if (bad) {
-    json_decref(list);
-    return NULL;
-  }
-  return list;
+  return qp__json_built(list, bad);
 }
 
 static json_t *
@@ -258,19 +254,16 @@ call_forth(json_t *call)
   json_t *hints = json_object_get(call, "ui_hints");
   json_t *o = json_object();
 
-  if (set_word(o, "id", json_object_get(call, "id")) ||
-      set_word(o, "tool_name", json_object_get(call, "tool_name")) ||
-      json_object_set(o, "arguments", arguments ? arguments : json_null()) ||
-      qp__json_set_str(o, "approval_status",
-                       approval_of(json_object_get(call, "approval_status"))) ||
-      qp__json_set_str(o, "display_preference",
-                       display_of(json_object_get(call, "display_preference"))) ||
-      (json_is_object(hints) && json_object_set(o, "ui_hints", hints)) ||
-      qp__legacy_add_others(o, call, call_fields, NULL)) {
-    json_decref(o);
-    return NULL;
-  }
-  return o;
+  return qp__json_built(
+      o, set_word(o, "id", json_object_get(call, "id")) ||
+             set_word(o, "tool_name", json_object_get(call, "tool_name")) ||
+             json_object_set(o, "arguments", arguments ? arguments : json_null()) ||
+             qp__json_set_str(o, "approval_status",
+                              approval_of(json_object_get(call, "approval_status"))) ||
+             qp__json_set_str(o, "display_preference",
+                              display_of(json_object_get(call, "display_preference"))) ||
+             (json_is_object(hints) && json_object_set(o, "ui_hints", hints)) ||
+             qp__legacy_add_others(o, call, call_fields, NULL));
 }
 
 static enum qp_rc
@@ -349,11 +342,7 @@ result_back(json_t *result, bool late)
     bad = json_object_set(o, "display_preference", display);
   if (!bad && json_is_true(json_object_get(result, "is_error")) && !says_error(value))
     bad = json_object_set_new(o, "is_error", json_true());
-  if (bad || qp__legacy_add_others(o, result, result_fields, NULL)) {
-    json_decref(o);
-    return NULL;
-  }
-  return o;
+  return qp__json_built(o, bad || qp__legacy_add_others(o, result, result_fields, NULL));
 }
 
 /* ---- metadata of messages that quipu made ---- */
@@ -395,11 +384,7 @@ born_metadata(const json_t *m)
   bad = bad || qp__field_add_rest(o, metadata);
   if (!bad && !only_old_parts(content))
     bad = add_whole_content(o, content);
-  if (bad) {
-    json_decref(o);
-    return NULL;
-  }
-  return o;
+  return qp__json_built(o, bad);
 }
 
 /* ---- whole messages ---- */
@@ -471,11 +456,7 @@ make_legacy(const json_t *message, const struct qp__legacy_origin *origin)
     bad = qp__json_set_str(legacy, "id", text);
   if (!bad && origin->key && strcmp(origin->key, text) != 0)
     bad = qp__json_set_str(legacy, "key", origin->key);
-  if (bad) {
-    json_decref(legacy);
-    return NULL;
-  }
-  return legacy;
+  return qp__json_built(legacy, bad);
 }
 
 /* Adds what back() would not restore. */
@@ -571,11 +552,7 @@ message_back(const json_t *m, const json_t *legacy)
         (rich && json_object_set(o, "rich_type", rich)) ||
         qp__legacy_add_others(o, m, new_fields, old_fields);
   json_decref(metadata);
-  if (bad) {
-    json_decref(o);
-    return NULL;
-  }
-  return o;
+  return qp__json_built(o, bad);
 }
 
 enum qp_rc

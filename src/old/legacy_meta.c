@@ -542,12 +542,9 @@ start_legacy(const struct qp__legacy_source *l)
   json_t *legacy = json_object();
   bool late = json_object_get(l->context, "continuation_count") != NULL;
 
-  if (qp__json_set_str(legacy, "form", late ? "late" : "early") ||
-      (l->uses_file_time && qp__json_set_time(legacy, "time", l->file_time))) {
-    json_decref(legacy);
-    return NULL;
-  }
-  return legacy;
+  return qp__json_built(legacy,
+                        qp__json_set_str(legacy, "form", late ? "late" : "early") ||
+                            (l->uses_file_time && qp__json_set_time(legacy, "time", l->file_time)));
 }
 
 /* The caller drops a reference to a missing prompt; a rollback restores it. */

@@ -106,14 +106,17 @@ qp__read_at(const struct qp__os *os, int fd, void *data, size_t n, off_t off)
 }
 
 int
-qp__file_create(const struct qp__os *os, int dirfd, const char *path, struct qp_bytes data)
+qp__file_new(const struct qp__os *os, int dirfd, const char *path, mode_t mode, bool sync,
+             struct qp_bytes data)
 {
-  int fd = qp__open(os, dirfd, path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, FILE_MODE);
+  int fd = qp__open(os, dirfd, path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode);
   int rc;
 
   if (fd < 0)
     return fd;
   rc = qp__write_at(os, fd, data.data, data.len, 0);
+  if (!rc && sync)
+    rc = qp__fdatasync(os, fd);
   qp__close(os, fd);
   if (rc)
     (void)os->unlinkat(os->self, dirfd, path, 0);
@@ -121,23 +124,22 @@ qp__file_create(const struct qp__os *os, int dirfd, const char *path, struct qp_
 }
 
 int
+qp__file_create(const struct qp__os *os, int dirfd, const char *path, struct qp_bytes data)
+{
+  return qp__file_new(os, dirfd, path, FILE_MODE, false, data);
+}
+
+int
 qp__file_replace(const struct qp__os *os, int dirfd, const char *name, const char *temp,
                  struct qp_bytes data)
 {
-  int fd;
   int sys = os->unlinkat(os->self, dirfd, temp, 0);
 
-  if (sys && sys != -ENOENT)
+  if (!sys || sys == -ENOENT)
+    sys = qp__file_new(os, dirfd, temp, 0600, true, data);
+  if (sys)
     return sys;
-  fd = qp__open(os, dirfd, temp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
-  if (fd < 0)
-    return fd;
-  sys = qp__write_at(os, fd, data.data, data.len, 0);
-  if (!sys)
-    sys = qp__fdatasync(os, fd);
-  qp__close(os, fd);
-  if (!sys)
-    sys = os->renameat(os->self, dirfd, temp, dirfd, name, 0);
+  sys = os->renameat(os->self, dirfd, temp, dirfd, name, 0);
   if (sys)
     (void)os->unlinkat(os->self, dirfd, temp, 0);
   return sys ? sys : qp__fsync(os, dirfd);

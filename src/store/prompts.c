@@ -7,6 +7,8 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/seal.h"
+#include "base/str.h"
+#include "base/uuid.h"
 #include "base/vec.h"
 #include "model/prompt.h"
 #include "store/context/context_int.h"
@@ -119,12 +121,6 @@ collect_id(void *arg, const char *name)
   return QP_OK;
 }
 
-static int
-by_text(const void *a, const void *b)
-{
-  return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 /* Whether its file cannot be written, and lacks changes. */
 static bool
 is_held(const struct qp_store *s, const char *id)
@@ -171,7 +167,7 @@ qp_prompt_list(struct qp_store *store, qp_prompt_visit *visit, void *arg, struct
   if (rc == QP_NOMEM)
     rc = qp__fail_nomem(err, "listing prompts");
   if (!rc && ids.count)
-    qsort(ids.list, ids.count, sizeof(*ids.list), by_text);
+    qsort(ids.list, ids.count, sizeof(*ids.list), qp__str_compare);
   for (size_t i = 0; i < ids.count; i++) {
     if (!rc)
       rc = visit_listed(store, ids.list[i], visit, arg, err);
@@ -407,12 +403,6 @@ collect_referrer(void *arg, const struct qp_uuid *id)
   return add_candidate(d, id);
 }
 
-static int
-by_context_id(const void *a, const void *b)
-{
-  return memcmp(a, b, sizeof(struct qp_uuid));
-}
-
 /* The contexts that may refer to the prompt, each once, ordered by id: write locks of several
  * contexts are always taken in this order. A context in memory may have a reference in a commit
  * that is not in its file yet. */
@@ -429,7 +419,7 @@ find_candidates(struct deletion *d, struct qp_err *err)
     rc = qp__fail_nomem(err, "deleting a prompt");
   if (rc || !d->count)
     return rc;
-  qsort(d->contexts, d->count, sizeof(*d->contexts), by_context_id);
+  qsort(d->contexts, d->count, sizeof(*d->contexts), qp__uuid_compare);
   for (size_t i = 0; i < d->count; i++)
     if (!kept || !qp_uuid_equal(&d->contexts[kept - 1], &d->contexts[i]))
       d->contexts[kept++] = d->contexts[i];

@@ -58,11 +58,7 @@ arg_schema(const struct qp__arg *arg)
     bad = bad || json_object_set_new(schema, "maximum", json_integer(arg->max));
   }
   bad = bad || json_object_set_new(schema, "description", json_string(arg->help));
-  if (bad) {
-    json_decref(schema);
-    return NULL;
-  }
-  return schema;
+  return qp__json_built(schema, bad);
 }
 
 /* NULL: no memory. */

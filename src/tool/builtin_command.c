@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "base/json.h"
 #include "os/file.h"
 #include "tool/builtin_int.h"
 #include "tool/process.h"
@@ -321,11 +322,7 @@ describe(const struct command *c, int code, int signal, bool *cut)
     bad = bad || json_object_set_new(object, "timed_out", json_true());
   bad = bad || set_output(object, "stdout", &c->output[0], cut);
   bad = bad || set_output(object, "stderr", &c->output[1], cut);
-  if (bad) {
-    json_decref(object);
-    return NULL;
-  }
-  return object;
+  return qp__json_built(object, bad);
 }
 
 static void

@@ -58,25 +58,19 @@ qp__grants_release(struct qp__grants *g)
 
 /* ---- reading; with the lock ---- */
 
-static const char *
-text_of(const json_t *rule, const char *key)
-{
-  return json_string_value(json_object_get(rule, key));
-}
-
 static bool
 is_rule(const json_t *rule)
 {
   const json_t *owner = json_object_get(rule, "owner");
 
-  return json_is_object(rule) && text_of(rule, "id") && text_of(rule, "tool") &&
+  return json_is_object(rule) && qp__json_text(rule, "id") && qp__json_text(rule, "tool") &&
          json_is_object(json_object_get(rule, "arguments")) && (!owner || json_is_string(owner));
 }
 
 static enum qp_rc
 check_root(const json_t *root, struct qp_err *err)
 {
-  const char *format = text_of(root, "format");
+  const char *format = qp__json_text(root, "format");
   const json_t *rules = json_object_get(root, "rules");
 
   if (!format || strcmp(format, "quipu-rules") != 0 ||
@@ -222,7 +216,7 @@ take_lock(struct qp__grants *g, int *fd, struct qp_err *err)
 static bool
 belongs_to(const json_t *rule, const char *owner)
 {
-  const char *of = text_of(rule, "owner");
+  const char *of = qp__json_text(rule, "owner");
 
   return owner && of ? strcmp(owner, of) == 0 : !owner && !of;
 }
@@ -311,7 +305,7 @@ drop(struct qp__grants *g, const char *owner, const char *id, json_t **out, stru
   for (size_t i = 0; i < json_array_size(rules); i++) {
     const json_t *rule = json_array_get(rules, i);
 
-    if (strcmp(text_of(rule, "id"), id) != 0 || (owner && !belongs_to(rule, owner)))
+    if (strcmp(qp__json_text(rule, "id"), id) != 0 || (owner && !belongs_to(rule, owner)))
       continue;
     (void)json_array_remove(rules, i);
     *out = rules;

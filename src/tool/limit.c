@@ -50,11 +50,7 @@ text_block(json_t *text)
 
   bad = bad || json_object_set(block, "text", text);
   json_decref(text);
-  if (bad) {
-    json_decref(block);
-    return NULL;
-  }
-  return block;
+  return qp__json_built(block, bad);
 }
 
 /* The block itself, or a note in its place. *left is the room for other text, *media the room for
@@ -115,11 +111,7 @@ limit_blocks(json_t *value, size_t limit, bool *cut)
         out, limit_block(json_array_get(value, i), &left, &media, &scratch, cut));
   qp__buf_release(&scratch);
   json_decref(value);
-  if (bad) {
-    json_decref(out);
-    return NULL;
-  }
-  return out;
+  return qp__json_built(out, bad);
 }
 
 json_t *

@@ -273,23 +273,6 @@ name_temp(const struct qp__workspace *w, const char *plain, char out[QP__WORKSPA
   return n < 0 || n >= QP__WORKSPACE_PATH_MAX ? -ENAMETOOLONG : 0;
 }
 
-static int
-write_temp(const struct qp__workspace *w, const char *temp, struct qp_bytes data, mode_t mode)
-{
-  int fd = qp__open(w->os, w->fd, temp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode);
-  int rc;
-
-  if (fd < 0)
-    return fd;
-  rc = qp__write_at(w->os, fd, data.data, data.len, 0);
-  if (!rc)
-    rc = qp__fdatasync(w->os, fd);
-  qp__close(w->os, fd);
-  if (rc)
-    (void)w->os->unlinkat(w->os->self, w->fd, temp, 0);
-  return rc;
-}
-
 enum qp_rc
 qp__workspace_write(const struct qp__workspace *w, const char *plain, struct qp_bytes data,
                     bool *made, struct qp_err *err)
@@ -313,7 +296,7 @@ qp__workspace_write(const struct qp__workspace *w, const char *plain, struct qp_
   if (!rc)
     rc = name_temp(w, plain, temp);
   if (!rc)
-    rc = write_temp(w, temp, data, mode);
+    rc = qp__file_new(w->os, w->fd, temp, mode, true, data);
   if (rc)
     return qp__workspace_fail(rc, "write", plain, err);
   rc = w->os->renameat(w->os->self, w->fd, temp, w->fd, plain, 0);

@@ -342,11 +342,7 @@ make_state(const struct qp__adjustment *a)
     (void)json_object_del(state, "record");
   }
   (void)json_object_del(state, "tried"); /* the view is another one */
-  if (bad) {
-    json_decref(state);
-    return NULL;
-  }
-  return state;
+  return qp__json_built(state, bad);
 }
 
 /* The word of the event for an action. */

@@ -50,17 +50,14 @@ qp__mark_object(const struct qp__record *r, size_t kept)
 {
   json_t *mark = json_object();
 
-  if (!mark || qp__json_set_uuid(mark, "id", &r->id) ||
-      json_object_set_new(mark, "covered", json_integer((json_int_t)r->covered)) ||
-      qp__json_set_uuid(mark, "last", &r->last) ||
-      json_object_set_new(mark, "kept", json_integer((json_int_t)kept)) ||
-      json_object_set_new(mark, "tokens_before", json_integer(r->tokens_before)) ||
-      json_object_set_new(mark, "tokens_after", json_integer(r->tokens_after)) ||
-      qp__json_set_time(mark, "created_at", r->created_at)) {
-    json_decref(mark);
-    return NULL;
-  }
-  return mark;
+  return qp__json_built(
+      mark, !mark || qp__json_set_uuid(mark, "id", &r->id) ||
+                json_object_set_new(mark, "covered", json_integer((json_int_t)r->covered)) ||
+                qp__json_set_uuid(mark, "last", &r->last) ||
+                json_object_set_new(mark, "kept", json_integer((json_int_t)kept)) ||
+                json_object_set_new(mark, "tokens_before", json_integer(r->tokens_before)) ||
+                json_object_set_new(mark, "tokens_after", json_integer(r->tokens_after)) ||
+                qp__json_set_time(mark, "created_at", r->created_at));
 }
 
 /* Adds a mark, and drops the oldest when there are too many. */
@@ -115,11 +112,7 @@ qp__window_object(const struct qp__actor_asked *asked, const char *branch, const
       "thinking", (json_int_t)m->thinking, "calls", (json_int_t)m->calls, "results",
       (json_int_t)m->results, "images", (json_int_t)m->images);
 
-  if (window && qp__json_set_uuid(window, "at", at)) {
-    json_decref(window);
-    return NULL;
-  }
-  return window;
+  return qp__json_built(window, window && qp__json_set_uuid(window, "at", at));
 }
 
 /* ---- beginning ---- */

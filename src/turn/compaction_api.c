@@ -52,11 +52,8 @@ records_object(const struct qp__conversation *c)
   }
   object = json_pack("{s:n, s:o, s:o}", "active", "compactions", list, "pins",
                      json_is_array(pins) ? json_incref(pins) : json_array());
-  if (object && c->record && qp__json_set_uuid(object, "active", &c->record->id)) {
-    json_decref(object);
-    return NULL;
-  }
-  return object;
+  return qp__json_built(object,
+                        object && c->record && qp__json_set_uuid(object, "active", &c->record->id));
 }
 
 static enum qp_rc
@@ -123,10 +120,7 @@ marks_array(struct qp_context *context, const struct qp__view *v, uint32_t head)
       json_decref(item);
       item = NULL;
     }
-    if (json_array_append_new(list, item)) {
-      json_decref(list);
-      return NULL;
-    }
+    list = qp__json_push(list, item);
   }
   return list;
 }
@@ -250,11 +244,7 @@ figures(struct qp_engine *e, struct qp_context *context, const struct qp__view *
   copy = json_deep_copy(stored);
   used = json_integer_value(json_object_get(stored, "used"));
   used += (json_int_t)((path_bytes(context, head) - path_bytes(context, at)) / TOKEN_BYTES);
-  if (copy && json_object_set_new(copy, "used", json_integer(used))) {
-    json_decref(copy);
-    return NULL;
-  }
-  return copy;
+  return qp__json_built(copy, copy && json_object_set_new(copy, "used", json_integer(used)));
 }
 
 static int

@@ -490,13 +490,12 @@ model_object(const struct qp_engine *e, const struct qp__model *model)
                              model->provider, "window", (json_int_t)model->window, "max_output",
                              (json_int_t)model->max_output, "available", provider != NULL);
 
-  if (object && priced && model->has_prices &&
-      (json_object_set_new(object, "input_price", json_real((double)model->input / DOLLARS)) ||
-       json_object_set_new(object, "output_price", json_real((double)model->output / DOLLARS)))) {
-    json_decref(object);
-    return NULL;
-  }
-  return object;
+  return qp__json_built(
+      object,
+      object && priced && model->has_prices &&
+          (json_object_set_new(object, "input_price", json_real((double)model->input / DOLLARS)) ||
+           json_object_set_new(object, "output_price",
+                               json_real((double)model->output / DOLLARS))));
 }
 
 /* Whether the row of the table is a model of a server that reports its models itself. */
@@ -586,10 +585,7 @@ list_tools(struct qp_engine *e)
   size_t n = qp__tools_count(e->tools);
 
   for (size_t i = 0; list && i < n; i++)
-    if (json_array_append_new(list, tool_object(e, qp__tools_at(e->tools, i)))) {
-      json_decref(list);
-      list = NULL;
-    }
+    list = qp__json_push(list, tool_object(e, qp__tools_at(e->tools, i)));
   return list;
 }
 
@@ -605,11 +601,7 @@ server_object(const struct qp_engine *e, const struct qp__tool_server *server)
     bad = bad || qp__json_set_str(object, "error", server->error);
   if (server->retry_ms >= 0)
     bad = bad || qp__json_set_time(object, "next_try", qp__engine_now_ms(e) + server->retry_ms);
-  if (bad) {
-    json_decref(object);
-    return NULL;
-  }
-  return object;
+  return qp__json_built(object, bad);
 }
 
 static json_t *
@@ -619,10 +611,7 @@ list_servers(struct qp_engine *e)
   struct qp__tool_server server;
 
   for (size_t i = 0; list && qp__tools_server(e->tools, i, &server); i++)
-    if (json_array_append_new(list, server_object(e, &server))) {
-      json_decref(list);
-      list = NULL;
-    }
+    list = qp__json_push(list, server_object(e, &server));
   return list;
 }
 

@@ -428,11 +428,7 @@ replace_text(const json_t *content, struct qp_bytes text)
     if (!type || strcmp(type, "text") != 0)
       bad = json_array_append(parts, part);
   }
-  if (bad) {
-    json_decref(parts);
-    return NULL;
-  }
-  return parts;
+  return qp__json_built(parts, bad);
 }
 
 enum qp_rc

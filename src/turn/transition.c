@@ -225,12 +225,9 @@ error_object(const struct qp__turn_error *error)
 {
   json_t *object = json_pack("{s:s, s:s}", "kind", error->kind, "message", error->message);
 
-  if (object && error->status &&
-      json_object_set_new(object, "status", json_integer(error->status))) {
-    json_decref(object);
-    return NULL;
-  }
-  return object;
+  return qp__json_built(object,
+                        object && error->status &&
+                            json_object_set_new(object, "status", json_integer(error->status)));
 }
 
 /* What persons have decided about the calls so far. */
@@ -252,11 +249,7 @@ decisions_object(const struct qp__actor *t)
                                          call->base[0] ? call->base : NULL, "arguments",
                                          call->original ? call->arguments : NULL)) == 0;
   }
-  if (!good) {
-    json_decref(object);
-    return NULL;
-  }
-  return object;
+  return qp__json_built(object, !good);
 }
 
 /* NULL: no memory. */
@@ -274,11 +267,8 @@ pending_object(const struct qp__actor_call *call)
     json_decref(object);
     return NULL;
   }
-  if (object && call->preview && json_object_set(object, "preview", call->preview)) {
-    json_decref(object);
-    return NULL;
-  }
-  return object;
+  return qp__json_built(object, object && call->preview &&
+                                    json_object_set(object, "preview", call->preview));
 }
 
 static json_t *
@@ -290,11 +280,7 @@ pending_array(const struct qp__actor *t)
   for (size_t i = 0; good && i < t->call_count; i++)
     if (t->calls[i].approval == QP_APPROVAL_PENDING)
       good = json_array_append_new(array, pending_object(&t->calls[i])) == 0;
-  if (!good) {
-    json_decref(array);
-    return NULL;
-  }
-  return array;
+  return qp__json_built(array, !good);
 }
 
 static bool
@@ -349,11 +335,7 @@ make_detail(const struct qp__actor *t)
     bad |= json_object_set_new(detail, "decisions", decisions_object(t));
   if (to == QP_STATE_AWAITING_TOOL_APPROVAL)
     bad |= json_object_set_new(detail, "pending", pending_array(t));
-  if (bad) {
-    json_decref(detail);
-    return NULL;
-  }
-  return detail;
+  return qp__json_built(detail, bad);
 }
 
 /* The client's tools for a turn that begins: its own list, or nothing, which removes the list of

@@ -146,11 +146,9 @@ read_body(const uint8_t *data, size_t size)
   struct qp__op_reader reader;
   struct qp_bytes body = { (const char *)data, size };
   struct qp__op op;
-  bool more = true;
+  enum qp_rc rc = qp__op_reader_init(&reader, body);
 
-  if (qp__op_reader_init(&reader, body))
-    return;
-  while (!qp__op_read(&reader, &op, &more) && more) {
+  while (qp__op_next(&reader, &op, &rc)) {
     look_at(op.path);
     if (op.kind == QP__OP_RENAME)
       look_at(op.data.data);

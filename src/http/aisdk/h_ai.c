@@ -22,12 +22,6 @@
 
 #define PARTS_MAX 4096
 
-static const char *
-string_at(const json_t *object, const char *key)
-{
-  return json_string_value(json_object_get(object, key));
-}
-
 static bool
 is(const char *a, const char *b)
 {
@@ -80,10 +74,10 @@ place_message(struct qp__request *r, const json_t *messages, const char **branch
 
   for (size_t i = json_array_size(messages) - 1; i-- > 0;) {
     const json_t *ui = json_array_get(messages, i);
-    const char *id = string_at(ui, "id");
+    const char *id = qp__json_text(ui, "id");
     struct qp_uuid first;
 
-    if (!is(string_at(ui, "role"), "assistant"))
+    if (!is(qp__json_text(ui, "role"), "assistant"))
       continue;
     if (!id || !qp__ui_turn_parse(id, &first) || find_tail(r, &first, &tail, NULL))
       return QP_OK; /* not an answer of this context: what the client says of it does not count */
@@ -124,10 +118,10 @@ static enum qp_rc
 read_tool_part(struct qp__request *r, const json_t *part, const char *id, struct answers *a,
                struct qp__face_plan *plan, struct qp_err *err)
 {
-  const char *state = string_at(part, "state");
+  const char *state = qp__json_text(part, "state");
   const json_t *approval = json_object_get(part, "approval");
   json_t *output = json_object_get(part, "output");
-  const char *error = string_at(part, "errorText");
+  const char *error = qp__json_text(part, "errorText");
   bool failed = is(state, "output-error");
 
   if (is(state, "approval-responded") && json_is_boolean(json_object_get(approval, "approved"))) {
@@ -135,8 +129,8 @@ read_tool_part(struct qp__request *r, const json_t *part, const char *id, struct
       a->approved[a->approved_count++] = id;
     else
       a->denied[a->denied_count++] = id;
-    if (string_at(approval, "reason"))
-      plan->reason = qp__arena_strdup(&r->arena, string_at(approval, "reason"));
+    if (qp__json_text(approval, "reason"))
+      plan->reason = qp__arena_strdup(&r->arena, qp__json_text(approval, "reason"));
     return QP_OK;
   }
   if (!is(state, "output-available") && !failed)
@@ -170,10 +164,10 @@ read_answers(struct qp__request *r, const json_t *ui, const json_t *pending, str
     return qp__fail_nomem(err, "results of tools");
   for (size_t i = 0; !rc && i < n; i++) {
     const json_t *part = json_array_get(parts, i);
-    const char *id = string_at(part, "toolCallId");
+    const char *id = qp__json_text(part, "toolCallId");
 
     for (size_t j = 0; !rc && id && j < json_array_size(pending); j++)
-      if (is(string_at(json_array_get(pending, j), "id"), id))
+      if (is(qp__json_text(json_array_get(pending, j), "id"), id))
         rc = read_tool_part(r, part, qp__arena_strdup(&r->arena, id), a, plan, err);
   }
   a->approved[a->approved_count] = a->denied[a->denied_count] = NULL;
@@ -242,8 +236,8 @@ plan_answers(struct qp__request *r, const json_t *ui, struct qp__exchange *x,
       rc = qp__fail_nomem(err, "results of tools");
   }
   if (!rc)
-    rc = qp_messages_last(r->held->context, string_at(detail, "branch"), 1, see_last, &plan->start,
-                          err);
+    rc = qp_messages_last(r->held->context, qp__json_text(detail, "branch"), 1, see_last,
+                          &plan->start, err);
   json_decref(detail);
   qp_free(info);
   return rc;
@@ -254,7 +248,7 @@ static enum qp_rc
 plan_regenerate(struct qp__request *r, const json_t *body, struct qp__face_plan *plan,
                 struct qp_err *err)
 {
-  const char *removed = string_at(body, "messageId");
+  const char *removed = qp__json_text(body, "messageId");
   struct qp_uuid first;
   struct tail tail;
   enum qp_rc rc;
@@ -301,8 +295,8 @@ static enum qp_rc
 read_body(struct qp__request *r, const json_t *body, struct qp__wish *w, struct qp_err *err)
 {
   const json_t *messages = json_object_get(body, "messages");
-  const char *trigger = string_at(body, "trigger");
-  const char *id = string_at(body, "id");
+  const char *trigger = qp__json_text(body, "trigger");
+  const char *id = qp__json_text(body, "id");
 
   if (!id || !*id || strlen(id) > 200)
     return qp__wish_refuse(r, err, "id", "\"id\" must be the id of the chat, 1 to 200 bytes");
@@ -311,8 +305,8 @@ read_body(struct qp__request *r, const json_t *body, struct qp__wish *w, struct 
   if (trigger && !is(trigger, "submit-message") && !is(trigger, "regenerate-message"))
     return qp__wish_refuse(r, err, "trigger", "the trigger '%.60s' is not known", trigger);
   w->context = id;
-  w->model = string_at(body, "model") ? string_at(body, "model") : "";
-  w->system = string_at(body, "system");
+  w->model = qp__json_text(body, "model") ? qp__json_text(body, "model") : "";
+  w->system = qp__json_text(body, "system");
   return read_tools(r, json_object_get(body, "tools"), w, err);
 }
 
@@ -323,12 +317,12 @@ make_plan(struct qp__request *r, const json_t *body, const struct qp__wish *w,
   const json_t *messages = json_object_get(body, "messages");
   const json_t *last = json_array_get(messages, json_array_size(messages) - 1);
 
-  if (is(string_at(body, "trigger"), "regenerate-message"))
+  if (is(qp__json_text(body, "trigger"), "regenerate-message"))
     return plan_regenerate(r, body, plan, err);
-  if (!is(string_at(last, "role"), "assistant"))
+  if (!is(qp__json_text(last, "role"), "assistant"))
     return plan_message(r, body, w, plan, err);
   (void)snprintf(x->face.id, sizeof(x->face.id), "%.90s",
-                 string_at(last, "id") ? string_at(last, "id") : "");
+                 qp__json_text(last, "id") ? qp__json_text(last, "id") : "");
   return plan_answers(r, last, x, plan, err);
 }
 
@@ -426,7 +420,7 @@ find_running(struct qp__request *r, struct qp_uuid *out, struct qp_err *err)
           "the state",
           (struct qp_bytes){ info->state_detail_json, strlen(info->state_detail_json) }, &detail,
           NULL);
-    rc = qp__branch_find(r->held->context, string_at(detail, "branch"), &branch, &end, err);
+    rc = qp__branch_find(r->held->context, qp__json_text(detail, "branch"), &branch, &end, err);
   }
   /* It is near the end of the branch. */
   for (uint64_t step = 16; !rc && end && qp_uuid_is_none(&newest.user); step *= 2) {

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/json.h"
 
 #define AT_MAX 120
 #define TEXT_MAX ((size_t)64 << 20)
@@ -16,16 +17,10 @@ static const char *const known[] = {
   "stream", "thinking", "stop_sequences", "temperature", "top_p", "metadata",
 };
 
-static const char *
-string_at(const json_t *object, const char *key)
-{
-  return json_string_value(json_object_get(object, key));
-}
-
 static bool
 is_type(const json_t *block, const char *type)
 {
-  const char *own = string_at(block, "type");
+  const char *own = qp__json_text(block, "type");
 
   return own && strcmp(own, type) == 0;
 }
@@ -38,9 +33,9 @@ read_image(struct qp__request *r, const json_t *block, const char *at, char **ou
            struct qp_err *err)
 {
   const json_t *source = json_object_get(block, "source");
-  const char *type = string_at(source, "media_type");
-  const char *data = string_at(source, "data");
-  const char *url = string_at(source, "url");
+  const char *type = qp__json_text(source, "media_type");
+  const char *data = qp__json_text(source, "data");
+  const char *url = qp__json_text(source, "url");
   struct qp__buf text;
   size_t len;
 
@@ -93,7 +88,7 @@ read_part(struct qp__request *r, const json_t *block, const char *at, json_t *pa
     good = qp__wish_add(parts, json_incref((json_t *)block));
   else
     return qp__wish_refuse(r, err, at, "%s: blocks of type \"%.40s\" are not supported", at,
-                           string_at(block, "type") ? string_at(block, "type") : "");
+                           qp__json_text(block, "type") ? qp__json_text(block, "type") : "");
   return good ? QP_OK : qp__fail_nomem(err, "a message");
 }
 
@@ -207,7 +202,7 @@ static enum qp_rc
 read_message(struct qp__request *r, const json_t *m, const char *at, struct qp__wish *w,
              struct qp_err *err)
 {
-  const char *role = string_at(m, "role");
+  const char *role = qp__json_text(m, "role");
   const json_t *content = json_object_get(m, "content");
   json_t *parts;
   json_t *calls;
@@ -284,7 +279,7 @@ read_system(struct qp__request *r, const json_t *system, struct qp__wish *w, str
   }
   qp__buf_init(&text, TEXT_MAX);
   for (size_t i = 0; i < json_array_size(system); i++) {
-    const char *more = string_at(json_array_get(system, i), "text");
+    const char *more = qp__json_text(json_array_get(system, i), "text");
 
     if (!more) {
       qp__buf_release(&text);
@@ -308,8 +303,8 @@ read_tools(struct qp__request *r, const json_t *tools, struct qp__wish *w, struc
   w->tools = json_array();
   for (size_t i = 0; i < json_array_size(tools); i++) {
     const json_t *tool = json_array_get(tools, i);
-    const char *type = string_at(tool, "type");
-    const char *name = string_at(tool, "name");
+    const char *type = qp__json_text(tool, "type");
+    const char *name = qp__json_text(tool, "name");
     json_t *description = json_object_get(tool, "description");
     json_t *schema = json_object_get(tool, "input_schema");
     char at[AT_MAX];
@@ -336,7 +331,7 @@ read_choice(struct qp__request *r, const json_t *choice, struct qp__wish *w, str
   if (!choice || json_is_null(choice))
     return QP_OK;
   w->one_call = json_is_true(json_object_get(choice, "disable_parallel_tool_use"));
-  w->choice_tool = string_at(choice, "name");
+  w->choice_tool = qp__json_text(choice, "name");
   if (is_type(choice, "auto"))
     w->choice = QP__CHOICE_AUTO;
   else if (is_type(choice, "any"))
@@ -402,7 +397,7 @@ qp__messages_request_read(struct qp__request *r, const json_t *body, bool counts
 {
   enum qp_rc rc;
 
-  w->model = string_at(body, "model");
+  w->model = qp__json_text(body, "model");
   if (!w->model)
     return qp__wish_refuse(r, err, "model", "model: it must be the name of a model");
   w->stream = json_is_true(json_object_get(body, "stream"));

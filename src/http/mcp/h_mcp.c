@@ -54,7 +54,7 @@ capabilities(void)
 static enum qp_rc
 initialize(struct qp__mcpd_call *c, json_t **out, struct qp_err *err)
 {
-  const char *asked = qp__mcpd_text(c->params, "protocolVersion");
+  const char *asked = qp__json_text(c->params, "protocolVersion");
   const char *version = LEGACY;
 
   for (size_t i = 0; asked && i < sizeof(legacy_versions) / sizeof(legacy_versions[0]); i++)
@@ -142,7 +142,7 @@ static enum qp_rc
 check_headers(struct qp__mcpd_call *c, const char *method, const char *version, struct qp_err *err)
 {
   const char *name =
-      qp__mcpd_text(c->params, strcmp(method, "resources/read") == 0 ? "uri" : "name");
+      qp__json_text(c->params, strcmp(method, "resources/read") == 0 ? "uri" : "name");
   const struct {
     const char *header, *wanted;
   } rows[] = { { "MCP-Protocol-Version", version },
@@ -207,7 +207,7 @@ answer_one(struct qp__request *r, const json_t *message, bool may_change, json_t
                              .may_change = may_change,
                              .params = json_object_get(message, "params") };
   json_t *id = json_object_get(message, "id");
-  const char *method = qp__mcpd_text(message, "method");
+  const char *method = qp__json_text(message, "method");
   struct qp_err why = { QP_OK, "" };
   json_t *result = NULL;
 

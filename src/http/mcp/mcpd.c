@@ -6,12 +6,6 @@
 
 #include "base/json.h"
 
-const char *
-qp__mcpd_text(const json_t *object, const char *key)
-{
-  return json_string_value(json_object_get(object, key));
-}
-
 enum qp_rc
 qp__mcpd_fail(struct qp__mcpd_call *c, int code, struct qp_err *err, const char *fmt, ...)
 {

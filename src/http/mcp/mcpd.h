@@ -44,8 +44,6 @@ qp__mcpd_method qp__mcpd_resource_list, qp__mcpd_template_list, qp__mcpd_resourc
 
 /* Messages of a page as text that people and models can read. */
 enum qp_rc qp__mcpd_transcript(const json_t *page, struct qp__buf *out);
-/* The string of an argument, or NULL. */
-const char *qp__mcpd_text(const json_t *object, const char *key);
 
 #define QP__MCPD_INVALID_PARAMS (-32602)
 #define QP__MCPD_NO_RESOURCE (-32002)

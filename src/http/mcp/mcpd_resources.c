@@ -21,8 +21,8 @@
 static json_t *
 describe(const json_t *context)
 {
-  const char *id = qp__mcpd_text(context, "id");
-  const char *title = qp__mcpd_text(context, "title");
+  const char *id = qp__json_text(context, "id");
+  const char *title = qp__json_text(context, "title");
   char uri[128];
 
   (void)snprintf(uri, sizeof(uri), SCHEME "%.60s", id ? id : "");
@@ -34,7 +34,7 @@ enum qp_rc
 qp__mcpd_resource_list(struct qp__mcpd_call *c, json_t **out, struct qp_err *err)
 {
   const struct qp__mcpd_query query[] = { { "limit", PAGE },
-                                          { "cursor", qp__mcpd_text(c->params, "cursor") },
+                                          { "cursor", qp__json_text(c->params, "cursor") },
                                           { 0 } };
   json_t *page = NULL;
   json_t *array = json_array();
@@ -52,7 +52,7 @@ qp__mcpd_resource_list(struct qp__mcpd_call *c, json_t **out, struct qp_err *err
     bad = json_array_append_new(array, describe(json_array_get(contexts, i)));
   *out = bad ? NULL
              : json_pack("{s:O, s:s*}", "resources", array, "nextCursor",
-                         qp__mcpd_text(page, "next_cursor"));
+                         qp__json_text(page, "next_cursor"));
   json_decref(array);
   json_decref(page);
   return *out ? QP_OK : qp__fail_nomem(err, "a response");
@@ -140,7 +140,7 @@ reversed(const json_t *page)
 enum qp_rc
 qp__mcpd_resource_read(struct qp__mcpd_call *c, json_t **out, struct qp_err *err)
 {
-  const char *uri = qp__mcpd_text(c->params, "uri");
+  const char *uri = qp__json_text(c->params, "uri");
   struct qp__mcpd_query query[] = {
     { "limit", MESSAGES_MAX }, { "order", "newest" }, { "branch", NULL }, { 0 }
   };

@@ -101,7 +101,7 @@ qp__mcpd_tool_list(struct qp__mcpd_call *c, json_t **out, struct qp_err *err)
   json_t *array = json_array();
   int bad = !array;
 
-  if (qp__mcpd_text(c->params, "cursor")) {
+  if (qp__json_text(c->params, "cursor")) {
     json_decref(array);
     return qp__mcpd_fail(c, QP__MCPD_INVALID_PARAMS, err, "the list of tools has one page");
   }
@@ -229,7 +229,7 @@ save(struct qp__mcpd_call *c, json_t **out, struct qp_err *err)
     rc = set_body(c->r, json_pack("{s:s*}", "title", argument(c, "title", NULL)), err);
     if (!rc)
       rc = qp__mcpd_run(c, qp__h_context_create, NULL, NULL, &created, err);
-    id = qp__mcpd_text(created, "id");
+    id = qp__json_text(created, "id");
   }
   if (!rc)
     rc = append(c, id, &saved, err);
@@ -267,15 +267,15 @@ qp__mcpd_transcript(const json_t *page, struct qp__buf *out)
     const json_t *message = json_array_get(messages, i);
     const json_t *calls = json_object_get(message, "tool_calls");
     const json_t *result = json_object_get(message, "tool_result");
-    const char *text = qp__mcpd_text(message, "text");
-    const char *time = qp__mcpd_text(message, "created_at");
+    const char *text = qp__json_text(message, "text");
+    const char *time = qp__json_text(message, "created_at");
 
-    (void)qp__buf_addf(out, "## %s, %s (%s)\n\n%.*s\n", qp__mcpd_text(message, "role"),
-                       time ? time : "", qp__mcpd_text(message, "id"), MESSAGE_TEXT_MAX,
+    (void)qp__buf_addf(out, "## %s, %s (%s)\n\n%.*s\n", qp__json_text(message, "role"),
+                       time ? time : "", qp__json_text(message, "id"), MESSAGE_TEXT_MAX,
                        text ? text : "");
     for (size_t k = 0; k < json_array_size(calls); k++)
       (void)qp__buf_addf(out, "[calls the tool %s]\n",
-                         qp__mcpd_text(json_array_get(calls, k), "tool_name"));
+                         qp__json_text(json_array_get(calls, k), "tool_name"));
     if (json_is_object(result)) {
       (void)qp__buf_add_str(out, "[result of a tool] ");
       (void)qp__json_write(out, json_object_get(result, "result"));
@@ -329,7 +329,7 @@ find_tool(const struct qp__mcpd_call *c, const char *name)
 enum qp_rc
 qp__mcpd_tool_call(struct qp__mcpd_call *c, json_t **out, struct qp_err *err)
 {
-  const char *name = qp__mcpd_text(c->params, "name");
+  const char *name = qp__json_text(c->params, "name");
   const struct tool *tool = find_tool(c, name);
   struct qp_err why = { QP_OK, "" };
   json_t *value = NULL;

@@ -23,12 +23,6 @@ qp__response_wish_release(struct qp__response_wish *w)
   w->echo = w->approvals = NULL;
 }
 
-static const char *
-string_at(const json_t *object, const char *key)
-{
-  return json_string_value(json_object_get(object, key));
-}
-
 static bool
 is(const char *a, const char *b)
 {
@@ -41,7 +35,7 @@ static enum qp_rc
 read_part(struct qp__request *r, const json_t *part, const char *at, json_t *out,
           struct qp_err *err)
 {
-  const char *type = string_at(part, "type");
+  const char *type = qp__json_text(part, "type");
   const json_t *text = json_object_get(part, is(type, "refusal") ? "refusal" : "text");
   bool good = true;
 
@@ -49,9 +43,9 @@ read_part(struct qp__request *r, const json_t *part, const char *at, json_t *out
        is(type, "refusal")) &&
       json_is_string(text)) {
     good = json_string_length(text) == 0 || qp__wish_add(out, qp__wish_text(text));
-  } else if (is(type, "input_image") && string_at(part, "image_url")) {
-    good =
-        qp__wish_add(out, qp__wish_image(string_at(part, "image_url"), string_at(part, "detail")));
+  } else if (is(type, "input_image") && qp__json_text(part, "image_url")) {
+    good = qp__wish_add(
+        out, qp__wish_image(qp__json_text(part, "image_url"), qp__json_text(part, "detail")));
   } else {
     return qp__wish_refuse(r, err, at, "%s: content of type \"%.40s\" is not supported", at,
                            type ? type : "");
@@ -88,7 +82,7 @@ open_answer(json_t *messages)
 {
   json_t *last = json_array_get(messages, json_array_size(messages) - 1);
 
-  if (json_array_size(messages) && is(string_at(last, "role"), "assistant"))
+  if (json_array_size(messages) && is(qp__json_text(last, "role"), "assistant"))
     return last;
   last = json_pack("{s:s, s:[]}", "role", "assistant", "content");
   return qp__wish_add(messages, last) ? last : NULL;
@@ -98,7 +92,7 @@ static enum qp_rc
 read_message(struct qp__request *r, const json_t *item, const char *at, json_t *messages,
              struct qp_err *err)
 {
-  const char *role = string_at(item, "role");
+  const char *role = qp__json_text(item, "role");
   json_t *message;
   char inner[AT_MAX];
 
@@ -175,7 +169,7 @@ static enum qp_rc
 read_approval(struct qp__request *r, const json_t *item, const char *at,
               struct qp__response_wish *w, struct qp_err *err)
 {
-  const char *id = string_at(item, "approval_request_id");
+  const char *id = qp__json_text(item, "approval_request_id");
   const json_t *approve = json_object_get(item, "approve");
 
   if (!w || !id || strncmp(id, "mcpr_", 5) != 0 || !json_is_boolean(approve))
@@ -186,7 +180,7 @@ read_approval(struct qp__request *r, const json_t *item, const char *at,
   if (!w->approvals)
     w->approvals = json_array();
   if (!qp__wish_add(w->approvals, json_pack("{s:s, s:O, s:s*}", "call", id + 5, "approve", approve,
-                                            "reason", string_at(item, "reason"))))
+                                            "reason", qp__json_text(item, "reason"))))
     return qp__fail_nomem(err, "an item");
   return QP_OK;
 }
@@ -196,7 +190,7 @@ static enum qp_rc
 read_compaction(struct qp__request *r, const json_t *item, const char *at, json_t *messages,
                 struct qp__response_wish *w, struct qp_err *err)
 {
-  const char *content = string_at(item, "encrypted_content");
+  const char *content = qp__json_text(item, "encrypted_content");
 
   if (!w || !content)
     return qp__wish_refuse(r, err, at,
@@ -214,7 +208,7 @@ static enum qp_rc
 read_item(struct qp__request *r, const json_t *item, const char *at, json_t *messages,
           struct qp__response_wish *w, struct qp_err *err)
 {
-  const char *type = string_at(item, "type");
+  const char *type = qp__json_text(item, "type");
 
   if (!json_is_object(item))
     return qp__wish_refuse(r, err, at, "%s must be an item", at);
@@ -286,13 +280,13 @@ read_tools(struct qp__request *r, const json_t *tools, struct qp__response_wish 
                            QP__WISH_TOOLS_MAX);
   for (size_t i = 0; !rc && i < json_array_size(tools); i++) {
     const json_t *tool = json_array_get(tools, i);
-    const char *type = string_at(tool, "type");
+    const char *type = qp__json_text(tool, "type");
     char at[AT_MAX];
 
     (void)snprintf(at, sizeof(at), "tools[%zu]", i);
     if (is(type, "function"))
       rc = qp__openai_tool(r, tool, at, &w->wish, err);
-    else if (is(type, "mcp") && is(string_at(tool, "server_label"), "quipu"))
+    else if (is(type, "mcp") && is(qp__json_text(tool, "server_label"), "quipu"))
       w->server_tools = true;
     else
       rc = qp__wish_refuse(r, err, at,
@@ -316,9 +310,9 @@ read_choice(struct qp__request *r, const json_t *choice, struct qp__wish *w, str
     w->choice = QP__CHOICE_NONE;
   else if (is(word, "required"))
     w->choice = QP__CHOICE_ANY;
-  else if (is(string_at(choice, "type"), "function") && string_at(choice, "name")) {
+  else if (is(qp__json_text(choice, "type"), "function") && qp__json_text(choice, "name")) {
     w->choice = QP__CHOICE_TOOL;
-    w->choice_tool = string_at(choice, "name");
+    w->choice_tool = qp__json_text(choice, "name");
   } else {
     return qp__wish_refuse(r, err, "tool_choice",
                            "\"tool_choice\" must be auto, none, required or a function");
@@ -334,13 +328,13 @@ read_text(const json_t *text, struct qp__wish *w, struct qp_err *err)
 {
   const json_t *format = json_object_get(text, "format");
 
-  if (!format || is(string_at(format, "type"), "text"))
+  if (!format || is(qp__json_text(format, "type"), "text"))
     return QP_OK;
-  if (is(string_at(format, "type"), "json_schema"))
+  if (is(qp__json_text(format, "type"), "json_schema"))
     w->format =
         json_pack("{s:s, s:{s:s*, s:O*, s:O*}}", "type", "json_schema", "json_schema", "name",
-                  string_at(format, "name"), "schema", json_object_get(format, "schema"), "strict",
-                  json_object_get(format, "strict"));
+                  qp__json_text(format, "name"), "schema", json_object_get(format, "schema"),
+                  "strict", json_object_get(format, "strict"));
   else
     w->format = json_incref((json_t *)format);
   return w->format ? QP_OK : qp__fail_nomem(err, "the parameters");
@@ -459,9 +453,9 @@ read_state(struct qp__request *r, const json_t *body, struct qp__response_wish *
 {
   const json_t *conversation = json_object_get(body, "conversation");
 
-  w->previous = string_at(body, "previous_response_id");
+  w->previous = qp__json_text(body, "previous_response_id");
   w->conversation = json_is_string(conversation) ? json_string_value(conversation)
-                                                 : string_at(conversation, "id");
+                                                 : qp__json_text(conversation, "id");
   w->store = !json_is_false(json_object_get(body, "store"));
   w->background = json_is_true(json_object_get(body, "background"));
   if (w->previous && w->conversation)

@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "base/uuid.h"
 #include "base/vec.h"
 #include "store/catalogue/catalogue_int.h"
 
@@ -474,12 +475,6 @@ add_id(void *arg, const struct qp_uuid *id)
   return qp__vec_push(ids->at, ids->count, ids->cap, *id) ? QP_OK : QP_NOMEM;
 }
 
-static int
-compare_ids(const void *a, const void *b)
-{
-  return memcmp(a, b, sizeof(struct qp_uuid));
-}
-
 /* Lets other threads use the database for a moment. False: it was replaced. */
 static bool
 give_way(struct qp__catalogue *cat)
@@ -550,7 +545,7 @@ compare_rows(struct qp__catalogue *cat, struct qp__cat_db *db, const struct ids 
 
         any = true;
         last = sqlite3_column_int64(st, 0);
-        if (!ids->count || !bsearch(&id, ids->at, ids->count, sizeof(id), compare_ids))
+        if (!ids->count || !bsearch(&id, ids->at, ids->count, sizeof(id), qp__uuid_compare))
           rc = qp__cat_take(cat, &id, err);
       }
     }
@@ -575,7 +570,7 @@ qp__cat_compare(struct qp__catalogue *cat, bool at_once, struct qp_err *err)
   if (rc == QP_NOMEM)
     rc = qp__fail_nomem(err, "the catalogue");
   if (ids.count)
-    qsort(ids.at, ids.count, sizeof(*ids.at), compare_ids);
+    qsort(ids.at, ids.count, sizeof(*ids.at), qp__uuid_compare);
   if (!at_once) {
     qp__mutex_lock(&cat->db_lock);
     ended = !cat->opened;

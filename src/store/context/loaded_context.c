@@ -395,3 +395,33 @@ qp__image_recover(struct qp__image *image, const uint8_t *garbage, struct qp__pr
   qp__free(reached);
   return rc;
 }
+
+uint32_t *
+qp__image_copy_kept(const struct qp__image *from, const bool *gone, struct qp__image *to)
+{
+  const struct qp__tree *tree = &from->tree;
+  uint32_t *moved = qp__alloc(((size_t)tree->count + 1) * sizeof(*moved));
+  bool ok = moved && qp__tree_reserve(&to->tree, tree->count);
+
+  for (uint32_t slot = 0; slot < tree->count && ok; slot++) {
+    const struct qp__entry *e = qp__tree_at(tree, slot);
+    struct qp__entry copy;
+
+    moved[slot] = QP__NO_SLOT;
+    if (gone[slot])
+      continue;
+    ok = !qp__tree_translate(&to->tree, tree, e, &copy);
+    copy.parent = e->parent == QP__NO_SLOT ? QP__NO_SLOT : moved[e->parent];
+    if (ok)
+      moved[slot] = qp__tree_load(&to->tree, &copy);
+  }
+  for (size_t i = 0; i < from->head_count && ok; i++) {
+    const struct qp__head *h = &from->heads[i];
+
+    ok = qp__image_set_head(to, h->name, h->slot == QP__NO_SLOT ? h->slot : moved[h->slot]);
+  }
+  if (ok)
+    return moved;
+  qp__free(moved);
+  return NULL;
+}

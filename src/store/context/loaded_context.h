@@ -46,6 +46,11 @@ bool qp__image_reserve(struct qp__image *image, const struct qp__driver_change *
 uint32_t qp__image_apply(struct qp__image *image, const struct qp__driver_change *change,
                          char **name);
 
+/* For drivers: copies tree and heads into an empty image, without the messages whose byte is set in
+ * `gone` (one per slot). Returns the new slot of each old one, QP__NO_SLOT for those that are gone;
+ * released with qp__free(). NULL: out of memory. */
+uint32_t *qp__image_copy_kept(const struct qp__image *from, const bool *gone, struct qp__image *to);
+
 struct qp__problems;
 
 /* Creates branches for messages that no branch reaches, one for each end of a history. Messages in

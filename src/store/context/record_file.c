@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/seal.h"
+#include "base/uuid.h"
 #include "base/vec.h"
 
 #define ID_LEN (QP_UUID_TEXT - 1)
@@ -56,12 +57,6 @@ collect(void *arg, const char *name, bool regular)
   return qp__vec_push(l->ids, l->count, l->cap, id) ? QP_OK : QP_NOMEM;
 }
 
-static int
-by_id(const void *a, const void *b)
-{
-  return memcmp(a, b, sizeof(struct qp_uuid));
-}
-
 static enum qp_rc
 list_ids(struct qp_store *s, const struct qp_uuid *context, struct listing *l, struct qp_err *err)
 {
@@ -78,7 +73,7 @@ list_ids(struct qp_store *s, const struct qp_uuid *context, struct listing *l, s
     return rc;
   }
   if (l->count > 1)
-    qsort(l->ids, l->count, sizeof(*l->ids), by_id);
+    qsort(l->ids, l->count, sizeof(*l->ids), qp__uuid_compare);
   return QP_OK;
 }
 

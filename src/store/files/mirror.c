@@ -29,6 +29,7 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "base/str.h"
 #include "base/vec.h"
 #include "os/file.h"
 #include "os/names.h"
@@ -110,12 +111,6 @@ note_change(void *arg, const char *path, struct qp_err *err)
     return qp__fail_nomem(err, "copying a store");
   m->dirty_count++;
   return QP_OK;
-}
-
-static int
-by_text(const void *a, const void *b)
-{
-  return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
 static void
@@ -411,7 +406,7 @@ copy_dirty(struct mirror *m, struct qp_err *err)
   m->dirty = NULL;
   m->dirty_count = m->dirty_cap = 0;
   if (n)
-    qsort(list, n, sizeof(*list), by_text);
+    qsort(list, n, sizeof(*list), qp__str_compare);
   for (size_t i = 0; i < n && !rc; i++) {
     if (i && strcmp(list[i], list[i - 1]) == 0)
       continue;

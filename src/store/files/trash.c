@@ -238,36 +238,6 @@ struct purge {
   struct qp_gc_report *report;
 };
 
-/* Copies what stays. */
-static enum qp_rc
-copy_kept(struct purge *p, const bool *gone, struct qp_err *err)
-{
-  const struct qp__tree *from = &p->old->tree;
-  struct qp__tree *to = &p->kept.tree;
-  uint32_t *moved = qp__alloc(((size_t)from->count + 1) * sizeof(*moved)); /* new slots */
-  bool ok = moved && qp__tree_reserve(to, from->count);
-
-  for (uint32_t slot = 0; slot < from->count && ok; slot++) {
-    const struct qp__entry *e = qp__tree_at(from, slot);
-    struct qp__entry copy;
-
-    moved[slot] = QP__NO_SLOT;
-    if (gone[slot])
-      continue;
-    ok = !qp__tree_translate(to, from, e, &copy);
-    copy.parent = e->parent == QP__NO_SLOT ? QP__NO_SLOT : moved[e->parent];
-    if (ok)
-      moved[slot] = qp__tree_load(to, &copy);
-  }
-  for (size_t i = 0; i < p->old->head_count && ok; i++) {
-    const struct qp__head *h = &p->old->heads[i];
-
-    ok = qp__image_set_head(&p->kept, h->name, h->slot == QP__NO_SLOT ? h->slot : moved[h->slot]);
-  }
-  qp__free(moved);
-  return ok ? QP_OK : qp__fail_nomem(err, "forgetting messages");
-}
-
 /* An unknown message in a pack ends the scan. */
 static enum qp_rc
 look_for_forgotten(void *arg, const char *dir, uint64_t frame, uint32_t pos, struct qp_bytes json,
@@ -342,12 +312,13 @@ forget(struct purge *p, const bool *gone, struct qp_err *err)
   struct qp_space_report report = { 0 };
   struct qp__repack r;
   bool staged = false;
+  uint32_t *moved = qp__image_copy_kept(p->old, gone, &p->kept);
   uint32_t number;
   enum qp_rc rc;
 
-  rc = copy_kept(p, gone, err);
-  if (rc)
-    return rc;
+  if (!moved)
+    return qp__fail_nomem(err, "forgetting messages");
+  qp__free(moved);
   rc = qp__repack_begin(&r, p->files, p->context, &p->kept, &report, err);
   for (size_t i = 0; i < old->pack_count && !rc; i++) {
     bool dirty = false;

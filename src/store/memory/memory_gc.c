@@ -5,38 +5,6 @@
 #include "base/err.h"
 #include "store/memory/memory_int.h"
 
-/* An image and the list of contents without the deleted messages. False: out of memory. */
-static bool
-copy_kept(const struct qp__mem_context *c, const bool *gone, struct qp__image *image,
-          struct qp__mem_bytes *messages)
-{
-  const struct qp__tree *from = &c->image.tree;
-  uint32_t *moved = qp__alloc(((size_t)from->count + 1) * sizeof(*moved)); /* new slots */
-  bool ok = moved && qp__tree_reserve(&image->tree, from->count);
-
-  for (uint32_t slot = 0; slot < from->count && ok; slot++) {
-    const struct qp__entry *e = qp__tree_at(from, slot);
-    struct qp__entry copy;
-
-    moved[slot] = QP__NO_SLOT;
-    if (gone[slot])
-      continue;
-    ok = !qp__tree_translate(&image->tree, from, e, &copy);
-    copy.parent = e->parent == QP__NO_SLOT ? QP__NO_SLOT : moved[e->parent];
-    if (ok)
-      moved[slot] = qp__tree_load(&image->tree, &copy);
-    if (ok)
-      messages[moved[slot]] = c->messages[slot];
-  }
-  for (size_t i = 0; i < c->image.head_count && ok; i++) {
-    const struct qp__head *h = &c->image.heads[i];
-
-    ok = qp__image_set_head(image, h->name, h->slot == QP__NO_SLOT ? h->slot : moved[h->slot]);
-  }
-  qp__free(moved);
-  return ok;
-}
-
 /* Moves tree and heads to an empty image. */
 static void
 move_image(struct qp__image *to, struct qp__image *from)
@@ -58,6 +26,7 @@ qp__mem_purge(void *self, void *context, struct qp__image *image, const bool *go
   struct qp__image kept;
   struct qp__image old;
   struct qp__mem_bytes *messages;
+  uint32_t *moved;
   bool any = false;
   bool ok;
 
@@ -71,10 +40,13 @@ qp__mem_purge(void *self, void *context, struct qp__image *image, const bool *go
   qp__image_init(&old);
   messages = qp__alloc(((size_t)c->image.tree.count + 1) * sizeof(*messages));
   qp__mutex_lock(&m->lock);
-  ok = messages && copy_kept(c, gone, &kept, messages);
+  moved = qp__image_copy_kept(&c->image, gone, &kept);
+  ok = messages && moved;
   for (uint32_t slot = 0; slot < c->image.tree.count && ok; slot++)
     if (gone[slot])
       qp__free(c->messages[slot].data);
+    else
+      messages[moved[slot]] = c->messages[slot];
   if (ok) {
     move_image(&old, &c->image);
     move_image(&c->image, &kept);
@@ -86,6 +58,7 @@ qp__mem_purge(void *self, void *context, struct qp__image *image, const bool *go
     qp__free(messages);
   }
   qp__mutex_unlock(&m->lock);
+  qp__free(moved);
   qp__image_release(&old);
   qp__image_release(&kept);
   return ok ? QP_OK : qp__fail_nomem(err, "forgetting messages");

@@ -6,29 +6,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/str.h"
 #include "os/file.h"
 
 #define OP_HEADER_LEN 16
 #define TEMP_NAME_LEN 32
 
 /* ---- codec ---- */
-
-static void
-put_le(char *out, uint64_t v, int n)
-{
-  for (int i = 0; i < n; i++)
-    out[i] = (char)(v >> (8 * i));
-}
-
-static uint64_t
-get_le(const char *in, int n)
-{
-  uint64_t v = 0;
-
-  for (int i = 0; i < n; i++)
-    v |= (uint64_t)(unsigned char)in[i] << (8 * i);
-  return v;
-}
 
 enum qp_rc
 qp__op_encode(struct qp__buf *out, const struct qp__op *op)
@@ -38,9 +22,9 @@ qp__op_encode(struct qp__buf *out, const struct qp__op *op)
 
   head[0] = (char)op->kind;
   head[1] = (char)op->flags;
-  put_le(head + 2, path_len, 2);
-  put_le(head + 4, op->data.len, 4);
-  put_le(head + 8, op->offset, 8);
+  qp__put_le(head + 2, path_len, 2);
+  qp__put_le(head + 4, op->data.len, 4);
+  qp__put_le(head + 8, op->offset, 8);
   (void)qp__buf_add(out, head, sizeof(head));
   (void)qp__buf_add(out, op->path, path_len);
   (void)qp__buf_add(out, op->data.data, op->data.len);
@@ -54,7 +38,7 @@ qp__op_reader_init(struct qp__op_reader *r, struct qp_bytes body)
     return QP_CORRUPT;
   r->body = body;
   r->pos = 4;
-  r->left = (uint32_t)get_le(body.data, 4);
+  r->left = (uint32_t)qp__get_le(body.data, 4);
   return QP_OK;
 }
 
@@ -71,26 +55,23 @@ take_path(char out[QP__PATH_MAX], const char *s, size_t n)
          !(n >= 3 && strcmp(out + n - 3, "/..") == 0);
 }
 
-enum qp_rc
-qp__op_read(struct qp__op_reader *r, struct qp__op *op, bool *more)
+static enum qp_rc
+read_op(struct qp__op_reader *r, struct qp__op *op)
 {
   const char *p = r->body.data + r->pos;
   size_t room = r->body.len - r->pos;
   size_t path_len;
   size_t data_len;
 
-  *more = r->left > 0;
-  if (!r->left)
-    return room == 0 ? QP_OK : QP_CORRUPT;
   if (room < OP_HEADER_LEN)
     return QP_CORRUPT;
-  path_len = (size_t)get_le(p + 2, 2);
-  data_len = (size_t)get_le(p + 4, 4);
+  path_len = (size_t)qp__get_le(p + 2, 2);
+  data_len = (size_t)qp__get_le(p + 4, 4);
   if (room - OP_HEADER_LEN < path_len || room - OP_HEADER_LEN - path_len < data_len)
     return QP_CORRUPT;
   op->kind = (enum qp__op_kind)(unsigned char)p[0];
   op->flags = (unsigned char)p[1];
-  op->offset = get_le(p + 8, 8);
+  op->offset = qp__get_le(p + 8, 8);
   if (op->kind < QP__OP_PUT || op->kind > QP__OP_MKDIR || op->offset > INT64_MAX / 2 ||
       !take_path(r->path, p + OP_HEADER_LEN, path_len))
     return QP_CORRUPT;
@@ -105,6 +86,18 @@ qp__op_read(struct qp__op_reader *r, struct qp__op *op, bool *more)
   r->pos += OP_HEADER_LEN + path_len + data_len;
   r->left--;
   return QP_OK;
+}
+
+bool
+qp__op_next(struct qp__op_reader *r, struct qp__op *op, enum qp_rc *rc)
+{
+  if (!*rc && r->left)
+    *rc = read_op(r, op);
+  else if (!*rc && r->pos != r->body.len)
+    *rc = QP_CORRUPT;
+  else
+    return false;
+  return !*rc;
 }
 
 /* ---- carrying out ---- */

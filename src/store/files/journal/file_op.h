@@ -55,8 +55,9 @@ struct qp__op_reader {
   char target[QP__PATH_MAX];
 };
 enum qp_rc qp__op_reader_init(struct qp__op_reader *r, struct qp_bytes body);
-/* *more false: no operation is left. */
-enum qp_rc qp__op_read(struct qp__op_reader *r, struct qp__op *op, bool *more);
+/* Reads the next operation, unless *rc is a failure already. False: no operation is left, or *rc is
+ * set. */
+bool qp__op_next(struct qp__op_reader *r, struct qp__op *op, enum qp_rc *rc);
 
 #define QP__KEPT_MAX 32
 #define QP__KEPT_PATH_LEN 320

@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "base/str.h"
 #include "base/uuid.h"
 #include "base/vec.h"
 #include "os/file.h"
@@ -207,11 +208,9 @@ qp__aside_touched(struct qp_bytes body, const char *id)
 {
   struct qp__op_reader reader;
   struct qp__op op;
-  bool more = true;
+  enum qp_rc rc = qp__op_reader_init(&reader, body);
 
-  if (qp__op_reader_init(&reader, body))
-    return false;
-  while (!qp__op_read(&reader, &op, &more) && more)
+  while (qp__op_next(&reader, &op, &rc))
     if (qp__aside_concerns(&op, id))
       return true;
   return false;
@@ -223,11 +222,9 @@ qp__aside_in_context(struct qp_bytes body)
   char id[QP__ASIDE_ID_LEN];
   struct qp__op_reader reader;
   struct qp__op op;
-  bool more = true;
+  enum qp_rc rc = qp__op_reader_init(&reader, body);
 
-  if (qp__op_reader_init(&reader, body))
-    return false;
-  while (!qp__op_read(&reader, &op, &more) && more)
+  while (qp__op_next(&reader, &op, &rc))
     if (qp__aside_id_of_op(&op, id) && qp__aside_is_context(id))
       return true;
   return false;
@@ -263,14 +260,10 @@ filter(struct qp_bytes body, const char *id, struct qp__buf *out, struct qp_err 
   struct qp__op_reader reader;
   struct qp__op op;
   uint32_t count = 0;
-  bool more = true;
   enum qp_rc rc = qp__op_reader_init(&reader, body);
 
   (void)qp__buf_add(out, zeros, sizeof(zeros));
-  while (!rc) {
-    rc = qp__op_read(&reader, &op, &more);
-    if (rc || !more)
-      break;
+  while (qp__op_next(&reader, &op, &rc)) {
     if (!qp__aside_concerns(&op, id) && strncmp(op.path, "tmp/", 4) != 0)
       continue;
     (void)qp__op_encode(out, &op);
@@ -280,8 +273,7 @@ filter(struct qp_bytes body, const char *id, struct qp__buf *out, struct qp_err 
     return qp__fail(err, rc, "a commit has an operation that this version does not know");
   if (out->rc)
     return qp__buf_check(out, "a commit", err);
-  for (int i = 0; i < 4; i++)
-    out->data[QP__FRAME_HEADER_LEN + i] = (char)(count >> (8 * i));
+  qp__put_le(out->data + QP__FRAME_HEADER_LEN, count, 4);
   return QP_OK;
 }
 

@@ -683,18 +683,13 @@ apply_txn(struct qp__journal *j, struct qp__txn *txn, struct qp_err *err)
   struct qp_bytes body = { txn->frame.data + QP__FRAME_HEADER_LEN, body_len(txn) };
   struct qp__op_reader reader;
   struct qp__op op;
-  bool more = true;
   bool held = false;
   enum qp_rc rc = qp__op_reader_init(&reader, body);
 
   txn->rc = QP_OK;
-  for (size_t i = 0; !rc; i++) {
-    rc = qp__op_read(&reader, &op, &more);
-    if (rc || !more)
-      break;
+  for (size_t i = 0; qp__op_next(&reader, &op, &rc); i++)
     if (!txn->done_already[i])
       rc = apply_op(j, &op, txn->staged[i], &held, err);
-  }
   if (rc == QP_CORRUPT)
     return qp__fail(err, QP_MISUSE, "a commit has an invalid operation");
   if (!rc && held)

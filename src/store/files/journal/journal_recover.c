@@ -182,25 +182,17 @@ sync_segments(const struct qp__os *os, int dir, const struct number_list *list, 
 static enum qp_rc
 plan_frame(void *arg, const struct frame *frame, struct qp_err *err)
 {
-  struct qp__op_reader *reader = qp__alloc(sizeof(*reader));
+  struct qp__op_reader reader;
   struct qp__op op;
-  bool more = true;
-  enum qp_rc rc;
+  enum qp_rc rc = qp__op_reader_init(&reader, frame->body);
 
-  if (!reader)
-    return qp__fail_nomem(err, "replaying the journal");
-  rc = qp__op_reader_init(reader, frame->body);
-  while (!rc) {
+  while (qp__op_next(&reader, &op, &rc)) {
     uint64_t at = 0;
 
-    rc = qp__op_read(reader, &op, &more);
-    if (rc || !more)
-      break;
     if (op.kind != QP__OP_RENAME)
       at = frame->at + (uint64_t)(op.data.data - frame->body.data);
     rc = qp__plan_op(arg, &op, frame->fd, at, err);
   }
-  qp__free(reader);
   if (rc == QP_CORRUPT)
     return qp__fail(err, rc,
                     "a commit in the journal has an operation that this version does not know");
@@ -433,11 +425,9 @@ keep_sources(void *arg, const struct frame *frame, struct qp_err *err)
   struct qp__buf *kept = arg;
   struct qp__op_reader reader;
   struct qp__op op;
-  bool more = true;
+  enum qp_rc rc = qp__op_reader_init(&reader, frame->body);
 
-  if (qp__op_reader_init(&reader, frame->body))
-    return QP_OK;
-  while (!qp__op_read(&reader, &op, &more) && more)
+  while (qp__op_next(&reader, &op, &rc))
     if (op.kind == QP__OP_RENAME && strncmp(op.path, "tmp/", 4) == 0) {
       (void)qp__buf_add_char(kept, '\n');
       (void)qp__buf_add(kept, op.path + 4, strcspn(op.path + 4, "/"));
@@ -640,25 +630,18 @@ static enum qp_rc
 salvage_frame(void *arg, const struct frame *frame, struct qp_err *err)
 {
   struct salvage *s = arg;
-  struct qp__op_reader *reader = qp__alloc(sizeof(*reader));
+  struct qp__op_reader reader;
   struct qp__op op;
-  bool more = true;
-  enum qp_rc rc;
+  enum qp_rc rc = qp__op_reader_init(&reader, frame->body);
 
-  if (!reader)
-    return qp__fail_nomem(err, "searching the journal");
-  rc = qp__op_reader_init(reader, frame->body);
-  while (!rc) {
-    rc = qp__op_read(reader, &op, &more);
-    if (rc || !more)
-      break;
+  (void)err;
+  while (qp__op_next(&reader, &op, &rc)) {
     if (op.kind != QP__OP_PUT || strcmp(op.path, s->path) != 0)
       continue;
     s->out->len = s->start;
     rc = qp__buf_add(s->out, op.data.data, op.data.len);
     s->found = true;
   }
-  qp__free(reader);
   return rc == QP_CORRUPT ? QP_OK : rc;
 }
 
@@ -745,23 +728,16 @@ visit_path(const struct touched *t, const char *path, size_t n)
 static enum qp_rc
 visit_frame(void *arg, const struct frame *frame, struct qp_err *err)
 {
-  struct qp__op_reader *reader = qp__alloc(sizeof(*reader));
+  struct qp__op_reader reader;
   struct qp__op op;
-  bool more = true;
-  enum qp_rc rc;
+  enum qp_rc rc = qp__op_reader_init(&reader, frame->body);
 
-  if (!reader)
-    return qp__fail_nomem(err, "reading the journal");
-  rc = qp__op_reader_init(reader, frame->body);
-  while (!rc) {
-    rc = qp__op_read(reader, &op, &more);
-    if (rc || !more)
-      break;
+  (void)err;
+  while (qp__op_next(&reader, &op, &rc)) {
     rc = visit_path(arg, op.path, strlen(op.path));
     if (!rc && op.kind == QP__OP_RENAME)
       rc = visit_path(arg, op.data.data, op.data.len);
   }
-  qp__free(reader);
   return rc;
 }
 

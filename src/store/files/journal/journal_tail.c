@@ -72,21 +72,12 @@ report_op(struct qp__jtail *t, const struct qp__op *op, struct qp_err *err)
 static enum qp_rc
 report_frame(struct qp__jtail *t, struct qp_bytes body, struct qp_err *err)
 {
-  struct qp__op_reader *reader = qp__alloc(sizeof(*reader));
+  struct qp__op_reader reader;
   struct qp__op op;
-  bool more = true;
-  enum qp_rc rc;
+  enum qp_rc rc = qp__op_reader_init(&reader, body);
 
-  if (!reader)
-    return qp__fail_nomem(err, "reading the journal");
-  rc = qp__op_reader_init(reader, body);
-  while (!rc) {
-    rc = qp__op_read(reader, &op, &more);
-    if (rc || !more)
-      break;
+  while (qp__op_next(&reader, &op, &rc))
     rc = report_op(t, &op, err);
-  }
-  qp__free(reader);
   if (rc == QP_CORRUPT)
     return qp__fail(err, rc, "the journal has an operation that this version does not know");
   return rc;

@@ -467,21 +467,29 @@ needs_disk(const struct qp__node *n)
 
 /* ---- operations ---- */
 
+/* The node for a file at `path`. A directory in its place is moved away, and with `others` also what
+ * is neither a file nor a directory. */
+static int
+get_file(struct qp__plan *p, const char *path, bool others, struct qp__node **out)
+{
+  struct qp__node *dir;
+  const char *name;
+  int rc = find_dir(p, path, true, &dir, &name);
+
+  if (!rc)
+    rc = get_child(p, dir, name, out);
+  if (rc || !((*out)->type == QP__NODE_DIR || (others && (*out)->type == QP__NODE_OTHER)))
+    return rc;
+  rc = evict(p, *out);
+  return rc ? rc : get_child(p, dir, name, out);
+}
+
 static int
 plan_put(struct qp__plan *p, const struct qp__op *op, const struct qp__piece *data)
 {
-  struct qp__node *dir;
   struct qp__node *n;
-  const char *name;
-  int rc = find_dir(p, op->path, true, &dir, &name);
+  int rc = get_file(p, op->path, false, &n);
 
-  if (!rc)
-    rc = get_child(p, dir, name, &n);
-  if (!rc && n->type == QP__NODE_DIR) {
-    rc = evict(p, n);
-    if (!rc)
-      rc = get_child(p, dir, name, &n);
-  }
   if (rc)
     return rc;
   clear_node(p, n);
@@ -496,18 +504,9 @@ plan_put(struct qp__plan *p, const struct qp__op *op, const struct qp__piece *da
 static int
 plan_append(struct qp__plan *p, const struct qp__op *op, const struct qp__piece *data)
 {
-  struct qp__node *dir;
   struct qp__node *n;
-  const char *name;
-  int rc = find_dir(p, op->path, true, &dir, &name);
+  int rc = get_file(p, op->path, true, &n);
 
-  if (!rc)
-    rc = get_child(p, dir, name, &n);
-  if (!rc && (n->type == QP__NODE_DIR || n->type == QP__NODE_OTHER)) {
-    rc = evict(p, n);
-    if (!rc)
-      rc = get_child(p, dir, name, &n);
-  }
   if (rc)
     return rc;
   if (!qp__vec_reserve(n->pieces, n->piece_count, n->piece_cap, 1))

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/str.h"
 #include "os/file.h"
 #include "store/files/bulk_write.h"
 #include "store/files/journal/replay_plan_int.h"
@@ -23,12 +24,6 @@ struct run {
 };
 
 /* ---- what moves ---- */
-
-static int
-compare_sources(const void *a, const void *b)
-{
-  return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
 
 /* Whether something that moves is at this path, above it or below it. */
 static bool
@@ -54,7 +49,7 @@ is_moving(const struct qp__plan *p, const char *path)
       return true;
   for (char *slash = strrchr(part, '/'); slash; slash = strrchr(part, '/')) {
     *slash = 0;
-    if (bsearch(&key, p->sources, p->source_count, sizeof(*p->sources), compare_sources))
+    if (bsearch(&key, p->sources, p->source_count, sizeof(*p->sources), qp__str_compare))
       return true;
   }
   return false;
@@ -68,7 +63,7 @@ sort_sources(struct qp__plan *p)
   for (size_t i = 0; i < p->move_count; i++)
     if (p->moves[i].needed)
       p->sources[p->source_count++] = p->moves[i].from;
-  qsort(p->sources, p->source_count, sizeof(*p->sources), compare_sources);
+  qsort(p->sources, p->source_count, sizeof(*p->sources), qp__str_compare);
 }
 
 static void

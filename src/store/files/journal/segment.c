@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "base/str.h"
 #include "os/file.h"
 
 #define HEADER_LEN 64
@@ -22,36 +23,6 @@ _Static_assert(crypto_shorthash_BYTES == 8, "a mac has 8 bytes");
 static const char header_magic[8] = { 'Q', 'U', 'I', 'P', 'U', 'J', '0', '1' };
 static const uint8_t header_key[16] = { 'q', 'u', 'i', 'p', 'u', ' ', 'j', 'o',
                                         'u', 'r', 'n', 'a', 'l', ' ', '0', '1' };
-
-static void
-put_u32(char *out, uint32_t v)
-{
-  for (int i = 0; i < 4; i++)
-    out[i] = (char)(v >> (8 * i));
-}
-
-static void
-put_u64(char *out, uint64_t v)
-{
-  for (int i = 0; i < 8; i++)
-    out[i] = (char)(v >> (8 * i));
-}
-
-static uint32_t
-get_u32(const char *in)
-{
-  uint32_t v = 0;
-
-  for (int i = 0; i < 4; i++)
-    v |= (uint32_t)(unsigned char)in[i] << (8 * i);
-  return v;
-}
-
-static uint64_t
-get_u64(const char *in)
-{
-  return get_u32(in) | (uint64_t)get_u32(in + 4) << 32;
-}
 
 static void
 mac_of(char out[8], const char *data, size_t n, const uint8_t key[16])
@@ -99,12 +70,12 @@ write_header(const struct qp__os *os, struct qp__segment *s, struct qp_err *err)
     return qp__fail_sys(err, rc, "cannot get random bytes for journal segment %llu",
                         (unsigned long long)s->number);
   memcpy(head, header_magic, sizeof(header_magic));
-  put_u32(head + 8, 1);
-  put_u32(head + 12, HEADER_LEN);
-  put_u64(head + 16, s->size);
+  qp__put_le(head + 8, 1, 4);
+  qp__put_le(head + 12, HEADER_LEN, 4);
+  qp__put_le(head + 16, s->size, 8);
   memcpy(head + 24, key, sizeof(key));
-  put_u64(head + 40, s->session);
-  put_u64(head + 48, s->base);
+  qp__put_le(head + 40, s->session, 8);
+  qp__put_le(head + 48, s->base, 8);
   mac_of(head + HEADER_MAC_AT, head, HEADER_MAC_AT, header_key);
   rc = qp__write_at(os, s->fd, head, sizeof(head), 0);
   if (!rc)
@@ -218,13 +189,13 @@ read_header(const struct qp__os *os, struct qp__segment *s, struct qp_err *err)
     return unreadable(s, (int)got, err);
   mac_of(mac, head, HEADER_MAC_AT, header_key);
   if (got != HEADER_LEN || memcmp(head, header_magic, sizeof(header_magic)) != 0 ||
-      memcmp(head + HEADER_MAC_AT, mac, sizeof(mac)) != 0 || get_u32(head + 8) != 1)
+      memcmp(head + HEADER_MAC_AT, mac, sizeof(mac)) != 0 || (uint32_t)qp__get_le(head + 8, 4) != 1)
     return qp__fail(err, QP_CORRUPT, "journal segment %llu has no valid header",
                     (unsigned long long)s->number);
-  s->size = get_u64(head + 16);
+  s->size = qp__get_le(head + 16, 8);
   memcpy(s->key, head + 24, sizeof(s->key));
-  s->session = get_u64(head + 40);
-  s->base = get_u64(head + 48);
+  s->session = qp__get_le(head + 40, 8);
+  s->base = qp__get_le(head + 48, 8);
   s->end = QP__SEGMENT_START;
   return QP_OK;
 }
@@ -266,16 +237,16 @@ qp__segment_close(const struct qp__os *os, struct qp__segment *s)
 void
 qp__frame_seal(const struct qp__segment *s, char *frame, size_t body_len, uint64_t seq)
 {
-  put_u32(frame + 8, FRAME_MAGIC);
-  put_u32(frame + 12, (uint32_t)body_len);
-  put_u64(frame + 16, seq);
+  qp__put_le(frame + 8, FRAME_MAGIC, 4);
+  qp__put_le(frame + 12, (uint32_t)body_len, 4);
+  qp__put_le(frame + 16, seq, 8);
   mac_of(frame, frame + 8, QP__FRAME_HEADER_LEN - 8 + body_len, s->key);
 }
 
 uint64_t
 qp__frame_key(const char *frame)
 {
-  return get_u64(frame);
+  return qp__get_le(frame, 8);
 }
 
 enum qp_rc
@@ -298,9 +269,9 @@ qp__frame_read(const struct qp__os *os, const struct qp__segment *s, uint64_t *p
   got = qp__read_at(os, s->fd, buf->data, QP__FRAME_HEADER_LEN, (off_t)*pos);
   if (got < 0)
     return unreadable(s, (int)got, err);
-  if (got < QP__FRAME_HEADER_LEN || get_u32(buf->data + 8) != FRAME_MAGIC)
+  if (got < QP__FRAME_HEADER_LEN || (uint32_t)qp__get_le(buf->data + 8, 4) != FRAME_MAGIC)
     return QP_OK;
-  len = get_u32(buf->data + 12);
+  len = (uint32_t)qp__get_le(buf->data + 12, 4);
   if (len > room - QP__FRAME_HEADER_LEN)
     return QP_OK;
   if (qp__buf_reserve(buf, QP__FRAME_HEADER_LEN + (size_t)len))
@@ -314,7 +285,7 @@ qp__frame_read(const struct qp__os *os, const struct qp__segment *s, uint64_t *p
   mac_of(mac, buf->data + 8, QP__FRAME_HEADER_LEN - 8 + (size_t)len, s->key);
   if (memcmp(mac, buf->data, sizeof(mac)) != 0)
     return QP_OK;
-  *seq = get_u64(buf->data + 16);
+  *seq = qp__get_le(buf->data + 16, 8);
   body->data = buf->data + QP__FRAME_HEADER_LEN;
   body->len = len;
   *pos += qp__frame_space(len);

@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/err.h"
+#include "base/str.h"
 #include "store/files/journal/journal.h"
 #include "store/files/journal/segment.h"
 
@@ -86,7 +87,6 @@ qp__txn_add(struct qp__txn *txn, const struct qp__op *op, const char *staged, bo
   txn->staged[txn->op_count] = copy;
   txn->done_already[txn->op_count] = done;
   txn->op_count++;
-  for (int i = 0; i < 4; i++)
-    txn->frame.data[QP__FRAME_HEADER_LEN + i] = (char)(txn->op_count >> (8 * i));
+  qp__put_le(txn->frame.data + QP__FRAME_HEADER_LEN, txn->op_count, 4);
   return QP_OK;
 }

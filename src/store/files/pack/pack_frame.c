@@ -76,14 +76,6 @@ qp__pack_file_open(const struct qp__os *os, int root, const char *path, int *fd,
 
 /* ---- finding ---- */
 
-static uint32_t
-le32(const char *p)
-{
-  const unsigned char *b = (const unsigned char *)p;
-
-  return (uint32_t)b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
-}
-
 static enum qp_rc
 fail_frame(const struct qp__pack_file *file, uint64_t offset, const char *why, struct qp_err *err)
 {
@@ -124,9 +116,9 @@ skip_header(const struct qp__pack_file *file, struct qp__decoder *d, uint64_t of
   size_t len;
 
   *frame_at = 0;
-  if (d->in.len < QP__SKIPPABLE_LEN || le32(d->in.data) != QP__PACK_MAGIC)
+  if (d->in.len < QP__SKIPPABLE_LEN || (uint32_t)qp__get_le(d->in.data, 4) != QP__PACK_MAGIC)
     return QP_OK;
-  len = le32(d->in.data + 4);
+  len = (uint32_t)qp__get_le(d->in.data + 4, 4);
   if (len > QP__PACK_HEADER_MAX)
     return fail_frame(file, offset, "its header is too long", err);
   *frame_at = QP__SKIPPABLE_LEN + len;
@@ -153,7 +145,7 @@ qp__frame_find(const struct qp__pack_file *file, struct qp__decoder *d, uint64_t
     return rc;
   if (in->len < at + DESCRIPTOR_AT + 1)
     return fail_frame(file, offset, "the file ends there", err);
-  if (le32(in->data + at) != ZSTD_MAGICNUMBER)
+  if ((uint32_t)qp__get_le(in->data + at, 4) != ZSTD_MAGICNUMBER)
     return fail_frame(file, offset, "there is no frame", err);
   content = ZSTD_getFrameContentSize(in->data + at, in->len - at);
   if (content == ZSTD_CONTENTSIZE_UNKNOWN || content == ZSTD_CONTENTSIZE_ERROR)

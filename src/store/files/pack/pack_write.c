@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "base/str.h"
 #include "os/file.h"
 #include "store/files/index/index.h"
 
@@ -108,13 +109,6 @@ qp__pack_free(struct qp__pack_writer *w)
 
 /* ---- frames ---- */
 
-static void
-put_le32(char out[4], uint32_t v)
-{
-  for (int i = 0; i < 4; i++)
-    out[i] = (char)(v >> (8 * i));
-}
-
 /* Closes the open run of directories. */
 static void
 end_run(struct qp__pack_writer *w)
@@ -134,12 +128,12 @@ add_header(struct qp__pack_writer *w)
   (void)qp__buf_add_char(&w->dirs, ']');
   qp__pack_sum(sum, qp__buf_bytes(&w->dirs));
   memset(head, 0, sizeof(head));
-  put_le32(head, QP__PACK_MAGIC);
+  qp__put_le(head, QP__PACK_MAGIC, 4);
   (void)qp__buf_add(&w->out, head, sizeof(head));
   (void)qp__buf_addf(&w->out, QP__PACK_HEADER_BEGIN "\"dirs\":%s,\"sum\":\"%.*s\"}\n",
                      w->dirs.data ? w->dirs.data : "", QP__PACK_SUM_LEN, sum);
   if (!w->out.rc)
-    put_le32(w->out.data + 4, (uint32_t)(w->out.len - QP__SKIPPABLE_LEN));
+    qp__put_le(w->out.data + 4, (uint32_t)(w->out.len - QP__SKIPPABLE_LEN), 4);
   if (w->dirs.rc && !w->out.rc)
     w->out.rc = w->dirs.rc;
 }
