@@ -274,9 +274,8 @@ cli_chat_approve(struct chat *chat, const json_t *pending, bool *left, struct qp
   const json_t *call = json_array_get(pending, 0);
   enum answer answer = ANSWER_NONE;
   bool over = false;
-  enum qp_rc rc;
+  enum qp_rc rc = put_question(chat, call, &answer, &over, err);
 
-  rc = put_question(chat, call, &answer, &over, err);
   while (!rc && !over && answer == ANSWER_NONE) {
     enum chat_typed typed = CHAT_END;
     const char *line = "";

@@ -30,9 +30,8 @@ run_archive(struct cli *cli, const struct cli_args *args, struct qp_err *err)
   int64_t before;
   struct cli_space space = { archive_one, &before, "archive", "archived",
                              args->values[OPT_DRY_RUN] != NULL };
-  enum qp_rc rc;
+  enum qp_rc rc = cli_time_before("--older-than", age ? age : AGE_DEFAULT, cli_now(), &before, err);
 
-  rc = cli_time_before("--older-than", age ? age : AGE_DEFAULT, cli_now(), &before, err);
   return rc ? rc : cli_space_run(cli, &args->words, args->words.count == 0, &space, err);
 }
 

@@ -71,9 +71,8 @@ run_check(struct cli *cli, const struct cli_args *args, struct qp_err *err)
   struct qp_check_summary sum = { 0 };
   struct qp_uuid id;
   uint64_t left;
-  enum qp_rc rc;
+  enum qp_rc rc = cli_open(cli, repair ? CLI_WRITE : CLI_READ, err);
 
-  rc = cli_open(cli, repair ? CLI_WRITE : CLI_READ, err);
   if (!rc && one)
     rc = cli_context_find(cli, args->words.at[0], &id, err);
   if (!rc)

@@ -97,9 +97,8 @@ run_gc(struct cli *cli, const struct cli_args *args, struct qp_err *err)
   struct cli_each each = { 0 };
   int64_t now = cli_now();
   int64_t before = now;
-  enum qp_rc rc;
+  enum qp_rc rc = cli_time_before("--grace", grace ? grace : GRACE_DEFAULT, now, &before, err);
 
-  rc = cli_time_before("--grace", grace ? grace : GRACE_DEFAULT, now, &before, err);
   run.grace = now - before;
   if (!rc)
     rc = cli_open(cli, run.dry_run ? CLI_READ : CLI_WRITE, err);

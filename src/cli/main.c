@@ -127,9 +127,8 @@ run_command(struct cli *cli, int argc, char **argv, struct qp_err *err)
                                 { NULL, args.values, &args.repeats } };
   const struct cli_command *command = NULL;
   int pos = 1;
-  enum qp_rc rc;
+  enum qp_rc rc = cli_opts_parse(sets, 1, argc, argv, &pos, true, &args.words, err);
 
-  rc = cli_opts_parse(sets, 1, argc, argv, &pos, true, &args.words, err);
   if (rc)
     return rc;
   if (pos < argc) {

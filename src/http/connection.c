@@ -201,10 +201,9 @@ answer_invalid(struct qp__connection *c, const char *message)
       MHD_get_connection_info(c->mhd, MHD_CONNECTION_INFO_GNUTLS_SESSION);
   char body[200];
   char text[700];
-  int n;
+  int n = snprintf(body, sizeof(body), "{\"error\":{\"code\":\"INVALID\",\"message\":\"%s\"}}",
+                   message);
 
-  n = snprintf(body, sizeof(body), "{\"error\":{\"code\":\"INVALID\",\"message\":\"%s\"}}",
-               message);
   n = snprintf(text, sizeof(text),
                "HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Type: application/json\r\n"
 #define HEADER(name, value) name ": " value "\r\n"

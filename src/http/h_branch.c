@@ -130,9 +130,7 @@ fork_branch(struct qp__request *r, struct qp__held *held, const json_t *object, 
     rc = QP_INVALID; /* the body names it, not the path */
   if (!rc)
     rc = answer(r, held, name, err);
-  if (!rc)
-    rc = set_location(r, name, err);
-  return rc;
+  return rc ? rc : set_location(r, name, err);
 }
 
 enum qp_rc

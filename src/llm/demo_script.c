@@ -125,9 +125,7 @@ read_usage(const struct qp__place *at, const json_t *usage, struct qp__demo_item
     rc = read_count(at, usage, "cache_read", INT32_MAX, &item->usage.cache_read, err);
   if (!rc)
     rc = read_count(at, usage, "cache_write", INT32_MAX, &item->usage.cache_write, err);
-  if (!rc)
-    rc = read_count(at, usage, "output", INT32_MAX, &item->usage.output, err);
-  return rc;
+  return rc ? rc : read_count(at, usage, "output", INT32_MAX, &item->usage.output, err);
 }
 
 /* The error is classified like one that a provider returns. */
@@ -199,10 +197,10 @@ read_item(struct reader *r, const struct qp__place *at, const json_t *object,
     item->kind = QP__DEMO_ERROR;
     return read_error(r, at, inner, item, err);
   }
-  if (!rc)
-    rc = qp__field_fail(at, "",
-                        "must have text, thinking, call, delay_ms, usage, stop, cut or error", err);
-  return rc;
+  return rc ? rc
+            : qp__field_fail(at, "",
+                             "must have text, thinking, call, delay_ms, usage, stop, cut or error",
+                             err);
 }
 
 /* ---- steps ---- */

@@ -58,9 +58,8 @@ encode_blob(struct qp__llm_image *image, const struct qp__buf *raw, const char *
             struct qp_err *err)
 {
   size_t size = sodium_base64_ENCODED_LEN(raw->len, sodium_base64_VARIANT_ORIGINAL);
-  enum qp_rc rc;
+  enum qp_rc rc = qp__buf_reserve(&image->bytes, size);
 
-  rc = qp__buf_reserve(&image->bytes, size);
   if (rc)
     return qp__buf_check(&image->bytes, "an image for a model", err);
   (void)sodium_bin2base64(image->bytes.data, size, (const unsigned char *)raw->data, raw->len,

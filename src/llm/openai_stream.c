@@ -59,9 +59,7 @@ add_delta(struct reader *r, const json_t *delta, struct qp_err *err)
     r->stop = QP__LLM_STOP_REFUSAL;
   if (!rc)
     rc = qp__toolstream_feed(&r->tools, json_object_get(delta, "tool_calls"), err);
-  if (!rc)
-    rc = qp__toolstream_old(&r->tools, json_object_get(delta, "function_call"), err);
-  return rc;
+  return rc ? rc : qp__toolstream_old(&r->tools, json_object_get(delta, "function_call"), err);
 }
 
 static void
@@ -138,10 +136,9 @@ take_chunk(struct reader *r, const json_t *root, struct qp_err *err)
   const json_t *choice = json_array_get(json_object_get(root, "choices"), 0);
   const json_t *delta = json_object_get(choice, "delta");
   const char *reason = qp__decoder_string(choice, "finish_reason");
-  enum qp_rc rc;
+  enum qp_rc rc = qp__decoder_start(&r->d, qp__decoder_string(root, "id"),
+                                    qp__decoder_string(root, "model"), err);
 
-  rc = qp__decoder_start(&r->d, qp__decoder_string(root, "id"), qp__decoder_string(root, "model"),
-                         err);
   if (!json_is_object(delta))
     delta = json_object_get(choice, "message");
   if (!rc)
@@ -150,9 +147,7 @@ take_chunk(struct reader *r, const json_t *root, struct qp_err *err)
     take_reason(r, reason);
   if (!rc)
     rc = take_usage(r, json_object_get(root, "usage"), err);
-  if (!rc)
-    rc = take_timings(r, json_object_get(root, "timings"), err);
-  return rc;
+  return rc ? rc : take_timings(r, json_object_get(root, "timings"), err);
 }
 
 static bool

@@ -171,9 +171,7 @@ take_piece(struct qp__toolstream *t, const struct piece *p, struct qp_err *err)
     rc = tell_call(t, call, call->name, err);
   more.data = call->arguments.data ? call->arguments.data + before : "";
   more.len = call->arguments.len - before;
-  if (!rc)
-    rc = qp__decoder_text(t->d, QP__LLM_ARGUMENTS, call->block, more, err);
-  return rc;
+  return rc ? rc : qp__decoder_text(t->d, QP__LLM_ARGUMENTS, call->block, more, err);
 }
 
 enum qp_rc

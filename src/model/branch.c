@@ -247,9 +247,8 @@ qp__meta_branch_rename(struct qp__meta *m, const char *name, const char *new_nam
   char *copy = NULL;
   char *active = NULL;
   bool is_active;
-  enum qp_rc rc;
+  enum qp_rc rc = find_branch(m, name, &b, err);
 
-  rc = find_branch(m, name, &b, err);
   if (rc)
     return rc;
   rc = check_new_name(m, new_name, err);
@@ -424,9 +423,8 @@ decode_branch(const struct qp__place *at, const char *key, const json_t *object,
   const char *name = key;
   const char *prompt_id = NULL;
   const char *user_prompt = NULL;
-  enum qp_rc rc;
+  enum qp_rc rc = qp__field_string(at, object, "name", &name, err);
 
-  rc = qp__field_string(at, object, "name", &name, err);
   if (!rc && strcmp(name, key) != 0)
     rc = qp__field_fail(at, "name", "must be equal to the key of the branch in \"branches\"", err);
   if (!rc)

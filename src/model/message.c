@@ -151,9 +151,8 @@ qp_message_new_text(enum qp_role role, struct qp_bytes text, struct qp_message *
 {
   struct qp_part part = { .kind = QP_PART_TEXT, .text = text };
   struct qp_message *m = NULL;
-  enum qp_rc rc;
+  enum qp_rc rc = qp_message_new(role, &m, err);
 
-  rc = qp_message_new(role, &m, err);
   if (rc)
     goto out;
   rc = qp_message_add_part(m, &part, err);

@@ -64,9 +64,8 @@ decode_part(const struct qp__place *at, json_t *object, struct qp_message *m, st
   struct qp_part part = { .kind = QP_PART_OTHER };
   const char *const *known = NULL;
   const char *type = NULL;
-  enum qp_rc rc;
+  enum qp_rc rc = qp__field_need(at, object, "type", &type, err);
 
-  rc = qp__field_need(at, object, "type", &type, err);
   if (rc)
     return rc;
   if (strcmp(type, "text") == 0) {
@@ -164,9 +163,8 @@ decode_body(const struct qp__place *at, const json_t *root, struct qp_message *m
   json_t *calls = NULL;
   json_t *result = NULL;
   json_t *metadata = NULL;
-  enum qp_rc rc;
+  enum qp_rc rc = decode_content(at, root, m, err);
 
-  rc = decode_content(at, root, m, err);
   if (!rc)
     rc = qp__field_array(at, root, "tool_calls", &calls, err);
   if (!rc && calls)
@@ -212,9 +210,8 @@ qp__message_decode(const char *what, struct qp_bytes json, struct qp_message **o
                    struct qp_err *err)
 {
   json_t *root = NULL;
-  enum qp_rc rc;
+  enum qp_rc rc = qp__json_parse_object(what, json, &root, err);
 
-  rc = qp__json_parse_object(what, json, &root, err);
   if (!rc)
     rc = qp__message_from_value(what, root, out, err);
   json_decref(root);

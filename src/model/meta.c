@@ -351,9 +351,8 @@ check_format(const struct qp__place *at, const json_t *root, struct qp_err *err)
 {
   const char *format = FORMAT_NAME;
   json_t *version = qp__field_get(root, "version");
-  enum qp_rc rc;
+  enum qp_rc rc = qp__field_string(at, root, "format", &format, err);
 
-  rc = qp__field_string(at, root, "format", &format, err);
   if (rc)
     return rc;
   if (strcmp(format, FORMAT_NAME) != 0)
@@ -392,9 +391,8 @@ decode_active(const struct qp__place *at, const json_t *root, struct qp__meta *m
 {
   const char *active = QP__BRANCH_MAIN;
   const char *problem = NULL;
-  enum qp_rc rc;
+  enum qp_rc rc = qp__field_string(at, root, "active_branch_name", &active, err);
 
-  rc = qp__field_string(at, root, "active_branch_name", &active, err);
   if (!rc)
     rc = qp__branch_name_problem(active, &problem, err);
   if (!rc && problem)
@@ -408,9 +406,8 @@ static enum qp_rc
 decode_head(const struct qp__place *at, const json_t *root, struct qp__meta *m, struct qp_err *err)
 {
   const char *title = NULL;
-  enum qp_rc rc;
+  enum qp_rc rc = check_format(at, root, err);
 
-  rc = check_format(at, root, err);
   if (!rc)
     rc = qp__field_uuid(at, root, "id", &m->id, err);
   if (!rc && qp_uuid_is_none(&m->id))
@@ -440,9 +437,8 @@ decode_body(const struct qp__place *at, const json_t *root, struct qp__meta *m, 
   json_t *config = NULL;
   json_t *branches = NULL;
   json_t *detail = NULL;
-  enum qp_rc rc;
+  enum qp_rc rc = qp__field_object(at, root, "config", &config, err);
 
-  rc = qp__field_object(at, root, "config", &config, err);
   if (!rc)
     rc = qp__config_build(at->what, config, &m->config, err);
   if (!rc)

@@ -114,9 +114,8 @@ patch_extra(const json_t *patch, struct qp__meta *m, struct qp_err *err)
 {
   json_t *change = NULL;
   json_t *merged;
-  enum qp_rc rc;
+  enum qp_rc rc = qp__field_rest(WHAT, patch, patch_fields, &change, err);
 
-  rc = qp__field_rest(WHAT, patch, patch_fields, &change, err);
   if (rc || !change)
     return rc;
   merged = merge(m->extra, change);

@@ -49,9 +49,7 @@ check_texts(const char *what, const struct qp_prompt *p, struct qp_err *err)
 
   if (!rc)
     rc = check_text(what, "description", p->description, err);
-  if (!rc)
-    rc = check_text(what, "content", p->content, err);
-  return rc;
+  return rc ? rc : check_text(what, "content", p->content, err);
 }
 
 /* Builds a prompt from `view`, which must have been checked; takes a reference to `extra`. */
@@ -79,9 +77,8 @@ qp__prompt_new(const struct qp_prompt *prompt, int64_t now_ms, struct qp__stored
                struct qp_err *err)
 {
   struct qp_prompt view = *prompt;
-  enum qp_rc rc;
+  enum qp_rc rc = qp__prompt_id_check(prompt->id, err);
 
-  rc = qp__prompt_id_check(prompt->id, err);
   if (rc)
     return rc;
   if (!prompt->content)
@@ -114,9 +111,7 @@ read_fields(const struct qp__place *at, const json_t *root, struct qp_prompt *vi
     rc = qp__field_time(at, root, "created_at", &view->created_at, err);
   if (!rc)
     rc = qp__field_time(at, root, "updated_at", &view->updated_at, err);
-  if (!rc)
-    rc = check_texts(at->what, view, err);
-  return rc;
+  return rc ? rc : check_texts(at->what, view, err);
 }
 
 enum qp_rc
@@ -127,9 +122,8 @@ qp__prompt_decode(const char *what, struct qp_bytes json, struct qp__stored_prom
   struct qp_prompt view = { .id = NULL };
   json_t *root = NULL;
   json_t *extra = NULL;
-  enum qp_rc rc;
+  enum qp_rc rc = qp__json_parse_object(what, json, &root, err);
 
-  rc = qp__json_parse_object(what, json, &root, err);
   if (!rc)
     rc = read_fields(&at, root, &view, err);
   if (!rc)

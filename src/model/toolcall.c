@@ -85,9 +85,8 @@ parse_value(const char *what, const char *json, size_t above, json_t **out, stru
 {
   struct qp_bytes text = { json ? json : "null", json ? strlen(json) : 4 };
   json_t *value = NULL;
-  enum qp_rc rc;
+  enum qp_rc rc = qp__json_parse(what, text, &value, err);
 
-  rc = qp__json_parse(what, text, &value, err);
   if (!rc)
     rc = qp__value_check_depth(what, value, above, err);
   if (rc) {
@@ -134,9 +133,8 @@ enum qp_rc
 qp_message_add_tool_call(struct qp_message *m, const struct qp_tool_call *call, struct qp_err *err)
 {
   struct qp__message_call c = { .view = *call };
-  enum qp_rc rc;
+  enum qp_rc rc = check_call(call, err);
 
-  rc = check_call(call, err);
   if (rc)
     goto out;
   rc = parse_value("arguments", call->arguments_json, CALL_VALUE_ABOVE, &c.arguments, err);
@@ -163,9 +161,8 @@ qp_message_set_tool_result(struct qp_message *m, const struct qp_tool_result *re
                            struct qp_err *err)
 {
   json_t *value = NULL;
-  enum qp_rc rc;
+  enum qp_rc rc = check_word("the request id of a tool result", result->request_id, err);
 
-  rc = check_word("the request id of a tool result", result->request_id, err);
   if (rc)
     goto out;
   rc = check_display(result->display, err);
@@ -223,9 +220,8 @@ decode_call(const struct qp__place *at, const json_t *object, struct qp_message 
   struct qp__message_call c = { .view = { .id = NULL } };
   unsigned approval = QP_APPROVAL_PENDING;
   unsigned display = QP_DISPLAY_DEFAULT;
-  enum qp_rc rc;
+  enum qp_rc rc = qp__field_need(at, object, "id", &c.view.id, err);
 
-  rc = qp__field_need(at, object, "id", &c.view.id, err);
   if (!rc)
     rc = qp__field_need(at, object, "tool_name", &c.view.tool_name, err);
   if (!rc)
@@ -277,9 +273,8 @@ qp__tool_result_decode(const char *what, const json_t *tool_result, struct qp_me
   unsigned display = QP_DISPLAY_DEFAULT;
   json_t *extra = NULL;
   json_t *value;
-  enum qp_rc rc;
+  enum qp_rc rc = qp__field_need(&at, tool_result, "request_id", &view.request_id, err);
 
-  rc = qp__field_need(&at, tool_result, "request_id", &view.request_id, err);
   if (!rc)
     rc = qp__field_bool(&at, tool_result, "is_error", &view.is_error, err);
   if (!rc)

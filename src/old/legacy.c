@@ -180,9 +180,9 @@ open_file(struct qp__legacy_source *l, int dirfd, const char *path, struct qp_er
 static enum qp_rc
 read_all(struct qp__legacy_source *l, const char *path, struct qp_err *err)
 {
-  enum qp_rc rc;
+  enum qp_rc rc =
+      l->format == QP_LEGACY_POOL ? qp__legacy_pool_read(l, err) : read_monolith(l, err);
 
-  rc = l->format == QP_LEGACY_POOL ? qp__legacy_pool_read(l, err) : read_monolith(l, err);
   if (!rc)
     rc = check_context(l, err);
   if (!rc)
@@ -195,9 +195,7 @@ read_all(struct qp__legacy_source *l, const char *path, struct qp_err *err)
     rc = qp__legacy_order(l, err);
   if (!rc)
     rc = qp__legacy_meta_make(l, err);
-  if (!rc)
-    rc = close_notes(l, err);
-  return rc;
+  return rc ? rc : close_notes(l, err);
 }
 
 enum qp_rc

@@ -210,9 +210,8 @@ qp__legacy_compare_meta(const struct qp__legacy_source *l, const struct qp__meta
 {
   json_t *was = NULL;
   json_t *is = NULL;
-  enum qp_rc rc;
+  enum qp_rc rc = qp__legacy_original(l, &was, err);
 
-  rc = qp__legacy_original(l, &was, err);
   if (!rc)
     rc = qp__legacy_context_back(stored, false, &is, err);
   if (!rc)

@@ -271,9 +271,8 @@ calls_forth(const struct qp__place *at, const json_t *message, json_t *m, struct
 {
   json_t *calls = NULL;
   json_t *list;
-  enum qp_rc rc;
+  enum qp_rc rc = qp__field_array(at, message, "tool_calls", &calls, err);
 
-  rc = qp__field_array(at, message, "tool_calls", &calls, err);
   if (rc || !json_array_size(calls))
     return rc;
   list = json_array();
@@ -306,9 +305,8 @@ result_forth(const struct qp__place *at, const json_t *message, json_t *m, struc
   json_t *result;
   json_t *display;
   json_t *o;
-  enum qp_rc rc;
+  enum qp_rc rc = qp__field_object(at, message, "tool_result", &old, err);
 
-  rc = qp__field_object(at, message, "tool_result", &old, err);
   if (rc || !old)
     return rc;
   if (!json_is_string(json_object_get(old, "request_id")))
@@ -466,9 +464,8 @@ add_differences(const struct qp__place *at, json_t *node, const struct qp__legac
 {
   json_t *guess = NULL;
   json_t *changes = NULL;
-  enum qp_rc rc;
+  enum qp_rc rc = qp__legacy_back(m, &origin->old_id, &origin->old_parent, &guess, err);
 
-  rc = qp__legacy_back(m, &origin->old_id, &origin->old_parent, &guess, err);
   if (rc)
     return rc;
   if (qp__diff_make(guess, node, false, &changes))

@@ -126,9 +126,8 @@ read_config(struct qp__legacy_source *l, struct qp_err *err)
   json_t *config = NULL;
   json_t *prompt;
   json_t *copy = NULL;
-  enum qp_rc rc;
+  enum qp_rc rc = qp__field_object(&at, l->context, "config", &config, err);
 
-  rc = qp__field_object(&at, l->context, "config", &config, err);
   if (rc)
     return rc;
   prompt = qp__field_get(config, "system_prompt_id");
@@ -396,9 +395,8 @@ make_main(struct qp__legacy_source *l, struct qp_err *err)
 {
   json_t *legacy = json_object();
   json_t *extra = json_object();
-  enum qp_rc rc;
+  enum qp_rc rc = qp__meta_branch_add(l->meta, QP__BRANCH_MAIN, l->meta->created_at, NULL, err);
 
-  rc = qp__meta_branch_add(l->meta, QP__BRANCH_MAIN, l->meta->created_at, NULL, err);
   if (!rc && (json_object_set_new(legacy, "made", json_true()) ||
               json_object_set(extra, QP__LEGACY_FIELD, legacy)))
     rc = qp__fail_nomem(err, l->what);
@@ -418,9 +416,8 @@ read_branches(struct qp__legacy_source *l, struct qp_err *err)
   struct qp__place at = { l->what, "" };
   json_t *branches = NULL;
   json_t *taken = NULL;
-  enum qp_rc rc;
+  enum qp_rc rc = qp__field_object(&at, l->context, "branches", &branches, err);
 
-  rc = qp__field_object(&at, l->context, "branches", &branches, err);
   if (rc)
     return rc;
   l->heads = qp__alloc0(l->list_count + 1, sizeof(*l->heads));

@@ -416,9 +416,8 @@ find_orphans(struct qp__ls *ls, struct qp_err *err)
 {
   const char *key;
   json_t *value;
-  enum qp_rc rc;
+  enum qp_rc rc = note_orphans_of(ls, MESSAGES_KEY, json_object_get(ls->keys, MESSAGES_KEY), err);
 
-  rc = note_orphans_of(ls, MESSAGES_KEY, json_object_get(ls->keys, MESSAGES_KEY), err);
   if (!rc)
     rc = note_orphans_of(ls, BACKUP_KEY,
                          json_object_get(json_object_get(ls->keys, BACKUP_KEY), "messages"), err);

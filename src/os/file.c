@@ -304,7 +304,5 @@ qp__tree_remove(const struct qp__os *os, int dirfd, const char *path)
 
   if (rc == -ENOENT)
     return 0;
-  if (rc)
-    return rc;
-  return remove_entry(os, dirfd, path, S_ISDIR(st.st_mode), 0);
+  return rc ? rc : remove_entry(os, dirfd, path, S_ISDIR(st.st_mode), 0);
 }

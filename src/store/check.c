@@ -419,9 +419,7 @@ check_loaded(struct checking *k, struct qp_err *err)
     rc = qp__events_check(k->store, &k->id, k->driver, &k->problems, err);
   if (!rc)
     rc = qp__records_check(k->store, &k->id, k->driver, &k->problems, err);
-  if (!rc)
-    rc = k->store->driver->check(k->store->self, k->driver, &k->image, &k->problems, err);
-  return rc;
+  return rc ? rc : k->store->driver->check(k->store->self, k->driver, &k->image, &k->problems, err);
 }
 
 /* Whether a failure to load is a finding about the context rather than the end of the check. */

@@ -412,7 +412,5 @@ qp__messages_request_read(struct qp__request *r, const json_t *body, bool counts
     rc = read_choice(r, json_object_get(body, "tool_choice"), w, err);
   if (!rc)
     rc = read_parameters(r, body, counts, w, err);
-  if (!rc)
-    rc = qp__wish_read_context(r, w, json_object_get(body, "metadata"), err);
-  return rc;
+  return rc ? rc : qp__wish_read_context(r, w, json_object_get(body, "metadata"), err);
 }

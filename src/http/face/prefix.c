@@ -249,10 +249,9 @@ read_branch(void *arg, const struct qp_branch_info *branch)
     end = first;
     step *= 2;
   }
-  if (rc)
-    return rc;
-  return qp_messages_range(h->context, branch->name, r.known, branch->messages - r.known, take, &r,
-                           h->err);
+  return rc ? rc
+            : qp_messages_range(h->context, branch->name, r.known, branch->messages - r.known, take,
+                                &r, h->err);
 }
 
 /* ---- all tables ---- */

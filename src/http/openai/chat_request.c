@@ -472,7 +472,5 @@ qp__chat_request_read(struct qp__request *r, const json_t *body, struct qp__wish
     rc = read_choice(r, json_object_get(body, "tool_choice"), w, err);
   if (!rc)
     rc = read_parameters(r, body, w, err);
-  if (!rc)
-    rc = qp__wish_read_context(r, w, json_object_get(body, "metadata"), err);
-  return rc;
+  return rc ? rc : qp__wish_read_context(r, w, json_object_get(body, "metadata"), err);
 }

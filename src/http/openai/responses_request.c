@@ -355,9 +355,7 @@ read_parameters(struct qp__request *r, const json_t *body, struct qp__wish *w, s
     rc = qp__openai_number(r, body, "top_p", "top_p", p, err);
   if (!rc && json_is_string(effort) && json_object_set(p, "effort", effort))
     rc = qp__fail_nomem(err, "the parameters");
-  if (!rc)
-    rc = read_text(json_object_get(body, "text"), w, err);
-  return rc;
+  return rc ? rc : read_text(json_object_get(body, "text"), w, err);
 }
 
 enum qp_rc
@@ -502,7 +500,5 @@ qp__response_request_read(struct qp__request *r, const json_t *body, struct qp__
     rc = read_choice(r, json_object_get(body, "tool_choice"), &w->wish, err);
   if (!rc)
     rc = read_parameters(r, body, &w->wish, err);
-  if (!rc)
-    rc = make_echo(body, w, err);
-  return rc;
+  return rc ? rc : make_echo(body, w, err);
 }

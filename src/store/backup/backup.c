@@ -358,9 +358,9 @@ qp_store_backup(struct qp_store *store, const char *dir, const struct qp_backup_
 {
   struct qp_backup_report report = { .name = "" };
   struct backup b = { .store = store, .os = store->os, .path = dir, .report = &report };
-  enum qp_rc rc;
+  enum qp_rc rc =
+      qp__sized_copy("struct qp_backup_options", options, &b.options, sizeof(b.options), err);
 
-  rc = qp__sized_copy("struct qp_backup_options", options, &b.options, sizeof(b.options), err);
   if (rc)
     return rc;
   if (!store->driver->backup)

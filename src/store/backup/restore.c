@@ -329,9 +329,7 @@ run(struct restore *r, struct qp_err *err)
     rc = check_result(r, err);
   if (!rc && r->options.flags & QP_RESTORE_REPLACE)
     rc = move_old_away(r, err);
-  if (!rc)
-    rc = move_into_place(r, err);
-  return rc;
+  return rc ? rc : move_into_place(r, err);
 }
 
 enum qp_rc

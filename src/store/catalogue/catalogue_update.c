@@ -390,10 +390,9 @@ index_context(struct qp__catalogue *cat, struct qp_context *c, const struct due 
   if (digest != due->digest) /* it has changed since its row was written */
     return update_row(cat, &due->id, err);
   rc = index_messages(cat, c, due->n, &at, due->messages, room, err);
-  if (!rc)
-    rc = set_indexed(cat, due->n, at, add_digest(digest, tree, due->indexed, at),
-                     at < due->messages, err);
-  return rc;
+  return rc ? rc
+            : set_indexed(cat, due->n, at, add_digest(digest, tree, due->indexed, at),
+                          at < due->messages, err);
 }
 
 /* Handles the next row whose text must be indexed. */
