@@ -5,6 +5,7 @@
 
 #include "base/err.h"
 #include "base/str.h"
+#include "base/vec.h"
 
 #define COUNTER_MAX 0x3ffffu
 
@@ -121,6 +122,14 @@ bool
 qp_uuid_equal(const struct qp_uuid *a, const struct qp_uuid *b)
 {
   return memcmp(a, b, sizeof(*a)) == 0;
+}
+
+enum qp_rc
+qp__ids_add(void *ids, const struct qp_uuid *id)
+{
+  struct qp__ids *list = ids;
+
+  return qp__vec_push(list->at, list->count, list->cap, *id) ? QP_OK : QP_NOMEM;
 }
 
 int

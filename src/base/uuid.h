@@ -26,6 +26,15 @@ struct qp_uuid qp__uuid_next(struct qp__uuid_gen *gen, int64_t now_ms, const uin
 void qp__uuid_encode(char out[QP__UUID_LEN], const struct qp_uuid *id);
 bool qp__uuid_decode(const char in[QP__UUID_LEN], struct qp_uuid *out);
 
+/* A list of ids. All zero is empty; `at` is released with qp__free(). */
+struct qp__ids {
+  struct qp_uuid *at;
+  size_t count, cap;
+};
+
+/* Appends an id to the list `ids`; has the form of a visitor. QP_NOMEM. */
+enum qp_rc qp__ids_add(void *ids, const struct qp_uuid *id);
+
 /* For qsort and bsearch over ids. */
 int qp__uuid_compare(const void *a, const void *b);
 

@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/json.h"
-#include "base/vec.h"
+#include "base/uuid.h"
 #include "cli/cli.h"
 #include "cli/out.h"
 
@@ -136,19 +136,6 @@ cli_context_open(struct cli *cli, const char *text, struct qp_context **out, str
   return rc ? rc : qp_context_open(cli->store, &id, QP_LOAD_MIGRATE, out, err);
 }
 
-struct id_list {
-  struct qp_uuid *ids;
-  size_t count, cap;
-};
-
-static enum qp_rc
-add_id(void *arg, const struct qp_uuid *id)
-{
-  struct id_list *list = arg;
-
-  return qp__vec_push(list->ids, list->count, list->cap, *id) ? QP_OK : QP_NOMEM;
-}
-
 static int
 newest_first(const void *a, const void *b)
 {
@@ -158,18 +145,18 @@ newest_first(const void *a, const void *b)
 enum qp_rc
 cli_context_ids(struct cli *cli, struct qp_uuid **out, size_t *count, struct qp_err *err)
 {
-  struct id_list list = { 0 };
+  struct qp__ids list = { 0 };
   enum qp_rc rc;
 
   err->msg[0] = '\0';
-  rc = qp_context_list(cli->store, add_id, &list, err);
+  rc = qp_context_list(cli->store, qp__ids_add, &list, err);
   if (rc) {
-    qp__free(list.ids);
+    qp__free(list.at);
     return err->msg[0] ? rc : cli_fail_nomem(err);
   }
   if (list.count)
-    qsort(list.ids, list.count, sizeof(*list.ids), newest_first);
-  *out = list.ids;
+    qsort(list.at, list.count, sizeof(*list.at), newest_first);
+  *out = list.at;
   *count = list.count;
   return QP_OK;
 }

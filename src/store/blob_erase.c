@@ -151,18 +151,8 @@ qp__blobs_of_session(struct qp_store *s, const char *id, struct qp__buf *out, st
 
 struct names {
   struct qp__buf text; /* ids of sessions, each with its NUL */
-  struct qp_uuid *contexts;
-  size_t count;
-  size_t cap;
+  struct qp__ids contexts;
 };
-
-static enum qp_rc
-add_context(void *arg, const struct qp_uuid *id)
-{
-  struct names *n = arg;
-
-  return qp__vec_push(n->contexts, n->count, n->cap, *id) ? QP_OK : QP_NOMEM;
-}
 
 static enum qp_rc
 add_session(void *arg, const struct qp_session_info *info)
@@ -202,23 +192,23 @@ static enum qp_rc
 read_all(struct qp_store *s, struct qp__doomed *d, struct qp_err *err)
 {
   struct reader r = { .store = s, .doomed = d, .err = err };
-  struct names n = { .contexts = NULL };
+  struct names n = { .contexts = { NULL, 0, 0 } };
   enum qp_rc rc;
 
   qp__buf_init(&n.text, TEXT_MAX);
-  rc = s->driver->context_list(s->self, add_context, &n, err);
+  rc = s->driver->context_list(s->self, qp__ids_add, &n.contexts, err);
   if (!rc)
     rc = qp_session_list(s, add_session, &n, err);
   if (rc == QP_NOMEM)
     rc = qp__fail_nomem(err, "erasing blobs");
-  for (size_t i = 0; i < n.count && !rc; i++)
-    rc = read_other(&r, &n.contexts[i]);
+  for (size_t i = 0; i < n.contexts.count && !rc; i++)
+    rc = read_other(&r, &n.contexts.at[i]);
   for (size_t at = 0; at < n.text.len && !rc; at += strlen(n.text.data + at) + 1)
     rc = qp_session_read(s, n.text.data + at, UINT64_MAX, read_line, &r, NULL, err);
   if (!rc)
     rc = qp_prompt_list(s, read_prompt, &r, err);
   qp__buf_release(&n.text);
-  qp__free(n.contexts);
+  qp__free(n.contexts.at);
   return rc;
 }
 

@@ -375,19 +375,9 @@ struct referrer {
 struct deletion {
   struct qp_store *store;
   const char *id;
-  struct qp_uuid *contexts; /* whose stored metadata names the prompt */
-  size_t count;
-  size_t cap;
+  struct qp__ids contexts; /* whose stored metadata names the prompt */
   struct qp__buf text;
 };
-
-static enum qp_rc
-add_candidate(void *arg, const struct qp_uuid *id)
-{
-  struct deletion *d = arg;
-
-  return qp__vec_push(d->contexts, d->count, d->cap, *id) ? QP_OK : QP_NOMEM;
-}
 
 /* Only searches the bytes: most contexts need not be opened. */
 static enum qp_rc
@@ -400,7 +390,7 @@ collect_referrer(void *arg, const struct qp_uuid *id)
   if (!s->driver->context_peek(s->self, id, &d->text, NULL, NULL) &&
       !memmem(qp__buf_bytes(&d->text).data, d->text.len, d->id, strlen(d->id)))
     return QP_OK;
-  return add_candidate(d, id);
+  return qp__ids_add(&d->contexts, id);
 }
 
 /* The contexts that may refer to the prompt, each once, ordered by id: write locks of several
@@ -410,20 +400,21 @@ static enum qp_rc
 find_candidates(struct deletion *d, struct qp_err *err)
 {
   struct qp_store *s = d->store;
+  struct qp__ids *ids = &d->contexts;
   size_t kept = 0;
   enum qp_rc rc = s->driver->context_list(s->self, collect_referrer, d, err);
 
   if (!rc)
-    rc = qp__contexts_in_memory(s, add_candidate, d);
+    rc = qp__contexts_in_memory(s, qp__ids_add, &d->contexts);
   if (rc == QP_NOMEM)
     rc = qp__fail_nomem(err, "deleting a prompt");
-  if (rc || !d->count)
+  if (rc || !ids->count)
     return rc;
-  qsort(d->contexts, d->count, sizeof(*d->contexts), qp__uuid_compare);
-  for (size_t i = 0; i < d->count; i++)
-    if (!kept || !qp_uuid_equal(&d->contexts[kept - 1], &d->contexts[i]))
-      d->contexts[kept++] = d->contexts[i];
-  d->count = kept;
+  qsort(ids->at, ids->count, sizeof(*ids->at), qp__uuid_compare);
+  for (size_t i = 0; i < ids->count; i++)
+    if (!kept || !qp_uuid_equal(&ids->at[kept - 1], &ids->at[i]))
+      ids->at[kept++] = ids->at[i];
+  ids->count = kept;
   return QP_OK;
 }
 
@@ -520,14 +511,14 @@ delete_prompt(struct qp_store *s, const char *id, struct qp_err *err)
   qp__buf_init(&d.text, QP__META_MAX);
   rc = find_candidates(&d, err);
   if (!rc) {
-    list = qp__alloc0(d.count, sizeof(*list));
+    list = qp__alloc0(d.contexts.count, sizeof(*list));
     if (!list)
       rc = qp__fail_nomem(err, "deleting a prompt");
   }
-  for (size_t i = 0; i < d.count && !rc; i++) {
+  for (size_t i = 0; i < d.contexts.count && !rc; i++) {
     bool refers;
 
-    rc = build_referrer(s, &d.contexts[i], id, &list[n], &refers, err);
+    rc = build_referrer(s, &d.contexts.at[i], id, &list[n], &refers, err);
     n += refers;
   }
   if (!rc) {
@@ -543,7 +534,7 @@ delete_prompt(struct qp_store *s, const char *id, struct qp_err *err)
     qp_context_close(list[i].context);
   }
   qp__free(list);
-  qp__free(d.contexts);
+  qp__free(d.contexts.at);
   qp__buf_release(&d.text);
   return rc;
 }

@@ -62,12 +62,6 @@ qp__face_turn_free(struct qp__face_turn *turn)
   unref(turn);
 }
 
-struct qp_uuid
-qp__face_turn_first(const struct qp__face_turn *turn)
-{
-  return turn->first;
-}
-
 /* ---- stored messages ---- */
 
 static int64_t

@@ -83,7 +83,5 @@ enum qp_rc qp__face_turn_replay(struct qp__exchange *x, struct qp_err *err);
 /* Feeds a stored message of an answer to a face: an answer, or the result of a tool. */
 enum qp_rc qp__face_message(struct qp__face *f, const struct qp_message *message,
                             struct qp_err *err);
-/* The id of the message that began the turn; none until it is stored. */
-struct qp_uuid qp__face_turn_first(const struct qp__face_turn *turn);
 
 #endif

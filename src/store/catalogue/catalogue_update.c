@@ -461,19 +461,6 @@ qp__cat_take_found(struct qp__catalogue *cat, struct qp__cat_db *db, enum qp__ca
 #define CHUNK 256        /* contexts per step of a comparison */
 #define CHUNK_PAUSE_MS 4 /* pause between two steps in the background */
 
-struct ids {
-  struct qp_uuid *at;
-  size_t count, cap;
-};
-
-static enum qp_rc
-add_id(void *arg, const struct qp_uuid *id)
-{
-  struct ids *ids = arg;
-
-  return qp__vec_push(ids->at, ids->count, ids->cap, *id) ? QP_OK : QP_NOMEM;
-}
-
 /* Lets other threads use the database for a moment. False: it was replaced. */
 static bool
 give_way(struct qp__catalogue *cat)
@@ -500,7 +487,7 @@ give_way(struct qp__catalogue *cat)
 }
 
 static enum qp_rc
-compare_stamps(struct qp__catalogue *cat, const struct ids *ids, bool at_once, bool *ended,
+compare_stamps(struct qp__catalogue *cat, const struct qp__ids *ids, bool at_once, bool *ended,
                struct qp_err *err)
 {
   enum qp_rc rc = QP_OK;
@@ -522,8 +509,8 @@ compare_stamps(struct qp__catalogue *cat, const struct ids *ids, bool at_once, b
 
 /* Takes the rows without a context. */
 static enum qp_rc
-compare_rows(struct qp__catalogue *cat, struct qp__cat_db *db, const struct ids *ids, bool at_once,
-             bool *ended, struct qp_err *err)
+compare_rows(struct qp__catalogue *cat, struct qp__cat_db *db, const struct qp__ids *ids,
+             bool at_once, bool *ended, struct qp_err *err)
 {
   int64_t last = 0;
   bool any = true;
@@ -559,13 +546,13 @@ enum qp_rc
 qp__cat_compare(struct qp__catalogue *cat, bool at_once, struct qp_err *err)
 {
   struct qp_store *s = cat->store;
-  struct ids ids = { NULL, 0, 0 };
+  struct qp__ids ids = { NULL, 0, 0 };
   bool ended = false;
   enum qp_rc rc;
 
   if (!at_once)
     qp__mutex_unlock(&cat->db_lock);
-  rc = qp_context_list(s, add_id, &ids, err);
+  rc = qp_context_list(s, qp__ids_add, &ids, err);
   if (rc == QP_NOMEM)
     rc = qp__fail_nomem(err, "the catalogue");
   if (ids.count)

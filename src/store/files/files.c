@@ -302,7 +302,7 @@ release_for_reader(struct qp__files *f, const char *where, const struct qp__driv
 {
   enum qp__journal_state state;
   struct qp_err ignored;
-  enum qp_rc rc = qp__files_find_held(f, err);
+  enum qp_rc rc = qp__aside_scan_root(f->os, f->root, &f->held, err);
 
   if (rc || !f->held.count)
     return rc;
@@ -311,7 +311,7 @@ release_for_reader(struct qp__files *f, const char *where, const struct qp__driv
     return rc;
   (void)finish_commits(f, where, options, &ignored); /* if it fails, those contexts report it */
   qp__aside_release(&f->held);
-  return qp__files_find_held(f, err);
+  return qp__aside_scan_root(f->os, f->root, &f->held, err);
 }
 
 static void

@@ -27,6 +27,7 @@
 #include <stdatomic.h>
 
 #include "base/mutex.h"
+#include "base/uuid.h"
 #include "model/prompt.h"
 #include "store/driver.h"
 #include "store/files/directory_lock.h"
@@ -166,6 +167,9 @@ void qp__message_path(char out[QP__PATH_MAX], const struct qp__fctx *c, const ch
                       const struct qp_uuid *id);
 /* "contexts/<id>/trash/<id>.json", and anything else in a context's directory. */
 void qp__trash_path(char out[QP__PATH_MAX], const struct qp__fctx *c, const struct qp_uuid *id);
+/* trash.c: appends the ids of the messages in the trash of a context. */
+enum qp_rc qp__trash_list(struct qp__files *f, const struct qp__fctx *c, struct qp__ids *out,
+                          struct qp_err *err);
 void qp__context_path(char out[QP__PATH_MAX], const struct qp__fctx *c, const char *name);
 
 /* replay_touched.c: the catalogue is behind with what the journal holds. */
@@ -180,8 +184,6 @@ unsigned qp__files_releases(void *self);
 /* The file of a session, a prompt or a blob: writes its held commits. While that fails, the file
  * must neither be read nor changed. */
 enum qp_rc qp__files_release_path(struct qp__files *f, const char *path, struct qp_err *err);
-/* For a reader: which files must not be read. */
-enum qp_rc qp__files_find_held(struct qp__files *f, struct qp_err *err);
 enum qp_rc qp__files_release(void *self, const struct qp_uuid *id, struct qp_err *err);
 
 /* files_load.c */

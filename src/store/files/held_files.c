@@ -76,18 +76,3 @@ qp__files_release(void *self, const struct qp_uuid *id, struct qp_err *err)
 
   return f->journal ? qp__journal_release(f->journal, qp_uuid_text(id, text), err) : QP_OK;
 }
-
-enum qp_rc
-qp__files_find_held(struct qp__files *f, struct qp_err *err)
-{
-  int dir = qp__open(f->os, f->root, "journal", O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
-  enum qp_rc rc;
-
-  if (dir == -ENOENT)
-    return QP_OK;
-  if (dir < 0)
-    return qp__fail_sys(err, dir, "cannot open 'journal'");
-  rc = qp__aside_scan(f->os, dir, &f->held, err);
-  qp__close(f->os, dir);
-  return rc;
-}

@@ -122,24 +122,9 @@ free_paths(char **list, size_t n)
 }
 
 static enum qp_rc
-find_held(struct mirror *m, struct qp__aside_list *list, struct qp_err *err)
-{
-  int dir = qp__open(m->os, m->files->root, "journal", O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
-  enum qp_rc rc;
-
-  if (dir == -ENOENT)
-    return QP_OK;
-  if (dir < 0)
-    return qp__fail_sys(err, dir, "cannot open 'journal'");
-  rc = qp__aside_scan(m->os, dir, list, err);
-  qp__close(m->os, dir);
-  return rc;
-}
-
-static enum qp_rc
 poll_now(struct mirror *m, struct qp_err *err)
 {
-  enum qp_rc rc = find_held(m, &m->held, err);
+  enum qp_rc rc = qp__aside_scan_root(m->os, m->files->root, &m->held, err);
 
   m->polled = m->os->mono_ms(m->os->self);
   return rc ? rc : qp__jtail_poll(&m->tail, err);
@@ -493,7 +478,7 @@ copy_held(struct mirror *m, struct qp_err *err)
   enum qp_rc rc = drop(m, "journal", err);
 
   if (!rc)
-    rc = find_held(m, &now, err);
+    rc = qp__aside_scan_root(m->os, m->files->root, &now, err);
   for (size_t i = 0; i < now.count && !rc; i++) {
     (void)snprintf(path, sizeof(path), "journal/%s.held", now.v[i].id);
     rc = copy_file(m, path, err);

@@ -94,51 +94,52 @@ look_at_file(void *arg, const char *dir, const char *name, unsigned char type, s
   return rc || !ok ? rc : visit(l, path, err);
 }
 
-struct names {
-  struct qp_uuid *ids;
-  size_t count;
-  size_t cap;
-};
-
 static int
 take_name(void *arg, const char *name, unsigned char type)
 {
-  struct names *n = arg;
   struct qp_uuid id;
 
   if (type != DT_REG || !qp__message_file_id(name, &id))
     return 0;
-  return qp__vec_push(n->ids, n->count, n->cap, id) ? 0 : -ENOMEM;
+  return qp__ids_add(arg, &id) ? -ENOMEM : 0;
+}
+
+enum qp_rc
+qp__trash_list(struct qp__files *f, const struct qp__fctx *c, struct qp__ids *out,
+               struct qp_err *err)
+{
+  char path[QP__PATH_MAX];
+  int sys;
+
+  qp__context_path(path, c, "trash");
+  sys = f->os->listdir(f->os->self, f->root, path, take_name, out);
+  if (sys && sys != -ENOENT && sys != -ENOTDIR && sys != -ELOOP)
+    return qp__fail_sys(err, sys, "cannot list '%s'", path);
+  return QP_OK;
 }
 
 /* Files in trash/ of messages that are elsewhere, or not stored any more. */
 static enum qp_rc
 look_in_trash(struct leftovers *l, struct qp_err *err)
 {
-  struct qp__files *f = l->files;
-  struct names names = { .ids = NULL };
+  struct qp__ids names = { NULL, 0, 0 };
   char path[QP__PATH_MAX];
-  enum qp_rc rc = QP_OK;
-  int sys;
+  enum qp_rc rc = qp__trash_list(l->files, l->context, &names, err);
 
-  qp__context_path(path, l->context, "trash");
-  sys = f->os->listdir(f->os->self, f->root, path, take_name, &names);
-  if (sys && sys != -ENOENT && sys != -ENOTDIR && sys != -ELOOP)
-    rc = qp__fail_sys(err, sys, "cannot list '%s'", path);
   for (size_t i = 0; i < names.count && !rc; i++) {
     const struct qp__entry *e = NULL;
     bool ok = true;
 
-    rc = find_entry(l, &names.ids[i], &e, err);
+    rc = find_entry(l, &names.at[i], &e, err);
     if (!rc && e)
       ok = qp__entry_kind(e) != QP__PLACE_TRASH;
     if (!rc && e && ok)
       rc = is_in_place(l, e, &ok, err);
-    qp__trash_path(path, l->context, &names.ids[i]);
+    qp__trash_path(path, l->context, &names.at[i]);
     if (!rc && ok)
       rc = visit(l, path, err);
   }
-  qp__free(names.ids);
+  qp__free(names.at);
   return rc;
 }
 

@@ -336,39 +336,16 @@ take_trashed(struct rebuild *r, const struct qp_uuid *id, struct qp_err *err)
   return rc == QP_INVALID || rc == QP_TOOBIG ? QP_OK : rc;
 }
 
-struct trash_list {
-  struct qp_uuid *ids;
-  size_t count;
-  size_t cap;
-};
-
-static int
-list_trashed(void *arg, const char *name, unsigned char type)
-{
-  struct trash_list *l = arg;
-  struct qp_uuid id;
-
-  if (type != DT_REG || !qp__message_file_id(name, &id))
-    return 0;
-  return qp__vec_push(l->ids, l->count, l->cap, id) ? 0 : -ENOMEM;
-}
-
 static enum qp_rc
 take_trash(struct rebuild *r, struct qp_err *err)
 {
-  struct trash_list list = { .ids = NULL };
-  char path[QP__PATH_MAX];
-  enum qp_rc rc = QP_OK;
-  int sys;
+  struct qp__ids list = { NULL, 0, 0 };
+  enum qp_rc rc = qp__trash_list(r->files, r->context, &list, err);
 
-  qp__context_path(path, r->context, "trash");
-  sys = r->files->os->listdir(r->files->os->self, r->files->root, path, list_trashed, &list);
-  if (sys && sys != -ENOENT && sys != -ENOTDIR && sys != -ELOOP)
-    rc = qp__fail_sys(err, sys, "cannot list '%s'", path);
   sort_found(r);
   for (size_t i = 0; i < list.count && !rc; i++)
-    rc = take_trashed(r, &list.ids[i], err);
-  qp__free(list.ids);
+    rc = take_trashed(r, &list.at[i], err);
+  qp__free(list.at);
   return rc;
 }
 

@@ -193,6 +193,21 @@ qp__aside_id_of_op(const struct qp__op *op, char id[QP__ASIDE_ID_LEN])
          (op->kind == QP__OP_RENAME && qp__aside_id_of(op->data.data, id));
 }
 
+enum qp_rc
+qp__aside_scan_root(const struct qp__os *os, int root, struct qp__aside_list *l, struct qp_err *err)
+{
+  int dir = qp__open(os, root, "journal", O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
+  enum qp_rc rc;
+
+  if (dir == -ENOENT)
+    return QP_OK;
+  if (dir < 0)
+    return qp__fail_sys(err, dir, "cannot open 'journal'");
+  rc = qp__aside_scan(os, dir, l, err);
+  qp__close(os, dir);
+  return rc;
+}
+
 bool
 qp__aside_concerns(const struct qp__op *op, const char *id)
 {

@@ -52,6 +52,9 @@ bool qp__aside_parse_name(const char *name, char id[QP__ASIDE_ID_LEN]);
 /* Adds all that have a file in `dir`, which is root/journal. */
 enum qp_rc qp__aside_scan(const struct qp__os *os, int dir, struct qp__aside_list *l,
                           struct qp_err *err);
+/* The same in the data directory `root`, which need not have a journal. */
+enum qp_rc qp__aside_scan_root(const struct qp__os *os, int root, struct qp__aside_list *l,
+                               struct qp_err *err);
 
 /* Whether it is the id of a context. */
 bool qp__aside_is_context(const char *id);
