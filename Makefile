@@ -1,4 +1,4 @@
-# A thin front of Meson and the scripts in tools/. "make help" lists what there is.
+# Short names for Meson and the scripts in tools/. "make help" lists the targets.
 
 PREFIX ?= /usr/local
 DESTDIR ?=
@@ -6,14 +6,14 @@ FUZZ_SECONDS ?= 60
 TESTS ?=
 JOBS ?= $(shell nproc)
 
-# tools/deps installs a Node.js there when the system has none that is new enough.
+# tools/deps installs Node.js there if the system has no version that is new enough.
 export PATH := $(CURDIR)/tools/node/bin:$(PATH)
 
 NINJA = tools/quiet ninja --quiet -j $(JOBS) -C
 SETUP = tools/quiet meson setup
 
-# The first finding ends the program, a leak is one, and an absurd allocation fails as it does
-# elsewhere.
+# The program ends at the first finding, a memory leak is a finding, and a huge allocation fails as it does
+# without sanitizers.
 ASAN_ENV = UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 ASAN_OPTIONS=detect_leaks=1:$\
 allocator_may_return_null=1:strict_string_checks=1:detect_stack_use_after_return=1
 # The crash tests fork while libuv's worker threads exist.

@@ -1,6 +1,5 @@
-/* append.c - durable appends: to a long and to a short context, and one client against the least
- * that any program can do to keep a message, which is to write its bytes to a file that grows
- * and to sync it. */
+/* append.c - durable appends: to a long and to a short context, and one client against the
+ * minimum that any program must do to keep a message: append its bytes to a file and sync it. */
 #include "bench.h"
 
 #include <errno.h>
@@ -8,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define PAIRS 60 /* a block; few enough that the short context stays short */
+#define PAIRS 60 /* per block; few enough that the short context stays short */
 
 /* ---- by size ---- */
 
@@ -75,7 +74,7 @@ append_ours(struct bench *b, void *arg)
 
   bench_settle(b, c->store);
   took = run_ours(b, c);
-  bench_settle(b, c->store); /* its thread must not work while the peer is measured */
+  bench_settle(b, c->store); /* the thread of the store must not work while the peer is measured */
   return took;
 }
 

@@ -39,7 +39,7 @@ batch_ours(struct bench *b, void *arg)
     qp_message_free(t->messages[i]);
   }
   qp_context_close(context);
-  bench_settle(b, t->store); /* its threads must not work while the peer is measured */
+  bench_settle(b, t->store); /* the threads of the store must not work while the peer is measured */
   return start;
 }
 

@@ -1,15 +1,14 @@
-/* bench.h - what the parts of the benchmark share.
+/* bench.h - shared by the parts of the benchmark.
  *
- * A row compares us with a peer that is measured in the same run. Both are measured in blocks
- * that alternate (ours, peer, peer, ours, …), and the row's figure is the median of the ratios
- * of neighbouring blocks: what else the machine does hits both. The smallest and the largest
- * ratio are its spread.
+ * A row compares quipu with a peer that is measured in the same run. Both are measured in blocks
+ * that alternate (ours, peer, peer, ours, …). The figure of the row is the median of the ratios of
+ * neighbouring blocks, so other load of the machine affects both sides. The smallest and the largest
+ * ratio are the spread.
  *
- * Nothing is deleted before the end of a run: ext4 makes new files many times slower while it
- * passes over inodes that were freed a short time ago. What writes is preceded by a settle, on
- * both sides alike.
+ * Nothing is deleted before the end of a run: ext4 creates files many times slower while it skips
+ * inodes that were freed a short time ago. Before each writing block the disk settles, on both sides.
  *
- * A failure ends the program: half a benchmark is none. */
+ * Any failure ends the program: an incomplete benchmark is not reported. */
 #ifndef BENCH_BENCH_H
 #define BENCH_BENCH_H
 
@@ -23,30 +22,30 @@
 #define BENCH_ROWS_MAX 50
 #define BENCH_POINTS_MAX 8
 #define BENCH_PATH_MAX 512
-#define BENCH_TEXTS 1000          /* different message texts; used over and over */
+#define BENCH_TEXTS 1000          /* number of different message texts, which are repeated */
 #define BENCH_LARGE "large/store" /* the store of the contexts that differ in size */
-#define BENCH_PEER "peer"         /* the directory of all that the peers write */
+#define BENCH_PEER "peer"         /* the directory for files of the peers */
 
 enum bench_sense {
   BENCH_AT_MOST,  /* ratio is ours / peer */
   BENCH_AT_LEAST, /* ratio is peer / ours: how many times faster we are */
-  BENCH_ADDS,     /* no ratio, but ours - peer in seconds: what we add to it */
+  BENCH_ADDS,     /* no ratio, but ours - peer in seconds: the time that we add */
 };
 
 struct bench_row {
   const char *what;
   const char *ours_name;
   const char *peer_name; /* NULL: no peer, the figure is an amount */
-  const char *unit;      /* of an amount; " B" unless it is told otherwise */
+  const char *unit;      /* of an amount; default " B" */
   enum bench_sense sense;
-  double bar; /* 0: none, the row is for information */
+  double bar; /* 0: no bar, the row is for information only */
   size_t count;
-  double ratio[BENCH_BLOCKS_MAX]; /* or the figure itself */
-  double ours[BENCH_BLOCKS_MAX];  /* seconds an operation */
+  double ratio[BENCH_BLOCKS_MAX]; /* the ratio, or the figure itself */
+  double ours[BENCH_BLOCKS_MAX];  /* seconds per operation */
   double peer[BENCH_BLOCKS_MAX];
 };
 
-/* What is known of contexts of one size. Seconds; NaN: not measured. */
+/* The figures of contexts of one size, in seconds. NaN: not measured. */
 struct bench_point {
   uint64_t messages;
   bool index_alone; /* its messages have no files */
@@ -76,7 +75,7 @@ struct bench {
   size_t point_count;
   double bare_append;     /* seconds of the bare write + fdatasync, beside the points */
   uint64_t next_line;     /* of the bare appends */
-  const char *sqlite_way; /* how SQLite was used: the faster of two */
+  const char *sqlite_way; /* how SQLite was used: the faster of two ways */
   uint64_t long_appends, long_checkpoints, long_folds; /* of the long run of one client */
 };
 
@@ -92,17 +91,17 @@ double bench_now(void); /* seconds */
 uint64_t bench_random(uint64_t *state);
 double bench_median(const double *values, size_t n);
 
-/* Lets the disk come to rest: syncs the file system and waits a moment. A store that is given
- * has its journal emptied, so that its thread does not work while the peer is measured. */
+/* Waits until the disk is idle: syncs the file system and pauses. If a store is given, its
+ * journal is emptied, so that its thread does not work while the peer is measured. */
 void bench_settle(struct bench *b, struct qp_store *store);
 
-/* A path in the data directory, or one that is absolute as it is. */
+/* A path in the data directory; an absolute path is returned unchanged. */
 void bench_path(const struct bench *b, char out[BENCH_PATH_MAX], const char *name);
 struct qp_store *bench_store_open(const struct bench *b, const char *name);
 struct qp_context *bench_context_create(struct qp_store *store, const char *title);
 
-/* Runs `work` in so many threads at once. Returns the seconds from the first one's start to the
- * last one's end. */
+/* Runs `work` in this number of threads. Returns the seconds from the start of the first to the
+ * end of the last thread. */
 typedef void bench_work(void *arg, unsigned thread);
 double bench_crowd(unsigned threads, bench_work *work, void *arg);
 
@@ -112,8 +111,8 @@ struct bench_row *bench_row_add(struct bench *b, const char *what, enum bench_se
 void bench_row_block(struct bench_row *row, double ours, double peer);
 void bench_row_bytes(struct bench_row *row, double bytes);
 
-/* Measures a row: each side does one block of work, its own settle included, and answers the
- * seconds that one operation took. */
+/* Measures a row: each side does one block of work, including its own settling, and returns the
+ * seconds per operation. */
 typedef double bench_side(struct bench *b, void *arg);
 void bench_pair(struct bench *b, struct bench_row *row, bench_side *ours, bench_side *peer,
                 void *arg);
@@ -129,21 +128,21 @@ void bench_append(const struct bench *b, struct qp_context *context, uint64_t i)
 
 /* A context of `count` messages, saved in batches. */
 struct qp_uuid bench_context_fill(struct bench *b, struct qp_store *store, uint64_t count);
-/* A context whose index tells of `count` messages that have no files. The store must be closed. */
+/* A context whose index lists `count` messages that have no files. The store must be closed. */
 struct qp_uuid bench_context_index_alone(struct bench *b, const char *store_name, uint64_t count);
 /* The whole context as one JSON file. */
 void bench_context_to_json(struct qp_context *context, const char *path);
 
 /* ---- append.c ---- */
 
-/* The least that any program can do to keep messages: bytes at the end of a file, and a sync.
- * Seconds of one. */
+/* The minimum that any program must do to keep messages: append bytes to a file and sync it.
+ * Returns the seconds of one append. */
 double bench_bare_append(struct bench *b, int fd, unsigned appends);
 int bench_bare_open(struct bench *b, const char *name); /* a new file */
 
 /* ---- the rows ---- */
 
-/* Builds the contexts big_id and small_id, unless they are there. */
+/* Builds the contexts big_id and small_id, unless they exist. */
 void bench_large_make(struct bench *b);
 void bench_open_rows(struct bench *b);    /* open.c: open, memory, last 50 */
 void bench_size_row(struct bench *b);     /* append.c: by size */

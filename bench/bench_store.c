@@ -26,7 +26,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define PLACES 12 /* tried at most for one directory */
+#define PLACES 12 /* attempts for one directory */
 #define PROBE_FILES 1000
 #define PROBE_GOOD 100e-6 /* seconds for a file */
 
@@ -37,8 +37,8 @@ static const char *const places[] = { "large",   "client", "batch",   "crowd",  
 
 /* ---- the data directory ---- */
 
-/* Asks ext4 to put each directory made in this one into a part of the disk of its own, as it does
- * below the root. Other file systems know nothing of it. */
+/* Asks ext4 to place each directory that is created in this one in another part of the disk, as
+ * it does below the root. Other file systems ignore it. */
 static void
 spread_out(int fd)
 {
@@ -50,7 +50,7 @@ spread_out(int fd)
   }
 }
 
-/* Seconds that it takes to make a file below `dir`, which gets a directory full of them. */
+/* Seconds to create one file below `dir`, where a directory with many files is created. */
 static double
 probe(int dir)
 {
@@ -71,8 +71,9 @@ probe(int dir)
   return (bench_now() - start) / PROBE_FILES;
 }
 
-/* Makes directory `name` at a place of the disk where new files are not slow because others were
- * deleted there a short time ago, by an earlier run say: the best of several. */
+/* Creates directory `name` in a part of the disk where creating files is not slowed down by
+ * files that were deleted recently, for example by an earlier run. Tries several places and
+ * keeps the best. */
 static void
 make_place(struct bench *b, const char *name)
 {
@@ -174,7 +175,7 @@ run_part(struct bench *b, const char *name)
       parts[i].run(b);
       return;
     }
-  bench_die("there is no part '%s'", name);
+  bench_die("unknown part '%s'", name);
 }
 
 int

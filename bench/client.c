@@ -1,5 +1,5 @@
-/* client.c - a client with one connection, to measure what one request takes. It knows no more of
- * HTTP than the answers of our own server need: a status line, Content-Length, ETag. */
+/* client.c - a client with one connection, to measure the time of one request. Of HTTP it
+ * supports only what responses of our own server need: a status line, Content-Length, ETag. */
 #include "serve.h"
 
 #include <arpa/inet.h>
@@ -40,7 +40,7 @@ bench_connect(unsigned port)
   int fd = try_connect(port);
 
   if (fd < 0)
-    bench_die("nobody listens on port %u", port);
+    bench_die("no process listens on port %u", port);
   return fd;
 }
 
@@ -52,7 +52,7 @@ bench_wait_open(unsigned port)
 
   while ((fd = try_connect(port)) < 0) {
     if (bench_now() > end)
-      bench_die("nobody listens on port %u", port);
+      bench_die("no process listens on port %u", port);
     (void)usleep(2000);
   }
   (void)close(fd);

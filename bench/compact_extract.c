@@ -32,7 +32,7 @@ has_text(struct qp_bytes where, const char *text, size_t n)
   return memmem(where.data, where.len, text, n) != NULL;
 }
 
-/* Whether a value stands in a text as a whole: "12" is not in "121". */
+/* Whether a text contains a value as a whole word: "12" is not in "121". */
 static bool
 has_value(const char *where, const char *text)
 {

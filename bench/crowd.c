@@ -1,10 +1,9 @@
-/* crowd.c - 64 threads that each save messages durably, against SQLite: WAL, synchronous=FULL,
- * one commit a message, the same threads.
+/* crowd.c - 64 threads that each save messages durably, against SQLite: WAL, synchronous=FULL, one
+ * commit per message, the same threads.
  *
- * SQLite gets its best: a connection a thread without its own locks, a prepared statement, a
- * table without any index beside its row number, messages that are encoded already, and the
- * faster of two ways to keep the threads apart: a mutex around the commit, or SQLite's own
- * waiting. */
+ * SQLite is used at its best: one connection per thread without its own locks, a prepared statement,
+ * a table without an index besides its row number, messages that are already encoded, and the faster
+ * of two ways to separate the threads: a mutex around the commit, or SQLite's own waiting. */
 #include "bench.h"
 
 #include <pthread.h>
@@ -18,7 +17,7 @@
 
 struct crowd {
   const struct bench *bench;
-  unsigned each; /* messages of a thread in a block */
+  unsigned each; /* messages per thread and block */
   struct qp_store *store;
   struct qp_context *contexts[THREADS];
   sqlite3 *connections[THREADS];
@@ -46,7 +45,7 @@ crowd_ours(struct bench *b, void *arg)
 
   bench_settle(b, c->store);
   took = bench_crowd(THREADS, save_messages, c) / (THREADS * c->each);
-  bench_settle(b, c->store); /* its thread must not work while the peer is measured */
+  bench_settle(b, c->store); /* the thread of the store must not work while the peer is measured */
   return took;
 }
 
@@ -121,7 +120,7 @@ crowd_sqlite(struct bench *b, void *arg)
   return bench_crowd(THREADS, insert_messages, c) / (THREADS * c->each);
 }
 
-/* In turns, so that one way has no better hour than the other. */
+/* Both ways alternate, so that other load of the machine affects both. */
 static void
 choose_way(struct bench *b, struct crowd *c)
 {

@@ -8,17 +8,17 @@
 struct bench_target {
   const char *accept; /* a header, or NULL */
   const char *body;
-  const char *token; /* bytes that every token comes with, and nothing before the first one */
+  const char *token; /* bytes that occur in every token, and not before the first one */
 };
 
-/* One at a time, on a connection that is kept. */
+/* One request at a time, on a connection that stays open. */
 struct bench_asker;
 struct bench_asker *bench_asker_new(const struct bench_target *target);
 /* Seconds from the request to the first token. Returns when the answer has ended. */
 double bench_asker_first(struct bench_asker *a, const char *url);
 void bench_asker_free(struct bench_asker *a);
 
-/* Many at once; connections are kept from run to run. */
+/* Many requests at once; connections stay open from run to run. */
 struct bench_flow;
 struct bench_flow_times {
   double latest;       /* seconds from the start to the end of the last one */

@@ -139,7 +139,7 @@ make_side(struct bench *b, struct side *s)
 
 /* ---- lists ---- */
 
-/* A store that was opened just now knows no more than a new process. */
+/* A store that has just been opened knows no more than a new process. */
 static double
 first_page(struct bench *b, const struct side *s)
 {
@@ -161,7 +161,8 @@ middle_page(struct bench *b, const struct side *s)
 {
   double sum = 0;
 
-  for (int i = 0; i < OPENS; i++) { /* opened each time: a store keeps the pages that it has read */
+  for (int i = 0; i < OPENS;
+       i++) { /* opened each time, because a store keeps the pages that it has read */
     struct qp_store *store = bench_store_open(b, s->name);
     double start;
 
@@ -176,7 +177,7 @@ middle_page(struct bench *b, const struct side *s)
 
 /* ---- a start after kill -9 ---- */
 
-/* In a process of its own, which it kills. */
+/* In a child process, which it kills. */
 static _Noreturn void
 die_in_turns(struct bench *b, const struct side *s)
 {
@@ -196,7 +197,7 @@ die_in_turns(struct bench *b, const struct side *s)
   _exit(1);
 }
 
-/* Until every turn that was left in the middle is at rest. */
+/* Waits until every turn that was interrupted has ended. */
 static double
 start_after_kill(struct bench *b, const struct side *s)
 {

@@ -22,8 +22,8 @@
 
 /* ---- any program ---- */
 
-/* Starts a program whose standard output can be read at *out; it ends with us. Its complaints go to
- * `log`. */
+/* Starts a program whose standard output can be read at *out; it ends with this process. Its
+ * error output goes to `log`. */
 static pid_t
 start(const char *const args[], int *out, int log)
 {
@@ -83,7 +83,7 @@ bench_process_stop(struct bench_process *p)
 
 /* ---- quipu serve and the provider ---- */
 
-/* A program that was built with us, so many directories above this one. */
+/* A program that was built with this one, this number of directories above it. */
 static void
 find_program(char out[BENCH_PATH_MAX], int above, const char *name)
 {
@@ -207,7 +207,7 @@ bench_threads(void)
   return n < 2 ? 2 : n > 8 ? 8 : (unsigned)n;
 }
 
-/* A port that nobody has, a moment ago. */
+/* A port that was free a moment ago. */
 static unsigned
 free_port(void)
 {
@@ -233,7 +233,7 @@ write_configuration(const char *dir, unsigned port)
   out = fopen(path, "we");
   if (!out)
     bench_die("%s: %s", path, strerror(errno));
-  if (user) /* else its workers are another user's, who must not read our files */
+  if (user) /* otherwise its workers run as another user, who cannot read our files */
     (void)fprintf(out, "user %s;\n", user->pw_name);
   (void)fprintf(out,
                 "daemon off;\nworker_processes %u;\npid nginx.pid;\nerror_log error.log;\n"

@@ -45,11 +45,11 @@
 
 struct client {
   int fd;
-  unsigned left;       /* tokens of the answer under way; 0: none is */
+  unsigned left;       /* number of tokens left of the current answer; 0: no answer */
   uint64_t due;        /* of the next one */
   struct client *next; /* in the line */
   bool gone;           /* freed when its turn comes */
-  char *request;       /* what has come of it; NULL: nothing */
+  char *request;       /* the part that was received; NULL: nothing */
   size_t len;
 };
 
@@ -81,7 +81,7 @@ now(void)
 
 /* ---- answers ---- */
 
-/* A client that does not read is cut off: it would make the others wait. */
+/* Disconnects a client that does not read: it would make the others wait. */
 static void
 put(struct client *c, const char *text, int len)
 {
@@ -105,7 +105,7 @@ line_up(struct provider *p, struct client *c)
   p->last = &c->next;
 }
 
-/* One more token; behind the last one the end. */
+/* Sends one more token; after the last token, the end. */
 static void
 say(struct provider *p, struct client *c)
 {
@@ -130,7 +130,7 @@ begin(struct provider *p, struct client *c)
     put(c, p->end, p->end_len);
 }
 
-/* Those whose next token is due. */
+/* Serves the answers whose next token is due. */
 static void
 say_due(struct provider *p)
 {

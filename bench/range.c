@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#define APPENDS 20 /* to each context, a block */
+#define APPENDS 20 /* to each context, per block */
 
 struct range {
   struct qp_uuid ids[BENCH_POINTS_MAX];

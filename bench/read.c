@@ -11,7 +11,7 @@
 struct reading {
   struct qp_context *context;
   struct qp_uuid *ids;
-  unsigned loads; /* a thread does in a block */
+  unsigned loads; /* per thread and block */
   bench_work *work;
 };
 

@@ -36,7 +36,7 @@ bench_format_time(char out[24], double seconds)
   (void)snprintf(out, 24, "%.*f %s", v < 10 ? 2 : v < 100 ? 1 : 0, v, units[i].unit);
 }
 
-/* Three digits that matter. */
+/* Three significant digits. */
 static void
 format_figure(char out[24], const struct bench_row *row, double v)
 {
@@ -270,7 +270,7 @@ write_method(const struct bench *b, FILE *out)
   (void)fprintf(
       out,
       "- Messages are sentences of English words, about 1.15 kB as they are stored.\n"
-      "- SQLite has a connection a thread, a prepared statement, no index beside the row\n"
+      "- SQLite has one connection per thread, a prepared statement, no index besides the row\n"
       "  number, and of two ways to keep threads apart the faster one, here\n"
       "  %s.\n"
       "- The bare loop beside the batch does not wait for the disk. Our batch does.\n",
@@ -339,7 +339,7 @@ bench_report_print(const struct bench *b)
 
     describe(&b->rows[i], &t);
     shorts += strcmp(t.verdict, "short") == 0;
-    /* printf pads by bytes, and "…" and "µ" have more of them than columns. */
+    /* printf pads by bytes, and "…" and "µ" have more bytes than columns. */
     (void)printf("%-58s %-12s %9s  %-*s %-5s %*s %*s\n", b->rows[i].what, t.bar, t.figure, 21,
                  t.spread, t.verdict, strstr(t.ours, "µ") ? 11 : 10, t.ours,
                  strstr(t.peer, "µ") ? 11 : 10, t.peer);

@@ -18,10 +18,11 @@ struct bench_process {
 };
 
 unsigned bench_threads(void); /* of quipu serve, and workers of nginx */
-/* `quipu serve` of a store in the data directory, which nobody else has open. Returns when it says
- * that it answers. With `log` its access log goes to a file. */
+/* Starts `quipu serve` on a store in the data directory, which no other process may have open.
+ * Returns when the server answers. `log`: its access log goes to a file. */
 void bench_serve_start(struct bench *b, const char *store, bool log, struct bench_process *p);
-/* A model on this machine, which answers everybody with so many tokens, so far apart. */
+/* Starts a model on this machine, which answers every request with this number of tokens at this
+ * interval. */
 void bench_provider_start(unsigned tokens, unsigned interval_us, struct bench_process *p);
 /* A value of /proc/…/status, in MB. */
 double bench_memory_of(pid_t pid, const char *key);
@@ -29,14 +30,14 @@ double bench_memory_of(pid_t pid, const char *key);
 void bench_nginx_start(struct bench *b, struct bench_process *p);
 void bench_process_stop(struct bench_process *p);
 
-/* Seconds a request with 64 connections. `header` and `script` (Lua) may be NULL. */
+/* Seconds per request with 64 connections. `header` and `script` (Lua) may be NULL. */
 double bench_wrk(unsigned port, const char *target, const char *header, const char *script,
                  double seconds);
 
 /* ---- serve.c ---- */
 
 #define BENCH_MANY "many/store"
-/* Makes that store, with 10,000 contexts in it, unless it is there. */
+/* Creates that store with 10,000 contexts, unless it exists. */
 void bench_many_make(struct bench *b);
 
 /* ---- client.c ---- */
@@ -48,12 +49,12 @@ struct bench_answer {
   size_t len;
 };
 
-void bench_wait_open(unsigned port); /* until somebody listens */
+void bench_wait_open(unsigned port); /* waits until a process listens */
 int bench_connect(unsigned port);
-/* One request on a connection that stays open. The answer's body is the caller's to free. */
+/* One request on a connection that stays open. The caller frees the body of the response. */
 void bench_ask(int fd, const char *method, const char *target, const char *body,
                struct bench_answer *out);
-/* The same for a GET that must be answered with 200, of which nothing is wanted. */
+/* The same for a GET that must return 200; the body is not needed. */
 void bench_get(int fd, const char *target);
 
 #endif

@@ -11,9 +11,9 @@
 #include <sys/stat.h>
 
 #define STORE "session/store"
-#define CHUNK 512 /* messages a file */
+#define CHUNK 512 /* messages per file */
 #define SMALL 100
-#define PAIRS 60  /* appends a block */
+#define PAIRS 60  /* appends per block */
 #define READS 200 /* a block */
 #define WINDOW 50
 

@@ -1,8 +1,9 @@
-/* space.c - what compression saves, and what one message out of a compressed context costs.
+/* space.c - how much space compression saves, and how long it takes to read one message of a
+ * compressed context.
  *
- * The conversations are real ones: runs of an airline agent with tool calls and their results, in
- * OpenAI's form, in ../shared/data or where QUIPU_TEST_DATA says. Each becomes a context. Counted
- * are the bytes of the files that hold messages, before and after. */
+ * The conversations are real: runs of an airline agent with tool calls and their results, in
+ * OpenAI's form, in ../shared/data or in QUIPU_TEST_DATA. Each becomes a context. The bytes of the
+ * files that contain messages are counted, before and after. */
 #include "bench.h"
 
 #include <errno.h>

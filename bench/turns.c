@@ -179,7 +179,7 @@ bench_first_rows(struct bench *b)
 
 /* ---- many streams ---- */
 
-/* What is looked at while they run. */
+/* Measured while the streams run. */
 struct watch {
   const struct turns *t;
   int fd; /* to ask for the metrics */
@@ -241,8 +241,8 @@ struct stream_rows {
   struct bench_row *time, *memory, *syncs;
 };
 
-/* One round of each side, with a server that has just been started: what an earlier round has left
- * in memory would else be counted, or hide what this one takes. */
+/* One round of each side, with a server that has just been started: memory of an earlier round
+ * would be counted otherwise, or would hide the memory that this round needs. */
 static void
 run_streams(struct bench *b, struct turns *t, char **direct_urls, const struct stream_rows *rows)
 {

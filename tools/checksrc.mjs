@@ -31,7 +31,7 @@ const words = (text) => text.trim().split(/\s+/);
 const inFile = (...names) => (file) => names.includes(file);
 const under = (...dirs) => (file) => dirs.some((dir) => file.startsWith(`${dir}/`));
 
-// `where`: files the rule is for; `except`: files of those that it is not for.
+// `where`: the files that the rule applies to; `except`: exceptions among them.
 const bans = [
   {
     names: words(`strcpy stpcpy strcat strncpy strncat sprintf vsprintf strtok atoi atol atoll atof
@@ -110,8 +110,8 @@ function list(dir, ...endings) {
     .sort();
 }
 
-// The text with comments, strings and characters blanked, so that what is left is code. Line breaks
-// stay. Also tells in which lines a "//" comment begins.
+// Replaces comments, strings and characters by blanks, so that only code is left. Line breaks stay. Also returns
+// the lines in which a "//" comment begins.
 function strip(text) {
   const slashes = [];
   const token = /\/\*[^]*?\*\/|\/\/[^\n]*|"(?:\\[^]|[^"\\\n])*"|'(?:\\[^]|[^'\\\n])*'/g;
@@ -180,7 +180,7 @@ function checkInclude(file, line, name, quoted) {
     complain(file, line, `${driver} includes "${name}" of another driver`);
 }
 
-// A reader who hears the name of a file must find one file.
+// A file name occurs once, so that a name without its directory is enough to find a file.
 function checkBasenames(files) {
   const seen = new Map();
   for (const file of files) {
@@ -190,7 +190,8 @@ function checkBasenames(files) {
   }
 }
 
-// Two names that differ by one underscore are read as one. qp_free() and qp__free() do the same.
+// Readers mistake two names that differ by one underscore for each other. The exception is qp_free() and
+// qp__free(), which do the same.
 function checkUnderscores(headers) {
   const names = (file, form) => strip(fs.readFileSync(path.join(root, file), 'utf8')).code.match(form) ?? [];
   const known = new Set(headers('include').flatMap((file) => names(file, /\bqp_[a-z]\w*/g)));
@@ -253,7 +254,7 @@ function checkFile(file) {
   if (file.startsWith('src/')) checkNames(file, codeLines);
 }
 
-// What Meson does not list is never built, and a test that is never built cannot fail.
+// A file that Meson does not list is never built, and a test that is never built cannot fail.
 function checkLists() {
   const read = (file) => fs.readFileSync(path.join(root, file), 'utf8');
   const listed = (build, variable, files, nameOf) => {

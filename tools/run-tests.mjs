@@ -1,15 +1,15 @@
 #!/usr/bin/env node
 // Runs the tests of a build directory: every C test program that Meson knows, every
-// tests/e2e/*.test.mjs and every tests/web/*.test.mjs (the page in a browser), each in a process group of its own with a time limit and a temporary
-// directory of its own.
+// tests/e2e/*.test.mjs and every tests/web/*.test.mjs (the page in a browser). Each file runs in its
+// own process group, with a time limit and its own temporary directory.
 //
-// One line a file, the output of those that failed, and at the very end the sum over all test
-// functions. A file that crashes, hangs, leaves out planned tests or runs none counts as one
-// failure more.
+// Prints one line per file, the output of failed files, and at the end the sum over all test
+// functions. A file that crashes, hangs, skips planned tests or runs no test counts as one more
+// failure.
 //
-// Tests find in their environment: QUIPU_BIN (the built command line, with the checks of
-// base/assert.h), QUIPU_BUILD (the build directory), TMPDIR (theirs alone, removed afterwards). They
-// start in the repository's root.
+// The environment of a test has QUIPU_BIN (the built command line, with the checks of
+// base/assert.h), QUIPU_BUILD (the build directory) and TMPDIR (a private directory, removed
+// afterwards). Its working directory is the root of the repository.
 
 import { spawn, spawnSync } from 'node:child_process';
 import fs from 'node:fs';
@@ -22,8 +22,8 @@ const allSuites = ['unit', 'conformance', 'fault', 'crash', 'embed', 'e2e', 'web
 const usage = `usage: tools/run-tests.mjs [--build DIR] [--suite ${allSuites.join('|')}]...
                            [--jobs N] [--timeout SECONDS] [NAME]...
 NAME runs only the files whose name contains it, such as unit/test_buf.`;
-const outputLimit = 16_000_000; // characters kept of one file's output: its end
-const shownLines = 300; // of the output of a file that failed: its end
+const outputLimit = 16_000_000; // characters of a file that are kept: the end of its output
+const shownLines = 300; // characters of a failed file that are printed: the end of its output
 
 function fail(sentence) {
   process.stderr.write(`run-tests: ${sentence}\n`);
@@ -67,7 +67,7 @@ function parseArguments(args) {
   return options;
 }
 
-// ---- what there is to run ----
+// ---- the tests ----
 
 // The program for the end-to-end tests: with the checks of base/assert.h. A release build has it as
 // tests/quipu besides the product; it is brought up to date here, since "make" does not build it.
@@ -112,9 +112,8 @@ function listScripts(suite) {
 
 // ---- counting ----
 
-// cmocka's TAP: "1..N", then "ok 1 - name", "not ok 2 - name" or "not ok 3 # SKIP name"; one plan a
-// group. A line may have a test's own output before it, and a forked child may print a line a
-// second time.
+// cmocka's TAP: "1..N", then "ok 1 - name", "not ok 2 - name" or "not ok 3 # SKIP name"; one plan per group of
+// tests. A line may begin with output of the test itself, and a forked child may print a line twice.
 function countCmocka(output) {
   const sum = { passed: 0, failed: 0, skipped: 0, planned: 0 };
   let seen = new Set();
@@ -134,8 +133,7 @@ function countCmocka(output) {
   return sum;
 }
 
-// The summary of Node's spec reporter; the last one, should a test print something that looks like
-// it.
+// The summary of Node's spec reporter. A test may print similar text, so the last one counts.
 function countNode(output) {
   const last = (what) => {
     const all = [...output.matchAll(new RegExp(`^ℹ ${what} (\\d+)$`, 'gm'))];
@@ -149,7 +147,7 @@ function countNode(output) {
   return { ...sum, planned: sum.passed + sum.failed + sum.skipped };
 }
 
-// What is wrong with the run of a file beyond its failed tests, as a phrase; undefined: nothing.
+// A problem with the run of a file besides failed tests, as a phrase; undefined: no problem.
 function judge(sum, end, timeout) {
   const ran = sum.passed + sum.failed + sum.skipped;
   if (end.timedOut) return `still running after ${timeout} s`;
@@ -185,7 +183,7 @@ function start(file, options, scratch) {
     QUIPU_BUILD: options.build,
     TMPDIR: tmp,
   };
-  delete env.QUIPU_DATA; // the developer's own store is none of a test's business
+  delete env.QUIPU_DATA; // tests must not use the data directory of the developer
   return new Promise((resolve) => {
     const end = { output: '' };
     const began = process.hrtime.bigint();
@@ -215,7 +213,7 @@ function start(file, options, scratch) {
       end.error = error;
       finish();
     });
-    // What a test leaves behind must not hold its pipes open, nor outlive it.
+    // Processes that a test has left must not keep its pipes open, nor outlive it.
     child.on('exit', () => killGroup(child.pid));
     child.on('close', (code, signal) => {
       end.code = code;
@@ -273,7 +271,7 @@ const cleanUp = () => {
   fs.rmSync(scratch, { recursive: true, force: true });
 };
 process.on('exit', cleanUp);
-process.stdout.on('error', () => process.exit(1)); // nobody reads on
+process.stdout.on('error', () => process.exit(1)); // the reader of the output has gone
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => process.exit(130));
 
 const known = [...listPrograms(options.build), ...listScripts('e2e'), ...listScripts('web')];

@@ -1,5 +1,5 @@
-// The contract of the HTTP server as a thing to ask: its operations with every reference resolved,
-// and validators for its schemas. The lint, the documentation and the end-to-end tests use it.
+// The contract of the HTTP server, for the lint, the documentation and the end-to-end tests: its operations with
+// every reference resolved, and validators for its schemas.
 
 import fs from 'node:fs';
 import path from 'node:path';
@@ -10,7 +10,7 @@ import Ajv2020 from 'ajv/dist/2020.js';
 export const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '../..');
 export const methods = ['get', 'post', 'patch', 'put', 'delete'];
 
-// A part of a JSON pointer, and as it stands in a URI.
+// A part of a JSON pointer, escaped as in a URI.
 const escape = (part) => part.replaceAll('~', '~0').replaceAll('/', '~1');
 const unescape = (part) => part.replaceAll('~1', '/').replaceAll('~0', '~');
 
@@ -19,14 +19,14 @@ export class Contract {
     this.doc = doc;
     this.ajv = new Ajv2020({ strict: true, strictRequired: false, strictTypes: false, allErrors: false });
     addFormats(this.ajv);
-    this.ajv.addVocabulary(Object.keys(doc)); // the document is no schema, but holds them
+    this.ajv.addVocabulary(Object.keys(doc)); // the document is not a schema, but contains schemas
     this.ajv.addVocabulary(['discriminator', 'x-event']); // for generators of clients
     this.ajv.addSchema(doc, 'contract');
     this.compiled = new Map();
     this.operations = this.#operations();
   }
 
-  // What a pointer such as #/components/headers/ETag points to.
+  // The value that a pointer such as #/components/headers/ETag refers to.
   at(pointer) {
     let node = this.doc;
     for (const part of pointer.split('/').slice(1)) node = node?.[unescape(part)];
@@ -34,13 +34,13 @@ export class Contract {
     return node;
   }
 
-  // The node and the pointer to it, behind its reference if it is one.
+  // The node and the pointer to it. A reference is followed.
   resolve(pointer) {
     const node = this.at(pointer);
     return node.$ref ? this.resolve(node.$ref) : { node, pointer };
   }
 
-  // A function that gives undefined for a value that fits the schema there, else what is wrong.
+  // A function that returns undefined for a value that fits the schema, otherwise a description of the problem.
   validator(pointer) {
     if (!this.compiled.has(pointer)) {
       const uri = pointer.slice(1).split('/').map(encodeURIComponent).join('/');
@@ -91,7 +91,7 @@ export class Contract {
     });
   }
 
-  // The first of them. Undefined: there is none.
+  // The first kind of content, or undefined.
   content(pointer) {
     return this.contents(pointer)[0];
   }

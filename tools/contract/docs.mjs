@@ -29,7 +29,7 @@ function words(contract, schema) {
   return [schema.type].flat().join(' or ');
 }
 
-// What is told of the thing itself, else of its schema.
+// The description of the value itself, or else of its schema.
 const told = (contract, node) => node.description ?? (node.$ref ? contract.at(node.$ref).description : undefined) ?? '';
 
 function fields(contract, schema) {
@@ -70,7 +70,7 @@ function bodyOf(contract, op) {
   return `Body${about ? `: ${about}` : ':'}\n\n${table(['field', 'type', ''], fields(contract, node))}\n`;
 }
 
-// What may come besides the example's answer.
+// The possible responses besides the one of the example.
 function otherAnswers(op) {
   const good = [...op.responses].filter(([status]) => status < 400);
   const bad = [...op.responses.keys()].filter((status) => status >= 400);
@@ -121,7 +121,7 @@ function errors(contract) {
   return table(['status', 'codes', ''], [...rows.values()].sort((a, b) => a[0] - b[0]));
 }
 
-// The objects that answers and bodies refer to; whole bodies stand with their operations.
+// The objects that responses and bodies refer to. Whole bodies are described with their operations.
 function objects(contract) {
   const bodies = contract.operations.map((op) => op.body && contract.resolve(op.body.schema).node);
   const shown = Object.entries(contract.doc.components.schemas).filter(

@@ -1,4 +1,4 @@
-// What must be true of the contract beyond being OpenAPI 3.1, as one sentence for each violation.
+// Rules for the contract beyond OpenAPI 3.1. Yields one sentence for each violation.
 
 import { Validator } from '@seriousme/openapi-schema-validator';
 import { Contract } from './contract.mjs';
@@ -14,7 +14,7 @@ function* references(node, pointer = '#') {
   }
 }
 
-// Every reference points to something, and every component is pointed to.
+// Every reference has a target, and every component is used.
 function* lintReferences(contract) {
   const used = new Set();
   for (const { pointer, target } of references(contract.doc)) {
@@ -28,7 +28,7 @@ function* lintReferences(contract) {
   for (const kind of Object.keys(contract.doc.components)) {
     if (kind === 'securitySchemes') continue;
     for (const name of Object.keys(contract.doc.components[kind]))
-      if (!used.has(`#/components/${kind}/${name}`)) yield `#/components/${kind}/${name}: nobody uses it`;
+      if (!used.has(`#/components/${kind}/${name}`)) yield `#/components/${kind}/${name}: it is not used`;
   }
 }
 
@@ -71,7 +71,7 @@ function* lintResponse(contract, status, { node, pointer, headers, content, cont
     yield* lintExample(contract, header.pointer, header.node.schema && `${header.pointer}/schema`, header.node.example);
 }
 
-// The statuses that the server may give for any such operation.
+// The statuses that any such operation may return.
 function* lintStatuses(op) {
   const need = [400, 403, 503];
   if (op.node['x-scope'] !== 'none') need.push(401);
@@ -92,14 +92,14 @@ function* lintOperation(contract, op, ids, tags) {
   if (op.node.tags?.length !== 1 || !tags.includes(op.node.tags[0])) yield `${op.pointer}: it must have one of the tags`;
   if (!scopes.includes(op.node['x-scope'])) yield `${op.pointer}: x-scope must be one of ${scopes.join(', ')}`;
   if ((op.node['x-scope'] === 'none') !== (op.node.security?.length === 0))
-    yield `${op.pointer}: security must be [] where x-scope is none, and only there`;
+    yield `${op.pointer}: security must be [] if and only if x-scope is none`;
   yield* lintParameters(contract, op);
   if (op.body) yield* lintContent(contract, `${op.pointer}/requestBody`, op.body);
   for (const [status, response] of op.responses) yield* lintResponse(contract, status, response);
   yield* lintStatuses(op);
 }
 
-// The list of codes is that of all errors together.
+// The list of codes must be the union of the codes of all errors.
 function* lintCodes(contract) {
   const schemas = contract.doc.components.schemas;
   const listed = schemas.ErrorCode.enum;
