@@ -89,18 +89,24 @@ function writePage(out, metafile) {
   const page = fs
     .readFileSync(path.join(here, 'index.html'), 'utf8')
     .replace('{{script}}', urlOf(script))
-    .replace('{{style}}', urlOf(style));
+    .replace('{{style}}', urlOf(style))
+    .replace('{{preload}}', firstScripts(outputs, script).map((file) => `<link rel="modulepreload" href="/assets/${path.basename(file)}" />`).join('\n    '));
   fs.writeFileSync(path.join(out, 'index.html'), page);
   if (flags.includes('--sizes')) printSizes(out, outputs, script);
 }
 
-// `first`: what the page loads before anything is clicked.
-function printSizes(out, outputs, script) {
+// What the page loads before anything is clicked: the script and all that it imports.
+function firstScripts(outputs, script) {
   const first = new Set([script.file]);
   for (const file of first) {
     const about = outputs.find((one) => one.file === file);
     for (const used of about.imports) if (used.kind === 'import-statement') first.add(path.resolve(root, used.path));
   }
+  return [...first];
+}
+
+function printSizes(out, outputs, script) {
+  const first = new Set(firstScripts(outputs, script));
   const sizes = fs.readdirSync(path.join(out, 'assets')).sort().map((name) => {
     const bytes = fs.readFileSync(path.join(out, 'assets', name));
     return { name, first: name.endsWith('.css') || first.has(path.join(out, 'assets', name)), bytes: bytes.length, gzip: zlib.gzipSync(bytes, { level: 9 }).length };

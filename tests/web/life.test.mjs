@@ -89,7 +89,7 @@ test('an approval in one tab is seen in the other, with what will happen', async
   // Denied with a reason in one tab; the other shows what is left.
   const command = second.locator('.approval', { hasText: 'echo tied' });
   await command.getByRole('button', { name: 'Deny' }).click();
-  await command.getByLabel('Why not?').fill('not now');
+  await command.getByLabel('Reason, for the model').fill('not now');
   await command.getByRole('button', { name: 'Deny' }).click();
   await page.locator('.approval').nth(1).waitFor({ state: 'detached' });
   await page.locator('.approval').getByRole('button', { name: 'Approve', exact: true }).click();

@@ -186,7 +186,7 @@ test('the palette and shortcuts reach everything, and settings are kept', async 
   await page.keyboard.press('Control+k');
   await page.getByLabel('Command or conversation').fill('settings');
   await page.keyboard.press('Enter');
-  await page.getByLabel('dark', { exact: true }).check();
+  await page.getByLabel('Dark', { exact: true }).check();
   assert.equal(await page.evaluate(() => document.documentElement.dataset.theme), 'dark');
   await page.reload();
   assert.equal(await page.evaluate(() => document.documentElement.dataset.theme), 'dark');

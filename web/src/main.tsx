@@ -1,17 +1,17 @@
 // The page: list at the left, a view in the middle, and what floats above both.
 
 import { render, type VNode } from 'preact';
-import { useEffect } from 'preact/hooks';
+import { useEffect, useRef } from 'preact/hooks';
 import { Chat } from './chat/chat';
-import { needsKey } from './lib/api';
+import { needsKey, online, reach } from './lib/api';
 import { dismiss, loadModels, loadPrompts, loadRows, notes, route, sidebarOpen } from './lib/store';
 import { Home } from './views/home';
 import { lazyView } from './views/lazy-view';
 import { Palette, useShortcuts } from './views/palette';
 import { Button } from './views/parts';
 import { Sidebar } from './views/sidebar';
-import { SignIn } from './views/sign-in';
 
+const SignIn = lazyView(() => import('./views/sign-in').then((module) => module.SignIn));
 const Prompts = lazyView(() => import('./views/prompts').then((module) => module.Prompts));
 const Usage = lazyView(() => import('./views/usage').then((module) => module.Usage));
 const Storage = lazyView(() => import('./views/storage').then((module) => module.Storage));
@@ -32,12 +32,14 @@ function App(): VNode {
       if (document.visibilityState === 'visible') void loadRows();
     };
     document.addEventListener('visibilitychange', again);
-    addEventListener('online', again);
-    return () => {
-      document.removeEventListener('visibilitychange', again);
-      removeEventListener('online', again);
-    };
+    return () => document.removeEventListener('visibilitychange', again);
   }, []);
+  const isOnline = online.value;
+  const wasOnline = useRef(true);
+  useEffect(() => {
+    if (isOnline && !wasOnline.current) loadAll();
+    wasOnline.current = isOnline;
+  }, [isOnline]);
   const { view, id } = route.value;
   useEffect(() => {
     if (view !== 'chat') document.title = view === 'home' ? 'quipu' : `${view[0]?.toUpperCase()}${view.slice(1)} · quipu`;
@@ -60,8 +62,24 @@ function App(): VNode {
         {view === 'settings' && <Settings />}
       </div>
       <Palette />
+      <Offline />
       <Notes />
     </>
+  );
+}
+
+// It floats, so that nothing moves when the connection comes and goes.
+function Offline(): VNode | null {
+  if (online.value) return null;
+  return (
+    <div class="offline" role="status">
+      <span>
+        <strong>The server cannot be reached.</strong> Nothing is lost: the page goes on when it is back.
+      </span>
+      <Button small onClick={() => void reach()}>
+        Try now
+      </Button>
+    </div>
   );
 }
 

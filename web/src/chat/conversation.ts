@@ -2,7 +2,7 @@
 // what can be done with it. Everything shown comes from the server; events say when to ask again.
 
 import { batch, computed, signal } from '@preact/signals';
-import { act, ask, authHeaders, inPath, patch, post, Problem, remove, sentence, tryAsk } from '../lib/api';
+import { act, ask, authHeaders, inPath, lost, patch, post, Problem, remove, sentence, tryAsk } from '../lib/api';
 import { Live, type Status } from '../lib/live';
 import { type Answer, isBusy, newTurn, reduce, type Stale, type Turn } from '../lib/reduce';
 import type { Branch, Compaction, Context, Event, Message, Outline, Queued, State, ToolCall, Window } from '../lib/types';
@@ -89,6 +89,7 @@ export class Conversation {
             this.status.value = status;
             this.failures.value = failures;
           });
+          if (status === 'lost' && failures > 1) void lost();
         },
         onRefused: (status) => {
           if (status === 404) this.gone.value = true;

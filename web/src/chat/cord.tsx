@@ -7,8 +7,9 @@ import { signal } from '@preact/signals';
 import type { VNode } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { inPath, tryAsk } from '../lib/api';
+import { notify } from '../lib/store';
 import type { Outline, OutlineItem } from '../lib/types';
-import { plural } from '../lib/words';
+import { plural, roleWord } from '../lib/words';
 import type { Conversation } from './conversation';
 import { goTo, view } from './thread';
 
@@ -54,6 +55,18 @@ function thin(items: OutlineItem[], y: (at: number) => number): OutlineItem[] {
   return [...best.values()];
 }
 
+// The next or the previous message that has alternatives.
+export function goToBranchPoint(chat: Conversation, by: 1 | -1): void {
+  const points = outlineOf(chat).items.filter((item) => (item.alternatives ?? 1) > 1);
+  const { first, last: end } = view.value;
+  const here = last.id === chat.id && first < last.at && last.at <= end + 1 ? last.at : first + 1;
+  const next = by > 0 ? points.find((item) => item.at > here) : points.findLast((item) => item.at < here);
+  if (!next) return notify(points.length === 0 ? 'This conversation has no branch points.' : by > 0 ? 'This is the last branch point.' : 'This is the first branch point.');
+  last = { id: chat.id, at: next.at };
+  goTo(next.at - 1, next.id);
+}
+let last = { id: '', at: 0 }; // where this led to
+
 const previews = new Map<string, string>();
 
 async function previewOf(chat: Conversation, item: OutlineItem): Promise<string> {
@@ -72,7 +85,6 @@ async function previewOf(chat: Conversation, item: OutlineItem): Promise<string>
   return text;
 }
 
-const roleWords: Record<string, string> = { user: 'You', assistant: 'Answer', tool: 'Tool result', system: 'System' };
 
 export function Cord({ chat }: { chat: Conversation }): VNode | null {
   const holder = useRef<HTMLDivElement>(null);
@@ -172,7 +184,7 @@ export function Cord({ chat }: { chat: Conversation }): VNode | null {
       </div>
       {hover && (
         <div class={`cord-tip${hover.y > height * 0.6 ? ' above' : ''}`} style={{ top: `${hover.y}px` }}>
-          <strong>{roleWords[hover.item.role] ?? hover.item.role}</strong>
+          <strong>{roleWord(hover.item.role)}</strong>
           <span>{hover.item.at}</span>
           <p dir="auto">{hover.text || (hover.item.alternatives && hover.item.alternatives > 1 ? plural(hover.item.alternatives, 'alternative') : '…')}</p>
         </div>

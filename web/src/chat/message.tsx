@@ -3,7 +3,7 @@
 
 import type { ComponentChildren, VNode } from 'preact';
 import { useState } from 'preact/hooks';
-import { CodeBlock, DiffLines, Markdown } from '../lib/markdown';
+import { CodeBlock, Markdown } from '../lib/markdown';
 import { type Answer, textOf, thinkingOf } from '../lib/reduce';
 import { notify, settings } from '../lib/store';
 import type { Message as Stored, ToolCall, ToolResult } from '../lib/types';
@@ -175,18 +175,18 @@ export function AssistantMessage({ chat, message, answer, alternatives, isLast, 
   const thinking = message ? (message.thinking ?? '') : answer ? thinkingOf(answer) : '';
   const isWriting = answer !== undefined && !answer.done;
   const running = chat.turn.value.tools;
+  // A call that waits for a decision has a card below the message.
+  const isWaiting = (id: string) => message !== undefined && chat.turn.value.state === 'AwaitingToolApproval' && chat.pending.value.some((one) => one.id === id);
   const isRunning = (id: string) => running.some((tool) => tool.id === id && !tool.ended);
   const calls: ToolCall[] = message
     ? message.tool_calls
     : (answer?.blocks ?? []).filter((block) => block.kind === 'call').map((block) => ({ id: block.id ?? '', tool_name: block.name ?? '', arguments: parse(block.text), approval_status: 'Pending', display_preference: 'Default' }));
   return (
-    <article class={`message assistant${wasStreamed ? ' streamed' : ''}`} aria-label={message ? `Answer, ${shortTime(message.created_at)}` : 'Answer, being written'} aria-busy={isWriting}>
+    <article class={`message assistant${wasStreamed ? ' streamed' : ''}${calls.length > 0 && !isLast ? ' calling' : ''}`} aria-label={message ? `Answer, ${shortTime(message.created_at)}` : 'Answer, being written'} aria-busy={isWriting}>
       {thinking && <Thinking id={answer?.key ?? message?.id ?? ''} text={thinking} live={isWriting && !text} />}
       {text && <Markdown text={text} streaming={isWriting} />}
       {isWriting && !text && !thinking && calls.length === 0 && <Writing label="The answer begins" />}
-      {calls.map((call) => (
-        <CallLine key={call.id} call={call} writing={isWriting} running={isRunning(call.id)} waiting={message !== undefined && chat.pending.value.some((one) => one.id === call.id)} />
-      ))}
+      {calls.map((call) => !isWaiting(call.id) && <CallLine key={call.id} call={call} writing={isWriting} running={isRunning(call.id)} />)}
       {meta.interrupted && (
         <p class="mark-line">
           <Icon name="warn" size={16} /> The answer was interrupted here. What arrived is saved.
@@ -286,7 +286,7 @@ function BranchMenu({ chat, message }: { chat: Conversation; message: Stored }):
     while (taken.has(`branch ${n}`)) n++;
     if (await chat.newBranch(`branch ${n}`, message.id)) notify(`Now on “branch ${n}”. The other messages stay where they were.`);
   };
-  const compact = chat.canCompact.value ? { label: 'Compact up to here…', icon: 'wrap', run: () => void chat.action('compact', { up_to: message.id }) } : null;
+  const compact = chat.canCompact.value ? { label: 'Compact up to here', icon: 'wrap', run: () => void chat.action('compact', { up_to: message.id }) } : null;
   return <Menu small label="More" items={[{ label: 'Branch off here', icon: 'branch', run: () => void fork() }, { label: 'Copy link to message', icon: 'copy', run: () => void navigator.clipboard.writeText(`${location.origin}/#/c/${chat.id}/m/${message.id}`) }, compact]} />;
 }
 
@@ -305,16 +305,16 @@ export function summaryOf(call: ToolCall): string {
 
 export const toolIcon = (call: ToolCall): string => toolIcons[String((call.ui_hints as { icon?: string } | undefined)?.icon ?? '')] ?? 'tool';
 
-function CallLine({ call, waiting = false, writing = false, running = false }: { call: ToolCall; waiting?: boolean; writing?: boolean; running?: boolean }): VNode | null {
-  if (call.display_preference === 'Hidden' && !waiting) return null;
-  const state = waiting ? 'waits for you' : running ? 'running' : writing ? 'being written' : call.approval_status === 'Denied' ? 'denied' : '';
+function CallLine({ call, writing, running }: { call: ToolCall; writing: boolean; running: boolean }): VNode | null {
+  if (call.display_preference === 'Hidden') return null;
+  const state = running ? 'running' : writing ? 'being written' : call.approval_status === 'Denied' ? 'denied' : '';
   return (
     <details class="call" {...disclosure(`${call.id}:call`)}>
       <summary>
         <Icon name={toolIcon(call)} size={16} />
         <span class="call-name">{call.tool_name}</span>
         <code class="call-what">{summaryOf(call)}</code>
-        {state && <span class={`tag ${waiting ? 'wait' : ''}`}>{state}</span>}
+        {state && <span class="tag">{state}</span>}
       </summary>
       <Arguments value={call.arguments} />
     </details>
@@ -388,5 +388,3 @@ function callOf(chat: Conversation, id: string): ToolCall | undefined {
   }
   return undefined;
 }
-
-export { DiffLines };

@@ -7,7 +7,7 @@ import { ask } from '../lib/api';
 import { DiffLines } from '../lib/markdown';
 import { notify, tools } from '../lib/store';
 import type { Queued, Rule, ToolCall } from '../lib/types';
-import { Button, Icon, Notice } from '../views/parts';
+import { Button, focusAtFirst, Icon, Notice } from '../views/parts';
 import type { Conversation } from './conversation';
 import { Arguments, summaryOf, toolIcon, Writing } from './message';
 
@@ -127,6 +127,7 @@ function Approval({ chat, call, edited, onEdit, extra }: { chat: Conversation; c
     const added = (await rules()).filter((rule) => !before.has(rule.id));
     for (const rule of added) notify(`Rule saved: ${rule.tool} ${Object.entries(rule.arguments).map(([name, value]) => `${name}=${JSON.stringify(value)}`).join(' ')} runs without asking`, { label: 'Remove', run: () => void ask(`/tools/rules/${rule.id}`, { method: 'DELETE' }) });
   };
+  const deny = () => void chat.decide({ denied: [call.id], ...(denying ? { reason: denying } : {}) });
   const saveEdit = () => {
     try {
       onEdit(JSON.parse(editing ?? '') as unknown);
@@ -161,33 +162,43 @@ function Approval({ chat, call, edited, onEdit, extra }: { chat: Conversation; c
           </div>
         </div>
       )}
-      {denying !== null && (
+      {denying !== null && editing === null && (
         <label class="field">
-          Why not? The model reads it. (optional)
-          <input value={denying} onInput={(event) => setDenying(event.currentTarget.value)} />
+          Reason, for the model to read (optional)
+          <input
+            value={denying}
+            ref={focusAtFirst}
+            onInput={(event) => setDenying(event.currentTarget.value)}
+            onKeyDown={(event) => {
+              if (event.key === 'Enter') deny();
+              if (event.key === 'Escape') setDenying(null);
+            }}
+          />
         </label>
       )}
-      <footer>
-        <Button small kind="quiet" icon="edit" onClick={() => setEditing(JSON.stringify(shown.arguments, null, 2))}>
-          Edit arguments
-        </Button>
-        <span class="push" />
-        {denying === null ? (
-          <Button small onClick={() => setDenying('')}>
-            Deny
+      {editing === null && (
+        <footer>
+          <Button small kind="quiet" icon="edit" onClick={() => setEditing(JSON.stringify(shown.arguments, null, 2))}>
+            Edit arguments
           </Button>
-        ) : (
-          <Button small kind="danger" onClick={() => void chat.decide({ denied: [call.id], ...(denying ? { reason: denying } : {}) })}>
-            Deny
+          <span class="push" />
+          {denying === null ? (
+            <Button small onClick={() => setDenying('')}>
+              Deny
+            </Button>
+          ) : (
+            <Button small kind="danger" onClick={deny}>
+              Deny
+            </Button>
+          )}
+          <Button small onClick={() => void always()} label="Approve this call and all equal ones from now on">
+            Always allow
           </Button>
-        )}
-        <Button small onClick={() => void always()} label="Approve this call and all equal ones from now on">
-          Always allow
-        </Button>
-        <Button small kind="primary" onClick={() => void chat.decide({ approved: [call.id], ...extra() })}>
-          {edited === undefined ? 'Approve' : 'Approve as edited'}
-        </Button>
-      </footer>
+          <Button small kind="primary" onClick={() => void chat.decide({ approved: [call.id], ...extra() })}>
+            {edited === undefined ? 'Approve' : 'Approve as edited'}
+          </Button>
+        </footer>
+      )}
     </div>
   );
 }

@@ -24,6 +24,7 @@ export interface View {
 export const view = signal<View>({ first: 0, last: 0 });
 export const highlighted = signal('');
 let current: { list: List; chat: Conversation } | null = null;
+export const shownChat = (): Conversation | undefined => current?.chat;
 
 // Goes to a message by its position, and marks it for a moment.
 export function goTo(index: number, id = ''): void {

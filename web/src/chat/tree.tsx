@@ -6,7 +6,7 @@ import { useEffect, useState } from 'preact/hooks';
 import { ask, inPath, sentence, tryAsk } from '../lib/api';
 import { Markdown } from '../lib/markdown';
 import type { Branch, Message, Outline } from '../lib/types';
-import { count, plural, shortTime } from '../lib/words';
+import { count, plural, roleWord, shortTime } from '../lib/words';
 import { Button, focusAtFirst, Loading, Menu, Notice } from '../views/parts';
 import type { Conversation } from './conversation';
 
@@ -55,7 +55,7 @@ export function Tree({ chat, onClose }: { chat: Conversation; onClose: () => voi
   const y = (at: number) => head + 14 + at * step;
   const x = (n: number) => left + n * gap;
   const width = x(cords.length - 1) + gap;
-  const height = Math.max(y(longest), ...cords.map((cord) => y(cord.forkAt) + 70)) + 16;
+  const height = Math.max(y(longest), ...cords.map((cord) => y(cord.forkAt) + 70)) + 34;
   const active = chat.branch.value;
   const choose = async (name: string) => {
     if (name !== active) await chat.switchBranch(name);
@@ -82,6 +82,9 @@ export function Tree({ chat, onClose }: { chat: Conversation; onClose: () => voi
                 <path class="tree-touch" d={`${start}V${Math.max(end, from + 44)}`} />
                 <path class="tree-line" d={`${start}V${Math.max(end, from + 44)}`} />
                 {knots}
+                <text x={x(n)} y={Math.max(end, from + 44) + 20} text-anchor="middle">
+                  {cord.branch.name.length > 16 ? `${cord.branch.name.slice(0, 15)}…` : cord.branch.name}
+                </text>
               </g>
             );
           })}
@@ -170,7 +173,7 @@ export function Compare({ chat, onClose }: { chat: Conversation; onClose: () => 
       {messages.length === 0 && <p class="faint">Nothing of its own.</p>}
       {messages.map((message) => (
         <section key={message.id} class={`compare-${message.role}`}>
-          <h3>{message.role === 'user' ? 'You' : message.role}</h3>
+          <h3>{roleWord(message.role)}</h3>
           {message.tool_calls.map((call) => (
             <code key={call.id}>{call.tool_name}</code>
           ))}
@@ -178,7 +181,7 @@ export function Compare({ chat, onClose }: { chat: Conversation; onClose: () => 
         </section>
       ))}
       {name !== chat.branch.value && (
-        <Button small onClick={() => void chat.switchBranch(name).then((ok) => ok && onClose())} disabled={chat.busy.value}>
+        <Button onClick={() => void chat.switchBranch(name).then((ok) => ok && onClose())} disabled={chat.busy.value}>
           Continue on “{name}”
         </Button>
       )}

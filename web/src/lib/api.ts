@@ -1,6 +1,7 @@
 // Requests to the server. Every failure becomes a Problem: a sentence for people and what helps.
 
 import { signal } from '@preact/signals';
+import { wait } from './sse';
 
 const keyName = 'quipu.key';
 
@@ -12,7 +13,29 @@ function storedKey(): string {
 
 let key = storedKey();
 export const needsKey = signal(false);
-export const online = signal(true);
+export const online = signal(true); // whether the server answered last time
+
+// After a lost connection: asks until the server answers again.
+const askAgain = 2000;
+let isAsking = false;
+export async function lost(): Promise<void> {
+  online.value = false;
+  if (isAsking) return;
+  isAsking = true;
+  while (!(await reach())) await wait(askAgain, new AbortController().signal);
+  isAsking = false;
+}
+
+export async function reach(): Promise<boolean> {
+  try {
+    await fetch('/healthz', { cache: 'no-store' });
+    online.value = true;
+  } catch {
+    online.value = false;
+  }
+  return online.value;
+}
+addEventListener('offline', () => void reach().then((is) => (is ? undefined : lost())));
 
 export function setKey(value: string, remember: boolean): void {
   key = value;
@@ -62,7 +85,7 @@ export async function askResponse(path: string, ask: Ask = {}): Promise<Response
     response = await fetch(`/v1${path}`, init);
   } catch (error) {
     if (error instanceof DOMException && error.name === 'AbortError') throw error;
-    online.value = false;
+    void lost();
     throw new Problem('The server cannot be reached. Nothing is lost: your text stays here.', 0, 'OFFLINE');
   }
   online.value = true;

@@ -2,7 +2,7 @@
 // blocks keep their nodes while the tail grows.
 
 import type { Token } from 'markdown-it';
-import type { ComponentChildren, VNode } from 'preact';
+import { type ComponentChildren, isValidElement, type VNode } from 'preact';
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { CopyButton } from '../views/parts';
 import { type Block, Splitter } from './blocks';
@@ -100,8 +100,9 @@ function element(tag: string, token: Token | null, children: ComponentChildren[]
   const Tag = tag as 'p';
   const align = /text-align:(left|center|right)/.exec(attribute(token, 'style'))?.[1];
   const start = tag === 'ol' ? attribute(token, 'start') : '';
+  const name = align ? `align-${align}` : tag === 'li' && beginsWithBox(children) ? 'task' : undefined;
   return (
-    <Tag key={key} class={align ? `align-${align}` : undefined} dir={flowing.has(tag) ? 'auto' : undefined} {...(start ? { start: Number(start) } : {})}>
+    <Tag key={key} class={name} dir={flowing.has(tag) ? 'auto' : undefined} {...(start ? { start: Number(start) } : {})}>
       {children}
     </Tag>
   );
@@ -132,6 +133,11 @@ function leaf(token: Token, key: number): ComponentChildren {
     default:
       return token.content;
   }
+}
+
+function beginsWithBox(children: ComponentChildren): boolean {
+  if (Array.isArray(children)) return beginsWithBox(children[0]);
+  return isValidElement(children) && children.type === 'input';
 }
 
 function taskItem(token: Token): ComponentChildren {

@@ -83,6 +83,8 @@ export async function follow(options: FollowOptions): Promise<void> {
     const attempt = new AbortController();
     const stop = () => attempt.abort();
     signal.addEventListener('abort', stop, { once: true });
+    // The network is back: the old connection may be dead without a sign.
+    globalThis.addEventListener?.('online', stop);
     let timer = setTimeout(stop, silence);
     const alive = () => {
       clearTimeout(timer);
@@ -124,6 +126,7 @@ export async function follow(options: FollowOptions): Promise<void> {
     } finally {
       clearTimeout(timer);
       signal.removeEventListener('abort', stop);
+      globalThis.removeEventListener?.('online', stop);
     }
     if (signal.aborted) return;
     failures++;

@@ -52,3 +52,9 @@ export function duration(ms: number): string {
   if (ms < 1000) return `${ms} ms`;
   return ms < 60_000 ? `${(ms / 1000).toFixed(1)} s` : `${Math.floor(ms / 60_000)} min ${Math.round((ms % 60_000) / 1000)} s`;
 }
+
+const roles: Record<string, string> = { user: 'You', assistant: 'Answer', tool: 'Tool result', system: 'System' };
+export const roleWord = (role: string): string => roles[role] ?? role;
+
+// While a word is being typed, its beginning finds it.
+export const lastWordOpen = (query: string): string => (/[\p{L}\p{N}]$/u.test(query) ? `${query}*` : query);

@@ -2,6 +2,7 @@
 
 import { ask, askResponse, inPath } from '../lib/api';
 import type { Message } from '../lib/types';
+import { roleWord } from '../lib/words';
 
 async function* messagesOf(id: string, branch: string): AsyncGenerator<Message> {
   let cursor: string | null = '';
@@ -19,8 +20,7 @@ const fenced = (text: string): string => {
 };
 
 function asMarkdown(message: Message): string {
-  const who: Record<string, string> = { user: 'You', assistant: 'Answer', tool: 'Tool result', system: 'System' };
-  const parts = [`## ${who[message.role] ?? message.role}`, `*${message.created_at}*`];
+  const parts = [`## ${roleWord(message.role)}`, `*${message.created_at}*`];
   if (message.text) parts.push(message.text);
   for (const call of message.tool_calls) parts.push(`**${call.tool_name}**`, fenced(JSON.stringify(call.arguments, null, 2)));
   if (message.tool_result) parts.push(fenced(typeof message.tool_result.result === 'string' ? message.tool_result.result : JSON.stringify(message.tool_result.result, null, 2)));

@@ -45,8 +45,8 @@ export function Home(): VNode {
       </header>
       <div class="home-center">
         <HangingCords />
-        <h1>What shall we tie in?</h1>
-        <p class="home-lead">Every message is kept, on every branch, and can be found again.</p>
+        <h1>Start a conversation</h1>
+        <p class="home-lead">Every message is saved, on every branch, and search finds it again.</p>
         {problem && <Notice kind="error">{problem}</Notice>}
         <Composer id="" busy={false} canQueue={false} onSend={start} onStop={() => undefined} placeholder="Write a message" autoFocus />
         <div class="home-choices">

@@ -26,21 +26,22 @@ export interface Bar {
   value: number;
   shown: string;
   href?: string;
-  parts?: { name: string; value: number }[];
+  act?: VNode;
 }
 
 // Sizes as bars, largest first: readable as a list too.
 export function Bars({ bars, label }: { bars: Bar[]; label: string }): VNode {
   const most = Math.max(1, ...bars.map((bar) => bar.value));
   return (
-    <ul class="bars" aria-label={label}>
+    <ul class={`bars${bars.some((bar) => bar.act) ? ' acts' : ''}`} aria-label={label}>
       {bars.map((bar, n) => (
         <li key={n}>
           {bar.href ? <a href={bar.href}>{bar.label}</a> : <span>{bar.label}</span>}
           <div class="bar">
-            <i style={{ width: `${Math.max(0.6, (bar.value / most) * 100)}%` }} />
+            {bar.value > 0 && <i style={{ width: `${Math.max(0.6, (bar.value / most) * 100)}%` }} />}
           </div>
           <span class="bar-value">{bar.shown}</span>
+          {bar.act}
         </li>
       ))}
     </ul>

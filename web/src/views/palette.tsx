@@ -2,6 +2,8 @@
 
 import type { VNode } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
+import { goToBranchPoint } from '../chat/cord';
+import { shownChat } from '../chat/thread';
 import { chatHash, go, paletteOpen, rows, set, settings, sidebarOpen, togglePanel, route } from '../lib/store';
 
 interface Command {
@@ -12,10 +14,15 @@ interface Command {
 
 const focus = (selector: string) => document.querySelector<HTMLElement>(selector)?.focus();
 
-function nextConversation(by: number): void {
+function nextConversation(by: 1 | -1): void {
   const at = rows.value.findIndex((row) => row.id === route.value.id);
   const next = rows.value[Math.max(0, Math.min(rows.value.length - 1, at + by))];
   if (next) go(chatHash(next.id));
+}
+
+function branchPoint(by: 1 | -1): void {
+  const chat = shownChat();
+  if (chat) goToBranchPoint(chat, by);
 }
 
 function commands(): Command[] {
@@ -27,6 +34,8 @@ function commands(): Command[] {
     inChat && { label: 'Outline', keys: 'Ctrl Shift L', run: () => togglePanel('outline') },
     inChat && { label: 'Window and compaction', run: () => togglePanel('context') },
     inChat && { label: 'Model and prompt', run: () => togglePanel('branches') },
+    inChat && { label: 'Next branch point', keys: 'Alt Shift ↓', run: () => branchPoint(1) },
+    inChat && { label: 'Previous branch point', keys: 'Alt Shift ↑', run: () => branchPoint(-1) },
     { label: 'Next conversation', keys: 'Alt ↓', run: () => nextConversation(1) },
     { label: 'Previous conversation', keys: 'Alt ↑', run: () => nextConversation(-1) },
     { label: 'Write a message', keys: 'Esc', run: () => focus('#composer') },
@@ -49,8 +58,8 @@ export function useShortcuts(): void {
       else if (mod && event.shiftKey && event.key.toLowerCase() === 'o') go('#/');
       else if (mod && event.shiftKey && event.key.toLowerCase() === 'f') togglePanel('find');
       else if (mod && event.shiftKey && event.key.toLowerCase() === 'l') togglePanel('outline');
-      else if (event.altKey && event.key === 'ArrowDown') nextConversation(1);
-      else if (event.altKey && event.key === 'ArrowUp') nextConversation(-1);
+      else if (event.altKey && event.key === 'ArrowDown') (event.shiftKey ? branchPoint : nextConversation)(1);
+      else if (event.altKey && event.key === 'ArrowUp') (event.shiftKey ? branchPoint : nextConversation)(-1);
       else if (!inText && !mod && event.key === '/') focus('#search');
       else return;
       event.preventDefault();

@@ -15,6 +15,7 @@ const keys: [string, string][] = [
   ['Find in the conversation', 'Ctrl Shift F'],
   ['Outline', 'Ctrl Shift L'],
   ['Next or previous conversation', 'Alt ↓ ↑'],
+  ['Next or previous branch point', 'Alt Shift ↓ ↑'],
   ['Along the cord, when it has the focus', '↓ ↑ Home End'],
 ];
 
@@ -29,21 +30,23 @@ export function SettingsView(): VNode {
   const choice = <K extends keyof Settings>(name: K, label: string, options: [Settings[K], string][]) => (
     <fieldset class="choice">
       <legend>{label}</legend>
-      {options.map(([value, text]) => (
-        <label key={String(value)}>
-          <input type="radio" name={name} checked={now[name] === value} onChange={() => set({ [name]: value } as Partial<Settings>)} />
-          {text}
-        </label>
-      ))}
+      <div class="segments">
+        {options.map(([value, text]) => (
+          <label key={String(value)}>
+            <input type="radio" name={name} checked={now[name] === value} onChange={() => set({ [name]: value } as Partial<Settings>)} />
+            <span>{text}</span>
+          </label>
+        ))}
+      </div>
     </fieldset>
   );
   return (
     <Page title="Settings">
       <section class="settings">
-        {choice('theme', 'Colours', [['system', 'as the system'], ['light', 'light'], ['dark', 'dark']])}
-        {choice('face', 'Answers in', [['sans', 'sans serif'], ['serif', 'serif']])}
+        {choice('theme', 'Colours', [['system', 'System'], ['light', 'Light'], ['dark', 'Dark']])}
+        {choice('face', 'Typeface of answers', [['sans', 'Sans serif'], ['serif', 'Serif']])}
         {choice('sendWith', 'Send with', [['enter', 'Enter'], ['ctrl', 'Ctrl Enter']])}
-        {choice('wide', 'Reading column', [[false, '70 characters'], [true, 'wide']])}
+        {choice('wide', 'Reading column', [[false, '70 characters'], [true, 'Wide']])}
       </section>
       <section>
         <h2>Stored approvals</h2>

@@ -3,11 +3,10 @@
 
 import type { VNode } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { lastWordOpen } from '../chat/chat';
 import { ask, hasKey, patch, sentence, setKey } from '../lib/api';
 import { chatHash, deleteConversation, go, hasMore, listProblem, listState, loadRows, notify, paletteOpen, route, rows, sidebarOpen, updateRow } from '../lib/store';
 import type { ContextRow, Hit } from '../lib/types';
-import { shortTime } from '../lib/words';
+import { lastWordOpen, plural, shortTime } from '../lib/words';
 import { Button, focusAtFirst, Icon, Loading, Menu, Sign, Snippet } from './parts';
 
 const rowHeight = 58;
@@ -46,17 +45,22 @@ export function Sidebar(): VNode {
         <Place hash="#/storage" icon="disk" label="Storage" />
         <Place hash="#/import" icon="import" label="Import" />
         <Place hash="#/settings" icon="settings" label="Settings" />
-        <Button icon="keyboard" kind="quiet" label="Commands (Ctrl K)" onClick={() => (paletteOpen.value = true)} />
+        <button type="button" class="place not-phone" title="All commands: Ctrl K" onClick={() => (paletteOpen.value = true)}>
+          <Icon name="keyboard" />
+          Keys
+        </button>
         {hasKey() && (
-          <Button
-            icon="key"
-            kind="quiet"
-            label="Sign out"
+          <button
+            type="button"
+            class="place"
             onClick={() => {
               setKey('', false);
               location.reload();
             }}
-          />
+          >
+            <Icon name="key" />
+            Sign out
+          </button>
         )}
       </footer>
     </nav>
@@ -66,8 +70,9 @@ export function Sidebar(): VNode {
 function Place({ hash, icon, label }: { hash: string; icon: string; label: string }): VNode {
   const isHere = `#/${route.value.view}` === hash;
   return (
-    <a class={`button quiet only-icon${isHere ? ' on' : ''}`} href={hash} aria-label={label} title={label} aria-current={isHere ? 'page' : undefined} onClick={() => (sidebarOpen.value = false)}>
+    <a class="place" href={hash} aria-current={isHere ? 'page' : undefined} onClick={() => (sidebarOpen.value = false)}>
       <Icon name={icon} />
+      {label}
     </a>
   );
 }
@@ -122,13 +127,14 @@ function Rows(): VNode {
   );
 }
 
-const stateDots: Record<string, string> = { AwaitingToolApproval: 'waits for your decision', Failed: 'failed' };
+const stateWords: Record<string, string> = { AwaitingToolApproval: 'waits for you', Failed: 'failed' };
 
 function Row({ row, top, at, of }: { row: ContextRow; top: number; at: number; of: number }): VNode {
   const [renaming, setRenaming] = useState<string | null>(null);
   const isHere = route.value.id === row.id;
   const state = row.state ?? 'Idle';
-  const isBusy = state !== 'Idle' && !stateDots[state];
+  const isBusy = state !== 'Idle' && !stateWords[state];
+  const word = isBusy ? 'answering' : stateWords[state];
   const rename = async () => {
     if (renaming === null) return;
     try {
@@ -147,10 +153,15 @@ function Row({ row, top, at, of }: { row: ContextRow; top: number; at: number; o
             {row.title || 'Untitled'}
           </span>
           <span class="conversation-about">
-            {(isBusy || stateDots[state]) && <i class={`dot ${isBusy ? 'busy' : state === 'Failed' ? 'failed' : 'waits'}`} role="img" aria-label={stateDots[state] ?? 'busy'} />}
+            {word && (
+              <span class={`state ${isBusy ? 'busy' : state === 'Failed' ? 'failed' : 'waits'}`}>
+                {word}
+              </span>
+            )}
+            {word && ' · '}
             {shortTime(row.updated_at)}
-            {row.messages > 0 && ` · ${row.messages}`}
-            {row.branches > 1 && ` · ${row.branches} branches`}
+            {row.messages > 0 && ` · ${plural(row.messages, 'message')}`}
+            {row.branches > 1 && ` · ${plural(row.branches, 'branch', 'branches')}`}
           </span>
         </a>
       ) : (
@@ -215,8 +226,11 @@ function Hits({ query }: { query: string }): VNode {
       ))}
       {(hits ?? []).map((hit) => (
         <a key={hit.message_id} class="hit" href={chatHash(hit.context_id, hit.message_id, query)} onClick={() => (sidebarOpen.value = false)}>
-          <span class="conversation-title" dir="auto">
-            {hit.title || 'Untitled'} <span class="faint">{shortTime(hit.created_at)}</span>
+          <span class="hit-head">
+            <span class="conversation-title" dir="auto">
+              {hit.title || 'Untitled'}
+            </span>
+            <span class="faint">{shortTime(hit.created_at)}</span>
           </span>
           <Snippet pieces={hit.snippet} />
         </a>

@@ -73,18 +73,11 @@ export function Storage(): VNode {
         {all.length === 0 ? (
           <Empty title="Nothing is stored yet" />
         ) : (
-          <Bars label="Bytes per conversation" bars={largest.map((row) => ({ label: row.title || 'Untitled', value: row.message_bytes, shown: `${bytes(row.message_bytes)} · ${plural(row.messages, 'message')}`, href: chatHash(row.id) }))} />
+          <Bars label="Bytes per conversation" bars={largest.map((row) => ({ label: row.title || 'Untitled', value: row.message_bytes, shown: `${bytes(row.message_bytes)} · ${plural(row.messages, 'message')}`, href: chatHash(row.id), act: <Button small kind="quiet" icon="right" label={`Details of ${row.title || 'Untitled'}`} onClick={() => setDetail(row)} /> }))} />
         )}
-        <div class="row-wrap">
-          {largest.slice(0, 5).map((row) => (
-            <Button key={row.id} small onClick={() => setDetail(row)}>
-              Details of “{(row.title || 'Untitled').slice(0, 24)}”
-            </Button>
-          ))}
-        </div>
       </section>
       <section>
-        <h2>Care</h2>
+        <h2>Maintenance</h2>
         {canWork === false && <p class="faint">This server does these only on the command line: quipu check, quipu gc, quipu archive, quipu compress.</p>}
         {canWork && (
           <ul class="works">

@@ -152,28 +152,39 @@ function everyDay(days: Day[], n: number): Day[] {
   });
 }
 
+const dayWord = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short', timeZone: 'UTC' });
+
 function DayChart({ days }: { days: Day[] }): VNode {
   const shown = everyDay(days, 30);
-  const most = Math.max(1, ...shown.map((day) => day.input + day.output));
+  const most = roundUp(Math.max(1, ...shown.map((day) => day.input + day.output)));
   const width = 640;
   const height = 150;
-  const step = width / Math.max(shown.length, 10);
+  const left = 34;
+  const step = (width - left) / shown.length;
+  const y = (value: number) => height - (value / most) * (height - 14);
   return (
     <figure class="chart">
-      <svg viewBox={`0 0 ${width} ${height + 22}`} role="img" aria-label={`Tokens per day: ${shown.map((day) => `${day.day} ${day.input + day.output}`).join(', ')}`}>
-        <path class="chart-base" d={`M0 ${height}H${width}`} />
+      <svg viewBox={`0 0 ${width} ${height + 22}`} role="img" aria-label={`Tokens per day: ${shown.filter((day) => day.turns > 0).map((day) => `${day.day} ${day.input + day.output}`).join(', ')}`}>
+        {[0, most / 2, most].map((value) => (
+          <g key={value}>
+            <path class={value === 0 ? 'chart-base' : 'chart-line'} d={`M${left} ${y(value)}H${width}`} />
+            <text x={left - 6} y={y(value) + 3.5} text-anchor="end">
+              {tokens(value)}
+            </text>
+          </g>
+        ))}
         {shown.map((day, n) => {
-          const out = (day.output / most) * (height - 10);
-          const into = (day.input / most) * (height - 10);
-          const x = n * step + step * 0.15;
+          const x = left + n * step + step * 0.15;
+          const mid = y(day.input);
           return (
-            <g key={day.day}>
-              <title>{`${day.day}: ${count(day.input)} in, ${count(day.output)} out, ${money(day.cost_usd)}`}</title>
-              <rect class="chart-in" x={x} y={height - into} width={step * 0.7} height={into} rx="2" />
-              <rect class="chart-out" x={x} y={height - into - out} width={step * 0.7} height={out} rx="2" />
-              {(shown.length <= 12 || n % 5 === 0) && (
-                <text x={x + step * 0.35} y={height + 16} text-anchor="middle">
-                  {day.day.slice(5)}
+            <g key={day.day} class="chart-day">
+              <title>{`${dayWord.format(new Date(day.day))}: ${count(day.input)} in, ${count(day.output)} out, ${money(day.cost_usd)}, ${plural(day.turns, 'answer')}`}</title>
+              <rect class="chart-touch" x={left + n * step} y="0" width={step} height={height} />
+              <rect class="chart-in" x={x} y={mid} width={step * 0.7} height={height - mid} rx="2" />
+              <rect class="chart-out" x={x} y={y(day.input + day.output)} width={step * 0.7} height={mid - y(day.input + day.output)} rx="2" />
+              {(shown.length - 1 - n) % 7 === 0 && (
+                <text x={x + step * 0.35} y={height + 16} text-anchor={n === shown.length - 1 ? 'end' : 'middle'} dx={n === shown.length - 1 ? step * 0.35 : 0}>
+                  {n === shown.length - 1 ? 'today' : dayWord.format(new Date(day.day))}
                 </text>
               )}
             </g>
@@ -181,8 +192,14 @@ function DayChart({ days }: { days: Day[] }): VNode {
         })}
       </svg>
       <figcaption class="legend-line">
-        <i class="chart-in" /> in <i class="chart-out" /> out
+        <i class="chart-in" /> tokens in <i class="chart-out" /> tokens out
       </figcaption>
     </figure>
   );
+}
+
+// The next 1, 2 or 5 times a power of ten: the top line of a chart.
+function roundUp(n: number): number {
+  const power = 10 ** Math.floor(Math.log10(n));
+  return ([1, 2, 5, 10].find((one) => one * power >= n) ?? 10) * power;
 }
