@@ -57,6 +57,25 @@ test('10,000 messages open at the end with the work of 200', async (t) => {
   assert.ok(figures[10_000].nodes <= figures[200].nodes * 1.2 && figures[10_000].bytes <= figures[200].bytes * 1.2, JSON.stringify(figures));
 });
 
+// The heights of new rows are measured in the frames after they appear: wait until nothing moves any more.
+const settled = (page) =>
+  page.evaluate(
+    () =>
+      new Promise((done) => {
+        let same = 0;
+        let last = '';
+        const look = () => {
+          const box = document.querySelector('.thread');
+          const now = `${box.scrollTop} ${box.scrollHeight}`;
+          same = now === last ? same + 1 : 0;
+          last = now;
+          if (same > 10) done();
+          else requestAnimationFrame(look);
+        };
+        look();
+      }),
+  );
+
 test('a reader who scrolled up keeps the place while the tail grows and older pages arrive', async (t) => {
   const data = fastDirectory(t);
   const id = longConversation(data, 400);
@@ -72,11 +91,13 @@ test('a reader who scrolled up keeps the place while the tail grows and older pa
   // Up by the wheel, into pages that are not loaded.
   await page.locator('.thread').hover();
   for (let n = 0; n < 12; n++) {
+    const before = await page.locator('.thread').evaluate((box) => box.scrollTop);
     await page.mouse.wheel(0, -700);
-    await page.waitForTimeout(30);
+    // The browser scrolls when it comes to it: every turn of the wheel has to be over.
+    await page.waitForFunction((at) => Math.abs(document.querySelector('.thread').scrollTop - at) > 200, before);
   }
   await page.waitForFunction(() => document.querySelectorAll('.missing').length === 0);
-  await page.waitForTimeout(200);
+  await settled(page);
   const anchor = await page.evaluate(() => {
     const top = document.querySelector('.thread').getBoundingClientRect().top;
     const row = [...document.querySelectorAll('.row[data-id]')].find((one) => one.getBoundingClientRect().top >= top);
