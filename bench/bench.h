@@ -87,6 +87,8 @@ void bench_ok(enum qp_rc rc, const struct qp_err *err, const char *what);
 void bench_say(const char *fmt, ...) QP_PRINTF(1, 2); /* progress, on the error output */
 void *bench_alloc(size_t n);
 
+void bench_remove_tree(const char *path);
+
 double bench_now(void); /* seconds */
 uint64_t bench_random(uint64_t *state);
 double bench_median(const double *values, size_t n);
@@ -176,6 +178,11 @@ double bench_load_json(const char *path);
 
 void bench_report_print(const struct bench *b);
 void bench_report_write(const struct bench *b, const char *path, const char *plot_name);
+/* The part of bench/RESULTS.md that bench_compact writes begins with this line and goes on to the
+ * end. Each of the two programs keeps what the other has written. */
+#define BENCH_COMPACT_MARK "## Compaction\n"
+/* The text of a file before or from that line on; to be freed. "" when it has none. */
+char *bench_report_part(const char *path, bool compaction);
 /* "12.3 ms" */
 void bench_format_time(char out[24], double seconds);
 void bench_plot_write(const struct bench *b, const char *path);

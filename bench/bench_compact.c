@@ -1,135 +1,49 @@
 /* bench_compact.c - the figures of compaction: the token estimator, what survives in a view, what
- * is found again, and the time that building a request and a summary take. Prints tables in
- * Markdown, and with --write puts them into bench/COMPACTION.md.
+ * is found again, how often a long conversation is compacted, and the time that requests and
+ * summaries take. Prints tables in Markdown.
  *
- *   bench_compact [--write] */
+ *   bench_compact [PART...]
+ *
+ * Without a part it runs all of them and writes the end of bench/RESULTS.md; in the quick form
+ * (QUIPU_BENCH_QUICK=1), whose figures mean nothing, that of build/RESULTS.md. */
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/buf.h"
 #include "bench.h"
 #include "compact.h"
-#include "compact/assemble.h"
 #include "compact/count.h"
 #include "compact/extract.h"
 #include "history.h"
 
-#define FIXTURES "tests/fixtures/compact/"
 #define TEXT_MAX ((size_t)64 << 20)
 #define BLOCKS 9
-#define VIEWS 200 /* views of a block */
 
-/* ---- the estimator ---- */
-
-static void
-report_estimator(FILE *report)
+void
+bench_compact_row(struct bench_compact *b, const char *what, const char *bar, bool passes,
+                  const char *fmt, ...)
 {
-  json_t *counts = json_load_file(FIXTURES "counts.json", 0, NULL);
-  const char *name;
-  json_t *count;
+  char figure[200];
+  size_t room = 600;
+  char *row = bench_alloc(room);
+  va_list args;
 
-  if (!counts) {
-    (void)fprintf(report, "Skipped: run it from the root of the repository.\n\n");
-    return;
-  }
-  (void)fprintf(report, "| text | o200k_base | estimate | off |\n|---|---|---|---|\n");
-  json_object_foreach (counts, name, count) {
-    double real = (double)json_integer_value(count);
-    char path[BENCH_PATH_MAX], *text = bench_alloc(1 << 16);
-    double estimate;
-    FILE *file;
-    size_t n;
-
-    (void)snprintf(path, sizeof(path), FIXTURES "%s.txt", name);
-    file = fopen(path, "re");
-    if (!file)
-      bench_die("cannot read %s", path);
-    n = fread(text, 1, 1 << 16, file);
-    (void)fclose(file);
-    estimate = (double)qp__count_text((struct qp_bytes){ text, n });
-    (void)fprintf(report, "| %s | %.0f | %.0f | %+.1f %% |\n", name, real, estimate,
-                  100 * (estimate / real - 1));
-    free(text);
-  }
-  (void)fprintf(report, "\n");
-  json_decref(counts);
+  va_start(args, fmt);
+  (void)vsnprintf(figure, sizeof(figure), fmt, args);
+  va_end(args);
+  if (b->count == BENCH_COMPACT_ROWS)
+    bench_die("too many rows");
+  (void)snprintf(row, room, "| %s | %s | **%s** | %s |\n", what, bar, figure,
+                 strcmp(bar, "none") == 0 ? ""
+                 : passes                 ? "pass"
+                                          : "short");
+  b->rows[b->count++] = row;
+  b->shorts += !passes;
 }
 
-/* ---- times ---- */
-
-/* Seconds to build the view of a compacted history and to encode it. */
-static double
-time_views(const struct qp__sent_input *in)
-{
-  double start = bench_now();
-  struct qp_err err = { QP_OK, "" };
-
-  for (int i = 0; i < VIEWS; i++) {
-    struct qp__sent view;
-    struct qp__buf out;
-
-    qp__buf_init(&out, TEXT_MAX);
-    bench_ok(qp__sent_init(&view, in, &err), &err, "the view");
-    for (size_t m = 0; m < view.count; m++)
-      bench_ok(qp__message_encode(view.messages[m], &out, &err), &err, "a message");
-    qp__buf_release(&out);
-    qp__sent_release(&view);
-  }
-  return (bench_now() - start) / VIEWS;
-}
-
-/* A history of so many messages, compacted: all but the last twelve are covered. */
-static void
-make_compacted(struct bench_history *h, size_t messages, struct qp__record *record,
-               struct qp__sent_input *in, struct qp__buf *narrative, struct qp__buf *ledger)
-{
-  struct qp_err err = { QP_OK, "" };
-  size_t turns = messages / 10;
-
-  bench_history_coding(h, turns, 99);
-  qp__buf_init(narrative, TEXT_MAX);
-  qp__buf_init(ledger, TEXT_MAX);
-  record->covered = h->count - 20;
-  record->recall = true;
-  bench_ok(qp__extract_summary(&(struct qp__source){ (const struct qp_message *const *)h->messages,
-                                                     (size_t)record->covered, 1 },
-                               4000, narrative, ledger, &err),
-           &err, "the summary");
-  record->narrative = narrative->data;
-  record->ledger = ledger->data;
-  in->record = record;
-  in->tail = (const struct qp_message *const *)h->messages + record->covered;
-  in->tail_count = 20;
-}
-
-static void
-report_request(FILE *report)
-{
-  static const size_t sizes[2] = { 1000, 100000 };
-  struct bench_history h[2] = { { 0 }, { 0 } };
-  struct qp__record record[2] = { { .cost = -1 }, { .cost = -1 } };
-  struct qp__sent_input in[2] = { { 0 }, { 0 } };
-  struct qp__buf texts[2][2];
-  double ratio[BLOCKS], time[2][BLOCKS];
-
-  for (int k = 0; k < 2; k++)
-    make_compacted(&h[k], sizes[k], &record[k], &in[k], &texts[k][0], &texts[k][1]);
-  for (int b = 0; b < BLOCKS; b++) {
-    for (int k = 0; k < 2; k++)
-      time[b % 2 ? 1 - k : k][b] = time_views(&in[b % 2 ? 1 - k : k]);
-    ratio[b] = time[1][b] / time[0][b];
-  }
-  (void)fprintf(report,
-                "| messages | time to build what is sent | ratio (bar: 1.2) |\n"
-                "|---|---|---|\n| %zu | %.1f us | |\n| %zu | %.1f us | %.2f |\n\n",
-                sizes[0], 1e6 * bench_median(time[0], BLOCKS), sizes[1],
-                1e6 * bench_median(time[1], BLOCKS), bench_median(ratio, BLOCKS));
-  for (int k = 0; k < 2; k++) {
-    qp__buf_release(&texts[k][0]);
-    qp__buf_release(&texts[k][1]);
-    bench_history_release(&h[k]);
-  }
-}
+/* ---- the built-in summariser ---- */
 
 /* The stored messages of at least so many tokens, as lines of JSON. */
 static size_t
@@ -155,7 +69,7 @@ make_lines(struct qp__buf *lines, int64_t wanted, int64_t *tokens)
 }
 
 static void
-report_summary(FILE *report)
+report_summary(struct bench_compact *out)
 {
   double ratio[BLOCKS], parse[BLOCKS], summary[BLOCKS];
   struct qp_err err = { QP_OK, "" };
@@ -193,50 +107,116 @@ report_summary(FILE *report)
     for (size_t i = 0; i < n; i++)
       qp_message_free(list[i]);
   }
-  (void)fprintf(report,
-                "| tokens | parsing the messages | built-in summary | ratio (bar: 5) |\n"
+  (void)fprintf(out->details,
+                "| tokens | parsing the messages | built-in summary | ratio |\n"
                 "|---|---|---|---|\n| %lld | %.1f ms | %.1f ms | %.2f |\n\n",
                 (long long)tokens, 1e3 * bench_median(parse, BLOCKS),
                 1e3 * bench_median(summary, BLOCKS), bench_median(ratio, BLOCKS));
+  bench_compact_row(out, "built-in summary of 200,000 tokens beside parsing them", "at most 5",
+                    bench_median(ratio, BLOCKS) <= 5, "%.2f", bench_median(ratio, BLOCKS));
   free(list);
   qp__buf_release(&lines);
   qp__buf_release(&narrative);
   qp__buf_release(&ledger);
 }
 
+/* ---- the parts ---- */
+
 static void
-write_report(FILE *report)
+survival(struct bench_compact *b)
 {
-  (void)fprintf(report, "# Compaction in figures\n\nWritten by bench_compact --write.\n\n"
-                        "## Token estimates (bar: 10 %%)\n\n");
-  report_estimator(report);
-  (void)fprintf(report,
-                "## What survives in a tenth of the tokens\n\nBars: 2 times the best of the "
-                "other three; paths and numbers 50 %%, commands 25 %%.\n\n");
-  bench_compact_extract(report, false);
-  bench_compact_extract(report, true);
-  (void)fprintf(report,
-                "## Planted facts after eight compactions (bars: 100 %%, no stale value)\n\n");
-  bench_compact_facts(report);
-  (void)fprintf(report, "## Finding covered messages again (bar: above FTS5)\n\n");
-  bench_compact_recall(report);
-  (void)fprintf(report, "## A long conversation with a small window\n\n");
-  bench_compact_run(report);
-  (void)fprintf(report, "## Times\n\n");
-  report_request(report);
-  report_summary(report);
+  bench_compact_extract(b, false);
+  bench_compact_extract(b, true);
+}
+
+static const struct part {
+  const char *name, *title;
+  void (*run)(struct bench_compact *b);
+} parts[] = {
+  { "count", "Token estimates", bench_compact_count },
+  { "survival", "What survives in a tenth of the tokens", survival },
+  { "facts", "Planted facts after eight compactions", bench_compact_facts },
+  { "recall", "Finding covered messages again", bench_compact_recall },
+  { "run", "A long conversation with a small window", bench_compact_run },
+  { "request", "Long and short histories", bench_compact_request },
+  { "summary", "The built-in summariser", report_summary },
+};
+
+#define PARTS (sizeof(parts) / sizeof(parts[0]))
+
+static bool
+is_wanted(const char *name, int argc, char **argv)
+{
+  for (int i = 1; i < argc; i++)
+    if (strcmp(argv[i], name) == 0)
+      return true;
+  return argc == 1;
+}
+
+static void
+write_all(FILE *out, const struct bench_compact *b, const double load[3], const char *details)
+{
+  time_t now = time(NULL);
+  char date[32] = "";
+  struct tm tm;
+
+  if (gmtime_r(&now, &tm))
+    (void)strftime(date, sizeof(date), "%Y-%m-%d %H:%M UTC", &tm);
+  (void)fprintf(out,
+                BENCH_COMPACT_MARK
+                "\nWritten by bench_compact, %s; load average when it began %.2f, %.2f, %.2f. "
+                "Peers are measured in the same run.\n\n"
+                "| what | bar | measured | |\n|---|---|---|---|\n",
+                date, load[0], load[1], load[2]);
+  for (size_t i = 0; i < b->count; i++)
+    (void)fputs(b->rows[i], out);
+  (void)fprintf(out, "\n%s", details);
+}
+
+static void
+write_file(const char *path, const struct bench_compact *b, const double load[3],
+           const char *details)
+{
+  char *before = bench_report_part(path, false);
+  FILE *out = fopen(path, "we");
+
+  if (!out)
+    bench_die("cannot write %s", path);
+  (void)fputs(before, out);
+  write_all(out, b, load, details);
+  if (fclose(out))
+    bench_die("cannot write %s", path);
+  free(before);
 }
 
 int
 main(int argc, char **argv)
 {
-  FILE *report = stdout;
+  const char *quick = getenv("QUIPU_BENCH_QUICK");
+  struct bench_compact b = { .count = 0 };
+  double load[3] = { 0, 0, 0 };
+  char *details = NULL;
+  size_t len = 0;
 
-  if (argc > 1 && strcmp(argv[1], "--write") == 0) {
-    report = fopen("bench/COMPACTION.md", "we");
-    if (!report)
-      bench_die("cannot write bench/COMPACTION.md");
+  (void)getloadavg(load, 3);
+  b.details = open_memstream(&details, &len);
+  if (!b.details)
+    bench_die("out of memory");
+  for (size_t i = 0; i < PARTS; i++) {
+    if (!is_wanted(parts[i].name, argc, argv))
+      continue;
+    bench_say("%s", parts[i].title);
+    (void)fprintf(b.details, "### %s\n\n", parts[i].title);
+    parts[i].run(&b);
   }
-  write_report(report);
+  if (fclose(b.details))
+    bench_die("out of memory");
+  write_all(stdout, &b, load, details);
+  if (argc == 1)
+    write_file(quick ? "build/RESULTS.md" : "bench/RESULTS.md", &b, load, details);
+  (void)printf("%u rows fall short\n", b.shorts);
+  for (size_t i = 0; i < b.count; i++)
+    free(b.rows[i]);
+  free(details);
   return 0;
 }

@@ -124,22 +124,12 @@ make_data_dir(struct bench *b)
     make_place(b, places[i]);
 }
 
-static int
-remove_entry(const char *path, const struct stat *st, int type, struct FTW *place)
-{
-  (void)st;
-  (void)type;
-  (void)place;
-  return remove(path);
-}
-
 static void
 remove_data_dir(struct bench *b)
 {
   bench_say("removing the data");
   (void)close(b->dir_fd);
-  if (nftw(b->dir, remove_entry, 32, FTW_DEPTH | FTW_PHYS))
-    bench_die("cannot remove '%s': %s", b->dir, strerror(errno));
+  bench_remove_tree(b->dir);
 }
 
 static void

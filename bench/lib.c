@@ -2,6 +2,7 @@
 #include "bench.h"
 
 #include <errno.h>
+#include <ftw.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -261,4 +262,22 @@ bench_pair(struct bench *b, struct bench_row *row, bench_side *ours, bench_side 
     }
     bench_row_block(row, o, p);
   }
+}
+
+/* ---- files ---- */
+
+static int
+remove_entry(const char *path, const struct stat *st, int type, struct FTW *place)
+{
+  (void)st;
+  (void)type;
+  (void)place;
+  return remove(path);
+}
+
+void
+bench_remove_tree(const char *path)
+{
+  if (nftw(path, remove_entry, 32, FTW_DEPTH | FTW_PHYS))
+    bench_die("cannot remove '%s': %s", path, strerror(errno));
 }

@@ -12,6 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#define REPORT_MAX ((size_t)1 << 20) /* bytes */
+
 #if defined(__clang__)
 #define COMPILER __VERSION__
 #else
@@ -302,9 +304,29 @@ write_method(const struct bench *b, FILE *out)
       "- Listeners follow a context each (GET …/events) and hear nothing.\n");
 }
 
+char *
+bench_report_part(const char *path, bool compaction)
+{
+  FILE *in = fopen(path, "re");
+  char *text = bench_alloc(REPORT_MAX + 1);
+  size_t n = in ? fread(text, 1, REPORT_MAX, in) : 0;
+  char *mark;
+
+  if (in)
+    (void)fclose(in);
+  text[n] = '\0';
+  mark = strstr(text, BENCH_COMPACT_MARK);
+  if (!compaction && mark)
+    *mark = '\0';
+  else if (compaction)
+    memmove(text, mark ? mark : text + n, mark ? strlen(mark) + 1 : 1);
+  return text;
+}
+
 void
 bench_report_write(const struct bench *b, const char *path, const char *plot_name)
 {
+  char *rest = bench_report_part(path, true);
   FILE *out = fopen(path, "we");
 
   if (!out)
@@ -323,6 +345,8 @@ bench_report_write(const struct bench *b, const char *path, const char *plot_nam
   write_points(b, out);
   (void)fprintf(out, "\n## The machine\n\n");
   write_machine(b, out);
+  (void)fprintf(out, "%s%s", *rest ? "\n" : "", rest);
+  free(rest);
   if (fclose(out))
     bench_die("%s: %s", path, strerror(errno));
 }

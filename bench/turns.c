@@ -153,15 +153,6 @@ measure_first(struct bench *b, const char *what, double bar, const char *store)
   stop_turns(&t);
 }
 
-static int
-remove_entry(const char *path, const struct stat *st, int type, struct FTW *place)
-{
-  (void)st;
-  (void)type;
-  (void)place;
-  return remove(path);
-}
-
 void
 bench_first_rows(struct bench *b)
 {
@@ -173,8 +164,7 @@ bench_first_rows(struct bench *b)
     return;
   (void)snprintf(memory, sizeof(memory), MEMORY_DIR "/quipu-bench-%d", (int)getpid());
   measure_first(b, "the same without a disk: data in memory (tmpfs)", 0, memory);
-  if (nftw(memory, remove_entry, 32, FTW_DEPTH | FTW_PHYS))
-    bench_die("cannot remove '%s': %s", memory, strerror(errno));
+  bench_remove_tree(memory);
 }
 
 /* ---- many streams ---- */

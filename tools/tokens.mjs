@@ -3,6 +3,7 @@
 //
 //   tools/tokens.mjs FILE...            prints the number of tokens and the name of each file
 //   tools/tokens.mjs --write            counts the texts of tests/fixtures/compact/ into counts.json
+//                                     and their beginnings into parts.json
 //   tools/tokens.mjs --learn FILE...    prints src/compact/count_table.h, learned from the files
 //
 // --learn wants plain text with Latin letters: prose of several languages, code and JSON, about a
@@ -33,6 +34,23 @@ export function counts() {
   const result = {};
   for (const name of fs.readdirSync(fixtures).sort())
     if (name.endsWith('.txt')) result[path.basename(name, '.txt')] = count(path.join(fixtures, name));
+  return result;
+}
+
+// The first 80, 90 and 95 % of each text, up to the end of a line, sentence or word: what a provider
+// has reported when the 5th, 10th or 20th message of a conversation comes.
+export function parts() {
+  const result = {};
+  for (const name of Object.keys(counts())) {
+    const text = fs.readFileSync(path.join(fixtures, `${name}.txt`), 'utf8');
+    result[name] = {};
+    for (const percent of [80, 90, 95]) {
+      const most = text.slice(0, Math.ceil((text.length * percent) / 100));
+      const end = Math.max(...['\n', '. ', '。', ' '].map((mark) => most.lastIndexOf(mark) + 1));
+      const part = end > most.length * 0.9 ? most.slice(0, end) : most;
+      result[name][percent] = { bytes: Buffer.byteLength(part), tokens: encode(part).length };
+    }
+  }
   return result;
 }
 
@@ -98,7 +116,8 @@ static const char ends_between[${kinds.length}][27][28] = {`);
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const [first, ...rest] = process.argv.slice(2);
   if (first === '--write')
-    fs.writeFileSync(path.join(fixtures, 'counts.json'), `${JSON.stringify(counts(), null, 2)}\n`);
+    for (const [name, value] of Object.entries({ counts: counts(), parts: parts() }))
+      fs.writeFileSync(path.join(fixtures, `${name}.json`), `${JSON.stringify(value, null, 2)}\n`);
   else if (first === '--learn') printTable(learn(rest));
   else if (first && !first.startsWith('-'))
     for (const file of [first, ...rest]) console.log(`${count(file)} ${file}`);

@@ -34,18 +34,16 @@ struct term {
 };
 
 struct document {
-  struct qp_bytes text;
-  struct qp_bytes call; /* what asked for a result */
+  struct qp_uuid id;
   float length;
-  uint64_t hash;  /* of the text: copies are equal */
-  bool is_copied; /* a later message has the same text */
+  uint64_t copies; /* the term of the messages with this text; 0: it has none */
 };
 
 struct qp__recall {
-  struct qp__arena arena;
-  struct qp__source source;
+  uint64_t first; /* number of the first message */
   struct document *documents;
-  double average;
+  size_t count, cap;
+  double lengths; /* of all documents */
   struct term *table;
   size_t table_size, term_count;
   struct posting *postings;
@@ -168,21 +166,22 @@ hash_text(struct qp_bytes text)
 
 /* The call that message i answers, as a text. */
 static enum qp_rc
-read_call(struct qp__recall *r, size_t i, struct qp_bytes *out, struct qp_err *err)
+read_call(const struct qp__source *source, size_t i, struct qp__arena *arena, struct qp_bytes *out,
+          struct qp_err *err)
 {
-  const struct qp_message *m = r->source.messages[i];
+  const struct qp_message *m = source->messages[i];
 
   *out = (struct qp_bytes){ "", 0 };
-  for (size_t k = i; m->has_result && k-- > 0 && i - k < 64;)
-    for (size_t c = 0; c < r->source.messages[k]->call_count; c++) {
-      const struct qp_tool_call *call = &r->source.messages[k]->calls[c].view;
+  for (size_t k = i; m->has_result && k-- > 0 && i - k < QP__RECALL_LOOK_BACK;)
+    for (size_t c = 0; c < source->messages[k]->call_count; c++) {
+      const struct qp_tool_call *call = &source->messages[k]->calls[c].view;
       const char *args = call->arguments_json ? call->arguments_json : "";
       size_t name = strlen(call->tool_name), len = strlen(args);
       char *copy;
 
       if (strcmp(call->id, m->result.request_id) != 0)
         continue;
-      copy = qp__arena_alloc(&r->arena, name + len + 2);
+      copy = qp__arena_alloc(arena, name + len + 2);
       if (!copy)
         return qp__fail_nomem(err, what);
       memcpy(copy, call->tool_name, name);
@@ -195,92 +194,83 @@ read_call(struct qp__recall *r, size_t i, struct qp_bytes *out, struct qp_err *e
 }
 
 static enum qp_rc
-add_message(struct qp__recall *r, uint32_t i, struct qp_err *err)
+add_message(struct qp__recall *r, const struct qp__source *source, size_t i,
+            struct qp__arena *arena, struct qp_err *err)
 {
-  const struct qp_message *m = r->source.messages[i];
-  struct document *d = &r->documents[i];
-  enum qp_rc rc = qp__source_text(m, &r->arena, &d->text, err);
+  const struct qp_message *m = source->messages[i];
+  uint32_t at = (uint32_t)r->count;
+  struct qp_bytes text, call;
+  struct document *d;
+  enum qp_rc rc = qp__source_text(m, arena, &text, err);
 
   if (!rc)
-    rc = read_call(r, i, &d->call, err);
+    rc = read_call(source, i, arena, &call, err);
+  if (rc)
+    return rc;
+  if (!qp__vec_push(r->documents, r->count, r->cap, (struct document){ .id = m->id }))
+    return qp__fail_nomem(err, what);
+  rc = add_text(r, text, at, err);
   if (!rc)
-    rc = add_text(r, d->text, i, err);
-  if (!rc)
-    rc = add_text(r, d->call, i, err);
+    rc = add_text(r, call, at, err);
   for (size_t c = 0; !rc && c < m->call_count; c++) {
     const char *args = m->calls[c].view.arguments_json ? m->calls[c].view.arguments_json : "";
     const char *name = m->calls[c].view.tool_name;
 
-    rc = add_text(r, (struct qp_bytes){ name, strlen(name) }, i, err);
+    rc = add_text(r, (struct qp_bytes){ name, strlen(name) }, at, err);
     if (!rc)
-      rc = add_text(r, (struct qp_bytes){ args, strlen(args) }, i, err);
+      rc = add_text(r, (struct qp_bytes){ args, strlen(args) }, at, err);
   }
-  d->hash = hash_text(d->text) ^ hash_text(d->call) * 3;
-  return rc;
+  d = &r->documents[at];
+  r->lengths += (double)d->length;
+  if (rc || !text.len)
+    return rc;
+  d->copies = hash_text(text) ^ hash_text(call) * 3;
+  d->copies = d->copies ? d->copies : 1;
+  return add_term(r, d->copies, at, 1, err);
 }
 
-struct copy {
-  uint64_t hash;
-  uint32_t message;
-};
-
-static int
-by_hash(const void *a, const void *b)
+enum qp_rc
+qp__recall_new(struct qp__recall **out, struct qp_err *err)
 {
-  const struct copy *x = a, *y = b;
+  struct qp__recall *r = qp__alloc0(1, sizeof(*r));
 
-  if (x->hash != y->hash)
-    return x->hash < y->hash ? -1 : 1;
-  return x->message < y->message ? -1 : 1;
-}
-
-static enum qp_rc
-mark_copies(struct qp__recall *r, struct qp_err *err)
-{
-  size_t n = r->source.count;
-  struct copy *list = qp__alloc((n + 1) * sizeof(*list));
-
-  if (!list)
+  if (!r || !grow_terms(r)) {
+    qp__free(r);
     return qp__fail_nomem(err, what);
-  for (size_t i = 0; i < n; i++)
-    list[i] = (struct copy){ r->documents[i].hash, (uint32_t)i };
-  qsort(list, n, sizeof(*list), by_hash);
-  for (size_t i = 0; i + 1 < n; i++)
-    r->documents[list[i].message].is_copied =
-        list[i].hash == list[i + 1].hash && r->documents[list[i].message].text.len > 0;
-  qp__free(list);
+  }
+  *out = r;
   return QP_OK;
 }
 
 enum qp_rc
-qp__recall_new(const struct qp__source *source, struct qp__recall **out, struct qp_err *err)
+qp__recall_add(struct qp__recall *r, const struct qp__source *source, struct qp_err *err)
 {
-  struct qp__recall *r = qp__alloc0(1, sizeof(*r));
-  double sum = 0;
   enum qp_rc rc = QP_OK;
 
-  assert(source->count < UINT32_MAX);
-  if (!r)
-    return qp__fail_nomem(err, what);
-  r->source = *source;
-  r->documents = qp__alloc0(source->count + 1, sizeof(*r->documents));
-  if (!r->documents || !grow_terms(r)) {
-    qp__recall_free(r);
-    return qp__fail_nomem(err, what);
-  }
+  if (!r->first)
+    r->first = source->first;
+  assert(source->first <= qp__recall_next(r) && r->count + source->count < UINT32_MAX);
   for (size_t i = 0; !rc && i < source->count; i++) {
-    rc = add_message(r, (uint32_t)i, err);
-    sum += (double)r->documents[i].length;
+    struct qp__arena arena = { NULL };
+
+    if (source->first + i >= qp__recall_next(r))
+      rc = add_message(r, source, i, &arena, err);
+    qp__arena_release(&arena);
   }
-  if (!rc)
-    rc = mark_copies(r, err);
-  if (rc) {
-    qp__recall_free(r);
-    return rc;
-  }
-  r->average = source->count ? sum / (double)source->count + 1 : 1;
-  *out = r;
-  return QP_OK;
+  return rc;
+}
+
+uint64_t
+qp__recall_next(const struct qp__recall *r)
+{
+  return r->first ? r->first + r->count : 0;
+}
+
+size_t
+qp__recall_bytes(const struct qp__recall *r)
+{
+  return sizeof(*r) + r->cap * sizeof(*r->documents) + r->table_size * sizeof(*r->table) +
+         r->posting_cap * sizeof(*r->postings) + r->link_cap * sizeof(*r->links);
 }
 
 void
@@ -292,7 +282,6 @@ qp__recall_free(struct qp__recall *r)
   qp__free(r->table);
   qp__free(r->postings);
   qp__free(r->links);
-  qp__arena_release(&r->arena);
   qp__free(r);
 }
 
@@ -370,75 +359,125 @@ doublings(double x)
   return n + x - 1;
 }
 
-/* Scores of all messages for a query, and how much of it each has. NULL: no memory. */
-static double *
-score_all(const struct qp__recall *r, const struct query *q)
+/* What one word of a query adds to the score of one message. */
+struct share {
+  uint32_t message;
+  uint32_t word;
+  double score;
+};
+
+static int
+by_message(const void *a, const void *b)
 {
-  size_t n = r->source.count;
-  double *scores = qp__alloc0(2 * n + 1, sizeof(*scores));
-  double *has = scores ? scores + n : NULL;
+  const struct share *x = a, *y = b;
 
-  for (size_t k = 0; scores && k < q->count; k++) {
-    const struct term *t = find_term(r, q->keys[k]);
-    double idf;
+  if (x->message != y->message)
+    return x->message < y->message ? -1 : 1;
+  return x->word < y->word ? -1 : x->word > y->word;
+}
 
-    if (!t->key)
-      continue;
-    idf = doublings(1 + ((double)n - t->messages + 0.5) / (t->messages + 0.5));
-    for (uint32_t p = t->last; p; p = r->links[p - 1]) {
-      const struct posting *posting = &r->postings[p - 1];
-      double length = (double)r->documents[posting->message].length / r->average;
-      double tf = (double)posting->count;
+/* Appends the shares of one word, of messages before `end`. */
+static size_t
+add_shares(const struct qp__recall *r, const struct query *q, size_t word, size_t end,
+           struct share *out)
+{
+  const struct term *t = find_term(r, q->keys[word]);
+  double n = (double)r->count, average = r->lengths / n + 1;
+  double idf = doublings(1 + (n - t->messages + 0.5) / (t->messages + 0.5));
+  size_t count = 0, seen = 0;
 
-      scores[posting->message] +=
-          q->weights[k] * idf * tf * (K1 + 1) / (tf + K1 * (1 - B + B * length));
-      has[posting->message] += q->weights[k];
-    }
+  for (uint32_t p = t->key ? t->last : 0; p && seen < QP__RECALL_POSTINGS;
+       p = r->links[p - 1], seen++) {
+    const struct posting *posting = &r->postings[p - 1];
+    double length = (double)r->documents[posting->message].length / average;
+    double tf = (double)posting->count;
+
+    if (posting->message < end)
+      out[count++] = (struct share){ posting->message, (uint32_t)word,
+                                     q->weights[word] * idf * tf * (K1 + 1) /
+                                         (tf + K1 * (1 - B + B * length)) };
   }
-  for (size_t i = 0; scores && i < n; i++)
-    scores[i] *=
-        (0.5 + 0.5 * has[i] / (q->total + 1e-9)) * (1 + LATER_WEIGHT * (double)(i + 1) / (double)n);
-  return scores;
+  return count;
+}
+
+/* Whether a later message before `end` has the same text. */
+static bool
+is_copied(const struct qp__recall *r, uint32_t message, size_t end)
+{
+  uint64_t key = r->documents[message].copies;
+  uint32_t p = key ? find_term(r, key)->last : 0;
+
+  while (p && r->postings[p - 1].message >= end)
+    p = r->links[p - 1];
+  return p && r->postings[p - 1].message != message;
+}
+
+/* Adds up the shares of each message. Returns the number of hits. */
+static size_t
+add_up(const struct qp__recall *r, const struct query *q, const struct share *shares, size_t count,
+       size_t end, struct qp__recall_hit *hits)
+{
+  size_t found = 0;
+
+  for (size_t i = 0; i < count;) {
+    uint32_t message = shares[i].message;
+    double score = 0, has = 0;
+
+    for (; i < count && shares[i].message == message; i++) {
+      score += shares[i].score;
+      has += q->weights[shares[i].word];
+    }
+    score *= (0.5 + 0.5 * has / (q->total + 1e-9)) *
+             (1 + LATER_WEIGHT * (double)(message + 1) / (double)r->count);
+    if (score > 0 && !is_copied(r, message, end))
+      hits[found++] =
+          (struct qp__recall_hit){ r->first + message, r->documents[message].id, score };
+  }
+  return found;
 }
 
 enum qp_rc
-qp__recall_search(const struct qp__recall *r, struct qp_bytes query, struct qp__recall_hit *hits,
-                  size_t max, size_t *count, struct qp_err *err)
+qp__recall_search(const struct qp__recall *r, struct qp_bytes query, uint64_t last,
+                  struct qp__recall_hit *hits, size_t max, size_t *count, struct qp_err *err)
 {
-  size_t n = r->source.count, found = 0;
-  struct qp__recall_hit *all = qp__alloc((n + 1) * sizeof(*all));
+  size_t end = last < r->first                  ? 0
+               : last - r->first + 1 < r->count ? last - r->first + 1
+                                                : r->count;
+  struct qp__recall_hit *all = NULL;
+  struct share *shares = NULL;
+  size_t room = 0, n = 0;
   enum qp_rc rc = QP_OK;
   struct query q;
-  double *scores;
 
   query_init(&q, query);
-  scores = score_all(r, &q);
-  if (!all || !scores) {
+  for (size_t k = 0; k < q.count; k++) {
+    size_t messages = find_term(r, q.keys[k])->messages;
+
+    room += messages < QP__RECALL_POSTINGS ? messages : QP__RECALL_POSTINGS;
+  }
+  *count = 0;
+  if (!room)
+    return QP_OK;
+  shares = qp__alloc(room * sizeof(*shares));
+  all = qp__alloc(room * sizeof(*all));
+  if (!all || !shares) {
     rc = qp__fail_nomem(err, what);
     goto out;
   }
-  for (size_t i = 0; i < n; i++)
-    if (scores[i] > 0 && !r->documents[i].is_copied)
-      all[found++] =
-          (struct qp__recall_hit){ r->source.first + i, r->source.messages[i]->id, scores[i] };
-  qsort(all, found, sizeof(*all), by_score);
-  *count = found < max ? found : max;
+  for (size_t k = 0; k < q.count; k++)
+    n += add_shares(r, &q, k, end, shares + n);
+  qsort(shares, n, sizeof(*shares), by_message);
+  n = add_up(r, &q, shares, n, end, all);
+  qsort(all, n, sizeof(*all), by_score);
+  *count = n < max ? n : max;
   memcpy(hits, all, *count * sizeof(*hits));
 out:
-  qp__free(scores);
+  qp__free(shares);
   qp__free(all);
   return rc;
 }
 
 /* ---- showing ---- */
-
-static const struct document *
-document_at(const struct qp__recall *r, uint64_t at)
-{
-  return at >= r->source.first && at - r->source.first < r->source.count
-             ? &r->documents[at - r->source.first]
-             : NULL;
-}
 
 /* How many words of the query a piece of text has, by weight. */
 static double
@@ -471,35 +510,31 @@ char_start(struct qp_bytes text, size_t i)
 }
 
 enum qp_rc
-qp__recall_snippet(const struct qp__recall *r, uint64_t at, struct qp_bytes query,
-                   struct qp__buf *out, struct qp_err *err)
+qp__recall_snippet(struct qp_bytes text, struct qp_bytes query, struct qp__buf *out,
+                   struct qp_err *err)
 {
-  const struct document *d = document_at(r, at);
   size_t best = 0, end;
   double best_weight = -1;
   struct query q;
 
-  if (!d)
-    return qp__fail(err, QP_NOTFOUND, "message #%llu is not covered", (unsigned long long)at);
   query_init(&q, query);
-  for (size_t i = 0; i == 0 || i + QP__RECALL_SNIPPET / 2 < d->text.len;
-       i += QP__RECALL_SNIPPET / 2) {
-    size_t n = d->text.len - i < QP__RECALL_SNIPPET ? d->text.len - i : QP__RECALL_SNIPPET;
-    double weight = weigh(&q, (struct qp_bytes){ d->text.data + i, n });
+  for (size_t i = 0; i == 0 || i + QP__RECALL_SNIPPET / 2 < text.len; i += QP__RECALL_SNIPPET / 2) {
+    size_t n = text.len - i < QP__RECALL_SNIPPET ? text.len - i : QP__RECALL_SNIPPET;
+    double weight = weigh(&q, (struct qp_bytes){ text.data + i, n });
 
     if (weight > best_weight) {
       best_weight = weight;
       best = i;
     }
   }
-  end = best + QP__RECALL_SNIPPET < d->text.len ? char_start(d->text, best + QP__RECALL_SNIPPET)
-                                                : d->text.len;
-  best = char_start(d->text, best);
+  end =
+      best + QP__RECALL_SNIPPET < text.len ? char_start(text, best + QP__RECALL_SNIPPET) : text.len;
+  best = char_start(text, best);
   if (best)
     (void)qp__buf_add_str(out, "…");
   for (size_t i = best; i < end; i++)
-    (void)qp__buf_add_char(out, d->text.data[i] == '\n' ? ' ' : d->text.data[i]);
-  if (end < d->text.len)
+    (void)qp__buf_add_char(out, text.data[i] == '\n' ? ' ' : text.data[i]);
+  if (end < text.len)
     (void)qp__buf_add_str(out, "…");
   return qp__buf_check(out, what, err);
 }
@@ -514,81 +549,102 @@ speaker(const struct qp_message *m)
 }
 
 enum qp_rc
-qp__recall_for(const struct qp__recall *r, struct qp_bytes message, int64_t budget,
-               struct qp__buf *out, struct qp_err *err)
+qp__recall_show(struct qp_bytes query, struct qp__recall_hit *hits,
+                const struct qp_message *const *messages, size_t *count, int64_t budget,
+                struct qp__buf *out, struct qp_err *err)
 {
-  struct qp__recall_hit hits[10];
-  size_t n = 0;
+  struct qp__arena arena = { NULL };
+  size_t shown = 0;
   struct qp__buf line;
   struct query q;
-  enum qp_rc rc = qp__recall_search(r, message, hits, 10, &n, err);
+  enum qp_rc rc = QP_OK;
 
-  query_init(&q, message);
+  query_init(&q, query);
   qp__buf_init(&line, 1 << 20);
-  for (size_t i = 0; !rc && i < n; i++) {
-    const struct document *d = document_at(r, hits[i].at);
+  for (size_t i = 0; !rc && i < *count; i++) {
+    struct qp_bytes text = { "", 0 };
     int64_t cost;
 
-    if (weigh(&q, d->text) < 2 * WORD_WEIGHT)
+    rc = qp__source_text(messages[i], &arena, &text, err);
+    if (rc || weigh(&q, text) < 2 * WORD_WEIGHT)
       continue;
     qp__buf_reset(&line);
-    (void)qp__buf_addf(&line, "#%llu %s: ", (unsigned long long)hits[i].at,
-                       speaker(r->source.messages[hits[i].at - r->source.first]));
-    rc = qp__recall_snippet(r, hits[i].at, message, &line, err);
+    (void)qp__buf_addf(&line, "#%llu %s: ", (unsigned long long)hits[i].at, speaker(messages[i]));
+    rc = qp__recall_snippet(text, query, &line, err);
     cost = rc ? 0 : qp__count_text(qp__buf_bytes(&line)) + 2;
     if (rc || cost > budget)
       continue;
     budget -= cost;
     (void)qp__buf_addf(out, "%s%s", out->len ? "\n" : "", line.data);
+    hits[shown++] = hits[i];
   }
+  *count = shown;
   qp__buf_release(&line);
+  qp__arena_release(&arena);
   return rc ? rc : qp__buf_check(out, what, err);
 }
 
+/* The number of bytes of a text that have at most so many tokens. */
+static size_t
+fit(struct qp_bytes text, int64_t budget)
+{
+  size_t low = 0, high = text.len;
+
+  while (low < high && budget > 0) {
+    size_t mid = low + (high - low + 1) / 2;
+
+    if (mid / 16 > (size_t)budget || qp__count_text((struct qp_bytes){ text.data, mid }) > budget)
+      high = mid - 1;
+    else
+      low = mid;
+  }
+  return low < text.len ? char_start(text, low) : low;
+}
+
 enum qp_rc
-qp__recall_read(const struct qp__recall *r, uint64_t at, size_t from, int64_t budget,
+qp__recall_read(const struct qp__source *source, uint64_t at, size_t from, int64_t budget,
                 struct qp__buf *out, uint64_t *next, size_t *offset, struct qp_err *err)
 {
-  if (!document_at(r, at))
-    return qp__fail(err, QP_NOTFOUND, "message #%llu is not covered", (unsigned long long)at);
+  struct qp__arena arena = { NULL };
+  enum qp_rc rc = QP_OK;
+
+  if (at < source->first || at - source->first >= source->count)
+    return qp__fail(err, QP_NOTFOUND, "message #%llu does not exist", (unsigned long long)at);
   *next = 0;
   *offset = 0;
-  for (; document_at(r, at); at++, from = 0) {
-    const struct document *d = document_at(r, at);
-    const struct qp_message *m = r->source.messages[at - r->source.first];
-    struct qp_bytes text = d->text;
-    size_t low = 0, high, heading;
+  for (; !rc && at - source->first < source->count; at++, from = 0) {
+    const struct qp_message *m = source->messages[at - source->first];
+    struct qp_bytes text, call;
+    size_t shown, heading;
 
+    rc = qp__source_text(m, &arena, &text, err);
+    if (!rc)
+      rc = read_call(source, (size_t)(at - source->first), &arena, &call, err);
+    if (rc)
+      break;
     from = char_start(text, from < text.len ? from : text.len);
     text.data += from;
     text.len -= from;
-    heading = d->call.len < CALL_MAX ? d->call.len : 0;
-    budget -= 12 + qp__count_text((struct qp_bytes){ d->call.data, heading });
-    for (high = text.len; low < high && budget > 0;) {
-      size_t mid = low + (high - low + 1) / 2;
-
-      if (mid / 16 > (size_t)budget || qp__count_text((struct qp_bytes){ text.data, mid }) > budget)
-        high = mid - 1;
-      else
-        low = mid;
-    }
-    low = low < text.len ? char_start(text, low) : low;
-    if (budget <= 0 || (low == 0 && text.len)) {
+    heading = call.len < CALL_MAX ? call.len : 0;
+    budget -= 12 + qp__count_text((struct qp_bytes){ call.data, heading });
+    shown = fit(text, budget);
+    if (budget <= 0 || (shown == 0 && text.len)) {
       *next = at;
       *offset = from;
       break;
     }
     (void)qp__buf_addf(out, "%s#%llu %s%s%.*s:\n", out->len ? "\n\n" : "", (unsigned long long)at,
-                       speaker(m), heading ? " of " : "", (int)heading, d->call.data);
+                       speaker(m), heading ? " of " : "", (int)heading, call.data);
     for (size_t c = 0; c < m->call_count; c++)
       (void)qp__buf_addf(out, "[calls %s]\n", m->calls[c].view.tool_name);
-    (void)qp__buf_add(out, text.data, low);
-    budget -= qp__count_text((struct qp_bytes){ text.data, low });
-    if (low < text.len) {
+    (void)qp__buf_add(out, text.data, shown);
+    budget -= qp__count_text((struct qp_bytes){ text.data, shown });
+    if (shown < text.len) {
       *next = at;
-      *offset = from + low;
+      *offset = from + shown;
       break;
     }
   }
-  return qp__buf_check(out, what, err);
+  qp__arena_release(&arena);
+  return rc ? rc : qp__buf_check(out, what, err);
 }

@@ -747,6 +747,7 @@ qp__actor_pump(struct qp__actor *t)
   QP_ASSERT(t->engine->pumped != t); /* callbacks post; they do not call back into the actor */
   t->engine->pumped = t;
   if (t->stage == QP__ACTOR_RELEASING) {
+    atomic_store(&t->recall_stops, true);
     qp__actor_stop_work(t);
     qp__actor_reject_all(t, &released);
   }

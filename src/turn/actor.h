@@ -255,6 +255,8 @@ struct qp__actor {
   struct qp__shortening *shortening;   /* a compaction that is being made, or NULL; shorten.h */
   bool shorten_waits;                  /* Compacting waits for what is prepared ahead of need */
   enum qp__plan_reason compact_reason; /* of the present Compacting */
+  bool recall_builds;                  /* a worker indexes the covered messages */
+  atomic_bool recall_stops;            /* searches in workers end soon, without a result */
 };
 
 struct qp__actor *qp__actor_new(struct qp_engine *e, const struct qp_uuid *id);

@@ -153,6 +153,7 @@ qp_engine_release(struct qp_engine *engine, const struct qp_uuid *context)
   qp__engine_post(engine, &r.post);
   uv_sem_wait(&r.done);
   uv_sem_destroy(&r.done);
+  qp__recall_cache_drop(&engine->recalls, context);
 }
 
 /* ---- the tick ---- */
@@ -257,6 +258,7 @@ drain(struct qp_engine *e)
     for (struct qp__actor *t = e->actors[i]; t; t = next) {
       next = t->chain;
       qp__feed_end_subs(&t->feed);
+      atomic_store(&t->recall_stops, true);
       /* While a commit is under way: commit_succeeded() does it. */
       if (t->stage == QP__ACTOR_OPEN && !t->open->transition.under_way &&
           !qp_state_awaits_client(t->state))

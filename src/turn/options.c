@@ -180,6 +180,7 @@ qp__engine_apply_options(struct qp_engine *e, const struct qp_engine_options *o,
   qp__grants_init(&e->grants, e->os, e->store->root, &e->log);
   qp__known_init(&e->known);
   qp__size_cache_init(&e->sizes);
+  qp__recall_cache_init(&e->recalls);
   rc = set_compaction(e, &o->compaction, err);
   if (!rc && o->models_json)
     rc = add_models(e, o, err);
@@ -202,6 +203,7 @@ qp__engine_release_options(struct qp_engine *e)
   qp__models_release(&e->models);
   qp__known_release(&e->known);
   qp__size_cache_release(&e->sizes);
+  qp__recall_cache_release(&e->recalls);
   qp__arena_release(&e->names);
   qp__free(e->model);
   qp__demo_script_free(e->script);

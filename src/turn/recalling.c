@@ -19,21 +19,29 @@
 #define READ_DEFAULT 2000 /* tokens */
 #define READ_MAX 8000
 #define READ_MESSAGES 200 /* at once */
+#define PAGE 1000         /* messages that are indexed at once */
 #define TEXT_MAX ((size_t)1 << 20)
 
 static const char what[] = "a search in the history";
 
+enum job_kind {
+  JOB_SEARCH, /* search_history */
+  JOB_READ,   /* read_history */
+  JOB_RECALL, /* for a message */
+  JOB_BUILD,  /* only makes the index */
+};
+
 struct job {
   uv_work_t work; /* first */
+  enum job_kind kind;
   struct qp__actor *actor;
   struct qp__conversation conversation;
-  struct qp_message **messages;
+  struct qp_message **messages; /* that were read last */
   size_t count, cap;
   uint64_t first; /* number of the first */
   uint64_t began;
 
   /* of a tool */
-  bool reads; /* read_history */
   json_t *arguments;
   qp__recall_done *done;
   void *run;
@@ -43,16 +51,24 @@ struct job {
   int64_t budget;
   struct qp__buf query;
   json_t *hits;
+  bool must_build; /* only the newest covered messages were searched */
 
   struct qp__buf text;
   struct qp_err err;
 };
 
 static void
-free_job(struct job *j)
+drop_messages(struct job *j)
 {
   for (size_t i = 0; i < j->count; i++)
     qp_message_free(j->messages[i]);
+  j->count = 0;
+}
+
+static void
+free_job(struct job *j)
+{
+  drop_messages(j);
   qp__free(j->messages);
   json_decref(j->arguments);
   json_decref(j->hits);
@@ -63,12 +79,13 @@ free_job(struct job *j)
 }
 
 static struct job *
-new_job(struct qp__actor *t, const char *branch)
+new_job(struct qp__actor *t, enum job_kind kind, const char *branch)
 {
   struct job *j = qp__alloc0(1, sizeof(*j));
 
   if (!j)
     return NULL;
+  j->kind = kind;
   j->actor = t;
   j->conversation.engine = t->engine;
   j->conversation.context = t->context;
@@ -92,6 +109,8 @@ add_message(void *arg, const struct qp_message_info *info, struct qp_bytes json)
   struct qp_message *message = NULL;
   enum qp_rc rc;
 
+  if (atomic_load(&j->actor->recall_stops))
+    return qp__fail(&j->err, QP_STOPPED, "the search was stopped");
   if (!qp__vec_reserve(j->messages, j->count, j->cap, 1))
     return qp__fail_nomem(&j->err, what);
   /* A message that is lost keeps its number. */
@@ -106,20 +125,121 @@ add_message(void *arg, const struct qp_message_info *info, struct qp_bytes json)
   return QP_OK;
 }
 
-/* Reads messages of the branch and indexes them. */
+/* Reads messages of the branch in the place of those that were read before. */
 static enum qp_rc
-index_messages(struct job *j, uint64_t from, uint64_t count, struct qp__recall **out)
+read_range(struct job *j, uint64_t from, uint64_t count, struct qp__source *out)
 {
   struct qp__conversation *c = &j->conversation;
-  struct qp__source source;
-  enum qp_rc rc = qp_messages_range(c->context, c->branch, from, count, add_message, j, &j->err);
+  enum qp_rc rc;
 
-  if (rc)
+  drop_messages(j);
+  rc = qp_messages_range(c->context, c->branch, from, count, add_message, j, &j->err);
+  if (!rc && !j->count)
+    rc = qp__fail(&j->err, QP_NOTFOUND, "there is no such message");
+  *out = (struct qp__source){ (const struct qp_message *const *)j->messages, j->count, j->first };
+  return rc;
+}
+
+/* Adds the messages before `end`, page by page, to an index that has those before `from`. */
+static enum qp_rc
+extend(struct job *j, struct qp__recall *index, uint64_t from, uint64_t end, struct qp_uuid *last)
+{
+  enum qp_rc rc = QP_OK;
+
+  while (!rc && from < end) {
+    uint64_t back = from < QP__RECALL_LOOK_BACK ? from : QP__RECALL_LOOK_BACK;
+    uint64_t count = end - from < PAGE ? end - from : PAGE;
+    struct qp__source source;
+
+    if (!qp__recall_next(index))
+      back = 0;
+    rc = read_range(j, from - back, back + count, &source);
+    if (!rc)
+      rc = qp__recall_add(index, &source, &j->err);
+    if (!rc)
+      *last = j->messages[j->count - 1]->id;
+    from += count;
+  }
+  return rc;
+}
+
+/* The index of everything that is covered, or NULL: there is none, and making it would take longer
+ * than a new message may wait. */
+static enum qp_rc
+take_index(struct job *j, struct qp__recall **out, struct qp_uuid *last)
+{
+  struct qp__conversation *c = &j->conversation;
+  uint64_t covered = c->record->covered;
+  struct qp__recall *index = qp__recall_cache_take(&c->engine->recalls, &c->context->id, last);
+  uint64_t have = index ? qp__recall_next(index) - 1 : 0;
+  enum qp_rc rc = QP_OK;
+
+  if (index && !qp__conversation_holds(c, have, last, NULL)) {
+    qp__recall_free(index); /* of another branch */
+    index = NULL;
+    have = 0;
+  }
+  if (j->kind == JOB_RECALL && covered > have + QP__RECALL_MESSAGES) {
+    qp__recall_free(index);
+    j->must_build = true;
+    return QP_OK;
+  }
+  if (!index)
+    rc = qp__recall_new(&index, &j->err);
+  if (!rc)
+    rc = extend(j, index, have, covered, last);
+  if (rc) {
+    qp__recall_free(index);
     return rc;
-  if (!j->count)
-    return qp__fail(&j->err, QP_NOTFOUND, "there is no such message");
-  source = (struct qp__source){ (const struct qp_message *const *)j->messages, j->count, j->first };
-  return qp__recall_new(&source, out, &j->err);
+  }
+  *out = index;
+  return QP_OK;
+}
+
+/* Searches what is covered. */
+static enum qp_rc
+find_hits(struct job *j, struct qp_bytes query, struct qp__recall_hit *hits, size_t max,
+          size_t *count)
+{
+  struct qp__conversation *c = &j->conversation;
+  uint64_t covered = c->record->covered;
+  struct qp__recall *index = NULL;
+  struct qp_uuid last;
+  enum qp_rc rc = take_index(j, &index, &last);
+
+  if (!rc && !index) {
+    rc = qp__recall_new(&index, &j->err);
+    if (!rc)
+      rc = extend(j, index, covered - QP__RECALL_MESSAGES, covered, &last);
+  }
+  if (!rc)
+    rc = qp__recall_search(index, query, covered, hits, max, count, &j->err);
+  if (!rc && !j->must_build)
+    qp__recall_cache_put(&c->engine->recalls, &c->context->id, &last, index);
+  else
+    qp__recall_free(index);
+  return rc;
+}
+
+/* Reads the messages of hits. */
+static enum qp_rc
+load_hits(struct job *j, const struct qp__recall_hit *hits, size_t n)
+{
+  enum qp_rc rc = QP_OK;
+
+  drop_messages(j);
+  if (!qp__vec_reserve(j->messages, j->count, j->cap, n))
+    return qp__fail_nomem(&j->err, what);
+  for (size_t i = 0; !rc && i < n; i++) {
+    struct qp_message *message = NULL;
+
+    rc = qp_message_load(j->conversation.context, &hits[i].id, &message, &j->err);
+    if (rc == QP_UNAVAILABLE || rc == QP_NOTFOUND) /* lost since it was indexed */
+      rc = qp_message_new_text(QP_ROLE_SYSTEM, (struct qp_bytes){ "", 0 }, &message, &j->err);
+    if (!rc)
+      j->messages[j->count++] = message;
+  }
+  return rc;
 }
 
 static enum qp_rc
@@ -128,8 +248,8 @@ search(struct job *j)
   const json_t *value = json_object_get(j->arguments, "query");
   struct qp_bytes query = { json_string_value(value), json_string_length(value) };
   json_int_t limit = json_integer_value(json_object_get(j->arguments, "limit"));
+  struct qp__arena *arena = &j->conversation.arena;
   struct qp__recall_hit hits[HITS_MAX];
-  struct qp__recall *recall = NULL;
   size_t n = 0;
   enum qp_rc rc;
 
@@ -137,21 +257,22 @@ search(struct job *j)
     return qp__fail(&j->err, QP_INVALID, "\"query\" must be a text");
   if (limit < 1 || limit > HITS_MAX)
     limit = HITS_DEFAULT;
-  rc = index_messages(j, 0, j->conversation.record->covered, &recall);
+  rc = find_hits(j, query, hits, (size_t)limit, &n);
   if (!rc)
-    rc = qp__recall_search(recall, query, hits, (size_t)limit, &n, &j->err);
+    rc = load_hits(j, hits, n);
   for (size_t i = 0; i < n && !rc; i++) {
+    struct qp_bytes text = { "", 0 };
     char id[QP_UUID_TEXT];
 
     (void)qp__buf_addf(&j->text, "#%llu (%s, id %s): ", (unsigned long long)hits[i].at,
-                       qp_role_name(j->messages[hits[i].at - j->first]->role),
-                       qp_uuid_text(&hits[i].id, id));
-    rc = qp__recall_snippet(recall, hits[i].at, query, &j->text, &j->err);
+                       qp_role_name(j->messages[i]->role), qp_uuid_text(&hits[i].id, id));
+    rc = qp__source_text(j->messages[i], arena, &text, &j->err);
+    if (!rc)
+      rc = qp__recall_snippet(text, query, &j->text, &j->err);
     (void)qp__buf_add_char(&j->text, '\n');
   }
   if (!rc && !n)
     (void)qp__buf_add_str(&j->text, "Nothing was found. Try other words.");
-  qp__recall_free(recall);
   return rc ? rc : qp__buf_check(&j->text, what, &j->err);
 }
 
@@ -189,7 +310,7 @@ read_messages(struct job *j)
 {
   json_int_t offset = json_integer_value(json_object_get(j->arguments, "offset"));
   json_int_t budget = json_integer_value(json_object_get(j->arguments, "max_tokens"));
-  struct qp__recall *recall = NULL;
+  struct qp__source source = { NULL, 0, 0 };
   uint64_t at = 0;
   uint64_t next = 0;
   size_t from = 0;
@@ -198,15 +319,14 @@ read_messages(struct job *j)
   if (budget < 100 || budget > READ_MAX)
     budget = READ_DEFAULT;
   if (!rc)
-    rc = index_messages(j, at - 1, READ_MESSAGES, &recall);
+    rc = read_range(j, at - 1, READ_MESSAGES, &source);
   if (!rc)
-    rc = qp__recall_read(recall, at, offset > 0 ? (size_t)offset : 0, budget, &j->text, &next,
+    rc = qp__recall_read(&source, at, offset > 0 ? (size_t)offset : 0, budget, &j->text, &next,
                          &from, &j->err);
   if (!rc && next)
     (void)qp__buf_addf(&j->text,
                        "\n\n[there is more: read_history with \"id\": \"%llu\", \"offset\": %zu]",
                        (unsigned long long)next, from);
-  qp__recall_free(recall);
   return rc ? rc : qp__buf_check(&j->text, what, &j->err);
 }
 
@@ -214,17 +334,16 @@ read_messages(struct job *j)
 static enum qp_rc
 recall(struct job *j)
 {
-  uint64_t covered = j->conversation.record->covered;
-  uint64_t from = covered > QP__RECALL_MESSAGES ? covered - QP__RECALL_MESSAGES : 0;
+  struct qp_bytes query = qp__buf_bytes(&j->query);
   struct qp__recall_hit hits[HITS_DEFAULT];
-  struct qp__recall *index = NULL;
   size_t n = 0;
-  enum qp_rc rc = index_messages(j, from, covered - from, &index);
+  enum qp_rc rc = find_hits(j, query, hits, HITS_DEFAULT, &n);
 
   if (!rc)
-    rc = qp__recall_for(index, qp__buf_bytes(&j->query), j->budget, &j->text, &j->err);
-  if (!rc && j->text.len)
-    rc = qp__recall_search(index, qp__buf_bytes(&j->query), hits, HITS_DEFAULT, &n, &j->err);
+    rc = load_hits(j, hits, n);
+  if (!rc)
+    rc = qp__recall_show(query, hits, (const struct qp_message *const *)j->messages, &n, j->budget,
+                         &j->text, &j->err);
   j->hits = json_array();
   for (size_t i = 0; i < n && !rc && j->hits; i++) {
     char id[QP_UUID_TEXT];
@@ -232,24 +351,35 @@ recall(struct job *j)
     if (json_array_append_new(j->hits, json_string(qp_uuid_text(&hits[i].id, id))))
       rc = qp__fail_nomem(&j->err, what);
   }
-  qp__recall_free(index);
+  return rc;
+}
+
+static enum qp_rc
+build(struct job *j)
+{
+  struct qp__conversation *c = &j->conversation;
+  struct qp__recall *index = NULL;
+  struct qp_uuid last;
+  enum qp_rc rc = take_index(j, &index, &last);
+
+  if (!rc)
+    qp__recall_cache_put(&c->engine->recalls, &c->context->id, &last, index);
   return rc;
 }
 
 static void
 work(uv_work_t *w)
 {
+  static enum qp_rc (*const works[])(struct job * j) = {
+    [JOB_SEARCH] = search, [JOB_READ] = read_messages, [JOB_RECALL] = recall, [JOB_BUILD] = build
+  };
   struct job *j = (struct job *)w;
   struct qp__conversation *c = &j->conversation;
   enum qp_rc rc = qp__conversation_records(c, false, &j->err);
 
-  if (!rc && j->reads)
-    rc = read_messages(j);
-  else if (!rc && (!c->record || !c->record->covered))
+  if (!rc && j->kind != JOB_READ && (!c->record || !c->record->covered))
     rc = qp__fail(&j->err, QP_NOTFOUND, "nothing is covered: the whole conversation is shown");
-  else if (!rc)
-    rc = j->request ? recall(j) : search(j);
-  j->err.rc = rc;
+  j->err.rc = rc ? rc : works[j->kind](j);
 }
 
 /* ---- tools, on the loop ---- */
@@ -275,12 +405,12 @@ bool
 qp__recall_start(struct qp__actor *t, const char *name, const char *arguments,
                  qp__recall_done *done, void *run)
 {
-  struct job *j = new_job(t, t->open->facts.branch);
+  bool reads = strcmp(name, qp__recall_tools[1].name) == 0;
+  struct job *j = new_job(t, reads ? JOB_READ : JOB_SEARCH, t->open->facts.branch);
   struct qp_err err;
 
   if (!j)
     return false;
-  j->reads = strcmp(name, qp__recall_tools[1].name) == 0;
   j->done = done;
   j->run = run;
   if (qp__json_parse_outside_object(
@@ -330,6 +460,41 @@ set_recall(struct job *j)
 }
 
 static void
+on_built(uv_work_t *w, int status)
+{
+  struct job *j = (struct job *)w;
+  struct qp__actor *t = j->actor;
+
+  (void)status;
+  t->jobs--;
+  t->recall_builds = false;
+  if (j->err.rc && j->err.rc != QP_STOPPED)
+    qp__log(&t->engine->log, QP_LOG_WARN, "compact", "covered messages were not indexed: %s",
+            j->err.msg);
+  free_job(j);
+  qp__actor_pump(t);
+}
+
+/* Makes the index in the background. Without a worker the next message tries again. */
+static void
+start_build(struct qp__actor *t, const char *branch)
+{
+  struct job *j;
+
+  if (t->recall_builds || t->stage != QP__ACTOR_OPEN || t->engine->phase != QP__ENGINE_RUNNING)
+    return;
+  j = new_job(t, JOB_BUILD, branch);
+  if (!j)
+    return;
+  if (uv_queue_work(&t->engine->loop, &j->work, work, on_built)) {
+    free_job(j);
+    return;
+  }
+  t->recall_builds = true;
+  t->jobs++;
+}
+
+static void
 on_recalled(uv_work_t *w, int status)
 {
   struct job *j = (struct job *)w;
@@ -339,6 +504,8 @@ on_recalled(uv_work_t *w, int status)
   t->jobs--;
   if (!status && !j->err.rc && j->text.len)
     (void)set_recall(j); /* without memory nothing is recalled */
+  if (!status && j->must_build)
+    start_build(t, j->conversation.branch);
   request->rules = QP__RULES_STORED;
   free_job(j);
   qp__actor_enqueue(t, &request->input);
@@ -349,7 +516,7 @@ bool
 qp__recall_for_request(struct qp__actor *t, struct qp__action_request *request)
 {
   struct qp__compact_settings settings;
-  struct job *j = new_job(t, request->branch);
+  struct job *j = new_job(t, JOB_RECALL, request->branch);
   struct qp__view *v;
 
   if (!j)

@@ -1,10 +1,13 @@
 /* recalling.h - finding covered messages again, in workers: the tools search_history and
  * read_history, and what is recalled for a new message of the user.
  *
- * search_history looks at everything that is covered. What is recalled for a message is looked for
- * in the newest QP__RECALL_MESSAGES covered messages, so that sending does not take longer with the
- * length of the history. It is stored in the message (metadata.recall: {"text","hits":[ids]}), so
- * the same text is sent with it from then on. */
+ * Both look at everything that is covered, by an index that is kept in memory and extended
+ * (recall_cache.h). When there is none yet, after a restart for instance, search_history makes it
+ * first. A new message does not wait for that: then only the newest QP__RECALL_MESSAGES covered
+ * messages are searched, and the index is made in the background.
+ *
+ * What is recalled for a message is stored in it (metadata.recall: {"text","hits":[ids]}), so the
+ * same text is sent with it from then on. */
 #ifndef QP_TURN_RECALLING_H
 #define QP_TURN_RECALLING_H
 

@@ -60,12 +60,21 @@ search(struct qp__buf *out, struct qp_err *err)
   struct qp__recall *recall = NULL;
   uint64_t next;
   size_t offset;
-  enum qp_rc rc = qp__recall_new(&source, &recall, err);
+  const struct qp_message *found[5];
+  struct qp__recall_hit hits[5];
+  size_t n = 0;
+  enum qp_rc rc = qp__recall_new(&recall, err);
 
   if (!rc)
-    rc = qp__recall_for(recall, text, 500, out, err);
+    rc = qp__recall_add(recall, &source, err);
   if (!rc)
-    rc = qp__recall_read(recall, 1, 0, 500, out, &next, &offset, err);
+    rc = qp__recall_search(recall, text, UINT64_MAX, hits, 5, &n, err);
+  for (size_t i = 0; !rc && i < n; i++)
+    found[i] = source.messages[hits[i].at - source.first];
+  if (!rc)
+    rc = qp__recall_show(text, hits, found, &n, 500, out, err);
+  if (!rc)
+    rc = qp__recall_read(&source, 1, 0, 500, out, &next, &offset, err);
   qp__recall_free(recall);
   return rc;
 }
