@@ -1,8 +1,8 @@
 /* compact_count.c - the token estimator beside o200k_base, alone and anchored.
  *
  * Anchored as in a conversation: the provider has reported the exact size of the first 80, 90 or
- * 95 % of a text, and the rest is estimated. The bar is for the last, a conversation of 20 messages:
- * at the threshold, where it matters, a new message is a small share. */
+ * 95 % of a text, and the rest is estimated. The bar is for the last, a conversation of 20
+ * messages: at the threshold, where it matters, a new message is a small share. */
 #include <stdlib.h>
 #include <string.h>
 

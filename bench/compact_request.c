@@ -1,6 +1,6 @@
-/* compact_request.c - what a turn of a long, compacted conversation costs: building the request from
- * the files of the store, and searching the covered part. Histories of 1,000, 10,000 and 100,000
- * messages that end with the same messages. */
+/* compact_request.c - what a turn of a long, compacted conversation costs: building the request
+ * from the files of the store, and searching the covered part. Histories of 1,000, 10,000 and
+ * 100,000 messages that end with the same messages. */
 #include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>

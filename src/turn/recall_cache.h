@@ -4,8 +4,8 @@
  * A worker takes an index out, uses or extends it, and puts it back: no two threads use one. An
  * index belongs to a context and to the branches that begin with its messages; the caller checks
  * that its last message is at its place. The least recently used ones are freed when there are too
- * many, or when all of them together take more than QP__RECALL_CACHE_BYTES. They have no texts, only
- * hashes of words and the ids of messages. From any thread. */
+ * many, or when all of them together take more than QP__RECALL_CACHE_BYTES. They have no texts,
+ * only hashes of words and the ids of messages. From any thread. */
 #ifndef QP_TURN_RECALL_CACHE_H
 #define QP_TURN_RECALL_CACHE_H
 
