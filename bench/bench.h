@@ -2,11 +2,12 @@
  *
  * A row compares quipu with a peer that is measured in the same run. Both are measured in blocks
  * that alternate (ours, peer, peer, ours, …). The figure of the row is the median of the ratios of
- * neighbouring blocks, so other load of the machine affects both sides. The smallest and the largest
- * ratio are the spread.
+ * neighbouring blocks, so other load of the machine affects both sides. The smallest and the
+ * largest ratio are the spread.
  *
  * Nothing is deleted before the end of a run: ext4 creates files many times slower while it skips
- * inodes that were freed a short time ago. Before each writing block the disk settles, on both sides.
+ * inodes that were freed a short time ago. Before each writing block the disk settles, on both
+ * sides.
  *
  * Any failure ends the program: an incomplete benchmark is not reported. */
 #ifndef BENCH_BENCH_H

@@ -1,9 +1,10 @@
 /* crowd.c - 64 threads that each save messages durably, against SQLite: WAL, synchronous=FULL, one
  * commit per message, the same threads.
  *
- * SQLite is used at its best: one connection per thread without its own locks, a prepared statement,
- * a table without an index besides its row number, messages that are already encoded, and the faster
- * of two ways to separate the threads: a mutex around the commit, or SQLite's own waiting. */
+ * SQLite is used at its best: one connection per thread without its own locks, a prepared
+ * statement, a table without an index besides its row number, messages that are already encoded,
+ * and the faster of two ways to separate the threads: a mutex around the commit, or SQLite's own
+ * waiting. */
 #include "bench.h"
 
 #include <pthread.h>

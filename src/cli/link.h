@@ -28,8 +28,8 @@ enum qp_rc cli_link_open(struct cli *cli, const struct cli_link_spec *spec, stru
                          struct qp_err *err);
 void cli_link_close(struct cli_link *link);
 
-/* Starts a server on the opened store, for this process only, and a client of it. It owns the engine
- * (may be NULL), which is stopped with it or after a failure. */
+/* Starts a server on the opened store, for this process only, and a client of it. It owns the
+ * engine (may be NULL), which is stopped with it or after a failure. */
 enum qp_rc cli_link_inside(struct cli *cli, struct qp_engine *engine, bool read_only,
                            struct qp__http **inside, struct chat_http **http, struct qp_err *err);
 

@@ -19,8 +19,8 @@ int qp__write_at(const struct qp__os *os, int fd, const void *data, size_t n, of
 /* Reads up to n bytes; fewer only at the end of the file. */
 ssize_t qp__read_at(const struct qp__os *os, int fd, void *data, size_t n, off_t off);
 
-/* Creates `path`, which must not exist, with these bytes, and `sync`s them. After a failure the file
- * does not exist. */
+/* Creates `path`, which must not exist, with these bytes, and `sync`s them. After a failure the
+ * file does not exist. */
 int qp__file_new(const struct qp__os *os, int dirfd, const char *path, mode_t mode, bool sync,
                  struct qp_bytes data);
 /* The same with the mode of stored files, not synced. */

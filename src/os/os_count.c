@@ -9,8 +9,8 @@ count(atomic_ullong *n)
   (void)atomic_fetch_add_explicit(n, 1, memory_order_relaxed);
 }
 
-/* Defines count_NAME(): passes a call on to the slot NAME, after counting it. The last arguments are
- * those of the call behind `self`. */
+/* Defines count_NAME(): passes a call on to the slot NAME, after counting it. The last arguments
+ * are those of the call behind `self`. */
 #define COUNTED(result, name, counter, params, ...)     \
   static result count_##name params                     \
   {                                                     \

@@ -8,7 +8,7 @@
 enum { OFF, ONCE, FROM_NOW_ON };
 
 static atomic_int mode = OFF;
-static atomic_long left; /* until the one that fails, which is 1; below that it is behind us */
+static atomic_long left; /* allocations until the one that fails; below 1 it has failed already */
 static atomic_bool fired;
 
 void *__real_malloc(size_t n);

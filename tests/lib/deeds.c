@@ -72,7 +72,7 @@ must_open(struct place *p)
     fail_msg("making a place ready: %s", err.msg);
 }
 
-/* ---- what is there before a deed ---- */
+/* ---- preparations ---- */
 
 static void
 set_up_store(struct place *p)
@@ -107,7 +107,7 @@ set_up_new_branch(struct place *p)
   place_make(p, op_on(OP_FORK, &p->id, "main", "new/one"));
 }
 
-/* A branch whose directory has another name than it. */
+/* A branch whose directory has a different name. */
 static void
 set_up_odd_name(struct place *p)
 {
@@ -118,7 +118,7 @@ set_up_odd_name(struct place *p)
   must_open(p);
 }
 
-/* The next save makes a fold. */
+/* The next save causes a fold. */
 static void
 set_up_fold(struct place *p)
 {
@@ -387,7 +387,7 @@ choose_trash(struct place *p)
   return op;
 }
 
-/* The last message of the branch "alt" that is gone. */
+/* The last message of the deleted branch "alt". */
 static struct op
 choose_untrash(struct place *p)
 {
@@ -423,7 +423,7 @@ ignore_message(void *arg, const struct qp_message_info *info, struct qp_bytes js
   return QP_OK;
 }
 
-/* What cannot be read just now must not be taken for damaged. */
+/* A file that cannot be read temporarily must not be treated as damaged. */
 static enum qp_rc
 act_read(struct place *p, struct qp_err *err)
 {

@@ -128,7 +128,8 @@ http_rig_ask(struct http_rig *rig, const char *method, const char *uri, struct q
     rc = qp__route_find(r, err);
   if (!rc && r->route)
     rc = r->route->handle(r, err);
-  /* The store does everything in the caller, so what a handler waits for is over by now. */
+  /* The store does all work in the calling thread, so the work that a handler waits for has
+   * ended here. */
   while (!rc && r->then) {
     qp__handler *then = r->then;
 

@@ -22,11 +22,11 @@ struct http_rig {
 bool http_rig_make(struct http_rig *rig);
 void http_rig_release(struct http_rig *rig);
 
-/* Asks. *out (NULL: no memory) is freed with qp__request_free(); the answer is in its reply, unless
- * the handler has sent it itself. */
+/* Sends a request. *out (NULL: no memory) is freed with qp__request_free(); its reply has the
+ * response, unless the handler has sent it itself. */
 enum qp_rc http_rig_ask(struct http_rig *rig, const char *method, const char *uri,
                         struct qp_bytes body, struct qp__request **out, struct qp_err *err);
-/* The status of what was asked. */
+/* The status of the response. */
 unsigned http_rig_status(const struct qp__request *r, enum qp_rc rc);
 
 #endif

@@ -203,7 +203,8 @@ is_chat_of(struct qp_context *c, const char *dump, const char *id)
   return w.same;
 }
 
-/* One chat: 0 is not there, 1 as in the first dump, 2 as in the second, -1 as in none. */
+/* The state of one chat: 0 missing, 1 as in the first dump, 2 as in the second, -1 anything
+ * else. */
 static int
 state_of(struct qp_store *store, const char *id)
 {

@@ -16,23 +16,23 @@
 #define IMPORT_CHATS 3
 #define IMPORT_WHY 600
 
-/* What was told of the second dump. */
+/* The reports about the second dump. */
 struct import_told {
-  bool done[IMPORT_CHATS]; /* each chat: it is there now */
-  bool failed;             /* something was not taken */
-  char text[IMPORT_WHY];   /* the first sentence of a failure */
+  bool done[IMPORT_CHATS]; /* per chat: it was reported as imported */
+  bool failed;             /* something was left out */
+  char text[IMPORT_WHY];   /* the message of the first failure */
 };
 
-/* Writes both dumps to `dir` and "/first.json", "/second.json", durable; the directory is there.
- * Asserts. */
+/* Writes both dumps durably to `dir` and "/first.json", "/second.json"; the directory must
+ * exist. Asserts. */
 void import_rig_write(const struct qp__os *os, const char *dir);
 
 enum qp_rc import_rig_first(struct qp_store *store, const char *dir, struct qp_err *err);
 enum qp_rc import_rig_second(struct qp_store *store, const char *dir, struct import_told *told,
                              struct qp_err *err);
 
-/* Whether the store is as it may be after importing the second dump was told to be so far. With
- * `all`: as it must be when nothing failed. */
+/* Whether the store agrees with the reports about the second dump so far. `all`: it must be
+ * complete, because nothing failed. */
 bool import_rig_holds(struct qp_store *store, const struct import_told *told, bool all,
                       char why[IMPORT_WHY]);
 

@@ -27,7 +27,7 @@ rig_open(struct rig *x)
     fail_msg("opening the journal: %s", err.msg);
 }
 
-/* A data directory with nothing but what the journal needs; the journal is not open yet. */
+/* A data directory with only the files that the journal needs; the journal is not open yet. */
 void
 rig_make(struct rig *x)
 {
@@ -56,7 +56,7 @@ rig_remove(struct rig *x)
   qp__os_sim_free(x->sim);
 }
 
-/* The process dies: the journal is freed and nothing it does on the way has an effect. */
+/* Simulates the death of the process: frees the journal, and its last calls have no effect. */
 void
 rig_crash(struct rig *x)
 {
@@ -80,7 +80,7 @@ rig_add(struct qp__txn *txn, enum qp__op_kind kind, unsigned flags, const char *
   assert_int_equal(qp__txn_add(txn, &op, NULL, false, &err), QP_OK);
 }
 
-/* A commit that puts `text` in `path`. */
+/* A commit that writes `text` to `path`. */
 void
 rig_begin_put(struct qp__txn *txn, const char *path, const char *text)
 {

@@ -26,14 +26,14 @@ struct names {
 };
 
 void rig_open(struct rig *x);
-/* A data directory with nothing but what the journal needs; the journal is not open yet. */
+/* A data directory with only the files that the journal needs; the journal is not open yet. */
 void rig_make(struct rig *x);
 void rig_remove(struct rig *x);
-/* The process dies: the journal is freed and nothing it does on the way has an effect. */
+/* Simulates the death of the process: frees the journal, and its last calls have no effect. */
 void rig_crash(struct rig *x);
 void rig_add(struct qp__txn *txn, enum qp__op_kind kind, unsigned flags, const char *path,
              const char *data, uint64_t offset);
-/* A commit that puts `text` in `path`. */
+/* A commit that writes `text` to `path`. */
 void rig_begin_put(struct qp__txn *txn, const char *path, const char *text);
 enum qp_rc rig_finish(struct rig *x, struct qp__txn *txn);
 enum qp_rc rig_put(struct rig *x, const char *path, const char *text);
@@ -49,7 +49,7 @@ void rig_peek(struct rig *x, const char *path, off_t at, void *buf, size_t n);
 void rig_flip(struct rig *x, const char *path, off_t at);
 /* Everything below a directory, as text: names and contents. */
 void rig_describe(struct rig *x, const char *dir, struct qp__buf *out);
-/* The fault that was armed has struck; from now on nothing fails. */
+/* Asserts that the armed fault has occurred; no later call fails. */
 void rig_fail_no_more(struct rig *x);
 
 #endif

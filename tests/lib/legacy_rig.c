@@ -98,7 +98,7 @@ store_message(const struct qp__legacy_source *l, size_t i, struct legacy_stored 
   return rc;
 }
 
-/* The path to a head, from the root; *ids is the caller's. */
+/* The path to a head, from the root; the caller frees *ids. */
 static enum qp_rc
 path_to(const struct legacy_stored *s, const struct qp_uuid *head, struct qp_uuid **ids,
         size_t *count, struct qp_err *err)
@@ -110,7 +110,7 @@ path_to(const struct legacy_stored *s, const struct qp_uuid *head, struct qp_uui
 
   if (!path)
     return qp__fail_nomem(err, "test");
-  for (size_t i = s->count; i-- > 0 && !rc;) { /* parents stand before their children */
+  for (size_t i = s->count; i-- > 0 && !rc;) { /* parents precede their children */
     struct qp_bytes json = { s->messages[i], s->lens[i] };
     struct qp_message *m = NULL;
 

@@ -8,7 +8,7 @@
 
 #include "old/legacy.h"
 
-/* What a store would hold: the bytes of metadata.json and of every message, in their order. */
+/* The content of a store: the bytes of metadata.json and of every message, in order. */
 struct legacy_stored {
   char *meta;
   size_t meta_len;
@@ -44,7 +44,7 @@ void legacy_file_make_bytes(struct legacy_file *f, const char *data, size_t len)
 void legacy_file_release(struct legacy_file *f);
 enum qp_rc legacy_file_open(const struct legacy_file *f, struct qp__legacy_source **out,
                             struct qp_err *err);
-/* Opens, stores, compares, writes back. Differences are a failure. */
+/* Opens, stores, compares, writes back. A difference is a failure. */
 enum qp_rc legacy_there_and_back(const struct legacy_file *f, struct qp__buf *back,
                                  struct qp_err *err);
 
@@ -58,16 +58,16 @@ void legacy_close_text(struct legacy_open_file *f);
 /* Whether a note has `part` in it. */
 bool legacy_has_note(const struct qp__legacy_source *l, const char *part);
 
-/* Asserts: what comes back is the same value, nothing differs on the way, and the second time gives
- * the same bytes, in the store and in the old format. */
+/* Asserts that the value is equal after writing it back, that nothing differs in between, and
+ * that a second conversion gives the same bytes, in the store and in the old format. */
 void legacy_round_trip(const char *text);
 void legacy_round_trip_bytes(const char *data, size_t len);
-/* Asserts that the old format of it is these bytes. */
+/* Asserts that its old format has these bytes. */
 void legacy_assert_written(const char *text, const char *expected);
 
 /* ---- files on disk ---- */
 
-/* Calls `fn` with the bytes of each *.json in a directory; returns how many there were. */
+/* Calls `fn` with the bytes of each *.json in a directory; returns the number of files. */
 size_t legacy_each_file(const char *dir, void (*fn)(const char *data, size_t len));
 /* The same for the real files of ../shared/data. */
 size_t legacy_each_real_file(void (*fn)(const char *data, size_t len));

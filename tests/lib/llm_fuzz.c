@@ -149,5 +149,5 @@ llm_fuzz_answer(const struct qp__llm_codec *codec, const uint8_t *data, size_t s
   head.status = 400 + data[0] % 200;
   qp__fault_from_reply(&fault, &head, text);
   if (!fault.kind || !fault.message[0] || !qp__utf8_ok(fault.message, strlen(fault.message)))
-    die("an error that is none");
+    die("a fault without a kind or a valid message");
 }

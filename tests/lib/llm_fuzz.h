@@ -7,9 +7,9 @@
 
 #include "llm/codec.h"
 
-/* Reads the input as an answer, whole and in pieces as its first byte says: the same events, each
- * of them sane, and a message that can be stored and sent back. As an answer that comes at once and
- * as an error it must do no harm either. Aborts otherwise. */
+/* Reads the input as an answer, whole and in pieces as its first byte says: the events must be
+ * the same and valid, and the message can be stored and sent back. Reading it as an answer
+ * without streaming and as an error must be safe too. Aborts otherwise. */
 void llm_fuzz_answer(const struct qp__llm_codec *codec, const uint8_t *data, size_t size);
 
 #endif

@@ -16,7 +16,7 @@ struct llm_client {
   uv_tcp_t tcp;
   struct llm_server *server;
   struct llm_client *prev, *next;
-  struct qp__buf in; /* the request that is coming */
+  struct qp__buf in; /* the request that is being received */
   size_t sent;       /* of the answer */
   bool answering;
   char buffer[65536];
@@ -97,7 +97,7 @@ send_piece(struct llm_client *c)
   assert_int_equal(uv_write(write, (uv_stream_t *)&c->tcp, &buf, 1, on_written), 0);
 }
 
-/* A whole request: a header, and as many bytes as it says. */
+/* A complete request: a header, and the number of bytes that it names. */
 static void
 take_request(struct llm_client *c)
 {

@@ -9,7 +9,7 @@
 #include "base/buf.h"
 
 enum llm_server_end {
-  LLM_SERVER_CLOSE, /* the connection is closed behind the answer */
+  LLM_SERVER_CLOSE, /* the connection is closed after the response */
   LLM_SERVER_RESET, /* it is reset */
   LLM_SERVER_KEEP,  /* it waits for the next request */
 };
@@ -18,11 +18,11 @@ struct llm_server {
   uv_loop_t *loop;
   uv_tcp_t tcp;
   char url[64];       /* "http://127.0.0.1:port" */
-  const char *answer; /* to every request; NULL: silence */
-  size_t piece;       /* bytes written at once; 0: all */
-  size_t stop_after;  /* bytes, and then silence; 0: never */
+  const char *answer; /* the response to every request; NULL: no response */
+  size_t piece;       /* bytes per write; 0: all */
+  size_t stop_after;  /* stops after this number of bytes; 0: never */
   enum llm_server_end end;
-  struct qp__buf asked; /* all requests, one behind the other */
+  struct qp__buf asked; /* all requests, concatenated */
   size_t connections;   /* so far */
   size_t requests;      /* so far */
   size_t open;          /* connections now */

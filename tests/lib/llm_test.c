@@ -84,7 +84,7 @@ feed_pieces(const struct qp__llm_codec *codec, void *reader, struct qp_bytes str
 
   while (!rc && at < stream.len) {
     size_t n = cut ? (at < cut ? cut - at : stream.len - at) : 1;
-    /* A copy of exactly that size, so that a sanitizer sees a look behind it. */
+    /* A copy of exactly that size, so that a sanitizer detects reads beyond its end. */
     char *copy;
 
     if (n > stream.len - at)

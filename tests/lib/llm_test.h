@@ -23,11 +23,11 @@ enum qp_rc llm_log_event(void *arg, const struct qp__llm_event *event, struct qp
 
 /* Reads a stream in two pieces, the first `cut` bytes and the rest; with cut 0 byte by byte. */
 char *llm_read(const struct qp__llm_codec *codec, struct qp_bytes stream, size_t cut);
-/* The answer must be this, read at once, byte by byte, and cut in two at every place. */
+/* Asserts the answer: read at once, byte by byte, and in two pieces for every possible cut. */
 void llm_expect_bytes(const struct qp__llm_codec *codec, struct qp_bytes stream, const char *want);
 void llm_expect(const struct qp__llm_codec *codec, const char *stream, const char *want);
 
-/* A history out of a JSON array of messages (short forms too); ends with NULL. */
+/* A history from a JSON array of messages (short forms too); the array ends with NULL. */
 struct qp_message **llm_messages(const char *json, size_t *count);
 void llm_messages_free(struct qp_message **messages);
 

@@ -34,10 +34,10 @@ json_t *ls_metadata(const struct qp__meta *meta);
 void expect_json(json_t *got, const char *want);
 /* Message i is exactly this, apart from its id and its parent, which is the message before it. */
 void expect_message(const struct qp__ls_chat *chat, size_t i, const char *want);
-/* A field of the metadata by its path, "localstorage.chat.config"; NULL: there is none. */
+/* A field of the metadata by its path, "localstorage.chat.config"; NULL: missing. */
 void expect_meta(const struct qp__ls_chat *chat, const char *path, const char *want);
-/* Exactly these notes, in this order: "item: beginning of the sentence", with "! " before one of
- * something that was left out. */
+/* Asserts exactly these notes, in this order: "item: beginning of the sentence", with "! "
+ * before the note of an item that was left out. */
 void expect_notes(const struct qp__ls_notes *notes, const char *const *want, size_t n);
 
 #define EXPECT_NOTES(notes, ...)                                  \

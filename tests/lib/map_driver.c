@@ -88,7 +88,7 @@ put(struct map *m, const char *key, uint64_t offset, struct qp_bytes bytes)
     memcpy((*at)->data + offset, bytes.data, bytes.len);
 }
 
-/* Appends n bytes from `offset` on, or says only how many there are. */
+/* Appends n bytes from `offset` on, or only returns their number. */
 static enum qp_rc
 get(struct map *m, const char *key, uint64_t offset, size_t n, struct qp__buf *out, uint64_t *size,
     struct qp_err *err)
@@ -109,7 +109,7 @@ get(struct map *m, const char *key, uint64_t offset, size_t n, struct qp__buf *o
   return rc;
 }
 
-/* "kind/name", or "kind/context/name"; what is NULL is left out. */
+/* "kind/name", or "kind/context/name"; NULL parts are omitted. */
 static const char *
 key_of(char out[KEY_LEN], const char *kind, const struct qp_uuid *context, const char *name)
 {

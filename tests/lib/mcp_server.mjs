@@ -189,7 +189,7 @@ function serveStdio() {
   if (valueOf('grandchild')) startGrandchild(valueOf('grandchild'));
   if (valueOf('fail-until') && !fs.existsSync(valueOf('fail-until'))) process.exit(8);
   if (modes.has('flood-out')) {
-    const junk = 'this is no message\n'.repeat(10_000);
+    const junk = 'this is not a message\n'.repeat(10_000);
     const pour = () => process.stdout.write(junk, pour);
     pour();
   }

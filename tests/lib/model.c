@@ -244,7 +244,7 @@ struct compare {
 
 static void differ(struct compare *k, const char *fmt, ...) QP_PRINTF(2, 3);
 
-/* Only the first difference is told. */
+/* Only the first difference is reported. */
 static void
 differ(struct compare *k, const char *fmt, ...)
 {
@@ -380,7 +380,7 @@ compare_metadata(struct compare *k)
   qp_free(text);
 }
 
-/* A message that no branch has can be in the trash; it can be read there. */
+/* A message that is on no branch may be in the trash, where it can be read. */
 static void
 compare_trashed(struct compare *k, const struct model_message *want)
 {
@@ -399,7 +399,7 @@ compare_trashed(struct compare *k, const struct model_message *want)
   qp_free(json);
 }
 
-/* Also messages that no branch has any more are kept. */
+/* Messages that are on no branch any more are kept too. */
 static void
 compare_all_messages(struct compare *k)
 {

@@ -12,14 +12,14 @@ struct old_context {
   size_t messages;    /* "m0", "m1", … of branch main; those before the last two have no time */
   const char *prompt; /* JSON of the branch's system_prompt, or NULL */
   const char *config_prompt; /* config.system_prompt_id, or NULL */
-  size_t filler;             /* bytes that each message has besides */
+  size_t filler;             /* additional bytes per message */
   bool alt;                  /* a branch "alt" of the first message and one of its own, "alt" */
 };
 
 /* The whole context in one file; the caller frees it. */
 char *old_monolith_text(const struct old_context *o);
 void old_monolith_write(const struct old_context *o, const char *path);
-/* A directory with context.json and messages_pool/; `dir` must not be there. */
+/* A directory with context.json and messages_pool/; `dir` must not exist. */
 void old_pool_write(const struct old_context *o, const char *dir);
 
 #endif

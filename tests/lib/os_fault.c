@@ -17,7 +17,7 @@
 
 #define FIRST_OPENED 16
 #define JOINED_LEN (2 * PATH_MAX)
-#define SHORT_CALL 1 /* the verdict on a call that shall transfer half */
+#define SHORT_CALL 1 /* the decision for a call that transfers half of its bytes */
 
 struct opened {
   int fd;
@@ -42,7 +42,7 @@ struct qp__os_fault {
   uint64_t left; /* counted calls that still pass, while armed */
 };
 
-/* One call, as far as the verdict depends on it. */
+/* The properties of a call on which the decision depends. */
 struct call {
   enum qp__os_slot slot;
   int fd;            /* the descriptor, or the directory of `path` */
@@ -64,7 +64,7 @@ find_opened(const struct qp__os_fault *f, int fd)
   return NULL;
 }
 
-/* The path from the root on; one that is longer than the buffer is cut. */
+/* The path from the root; a path that is longer than the buffer is cut. */
 static void
 join_path(const struct qp__os_fault *f, int fd, const char *path, char *out, size_t size)
 {
@@ -120,7 +120,8 @@ add_opened(struct qp__os_fault *f, int fd, const char *path)
   return true;
 }
 
-/* Remembers a fresh descriptor of the inner one and returns it; without memory closes it again. */
+/* Records a new descriptor of the inner system and returns it; without memory it closes it
+ * again. */
 static int
 remember_fd(struct qp__os_fault *f, int fd, int dirfd, const char *path)
 {
@@ -194,7 +195,7 @@ makes_sense(enum qp__os_fault_kind kind, const struct call *call)
   return true;
 }
 
-/* 0: let it through; -errno: fail with it; SHORT_CALL: transfer half. */
+/* 0: pass the call on; -errno: fail with it; SHORT_CALL: transfer half. */
 static int
 judge(struct qp__os_fault *f, const struct call *call)
 {
@@ -219,7 +220,7 @@ judge(struct qp__os_fault *f, const struct call *call)
   return verdict;
 }
 
-/* The verdict on a call that has only a descriptor. */
+/* The decision for a call that has only a descriptor. */
 static int
 judge_fd(struct qp__os_fault *f, enum qp__os_slot slot, int fd)
 {

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-#define JOURNAL_FDS 1024 /* descriptors that are looked at */
+#define JOURNAL_FDS 1024 /* descriptors that are observed */
 
 static struct {
   pthread_mutex_t lock;

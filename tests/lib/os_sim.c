@@ -18,7 +18,7 @@
 
 #define START_MS ((int64_t)1800000000000) /* 2027-01-15T08:00:00Z */
 #define START_MONO_MS 1000000
-#define FIRST_FD 1000 /* no number that the process itself has */
+#define FIRST_FD 1000 /* a number that the process itself does not use */
 #define FIRST_PID 4000
 #define DEVICE 77
 #define BLOCK_LEN 4096
@@ -40,7 +40,7 @@ enter(struct qp__os_sim *s)
   return -EIO;
 }
 
-/* A successful `rc` of a call that `changed` something is counted, and may be the last. */
+/* Counts a successful call that `changed` something. It may be the last before the power is cut. */
 static int
 leave(struct qp__os_sim *s, int rc, bool changed)
 {
@@ -66,7 +66,7 @@ find_file(struct qp__os_sim *s, int fd)
   return file->fd == fd ? file : NULL;
 }
 
-/* A descriptor that is good for more than naming a place. */
+/* A descriptor that can be used for more than naming a place. */
 static struct qp__sim_file *
 find_open(struct qp__os_sim *s, int fd)
 {
@@ -81,7 +81,7 @@ can_write(const struct qp__sim_file *file)
   return (file->flags & O_ACCMODE) == O_WRONLY || (file->flags & O_ACCMODE) == O_RDWR;
 }
 
-/* The next number whose place is free. NULL: all are taken. */
+/* The next number whose place is free. NULL: all are in use. */
 static struct qp__sim_file *
 find_free(struct qp__os_sim *s, int *fd)
 {
@@ -143,7 +143,7 @@ find_name(struct qp__os_sim *s, int dirfd, const char *path, struct qp__sim_plac
 
 /* ---- opening and closing ---- */
 
-/* The user's path, from the top of the tree, "" being the top itself. */
+/* The path of the user, from the top of the tree; "" is the top itself. */
 static const char *
 skip_root(const char *path)
 {
@@ -176,7 +176,7 @@ sim_open_root(void *self, const char *path, int create)
   return leave(s, rc, made);
 }
 
-/* What open(2) says of a thing that is there. */
+/* The error of open(2) for a thing that exists, or 0. */
 static int
 check_open(const struct qp__sim_inode *node, int flags)
 {
@@ -315,7 +315,7 @@ sim_ftruncate(void *self, int fd, off_t len)
   return leave(s, rc, true);
 }
 
-/* As ftruncate: a hole takes as much room as anything else in here. */
+/* Like ftruncate: a hole needs as much space as data in this file system. */
 static int
 sim_allocate(void *self, int fd, off_t len)
 {
@@ -337,7 +337,7 @@ sim_space(void *self, int fd, uint64_t *room, uint64_t *total)
   return leave(s, 0, false);
 }
 
-/* At once durable: nothing that is promised depends on it. */
+/* Durable at once: no promise depends on it. */
 static int
 sim_set_mtime(void *self, int fd, const struct timespec *time)
 {
@@ -550,7 +550,7 @@ copy_listing(const struct qp__sim_names *names, struct listing *list)
   return 0;
 }
 
-/* Nobody shall come to rely on an order. */
+/* Names are listed in random order, so that no code can rely on an order. */
 static void
 shuffle_listing(struct qp__os_sim *s, struct listing *list)
 {
@@ -634,7 +634,8 @@ sim_flock(void *self, int fd, int operation)
 
     if (other->fd && other != file && other->node == file->node &&
         (other->lock == LOCK_EX || (other->lock == LOCK_SH && wanted == LOCK_EX)))
-      return leave(s, -EWOULDBLOCK, false); /* also without LOCK_NB: nobody waits in here */
+      return leave(s, -EWOULDBLOCK,
+                   false); /* also without LOCK_NB: the simulated system never waits */
   }
   file->lock = wanted == LOCK_UN ? 0 : wanted;
   return leave(s, 0, false);
@@ -735,7 +736,8 @@ qp__os_sim_new(uint64_t seed)
   }
   s->os = sim_slots;
   s->os.self = s;
-  s->cut_state = qp__sim_random(&seed); /* three streams: the use of one does not shift another */
+  /* Three streams of random numbers: the use of one does not change the others. */
+  s->cut_state = qp__sim_random(&seed);
   s->random_state = qp__sim_random(&seed);
   s->list_state = qp__sim_random(&seed);
   s->now = START_MS;

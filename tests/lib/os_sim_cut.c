@@ -92,7 +92,7 @@ pop_change(struct qp__sim_inode *node)
   qp__free(change);
 }
 
-/* Writes the bytes from `lo` to `hi` of the file, as far as they are in the change. */
+/* Writes the bytes from `lo` to `hi` of the file, as far as the change contains them. */
 static int
 apply_part(struct qp__sim_inode *node, const struct qp__sim_change *change, uint64_t lo,
            uint64_t hi)
@@ -234,7 +234,7 @@ qp__sim_forget_ops(struct qp__os_sim *s)
     drop_op(s, s->first_op);
 }
 
-/* Does to the durable names what was done to the cached ones. What can fail comes first. */
+/* Applies an operation on the cached names to the durable ones. Steps that can fail come first. */
 static int
 apply_op(struct qp__sim_op *op)
 {
@@ -251,14 +251,14 @@ apply_op(struct qp__sim_op *op)
     if (!rc)
       qp__sim_names_remove(&op->dir->disk_names, op->name);
     return rc;
-  case QP__SIM_EXCHANGE: /* both names are there, so neither call needs memory */
+  case QP__SIM_EXCHANGE: /* both names exist, so neither call needs memory */
     rc = qp__sim_names_put(&op->dir->disk_names, op->name, op->node2);
     return rc ? rc : qp__sim_names_put(&op->dir2->disk_names, op->name2, op->node);
   }
   return rc;
 }
 
-/* Makes the picked operations durable, in their order; stops at the first that finds no memory. */
+/* Makes the chosen operations durable, in order; stops at the first one that lacks memory. */
 static int
 apply_picked(struct qp__os_sim *s)
 {
@@ -279,7 +279,7 @@ apply_picked(struct qp__os_sim *s)
   return rc;
 }
 
-/* The directory that ceases to exist by the operation, or NULL. */
+/* The directory that the operation removes, or NULL. */
 static struct qp__sim_inode *
 removed_dir(const struct qp__sim_op *op)
 {
@@ -432,7 +432,7 @@ cut_names(struct qp__os_sim *s)
     pick_prefix(s, below(s, count + 1));
   else if (style == 1)
     pick_prefix(s, count);
-  (void)apply_picked(s); /* what finds no memory is lost, which is a power cut's right */
+  (void)apply_picked(s); /* a change that lacks memory is lost, which a power cut may do */
   qp__sim_forget_ops(s);
 }
 
@@ -440,7 +440,7 @@ cut_names(struct qp__os_sim *s)
 
 enum fate { FATE_DROP, FATE_KEEP, FATE_TEAR };
 
-/* The length may have reached the disk though the bytes did not. */
+/* The length may have reached the disk without the bytes. */
 static void
 maybe_extend(struct qp__os_sim *s, struct qp__sim_inode *node, const struct qp__sim_change *change)
 {
@@ -450,7 +450,7 @@ maybe_extend(struct qp__os_sim *s, struct qp__sim_inode *node, const struct qp__
     qp__sim_data_resize(&node->disk_data, end);
 }
 
-/* A write within one sector: whole, or not at all, or, on a bad day, its first bytes. */
+/* A write within one sector: complete, or nothing, or rarely only its first bytes. */
 static void
 tear_sector(struct qp__os_sim *s, struct qp__sim_inode *node, const struct qp__sim_change *change)
 {
@@ -477,7 +477,7 @@ tear_sectors(struct qp__os_sim *s, struct qp__sim_inode *node, const struct qp__
     hi = 1 + below(s, count - 1);
   else if (style == 1) /* a suffix */
     lo = 1 + below(s, count - 1);
-  else { /* a middle, or a hole there */
+  else { /* keeps the middle, or leaves a hole there */
     hi = 1 + below(s, count);
     lo = below(s, hi);
   }
@@ -513,8 +513,8 @@ settle_change(struct qp__os_sim *s, struct qp__sim_inode *node, const struct qp_
     maybe_extend(s, node, change);
 }
 
-/* The writes of a file share a style, so that the usual ends (all there, nothing there, a clean
- * prefix) are not drowned by the mixture. */
+/* The writes of a file share a style, so that the usual results (everything, nothing, a clean
+ * prefix) are not rare among mixtures. */
 static void
 cut_content(struct qp__os_sim *s, struct qp__sim_inode *node)
 {
@@ -543,7 +543,7 @@ cut_content(struct qp__os_sim *s, struct qp__sim_inode *node)
 
 /* ---- the cut: starting again ---- */
 
-/* Cached becomes what is durable. */
+/* The cached state becomes the durable state. */
 static int
 restore_cached(struct qp__os_sim *s)
 {

@@ -59,7 +59,7 @@ struct qp__sim_names {
 };
 
 struct qp__sim_inode *qp__sim_names_find(const struct qp__sim_names *names, const char *text);
-/* Adds an entry or points it elsewhere. */
+/* Adds an entry, or changes the inode of an existing one. */
 int qp__sim_names_put(struct qp__sim_names *names, const char *text, struct qp__sim_inode *node);
 void qp__sim_names_remove(struct qp__sim_names *names, const char *text);
 int qp__sim_names_copy(struct qp__sim_names *names, const struct qp__sim_names *from);
@@ -85,7 +85,7 @@ struct qp__sim_inode {
   int64_t mtime_ms;
   /* Cached. */
   struct qp__sim_inode *parent; /* of a directory; NULL: of the root and of removed ones */
-  uint32_t links;               /* entries that lead here: 0 or 1 */
+  uint32_t links;               /* entries of this inode: 0 or 1 */
   uint32_t opens;               /* descriptors */
   struct qp__sim_data data;
   struct qp__sim_names names;
@@ -116,10 +116,10 @@ struct qp__sim_place {
   char name[NAME_MAX + 1];    /* "." when the path leads to `dir` itself */
 };
 
-/* Goes from component to component. The directory of the last one must be there, the last one need
- * not. 0 or -errno, as for all functions of this part. */
+/* Walks from component to component. The directory of the last component must exist, the last
+ * component need not. 0 or -errno, as for all functions of this part. */
 int qp__sim_find(struct qp__sim_inode *at, const char *path, struct qp__sim_place *place);
-/* A directory without a name: it is empty and stays so. */
+/* A directory without a name is empty, and stays empty. */
 bool qp__sim_is_removed(const struct qp__sim_inode *dir);
 
 /* Files and directories that have a cached name or a descriptor. */
@@ -130,7 +130,7 @@ int qp__sim_truncate(struct qp__os_sim *s, struct qp__sim_inode *node, uint64_t 
 /* Writes as many of n bytes (at least 1) as fit on the disk, and returns their number. */
 ssize_t qp__sim_write(struct qp__os_sim *s, struct qp__sim_inode *node, const void *buf, size_t n,
                       uint64_t off);
-/* Removes a name; whether it may be removed is the caller's question. */
+/* Removes a name; the caller checks whether it may be removed. */
 int qp__sim_remove(struct qp__os_sim *s, struct qp__sim_place *place);
 /* Whether a rename is allowed, and the rename itself. */
 int qp__sim_check_move(const struct qp__sim_place *old, const struct qp__sim_place *new,
@@ -215,7 +215,7 @@ int qp__sim_sync_all(struct qp__os_sim *s);
 void qp__sim_forget_ops(struct qp__os_sim *s);
 /* Forgets an open descriptor and its lock. */
 void qp__sim_close(struct qp__os_sim *s, struct qp__sim_file *file);
-/* Keep every inode alive, whatever happens to what points to it; and no longer. */
+/* Keeps every inode alive, whatever refers to it; and the reverse. */
 void qp__sim_hold_all(struct qp__os_sim *s);
 void qp__sim_release_all(struct qp__os_sim *s);
 

@@ -21,7 +21,7 @@ qp__sim_is_zero(const unsigned char *p, size_t n)
   return n == 0 || (p[0] == 0 && memcmp(p, p + 1, n - 1) == 0);
 }
 
-/* How much of n bytes at `off` is in the page of `off`. */
+/* The part of n bytes at `off` that is in the page of `off`. */
 static size_t
 part_in_page(size_t n, uint64_t off)
 {
@@ -50,7 +50,8 @@ grow_pages(struct qp__sim_data *d, uint64_t end)
   return 0;
 }
 
-/* Makes the pages that a write needs; a page made in vain is zeros and harms nobody. */
+/* Allocates the pages that a write needs; a page that is not needed in the end has only zeros
+ * and does no harm. */
 static int
 make_pages(struct qp__sim_data *d, const unsigned char *src, size_t n, uint64_t off)
 {
@@ -356,7 +357,7 @@ qp__sim_hold_all(struct qp__os_sim *s)
     node->refs++;
 }
 
-/* Freeing an inode may free others that it names, but none whose turn is still to come. */
+/* Freeing an inode may free others that it names, but none that the loop has still to visit. */
 void
 qp__sim_release_all(struct qp__os_sim *s)
 {

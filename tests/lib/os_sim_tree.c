@@ -95,7 +95,7 @@ qp__sim_truncate(struct qp__os_sim *s, struct qp__sim_inode *node, uint64_t size
   return 0;
 }
 
-/* How many of n bytes at `off` fit on the disk. */
+/* The number of the n bytes at `off` that fit on the disk. */
 static size_t
 fit_write(const struct qp__os_sim *s, const struct qp__sim_inode *node, size_t n, uint64_t off)
 {
@@ -136,7 +136,7 @@ qp__sim_write(struct qp__os_sim *s, struct qp__sim_inode *node, const void *buf,
 
 /* ---- names ---- */
 
-/* An entry that led to this inode is gone. */
+/* An entry of this inode was removed. */
 static void
 lose_link(struct qp__os_sim *s, struct qp__sim_inode *node)
 {
@@ -264,7 +264,8 @@ qp__sim_move(struct qp__os_sim *s, struct qp__sim_place *old, struct qp__sim_pla
   }
   set_parent(old->node, new->dir);
   if (exchange) {
-    (void)qp__sim_names_put(&old->dir->names, old->name, new->node); /* it is there: no memory */
+    (void)qp__sim_names_put(&old->dir->names, old->name,
+                            new->node); /* it exists: no memory is needed */
     set_parent(new->node, old->dir);
   } else {
     qp__sim_names_remove(&old->dir->names, old->name);

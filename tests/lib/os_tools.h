@@ -135,7 +135,7 @@ sync_dir(const struct qp__os *os, int dir, const char *path)
   close_fd(os, fd);
 }
 
-/* A visitor of listdir that has seen enough. */
+/* A visitor of listdir that stops at the first name. */
 static inline int
 stop_at_once(void *arg, const char *name, unsigned char type)
 {

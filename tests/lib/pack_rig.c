@@ -78,7 +78,7 @@ pack_rig_down(struct pack_rig *r)
   qp__os_sim_free(r->sim);
 }
 
-/* Writes messages from..to of the box, behind `kept` bytes of the pack `old`. */
+/* Writes messages from..to of the box after `kept` bytes of the pack `old`. */
 enum qp_rc
 pack_try_write(const struct qp__os *os, int root, const char *name, const char *old, uint64_t kept,
                struct qp_bytes dict, struct pack_box *b, size_t from, size_t to, uint64_t *bytes,
@@ -122,7 +122,7 @@ pack_cache(const struct qp__os *os, int root)
   return c;
 }
 
-/* Reads message i. When it can be read it is the one that was written. */
+/* Reads message i. If it can be read, it must be the message that was written. */
 enum qp_rc
 pack_read_one(struct qp__pack_cache *c, const struct pack_box *b, size_t i, struct qp_err *err)
 {
@@ -209,7 +209,7 @@ pack_scan_all(const struct qp__os *os, int root, const struct pack_box *b)
 
 /* ---- dictionaries ---- */
 
-/* Messages that have much in common, as those of one agent do. */
+/* Messages that have much text in common, like those of one agent. */
 void
 pack_fill_alike(struct pack_box *b, size_t count)
 {

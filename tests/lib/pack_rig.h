@@ -24,7 +24,7 @@ struct pack_place {
   uint32_t pos;
 };
 
-/* What a test puts in packs. */
+/* The messages that a test puts into packs. */
 struct pack_box {
   char *json[PACK_MAX];
   size_t len[PACK_MAX];
@@ -42,7 +42,7 @@ struct pack_rig {
 
 struct pack_walk {
   const struct pack_box *box;
-  size_t next;    /* the message that should come */
+  size_t next;    /* the expected message */
   size_t skipped; /* that did not */
   size_t nameless;
   bool moved; /* places may differ */
@@ -52,30 +52,30 @@ uint64_t pack_random(uint64_t *seed);
 
 /* Adds a message of about `len` bytes: words that repeat, or noise. */
 void pack_add(struct pack_box *b, const char *dir, size_t len, bool noise);
-/* Messages that have much in common, as those of one agent do; the box must be empty. */
+/* Messages that have much text in common, like those of one agent; the box must be empty. */
 void pack_fill_alike(struct pack_box *b, size_t count);
 void pack_empty(struct pack_box *b);
 
 void pack_rig_up(struct pack_rig *r);
 void pack_rig_down(struct pack_rig *r); /* every descriptor must be closed */
 
-/* Writes messages from..to of the box, behind `kept` bytes of the pack `old`. */
+/* Writes messages from..to of the box after `kept` bytes of the pack `old`. */
 enum qp_rc pack_try_write(const struct qp__os *os, int root, const char *name, const char *old,
                           uint64_t kept, struct qp_bytes dict, struct pack_box *b, size_t from,
                           size_t to, uint64_t *bytes, struct qp_err *err);
-/* Writes all of them as PACK_PATH; answers its length. */
+/* Writes all messages to PACK_PATH; returns its length. */
 uint64_t pack_write(const struct qp__os *os, int root, struct qp_bytes dict, struct pack_box *b);
 
 struct qp__pack_cache *pack_cache(const struct qp__os *os, int root);
-/* Reads message i. When it can be read it is the one that was written. */
+/* Reads message i. If it can be read, it must be the message that was written. */
 enum qp_rc pack_read_one(struct qp__pack_cache *c, const struct pack_box *b, size_t i,
                          struct qp_err *err);
 void pack_read_all(struct qp__pack_cache *c, const struct pack_box *b);
 
-/* Scans PACK_PATH: only what is in the box may come, in its order. */
+/* Scans PACK_PATH: it must yield only messages of the box, in order. */
 enum qp_rc pack_try_scan(const struct qp__os *os, int root, struct pack_walk *w, bool *damaged,
                          struct qp_err *err);
-/* All of it comes, and nothing is damaged. */
+/* The scan must yield all messages, and nothing is damaged. */
 void pack_scan_all(const struct qp__os *os, int root, const struct pack_box *b);
 
 /* A dictionary from all messages of the box; release it. */

@@ -21,11 +21,11 @@ struct provider_client {
   struct provider_client *prev, *next;
   uv_write_t write;
   bool writing;
-  struct qp__buf in;    /* the request that is coming */
+  struct qp__buf in;    /* the request that is being received */
   struct qp__buf chunk; /* what is being written */
-  char *answer;         /* NULL: none is under way */
+  char *answer;         /* NULL: no answer is being sent */
   size_t sent;          /* of it */
-  bool silent;          /* the request gets no answer */
+  bool silent;          /* the request gets no response */
   char buffer[4096];
 };
 
@@ -89,7 +89,7 @@ on_written(uv_write_t *write, int status)
   }
 }
 
-/* Writes the next event, and behind the last one the end. */
+/* Writes the next event, and the end after the last one. */
 static void
 send_event(struct provider_client *c)
 {
@@ -134,7 +134,7 @@ on_beat(uv_timer_t *timer)
     send_event(c);
 }
 
-/* A whole request: a header, and as many bytes as it says. */
+/* A complete request: a header, and the number of bytes that it names. */
 static void
 take_request(struct provider_client *c)
 {

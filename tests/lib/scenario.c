@@ -121,7 +121,7 @@ op_prompt(enum op_kind kind, const char *id, const char *content)
   return op;
 }
 
-/* A message with an id, a time and a text of `size` bytes that no other has. */
+/* A message with an id, a time and a unique text of `size` bytes. */
 static void
 make_message(struct rng *r, size_t size, struct op_message *out)
 {
@@ -160,8 +160,7 @@ op_save(struct rng *r, const struct qp_uuid *context, const char *branch, size_t
 
 /* ---- choosing at random ---- */
 
-/* Names that are easy, names that need escaping, and one that makes every line of the index
- * long. */
+/* Simple names, names that need escaping, and a name that makes every line of the index long. */
 static const char *const branch_names[] = {
   "main",
   "alt",
@@ -191,7 +190,7 @@ random_size(struct rng *r)
   return one_in(r, 30) ? 2000 + (size_t)rng_below(r, 8000) : 20 + (size_t)rng_below(r, 200);
 }
 
-/* A branch that is there, mostly. */
+/* Usually a branch that exists. */
 static const char *
 random_branch(struct rng *r, const struct model_context *c, const struct mix *mix)
 {
@@ -225,7 +224,7 @@ random_prompt(struct rng *r, const struct model *m, bool existing, char *out)
     set_text(out, MODEL_TEXT, prompt_ids[rng_below(r, COUNT(prompt_ids))]);
 }
 
-/* A message of the context, mostly of another branch than the one at hand. */
+/* A message of the context, usually of another branch than the current one. */
 static void
 random_at(struct rng *r, const struct model_context *c, const struct mix *mix, struct op *op)
 {
@@ -244,15 +243,15 @@ random_save(struct rng *r, const struct model_context *c, const struct mix *mix,
   struct op op = op_save(r, &c->id, random_branch(r, c, mix), n, random_size(r));
   const struct model_branch *b = model_branch(c, op.branch);
 
-  if (mix->failing && n && c->message_count && one_in(r, 12)) { /* an id that is taken */
+  if (mix->failing && n && c->message_count && one_in(r, 12)) { /* an id that is used already */
     struct op_message *message = &op.messages[rng_below(r, n)];
 
     message->id = c->messages[rng_below(r, c->message_count)].id;
     qp_message_set_id(message->message, &message->id);
-  } else if (mix->failing && n > 1 && one_in(r, 12)) { /* one that stands twice */
+  } else if (mix->failing && n > 1 && one_in(r, 12)) { /* an id that occurs twice */
     op.messages[n - 1].id = op.messages[0].id;
     qp_message_set_id(op.messages[n - 1].message, &op.messages[0].id);
-  } else if (n == 1 && b && one_in(r, 5)) { /* a parent by name */
+  } else if (n == 1 && b && one_in(r, 5)) { /* names its parent */
     op.has_at = true;
     op.at = mix->failing && one_in(r, 4) ? rng_uuid(r) : model_head(c, b);
     qp_message_set_parent(op.messages[0].message, &op.at);
@@ -349,7 +348,7 @@ op_random(struct rng *r, const struct model *m, const struct mix *mix)
     return random_on_context(r, m, mix);
   op = op_create(r, &id);
   if (mix->failing && m->context_count && one_in(r, 6))
-    op.context = m->contexts[0].id; /* one that is there */
+    op.context = m->contexts[0].id; /* one that exists */
   else if (one_in(r, 3) && (m->prompt_count || mix->failing))
     random_prompt(r, m, !mix->failing, op.prompt);
   return op;
@@ -445,7 +444,7 @@ run(struct op *op, struct qp_store *store, struct qp_err *err)
   bool packs = op->kind == OP_ARCHIVE || op->kind == OP_COMPRESS || op->kind == OP_DECOMPRESS;
   enum qp_rc rc;
 
-  if (packs && !store->driver->pack) /* the same answer, and nothing changes */
+  if (packs && !store->driver->pack) /* the same result, and nothing changes */
     return qp_context_gc(store, &op->context, INT64_MAX, QP_SPACE_DRY_RUN, NULL, err);
   switch (op->kind) {
   case OP_CREATE:
@@ -490,7 +489,7 @@ op_run(struct op *op, struct qp_store *store, struct qp_err *err)
 
 /* ---- in the model ---- */
 
-/* The bytes that the store has to keep. */
+/* The bytes that the store must keep. */
 static void
 append(struct op_message *m, struct model_context *c, struct model_branch *b)
 {
@@ -507,7 +506,7 @@ append(struct op_message *m, struct model_context *c, struct model_branch *b)
   qp_free(json);
 }
 
-/* After a call that ended in QP_IO, all messages say so that may be there. */
+/* After a call that failed with QP_IO, every message that may be stored has that result. */
 static bool
 is_left_out(const struct op *op, const struct op_message *m)
 {
@@ -532,7 +531,7 @@ apply_save(struct op *op, struct model_context *c)
   return QP_OK;
 }
 
-/* A message whose id is taken must have failed with QP_EXISTS; the others go on. */
+/* A message whose id is used already must have failed with QP_EXISTS; the others continue. */
 static enum qp_rc
 apply_batch(struct op *op, struct model_context *c)
 {
@@ -550,7 +549,7 @@ apply_batch(struct op *op, struct model_context *c)
     if (model_message(c, &message->id)) {
       first = first ? first : QP_EXISTS;
       if (message->rc != QP_EXISTS)
-        return QP_MISUSE; /* a wrong answer, whatever the whole call said */
+        return QP_MISUSE; /* a wrong result, whatever the whole call returned */
     } else if (is_left_out(op, message)) {
       first = first ? first : message->rc;
     } else {
@@ -723,8 +722,8 @@ note_problem(void *arg, const struct qp_problem *problem)
                  qp_uuid_text(&problem->context, id), problem->path, problem->detail);
 }
 
-/* A check that finds nothing, or, with `leftovers`, nothing else; that is told. *out counts what it
- * saw. */
+/* A check that finds nothing, or with `leftovers` nothing but harmless leftovers, which it
+ * reports. *out counts the messages. */
 static bool
 check_finds_nothing(struct qp_store *store, bool *leftovers, struct qp_check_summary *out,
                     char why[MODEL_WHY])
@@ -765,7 +764,7 @@ store_is_clean(struct qp_store *store, const struct model *m, char why[MODEL_WHY
   return check_finds_nothing(store, NULL, &summary, why) && check_saw_all(&summary, m, why);
 }
 
-/* A gc that purges no message removes everything that was left behind. */
+/* A gc that purges no message removes all leftovers. */
 static bool
 clear_leftovers(struct qp_store *store, const struct model *m, char why[MODEL_WHY])
 {
@@ -781,7 +780,7 @@ clear_leftovers(struct qp_store *store, const struct model *m, char why[MODEL_WH
   return check_finds_nothing(store, NULL, &summary, why);
 }
 
-/* The check comes first: a context that is opened mends itself. */
+/* The check runs first, because opening a context repairs it. */
 bool
 store_is_right(struct qp_store *store, struct model *m, struct op *pending, char why[MODEL_WHY])
 {

@@ -131,7 +131,7 @@ sm_op_apply(const struct sm_op *op, struct sm *m)
 struct comparing {
   const struct sm *model;
   const struct sm_session *session;
-  size_t at; /* the message that must come next */
+  size_t at; /* the message that must be next */
   unsigned listed;
   char *why;
   bool wrong;
@@ -168,7 +168,7 @@ compare_message(void *arg, struct qp_bytes json)
   return QP_OK;
 }
 
-/* Where a window of n messages must begin. */
+/* The position where a window of n messages must begin. */
 static size_t
 begin_of(const struct sm_session *s, size_t n)
 {

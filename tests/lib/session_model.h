@@ -48,13 +48,13 @@ struct sm_op sm_op_on(struct sm *m, enum sm_kind kind, size_t session, uint32_t 
 /* `failing`: also operations that must fail. */
 struct sm_op sm_op_random(struct rng *r, struct sm *m, bool failing);
 enum qp_rc sm_op_run(const struct sm_op *op, struct qp_store *store, struct qp_err *err);
-/* How the store must answer; when that is QP_OK, the model changes. */
+/* The expected result of the store. If it is QP_OK, the model changes. */
 enum qp_rc sm_op_apply(const struct sm_op *op, struct sm *m);
 
-/* The store's sessions are as the model says: what get, list and windows of all sizes tell, the
- * lines of each chunk; and a check finds nothing. */
+/* Asserts that the sessions of the store agree with the model: the results of get, list and
+ * windows of all sizes, and the lines of each chunk; and that a check finds nothing. */
 bool sm_matches(struct qp_store *store, const struct sm *m, char why[SM_WHY]);
-/* The same, or as if `pending` (may be NULL) were complete, which is then written down. */
+/* The same, or as if `pending` (may be NULL) were complete, which is then recorded. */
 bool sm_is_right(struct qp_store *store, struct sm *m, const struct sm_op *pending,
                  char why[SM_WHY]);
 

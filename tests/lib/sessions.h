@@ -15,21 +15,22 @@ enum qp_rc append_json(struct fixture *f, const char *id, const char *json);
 
 /* The contents of the last n messages, with a space after each but the last. */
 void expect_window(struct fixture *f, const char *id, uint64_t n, const char *want);
-/* As many lines that are none are told. */
+/* Asserts the number of invalid lines that reading reports. */
 void expect_bad_lines(struct fixture *f, const char *id, uint64_t n, uint64_t want);
 /* The stored lines, each with a newline; the caller frees it. */
 char *lines_of(struct fixture *f, const char *id, uint64_t n);
 
-/* What qp_session_get says; strings are in static buffers. */
+/* The result of qp_session_get; strings are in static buffers. */
 struct qp_session_info session_info(struct fixture *f, const char *id);
 /* The ids in the order of the list, with a space after each but the last. */
 void expect_sessions(struct fixture *f, const char *want);
 
-/* The session's chunks and how many lines they have: "1:3 2:1"; a file without a number is 0. */
+/* The chunks of the session with the number of their lines: "1:3 2:1"; a file without a number
+ * is 0. */
 void expect_chunks(struct fixture *f, const char *id, const char *want);
 
-/* Files below sessions/, by name, through the driver. NULL removes. The store must not have looked
- * at its sessions yet: forget_sessions() makes it so. */
+/* Files below sessions/, by name, through the driver. NULL removes a file. The store must not
+ * have read its sessions yet: call forget_sessions() before. */
 void plant(struct fixture *f, const char *name, const char *text);
 /* The file's text, or NULL; the caller frees it. */
 char *dig(struct fixture *f, const char *name);

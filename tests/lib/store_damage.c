@@ -9,7 +9,7 @@ file_of(struct base *b, const char *name)
   return context_path(b->f, &b->context, pathf("/%s", name));
 }
 
-/* A torn log is mended in this way. */
+/* The repair of a torn log looks like this. */
 void
 fold_index(struct base *b)
 {

@@ -16,7 +16,8 @@ struct base {
 
 /* The store is closed afterwards. */
 struct base make_base(struct fixture *f);
-/* Puts what is in index.log into index.json. The store must be closed, and is. */
+/* Moves the entries of index.log into index.json. The store must be closed, and is closed
+ * afterwards. */
 void fold_index(struct base *b);
 /* A file of the context. */
 const char *file_of(struct base *b, const char *name);
@@ -25,19 +26,19 @@ void expect_title(struct qp_context *c, const char *want); /* "-": none */
 /* Nothing is lost. */
 void expect_all(struct base *b, struct qp_context *c);
 
-/* The same, and a branch that was deleted is back: nothing was left to tell that it was. */
+/* The same, and a deleted branch exists again, because no file records its deletion. */
 void expect_all_and_gone(struct base *b, struct qp_context *c);
 
-/* Makes the index one of an older program, which wrote no checksums: what is edited then is not
- * noticed by its sum. */
+/* Converts the index to the form of an older program, without checksums, so that sums do not
+ * reveal edits. */
 void drop_sums(struct base *b);
 
 /* No message is lost; branches may be. */
 void expect_messages(struct base *b, struct qp_context *c);
-/* All but that "back" was rewound. */
+/* Everything except the rewind of "back". */
 void expect_back_not_rewound(struct base *b, struct qp_context *c);
 
-/* Replaces the text of index.log, which `edit` may change in place or give back in new memory. */
+/* Replaces the text of index.log, which `edit` may change in place or return in new memory. */
 void edit_log(struct base *b, char *(*edit)(struct base *b, char *text, size_t *len));
 
 typedef void spoil_fn(struct base *b);
@@ -45,14 +46,15 @@ typedef void look_fn(struct base *b, struct qp_context *c);
 
 struct damage {
   spoil_fn *spoil;
-  look_fn *look;             /* how the context is afterwards */
-  enum qp_problem_kind kind; /* what a check finds … */
+  look_fn *look;             /* the state of the context afterwards */
+  enum qp_problem_kind kind; /* the findings of a check … */
   const char *path_end;      /* … and where */
 };
 
-/* Makes a base, spoils it, and goes all ways. */
+/* Creates a base, damages it, and runs all operations. */
 void try_damage(struct fixture *f, const struct damage *d);
-/* Single ways, for what cannot be copied. The store must be closed, and is afterwards. */
+/* Single operations, for damage that cannot be copied. The store must be closed, and is closed
+ * afterwards. */
 void check_and_repair(struct base *b, const struct damage *d);
 void read_only(struct base *b, const struct damage *d);
 void go_on(struct base *b, const struct damage *d);

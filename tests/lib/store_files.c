@@ -102,7 +102,7 @@ file_size(const char *path)
   return (size_t)st.st_size;
 }
 
-/* Writes in place, so that the file stays the same one. */
+/* Writes in place, so that the inode stays the same. */
 void
 write_file(const char *path, const char *data, size_t len)
 {
@@ -285,7 +285,7 @@ free_listing(struct listing *l)
   free(l->list);
 }
 
-/* The callers' paths may stand in the buffers of pathf(), so these loops use one of their own. */
+/* The paths of callers may be in the buffers of pathf(), so these loops use their own buffer. */
 static const char *
 join(char out[PATH_LEN], const char *dir, const char *name)
 {
@@ -422,8 +422,8 @@ add_line(char *out, char mark, const struct line *l)
   memcpy(out + n + 1 + l->path_len, "\n", 2);
 }
 
-/* The newest segment of the journal, if it is not the only one: a thread prepares it ahead of need,
- * whatever others do. `path` is "" where there is none. */
+/* The newest segment of the journal, if it is not the only one: a thread prepares it in advance.
+ * `path` is "" if there is no such segment. */
 static void
 find_spare(const char *picture, char path[64])
 {
@@ -463,7 +463,7 @@ compare_pictures(const char *before, const char *after)
     int order = !has_a ? 1 : !has_b ? -1 : compare_paths(&a, &b);
 
     if (order >= 0 && is_path(&b, spare))
-      ; /* whether it is complete yet says nothing */
+      ; /* whether it is complete is irrelevant */
     else if (order < 0)
       add_line(out, '-', &a);
     else if (order > 0)

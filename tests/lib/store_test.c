@@ -25,7 +25,7 @@ static const struct driver drivers[] = {
 };
 #define FILES_ALONE (&drivers[3])
 
-/* enum needs: which pointer of the driver says that it has it. */
+/* For enum needs: the pointer of the driver that offers it. */
 static const struct {
   unsigned what;
   const char *name;
@@ -41,7 +41,7 @@ static const struct {
   { NEEDS_PROCESS, "process", offsetof(struct qp__driver, process) },
 };
 
-/* The name of something that the driver lacks of this, or NULL. */
+/* The name of a capability that the driver lacks, or NULL. */
 static const char *
 lacks(const struct driver *d, unsigned what)
 {
@@ -196,7 +196,8 @@ end_fixture(void **state)
   return 0;
 }
 
-/* What runs instead of a test that needs more than the driver has; its state is the name. */
+/* Runs instead of a test that needs more than the driver offers; its state is the name of the
+ * capability. */
 static void
 skip_test(void **state)
 {
@@ -273,7 +274,7 @@ reload(struct fixture *f)
   if (f->driver->durable) {
     close_store(f);
     open_store(f);
-  } else { /* a repair takes every context for itself, and lets go of it afterwards */
+  } else { /* a repair claims every context, and releases it afterwards */
     check_store(f, QP_CHECK_REPAIR, &found);
     assert_int_equal(found.count, 0);
     assert_int_equal(stats(f).contexts_open, 0);
@@ -322,7 +323,7 @@ void
 expect_warning(struct fixture *f, const char *part)
 {
   if (!f->warnings || !strstr(f->log, part))
-    fail_msg("no warning says '%s': %s", part, f->log ? f->log : "there is none");
+    fail_msg("no warning says '%s': %s", part, f->log ? f->log : "no warning");
 }
 
 void

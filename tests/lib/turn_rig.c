@@ -61,7 +61,7 @@ turn_rig_release(struct turn_rig *rig)
   (void)pthread_mutex_destroy(&rig->lock);
 }
 
-/* Waits for a change, with the lock held; false: too long. */
+/* Waits for a change, with the lock held; false: timed out. */
 static bool
 wait_change(struct turn_rig *rig, const struct timespec *until)
 {
@@ -258,7 +258,7 @@ turn_hear_end(struct turn_rig *rig)
   assert_true(ended);
 }
 
-/* Calls fn for each line that was heard, as JSON. */
+/* Calls fn for each recorded line, as JSON. */
 static void
 each_line(struct turn_rig *rig, void (*fn)(const json_t *line, char *out), char *out)
 {

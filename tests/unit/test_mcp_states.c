@@ -268,7 +268,7 @@ test_a_server_that_floods_its_output_has_failed(void **state)
   add(&rig, "flood-out", NULL);
   wait_state(&rig, "failed");
   wait_log(&rig, "it floods its standard output");
-  assert_true(count_lines(rig.log, "this is no message") <= 101);
+  assert_true(count_lines(rig.log, "this is not a message") <= 101);
   tool_rig_release(&rig);
 }
 

@@ -467,8 +467,8 @@ needs_disk(const struct qp__node *n)
 
 /* ---- operations ---- */
 
-/* The node for a file at `path`. A directory in its place is moved away, and with `others` also what
- * is neither a file nor a directory. */
+/* The node for a file at `path`. A directory in its place is moved away, and with `others` also
+ * what is neither a file nor a directory. */
 static int
 get_file(struct qp__plan *p, const char *path, bool others, struct qp__node **out)
 {
