@@ -39,6 +39,8 @@ test: deps-test build/.with-tests ## run every test; QUIPU_TEST_LONG=1 for the l
 bench: deps-bench build/.with-bench ## run the benchmarks
 	@$(NINJA) build products benchmarks
 	@set -e; for b in $(patsubst bench/%.c,build/bench/%,$(wildcard bench/bench_*.c)); do $$b; done
+	@if [ -x "$${QUIPU_CHROMIUM:-/usr/bin/chromium}" ] && [ -d node_modules/playwright-core ]; then \
+	  node bench/web.mjs; else echo "bench: the web page is not measured: Chromium or playwright-core is missing"; fi
 
 lint: deps-lint all ## format, static analysis, layers, headers, symbols, contract
 	@tools/lint

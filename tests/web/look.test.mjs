@@ -6,7 +6,8 @@ import assert from 'node:assert/strict';
 import fs from 'node:fs';
 import { createRequire } from 'node:module';
 import { after, before, test } from 'node:test';
-import { Chat, makeWorkspace, serveTurns } from '../e2e/turns.mjs';
+import { ok } from '../e2e/helper.mjs';
+import { Chat, makeWorkspace, serveTurns, until } from '../e2e/turns.mjs';
 import { closeBrowser, open, openPage, openProfile, see, shot, stateIs } from './browser.mjs';
 
 after(async () => {
@@ -52,6 +53,9 @@ const third = 'Nobody reads them fluently today. The numbers are understood sinc
 let server;
 let chat;
 let approval;
+let compacted;
+let failed;
+let empty;
 
 // One server for the whole file.
 const ends = [];
@@ -63,6 +67,8 @@ before(async () => {
     work,
     steps: [
       { after_tool: 'write_file', times: 9, play: [{ text: 'Written.' }] },
+      { match: '*fail*', times: 9, play: [{ text: 'It begins' }, { error: { status: 401, type: 'authentication_error', message: 'invalid key' } }] },
+      { match: '*long*', times: 99, play: [{ text: 'Words about knots. '.repeat(60) }] },
       { match: '*colour*', times: 9, play: [{ thinking: 'Colours carry the category.' }, { text: shorter }] },
       { match: '*read*', times: 9, play: [{ text: third }] },
       { match: '*change*', times: 9, play: [{ text: 'I will correct the note.' }, { call: 'write_file', arguments: { path: 'notes.txt', content: 'one knot\nthree knots\nand a long one\n' } }] },
@@ -79,6 +85,12 @@ before(async () => {
   approval = await Chat.create(server, { title: 'Correct the notes' });
   await approval.send('change notes.txt');
   for (const title of ['Cords of the Wari', 'Weaving patterns for the loom', 'Puruchuco accounts', 'Trip to Cusco in May', 'Dyes: cochineal and indigo']) await (await Chat.create(server, { title })).send(`Tell me about ${title}`);
+  compacted = await Chat.create(server, { title: 'A long talk' });
+  for (let n = 1; n <= 8; n++) await compacted.send(`A long question ${n}`);
+  await compacted.act('compact', {});
+  failed = await Chat.create(server, { title: 'A turn that failed' });
+  await failed.send('please fail');
+  empty = await Chat.create(server, { title: 'Nothing yet' });
   await server.expect(201, 'POST', '/v1/system-prompts', { id: 'brief', name: 'Brief', description: 'Short answers', content: 'Answer in at most three sentences.' });
 });
 
@@ -110,6 +122,31 @@ for (const colorScheme of ['light', 'dark'])
     await judge(page, 'tree');
     if (colorScheme === 'light') await shot(page, 'tree');
     await page.keyboard.press('Escape');
+    await page.getByRole('button', { name: 'Conversation', exact: true }).click();
+    await judge(page, 'menu');
+    await page.getByRole('menuitem', { name: 'Compare branches' }).click();
+    await page.locator('.compare-side section').nth(1).waitFor();
+    await judge(page, 'compare');
+    await page.keyboard.press('Escape');
+    await page.goto(`${server.url}/#/c/${compacted.id}`);
+    await page.locator('.compaction summary').first().click();
+    await page.getByRole('button', { name: 'Edit summary' }).waitFor();
+    await judge(page, 'compaction');
+    await page.locator('.gauge').click();
+    await page.locator('.legend li').first().waitFor();
+    await judge(page, 'window');
+    if (colorScheme === 'light') await shot(page, 'window');
+    await page.getByRole('button', { name: 'What the model sees' }).click();
+    await page.locator('.sent section').first().waitFor();
+    await judge(page, 'what the model sees');
+    await page.keyboard.press('Escape');
+    await page.getByRole('button', { name: 'Close panel' }).click();
+    await page.goto(`${server.url}/#/c/${failed.id}`);
+    await see(page, 'The answer failed.');
+    await judge(page, 'failed');
+    await page.goto(`${server.url}/#/c/${empty.id}`);
+    await see(page, 'An empty conversation');
+    await judge(page, 'empty');
     await page.goto(`${server.url}/#/c/${approval.id}`);
     await page.locator('.approval').waitFor();
     await judge(page, 'approval');
@@ -118,12 +155,29 @@ for (const colorScheme of ['light', 'dark'])
       await page.goto(`${server.url}/#/${view}`);
       await page.locator('.page h1').waitFor();
       await page.waitForLoadState('networkidle').catch(() => undefined);
+      if (view === 'usage') await page.locator('.chart rect').last().waitFor();
       await judge(page, view);
       if (colorScheme === 'dark' && view === 'usage') await shot(page, 'usage-dark');
     }
     await page.keyboard.press('Control+k');
     await page.locator('.palette').waitFor();
     await judge(page, 'palette');
+    await page.keyboard.press('Escape');
+    profile.expected.push(/ERR_|net::|Failed to fetch/);
+    await profile.context.setOffline(true);
+    await see(page, 'The server cannot be reached.');
+    await judge(page, 'offline');
+  });
+
+for (const colorScheme of ['light', 'dark'])
+  test(`signing in, ${colorScheme}: nothing serious for axe`, async (t) => {
+    const closed = await serveTurns(t);
+    ok(closed.data, ['key', 'create', '--scope', 'write']);
+    // The server looks at its keys once per second.
+    await until(async () => (await fetch(`${closed.url}/v1/contexts`)).status === 401);
+    const { page } = await open(t, closed, '', { colorScheme, expected: [/status of 401/] });
+    await see(page, 'Sign in to quipu');
+    await judge(page, 'sign-in');
   });
 
 test('a phone shows one thing at a time', async (t) => {

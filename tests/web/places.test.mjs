@@ -82,6 +82,11 @@ test('the tree shows every branch: switch, label, compare, delete', async (t) =>
   await sides.filter({ hasText: 'The first answer.' }).waitFor();
   await sides.filter({ hasText: 'The second answer.' }).waitFor();
   await page.keyboard.press('Escape');
+  // From branch point to branch point by keys: there is one.
+  await page.keyboard.press('Alt+Shift+ArrowDown');
+  await page.locator('.row.found', { hasText: 'The second answer.' }).waitFor();
+  await page.keyboard.press('Alt+Shift+ArrowDown');
+  await see(page, 'This is the last branch point.');
   await page.getByTitle('All branches as a picture').click();
   await page.locator('.tree-cord').nth(1).waitFor({ state: 'attached' });
   assert.equal(await page.locator('.tree-cord').count(), 2);
