@@ -101,14 +101,12 @@ async function flushes() {
     await asked.say(`${longAnswer(size)}\n\n`);
     await asked.say('Now ');
     await see(page, 'Now');
-    const metrics = async () => Object.fromEntries((await session.send('Performance.getMetrics')).metrics.map((one) => [one.name, one.value]));
-    const busy = async () => (await metrics()).TaskDuration;
+    const busy = async () => (await session.send('Performance.getMetrics')).metrics.find((one) => one.name === 'TaskDuration').value;
     // Colours and formulas of what has arrived are drawn in idle time: wait until that is done.
     for (let last = -1, now = await busy(); now - last > 0.01; ) {
       await page.waitForTimeout(700);
       [last, now] = [now, await busy()];
     }
-    const start = await metrics();
     const pieces = 60;
     const before = await busy();
     for (let n = 0; n < pieces; n++) {
@@ -116,8 +114,6 @@ async function flushes() {
       await page.waitForTimeout(25);
     }
     costs[size] = ((await busy()) - before) / pieces;
-    const end = await metrics();
-    if (process.env.QUIPU_BENCH_PARTS) for (const name of ['ScriptDuration', 'LayoutDuration', 'RecalcStyleDuration', 'TaskDuration']) process.stderr.write(`${size} ${name} ${(((end[name] - start[name]) / pieces) * 1000).toFixed(2)} ms\n`);
     await asked.end();
   }
   const ratio = costs[100_000] / costs[2_000];
@@ -157,6 +153,13 @@ async function opening() {
   }
 }
 
+async function fill(server) {
+  const make = async (from) => {
+    for (let n = from; n < 10_000; n += 16) await fetch(`${server.url}/v1/contexts`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ title: `Conversation ${n}` }) });
+  };
+  await Promise.all(Array.from({ length: 16 }, (_, n) => make(n)));
+}
+
 // The peer is the same picture as a page without script: what a view looked like, saved, with the same
 // style sheet, sent by the same server.
 async function paints() {
@@ -164,10 +167,7 @@ async function paints() {
   const dir = `${path.dirname(data)}/page`;
   spawnSync(process.execPath, ['web/build.mjs', dir]);
   const server = await serveTurns(t, { data, args: ['--ui-dir', dir], steps: [{ match: '*', times: 999, play: [{ text: longAnswer(3000) }] }] });
-  const make = async (from) => {
-    for (let n = from; n < 10_000; n += 16) await fetch(`${server.url}/v1/contexts`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ title: `Conversation ${n}` }) });
-  };
-  await Promise.all(Array.from({ length: 16 }, (_, n) => make(n)));
+  await fill(server);
   const chat = await Chat.create(server, { title: 'Shown' });
   await chat.send('Hello');
   const profile = await openProfile(t, server, { expected: [/./] });
@@ -210,10 +210,7 @@ async function paints() {
 async function scrolling() {
   const data = memory();
   const server = await serveTurns(t, { data });
-  const make = async (from) => {
-    for (let n = from; n < 10_000; n += 16) await fetch(`${server.url}/v1/contexts`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ title: `Conversation ${n}` }) });
-  };
-  await Promise.all(Array.from({ length: 16 }, (_, n) => make(n)));
+  await fill(server);
   const profile = await openProfile(t, server);
   const page = await openPage(profile);
   await page.locator('.conversation').first().waitFor();
@@ -240,7 +237,11 @@ async function scrolling() {
 const parts = { sizes, opening, streaming, flushes, paints, scrolling };
 const wanted = process.argv.slice(2);
 try {
-  for (const [name, run] of Object.entries(parts)) if (wanted.length === 0 || wanted.includes(name)) await run();
+  for (const [name, run] of Object.entries(parts)) {
+    if (wanted.length > 0 && !wanted.includes(name)) continue;
+    process.stderr.write(`${name}\n`);
+    await run();
+  }
 } finally {
   await closeBrowser();
   for (const end of ends.reverse()) await Promise.resolve(end()).catch(() => undefined);
