@@ -428,6 +428,11 @@ struct qp__driver {
 
 extern const struct qp__driver qp__driver_files;
 extern const struct qp__driver qp__driver_memory;
+extern const struct qp__driver qp__driver_postgres; /* if the program is built with libpq */
+
+/* The drivers that a URL can name, NULL at the end. libquipu-store has another list
+ * (drivers_local.c) than libquipu (drivers.c). */
+extern const struct qp__driver *const qp__drivers[];
 
 /* ---- for drivers ---- */
 

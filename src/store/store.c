@@ -22,8 +22,6 @@
 #define DEFAULT_EVENTS ((size_t)1 << 20)
 #define HARD_MAX_MESSAGE ((size_t)256 << 20)
 
-static const struct qp__driver *const drivers[] = { &qp__driver_files, &qp__driver_memory };
-
 /* ---- problems ---- */
 
 static const char *const problem_names[] = {
@@ -82,20 +80,42 @@ qp__warn_checksum(struct qp_store *s, const char *feature, const char *path)
 
 /* ---- open ---- */
 
-/* "file:/a", "memory:", or a plain path, which is a file store. */
+/* Whether the URL has this scheme; *where is what follows it. */
+static bool
+has_scheme(const char *url, const char *scheme, const char **where)
+{
+  size_t n = strlen(scheme);
+
+  if (strncmp(url, scheme, n) != 0 || url[n] != ':')
+    return false;
+  *where = url + n + 1;
+  return true;
+}
+
+/* "file:/a", "memory:", "postgres://…", or a plain path, which is a file store. */
 static const struct qp__driver *
 find_driver(const char *url, const char **where)
 {
-  for (size_t i = 0; i < sizeof(drivers) / sizeof(drivers[0]); i++) {
-    size_t n = strlen(drivers[i]->scheme);
-
-    if (strncmp(url, drivers[i]->scheme, n) == 0 && url[n] == ':') {
-      *where = url + n + 1;
-      return drivers[i];
-    }
-  }
+  for (size_t i = 0; qp__drivers[i]; i++)
+    if (has_scheme(url, qp__drivers[i]->scheme, where) ||
+        (strcmp(qp__drivers[i]->scheme, "postgres") == 0 && has_scheme(url, "postgresql", where)))
+      return qp__drivers[i];
   *where = url;
-  return strstr(url, "://") ? NULL : drivers[0];
+  return strstr(url, "://") ? NULL : qp__drivers[0];
+}
+
+/* The URL is not repeated beyond its scheme: it may have a password. */
+static enum qp_rc
+no_driver(const char *url, struct qp_err *err)
+{
+  const char *rest;
+
+  if (has_scheme(url, "postgres", &rest) || has_scheme(url, "postgresql", &rest))
+    return qp__fail(err, QP_INVALID,
+                    "this program was built without PostgreSQL: it needs libpq (libpq-dev) and "
+                    "the build option -Dpostgres=enabled");
+  return qp__fail(err, QP_INVALID, "no store driver for '%.*s://…'",
+                  (int)(strstr(url, "://") - url > 40 ? 40 : strstr(url, "://") - url), url);
 }
 
 static unsigned
@@ -245,7 +265,7 @@ qp__store_open_os(const char *url, const struct qp_store_options *options, const
   const struct qp__driver *driver = find_driver(url, &where);
 
   if (!driver)
-    return qp__fail(err, QP_INVALID, "no store driver for '%.120s'", url);
+    return no_driver(url, err);
   return qp__store_open_driver(driver, where, options, os, out, err);
 }
 

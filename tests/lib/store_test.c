@@ -13,6 +13,7 @@
 #include "alloc_fault.h"
 #include "map_driver.h"
 #include "os_gate.h"
+#include "pg_server.h"
 #include "store/store_int.h"
 
 _Thread_local struct qp_err failure;
@@ -22,8 +23,17 @@ static const struct driver drivers[] = {
   { "memory", &qp__driver_memory, false, 0 },
   { "file", &qp__driver_files, true, 0 },
   { "file without threads", &qp__driver_files, true, QP_STORE_NO_THREAD },
+#ifdef QP_POSTGRES
+  { "postgres", &qp__driver_postgres, true, 0 },
+#endif
 };
 #define FILES_ALONE (&drivers[3])
+
+static bool
+is_postgres(const struct driver *d)
+{
+  return strcmp(d->name, "postgres") == 0;
+}
 
 /* For enum needs: the pointer of the driver that offers it. */
 static const struct {
@@ -45,6 +55,8 @@ static const struct {
 static const char *
 lacks(const struct driver *d, unsigned what)
 {
+  if (is_postgres(d) && pg_server_missing())
+    return pg_server_missing();
   if (what & NEEDS_REOPEN && !d->durable)
     return "reopen";
   for (size_t i = 0; i < COUNT(capabilities); i++) {
@@ -175,6 +187,10 @@ make_fixture(void **state)
   f->options.journal_bytes = (size_t)64 << 10;
   f->options.log = keep_line;
   f->options.log_arg = f;
+  if (is_postgres(f->driver)) {
+    (void)snprintf(f->data, sizeof(f->data), "%s", pg_database());
+    pg_empty();
+  }
   open_store(f);
   *state = f;
   return 0;
@@ -201,7 +217,7 @@ end_fixture(void **state)
 static void
 skip_test(void **state)
 {
-  print_message("needs the capability '%s'\n", (const char *)*state);
+  print_message("needs: %s\n", (const char *)*state);
   skip();
 }
 

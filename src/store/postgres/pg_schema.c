@@ -1,0 +1,165 @@
+/* pg_schema.c - the tables of a store in PostgreSQL, and their migrations.
+ *
+ * The tables are in the schema "quipu" of the database, which its owner can create: no superuser
+ * and no extension is needed. Every table has the context (or another id that spreads as well)
+ * first in its key, and no key refers to another table, so that engines which shard by the first
+ * column of a key can do so.
+ *
+ * Migrations only add: an older server that still runs during an upgrade keeps working until its
+ * next start. One transaction under an advisory lock runs all that are missing. */
+#include <stdio.h>
+
+#include "base/err.h"
+#include "store/postgres/postgres_int.h"
+
+#define MIGRATION_LOCK "7238716623187509" /* of pg_advisory_xact_lock */
+
+static const char *const version_1[] = {
+  "CREATE TABLE quipu.contexts (context uuid PRIMARY KEY, meta bytea NOT NULL)",
+  /* Who may write a context (pg_lease.c); `version` counts its commits. Small, because every commit
+   * writes it anew. */
+  "CREATE TABLE quipu.leases (context uuid PRIMARY KEY, holder uuid, fence int8 NOT NULL, "
+  "version int8 NOT NULL, expires timestamptz NOT NULL) WITH (fillfactor = 70)",
+  "CREATE TABLE quipu.branches (context uuid, branch text COLLATE \"C\", head uuid, "
+  "PRIMARY KEY (context, branch)) WITH (fillfactor = 70)",
+  /* The index of a context: rows are added and never changed. The contents are apart, so that
+   * loading the index does not read them. */
+  "CREATE TABLE quipu.messages (context uuid, number int8, id uuid NOT NULL, parent uuid, "
+  "hash bytea NOT NULL, at int8 NOT NULL, size int4 NOT NULL, tokens int4 NOT NULL, "
+  "kind int2 NOT NULL, dir text NOT NULL, PRIMARY KEY (context, number))",
+  "CREATE TABLE quipu.contents (context uuid, id uuid, bytes bytea NOT NULL, "
+  "PRIMARY KEY (context, id))",
+  /* Messages that are in the trash or unavailable. */
+  "CREATE TABLE quipu.marks (context uuid, id uuid, status int2, trashed int8, "
+  "PRIMARY KEY (context, id))",
+  "CREATE TABLE quipu.files (scope uuid, name text COLLATE \"C\", size int8 NOT NULL, "
+  "PRIMARY KEY (scope, name)) WITH (fillfactor = 70)",
+  "CREATE TABLE quipu.chunks (scope uuid, name text COLLATE \"C\", start int8, "
+  "bytes bytea NOT NULL, PRIMARY KEY (scope, name, start))",
+  /* Which batches of a server are stored (pg_commit.c). */
+  "CREATE TABLE quipu.writers (writer uuid PRIMARY KEY, batch int8 NOT NULL, "
+  "barrier int8 NOT NULL, seen timestamptz NOT NULL) WITH (fillfactor = 70)",
+  NULL,
+};
+
+static const char *const *const migrations[] = { version_1 };
+#define NEWEST (sizeof(migrations) / sizeof(migrations[0]))
+
+static enum qp__pg_outcome
+ask_int(struct qp__pg_link *link, const char *text, int64_t *out)
+{
+  PGresult *r = NULL;
+  enum qp__pg_outcome outcome = qp__pg_execute(link, text, &r);
+
+  *out = outcome == QP__PG_DONE && PQntuples(r) == 1 ? qp__pg_int(r, 0, 0) : 0;
+  PQclear(r);
+  return outcome;
+}
+
+/* The version of the tables; 0: there are none. */
+static enum qp__pg_outcome
+read_version(struct qp__pg_link *link, int64_t *out)
+{
+  int64_t there;
+  enum qp__pg_outcome outcome =
+      ask_int(link, "SELECT (to_regclass('quipu.migrations') IS NOT NULL)::int", &there);
+
+  *out = 0;
+  if (outcome == QP__PG_DONE && there)
+    outcome = ask_int(link, "SELECT max(version)::int8 FROM quipu.migrations", out);
+  return outcome;
+}
+
+static enum qp__pg_outcome
+run_migration(struct qp__pg_link *link, size_t n)
+{
+  char text[96];
+  enum qp__pg_outcome outcome = QP__PG_DONE;
+
+  for (const char *const *s = migrations[n - 1]; *s && outcome == QP__PG_DONE; s++)
+    outcome = qp__pg_execute(link, *s, NULL);
+  (void)snprintf(text, sizeof(text), "INSERT INTO quipu.migrations (version) VALUES (%zu)", n);
+  return outcome == QP__PG_DONE ? qp__pg_execute(link, text, NULL) : outcome;
+}
+
+/* In a transaction, with the advisory lock. */
+static enum qp__pg_outcome
+run_missing(struct qp__pg_link *link)
+{
+  int64_t version;
+  enum qp__pg_outcome outcome = read_version(link, &version);
+
+  if (outcome == QP__PG_DONE && !version)
+    outcome = qp__pg_execute(link, "CREATE SCHEMA IF NOT EXISTS quipu", NULL);
+  if (outcome == QP__PG_DONE && !version)
+    outcome = qp__pg_execute(link,
+                             "CREATE TABLE quipu.migrations (version int4 PRIMARY KEY, "
+                             "at timestamptz NOT NULL DEFAULT now())",
+                             NULL);
+  for (size_t n = (size_t)version + 1; n <= NEWEST && outcome == QP__PG_DONE; n++)
+    outcome = run_migration(link, n);
+  return outcome;
+}
+
+static enum qp__pg_outcome
+migrate(struct qp__pg_link *link)
+{
+  static const char lock[] = "SELECT pg_advisory_xact_lock(" MIGRATION_LOCK ")";
+  struct qp__pg_failure kept;
+  enum qp__pg_outcome outcome = qp__pg_execute(link, "BEGIN", NULL);
+
+  if (outcome == QP__PG_DONE)
+    outcome = qp__pg_execute(link, lock, NULL);
+  if (outcome == QP__PG_DONE)
+    outcome = run_missing(link);
+  if (outcome == QP__PG_DONE)
+    return qp__pg_execute(link, "COMMIT", NULL);
+  kept = link->failure;
+  if (outcome == QP__PG_FAILED && qp__pg_execute(link, "ROLLBACK", NULL) == QP__PG_LOST)
+    outcome = QP__PG_LOST;
+  link->failure = kept;
+  return outcome;
+}
+
+static enum qp_rc
+check_version(struct qp__pg *pg, struct qp__pg_link *link, bool create, struct qp_err *err)
+{
+  int64_t version;
+  int64_t utf8;
+
+  if (ask_int(link, "SELECT (getdatabaseencoding() = 'UTF8')::int", &utf8) ||
+      read_version(link, &version))
+    return qp__pg_explain(link, "read the version of the tables", err);
+  if (!utf8)
+    return qp__fail(err, QP_INVALID, "the database must have the encoding UTF8");
+  if (version > (int64_t)NEWEST)
+    return qp__fail(err, QP_INVALID,
+                    "the tables of this database have version %lld, and this program knows "
+                    "versions up to %zu: use a newer quipu",
+                    (long long)version, NEWEST);
+  if (version == (int64_t)NEWEST)
+    return QP_OK;
+  if (!version && !create)
+    return qp__fail(err, QP_NOTFOUND, "the database has no store of quipu");
+  if (pg->readonly)
+    return qp__fail(err, QP_INVALID,
+                    "the tables of this database have version %lld and need version %zu: start a "
+                    "server, or open the store for writing once",
+                    (long long)version, NEWEST);
+  if (migrate(link))
+    return qp__pg_explain(link, "create the tables", err);
+  qp__log(&pg->log, QP_LOG_INFO, "postgres", "the tables have version %zu now", NEWEST);
+  return QP_OK;
+}
+
+enum qp_rc
+qp__pg_migrate(struct qp__pg *pg, bool create, struct qp_err *err)
+{
+  struct qp__pg_link *link = NULL;
+  enum qp_rc rc = qp__pg_take(&pg->pool, &link, err);
+
+  if (!rc)
+    rc = check_version(pg, link, create, err);
+  qp__pg_give(link);
+  return rc;
+}
