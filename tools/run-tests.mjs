@@ -8,8 +8,9 @@
 // failure.
 //
 // The environment of a test has QUIPU_BIN (the built command line, with the checks of
-// base/assert.h), QUIPU_BUILD (the build directory) and TMPDIR (a private directory, removed
-// afterwards). Its working directory is the root of the repository.
+// base/assert.h), QUIPU_BUILD (the build directory), TMPDIR (a private directory, removed
+// afterwards) and, if PostgreSQL is installed, QUIPU_TEST_POSTGRES (the directory of the socket of a
+// server). Its working directory is the root of the repository.
 
 import { spawn, spawnSync } from 'node:child_process';
 import fs from 'node:fs';
@@ -160,6 +161,33 @@ function judge(sum, end, timeout) {
   return undefined;
 }
 
+// ---- PostgreSQL ----
+
+// One server for all tests; it ends with its standard input, so also when this process is killed.
+function startPostgres() {
+  if (process.env.QUIPU_TEST_POSTGRES) return Promise.resolve(undefined);
+  return new Promise((resolve) => {
+    const server = spawn(path.join(root, 'tools', 'scratch-postgres'), [], {
+      detached: true,
+      stdio: ['pipe', 'pipe', 'inherit'],
+    });
+    server.stdout.setEncoding('utf8').on('data', (line) => {
+      process.env.QUIPU_TEST_POSTGRES = line.split(' ')[0];
+      resolve(server);
+    });
+    server.on('error', () => resolve(undefined));
+    server.on('exit', () => resolve(undefined));
+  });
+}
+
+function stopPostgres(server) {
+  if (!server || server.exitCode !== null) return Promise.resolve();
+  return new Promise((resolve) => {
+    server.on('exit', resolve);
+    server.stdin.end();
+  });
+}
+
 // ---- running ----
 
 const running = new Set(); // process ids, each the leader of its group
@@ -280,7 +308,9 @@ const files = asked.filter(
   (file) => options.names.length === 0 || options.names.some((name) => file.name.includes(name)),
 );
 if (files.some((file) => file.suite === 'e2e' || file.suite === 'web')) options.bin = buildProgram(options);
+const postgres = files.some((file) => file.suite !== 'unit') ? await startPostgres() : undefined;
 const total = await runAll(files, options, scratch);
+await stopPostgres(postgres);
 
 const isEmpty = (suite) => !files.some((file) => file.suite === suite);
 const empty = options.names.length > 0 ? [] : options.suites.filter(isEmpty);
