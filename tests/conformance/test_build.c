@@ -168,7 +168,7 @@ build(struct qp_store *store, const struct qp_uuid *id, struct source *s, const 
 static void
 expect_no_leftovers(struct fixture *f)
 {
-  if (f->driver->durable)
+  if (has(f, NEEDS_DIRECTORY))
     assert_int_equal(count_files(pathf("%s/tmp", f->data), ".json"), 0);
 }
 

@@ -166,7 +166,7 @@ test_every_form_and_every_form_again(void **state)
     all += rows[i].chats;
     assert_int_equal(contexts(f), all);
 
-    if (f->driver->durable)
+    if (has(f, NEEDS_DIRECTORY))
       before = take_picture(f->data);
     commits = stats(f).commits;
     told = import(f, rows[i].path, 0);
@@ -298,7 +298,7 @@ test_a_chat_of_many_images(void **state)
   told = import_text(f, text, 0);
   assert_string_equal(told.text, "done chat m (600)\n");
   assert_true(stats(f).commits - commits < 10);
-  if (f->driver->durable)
+  if (has(f, NEEDS_DIRECTORY))
     assert_int_equal(count_files(pathf("%s/blobs", f->data), ""), IMAGES);
   expect_no_findings(f);
 }

@@ -254,7 +254,7 @@ test_the_same_source_again_changes_nothing(void **state)
   (void)say(c, NULL, "since then");
   qp_context_close(c);
   OK(qp_store_checkpoint(f->store, &failure));
-  before = f->driver->durable ? take_picture(pathf("%s/contexts", f->data)) : NULL;
+  before = has(f, NEEDS_DIRECTORY) ? take_picture(pathf("%s/contexts", f->data)) : NULL;
   import_ok(f, old_path(f, "a.json"), QP_IMPORT_ALREADY);
   import_ok(f, old_path(f, "pool/"), QP_IMPORT_ALREADY);
   OK(import(f, old_path(f, "a.json"), QP_IMPORT_DRY_RUN, &report));
@@ -288,7 +288,7 @@ test_a_dry_run_writes_nothing(void **state)
   assert_true(report.bytes > 600);
   qp_import_report_release(&report);
   assert_int_equal(count_contexts(f), 0);
-  if (f->driver->durable)
+  if (has(f, NEEDS_DIRECTORY))
     assert_int_equal(count_files(f->data, ".json"), 0);
   clean_old(f);
 }

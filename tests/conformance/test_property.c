@@ -1,8 +1,8 @@
 /* test_property.c - thousands of random operations, and after each the store is what a plain model
  * says it is.
  *
- * Runs on the memory driver and on the file driver: in the simulated file system, where every run
- * is the same, and on real files with background threads. Operations include those that must fail;
+ * Runs on the memory driver, on PostgreSQL and on the file driver: in the simulated file system,
+ * where every run is the same, and on real files with background threads. Operations include those that must fail;
  * then the answer is the right one and nothing has changed. File stores are closed and opened again
  * in between, and a second, reading store looks at the files while the first one has them open.
  *
@@ -22,6 +22,7 @@
 
 #include "os_gate.h"
 #include "os_sim.h"
+#include "pg_server.h"
 #include "scenario.h"
 #include "store/store_int.h"
 
@@ -157,6 +158,8 @@ run_seeds(struct rig *x, uint64_t count, uint64_t steps, bool files)
       x->os = qp__os_sim_os(x->sim);
       x->options.journal_bytes = ((size_t)64 << 10) << x->seed % 4;
     }
+    if (strcmp(x->kind, "postgres") == 0)
+      pg_empty();
     if (*x->top)
       (void)snprintf(x->url, sizeof(x->url), "file:%s/%llu", x->top, (unsigned long long)x->seed);
     run_seed(x, steps, files);
@@ -181,6 +184,21 @@ test_random_operations_on_the_file_driver(void **state)
   (void)state;
   x.options.flags = QP_STORE_NO_THREAD;
   run_seeds(&x, 9, 1500, true);
+}
+
+/* The same seeds as on the memory driver. */
+static void
+test_random_operations_on_postgres(void **state)
+{
+  struct rig x = { .kind = "postgres", .os = &qp__os_posix };
+
+  (void)state;
+  if (pg_server_missing()) {
+    print_message("%s\n", pg_server_missing());
+    skip();
+  }
+  (void)snprintf(x.url, sizeof(x.url), "postgres:%s", pg_database());
+  run_seeds(&x, 3, 1500, true);
 }
 
 static int
@@ -288,6 +306,7 @@ main(void)
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_random_operations_on_the_memory_driver),
     cmocka_unit_test(test_random_operations_on_the_file_driver),
+    cmocka_unit_test(test_random_operations_on_postgres),
     cmocka_unit_test(test_random_operations_on_real_files_with_threads),
     cmocka_unit_test(test_deleting_a_prompt_and_making_a_context_do_not_wait_for_each_other),
   };

@@ -89,7 +89,7 @@ resume_session_loads_only_what_is_needed(void **state)
 
   new_session(f, "s", 4);
   tell_many(f, "s", "m", 12);
-  if (!f->driver->durable) {
+  if (!has(f, NEEDS_DIRECTORY)) {
     forget_sessions(f);
     expect_window(f, "s", 2, "m11 m12");
     return;

@@ -256,7 +256,7 @@ test_threads_save_batches_while_the_index_is_folded(void **state)
   join(readers, 1);
   expect_no_failures(&crew);
   qp_context_close(crew.context);
-  if (f->driver->durable)
+  if (has(f, NEEDS_DIRECTORY))
     assert_true(stats(f).checkpoints > 0);
   reload(f);
   crew.context = open_context(f, &id);

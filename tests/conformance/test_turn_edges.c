@@ -156,7 +156,7 @@ test_images_are_read_beside_the_loop(void **state)
   char url[sizeof(QP_BLOB_URL) + QP_BLOB_ID];
   struct qp_context *c = NULL;
 
-  if (f->driver->durable)
+  if (has(f, NEEDS_DIRECTORY))
     watch_calls(f);
   turn_rig_init(&rig, f,
                 "{\"interval_ms\":0,\"steps\":[{\"match\":\"*\",\"play\":["
@@ -169,10 +169,10 @@ test_images_are_read_beside_the_loop(void **state)
                          &failure));
   send.message = message;
   turn_rig_start(&rig);
-  if (f->driver->durable)
+  if (has(f, NEEDS_DIRECTORY))
     os_gate_shut(QP__SLOT_OPENAT, "blobs");
   turn_begin(&rig, &send, &answer);
-  if (f->driver->durable) {
+  if (has(f, NEEDS_DIRECTORY)) {
     assert_true(os_gate_await(1));
     OK(qp_context_create(
         f->store,
@@ -334,7 +334,7 @@ stop_engine(void *arg)
 static bool
 can_hold_commits(struct fixture *f)
 {
-  if (!f->driver->durable || f->driver->flags)
+  if (!has(f, NEEDS_DIRECTORY) || f->driver->flags)
     return false; /* a commit is over before the engine can do anything else */
   watch_calls(f);
   return true;

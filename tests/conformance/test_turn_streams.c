@@ -301,7 +301,7 @@ make_crowd(struct crowd *crowd, struct fixture *f)
 
   memset(crowd, 0, sizeof(*crowd));
   crowd->f = f;
-  crowd->count = f->driver->durable && !f->driver->flags ? STREAMS : FEWER;
+  crowd->count = has(f, NEEDS_DIRECTORY) && !f->driver->flags ? STREAMS : FEWER;
   crowd->list = calloc(crowd->count, sizeof(*crowd->list));
   assert_non_null(crowd->list);
   (void)pthread_mutex_init(&crowd->lock, NULL);
@@ -333,7 +333,7 @@ test_a_thousand_streams_at_once(void **state)
                                        .provider_count = 1 };
   struct crowd crowd;
 
-  if (f->driver->durable)
+  if (has(f, NEEDS_DIRECTORY))
     watch_calls(f);
   make_crowd(&crowd, f);
   provider_start(&provider, answer, NULL);
@@ -343,12 +343,12 @@ test_a_thousand_streams_at_once(void **state)
   for (size_t i = 0; i < crowd.count; i++)
     OK(qp_engine_subscribe(crowd.engine, &crowd.list[i].id, 0, on_event, &crowd.list[i],
                            &crowd.list[i].sub, &failure));
-  if (f->driver->durable)
+  if (has(f, NEEDS_DIRECTORY))
     count_calls_to(f, NULL);
   help(&crowd, send_all);
   look_after(&crowd);
   /* A turn has at least five commits. */
-  if (f->driver->durable && !f->driver->flags)
+  if (has(f, NEEDS_DIRECTORY) && !f->driver->flags)
     assert_true(calls_of(f, QP__SLOT_FDATASYNC) < 3 * crowd.count);
   assert_int_equal(crowd.well, crowd.count);
   assert_int_equal(provider.peak, crowd.count);
