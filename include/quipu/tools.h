@@ -40,7 +40,7 @@ QP_API QP_MUST_CHECK enum qp_rc qp_engine_add_tool(struct qp_engine *engine,
 
 /* Ends a call with its result, any JSON value, or with an error for the model. From any thread,
  * exactly once for each task, which is gone then. qp_engine_stop() waits for tasks that have not
- * ended. QP_INVALID: the text is no JSON; the model is told so. */
+ * ended. QP_INVALID: the text is not JSON; the model gets this as an error. */
 QP_API enum qp_rc qp_tool_task_end(struct qp_tool_task *task, const char *result_json,
                                    bool is_error, struct qp_err *err);
 /* Nobody waits for the result any more: the turn was cancelled, the time is over, or the engine

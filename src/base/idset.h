@@ -22,7 +22,7 @@ void qp__idset_release(struct qp__idset *set);
 /* Asserts that each id is where it is looked for, and that `count` is right. */
 void qp__idset_invariants(const struct qp__idset *set);
 
-/* An id that stands for a text in a set: a hash of 16 bytes, other in each process. */
+/* An id that represents a text in a set: a hash of 16 bytes, different in each process. */
 struct qp_uuid qp__idset_text(const char *text, size_t n);
 
 #endif

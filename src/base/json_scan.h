@@ -20,7 +20,7 @@
 
 struct qp__json_scan {
   const char *at, *end; /* the text that was not passed yet, of this piece */
-  /* Called when at == end: sets both for the next piece. False: there is none. NULL: likewise. */
+  /* Called when at == end: sets both for the next piece. False, or NULL: there is no more text. */
   bool (*refill)(struct qp__json_scan *s);
   const char *problem; /* why it is not valid JSON; NULL: no problem was found */
   size_t depth;        /* open brackets */

@@ -19,8 +19,8 @@
 #define qp__vec_push(items, count, cap, ...) \
   (qp__vec_reserve(items, count, cap, 1) && ((items)[(count)++] = (__VA_ARGS__), true))
 
-/* For the macros: `items`, or the same elements in a larger place. *cap says what there is room
- * for. */
+/* For the macros: `items`, or the same elements in larger memory. *cap is the number that there
+ * is room for. */
 void *qp__vec_grow(void *items, size_t count, size_t *cap, size_t more, size_t size);
 
 #endif

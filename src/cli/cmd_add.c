@@ -159,7 +159,7 @@ bad_line(struct feed *feed, uint64_t line, const struct qp_err *why, struct qp_e
   return cli_feed_line_failed(&feed->lot, line, err);
 }
 
-/* A line of `quipu export` that says where the conversation was compacted: it is no message. */
+/* A line of `quipu export` that says where the conversation was compacted: it is not a message. */
 static bool
 is_mark(struct qp_bytes line)
 {

@@ -15,7 +15,7 @@ print_text(const char *text, size_t len)
   cli_put_text(stdout, text, len, INDENT);
 }
 
-/* A part that is no text: its JSON. */
+/* A part that is not text, as JSON. */
 static void
 print_value(const char *label, const json_t *value)
 {

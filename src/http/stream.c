@@ -31,7 +31,7 @@ struct qp__stream {
   struct qp_uuid context;
   struct qp__caller caller;
   struct qp_subscription *subscription; /* NULL: its owner fills it … */
-  void (*end)(void *arg);               /* … and is told when it is freed */
+  void (*end)(void *arg);               /* … and is called when it is freed */
   void *end_arg;
   bool of_turn;
 

@@ -1,7 +1,7 @@
 /* codec.h - a protocol: how a request is written and how an answer is read. It knows bytes and
  * nothing of connections, so that every one of its rules can be tested with text.
  *
- * One row a protocol; call.c and the tests go through these slots only. */
+ * One row per protocol; call.c and the tests use these slots only. */
 #ifndef QP_LLM_CODEC_H
 #define QP_LLM_CODEC_H
 

@@ -239,8 +239,8 @@ quiet_limit(const struct qp__net_request *r)
   return r->begun ? r->idle_ms : r->first_byte_ms;
 }
 
-/* At the start and with the first byte, which has another limit. The timer is not set anew for each
- * piece: when it fires, it looks how long it has been quiet. */
+/* At the start and with the first byte, which has another limit. The timer is not set again for
+ * each piece: when it fires, it looks how long it has been quiet. */
 static void
 start_quiet_timer(struct qp__net_request *r)
 {

@@ -4,8 +4,8 @@
  * writer. Because the writer may delete or change the context meanwhile, a problem of a context is
  * reported only if the context still exists and a second check finds a problem too.
  *
- * With repair it claims the context: nobody else may have it open. A repair runs in rounds until a
- * round leaves no work: after a message with a wrong entry in the index, the next round trusts
+ * With repair it claims the context: no other user may have it open. A repair runs in rounds until
+ * a round leaves no work: after a message with a wrong entry in the index, the next round trusts
  * messages more than their entries, and a message that was found in the place of another is added
  * by the next round.
  *

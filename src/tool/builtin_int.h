@@ -110,7 +110,7 @@ void qp__file_change_release(struct qp__file_change *change);
 /* What the job would write; nothing is changed. The failures are those of the tool itself. */
 enum qp_rc qp__file_change_plan(const struct qp__job *job, struct qp__file_change *change,
                                 struct qp_err *err);
-/* The hash that stands for the content of a file; of one that does not exist: 32 zeros. */
+/* The hash of the content of a file; 32 zeros if it does not exist. */
 void qp__file_change_base(const struct qp__file_change *change, char out[QP__PREVIEW_BASE]);
 
 /* ---- run_command ---- */

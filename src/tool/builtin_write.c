@@ -238,7 +238,7 @@ const struct qp__builtin qp__builtin_edit_file = {
             .changes = true },
   .args = { { "path", QP__ARG_PATH, true, 0, 0, "path of the file, relative to the workspace" },
             { "old_string", QP__ARG_STRING, true, 0, 0, "the text to replace" },
-            { "new_string", QP__ARG_STRING, true, 0, 0, "what comes in its place" },
+            { "new_string", QP__ARG_STRING, true, 0, 0, "the text that replaces it" },
             { "replace_all", QP__ARG_BOOLEAN, false, 0, 0, "replace every one of them" } },
   .run = edit_file,
   .plan = plan_edit,

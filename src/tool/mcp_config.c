@@ -240,7 +240,7 @@ read_servers(struct reader *r, const json_t *servers, struct qp__mcp_configs *ou
 
     (void)snprintf(r->server, sizeof(r->server), "%.300s: the server '%.64s'", r->what, name);
     if (!*name || strlen(name) > NAME_LEN || qp__has_control(name))
-      rc = wrong(r, "its name must have 1 to 64 bytes, none of them a control character", err);
+      rc = wrong(r, "its name must have 1 to 64 bytes without control characters", err);
     else if (!json_is_object(object))
       rc = wrong(r, "it must be an object", err);
     if (!rc)

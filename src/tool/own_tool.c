@@ -44,7 +44,7 @@ struct own_tools {
 struct qp_tool_task {
   struct qp_tool_task *next;
   struct own_tools *own;
-  struct qp__tool_run *run; /* NULL: nobody waits; the loop's thread */
+  struct qp__tool_run *run; /* NULL: no call waits; used by the loop's thread */
   atomic_bool cancelled;
   json_t *value; /* once it has ended */
   bool is_error;

@@ -167,7 +167,7 @@ qp__tools_close(struct qp__tools *tools, void (*closed)(void *arg), void *arg)
   qp__tools_unhold(tools);
 }
 
-/* ---- what there is ---- */
+/* ---- lists ---- */
 
 size_t
 qp__tools_starting(const struct qp__tools *tools)

@@ -100,7 +100,7 @@ enum qp_rc qp__tools_open(uv_loop_t *loop, const struct qp__tools_options *optio
  * the last thing. */
 void qp__tools_close(struct qp__tools *tools, void (*closed)(void *arg), void *arg);
 
-/* ---- what there is ---- */
+/* ---- lists ---- */
 
 /* The number of MCP servers that have neither listed their tools nor failed yet. When one does,
  * `changed` of the options is called. */

@@ -54,7 +54,7 @@ find_branch(struct qp__actor *t, struct qp__action_request *request, const char 
   return QP_OK;
 }
 
-/* A name that no branch has: that of another one with a number. */
+/* An unused name for a branch: the name of another branch with a number. */
 static enum qp_rc
 name_branch(struct qp__actor *t, struct qp__action_request *request, const char *base, char **out,
             struct qp_err *err)

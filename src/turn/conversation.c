@@ -74,7 +74,7 @@ add_prompt(void *arg, const struct qp_prompt *prompt)
   return qp__buf_add_str(&c->system, prompt->content);
 }
 
-/* The branch's prompt, else the context's. One that is gone is none. */
+/* The branch's prompt, else the context's. A deleted prompt counts as no prompt. */
 static enum qp_rc
 read_prompt(struct qp__conversation *c, struct qp_err *err)
 {

@@ -1,4 +1,5 @@
-/* engine_api.c - what other threads ask of an engine: actions, and lists of what there is. */
+/* engine_api.c - requests of other threads to an engine: actions, and lists of models, tools,
+ * servers and rules. */
 #include <sodium.h>
 #include <string.h>
 

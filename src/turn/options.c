@@ -209,7 +209,7 @@ qp__engine_release_options(struct qp_engine *e)
   qp__demo_script_free(e->script);
 }
 
-/* ---- what there is, for the log ---- */
+/* ---- a summary for the log ---- */
 
 static void
 tell_models(struct qp_engine *e)

@@ -196,7 +196,8 @@ decide(struct qp__question *q)
       !qp__record_prepared(c->records, c->record_count, c->record ? c->record->covered : 0,
                            qp__conversation_holds, c);
   if (q->plan.action == QP__PLAN_TOO_LONG) {
-    /* A window that nobody knows is no reason to refuse: the provider will say. */
+    /* An unknown window is no reason to refuse: the provider reports an error if the request is
+     * too long. */
     if (assumed && c->settings.policy.mode != QP__PLAN_AUTO)
       return QP_OK;
     return qp__plan_too_long(&input, &q->plan, &q->err);

@@ -73,7 +73,7 @@ struct qp__face {
   char *const *client_tools; /* names; ends with NULL. NULL: every call is the client's */
 };
 
-/* Random bytes in hexadecimal digits, 2 * bytes of them and a NUL. False: there are none. */
+/* Random bytes as 2 * bytes hexadecimal digits and a NUL. False: no random bytes. */
 bool qp__face_random(char *out, size_t bytes);
 
 /* `id_prefix` and a random id make the id of the answer. */

@@ -428,7 +428,7 @@ erase(struct qp__catalogue *cat, struct qp_err *err)
 
 const struct qp__cat_database qp__cat_database = { follow, close_database, erase };
 
-/* ---- making it anew ---- */
+/* ---- rebuilding ---- */
 
 static enum qp_rc
 begin_anew(struct qp__catalogue *cat, struct qp_err *err)

@@ -98,7 +98,7 @@ qp__image_rename_head(struct qp__image *image, const char *name, const char *new
   copy = qp__strdup(new_name);
   if (!copy)
     return false;
-  qp__image_drop_head(image, new_name); /* there is only one of a name */
+  qp__image_drop_head(image, new_name); /* names are unique */
   head = qp__image_head(image, name);
   qp__free(head->name);
   head->name = copy;

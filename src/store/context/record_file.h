@@ -1,8 +1,9 @@
 /* record_file.h - the compaction records of a context: contexts/{id}/compactions/{record id}.json.
  *
- * A record is one small file, which the commit that makes it adds and nobody changes afterwards
- * (struct qp__own_json). Ids are UUIDv7, so their order is that of the records. The store knows
- * the names and the checksum (base/seal.h); what a record says is known to src/compact. */
+ * A record is one small file, which the commit that makes it adds and which never changes
+ * afterwards (struct qp__own_json). Ids are UUIDv7, so their order is that of the records. The
+ * store knows the names and the checksum (base/seal.h); what a record says is known to
+ * src/compact. */
 #ifndef QP_STORE_CONTEXT_RECORD_FILE_H
 #define QP_STORE_CONTEXT_RECORD_FILE_H
 

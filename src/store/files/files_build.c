@@ -216,7 +216,7 @@ qp__files_build_begin(void *self, const struct qp_uuid *id, void **out, struct q
 static void
 remove_temp(struct qp__files *f, const char *name)
 {
-  (void)qp__tree_remove(f->os, f->tmp, name); /* what stays, the next open removes */
+  (void)qp__tree_remove(f->os, f->tmp, name); /* the next open removes the rest */
 }
 
 void

@@ -147,7 +147,7 @@ look_in_trash(struct leftovers *l, struct qp_err *err)
 
 struct survey {
   struct leftovers *leftovers;
-  bool unknown; /* there is a message that the index does not have, or has elsewhere in vain */
+  bool unknown; /* a message that the index lacks, or cannot be read where it says */
 };
 
 /* The id of a message as quipu writes it. */

@@ -166,7 +166,7 @@ void qp__open_session_free(struct qp__open_session *o);
 void qp__sessions_wait_idle(struct qp__sessions *ss);
 /* With write_lock held and nothing under way: forgets the open sessions. */
 void qp__open_sessions_drop(struct qp__sessions *ss);
-/* Forgets the open sessions and the index, when nobody else uses the store. */
+/* Forgets the open sessions and the index, when no other thread uses the store. */
 void qp__sessions_forget(struct qp__sessions *ss);
 /* The same for a store that is in use, with write_lock held: the index is read again. On failure it
  * stays as it was. */

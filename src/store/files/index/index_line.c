@@ -521,7 +521,7 @@ entry_of_json(struct qp__index_reader *r, const json_t *o, struct parsed *out, s
 /* ---- adding what was read ---- */
 
 /* The slot of an id, or QP__NO_SLOT. Building the tree's table of ids is a large part of the
- * reading time, and often nobody needs it. The ids searched here are usually near the end: so the
+ * reading time, and often it is not needed. The ids searched here are usually near the end: so the
  * entries are scanned from there, up to a limit. */
 enum qp_rc
 qp__index_find_id(struct qp__index_reader *r, const struct qp_uuid *id, uint32_t *out,

@@ -136,7 +136,7 @@ remove_at(struct qp__plan *p, const char *path)
   if (rc == -ENOSPC || rc == -EDQUOT)
     return qp__tree_remove(p->os, p->root, path);
   if (!rc)
-    (void)qp__tree_remove(p->os, p->tmp, temp); /* what stays, the next start removes */
+    (void)qp__tree_remove(p->os, p->tmp, temp); /* the next start removes the rest */
   return rc;
 }
 
@@ -247,7 +247,7 @@ remove_temp(void *arg, const char *name, unsigned char type)
   for (size_t i = 0; i < p->kept_count; i++)
     if (strcmp(p->kept[i], name) == 0)
       return 0;
-  (void)qp__tree_remove(p->os, p->tmp, name); /* what stays only occupies space */
+  (void)qp__tree_remove(p->os, p->tmp, name); /* the rest only occupies space */
   return 0;
 }
 
