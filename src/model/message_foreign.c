@@ -1,12 +1,13 @@
 /* message_foreign.c - messages of OpenAI's and Anthropic's APIs in our form.
  *
- * OpenAI tool_calls[] {"id","type":"function","function":{"name","arguments":"…"}} role "tool" with
- * "tool_call_id"; role "developer" parts image_url, input_text, output_text, input_image Anthropic
- * blocks tool_use, tool_result, thinking (with "thinking"), image (with "source")
+ *   OpenAI     tool_calls[] {"id","type":"function","function":{"name","arguments":"…"}}
+ *              role "tool" with "tool_call_id"; role "developer"
+ *              parts image_url, input_text, output_text, input_image
+ *   Anthropic  blocks tool_use, tool_result, thinking (with "thinking"), image (with "source")
  *
- * Calls that come this way count as approved: the program that made them has run them. What is
- * not known here stays as it is. A result is a message of its own with the role tool; results
- * come first, in their order, and what else was in the message follows. */
+ * Calls in this form count as approved: the program that made them has run them. Unknown fields
+ * stay as they are. A result becomes a message with the role tool. Results come first, in their order,
+ * then the rest of the message. */
 #include <stdio.h>
 #include <string.h>
 
