@@ -6,8 +6,8 @@
  *   Anthropic  blocks tool_use, tool_result, thinking (with "thinking"), image (with "source")
  *
  * Calls in this form count as approved: the program that made them has run them. Unknown fields
- * stay as they are. A result becomes a message with the role tool. Results come first, in their order,
- * then the rest of the message. */
+ * stay as they are. A result becomes a message with the role tool. Results come first, in their
+ * order, then the rest of the message. */
 #include <stdio.h>
 #include <string.h>
 
