@@ -18,11 +18,10 @@
 static struct {
   bool looked;
   const char *missing;
-  char dir[256];      /* of the socket */
-  char database[512]; /* or "" */
-  pid_t owner;        /* the process that made them */
-  pid_t server;       /* or 0: not ours */
-  int leash;          /* the server ends when this is closed */
+  char dir[256];          /* of the socket */
+  char database[512];     /* or "" */
+  pid_t owner;            /* the process that made them */
+  struct pg_instance own; /* script 0: it is not ours */
 } pg;
 
 static void
@@ -34,59 +33,83 @@ end_server(void)
 
   if (getpid() != pg.owner)
     return;
-  if (pg.database[0] && !pg.server) {
+  if (pg.database[0] && !pg.own.script) {
     (void)snprintf(url, sizeof(url), "postgresql://quipu@/postgres?host=%s", pg.dir);
     (void)snprintf(sql, sizeof(sql), "DROP DATABASE IF EXISTS t%d WITH (FORCE)", (int)pg.owner);
     c = PQconnectdb(url);
     PQclear(PQexec(c, sql));
     PQfinish(c);
   }
-  if (pg.server) {
-    (void)close(pg.leash);
-    (void)waitpid(pg.server, NULL, 0);
-  }
+  if (pg.own.script)
+    pg_instance_stop(&pg.own);
 }
 
-/* Starts tools/scratch-postgres; the tests run in the root of the repository. */
-static void
-start_server(void)
+/* Starts tools/scratch-postgres; the tests run in the root of the repository. Returns its exit
+ * status, or -1: the server runs. */
+static int
+launch(struct pg_instance *p, const char *keep)
 {
   int in[2];
   int out[2];
   char line[300] = "";
+  int pid = 0;
+  int status = 0;
   FILE *f;
-  int status;
 
-  if (pipe2(in, O_CLOEXEC) || pipe2(out, O_CLOEXEC)) {
-    pg.missing = "a pipe cannot be made";
-    return;
-  }
-  pg.server = fork();
-  if (pg.server == 0) {
+  if (pipe2(in, O_CLOEXEC) || pipe2(out, O_CLOEXEC))
+    return 1;
+  p->script = fork();
+  if (p->script == 0) {
     (void)dup2(in[0], 0);
     (void)dup2(out[1], 1);
-    (void)execl("tools/scratch-postgres", "scratch-postgres", (char *)NULL);
+    (void)execl("tools/scratch-postgres", "scratch-postgres", keep ? "--keep" : NULL, keep,
+                (char *)NULL);
     _exit(127);
   }
   (void)close(in[0]);
   (void)close(out[1]);
-  pg.leash = in[1];
+  p->leash = in[1];
   f = fdopen(out[0], "r");
-  if (f && fgets(line, sizeof(line), f) && sscanf(line, "%255s", pg.dir) == 1) {
-    (void)fclose(f);
-    return;
-  }
+  if (f && fgets(line, sizeof(line), f) && sscanf(line, "%255s %d", p->dir, &pid) == 2)
+    status = -1;
   if (f)
     (void)fclose(f);
-  (void)close(pg.leash);
-  (void)waitpid(pg.server, &status, 0);
-  pg.server = 0;
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 3) {
+  p->postmaster = pid;
+  if (status)
+    return status;
+  (void)close(p->leash);
+  (void)waitpid(p->script, &status, 0);
+  p->script = 0;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+}
+
+bool
+pg_instance_start(struct pg_instance *p, const char *dir)
+{
+  return launch(p, dir) < 0;
+}
+
+void
+pg_instance_stop(struct pg_instance *p)
+{
+  (void)close(p->leash);
+  (void)waitpid(p->script, NULL, 0);
+  p->script = 0;
+}
+
+static void
+start_server(void)
+{
+  int status = launch(&pg.own, NULL);
+
+  if (status < 0) {
+    memcpy(pg.dir, pg.own.dir, sizeof(pg.dir));
+  } else if (status == 3) {
     pg.missing = "PostgreSQL is not installed";
-    return;
+  } else {
+    print_error("tools/scratch-postgres has failed\n");
+    abort();
   }
-  print_error("tools/scratch-postgres has failed\n");
-  abort();
 }
 
 const char *
@@ -232,5 +255,19 @@ void
 pg_empty(void)
 {
   abort();
+}
+
+bool
+pg_instance_start(struct pg_instance *p, const char *dir)
+{
+  (void)p;
+  (void)dir;
+  return false;
+}
+
+void
+pg_instance_stop(struct pg_instance *p)
+{
+  (void)p;
 }
 #endif

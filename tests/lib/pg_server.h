@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 /* Why there is none, or NULL. */
 const char *pg_server_missing(void);
@@ -20,5 +21,16 @@ void pg_empty(void);
 void pg_run(const char *sql);
 /* The first value of the first row, or "". In a static buffer. */
 const char *pg_ask(const char *sql);
+
+/* A server of its own, whose data stays in `dir` (below /tmp, so that another user can reach it) and
+ * is durable: it can be killed and started again. NULL: a scratch server. False: it did not
+ * start. */
+struct pg_instance {
+  char dir[256]; /* of the socket */
+  pid_t script, postmaster;
+  int leash; /* the server ends when this is closed */
+};
+bool pg_instance_start(struct pg_instance *p, const char *dir);
+void pg_instance_stop(struct pg_instance *p);
 
 #endif

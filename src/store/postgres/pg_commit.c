@@ -208,6 +208,8 @@ store(struct qp__pg *pg, struct qp__pg_ticket *const *tickets, size_t n,
         outcome = decide(pg, &stored);
         if (outcome == QP__PG_DONE && stored)
           return STORED;
+        if (outcome == QP__PG_FAILED)
+          outcome = QP__PG_LOST; /* it is still in doubt */
       } else {
         outcome = attempt(pg, tickets, n, leases, err);
         pg->doubt = outcome == QP__PG_LOST;

@@ -20,8 +20,9 @@
   X(BATCH, "WITH w AS (UPDATE quipu.writers SET batch = $2, seen = now() WHERE writer = $1 "         \
            "AND barrier <= $2 AND batch < $2 RETURNING 1) SELECT 1 / count(*) FROM w")               \
   /* What became of a batch: it is stored if its number comes back; otherwise it never will be. */   \
-  X(DECIDE, "UPDATE quipu.writers SET barrier = greatest(barrier, $2 + 1) WHERE writer = $1 "        \
-            "RETURNING batch")                                                                       \
+  X(DECIDE,                                                                                          \
+    "UPDATE quipu.writers SET barrier = greatest(barrier, $2::int8 + 1) WHERE writer = $1 "          \
+    "RETURNING batch")                                                                               \
   X(WRITER_ADD,                                                                                      \
     "INSERT INTO quipu.writers (writer, batch, barrier, seen) VALUES ($1, 0, $2, now()) "            \
     "ON CONFLICT (writer) DO NOTHING")                                                               \

@@ -1,0 +1,540 @@
+/* test_postgres.c - the PostgreSQL driver when things go wrong: connections that are cut at any
+ * point, a server that is killed, conflicts, a full disk, and names that look like SQL. What was
+ * acknowledged is there once; what failed is there at most once. */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "pg_server.h"
+#include "store_test.h"
+
+#define CUTS 40
+#define THREADS 4
+#define SAVES 150
+
+static char url[1024];
+
+static struct qp_store *
+open_at(const char *at)
+{
+  struct qp_store_options o = { .size = sizeof(o) };
+  struct qp_store *s = NULL;
+
+  OK(qp_store_open(at, &o, &s, &failure));
+  return s;
+}
+
+static int
+begin(void **state)
+{
+  (void)state;
+  if (pg_server_missing())
+    return 0;
+  (void)snprintf(url, sizeof(url), "postgres:%s", pg_database());
+  qp_store_close(open_at(url)); /* the tables are there */
+  pg_empty();
+  return 0;
+}
+
+static bool
+is_missing(void)
+{
+  if (pg_server_missing())
+    print_message("%s\n", pg_server_missing());
+  return pg_server_missing() != NULL;
+}
+
+static struct qp_context *
+create(struct qp_store *s, struct qp_uuid *id)
+{
+  struct qp_context_spec spec = { .size = sizeof(spec), .model_id = "m" };
+  struct qp_context *c = NULL;
+
+  OK(qp_context_create(s, &spec, &c, &failure));
+  *id = qp_context_id(c);
+  return c;
+}
+
+static enum qp_rc
+save(struct qp_context *c, const char *text, struct qp_err *err)
+{
+  struct qp_message *m = new_text(QP_ROLE_USER, text);
+  struct qp_uuid id;
+  enum qp_rc rc = qp_message_save(c, NULL, m, &id, err);
+
+  qp_message_free(m);
+  return rc;
+}
+
+/* ---- a proxy that cuts connections ---- */
+
+static struct {
+  char dir[128];
+  char to[300];
+  int listener;
+  atomic_int budget; /* pieces that still pass; -1: all */
+  atomic_bool after; /* the last piece passes, and its answer does not */
+  atomic_bool stop;
+  atomic_int cuts;
+  pthread_t thread;
+} proxy;
+
+static int
+socket_at(const char *path, bool listens)
+{
+  struct sockaddr_un a = { .sun_family = AF_UNIX };
+  int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+  (void)snprintf(a.sun_path, sizeof(a.sun_path), "%s", path);
+  if (listens ? bind(fd, (struct sockaddr *)&a, sizeof(a)) || listen(fd, 16)
+              : connect(fd, (struct sockaddr *)&a, sizeof(a))) {
+    (void)close(fd);
+    return -1;
+  }
+  return fd;
+}
+
+/* Passes what can be read from one side to the other. False: the connection is to be closed. */
+static bool
+pass(int from, int to)
+{
+  char buf[4096];
+  ssize_t n = read(from, buf, sizeof(buf));
+  int left = atomic_load(&proxy.budget);
+
+  if (n <= 0)
+    return false;
+  if (left == 0) {
+    if (atomic_load(&proxy.after))
+      (void)!write(to, buf, (size_t)n);
+    atomic_store(&proxy.budget, -1);
+    atomic_fetch_add(&proxy.cuts, 1);
+    return false;
+  }
+  if (left > 0)
+    atomic_fetch_sub(&proxy.budget, 1);
+  for (ssize_t at = 0; at < n;) {
+    ssize_t w = write(to, buf + at, (size_t)(n - at));
+
+    if (w < 0)
+      return false;
+    at += w;
+  }
+  return true;
+}
+
+static void *
+run_proxy(void *arg)
+{
+  struct pollfd fds[65] = { { .fd = proxy.listener, .events = POLLIN } };
+  nfds_t count = 1; /* pairs follow the listener */
+
+  (void)arg;
+  while (!atomic_load(&proxy.stop)) {
+    if (poll(fds, count, 20) <= 0)
+      continue;
+    for (nfds_t i = 1; i < count; i += 2) {
+      bool ok = true;
+
+      if (fds[i].revents)
+        ok = pass(fds[i].fd, fds[i + 1].fd);
+      if (ok && fds[i + 1].revents)
+        ok = pass(fds[i + 1].fd, fds[i].fd);
+      if (!ok) {
+        (void)close(fds[i].fd);
+        (void)close(fds[i + 1].fd);
+        fds[i] = fds[count - 2];
+        fds[i + 1] = fds[count - 1];
+        count -= 2;
+        i -= 2;
+      }
+    }
+    if (fds[0].revents && count + 2 <= 65) {
+      int client = accept(proxy.listener, NULL, NULL);
+      int server = socket_at(proxy.to, false);
+
+      if (client >= 0 && server >= 0) {
+        fds[count++] = (struct pollfd){ .fd = client, .events = POLLIN };
+        fds[count++] = (struct pollfd){ .fd = server, .events = POLLIN };
+      }
+    }
+  }
+  for (nfds_t i = 0; i < count; i++)
+    (void)close(fds[i].fd);
+  return NULL;
+}
+
+static void
+start_proxy(char *out, size_t size)
+{
+  const char *host = strstr(url, "host=") + 5;
+  char path[200];
+
+  (void)snprintf(proxy.dir, sizeof(proxy.dir), "/tmp/quipu-proxy-XXXXXX");
+  assert_non_null(mkdtemp(proxy.dir));
+  (void)snprintf(path, sizeof(path), "%s/.s.PGSQL.5432", proxy.dir);
+  (void)snprintf(proxy.to, sizeof(proxy.to), "%s/.s.PGSQL.5432", host);
+  proxy.listener = socket_at(path, true);
+  assert_true(proxy.listener >= 0);
+  atomic_store(&proxy.budget, -1);
+  atomic_store(&proxy.stop, false);
+  assert_int_equal(pthread_create(&proxy.thread, NULL, run_proxy, NULL), 0);
+  (void)snprintf(out, size, "%.*s%s", (int)(host - url), url, proxy.dir);
+}
+
+static void
+stop_proxy(void)
+{
+  atomic_store(&proxy.stop, true);
+  (void)pthread_join(proxy.thread, NULL);
+  (void)unlink(pathf("%s/.s.PGSQL.5432", proxy.dir));
+  (void)rmdir(proxy.dir);
+}
+
+/* The connection is cut before or after each of the pieces that a save sends and receives. The
+ * driver finds out what is stored, and sends again what is not. */
+static void
+test_connections_are_cut_anywhere(void **state)
+{
+  char through[1100];
+  char want[CUTS * 8] = "";
+  char text[16];
+  struct qp_store *s;
+  struct qp_context *c;
+  struct qp_uuid id;
+
+  (void)state;
+  if (is_missing())
+    skip();
+  start_proxy(through, sizeof(through));
+  s = open_at(through);
+  c = create(s, &id);
+  for (int i = 0; i < CUTS; i++) {
+    (void)snprintf(text, sizeof(text), "m%d", i);
+    atomic_store(&proxy.after, i % 2 == 1);
+    atomic_store(&proxy.budget, i / 4);
+    OK(save(c, text, &failure));
+    atomic_store(&proxy.budget, -1);
+    (void)strcat(want, i ? " " : "");
+    (void)strcat(want, text);
+  }
+  assert_true(atomic_load(&proxy.cuts) > 5);
+  expect_texts(c, NULL, want);
+  qp_context_close(c);
+  qp_store_close(s);
+  stop_proxy();
+  s = open_at(url);
+  OK(qp_context_open(s, &id, 0, &c, &failure));
+  expect_texts(c, NULL, want);
+  qp_context_close(c);
+  qp_store_close(s);
+}
+
+/* ---- errors that the database reports ---- */
+
+/* Every insert of a message fails with this state, until `times` have failed. */
+static void
+inject(const char *state, int times)
+{
+  char sql[1024];
+
+  (void)snprintf(sql, sizeof(sql),
+                 "CREATE SEQUENCE quipu.faults; "
+                 "CREATE FUNCTION quipu.fault() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+                 "IF nextval('quipu.faults') <= %d THEN RAISE EXCEPTION 'injected' "
+                 "USING ERRCODE = '%s'; END IF; RETURN NEW; END $$; "
+                 "CREATE TRIGGER fault BEFORE INSERT ON quipu.messages FOR EACH ROW "
+                 "EXECUTE FUNCTION quipu.fault()",
+                 times, state);
+  pg_run(sql);
+}
+
+static void
+stop_injecting(void)
+{
+  pg_run("DROP TRIGGER fault ON quipu.messages; DROP FUNCTION quipu.fault; "
+         "DROP SEQUENCE quipu.faults");
+}
+
+static void
+test_conflicts_are_tried_again(void **state)
+{
+  static const char *const states[] = { "40001", "40P01" };
+  struct qp_store *s;
+  struct qp_context *c;
+  struct qp_uuid id;
+
+  (void)state;
+  if (is_missing())
+    skip();
+  s = open_at(url);
+  c = create(s, &id);
+  for (size_t i = 0; i < COUNT(states); i++) {
+    inject(states[i], 5);
+    OK(save(c, i ? "two" : "one", &failure));
+    stop_injecting();
+  }
+  expect_texts(c, NULL, "one two");
+  qp_context_close(c);
+  qp_store_close(s);
+}
+
+/* A commit that the database refuses is not stored; others are, and so is the context again once it
+ * is opened anew. */
+static void
+test_a_full_disk_fails_one_commit(void **state)
+{
+  struct qp_store *s;
+  struct qp_context *c;
+  struct qp_uuid id;
+
+  (void)state;
+  if (is_missing())
+    skip();
+  s = open_at(url);
+  c = create(s, &id);
+  OK(save(c, "one", &failure));
+  inject("53100", 1);
+  FAILS(save(c, "lost", &failure), QP_FULL);
+  stop_injecting();
+  expect_texts(c, NULL, "one");
+  qp_context_close(c);
+  OK(qp_store_writable(s, &failure));
+  OK(qp_context_open(s, &id, 0, &c, &failure));
+  OK(save(c, "two", &failure));
+  expect_texts(c, NULL, "one two");
+  qp_context_close(c);
+  qp_store_close(s);
+}
+
+/* ---- leases ---- */
+
+/* Two servers write one context in turn. The one that does not know the newest state is refused,
+ * and nothing of its commit is stored. */
+static void
+test_a_server_that_is_behind_is_refused(void **state)
+{
+  struct qp_store *a;
+  struct qp_store *b;
+  struct qp_context *ca;
+  struct qp_context *cb = NULL;
+  struct qp_uuid id;
+
+  (void)state;
+  if (is_missing())
+    skip();
+  a = open_at(url);
+  b = open_at(url);
+  ca = create(a, &id);
+  OK(save(ca, "a1", &failure));
+  OK(qp_context_open(b, &id, 0, &cb, &failure));
+  FAILS(save(cb, "b1", &failure), QP_BUSY); /* the lease of a has not expired */
+  qp_context_close(cb);
+  pg_run("UPDATE quipu.leases SET expires = now() - interval '1 second'");
+  OK(qp_context_open(b, &id, 0, &cb, &failure));
+  OK(save(cb, "b1", &failure));
+  pg_run("UPDATE quipu.leases SET expires = now() - interval '1 second'");
+  FAILS(save(ca, "a2", &failure), QP_CONFLICT);
+  qp_context_close(ca);
+  OK(qp_context_open(a, &id, 0, &ca, &failure));
+  OK(save(ca, "a2", &failure));
+  expect_texts(ca, NULL, "a1 b1 a2");
+  qp_context_close(ca);
+  qp_context_close(cb);
+  qp_store_close(a);
+  qp_store_close(b);
+}
+
+/* ---- hostile text ---- */
+
+static void
+test_nothing_becomes_sql(void **state)
+{
+  static const char text[] = "'); DROP TABLE quipu.messages; -- $1 \\ \" ; SELECT pg_sleep(9)";
+  struct qp_store *s;
+  struct qp_context *c;
+  struct qp_uuid id;
+
+  (void)state;
+  if (is_missing())
+    skip();
+  s = open_at(url);
+  c = create(s, &id);
+  OK(save(c, text, &failure));
+  OK(qp_session_create(s,
+                       &(struct qp_session_spec){ .size = sizeof(struct qp_session_spec),
+                                                  .id = "'; DROP TABLE quipu.files; --" },
+                       NULL, &failure));
+  expect_texts(c, NULL, text);
+  qp_context_close(c);
+  qp_store_close(s);
+  assert_string_equal(pg_ask("SELECT count(*) FROM quipu.messages"), "1");
+}
+
+static void
+test_a_password_is_never_told(void **state)
+{
+  static const char *const urls[] = {
+    "postgres://u:hunter2@/x?host=/nowhere",
+    "postgres://u:hunter2@[::1/x",
+    "postgresql://u:hunter2@localhost:1/x?nonsense=1",
+    "postgress://u:hunter2@localhost/x",
+  };
+  struct qp_store *s = NULL;
+
+  (void)state;
+  if (is_missing())
+    skip();
+  for (size_t i = 0; i < COUNT(urls); i++) {
+    clear_failure();
+    assert_int_not_equal(qp_store_open(urls[i], NULL, &s, &failure), QP_OK);
+    assert_null(strstr(failure.msg, "hunter2"));
+  }
+}
+
+static void
+test_a_newer_schema_is_refused(void **state)
+{
+  struct qp_store *s = NULL;
+
+  (void)state;
+  if (is_missing())
+    skip();
+  pg_run("INSERT INTO quipu.migrations (version) VALUES (1000)");
+  FAILS(qp_store_open(url, NULL, &s, &failure), QP_INVALID);
+  expect_sentence("version 1000");
+  pg_run("DELETE FROM quipu.migrations WHERE version = 1000");
+  qp_store_close(open_at(url));
+}
+
+/* ---- a server that is killed ---- */
+
+struct writer {
+  struct qp_store *store;
+  struct qp_uuid id;
+  int number;
+  bool acked[SAVES];
+  atomic_int count;
+};
+
+static atomic_int total;
+
+static void *
+write_many(void *arg)
+{
+  struct writer *w = arg;
+
+  for (int i = 0; i < SAVES; i++) {
+    struct qp_err err = { QP_OK, "" };
+    struct qp_context *c = NULL;
+    char text[32];
+
+    (void)snprintf(text, sizeof(text), "w%d-%d", w->number, i);
+    if (!qp_context_open(w->store, &w->id, 0, &c, &err)) {
+      struct qp_message *m = NULL;
+      struct qp_uuid id;
+
+      if (!qp_message_new_text(QP_ROLE_USER, bytes_of(text), &m, &err))
+        w->acked[i] = qp_message_save(c, NULL, m, &id, &err) == QP_OK;
+      qp_message_free(m);
+      qp_context_close(c);
+    }
+    if (!w->acked[i] && qp_store_recover(w->store, &err))
+      (void)sched_yield();
+    atomic_fetch_add(&total, 1);
+  }
+  return NULL;
+}
+
+struct seen {
+  struct writer *w;
+  int count[SAVES];
+  int last;
+};
+
+static enum qp_rc
+look(void *arg, const struct qp_message_info *info, struct qp_bytes json)
+{
+  struct seen *seen = arg;
+  const char *at = memmem(json.data, json.len, "\"w", 2);
+  int number = 0;
+  int i = 0;
+
+  (void)info;
+  assert_non_null(at);
+  assert_int_equal(sscanf(at, "\"w%d-%d", &number, &i), 2);
+  assert_int_equal(number, seen->w->number);
+  assert_true(i > seen->last); /* in their order, none twice */
+  seen->last = i;
+  seen->count[i]++;
+  return QP_OK;
+}
+
+static void
+test_a_killed_server_loses_nothing(void **state)
+{
+  static struct writer writers[THREADS];
+  struct pg_instance server = { .script = 0 };
+  char dir[64] = "/tmp/quipu-postgres-XXXXXX";
+  char at[400];
+  pthread_t threads[THREADS];
+  struct qp_store *s;
+
+  (void)state;
+  if (is_missing())
+    skip();
+  assert_non_null(mkdtemp(dir));
+  assert_true(pg_instance_start(&server, dir));
+  (void)snprintf(at, sizeof(at), "postgres://quipu@/postgres?host=%s", server.dir);
+  s = open_at(at);
+  for (int i = 0; i < THREADS; i++) {
+    writers[i] = (struct writer){ .store = s, .number = i };
+    qp_context_close(create(s, &writers[i].id));
+    assert_int_equal(pthread_create(&threads[i], NULL, write_many, &writers[i]), 0);
+  }
+  while (atomic_load(&total) < THREADS * SAVES / 3)
+    (void)sched_yield();
+  assert_int_equal(kill(server.postmaster, SIGKILL), 0);
+  pg_instance_stop(&server);
+  while (!pg_instance_start(&server, dir)) /* its processes are still ending */
+    (void)sched_yield();
+  for (int i = 0; i < THREADS; i++)
+    (void)pthread_join(threads[i], NULL);
+  qp_store_close(s);
+  s = open_at(at);
+  for (int i = 0; i < THREADS; i++) {
+    struct seen seen = { .w = &writers[i], .last = -1 };
+    struct qp_context *c = NULL;
+
+    OK(qp_context_open(s, &writers[i].id, 0, &c, &failure));
+    OK(qp_messages_last(c, NULL, UINT64_MAX, look, &seen, &failure));
+    for (int k = 0; k < SAVES; k++)
+      assert_true(!writers[i].acked[k] || seen.count[k] == 1);
+    qp_context_close(c);
+  }
+  qp_store_close(s);
+  pg_instance_stop(&server);
+  remove_tree(dir);
+}
+
+int
+main(void)
+{
+  const struct CMUnitTest tests[] = {
+    cmocka_unit_test_setup(test_connections_are_cut_anywhere, begin),
+    cmocka_unit_test_setup(test_conflicts_are_tried_again, begin),
+    cmocka_unit_test_setup(test_a_full_disk_fails_one_commit, begin),
+    cmocka_unit_test_setup(test_a_server_that_is_behind_is_refused, begin),
+    cmocka_unit_test_setup(test_nothing_becomes_sql, begin),
+    cmocka_unit_test_setup(test_a_password_is_never_told, begin),
+    cmocka_unit_test_setup(test_a_newer_schema_is_refused, begin),
+    cmocka_unit_test_setup(test_a_killed_server_loses_nothing, begin),
+  };
+
+  return cmocka_run_group_tests_name("postgres", tests, NULL, NULL);
+}
