@@ -166,7 +166,8 @@ async function paints() {
   const data = memory();
   const dir = `${path.dirname(data)}/page`;
   spawnSync(process.execPath, ['web/build.mjs', dir]);
-  const server = await serveTurns(t, { data, args: ['--ui-dir', dir], steps: [{ match: '*', times: 999, play: [{ text: longAnswer(3000) }] }] });
+  const server = await serveTurns(t, { data, steps: [{ match: '*', times: 999, play: [{ text: longAnswer(3000) }] }] });
+  const peer = await serveTurns(t, { args: ['--ui-dir', dir] });
   await fill(server);
   const chat = await Chat.create(server, { title: 'Shown' });
   await chat.send('Hello');
@@ -176,7 +177,7 @@ async function paints() {
   // When the selector is in a frame that was painted, counted from the start of the navigation.
   const shown = async (address, selector) => {
     await page.goto('about:blank');
-    await page.goto(`${server.url}${address}`, { waitUntil: 'commit' });
+    await page.goto(address, { waitUntil: 'commit' });
     return page.evaluate(
       (wanted) =>
         new Promise((done) => {
@@ -186,18 +187,16 @@ async function paints() {
       selector,
     );
   };
-  const whole = fs.readFileSync(path.join(dir, 'index.html'), 'utf8');
   for (const [name, [address, selector]] of Object.entries(views)) {
-    await shown(address, selector);
+    await shown(`${server.url}${address}`, selector);
     await page.waitForLoadState('load');
     const saved = `<!doctype html>${await page.evaluate(() => document.documentElement.outerHTML)}`.replace(/<script.*?<\/script>|<link rel="modulepreload"[^>]*>/g, '');
+    fs.writeFileSync(path.join(dir, 'index.html'), saved);
     const ratios = [];
     const times = [];
     for (let n = 0; n < 9; n++) {
-      fs.writeFileSync(path.join(dir, 'index.html'), saved);
-      const still = await shown('/', selector);
-      fs.writeFileSync(path.join(dir, 'index.html'), whole);
-      const live = await shown(address, selector);
+      const still = await shown(`${peer.url}/`, selector);
+      const live = await shown(`${server.url}${address}`, selector);
       ratios.push(live / still);
       times.push([live, still]);
     }

@@ -53,7 +53,7 @@ async function bundle(out, watch) {
   fs.rmSync(assets, { recursive: true, force: true });
   const options = {
     absWorkingDir: root,
-    entryPoints: { quipu: path.join(here, 'src', 'main.tsx'), style: path.join(here, 'src', 'style', 'main.css') },
+    entryPoints: { quipu: path.join(here, 'src', 'main.tsx'), early: path.join(here, 'src', 'early.ts'), style: path.join(here, 'src', 'style', 'main.css') },
     outdir: assets,
     entryNames: '[name]-[hash]',
     chunkNames: '[name]-[hash]',
@@ -84,15 +84,17 @@ function writePage(out, metafile) {
   const entry = (source) => outputs.find((one) => one.entryPoint === source);
   const urlOf = (one) => `/assets/${path.basename(one.file)}`;
   const script = entry('web/src/main.tsx');
+  const early = entry('web/src/early.ts');
   const style = entry('web/src/style/main.css');
   fs.copyFileSync(path.join(here, 'icon.svg'), path.join(out, 'favicon.svg'));
   const page = fs
     .readFileSync(path.join(here, 'index.html'), 'utf8')
     .replace('{{script}}', urlOf(script))
+    .replace('{{early}}', urlOf(early))
     .replace('{{style}}', urlOf(style))
     .replace('{{preload}}', firstScripts(outputs, script).map((file) => `<link rel="modulepreload" href="/assets/${path.basename(file)}" />`).join('\n    '));
   fs.writeFileSync(path.join(out, 'index.html'), page);
-  if (flags.includes('--sizes')) printSizes(out, outputs, script);
+  if (flags.includes('--sizes')) printSizes(out, outputs, [script, early]);
 }
 
 // What the page loads before anything is clicked: the script and all that it imports.
@@ -105,8 +107,8 @@ function firstScripts(outputs, script) {
   return [...first];
 }
 
-function printSizes(out, outputs, script) {
-  const first = new Set(firstScripts(outputs, script));
+function printSizes(out, outputs, scripts) {
+  const first = new Set(scripts.flatMap((script) => firstScripts(outputs, script)));
   const sizes = fs.readdirSync(path.join(out, 'assets')).sort().map((name) => {
     const bytes = fs.readFileSync(path.join(out, 'assets', name));
     return { name, first: name.endsWith('.css') || first.has(path.join(out, 'assets', name)), bytes: bytes.length, gzip: zlib.gzipSync(bytes, { level: 9 }).length };
