@@ -191,6 +191,9 @@ struct qp_action {
   /* APPROVE_TOOLS: arguments that a person has changed, a JSON object {call id: arguments}, or
    * NULL. The policy is checked again: QP_INVALID if it does not allow them. */
   const char *arguments_json;
+  /* What `key` stands for, 32 characters, for callers that make actions of other requests: the key
+   * belongs to that request. NULL: it belongs to this action. */
+  const char *key_digest;
 };
 
 /* Strings are borrowed during the call. */

@@ -376,7 +376,9 @@ copy_action(struct qp__action_request *request, const struct qp_action *a, struc
     rc = copy_results(request, a, err);
   if (!rc && a->kind == QP_ACTION_APPROVE_TOOLS)
     rc = copy_edits(request, a->arguments_json, err);
-  if (!rc && a->key)
+  if (!rc && a->key && a->key_digest)
+    (void)snprintf(request->digest, sizeof(request->digest), "%s", a->key_digest);
+  else if (!rc && a->key)
     rc = make_digest(request, a, err);
   return rc;
 }

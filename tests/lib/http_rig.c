@@ -120,6 +120,7 @@ http_rig_ask(struct http_rig *rig, const char *method, const char *uri, struct q
   if (!r)
     return QP_NOMEM;
   r->method = method;
+  r->caller.scope = rig->scope;
   qp__buf_init(&r->body, MAX_BODY);
   if (qp__buf_add(&r->body, body.data, body.len))
     return qp__buf_check(&r->body, "the body", err);

@@ -14,6 +14,7 @@
 struct http_rig {
   struct qp_store *store;
   struct qp__http *http;
+  enum qp__scope scope; /* of who asks */
 };
 
 /* A store with the context RIG_CONTEXT (two messages, of which the first is RIG_MESSAGE and the

@@ -401,6 +401,10 @@ qp__messages_request_read(struct qp__request *r, const json_t *body, bool counts
   if (!w->model)
     return qp__wish_refuse(r, err, "model", "model: it must be the name of a model");
   w->stream = json_is_true(json_object_get(body, "stream"));
+  if (json_is_object(json_object_get(body, "thread")))
+    return qp__request_fail(r, MHD_HTTP_BAD_REQUEST, "THREAD", err,
+                            "thread: threads are not supported; send the whole conversation "
+                            "without \"thread\"");
   rc = read_others(body, w, err);
   if (!rc)
     rc = read_messages(r, json_object_get(body, "messages"), w, err);

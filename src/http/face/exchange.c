@@ -129,6 +129,8 @@ qp__exchange_answer(struct qp__request *r, struct qp_err *err)
     return rc;
   }
   if (x->fault.kind) {
+    if (x->turn) /* the message is stored, and the engine has retried: a retry is a second turn */
+      qp__reply_header(r, "x-should-retry", "false");
     rc = qp__exchange_fail(r, &x->fault, err);
   } else if (x->stream) {
     r->stream = x->stream; /* it owns the exchange */

@@ -109,6 +109,14 @@ qp__face_error(struct qp__request *r, unsigned status, const char *code, const c
     qp__emit_open(b, "error", '{');
     qp__emit_str(b, "type", anthropic_type(status));
     qp__emit_str(b, "message", message);
+    if (strcmp(code, "THREAD") == 0) { /* the client continues without it, if it may */
+      qp__emit_open(b, "details", '{');
+      qp__emit_str(b, "error_code", "thread_unsupported_request");
+      qp__emit_open(b, "unsupported", '[');
+      qp__emit_str(b, NULL, "thread");
+      qp__emit_close(b, ']');
+      qp__emit_close(b, '}');
+    }
     qp__emit_close(b, '}');
     qp__emit_close(b, '}');
     break;

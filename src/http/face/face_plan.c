@@ -5,20 +5,23 @@
 
 #include "base/err.h"
 #include "base/json.h"
+#include "http/clock.h"
 #include "http/engine_use.h"
 #include "http/face/face_turn.h"
 #include "http/http_int.h"
 #include "http/owner.h"
+#include "http/route.h"
 #include "model/message.h"
 
 #define NAME_BYTES 6
+#define KEY_MS ((int64_t)24 * 3600 * 1000) /* how long keys are kept */
 #define SYSTEM_MAX ((size_t)16 << 20)
 
 /* ---- the context ---- */
 
 /* The id of the context that a name stands for: the same for the same owner and name. */
 static struct qp_uuid
-id_of_name(const char *owner, const char *name)
+id_of_name(const char *owner, const char *purpose, const char *name)
 {
   crypto_generichash_state state;
   struct qp_uuid id;
@@ -26,7 +29,7 @@ id_of_name(const char *owner, const char *name)
   (void)crypto_generichash_init(&state, NULL, 0, sizeof(id.b));
   if (owner)
     (void)crypto_generichash_update(&state, (const uint8_t *)owner, strlen(owner));
-  (void)crypto_generichash_update(&state, (const uint8_t *)"", 1);
+  (void)crypto_generichash_update(&state, (const uint8_t *)purpose, strlen(purpose) + 1);
   (void)crypto_generichash_update(&state, (const uint8_t *)name, strlen(name));
   (void)crypto_generichash_final(&state, id.b, sizeof(id.b));
   id.b[6] = (uint8_t)((id.b[6] & 0x0f) | 0x80); /* version 8: made by an application */
@@ -57,8 +60,32 @@ qp__face_context_find(struct qp__request *r, const char *name, struct qp_err *er
   char text[QP_UUID_TEXT];
 
   if (qp_uuid_parse(name, &id, NULL))
-    id = id_of_name(qp__owner(r), name);
+    id = id_of_name(qp__owner(r), "", name);
   return qp__held_get(r, qp_uuid_text(&id, text), &r->held, err);
+}
+
+/* A new context for a request with an Idempotency-Key has an id that follows from the key, so that
+ * the request finds it when it is sent again. Keys are kept for a day: *id is none when the key has
+ * been used earlier than that. */
+static enum qp_rc
+find_keyed(struct qp__request *r, const char *key, struct qp_uuid *id, struct qp_err *err)
+{
+  struct qp_context_info *info = NULL;
+  char text[QP_UUID_TEXT];
+  enum qp_rc rc;
+
+  *id = id_of_name(qp__owner(r), r->route->path, key);
+  rc = qp__held_get(r, qp_uuid_text(id, text), &r->held, err);
+  if (!rc)
+    rc = qp_context_info_new(r->held->context, &info, err);
+  if (!rc && info->created_at + KEY_MS < qp__clock_wall_ms()) {
+    qp__held_put(r->held);
+    r->held = NULL;
+    *id = (struct qp_uuid){ { 0 } };
+    rc = QP_NOTFOUND;
+  }
+  qp_free(info);
+  return rc;
 }
 
 enum qp_rc
@@ -73,10 +100,16 @@ qp__face_context(struct qp__request *r, const char *name, struct qp_err *err)
     rc = qp__held_get(r, name, &r->held, err);
   } else {
     bool is_new = strcmp(name, "new") == 0;
+    const char *key = is_new && r->route->flags & QP__ROUTE_OWN_KEY
+                          ? qp__request_header(r, "Idempotency-Key")
+                          : NULL;
 
     if (!is_new)
-      id = id_of_name(qp__owner(r), name);
-    rc = is_new ? QP_NOTFOUND : qp__held_get(r, qp_uuid_text(&id, text), &r->held, err);
+      id = id_of_name(qp__owner(r), "", name);
+    if (key)
+      rc = find_keyed(r, key, &id, err);
+    else
+      rc = is_new ? QP_NOTFOUND : qp__held_get(r, qp_uuid_text(&id, text), &r->held, err);
     if (rc == QP_NOTFOUND)
       rc = create(r, &id, is_new ? NULL : name, &id, err);
     if ((!rc && !r->held) || rc == QP_EXISTS) /* another request may have created it */
@@ -421,6 +454,7 @@ qp__face_turn_begin(struct qp__request *r, struct qp__exchange *x, const struct 
                     struct qp_err *err)
 {
   struct qp__face_plan plan = { .branch = NULL };
+  bool repeated = false;
   enum qp_rc rc = qp__face_context(r, w->context, err);
 
   if (rc)
@@ -430,6 +464,9 @@ qp__face_turn_begin(struct qp__request *r, struct qp__exchange *x, const struct 
   x->face.client_tools = x->client_tools;
   if (!x->client_tools)
     return qp__fail_nomem(err, "the tools");
+  rc = qp__face_repeat(r, x, w, &repeated, err);
+  if (rc || repeated)
+    return rc;
   rc = qp__face_plan_make(r, w, &plan, err);
   if (!rc)
     rc = qp__face_turn_run(r, x, &plan, err);

@@ -475,23 +475,31 @@ replay_message(void *arg, const struct qp_message_info *info, struct qp_bytes js
 }
 
 enum qp_rc
+qp__face_stored(struct qp__exchange *x, struct qp_context *context, const char *branch,
+                const struct qp_uuid *first, struct qp_err *err)
+{
+  struct replay replay = { x, err };
+  struct qp_message_info info;
+  enum qp_rc rc = qp_message_find(context, first, &info, err);
+
+  if (!rc)
+    rc = qp_messages_range(context, branch, info.position + 1, UINT64_MAX, replay_message, &replay,
+                           err);
+  return rc == QP_STOPPED ? QP_OK : rc;
+}
+
+enum qp_rc
 qp__face_turn_replay(struct qp__exchange *x, struct qp_err *err)
 {
   struct qp__face_turn *turn = x->turn;
-  struct replay replay = { x, err };
-  struct qp_message_info info;
   enum qp_rc rc;
 
   if (!qp_state_awaits_client(qp_context_state(turn->context)))
     return qp__fail(err, QP_CONFLICT, "the same request is still running");
-  rc = qp_message_find(turn->context, &turn->first, &info, err);
+  rc = qp__face_stored(x, turn->context, NULL, &turn->first, err);
   if (!rc)
-    rc = qp_messages_range(turn->context, NULL, info.position + 1, UINT64_MAX, replay_message,
-                           &replay, err);
-  if (rc && rc != QP_STOPPED)
-    return rc;
-  qp__exchange_end(x, NULL);
-  return QP_OK;
+    qp__exchange_end(x, NULL);
+  return rc;
 }
 
 /* ---- running a plan ---- */
@@ -570,6 +578,14 @@ make_action(struct qp__request *r, const struct qp__face_plan *plan, struct qp_a
 
   *a = (struct qp_action){ .size = sizeof(*a), .context = r->held->id, .branch = plan->branch };
   a->key = qp__request_header(r, "Idempotency-Key");
+  if (a->key) {
+    char digest[QP__FACE_DIGEST];
+
+    qp__face_digest(r, digest);
+    a->key_digest = qp__arena_strdup(&r->arena, digest);
+    if (!a->key_digest)
+      return qp__fail_nomem(err, "a turn");
+  }
   if (plan->results) {
     a->kind = QP_ACTION_SUBMIT_TOOL_RESULTS;
     a->branch = NULL;

@@ -57,6 +57,15 @@ enum qp_rc qp__face_find_message(struct qp__request *r, const struct qp_uuid *id
 enum qp_rc qp__face_fork(struct qp__request *r, const struct qp_uuid *at, const char **out,
                          struct qp_err *err);
 
+/* What an Idempotency-Key stands for: a digest of the request, in hexadecimal. */
+#define QP__FACE_DIGEST 33
+void qp__face_digest(const struct qp__request *r, char out[QP__FACE_DIGEST]);
+/* *found: the same request was carried out before in r->held, with the same Idempotency-Key. Then
+ * the exchange follows that turn, whether it runs or has ended, and the request is parked or
+ * answered. QP_CONFLICT: the key was used for another request. Called before the plan is made. */
+enum qp_rc qp__face_repeat(struct qp__request *r, struct qp__exchange *x, const struct qp__wish *w,
+                           bool *found, struct qp_err *err);
+
 /* Begins the turn in r->held and parks the request. After a failure the exchange must be
  * dropped. */
 enum qp_rc qp__face_turn_run(struct qp__request *r, struct qp__exchange *x,
@@ -80,6 +89,9 @@ void qp__face_turn_free(struct qp__face_turn *turn);
  * the exchange. QP_CONFLICT: it is not complete yet. */
 enum qp_rc qp__face_turn_replay(struct qp__exchange *x, struct qp_err *err);
 
+/* Feeds the stored answer behind message `first` of a branch to the face. */
+enum qp_rc qp__face_stored(struct qp__exchange *x, struct qp_context *context, const char *branch,
+                           const struct qp_uuid *first, struct qp_err *err);
 /* Feeds a stored message of an answer to a face: an answer, or the result of a tool. */
 enum qp_rc qp__face_message(struct qp__face *f, const struct qp_message *message,
                             struct qp_err *err);

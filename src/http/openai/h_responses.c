@@ -152,8 +152,8 @@ plan_input(struct qp__request *r, const struct qp__response_wish *w, const char 
 }
 
 static enum qp_rc
-make_plan(struct qp__request *r, const struct qp__response_wish *w, struct qp__face_plan *plan,
-          struct qp_err *err)
+make_plan(struct qp__request *r, struct qp__exchange *x, const struct qp__response_wish *w,
+          struct qp__face_plan *plan, bool *repeated, struct qp_err *err)
 {
   struct qp_uuid at = { { 0 } };
   const char *branch = NULL;
@@ -163,8 +163,13 @@ make_plan(struct qp__request *r, const struct qp__response_wish *w, struct qp__f
   enum qp_rc rc = qp__response_place(r, w, &at, &branch, err);
   bool here;
 
-  if (!rc)
-    rc = read_waiting(r, &detail, err);
+  if (!rc) {
+    x->context = r->held->id;
+    rc = qp__face_repeat(r, x, &w->wish, repeated, err);
+  }
+  if (rc || *repeated)
+    return rc;
+  rc = read_waiting(r, &detail, err);
   if (rc)
     return rc;
   waiting = json_string_value(json_object_get(detail, "branch"));
@@ -209,6 +214,7 @@ create(struct qp__request *r, struct qp__response_wish *w, struct qp__exchange *
 {
   struct qp__response *p = qp__response_new(json_incref(w->echo));
   struct qp__face_plan plan = { .branch = NULL };
+  bool repeated = false;
   enum qp_rc rc;
 
   if (!p)
@@ -226,11 +232,9 @@ create(struct qp__request *r, struct qp__response_wish *w, struct qp__exchange *
   }
   x->face.client_tools = x->client_tools;
   x->first = begin_response;
-  rc = make_plan(r, w, &plan, err);
-  if (!rc) {
-    x->context = r->held->id;
+  rc = make_plan(r, x, w, &plan, &repeated, err);
+  if (!rc && !repeated)
     rc = qp__face_turn_run(r, x, &plan, err);
-  }
   qp__face_plan_release(&plan);
   return rc;
 }
