@@ -232,8 +232,8 @@ check_options(const char *const *v, struct qp_err *err)
   for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
     given += v[kinds[i]] != NULL;
   return given > 1 ? qp__fail(err, QP_INVALID,
-                              "--undo, --redo, --list, --pin and --unpin stand alone; see 'quipu "
-                              "help compact'")
+                              "use only one of --undo, --redo, --list, --pin and --unpin, and no "
+                              "option of a new compaction with it; see 'quipu help compact'")
                    : QP_OK;
 }
 

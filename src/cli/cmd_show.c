@@ -425,7 +425,7 @@ run_view(struct cli *cli, const struct cli_args *args, struct qp_err *err)
   enum qp_rc rc;
 
   if (strcmp(v[OPT_VIEW], "model") != 0)
-    return qp__fail(err, QP_INVALID, "--view is 'model', not '%.60s'", v[OPT_VIEW]);
+    return qp__fail(err, QP_INVALID, "--view must be 'model', not '%.60s'", v[OPT_VIEW]);
   for (int i = OPT_NO_MESSAGES; i < OPT_VIEW; i++)
     if (v[i] && i != OPT_BRANCH)
       return qp__fail(err, QP_INVALID, "--%s cannot be used with --view model", options[i].name);

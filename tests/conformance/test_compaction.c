@@ -4,6 +4,7 @@
 
 #include "base/buf.h"
 #include "store/context/record_file.h"
+#include "turn/recalling.h"
 #include "turn_rig.h"
 
 #define SCRIPT(steps) "{\"interval_ms\":0,\"steps\":[" steps "]}"
@@ -803,6 +804,73 @@ test_what_is_recalled_is_stored_with_the_message(void **state)
   turn_rig_release(&rig);
 }
 
+/* Whether the stored form of a message that was sent has what was recalled for it. */
+static bool
+has_recalled(struct turn_rig *rig, const struct qp_uuid *id, const char *part)
+{
+  struct qp_context *c = open_context(rig->f, &rig->id);
+  struct qp_message *m = NULL;
+  char *text = NULL;
+  size_t len;
+  bool found;
+
+  OK(qp_message_load(c, id, &m, &failure));
+  OK(qp_message_json(m, &text, &len, &failure));
+  found = strstr(text, "\"recall\"") && strstr(text, part);
+  qp_free(text);
+  qp_message_free(m);
+  qp_context_close(c);
+  return found;
+}
+
+static enum qp_rc
+look_for(void *arg, const struct qp_message_info *info, struct qp_bytes json)
+{
+  static const char part[] = "#1 (user, id ";
+
+  (void)info;
+  *(bool *)arg |= memmem(json.data, json.len, part, strlen(part)) != NULL;
+  return QP_OK;
+}
+
+/* Beyond the newest QP__RECALL_MESSAGES covered messages. A message does not wait for the index,
+ * which is made in the background after the first one; a tool does. */
+static void
+test_an_old_message_is_found_in_a_long_history(void **state)
+{
+  struct turn_rig rig;
+  struct turn_answer answer;
+  struct qp_context *c;
+  struct qp_message *m = NULL;
+  bool found = false;
+
+  init_rig(&rig, *state,
+           SCRIPT("{\"match\":\"find it\",\"times\":1,\"play\":[{\"call\":\"search_history\","
+                  "\"arguments\":{\"query\":\"vault kestrel\"},\"id\":\"s1\"}]}," ANY));
+  c = open_context(rig.f, &rig.id);
+  OK(qp_message_new_text(QP_ROLE_USER, bytes_of("The vault opens with kestrel-4711."), &m,
+                         &failure));
+  OK(qp_message_save(c, NULL, m, NULL, &failure));
+  qp_message_free(m);
+  qp_context_close(c);
+  talk(&rig, QP__RECALL_MESSAGES / 2 + 60);
+  turn_rig_start(&rig);
+  assert_string_equal(turn_send(&rig, "hello").state, "Idle");
+  do {
+    answer = turn_send(&rig, "What opens the vault, kestrel or another?");
+    assert_string_equal(answer.state, "Idle");
+  } while (!has_recalled(&rig, &answer.message, "#1 user: The vault opens with kestrel-4711."));
+  turn_rig_stop(&rig);
+  turn_rig_start(&rig);
+  configure(&rig, "{\"recall_tokens\":0}");
+  assert_string_equal(turn_send(&rig, "find it").state, "Idle");
+  c = open_context(rig.f, &rig.id);
+  OK(qp_messages_last(c, NULL, 3, look_for, &found, &failure));
+  qp_context_close(c);
+  assert_true(found);
+  turn_rig_release(&rig);
+}
+
 int
 main(void)
 {
@@ -828,6 +896,7 @@ main(void)
     cmocka_unit_test(test_a_restart_while_a_person_compacts_loses_no_turn),
     cmocka_unit_test(test_the_model_searches_and_reads_what_is_covered),
     cmocka_unit_test(test_what_is_recalled_is_stored_with_the_message),
+    cmocka_unit_test(test_an_old_message_is_found_in_a_long_history),
   };
 
   return run_on_all("compaction", tests, COUNT(tests));

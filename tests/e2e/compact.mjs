@@ -2,7 +2,10 @@
 
 import fs from 'node:fs';
 import path from 'node:path';
+import { LLMock } from '@copilotkit/aimock';
 import { tempDir } from './helper.mjs';
+import { Tap } from './model.mjs';
+import { Chat, serveTurns } from './turns.mjs';
 
 // A flag that gives these models a window: { 'demo/demo': 4000 }.
 export function windows(t, rows) {
@@ -34,3 +37,28 @@ export async function talkUntilCompacted(chat, { tokens = 120, most = 60, first 
 }
 
 export const ofType = (events, type) => events.filter((event) => event.type === type);
+
+// ---- aimock as Anthropic: everything that goes over the wire is seen ----
+
+export const narrative = 'Goal: count the cords of the archive. Decision: red cords first. Do not cut any knot.';
+export const answer = `Noted. ${prose(1, 150)}.`;
+const isSummary = (request) => String(request.model).startsWith('claude-haiku');
+
+// A server that asks aimock as Anthropic, with a window of 4,000 tokens. `fast` means claude-haiku at
+// Anthropic's own address only, where no test may go: so it is named.
+export async function withAnthropic(t, { summary = { content: narrative }, models = { 'anthropic/claude-test': 4000 }, body = {}, env: more = {} } = {}) {
+  const mock = new LLMock({ port: 0, host: '127.0.0.1', strict: true, logLevel: 'silent' });
+  mock.addFixture({ match: { predicate: isSummary }, response: summary });
+  mock.onMessage(/./, { content: answer });
+  await mock.start();
+  t.after(() => mock.stop());
+  const tap = await Tap.start(t, mock.url);
+  const env = { ANTHROPIC_API_KEY: 'sk-test-of-nobody', ANTHROPIC_BASE_URL: tap.url, ...more };
+  const server = await serveTurns(t, { env, args: ['--retry-pause', '10', '--summarizer', 'anthropic/claude-haiku-4-5', ...windows(t, models)] });
+  const chat = await Chat.create(server, { model_id: 'anthropic/claude-test', title: 'Cords', ...body });
+  return { tap, server, chat };
+}
+
+export const summaries = (tap) => tap.sent.filter(({ body }) => isSummary(body));
+export const questions = (tap) => tap.sent.filter(({ body }) => !isSummary(body));
+export const textOf = (message) => (typeof message.content === 'string' ? message.content : message.content.map((part) => part.text ?? '').join('\n'));

@@ -369,7 +369,7 @@ test('quipu compact, and quipu show --view model', async (t) => {
   assert.deepEqual(model(), whole);
   assert.equal(JSON.parse(quipu('--redo', '--json')).window.compaction.covered > 0, true);
   fails(data, ['compact', chat.id, ...flags, '--redo'], 'CONFLICT', /newer compaction/);
-  fails(data, ['compact', chat.id, ...flags, '--undo', '--redo'], 'INVALID', /stand alone/);
+  fails(data, ['compact', chat.id, ...flags, '--undo', '--redo'], 'INVALID', /only one of --undo/);
   fails(data, ['compact', chat.id, ...flags, '--pin', '99'], 'NOTFOUND', /no message #99/);
-  fails(data, ['show', chat.id, '--view', 'people'], 'INVALID', /--view is 'model'/);
+  fails(data, ['show', chat.id, '--view', 'people'], 'INVALID', /--view must be 'model'/);
 });

@@ -5,35 +5,10 @@ import assert from 'node:assert/strict';
 import fs from 'node:fs';
 import path from 'node:path';
 import test from 'node:test';
-import { LLMock } from '@copilotkit/aimock';
 import { encode } from 'gpt-tokenizer/encoding/o200k_base';
 import { jsonLines, ok } from './helper.mjs';
-import { ofType, prose, talkUntilCompacted, windows } from './compact.mjs';
-import { Tap } from './model.mjs';
-import { Chat, restart, serveTurns, until } from './turns.mjs';
-
-const narrative = 'Goal: count the cords of the archive. Decision: red cords first. Do not cut any knot.';
-const answer = `Noted. ${prose(1, 150)}.`;
-const isSummary = (request) => String(request.model).startsWith('claude-haiku');
-
-// A server that asks aimock as Anthropic, with a window of 4,000 tokens. `fast` means claude-haiku at
-// Anthropic's own address only, where no test may go: so it is named.
-async function withAnthropic(t, { summary = { content: narrative }, args = [], body = {} } = {}) {
-  const mock = new LLMock({ port: 0, host: '127.0.0.1', strict: true, logLevel: 'silent' });
-  mock.addFixture({ match: { predicate: isSummary }, response: summary });
-  mock.onMessage(/./, { content: answer });
-  await mock.start();
-  t.after(() => mock.stop());
-  const tap = await Tap.start(t, mock.url);
-  const env = { ANTHROPIC_API_KEY: 'sk-test-of-nobody', ANTHROPIC_BASE_URL: tap.url };
-  const server = await serveTurns(t, { env, args: ['--retry-pause', '10', '--summarizer', 'anthropic/claude-haiku-4-5', ...windows(t, { 'anthropic/claude-test': 4000 }), ...args] });
-  const chat = await Chat.create(server, { model_id: 'anthropic/claude-test', title: 'Cords', ...body });
-  return { tap, server, chat };
-}
-
-const summaries = (tap) => tap.sent.filter(({ body }) => isSummary(body));
-const questions = (tap) => tap.sent.filter(({ body }) => !isSummary(body));
-const textOf = (message) => (typeof message.content === 'string' ? message.content : message.content.map((part) => part.text ?? '').join('\n'));
+import { answer, narrative, ofType, prose, questions, summaries, talkUntilCompacted, textOf, withAnthropic } from './compact.mjs';
+import { restart, until } from './turns.mjs';
 
 test('Scenario: Short conversation (no compact)', async (t) => {
   const { tap, chat } = await withAnthropic(t);
