@@ -13,7 +13,7 @@
 
 #define TURNS 5000
 #define TURNS_QUICK 300
-#define TURNS_OF_PEOPLE 1500
+#define TURNS_OF_PEOPLE 600
 #define PATIENCE 2000 /* ms that a person takes at most to type while a summary is prepared */
 #define WINDOW 8000
 #define ANSWER "Noted: a cord with its knots, and the number that they stand for."
@@ -250,7 +250,11 @@ noise(const struct run *r)
 void
 bench_compact_run(struct bench_compact *b)
 {
-  unsigned turns = getenv("QUIPU_BENCH_QUICK") ? TURNS_QUICK : TURNS;
+  const char *wish = getenv("QUIPU_BENCH_TURNS");
+  unsigned long wanted = wish ? strtoul(wish, NULL, 10) : TURNS;
+  unsigned turns = getenv("QUIPU_BENCH_QUICK") ? TURNS_QUICK
+                   : wanted < TURNS            ? (unsigned)wanted
+                                               : TURNS;
   struct run *r = converse(turns, false);
   struct run *people = converse(getenv("QUIPU_BENCH_QUICK") ? TURNS_QUICK : TURNS_OF_PEOPLE, true);
   double share = 100.0 * (double)r->tokens / r->compactions / WINDOW;

@@ -69,19 +69,19 @@ qp__source_text(const struct qp_message *m, struct qp__arena *arena, struct qp_b
 static bool
 has_phrase(struct qp_bytes text, const char *const *phrases)
 {
-  for (; *phrases; phrases++) {
-    size_t n = strlen(*phrases);
-    char first = (*phrases)[0];
+  for (size_t i = 0; i < text.len; i++) {
+    int c = tolower((unsigned char)text.data[i]);
 
-    for (size_t i = 0; i + n <= text.len; i++) {
+    if (i && isalpha((unsigned char)text.data[i - 1]))
+      continue;
+    for (const char *const *p = phrases; *p; p++) {
       size_t k = 0;
 
-      if (tolower((unsigned char)text.data[i]) != first ||
-          (i && isalpha((unsigned char)text.data[i - 1])))
+      if ((*p)[0] != c)
         continue;
-      while (k < n && tolower((unsigned char)text.data[i + k]) == (*phrases)[k])
+      while ((*p)[k] && i + k < text.len && tolower((unsigned char)text.data[i + k]) == (*p)[k])
         k++;
-      if (k == n && (i + n == text.len || !isalpha((unsigned char)text.data[i + n])))
+      if (!(*p)[k] && (i + k == text.len || !isalpha((unsigned char)text.data[i + k])))
         return true;
     }
   }
