@@ -10,6 +10,9 @@ extern "C" {
 
 enum qp_check_flags {
   QP_CHECK_REPAIR = 1u << 0, /* repair what can be repaired; without it nothing is written */
+  /* Only what belongs to no context: prompts, sessions, blobs, files that were left behind. So a
+   * caller can check context by context, and stop between two of them. */
+  QP_CHECK_NO_CONTEXTS = 1u << 1,
 };
 
 /* X(name, text): what a check can find. */

@@ -2,8 +2,6 @@
  * duration of a request. */
 #include "http/clock.h"
 
-#include <time.h>
-
 int64_t
 qp__clock_us(void)
 {
@@ -20,4 +18,27 @@ qp__clock_wall_ms(void)
 
   (void)clock_gettime(CLOCK_REALTIME, &t);
   return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+bool
+qp__clock_cond_init(pthread_cond_t *cond)
+{
+  pthread_condattr_t attr;
+  bool good;
+
+  if (pthread_condattr_init(&attr))
+    return false;
+  good = pthread_condattr_setclock(&attr, CLOCK_MONOTONIC) == 0 && !pthread_cond_init(cond, &attr);
+  (void)pthread_condattr_destroy(&attr);
+  return good;
+}
+
+struct timespec
+qp__clock_after(unsigned seconds)
+{
+  struct timespec t = { 0 };
+
+  (void)clock_gettime(CLOCK_MONOTONIC, &t);
+  t.tv_sec += (time_t)seconds;
+  return t;
 }

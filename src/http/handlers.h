@@ -46,6 +46,11 @@ qp__handler qp__h_prompt_list, qp__h_prompt_get, qp__h_prompt_create, qp__h_prom
 qp__handler qp__h_session_list, qp__h_session_get, qp__h_session_create, qp__h_session_update,
     qp__h_session_delete, qp__h_session_messages, qp__h_session_append;
 
+/* job.c */
+qp__handler qp__h_job_list, qp__h_job_get, qp__h_job_cancel, qp__h_job_events;
+/* h_maintenance.c: of all kinds */
+qp__handler qp__h_maintenance;
+
 /* openai/h_openai.c */
 qp__handler qp__h_openai_chat, qp__h_openai_models, qp__h_openai_model;
 /* openai/h_responses.c */

@@ -9,6 +9,7 @@
 #include "base/uuid.h"
 #include "http/connection.h"
 #include "http/face/prefix.h"
+#include "http/job.h"
 #include "http/keys.h"
 #include "http/listen.h"
 #include "http/metrics.h"
@@ -21,6 +22,7 @@
 
 struct qp__http {
   struct qp_store *store;
+  char *data;                /* the data directory, or NULL: the store has none */
   struct qp_engine *engine;  /* NULL: no engine, or it was stopped; guarded by the lock */
   unsigned engine_users;     /* requests that use it (engine_use.h); guarded by the lock */
   struct qp__listener main;  /* the configured address */
@@ -48,6 +50,7 @@ struct qp__http {
   struct qp__key_log *key_log; /* never NULL */
   struct qp__quotas quotas;
   struct qp__prefixes prefixes;
+  struct qp__jobs jobs;
 
   atomic_bool stopping;
   bool sealed;        /* workers accept no more requests; guarded by the lock */

@@ -7,12 +7,15 @@
 #include "base/assert.h"
 #include "base/err.h"
 #include "base/list.h"
+#include "http/clock.h"
 #include "http/engine_use.h"
 #include "http/http_int.h"
 #include "http/owner.h"
 
 #define HELD_MAX 256
 #define HELD_BYTES ((size_t)64 << 20)
+#define WAIT_SECONDS 2 /* of a request for a claimed context, and of a claim for requests */
+#define WAITERS_MAX 16 /* requests that may wait so: they occupy workers */
 
 enum qp_rc
 qp__holds_init(struct qp__holds *h, struct qp_store *store, bool read_only, struct qp_err *err)
@@ -21,7 +24,7 @@ qp__holds_init(struct qp__holds *h, struct qp_store *store, bool read_only, stru
   h->read_only = read_only;
   if (pthread_mutex_init(&h->lock, NULL))
     return qp__fail_nomem(err, "starting the server");
-  if (pthread_cond_init(&h->changed, NULL)) {
+  if (!qp__clock_cond_init(&h->changed)) {
     (void)pthread_mutex_destroy(&h->lock);
     return qp__fail_nomem(err, "starting the server");
   }
@@ -149,32 +152,66 @@ fail_not_found(struct qp_err *err)
   return qp__fail(err, QP_NOTFOUND, "Context not found");
 }
 
-/* A new entry of the table, or the existing one, in use by the caller. QP_NOTFOUND: it is being
- * deleted. */
+/* With the table's lock: waits for a change of the table. False: the time is over. */
+static bool
+wait_until(struct qp__holds *h, const struct timespec *deadline)
+{
+  return pthread_cond_timedwait(&h->changed, &h->lock, deadline) == 0;
+}
+
+/* With the table's lock: waits while the context is being opened or is claimed. A caller of another
+ * owner must not notice a claim. */
 static enum qp_rc
-enter(struct qp__holds *h, const struct qp_uuid *id, struct qp__held **out, bool *is_new,
-      struct qp_err *err)
+wait_for(struct qp__holds *h, const struct qp_uuid *id, const char *owner, struct qp_err *err)
+{
+  const struct timespec deadline = qp__clock_after(WAIT_SECONDS);
+  const struct qp__held *held;
+  bool waited = true;
+
+  while ((held = *slot_of(h, id)) != NULL) {
+    if (held->stage == QP__HELD_OPENING) {
+      (void)pthread_cond_wait(&h->changed, &h->lock);
+    } else if (held->stage != QP__HELD_CLAIMED) {
+      break;
+    } else if (owner && (!held->owner || strcmp(held->owner, owner) != 0)) {
+      return fail_not_found(err);
+    } else if (!waited || h->waiters >= WAITERS_MAX) {
+      return qp__fail(err, QP_BUSY,
+                      "maintenance of this context is running; try again in a moment");
+    } else {
+      h->waiters++;
+      waited = wait_until(h, &deadline);
+      h->waiters--;
+    }
+  }
+  return QP_OK;
+}
+
+/* A new entry of the table, or the existing one, in use by the caller. QP_NOTFOUND: it is being
+ * deleted. QP_BUSY: it is claimed. */
+static enum qp_rc
+enter(struct qp__holds *h, const struct qp_uuid *id, const char *owner, struct qp__held **out,
+      bool *is_new, struct qp_err *err)
 {
   struct qp__held *fresh = NULL;
   struct qp__held **slot;
   struct qp__held *held;
-  enum qp_rc rc = QP_OK;
+  enum qp_rc rc;
 
+  *is_new = false;
   (void)pthread_mutex_lock(&h->lock);
-  for (;;) {
-    slot = slot_of(h, id);
-    held = *slot;
-    if (!held || held->stage != QP__HELD_OPENING)
-      break;
-    (void)pthread_cond_wait(&h->changed, &h->lock);
-  }
-  if (held && h->read_only) {
+  rc = wait_for(h, id, owner, err);
+  slot = slot_of(h, id);
+  held = *slot;
+  if (!rc && held && h->read_only) {
     take_out(held);
     held->stage = QP__HELD_ALONE;
     slot = slot_of(h, id);
     held = NULL;
   }
-  if (held && held->stage == QP__HELD_DYING) {
+  if (rc) {
+    held = NULL;
+  } else if (held && held->stage == QP__HELD_DYING) {
     rc = fail_not_found(err);
   } else if (held) {
     make_busy(held);
@@ -192,9 +229,10 @@ enter(struct qp__holds *h, const struct qp_uuid *id, struct qp__held **out, bool
   return rc;
 }
 
-/* For any owner. */
+/* Also a context of another owner than `owner`, unless it is claimed. */
 static enum qp_rc
-get(struct qp__holds *h, const char *text, struct qp__held **out, struct qp_err *err)
+get(struct qp__holds *h, const char *text, const char *owner, struct qp__held **out,
+    struct qp_err *err)
 {
   struct qp_context *context = NULL;
   struct qp__held *held = NULL;
@@ -204,7 +242,7 @@ get(struct qp__holds *h, const char *text, struct qp__held **out, struct qp_err 
 
   if (qp_uuid_parse(text, &id, NULL))
     return fail_not_found(err);
-  rc = enter(h, &id, &held, &is_new, err);
+  rc = enter(h, &id, owner, &held, &is_new, err);
   if (rc)
     return rc;
   if (is_new) {
@@ -238,7 +276,7 @@ qp__held_get(struct qp__request *r, const char *text, struct qp__held **out, str
 {
   const char *owner = qp__owner(r);
   struct qp__held *held = NULL;
-  enum qp_rc rc = get(&r->http->holds, text, &held, err);
+  enum qp_rc rc = get(&r->http->holds, text, owner, &held, err);
 
   if (rc)
     return owner && is_about_context(rc) ? fail_not_found(err) : rc;
@@ -298,6 +336,8 @@ qp__held_put(struct qp__held *held)
       make_idle(held);
       surplus = pick_surplus(h);
     }
+    if (h->claimers)
+      (void)pthread_cond_broadcast(&h->changed);
   }
   (void)pthread_mutex_unlock(&h->lock);
   if (surplus)
@@ -362,6 +402,79 @@ qp__held_resize(struct qp__held *held, size_t render_bytes)
     h->render_bytes += render_bytes - held->render_bytes;
   held->render_bytes = render_bytes;
   (void)pthread_mutex_unlock(&h->lock);
+}
+
+/* ---- exclusive use ---- */
+
+/* With the table's lock: takes the entry of an unused context, or makes one. *busy: it is used. */
+static enum qp_rc
+try_claim(struct qp__holds *h, const struct qp_uuid *id, struct qp__held **out, bool *busy,
+          struct qp_err *err)
+{
+  struct qp__held **slot = slot_of(h, id);
+  struct qp__held *held = *slot;
+
+  *busy = false;
+  if (held && held->stage == QP__HELD_DYING)
+    return fail_not_found(err);
+  if (held && (held->stage != QP__HELD_READY || held->refs)) {
+    *busy = true;
+    return QP_OK;
+  }
+  if (!held) {
+    held = new_held(h, id);
+    if (!held)
+      return qp__fail_nomem(err, "claiming a context");
+    *slot = held;
+  } else {
+    make_busy(held);
+  }
+  held->stage = QP__HELD_CLAIMED;
+  *out = held;
+  return QP_OK;
+}
+
+enum qp_rc
+qp__held_claim(struct qp__holds *h, const struct qp_uuid *id, const char *owner,
+               struct qp__held **out, struct qp_err *err)
+{
+  const struct timespec deadline = qp__clock_after(WAIT_SECONDS);
+  struct qp__held *held = NULL;
+  bool busy = true;
+  bool waited = true;
+  enum qp_rc rc = QP_OK;
+
+  (void)pthread_mutex_lock(&h->lock);
+  h->claimers++;
+  while (!rc && busy && waited) {
+    rc = try_claim(h, id, &held, &busy, err);
+    if (!rc && busy)
+      waited = wait_until(h, &deadline);
+  }
+  if (!rc && busy)
+    rc = qp__fail(err, QP_BUSY, "the context is in use");
+  h->claimers--;
+  if (!rc)
+    held->owner = owner;
+  (void)pthread_mutex_unlock(&h->lock);
+  if (rc)
+    return rc;
+  qp_context_close(held->context);
+  held->context = NULL;
+  *out = held;
+  return QP_OK;
+}
+
+void
+qp__held_unclaim(struct qp__held *held)
+{
+  struct qp__holds *h = held->holds;
+
+  (void)pthread_mutex_lock(&h->lock);
+  take_out(held);
+  (void)pthread_cond_broadcast(&h->changed);
+  (void)pthread_mutex_unlock(&h->lock);
+  free_held(held);
 }
 
 /* ---- deleting ---- */

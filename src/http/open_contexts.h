@@ -68,7 +68,8 @@ enum qp__held_stage {
   QP__HELD_OPENING,
   QP__HELD_READY,
   QP__HELD_DYING,
-  QP__HELD_ALONE, /* in no list: freed by its last user */
+  QP__HELD_CLAIMED, /* qp__held_claim: closed, and requests wait for it */
+  QP__HELD_ALONE,   /* in no list: freed by its last user */
 };
 
 struct qp__held {
@@ -93,6 +94,7 @@ struct qp__held {
   struct qp__held *chain;
   struct qp__held *newer, *older; /* while it is idle */
   struct qp__request *deleter;    /* waits until it is unused, or NULL */
+  const char *owner;              /* while it is claimed, or NULL */
   size_t render_bytes;            /* also under render_lock */
 };
 
@@ -103,6 +105,8 @@ struct qp__holds {
   struct qp__held *table[QP__HELD_BUCKETS];
   struct qp__held *newest, *oldest; /* idle contexts */
   bool read_only;
+  unsigned claimers; /* threads that wait until a context is unused */
+  unsigned waiters;  /* requests that wait for a claimed context */
   size_t idle;
   size_t render_bytes;
   _Atomic uint64_t epoch; /* increases when something changed that may affect any context */
@@ -131,6 +135,13 @@ enum qp_rc qp__held_delete(struct qp__request *r, const char *text, qp__handler 
                            struct qp_err *err);
 /* The second half, for `then`. */
 enum qp_rc qp__held_end_delete(struct qp__request *r, struct qp_err *err);
+/* Closes the context for work that needs it exclusively, when no request uses it. Until
+ * qp__held_unclaim() requests for it wait for a moment, and then get QP_BUSY. `owner` is that of
+ * the context, or NULL; it stays until then. QP_BUSY: requests used it for too long. QP_NOTFOUND:
+ * it is being deleted. */
+enum qp_rc qp__held_claim(struct qp__holds *h, const struct qp_uuid *id, const char *owner,
+                          struct qp__held **out, struct qp_err *err);
+void qp__held_unclaim(struct qp__held *held);
 /* Releases idle contexts that are outdated after a recovery; those in use are released by put. */
 void qp__holds_refresh(struct qp__holds *h);
 void qp__render_release(struct qp__render *render);

@@ -124,6 +124,21 @@ static const struct qp__route routes[] = {
   { "POST", "/v1/sessions/{id}/messages", qp__h_session_append, QP__SCOPE_WRITE,
     QP__ROUTE_BODY | QP__ROUTE_STORES, NULL },
 
+  { "GET", "/v1/jobs", qp__h_job_list, QP__SCOPE_READ, 0, NULL },
+  { "GET", "/v1/jobs/{id}", qp__h_job_get, QP__SCOPE_READ, 0, NULL },
+  { "DELETE", "/v1/jobs/{id}", qp__h_job_cancel, QP__SCOPE_WRITE, 0, NULL },
+  { "GET", "/v1/jobs/{id}/events", qp__h_job_events, QP__SCOPE_READ, 0, NULL },
+  { "POST", "/v1/maintenance/check", qp__h_maintenance, QP__SCOPE_WRITE, QP__ROUTE_BODY, NULL },
+  { "POST", "/v1/maintenance/gc", qp__h_maintenance, QP__SCOPE_WRITE, QP__ROUTE_BODY, NULL },
+  { "POST", "/v1/maintenance/archive", qp__h_maintenance, QP__SCOPE_WRITE, QP__ROUTE_BODY, NULL },
+  { "POST", "/v1/maintenance/compress", qp__h_maintenance, QP__SCOPE_WRITE, QP__ROUTE_BODY, NULL },
+  { "POST", "/v1/maintenance/decompress", qp__h_maintenance, QP__SCOPE_WRITE, QP__ROUTE_BODY,
+    NULL },
+  { "POST", "/v1/maintenance/reindex", qp__h_maintenance, QP__SCOPE_ADMIN,
+    QP__ROUTE_BODY | QP__ROUTE_GLOBAL, NULL },
+  { "POST", "/v1/maintenance/migrate", qp__h_maintenance, QP__SCOPE_ADMIN,
+    QP__ROUTE_BODY | QP__ROUTE_GLOBAL, NULL },
+
   /* Other protocols; each has its own contract in api/. */
   { "POST", "/openai/v1/chat/completions", qp__h_openai_chat, QP__SCOPE_WRITE,
     QP__ROUTE_BODY | QP__ROUTE_STORES | QP__ROUTE_OWN_KEY, NULL },

@@ -25,6 +25,7 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
+#include "base/str.h"
 #include "http/access_log.h"
 #include "http/admission.h"
 #include "http/clock.h"
@@ -436,17 +437,9 @@ log_nothing(void *arg, enum qp_log_level level, const char *feature, const char 
 static enum qp_rc
 init_locks(struct qp__http *http, struct qp_err *err)
 {
-  pthread_condattr_t attr;
-  bool good = false;
-
   if (pthread_mutex_init(&http->lock, NULL))
     return qp__fail_nomem(err, "starting the server");
-  if (pthread_condattr_init(&attr) == 0) {
-    good = pthread_condattr_setclock(&attr, CLOCK_MONOTONIC) == 0 &&
-           pthread_cond_init(&http->quiet, &attr) == 0;
-    (void)pthread_condattr_destroy(&attr);
-  }
-  if (good) {
+  if (qp__clock_cond_init(&http->quiet)) {
     qp__uuid_gen_init(&http->ids);
     (void)pthread_mutex_init(&http->probe.lock, NULL); /* cannot fail on Linux */
     return QP_OK;
@@ -478,9 +471,14 @@ init_parts(struct qp__http *http, const struct qp__http_options *o, struct qp_er
   rc = qp__prefixes_init(&http->prefixes, err);
   if (rc)
     goto no_prefixes;
+  rc = qp__jobs_init(&http->jobs, err);
+  if (rc)
+    goto no_jobs;
   rc = init_locks(http, err);
   if (!rc)
     return QP_OK;
+  qp__jobs_release(&http->jobs);
+no_jobs:
   qp__prefixes_release(&http->prefixes);
 no_prefixes:
   qp__quotas_release(&http->quotas);
@@ -529,6 +527,8 @@ qp__http_start(const struct qp__http_options *options, struct qp__http **out, st
   http->log_arg = options->log_arg;
   http->started_ms = qp__clock_wall_ms();
   rc = use_settings(http, options, err);
+  if (!rc && options->data && !(http->data = qp__strdup(options->data)))
+    rc = qp__fail_nomem(err, "starting the server");
   http->timeout_s = rc ? 0 : qp__http_settings(http)->timeout_s;
   if (!rc)
     rc = qp__key_log_new(&qp__os_posix, options->data, &http->key_log, err);
@@ -593,9 +593,7 @@ qp__http_tick(struct qp__http *http)
 static void
 wait_until_quiet(struct qp__http *http)
 {
-  unsigned seconds = qp__http_settings(http)->stop_timeout_s;
-  int64_t until = qp__clock_us() + (int64_t)seconds * 1000000;
-  const struct timespec deadline = { .tv_sec = until / 1000000, .tv_nsec = until % 1000000 * 1000 };
+  const struct timespec deadline = qp__clock_after(qp__http_settings(http)->stop_timeout_s);
 
   (void)pthread_mutex_lock(&http->lock);
   while (atomic_load(&http->active) &&
@@ -629,8 +627,10 @@ qp__http_stop(struct qp__http *http)
   if (http->main.daemon) {
     qp__listener_shut(&http->main);
     qp__listener_shut(&http->local);
+    qp__jobs_cancel(&http->jobs);
     qp__streams_end(&http->streams); /* they would not end by themselves; clients reconnect */
     wait_until_quiet(http);
+    qp__jobs_stop(&http->jobs);
     stop_daemon(&http->main);
     stop_daemon(&http->local);
   }
@@ -642,6 +642,8 @@ qp__http_stop(struct qp__http *http)
   qp__streams_release(&http->streams);
   qp__quotas_release(&http->quotas);
   qp__prefixes_release(&http->prefixes);
+  qp__jobs_release(&http->jobs);
+  qp__free(http->data);
   qp__keys_close(http->keys);
   qp__key_log_free(http->key_log);
   qp__page_close_dir(http->ui_dir);

@@ -659,7 +659,8 @@ qp_store_check(struct qp_store *store, const struct qp_uuid *context, unsigned f
   } else if (!rc) {
     if (err)
       err->msg[0] = 0;
-    rc = store->driver->context_list(store->self, visit_context, &k, err);
+    if (!(flags & QP_CHECK_NO_CONTEXTS))
+      rc = store->driver->context_list(store->self, visit_context, &k, err);
     if (!rc)
       rc = qp__prompt_ids(store, visit_prompt, &k, err);
     if (!rc)

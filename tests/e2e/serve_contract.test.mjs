@@ -11,7 +11,7 @@ import { lint } from '../../tools/contract/lint.mjs';
 import { check, checkRaw, contract, seen } from './contract.mjs';
 import { ok } from './helper.mjs';
 import { Server, serve } from './server.mjs';
-import { Chat, makeWorkspace, serveTurns } from './turns.mjs';
+import { Chat, makeWorkspace, serveTurns, until } from './turns.mjs';
 
 const operation = (id) => contract.operations.find((op) => op.id === id);
 const example = (id) => operation(id).body.example;
@@ -164,6 +164,27 @@ async function walkCompaction(server, go) {
   await go('getView', 200, at);
 }
 
+// A job that has ended, and one that waits for a context which is in use.
+async function walkJobs(server, go) {
+  const chat = await Chat.create(server);
+  const work = { context_id: chat.id };
+  const ended = async (id) => until(async () => (await go('getJob', 200, { params: { id } })).body.job.ended_at !== null);
+  for (const id of ['checkStore', 'collectGarbage', 'archiveMessages', 'compressContexts', 'decompressContexts'])
+    await ended((await go(id, 202, { body: { ...example(id), ...work } })).body.job.id);
+  for (const id of ['reindexStore', 'migrateStore']) await ended((await go(id, 202, { body: example(id) })).body.job.id);
+  const turn = chat.act('send_message', { content: 'long' });
+  await chat.reach('StreamingLLMResponse');
+  const { id } = (await go('compressContexts', 202, { body: work })).body.job;
+  await until(async () => (await go('getJob', 200, { params: { id } })).body.job.state === 'running');
+  await go('cancelJob', 202, { params: { id } });
+  await chat.act('cancel', {});
+  await turn;
+  await ended(id);
+  await go('cancelJob', 200, { params: { id } });
+  await go('followJob', 200, { params: { id } });
+  await go('listJobs', 200);
+}
+
 // A file that the page refers to.
 async function assetName(server) {
   const { text } = await server.ask('GET', '/', undefined, { accept: 'text/html' });
@@ -177,6 +198,7 @@ test('every operation gives every success that the contract promises', async (t)
     { after_tool: 'clock', times: 100, play: [{ text: 'Late.' }] },
     { match: 'write', play: [calling] },
     { match: 'ask', play: [{ call: 'clock', arguments: {}, id: 'call_2' }] },
+    { match: 'long', play: [{ text: 'It begins' }, { delay_ms: 600000 }] },
   ];
   const server = await serveTurns(t, { steps, work: makeWorkspace(t).work });
   const go = walker(server);
@@ -195,6 +217,7 @@ test('every operation gives every success that the contract promises', async (t)
   await go('callMcp', 200, { body: example('callMcp') });
   await go('callMcp', 202, { body: { jsonrpc: '2.0', method: 'notifications/initialized' } });
   await walkCompaction(server, go);
+  await walkJobs(server, go);
   const promised = contract.operations.flatMap((op) => [...op.responses.keys()].filter((status) => status < 400).map((status) => `${op.id} ${status}`));
   assert.ok(promised.length > 30);
   assert.deepEqual(promised.filter((one) => !seen.has(one)), []);
