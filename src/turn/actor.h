@@ -254,6 +254,8 @@ struct qp__actor {
   unsigned call_flags;                 /* enum qp__llm_request_flags, learned from a failure */
   struct qp__shortening *shortening;   /* a compaction that is being made, or NULL; shorten.h */
   bool shorten_waits;                  /* Compacting waits for what is prepared ahead of need */
+  bool prepared_saves;                 /* a prepared summary is being committed */
+  uint64_t prepared_saved;             /* how many were committed since the context was opened */
   enum qp__plan_reason compact_reason; /* of the present Compacting */
   bool recall_builds;                  /* a worker indexes the covered messages */
   atomic_bool recall_stops;            /* searches in workers end soon, without a result */

@@ -146,7 +146,7 @@ qp__actor_shorten(struct qp__actor *t)
     qp__shorten_go_on(s);
     return;
   }
-  if (s) {
+  if (s || t->prepared_saves) {
     t->shorten_waits = true; /* what is prepared may be just what is needed */
     return;
   }
@@ -170,7 +170,7 @@ qp__actor_prepare_summary(struct qp__actor *t)
 {
   struct qp__shortening *s;
 
-  if (t->shortening || t->engine->phase != QP__ENGINE_RUNNING)
+  if (t->shortening || t->prepared_saves || t->engine->phase != QP__ENGINE_RUNNING)
     return;
   s = qp__shorten_new(t, QP__SHORTEN_PREPARE, t->open->facts.branch);
   if (s && qp__shorten_start(s))
@@ -255,6 +255,8 @@ on_saved(struct qp_engine *e, struct qp__post *post)
   struct qp__actor *t = notice->actor;
 
   t->flushing--;
+  t->prepared_saves = false;
+  t->prepared_saved++;
   if (notice->err.rc)
     qp__log(&e->log, QP_LOG_WARN, "compact", "a prepared summary could not be saved: %s",
             notice->err.msg);
@@ -356,6 +358,7 @@ qp__actor_save_prepared(struct qp__actor *t)
     saved = own.metadata && !qp__change_commit(t->context, &change, &own, post_saved, notice, &err);
     if (!saved)
       t->flushing--;
+    t->prepared_saves = saved;
     json_decref((json_t *)own.metadata);
   }
   qp__shorten_drop(s);

@@ -430,7 +430,7 @@ on_prepared(uv_work_t *work, int status)
         err.rc = qp__actor_take_over(t, q, &err);
       if (!err.rc)
         err.rc = start_call(t, q, &err);
-      if (!err.rc && q->must_prepare)
+      if (!err.rc && q->must_prepare && q->prepared_saved == t->prepared_saved)
         qp__actor_prepare_summary(t);
     }
     if (err.rc)
@@ -464,6 +464,7 @@ make_question(struct qp__actor *t)
   }
   q->actor = t;
   q->number = t->number;
+  q->prepared_saved = t->prepared_saved;
   if (uv_queue_work(&t->engine->loop, &q->work, prepare, on_prepared)) {
     qp__question_free(q);
     qp__actor_enqueue_error(t, QP__EVENT_FINAL_ERROR, t->number, "internal",

@@ -14,6 +14,9 @@ struct qp__question {
   uv_work_t work; /* first */
   struct qp__actor *actor;
   uint64_t number; /* of the work that it belongs to */
+  /* As in the actor when the question was made: if it differs at the end, the worker may not have
+   * seen a summary that was prepared meanwhile. */
+  uint64_t prepared_saved;
 
   /* What the worker makes. */
   struct qp__conversation conversation;
