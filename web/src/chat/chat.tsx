@@ -32,10 +32,10 @@ export function Chat({ id }: { id: string }): VNode {
     // The list shows new titles, times and states.
     let known = '';
     const stop = effect(() => {
-      const now = `${chat.turn.value.state}${chat.total.value}`;
+      const now = `${chat.state.value}${chat.total.value}`;
       if (known && now !== known) {
-        updateRow(id, { state: chat.turn.value.state, messages: chat.total.value });
-        if (chat.turn.value.state === 'Idle') listChanged();
+        updateRow(id, { state: chat.state.value, messages: chat.total.value });
+        if (chat.state.value === 'Idle') listChanged();
       }
       known = now;
     });
@@ -63,11 +63,11 @@ export function Chat({ id }: { id: string }): VNode {
     );
   return (
     <>
-      <main class="chat" data-state={chat.turn.value.state} data-status={chat.status.value}>
+      <main class="chat" data-state={chat.state.value} data-status={chat.status.value}>
         <TitleBar chat={chat} />
         <div class="chat-body">
           {chat.opened.value ? (
-            chat.rowCount() === 1 && !chat.busy.value ? (
+            chat.rowCount.value === 1 && !chat.busy.value ? (
               <div class="thread-area">
                 <Empty title="An empty conversation">
                   <p>Write the first message below.</p>
@@ -87,7 +87,7 @@ export function Chat({ id }: { id: string }): VNode {
               {chat.problem.value}
             </Notice>
           )}
-          <Composer id={id} busy={chat.busy.value || chat.turn.value.state === 'AwaitingToolApproval'} canQueue={chat.queue.value !== null} onSend={(parts) => chat.send(parts)} onStop={() => void chat.cancel()} placeholder={chat.busy.value && chat.queue.value !== null ? 'Write the next message; it is sent when the answer is complete' : 'Write a message'} autoFocus />
+          <Composer id={id} busy={chat.busy.value || chat.state.value === 'AwaitingToolApproval'} canQueue={chat.queue.value !== null} onSend={(parts) => chat.send(parts)} onStop={() => void chat.cancel()} placeholder={chat.busy.value && chat.queue.value !== null ? 'Write the next message; it is sent when the answer is complete' : 'Write a message'} autoFocus />
         </div>
       </main>
       <SidePanel chat={chat} />

@@ -47,6 +47,9 @@ export class Conversation {
   readonly gone = signal(false);
   readonly opened = signal(false);
   readonly branch = computed(() => this.turn.value.branch);
+  // Parts of the turn on their own: what shows only these is not drawn anew with each piece of an answer.
+  readonly state = computed(() => this.turn.value.state);
+  readonly tools = computed(() => this.turn.value.tools);
   readonly busy = computed(() => isBusy(this.turn.value.state));
   readonly sending = signal<{ key: string; parts: Part[] } | null>(null);
   readonly finished = signal<Finished[]>([]);
@@ -266,9 +269,7 @@ export class Conversation {
     return { kind: 'tail', key: 'tail' };
   }
 
-  rowCount(): number {
-    return this.total.value + (this.sending.value ? 1 : 0) + this.finished.value.length + (this.turn.value.answer ? 1 : 0) + 1;
-  }
+  readonly rowCount = computed(() => this.total.value + (this.sending.value ? 1 : 0) + this.finished.value.length + (this.turn.value.answer ? 1 : 0) + 1);
 
   message(index: number): Message | undefined {
     return this.messages.get(index);
@@ -348,7 +349,7 @@ export class Conversation {
 
   async send(parts: Part[]): Promise<boolean> {
     const text = parts.length === 1 && parts[0]?.type === 'text' ? (parts[0].text ?? '') : parts;
-    if (this.busy.value || this.turn.value.state === 'AwaitingToolApproval') {
+    if (this.busy.value || this.state.value === 'AwaitingToolApproval') {
       return this.attempt(async () => {
         await post(`${this.at}/queue`, { content: text }, { 'idempotency-key': crypto.randomUUID() });
         await this.loadQueue();

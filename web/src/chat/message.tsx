@@ -174,9 +174,9 @@ export function AssistantMessage({ chat, message, answer, alternatives, isLast, 
   const text = message ? (message.text ?? '') : answer ? textOf(answer) : '';
   const thinking = message ? (message.thinking ?? '') : answer ? thinkingOf(answer) : '';
   const isWriting = answer !== undefined && !answer.done;
-  const running = chat.turn.value.tools;
+  const running = chat.tools.value;
   // A call that waits for a decision has a card below the message.
-  const isWaiting = (id: string) => message !== undefined && chat.turn.value.state === 'AwaitingToolApproval' && chat.pending.value.some((one) => one.id === id);
+  const isWaiting = (id: string) => message !== undefined && chat.state.value === 'AwaitingToolApproval' && chat.pending.value.some((one) => one.id === id);
   const isRunning = (id: string) => running.some((tool) => tool.id === id && !tool.ended);
   const calls: ToolCall[] = message
     ? message.tool_calls
@@ -346,6 +346,7 @@ function resultText(result: unknown): { text: string; info: string } {
 }
 
 function ToolOutput({ chat, message }: { chat: Conversation; message: Stored }): VNode {
+  void chat.version.value; // the call may be in a page that is loaded later
   const result = message.tool_result as ToolResult;
   const meta = metaOf(message);
   const call = callOf(chat, result?.request_id ?? '');

@@ -57,7 +57,7 @@ export function Thread({ chat }: { chat: Conversation }): VNode {
   const kept = useRef(-1); // the row with the focus keeps its nodes
 
   void chat.version.value;
-  const rowCount = chat.rowCount();
+  const rowCount = chat.rowCount.value;
   const options = {
     count: rowCount,
     getScrollElement: () => scroller.current,
@@ -96,6 +96,18 @@ export function Thread({ chat }: { chat: Conversation }): VNode {
     };
   }, [chat, chat.opened.value, chat.branch.value]);
 
+  // A stored message is the same node as before while nothing about it changed: Preact does not look into
+  // it when the tail grows.
+  const nodes = useRef(new WeakMap<object, { alternatives: Alternatives | undefined; isLast: boolean; key: string; node: VNode }>());
+  const drawn = (row: Row, other: Alternatives | undefined, isLast: boolean): VNode => {
+    if (row.kind !== 'message') return content(chat, row, other, isLast);
+    const old = nodes.current.get(row.message);
+    if (old && old.alternatives === other && old.isLast === isLast && old.key === row.key) return old.node;
+    const node = content(chat, row, other, isLast);
+    nodes.current.set(row.message, { alternatives: other, isLast, key: row.key, node });
+    return node;
+  };
+
   const items = virtual.getVirtualItems();
   const range = virtual.range;
   useLayoutEffect(() => {
@@ -130,7 +142,7 @@ export function Thread({ chat }: { chat: Conversation }): VNode {
             return (
               <div key={item.key} class={`row${id && highlighted.value === id ? ' found' : ''}`} data-index={item.index} data-id={id || undefined} ref={virtual.measureElement} style={{ transform: `translateY(${item.start}px)` }}>
                 <div class="column">
-                  {content(chat, row, alternatives.get(item.index), item.index === total - 1)}
+                  {drawn(row, alternatives.get(item.index), item.index === total - 1)}
                   {id && markers.get(id)?.map((marker) => <CompactionMark key={marker.id} chat={chat} marker={marker} />)}
                 </div>
               </div>
