@@ -179,11 +179,10 @@ double bench_load_json(const char *path);
 
 void bench_report_print(const struct bench *b);
 void bench_report_write(const struct bench *b, const char *path, const char *plot_name);
-/* The part of bench/RESULTS.md that bench_compact writes begins with this line and goes on to the
- * end. Each of the two programs keeps what the other has written. */
-#define BENCH_COMPACT_MARK "## Compaction\n"
-/* The text of a file before or from that line on; to be freed. "" when it has none. */
-char *bench_report_part(const char *path, bool compaction);
+/* bench/RESULTS.md has sections of several programs, each with a title "## …\n"; every program
+ * replaces its own. The text before the title and from the next title on; both to be freed. A file
+ * without the title: all of it, and "". */
+void bench_report_split(const char *path, const char *title, char **before, char **after);
 /* "12.3 ms" */
 void bench_format_time(char out[24], double seconds);
 void bench_plot_write(const struct bench *b, const char *path);

@@ -21,6 +21,7 @@
 
 #define TEXT_MAX ((size_t)64 << 20)
 #define BLOCKS 9
+#define TITLE "## Compaction\n"
 
 void
 bench_compact_row(struct bench_compact *b, const char *what, const char *bar, bool passes,
@@ -164,7 +165,7 @@ write_all(FILE *out, const struct bench_compact *b, const double load[3], const 
   if (gmtime_r(&now, &tm))
     (void)strftime(date, sizeof(date), "%Y-%m-%d %H:%M UTC", &tm);
   (void)fprintf(out,
-                BENCH_COMPACT_MARK
+                TITLE
                 "\nWritten by bench_compact, %s; load average when it began %.2f, %.2f, %.2f. "
                 "Peers are measured in the same run.\n\n"
                 "| what | bar | measured | |\n|---|---|---|---|\n",
@@ -178,16 +179,24 @@ static void
 write_file(const char *path, const struct bench_compact *b, const double load[3],
            const char *details)
 {
-  char *before = bench_report_part(path, false);
-  FILE *out = fopen(path, "we");
+  char *before, *after;
+  size_t len;
+  FILE *out;
 
+  bench_report_split(path, TITLE, &before, &after);
+  len = strlen(before);
+  out = fopen(path, "we");
   if (!out)
     bench_die("cannot write %s", path);
   (void)fputs(before, out);
+  if (len > 1 && before[len - 2] != '\n') /* the first time: an empty line before the title */
+    (void)fputc('\n', out);
   write_all(out, b, load, details);
+  (void)fputs(after, out);
   if (fclose(out))
     bench_die("cannot write %s", path);
   free(before);
+  free(after);
 }
 
 int

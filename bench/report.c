@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #define REPORT_MAX ((size_t)1 << 20) /* bytes */
+#define MACHINE_TITLE "## The machine\n"
 
 #if defined(__clang__)
 #define COMPILER __VERSION__
@@ -304,31 +305,34 @@ write_method(const struct bench *b, FILE *out)
       "- Listeners follow a context each (GET …/events) and hear nothing.\n");
 }
 
-char *
-bench_report_part(const char *path, bool compaction)
+void
+bench_report_split(const char *path, const char *title, char **before, char **after)
 {
   FILE *in = fopen(path, "re");
   char *text = bench_alloc(REPORT_MAX + 1);
   size_t n = in ? fread(text, 1, REPORT_MAX, in) : 0;
-  char *mark;
+  char *mark, *next;
 
   if (in)
     (void)fclose(in);
   text[n] = '\0';
-  mark = strstr(text, BENCH_COMPACT_MARK);
-  if (!compaction && mark)
+  mark = strstr(text, title);
+  next = mark ? strstr(mark + 1, "\n## ") : NULL;
+  *after = bench_alloc(REPORT_MAX + 1);
+  (void)snprintf(*after, REPORT_MAX + 1, "%s", next ? next : "");
+  if (mark)
     *mark = '\0';
-  else if (compaction)
-    memmove(text, mark ? mark : text + n, mark ? strlen(mark) + 1 : 1);
-  return text;
+  *before = text;
 }
 
 void
 bench_report_write(const struct bench *b, const char *path, const char *plot_name)
 {
-  char *rest = bench_report_part(path, true);
-  FILE *out = fopen(path, "we");
+  char *before, *rest;
+  FILE *out;
 
+  bench_report_split(path, MACHINE_TITLE, &before, &rest); /* sections of other programs stay */
+  out = fopen(path, "we");
   if (!out)
     bench_die("%s: %s", path, strerror(errno));
   (void)fprintf(out,
@@ -343,10 +347,11 @@ bench_report_write(const struct bench *b, const char *path, const char *plot_nam
                 "\n## By size\n\n![opening, memory and appending by number of messages](%s)\n\n",
                 plot_name);
   write_points(b, out);
-  (void)fprintf(out, "\n## The machine\n\n");
+  (void)fprintf(out, "\n" MACHINE_TITLE "\n");
   write_machine(b, out);
-  (void)fprintf(out, "%s%s", *rest ? "\n" : "", rest);
+  (void)fputs(rest, out);
   free(rest);
+  free(before);
   if (fclose(out))
     bench_die("%s: %s", path, strerror(errno));
 }
