@@ -24,10 +24,10 @@ export function readTable(program) {
   return JSON.parse(text).values;
 }
 
-// The rows by section, in the order of the table. The last row, the data directory, goes first.
+// The rows by section, in the order of the table. The last rows, data directory and store, go first.
 function sections(rows) {
   const found = new Map();
-  for (const row of [rows.at(-1), ...rows.slice(0, -1)])
+  for (const row of [...rows.slice(-2), ...rows.slice(0, -2)])
     found.set(row.section, [...(found.get(row.section) ?? []), row]);
   return [...found];
 }

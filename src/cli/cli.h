@@ -43,6 +43,7 @@ struct cli {
   const struct cli_option *globals;          /* the options that every command takes */
   const char *data;                          /* data directory */
   enum cli_data_source data_from;
+  const char *url; /* of --store or QUIPU_STORE; NULL: the store is in the data directory */
   bool json;
   bool verbose;
   bool tty;               /* standard output is a terminal */
@@ -95,7 +96,7 @@ enum cli_open_mode {
   CLI_CREATE, /* the store is created if it does not exist */
 };
 
-/* Opens cli->data into cli->store. */
+/* Opens cli->url, or without it cli->data, into cli->store. */
 enum qp_rc cli_open(struct cli *cli, enum cli_open_mode mode, struct qp_err *err);
 
 /* The context with the id `text`, or with the only id that begins with it. */

@@ -3,6 +3,7 @@
  * The line on standard output says that it is ready, and its address: a program that starts the
  * server waits for that line. Everything else goes to standard error: one line per request, and
  * warnings. SIGHUP reads the configuration again; see config.h for its sources. */
+#include <errno.h>
 #include <malloc.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -14,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/err.h"
 #include "cli/cli.h"
 #include "cli/config.h"
 #include "cli/engine_setup.h"
@@ -205,7 +207,8 @@ warn_of_key(struct serving *s, const struct cli_config *config)
 static const char *
 directory_of(const char *data)
 {
-  if (strncmp(data, "memory:", 7) == 0)
+  if (strncmp(data, "memory:", 7) == 0 || strncmp(data, "postgres:", 9) == 0 ||
+      strncmp(data, "postgresql:", 11) == 0)
     return NULL;
   return strncmp(data, "file:", 5) == 0 ? data + 5 : data;
 }
@@ -420,9 +423,13 @@ serve(struct serving *s, struct qp_err *err)
   block_signals(&signals);
   set_log(s, &s->config);
   cli->data = s->config.values[CONFIG_DATA].text;
+  if (!cli->url && s->config.values[CONFIG_STORE].text[0])
+    cli->url = s->config.values[CONFIG_STORE].text;
   cli->log = log_line;
   cli->log_arg = &s->log;
   rc = open_store(s, reads, &signals, err);
+  if (!rc && cli->url && mkdir(cli->data, 0700) && errno != EEXIST)
+    rc = qp__fail_sys(err, -errno, "cannot create the data directory '%.150s'", cli->data);
   if (rc)
     return rc;
   rc = read_pair(&s->config, &pair, err);

@@ -20,6 +20,10 @@ const struct cli_config_row cli_config_rows[CONFIG_COUNT] = {
 #undef ROW
       [CONFIG_DATA] = { "data", "DIR", "server", 0, 0, CLI_DATA_DEFAULT, "data directory",
                         CONFIG_TEXT, false },
+  [CONFIG_STORE] = { "store", "URL", "server", 0, 0, "",
+                     "where conversations are stored, if not in the data directory: "
+                     "postgres://USER@HOST/DATABASE",
+                     CONFIG_SECRET, false },
 };
 
 const struct cli_config_row cli_config_provider_rows[CONFIG_PROVIDER_FIELDS] = {
@@ -196,6 +200,8 @@ read_environment(struct cli_config *config, struct qp_err *err)
         config->values[id].variable = other;
     }
   }
+  if (!rc)
+    rc = read_variable(config, CONFIG_STORE, cli_config_variable(CONFIG_STORE, name), err);
   return rc;
 }
 

@@ -174,7 +174,8 @@ enum config_id {
   CONFIG_MAP(ROW, ROW)
 #undef ROW
       CONFIG_FLAGS,           /* the number of rows that are options of `quipu serve` */
-  CONFIG_DATA = CONFIG_FLAGS, /* the option --data of every command, as a key of the file */
+  CONFIG_DATA = CONFIG_FLAGS, /* the options --data … */
+  CONFIG_STORE,               /* … and --store of every command, as keys of the file */
   CONFIG_COUNT,
   CONFIG_ENGINE_FIRST = CONFIG_DEFAULT_MODEL, /* the rows of the engine are the last flags */
   CONFIG_ENGINE_FLAGS = CONFIG_FLAGS - CONFIG_ENGINE_FIRST,

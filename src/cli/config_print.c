@@ -100,7 +100,7 @@ cli_config_print(const struct cli_config *config)
   cli_put_word(stdout, config->file ? config->file : "none");
   putchar('\n');
   for (size_t i = 0; i < CONFIG_COUNT; i++) {
-    /* The data directory is last in the table and belongs to the first section. */
+    /* Data directory and store are last in the table and belong to the first section. */
     enum config_id id = (enum config_id)((i + CONFIG_DATA) % CONFIG_COUNT);
 
     if (strcmp(section, cli_config_rows[id].section) != 0) {

@@ -43,6 +43,8 @@ open_data(struct cli *cli, const struct cli_link_spec *spec, const char *key, st
   enum qp_rc rc;
 
   cli->data = link->config.values[CONFIG_DATA].text;
+  if (!cli->url && link->config.values[CONFIG_STORE].text[0])
+    cli->url = link->config.values[CONFIG_STORE].text;
   rc = cli_open(cli, spec->create ? CLI_CREATE : CLI_WRITE, err);
   if (rc == QP_BUSY)
     url = cli_server_holder(cli);

@@ -13,10 +13,14 @@
 #include "cli/cli.h"
 #include "cli/out.h"
 
-enum { OPT_DATA, OPT_JSON, OPT_VERBOSE, OPT_HELP, OPT_VERSION };
+enum { OPT_DATA, OPT_STORE, OPT_JSON, OPT_VERBOSE, OPT_HELP, OPT_VERSION };
 
 static const struct cli_option globals[] = {
   [OPT_DATA] = { "data", 'd', "DIR", "data directory (default: $QUIPU_DATA, else ./data)", NULL },
+  [OPT_STORE] = { "store", 0, "URL",
+                  "where conversations are stored, such as postgres://USER@HOST/DATABASE "
+                  "(default: $QUIPU_STORE, else the data directory)",
+                  NULL },
   [OPT_JSON] = { "json", 0, NULL, "print JSON; errors too, on standard error", NULL },
   [OPT_VERBOSE] = { "verbose", 'v', NULL, "report progress on standard error", NULL },
   [OPT_HELP] = { "help", 'h', NULL, "explain the command", NULL },
@@ -87,10 +91,12 @@ static enum qp_rc
 apply_globals(struct cli *cli, const char *const *values, struct qp_err *err)
 {
   const char *from_env = getenv("QUIPU_DATA");
+  const char *store = getenv("QUIPU_STORE");
 
   cli->json = values[OPT_JSON] != NULL;
   cli->verbose = values[OPT_VERBOSE] != NULL;
   cli->tty = isatty(STDOUT_FILENO) == 1;
+  cli->url = values[OPT_STORE] ? values[OPT_STORE] : store && store[0] ? store : NULL;
   cli->data = values[OPT_DATA];
   cli->data_from = CLI_DATA_FROM_FLAG;
   if (cli->data && !cli->data[0])

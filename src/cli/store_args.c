@@ -39,9 +39,9 @@ cli_open(struct cli *cli, enum cli_open_mode mode, struct qp_err *err)
     .log = cli->log ? cli->log : cli_log,
     .log_arg = cli->log ? cli->log_arg : cli,
   };
-  enum qp_rc rc = qp_store_open(cli->data, &options, &cli->store, err);
+  enum qp_rc rc = qp_store_open(cli->url ? cli->url : cli->data, &options, &cli->store, err);
 
-  if (rc == QP_NOTFOUND && mode != CLI_CREATE)
+  if (rc == QP_NOTFOUND && mode != CLI_CREATE && !cli->url)
     return qp__fail(err, rc,
                     "no quipu data in '%.150s'; 'quipu new' creates it, --data selects "
                     "another directory",

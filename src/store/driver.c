@@ -11,7 +11,10 @@
 enum qp_rc
 qp__store_lacks(const struct qp_store *s, const char *what, struct qp_err *err)
 {
-  return qp__fail(err, QP_INVALID, "this store (%s:) does not %s", s->driver->scheme, what);
+  const char *instead = s->driver->instead;
+
+  return qp__fail(err, QP_INVALID, "this store (%s:) does not %s%s%s", s->driver->scheme, what,
+                  instead ? ": " : "", instead ? instead : "");
 }
 
 /* ---- content ---- */

@@ -332,6 +332,9 @@ typedef enum qp_rc qp__file_visit(void *arg, const char *name, bool regular);
 struct qp__driver {
   size_t size;        /* sizeof(struct qp__driver) that the driver was built with */
   const char *scheme; /* "file", "memory" */
+  /* What to use in the place of capabilities that have no meaning there; ends the sentence of
+   * qp__store_lacks(). Or NULL. */
+  const char *instead;
 
   /* ---- store ---- */
 

@@ -2,9 +2,10 @@
  * says it is.
  *
  * Runs on the memory driver, on PostgreSQL and on the file driver: in the simulated file system,
- * where every run is the same, and on real files with background threads. Operations include those that must fail;
- * then the answer is the right one and nothing has changed. File stores are closed and opened again
- * in between, and a second, reading store looks at the files while the first one has them open.
+ * where every run is the same, and on real files with background threads. Operations include those
+ * that must fail; then the answer is the right one and nothing has changed. Stores that last are
+ * closed and opened again in between, and a second, reading store looks at the data while the first
+ * one has it open.
  *
  * A failure prints the seed; QUIPU_TEST_SEED=n runs that one alone. */
 #include <setjmp.h>

@@ -204,6 +204,7 @@ test_connections_are_cut_anywhere(void **state)
   char through[1100];
   char want[CUTS * 8] = "";
   char text[16];
+  size_t len = 0;
   struct qp_store *s;
   struct qp_context *c;
   struct qp_uuid id;
@@ -220,8 +221,7 @@ test_connections_are_cut_anywhere(void **state)
     atomic_store(&proxy.budget, i / 4);
     OK(save(c, text, &failure));
     atomic_store(&proxy.budget, -1);
-    (void)strcat(want, i ? " " : "");
-    (void)strcat(want, text);
+    len += (size_t)snprintf(want + len, sizeof(want) - len, "%s%s", i ? " " : "", text);
   }
   assert_true(atomic_load(&proxy.cuts) > 5);
   expect_texts(c, NULL, want);

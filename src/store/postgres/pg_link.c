@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -140,7 +141,7 @@ note_failure(struct qp__pg_link *link, const char *state, enum qp__pg_statement 
   memset(f, 0, sizeof(*f));
   f->statement = statement;
   if (state)
-    (void)strncpy(f->state, state, sizeof(f->state) - 1);
+    (void)snprintf(f->state, sizeof(f->state), "%s", state);
   if (!text || !*text)
     text = "the connection is closed";
   n = strcspn(text, "\n");

@@ -144,6 +144,7 @@ static const struct qp__driver_gc gc = { .purge = qp__pg_purge };
 const struct qp__driver qp__driver_postgres = {
   .size = sizeof(struct qp__driver),
   .scheme = "postgres",
+  .instead = "PostgreSQL compresses what it stores, and pg_dump makes backups of it",
   .open = open_postgres,
   .close = close_postgres,
   .context_list = qp__pg_context_list,
