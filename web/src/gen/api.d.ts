@@ -1362,10 +1362,427 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/jobs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The jobs of the caller, newest first
+         * @description Queued and running jobs, and the last that have ended. A key with an owner sees the jobs
+         *     that were started with keys of that owner, other callers see all jobs. Jobs are kept in
+         *     memory: a restart of the server forgets them.
+         */
+        get: operations["listJobs"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/jobs/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the job.
+                 * @example 01a1e837-9542-733c-a046-f54f2a4b36b9
+                 */
+                id: components["parameters"]["JobId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * The state and the progress of a job, and its report at the end
+         * @description A job that was interrupted by a restart of the server is not found any more. The message
+         *     says so. What the job had done until then is kept; start it again to continue.
+         */
+        get: operations["getJob"];
+        put?: never;
+        post?: never;
+        /**
+         * Cancel a job
+         * @description A queued job is cancelled at once. A running job ends after the step that it is at: one
+         *     context, or one chat of an import. What it has done is kept, and is in its report. A job
+         *     that has ended stays as it is.
+         */
+        delete: operations["cancelJob"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/jobs/{id}/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the job.
+                 * @example 01a1e837-9542-733c-a046-f54f2a4b36b9
+                 */
+                id: components["parameters"]["JobId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Follow the progress of a job
+         * @description Sends the job as server-sent events: at once, while it makes progress at most every 100 ms
+         *     (`progress`), and when it has ended (`end`). Then the stream ends. The data of each event is
+         *     the whole job, so a client that reconnects has missed nothing.
+         */
+        get: operations["followJob"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/maintenance/check": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Check index, files and hashes
+         * @description Reads every message and compares index, files, hashes and branches with each other, like
+         *     `quipu check`. Without `repair` nothing is written. The job is `done` also when it has found
+         *     problems: its report lists them.
+         *     With `context_id` the job is about that context. Without it the job is about all contexts of
+         *     the owner of the key. For a key without an owner that is the whole store, and needs the
+         *     scope `admin`. A check of the whole store also covers prompts, sessions and blobs.
+         */
+        post: operations["checkStore"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/maintenance/gc": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Delete messages that no branch reaches
+         * @description Moves messages that no branch reaches to the trash, and deletes those that have been there
+         *     for `grace_seconds`, like `quipu gc`. 0 empties the trash at once.
+         *     With `context_id` the job is about that context. Without it the job is about all contexts of
+         *     the owner of the key. For a key without an owner that is the whole store, and needs the
+         *     scope `admin`.
+         *     A context in which a turn is running is skipped and listed in `failures`. While the job
+         *     works on a context, requests for that context wait for up to 2 seconds and then get 503.
+         */
+        post: operations["collectGarbage"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/maintenance/archive": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Move old messages into compressed files
+         * @description Moves messages that are older than `older_than_days` into one compressed file per month,
+         *     like `quipu archive`. They stay readable and searchable.
+         *     With `context_id` the job is about that context. Without it the job is about all contexts of
+         *     the owner of the key. For a key without an owner that is the whole store, and needs the
+         *     scope `admin`.
+         *     A context in which a turn is running is skipped and listed in `failures`. While the job
+         *     works on a context, requests for that context wait for up to 2 seconds and then get 503.
+         */
+        post: operations["archiveMessages"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/maintenance/compress": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Pack all messages of a context into one compressed file
+         * @description Like `quipu compress`. The messages stay readable and searchable, and new ones can be added.
+         *     With `context_id` the job is about that context. Without it the job is about all contexts of
+         *     the owner of the key. For a key without an owner that is the whole store, and needs the
+         *     scope `admin`.
+         *     A context in which a turn is running is skipped and listed in `failures`. While the job
+         *     works on a context, requests for that context wait for up to 2 seconds and then get 503.
+         */
+        post: operations["compressContexts"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/maintenance/decompress": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Unpack every message into a file of its own
+         * @description Reverts `compress` and `archive`, like `quipu decompress`.
+         *     With `context_id` the job is about that context. Without it the job is about all contexts of
+         *     the owner of the key. For a key without an owner that is the whole store, and needs the
+         *     scope `admin`.
+         *     A context in which a turn is running is skipped and listed in `failures`. While the job
+         *     works on a context, requests for that context wait for up to 2 seconds and then get 503.
+         */
+        post: operations["decompressContexts"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/maintenance/reindex": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Rebuild the search index
+         * @description Reads every message and rebuilds the database behind lists and search, like `quipu reindex`.
+         *     Only for keys without an owner.
+         */
+        post: operations["reindexStore"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/maintenance/migrate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Convert old contexts in the data directory
+         * @description Converts the contexts of an older program that lie in the data directory of the server, like
+         *     `quipu migrate` without a path. To import a file, use `POST /v1/import`. Only for keys
+         *     without an owner.
+         */
+        post: operations["migrateStore"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
+        Job: {
+            /** Format: uuid */
+            id: string;
+            /** @enum {string} */
+            kind: "check" | "gc" | "archive" | "compress" | "decompress" | "reindex" | "migrate";
+            /**
+             * Format: uuid
+             * @description The context that the job is about; null if it is about several.
+             */
+            context_id: string | null;
+            /** @description Of the key that started it. */
+            owner: string | null;
+            /** @enum {string} */
+            state: "queued" | "running" | "done" | "failed" | "cancelled";
+            /** @description Finished steps. */
+            done: number;
+            /** @description All steps; 0: not known yet. */
+            total: number;
+            /** @description What the job is at: the id of a context, the name of a file. */
+            current: string | null;
+            /** Format: date-time */
+            created_at: string;
+            /** Format: date-time */
+            started_at: string | null;
+            /** Format: date-time */
+            ended_at: string | null;
+            /** @description When the job has ended, also after a failure or a cancellation: what it has done. */
+            report: components["schemas"]["CheckReport"] | components["schemas"]["GcReport"] | components["schemas"]["PackReport"] | components["schemas"]["ReindexReport"] | components["schemas"]["MigrateReport"] | null;
+            /** @description Why the job `failed`. */
+            error: {
+                code: string;
+                message: components["schemas"]["ErrorMessage"];
+            } | null;
+        };
+        JobAnswer: {
+            job: components["schemas"]["Job"];
+        };
+        Jobs: {
+            jobs: components["schemas"]["Job"][];
+        };
+        /** @description At most 1,000 contexts or files with which the job could not work; `failed` counts all. */
+        JobFailures: {
+            /** Format: uuid */
+            context_id: string | null;
+            /** @description The name of a file. */
+            item?: string;
+            code: string;
+            message: components["schemas"]["ErrorMessage"];
+        }[];
+        CheckReport: {
+            contexts: number;
+            messages: number;
+            /** @description Of the messages that were compared with their hashes. */
+            bytes: number;
+            /** @description Without harmless ones. */
+            problems: number;
+            repaired: number;
+            /** @description The first 1,000 problems. */
+            found: {
+                /** @description For example MESSAGE_MISSING. */
+                problem: string;
+                /** Format: uuid */
+                context_id: string | null;
+                /** @description Relative to the data directory. */
+                path: string | null;
+                detail: string | null;
+                repaired: boolean;
+                /** @description For information; nothing is lost or wrong. */
+                harmless: boolean;
+            }[];
+            /** @description Problems that `found` does not list. */
+            left_off: number;
+            failed: number;
+            failures: components["schemas"]["JobFailures"];
+        };
+        GcReport: {
+            contexts: number;
+            /** @description Messages that were moved to the trash. */
+            trashed: number;
+            trashed_bytes: number;
+            /** @description Messages and leftover files that were deleted. */
+            deleted: number;
+            deleted_bytes: number;
+            /** @description Messages that are still in the trash. */
+            waiting: number;
+            dry_run: boolean;
+            failed: number;
+            failures: components["schemas"]["JobFailures"];
+        };
+        PackReport: {
+            contexts: number;
+            /** @description Messages that were moved. */
+            messages: number;
+            /** @description Of the files that held them. */
+            bytes_before: number;
+            /** @description Of the files that hold them now; 0 after a dry run. */
+            bytes_after: number;
+            dry_run: boolean;
+            failed: number;
+            failures: components["schemas"]["JobFailures"];
+        };
+        ReindexReport: {
+            contexts: number;
+            failed: number;
+            failures: components["schemas"]["JobFailures"];
+        };
+        MigrateReport: {
+            found: number;
+            migrated: number;
+            /** @description Were migrated before. */
+            already: number;
+            messages: number;
+            dry_run: boolean;
+            failed: number;
+            failures: components["schemas"]["JobFailures"];
+        };
+        CheckWork: {
+            /** Format: uuid */
+            context_id?: string | null;
+            /**
+             * @description Repair what can be repaired.
+             * @default false
+             */
+            repair: boolean;
+        };
+        GcWork: {
+            /** Format: uuid */
+            context_id?: string | null;
+            /** @default 604800 */
+            grace_seconds: number;
+            /**
+             * @description Only count; write nothing.
+             * @default false
+             */
+            dry_run: boolean;
+        };
+        ArchiveWork: {
+            /** Format: uuid */
+            context_id?: string | null;
+            /** @default 182 */
+            older_than_days: number;
+            /**
+             * @description Only count; write nothing.
+             * @default false
+             */
+            dry_run: boolean;
+        };
+        PackWork: {
+            /** Format: uuid */
+            context_id?: string | null;
+            /**
+             * @description Only count; write nothing.
+             * @default false
+             */
+            dry_run: boolean;
+        };
+        MigrateWork: {
+            /**
+             * @description Read and compare everything, write nothing.
+             * @default false
+             */
+            dry_run: boolean;
+        };
+        NoWork: Record<string, never>;
         /**
          * @description The kind of error, for programs.
          * @enum {string}
@@ -2227,7 +2644,7 @@ export interface components {
             /** @description It was queued before with the same key. */
             replayed: boolean;
         };
-        /** @description A summary is being made. The conversation is not compacted yet. */
+        /** @description A summary is being made. The conversation is not compacted yet. Not sent when a summary that was prepared ahead of need is used. */
         CompactStartedEvent: {
             seq: components["schemas"]["EventNumber"];
             time: components["schemas"]["Time"];
@@ -2822,6 +3239,52 @@ export interface components {
                 "application/json": components["schemas"]["ConflictError"];
             };
         };
+        /** @description The job is queued. It runs when fewer than 2 other jobs are running. */
+        JobStarted: {
+            headers: {
+                Location: components["headers"]["Location"];
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "job": {
+                 *         "id": "01a1e837-9542-733c-a046-f54f2a4b36b9",
+                 *         "kind": "check",
+                 *         "context_id": null,
+                 *         "owner": null,
+                 *         "state": "queued",
+                 *         "done": 0,
+                 *         "total": 0,
+                 *         "current": null,
+                 *         "created_at": "2026-11-17T06:35:19.234Z",
+                 *         "started_at": null,
+                 *         "ended_at": null,
+                 *         "report": null,
+                 *         "error": null
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["JobAnswer"];
+            };
+        };
+        /** @description A job of this kind about the same contexts is queued or running; the message has its id. Or the `Idempotency-Key` was used for another request, or its first request is still being carried out or was interrupted. Nothing was changed. */
+        JobConflict: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "error": {
+                 *         "code": "CONFLICT",
+                 *         "message": "job 01a1e837-9542-733c-a046-f54f2a4b36b9 does this already"
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["ConflictError"];
+            };
+        };
         /** @description The `Idempotency-Key` was used for another request, or its first request is still being carried out or was interrupted. Nothing was changed. */
         KeyConflict: {
             headers: {
@@ -3007,6 +3470,11 @@ export interface components {
         };
     };
     parameters: {
+        /**
+         * @description The id of the job.
+         * @example 01a1e837-9542-733c-a046-f54f2a4b36b9
+         */
+        JobId: string;
         /**
          * @description The id of the context.
          * @example 0192f0c4-7a10-7c3e-9b1d-3f6a2c8e5d01
@@ -9346,6 +9814,525 @@ export interface operations {
             403: components["responses"]["Denied"];
             404: components["responses"]["NotFound"];
             409: components["responses"]["KeyConflict"];
+            413: components["responses"]["TooBig"];
+            415: components["responses"]["WrongType"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["Failed"];
+            503: components["responses"]["Unavailable"];
+            507: components["responses"]["Full"];
+        };
+    };
+    listJobs: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The jobs. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "jobs": [
+                     *         {
+                     *           "id": "01a1e837-9542-733c-a046-f54f2a4b36b9",
+                     *           "kind": "check",
+                     *           "context_id": null,
+                     *           "owner": null,
+                     *           "state": "running",
+                     *           "done": 12,
+                     *           "total": 40,
+                     *           "current": "01a1e837-904a-7041-be6f-4c883aeea769",
+                     *           "created_at": "2026-11-17T06:35:19.234Z",
+                     *           "started_at": "2026-11-17T06:35:19.235Z",
+                     *           "ended_at": null,
+                     *           "report": null,
+                     *           "error": null
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Jobs"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Denied"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["Failed"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getJob: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the job.
+                 * @example 01a1e837-9542-733c-a046-f54f2a4b36b9
+                 */
+                id: components["parameters"]["JobId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The job. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "job": {
+                     *         "id": "01a1e837-9542-733c-a046-f54f2a4b36b9",
+                     *         "kind": "check",
+                     *         "context_id": null,
+                     *         "owner": null,
+                     *         "state": "running",
+                     *         "done": 12,
+                     *         "total": 40,
+                     *         "current": "01a1e837-904a-7041-be6f-4c883aeea769",
+                     *         "created_at": "2026-11-17T06:35:19.234Z",
+                     *         "started_at": "2026-11-17T06:35:19.235Z",
+                     *         "ended_at": null,
+                     *         "report": null,
+                     *         "error": null
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["JobAnswer"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Denied"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["Failed"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    cancelJob: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description A request with the same key is carried out only once, for 24 hours and also across restarts:
+                 *     a repetition gets the same response, with the header `Idempotency-Replayed`. The same key
+                 *     with another method, path, query or body is rejected with 409, and so is a key whose first
+                 *     request is still being carried out or was interrupted by a crash. A request that failed may
+                 *     be repeated with its key. Keys of different owners are independent.
+                 * @example 2b7c7d1e-8b1a-4d3f-9a52-0e8f6c1f7a10
+                 */
+                "Idempotency-Key"?: components["parameters"]["RequestKey"];
+            };
+            path: {
+                /**
+                 * @description The id of the job.
+                 * @example 01a1e837-9542-733c-a046-f54f2a4b36b9
+                 */
+                id: components["parameters"]["JobId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The job has ended. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "job": {
+                     *         "id": "01a1e837-9542-733c-a046-f54f2a4b36b9",
+                     *         "kind": "check",
+                     *         "context_id": null,
+                     *         "owner": null,
+                     *         "state": "cancelled",
+                     *         "done": 0,
+                     *         "total": 0,
+                     *         "current": null,
+                     *         "created_at": "2026-11-17T06:35:19.234Z",
+                     *         "started_at": null,
+                     *         "ended_at": "2026-11-17T06:35:20.010Z",
+                     *         "report": null,
+                     *         "error": null
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["JobAnswer"];
+                };
+            };
+            /** @description The job will end soon. */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "job": {
+                     *         "id": "01a1e837-9542-733c-a046-f54f2a4b36b9",
+                     *         "kind": "check",
+                     *         "context_id": null,
+                     *         "owner": null,
+                     *         "state": "running",
+                     *         "done": 12,
+                     *         "total": 40,
+                     *         "current": "01a1e837-904a-7041-be6f-4c883aeea769",
+                     *         "created_at": "2026-11-17T06:35:19.234Z",
+                     *         "started_at": "2026-11-17T06:35:19.235Z",
+                     *         "ended_at": null,
+                     *         "report": null,
+                     *         "error": null
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["JobAnswer"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Denied"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["KeyConflict"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["Failed"];
+            503: components["responses"]["Unavailable"];
+            507: components["responses"]["Full"];
+        };
+    };
+    followJob: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the job.
+                 * @example 01a1e837-9542-733c-a046-f54f2a4b36b9
+                 */
+                id: components["parameters"]["JobId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The events until the end of the job. */
+            200: {
+                headers: {
+                    "X-Accel-Buffering": components["headers"]["XAccelBuffering"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example id: 3
+                     *     event: progress
+                     *     data: {"id":"01a1e837-9542-733c-a046-f54f2a4b36b9","kind":"check","context_id":null,"owner":null,"state":"running","done":12,"total":40,"current":"01a1e837-904a-7041-be6f-4c883aeea769","created_at":"2026-11-17T06:35:19.234Z","started_at":"2026-11-17T06:35:19.235Z","ended_at":null,"report":null,"error":null}
+                     */
+                    "text/event-stream": string;
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Denied"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["Failed"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    checkStore: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description A request with the same key is carried out only once, for 24 hours and also across restarts:
+                 *     a repetition gets the same response, with the header `Idempotency-Replayed`. The same key
+                 *     with another method, path, query or body is rejected with 409, and so is a key whose first
+                 *     request is still being carried out or was interrupted by a crash. A request that failed may
+                 *     be repeated with its key. Keys of different owners are independent.
+                 * @example 2b7c7d1e-8b1a-4d3f-9a52-0e8f6c1f7a10
+                 */
+                "Idempotency-Key"?: components["parameters"]["RequestKey"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "context_id": "01a1e837-904a-7041-be6f-4c883aeea769"
+                 *     }
+                 */
+                "application/json": components["schemas"]["CheckWork"];
+            };
+        };
+        responses: {
+            202: components["responses"]["JobStarted"];
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Denied"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["JobConflict"];
+            413: components["responses"]["TooBig"];
+            415: components["responses"]["WrongType"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["Failed"];
+            503: components["responses"]["Unavailable"];
+            507: components["responses"]["Full"];
+        };
+    };
+    collectGarbage: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description A request with the same key is carried out only once, for 24 hours and also across restarts:
+                 *     a repetition gets the same response, with the header `Idempotency-Replayed`. The same key
+                 *     with another method, path, query or body is rejected with 409, and so is a key whose first
+                 *     request is still being carried out or was interrupted by a crash. A request that failed may
+                 *     be repeated with its key. Keys of different owners are independent.
+                 * @example 2b7c7d1e-8b1a-4d3f-9a52-0e8f6c1f7a10
+                 */
+                "Idempotency-Key"?: components["parameters"]["RequestKey"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "context_id": "01a1e837-904a-7041-be6f-4c883aeea769",
+                 *       "grace_seconds": 0
+                 *     }
+                 */
+                "application/json": components["schemas"]["GcWork"];
+            };
+        };
+        responses: {
+            202: components["responses"]["JobStarted"];
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Denied"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["JobConflict"];
+            413: components["responses"]["TooBig"];
+            415: components["responses"]["WrongType"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["Failed"];
+            503: components["responses"]["Unavailable"];
+            507: components["responses"]["Full"];
+        };
+    };
+    archiveMessages: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description A request with the same key is carried out only once, for 24 hours and also across restarts:
+                 *     a repetition gets the same response, with the header `Idempotency-Replayed`. The same key
+                 *     with another method, path, query or body is rejected with 409, and so is a key whose first
+                 *     request is still being carried out or was interrupted by a crash. A request that failed may
+                 *     be repeated with its key. Keys of different owners are independent.
+                 * @example 2b7c7d1e-8b1a-4d3f-9a52-0e8f6c1f7a10
+                 */
+                "Idempotency-Key"?: components["parameters"]["RequestKey"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "older_than_days": 90
+                 *     }
+                 */
+                "application/json": components["schemas"]["ArchiveWork"];
+            };
+        };
+        responses: {
+            202: components["responses"]["JobStarted"];
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Denied"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["JobConflict"];
+            413: components["responses"]["TooBig"];
+            415: components["responses"]["WrongType"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["Failed"];
+            503: components["responses"]["Unavailable"];
+            507: components["responses"]["Full"];
+        };
+    };
+    compressContexts: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description A request with the same key is carried out only once, for 24 hours and also across restarts:
+                 *     a repetition gets the same response, with the header `Idempotency-Replayed`. The same key
+                 *     with another method, path, query or body is rejected with 409, and so is a key whose first
+                 *     request is still being carried out or was interrupted by a crash. A request that failed may
+                 *     be repeated with its key. Keys of different owners are independent.
+                 * @example 2b7c7d1e-8b1a-4d3f-9a52-0e8f6c1f7a10
+                 */
+                "Idempotency-Key"?: components["parameters"]["RequestKey"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "context_id": "01a1e837-904a-7041-be6f-4c883aeea769"
+                 *     }
+                 */
+                "application/json": components["schemas"]["PackWork"];
+            };
+        };
+        responses: {
+            202: components["responses"]["JobStarted"];
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Denied"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["JobConflict"];
+            413: components["responses"]["TooBig"];
+            415: components["responses"]["WrongType"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["Failed"];
+            503: components["responses"]["Unavailable"];
+            507: components["responses"]["Full"];
+        };
+    };
+    decompressContexts: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description A request with the same key is carried out only once, for 24 hours and also across restarts:
+                 *     a repetition gets the same response, with the header `Idempotency-Replayed`. The same key
+                 *     with another method, path, query or body is rejected with 409, and so is a key whose first
+                 *     request is still being carried out or was interrupted by a crash. A request that failed may
+                 *     be repeated with its key. Keys of different owners are independent.
+                 * @example 2b7c7d1e-8b1a-4d3f-9a52-0e8f6c1f7a10
+                 */
+                "Idempotency-Key"?: components["parameters"]["RequestKey"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "context_id": "01a1e837-904a-7041-be6f-4c883aeea769"
+                 *     }
+                 */
+                "application/json": components["schemas"]["PackWork"];
+            };
+        };
+        responses: {
+            202: components["responses"]["JobStarted"];
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Denied"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["JobConflict"];
+            413: components["responses"]["TooBig"];
+            415: components["responses"]["WrongType"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["Failed"];
+            503: components["responses"]["Unavailable"];
+            507: components["responses"]["Full"];
+        };
+    };
+    reindexStore: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description A request with the same key is carried out only once, for 24 hours and also across restarts:
+                 *     a repetition gets the same response, with the header `Idempotency-Replayed`. The same key
+                 *     with another method, path, query or body is rejected with 409, and so is a key whose first
+                 *     request is still being carried out or was interrupted by a crash. A request that failed may
+                 *     be repeated with its key. Keys of different owners are independent.
+                 * @example 2b7c7d1e-8b1a-4d3f-9a52-0e8f6c1f7a10
+                 */
+                "Idempotency-Key"?: components["parameters"]["RequestKey"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /** @example {} */
+                "application/json": components["schemas"]["NoWork"];
+            };
+        };
+        responses: {
+            202: components["responses"]["JobStarted"];
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Denied"];
+            409: components["responses"]["JobConflict"];
+            413: components["responses"]["TooBig"];
+            415: components["responses"]["WrongType"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["Failed"];
+            503: components["responses"]["Unavailable"];
+            507: components["responses"]["Full"];
+        };
+    };
+    migrateStore: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description A request with the same key is carried out only once, for 24 hours and also across restarts:
+                 *     a repetition gets the same response, with the header `Idempotency-Replayed`. The same key
+                 *     with another method, path, query or body is rejected with 409, and so is a key whose first
+                 *     request is still being carried out or was interrupted by a crash. A request that failed may
+                 *     be repeated with its key. Keys of different owners are independent.
+                 * @example 2b7c7d1e-8b1a-4d3f-9a52-0e8f6c1f7a10
+                 */
+                "Idempotency-Key"?: components["parameters"]["RequestKey"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "dry_run": true
+                 *     }
+                 */
+                "application/json": components["schemas"]["MigrateWork"];
+            };
+        };
+        responses: {
+            202: components["responses"]["JobStarted"];
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Denied"];
+            409: components["responses"]["JobConflict"];
             413: components["responses"]["TooBig"];
             415: components["responses"]["WrongType"];
             429: components["responses"]["TooManyRequests"];

@@ -119,11 +119,11 @@ export interface Queued {
 export interface Job {
   id: string;
   kind: string;
-  state: 'running' | 'done' | 'failed' | 'stopped';
+  state: 'queued' | 'running' | 'done' | 'failed' | 'cancelled';
   done: number;
   total: number;
-  report?: Record<string, unknown>;
-  error?: string | { message: string };
+  report?: Record<string, unknown> | null;
+  error?: string | { message: string } | null;
 }
 
 // One event of a context. The fields depend on the type; docs/turns.md has the table.

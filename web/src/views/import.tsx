@@ -6,7 +6,7 @@ import { sentence } from '../lib/api';
 import { listChanged, loadPrompts } from '../lib/store';
 import type { Job } from '../lib/types';
 import { bytes, plural } from '../lib/words';
-import { hasJobs, JobView, startJob } from './jobs';
+import { hasPath, JobView, startJob } from './jobs';
 import { Page } from './page';
 import { Button, Icon, Notice } from './parts';
 
@@ -35,7 +35,7 @@ export function Import(): VNode {
   const [dropping, setDropping] = useState(false);
   const file = useRef<HTMLInputElement>(null);
   const found = foundHere();
-  useEffect(() => void hasJobs().then(setCan), []);
+  useEffect(() => void hasPath('/v1/import').then(setCan), []);
   const send = async (text: BodyInit, label: string) => {
     try {
       const job = await startJob('/import', {}, text);
@@ -56,7 +56,7 @@ export function Import(): VNode {
     <Page title="Import" lead="Conversations keep their ids, times, branches, tool calls and pictures. Importing twice adds nothing twice.">
       {can === false && <Notice>This server imports only on the command line: quipu import FILE.</Notice>}
       {problem && <Notice kind="error">{problem}</Notice>}
-      {found && can !== false && (
+      {found && can && (
         <section class="card found-here">
           <h2>Found in this browser</h2>
           <p>{plural(found.chats, 'conversation')} of the older program, {bytes(found.text.length)}. They stay in the browser until you delete them there.</p>
@@ -65,7 +65,7 @@ export function Import(): VNode {
           </Button>
         </section>
       )}
-      {can !== false && (
+      {can && (
         <div
           class={`drop${dropping ? ' dropping' : ''}`}
           onDragOver={(event) => {

@@ -2,7 +2,7 @@
 
 import type { VNode } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
-import { ask, Problem, remove, sentence } from '../lib/api';
+import { ask, remove, sentence } from '../lib/api';
 import type { Job } from '../lib/types';
 import { count } from '../lib/words';
 import { Button, Notice } from './parts';
@@ -14,15 +14,16 @@ export async function startJob(path: string, body: unknown = {}, raw?: BodyInit)
   return (await ask<{ job: Job }>(path, options)).job;
 }
 
-export const hasJobs = async (): Promise<boolean> => {
+// Whether the contract of this server has a path.
+export const hasPath = async (path: string): Promise<boolean> => {
   try {
-    await ask('/jobs');
-    return true;
-  } catch (error) {
-    return !(error instanceof Problem && (error.status === 404 || error.status === 405));
+    return (await (await fetch('/openapi.json')).text()).includes(`"${path}"`);
+  } catch {
+    return true; // the request itself will say what is wrong
   }
 };
 
+const isOpen = (job: Job): boolean => job.state === 'queued' || job.state === 'running';
 const problemOf = (job: Job): string => (typeof job.error === 'string' ? job.error : (job.error?.message ?? ''));
 
 export function JobView({ job: first, label, onEnd }: { job: Job; label: string; onEnd?: (job: Job) => void }): VNode {
@@ -32,7 +33,7 @@ export function JobView({ job: first, label, onEnd }: { job: Job; label: string;
     let gone = false;
     const look = async () => {
       for (let now = first; !gone; ) {
-        if (now.state !== 'running') return onEnd?.(now);
+        if (!isOpen(now)) return onEnd?.(now);
         await new Promise((resolve) => setTimeout(resolve, every));
         try {
           const found = await ask<Job | { job: Job }>(`/jobs/${first.id}`);
@@ -47,12 +48,12 @@ export function JobView({ job: first, label, onEnd }: { job: Job; label: string;
     void look();
     return () => void (gone = true);
   }, [first.id]);
-  const isRunning = job.state === 'running';
+  const isRunning = isOpen(job);
   return (
     <div class="job" role="status">
       <div class="job-head">
         <strong>{label}</strong>
-        <span class="faint">{isRunning ? (job.total > 0 ? `${count(job.done)} of ${count(job.total)}` : 'working') : job.state}</span>
+        <span class="faint">{isRunning ? (job.total > 0 ? `${count(job.done)} of ${count(job.total)}` : job.state === 'queued' ? 'waits for other work' : 'working') : job.state}</span>
         <span class="push" />
         {isRunning && (
           <Button small onClick={() => void remove(`/jobs/${job.id}`)}>

@@ -6,7 +6,7 @@ import { ask, inPath, remove, sentence } from '../lib/api';
 import { chatHash, listChanged, notify, rows } from '../lib/store';
 import type { Context, ContextRow, Job, Session } from '../lib/types';
 import { bytes, count, plural, shortTime } from '../lib/words';
-import { hasJobs, JobView, startJob } from './jobs';
+import { JobView, startJob } from './jobs';
 import { Bars, Page } from './page';
 import { Button, Dialog, Empty, Loading, Notice } from './parts';
 
@@ -25,17 +25,15 @@ const works: { kind: string; label: string; about: string }[] = [
   { kind: 'check', label: 'Check', about: 'Reads everything and compares it with its checksums. Changes nothing.' },
   { kind: 'compress', label: 'Compress', about: 'Packs the messages of conversations into one file each.' },
   { kind: 'archive', label: 'Archive', about: 'Moves old messages into compressed files. They stay readable and searchable.' },
-  { kind: 'gc', label: 'Empty the trash', about: 'Deletes messages that no branch reaches any more.' },
+  { kind: 'gc', label: 'Empty the trash', about: 'Deletes messages that no branch reaches any more, after their grace period.' },
   { kind: 'reindex', label: 'Rebuild the search', about: 'Reads every message again and writes a new search index.' },
   { kind: 'migrate', label: 'Convert old formats', about: 'Converts conversations of the older program that lie in the data directory.' },
 ];
 
 export function Storage(): VNode {
   const [jobs, setJobs] = useState<{ job: Job; label: string }[]>([]);
-  const [canWork, setCanWork] = useState<boolean | null>(null);
   const [detail, setDetail] = useState<ContextRow | null>(null);
   const [problem, setProblem] = useState('');
-  useEffect(() => void hasJobs().then(setCanWork), []);
   const start = async (kind: string, label: string, body: unknown = {}) => {
     setProblem('');
     try {
@@ -78,30 +76,27 @@ export function Storage(): VNode {
       </section>
       <section>
         <h2>Maintenance</h2>
-        {canWork === false && <p class="faint">This server does these only on the command line: quipu check, quipu gc, quipu archive, quipu compress.</p>}
-        {canWork && (
-          <ul class="works">
-            {works.map((work) => (
-              <li key={work.kind}>
-                <div>
-                  <strong>{work.label}</strong>
-                  <p class="faint">{work.about}</p>
-                </div>
-                <Button small onClick={() => void start(work.kind, work.label)}>
-                  {work.label}
-                </Button>
-              </li>
-            ))}
-          </ul>
-        )}
+        <ul class="works">
+          {works.map((work) => (
+            <li key={work.kind}>
+              <div>
+                <strong>{work.label}</strong>
+                <p class="faint">{work.about}</p>
+              </div>
+              <Button small onClick={() => void start(work.kind, work.label)}>
+                {work.label}
+              </Button>
+            </li>
+          ))}
+        </ul>
       </section>
       <Sessions />
-      {detail && <Detail row={detail} onClose={() => setDetail(null)} onWork={canWork ? (kind, label) => void start(kind, `${label} “${detail.title || 'Untitled'}”`, { context_id: detail.id }) : undefined} />}
+      {detail && <Detail row={detail} onClose={() => setDetail(null)} onWork={(kind, label) => void start(kind, `${label} “${detail.title || 'Untitled'}”`, { context_id: detail.id })} />}
     </Page>
   );
 }
 
-function Detail({ row, onClose, onWork }: { row: ContextRow; onClose: () => void; onWork: ((kind: string, label: string) => void) | undefined }): VNode {
+function Detail({ row, onClose, onWork }: { row: ContextRow; onClose: () => void; onWork: (kind: string, label: string) => void }): VNode {
   const [size, setSize] = useState<Size | null>(null);
   const [context, setContext] = useState<Context | null>(null);
   const [problem, setProblem] = useState('');
@@ -132,22 +127,20 @@ function Detail({ row, onClose, onWork }: { row: ContextRow; onClose: () => void
           />
           <h3>Branches</h3>
           <Bars label="Bytes per branch" bars={(context?.branches ?? []).map((branch) => ({ label: branch.name, value: branch.message_bytes, shown: `${bytes(branch.message_bytes)} · ${plural(branch.messages, 'message')}` }))} />
-          {onWork && (
-            <div class="row-end">
-              {works.slice(0, 4).map((work) => (
-                <Button
-                  key={work.kind}
-                  small
-                  onClick={() => {
-                    onWork(work.kind, work.label);
-                    onClose();
-                  }}
-                >
-                  {work.label}
-                </Button>
-              ))}
-            </div>
-          )}
+          <div class="row-end">
+            {works.slice(0, 4).map((work) => (
+              <Button
+                key={work.kind}
+                small
+                onClick={() => {
+                  onWork(work.kind, work.label);
+                  onClose();
+                }}
+              >
+                {work.label}
+              </Button>
+            ))}
+          </div>
         </>
       )}
     </Dialog>
