@@ -7,7 +7,6 @@
  * Without a part it runs all of them and writes the end of bench/RESULTS.md; in the quick form
  * (QUIPU_BENCH_QUICK=1), whose figures mean nothing, that of build/RESULTS.md. QUIPU_BENCH_TURNS=N
  * makes the long conversation shorter than its 5,000 turns. */
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -22,28 +21,6 @@
 #define TEXT_MAX ((size_t)64 << 20)
 #define BLOCKS 9
 #define TITLE "## Compaction\n"
-
-void
-bench_compact_row(struct bench_compact *b, const char *what, const char *bar, bool passes,
-                  const char *fmt, ...)
-{
-  char figure[200];
-  size_t room = 600;
-  char *row = bench_alloc(room);
-  va_list args;
-
-  va_start(args, fmt);
-  (void)vsnprintf(figure, sizeof(figure), fmt, args);
-  va_end(args);
-  if (b->count == BENCH_COMPACT_ROWS)
-    bench_die("too many rows");
-  (void)snprintf(row, room, "| %s | %s | **%s** | %s |\n", what, bar, figure,
-                 strcmp(bar, "none") == 0 ? ""
-                 : passes                 ? "pass"
-                                          : "short");
-  b->rows[b->count++] = row;
-  b->shorts += !passes;
-}
 
 /* ---- the built-in summariser ---- */
 

@@ -17,7 +17,7 @@ struct bench_compact {
   unsigned shorts; /* rows that miss their bar */
 };
 
-/* Adds a row: what was measured, its bar and the figure, both as text. */
+/* compact_row.c. Adds a row: what was measured, its bar and the figure, both as text. */
 void bench_compact_row(struct bench_compact *b, const char *what, const char *bar, bool passes,
                        const char *fmt, ...) QP_PRINTF(5, 6);
 
