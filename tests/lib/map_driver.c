@@ -1,7 +1,8 @@
 /* map_driver.c - see map_driver.h.
  *
- * Everything is a value in one list: "meta/{context}", "message/{context}/{id}", "file/{path}". The
- * index of a context is an image, to which each commit is applied. One lock guards all of it. */
+ * Everything is a value in one map (memory_files.h): "meta/{context}", "message/{context}/{id}", and
+ * plain files by their path. The index of a context is an image, to which each commit is applied.
+ * One lock guards all of it. */
 #include "map_driver.h"
 
 #include <pthread.h>
@@ -9,15 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/err.h"
+#include "base/uuid.h"
+#include "store/memory/memory_files.h"
 
 #define KEY_LEN 512
-
-struct value {
-  struct value *next;
-  char *key, *data;
-  size_t len;
-};
 
 struct context {
   struct context *next;
@@ -28,7 +26,7 @@ struct context {
 struct map {
   pthread_mutex_t lock;
   pthread_cond_t turn; /* `published` has grown */
-  struct value *values;
+  struct qp__mem_files values;
   struct context *contexts;
   uint64_t staged, published, commits;
 };
@@ -39,7 +37,7 @@ struct ticket {
   void *arg;
 };
 
-/* ---- the map ---- */
+/* ---- the map; with the lock ---- */
 
 static void *
 need(void *p)
@@ -49,55 +47,33 @@ need(void *p)
   return p;
 }
 
-static struct value **
-find(struct map *m, const char *key)
+static void
+change(struct map *m, const struct qp__driver_change *ch)
 {
-  struct value **at = &m->values;
-
-  while (*at && strcmp((*at)->key, key) != 0)
-    at = &(*at)->next;
-  return at;
+  if (!qp__mem_files_reserve(&m->values, ch, 1))
+    abort();
+  qp__mem_files_apply(&m->values, ch);
+  qp__mem_files_tidy(&m->values, ch, 1);
 }
 
 static void
-drop(struct value **at)
+put(struct map *m, const char *key, struct qp_bytes bytes)
 {
-  struct value *v = *at;
+  const struct qp__driver_change ch = { .kind = QP__CHANGE_FILE_PUT, .path = key, .bytes = bytes };
 
-  if (!v)
-    return;
-  *at = v->next;
-  free(v->key);
-  free(v->data);
-  free(v);
+  change(m, &ch);
 }
 
-/* Writes bytes at an offset and cuts off what is behind them. */
-static void
-put(struct map *m, const char *key, uint64_t offset, struct qp_bytes bytes)
-{
-  struct value **at = find(m, key);
-
-  if (!*at) {
-    *at = need(calloc(1, sizeof(**at)));
-    (*at)->key = need(strdup(key));
-  }
-  (*at)->len = (size_t)offset + bytes.len;
-  (*at)->data = need(realloc((*at)->data, (*at)->len + 1));
-  if (bytes.len)
-    memcpy((*at)->data + offset, bytes.data, bytes.len);
-}
-
-/* Appends n bytes from `offset` on, or only returns their number. */
+/* Appends n bytes from `offset` on, or only returns their number. Takes the lock. */
 static enum qp_rc
 get(struct map *m, const char *key, uint64_t offset, size_t n, struct qp__buf *out, uint64_t *size,
     struct qp_err *err)
 {
-  const struct value *v;
+  const struct qp__mem_file *v;
   enum qp_rc rc = QP_OK;
 
   (void)pthread_mutex_lock(&m->lock);
-  v = *find(m, key);
+  v = qp__mem_files_find(&m->values, key);
   if (!v)
     rc = qp__fail(err, QP_NOTFOUND, "'%s' does not exist", key);
   else if (size)
@@ -109,14 +85,16 @@ get(struct map *m, const char *key, uint64_t offset, size_t n, struct qp__buf *o
   return rc;
 }
 
-/* "kind/name", or "kind/context/name"; NULL parts are omitted. */
+/* "kind/context", or "kind/context/name". */
 static const char *
-key_of(char out[KEY_LEN], const char *kind, const struct qp_uuid *context, const char *name)
+key_of(char out[KEY_LEN], const char *kind, const struct qp_uuid *context,
+       const struct qp_uuid *name)
 {
-  char id[QP_UUID_TEXT] = "";
+  char id[QP_UUID_TEXT];
+  char text[QP_UUID_TEXT] = "";
 
-  (void)snprintf(out, KEY_LEN, "%s/%s%s%s", kind, context ? qp_uuid_text(context, id) : "",
-                 context && name ? "/" : "", name ? name : "");
+  (void)snprintf(out, KEY_LEN, "%s/%s%s%s", kind, qp_uuid_text(context, id), name ? "/" : "",
+                 name ? qp_uuid_text(name, text) : "");
   return out;
 }
 
@@ -162,8 +140,7 @@ close_map(void *self)
 {
   struct map *m = self;
 
-  while (m->values)
-    drop(&m->values);
+  qp__mem_files_release(&m->values);
   while (m->contexts)
     drop_context(&m->contexts);
   (void)pthread_cond_destroy(&m->turn);
@@ -175,22 +152,17 @@ static enum qp_rc
 context_list(void *self, qp_context_visit *visit, void *arg, struct qp_err *err)
 {
   struct map *m = self;
-  struct qp__buf ids;
+  struct qp__ids ids = { NULL, 0, 0 };
   enum qp_rc rc = QP_OK;
 
   (void)err;
-  qp__buf_init(&ids, (size_t)1 << 30);
   (void)pthread_mutex_lock(&m->lock);
-  for (const struct context *c = m->contexts; c; c = c->next)
-    (void)qp__buf_add(&ids, (const char *)&c->id, sizeof(c->id));
+  for (const struct context *c = m->contexts; c && !rc; c = c->next)
+    rc = qp__ids_add(&ids, &c->id);
   (void)pthread_mutex_unlock(&m->lock);
-  for (size_t at = 0; at < ids.len && !rc; at += sizeof(struct qp_uuid)) {
-    struct qp_uuid id;
-
-    memcpy(&id, ids.data + at, sizeof(id));
-    rc = visit(arg, &id);
-  }
-  qp__buf_release(&ids);
+  for (size_t i = 0; i < ids.count && !rc; i++)
+    rc = visit(arg, &ids.at[i]);
+  qp__free(ids.at);
   return rc;
 }
 
@@ -254,7 +226,7 @@ context_create(void *self, const struct qp_uuid *id, struct qp_bytes meta, struc
     qp__image_init(&(*at)->image);
     if (!qp__image_set_head(&(*at)->image, "main", QP__NO_SLOT))
       abort();
-    put(m, key_of(key, "meta", id, NULL), 0, meta);
+    put(m, key_of(key, "meta", id, NULL), meta);
     m->commits++;
   }
   (void)pthread_mutex_unlock(&m->lock);
@@ -264,26 +236,21 @@ context_create(void *self, const struct qp_uuid *id, struct qp_bytes meta, struc
 static enum qp_rc
 context_delete(void *self, const struct qp_uuid *id, struct qp_err *err)
 {
-  static const char *const kinds[] = { "meta", "message", "file/contexts" };
   struct map *m = self;
+  struct qp__driver_change gone = { .kind = QP__CHANGE_FILE_DROP };
   struct context **at;
   char key[KEY_LEN];
   enum qp_rc rc = QP_OK;
 
   (void)pthread_mutex_lock(&m->lock);
   at = find_context(m, id);
-  if (!*at)
+  if (!*at) {
     rc = qp__fail(err, QP_NOTFOUND, "context %s not found", qp_uuid_text(id, key));
-  for (size_t i = 0; i < 3 && !rc; i++) {
-    size_t n = strlen(key_of(key, kinds[i], id, NULL));
-
-    for (struct value **v = &m->values; *v;)
-      if (strncmp((*v)->key, key, n) == 0)
-        drop(v);
-      else
-        v = &(*v)->next;
-  }
-  if (!rc) {
+  } else {
+    qp__mem_files_drop_below(&m->values, key_of(key, "message", id, NULL));
+    qp__mem_files_drop_below(&m->values, key_of(key, "contexts", id, NULL));
+    gone.path = key_of(key, "meta", id, NULL);
+    change(m, &gone);
     drop_context(at);
     m->commits++;
   }
@@ -294,42 +261,21 @@ context_delete(void *self, const struct qp_uuid *id, struct qp_err *err)
 /* ---- commits ---- */
 
 static void
-apply_to_file(struct map *m, const struct qp__driver_change *ch)
-{
-  char key[KEY_LEN];
-  char to[KEY_LEN];
-  struct value *v;
-
-  (void)key_of(key, "file", NULL, ch->path);
-  if (ch->kind == QP__CHANGE_FILE_PUT || ch->kind == QP__CHANGE_FILE_APPEND) {
-    put(m, key, ch->offset, ch->bytes);
-  } else if (ch->kind == QP__CHANGE_FILE_DROP) {
-    drop(find(m, key));
-  } else if (*find(m, key)) {
-    drop(find(m, key_of(to, "file", NULL, ch->to)));
-    v = *find(m, key);
-    free(v->key);
-    v->key = need(strdup(to));
-  }
-}
-
-static void
 apply(struct map *m, const struct qp__driver_change *ch)
 {
   struct context *c = ch->context;
   const char *name = ch->kind == QP__CHANGE_HEAD ? ch->branch : ch->to;
   char *copy = name ? need(strdup(name)) : NULL;
-  char id[QP_UUID_TEXT];
   char key[KEY_LEN];
 
   if (qp__is_file_change(ch)) {
-    apply_to_file(m, ch);
+    change(m, ch);
   } else if (ch->kind == QP__CHANGE_META) {
-    put(m, key_of(key, "meta", &c->id, NULL), 0, ch->bytes);
+    put(m, key_of(key, "meta", &c->id, NULL), ch->bytes);
   } else if (qp__image_reserve(&c->image, ch, 1)) {
     (void)qp__image_apply(&c->image, ch, &copy);
     if (ch->bytes.len)
-      put(m, key_of(key, "message", &c->id, qp_uuid_text(&ch->id, id)), 0, ch->bytes);
+      put(m, key_of(key, "message", &c->id, &ch->id), ch->bytes);
   } else {
     abort();
   }
@@ -379,29 +325,23 @@ read_message(void *self, void *context, const struct qp__tree *tree, const struc
              struct qp__buf *out, struct qp_err *err)
 {
   const struct context *c = context;
-  char id[QP_UUID_TEXT];
   char key[KEY_LEN];
 
   (void)tree;
-  (void)key_of(key, "message", &c->id, qp_uuid_text(&entry->id, id));
-  return get(self, key, 0, SIZE_MAX, out, NULL, err);
+  return get(self, key_of(key, "message", &c->id, &entry->id), 0, SIZE_MAX, out, NULL, err);
 }
 
 static enum qp_rc
 file_read(void *self, const char *path, uint64_t offset, size_t n, struct qp__buf *out,
           struct qp_err *err)
 {
-  char key[KEY_LEN];
-
-  return get(self, key_of(key, "file", NULL, path), offset, n, out, NULL, err);
+  return get(self, path, offset, n, out, NULL, err);
 }
 
 static enum qp_rc
 file_size(void *self, const char *path, uint64_t *size, struct qp_err *err)
 {
-  char key[KEY_LEN];
-
-  return get(self, key_of(key, "file", NULL, path), 0, 0, NULL, size, err);
+  return get(self, path, 0, 0, NULL, size, err);
 }
 
 static enum qp_rc
@@ -409,16 +349,12 @@ file_list(void *self, const char *dir, qp__file_visit *visit, void *arg, struct 
 {
   struct map *m = self;
   struct qp__buf names;
-  char start[KEY_LEN];
-  size_t n = (size_t)snprintf(start, sizeof(start), "file/%s/", dir);
-  enum qp_rc rc = QP_OK;
+  enum qp_rc rc;
 
   (void)err;
   qp__buf_init(&names, (size_t)1 << 30);
   (void)pthread_mutex_lock(&m->lock);
-  for (const struct value *v = m->values; v; v = v->next)
-    if (strncmp(v->key, start, n) == 0)
-      (void)qp__buf_add(&names, v->key + n, strlen(v->key + n) + 1);
+  rc = qp__mem_files_names(&m->values, dir, &names);
   (void)pthread_mutex_unlock(&m->lock);
   for (size_t at = 0; at < names.len && !rc; at += strlen(names.data + at) + 1)
     rc = visit(arg, names.data + at, true);
