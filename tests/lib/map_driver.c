@@ -1,8 +1,8 @@
 /* map_driver.c - see map_driver.h.
  *
- * Everything is a value in one map (memory_files.h): "meta/{context}", "message/{context}/{id}", and
- * plain files by their path. The index of a context is an image, to which each commit is applied.
- * One lock guards all of it. */
+ * Everything is a value in one map (memory_files.h): "meta/{context}", "message/{context}/{id}",
+ * and plain files by their path. The index of a context is an image, to which each commit is
+ * applied. One lock guards all of it. */
 #include "map_driver.h"
 
 #include <pthread.h>
