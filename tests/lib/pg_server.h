@@ -22,8 +22,9 @@ void pg_run(const char *sql);
 /* The first value of the first row, or "". In a static buffer. */
 const char *pg_ask(const char *sql);
 
-/* A server of its own, whose data stays in `dir` (below /tmp, where another user can reach it) and is
- * durable: it can be killed and started again. NULL: a scratch server. False: it did not start. */
+/* A server of its own, whose data stays in `dir` and is durable: it can be killed and started
+ * again. `dir` must be below /tmp, where another user can reach it; NULL: a scratch server. False:
+ * it did not start. */
 struct pg_instance {
   char dir[256]; /* of the socket */
   pid_t script, postmaster;
