@@ -41,6 +41,7 @@ bench: deps-bench build/.with-bench ## run the benchmarks
 	@set -e; for b in $(patsubst bench/%.c,build/bench/%,$(wildcard bench/bench_*.c)); do $$b; done
 	@if [ -x "$${QUIPU_CHROMIUM:-/usr/bin/chromium}" ] && [ -d node_modules/playwright-core ]; then \
 	  node bench/web.mjs; else echo "bench: the web page is not measured: Chromium or playwright-core is missing"; fi
+	@node bench/faces.mjs
 
 lint: deps-lint all ## format, static analysis, layers, headers, symbols, contract
 	@tools/lint

@@ -1,18 +1,27 @@
 #!/usr/bin/env node
-// The delay to the first token: asking a provider directly, through Chat Completions without a context,
-// through Chat Completions with a context, and by an action of /v1. The provider answers at once.
+// Other protocols: the delay to the first token beside the provider itself and beside actions of /v1, with
+// a provider that answers at once; requests with an Idempotency-Key; recognising a history; and
+// LiteLLM's proxy, if it is installed.
 //
-//   node bench/faces.mjs        after make; prints a table in Markdown
+//   node bench/faces.mjs        after make; prints the rows and writes them to bench/RESULTS.md
+//   QUIPU_BENCH_LITELLM=PATH    the program litellm (pip install 'litellm[proxy]')
+//   QUIPU_BENCH_QUICK=1         a short form, which writes build/RESULTS.md
 
-import { spawn } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { spawn, spawnSync } from 'node:child_process';
 import fs from 'node:fs';
 import http from 'node:http';
 import os from 'node:os';
 import path from 'node:path';
 import readline from 'node:readline';
 
-const rounds = 50;
-const warm = 10;
+const quick = Boolean(process.env.QUIPU_BENCH_QUICK);
+const results = quick ? 'build/RESULTS.md' : 'bench/RESULTS.md';
+const rounds = quick ? 10 : 50;
+const warm = quick ? 2 : 10;
+const blocks = quick ? 3 : 9;
+const crowd = 32;
+const load = os.loadavg().map((figure) => figure.toFixed(2)).join(', ');
 
 const chunk = (choice) => `data: ${JSON.stringify({ id: 'c', object: 'chat.completion.chunk', created: 1, model: 'm', choices: [{ index: 0, ...choice }] })}\n\n`;
 const model = http.createServer((request, response) => {
@@ -32,7 +41,7 @@ const server = spawn('build/quipu', ['serve', '--data', data, '--listen', '127.0
 const [line] = await new Promise((resolve) => readline.createInterface(server.stdout).once('line', (text) => resolve([text])));
 const port = Number(/:(\d+)$/.exec(line)[1]);
 
-const agent = new http.Agent({ keepAlive: true });
+const agent = new http.Agent({ keepAlive: true, maxSockets: 64 });
 const first = (to, target, body, headers = {}) =>
   new Promise((resolve, reject) => {
     const from = process.hrtime.bigint();
@@ -49,23 +58,127 @@ const first = (to, target, body, headers = {}) =>
     request.end(JSON.stringify(body));
   });
 
+const middle = (list) => [...list].sort((a, b) => a - b)[Math.floor(list.length / 2)];
+const range = (list, write) => `${write(Math.min(...list))} … ${write(Math.max(...list))}`;
+const ms = (figure) => `${figure.toFixed(2)} ms`;
+const times = (figure) => figure.toFixed(2);
+const rows = [];
+
+// One row: the median of `list`, its smallest and largest value, and whether it keeps the bar.
+function row(what, bar, list, write, ours, peer, good) {
+  const figure = middle(list);
+  rows.push(`| ${what} | ${bar} | **${write(figure)}** | ${range(list, write)} | ${good === undefined ? '' : good(figure) ? 'pass' : 'short'} | ${ours} | ${peer} |`);
+}
+
 const body = { model: 'openai/m', stream: true, messages: [{ role: 'user', content: 'hello' }] };
-const made = await fetch(`http://127.0.0.1:${port}/v1/contexts`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{"model_id":"openai/m"}' });
-const { id } = await made.json();
-const ways = {
-  'the provider itself': () => first(model.address().port, '/v1/chat/completions', body),
-  'Chat Completions, nothing stored': () => first(port, '/openai/v1/chat/completions', body),
-  'Chat Completions, stored': () => first(port, '/openai/v1/chat/completions', body, { 'x-quipu-context': 'bench' }),
-  'send_message of /v1': () => first(port, `/v1/contexts/${id}/actions/send_message`, { content: 'hello' }, { accept: 'text/event-stream' }),
+const post = async (to, target, sent, headers = {}) => {
+  const answer = await fetch(`http://127.0.0.1:${to}${target}`, { method: 'POST', headers: { 'content-type': 'application/json', ...headers }, body: JSON.stringify(sent) });
+  if (!answer.ok) throw new Error(await answer.text());
+  return answer.json();
 };
-const times = Object.fromEntries(Object.keys(ways).map((name) => [name, []]));
-for (let i = 0; i < warm + rounds; i++)
-  for (const [name, ask] of Object.entries(ways)) {
-    const ms = await ask();
-    if (i >= warm) times[name].push(ms);
+const { id } = await post(port, '/v1/contexts', { model_id: 'openai/m' });
+const ways = {
+  direct: () => first(model.address().port, '/v1/chat/completions', body),
+  passed: () => first(port, '/openai/v1/chat/completions', body),
+  stored: () => first(port, '/openai/v1/chat/completions', body, { 'x-quipu-context': 'bench' }),
+  action: () => first(port, `/v1/contexts/${id}/actions/send_message`, { content: 'hello' }, { accept: 'text/event-stream' }),
+};
+
+// The ways in turn, so that no way has a better hour than another one.
+async function measure(asked) {
+  const took = Object.fromEntries(Object.keys(asked).map((name) => [name, []]));
+  for (let i = 0; i < warm + rounds; i++)
+    for (const [name, ask] of Object.entries(asked)) {
+      const one = await ask();
+      if (i >= warm) took[name].push(one);
+    }
+  return took;
+}
+
+const took = await measure(ways);
+const added = took.passed.map((one, i) => one - took.direct[i]);
+row('first token through Chat Completions, nothing stored: added delay', 'at most 0.50 ms', added, ms, `through quipu serve: ${ms(middle(took.passed))}`, `the provider asked directly: ${ms(middle(took.direct))}`, (figure) => figure <= 0.5);
+const ratios = took.stored.map((one, i) => (one - took.direct[i]) / (took.action[i] - took.direct[i]));
+row('first token through Chat Completions, stored: added delay beside an action of /v1', 'at most 1.2', ratios, times, `Chat Completions: ${ms(middle(took.stored))}`, `send_message: ${ms(middle(took.action))}`, (figure) => figure <= 1.2);
+
+// ---- requests with a key ----
+
+const contexts = [];
+for (let i = 0; i < crowd; i++) contexts.push((await post(port, '/v1/contexts', {})).id);
+let keys = 0;
+async function save(keyed) {
+  const from = process.hrtime.bigint();
+  const each = async (context) => {
+    for (let i = 0; i < 10; i++) await post(port, `/v1/contexts/${context}/messages`, { role: 'user', text: 'a knot' }, keyed ? { 'idempotency-key': `bench ${keys++}` } : {});
+  };
+  await Promise.all(contexts.map(each));
+  return Number(process.hrtime.bigint() - from) / 1e6 / (crowd * 10);
+}
+await save(true);
+await save(false);
+const keyed = [];
+for (let i = 0; i < blocks; i++) keyed.push([await save(true), await save(false)]);
+row(`durable POST of a message with an Idempotency-Key, ${crowd} connections`, 'none', keyed.map(([ours, peer]) => ours / peer), times, `with a key: ${ms(middle(keyed.map(([ours]) => ours)))}`, `without: ${ms(middle(keyed.map(([, peer]) => peer)))}`);
+
+// ---- recognising a history ----
+
+if (fs.existsSync('build/bench/bench_prefix')) {
+  const [small, large] = [...spawnSync('build/bench/bench_prefix', { encoding: 'utf8' }).stdout.matchAll(/^\|\s*(\d+)\s*\|\s*([\d.]+) µs\s*\|\s*([\d.]+) µs/gm)].map(([, , hash, whole]) => [Number(hash), Number(whole)]);
+  row('recognising a history of 10,000 messages beside hashing it', 'at most 1.5', [large[1] / large[0]], times, `the whole search: ${ms(large[1] / 1e3)}`, `hashing: ${ms(large[0] / 1e3)}; 100 messages: ${times(small[1] / small[0])}`, (figure) => figure <= 1.5);
+}
+
+// ---- LiteLLM's proxy ----
+
+const litellm = process.env.QUIPU_BENCH_LITELLM;
+if (litellm) {
+  const key = `sk-${randomBytes(32).toString('hex')}`;
+  const free = http.createServer().listen(0, '127.0.0.1');
+  await new Promise((resolve) => free.once('listening', resolve));
+  const other = free.address().port;
+  await new Promise((resolve) => free.close(resolve));
+  const proxy = spawn(litellm, ['--model', 'openai/m', '--alias', 'openai/m', '--api_base', env.OPENAI_BASE_URL, '--host', '127.0.0.1', '--port', String(other), '--telemetry', 'False'], {
+    env: { ...process.env, OPENAI_API_KEY: 'none', LITELLM_MASTER_KEY: key, LITELLM_LOCAL_MODEL_COST_MAP: 'True' }, stdio: 'ignore',
+  });
+  const until = Date.now() + 180_000;
+  while (!(await fetch(`http://127.0.0.1:${other}/health/liveliness`).then((answer) => answer.ok, () => false))) {
+    if (Date.now() > until || proxy.exitCode !== null) throw new Error('litellm does not start');
+    await new Promise((resolve) => setTimeout(resolve, 500));
   }
-console.log('| way | first token, median |\n|---|---|');
-for (const [name, list] of Object.entries(times)) console.log(`| ${name} | ${list.sort((a, b) => a - b)[rounds / 2].toFixed(2)} ms |`);
+  const beside = await measure({ direct: ways.direct, passed: ways.passed, proxy: () => first(other, '/v1/chat/completions', body, { authorization: `Bearer ${key}` }) });
+  const delays = beside.proxy.map((one, i) => (one - beside.direct[i]) / Math.max(beside.passed[i] - beside.direct[i], 0.01));
+  row("first token: added delay of LiteLLM's proxy beside ours", 'at least 10', delays, times, `LiteLLM: ${ms(middle(beside.proxy))}`, `quipu serve: ${ms(middle(beside.passed))}`, (figure) => figure >= 10);
+  const rate = async (to, target, each) => {
+    const from = process.hrtime.bigint();
+    const one = async () => {
+      for (let i = 0; i < each; i++) await first(to, target, body, { authorization: `Bearer ${key}` });
+    };
+    await Promise.all(Array.from({ length: crowd }, one));
+    return (crowd * each * 1e9) / Number(process.hrtime.bigint() - from);
+  };
+  const rates = [];
+  for (let i = 0; i < 3; i++) rates.push([await rate(port, '/openai/v1/chat/completions', 10), await rate(other, '/v1/chat/completions', 2)]);
+  row(`requests per second, ${crowd} connections, beside LiteLLM's proxy`, 'at least 10', rates.map(([ours, peer]) => ours / peer), times, `quipu serve: ${middle(rates.map(([ours]) => ours)).toFixed(0)} /s`, `LiteLLM: ${middle(rates.map(([, peer]) => peer)).toFixed(1)} /s`, (figure) => figure >= 10);
+  proxy.kill();
+}
+
+// ---- the section ----
+
+const mark = '## Other protocols\n';
+const section = `${mark}
+Written by bench/faces.mjs, ${new Date().toISOString().slice(0, 16).replace('T', ' ')} UTC; load average when it began ${load}. Peers are measured in the
+same run, in turns. *Measured* is the median of ${rounds} requests (of ${blocks} blocks for keys), *spread* the smallest and the largest.
+${litellm ? '' : "LiteLLM's proxy was not measured: QUIPU_BENCH_LITELLM names its program.\n"}
+| what | bar | measured | spread | | ours | peer |
+|---|---|---|---|---|---|---|
+${rows.join('\n')}
+
+`;
+console.log(section);
+// Its own section of the results; the others stay as they are.
+const old = fs.existsSync(results) ? fs.readFileSync(results, 'utf8') : '';
+const at = old.indexOf(mark);
+const next = at < 0 ? -1 : old.indexOf('\n## ', at + 1);
+fs.writeFileSync(results, at < 0 ? `${old.trimEnd()}\n\n${section.trimEnd()}\n` : old.slice(0, at) + section.trimEnd() + '\n' + (next < 0 ? '' : old.slice(next)));
 server.kill();
 server.once('exit', () => {
   fs.rmSync(data, { recursive: true, force: true });

@@ -228,8 +228,25 @@ repeat_url(char *url, unsigned count)
 }
 
 struct stream_rows {
-  struct bench_row *time, *memory, *syncs;
+  struct bench_row *time, *memory, *syncs, *chat;
 };
+
+/* The same streams by the protocol of the provider, through the same server: nothing is stored. */
+static void
+run_chat(struct bench *b, struct turns *t, struct bench_flow *flow, struct bench_row *row,
+         double directly)
+{
+  struct bench_flow_times times;
+  char url[URL_MAX];
+  char **urls;
+
+  (void)snprintf(url, sizeof(url), "http://127.0.0.1:%u/openai/v1/chat/completions", t->serve.port);
+  urls = repeat_url(url, t->count);
+  bench_settle(b, NULL);
+  bench_flow_run(flow, urls, NULL, NULL, &times);
+  bench_row_block(row, times.latest, directly);
+  free(urls);
+}
 
 /* One round of each side, with a server that has just been started: memory of an earlier round
  * would be counted otherwise, or would hide the memory that this round needs. */
@@ -261,6 +278,7 @@ run_streams(struct bench *b, struct turns *t, char **direct_urls, const struct s
             our_times.latest_first, direct_times.latest_first, w.upto - w.from);
   bench_asker_free(asker);
   bench_flow_free(our_flow);
+  run_chat(b, t, direct_flow, rows->chat, direct_times.latest);
   bench_flow_free(direct_flow);
   bench_process_stop(&t->serve);
 }
@@ -275,6 +293,9 @@ bench_stream_rows(struct bench *b)
                   "highest RssAnon less that before, divided by streams", NULL),
     bench_row_add(b, "journal syncs a second while 1,000 answers stream", BENCH_AT_MOST, 12,
                   "between the last first token and the first end", NULL),
+    bench_row_add(b, "1,000 streams through Chat Completions, the last one's end", BENCH_AT_MOST,
+                  1.5, "through quipu serve, nothing stored",
+                  "curl_multi, the provider asked directly"),
   };
   struct turns t = { .store = "turns/streams", .count = b->quick ? STREAMS / 10 : STREAMS };
   char **direct_urls;
