@@ -48,6 +48,8 @@ qp__handler qp__h_session_list, qp__h_session_get, qp__h_session_create, qp__h_s
 
 /* job.c */
 qp__handler qp__h_job_list, qp__h_job_get, qp__h_job_cancel, qp__h_job_events;
+/* h_import.c */
+qp__handler qp__h_import;
 /* h_maintenance.c: of all kinds */
 qp__handler qp__h_maintenance;
 

@@ -128,6 +128,7 @@ static const struct qp__route routes[] = {
   { "GET", "/v1/jobs/{id}", qp__h_job_get, QP__SCOPE_READ, 0, NULL },
   { "DELETE", "/v1/jobs/{id}", qp__h_job_cancel, QP__SCOPE_WRITE, 0, NULL },
   { "GET", "/v1/jobs/{id}/events", qp__h_job_events, QP__SCOPE_READ, 0, NULL },
+  { "POST", "/v1/import", qp__h_import, QP__SCOPE_WRITE, QP__ROUTE_BODY | QP__ROUTE_GLOBAL, NULL },
   { "POST", "/v1/maintenance/check", qp__h_maintenance, QP__SCOPE_WRITE, QP__ROUTE_BODY, NULL },
   { "POST", "/v1/maintenance/gc", qp__h_maintenance, QP__SCOPE_WRITE, QP__ROUTE_BODY, NULL },
   { "POST", "/v1/maintenance/archive", qp__h_maintenance, QP__SCOPE_WRITE, QP__ROUTE_BODY, NULL },

@@ -200,3 +200,45 @@ test('an owner maintains its own contexts and sees its own jobs', async (t) => {
   const stream = await Stream.open(server, 'GET', `/v1/jobs/${jobs[0].id}/events`, { headers: bob });
   assert.equal(stream.status, 404);
 });
+
+// ---- import ----
+
+async function imports(server, body) {
+  const { job } = await server.expect(202, 'POST', '/v1/import', body);
+  return ended(server, job);
+}
+const chat = { id: 'c-1', title: 'Knots', createdAt: 1700000000000 };
+const said = [{ id: 'm-1', role: 'user', content: 'How many knots?', timestamp: 1700000001000 }, { id: 'm-2', role: 'assistant', content: 'Two.', timestamp: 1700000002000 }];
+const dump = JSON.stringify({ copilot_chats_v2: JSON.stringify([chat]), 'copilot_messages_v2_c-1': JSON.stringify(said) });
+
+test('a dump of LocalStorage is imported once, and its parts are reported', async (t) => {
+  const server = await serveTurns(t, { steps });
+  const first = await imports(server, dump);
+  assert.equal(first.state, 'done', JSON.stringify(first));
+  assert.deepEqual([first.report.imported, first.report.messages, first.report.failed], [1, 2, 0]);
+  const [{ context_id: id }] = first.report.items;
+  assert.equal((await server.expect(200, 'GET', `/v1/contexts/${id}/state`)).total, 2);
+  assert.equal((await server.expect(200, 'GET', '/v1/search?q=knots')).hits.length, 1);
+  const again = await imports(server, dump);
+  assert.deepEqual([again.report.imported, again.report.already], [0, 1]);
+  assert.deepEqual(fs.readdirSync(path.join(server.data, 'tmp')).filter((name) => name.startsWith('import')), [], 'nothing is left');
+});
+
+test('an old context in one file is imported, and what is no such file is refused', async (t) => {
+  const server = await serveTurns(t, { steps });
+  const { id } = await talk(server, 2);
+  const to = path.join(server.data, '..', 'old');
+  await server.stop();
+  ok(server.data, ['rollback', id, '--to', to]);
+  const fresh = await serveTurns(t, { steps });
+  const job = await imports(fresh, fs.readFileSync(path.join(to, `${id}.json`)));
+  assert.equal(job.state, 'done', JSON.stringify(job));
+  assert.deepEqual([job.report.imported, job.report.messages, job.report.items[0].context_id], [1, 4, id]);
+  assert.equal((await fresh.expect(200, 'GET', `/v1/contexts/${id}/state`)).total, 4);
+  for (const text of ['{"anything":1}', '[]', 'not JSON', '{"copilot_chats_v2":']) {
+    const refused = await imports(fresh, text);
+    assert.equal(refused.state, 'failed', text);
+    assert.equal(refused.error.code, 'INVALID');
+  }
+  assert.equal((await fresh.expect(200, 'GET', '/v1/contexts')).contexts.length, 1);
+});

@@ -171,7 +171,7 @@ async function walkJobs(server, go) {
   const ended = async (id) => until(async () => (await go('getJob', 200, { params: { id } })).body.job.ended_at !== null);
   for (const id of ['checkStore', 'collectGarbage', 'archiveMessages', 'compressContexts', 'decompressContexts'])
     await ended((await go(id, 202, { body: { ...example(id), ...work } })).body.job.id);
-  for (const id of ['reindexStore', 'migrateStore']) await ended((await go(id, 202, { body: example(id) })).body.job.id);
+  for (const id of ['importFile', 'reindexStore', 'migrateStore']) await ended((await go(id, 202, { body: example(id) })).body.job.id);
   const turn = chat.act('send_message', { content: 'long' });
   await chat.reach('StreamingLLMResponse');
   const { id } = (await go('compressContexts', 202, { body: work })).body.job;

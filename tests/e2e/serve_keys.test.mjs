@@ -123,6 +123,7 @@ const requests = {
   'GET /v1/jobs/{id}': (x) => [`/v1/jobs/${x.job}`, undefined, 200],
   'GET /v1/jobs/{id}/events': (x) => [`/v1/jobs/${x.job}/events`, undefined, 200],
   'DELETE /v1/jobs/{id}': (x) => [`/v1/jobs/${x.job}`, undefined, 200],
+  'POST /v1/import': () => ['/v1/import', { copilot_chats: '[]' }, 202],
   'POST /v1/maintenance/check': (x) => ['/v1/maintenance/check', { context_id: x.context }, 202],
   'POST /v1/maintenance/gc': (x) => ['/v1/maintenance/gc', { context_id: x.context }, 202],
   'POST /v1/maintenance/archive': (x) => ['/v1/maintenance/archive', { context_id: x.context }, 202],
@@ -223,7 +224,7 @@ test('every route, by every kind of caller', async (t) => {
 
     // A right that is missing.
     const writes = row.scope !== 'READ';
-    const isGlobal = row.name === 'GET /metrics' || row.scope === 'ADMIN';
+    const isGlobal = row.name === 'GET /metrics' || row.name === 'POST /v1/import' || row.scope === 'ADMIN';
     for (const [who, which] of [['read', things.full], ['aliceRead', things.own]]) {
       if (!writes) continue;
       const answer = await ask(who, which);
