@@ -43,6 +43,7 @@ struct cli {
   const struct cli_option *globals;          /* the options that every command takes */
   const char *data;                          /* data directory */
   enum cli_data_source data_from;
+  bool url_is_flag;
   const char *url; /* of --store or QUIPU_STORE; NULL: the store is in the data directory */
   bool json;
   bool verbose;

@@ -480,7 +480,8 @@ run_serve(struct cli *cli, const struct cli_args *args, struct qp_err *err)
                .repeats = &args->repeats,
                .file = args->values[OPT_CONFIG],
                .data = cli->data_from == CLI_DATA_FROM_DEFAULT ? NULL : cli->data,
-               .data_is_flag = cli->data_from == CLI_DATA_FROM_FLAG },
+               .data_is_flag = cli->data_from == CLI_DATA_FROM_FLAG,
+               .store = cli->url_is_flag ? cli->url : NULL },
   };
   enum qp_rc rc;
 

@@ -220,6 +220,8 @@ read_flags(struct cli_config *config, const struct cli_config_input *in, struct 
   if (!rc && in->data)
     rc = cli_config_set(config, CONFIG_DATA, in->data_is_flag ? CONFIG_FROM_FLAG : CONFIG_FROM_ENV,
                         0, in->data, err);
+  if (!rc && in->store)
+    rc = cli_config_set(config, CONFIG_STORE, CONFIG_FROM_FLAG, 0, in->store, err);
   return rc;
 }
 

@@ -233,6 +233,7 @@ struct cli_config_input {
   const char *file; /* of --config, or NULL */
   const char *data; /* of --data or $QUIPU_DATA; NULL: neither was given */
   bool data_is_flag;
+  const char *store; /* of the flag --store, or NULL */
 };
 
 /* Reads all sources. *out is released with cli_config_release(), also after a failure. The file is

@@ -71,6 +71,7 @@ cli_link_open(struct cli *cli, const struct cli_link_spec *spec, struct cli_link
     .file = spec->config,
     .data = cli->data_from == CLI_DATA_FROM_DEFAULT ? NULL : cli->data,
     .data_is_flag = cli->data_from == CLI_DATA_FROM_FLAG,
+    .store = cli->url_is_flag ? cli->url : NULL,
   };
   enum qp_rc rc;
 

@@ -97,6 +97,7 @@ apply_globals(struct cli *cli, const char *const *values, struct qp_err *err)
   cli->verbose = values[OPT_VERBOSE] != NULL;
   cli->tty = isatty(STDOUT_FILENO) == 1;
   cli->url = values[OPT_STORE] ? values[OPT_STORE] : store && store[0] ? store : NULL;
+  cli->url_is_flag = values[OPT_STORE] != NULL;
   cli->data = values[OPT_DATA];
   cli->data_from = CLI_DATA_FROM_FLAG;
   if (cli->data && !cli->data[0])
