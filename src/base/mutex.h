@@ -39,13 +39,14 @@ enum qp__rank {
   QP__RANK_RESERVE,         /* journal/reserve */
   QP__RANK_JOURNAL_RELEASE, /* one context at a time is brought back */
   QP__RANK_JOURNAL,
-  QP__RANK_MEMORY,         /* the driver in memory; publishes with it locked */
-  QP__RANK_POSTGRES_BUILD, /* pg_build.c: what a build has gathered */
-  QP__RANK_POSTGRES,       /* the queue of commits */
-  QP__RANK_POSTGRES_POOL,  /* the connections */
-  QP__RANK_PACKS,          /* the cache of packs */
-  QP__RANK_EVENTS,         /* of one context */
-  QP__RANK_SESSIONS,       /* the table of sessions */
+  QP__RANK_MEMORY,          /* the driver in memory; publishes with it locked */
+  QP__RANK_POSTGRES_BUILD,  /* pg_build.c: what a build has gathered */
+  QP__RANK_POSTGRES_MEMBER, /* pg_member.c: what its thread shall do */
+  QP__RANK_POSTGRES,        /* the queue of commits */
+  QP__RANK_POSTGRES_POOL,   /* the connections */
+  QP__RANK_PACKS,           /* the cache of packs */
+  QP__RANK_EVENTS,          /* of one context */
+  QP__RANK_SESSIONS,        /* the table of sessions */
   QP__RANK_CONTEXT_VIEW,
   QP__RANK_TREE_IDS, /* the lookup table of a tree */
   QP__RANK_POOL,     /* a shard of the message pool */

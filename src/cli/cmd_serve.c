@@ -22,6 +22,7 @@
 #include "cli/input.h"
 #include "cli/out.h"
 #include "http/server.h"
+#include "store/lease.h"
 
 #define PEM_MAX ((size_t)1 << 20)
 
@@ -247,6 +248,7 @@ fill_options(struct serving *s, const struct cli_config *config, const struct pa
     .owner_bytes = (uint64_t)v[CONFIG_OWNER_BYTES].number,
     .no_access_log = v[CONFIG_ACCESS_LOG].number == 0 || log_level(s, config) < QP_LOG_INFO,
     .log_json = v[CONFIG_LOG_FORMAT].number == 1,
+    .lease_ms = v[CONFIG_LEASE].number * 1000,
   };
 }
 
@@ -373,6 +375,15 @@ serve_until_signal(struct serving *s, const sigset_t *signals)
   }
 }
 
+/* Tells other servers of the same store where this one is. */
+static enum qp_rc
+announce(const struct serving *s, struct qp_err *err)
+{
+  const char *address = s->config.values[CONFIG_ADVERTISE].text;
+
+  return qp__lease_announce(s->cli->store, address[0] ? address : qp__http_url(s->http), err);
+}
+
 static enum qp_rc
 tell_url(const struct serving *s, struct qp_err *err)
 {
@@ -434,6 +445,8 @@ serve(struct serving *s, struct qp_err *err)
     return rc;
   rc = read_pair(&s->config, &pair, err);
   if (!rc && !reads)
+    rc = qp__lease_join(cli->store, s->config.values[CONFIG_LEASE].number * 1000, err);
+  if (!rc && !reads)
     rc = cli_engine_start(cli, &s->config, &s->engine, err);
   if (!rc) {
     fill_options(s, &s->config, &pair, &o);
@@ -447,12 +460,14 @@ serve(struct serving *s, struct qp_err *err)
     warn_of_key(s, &s->config);
     if (!reads && qp_store_announce(cli->store, qp__http_url(s->http), &late))
       say(&s->log, QP_LOG_WARN, "%s", late.msg);
+    rc = announce(s, err);
   }
   if (!rc)
     rc = tell_url(s, err);
   if (!rc)
     serve_until_signal(s, &signals);
   qp__http_stop(s->http);
+  qp__lease_leave(cli->store);
   if (!reads && qp_store_announce(cli->store, "", &late))
     say(&s->log, QP_LOG_WARN, "%s", late.msg);
   qp_store_close(cli->store); /* while its log lines can still be written */

@@ -48,6 +48,10 @@ enum config_type {
       "how long a stop waits for running requests")                                                \
   ROW(READ_ONLY, "read-only", 0, "yes|no", "server", SWITCH, 0, 0, false, "no",                    \
       "only read; runs no turns and takes no lock, so another process may write")                  \
+  NONE(ADVERTISE, "advertise", 0, "URL", "server", TEXT, 0, 0, false, "",                          \
+       "where other servers of the same store reach this one; default: the listen address")        \
+  ROW(LEASE, "lease", 0, "SECONDS", "server", NUMBER, 2, 600, false, "5",                          \
+      "how long other servers of the same store wait for this one before they take over")          \
   NONE(UI_DIR, "ui-dir", 0, "DIR", "server", TEXT, 0, 0, false, "",                                \
        "serve the web page from this directory, for its development")                              \
   NONE(TLS_CERT, "tls-cert", 0, "FILE", "tls", TEXT, 0, 0, true, "",                               \

@@ -9,6 +9,7 @@
 #include "base/uuid.h"
 #include "http/connection.h"
 #include "http/face/prefix.h"
+#include "http/forward.h"
 #include "http/job.h"
 #include "http/keys.h"
 #include "http/listen.h"
@@ -48,6 +49,7 @@ struct qp__http {
   struct qp__streams streams;
   struct qp__work work;
   struct qp__key_log *key_log; /* never NULL */
+  struct qp__forward *forward; /* NULL: this is the only server of the store */
   struct qp__quotas quotas;
   struct qp__prefixes prefixes;
   struct qp__jobs jobs;

@@ -4,6 +4,7 @@
 #include "http/clock.h"
 #include "http/http_int.h"
 #include "http/route.h"
+#include "store/lease.h"
 
 /* Upper bounds in microseconds. */
 static const int64_t bounds[QP__LATENCY_BUCKETS] = {
@@ -132,6 +133,34 @@ write_store(struct qp_store *store, struct qp__buf *out)
   single(out, "quipu_contexts_open", "gauge", "Contexts held in memory.", s.contexts_open);
 }
 
+/* Of a store that several servers share. */
+static void
+write_sharing(const struct qp__http *http, struct qp__buf *out)
+{
+  struct qp__forward_stats f;
+  struct qp__lease_stats l;
+
+  if (!http->forward)
+    return;
+  qp__forward_stats_get(http->forward, &f);
+  qp__lease_stats(http->store, &l);
+  single(out, "quipu_forwarded_requests_total", "counter",
+         "Requests that were sent to the server that holds the context.", f.forwarded);
+  single(out, "quipu_forwarded_again_total", "counter",
+         "Forwarded requests that were tried again, because the holder had changed.", f.repeated);
+  single(out, "quipu_forwarded_lost_total", "counter",
+         "Forwarded requests whose holder did not answer to the end.", f.lost);
+  single(out, "quipu_leases_taken_over_total", "counter",
+         "Contexts that were taken over from a server that was gone.", l.taken_over);
+  single(out, "quipu_leases_lost_total", "counter",
+         "How often this server lost its contexts, because it was stopped or cut off.", l.lost);
+  single(out, "quipu_lease_extension_milliseconds", "gauge",
+         "How long the newest extension of the lease of this server took.",
+         (unsigned long long)l.late_ms);
+  single(out, "quipu_lease_errors_total", "counter",
+         "Extensions of the lease and looks at other servers that failed.", l.errors);
+}
+
 void
 qp__metrics_write(struct qp__http *http, struct qp__buf *out)
 {
@@ -158,4 +187,5 @@ qp__metrics_write(struct qp__http *http, struct qp__buf *out)
   single(out, "quipu_uptime_seconds", "gauge", "Time since the start.",
          (unsigned long long)(qp__clock_wall_ms() - http->started_ms) / 1000);
   write_store(http->store, out);
+  write_sharing(http, out);
 }

@@ -11,6 +11,7 @@
 #include "http/engine_use.h"
 #include "http/http_int.h"
 #include "http/owner.h"
+#include "store/lease.h"
 
 #define HELD_MAX 256
 #define HELD_BYTES ((size_t)64 << 20)
@@ -152,6 +153,13 @@ fail_not_found(struct qp_err *err)
   return qp__fail(err, QP_NOTFOUND, "Context not found");
 }
 
+/* Whether the context must be opened again: another server may have changed it since. */
+static bool
+is_outdated(const struct qp__held *held)
+{
+  return held->stage == QP__HELD_READY && qp_context_stale(held->context);
+}
+
 /* With the table's lock: waits for a change of the table. False: the time is over. */
 static bool
 wait_until(struct qp__holds *h, const struct timespec *deadline)
@@ -193,6 +201,7 @@ static enum qp_rc
 enter(struct qp__holds *h, const struct qp_uuid *id, const char *owner, struct qp__held **out,
       bool *is_new, struct qp_err *err)
 {
+  struct qp__held *outdated = NULL;
   struct qp__held *fresh = NULL;
   struct qp__held **slot;
   struct qp__held *held;
@@ -203,7 +212,10 @@ enter(struct qp__holds *h, const struct qp_uuid *id, const char *owner, struct q
   rc = wait_for(h, id, owner, err);
   slot = slot_of(h, id);
   held = *slot;
-  if (!rc && held && h->read_only) {
+  if (!rc && held && (h->read_only || is_outdated(held))) {
+    outdated = held->refs ? NULL : held;
+    if (outdated)
+      make_busy(held);
     take_out(held);
     held->stage = QP__HELD_ALONE;
     slot = slot_of(h, id);
@@ -226,6 +238,8 @@ enter(struct qp__holds *h, const struct qp_uuid *id, const char *owner, struct q
   }
   *is_new = fresh != NULL;
   (void)pthread_mutex_unlock(&h->lock);
+  if (outdated)
+    free_held(outdated);
   return rc;
 }
 
@@ -271,13 +285,29 @@ is_about_context(enum qp_rc rc)
   return rc != QP_NOMEM && rc != QP_IO && rc != QP_FULL && rc != QP_BUSY;
 }
 
+/* Whether it need not be tried to open a context: another server held it last. That server says
+ * when this has changed. */
+static bool
+is_known_elsewhere(struct qp__request *r, const char *text)
+{
+  struct qp_uuid id;
+
+  return !qp_uuid_parse(text, &id, NULL) && !qp__is_forwarded(r) &&
+         qp__forward_knows(r->http->forward, &id);
+}
+
 enum qp_rc
 qp__held_get(struct qp__request *r, const char *text, struct qp__held **out, struct qp_err *err)
 {
+  struct qp__holds *h = &r->http->holds;
   const char *owner = qp__owner(r);
   struct qp__held *held = NULL;
-  enum qp_rc rc = get(&r->http->holds, text, owner, &held, err);
+  enum qp_rc rc = h->shared ? qp__lease_wait(h->store, err) : QP_OK;
 
+  if (!rc)
+    rc = h->shared && is_known_elsewhere(r, text) ? QP_BUSY : get(h, text, owner, &held, err);
+  if (rc == QP_BUSY && h->shared && qp_uuid_parse(text, &r->elsewhere, NULL))
+    return rc; /* not reached: the id was good enough for get() */
   if (rc)
     return owner && is_about_context(rc) ? fail_not_found(err) : rc;
   if (owner && !qp_context_belongs_to(held->context, owner)) {
@@ -296,11 +326,11 @@ qp__held_find(struct qp__request *r, const char *text)
   struct qp__held *held;
   struct qp_uuid id;
 
-  if (h->read_only || qp_uuid_parse(text, &id, NULL))
+  if (h->read_only || qp_uuid_parse(text, &id, NULL) || (h->shared && !qp__lease_valid(h->store)))
     return NULL;
   (void)pthread_mutex_lock(&h->lock);
   held = *slot_of(h, &id);
-  if (held && held->stage == QP__HELD_READY)
+  if (held && held->stage == QP__HELD_READY && !is_outdated(held))
     make_busy(held);
   else
     held = NULL;

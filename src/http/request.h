@@ -104,6 +104,9 @@ struct qp__request {
   struct qp__key_name *key;   /* of a request that idempotency.h keeps, or NULL; in the arena */
   struct qp__held *held;      /* released when the handler is done, or NULL */
   struct qp__held *condemned; /* the context that it deletes, or NULL */
+  struct qp_uuid elsewhere;   /* the context that another server holds (forward.h), or zeros */
+  int64_t forward_until_us;   /* when that is given up; 0: the holder has not failed yet */
+  bool forward_again;         /* the route is run again */
   struct qp__stream *stream;  /* the response, instead of `reply`; or NULL */
   void *kept;                 /* data of the handler, in the arena */
   struct qp__reply reply;

@@ -38,6 +38,7 @@
 #include "http/route.h"
 #include "http/tls.h"
 #include "os/os.h"
+#include "store/lease.h"
 
 #define CONNECTIONS 16384
 #define CONNECTIONS_MIN 8
@@ -505,6 +506,15 @@ use_settings(struct qp__http *http, const struct qp__http_options *options, stru
   return QP_OK;
 }
 
+/* This server lost the contexts that it held: what clients follow is elsewhere now. */
+static void
+on_lost(void *arg)
+{
+  struct qp__http *http = arg;
+
+  qp__streams_cut(&http->streams);
+}
+
 enum qp_rc
 qp__http_start(const struct qp__http_options *options, struct qp__http **out, struct qp_err *err)
 {
@@ -538,6 +548,9 @@ qp__http_start(const struct qp__http_options *options, struct qp__http **out, st
     rc = qp__page_open_dir(options->ui_dir, &http->ui_dir, err);
   if (!rc)
     rc = open_address(http, options->listen, err);
+  http->holds.shared = qp__lease_joined(http->store);
+  if (!rc && http->holds.shared)
+    rc = qp__forward_new(http, options->lease_ms, &http->forward, err);
   http->engine = rc ? NULL : options->engine;
   if (!rc)
     rc = start_daemon(http, &http->main, options, err);
@@ -546,6 +559,8 @@ qp__http_start(const struct qp__http_options *options, struct qp__http **out, st
     return rc;
   }
   open_data_socket(http, options);
+  qp__lease_watch(http->store, QP__LEASE_SERVER,
+                  &(struct qp__lease_watch){ .lost = on_lost, .arg = http });
   *out = http;
   return QP_OK;
 }
@@ -601,6 +616,7 @@ wait_until_quiet(struct qp__http *http)
     continue;
   (void)pthread_mutex_unlock(&http->lock);
   qp__turns_stop(http);
+  qp__forward_stop(http->forward);
   (void)pthread_mutex_lock(&http->lock);
   while (http->waiting) /* their connections must stay; what they wait for ends by itself */
     (void)pthread_cond_wait(&http->quiet, &http->lock);
@@ -634,7 +650,9 @@ qp__http_stop(struct qp__http *http)
     stop_daemon(&http->main);
     stop_daemon(&http->local);
   }
+  qp__lease_watch(http->store, QP__LEASE_SERVER, NULL);
   qp__work_release(&http->work);
+  qp__forward_free(http->forward);
   qp__listener_release(&http->main);
   qp__listener_release(&http->local);
   qp__settings_free(atomic_load(&http->settings));

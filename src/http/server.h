@@ -48,6 +48,7 @@ struct qp__http_options {
   uint64_t owner_bytes;              /* bytes that an owner may store */
   bool no_access_log;
   bool log_json;
+  int64_t lease_ms; /* how long other servers wait for this one; of a store that they share */
 };
 
 /* Listens and answers, on its own threads, until it is stopped. QP_INVALID: an invalid address.

@@ -163,6 +163,24 @@ qp__stream_close(struct qp__stream *s)
 }
 
 void
+qp__stream_cut(struct qp__stream *s)
+{
+  (void)pthread_mutex_lock(&s->lock);
+  s->cut = s->closed = true;
+  wake(s);
+  (void)pthread_mutex_unlock(&s->lock);
+}
+
+void
+qp__streams_cut(struct qp__streams *all)
+{
+  (void)pthread_mutex_lock(&all->lock);
+  for (struct qp__stream *s = all->first; s; s = s->next)
+    qp__stream_cut(s);
+  (void)pthread_mutex_unlock(&all->lock);
+}
+
+void
 qp__streams_end(struct qp__streams *all)
 {
   (void)pthread_mutex_lock(&all->lock);

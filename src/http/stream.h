@@ -58,6 +58,10 @@ void qp__stream_write(struct qp__stream *s, struct qp_bytes text);
 void qp__stream_free(struct qp__stream *s); /* NULL is allowed */
 /* Ends the stream after its buffer is sent. */
 void qp__stream_close(struct qp__stream *s);
+/* The same, so that the client notices that the response is incomplete, and connects again. */
+void qp__stream_cut(struct qp__stream *s);
+/* Cuts all streams: what they follow is in another server now. */
+void qp__streams_cut(struct qp__streams *all);
 /* Makes it the response, which takes ownership. */
 enum qp_rc qp__stream_send(struct qp__request *r, struct qp__stream *s, struct qp_err *err);
 

@@ -1,20 +1,44 @@
 /* work.c - see work.h. */
 #include "http/work.h"
 
+#include <string.h>
+
 #include "base/assert.h"
 #include "base/err.h"
 #include "http/conditional_change.h"
+#include "http/forward.h"
 #include "http/http_int.h"
 #include "http/idempotency.h"
 #include "http/quota.h"
+#include "store/lease.h"
 
 /* Workers that are reserved for requests that read. */
 #define KEPT_FREE(workers) ((workers) / 4 + ((workers) < 4 && (workers) > 1))
 
 /* ---- one request ---- */
 
+/* One server at a time has the sessions in its memory, and changes prompts. */
 static enum qp_rc
-run_route(struct qp__request *r, struct qp_err *err)
+take_common(struct qp__request *r, struct qp_err *err)
+{
+  const char *path = r->route->path;
+  bool common =
+      strncmp(path, "/v1/sessions", 12) == 0 ||
+      (strncmp(path, "/v1/system-prompts", 18) == 0 && r->route->scope >= QP__SCOPE_WRITE);
+  enum qp_rc rc = QP_OK;
+
+  if (!r->http->forward || !common)
+    return QP_OK;
+  rc = qp__lease_wait(r->http->store, err);
+  if (!rc)
+    rc = qp__lease_take_common(r->http->store, err);
+  if (rc == QP_BUSY)
+    r->elsewhere = qp__lease_common;
+  return rc;
+}
+
+enum qp_rc
+qp__work_route(struct qp__request *r, struct qp_err *err)
 {
   struct qp_err ignored;
   bool replayed = false;
@@ -22,7 +46,9 @@ run_route(struct qp__request *r, struct qp_err *err)
 
   if (r->route->scope >= QP__SCOPE_WRITE)
     (void)qp__change_recover(r->http, &ignored); /* if it fails, the handler gets the reason */
-  rc = qp__idempotency_begin(r, &replayed, err);
+  rc = take_common(r, err);
+  if (!rc)
+    rc = qp__idempotency_begin(r, &replayed, err);
   if (replayed)
     return rc;
   if (!rc && r->route->flags & QP__ROUTE_STORES)
@@ -66,7 +92,7 @@ run_request(struct qp__request *r)
 
     r->then = NULL;
     rc = half(r, &r->outcome);
-    if (!r->then) {
+    if (!r->then && !qp__forward_begin(r, rc)) {
       complete(r, rc);
       return;
     }
@@ -205,7 +231,7 @@ qp__work_begin(struct qp__request *r, struct qp_err *err)
     return qp__request_fail(r, MHD_HTTP_SERVICE_UNAVAILABLE, "STOPPING", err,
                             "the server is stopping");
   if (!r->then)
-    r->then = run_route;
+    r->then = qp__work_route;
   r->stage = QP__STAGE_AWAY;
   MHD_suspend_connection(r->connection);
   if (queue_new(&http->work, r))

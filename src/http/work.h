@@ -57,6 +57,10 @@ void qp__work_release(struct qp__work *w);
  * use the request any more. 503: too many requests wait, or the server is stopping. */
 enum qp_rc qp__work_begin(struct qp__request *r, struct qp_err *err);
 
+/* Runs the handler of the route, with what belongs to every request that a worker runs: the
+ * Idempotency-Key, the limit of bytes. */
+enum qp_rc qp__work_route(struct qp__request *r, struct qp_err *err);
+
 /* Called by a handler before it starts what it will wait for; it then returns QP_OK. `quick`: as
  * for QP__ROUTE_QUICK. */
 void qp__work_park(struct qp__request *r, qp__handler *then, bool quick);

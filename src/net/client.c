@@ -61,6 +61,7 @@ struct qp__net_request {
   void *arg;
   uint64_t body_max, first_byte_ms, idle_ms;
   int status; /* 0: not known yet */
+  bool once;
   bool begun; /* a byte of the response was received */
   bool too_big;
   size_t header_bytes;
@@ -216,8 +217,12 @@ finish_transfer(struct qp__net_request *r, CURLcode code)
   enum qp__net_outcome outcome = code == CURLE_OPERATION_TIMEDOUT ? QP__NET_TIMEOUT
                                  : code                           ? QP__NET_FAILED
                                                                   : QP__NET_DONE;
+  curl_off_t connected = 1;
   char why[WHY_MAX];
 
+  if (code && r->once && !curl_easy_getinfo(r->easy, CURLINFO_CONNECT_TIME_T, &connected) &&
+      !connected)
+    outcome = QP__NET_UNSENT;
   (void)snprintf(why, sizeof(why), "%s", r->error[0] ? r->error : curl_easy_strerror(code));
   if (r->state == STOPPED)
     outcome = QP__NET_STOPPED;
@@ -605,7 +610,10 @@ set_route(CURL *easy, const struct qp__net_spec *spec)
   (void)qp__net_check_url(spec->url, &loopback); /* libcurl refuses a bad URL itself */
   if (spec->socket && curl_easy_setopt(easy, CURLOPT_UNIX_SOCKET_PATH, spec->socket))
     return false;
-  if ((loopback || spec->socket) && curl_easy_setopt(easy, CURLOPT_PROXY, ""))
+  if ((loopback || spec->socket || spec->peer) && curl_easy_setopt(easy, CURLOPT_PROXY, ""))
+    return false;
+  if (spec->once && (curl_easy_setopt(easy, CURLOPT_FRESH_CONNECT, 1L) ||
+                     curl_easy_setopt(easy, CURLOPT_FORBID_REUSE, 1L)))
     return false;
   return !curl_easy_setopt(easy, CURLOPT_URL, spec->url) &&
          !curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https") &&
@@ -663,6 +671,7 @@ qp__net_start(struct qp__net_client *client, const struct qp__net_spec *spec,
   r->body_max = spec->body_max;
   r->first_byte_ms = spec->first_byte_ms;
   r->idle_ms = spec->idle_ms;
+  r->once = spec->once;
   qp__buf_init(&r->body, SIZE_MAX / 4);
   if (!set_options(r, spec) || (!client->busy && !add_to_multi(r))) {
     release_parts(r);

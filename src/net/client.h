@@ -34,6 +34,7 @@ enum qp__net_outcome {
   QP__NET_SILENT,  /* nothing was received for first_byte_ms or idle_ms */
   QP__NET_TIMEOUT, /* connect_ms or total_ms have passed */
   QP__NET_TOOBIG,  /* the response is larger than its limit */
+  QP__NET_UNSENT,  /* of a request that is sent once: there was no connection to send it on */
   QP__NET_FAILED,  /* not resolved, not connected, TLS, connection broken, out of memory */
 };
 
@@ -74,6 +75,8 @@ struct qp__net_spec {
   uint64_t first_byte_ms;   /* from the start to the first byte of the response */
   uint64_t idle_ms;         /* between two pieces of the response */
   uint64_t total_ms;
+  bool peer; /* it is another server of this store: no proxy is used */
+  bool once; /* on a connection of its own: libcurl repeats requests on those that it reuses */
   struct qp__net_hooks hooks;
   void *arg;
 };

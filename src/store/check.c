@@ -344,7 +344,10 @@ check_references(struct checking *k, struct qp_err *err)
 static enum qp_rc
 save_meta(struct checking *k, struct qp_err *err)
 {
-  struct qp__driver_change change = { .kind = QP__CHANGE_META };
+  struct qp__driver_change change = {
+    .kind = QP__CHANGE_META,
+    .running = !qp_state_awaits_client(k->image.meta->state),
+  };
   struct qp__buf text;
   enum qp_rc rc;
 

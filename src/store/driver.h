@@ -24,6 +24,7 @@
 #include "base/log.h"
 #include "os/os.h"
 #include "store/context/loaded_context.h"
+#include "store/lease.h"
 #include "store/workers.h"
 
 /* ---- changes ---- */
@@ -68,6 +69,7 @@ struct qp__driver_change {
   const char *path;              /* of a plain file */
   uint64_t offset;               /* in it */
   bool cut;
+  bool running; /* of metadata: its state is one in which a turn runs */
   /* When set, prepare() calls it first, perhaps in another thread: it sets `bytes` and the entry,
    * or rc. So a batch is encoded while its files are being written. */
   void (*make)(struct qp__driver_change *change);
@@ -294,6 +296,31 @@ struct qp__driver_process {
   enum qp_rc (*checkpoint)(void *self, struct qp_err *err); /* empties the journal */
 };
 
+/* Several servers: processes that share a store. A server that has joined holds what it opens: as
+ * long as it holds a context no other server can open it, so the front may answer from memory.
+ * docs/ARCHITECTURE.md, "The lease protocol", has the rules. Without it: the store has one writing
+ * process, which sees to that by itself. */
+struct qp__driver_lease {
+  /* Joins. From then on context_load() fails with QP_BUSY for what another live server holds. */
+  enum qp_rc (*join)(void *self, int64_t lease_ms, const struct qp__lease_watch *watch,
+                     struct qp_err *err);
+  /* Where other servers find this one. */
+  enum qp_rc (*announce)(void *self, const char *address, struct qp_err *err);
+  /* Until when, by os->mono_ms, no other server can hold what this one holds. 0: not joined. */
+  int64_t (*valid_until)(void *self);
+  /* Holds something that is no context. QP_BUSY: another live server holds it. */
+  enum qp_rc (*take)(void *self, const struct qp_uuid *id, struct qp_err *err);
+  /* Gives a context up. No handle of it exists. */
+  enum qp_rc (*give)(void *self, const struct qp_uuid *id, struct qp_err *err);
+  enum qp_rc (*holder)(void *self, const struct qp_uuid *id, struct qp__lease_holder *out,
+                       struct qp_err *err);
+  /* Whether a live server has announced this address. */
+  enum qp_rc (*alive)(void *self, const char *address, bool *out, struct qp_err *err);
+  void (*stats)(void *self, struct qp__lease_stats *out);
+  /* Gives up everything; no call of `watch` follows. */
+  void (*leave)(void *self);
+};
+
 /* A data directory: the store's name is the path of a directory. The front opens it before open(),
  * closes it after close(), and keeps files of its own in it: the catalogue, markers of erasures.
  * Without it: the catalogue is in memory, and erasing leaves no markers. */
@@ -427,6 +454,7 @@ struct qp__driver {
   const struct qp__driver_salvage *salvage;
   const struct qp__driver_process *process;
   const struct qp__driver_directory *directory;
+  const struct qp__driver_lease *lease;
 };
 
 extern const struct qp__driver qp__driver_files;

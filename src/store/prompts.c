@@ -477,6 +477,7 @@ commit_deletion(struct qp_store *s, const char *id, struct referrer *list, size_
     changes[i].kind = QP__CHANGE_META;
     changes[i].context = list[i].context->driver;
     changes[i].bytes = qp__buf_bytes(&list[i].text);
+    changes[i].running = !qp_state_awaits_client(list[i].effect.view->meta->state);
     list[i].effect.next = commit.effects;
     commit.effects = &list[i].effect;
   }

@@ -8,6 +8,7 @@
 #include "base/err.h"
 #include "base/sized.h"
 #include "store/context/context_int.h"
+#include "store/lease.h"
 #include "turn/ask.h"
 #include "turn/compacting.h"
 #include "turn/discover.h"
@@ -357,6 +358,11 @@ begin_turns(struct qp_engine *e, const struct qp_engine_options *options, struct
   bool left = true;
   enum qp_rc rc = QP_OK;
 
+  if (qp__lease_joined(e->store)) {
+    e->started = true;
+    qp__engine_watch(e);
+    return QP_OK;
+  }
   if (options->flags & QP_ENGINE_QUICK_START && qp__store_knows_turns(e->store)) {
     rc = qp__store_mark_turns(e->store, true, &left, err);
     e->marked = !rc;
@@ -462,6 +468,7 @@ qp_engine_start(struct qp_store *store, const struct qp_engine_options *options,
   sys = start_thread(e);
   if (sys) {
     rc = qp__fail_sys(err, sys, "cannot start the engine's thread");
+    qp__lease_watch(e->store, QP__LEASE_ENGINE, NULL);
     e->phase = QP__ENGINE_DRAINING; /* the recovery is left to the next engine */
     (void)uv_run(&e->loop, UV_RUN_DEFAULT);
     (void)uv_loop_close(&e->loop);
@@ -484,6 +491,7 @@ qp_engine_stop(struct qp_engine *engine)
 {
   if (!engine)
     return;
+  qp__lease_watch(engine->store, QP__LEASE_ENGINE, NULL);
   (void)pthread_mutex_lock(&engine->lock);
   engine->stopping = true;
   (void)uv_async_send(&engine->wake);

@@ -102,8 +102,10 @@ struct qp_engine {
   struct qp__release *releases;   /* callers that wait until a context is released */
   size_t recovering; /* contexts in which an earlier engine left a turn unfinished and that are not
                       * recovered yet, and the search for them */
-  bool marked;       /* the store has a mark that turns may be unfinished … */
-  bool unclean;      /* … and keeps it: something could not be saved */
+  struct qp__post loss;    /* this server lost what it held … */
+  atomic_bool loss_posted; /* … and the engine was told */
+  bool marked;             /* the store has a mark that turns may be unfinished … */
+  bool unclean;            /* … and keeps it: something could not be saved */
   enum qp__engine_phase phase;
 
   pthread_mutex_t lock; /* of what follows */
@@ -158,6 +160,8 @@ enum qp_rc qp__engine_open_tools(struct qp_engine *e, const struct qp_engine_opt
 /* Searches the catalogue, in a worker, for contexts with unfinished turns of an earlier engine, and
  * opens them, which recovers them. QP_NOMEM. */
 enum qp_rc qp__engine_recover(struct qp_engine *e, struct qp_err *err);
+/* Instead of that, in a store that several servers share. */
+void qp__engine_watch(struct qp_engine *e);
 /* One of `recovering` has ended. In engine.c. */
 void qp__engine_recovered(struct qp_engine *e);
 

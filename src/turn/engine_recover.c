@@ -1,12 +1,16 @@
 /* engine_recover.c - finds contexts with unfinished turns of an earlier engine, by the states in
  * the catalogue, without opening all contexts. With QP_ENGINE_QUICK_START only when the last engine
- * did not end properly. */
+ * did not end properly.
+ *
+ * In a store that several servers share (store/lease.h) the driver reports the unfinished turns of
+ * servers that are gone, and that this server lost what it held. */
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/vec.h"
 #include "store/context/context_int.h"
+#include "store/lease.h"
 #include "turn/actor.h"
 
 struct search {
@@ -111,4 +115,72 @@ qp__engine_recover(struct qp_engine *e, struct qp_err *err)
   }
   e->recovering++;
   return QP_OK;
+}
+
+/* ---- several servers ---- */
+
+struct orphan {
+  struct qp__post post; /* first */
+  struct qp_uuid id;
+};
+
+/* Another server may be faster; then the context cannot be opened, and nothing happens. */
+static void
+adopt_orphan(struct qp_engine *e, struct qp__post *post)
+{
+  struct orphan *o = (struct orphan *)post;
+  struct qp__actor *t = e->phase == QP__ENGINE_RUNNING ? qp__engine_actor(e, &o->id) : NULL;
+
+  if (t && t->stage == QP__ACTOR_CLOSED) {
+    qp__actor_load(t);
+    qp__actor_pump(t);
+  }
+  qp__free(o);
+}
+
+/* When out of memory, it is reported again. */
+static void
+post_orphan(void *arg, const struct qp_uuid *id)
+{
+  struct orphan *o = qp__alloc0(1, sizeof(*o));
+
+  if (!o)
+    return;
+  o->post.run = adopt_orphan;
+  o->id = *id;
+  qp__engine_post(arg, &o->post);
+}
+
+/* Nothing is saved any more: the server that took a context over has applied RESTART to it. */
+static void
+let_go(struct qp_engine *e, struct qp__post *post)
+{
+  e->loss_posted = false;
+  (void)post;
+  for (size_t i = 0; i < QP__ACTOR_BUCKETS; i++)
+    for (struct qp__actor *t = e->actors[i], *next; t; t = next) {
+      next = t->chain;
+      if (t->stage != QP__ACTOR_CLOSED)
+        t->stage = QP__ACTOR_RELEASING;
+      qp__feed_end_subs(&t->feed);
+      qp__actor_pump(t);
+    }
+}
+
+static void
+post_loss(void *arg)
+{
+  struct qp_engine *e = arg;
+
+  if (atomic_exchange(&e->loss_posted, true))
+    return;
+  e->loss.run = let_go;
+  qp__engine_post(e, &e->loss);
+}
+
+void
+qp__engine_watch(struct qp_engine *e)
+{
+  qp__lease_watch(e->store, QP__LEASE_ENGINE,
+                  &(struct qp__lease_watch){ .lost = post_loss, .orphan = post_orphan, .arg = e });
 }

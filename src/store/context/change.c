@@ -390,6 +390,7 @@ make_view(struct work *w, struct qp_err *err)
 {
   struct qp_context *c = w->context;
   struct qp__meta *meta = w->meta;
+  struct qp__driver_change *change;
   enum qp_rc rc;
 
   if (!meta || qp__meta_equal(meta, c->staged_view->meta))
@@ -402,7 +403,9 @@ make_view(struct work *w, struct qp_err *err)
   if (rc)
     return rc;
   w->effect.view->meta_bytes = w->meta_text.len;
-  add_change(w, QP__CHANGE_META)->bytes = qp__buf_bytes(&w->meta_text);
+  change = add_change(w, QP__CHANGE_META);
+  change->bytes = qp__buf_bytes(&w->meta_text);
+  change->running = !qp_state_awaits_client(meta->state);
   return QP_OK;
 }
 

@@ -202,6 +202,7 @@ load_context(struct qp_context *c, struct qp_err *err)
 {
   struct qp_store *s = c->store;
   struct qp__problems problems = { .repair = !s->readonly, .log = &s->log };
+  unsigned long long losses = atomic_load(&s->losses);
   struct qp__image image;
   enum qp_rc rc = QP_OK;
 
@@ -218,6 +219,8 @@ load_context(struct qp_context *c, struct qp_err *err)
     c->old = image.old;
     rc = adopt_image(c, &image, err);
   }
+  if (!rc && atomic_load(&s->losses) != losses)
+    rc = qp__fail(err, QP_BUSY, "another server may hold the context; try again in a moment");
   if (QP_CHECKED && !rc)
     qp__context_invariants(c, true);
   qp__image_release(&image);
@@ -523,6 +526,23 @@ qp__context_retire(struct qp_context *c)
   at = find_place(s, &c->id);
   if (*at == c)
     *at = c->chain;
+  qp__mutex_unlock(&s->lock);
+}
+
+void
+qp__contexts_retire_all(struct qp_store *s)
+{
+  qp__mutex_lock(&s->lock);
+  qp__contexts_evict(s, true);
+  for (size_t i = 0; i < QP__CONTEXT_BUCKETS; i++)
+    for (struct qp_context **at = &s->table[i], *c; (c = *at);) {
+      if (c->stage != QP__CONTEXT_READY) {
+        at = &c->chain;
+        continue;
+      }
+      atomic_store(&c->stale, true);
+      *at = c->chain;
+    }
   qp__mutex_unlock(&s->lock);
 }
 

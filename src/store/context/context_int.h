@@ -122,6 +122,12 @@ struct qp_store {
   bool recovering;                 /* nothing becomes BUSY */
   atomic_ullong recoveries;        /* completed recoveries; increases with all write locks held */
   struct qp__migrating *migrating; /* contexts that are being migrated now */
+
+  /* lease.h */
+  atomic_ullong losses; /* how often this process lost what it held */
+  atomic_ullong common; /* `losses` + 1 when it took qp__lease_common; 0: never */
+  struct qp__mutex watch_lock;
+  struct qp__lease_watch watches[QP__LEASE_ROLES];
 };
 
 /* One of them; lives on the stack of the thread that migrates it. */
@@ -282,6 +288,8 @@ enum qp_rc qp__contexts_gather(struct qp_store *s, struct qp__gathered *out, str
 void qp__contexts_release(struct qp_store *s, struct qp__gathered *g);
 /* New users do not find it any more; its present users keep it. With the store's lock free. */
 void qp__context_retire(struct qp_context *c);
+/* The same for all that are in memory. */
+void qp__contexts_retire_all(struct qp_store *s);
 
 /* ---- packing.c ---- */
 

@@ -218,10 +218,14 @@ qp__pg_context_load(void *self, const struct qp_uuid *id, struct qp__image *imag
                     struct qp__problems *problems, void **out, struct qp_err *err)
 {
   struct qp__pg *pg = self;
-  struct loading l = { id, &pg->writer };
+  struct qp_uuid holder = qp__pg_holder(pg);
+  struct loading l = { id, &holder };
   struct qp__pg_link *link = NULL;
   bool changed = false;
-  enum qp_rc rc = qp__pg_query(pg, "load a context", ask_all, &l, &link, err);
+  enum qp_rc rc = qp__pg_lease_acquire(pg, id, &holder, err);
+
+  if (!rc)
+    rc = qp__pg_query(pg, "load a context", ask_all, &l, &link, err);
 
   if (!rc && PQntuples(link->results[1]) == 0)
     rc = qp__pg_no_context(id, err);
@@ -256,7 +260,7 @@ qp__pg_context_peek(void *self, const struct qp_uuid *id, struct qp__buf *meta, 
   if (stamp)
     memset(stamp, 0, 16);
   qp__pg_add_uuid(&call, id);
-  qp__pg_add_uuid(&call, &pg->writer);
+  qp__pg_add_uuid(&call, &pg->writer); /* who holds it is not asked for */
   rc = qp__pg_ask(pg, "read metadata", &call, &link, err);
   if (!rc && PQntuples(link->results[0]) == 0)
     rc = qp__pg_no_context(id, err);

@@ -7,14 +7,26 @@
  *   - a server that was paused and lost its lease cannot write late: its number is old;
  *   - two servers cannot both commit on top of the same state: the version has moved;
  *   - a commit that is sent twice is stored once.
- * A commit also extends the lease. A server takes a lease that is free or has expired with its
- * first commit, in the same transaction. */
+ * A program that writes alone takes a lease that is free with its first commit, in the same
+ * transaction; each commit extends it. A server that shares the store takes it before it loads the
+ * context, and has it as long as its row in quipu.servers is there (pg_member.c). */
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/vec.h"
 #include "store/postgres/postgres_int.h"
+
+struct qp_uuid
+qp__pg_holder(struct qp__pg *pg)
+{
+  struct qp_uuid holder;
+
+  qp__mutex_lock(&pg->lock);
+  holder = pg->holder;
+  qp__mutex_unlock(&pg->lock);
+  return holder;
+}
 
 struct adding {
   struct qp__pg_leases *leases;
@@ -33,10 +45,12 @@ add_context(void *arg, struct qp__pg_context *context)
       return;
     }
   a->ok = a->ok && qp__vec_reserve(l->list, l->count, l->cap, 1) &&
-          qp__vec_reserve(l->steps, l->count, l->step_cap, 1);
+          qp__vec_reserve(l->steps, l->count, l->step_cap, 1) &&
+          qp__vec_reserve(l->runs, l->count, l->run_cap, 1);
   if (!a->ok)
     return;
   l->list[l->count] = context;
+  l->runs[l->count] = 0;
   l->steps[l->count++] = 1;
 }
 
@@ -46,6 +60,10 @@ qp__pg_leases_add(struct qp__pg_leases *leases, const struct qp__pg_ticket *t)
   struct adding a = { leases, true };
 
   qp__pg_ticket_contexts(t, add_context, &a);
+  for (size_t i = 0; i < t->count && a.ok; i++)
+    for (size_t k = 0; k < leases->count && t->ops[i].kind == QP__CHANGE_META; k++)
+      if (leases->list[k] == t->ops[i].context)
+        leases->runs[k] = t->ops[i].at;
   return a.ok;
 }
 
@@ -54,6 +72,7 @@ qp__pg_leases_release(struct qp__pg_leases *leases)
 {
   qp__free(leases->list);
   qp__free(leases->steps);
+  qp__free(leases->runs);
   memset(leases, 0, sizeof(*leases));
 }
 
@@ -61,15 +80,16 @@ enum qp_rc
 qp__pg_leases_send(struct qp__pg *pg, struct qp__pg_link *link, const struct qp__pg_leases *leases,
                    struct qp_err *err)
 {
-  static const enum qp__pg_type types[] = { QP__PG_UUID, QP__PG_INT8, QP__PG_INT8, QP__PG_INT8,
-                                            QP__PG_BOOL };
+  static const enum qp__pg_type types[] = { QP__PG_UUID, QP__PG_INT8, QP__PG_INT8,
+                                            QP__PG_INT8, QP__PG_BOOL, QP__PG_INT8 };
   struct qp__pg_call call = { .statement = QP__PG_LEASE };
-  struct qp__pg_array a[5];
+  struct qp_uuid holder = qp__pg_holder(pg);
+  struct qp__pg_array a[6];
   enum qp_rc rc = QP_OK;
 
   if (!leases->count)
     return QP_OK;
-  for (size_t i = 0; i < 5; i++)
+  for (size_t i = 0; i < 6; i++)
     qp__pg_array_init(&a[i], types[i]);
   for (size_t i = 0; i < leases->count; i++) {
     const struct qp__pg_context *c = leases->list[i];
@@ -79,15 +99,18 @@ qp__pg_leases_send(struct qp__pg *pg, struct qp__pg_link *link, const struct qp_
     qp__pg_array_add_int(&a[2], c->version);
     qp__pg_array_add_int(&a[3], c->version + leases->steps[i]);
     qp__pg_array_add_int(&a[4], !c->held);
+    qp__pg_array_add_int(&a[5], leases->runs[i]);
   }
-  qp__pg_add_uuid(&call, &pg->writer);
+  qp__pg_add_uuid(&call, &holder);
   for (size_t i = 0; i < 5 && !rc; i++)
     rc = qp__pg_add_array(&call, &a[i], err);
-  qp__pg_add_int8(&call, QP__PG_LEASE_MS);
+  qp__pg_add_int8(&call, pg->lease_ms);
   qp__pg_add_int8(&call, (int64_t)leases->count);
   if (!rc)
+    rc = qp__pg_add_array(&call, &a[5], err);
+  if (!rc)
     qp__pg_send(link, &call);
-  for (size_t i = 0; i < 5; i++)
+  for (size_t i = 0; i < 6; i++)
     qp__pg_array_release(&a[i]);
   return rc;
 }
@@ -109,12 +132,13 @@ examine_one(struct qp__pg *pg, struct qp__pg_link *link, struct qp__pg_context *
             struct qp_err *err)
 {
   struct qp__pg_call call = { .statement = QP__PG_LEASE_READ };
+  struct qp_uuid holder = qp__pg_holder(pg);
   char id[QP_UUID_TEXT];
   const PGresult *r;
 
   (void)qp_uuid_text(&c->id, id);
   qp__pg_add_uuid(&call, &c->id);
-  qp__pg_add_uuid(&call, &pg->writer);
+  qp__pg_add_uuid(&call, &holder);
   qp__pg_send(link, &call);
   if (qp__pg_sync(link))
     return qp__pg_explain(link, "read a lease", err);

@@ -42,7 +42,17 @@ static const char *const version_1[] = {
   NULL,
 };
 
-static const char *const *const migrations[] = { version_1 };
+/* Several servers (pg_member.c). */
+static const char *const version_2[] = {
+  "CREATE TABLE quipu.servers (server uuid PRIMARY KEY, address text NOT NULL, "
+  "expires timestamptz NOT NULL) WITH (fillfactor = 50)",
+  /* A turn runs in the context: if its server is gone, another one must see to it. */
+  "ALTER TABLE quipu.leases ADD COLUMN running bool NOT NULL DEFAULT false",
+  "CREATE INDEX leases_running ON quipu.leases (context) WHERE running",
+  NULL,
+};
+
+static const char *const *const migrations[] = { version_1, version_2 };
 #define NEWEST (sizeof(migrations) / sizeof(migrations[0]))
 
 static enum qp__pg_outcome
@@ -56,13 +66,17 @@ ask_int(struct qp__pg_link *link, const char *text, int64_t *out)
   return outcome;
 }
 
-/* The version of the tables; 0: there are none. */
+/* The version of the tables; 0: there are none. The catalogue is asked and not to_regclass(), which
+ * remembers from before the lock that there are none while another server creates them. */
 static enum qp__pg_outcome
 read_version(struct qp__pg_link *link, int64_t *out)
 {
   int64_t there;
   enum qp__pg_outcome outcome =
-      ask_int(link, "SELECT (to_regclass('quipu.migrations') IS NOT NULL)::int", &there);
+      ask_int(link,
+              "SELECT count(*) FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n "
+              "ON n.oid = c.relnamespace WHERE n.nspname = 'quipu' AND c.relname = 'migrations'",
+              &there);
 
   *out = 0;
   if (outcome == QP__PG_DONE && there)

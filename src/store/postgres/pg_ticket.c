@@ -60,6 +60,8 @@ copy_change(struct qp__pg_ticket *t, const struct qp__driver_change *ch, struct 
     memcpy(&op->entry, ch->entry, sizeof(op->entry));
     op->id = ch->entry->id;
     op->at = ++op->context->number;
+  } else if (ch->kind == QP__CHANGE_META) {
+    op->at = ch->running ? 2 : 1; /* for its lease (pg_lease.c) */
   } else if (ch->kind == QP__CHANGE_STATUS) {
     op->at = ch->status;
   } else if (qp__is_file_change(ch)) {
@@ -494,11 +496,12 @@ send_create(struct gather *g, const struct qp__pg_op *op)
 {
   struct qp__pg_call add = call_of(QP__PG_CONTEXT_ADD, &op->scope, NULL);
   struct qp__pg_call lease = call_of(QP__PG_LEASE_ADD, &op->scope, NULL);
+  struct qp_uuid holder = qp__pg_holder(g->pg);
 
   qp__pg_add_bytes(&add, op->bytes);
   qp__pg_send(g->link, &add);
-  qp__pg_add_uuid(&lease, &g->pg->writer);
-  qp__pg_add_int8(&lease, QP__PG_LEASE_MS);
+  qp__pg_add_uuid(&lease, &holder);
+  qp__pg_add_int8(&lease, g->pg->lease_ms);
   qp__pg_send(g->link, &lease);
 }
 

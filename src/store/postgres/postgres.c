@@ -35,6 +35,7 @@ make_writer(struct qp__pg *pg, struct qp_err *err)
   qp__uuid_gen_init(&gen);
   pg->writer = qp__uuid_next(&gen, pg->os->now_ms(pg->os->self), entropy);
   qp__uuid_gen_release(&gen);
+  pg->holder = pg->writer;
   if (pg->readonly)
     return QP_OK;
   qp__pg_add_uuid(&call, &pg->writer);
@@ -69,6 +70,7 @@ open_postgres(const char *where, const struct qp__driver_options *options, void 
   pg->log = options->log;
   pg->readonly = options->readonly;
   pg->last = &pg->first;
+  pg->lease_ms = QP__PG_LEASE_MS;
   qp__mutex_init(&pg->lock, QP__RANK_POSTGRES);
   (void)pthread_cond_init(&pg->turn, NULL);
   rc = open_pool(pg, where, err);
@@ -112,6 +114,7 @@ close_postgres(void *self)
   struct qp__pg *pg = self;
 
   QP_ASSERT(!pg->first && !pg->leading);
+  qp__pg_shared.leave(pg);
   sign_off(pg);
   qp__pg_pool_release(&pg->pool);
   free_driver(pg);
@@ -164,4 +167,5 @@ const struct qp__driver qp__driver_postgres = {
   .gc = &gc,
   .build = &qp__pg_build,
   .recovery = &qp__pg_recovery,
+  .lease = &qp__pg_shared,
 };

@@ -45,7 +45,9 @@ struct qp__pg {
   const struct qp__os *os;
   struct qp__log log;
   bool readonly;
-  struct qp_uuid writer; /* this server, since it opened the store */
+  struct qp_uuid writer;        /* this server, since it opened the store */
+  int64_t lease_ms;             /* how long a lease lasts */
+  struct qp__pg_member *member; /* of several servers (pg_member.c), or NULL */
 
   struct qp__mutex lock;
   pthread_cond_t turn;                 /* a batch has ended */
@@ -53,6 +55,7 @@ struct qp__pg {
   bool leading;                        /* a thread is sending a batch */
   bool stopped;                        /* a batch is in doubt: `why` */
   struct qp_err why;
+  struct qp_uuid holder; /* the name of this server in leases: `writer`, or that of a member */
   /* The leader's, or with `stopped` those of mend(). */
   struct qp__pg_link *link; /* or NULL */
   int64_t batch;            /* the last number that was used */
@@ -142,7 +145,8 @@ enum qp_rc qp__pg_ask(struct qp__pg *pg, const char *what, const struct qp__pg_c
 struct qp__pg_leases {
   struct qp__pg_context **list;
   int64_t *steps; /* commits of each in this batch */
-  size_t count, cap, step_cap;
+  int64_t *runs;  /* whether a turn runs: 0 as before, 1 no, 2 yes */
+  size_t count, cap, step_cap, run_cap;
 };
 bool qp__pg_leases_add(struct qp__pg_leases *leases, const struct qp__pg_ticket *t);
 void qp__pg_leases_release(struct qp__pg_leases *leases);
@@ -155,6 +159,17 @@ void qp__pg_leases_advance(const struct qp__pg_leases *leases);
  * again. Otherwise why this server may not write: QP_BUSY, QP_CONFLICT, QP_NOTFOUND. */
 enum qp_rc qp__pg_lease_examine(struct qp__pg *pg, struct qp__pg_link *link,
                                 const struct qp__pg_leases *leases, struct qp_err *err);
+
+/* The name of this server in leases. */
+struct qp_uuid qp__pg_holder(struct qp__pg *pg);
+
+/* ---- pg_member.c ---- */
+
+extern const struct qp__driver_lease qp__pg_shared;
+/* Of a server that has joined others: takes the lease of a context before it is loaded, in the name
+ * of `holder`. QP_BUSY: another server has it. */
+enum qp_rc qp__pg_lease_acquire(struct qp__pg *pg, const struct qp_uuid *id,
+                                const struct qp_uuid *holder, struct qp_err *err);
 
 /* ---- pg_context.c ---- */
 

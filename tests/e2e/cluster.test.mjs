@@ -1,0 +1,131 @@
+// Several servers, one PostgreSQL: every server answers every request, turns survive their server.
+
+import assert from 'node:assert/strict';
+import test from 'node:test';
+import { Cluster, metric, missing } from './cluster.mjs';
+import { goOn, holds, runs } from './hold.mjs';
+import { Model } from './model.mjs';
+import { Chat, makeWorkspace, said, script, until } from './turns.mjs';
+
+const numbers = (events) => events.map((event) => event.seq);
+const rising = (events) => assert.deepEqual(numbers(events), [...new Set(numbers(events))].sort((a, b) => a - b));
+
+// A context in a state, on the first of three servers; followed on the second.
+async function hold(t, state) {
+  const space = makeWorkspace(t);
+  const model = await Model.start(t);
+  const cluster = await Cluster.start(t, 3, { work: space.work, env: model.env, rules: ['auto run_command'] });
+  const chat = await Chat.create(cluster.servers[0]);
+  const stream = await chat.on(cluster.servers[1]).follow({ after: 0 });
+  await chat.begin('send_message', { content: 'hi' });
+  const at = { t, space, model, cluster, chat, stream };
+  const [request] = await Promise.all([holds[state](at), stream.reaches(state)]);
+  if (state === 'StreamingLLMResponse') await stream.until((event) => event.type === 'text');
+  await chat.reach(state);
+  return { ...at, request };
+}
+
+test('any server answers any request, streams too', { skip: missing }, async (t) => {
+  const cluster = await Cluster.start(t, 3, { steps: [{ match: 'hello', play: [{ text: 'Knots keep.' }] }] });
+  const [one, two, three] = cluster.servers;
+  const chat = await Chat.create(one);
+  const saved = await two.expect(201, 'POST', `${chat.at}/messages`, { role: 'user', text: 'from two' });
+  assert.equal(saved.total, 1);
+  const poll = await three.ask('GET', `${chat.at}/state`);
+  assert.equal(poll.status, 200);
+  const etag = poll.headers.get('etag');
+  for (const server of cluster.servers) {
+    const again = await server.ask('GET', `${chat.at}/state`, undefined, { 'if-none-match': etag });
+    assert.equal(again.status, 304);
+    assert.equal(again.headers.get('etag'), etag);
+  }
+  const events = await (await chat.on(three).stream('send_message', { content: 'hello' })).all();
+  rising(events);
+  assert.equal(said(events), 'Knots keep.');
+  const seen = await Promise.all(cluster.servers.map((server) => chat.on(server).state()));
+  assert.deepEqual(script(seen[0]), ['user: from two', 'user: hello', 'assistant: Knots keep.']);
+  for (const state of seen) assert.deepEqual(state, seen[0]);
+  // What belongs to no context is one truth, too.
+  await two.expect(201, 'POST', '/v1/system-prompts', { id: 'calm', name: 'Calm', content: 'Be calm.' });
+  for (const server of cluster.servers) assert.equal((await server.expect(200, 'GET', '/v1/system-prompts/calm')).content, 'Be calm.');
+  await one.expect(201, 'POST', '/v1/sessions', { id: 'day' });
+  for (const server of cluster.servers) await server.expect(201, 'POST', '/v1/sessions/day/messages', { role: 'user', content: 'tick' });
+  for (const server of cluster.servers) assert.equal((await server.expect(200, 'GET', '/v1/sessions/day/messages')).messages.length, 3);
+  // A deleted context is gone everywhere.
+  await three.expect(204, 'DELETE', chat.at);
+  for (const server of cluster.servers) assert.equal((await server.ask('GET', `${chat.at}/state`)).status, 404);
+  assert.ok((await metric(two, 'quipu_forwarded_requests_total')) > 0);
+});
+
+test('a server is killed while it streams: another one takes over', { skip: missing }, async (t) => {
+  const held = await hold(t, 'StreamingLLMResponse');
+  const [one, two, three] = held.cluster.servers;
+  const id = `'${held.chat.id}'`;
+  await until(() => Number(held.cluster.sql(`SELECT count(*) FROM quipu.chunks WHERE scope = ${id} AND position('Knots are'::bytea in bytes) > 0`)) > 0);
+  const last = held.stream.events.at(-1).seq;
+  one.process.child.kill('SIGKILL');
+  assert.equal(await held.stream.ended, false, 'the stream through another server is cut');
+  const chat = held.chat.on(three);
+  const stream = await chat.follow({ last });
+  const rest = await stream.reaches('Failed');
+  rising([...held.stream.events, ...rest.filter((event) => event.seq !== undefined)]);
+  stream.close();
+  const states = await Promise.all([two, three].map((server) => held.chat.on(server).state()));
+  assert.deepEqual(states[0], states[1]);
+  assert.equal(states[0].state_detail.error.kind, 'interrupted');
+  assert.deepEqual(script(states[0]), ['user: hi', 'assistant!: Knots are']);
+  await goOn({ ...held, chat }, 'send_message', { content: 'go on' });
+});
+
+test('a server is killed while a tool runs: it is not run again', { skip: missing }, async (t) => {
+  const held = await hold(t, 'ExecutingTools');
+  held.cluster.servers[0].process.child.kill('SIGKILL');
+  const chat = held.chat.on(held.cluster.servers[1]);
+  const left = await chat.reach('Failed');
+  assert.match(script(left).at(-1), /^tool! call_c: .*interrupted.*may have run/);
+  await goOn({ ...held, chat }, 'retry');
+  assert.equal(runs(held.space), 1);
+});
+
+test('a server is killed while an approval waits: it still waits', { skip: missing }, async (t) => {
+  const held = await hold(t, 'AwaitingToolApproval');
+  held.cluster.servers[0].process.child.kill('SIGKILL');
+  const chat = held.chat.on(held.cluster.servers[2]);
+  const left = await chat.state();
+  assert.deepEqual(left.pending_tool_calls.map((call) => call.id), ['call_w']);
+  await goOn({ ...held, chat }, 'approve_tools', { approved: ['call_w'] });
+  assert.equal(held.space.read('made.txt'), 'a knot');
+});
+
+test('a server that was stopped for too long writes nothing late, and comes back', { skip: missing }, async (t) => {
+  const held = await hold(t, 'StreamingLLMResponse');
+  const [one, two] = held.cluster.servers;
+  one.process.child.kill('SIGSTOP');
+  t.after(() => one.process.child.kill('SIGCONT'));
+  const chat = held.chat.on(two);
+  await chat.reach('Failed');
+  await held.request.say(' too late').catch(() => {});
+  const before = await goOn({ ...held, chat }, 'send_message', { content: 'go on' });
+  one.process.child.kill('SIGCONT');
+  await one.process.logged(/lost its contexts/);
+  // It answers what the other server has; nothing of its own turn was added.
+  await until(async () => (await one.ask('GET', `${chat.at}/state`)).status === 200);
+  const after = await held.chat.state();
+  assert.deepEqual(script(after), script(before));
+  assert.equal((await two.expect(200, 'GET', `${chat.at}/messages`)).total, script(before).length);
+  // And it holds contexts again.
+  const fresh = await Chat.create(one);
+  assert.equal((await fresh.on(two).state()).state, 'Idle');
+  assert.ok((await metric(one, 'quipu_leases_lost_total')) >= 1);
+});
+
+test('a stopping server hands its contexts over at once', { skip: missing }, async (t) => {
+  const cluster = await Cluster.start(t, 2, { lease: 600, steps: [{ match: '', play: [{ text: 'Yes.' }] }] });
+  const [one, two] = cluster.servers;
+  const chat = await Chat.create(one);
+  await chat.send('hello');
+  assert.equal((await one.stop()).status, 0);
+  assert.equal(cluster.sql('SELECT count(*) FROM quipu.servers'), '1');
+  await chat.on(two).send('again'); // with a lease of ten minutes
+  assert.equal((await chat.on(two).state()).total, 4);
+});
