@@ -28,10 +28,13 @@ function list(dir) {
   });
 }
 
+const libpq = execFileSync('pkg-config', ['--cflags', 'libpq'], { encoding: 'utf8' }).trim().split(/\s+/);
+
 function flagsOf(file) {
   // With the assertions of checked builds, the analyzer knows what functions rely on.
   const flags = ['-std=c11', '-D_GNU_SOURCE', '-DQP_CHECKED=1', '-Wall', '-Wextra', '-Wpedantic', '-Iinclude'];
   if (file.startsWith('src/')) flags.push('-Isrc');
+  if (file.startsWith('src/store/postgres/')) flags.push(...libpq);
   if (file.startsWith('src/cli/')) flags.push('-DANALYZE_CLI');
   if (file.startsWith('src/') && !definesFailures.includes(file))
     flags.push('-include', analyzerHeader);

@@ -5,6 +5,8 @@
 #ifndef QP_BASE_LIST_H
 #define QP_BASE_LIST_H
 
+#include <stddef.h>
+
 /* Makes `e` the first element. */
 #define qp__list_push(first, prev, next, e) \
   do {                                      \

@@ -15,8 +15,8 @@
 
 #define KEY_MAX 255
 
-static bool
-applies(const struct qp__request *r)
+bool
+qp__idempotency_applies(const struct qp__request *r)
 {
   return r->route && r->route->scope >= QP__SCOPE_WRITE && !(r->route->flags & QP__ROUTE_OWN_KEY) &&
          r->route->handle != qp__h_action && strcmp(r->method, "GET") != 0 &&
@@ -112,7 +112,7 @@ refuse(enum qp__key_state state, const char *key, struct qp_err *err)
 enum qp_rc
 qp__idempotency_begin(struct qp__request *r, bool *replayed, struct qp_err *err)
 {
-  const char *key = applies(r) ? qp__request_header(r, "Idempotency-Key") : NULL;
+  const char *key = qp__idempotency_applies(r) ? qp__request_header(r, "Idempotency-Key") : NULL;
   enum qp__key_state state = QP__KEY_NEW;
   struct qp__key_name *name;
   struct qp__buf reply;

@@ -107,7 +107,7 @@ struct qp__holds {
   bool read_only;
   unsigned claimers; /* threads that wait until a context is unused */
   unsigned waiters;  /* requests that wait for a claimed context */
-  bool shared; /* other servers may hold contexts (forward.h) */
+  bool shared;       /* other servers may hold contexts (forward.h) */
   size_t idle;
   size_t render_bytes;
   _Atomic uint64_t epoch; /* increases when something changed that may affect any context */

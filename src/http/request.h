@@ -67,7 +67,6 @@ struct qp__request {
   struct qp__http *http;
   const struct qp__settings *settings; /* the settings when it began */
   struct MHD_Connection *connection;
-  enum qp__stage stage;
   const struct qp__route *route; /* NULL until it is found */
   const char *method;
   char *path; /* as it was sent, without the query */
@@ -87,18 +86,20 @@ struct qp__request {
   const char *query_text; /* as it was sent, or NULL */
   struct qp__buf body;
   bool too_big;          /* the body exceeded its limit; the rest is read and dropped */
-  uint64_t dropped;      /* dropped bytes */
   bool close;            /* the connection is closed after the response */
+  bool quick;            /* `then` is run in the thread of the connection */
+  bool forward_again;    /* the route is run again, when its holder has failed */
+  unsigned fail_status;  /* of qp__request_fail, or 0 */
+  uint64_t dropped;      /* bytes of the body */
   struct qp_err outcome; /* the error in the header, sent when the request is complete; or the
                             result of the handler */
-  unsigned fail_status;  /* of qp__request_fail, or 0 */
   const char *fail_code;
   const char *fail_param; /* the field that is wrong, for faces of other protocols; or NULL */
   const char *fail_state; /* the state that does not allow an action; or NULL */
   /* of a request that a worker has (work.h) */
-  struct qp__request *next;   /* in the queue */
-  qp__handler *then;          /* the next handler to run; NULL: none */
-  bool quick;                 /* … in the thread of the connection */
+  struct qp__request *next; /* in the queue */
+  qp__handler *then;        /* the next handler to run; NULL: none */
+  enum qp__stage stage;
   atomic_int halves;          /* of parking: the handler returns, and the waiting ends */
   struct qp_err waited;       /* the result of the waiting */
   struct qp__key_name *key;   /* of a request that idempotency.h keeps, or NULL; in the arena */
@@ -106,7 +107,6 @@ struct qp__request {
   struct qp__held *condemned; /* the context that it deletes, or NULL */
   struct qp_uuid elsewhere;   /* the context that another server holds (forward.h), or zeros */
   int64_t forward_until_us;   /* when that is given up; 0: the holder has not failed yet */
-  bool forward_again;         /* the route is run again */
   struct qp__stream *stream;  /* the response, instead of `reply`; or NULL */
   void *kept;                 /* data of the handler, in the arena */
   struct qp__reply reply;

@@ -30,32 +30,36 @@ configure(struct turn_rig *rig, const char *compaction)
   qp_context_close(c);
 }
 
+static void
+add(struct turn_rig *rig, enum qp_role role, const char *text)
+{
+  struct qp_context *c = open_context(rig->f, &rig->id);
+  struct qp_message *m = NULL;
+
+  OK(qp_message_new_text(role, bytes_of(text), &m, &failure));
+  OK(qp_message_save(c, NULL, m, NULL, &failure));
+  qp_message_free(m);
+  qp_context_close(c);
+}
+
 /* Adds n questions with answers, of about 100 tokens each pair. */
 static void
 talk(struct turn_rig *rig, size_t n)
 {
-  struct qp_context *c = open_context(rig->f, &rig->id);
-
   for (size_t i = 0; i < n; i++) {
-    struct qp_message *m = NULL;
     char text[600];
 
     (void)snprintf(text, sizeof(text),
                    "Please note that order number %zu of the customer costs %zu euros and must "
                    "never be sent before the second of May, whatever the depot says about it.",
                    1000 + i, 10 + i);
-    OK(qp_message_new_text(QP_ROLE_USER, bytes_of(text), &m, &failure));
-    OK(qp_message_save(c, NULL, m, NULL, &failure));
-    qp_message_free(m);
+    add(rig, QP_ROLE_USER, text);
     (void)snprintf(text, sizeof(text),
                    "I have noted order number %zu with its price and will not send it before the "
                    "second of May. Is there anything else that I should know about this order?",
                    1000 + i);
-    OK(qp_message_new_text(QP_ROLE_ASSISTANT, bytes_of(text), &m, &failure));
-    OK(qp_message_save(c, NULL, m, NULL, &failure));
-    qp_message_free(m);
+    add(rig, QP_ROLE_ASSISTANT, text);
   }
-  qp_context_close(c);
 }
 
 /* ---- what the functions of compaction.h say; parsed, to be released ---- */
@@ -841,18 +845,12 @@ test_an_old_message_is_found_in_a_long_history(void **state)
   struct turn_rig rig;
   struct turn_answer answer;
   struct qp_context *c;
-  struct qp_message *m = NULL;
   bool found = false;
 
   init_rig(&rig, *state,
            SCRIPT("{\"match\":\"find it\",\"times\":1,\"play\":[{\"call\":\"search_history\","
                   "\"arguments\":{\"query\":\"vault kestrel\"},\"id\":\"s1\"}]}," ANY));
-  c = open_context(rig.f, &rig.id);
-  OK(qp_message_new_text(QP_ROLE_USER, bytes_of("The vault opens with kestrel-4711."), &m,
-                         &failure));
-  OK(qp_message_save(c, NULL, m, NULL, &failure));
-  qp_message_free(m);
-  qp_context_close(c);
+  add(&rig, QP_ROLE_USER, "The vault opens with kestrel-4711.");
   talk(&rig, QP__RECALL_MESSAGES / 2 + 60);
   turn_rig_start(&rig);
   assert_string_equal(turn_send(&rig, "hello").state, "Idle");
@@ -898,6 +896,5 @@ main(void)
     cmocka_unit_test(test_what_is_recalled_is_stored_with_the_message),
     cmocka_unit_test(test_an_old_message_is_found_in_a_long_history),
   };
-
   return run_on_all("compaction", tests, COUNT(tests));
 }

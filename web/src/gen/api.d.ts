@@ -1593,6 +1593,30 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/import": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Import conversations of an older program
+         * @description The body is the file: a dump of a browser's LocalStorage, as an object of keys, or an old
+         *     context in one file. It is recognised by its content and imported by a job. A file that has
+         *     nothing that quipu knows makes the job fail with `INVALID`. A chat is imported completely or
+         *     not at all, and importing it again changes nothing. Only for keys without an owner. The
+         *     setting `max_body` limits the size.
+         */
+        post: operations["importFile"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/maintenance/migrate": {
         parameters: {
             query?: never;
@@ -1623,7 +1647,7 @@ export interface components {
             /** Format: uuid */
             id: string;
             /** @enum {string} */
-            kind: "check" | "gc" | "archive" | "compress" | "decompress" | "reindex" | "migrate";
+            kind: "check" | "gc" | "archive" | "compress" | "decompress" | "reindex" | "migrate" | "import";
             /**
              * Format: uuid
              * @description The context that the job is about; null if it is about several.
@@ -1646,7 +1670,7 @@ export interface components {
             /** Format: date-time */
             ended_at: string | null;
             /** @description When the job has ended, also after a failure or a cancellation: what it has done. */
-            report: components["schemas"]["CheckReport"] | components["schemas"]["GcReport"] | components["schemas"]["PackReport"] | components["schemas"]["ReindexReport"] | components["schemas"]["MigrateReport"] | null;
+            report: components["schemas"]["CheckReport"] | components["schemas"]["GcReport"] | components["schemas"]["PackReport"] | components["schemas"]["ReindexReport"] | components["schemas"]["MigrateReport"] | components["schemas"]["ImportReport"] | null;
             /** @description Why the job `failed`. */
             error: {
                 code: string;
@@ -1734,6 +1758,31 @@ export interface components {
             dry_run: boolean;
             failed: number;
             failures: components["schemas"]["JobFailures"];
+        };
+        ImportReport: {
+            /** @description Contexts that were created or extended. */
+            imported: number;
+            /** @description Contexts that were imported before. */
+            already: number;
+            /** @description Items that could not be imported. */
+            failed: number;
+            /** @description New system prompts. */
+            prompts: number;
+            messages: number;
+            /** @description The first 1,000 chats, prompts and items with a problem or a note. */
+            items: {
+                /** @description For example `chat c-1`. */
+                item: string;
+                outcome: string;
+                /** Format: uuid */
+                context_id: string | null;
+                messages: number;
+                notes: string[];
+                /** @description Why it was left out. */
+                error: string | null;
+            }[];
+            /** @description Items that are not listed. */
+            left_off: number;
         };
         CheckWork: {
             /** Format: uuid */
@@ -10284,6 +10333,47 @@ export interface operations {
             content: {
                 /** @example {} */
                 "application/json": components["schemas"]["NoWork"];
+            };
+        };
+        responses: {
+            202: components["responses"]["JobStarted"];
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Denied"];
+            409: components["responses"]["JobConflict"];
+            413: components["responses"]["TooBig"];
+            415: components["responses"]["WrongType"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["Failed"];
+            503: components["responses"]["Unavailable"];
+            507: components["responses"]["Full"];
+        };
+    };
+    importFile: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description A request with the same key is carried out only once, for 24 hours and also across restarts:
+                 *     a repetition gets the same response, with the header `Idempotency-Replayed`. The same key
+                 *     with another method, path, query or body is rejected with 409, and so is a key whose first
+                 *     request is still being carried out or was interrupted by a crash. A request that failed may
+                 *     be repeated with its key. Keys of different owners are independent.
+                 * @example 2b7c7d1e-8b1a-4d3f-9a52-0e8f6c1f7a10
+                 */
+                "Idempotency-Key"?: components["parameters"]["RequestKey"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "copilot_chats": "[]"
+                 *     }
+                 */
+                "application/json": Record<string, never>;
             };
         };
         responses: {

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/err.h"
 #include "base/list.h"
 #include "base/vec.h"
@@ -314,8 +315,10 @@ find_dir(struct qp__plan *p, const char *path, bool make, struct qp__node **dir,
       rc = become_dir(p, &n);
     if (rc)
       return rc;
-    if (n->type != QP__NODE_DIR)
+    if (n->type != QP__NODE_DIR) {
+      QP_ASSERT(!make);
       return 0;
+    }
     at = n;
   }
   *dir = at;
