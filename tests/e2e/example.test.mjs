@@ -131,7 +131,7 @@ test('a program that only stores links libquipu.a without curl, uv, PCRE2 and SQ
   if (isSanitized()) return t.skip('a build with sanitizers needs their flags too');
   for (const pie of ['-pie', '-no-pie']) {
     const dir = tempDir(t);
-    const program = link(dir, 'store_only', pie, path.join(build, 'libquipu.a'), '-ljansson', '-lsodium', '-lzstd', '-pthread');
+    const program = link(dir, 'store_only', pie, path.join(build, 'libquipu.a'), '-ljansson', '-lpq', '-lsodium', '-lzstd', '-pthread');
     assert.doesNotMatch(loaded(program), optional);
     assert.equal(ids(path.join(dir, 'data'), store(program, path.join(dir, 'data'), 'hello')).length, 1);
   }

@@ -33,7 +33,7 @@ test('every command explains itself, in two spellings and as JSON', () => {
 test('help of everything as JSON names every command', () => {
   const all = JSON.parse(ok(undefined, ['help', '--json']));
   assert.deepEqual(all.commands.map((c) => c.name), commands);
-  assert.deepEqual(all.options.map((o) => o.name), ['data', 'json', 'verbose', 'help', 'version']);
+  assert.deepEqual(all.options.map((o) => o.name), ['data', 'store', 'json', 'verbose', 'help', 'version']);
 });
 
 test('version', () => {
