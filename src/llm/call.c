@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/list.h"
+#include "llm/body_writer.h"
 
 /* ---- the engine ---- */
 
@@ -49,6 +50,43 @@ qp__llm_encode(const struct qp__llm_provider *provider, const struct qp__llm_req
 
   flagged.flags |= provider->flags;
   return provider->codec ? provider->codec->encode(&flagged, body, err) : QP_OK;
+}
+
+static void
+write_stream_options(struct qp__buf *body, const json_t *options)
+{
+  const char *key;
+  json_t *value;
+
+  qp__wire_key(body, "stream_options");
+  qp__wire_open(body, '{');
+  json_object_foreach ((json_t *)options, key, value)
+    if (strcmp(key, "include_usage") != 0)
+      qp__wire_value(body, key, value);
+  qp__wire_key(body, "include_usage");
+  (void)qp__buf_add_str(body, "true");
+  qp__wire_close(body, '}');
+}
+
+enum qp_rc
+qp__llm_forward(const struct qp__llm_provider *provider, const char *model, const json_t *request,
+                struct qp__buf *body, struct qp_err *err)
+{
+  const char *key;
+  json_t *value;
+
+  qp__wire_open(body, '{');
+  qp__wire_str(body, "model", model);
+  qp__wire_key(body, "stream");
+  (void)qp__buf_add_str(body, "true");
+  if (provider->codec == &qp__codec_openai && !(provider->flags & QP__LLM_NO_STREAM_OPTIONS))
+    write_stream_options(body, json_object_get(request, "stream_options"));
+  json_object_foreach ((json_t *)request, key, value)
+    if (strcmp(key, "model") != 0 && strcmp(key, "stream") != 0 &&
+        strcmp(key, "stream_options") != 0)
+      qp__wire_value(body, key, value);
+  qp__wire_close(body, '}');
+  return qp__buf_check(body, "the request", err);
 }
 
 enum qp_rc

@@ -45,6 +45,10 @@ size_t qp__llm_engine_calls(const struct qp__llm_engine *engine);
 enum qp_rc qp__llm_encode(const struct qp__llm_provider *provider,
                           const struct qp__llm_request *request, struct qp__buf *body,
                           struct qp_err *err);
+/* Instead: a request that is in the provider's protocol already. It is sent as it is, but for
+ * "model", "stream" and "stream_options", so that the answer comes as a stream with its usage. */
+enum qp_rc qp__llm_forward(const struct qp__llm_provider *provider, const char *model,
+                           const json_t *request, struct qp__buf *body, struct qp_err *err);
 
 /* Encodes the request, which is not needed afterwards, and begins. `provider` must live until the
  * call ends. On failure nothing is called. */

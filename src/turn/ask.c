@@ -221,6 +221,10 @@ prepare(struct qp__ask *ask, const struct qp__ask_spec *spec, struct qp_err *err
   request->model = qp__arena_strdup(&ask->arena, name);
   if (!request->model)
     return qp__fail_nomem(err, "a question to a model");
+  if (spec->body) {
+    request->body = &ask->body;
+    return qp__llm_forward(ask->provider, request->model, spec->body, &ask->body, err);
+  }
   if (qp__known_is_blind(&e->known, ask->provider->name, request->model))
     request->flags |= QP__LLM_NO_IMAGES;
   request->max_output = qp__models_get(&e->models, request->model)->max_output;

@@ -22,6 +22,8 @@ struct qp__ask_spec {
   const struct qp__llm_tool *tools;
   size_t tool_count;
   const json_t *parameters; /* as in the config of a context, or NULL */
+  /* Instead of all but the model: the request in the protocol of its provider (qp__llm_forward). */
+  const json_t *body;
 };
 
 /* Called on the engine's thread. They must not call qp__ask_free(). */

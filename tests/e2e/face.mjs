@@ -48,6 +48,13 @@ export async function checkedFetch(url, init = {}) {
   return new Response(text, answer);
 }
 
+// A request without a package; its body is any JSON.
+export async function post(server, route, body, headers = {}) {
+  const answer = await checkedFetch(`${server.url}${route}`, { method: 'POST', headers: { 'content-type': 'application/json', ...headers }, body: JSON.stringify(body) });
+  const text = await answer.text();
+  return { status: answer.status, headers: answer.headers, text, body: answer.headers.get('content-type').startsWith('application/json') ? JSON.parse(text) : undefined };
+}
+
 // ---- clients ----
 
 export const openai = (server, options = {}) => new OpenAI({ baseURL: `${server.url}/openai/v1`, apiKey: 'none', maxRetries: 0, fetch: checkedFetch, ...options });

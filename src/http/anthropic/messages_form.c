@@ -4,10 +4,7 @@
 #include <string.h>
 
 #include "http/emit.h"
-
-/* Thinking of another provider has no signature, and clients must send one back. quipu accepts it
- * and leaves such thinking out (llm/history.h). */
-#define NO_SIGNATURE "quipu"
+#include "http/face/wish.h"
 
 static const char *
 stop_reason(const struct qp__face *f)
@@ -135,7 +132,7 @@ item_more(struct qp__face *f, struct qp__item *item, struct qp_bytes text)
 static struct qp_bytes
 signature(const struct qp__item *item)
 {
-  const char *s = item->signature ? item->signature : NO_SIGNATURE;
+  const char *s = item->signature ? item->signature : QP__WISH_NO_SIGNATURE;
 
   return (struct qp_bytes){ s, strlen(s) };
 }

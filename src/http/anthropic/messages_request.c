@@ -72,18 +72,19 @@ read_part(struct qp__request *r, const json_t *block, const char *at, json_t *pa
 {
   const json_t *text = json_object_get(block, "text");
   const json_t *thinking = json_object_get(block, "thinking");
-  json_t *signature = json_object_get(block, "signature");
+  const char *signature = qp__json_text(block, "signature");
   bool good;
+
+  if (signature && (!*signature || strcmp(signature, QP__WISH_NO_SIGNATURE) == 0))
+    signature = NULL;
 
   if (is_type(block, "text") && json_is_string(text))
     good = qp__wish_add(parts, qp__wish_text(text));
   else if (is_type(block, "image"))
     return add_image(r, block, at, parts, err);
   else if (is_type(block, "thinking") && json_is_string(thinking))
-    good = qp__wish_add(
-        parts,
-        json_pack("{s:s, s:O, s:O*}", "type", "thinking", "text", thinking, "signature",
-                  json_is_string(signature) && json_string_length(signature) ? signature : NULL));
+    good = qp__wish_add(parts, json_pack("{s:s, s:O, s:s*}", "type", "thinking", "text", thinking,
+                                         "signature", signature));
   else if (is_type(block, "redacted_thinking"))
     good = qp__wish_add(parts, json_incref((json_t *)block));
   else
@@ -400,6 +401,7 @@ qp__messages_request_read(struct qp__request *r, const json_t *body, bool counts
   w->model = qp__json_text(body, "model");
   if (!w->model)
     return qp__wish_refuse(r, err, "model", "model: it must be the name of a model");
+  w->body = body;
   w->stream = json_is_true(json_object_get(body, "stream"));
   if (json_is_object(json_object_get(body, "thread")))
     return qp__request_fail(r, MHD_HTTP_BAD_REQUEST, "THREAD", err,

@@ -244,24 +244,30 @@ qp__exchange_ask(struct qp__request *r, struct qp__exchange *x, const struct qp_
   struct qp__http *http = r->http;
   const char *protocol = NULL;
   json_t *parameters = NULL;
+  json_t *body = NULL;
   enum qp_rc rc = qp__turns_enter(r, &engine, err);
 
   if (rc)
     return rc;
   (void)snprintf(x->face.model, sizeof(x->face.model), "%s", w->model);
   rc = qp__ask_protocol(engine, w->model, &protocol, err);
-  if (!rc)
+  if (!rc && w->body && strcmp(protocol, w->protocol) == 0) {
+    body = qp__wish_forward(w);
+    rc = body ? QP_OK : qp__fail_nomem(err, "a request");
+  } else if (!rc) {
     rc = qp__wish_parameters(r, w, protocol, &parameters, err);
-  if (!rc)
-    rc = qp__wish_tools(r, w, &tools, &spec.tool_count, err);
-  if (!rc)
-    rc = read_messages(r, w, &messages, &spec.message_count, err);
+    if (!rc)
+      rc = qp__wish_tools(r, w, &tools, &spec.tool_count, err);
+    if (!rc)
+      rc = read_messages(r, w, &messages, &spec.message_count, err);
+  }
   if (!rc) {
     spec.system =
         (struct qp_bytes){ w->system ? w->system : "", w->system ? strlen(w->system) : 0 };
     spec.messages = messages;
     spec.tools = tools;
     spec.parameters = parameters;
+    spec.body = body;
     qp__work_park(r, qp__exchange_answer, false);
     rc = qp__ask_start(engine, &spec, &fns, &x->ask, err);
     if (rc) {
@@ -272,6 +278,7 @@ qp__exchange_ask(struct qp__request *r, struct qp__exchange *x, const struct qp_
   for (size_t i = 0; messages && i < spec.message_count; i++)
     qp_message_free(messages[i]);
   json_decref(parameters);
+  json_decref(body);
   qp__turns_leave(http);
   if (rc == QP_NOTFOUND)
     return qp__request_fail(r, MHD_HTTP_NOT_FOUND, "MODEL", err, "%s", err->msg);

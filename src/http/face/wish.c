@@ -84,6 +84,84 @@ qp__wish_read_context(struct qp__request *r, struct qp__wish *w, const json_t *m
   return QP_OK;
 }
 
+/* ---- the whole request ---- */
+
+/* Thinking that has no signature of Anthropic: another provider has made it, or this server. */
+static bool
+is_unsigned_thinking(const json_t *block)
+{
+  const char *type = qp__json_text(block, "type");
+  const char *signature = qp__json_text(block, "signature");
+
+  return type && strcmp(type, "thinking") == 0 &&
+         (!signature || !*signature || strcmp(signature, QP__WISH_NO_SIGNATURE) == 0);
+}
+
+/* The messages without such thinking, which Anthropic refuses. NULL: no memory. */
+static json_t *
+forward_messages(const json_t *messages)
+{
+  json_t *all = json_copy((json_t *)messages);
+  bool good = all != NULL;
+
+  for (size_t i = 0; good && i < json_array_size(all); i++) {
+    const json_t *message = json_array_get(all, i);
+    const json_t *content = json_object_get(message, "content");
+    json_t *kept = NULL;
+
+    for (size_t k = json_array_size(content); good && k-- > 0;) {
+      if (!is_unsigned_thinking(json_array_get(content, k)))
+        continue;
+      if (!kept)
+        kept = json_copy((json_t *)content);
+      good = kept && json_array_remove(kept, k) == 0;
+    }
+    if (good && kept) {
+      json_t *copy = json_copy((json_t *)message);
+
+      good = copy && json_object_set(copy, "content", kept) == 0 &&
+             json_array_set_new(all, i, json_incref(copy)) == 0;
+      json_decref(copy);
+    }
+    json_decref(kept);
+  }
+  if (!good) {
+    json_decref(all);
+    all = NULL;
+  }
+  return all;
+}
+
+static bool
+forward_metadata(json_t *body)
+{
+  const json_t *metadata = json_object_get(body, "metadata");
+  json_t *copy;
+
+  if (!json_object_get(metadata, "quipu_context"))
+    return true;
+  copy = json_copy((json_t *)metadata);
+  (void)json_object_del(copy, "quipu_context");
+  if (copy && !json_object_size(copy)) {
+    json_decref(copy);
+    return json_object_del(body, "metadata") == 0;
+  }
+  return qp__wish_set(body, "metadata", copy);
+}
+
+json_t *
+qp__wish_forward(const struct qp__wish *w)
+{
+  json_t *body = json_copy((json_t *)w->body);
+
+  if (body && forward_metadata(body) &&
+      (strcmp(w->protocol, "anthropic") != 0 ||
+       qp__wish_set(body, "messages", forward_messages(json_object_get(body, "messages")))))
+    return body;
+  json_decref(body);
+  return NULL;
+}
+
 /* ---- tools ---- */
 
 static const char empty_schema[] = "{\"type\":\"object\",\"properties\":{}}";

@@ -12,6 +12,10 @@
 #define QP__WISH_MESSAGES_MAX 100000
 #define QP__WISH_TOOLS_MAX 512
 
+/* Thinking of another provider than Anthropic has no signature, and Anthropic's clients must send
+ * one back. They get this one, and such thinking is left out when it comes back. */
+#define QP__WISH_NO_SIGNATURE "quipu"
+
 enum qp__choice {
   QP__CHOICE_UNSET,
   QP__CHOICE_AUTO,
@@ -33,6 +37,7 @@ struct qp__wish {
   const char *choice_tool;
   bool one_call; /* at most one tool call at a time */
   bool stream;
+  const json_t *body;  /* the request, when a provider of the same protocol may get it; or NULL */
   const char *context; /* the context that keeps the exchange: an id, a name, "new"; NULL: none */
 };
 
@@ -42,6 +47,10 @@ void qp__wish_release(struct qp__wish *w);
 /* Reads the header X-Quipu-Context, or "quipu_context" of the request's metadata. */
 enum qp_rc qp__wish_read_context(struct qp__request *r, struct qp__wish *w, const json_t *metadata,
                                  struct qp_err *err);
+
+/* The request for a provider of the client's own protocol, which gets every field: new. Without
+ * what the caller writes itself (qp__llm_forward) and what is meant for quipu. NULL: no memory. */
+json_t *qp__wish_forward(const struct qp__wish *w);
 
 /* The parameters for a provider of `protocol`, as in the config of a context: new. QP_INVALID: the
  * provider cannot do what is asked; r->fail_param names the field. */

@@ -458,6 +458,7 @@ qp__chat_request_read(struct qp__request *r, const json_t *body, struct qp__wish
   if (!json_is_string(model))
     return qp__wish_refuse(r, err, "model", "\"model\" must be the name of a model");
   w->model = json_string_value(model);
+  w->body = body;
   w->stream = json_is_true(json_object_get(body, "stream"));
   *wants_usage =
       json_is_true(json_object_get(json_object_get(body, "stream_options"), "include_usage"));
