@@ -32,6 +32,27 @@ write_breakpoint(const struct qp__encoder *e)
 
 /* ---- head ---- */
 
+/* The effort is a field of "output_config", which may have others. */
+static void
+write_extra(const struct qp__encoder *e)
+{
+  const struct qp__llm_params *p = &e->request->params;
+  const char *key;
+  json_t *value;
+
+  if (p->effort) {
+    qp__wire_key(e->out, "output_config");
+    qp__wire_open(e->out, '{');
+    qp__wire_fields(e->out, json_object_get(p->extra, "output_config"));
+    if (!json_object_get(json_object_get(p->extra, "output_config"), "effort"))
+      qp__wire_str(e->out, "effort", p->effort);
+    qp__wire_close(e->out, '}');
+  }
+  json_object_foreach (p->extra, key, value)
+    if (!p->effort || strcmp(key, "output_config") != 0)
+      qp__wire_value(e->out, key, value);
+}
+
 static void
 write_params(const struct qp__encoder *e)
 {
@@ -50,13 +71,7 @@ write_params(const struct qp__encoder *e)
     qp__wire_value(e->out, "stop_sequences", p->stop);
   if (p->thinking)
     qp__wire_value(e->out, "thinking", p->thinking);
-  if (p->effort) {
-    qp__wire_key(e->out, "output_config");
-    qp__wire_open(e->out, '{');
-    qp__wire_str(e->out, "effort", p->effort);
-    qp__wire_close(e->out, '}');
-  }
-  qp__wire_fields(e->out, p->extra);
+  write_extra(e);
 }
 
 static void
@@ -76,6 +91,8 @@ write_tools(const struct qp__encoder *e)
     if (tool->description)
       qp__wire_str(e->out, "description", tool->description);
     qp__wire_raw(e->out, "input_schema", tool->schema.len ? tool->schema : no_arguments);
+    if (tool->strict)
+      qp__wire_raw(e->out, "strict", (struct qp_bytes){ "true", 4 });
     if (i + 1 == e->request->tool_count && !e->history.system.len)
       write_breakpoint(e);
     qp__wire_close(e->out, '}');

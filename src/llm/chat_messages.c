@@ -132,6 +132,8 @@ qp__chat_tools(struct qp__buf *out, const struct qp__llm_request *request)
     if (tool->description)
       qp__wire_str(out, "description", tool->description);
     qp__wire_raw(out, "parameters", tool->schema.len ? tool->schema : no_arguments);
+    if (tool->strict)
+      qp__wire_raw(out, "strict", (struct qp_bytes){ "true", 4 });
     qp__wire_close(out, '}');
     qp__wire_close(out, '}');
   }

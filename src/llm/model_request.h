@@ -13,6 +13,7 @@ struct qp__llm_tool {
   const char *name;
   const char *description; /* NULL: no description */
   struct qp_bytes schema;  /* of its arguments, a JSON object as text; empty: no arguments */
+  bool strict;             /* the provider makes sure that arguments fit the schema */
 };
 
 /* From the "parameters" of a context. Zeroed: the provider's defaults. */

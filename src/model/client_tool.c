@@ -11,7 +11,7 @@
 #define NAME_MAX_LEN 64
 #define DEPTH_ABOVE 3 /* the context, its config, the list */
 
-static const char *const fields[] = { "name", "description", "parameters", NULL };
+static const char *const fields[] = { "name", "description", "parameters", "strict", NULL };
 
 static bool
 is_name(const char *name)
@@ -36,6 +36,7 @@ static enum qp_rc
 check_tool(const struct qp__place *at, const json_t *tool, struct qp_err *err)
 {
   const char *description = NULL;
+  const json_t *strict = json_object_get(tool, "strict");
   const char *name = NULL;
   json_t *schema = NULL;
   json_t *rest = NULL;
@@ -49,11 +50,15 @@ check_tool(const struct qp__place *at, const json_t *tool, struct qp_err *err)
     rc = qp__field_object(at, tool, "parameters", &schema, err);
   if (!rc)
     rc = check_schema(at, schema, err);
+  if (!rc && strict && !json_is_boolean(strict) && !json_is_null(strict))
+    rc = qp__field_fail(at, "strict", "must be a boolean", err);
   if (!rc)
     rc = qp__field_rest(at->what, tool, fields, &rest, err);
   if (!rc && rest)
     rc = qp__field_fail(at, json_object_iter_key(json_object_iter(rest)),
-                        "is unknown; a tool has \"name\", \"description\" and \"parameters\"", err);
+                        "is unknown; a tool has \"name\", \"description\", \"parameters\" and "
+                        "\"strict\"",
+                        err);
   json_decref(rest);
   return rc;
 }

@@ -3,7 +3,8 @@
  *
  * A list of them is JSON, in "config.tools" of the metadata, and in "turn_tools" for the turn that
  * was begun with a list of its own, which then replaces the other:
- *   [{"name":"get_weather","description":"…","parameters":{JSON Schema of an object}}] */
+ *   [{"name":"get_weather","description":"…","parameters":{JSON Schema of an object},
+ *     "strict":false}] */
 #ifndef QP_MODEL_CLIENT_TOOL_H
 #define QP_MODEL_CLIENT_TOOL_H
 

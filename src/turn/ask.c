@@ -194,6 +194,7 @@ copy_tools(struct qp__ask *ask, const struct qp__ask_spec *spec, struct qp_err *
     list[i].description =
         tool->description ? qp__arena_strdup(&ask->arena, tool->description) : NULL;
     list[i].schema = (struct qp_bytes){ schema, tool->schema.len };
+    list[i].strict = tool->strict;
     if (!schema || !list[i].name || (tool->description && !list[i].description))
       list = NULL;
   }

@@ -31,11 +31,13 @@ const struct qp__llm_tool qp__recall_tools[2] = {
     "Searches the earlier part of this conversation, which the summary stands for. Returns the "
     "best "
     "messages with their numbers and a snippet.",
-    { SCHEMA_SEARCH, sizeof(SCHEMA_SEARCH) - 1 } },
+    { SCHEMA_SEARCH, sizeof(SCHEMA_SEARCH) - 1 },
+    false },
   { "read_history",
     "Reads messages of the earlier part of this conversation, which the summary stands for, from a "
     "number on.",
-    { SCHEMA_READ, sizeof(SCHEMA_READ) - 1 } },
+    { SCHEMA_READ, sizeof(SCHEMA_READ) - 1 },
+    false },
 };
 
 bool

@@ -34,6 +34,7 @@ copy_client_tools(struct qp__conversation *c, const json_t *tools, struct qp__ll
     list[i].description = qp__arena_strdup(&c->arena, description ? description : "");
     list[i].schema.data = text.rc ? NULL : qp__arena_strndup(&c->arena, text.data, text.len);
     list[i].schema.len = text.len;
+    list[i].strict = json_is_true(json_object_get(tool, "strict"));
     good = list[i].name && list[i].description && list[i].schema.data;
     qp__buf_release(&text);
     if (!good)
@@ -62,6 +63,7 @@ copy_tools(struct qp__conversation *c, const json_t *client_tools)
     if (!schema || !list[i].name || !list[i].description)
       return false;
     list[i].schema = (struct qp_bytes){ schema, strlen(schema) };
+    list[i].strict = false;
   }
   c->tools = list;
   c->tool_count = n + more;

@@ -93,6 +93,7 @@ read_tools(const json_t *root, struct qp__llm_tool *tools)
     tools[n].description = json_string_value(json_object_get(tool, "description"));
     tools[n].schema.data = json_string_value(json_object_get(tool, "schema"));
     tools[n].schema.len = tools[n].schema.data ? strlen(tools[n].schema.data) : 0;
+    tools[n].strict = json_is_true(json_object_get(tool, "strict"));
   }
   return n;
 }

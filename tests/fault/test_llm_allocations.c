@@ -89,7 +89,7 @@ blob(void *arg, const char *id, struct qp__buf *out, struct qp_err *err)
 static enum qp_rc
 encode(struct qp__buf *out)
 {
-  static const struct qp__llm_tool tools[] = { { "f", "Does.", { "{}", 2 } } };
+  static const struct qp__llm_tool tools[] = { { "f", "Does.", { "{}", 2 }, true } };
   struct qp__llm_request request = {
     .model = "m",
     .system = { "S", 1 },
@@ -273,7 +273,7 @@ play_demo(struct qp__buf *out)
       "{\"interval_ms\":0,\"steps\":[{\"match\":\"*never*\",\"play\":[{\"text\":"
       "\"n\"},{\"call\":\"f\",\"arguments\":{\"x\":1}},{\"error\":"
       "{\"status\":500}}]}]}";
-  static const struct qp__llm_tool tools[] = { { "list_directory", NULL, { "", 0 } } };
+  static const struct qp__llm_tool tools[] = { { "list_directory", NULL, { "", 0 }, false } };
   struct qp__llm_request request = {
     .model = "demo",
     .messages = (const struct qp_message *const *)messages,

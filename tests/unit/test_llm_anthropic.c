@@ -296,8 +296,8 @@ static void
 a_request_has_what_grows_at_its_end(void **state)
 {
   static const struct qp__llm_tool tools[] = {
-    { "list", "Lists.", { "{\"type\":\"object\"}", 17 } },
-    { "now", NULL, { "", 0 } },
+    { "list", "Lists.", { "{\"type\":\"object\"}", 17 }, true },
+    { "now", NULL, { "", 0 }, false },
   };
   struct qp__llm_request request = {
     .model = "claude-x",
@@ -320,7 +320,7 @@ a_request_has_what_grows_at_its_end(void **state)
       "\"top_p\":1,\"stop_sequences\":[\"END\"],\"thinking\":{\"type\":\"adaptive\"},"
       "\"output_config\":{\"effort\":\"low\"},\"metadata\":{\"user_id\":\"u\"},"
       "\"tools\":[{\"name\":\"list\",\"description\":\"Lists.\",\"input_schema\":"
-      "{\"type\":\"object\"}},{\"name\":\"now\",\"input_schema\":{\"type\":\"object\","
+      "{\"type\":\"object\"},\"strict\":true},{\"name\":\"now\",\"input_schema\":{\"type\":\"object\","
       "\"properties\":{}}}],\"system\":[{\"type\":\"text\",\"text\":\"Be kind.\","
       "\"cache_control\":{\"type\":\"ephemeral\",\"ttl\":\"1h\"}}],\"messages\":[{\"role\":"
       "\"user\","
@@ -395,7 +395,7 @@ what_others_made_is_left_out(void **state)
 static void
 at_most_four_cache_breakpoints(void **state)
 {
-  static const struct qp__llm_tool tools[] = { { "now", NULL, { "{}", 2 } } };
+  static const struct qp__llm_tool tools[] = { { "now", NULL, { "{}", 2 }, false } };
   struct qp__llm_request request = {
     .model = "claude-x", .tools = tools, .tool_count = 1, .cache = QP__CACHE_5M
   };

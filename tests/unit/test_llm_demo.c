@@ -15,9 +15,9 @@
 #define COUNT(list) (sizeof(list) / sizeof((list)[0]))
 
 static const struct qp__llm_tool tools[] = {
-  { "list_directory", NULL, { "", 0 } }, { "read_file", NULL, { "", 0 } },
-  { "write_file", NULL, { "", 0 } },     { "grep", NULL, { "", 0 } },
-  { "run_command", NULL, { "", 0 } },
+  { "list_directory", NULL, { "", 0 }, false }, { "read_file", NULL, { "", 0 }, false },
+  { "write_file", NULL, { "", 0 }, false },     { "grep", NULL, { "", 0 }, false },
+  { "run_command", NULL, { "", 0 }, false },
 };
 
 static uv_loop_t loop;

@@ -324,7 +324,9 @@ a_body_that_comes_at_once(void **state)
 static void
 a_request_with_everything(void **state)
 {
-  static const struct qp__llm_tool tools[] = { { "f", "Does.", { "{\"type\":\"object\"}", 17 } } };
+  static const struct qp__llm_tool tools[] = {
+    { "f", "Does.", { "{\"type\":\"object\"}", 17 }, true },
+  };
   struct qp__llm_request request = {
     .model = "gpt-x",
     .system = { "Be kind.", 8 },
@@ -354,7 +356,8 @@ a_request_with_everything(void **state)
       "{\"model\":\"gpt-x\",\"stream\":true,\"stream_options\":{\"include_usage\":true},"
       "\"max_completion_tokens\":100,\"reasoning_effort\":\"low\",\"tools\":[{\"type\":"
       "\"function\","
-      "\"function\":{\"name\":\"f\",\"description\":\"Does.\",\"parameters\":{\"type\":\"object\"}}"
+      "\"function\":{\"name\":\"f\",\"description\":\"Does.\",\"parameters\":{\"type\":\"object\"},"
+      "\"strict\":true}"
       "}],"
       "\"messages\":[{\"role\":\"system\",\"content\":\"Be kind.\"},{\"role\":\"user\",\"content\":"
       "\"q\"},{\"role\":\"assistant\",\"content\":\"a\",\"tool_calls\":[{\"id\":\"t1\",\"type\":"

@@ -308,6 +308,7 @@ read_tools(struct qp__request *r, const json_t *tools, struct qp__wish *w, struc
     const char *name = qp__json_text(tool, "name");
     json_t *description = json_object_get(tool, "description");
     json_t *schema = json_object_get(tool, "input_schema");
+    json_t *strict = json_object_get(tool, "strict");
     char at[AT_MAX];
 
     (void)snprintf(at, sizeof(at), "tools.%zu", i);
@@ -318,9 +319,10 @@ read_tools(struct qp__request *r, const json_t *tools, struct qp__wish *w, struc
                              "%s: a tool needs a \"name\" of 1 to 128 bytes and an "
                              "\"input_schema\"",
                              at);
-    if (!qp__wish_add(w->tools, json_pack("{s:s, s:O*, s:O}", "name", name, "description",
+    if (!qp__wish_add(w->tools, json_pack("{s:s, s:O*, s:O, s:O*}", "name", name, "description",
                                           json_is_string(description) ? description : NULL,
-                                          "parameters", schema)))
+                                          "parameters", schema, "strict",
+                                          json_is_true(strict) ? strict : NULL)))
       return qp__fail_nomem(err, "the tools");
   }
   return QP_OK;

@@ -182,6 +182,7 @@ write_tool(struct qp__request *r, const json_t *tool, struct qp__llm_tool *out)
   out->name = json_string_value(json_object_get(tool, "name"));
   out->description = json_string_value(json_object_get(tool, "description"));
   out->schema = (struct qp_bytes){ copy, text.len };
+  out->strict = json_is_true(json_object_get(tool, "strict"));
   qp__buf_release(&text);
   return copy != NULL;
 }

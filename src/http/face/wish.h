@@ -29,7 +29,7 @@ struct qp__wish {
   const char *model;
   const char *system; /* besides system messages; NULL: none */
   json_t *messages;   /* array */
-  json_t *tools;      /* array of {"name","description"?,"parameters"}, or NULL */
+  json_t *tools;      /* array of client tools (model/client_tool.h), or NULL */
   json_t *parameters; /* object: max_tokens, temperature, top_p, stop, thinking, effort */
   json_t *extra;      /* object: fields that go to a provider of the same protocol unchanged */
   json_t *format;     /* Chat Completions: response_format, or NULL */

@@ -319,6 +319,7 @@ qp__openai_tool(struct qp__request *r, const json_t *function, const char *at, s
   const char *name = json_string_value(json_object_get(function, "name"));
   json_t *schema = json_object_get(function, "parameters");
   json_t *description = json_object_get(function, "description");
+  json_t *strict = json_object_get(function, "strict");
 
   if (!name || !*name || strlen(name) > 128)
     return qp__wish_refuse(r, err, at, "%s: a function needs a \"name\" of 1 to 128 bytes", at);
@@ -326,9 +327,10 @@ qp__openai_tool(struct qp__request *r, const json_t *function, const char *at, s
     return qp__wish_refuse(r, err, at, "%s: \"parameters\" must be a JSON Schema", at);
   if (!w->tools)
     w->tools = json_array();
-  if (!qp__wish_add(w->tools, json_pack("{s:s, s:O*, s:O*}", "name", name, "description",
+  if (!qp__wish_add(w->tools, json_pack("{s:s, s:O*, s:O*, s:O*}", "name", name, "description",
                                         json_is_string(description) ? description : NULL,
-                                        "parameters", json_is_object(schema) ? schema : NULL)))
+                                        "parameters", json_is_object(schema) ? schema : NULL,
+                                        "strict", json_is_true(strict) ? strict : NULL)))
     return qp__fail_nomem(err, "the tools");
   return QP_OK;
 }

@@ -332,8 +332,9 @@ read_text(const json_t *text, struct qp__wish *w, struct qp_err *err)
     return QP_OK;
   if (is(qp__json_text(format, "type"), "json_schema"))
     w->format =
-        json_pack("{s:s, s:{s:s*, s:O*, s:O*}}", "type", "json_schema", "json_schema", "name",
-                  qp__json_text(format, "name"), "schema", json_object_get(format, "schema"),
+        json_pack("{s:s, s:{s:s*, s:s*, s:O*, s:O*}}", "type", "json_schema", "json_schema", "name",
+                  qp__json_text(format, "name"), "description",
+                  qp__json_text(format, "description"), "schema", json_object_get(format, "schema"),
                   "strict", json_object_get(format, "strict"));
   else
     w->format = json_incref((json_t *)format);
