@@ -294,9 +294,18 @@ read_tools(struct qp__request *r, const json_t *tools, struct qp__wish *w, struc
 static enum qp_rc
 read_body(struct qp__request *r, const json_t *body, struct qp__wish *w, struct qp_err *err)
 {
+  static const struct qp__field_rule rules[] = {
+    { "id", QP__FIELD_READ },        { "messages", QP__FIELD_READ }, { "trigger", QP__FIELD_READ },
+    { "messageId", QP__FIELD_READ }, { "model", QP__FIELD_READ },    { "system", QP__FIELD_READ },
+    { "tools", QP__FIELD_READ },     { NULL, QP__FIELD_IGNORE },
+  };
   const json_t *messages = json_object_get(body, "messages");
   const char *trigger = qp__json_text(body, "trigger");
   const char *id = qp__json_text(body, "id");
+  enum qp_rc rc = qp__wish_fields(r, body, rules, w, err);
+
+  if (rc)
+    return rc;
 
   if (!id || !*id || strlen(id) > 200)
     return qp__wish_refuse(r, err, "id", "\"id\" must be the id of the chat, 1 to 200 bytes");

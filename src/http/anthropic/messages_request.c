@@ -10,11 +10,23 @@
 #define AT_MAX 120
 #define TEXT_MAX ((size_t)64 << 20)
 
-/* Fields that are read below, or have no effect here. All others go to a provider of this protocol;
- * other providers do not get them. */
-static const char *const known[] = {
-  "model",  "messages", "max_tokens",     "system",      "tools", "tool_choice",
-  "stream", "thinking", "stop_sequences", "temperature", "top_p", "metadata",
+static const struct qp__field_rule rules[] = {
+  { "model", QP__FIELD_READ },
+  { "messages", QP__FIELD_READ },
+  { "max_tokens", QP__FIELD_READ },
+  { "system", QP__FIELD_READ },
+  { "tools", QP__FIELD_READ },
+  { "tool_choice", QP__FIELD_READ },
+  { "stream", QP__FIELD_READ },
+  { "thinking", QP__FIELD_READ },
+  { "stop_sequences", QP__FIELD_READ },
+  { "temperature", QP__FIELD_READ },
+  { "top_p", QP__FIELD_READ },
+  { "thread", QP__FIELD_READ },
+  { "cache_control", QP__FIELD_IGNORE }, /* the encoder sets breakpoints */
+  { "stream_options", QP__FIELD_IGNORE },
+  { "max_completion_tokens", QP__FIELD_IGNORE },
+  { NULL, QP__FIELD_PASS },
 };
 
 static bool
@@ -374,26 +386,6 @@ read_parameters(struct qp__request *r, const json_t *body, bool counts, struct q
   return QP_OK;
 }
 
-static enum qp_rc
-read_others(const json_t *body, struct qp__wish *w, struct qp_err *err)
-{
-  const char *key;
-  json_t *value;
-
-  w->extra = json_object();
-  json_object_foreach ((json_t *)body, key, value) {
-    bool is_known = false;
-
-    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
-      is_known |= strcmp(known[i], key) == 0;
-    if (!is_known && !json_is_null(value) && json_object_set(w->extra, key, value))
-      return qp__fail_nomem(err, "the parameters");
-  }
-  (void)json_object_del(w->extra, "stream_options");
-  (void)json_object_del(w->extra, "max_completion_tokens");
-  return w->extra ? QP_OK : qp__fail_nomem(err, "the parameters");
-}
-
 enum qp_rc
 qp__messages_request_read(struct qp__request *r, const json_t *body, bool counts,
                           struct qp__wish *w, struct qp_err *err)
@@ -409,7 +401,7 @@ qp__messages_request_read(struct qp__request *r, const json_t *body, bool counts
     return qp__request_fail(r, MHD_HTTP_BAD_REQUEST, "THREAD", err,
                             "thread: threads are not supported; send the whole conversation "
                             "without \"thread\"");
-  rc = read_others(body, w, err);
+  rc = qp__wish_fields(r, body, rules, w, err);
   if (!rc)
     rc = read_messages(r, json_object_get(body, "messages"), w, err);
   if (!rc)

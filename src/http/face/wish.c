@@ -10,6 +10,7 @@
 #include "base/json.h"
 
 #define SCHEMA_MAX ((size_t)16 << 20)
+#define IGNORED_MAX 1000 /* bytes of the header */
 
 void
 qp__wish_init(struct qp__wish *w, const char *protocol)
@@ -26,6 +27,7 @@ qp__wish_release(struct qp__wish *w)
   json_decref(w->tools);
   json_decref(w->parameters);
   json_decref(w->extra);
+  json_decref(w->ignored);
   json_decref(w->format);
   memset(w, 0, sizeof(*w));
 }
@@ -68,6 +70,112 @@ qp__wish_image(const char *url, const char *detail)
   return json_pack("{s:s, s:s, s:s*}", "type", "image", "url", url, "detail", detail);
 }
 
+/* ---- fields ---- */
+
+static bool
+is_word(const json_t *value, const char *word)
+{
+  return json_is_string(value) && strcmp(json_string_value(value), word) == 0;
+}
+
+/* Whether the value of a refused field asks for nothing. */
+static bool
+is_harmless(const char *name, const json_t *value)
+{
+  if (json_is_null(value) || json_is_false(value))
+    return true;
+  if (strcmp(name, "n") == 0)
+    return json_integer_value(value) == 1;
+  if (strcmp(name, "top_logprobs") == 0)
+    return json_is_integer(value) && json_integer_value(value) == 0;
+  if (strcmp(name, "logit_bias") == 0)
+    return json_is_object(value) && json_object_size(value) == 0;
+  if (strcmp(name, "modalities") == 0)
+    return json_array_size(value) == 1 && is_word(json_array_get(value, 0), "text");
+  return strcmp(name, "function_call") == 0 && is_word(value, "none");
+}
+
+enum qp_rc
+qp__wish_fields(struct qp__request *r, const json_t *body, const struct qp__field_rule *rules,
+                struct qp__wish *w, struct qp_err *err)
+{
+  const char *key;
+  json_t *value;
+  bool good;
+
+  w->extra = json_object();
+  w->ignored = json_object();
+  good = w->extra && w->ignored;
+  json_object_foreach ((json_t *)body, key, value) {
+    const struct qp__field_rule *rule = rules;
+
+    while (rule->name && strcmp(rule->name, key) != 0)
+      rule++;
+    if (rule->treatment == QP__FIELD_REFUSE && !is_harmless(key, value))
+      return qp__wish_refuse(r, err, key, "\"%.60s\" is not supported", key);
+    if (rule->treatment == QP__FIELD_PASS && !json_is_null(value))
+      good = good && json_object_set(w->extra, key, value) == 0;
+    if (rule->treatment == QP__FIELD_IGNORE && !json_is_null(value))
+      good = good && json_object_set_new(w->ignored, key, json_true()) == 0;
+  }
+  return good ? QP_OK : qp__fail_nomem(err, "the parameters");
+}
+
+static bool
+add_name(struct qp__buf *names, const char *name)
+{
+  static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-";
+
+  if (strspn(name, plain) == strlen(name)) /* others may not be in a header */
+    (void)qp__buf_addf(names, "%s%s", names->len ? ", " : "", name);
+  return names->rc != QP_NOMEM;
+}
+
+/* Names the fields that have no effect with a provider of `protocol`. */
+static bool
+tell_ignored(struct qp__request *r, const struct qp__wish *w, const char *protocol)
+{
+  bool same = strcmp(protocol, w->protocol) == 0;
+  struct qp__buf names;
+  const char *copy = NULL;
+  const char *key;
+  json_t *value;
+  bool good = true;
+
+  qp__buf_init(&names, IGNORED_MAX);
+  json_object_foreach (w->ignored, key, value)
+    good = good && add_name(&names, key);
+  json_object_foreach (w->extra, key, value)
+    good = good && (same || add_name(&names, key));
+  if (json_object_get(w->parameters, "thinking") && strcmp(protocol, "anthropic") != 0)
+    good = good && add_name(&names, "thinking");
+  if (good && names.len)
+    copy = qp__arena_strndup(&r->arena, names.data, names.len);
+  if (copy)
+    qp__reply_header(r, "X-Quipu-Ignored", copy);
+  good = good && (copy || !names.len);
+  qp__buf_release(&names);
+  return good;
+}
+
+/* The metadata without the name of a context, which is meant for quipu. */
+static bool
+forward_metadata(json_t *body)
+{
+  const json_t *metadata = json_object_get(body, "metadata");
+  json_t *copy;
+
+  if (!json_object_get(metadata, "quipu_context"))
+    return true;
+  copy = json_copy((json_t *)metadata);
+  (void)json_object_del(copy, "quipu_context");
+  if (copy && !json_object_size(copy)) {
+    json_decref(copy);
+    return json_object_del(body, "metadata") == 0;
+  }
+  return qp__wish_set(body, "metadata", copy);
+}
+
 enum qp_rc
 qp__wish_read_context(struct qp__request *r, struct qp__wish *w, const json_t *metadata,
                       struct qp_err *err)
@@ -81,7 +189,7 @@ qp__wish_read_context(struct qp__request *r, struct qp__wish *w, const json_t *m
   if (w->context && (!*w->context || strlen(w->context) > 200))
     return qp__wish_refuse(r, err, "metadata.quipu_context",
                            "the name of a context has 1 to 200 bytes");
-  return QP_OK;
+  return forward_metadata(w->extra) ? QP_OK : qp__fail_nomem(err, "the parameters");
 }
 
 /* ---- the whole request ---- */
@@ -130,23 +238,6 @@ forward_messages(const json_t *messages)
     all = NULL;
   }
   return all;
-}
-
-static bool
-forward_metadata(json_t *body)
-{
-  const json_t *metadata = json_object_get(body, "metadata");
-  json_t *copy;
-
-  if (!json_object_get(metadata, "quipu_context"))
-    return true;
-  copy = json_copy((json_t *)metadata);
-  (void)json_object_del(copy, "quipu_context");
-  if (copy && !json_object_size(copy)) {
-    json_decref(copy);
-    return json_object_del(body, "metadata") == 0;
-  }
-  return qp__wish_set(body, "metadata", copy);
 }
 
 json_t *
@@ -311,7 +402,7 @@ qp__wish_parameters(struct qp__request *r, const struct qp__wish *w, const char 
   json_t *all = w->parameters ? qp__json_copy(w->parameters) : json_object();
   json_t *extra = same && w->extra ? qp__json_copy(w->extra) : json_object();
   enum qp_rc rc = QP_OK;
-  bool good = all && extra;
+  bool good = all && extra && tell_ignored(r, w, protocol);
 
   if (good && strcmp(protocol, "openai") == 0)
     good = choose_openai(w, extra);

@@ -24,6 +24,20 @@ enum qp__choice {
   QP__CHOICE_TOOL /* this one */
 };
 
+/* What becomes of a field of a request. The tables of docs/openai.md and docs/ai-sdk.md say so
+ * too, and e2e/face_fields checks that they agree. */
+enum qp__treatment {
+  QP__FIELD_READ,   /* by the decoder */
+  QP__FIELD_PASS,   /* sent to a provider of the same protocol; other providers do not get it */
+  QP__FIELD_IGNORE, /* has no effect here */
+  QP__FIELD_REFUSE, /* 400, unless it has the value that means nothing */
+};
+
+struct qp__field_rule {
+  const char *name; /* NULL: all others, at the end of the list */
+  enum qp__treatment treatment;
+};
+
 struct qp__wish {
   const char *protocol; /* of the client: "openai", "anthropic" */
   const char *model;
@@ -32,6 +46,7 @@ struct qp__wish {
   json_t *tools;      /* array of client tools (model/client_tool.h), or NULL */
   json_t *parameters; /* object: max_tokens, temperature, top_p, stop, thinking, effort */
   json_t *extra;      /* object: fields that go to a provider of the same protocol unchanged */
+  json_t *ignored;    /* object: the names of fields without effect */
   json_t *format;     /* Chat Completions: response_format, or NULL */
   enum qp__choice choice;
   const char *choice_tool;
@@ -44,6 +59,10 @@ struct qp__wish {
 void qp__wish_init(struct qp__wish *w, const char *protocol);
 void qp__wish_release(struct qp__wish *w);
 
+/* Goes through the fields of a request: refuses them, or fills `extra` and `ignored`. */
+enum qp_rc qp__wish_fields(struct qp__request *r, const json_t *body,
+                           const struct qp__field_rule *rules, struct qp__wish *w,
+                           struct qp_err *err);
 /* Reads the header X-Quipu-Context, or "quipu_context" of the request's metadata. */
 enum qp_rc qp__wish_read_context(struct qp__request *r, struct qp__wish *w, const json_t *metadata,
                                  struct qp_err *err);
@@ -52,7 +71,8 @@ enum qp_rc qp__wish_read_context(struct qp__request *r, struct qp__wish *w, cons
  * what the caller writes itself (qp__llm_forward) and what is meant for quipu. NULL: no memory. */
 json_t *qp__wish_forward(const struct qp__wish *w);
 
-/* The parameters for a provider of `protocol`, as in the config of a context: new. QP_INVALID: the
+/* The parameters for a provider of `protocol`, as in the config of a context: new. The header
+ * X-Quipu-Ignored of the response names the fields that have no effect with it. QP_INVALID: the
  * provider cannot do what is asked; r->fail_param names the field. */
 enum qp_rc qp__wish_parameters(struct qp__request *r, const struct qp__wish *w,
                                const char *protocol, json_t **out, struct qp_err *err);

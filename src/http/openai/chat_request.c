@@ -9,84 +9,47 @@
 
 #define AT_MAX 120
 
-/* What the table of docs/openai.md says of a field. */
-enum treatment {
-  READ,   /* by the code below */
-  PASS,   /* sent to a provider of this protocol; other providers do not get it */
-  IGNORE, /* has no effect here */
-  REFUSE, /* 400, unless it has the value that means nothing */
+static const struct qp__field_rule rules[] = {
+  { "model", QP__FIELD_READ },
+  { "messages", QP__FIELD_READ },
+  { "stream", QP__FIELD_READ },
+  { "stream_options", QP__FIELD_READ },
+  { "tools", QP__FIELD_READ },
+  { "tool_choice", QP__FIELD_READ },
+  { "parallel_tool_calls", QP__FIELD_READ },
+  { "response_format", QP__FIELD_READ },
+  { "max_tokens", QP__FIELD_READ },
+  { "max_completion_tokens", QP__FIELD_READ },
+  { "temperature", QP__FIELD_READ },
+  { "top_p", QP__FIELD_READ },
+  { "stop", QP__FIELD_READ },
+  { "reasoning_effort", QP__FIELD_READ },
+  { "metadata", QP__FIELD_PASS },
+  { "n", QP__FIELD_REFUSE },
+  { "logprobs", QP__FIELD_REFUSE },
+  { "top_logprobs", QP__FIELD_REFUSE },
+  { "logit_bias", QP__FIELD_REFUSE },
+  { "audio", QP__FIELD_REFUSE },
+  { "modalities", QP__FIELD_REFUSE },
+  { "functions", QP__FIELD_REFUSE },
+  { "function_call", QP__FIELD_REFUSE },
+  { "web_search_options", QP__FIELD_REFUSE },
+  { "moderation", QP__FIELD_REFUSE },
+  { "seed", QP__FIELD_PASS },
+  { "presence_penalty", QP__FIELD_PASS },
+  { "frequency_penalty", QP__FIELD_PASS },
+  { "verbosity", QP__FIELD_PASS },
+  { "prediction", QP__FIELD_PASS },
+  { "service_tier", QP__FIELD_PASS },
+  { "user", QP__FIELD_PASS },
+  { "safety_identifier", QP__FIELD_PASS },
+  { "prompt_cache_key", QP__FIELD_PASS },
+  { "prompt_cache_retention", QP__FIELD_PASS },
+  { "prompt_cache_options", QP__FIELD_PASS },
+  { "store", QP__FIELD_PASS },
+  { "system", QP__FIELD_IGNORE }, /* ours to write (llm/model_request.c) */
+  { NULL, QP__FIELD_PASS },       /* what servers of this protocol have added */
 };
-
-static const struct {
-  const char *name;
-  enum treatment treatment;
-} fields[] = {
-  { "model", READ },
-  { "messages", READ },
-  { "stream", READ },
-  { "stream_options", READ },
-  { "tools", READ },
-  { "tool_choice", READ },
-  { "parallel_tool_calls", READ },
-  { "response_format", READ },
-  { "max_tokens", READ },
-  { "max_completion_tokens", READ },
-  { "temperature", READ },
-  { "top_p", READ },
-  { "stop", READ },
-  { "reasoning_effort", READ },
-  { "metadata", READ },
-  { "n", REFUSE },
-  { "logprobs", REFUSE },
-  { "top_logprobs", REFUSE },
-  { "logit_bias", REFUSE },
-  { "audio", REFUSE },
-  { "modalities", REFUSE },
-  { "functions", REFUSE },
-  { "function_call", REFUSE },
-  { "web_search_options", REFUSE },
-  { "moderation", REFUSE },
-  { "seed", PASS },
-  { "presence_penalty", PASS },
-  { "frequency_penalty", PASS },
-  { "verbosity", PASS },
-  { "prediction", PASS },
-  { "service_tier", PASS },
-  { "user", PASS },
-  { "safety_identifier", PASS },
-  { "prompt_cache_key", PASS },
-  { "prompt_cache_retention", PASS },
-  { "prompt_cache_options", PASS },
-  { "store", IGNORE },
-};
-
-static enum treatment
-treatment_of(const char *name)
-{
-  for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
-    if (strcmp(fields[i].name, name) == 0)
-      return fields[i].treatment;
-  return PASS; /* what servers of this protocol have added */
-}
-
-/* Whether the value of a refused field asks for nothing. */
-static bool
-is_harmless(const char *name, const json_t *value)
-{
-  if (json_is_null(value) || json_is_false(value))
-    return true;
-  if (strcmp(name, "n") == 0)
-    return json_integer_value(value) == 1;
-  if (strcmp(name, "top_logprobs") == 0)
-    return json_is_integer(value) && json_integer_value(value) == 0;
-  if (strcmp(name, "logit_bias") == 0)
-    return json_is_object(value) && json_object_size(value) == 0;
-  if (strcmp(name, "modalities") == 0)
-    return json_array_size(value) == 1 && json_string_value(json_array_get(value, 0)) &&
-           strcmp(json_string_value(json_array_get(value, 0)), "text") == 0;
-  return strcmp(name, "function_call") == 0 && json_string_value(value) &&
-         strcmp(json_string_value(value), "none") == 0;
-}
 
 /* ---- content ---- */
 
@@ -427,28 +390,6 @@ read_parameters(struct qp__request *r, const json_t *body, struct qp__wish *w, s
   return rc;
 }
 
-/* Fields that are refused, and those for providers of this protocol. */
-static enum qp_rc
-read_others(struct qp__request *r, const json_t *body, struct qp__wish *w, struct qp_err *err)
-{
-  const char *key;
-  json_t *value;
-
-  w->extra = json_object();
-  if (!w->extra)
-    return qp__fail_nomem(err, "the parameters");
-  json_object_foreach ((json_t *)body, key, value) {
-    enum treatment treatment = treatment_of(key);
-
-    if (treatment == REFUSE && !is_harmless(key, value))
-      return qp__wish_refuse(r, err, key, "\"%s\" is not supported", key);
-    if (treatment == PASS && !json_is_null(value) && json_object_set(w->extra, key, value))
-      return qp__fail_nomem(err, "the parameters");
-  }
-  (void)json_object_del(w->extra, "system"); /* ours to write (llm/model_request.c) */
-  return QP_OK;
-}
-
 enum qp_rc
 qp__chat_request_read(struct qp__request *r, const json_t *body, struct qp__wish *w,
                       bool *wants_usage, struct qp_err *err)
@@ -466,7 +407,7 @@ qp__chat_request_read(struct qp__request *r, const json_t *body, struct qp__wish
       json_is_true(json_object_get(json_object_get(body, "stream_options"), "include_usage"));
   w->one_call = json_is_false(json_object_get(body, "parallel_tool_calls"));
   w->format = json_is_object(format) ? json_incref((json_t *)format) : NULL;
-  rc = read_others(r, body, w, err);
+  rc = qp__wish_fields(r, body, rules, w, err);
   if (!rc)
     rc = read_messages(r, json_object_get(body, "messages"), w, err);
   if (!rc)

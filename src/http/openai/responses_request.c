@@ -377,24 +377,48 @@ qp__metadata_check(struct qp__request *r, const json_t *metadata, struct qp_err 
   return QP_OK;
 }
 
-/* Fields that ask for something that is not done here. */
+/* Fields that Chat Completions has too go to a provider of that protocol. */
 static enum qp_rc
-check_refused(struct qp__request *r, const json_t *body, struct qp_err *err)
+read_others(struct qp__request *r, const json_t *body, struct qp__wish *w, struct qp_err *err)
 {
-  static const char *const refused[] = { "prompt", "moderation" };
-  const json_t *logprobs = json_object_get(body, "top_logprobs");
-  const json_t *cache = json_object_get(body, "prompt_cache_options");
+  static const struct qp__field_rule rules[] = {
+    { "model", QP__FIELD_READ },
+    { "input", QP__FIELD_READ },
+    { "instructions", QP__FIELD_READ },
+    { "stream", QP__FIELD_READ },
+    { "store", QP__FIELD_READ },
+    { "background", QP__FIELD_READ },
+    { "previous_response_id", QP__FIELD_READ },
+    { "conversation", QP__FIELD_READ },
+    { "metadata", QP__FIELD_READ },
+    { "max_output_tokens", QP__FIELD_READ },
+    { "temperature", QP__FIELD_READ },
+    { "top_p", QP__FIELD_READ },
+    { "parallel_tool_calls", QP__FIELD_READ },
+    { "text", QP__FIELD_READ },
+    { "reasoning", QP__FIELD_READ },
+    { "tools", QP__FIELD_READ },
+    { "tool_choice", QP__FIELD_READ },
+    { "service_tier", QP__FIELD_PASS },
+    { "user", QP__FIELD_PASS },
+    { "safety_identifier", QP__FIELD_PASS },
+    { "prompt_cache_key", QP__FIELD_PASS },
+    { "prompt_cache_retention", QP__FIELD_PASS },
+    { "prompt_cache_options", QP__FIELD_PASS },
+    { "prompt", QP__FIELD_REFUSE },
+    { "moderation", QP__FIELD_REFUSE },
+    { "top_logprobs", QP__FIELD_REFUSE },
+    { NULL, QP__FIELD_IGNORE },
+  };
+  json_t *verbosity = json_object_get(json_object_get(body, "text"), "verbosity");
+  enum qp_rc rc = qp__wish_fields(r, body, rules, w, err);
 
-  for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
-    const json_t *value = json_object_get(body, refused[i]);
-
-    if (value && !json_is_null(value))
-      return qp__wish_refuse(r, err, refused[i], "\"%s\" is not supported", refused[i]);
-  }
-  if (json_integer_value(logprobs) > 0)
-    return qp__wish_refuse(r, err, "top_logprobs", "\"top_logprobs\" is not supported");
-  if (json_is_true(json_object_get(cache, "prewarm")))
+  if (rc)
+    return rc;
+  if (json_is_true(json_object_get(json_object_get(body, "prompt_cache_options"), "prewarm")))
     return qp__wish_refuse(r, err, "prompt_cache_options", "\"prewarm\" is not supported");
+  if (json_is_string(verbosity) && json_object_set(w->extra, "verbosity", verbosity))
+    return qp__fail_nomem(err, "the parameters");
   return QP_OK;
 }
 
@@ -484,7 +508,7 @@ qp__response_request_read(struct qp__request *r, const json_t *body, struct qp__
   w->wish.system = json_string_value(instructions);
   w->wish.stream = json_is_true(json_object_get(body, "stream"));
   w->wish.one_call = json_is_false(json_object_get(body, "parallel_tool_calls"));
-  rc = check_refused(r, body, err);
+  rc = read_others(r, body, &w->wish, err);
   if (!rc)
     rc = read_state(r, body, w, err);
   if (!rc)
