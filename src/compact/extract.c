@@ -9,7 +9,6 @@
 #define TEXT_MAX ((size_t)4 << 20)
 #define LINE_LEN 1000
 #define ARGUMENTS_LEN 120
-#define WISHES 3 /* the user's last messages */
 
 static const char what[] = "the summary of a conversation";
 
@@ -151,7 +150,7 @@ write_state(struct writer *w, const struct qp__ledger *ledger)
     const struct qp__deed *deed = &ledger->deeds[i];
 
     if (!deed->replaced && (deed->changes || deed->failed || !deed->done) &&
-        !qp__reads_like_orders(deed->arguments))
+        !deed->orders)
       write_deed(w, deed);
   }
 }
@@ -163,7 +162,9 @@ is_outdated(const struct qp__ledger *ledger, uint64_t at, struct qp_bytes senten
   for (size_t i = 0; i < ledger->statement_count; i++) {
     const struct qp__statement *s = &ledger->statements[i];
 
-    if (s->at == at && s->replaced && (!sentence.data || s->text.data == sentence.data))
+    if (s->at == at && s->replaced &&
+        (!sentence.data || (s->text.len == sentence.len &&
+                            memcmp(s->text.data, sentence.data, sentence.len) == 0)))
       return true;
   }
   return false;
@@ -181,37 +182,24 @@ put_sentences(struct writer *w, const struct qp__ledger *ledger, uint64_t at, st
 }
 
 /* A message is quoted whole; one that is too long or partly outdated, by sentences. */
-static enum qp_rc
-write_wishes(struct writer *w, const struct qp__source *source, const struct qp__ledger *ledger,
-             struct qp__arena *arena, struct qp_err *err)
+static void
+write_wishes(struct writer *w, const struct qp__ledger *ledger)
 {
-  size_t at[WISHES], n = 0;
-  enum qp_rc rc = QP_OK;
+  for (size_t i = 0; i < ledger->recent_count; i++) {
+    const struct qp__ledger_recent *r = &ledger->recent[i];
 
-  for (size_t i = source->count; n < WISHES && i-- > 0;)
-    if (source->messages[i]->role == QP_ROLE_USER && !source->messages[i]->has_result)
-      at[n++] = i;
-  while (!rc && n > 0) {
-    struct qp_bytes text;
-    size_t i = at[--n];
-
-    rc = qp__source_text(source->messages[i], arena, &text, err);
-    if (!rc && text.len &&
-        (is_outdated(ledger, source->first + i, (struct qp_bytes){ NULL, 0 }) ||
-         !put_quote(w, source->first + i, text)))
-      put_sentences(w, ledger, source->first + i, text);
+    if (r->text.len && (is_outdated(ledger, r->at, (struct qp_bytes){ NULL, 0 }) ||
+                        !put_quote(w, r->at, r->text)))
+      put_sentences(w, ledger, r->at, r->text);
   }
-  return rc;
 }
 
 static enum qp_rc
-write_once(const struct qp__source *source, struct qp__ledger *ledger, int64_t budget,
-           struct qp__buf *out, struct qp_err *err)
+write_once(struct qp__ledger *ledger, int64_t budget, struct qp__buf *out, struct qp_err *err)
 {
-  struct qp__arena arena = { NULL };
   struct writer w = { .out = out, .left = budget };
   size_t start = out->len;
-  enum qp_rc rc;
+  enum qp_rc rc = QP_OK;
 
   qp__buf_init(&w.line, TEXT_MAX);
   begin(&w, "## Goal", budget / 4);
@@ -223,10 +211,9 @@ write_once(const struct qp__source *source, struct qp__ledger *ledger, int64_t b
   begin(&w, "## State of work", w.left / 2);
   write_state(&w, ledger);
   begin(&w, "## Last wishes of the user, verbatim", w.left);
-  rc = write_wishes(&w, source, ledger, &arena, err);
+  write_wishes(&w, ledger);
   qp__buf_release(&w.line);
-  qp__arena_release(&arena);
-  if (!rc && w.no_memory)
+  if (w.no_memory)
     rc = qp__fail_nomem(err, what);
   if (!rc)
     rc = qp__buf_check(out, what, err);
@@ -237,14 +224,14 @@ write_once(const struct qp__source *source, struct qp__ledger *ledger, int64_t b
 
 /* As in ledger_render.c: the tokens of lines do not add up exactly. */
 enum qp_rc
-qp__extract_narrative(const struct qp__source *source, struct qp__ledger *ledger, int64_t budget,
-                      struct qp__buf *out, struct qp_err *err)
+qp__extract_narrative(struct qp__ledger *ledger, int64_t budget, struct qp__buf *out,
+                      struct qp_err *err)
 {
   size_t start = out->len;
   int64_t room = budget;
 
   while (room > 0) {
-    enum qp_rc rc = write_once(source, ledger, room, out, err);
+    enum qp_rc rc = write_once(ledger, room, out, err);
     struct qp_bytes text = { out->len > start ? out->data + start : "", out->len - start };
     int64_t tokens = rc ? 0 : qp__count_text(text);
 
@@ -264,11 +251,13 @@ qp__extract_summary(const struct qp__source *source, int64_t budget, struct qp__
                     struct qp__buf *ledger, struct qp_err *err)
 {
   struct qp__ledger facts;
-  enum qp_rc rc = qp__ledger_init(&facts, source, err);
   size_t start = narrative->len;
+  enum qp_rc rc;
 
+  qp__ledger_init(&facts);
+  rc = qp__ledger_extend(&facts, source, err);
   if (!rc)
-    rc = qp__extract_narrative(source, &facts, budget / 4, narrative, err);
+    rc = qp__extract_narrative(&facts, budget / 4, narrative, err);
   if (!rc) {
     struct qp_bytes text = { narrative->data ? narrative->data + start : "",
                              narrative->len - start };

@@ -16,10 +16,10 @@
 
 #include "compact/ledger.h"
 
-/* Appends the narrative in at most `budget` tokens. `ledger` was made from `source`; statements
- * that are quoted are marked in it. */
-enum qp_rc qp__extract_narrative(const struct qp__source *source, struct qp__ledger *ledger,
-                                 int64_t budget, struct qp__buf *out, struct qp_err *err);
+/* Appends the narrative in at most `budget` tokens. Statements that are quoted are marked in the
+ * ledger until it is extended. */
+enum qp_rc qp__extract_narrative(struct qp__ledger *ledger, int64_t budget, struct qp__buf *out,
+                                 struct qp_err *err);
 
 /* Both parts of a summary together within `budget`: a quarter for the narrative, the rest for the
  * ledger. */

@@ -268,48 +268,75 @@ qp__frame_check(struct qp_bytes narrative, enum qp__llm_stop stop, size_t calls,
 
 /* ---- what nobody asked for ---- */
 
-/* Whether at least six in ten words of a line are in one message of the user. */
-static enum qp_rc
-find_in_user(struct qp_bytes line, const struct qp__source *source, struct qp__arena *arena,
-             bool *said, struct qp_err *err)
-{
+/* The words of a line, and which of them the user said. */
+struct wish {
   uint64_t keys[WISH_KEYS];
+  size_t count;
+  bool seen[WISH_KEYS]; /* in the message that is looked at */
+  size_t found;
+};
+
+static void
+begin_wish(struct wish *w, struct qp_bytes line)
+{
   struct qp__lexer lexer;
   struct qp__lexeme l;
-  size_t n = 0;
-  enum qp_rc rc;
 
-  *said = false;
+  w->count = 0;
   qp__lexer_init(&lexer, line);
-  while (n < WISH_KEYS && qp__lexer_next(&lexer, &l))
+  while (w->count < WISH_KEYS && qp__lexer_next(&lexer, &l))
     if (!qp__lex_is_stop(&l) && !(l.p > line.data && l.p[-1] == '#'))
-      keys[n++] = qp__lex_key(&l);
-  for (size_t i = 0; n && i < source->count; i++) {
-    const struct qp_message *m = source->messages[i];
-    bool seen[WISH_KEYS] = { false };
-    struct qp_bytes text;
-    size_t found = 0;
+      w->keys[w->count++] = qp__lex_key(&l);
+}
 
-    if (m->role != QP_ROLE_USER || m->has_result)
-      continue;
-    rc = qp__source_text(m, arena, &text, err);
-    if (rc)
-      return rc;
-    qp__lexer_init(&lexer, text);
-    while (qp__lexer_next(&lexer, &l)) {
-      uint64_t key = qp__lex_key(&l);
+static void
+begin_message(struct wish *w)
+{
+  memset(w->seen, 0, sizeof(w->seen));
+  w->found = 0;
+}
 
-      for (size_t k = 0; k < n; k++)
-        if (keys[k] == key && !seen[k]) {
-          seen[k] = true;
-          found++;
-        }
-    }
-    *said = 10 * found >= 6 * n;
-    if (*said)
-      return QP_OK;
+/* Looks at a part of a message of the user. True: the message has at least six in ten words. */
+static bool
+look_at(struct wish *w, struct qp_bytes text)
+{
+  struct qp__lexer lexer;
+  struct qp__lexeme l;
+
+  qp__lexer_init(&lexer, text);
+  while (qp__lexer_next(&lexer, &l)) {
+    uint64_t key = qp__lex_key(&l);
+
+    for (size_t k = 0; k < w->count; k++)
+      if (w->keys[k] == key && !w->seen[k]) {
+        w->seen[k] = true;
+        w->found++;
+      }
   }
-  return QP_OK;
+  return 10 * w->found >= 6 * w->count;
+}
+
+/* Whether one message of the user has most words of a line. */
+static bool
+is_said(struct qp_bytes line, const struct qp__ledger *ledger)
+{
+  struct wish w;
+  uint64_t at = 0;
+
+  begin_wish(&w, line);
+  for (size_t i = 0; w.count && i < ledger->recent_count; i++) {
+    begin_message(&w);
+    if (look_at(&w, ledger->recent[i].text))
+      return true;
+  }
+  for (size_t i = 0; w.count && i < ledger->statement_count; i++) {
+    if (ledger->statements[i].at != at)
+      begin_message(&w);
+    at = ledger->statements[i].at;
+    if (look_at(&w, ledger->statements[i].text))
+      return true;
+  }
+  return false;
 }
 
 static bool
@@ -329,15 +356,13 @@ has_word(struct qp_bytes line, const char *word)
 }
 
 enum qp_rc
-qp__frame_clean(struct qp_bytes narrative, const struct qp__source *source, struct qp__buf *out,
+qp__frame_clean(struct qp_bytes narrative, const struct qp__ledger *ledger, struct qp__buf *out,
                 struct qp_err *err)
 {
   const char *end = narrative.data + narrative.len;
-  struct qp__arena arena = { NULL };
   bool wishes = false;
-  enum qp_rc rc = QP_OK;
 
-  for (const char *p = narrative.data; !rc && p < end;) {
+  for (const char *p = narrative.data; p < end;) {
     const char *stop = memchr(p, '\n', (size_t)(end - p));
     struct qp_bytes line = { p, (size_t)((stop ? stop : end) - p) };
     bool heading = line.len && (*p == '#' || (line.len > 4 && memcmp(p, "**", 2) == 0));
@@ -350,7 +375,7 @@ qp__frame_clean(struct qp_bytes narrative, const struct qp__source *source, stru
       bool step = wishes || has_word(line, "next step") || has_word(line, "next:");
 
       if (step || qp__reads_like_orders(line))
-        rc = find_in_user(line, source, &arena, &keep, err);
+        keep = is_said(line, ledger);
     }
     if (keep) {
       (void)qp__buf_add(out, line.data, line.len);
@@ -359,6 +384,5 @@ qp__frame_clean(struct qp_bytes narrative, const struct qp__source *source, stru
     }
     p = stop ? stop + 1 : end;
   }
-  qp__arena_release(&arena);
-  return rc ? rc : qp__buf_check(out, what, err);
+  return qp__buf_check(out, what, err);
 }

@@ -64,8 +64,9 @@ const char *qp__frame_verdict_text(enum qp__frame_verdict verdict); /* for event
 enum qp__frame_verdict qp__frame_check(struct qp_bytes narrative, enum qp__llm_stop stop,
                                        size_t calls, int64_t replaced, int64_t budget);
 
-/* Appends the narrative without what nobody asked for. `source` has all covered messages. */
-enum qp_rc qp__frame_clean(struct qp_bytes narrative, const struct qp__source *source,
+/* Appends the narrative without what nobody asked for, as the ledger of the covered messages has
+ * it. */
+enum qp_rc qp__frame_clean(struct qp_bytes narrative, const struct qp__ledger *ledger,
                            struct qp__buf *out, struct qp_err *err);
 
 #endif

@@ -1,4 +1,4 @@
-/* ledger.c - see ledger.h: reading. ledger_render.c writes. */
+/* ledger.c - see ledger.h: reading. ledger_bounds.c keeps it small, ledger_render.c writes. */
 #include "compact/ledger.h"
 
 #include <ctype.h>
@@ -7,16 +7,29 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/vec.h"
+#include "compact/ledger_int.h"
 #include "llm/content.h"
 
 #define STATEMENTS_BACK 400 /* a statement replaces at most one of the last so many */
 #define ERROR_MAX 160       /* bytes of an error */
 #define DEEDS_BACK 2000
 #define VALUE_MAX 120 /* bytes */
+#define DEED_MAX 256  /* bytes of a command or of arguments */
+#define RECENT_MAX ((size_t)64 << 10)
 
 static const char what[] = "the ledger of a conversation";
 
 /* ---- texts ---- */
+
+struct qp_bytes
+qp__ledger_copy(struct qp__ledger *ledger, struct qp_bytes text, size_t max)
+{
+  struct qp_bytes copy = { NULL, text.len < max ? text.len : max };
+
+  copy.data = qp__arena_strndup(&ledger->arena, text.data, copy.len);
+  ledger->text_bytes += (copy.len + 16) & ~(size_t)15; /* as the arena rounds up */
+  return copy;
+}
 
 enum qp_rc
 qp__source_text(const struct qp_message *m, struct qp__arena *arena, struct qp_bytes *out,
@@ -273,7 +286,9 @@ add_statements(struct qp__ledger *ledger, struct qp_bytes text, uint64_t at, str
     read_keys(&s);
     if (!s.key_count && !s.kinds)
       continue; /* "Yes." */
-    if (!qp__vec_push(ledger->statements, ledger->statement_count, ledger->statement_cap, s))
+    s.text = qp__ledger_copy(ledger, sentence, sentence.len);
+    if (!s.text.data ||
+        !qp__vec_push(ledger->statements, ledger->statement_count, ledger->statement_cap, s))
       return qp__fail_nomem(err, what);
     replace_older(ledger);
   }
@@ -282,10 +297,9 @@ add_statements(struct qp__ledger *ledger, struct qp_bytes text, uint64_t at, str
 
 /* ---- values ---- */
 
-static bool
-grow_table(struct qp__ledger *ledger)
+bool
+qp__ledger_index(struct qp__ledger *ledger, size_t size)
 {
-  size_t size = ledger->table_size ? ledger->table_size * 2 : 1024;
   uint32_t *table = qp__alloc0(size, sizeof(*table));
 
   if (!table)
@@ -310,32 +324,37 @@ add_value(struct qp__ledger *ledger, const struct qp__lexeme *l, uint64_t at, bo
 {
   uint64_t key = qp__lex_key(l);
   struct qp__ledger_value *value = find_value(ledger, key);
+  bool says_more = value && value->kind == QP__LEX_NUMBER && l->kind == QP__LEX_AMOUNT;
+  struct qp_bytes text = { value ? value->p : NULL, value ? value->n : 0 };
   size_t i;
 
+  if (!value || says_more) {
+    text = qp__ledger_copy(ledger, (struct qp_bytes){ l->p, l->n }, VALUE_MAX);
+    if (!text.data)
+      return qp__fail_nomem(err, what);
+  }
   if (value) {
     value->replaced = value->replaced && at <= value->at;
     value->at = at;
-    value->count++;
     value->by_user = value->by_user || by_user;
     if (state != QP__PATH_MENTIONED)
       value->state = state;
-    if (value->kind == QP__LEX_NUMBER && l->kind == QP__LEX_AMOUNT) {
-      value->kind = l->kind; /* the form that says more */
-      value->p = l->p;
-      value->n = l->n;
-    }
+    if (says_more)
+      value->kind = l->kind;
+    value->p = text.data;
+    value->n = text.len;
     return QP_OK;
   }
-  if (2 * (ledger->value_count + 1) > ledger->table_size && !grow_table(ledger))
+  if (2 * (ledger->value_count + 1) > ledger->table_size &&
+      !qp__ledger_index(ledger, ledger->table_size ? ledger->table_size * 2 : 1024))
     return qp__fail_nomem(err, what);
   if (!qp__vec_push(ledger->values, ledger->value_count, ledger->value_cap,
                     (struct qp__ledger_value){ .key = key,
                                                .kind = l->kind,
                                                .state = state,
-                                               .p = l->p,
-                                               .n = l->n,
+                                               .p = text.data,
+                                               .n = text.len,
                                                .at = at,
-                                               .count = 1,
                                                .by_user = by_user }))
     return qp__fail_nomem(err, what);
   for (i = (size_t)key & (ledger->table_size - 1); ledger->table[i];)
@@ -441,13 +460,13 @@ state_of_command(struct qp_bytes command)
 }
 
 static uint64_t
-text_key(const char *tool, const char *arguments)
+text_key(const char *a, const char *b)
 {
   uint64_t h = 0xcbf29ce484222325u;
 
-  for (const char *p = tool; *p; p++)
+  for (const char *p = a; *p; p++)
     h = (h ^ (unsigned char)*p) * 0x100000001b3u;
-  for (const char *p = arguments; *p; p++)
+  for (const char *p = b; *p; p++)
     h = (h ^ (unsigned char)*p) * 0x100000001b3u;
   return h;
 }
@@ -457,21 +476,26 @@ add_call(struct qp__ledger *ledger, const struct qp__message_call *call, uint64_
          struct qp_err *err)
 {
   const char *name = call->view.tool_name ? call->view.tool_name : "";
-  struct qp__deed deed = { .tool = name, .at = at };
+  struct qp_bytes arguments = bytes_of(call->view.arguments_json);
+  struct qp_bytes command = command_of(call);
+  struct qp__deed deed = { .at = at };
   enum qp__path_state state;
 
-  deed.arguments = bytes_of(call->view.arguments_json);
-  deed.command = command_of(call);
+  deed.tool = qp__ledger_copy(ledger, bytes_of(name), DEED_MAX).data;
+  deed.arguments = qp__ledger_copy(ledger, arguments, DEED_MAX);
+  deed.command = qp__ledger_copy(ledger, command, DEED_MAX);
   deed.changes = is_change(name);
-  deed.key = text_key(name, deed.arguments.data);
+  deed.orders = qp__reads_like_orders(arguments);
+  deed.key = text_key(name, arguments.data);
+  deed.id = text_key(call->view.id, "");
   for (size_t i = ledger->deed_count, back = 0; i-- > 0 && back < DEEDS_BACK; back++)
     if (ledger->deeds[i].key == deed.key)
       ledger->deeds[i].replaced = true;
-  if (!qp__vec_push(ledger->deeds, ledger->deed_count, ledger->deed_cap, deed))
+  if (!deed.tool || !deed.arguments.data || !deed.command.data ||
+      !qp__vec_push(ledger->deeds, ledger->deed_count, ledger->deed_cap, deed))
     return qp__fail_nomem(err, what);
-  state = deed.command.len ? state_of_command(deed.command) : state_of_tool(name);
-  return add_values(ledger, deed.command.len ? deed.command : deed.arguments, at, false, state,
-                    err);
+  state = command.len ? state_of_command(command) : state_of_tool(name);
+  return add_values(ledger, command.len ? command : arguments, at, false, state, err);
 }
 
 /* "exit status 2", "exit code: 2", "exit_code": 2 in a result; false: it says nothing. */
@@ -516,64 +540,118 @@ first_line(struct qp_bytes text)
 }
 
 static enum qp_rc
-add_result(struct qp__ledger *ledger, const struct qp_message *m, const struct qp_message *caller,
-           size_t deeds, struct qp_bytes text, uint64_t at, struct qp_err *err)
+add_result(struct qp__ledger *ledger, const struct qp_message *m, struct qp_bytes text, uint64_t at,
+           struct qp_err *err)
 {
   bool failed = m->result.is_error || (text.len >= 6 && (memcmp(text.data, "Error:", 6) == 0 ||
                                                          memcmp(text.data, "error:", 6) == 0));
   struct qp_bytes line = first_line(text);
+  uint64_t id = text_key(m->result.request_id, "");
 
-  for (size_t i = 0; caller && i < caller->call_count && deeds + i < ledger->deed_count; i++) {
-    struct qp__deed *deed = &ledger->deeds[deeds + i];
+  for (size_t i = ledger->open_deeds; i < ledger->deed_count; i++) {
+    struct qp__deed *deed = &ledger->deeds[i];
 
-    if (strcmp(caller->calls[i].view.id, m->result.request_id) != 0)
+    if (deed->id != id)
       continue;
     deed->done = true;
     deed->has_exit = read_exit(text, &deed->exit_status);
     deed->failed = failed || (deed->has_exit && deed->exit_status != 0);
   }
-  if (failed && line.len && !qp__reads_like_orders(line) &&
-      !qp__vec_push(ledger->errors, ledger->error_count, ledger->error_cap,
-                    (struct qp__ledger_error){ line, at }))
-    return qp__fail_nomem(err, what);
+  if (failed && line.len && !qp__reads_like_orders(line)) {
+    struct qp__ledger_error error = { qp__ledger_copy(ledger, line, line.len), at };
+
+    if (!error.text.data ||
+        !qp__vec_push(ledger->errors, ledger->error_count, ledger->error_cap, error))
+      return qp__fail_nomem(err, what);
+  }
   return add_values(ledger, text, at, false, QP__PATH_MENTIONED, err);
+}
+
+static enum qp_rc
+add_recent(struct qp__ledger *ledger, struct qp_bytes text, uint64_t at, struct qp_err *err)
+{
+  struct qp__ledger_recent *recent = ledger->recent;
+  size_t n = text.len < RECENT_MAX ? text.len : RECENT_MAX;
+  char *copy = qp__alloc(n + 1);
+
+  if (!copy)
+    return qp__fail_nomem(err, what);
+  memcpy(copy, text.data, n);
+  if (ledger->recent_count == QP__LEDGER_RECENT) {
+    qp__free((char *)recent[0].text.data);
+    memmove(recent, recent + 1, --ledger->recent_count * sizeof(*recent));
+  }
+  recent[ledger->recent_count++] = (struct qp__ledger_recent){ { copy, n }, at };
+  return QP_OK;
 }
 
 /* ---- the walk ---- */
 
-enum qp_rc
-qp__ledger_init(struct qp__ledger *ledger, const struct qp__source *source, struct qp_err *err)
+void
+qp__ledger_init(struct qp__ledger *ledger)
 {
-  const struct qp_message *caller = NULL; /* the last message with calls */
-  size_t caller_deeds = 0;
+  *ledger = (struct qp__ledger){
+    .limits = { .statements = 4000, .values = 16000, .deeds = 2000, .errors = 500 },
+  };
+}
+
+static enum qp_rc
+add_message(struct qp__ledger *ledger, const struct qp_message *m, uint64_t at,
+            struct qp__arena *arena, struct qp_err *err)
+{
+  bool user = m->role == QP_ROLE_USER;
+  struct qp_bytes text;
+  enum qp_rc rc = qp__source_text(m, arena, &text, err);
+
+  if (rc)
+    return rc;
+  if (m->has_result)
+    return add_result(ledger, m, text, at, err);
+  rc = add_values(ledger, text, at, user, QP__PATH_MENTIONED, err);
+  if (!rc && user)
+    rc = add_statements(ledger, text, at, err);
+  if (!rc && user)
+    rc = add_recent(ledger, text, at, err);
+  if (m->call_count)
+    ledger->open_deeds = ledger->deed_count;
+  for (size_t c = 0; !rc && c < m->call_count; c++)
+    rc = add_call(ledger, &m->calls[c], at, err);
+  return rc;
+}
+
+enum qp_rc
+qp__ledger_extend(struct qp__ledger *ledger, const struct qp__source *source, struct qp_err *err)
+{
+  struct qp__arena arena = { NULL };
   enum qp_rc rc = QP_OK;
 
-  memset(ledger, 0, sizeof(*ledger));
+  for (size_t i = 0; i < ledger->statement_count; i++)
+    ledger->statements[i].quoted = false;
   for (size_t i = 0; !rc && i < source->count; i++) {
     const struct qp_message *m = source->messages[i];
-    uint64_t at = source->first + i;
-    struct qp_bytes text;
 
     if (m->role == QP_ROLE_SYSTEM && !m->has_result)
       continue; /* notes of the program */
-    rc = qp__source_text(m, &ledger->arena, &text, err);
-    if (rc)
-      break;
-    if (m->has_result) {
-      rc = add_result(ledger, m, caller, caller_deeds, text, at, err);
-      continue;
-    }
-    rc = add_values(ledger, text, at, m->role == QP_ROLE_USER, QP__PATH_MENTIONED, err);
-    if (!rc && m->role == QP_ROLE_USER)
-      rc = add_statements(ledger, text, at, err);
-    if (m->call_count) {
-      caller = m;
-      caller_deeds = ledger->deed_count;
-    }
-    for (size_t c = 0; !rc && c < m->call_count; c++)
-      rc = add_call(ledger, &m->calls[c], at, err);
+    rc = add_message(ledger, m, source->first + i, &arena, err);
+    if (!rc)
+      rc = qp__ledger_bound(ledger, err);
+    qp__arena_release(&arena);
   }
   return rc;
+}
+
+size_t
+qp__ledger_bytes(const struct qp__ledger *ledger)
+{
+  size_t recent = 0;
+
+  for (size_t i = 0; i < ledger->recent_count; i++)
+    recent += ledger->recent[i].text.len;
+  return sizeof(*ledger) + ledger->text_bytes + recent +
+         ledger->statement_cap * sizeof(*ledger->statements) +
+         ledger->value_cap * sizeof(*ledger->values) +
+         ledger->table_size * sizeof(*ledger->table) +
+         ledger->deed_cap * sizeof(*ledger->deeds) + ledger->error_cap * sizeof(*ledger->errors);
 }
 
 void
@@ -584,6 +662,8 @@ qp__ledger_release(struct qp__ledger *ledger)
   qp__free(ledger->table);
   qp__free(ledger->deeds);
   qp__free(ledger->errors);
+  for (size_t i = 0; i < ledger->recent_count; i++)
+    qp__free((char *)ledger->recent[i].text.data);
   qp__arena_release(&ledger->arena);
   memset(ledger, 0, sizeof(*ledger));
 }

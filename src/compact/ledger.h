@@ -16,7 +16,13 @@
  *      place of the older statement, and the old value is not listed any more.
  *  (2) Only messages of the user make statements. Text of tools is data: it appears as values,
  *      paths and one line per error. A line that reads like instructions to a model is left out.
- *  (3) Rendering fits any budget: it leaves out what is least important, never half a line. */
+ *  (3) Rendering fits any budget: it leaves out what is least important, never half a line.
+ *  (4) A ledger is read on from where it ended (qp__ledger_extend), one message after the other, so
+ *      it is the same in how many portions the messages come. A compaction reads only what is newly
+ *      covered.
+ *  (5) Its size has a bound, whatever the length of the conversation: after each message the least
+ *      important and oldest entries beyond the limits are dropped. They are in the stored messages,
+ *      where the recall tools find them. */
 #ifndef QP_COMPACT_LEDGER_H
 #define QP_COMPACT_LEDGER_H
 
@@ -27,6 +33,7 @@
 
 #define QP__LEDGER_KEYS 10       /* words that say what a statement is about */
 #define QP__LEDGER_STATEMENT 600 /* bytes; longer sentences are left to the recall tools */
+#define QP__LEDGER_RECENT 3      /* the user's last messages are kept whole */
 
 /* Messages as they were stored, oldest first. */
 struct qp__source {
@@ -74,17 +81,18 @@ struct qp__ledger_value {
   const char *p;
   size_t n;
   uint64_t at; /* the last message that has it */
-  uint32_t count;
   bool by_user;
   bool replaced;
 };
 
-/* What a tool did: every call, in order. */
+/* What a tool did: every call, in order. Long commands and arguments are cut. */
 struct qp__deed {
   const char *tool;
   struct qp_bytes command; /* of a tool that runs commands, else empty */
   struct qp_bytes arguments;
   uint64_t at;
+  uint64_t id;  /* hash of the id of the call */
+  bool orders;  /* the arguments read like orders to a model */
   bool done;    /* it has a result */
   bool failed;  /* the result is an error, or the exit status is not 0 */
   bool changes; /* its name says that it changes something */
@@ -99,8 +107,21 @@ struct qp__ledger_error {
   uint64_t at;
 };
 
+/* A message of the user; a very long one is cut. */
+struct qp__ledger_recent {
+  struct qp_bytes text;
+  uint64_t at;
+};
+
+/* How many entries a ledger keeps at least; it drops some when there are a quarter more. */
+struct qp__ledger_limits {
+  size_t statements, values, deeds, errors;
+};
+
 struct qp__ledger {
-  struct qp__arena arena;
+  struct qp__ledger_limits limits;
+  struct qp__arena arena; /* has all texts */
+  size_t text_bytes;      /* of these */
   struct qp__statement *statements;
   size_t statement_count, statement_cap;
   struct qp__ledger_value *values;
@@ -109,15 +130,26 @@ struct qp__ledger {
   size_t table_size;
   struct qp__deed *deeds;
   size_t deed_count, deed_cap;
+  size_t open_deeds; /* the first deed of the last message with calls */
   struct qp__ledger_error *errors;
   size_t error_count, error_cap;
+  struct qp__ledger_recent recent[QP__LEDGER_RECENT]; /* oldest first */
+  size_t recent_count;
 };
 
-/* Reads the messages, which must live as long as the ledger. QP_NOMEM. Release also after a
- * failure. */
-enum qp_rc qp__ledger_init(struct qp__ledger *ledger, const struct qp__source *source,
-                           struct qp_err *err);
+/* An empty ledger. */
+void qp__ledger_init(struct qp__ledger *ledger);
+/* Reads more messages, which follow those that were read before. They may be freed afterwards.
+ * QP_NOMEM: the ledger can only be released. */
+enum qp_rc qp__ledger_extend(struct qp__ledger *ledger, const struct qp__source *source,
+                             struct qp_err *err);
 void qp__ledger_release(struct qp__ledger *ledger);
+/* The memory that it takes. */
+size_t qp__ledger_bytes(const struct qp__ledger *ledger);
+
+/* How important an entry is beside others of its kind, from 0 on. */
+int qp__statement_worth(const struct qp__statement *statement);
+int qp__value_worth(const struct qp__ledger_value *value);
 
 /* Appends the ledger in at most `budget` tokens; nothing when even one line is too much. */
 enum qp_rc qp__ledger_render(const struct qp__ledger *ledger, int64_t budget, struct qp__buf *out,

@@ -123,14 +123,13 @@ collect_statements(const struct qp__ledger *ledger, struct section *s, struct qp
   qp__buf_init(&line, LINE_MAX_LEN);
   for (size_t i = 0; !rc && i < ledger->statement_count; i++) {
     const struct qp__statement *st = &ledger->statements[i];
-    bool has_value = (st->kinds & ~(1u << QP__LEX_WORD)) != 0;
 
     if (st->replaced || st->quoted)
       continue;
     qp__buf_reset(&line);
     (void)qp__buf_addf(&line, "#%llu \"%.*s\"", (unsigned long long)st->at, (int)st->text.len,
                        st->text.data);
-    rc = section_add(s, &line, st->at, 2 * (int)st->kind + (has_value ? 1 : 0), err);
+    rc = section_add(s, &line, st->at, qp__statement_worth(st), err);
   }
   qp__buf_release(&line);
   return rc;
@@ -152,7 +151,7 @@ collect_paths(const struct qp__ledger *ledger, struct section *s, struct qp_err 
     qp__buf_reset(&line);
     (void)qp__buf_addf(&line, "#%llu %.*s %s", (unsigned long long)v->at, (int)v->n, v->p,
                        states[v->state]);
-    rc = section_add(s, &line, v->at, (int)v->state + (v->by_user ? 4 : 0), err);
+    rc = section_add(s, &line, v->at, qp__value_worth(v), err);
   }
   qp__buf_release(&line);
   return rc;
@@ -227,21 +226,11 @@ collect_errors(const struct qp__ledger *ledger, struct section *s, struct qp_err
 /* ---- values, grouped by message ---- */
 
 static int
-value_worth(const struct qp__ledger_value *v)
-{
-  static const int worth[QP__LEX_KINDS] = {
-    [QP__LEX_ID] = 3, [QP__LEX_AMOUNT] = 2, [QP__LEX_DATE] = 2, [QP__LEX_NUMBER] = 1
-  };
-
-  return worth[v->kind] + (v->by_user ? 4 : 0);
-}
-
-static int
 by_value_worth(const void *a, const void *b)
 {
   const struct qp__ledger_value *x = *(const struct qp__ledger_value *const *)a;
   const struct qp__ledger_value *y = *(const struct qp__ledger_value *const *)b;
-  int wx = value_worth(x), wy = value_worth(y);
+  int wx = qp__value_worth(x), wy = qp__value_worth(y);
 
   if (wx != wy)
     return wx > wy ? -1 : 1;

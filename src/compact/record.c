@@ -488,7 +488,9 @@ qp__record_expand(const struct qp__record *old, const struct qp_uuid *ids, size_
 }
 
 bool
-qp__record_is_extended(const struct qp__record *old)
+qp__record_is_extended(const struct qp__record *old, bool waits)
 {
-  return old && old->covered && old->generation > 0 && old->generation < QP__RECORD_GENERATIONS;
+  int limit = waits ? 2 * QP__RECORD_GENERATIONS : QP__RECORD_GENERATIONS;
+
+  return old && old->covered && old->generation > 0 && old->generation < limit;
 }

@@ -20,9 +20,10 @@
  *      older records valid again (qp__record_choose).
  *  (3) `undo` makes its target count no more until a `redo`. An edited summary is a new record of
  *      the same range whose parent is the old one; undoing it brings back the old one.
- *  (4) `generation` is 1 for a summary that was made from the originals, and one more for each
- *      extension of a summary. It never exceeds QP__RECORD_GENERATIONS: then it is rebuilt from the
- *      originals. The ledger is always made from the originals. */
+ *  (4) `generation` is 1 for a narrative that was made from the originals, and one more for each
+ *      extension of a narrative. At QP__RECORD_GENERATIONS the next one is rebuilt from the
+ *      originals; when a turn waits for it, at twice that. The ledger is always made from the
+ *      originals. */
 #ifndef QP_COMPACT_RECORD_H
 #define QP_COMPACT_RECORD_H
 
@@ -121,7 +122,7 @@ const struct qp__record *qp__record_prepared(const struct qp__record *records, s
                                              uint64_t covered, qp__record_holds *holds, void *arg);
 
 /* Whether the next narrative extends the one of `old` or is rebuilt from the originals (also when
- * there is none). */
-bool qp__record_is_extended(const struct qp__record *old);
+ * there is none). A rebuild takes long, so it is put off when a turn `waits`. */
+bool qp__record_is_extended(const struct qp__record *old, bool waits);
 
 #endif

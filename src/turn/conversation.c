@@ -247,6 +247,24 @@ read_records(struct qp__conversation *c, bool all, struct qp_err *err)
 }
 
 enum qp_rc
+qp__conversation_parent(struct qp__conversation *c, const struct qp__record *record,
+                        const struct qp__record **out, struct qp_err *err)
+{
+  struct qp__record *parent = qp__arena_alloc(&c->arena, sizeof(*parent));
+  bool good = false;
+  enum qp_rc rc = QP_OK;
+
+  if (!parent)
+    return qp__fail_nomem(err, what);
+  if (!qp_uuid_is_none(&record->parent))
+    rc = read_record(c, &record->parent, parent, &good, err);
+  if (!rc)
+    *out = good && qp__conversation_holds(c, parent->covered, &parent->last, parent->hash) ? parent
+                                                                                           : NULL;
+  return rc;
+}
+
+enum qp_rc
 qp__conversation_records(struct qp__conversation *c, bool all, struct qp_err *err)
 {
   enum qp_rc rc = read_metadata(c, err);

@@ -21,6 +21,7 @@ struct qp__conversation {
   struct qp_context *context;
   const char *branch; /* in the arena */
   struct qp__arena arena;
+  const atomic_bool *stops; /* when set, reading the covered part ends soon; or NULL */
 
   json_t *metadata;
   struct qp__buf system;
@@ -71,6 +72,11 @@ enum qp_rc qp__conversation_records(struct qp__conversation *c, bool all, struct
 /* Whether a record holds for the branch; of qp__record_choose(), `arg` is the conversation. */
 bool qp__conversation_holds(void *arg, uint64_t covered, const struct qp_uuid *last,
                             const uint8_t hash[QP__CHAIN]);
+
+/* Reads the record that `record` followed. *out is NULL: there is none, it is damaged, or it does not
+ * hold for the branch. */
+enum qp_rc qp__conversation_parent(struct qp__conversation *c, const struct qp__record *record,
+                                   const struct qp__record **out, struct qp_err *err);
 
 /* The settings of a context with this configuration. */
 void qp__conversation_settings(const struct qp_engine *e, const json_t *config,

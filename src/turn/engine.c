@@ -154,7 +154,8 @@ qp_engine_release(struct qp_engine *engine, const struct qp_uuid *context)
   qp__engine_post(engine, &r.post);
   uv_sem_wait(&r.done);
   uv_sem_destroy(&r.done);
-  qp__recall_cache_drop(&engine->recalls, context);
+  qp__covered_cache_drop(&engine->recalls, context);
+  qp__covered_cache_drop(&engine->ledgers, context);
 }
 
 /* ---- the tick ---- */

@@ -31,8 +31,8 @@
 #include "quipu.h"
 #include "tool/grant.h"
 #include "tool/tool.h"
+#include "turn/covered_cache.h"
 #include "turn/queue.h"
-#include "turn/recall_cache.h"
 #include "turn/size_cache.h"
 
 #define QP__ACTOR_BUCKETS 1024 /* a power of two */
@@ -81,7 +81,8 @@ struct qp_engine {
   struct qp__queues queues;
   struct qp__compact_settings compaction; /* of contexts that say nothing else */
   struct qp__size_cache sizes;            /* of messages; used in workers */
-  struct qp__recall_cache recalls;        /* used in workers */
+  struct qp__covered_cache recalls;       /* of struct qp__recall; used in workers */
+  struct qp__covered_cache ledgers;       /* of struct qp__ledger; used in workers */
   struct qp__grants grants;               /* calls that a person has allowed for good */
   struct qp__net_client *net;
   struct qp__llm_engine *llm;

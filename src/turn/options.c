@@ -8,10 +8,12 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/sized.h"
+#include "compact/recall.h"
 #include "llm/demo.h"
 #include "store/context/context_int.h"
 #include "tool/mcp.h"
 #include "tool/mcp_config.h"
+#include "turn/covered_ledger.h"
 #include "turn/engine.h"
 
 #define ROUNDS 50
@@ -20,6 +22,8 @@
 #define FLUSH_MS 100
 #define NAMES_MAX 16384
 #define HIDDEN_MAX 60
+#define RECALLS_MAX ((size_t)96 << 20) /* bytes of all indexes for recall */
+#define LEDGERS_MAX ((size_t)64 << 20) /* bytes of all ledgers */
 
 static const char *
 no_variable(void *arg, const char *name)
@@ -34,6 +38,12 @@ variable(void *arg, const char *name)
 {
   (void)arg;
   return getenv(name);
+}
+
+static void
+free_recall(void *recall)
+{
+  qp__recall_free(recall);
 }
 
 static uint64_t
@@ -180,7 +190,8 @@ qp__engine_apply_options(struct qp_engine *e, const struct qp_engine_options *o,
   qp__grants_init(&e->grants, e->os, e->store->root, &e->log);
   qp__known_init(&e->known);
   qp__size_cache_init(&e->sizes);
-  qp__recall_cache_init(&e->recalls);
+  qp__covered_cache_init(&e->recalls, RECALLS_MAX, free_recall);
+  qp__covered_cache_init(&e->ledgers, LEDGERS_MAX, qp__covered_ledger_free);
   rc = set_compaction(e, &o->compaction, err);
   if (!rc && o->models_json)
     rc = add_models(e, o, err);
@@ -203,7 +214,8 @@ qp__engine_release_options(struct qp_engine *e)
   qp__models_release(&e->models);
   qp__known_release(&e->known);
   qp__size_cache_release(&e->sizes);
-  qp__recall_cache_release(&e->recalls);
+  qp__covered_cache_release(&e->recalls);
+  qp__covered_cache_release(&e->ledgers);
   qp__arena_release(&e->names);
   qp__free(e->model);
   qp__demo_script_free(e->script);

@@ -7,12 +7,12 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/json.h"
-#include "base/vec.h"
 #include "compact/recall.h"
 #include "model/message.h"
 #include "store/context/context_int.h"
 #include "turn/compacting.h"
 #include "turn/conversation.h"
+#include "turn/originals.h"
 
 #define HITS_DEFAULT 10
 #define HITS_MAX 50
@@ -36,9 +36,7 @@ struct job {
   enum job_kind kind;
   struct qp__actor *actor;
   struct qp__conversation conversation;
-  struct qp_message **messages; /* that were read last */
-  size_t count, cap;
-  uint64_t first; /* number of the first */
+  struct qp__originals originals; /* that were read last */
   uint64_t began;
 
   /* of a tool */
@@ -58,18 +56,9 @@ struct job {
 };
 
 static void
-drop_messages(struct job *j)
-{
-  for (size_t i = 0; i < j->count; i++)
-    qp_message_free(j->messages[i]);
-  j->count = 0;
-}
-
-static void
 free_job(struct job *j)
 {
-  drop_messages(j);
-  qp__free(j->messages);
+  qp__originals_release(&j->originals);
   json_decref(j->arguments);
   json_decref(j->hits);
   qp__buf_release(&j->query);
@@ -89,6 +78,7 @@ new_job(struct qp__actor *t, enum job_kind kind, const char *branch)
   j->actor = t;
   j->conversation.engine = t->engine;
   j->conversation.context = t->context;
+  j->conversation.stops = &t->recall_stops;
   j->conversation.branch = qp__arena_strdup(&j->conversation.arena, branch);
   j->began = uv_now(&t->engine->loop);
   qp__buf_init(&j->query, TEXT_MAX);
@@ -102,41 +92,14 @@ new_job(struct qp__actor *t, enum job_kind kind, const char *branch)
 
 /* ---- in the worker ---- */
 
-static enum qp_rc
-add_message(void *arg, const struct qp_message_info *info, struct qp_bytes json)
-{
-  struct job *j = arg;
-  struct qp_message *message = NULL;
-  enum qp_rc rc;
-
-  if (atomic_load(&j->actor->recall_stops))
-    return qp__fail(&j->err, QP_STOPPED, "the search was stopped");
-  if (!qp__vec_reserve(j->messages, j->count, j->cap, 1))
-    return qp__fail_nomem(&j->err, what);
-  /* A message that is lost keeps its number. */
-  rc = info->status == QP_STATUS_UNAVAILABLE
-           ? qp_message_new_text(QP_ROLE_SYSTEM, (struct qp_bytes){ "", 0 }, &message, &j->err)
-           : qp_message_parse(json, &message, &j->err);
-  if (rc)
-    return rc;
-  if (!j->count)
-    j->first = info->position + 1;
-  j->messages[j->count++] = message;
-  return QP_OK;
-}
-
 /* Reads messages of the branch in the place of those that were read before. */
 static enum qp_rc
-read_range(struct job *j, uint64_t from, uint64_t count, struct qp__source *out)
+read_range(struct job *j, uint64_t from, uint64_t count)
 {
-  struct qp__conversation *c = &j->conversation;
-  enum qp_rc rc;
+  enum qp_rc rc = qp__originals_read(&j->originals, &j->conversation, from, count, &j->err);
 
-  drop_messages(j);
-  rc = qp_messages_range(c->context, c->branch, from, count, add_message, j, &j->err);
-  if (!rc && !j->count)
+  if (!rc && !j->originals.source.count)
     rc = qp__fail(&j->err, QP_NOTFOUND, "there is no such message");
-  *out = (struct qp__source){ (const struct qp_message *const *)j->messages, j->count, j->first };
   return rc;
 }
 
@@ -149,37 +112,38 @@ extend(struct job *j, struct qp__recall *index, uint64_t from, uint64_t end, str
   while (!rc && from < end) {
     uint64_t back = from < QP__RECALL_LOOK_BACK ? from : QP__RECALL_LOOK_BACK;
     uint64_t count = end - from < PAGE ? end - from : PAGE;
-    struct qp__source source;
+    const struct qp__source *source = &j->originals.source;
 
     if (!qp__recall_next(index))
       back = 0;
-    rc = read_range(j, from - back, back + count, &source);
+    rc = read_range(j, from - back, back + count);
     if (!rc)
-      rc = qp__recall_add(index, &source, &j->err);
+      rc = qp__recall_add(index, source, &j->err);
     if (!rc)
-      *last = j->messages[j->count - 1]->id;
+      *last = source->messages[source->count - 1]->id;
     from += count;
   }
   return rc;
 }
 
-/* The index of everything that is covered, or NULL: there is none, and making it would take longer
- * than a new message may wait. */
+/* The index of everything that is covered; thing NULL: there is none, and making it would take
+ * longer than a new message may wait. */
 static enum qp_rc
-take_index(struct job *j, struct qp__recall **out, struct qp_uuid *last)
+take_index(struct job *j, struct qp__covered_entry *out)
 {
   struct qp__conversation *c = &j->conversation;
   uint64_t covered = c->record->covered;
-  struct qp__recall *index = qp__recall_cache_take(&c->engine->recalls, &c->context->id, last);
-  uint64_t have = index ? qp__recall_next(index) - 1 : 0;
+  struct qp__covered_entry e = qp__covered_cache_take(&c->engine->recalls, &c->context->id);
+  struct qp__recall *index = e.thing;
   enum qp_rc rc = QP_OK;
 
-  if (index && !qp__conversation_holds(c, have, last, NULL)) {
+  if (index && !qp__conversation_holds(c, e.covered, &e.last, NULL)) {
     qp__recall_free(index); /* of another branch */
     index = NULL;
-    have = 0;
   }
-  if (j->kind == JOB_RECALL && covered > have + QP__RECALL_MESSAGES) {
+  if (!index)
+    e.covered = 0;
+  if (j->kind == JOB_RECALL && covered > e.covered + QP__RECALL_MESSAGES) {
     qp__recall_free(index);
     j->must_build = true;
     return QP_OK;
@@ -187,12 +151,15 @@ take_index(struct job *j, struct qp__recall **out, struct qp_uuid *last)
   if (!index)
     rc = qp__recall_new(&index, &j->err);
   if (!rc)
-    rc = extend(j, index, have, covered, last);
+    rc = extend(j, index, e.covered, covered, &e.last);
   if (rc) {
     qp__recall_free(index);
     return rc;
   }
-  *out = index;
+  e.covered = qp__recall_next(index) - 1;
+  e.bytes = qp__recall_bytes(index);
+  e.thing = index;
+  *out = e;
   return QP_OK;
 }
 
@@ -203,19 +170,20 @@ find_hits(struct job *j, struct qp_bytes query, struct qp__recall_hit *hits, siz
 {
   struct qp__conversation *c = &j->conversation;
   uint64_t covered = c->record->covered;
-  struct qp__recall *index = NULL;
-  struct qp_uuid last;
-  enum qp_rc rc = take_index(j, &index, &last);
+  struct qp__covered_entry e = { .thing = NULL };
+  struct qp__recall *index;
+  enum qp_rc rc = take_index(j, &e);
 
+  index = e.thing;
   if (!rc && !index) {
     rc = qp__recall_new(&index, &j->err);
     if (!rc)
-      rc = extend(j, index, covered - QP__RECALL_MESSAGES, covered, &last);
+      rc = extend(j, index, covered - QP__RECALL_MESSAGES, covered, &e.last);
   }
   if (!rc)
     rc = qp__recall_search(index, query, covered, hits, max, count, &j->err);
   if (!rc && !j->must_build)
-    qp__recall_cache_put(&c->engine->recalls, &c->context->id, &last, index);
+    qp__covered_cache_put(&c->engine->recalls, &e);
   else
     qp__recall_free(index);
   return rc;
@@ -227,18 +195,9 @@ load_hits(struct job *j, const struct qp__recall_hit *hits, size_t n)
 {
   enum qp_rc rc = QP_OK;
 
-  drop_messages(j);
-  if (!qp__vec_reserve(j->messages, j->count, j->cap, n))
-    return qp__fail_nomem(&j->err, what);
-  for (size_t i = 0; !rc && i < n; i++) {
-    struct qp_message *message = NULL;
-
-    rc = qp_message_load(j->conversation.context, &hits[i].id, &message, &j->err);
-    if (rc == QP_UNAVAILABLE || rc == QP_NOTFOUND) /* lost since it was indexed */
-      rc = qp_message_new_text(QP_ROLE_SYSTEM, (struct qp_bytes){ "", 0 }, &message, &j->err);
-    if (!rc)
-      j->messages[j->count++] = message;
-  }
+  qp__originals_reset(&j->originals);
+  for (size_t i = 0; !rc && i < n; i++)
+    rc = qp__originals_add(&j->originals, &j->conversation, &hits[i].id, &j->err);
   return rc;
 }
 
@@ -261,12 +220,13 @@ search(struct job *j)
   if (!rc)
     rc = load_hits(j, hits, n);
   for (size_t i = 0; i < n && !rc; i++) {
+    const struct qp_message *m = j->originals.source.messages[i];
     struct qp_bytes text = { "", 0 };
     char id[QP_UUID_TEXT];
 
     (void)qp__buf_addf(&j->text, "#%llu (%s, id %s): ", (unsigned long long)hits[i].at,
-                       qp_role_name(j->messages[i]->role), qp_uuid_text(&hits[i].id, id));
-    rc = qp__source_text(j->messages[i], arena, &text, &j->err);
+                       qp_role_name(m->role), qp_uuid_text(&hits[i].id, id));
+    rc = qp__source_text(m, arena, &text, &j->err);
     if (!rc)
       rc = qp__recall_snippet(text, query, &j->text, &j->err);
     (void)qp__buf_add_char(&j->text, '\n');
@@ -310,7 +270,6 @@ read_messages(struct job *j)
 {
   json_int_t offset = json_integer_value(json_object_get(j->arguments, "offset"));
   json_int_t budget = json_integer_value(json_object_get(j->arguments, "max_tokens"));
-  struct qp__source source = { NULL, 0, 0 };
   uint64_t at = 0;
   uint64_t next = 0;
   size_t from = 0;
@@ -319,10 +278,10 @@ read_messages(struct job *j)
   if (budget < 100 || budget > READ_MAX)
     budget = READ_DEFAULT;
   if (!rc)
-    rc = read_range(j, at - 1, READ_MESSAGES, &source);
+    rc = read_range(j, at - 1, READ_MESSAGES);
   if (!rc)
-    rc = qp__recall_read(&source, at, offset > 0 ? (size_t)offset : 0, budget, &j->text, &next,
-                         &from, &j->err);
+    rc = qp__recall_read(&j->originals.source, at, offset > 0 ? (size_t)offset : 0, budget,
+                         &j->text, &next, &from, &j->err);
   if (!rc && next)
     (void)qp__buf_addf(&j->text,
                        "\n\n[there is more: read_history with \"id\": \"%llu\", \"offset\": %zu]",
@@ -342,8 +301,8 @@ recall(struct job *j)
   if (!rc)
     rc = load_hits(j, hits, n);
   if (!rc)
-    rc = qp__recall_show(query, hits, (const struct qp_message *const *)j->messages, &n, j->budget,
-                         &j->text, &j->err);
+    rc = qp__recall_show(query, hits, j->originals.source.messages, &n, j->budget, &j->text,
+                         &j->err);
   j->hits = json_array();
   for (size_t i = 0; i < n && !rc && j->hits; i++) {
     char id[QP_UUID_TEXT];
@@ -358,12 +317,11 @@ static enum qp_rc
 build(struct job *j)
 {
   struct qp__conversation *c = &j->conversation;
-  struct qp__recall *index = NULL;
-  struct qp_uuid last;
-  enum qp_rc rc = take_index(j, &index, &last);
+  struct qp__covered_entry e;
+  enum qp_rc rc = take_index(j, &e);
 
   if (!rc)
-    qp__recall_cache_put(&c->engine->recalls, &c->context->id, &last, index);
+    qp__covered_cache_put(&c->engine->recalls, &e);
   return rc;
 }
 

@@ -2,7 +2,7 @@
  * read_history, and what is recalled for a new message of the user.
  *
  * Both look at everything that is covered, by an index that is kept in memory and extended
- * (recall_cache.h). When there is none yet, after a restart for instance, search_history makes it
+ * (covered_cache.h). When there is none yet, after a restart for instance, search_history makes it
  * first. A new message does not wait for that: then only the newest QP__RECALL_MESSAGES covered
  * messages are searched, and the index is made in the background.
  *

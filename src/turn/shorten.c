@@ -6,16 +6,18 @@
 
 #include "base/alloc.h"
 #include "base/err.h"
-#include "base/vec.h"
 #include "compact/extract.h"
 #include "compact/frame.h"
 #include "turn/actor.h"
+#include "turn/covered_ledger.h"
+#include "turn/originals.h"
 #include "turn/question.h"
 #include "turn/takeover.h"
 
 #define NARRATIVE_MAX ((size_t)1 << 20)
 #define ATTEMPTS 2
 #define ANSWER_MIN 512 /* tokens that the summariser may write at least */
+#define REACH 16       /* compactions whose messages a narrative is rebuilt from at most */
 
 static const char what[] = "a compaction";
 
@@ -37,6 +39,7 @@ qp__shorten_new(struct qp__actor *t, enum qp__shorten_purpose purpose, const cha
     qp__shorten_drop(s);
     return NULL;
   }
+  s->conversation.stops = &t->recall_stops;
   return s;
 }
 
@@ -53,9 +56,6 @@ free_parts(struct qp__shortening *s)
 void
 qp__shorten_release(struct qp__shortening *s)
 {
-  for (size_t i = 0; i < s->count; i++)
-    qp_message_free(s->messages[i]);
-  qp__free(s->messages);
   free_parts(s);
   qp__buf_release(&s->narrative);
   qp__buf_release(&s->text);
@@ -92,26 +92,6 @@ struct reading {
   struct qp__shortening *s;
   uint8_t chain[QP__CHAIN];
 };
-
-static enum qp_rc
-add_covered(void *arg, const struct qp_message_info *info, struct qp_bytes json)
-{
-  struct qp__shortening *s = arg;
-  struct qp_message *message = NULL;
-  enum qp_rc rc;
-
-  if (info->status == QP_STATUS_UNAVAILABLE)
-    return QP_OK;
-  if (!qp__vec_reserve(s->messages, s->count, s->cap, 1))
-    return qp__fail_nomem(&s->err, what);
-  rc = qp_message_parse(json, &message, &s->err);
-  if (rc)
-    return rc;
-  if (s->conversation.record && info->position < s->conversation.record->covered)
-    s->fresh = s->count + 1;
-  s->messages[s->count++] = message;
-  return QP_OK;
-}
 
 static enum qp_rc
 add_link(void *arg, const struct qp_message_info *info, struct qp_bytes json)
@@ -271,41 +251,40 @@ encode(struct qp__shortening *s, struct qp_bytes text, struct qp__buf *body, str
   return rc;
 }
 
-static struct qp__source
-covered_source(const struct qp__shortening *s, size_t from)
+/* The record whose narrative the new one goes on from, or NULL: it begins with the first message.
+ * An extension goes on from the record in use. A rebuild goes back over the last REACH compactions,
+ * so that it costs the same however long the conversation is, but not behind a narrative that a
+ * person has written. */
+static enum qp_rc
+find_base(struct qp__shortening *s, const struct qp__record **out)
 {
-  return (struct qp__source){ (const struct qp_message *const *)s->messages + from, s->count - from,
-                              from + 1 };
+  struct qp__conversation *c = &s->conversation;
+  const struct qp__record *r = c->record && c->record->covered ? c->record : NULL;
+  bool extends = qp__record_is_extended(c->record, s->purpose == QP__SHORTEN_TURN);
+  enum qp_rc rc = QP_OK;
+
+  s->record.generation = extends ? c->record->generation + 1 : 1;
+  for (size_t back = 1; !rc && !extends && r && back < REACH && strcmp(r->reason, "edit") != 0;) {
+    const struct qp__record *parent = NULL;
+
+    rc = qp__conversation_parent(c, r, &parent, &s->err);
+    back += parent && parent->covered < r->covered;
+    r = parent && parent->covered ? parent : NULL;
+  }
+  *out = r;
+  return rc;
 }
 
 /* Writes the requests for all parts of the transcript. */
 static enum qp_rc
-write_bodies(struct qp__shortening *s)
+write_parts(struct qp__shortening *s, const struct qp__source *source, struct qp_bytes old,
+            struct qp_bytes instructions)
 {
   struct qp__conversation *c = &s->conversation;
-  bool extends = qp__record_is_extended(c->record);
-  struct qp__source source = covered_source(s, extends ? s->fresh : 0);
-  struct qp_bytes old = { extends ? c->record->narrative : "", 0 };
-  struct qp_bytes instructions = { s->instructions ? s->instructions : "", 0 };
   struct qp__frame_chunk *chunks = NULL;
-  int64_t window = s->model->window;
-  int64_t known = qp__known_window(&c->engine->known, s->provider->name, s->model_name);
   size_t n = 0;
-  enum qp_rc rc;
+  enum qp_rc rc = qp__frame_divide(source, s->room, &c->arena, &chunks, &n, &s->err);
 
-  old.len = strlen(old.data);
-  instructions.len = strlen(instructions.data);
-  if (known)
-    window = known;
-  s->budget = s->plan.summary_budget / 2;
-  s->room = qp__frame_room(window, s->budget * 2 > ANSWER_MIN ? s->budget * 2 : ANSWER_MIN, old,
-                           instructions);
-  if (s->room <= 0 || !source.count) {
-    s->provider = NULL;
-    return QP_OK;
-  }
-  s->record.generation = extends ? c->record->generation + 1 : 1;
-  rc = qp__frame_divide(&source, s->room, &c->arena, &chunks, &n, &s->err);
   if (!rc) {
     s->bodies = qp__arena_alloc(&c->arena, n * sizeof(*s->bodies));
     s->parts = qp__arena_alloc(&c->arena, n * sizeof(*s->parts));
@@ -319,12 +298,46 @@ write_bodies(struct qp__shortening *s)
     qp__buf_init(&s->parts[i], NARRATIVE_MAX);
     s->part_count = i + 1;
     qp__buf_init(&text, QP__LLM_BODY_MAX);
-    rc = qp__frame_write(&source, &chunks[i], s->room, i ? (struct qp_bytes){ "", 0 } : old,
+    rc = qp__frame_write(source, &chunks[i], s->room, i ? (struct qp_bytes){ "", 0 } : old,
                          instructions, s->budget, &text, &s->err);
     if (!rc)
       rc = encode(s, qp__buf_bytes(&text), &s->bodies[i], &s->err);
     qp__buf_release(&text);
   }
+  return rc;
+}
+
+/* Reads the messages that the narrative is made from, and writes what the summariser is asked. */
+static enum qp_rc
+write_bodies(struct qp__shortening *s)
+{
+  struct qp__conversation *c = &s->conversation;
+  struct qp_bytes instructions = { s->instructions ? s->instructions : "", 0 };
+  struct qp_bytes old = { "", 0 };
+  struct qp__originals originals = { .cap = 0 };
+  const struct qp__record *base = NULL;
+  int64_t window = s->model->window;
+  int64_t known = qp__known_window(&c->engine->known, s->provider->name, s->model_name);
+  uint64_t from;
+  enum qp_rc rc = find_base(s, &base);
+
+  if (rc)
+    return rc;
+  from = base ? base->covered : 0;
+  if (base)
+    old = (struct qp_bytes){ base->narrative, strlen(base->narrative) };
+  instructions.len = strlen(instructions.data);
+  if (known)
+    window = known;
+  s->budget = s->plan.summary_budget / 2;
+  s->room = qp__frame_room(window, s->budget * 2 > ANSWER_MIN ? s->budget * 2 : ANSWER_MIN, old,
+                           instructions);
+  rc = qp__originals_read(&originals, c, from, s->record.covered - from, &s->err);
+  if (!rc && (s->room <= 0 || !originals.source.count))
+    s->provider = NULL;
+  else if (!rc)
+    rc = write_parts(s, &originals.source, old, instructions);
+  qp__originals_release(&originals);
   return rc;
 }
 
@@ -342,9 +355,8 @@ plan(struct qp__shortening *s)
   if (!rc && s->plan.action != QP__PLAN_NONE && s->plan.action != QP__PLAN_TOO_LONG)
     rc = make_record(s);
   if (!rc && s->has_record && s->plan.cut && !*s->record.narrative && !*s->record.ledger) {
-    rc = qp_messages_range(c->context, c->branch, 0, s->record.covered, add_covered, s, &s->err);
     choose_model(s);
-    if (!rc && s->provider)
+    if (s->provider)
       rc = write_bodies(s);
   }
   s->err.rc = rc;
@@ -365,11 +377,11 @@ keep_text(struct qp__shortening *s, const struct qp__buf *text, const char **out
 
 /* The narrative of the model without what nobody asked for; false: nothing is left of it. */
 static bool
-clean_narrative(struct qp__shortening *s, const struct qp__source *source, struct qp__buf *out)
+clean_narrative(struct qp__shortening *s, const struct qp__ledger *ledger, struct qp__buf *out)
 {
   if (!s->narrative.len || s->failed)
     return false;
-  if (qp__frame_clean(qp__buf_bytes(&s->narrative), source, out, &s->err) || !out->len) {
+  if (qp__frame_clean(qp__buf_bytes(&s->narrative), ledger, out, &s->err) || !out->len) {
     s->failed = true;
     (void)snprintf(s->failure, sizeof(s->failure), "the summary says nothing that was said");
     qp__buf_reset(out);
@@ -382,22 +394,22 @@ clean_narrative(struct qp__shortening *s, const struct qp__source *source, struc
 static enum qp_rc
 write_summary(struct qp__shortening *s)
 {
-  struct qp__source source = covered_source(s, 0);
-  struct qp__ledger ledger;
+  struct qp__conversation *c = &s->conversation;
+  struct qp__covered_entry ledger = { .thing = NULL };
   struct qp__buf narrative, values;
   int64_t budget = s->plan.summary_budget;
-  enum qp_rc rc;
+  enum qp_rc rc =
+      qp__covered_ledger_take(c, s->record.covered, &s->record.last, &ledger, &s->err);
 
   qp__buf_init(&narrative, NARRATIVE_MAX);
   qp__buf_init(&values, NARRATIVE_MAX);
-  rc = qp__ledger_init(&ledger, &source, &s->err);
-  if (!rc && !clean_narrative(s, &source, &narrative)) {
+  if (!rc && !clean_narrative(s, ledger.thing, &narrative)) {
     s->provider = NULL;
     s->record.generation = 1;
-    rc = qp__extract_narrative(&source, &ledger, budget / 4, &narrative, &s->err);
+    rc = qp__extract_narrative(ledger.thing, budget / 4, &narrative, &s->err);
   }
   if (!rc)
-    rc = qp__ledger_render(&ledger, budget - qp__count_text(qp__buf_bytes(&narrative)), &values,
+    rc = qp__ledger_render(ledger.thing, budget - qp__count_text(qp__buf_bytes(&narrative)), &values,
                            &s->err);
   if (!rc)
     rc = keep_text(s, &narrative, &s->record.narrative);
@@ -410,7 +422,8 @@ write_summary(struct qp__shortening *s)
   s->record.model = s->provider ? s->model_name : NULL;
   s->record.prompt_version = s->provider ? QP__FRAME_VERSION : 0;
   s->record.tokens_after += qp__sent_summary_tokens(&s->record) - budget - QP__PLAN_FRAME_TOKENS;
-  qp__ledger_release(&ledger);
+  if (ledger.thing)
+    qp__covered_cache_put(&c->engine->ledgers, &ledger);
   qp__buf_release(&values);
   qp__buf_release(&narrative);
   return rc;

@@ -1,7 +1,7 @@
 /* shorten.h - a compaction being made: from the plan to the record that a transition commits.
  *
- *   worker   reads the conversation, plans, reads the covered messages, writes what the
- *            summariser is asked; a summary that was prepared ahead of need ends it here
+ *   worker   reads the conversation, plans, reads the messages that the narrative is made from,
+ *            writes what the summariser is asked; a prepared summary ends it here
  *   loop     asks the summariser, part by part, once more after a failure
  *   worker   checks and cleans the narrative, or writes one without a model; makes the ledger
  *   loop     writes the record; the actor commits it
@@ -54,11 +54,6 @@ struct qp__shortening {
   struct qp__plan plan;
   struct qp__record record; /* strings are in the conversation's arena */
   size_t kept;              /* messages that are sent as they are */
-
-  /* The covered messages, from the first of the branch on. */
-  struct qp_message **messages;
-  size_t count, cap;
-  size_t fresh; /* the first that the earlier narrative does not tell of */
 
   /* The summariser; NULL: the built-in one. */
   const struct qp__llm_provider *provider;

@@ -86,13 +86,20 @@ ask(struct qp__buf *out, struct qp_err *err)
   struct qp__arena arena = { NULL };
   struct qp__frame_chunk *chunks = NULL;
   struct qp_bytes none = { "", 0 };
+  struct qp__ledger ledger;
   size_t n = 0;
   enum qp_rc rc = qp__frame_divide(&source, 300, &arena, &chunks, &n, err);
+
+  qp__ledger_init(&ledger);
+  ledger.limits = (struct qp__ledger_limits){ 1, 1, 1, 1 }; /* so that entries are dropped */
 
   for (size_t i = 0; !rc && i < n; i++)
     rc = qp__frame_write(&source, &chunks[i], 300, none, none, 100, out, err);
   if (!rc)
-    rc = qp__frame_clean((struct qp_bytes){ answer, sizeof(answer) - 1 }, &source, out, err);
+    rc = qp__ledger_extend(&ledger, &source, err);
+  if (!rc)
+    rc = qp__frame_clean((struct qp_bytes){ answer, sizeof(answer) - 1 }, &ledger, out, err);
+  qp__ledger_release(&ledger);
   qp__arena_release(&arena);
   return rc;
 }

@@ -205,10 +205,21 @@ every_fourth_summary_is_made_from_the_originals(void **state)
   struct qp__record r = record_of(1, 10);
 
   (void)state;
-  assert_false(qp__record_is_extended(NULL));
+  assert_false(qp__record_is_extended(NULL, false));
   for (r.generation = 1; r.generation < 4; r.generation++)
-    assert_true(qp__record_is_extended(&r));
-  assert_false(qp__record_is_extended(&r));
+    assert_true(qp__record_is_extended(&r, false));
+  assert_false(qp__record_is_extended(&r, false));
+}
+
+static void
+a_turn_that_waits_puts_the_rebuild_off_but_not_for_ever(void **state)
+{
+  struct qp__record r = record_of(1, 10);
+
+  (void)state;
+  for (r.generation = 1; r.generation < 8; r.generation++)
+    assert_true(qp__record_is_extended(&r, true));
+  assert_false(qp__record_is_extended(&r, true));
 }
 
 static void
@@ -382,6 +393,7 @@ main(void)
     cmocka_unit_test(a_branch_uses_the_newest_record_that_covers_it),
     cmocka_unit_test(undo_redo_and_edit_are_records),
     cmocka_unit_test(every_fourth_summary_is_made_from_the_originals),
+    cmocka_unit_test(a_turn_that_waits_puts_the_rebuild_off_but_not_for_ever),
     cmocka_unit_test(the_hash_depends_on_every_message_and_their_order),
     cmocka_unit_test(without_a_record_the_view_is_the_history),
     cmocka_unit_test(the_view_has_summary_shown_messages_and_tail_with_stubs),
