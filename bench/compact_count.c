@@ -1,8 +1,8 @@
-/* compact_count.c - the token estimator beside o200k_base, alone and anchored.
+/* compact_count.c - the token estimator beside o200k_base, alone and anchored, on ten kinds of text
+ * and on ten more (held/) that were written after the estimator and never used to tune it.
  *
- * Anchored as in a conversation: the provider has reported the exact size of the first 80, 90 or
- * 95 % of a text, and the rest is estimated. The bar is for the last, a conversation of 20
- * messages: at the threshold, where it matters, a new message is a small share. */
+ * Anchored as in a conversation: the provider has reported the exact size of the first 80 % of a
+ * text, and the rest is estimated. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,47 +44,49 @@ anchored(const json_t *part, const char *text, size_t n)
   return (double)qp__anchor_count(&anchor, since, before + since).value;
 }
 
-#define WAYS 4
+static double
+larger(double a, double b)
+{
+  b = b < 0 ? -b : b;
+  return a > b ? a : b;
+}
 
 void
 bench_compact_count(struct bench_compact *b)
 {
-  static const char *const shares[WAYS] = { NULL, "80", "90", "95" };
   json_t *counts = json_load_file(FIXTURES "counts.json", 0, NULL);
   json_t *parts = json_load_file(FIXTURES "parts.json", 0, NULL);
   char *text = bench_alloc(TEXT_MAX);
-  double worst[WAYS] = { 0 };
+  double alone[2] = { 0, 0 }, with_anchor[2] = { 0, 0 }; /* the worst, and the worst of held/ */
   const char *name;
   json_t *count;
 
   if (!counts || !parts)
     bench_die("run it from the root of the repository");
-  (void)fprintf(b->details,
-                "| text | o200k_base | estimate | off | off with 80 %% reported | 90 %% | 95 %% |\n"
-                "|---|---|---|---|---|---|---|\n");
+  (void)fprintf(b->details, "| text | o200k_base | estimate | off | off with 80 %% reported |\n"
+                            "|---|---|---|---|---|\n");
   json_object_foreach (counts, name, count) {
     double real = (double)json_integer_value(count);
     size_t n = read_text(name, text);
+    double value = (double)qp__count_text((struct qp_bytes){ text, n });
+    double off = 100 * (value / real - 1);
+    double rest = 100 * (anchored(json_object_get(parts, name), text, n) / real - 1);
+    int held = strncmp(name, "held/", 5) == 0;
 
-    for (int i = 0; i < WAYS; i++) {
-      double value = i ? anchored(json_object_get(json_object_get(parts, name), shares[i]), text, n)
-                       : (double)qp__count_text((struct qp_bytes){ text, n });
-      double off = 100 * (value / real - 1);
-
-      worst[i] = off > worst[i] ? off : -off > worst[i] ? -off : worst[i];
-      if (!i)
-        (void)fprintf(b->details, "| %s | %.0f | %.0f ", name, real, value);
-      (void)fprintf(b->details, "| %+.1f %% ", off);
-    }
-    (void)fprintf(b->details, "|\n");
+    alone[held] = larger(alone[held], off);
+    with_anchor[held] = larger(with_anchor[held], rest);
+    (void)fprintf(b->details, "| %s | %.0f | %.0f | %+.1f %% | %+.1f %% |\n", name, real, value,
+                  off, rest);
   }
   (void)fprintf(b->details, "\n");
   bench_compact_row(b, "token estimate, the worst of 10 kinds of text", "within 10 %",
-                    worst[0] <= 10, "%.1f %% off", worst[0]);
-  bench_compact_row(
-      b, "token estimate with an anchor, the worst of them", "within 2 %", worst[3] <= 2,
-      "%.1f %% off when 5 %% of the text is new; 10 %% new: %.1f %%; 20 %% new: %.1f %%", worst[3],
-      worst[2], worst[1]);
+                    larger(alone[0], alone[1]) <= 10,
+                    "%.1f %% off; of 10 texts that it was not tuned on: %.1f %%", alone[0],
+                    alone[1]);
+  bench_compact_row(b, "token estimate with an anchor, 20 % of the text is new", "within 2 %",
+                    larger(with_anchor[0], with_anchor[1]) <= 2,
+                    "%.1f %% off; of 10 texts that it was not tuned on: %.1f %%", with_anchor[0],
+                    with_anchor[1]);
   free(text);
   json_decref(parts);
   json_decref(counts);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "compact/count_table.h"
+#include "compact/count_words.h"
 #include "llm/models.h"
 
 #define TOKEN 1000
@@ -20,16 +21,14 @@ enum kind {
   DIGIT, /* of any script */
   UPPER, /* Latin letters */
   LOWER,
-  WORD, /* letters of scripts that separate words; see word_cost() */
-  HAN,
-  HIRAGANA,
-  KATAKANA,
+  WORD,   /* letters of other scripts; see word_cost() */
+  LISTED, /* letters of scripts whose tokens are known; see listed_cost() */
   WIDE,   /* punctuation of Chinese and Japanese */
   SYMBOL, /* above ASCII; see symbol_cost() */
   PUNCT,
 };
 
-enum script { ARABIC, INDIC, CYRILLIC, HANGUL, THAI, OTHER_SCRIPT };
+enum script { CYRILLIC, HANGUL, THAI, OTHER_SCRIPT };
 
 struct cursor {
   const char *p;
@@ -94,18 +93,15 @@ latin_kind(uint32_t c)
   return c & 1 ? LOWER : UPPER;
 }
 
-static enum kind
-east_kind(uint32_t c)
+/* Whether the tokens of count_words.h have this letter: Arabic, Hebrew, the scripts of India,
+ * Chinese, Japanese. */
+static bool
+is_listed(uint32_t c)
 {
-  if (c >= 0x3040 && c < 0x30a0)
-    return HIRAGANA;
-  if ((c >= 0x30a0 && c < 0x3100) || (c >= 0x31f0 && c < 0x3200) || (c >= 0xff66 && c < 0xffa0))
-    return KATAKANA;
-  if ((c >= 0x3400 && c < 0xa000) || (c >= 0xf900 && c < 0xfb00) || c >= 0x20000)
-    return HAN;
-  if (c >= 0xff10 && c <= 0xff19)
-    return DIGIT;
-  return WIDE;
+  return (c >= 0x590 && c < 0xe00) || (c >= 0x3005 && c <= 0x3007) || (c >= 0x3040 && c < 0x3100) ||
+         (c >= 0x31f0 && c < 0x3200) || (c >= 0x3400 && c < 0xa000) ||
+         (c >= 0xf900 && c < 0xfb00) || (c >= 0xfb1d && c < 0xfe00) ||
+         (c >= 0xfe70 && c < 0xfeff) || (c >= 0x20000 && c < 0x40000);
 }
 
 static enum kind
@@ -119,17 +115,18 @@ kind_of(uint32_t c)
     return PUNCT;
   if ((c >= 0x660 && c < 0x66a) || (c >= 0x6f0 && c < 0x6fa) || (c >= 0x966 && c < 0x970))
     return DIGIT;
+  if (is_listed(c))
+    return LISTED;
   if (c < 0x2000)
     return c == 0x1680 ? BLANK : WORD;
   if (c < 0x2070)
     return c <= 0x200a || c == 0x2028 || c == 0x202f || c == 0x205f ? BLANK
-           : c == 0x200c                                            ? WORD
+           : c == 0x200c                                            ? PUNCT
                                                                     : SYMBOL;
   if (c < 0x2e80)
     return c >= 0x2c00 && c < 0x2e00 ? WORD : SYMBOL;
-  if (c < 0xa000 || (c >= 0xf900 && c < 0xfb00) || (c >= 0xff00 && c < 0xffe0) ||
-      (c >= 0x20000 && c < 0x40000))
-    return east_kind(c);
+  if (c < 0xa000 || (c >= 0xff00 && c < 0xffe0))
+    return c >= 0xff10 && c <= 0xff19 ? DIGIT : WIDE;
   if (c >= 0xfe00 && c < 0xfe10)
     return SYMBOL;
   return c < 0x1f000 && c != 0xfffd ? WORD : SYMBOL;
@@ -138,10 +135,6 @@ kind_of(uint32_t c)
 static enum script
 script_of(uint32_t c)
 {
-  if ((c >= 0x590 && c < 0x900) || (c >= 0xfb1d && c < 0xff00))
-    return ARABIC; /* and Hebrew */
-  if (c >= 0x900 && c < 0xe00)
-    return INDIC;
   if (c >= 0x370 && c < 0x590)
     return CYRILLIC; /* and Greek, Armenian */
   if ((c >= 0x1100 && c < 0x1200) || (c >= 0xac00 && c < 0xd7b0))
@@ -318,16 +311,9 @@ skip_ending(struct cursor *at)
 static int64_t
 word_cost(enum script script, size_t count)
 {
-  static const short by_length[2][13] = {
-    { 0, 1000, 1000, 1120, 1460, 1790, 2040, 2310, 2450, 3180, 3900, 4630, 5400 },
-    { 0, 1000, 1010, 1100, 1200, 1660, 1990, 2370, 2800, 3410, 4030, 5000, 5700 },
-  };
   int64_t n = (int64_t)count;
 
   switch (script) {
-  case ARABIC:
-  case INDIC:
-    return count <= 12 ? by_length[script][count] : n * 460;
   case CYRILLIC:
     return n <= 4 ? TOKEN : TOKEN + (n - 4) * 200;
   case HANGUL:
@@ -338,6 +324,79 @@ word_cost(enum script script, size_t count)
     break;
   }
   return n * 1000;
+}
+
+/* ---- words that are looked up ---- */
+
+static uint32_t
+hash_on(uint32_t h, const char *p, size_t n)
+{
+  for (size_t i = 0; i < n; i++)
+    h = (h ^ (unsigned char)p[i]) * 16777619u;
+  return h;
+}
+
+static uint32_t
+hash_end(uint32_t h)
+{
+  h = (h ^ h >> 16) * 0x85ebca6bu;
+  h = (h ^ h >> 13) * 0xc2b2ae35u;
+  return h ^ h >> 16;
+}
+
+/* Whether a text with these hashes is a token; seldom true although it is none. */
+static bool
+is_token(uint32_t a, uint32_t b)
+{
+  uint32_t start = hash_end(a), step = hash_end(b) | 1;
+
+  for (uint32_t i = 0; i < WORDS_PROBES; i++) {
+    uint32_t bit = (start + i * step) % (WORDS_ROWS * WORDS_COLUMNS * 6u);
+    char c = known_words[bit / 6 / WORDS_COLUMNS][bit / 6 % WORDS_COLUMNS];
+
+    if (!((c == '~' ? 52 : c == '}' ? 23 : c - '(') >> bit % 6 & 1))
+      return false;
+  }
+  return true;
+}
+
+/* Tokens of the text before `end`: always the longest that is known. The cursor moves there. */
+static int64_t
+listed_cost(struct cursor *at, const char *end)
+{
+  int64_t cost = 0;
+
+  while (at->p < end) {
+    uint32_t a = 0x811c9dc5u, b = 0x01000193u, c;
+    const char *p = at->p, *known = NULL;
+    size_t first = read_char(p, end, &c);
+    int longest = c >= 0x3000 ? WORDS_LONGEST_EAST : WORDS_LONGEST;
+
+    for (int i = 0; i < longest && p < end; i++) {
+      size_t n = read_char(p, end, &c);
+
+      a = hash_on(a, p, n);
+      b = hash_on(b, p, n);
+      p += n;
+      known = is_token(a, b) ? p : known;
+    }
+    cost += known || first == 1 ? TOKEN : first == 4 ? 3 * TOKEN : 2 * TOKEN;
+    at->p = known ? known : at->p + first;
+  }
+  return cost;
+}
+
+/* The end of the characters of this kind from `p` on. */
+static const char *
+kind_end(const char *p, const char *end, enum kind kind)
+{
+  struct cursor at = { p, end };
+  uint32_t c;
+  size_t len;
+
+  while (peek(&at, &c, &len) == kind && len)
+    at.p += len;
+  return at.p;
 }
 
 static int64_t
@@ -426,29 +485,6 @@ run_length(const char *p, const char *end, int64_t *cost)
 }
 
 /* ---- the walk ---- */
-
-/* Whether the text has enough kana to be Japanese, where Han characters cost more. */
-static bool
-is_japanese(struct qp_bytes text)
-{
-  const char *end = text.data + text.len;
-  size_t kana = 0, han = 0, len;
-  uint32_t c;
-
-  for (const char *p = text.data; p < end; p += len) {
-    enum kind k;
-
-    if ((unsigned char)*p < 0x80) {
-      len = 1;
-      continue;
-    }
-    len = read_char(p, end, &c);
-    k = kind_of(c);
-    kana += k == HIRAGANA || k == KATAKANA;
-    han += k == HAN;
-  }
-  return kana * 8 > han;
-}
 
 static bool
 is_letter(enum kind k)
@@ -544,21 +580,9 @@ marks_cost(struct cursor *at)
   return cost + punct_cost(count, same);
 }
 
-static int64_t
-east_cost(enum kind k, bool japanese)
-{
-  if (k == HIRAGANA)
-    return 659;
-  if (k == KATAKANA)
-    return 536;
-  if (k == HAN)
-    return japanese ? 1045 : 740;
-  return japanese ? 676 : 540;
-}
-
 /* One piece at the cursor. */
 static int64_t
-piece_cost(struct cursor *at, int *japanese, struct tally *tally, struct qp_bytes text)
+piece_cost(struct cursor *at, struct tally *tally)
 {
   struct cursor next = *at;
   uint32_t c, c2;
@@ -566,18 +590,21 @@ piece_cost(struct cursor *at, int *japanese, struct tally *tally, struct qp_byte
   enum kind k = peek(at, &c, &len), k2;
   int64_t cost;
 
-  next.p += len;
-  if (k == HAN || k == HIRAGANA || k == KATAKANA || k == WIDE) {
-    if (*japanese < 0)
-      *japanese = is_japanese(text);
-    at->p = next.p;
-    return east_cost(k, *japanese > 0);
-  }
+  if (k == LISTED)
+    return listed_cost(at, kind_end(at->p, at->end, LISTED));
   if (is_letter(k))
     return letters_cost(at, tally);
   if (k == DIGIT)
     return digits_cost(at);
+  next.p += len;
   k2 = peek(&next, &c2, &len2);
+  if (len2 && k2 == LISTED && k != BREAK && k != SYMBOL) /* with the mark before it */
+    return listed_cost(at, kind_end(next.p, at->end, LISTED));
+  if (k == WIDE) {
+    const char *end = kind_end(at->p, at->end, WIDE);
+
+    return listed_cost(at, end < at->end && *end == '\n' ? end + 1 : end);
+  }
   if (len2 && is_letter(k2) && k != BREAK && k != SYMBOL) {
     *at = next; /* the mark before a word is a part of it, and sometimes a token more */
     cost = letters_cost(at, tally);
@@ -607,7 +634,6 @@ qp__count_text(struct qp_bytes text)
 {
   struct cursor at = { text.data, text.data + text.len };
   const char *no_run_before = text.data; /* a run was looked for up to here */
-  int japanese = -1;                     /* not known yet */
   struct tally tally = { 0 };
   int64_t cost;
 
@@ -627,7 +653,7 @@ qp__count_text(struct qp_bytes text)
            no_run_before < at.end && is_run_char((unsigned char)*no_run_before);)
         no_run_before++;
     }
-    tally.cost += piece_cost(&at, &japanese, &tally, text);
+    tally.cost += piece_cost(&at, &tally);
     assert(at.p > start);
   }
   cost = tally.cost + language_correction(&tally);

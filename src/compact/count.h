@@ -2,13 +2,15 @@
  *
  * The reference is o200k_base, the tokenizer of OpenAI's current models. A text is cut into pieces
  * as that tokenizer cuts it (words, groups of three digits, runs of punctuation, white space), and
- * each piece is estimated by its script and kind: Latin words by their pairs of letters, Arabic and
- * Hindi words by their length, Chinese and Japanese by character, emoji by code point, base64 and
- * hexadecimal by length. On a page of text of one kind the estimate is within 10 %
- * (tests/e2e/compact_tokens.test.mjs compares it with the tokenizer itself).
+ * each piece is estimated by its script and kind: Latin words by their pairs of letters, words of
+ * Arabic, Hebrew, the scripts of India, Chinese and Japanese by the longest tokens that are in them,
+ * emoji by code point, base64 and hexadecimal by length. On a page of text of one kind the estimate
+ * is within 10 % (tests/e2e/compact_tokens.test.mjs compares it with the tokenizer itself).
  *
  * Other providers count differently. Therefore the estimate is anchored: the provider reports the
- * exact size of every call, and only what was added since is estimated (struct qp__anchor).
+ * exact size of every call, only what was added since is estimated, and that estimate is corrected
+ * by how wrong the estimate of the reported part was (struct qp__anchor). So when four fifths of a
+ * request were reported, it is within 2 %.
  *
  * Every number of a budget carries its origin, so that a user can see why a conversation is full.
  *

@@ -149,8 +149,7 @@ write_state(struct writer *w, const struct qp__ledger *ledger)
   for (size_t i = from; i < ledger->deed_count; i++) {
     const struct qp__deed *deed = &ledger->deeds[i];
 
-    if (!deed->replaced && (deed->changes || deed->failed || !deed->done) &&
-        !deed->orders)
+    if (!deed->replaced && (deed->changes || deed->failed || !deed->done) && !deed->orders)
       write_deed(w, deed);
   }
 }
@@ -163,8 +162,8 @@ is_outdated(const struct qp__ledger *ledger, uint64_t at, struct qp_bytes senten
     const struct qp__statement *s = &ledger->statements[i];
 
     if (s->at == at && s->replaced &&
-        (!sentence.data || (s->text.len == sentence.len &&
-                            memcmp(s->text.data, sentence.data, sentence.len) == 0)))
+        (!sentence.data ||
+         (s->text.len == sentence.len && memcmp(s->text.data, sentence.data, sentence.len) == 0)))
       return true;
   }
   return false;
@@ -188,8 +187,8 @@ write_wishes(struct writer *w, const struct qp__ledger *ledger)
   for (size_t i = 0; i < ledger->recent_count; i++) {
     const struct qp__ledger_recent *r = &ledger->recent[i];
 
-    if (r->text.len && (is_outdated(ledger, r->at, (struct qp_bytes){ NULL, 0 }) ||
-                        !put_quote(w, r->at, r->text)))
+    if (r->text.len &&
+        (is_outdated(ledger, r->at, (struct qp_bytes){ NULL, 0 }) || !put_quote(w, r->at, r->text)))
       put_sentences(w, ledger, r->at, r->text);
   }
 }

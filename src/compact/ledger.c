@@ -649,8 +649,7 @@ qp__ledger_bytes(const struct qp__ledger *ledger)
     recent += ledger->recent[i].text.len;
   return sizeof(*ledger) + ledger->text_bytes + recent +
          ledger->statement_cap * sizeof(*ledger->statements) +
-         ledger->value_cap * sizeof(*ledger->values) +
-         ledger->table_size * sizeof(*ledger->table) +
+         ledger->value_cap * sizeof(*ledger->values) + ledger->table_size * sizeof(*ledger->table) +
          ledger->deed_cap * sizeof(*ledger->deeds) + ledger->error_cap * sizeof(*ledger->errors);
 }
 

@@ -50,7 +50,8 @@ qp__covered_ledger_take(struct qp__conversation *c, uint64_t covered, const stru
   enum qp_rc rc;
 
   if (e.thing && (e.covered > covered || !qp__conversation_holds(c, e.covered, &e.last, NULL))) {
-    qp__covered_ledger_free(e.thing); /* of another branch, or what it has is not covered any more */
+    qp__covered_ledger_free(
+        e.thing); /* of another branch, or what it has is not covered any more */
     e.thing = NULL;
   }
   if (!e.thing) {

@@ -398,8 +398,7 @@ write_summary(struct qp__shortening *s)
   struct qp__covered_entry ledger = { .thing = NULL };
   struct qp__buf narrative, values;
   int64_t budget = s->plan.summary_budget;
-  enum qp_rc rc =
-      qp__covered_ledger_take(c, s->record.covered, &s->record.last, &ledger, &s->err);
+  enum qp_rc rc = qp__covered_ledger_take(c, s->record.covered, &s->record.last, &ledger, &s->err);
 
   qp__buf_init(&narrative, NARRATIVE_MAX);
   qp__buf_init(&values, NARRATIVE_MAX);
@@ -409,8 +408,8 @@ write_summary(struct qp__shortening *s)
     rc = qp__extract_narrative(ledger.thing, budget / 4, &narrative, &s->err);
   }
   if (!rc)
-    rc = qp__ledger_render(ledger.thing, budget - qp__count_text(qp__buf_bytes(&narrative)), &values,
-                           &s->err);
+    rc = qp__ledger_render(ledger.thing, budget - qp__count_text(qp__buf_bytes(&narrative)),
+                           &values, &s->err);
   if (!rc)
     rc = keep_text(s, &narrative, &s->record.narrative);
   if (!rc)
