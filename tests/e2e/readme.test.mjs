@@ -4,45 +4,18 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import fs from 'node:fs';
-import net from 'node:net';
 import path from 'node:path';
 import test from 'node:test';
 import { build, environment, ids, jsonLines, lines, ok, tempDir } from './helper.mjs';
+import { freePort, plain, read, sectionBlocks } from './pages.mjs';
 
 const pages = ['README.md', ...fs.readdirSync('docs').filter((name) => name.endsWith('.md')).map((name) => `docs/${name}`)];
-const read = (page) => fs.readFileSync(page, 'utf8');
-
-function section(page, title) {
-  const text = read(page);
-  const from = text.indexOf(`\n## ${title}\n`);
-  assert.ok(from >= 0, `${page} has a section ${title}`);
-  const to = text.indexOf('\n## ', from + 1);
-  return text.slice(from, to < 0 ? undefined : to);
-}
-
-// The blocks of a section: commands, and their output when the page shows it.
-function sectionBlocks(page, title) {
-  const blocks = [];
-  for (const [, kind, text] of section(page, title).matchAll(/^```(\w+)\n([^]*?)^```$/gm)) {
-    if (kind === 'sh') blocks.push({ commands: text });
-    else blocks.at(-1).output = text;
-  }
-  return blocks;
-}
-
 // The first block of the tour sets the path up and is left out.
 function tourBlocks() {
   const blocks = sectionBlocks('docs/tour.md', 'Five minutes');
   assert.match(blocks[0].commands, /^export PATH=/);
   return blocks.slice(1);
 }
-
-// Ids and times differ from run to run, and jq's colours from version to version.
-const plain = (text) =>
-  text
-    .replace(/\x1b\[[0-9;]*m/g, '')
-    .replace(/[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}/g, 'ID')
-    .replace(/\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d{3}Z)?/g, 'TIME');
 
 // Where a page tells the reader to start or stop the server in another terminal, the script does it.
 const serverFunctions = (port, script) => `
@@ -55,14 +28,6 @@ start_server() {
 server_ends() { while kill -0 $server 2> /dev/null; do sleep 0.05; done; }
 trap 'kill $server 2> /dev/null || true' EXIT
 `;
-
-const freePort = () =>
-  new Promise((resolve) => {
-    const server = net.createServer().listen(0, '127.0.0.1', () => {
-      const { port } = server.address();
-      server.close(() => resolve(port));
-    });
-  });
 
 const followed = [
   { page: 'README.md', titles: ['Three minutes', 'A turn'], least: 6 },
