@@ -305,7 +305,9 @@ qp__held_get(struct qp__request *r, const char *text, struct qp__held **out, str
   enum qp_rc rc = h->shared ? qp__lease_wait(h->store, err) : QP_OK;
 
   if (!rc)
-    rc = h->shared && is_known_elsewhere(r, text) ? QP_BUSY : get(h, text, owner, &held, err);
+    rc = h->shared && is_known_elsewhere(r, text)
+             ? qp__fail(err, QP_BUSY, "another server holds the context; try again in a moment")
+             : get(h, text, owner, &held, err);
   if (rc == QP_BUSY && h->shared && qp_uuid_parse(text, &r->elsewhere, NULL))
     return rc; /* not reached: the id was good enough for get() */
   if (rc)

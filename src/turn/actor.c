@@ -732,6 +732,7 @@ close_context(struct qp__actor *t)
   t->context = NULL;
   qp__actor_unequip(t);
   t->stage = QP__ACTOR_CLOSED;
+  t->lost = false;
   qp__feed_remove_ended(&t->feed);
   if (!t->feed.subs) {
     qp__engine_remove_actor(e, t);
@@ -743,13 +744,17 @@ void
 qp__actor_pump(struct qp__actor *t)
 {
   static const struct qp_err released = { QP_STOPPED, "the engine releases the context" };
+  static const struct qp_err lost = {
+    QP_IO, "this server lost the context to another one before the turn ended; the request may "
+           "have been carried out: look before you repeat it"
+  };
 
   QP_ASSERT(t->engine->pumped != t); /* callbacks post; they do not call back into the actor */
   t->engine->pumped = t;
   if (t->stage == QP__ACTOR_RELEASING) {
     atomic_store(&t->recall_stops, true);
     qp__actor_stop_work(t);
-    qp__actor_reject_all(t, &released);
+    qp__actor_reject_all(t, t->lost ? &lost : &released);
   }
   if (t->stage == QP__ACTOR_OPEN && !is_committing(t))
     qp__actor_save_prepared(t);

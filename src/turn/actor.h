@@ -231,6 +231,7 @@ struct qp__actor {
   struct qp_context *context;   /* of the stage OPEN, and of RELEASING after OPEN; else NULL */
   struct qp__release *released; /* a list of those to wake when it is freed */
   enum qp__actor_stage stage;
+  bool lost;          /* it is RELEASING because another server has its context */
   bool queue_changed; /* which was not reported yet (queue.h) */
   unsigned jobs;      /* in workers: it cannot be freed */
   unsigned flushing;  /* commits of streamed lines that are under way */

@@ -160,8 +160,10 @@ let_go(struct qp_engine *e, struct qp__post *post)
   for (size_t i = 0; i < QP__ACTOR_BUCKETS; i++)
     for (struct qp__actor *t = e->actors[i], *next; t; t = next) {
       next = t->chain;
-      if (t->stage != QP__ACTOR_CLOSED)
+      if (t->stage != QP__ACTOR_CLOSED) {
+        t->lost = t->stage != QP__ACTOR_RELEASING;
         t->stage = QP__ACTOR_RELEASING;
+      }
       qp__feed_end_subs(&t->feed);
       qp__actor_pump(t);
     }

@@ -129,3 +129,19 @@ test('a stopping server hands its contexts over at once', { skip: missing }, asy
   await chat.on(two).send('again'); // with a lease of ten minutes
   assert.equal((await chat.on(two).state()).total, 4);
 });
+
+test('a request whose server was stopped for too long: its outcome is unknown', { skip: missing }, async (t) => {
+  const model = await Model.start(t);
+  const cluster = await Cluster.start(t, 2, { env: model.env });
+  const [one, two] = cluster.servers;
+  const chat = await Chat.create(one);
+  const waiting = chat.act('send_message', { content: 'hi' });
+  await model.asked();
+  one.process.child.kill('SIGSTOP');
+  t.after(() => one.process.child.kill('SIGCONT'));
+  await chat.on(two).reach('Failed');
+  one.process.child.kill('SIGCONT');
+  const { status, body } = await waiting;
+  assert.equal(status, 500, JSON.stringify(body));
+  assert.match(body.error.message, /lost the context to another one .* may have been carried out/);
+});
