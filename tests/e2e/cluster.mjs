@@ -1,7 +1,7 @@
 // Several servers on one scratch PostgreSQL, with a model and a workspace that they share.
 
 import assert from 'node:assert/strict';
-import { spawnSync } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import fs from 'node:fs';
 import { atEnd, tempDir } from './helper.mjs';
 import { serveTurns } from './turns.mjs';
@@ -15,34 +15,62 @@ function programs() {
   return [...versions.map((version) => `${base}/${version}/bin`), process.env.PATH].join(':');
 }
 
-function command(name, args) {
-  const end = spawnSync(name, ['-h', process.env.QUIPU_TEST_POSTGRES, '-U', 'quipu', ...args], { encoding: 'utf8', env: { ...process.env, PATH: programs() } });
+function command(name, args, host = process.env.QUIPU_TEST_POSTGRES) {
+  const end = spawnSync(name, ['-h', host, '-U', 'quipu', ...args], { encoding: 'utf8', env: { ...process.env, PATH: programs() } });
   assert.equal(end.status, 0, `${name}: ${end.error ?? end.stderr}`);
   return end.stdout;
+}
+
+// A PostgreSQL server of the test's own; `args` of tools/scratch-postgres. `pid` is its postmaster.
+export class Postgres {
+  static async start(t, ...args) {
+    const server = new Postgres();
+    server.child = spawn('tools/scratch-postgres', args, { stdio: ['pipe', 'pipe', 'inherit'], detached: true });
+    server.ended = new Promise((resolve) => server.child.on('close', resolve));
+    atEnd(t, () => server.stop());
+    const line = await Promise.race([new Promise((resolve) => server.child.stdout.setEncoding('utf8').once('data', resolve)), server.ended]);
+    const found = /^(\S+) (\d+)\n$/.exec(line);
+    assert.ok(found, `tools/scratch-postgres: ${line}`);
+    [server.dir, server.pid] = [found[1], Number(found[2])];
+    return server;
+  }
+
+  sql(text) {
+    return command('psql', ['-At', '-d', 'postgres', '-c', text], this.dir).trim();
+  }
+
+  stop() {
+    this.child.stdin.end();
+    return this.ended;
+  }
 }
 
 let made = 0;
 
 export class Cluster {
-  // `count` servers; `lease` in seconds; `options` as for serveTurns.
-  static async start(t, count = 3, { lease = leaseSeconds, ...options } = {}) {
+  // `count` servers; `lease` in seconds; `store`: where, instead of in a new database of the server of all tests;
+  // `each`: more options of the server with a number; `options` as for serveTurns.
+  static async start(t, count = 3, { lease = leaseSeconds, store, each = () => ({}), ...options } = {}) {
     const cluster = new Cluster();
     cluster.t = t;
+    cluster.each = each;
+    cluster.count = 0;
     cluster.name = `cluster${process.pid}_${made++}`;
-    command('createdb', [cluster.name]);
+    if (!store) command('createdb', [cluster.name]);
     cluster.options = {
       dir: tempDir(t),
       ...options,
-      data: `postgres://quipu@/${cluster.name}?host=${process.env.QUIPU_TEST_POSTGRES}`,
+      data: store ?? `postgres://quipu@/${cluster.name}?host=${process.env.QUIPU_TEST_POSTGRES}`,
       args: ['--lease', String(lease), '--stop-timeout', '1', ...(options.args ?? [])],
     };
-    atEnd(t, () => command('dropdb', ['--force', '--if-exists', cluster.name]));
-    cluster.servers = await Promise.all(Array.from({ length: count }, () => serveTurns(t, cluster.options)));
+    if (!store) atEnd(t, () => command('dropdb', ['--force', '--if-exists', cluster.name]));
+    cluster.servers = await Promise.all(Array.from({ length: count }, () => cluster.add()));
     return cluster;
   }
 
   add() {
-    return serveTurns(this.t, this.options);
+    const more = this.each(this.count++);
+    return serveTurns(this.t, { ...this.options, ...more, env: { ...this.options.env, ...more.env } });
   }
 
   sql(text) {
