@@ -133,6 +133,34 @@ write_store(struct qp_store *store, struct qp__buf *out)
   single(out, "quipu_contexts_open", "gauge", "Contexts held in memory.", s.contexts_open);
 }
 
+/* Of a store in a database. */
+static void
+write_database(const struct qp__lease_stats *l, struct qp__buf *out)
+{
+  single(out, "quipu_database_queries_total", "counter", "Round trips to the database.",
+         l->queries);
+  single(out, "quipu_database_statements_total", "counter", "Statements in these round trips.",
+         l->statements);
+  single(out, "quipu_database_connects_total", "counter", "Attempts to connect to the database.",
+         l->connects);
+  single(out, "quipu_database_retries_total", "counter",
+         "Transactions that were sent again after a conflict.", l->retries);
+  single(out, "quipu_database_connections", "gauge", "Connections of this server.", l->links);
+  single(out, "quipu_database_connections_used", "gauge", "Connections that are at work.",
+         l->links_used);
+  single(out, "quipu_database_connections_max", "gauge", "The most connections of this server.",
+         l->links_max);
+  single(out, "quipu_database_waiting", "gauge", "Threads that wait for a connection.", l->waiting);
+  single(out, "quipu_database_waits_total", "counter",
+         "How often a thread had to wait for a connection.", l->waited);
+  if (!l->replicas)
+    return; /* there are none, or the role may not see them */
+  single(out, "quipu_database_replicas", "gauge", "Replicas that the database reports.",
+         l->replicas);
+  single(out, "quipu_database_replication_lag_milliseconds", "gauge",
+         "How far the slowest replica is behind.", (unsigned long long)l->lag_ms);
+}
+
 /* Of a store that several servers share. */
 static void
 write_sharing(const struct qp__http *http, struct qp__buf *out)
@@ -144,12 +172,15 @@ write_sharing(const struct qp__http *http, struct qp__buf *out)
     return;
   qp__forward_stats_get(http->forward, &f);
   qp__lease_stats(http->store, &l);
+  write_database(&l, out);
   single(out, "quipu_forwarded_requests_total", "counter",
          "Requests that were sent to the server that holds the context.", f.forwarded);
   single(out, "quipu_forwarded_again_total", "counter",
          "Forwarded requests that were tried again, because the holder had changed.", f.repeated);
   single(out, "quipu_forwarded_lost_total", "counter",
          "Forwarded requests whose holder did not answer to the end.", f.lost);
+  single(out, "quipu_leases_taken_total", "counter",
+         "Leases of contexts that this server took when it opened them.", l.taken);
   single(out, "quipu_leases_taken_over_total", "counter",
          "Contexts that were taken over from a server that was gone.", l.taken_over);
   single(out, "quipu_leases_lost_total", "counter",

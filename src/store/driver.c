@@ -8,6 +8,8 @@
 #include "model/message.h"
 #include "store/context/context_int.h"
 
+#define MANY_BYTES ((size_t)4 << 20) /* about what one round trip reads */
+
 enum qp_rc
 qp__store_lacks(const struct qp_store *s, const char *what, struct qp_err *err)
 {
@@ -85,6 +87,42 @@ qp__stored_read(struct qp_store *s, void *context, const struct qp__tree *tree,
     return QP_OK;
   qp__buf_reset(text);
   return QP_UNAVAILABLE;
+}
+
+/* Passes on what matches its hash. */
+struct passing {
+  const struct qp__entry *const *entries;
+  size_t first;
+  qp__content_visit *visit;
+  void *arg;
+};
+
+static enum qp_rc
+pass_on(void *arg, size_t i, struct qp_bytes bytes)
+{
+  const struct passing *p = arg;
+
+  return qp__content_matches(p->entries[i], bytes) ? p->visit(p->arg, p->first + i, bytes) : QP_OK;
+}
+
+enum qp_rc
+qp__stored_read_many(struct qp_store *s, void *context, const struct qp__entry *const *entries,
+                     size_t n, qp__content_visit *visit, void *arg, struct qp_err *err)
+{
+  struct passing p = { .visit = visit, .arg = arg };
+  enum qp_rc rc = QP_OK;
+
+  while (s->driver->many && p.first < n && !rc) {
+    size_t count = 0;
+    size_t bytes = 0;
+
+    while (p.first + count < n && (!count || bytes + entries[p.first + count]->size <= MANY_BYTES))
+      bytes += entries[p.first + count++]->size;
+    p.entries = entries + p.first;
+    rc = s->driver->many->read(s->self, context, p.entries, count, pass_on, &p, err);
+    p.first += count;
+  }
+  return rc;
 }
 
 /* ---- changes ---- */

@@ -321,6 +321,18 @@ struct qp__driver_lease {
   void (*leave)(void *self);
 };
 
+/* Called with the stored bytes of entries[i]. */
+typedef enum qp_rc qp__content_visit(void *arg, size_t i, struct qp_bytes bytes);
+
+/* Reading many messages at once. Without it: one read() for each, which costs nothing where it is
+ * no round trip. */
+struct qp__driver_many {
+  /* Calls `visit` once for each message that is there, in any order. As in read() the front
+   * compares the hashes. */
+  enum qp_rc (*read)(void *self, void *context, const struct qp__entry *const *entries, size_t n,
+                     qp__content_visit *visit, void *arg, struct qp_err *err);
+};
+
 /* A data directory: the store's name is the path of a directory. The front opens it before open(),
  * closes it after close(), and keeps files of its own in it: the catalogue, markers of erasures.
  * Without it: the catalogue is in memory, and erasing leaves no markers. */
@@ -455,6 +467,7 @@ struct qp__driver {
   const struct qp__driver_process *process;
   const struct qp__driver_directory *directory;
   const struct qp__driver_lease *lease;
+  const struct qp__driver_many *many;
 };
 
 extern const struct qp__driver qp__driver_files;

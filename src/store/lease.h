@@ -26,10 +26,23 @@ struct qp__lease_holder {
   char address[QP__ADDRESS_MAX]; /* its URL; "": it has announced none yet, or is no server */
 };
 struct qp__lease_stats {
-  uint64_t taken_over; /* contexts of servers that were gone */
+  uint64_t taken;      /* leases that this server took */
+  uint64_t taken_over; /* of these, contexts of servers that were gone */
   uint64_t lost;       /* how often this server lost what it held */
   int64_t late_ms;     /* how long the newest extension of the lease took */
   uint64_t errors;     /* extensions and looks at other servers that failed */
+  /* The connections to the database, also of a process that has not joined. */
+  uint64_t queries;     /* round trips */
+  uint64_t statements;  /* in them */
+  uint64_t connects;    /* attempts to connect */
+  uint64_t retries;     /* transactions that were sent again after a conflict */
+  uint64_t links;       /* connections that are open */
+  uint64_t links_used;  /* of these, at work now */
+  uint64_t links_max;   /* the most that there can be */
+  uint64_t waiting;     /* threads that wait for a connection now */
+  uint64_t waited;      /* how often one has waited */
+  uint64_t replicas;    /* that the database shows to this role */
+  int64_t lag_ms;       /* of the one that is furthest behind */
 };
 
 /* Stands for everything that belongs to no context and that one server keeps in memory: sessions,

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "pg_server.h"
+#include "store/lease.h"
 #include "store_test.h"
 
 #define CUTS 40
@@ -350,6 +351,165 @@ test_a_server_that_is_behind_is_refused(void **state)
   qp_store_close(b);
 }
 
+/* What a server that is paused was asked to do. */
+struct late {
+  struct qp_store *store;
+  struct qp_uuid id;
+  pthread_t thread;
+  enum qp_rc rc;
+  struct qp_err err;
+};
+
+static void *
+delete_late(void *arg)
+{
+  struct late *l = arg;
+
+  l->rc = qp_context_delete(l->store, &l->id, &l->err);
+  return NULL;
+}
+
+static void *
+create_late(void *arg)
+{
+  struct late *l = arg;
+  struct qp_context_spec spec = { .size = sizeof(spec), .id = l->id, .model_id = "m" };
+  struct qp_context *c = NULL;
+
+  l->rc = qp_context_create(l->store, &spec, &c, &l->err);
+  qp_context_close(c);
+  return NULL;
+}
+
+/* A server that others have declared gone can neither delete nor create a context when it goes on.
+ * It is "paused" by a lock in the database, in the middle of its transaction; the server that takes
+ * over writes the context meanwhile. */
+static void
+test_a_paused_server_neither_deletes_nor_creates(void **state)
+{
+  struct late deletes = { .store = NULL };
+  struct late creates = { .store = NULL };
+  struct qp_store *a;
+  struct qp_store *b;
+  struct qp_context *c;
+
+  (void)state;
+  if (is_missing())
+    skip();
+  a = open_at(url);
+  OK(qp__lease_join(a, 600000, &failure));
+  c = create(a, &deletes.id);
+  OK(save(c, "a1", &failure));
+  qp_context_close(c);
+  c = create(a, &creates.id);
+  qp_context_close(c);
+  OK(qp_context_delete(a, &creates.id, &failure)); /* a server that is there may do both */
+
+  pg_hold("SELECT 1 FROM quipu.writers FOR UPDATE");
+  deletes.store = creates.store = a;
+  assert_int_equal(pthread_create(&deletes.thread, NULL, delete_late, &deletes), 0);
+  while (strcmp(pg_ask("SELECT count(*) FROM pg_locks WHERE NOT granted"), "0") == 0)
+    (void)sched_yield();
+  assert_int_equal(pthread_create(&creates.thread, NULL, create_late, &creates), 0);
+  pg_run("UPDATE quipu.leases SET expires = now() - interval '1 second'"); /* its lease has ended … */
+  pg_run("DELETE FROM quipu.servers"); /* … and another server has noticed */
+  b = open_at(url);
+  OK(qp__lease_join(b, 600000, &failure));
+  OK(qp_context_open(b, &deletes.id, 0, &c, &failure));
+  OK(save(c, "b1", &failure));
+  pg_let_go();
+  (void)pthread_join(deletes.thread, NULL);
+  (void)pthread_join(creates.thread, NULL);
+  assert_int_equal(deletes.rc, QP_BUSY);
+  assert_non_null(strstr(deletes.err.msg, "another server"));
+  assert_int_equal(creates.rc, QP_BUSY);
+  assert_non_null(strstr(creates.err.msg, "did not extend its lease"));
+  OK(save(c, "b2", &failure));
+  expect_texts(c, NULL, "a1 b1 b2");
+  qp_context_close(c);
+  FAILS(qp_context_open(b, &creates.id, 0, &c, &failure), QP_NOTFOUND);
+  qp_store_close(a);
+  qp_store_close(b);
+}
+
+/* ---- reading ---- */
+
+static uint64_t
+queries(const struct qp_store *s)
+{
+  struct qp__lease_stats l;
+
+  qp__lease_stats(s, &l);
+  return l.queries;
+}
+
+struct counted {
+  size_t there, lost;
+};
+
+static enum qp_rc
+count_content(void *arg, const struct qp_message_info *info, struct qp_bytes json)
+{
+  struct counted *n = arg;
+
+  if (info->status == QP_STATUS_UNAVAILABLE) {
+    n->lost++;
+    return QP_OK;
+  }
+  assert_int_equal(json.len, info->size);
+  n->there++;
+  return QP_OK;
+}
+
+/* The last messages of a branch come in one round trip, however many there are before them. What
+ * the database does not have, or has with another content, is unavailable as it is when it is read
+ * alone. */
+static void
+test_messages_are_read_in_one_query(void **state)
+{
+  struct qp_uuid ids[300];
+  struct qp_context *c;
+  struct qp_store *s;
+  struct qp_uuid id;
+  uint64_t before;
+  struct counted n = { 0 };
+
+  (void)state;
+  if (is_missing())
+    skip();
+  s = open_at(url);
+  c = create(s, &id);
+  say_many(c, NULL, "m", COUNT(ids), ids);
+  qp_context_close(c);
+  qp_store_close(s);
+  s = open_at(url);
+  OK(qp_context_open(s, &id, 0, &c, &failure));
+  before = queries(s);
+  OK(qp_messages_last(c, NULL, 50, count_content, &n, &failure));
+  assert_int_equal(n.there, 50);
+  assert_int_equal(queries(s), before + 1);
+  OK(qp_messages_last(c, NULL, 50, count_content, &n, &failure)); /* from memory */
+  assert_int_equal(queries(s), before + 1);
+  OK(qp_messages_range(c, NULL, 0, 256, count_content, &n, &failure));
+  assert_int_equal(n.there, 50 + 50 + 256);
+  assert_int_equal(queries(s), before + 2);
+  qp_context_close(c);
+  qp_store_close(s);
+
+  pg_run("UPDATE quipu.contents SET bytes = 'x' WHERE id = "
+         "(SELECT id FROM quipu.messages WHERE number = 7)");
+  pg_run("DELETE FROM quipu.contents WHERE id = "
+         "(SELECT id FROM quipu.messages WHERE number = 270)");
+  s = open_at(url);
+  OK(qp_context_open(s, &id, 0, &c, &failure));
+  memset(&n, 0, sizeof(n));
+  OK(qp_messages_range(c, NULL, 0, UINT64_MAX, count_content, &n, &failure));
+  assert_int_equal(n.there, COUNT(ids) - 2);
+  assert_int_equal(n.lost, 2);
+  qp_context_close(c);
+  qp_store_close(s);
+}
+
 /* ---- hostile text ---- */
 
 static void
@@ -530,6 +690,8 @@ main(void)
     cmocka_unit_test_setup(test_conflicts_are_tried_again, begin),
     cmocka_unit_test_setup(test_a_full_disk_fails_one_commit, begin),
     cmocka_unit_test_setup(test_a_server_that_is_behind_is_refused, begin),
+    cmocka_unit_test_setup(test_a_paused_server_neither_deletes_nor_creates, begin),
+    cmocka_unit_test_setup(test_messages_are_read_in_one_query, begin),
     cmocka_unit_test_setup(test_nothing_becomes_sql, begin),
     cmocka_unit_test_setup(test_a_password_is_never_told, begin),
     cmocka_unit_test_setup(test_a_newer_schema_is_refused, begin),

@@ -212,6 +212,24 @@ pg_ask(const char *sql)
   return value;
 }
 
+static PGconn *holding;
+
+void
+pg_hold(const char *sql)
+{
+  (void)pg_database();
+  holding = connect_to(name_of_database());
+  run(holding, "BEGIN");
+  run(holding, sql);
+}
+
+void
+pg_let_go(void)
+{
+  PQfinish(holding);
+  holding = NULL;
+}
+
 /* Faster than a new database per test. */
 void
 pg_empty(void)
@@ -248,6 +266,19 @@ const char *
 pg_ask(const char *sql)
 {
   (void)sql;
+  abort();
+}
+
+void
+pg_hold(const char *sql)
+{
+  (void)sql;
+  abort();
+}
+
+void
+pg_let_go(void)
+{
   abort();
 }
 

@@ -22,6 +22,10 @@ void pg_run(const char *sql);
 /* The first value of the first row, or "". In a static buffer. */
 const char *pg_ask(const char *sql);
 
+/* Runs statements, and keeps their locks until pg_let_go(). One at a time. */
+void pg_hold(const char *sql);
+void pg_let_go(void);
+
 /* A server of its own, whose data stays in `dir` and is durable: it can be killed and started
  * again. `dir` must be below /tmp, where another user can reach it; NULL: a scratch server. False:
  * it did not start. */

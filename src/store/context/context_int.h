@@ -143,6 +143,12 @@ struct qp__migrating {
 enum qp_rc qp__stored_read(struct qp_store *s, void *context, const struct qp__tree *tree,
                            const struct qp__entry *entry, struct qp__buf *text, bool *copy,
                            struct qp_err *why);
+/* The stored bytes of many messages: calls `visit` for those that are there and match their hash,
+ * in any order, with as few round trips as their size allows. For the others qp__stored_read() says
+ * what is wrong. A driver that cannot read many at once: nothing is visited. */
+enum qp_rc qp__stored_read_many(struct qp_store *s, void *context,
+                                const struct qp__entry *const *entries, size_t n,
+                                qp__content_visit *visit, void *arg, struct qp_err *err);
 /* See struct qp__driver_ahead; for a driver that has it not, prepare calls `make`. */
 void qp__changes_prepare(struct qp_store *s, struct qp__driver_change *changes, size_t n);
 void qp__changes_discard(struct qp_store *s, struct qp__driver_change *changes, size_t n);

@@ -9,18 +9,18 @@
 
 /* ---- content ---- */
 
-/* A blob of the stored bytes in *text, whose newline is left out. */
+/* A blob of the stored bytes, whose newline is left out. */
 static enum qp_rc
-make_blob(struct qp_context *c, uint32_t slot, const struct qp__buf *text, struct qp__blob **out,
+make_blob(struct qp_context *c, uint32_t slot, struct qp_bytes text, struct qp__blob **out,
           struct qp_err *err)
 {
-  size_t len = text->len && text->data[text->len - 1] == '\n' ? text->len - 1 : text->len;
+  size_t len = text.len && text.data[text.len - 1] == '\n' ? text.len - 1 : text.len;
   struct qp__blob *blob = qp__blob_new(len);
 
   if (!blob)
     return qp__fail_nomem(err, "reading a message");
   if (len)
-    memcpy(blob->data, text->data, len);
+    memcpy(blob->data, text.data, len);
   qp__pool_put(&c->store->pool, c->number, slot, blob);
   *out = blob;
   return QP_OK;
@@ -74,7 +74,7 @@ qp__message_blob(struct qp_context *c, uint32_t slot, struct qp__blob **out, str
     atomic_store_explicit(&e->status, (uint8_t)qp__place_status(atomic_load(&e->place)),
                           memory_order_relaxed); /* it is back */
   if (!rc)
-    rc = make_blob(c, slot, &text, out, err);
+    rc = make_blob(c, slot, qp__buf_bytes(&text), out, err);
   qp__buf_release(&text);
   return rc;
 }
@@ -130,18 +130,64 @@ qp_message_load(struct qp_context *context, const struct qp_uuid *id, struct qp_
 
 /* ---- by range ---- */
 
-/* Calls the visitor for one message; without content if `content` is false or it is unavailable. */
+/* The messages of a window, for a driver that reads many at once. */
+struct fetch {
+  struct qp_context *context;
+  const struct qp__entry *entries[WINDOW]; /* that are not in memory … */
+  size_t at[WINDOW];                       /* … and their place in the window */
+  const uint32_t *slots;
+  struct qp__blob **blobs;
+};
+
 static enum qp_rc
-visit_one(struct qp_context *c, uint32_t slot, bool content, qp_message_visit *visit, void *arg,
-          struct qp_err *err)
+take_content(void *arg, size_t i, struct qp_bytes bytes)
 {
-  struct qp__blob *blob = NULL;
+  struct fetch *f = arg;
+  size_t at = f->at[i];
+
+  return make_blob(f->context, f->slots[at], bytes, &f->blobs[at], NULL);
+}
+
+/* Fills the blobs of a window. What is left NULL is read, and its failure told, one by one. */
+static void
+fetch_window(struct qp_context *c, const uint32_t *slots, size_t n, struct qp__blob **blobs)
+{
+  struct qp_store *s = c->store;
+  struct fetch f = { .context = c, .slots = slots, .blobs = blobs };
+  size_t missing = 0;
+
+  if (!s->driver->many)
+    return;
+  for (size_t i = 0; i < n; i++) {
+    const struct qp__entry *e = qp__tree_at(&c->tree, slots[i]);
+
+    blobs[i] = qp__pool_get(&s->pool, c->number, slots[i]);
+    if (blobs[i]) {
+      atomic_fetch_add_explicit(&s->pool_hits, 1, memory_order_relaxed);
+    } else if (atomic_load_explicit(&e->status, memory_order_relaxed) != QP_STATUS_UNAVAILABLE) {
+      f.at[missing] = i;
+      f.entries[missing++] = e;
+    }
+  }
+  if (missing > 1)
+    (void)qp__stored_read_many(s, c->driver, f.entries, missing, take_content, &f, NULL);
+  for (size_t i = 0; i < missing; i++)
+    if (blobs[f.at[i]])
+      atomic_fetch_add_explicit(&s->message_reads, 1, memory_order_relaxed);
+}
+
+/* Calls the visitor for one message; without content if `content` is false or it is unavailable.
+ * `blob`, which becomes the function's, is its content if it was read already. */
+static enum qp_rc
+visit_one(struct qp_context *c, uint32_t slot, bool content, struct qp__blob *blob,
+          qp_message_visit *visit, void *arg, struct qp_err *err)
+{
   struct qp_bytes json = { "", 0 };
   struct qp_message_info info;
   struct qp_err cause = { QP_OK, "" };
   enum qp_rc rc = QP_OK;
 
-  if (content)
+  if (content && !blob)
     rc = qp__message_blob(c, slot, &blob, &cause);
   if (rc == QP_NOMEM) {
     if (err)
@@ -168,6 +214,7 @@ static enum qp_rc
 visit_path(struct qp_context *c, uint32_t head, uint64_t first, uint64_t end, bool content,
            qp_message_visit *visit, void *arg, struct qp_err *err)
 {
+  struct qp__blob *blobs[WINDOW];
   uint32_t slots[WINDOW];
   enum qp_rc rc = QP_OK;
 
@@ -179,8 +226,15 @@ visit_path(struct qp_context *c, uint32_t head, uint64_t first, uint64_t end, bo
       slots[i] = slot;
       slot = qp__tree_at(&c->tree, slot)->parent;
     }
-    for (size_t i = 0; i < n && !rc; i++)
-      rc = visit_one(c, slots[i], content, visit, arg, err);
+    memset(blobs, 0, sizeof(blobs));
+    if (content)
+      fetch_window(c, slots, n, blobs);
+    for (size_t i = 0; i < n; i++) {
+      if (rc)
+        qp__blob_unref(blobs[i]);
+      else
+        rc = visit_one(c, slots[i], content, blobs[i], visit, arg, err);
+    }
     first += n;
   }
   return rc;

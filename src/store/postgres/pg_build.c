@@ -238,10 +238,7 @@ make_ticket(const struct build *b, const struct qp__driver_change *puts, size_t 
     qp__free(ops);
     return NULL;
   }
-  ops[0].kind = QP__PG_OP_ADOPT;
-  ops[0].scope = b->id;
-  ops[0].bytes.data = b->meta;
-  ops[0].bytes.len = b->meta_len;
+  ops[0] = qp__pg_op_of(b->pg, QP__PG_OP_ADOPT, &b->id, (struct qp_bytes){ b->meta, b->meta_len });
   memcpy(ops + 1, b->heads, b->head_count * sizeof(*ops));
   memcpy(ops + 1 + b->head_count, t->ops, n * sizeof(*ops));
   qp__free(t->ops);

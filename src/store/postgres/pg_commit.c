@@ -247,6 +247,12 @@ explain_refusal(struct qp__pg *pg, const struct qp__pg_ticket *t, struct qp_err 
 
   if (guard && f->statement == QP__PG_CONTEXT_DROP)
     return qp__pg_no_context(&t->ops[0].scope, err);
+  if (guard && f->statement == QP__PG_LEASE_DROP)
+    return qp__fail(err, QP_BUSY, "context %s is being written by another server",
+                    qp_uuid_text(&t->ops[0].scope, id));
+  if (guard && f->statement == QP__PG_SERVER_STAYS)
+    return qp__fail(err, QP_BUSY,
+                    "this server did not extend its lease in time: nothing was created; try again");
   if (guard && (f->statement == QP__PG_FILES_GROW || f->statement == QP__PG_FILES_START))
     return qp__fail(err, QP_CONFLICT, "a file of the store was changed by another server");
   if (f->statement == QP__PG_CONTEXT_ADD && strcmp(f->state, "23505") == 0)

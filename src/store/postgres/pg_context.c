@@ -284,7 +284,7 @@ enum qp_rc
 qp__pg_context_create(void *self, const struct qp_uuid *id, struct qp_bytes meta,
                       struct qp_err *err)
 {
-  struct qp__pg_op op = { .kind = QP__PG_OP_CREATE, .scope = *id, .bytes = meta };
+  struct qp__pg_op op = qp__pg_op_of(self, QP__PG_OP_CREATE, id, meta);
 
   return qp__pg_commit(self, qp__pg_ticket_of(&op), err);
 }
@@ -292,9 +292,10 @@ qp__pg_context_create(void *self, const struct qp_uuid *id, struct qp_bytes meta
 enum qp_rc
 qp__pg_context_delete(void *self, const struct qp_uuid *id, struct qp_err *err)
 {
-  struct qp__pg_op op = { .kind = QP__PG_OP_DELETE, .scope = *id };
+  struct qp__pg_op op = qp__pg_op_of(self, QP__PG_OP_DELETE, id, (struct qp_bytes){ "", 0 });
+  enum qp_rc rc = qp__pg_lease_acquire(self, id, &op.to_scope, err);
 
-  return qp__pg_commit(self, qp__pg_ticket_of(&op), err);
+  return rc ? rc : qp__pg_commit(self, qp__pg_ticket_of(&op), err);
 }
 
 enum qp_rc
@@ -322,6 +323,49 @@ qp__pg_purge(void *self, void *context, struct qp__image *image, const bool *gon
 }
 
 /* ---- reading ---- */
+
+/* The entry with this id; rows often come in the order in which they were asked for. */
+static size_t
+find_entry(const struct qp__entry *const *entries, size_t n, const struct qp_uuid *id, size_t hint)
+{
+  for (size_t i = 0; i < n; i++)
+    if (qp_uuid_equal(&entries[(hint + i) % n]->id, id))
+      return (hint + i) % n;
+  return n;
+}
+
+static enum qp_rc
+read_many(void *self, void *context, const struct qp__entry *const *entries, size_t n,
+          qp__content_visit *visit, void *arg, struct qp_err *err)
+{
+  const struct qp__pg_context *c = context;
+  struct qp__pg_call call = { .statement = QP__PG_CONTENTS };
+  struct qp__pg_link *link = NULL;
+  struct qp__pg_array ids;
+  size_t at = 0;
+  enum qp_rc rc;
+
+  qp__pg_array_init(&ids, QP__PG_UUID);
+  for (size_t i = 0; i < n; i++)
+    qp__pg_array_add(&ids, entries[i]->id.b, 16);
+  qp__pg_add_uuid(&call, &c->id);
+  rc = qp__pg_add_array(&call, &ids, err);
+  if (!rc)
+    rc = qp__pg_ask(self, "read messages", &call, &link, err);
+  for (int row = 0; !rc && row < PQntuples(link->results[0]); row++) {
+    struct qp_uuid id = { { 0 } };
+
+    (void)qp__pg_uuid(link->results[0], row, 0, &id);
+    at = find_entry(entries, n, &id, at);
+    if (at < n)
+      rc = visit(arg, at++, qp__pg_value(link->results[0], row, 1));
+  }
+  qp__pg_give(link);
+  qp__pg_array_release(&ids);
+  return rc;
+}
+
+const struct qp__driver_many qp__pg_many = { .read = read_many };
 
 enum qp_rc
 qp__pg_read(void *self, void *context, const struct qp__tree *tree, const struct qp__entry *entry,

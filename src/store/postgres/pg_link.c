@@ -11,6 +11,7 @@
 #include "base/vec.h"
 
 #define CONNECT_MS 5000
+#define IDLE_MS "5000" /* how long the database waits for the rest of a transaction */
 #define ANSWER_MS 60000 /* a statement that takes longer counts as a lost connection */
 
 static const struct {
@@ -242,15 +243,19 @@ finish_connecting(struct qp__pg_link *link)
 }
 
 /* A commit is acknowledged after it is durable, whatever the default of the database is; a stronger
- * setting stays. Everything that is stored is UTF-8. */
+ * setting stays. A transaction whose end does not arrive, because this server is stopped or cut
+ * off, must not keep its locks: the database ends it. Everything that is stored is UTF-8. */
 static bool
 set_up(struct qp__pg_link *link)
 {
   static const char text[] =
       "SELECT set_config('synchronous_commit', 'on', false) "
       "WHERE current_setting('synchronous_commit') IN ('off', 'local', 'remote_write')";
+  static const char idle[] =
+      "SELECT set_config('idle_in_transaction_session_timeout', '" IDLE_MS "', false)";
 
   if (PQsetnonblocking(link->conn, 1) || qp__pg_execute(link, text, NULL) ||
+      qp__pg_execute(link, idle, NULL) ||
       !PQenterPipelineMode(link->conn)) {
     note_lost(link, NULL);
     return false;
@@ -326,13 +331,18 @@ qp__pg_take(struct qp__pg_pool *pool, struct qp__pg_link **out, struct qp_err *e
   enum qp_rc rc = QP_OK;
 
   qp__mutex_lock(&pool->lock);
+  pool->waited += !pool->idle && pool->links >= pool->max;
+  pool->waiting++;
   while (!pool->idle && pool->links >= pool->max)
     qp__mutex_wait(&pool->lock, &pool->free_link);
+  pool->waiting--;
   link = pool->idle;
-  if (link)
+  if (link) {
     pool->idle = link->next;
-  else
+    pool->idle_count--;
+  } else {
     pool->links++;
+  }
   qp__mutex_unlock(&pool->lock);
   if (!link) {
     link = qp__alloc0(1, sizeof(*link));
@@ -371,6 +381,7 @@ qp__pg_give(struct qp__pg_link *link)
   qp__mutex_lock(&pool->lock);
   link->next = pool->idle;
   pool->idle = link;
+  pool->idle_count++;
   (void)pthread_cond_signal(&pool->free_link);
   qp__mutex_unlock(&pool->lock);
 }
@@ -518,6 +529,8 @@ qp__pg_sync(struct qp__pg_link *link)
     return QP__PG_LOST;
   }
   link->answered = true;
+  atomic_fetch_add(&link->pool->queries, 1);
+  atomic_fetch_add(&link->pool->statements, link->count);
   for (size_t i = 0; i < link->count; i++)
     if (!read_answer(link, &link->sent[i], &failed, deadline))
       return QP__PG_LOST;

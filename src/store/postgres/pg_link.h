@@ -7,6 +7,7 @@
 #define QP_STORE_POSTGRES_PG_LINK_H
 
 #include <libpq-fe.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 
 #include "base/buf.h"
@@ -107,7 +108,10 @@ struct qp__pg_pool {
   pthread_cond_t free_link;
   struct qp__pg_link *idle;
   unsigned links, max;
-  uint64_t statements, connects; /* since it was made */
+  /* With the lock. */
+  unsigned idle_count, waiting;
+  uint64_t connects, waited; /* since it was made */
+  atomic_ullong queries, statements;
 };
 
 /* `url` begins with postgres: or postgresql:. QP_INVALID: it is not a connection string; the

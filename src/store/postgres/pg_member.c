@@ -21,6 +21,7 @@
 #include "store/postgres/postgres_int.h"
 
 #define TICK_MS 500
+#define REPLICAS_MS 5000 /* how often the replicas are looked at */
 
 struct qp__pg_member {
   struct qp__pg *pg;
@@ -29,8 +30,9 @@ struct qp__pg_member {
   pthread_t thread;
   int64_t extended_at; /* mono_ms; the thread's */
   atomic_llong until;  /* mono_ms */
-  atomic_llong late_ms;
-  atomic_ullong taken_over, lost, errors;
+  int64_t looked_at;   /* mono_ms; the thread's: at the replicas */
+  atomic_llong late_ms, lag_ms;
+  atomic_ullong taken, taken_over, lost, errors, replicas;
 
   struct qp__mutex lock; /* of what follows */
   pthread_cond_t wake;
@@ -130,6 +132,8 @@ acquire(struct qp__pg *pg, const struct qp_uuid *id, const struct qp_uuid *holde
       rc = change_lease(pg, QP__PG_LEASE_TAKE, id, holder, &rows, err);
     if (rc)
       return rc;
+    if (rows)
+      atomic_fetch_add(&pg->member->taken, 1);
     if (rows && a.was_held)
       atomic_fetch_add(&pg->member->taken_over, 1);
     if (rows) {
@@ -314,6 +318,25 @@ run_tick(struct qp__pg_member *m, enum qp__pg_statement statement,
   return n;
 }
 
+/* How far the replicas are behind. A role that may not know sees none. */
+static void
+look_at_replicas(struct qp__pg_member *m)
+{
+  struct qp__pg_call call = { .statement = QP__PG_REPLICAS };
+  struct qp__pg_link *link = NULL;
+  struct qp_err err;
+
+  m->looked_at = now_ms(m->pg);
+  if (qp__pg_take(&m->pg->pool, &link, &err))
+    return;
+  qp__pg_send(link, &call);
+  if (qp__pg_sync(link) == QP__PG_DONE && PQntuples(link->results[0]) == 1) {
+    atomic_store(&m->lag_ms, qp__pg_int(link->results[0], 0, 1));
+    atomic_store(&m->replicas, (unsigned long long)qp__pg_int(link->results[0], 0, 0));
+  }
+  qp__pg_give(link);
+}
+
 static bool
 wait_tick(struct qp__pg_member *m)
 {
@@ -349,6 +372,8 @@ run_member(void *arg)
       qp__log(&pg->log, QP_LOG_WARN, "postgres", "%d server%s gone: other servers take over",
               buried, buried == 1 ? " is" : "s are");
     (void)run_tick(m, QP__PG_ORPHANS, m->watch.orphan);
+    if (now_ms(pg) - m->looked_at >= REPLICAS_MS)
+      look_at_replicas(m);
   }
   return NULL;
 }
@@ -463,11 +488,26 @@ leave(void *self)
 static void
 get_stats(void *self, struct qp__lease_stats *out)
 {
-  const struct qp__pg *pg = self;
+  struct qp__pg *pg = self;
+  struct qp__pg_pool *pool = &pg->pool;
   struct qp__pg_member *m = pg->member;
 
+  qp__mutex_lock(&pool->lock);
+  out->connects = pool->connects;
+  out->links = pool->links;
+  out->links_used = pool->links - pool->idle_count;
+  out->links_max = pool->max;
+  out->waiting = pool->waiting;
+  out->waited = pool->waited;
+  qp__mutex_unlock(&pool->lock);
+  out->queries = atomic_load(&pool->queries);
+  out->statements = atomic_load(&pool->statements);
+  out->retries = atomic_load(&pg->retries);
   if (!m)
     return;
+  out->replicas = atomic_load(&m->replicas);
+  out->lag_ms = atomic_load(&m->lag_ms);
+  out->taken = atomic_load(&m->taken);
   out->taken_over = atomic_load(&m->taken_over);
   out->lost = atomic_load(&m->lost);
   out->late_ms = atomic_load(&m->late_ms);

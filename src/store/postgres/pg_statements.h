@@ -68,8 +68,15 @@
                    "WHERE server = $1 RETURNING 1")                                                \
   X(SERVER_DROP, "DELETE FROM quipu.servers WHERE server = $1")                                    \
   X(SERVERS_BURY, "DELETE FROM quipu.servers WHERE expires < now() RETURNING server")              \
+  /* Guard. No other server has declared this one gone. */                                         \
+  X(SERVER_STAYS, "SELECT 1 / count(*) FROM quipu.servers WHERE server = $1")                      \
   X(SERVER_ALIVE, "SELECT 1 FROM quipu.servers WHERE address = $1 AND expires >= now()")           \
   X(ORPHANS, "SELECT l.context FROM quipu.leases l WHERE l.running AND " QP__PG_FREE " LIMIT 200") \
+  /* A role that is neither superuser nor in pg_monitor sees rows without a state. A replica that */ \
+  /* has received everything reports no lag. */                                                    \
+  X(REPLICAS,                                                                                      \
+    "SELECT count(*), coalesce(max(extract(epoch FROM replay_lag) * 1000), 0)::int8 "              \
+    "FROM pg_catalog.pg_stat_replication WHERE state IS NOT NULL")                                 \
   /* ---- contexts ---- */                                                                         \
   X(CONTEXTS,                                                                                      \
     "SELECT context FROM quipu.contexts WHERE context > $1 ORDER BY context LIMIT 10000")          \
@@ -86,7 +93,9 @@
                "VALUES ($1, $2, 1, 1, now() + $3::int8 * interval '1 millisecond')")               \
   X(CONTEXT_DROP, "WITH d AS (DELETE FROM quipu.contexts WHERE context = $1 RETURNING 1) "         \
                   "SELECT 1 / count(*) FROM d")                                                    \
-  X(LEASE_DROP, "DELETE FROM quipu.leases WHERE context = $1")                                     \
+  /* Guard. This server has the lease; one that writes alone ($3) may also find it free. */        \
+  X(LEASE_DROP, "WITH d AS (DELETE FROM quipu.leases l WHERE l.context = $1 AND (l.holder = $2 "   \
+                "OR ($3::int2 = 1 AND " QP__PG_FREE ")) RETURNING 1) SELECT 1 / count(*) FROM d")      \
   X(BRANCHES_DROP, "DELETE FROM quipu.branches WHERE context = $1")                                \
   X(MESSAGES_DROP, "DELETE FROM quipu.messages WHERE context = $1")                                \
   X(CONTENTS_DROP, "DELETE FROM quipu.contents WHERE context = $1")                                \

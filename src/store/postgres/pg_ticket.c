@@ -97,6 +97,17 @@ qp__pg_ticket_new(const struct qp__driver_change *changes, size_t n)
   return t;
 }
 
+struct qp__pg_op
+qp__pg_op_of(struct qp__pg *pg, enum qp__pg_op_kind kind, const struct qp_uuid *id,
+             struct qp_bytes bytes)
+{
+  struct qp__pg_op op = { .kind = kind, .scope = *id, .bytes = bytes };
+
+  op.to_scope = qp__pg_holder(pg);
+  op.joined = pg->member != NULL;
+  return op;
+}
+
 struct qp__pg_ticket *
 qp__pg_ticket_of(const struct qp__pg_op *op)
 {
@@ -490,29 +501,37 @@ send_cut(struct gather *g, const struct qp__pg_op *op)
   send_sized(g, QP__PG_FILE_PUT, op, op->at);
 }
 
-/* A new context: its row and its lease, which this server has. */
+/* A new context: its row and its lease, which this server has. The guard comes last: a transaction
+ * that waited for something is judged at its end. */
 static void
 send_create(struct gather *g, const struct qp__pg_op *op)
 {
   struct qp__pg_call add = call_of(QP__PG_CONTEXT_ADD, &op->scope, NULL);
   struct qp__pg_call lease = call_of(QP__PG_LEASE_ADD, &op->scope, NULL);
-  struct qp_uuid holder = qp__pg_holder(g->pg);
+  struct qp__pg_call guard = call_of(QP__PG_SERVER_STAYS, &op->to_scope, NULL);
 
   qp__pg_add_bytes(&add, op->bytes);
   qp__pg_send(g->link, &add);
-  qp__pg_add_uuid(&lease, &holder);
+  qp__pg_add_uuid(&lease, &op->to_scope);
   qp__pg_add_int8(&lease, g->pg->lease_ms);
   qp__pg_send(g->link, &lease);
+  if (op->joined)
+    qp__pg_send(g->link, &guard);
 }
 
 static void
 send_delete(struct gather *g, const struct qp__pg_op *op)
 {
   static const enum qp__pg_statement all[] = {
-    QP__PG_CONTEXT_DROP,  QP__PG_LEASE_DROP, QP__PG_BRANCHES_DROP, QP__PG_MESSAGES_DROP,
-    QP__PG_CONTENTS_DROP, QP__PG_MARKS_DROP, QP__PG_FILES_DROP,    QP__PG_CHUNKS_DROP,
+    QP__PG_BRANCHES_DROP, QP__PG_MESSAGES_DROP, QP__PG_CONTENTS_DROP,
+    QP__PG_MARKS_DROP,    QP__PG_FILES_DROP,    QP__PG_CHUNKS_DROP,
   };
+  struct qp__pg_call lease = call_of(QP__PG_LEASE_DROP, &op->scope, NULL);
 
+  send_of_context(g, QP__PG_CONTEXT_DROP, op);
+  qp__pg_add_uuid(&lease, &op->to_scope);
+  qp__pg_add_int2(&lease, !op->joined);
+  qp__pg_send(g->link, &lease);
   for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
     send_of_context(g, all[i], op);
 }

@@ -168,4 +168,5 @@ const struct qp__driver qp__driver_postgres = {
   .build = &qp__pg_build,
   .recovery = &qp__pg_recovery,
   .lease = &qp__pg_shared,
+  .many = &qp__pg_many,
 };

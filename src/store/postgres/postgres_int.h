@@ -83,13 +83,15 @@ enum qp__pg_op_kind {
 struct qp__pg_op {
   int kind; /* enum qp__driver_change_kind or enum qp__pg_op_kind */
   struct qp__pg_context *context;
-  struct qp_uuid scope, to_scope; /* of a plain file; of a context without a handle: its id */
+  struct qp_uuid scope, to_scope; /* of a plain file; of a context without a handle: its id and the
+                                     name of this server when it was asked to create or delete it */
   const char *name, *to;          /* branch or file */
   struct qp_uuid id, parent;
   struct qp__entry entry;
   const char *dir;
   int64_t at; /* time, status, number of a message, offset in a file */
   bool cut;
+  bool joined; /* of CREATE, ADOPT, DELETE: the name is that of a server among others */
   struct qp_bytes bytes;
 };
 
@@ -108,6 +110,9 @@ struct qp__pg_ticket {
 
 /* Copies the changes; numbers are given to new messages. With the lock. NULL: no memory. */
 struct qp__pg_ticket *qp__pg_ticket_new(const struct qp__driver_change *changes, size_t n);
+/* CREATE, ADOPT or DELETE, in the name that this server has now. */
+struct qp__pg_op qp__pg_op_of(struct qp__pg *pg, enum qp__pg_op_kind kind, const struct qp_uuid *id,
+                              struct qp_bytes bytes);
 /* A ticket of one operation, which is copied without what it points to. */
 struct qp__pg_ticket *qp__pg_ticket_of(const struct qp__pg_op *op);
 void qp__pg_ticket_free(struct qp__pg_ticket *t);
@@ -184,6 +189,7 @@ enum qp_rc qp__pg_context_create(void *self, const struct qp_uuid *id, struct qp
 enum qp_rc qp__pg_context_delete(void *self, const struct qp_uuid *id, struct qp_err *err);
 enum qp_rc qp__pg_read(void *self, void *context, const struct qp__tree *tree,
                        const struct qp__entry *entry, struct qp__buf *out, struct qp_err *err);
+extern const struct qp__driver_many qp__pg_many;
 enum qp_rc qp__pg_purge(void *self, void *context, struct qp__image *image, const bool *gone,
                         bool dry_run, struct qp_gc_report *out, struct qp_err *err);
 enum qp_rc qp__pg_no_context(const struct qp_uuid *id, struct qp_err *err);
