@@ -55,6 +55,7 @@ enum qp__rank {
   QP__RANK_CATALOGUE_VFS,
   QP__RANK_USAGE, /* the table of owners */
   QP__RANK_SIZES, /* turn/size_cache.h */
+  QP__RANK_WORDS, /* catalogue/words.h: unused splitters */
 };
 
 struct qp__mutex {

@@ -155,6 +155,29 @@ qp__changes_discard(struct qp_store *s, struct qp__driver_change *changes, size_
     s->driver->ahead->discard(s->self, changes, n);
 }
 
+/* ---- rows of the catalogue ---- */
+
+void
+qp__driver_row_init(struct qp__driver_row *row, const struct qp__meta *meta, size_t meta_bytes)
+{
+  const json_t *compaction = json_object_get(meta->extra, "compaction");
+  struct qp_catalogue_row *r = &row->row;
+
+  memset(row, 0, sizeof(*row));
+  row->whole = true;
+  row->meta_bytes = meta_bytes;
+  r->id = meta->id;
+  r->title = meta->title;
+  r->created_at = meta->created_at;
+  r->updated_at = meta->updated_at;
+  r->branches = meta->branch_count;
+  r->model_id = json_string_value(json_object_get(meta->config, "model_id"));
+  r->mode = json_string_value(json_object_get(meta->config, "mode"));
+  r->state = meta->state;
+  r->owner = qp__meta_owner(meta);
+  r->summary = json_string_value(json_object_get(compaction, "summary"));
+}
+
 /* ---- held commits ---- */
 
 bool

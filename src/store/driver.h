@@ -54,6 +54,16 @@ enum qp__driver_change_kind {
   QP__CHANGE_FILE_DROP,   /* the file `path` is deleted, if it exists */
 };
 
+/* The row of a context in the catalogue after a commit. Strings are borrowed. */
+struct qp__driver_row {
+  struct qp_catalogue_row row;
+  uint64_t meta_bytes; /* size of the metadata */
+  bool whole;          /* false: all but updated_at, messages and bytes is as before */
+};
+/* Sets everything that the metadata says; with messages and bytes 0. */
+void qp__driver_row_init(struct qp__driver_row *row, const struct qp__meta *meta,
+                         size_t meta_bytes);
+
 struct qp__driver_change {
   enum qp__driver_change_kind kind;
   void *context; /* the driver's handle of the context */
@@ -70,6 +80,8 @@ struct qp__driver_change {
   uint64_t offset;               /* in it */
   bool cut;
   bool running; /* of metadata: its state is one in which a turn runs */
+  /* For struct qp__driver_catalogue, in one change of each context whose row the commit changes. */
+  const struct qp__driver_row *row; /* or NULL */
   /* When set, prepare() calls it first, perhaps in another thread: it sets `bytes` and the entry,
    * or rc. So a batch is encoded while its files are being written. */
   void (*make)(struct qp__driver_change *change);
@@ -333,6 +345,61 @@ struct qp__driver_many {
                      qp__content_visit *visit, void *arg, struct qp_err *err);
 };
 
+/* A page of a list: rows behind this place, in descending order of (updated_at, id). */
+struct qp__list_query {
+  const char *owner; /* or NULL: of all */
+  int64_t updated_at;
+  struct qp_uuid id;
+  uint32_t limit;
+};
+
+/* Words that follow each other, as catalogue/words.h writes them. Without '>' at its end the last
+ * one is the beginning of a word. */
+struct qp__phrase {
+  struct qp_bytes words; /* with a NUL behind */
+  bool unwanted;
+};
+
+/* A page of a search: messages that have all phrases but those that are unwanted, behind this
+ * place, in ascending order of (rank, context, number); with `only` those of that context, in the
+ * order in which they were added. */
+struct qp__find_query {
+  const struct qp__phrase *phrases; /* at least one is wanted */
+  size_t count;
+  const char *owner; /* or NULL: of all */
+  struct qp_uuid only;
+  double rank;
+  struct qp_uuid context;
+  int64_t number;
+  uint32_t limit;
+};
+
+struct qp__found {
+  struct qp_search_hit hit; /* without its snippet */
+  int64_t number;           /* orders the messages of a context */
+  struct qp_bytes stored;   /* the message */
+};
+typedef enum qp_rc qp__found_visit(void *arg, const struct qp__found *found);
+
+/* The catalogue: lists and search, of a driver that keeps them beside the data. So all servers of a
+ * store give the same answers. Such a driver writes the rows that changes name and the words of
+ * messages (catalogue/words.h) in the same commit: an answer has everything that was acknowledged
+ * before the question. The rank is that of FTS5 (bm25). Without it: the front keeps a database of
+ * its own (store/catalogue/), which it brings up to date before it answers. */
+struct qp__driver_catalogue {
+  enum qp_rc (*list)(void *self, const struct qp__list_query *query, qp_catalogue_visit *visit,
+                     void *arg, struct qp_err *err);
+  enum qp_rc (*search)(void *self, const struct qp__find_query *query, qp__found_visit *visit,
+                       void *arg, struct qp_err *err);
+  /* The contexts in this state, which is not "Idle". */
+  enum qp_rc (*in_state)(void *self, const char *state, qp_context_visit *visit, void *arg,
+                         struct qp_err *err);
+  /* The bytes of all contexts of an owner, messages and metadata. */
+  enum qp_rc (*owner_bytes)(void *self, const char *owner, int64_t *out, struct qp_err *err);
+  /* Makes all rows and words anew, as qp_store_reindex(). */
+  enum qp_rc (*reindex)(void *self, qp_reindex_visit *visit, void *arg, struct qp_err *err);
+};
+
 /* A data directory: the store's name is the path of a directory. The front opens it before open(),
  * closes it after close(), and keeps files of its own in it: the catalogue, markers of erasures.
  * Without it: the catalogue is in memory, and erasing leaves no markers. */
@@ -468,6 +535,7 @@ struct qp__driver {
   const struct qp__driver_directory *directory;
   const struct qp__driver_lease *lease;
   const struct qp__driver_many *many;
+  const struct qp__driver_catalogue *catalogue;
 };
 
 extern const struct qp__driver qp__driver_files;

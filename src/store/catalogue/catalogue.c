@@ -393,6 +393,7 @@ close_database(struct qp__catalogue *cat)
   qp__cat_close(cat);
   qp__mutex_unlock(&cat->db_lock);
   qp__cat_forget_pages(cat);
+  qp__words_pool_release(&cat->words);
 }
 
 /* ---- erasing ---- */
@@ -447,6 +448,8 @@ qp_store_reindex(struct qp_store *store, qp_reindex_visit *visit, void *arg, str
   bool first = true;
   enum qp_rc rc = qp__check_writable(store, err);
 
+  if (!rc && store->driver->catalogue)
+    return store->driver->catalogue->reindex(store->self, visit, arg, err);
   while (!rc && more) {
     qp__mutex_lock(&cat->db_lock);
     if (first)

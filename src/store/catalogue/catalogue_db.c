@@ -172,8 +172,8 @@ qp__cat_column_id(sqlite3_stmt *st, int at)
 
 /* ---- opening ---- */
 
-static void
-close_db(struct qp__cat_db *db)
+void
+qp__cat_close_db(struct qp__cat_db *db)
 {
   for (size_t i = 0; i < QP__CAT__MAX; i++)
     (void)sqlite3_finalize(db->statements[i]);
@@ -198,7 +198,7 @@ close_readers(struct qp__catalogue *cat)
   while (reader) {
     struct qp__cat_reader *next = reader->next;
 
-    close_db(&reader->db);
+    qp__cat_close_db(&reader->db);
     qp__free(reader);
     reader = next;
   }
@@ -207,7 +207,7 @@ close_readers(struct qp__catalogue *cat)
 void
 qp__cat_drop_overlay(struct qp__catalogue *cat)
 {
-  close_db(&cat->over);
+  qp__cat_close_db(&cat->over);
   qp__idset_release(&cat->hidden);
 }
 
@@ -215,7 +215,7 @@ void
 qp__cat_close(struct qp__catalogue *cat)
 {
   close_readers(cat);
-  close_db(&cat->main);
+  qp__cat_close_db(&cat->main);
   qp__cat_drop_overlay(cat);
   cat->into = NULL;
   cat->opened = false;
@@ -351,14 +351,20 @@ open_file(struct qp__catalogue *cat)
   return code;
 }
 
+int
+qp__cat_open_memory(struct qp__cat_db *db)
+{
+  return open_db("", SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, memory_settings, NULL,
+                 &db->handle);
+}
+
 static enum qp_rc
 open_overlay(struct qp__catalogue *cat, struct qp_err *err)
 {
   int code = 0;
 
   if (!cat->over.handle)
-    code = open_db("", SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, memory_settings, NULL,
-                   &cat->over.handle);
+    code = qp__cat_open_memory(&cat->over);
   if (!code)
     code = sqlite3_exec(cat->over.handle, order, NULL, NULL, NULL);
   return code ? qp__cat_fail(&cat->over, code, err) : QP_OK;
@@ -503,7 +509,7 @@ qp__cat_reader_put(struct qp__catalogue *cat, struct qp__cat_reader *reader)
   }
   qp__mutex_unlock(&cat->lock);
   if (!keep) {
-    close_db(&reader->db);
+    qp__cat_close_db(&reader->db);
     qp__free(reader);
   }
 }

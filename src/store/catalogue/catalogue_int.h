@@ -42,6 +42,7 @@
 #include "base/idset.h"
 #include "base/mutex.h"
 #include "store/catalogue/catalogue.h"
+#include "store/catalogue/words.h"
 #include "store/context/context_int.h"
 
 /* X(name, text). Each is prepared once. */
@@ -98,15 +99,16 @@
                               "AND (?2 OR (rank, words.rowid) > (?3, ?4)) "                       \
                               "ORDER BY rank, words.rowid LIMIT ?5")                              \
   X(SEARCH_CONTEXT, QP__CAT_HIT "WHERE words MATCH ?1 AND NOT hidden(c.id) AND c.id = ?6 "        \
-                                "AND (?2 OR words.rowid > ?4) ORDER BY words.rowid LIMIT ?5")
+                                "AND (?2 OR words.rowid > ?4) ORDER BY words.rowid LIMIT ?5")   \
+  X(SNIPPET, "SELECT " QP__CAT_SNIP " FROM words WHERE words MATCH ?1")
 
 #define QP__CAT_ROW                                                                            \
   "SELECT id, title, created, updated, messages, bytes, branches, model, mode, state, owner, " \
   "summary, old, error, rc FROM context "
 
-#define QP__CAT_HIT                                                    \
-  "SELECT c.id, c.title, m.id, m.role, m.created, "                    \
-  "snippet(words, 0, char(2), char(3), '…', 16), rank, words.rowid " \
+#define QP__CAT_SNIP "snippet(words, 0, char(2), char(3), '…', 16)"
+#define QP__CAT_HIT                                                                  \
+  "SELECT c.id, c.title, m.id, m.role, m.created, " QP__CAT_SNIP ", rank, words.rowid " \
   "FROM words JOIN message m ON m.n = words.rowid JOIN context c ON c.n = m.context "
 
 enum qp__cat_sql {
@@ -199,6 +201,8 @@ struct qp__catalogue {
   uint32_t unchecked;        /* for qp__check_due */
   struct qp__cat_dirs first; /* as the directories were before this process changed them */
   pthread_t thread;
+
+  struct qp__words_pool words; /* for the searches of a driver that keeps the catalogue */
 };
 
 /* catalogue_marks.c: asserts what holds for marks, readers and the thread; with `lock`. */
@@ -239,6 +243,10 @@ struct qp__cat_reader *qp__cat_reader_take(struct qp__catalogue *cat);
 void qp__cat_reader_put(struct qp__catalogue *cat, struct qp__cat_reader *reader);
 
 /* ---- catalogue_db.c: with whatever guards the connection ---- */
+
+/* A database in memory with the tables of the catalogue. Returns 0 or an SQLite code. */
+int qp__cat_open_memory(struct qp__cat_db *db);
+void qp__cat_close_db(struct qp__cat_db *db); /* also one that is not open */
 
 /* A statement, ready for binding. Borrowed. */
 enum qp_rc qp__cat_use(struct qp__cat_db *db, enum qp__cat_sql sql, sqlite3_stmt **out,
@@ -332,9 +340,49 @@ enum qp_rc qp__cat_work(struct qp__catalogue *cat, bool text, bool *more, struct
 /* Appends the searchable text of a stored message. */
 enum qp_rc qp__cat_message_text(struct qp_bytes json, struct qp__buf *out, struct qp_err *err);
 
+/* ---- catalogue_terms.c ---- */
+
+#define QP__CAT_TERMS_MAX 64 /* further ones are ignored */
+#define QP__CAT_MATCH_MAX ((size_t)32 << 10)
+
+/* A word or a phrase. */
+struct qp__cat_term {
+  struct qp_bytes text; /* in the query */
+  bool unwanted, prefix;
+};
+struct qp__cat_terms {
+  struct qp__cat_term list[QP__CAT_TERMS_MAX];
+  size_t count;
+  bool wanted; /* one of them is */
+};
+/* QP_INVALID: nothing is wanted, or it is not UTF-8; QP_TOOBIG. */
+enum qp_rc qp__cat_parse_terms(const char *text, struct qp__cat_terms *out, struct qp_err *err);
+/* Appends the query in the syntax of FTS5. */
+enum qp_rc qp__cat_write_match(const struct qp__cat_terms *terms, struct qp__buf *out,
+                               struct qp_err *err);
+
 /* ---- catalogue_query.c ---- */
 
+#define QP__CAT_CURSOR 96
+
 void qp__cat_forget_pages(struct qp__catalogue *cat);
+uint32_t qp__cat_limit(uint32_t limit); /* of a page, if a query has this one */
+/* "{updated}.{id}" of the last row of a page. */
+void qp__cat_write_list_cursor(const struct qp_catalogue_row *last, char out[QP__CAT_CURSOR]);
+enum qp_rc qp__cat_parse_list_cursor(const char *cursor, int64_t *updated, struct qp_uuid *id,
+                                     struct qp_err *err);
+enum qp_rc qp__cat_bad_cursor(struct qp_err *err);
+/* *out (out may be NULL) is a copy of the text, or NULL if there are no more pages. */
+enum qp_rc qp__cat_give_cursor(const char *text, bool more, char **out, struct qp_err *err);
+
+/* ---- catalogue_driver.c: the driver keeps the catalogue ---- */
+
+enum qp_rc qp__cat_driver_list(struct qp_store *s, const struct qp_catalogue_query *query,
+                               qp_catalogue_visit *visit, void *arg, char **next_cursor,
+                               struct qp_err *err);
+enum qp_rc qp__cat_driver_search(struct qp_store *s, const struct qp_search_query *query,
+                                 qp_search_visit *visit, void *arg, char **next_cursor,
+                                 struct qp_err *err);
 
 /* ---- catalogue.c ---- */
 

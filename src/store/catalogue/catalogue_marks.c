@@ -20,6 +20,13 @@ has_database(void)
   return &qp__cat_database != NULL;
 }
 
+/* Whether changes must be noted here: a driver that keeps the catalogue knows them. */
+static bool
+follows(const struct qp__catalogue *cat)
+{
+  return !cat->store->readonly && !cat->store->driver->catalogue;
+}
+
 /* ---- marks: with `lock` ---- */
 
 void
@@ -84,7 +91,7 @@ qp__catalogue_invariants(const struct qp__catalogue *cat)
 void
 qp__catalogue_mark(struct qp__catalogue *cat, const struct qp_uuid *id)
 {
-  if (cat->store->readonly)
+  if (!follows(cat))
     return;
   qp__mutex_lock(&cat->lock);
   mark(cat, id);
@@ -94,7 +101,7 @@ qp__catalogue_mark(struct qp__catalogue *cat, const struct qp_uuid *id)
 void
 qp__catalogue_expect(struct qp__catalogue *cat, const struct qp_uuid *id)
 {
-  if (cat->store->readonly)
+  if (!follows(cat))
     return;
   qp__mutex_lock(&cat->lock);
   qp__cat_note(cat, id);
@@ -105,7 +112,7 @@ qp__catalogue_expect(struct qp__catalogue *cat, const struct qp_uuid *id)
 void
 qp__catalogue_end(struct qp__catalogue *cat, const struct qp_uuid *id)
 {
-  if (cat->store->readonly)
+  if (!follows(cat))
     return;
   qp__mutex_lock(&cat->lock);
   QP_ASSERT(cat->changing);
@@ -143,6 +150,8 @@ qp__catalogue_new(struct qp_store *s, const char *where)
   qp__mutex_init(&cat->lock, QP__RANK_CATALOGUE);
   qp__mutex_init(&cat->db_lock, QP__RANK_CATALOGUE_DB);
   (void)pthread_cond_init(&cat->wake, NULL);
+  if (has_database())
+    qp__words_pool_init(&cat->words);
   return cat;
 }
 

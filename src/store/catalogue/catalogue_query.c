@@ -16,12 +16,10 @@
 
 #define LIMIT_DEFAULT 50
 #define LIMIT_MAX 1000
-#define QUERY_MAX 4096 /* maximum length of a search in bytes */
-#define TERMS_MAX 64
 #define KEPT_LIMIT 200 /* maximum number of rows of a cached page */
 
-static uint32_t
-clamp_limit(uint32_t limit)
+uint32_t
+qp__cat_limit(uint32_t limit)
 {
   return !limit ? LIMIT_DEFAULT : limit > LIMIT_MAX ? LIMIT_MAX : limit;
 }
@@ -42,14 +40,14 @@ keep_text(struct qp__arena *arena, sqlite3_stmt *st, int at, bool *bad)
   return copy;
 }
 
-static enum qp_rc
-bad_cursor(struct qp_err *err)
+enum qp_rc
+qp__cat_bad_cursor(struct qp_err *err)
 {
   return qp__fail(err, QP_INVALID, "the cursor is invalid: use a cursor that quipu returned");
 }
 
-static enum qp_rc
-give_cursor(const char *text, bool more, char **out, struct qp_err *err)
+enum qp_rc
+qp__cat_give_cursor(const char *text, bool more, char **out, struct qp_err *err)
 {
   char *copy = NULL;
 
@@ -102,7 +100,7 @@ new_page(const struct qp_catalogue_query *q)
   if (!page)
     return NULL;
   page->refs = 1;
-  page->limit = clamp_limit(q->limit);
+  page->limit = qp__cat_limit(q->limit);
   page->owner = q->owner ? qp__arena_strdup(&page->arena, q->owner) : NULL;
   page->cursor = q->cursor ? qp__arena_strdup(&page->arena, q->cursor) : NULL;
   page->rows = qp__alloc0(page->limit, sizeof(*page->rows));
@@ -127,7 +125,7 @@ find_page(struct qp__catalogue *cat, const struct qp_catalogue_query *q, uint64_
   for (size_t i = 0; i < QP__CAT_PAGES && !found && *version; i++) {
     struct qp__cat_page *page = cat->pages[i];
 
-    if (page && page->version == *version && page->limit == clamp_limit(q->limit) &&
+    if (page && page->version == *version && page->limit == qp__cat_limit(q->limit) &&
         same_text(page->owner, q->owner) && same_text(page->cursor, q->cursor))
       found = page;
   }
@@ -183,16 +181,25 @@ qp__cat_forget_pages(struct qp__catalogue *cat)
 
 /* ---- reading lists ---- */
 
-/* "{updated}.{id}" of the last row of a page. */
-static enum qp_rc
-parse_list_cursor(const char *cursor, int64_t *updated, struct qp_uuid *id, struct qp_err *err)
+void
+qp__cat_write_list_cursor(const struct qp_catalogue_row *last, char out[QP__CAT_CURSOR])
+{
+  char id[QP_UUID_TEXT];
+
+  (void)snprintf(out, QP__CAT_CURSOR, "%" PRId64 ".%s", last->updated_at,
+                 qp_uuid_text(&last->id, id));
+}
+
+enum qp_rc
+qp__cat_parse_list_cursor(const char *cursor, int64_t *updated, struct qp_uuid *id,
+                          struct qp_err *err)
 {
   char *end = NULL;
 
   errno = 0;
   *updated = strtoll(cursor, &end, 10);
   if (errno || end == cursor || *end != '.' || qp_uuid_parse(end + 1, id, NULL))
-    return bad_cursor(err);
+    return qp__cat_bad_cursor(err);
   return QP_OK;
 }
 
@@ -241,7 +248,7 @@ open_source(struct source *s, struct qp__cat_db *db, const struct qp_catalogue_q
   s->db = db;
   if (q->cursor) {
     sql = q->owner ? QP__CAT_LIST_OWNER_AFTER : QP__CAT_LIST_AFTER;
-    rc = parse_list_cursor(q->cursor, &updated, &id, err);
+    rc = qp__cat_parse_list_cursor(q->cursor, &updated, &id, err);
   }
   if (!rc)
     rc = qp__cat_use(db, sql, &s->st, err);
@@ -351,24 +358,21 @@ qp_catalogue_list(struct qp_store *store, const struct qp_catalogue_query *query
   struct qp__catalogue *cat = store->catalogue;
   struct qp_catalogue_query own;
   struct qp__cat_page *page = NULL;
-  char cursor[80];
+  char cursor[QP__CAT_CURSOR];
   enum qp_rc rc = qp__sized_copy("struct qp_catalogue_query", query, &own, sizeof(own), err);
 
+  if (!rc && store->driver->catalogue)
+    return qp__cat_driver_list(store, &own, visit, arg, next_cursor, err);
   if (!rc)
     rc = get_page(cat, &own, &page, err);
   if (rc)
     return rc;
   for (size_t i = 0; i < page->count && !rc; i++)
     rc = visit(arg, &page->rows[i]);
-  if (!rc) {
-    const struct qp_catalogue_row *last = page->count ? &page->rows[page->count - 1] : NULL;
-    char id[QP_UUID_TEXT];
-
-    if (last)
-      (void)snprintf(cursor, sizeof(cursor), "%" PRId64 ".%s", last->updated_at,
-                     qp_uuid_text(&last->id, id));
-    rc = give_cursor(cursor, page->more, next_cursor, err);
-  }
+  if (!rc && page->count)
+    qp__cat_write_list_cursor(&page->rows[page->count - 1], cursor);
+  if (!rc)
+    rc = qp__cat_give_cursor(cursor, page->more, next_cursor, err);
   put_page(cat, page);
   return rc;
 }
@@ -415,8 +419,12 @@ enum qp_rc
 qp__catalogue_owner_bytes(struct qp__catalogue *cat, const char *owner, int64_t *out,
                           struct qp_err *err)
 {
-  enum qp_rc rc = read_owner_bytes(cat, owner, out, err);
+  const struct qp_store *s = cat->store;
+  enum qp_rc rc;
 
+  if (s->driver->catalogue)
+    return s->driver->catalogue->owner_bytes(s->self, owner, out, err);
+  rc = read_owner_bytes(cat, owner, out, err);
   while (qp__cat_try_again(cat, rc))
     rc = read_owner_bytes(cat, owner, out, err);
   return rc;
@@ -427,96 +435,6 @@ qp_owner_bytes(struct qp_store *store, const char *owner, uint64_t enough, uint6
                struct qp_err *err)
 {
   return qp__usage_bytes(store, owner, enough, qp__catalogue_owner_bytes, out, err);
-}
-
-/* ---- what a person types ---- */
-
-struct terms {
-  struct qp__buf wanted; /* in the syntax of FTS5; escaped, so that no input can break it */
-  struct qp__buf unwanted;
-  size_t count;
-};
-
-static void
-add_term(struct terms *t, const char *s, size_t n, bool unwanted, bool prefix)
-{
-  struct qp__buf *out = unwanted ? &t->unwanted : &t->wanted;
-
-  if (!n || t->count == TERMS_MAX)
-    return;
-  t->count++;
-  (void)qp__buf_add_str(out, unwanted ? " NOT \"" : out->len ? " \"" : "\"");
-  for (size_t i = 0; i < n; i++) {
-    if (s[i] == '"')
-      (void)qp__buf_add_char(out, '"');
-    (void)qp__buf_add_char(out, s[i]);
-  }
-  (void)qp__buf_add_str(out, prefix ? "\"*" : "\"");
-}
-
-static bool
-is_space(char c)
-{
-  return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\f' || c == '\v';
-}
-
-/* Words, "phrases", -words and -"phrases", and prefixes of words, as in wor*. */
-static void
-split_terms(struct terms *t, const char *s)
-{
-  while (*s) {
-    bool unwanted = *s == '-' && s[1] && !is_space(s[1]);
-    size_t n = 0;
-
-    s += unwanted;
-    if (*s == '"') {
-      s++;
-      n = strcspn(s, "\"");
-      add_term(t, s, n, unwanted, s[n] == '"' && s[n + 1] == '*');
-      s += n + (s[n] == '"');
-      s += *s == '*';
-    } else {
-      while (s[n] && !is_space(s[n]) && s[n] != '"')
-        n++;
-      add_term(t, s, n > 1 && s[n - 1] == '*' ? n - 1 : n, unwanted, n > 1 && s[n - 1] == '*');
-      s += n;
-    }
-    while (is_space(*s))
-      s++;
-  }
-}
-
-/* Writes the query for SQLite to *out. */
-static enum qp_rc
-make_match(const char *text, struct qp__buf *out, struct qp_err *err)
-{
-  struct terms t = { .count = 0 };
-  size_t n = text ? strlen(text) : 0;
-  enum qp_rc rc;
-
-  if (n > QUERY_MAX)
-    return qp__fail(err, QP_TOOBIG, "a search has at most %d bytes", QUERY_MAX);
-  if (n && !qp__utf8_ok(text, n))
-    return qp__fail(err, QP_INVALID, "the search is not valid UTF-8");
-  qp__buf_init(&t.wanted, (size_t)4 * QUERY_MAX);
-  qp__buf_init(&t.unwanted, (size_t)4 * QUERY_MAX);
-  if (n)
-    split_terms(&t, text);
-  if (!t.wanted.len && !t.wanted.rc)
-    rc = qp__fail(err, QP_INVALID, "the search has no words");
-  else
-    rc = qp__buf_check(&t.wanted, "the search", err);
-  if (!rc)
-    rc = qp__buf_check(&t.unwanted, "the search", err);
-  if (!rc) {
-    (void)qp__buf_add(out, t.wanted.data, t.wanted.len);
-    if (t.unwanted.len)
-      (void)qp__buf_add(out, t.unwanted.data, t.unwanted.len);
-    rc = qp__buf_check(out, "the search", err);
-  }
-  qp__buf_release(&t.wanted);
-  qp__buf_release(&t.unwanted);
-  return rc;
 }
 
 /* ---- searches ---- */
@@ -540,9 +458,9 @@ parse_hit_cursor(const char *cursor, double *rank, int64_t *row, struct qp_err *
   errno = 0;
   *rank = strtod(cursor, &end);
   if (end == cursor || *end != '/' || !isfinite(*rank))
-    return bad_cursor(err);
+    return qp__cat_bad_cursor(err);
   *row = strtoll(end + 1, &last, 10);
-  return errno || last == end + 1 || *last ? bad_cursor(err) : QP_OK;
+  return errno || last == end + 1 || *last ? qp__cat_bad_cursor(err) : QP_OK;
 }
 
 /* This is added to row numbers of the overlay, so that a cursor says which database it belongs
@@ -653,18 +571,23 @@ qp_search(struct qp_store *store, const struct qp_search_query *query, qp_search
   struct qp__catalogue *cat = store->catalogue;
   struct qp_search_query own;
   struct hit_page page = { .limit = 0 };
+  struct qp__cat_terms terms;
   struct qp__buf match;
-  char cursor[80];
+  char cursor[QP__CAT_CURSOR];
   enum qp_rc rc = qp__sized_copy("struct qp_search_query", query, &own, sizeof(own), err);
 
   if (rc)
     return rc;
-  page.limit = clamp_limit(own.limit);
+  if (store->driver->catalogue)
+    return qp__cat_driver_search(store, &own, visit, arg, next_cursor, err);
+  page.limit = qp__cat_limit(own.limit);
   page.hits = qp__alloc0(page.limit, sizeof(*page.hits));
   if (!page.hits)
     return qp__fail_nomem(err, "a search");
-  qp__buf_init(&match, (size_t)8 * QUERY_MAX);
-  rc = make_match(own.text, &match, err);
+  qp__buf_init(&match, QP__CAT_MATCH_MAX);
+  rc = qp__cat_parse_terms(own.text, &terms, err);
+  if (!rc)
+    rc = qp__cat_write_match(&terms, &match, err);
   if (!rc) {
     rc = read_search(cat, &own, &match, &page, err);
     while (qp__cat_try_again(cat, rc))
@@ -676,7 +599,7 @@ qp_search(struct qp_store *store, const struct qp_search_query *query, qp_search
     if (page.count)
       (void)snprintf(cursor, sizeof(cursor), "%.17g/%" PRId64, page.hits[page.count - 1].rank,
                      page.last);
-    rc = give_cursor(cursor, page.more, next_cursor, err);
+    rc = qp__cat_give_cursor(cursor, page.more, next_cursor, err);
   }
   qp__arena_release(&page.arena);
   qp__free(page.hits);
@@ -714,9 +637,12 @@ enum qp_rc
 qp__catalogue_in_state(struct qp__catalogue *cat, const char *state, qp_context_visit *visit,
                        void *arg, struct qp_err *err)
 {
+  struct qp_store *s = cat->store;
   struct qp__cat_reader *reader = NULL;
   enum qp_rc rc;
 
+  if (s->driver->catalogue)
+    return s->driver->catalogue->in_state(s->self, state, visit, arg, err);
   do {
     rc = qp__cat_begin_reading(cat, false, false, &reader, err);
     if (rc)

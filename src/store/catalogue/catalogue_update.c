@@ -137,24 +137,24 @@ drop_row(struct qp__catalogue *cat, const struct qp_uuid *id, struct qp_err *err
 static void
 bind_context(sqlite3_stmt *st, struct qp_context *c, const struct qp__view *v, uint32_t messages)
 {
-  const struct qp__meta *m = v->meta;
+  struct qp__driver_row own;
+  const struct qp_catalogue_row *r = &own.row;
 
-  qp__cat_bind_text(st, 2, m->title);
-  (void)sqlite3_bind_int64(st, 3, m->created_at);
+  qp__driver_row_init(&own, v->meta, v->meta_bytes);
+  qp__cat_bind_text(st, 2, r->title);
+  (void)sqlite3_bind_int64(st, 3, r->created_at);
   (void)sqlite3_bind_int64(st, 4, qp__view_time(v, &c->tree));
   (void)sqlite3_bind_int64(st, 5, messages);
   (void)sqlite3_bind_int64(st, 6,
                            (int64_t)atomic_load_explicit(&c->tree.bytes, memory_order_relaxed));
-  (void)sqlite3_bind_int64(st, 7, (int64_t)m->branch_count);
-  qp__cat_bind_text(st, 8, json_string_value(json_object_get(m->config, "model_id")));
-  qp__cat_bind_text(st, 9, json_string_value(json_object_get(m->config, "mode")));
-  qp__cat_bind_text(st, 10, qp_state_name(m->state));
-  qp__cat_bind_text(st, 11, qp__meta_owner(m));
+  (void)sqlite3_bind_int64(st, 7, (int64_t)r->branches);
+  qp__cat_bind_text(st, 8, r->model_id);
+  qp__cat_bind_text(st, 9, r->mode);
+  qp__cat_bind_text(st, 10, qp_state_name(r->state));
+  qp__cat_bind_text(st, 11, r->owner);
   (void)sqlite3_bind_int(st, 12, c->old);
-  (void)sqlite3_bind_int64(st, 19, (int64_t)v->meta_bytes);
-  qp__cat_bind_text(
-      st, 20,
-      json_string_value(json_object_get(json_object_get(m->extra, "compaction"), "summary")));
+  (void)sqlite3_bind_int64(st, 19, (int64_t)own.meta_bytes);
+  qp__cat_bind_text(st, 20, r->summary);
 }
 
 /* Whether all staged commits of a context are published. A commit is applied to the files first, so

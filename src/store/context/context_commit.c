@@ -295,6 +295,62 @@ fits(const struct qp__commit *commit)
   return true;
 }
 
+/* ---- the rows of the catalogue, for a driver that keeps it ---- */
+
+static int64_t
+time_of(const struct qp__commit *commit, const struct qp__effect *e, uint32_t slot)
+{
+  const struct qp__tree *tree = &e->context->tree;
+
+  if (slot == QP__NO_SLOT)
+    return 0;
+  return slot < tree->count ? qp__tree_at(tree, slot)->time
+                            : commit->added[slot - commit->slot].time;
+}
+
+/* As qp__view_time(), after the commit. */
+static int64_t
+next_time(const struct qp__commit *commit, const struct qp__effect *e, const struct qp__view *v)
+{
+  int64_t latest = v->meta->updated_at;
+
+  for (size_t i = 0; i < v->meta->branch_count; i++) {
+    uint32_t head = v->branches[i]->staged_head;
+    int64_t time;
+
+    for (size_t k = 0; k < e->move_count; k++)
+      if (e->moves[k].branch == v->branches[i])
+        head = e->moves[k].head;
+    time = time_of(commit, e, head);
+    latest = time > latest ? time : latest;
+  }
+  return latest;
+}
+
+/* The row of a context after the commit goes with one of its changes. */
+static void
+describe(struct qp__commit *commit, struct qp__effect *e)
+{
+  struct qp_context *c = e->context;
+  const struct qp__view *v = e->view ? e->view : c->staged_view;
+  bool adds = commit->added_count && e == commit->effects;
+  struct qp__driver_change *last = NULL;
+
+  if (!adds && !e->move_count && !e->view)
+    return;
+  for (size_t i = 0; i < commit->count; i++)
+    if (commit->changes[i].context == c->driver && !qp__is_file_change(&commit->changes[i]))
+      last = &commit->changes[i];
+  if (!last)
+    return;
+  qp__driver_row_init(&e->row, v->meta, v->meta_bytes);
+  e->row.whole = e->view != NULL;
+  e->row.row.updated_at = next_time(commit, e, v);
+  e->row.row.messages = adds ? commit->visible : c->tree.count;
+  e->row.row.bytes = adds ? commit->bytes : c->tree.pending_bytes;
+  last->row = &e->row;
+}
+
 enum qp_rc
 qp__commit_stage(struct qp_store *s, struct qp__commit *commit, struct qp_err *err)
 {
@@ -319,6 +375,8 @@ qp__commit_stage(struct qp_store *s, struct qp__commit *commit, struct qp_err *e
         err, QP_CORRUPT,
         "internal error: a commit refers to a message that does not exist; it was refused");
   commit->recoveries = atomic_load(&s->recoveries);
+  for (struct qp__effect *e = commit->effects; e && !rc && s->driver->catalogue; e = e->next)
+    describe(commit, e);
   if (!rc)
     rc = s->driver->stage(s->self, commit->changes, commit->count, publish, commit, &commit->ticket,
                           err);

@@ -223,6 +223,7 @@ struct qp__effect {
   size_t move_count;
   struct qp__events_plan *events; /* or NULL */
   struct qp__effect *next;
+  struct qp__driver_row row; /* used inside */
 };
 
 /* Stages the changes and finishes them. The caller holds the write locks of all contexts in

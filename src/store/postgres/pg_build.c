@@ -252,14 +252,19 @@ commit(void *self, void *build, struct qp__driver_change *puts, size_t put_count
        const struct qp__build_move *moves, size_t n, struct qp_err *err)
 {
   struct build *b = build;
+  struct qp_err why = { QP_OK, "" };
   enum qp_rc rc;
 
   (void)moves; /* without a data directory there are no moves */
   (void)n;
   rc = qp__pg_commit(self, make_ticket(b, puts, put_count), err);
-  if (!rc)
-    b->stored = false;
-  return rc;
+  if (rc)
+    return rc;
+  b->stored = false;
+  if (qp__pg_index_context(self, &b->id, &why))
+    qp__log(&b->pg->log, QP_LOG_WARN, "postgres",
+            "a context is stored, but it is not listed before the next start: %s", why.msg);
+  return QP_OK;
 }
 
 static void

@@ -488,11 +488,13 @@ qp__pg_stage(void *self, struct qp__driver_change *changes, size_t n, qp__store_
   t->publish = publish;
   t->arg = arg;
   rc = enqueue(self, t, err);
-  if (rc)
+  if (rc) {
     qp__pg_ticket_free(t);
-  else
-    *ticket = t;
-  return rc;
+    return rc;
+  }
+  qp__pg_ahead.discard(self, changes, n); /* they are copied */
+  *ticket = t;
+  return QP_OK;
 }
 
 enum qp_rc

@@ -285,8 +285,17 @@ qp__pg_context_create(void *self, const struct qp_uuid *id, struct qp_bytes meta
                       struct qp_err *err)
 {
   struct qp__pg_op op = qp__pg_op_of(self, QP__PG_OP_CREATE, id, meta);
+  struct qp__driver_row row;
+  struct qp__meta *decoded = NULL;
+  enum qp_rc rc = qp__meta_decode("metadata", meta, &decoded, err);
 
-  return qp__pg_commit(self, qp__pg_ticket_of(&op), err);
+  if (rc)
+    return rc;
+  qp__driver_row_init(&row, decoded, meta.len);
+  op.row = &row;
+  rc = qp__pg_commit(self, qp__pg_ticket_of(&op), err);
+  qp__meta_free(decoded);
+  return rc;
 }
 
 enum qp_rc

@@ -18,7 +18,7 @@
 
 /* ---- parameters ---- */
 
-#define QP__PG_PARAMS 10
+#define QP__PG_PARAMS 13
 
 /* Parameters in the binary format. Data is not copied: it must live until qp__pg_send(). */
 struct qp__pg_call {
@@ -31,9 +31,11 @@ struct qp__pg_call {
 
 void qp__pg_add_uuid(struct qp__pg_call *c, const struct qp_uuid *id);
 void qp__pg_add_bytes(struct qp__pg_call *c, struct qp_bytes bytes);
-void qp__pg_add_text(struct qp__pg_call *c, const char *text);
+void qp__pg_add_text(struct qp__pg_call *c, const char *text); /* NULL: SQL's NULL */
 void qp__pg_add_int8(struct qp__pg_call *c, int64_t n);
 void qp__pg_add_int2(struct qp__pg_call *c, int n);
+void qp__pg_add_bool(struct qp__pg_call *c, bool b);
+void qp__pg_add_float8(struct qp__pg_call *c, double x);
 
 /* An array of one dimension that grows; `buf` remembers a failure. A zeroed struct is not usable:
  * init and reset write the header. */
@@ -64,6 +66,7 @@ enum qp_rc qp__pg_add_array(struct qp__pg_call *c, struct qp__pg_array *a, struc
 int64_t qp__pg_int(const PGresult *r, int row, int column); /* of 1, 2, 4 or 8 bytes; NULL: 0 */
 struct qp_bytes qp__pg_value(const PGresult *r, int row, int column); /* NULL: data is NULL */
 bool qp__pg_uuid(const PGresult *r, int row, int column, struct qp_uuid *out); /* false: NULL */
+double qp__pg_float(const PGresult *r, int row, int column);                   /* of 8 bytes */
 
 /* ---- links ---- */
 

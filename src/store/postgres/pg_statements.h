@@ -15,6 +15,48 @@
   "(l.holder IS NULL OR (l.expires < now() AND NOT EXISTS " \
   "(SELECT 1 FROM quipu.servers s WHERE s.server = l.holder)))"
 
+#define QP__PG_ROW                                                                              \
+  "context, owner, created, updated, messages, bytes, branches, state, title, model, mode, " \
+  "summary"
+
+/* What the index of quipu.texts has of a message; `words` is "<a><b>…". */
+#define QP__PG_VECTOR "array_to_tsvector(string_to_array(btrim(words, '<>'), '><'))"
+
+/* Adds what a statement returned, rows with `texts` and `words`, to the totals of slot `slot`. */
+#define QP__PG_COUNT(slot)                                                                   \
+  "INSERT INTO quipu.totals AS o (slot, texts, words) "                                      \
+  "SELECT " slot ", sum(d.texts), sum(d.words) FROM d HAVING count(*) > 0 "                  \
+  "ON CONFLICT (slot) DO UPDATE SET texts = o.texts + excluded.texts, words = o.words + excluded.words"
+
+/* A search, as FTS5 does it. $1: what the index is asked for; $2, $3: the wanted phrases, and the
+ * same for the index; $4: which of them are one word, so that the index says enough; $5: unwanted
+ * ones. `seen` is how often each phrase is there, `weight` what it counts. */
+#define QP__PG_FIND                                                                              \
+  "WITH total AS (SELECT sum(texts)::float8 AS texts, sum(words)::float8 AS words "              \
+  "FROM quipu.totals), "                                                                         \
+  "seen AS MATERIALIZED (SELECT p.i, p.phrase, p.single, (SELECT count(*) FROM quipu.texts "     \
+  "WHERE NOT trashed AND " QP__PG_VECTOR " @@ p.vector::tsquery "                                \
+  "AND (p.single OR position(p.phrase IN words) > 0))::float8 AS n "                             \
+  "FROM unnest($2::text[], $3::text[], $4::bool[]) WITH ORDINALITY "                             \
+  "AS p (phrase, vector, single, i)), "                                                          \
+  "weight AS MATERIALIZED (SELECT s.phrase, s.single, octet_length(s.phrase) AS size, "          \
+  "CASE WHEN t.texts > 2 * s.n THEN ln((t.texts - s.n + 0.5::float8) / (s.n + 0.5::float8)) "    \
+  "ELSE 1e-6::float8 END AS idf FROM seen s, total t ORDER BY s.i), "                            \
+  "hit AS MATERIALIZED (SELECT x.context, x.id, x.number, c.title, "                                          \
+  "(SELECT -1.0::float8 * sum(w.idf * ((f.n * 2.2::float8) / (f.n + 1.2::float8 * "              \
+  "(0.25::float8 + 0.75::float8 * x.length / (t.words / t.texts))))) FROM weight w, total t, "   \
+  "LATERAL (SELECT ((octet_length(x.words) - octet_length(replace(x.words, w.phrase, ''))) "     \
+  "/ w.size)::float8 AS n) f) AS rank "                                                          \
+  "FROM quipu.texts x JOIN quipu.catalogue c ON c.context = x.context "                          \
+  "WHERE NOT trashed AND " QP__PG_VECTOR " @@ $1::text::tsquery "                                \
+  "AND NOT EXISTS (SELECT FROM weight w WHERE NOT w.single AND position(w.phrase IN words) = 0) " \
+  "AND NOT EXISTS (SELECT FROM unnest($5::text[]) u WHERE position(u IN words) > 0) "
+/* Of those, a page: $6 of a page, behind the place $7, $8, $9. */
+#define QP__PG_PAGE(order)                                                                     \
+  "SELECT p.context, p.title, p.id, m.kind, m.at, p.rank, p.number, b.bytes FROM page p "      \
+  "JOIN quipu.messages m ON m.context = p.context AND m.number = p.number "                    \
+  "JOIN quipu.contents b ON b.context = p.context AND b.id = p.id ORDER BY " order
+
 /* X(name, text) */
 #define QP__PG_STATEMENTS(X)                                                                       \
   /* ---- transactions ---- */                                                                     \
@@ -176,7 +218,81 @@
                "WHERE b.scope = $1 AND b.name = $2 AND b.start <= $3), 0) "                        \
                "WHERE f.scope = $1 AND f.name = $2 ORDER BY c.start")                              \
   X(FILE_LIST,                                                                                     \
-    "SELECT name FROM quipu.files WHERE scope = $1 AND name >= $2 AND name < $3 ORDER BY name")
+    "SELECT name FROM quipu.files WHERE scope = $1 AND name >= $2 AND name < $3 ORDER BY name")    \
+  /* ---- the catalogue (pg_catalogue.c) ---- */                                                   \
+  X(LIST, "SELECT " QP__PG_ROW " FROM quipu.catalogue WHERE (updated, context) < ($1, $2) "        \
+          "ORDER BY updated DESC, context DESC LIMIT $3")                                          \
+  X(LIST_OWNER, "SELECT " QP__PG_ROW " FROM quipu.catalogue WHERE owner = $4 "                     \
+                "AND (updated, context) < ($1, $2) "                                               \
+                "ORDER BY updated DESC, context DESC LIMIT $3")                                    \
+  X(IN_STATE, "SELECT context FROM quipu.catalogue WHERE state = $1 AND state <> 'Idle'")          \
+  X(OWNER_BYTES, "SELECT coalesce(sum(bytes + meta), 0)::int8 FROM quipu.catalogue "               \
+                 "WHERE owner = $1")                                                               \
+  X(SEARCH, QP__PG_FIND                                                                            \
+    "AND ($10::text IS NULL OR c.owner = $10)), "                                                  \
+    "page AS (SELECT * FROM hit WHERE (rank, context, number) > ($7::float8, $8::uuid, $9::int8) " \
+    "ORDER BY rank, context, number LIMIT $6::int8) "                                              \
+    QP__PG_PAGE("p.rank, p.context, p.number"))                                                    \
+  X(SEARCH_CONTEXT, QP__PG_FIND                                                                    \
+    "AND x.context = $10::uuid AND x.number > $9::int8 AND ($7::float8, $8::uuid) IS NOT NULL), "  \
+    "page AS (SELECT * FROM hit ORDER BY number LIMIT $6::int8) " QP__PG_PAGE("p.number"))         \
+  /* ---- its rows (pg_rows.c) ---- */                                                             \
+  X(ROWS_PUT,                                                                                      \
+    "INSERT INTO quipu.catalogue (context, owner, created, updated, messages, bytes, branches, "   \
+    "meta, state, title, model, mode, summary) SELECT * FROM unnest($1::uuid[], $2::text[], "      \
+    "$3::int8[], $4::int8[], $5::int8[], $6::int8[], $7::int8[], $8::int8[], $9::text[], "         \
+    "$10::text[], $11::text[], $12::text[], $13::text[]) "                                         \
+    "ON CONFLICT (context) DO UPDATE SET owner = excluded.owner, created = excluded.created, "     \
+    "updated = excluded.updated, messages = excluded.messages, bytes = excluded.bytes, "           \
+    "branches = excluded.branches, meta = excluded.meta, state = excluded.state, "                 \
+    "title = excluded.title, model = excluded.model, mode = excluded.mode, "                       \
+    "summary = excluded.summary")                                                                  \
+  X(ROWS_GROW, "UPDATE quipu.catalogue c SET updated = w.updated, messages = w.messages, "         \
+               "bytes = w.bytes FROM unnest($1::uuid[], $2::int8[], $3::int8[], $4::int8[]) "      \
+               "AS w (context, updated, messages, bytes) WHERE c.context = w.context")             \
+  X(TEXTS_ADD, "WITH n AS (INSERT INTO quipu.texts (context, id, number, length, words, trashed) " \
+               "SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::int8[], $4::int4[], $5::text[], " \
+               "$6::bool[]) RETURNING length, trashed), "                                          \
+               "d AS (SELECT 1 AS texts, length AS words FROM n WHERE NOT trashed) "               \
+               QP__PG_COUNT("$7::int2"))                                                           \
+  X(TEXT_TRASH, "WITH n AS (UPDATE quipu.texts SET trashed = $3 WHERE context = $1 AND id = $2 "   \
+                "AND trashed <> $3 RETURNING length), "                                            \
+                "d AS (SELECT s.sign AS texts, s.sign * length AS words "                          \
+                "FROM n, (SELECT CASE WHEN $3 THEN -1 ELSE 1 END AS sign) s) "                     \
+                QP__PG_COUNT("$4::int2"))                                                          \
+  X(TEXTS_DROP, "WITH n AS (DELETE FROM quipu.texts WHERE context = $1 "                           \
+                "RETURNING length, trashed), "                                                     \
+                "d AS (SELECT -1 AS texts, -length AS words FROM n WHERE NOT trashed) "            \
+                QP__PG_COUNT("$2::int2"))                                                          \
+  X(PURGE_TEXTS, "WITH n AS (DELETE FROM quipu.texts WHERE context = $1 AND id = ANY ($2::uuid[]) " \
+                 "RETURNING length, trashed), "                                                    \
+                 "d AS (SELECT -1 AS texts, -length AS words FROM n WHERE NOT trashed) "           \
+                 QP__PG_COUNT("$3::int2"))                                                         \
+  X(ROW_DROP, "DELETE FROM quipu.catalogue WHERE context = $1")                                    \
+  /* After messages were purged. */                                                                \
+  X(ROW_COUNT, "UPDATE quipu.catalogue SET (messages, bytes) = (SELECT count(*), "                 \
+               "coalesce(sum(size), 0) FROM quipu.messages WHERE context = $1) WHERE context = $1") \
+  /* ---- making them anew (pg_index.c) ---- */                                                    \
+  X(UNLISTED, "SELECT context FROM quipu.unlisted LIMIT 256")                                      \
+  X(UNLISTED_COUNT, "SELECT count(*) FROM quipu.unlisted")                                         \
+  X(UNLISTED_ADD, "INSERT INTO quipu.unlisted (context) VALUES ($1) ON CONFLICT DO NOTHING")       \
+  X(UNLISTED_ALL, "INSERT INTO quipu.unlisted SELECT context FROM quipu.contexts "                 \
+                  "ON CONFLICT DO NOTHING")                                                        \
+  X(UNLISTED_DROP, "DELETE FROM quipu.unlisted WHERE context = $1")                                \
+  /* Nobody commits to the context until the transaction ends. */                                  \
+  X(LEASE_LOCK, "SELECT 1 FROM quipu.leases WHERE context = $1 FOR NO KEY UPDATE")                 \
+  X(TEXTS_SOURCE,                                                                                  \
+    "SELECT m.number, m.id, b.bytes, coalesce(k.trashed IS NOT NULL, false) FROM (SELECT number, " \
+    "id, sum(size) OVER (ORDER BY number) - size AS before FROM quipu.messages "                   \
+    "WHERE context = $1 AND number > $2 ORDER BY number LIMIT 500) m "                             \
+    "LEFT JOIN quipu.contents b ON b.context = $1 AND b.id = m.id "                                \
+    "LEFT JOIN quipu.marks k ON k.context = $1 AND k.id = m.id "                                   \
+    "WHERE m.before < 4194304 ORDER BY m.number")                                                  \
+  X(ROW_SOURCE, "SELECT c.meta, n.messages, n.bytes, coalesce((SELECT max(m.at) FROM "             \
+                "quipu.branches b JOIN quipu.messages m ON m.context = b.context "                 \
+                "AND m.id = b.head WHERE b.context = $1), 0) FROM quipu.contexts c, "              \
+                "(SELECT count(*) AS messages, coalesce(sum(size), 0)::int8 AS bytes "             \
+                "FROM quipu.messages WHERE context = $1) n WHERE c.context = $1")
 
 enum qp__pg_statement {
 #define QP__PG_ENUM(name, text) QP__PG_##name,

@@ -8,7 +8,7 @@
 #include "base/alloc.h"
 #include "base/err.h"
 #include "base/vec.h"
-#include "store/postgres/postgres_int.h"
+#include "store/postgres/pg_rows.h"
 
 #define CHUNK_BYTES ((size_t)256 << 10) /* of a file that is written as a whole */
 
@@ -81,7 +81,9 @@ copy_change(struct qp__pg_ticket *t, const struct qp__driver_change *ch, struct 
     t->bytes += ch->bytes.len;
   }
   t->bytes += 128;
-  return !ch->bytes.len || op->bytes.data;
+  if (ch->bytes.len && !op->bytes.data)
+    return false;
+  return qp__pg_rows_copy(&t->arena, ch, op);
 }
 
 struct qp__pg_ticket *
@@ -186,6 +188,7 @@ struct gather {
   struct qp__pg_link *link;
   struct qp__pg_array columns[COLUMNS];
   struct latest_list heads, metas, files;
+  struct qp__pg_rows rows;
 };
 
 static struct latest *
@@ -323,7 +326,7 @@ flush(struct gather *g, struct qp_err *err)
   g->files.count = 0;
   if (!rc)
     rc = send_columns(g, QP__PG_CHUNKS_ADD, K_SCOPE, 4, false, err);
-  return rc;
+  return rc ? rc : qp__pg_rows_send(&g->rows, g->pg, g->link, err);
 }
 
 /* ---- changes that are gathered ---- */
@@ -376,6 +379,12 @@ add_message(struct gather *g, const struct qp__pg_op *op, struct qp_err *err)
   add_id(&c[C_CONTEXT], &op->scope);
   add_id(&c[C_ID], &op->id);
   add_bytes(&c[C_BYTES], op->bytes);
+  if (op->words.data)
+    qp__pg_rows_add_text(&g->rows, &(struct qp__pg_text){ .context = op->scope,
+                                                          .id = op->id,
+                                                          .number = op->at,
+                                                          .words = op->words,
+                                                          .count = op->word_count });
   return put_head(g, &op->scope, op->name, &op->id, err);
 }
 
@@ -534,6 +543,7 @@ send_delete(struct gather *g, const struct qp__pg_op *op)
   qp__pg_send(g->link, &lease);
   for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
     send_of_context(g, all[i], op);
+  qp__pg_rows_delete(g->pg, g->link, &op->scope);
 }
 
 static enum qp_rc
@@ -554,6 +564,8 @@ send_purge(struct gather *g, const struct qp__pg_op *op, struct qp_err *err)
     if (!rc)
       qp__pg_send(g->link, &call);
   }
+  if (!rc)
+    rc = qp__pg_rows_purge(g->pg, g->link, &op->scope, &ids, err);
   qp__pg_array_release(&ids);
   return rc;
 }
@@ -578,9 +590,11 @@ send_other(struct gather *g, const struct qp__pg_op *op, struct qp_err *err)
     return QP_OK;
   case QP__CHANGE_TRASH:
     send_of_message(g, QP__PG_TRASH_PUT, op);
+    qp__pg_rows_trash(g->pg, g->link, op, true);
     return QP_OK;
   case QP__CHANGE_UNTRASH:
     send_of_message(g, QP__PG_TRASH_DROP, op);
+    qp__pg_rows_trash(g->pg, g->link, op, false);
     return QP_OK;
   case QP__CHANGE_CONTENT:
     send_of_message(g, QP__PG_CONTENT_PUT, op);
@@ -605,6 +619,7 @@ send_other(struct gather *g, const struct qp__pg_op *op, struct qp_err *err)
     return put_head(g, &op->scope, "main", &none, err);
   case QP__PG_OP_ADOPT:
     send_create(g, op);
+    send_of_context(g, QP__PG_UNLISTED_ADD, op);
     return QP_OK;
   case QP__PG_OP_DELETE:
     send_delete(g, op);
@@ -617,7 +632,7 @@ send_other(struct gather *g, const struct qp__pg_op *op, struct qp_err *err)
 }
 
 static enum qp_rc
-send_op(struct gather *g, const struct qp__pg_op *op, struct qp_err *err)
+send_change(struct gather *g, const struct qp__pg_op *op, struct qp_err *err)
 {
   enum qp_rc rc;
 
@@ -639,6 +654,14 @@ send_op(struct gather *g, const struct qp__pg_op *op, struct qp_err *err)
   return rc ? rc : send_other(g, op, err);
 }
 
+static enum qp_rc
+send_op(struct gather *g, const struct qp__pg_op *op, struct qp_err *err)
+{
+  enum qp_rc rc = send_change(g, op, err);
+
+  return rc || !op->row ? rc : qp__pg_rows_put(&g->rows, &op->scope, op->row, err);
+}
+
 enum qp_rc
 qp__pg_send_tickets(struct qp__pg *pg, struct qp__pg_link *link,
                     struct qp__pg_ticket *const *tickets, size_t n, struct qp_err *err)
@@ -646,6 +669,7 @@ qp__pg_send_tickets(struct qp__pg *pg, struct qp__pg_link *link,
   struct gather g = { .pg = pg, .link = link };
   enum qp_rc rc = QP_OK;
 
+  qp__pg_rows_init(&g.rows);
   for (int i = 0; i < COLUMNS; i++)
     qp__pg_array_init(&g.columns[i], i < W_1 ? column_types[i] : QP__PG_UUID);
   for (size_t i = 0; i < n; i++)
@@ -655,6 +679,7 @@ qp__pg_send_tickets(struct qp__pg *pg, struct qp__pg_link *link,
     rc = flush(&g, err);
   for (int i = 0; i < COLUMNS; i++)
     qp__pg_array_release(&g.columns[i]);
+  qp__pg_rows_release(&g.rows);
   qp__free(g.heads.list);
   qp__free(g.metas.list);
   qp__free(g.files.list);

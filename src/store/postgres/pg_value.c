@@ -40,7 +40,7 @@ qp__pg_add_bytes(struct qp__pg_call *c, struct qp_bytes bytes)
 void
 qp__pg_add_text(struct qp__pg_call *c, const char *text)
 {
-  add(c, text, strlen(text));
+  add(c, text, text ? strlen(text) : 0);
 }
 
 static void
@@ -62,6 +62,21 @@ void
 qp__pg_add_int2(struct qp__pg_call *c, int n)
 {
   add_number(c, n, 2);
+}
+
+void
+qp__pg_add_bool(struct qp__pg_call *c, bool b)
+{
+  add_number(c, b, 1);
+}
+
+void
+qp__pg_add_float8(struct qp__pg_call *c, double x)
+{
+  int64_t bits;
+
+  memcpy(&bits, &x, sizeof(bits));
+  add_number(c, bits, 8);
 }
 
 /* ---- arrays ---- */
@@ -118,19 +133,24 @@ qp__pg_array_add_int(struct qp__pg_array *a, int64_t n)
 enum qp_rc
 qp__pg_add_array(struct qp__pg_call *c, struct qp__pg_array *a, struct qp_err *err)
 {
+  static const uint8_t header[ARRAY_HEADER];
   uint8_t *h;
-  enum qp_rc rc = qp__buf_check(&a->buf, "a transaction", err);
+  enum qp_rc rc;
 
+  if (!a->count) { /* an empty array has no dimension */
+    qp__buf_reset(&a->buf);
+    (void)qp__buf_add(&a->buf, header, ARRAY_HEADER);
+  }
+  rc = qp__buf_check(&a->buf, "a transaction", err);
   if (rc)
     return rc;
-  QP_ASSERT(a->count);
   h = (uint8_t *)a->buf.data;
-  put_number(h, 1, 4);
-  put_number(h + 4, 1, 4);
+  put_number(h, a->count > 0, 4);
+  put_number(h + 4, a->count > 0, 4);
   put_number(h + 8, (uint64_t)a->type, 4);
   put_number(h + 12, a->count, 4);
   put_number(h + 16, 1, 4);
-  add(c, a->buf.data, a->buf.len);
+  add(c, a->buf.data, a->count ? a->buf.len : 12);
   return QP_OK;
 }
 
@@ -164,6 +184,16 @@ qp__pg_int(const PGresult *r, int row, int column)
   default:
     return (int64_t)n;
   }
+}
+
+double
+qp__pg_float(const PGresult *r, int row, int column)
+{
+  int64_t bits = qp__pg_int(r, row, column);
+  double x;
+
+  memcpy(&x, &bits, sizeof(x));
+  return x;
 }
 
 bool

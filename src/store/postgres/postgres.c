@@ -52,6 +52,7 @@ make_writer(struct qp__pg *pg, struct qp_err *err)
 static void
 free_driver(struct qp__pg *pg)
 {
+  qp__words_pool_release(&pg->words);
   (void)pthread_cond_destroy(&pg->turn);
   qp__mutex_release(&pg->lock);
   qp__free(pg);
@@ -73,6 +74,7 @@ open_postgres(const char *where, const struct qp__driver_options *options, void 
   pg->lease_ms = QP__PG_LEASE_MS;
   qp__mutex_init(&pg->lock, QP__RANK_POSTGRES);
   (void)pthread_cond_init(&pg->turn, NULL);
+  qp__words_pool_init(&pg->words);
   rc = open_pool(pg, where, err);
   if (rc) {
     free_driver(pg);
@@ -81,6 +83,8 @@ open_postgres(const char *where, const struct qp__driver_options *options, void 
   rc = qp__pg_migrate(pg, options->create && !options->readonly, err);
   if (!rc)
     rc = make_writer(pg, err);
+  if (!rc && !pg->readonly)
+    rc = qp__pg_index_rest(pg, NULL, NULL, err);
   if (rc) {
     qp__pg_pool_release(&pg->pool);
     free_driver(pg);
@@ -164,9 +168,11 @@ const struct qp__driver qp__driver_postgres = {
   .file_list = qp__pg_file_list,
   .check = check_nothing,
   .stats = get_stats,
+  .ahead = &qp__pg_ahead,
   .gc = &gc,
   .build = &qp__pg_build,
   .recovery = &qp__pg_recovery,
   .lease = &qp__pg_shared,
   .many = &qp__pg_many,
+  .catalogue = &qp__pg_catalogue,
 };

@@ -9,6 +9,9 @@
  *   pg_context.c  contexts: list, load, create, delete, read
  *   pg_file.c     plain files
  *   pg_build.c    a whole context at once
+ *   pg_rows.c     what a commit changes in the catalogue
+ *   pg_catalogue.c  lists and search
+ *   pg_index.c    makes rows and words of the catalogue from what is stored
  *   postgres.c    opening, closing, the table of functions
  *
  * Locks: `lock` guards the queue of commits and the state of the handles. It is never held while
@@ -21,6 +24,7 @@
 #include "base/arena.h"
 #include "base/mutex.h"
 #include "base/uuid.h"
+#include "store/catalogue/words.h"
 #include "store/driver.h"
 #include "store/postgres/pg_link.h"
 
@@ -48,6 +52,7 @@ struct qp__pg {
   struct qp_uuid writer;        /* this server, since it opened the store */
   int64_t lease_ms;             /* how long a lease lasts */
   struct qp__pg_member *member; /* of several servers (pg_member.c), or NULL */
+  struct qp__words_pool words;
 
   struct qp__mutex lock;
   pthread_cond_t turn;                 /* a batch has ended */
@@ -93,6 +98,10 @@ struct qp__pg_op {
   bool cut;
   bool joined; /* of CREATE, ADOPT, DELETE: the name is that of a server among others */
   struct qp_bytes bytes;
+  /* for the catalogue (pg_rows.c) */
+  const struct qp__driver_row *row; /* or NULL */
+  struct qp_bytes words;            /* of a message; data NULL: it has no text */
+  uint32_t word_count;
 };
 
 struct qp__pg_ticket {
@@ -203,6 +212,21 @@ enum qp_rc qp__pg_file_read(void *self, const char *path, uint64_t offset, size_
 enum qp_rc qp__pg_file_size(void *self, const char *path, uint64_t *size, struct qp_err *err);
 enum qp_rc qp__pg_file_list(void *self, const char *dir, qp__file_visit *visit, void *arg,
                             struct qp_err *err);
+
+/* ---- pg_rows.c, pg_catalogue.c ---- */
+
+extern const struct qp__driver_ahead qp__pg_ahead;
+extern const struct qp__driver_catalogue qp__pg_catalogue;
+
+/* ---- pg_index.c ---- */
+
+/* Makes row and words of a context from what is stored. A context that is gone is no failure. */
+enum qp_rc qp__pg_index_context(struct qp__pg *pg, const struct qp_uuid *id, struct qp_err *err);
+/* The same for all contexts that are waiting for it in quipu.unlisted. */
+enum qp_rc qp__pg_index_rest(struct qp__pg *pg, qp_reindex_visit *visit, void *arg,
+                             struct qp_err *err);
+/* … for all contexts. */
+enum qp_rc qp__pg_reindex(void *self, qp_reindex_visit *visit, void *arg, struct qp_err *err);
 
 /* ---- pg_build.c ---- */
 
