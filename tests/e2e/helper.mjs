@@ -11,6 +11,9 @@ import { isListed, readMessages } from '../../tools/errors.mjs';
 
 export const build = path.resolve(process.env.QUIPU_BUILD ?? 'build');
 export const bin = path.resolve(process.env.QUIPU_BIN ?? path.join(build, 'quipu'));
+// Whether the program is built with a sanitizer.
+const options = path.join(build, 'meson-info', 'intro-buildoptions.json');
+export const sanitized = fs.existsSync(options) && JSON.parse(fs.readFileSync(options, 'utf8')).some((one) => one.name === 'b_sanitize' && one.value !== 'none');
 export const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 
 // From the table in src/cli/cmd_help.c.
@@ -118,12 +121,12 @@ export function messageFile(dir, id) {
 // quipu as a running process whose output is awaited line by line. `env`: more of its environment;
 // `as`: a user and group, { uid, gid }.
 export class Running {
-  // `as`: options of spawn, and `limits`: commands of the shell that are run before it, as 'ulimit -n 64'.
-  constructor(t, data, args, env = {}, { limits, ...as } = {}) {
+  // `as`: options of spawn, and `limits`: commands of the shell that are run before it, as 'ulimit -n 64'; `under`: a
+  // command that runs it, with its arguments.
+  constructor(t, data, args, env = {}, { limits, under = [], ...as } = {}) {
     const options = { env: environment(data, env), ...as };
-    this.child = limits
-      ? spawn('sh', ['-c', `${limits} && exec "$0" "$@"`, bin, ...args], options)
-      : spawn(bin, args, options);
+    const [program, ...words] = [...under, bin, ...args];
+    this.child = limits ? spawn('sh', ['-c', `${limits} && exec "$0" "$@"`, bin, ...args], options) : spawn(program, words, options);
     this.lines = [];
     this.waiting = [];
     this.stderr = '';

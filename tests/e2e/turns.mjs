@@ -48,14 +48,14 @@ export function makeWorkspace(t) {
 // ---- server ----
 
 // Starts a server. `steps`: what the demo model plays, as fast as it goes; `work`: its workspace;
-// `rules` about tools; `mcp`: the servers of an mcp.json; `args`: more flags; `env`: more variables.
+// `rules` about tools; `mcp`: the servers of an mcp.json; `args`: more flags; `env`: more variables; `as`: see Running.
 export async function serveTurns(t, options = {}) {
   const dir = tempDir(t);
   return start(t, { data: path.join(dir, 'data'), dir, ...options });
 }
 
 async function start(t, settings) {
-  const { data, dir, steps, work, rules = [], mcp, args = [], env = {}, port } = settings;
+  const { data, dir, steps, work, rules = [], mcp, args = [], env = {}, as, port } = settings;
   const put = (name, value) => {
     fs.writeFileSync(path.join(dir, name), JSON.stringify(value));
     return path.join(dir, name);
@@ -65,7 +65,7 @@ async function start(t, settings) {
   if (work) flags.push('--workspace', work);
   if (mcp) flags.push('--mcp', put('mcp.json', { mcpServers: mcp }));
   for (const rule of rules) flags.push('--rule', rule);
-  const server = await serve(t, { data, args: flags, env: { ...bare, ...env }, port });
+  const server = await serve(t, { data, args: flags, env: { ...bare, ...env }, as, port });
   server.settings = settings;
   return server;
 }
